@@ -1,0 +1,3 @@
+module coalmine
+
+go 1.26.0

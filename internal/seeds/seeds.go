@@ -1,0 +1,54 @@
+// Package seeds derives independent random streams from one experiment seed.
+//
+// A stream is named by a role and the indices that tell its uses apart, never
+// by a node's key: cells that differ in one field draw the same numbers for
+// everything else, so their outcomes are paired.
+package seeds
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"io"
+	"math/rand/v2"
+)
+
+// Role names what a stream is for. Changing a role's text changes every
+// result that depends on it.
+type Role string
+
+// The roles of the system. Indices follow in the order given.
+const (
+	TestPart       Role = "test part"       // one coin an example, in order of the source
+	ValidationPart Role = "validation part" // likewise
+	HeldOutUsers   Role = "held-out users"
+	Canaries       Role = "canaries"       // the words of the canaries
+	SecretSharers  Role = "secret sharers" // canary
+	Insertions     Role = "insertions"     // canary, user
+	Collisions     Role = "collisions"     // which canary gets an example drawn by several
+	Shuffle        Role = "shuffle"        // the iid partition
+	Weights        Role = "initial weights"
+	Cohort         Role = "cohort" // round
+	Client         Role = "client" // round, user
+	Noise          Role = "noise"  // round
+	Epoch          Role = "epoch"  // epoch of central training
+	References     Role = "references"
+)
+
+// Stream returns the generator of a role: ChaCha8, keyed by the SHA-256 of
+// seed, role and indices.
+func Stream(seed uint64, role Role, indices ...uint64) *rand.Rand {
+	return rand.New(rand.NewChaCha8(streamKey(seed, role, indices)))
+}
+
+func streamKey(seed uint64, role Role, indices []uint64) [32]byte {
+	h := sha256.New()
+	io.WriteString(h, "coalmine stream\x00"+string(role)+"\x00")
+	var b [8]byte
+	for _, n := range append([]uint64{seed}, indices...) {
+		binary.LittleEndian.PutUint64(b[:], n)
+		h.Write(b[:])
+	}
+	var key [32]byte
+	h.Sum(key[:0])
+	return key
+}

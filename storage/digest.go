@@ -1,0 +1,55 @@
+package storage
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+)
+
+// Digest is the SHA-256 of some bytes. Its text form is 64 lower-case hex digits.
+type Digest [sha256.Size]byte
+
+// DigestOf hashes data.
+func DigestOf(data []byte) Digest { return sha256.Sum256(data) }
+
+// ParseDigest reads the text form.
+func ParseDigest(s string) (Digest, error) {
+	var d Digest
+	return d, d.UnmarshalText([]byte(s))
+}
+
+// String is the text form.
+func (d Digest) String() string { return hex.EncodeToString(d[:]) }
+
+// Short is the first 12 digits, enough for people.
+func (d Digest) Short() string { return d.String()[:12] }
+
+// IsZero reports whether the digest was never set.
+func (d Digest) IsZero() bool { return d == Digest{} }
+
+// MarshalText implements encoding.TextMarshaler.
+func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *Digest) UnmarshalText(text []byte) error {
+	var out Digest
+	if len(text) != 2*len(out) {
+		return fmt.Errorf("digest %.80q: want %d hex digits", text, 2*len(out))
+	}
+	if _, err := hex.Decode(out[:], text); err != nil {
+		return fmt.Errorf("digest %q: %w", text, err)
+	}
+	*d = out
+	return nil
+}
+
+// Key is the identity of a node: a hash of its kind, the kind's version, its
+// parameters and the keys of its inputs. It holds no attempt, host, time or
+// worker count, so equal nodes of different cells and runs are one node.
+type Key struct{ Digest }
+
+// ParseKey reads the text form of a key.
+func ParseKey(s string) (Key, error) {
+	d, err := ParseDigest(s)
+	return Key{d}, err
+}

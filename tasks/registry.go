@@ -1,0 +1,38 @@
+package tasks
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Registry is the set of kinds that a process knows.
+type Registry map[string]Kind
+
+// NewRegistry indexes kinds by name; a name given twice panics, since it is a
+// mistake in the program.
+func NewRegistry(kinds ...Kind) Registry {
+	r := make(Registry, len(kinds))
+	for _, k := range kinds {
+		if _, twice := r[k.Name]; twice {
+			panic(fmt.Sprintf("tasks: kind %q registered twice", k.Name))
+		}
+		r[k.Name] = k
+	}
+	return r
+}
+
+// Knows reports whether this process can run the spec.
+func (r Registry) Knows(s Spec) bool {
+	k, ok := r[s.Kind]
+	return ok && k.Version == s.Version
+}
+
+// Advertised lists the kinds with their versions, "training/clients@1", sorted.
+func (r Registry) Advertised() []string {
+	var names []string
+	for _, k := range r {
+		names = append(names, fmt.Sprintf("%s@%d", k.Name, k.Version))
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,310 @@
+// Package tasks defines what a task is; the packages below it hold the kinds:
+//
+//	datasets     import, encode, balance, partition
+//	canaries     draw and insert
+//	training     initial model, client chunks, central SGD
+//	aggregation  the server step of a round
+//	evaluation   utility on the test part
+//	audits       random sampling, beam search
+//	reports      the result of a cell
+//
+// A task is a pure function of its parameters and its inputs: the same key
+// gives the same bytes on whichever worker, however often, in whatever order.
+// It reads through a Source, writes through a Sink, and knows nothing of
+// queues, attempts, hosts or clocks.
+package tasks
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"hash"
+	"io"
+
+	"coalmine/storage"
+)
+
+// Spec is a node as it travels from the plan to a worker.
+type Spec struct {
+	Key     storage.Key     `json:"key"`
+	Kind    string          `json:"kind"`
+	Version int             `json:"version"`
+	Params  json.RawMessage `json:"params"`
+	Inputs  []Input         `json:"inputs,omitempty"`
+	// Step and Part place a task in a training chain: steps count from 1, parts
+	// from 0. Both are 0 for standing nodes.
+	Step int `json:"step,omitempty"`
+	Part int `json:"part,omitempty"`
+}
+
+// SegmentSteps is how many steps of a chain share one lasting record: the
+// commit of every hundredth step carries the metric rows of its segment as one
+// Parquet blob, and the other commits of the segment go.
+const SegmentSteps = 100
+
+// Names of blobs that the coordinator and the exports know.
+const (
+	// ModelBlob is a checkpoint: a safetensors file with the model's parameters.
+	ModelBlob = "model"
+	// OptimizerBlob is the optimizer state beside a checkpoint, if it has any.
+	OptimizerBlob = "optimizer"
+	// RowsBlob is a JSON array with the metric rows of the open segment.
+	RowsBlob = "rows"
+	// SegmentBlob is a Parquet file with the metric rows of a whole segment.
+	SegmentBlob = "segment"
+)
+
+// PreviousInput is the name under which a task of a chain finds the step before it.
+const PreviousInput = "previous"
+
+// PartInput is the name under which a step finds its part j.
+func PartInput(j int) string { return fmt.Sprintf("part-%d", j) }
+
+// Input names a node whose outputs a task reads.
+type Input struct {
+	Name string      `json:"name"`
+	Key  storage.Key `json:"key"`
+}
+
+// Kind is one sort of task.
+type Kind struct {
+	// Name is "family/verb", for instance "training/clients".
+	Name string
+	// Version rises whenever the bytes that Run writes change.
+	Version int
+	// Class is the queue that the kind runs on: one per kind of resource.
+	Class Class
+	// Run does the work. It MUST be deterministic, MUST return soon after ctx
+	// is done, and MUST write the same blobs in every execution. An error
+	// wrapped by Permanent will not be tried again.
+	Run func(ctx context.Context, t *Task) error
+}
+
+// Class names a queue. Workers serve one or more classes.
+type Class string
+
+// Compute is for tasks that keep one core busy; it is the only class so far.
+const Compute Class = "compute"
+
+// NewSpec builds the spec of a standing node and derives its key. params is
+// marshalled as JSON; a value that JSON cannot hold is an error.
+func NewSpec(kind Kind, params any, inputs ...Input) (Spec, error) {
+	raw, err := json.Marshal(params)
+	if err != nil {
+		return Spec{}, fmt.Errorf("parameters of %s cannot be hashed: %w", kind.Name, err)
+	}
+	s := Spec{Kind: kind.Name, Version: kind.Version, Params: raw, Inputs: inputs}
+	s.Key = s.hash()
+	return s, nil
+}
+
+func (s *Spec) hash() storage.Key {
+	h := NewHasher("node")
+	h.String(s.Kind)
+	h.Uint(uint64(s.Version))
+	h.String(string(s.Params))
+	for _, in := range s.Inputs {
+		h.String(in.Name)
+		h.Key(in.Key)
+	}
+	return h.Sum()
+}
+
+// Hasher derives keys. Every field is length-prefixed, so that no two
+// sequences of fields collide.
+type Hasher struct{ h hash.Hash }
+
+// NewHasher starts a key in the named domain.
+func NewHasher(domain string) Hasher {
+	h := Hasher{sha256.New()}
+	h.String(domain)
+	return h
+}
+
+// String adds a string.
+func (h Hasher) String(s string) {
+	h.Uint(uint64(len(s)))
+	io.WriteString(h.h, s)
+}
+
+// Uint adds an integer.
+func (h Hasher) Uint(n uint64) {
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], n)
+	h.h.Write(b[:])
+}
+
+// Key adds another key.
+func (h Hasher) Key(k storage.Key) { h.h.Write(k.Digest[:]) }
+
+// Sum ends the key.
+func (h Hasher) Sum() storage.Key {
+	var k storage.Key
+	h.h.Sum(k.Digest[:0])
+	return k
+}
+
+// Source gives a task the outputs of the nodes before it. Implementations
+// check digests and may cache: blobs are immutable.
+type Source interface {
+	// Commit returns the record of a node.
+	Commit(ctx context.Context, node storage.Key) (*storage.Commit, error)
+	// Blob returns a whole blob of a node. The caller MUST NOT write to it.
+	Blob(ctx context.Context, node storage.Key, name string) ([]byte, error)
+	// BlobRange returns length bytes of a blob from offset.
+	BlobRange(ctx context.Context, node storage.Key, name string, offset, length int64) ([]byte, error)
+	// Imported opens an imported source by its digest.
+	Imported(ctx context.Context, digest storage.Digest) (io.ReadCloser, error)
+}
+
+// Sink takes the outputs of a task.
+type Sink interface {
+	// Put stores one output blob. Names are unique within a task. The data is
+	// the sink's from now on.
+	Put(ctx context.Context, name string, data []byte, durability storage.Durability) error
+}
+
+// Memo keeps decoded values between tasks of one worker (a model, an index),
+// so that the tasks of a round decode them once. Values MUST NOT be changed
+// after load has returned them.
+type Memo interface {
+	// Get returns the value under key, calling load at most once at a time.
+	// size is the value's memory in bytes, for eviction.
+	Get(key string, load func() (value any, size int64, err error)) (any, error)
+}
+
+// Task is one execution of a spec.
+type Task struct {
+	Spec
+	source  Source
+	sink    Sink
+	memo    Memo
+	report  func(Progress)
+	metrics json.RawMessage
+}
+
+// Progress is how far a task has come, for people only.
+type Progress struct {
+	// Done of Total units; Total is 0 when it is not known.
+	Done, Total int64
+	// Tokens is the number of training or scoring tokens handled so far.
+	Tokens int64
+}
+
+// NewTask binds a spec to the places it reads from and writes to. report and
+// memo may be nil.
+func NewTask(spec Spec, source Source, sink Sink, memo Memo, report func(Progress)) *Task {
+	return &Task{Spec: spec, source: source, sink: sink, memo: memo, report: report}
+}
+
+// Decode reads the parameters into the kind's parameter struct; unknown fields
+// are an error, so that a worker of another version cannot misread them.
+func (t *Task) Decode(into any) error {
+	d := json.NewDecoder(bytes.NewReader(t.Params))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return Permanent(fmt.Errorf("parameters of %s: %w", t.Kind, err))
+	}
+	return nil
+}
+
+// Input returns the key of the named input.
+func (t *Task) Input(name string) (storage.Key, error) {
+	for _, in := range t.Inputs {
+		if in.Name == name {
+			return in.Key, nil
+		}
+	}
+	return storage.Key{}, Permanent(fmt.Errorf("%s has no input %q", t.Kind, name))
+}
+
+// Blob returns a whole blob of the named input. It must not be written to.
+func (t *Task) Blob(ctx context.Context, input, name string) ([]byte, error) {
+	key, err := t.Input(input)
+	if err != nil {
+		return nil, err
+	}
+	return t.source.Blob(ctx, key, name)
+}
+
+// BlobRange returns length bytes of a blob of the named input from offset.
+func (t *Task) BlobRange(ctx context.Context, input, name string, offset, length int64) ([]byte, error) {
+	key, err := t.Input(input)
+	if err != nil {
+		return nil, err
+	}
+	return t.source.BlobRange(ctx, key, name, offset, length)
+}
+
+// Metrics decodes the metrics of the named input's commit.
+func (t *Task) InputMetrics(ctx context.Context, input string, into any) error {
+	key, err := t.Input(input)
+	if err != nil {
+		return err
+	}
+	c, err := t.source.Commit(ctx, key)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(c.Metrics, into); err != nil {
+		return Permanent(fmt.Errorf("metrics of %s %s: %w", c.Kind, key.Short(), err))
+	}
+	return nil
+}
+
+// Imported opens an imported source.
+func (t *Task) Imported(ctx context.Context, digest storage.Digest) (io.ReadCloser, error) {
+	return t.source.Imported(ctx, digest)
+}
+
+// Put stores a durable output.
+func (t *Task) Put(ctx context.Context, name string, data []byte) error {
+	return t.sink.Put(ctx, name, data, storage.Durable)
+}
+
+// PutRecomputable stores an output that is cheap to make again and may be
+// lost by a power cut.
+func (t *Task) PutRecomputable(ctx context.Context, name string, data []byte) error {
+	return t.sink.Put(ctx, name, data, storage.Recomputable)
+}
+
+// SetMetrics records the task's metrics, once, before it ends.
+func (t *Task) SetMetrics(metrics any) error {
+	raw, err := json.Marshal(metrics)
+	if err != nil {
+		return Permanent(fmt.Errorf("metrics of %s: %w", t.Kind, err))
+	}
+	t.metrics = raw
+	return nil
+}
+
+// Metrics returns what SetMetrics recorded.
+func (t *Task) Metrics() json.RawMessage { return t.metrics }
+
+// Progress reports how far the task has come. It is cheap and may be called often.
+func (t *Task) Progress(p Progress) {
+	if t.report != nil {
+		t.report(p)
+	}
+}
+
+// Memoize returns a decoded value that tasks of one worker share. part tells
+// values of one node apart; the node's key makes it unique for ever.
+func Memoize[T any](t *Task, node storage.Key, part string, load func() (T, int64, error)) (T, error) {
+	if t.memo == nil {
+		v, _, err := load()
+		return v, err
+	}
+	v, err := t.memo.Get(node.String()+"/"+part, func() (any, int64, error) {
+		v, size, err := load()
+		return v, size, err
+	})
+	if err != nil {
+		var zero T
+		return zero, err
+	}
+	return v.(T), nil
+}

@@ -1,0 +1,178 @@
+// Package plan says what a run wants: a DAG of nodes, pure and without I/O.
+//
+// Most nodes stand alone (import the source, insert the canaries, audit a
+// checkpoint). Training is a Chain: step after step, each made of parallel
+// parts and a join, unrolled lazily, so that a plan of a million rounds is as
+// small as one of ten. What of the plan must really run is decided by the
+// coordinator, which walks back from the cells' targets to what storage has.
+package plan
+
+import (
+	"encoding/json"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+)
+
+// Plan is everything that one run wants.
+type Plan struct {
+	Cells []Cell
+	// Nodes are the standing nodes of all cells, each once.
+	Nodes map[storage.Key]*Node
+	// Chains are the training chains of all cells by recipe, each once: cells
+	// that differ only in their audit share one, and its Keep is their union.
+	Chains map[storage.Key]*Chain
+}
+
+// Cell is one point of the grid.
+type Cell struct {
+	Index int
+	// Name is short and unique within the run, such as "c03".
+	Name string
+	// Label is for people: "by-user, fedavg".
+	Label string
+	// Report is the node whose blob "cell" is the cell's part of the results.
+	Report Ref
+	// Model is the final checkpoint. Report and Model are what the cell wants.
+	Model Ref
+	// Chain is the cell's training, nil if it trains nothing.
+	Chain *Chain
+}
+
+// Ref points to a node: a standing one, or a step of a chain.
+type Ref struct {
+	Key   storage.Key
+	Chain *Chain // nil for a standing node
+	Step  int    // 1..Chain.Steps; 0 for a standing node
+}
+
+// Node is a standing node.
+type Node struct {
+	tasks.Spec
+	// Label is for people and is no part of the key: "random sampling 3 of 9 at round 400".
+	Label string
+	// Needs are the inputs of the spec, in the same order.
+	Needs []Ref
+}
+
+// Template is what the tasks of a chain have in common.
+type Template struct {
+	Kind   tasks.Kind
+	Params json.RawMessage
+	// Inputs are standing nodes, the same at every step.
+	Inputs []tasks.Input
+	Needs  []Ref
+}
+
+// Chain is a training: Origin -> step 1 -> ... -> step Steps. Step r is done
+// when its join has committed; the join's blob tasks.ModelBlob is checkpoint r.
+type Chain struct {
+	// Recipe identifies the training: everything that determines its bytes
+	// except the number of steps, audits and retention, so that more steps
+	// extend the chain.
+	Recipe storage.Key
+	// Origin is the standing node with the initial model: checkpoint 0.
+	Origin Ref
+	// Steps is the last step that the run wants.
+	Steps int
+	// StepRounds is how many rounds (fedavg: 1) or SGD steps one chain step advances.
+	StepRounds int
+	// Width is the number of parallel parts; 0 when a step is the join alone.
+	Width int
+	Part  Template
+	Join  Template
+	// Keep lists steps whose checkpoints stay while the run exists, ascending:
+	// the audited ones and the last.
+	Keep []int
+	// Every and KeepLast are the rolling retention: of the checkpoints at
+	// multiples of Every, the newest KeepLast stay. Every 0 keeps none.
+	Every, KeepLast int
+
+	// keys[i] is the key of step i*tasks.SegmentSteps; the keys between are
+	// hashed again when they are asked for.
+	keys []storage.Key
+}
+
+// Key is the key of step r, 0 <= r <= Steps: a bare hash chain,
+// K[r] = H(recipe, r, K[r-1]), with K[0] = H(recipe).
+// It must not be called from several goroutines at once.
+func (c *Chain) Key(r int) storage.Key {
+	if len(c.keys) == 0 {
+		h := tasks.NewHasher("chain")
+		h.Key(c.Recipe)
+		c.keys = append(c.keys, h.Sum())
+	}
+	for len(c.keys) <= r/tasks.SegmentSteps {
+		last := len(c.keys) - 1
+		c.keys = append(c.keys, c.walk(c.keys[last], last*tasks.SegmentSteps, (last+1)*tasks.SegmentSteps))
+	}
+	segment := r / tasks.SegmentSteps
+	return c.walk(c.keys[segment], segment*tasks.SegmentSteps, r)
+}
+
+func (c *Chain) walk(k storage.Key, from, to int) storage.Key {
+	for r := from + 1; r <= to; r++ {
+		h := tasks.NewHasher("step")
+		h.Key(c.Recipe)
+		h.Uint(uint64(r))
+		h.Key(k)
+		k = h.Sum()
+	}
+	return k
+}
+
+// PartKey is the key of part j of step r.
+func (c *Chain) PartKey(r, j int) storage.Key {
+	h := tasks.NewHasher("part")
+	h.Key(c.Key(r))
+	h.Uint(uint64(j))
+	return h.Sum()
+}
+
+// At is a reference to step r; step 0 is the origin.
+func (c *Chain) At(r int) Ref {
+	if r == 0 {
+		return c.Origin
+	}
+	return Ref{Key: c.Key(r), Chain: c, Step: r}
+}
+
+// PartSpec is the task of part j of step r.
+func (c *Chain) PartSpec(r, j int) tasks.Spec {
+	s := c.Part.spec(c.At(r-1), r)
+	s.Key, s.Part = c.PartKey(r, j), j
+	return s
+}
+
+// JoinSpec is the task that ends step r.
+func (c *Chain) JoinSpec(r int) tasks.Spec {
+	s := c.Join.spec(c.At(r-1), r)
+	s.Key = c.Key(r)
+	for j := range c.Width {
+		s.Inputs = append(s.Inputs, tasks.Input{Name: tasks.PartInput(j), Key: c.PartKey(r, j)})
+	}
+	return s
+}
+
+func (t *Template) spec(previous Ref, step int) tasks.Spec {
+	inputs := append([]tasks.Input{{Name: tasks.PreviousInput, Key: previous.Key}}, t.Inputs...)
+	return tasks.Spec{Kind: t.Kind.Name, Version: t.Kind.Version, Params: t.Params, Inputs: inputs, Step: step}
+}
+
+// Recipe derives the identity of a chain from its origin and its templates.
+func Recipe(origin storage.Key, width, stepRounds int, templates ...Template) storage.Key {
+	h := tasks.NewHasher("recipe")
+	h.Key(origin)
+	h.Uint(uint64(width))
+	h.Uint(uint64(stepRounds))
+	for _, t := range templates {
+		h.String(t.Kind.Name)
+		h.Uint(uint64(t.Kind.Version))
+		h.String(string(t.Params))
+		for _, in := range t.Inputs {
+			h.String(in.Name)
+			h.Key(in.Key)
+		}
+	}
+	return h.Sum()
+}
