@@ -1,7 +1,9 @@
 package storage
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"time"
 )
 
@@ -31,6 +33,10 @@ type Blob struct {
 	Inline []byte `json:"inline,omitempty"`
 }
 
+// IsInline reports whether the commit itself holds the blob's bytes. An empty
+// blob always is inline.
+func (b Blob) IsInline() bool { return b.Inline != nil || b.Size == 0 }
+
 // MaxInline is the largest blob that travels inside its commit, in bytes.
 const MaxInline = 32 << 10
 
@@ -53,4 +59,38 @@ func (c *Commit) Blob(name string) (Blob, bool) {
 		}
 	}
 	return Blob{}, false
+}
+
+// Differs says in what the outputs of two commits of one node differ, for
+// people, or "" if they agree. Two executions of a task MUST agree in blobs and
+// metrics; attempt, provenance and what travels inline do not count.
+func (c *Commit) Differs(other *Commit) string {
+	if c.Kind != other.Kind || c.KindVersion != other.KindVersion {
+		return fmt.Sprintf("kind %s@%d, not %s@%d", other.Kind, other.KindVersion, c.Kind, c.KindVersion)
+	}
+	for _, b := range c.Blobs {
+		o, ok := other.Blob(b.Name)
+		if !ok {
+			return fmt.Sprintf("blob %q is missing", b.Name)
+		}
+		if o.Digest != b.Digest {
+			return fmt.Sprintf("blob %q has digest %s (%d bytes), not %s (%d bytes)",
+				b.Name, o.Digest.Short(), o.Size, b.Digest.Short(), b.Size)
+		}
+	}
+	if len(c.Blobs) != len(other.Blobs) {
+		return fmt.Sprintf("%d blobs, not %d", len(other.Blobs), len(c.Blobs))
+	}
+	if !bytes.Equal(compactJSON(c.Metrics), compactJSON(other.Metrics)) {
+		return "the metrics differ"
+	}
+	return ""
+}
+
+// compactJSON is raw as it comes back from a record; invalid JSON stays as it is.
+func compactJSON(raw json.RawMessage) []byte {
+	if compact, err := json.Marshal(raw); err == nil && len(raw) > 0 {
+		return compact
+	}
+	return raw
 }

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -53,3 +54,6 @@ func ParseKey(s string) (Key, error) {
 	d, err := ParseDigest(s)
 	return Key{d}, err
 }
+
+// Compare orders keys by their bytes, as their text forms order.
+func (k Key) Compare(other Key) int { return bytes.Compare(k.Digest[:], other.Digest[:]) }

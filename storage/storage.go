@@ -35,7 +35,8 @@ type Store interface {
 	// of concurrent calls for one name exactly one MUST return nil; the others
 	// return an error that wraps ErrExists. When the outcome cannot be known (a
 	// connection reset, an odd file system) the error wraps ErrUnknown: the
-	// caller reads the object back to learn who won. data is at most 1 MiB.
+	// caller reads the object back to learn who won. data is at most MaxCreate
+	// bytes; more is refused before anything is sent.
 	Create(ctx context.Context, name string, data []byte) error
 
 	// Get opens length bytes of the object from offset; a negative length means
@@ -50,8 +51,9 @@ type Store interface {
 	// their names. It may be slow: nothing on the path of a round calls it.
 	List(ctx context.Context, prefix string) iter.Seq2[Info, error]
 
-	// Children yields the distinct next segments below the directory dir, with
-	// a trailing slash where there is more below, in byte order.
+	// Children yields the distinct next segments below the directory dir (no
+	// trailing slash; "" is the root), with a trailing slash where there is more
+	// below, in byte order.
 	Children(ctx context.Context, dir string) iter.Seq2[string, error]
 
 	// Delete removes the objects; names that are not there are no error.
@@ -60,6 +62,10 @@ type Store interface {
 	// String is the store's URL without any credentials, for messages.
 	String() string
 }
+
+// MaxCreate is the largest object that Store.Create takes, in bytes: it must
+// travel in one request that is never cut into parts.
+const MaxCreate = 1 << 20
 
 // Info describes one object.
 type Info struct {

@@ -9,6 +9,7 @@ package plan
 
 import (
 	"encoding/json"
+	"sync"
 
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -35,6 +36,8 @@ type Cell struct {
 	Report Ref
 	// Model is the final checkpoint. Report and Model are what the cell wants.
 	Model Ref
+	// Vocabulary is the node whose blob "vocabulary" has the words of the model's tokens.
+	Vocabulary Ref
 	// Chain is the cell's training, nil if it trains nothing.
 	Chain *Chain
 }
@@ -88,26 +91,54 @@ type Chain struct {
 	// multiples of Every, the newest KeepLast stay. Every 0 keeps none.
 	Every, KeepLast int
 
-	// keys[i] is the key of step i*tasks.SegmentSteps; the keys between are
-	// hashed again when they are asked for.
-	keys []storage.Key
+	memo keyMemo
 }
 
-// Key is the key of step r, 0 <= r <= Steps: a bare hash chain,
-// K[r] = H(recipe, r, K[r-1]), with K[0] = H(recipe).
-// It must not be called from several goroutines at once.
+// keyMemo remembers what the hash chain needs to be walked no further than a
+// segment: the key of every boundary so far, and the key asked for last, since
+// a training asks for one step after the other.
+type keyMemo struct {
+	mu         sync.Mutex
+	boundaries []storage.Key // boundaries[i] is the key of step i*tasks.SegmentSteps
+	step       int
+	key        storage.Key
+}
+
+// Key is the key of step r, 0 <= r: a bare hash chain,
+// K[r] = H(recipe, r, K[r-1]), with K[0] = H(recipe). Steps beyond Steps have
+// keys too: a run that wants more of them extends the chain.
 func (c *Chain) Key(r int) storage.Key {
-	if len(c.keys) == 0 {
+	m := &c.memo
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.boundaries) == 0 {
 		h := tasks.NewHasher("chain")
 		h.Key(c.Recipe)
-		c.keys = append(c.keys, h.Sum())
+		m.boundaries = append(m.boundaries, h.Sum())
+		m.key = m.boundaries[0]
 	}
-	for len(c.keys) <= r/tasks.SegmentSteps {
-		last := len(c.keys) - 1
-		c.keys = append(c.keys, c.walk(c.keys[last], last*tasks.SegmentSteps, (last+1)*tasks.SegmentSteps))
+	for len(m.boundaries) <= Segment(r) {
+		last := len(m.boundaries) - 1
+		m.boundaries = append(m.boundaries, c.walk(m.boundaries[last], last*tasks.SegmentSteps, (last+1)*tasks.SegmentSteps))
 	}
-	segment := r / tasks.SegmentSteps
-	return c.walk(c.keys[segment], segment*tasks.SegmentSteps, r)
+	from, key := Segment(r)*tasks.SegmentSteps, m.boundaries[Segment(r)]
+	if from < m.step && m.step <= r {
+		from, key = m.step, m.key
+	}
+	m.step, m.key = r, c.walk(key, from, r)
+	return m.key
+}
+
+// Segment is the number of segments that are complete at step r; equally, the
+// index of the segment that step r+1 belongs to.
+func Segment(r int) int { return r / tasks.SegmentSteps }
+
+// Boundary reports whether step r ends a segment, so that its record lasts.
+func Boundary(r int) bool { return r > 0 && r%tasks.SegmentSteps == 0 }
+
+// SegmentEnd is the boundary that closes the segment of step r, r >= 1.
+func SegmentEnd(r int) int {
+	return (r + tasks.SegmentSteps - 1) / tasks.SegmentSteps * tasks.SegmentSteps
 }
 
 func (c *Chain) walk(k storage.Key, from, to int) storage.Key {

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestSplitFindsSentences(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]string{
+		"We came. We saw.":                         {"We came.", "We saw."},
+		"Why? Because! Yes.":                       {"Why?", "Because!", "Yes."},
+		`He said "Go." Then he left.`:              {`He said "Go."`, "Then he left."},
+		"(So it was.) And is.":                     {"(So it was.)", "And is."},
+		"Mr. Speaker, John F. Kennedy spoke.":      {"Mr. Speaker, John F. Kennedy spoke."},
+		"Nor do I. We agree.":                      {"Nor do I.", "We agree."},
+		"See No. 7 of Art. II. It helps.":          {"See No. 7 of Art. II.", "It helps."},
+		"The U.S. share, etc. and so on. 12 more.": {"The U.S. share, etc. and so on.", "12 more."},
+		"our workers.We paid 3.50 at x.gov.":       {"our workers.", "We paid 3.50 at x.gov."},
+		"Wait... what? no end":                     {"Wait... what? no end"},
+		"They left... He stayed":                   {"They left...", "He stayed"},
+		"":                                         nil,
+	} {
+		if got := split(text); !slices.Equal(got, want) {
+			t.Errorf("split(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestSentencesTidiesSpaceAndDropsWhatHasNoWord(t *testing.T) {
+	t.Parallel()
+	got := sentences("One\n\ntwo.  * * *. Three\x02four. ... ")
+	if want := []string{"One two.", "Three four."}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestALeavingPresidentComesFirst(t *testing.T) {
+	t.Parallel()
+	addresses := []address{
+		{Year: 1953, Name: "Dwight D Eisenhower"}, {Year: 1953, Name: "Harry S Truman"},
+		{Year: 1952, Name: "Harry S Truman"}, {Year: 1954, Name: "Dwight D Eisenhower"},
+	}
+	sortByDate(addresses)
+	var got []string
+	for _, a := range addresses {
+		got = append(got, strings.Fields(a.Name)[2])
+	}
+	if want := []string{"Truman", "Truman", "Eisenhower", "Eisenhower"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestConvertWritesTheSameBytesEachTime(t *testing.T) {
+	t.Parallel()
+	from, to := t.TempDir(), t.TempDir()
+	for name, a := range map[string]address{
+		"1801_b.json": {1801, "B", "Third. \"Fourth & last\""},
+		"1790_a.json": {1790, "A", "First. Second."},
+	} {
+		data, err := json.Marshal(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(from, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var outputs [2][]byte
+	for i := range outputs {
+		path := filepath.Join(to, "out.gz")
+		if err := convert(from, path); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		if outputs[i], err = os.ReadFile(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(outputs[0], outputs[1]) {
+		t.Error("two runs wrote different bytes")
+	}
+	z, err := gzip.NewReader(bytes.NewReader(outputs[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"user":"A","text":"First."}
+{"user":"A","text":"Second."}
+{"user":"B","text":"Third."}
+{"user":"B","text":"\"Fourth & last\""}
+`
+	if string(got) != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestConvertSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	out := filepath.Join(t.TempDir(), "out.gz")
+	if err := convert(dir, out); err == nil || !strings.Contains(err.Error(), "no JSON files in") {
+		t.Errorf("an empty folder: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "a.json"), []byte(`{"year":1790}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := convert(dir, out); err == nil || !strings.Contains(err.Error(), "a.json: expected year, name and text") {
+		t.Errorf("a file without text: %v", err)
+	}
+}

@@ -1,0 +1,48 @@
+// Package constant holds the numbers of the vector functions, shared by the
+// generator of the assembly and by the portable code so that they cannot
+// differ. Each is exactly a float32.
+package constant
+
+// Range reduction of the exponential: x = n*ln 2 + r with n an integer.
+const (
+	Log2E = 0x1.715476p+0
+	// Ln2High has 16 significant bits, so that n*Ln2High is exact.
+	Ln2High = 0x1.62e4p-1
+	Ln2Low  = 0x1.7f7d1cp-20
+	// RoundToInteger, added to a small number, leaves its nearest integer in
+	// the low bits: 1.5 * 2^23.
+	RoundToInteger = 0x1.8p+23
+)
+
+// Arguments of the exponential are clamped to these: beyond them the result
+// is 0 or +Inf anyway, and 2^n stays a product of two normal powers.
+const (
+	ExpLowest  = -104
+	ExpHighest = 89
+	// TanhLowest bounds the argument -2|x|: there tanh is 1 in float32.
+	TanhLowest = -20
+)
+
+// Expm1 are the coefficients c0.. of (e^r - 1 - r)/r^2 for |r| <= ln(2)/2, an
+// interpolation in the Chebyshev nodes, rounded to float32. The relative error of
+// e^r - 1 is below 2e-9, a thirtieth of half a float32 ulp.
+var Expm1 = [6]float32{
+	0x1.0p-1, 0x1.555556p-3, 0x1.5554e8p-5, 0x1.1110ep-7, 0x1.6d43bp-10, 0x1.a1256cp-13,
+}
+
+// Range reduction of the logarithm: x = 2^e * m with sqrt(1/2) <= m < sqrt(2).
+const (
+	SqrtHalfBits  = 0x3f3504f3 // the float32 bits of sqrt(1/2)
+	MantissaBits  = 0x007fffff
+	SignBit       = 0x80000000
+	SmallestScale = 0x1p+23 // lifts subnormals into the normal range
+	SmallestExp   = 23
+	Smallest      = 0x1p-126 // the smallest normal float32
+)
+
+// Log are the coefficients c0.. of (ln(1+f) - f + f^2/2)/f^3 for 1+f in
+// [sqrt(1/2), sqrt(2)): S. L. Moshier's, from logf of the Cephes library.
+var Log = [9]float32{
+	3.3333331174e-1, -2.4999993993e-1, 2.0000714765e-1, -1.6668057665e-1, 1.4249322787e-1,
+	-1.2420140846e-1, 1.1676998740e-1, -1.1514610310e-1, 7.0376836292e-2,
+}

@@ -1,0 +1,14 @@
+// Package emulate executes the assembly of package kernels on any machine, so
+// that its AVX-512 kernels are tested on processors that lack AVX-512. It is
+// for tests.
+//
+// Parse reads Go assembly text; Call lays out the arguments of a function as
+// the assembler's calling convention does, and interprets it. Only the
+// instructions that the kernels use are known, each written down from its
+// page in the Intel 64 and IA-32 Architectures Software Developer's Manual,
+// volume 2. Memory is the slices that were passed, the constants of the
+// program and nothing else: an access outside of them is an error, also where
+// the processor would not notice.
+//
+// The emulator is itself checked by running the AVX2 kernels both ways.
+package emulate

@@ -1,0 +1,208 @@
+package emulate
+
+import (
+	"fmt"
+	"math"
+)
+
+// machine is the state of the processor during one call.
+type machine struct {
+	memory  memoryMap
+	frame   frame
+	general [16]uint64
+	vector  [32]register
+	opmask  [8]uint16
+	flags   flags
+	next    int // instruction
+	done    bool
+}
+
+// register is a 512-bit vector register, as 32-bit lanes.
+type register [16]uint32
+
+// flags are the conditions that branches ask for. less is meaningful only
+// after a comparison or a subtraction.
+type flags struct{ zero, less, compared bool }
+
+// Call runs a function with arguments of type int, float32, bool and
+// []float32. Its result, if it has one, is stored to result, a *float32,
+// *float64 or *int; otherwise result is nil.
+func (p *Program) Call(name string, result any, args ...any) error {
+	f, ok := p.functions[name]
+	if !ok {
+		return fmt.Errorf("no function %s", name)
+	}
+	frame, err := layOut(args)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	offset := len(frame.bytes)
+	frame.put(8, 0)
+	m := &machine{memory: memoryMap{slices: frame.slices, symbols: p.symbols}, frame: frame}
+	if err := m.run(f); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	bits, err := m.frame.get(offset, 8)
+	if err != nil {
+		return err
+	}
+	switch r := result.(type) {
+	case *float32:
+		*r = math.Float32frombits(uint32(bits))
+	case *float64:
+		*r = math.Float64frombits(bits)
+	case *int:
+		*r = int(bits)
+	}
+	return nil
+}
+
+// mostSteps ends a loop that does not.
+const mostSteps = 100_000_000
+
+func (m *machine) run(f *function) error {
+	for range mostSteps {
+		if m.next >= len(f.code) {
+			return fmt.Errorf("ran past the end")
+		}
+		i := &f.code[m.next]
+		m.next++
+		if err := m.execute(f, i); err != nil {
+			return fmt.Errorf("line %d, %s: %w", i.line, i.op, err)
+		}
+		if m.done {
+			return nil
+		}
+	}
+	return fmt.Errorf("no end after %d instructions", mostSteps)
+}
+
+func (m *machine) execute(f *function, i *instruction) error {
+	if handler, ok := vectorHandlers[i.op]; ok {
+		return handler(m, i.args)
+	}
+	if handler, ok := integerHandlers[i.op]; ok {
+		return handler(m, i.args)
+	}
+	taken, isBranch, err := m.branch(i.op)
+	if err != nil {
+		return err
+	}
+	switch {
+	case isBranch && taken:
+		target, ok := f.labels[i.args[0].symbol]
+		if !ok {
+			return fmt.Errorf("no label %s", i.args[0].symbol)
+		}
+		m.next = target
+		return nil
+	case isBranch, i.op == "PREFETCHT0", i.op == "PCALIGN":
+		return nil
+	case i.op == "RET":
+		m.done = true
+		return nil
+	}
+	return fmt.Errorf("unknown instruction")
+}
+
+func (m *machine) branch(op string) (taken, isBranch bool, err error) {
+	switch op {
+	case "JMP":
+		return true, true, nil
+	case "JZ":
+		return m.flags.zero, true, nil
+	case "JNZ":
+		return !m.flags.zero, true, nil
+	case "JLT", "JGE":
+		if !m.flags.compared {
+			return false, true, fmt.Errorf("branch without a comparison")
+		}
+		return m.flags.less == (op == "JLT"), true, nil
+	}
+	return false, false, nil
+}
+
+// address of a memory operand.
+func (m *machine) address(o operand) (uint64, error) {
+	if o.symbol != "" {
+		c, ok := m.memory.symbols[o.symbol]
+		if !ok {
+			return 0, fmt.Errorf("no symbol %s", o.symbol)
+		}
+		return c.address + uint64(o.displacement), nil
+	}
+	address := uint64(o.displacement) + m.general[o.index]
+	if o.scaled >= 0 {
+		address += m.general[o.scaled] * uint64(o.scale)
+	}
+	return address, nil
+}
+
+// lanes reads the first n lanes of a register or of memory.
+func (m *machine) lanes(o operand, n int) (r register, err error) {
+	return m.lanesWhere(o, n, func(int) bool { return true })
+}
+
+// lanesWhere leaves the lanes that are not asked for 0, and does not touch
+// their memory.
+func (m *machine) lanesWhere(o operand, n int, wanted func(lane int) bool) (r register, err error) {
+	for i := range n {
+		if wanted(i) {
+			if r[i], err = m.lane(o, i); err != nil {
+				return r, err
+			}
+		}
+	}
+	return r, nil
+}
+
+func (m *machine) lane(o operand, i int) (uint32, error) {
+	switch o.kind {
+	case vector:
+		return m.vector[o.index][i], nil
+	case parameter:
+		word, err := m.frame.get(o.displacement+4*i, 4)
+		return uint32(word), err
+	case memory:
+		address, err := m.address(o)
+		if err != nil {
+			return 0, err
+		}
+		return m.memory.load(address + uint64(4*i))
+	}
+	return 0, fmt.Errorf("operand is no vector")
+}
+
+// set writes lanes to a register, whose other lanes become 0, or to memory.
+func (m *machine) set(o operand, n int, r register) error {
+	return m.setWhere(o, n, r, func(int) bool { return true })
+}
+
+// setWhere writes only some lanes to memory.
+func (m *machine) setWhere(o operand, n int, r register, wanted func(lane int) bool) error {
+	if o.kind == vector {
+		m.vector[o.index] = register{}
+		copy(m.vector[o.index][:n], r[:n])
+		return nil
+	}
+	for i := range n {
+		if !wanted(i) {
+			continue
+		}
+		if err := m.setLane(o, i, r[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *machine) setLane(o operand, i int, bits uint32) error {
+	if o.kind == parameter {
+		return m.frame.set(o.displacement+4*i, 4, uint64(bits))
+	}
+	address, err := m.address(o)
+	if err != nil {
+		return err
+	}
+	return m.memory.store(address+uint64(4*i), bits)
+}

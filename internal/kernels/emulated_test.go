@@ -1,0 +1,75 @@
+package kernels
+
+import (
+	"os"
+	"sync"
+
+	"coalmine/internal/kernels/emulate"
+)
+
+var assembly = sync.OnceValue(func() *emulate.Program {
+	text, err := os.ReadFile("kernels_amd64.s")
+	if err != nil {
+		panic(err)
+	}
+	program, err := emulate.Parse(string(text))
+	if err != nil {
+		panic(err)
+	}
+	return program
+})
+
+// emulated is a set whose assembly is interpreted. It runs on any processor,
+// and fails on any access outside of its arguments.
+func emulated(suffix string, tileRows, tileColumns int) *set {
+	call := func(name string, result any, args ...any) {
+		if err := assembly().Call(name+suffix, result, args...); err != nil {
+			panic(err)
+		}
+	}
+	unary := func(name string) func(dst, x []float32) {
+		return func(dst, x []float32) { call(name, nil, dst, x) }
+	}
+	scaled := func(name string) func(alpha float32, x, y []float32) {
+		return func(alpha float32, x, y []float32) { call(name, nil, alpha, x, y) }
+	}
+	forward := func(name string) func(gates, previous, cell, tanhCell, output []float32) {
+		return func(gates, previous, cell, tanhCell, output []float32) {
+			call(name, nil, gates, previous, cell, tanhCell, output)
+		}
+	}
+	backward := func(name string) func(gates, previous, tanhCell, dOutput, dCell, dGates []float32) {
+		return func(gates, previous, tanhCell, dOutput, dCell, dGates []float32) {
+			call(name, nil, gates, previous, tanhCell, dOutput, dCell, dGates)
+		}
+	}
+	s := &set{
+		name:     suffix + " emulated",
+		tileRows: tileRows, tileColumns: tileColumns,
+		transpose8: func(dst []float32, dstRow int, src []float32, srcRow int) {
+			if err := assembly().Call("transpose8AVX2", nil, dst, dstRow, src, srcRow); err != nil {
+				panic(err)
+			}
+		},
+		exp: unary("exp"), log: unary("log"), sigmoid: unary("sigmoid"), tanh: unary("tanh"), add: unary("add"),
+		axpy: scaled("axpy"), scaleAdd: scaled("scaleAdd"),
+		scale:       func(alpha float32, x []float32) { call("scale", nil, alpha, x) },
+		max:         func(x []float32) (r float32) { call("max", &r, x); return r },
+		expSum:      func(dst, x []float32, max float32) (r float64) { call("expSum", &r, dst, x, max); return r },
+		sumExp:      func(x []float32, max float32) (r float64) { call("sumExp", &r, x, max); return r },
+		dot:         func(x, y []float32) (r float64) { call("dot", &r, x, y); return r },
+		cifgForward: forward("cifgForward"), cifgBackward: backward("cifgBackward"),
+		lstmForward: forward("lstmForward"), lstmBackward: backward("lstmBackward"),
+		peak: func(rounds int) (r int) { call("peak", &r, rounds); return r },
+	}
+	for rows := 1; rows <= tileRows; rows++ {
+		name := "tile" + string(rune('0'+rows))
+		s.tiles[rows] = func(count, depth int, a []float32, aTile, aRow, aStep int, b []float32, bRow int,
+			c []float32, cRow, columns int, alpha float32, accumulate bool) {
+			call(name, nil, count, depth, a, aTile, aRow, aStep, b, bRow, c, cRow, columns, alpha, accumulate)
+		}
+	}
+	return s
+}
+
+var emulatedSets = []*set{emulated("AVX2", 6, 16), emulated("AVX512", 8, 48)}

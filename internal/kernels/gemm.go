@@ -1,0 +1,151 @@
+package kernels
+
+// The blocks of a product. blockDepth is part of the arithmetic (see the
+// package comment); the others only decide what stays in which cache.
+const (
+	blockDepth   = 384 // k
+	blockRows    = 192 // m; a multiple of every set's tile
+	blockColumns = 480 // n; a multiple of panelWidth
+	panelWidth   = 48  // columns that are packed side by side
+	maxTileRows  = 8
+)
+
+// tileFunc computes count tiles of C, one below the other, each of a fixed
+// number of rows R and of columns <= the set's tileColumns:
+//
+//	C[t*R+i][j] = alpha * sum_p A[t][i][p]*B[p][j]  (+ C[t*R+i][j] if accumulate)
+//
+// where A[t][i][p] is a[t*aTile+i*aRow+p*aStep], B[p][j] is b[p*bRow+j] and
+// C[i][j] is c[i*cRow+j]. b must hold tileColumns columns in every row.
+type tileFunc func(count, depth int, a []float32, aTile, aRow, aStep int, b []float32, bRow int,
+	c []float32, cRow, columns int, alpha float32, accumulate bool)
+
+// Gemm computes C = alpha*op(A)*op(B) + beta*C on row-major matrices, where
+// op(A) is m x k, op(B) is k x n and C is m x n. op(X) is X, or its transpose
+// if transX; lda, ldb and ldc are the strides between stored rows. With beta
+// 0 the old C is not read; with alpha 0 neither are A and B. C must not
+// overlap A or B.
+//
+// An element of C depends on its own row of op(A) and column of op(B) alone,
+// not on m or n: rows may be computed together or one by one. Gemm allocates
+// nothing in the steady state (its workspaces are pooled) and may run in
+// several goroutines. It panics if a slice is too short for its shape.
+func Gemm(transA, transB bool, m, n, k int, alpha float32, a []float32, lda int, b []float32, ldb int, beta float32, c []float32, ldc int) {
+	active.Load().gemm(transA, transB, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
+}
+
+// GemmPacked is Gemm with op(B) packed by PackB, which fixes n and k. It gives
+// the same bytes as Gemm.
+func GemmPacked(transA bool, m int, alpha float32, a []float32, lda int, b *Packed, beta float32, c []float32, ldc int) {
+	active.Load().gemmPacked(transA, m, alpha, a, lda, b, beta, c, ldc)
+}
+
+func (s *set) gemm(transA, transB bool, m, n, k int, alpha float32, a []float32, lda int, b []float32, ldb int, beta float32, c []float32, ldc int) {
+	checkMatrix("b", b, k, n, ldb, transB)
+	source := operandB{data: b, stride: ldb, trans: transB}
+	s.multiply(product{transA: transA, m: m, n: n, k: k, alpha: alpha, a: a, lda: lda, beta: beta, c: c, ldc: ldc}, source)
+}
+
+func (s *set) gemmPacked(transA bool, m int, alpha float32, a []float32, lda int, b *Packed, beta float32, c []float32, ldc int) {
+	s.multiply(product{transA: transA, m: m, n: b.n, k: b.k, alpha: alpha, a: a, lda: lda, beta: beta, c: c, ldc: ldc}, operandB{packed: b})
+}
+
+// product is a call of Gemm but for its B.
+type product struct {
+	transA  bool
+	m, n, k int
+	alpha   float32
+	a       []float32
+	lda     int
+	beta    float32
+	c       []float32
+	ldc     int
+}
+
+// operandB is op(B): a plain matrix, or a packed one.
+type operandB struct {
+	data   []float32
+	stride int
+	trans  bool
+	packed *Packed
+}
+
+// multiply walks the blocks of a product: depth outermost, so that every
+// element of C meets its blocks of k in order.
+func (s *set) multiply(g product, b operandB) {
+	checkMatrix("a", g.a, g.m, g.k, g.lda, g.transA)
+	checkMatrix("c", g.c, g.m, g.n, g.ldc, false)
+	if g.m == 0 || g.n == 0 {
+		return
+	}
+	depthless := g.k == 0 || g.alpha == 0
+	s.prescale(g, depthless)
+	if depthless {
+		return
+	}
+	w := workspaces.Get().(*workspace)
+	defer workspaces.Put(w)
+	for p0 := 0; p0 < g.k; p0 += blockDepth {
+		depth := min(blockDepth, g.k-p0)
+		accumulate := p0 > 0 || g.beta != 0
+		for j0 := 0; j0 < g.n; j0 += blockColumns {
+			columns := min(blockColumns, g.n-j0)
+			panels := s.panelsOf(w, b, g, p0, depth, j0, columns)
+			for i0 := 0; i0 < g.m; i0 += blockRows {
+				rows := min(blockRows, g.m-i0)
+				s.block(w, g, panels, span{i0, rows}, span{j0, columns}, span{p0, depth}, accumulate)
+			}
+		}
+	}
+}
+
+// prescale applies beta where the tiles, which store or accumulate, do not.
+func (s *set) prescale(g product, depthless bool) {
+	if g.beta == 1 || g.beta == 0 && !depthless {
+		return
+	}
+	for i := range g.m {
+		row := g.c[i*g.ldc:][:g.n]
+		if g.beta == 0 {
+			clear(row)
+		} else {
+			s.scale(g.beta, row)
+		}
+	}
+}
+
+// span is a range of rows, columns or depth.
+type span struct{ start, length int }
+
+// block multiplies a block of A with a block of B, panel by panel.
+func (s *set) block(w *workspace, g product, b panels, rows, columns, depth span, accumulate bool) {
+	tiling := splitRows(rows.length, s.tileRows)
+	a := viewA(w, g, rows, depth)
+	for j := 0; j < columns.length; j += s.tileColumns {
+		width := min(s.tileColumns, columns.length-j)
+		panel, panelRow := b.at(j)
+		row := 0
+		for _, t := range tiling {
+			if t.count == 0 {
+				break
+			}
+			x, c := a.data[row*a.row:], g.c[(rows.start+row)*g.ldc+columns.start+j:]
+			s.tiles[t.height](t.count, depth.length, x, t.height*a.row, a.row, a.step, panel, panelRow, c, g.ldc, width, g.alpha, accumulate)
+			row += t.height * t.count
+		}
+	}
+}
+
+// tiles is a stack of equal tiles.
+type tiles struct{ height, count int }
+
+// splitRows cuts rows into tiles whose heights differ by at most one: a tile
+// of few rows cannot hide the latency of its multiply-adds.
+func splitRows(rows, most int) [2]tiles {
+	count := (rows + most - 1) / most
+	height, rest := rows/count, rows%count
+	if rest == 0 {
+		return [2]tiles{{height, count}}
+	}
+	return [2]tiles{{height + 1, rest}, {height, count - rest}}
+}

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// isa is an instruction set: its register width, and the instructions that
+// differ from the other's.
+type isa struct {
+	name     string
+	lanes    int // float32 in a register
+	vector   func() reg.VecVirtual
+	tileRows int
+	// tileVectors is how many registers span a row of a tile.
+	tileVectors int
+
+	and, or, xor func(ops ...Op)
+}
+
+var avx2 = isa{
+	name: "AVX2", lanes: 8, vector: YMM, tileRows: 6, tileVectors: 2,
+	and: pack3(VPAND), or: pack3(VPOR), xor: pack3(VPXOR),
+}
+
+var avx512 = isa{
+	name: "AVX512", lanes: 16, vector: ZMM, tileRows: 8, tileVectors: 3,
+	and: VPANDD, or: VPORD, xor: VPXORD,
+}
+
+func pack3(f func(a, b, c Op)) func(ops ...Op) {
+	return func(ops ...Op) { f(ops[0], ops[1], ops[2]) }
+}
+
+// reductionLanes is the width of every reduction, whatever the registers' is.
+const reductionLanes = 16
+
+func (s isa) bytes() int { return 4 * s.lanes }
+
+func (s isa) wide() bool { return s.lanes == 16 }
+
+// function begins a kernel of the set.
+func (s isa) function(name, signature string) {
+	TEXT(name+s.name, NOSPLIT, "func"+signature)
+}
+
+// vectors returns n registers.
+func (s isa) vectors(n int) []reg.VecVirtual {
+	v := make([]reg.VecVirtual, n)
+	for i := range v {
+		v[i] = s.vector()
+	}
+	return v
+}
+
+// zeros returns n registers that hold zero.
+func (s isa) zeros(n int) []reg.VecVirtual {
+	v := s.vectors(n)
+	for _, r := range v {
+		s.xor(r, r, r)
+	}
+	return v
+}
+
+// masks selects the first n lanes out of count registers, where n is fewer
+// than all of them: opmasks in AVX-512, vectors of all-ones lanes in AVX2.
+func (s isa) masks(n reg.GPVirtual, count int) []reg.Register {
+	masks := make([]reg.Register, count)
+	if !s.wide() {
+		table := GP64()
+		LEAQ(constants.tailMask(), table)
+		first := GP64()
+		MOVQ(n, first)
+		NEGQ(first)
+		for i := range masks {
+			v := YMM()
+			VMOVUPS(Mem{Base: table, Index: first, Scale: 4, Disp: tailMaskOnes*4 + i*s.bytes()}, v)
+			masks[i] = v
+		}
+		return masks
+	}
+	MOVQ(n, reg.RCX)
+	bits := GP64()
+	MOVQ(U32(1), bits)
+	SHLQ(reg.CL, bits)
+	DECQ(bits)
+	for i := range masks {
+		k := K()
+		KMOVW(bits.As32(), k)
+		if i < count-1 {
+			SHRQ(U8(16), bits)
+		}
+		masks[i] = k
+	}
+	return masks
+}
+
+// load reads the lanes of mask, the others becoming 0. Lanes outside the mask are not touched in memory.
+// A nil mask means all.
+func (s isa) load(from Mem, mask reg.Register, to reg.Register) {
+	switch {
+	case mask == nil:
+		VMOVUPS(from, to)
+	case s.wide():
+		VMOVUPS_Z(from, mask, to)
+	default:
+		VMASKMOVPS(from, mask, to)
+	}
+}
+
+// store writes the lanes of mask.
+func (s isa) store(from reg.Register, mask reg.Register, to Mem) {
+	switch {
+	case mask == nil:
+		VMOVUPS(from, to)
+	case s.wide():
+		VMOVUPS(from, mask, to)
+	default:
+		VMASKMOVPS(from, mask, to)
+	}
+}
+
+// keep replaces the lanes of x outside the mask by those of other.
+func (s isa) keep(mask reg.Register, other Op, x reg.Register) {
+	if mask == nil {
+		return
+	}
+	s.choose(mask, x, other, x)
+}
+
+// choose sets dst to yes in the lanes of the mask and to no in the others.
+func (s isa) choose(mask reg.Register, yes, no Op, dst reg.Register) {
+	base := s.inRegister(no)
+	if s.wide() {
+		VBLENDMPS(yes, base, mask, dst)
+	} else {
+		VBLENDVPS(mask, yes, base, dst)
+	}
+}
+
+// negative is the mask of the lanes of x whose sign bit is set.
+func (s isa) negative(x reg.VecVirtual) reg.Register {
+	if !s.wide() {
+		return x // VBLENDVPS looks at the sign bit alone
+	}
+	k := K()
+	VPMOVD2M(x, k)
+	return k
+}
+
+// Predicates of VCMPPS, quiet and, but for the last, false for NaN.
+const (
+	equal          = 0x00
+	less           = 0x11
+	notLessOrEqual = 0x16
+)
+
+// compare returns the mask of the lanes where x relates to y as asked.
+func (s isa) compare(predicate uint8, x reg.VecVirtual, y Op) reg.Register {
+	if s.wide() {
+		k := K()
+		VCMPPS(U8(predicate), y, x, k)
+		return k
+	}
+	v := YMM()
+	VCMPPS(U8(predicate), y, x, v)
+	return v
+}
+
+// inRegister returns op, loaded first if it lies in memory.
+func (s isa) inRegister(op Op) reg.Register {
+	if r, ok := op.(reg.Register); ok {
+		return r
+	}
+	v := s.vector()
+	VMOVUPS(op, v)
+	return v
+}
+
+// upperHalf returns the upper half of v's lanes in a register half as wide.
+func (s isa) upperHalf(v reg.Register) reg.Register {
+	if s.wide() {
+		half := YMM()
+		VEXTRACTF64X4(U8(1), v, half)
+		return half
+	}
+	half := XMM()
+	VEXTRACTF128(U8(1), v, half)
+	return half
+}
+
+// lowerHalf is the same register by its narrower name.
+func (s isa) lowerHalf(v reg.VecVirtual) reg.Register {
+	if s.wide() {
+		return v.AsY()
+	}
+	return v.AsX()
+}
+
+// labels makes a label unique within its function.
+func label(format string, args ...any) string { return fmt.Sprintf(format, args...) }

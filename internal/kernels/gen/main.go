@@ -1,0 +1,26 @@
+// Command gen writes the assembly of package kernels, for AVX2 and for
+// AVX-512, from one description of each kernel. The two sets differ in the
+// width of their registers and in the few instructions listed in isa.go, never
+// in the operations on an element or their order: that is what makes their
+// results equal. Run it by go generate in the directory of kernels.
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+)
+
+func main() {
+	for _, s := range []isa{avx2, avx512} {
+		for rows := 1; rows <= s.tileRows; rows++ {
+			s.tile(rows)
+		}
+		s.elementwise()
+		s.reductions()
+		s.updates()
+		s.gates()
+		s.peak()
+	}
+	transpose8()
+	constants.define()
+	Generate()
+}

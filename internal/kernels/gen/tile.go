@@ -1,0 +1,193 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/ir"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+const tileSignature = "(count, depth int, a []float32, aTile, aRow, aStep int, b []float32, bRow int, " +
+	"c []float32, cRow, columns int, alpha float32, accumulate bool)"
+
+// tileRegisters are the addresses and strides, in bytes, of a tile kernel.
+type tileRegisters struct {
+	count, depth                reg.GPVirtual
+	a, aNext, aRow, aRow3, step reg.GPVirtual
+	aStart, b, bRow, c, cRow    reg.GPVirtual
+}
+
+// tile emits the kernel for tiles of the given rows: C stays in registers
+// while one column of A and one row of B pass by.
+func (s isa) tile(rows int) {
+	s.function(label("tile%d", rows), tileSignature)
+	r := loadTileRegisters()
+	Label("tile")
+	s.prefetch(r, rows)
+	sums := s.accumulateTile(r, rows)
+	s.writeTile(r, rows, sums)
+	next := Load(Param("aTile"), GP64())
+	LEAQ(Mem{Base: r.aStart, Index: next, Scale: 4}, r.aStart)
+	DECQ(r.count)
+	JNZ(LabelRef("tile"))
+	VZEROUPPER()
+	RET()
+}
+
+func loadTileRegisters() tileRegisters {
+	stride := func(name string) reg.GPVirtual {
+		v := Load(Param(name), GP64()).(reg.GPVirtual)
+		SHLQ(U8(2), v)
+		return v
+	}
+	address := func(name string) reg.GPVirtual { return Load(Param(name).Base(), GP64()).(reg.GPVirtual) }
+	r := tileRegisters{
+		count: Load(Param("count"), GP64()).(reg.GPVirtual),
+		depth: GP64(), a: GP64(), aNext: GP64(), aRow3: GP64(), b: GP64(),
+		aStart: address("a"), c: address("c"),
+		aRow: stride("aRow"), step: stride("aStep"), bRow: stride("bRow"), cRow: stride("cRow"),
+	}
+	LEAQ(Mem{Base: r.aRow, Index: r.aRow, Scale: 2}, r.aRow3)
+	return r
+}
+
+// prefetch brings the rows of C in while the products are computed.
+func (s isa) prefetch(r tileRegisters, rows int) {
+	row := GP64()
+	MOVQ(r.c, row)
+	for i := range rows {
+		PREFETCHT0(Mem{Base: row})
+		PREFETCHT0(Mem{Base: row, Disp: 4*s.lanes*s.tileVectors - 4})
+		if i < rows-1 {
+			ADDQ(r.cRow, row)
+		}
+	}
+}
+
+// accumulateTile emits the loop over k and returns the sums, row by row.
+func (s isa) accumulateTile(r tileRegisters, rows int) [][]reg.VecVirtual {
+	sums := make([][]reg.VecVirtual, rows)
+	for i := range sums {
+		sums[i] = s.zeros(s.tileVectors)
+	}
+	MOVQ(r.aStart, r.a)
+	LEAQ(Mem{Base: r.a, Index: r.aRow, Scale: 4}, r.aNext)
+	Load(Param("b").Base(), r.b)
+	Load(Param("depth"), r.depth)
+	b := s.vectors(s.tileVectors)
+	alignLoop()
+	Label("product")
+	for j, v := range b {
+		VMOVUPS(Mem{Base: r.b, Disp: j * s.bytes()}, v)
+	}
+	for i, row := range sums {
+		x := s.vector()
+		VBROADCASTSS(r.elementOfA(i), x)
+		for j, sum := range row {
+			VFMADD231PS(b[j], x, sum)
+		}
+	}
+	ADDQ(r.step, r.a)
+	if rows > 4 {
+		ADDQ(r.step, r.aNext)
+	}
+	ADDQ(r.bRow, r.b)
+	DECQ(r.depth)
+	JNZ(LabelRef("product"))
+	return sums
+}
+
+// elementOfA addresses row i of the column of A; four rows share a base.
+func (r tileRegisters) elementOfA(i int) Mem {
+	base := r.a
+	if i >= 4 {
+		base = r.aNext
+	}
+	switch i % 4 {
+	case 1:
+		return Mem{Base: base, Index: r.aRow, Scale: 1}
+	case 2:
+		return Mem{Base: base, Index: r.aRow, Scale: 2}
+	case 3:
+		return Mem{Base: base, Index: r.aRow3, Scale: 1}
+	}
+	return Mem{Base: base}
+}
+
+// writeTile stores alpha*sums, or adds them to C, and moves r.c below the tile.
+func (s isa) writeTile(r tileRegisters, rows int, sums [][]reg.VecVirtual) {
+	alpha := s.splat("alpha")
+	accumulate := Load(Param("accumulate"), GP8())
+	columns := Load(Param("columns"), GP64()).(reg.GPVirtual)
+	whole := make([]reg.Register, s.tileVectors)
+
+	CMPQ(columns, U8(s.lanes*s.tileVectors))
+	JLT(LabelRef("edge"))
+	TESTB(accumulate, accumulate)
+	JZ(LabelRef("store"))
+	s.addRows(r, alpha, sums, whole)
+	JMP(LabelRef("written"))
+	Label("store")
+	s.storeRows(r, alpha, sums, whole)
+	JMP(LabelRef("written"))
+
+	Label("edge")
+	part := s.masks(columns, s.tileVectors)
+	TESTB(accumulate, accumulate)
+	JZ(LabelRef("store_edge"))
+	s.addRows(r, alpha, sums, part)
+	JMP(LabelRef("written"))
+	Label("store_edge")
+	s.storeRows(r, alpha, sums, part)
+	Label("written")
+}
+
+func (s isa) addRows(r tileRegisters, alpha reg.VecVirtual, sums [][]reg.VecVirtual, masks []reg.Register) {
+	for _, row := range sums {
+		for j, sum := range row {
+			c := s.vector()
+			at := Mem{Base: r.c, Disp: j * s.bytes()}
+			s.load(at, masks[j], c)
+			VFMADD231PS(sum, alpha, c)
+			s.store(c, masks[j], at)
+		}
+		ADDQ(r.cRow, r.c)
+	}
+}
+
+func (s isa) storeRows(r tileRegisters, alpha reg.VecVirtual, sums [][]reg.VecVirtual, masks []reg.Register) {
+	for _, row := range sums {
+		for j, sum := range row {
+			VMULPS(alpha, sum, sum)
+			s.store(sum, masks[j], Mem{Base: r.c, Disp: j * s.bytes()})
+		}
+		ADDQ(r.cRow, r.c)
+	}
+}
+
+// alignLoop starts the next instruction at a fetch boundary.
+func alignLoop() {
+	Instruction(&ir.Instruction{Opcode: "PCALIGN", Operands: []Op{Imm(32)}})
+}
+
+// peak emits a loop of independent multiply-adds in registers, which returns
+// how many operations it did.
+func (s isa) peak() {
+	const chains = 12
+	s.function("peak", "(rounds int) int")
+	rounds := Load(Param("rounds"), GP64()).(reg.GPVirtual)
+	operations := GP64()
+	IMUL3Q(U32(2*chains*s.lanes), rounds, operations)
+	sums := s.zeros(chains)
+	half, one := s.inRegister(s.constant("half", 0.5)), s.inRegister(s.constant("one", 1))
+	alignLoop()
+	Label("round")
+	for _, sum := range sums {
+		VFMADD213PS(one, half, sum)
+	}
+	DECQ(rounds)
+	JNZ(LabelRef("round"))
+	VZEROUPPER()
+	Store(operations, ReturnIndex(0))
+	RET()
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// transpose8 emits the transpose of an 8x8 block, which both sets use: it
+// moves data and computes nothing.
+func transpose8() {
+	avx2.function("transpose8", "(dst []float32, dstRow int, src []float32, srcRow int)")
+	src, dst := base("src"), base("dst")
+	srcRow, dstRow := Load(Param("srcRow"), GP64()), Load(Param("dstRow"), GP64())
+	rows := avx2.vectors(8)
+	for i, v := range rows {
+		VMOVUPS(Mem{Base: src}, v)
+		if i < len(rows)-1 {
+			LEAQ(Mem{Base: src, Index: srcRow, Scale: 4}, src)
+		}
+	}
+	columns := interleaveQuads(interleavePairs(rows))
+	for i, v := range joinHalves(columns) {
+		VMOVUPS(v, Mem{Base: dst})
+		if i < len(rows)-1 {
+			LEAQ(Mem{Base: dst, Index: dstRow, Scale: 4}, dst)
+		}
+	}
+	finish()
+}
+
+// interleavePairs merges rows 2i and 2i+1 element by element.
+func interleavePairs(rows []reg.VecVirtual) []reg.VecVirtual {
+	out := avx2.vectors(8)
+	for i := 0; i < 8; i += 2 {
+		VUNPCKLPS(rows[i+1], rows[i], out[i])
+		VUNPCKHPS(rows[i+1], rows[i], out[i+1])
+	}
+	return out
+}
+
+// interleaveQuads merges pairs of four rows each: out[4q+r] holds, in each
+// half, column r (lower) or 4+r (upper) of rows 4q to 4q+3.
+func interleaveQuads(pairs []reg.VecVirtual) []reg.VecVirtual {
+	out := avx2.vectors(8)
+	for q := 0; q < 8; q += 4 {
+		VUNPCKLPD(pairs[q+2], pairs[q], out[q])
+		VUNPCKHPD(pairs[q+2], pairs[q], out[q+1])
+		VUNPCKLPD(pairs[q+3], pairs[q+1], out[q+2])
+		VUNPCKHPD(pairs[q+3], pairs[q+1], out[q+3])
+	}
+	return out
+}
+
+// joinHalves puts the columns of the upper four rows beside those of the lower.
+func joinHalves(quads []reg.VecVirtual) []reg.VecVirtual {
+	out := avx2.vectors(8)
+	for r := range 4 {
+		VPERM2F128(U8(0x20), quads[4+r], quads[r], out[r])
+		VPERM2F128(U8(0x31), quads[4+r], quads[r], out[4+r])
+	}
+	return out
+}

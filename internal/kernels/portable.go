@@ -1,0 +1,133 @@
+package kernels
+
+import (
+	"math"
+
+	"coalmine/internal/kernels/constant"
+	"coalmine/internal/kernels/ieee"
+)
+
+// portable is the set in plain Go: the definition of the arithmetic that the
+// assembly is tested against, and the fallback of processors without it. Each
+// product is converted explicitly, so that no compiler fuses it into a sum.
+var portable = &set{
+	name:     "go",
+	tileRows: maxTileRows, tileColumns: panelWidth,
+	tiles:        portableTiles(),
+	transpose8:   transpose8,
+	exp:          each(exp),
+	log:          each(log),
+	sigmoid:      each(sigmoid),
+	tanh:         each(tanh),
+	max:          largest,
+	expSum:       expSum,
+	sumExp:       sumExp,
+	axpy:         axpy,
+	scale:        scale,
+	add:          add,
+	scaleAdd:     scaleAdd,
+	dot:          dot,
+	cifgForward:  cifgForward,
+	cifgBackward: cifgBackward,
+	lstmForward:  lstmForward,
+	lstmBackward: lstmBackward,
+	peak:         peak,
+}
+
+func each(f func(float32) float32) func(dst, x []float32) {
+	return func(dst, x []float32) {
+		for i, v := range x {
+			dst[i] = f(v)
+		}
+	}
+}
+
+// expm1Reduced splits e^x into 2^n * (1 + q) and returns q and n.
+func expm1Reduced(x float32) (q float32, n int32) {
+	shifted := ieee.FMA32(x, constant.Log2E, constant.RoundToInteger)
+	whole := shifted - constant.RoundToInteger
+	r := ieee.FMA32(whole, -constant.Ln2High, x)
+	r = ieee.FMA32(whole, -constant.Ln2Low, r)
+	p := constant.Expm1[5]
+	for i := 4; i >= 0; i-- {
+		p = ieee.FMA32(p, r, constant.Expm1[i])
+	}
+	q = ieee.FMA32(float32(r*r), p, r)
+	return q, int32(math.Float32bits(shifted)) - int32(math.Float32bits(constant.RoundToInteger))
+}
+
+// powerOfTwo is 2^n for a normal result.
+func powerOfTwo(n int32) float32 { return math.Float32frombits(uint32(n<<23) + math.Float32bits(1)) }
+
+// exp scales by 2^n in two halves, so that both are normal numbers and a
+// subnormal result is rounded once.
+func exp(x float32) float32 {
+	if x > constant.ExpHighest {
+		x = constant.ExpHighest
+	}
+	if x < constant.ExpLowest {
+		x = constant.ExpLowest
+	}
+	q, n := expm1Reduced(x)
+	half := n >> 1
+	return float32(float32((q+1)*powerOfTwo(half)) * powerOfTwo(n-half))
+}
+
+// sigmoid is 1/(1+e^-x), as e^x/(1+e^x) where x is negative.
+func sigmoid(x float32) float32 {
+	e := exp(-abs(x))
+	if math.Signbit(float64(x)) {
+		return e / (1 + e)
+	}
+	return 1 / (1 + e)
+}
+
+// tanh is -u/(2+u) for u = e^(-2|x|) - 1, which keeps its relative precision
+// near 0.
+func tanh(x float32) float32 {
+	y := -2 * abs(x)
+	if y < constant.TanhLowest {
+		y = constant.TanhLowest
+	}
+	q, n := expm1Reduced(y)
+	power := powerOfTwo(n)
+	u := ieee.FMA32(power, q, power-1)
+	return copySign(u, x) / (2 + u)
+}
+
+// log is the natural logarithm: x = 2^e * (1+f), then a polynomial in f.
+func log(x float32) float32 {
+	switch {
+	case x == 0:
+		return float32(math.Inf(-1))
+	case x < 0:
+		return float32(math.NaN())
+	case !(x <= math.MaxFloat32):
+		return x
+	}
+	exponent := float32(0)
+	if x < constant.Smallest {
+		x *= constant.SmallestScale
+		exponent = -constant.SmallestExp
+	}
+	bits := int32(math.Float32bits(x)) - constant.SqrtHalfBits
+	exponent += float32(bits >> 23)
+	f := math.Float32frombits(uint32(bits&constant.MantissaBits+constant.SqrtHalfBits)) - 1
+	p := constant.Log[8]
+	for i := 7; i >= 0; i-- {
+		p = ieee.FMA32(p, f, constant.Log[i])
+	}
+	square := float32(f * f)
+	tail := float32(float32(p*f) * square)
+	tail = ieee.FMA32(exponent, constant.Ln2Low, tail)
+	tail = ieee.FMA32(square, -0.5, tail)
+	return ieee.FMA32(exponent, constant.Ln2High, f+tail)
+}
+
+func abs(x float32) float32 {
+	return math.Float32frombits(math.Float32bits(x) &^ constant.SignBit)
+}
+
+func copySign(magnitude, sign float32) float32 {
+	return math.Float32frombits(math.Float32bits(magnitude)&^constant.SignBit | math.Float32bits(sign)&constant.SignBit)
+}

@@ -1,0 +1,97 @@
+package kernels
+
+import (
+	"math"
+
+	"coalmine/internal/kernels/ieee"
+)
+
+// lanes is the width of a reduction: element i of a vector belongs to lane
+// i % lanes, and the lanes are combined by halves.
+const lanes = 16
+
+func largest(x []float32) float32 {
+	var acc [lanes]float32
+	for i := range acc {
+		acc[i] = float32(math.Inf(-1))
+	}
+	for i, v := range x {
+		acc[i%lanes] = larger(v, acc[i%lanes])
+	}
+	for half := lanes / 2; half > 0; half /= 2 {
+		for i := range half {
+			acc[i] = larger(acc[i+half], acc[i])
+		}
+	}
+	return acc[0]
+}
+
+// larger is VMAXPS: the second of two equal numbers, or if one is NaN.
+func larger(a, b float32) float32 {
+	if a > b {
+		return a
+	}
+	return b
+}
+
+func sumLanes(acc *[lanes]float64) float64 {
+	for half := lanes / 2; half > 0; half /= 2 {
+		for i := range half {
+			acc[i] += acc[i+half]
+		}
+	}
+	return acc[0]
+}
+
+func expSum(dst, x []float32, max float32) float64 {
+	var acc [lanes]float64
+	for i, v := range x {
+		e := exp(v - max)
+		dst[i] = e
+		acc[i%lanes] += float64(e)
+	}
+	return sumLanes(&acc)
+}
+
+func sumExp(x []float32, max float32) float64 {
+	var acc [lanes]float64
+	for i, v := range x {
+		acc[i%lanes] += float64(exp(v - max))
+	}
+	return sumLanes(&acc)
+}
+
+// dot adds exact products, so that fusing them could not change a sum.
+func dot(x, y []float32) float64 {
+	var acc [lanes]float64
+	for i, v := range x {
+		acc[i%lanes] += float64(v) * float64(y[i])
+	}
+	return sumLanes(&acc)
+}
+
+func axpy(alpha float32, x, y []float32) {
+	for i, v := range x {
+		y[i] = ieee.FMA32(alpha, v, y[i])
+	}
+}
+
+func scale(alpha float32, x []float32) {
+	for i := range x {
+		x[i] *= alpha
+	}
+}
+
+func add(dst, x []float32) {
+	for i, v := range x {
+		dst[i] += v
+	}
+}
+
+func scaleAdd(alpha float32, x, y []float32) {
+	for i, v := range x {
+		v = float32(v * alpha)
+		x[i] = v
+		y[i] += v
+	}
+}

@@ -1,0 +1,87 @@
+package kernels
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+)
+
+// Environment names the variable that forces a set: go, avx2 or avx512.
+const Environment = "COALMINE_KERNELS"
+
+// set is one implementation of every kernel. All sets compute the same bytes.
+type set struct {
+	name string
+
+	// The matrix tile covers up to tileRows rows and tileColumns columns of C;
+	// tiles[r] is the kernel for tiles of r rows.
+	tileRows, tileColumns int
+	tiles                 [maxTileRows + 1]tileFunc
+	// transpose8 writes the transpose of the 8x8 block src[i*srcRow+j] to dst.
+	transpose8 func(dst []float32, dstRow int, src []float32, srcRow int)
+
+	exp, log, sigmoid, tanh func(dst, x []float32)
+	max                     func(x []float32) float32
+	// expSum stores exp(x-max) in dst and returns its sum; sumExp only sums.
+	expSum       func(dst, x []float32, max float32) float64
+	sumExp       func(x []float32, max float32) float64
+	axpy         func(alpha float32, x, y []float32)
+	scale        func(alpha float32, x []float32)
+	add          func(dst, x []float32)
+	scaleAdd     func(alpha float32, x, y []float32)
+	dot          func(x, y []float32) float64
+	cifgForward  func(gates, previous, cell, tanhCell, output []float32)
+	cifgBackward func(gates, previous, tanhCell, dOutput, dCell, dGates []float32)
+	lstmForward  func(gates, previous, cell, tanhCell, output []float32)
+	lstmBackward func(gates, previous, tanhCell, dOutput, dCell, dGates []float32)
+
+	// peak runs rounds of register-only multiply-adds and returns how many
+	// floating-point operations they were.
+	peak func(rounds int) int
+}
+
+var (
+	active    atomic.Pointer[set]
+	errForced error
+)
+
+func init() {
+	active.Store(available()[0])
+	if name := os.Getenv(Environment); name != "" {
+		if _, err := ForceSet(name); err != nil {
+			errForced = fmt.Errorf("environment variable %s: %w", Environment, err)
+		}
+	}
+}
+
+// Set names the kernels in use: "avx512", "avx2" or "go".
+func Set() string { return active.Load().name }
+
+// Check returns an error if COALMINE_KERNELS asks for kernels that do not
+// exist or that this processor cannot run; the kernels chosen without it are
+// then in use. Commands call it before they start.
+func Check() error { return errForced }
+
+// Sets names the sets that this processor can run, fastest first.
+func Sets() []string {
+	var names []string
+	for _, s := range available() {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// ForceSet makes every later call in the process use the named set, and
+// returns a function that goes back to the one before. It is for tests that
+// compare sets: it affects all goroutines, so such tests must not be parallel.
+func ForceSet(name string) (restore func(), err error) {
+	sets := available()
+	i := slices.IndexFunc(sets, func(s *set) bool { return s.name == name })
+	if i < 0 {
+		return nil, fmt.Errorf("kernel set %q: this processor runs %s; use one of these", name, strings.Join(Sets(), ", "))
+	}
+	previous := active.Swap(sets[i])
+	return func() { active.Store(previous) }, nil
+}

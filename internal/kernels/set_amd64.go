@@ -1,0 +1,67 @@
+package kernels
+
+import "golang.org/x/sys/cpu"
+
+var avx2 = &set{
+	name:     "avx2",
+	tileRows: 6, tileColumns: 16,
+	tiles:        [maxTileRows + 1]tileFunc{1: tile1AVX2, tile2AVX2, tile3AVX2, tile4AVX2, tile5AVX2, tile6AVX2},
+	transpose8:   transpose8AVX2,
+	exp:          expAVX2,
+	log:          logAVX2,
+	sigmoid:      sigmoidAVX2,
+	tanh:         tanhAVX2,
+	max:          maxAVX2,
+	expSum:       expSumAVX2,
+	sumExp:       sumExpAVX2,
+	axpy:         axpyAVX2,
+	scale:        scaleAVX2,
+	add:          addAVX2,
+	scaleAdd:     scaleAddAVX2,
+	dot:          dotAVX2,
+	cifgForward:  cifgForwardAVX2,
+	cifgBackward: cifgBackwardAVX2,
+	lstmForward:  lstmForwardAVX2,
+	lstmBackward: lstmBackwardAVX2,
+	peak:         peakAVX2,
+}
+
+var avx512 = &set{
+	name:     "avx512",
+	tileRows: 8, tileColumns: 48,
+	tiles: [maxTileRows + 1]tileFunc{
+		1: tile1AVX512, tile2AVX512, tile3AVX512, tile4AVX512,
+		tile5AVX512, tile6AVX512, tile7AVX512, tile8AVX512,
+	},
+	transpose8:   transpose8AVX2,
+	exp:          expAVX512,
+	log:          logAVX512,
+	sigmoid:      sigmoidAVX512,
+	tanh:         tanhAVX512,
+	max:          maxAVX512,
+	expSum:       expSumAVX512,
+	sumExp:       sumExpAVX512,
+	axpy:         axpyAVX512,
+	scale:        scaleAVX512,
+	add:          addAVX512,
+	scaleAdd:     scaleAddAVX512,
+	dot:          dotAVX512,
+	cifgForward:  cifgForwardAVX512,
+	cifgBackward: cifgBackwardAVX512,
+	lstmForward:  lstmForwardAVX512,
+	lstmBackward: lstmBackwardAVX512,
+	peak:         peakAVX512,
+}
+
+// available lists the sets that this processor runs, the fastest first.
+func available() []*set {
+	var sets []*set
+	hasAVX2 := cpu.X86.HasAVX2 && cpu.X86.HasFMA
+	if hasAVX2 && cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VL {
+		sets = append(sets, avx512)
+	}
+	if hasAVX2 {
+		sets = append(sets, avx2)
+	}
+	return append(sets, portable)
+}

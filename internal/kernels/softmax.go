@@ -1,0 +1,134 @@
+package kernels
+
+import "math"
+
+// LogSumExp returns the logarithm of the sum of e^x, in nats; -Inf for an
+// empty x.
+func LogSumExp(x []float32) float64 { return active.Load().logSumExp(x) }
+
+func (s *set) logSumExp(x []float32) float64 {
+	max := s.max(x)
+	if math.IsInf(float64(max), -1) && !hasNaN(x) {
+		return math.Inf(-1)
+	}
+	return float64(max) + logFloat64(s.sumExp(x, max))
+}
+
+// SoftmaxTile begins a softmax over a row that is computed in tiles. It
+// replaces the tile x by e^(x-max) and returns max, the tile's largest
+// element, and sum, the sum of the new elements. A tile of nothing but -Inf
+// becomes 0, with sum 0.
+func SoftmaxTile(x []float32) (max float32, sum float64) { return active.Load().softmaxTile(x) }
+
+func (s *set) softmaxTile(x []float32) (max float32, sum float64) {
+	max = s.max(x)
+	if math.IsInf(float64(max), -1) && !hasNaN(x) {
+		clear(x)
+		return max, 0
+	}
+	return max, s.expSum(x, x, max)
+}
+
+// hasNaN is asked only of a vector whose largest element is -Inf.
+func hasNaN(x []float32) bool {
+	for _, v := range x {
+		if v != v {
+			return true
+		}
+	}
+	return false
+}
+
+// SoftmaxMerge joins the tiles of one row, given the max and the sum that
+// SoftmaxTile returned for each. It replaces each max by the weight that
+// turns its tile into probabilities, e^(max-M)/S, and returns ln S + M, the
+// log-sum-exp of the row in nats, where M is the largest max and S the sum of
+// e^(max-M)*sum over the tiles, in their order. A weight may underflow to 0.
+func SoftmaxMerge(maxes []float32, sums []float64) (logSum float64) {
+	largest := float32(math.Inf(-1))
+	for _, m := range maxes {
+		largest = larger(m, largest)
+	}
+	total := 0.0
+	for i, m := range maxes {
+		maxes[i] = tileWeight(m, largest)
+		total += float64(float64(maxes[i]) * sums[i])
+	}
+	for i := range maxes {
+		maxes[i] = float32(float64(maxes[i]) / total)
+	}
+	return float64(largest) + logFloat64(total)
+}
+
+// tileWeight is e^(max-largest), 0 for a tile of nothing but -Inf.
+func tileWeight(max, largest float32) float32 {
+	if math.IsInf(float64(max), -1) {
+		return 0
+	}
+	return exp(max - largest)
+}
+
+// CrossEntropyTile ends what SoftmaxTile began: it turns a tile of a row into
+// the gradient of scale * (-log p[target]) with respect to the logits, and
+// adds it to bias, the gradient of an output bias. weight is the tile's weight from
+// SoftmaxMerge; target is the place of the true class in this tile, negative if it lies in
+// another.
+//
+//	x = x*(weight*scale), less scale at target;  bias = bias + x
+//
+// The target's share is subtracted after the scaling, so that a weight of 0
+// does no harm.
+func CrossEntropyTile(x []float32, weight, scale float32, target int, bias []float32) {
+	sameLength("bias", bias, x)
+	active.Load().crossEntropyTile(x, weight, scale, target, bias)
+}
+
+func (s *set) crossEntropyTile(x []float32, weight, scale float32, target int, bias []float32) {
+	if target < 0 {
+		s.scaleAdd(float32(weight*scale), x, bias)
+		return
+	}
+	before := bias[target]
+	s.scaleAdd(float32(weight*scale), x, bias)
+	x[target] -= scale
+	bias[target] = before + x[target]
+}
+
+// logFloat64 is the natural logarithm of x >= 0, with an error below 1 ulp.
+// math.Log is not used because it rounds differently between architectures.
+// The method is that of FreeBSD's e_log.c; every product is converted
+// explicitly to keep it from being fused.
+func logFloat64(x float64) float64 {
+	switch {
+	case x == 0:
+		return math.Inf(-1)
+	case x != x || math.IsInf(x, 1):
+		return x
+	}
+	f, exponent := math.Frexp(x)
+	if f < math.Sqrt2/2 {
+		f *= 2
+		exponent--
+	}
+	f--
+	k := float64(exponent)
+	s := f / (2 + f)
+	s2 := float64(s * s)
+	tail := 0.0
+	for i := len(logCoefficients) - 1; i >= 0; i-- {
+		tail = float64((tail + logCoefficients[i]) * s2)
+	}
+	half := float64(float64(0.5*f) * f)
+	correction := float64(s*(half+tail)) + float64(k*ln2Low)
+	return float64(k*ln2High) - ((half - correction) - f)
+}
+
+const (
+	ln2High = 6.93147180369123816490e-01
+	ln2Low  = 1.90821492927058770002e-10
+)
+
+var logCoefficients = [...]float64{
+	6.666666666666735130e-01, 3.999999999940941908e-01, 2.857142874366239149e-01,
+	2.222219843214978396e-01, 1.818357216161805012e-01, 1.531383769920937332e-01, 1.479819860511658591e-01,
+}

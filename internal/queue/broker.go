@@ -1,0 +1,356 @@
+package queue
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+)
+
+// Broker is the coordinator's side of the queue. Its methods may be called from
+// several goroutines at once. Any error means that Redis did not answer as it
+// should; the call may be repeated.
+type Broker struct {
+	conn  *Conn
+	asynq *asynq.Client
+
+	mu      sync.Mutex
+	popping chan popped // the pop of reports under way, if any
+}
+
+// Broker returns a new broker on the connection.
+func (c *Conn) Broker() *Broker {
+	return &Broker{conn: c, asynq: asynq.NewClientFromRedisClient(c.client)}
+}
+
+// taskType is asynq's name for what all messages are.
+const taskType = "attempt"
+
+// noTimeout stands for "none": asynq knows only timeouts, and takes half an
+// hour where none is given.
+const noTimeout = 10 * 365 * 24 * time.Hour
+
+// Enqueue puts the message into the queue of its class and wakes a worker. A
+// message whose ID is already pending or running stays as it is; what is left
+// of an earlier run of the same ID is removed first.
+func (b *Broker) Enqueue(ctx context.Context, m Message) error {
+	if m.ID == "" || m.Class == "" || strings.ContainsAny(m.ID, " \n") {
+		return fmt.Errorf("message %q of class %q: want an ID without spaces, and a class", m.ID, m.Class)
+	}
+	err := b.enqueue(ctx, m)
+	if errors.Is(err, asynq.ErrTaskIDConflict) {
+		err = b.enqueueAgain(ctx, m)
+	}
+	if err != nil {
+		return fmt.Errorf("enqueuing %s: %w", m.ID, err)
+	}
+	keys := []string{wakeKey(m.Class), asynqKey(m.Class, "pending"), classesKey, stopKey(m.ID)}
+	if err := wakeScript.Run(ctx, b.conn.client, keys, m.Class, maxTokens).Err(); err != nil {
+		return fmt.Errorf("waking a worker for %s: %w", m.ID, err)
+	}
+	return nil
+}
+
+func (b *Broker) enqueue(ctx context.Context, m Message) error {
+	_, err := b.asynq.EnqueueContext(ctx, asynq.NewTask(taskType, m.Payload),
+		asynq.TaskID(m.ID), asynq.Queue(queueName(m.Class)), asynq.MaxRetry(0), asynq.Timeout(noTimeout))
+	return err
+}
+
+// A worker reports a moment before asynq forgets the task. endingStep and
+// endingSteps bound the wait for that moment; a worker killed in it leaves a
+// task that only looks active.
+const (
+	endingStep  = 2 * time.Millisecond
+	endingSteps = 50
+)
+
+func (b *Broker) enqueueAgain(ctx context.Context, m Message) error {
+	const over = "archived completed retry scheduled"
+	for step := range endingSteps {
+		removable := over
+		if step == endingSteps-1 {
+			removable += " reported"
+		}
+		found, err := b.conn.remove(ctx, m.Class, m.ID, removable)
+		if err != nil || found == statePending || found == stateActive {
+			return err
+		}
+		if found != stateReported || step == endingSteps-1 {
+			break
+		}
+		if err := sleep(ctx, endingStep); err != nil {
+			return err
+		}
+	}
+	if err := b.enqueue(ctx, m); !errors.Is(err, asynq.ErrTaskIDConflict) {
+		return err
+	}
+	return nil // somebody else has just sent it
+}
+
+// Withdraw removes a message that no worker has taken yet, and reports whether
+// it did.
+func (b *Broker) Withdraw(ctx context.Context, id string) (bool, error) {
+	withdrawn := false
+	err := b.eachClass(ctx, func(class string) error {
+		found, err := b.conn.remove(ctx, class, id, string(statePending))
+		withdrawn = withdrawn || found == statePending
+		return err
+	})
+	return withdrawn, err
+}
+
+// Forget drops every trace of messages in the queue, running ones included. It
+// is for those whose worker died: nothing but asynq's slow recoverer would clean
+// up after them.
+func (b *Broker) Forget(ctx context.Context, ids ...string) error {
+	return b.eachClass(ctx, func(class string) error {
+		for _, id := range ids {
+			if _, err := b.conn.remove(ctx, class, id, "any"); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (b *Broker) eachClass(ctx context.Context, do func(class string) error) error {
+	classes, err := b.conn.client.SMembers(ctx, classesKey).Result()
+	if err != nil {
+		return fmt.Errorf("reading the classes in use: %w", err)
+	}
+	slices.Sort(classes)
+	for _, class := range classes {
+		if err := do(class); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stopTTL is how long a stop request waits for its worker to see it.
+const stopTTL = time.Minute
+
+// Stop asks the workers that run the messages to stop them; they look every
+// second. The handler's context ends with the cause ErrStopped. Enqueue takes the
+// request back.
+func (b *Broker) Stop(ctx context.Context, ids ...string) error {
+	_, err := b.conn.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, id := range ids {
+			p.Set(ctx, stopKey(id), 1, stopTTL)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("asking to stop %d attempts: %w", len(ids), err)
+	}
+	return nil
+}
+
+// asynqLease is how long asynq leases a task to a server, which then renews the
+// lease every five seconds.
+const asynqLease = 30 * time.Second
+
+// Known returns those of the messages that are pending or being run by a live
+// worker. One that was taken in the last seconds counts even if no heartbeat
+// lists it yet.
+func (b *Broker) Known(ctx context.Context, ids []string) (map[string]bool, error) {
+	known := map[string]bool{}
+	if len(ids) == 0 {
+		return known, nil
+	}
+	workers, err := b.Workers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	wanted := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		wanted[id] = true
+	}
+	for _, w := range workers {
+		for _, r := range w.Running {
+			if wanted[r.ID] {
+				known[r.ID] = true
+			}
+		}
+	}
+	err = b.eachClass(ctx, func(class string) error { return b.addQueued(ctx, class, ids, known) })
+	return known, err
+}
+
+// addQueued adds to known the ids that are pending in a class, or were leased so
+// lately that their worker may not have written a heartbeat since.
+func (b *Broker) addQueued(ctx context.Context, class string, ids []string, known map[string]bool) error {
+	args := make([]any, len(ids))
+	for i, id := range ids {
+		args[i] = id
+	}
+	keys := []string{asynqKey(class, "t:"), asynqKey(class, "lease")}
+	found, err := statesScript.Run(ctx, b.conn.client, keys, args...).StringSlice()
+	if err != nil || len(found) != 2*len(ids) {
+		return fmt.Errorf("asking for the states of %d tasks in queue %s: %w", len(ids), class, err)
+	}
+	fresh := float64(time.Now().Add(asynqLease - heartbeatTTL).Unix())
+	for i, id := range ids {
+		expiry, _ := strconv.ParseFloat(found[2*i+1], 64)
+		switch state(found[2*i]) {
+		case statePending:
+			known[id] = true
+		case stateActive:
+			known[id] = known[id] || expiry >= fresh
+		}
+	}
+	return nil
+}
+
+// Workers returns the live workers, ordered by ID: those whose heartbeat is at
+// most three seconds old.
+func (b *Broker) Workers(ctx context.Context) ([]Worker, error) {
+	ids, err := b.conn.client.SMembers(ctx, workersKey).Result()
+	if err != nil {
+		return nil, fmt.Errorf("reading the workers: %w", err)
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	slices.Sort(ids)
+	keys := make([]string, len(ids))
+	for i, id := range ids {
+		keys[i] = workerKey(id)
+	}
+	beats, err := b.conn.client.MGet(ctx, keys...).Result()
+	if err != nil {
+		return nil, fmt.Errorf("reading the heartbeats of %d workers: %w", len(ids), err)
+	}
+	var workers []Worker
+	for i, beat := range beats {
+		var w Worker
+		text, live := beat.(string)
+		if live && json.Unmarshal([]byte(text), &w) == nil {
+			workers = append(workers, w)
+		} else if err := b.conn.client.SRem(ctx, workersKey, ids[i]).Err(); err != nil {
+			return nil, fmt.Errorf("removing the dead worker %s: %w", ids[i], err)
+		}
+	}
+	return workers, nil
+}
+
+// Nudge asks whoever reads the reports to look at storage again, such as after a
+// run was submitted.
+func (b *Broker) Nudge(ctx context.Context) error {
+	return b.conn.push(ctx, Report{})
+}
+
+// push appends a report; task is the key of the asynq task that it ends, if any.
+func (c *Conn) push(ctx context.Context, r Report, task ...string) error {
+	keys := append([]string{reportsKey}, task...)
+	if err := reportScript.Run(ctx, c.client, keys, r.encode(), maxReports).Err(); err != nil {
+		return fmt.Errorf("sending a report: %w", err)
+	}
+	return nil
+}
+
+// encode writes the ID and the worker on a line each, then the body.
+func (r Report) encode() []byte {
+	return append([]byte(r.ID+"\n"+r.Worker+"\n"), r.Body...)
+}
+
+func decodeReport(data []byte) (Report, bool) {
+	parts := bytes.SplitN(data, []byte("\n"), 3)
+	if len(parts) != 3 {
+		return Report{}, false
+	}
+	return Report{ID: string(parts[0]), Worker: string(parts[1]), Body: parts[2]}, true
+}
+
+// popped is the outcome of one blocking pop.
+type popped struct {
+	data string
+	err  error
+}
+
+// popWait is how long one blocking pop lasts in Redis.
+const popWait = 2 * time.Second
+
+// reportBatch is how many reports one call returns at most.
+const reportBatch = 512
+
+// Reports waits until a report arrives, but no longer than wait, and returns the
+// reports that are there, oldest first. None is no error. Each report is returned
+// once, to whichever broker asks first. It returns at once when ctx is done; a
+// report that arrives after that is kept for the next call on this broker.
+func (b *Broker) Reports(ctx context.Context, wait time.Duration) ([]Report, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for {
+		if b.popping == nil {
+			b.popping = b.conn.popReport()
+		}
+		select {
+		case p := <-b.popping:
+			b.popping = nil
+			if !errors.Is(p.err, redis.Nil) {
+				return b.drain(ctx, p)
+			}
+		case <-timer.C:
+			return nil, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// popReport pops one report in the background: the driver cannot interrupt a
+// blocking command when a context ends.
+func (c *Conn) popReport() chan popped {
+	result := make(chan popped, 1)
+	go func() {
+		pair, err := c.client.BLPop(context.Background(), popWait, reportsKey).Result()
+		p := popped{err: err}
+		if err == nil {
+			p.data = pair[1]
+		}
+		result <- p
+	}()
+	return result
+}
+
+// drain adds to the first report those that have arrived with it.
+func (b *Broker) drain(ctx context.Context, first popped) ([]Report, error) {
+	if first.err != nil {
+		return nil, fmt.Errorf("waiting for reports: %w", first.err)
+	}
+	// The first report is at hand already: an error here is the next call's.
+	more, _ := b.conn.client.LPopCount(ctx, reportsKey, reportBatch-1).Result()
+	var reports []Report
+	for _, data := range append([]string{first.data}, more...) {
+		if r, ok := decodeReport([]byte(data)); ok {
+			reports = append(reports, r)
+		}
+	}
+	return reports, nil
+}
+
+// sleep waits for d or until ctx is done, whose error it then returns.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

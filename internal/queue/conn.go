@@ -1,0 +1,176 @@
+package queue
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+)
+
+// Errors that Open wraps, to be tested with errors.Is.
+var (
+	// ErrUnreachable: nothing answers at the address.
+	ErrUnreachable = errors.New("redis is not reachable")
+	// ErrUnsuitable: the server answers, but cannot carry the queue.
+	ErrUnsuitable = errors.New("redis is not suitable")
+)
+
+// Conn is a connection to one Redis, shared by a broker and any number of
+// consumers of this process. It is made by Open or Embedded and lasts until Close.
+type Conn struct {
+	name string
+	// dial makes another client of the same server. Blocking waits and asynq
+	// servers have one of their own.
+	dial   func() *redis.Client
+	client *redis.Client
+	close  func() error
+}
+
+// Open connects to the Redis that url names (see the URL forms at parseURL:
+// redis://, rediss://, unix://, redis-sentinel://, rediss-sentinel://) and
+// checks that it is fit: reachable, a master, at least 6.2, and not evicting keys.
+// The error wraps ErrUnreachable or ErrUnsuitable where it is one of these.
+func Open(ctx context.Context, url string) (*Conn, error) {
+	routeDriverLog()
+	server, err := parseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	c := newConn(server.name, server.dial)
+	info, err := c.client.Info(ctx).Result()
+	if err == nil {
+		err = checkServer(parseInfo(info))
+	} else {
+		err = explain(err)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", server.name, err), c.Close())
+	}
+	return c, nil
+}
+
+// Embedded starts a Redis inside this process, which ends with Close. It keeps
+// nothing on disk and listens on a loopback port behind a random password.
+func Embedded(ctx context.Context) (*Conn, error) {
+	routeDriverLog()
+	server := miniredis.NewMiniRedis()
+	password := rand.Text()
+	server.RequireAuth(password)
+	if err := server.Start(); err != nil {
+		return nil, fmt.Errorf("embedded queue: %w", err)
+	}
+	options := &redis.Options{Addr: server.Addr(), Password: password}
+	c := newConn("embedded queue", func() *redis.Client { return newClient(options) })
+	stopClock := driveClock(server)
+	c.close = sync.OnceValue(func() error {
+		stopClock()
+		err := c.client.Close()
+		server.Close()
+		return err
+	})
+	if err := c.client.Ping(ctx).Err(); err != nil {
+		return nil, errors.Join(fmt.Errorf("embedded queue: %w", err), c.Close())
+	}
+	return c, nil
+}
+
+func newConn(name string, dial func() *redis.Client) *Conn {
+	c := &Conn{name: name, dial: dial, client: dial()}
+	c.close = sync.OnceValue(c.client.Close)
+	return c
+}
+
+// clockStep is how often keys of the embedded server age.
+const clockStep = 250 * time.Millisecond
+
+// driveClock lets keys expire: miniredis keeps their remaining life still until
+// it is told that time has passed.
+func driveClock(server *miniredis.Miniredis) (stop func()) {
+	done := make(chan struct{})
+	var stopped sync.WaitGroup
+	stopped.Go(func() {
+		ticker := time.NewTicker(clockStep)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				server.FastForward(clockStep)
+			case <-done:
+				return
+			}
+		}
+	})
+	return func() {
+		close(done)
+		stopped.Wait()
+	}
+}
+
+// Close ends the connection, and the embedded server with it. Brokers and
+// consumers of the connection must have ended before. It may be called twice.
+func (c *Conn) Close() error { return c.close() }
+
+// String names the server without any password, for messages.
+func (c *Conn) String() string { return c.name }
+
+// explain turns a failed first contact into a sentence that says what to do.
+func explain(err error) error {
+	switch text := err.Error(); {
+	case strings.Contains(text, "WRONGPASS"), strings.Contains(text, "NOAUTH"), strings.Contains(text, "invalid password"):
+		return fmt.Errorf("%w: it refuses the login: put redis://user:password@host into the URL: %w", ErrUnsuitable, err)
+	case strings.Contains(text, "LOADING"):
+		return fmt.Errorf("%w: it is still loading its data: try again in a moment: %w", ErrUnreachable, err)
+	case strings.Contains(text, "NOPERM"):
+		return fmt.Errorf("%w: its user may not run the commands of a queue: allow ~* &* +@all: %w", ErrUnsuitable, err)
+	}
+	return fmt.Errorf("%w: start redis-server there, or correct --redis or COALMINE_REDIS_URL: %w", ErrUnreachable, err)
+}
+
+// parseInfo reads the name:value lines of the INFO command.
+func parseInfo(text string) map[string]string {
+	fields := map[string]string{}
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			fields[name] = value
+		}
+	}
+	return fields
+}
+
+func checkServer(info map[string]string) error {
+	var major, minor int
+	if v := info["redis_version"]; v != "" {
+		// A version in another form is some other server's: let it try.
+		if n, _ := fmt.Sscanf(v, "%d.%d", &major, &minor); n == 2 && (major < 6 || major == 6 && minor < 2) {
+			return fmt.Errorf("%w: its version is %s, the queue needs 6.2 or newer", ErrUnsuitable, v)
+		}
+	}
+	if role := info["role"]; role != "" && role != "master" {
+		return fmt.Errorf("%w: it is a read-only %s: name its master, or the Sentinels (redis-sentinel://host,host?master=NAME)", ErrUnsuitable, role)
+	}
+	switch policy := info["maxmemory_policy"]; policy {
+	case "noeviction":
+	case "":
+		slog.Warn("redis does not tell its maxmemory-policy: make sure that it is noeviction, or tasks may vanish under memory pressure")
+	default:
+		return fmt.Errorf("%w: its maxmemory-policy is %s, under which queued tasks may vanish: run CONFIG SET maxmemory-policy noeviction", ErrUnsuitable, policy)
+	}
+	return nil
+}
+
+// routeDriverLog sends what the Redis driver has to say to the debug log: every
+// failed command returns an error besides.
+var routeDriverLog = sync.OnceFunc(func() { redis.SetLogger(driverLog{}) })
+
+type driverLog struct{}
+
+func (driverLog) Printf(ctx context.Context, format string, args ...any) {
+	slog.DebugContext(ctx, "redis driver: "+fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,274 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Causes with which a handler's context ends; see context.Cause.
+var (
+	// ErrStopped: the coordinator asked for it (Broker.Stop).
+	ErrStopped = errors.New("stopped by the coordinator")
+	// ErrShutdown: the consumer is shutting down.
+	ErrShutdown = errors.New("worker is shutting down")
+)
+
+// ConsumerConfig says what a worker serves and how.
+type ConsumerConfig struct {
+	// WorkerID is unique among all workers that ever were.
+	WorkerID string
+	// Host is where the worker runs, for people.
+	Host string
+	// Classes are the queues to take messages from.
+	Classes []string
+	// Kinds are advertised in the heartbeats.
+	Kinds []string
+	// Slots is how many messages of each class are handled at once, at least 1.
+	Slots int
+	// Handler does the work. Its context ends when the coordinator stops the
+	// attempt (ErrStopped) or the grace of a shutdown is over (ErrShutdown), never
+	// because Redis is away. The report is sent when it returns; nil sends none.
+	Handler func(ctx context.Context, m Message) (report []byte)
+	// Progress tells how far a running message is; nil if that is not known. It
+	// must not block.
+	Progress func(id string) Progress
+	// Grace is how long a shutdown lets running handlers finish. Default 0: they
+	// are stopped at once.
+	Grace time.Duration
+	// Log is where the consumer writes. Default slog.Default().
+	Log *slog.Logger
+}
+
+func (cfg *ConsumerConfig) check() error {
+	var errs []error
+	if cfg.WorkerID == "" {
+		errs = append(errs, errors.New("it has no WorkerID"))
+	}
+	if len(cfg.Classes) == 0 {
+		errs = append(errs, errors.New("it has no Classes"))
+	}
+	if cfg.Slots < 1 {
+		errs = append(errs, fmt.Errorf("it has %d slots: want at least 1", cfg.Slots))
+	}
+	if cfg.Handler == nil {
+		errs = append(errs, errors.New("it has no Handler"))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("queue consumer: %w", err)
+	}
+	return nil
+}
+
+// Bounds of a shutdown, after its grace.
+const (
+	// stopGrace is how long stopped handlers have to return and report.
+	stopGrace = 10 * time.Second
+	// closeGrace is how long the goodbye to Redis may take.
+	closeGrace = 3 * time.Second
+)
+
+// How long a report is offered to a Redis that is away, and how long during a
+// shutdown. What is then lost is a hint; the coordinator looks into storage besides.
+const (
+	reportPatience   = 30 * time.Second
+	drainingPatience = 2 * time.Second
+)
+
+// consumer is the state of one Serve.
+type consumer struct {
+	conn    *Conn
+	cfg     ConsumerConfig
+	log     *slog.Logger
+	started time.Time
+
+	draining atomic.Bool
+	// changed asks for an early heartbeat: what runs has changed.
+	changed chan struct{}
+	// reporting ends when reports have no more time.
+	reporting context.Context
+
+	mu      sync.Mutex
+	running map[string]*attempt
+	// idle is signalled whenever nothing runs any more.
+	idle *sync.Cond
+}
+
+// attempt is a message in its handler.
+type attempt struct {
+	since time.Time
+	stop  context.CancelCauseFunc
+}
+
+// Serve takes messages from the queues and handles them until ctx is done. Then
+// it takes no more, lets handlers finish for the grace, stops the rest, and
+// returns nil. A handler that does not return within ten seconds of that is left
+// behind, and its message goes back into the queue. Serve outlasts any absence of Redis.
+func (c *Conn) Serve(ctx context.Context, cfg ConsumerConfig) error {
+	if err := cfg.check(); err != nil {
+		return err
+	}
+	s := newConsumer(c, cfg)
+	reporting, endReports := context.WithCancel(context.WithoutCancel(ctx))
+	defer endReports()
+	s.reporting = reporting
+
+	beating, endBeats := context.WithCancel(context.WithoutCancel(ctx))
+	var beats sync.WaitGroup
+	beats.Go(func() { s.beat(beating) })
+	var servers []*classServer
+	for _, class := range cfg.Classes {
+		server, err := s.startServer(class)
+		if err != nil {
+			endBeats()
+			return fmt.Errorf("serving class %q: %w", class, err)
+		}
+		servers = append(servers, server)
+	}
+
+	<-ctx.Done()
+	s.drain(servers)
+	endReports()
+	closeAll(servers)
+	endBeats()
+	beats.Wait()
+	return nil
+}
+
+func newConsumer(c *Conn, cfg ConsumerConfig) *consumer {
+	s := &consumer{conn: c, cfg: cfg, log: cfg.Log, started: time.Now(), changed: make(chan struct{}, 1), running: map[string]*attempt{}}
+	s.idle = sync.NewCond(&s.mu)
+	if s.log == nil {
+		s.log = slog.Default()
+	}
+	s.log = s.log.With("worker", cfg.WorkerID)
+	return s
+}
+
+// handle runs the handler on a context of its own: leased is asynq's, and ends
+// when Redis was away for so long that the lease is lost.
+func (s *consumer) handle(leased context.Context, m Message) {
+	ctx, stop := context.WithCancelCause(context.Background())
+	defer stop(nil)
+	if !s.begin(m.ID, stop) {
+		// Sent again after a flush of Redis, while the first is still at work.
+		return
+	}
+	defer s.end(m.ID)
+	if report := s.cfg.Handler(ctx, m); report != nil {
+		s.deliver(leased, m, report)
+	}
+}
+
+func (s *consumer) begin(id string, stop context.CancelCauseFunc) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running[id] != nil {
+		return false
+	}
+	s.running[id] = &attempt{since: time.Now(), stop: stop}
+	if s.draining.Load() {
+		stop(ErrShutdown)
+	}
+	s.announce()
+	return true
+}
+
+func (s *consumer) end(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.running, id)
+	if len(s.running) == 0 {
+		s.idle.Broadcast()
+	}
+	s.announce()
+}
+
+func (s *consumer) announce() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+// deliver sends the report, again and again while Redis is away.
+func (s *consumer) deliver(leased context.Context, m Message, body []byte) {
+	patience := reportPatience
+	if s.draining.Load() {
+		patience = drainingPatience
+	}
+	ctx, cancel := context.WithTimeout(s.reporting, patience)
+	defer cancel()
+	err := retry(ctx, func() error {
+		if leased.Err() != nil {
+			// asynq has given the task up and will not remove it.
+			if _, err := s.conn.remove(ctx, m.Class, m.ID, "any"); err != nil {
+				return err
+			}
+		}
+		return s.conn.push(ctx, Report{ID: m.ID, Worker: s.cfg.WorkerID, Body: body}, asynqKey(m.Class, "t:"+m.ID))
+	})
+	if err != nil {
+		s.log.Warn("report lost; the coordinator will find the outcome in storage", "attempt", m.ID, "error", err)
+	}
+}
+
+// retry calls do until it succeeds or ctx is done, waiting 50 ms at first and a
+// second at last.
+func retry(ctx context.Context, do func() error) error {
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		err := do()
+		if err == nil {
+			return nil
+		}
+		if sleep(ctx, pause) != nil {
+			return err
+		}
+	}
+}
+
+// drain takes no more messages, waits for the handlers, and stops those that
+// outlast the grace.
+func (s *consumer) drain(servers []*classServer) {
+	s.draining.Store(true)
+	s.announce()
+	for _, server := range servers {
+		server.stopTaking()
+	}
+	if !s.await(s.cfg.Grace) {
+		s.stopAll(ErrShutdown)
+		if !s.await(stopGrace) {
+			s.log.Warn("handlers did not return after they were stopped; their tasks go back into the queue")
+		}
+	}
+}
+
+// await waits until nothing runs, for d at most, and reports whether that is so.
+func (s *consumer) await(d time.Duration) bool {
+	expired := false
+	timer := time.AfterFunc(d, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		expired = true
+		s.idle.Broadcast()
+	})
+	defer timer.Stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.running) > 0 && !expired {
+		s.idle.Wait()
+	}
+	return len(s.running) == 0
+}
+
+func (s *consumer) stopAll(cause error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range s.running {
+		a.stop(cause)
+	}
+}

@@ -1,0 +1,143 @@
+package queue
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// heartbeatEvery is how often a worker says that it lives.
+	heartbeatEvery = time.Second
+	// heartbeatTTL is after how long without a word it counts as dead.
+	heartbeatTTL = 3 * time.Second
+	// heartbeatGap is the least time between two heartbeats: what runs may change
+	// hundreds of times a second.
+	heartbeatGap = 100 * time.Millisecond
+)
+
+// beat writes heartbeats and obeys stop requests until ctx is done, then says goodbye.
+func (s *consumer) beat(ctx context.Context) {
+	reachable := true
+	for {
+		err := s.beatOnce(ctx)
+		if err != nil && reachable && ctx.Err() == nil {
+			s.log.Warn("redis is away; running tasks go on", "redis", s.conn.String(), "error", err)
+		} else if err == nil && !reachable {
+			s.log.Info("redis is back", "redis", s.conn.String())
+		}
+		reachable = err == nil
+		if !s.awaitBeat(ctx) {
+			s.goodbye()
+			return
+		}
+	}
+}
+
+// awaitBeat waits until the next heartbeat is due; false means that ctx is done.
+func (s *consumer) awaitBeat(ctx context.Context) bool {
+	if sleep(ctx, heartbeatGap) != nil {
+		return false
+	}
+	timer := time.NewTimer(heartbeatEvery - heartbeatGap)
+	defer timer.Stop()
+	select {
+	case <-s.changed:
+	case <-timer.C:
+	case <-ctx.Done():
+		return false
+	}
+	return true
+}
+
+func (s *consumer) beatOnce(ctx context.Context) error {
+	w := s.describe()
+	data, err := w.encode()
+	if err != nil {
+		return err
+	}
+	// A heartbeat that hangs must not delay the next one beyond its life.
+	ctx, cancel := context.WithTimeout(ctx, heartbeatEvery)
+	defer cancel()
+	var stops *redis.SliceCmd
+	_, err = s.conn.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		p.Set(ctx, workerKey(w.ID), data, heartbeatTTL)
+		p.SAdd(ctx, workersKey, w.ID)
+		if keys := stopKeys(w.Running); len(keys) > 0 {
+			stops = p.MGet(ctx, keys...)
+		}
+		return nil
+	})
+	if err == nil && stops != nil {
+		s.obey(w.Running, stops.Val())
+	}
+	return err
+}
+
+func stopKeys(running []Running) []string {
+	var keys []string
+	for _, r := range running {
+		keys = append(keys, stopKey(r.ID))
+	}
+	return keys
+}
+
+// obey stops the attempts for which a request was found.
+func (s *consumer) obey(running []Running, requests []any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, request := range requests {
+		if a := s.running[running[i].ID]; a != nil && request != nil {
+			a.stop(ErrStopped)
+		}
+	}
+}
+
+// describe is the heartbeat's content.
+func (s *consumer) describe() Worker {
+	return Worker{
+		ID:          s.cfg.WorkerID,
+		Host:        s.cfg.Host,
+		PID:         os.Getpid(),
+		Classes:     s.cfg.Classes,
+		Slots:       s.cfg.Slots,
+		Kinds:       s.cfg.Kinds,
+		Draining:    s.draining.Load(),
+		StartedUnix: s.started.Unix(),
+		Running:     s.list(),
+	}
+}
+
+func (s *consumer) list() []Running {
+	s.mu.Lock()
+	var running []Running
+	for id, a := range s.running {
+		running = append(running, Running{ID: id, Seconds: time.Since(a.since).Seconds()})
+	}
+	s.mu.Unlock()
+	slices.SortFunc(running, func(a, b Running) int { return strings.Compare(a.ID, b.ID) })
+	if s.cfg.Progress != nil {
+		for i := range running {
+			running[i].Progress = s.cfg.Progress(running[i].ID)
+		}
+	}
+	return running
+}
+
+// goodbye removes the heartbeat, so that nobody waits for it to expire.
+func (s *consumer) goodbye() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_, err := s.conn.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		p.Del(ctx, workerKey(s.cfg.WorkerID))
+		p.SRem(ctx, workersKey, s.cfg.WorkerID)
+		return nil
+	})
+	if err != nil {
+		s.log.Debug("the heartbeat expires by itself", "error", err)
+	}
+}

@@ -1,0 +1,134 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// dequeueHook turns asynq's poll of an empty queue into a wait. It sits on the
+// Redis client of one asynq server, recognises the script by which the server
+// takes a task, and when that finds nothing, blocks in BLPOP until Enqueue pushes
+// a wake token, then tries once more. Redis hands each token to one waiter, so a
+// new task wakes one server and not all of them.
+//
+// asynq computes the lease of a task before the script is sent, so one wait must
+// be short against the 30 seconds of a lease.
+type dequeueHook struct {
+	pending, paused string        // the keys by which the script is recognised
+	wakes           string        // the list of tokens
+	waiter          *redis.Client // for BLPOP alone; closed to end a wait
+	slots           chan struct{} // one element per running handler
+
+	stopped context.Context
+	stop    func()
+}
+
+const (
+	// wakeWait bounds one wait for a token: a lost token delays a task by this much.
+	wakeWait = 2 * time.Second
+	// errorPause keeps asynq, which tries again at once, from spinning while
+	// Redis is away.
+	errorPause = 250 * time.Millisecond
+)
+
+func newDequeueHook(class string, waiter *redis.Client, slots chan struct{}) *dequeueHook {
+	stopped, cancel := context.WithCancel(context.Background())
+	return &dequeueHook{
+		pending: asynqKey(class, "pending"),
+		paused:  asynqKey(class, "paused"),
+		wakes:   wakeKey(class),
+		waiter:  waiter,
+		slots:   slots,
+		stopped: stopped,
+		stop: sync.OnceFunc(func() {
+			cancel()
+			_ = waiter.Close() // interrupts the BLPOP, which a context cannot
+		}),
+	}
+}
+
+// DialHook implements redis.Hook.
+func (h *dequeueHook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessPipelineHook implements redis.Hook.
+func (h *dequeueHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// ProcessHook implements redis.Hook.
+func (h *dequeueHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if h.isDequeue(cmd) {
+			return h.dequeue(next, cmd)
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// isDequeue recognises EVAL or EVALSHA <script> 4 <pending> <paused> …, which
+// asynq sends for nothing else.
+func (h *dequeueHook) isDequeue(cmd redis.Cmder) bool {
+	args := cmd.Args()
+	if len(args) < 7 || (cmd.Name() != "evalsha" && cmd.Name() != "eval") {
+		return false
+	}
+	return args[3] == h.pending && args[4] == h.paused
+}
+
+func (h *dequeueHook) dequeue(next redis.ProcessHook, cmd redis.Cmder) error {
+	if !h.awaitSlot() {
+		return h.empty(cmd)
+	}
+	err := h.try(next, cmd)
+	if errors.Is(err, redis.Nil) && h.awaitToken() {
+		err = h.try(next, cmd)
+	}
+	return err
+}
+
+// try sends the script once.
+func (h *dequeueHook) try(next redis.ProcessHook, cmd redis.Cmder) error {
+	cmd.SetErr(nil)
+	err := next(h.stopped, cmd)
+	switch {
+	case err == nil, errors.Is(err, redis.Nil), redis.HasErrorPrefix(err, "NOSCRIPT"):
+		return err
+	case sleep(h.stopped, errorPause) != nil:
+		return h.empty(cmd)
+	}
+	return err
+}
+
+// empty makes the command look as if the queue were empty.
+func (h *dequeueHook) empty(cmd redis.Cmder) error {
+	cmd.SetErr(redis.Nil)
+	return redis.Nil
+}
+
+// awaitSlot waits until a handler more may run, and reports whether that is so.
+// asynq counts for itself, but believes a handler gone whose lease was lost.
+func (h *dequeueHook) awaitSlot() bool {
+	timer := time.NewTimer(wakeWait)
+	defer timer.Stop()
+	select {
+	case h.slots <- struct{}{}:
+		<-h.slots
+		return h.stopped.Err() == nil
+	case <-timer.C:
+	case <-h.stopped.Done():
+	}
+	return false
+}
+
+// awaitToken waits for a wake token and reports whether one came.
+func (h *dequeueHook) awaitToken() bool {
+	err := h.waiter.BLPop(h.stopped, wakeWait, h.wakes).Err()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		_ = sleep(h.stopped, errorPause)
+	}
+	return err == nil && h.stopped.Err() == nil
+}

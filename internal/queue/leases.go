@@ -1,0 +1,50 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Lease takes the named lease for holder, or renews it, for ttl, and reports
+// whether holder has it now. It decides who leads as long as Redis keeps its
+// memory; what must never happen twice is fenced in storage besides.
+func (b *Broker) Lease(ctx context.Context, name, holder string, ttl time.Duration) (bool, error) {
+	held, err := leaseScript.Run(ctx, b.conn.client, []string{leaseKey(name)}, holder, ttl.Milliseconds()).Bool()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return false, fmt.Errorf("taking the lease %q: %w", name, err)
+	}
+	return held, nil
+}
+
+// Release gives the named lease up, if holder has it.
+func (b *Broker) Release(ctx context.Context, name, holder string) error {
+	if err := releaseScript.Run(ctx, b.conn.client, []string{leaseKey(name)}, holder).Err(); err != nil {
+		return fmt.Errorf("releasing the lease %q: %w", name, err)
+	}
+	return nil
+}
+
+// Publish keeps data under name for ttl, for any process to read.
+func (b *Broker) Publish(ctx context.Context, name string, data []byte, ttl time.Duration) error {
+	if err := b.conn.client.Set(ctx, publishedKey(name), data, ttl).Err(); err != nil {
+		return fmt.Errorf("publishing %q: %w", name, err)
+	}
+	return nil
+}
+
+// Published returns what was published under name, or nil if that is nothing or
+// has expired.
+func (b *Broker) Published(ctx context.Context, name string) ([]byte, error) {
+	data, err := b.conn.client.Get(ctx, publishedKey(name)).Bytes()
+	if errors.Is(err, redis.Nil) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the published %q: %w", name, err)
+	}
+	return data, nil
+}

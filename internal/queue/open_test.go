@@ -1,0 +1,119 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+func TestOpenTellsWhatIsWrongAndWhatToDo(t *testing.T) {
+	t.Parallel()
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	evicting := startRedis(t, "--maxmemory-policy", "allkeys-lru")
+	locked := startRedis(t)
+	lock(t, locked, "s3cret")
+	master := startRedis(t)
+	_, port, _ := net.SplitHostPort(master.Addr())
+	replica := startRedis(t, "--replicaof", "127.0.0.1 "+port)
+
+	for name, c := range map[string]struct {
+		url  string
+		kind error
+		says []string
+	}{
+		"nobody there":   {"redis://" + closed.Addr().String(), ErrUnreachable, []string{closed.Addr().String(), "start redis-server"}},
+		"evicts":         {evicting.URL(), ErrUnsuitable, []string{evicting.Addr(), "allkeys-lru", "noeviction"}},
+		"no password":    {locked.URL(), ErrUnsuitable, []string{locked.Addr(), "user:password"}},
+		"wrong password": {"redis://:wr0ng@" + locked.Addr(), ErrUnsuitable, []string{locked.Addr(), "user:password"}},
+		"replica":        {replica.URL(), ErrUnsuitable, []string{"read-only", "master"}},
+		"not a URL":      {"localhost:6379", nil, []string{"localhost:6379", "redis://"}},
+		"other scheme":   {"amqp://localhost", nil, []string{"amqp", "rediss"}},
+		"bad database":   {"redis://localhost/x", nil, []string{"database"}},
+		"no master name": {"redis-sentinel://a:1,b:2", nil, []string{"?master="}},
+		"empty sentinel": {"redis-sentinel://a:1,,b:2?master=m", nil, []string{"host:port"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+			defer cancel()
+			conn, err := Open(ctx, c.url)
+			if err == nil {
+				conn.Close()
+				t.Fatalf("Open(%q) succeeded", c.url)
+			}
+			if c.kind != nil && !errors.Is(err, c.kind) {
+				t.Errorf("error %q does not wrap %q", err, c.kind)
+			}
+			for _, words := range c.says {
+				if !strings.Contains(err.Error(), words) {
+					t.Errorf("error %q does not say %q", err, words)
+				}
+			}
+			for _, secret := range []string{"wr0ng", "s3cret"} {
+				if strings.Contains(err.Error(), secret) {
+					t.Errorf("error %q shows the password", err)
+				}
+			}
+		})
+	}
+}
+
+func TestOpenTakesPasswordsAndDatabases(t *testing.T) {
+	t.Parallel()
+	server := startRedis(t)
+	lock(t, server, "s3cret")
+	conn := mustOpen(t, "redis://:s3cret@"+server.Addr()+"/3")
+	if err := conn.Broker().Publish(context.Background(), "x", []byte("y"), time.Minute); err != nil {
+		t.Error(err)
+	}
+	if s := conn.String(); strings.Contains(s, "s3cret") || !strings.Contains(s, server.Addr()) || !strings.Contains(s, "3") {
+		t.Errorf("String() = %q: want address and database, no password", s)
+	}
+}
+
+func TestOpenAsksTheSentinelsForTheMaster(t *testing.T) {
+	t.Parallel()
+	master := startRedis(t)
+	sentinel := startSentinel(t, master.Addr())
+	conn := mustOpen(t, "redis-sentinel://127.0.0.1:1,"+sentinel+"/2?master=m")
+	if err := conn.Broker().Publish(context.Background(), "x", []byte("y"), time.Minute); err != nil {
+		t.Error(err)
+	}
+	c := redis.NewClient(&redis.Options{Addr: master.Addr(), DB: 2})
+	defer c.Close()
+	if n, err := c.DBSize(context.Background()).Result(); err != nil || n != 1 {
+		t.Errorf("database 2 of the master holds %d keys (%v), want the one written", n, err)
+	}
+}
+
+func TestSentinelURL(t *testing.T) {
+	t.Parallel()
+	s, err := parseURL("rediss-sentinel://bob:s3cret@a,b:5,[::1]:7/4?master=m&sentinel_password=t0p")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `redis "m" of the Sentinels a:26379, b:5, [::1]:7, database 4`
+	if s.name != want {
+		t.Errorf("name %q, want %q", s.name, want)
+	}
+}
+
+func FuzzParseURL(f *testing.F) {
+	for _, seed := range []string{"redis://u:p@h:1/2?db=3", "rediss://h", "unix:///s?db=1", "redis-sentinel://a:1,b@c/1?master=m", "://", "redis-sentinel://%zz@?"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if s, err := parseURL(text); err == nil && s.name == "" {
+			t.Errorf("%q: no error and no name", text)
+		}
+	})
+}

@@ -1,0 +1,414 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+const patience = 20 * time.Second
+
+// testContext ends with the test, or when its patience does.
+func testContext(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// testConsumer is a consumer that runs until the test ends.
+type testConsumer struct {
+	id     string
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// serve starts a consumer with two slots for class "compute".
+func serve(t testing.TB, conn *Conn, id string, handler func(ctx context.Context, m Message) []byte, change ...func(*ConsumerConfig)) *testConsumer {
+	t.Helper()
+	cfg := ConsumerConfig{
+		WorkerID: id,
+		Host:     "test",
+		Classes:  []string{"compute"},
+		Kinds:    []string{"echo@1"},
+		Slots:    2,
+		Handler:  handler,
+		Log:      slog.New(slog.DiscardHandler),
+	}
+	for _, f := range change {
+		f(&cfg)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	c := &testConsumer{id: id, cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(c.done)
+		if err := conn.Serve(ctx, cfg); err != nil {
+			t.Error(err)
+		}
+	}()
+	t.Cleanup(c.stop)
+	return c
+}
+
+func (c *testConsumer) stop() {
+	c.cancel()
+	<-c.done
+}
+
+func echo(_ context.Context, m Message) []byte { return m.Payload }
+
+func compute(id string) Message { return Message{ID: id, Class: "compute", Payload: []byte("p-" + id)} }
+
+func enqueue(t testing.TB, b *Broker, ids ...string) {
+	t.Helper()
+	for _, id := range ids {
+		if err := b.Enqueue(testContext(t), compute(id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// await collects n reports that are no nudges.
+func await(t testing.TB, b *Broker, n int) []Report {
+	t.Helper()
+	ctx := testContext(t)
+	var got []Report
+	for len(got) < n {
+		reports, err := b.Reports(ctx, time.Second)
+		if ctx.Err() != nil {
+			t.Fatalf("%d reports, want %d", len(got), n)
+		}
+		if err != nil {
+			continue // Redis may be away in some tests
+		}
+		for _, r := range reports {
+			if !r.IsNudge() {
+				got = append(got, r)
+			}
+		}
+	}
+	return got
+}
+
+// eventually polls a condition over the queue, which has no events for it.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("never happened: %s", what)
+		}
+	}
+}
+
+func TestEveryMessageIsHandledOnceAndReported(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, conn *Conn) {
+		b := conn.Broker()
+		serve(t, conn, "w1", echo)
+		serve(t, conn, "w2", echo)
+		const n = 40
+		for i := range n {
+			enqueue(t, b, fmt.Sprintf("m%02d", i))
+		}
+		reports := await(t, b, n)
+		slices.SortFunc(reports, func(x, y Report) int { return slices.Compare([]byte(x.ID), []byte(y.ID)) })
+		for i, r := range reports {
+			if id := fmt.Sprintf("m%02d", i); r.ID != id || string(r.Body) != "p-"+id || (r.Worker != "w1" && r.Worker != "w2") {
+				t.Errorf("report %d is %+v", i, r)
+			}
+		}
+		eventually(t, "asynq forgets the tasks", func() bool {
+			known, err := b.Known(testContext(t), []string{"m00", "m01", "m39"})
+			return err == nil && len(known) == 0
+		})
+	})
+}
+
+// gate is a handler that reports who entered and waits to be let go.
+type gate struct {
+	entered chan string
+	leave   chan struct{}
+}
+
+func newGate() *gate { return &gate{entered: make(chan string, 100), leave: make(chan struct{})} }
+
+func (g *gate) handle(ctx context.Context, m Message) []byte {
+	g.entered <- m.ID
+	select {
+	case <-g.leave:
+		return []byte("left")
+	case <-ctx.Done():
+		return []byte(context.Cause(ctx).Error())
+	}
+}
+
+func (g *gate) awaitEntry(t testing.TB) string {
+	t.Helper()
+	select {
+	case id := <-g.entered:
+		return id
+	case <-testContext(t).Done():
+		t.Fatal("no handler was called")
+		return ""
+	}
+}
+
+func TestEnqueuingTwiceIsHarmless(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, conn *Conn) {
+		b, g := conn.Broker(), newGate()
+		enqueue(t, b, "a", "a") // pending
+		serve(t, conn, "w", g.handle)
+		g.awaitEntry(t)
+		enqueue(t, b, "a") // running
+		close(g.leave)
+		await(t, b, 1)
+		enqueue(t, b, "end")
+		if next := g.awaitEntry(t); next != "end" {
+			t.Errorf("message %q was handled again", next)
+		}
+		await(t, b, 1)
+	})
+}
+
+// A worker that hands an attempt back has it sent again under the same ID at
+// once, while asynq may not have forgotten the first yet.
+func TestAReportedMessageCanBeSentAgainAtOnce(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, conn *Conn) {
+		b := conn.Broker()
+		serve(t, conn, "w", echo)
+		for range 100 {
+			enqueue(t, b, "same")
+			await(t, b, 1)
+		}
+	})
+}
+
+func TestAMessageThatAsynqArchivedIsSentAgain(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, conn *Conn) {
+		b := conn.Broker()
+		var once sync.Once
+		serve(t, conn, "w", func(ctx context.Context, m Message) []byte {
+			once.Do(func() { panic("a handler's own fault") }) // asynq recovers and archives
+			return m.Payload
+		})
+		enqueue(t, b, "a")
+		eventually(t, "the message is archived", func() bool {
+			n, err := conn.client.ZCard(testContext(t), asynqKey("compute", "archived")).Result()
+			return err == nil && n == 1
+		})
+		enqueue(t, b, "a")
+		await(t, b, 1)
+	})
+}
+
+func TestKnownWithdrawAndForget(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, conn *Conn) {
+		ctx, b, g := testContext(t), conn.Broker(), newGate()
+		serve(t, conn, "w", g.handle, func(cfg *ConsumerConfig) { cfg.Slots = 1 })
+		enqueue(t, b, "running")
+		g.awaitEntry(t)
+		enqueue(t, b, "pending")
+		known, err := b.Known(ctx, []string{"running", "pending", "never"})
+		if err != nil || len(known) != 2 || !known["running"] || !known["pending"] {
+			t.Errorf("Known = %v, %v: want running and pending", known, err)
+		}
+		for id, want := range map[string]bool{"running": false, "pending": true, "never": false} {
+			if got, err := b.Withdraw(ctx, id); err != nil || got != want {
+				t.Errorf("Withdraw(%s) = %v, %v: want %v", id, got, err, want)
+			}
+		}
+		if err := b.Forget(ctx, "running", "never"); err != nil {
+			t.Error(err)
+		}
+		close(g.leave)
+		if r := await(t, b, 1); r[0].ID != "running" {
+			t.Errorf("%q was reported", r[0].ID)
+		}
+		enqueue(t, b, "pending") // nothing of the withdrawn one is in the way
+		await(t, b, 1)
+	})
+}
+
+func TestStopEndsTheHandlersContextWithItsCause(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, conn *Conn) {
+		b, g := conn.Broker(), newGate()
+		serve(t, conn, "w", g.handle)
+		enqueue(t, b, "a", "b")
+		g.awaitEntry(t)
+		g.awaitEntry(t)
+		if err := b.Stop(testContext(t), "a"); err != nil {
+			t.Fatal(err)
+		}
+		if r := await(t, b, 1)[0]; r.ID != "a" || string(r.Body) != ErrStopped.Error() {
+			t.Errorf("report %q of %s, want that it was stopped", r.Body, r.ID)
+		}
+		// Wanted again: the old request no longer counts.
+		enqueue(t, b, "a")
+		g.awaitEntry(t)
+		if n, err := conn.client.Exists(testContext(t), stopKey("a")).Result(); err != nil || n != 0 {
+			t.Errorf("stop request still there: %d, %v", n, err)
+		}
+		close(g.leave)
+		for _, r := range await(t, b, 2) {
+			if string(r.Body) != "left" {
+				t.Errorf("report %q of %s", r.Body, r.ID)
+			}
+		}
+	})
+}
+
+func TestHeartbeatsDescribeTheWorker(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, conn *Conn) {
+		b, g := conn.Broker(), newGate()
+		c := serve(t, conn, "w", g.handle, func(cfg *ConsumerConfig) {
+			cfg.Progress = func(id string) Progress { return Progress{Done: 3, Total: 9, Tokens: 27} }
+		})
+		enqueue(t, b, "a")
+		g.awaitEntry(t)
+		var w Worker
+		eventually(t, "the attempt is listed", func() bool {
+			workers, err := b.Workers(testContext(t))
+			if err != nil || len(workers) != 1 {
+				return false
+			}
+			w = workers[0]
+			return len(w.Running) == 1
+		})
+		r := w.Running[0]
+		if w.ID != "w" || w.Host != "test" || w.Slots != 2 || w.Draining || !slices.Equal(w.Kinds, []string{"echo@1"}) || !slices.Equal(w.Classes, []string{"compute"}) {
+			t.Errorf("worker %+v", w)
+		}
+		if r.ID != "a" || r.Done != 3 || r.Total != 9 || r.Tokens != 27 {
+			t.Errorf("running %+v", r)
+		}
+		close(g.leave)
+		c.stop()
+		if workers, err := b.Workers(testContext(t)); err != nil || len(workers) != 0 {
+			t.Errorf("after the goodbye: %v, %v", workers, err)
+		}
+	})
+}
+
+func TestShutdownLetsHandlersFinishAndStopsTheRest(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, conn *Conn) {
+		b, quick, slow := conn.Broker(), newGate(), newGate()
+		c := serve(t, conn, "w", func(ctx context.Context, m Message) []byte {
+			if m.ID == "quick" {
+				return quick.handle(ctx, m)
+			}
+			return slow.handle(ctx, m)
+		}, func(cfg *ConsumerConfig) { cfg.Grace = time.Second })
+		enqueue(t, b, "quick", "slow")
+		quick.awaitEntry(t)
+		slow.awaitEntry(t)
+		c.cancel()
+		eventually(t, "the worker drains", func() bool {
+			workers, err := b.Workers(testContext(t))
+			return err == nil && len(workers) == 1 && workers[0].Draining
+		})
+		enqueue(t, b, "late")
+		close(quick.leave)
+		<-c.done
+		bodies := map[string]string{}
+		for _, r := range await(t, b, 2) {
+			bodies[r.ID] = string(r.Body)
+		}
+		if bodies["quick"] != "left" || bodies["slow"] != ErrShutdown.Error() {
+			t.Errorf("reports %v", bodies)
+		}
+		if known, err := b.Known(testContext(t), []string{"late"}); err != nil || !known["late"] {
+			t.Errorf("the message that came too late is gone: %v, %v", known, err)
+		}
+	})
+}
+
+func TestReportsReturnWhenTheContextEndsAndLoseNothing(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, conn *Conn) {
+		b := conn.Broker()
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		if _, err := b.Reports(ctx, time.Hour); !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v", err)
+		}
+		if reports, err := b.Reports(testContext(t), time.Millisecond); err != nil || len(reports) != 0 {
+			t.Errorf("Reports = %v, %v", reports, err)
+		}
+		if err := b.Nudge(testContext(t)); err != nil {
+			t.Fatal(err)
+		}
+		reports, err := b.Reports(testContext(t), patience)
+		if err != nil || len(reports) != 1 || !reports[0].IsNudge() {
+			t.Errorf("Reports = %v, %v: want one nudge", reports, err)
+		}
+	})
+}
+
+func TestOneHolderHasTheLease(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, conn *Conn) {
+		ctx, b := testContext(t), conn.Broker()
+		take := func(holder string, ttl time.Duration, want bool) {
+			t.Helper()
+			if got, err := b.Lease(ctx, "leader", holder, ttl); err != nil || got != want {
+				t.Errorf("Lease(%s) = %v, %v: want %v", holder, got, err, want)
+			}
+		}
+		take("a", time.Minute, true)
+		take("b", time.Minute, false)
+		take("a", time.Minute, true)
+		if err := b.Release(ctx, "leader", "b"); err != nil {
+			t.Error(err)
+		}
+		take("b", time.Minute, false) // b's release was none of its business
+		if err := b.Release(ctx, "leader", "a"); err != nil {
+			t.Error(err)
+		}
+		take("b", 50*time.Millisecond, true)
+		eventually(t, "the lease expires", func() bool {
+			got, err := b.Lease(ctx, "leader", "a", time.Minute)
+			return err == nil && got
+		})
+	})
+}
+
+func TestPublishedDataExpires(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, conn *Conn) {
+		ctx, b := testContext(t), conn.Broker()
+		if err := b.Publish(ctx, "status", []byte("fine"), time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if data, err := b.Published(ctx, "status"); err != nil || string(data) != "fine" {
+			t.Errorf("Published = %q, %v", data, err)
+		}
+		eventually(t, "it expires", func() bool {
+			data, err := b.Published(ctx, "status")
+			return err == nil && data == nil
+		})
+	})
+}
+
+func TestBadConsumersAndMessagesAreRefused(t *testing.T) {
+	t.Parallel()
+	conn := mustEmbed(t)
+	if err := conn.Serve(context.Background(), ConsumerConfig{}); err == nil {
+		t.Error("an empty config was accepted")
+	}
+	for _, m := range []Message{{}, {ID: "a"}, {ID: "a b", Class: "c"}, {ID: "a\nb", Class: "c"}} {
+		if err := conn.Broker().Enqueue(testContext(t), m); err == nil {
+			t.Errorf("message %+v was accepted", m)
+		}
+	}
+}

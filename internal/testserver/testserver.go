@@ -1,0 +1,203 @@
+// Package testserver starts private servers for tests: a Redis and an
+// S3-compatible store (versitygw), each on a free port of the loopback
+// interface with its files in the test's temporary directory.
+//
+//	redis := testserver.StartRedis(t)
+//	client.Dial(redis.Addr())
+//	redis.Kill()    // kill -9
+//	redis.Restart() // same address, same files
+//
+// A test whose server is not installed is skipped with a message that says how
+// to get it. Servers end with their test, and with the test process even if that
+// is killed. When a test fails, what its servers printed is in its log.
+package testserver
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+)
+
+// readyTimeout is how long a server may take until it answers. A machine that
+// is busy with other tests can be slow.
+const readyTimeout = 30 * time.Second
+
+// startTries bounds how often a free port is chosen: another process can take
+// it before the server does.
+const startTries = 5
+
+// server is one server process that can be killed and started again.
+type server struct {
+	t     testing.TB
+	name  string
+	addr  string // host:port
+	args  func(addr string) []string
+	env   []string
+	ready func(addr string) error
+
+	mu      sync.Mutex
+	process *process
+	output  output
+}
+
+// start runs the binary on a free port and waits until it is ready.
+func (s *server) start(binary string) {
+	s.t.Helper()
+	s.t.Cleanup(func() {
+		s.Kill()
+		if s.t.Failed() {
+			s.t.Logf("%s at %s printed:\n%s", s.name, s.addr, s.output.String())
+		}
+	})
+	var err error
+	for range startTries {
+		if s.addr, err = freeAddr(); err != nil {
+			break
+		}
+		if err = s.launch(binary); err == nil {
+			return
+		}
+	}
+	s.t.Fatalf("%s did not start: %v\n%s", s.name, err, s.output.String())
+}
+
+func (s *server) launch(binary string) error {
+	cmd := exec.Command(binary, s.args(s.addr)...)
+	cmd.Env = append(os.Environ(), s.env...)
+	cmd.Stdout, cmd.Stderr = &s.output, &s.output
+	p, err := startProcess(cmd)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.process = p
+	s.mu.Unlock()
+	if err := s.awaitReady(p); err != nil {
+		p.kill()
+		return err
+	}
+	return nil
+}
+
+// awaitReady asks until the server answers or its process ends.
+func (s *server) awaitReady(p *process) error {
+	deadline := time.After(readyTimeout)
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for {
+		err := s.ready(s.addr)
+		if err == nil && p.running() {
+			return nil
+		}
+		select {
+		case <-p.done:
+			return fmt.Errorf("it ended: %w", p.err)
+		case <-deadline:
+			return fmt.Errorf("no answer after %s: %w", readyTimeout, err)
+		case <-again.C:
+		}
+	}
+}
+
+// Kill ends the server at once (kill -9) and returns when it is gone. It may be
+// called again.
+func (s *server) Kill() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.process != nil {
+		s.process.kill()
+	}
+}
+
+// Restart starts the server again at the same address on the same files, killing
+// it first if it runs, and returns when it answers.
+func (s *server) Restart() {
+	s.t.Helper()
+	s.Kill()
+	if err := s.launch(s.process.path); err != nil {
+		s.t.Fatalf("%s did not start again: %v\n%s", s.name, err, s.output.String())
+	}
+}
+
+// Addr is the server's host:port; it stays the same over restarts.
+func (s *server) Addr() string { return s.addr }
+
+func freeAddr() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// find returns the path of a server's binary: the environment variable's, else
+// from PATH, else from .tools/bin in the root of the repository. A test that
+// finds none is skipped.
+func find(t testing.TB, binary, variable, install string) string {
+	t.Helper()
+	if path := os.Getenv(variable); path != "" {
+		if _, err := os.Stat(path); err != nil {
+			t.Fatalf("%s: %v", variable, err)
+		}
+		return path
+	}
+	if path, err := exec.LookPath(binary); err == nil {
+		return path
+	}
+	if root, ok := repositoryRoot(); ok {
+		path := filepath.Join(root, ".tools", "bin", binary)
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+	}
+	t.Skipf("%s is not installed: %s, or set %s", binary, install, variable)
+	return ""
+}
+
+// repositoryRoot is the directory above the test's that holds go.mod.
+func repositoryRoot() (string, bool) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", false
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, true
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", false
+		}
+		dir = parent
+	}
+}
+
+// output keeps the last part of what a server prints.
+type output struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+const maxOutput = 64 << 10
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.buf.Write(p)
+	if extra := o.buf.Len() - maxOutput; extra > 0 {
+		o.buf.Next(extra)
+	}
+	return len(p), nil
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}

@@ -1,0 +1,91 @@
+package models
+
+import (
+	"fmt"
+	"slices"
+)
+
+// packed is a batch laid out for work token by token: all sentences' first
+// tokens, then all second tokens, and so on, the longest sentence first. A
+// sentence that has ended is simply no longer there, so the rows of a step are
+// the first rows of the step before.
+//
+//	sentences   a b c    steps   0      1      2
+//	            d e              a d f  b e    c
+//	            f g      rows    0 1 2  3 4 ...
+//
+// (The last token of a sentence is a target only.) Sentences of equal length
+// keep their order in the batch; this fixes the order of every sum over rows.
+type packed struct {
+	// order holds the sentences' indices, the longest first.
+	order []int
+	// start[t] is the first row of step t; the last element is the number of rows.
+	start []int
+	// inputs and targets are the token fed at a row, and the one to predict.
+	inputs, targets []int32
+}
+
+// steps is the number of tokens fed of the longest sentence.
+func (p *packed) steps() int { return len(p.start) - 1 }
+
+// rows is the number of inputs, and of targets.
+func (p *packed) rows() int { return len(p.inputs) }
+
+// active is the number of sentences that feed a token at step t.
+func (p *packed) active(t int) int { return p.start[t+1] - p.start[t] }
+
+// pack lays out the sentences, which checkSentences has seen.
+func (p *packed) pack(sentences [][]int32) {
+	p.sort(sentences)
+	p.start = append(p.start[:0], 0)
+	p.inputs, p.targets = p.inputs[:0], p.targets[:0]
+	for t := range len(sentences[p.order[0]]) - 1 {
+		for _, i := range p.order {
+			s := sentences[i]
+			if t+1 >= len(s) {
+				break
+			}
+			p.inputs = append(p.inputs, s[t])
+			p.targets = append(p.targets, s[t+1])
+		}
+		p.start = append(p.start, len(p.inputs))
+	}
+}
+
+func (p *packed) sort(sentences [][]int32) {
+	p.order = p.order[:0]
+	for i := range sentences {
+		p.order = append(p.order, i)
+	}
+	slices.SortStableFunc(p.order, func(a, b int) int { return len(sentences[b]) - len(sentences[a]) })
+}
+
+func checkSentences(sentences [][]int32, vocabulary int) error {
+	for i, s := range sentences {
+		if len(s) < 2 {
+			return fmt.Errorf("sentence %d has %d tokens: want at least 2, an input and a target", i, len(s))
+		}
+		if err := checkTokens(s, vocabulary); err != nil {
+			return fmt.Errorf("sentence %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+func checkTokens(tokens []int32, vocabulary int) error {
+	for j, id := range tokens {
+		if id < 0 || int(id) >= vocabulary {
+			return fmt.Errorf("token %d has id %d: want 0 to %d", j, id, vocabulary-1)
+		}
+	}
+	return nil
+}
+
+// grow returns a slice of n elements, reusing x's memory where it suffices.
+// The elements' values are arbitrary.
+func grow[T any](x []T, n int) []T {
+	if cap(x) < n {
+		return make([]T, n)
+	}
+	return x[:n]
+}

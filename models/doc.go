@@ -1,0 +1,47 @@
+// Package models holds the language models that Coalmine trains and audits:
+// their parameters, the gradient of their loss, and scoring.
+//
+// # Parameters
+//
+// All parameters of a model are one flat []float32. Its tensors are named views
+// into it (Language.Tensors), so that updates, norms, clips, sums and noise
+// treat the model as one vector, and a tied tensor counts once. A Language
+// holds no parameters, only their layout:
+//
+//	model, err := models.New(models.Config{Kind: models.CIFGLSTM, Vocabulary: 10004, Embedding: 96, Units: 670})
+//	params := model.Init(seeds.Stream(seed, seeds.Weights))
+//
+// # Sentences
+//
+// A sentence is a slice of token ids, framed by its caller: begin, words, end.
+// A sentence of n tokens has n-1 targets, every token but the first, each
+// predicted from the tokens before it. Sentences of one batch may differ in
+// length; there is no padding, so no arithmetic is spent on it.
+//
+// # Training
+//
+// A Trainer computes the mean loss of a batch and its gradient by
+// back-propagation through time over whole sentences. It owns all its memory
+// and allocates nothing once it has seen its largest batch:
+//
+//	trainer := model.NewTrainer()
+//	loss, err := trainer.Gradient(params, sentences, gradient)
+//	optimizer.Step(params, gradient, 0.5)
+//
+// # Scoring
+//
+// A Scorer prepares one set of parameters for evaluation and serves any number
+// of goroutines. States carry the model's memory from token to token:
+//
+//	scorer, err := model.NewScorer(params)
+//	states := scorer.Start(1)
+//	err = scorer.Step(states, []int32{begin})
+//	err = scorer.LogProbRows(states, row) // log p of every next token
+//
+// # Numbers
+//
+// Values are float32 and losses are summed in float64. Every operation has one
+// order of arithmetic, so the same inputs give the same bytes. In scoring, a
+// state's numbers do not depend on the other states beside it, nor on how many
+// there are: a canary and the references that it is ranked against are comparable bit for bit.
+package models

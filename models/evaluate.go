@@ -1,0 +1,118 @@
+package models
+
+import "math"
+
+// Tally sums the predictions of some targets.
+type Tally struct {
+	// Tokens is the number of targets.
+	Tokens int64 `json:"tokens"`
+	// Hits is how many were the most probable token of the whole vocabulary
+	// (the lowest id among equals).
+	Hits int64 `json:"hits"`
+	// Loss is the sum of -log p(target), in nats.
+	Loss float64 `json:"loss"`
+}
+
+// Add sums two tallies.
+func (t Tally) Add(o Tally) Tally {
+	return Tally{Tokens: t.Tokens + o.Tokens, Hits: t.Hits + o.Hits, Loss: t.Loss + o.Loss}
+}
+
+// Recall is the share of hits, recall@1. It is NaN for no targets.
+func (t Tally) Recall() float64 { return float64(t.Hits) / float64(t.Tokens) }
+
+// Perplexity is exp of the mean loss, at least 1. It is NaN for no targets.
+func (t Tally) Perplexity() float64 { return math.Exp(t.Loss / float64(t.Tokens)) }
+
+// Evaluation is how well a model predicts sentences.
+type Evaluation struct {
+	// Counted tallies the targets that the caller counts: ordinary words.
+	Counted Tally `json:"counted"`
+	// All tallies every target.
+	All Tally `json:"all"`
+}
+
+// Add sums two evaluations.
+func (e Evaluation) Add(o Evaluation) Evaluation {
+	return Evaluation{Counted: e.Counted.Add(o.Counted), All: e.All.Add(o.All)}
+}
+
+// evaluationBlock is how many sentences run together. It does not show in any result.
+const evaluationBlock = scoringBlock
+
+// Evaluate predicts every token but the first of each sentence. counted says
+// which targets belong to Evaluation.Counted; nil counts them all.
+//
+// Losses are summed in float64 target by target through a sentence, and
+// sentence by sentence in the order given. A loss that is not finite gives a
+// *DivergedError.
+func (s *Scorer) Evaluate(sentences [][]int32, counted func(target int32) bool) (Evaluation, error) {
+	if err := checkSentences(sentences, s.model.config.Vocabulary); err != nil {
+		return Evaluation{}, err
+	}
+	var total Evaluation
+	var run evaluation
+	for from := 0; from < len(sentences); from += evaluationBlock {
+		block := sentences[from:min(from+evaluationBlock, len(sentences))]
+		run.score(s, block)
+		run.tally(block, counted, &total)
+	}
+	if !finite(total.All.Loss) {
+		return Evaluation{}, &DivergedError{What: "loss", Value: total.All.Loss}
+	}
+	return total, nil
+}
+
+// evaluation is the memory of Evaluate: logProbs and hits are per row of batch.
+type evaluation struct {
+	batch          packed
+	memory, latest []float32 // the states of the active sentences
+	outputs        []float32 // [rows, width]
+	logProbs       []float32
+	hits           []bool
+	ranks          []int
+}
+
+// score fills in logProbs and hits of a block of sentences.
+func (e *evaluation) score(s *Scorer, sentences [][]int32) {
+	e.batch.pack(sentences)
+	w := s.workspaces.Get().(*workspace)
+	defer s.workspaces.Put(w)
+	c, n := s.model.cell(), e.batch.active(0)
+	e.memory, e.latest = grow(e.memory, n*c.units), grow(e.latest, n*c.width)
+	e.outputs = grow(e.outputs, e.batch.rows()*c.width)
+	e.logProbs, e.hits = grow(e.logProbs, e.batch.rows()), grow(e.hits, e.batch.rows())
+	clear(e.memory)
+	clear(e.latest)
+	for t := range e.batch.steps() {
+		start, end := e.batch.start[t], e.batch.start[t+1]
+		s.step(w, e.batch.inputs[start:end], e.memory, e.latest)
+		copy(e.outputs[start*c.width:end*c.width], e.latest)
+	}
+	s.logProbs(w, e.outputs, e.batch.targets, e.logProbs, e.hits)
+}
+
+// tally adds the block's predictions in the order of its sentences.
+func (e *evaluation) tally(sentences [][]int32, counted func(int32) bool, total *Evaluation) {
+	e.ranks = grow(e.ranks, len(sentences))
+	for rank, i := range e.batch.order {
+		e.ranks[i] = rank
+	}
+	for i, sentence := range sentences {
+		for t, target := range sentence[1:] {
+			row := e.batch.start[t] + e.ranks[i]
+			total.All.add(e.logProbs[row], e.hits[row])
+			if counted == nil || counted(target) {
+				total.Counted.add(e.logProbs[row], e.hits[row])
+			}
+		}
+	}
+}
+
+func (t *Tally) add(logProb float32, hit bool) {
+	t.Tokens++
+	t.Loss -= float64(logProb)
+	if hit {
+		t.Hits++
+	}
+}

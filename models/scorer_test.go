@@ -1,0 +1,308 @@
+package models
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+func mustScorer(tb testing.TB, m *Language, params []float32) *Scorer {
+	tb.Helper()
+	s, err := m.NewScorer(params)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
+func check(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// feed steps one state through tokens and returns log p of each but the first.
+func feed(tb testing.TB, s *Scorer, tokens []int32) []float32 {
+	tb.Helper()
+	states := s.Start(1)
+	logProbs := make([]float32, len(tokens)-1)
+	for i := range logProbs {
+		check(tb, s.Step(states, tokens[i:i+1]))
+		check(tb, s.LogProbs(states, tokens[i+1:i+2], logProbs[i:i+1]))
+	}
+	return logProbs
+}
+
+func TestScorerEqualsTrainerBitForBit(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(10) {
+		rng := testRand(seed)
+		m := mustNew(t, 2+rng.IntN(700), 1+rng.IntN(40), 1+rng.IntN(60))
+		params := wideParams(m, rng)
+		sentence := sentencesOf(rng, m.config.Vocabulary, 20)[0]
+		loss, _ := mustGradient(t, m.NewTrainer(), params, [][]int32{sentence})
+		var sum float64
+		for _, lp := range feed(t, mustScorer(t, m, params), sentence) {
+			sum -= float64(lp)
+		}
+		if sum != loss.Sum {
+			t.Errorf("seed %d, %+v: scorer %v, trainer %v", seed, m.config, sum, loss.Sum)
+		}
+	}
+}
+
+func TestScorerEqualsReference(t *testing.T) {
+	t.Parallel()
+	rng := testRand(11)
+	m := mustNew(t, 530, 13, 17)
+	params := wideParams(m, rng)
+	tokens := sentencesOf(rng, 530, 8)[0]
+	scorer, ref := mustScorer(t, m, params), newReference(m, widen(params))
+	states, row := scorer.Start(1), make([]float32, 530)
+	memory, output := make([]float64, 17), make([]float64, 13)
+	for _, token := range tokens {
+		check(t, scorer.Step(states, []int32{token}))
+		check(t, scorer.LogProbRows(states, row))
+		output = ref.step(token, memory, output)
+		for v, want := range ref.logProbs(output) {
+			if !near(float64(row[v]), want, 1, 2e-5) {
+				t.Fatalf("log p of %d: %v, want %v", v, row[v], want)
+			}
+		}
+	}
+}
+
+// What a state gives must not depend on its company: the canary and its
+// references may be scored in any blocks.
+func TestStatesDoNotDependOnTheirBatch(t *testing.T) {
+	t.Parallel()
+	rng := testRand(12)
+	m := mustNew(t, 613, 19, 29)
+	scorer := mustScorer(t, m, wideParams(m, rng))
+	const n, steps = 2*scoringBlock + 37, 4
+	sequences := sentencesOf(rng, 613, slices.Repeat([]int{steps + 1}, n)...)
+	alone := make([][]float32, n)
+	for i, s := range sequences {
+		alone[i] = feed(t, scorer, s)
+	}
+	for _, size := range []int{2, 7, scoringBlock, n} {
+		order := rng.Perm(n)[:size]
+		together := feedTogether(t, scorer, sequences, order)
+		for at, i := range order {
+			if !slices.Equal(together[at], alone[i]) {
+				t.Fatalf("batch of %d: sequence %d has log probabilities %v, alone %v", size, i, together[at], alone[i])
+			}
+		}
+	}
+}
+
+func feedTogether(tb testing.TB, s *Scorer, sequences [][]int32, order []int) [][]float32 {
+	tb.Helper()
+	states, out := s.Start(len(order)), make([][]float32, len(order))
+	tokens, logProbs := make([]int32, len(order)), make([]float32, len(order))
+	column := func(t int) []int32 {
+		for at, i := range order {
+			tokens[at] = sequences[i][t]
+		}
+		return tokens
+	}
+	for t := range len(sequences[0]) - 1 {
+		check(tb, s.Step(states, column(t)))
+		check(tb, s.LogProbs(states, column(t+1), logProbs))
+		for at, lp := range logProbs {
+			out[at] = append(out[at], lp)
+		}
+	}
+	return out
+}
+
+// wanderingStates are n states that have each seen three tokens.
+func wanderingStates(tb testing.TB, s *Scorer, rng *rand.Rand, n int) *States {
+	tb.Helper()
+	states := s.Start(n)
+	for range 3 {
+		check(tb, s.Step(states, sentencesOf(rng, s.model.config.Vocabulary, n)[0]))
+	}
+	return states
+}
+
+func TestRowsAreDistributionsAndEqualSingleTargetsBitForBit(t *testing.T) {
+	t.Parallel()
+	rng := testRand(13)
+	const vocabulary, n = 521, scoringBlock + 5
+	m := mustNew(t, vocabulary, 10, 14)
+	scorer := mustScorer(t, m, wideParams(m, rng))
+	states := wanderingStates(t, scorer, rng, n)
+	rows, targets, logProbs := make([]float32, n*vocabulary), make([]int32, n), make([]float32, n)
+	check(t, scorer.LogProbRows(states, rows))
+	for range 20 {
+		for i := range targets {
+			targets[i] = int32(rng.IntN(vocabulary))
+		}
+		check(t, scorer.LogProbs(states, targets, logProbs))
+		for i, target := range targets {
+			if logProbs[i] != rows[i*vocabulary+int(target)] {
+				t.Fatalf("state %d, target %d: %v alone, %v in its row", i, target, logProbs[i], rows[i*vocabulary+int(target)])
+			}
+		}
+	}
+	for i := range n {
+		var sum float64
+		for _, lp := range rows[i*vocabulary : (i+1)*vocabulary] {
+			sum += math.Exp(float64(lp))
+		}
+		if math.Abs(sum-1) > 1e-5 {
+			t.Errorf("state %d: probabilities sum to %v", i, sum)
+		}
+	}
+}
+
+func TestGatheredStatesContinueLikeTheirOrigin(t *testing.T) {
+	t.Parallel()
+	rng := testRand(14)
+	m := mustNew(t, 60, 7, 9)
+	scorer := mustScorer(t, m, wideParams(m, rng))
+	states := wanderingStates(t, scorer, rng, 5)
+	chosen := []int{4, 0, 0, 3, 4, 1, 2}
+	gathered := scorer.Start(2)
+	check(t, gathered.Gather(states, chosen))
+	want, got := make([]float32, 5*60), make([]float32, len(chosen)*60)
+	check(t, scorer.LogProbRows(states, want))
+	check(t, scorer.Step(states, make([]int32, 5))) // the copies must not follow
+	check(t, scorer.LogProbRows(gathered, got))
+	for at, i := range chosen {
+		if !slices.Equal(got[at*60:(at+1)*60], want[i*60:(i+1)*60]) {
+			t.Errorf("state %d gathered from %d differs from it", at, i)
+		}
+	}
+}
+
+func TestScorerServesSeveralGoroutines(t *testing.T) {
+	t.Parallel()
+	rng := testRand(15)
+	m := mustNew(t, 300, 11, 13)
+	scorer := mustScorer(t, m, wideParams(m, rng))
+	sentences := mixedSentences(rng, 300, 30, 12)
+	want, err := scorer.Evaluate(sentences, nil)
+	check(t, err)
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			got, err := scorer.Evaluate(sentences, nil)
+			if err != nil || got != want {
+				t.Errorf("evaluation %+v, %v; want %+v", got, err, want)
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestEvaluationIsTheSumOfItsPredictions(t *testing.T) {
+	t.Parallel()
+	rng := testRand(16)
+	const vocabulary = 2*tileWidth + 9
+	m := mustNew(t, vocabulary, 8, 12)
+	scorer := mustScorer(t, m, wideParams(m, rng))
+	sentences := mixedSentences(rng, vocabulary, evaluationBlock+20, 9)
+	even := func(token int32) bool { return token%2 == 0 }
+
+	var want Evaluation
+	row := make([]float32, vocabulary)
+	for i, s := range sentences {
+		states := scorer.Start(1)
+		for at := range len(s) - 1 {
+			check(t, scorer.Step(states, s[at:at+1]))
+			check(t, scorer.LogProbRows(states, row))
+			best := int32(slices.Index(row, slices.Max(row)))
+			if i%3 == 0 {
+				s[at+1] = best // so that there are hits
+			}
+			want.All.add(row[s[at+1]], s[at+1] == best)
+			if even(s[at+1]) {
+				want.Counted.add(row[s[at+1]], s[at+1] == best)
+			}
+		}
+	}
+	got, err := scorer.Evaluate(sentences, even)
+	check(t, err)
+	if got != want {
+		t.Errorf("evaluation %+v, want %+v", got, want)
+	}
+	if want.All.Hits == 0 || want.All.Hits == want.All.Tokens {
+		t.Errorf("%d hits of %d: the test needs both", want.All.Hits, want.All.Tokens)
+	}
+}
+
+func TestEqualTokensHitAtTheLowestOnly(t *testing.T) {
+	t.Parallel()
+	const vocabulary = tileWidth + 10
+	m := mustNew(t, vocabulary, 2, 2)
+	scorer := mustScorer(t, m, make([]float32, m.Parameters())) // every token is as probable as the next
+	for _, target := range []int32{0, 1, tileWidth, vocabulary - 1} {
+		got, err := scorer.Evaluate([][]int32{{5, target}}, nil)
+		check(t, err)
+		if hit := got.All.Hits == 1; hit != (target == 0) {
+			t.Errorf("target %d: hit %v", target, hit)
+		}
+		if !near(got.All.Perplexity(), vocabulary, vocabulary, 1e-6) {
+			t.Errorf("perplexity %v of a uniform model, want %d", got.All.Perplexity(), vocabulary)
+		}
+	}
+}
+
+func TestEvaluationOfNothingIsZero(t *testing.T) {
+	t.Parallel()
+	m := mustNew(t, 10, 2, 2)
+	got, err := mustScorer(t, m, make([]float32, m.Parameters())).Evaluate(nil, nil)
+	if err != nil || got != (Evaluation{}) {
+		t.Errorf("evaluation %+v, error %v", got, err)
+	}
+}
+
+func TestScorerRefusesWhatDoesNotFit(t *testing.T) {
+	t.Parallel()
+	m := mustNew(t, 10, 3, 4)
+	params := make([]float32, m.Parameters())
+	s := mustScorer(t, m, params)
+	foreign := mustScorer(t, mustNew(t, 10, 3, 5), make([]float32, mustNew(t, 10, 3, 5).Parameters())).Start(1)
+	two := s.Start(2)
+	_, short := m.NewScorer(params[1:])
+	_, token := s.Evaluate([][]int32{{1, 2}, {3, 11}}, nil)
+	cases := []struct {
+		err  error
+		want string
+	}{
+		{short, "the parameter vector has"},
+		{token, "sentence 1: token 1 has id 11: want 0 to 9"},
+		{s.Step(two, []int32{1}), "1 tokens for 2 states: want one each"},
+		{s.Step(two, []int32{1, 10}), "token 1 has id 10: want 0 to 9"},
+		{s.Step(foreign, []int32{1}), "states of a model with 5 units"},
+		{s.LogProbs(two, []int32{1, -2}, make([]float32, 2)), "token 1 has id -2"},
+		{s.LogProbs(two, []int32{1, 2}, make([]float32, 3)), "the destination has 3 elements, want 2"},
+		{s.LogProbRows(two, make([]float32, 19)), "the destination has 19 elements, want 20"},
+		{s.Start(1).Gather(two, []int{2}), "state 2: want 0 to 1"},
+		{two.Gather(two, []int{0}), "gather into another batch"},
+	}
+	for _, c := range cases {
+		if c.err == nil || !strings.Contains(c.err.Error(), c.want) {
+			t.Errorf("error %v, want %q in it", c.err, c.want)
+		}
+	}
+}
+
+func TestEvaluationOfDivergedParametersIsAnError(t *testing.T) {
+	t.Parallel()
+	m := mustNew(t, 10, 3, 4)
+	params := make([]float32, m.Parameters())
+	params[len(params)-1] = float32(math.NaN())
+	_, err := mustScorer(t, m, params).Evaluate([][]int32{{1, 2, 3}}, nil)
+	var diverged *DivergedError
+	if !errors.As(err, &diverged) {
+		t.Errorf("error %v, want a DivergedError", err)
+	}
+}

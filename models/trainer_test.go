@@ -1,0 +1,274 @@
+package models
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func mustGradient(tb testing.TB, trainer *Trainer, params []float32, sentences [][]int32) (Loss, []float32) {
+	tb.Helper()
+	gradient := make([]float32, len(params))
+	for i := range gradient {
+		gradient[i] = float32(math.NaN()) // so that an element left out shows
+	}
+	loss, err := trainer.Gradient(params, sentences, gradient)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return loss, gradient
+}
+
+// checkDerivatives compares the gradient in every element of indices with
+// central differences of the float64 reference.
+func checkDerivatives(t *testing.T, m *Language, params, gradient []float32, sentences [][]int32, indices func(Tensor) []int) {
+	t.Helper()
+	wide := widen(params)
+	for _, tensor := range m.Tensors() {
+		scale := largest(tensor.View(gradient))
+		for _, i := range indices(tensor) {
+			got, want := float64(gradient[tensor.Offset+i]), derivative(m, wide, tensor.Offset+i, sentences)
+			if !near(got, want, scale, 2e-5) {
+				t.Errorf("%v element %d: gradient %v, central difference %v (tensor's largest %v)", tensor, i, got, want, scale)
+			}
+		}
+	}
+}
+
+func every(t Tensor) []int {
+	all := make([]int, t.Size())
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
+func TestGradientEqualsFiniteDifferencesInEveryElement(t *testing.T) {
+	t.Parallel()
+	sizes := []struct{ vocabulary, embedding, units int }{{2, 1, 1}, {11, 5, 7}, {17, 9, 3}, {23, 8, 16}}
+	for seed, size := range sizes {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			t.Parallel()
+			rng := testRand(uint64(seed))
+			m := mustNew(t, size.vocabulary, size.embedding, size.units)
+			params := wideParams(m, rng)
+			sentences := sentencesOf(rng, size.vocabulary, 4, 2, 7, 4, 3)
+			_, gradient := mustGradient(t, m.NewTrainer(), params, sentences)
+			checkDerivatives(t, m, params, gradient, sentences, every)
+		})
+	}
+}
+
+func TestGradientOverSeveralTilesEqualsFiniteDifferences(t *testing.T) {
+	t.Parallel()
+	rng := testRand(7)
+	vocabulary := 2*tileWidth + 33
+	m := mustNew(t, vocabulary, 3, 5)
+	params := wideParams(m, rng)
+	sentences := sentencesOf(rng, vocabulary, 5, 3, 5)
+	sentences[0][1], sentences[0][2], sentences[1][1], sentences[2][3] = tileWidth-1, tileWidth, 0, int32(vocabulary-1)
+	_, gradient := mustGradient(t, m.NewTrainer(), params, sentences)
+	checkDerivatives(t, m, params, gradient, sentences, func(tensor Tensor) []int {
+		some := make([]int, 40)
+		for i := range some {
+			some[i] = rng.IntN(tensor.Size())
+		}
+		return some
+	})
+}
+
+func TestGradientDoesNotDependOnTheRowBlockOfTheOutputLayer(t *testing.T) {
+	t.Parallel()
+	rng := testRand(8)
+	m := mustNew(t, 300, 6, 4)
+	params, sentences := wideParams(m, rng), mixedSentences(rng, 300, 9, 8)
+	loss, gradient := mustGradient(t, m.NewTrainer(), params, sentences)
+	for _, block := range []int{1, 5, 16} {
+		trainer := m.NewTrainer()
+		trainer.output.block = block
+		blockLoss, blocked := mustGradient(t, trainer, params, sentences)
+		if !near(blockLoss.Sum, loss.Sum, loss.Sum, 1e-12) {
+			t.Errorf("blocks of %d rows: loss %v, want %v", block, blockLoss.Sum, loss.Sum)
+		}
+		compareVectors(t, m, blocked, gradient, 1e-5)
+	}
+}
+
+func compareVectors(t *testing.T, m *Language, got, want []float32, tolerance float64) {
+	t.Helper()
+	for _, tensor := range m.Tensors() {
+		g, w := tensor.View(got), tensor.View(want)
+		scale := largest(w)
+		for i := range w {
+			if !near(float64(g[i]), float64(w[i]), scale, tolerance) {
+				t.Fatalf("%v element %d: %v, want %v", tensor, i, g[i], w[i])
+			}
+		}
+	}
+}
+
+func TestLossEqualsReference(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		rng := testRand(seed)
+		m := mustNew(t, 2+rng.IntN(600), 1+rng.IntN(20), 1+rng.IntN(40))
+		params := wideParams(m, rng)
+		sentences := mixedSentences(rng, m.config.Vocabulary, 1+rng.IntN(8), 12)
+		loss, _ := mustGradient(t, m.NewTrainer(), params, sentences)
+		want := newReference(m, widen(params)).meanLoss(sentences)
+		if !near(loss.Mean(), want, want, 1e-5) {
+			t.Errorf("seed %d, %+v: mean loss %v, want %v", seed, m.config, loss.Mean(), want)
+		}
+	}
+}
+
+// No arithmetic on padding: a batch of mixed lengths is exactly the
+// token-weighted mean of its sentences taken alone.
+func TestBatchIsTheTokenWeightedMeanOfItsSentences(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(10) {
+		rng := testRand(seed)
+		m := mustNew(t, 30+rng.IntN(300), 1+rng.IntN(12), 1+rng.IntN(20))
+		params := wideParams(m, rng)
+		sentences := mixedSentences(rng, m.config.Vocabulary, 7, 21)
+		total, gradient := mustGradient(t, m.NewTrainer(), params, sentences)
+
+		var sum Loss
+		mean := make([]float64, len(params))
+		for _, s := range sentences {
+			loss, g := mustGradient(t, m.NewTrainer(), params, [][]int32{s})
+			sum = sum.Add(loss)
+			for i, v := range g {
+				mean[i] += float64(v) * float64(loss.Tokens) / float64(total.Tokens)
+			}
+		}
+		if sum.Tokens != total.Tokens || !near(sum.Sum, total.Sum, total.Sum, 1e-9) {
+			t.Fatalf("seed %d: batch %+v, sentences together %+v", seed, total, sum)
+		}
+		want := make([]float32, len(mean))
+		for i, v := range mean {
+			want[i] = float32(v)
+		}
+		compareVectors(t, m, gradient, want, 1e-5)
+	}
+}
+
+func TestGradientDoesNotDependOnEarlierBatches(t *testing.T) {
+	t.Parallel()
+	rng := testRand(3)
+	m := mustNew(t, 500, 12, 20)
+	params := wideParams(m, rng)
+	used := m.NewTrainer()
+	for range 12 {
+		sentences := mixedSentences(rng, 500, 1+rng.IntN(20), 21)
+		loss, gradient := mustGradient(t, used, params, sentences)
+		freshLoss, fresh := mustGradient(t, m.NewTrainer(), params, sentences)
+		if loss != freshLoss || !slices.Equal(gradient, fresh) {
+			t.Fatalf("a used trainer and a fresh one differ on %d sentences", len(sentences))
+		}
+	}
+}
+
+func TestGradientReadsItsInputsOnly(t *testing.T) {
+	t.Parallel()
+	rng := testRand(4)
+	m := mustNew(t, 50, 6, 5)
+	params, sentences := wideParams(m, rng), mixedSentences(rng, 50, 5, 9)
+	paramsBefore, firstBefore := slices.Clone(params), slices.Clone(sentences[0])
+	mustGradient(t, m.NewTrainer(), params, sentences)
+	if !slices.Equal(params, paramsBefore) || !slices.Equal(sentences[0], firstBefore) {
+		t.Error("Gradient changed its inputs")
+	}
+}
+
+// The probability of a whole tile may be too small for a float32.
+func TestImprobableTilesKeepTheGradientFinite(t *testing.T) {
+	t.Parallel()
+	rng := testRand(5)
+	m := mustNew(t, 3*tileWidth, 4, 4)
+	params := wideParams(m, rng)
+	bias := m.layout.views(params).outputBias
+	bias[1], bias[tileWidth+1] = 1000, -1000
+	sentences := [][]int32{{0, 1, 5}, {3, tileWidth + 1, 2*tileWidth + 7}}
+	loss, gradient := mustGradient(t, m.NewTrainer(), params, sentences)
+	want := newReference(m, widen(params)).meanLoss(sentences)
+	if !near(loss.Mean(), want, want, 1e-5) {
+		t.Errorf("mean loss %v, want %v", loss.Mean(), want)
+	}
+	if err := CheckFinite("gradient", gradient); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDivergedParametersAreReported(t *testing.T) {
+	t.Parallel()
+	rng := testRand(6)
+	m := mustNew(t, 40, 4, 4)
+	for _, bad := range []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))} {
+		params := wideParams(m, rng)
+		params[m.layout.projection+1] = bad
+		_, err := m.NewTrainer().Gradient(params, [][]int32{{1, 2, 3}}, make([]float32, len(params)))
+		var diverged *DivergedError
+		if !errors.As(err, &diverged) {
+			t.Fatalf("projection with %v: error %v, want a DivergedError", bad, err)
+		}
+		diverged.Where = "client 17, round 4, step 2"
+		if !strings.Contains(diverged.Error(), "client 17, round 4, step 2") {
+			t.Errorf("message %q does not say where", diverged)
+		}
+		if err := CheckFinite("update", params); !errors.As(err, &diverged) || diverged.What != "update" {
+			t.Errorf("CheckFinite of %v: %v", bad, err)
+		}
+	}
+}
+
+func TestGradientRefusesWhatDoesNotFit(t *testing.T) {
+	t.Parallel()
+	m := mustNew(t, 10, 3, 4)
+	n := m.Parameters()
+	fine := [][]int32{{1, 2}}
+	cases := []struct {
+		what             string
+		params, gradient int
+		sentences        [][]int32
+		want             string
+	}{
+		{"short parameters", n - 1, n, fine, "the parameter vector has"},
+		{"long gradient", n, n + 1, fine, "the gradient has"},
+		{"no sentence", n, n, nil, "the batch is empty"},
+		{"one token", n, n, [][]int32{{1, 2}, {1}}, "sentence 1 has 1 tokens: want at least 2"},
+		{"token too large", n, n, [][]int32{{1, 2}, {1, 2, 10}}, "sentence 1: token 2 has id 10: want 0 to 9"},
+		{"negative token", n, n, [][]int32{{-1, 2}}, "sentence 0: token 0 has id -1: want 0 to 9"},
+	}
+	for _, c := range cases {
+		_, err := m.NewTrainer().Gradient(make([]float32, c.params), c.sentences, make([]float32, c.gradient))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want %q in it", c.what, err, c.want)
+		}
+	}
+}
+
+// Not parallel: AllocsPerRun counts the allocations of the whole process.
+func TestGradientAllocatesNothingOnceWarm(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector allocates")
+	}
+	rng := testRand(9)
+	m := mustNew(t, 700, 16, 24)
+	params, trainer := wideParams(m, rng), m.NewTrainer()
+	gradient := make([]float32, len(params))
+	large, small := mixedSentences(rng, 700, 16, 21), mixedSentences(rng, 700, 5, 9)
+	step := func() {
+		for _, sentences := range [][][]int32{large, small} {
+			if _, err := trainer.Gradient(params, sentences, gradient); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if n := testing.AllocsPerRun(20, step); n != 0 {
+		t.Errorf("%v allocations a step, want 0", n)
+	}
+}

@@ -1,0 +1,96 @@
+package privacy
+
+import (
+	"math"
+	"slices"
+
+	"coalmine/privacy/rdp"
+)
+
+// Account returns the privacy cost of a recipe. The error lists every field
+// that is out of range.
+func Account(recipe Recipe) (Report, error) {
+	meter, err := NewMeter(recipe)
+	if err != nil {
+		return Report{}, err
+	}
+	report := meter.After(recipe.Rounds)
+	if recipe.LossDistribution {
+		if report.LossDistribution, err = meter.recipe.lossDistribution(); err != nil {
+			return Report{}, err
+		}
+	}
+	return report, nil
+}
+
+// Sweep returns the cost of a recipe after each of several numbers of rounds,
+// in the order given.
+func Sweep(recipe Recipe, rounds []int) ([]Report, error) {
+	reports := make([]Report, len(rounds))
+	for i, n := range rounds {
+		recipe.Rounds = n
+		var err error
+		if reports[i], err = Account(recipe); err != nil {
+			return nil, err
+		}
+	}
+	return reports, nil
+}
+
+// Meter tells what a recipe has cost after any number of its rounds. It does
+// the work of one round once. It is safe for concurrent use.
+type Meter struct {
+	recipe              Recipe
+	papers, proved      rdp.Curve // of one round
+	sigma, sigmaProved  float64
+	provedNeighbouring  Neighbouring
+}
+
+// NewMeter prepares a meter. The recipe's Rounds play no part.
+func NewMeter(recipe Recipe) (*Meter, error) {
+	if err := recipe.Validate(); err != nil {
+		return nil, err
+	}
+	recipe = recipe.withDefaults()
+	relation, sensitivity := recipe.neighbouring()
+	m := &Meter{
+		recipe: recipe,
+		sigma:  recipe.NoiseMultiplier, sigmaProved: recipe.NoiseMultiplier / sensitivity,
+		provedNeighbouring: relation,
+	}
+	var err error
+	if m.papers, err = recipe.round(m.sigma); err != nil {
+		return nil, err
+	}
+	if m.sigmaProved == m.sigma {
+		m.proved = m.papers
+		return m, nil
+	}
+	m.proved, err = recipe.round(m.sigmaProved)
+	return m, err
+}
+
+// After returns the cost of rounds rounds, 0 or more.
+func (m *Meter) After(rounds int) Report {
+	r := m.recipe
+	epsilon, order := m.papers.Times(rounds).Epsilon(r.Delta, r.Conversion)
+	proved, orderProved := m.proved.Times(rounds).Epsilon(r.Delta, r.Conversion)
+	return Report{
+		Epsilon: Epsilon(epsilon), EpsilonProved: Epsilon(proved),
+		Infinite: math.IsInf(proved, 1), Delta: r.Delta,
+		Order: order, OrderProved: orderProved,
+		Conversion: r.Conversion, Sampling: r.Sampling, Neighbouring: m.provedNeighbouring,
+		Population: r.Population, Cohort: r.Cohort, SamplingRate: r.SamplingRate(),
+		Rounds: rounds, NoiseMultiplier: r.NoiseMultiplier,
+		Sigma: m.sigma, SigmaProved: m.sigmaProved,
+		Accountant: accountantNames[r.Sampling], Unit: r.Unit, HoldsAgainst: r.holdsAgainst(),
+		Assumptions: r.assumptions(), NotCovered: slices.Clone(notCovered),
+	}
+}
+
+// EpsilonProved returns the proved epsilon after rounds rounds at delta,
+// within (0, 1).
+func (m *Meter) EpsilonProved(rounds int, delta float64) float64 {
+	epsilon, _ := m.proved.Times(rounds).Epsilon(delta, m.recipe.Conversion)
+	return epsilon
+}

@@ -1,0 +1,58 @@
+package privacy
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Budget is the most privacy that a training may cost, counted as proved.
+type Budget struct {
+	Epsilon float64 // above 0
+	Delta   float64 // within (0, 1)
+}
+
+// Validate reports every field that is out of range.
+func (b Budget) Validate() error {
+	var errs []error
+	if !positive(b.Epsilon) {
+		errs = append(errs, fmt.Errorf("target epsilon %v: expected a positive number", b.Epsilon))
+	}
+	if !(b.Delta > 0 && b.Delta < 1) {
+		errs = append(errs, fmt.Errorf("delta %v: expected a number above 0 and below 1", b.Delta))
+	}
+	return errors.Join(errs...)
+}
+
+// Allows reports whether rounds rounds stay within the budget. A training
+// stops before the first round for which it is false.
+func (b Budget) Allows(m *Meter, rounds int) bool {
+	return m.EpsilonProved(rounds, b.Delta) <= b.Epsilon
+}
+
+// MaxRounds is the most rounds that RoundsWithin answers with: more than any
+// training has.
+const MaxRounds = 1 << 40
+
+// RoundsWithin returns the largest number of rounds that the budget allows,
+// from 0 to MaxRounds.
+func (b Budget) RoundsWithin(m *Meter) int {
+	return largest(MaxRounds, func(rounds int) bool { return b.Allows(m, rounds) })
+}
+
+// largest returns the largest n in [0, limit] for which ok holds. ok(0) is
+// taken to hold, and ok to fail for all larger n once it has failed.
+func largest(limit int, ok func(int) bool) int {
+	low, high := 0, 1
+	for high <= limit && ok(high) {
+		low, high = high, 2*high
+	}
+	high = min(high, limit+1)
+	for high-low > 1 {
+		if middle := low + (high-low)/2; ok(middle) {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return low
+}

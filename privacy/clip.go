@@ -1,0 +1,106 @@
+package privacy
+
+import (
+	"fmt"
+	"math"
+)
+
+// Norm returns the L2 norm of an update, over all its tensors together. It
+// sums squares in float64, tensor by tensor in the order given, so equal
+// updates have equal norms. NaN or an infinity in the update gives NaN or
+// +Inf.
+func Norm(tensors ...[]float32) float64 {
+	sum := 0.0
+	for _, tensor := range tensors {
+		for _, x := range tensor {
+			sum += float64(float64(x) * float64(x))
+		}
+	}
+	return math.Sqrt(sum)
+}
+
+// ClipScale returns the factor, between 0 and 1, that brings an update of the
+// given L2 norm to at most clip: min(1, clip/norm), the flat clipping of
+// McMahan et al. 2018 (Learning Differentially Private Recurrent Language
+// Models, section 2). clip is positive.
+//
+// An update whose norm is NaN or infinite gets 0: it has no direction to keep.
+// Multiplying it by 0 would leave NaN in it, so a caller must leave such an
+// update out of the sum instead.
+func ClipScale(norm, clip float64) float64 {
+	switch {
+	case math.IsNaN(norm) || math.IsInf(norm, 0):
+		return 0
+	case norm <= clip:
+		return 1
+	}
+	return clip / norm
+}
+
+// ClipQuantile makes the clip norm follow a quantile of the norms of the
+// updates (Andrew, Thakkar, McMahan and Ramaswamy 2021, Differentially Private
+// Learning with Adaptive Clipping, section 3). Each client of a round adds one
+// bit: whether its norm was at most the clip norm. The server sees only the
+// share of such clients, with noise.
+type ClipQuantile struct {
+	// Target is the quantile to follow, within (0, 1). The paper uses 0.5.
+	Target float64
+	// LearningRate is the rate of the geometric update, above 0. The paper
+	// uses 0.2.
+	LearningRate float64
+	// CountNoise is the standard deviation of the noise on the number of
+	// clients at or below the clip norm, above 0. The paper uses cohort/20.
+	CountNoise float64
+}
+
+// Validate reports the first field that is out of range.
+func (q ClipQuantile) Validate() error {
+	switch {
+	case !(q.Target > 0 && q.Target < 1):
+		return fmt.Errorf("clip quantile %v: expected a number above 0 and below 1", q.Target)
+	case !positive(q.LearningRate):
+		return fmt.Errorf("clip quantile learning rate %v: expected a positive number", q.LearningRate)
+	case !positive(q.CountNoise):
+		return fmt.Errorf("clip quantile count noise %v: expected a positive standard deviation", q.CountNoise)
+	}
+	return nil
+}
+
+// Next returns the clip norm of the next round. below is the number of clients
+// whose norm was at most clip, noise a draw from the standard normal
+// distribution, and cohort the (expected) number of clients, which divides the
+// noisy count whatever the round's real number was.
+func (q ClipQuantile) Next(clip float64, below int, noise float64, cohort int) float64 {
+	share := (float64(below) + q.CountNoise*noise) / float64(cohort)
+	return clip * math.Exp(-q.LearningRate*(share-q.Target))
+}
+
+// UpdateNoise returns the noise multiplier to apply to the sum of the updates
+// so that the sum and the noisy count together cost what one Gaussian
+// mechanism with noise multiplier total costs:
+//
+//	(total^-2 - (2 CountNoise)^-2)^(-1/2)
+//
+// (Andrew et al. 2021, Theorem 1). The 2 is there because a bit shifted by
+// one half has sensitivity 1/2. It holds for adding or removing a user and,
+// both sensitivities being doubled, for replacing one. The result is above
+// total. It is an error when the count alone costs as much as total allows.
+func (q ClipQuantile) UpdateNoise(total float64) (float64, error) {
+	if err := q.Validate(); err != nil {
+		return 0, err
+	}
+	if total == 0 {
+		return 0, nil
+	}
+	if !positive(total) {
+		return 0, noiseError(total)
+	}
+	ratio := total / (2 * q.CountNoise)
+	if ratio >= 1 {
+		return 0, fmt.Errorf("noise multiplier %v with adaptive clipping: the noise on the count, standard deviation %v, "+
+			"uses up the whole budget; raise the count noise above %v", total, q.CountNoise, total/2)
+	}
+	return total / math.Sqrt((1-ratio)*(1+ratio)), nil
+}
+
+func positive(x float64) bool { return x > 0 && !math.IsInf(x, 1) }

@@ -1,0 +1,32 @@
+package privacy
+
+import "math/rand/v2"
+
+// AddGaussian adds to every element of x an independent draw from the normal
+// distribution with mean 0 and standard deviation std, from first to last, one
+// draw an element. A std of 0 draws nothing and leaves x as it was.
+//
+// Each sum is rounded from float64 to float32. That the noise lives on a
+// floating-point grid is a known leak: Mironov 2012 (On Significance of the
+// Least Significant Bits for Differential Privacy) shows that the low bits of
+// a sum can betray the value below the noise. Epsilon takes the noise as a
+// real number, as every system of this kind does; who must hold out against an
+// adversary that reads the low bits should release a rounded model.
+//
+// rng decides whom the noise protects against: whoever knows its seed can
+// subtract the noise.
+func AddGaussian(rng *rand.Rand, x []float32, std float64) {
+	if std == 0 {
+		return
+	}
+	for i, v := range x {
+		x[i] = float32(float64(v) + float64(std*rng.NormFloat64()))
+	}
+}
+
+// MeanNoise returns the standard deviation of the noise on the mean of a
+// round's clipped updates, noiseMultiplier x clip / cohort: the sum carries
+// noiseMultiplier x clip. For Poisson cohorts, cohort is the expected number.
+func MeanNoise(noiseMultiplier, clip float64, cohort int) float64 {
+	return noiseMultiplier * clip / float64(cohort)
+}

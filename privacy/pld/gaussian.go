@@ -1,0 +1,60 @@
+package pld
+
+import "math"
+
+// GaussianDelta returns the exact delta of the Gaussian mechanism at epsilon
+// (Balle and Wang 2018, Improving the Gaussian Mechanism for Differential
+// Privacy, Theorem 8). sigma, above 0, is the noise relative to the
+// sensitivity, and epsilon is any number. T rounds at sigma are one round at
+// sigma/sqrt(T).
+func GaussianDelta(sigma, epsilon float64) float64 {
+	near := 1/(2*sigma) - epsilon*sigma
+	far := 1/(2*sigma) + epsilon*sigma
+	// exp(epsilon) P(X > far) is the tail at far, relative to the density
+	// there, times the density at near: far^2 - near^2 is 2 epsilon.
+	delta := upperTail(-near) - math.Exp(-near*near/2)*scaledTail(far)
+	return math.Max(0, delta)
+}
+
+// GaussianEpsilon returns the smallest epsilon, 0 or above, at which the
+// Gaussian mechanism has delta or less. delta is within (0, 1).
+func GaussianEpsilon(sigma, delta float64) float64 {
+	if sigma == 0 {
+		return math.Inf(1)
+	}
+	if GaussianDelta(sigma, 0) <= delta {
+		return 0
+	}
+	low, high := 0.0, 1.0
+	for GaussianDelta(sigma, high) > delta {
+		low, high = high, 2*high
+		if math.IsInf(high, 1) {
+			return high
+		}
+	}
+	for range 100 {
+		middle := low + (high-low)/2
+		if middle == low || middle == high {
+			break
+		}
+		if GaussianDelta(sigma, middle) > delta {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return high
+}
+
+// upperTail returns P(X > x) for a standard normal X.
+func upperTail(x float64) float64 { return math.Erfc(x/math.Sqrt2) / 2 }
+
+// scaledTail returns exp(x^2/2) P(X > x) for a standard normal X.
+func scaledTail(x float64) float64 {
+	if x < 25 {
+		return math.Exp(x*x/2) * upperTail(x)
+	}
+	// The asymptotic series; its next term is below 1e-15 here.
+	s := 1 / (x * x)
+	return (1 - s*(1-3*s*(1-5*s*(1-7*s)))) / (x * math.Sqrt(2*math.Pi))
+}

@@ -1,0 +1,100 @@
+package rdp
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Curve is the Rényi divergence bound of a mechanism at a set of orders.
+// The zero Curve holds no orders and bounds nothing; the mechanisms of this
+// package make curves.
+type Curve struct {
+	orders []float64
+	values []float64
+}
+
+// DefaultOrders returns the orders that curves are computed at unless the
+// caller has reasons for others: fine steps up to 11, where the optimum of
+// most trainings lies, whole numbers up to 64, and a few up to 1024 for very
+// small values of epsilon.
+func DefaultOrders() []float64 {
+	orders := []float64{1.01, 1.02, 1.05}
+	for tenths := 11; tenths < 110; tenths++ {
+		orders = append(orders, float64(tenths)/10)
+	}
+	for n := 11; n < 64; n++ {
+		orders = append(orders, float64(n))
+	}
+	for octave := 64.0; octave < 1024; octave *= 2 {
+		for quarter := range 4 {
+			orders = append(orders, octave*(1+float64(quarter)/4))
+		}
+	}
+	return append(orders, 1024)
+}
+
+// newCurve evaluates divergence at orders, after checking them.
+func newCurve(orders []float64, divergence func(order float64) float64) (Curve, error) {
+	if len(orders) == 0 {
+		return Curve{}, fmt.Errorf("no Rényi orders: expected at least one above 1")
+	}
+	values := make([]float64, len(orders))
+	for i, order := range orders {
+		if !(order > 1) {
+			return Curve{}, fmt.Errorf("Rényi order %v: expected a number above 1", order)
+		}
+		if math.IsInf(order, 1) {
+			values[i] = math.Inf(1) // Gaussian noise has no bounded privacy loss
+			continue
+		}
+		values[i] = divergence(order)
+	}
+	return Curve{orders: slices.Clone(orders), values: values}, nil
+}
+
+// Orders returns the orders of the curve, as given to the mechanism.
+func (c Curve) Orders() []float64 { return slices.Clone(c.orders) }
+
+// Values returns the divergence at each of Orders, 0 or above, possibly +Inf.
+func (c Curve) Values() []float64 { return slices.Clone(c.values) }
+
+// Times returns the curve of rounds independent executions of the mechanism,
+// each free to depend on the outputs of those before (Mironov 2017,
+// Proposition 1). rounds is 0 or above.
+func (c Curve) Times(rounds int) Curve {
+	out := Curve{orders: c.orders, values: make([]float64, len(c.values))}
+	if rounds == 0 {
+		return out
+	}
+	for i, v := range c.values {
+		out.values[i] = float64(rounds) * v
+	}
+	return out
+}
+
+// Plus returns the curve of running both mechanisms. It is an error when the
+// two are not at the same orders.
+func (c Curve) Plus(d Curve) (Curve, error) {
+	if !slices.Equal(c.orders, d.orders) {
+		return Curve{}, fmt.Errorf("cannot compose curves at different Rényi orders (%d and %d of them): compute both at the same ones",
+			len(c.orders), len(d.orders))
+	}
+	out := Curve{orders: c.orders, values: slices.Clone(c.values)}
+	for i, v := range d.values {
+		out.values[i] += v
+	}
+	return out, nil
+}
+
+// checkMechanism reports the first argument out of range. A sigma of 0 is
+// allowed: it is no noise, and an infinite divergence.
+func checkMechanism(q, sigma float64) error {
+	if !(q >= 0 && q <= 1) {
+		return fmt.Errorf("sampling rate %v: expected a number from 0 to 1", q)
+	}
+	if !(sigma >= 0) {
+		return fmt.Errorf("noise %v, relative to the sensitivity: expected 0 or above", sigma)
+	}
+	return nil
+}

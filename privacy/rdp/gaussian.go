@@ -1,0 +1,59 @@
+package rdp
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+)
+
+// Gaussian returns the curve a/(2 sigma^2) of the Gaussian mechanism without
+// sampling (Mironov 2017, Proposition 7). sigma is 0 or above.
+func Gaussian(sigma float64, orders []float64) (Curve, error) {
+	if err := checkMechanism(1, sigma); err != nil {
+		return Curve{}, err
+	}
+	return ZeroConcentrated(rho(sigma), orders)
+}
+
+// ZeroConcentrated returns the curve a x rho of a mechanism with
+// rho-zero-concentrated differential privacy (Bun and Steinke 2016,
+// Concentrated Differential Privacy, Definition 1.1). rho is 0 or above.
+func ZeroConcentrated(rho float64, orders []float64) (Curve, error) {
+	if !(rho >= 0) {
+		return Curve{}, fmt.Errorf("zero-concentrated privacy %v: expected rho to be 0 or above", rho)
+	}
+	return newCurve(orders, func(order float64) float64 { return order * rho })
+}
+
+// Tree returns the curve of a whole epoch of DP-FTRL by tree aggregation
+// without restarts (Kairouz et al. 2021, Practical and Private (Deep) Learning
+// without Sampling or Shuffling, Theorem 4.1). Every user takes part in one of
+// steps updates at most; steps is 1 or above. The user is then in at most
+// ceil(log2(steps+1)) of the noisy partial sums.
+//
+// The neighbouring relation is replace-special: a user's update becomes zero.
+// sigma is the noise on one node of the tree over the clip norm. No sampling
+// is assumed.
+func Tree(steps int, sigma float64, orders []float64) (Curve, error) {
+	if steps < 1 {
+		return Curve{}, fmt.Errorf("tree aggregation over %d steps: expected at least 1", steps)
+	}
+	if err := checkMechanism(1, sigma); err != nil {
+		return Curve{}, err
+	}
+	depth := bits.Len(uint(steps)) // ceil(log2(steps+1))
+	return ZeroConcentrated(float64(depth)*rho(sigma), orders)
+}
+
+// ZeroConcentratedEpsilon is the closed conversion rho + 2 sqrt(rho
+// log(1/delta)) of Bun and Steinke 2016, Proposition 1.3: what Curve.Epsilon
+// gives with the classic conversion and every order at hand.
+func ZeroConcentratedEpsilon(rho, delta float64) float64 {
+	return rho + 2*math.Sqrt(-rho*math.Log(delta))
+}
+
+// rho is the zero-concentrated privacy of Gaussian noise: 1/(2 sigma^2).
+func rho(sigma float64) float64 { return squaredRatio(sigma) / 2 }
+
+// squaredRatio is (sensitivity/noise)^2, +Inf without noise.
+func squaredRatio(sigma float64) float64 { return 1 / sigma / sigma }

@@ -1,0 +1,110 @@
+package rdp
+
+import "math"
+
+// Poisson returns the curve of the Gaussian mechanism on a Poisson sample, in
+// which every member takes part independently with probability q (Mironov,
+// Talwar and Zhang 2019, Rényi Differential Privacy of the Sampled Gaussian
+// Mechanism). The neighbouring relation is to add or remove one member.
+// Fractional orders are exact, not interpolated. q is within [0, 1] and sigma
+// 0 or above.
+func Poisson(q, sigma float64, orders []float64) (Curve, error) {
+	if err := checkMechanism(q, sigma); err != nil {
+		return Curve{}, err
+	}
+	u := 1 / sigma
+	if trivial, divergence := unsampled(q, u*u); trivial {
+		return newCurve(orders, divergence)
+	}
+	return newCurve(orders, func(order float64) float64 {
+		var logExcess float64
+		if order == math.Trunc(order) {
+			logExcess = poissonInteger(q, u*u, int(order))
+		} else {
+			logExcess = poissonFractional(q, u, order)
+		}
+		return math.Min(log1pExp(logExcess)/(order-1), order*u*u/2)
+	})
+}
+
+// unsampled returns the divergence where sampling plays no part: nobody or
+// everybody takes part, or there is no noise.
+func unsampled(q, u2 float64) (bool, func(float64) float64) {
+	switch {
+	case q == 0:
+		return true, func(float64) float64 { return 0 }
+	case q == 1 || math.IsInf(u2, 1):
+		return true, func(order float64) float64 { return order * u2 / 2 }
+	}
+	return false, nil
+}
+
+// poissonInteger returns log(A-1), where A = exp((a-1) x divergence) is
+//
+//	sum over k of C(a,k) (1-q)^(a-k) q^k exp(k(k-1)u2/2)
+//
+// (Mironov, Talwar and Zhang 2019, section 3.3). The binomial weights sum to
+// one, so A-1 is the same sum with expm1 for exp: the first two terms vanish,
+// the others are positive, and nothing cancels however small A-1 is.
+func poissonInteger(q, u2 float64, order int) float64 {
+	logQ, logRest := math.Log(q), math.Log1p(-q)
+	terms := newLogSum()
+	logChoose := newLogBinomials(order)
+	for k := 2; k <= order; k++ {
+		n := float64(k)
+		terms.add(logChoose.at(k) + n*logQ + float64(order-k)*logRest + logExpm1(n*(n-1)*u2/2))
+	}
+	return terms.log()
+}
+
+// poissonFractional returns log(A-1) for any order a > 1. With x standard
+// normal, y = exp(ux - u^2/2) - 1 has mean 0, so
+//
+//	A - 1 = E[(1+qy)^a] - 1 = E[(1+qy)^a - 1 - aqy],
+//
+// an integral of what convexity keeps from being negative.
+func poissonFractional(q, u, order float64) float64 {
+	density := func(x float64) float64 {
+		return -x*x/2 + logConvexExcess(q, u*x-u*u/2, order)
+	}
+	// The integrand turns from its small-sample form to its whole-sample form
+	// where q exp(ux - u^2/2) passes 1-q.
+	turn := u/2 + (math.Log1p(-q)-math.Log(q))/u
+	far := math.Max(2, order)*u + tail
+	return logIntegral(density, -tail, far, turn) - logSqrt2Pi
+}
+
+// tail is where a standard normal density has fallen by exp(-72), far below
+// what double precision can see beside its peak.
+const tail = 12.0
+
+var logSqrt2Pi = math.Log(2*math.Pi) / 2
+
+// logConvexExcess returns log((1+v)^a - 1 - av) for v = q(exp(e)-1).
+func logConvexExcess(q, e, a float64) float64 {
+	v := q * math.Expm1(e)
+	if math.Abs(a*v) < 1e-2 {
+		return logSmallExcess(v, a)
+	}
+	logV := math.Log(math.Abs(v))
+	log1pV := math.Log1p(v)
+	if e > 700 { // where exp would overflow, 1+v is v
+		logV = math.Log(q) + e
+		log1pV = logV
+	}
+	grown := a * log1pV
+	if grown < 1 {
+		return math.Log(math.Expm1(grown) - a*v)
+	}
+	return grown + math.Log1p(-math.Exp(-grown)-math.Exp(math.Log(a)+logV-grown))
+}
+
+// logSmallExcess sums the binomial series of (1+v)^a from its square term on.
+func logSmallExcess(v, a float64) float64 {
+	sum, term := 0.0, 1.0
+	for n := 3.0; math.Abs(term) > 1e-17; n++ {
+		sum += term
+		term *= v * (a - n + 1) / n
+	}
+	return math.Log(a*(a-1)/2) + 2*math.Log(math.Abs(v)) + math.Log(sum)
+}

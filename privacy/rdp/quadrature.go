@@ -1,0 +1,137 @@
+package rdp
+
+import (
+	"math"
+	"slices"
+)
+
+// logIntegral returns the logarithm of the integral of exp(logF) over
+// [low, high], to about 1e-12 relative. logF is smooth, with peaks at least as
+// wide as a share of the interval that a scan of it can see; turn is a point
+// where it may change within a shorter distance.
+//
+// It looks for the peaks, lays panels around them that double in width with
+// the distance, and halves a panel until Gauss-Kronrod quadrature has
+// converged on it.
+func logIntegral(logF func(float64) float64, low, high, turn float64) float64 {
+	points := append(findPeaks(logF, low, high), math.Min(math.Max(turn, low), high))
+	peak := math.Inf(-1)
+	for _, x := range points {
+		peak = math.Max(peak, logF(x))
+	}
+	f := func(x float64) float64 { return math.Exp(logF(x) - peak) }
+	return peak + math.Log(integrate(f, panels(points, low, high)))
+}
+
+// findPeaks scans [low, high] and refines the local maxima that it sees.
+func findPeaks(f func(float64) float64, low, high float64) []float64 {
+	const steps = 256
+	step := (high - low) / steps
+	values := make([]float64, steps+1)
+	for i := range values {
+		values[i] = f(low + float64(i)*step)
+	}
+	var peaks []float64
+	for i := 1; i < steps; i++ {
+		if values[i] >= values[i-1] && values[i] > values[i+1] {
+			x := low + float64(i)*step
+			peaks = append(peaks, climb(f, x-step, x+step))
+		}
+	}
+	return peaks
+}
+
+// climb returns where f is highest on [a, b], to within a small part of a
+// standard deviation, by golden section.
+func climb(f func(float64) float64, a, b float64) float64 {
+	const ratio = 0.6180339887498949
+	c, d := b-ratio*(b-a), a+ratio*(b-a)
+	fc, fd := f(c), f(d)
+	for b-a > 0.05 {
+		if fc > fd {
+			b, d, fd = d, c, fc
+			c = b - ratio*(b-a)
+			fc = f(c)
+		} else {
+			a, c, fc = c, d, fd
+			d = a + ratio*(b-a)
+			fd = f(d)
+		}
+	}
+	return (a + b) / 2
+}
+
+// panels returns the ends of the panels, ascending, from low to high.
+func panels(points []float64, low, high float64) []float64 {
+	ends := []float64{low, high}
+	for _, x := range points {
+		ends = append(ends, x)
+		for width := 1.5; width < high-low; width *= 2 {
+			ends = append(ends, math.Max(low, x-width), math.Min(high, x+width))
+		}
+	}
+	slices.Sort(ends)
+	return slices.Compact(ends)
+}
+
+// integrate sums f over the panels, left to right.
+func integrate(f func(float64) float64, ends []float64) float64 {
+	rough := 0.0
+	for i := 1; i < len(ends); i++ {
+		value, _ := gaussKronrod(f, ends[i-1], ends[i])
+		rough += value
+	}
+	sum := 0.0
+	for i := 1; i < len(ends); i++ {
+		sum += refine(f, ends[i-1], ends[i], 1e-10*rough, 48)
+	}
+	return sum
+}
+
+// refine halves [a, b] until the error on each part is within tolerance.
+func refine(f func(float64) float64, a, b, tolerance float64, depth int) float64 {
+	value, err := gaussKronrod(f, a, b)
+	if err <= tolerance || depth == 0 {
+		return value
+	}
+	middle := a + (b-a)/2
+	return refine(f, a, middle, tolerance, depth-1) + refine(f, middle, b, tolerance, depth-1)
+}
+
+// The 15 nodes of Kronrod's extension of the 7-point Gauss-Legendre rule on
+// [-1, 1], outermost first, and their weights (Piessens et al. 1983, QUADPACK,
+// routine QK15). Every second node, from index 1, is one of Gauss's.
+var (
+	kronrodNodes = [8]float64{
+		0.991455371120812639206854697526329, 0.949107912342758524526189684047851,
+		0.864864423359769072789712788640926, 0.741531185599394439863864773280788,
+		0.586087235467691130294144691693319, 0.405845151377397166906606412076961,
+		0.207784955007898467600689403773245, 0,
+	}
+	kronrodWeights = [8]float64{
+		0.022935322010529224963732008058970, 0.063092092629978553290700663189204,
+		0.104790010322250183839876322541518, 0.140653259715525918745189590510238,
+		0.169004726639267902826583426598550, 0.190350578064785409913256402421014,
+		0.204432940075298892414161999234649, 0.209482141084727828012999174891714,
+	}
+	gaussWeights = [4]float64{
+		0.129484966168869693270611432679082, 0.279705391489276667901467771423780,
+		0.381830050505118944950369775488975, 0.417959183673469387755102040816327,
+	}
+)
+
+// gaussKronrod integrates f over [a, b] and estimates its error as the
+// difference from the Gauss rule on half the nodes, which overstates it.
+func gaussKronrod(f func(float64) float64, a, b float64) (value, err float64) {
+	centre, half := a+(b-a)/2, (b-a)/2
+	middle := f(centre)
+	kronrod, gauss := kronrodWeights[7]*middle, gaussWeights[3]*middle
+	for i := range 7 {
+		pair := f(centre-half*kronrodNodes[i]) + f(centre+half*kronrodNodes[i])
+		kronrod += kronrodWeights[i] * pair
+		if i%2 == 1 {
+			gauss += gaussWeights[i/2] * pair
+		}
+	}
+	return kronrod * half, math.Abs(kronrod-gauss) * half
+}

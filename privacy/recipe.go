@@ -1,0 +1,147 @@
+package privacy
+
+import (
+	"errors"
+	"fmt"
+
+	"coalmine/privacy/rdp"
+)
+
+// Sampling says how the cohort of a round is drawn from the population.
+type Sampling string
+
+const (
+	// FixedSize draws exactly Cohort users, without replacement within a round.
+	FixedSize Sampling = "fixed-size"
+	// Poisson lets every user take part independently with probability
+	// Cohort/Population; Cohort is the expected number.
+	Poisson Sampling = "poisson"
+	// NoSampling takes no credit for sampling: any user may be in every round.
+	NoSampling Sampling = "none"
+)
+
+// Neighbouring is the relation between two populations that the guarantee
+// makes hard to tell apart.
+type Neighbouring string
+
+const (
+	// ReplaceOne puts another user in the place of one. A sum of clipped
+	// updates moves by at most twice the clip norm.
+	ReplaceOne Neighbouring = "replace-one"
+	// AddOrRemoveOne adds a user or takes one away. A sum of clipped updates
+	// moves by at most the clip norm.
+	AddOrRemoveOne Neighbouring = "add-or-remove-one"
+)
+
+// Conversion names how Rényi divergence becomes (epsilon, delta).
+type Conversion = rdp.Conversion
+
+// The conversions; see package rdp.
+const (
+	Classic  = rdp.Classic
+	Improved = rdp.Improved
+)
+
+// Randomness says where noise and cohorts come from, and so whom the guarantee
+// holds against.
+type Randomness string
+
+const (
+	// Seeded draws them from the experiment's seed, so that a run repeats.
+	Seeded Randomness = "seeded"
+	// Secret draws them from a key that is not published.
+	Secret Randomness = "secret"
+)
+
+// Recipe is what the privacy of a training depends on.
+type Recipe struct {
+	Population      int        // users that cohorts are drawn from, 1 or more
+	Cohort          int        // users of a round, 1 to Population
+	Rounds          int        // 0 or more
+	NoiseMultiplier float64    // noise on the sum over the clip norm; 0 is no noise, and no privacy
+	Delta           float64    // within (0, 1)
+	Sampling        Sampling   // empty is FixedSize
+	Conversion      Conversion // empty is Classic
+	Unit            string     // what is protected, such as "balanced user"; empty is "user"
+	Randomness      Randomness // empty where no run is meant
+	// LossDistribution asks for the bounds of the privacy loss distribution
+	// too, where the sampling has one.
+	LossDistribution bool
+}
+
+// withDefaults fills the fields that may be empty.
+func (r Recipe) withDefaults() Recipe {
+	if r.Sampling == "" {
+		r.Sampling = FixedSize
+	}
+	if r.Conversion == "" {
+		r.Conversion = Classic
+	}
+	if r.Unit == "" {
+		r.Unit = "user"
+	}
+	return r
+}
+
+// Validate reports every field that is out of range, each in a sentence of its
+// own.
+func (r Recipe) Validate() error {
+	r = r.withDefaults()
+	var errs []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	check(r.Population >= 1, "population %d: expected at least 1 user", r.Population)
+	check(r.Cohort >= 1, "cohort %d: expected at least 1 user", r.Cohort)
+	check(r.Cohort <= r.Population || r.Population < 1,
+		"cohort %d is above the population of %d: lower the cohort or raise the population", r.Cohort, r.Population)
+	check(r.Rounds >= 0, "rounds %d: expected 0 or more", r.Rounds)
+	if r.NoiseMultiplier != 0 && !positive(r.NoiseMultiplier) {
+		errs = append(errs, noiseError(r.NoiseMultiplier))
+	}
+	check(r.Delta > 0 && r.Delta < 1, "delta %v: expected a number above 0 and below 1", r.Delta)
+	check(r.Sampling == FixedSize || r.Sampling == Poisson || r.Sampling == NoSampling,
+		"sampling %q: expected %s, %s or %s", r.Sampling, FixedSize, Poisson, NoSampling)
+	check(r.Conversion == Classic || r.Conversion == Improved,
+		"conversion %q: expected %s or %s", r.Conversion, Classic, Improved)
+	check(r.Randomness == "" || r.Randomness == Seeded || r.Randomness == Secret,
+		"randomness %q: expected %s or %s", r.Randomness, Seeded, Secret)
+	return errors.Join(errs...)
+}
+
+func noiseError(z float64) error {
+	return fmt.Errorf("noise multiplier %v: expected a positive number, or 0 for no noise and an infinite epsilon", z)
+}
+
+// SamplingRate is the chance of a user to take part in a round: 1 without
+// sampling.
+func (r Recipe) SamplingRate() float64 {
+	if r.Sampling == NoSampling {
+		return 1
+	}
+	return float64(r.Cohort) / float64(r.Population)
+}
+
+// neighbouring returns the relation under which the guarantee is proved, and
+// the sensitivity of the clipped sum under it, in clip norms.
+func (r Recipe) neighbouring() (Neighbouring, float64) {
+	if r.Sampling == Poisson {
+		return AddOrRemoveOne, 1
+	}
+	return ReplaceOne, 2
+}
+
+// round returns the divergence curve of one round at noise sigma, relative to
+// the sensitivity.
+func (r Recipe) round(sigma float64) (rdp.Curve, error) {
+	orders := rdp.DefaultOrders()
+	switch r.Sampling {
+	case Poisson:
+		return rdp.Poisson(r.SamplingRate(), sigma, orders)
+	case NoSampling:
+		return rdp.Gaussian(sigma, orders)
+	}
+	return rdp.FixedSize(r.SamplingRate(), sigma, orders)
+}

@@ -1,0 +1,157 @@
+package privacy
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+)
+
+// Epsilon is a privacy bound, 0 or above. +Inf, no bound at all, is null in
+// JSON.
+type Epsilon float64
+
+// MarshalJSON writes a number, or null for +Inf.
+func (e Epsilon) MarshalJSON() ([]byte, error) {
+	if math.IsInf(float64(e), 1) {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(e))
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (e *Epsilon) UnmarshalJSON(data []byte) error {
+	if string(data) == "null" {
+		*e = Epsilon(math.Inf(1))
+		return nil
+	}
+	return json.Unmarshal(data, (*float64)(e))
+}
+
+// String writes three significant digits, as papers do, or "infinite".
+func (e Epsilon) String() string {
+	if math.IsInf(float64(e), 1) {
+		return "infinite"
+	}
+	return formatNumber(float64(e))
+}
+
+// formatNumber writes three significant digits, plainly up to a million.
+func formatNumber(x float64) string {
+	if x != 0 && (x < 1e-4 || x >= 1e6) {
+		return strconv.FormatFloat(x, 'g', 3, 64)
+	}
+	digits := 2
+	for limit := 10.0; x >= limit && digits > 0; limit *= 10 {
+		digits--
+	}
+	for limit := 1.0; x != 0 && x < limit && digits < 7; limit /= 10 {
+		digits++
+	}
+	return strconv.FormatFloat(x, 'f', digits, 64)
+}
+
+// Report is the privacy cost of a recipe, with all that it assumes. It is what
+// `coalmine account --json` prints.
+type Report struct {
+	// Epsilon follows the papers on DP-FedAvg: the noise is counted relative
+	// to the clip norm, whatever the neighbouring relation.
+	Epsilon Epsilon `json:"epsilon"`
+	// EpsilonProved is what the theorem gives under Neighbouring, with the
+	// noise relative to the sensitivity under it.
+	EpsilonProved Epsilon `json:"epsilon_proved"`
+	// Infinite says that there is no bound, and the epsilons are null.
+	Infinite bool    `json:"infinite,omitempty"`
+	Delta    float64 `json:"delta"`
+
+	// Order and OrderProved are the Rényi orders that gave the two epsilons, 0
+	// where none gave a bound.
+	Order           float64      `json:"order"`
+	OrderProved     float64      `json:"order_proved"`
+	Conversion      Conversion   `json:"conversion"`
+	Sampling        Sampling     `json:"sampling"`
+	Neighbouring    Neighbouring `json:"neighbouring"`
+	Population      int          `json:"population"`
+	Cohort          int          `json:"cohort"`
+	SamplingRate    float64      `json:"sampling_rate"`
+	Rounds          int          `json:"rounds"`
+	NoiseMultiplier float64      `json:"noise_multiplier"`
+	// Sigma and SigmaProved are the noise relative to the sensitivity that
+	// stands behind each epsilon.
+	Sigma       float64 `json:"sigma"`
+	SigmaProved float64 `json:"sigma_proved"`
+
+	Accountant   string   `json:"accountant"`
+	Unit         string   `json:"unit"`
+	HoldsAgainst string   `json:"holds_against,omitempty"`
+	Assumptions  []string `json:"assumptions"`
+	NotCovered   []string `json:"not_covered"`
+
+	// LossDistribution holds the tighter bounds, where asked for.
+	LossDistribution *Interval `json:"loss_distribution,omitempty"`
+}
+
+// Interval holds a true epsilon between two bounds.
+type Interval struct {
+	Lower Epsilon `json:"lower"`
+	Upper Epsilon `json:"upper"`
+}
+
+// accountantNames names the theorem behind each sampling.
+var accountantNames = map[Sampling]string{
+	FixedSize:  "RDP, fixed-size subsampled Gaussian (Wang, Balle and Kasiviswanathan 2019, Theorem 27)",
+	Poisson:    "RDP, Poisson subsampled Gaussian (Mironov, Talwar and Zhang 2019)",
+	NoSampling: "RDP, Gaussian (Mironov 2017)",
+}
+
+// notCovered is what a run learns from the data outside the noisy rounds.
+var notCovered = []string{
+	"the vocabulary",
+	"tuning of hyperparameters",
+	"training and evaluation metrics",
+	"outputs of audits",
+}
+
+// assumptions says in sentences what the two epsilons take for granted.
+func (r Recipe) assumptions() []string {
+	out := []string{
+		"every update is clipped to the clip norm C, and the noise on a round's sum has standard deviation noise multiplier x C",
+		"epsilon is the papers' convention: sigma = noise multiplier",
+	}
+	switch r.Sampling {
+	case FixedSize:
+		out = append(out, "a round's cohort is a uniform sample of fixed size, without replacement",
+			"epsilon_proved: one user is replaced by another, which moves the sum by up to 2C, so sigma = noise multiplier / 2")
+	case Poisson:
+		out = append(out, "every user takes part in a round independently, and the sum is divided by the expected cohort",
+			"epsilon_proved: one user is added or removed, which moves the sum by up to C, so sigma = noise multiplier")
+	case NoSampling:
+		out = append(out, "any user may take part in every round",
+			"epsilon_proved: one user is replaced by another, which moves the sum by up to 2C, so sigma = noise multiplier / 2")
+	}
+	if r.NoiseMultiplier == 0 {
+		out = append(out, "without noise there is no bound: epsilon is infinite")
+	}
+	return append(out, "noise is taken as real numbers, not floating-point ones (Mironov 2012)")
+}
+
+// holdsAgainst says whom the guarantee protects from.
+func (r Recipe) holdsAgainst() string {
+	switch r.Randomness {
+	case Seeded:
+		return "only someone without the experiment's seed, which gives away cohorts and noise"
+	case Secret:
+		return "anyone without the run's secret key"
+	}
+	return ""
+}
+
+// Summary is the report in one line, never a bare epsilon.
+func (r Report) Summary() string {
+	line := fmt.Sprintf("epsilon %s (papers' convention), %s proved (%s), at delta %g after %d rounds; unit %s, %s sampling, %s conversion",
+		r.Epsilon, r.EpsilonProved, r.Neighbouring, r.Delta, r.Rounds, r.Unit, r.Sampling, r.Conversion)
+	if r.HoldsAgainst != "" {
+		line += "; holds against " + r.HoldsAgainst
+	}
+	return line
+}

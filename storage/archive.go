@@ -1,0 +1,110 @@
+package storage
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// Archive is the typed view of a Store: it knows the layout, checks what it
+// reads, and makes commits exactly once. All methods may be called from several
+// goroutines and from several processes at once.
+//
+// Errors name the store, the object and what was expected, and wrap the errors
+// of this package (ErrNotFound, ErrCorrupt, ErrFull, ...).
+type Archive struct {
+	store Store
+}
+
+// NewArchive gives a typed view of store.
+func NewArchive(store Store) *Archive { return &Archive{store} }
+
+// Store is the store underneath.
+func (a *Archive) Store() Store { return a.store }
+
+// String is the store's URL without any credentials.
+func (a *Archive) String() string { return a.store.String() }
+
+// fail says which object of which store an error is about.
+func (a *Archive) fail(doing, name string, err error) error {
+	return fmt.Errorf("%s %s in %s: %w", doing, name, a.store, err)
+}
+
+// read returns a whole small object.
+func (a *Archive) read(ctx context.Context, name string) ([]byte, error) {
+	r, err := a.store.Get(ctx, name, 0, -1)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(r)
+	return data, errors.Join(err, r.Close())
+}
+
+// exists reports whether there is an object of that name.
+func (a *Archive) exists(ctx context.Context, name string) (bool, error) {
+	_, err := a.store.Head(ctx, name)
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// put stores a whole object from memory.
+func (a *Archive) put(ctx context.Context, name string, data []byte, durability Durability) error {
+	return a.store.Put(ctx, name, bytes.NewReader(data), durability)
+}
+
+// create makes an object that tells its maker from others: isOurs recognises
+// the bytes that are found when the name is taken or the outcome is unknown. It
+// returns nil if ours stands, an error that wraps ErrExists with the bytes of
+// the other one if that stands, and ErrUnknown if the store will not say.
+func (a *Archive) create(ctx context.Context, name string, data []byte, isOurs func(found []byte) bool) ([]byte, error) {
+	var err error
+	for try := range createTries {
+		if try > 0 {
+			// Nothing was there: the request was lost, or the object has just been
+			// deleted. Either way it is ours to make again.
+			if err := pause(ctx, firstPause<<try); err != nil {
+				return nil, err
+			}
+		}
+		if err = a.store.Create(ctx, name, data); err == nil {
+			return nil, nil
+		}
+		if !errors.Is(err, ErrExists) && !errors.Is(err, ErrUnknown) {
+			return nil, err
+		}
+		found, readErr := a.read(ctx, name)
+		switch {
+		case readErr == nil && isOurs(found):
+			return nil, nil
+		case readErr == nil:
+			return found, fmt.Errorf("%w: made by another", ErrExists)
+		case !errors.Is(readErr, ErrNotFound):
+			return nil, readErr
+		}
+	}
+	return nil, err
+}
+
+// createTries and firstPause say how often create asks when a name is said to
+// be taken and yet nothing can be read there: for about two seconds.
+const (
+	createTries = 8
+	firstPause  = 8 * time.Millisecond
+)
+
+// pause waits, or returns the context's error if that ends first.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

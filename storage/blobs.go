@@ -1,0 +1,196 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// maxInlineTotal bounds the inline bytes of one commit, so that a commit stays
+// a small record; further blobs become objects of their own.
+const maxInlineTotal = 64 << 10
+
+// PutBlob stores one output of the node key and returns its description for the
+// node's commit. Data of at most MaxInline bytes is stored nowhere yet: it
+// travels in the commit. Storing a blob again is harmless.
+func (a *Archive) PutBlob(ctx context.Context, key Key, name string, data []byte, durability Durability) (Blob, error) {
+	b := Blob{Name: name, Digest: DigestOf(data), Size: int64(len(data))}
+	if len(data) <= MaxInline {
+		b.Inline = data
+		return b, nil
+	}
+	object := blobName(key, b.Digest)
+	if err := a.put(ctx, object, data, durability); err != nil {
+		return Blob{}, a.fail(fmt.Sprintf("storing blob %q as", name), object, err)
+	}
+	return b, nil
+}
+
+// ReadBlob returns a whole blob of the node key. Size and digest are checked: a
+// mismatch gives an error that wraps ErrCorrupt, a blob that is gone ErrNotFound.
+// The caller MUST NOT write to the bytes, which b may share.
+func (a *Archive) ReadBlob(ctx context.Context, key Key, b Blob) ([]byte, error) {
+	if b.IsInline() {
+		return b.Inline, b.check(b.Inline)
+	}
+	object := blobName(key, b.Digest)
+	r, err := a.store.Get(ctx, object, 0, -1)
+	if err != nil {
+		return nil, a.fail(fmt.Sprintf("reading blob %q from", b.Name), object, err)
+	}
+	defer r.Close()
+	data, err := readExactly(r, b.Size)
+	if err == nil {
+		err = b.check(data)
+	}
+	if err != nil {
+		return nil, a.fail(fmt.Sprintf("reading blob %q from", b.Name), object, err)
+	}
+	return data, nil
+}
+
+// ReadBlobRange returns length bytes of a blob from offset. Only the number of
+// bytes is checked, not the digest, which covers the whole: what is read by
+// range must either carry checks of its own or be read again whole when it
+// makes no sense.
+func (a *Archive) ReadBlobRange(ctx context.Context, key Key, b Blob, offset, length int64) ([]byte, error) {
+	if offset < 0 || length < 0 || length > b.Size || offset > b.Size-length {
+		return nil, fmt.Errorf("blob %q of node %s: no bytes %d to %d, it has %d", b.Name, key.Short(), offset, offset+length, b.Size)
+	}
+	if b.IsInline() {
+		return b.Inline[offset : offset+length], b.check(b.Inline)
+	}
+	if length == 0 {
+		return nil, nil
+	}
+	object := blobName(key, b.Digest)
+	r, err := a.store.Get(ctx, object, offset, length)
+	if err != nil {
+		return nil, a.fail(fmt.Sprintf("reading part of blob %q from", b.Name), object, err)
+	}
+	defer r.Close()
+	data, err := readExactly(r, length)
+	if err != nil {
+		return nil, a.fail(fmt.Sprintf("reading part of blob %q from", b.Name), object, err)
+	}
+	return data, nil
+}
+
+// readExactly reads size bytes and makes sure that there are no more.
+func readExactly(r io.Reader, size int64) ([]byte, error) {
+	data := make([]byte, size)
+	if n, err := io.ReadFull(r, data); err != nil {
+		if err == io.EOF || err == io.ErrUnexpectedEOF {
+			return nil, fmt.Errorf("%w: %d bytes, want %d", ErrCorrupt, n, size)
+		}
+		return nil, err
+	}
+	var more [1]byte
+	if n, _ := io.ReadFull(r, more[:]); n > 0 {
+		return nil, fmt.Errorf("%w: more than the %d bytes that there should be", ErrCorrupt, size)
+	}
+	return data, nil
+}
+
+// check compares bytes with what the commit says of them.
+func (b Blob) check(data []byte) error {
+	if int64(len(data)) != b.Size {
+		return fmt.Errorf("blob %q: %w: %d bytes, want %d", b.Name, ErrCorrupt, len(data), b.Size)
+	}
+	if got := DigestOf(data); got != b.Digest {
+		return fmt.Errorf("blob %q: %w: digest %s, want %s", b.Name, ErrCorrupt, got.Short(), b.Digest.Short())
+	}
+	return nil
+}
+
+// Missing names the blobs of a commit whose objects are gone or have another
+// size than they should, in the order asked for; with no names it looks at all
+// blobs. Inline blobs are never missing. A name that the commit does not have
+// is an error: the kind that wrote it is another than the caller thinks.
+func (a *Archive) Missing(ctx context.Context, c *Commit, names ...string) ([]string, error) {
+	if len(names) == 0 {
+		for _, b := range c.Blobs {
+			names = append(names, b.Name)
+		}
+	}
+	var missing []string
+	for _, name := range names {
+		b, ok := c.Blob(name)
+		if !ok {
+			return nil, fmt.Errorf("commit of %s %s has no blob %q", c.Kind, c.Key.Short(), name)
+		}
+		there, err := a.holds(ctx, c.Key, b)
+		if err != nil {
+			return nil, err
+		}
+		if !there {
+			missing = append(missing, name)
+		}
+	}
+	return missing, nil
+}
+
+// Available reports whether the named blobs of a commit, or all of them, can
+// be read: no evicted ones, see Missing.
+func (a *Archive) Available(ctx context.Context, c *Commit, names ...string) (bool, error) {
+	missing, err := a.Missing(ctx, c, names...)
+	return len(missing) == 0 && err == nil, err
+}
+
+func (a *Archive) holds(ctx context.Context, key Key, b Blob) (bool, error) {
+	if b.IsInline() {
+		return true, nil
+	}
+	object := blobName(key, b.Digest)
+	info, err := a.store.Head(ctx, object)
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, a.fail("looking for", object, err)
+	}
+	return info.Size == b.Size, nil
+}
+
+// DeleteBlobs evicts the named blobs of a commit, or all of them. The commit
+// stays and still says what they were; inline blobs stay with it, and so does an
+// object that a blob not named shares. Only the leader deletes.
+func (a *Archive) DeleteBlobs(ctx context.Context, c *Commit, names ...string) error {
+	evicted := func(b Blob) bool { return len(names) == 0 || slices.Contains(names, b.Name) }
+	kept := make(map[Digest]bool)
+	for _, b := range c.Blobs {
+		if !evicted(b) {
+			kept[b.Digest] = true
+		}
+	}
+	var objects []string
+	for _, b := range c.Blobs {
+		if evicted(b) && !b.IsInline() && !kept[b.Digest] {
+			objects = append(objects, blobName(c.Key, b.Digest))
+		}
+	}
+	return a.delete(ctx, objects)
+}
+
+// DeleteNode removes a node without a trace, the commit first: a node is never
+// seen done with blobs that were never evicted missing. It lists the node's
+// blobs, so what attempts without a commit have left goes too. Only the leader
+// deletes.
+func (a *Archive) DeleteNode(ctx context.Context, key Key) error {
+	if err := a.delete(ctx, []string{commitName(key)}); err != nil {
+		return err
+	}
+	return a.deleteBelow(ctx, blobDir(key)+"/")
+}
+
+func (a *Archive) delete(ctx context.Context, objects []string) error {
+	if len(objects) == 0 {
+		return nil
+	}
+	if err := a.store.Delete(ctx, objects...); err != nil {
+		return fmt.Errorf("deleting %d objects, the first %s, in %s: %w", len(objects), objects[0], a.store, err)
+	}
+	return nil
+}

@@ -1,0 +1,86 @@
+package dir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"coalmine/storage"
+)
+
+// claimFunc gives the file temp the name path if that is free. If it is taken
+// by another the error wraps storage.ErrExists.
+type claimFunc func(temp, path string) error
+
+// byLink claims a name by a hard link. Over NFS a link can fail although it was
+// made, when the reply to the first request was lost: so after any failure the
+// two names are compared, and the same file means success.
+func byLink(temp, path string) error {
+	err := os.Link(temp, path)
+	if err == nil || sameFile(temp, path) {
+		return nil
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%w: %w", storage.ErrExists, err)
+	}
+	return err
+}
+
+func sameFile(a, b string) bool {
+	x, err := os.Lstat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Lstat(b)
+	return err == nil && os.SameFile(x, y)
+}
+
+// byRename claims a name by a rename that does not replace.
+func byRename(temp, path string) error {
+	err := renameNoReplace(temp, path)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%w: %w", storage.ErrExists, err)
+	}
+	return err
+}
+
+// probe finds a way to claim names that works in this directory, by claiming a
+// free name and then a taken one.
+func (s *Store) probe() (claimFunc, error) {
+	linkErr := s.try(byLink)
+	if linkErr == nil {
+		return byLink, nil
+	}
+	renameErr := s.try(byRename)
+	if renameErr == nil {
+		return byRename, nil
+	}
+	return nil, fmt.Errorf("it offers neither hard links (%w) nor a rename that does not replace (%w)", linkErr, renameErr)
+}
+
+func (s *Store) try(claim claimFunc) error {
+	first, err := s.writeTemp(strings.NewReader("first"), storage.Durable)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(first)
+	second, err := s.writeTemp(strings.NewReader("second"), storage.Durable)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(second)
+	name := first + ".claimed"
+	defer os.Remove(name)
+	if err := claim(first, name); err != nil {
+		return err
+	}
+	if err := claim(second, name); !errors.Is(err, storage.ErrExists) {
+		return fmt.Errorf("a name that is taken was given again (%v)", err)
+	}
+	if data, err := os.ReadFile(name); err != nil || string(data) != "first" {
+		return fmt.Errorf("a claimed name holds %q (%v)", data, err)
+	}
+	return syncDir(s.tempDir())
+}

@@ -1,0 +1,178 @@
+// Package dir keeps objects as files below a directory. It is truly durable: an
+// object is written to a temporary file, synced, moved to its name in one step,
+// and the directories above it are synced. A name is claimed (create-if-absent)
+// by a hard link, or by a rename that does not replace where the file system has
+// no hard links; a file system that offers neither is refused when opened.
+//
+// Several processes, on one machine or over NFS, can share a directory.
+package dir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"coalmine/storage"
+)
+
+// Store is a storage.Store in a directory.
+type Store struct {
+	root  string // absolute
+	claim claimFunc
+}
+
+// Open opens the store in a directory, making the directory if it is missing.
+// It tries out what the contract needs: a place that cannot keep it gives an
+// error that wraps storage.ErrUnsuitable and names the file system.
+func Open(path string) (*Store, error) {
+	root, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", storage.ErrUnsuitable, path, err)
+	}
+	s := &Store{root: root}
+	if err := os.MkdirAll(s.tempDir(), 0o777); err != nil {
+		return nil, s.unsuitable(err)
+	}
+	if err := s.removeLeftovers(); err != nil {
+		return nil, s.unsuitable(err)
+	}
+	if s.claim, err = s.probe(); err != nil {
+		return nil, s.unsuitable(err)
+	}
+	return s, nil
+}
+
+// unsuitable says why the directory is refused. A full disk is no reason to
+// look for another kind of place.
+func (s *Store) unsuitable(err error) error {
+	if isFull(err) {
+		return fmt.Errorf("%w: %s: %w", storage.ErrFull, s.root, err)
+	}
+	return fmt.Errorf("%w: %s (%s): %w; choose a directory that this user can write to on a local disk",
+		storage.ErrUnsuitable, s.root, fileSystem(s.root), err)
+}
+
+// String implements storage.Store.
+func (s *Store) String() string { return "file://" + filepath.ToSlash(s.root) }
+
+func (s *Store) path(name string) string {
+	return filepath.Join(s.root, filepath.FromSlash(name))
+}
+
+func (s *Store) fail(op, name string, err error) error {
+	if isFull(err) {
+		err = fmt.Errorf("%w: %w", storage.ErrFull, err)
+	}
+	return fmt.Errorf("%s %s in %s: %w", op, name, s, err)
+}
+
+// Get implements storage.Store.
+func (s *Store) Get(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
+	if err := check(ctx, storage.CheckName, name); err != nil {
+		return nil, err
+	}
+	f, info, err := s.open(name)
+	if err != nil {
+		return nil, s.fail("get", name, err)
+	}
+	if offset < 0 || offset > info.Size() {
+		f.Close()
+		return nil, s.fail("get", name, fmt.Errorf("offset %d is not inside its %d bytes", offset, info.Size()))
+	}
+	if length < 0 {
+		length = info.Size() - offset
+	}
+	return section{io.NewSectionReader(f, offset, length), f}, nil
+}
+
+// section is a part of a file that closes the file.
+type section struct {
+	io.Reader
+	io.Closer
+}
+
+// open opens a file; a directory is no object.
+func (s *Store) open(name string) (*os.File, fs.FileInfo, error) {
+	f, err := os.Open(s.path(name))
+	if err != nil {
+		return nil, nil, absence(err)
+	}
+	info, err := f.Stat()
+	if err == nil && info.IsDir() {
+		err = storage.ErrNotFound
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return f, info, nil
+}
+
+// Head implements storage.Store.
+func (s *Store) Head(ctx context.Context, name string) (storage.Info, error) {
+	if err := check(ctx, storage.CheckName, name); err != nil {
+		return storage.Info{}, err
+	}
+	info, err := os.Stat(s.path(name))
+	if err != nil {
+		return storage.Info{}, s.fail("head", name, absence(err))
+	}
+	if info.IsDir() {
+		return storage.Info{}, s.fail("head", name, storage.ErrNotFound)
+	}
+	return storage.Info{Name: name, Size: info.Size(), Modified: info.ModTime()}, nil
+}
+
+// Delete implements storage.Store. Directories that it leaves empty go too, but
+// for the topmost ones.
+func (s *Store) Delete(ctx context.Context, names ...string) error {
+	for _, name := range names {
+		if err := check(ctx, storage.CheckName, name); err != nil {
+			return err
+		}
+		if err := s.remove(name); err != nil {
+			return s.fail("delete", name, err)
+		}
+	}
+	return nil
+}
+
+func (s *Store) remove(name string) error {
+	info, err := os.Lstat(s.path(name))
+	if err == nil && info.IsDir() {
+		return nil
+	}
+	if err == nil {
+		err = os.Remove(s.path(name))
+	}
+	if err = absence(err); err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return err
+	}
+	for dir := filepath.Dir(name); strings.ContainsRune(dir, filepath.Separator); dir = filepath.Dir(dir) {
+		if removeDir(s.path(dir)) != nil {
+			break // not empty, no directory, or already gone
+		}
+	}
+	return nil
+}
+
+// absence turns the errors for "nothing there" into storage.ErrNotFound; a file
+// in the place of a directory is one of them.
+func absence(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || isNotDir(err) {
+		return storage.ErrNotFound
+	}
+	return err
+}
+
+func check(ctx context.Context, valid func(string) error, name string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return valid(name)
+}

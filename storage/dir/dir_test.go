@@ -1,0 +1,173 @@
+package dir_test
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"coalmine/storage"
+	"coalmine/storage/dir"
+	"coalmine/storage/storagetest"
+)
+
+func TestMain(m *testing.M) { storagetest.Main(m) }
+
+func TestDirectoryKeepsTheContract(t *testing.T) {
+	t.Parallel()
+	storagetest.Run(t, storagetest.Driver{
+		Location: func(t testing.TB) string { return t.TempDir() },
+		Open:     openDir,
+		ChildEnv: []string{},
+	})
+}
+
+func openDir(t testing.TB, location string) storage.Store {
+	t.Helper()
+	s, err := dir.Open(location)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestDirectoryWithoutHardLinksKeepsTheContract(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux is promised a rename that does not replace")
+	}
+	storagetest.Run(t, storagetest.Driver{
+		Location: func(t testing.TB) string { return t.TempDir() },
+		Open: func(t testing.TB, location string) storage.Store {
+			s, err := dir.OpenRenaming(location)
+			if err != nil {
+				t.Skipf("no rename that does not replace here: %v", err)
+			}
+			return s
+		},
+	})
+}
+
+func TestLinkThatFailedButWasMadeIsSuccess(t *testing.T) {
+	t.Parallel()
+	temp, name := filepath.Join(t.TempDir(), "temp"), filepath.Join(t.TempDir(), "name")
+	if err := os.WriteFile(temp, []byte("x"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	// The second call is what a repeated NFS request sees: the name is taken, by
+	// the very file that was to be linked.
+	for range 2 {
+		if err := dir.ByLink(temp, name); err != nil {
+			t.Error(err)
+		}
+	}
+	other := filepath.Join(t.TempDir(), "other")
+	if err := os.WriteFile(other, []byte("y"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := dir.ByLink(other, name); !errors.Is(err, storage.ErrExists) {
+		t.Errorf("another file took the name: %v", err)
+	}
+}
+
+func TestOpenRefusesPlacesThatCannotKeepTheContract(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	places := []string{file, filepath.Join(file, "below")}
+	if runtime.GOOS == "linux" {
+		places = append(places, "/proc/coalmine")
+	}
+	for _, place := range places {
+		_, err := dir.Open(place)
+		if !errors.Is(err, storage.ErrUnsuitable) {
+			t.Errorf("%s: got %v, want an error that wraps %q", place, err, storage.ErrUnsuitable)
+		}
+		if err == nil || !strings.Contains(err.Error(), place) {
+			t.Errorf("%s is not named in %v", place, err)
+		}
+		if place == "/proc/coalmine" && !strings.Contains(err.Error(), "proc at /proc") {
+			t.Errorf("the file system is not named in %v", err)
+		}
+	}
+}
+
+func TestFullDiskIsNoReasonToLookForAnotherPlace(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("unix error numbers")
+	}
+	s := openDir(t, t.TempDir()).(*dir.Store)
+	for _, errno := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT} {
+		err := s.Unsuitable(&os.PathError{Op: "write", Path: "x", Err: errno})
+		if !errors.Is(err, storage.ErrFull) || errors.Is(err, storage.ErrUnsuitable) {
+			t.Errorf("%v: %v", errno, err)
+		}
+	}
+}
+
+func TestOpenRemovesWhatDeadProcessesLeft(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	s := openDir(t, root).(*dir.Store)
+	old, fresh := filepath.Join(s.TempDir(), "old"), filepath.Join(s.TempDir(), "fresh")
+	for _, path := range []string{old, fresh} {
+		if err := os.WriteFile(path, []byte("half an object"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	long := time.Now().Add(-25 * time.Hour)
+	if err := os.Chtimes(old, long, long); err != nil {
+		t.Fatal(err)
+	}
+	openDir(t, root)
+	if _, err := os.Stat(old); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the old leftover is still there: %v", err)
+	}
+	if _, err := os.Stat(fresh); err != nil {
+		t.Errorf("a file that may still be written is gone: %v", err)
+	}
+}
+
+func TestFailedPutLeavesNothing(t *testing.T) {
+	t.Parallel()
+	s := openDir(t, t.TempDir()).(*dir.Store)
+	broken := errors.New("the source broke")
+	body := struct {
+		io.Reader
+		io.Seeker
+	}{io.MultiReader(strings.NewReader("half"), iotest.ErrReader(broken)), strings.NewReader("")}
+	if err := s.Put(t.Context(), "a/b", body, storage.Durable); !errors.Is(err, broken) {
+		t.Errorf("put: %v", err)
+	}
+	if _, err := s.Head(t.Context(), "a/b"); !errors.Is(err, storage.ErrNotFound) {
+		t.Errorf("head: %v", err)
+	}
+	if left, err := os.ReadDir(s.TempDir()); err != nil || len(left) > 0 {
+		t.Errorf("left over: %v, %v", left, err)
+	}
+}
+
+func TestEmptyDirectoriesGo(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	s := openDir(t, root)
+	if err := s.Create(t.Context(), "blobs/key/digest", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Delete(t.Context(), "blobs/key/digest"); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(filepath.Join(root, "blobs")); err != nil || len(left) > 0 {
+		t.Errorf("left over: %v, %v", left, err)
+	}
+}

@@ -1,0 +1,20 @@
+package dir
+
+// OpenRenaming opens a store as on a file system without hard links.
+func OpenRenaming(path string) (*Store, error) {
+	s, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	s.claim = byRename
+	return s, s.try(byRename)
+}
+
+// ByLink is the claim by hard link.
+var ByLink = byLink
+
+// Unsuitable is the error for a place that is refused.
+func (s *Store) Unsuitable(err error) error { return s.unsuitable(err) }
+
+// TempDir is where files are written before they get their names.
+func (s *Store) TempDir() string { return s.tempDir() }

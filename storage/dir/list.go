@@ -1,0 +1,126 @@
+package dir
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"iter"
+	"os"
+	"slices"
+	"strings"
+
+	"coalmine/storage"
+)
+
+// List implements storage.Store.
+func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[storage.Info, error] {
+	return func(yield func(storage.Info, error) bool) {
+		if err := check(ctx, storage.CheckPrefix, prefix); err != nil {
+			yield(storage.Info{}, err)
+			return
+		}
+		dir := prefix[:strings.LastIndexByte(prefix, '/')+1]
+		if dir != "" && storage.CheckName(strings.TrimSuffix(dir, "/")) != nil {
+			return // no object's name starts like that
+		}
+		s.walk(ctx, dir, prefix, yield)
+	}
+}
+
+// walk yields the objects below dir, which is empty or ends with a slash, whose
+// names start with prefix. It returns false when the walk is to end.
+func (s *Store) walk(ctx context.Context, dir, prefix string, yield func(storage.Info, error) bool) bool {
+	children, err := s.readDir(dir)
+	if err != nil {
+		yield(storage.Info{}, s.fail("list", dir, err))
+		return false
+	}
+	for _, child := range children {
+		name := dir + child
+		if !strings.HasPrefix(name, prefix) && !strings.HasPrefix(prefix, name) {
+			continue
+		}
+		if strings.HasSuffix(name, "/") {
+			if !s.walk(ctx, name, prefix, yield) {
+				return false
+			}
+			continue
+		}
+		if !strings.HasPrefix(name, prefix) {
+			continue
+		}
+		info, err := s.Head(ctx, name)
+		if errors.Is(err, storage.ErrNotFound) {
+			continue // deleted meanwhile
+		}
+		if !yield(info, err) || err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// Children implements storage.Store.
+func (s *Store) Children(ctx context.Context, dir string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		if err := check(ctx, storage.CheckDir, dir); err != nil {
+			yield("", err)
+			return
+		}
+		if dir != "" {
+			dir += "/"
+		}
+		children, err := s.readDir(dir)
+		if err != nil {
+			yield("", s.fail("list", dir, err))
+			return
+		}
+		for _, child := range children {
+			if strings.HasSuffix(child, "/") && s.isEmpty(ctx, dir+child) {
+				continue // being made, or being removed
+			}
+			if !yield(child, ctx.Err()) {
+				return
+			}
+		}
+	}
+}
+
+func (s *Store) isEmpty(ctx context.Context, dir string) bool {
+	for range s.List(ctx, dir) {
+		return false
+	}
+	return true
+}
+
+// readDir returns the entries of a directory, subdirectories with a trailing
+// slash, in the byte order of full names. A missing directory has none.
+func (s *Store) readDir(dir string) ([]string, error) {
+	entries, err := os.ReadDir(s.path(dir))
+	if errors.Is(absence(err), storage.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, 0, len(entries))
+	for _, e := range entries {
+		if name, ok := objectName(e); ok {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// objectName leaves out what is no part of the store: the temporary directory,
+// and whatever a person or a file manager has put there.
+func objectName(e fs.DirEntry) (string, bool) {
+	if storage.CheckName(e.Name()) != nil {
+		return "", false
+	}
+	if e.IsDir() {
+		return e.Name() + "/", true
+	}
+	return e.Name(), true
+}

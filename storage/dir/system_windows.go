@@ -1,0 +1,36 @@
+package dir
+
+import (
+	"errors"
+	"syscall"
+
+	"golang.org/x/sys/windows"
+)
+
+// syncDir does nothing: Windows cannot sync directories; NTFS journals names.
+func syncDir(string) error { return nil }
+
+// removeDir removes an empty directory and nothing else.
+func removeDir(path string) error { return syscall.Rmdir(path) }
+
+func isFull(err error) bool {
+	return errors.Is(err, windows.ERROR_DISK_FULL) || errors.Is(err, windows.ERROR_DISK_QUOTA_EXCEEDED)
+}
+
+// isNotDir is false: Windows says "path not found", which is absence already.
+func isNotDir(error) bool { return false }
+
+// renameNoReplace is what MoveFileEx does unless told otherwise.
+func renameNoReplace(from, to string) error {
+	f, err := windows.UTF16PtrFromString(from)
+	if err != nil {
+		return err
+	}
+	t, err := windows.UTF16PtrFromString(to)
+	if err != nil {
+		return err
+	}
+	return windows.MoveFileEx(f, t, windows.MOVEFILE_WRITE_THROUGH)
+}
+
+func fileSystem(string) string { return "file system unknown" }

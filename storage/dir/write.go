@@ -1,0 +1,108 @@
+package dir
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"coalmine/storage"
+)
+
+// Put implements storage.Store.
+func (s *Store) Put(ctx context.Context, name string, body io.ReadSeeker, durability storage.Durability) error {
+	if err := check(ctx, storage.CheckName, name); err != nil {
+		return err
+	}
+	if _, err := body.Seek(0, io.SeekStart); err != nil {
+		return s.fail("put", name, err)
+	}
+	temp, err := s.writeTemp(contextReader{ctx, body}, durability)
+	if err != nil {
+		return s.fail("put", name, err)
+	}
+	defer os.Remove(temp) // gone already if all went well
+	if err := s.place(name, durability, func(path string) error { return os.Rename(temp, path) }); err != nil {
+		return s.fail("put", name, err)
+	}
+	return nil
+}
+
+// Create implements storage.Store.
+func (s *Store) Create(ctx context.Context, name string, data []byte) error {
+	if err := check(ctx, storage.CheckName, name); err != nil {
+		return err
+	}
+	if len(data) > storage.MaxCreate {
+		return s.fail("create", name, fmt.Errorf("%d bytes, at most %d can be created at once", len(data), storage.MaxCreate))
+	}
+	temp, err := s.writeTemp(bytes.NewReader(data), storage.Durable)
+	if err != nil {
+		return s.fail("create", name, err)
+	}
+	defer os.Remove(temp)
+	if err := s.place(name, storage.Durable, func(path string) error { return s.claim(temp, path) }); err != nil {
+		return s.fail("create", name, err)
+	}
+	return nil
+}
+
+// placeTries bounds how often place makes directories that a concurrent Delete
+// removes again because they are still empty.
+const placeTries = 1000
+
+// place gives a finished file its name by move, making the directories above
+// it, and syncs those if the object is to be durable. A name that was given but
+// not synced has an unknown outcome.
+func (s *Store) place(name string, durability storage.Durability, move func(path string) error) error {
+	path := s.path(name)
+	var err error
+	for range placeTries {
+		if err = move(path); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		// Making them can fail in the same way; the next move tells.
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	if err != nil || durability == storage.Recomputable {
+		return err
+	}
+	if err := s.syncDirs(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("%w: %w", storage.ErrUnknown, err)
+	}
+	return nil
+}
+
+// syncDirs syncs a directory and those above it up to the root: any of them may
+// have been made for this object, or by a writer that did not need to sync.
+// Syncing one that has not changed costs next to nothing.
+func (s *Store) syncDirs(path string) error {
+	for {
+		if err := syncDir(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if len(path) <= len(s.root) {
+			return nil
+		}
+		path = filepath.Dir(path)
+	}
+}
+
+// contextReader stops reading when the context ends.
+type contextReader struct {
+	ctx context.Context
+	io.Reader
+}
+
+func (r contextReader) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.Reader.Read(p)
+}

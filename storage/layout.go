@@ -1,0 +1,46 @@
+package storage
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// The layout of a store. No name is a prefix directory of another one, since a
+// directory on disk cannot be a file as well. Numbers have a fixed width, so
+// that the byte order of names is their numeric order.
+//
+//	sources/<digest>            an imported input; cannot be made again
+//	runs/<id>/spec              what was submitted
+//	runs/<id>/log/<n>           what was done to the run since
+//	commits/<key>               the record that makes a node done
+//	blobs/<key>/<digest>        a node's outputs
+//	logs/<run>/<key>/<attempt>  what an execution printed
+//	leader/<epoch>              who leads, and so may delete
+const (
+	sourcesDir = "sources"
+	runsDir    = "runs"
+	commitsDir = "commits"
+	blobsDir   = "blobs"
+	logsDir    = "logs"
+	leaderDir  = "leader"
+)
+
+func sourceName(d Digest) string            { return sourcesDir + "/" + d.String() }
+func specName(run string) string            { return runsDir + "/" + run + "/spec" }
+func runLogDir(run string) string           { return runsDir + "/" + run + "/log" }
+func runLogName(run string, n int) string   { return numberedName(runLogDir(run), n) }
+func commitName(key Key) string             { return commitsDir + "/" + key.String() }
+func blobDir(key Key) string                { return blobsDir + "/" + key.String() }
+func blobName(key Key, d Digest) string     { return blobDir(key) + "/" + d.String() }
+func taskLogDir(run string, k Key) string   { return logsDir + "/" + run + "/" + k.String() }
+func epochName(epoch int) string            { return numberedName(leaderDir, epoch) }
+func numberedName(dir string, n int) string { return fmt.Sprintf("%s/%010d", dir, n) }
+
+// nameNumber is the number at the end of a numbered name, or false for a name
+// that numberedName did not make.
+func nameNumber(name string) (int, bool) {
+	last := name[strings.LastIndexByte(name, '/')+1:]
+	n, err := strconv.Atoi(last)
+	return n, err == nil && n >= 0 && fmt.Sprintf("%010d", n) == last
+}

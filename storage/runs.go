@@ -1,0 +1,139 @@
+package storage
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// CreateRun records a submission under a new id. An id that is taken gives an
+// error that wraps ErrExists, unless it is taken by the very same spec: then a
+// submission that was interrupted is only being repeated.
+func (a *Archive) CreateRun(ctx context.Context, id string, spec []byte) error {
+	if err := CheckRunID(id); err != nil {
+		return err
+	}
+	_, err := a.create(ctx, specName(id), spec, func(found []byte) bool { return bytes.Equal(found, spec) })
+	if err != nil {
+		return a.fail("creating run", id, err)
+	}
+	return nil
+}
+
+// Spec returns what CreateRun recorded.
+func (a *Archive) Spec(ctx context.Context, id string) ([]byte, error) {
+	if err := CheckRunID(id); err != nil {
+		return nil, err
+	}
+	spec, err := a.read(ctx, specName(id))
+	if err != nil {
+		return nil, a.fail("reading run", id, err)
+	}
+	return spec, nil
+}
+
+// Runs returns the ids of all runs in byte order.
+func (a *Archive) Runs(ctx context.Context) ([]string, error) {
+	var ids []string
+	for child, err := range a.store.Children(ctx, runsDir) {
+		if err != nil {
+			return nil, a.fail("listing", runsDir, err)
+		}
+		id := strings.TrimSuffix(child, "/")
+		// A run without a spec is one whose removal was interrupted.
+		there, err := a.exists(ctx, specName(id))
+		if err != nil {
+			return nil, a.fail("reading run", id, err)
+		}
+		if there {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
+
+// DeleteRun removes a run's record, its log and its task logs; the nodes that
+// it wanted stay. The spec goes first, so that a removal cut short leaves no
+// run that looks freshly submitted; repeat it to finish. Only the leader deletes.
+func (a *Archive) DeleteRun(ctx context.Context, id string) error {
+	if err := CheckRunID(id); err != nil {
+		return err
+	}
+	if err := a.delete(ctx, []string{specName(id)}); err != nil {
+		return err
+	}
+	return errors.Join(a.deleteBelow(ctx, runLogDir(id)+"/"), a.deleteBelow(ctx, logsDir+"/"+id+"/"))
+}
+
+// deleteBatch bounds how many names deleteBelow holds in memory.
+const deleteBatch = 1000
+
+// deleteBelow removes every object whose name starts with prefix.
+func (a *Archive) deleteBelow(ctx context.Context, prefix string) error {
+	var batch []string
+	for info, err := range a.store.List(ctx, prefix) {
+		if err != nil {
+			return a.fail("listing", prefix, err)
+		}
+		if batch = append(batch, info.Name); len(batch) == deleteBatch {
+			if err := a.delete(ctx, batch); err != nil {
+				return err
+			}
+			batch = batch[:0]
+		}
+	}
+	return a.delete(ctx, batch)
+}
+
+// PutTaskLog keeps what one execution of a node printed, for people. attempt is
+// one segment of a name. A power cut may lose it.
+func (a *Archive) PutTaskLog(ctx context.Context, run string, key Key, attempt string, data []byte) error {
+	name, err := taskLogName(run, key, attempt)
+	if err != nil {
+		return err
+	}
+	if err := a.put(ctx, name, data, Recomputable); err != nil {
+		return a.fail("storing", name, err)
+	}
+	return nil
+}
+
+// ReadTaskLog returns what PutTaskLog kept.
+func (a *Archive) ReadTaskLog(ctx context.Context, run string, key Key, attempt string) ([]byte, error) {
+	name, err := taskLogName(run, key, attempt)
+	if err != nil {
+		return nil, err
+	}
+	data, err := a.read(ctx, name)
+	if err != nil {
+		return nil, a.fail("reading", name, err)
+	}
+	return data, nil
+}
+
+// TaskLogs returns the attempts at a node that left a log, in byte order.
+func (a *Archive) TaskLogs(ctx context.Context, run string, key Key) ([]string, error) {
+	if err := CheckRunID(run); err != nil {
+		return nil, err
+	}
+	var attempts []string
+	for attempt, err := range a.store.Children(ctx, taskLogDir(run, key)) {
+		if err != nil {
+			return nil, a.fail("listing", taskLogDir(run, key), err)
+		}
+		attempts = append(attempts, attempt)
+	}
+	return attempts, nil
+}
+
+func taskLogName(run string, key Key, attempt string) (string, error) {
+	if err := CheckRunID(run); err != nil {
+		return "", err
+	}
+	if err := CheckName(attempt); err != nil || strings.Contains(attempt, "/") {
+		return "", fmt.Errorf("%w: attempt %.80q must be one segment", ErrName, attempt)
+	}
+	return taskLogDir(run, key) + "/" + attempt, nil
+}

@@ -1,0 +1,231 @@
+package s3_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"coalmine/internal/testserver"
+	"coalmine/storage"
+	"coalmine/storage/s3"
+)
+
+func TestServerThatIgnoresConditionsIsRefused(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	f.ignoresConditions = true
+	_, err := s3.OpenConfig(t.Context(), f.config())
+	wantUnsuitable(t, err, "If-None-Match")
+	if n := f.count(); n != 0 {
+		t.Errorf("the probe left %d objects", n)
+	}
+}
+
+func wantUnsuitable(t *testing.T, err error, words ...string) {
+	t.Helper()
+	if !errors.Is(err, storage.ErrUnsuitable) {
+		t.Fatalf("got %v, want an error that wraps %q", err, storage.ErrUnsuitable)
+	}
+	for _, word := range words {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("%q does not say %q", err, word)
+		}
+	}
+	if strings.Contains(err.Error(), "\n") {
+		t.Errorf("%q is more than one line", err)
+	}
+}
+
+func TestWrongKeysAndBucketsAreNamed(t *testing.T) {
+	t.Parallel()
+	server := testserver.StartS3(t)
+	config := configFor(t, server, server.URL("p"))
+
+	wrong := config
+	wrong.SecretKey = "guessed-secret"
+	_, err := s3.OpenConfig(t.Context(), wrong)
+	wantUnsuitable(t, err, server.Addr(), server.Bucket, "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+	if strings.Contains(err.Error(), "guessed-secret") {
+		t.Errorf("the secret is shown: %v", err)
+	}
+
+	unknown := config
+	unknown.AccessKey = "nobody"
+	_, err = s3.OpenConfig(t.Context(), unknown)
+	wantUnsuitable(t, err, server.Addr(), server.Bucket, "AWS_ACCESS_KEY_ID")
+
+	missing := config
+	missing.Bucket = "no-such-bucket"
+	_, err = s3.OpenConfig(t.Context(), missing)
+	wantUnsuitable(t, err, server.Addr(), "no-such-bucket", "COALMINE_STORE_URL")
+}
+
+func TestStoreOutlivesARestartOfItsServer(t *testing.T) {
+	t.Parallel()
+	server := testserver.StartS3(t)
+	s := openS3(t, server, server.URL(""))
+	if err := s.Create(t.Context(), "commits/x", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	server.Kill()
+	if err := s.Create(t.Context(), "commits/y", []byte("y")); !errors.Is(err, storage.ErrUnknown) {
+		t.Errorf("create without a server: %v, want one that wraps %q", err, storage.ErrUnknown)
+	}
+	server.Restart()
+	if err := s.Create(t.Context(), "commits/x", []byte("again")); !errors.Is(err, storage.ErrExists) {
+		t.Errorf("create after a restart: %v", err)
+	}
+}
+
+func TestPutIsRepeatedWhileTheServerIsInTrouble(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	s := f.open(t)
+	f.answer(func(n int, w http.ResponseWriter, r *http.Request) bool {
+		if n >= 3 {
+			return false
+		}
+		_, _ = io.CopyN(io.Discard, r.Body, 10) // leave most of it unread
+		fail(w, http.StatusServiceUnavailable, "SlowDown")
+		return true
+	})
+	data := bytes.Repeat([]byte("0123456789"), 10_000)
+	if err := s.Put(t.Context(), "blobs/x", bytes.NewReader(data), storage.Durable); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.object("blobs/x"); f.asked() != 3 || !bytes.Equal(got, data) {
+		t.Errorf("after %d tries the object has %d bytes, want 3 and %d", f.asked(), len(got), len(data))
+	}
+}
+
+func TestCreateIsSentOnceAndItsOutcomeUnknown(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	s := f.open(t)
+	for name, answer := range map[string]func(w http.ResponseWriter){
+		"error-500": func(w http.ResponseWriter) { fail(w, http.StatusInternalServerError, "InternalError") },
+		"error-503": func(w http.ResponseWriter) { fail(w, http.StatusServiceUnavailable, "SlowDown") },
+		"reset":     func(w http.ResponseWriter) { panic(http.ErrAbortHandler) },
+	} {
+		f.answer(func(_ int, w http.ResponseWriter, r *http.Request) bool {
+			answer(w)
+			return true
+		})
+		if err := s.Create(t.Context(), name, []byte("x")); !errors.Is(err, storage.ErrUnknown) {
+			t.Errorf("%s: %v, want one that wraps %q", name, err, storage.ErrUnknown)
+		}
+		if f.asked() != 1 {
+			t.Errorf("%s: sent %d times, want once", name, f.asked())
+		}
+	}
+}
+
+func TestCreateAsksAgainAfterAConflict(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	s := f.open(t)
+	f.answer(func(n int, w http.ResponseWriter, r *http.Request) bool {
+		if n <= 2 {
+			fail(w, http.StatusConflict, "ConditionalRequestConflict")
+		}
+		return n <= 2
+	})
+	if err := s.Create(t.Context(), "commits/x", []byte("x")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFullStoreIsSaidToBeFull(t *testing.T) {
+	t.Parallel()
+	for _, answer := range []struct {
+		status int
+		code   string
+	}{{http.StatusInsufficientStorage, "XMinioStorageFull"}, {http.StatusInsufficientStorage, "Other"}, {http.StatusForbidden, "QuotaExceeded"}} {
+		f := startFake(t)
+		s := f.open(t)
+		f.answer(func(_ int, w http.ResponseWriter, r *http.Request) bool {
+			fail(w, answer.status, answer.code)
+			return true
+		})
+		if err := s.Put(t.Context(), "x", strings.NewReader("x"), storage.Durable); !errors.Is(err, storage.ErrFull) {
+			t.Errorf("put, %v: %v", answer, err)
+		}
+		if f.asked() != 1 {
+			t.Errorf("%v: a full store was asked %d times", answer, f.asked())
+		}
+		if err := s.Create(t.Context(), "x", []byte("x")); !errors.Is(err, storage.ErrFull) || errors.Is(err, storage.ErrUnknown) {
+			t.Errorf("create, %v: %v", answer, err)
+		}
+	}
+}
+
+func TestBrokenTransferGoesOnWhereItWas(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	s := f.open(t)
+	data := bytes.Repeat([]byte("0123456789"), 100_000)
+	if err := s.Put(t.Context(), "x", bytes.NewReader(data), storage.Durable); err != nil {
+		t.Fatal(err)
+	}
+	f.answer(func(n int, w http.ResponseWriter, r *http.Request) bool {
+		if n > 1 {
+			if from := r.Header.Get("Range"); !strings.HasPrefix(from, "bytes=") || from == "bytes=0-" {
+				t.Errorf("the second request asks for %q", from)
+			}
+			return false
+		}
+		w.Header().Set("ETag", `"tag"`)
+		w.Header().Set("Last-Modified", lastModified)
+		w.Header().Set("Content-Length", fmt.Sprint(len(data)))
+		_, _ = w.Write(data[:400_000])
+		panic(http.ErrAbortHandler)
+	})
+	r, err := s.Get(t.Context(), "x", 0, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	got, err := io.ReadAll(r)
+	if err != nil || !bytes.Equal(got, data) {
+		t.Errorf("read %d bytes of %d: %v", len(got), len(data), err)
+	}
+	if f.asked() != 2 {
+		t.Errorf("%d requests, want 2", f.asked())
+	}
+}
+
+func TestURLsAreReadStrictly(t *testing.T) {
+	t.Parallel()
+	for raw, want := range map[string]s3.Config{
+		"s3://b":                        {Bucket: "b"},
+		"s3://b/p/q":                    {Bucket: "b", Prefix: "p/q"},
+		"s3://b/p/?endpoint=http://h:1": {Bucket: "b", Prefix: "p", Endpoint: "http://h:1", PathStyle: true},
+		"s3://b?endpoint=https://h&path-style=false&region=eu-central-1": {Bucket: "b", Endpoint: "https://h", Region: "eu-central-1"},
+		"s3://b?path-style=true": {Bucket: "b", PathStyle: true},
+		"s3://b/p?endpoint=http%3A%2F%2F127.0.0.1%3A7070&path-style=true": {Bucket: "b", Prefix: "p", Endpoint: "http://127.0.0.1:7070", PathStyle: true},
+	} {
+		got, err := s3.ParseURL(raw)
+		if err != nil || got != want {
+			t.Errorf("%s: %+v, %v, want %+v", raw, got, err, want)
+		}
+		if again, err := s3.ParseURL(got.URL()); err != nil || again != got {
+			t.Errorf("%s is shown as %s, which reads as %+v (%v)", raw, got.URL(), again, err)
+		}
+	}
+	for _, raw := range []string{
+		"", "s3://", "http://b/p", "s3://b/a b", "s3://b/../c", "s3://b?enpoint=http://h", "s3://b?endpoint=h:1", "s3://b?endpoint=ftp://h",
+		"s3://b?endpoint=http://h/path", "s3://b?path-style=1", "s3://b?region=a&region=b", "s3://key:secret@b/p", "s3://b?endpoint=http://key:secret@h",
+		"s3://key:secret@b/%zz",
+	} {
+		_, err := s3.ParseURL(raw)
+		if err == nil {
+			t.Errorf("%q is accepted", raw)
+		} else if strings.Contains(err.Error(), "secret") {
+			t.Errorf("the error shows the secret: %v", err)
+		}
+	}
+}

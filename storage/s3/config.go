@@ -1,0 +1,138 @@
+package s3
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"coalmine/storage"
+)
+
+// Config says where a store is and who asks.
+type Config struct {
+	// Bucket must exist. Prefix, which may be empty, comes before every object
+	// name; it has no slash at either end.
+	Bucket, Prefix string
+	// Endpoint is the server's URL, "http://host:port" or "https://host"; empty
+	// means Amazon's.
+	Endpoint string
+	// Region is the signing region; empty means AWS_REGION, AWS_DEFAULT_REGION
+	// or us-east-1.
+	Region string
+	// PathStyle puts the bucket into the path of requests, not into the host
+	// name. Servers other than Amazon's mostly need it.
+	PathStyle bool
+	// AccessKey, SecretKey and SessionToken are used if AccessKey is set;
+	// otherwise the environment's: AWS_ACCESS_KEY_ID and its companions, then
+	// the file AWS_SHARED_CREDENTIALS_FILE (by default ~/.aws/credentials).
+	AccessKey, SecretKey, SessionToken string
+}
+
+// parameters are what the query of a store's URL may hold.
+var parameters = []string{"endpoint", "path-style", "region"}
+
+// ParseURL reads s3://bucket/prefix?endpoint=http://host:port&region=…&path-style=true.
+// Without path-style, a store with an endpoint is addressed by path and one
+// without by host name. Credentials have no place in a URL.
+func ParseURL(raw string) (Config, error) {
+	u, err := url.Parse(raw)
+	if err != nil {
+		// The text of a *url.Error repeats the URL, which may hold credentials.
+		return Config{}, fmt.Errorf("store URL: %w", errors.Unwrap(err))
+	}
+	if u.User != nil {
+		return Config{}, fmt.Errorf("store URL for bucket %q holds credentials: take them out and set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", u.Host)
+	}
+	if u.Scheme != "s3" || u.Host == "" {
+		return Config{}, fmt.Errorf("store URL %q: want s3://bucket/prefix?endpoint=http://host:port", raw)
+	}
+	query := u.Query()
+	for name, values := range query {
+		if !slices.Contains(parameters, name) || len(values) != 1 {
+			return Config{}, fmt.Errorf("store URL %q: parameter %q: allowed are %s, each once", raw, name, strings.Join(parameters, ", "))
+		}
+	}
+	c := Config{
+		Bucket:   u.Host,
+		Prefix:   strings.Trim(u.Path, "/"),
+		Endpoint: query.Get("endpoint"),
+		Region:   query.Get("region"),
+	}
+	c.PathStyle = c.Endpoint != ""
+	switch query.Get("path-style") {
+	case "":
+	case "true":
+		c.PathStyle = true
+	case "false":
+		c.PathStyle = false
+	default:
+		return Config{}, fmt.Errorf("store URL %q: path-style is %q: want true or false", raw, query.Get("path-style"))
+	}
+	return c, c.validate()
+}
+
+func (c Config) validate() error {
+	if err := storage.CheckDir(c.Prefix); err != nil {
+		return fmt.Errorf("store prefix: %w", err)
+	}
+	_, _, err := c.host()
+	return err
+}
+
+// host splits the endpoint.
+func (c Config) host() (host string, secure bool, err error) {
+	if c.Endpoint == "" {
+		return "s3.amazonaws.com", true, nil
+	}
+	u, err := url.Parse(c.Endpoint)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "" || u.User != nil {
+		return "", false, fmt.Errorf("store endpoint: want http://host:port or https://host, without path or credentials")
+	}
+	return u.Host, u.Scheme == "https", nil
+}
+
+func (c Config) region() string {
+	for _, region := range []string{c.Region, os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION")} {
+		if region != "" {
+			return region
+		}
+	}
+	return "us-east-1"
+}
+
+// URL is the store's URL, without credentials. ParseURL reads it back.
+func (c Config) URL() string {
+	query := url.Values{}
+	if c.Endpoint != "" {
+		query.Set("endpoint", c.Endpoint)
+	}
+	if c.Region != "" {
+		query.Set("region", c.Region)
+	}
+	if byDefault := c.Endpoint != ""; c.PathStyle != byDefault {
+		query.Set("path-style", fmt.Sprint(c.PathStyle))
+	}
+	u := url.URL{Scheme: "s3", Host: c.Bucket, Path: "/" + c.Prefix, RawQuery: query.Encode()}
+	return strings.TrimSuffix(u.String(), "/")
+}
+
+func (c Config) credentials() (*credentials.Credentials, error) {
+	if c.AccessKey != "" {
+		return credentials.NewStaticV4(c.AccessKey, c.SecretKey, c.SessionToken), nil
+	}
+	found := credentials.NewChainCredentials([]credentials.Provider{
+		&credentials.EnvAWS{},
+		&credentials.FileAWSCredentials{},
+	})
+	value, err := found.GetWithContext(nil)
+	if err != nil || value.AccessKeyID == "" || value.SecretAccessKey == "" {
+		return nil, fmt.Errorf("%w: %s: no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_SHARED_CREDENTIALS_FILE",
+			storage.ErrUnsuitable, c.URL())
+	}
+	return found, nil
+}

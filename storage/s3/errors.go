@@ -1,0 +1,89 @@
+package s3
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+
+	"coalmine/storage"
+)
+
+// response is the server's answer inside an error; zero if there was none.
+func response(err error) minio.ErrorResponse {
+	var r minio.ErrorResponse
+	errors.As(err, &r)
+	return r
+}
+
+// status is the HTTP status inside an error, 0 if no answer came.
+func status(err error) int { return response(err).StatusCode }
+
+// explain wraps the error of storage that says what a server's error means.
+func explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	r := response(err)
+	switch r.Code {
+	case "NoSuchBucket":
+		return fmt.Errorf("%w: the bucket does not exist: %w", storage.ErrUnsuitable, err)
+	case "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded", "QuotaExceeded", "InsufficientCapacity":
+		return fmt.Errorf("%w: %w", storage.ErrFull, err)
+	case "NoSuchKey": // the client also says so of a 404 without a body
+		return fmt.Errorf("%w: %w", storage.ErrNotFound, err)
+	}
+	if r.StatusCode == http.StatusInsufficientStorage {
+		return fmt.Errorf("%w: %w", storage.ErrFull, err)
+	}
+	return err
+}
+
+// isRefusal reports whether the server does not accept who asks. An unknown
+// access key has status 404 with some servers.
+func isRefusal(err error) bool {
+	r := response(err)
+	return r.StatusCode == http.StatusForbidden || r.StatusCode == http.StatusUnauthorized || r.Code == "InvalidAccessKeyId"
+}
+
+// isPassing reports whether sending the same request again may help: no answer
+// came, or one that says that the server is in trouble.
+func isPassing(err error) bool {
+	if errors.Is(explain(err), storage.ErrFull) {
+		return false
+	}
+	code := status(err)
+	return code == 0 || code == http.StatusRequestTimeout || code == http.StatusTooManyRequests || code >= 500
+}
+
+// repeat calls do until it succeeds, fails for good, or has failed often enough.
+func repeat(ctx context.Context, do func() error) error {
+	var err error
+	for try := range retries {
+		if err = do(); err == nil || !isPassing(err) {
+			return err
+		}
+		if backoff(ctx, try) != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// backoff waits between tries: 50 ms doubling to 1 s, of which half is random,
+// so that many workers do not come back at once.
+func backoff(ctx context.Context, try int) error {
+	longest := min(50*time.Millisecond<<try, time.Second)
+	timer := time.NewTimer(longest/2 + rand.N(longest/2))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,80 @@
+package s3
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+
+	"coalmine/storage"
+)
+
+// probe creates an object, sees that it cannot be created again, reads it back
+// and deletes it.
+func (s *Store) probe(ctx context.Context) error {
+	name := "probe/" + rand.Text()
+	if err := s.probeCreate(ctx, name); err != nil {
+		return s.unsuitable(err)
+	}
+	err := s.probeRest(ctx, name)
+	if deleteErr := s.Delete(ctx, name); err == nil {
+		err = deleteErr
+	}
+	return s.unsuitable(err)
+}
+
+// probeCreate tries a passing failure again, so that a server that is just
+// starting is no reason to give up.
+func (s *Store) probeCreate(ctx context.Context, name string) error {
+	return repeat(ctx, func() error {
+		err := s.Create(ctx, name, []byte(name))
+		if errors.Is(err, storage.ErrExists) {
+			return nil // nobody else knows the name: a try before this one made it
+		}
+		return err
+	})
+}
+
+func (s *Store) probeRest(ctx context.Context, name string) error {
+	err := s.Create(ctx, name, []byte("second"))
+	if err == nil {
+		return errors.New("the server ignores If-None-Match, so two workers could both believe that they committed a task; " +
+			"use one that honours it (Amazon S3, versitygw, MinIO, Ceph 19 or newer)")
+	}
+	if !errors.Is(err, storage.ErrExists) {
+		return err
+	}
+	r, err := s.Get(ctx, name, 0, -1)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	data, err := io.ReadAll(r)
+	if err == nil && string(data) != name {
+		err = fmt.Errorf("what was stored a moment ago reads back as %q", data)
+	}
+	return err
+}
+
+// unsuitable says what to change. No answer at all is not the store's fault: it
+// may be there the next time.
+func (s *Store) unsuitable(err error) error {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, storage.ErrFull) {
+		return err
+	}
+	endpoint := s.client.EndpointURL()
+	r := response(err)
+	switch {
+	case r.StatusCode == 0 && errors.Is(err, storage.ErrUnknown):
+		return fmt.Errorf("no S3 server answers at %s: start it or correct the endpoint of --store (COALMINE_STORE_URL): %w", endpoint, err)
+	case r.Code == "NoSuchBucket":
+		return fmt.Errorf("%w: bucket %q does not exist at %s: create it or correct --store (COALMINE_STORE_URL)",
+			storage.ErrUnsuitable, s.config.Bucket, endpoint)
+	case isRefusal(err):
+		return fmt.Errorf("%w: %s refuses access to bucket %q (%s): set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY "+
+			"(and AWS_SESSION_TOKEN), or AWS_SHARED_CREDENTIALS_FILE, to keys that may read and write it",
+			storage.ErrUnsuitable, endpoint, s.config.Bucket, r.Code)
+	}
+	return fmt.Errorf("%w: bucket %q at %s: %w", storage.ErrUnsuitable, s.config.Bucket, endpoint, err)
+}

@@ -1,0 +1,101 @@
+package s3
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/minio/minio-go/v7"
+
+	"coalmine/storage"
+)
+
+// Get implements storage.Store. A transfer that breaks off goes on where it was.
+func (s *Store) Get(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
+	if err := check(ctx, storage.CheckName, name); err != nil {
+		return nil, err
+	}
+	if offset < 0 {
+		return nil, s.fail("get", name, fmt.Errorf("offset %d is negative", offset))
+	}
+	if length == 0 { // HTTP has no empty ranges
+		if _, err := s.Head(ctx, name); err != nil {
+			return nil, err
+		}
+		return io.NopCloser(bytes.NewReader(nil)), nil
+	}
+	r := &reader{store: s, ctx: ctx, name: name, offset: offset, end: -1}
+	if length > 0 {
+		r.end = offset + length
+	}
+	if err := r.open(); err != nil {
+		return nil, s.fail("get", name, err)
+	}
+	return r, nil
+}
+
+// reader reads a range of an object and opens it again, at the place reached, if
+// the connection breaks.
+type reader struct {
+	store  *Store
+	ctx    context.Context
+	name   string
+	etag   string // of the first answer: what follows must be of the same object
+	offset int64
+	end    int64 // -1: the end of the object
+	body   io.ReadCloser
+	breaks int
+}
+
+func (r *reader) open() error {
+	options := minio.GetObjectOptions{}
+	if err := r.setRange(&options); err != nil {
+		return err
+	}
+	if r.etag != "" {
+		if err := options.SetMatchETag(r.etag); err != nil {
+			return err
+		}
+	}
+	core := minio.Core{Client: r.store.client}
+	body, info, _, err := core.GetObject(r.ctx, r.store.config.Bucket, r.store.key(r.name), options)
+	if err != nil {
+		return err
+	}
+	r.body, r.etag = body, info.ETag
+	return nil
+}
+
+func (r *reader) setRange(options *minio.GetObjectOptions) error {
+	switch {
+	case r.end >= 0:
+		return options.SetRange(r.offset, r.end-1)
+	case r.offset > 0:
+		return options.SetRange(r.offset, 0)
+	}
+	return nil
+}
+
+// Read implements io.Reader.
+func (r *reader) Read(p []byte) (int, error) {
+	n, err := r.body.Read(p)
+	r.offset += int64(n)
+	if err == nil || err == io.EOF {
+		return n, err
+	}
+	if r.breaks++; r.breaks >= retries || r.ctx.Err() != nil {
+		return n, r.store.fail("get", r.name, err)
+	}
+	if r.offset == r.end {
+		return n, io.EOF
+	}
+	r.body.Close()
+	if err := r.open(); err != nil {
+		return n, r.store.fail("get", r.name, err)
+	}
+	return n, nil
+}
+
+// Close implements io.Closer.
+func (r *reader) Close() error { return r.body.Close() }

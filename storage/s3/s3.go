@@ -1,0 +1,342 @@
+// Package s3 keeps objects on any server that speaks the S3 protocol and honours
+// "If-None-Match: *" on PUT; one that ignores the condition is refused when the
+// store is opened.
+//
+// Every object travels in one request, never by multipart upload, so it appears
+// whole or not at all. Whether a store survives a power cut is up to the server.
+package s3
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+
+	"coalmine/storage"
+)
+
+// Store is a storage.Store below a prefix of a bucket.
+type Store struct {
+	config Config
+	// client repeats requests that fail in passing. once does not: what carries
+	// a body is repeated here, if at all, each time with a reader of its own.
+	client, once *minio.Client
+}
+
+// Open opens the store at a URL, see ParseURL, with the environment's
+// credentials.
+func Open(ctx context.Context, url string) (*Store, error) {
+	config, err := ParseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	return OpenConfig(ctx, config)
+}
+
+// OpenConfig opens a store and tries out what the contract needs. A missing
+// bucket, wrong credentials or a server without create-if-absent give an error
+// that wraps storage.ErrUnsuitable and says what to change.
+func OpenConfig(ctx context.Context, config Config) (*Store, error) {
+	if err := config.validate(); err != nil {
+		return nil, err
+	}
+	s := &Store{config: config}
+	transport := newTransport()
+	var err error
+	if s.client, err = newClient(config, transport, retries); err != nil {
+		return nil, err
+	}
+	if s.once, err = newClient(config, transport, 1); err != nil {
+		return nil, err
+	}
+	if err := s.probe(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// retries is how often a request is sent before its error counts: with the
+// client's backoff (0.2 s doubling to 1 s, with jitter) for some four seconds.
+const retries = 10
+
+func newClient(config Config, transport http.RoundTripper, tries int) (*minio.Client, error) {
+	host, secure, err := config.host()
+	if err != nil {
+		return nil, err
+	}
+	creds, err := config.credentials()
+	if err != nil {
+		return nil, err
+	}
+	lookup := minio.BucketLookupDNS
+	if config.PathStyle {
+		lookup = minio.BucketLookupPath
+	}
+	client, err := minio.New(host, &minio.Options{
+		Creds:        creds,
+		Secure:       secure,
+		Transport:    transport,
+		Region:       config.region(),
+		BucketLookup: lookup,
+		MaxRetries:   tries,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", storage.ErrUnsuitable, config.URL(), err)
+	}
+	return client, nil
+}
+
+// newTransport has limits for everything that a dead peer could stall: keep-alive
+// probes end a transfer whose other side is gone within half a minute.
+func newTransport() *http.Transport {
+	dialer := &net.Dialer{
+		Timeout:         10 * time.Second,
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3},
+	}
+	return &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           dialer.DialContext,
+		MaxIdleConns:          256,
+		MaxIdleConnsPerHost:   64,
+		IdleConnTimeout:       time.Minute,
+		TLSHandshakeTimeout:   10 * time.Second,
+		ResponseHeaderTimeout: time.Minute,
+		ExpectContinueTimeout: 10 * time.Second,
+		DisableCompression:    true, // objects come as they are stored
+	}
+}
+
+// String implements storage.Store.
+func (s *Store) String() string { return s.config.URL() }
+
+// key is an object's name in the bucket.
+func (s *Store) key(name string) string {
+	if s.config.Prefix == "" {
+		return name
+	}
+	return s.config.Prefix + "/" + name
+}
+
+func (s *Store) name(key string) string {
+	return key[len(s.key("")):]
+}
+
+func (s *Store) fail(op, name string, err error) error {
+	return fmt.Errorf("%s %s in %s: %w", op, name, s, explain(err))
+}
+
+// maxPut is the most that S3 takes in one request, in bytes.
+const maxPut = 5 << 30
+
+// Put implements storage.Store. S3 makes no difference between durabilities.
+func (s *Store) Put(ctx context.Context, name string, body io.ReadSeeker, _ storage.Durability) error {
+	if err := check(ctx, storage.CheckName, name); err != nil {
+		return err
+	}
+	size, err := body.Seek(0, io.SeekEnd)
+	if err != nil {
+		return s.fail("put", name, err)
+	}
+	if size > maxPut {
+		return s.fail("put", name, fmt.Errorf("%d bytes, S3 takes at most %d in one request: split the data into several files", size, int64(maxPut)))
+	}
+	err = repeat(ctx, func() error {
+		reader, err := fresh(body, size)
+		if err != nil {
+			return err
+		}
+		return s.send(ctx, name, reader, size, minio.PutObjectOptions{})
+	})
+	if err != nil {
+		return s.fail("put", name, err)
+	}
+	return nil
+}
+
+// fresh returns a reader of the whole body. After a request that failed, its
+// connection may still be reading: where body allows it, every try gets an
+// offset of its own.
+func fresh(body io.ReadSeeker, size int64) (io.Reader, error) {
+	if at, ok := body.(io.ReaderAt); ok {
+		return io.NewSectionReader(at, 0, size), nil
+	}
+	_, err := body.Seek(0, io.SeekStart)
+	return body, err
+}
+
+func (s *Store) send(ctx context.Context, name string, body io.Reader, size int64, options minio.PutObjectOptions) error {
+	options.ContentType = "application/octet-stream"
+	options.DisableMultipart = true
+	_, err := s.once.PutObject(ctx, s.config.Bucket, s.key(name), body, size, options)
+	return err
+}
+
+// conflictTries bounds how often Create asks again when the server was busy with
+// another request for the same name.
+const conflictTries = 10
+
+// Create implements storage.Store. The request is sent once. A server's "412" is
+// reported as storage.ErrExists; where a proxy repeats requests it can hide that
+// the caller's own first one succeeded.
+func (s *Store) Create(ctx context.Context, name string, data []byte) error {
+	if err := check(ctx, storage.CheckName, name); err != nil {
+		return err
+	}
+	if len(data) > storage.MaxCreate {
+		return s.fail("create", name, fmt.Errorf("%d bytes, at most %d can be created at once", len(data), storage.MaxCreate))
+	}
+	options := minio.PutObjectOptions{}
+	options.SetMatchETagExcept("*")
+	var err error
+	for try := range conflictTries {
+		err = s.send(ctx, name, bytes.NewReader(data), int64(len(data)), options)
+		if status(err) != http.StatusConflict {
+			break
+		}
+		if err := backoff(ctx, try); err != nil {
+			return err
+		}
+	}
+	if err != nil {
+		return s.fail("create", name, createError(err))
+	}
+	return nil
+}
+
+// createError classifies a failed create: refused for certain, or unknown.
+func createError(err error) error {
+	switch code := status(err); {
+	case code == http.StatusPreconditionFailed:
+		return fmt.Errorf("%w: %w", storage.ErrExists, err)
+	case code == 0, code == http.StatusConflict, isPassing(err):
+		return fmt.Errorf("%w: %w", storage.ErrUnknown, err)
+	}
+	return err
+}
+
+// Head implements storage.Store.
+func (s *Store) Head(ctx context.Context, name string) (storage.Info, error) {
+	if err := check(ctx, storage.CheckName, name); err != nil {
+		return storage.Info{}, err
+	}
+	o, err := s.client.StatObject(ctx, s.config.Bucket, s.key(name), minio.StatObjectOptions{})
+	if err != nil {
+		return storage.Info{}, s.fail("head", name, err)
+	}
+	return storage.Info{Name: name, Size: o.Size, Modified: o.LastModified}, nil
+}
+
+// List implements storage.Store.
+func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[storage.Info, error] {
+	return func(yield func(storage.Info, error) bool) {
+		if err := check(ctx, storage.CheckPrefix, prefix); err != nil {
+			yield(storage.Info{}, err)
+			return
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		options := minio.ListObjectsOptions{Prefix: s.key(prefix), Recursive: true}
+		for o := range s.client.ListObjectsIter(ctx, s.config.Bucket, options) {
+			if o.Err != nil {
+				yield(storage.Info{}, s.fail("list", prefix, o.Err))
+				return
+			}
+			if !yield(storage.Info{Name: s.name(o.Key), Size: o.Size, Modified: o.LastModified}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Children implements storage.Store.
+func (s *Store) Children(ctx context.Context, dir string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		children, err := s.children(ctx, dir)
+		if err != nil {
+			yield("", err)
+			return
+		}
+		for _, child := range children {
+			if !yield(child, nil) {
+				return
+			}
+		}
+	}
+}
+
+// children collects before it sorts: a page of a listing has the objects first
+// and the directories after them.
+func (s *Store) children(ctx context.Context, dir string) ([]string, error) {
+	if err := check(ctx, storage.CheckDir, dir); err != nil {
+		return nil, err
+	}
+	if dir != "" {
+		dir += "/"
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var children []string
+	options := minio.ListObjectsOptions{Prefix: s.key(dir)}
+	for o := range s.client.ListObjectsIter(ctx, s.config.Bucket, options) {
+		if o.Err != nil {
+			return nil, s.fail("list", dir, o.Err)
+		}
+		children = append(children, s.name(o.Key)[len(dir):])
+	}
+	slices.Sort(children)
+	return children, nil
+}
+
+// Delete implements storage.Store.
+func (s *Store) Delete(ctx context.Context, names ...string) error {
+	for _, name := range names {
+		if err := check(ctx, storage.CheckName, name); err != nil {
+			return err
+		}
+	}
+	if len(names) == 1 {
+		err := s.client.RemoveObject(ctx, s.config.Bucket, s.key(names[0]), minio.RemoveObjectOptions{})
+		if err = explain(err); err != nil && !errors.Is(err, storage.ErrNotFound) {
+			return s.fail("delete", names[0], err)
+		}
+		return nil
+	}
+	return s.deleteMany(ctx, names)
+}
+
+func (s *Store) deleteMany(ctx context.Context, names []string) error {
+	objects := func(yield func(minio.ObjectInfo) bool) {
+		for _, name := range names {
+			if !yield(minio.ObjectInfo{Key: s.key(name)}) {
+				return
+			}
+		}
+	}
+	results, err := s.client.RemoveObjectsWithIter(ctx, s.config.Bucket, objects, minio.RemoveObjectsOptions{})
+	if err != nil {
+		return s.fail("delete", strings.Join(names[:min(3, len(names))], ", "), err)
+	}
+	var failed error
+	for r := range results {
+		if err := explain(r.Err); err != nil && !errors.Is(err, storage.ErrNotFound) && failed == nil {
+			failed = s.fail("delete", s.name(r.ObjectName), err)
+		}
+	}
+	return failed
+}
+
+func check(ctx context.Context, valid func(string) error, name string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return valid(name)
+}

@@ -1,0 +1,39 @@
+package storage
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// sealed is the stored form of a record that must be known to be whole before
+// it is believed: a commit, an entry of a run log.
+type sealed struct {
+	SHA256 Digest          `json:"sha256"`
+	Record json.RawMessage `json:"record"`
+}
+
+// seal encodes a record with its own checksum. Field order is that of the
+// struct and maps are sorted, so equal records are equal bytes.
+func seal(record any) ([]byte, error) {
+	raw, err := json.Marshal(record)
+	if err != nil {
+		return nil, fmt.Errorf("record cannot be encoded: %w", err)
+	}
+	return json.Marshal(sealed{DigestOf(raw), raw})
+}
+
+// unseal checks a record and decodes it. A record that is torn or damaged gives
+// an error that wraps ErrCorrupt.
+func unseal(data []byte, into any) error {
+	var s sealed
+	if err := json.Unmarshal(data, &s); err != nil {
+		return fmt.Errorf("%w: torn record of %d bytes: %v", ErrCorrupt, len(data), err)
+	}
+	if got := DigestOf(s.Record); got != s.SHA256 {
+		return fmt.Errorf("%w: record has checksum %s, its bytes have %s", ErrCorrupt, s.SHA256.Short(), got.Short())
+	}
+	if err := json.Unmarshal(s.Record, into); err != nil {
+		return fmt.Errorf("record of another format: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,94 @@
+package storage
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+)
+
+// PutSource imports a file and returns the digest that names it and its size in
+// bytes. The data streams: it is read once to learn the digest and, unless the
+// source is there already, twice more, to be stored and to make sure that it did
+// not change meanwhile. If it did, that is an error and nothing is left of it.
+func (a *Archive) PutSource(ctx context.Context, body io.ReadSeeker) (Digest, int64, error) {
+	digest, size, err := digestAll(body)
+	if err != nil {
+		return Digest{}, 0, fmt.Errorf("reading the source: %w", err)
+	}
+	name := sourceName(digest)
+	if info, err := a.store.Head(ctx, name); err == nil && info.Size == size {
+		return digest, size, nil
+	} else if err != nil && !errors.Is(err, ErrNotFound) {
+		return Digest{}, 0, a.fail("looking for", name, err)
+	}
+	if err := a.store.Put(ctx, name, body, Durable); err != nil {
+		return Digest{}, 0, a.fail("importing the source as", name, err)
+	}
+	again, _, err := digestAll(body)
+	if err == nil && again != digest {
+		err = errors.New("it changed while it was imported; import it again when nobody writes to it")
+	}
+	if err != nil {
+		return Digest{}, 0, errors.Join(fmt.Errorf("reading the source: %w", err), a.delete(ctx, []string{name}))
+	}
+	return digest, size, nil
+}
+
+func digestAll(body io.ReadSeeker) (Digest, int64, error) {
+	if _, err := body.Seek(0, io.SeekStart); err != nil {
+		return Digest{}, 0, err
+	}
+	h := sha256.New()
+	size, err := io.Copy(h, body)
+	return Digest(h.Sum(nil)), size, err
+}
+
+// OpenSource opens an imported source as a stream. The digest can only be
+// known at the end: there, bytes that are not what was imported give an error
+// that wraps ErrCorrupt in place of io.EOF. A reader that stops early has
+// checked nothing.
+func (a *Archive) OpenSource(ctx context.Context, digest Digest) (io.ReadCloser, error) {
+	name := sourceName(digest)
+	r, err := a.store.Get(ctx, name, 0, -1)
+	if err != nil {
+		return nil, a.fail("opening", name, err)
+	}
+	return &checkedReader{ReadCloser: r, hash: sha256.New(), want: digest}, nil
+}
+
+// checkedReader compares the digest of a stream when it ends.
+type checkedReader struct {
+	io.ReadCloser
+	hash hash.Hash
+	want Digest
+}
+
+func (r *checkedReader) Read(p []byte) (int, error) {
+	n, err := r.ReadCloser.Read(p)
+	r.hash.Write(p[:n])
+	if err == io.EOF {
+		if got := Digest(r.hash.Sum(nil)); got != r.want {
+			return n, fmt.Errorf("source %s: %w: what was read has digest %s; delete it and import it again",
+				r.want.Short(), ErrCorrupt, got.Short())
+		}
+	}
+	return n, err
+}
+
+// HasSource reports whether a source is imported.
+func (a *Archive) HasSource(ctx context.Context, digest Digest) (bool, error) {
+	there, err := a.exists(ctx, sourceName(digest))
+	if err != nil {
+		return false, a.fail("looking for", sourceName(digest), err)
+	}
+	return there, nil
+}
+
+// DeleteSource removes an imported source. Nothing can make it again: the
+// caller makes sure that no run names it. Only the leader deletes.
+func (a *Archive) DeleteSource(ctx context.Context, digest Digest) error {
+	return a.delete(ctx, []string{sourceName(digest)})
+}

@@ -1,0 +1,219 @@
+// Package fault wraps a Store so that a test says which call fails, and how:
+//
+//	store := fault.Wrap(storagetest.NewMemory(),
+//		&fault.Rule{Op: fault.Create, Name: "commits/*", Nth: 2, After: true, Err: storage.ErrUnknown},
+//		&fault.Rule{Op: fault.Get, Name: "blobs/*/*", Flip: true})
+//
+// The second commit then succeeds in the store and yet reports an unknown
+// outcome, and all blobs come back damaged.
+package fault
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"iter"
+	"path"
+	"sync"
+
+	"coalmine/storage"
+)
+
+// Op names a method of storage.Store.
+type Op string
+
+// The methods that can fail.
+const (
+	Put      Op = "put"
+	Create   Op = "create"
+	Get      Op = "get"
+	Head     Op = "head"
+	List     Op = "list"
+	Children Op = "children"
+	Delete   Op = "delete"
+)
+
+// Rule says which calls fail and how. A rule belongs to one store.
+type Rule struct {
+	// Op is the method; empty matches all.
+	Op Op
+	// Name is a pattern as of path.Match for the object's name, the prefix or
+	// the directory; empty matches all. Delete matches if any name does.
+	Name string
+	// Nth fails only the n-th matching call, counting from 1; 0 fails all.
+	Nth int
+	// Call, if set, runs when the rule fires, before anything else: a place to
+	// let another goroutine win a race.
+	Call func()
+	// Err is what the call returns. With After the call is carried out first.
+	Err   error
+	After bool
+	// Flip damages the middle byte, and Truncate drops that many bytes at the
+	// end, of what Get returns or of what Put and Create store.
+	Flip     bool
+	Truncate int
+
+	mu   sync.Mutex
+	seen int
+}
+
+// Fired is how many calls the rule has matched, whether they failed or not.
+func (r *Rule) Fired() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.seen
+}
+
+func (r *Rule) fires(op Op, names []string) bool {
+	if r.Op != "" && r.Op != op {
+		return false
+	}
+	matched := r.Name == ""
+	for _, name := range names {
+		if ok, _ := path.Match(r.Name, name); ok {
+			matched = true
+		}
+	}
+	if !matched {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.seen++
+	return r.Nth == 0 || r.Nth == r.seen
+}
+
+func (r *Rule) damage(data []byte) []byte {
+	data = bytes.Clone(data[:max(0, len(data)-r.Truncate)])
+	if r.Flip && len(data) > 0 {
+		data[len(data)/2] ^= 0xff
+	}
+	return data
+}
+
+// Store is a storage.Store with faults.
+type Store struct {
+	storage.Store
+	mu    sync.Mutex
+	rules []*Rule
+}
+
+// Wrap puts faults in front of store. The first rule that matches a call counts.
+func Wrap(store storage.Store, rules ...*Rule) *Store {
+	return &Store{Store: store, rules: rules}
+}
+
+// Add installs further rules.
+func (s *Store) Add(rules ...*Rule) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rules = append(s.rules, rules...)
+}
+
+// Clear removes all rules.
+func (s *Store) Clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rules = nil
+}
+
+// none is the rule of calls that go right.
+var none = &Rule{}
+
+func (s *Store) rule(op Op, names ...string) *Rule {
+	r := s.find(op, names)
+	if r.Call != nil {
+		r.Call()
+	}
+	return r
+}
+
+func (s *Store) find(op Op, names []string) *Rule {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.rules {
+		if r.fires(op, names) {
+			return r
+		}
+	}
+	return none
+}
+
+// apply carries out do unless the rule fails the call before that.
+func (r *Rule) apply(do func() error) error {
+	if r.Err != nil && !r.After {
+		return r.Err
+	}
+	if err := do(); err != nil {
+		return err
+	}
+	return r.Err
+}
+
+// Put implements storage.Store.
+func (s *Store) Put(ctx context.Context, name string, body io.ReadSeeker, d storage.Durability) error {
+	r := s.rule(Put, name)
+	return r.apply(func() error {
+		if !r.Flip && r.Truncate == 0 {
+			return s.Store.Put(ctx, name, body, d)
+		}
+		if _, err := body.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		data, err := io.ReadAll(body)
+		if err != nil {
+			return err
+		}
+		return s.Store.Put(ctx, name, bytes.NewReader(r.damage(data)), d)
+	})
+}
+
+// Create implements storage.Store.
+func (s *Store) Create(ctx context.Context, name string, data []byte) error {
+	r := s.rule(Create, name)
+	return r.apply(func() error { return s.Store.Create(ctx, name, r.damage(data)) })
+}
+
+// Get implements storage.Store.
+func (s *Store) Get(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
+	r := s.rule(Get, name)
+	if r.Err != nil {
+		return nil, r.Err
+	}
+	body, err := s.Store.Get(ctx, name, offset, length)
+	if err != nil || !r.Flip && r.Truncate == 0 {
+		return body, err
+	}
+	defer body.Close()
+	data, err := io.ReadAll(body)
+	return io.NopCloser(bytes.NewReader(r.damage(data))), err
+}
+
+// Head implements storage.Store.
+func (s *Store) Head(ctx context.Context, name string) (storage.Info, error) {
+	if r := s.rule(Head, name); r.Err != nil {
+		return storage.Info{}, r.Err
+	}
+	return s.Store.Head(ctx, name)
+}
+
+// List implements storage.Store.
+func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[storage.Info, error] {
+	if r := s.rule(List, prefix); r.Err != nil {
+		return func(yield func(storage.Info, error) bool) { yield(storage.Info{}, r.Err) }
+	}
+	return s.Store.List(ctx, prefix)
+}
+
+// Children implements storage.Store.
+func (s *Store) Children(ctx context.Context, dir string) iter.Seq2[string, error] {
+	if r := s.rule(Children, dir); r.Err != nil {
+		return func(yield func(string, error) bool) { yield("", r.Err) }
+	}
+	return s.Store.Children(ctx, dir)
+}
+
+// Delete implements storage.Store.
+func (s *Store) Delete(ctx context.Context, names ...string) error {
+	return s.rule(Delete, names...).apply(func() error { return s.Store.Delete(ctx, names...) })
+}

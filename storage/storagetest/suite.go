@@ -1,0 +1,134 @@
+package storagetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"testing"
+
+	"coalmine/storage"
+)
+
+// Driver is what the suite needs to know of a driver.
+type Driver struct {
+	// Location names a new, empty store; each test of the suite asks for one.
+	Location func(t testing.TB) string
+	// Open opens a location. The suite opens one several times, as the processes
+	// of a cluster do.
+	Open func(t testing.TB, location string) storage.Store
+	// ChildEnv is the environment in which another process can open a location
+	// with package open; nil if none can, which leaves out the tests that kill
+	// a process. A driver with ChildEnv needs a TestMain that calls Main.
+	ChildEnv []string
+}
+
+// Run runs the suite: every MUST of storage.Store and, on top of the driver,
+// what storage.Archive promises.
+func Run(t *testing.T, d Driver) {
+	for name, test := range map[string]func(*testing.T, Driver){
+		"put and get":                   putAndGet,
+		"put replaces":                  putReplaces,
+		"put starts at the beginning":   putRewinds,
+		"ranges":                        ranges,
+		"missing names":                 missingNames,
+		"directories are no objects":    directoriesAreNoObjects,
+		"bad names":                     badNames,
+		"ended contexts":                endedContexts,
+		"list":                          list,
+		"children":                      children,
+		"delete":                        deletion,
+		"create keeps what is there":    createKeeps,
+		"create refuses too much":       createRefusesTooMuch,
+		"create race":                   createRace,
+		"replacing is atomic":           replaceAtomically,
+		"puts and deletes in one place": putWhileDeleting,
+		"killed while putting":          killedWhilePutting,
+		"archive blobs":                 archiveBlobs,
+		"archive commit race":           archiveCommitRace,
+		"archive torn commit":           archiveTornCommit,
+		"archive sources":               archiveSources,
+		"archive runs":                  archiveRuns,
+		"archive log append race":       archiveLogAppendRace,
+		"archive log compaction race":   archiveLogCompactionRace,
+		"archive epochs":                archiveEpochs,
+		"archive node deletion":         archiveNodeDeletion,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, d)
+		})
+	}
+}
+
+func (d Driver) new(t testing.TB) storage.Store { return d.Open(t, d.Location(t)) }
+
+// putAll stores small objects whose content is their name.
+func putAll(t testing.TB, s storage.Store, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		put(t, s, name, []byte(name))
+	}
+}
+
+func put(t testing.TB, s storage.Store, name string, data []byte) {
+	t.Helper()
+	if err := s.Put(t.Context(), name, bytes.NewReader(data), storage.Recomputable); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func get(ctx context.Context, s storage.Store, name string, offset, length int64) ([]byte, error) {
+	r, err := s.Get(ctx, name, offset, length)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(r)
+	return data, errors.Join(err, r.Close())
+}
+
+func wantObject(t testing.TB, s storage.Store, name string, want []byte) {
+	t.Helper()
+	got, err := get(t.Context(), s, name, 0, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Fatalf("%s holds %s, want %s", name, digest(got), digest(want))
+	}
+}
+
+func wantError(t testing.TB, what string, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%s: got error %v, want one that wraps %q", what, err, want)
+	}
+}
+
+func digest(data []byte) string {
+	return fmt.Sprintf("%d bytes with digest %s", len(data), storage.DigestOf(data).Short())
+}
+
+// collect drains a listing.
+func collect[T any](t testing.TB, seq iter.Seq2[T, error]) []T {
+	t.Helper()
+	var all []T
+	for v, err := range seq {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+// pattern is size bytes that differ from place to place.
+func pattern(size int) []byte {
+	data := make([]byte, size)
+	for i := range data {
+		data[i] = byte(i*7 + i>>8*13)
+	}
+	return data
+}

@@ -1,0 +1,168 @@
+// Package aggregation holds the server's step of a round of federated
+// averaging: the kind aggregation/server.
+package aggregation
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"coalmine/internal/kernels"
+	"coalmine/internal/seeds"
+	"coalmine/models"
+	"coalmine/models/optimizers"
+	"coalmine/privacy"
+	"coalmine/storage/safetensors"
+	"coalmine/tasks"
+	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/training"
+)
+
+// ServerParams are the parameters of aggregation/server. The task's Step is the round.
+type ServerParams struct {
+	Seed   uint64 `json:"seed"`
+	Chunks int    `json:"chunks"`
+	// Cohort is the size of a round's cohort, the expected one under Poisson
+	// sampling: what a clipped sum is divided by.
+	Cohort int `json:"cohort"`
+	// Clip is the bound on the clients' updates, 0 if there is none; with one,
+	// clients weigh the same.
+	Clip float64 `json:"clip,omitempty"`
+	// NoiseMultiplier z adds Gaussian noise of standard deviation z*Clip to the
+	// sum of the updates, that is z*Clip/Cohort to their mean.
+	NoiseMultiplier float64           `json:"noise_multiplier,omitempty"`
+	Optimizer       optimizers.Config `json:"optimizer"`
+	LearningRate    float64           `json:"learning_rate"`
+}
+
+// Server averages the clients' updates, adds noise when asked, applies the
+// server's optimizer and writes the round's checkpoint (Thakkar et al. 2020,
+// algorithm 1; Reddi et al. 2021, algorithm 2). The chunks' sums are added in
+// their order, in float64. Noise comes before the optimizer.
+var Server = tasks.Kind{Name: "aggregation/server", Version: 1, Class: tasks.Compute, Run: runServer}
+
+func runServer(ctx context.Context, t *tasks.Task) error {
+	var p ServerParams
+	if err := t.Decode(&p); err != nil {
+		return err
+	}
+	model, err := checkpoints.Read(ctx, t, tasks.PreviousInput)
+	if err != nil {
+		return err
+	}
+	r := round{params: &p, sum: make([]float64, len(model.Params))}
+	for j := range p.Chunks {
+		if err := r.addChunk(ctx, t, j); err != nil {
+			return err
+		}
+	}
+	mean := r.mean()
+	if p.NoiseMultiplier > 0 {
+		privacy.AddGaussian(seeds.Stream(p.Seed, seeds.Noise, uint64(t.Step)), mean, p.noiseDeviation())
+	}
+	params, err := r.apply(ctx, t, model, mean)
+	if err != nil {
+		return err
+	}
+	if err := checkpoints.Write(ctx, t, model.Language, params); err != nil {
+		return err
+	}
+	return checkpoints.AppendRow(ctx, t, r.row(t.Step, model.Params, params))
+}
+
+// noiseDeviation is the standard deviation of the noise on the mean update.
+func (p *ServerParams) noiseDeviation() float64 {
+	return p.NoiseMultiplier * p.Clip / float64(p.Cohort)
+}
+
+// round adds up what the clients of a round have sent.
+type round struct {
+	params *ServerParams
+	sum    []float64
+	chunks training.ChunkMetrics
+}
+
+func (r *round) addChunk(ctx context.Context, t *tasks.Task, j int) error {
+	input := tasks.PartInput(j)
+	data, err := t.Blob(ctx, input, training.SumBlob)
+	if err != nil {
+		return err
+	}
+	file, err := safetensors.Unmarshal(data)
+	if err != nil {
+		return tasks.Permanent(fmt.Errorf("sum of chunk %d: %w", j, err))
+	}
+	tensor, ok := file.Tensor(training.SumBlob)
+	if !ok || len(tensor.Float32) != len(r.sum) {
+		return tasks.Permanent(fmt.Errorf("sum of chunk %d has %d elements, want %d", j, len(tensor.Float32), len(r.sum)))
+	}
+	for i, v := range tensor.Float32 {
+		r.sum[i] += float64(v)
+	}
+	var m training.ChunkMetrics
+	if err := t.InputMetrics(ctx, input, &m); err != nil {
+		return err
+	}
+	r.chunks.Add(m)
+	return nil
+}
+
+// mean divides the sum: by the cohort's (expected) size if the updates were
+// clipped, by the examples otherwise. No clients at all give no change.
+func (r *round) mean() []float32 {
+	divisor := r.chunks.Weight
+	if r.params.Clip > 0 {
+		divisor = float64(r.params.Cohort)
+	}
+	mean := make([]float32, len(r.sum))
+	if divisor == 0 {
+		return mean
+	}
+	for i, v := range r.sum {
+		mean[i] = float32(v / divisor)
+	}
+	return mean
+}
+
+// apply takes the server optimizer's step along the pseudo-gradient, minus the
+// mean update, and stores the optimizer's state.
+func (r *round) apply(ctx context.Context, t *tasks.Task, model *checkpoints.Model, mean []float32) ([]float32, error) {
+	rule, err := optimizers.New(r.params.Optimizer, len(mean))
+	if err != nil {
+		return nil, tasks.Permanent(err)
+	}
+	if t.Step > 1 {
+		if err := checkpoints.ReadOptimizer(ctx, t, rule); err != nil {
+			return nil, err
+		}
+	}
+	kernels.Scale(-1, mean)
+	params := append([]float32(nil), model.Params...)
+	rule.Step(params, mean, r.params.LearningRate)
+	if err := models.CheckFinite("model after the server's step", params); err != nil {
+		return nil, tasks.Permanent(fmt.Errorf("round %d: %w", t.Step, err))
+	}
+	return params, checkpoints.WriteOptimizer(ctx, t, rule)
+}
+
+func (r *round) row(step int, before, after []float32) checkpoints.Row {
+	change := append([]float32(nil), after...)
+	kernels.Axpy(-1, before, change)
+	row := checkpoints.Row{
+		Round:          int64(step),
+		Clients:        r.chunks.Clients,
+		Examples:       r.chunks.Examples,
+		Tokens:         r.chunks.Tokens,
+		UpdateNorm:     math.Sqrt(kernels.SquaredNorm(change)),
+		NoiseDeviation: r.params.noiseDeviation(),
+	}
+	if r.chunks.Clients > 0 {
+		row.Loss = r.chunks.LossSum / float64(r.chunks.Tokens)
+		row.ClientNorm = r.chunks.NormSum / float64(r.chunks.Clients)
+		row.Clipped = float64(r.chunks.Clipped) / float64(r.chunks.Clients)
+	}
+	return row
+}
+
+// Kinds lists the kinds of this package.
+func Kinds() []tasks.Kind { return []tasks.Kind{Server} }

@@ -1,0 +1,204 @@
+package aggregation
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"coalmine/internal/seeds"
+	"coalmine/models"
+	"coalmine/models/optimizers"
+	"coalmine/storage/safetensors"
+	"coalmine/tasks"
+	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/taskstest"
+	"coalmine/tasks/training"
+)
+
+// bench is a model and chunks with sums made by hand.
+type bench struct {
+	*taskstest.Graph
+	t      *testing.T
+	model  *checkpoints.Model
+	origin *taskstest.Node
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	g := taskstest.NewGraph(t)
+	origin := g.Run(training.Initial, training.InitialParams{Seed: 1, Model: models.Config{
+		Kind: models.CIFGLSTM, Vocabulary: 50, Embedding: 8, Units: 16,
+	}})
+	b := &bench{Graph: g, t: t, origin: origin}
+	b.model = b.read(origin)
+	return b
+}
+
+func (b *bench) read(n *taskstest.Node) *checkpoints.Model {
+	b.t.Helper()
+	m, err := checkpoints.Decode(n.Blob(tasks.ModelBlob))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return m
+}
+
+// chunk is a node as training/clients leaves it.
+func (b *bench) chunk(name string, sum []float32, m training.ChunkMetrics) *taskstest.Node {
+	b.t.Helper()
+	data, err := safetensors.Marshal([]safetensors.Tensor{{Name: training.SumBlob, Shape: []int{len(sum)}, Float32: sum}}, nil)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	n := b.Put(name, map[string][]byte{training.SumBlob: data})
+	if n.Metrics, err = json.Marshal(m); err != nil {
+		b.t.Fatal(err)
+	}
+	return n
+}
+
+// random is a sum of updates of a plausible size.
+func (b *bench) random(seed uint64) []float32 {
+	rng := seeds.Stream(seed, "test")
+	x := make([]float32, len(b.model.Params))
+	for i := range x {
+		x[i] = float32(rng.NormFloat64())
+	}
+	return x
+}
+
+func (b *bench) server(p ServerParams, round int, previous *taskstest.Node, chunks ...*taskstest.Node) *taskstest.Node {
+	b.t.Helper()
+	p.Chunks = len(chunks)
+	inputs := []tasks.Input{{Name: tasks.PreviousInput, Key: previous.Key}}
+	for j, c := range chunks {
+		inputs = append(inputs, tasks.Input{Name: tasks.PartInput(j), Key: c.Key})
+	}
+	spec, err := tasks.NewSpec(Server, p, inputs...)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	h := tasks.NewHasher("test step")
+	h.Key(spec.Key)
+	h.Uint(uint64(round))
+	spec.Key, spec.Step = h.Sum(), round
+	n, err := b.TrySpec(Server, spec)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return n
+}
+
+func plain(cohort int) ServerParams {
+	return ServerParams{Seed: 3, Cohort: cohort, Optimizer: optimizers.Config{Kind: optimizers.SGD}, LearningRate: 1}
+}
+
+func TestWithoutClipTheMeanIsByExamples(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	x, y := b.random(1), b.random(2)
+	n := b.server(plain(5), 1, b.origin,
+		b.chunk("x", x, training.ChunkMetrics{Clients: 2, Weight: 30, Tokens: 1}),
+		b.chunk("y", y, training.ChunkMetrics{Clients: 3, Weight: 50, Tokens: 1}))
+	for i, got := range b.read(n).Params {
+		want := float64(b.model.Params[i]) + (float64(x[i])+float64(y[i]))/80
+		if math.Abs(float64(got)-want) > 1e-6 {
+			t.Fatalf("parameter %d is %v, want %v", i, got, want)
+		}
+	}
+}
+
+func TestWithAClipTheMeanIsByTheCohort(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := plain(5) // an expected cohort of 5, of which 4 came
+	p.Clip = 0.2
+	x := b.random(1)
+	n := b.server(p, 1, b.origin, b.chunk("x", x, training.ChunkMetrics{Clients: 4, Weight: 4, Tokens: 1}))
+	for i, got := range b.read(n).Params {
+		if want := float64(b.model.Params[i]) + float64(x[i])/5; math.Abs(float64(got)-want) > 1e-6 {
+			t.Fatalf("parameter %d is %v, want %v", i, got, want)
+		}
+	}
+}
+
+func TestNoiseHasTheStatedDeviation(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := plain(10)
+	p.Clip, p.NoiseMultiplier = 0.5, 1.3
+	nobody := b.chunk("nobody", make([]float32, len(b.model.Params)), training.ChunkMetrics{})
+	first, again, next := b.server(p, 1, b.origin, nobody), b.server(p, 1, b.origin, nobody), b.server(p, tasks.SegmentSteps+1, b.origin, nobody)
+	if !slices.Equal(b.read(first).Params, b.read(again).Params) {
+		t.Error("a round that is run again draws other noise")
+	}
+	if slices.Equal(b.read(first).Params, b.read(next).Params) {
+		t.Error("two rounds draw the same noise")
+	}
+	sum, n := 0.0, float64(len(b.model.Params))
+	for i, v := range b.read(first).Params {
+		d := float64(v) - float64(b.model.Params[i])
+		sum += d * d
+	}
+	// The sample deviation of n normals has a relative error of 1/sqrt(2n); five
+	// of those are passed with probability 6e-7. The seed is fixed.
+	want := 1.3 * 0.5 / 10
+	if got := math.Sqrt(sum / n); math.Abs(got/want-1) > 5/math.Sqrt(2*n) {
+		t.Errorf("the noise deviates by %.5f, want %.5f", got, want)
+	}
+}
+
+func TestTheServersOptimizerRemembers(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := plain(1)
+	p.Optimizer = optimizers.Config{Kind: optimizers.Momentum, Momentum: 0.9}
+	p.LearningRate = 0.5
+	x := b.random(1)
+	c := b.chunk("x", x, training.ChunkMetrics{Clients: 1, Weight: 1, Tokens: 1})
+	second := b.server(p, 2, b.server(p, 1, b.origin, c), c)
+	for i, got := range b.read(second).Params {
+		// Velocities x and 1.9 x.
+		if want := float64(b.model.Params[i]) + 0.5*(1+1.9)*float64(x[i]); math.Abs(float64(got)-want) > 1e-5 {
+			t.Fatalf("parameter %d is %v, want %v", i, got, want)
+		}
+	}
+}
+
+func TestRowsTravelToTheEndOfTheirSegment(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	last := b.origin
+	for round := 1; round <= tasks.SegmentSteps+3; round++ {
+		c := b.chunk(fmt.Sprint("round ", round), make([]float32, len(b.model.Params)), training.ChunkMetrics{
+			Clients: 1, Weight: 1, Tokens: int64(round), LossSum: 2 * float64(round),
+		})
+		last = b.server(plain(1), round, last, c)
+		if round != tasks.SegmentSteps {
+			continue
+		}
+		rows, err := checkpoints.DecodeSegment(last.Blob(tasks.SegmentBlob))
+		if err != nil || len(rows) != tasks.SegmentSteps {
+			t.Fatalf("the segment has %d rows (%v), want %d", len(rows), err, tasks.SegmentSteps)
+		}
+		for i, row := range rows {
+			if row.Round != int64(i+1) || row.Tokens != int64(i+1) || row.Loss != 2 {
+				t.Errorf("row %d is %+v", i, row)
+			}
+		}
+	}
+	rows, err := checkpoints.DecodeRows(last.Blob(tasks.RowsBlob))
+	if err != nil || len(rows) != 3 || rows[0].Round != tasks.SegmentSteps+1 {
+		t.Errorf("the open segment holds %+v (%v), want rounds 101 to 103", rows, err)
+	}
+}
+
+func TestGoldenBytes(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := plain(2)
+	p.Clip, p.NoiseMultiplier = 0.5, 1
+	taskstest.Golden(t, b.server(p, 1, b.origin, b.chunk("x", b.random(1), training.ChunkMetrics{Clients: 2, Weight: 2, Tokens: 9, LossSum: 1})))
+}

@@ -1,0 +1,55 @@
+package tasks
+
+import (
+	"fmt"
+
+	"coalmine/storage"
+)
+
+// Attempt is one planned execution of a spec, as the coordinator sends it.
+type Attempt struct {
+	Spec
+	// Number counts the attempts at this node from 1.
+	Number int `json:"number"`
+	// Runs are the runs that want the node, for logs only.
+	Runs []string `json:"runs,omitempty"`
+}
+
+// ID names the attempt in the queue: sending it twice conflicts harmlessly.
+func (a *Attempt) ID() string { return fmt.Sprintf("%s.%d", a.Key, a.Number) }
+
+// Result says how an attempt ended.
+type Result string
+
+const (
+	// Done: the node is committed, by this attempt or by another.
+	Done Result = "done"
+	// Failed: an error that another try may mend.
+	Failed Result = "failed"
+	// Refused: an error that no other try mends; see Permanent.
+	Refused Result = "refused"
+	// Missing: an input's output is gone; plan that node again, then this one.
+	Missing Result = "missing"
+	// Returned: handed back untried (unknown kind, worker shutting down, no
+	// wants left); costs no attempt.
+	Returned Result = "returned"
+)
+
+// Outcome is a worker's report on an attempt. It is a hint: what counts is the
+// commit in storage.
+type Outcome struct {
+	Key     storage.Key `json:"key"`
+	Number  int         `json:"number"`
+	Worker  string      `json:"worker"`
+	Result  Result      `json:"result"`
+	Error   string      `json:"error,omitempty"`
+	Seconds float64     `json:"seconds"`
+	Tokens  int64       `json:"tokens,omitempty"`
+	// Commit is the record that stands in storage when Result is Done.
+	Commit *storage.Commit `json:"commit,omitempty"`
+	// MissingNode is set when Result is Missing.
+	MissingNode *storage.Key `json:"missing_node,omitempty"`
+	// Divergent is set when an attempt that lost had other digests than the
+	// commit: the task is not deterministic, which is a bug to report.
+	Divergent string `json:"divergent,omitempty"`
+}

@@ -1,0 +1,166 @@
+package audits
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"coalmine/models"
+	"coalmine/tasks"
+	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/datasets"
+)
+
+// BeamSearchParams are the parameters of audits/beam-search.
+type BeamSearchParams struct {
+	// Width is the number of sequences kept at each word.
+	Width int `json:"width"`
+	// Words is the length of a canary, Prefix how many of them are given.
+	Words  int `json:"words"`
+	Prefix int `json:"prefix"`
+	// First and Count say which canaries this task looks for.
+	First int `json:"first"`
+	Count int `json:"count"`
+}
+
+// Extraction is the outcome of beam search for one canary.
+type Extraction struct {
+	// Best is the most likely continuation of the prefix that the search found.
+	Best []int32 `json:"best"`
+	// LogPerplexity of Best, in nats.
+	LogPerplexity float64 `json:"log_perplexity"`
+	// Found says that Best is the canary.
+	Found bool `json:"found"`
+}
+
+// BeamSearch tries to extract some canaries from their prefix and length alone
+// (Thakkar et al. 2020, section 4.1): the sequences have the canary's length
+// and consist of ordinary words; probabilities are those of the full output,
+// without length normalisation; ties go to the lower token. Its inputs are the
+// checkpoint and the canaries; its blob ExtractionsBlob holds one Extraction a
+// canary.
+var BeamSearch = tasks.Kind{Name: "audits/beam-search", Version: 1, Class: tasks.Compute, Run: runBeamSearch}
+
+// ExtractionsBlob is a JSON array of Extraction.
+const ExtractionsBlob = "extractions"
+
+func runBeamSearch(ctx context.Context, t *tasks.Task) error {
+	var p BeamSearchParams
+	if err := t.Decode(&p); err != nil {
+		return err
+	}
+	all, err := datasets.ReadPlacements(ctx, t, CanariesInput)
+	if err != nil {
+		return err
+	}
+	scorer, err := checkpoints.ReadScorer(ctx, t, ModelInput)
+	if err != nil {
+		return err
+	}
+	found := make([]Extraction, 0, p.Count)
+	for i, c := range all[p.First : p.First+p.Count] {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		best, err := beamSearch(scorer, c.Tokens[:p.Prefix], p.Words-p.Prefix, p.Width)
+		if err != nil {
+			return tasks.Permanent(fmt.Errorf("canary %d: %w", p.First+i, err))
+		}
+		found = append(found, Extraction{
+			Best:          best.words,
+			LogPerplexity: best.cost,
+			Found:         slices.Equal(best.words, c.Tokens[p.Prefix:]),
+		})
+		t.Progress(tasks.Progress{Done: int64(i + 1), Total: int64(p.Count)})
+	}
+	return putJSON(ctx, t, ExtractionsBlob, found)
+}
+
+// candidate is a sequence that a search keeps, or may keep.
+type candidate struct {
+	words  []int32
+	cost   float64
+	parent int // its row among the states before its last word
+}
+
+// compareCandidates puts the cheaper first, then the lower words.
+func compareCandidates(a, b candidate) int {
+	return cmp.Or(cmp.Compare(a.cost, b.cost), slices.Compare(a.words, b.words))
+}
+
+// beamSearch returns the best continuation of prefix by length words.
+func beamSearch(scorer *models.Scorer, prefix []int32, length, width int) (candidate, error) {
+	states, err := prefixState(scorer, prefix)
+	if err != nil {
+		return candidate{}, err
+	}
+	beam := []candidate{{}}
+	next := scorer.Start(0)
+	for i := range length {
+		if beam, err = extend(scorer, states, beam, width); err != nil {
+			return candidate{}, err
+		}
+		if i+1 == length {
+			break
+		}
+		if err := follow(scorer, next, states, beam); err != nil {
+			return candidate{}, err
+		}
+		states, next = next, states
+	}
+	return beam[0], nil
+}
+
+// extend returns the width best sequences that are one word longer, best first.
+func extend(scorer *models.Scorer, states *models.States, beam []candidate, width int) ([]candidate, error) {
+	vocabulary := scorer.Model().Config().Vocabulary
+	rows := make([]float32, len(beam)*vocabulary)
+	if err := scorer.LogProbRows(states, rows); err != nil {
+		return nil, err
+	}
+	var longer []candidate
+	for i, c := range beam {
+		row := rows[i*vocabulary : (i+1)*vocabulary]
+		for _, word := range cheapestWords(row, width) {
+			cost := c.cost + surprise(row[word])
+			if math.IsNaN(cost) {
+				return nil, &models.DivergedError{What: "log probability", Value: cost}
+			}
+			longer = append(longer, candidate{append(slices.Clone(c.words), word), cost, i})
+		}
+	}
+	slices.SortFunc(longer, compareCandidates)
+	return longer[:min(width, len(longer))], nil
+}
+
+// cheapestWords returns the n most probable ordinary words: no sequence that
+// the beam keeps can end in another.
+func cheapestWords(row []float32, n int) []int32 {
+	best := make([]int32, 0, n+1)
+	for word := int32(datasets.FirstWord); int(word) < len(row); word++ {
+		if len(best) == n && row[word] <= row[best[n-1]] {
+			continue
+		}
+		at := len(best)
+		for at > 0 && row[word] > row[best[at-1]] {
+			at--
+		}
+		best = slices.Insert(best, at, word)
+		best = best[:min(n, len(best))]
+	}
+	return best
+}
+
+// follow sets next to the states of the beam's sequences.
+func follow(scorer *models.Scorer, next, states *models.States, beam []candidate) error {
+	parents, words := make([]int, len(beam)), make([]int32, len(beam))
+	for i, c := range beam {
+		parents[i], words[i] = c.parent, c.words[len(c.words)-1]
+	}
+	if err := next.Gather(states, parents); err != nil {
+		return err
+	}
+	return scorer.Step(next, words)
+}

@@ -1,0 +1,109 @@
+package audits
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"coalmine/internal/seeds"
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/datasets"
+)
+
+// pilotSize is the size of the part of a reference set from which a large rank
+// may be estimated: its first draws, fixed before anything is scored.
+const pilotSize = 20_000
+
+// minPilotHits is the least number of pilot references at or below a canary
+// that an estimate may rest on. Fewer, and the whole set is ranked.
+const minPilotHits = 200
+
+// References is a set of random sequences in lexicographic order, so that
+// those with common first words are neighbours and share their scoring.
+type References struct {
+	length int
+	tokens []int32 // [count, length]
+}
+
+// Count is the number of sequences.
+func (r *References) Count() int { return len(r.tokens) / r.length }
+
+// row is sequence i.
+func (r *References) row(i int) []int32 { return r.tokens[i*r.length : (i+1)*r.length] }
+
+// drawReferences draws count sequences of length ordinary words, each word
+// uniform, and sorts them. Sequences in excluded, the suffixes of the canaries,
+// are drawn again. The first draws of a larger set are those of a smaller one.
+func drawReferences(seed uint64, count, length, ordinary int, excluded [][]int32) *References {
+	rng := seeds.Stream(seed, seeds.References, uint64(length))
+	byFirst := map[int32][][]int32{}
+	for _, suffix := range excluded {
+		byFirst[suffix[0]] = append(byFirst[suffix[0]], suffix)
+	}
+	r := &References{length: length, tokens: make([]int32, count*length)}
+	for i := range count {
+		row := r.row(i)
+		draw(rng, row, ordinary)
+		for contains(byFirst[row[0]], row) {
+			draw(rng, row, ordinary)
+		}
+	}
+	return r
+}
+
+func contains(rows [][]int32, row []int32) bool {
+	return slices.ContainsFunc(rows, func(other []int32) bool { return slices.Equal(other, row) })
+}
+
+func draw(rng *rand.Rand, row []int32, ordinary int) {
+	for j := range row {
+		row[j] = datasets.FirstWord + rng.Int32N(int32(ordinary))
+	}
+}
+
+// first returns a sorted copy of the first n sequences.
+func (r *References) first(n int) *References {
+	rows := make([][]int32, n)
+	for i := range rows {
+		rows[i] = r.row(i)
+	}
+	slices.SortFunc(rows, slices.Compare[[]int32])
+	sorted := &References{length: r.length, tokens: make([]int32, 0, n*r.length)}
+	for _, row := range rows {
+		sorted.tokens = append(sorted.tokens, row...)
+	}
+	return sorted
+}
+
+// referenceSets are the sorted set and its sorted pilot, nil when the set is
+// no larger than a pilot.
+type referenceSets struct{ pilot, all *References }
+
+// readReferences draws the sets once for all audits of a worker.
+func readReferences(t *tasks.Task, p *RandomSamplingParams, ordinary int, excluded [][]int32) (*referenceSets, error) {
+	length := p.Words - p.Prefix
+	if length < 1 {
+		return nil, tasks.Permanent(fmt.Errorf("a prefix of %d leaves nothing of a canary of %d words", p.Prefix, p.Words))
+	}
+	return tasks.Memoize(t, referencesKey(p, ordinary, excluded), "references", func() (*referenceSets, int64, error) {
+		drawn := drawReferences(p.Seed, p.References, length, ordinary, excluded)
+		sets := &referenceSets{all: drawn.first(p.References)}
+		if p.References > pilotSize {
+			sets.pilot = drawn.first(pilotSize)
+		}
+		return sets, int64(4 * length * (p.References + pilotSize)), nil
+	})
+}
+
+func referencesKey(p *RandomSamplingParams, ordinary int, excluded [][]int32) storage.Key {
+	h := tasks.NewHasher("references")
+	h.Uint(p.Seed)
+	h.Uint(uint64(p.References))
+	h.Uint(uint64(p.Words - p.Prefix))
+	h.Uint(uint64(ordinary))
+	for _, suffix := range excluded {
+		h.String(fmt.Sprint(suffix))
+	}
+	return h.Sum()
+}

@@ -1,0 +1,384 @@
+package canaries
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"coalmine/internal/seeds"
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/taskstest"
+)
+
+// vocabularyOf has the ordinary words w0, w1, ….
+func vocabularyOf(ordinary int) *datasets.Vocabulary {
+	v := &datasets.Vocabulary{Words: []string{"<pad>", "<unk>", "<begin>", "<end>"}}
+	for i := range ordinary {
+		v.Words = append(v.Words, fmt.Sprintf("w%d", i))
+	}
+	return v
+}
+
+// draw runs Draw over a vocabulary of so many ordinary words.
+func draw(t *testing.T, g *taskstest.Graph, ordinary int, p DrawParams) (*taskstest.Node, error) {
+	t.Helper()
+	text := strings.Join(vocabularyOf(ordinary).Words, "\n") + "\n"
+	parts := g.Put(fmt.Sprint("vocabulary ", ordinary), map[string][]byte{datasets.VocabularyBlob: []byte(text)})
+	return g.Try(Draw, p, taskstest.In(datasets.PartsInput, parts))
+}
+
+func canariesOf(t *testing.T, node *taskstest.Node) []datasets.Canary {
+	t.Helper()
+	var list []datasets.Canary
+	if err := json.Unmarshal(node.Blob(datasets.CanariesBlob), &list); err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+var grid = []Configuration{{"1/50", "1/100"}, {"1/50", "1/10"}, {"3/50", "1"}}
+
+func TestDrawGivesEveryConfigurationItsCanaries(t *testing.T) {
+	t.Parallel()
+	g := taskstest.NewGraph(t)
+	node, err := draw(t, g, 100, DrawParams{Seed: 1, Configurations: grid, PerConfiguration: 4, Words: 5, HeldBack: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := canariesOf(t, node)
+	if len(list) != 3*4+3 {
+		t.Fatalf("%d canaries", len(list))
+	}
+	firsts := map[int32]bool{}
+	for i, c := range list {
+		want := Configuration{}
+		if i < 12 {
+			want = grid[i/4]
+		}
+		if (Configuration{c.UserProbability, c.ExampleProbability}) != want || c.HeldBack != (i >= 12) || c.Number != i {
+			t.Errorf("canary %d is %+v", i, c)
+		}
+		if len(c.Tokens) != 5 || firsts[c.Tokens[0]] {
+			t.Errorf("canary %d, %v: want 5 words, the first unlike all others'", i, c.Tokens)
+		}
+		firsts[c.Tokens[0]] = true
+		for j, w := range c.Tokens {
+			if w < datasets.FirstWord || c.Words[j] != fmt.Sprintf("w%d", w-datasets.FirstWord) {
+				t.Errorf("canary %d: token %d is not the ordinary word %q", i, w, c.Words[j])
+			}
+		}
+	}
+}
+
+// 4,000 canaries of 5 words over 8,000 ordinary ones: 16,000 draws in 80 bins of
+// equal size after the first words. Pearson's statistic with 79 degrees of
+// freedom exceeds 160 with probability 2e-7. The first words, drawn without
+// replacement, vary less; they are held to the same bound.
+func TestWordsAreUniform(t *testing.T) {
+	t.Parallel()
+	const ordinary, bins, canaries = 8000, 80, 4000
+	list := drawAll(rand.New(rand.NewPCG(3, 3)), &DrawParams{Configurations: grid[:1], PerConfiguration: canaries, Words: 5}, vocabularyOf(ordinary))
+	for name, positions := range map[string][]int{"first words": {0}, "other words": {1, 2, 3, 4}} {
+		var counts [bins]float64
+		for _, c := range list {
+			for _, j := range positions {
+				counts[int(c.Tokens[j]-datasets.FirstWord)*bins/ordinary]++
+			}
+		}
+		expected := float64(canaries*len(positions)) / bins
+		statistic := 0.0
+		for _, n := range counts {
+			statistic += (n - expected) * (n - expected) / expected
+		}
+		if statistic > 160 {
+			t.Errorf("%s: chi-squared %.1f over %d bins", name, statistic, bins)
+		}
+	}
+}
+
+func TestDrawUsesTheWholeVocabularyIfItMust(t *testing.T) {
+	t.Parallel()
+	g := taskstest.NewGraph(t)
+	p := DrawParams{Configurations: grid[:1], PerConfiguration: 7, Words: 1, HeldBack: 3}
+	if _, err := draw(t, g, 10, p); err != nil {
+		t.Errorf("10 canaries over 10 words: %v", err)
+	}
+	_, err := draw(t, g, 9, p)
+	if !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "10 canaries need as many different first words, and the vocabulary has 9") {
+		t.Errorf("10 canaries over 9 words: %v", err)
+	}
+}
+
+func TestDrawRefusesBadParameters(t *testing.T) {
+	t.Parallel()
+	good := DrawParams{Configurations: grid, PerConfiguration: 1, Words: 5}
+	for want, change := range map[string]func(*DrawParams){
+		"no configuration":                            func(p *DrawParams) { p.Configurations = nil },
+		"per_configuration is 0":                      func(p *DrawParams) { p.PerConfiguration = 0 },
+		"canaries of 0 words; expected 1 to 20":       func(p *DrawParams) { p.Words = 0 },
+		"held_back is -1":                             func(p *DrawParams) { p.HeldBack = -1 },
+		"(1/50, 1/10) is given twice":                 func(p *DrawParams) { p.Configurations = append(grid[:2:2], grid[1]) },
+		`user probability "2": expected`:              func(p *DrawParams) { p.Configurations = []Configuration{{"2", "1"}} },
+		`user probability "0"`:                        func(p *DrawParams) { p.Configurations = []Configuration{{"0", "1"}} },
+		`example probability "2/4"`:                   func(p *DrawParams) { p.Configurations = []Configuration{{"1", "2/4"}} },
+		`example probability "1e-400000000"`:          func(p *DrawParams) { p.Configurations = []Configuration{{"1", "1e-400000000"}} },
+		`example probability "1/0": expected a fract`: func(p *DrawParams) { p.Configurations = []Configuration{{"1", "1/0"}} },
+	} {
+		p := good
+		change(&p)
+		_, err := draw(t, taskstest.NewGraph(t), 100, p)
+		if !tasks.IsPermanent(err) || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
+func TestConfigurationsCompareByFrequencyThenUsers(t *testing.T) {
+	t.Parallel()
+	ordered := []Configuration{{"1/50000", "1/100"}, {"1/5000", "1/100"}, {"1/50000", "1"}, {"3/50000", "1/3"}, {"1/5000", "1/10"}}
+	// (1/5000, 1/100) and (1/50000, 1/10) are inserted equally often.
+	if (Configuration{"1/50000", "1/10"}).Compare(Configuration{"1/5000", "1/100"}) >= 0 {
+		t.Error("of two that are equally frequent, the one with fewer users is lower")
+	}
+	if !slices.IsSortedFunc(ordered, Configuration.Compare) {
+		t.Errorf("%v is not in order", ordered)
+	}
+	if c := ordered[0]; c.Compare(c) != 0 {
+		t.Error("a configuration equals itself")
+	}
+}
+
+// balancedUsers runs the tasks of package datasets over random text.
+func balancedUsers(t *testing.T, g *taskstest.Graph, seed uint64) (parts, balanced *taskstest.Node) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(seed, seed))
+	var source strings.Builder
+	for range 3000 {
+		fmt.Fprintf(&source, `{"user":"u%d","text":"`, rng.IntN(20))
+		for range 1 + rng.IntN(10) {
+			fmt.Fprintf(&source, "w%d ", int(rng.ExpFloat64()*30))
+		}
+		source.WriteString(`."}` + "\n")
+	}
+	r := datasets.Recipe{Seed: seed, VocabularySize: 80, TestFraction: 0.2, Words: 40}
+	corpus := g.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{g.Import([]byte(source.String()))}})
+	parts = g.Run(datasets.Encode, r.Encode(), taskstest.In(datasets.CorpusInput, corpus))
+	return parts, g.Run(datasets.Balance, r.Balance(), taskstest.In(datasets.PartsInput, parts))
+}
+
+// inserted is what an insert node did.
+type inserted struct {
+	parts, balanced, canaries, node *taskstest.Node
+	index                           *datasets.Index
+	list                            []datasets.Placement
+	overlay                         datasets.Overlay
+	metrics                         InsertMetrics
+}
+
+func insert(t *testing.T, g *taskstest.Graph, p DrawParams) inserted {
+	t.Helper()
+	var out inserted
+	out.parts, out.balanced = balancedUsers(t, g, 5)
+	out.canaries = g.Run(Draw, p, taskstest.In(datasets.PartsInput, out.parts))
+	out.node = g.Run(Insert, InsertParams{Seed: p.Seed},
+		taskstest.In(datasets.BalancedInput, out.balanced), taskstest.In(CanariesInput, out.canaries))
+	task := g.Task(taskstest.In("node", out.node), taskstest.In("balanced", out.balanced))
+	var err error
+	if out.list, err = datasets.ReadPlacements(t.Context(), task, "node"); err != nil {
+		t.Fatal(err)
+	}
+	if out.overlay, err = datasets.DecodeOverlay(out.node.Blob(datasets.OverlayBlob), len(out.list)); err != nil {
+		t.Fatal(err)
+	}
+	if out.index, err = datasets.ReadIndex(t.Context(), task, "balanced", datasets.PopulationIndexBlob); err != nil {
+		t.Fatal(err)
+	}
+	out.node.DecodeMetrics(&out.metrics)
+	return out
+}
+
+func TestInsertRecordsWhatItDid(t *testing.T) {
+	t.Parallel()
+	configurations := []Configuration{{"1/10", "1/10"}, {"1/2", "1/2"}, {"1/1000000000", "1"}}
+	in := insert(t, taskstest.NewGraph(t), DrawParams{Seed: 2, Configurations: configurations, PerConfiguration: 3, Words: 5, HeldBack: 2})
+	sharers := map[int]bool{}
+	for i, c := range in.list {
+		holders := map[int]bool{}
+		insertions := 0
+		for _, r := range in.overlay {
+			if r.Canary == i {
+				holders[r.User] = true
+				sharers[r.User] = true
+				insertions++
+			}
+		}
+		if c.Holders != len(holders) || c.Insertions != insertions || c.Users < c.Holders {
+			t.Errorf("canary %d: recorded %d users, %d holders, %d copies; the overlay has %d holders, %d copies", i, c.Users, c.Holders, c.Insertions, len(holders), insertions)
+		}
+		if never := i >= 6; never != (insertions == 0) || c.HeldBack != (i >= 9) {
+			t.Errorf("canary %d (%s, %s) has %d copies", i, c.UserProbability, c.ExampleProbability, insertions)
+		}
+	}
+	want := InsertMetrics{
+		ReplacedExamples: len(in.overlay), Examples: in.index.Counts().Examples, Collisions: in.metrics.Collisions,
+		SecretSharers: len(sharers), Users: len(in.index.Extents), NeverInserted: 3,
+	}
+	if in.metrics != want || want.Collisions == 0 {
+		t.Errorf("metrics %+v, want %+v, with collisions", in.metrics, want)
+	}
+}
+
+func TestCertainCanaryTakesEveryExample(t *testing.T) {
+	t.Parallel()
+	in := insert(t, taskstest.NewGraph(t), DrawParams{Configurations: []Configuration{{"1", "1"}}, PerConfiguration: 1, Words: 5})
+	if in.metrics.ReplacedExamples != in.metrics.Examples || in.list[0].Users != len(in.index.Extents) {
+		t.Errorf("got %+v", in.metrics)
+	}
+}
+
+func TestTestPartNeverHoldsACanary(t *testing.T) {
+	t.Parallel()
+	g := taskstest.NewGraph(t)
+	in := insert(t, g, DrawParams{Seed: 4, Configurations: []Configuration{{"1", "1/2"}}, PerConfiguration: 5, Words: 5})
+	population := g.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.IID, Words: 40},
+		taskstest.In(datasets.BalancedInput, in.balanced), taskstest.In(datasets.PartsInput, in.parts), taskstest.In(datasets.InsertionsInput, in.node))
+	framed := map[string]bool{}
+	for _, c := range in.list {
+		framed[fmt.Sprint(append(append([]int32{datasets.Begin}, c.Tokens...), datasets.End))] = true
+	}
+	task := g.Task(taskstest.In("parts", in.parts), taskstest.In("population", population))
+	test, err := datasets.OpenPart(t.Context(), task, "parts", datasets.Test)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trained, err := datasets.OpenPopulation(t.Context(), task, "population", "population")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := copies(t, test, framed); n > 0 {
+		t.Errorf("%d canaries in the test part", n)
+	}
+	if n := copies(t, trained, framed); n < trained.Records()*9/10 {
+		t.Errorf("%d canaries in a population of %d records; 31 of 32 were to be replaced", n, trained.Records())
+	}
+}
+
+// copies counts the sentences that are one of the framed canaries.
+func copies(t *testing.T, p *datasets.Population, framed map[string]bool) int {
+	t.Helper()
+	sentences, err := p.ReadRecords(t.Context(), 0, p.Records())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, s := range sentences {
+		if framed[fmt.Sprint(s)] {
+			n++
+		}
+	}
+	return n
+}
+
+func TestACanarysDrawsDoNotDependOnTheOthers(t *testing.T) {
+	t.Parallel()
+	g := taskstest.NewGraph(t)
+	_, balanced := balancedUsers(t, g, 6)
+	task := g.Task(taskstest.In("balanced", balanced))
+	index, err := datasets.ReadIndex(t.Context(), task, "balanced", datasets.PopulationIndexBlob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	third := datasets.Canary{Number: 2, UserProbability: "1/3", ExampleProbability: "1/4"}
+	placesOfThird := func(others Configuration) datasets.Overlay {
+		drawn := []datasets.Canary{
+			{Number: 0, UserProbability: others.UserProbability, ExampleProbability: others.ExampleProbability},
+			{Number: 1, HeldBack: true},
+			third,
+		}
+		_, all, err := drawPlaces(t.Context(), task, 8, drawn, index)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.DeleteFunc(all, func(r datasets.Replacement) bool { return r.Canary != 2 })
+	}
+	a, b := placesOfThird(Configuration{"1/2", "1"}), placesOfThird(Configuration{"1/9", "1/9"})
+	if len(a) == 0 || !slices.Equal(a, b) {
+		t.Errorf("%d places beside one canary, %d beside another, not the same", len(a), len(b))
+	}
+}
+
+// Both numbers are binomial. A bound of 5 standard deviations is exceeded with
+// probability below 6e-7 each.
+func TestSharersAndExamplesArePoissonSampled(t *testing.T) {
+	t.Parallel()
+	const users, examples, p = 50000, 40000, 0.03
+	within := func(what string, got, n int) {
+		sd := math.Sqrt(float64(n) * p * (1 - p))
+		if off := math.Abs(float64(got) - float64(n)*p); off > 5*sd {
+			t.Errorf("%d %s of %d, %.1f standard deviations off", got, what, n, off/sd)
+		}
+	}
+	within("sharers", len(drawSharers(1, 0, users, p)), users)
+	within("examples", len(drawExamples(1, 0, 0, examples, p)), examples)
+	if slices.Equal(drawSharers(1, 0, users, p), drawSharers(1, 1, users, p)) {
+		t.Error("two canaries have the same sharers")
+	}
+}
+
+// Three canaries draw all of 3,000 examples. Pearson's statistic with 2 degrees
+// of freedom exceeds 28 with probability 8e-7.
+func TestACollisionGoesToOneCanaryUniformly(t *testing.T) {
+	t.Parallel()
+	const users, examples, canaries = 30, 100, 3
+	var all datasets.Overlay
+	for c := range canaries {
+		for u := range users {
+			for e := range examples {
+				all = append(all, datasets.Replacement{User: u, Example: e, Canary: c})
+			}
+		}
+	}
+	placed := settle(1, all)
+	if len(placed) != users*examples {
+		t.Fatalf("%d examples replaced, want each of %d once", len(placed), users*examples)
+	}
+	var wins [canaries]float64
+	for i, r := range placed {
+		if r.User != i/examples || r.Example != i%examples {
+			t.Fatalf("replacement %d is %+v", i, r)
+		}
+		wins[r.Canary]++
+	}
+	statistic := 0.0
+	for _, n := range wins {
+		expected := float64(len(placed)) / canaries
+		statistic += (n - expected) * (n - expected) / expected
+	}
+	if statistic > 28 {
+		t.Errorf("chi-squared %.1f: %v", statistic, wins)
+	}
+}
+
+func TestGoldenDigests(t *testing.T) {
+	t.Parallel()
+	in := insert(t, taskstest.NewGraph(t), DrawParams{Seed: 2, Configurations: grid, PerConfiguration: 3, Words: 5, HeldBack: 2})
+	taskstest.Golden(t, in.canaries)
+	taskstest.Golden(t, in.node)
+}
+
+func TestSeedsDecideTheCanaries(t *testing.T) {
+	t.Parallel()
+	p := &DrawParams{Configurations: grid, PerConfiguration: 2, Words: 5}
+	drawn := func(seed uint64) string {
+		return fmt.Sprint(drawAll(seeds.Stream(seed, seeds.Canaries), p, vocabularyOf(50)))
+	}
+	if drawn(1) != drawn(1) || drawn(1) == drawn(2) {
+		t.Error("equal seeds must give equal canaries, other seeds others")
+	}
+}

@@ -1,0 +1,185 @@
+package canaries
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"coalmine/internal/seeds"
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/datasets"
+)
+
+// Insert puts canaries into balanced users, as an overlay: no data is rewritten,
+// and the other parts are out of its reach.
+//
+// Every canary draws by itself, on the original examples: each balanced user
+// becomes its secret sharer with probability p_u, and each example of a sharer
+// is replaced with probability p_e. An example that several canaries draw goes
+// to one of them, all equally likely. Which users and examples a canary draws
+// depends on the seed and its number alone, not on the other canaries.
+//
+// Params: InsertParams. Inputs: "balanced": datasets/balance; "canaries": Draw.
+// Metrics: InsertMetrics. Blobs:
+//
+//	overlay   datasets.Overlay over the index of the balanced users
+//	canaries  JSON array of datasets.Placement
+var Insert = tasks.Kind{Name: "canaries/insert", Version: 1, Class: tasks.Compute, Run: runInsert}
+
+// CanariesInput names the Draw node as an input of Insert; the other input is
+// datasets.BalancedInput.
+const CanariesInput = "canaries"
+
+// InsertParams are the parameters of Insert.
+type InsertParams struct {
+	Seed uint64 `json:"seed"`
+}
+
+// InsertMetrics says what the insertion did to the balanced users.
+type InsertMetrics struct {
+	// ReplacedExamples of Examples are canaries now.
+	ReplacedExamples int `json:"replaced_examples"`
+	Examples         int `json:"examples"`
+	// Collisions are draws that lost an example to another canary.
+	Collisions int `json:"collisions"`
+	// SecretSharers are users who carry at least one canary, of Users.
+	SecretSharers int `json:"secret_sharers"`
+	Users         int `json:"users"`
+	// NeverInserted canaries have no copy, those held back not counted.
+	NeverInserted int `json:"never_inserted"`
+}
+
+func runInsert(ctx context.Context, t *tasks.Task) error {
+	var p InsertParams
+	if err := t.Decode(&p); err != nil {
+		return err
+	}
+	index, err := datasets.ReadIndex(ctx, t, datasets.BalancedInput, datasets.PopulationIndexBlob)
+	if err != nil {
+		return err
+	}
+	drawn, err := readCanaries(ctx, t)
+	if err != nil {
+		return err
+	}
+	list, all, err := drawPlaces(ctx, t, p.Seed, drawn, index)
+	if err != nil {
+		return err
+	}
+	placed := settle(p.Seed, all)
+	if err := datasets.WritePlacements(ctx, t, list, placed); err != nil {
+		return err
+	}
+	return t.SetMetrics(measure(list, placed, len(all), index.Counts()))
+}
+
+func readCanaries(ctx context.Context, t *tasks.Task) ([]datasets.Canary, error) {
+	data, err := t.Blob(ctx, CanariesInput, datasets.CanariesBlob)
+	if err != nil {
+		return nil, err
+	}
+	var list []datasets.Canary
+	if err := json.Unmarshal(data, &list); err != nil {
+		return nil, fmt.Errorf("list of canaries: %w: %w", err, storage.ErrCorrupt)
+	}
+	return list, nil
+}
+
+// drawPlaces lets every canary draw. The places may hold one example several times.
+func drawPlaces(ctx context.Context, t *tasks.Task, seed uint64, drawn []datasets.Canary, index *datasets.Index) ([]datasets.Placement, datasets.Overlay, error) {
+	var all datasets.Overlay
+	list := make([]datasets.Placement, len(drawn))
+	for i, c := range drawn {
+		if ctx.Err() != nil {
+			return nil, nil, context.Cause(ctx)
+		}
+		list[i].Canary = c
+		if c.HeldBack {
+			continue
+		}
+		user, example, err := Configuration{c.UserProbability, c.ExampleProbability}.Parse()
+		if err != nil {
+			return nil, nil, tasks.Permanent(fmt.Errorf("canary %d: %w", c.Number, err))
+		}
+		pu, _ := user.Float64()
+		pe, _ := example.Float64()
+		for _, u := range drawSharers(seed, c.Number, len(index.Extents), pu) {
+			list[i].Users++
+			for _, e := range drawExamples(seed, c.Number, u, index.Extents[u].Examples, pe) {
+				all = append(all, datasets.Replacement{User: u, Example: e, Canary: c.Number})
+			}
+		}
+		t.Progress(tasks.Progress{Done: int64(i + 1), Total: int64(len(drawn))})
+	}
+	return list, all, nil
+}
+
+// drawSharers tosses one coin for each of n users.
+func drawSharers(seed uint64, canary, n int, p float64) []int {
+	rng := seeds.Stream(seed, seeds.SecretSharers, uint64(canary))
+	var sharers []int
+	for u := range n {
+		if rng.Float64() < p {
+			sharers = append(sharers, u)
+		}
+	}
+	return sharers
+}
+
+// drawExamples tosses one coin for each of a sharer's n examples.
+func drawExamples(seed uint64, canary, user, n int, p float64) []int {
+	rng := seeds.Stream(seed, seeds.Insertions, uint64(canary), uint64(user))
+	var examples []int
+	for e := range n {
+		if rng.Float64() < p {
+			examples = append(examples, e)
+		}
+	}
+	return examples
+}
+
+// settle orders the places and gives an example that several canaries drew to
+// one of them.
+func settle(seed uint64, all datasets.Overlay) datasets.Overlay {
+	slices.SortFunc(all, func(a, b datasets.Replacement) int {
+		return cmp.Or(cmp.Compare(a.User, b.User), cmp.Compare(a.Example, b.Example), cmp.Compare(a.Canary, b.Canary))
+	})
+	var placed datasets.Overlay
+	for len(all) > 0 {
+		first, same := all[0], 1
+		for same < len(all) && all[same].User == first.User && all[same].Example == first.Example {
+			same++
+		}
+		winner := first
+		if same > 1 {
+			rng := seeds.Stream(seed, seeds.Collisions, uint64(first.User), uint64(first.Example))
+			winner = all[rng.IntN(same)]
+		}
+		placed = append(placed, winner)
+		all = all[same:]
+	}
+	return placed
+}
+
+func measure(list []datasets.Placement, placed datasets.Overlay, draws int, counts datasets.Counts) InsertMetrics {
+	m := InsertMetrics{
+		ReplacedExamples: len(placed),
+		Examples:         counts.Examples,
+		Collisions:       draws - len(placed),
+		Users:            counts.Users,
+	}
+	for i, r := range placed {
+		if i == 0 || r.User != placed[i-1].User {
+			m.SecretSharers++
+		}
+	}
+	for _, c := range list {
+		if !c.HeldBack && c.Insertions == 0 {
+			m.NeverInserted++
+		}
+	}
+	return m
+}

@@ -1,0 +1,87 @@
+package checkpoints
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/parquet-go/parquet-go"
+
+	"coalmine/tasks"
+)
+
+// Row is what one step of a training chain says about itself.
+type Row struct {
+	// Round is the round of federated averaging, or the last SGD step taken.
+	Round int64 `json:"round" parquet:"round"`
+	// Clients is the size of the cohort; 0 for SGD.
+	Clients int64 `json:"clients,omitempty" parquet:"clients"`
+	// Examples and Tokens count what was trained on, every local epoch anew.
+	Examples int64 `json:"examples" parquet:"examples"`
+	Tokens   int64 `json:"tokens" parquet:"tokens"`
+	// Loss is the mean training loss in nats a token, before each step.
+	Loss float64 `json:"loss" parquet:"loss"`
+	// UpdateNorm is the L2 norm of the change of the model in this step.
+	UpdateNorm float64 `json:"update_norm" parquet:"update_norm"`
+	// ClientNorm is the mean L2 norm of the clients' updates before clipping.
+	ClientNorm float64 `json:"client_norm,omitempty" parquet:"client_norm"`
+	// Clipped is the share of clients whose update was clipped.
+	Clipped float64 `json:"clipped,omitempty" parquet:"clipped"`
+	// NoiseDeviation is the standard deviation of the noise on the mean update.
+	NoiseDeviation float64 `json:"noise_deviation,omitempty" parquet:"noise_deviation"`
+}
+
+// AppendRow records the row of the task's step. Inside a segment the rows so
+// far travel from step to step; the step that ends a segment writes them all
+// as one Parquet blob and the next segment starts with none. A standing node,
+// the tail of a training, records its own row alone.
+func AppendRow(ctx context.Context, t *tasks.Task, row Row) error {
+	rows, err := openRows(ctx, t)
+	if err != nil {
+		return err
+	}
+	rows = append(rows, row)
+	if t.Step%tasks.SegmentSteps != 0 || t.Step == 0 {
+		data, err := json.Marshal(rows)
+		if err != nil {
+			return tasks.Permanent(fmt.Errorf("metric rows of step %d: %w", t.Step, err))
+		}
+		return t.Put(ctx, tasks.RowsBlob, data)
+	}
+	var file bytes.Buffer
+	if err := parquet.Write(&file, rows); err != nil {
+		return fmt.Errorf("metric rows of the segment that ends at step %d: %w", t.Step, err)
+	}
+	return t.Put(ctx, tasks.SegmentBlob, file.Bytes())
+}
+
+// openRows are the rows of the segment's earlier steps.
+func openRows(ctx context.Context, t *tasks.Task) ([]Row, error) {
+	if t.Step == 0 || (t.Step-1)%tasks.SegmentSteps == 0 {
+		return nil, nil
+	}
+	data, err := t.Blob(ctx, tasks.PreviousInput, tasks.RowsBlob)
+	if err != nil {
+		return nil, err
+	}
+	return DecodeRows(data)
+}
+
+// DecodeRows reads a rows blob.
+func DecodeRows(data []byte) ([]Row, error) {
+	var rows []Row
+	if err := json.Unmarshal(data, &rows); err != nil {
+		return nil, tasks.Permanent(fmt.Errorf("metric rows: %w", err))
+	}
+	return rows, nil
+}
+
+// DecodeSegment reads a segment blob.
+func DecodeSegment(data []byte) ([]Row, error) {
+	rows, err := parquet.Read[Row](bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		return nil, tasks.Permanent(fmt.Errorf("metric rows of a segment: %w", err))
+	}
+	return rows, nil
+}

@@ -1,0 +1,164 @@
+package datasets
+
+import (
+	"context"
+	"fmt"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+)
+
+// Balance cuts the users of the training part into balanced users (Thakkar et
+// al. 2020, section 4.1). A balanced user is a run of one user's examples: they
+// are added until it has Words words or more, so it has less than Words +
+// SentenceWords. What then remains of the user is discarded; a user with fewer
+// words in all is dropped. No token is copied: balanced users are extents of the
+// training stream.
+//
+// Params: BalanceParams. Input "parts": Encode. Metrics: BalanceMetrics. Blobs:
+//
+//	index      Index over the balanced users that train
+//	held-out   Index over those that are held out
+var Balance = tasks.Kind{Name: "datasets/balance", Version: 1, Class: tasks.Compute, Run: runBalance}
+
+// PartsInput names an Encode node as an input: of Balance, and of Partition.
+const PartsInput = "parts"
+
+// Names of the indexes that Balance writes; Partition writes the first, too.
+const (
+	PopulationIndexBlob = "index"
+	HeldOutIndexBlob    = "held-out"
+)
+
+// BalanceParams are the parameters of Balance.
+type BalanceParams struct {
+	// Words is the size of a balanced user, at least 1.
+	Words int `json:"words"`
+	// HeldOutUsers is the share of the balanced users, drawn at random, that
+	// never train: non-members for membership tests.
+	HeldOutUsers float64 `json:"held_out_users"`
+	// Seed draws the held-out users.
+	Seed uint64 `json:"seed"`
+}
+
+// BalanceMetrics says what became of the training part.
+type BalanceMetrics struct {
+	// Balanced counts the balanced users that train, HeldOut the others.
+	Balanced Counts `json:"balanced"`
+	HeldOut  Counts `json:"held_out"`
+	// DroppedUsers had fewer words than a balanced user.
+	DroppedUsers int `json:"dropped_users"`
+	// DiscardedExamples belonged to them or were remainders.
+	DiscardedExamples int `json:"discarded_examples"`
+	DiscardedWords    int `json:"discarded_words"`
+}
+
+func (p *BalanceParams) check() error {
+	if p.Words < 1 {
+		return fmt.Errorf("users.words is %d; expected at least 1", p.Words)
+	}
+	return checkFraction("held_out_users", p.HeldOutUsers)
+}
+
+func runBalance(ctx context.Context, t *tasks.Task) error {
+	var p BalanceParams
+	if err := t.Decode(&p); err != nil {
+		return err
+	}
+	if err := p.check(); err != nil {
+		return tasks.Permanent(err)
+	}
+	index, err := ReadIndex(ctx, t, PartsInput, IndexBlob(Train))
+	if err != nil {
+		return err
+	}
+	balanced, usersLeft, err := balance(ctx, t, index, p.Words)
+	if err != nil {
+		return err
+	}
+	members, out := split(balanced, heldOut(p.Seed, len(balanced), p.HeldOutUsers))
+	if len(members) == 0 {
+		return tasks.Permanent(fmt.Errorf("no balanced user is left to train: users of %d words can be cut from %d of %d users, and %d are held out; lower users.words or held_out_users", p.Words, usersLeft, index.Counts().Users, len(out)))
+	}
+	metrics := newBalanceMetrics(index.Counts(), usersLeft, members, out)
+	if err := t.Put(ctx, PopulationIndexBlob, newIndex(index.ShardBytes, members).encode()); err != nil {
+		return err
+	}
+	if err := t.Put(ctx, HeldOutIndexBlob, newIndex(index.ShardBytes, out).encode()); err != nil {
+		return err
+	}
+	return t.SetMetrics(metrics)
+}
+
+// balance returns the extents of all balanced users, and how many users of the
+// part they come from.
+func balance(ctx context.Context, t *tasks.Task, index *Index, words int) (all []Extent, users int, err error) {
+	scan := trainStream(t, PartsInput, index).scan(ctx, 0, index.end())
+	sentence := make([]int32, 0, SentenceWords)
+	for u, extent := range index.Extents {
+		before := len(all)
+		cut := cutter{words: words, open: Extent{Offset: extent.Offset}}
+		for range extent.Examples {
+			start := scan.offset()
+			if sentence, err = readExample(scan, sentence, maxToken); err != nil {
+				return nil, 0, err
+			}
+			if closed, ok := cut.add(scan.offset()-start, len(sentence)); ok {
+				all = append(all, closed)
+			}
+		}
+		if scan.offset() != extent.Offset+extent.Length {
+			return nil, 0, fmt.Errorf("examples of user %d end at %d, expected %d: %w", u, scan.offset(), extent.Offset+extent.Length, storage.ErrCorrupt)
+		}
+		if len(all) > before {
+			users++
+		}
+		t.Progress(tasks.Progress{Done: int64(u + 1), Total: int64(len(index.Extents))})
+	}
+	return all, users, nil
+}
+
+// cutter cuts one user's examples into balanced users.
+type cutter struct {
+	words int
+	open  Extent
+}
+
+// add takes the user's next example. When it completes a balanced user, that is
+// returned and the next one begins.
+func (c *cutter) add(length int64, words int) (closed Extent, ok bool) {
+	c.open.Length += length
+	c.open.Examples++
+	c.open.Words += words
+	if c.open.Words < c.words {
+		return Extent{}, false
+	}
+	closed = c.open
+	c.open = Extent{Offset: closed.Offset + closed.Length}
+	return closed, true
+}
+
+// split divides balanced users into those that train and those held out.
+func split(all []Extent, held []bool) (members, out []Extent) {
+	for u, e := range all {
+		if held[u] {
+			out = append(out, e)
+		} else {
+			members = append(members, e)
+		}
+	}
+	return members, out
+}
+
+func newBalanceMetrics(part Counts, users int, members, out []Extent) BalanceMetrics {
+	m := BalanceMetrics{DroppedUsers: part.Users - users}
+	for _, e := range members {
+		m.Balanced.addUser(e.Examples, e.Words)
+	}
+	for _, e := range out {
+		m.HeldOut.addUser(e.Examples, e.Words)
+	}
+	m.DiscardedExamples = part.Examples - m.Balanced.Examples - m.HeldOut.Examples
+	m.DiscardedWords = part.Words - m.Balanced.Words - m.HeldOut.Words
+	return m
+}

@@ -1,0 +1,119 @@
+package datasets
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"unsafe"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+)
+
+// CanariesBlob is the name of a list of canaries: a JSON array of Canary, or of
+// Placement once they are inserted.
+const CanariesBlob = "canaries"
+
+// Canary is an out-of-distribution sentence that is inserted on purpose.
+type Canary struct {
+	// Number is the canary's place in the list, from 0, and names its random streams.
+	Number int `json:"number"`
+	// Tokens are ordinary words, without Begin and End.
+	Tokens []int32  `json:"tokens"`
+	Words  []string `json:"words"`
+	// UserProbability and ExampleProbability are exact, in lowest terms: "1/5000".
+	// They are empty for a canary that is held back.
+	UserProbability    string `json:"user_probability,omitempty"`
+	ExampleProbability string `json:"example_probability,omitempty"`
+	// HeldBack canaries are never inserted: they are the audit's controls.
+	HeldBack bool `json:"held_back,omitempty"`
+}
+
+// Placement is a canary and where it went.
+type Placement struct {
+	Canary
+	// Users are the secret sharers: the balanced users selected to carry it.
+	Users int `json:"users"`
+	// Holders are the users of the population that hold a copy of it.
+	Holders int `json:"holders"`
+	// Insertions are its copies in the population.
+	Insertions int `json:"insertions"`
+}
+
+// ReadPlacements reads the placements of an insert or a partition node.
+func ReadPlacements(ctx context.Context, t *tasks.Task, input string) ([]Placement, error) {
+	data, err := t.Blob(ctx, input, CanariesBlob)
+	if err != nil {
+		return nil, err
+	}
+	var list []Placement
+	if err := json.Unmarshal(data, &list); err != nil {
+		return nil, fmt.Errorf("list of canaries: %w: %w", err, storage.ErrCorrupt)
+	}
+	for i, c := range list {
+		if c.Number != i || len(c.Tokens) == 0 || len(c.Tokens) > SentenceWords {
+			return nil, fmt.Errorf("canary %d has number %d and %d tokens: %w", i, c.Number, len(c.Tokens), storage.ErrCorrupt)
+		}
+	}
+	return list, nil
+}
+
+// overlay is what a population lays over the examples of its stream.
+type overlay struct {
+	replacements Overlay
+	canaries     []Placement
+}
+
+// readOverlay reads the overlay and the canaries of a node, once for all tasks
+// of a worker.
+func readOverlay(ctx context.Context, t *tasks.Task, input string) (*overlay, error) {
+	node, err := t.Input(input)
+	if err != nil {
+		return nil, err
+	}
+	return tasks.Memoize(t, node, OverlayBlob, func() (*overlay, int64, error) {
+		list, err := ReadPlacements(ctx, t, input)
+		if err != nil {
+			return nil, 0, err
+		}
+		data, err := t.Blob(ctx, input, OverlayBlob)
+		if err != nil {
+			return nil, 0, err
+		}
+		o, err := DecodeOverlay(data, len(list))
+		if err != nil {
+			return nil, 0, fmt.Errorf("overlay of node %s: %w", node.Short(), err)
+		}
+		size := len(o)*int(unsafe.Sizeof(Replacement{})) + 256*len(list)
+		return &overlay{o, list}, int64(size), nil
+	})
+}
+
+// place fills in holders and insertions from an overlay.
+func place(list []Placement, o Overlay) {
+	lastHolder := make([]int, len(list)) // user + 1
+	for i := range list {
+		list[i].Holders, list[i].Insertions = 0, 0
+	}
+	for _, r := range o {
+		list[r.Canary].Insertions++
+		if lastHolder[r.Canary] != r.User+1 {
+			lastHolder[r.Canary] = r.User + 1
+			list[r.Canary].Holders++
+		}
+	}
+}
+
+// WritePlacements completes the list with what the overlay holds, and writes
+// both: the blobs CanariesBlob and OverlayBlob.
+func WritePlacements(ctx context.Context, t *tasks.Task, list []Placement, o Overlay) error {
+	place(list, o)
+	data, err := json.Marshal(list)
+	if err != nil {
+		return err
+	}
+	if err := t.Put(ctx, CanariesBlob, data); err != nil {
+		return err
+	}
+	return t.Put(ctx, OverlayBlob, o.encode())
+}

@@ -1,0 +1,110 @@
+package datasets
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// Compressed content is known by its first bytes (RFC 1952 section 2.3.1, RFC
+// 8878 section 3.1.1). No line of JSON begins with them.
+var (
+	gzipMagic = []byte{0x1f, 0x8b}
+	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
+)
+
+// maxZstdWindow bounds what a Zstandard file can make the reader allocate, in
+// bytes: the window of `zstd --long=27`, the largest that zstd itself reads
+// without being told to.
+const maxZstdWindow = 128 << 20
+
+// plainReader reads the decompressed content of one file. It tells faults of
+// the file, which are *SourceError, from faults of the place it is read from.
+type plainReader struct {
+	name  string
+	raw   *faultReader
+	plain io.Reader
+	close func() error
+}
+
+// decompress sniffs how the content of raw is compressed and reads through it.
+// Closing the result leaves raw open.
+func decompress(name string, raw io.Reader) (*plainReader, error) {
+	fault := &faultReader{Reader: raw}
+	buffered := bufio.NewReaderSize(fault, 64<<10)
+	magic, _ := buffered.Peek(len(zstdMagic))
+	p := &plainReader{name: name, raw: fault, plain: buffered, close: func() error { return nil }}
+	var err error
+	switch {
+	case fault.err != nil:
+		err = fault.err
+	case bytes.HasPrefix(magic, gzipMagic):
+		err = p.gunzip(buffered)
+	case bytes.HasPrefix(magic, zstdMagic):
+		err = p.unzstd(buffered)
+	case strings.HasSuffix(name, ".gz"), strings.HasSuffix(name, ".zst"):
+		return nil, &SourceError{File: name, Err: errors.New("the content is not compressed as the name says; expected gzip for .gz, Zstandard for .zst, or the name of a plain file")}
+	}
+	if err != nil {
+		return nil, p.explain(err)
+	}
+	return p, nil
+}
+
+func (p *plainReader) gunzip(r io.Reader) error {
+	z, err := gzip.NewReader(r)
+	if err == nil {
+		p.plain, p.close = z, z.Close
+	}
+	return err
+}
+
+func (p *plainReader) unzstd(r io.Reader) error {
+	z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxZstdWindow))
+	if err == nil {
+		p.plain, p.close = z, func() error { z.Close(); return nil }
+	}
+	return err
+}
+
+// Read implements io.Reader.
+func (p *plainReader) Read(b []byte) (int, error) {
+	n, err := p.plain.Read(b)
+	if err != nil && err != io.EOF {
+		err = p.explain(err)
+	}
+	return n, err
+}
+
+// Close releases the decompressor.
+func (p *plainReader) Close() error { return p.close() }
+
+func (p *plainReader) explain(err error) error {
+	switch {
+	case p.raw.err != nil:
+		return fmt.Errorf("reading %s: %w", p.name, p.raw.err)
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return &SourceError{File: p.name, Err: errors.New("the compressed data ends too early: the file is truncated; get it again")}
+	}
+	return &SourceError{File: p.name, Err: fmt.Errorf("the compressed data is corrupt (%w); get the file again", err)}
+}
+
+// faultReader remembers the error that a reader gave, other than its end.
+type faultReader struct {
+	io.Reader
+	err error
+}
+
+func (f *faultReader) Read(b []byte) (int, error) {
+	n, err := f.Reader.Read(b)
+	if err != nil && err != io.EOF {
+		f.err = err
+	}
+	return n, err
+}

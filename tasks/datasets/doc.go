@@ -1,0 +1,49 @@
+// Package datasets turns a file of users' texts into the population that
+// models train on. Five kinds of task follow one another:
+//
+//	import     source -> corpus: words cut to sentences, grouped by user
+//	encode     corpus -> vocabulary, and the parts train, test, validation
+//	balance    train  -> balanced users of about the same number of words
+//	           (package canaries draws canaries and inserts them here)
+//	partition  balanced users -> the population: by-user, or iid
+//
+// The words used here:
+//
+//   - A source is one or more files of JSON lines, {"user": …, "text": …},
+//     plain, gzip or Zstandard. Each line is an example.
+//   - A word is what Tokenizer gives; a punctuation mark counts as one. Of every
+//     example the first SentenceWords words are kept.
+//   - A part is a set of examples: Train, Test or Validation.
+//   - A stream is the encoded examples of a part, one after another, cut into
+//     shards. Users' examples are contiguous in it.
+//   - An index says where in a stream each user's examples stand.
+//   - An overlay says which examples are replaced by canaries. No token of a
+//     stream is ever rewritten for them.
+//
+// Training reads a Population: index, overlay and stream together. Evaluation
+// reads a part in the same way. Survey computes from the source alone, in one
+// pass, the numbers that the tasks will find.
+package datasets
+
+import "coalmine/tasks"
+
+// Kinds lists the kinds of this package.
+func Kinds() []tasks.Kind { return []tasks.Kind{Import, Encode, Balance, Partition} }
+
+// Counts is a number of users, of their examples, and of the words in those.
+type Counts struct {
+	Users    int `json:"users"`
+	Examples int `json:"examples"`
+	Words    int `json:"words"`
+}
+
+func (c *Counts) addExample(words int) {
+	c.Examples++
+	c.Words += words
+}
+
+func (c *Counts) addUser(examples, words int) {
+	c.Users++
+	c.Examples += examples
+	c.Words += words
+}

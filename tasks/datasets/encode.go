@@ -1,0 +1,229 @@
+package datasets
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+)
+
+// Encode splits a corpus into parts by example, takes the vocabulary from the
+// training part, and writes each part in its tokens.
+//
+// Params: EncodeParams. Input "corpus": Import. Metrics: EncodeMetrics. Blobs:
+//
+//	vocabulary      see VocabularyBlob
+//	train-00000 …   the stream of the training part; likewise test, validation
+//	train-index     Index over the corpus's users, those without examples in the
+//	                part included, so that a user has one number in all parts;
+//	                likewise test, validation
+var Encode = tasks.Kind{Name: "datasets/encode", Version: 1, Class: tasks.Compute, Run: runEncode}
+
+// CorpusInput is the input of Encode.
+const CorpusInput = "corpus"
+
+// EncodeParams are the parameters of Encode.
+type EncodeParams struct {
+	Seed uint64 `json:"seed"`
+	// VocabularySize is the number of ordinary words; specials come on top.
+	VocabularySize int `json:"vocabulary_size"`
+	// TestFraction of the examples are the test part, each by its own coin, and
+	// ValidationFraction of the others the validation part.
+	TestFraction       float64 `json:"test_fraction"`
+	ValidationFraction float64 `json:"validation_fraction"`
+}
+
+// EncodeMetrics says what the parts hold.
+type EncodeMetrics struct {
+	Train      Counts `json:"train"`
+	Test       Counts `json:"test"`
+	Validation Counts `json:"validation"`
+	// DistinctWords are those of the training part.
+	DistinctWords int `json:"distinct_words"`
+	// UnknownWords of the training part are outside the vocabulary.
+	UnknownWords int `json:"unknown_words"`
+}
+
+func (p *EncodeParams) check() error {
+	if p.VocabularySize < 1 {
+		return fmt.Errorf("vocabulary size is %d; expected at least 1", p.VocabularySize)
+	}
+	return errors.Join(checkFraction("test fraction", p.TestFraction), checkFraction("validation fraction", p.ValidationFraction))
+}
+
+func runEncode(ctx context.Context, t *tasks.Task) error {
+	e := encoder{task: t}
+	if err := t.Decode(&e.params); err != nil {
+		return err
+	}
+	if err := e.params.check(); err != nil {
+		return tasks.Permanent(err)
+	}
+	index, err := ReadIndex(ctx, t, CorpusInput, CorpusIndexBlob)
+	if err != nil {
+		return err
+	}
+	dictionary, err := t.Blob(ctx, CorpusInput, DictionaryBlob)
+	if err != nil {
+		return err
+	}
+	e.corpus, e.words = index, splitLines(dictionary)
+	e.tossCoins()
+	if err := e.chooseVocabulary(ctx); err != nil {
+		return err
+	}
+	return e.writeParts(ctx)
+}
+
+// encoder turns a corpus into its parts, in two passes over it.
+type encoder struct {
+	task    *tasks.Task
+	params  EncodeParams
+	corpus  *Index
+	words   []string     // the dictionary
+	parts   []partNumber // of each example, in order of the source
+	tokens  []uint32     // of each word of the dictionary
+	metrics EncodeMetrics
+}
+
+func (m *EncodeMetrics) counts(part partNumber) *Counts {
+	return [...]*Counts{train: &m.Train, test: &m.Test, validation: &m.Validation}[part]
+}
+
+// tossCoins decides the part of every example: the corpus is in another order
+// than the source, by which the coins go.
+func (e *encoder) tossCoins() {
+	e.parts = make([]partNumber, e.corpus.Counts().Examples)
+	coins := newPartCoins(e.params.Seed, e.params.TestFraction, e.params.ValidationFraction)
+	for i := range e.parts {
+		e.parts[i] = coins.next()
+	}
+}
+
+// chooseVocabulary counts the words of the training part and writes the vocabulary.
+func (e *encoder) chooseVocabulary(ctx context.Context) error {
+	counts := make([]int64, len(e.words))
+	err := e.eachExample(ctx, func(part partNumber, words []uint32) error {
+		if part == train {
+			for _, w := range words {
+				counts[w]++
+			}
+		}
+		return nil
+	}, nil)
+	if err != nil {
+		return err
+	}
+	found := mostFrequent(e.words, counts, len(counts))
+	size := e.params.VocabularySize
+	if size > len(found) {
+		return tasks.Permanent(fmt.Errorf("the training part has only %d distinct words; set vocabulary.size, now %d, to at most that", len(found), size))
+	}
+	e.metrics.DistinctWords = len(found)
+	e.tokens = make([]uint32, len(e.words))
+	for w := range e.tokens {
+		e.tokens[w] = Unknown
+	}
+	vocabulary := append([]string(nil), specials...)
+	for i, w := range found[:size] {
+		e.tokens[w] = uint32(FirstWord + i)
+		vocabulary = append(vocabulary, e.words[w])
+	}
+	for _, w := range found[size:] {
+		e.metrics.UnknownWords += int(counts[w])
+	}
+	return e.task.Put(ctx, VocabularyBlob, joinLines(vocabulary))
+}
+
+// writeParts writes the streams and the indexes.
+func (e *encoder) writeParts(ctx context.Context) error {
+	var writers [len(allParts)]partWriter
+	for j, part := range allParts {
+		writers[j] = partWriter{stream: newStreamWriter(ctx, e.task, part)}
+	}
+	err := e.eachExample(ctx, func(part partNumber, words []uint32) error {
+		for i, w := range words {
+			words[i] = e.tokens[w]
+		}
+		return writers[part].add(words)
+	}, func() {
+		for j := range writers {
+			writers[j].endUser()
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for j, part := range allParts {
+		index, err := writers[j].close()
+		if err != nil {
+			return err
+		}
+		if err := e.task.Put(ctx, IndexBlob(part), index.encode()); err != nil {
+			return err
+		}
+		*e.metrics.counts(partNumber(j)) = index.Counts()
+	}
+	return e.task.SetMetrics(e.metrics)
+}
+
+// eachExample goes through the corpus: example gets the part and the words,
+// which it may change; endUser is called after each user, if it is not nil.
+func (e *encoder) eachExample(ctx context.Context, example func(part partNumber, words []uint32) error, endUser func()) error {
+	corpus := stream{task: e.task, input: CorpusInput, part: corpusPart, size: e.corpus.ShardBytes}
+	scan := corpus.scan(ctx, 0, e.corpus.end())
+	words := make([]uint32, 0, SentenceWords)
+	for u, extent := range e.corpus.Extents {
+		ordinal := -1
+		for range extent.Examples {
+			gap, err := binary.ReadUvarint(scan)
+			if err != nil {
+				return damaged(err)
+			}
+			if words, err = readExample(scan, words, len(e.words)); err != nil {
+				return err
+			}
+			ordinal += int(gap) + 1
+			if ordinal < 0 || ordinal >= len(e.parts) {
+				return fmt.Errorf("example %d of a source with %d: %w", ordinal, len(e.parts), storage.ErrCorrupt)
+			}
+			if err := example(e.parts[ordinal], words); err != nil {
+				return err
+			}
+		}
+		if endUser != nil {
+			endUser()
+		}
+		e.task.Progress(tasks.Progress{Done: int64(u + 1), Total: int64(len(e.corpus.Extents))})
+	}
+	return nil
+}
+
+// partWriter writes the stream of one part, user after user, and its index.
+type partWriter struct {
+	stream  *streamWriter
+	open    Extent
+	extents []Extent
+	record  []byte
+}
+
+func (w *partWriter) add(words []uint32) error {
+	w.record = appendExample(w.record[:0], words)
+	w.open.Examples++
+	w.open.Words += len(words)
+	_, err := w.stream.Write(w.record)
+	return err
+}
+
+func (w *partWriter) endUser() {
+	w.open.Length = w.stream.offset - w.open.Offset
+	w.extents = append(w.extents, w.open)
+	w.open = Extent{Offset: w.stream.offset}
+}
+
+func (w *partWriter) close() (*Index, error) {
+	return newIndex(int64(w.stream.size), w.extents), w.stream.Close()
+}

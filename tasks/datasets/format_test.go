@@ -1,0 +1,219 @@
+package datasets
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/taskstest"
+
+	"pgregory.net/rapid"
+)
+
+func TestIndexComesBackAsWritten(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var extents []Extent
+		end := int64(0)
+		for range rapid.IntRange(0, 20).Draw(t, "users") {
+			examples := rapid.IntRange(0, 50).Draw(t, "examples")
+			words := rapid.IntRange(examples, examples*SentenceWords).Draw(t, "words")
+			e := Extent{Offset: end + rapid.Int64Range(0, 1<<40).Draw(t, "gap"), Length: int64(words + examples), Examples: examples, Words: words}
+			extents = append(extents, e)
+			end = e.Offset + e.Length
+		}
+		want := newIndex(rapid.Int64Range(1, 1<<30).Draw(t, "shard"), extents)
+		got, err := decodeIndex(want.encode())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Fatalf("got %+v, want %+v", got, want)
+		}
+		for i := range got.Counts().Examples {
+			if u, e := got.find(i); got.First(u)+e != i || e < 0 || e >= got.Extents[u].Examples {
+				t.Fatalf("example %d found as number %d of user %d", i, e, u)
+			}
+		}
+	})
+}
+
+func TestOverlayComesBackAsWritten(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		const canaries = 5
+		var want Overlay
+		last := Replacement{Example: -1}
+		for range rapid.IntRange(0, 20).Draw(t, "replacements") {
+			r := Replacement{User: last.User + rapid.IntRange(0, 3).Draw(t, "users"), Canary: rapid.IntRange(0, canaries-1).Draw(t, "canary")}
+			r.Example = rapid.IntRange(0, 100).Draw(t, "example")
+			if r.User == last.User {
+				r.Example += last.Example + 1
+			}
+			want = append(want, r)
+			last = r
+		}
+		got, err := DecodeOverlay(want.encode(), canaries)
+		if err != nil || !slices.Equal(got, want) {
+			t.Fatalf("got %v (%v), want %v", got, err, want)
+		}
+		for _, r := range want {
+			if !slices.Contains(got.of(r.User), r) {
+				t.Fatalf("user %d has %v, without %v", r.User, got.of(r.User), r)
+			}
+		}
+	})
+}
+
+// FuzzBlobs decodes arbitrary bytes: an error wraps storage.ErrCorrupt, and what
+// decodes encodes to a blob that decodes to the same.
+func FuzzBlobs(f *testing.F) {
+	f.Add(newIndex(8, []Extent{{Offset: 3, Length: 9, Examples: 2, Words: 7}, {Offset: 12}}).encode())
+	f.Add(Overlay{{0, 3, 1}, {0, 4, 0}, {7, 0, 2}}.encode())
+	f.Fuzz(func(t *testing.T, data []byte) {
+		index, err := decodeIndex(data)
+		if err != nil && !errors.Is(err, storage.ErrCorrupt) {
+			t.Fatal(err)
+		}
+		if err == nil {
+			if again, err := decodeIndex(index.encode()); err != nil || !reflect.DeepEqual(again, index) {
+				t.Fatalf("%+v came back as %+v (%v)", index, again, err)
+			}
+		}
+		o, err := DecodeOverlay(data, 3)
+		if err != nil && !errors.Is(err, storage.ErrCorrupt) {
+			t.Fatal(err)
+		}
+		if err == nil {
+			if again, err := DecodeOverlay(o.encode(), 3); err != nil || !slices.Equal(again, o) {
+				t.Fatalf("%+v came back as %+v (%v)", o, again, err)
+			}
+		}
+	})
+}
+
+// smallShards is a stream of a few bytes a shard, so that everything crosses edges.
+func smallShards(t *testing.T, examples [][]int32, perUser, size int) (*taskstest.Graph, *taskstest.Node) {
+	t.Helper()
+	g := taskstest.NewGraph(t)
+	var node *taskstest.Node
+	kind := tasks.Kind{Name: "test/shards", Run: func(ctx context.Context, task *tasks.Task) error {
+		w := partWriter{stream: newStreamWriter(ctx, task, Train)}
+		w.stream.size = size
+		for i, words := range examples {
+			tokens := make([]uint32, len(words))
+			for j, word := range words {
+				tokens[j] = uint32(word)
+			}
+			if err := w.add(tokens); err != nil {
+				return err
+			}
+			if (i+1)%perUser == 0 {
+				w.endUser()
+			}
+		}
+		index, err := w.close()
+		if err != nil {
+			return err
+		}
+		return task.Put(ctx, IndexBlob(Train), index.encode())
+	}}
+	node = g.Run(kind, struct{}{})
+	return g, node
+}
+
+func TestReadersJoinWhatShardEdgesDivide(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(1, 2))
+	var examples [][]int32
+	for range 60 {
+		words := make([]int32, 1+rng.IntN(SentenceWords))
+		for i := range words {
+			words[i] = FirstWord + rng.Int32N(1000)
+		}
+		examples = append(examples, words)
+	}
+	for _, size := range []int{1, 2, 7, 50, 1000, 1 << 20} {
+		g, node := smallShards(t, examples, 6, size)
+		task := g.Task(taskstest.In("parts", node))
+		p, err := OpenPart(t.Context(), task, "parts", Train)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sentences, err := p.ReadRecords(t.Context(), 0, p.Records())
+		if err != nil {
+			t.Fatalf("shards of %d bytes: %v", size, err)
+		}
+		for i, words := range examples {
+			if want := frame(nil, words); !slices.Equal(sentences[i], want) {
+				t.Fatalf("shards of %d bytes: example %d is %v, want %v", size, i, sentences[i], want)
+			}
+		}
+		scan := p.stream.scan(t.Context(), 0, p.index.end())
+		for i := 0; i < len(examples); i += 6 {
+			scan.skipTo(p.index.Extents[i/6].Offset)
+			if got, err := readExample[int32](scan, nil, maxToken); err != nil || !slices.Equal(got, examples[i]) {
+				t.Fatalf("shards of %d bytes: scan found %v (%v), want %v", size, got, err, examples[i])
+			}
+		}
+	}
+}
+
+func TestDamagedShardsAreReportedAsCorrupt(t *testing.T) {
+	t.Parallel()
+	for name, damage := range map[string]func([]byte){
+		"count too high": func(b []byte) { b[0] = 200 },
+		"count too low":  func(b []byte) { b[0]-- },
+		"no end":         func(b []byte) { b[len(b)-1] |= 0x80 },
+	} {
+		g, node := smallShards(t, [][]int32{{4, 5, 6}, {7, 8}}, 2, 1<<20)
+		damage(node.Blobs[ShardBlob(Train, 0)])
+		p, err := OpenPart(t.Context(), g.Task(taskstest.In("parts", node)), "parts", Train)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.ReadUser(t.Context(), 0); !errors.Is(err, storage.ErrCorrupt) || !strings.Contains(err.Error(), "user 0") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestFramingFollowsTheStackOverflowTask(t *testing.T) {
+	t.Parallel()
+	long := slices.Repeat([]int32{9}, SentenceWords)
+	if got := frame(nil, []int32{7, 8}); !slices.Equal(got, []int32{Begin, 7, 8, End}) {
+		t.Errorf("a short sentence is %v", got)
+	}
+	if got := frame(nil, long); len(got) != SentenceWords+1 || got[0] != Begin || got[SentenceWords] != 9 {
+		t.Errorf("a full sentence is %v; it must not have an end", got)
+	}
+	if got := frame(nil, long[1:]); len(got) != SentenceWords+1 || got[SentenceWords] != End {
+		t.Errorf("a sentence one short of full is %v", got)
+	}
+}
+
+func TestVocabularyOrdersByFrequencyThenWord(t *testing.T) {
+	t.Parallel()
+	words := []string{"pear", "fig", "apple", "never", "plum"}
+	got := mostFrequent(words, []int64{2, 5, 2, 0, 1}, 4)
+	if want := []uint32{1, 2, 0, 4}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if _, err := ParseVocabulary([]byte("<pad>\n<unk>\nthe\n")); !errors.Is(err, storage.ErrCorrupt) {
+		t.Errorf("a vocabulary without specials: %v", err)
+	}
+	v, err := ParseVocabulary(joinLines(append(slices.Clone(specials), words...)))
+	if err != nil || v.Ordinary() != 5 || v.Size() != 9 || v.Words[FirstWord] != "pear" {
+		t.Errorf("got %+v (%v)", v, err)
+	}
+	if bytes.Contains(joinLines(nil), []byte("\n")) || len(splitLines(nil)) != 0 {
+		t.Error("no words are no lines")
+	}
+}

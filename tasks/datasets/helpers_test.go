@@ -1,0 +1,128 @@
+package datasets
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"coalmine/storage"
+	"coalmine/tasks/taskstest"
+)
+
+// line is one record of a source that a test writes.
+type line struct {
+	User string `json:"user"`
+	Text string `json:"text"`
+}
+
+func jsonLines(lines []line) []byte {
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	for _, l := range lines {
+		if err := e.Encode(l); err != nil {
+			panic(err)
+		}
+	}
+	return out.Bytes()
+}
+
+// randomLines makes n examples of up to 12 users, interleaved, of up to 30 words
+// over a skewed alphabet of a few hundred words.
+func randomLines(rng *rand.Rand, n int) []line {
+	var lines []line
+	for range n {
+		words := make([]string, 1+rng.IntN(30))
+		for i := range words {
+			words[i] = fmt.Sprintf("w%d", int(rng.ExpFloat64()*40))
+		}
+		user := fmt.Sprintf("user %d", int(rng.ExpFloat64()*4)%12)
+		lines = append(lines, line{user, strings.Join(words, " ")})
+	}
+	return lines
+}
+
+func fileOf(name string, data []byte) File {
+	return File{Name: name, Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }}
+}
+
+// pipeline is a graph from the source to the balanced users.
+type pipeline struct {
+	*taskstest.Graph
+	corpus, parts, balanced *taskstest.Node
+}
+
+func runPipeline(t testing.TB, data []byte, r Recipe) pipeline {
+	t.Helper()
+	g := taskstest.NewGraph(t)
+	p := pipeline{Graph: g}
+	p.corpus = g.Run(Import, ImportParams{Sources: []storage.Digest{g.Import(data)}})
+	p.parts = g.Run(Encode, r.Encode(), taskstest.In(CorpusInput, p.corpus))
+	p.balanced = g.Run(Balance, r.Balance(), taskstest.In(PartsInput, p.parts))
+	return p
+}
+
+func (p pipeline) partition(params PartitionParams, more ...taskstest.Edge) *taskstest.Node {
+	edges := append([]taskstest.Edge{taskstest.In(BalancedInput, p.balanced), taskstest.In(PartsInput, p.parts)}, more...)
+	return p.Run(Partition, params, edges...)
+}
+
+// open opens the population of a partition node.
+func (p pipeline) open(t testing.TB, node *taskstest.Node, partition string) *Population {
+	t.Helper()
+	shards := p.parts
+	if partition == IID {
+		shards = node
+	}
+	task := p.Task(taskstest.In("population", node), taskstest.In("shards", shards))
+	population, err := OpenPopulation(t.Context(), task, "population", "shards")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return population
+}
+
+// insert writes the insertions of a node by hand: the canaries are runs of one
+// token, four words long.
+func (p pipeline) insert(t testing.TB, o Overlay, canaries int) *taskstest.Node {
+	t.Helper()
+	list := make([]Placement, canaries)
+	for i := range list {
+		token := int32(FirstWord + i)
+		list[i] = Placement{Canary: Canary{Number: i, Tokens: []int32{token, token, token, token}, Words: []string{}}}
+	}
+	place(list, o)
+	data, err := json.Marshal(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.Put("insertions", map[string][]byte{OverlayBlob: o.encode(), CanariesBlob: data})
+}
+
+// everySentence reads all users and joins each sentence to a string.
+func everySentence(t testing.TB, ctx context.Context, p *Population) []string {
+	t.Helper()
+	var out []string
+	for u := range p.Users() {
+		sentences, err := p.ReadUser(ctx, u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, sentencesText(sentences)...)
+	}
+	return out
+}
+
+func sentencesText(sentences [][]int32) []string {
+	var out []string
+	for _, s := range sentences {
+		out = append(out, fmt.Sprint(s))
+	}
+	return out
+}
+
+var smallRecipe = Recipe{Seed: 7, VocabularySize: 40, TestFraction: 0.1, ValidationFraction: 0.05, Words: 60, HeldOutUsers: 0.1}

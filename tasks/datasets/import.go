@@ -1,0 +1,236 @@
+package datasets
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+)
+
+// Import reads a source and writes its corpus: the examples as word numbers,
+// grouped by user. Users stand in order of their first appearance, a user's
+// examples in order of the source.
+//
+// Params: ImportParams. No inputs. Metrics: ImportMetrics. Blobs:
+//
+//	corpus-00000 …  the corpus stream; before each example a uvarint: how many
+//	                examples of the source lie between it and the user's one before
+//	corpus-index    Index over the users
+//	dictionary      the distinct words, one a line, in order of first appearance
+//	users           JSON array of the users' names
+var Import = tasks.Kind{Name: "datasets/import", Version: 1, Class: tasks.Compute, Run: runImport}
+
+// Names of the blobs of a corpus beside its stream and index.
+const (
+	DictionaryBlob = "dictionary"
+	UsersBlob      = "users"
+)
+
+// CorpusIndexBlob is the name of a corpus's index.
+var CorpusIndexBlob = IndexBlob(corpusPart)
+
+// ImportParams are the parameters of Import.
+type ImportParams struct {
+	// Sources are the digests of the files, in order of their names.
+	Sources []storage.Digest `json:"sources"`
+	Limits  Limits           `json:"limits"`
+}
+
+// ImportMetrics says what a source holds.
+type ImportMetrics struct {
+	Counts
+	// CutExamples were longer than SentenceWords; Words counts what is left.
+	CutExamples int `json:"cut_examples"`
+	// DistinctWords are counted after the cut.
+	DistinctWords int `json:"distinct_words"`
+}
+
+func runImport(ctx context.Context, t *tasks.Task) error {
+	var p ImportParams
+	if err := t.Decode(&p); err != nil {
+		return err
+	}
+	imp := importer{sorter: newSorter(), names: newNumbering(), lexicon: newLexicon()}
+	defer imp.sorter.close()
+	for rec, err := range Records(ctx, importedFiles(ctx, t, p.Sources), p.Limits) {
+		if err != nil {
+			return classify(err)
+		}
+		if err := imp.add(rec); err != nil {
+			return err
+		}
+		if imp.examples%4096 == 0 {
+			t.Progress(tasks.Progress{Done: int64(imp.examples)})
+		}
+	}
+	return imp.write(ctx, t)
+}
+
+// importedFiles opens the sources by digest, which is also their name in messages.
+func importedFiles(ctx context.Context, t *tasks.Task, sources []storage.Digest) []File {
+	var files []File
+	for _, d := range sources {
+		files = append(files, File{
+			Name: "source " + d.Short(),
+			Open: func() (io.ReadCloser, error) { return t.Imported(ctx, d) },
+		})
+	}
+	return files
+}
+
+// classify marks faults of the source as permanent.
+func classify(err error) error {
+	var fault *SourceError
+	if errors.As(err, &fault) {
+		return tasks.Permanent(err)
+	}
+	return err
+}
+
+// importer collects the examples of a source by user.
+type importer struct {
+	sorter   *sorter
+	names    *numbering
+	lexicon  *lexicon
+	users    []importedUser
+	examples int
+	cut      int
+	record   []byte
+}
+
+// importedUser is what is known of a user before the corpus is written.
+type importedUser struct {
+	extent Extent // without Offset
+	last   int    // ordinal of the user's last example in the source
+}
+
+func (imp *importer) add(rec Record) error {
+	words, cut := imp.lexicon.sentence(rec.Text)
+	if cut {
+		imp.cut++
+	}
+	u := imp.names.id([]byte(rec.User))
+	if u > math.MaxUint32 {
+		return tasks.Permanent(fmt.Errorf("the source has more than %d users", math.MaxUint32))
+	}
+	if int(u) == len(imp.users) {
+		imp.users = append(imp.users, importedUser{last: -1})
+	}
+	user := &imp.users[u]
+	imp.record = binary.AppendUvarint(imp.record[:0], uint64(imp.examples-user.last-1))
+	imp.record = appendExample(imp.record, words)
+	user.last = imp.examples
+	user.extent.Examples++
+	user.extent.Words += len(words)
+	user.extent.Length += int64(len(imp.record))
+	imp.examples++
+	return imp.sorter.add(u, imp.record)
+}
+
+func (imp *importer) write(ctx context.Context, t *tasks.Task) error {
+	w := newStreamWriter(ctx, t, corpusPart)
+	for record, err := range imp.sorter.sorted() {
+		if err == nil {
+			_, err = w.Write(record)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	index := imp.index()
+	if err := t.Put(ctx, CorpusIndexBlob, index.encode()); err != nil {
+		return err
+	}
+	if err := t.Put(ctx, DictionaryBlob, joinLines(imp.lexicon.words.all)); err != nil {
+		return err
+	}
+	names, err := json.Marshal(imp.names.all)
+	if err != nil {
+		return err
+	}
+	if err := t.Put(ctx, UsersBlob, names); err != nil {
+		return err
+	}
+	return t.SetMetrics(ImportMetrics{
+		Counts:        index.Counts(),
+		CutExamples:   imp.cut,
+		DistinctWords: len(imp.lexicon.words.all),
+	})
+}
+
+func (imp *importer) index() *Index {
+	extents := make([]Extent, len(imp.users))
+	offset := int64(0)
+	for u, user := range imp.users {
+		extents[u] = user.extent
+		extents[u].Offset = offset
+		offset += user.extent.Length
+	}
+	return newIndex(shardBytes, extents)
+}
+
+// numbering gives names numbers from 0 in order of first appearance.
+type numbering struct {
+	ids map[string]uint64
+	all []string
+}
+
+func newNumbering() *numbering { return &numbering{ids: map[string]uint64{}} }
+
+func (n *numbering) id(name []byte) uint64 {
+	id, ok := n.ids[string(name)]
+	if !ok {
+		id = uint64(len(n.all))
+		owned := string(name)
+		n.ids[owned] = id
+		n.all = append(n.all, owned)
+	}
+	return id
+}
+
+// lexicon turns texts into sentences of word numbers.
+type lexicon struct {
+	words     *numbering
+	tokenizer Tokenizer
+	sentenced []uint32
+}
+
+func newLexicon() *lexicon { return &lexicon{words: newNumbering()} }
+
+// sentence returns the first SentenceWords words of text, valid until the next
+// call, and whether there were more.
+func (l *lexicon) sentence(text string) (words []uint32, cut bool) {
+	l.sentenced = l.sentenced[:0]
+	for w := range l.tokenizer.Words(text) {
+		if len(l.sentenced) == SentenceWords {
+			return l.sentenced, true
+		}
+		l.sentenced = append(l.sentenced, uint32(l.words.id(w)))
+	}
+	return l.sentenced, false
+}
+
+// joinLines ends every word with a newline; no word holds one.
+func joinLines(words []string) []byte {
+	if len(words) == 0 {
+		return nil
+	}
+	return []byte(strings.Join(words, "\n") + "\n")
+}
+
+func splitLines(data []byte) []string {
+	if len(data) == 0 {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
+}

@@ -1,0 +1,183 @@
+package datasets
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"sort"
+	"unsafe"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+)
+
+// Index says where the examples of each user stand in a stream. Users are
+// numbered from 0 and their extents ascend without overlap; what lies between
+// two extents belongs to nobody.
+//
+// Its binary form is: the line "coalmine index 1", then as uvarints the shard
+// size in bytes, the number of users, and for every user the gap in bytes since
+// the extent before, then length in bytes, examples and words.
+type Index struct {
+	// ShardBytes is the size of the stream's shards.
+	ShardBytes int64
+	Extents    []Extent
+
+	firsts []int // firsts[u] is the number of examples before user u; one more for the end
+	words  int
+}
+
+// Extent is one user's share of a stream.
+type Extent struct {
+	Offset, Length  int64 // in bytes
+	Examples, Words int
+}
+
+const indexMagic = "coalmine index 1\n"
+
+// newIndex completes an index over extents.
+func newIndex(size int64, extents []Extent) *Index {
+	x := &Index{ShardBytes: size, Extents: extents, firsts: make([]int, len(extents)+1)}
+	for u, e := range extents {
+		x.firsts[u+1] = x.firsts[u] + e.Examples
+		x.words += e.Words
+	}
+	return x
+}
+
+// Counts sums over the users that have examples.
+func (x *Index) Counts() Counts {
+	c := Counts{Examples: x.firsts[len(x.Extents)], Words: x.words}
+	for _, e := range x.Extents {
+		if e.Examples > 0 {
+			c.Users++
+		}
+	}
+	return c
+}
+
+// First is the number of examples before user u.
+func (x *Index) First(u int) int { return x.firsts[u] }
+
+// find returns the user who has example i of the whole part, and which of that
+// user's examples it is.
+func (x *Index) find(i int) (user, example int) {
+	user = sort.SearchInts(x.firsts, i+1) - 1
+	return user, i - x.firsts[user]
+}
+
+// end is the offset after the last extent.
+func (x *Index) end() int64 {
+	if len(x.Extents) == 0 {
+		return 0
+	}
+	last := x.Extents[len(x.Extents)-1]
+	return last.Offset + last.Length
+}
+
+func (x *Index) encode() []byte {
+	out := []byte(indexMagic)
+	out = binary.AppendUvarint(out, uint64(x.ShardBytes))
+	out = binary.AppendUvarint(out, uint64(len(x.Extents)))
+	end := int64(0)
+	for _, e := range x.Extents {
+		out = binary.AppendUvarint(out, uint64(e.Offset-end))
+		out = binary.AppendUvarint(out, uint64(e.Length))
+		out = binary.AppendUvarint(out, uint64(e.Examples))
+		out = binary.AppendUvarint(out, uint64(e.Words))
+		end = e.Offset + e.Length
+	}
+	return out
+}
+
+// decodeIndex reads the binary form. Every error wraps storage.ErrCorrupt.
+func decodeIndex(data []byte) (*Index, error) {
+	f, err := newFields(data, indexMagic)
+	if err != nil {
+		return nil, err
+	}
+	size, users := f.next(), f.next()
+	if f.err == nil && (size == 0 || users > uint64(len(data))) {
+		return nil, fmt.Errorf("index of %d users with shards of %d bytes: %w", users, size, storage.ErrCorrupt)
+	}
+	var extents []Extent
+	end := int64(0)
+	for range users {
+		e := Extent{Offset: end + int64(f.next()), Length: int64(f.next()), Examples: int(f.next()), Words: int(f.next())}
+		if f.err == nil && (e.Offset < end || !e.plausible()) {
+			return nil, fmt.Errorf("extent %+v of user %d: %w", e, len(extents), storage.ErrCorrupt)
+		}
+		if f.err != nil {
+			return nil, f.err
+		}
+		extents = append(extents, e)
+		end = e.Offset + e.Length
+	}
+	return newIndex(int64(size), extents), f.done()
+}
+
+// plausible checks what holds for any extent: an example has 1 to SentenceWords
+// words, and takes a byte for its length and one for each word of the original.
+// The bounds keep sums of damaged numbers from overflowing.
+func (e Extent) plausible() bool {
+	const bound = 1 << 50
+	return 0 <= e.Length && e.Length < bound && e.Offset < bound &&
+		0 <= e.Examples && int64(e.Examples) <= e.Length/2 &&
+		e.Examples <= e.Words && e.Words <= e.Examples*SentenceWords
+}
+
+// ReadIndex reads an index blob of an input. It decodes it once for all tasks
+// of a worker: the index must not be changed.
+func ReadIndex(ctx context.Context, t *tasks.Task, input, blob string) (*Index, error) {
+	node, err := t.Input(input)
+	if err != nil {
+		return nil, err
+	}
+	return tasks.Memoize(t, node, blob, func() (*Index, int64, error) {
+		data, err := t.Blob(ctx, input, blob)
+		if err != nil {
+			return nil, 0, err
+		}
+		x, err := decodeIndex(data)
+		if err != nil {
+			return nil, 0, fmt.Errorf("blob %q of node %s: %w", blob, node.Short(), err)
+		}
+		const perUser = int64(unsafe.Sizeof(Extent{})) + 8
+		return x, perUser * int64(len(x.Extents)), nil
+	})
+}
+
+// fields reads uvarints one after another and keeps the first error.
+type fields struct {
+	rest []byte
+	err  error
+}
+
+func newFields(data []byte, magic string) (*fields, error) {
+	if len(data) < len(magic) || !slices.Equal(data[:len(magic)], []byte(magic)) {
+		return nil, fmt.Errorf("blob does not begin with %q: %w", magic, storage.ErrCorrupt)
+	}
+	return &fields{rest: data[len(magic):]}, nil
+}
+
+func (f *fields) next() uint64 {
+	if f.err != nil {
+		return 0
+	}
+	v, n := binary.Uvarint(f.rest)
+	if n <= 0 {
+		f.err = fmt.Errorf("blob ends too early: %w", storage.ErrCorrupt)
+		return 0
+	}
+	f.rest = f.rest[n:]
+	return v
+}
+
+// done reports the first error, or bytes left over.
+func (f *fields) done() error {
+	if f.err == nil && len(f.rest) > 0 {
+		return fmt.Errorf("%d bytes after the end of the blob: %w", len(f.rest), storage.ErrCorrupt)
+	}
+	return f.err
+}

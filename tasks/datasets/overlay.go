@@ -1,0 +1,78 @@
+package datasets
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sort"
+
+	"coalmine/storage"
+)
+
+// OverlayBlob is the name of an overlay.
+const OverlayBlob = "overlay"
+
+// Overlay says which examples of an index are replaced by canaries, ordered by
+// user, then example, each at most once.
+//
+// Its binary form is: the line "coalmine overlay 1", then as uvarints the
+// number of replacements, and for each one the users since the one before, the
+// example (since the one before, less 1, if the user is the same), the canary.
+type Overlay []Replacement
+
+// Replacement puts a canary in the place of a user's example.
+type Replacement struct{ User, Example, Canary int }
+
+const overlayMagic = "coalmine overlay 1\n"
+
+// of returns the replacements of one user.
+func (o Overlay) of(user int) Overlay {
+	from := sort.Search(len(o), func(i int) bool { return o[i].User >= user })
+	to := from
+	for to < len(o) && o[to].User == user {
+		to++
+	}
+	return o[from:to]
+}
+
+func (o Overlay) encode() []byte {
+	out := []byte(overlayMagic)
+	out = binary.AppendUvarint(out, uint64(len(o)))
+	before := Replacement{Example: -1}
+	for _, r := range o {
+		if r.User != before.User {
+			before.Example = -1
+		}
+		out = binary.AppendUvarint(out, uint64(r.User-before.User))
+		out = binary.AppendUvarint(out, uint64(r.Example-before.Example-1))
+		out = binary.AppendUvarint(out, uint64(r.Canary))
+		before = r
+	}
+	return out
+}
+
+// DecodeOverlay reads the binary form of an overlay of so many canaries. Every
+// error wraps storage.ErrCorrupt.
+func DecodeOverlay(data []byte, canaries int) (Overlay, error) {
+	f, err := newFields(data, overlayMagic)
+	if err != nil {
+		return nil, err
+	}
+	var o Overlay
+	before := Replacement{Example: -1}
+	for range f.next() {
+		users, examples, canary := f.next(), f.next(), f.next()
+		if f.err != nil {
+			return nil, f.err
+		}
+		if users > 0 {
+			before.Example = -1
+		}
+		r := Replacement{before.User + int(users), before.Example + 1 + int(examples), int(canary)}
+		if r.User < before.User || r.Example <= before.Example || canary >= uint64(canaries) {
+			return nil, fmt.Errorf("replacement %+v with %d canaries: %w", r, canaries, storage.ErrCorrupt)
+		}
+		o = append(o, r)
+		before = r
+	}
+	return o, f.done()
+}

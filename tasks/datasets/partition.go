@@ -1,0 +1,297 @@
+package datasets
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"coalmine/internal/seeds"
+	"coalmine/storage"
+	"coalmine/tasks"
+)
+
+// Partition makes the population that trains, canaries included.
+//
+// ByUser keeps the balanced users: a view of the training stream, no data is
+// written. IID shuffles all their examples together with the canaries on them
+// and fills synthetic users from the shuffled records, each until it has Words
+// words or more; the last, if it stays short, is dropped (Thakkar et al. 2020,
+// sections 4.1 and 4.3).
+//
+// Params: PartitionParams. Inputs: "balanced": Balance; "parts": Encode;
+// "insertions", optional: canaries/insert. Metrics: PartitionMetrics. Blobs:
+//
+//	index          Index over the population's users; words as they train, which
+//	               is canaries' words where canaries stand
+//	overlay        Overlay over that index
+//	canaries       JSON array of Placement
+//	train-00000 …  IID only: the stream in the new order; original examples
+//	               stand below the canaries
+var Partition = tasks.Kind{Name: "datasets/partition", Version: 1, Class: tasks.Compute, Run: runPartition}
+
+// Inputs of Partition beside PartsInput.
+const (
+	BalancedInput   = "balanced"
+	InsertionsInput = "insertions"
+)
+
+// Ways to partition the balanced users' data.
+const (
+	ByUser = "by-user"
+	IID    = "iid"
+)
+
+// PartitionParams are the parameters of Partition.
+type PartitionParams struct {
+	// Partition is ByUser or IID.
+	Partition string `json:"partition"`
+	// Words is the size of a synthetic user, Seed orders the shuffle. Both are 0
+	// for ByUser, so that seeds and sizes share its node.
+	Words int    `json:"words,omitempty"`
+	Seed  uint64 `json:"seed,omitempty"`
+}
+
+// PartitionMetrics says what the population holds. Its Users are what cohorts
+// are drawn from and what accounting counts.
+type PartitionMetrics struct {
+	Counts
+	// ReplacedExamples are canaries; they are among Examples.
+	ReplacedExamples int `json:"replaced_examples"`
+	// DiscardedExamples were left over when synthetic users were filled.
+	DiscardedExamples int `json:"discarded_examples"`
+}
+
+func (p *PartitionParams) check() error {
+	switch {
+	case p.Partition == ByUser && (p.Words != 0 || p.Seed != 0):
+		return fmt.Errorf("a %s partition takes neither words nor seed; got %d and %d", ByUser, p.Words, p.Seed)
+	case p.Partition == IID && p.Words < 1:
+		return fmt.Errorf("users.words is %d; expected at least 1", p.Words)
+	case p.Partition != ByUser && p.Partition != IID:
+		return fmt.Errorf("partition %q; expected %q or %q", p.Partition, ByUser, IID)
+	}
+	return nil
+}
+
+func runPartition(ctx context.Context, t *tasks.Task) error {
+	p := partitioner{task: t}
+	if err := t.Decode(&p.params); err != nil {
+		return err
+	}
+	if err := p.params.check(); err != nil {
+		return tasks.Permanent(err)
+	}
+	if err := p.open(ctx); err != nil {
+		return err
+	}
+	if p.params.Partition == ByUser {
+		return p.byUser(ctx)
+	}
+	return p.iid(ctx)
+}
+
+// partitioner is one execution of Partition.
+type partitioner struct {
+	task     *tasks.Task
+	params   PartitionParams
+	balanced *Index
+	inserted overlay
+}
+
+func (p *partitioner) open(ctx context.Context) (err error) {
+	if p.balanced, err = ReadIndex(ctx, p.task, BalancedInput, PopulationIndexBlob); err != nil {
+		return err
+	}
+	for _, in := range p.task.Inputs {
+		if in.Name != InsertionsInput {
+			continue
+		}
+		o, err := readOverlay(ctx, p.task, InsertionsInput)
+		if err != nil {
+			return err
+		}
+		p.inserted = *o
+	}
+	return nil
+}
+
+// byUser recounts the words of the users that carry canaries; all else stays.
+func (p *partitioner) byUser(ctx context.Context) error {
+	extents := append([]Extent(nil), p.balanced.Extents...)
+	err := p.eachExample(ctx, func(r record) error {
+		if r.canary >= 0 {
+			extents[r.user].Words += p.words(r) - len(r.original)
+		}
+		return nil
+	}, true)
+	if err != nil {
+		return err
+	}
+	return p.write(ctx, newIndex(p.balanced.ShardBytes, extents), p.inserted.replacements)
+}
+
+// record is one example of a balanced user.
+type record struct {
+	user     int
+	original []int32 // valid only during the call
+	canary   int     // -1 for none
+}
+
+// words is the number of words that the record trains with.
+func (p *partitioner) words(r record) int {
+	if r.canary < 0 {
+		return len(r.original)
+	}
+	return len(p.inserted.canaries[r.canary].Tokens)
+}
+
+// eachExample goes through the balanced users in order; with sharersOnly through
+// those that carry canaries.
+func (p *partitioner) eachExample(ctx context.Context, f func(record) error, sharersOnly bool) error {
+	source := trainStream(p.task, PartsInput, p.balanced)
+	scan := source.scan(ctx, 0, p.balanced.end())
+	sentence := make([]int32, 0, SentenceWords)
+	for u, e := range p.balanced.Extents {
+		replaced := p.inserted.replacements.of(u)
+		if sharersOnly && len(replaced) == 0 {
+			continue
+		}
+		scan.skipTo(e.Offset)
+		for i := range e.Examples {
+			var err error
+			if sentence, err = readExample(scan, sentence, maxToken); err != nil {
+				return err
+			}
+			r := record{user: u, original: sentence, canary: -1}
+			if len(replaced) > 0 && replaced[0].Example == i {
+				r.canary, replaced = replaced[0].Canary, replaced[1:]
+			}
+			if err := f(r); err != nil {
+				return err
+			}
+		}
+		if len(replaced) > 0 {
+			return fmt.Errorf("canary at example %d of user %d, who has %d: %w", replaced[0].Example, u, e.Examples, storage.ErrCorrupt)
+		}
+		p.task.Progress(tasks.Progress{Done: int64(u + 1), Total: int64(len(p.balanced.Extents))})
+	}
+	return nil
+}
+
+// iid sends every record to a random place and refills users in the new order.
+func (p *partitioner) iid(ctx context.Context) error {
+	places, err := shuffledPlaces(seeds.Stream(p.params.Seed, seeds.Shuffle), p.balanced.Counts().Examples)
+	if err != nil {
+		return err
+	}
+	sorted := newSorter()
+	defer sorted.close()
+	var packed []byte
+	err = p.eachExample(ctx, func(r record) error {
+		packed = binary.AppendUvarint(packed[:0], uint64(r.canary+1))
+		packed = appendExample(packed, r.original)
+		place := places[0]
+		places = places[1:]
+		return sorted.add(uint64(place), packed)
+	}, false)
+	if err != nil {
+		return err
+	}
+	refill := refiller{partitioner: p, stream: newStreamWriter(ctx, p.task, Train)}
+	for packed, err := range sorted.sorted() {
+		if err == nil {
+			err = refill.add(packed)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return refill.close(ctx)
+}
+
+// shuffledPlaces is a uniform permutation of n numbers (Fisher-Yates).
+func shuffledPlaces(rng *rand.Rand, n int) ([]uint32, error) {
+	if n > math.MaxUint32 {
+		return nil, tasks.Permanent(fmt.Errorf("%d examples cannot be shuffled; the limit is %d", n, math.MaxUint32))
+	}
+	places := make([]uint32, n)
+	for i := range places {
+		places[i] = uint32(i)
+	}
+	rng.Shuffle(n, func(i, j int) { places[i], places[j] = places[j], places[i] })
+	return places, nil
+}
+
+// refiller fills synthetic users from shuffled records.
+type refiller struct {
+	*partitioner
+	stream  *streamWriter
+	pending []byte  // the encoded examples of the user being filled
+	carried Overlay // the canaries among them
+	open    Extent
+	extents []Extent
+	overlay Overlay
+}
+
+// add takes the next record: a uvarint, the canary plus 1 or 0 for none, and the
+// encoded example.
+func (f *refiller) add(packed []byte) error {
+	canary, n := binary.Uvarint(packed)
+	example := packed[n:]
+	words, err := readExample(bytes.NewReader(example), make([]int32, 0, SentenceWords), maxToken)
+	if err != nil {
+		return err
+	}
+	r := record{user: len(f.extents), original: words, canary: int(canary) - 1}
+	if r.canary >= 0 {
+		f.carried = append(f.carried, Replacement{User: r.user, Example: f.open.Examples, Canary: r.canary})
+	}
+	f.pending = append(f.pending, example...)
+	f.open.Examples++
+	f.open.Words += f.words(r)
+	if f.open.Words < f.params.Words {
+		return nil
+	}
+	return f.closeUser()
+}
+
+func (f *refiller) closeUser() error {
+	f.open.Offset, f.open.Length = f.stream.offset, int64(len(f.pending))
+	if _, err := f.stream.Write(f.pending); err != nil {
+		return err
+	}
+	f.extents = append(f.extents, f.open)
+	f.overlay = append(f.overlay, f.carried...)
+	f.open, f.pending, f.carried = Extent{}, f.pending[:0], f.carried[:0]
+	return nil
+}
+
+// close drops the user that is not full and writes the population.
+func (f *refiller) close(ctx context.Context) error {
+	if len(f.extents) == 0 {
+		return tasks.Permanent(fmt.Errorf("the shuffled records do not fill one user of %d words; lower users.words", f.params.Words))
+	}
+	if err := f.stream.Close(); err != nil {
+		return err
+	}
+	return f.write(ctx, newIndex(int64(f.stream.size), f.extents), f.overlay)
+}
+
+func (p *partitioner) write(ctx context.Context, index *Index, o Overlay) error {
+	if err := p.task.Put(ctx, PopulationIndexBlob, index.encode()); err != nil {
+		return err
+	}
+	list := append([]Placement{}, p.inserted.canaries...)
+	if err := WritePlacements(ctx, p.task, list, o); err != nil {
+		return err
+	}
+	counts := index.Counts()
+	return p.task.SetMetrics(PartitionMetrics{
+		Counts:            counts,
+		ReplacedExamples:  len(o),
+		DiscardedExamples: p.balanced.Counts().Examples - counts.Examples,
+	})
+}

@@ -1,0 +1,301 @@
+package datasets
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"coalmine/tasks"
+	"coalmine/tasks/taskstest"
+)
+
+// canaryEvery replaces every nth example of the balanced users, canaries in turn.
+func canaryEvery(t *testing.T, balanced *taskstest.Node, n, canaries int) Overlay {
+	t.Helper()
+	index, err := decodeIndex(balanced.Blob(PopulationIndexBlob))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var o Overlay
+	for i := 0; i < index.Counts().Examples; i += n {
+		u, e := index.find(i)
+		o = append(o, Replacement{u, e, len(o) % canaries})
+	}
+	return o
+}
+
+func testPipeline(t *testing.T, seed uint64) pipeline {
+	t.Helper()
+	return runPipeline(t, jsonLines(randomLines(rand.New(rand.NewPCG(seed, 2)), 700)), smallRecipe)
+}
+
+// checkWords compares the words that the index announces with those read.
+func checkWords(t *testing.T, p *Population) {
+	t.Helper()
+	for u := range p.Users() {
+		sentences, err := p.ReadUser(t.Context(), u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		words := 0
+		for _, s := range sentences {
+			words += len(s) - 1
+			if s[len(s)-1] == End {
+				words--
+			}
+		}
+		if words != p.Words(u) || len(sentences) != p.Examples(u) {
+			t.Errorf("user %d has %d words in %d examples; the index says %d in %d", u, words, len(sentences), p.Words(u), p.Examples(u))
+		}
+	}
+}
+
+func TestByUserKeepsBalancedUsersAndLaysCanariesOver(t *testing.T) {
+	t.Parallel()
+	p := testPipeline(t, 1)
+	plain := p.open(t, p.partition(PartitionParams{Partition: ByUser}), ByUser)
+	checkWords(t, plain)
+
+	o := canaryEvery(t, p.balanced, 10, 3)
+	node := p.partition(PartitionParams{Partition: ByUser}, taskstest.In(InsertionsInput, p.insert(t, o, 3)))
+	if slices.ContainsFunc(node.Names(), func(name string) bool { return strings.HasPrefix(name, "train") }) {
+		t.Errorf("by-user rewrote data: %v", node.Names())
+	}
+	population := p.open(t, node, ByUser)
+	checkWords(t, population)
+	want := everySentence(t, t.Context(), plain)
+	got := everySentence(t, t.Context(), population)
+	for i := range want {
+		if i%10 == 0 {
+			want[i] = [...]string{"[2 4 4 4 4 3]", "[2 5 5 5 5 3]", "[2 6 6 6 6 3]"}[i/10%3]
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Error("the population is not the balanced users with canaries in their places")
+	}
+	checkPlacements(t, p, node, population)
+}
+
+// checkPlacements recounts holders and insertions from the sentences.
+func checkPlacements(t *testing.T, p pipeline, node *taskstest.Node, population *Population) {
+	t.Helper()
+	list, err := ReadPlacements(t.Context(), p.Task(taskstest.In("population", node)), "population")
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := 0
+	for _, c := range list {
+		holders, insertions := 0, 0
+		for u := range population.Users() {
+			sentences, err := population.ReadUser(t.Context(), u)
+			if err != nil {
+				t.Fatal(err)
+			}
+			copies := 0
+			for _, s := range sentences {
+				if slices.Equal(s, frame(nil, c.Tokens)) {
+					copies++
+				}
+			}
+			insertions += copies
+			holders += min(copies, 1)
+		}
+		if c.Holders != holders || c.Insertions != insertions {
+			t.Errorf("canary %d: %d holders of %d copies recorded, found %d of %d", c.Number, c.Holders, c.Insertions, holders, insertions)
+		}
+		total += insertions
+	}
+	var m PartitionMetrics
+	node.DecodeMetrics(&m)
+	if m.ReplacedExamples != total || m.Users != population.Users() || m.Examples != population.Records() {
+		t.Errorf("metrics %+v; found %d canaries in %d users", m, total, population.Users())
+	}
+}
+
+func TestIIDConservesRecordsWithTheirCanaries(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(5) {
+		p := testPipeline(t, 20+seed)
+		insertions := taskstest.In(InsertionsInput, p.insert(t, canaryEvery(t, p.balanced, 7, 4), 4))
+		byUser := p.open(t, p.partition(PartitionParams{Partition: ByUser}, insertions), ByUser)
+		node := p.partition(PartitionParams{Partition: IID, Words: smallRecipe.Words, Seed: seed}, insertions)
+		iid := p.open(t, node, IID)
+		checkWords(t, iid)
+		checkPlacements(t, p, node, iid)
+
+		for u := range iid.Users() {
+			if w := iid.Words(u); w < smallRecipe.Words || w >= smallRecipe.Words+SentenceWords {
+				t.Errorf("seed %d: synthetic user %d has %d words", seed, u, w)
+			}
+		}
+		checkConserved(t, everySentence(t, t.Context(), byUser), everySentence(t, t.Context(), iid))
+	}
+}
+
+// checkConserved: the shuffled records are the balanced users' but for the few
+// that were left when the last user stayed short.
+func checkConserved(t *testing.T, before, after []string) {
+	t.Helper()
+	left := map[string]int{}
+	for _, s := range before {
+		left[s]++
+	}
+	for _, s := range after {
+		if left[s]--; left[s] < 0 {
+			t.Fatalf("record %s appears more often than before", s)
+		}
+	}
+	if gone := len(before) - len(after); gone >= smallRecipe.Words {
+		t.Errorf("%d of %d records are gone; one unfinished user cannot hold so many", gone, len(before))
+	}
+	if slices.Equal(before[:len(after)], after) {
+		t.Error("nothing was shuffled")
+	}
+}
+
+// Over 4000 shuffles of 4 records, each place of each record has a share of 1/4.
+// Pearson's statistic with 9 degrees of freedom exceeds 40 with probability 8e-6.
+func TestShuffleIsUniform(t *testing.T) {
+	t.Parallel()
+	const n, rounds = 4, 4000
+	var counts [n][n]float64
+	rng := rand.New(rand.NewPCG(42, 42))
+	for range rounds {
+		places, err := shuffledPlaces(rng, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, p := range places {
+			counts[i][p]++
+		}
+	}
+	statistic := 0.0
+	for i := range counts {
+		for _, c := range counts[i] {
+			statistic += (c - rounds/n) * (c - rounds/n) / (rounds / n)
+		}
+	}
+	if statistic > 40 {
+		t.Errorf("chi-squared %.1f: %v", statistic, counts)
+	}
+}
+
+func TestPartitionRefusesUnknownWays(t *testing.T) {
+	t.Parallel()
+	p := testPipeline(t, 3)
+	for want, params := range map[string]PartitionParams{
+		`partition "random"; expected "by-user" or "iid"`: {Partition: "random"},
+		"neither words nor seed":                          {Partition: ByUser, Words: 10},
+		"users.words is 0":                                {Partition: IID},
+		"do not fill one user of 1000000 words":           {Partition: IID, Words: 1e6},
+	} {
+		_, err := p.Try(Partition, params, taskstest.In(BalancedInput, p.balanced), taskstest.In(PartsInput, p.parts))
+		if !tasks.IsPermanent(err) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: got %v, want %q", params, err, want)
+		}
+	}
+}
+
+func TestRecordsAreTheUsersExamplesOneAfterAnother(t *testing.T) {
+	t.Parallel()
+	p := testPipeline(t, 4)
+	population := p.open(t, p.partition(PartitionParams{Partition: ByUser}), ByUser)
+	want := everySentence(t, t.Context(), population)
+	if population.Records() != len(want) {
+		t.Fatalf("%d records of %d", population.Records(), len(want))
+	}
+	for i := range want {
+		s, err := population.ReadRecord(t.Context(), i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := sentencesText([][]int32{s}); got[0] != want[i] {
+			t.Fatalf("record %d is %s, want %s", i, got[0], want[i])
+		}
+	}
+	rng := rand.New(rand.NewPCG(1, 1))
+	for range 50 {
+		from := rng.IntN(len(want) + 1)
+		to := from + rng.IntN(len(want)-from+1)
+		got, err := population.ReadRecords(t.Context(), from, to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(sentencesText(got), want[from:to]) {
+			t.Fatalf("records %d to %d differ", from, to)
+		}
+	}
+	for _, outside := range []func() error{
+		func() error { _, err := population.ReadRecord(t.Context(), len(want)); return err },
+		func() error { _, err := population.ReadRecords(t.Context(), 3, 2); return err },
+		func() error { _, err := population.ReadUser(t.Context(), -1); return err },
+	} {
+		if err := outside(); !tasks.IsPermanent(err) {
+			t.Errorf("reading outside: %v", err)
+		}
+	}
+}
+
+func TestAClientReadsOnlyItsUsers(t *testing.T) {
+	t.Parallel()
+	p := testPipeline(t, 5)
+	population := p.open(t, p.partition(PartitionParams{Partition: ByUser}), ByUser)
+	before := p.BytesRead(p.parts, ShardBlob(Train, 0))
+	want := int64(0)
+	for _, u := range []int{1, 4, 1} {
+		if _, err := population.ReadUser(t.Context(), u); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, u := range []int{1, 4} {
+		want += population.index.Extents[u].Length
+	}
+	if got := p.BytesRead(p.parts, ShardBlob(Train, 0)) - before; got != want {
+		t.Errorf("read %d bytes of the shard, the two users have %d", got, want)
+	}
+}
+
+func TestUserCacheForgetsTheOldest(t *testing.T) {
+	t.Parallel()
+	var c userCache
+	for u := range 10 {
+		c.put(u, [][]int32{{int32(u)}}, cacheTokens/4)
+	}
+	for u := range 10 {
+		if _, ok := c.get(u); ok != (u >= 6) {
+			t.Errorf("user %d kept: %v", u, ok)
+		}
+	}
+}
+
+func TestReplayWritesTheSameBytes(t *testing.T) {
+	t.Parallel()
+	run := func() []*taskstest.Node {
+		p := testPipeline(t, 6)
+		insertions := taskstest.In(InsertionsInput, p.insert(t, canaryEvery(t, p.balanced, 5, 3), 3))
+		return []*taskstest.Node{
+			p.corpus, p.parts, p.balanced,
+			p.partition(PartitionParams{Partition: ByUser}, insertions),
+			p.partition(PartitionParams{Partition: IID, Words: 60, Seed: 9}, insertions),
+		}
+	}
+	first, second := run(), run()
+	for i := range first {
+		if first[i].Digest() != second[i].Digest() {
+			t.Errorf("%s wrote other bytes the second time", first[i].Kind)
+		}
+	}
+}
+
+func TestGoldenDigests(t *testing.T) {
+	t.Parallel()
+	p := testPipeline(t, 99)
+	insertions := taskstest.In(InsertionsInput, p.insert(t, canaryEvery(t, p.balanced, 5, 3), 3))
+	taskstest.Golden(t, p.corpus)
+	taskstest.Golden(t, p.parts)
+	taskstest.Golden(t, p.balanced)
+	taskstest.Golden(t,
+		p.partition(PartitionParams{Partition: ByUser}, insertions),
+		p.partition(PartitionParams{Partition: IID, Words: 60, Seed: 9}, insertions))
+}

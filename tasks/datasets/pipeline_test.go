@@ -1,0 +1,316 @@
+package datasets
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/taskstest"
+)
+
+// corpusExamples reads a corpus back: for every example of the source its user
+// and its words.
+func corpusExamples(t *testing.T, corpus *taskstest.Node) []line {
+	t.Helper()
+	index, err := decodeIndex(corpus.Blob(CorpusIndexBlob))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	if err := json.Unmarshal(corpus.Blob(UsersBlob), &names); err != nil {
+		t.Fatal(err)
+	}
+	dictionary := splitLines(corpus.Blob(DictionaryBlob))
+	r := bytes.NewReader(corpus.Blob(ShardBlob(corpusPart, 0)))
+	out := make([]line, index.Counts().Examples)
+	for u, e := range index.Extents {
+		ordinal := -1
+		for range e.Examples {
+			gap, err := binary.ReadUvarint(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids, err := readExample[uint32](r, nil, len(dictionary))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var words []string
+			for _, id := range ids {
+				words = append(words, dictionary[id])
+			}
+			ordinal += int(gap) + 1
+			out[ordinal] = line{names[u], strings.Join(words, " ")}
+		}
+	}
+	return out
+}
+
+// cutText is the text as the corpus keeps it.
+func cutText(text string) string {
+	words := Tokenize(text)
+	return strings.Join(words[:min(len(words), SentenceWords)], " ")
+}
+
+func TestImportKeepsEveryExampleInOrder(t *testing.T) {
+	t.Parallel()
+	lines := randomLines(rand.New(rand.NewPCG(3, 4)), 500)
+	g := taskstest.NewGraph(t)
+	half := jsonLines(lines[:200])
+	corpus := g.Run(Import, ImportParams{Sources: []storage.Digest{g.Import(half), g.Import(gzipped(t, jsonLines(lines[200:])))}})
+	got := corpusExamples(t, corpus)
+	if len(got) != len(lines) {
+		t.Fatalf("%d examples of %d", len(got), len(lines))
+	}
+	firsts := map[string]int{}
+	for i, l := range lines {
+		if want := (line{l.User, cutText(l.Text)}); got[i] != want {
+			t.Fatalf("example %d is %v, want %v", i, got[i], want)
+		}
+		if _, seen := firsts[l.User]; !seen {
+			firsts[l.User] = len(firsts)
+		}
+	}
+	var names []string
+	if err := json.Unmarshal(corpus.Blob(UsersBlob), &names); err != nil {
+		t.Fatal(err)
+	}
+	for u, name := range names {
+		if firsts[name] != u {
+			t.Errorf("user %q is number %d, and appeared as number %d", name, u, firsts[name])
+		}
+	}
+}
+
+func TestImportRefusesABadSourceForGood(t *testing.T) {
+	t.Parallel()
+	g := taskstest.NewGraph(t)
+	_, err := g.Try(Import, ImportParams{Sources: []storage.Digest{g.Import([]byte("oops\n"))}})
+	if !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "line 1: not JSON") {
+		t.Errorf("a bad line: %v", err)
+	}
+	_, err = g.Try(Import, ImportParams{Sources: []storage.Digest{storage.DigestOf([]byte("absent"))}})
+	if err == nil || tasks.IsPermanent(err) {
+		t.Errorf("a source that the store cannot give may come back: %v", err)
+	}
+}
+
+// vocabularyText turns tokens back to words.
+func vocabularyText(v *Vocabulary, sentence []int32) string {
+	var words []string
+	for _, w := range sentence {
+		if w != Begin && w != End {
+			words = append(words, v.Words[w])
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// withUnknown replaces the words that the vocabulary lacks.
+func withUnknown(v *Vocabulary, text string) string {
+	words := strings.Fields(text)
+	for i, w := range words {
+		if !slices.Contains(v.Words, w) {
+			words[i] = v.Words[Unknown]
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+func TestPartsHoldEveryExampleOnce(t *testing.T) {
+	t.Parallel()
+	lines := randomLines(rand.New(rand.NewPCG(5, 6)), 600)
+	p := runPipeline(t, jsonLines(lines), smallRecipe)
+	v, err := ParseVocabulary(p.parts.Blob(VocabularyBlob))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v.Ordinary() != smallRecipe.VocabularySize {
+		t.Errorf("%d ordinary words, asked for %d", v.Ordinary(), smallRecipe.VocabularySize)
+	}
+	var got, want []string
+	task := p.Task(taskstest.In("parts", p.parts))
+	for _, part := range allParts {
+		population, err := OpenPart(t.Context(), task, "parts", part)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sentences, err := population.ReadRecords(t.Context(), 0, population.Records())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range sentences {
+			got = append(got, vocabularyText(v, s))
+		}
+	}
+	for _, l := range lines {
+		want = append(want, withUnknown(v, cutText(l.Text)))
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Error("the parts together are not the source")
+	}
+}
+
+func TestVocabularyComesFromTheTrainingPartAlone(t *testing.T) {
+	t.Parallel()
+	var lines []line
+	for i := range 400 {
+		lines = append(lines, line{"ann", fmt.Sprintf("common only%d", i)})
+	}
+	recipe := smallRecipe
+	recipe.VocabularySize = 100
+	p := runPipeline(t, jsonLines(lines), recipe)
+	var m EncodeMetrics
+	p.parts.DecodeMetrics(&m)
+	if want := m.Train.Examples + 1; m.DistinctWords != want || m.Test.Examples == 0 {
+		t.Errorf("%d distinct words; each training example has one of its own: want %d", m.DistinctWords, want)
+	}
+	if want := m.Train.Examples + 1 - 100; m.UnknownWords != want {
+		t.Errorf("%d unknown words, want %d", m.UnknownWords, want)
+	}
+	recipe.VocabularySize = m.DistinctWords + 1
+	_, err := p.Try(Encode, recipe.Encode(), taskstest.In(CorpusInput, p.corpus))
+	if want := fmt.Sprintf("only %d distinct words", m.DistinctWords); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), want) {
+		t.Errorf("a vocabulary larger than the data: %v", err)
+	}
+}
+
+// The test part has a binomial size; 5 standard deviations are missed with
+// probability below 6e-7, once and for all since the seed is fixed.
+func TestPartsHaveTheSizesAskedFor(t *testing.T) {
+	t.Parallel()
+	const n = 20000
+	counts := map[partNumber]int{}
+	coins := newPartCoins(11, 0.1, 0.2)
+	for range n {
+		counts[coins.next()]++
+	}
+	for part, share := range map[partNumber]float64{test: 0.1, validation: 0.9 * 0.2, train: 0.9 * 0.8} {
+		sd := math.Sqrt(n * share * (1 - share))
+		if off := math.Abs(float64(counts[part]) - n*share); off > 5*sd {
+			t.Errorf("%s has %d of %d examples, %.0f off the share of %v", allParts[part], counts[part], n, off, share)
+		}
+	}
+}
+
+func TestALargerFractionOnlyAddsExamples(t *testing.T) {
+	t.Parallel()
+	small, large := newPartCoins(1, 0.1, 0), newPartCoins(1, 0.3, 0)
+	for i := range 1000 {
+		if small.next() == test != true {
+			large.next()
+			continue
+		}
+		if large.next() != test {
+			t.Fatalf("example %d is in the smaller test part only", i)
+		}
+	}
+}
+
+func TestBalancedUsersAreRunsOfOneUsersExamples(t *testing.T) {
+	t.Parallel()
+	lines := randomLines(rand.New(rand.NewPCG(7, 8)), 800)
+	for _, words := range []int{1, 20, 60, 500} {
+		recipe := smallRecipe
+		recipe.Words = words
+		p := runPipeline(t, jsonLines(lines), recipe)
+		part, err := decodeIndex(p.parts.Blob(IndexBlob(Train)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		members, err := decodeIndex(p.balanced.Blob(PopulationIndexBlob))
+		if err != nil {
+			t.Fatal(err)
+		}
+		held, err := decodeIndex(p.balanced.Blob(HeldOutIndexBlob))
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkBalanced(t, part, append(slices.Clone(members.Extents), held.Extents...), words)
+		if want := int(0.1*float64(len(members.Extents)+len(held.Extents)) + 0.5); len(held.Extents) != want {
+			t.Errorf("%d words: %d users held out, want %d", words, len(held.Extents), want)
+		}
+	}
+}
+
+// checkBalanced checks each user of a part: its balanced users follow one another
+// from its beginning, each of the right size, and leave less than one behind.
+func checkBalanced(t *testing.T, part *Index, balanced []Extent, words int) {
+	t.Helper()
+	slices.SortFunc(balanced, func(a, b Extent) int { return int(a.Offset - b.Offset) })
+	for u, user := range part.Extents {
+		at, left := user.Offset, user.Words
+		for len(balanced) > 0 && balanced[0].Offset < user.Offset+user.Length {
+			b := balanced[0]
+			if b.Offset != at || b.Words < words || b.Words >= words+SentenceWords {
+				t.Errorf("user %d, %d words: balanced user %+v begins at %d of the stream", u, words, b, at)
+			}
+			at, left, balanced = at+b.Length, left-b.Words, balanced[1:]
+		}
+		if left >= words {
+			t.Errorf("user %d: %d words are left over, enough for a user of %d", u, left, words)
+		}
+	}
+	if len(balanced) > 0 {
+		t.Errorf("balanced users outside the part: %v", balanced)
+	}
+}
+
+func TestBalanceNeedsOneUserThatIsLargeEnough(t *testing.T) {
+	t.Parallel()
+	p := runPipeline(t, jsonLines(randomLines(rand.New(rand.NewPCG(9, 9)), 100)), smallRecipe)
+	_, err := p.Try(Balance, BalanceParams{Words: 1e6}, taskstest.In(PartsInput, p.parts))
+	if !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "lower users.words") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestSurveyFindsWhatTheTasksFind runs several recipes over random sources and
+// compares every number.
+func TestSurveyFindsWhatTheTasksFind(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(6) {
+		data := jsonLines(randomLines(rand.New(rand.NewPCG(seed, 1)), 300+int(seed)*100))
+		recipes := []Recipe{
+			{Seed: seed, VocabularySize: 30, TestFraction: 0.1, Words: 50},
+			{Seed: seed + 1, VocabularySize: 60, TestFraction: 0.2, ValidationFraction: 0.3, Words: 10, HeldOutUsers: 0.25},
+			{Seed: seed, VocabularySize: 1, Words: 200, HeldOutUsers: 0.5},
+		}
+		facts, err := Survey(t.Context(), []File{fileOf("data", data)}, Limits{}, recipes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, r := range recipes {
+			var want Facts
+			p := runPipeline(t, data, r)
+			p.corpus.DecodeMetrics(&want.Source)
+			p.parts.DecodeMetrics(&want.Parts)
+			p.balanced.DecodeMetrics(&want.Balance)
+			if facts[i] != want {
+				t.Errorf("seed %d, recipe %d: surveyed %+v, the tasks found %+v", seed, i, facts[i], want)
+			}
+		}
+	}
+}
+
+func TestSurveyRefusesWhatTheTasksRefuse(t *testing.T) {
+	t.Parallel()
+	file := fileOf("data.jsonl", []byte(twoLines+"\n{}"))
+	_, err := Survey(t.Context(), []File{file}, Limits{}, []Recipe{smallRecipe})
+	if err == nil || !strings.HasPrefix(err.Error(), `data.jsonl, line 3: "user" is missing`) {
+		t.Errorf("a bad line: %v", err)
+	}
+	_, err = Survey(t.Context(), []File{file}, Limits{}, []Recipe{{VocabularySize: 1, Words: 1, TestFraction: 1}})
+	if err == nil || !strings.Contains(err.Error(), "test fraction is 1; expected at least 0 and less than 1") {
+		t.Errorf("a bad recipe: %v", err)
+	}
+}

@@ -1,0 +1,200 @@
+package datasets
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+)
+
+// Population reads sentences for training and evaluation: users' examples as
+// framed tokens, with canaries in their places. It reads only what is asked for
+// and keeps what it decoded last.
+//
+// It belongs to one task and must not be used by several goroutines at once.
+// Users count from 0 to Users()-1. Records are the examples of all users, one
+// user after another, from 0 to Records()-1.
+type Population struct {
+	index   *Index
+	overlay *overlay // nil without canaries
+	stream  stream
+	cache   userCache
+}
+
+// maxToken bounds token ids where the vocabulary is not at hand.
+const maxToken = math.MaxInt32
+
+// OpenPopulation opens the population of a Partition node. shardsInput is the
+// input that holds the training stream: the Encode node for a by-user partition,
+// and the Partition node itself for an iid one.
+func OpenPopulation(ctx context.Context, t *tasks.Task, populationInput, shardsInput string) (*Population, error) {
+	index, err := ReadIndex(ctx, t, populationInput, PopulationIndexBlob)
+	if err != nil {
+		return nil, err
+	}
+	o, err := readOverlay(ctx, t, populationInput)
+	if err != nil {
+		return nil, err
+	}
+	return &Population{index: index, overlay: o, stream: trainStream(t, shardsInput, index)}, nil
+}
+
+// OpenPart opens a part of an Encode node, which never holds a canary. Its users
+// are those of the source, also those without examples in the part.
+func OpenPart(ctx context.Context, t *tasks.Task, input string, part Part) (*Population, error) {
+	index, err := ReadIndex(ctx, t, input, IndexBlob(part))
+	if err != nil {
+		return nil, err
+	}
+	return &Population{index: index, stream: stream{task: t, input: input, part: part, size: index.ShardBytes}}, nil
+}
+
+func trainStream(t *tasks.Task, input string, index *Index) stream {
+	return stream{task: t, input: input, part: Train, size: index.ShardBytes}
+}
+
+// Users is the number of users.
+func (p *Population) Users() int { return len(p.index.Extents) }
+
+// Examples is the number of examples of user u.
+func (p *Population) Examples(u int) int { return p.index.Extents[u].Examples }
+
+// Words is the number of words of user u, canaries' words where they stand, Begin
+// and End not counted.
+func (p *Population) Words(u int) int { return p.index.Extents[u].Words }
+
+// Records is the number of examples of all users.
+func (p *Population) Records() int { return p.index.firsts[p.Users()] }
+
+// UserRecords returns the first record of user u and the one after the last.
+func (p *Population) UserRecords(u int) (first, end int) {
+	return p.index.firsts[u], p.index.firsts[u+1]
+}
+
+// ReadUser returns the sentences of user u: token ids from Begin, with End
+// unless the sentence fills SentenceWords. They must not be written to.
+func (p *Population) ReadUser(ctx context.Context, u int) ([][]int32, error) {
+	if u < 0 || u >= p.Users() {
+		return nil, tasks.Permanent(fmt.Errorf("user %d of a population of %d", u, p.Users()))
+	}
+	if sentences, ok := p.cache.get(u); ok {
+		return sentences, nil
+	}
+	e := p.index.Extents[u]
+	data, err := p.stream.read(ctx, e.Offset, e.Length)
+	if err != nil {
+		return nil, err
+	}
+	sentences, err := p.decode(u, data)
+	if err != nil {
+		return nil, fmt.Errorf("user %d in %s: %w", u, p.stream.part, err)
+	}
+	p.cache.put(u, sentences, e.Words+2*e.Examples)
+	return sentences, nil
+}
+
+// ReadRecord returns the sentence of record i. It must not be written to.
+func (p *Population) ReadRecord(ctx context.Context, i int) ([]int32, error) {
+	if i < 0 || i >= p.Records() {
+		return nil, tasks.Permanent(fmt.Errorf("record %d of a population of %d", i, p.Records()))
+	}
+	u, example := p.index.find(i)
+	sentences, err := p.ReadUser(ctx, u)
+	if err != nil {
+		return nil, err
+	}
+	return sentences[example], nil
+}
+
+// ReadRecords returns the sentences of the records from <= i < to. They must not
+// be written to.
+func (p *Population) ReadRecords(ctx context.Context, from, to int) ([][]int32, error) {
+	if from < 0 || from > to || to > p.Records() {
+		return nil, tasks.Permanent(fmt.Errorf("records %d to %d of a population of %d", from, to, p.Records()))
+	}
+	out := make([][]int32, 0, to-from)
+	for i := from; i < to; {
+		u, example := p.index.find(i)
+		sentences, err := p.ReadUser(ctx, u)
+		if err != nil {
+			return nil, err
+		}
+		sentences = sentences[example:min(len(sentences), example+to-i)]
+		out = append(out, sentences...)
+		i += len(sentences)
+	}
+	return out, nil
+}
+
+// decode frames the examples of user u and puts the canaries in.
+func (p *Population) decode(u int, data []byte) ([][]int32, error) {
+	e := p.index.Extents[u]
+	var replaced Overlay
+	if p.overlay != nil {
+		replaced = p.overlay.replacements.of(u)
+	}
+	r := bytes.NewReader(data)
+	words := make([]int32, 0, SentenceWords)
+	arena := make([]int32, 0, e.Words+2*e.Examples)
+	ends := make([]int, e.Examples)
+	for i := range ends {
+		var err error
+		if words, err = readExample(r, words, maxToken); err != nil {
+			return nil, err
+		}
+		if len(replaced) > 0 && replaced[0].Example == i {
+			words = append(words[:0], p.overlay.canaries[replaced[0].Canary].Tokens...)
+			replaced = replaced[1:]
+		}
+		arena = frame(arena, words)
+		ends[i] = len(arena)
+	}
+	if r.Len() > 0 || len(replaced) > 0 {
+		return nil, fmt.Errorf("%d bytes and %d canaries beyond the last example: %w", r.Len(), len(replaced), storage.ErrCorrupt)
+	}
+	return cutAt(arena, ends), nil
+}
+
+func cutAt(arena []int32, ends []int) [][]int32 {
+	out := make([][]int32, len(ends))
+	from := 0
+	for i, end := range ends {
+		out[i] = arena[from:end:end]
+		from = end
+	}
+	return out
+}
+
+// userCache keeps decoded users, first in, first out. Its zero value is empty.
+type userCache struct {
+	users  map[int][][]int32
+	order  []cachedUser
+	tokens int
+}
+
+type cachedUser struct{ user, tokens int }
+
+// cacheTokens is how many tokens a cache keeps: 32 MiB.
+const cacheTokens = 8 << 20
+
+func (c *userCache) get(u int) ([][]int32, bool) {
+	sentences, ok := c.users[u]
+	return sentences, ok
+}
+
+func (c *userCache) put(u int, sentences [][]int32, tokens int) {
+	if c.users == nil {
+		c.users = map[int][][]int32{}
+	}
+	for len(c.order) > 0 && c.tokens+tokens > cacheTokens {
+		delete(c.users, c.order[0].user)
+		c.tokens -= c.order[0].tokens
+		c.order = c.order[1:]
+	}
+	c.users[u] = sentences
+	c.order = append(c.order, cachedUser{u, tokens})
+	c.tokens += tokens
+}

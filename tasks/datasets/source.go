@@ -1,0 +1,231 @@
+package datasets
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"unicode/utf8"
+)
+
+// File is one file of a source.
+type File struct {
+	// Name is used in messages, and its suffix is checked against the content:
+	// .gz and .zst say how the file is compressed; any other name is taken as
+	// it comes.
+	Name string
+	Open func() (io.ReadCloser, error)
+}
+
+// Limits protect against input that is no data set.
+type Limits struct {
+	// LineBytes is the longest line, in bytes; 0 means 1 MiB.
+	LineBytes int `json:"line_bytes,omitempty"`
+	// TotalBytes is the most that the files may hold together once
+	// decompressed; 0 means 256 GiB.
+	TotalBytes int64 `json:"total_bytes,omitempty"`
+}
+
+const (
+	defaultLineBytes  = 1 << 20
+	defaultTotalBytes = 256 << 30
+)
+
+func (l Limits) withDefaults() Limits {
+	return Limits{
+		LineBytes:  cmp.Or(l.LineBytes, defaultLineBytes),
+		TotalBytes: cmp.Or(l.TotalBytes, defaultTotalBytes),
+	}
+}
+
+// Record is one line of a source. User and Text are not empty and are valid UTF-8.
+type Record struct {
+	User, Text string
+	// File and Line say where the record stands; lines count from 1.
+	File string
+	Line int
+}
+
+// SourceError is a fault of a source file. Reading it again does not help.
+type SourceError struct {
+	File string
+	Line int // from 1; 0 when the fault is not in a line
+	Err  error
+}
+
+func (e *SourceError) Error() string {
+	if e.Line == 0 {
+		return fmt.Sprintf("%s: %v", e.File, e.Err)
+	}
+	return fmt.Sprintf("%s, line %d: %v", e.File, e.Line, e.Err)
+}
+
+func (e *SourceError) Unwrap() error { return e.Err }
+
+const wanted = `expected {"user": "…", "text": "…"} on every line`
+
+// Records reads the files in order, one record a line, in memory that does not
+// depend on their size. It ends at the first error: a *SourceError for bad
+// input (which includes a source without any record), or what Open or a read
+// returned, or ctx's.
+func Records(ctx context.Context, files []File, limits Limits) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		r := recordReader{ctx: ctx, limits: limits.withDefaults(), yield: yield}
+		for _, f := range files {
+			if more, err := r.file(f); err != nil {
+				yield(Record{}, err)
+				return
+			} else if !more {
+				return
+			}
+		}
+		if r.records == 0 {
+			yield(Record{}, emptySource(files))
+		}
+	}
+}
+
+func emptySource(files []File) error {
+	name := "the source"
+	if len(files) > 0 {
+		name = files[0].Name
+	}
+	return &SourceError{File: name, Err: fmt.Errorf("holds no records; %s", wanted)}
+}
+
+// recordReader is one pass over the files of a source.
+type recordReader struct {
+	ctx     context.Context
+	limits  Limits
+	yield   func(Record, error) bool
+	total   int64 // decompressed bytes so far, over all files
+	records int
+}
+
+// file yields the records of one file. It returns false when the caller has
+// seen enough.
+func (r *recordReader) file(f File) (more bool, err error) {
+	raw, err := f.Open()
+	if err != nil {
+		return false, err
+	}
+	defer raw.Close()
+	plain, err := decompress(f.Name, raw)
+	if err != nil {
+		return false, err
+	}
+	defer plain.Close()
+
+	lines := bufio.NewReaderSize(plain, r.limits.LineBytes+1)
+	if bom, _ := lines.Peek(3); bytes.Equal(bom, []byte("\ufeff")) {
+		lines.Discard(3)
+	}
+	for n := 1; ; n++ {
+		if n%1024 == 0 && r.ctx.Err() != nil {
+			return false, context.Cause(r.ctx)
+		}
+		line, end, err := r.line(lines)
+		if err != nil || end {
+			return end, inLine(f.Name, n, err)
+		}
+		rec, err := parseRecord(line)
+		if err != nil {
+			return false, inLine(f.Name, n, err)
+		}
+		rec.File, rec.Line = f.Name, n
+		r.records++
+		if !r.yield(rec, nil) {
+			return false, nil
+		}
+	}
+}
+
+// line returns the next line without its end. The last one may lack a newline.
+func (r *recordReader) line(lines *bufio.Reader) (line []byte, end bool, err error) {
+	line, err = lines.ReadSlice('\n')
+	r.total += int64(len(line))
+	switch {
+	case r.total > r.limits.TotalBytes:
+		return nil, false, badLine("the source holds more than %d bytes of text, which is the limit; split it", r.limits.TotalBytes)
+	case errors.Is(err, bufio.ErrBufferFull):
+		return nil, false, badLine("the line is longer than %d bytes, which is the limit; %s", r.limits.LineBytes, wanted)
+	case errors.Is(err, io.EOF):
+		return line, len(line) == 0, nil
+	case err != nil:
+		return nil, false, err
+	}
+	return line[:len(line)-1], false, nil
+}
+
+// badLine is a fault of a line; inLine says which.
+func badLine(format string, args ...any) error {
+	return &SourceError{Err: fmt.Errorf(format, args...)}
+}
+
+// inLine completes a *SourceError with its place; other errors pass.
+func inLine(file string, line int, err error) error {
+	var fault *SourceError
+	if errors.As(err, &fault) {
+		return &SourceError{file, line, fault.Err}
+	}
+	return err
+}
+
+// parseRecord reads one line. Other fields than user and text are allowed.
+func parseRecord(line []byte) (Record, error) {
+	if !utf8.Valid(line) {
+		return Record{}, badLine("byte %d is not valid UTF-8; convert the file to UTF-8", invalidAt(line)+1)
+	}
+	if len(bytes.TrimSpace(line)) == 0 {
+		return Record{}, badLine("the line is empty; %s", wanted)
+	}
+	var fields struct {
+		User *string `json:"user"`
+		Text *string `json:"text"`
+	}
+	if err := json.Unmarshal(line, &fields); err != nil {
+		return Record{}, explainJSON(err)
+	}
+	switch {
+	case fields.User == nil:
+		return Record{}, badLine(`"user" is missing; %s`, wanted)
+	case *fields.User == "":
+		return Record{}, badLine(`"user" is empty; %s`, wanted)
+	case fields.Text == nil:
+		return Record{}, badLine(`"text" is missing; %s`, wanted)
+	case *fields.Text == "":
+		return Record{}, badLine(`"text" is empty; leave the line out or give it a text`)
+	case !hasWord(*fields.Text):
+		return Record{}, badLine(`"text" %.40q holds no words; leave the line out or give it a text`, *fields.Text)
+	}
+	return Record{User: *fields.User, Text: *fields.Text}, nil
+}
+
+func explainJSON(err error) error {
+	var wrongType *json.UnmarshalTypeError
+	if !errors.As(err, &wrongType) {
+		return badLine("not JSON (%w); %s", err, wanted)
+	}
+	if wrongType.Field == "" {
+		return badLine("a JSON %s, not an object; %s", wrongType.Value, wanted)
+	}
+	return badLine("%q is a JSON %s, not a string; %s", wrongType.Field, wrongType.Value, wanted)
+}
+
+// invalidAt is the offset of the first byte that is not UTF-8.
+func invalidAt(line []byte) int {
+	at := 0
+	for at < len(line) {
+		r, size := utf8.DecodeRune(line[at:])
+		if r == utf8.RuneError && size == 1 {
+			break
+		}
+		at += size
+	}
+	return at
+}

@@ -1,0 +1,201 @@
+package datasets
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+func gzipped(t testing.TB, data []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	z.Write(data)
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func zstandard(t testing.TB, data []byte) []byte {
+	t.Helper()
+	z, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return z.EncodeAll(data, nil)
+}
+
+func readAll(ctx context.Context, limits Limits, files ...File) ([]Record, error) {
+	var all []Record
+	for rec, err := range Records(ctx, files, limits) {
+		if err != nil {
+			return all, err
+		}
+		all = append(all, rec)
+	}
+	return all, nil
+}
+
+const twoLines = `{"user":"ann","text":"Hello there."}` + "\n" + `{"id":7,"text":"Bye","user":"bob"}`
+
+func TestRecordsReadsEveryCompressionAlike(t *testing.T) {
+	t.Parallel()
+	plain := []byte(twoLines)
+	split := append(gzipped(t, plain[:20]), gzipped(t, plain[20:])...)
+	for name, data := range map[string][]byte{
+		"plain.jsonl":       plain,
+		"newline.jsonl":     []byte(twoLines + "\n"),
+		"windows.jsonl":     []byte(strings.ReplaceAll(twoLines, "\n", "\r\n") + "\r\n"),
+		"bom.jsonl":         append([]byte("\ufeff"), plain...),
+		"data.jsonl.gz":     gzipped(t, plain),
+		"two members.gz":    split,
+		"data.zst":          zstandard(t, plain),
+		"gzip without name": gzipped(t, plain),
+	} {
+		got, err := readAll(t.Context(), Limits{}, fileOf(name, data))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		want := []Record{{"ann", "Hello there.", name, 1}, {"bob", "Bye", name, 2}}
+		if len(got) != 2 || got[0] != want[0] || got[1] != want[1] {
+			t.Errorf("%s: got %v, want %v", name, got, want)
+		}
+	}
+}
+
+func TestRecordsReadsFilesInTheOrderGiven(t *testing.T) {
+	t.Parallel()
+	got, err := readAll(t.Context(), Limits{},
+		fileOf("a.jsonl", []byte(twoLines)), fileOf("b.jsonl.gz", gzipped(t, []byte(twoLines))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 4 || got[2].File != "b.jsonl.gz" || got[2].Line != 1 {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestBadInputNamesFileLineAndWhatIsExpected(t *testing.T) {
+	t.Parallel()
+	good := `{"user":"ann","text":"Hello"}` + "\n"
+	compressed := gzipped(t, []byte(strings.Repeat(good, 1000)))
+	zst := zstandard(t, []byte(strings.Repeat(good, 1000)))
+	flipped := bytes.Clone(compressed)
+	flipped[len(flipped)-5] ^= 0xff // in the checksum
+	for _, c := range []struct {
+		name, want string
+		data       []byte
+	}{
+		{"a.jsonl", "a.jsonl, line 2: not JSON", []byte(good + "hello\n")},
+		{"a.jsonl", "a.jsonl, line 1: not JSON (unexpected end of JSON input)", []byte(`{"user":"ann",`)},
+		{"a.jsonl", `line 1: a JSON array, not an object; expected {"user": "…", "text": "…"}`, []byte(`[1]`)},
+		{"a.jsonl", `line 1: "user" is a JSON number, not a string`, []byte(`{"user":12,"text":"x"}`)},
+		{"a.jsonl", `line 2: "user" is missing; expected`, []byte(good + `{"text":"x"}`)},
+		{"a.jsonl", `"user" is empty`, []byte(`{"user":"","text":"x"}`)},
+		{"a.jsonl", `"text" is missing`, []byte(`{"user":"ann"}`)},
+		{"a.jsonl", `"text" is missing`, []byte(`{"user":"ann","text":null}`)},
+		{"a.jsonl", `"text" is empty`, []byte(`{"user":"ann","text":""}`)},
+		{"a.jsonl", `"text" " \t" holds no words`, []byte(`{"user":"ann","text":" \t"}`)},
+		{"a.jsonl", "line 2: the line is empty", []byte(good + "\n" + good)},
+		{"a.jsonl", "line 1: byte 23 is not valid UTF-8", []byte(`{"user":"ann","text":"` + "\xff\"}")},
+		{"a.jsonl", "a.jsonl: holds no records", nil},
+		{"a.jsonl.gz", "a.jsonl.gz: the content is not compressed as the name says", []byte(good)},
+		{"a.jsonl.gz", "the file is truncated; get it again", compressed[:len(compressed)-20]},
+		{"a.jsonl.gz", "the compressed data is corrupt (gzip: invalid checksum)", flipped},
+		{"a.jsonl.gz", "the file is truncated", gzipMagic},
+		{"a.jsonl.gz", "the compressed data is corrupt", append(bytes.Clone(compressed), "trailing garbage"...)},
+		{"a.jsonl.zst", "the file is truncated; get it again", zst[:len(zst)-3]},
+		{"a.jsonl.zst", "the compressed data is corrupt", append(bytes.Clone(zstdMagic), 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff)},
+	} {
+		_, err := readAll(t.Context(), Limits{}, fileOf(c.name, c.data))
+		var fault *SourceError
+		if !errors.As(err, &fault) || !strings.Contains(err.Error(), c.want) || fault.File != c.name {
+			t.Errorf("%s %.40q: got %v; want an error with %q", c.name, c.data, err, c.want)
+		}
+	}
+}
+
+func TestLimitsHoldForLinesAndForAllFilesTogether(t *testing.T) {
+	t.Parallel()
+	long := []byte(`{"user":"ann","text":"` + strings.Repeat("x", 100) + `"}`)
+	if _, err := readAll(t.Context(), Limits{LineBytes: len(long)}, fileOf("a", long)); err != nil {
+		t.Errorf("a line of just the limit: %v", err)
+	}
+	_, err := readAll(t.Context(), Limits{LineBytes: len(long) - 1}, fileOf("a", long))
+	if err == nil || !strings.Contains(err.Error(), "a, line 1: the line is longer than 123 bytes") {
+		t.Errorf("a line over the limit: %v", err)
+	}
+	_, err = readAll(t.Context(), Limits{TotalBytes: 200}, fileOf("a", long), fileOf("b", gzipped(t, long)))
+	if err == nil || !strings.Contains(err.Error(), "b, line 1: the source holds more than 200 bytes") {
+		t.Errorf("too much text: %v", err)
+	}
+}
+
+// brokenDisk fails after a while, as no fault of the data.
+type brokenDisk struct{ data io.Reader }
+
+var errDisk = errors.New("disk on fire")
+
+func (b brokenDisk) Read(p []byte) (int, error) {
+	n, err := b.data.Read(p[:min(len(p), 16)])
+	if err == io.EOF {
+		err = errDisk
+	}
+	return n, err
+}
+
+func TestAFailingReadIsNoFaultOfTheSource(t *testing.T) {
+	t.Parallel()
+	for _, data := range [][]byte{nil, []byte(twoLines), gzipped(t, []byte(twoLines))[:30], zstandard(t, []byte(twoLines))[:20]} {
+		file := File{"a", func() (io.ReadCloser, error) { return io.NopCloser(brokenDisk{bytes.NewReader(data)}), nil }}
+		_, err := readAll(t.Context(), Limits{}, file)
+		var fault *SourceError
+		if !errors.Is(err, errDisk) || errors.As(err, &fault) {
+			t.Errorf("after %d bytes: %v", len(data), err)
+		}
+	}
+	_, err := readAll(t.Context(), Limits{}, File{"a", func() (io.ReadCloser, error) { return os.Open(filepath.Join(t.TempDir(), "absent")) }})
+	if !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a missing file: %v", err)
+	}
+}
+
+func TestRecordsStopsWhenCancelled(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := readAll(ctx, Limits{}, fileOf("a", []byte(strings.Repeat(`{"user":"a","text":"b"}`+"\n", 2000))))
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// FuzzReader feeds arbitrary bytes, plain and compressed: every outcome is
+// records that hold words, or one error.
+func FuzzReader(f *testing.F) {
+	f.Add([]byte(twoLines))
+	f.Add(gzipped(f, []byte(twoLines)))
+	f.Add(zstandard(f, []byte(twoLines)))
+	f.Add([]byte("{\"user\":\"\\ud800\",\"text\":\"\\u0000\"}\n\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		records, err := readAll(t.Context(), Limits{LineBytes: 4096, TotalBytes: 1 << 20}, fileOf("fuzz", data))
+		if err == nil && len(records) == 0 {
+			t.Error("neither records nor an error")
+		}
+		for _, r := range records {
+			if r.User == "" || len(Tokenize(r.Text)) == 0 {
+				t.Errorf("record %+v", r)
+			}
+		}
+	})
+}

@@ -1,0 +1,162 @@
+package datasets
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"coalmine/tasks"
+)
+
+// Part names a set of examples, and the stream that holds it.
+type Part string
+
+// The parts of a source. Only Train is balanced, carries canaries and trains.
+const (
+	Train      Part = "train"
+	Test       Part = "test"
+	Validation Part = "validation"
+
+	corpusPart Part = "corpus" // every example, before the vocabulary
+)
+
+// shardBytes is the size of a shard. A stream is cut there whatever stands at
+// the cut, so that a place in the stream is one number; a reader joins what an
+// edge divides.
+const shardBytes = 32 << 20
+
+// ShardBlob is the name of shard i of a part.
+func ShardBlob(part Part, i int) string { return fmt.Sprintf("%s-%05d", part, i) }
+
+// IndexBlob is the name of a part's index.
+func IndexBlob(part Part) string { return string(part) + "-index" }
+
+// streamWriter cuts what is written to it into shards.
+type streamWriter struct {
+	ctx    context.Context
+	task   *tasks.Task
+	part   Part
+	size   int // of a shard
+	buf    []byte
+	shards int
+	offset int64 // of the next byte in the stream
+}
+
+func newStreamWriter(ctx context.Context, t *tasks.Task, part Part) *streamWriter {
+	return &streamWriter{ctx: ctx, task: t, part: part, size: shardBytes}
+}
+
+// Write implements io.Writer.
+func (w *streamWriter) Write(data []byte) (int, error) {
+	w.offset += int64(len(data))
+	for rest := data; len(rest) > 0; {
+		n := min(len(rest), w.size-len(w.buf))
+		w.buf = append(w.buf, rest[:n]...)
+		rest = rest[n:]
+		if len(w.buf) == w.size {
+			if err := w.flush(); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return len(data), nil
+}
+
+// Close writes the last shard. An empty stream has none.
+func (w *streamWriter) Close() error {
+	if len(w.buf) == 0 {
+		return nil
+	}
+	return w.flush()
+}
+
+func (w *streamWriter) flush() error {
+	data := w.buf
+	w.buf = nil // the sink keeps data
+	w.shards++
+	return w.task.Put(w.ctx, ShardBlob(w.part, w.shards-1), data)
+}
+
+// stream reads the shards of one part from an input of a task.
+type stream struct {
+	task  *tasks.Task
+	input string
+	part  Part
+	size  int64 // of a shard
+}
+
+// read returns length bytes from offset. The caller must not write to them.
+func (s stream) read(ctx context.Context, offset, length int64) ([]byte, error) {
+	var out []byte
+	for length > 0 {
+		within := offset % s.size
+		n := min(length, s.size-within)
+		data, err := s.task.BlobRange(ctx, s.input, ShardBlob(s.part, int(offset/s.size)), within, n)
+		if err != nil {
+			return nil, err
+		}
+		if out == nil && n == length {
+			return data, nil
+		}
+		out = append(out, data...)
+		offset, length = offset+n, length-n
+	}
+	return out, nil
+}
+
+// streamWindow is how much a scan reads at a time.
+const streamWindow = 4 << 20
+
+// scanner reads a stream from front to back, a window at a time.
+type scanner struct {
+	ctx    context.Context
+	stream stream
+	end    int64 // of the stream
+	next   int64 // offset of the byte after the window
+	window []byte
+	at     int
+}
+
+func (s stream) scan(ctx context.Context, from, to int64) *scanner {
+	return &scanner{ctx: ctx, stream: s, end: to, next: from}
+}
+
+// ReadByte implements io.ByteReader.
+func (s *scanner) ReadByte() (byte, error) {
+	if s.at == len(s.window) {
+		if err := s.fill(); err != nil {
+			return 0, err
+		}
+	}
+	b := s.window[s.at]
+	s.at++
+	return b, nil
+}
+
+func (s *scanner) fill() error {
+	if s.next >= s.end {
+		return io.EOF
+	}
+	if s.ctx.Err() != nil {
+		return context.Cause(s.ctx)
+	}
+	data, err := s.stream.read(s.ctx, s.next, min(streamWindow, s.end-s.next))
+	if err != nil {
+		return err
+	}
+	s.window, s.at = data, 0
+	s.next += int64(len(data))
+	return nil
+}
+
+// offset is the place in the stream of the next byte.
+func (s *scanner) offset() int64 { return s.next - int64(len(s.window)-s.at) }
+
+// skipTo moves on to an offset that is not behind.
+func (s *scanner) skipTo(offset int64) {
+	if ahead := s.next - offset; ahead >= 0 {
+		s.at = len(s.window) - int(ahead)
+		return
+	}
+	s.window, s.at, s.next = nil, 0, offset
+}

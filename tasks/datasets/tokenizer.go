@@ -1,0 +1,126 @@
+package datasets
+
+import (
+	"iter"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Tokenizer splits a text into words, lower-cased rune by rune:
+//
+//   - A run of letters, marks and numbers of any script is one word.
+//   - An apostrophe between two of these belongs to the word, the curved one as
+//     the straight: don’t gives "don't". At an edge it stands alone.
+//   - A point or comma between two digits belongs to the word: "3,000.5".
+//   - Every other visible character is a word of its own, hyphens included:
+//     "twenty-one" gives "twenty", "-", "one", and "…" one word, "..." three.
+//   - Spaces and control characters only separate; format characters (soft
+//     hyphens, joiners, byte order marks) are dropped.
+//
+// Nothing is normalized beyond that (no NFC, no stemming). Tokenizing the words
+// joined by spaces gives the same words again. The zero value is ready; it
+// keeps a buffer and must not be used by several goroutines at once.
+type Tokenizer struct{ word []byte }
+
+// Words yields the words of text. Each is valid only until the next. Bytes that
+// are not UTF-8 read as U+FFFD.
+func (t *Tokenizer) Words(text string) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		t.word = t.word[:0]
+		before := rune(-1) // the last rune of the word so far
+		for at, size := 0, 0; at < len(text); at += size {
+			var r rune
+			r, size = decode(text[at:])
+			joins := len(t.word) > 0 && joinsWord(before, r, text[at+size:])
+			switch {
+			case isFormat(r):
+				continue
+			case joins || isWordRune(r):
+				t.word = utf8.AppendRune(t.word, plain(r))
+				before = r
+				continue
+			}
+			if len(t.word) > 0 && !yield(t.word) {
+				return
+			}
+			t.word = t.word[:0]
+			if isSeparator(r) {
+				continue
+			}
+			if t.word = utf8.AppendRune(t.word, plain(r)); !yield(t.word) {
+				return
+			}
+			t.word = t.word[:0]
+		}
+		if len(t.word) > 0 {
+			yield(t.word)
+		}
+	}
+}
+
+// Tokenize returns the words of text.
+func Tokenize(text string) []string {
+	var t Tokenizer
+	var words []string
+	for w := range t.Words(text) {
+		words = append(words, string(w))
+	}
+	return words
+}
+
+func hasWord(text string) bool {
+	var t Tokenizer
+	for range t.Words(text) {
+		return true
+	}
+	return false
+}
+
+// decode is utf8.DecodeRuneInString with a short cut for ASCII.
+func decode(s string) (rune, int) {
+	if s[0] < utf8.RuneSelf {
+		return rune(s[0]), 1
+	}
+	return utf8.DecodeRuneInString(s)
+}
+
+// joinsWord reports whether r, which stands between before and rest, belongs to
+// the word that before ends.
+func joinsWord(before, r rune, rest string) bool {
+	switch r {
+	case '\'', '’':
+		return isWordRune(firstVisible(rest))
+	case '.', ',':
+		return unicode.IsDigit(before) && unicode.IsDigit(firstVisible(rest))
+	}
+	return false
+}
+
+// firstVisible skips format characters, which leave no trace.
+func firstVisible(s string) rune {
+	for _, r := range s {
+		if !isFormat(r) {
+			return r
+		}
+	}
+	return -1
+}
+
+func isWordRune(r rune) bool {
+	if r < utf8.RuneSelf {
+		return 'a' <= r|0x20 && r|0x20 <= 'z' || '0' <= r && r <= '9'
+	}
+	return unicode.IsLetter(r) || unicode.IsMark(r) || unicode.IsNumber(r)
+}
+
+func isFormat(r rune) bool { return r >= utf8.RuneSelf && unicode.Is(unicode.Cf, r) }
+
+func isSeparator(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
+
+// plain lower-cases a rune and straightens apostrophes.
+func plain(r rune) rune {
+	if r == '’' {
+		return '\''
+	}
+	return unicode.ToLower(r)
+}

@@ -1,0 +1,93 @@
+package datasets
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"coalmine/storage"
+	"coalmine/tasks/taskstest"
+)
+
+// stateOfTheUnion is the data set that the project ships.
+func stateOfTheUnion() File {
+	path := filepath.Join("..", "..", "examples", "data", "state-of-the-union.jsonl.gz")
+	return File{Name: path, Open: func() (io.ReadCloser, error) { return os.Open(path) }}
+}
+
+// TestStateOfTheUnionIsWhole pins what examples/data/README.md and
+// docs/data.md say about the data, and that Survey and the tasks agree on it.
+func TestStateOfTheUnionIsWhole(t *testing.T) {
+	t.Parallel()
+	recipe := Recipe{Seed: 1, VocabularySize: 5000, TestFraction: 0.1, Words: 400}
+	facts, err := Survey(t.Context(), []File{stateOfTheUnion()}, Limits{}, []Recipe{recipe})
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := facts[0].Source
+	t.Logf("%+v", facts[0])
+	if source.Users != 43 || source.Examples != 63239 || source.Words != 1125627 {
+		t.Errorf("the source holds %+v", source)
+	}
+	if testing.Short() {
+		return
+	}
+	f, err := stateOfTheUnion().Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := runPipeline(t, data, recipe)
+	var want Facts
+	p.corpus.DecodeMetrics(&want.Source)
+	p.parts.DecodeMetrics(&want.Parts)
+	p.balanced.DecodeMetrics(&want.Balance)
+	if facts[0] != want {
+		t.Errorf("surveyed %+v, the tasks found %+v", facts[0], want)
+	}
+}
+
+func BenchmarkSurvey(b *testing.B) {
+	recipe := Recipe{Seed: 1, VocabularySize: 5000, TestFraction: 0.1, Words: 400}
+	for b.Loop() {
+		if _, err := Survey(b.Context(), []File{stateOfTheUnion()}, Limits{}, []Recipe{recipe}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkPipeline(b *testing.B) {
+	f, err := stateOfTheUnion().Open()
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(f)
+	if err != nil {
+		b.Fatal(err)
+	}
+	recipe := Recipe{Seed: 1, VocabularySize: 5000, TestFraction: 0.1, Words: 400}
+	g := taskstest.NewGraph(b)
+	p := pipeline{Graph: g}
+	source := ImportParams{Sources: []storage.Digest{g.Import(data)}}
+	for _, stage := range []struct {
+		name string
+		run  func()
+	}{
+		{"import", func() { p.corpus = g.Run(Import, source) }},
+		{"encode", func() { p.parts = g.Run(Encode, recipe.Encode(), taskstest.In(CorpusInput, p.corpus)) }},
+		{"balance", func() { p.balanced = g.Run(Balance, recipe.Balance(), taskstest.In(PartsInput, p.parts)) }},
+		{"iid", func() { p.partition(PartitionParams{Partition: IID, Words: 400, Seed: 1}) }},
+	} {
+		b.Run(stage.name, func(b *testing.B) {
+			for b.Loop() {
+				stage.run()
+			}
+		})
+	}
+}

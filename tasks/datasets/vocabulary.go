@@ -1,0 +1,63 @@
+package datasets
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+)
+
+// VocabularyBlob is the name of a vocabulary: one word a line; line n, counted
+// from 0, is token n.
+const VocabularyBlob = "vocabulary"
+
+// specials are the texts of the tokens below FirstWord. The tokenizer takes the
+// brackets apart, so no word of a text equals one.
+var specials = []string{Padding: "<pad>", Unknown: "<unk>", Begin: "<begin>", End: "<end>"}
+
+// Vocabulary maps tokens to words: Words[token], specials included.
+type Vocabulary struct{ Words []string }
+
+// Size is the number of tokens, specials included: the width of a model's output.
+func (v *Vocabulary) Size() int { return len(v.Words) }
+
+// Ordinary is the number of ordinary words. They are the tokens FirstWord to
+// Size()-1, the most frequent first.
+func (v *Vocabulary) Ordinary() int { return len(v.Words) - FirstWord }
+
+// ParseVocabulary reads the blob VocabularyBlob.
+func ParseVocabulary(data []byte) (*Vocabulary, error) {
+	words := splitLines(data)
+	if len(words) < FirstWord || !slices.Equal(words[:FirstWord], specials) {
+		return nil, fmt.Errorf("vocabulary does not begin with %q: %w", specials, storage.ErrCorrupt)
+	}
+	return &Vocabulary{words}, nil
+}
+
+// ReadVocabulary reads the vocabulary of an encode node.
+func ReadVocabulary(ctx context.Context, t *tasks.Task, input string) (*Vocabulary, error) {
+	data, err := t.Blob(ctx, input, VocabularyBlob)
+	if err != nil {
+		return nil, err
+	}
+	return ParseVocabulary(data)
+}
+
+// mostFrequent returns the numbers of the size words with the highest counts,
+// ties by the word in byte order. Words that never occur are left out, so there
+// may be fewer.
+func mostFrequent(words []string, counts []int64, size int) []uint32 {
+	var found []uint32
+	for w, n := range counts {
+		if n > 0 {
+			found = append(found, uint32(w))
+		}
+	}
+	slices.SortFunc(found, func(a, b uint32) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(words[a], words[b]))
+	})
+	return found[:min(size, len(found))]
+}

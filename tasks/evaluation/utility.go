@@ -1,0 +1,120 @@
+// Package evaluation holds the kinds that measure how useful a model is, on
+// the test part that training never saw and that holds no canary:
+//
+//	evaluation/part     tallies over one share of the test part
+//	evaluation/utility  their sum: recall@1 and perplexity
+package evaluation
+
+import (
+	"context"
+	"fmt"
+
+	"coalmine/models"
+	"coalmine/tasks"
+	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/datasets"
+)
+
+// Inputs of evaluation/part.
+const (
+	ModelInput = "model" // a checkpoint
+	DataInput  = "data"  // datasets/encode
+)
+
+// PartParams are the parameters of evaluation/part.
+type PartParams struct {
+	// Data is the part of the data to predict: datasets.Test or datasets.Validation.
+	Data datasets.Part `json:"data"`
+	// Share of Shares is what this task predicts; shares count from 0.
+	Share  int `json:"share"`
+	Shares int `json:"shares"`
+}
+
+// Part predicts one share of the test part. Its metrics are a models.Evaluation.
+var Part = tasks.Kind{Name: "evaluation/part", Version: 1, Class: tasks.Compute, Run: runPart}
+
+// blockSentences is how many sentences are decoded at a time. It does not show
+// in any result.
+const blockSentences = 4096
+
+func runPart(ctx context.Context, t *tasks.Task) error {
+	var p PartParams
+	if err := t.Decode(&p); err != nil {
+		return err
+	}
+	scorer, err := checkpoints.ReadScorer(ctx, t, ModelInput)
+	if err != nil {
+		return err
+	}
+	part, err := datasets.OpenPart(ctx, t, DataInput, p.Data)
+	if err != nil {
+		return err
+	}
+	n := part.Records()
+	first, end := p.Share*n/p.Shares, (p.Share+1)*n/p.Shares
+	var total models.Evaluation
+	for from := first; from < end; from += blockSentences {
+		sentences, err := part.ReadRecords(ctx, from, min(from+blockSentences, end))
+		if err != nil {
+			return err
+		}
+		evaluation, err := scorer.Evaluate(sentences, isOrdinary)
+		if err != nil {
+			return tasks.Permanent(err)
+		}
+		total = total.Add(evaluation)
+		t.Progress(tasks.Progress{Done: int64(from - first), Total: int64(end - first), Tokens: total.All.Tokens})
+	}
+	return t.SetMetrics(total)
+}
+
+// isOrdinary says which targets count: words, not <unk> and not <end>.
+func isOrdinary(target int32) bool { return target >= datasets.FirstWord }
+
+// UtilityParams are the parameters of evaluation/utility.
+type UtilityParams struct {
+	Shares int `json:"shares"`
+}
+
+// Utility is the outcome: the metrics of evaluation/utility.
+type Utility struct {
+	// RecallAt1 is the share of ordinary target words that were the model's
+	// first guess over its full output; Perplexity is exp of their mean loss.
+	RecallAt1  float64 `json:"recall_at_1"`
+	Perplexity float64 `json:"perplexity"`
+	// Tokens counts the ordinary target words.
+	Tokens int64 `json:"tokens"`
+	// AllTargets is the same over every target, <unk> and <end> included.
+	AllTargets *Utility `json:"all_targets,omitempty"`
+}
+
+// Sum adds the shares of evaluation/part, its inputs "part-0", "part-1", ...
+var Sum = tasks.Kind{Name: "evaluation/utility", Version: 1, Class: tasks.Compute, Run: runSum}
+
+func runSum(ctx context.Context, t *tasks.Task) error {
+	var p UtilityParams
+	if err := t.Decode(&p); err != nil {
+		return err
+	}
+	var total models.Evaluation
+	for share := range p.Shares {
+		var e models.Evaluation
+		if err := t.InputMetrics(ctx, tasks.PartInput(share), &e); err != nil {
+			return err
+		}
+		total = total.Add(e)
+	}
+	if total.Counted.Tokens == 0 {
+		return tasks.Permanent(fmt.Errorf("the test part holds no ordinary word: raise data.test.fraction"))
+	}
+	u, all := utility(total.Counted), utility(total.All)
+	u.AllTargets = &all
+	return t.SetMetrics(u)
+}
+
+func utility(t models.Tally) Utility {
+	return Utility{RecallAt1: t.Recall(), Perplexity: t.Perplexity(), Tokens: t.Tokens}
+}
+
+// Kinds lists the kinds of this package.
+func Kinds() []tasks.Kind { return []tasks.Kind{Part, Sum} }

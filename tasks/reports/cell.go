@@ -1,0 +1,199 @@
+// Package reports holds the kind that ends a cell: reports/cell puts the
+// audits, the utility and the privacy cost of a training together, as the
+// results print them.
+package reports
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"coalmine/privacy"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/evaluation"
+)
+
+// PopulationInput of reports/cell is the datasets/partition node.
+const PopulationInput = "population"
+
+// AuditInput and UtilityInput name the measurements after a round (an SGD step).
+func AuditInput(round int) string { return fmt.Sprintf("audit-%d", round) }
+
+// UtilityInput names the utility after a round.
+func UtilityInput(round int) string { return fmt.Sprintf("utility-%d", round) }
+
+// CellBlob is the Report, as JSON.
+const CellBlob = "cell"
+
+// CellParams are the parameters of reports/cell.
+type CellParams struct {
+	Training TrainingParams `json:"training"`
+	// Measured lists the rounds after which the model was measured, ascending;
+	// the last is the end of the training.
+	Measured []int `json:"measured"`
+	Audit    bool  `json:"audit"`
+	Utility  bool  `json:"utility"`
+}
+
+// TrainingParams say what was trained.
+type TrainingParams struct {
+	Algorithm string `json:"algorithm"`
+	Rounds    int    `json:"rounds"`
+	Cohort    int    `json:"cohort"`
+	Partition string `json:"partition"`
+	Sampling  string `json:"sampling,omitempty"`
+	// Clip 0 means that updates were not clipped; NoiseMultiplier and Delta are
+	// those of the noise, 0 without.
+	Clip            float64 `json:"clip,omitempty"`
+	NoiseMultiplier float64 `json:"noise_multiplier,omitempty"`
+	Delta           float64 `json:"delta,omitempty"`
+}
+
+// federated reports whether rounds sample users.
+func (p *TrainingParams) federated() bool { return p.Sampling != "" }
+
+// Report is the outcome of a cell.
+type Report struct {
+	Utility *evaluation.Utility `json:"utility,omitempty"`
+	Privacy *privacy.Report     `json:"privacy,omitempty"`
+	Audit   *audits.Audit       `json:"audit,omitempty"`
+	// Training says what was trained on what.
+	Training Training `json:"training"`
+	// Curve holds the measurements along the training, the last included.
+	Curve []Point `json:"curve"`
+}
+
+// Training says what was trained on what.
+type Training struct {
+	TrainingParams
+	// Epochs are the rounds in passes over the population.
+	Epochs float64 `json:"epochs"`
+	// Users, Examples and Words are those of the population.
+	datasets.Counts
+	// ReplacedExamples of them are canaries.
+	ReplacedExamples int `json:"replaced_examples"`
+}
+
+// Point is one measurement.
+type Point struct {
+	Round                   int                 `json:"round"`
+	Utility                 *evaluation.Utility `json:"utility,omitempty"`
+	RandomSamplingMemorized *int                `json:"random_sampling_memorized,omitempty"`
+	BeamSearchMemorized     *int                `json:"beam_search_memorized,omitempty"`
+}
+
+// Cell puts the outcome of a cell together.
+var Cell = tasks.Kind{Name: "reports/cell", Version: 1, Class: tasks.Compute, Run: runCell}
+
+// Kinds lists the kinds of this package.
+func Kinds() []tasks.Kind { return []tasks.Kind{Cell} }
+
+func runCell(ctx context.Context, t *tasks.Task) error {
+	var p CellParams
+	if err := t.Decode(&p); err != nil {
+		return err
+	}
+	var population datasets.PartitionMetrics
+	if err := t.InputMetrics(ctx, PopulationInput, &population); err != nil {
+		return err
+	}
+	cell := Report{Training: describe(&p.Training, &population)}
+	for _, round := range p.Measured {
+		if err := cell.measure(ctx, t, &p, round); err != nil {
+			return err
+		}
+	}
+	report, err := account(p.Training, population.Users)
+	if err != nil {
+		return tasks.Permanent(err)
+	}
+	cell.Privacy = report
+	data, err := json.Marshal(cell)
+	if err != nil {
+		return tasks.Permanent(err)
+	}
+	return t.Put(ctx, CellBlob, data)
+}
+
+func describe(p *TrainingParams, population *datasets.PartitionMetrics) Training {
+	t := Training{TrainingParams: *p, Counts: population.Counts, ReplacedExamples: population.ReplacedExamples}
+	of := population.Examples
+	if p.federated() {
+		of = population.Users
+	}
+	t.Epochs = float64(p.Rounds) * float64(p.Cohort) / float64(of)
+	return t
+}
+
+// measure reads what was measured after a round. The last one stands for the cell.
+func (c *Report) measure(ctx context.Context, t *tasks.Task, p *CellParams, round int) error {
+	point := Point{Round: round}
+	if p.Utility {
+		c.Utility = new(evaluation.Utility)
+		if err := t.InputMetrics(ctx, UtilityInput(round), c.Utility); err != nil {
+			return err
+		}
+		point.Utility = c.Utility
+	}
+	if p.Audit {
+		data, err := t.Blob(ctx, AuditInput(round), audits.SummaryBlob)
+		if err != nil {
+			return err
+		}
+		c.Audit = new(audits.Audit)
+		if err := json.Unmarshal(data, c.Audit); err != nil {
+			return tasks.Permanent(fmt.Errorf("audit after round %d: %w", round, err))
+		}
+		point.setMemorized(c.Audit)
+	}
+	c.Curve = append(c.Curve, point)
+	return nil
+}
+
+func (p *Point) setMemorized(a *audits.Audit) {
+	if a.RandomSampling != nil {
+		p.RandomSamplingMemorized = &a.RandomSampling.Memorized
+	}
+	if a.BeamSearch != nil {
+		p.BeamSearchMemorized = &a.BeamSearch.Memorized
+	}
+}
+
+// anyDelta stands in where no delta was named and no noise added: epsilon is
+// infinite at every delta.
+const anyDelta = 1e-7
+
+// account is the privacy cost of a training with clipped updates; nil where
+// nothing was clipped and no privacy is claimed.
+func account(p TrainingParams, users int) (*privacy.Report, error) {
+	if p.Clip == 0 {
+		return nil, nil
+	}
+	if p.NoiseMultiplier == 0 && p.Delta == 0 {
+		p.Delta = anyDelta
+	}
+	report, err := privacy.Account(privacy.Recipe{
+		Population:      users,
+		Cohort:          p.Cohort,
+		Rounds:          p.Rounds,
+		NoiseMultiplier: p.NoiseMultiplier,
+		Delta:           p.Delta,
+		Sampling:        privacy.Sampling(p.Sampling),
+		Unit:            unit(p.Partition),
+		Randomness:      privacy.Seeded,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &report, nil
+}
+
+// unit is what a guarantee over the population's users protects.
+func unit(partition string) string {
+	if partition == datasets.IID {
+		return "synthetic user"
+	}
+	return "balanced user"
+}

@@ -1,0 +1,99 @@
+package taskstest
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"coalmine/tasks"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the golden digests under testdata instead of comparing with them")
+
+// goldenMu guards the golden files while parallel tests rewrite them.
+var goldenMu sync.Mutex
+
+// goldenPath is the file that holds a package's golden digests, one a line:
+// "datasets/import@1 <digest>".
+var goldenPath = filepath.Join("testdata", "golden.txt")
+
+// Golden fails the test when the outputs of the nodes, all of one kind, are not
+// those recorded in testdata/golden.txt for the kind and its version: bytes that
+// change without a version would let old and new outputs mix under one key. After
+// raising the version, run the package's tests with -rewrite.
+func Golden(t *testing.T, nodes ...*Node) {
+	t.Helper()
+	kind := nodes[0].Kind
+	name, got := fmt.Sprintf("%s@%d", kind, nodes[0].Version), digestOf(nodes)
+	goldenMu.Lock()
+	defer goldenMu.Unlock()
+	lines, err := readGolden()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, known := lines[name]
+	switch {
+	case *rewrite:
+		maps.DeleteFunc(lines, func(old, _ string) bool { return strings.HasPrefix(old, kind+"@") })
+		lines[name] = got
+		if err := writeGolden(lines); err != nil {
+			t.Fatal(err)
+		}
+	case !known:
+		t.Errorf("%s has no golden digest; run: go test . -run Golden -rewrite", name)
+	case got != want:
+		t.Errorf("the outputs of %s changed: digest %s, recorded %s.\n"+
+			"Raise the kind's version, then run: go test . -run Golden -rewrite.", name, got, want)
+	}
+}
+
+func digestOf(nodes []*Node) string {
+	h := tasks.NewHasher("golden")
+	for _, n := range nodes {
+		h.String(n.Kind)
+		h.String(n.Digest().String())
+	}
+	return h.Sum().String()
+}
+
+func readGolden() (map[string]string, error) {
+	data, err := os.ReadFile(goldenPath)
+	if os.IsNotExist(err) {
+		return map[string]string{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	lines := map[string]string{}
+	for line := range strings.Lines(string(data)) {
+		name, digest, ok := strings.Cut(strings.TrimSpace(line), " ")
+		if !ok {
+			return nil, fmt.Errorf("%s: line %q is not \"kind@version digest\"", goldenPath, line)
+		}
+		lines[name] = digest
+	}
+	return lines, nil
+}
+
+func writeGolden(lines map[string]string) error {
+	var names []string
+	for name := range lines {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	var out bytes.Buffer
+	for _, name := range names {
+		fmt.Fprintf(&out, "%s %s\n", name, lines[name])
+	}
+	if err := os.MkdirAll(filepath.Dir(goldenPath), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(goldenPath, out.Bytes(), 0o644)
+}

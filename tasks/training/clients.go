@@ -1,0 +1,213 @@
+package training
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+
+	"coalmine/internal/kernels"
+	"coalmine/internal/seeds"
+	"coalmine/models"
+	"coalmine/privacy"
+	"coalmine/storage/safetensors"
+	"coalmine/tasks"
+	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/datasets"
+)
+
+// SumBlob is the output of training/clients: one tensor, the weighted sum of
+// the chunk's updates, flat as the model's parameters.
+const SumBlob = "sum"
+
+// ClientsParams are the parameters of training/clients. The task's Step is the
+// round, its Part the chunk.
+type ClientsParams struct {
+	Seed uint64 `json:"seed"`
+	// Cohort is the number of users a round samples (the expected number under
+	// Poisson sampling), Chunks the number of tasks they are split into.
+	Cohort   int    `json:"cohort"`
+	Chunks   int    `json:"chunks"`
+	Sampling string `json:"sampling"`
+	Local    Local  `json:"local"`
+	// Epochs is how often a client goes through its examples, each time in a
+	// new order.
+	Epochs int `json:"epochs"`
+	// Clip bounds the L2 norm of a client's update over all tensors together; 0
+	// does not. With a clip every client weighs the same, without one it weighs
+	// as many as its examples.
+	Clip float64 `json:"clip,omitempty"`
+}
+
+// ChunkMetrics is what a chunk says about itself, for aggregation/server.
+type ChunkMetrics struct {
+	Clients int64 `json:"clients"`
+	// Weight is the sum of the clients' weights.
+	Weight float64 `json:"weight"`
+	// Examples and Tokens count what was trained on, every local epoch anew.
+	Examples int64 `json:"examples"`
+	Tokens   int64 `json:"tokens"`
+	// LossSum is in nats over Tokens, each batch's before its step.
+	LossSum float64 `json:"loss_sum"`
+	// NormSum adds the L2 norms of the updates before clipping; Clipped counts
+	// those above the clip.
+	NormSum float64 `json:"norm_sum"`
+	Clipped int64   `json:"clipped"`
+}
+
+// Add adds the counts of another chunk.
+func (m *ChunkMetrics) Add(other ChunkMetrics) {
+	m.Clients += other.Clients
+	m.Weight += other.Weight
+	m.Examples += other.Examples
+	m.Tokens += other.Tokens
+	m.LossSum += other.LossSum
+	m.NormSum += other.NormSum
+	m.Clipped += other.Clipped
+}
+
+// Clients trains the clients of one chunk of a round's cohort, each from the
+// round's model, and sums their updates in the order of the users. An update
+// depends on the model, the user and the round's stream, never on the chunk.
+var Clients = tasks.Kind{Name: "training/clients", Version: 1, Class: tasks.Compute, Run: runClients}
+
+func runClients(ctx context.Context, t *tasks.Task) error {
+	var p ClientsParams
+	if err := t.Decode(&p); err != nil {
+		return err
+	}
+	population, err := datasets.OpenPopulation(ctx, t, PopulationInput, ShardsInput)
+	if err != nil {
+		return err
+	}
+	model, err := checkpoints.Read(ctx, t, tasks.PreviousInput)
+	if err != nil {
+		return err
+	}
+	users, err := cohort(&p, t.Step, population.Users())
+	if err != nil {
+		return err
+	}
+	c, err := newChunkSum(&p, model)
+	if err != nil {
+		return err
+	}
+	users = chunk(users, t.Part, p.Chunks)
+	for i, user := range users {
+		examples, err := population.ReadUser(ctx, user)
+		if err != nil {
+			return err
+		}
+		if err := c.add(ctx, examples, t.Step, user); err != nil {
+			return err
+		}
+		t.Progress(tasks.Progress{Done: int64(i + 1), Total: int64(len(users)), Tokens: c.metrics.Tokens})
+	}
+	return c.write(ctx, t)
+}
+
+// chunkSum adds up the updates of a chunk in float64.
+type chunkSum struct {
+	params  *ClientsParams
+	model   *checkpoints.Model
+	learner *learner
+	sum     []float64
+	order   [][]int32
+	metrics ChunkMetrics
+}
+
+func newChunkSum(p *ClientsParams, model *checkpoints.Model) (*chunkSum, error) {
+	l, err := newLearner(model.Language, p.Local)
+	if err != nil {
+		return nil, err
+	}
+	return &chunkSum{params: p, model: model, learner: l, sum: make([]float64, len(model.Params))}, nil
+}
+
+// add trains one client and adds its weighted update to the sum.
+func (c *chunkSum) add(ctx context.Context, examples [][]int32, round, user int) error {
+	if err := c.train(ctx, examples, round, user); err != nil {
+		return err
+	}
+	update := c.learner.params
+	kernels.Axpy(-1, c.model.Params, update)
+	norm := math.Sqrt(kernels.SquaredNorm(update))
+	if math.IsNaN(norm) || math.IsInf(norm, 0) {
+		return diverged(&models.DivergedError{What: "update", Value: norm}, "client %d, round %d", user, round)
+	}
+	weight, scale := float64(len(examples)), 1.0
+	if c.params.Clip > 0 {
+		weight, scale = 1, privacy.ClipScale(norm, c.params.Clip)
+	}
+	addScaled(c.sum, update, weight*scale)
+	c.metrics.Clients++
+	c.metrics.Weight += weight
+	c.metrics.NormSum += norm
+	if scale < 1 {
+		c.metrics.Clipped++
+	}
+	return nil
+}
+
+// train leaves the client's parameters in the learner.
+func (c *chunkSum) train(ctx context.Context, examples [][]int32, round, user int) error {
+	copy(c.learner.params, c.model.Params)
+	if err := c.learner.reset(); err != nil {
+		return err
+	}
+	rng := seeds.Stream(c.params.Seed, seeds.Client, uint64(round), uint64(user))
+	step := 0
+	for range c.params.Epochs {
+		for batch := range c.batches(examples, rng) {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			step++
+			loss, err := c.learner.step(batch)
+			if err != nil {
+				return diverged(err, "client %d, round %d, step %d", user, round, step)
+			}
+			c.metrics.Examples += int64(len(batch))
+			c.metrics.Tokens += int64(loss.Tokens)
+			c.metrics.LossSum += loss.Sum
+		}
+	}
+	return nil
+}
+
+// batches yields the examples in a new order, Local.Batch at a time.
+func (c *chunkSum) batches(examples [][]int32, rng *rand.Rand) func(yield func([][]int32) bool) {
+	c.order = append(c.order[:0], examples...)
+	rng.Shuffle(len(c.order), func(i, j int) { c.order[i], c.order[j] = c.order[j], c.order[i] })
+	return func(yield func([][]int32) bool) {
+		for rest := c.order; len(rest) > 0; {
+			n := min(c.params.Local.Batch, len(rest))
+			if !yield(rest[:n]) {
+				return
+			}
+			rest = rest[n:]
+		}
+	}
+}
+
+func (c *chunkSum) write(ctx context.Context, t *tasks.Task) error {
+	sum := make([]float32, len(c.sum))
+	for i, v := range c.sum {
+		sum[i] = float32(v)
+	}
+	data, err := safetensors.Marshal([]safetensors.Tensor{{Name: SumBlob, Shape: []int{len(sum)}, Float32: sum}}, nil)
+	if err != nil {
+		return err
+	}
+	if err := t.PutRecomputable(ctx, SumBlob, data); err != nil {
+		return err
+	}
+	return t.SetMetrics(c.metrics)
+}
+
+// addScaled adds scale*x to sum, in float64.
+func addScaled(sum []float64, x []float32, scale float64) {
+	sum = sum[:len(x)]
+	for i, v := range x {
+		sum[i] += float64(scale * float64(v))
+	}
+}

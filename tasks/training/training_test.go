@@ -1,0 +1,375 @@
+package training
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"coalmine/internal/seeds"
+	"coalmine/models"
+	"coalmine/models/optimizers"
+	"coalmine/storage"
+	"coalmine/storage/safetensors"
+	"coalmine/tasks"
+	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/taskstest"
+)
+
+const vocabulary = 40
+
+var sgd = optimizers.Config{Kind: optimizers.SGD}
+
+// bench is a population and an initial model to train.
+type bench struct {
+	*taskstest.Graph
+	t                         *testing.T
+	parts, population, origin *taskstest.Node
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	g := taskstest.NewGraph(t)
+	var text strings.Builder
+	for i := range 900 {
+		words := make([]string, 3+i%6)
+		for j := range words {
+			words[j] = fmt.Sprintf("w%d", (i*(j+3)+j*j*7+i/11)%61)
+		}
+		fmt.Fprintf(&text, `{"user":"u%d","text":%q}`+"\n", i*i%13, strings.Join(words, " "))
+	}
+	corpus := g.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{g.Import([]byte(text.String()))}})
+	parts := g.Run(datasets.Encode, datasets.EncodeParams{VocabularySize: vocabulary}, taskstest.In(datasets.CorpusInput, corpus))
+	balanced := g.Run(datasets.Balance, datasets.BalanceParams{Words: 60}, taskstest.In(datasets.PartsInput, parts))
+	population := g.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.ByUser},
+		taskstest.In(datasets.PartsInput, parts), taskstest.In(datasets.BalancedInput, balanced))
+	origin := g.Run(Initial, InitialParams{Seed: 4, Model: models.Config{
+		Kind: models.CIFGLSTM, Vocabulary: vocabulary + datasets.FirstWord, Embedding: 5, Units: 6,
+	}})
+	return &bench{g, t, parts, population, origin}
+}
+
+// step runs a task of a chain on top of previous.
+func (b *bench) step(kind tasks.Kind, params any, previous *taskstest.Node, step, part int) (*taskstest.Node, error) {
+	b.t.Helper()
+	spec, err := tasks.NewSpec(kind, params,
+		tasks.Input{Name: tasks.PreviousInput, Key: previous.Key},
+		tasks.Input{Name: PopulationInput, Key: b.population.Key},
+		tasks.Input{Name: ShardsInput, Key: b.parts.Key})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	h := tasks.NewHasher("test step")
+	h.Key(spec.Key)
+	h.Uint(uint64(step))
+	h.Uint(uint64(part))
+	spec.Key, spec.Step, spec.Part = h.Sum(), step, part
+	return b.TrySpec(kind, spec)
+}
+
+func (b *bench) mustStep(kind tasks.Kind, params any, previous *taskstest.Node, step, part int) *taskstest.Node {
+	b.t.Helper()
+	n, err := b.step(kind, params, previous, step, part)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return n
+}
+
+func (b *bench) model(n *taskstest.Node) *checkpoints.Model {
+	b.t.Helper()
+	m, err := checkpoints.Decode(n.Blob(tasks.ModelBlob))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return m
+}
+
+func (b *bench) users() *datasets.Population {
+	b.t.Helper()
+	p, err := datasets.OpenPopulation(b.t.Context(), b.Task(taskstest.In("p", b.population), taskstest.In("s", b.parts)), "p", "s")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return p
+}
+
+func sumOf(t *testing.T, n *taskstest.Node) []float32 {
+	t.Helper()
+	f, err := safetensors.Unmarshal(n.Blob(SumBlob))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f.Tensors[0].Float32
+}
+
+func clientsParams() ClientsParams {
+	return ClientsParams{
+		Seed: 7, Cohort: 6, Chunks: 1, Sampling: FixedSize, Epochs: 2,
+		Local: Local{Optimizer: sgd, LearningRate: 0.3, Batch: 4},
+	}
+}
+
+// clientUpdate trains one client the plain way: the definition, once more.
+func clientUpdate(t *testing.T, m *checkpoints.Model, p *ClientsParams, examples [][]int32, round, user int) []float64 {
+	t.Helper()
+	params, gradient := slices.Clone(m.Params), make([]float32, len(m.Params))
+	trainer := m.Language.NewTrainer()
+	rng := seeds.Stream(p.Seed, seeds.Client, uint64(round), uint64(user))
+	for range p.Epochs {
+		order := slices.Clone(examples)
+		rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+		for batch := range slices.Chunk(order, p.Local.Batch) {
+			if _, err := trainer.Gradient(params, batch, gradient); err != nil {
+				t.Fatal(err)
+			}
+			rate := float32(p.Local.LearningRate * float64(len(batch)) / float64(p.Local.Batch))
+			for i, g := range gradient {
+				params[i] -= rate * g
+			}
+		}
+	}
+	update := make([]float64, len(params))
+	for i := range update {
+		update[i] = float64(params[i]) - float64(m.Params[i])
+	}
+	return update
+}
+
+func norm(x []float64) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += v * v
+	}
+	return math.Sqrt(sum)
+}
+
+func closeTo(t *testing.T, what string, got []float32, want []float64) {
+	t.Helper()
+	difference := make([]float64, len(want))
+	for i := range want {
+		difference[i] = float64(got[i]) - want[i]
+	}
+	if d := norm(difference); !(d <= 1e-5*norm(want)) {
+		t.Errorf("%s: differs by %.3g of norm %.3g", what, d, norm(want))
+	}
+}
+
+func TestAChunkSumsItsClientsUpdates(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for _, clip := range []float64{0, 0.05} {
+		p := clientsParams()
+		p.Clip = clip
+		population := b.users()
+		members, err := cohort(&p, 3, population.Users())
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, weights := make([]float64, len(b.model(b.origin).Params)), 0.0
+		for _, user := range members {
+			examples, err := population.ReadUser(t.Context(), user)
+			if err != nil {
+				t.Fatal(err)
+			}
+			update := clientUpdate(t, b.model(b.origin), &p, examples, 3, user)
+			weight := float64(len(examples))
+			if clip > 0 {
+				weight = min(1, clip/norm(update))
+			}
+			for i, v := range update {
+				want[i] += weight * v
+			}
+			if clip > 0 {
+				weight = 1
+			}
+			weights += weight
+		}
+		n := b.mustStep(Clients, p, b.origin, 3, 0)
+		closeTo(t, fmt.Sprintf("sum with clip %v", clip), sumOf(t, n), want)
+		var m ChunkMetrics
+		n.DecodeMetrics(&m)
+		if m.Clients != 6 || m.Weight != weights || (clip > 0) != (m.Clipped > 0) {
+			t.Errorf("clip %v: metrics %+v, want 6 clients of weight %v in all", clip, m, weights)
+		}
+	}
+}
+
+func TestAnUpdateDoesNotDependOnItsChunk(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := clientsParams()
+	whole := sumOf(t, b.mustStep(Clients, p, b.origin, 1, 0))
+	p.Chunks = 6
+	split := make([]float64, len(whole))
+	for j := range p.Chunks {
+		for i, v := range sumOf(t, b.mustStep(Clients, p, b.origin, 1, j)) {
+			split[i] += float64(v)
+		}
+	}
+	closeTo(t, "six chunks against one", whole, split)
+}
+
+func TestSGDIsTheSameInOneStretchOrMany(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for _, kind := range []string{optimizers.SGD, optimizers.Momentum, optimizers.Adam} {
+		rule, err := optimizers.Defaults(kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, order := range []string{ByRecord, ByUser} {
+			p := SGDParams{Seed: 2, Order: order, StepsPerTask: 60, Local: Local{Optimizer: rule, LearningRate: 0.01, Batch: 7}}
+			whole := b.mustStep(SGD, p, b.origin, 1, 0)
+			p.StepsPerTask = 20
+			last := b.origin
+			for step := 1; step <= 3; step++ {
+				last = b.mustStep(SGD, p, last, step, 0)
+			}
+			if !slices.Equal(b.model(whole).Params, b.model(last).Params) {
+				t.Errorf("%s by %s: 60 steps in one task and in three differ", kind, order)
+			}
+		}
+	}
+}
+
+func TestATailContinuesTheChain(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	rule := optimizers.Config{Kind: optimizers.Momentum, Momentum: 0.9}
+	p := SGDParams{Seed: 2, Order: ByRecord, StepsPerTask: 25, Local: Local{Optimizer: rule, LearningRate: 0.05, Batch: 5}}
+	whole := b.mustStep(SGD, p, b.origin, 1, 0)
+	p.StepsPerTask = 20
+	first := b.mustStep(SGD, p, b.origin, 1, 0)
+	p.First, p.Steps = 20, 5
+	tail := b.mustStep(SGD, p, first, 0, 0)
+	if !slices.Equal(b.model(whole).Params, b.model(tail).Params) {
+		t.Error("20 steps and a tail of 5 differ from 25 steps")
+	}
+}
+
+func TestEveryEpochSeesEveryRecordOnce(t *testing.T) {
+	t.Parallel()
+	population := newBench(t).users()
+	for _, order := range []string{ByRecord, ByUser} {
+		p := &SGDParams{Seed: 5, Order: order}
+		first, second := epochOrder(population, p, 0), epochOrder(population, p, 1)
+		if slices.Equal(first, second) {
+			t.Errorf("%s: two epochs have the same order", order)
+		}
+		slices.Sort(second)
+		for i, r := range second {
+			if int(r) != i {
+				t.Fatalf("%s: record %d is missing or there twice", order, i)
+			}
+		}
+	}
+	// By user, an epoch is whole users, each in its own order.
+	endOf := map[int]int{}
+	for u := range population.Users() {
+		first, end := population.UserRecords(u)
+		endOf[first] = end
+	}
+	order := epochOrder(population, &SGDParams{Seed: 5, Order: ByUser}, 0)
+	for i := 0; i < len(order); {
+		end, begins := endOf[int(order[i])]
+		if !begins {
+			t.Fatalf("position %d begins in the middle of a user", i)
+		}
+		for first := int(order[i]); int(order[i]) < end-1; i++ {
+			if order[i+1] != order[i]+1 {
+				t.Fatalf("the user of records %d to %d is torn apart", first, end)
+			}
+		}
+		i++
+	}
+}
+
+func TestCohortsAreUniformSetsOfUsers(t *testing.T) {
+	t.Parallel()
+	p := clientsParams()
+	counts := make([]float64, 30)
+	for round := range 4000 {
+		users, err := cohort(&p, round, len(counts))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(users) != p.Cohort || !slices.IsSorted(users) || len(slices.Compact(slices.Clone(users))) != p.Cohort {
+			t.Fatalf("round %d: cohort %v", round, users)
+		}
+		for _, u := range users {
+			counts[u]++
+		}
+	}
+	// Each count is binomial(4000, 1/5), standard deviation 25.3; beyond 5 of
+	// them with probability 6e-7 each, 2e-5 in all. The seed is fixed.
+	for user, n := range counts {
+		if math.Abs(n-800) > 127 {
+			t.Errorf("user %d took part %v times in 4,000 rounds, expected about 800", user, n)
+		}
+	}
+}
+
+func TestPoissonCohortsHaveTheExpectedSize(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(1, 2))
+	total := 0
+	for range 2000 {
+		total += len(poissonSample(rng, 50, 0.1))
+	}
+	// Binomial(100000, 0.1): standard deviation 95; five of them, probability 6e-7.
+	if math.Abs(float64(total)-10_000) > 475 {
+		t.Errorf("%d users in 2,000 rounds, expected about 10,000", total)
+	}
+}
+
+func TestACohortAboveThePopulationIsRefused(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := clientsParams()
+	p.Cohort = 10_000
+	_, err := b.step(Clients, p, b.origin, 1, 0)
+	if !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "above the population") {
+		t.Errorf("error %v, want a permanent one that names the population", err)
+	}
+}
+
+func TestDivergenceNamesClientRoundAndStep(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := clientsParams()
+	p.Local.LearningRate = 1e30
+	_, err := b.step(Clients, p, b.origin, 5, 0)
+	d, ok := errors.AsType[*models.DivergedError](err)
+	if !ok || !tasks.IsPermanent(err) || !strings.Contains(d.Where, "round 5") || !strings.Contains(d.Where, "client") {
+		t.Errorf("error %v, want a permanent divergence that names client, round and step", err)
+	}
+}
+
+func TestGradientClipBoundsEveryStep(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := SGDParams{Seed: 2, Order: ByRecord, StepsPerTask: 1, Local: Local{Optimizer: sgd, LearningRate: 1, Batch: 7, GradientClip: 0.01}}
+	before, after := b.model(b.origin).Params, b.model(b.mustStep(SGD, p, b.origin, 1, 0)).Params
+	step := make([]float64, len(before))
+	for i := range step {
+		step[i] = float64(after[i]) - float64(before[i])
+	}
+	if n := norm(step); math.Abs(n-0.01) > 1e-5 {
+		t.Errorf("a step at rate 1 moved the model by %v, want the clip of 0.01", n)
+	}
+}
+
+func TestGoldenBytes(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	taskstest.Golden(t, b.origin)
+	taskstest.Golden(t, b.mustStep(Clients, clientsParams(), b.origin, 1, 0))
+	taskstest.Golden(t, b.mustStep(SGD, SGDParams{
+		Seed: 2, Order: ByRecord, StepsPerTask: 4, Local: Local{Optimizer: sgd, LearningRate: 0.1, Batch: 7},
+	}, b.origin, 1, 0))
+}

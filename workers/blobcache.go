@@ -1,0 +1,68 @@
+package workers
+
+import (
+	"bytes"
+	"context"
+
+	"coalmine/storage"
+)
+
+// blobCache keeps whole blobs by digest, in memory and, if there is a disk
+// cache, there too.
+type blobCache struct {
+	memory *cache[storage.Digest, []byte]
+	disk   *diskCache // nil: none
+	// asked remembers the blobs of which a part was read, each with size 1.
+	asked *cache[storage.Digest, struct{}]
+}
+
+// maxAsked is how many blobs are remembered as read in part.
+const maxAsked = 10_000
+
+func newBlobCache(capacity int64) *blobCache {
+	return &blobCache{
+		memory: newCache[storage.Digest, []byte](capacity),
+		asked:  newCache[storage.Digest, struct{}](maxAsked),
+	}
+}
+
+// whole returns a blob from memory, from disk, or from fetch, and keeps it.
+func (c *blobCache) whole(ctx context.Context, digest storage.Digest, fetch func() ([]byte, error)) ([]byte, error) {
+	return c.memory.get(ctx, digest, func() ([]byte, int64, error) {
+		if c.disk != nil {
+			if data, ok := c.disk.read(digest); ok {
+				return data, int64(len(data)), nil
+			}
+		}
+		data, err := fetch()
+		if err == nil && c.disk != nil {
+			c.disk.add(digest, data)
+		}
+		return data, int64(len(data)), err
+	})
+}
+
+// part returns its own copy of length bytes from offset of a blob that is cached, or worth
+// caching: one that was read in part before, such as the shards that every
+// round's clients come from. It goes to disk only, lest a data set push the
+// models out of memory. ok is false if the caller must read the part himself.
+func (c *blobCache) part(ctx context.Context, digest storage.Digest, size, offset, length int64, fetch func() ([]byte, error)) (data []byte, ok bool, err error) {
+	if data, ok := c.memory.peek(digest); ok {
+		return bytes.Clone(data[offset : offset+length]), true, nil
+	}
+	if c.disk == nil || size > c.disk.largest() {
+		return nil, false, nil
+	}
+	if data, ok := c.disk.readPart(digest, offset, length); ok {
+		return data, true, nil
+	}
+	if _, again := c.asked.peek(digest); !again {
+		c.asked.add(digest, struct{}{}, 1)
+		return nil, false, nil
+	}
+	if err := c.disk.fill(ctx, digest, fetch); err != nil {
+		return nil, false, err
+	}
+	data, ok = c.disk.readPart(digest, offset, length)
+	return data, ok, nil
+}

@@ -1,0 +1,302 @@
+package workers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"coalmine/storage"
+)
+
+// The cache must keep what was used last and no more than its capacity, just as
+// a plain list of what was touched says.
+func TestCacheKeepsWhatWasUsedLast(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		capacity := rapid.Int64Range(0, 20).Draw(t, "capacity")
+		c := newCache[int, int](capacity)
+		sizes := map[int]int64{}
+		var recent []int // used last at the end
+		touch := func(key int) {
+			recent = append(slices.DeleteFunc(recent, func(k int) bool { return k == key }), key)
+			total := int64(0)
+			for i := len(recent) - 1; i >= 0; i-- {
+				if total += sizes[recent[i]]; total > capacity {
+					recent = slices.Delete(recent, 0, i+1)
+					return
+				}
+			}
+		}
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			key := rapid.IntRange(0, 8).Draw(t, "key")
+			had := slices.Contains(recent, key)
+			loaded := false
+			v, err := c.get(context.Background(), key, func() (int, int64, error) {
+				loaded = true
+				sizes[key] = rapid.Int64Range(0, 25).Draw(t, "size")
+				return -key, sizes[key], nil
+			})
+			if err != nil || v != -key {
+				t.Fatalf("get(%d) = %d, %v", key, v, err)
+			}
+			if loaded == had {
+				t.Fatalf("get(%d) loaded: %v, kept before: %v", key, loaded, had)
+			}
+			touch(key)
+			if c.size > c.capacity || len(c.entries) != len(recent) || c.order.Len() != len(recent) {
+				t.Fatalf("cache of %d bytes holds %d in %d entries, want %v", c.capacity, c.size, len(c.entries), recent)
+			}
+		}
+	})
+}
+
+func TestCacheLoadsOnceAtATime(t *testing.T) {
+	t.Parallel()
+	m := newMemo(100)
+	var loads atomic.Int64
+	release := make(chan struct{})
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() {
+			v, err := m.Get("model", func() (any, int64, error) {
+				loads.Add(1)
+				<-release
+				return "decoded", 10, nil
+			})
+			if err != nil || v != "decoded" {
+				t.Errorf("Get = %v, %v", v, err)
+			}
+		})
+	}
+	close(release)
+	all.Wait()
+	if loads.Load() != 1 {
+		t.Errorf("%d loads", loads.Load())
+	}
+}
+
+func TestAFailedOrPanickedLoadLetsOthersTry(t *testing.T) {
+	t.Parallel()
+	for name, fail := range map[string]func() error{
+		"error": func() error { return errors.New("cancelled") },
+		"panic": func() error { panic("broken file") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCache[string, int](100)
+			begun, proceed := make(chan struct{}), make(chan struct{})
+			var first sync.WaitGroup
+			first.Go(func() {
+				defer func() { _ = recover() }()
+				_, err := c.get(context.Background(), "k", func() (int, int64, error) {
+					close(begun)
+					<-proceed
+					return 0, 0, fail()
+				})
+				if err == nil {
+					t.Error("the first load succeeded")
+				}
+			})
+			<-begun
+			var second sync.WaitGroup
+			second.Go(func() {
+				v, err := c.get(context.Background(), "k", func() (int, int64, error) { return 7, 1, nil })
+				if v != 7 || err != nil {
+					t.Errorf("the second get = %d, %v", v, err)
+				}
+			})
+			close(proceed)
+			first.Wait()
+			second.Wait()
+		})
+	}
+}
+
+func TestAWaitForAnothersLoadEndsWithTheContext(t *testing.T) {
+	t.Parallel()
+	c := newCache[string, int](100)
+	begun, proceed := make(chan struct{}), make(chan struct{})
+	var loader sync.WaitGroup
+	loader.Go(func() {
+		_, _ = c.get(context.Background(), "k", func() (int, int64, error) {
+			close(begun)
+			<-proceed
+			return 1, 1, nil
+		})
+	})
+	<-begun
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(errors.New("not wanted"))
+	if _, err := c.get(ctx, "k", nil); err == nil || err.Error() != "not wanted" {
+		t.Errorf("error %v", err)
+	}
+	close(proceed)
+	loader.Wait()
+}
+
+// shelf is a place to fetch blobs from that counts how often it is asked.
+type shelf struct {
+	data    []byte
+	fetches int
+}
+
+func (s *shelf) fetch() ([]byte, error) {
+	s.fetches++
+	return s.data, nil
+}
+
+func newShelf(i int) *shelf { return &shelf{data: expand(1000, []byte{byte(i)})} }
+
+func (s *shelf) digest() storage.Digest { return storage.DigestOf(s.data) }
+
+func diskCacheOf(t *testing.T, dir string, capacity int64) *blobCache {
+	t.Helper()
+	disk, err := openDiskCache(dir, capacity, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newBlobCache(0) // nothing in memory
+	c.disk = disk
+	return c
+}
+
+func wantWhole(t *testing.T, c *blobCache, s *shelf, fetches int) {
+	t.Helper()
+	data, err := c.whole(context.Background(), s.digest(), s.fetch)
+	if err != nil || !slices.Equal(data, s.data) {
+		t.Errorf("whole = %d bytes, %v", len(data), err)
+	}
+	if s.fetches != fetches {
+		t.Errorf("%d fetches, want %d", s.fetches, fetches)
+	}
+}
+
+func TestDiskCacheOutlivesTheProcessAndChecksWhatItFinds(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	a, b := newShelf(1), newShelf(2)
+	c := diskCacheOf(t, dir, 1<<20)
+	wantWhole(t, c, a, 1)
+	wantWhole(t, c, b, 1)
+	wantWhole(t, c, a, 1)
+
+	// A power cut tears one file; a crash leaves a partial one, and an old one.
+	if err := os.Truncate(filepath.Join(dir, a.digest().String()), 10); err != nil {
+		t.Fatal(err)
+	}
+	for name, age := range map[string]time.Duration{"new.partial": 0, "old.partial": 2 * partialAge} {
+		path := filepath.Join(dir, name)
+		then := time.Now().Add(-age)
+		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chtimes(path, then, then)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c = diskCacheOf(t, dir, 1<<20)
+	wantWhole(t, c, a, 2)
+	wantWhole(t, c, b, 1)
+	wantWhole(t, c, a, 2)
+	if left, _ := filepath.Glob(filepath.Join(dir, "*.partial")); len(left) != 1 {
+		t.Errorf("partial files %v, want the new one alone", left)
+	}
+}
+
+func TestDiskCacheIsBounded(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	c := diskCacheOf(t, dir, 4500)
+	for i := range 20 {
+		wantWhole(t, c, newShelf(i), 1)
+	}
+	if files, _ := os.ReadDir(dir); len(files) != 4 {
+		t.Errorf("%d files of 1000 bytes in a cache of 4500", len(files))
+	}
+	c = diskCacheOf(t, dir, 2500) // and smaller next time
+	if files, _ := os.ReadDir(dir); len(files) != 2 || c.disk.files.size != 2000 {
+		t.Errorf("%d files of 1000 bytes in a cache of 2500", len(files))
+	}
+	large := &shelf{data: expand(2000, []byte("large"))}
+	wantWhole(t, c, large, 1)
+	wantWhole(t, c, large, 2) // not worth pushing everything out
+}
+
+func TestABlobReadInPartAgainIsKeptOnDisk(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := newShelf(1)
+	read := func(c *blobCache, wantOK bool, fetches int) {
+		t.Helper()
+		data, ok, err := c.part(context.Background(), s.digest(), int64(len(s.data)), 100, 50, s.fetch)
+		if err != nil || ok != wantOK || ok && !slices.Equal(data, s.data[100:150]) || s.fetches != fetches {
+			t.Errorf("part = %d bytes, %v, %v after %d fetches; want ok %v after %d", len(data), ok, err, s.fetches, wantOK, fetches)
+		}
+	}
+	c := diskCacheOf(t, dir, 1<<20)
+	read(c, false, 0)
+	read(c, true, 1)
+	read(c, true, 1)
+	c = diskCacheOf(t, dir, 1<<20) // another process
+	read(c, true, 1)
+	if err := os.Remove(filepath.Join(dir, s.digest().String())); err != nil {
+		t.Fatal(err)
+	}
+	read(c, false, 1) // another worker emptied the directory
+	read(c, true, 2)
+	read(newBlobCache(1<<20), false, 2) // no disk, nothing in memory
+}
+
+func TestADiskCacheThatCannotWriteIsNoObstacle(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "cache")
+	c := diskCacheOf(t, dir, 1<<20)
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	s := newShelf(1)
+	wantWhole(t, c, s, 1)
+	wantWhole(t, c, s, 2)
+	for range 3 {
+		if _, ok, err := c.part(context.Background(), s.digest(), 1000, 0, 1, s.fetch); ok || err != nil {
+			t.Errorf("part = %v, %v", ok, err)
+		}
+	}
+	if _, err := openDiskCache("/dev/null/x", 1, nil); err == nil {
+		t.Error("a cache below a file was opened")
+	}
+}
+
+func TestJournalsAreBounded(t *testing.T) {
+	t.Parallel()
+	var b boundedBuffer
+	line := expand(1000, []byte("x"))
+	for range maxJournal {
+		if n, err := b.Write(line); n != len(line) || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	if n := len(b.bytes()); n > maxJournal+100 {
+		t.Errorf("%d bytes kept", n)
+	}
+}
+
+func TestWorkerIDsAreNamesOfObjects(t *testing.T) {
+	t.Parallel()
+	for _, host := range []string{"", "node-1.example.com", "Gerät/7 ü", fmt.Sprintf("%0200d", 7)} {
+		id := newWorkerID(host)
+		if err := storage.CheckName(id); err != nil || len(id) > 100 {
+			t.Errorf("worker ID %q of host %q: %v", id, host, err)
+		}
+		if newWorkerID(host) == id {
+			t.Errorf("worker ID %q came twice", id)
+		}
+	}
+}

@@ -1,0 +1,190 @@
+package workers
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"coalmine/storage"
+)
+
+// diskCache keeps blobs as files named by their digests. The directory may be
+// shared and may be emptied at any time: a file that is gone or damaged is only
+// a blob to fetch again. Its bound holds for each process on its own.
+type diskCache struct {
+	dir   string
+	log   *slog.Logger
+	files *cache[storage.Digest, *diskFile]
+	// warned is set while writing fails, so that it is said once.
+	warned atomic.Bool
+}
+
+// diskFile is a file of the cache. What an earlier process left is checked
+// before its first use.
+type diskFile struct{ checked atomic.Bool }
+
+func checkedFile() *diskFile {
+	f := &diskFile{}
+	f.checked.Store(true)
+	return f
+}
+
+const (
+	partialSuffix = ".partial"
+	// partialAge is how old a partial file must be to belong to nobody.
+	partialAge = time.Hour
+)
+
+// openDiskCache makes the directory if need be and takes over what it holds.
+func openDiskCache(dir string, capacity int64, log *slog.Logger) (*diskCache, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("cache directory %s cannot be made; name another by --cache: %w", dir, err)
+	}
+	c := &diskCache{dir: dir, log: log, files: newCache[storage.Digest, *diskFile](capacity)}
+	c.files.dropped = func(d storage.Digest) { _ = os.Remove(c.path(d)) }
+	return c, c.adopt()
+}
+
+// adopt indexes the files that are there, the newest as used last.
+func (c *diskCache) adopt() error {
+	entries, err := os.ReadDir(c.dir)
+	if err != nil {
+		return fmt.Errorf("cache directory %s cannot be read; name another by --cache: %w", c.dir, err)
+	}
+	var found []fs.FileInfo
+	for _, entry := range entries {
+		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() {
+			found = append(found, info)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b fs.FileInfo) int { return cmp.Compare(a.ModTime().UnixNano(), b.ModTime().UnixNano()) })
+	for _, info := range found {
+		digest, err := storage.ParseDigest(info.Name())
+		if err == nil {
+			c.files.add(digest, &diskFile{}, info.Size())
+		} else if strings.HasSuffix(info.Name(), partialSuffix) && time.Since(info.ModTime()) > partialAge {
+			_ = os.Remove(filepath.Join(c.dir, info.Name()))
+		}
+	}
+	return nil
+}
+
+func (c *diskCache) path(d storage.Digest) string { return filepath.Join(c.dir, d.String()) }
+
+// largest is the size of the largest blob worth keeping: one that does not push
+// everything else out.
+func (c *diskCache) largest() int64 { return c.files.capacity / 4 }
+
+// read returns a whole blob, checked.
+func (c *diskCache) read(digest storage.Digest) ([]byte, bool) {
+	file, ok := c.files.peek(digest)
+	if !ok {
+		return nil, false
+	}
+	data, err := os.ReadFile(c.path(digest))
+	if err != nil || storage.DigestOf(data) != digest {
+		c.files.remove(digest)
+		return nil, false
+	}
+	file.checked.Store(true)
+	return data, true
+}
+
+// readPart returns length bytes from offset of a blob whose file was checked once.
+func (c *diskCache) readPart(digest storage.Digest, offset, length int64) ([]byte, bool) {
+	file, ok := c.files.peek(digest)
+	if !ok || !c.ensureChecked(digest, file) {
+		return nil, false
+	}
+	data, err := readFilePart(c.path(digest), offset, length)
+	if err != nil {
+		c.files.remove(digest)
+		return nil, false
+	}
+	return data, true
+}
+
+func (c *diskCache) ensureChecked(digest storage.Digest, file *diskFile) bool {
+	if file.checked.Load() {
+		return true
+	}
+	_, ok := c.read(digest)
+	return ok
+}
+
+func readFilePart(path string, offset, length int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data := make([]byte, length)
+	_, err = io.ReadFull(io.NewSectionReader(f, offset, length), data)
+	return data, err
+}
+
+// fill fetches a blob that is not there, once for all who ask at the same time.
+func (c *diskCache) fill(ctx context.Context, digest storage.Digest, fetch func() ([]byte, error)) error {
+	_, err := c.files.get(ctx, digest, func() (*diskFile, int64, error) {
+		data, err := fetch()
+		if err != nil {
+			return nil, 0, err
+		}
+		if !c.keep(digest, data) {
+			return nil, 0, errNotKept
+		}
+		return checkedFile(), int64(len(data)), nil
+	})
+	if errors.Is(err, errNotKept) {
+		return nil // the caller finds no file and reads from the store
+	}
+	return err
+}
+
+var errNotKept = errors.New("blob could not be kept on disk")
+
+// add keeps a blob that is at hand.
+func (c *diskCache) add(digest storage.Digest, data []byte) {
+	if int64(len(data)) <= c.largest() && c.keep(digest, data) {
+		c.files.add(digest, checkedFile(), int64(len(data)))
+	}
+}
+
+// keep writes the file and reports whether that went well.
+func (c *diskCache) keep(digest storage.Digest, data []byte) bool {
+	err := c.write(digest, data)
+	if err != nil && !c.warned.Swap(true) {
+		c.log.Warn("cannot write to the cache directory; tasks go on without", "directory", c.dir, "error", err)
+	} else if err == nil {
+		c.warned.Store(false)
+	}
+	return err == nil
+}
+
+// write makes the file appear whole or not at all. It is not made to survive a
+// power cut: what is torn then fails the check before its first use.
+func (c *diskCache) write(digest storage.Digest, data []byte) error {
+	f, err := os.CreateTemp(c.dir, digest.Short()+"-*"+partialSuffix)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), c.path(digest))
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}

@@ -1,0 +1,22 @@
+// Package workers executes tasks: it takes attempts from the queue, reads their
+// inputs from the archive, runs their kinds, commits what they made, and reports
+// the outcome.
+//
+//	w := &workers.Worker{Archive: archive, Queue: conn, Registry: registry}
+//	err := w.Run(ctx) // until ctx is done
+//
+// One attempt goes through these steps:
+//
+//	known?      a kind or version that the registry lacks is returned untried
+//	committed?  if the node is done and its blobs are there, nothing is left to do
+//	run         the kind reads through a Source, writes through a Sink
+//	commit      blobs first, then one record, created only if there is none
+//	report      a hint to the coordinator; storage holds the truth
+//
+// An attempt that finds the node committed by another compares digests: tasks are
+// pure, so a difference is a fault worth reporting. A node whose blobs were
+// evicted takes the same path, and its blobs are there again afterwards.
+//
+// The same Worker runs on its own in a cluster and inside the process of
+// "coalmine run", over queue.Embedded.
+package workers

@@ -1,0 +1,263 @@
+package workers
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"coalmine/internal/queue"
+	"coalmine/storage"
+	"coalmine/tasks"
+)
+
+// executor runs attempts; its parts are shared by the slots of a worker.
+type executor struct {
+	worker         *Worker
+	workerID, host string
+	log            *slog.Logger
+	source         *source
+	memo           *memo
+	progress       *progressBoard
+}
+
+// handle executes one message and returns the encoded outcome. ctx ends with one
+// of the causes of package queue.
+func (e *executor) handle(ctx context.Context, m queue.Message) []byte {
+	var a tasks.Attempt
+	if err := json.Unmarshal(m.Payload, &a); err != nil || a.ID() != m.ID {
+		return e.refuseUnreadable(m, err)
+	}
+	x := e.begin(m.ID, &a)
+	out := x.run(ctx)
+	out.Seconds = time.Since(x.started).Seconds()
+	out.Tokens = e.progress.end(m.ID).Tokens
+	x.finish(ctx, &out)
+	return e.encode(out)
+}
+
+// refuseUnreadable answers a message that is no attempt, or another than its ID says.
+func (e *executor) refuseUnreadable(m queue.Message, err error) []byte {
+	var out tasks.Outcome
+	keyText, number, _ := strings.Cut(m.ID, ".")
+	key, keyErr := storage.ParseKey(keyText)
+	_, numberErr := fmt.Sscan(number, &out.Number)
+	e.log.Error("message is not an attempt", "attempt", m.ID, "error", err)
+	if keyErr != nil || numberErr != nil {
+		return nil // nobody to answer to
+	}
+	out.Key, out.Worker, out.Result = key, e.workerID, tasks.Refused
+	out.Error = fmt.Sprintf("message %s is not the attempt that its name says; is the coordinator of another version? %v", m.ID, err)
+	return e.encode(out)
+}
+
+// encode writes an outcome; a struct of strings, numbers and valid JSON always can be.
+func (e *executor) encode(out tasks.Outcome) []byte {
+	data, err := json.Marshal(out)
+	if err != nil {
+		e.log.Error("outcome cannot be encoded", "key", out.Key, "error", err)
+	}
+	return data
+}
+
+// execution is one attempt in progress.
+type execution struct {
+	*executor
+	attempt *tasks.Attempt
+	id      string // the attempt's, in the queue
+	started time.Time
+	journal *journal
+	log     *slog.Logger
+}
+
+func (e *executor) begin(id string, a *tasks.Attempt) *execution {
+	x := &execution{executor: e, attempt: a, id: id, started: time.Now(), journal: newJournal(e.log.Handler())}
+	x.log = slog.New(x.journal).With("runs", strings.Join(a.Runs, ","), "node", a.Key.Short(), "kind", a.Kind, "attempt", a.Number)
+	if a.Step > 0 {
+		x.log = x.log.With("step", a.Step, "part", a.Part)
+	}
+	return x
+}
+
+// run brings the node about, and says how that went.
+func (x *execution) run(ctx context.Context) tasks.Outcome {
+	if !x.worker.Registry.Knows(x.attempt.Spec) {
+		return x.ended(tasks.Returned, fmt.Errorf("worker %s does not know %s@%d", x.workerID, x.attempt.Kind, x.attempt.Version))
+	}
+	stands, err := x.standing(ctx)
+	if err != nil {
+		return x.failed(ctx, err)
+	}
+	if stands != nil {
+		return x.done(stands)
+	}
+	out := newSink(ctx, x.worker.Archive, x.attempt.Key, x.worker.memory()/8)
+	task := tasks.NewTask(x.attempt.Spec, x.source, out, x.memo, x.progress.reporter(x.id))
+	blobs, err := x.produce(ctx, task, out)
+	if err != nil {
+		return x.failed(ctx, err)
+	}
+	return x.commit(ctx, task, blobs, out)
+}
+
+// standing returns the node's commit if nothing is left to do, and nil if the
+// node must be run: not committed, evicted since, or damaged. To see damage the
+// blobs are read; a committed node is seldom sent, and mostly for a reason.
+func (x *execution) standing(ctx context.Context) (*storage.Commit, error) {
+	c, err := x.worker.Archive.Committed(ctx, x.attempt.Key)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range c.Blobs {
+		_, err := x.worker.Archive.ReadBlob(ctx, c.Key, b)
+		if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrCorrupt) {
+			x.log.Debug("node is committed, but a blob is not there: running it again", "blob", b.Name, "error", err)
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// produce runs the kind and stores what it puts.
+func (x *execution) produce(ctx context.Context, task *tasks.Task, out *sink) ([]storage.Blob, error) {
+	runErr := x.call(ctx, task)
+	blobs, putErr := out.wait(runErr)
+	// A kind that was refused a put fails for that reason, whatever it says.
+	if putErr != nil && !errors.Is(putErr, context.Canceled) && !panicked(runErr) {
+		return nil, putErr
+	}
+	return blobs, runErr
+}
+
+// panicError is a kind's panic as an error.
+type panicError struct {
+	kind  string
+	value any
+}
+
+func (e *panicError) Error() string {
+	return fmt.Sprintf("%s panicked: %v (the attempt's log has the stack)", e.kind, e.value)
+}
+
+func panicked(err error) bool {
+	_, ok := errors.AsType[*panicError](err)
+	return ok
+}
+
+// call runs the kind and turns a panic into an error that no other try mends.
+func (x *execution) call(ctx context.Context, task *tasks.Task) (err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			x.log.Error("task panicked", "panic", fmt.Sprint(value), "stack", string(debug.Stack()))
+			err = tasks.Permanent(&panicError{x.attempt.Kind, value})
+		}
+	}()
+	return x.worker.Registry[x.attempt.Kind].Run(ctx, task)
+}
+
+// commit makes the node done. The work is finished, so that a stop no longer
+// interrupts it.
+func (x *execution) commit(ctx context.Context, task *tasks.Task, blobs []storage.Blob, out *sink) tasks.Outcome {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
+	defer cancel()
+	ours := x.record(task, blobs)
+	stands, won, err := x.worker.Archive.Commit(ctx, ours)
+	if err != nil {
+		return x.failed(ctx, err)
+	}
+	difference := ""
+	if !won {
+		difference = stands.Differs(ours)
+	}
+	if difference != "" {
+		return x.diverged(ctx, stands, difference)
+	}
+	x.source.remember(stands, out)
+	return x.done(stands)
+}
+
+// commitTimeout bounds a commit during a shutdown, which waits for it.
+const commitTimeout = time.Minute
+
+func (x *execution) record(task *tasks.Task, blobs []storage.Blob) *storage.Commit {
+	return &storage.Commit{
+		Key:         x.attempt.Key,
+		Kind:        x.attempt.Kind,
+		KindVersion: x.attempt.Version,
+		// An attempt that was sent twice runs twice: its ID alone would not tell
+		// who has won.
+		Attempt: fmt.Sprintf("%d.%s.%s", x.attempt.Number, x.workerID, strings.ToLower(rand.Text()[:8])),
+		Blobs:   blobs,
+		Metrics: task.Metrics(),
+		Provenance: storage.Provenance{
+			Worker:  x.workerID,
+			Host:    x.host,
+			Version: x.worker.Version,
+			Kernels: x.worker.Kernels,
+			Started: x.started.UTC(),
+			Seconds: time.Since(x.started).Seconds(),
+		},
+	}
+}
+
+// diverged reports a task that made other bytes than the commit that stands. If
+// those are there, the node is done none the less; if they were evicted, this
+// attempt has not brought them back.
+func (x *execution) diverged(ctx context.Context, stands *storage.Commit, difference string) tasks.Outcome {
+	x.log.Error("task is not deterministic", "difference", difference, "other", stands.Provenance.Worker)
+	missing, err := x.worker.Archive.Missing(ctx, stands)
+	if err != nil {
+		return x.failed(ctx, err)
+	}
+	out := x.done(stands)
+	if len(missing) > 0 {
+		out = x.ended(tasks.Failed, fmt.Errorf("replay of %s gave other bytes than its commit: %s", x.attempt.Kind, difference))
+	}
+	out.Divergent = difference
+	return out
+}
+
+func (x *execution) done(stands *storage.Commit) tasks.Outcome {
+	out := x.ended(tasks.Done, nil)
+	out.Commit = stands
+	return out
+}
+
+func (x *execution) ended(result tasks.Result, err error) tasks.Outcome {
+	out := tasks.Outcome{Key: x.attempt.Key, Number: x.attempt.Number, Worker: x.workerID, Result: result}
+	if err != nil {
+		out.Error = err.Error()
+	}
+	return out
+}
+
+// failed sorts an error into a result. A panic is one whatever else happened;
+// the errors of a stopped attempt are those of stopping.
+func (x *execution) failed(ctx context.Context, err error) tasks.Outcome {
+	if panicked(err) {
+		return x.ended(tasks.Refused, err)
+	}
+	if ctx.Err() != nil {
+		return x.ended(tasks.Returned, context.Cause(ctx))
+	}
+	if missing, ok := errors.AsType[*tasks.MissingError](err); ok {
+		out := x.ended(tasks.Missing, err)
+		out.MissingNode = &missing.Node
+		return out
+	}
+	if tasks.IsPermanent(err) {
+		return x.ended(tasks.Refused, err)
+	}
+	return x.ended(tasks.Failed, err)
+}

@@ -1,0 +1,106 @@
+package workers
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"coalmine/tasks"
+)
+
+// maxJournal bounds the log of one attempt, in bytes.
+const maxJournal = 256 << 10
+
+// journal is a slog handler that keeps what one attempt logs, from the debug
+// level on, and passes it to the worker's own handler.
+type journal struct {
+	next slog.Handler
+	copy slog.Handler // writes text into kept
+	kept *boundedBuffer
+}
+
+func newJournal(next slog.Handler) *journal {
+	kept := &boundedBuffer{}
+	return &journal{next: next, copy: slog.NewTextHandler(kept, &slog.HandlerOptions{Level: slog.LevelDebug}), kept: kept}
+}
+
+// Enabled implements slog.Handler.
+func (j *journal) Enabled(context.Context, slog.Level) bool { return true }
+
+// Handle implements slog.Handler.
+func (j *journal) Handle(ctx context.Context, r slog.Record) error {
+	if j.next.Enabled(ctx, r.Level) {
+		if err := j.next.Handle(ctx, r.Clone()); err != nil {
+			return err
+		}
+	}
+	return j.copy.Handle(ctx, r)
+}
+
+// WithAttrs implements slog.Handler.
+func (j *journal) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &journal{next: j.next.WithAttrs(attrs), copy: j.copy.WithAttrs(attrs), kept: j.kept}
+}
+
+// WithGroup implements slog.Handler.
+func (j *journal) WithGroup(name string) slog.Handler {
+	return &journal{next: j.next.WithGroup(name), copy: j.copy.WithGroup(name), kept: j.kept}
+}
+
+// boundedBuffer keeps the first maxJournal bytes.
+type boundedBuffer struct {
+	mu   sync.Mutex
+	data bytes.Buffer
+	lost int
+}
+
+// Write implements io.Writer and never fails.
+func (b *boundedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.data.Len()+len(p) > maxJournal {
+		b.lost += len(p)
+		return len(p), nil
+	}
+	return b.data.Write(p)
+}
+
+func (b *boundedBuffer) bytes() []byte {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	out := bytes.Clone(b.data.Bytes())
+	if b.lost > 0 {
+		out = fmt.Appendf(out, "(%d bytes more were not kept)\n", b.lost)
+	}
+	return out
+}
+
+// finish logs how the attempt ended, and keeps its log where that is of use.
+func (x *execution) finish(ctx context.Context, out *tasks.Outcome) {
+	level := slog.LevelDebug
+	if out.Result == tasks.Failed || out.Result == tasks.Refused {
+		level = slog.LevelWarn
+	}
+	x.log.Log(ctx, level, "attempt ended", "result", out.Result, "seconds", out.Seconds, "error", out.Error)
+	if level == slog.LevelWarn || out.Divergent != "" || x.worker.KeepLogs {
+		x.storeLog(ctx)
+	}
+}
+
+// logTimeout bounds the storing of a log: a store in trouble, which may be why
+// the attempt failed, must not hold up its report.
+const logTimeout = 10 * time.Second
+
+func (x *execution) storeLog(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logTimeout)
+	defer cancel()
+	name := fmt.Sprintf("%d.%s", x.attempt.Number, x.workerID)
+	for _, run := range x.attempt.Runs {
+		if err := x.worker.Archive.PutTaskLog(ctx, run, x.attempt.Key, name, x.journal.kept.bytes()); err != nil {
+			x.executor.log.Warn("log of an attempt was not stored", "attempt", x.id, "error", err)
+		}
+	}
+}

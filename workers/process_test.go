@@ -1,0 +1,253 @@
+package workers
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"coalmine/internal/queue"
+	"coalmine/internal/testserver"
+	"coalmine/storage"
+	"coalmine/storage/dir"
+	"coalmine/tasks"
+)
+
+// Variables that make the test binary a worker process.
+const (
+	redisVariable = "COALMINE_TEST_REDIS"
+	storeVariable = "COALMINE_TEST_STORE"
+	gateVariable  = "COALMINE_TEST_GATE"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(redisVariable) != "" {
+		fmt.Fprintln(os.Stderr, "worker ended:", workerProcess())
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// workerProcess is a worker on a real Redis and a directory until it is killed.
+func workerProcess() error {
+	ctx := context.Background()
+	conn, err := queue.Open(ctx, os.Getenv(redisVariable))
+	if err != nil {
+		return err
+	}
+	store, err := dir.Open(os.Getenv(storeVariable))
+	if err != nil {
+		return err
+	}
+	w := &Worker{
+		Archive:  storage.NewArchive(store),
+		Queue:    conn,
+		Registry: tasks.NewRegistry(gatedKind(os.Getenv(gateVariable))),
+		Slots:    1,
+		Log:      slog.New(slog.DiscardHandler),
+	}
+	return w.Run(ctx)
+}
+
+// gatedKind writes one blob, asks the gate for leave, and writes another.
+func gatedKind(gate string) tasks.Kind {
+	return kind("test/gated", func(ctx context.Context, t *tasks.Task) error {
+		if err := t.Put(ctx, "first", expand(bigBlob, []byte("first"))); err != nil {
+			return err
+		}
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, gate, nil)
+		if err != nil {
+			return err
+		}
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(io.Discard, answer.Body)
+		answer.Body.Close()
+		if err != nil {
+			return err
+		}
+		return t.Put(ctx, "second", expand(bigBlob, []byte("second")))
+	})
+}
+
+func TestAWorkerKilledInMidTaskLeavesNothingHalfMade(t *testing.T) {
+	t.Parallel()
+	server := testserver.StartRedis(t, "--appendonly", "no")
+	entered, leave := make(chan struct{}, 10), make(chan struct{})
+	gate := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		entered <- struct{}{}
+		select {
+		case <-leave:
+		case <-r.Context().Done():
+		}
+	}))
+	t.Cleanup(gate.Close)
+	root := t.TempDir()
+	store, err := dir.Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive := storage.NewArchive(store)
+	conn, err := queue.Open(testContext(t), server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	l := &lab{t: t, archive: archive, conn: conn, broker: conn.Broker()}
+
+	start := func() *exec.Cmd {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), redisVariable+"="+server.URL(), storeVariable+"="+root, gateVariable+"="+gate.URL)
+		cmd.Stderr = os.Stderr
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		})
+		return cmd
+	}
+	victim := start()
+	spec := mustSpec(t, gatedKind(""), nil)
+	l.send(spec, 1)
+	<-entered
+	if err := victim.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	killed := time.Now()
+	for {
+		workers, err := l.broker.Workers(testContext(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(workers) == 0 {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Logf("seen as gone after %v (meant to be at most 4 s)", time.Since(killed).Round(10*time.Millisecond))
+	if done, err := archive.HasCommit(testContext(t), spec.Key); err != nil || done {
+		t.Fatalf("a half-made node is committed: %v, %v", done, err)
+	}
+
+	start()
+	l.send(spec, 2)
+	<-entered
+	close(leave)
+	out := l.outcome()
+	if out.Result != tasks.Done || out.Number != 2 || len(out.Commit.Blobs) != 2 {
+		t.Errorf("outcome %+v", out)
+	}
+	if ok, err := archive.Available(testContext(t), out.Commit); err != nil || !ok {
+		t.Errorf("blobs are not available: %v", err)
+	}
+	if !strings.HasPrefix(out.Commit.Attempt, "2.") {
+		t.Errorf("committed by attempt %s", out.Commit.Attempt)
+	}
+}
+
+// Two workers, a queue that forgets everything again and again, and a layered
+// graph: whoever computes what, and however often, the bytes must be those that
+// one worker makes in peace.
+func TestResultsDoNotDependOnWhoComputesThem(t *testing.T) {
+	t.Parallel()
+	const layers, width = 6, 5
+	graph := func() [][]tasks.Spec {
+		var all [][]tasks.Spec
+		for i := range layers {
+			var layer []tasks.Spec
+			for j := range width {
+				var inputs []tasks.Input
+				if i > 0 {
+					inputs = []tasks.Input{input("x", all[i-1][j]), input("y", all[i-1][(j+1)%width])}
+				}
+				layer = append(layer, mustSpec(t, hashKind, []int{i, j}, inputs...))
+			}
+			all = append(all, layer)
+		}
+		return all
+	}()
+
+	peace := newLab(t)
+	peace.start(peace.worker(hashKind))
+	server := testserver.StartRedis(t, "--appendonly", "no")
+	conn, err := queue.Open(testContext(t), server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	trouble := newLabOn(t, conn)
+	bypass := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	t.Cleanup(func() { bypass.Close() })
+	flush := func() {
+		if err := bypass.FlushAll(testContext(t)).Err(); err != nil {
+			t.Error(err)
+		}
+	}
+	for range 2 {
+		w := trouble.worker(hashKind)
+		w.CacheDir = t.TempDir()
+		w.MemoryBytes = 4 * bigBlob // far too little
+		trouble.start(w)
+	}
+	for _, layer := range graph {
+		for _, spec := range layer {
+			peace.do(spec, 1, tasks.Done)
+		}
+		trouble.settle(layer, flush)
+	}
+	for _, spec := range graph[layers-1] {
+		want, err := peace.archive.Committed(testContext(t), spec.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := trouble.archive.Committed(testContext(t), spec.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if difference := want.Differs(got); difference != "" {
+			t.Errorf("node %s: %s", spec.Key.Short(), difference)
+		}
+	}
+}
+
+// settle sends all specs, twice over and with one flush after, until every one
+// is committed.
+func (l *lab) settle(layer []tasks.Spec, flush func()) {
+	l.t.Helper()
+	ctx := testContext(l.t)
+	for number := 1; ; number++ {
+		open := 0
+		for _, spec := range layer {
+			done, err := l.archive.HasCommit(ctx, spec.Key)
+			if err != nil {
+				l.t.Fatal(err)
+			}
+			if !done {
+				open++
+				l.send(spec, 2*number)
+				l.send(spec, 2*number+1)
+			}
+		}
+		if open == 0 {
+			return
+		}
+		if number == 1 {
+			flush()
+		}
+		if _, err := l.broker.Reports(ctx, 200*time.Millisecond); err != nil {
+			l.t.Fatal(err)
+		}
+	}
+}

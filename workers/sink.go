@@ -1,0 +1,95 @@
+package workers
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+)
+
+// parallelPuts is how many blobs of one task are on their way at once. On a
+// remote store the latency of a put is most of its time.
+const parallelPuts = 4
+
+// sink stores the outputs of one attempt, several at a time, while the task goes
+// on. A stop of the attempt does not interrupt it: the task may just have ended.
+type sink struct {
+	archive *storage.Archive
+	key     storage.Key
+	puts    *errgroup.Group
+	ctx     context.Context // ends with the first failed put, or when given up
+	giveUp  context.CancelFunc
+
+	mu    sync.Mutex
+	names map[string]bool
+	blobs []storage.Blob
+	// kept are the bytes of blobs for the cache, of at most budget bytes more: an
+	// import may put more than memory holds.
+	kept   map[storage.Digest][]byte
+	budget int64
+}
+
+func newSink(ctx context.Context, archive *storage.Archive, key storage.Key, budget int64) *sink {
+	ctx, giveUp := context.WithCancel(context.WithoutCancel(ctx))
+	puts, ctx := errgroup.WithContext(ctx)
+	puts.SetLimit(parallelPuts)
+	return &sink{
+		archive: archive, key: key, puts: puts, ctx: ctx, giveUp: giveUp,
+		names: map[string]bool{}, kept: map[storage.Digest][]byte{}, budget: budget,
+	}
+}
+
+// Put implements tasks.Sink. It returns before the blob is stored; wait returns
+// the error if there is one.
+func (s *sink) Put(_ context.Context, name string, data []byte, durability storage.Durability) error {
+	if err := s.claim(name); err != nil {
+		return err
+	}
+	if s.ctx.Err() != nil {
+		return fmt.Errorf("output %q: an earlier one was not stored: %w", name, context.Cause(s.ctx))
+	}
+	s.puts.Go(func() error {
+		blob, err := s.archive.PutBlob(s.ctx, s.key, name, data, durability)
+		if err == nil {
+			s.record(blob, data)
+		}
+		return err
+	})
+	return nil
+}
+
+func (s *sink) claim(name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.names[name] {
+		return tasks.Permanent(fmt.Errorf("output %q is put twice by one task", name))
+	}
+	s.names[name] = true
+	return nil
+}
+
+func (s *sink) record(blob storage.Blob, data []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.blobs = append(s.blobs, blob)
+	if !blob.IsInline() && blob.Size <= s.budget {
+		s.budget -= blob.Size
+		s.kept[blob.Digest] = data
+	}
+}
+
+// wait returns the blobs once all are stored, in any order: the archive sorts
+// them. After an error of the task nobody needs them, and what is under way is
+// given up.
+func (s *sink) wait(taskErr error) ([]storage.Blob, error) {
+	if taskErr != nil {
+		s.giveUp()
+	}
+	defer s.giveUp()
+	err := s.puts.Wait()
+	return s.blobs, err
+}

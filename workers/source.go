@@ -1,0 +1,146 @@
+package workers
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+)
+
+// source implements tasks.Source over the archive, for all slots of a worker.
+// Commits and blobs are immutable, so what was read once may be kept.
+type source struct {
+	archive *storage.Archive
+	blobs   *blobCache
+	commits *cache[storage.Key, *storage.Commit]
+}
+
+// commitCacheBytes bounds the cached commits by their inline bytes and
+// commitOverhead, a generous guess at the rest of each.
+const (
+	commitCacheBytes = 64 << 20
+	commitOverhead   = 2 << 10
+)
+
+func newSource(archive *storage.Archive, blobs *blobCache) *source {
+	return &source{archive: archive, blobs: blobs, commits: newCache[storage.Key, *storage.Commit](commitCacheBytes)}
+}
+
+// Commit implements tasks.Source.
+func (s *source) Commit(ctx context.Context, node storage.Key) (*storage.Commit, error) {
+	return s.commits.get(ctx, node, func() (*storage.Commit, int64, error) {
+		c, err := s.archive.Committed(ctx, node)
+		if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrCorrupt) {
+			// A torn record is work too: the leader removes it.
+			return nil, 0, &tasks.MissingError{Node: node, Err: err}
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		return c, commitSize(c), nil
+	})
+}
+
+func commitSize(c *storage.Commit) int64 {
+	size := int64(commitOverhead + len(c.Metrics))
+	for _, b := range c.Blobs {
+		size += int64(len(b.Inline))
+	}
+	return size
+}
+
+// Blob implements tasks.Source.
+func (s *source) Blob(ctx context.Context, node storage.Key, name string) ([]byte, error) {
+	b, err := s.find(ctx, node, name)
+	if err != nil {
+		return nil, err
+	}
+	if b.IsInline() {
+		return s.archive.ReadBlob(ctx, node, b)
+	}
+	return s.blobs.whole(ctx, b.Digest, func() ([]byte, error) { return s.fetch(ctx, node, b) })
+}
+
+// BlobRange implements tasks.Source. A part that is not cached comes straight
+// from the store, checked by its length alone; a blob that is asked for again
+// and again is fetched whole, checked, and kept on disk.
+func (s *source) BlobRange(ctx context.Context, node storage.Key, name string, offset, length int64) ([]byte, error) {
+	b, err := s.find(ctx, node, name)
+	if err != nil {
+		return nil, err
+	}
+	if offset < 0 || length < 0 || length > b.Size || offset > b.Size-length {
+		return nil, tasks.Permanent(fmt.Errorf("blob %q of node %s has %d bytes: none from %d to %d", name, node.Short(), b.Size, offset, offset+length))
+	}
+	if b.IsInline() {
+		return bytes.Clone(b.Inline[offset : offset+length]), nil // a part may be written to
+	}
+	part, ok, err := s.blobs.part(ctx, b.Digest, b.Size, offset, length, func() ([]byte, error) { return s.fetch(ctx, node, b) })
+	if ok || err != nil {
+		return part, err
+	}
+	part, err = s.archive.ReadBlobRange(ctx, node, b, offset, length)
+	if err != nil {
+		return nil, s.missing(node, b, err)
+	}
+	return part, nil
+}
+
+// Imported implements tasks.Source.
+func (s *source) Imported(ctx context.Context, digest storage.Digest) (io.ReadCloser, error) {
+	r, err := s.archive.OpenSource(ctx, digest)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, tasks.Permanent(fmt.Errorf("an imported source is gone; submit the run again from the original file: %w", err))
+	}
+	return r, err
+}
+
+// remember keeps what an attempt has just committed: the next task of the chain
+// often runs on the same worker.
+func (s *source) remember(c *storage.Commit, made *sink) {
+	s.commits.add(c.Key, c, commitSize(c))
+	for _, b := range c.Blobs {
+		if data, ok := made.kept[b.Digest]; ok {
+			s.blobs.memory.add(b.Digest, data, b.Size)
+		}
+	}
+}
+
+func (s *source) find(ctx context.Context, node storage.Key, name string) (storage.Blob, error) {
+	c, err := s.Commit(ctx, node)
+	if err != nil {
+		return storage.Blob{}, err
+	}
+	b, ok := c.Blob(name)
+	if !ok {
+		return storage.Blob{}, tasks.Permanent(fmt.Errorf("node %s (%s@%d) has no blob %q", node.Short(), c.Kind, c.KindVersion, name))
+	}
+	return b, nil
+}
+
+// fetch reads a whole blob from the store. Bytes that were damaged on their way
+// are read a second time.
+func (s *source) fetch(ctx context.Context, node storage.Key, b storage.Blob) ([]byte, error) {
+	data, err := s.archive.ReadBlob(ctx, node, b)
+	if errors.Is(err, storage.ErrCorrupt) {
+		data, err = s.archive.ReadBlob(ctx, node, b)
+	}
+	if err != nil {
+		return nil, s.missing(node, b, err)
+	}
+	return data, nil
+}
+
+// missing turns the error of a blob that is gone or damaged into work for the
+// coordinator. The node may have been run again by then, so its commit is read anew.
+func (s *source) missing(node storage.Key, b storage.Blob, err error) error {
+	if !errors.Is(err, storage.ErrNotFound) && !errors.Is(err, storage.ErrCorrupt) {
+		return err
+	}
+	s.commits.remove(node)
+	return &tasks.MissingError{Node: node, Blob: b.Name, Err: err}
+}

@@ -1,0 +1,180 @@
+package workers
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"coalmine/internal/queue"
+	"coalmine/storage"
+	"coalmine/tasks"
+)
+
+// Defaults of a Worker's zero fields.
+const (
+	DefaultCacheBytes  = 20 << 30 // 20 GiB
+	DefaultMemoryBytes = 1 << 30  // 1 GiB
+	DefaultGrace       = 10 * time.Second
+)
+
+// Worker executes tasks. Its fields are set before Run and not changed after.
+type Worker struct {
+	// Archive holds inputs and outputs.
+	Archive *storage.Archive
+	// Queue brings the attempts and takes the reports.
+	Queue *queue.Conn
+	// Registry has the kinds that this worker can run.
+	Registry tasks.Registry
+	// Slots is how many tasks run at once. A task keeps one core busy, so the
+	// default, 0, stands for GOMAXPROCS.
+	Slots int
+	// CacheDir keeps blobs on disk between tasks and between processes; several
+	// workers may share it. Empty keeps none: right where the archive is a local
+	// directory already.
+	CacheDir string
+	// CacheBytes bounds the files in CacheDir. Default DefaultCacheBytes.
+	CacheBytes int64
+	// MemoryBytes bounds what is cached in memory: half for blobs, half for the
+	// values that tasks decode from them. Default DefaultMemoryBytes.
+	MemoryBytes int64
+	// Grace is how long tasks may go on after ctx is done. What runs longer is
+	// stopped and handed back untried. Default DefaultGrace; negative for none.
+	Grace time.Duration
+	// IdleFor ends Run once no task has run for so long. 0 means never.
+	IdleFor time.Duration
+	// KeepLogs stores the log of every attempt, not just of those that fail.
+	KeepLogs bool
+	// Host, Version and Kernels go into the provenance of commits: where the
+	// worker runs (default: the host name), the version of coalmine, and the
+	// kernel set (avx512, avx2 or go).
+	Host, Version, Kernels string
+	// Log is where the worker writes. Default slog.Default().
+	Log *slog.Logger
+}
+
+func (w *Worker) check() error {
+	var errs []error
+	if w.Archive == nil {
+		errs = append(errs, errors.New("it has no Archive"))
+	}
+	if w.Queue == nil {
+		errs = append(errs, errors.New("it has no Queue"))
+	}
+	if len(w.Registry) == 0 {
+		errs = append(errs, errors.New("its Registry knows no kinds"))
+	}
+	if w.Slots < 0 || w.CacheBytes < 0 || w.MemoryBytes < 0 || w.IdleFor < 0 {
+		errs = append(errs, fmt.Errorf("Slots (%d), CacheBytes (%d), MemoryBytes (%d) and IdleFor (%v) must not be negative",
+			w.Slots, w.CacheBytes, w.MemoryBytes, w.IdleFor))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
+	return nil
+}
+
+// Run executes attempts until ctx is done or the worker has been idle for
+// IdleFor, and then returns nil. It outlasts any absence of Redis; errors of the
+// archive fail the attempt that met them.
+func (w *Worker) Run(ctx context.Context) error {
+	if err := w.check(); err != nil {
+		return err
+	}
+	e, err := w.newExecutor()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	idle := newIdleTimer(w.IdleFor, cancel)
+	defer idle.stop()
+	e.log.Info("worker started", "slots", w.slots(), "queue", w.Queue.String(), "store", w.Archive.String())
+	err = w.Queue.Serve(ctx, queue.ConsumerConfig{
+		WorkerID: e.workerID,
+		Host:     e.host,
+		Classes:  classes(w.Registry),
+		Kinds:    w.Registry.Advertised(),
+		Slots:    w.slots(),
+		Handler: func(ctx context.Context, m queue.Message) []byte {
+			defer idle.busy()()
+			return e.handle(ctx, m)
+		},
+		Progress: e.progress.of,
+		Grace:    w.grace(),
+		Log:      w.log(),
+	})
+	e.log.Info("worker ended")
+	return err
+}
+
+func (w *Worker) newExecutor() (*executor, error) {
+	blobs := newBlobCache(w.memory() / 2)
+	if w.CacheDir != "" {
+		disk, err := openDiskCache(w.CacheDir, cmp.Or(w.CacheBytes, DefaultCacheBytes), w.log())
+		if err != nil {
+			return nil, fmt.Errorf("worker: %w", err)
+		}
+		blobs.disk = disk
+	}
+	host := w.Host
+	if host == "" {
+		// The name is for people only: a host without one is no obstacle.
+		host, _ = os.Hostname()
+	}
+	e := &executor{
+		worker:   w,
+		workerID: newWorkerID(host),
+		host:     host,
+		source:   newSource(w.Archive, blobs),
+		memo:     newMemo(w.memory() / 2),
+		progress: newProgressBoard(),
+	}
+	e.log = w.log().With("worker", e.workerID)
+	return e, nil
+}
+
+func (w *Worker) slots() int { return cmp.Or(w.Slots, runtime.GOMAXPROCS(0)) }
+
+func (w *Worker) memory() int64 { return cmp.Or(w.MemoryBytes, DefaultMemoryBytes) }
+
+func (w *Worker) grace() time.Duration { return max(0, cmp.Or(w.Grace, DefaultGrace)) }
+
+func (w *Worker) log() *slog.Logger {
+	if w.Log != nil {
+		return w.Log
+	}
+	return slog.Default()
+}
+
+// newWorkerID names a worker uniquely. It is part of object names, so that what
+// these cannot hold is replaced.
+func newWorkerID(host string) string {
+	clean := strings.Map(func(r rune) rune {
+		if r < 0x80 && (r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z') {
+			return r
+		}
+		return '-'
+	}, host)
+	if len(clean) > 60 {
+		clean = clean[:60]
+	}
+	return fmt.Sprintf("%s-%d-%s", cmp.Or(clean, "worker"), os.Getpid(), strings.ToLower(rand.Text()[:8]))
+}
+
+// classes are the queues of the kinds in a registry, sorted.
+func classes(registry tasks.Registry) []string {
+	var found []string
+	for _, kind := range registry {
+		found = append(found, string(kind.Class))
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}

@@ -1,0 +1,464 @@
+package workers
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"coalmine/internal/queue"
+	"coalmine/storage"
+	"coalmine/storage/storagetest/fault"
+	"coalmine/tasks"
+)
+
+func TestATaskIsRunAndCommitted(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	w := l.worker(hashKind)
+	w.Version, w.Kernels, w.Host = "v1", "go", "host"
+	l.start(w)
+	a, b := mustSpec(t, hashKind, "a"), mustSpec(t, hashKind, "b")
+	c := mustSpec(t, hashKind, "c", input("a", a), input("b", b))
+	l.do(a, 1, tasks.Done)
+	l.do(b, 1, tasks.Done)
+	out := l.do(c, 1, tasks.Done)
+	if out.Tokens != 42 || out.Seconds <= 0 || out.Commit == nil {
+		t.Errorf("outcome %+v", out)
+	}
+	stands, err := l.archive.Committed(testContext(t), c.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := stands.Provenance; p.Worker != out.Worker || p.Version != "v1" || p.Kernels != "go" || p.Host != "host" || p.Started.IsZero() {
+		t.Errorf("provenance %+v", p)
+	}
+	if string(stands.Metrics) != `{"inputs":2}` || stands.Kind != "test/hash" || stands.KindVersion != 1 {
+		t.Errorf("commit %+v", stands)
+	}
+	big, _ := stands.Blob("big")
+	small, _ := stands.Blob("small")
+	if big.IsInline() || !small.IsInline() {
+		t.Error("the big blob must be an object and the small one must not")
+	}
+	if data, err := l.archive.ReadBlob(testContext(t), c.Key, big); err != nil || len(data) != bigBlob {
+		t.Errorf("big blob: %d bytes, %v", len(data), err)
+	}
+	if logs, err := l.archive.TaskLogs(testContext(t), "run-1", c.Key); err != nil || len(logs) != 0 {
+		t.Errorf("a task without trouble left logs %v, %v", logs, err)
+	}
+}
+
+// counted wraps a kind so that its runs are counted.
+func counted(k tasks.Kind) (tasks.Kind, *atomic.Int64) {
+	var n atomic.Int64
+	run := k.Run
+	k.Run = func(ctx context.Context, t *tasks.Task) error {
+		n.Add(1)
+		return run(ctx, t)
+	}
+	return k, &n
+}
+
+func TestACommittedNodeIsNotRunAgain(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	k, runs := counted(hashKind)
+	l.start(l.worker(k))
+	a := mustSpec(t, k, "a")
+	first := l.do(a, 1, tasks.Done)
+	second := l.do(a, 2, tasks.Done)
+	if runs.Load() != 1 || second.Commit.Attempt != first.Commit.Attempt || second.Divergent != "" {
+		t.Errorf("%d runs, outcome %+v", runs.Load(), second)
+	}
+}
+
+// manyKind writes more bytes in small blobs than fit into one commit.
+var manyKind = kind("test/many", func(ctx context.Context, t *tasks.Task) error {
+	for i := range 5 {
+		if err := t.Put(ctx, fmt.Sprintf("blob-%d", i), expand(storage.MaxInline, []byte{byte(i)})); err != nil {
+			return err
+		}
+	}
+	return nil
+})
+
+func TestAnEvictedOrDamagedNodeIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.start(l.worker(hashKind, manyKind))
+	ctx := testContext(t)
+	for _, spec := range []tasks.Spec{mustSpec(t, hashKind, "a"), mustSpec(t, manyKind, "a")} {
+		first := l.do(spec, 1, tasks.Done)
+		if err := l.archive.DeleteBlobs(ctx, first.Commit); err != nil {
+			t.Fatal(err)
+		}
+		if ok, err := l.archive.Available(ctx, first.Commit); err != nil || ok {
+			t.Fatalf("blobs of %s were not evicted: %v", spec.Kind, err)
+		}
+		again := l.do(spec, 2, tasks.Done)
+		if again.Commit.Attempt != first.Commit.Attempt || again.Divergent != "" {
+			t.Errorf("replay made commit %+v", again.Commit)
+		}
+		if ok, err := l.archive.Available(ctx, first.Commit); err != nil || !ok {
+			t.Errorf("blobs of %s are not back: %v", spec.Kind, err)
+		}
+	}
+	// One damaged read is enough to look again; it was only the line's fault.
+	l.store.Add(&fault.Rule{Op: fault.Get, Name: "blobs/*/*", Nth: 1, Flip: true})
+	l.do(mustSpec(t, hashKind, "a"), 3, tasks.Done)
+}
+
+// fickleKind writes something else every time.
+func fickleKind(put func(ctx context.Context, t *tasks.Task, data []byte) error) tasks.Kind {
+	var n atomic.Uint64
+	return kind("test/fickle", func(ctx context.Context, t *tasks.Task) error {
+		return put(ctx, t, expand(bigBlob, binary.LittleEndian.AppendUint64(nil, n.Add(1))))
+	})
+}
+
+func TestAReplayWithOtherBytesFailsAndIsReported(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	k := fickleKind(func(ctx context.Context, t *tasks.Task, data []byte) error { return t.Put(ctx, "out", data) })
+	l.start(l.worker(k))
+	spec := mustSpec(t, k, nil)
+	first := l.do(spec, 1, tasks.Done)
+	if err := l.archive.DeleteBlobs(testContext(t), first.Commit); err != nil {
+		t.Fatal(err)
+	}
+	out := l.do(spec, 2, tasks.Failed)
+	if !strings.Contains(out.Divergent, `"out"`) || !strings.Contains(out.Error, "other bytes") {
+		t.Errorf("outcome %+v", out)
+	}
+}
+
+func TestTheLoserOfARaceReportsOtherBytes(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	together := make(chan struct{})
+	var here atomic.Int64
+	k := fickleKind(func(ctx context.Context, t *tasks.Task, data []byte) error {
+		if here.Add(1) == 2 {
+			close(together)
+		}
+		<-together
+		return t.Put(ctx, "out", data)
+	})
+	l.start(l.worker(k))
+	spec := mustSpec(t, k, nil)
+	l.send(spec, 1)
+	l.send(spec, 2)
+	var outs []tasks.Outcome
+	for ctx := testContext(t); len(outs) < 2; {
+		reports, err := l.broker.Reports(ctx, time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range reports {
+			outs = append(outs, decodeOutcome(t, r))
+		}
+	}
+	if outs[0].Result != tasks.Done || outs[1].Result != tasks.Done || outs[0].Commit.Attempt != outs[1].Commit.Attempt {
+		t.Errorf("both must be done by one commit: %+v", outs)
+	}
+	if (outs[0].Divergent == "") == (outs[1].Divergent == "") {
+		t.Errorf("one and only one must report that it had other bytes: %q, %q", outs[0].Divergent, outs[1].Divergent)
+	}
+}
+
+func TestUnknownKindsAreReturned(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.start(l.worker(hashKind))
+	newer := hashKind
+	newer.Version = 2
+	for _, k := range []tasks.Kind{newer, kind("test/unheard-of", nil)} {
+		out := l.do(mustSpec(t, k, nil), 1, tasks.Returned)
+		if !strings.Contains(out.Error, fmt.Sprintf("%s@%d", k.Name, k.Version)) {
+			t.Errorf("error %q", out.Error)
+		}
+	}
+}
+
+func TestAMissingInputIsNamed(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	w := l.worker(hashKind)
+	w.MemoryBytes = 2 // caches nothing
+	l.start(w)
+	ctx := testContext(t)
+	a := mustSpec(t, hashKind, "a")
+	b := mustSpec(t, hashKind, "b", input("a", a))
+	wantMissing := func(number int, words string) {
+		t.Helper()
+		out := l.do(b, number, tasks.Missing)
+		if out.MissingNode == nil || *out.MissingNode != a.Key || !strings.Contains(out.Error, words) {
+			t.Errorf("outcome %+v", out)
+		}
+	}
+	wantMissing(1, "not committed")
+	made := l.do(a, 1, tasks.Done)
+	damage := &fault.Rule{Op: fault.Get, Name: "blobs/*/*", Flip: true}
+	l.store.Add(damage)
+	wantMissing(2, "corrupt")
+	if damage.Fired() != 2 {
+		t.Errorf("a damaged blob was read %d times, want twice", damage.Fired())
+	}
+	l.store.Clear()
+	if err := l.archive.DeleteBlobs(ctx, made.Commit); err != nil {
+		t.Fatal(err)
+	}
+	wantMissing(3, `"big"`)
+	l.do(a, 2, tasks.Done)
+	l.do(b, 4, tasks.Done)
+}
+
+func TestATornInputIsMissing(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.start(l.worker(hashKind))
+	a := mustSpec(t, hashKind, "a")
+	b := mustSpec(t, hashKind, "b", input("a", a))
+	if err := l.store.Create(testContext(t), "commits/"+a.Key.String(), []byte("torn")); err != nil {
+		t.Fatal(err)
+	}
+	if out := l.do(b, 1, tasks.Missing); out.MissingNode == nil || *out.MissingNode != a.Key {
+		t.Errorf("outcome %+v", out)
+	}
+	l.do(a, 1, tasks.Failed) // the leader has to remove the torn record
+}
+
+func TestErrorsOfAKind(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		run  func(ctx context.Context, t *tasks.Task) error
+		want tasks.Result
+		says string
+		log  string
+	}{
+		"transient": {func(context.Context, *tasks.Task) error { return errors.New("no route to host") }, tasks.Failed, "no route", "no route"},
+		"permanent": {func(context.Context, *tasks.Task) error { return tasks.Permanent(errors.New("loss is NaN")) }, tasks.Refused, "NaN", "NaN"},
+		"panic":     {func(context.Context, *tasks.Task) error { panic("index out of range") }, tasks.Refused, "index out of range", "worker_test.go"},
+		"two outputs of a name": {func(ctx context.Context, t *tasks.Task) error {
+			return errors.Join(t.Put(ctx, "x", nil), t.Put(ctx, "x", nil))
+		}, tasks.Refused, "twice", "twice"},
+		"no such blob": {func(ctx context.Context, t *tasks.Task) error {
+			_, err := t.Blob(ctx, "a", "middling")
+			return err
+		}, tasks.Refused, `no blob "middling"`, "middling"},
+		"beyond a blob": {func(ctx context.Context, t *tasks.Task) error {
+			_, err := t.BlobRange(ctx, "a", "big", bigBlob, 1)
+			return err
+		}, tasks.Refused, "bytes", "bytes"},
+		"no such source": {func(ctx context.Context, t *tasks.Task) error {
+			_, err := t.Imported(ctx, storage.DigestOf(nil))
+			return err
+		}, tasks.Refused, "submit the run again", "submit"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t)
+			k := kind("test/bad", c.run)
+			l.start(l.worker(hashKind, k))
+			a := mustSpec(t, hashKind, "a")
+			l.do(a, 1, tasks.Done)
+			spec := mustSpec(t, k, nil, input("a", a))
+			out := l.do(spec, 7, c.want)
+			if !strings.Contains(out.Error, c.says) {
+				t.Errorf("error %q does not say %q", out.Error, c.says)
+			}
+			log, err := l.archive.ReadTaskLog(testContext(t), "run-1", spec.Key, "7."+out.Worker)
+			if err != nil || !strings.Contains(string(log), c.log) {
+				t.Errorf("log %q, %v: want it to say %q", log, err, c.log)
+			}
+			if _, err := l.archive.Committed(testContext(t), spec.Key); !errors.Is(err, storage.ErrNotFound) {
+				t.Errorf("a failed node has a commit: %v", err)
+			}
+		})
+	}
+}
+
+func TestAStoreInTroubleFailsTheAttempt(t *testing.T) {
+	t.Parallel()
+	for op, name := range map[fault.Op]string{fault.Put: "blobs/*/*", fault.Create: "commits/*", fault.Get: "commits/*"} {
+		t.Run(string(op), func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t)
+			l.start(l.worker(hashKind))
+			spec := mustSpec(t, hashKind, "a")
+			l.store.Add(&fault.Rule{Op: op, Name: name, Err: storage.ErrFull})
+			if out := l.do(spec, 1, tasks.Failed); !strings.Contains(out.Error, storage.ErrFull.Error()) {
+				t.Errorf("error %q", out.Error)
+			}
+			l.store.Clear()
+			l.do(spec, 2, tasks.Done)
+		})
+	}
+}
+
+// waitKind tells that it has begun and waits until it is stopped.
+func waitKind() (tasks.Kind, chan struct{}) {
+	begun := make(chan struct{}, 10)
+	return kind("test/wait", func(ctx context.Context, t *tasks.Task) error {
+		begun <- struct{}{}
+		<-ctx.Done()
+		return ctx.Err()
+	}), begun
+}
+
+func TestStoppedAttemptsAreReturned(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	k, begun := waitKind()
+	stop := l.start(l.worker(k))
+	spec := mustSpec(t, k, nil)
+	l.send(spec, 1)
+	<-begun
+	if err := l.broker.Stop(testContext(t), spec.Key.String()+".1"); err != nil {
+		t.Fatal(err)
+	}
+	if out := l.outcome(); out.Result != tasks.Returned || out.Error != queue.ErrStopped.Error() {
+		t.Errorf("outcome %+v", out)
+	}
+	l.send(spec, 1) // costs no attempt: the same number again
+	<-begun
+	stop()
+	if out := l.outcome(); out.Result != tasks.Returned || out.Error != queue.ErrShutdown.Error() {
+		t.Errorf("outcome %+v", out)
+	}
+}
+
+// Work that is done when the stop comes is not thrown away.
+func TestAStopDoesNotInterruptACommit(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	begun := make(chan struct{})
+	k := kind("test/late", func(ctx context.Context, t *tasks.Task) error {
+		close(begun)
+		<-ctx.Done()
+		return nil
+	})
+	stop := l.start(l.worker(k))
+	spec := mustSpec(t, k, nil)
+	l.send(spec, 1)
+	<-begun
+	stop()
+	if out := l.outcome(); out.Result != tasks.Done {
+		t.Errorf("outcome %+v", out)
+	}
+}
+
+func TestMessagesThatAreNoAttemptsAreRefused(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.start(l.worker(hashKind))
+	spec := mustSpec(t, hashKind, "a")
+	for _, payload := range []string{"{", `{"kind":"test/hash","number":2}`} {
+		m := queue.Message{ID: spec.Key.String() + ".1", Class: string(tasks.Compute), Payload: []byte(payload)}
+		if err := l.broker.Enqueue(testContext(t), m); err != nil {
+			t.Fatal(err)
+		}
+		if out := l.outcome(); out.Result != tasks.Refused || out.Key != spec.Key || out.Number != 1 {
+			t.Errorf("outcome %+v", out)
+		}
+	}
+}
+
+func TestAnIdleWorkerExits(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	w := l.worker(hashKind)
+	w.IdleFor = 50 * time.Millisecond
+	if err := w.Run(testContext(t)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTheIdleClockStandsStillWhileTasksRun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		expired := make(chan time.Duration, 1)
+		idle := newIdleTimer(time.Minute, func() { expired <- time.Since(start) })
+		defer idle.stop()
+		time.Sleep(50 * time.Second)
+		first, second := idle.busy(), idle.busy()
+		time.Sleep(time.Hour)
+		first()
+		time.Sleep(time.Hour)
+		second()
+		if got, want := <-expired, 50*time.Second+2*time.Hour+time.Minute; got != want {
+			t.Errorf("expired after %v, want %v", got, want)
+		}
+	})
+}
+
+func TestWorkersAreCheckedBeforeTheyRun(t *testing.T) {
+	t.Parallel()
+	err := (&Worker{Slots: -1}).Run(context.Background())
+	if err == nil {
+		t.Fatal("an empty worker ran")
+	}
+	for _, words := range []string{"Archive", "Queue", "Registry", "Slots"} {
+		if !strings.Contains(err.Error(), words) {
+			t.Errorf("error %q does not name %s", err, words)
+		}
+	}
+	if n := (&Worker{}).slots(); n != runtime.GOMAXPROCS(0) {
+		t.Errorf("%d slots by default", n)
+	}
+}
+
+func TestLogsAreKeptOnRequest(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	w := l.worker(hashKind)
+	w.KeepLogs = true
+	l.start(w)
+	a := mustSpec(t, hashKind, "a")
+	l.do(a, 1, tasks.Done)
+	if logs, err := l.archive.TaskLogs(testContext(t), "run-1", a.Key); err != nil || len(logs) != 1 {
+		t.Errorf("logs %v, %v", logs, err)
+	}
+}
+
+// A kind is told of a put that failed by the next one, or not at all if that was
+// its last; the attempt fails for the store's reason in both cases.
+func TestAFailedPutIsTheReasonWhateverTheKindSays(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.store.Add(&fault.Rule{Op: fault.Put, Name: "blobs/*/*", Err: storage.ErrFull})
+	k := kind("test/stubborn", func(ctx context.Context, t *tasks.Task) error {
+		for i := range 100 {
+			if err := t.Put(ctx, fmt.Sprint(i), expand(bigBlob, []byte{byte(i)})); err != nil {
+				return tasks.Permanent(errors.New("something else"))
+			}
+		}
+		return nil
+	})
+	l.start(l.worker(k))
+	if out := l.do(mustSpec(t, k, nil), 1, tasks.Failed); !strings.Contains(out.Error, storage.ErrFull.Error()) {
+		t.Errorf("error %q", out.Error)
+	}
+}
+
+func TestSinksKeepNoMoreThanTheirBudget(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	s := newSink(testContext(t), l.archive, storage.Key{Digest: storage.DigestOf(nil)}, 2*bigBlob)
+	for i := range 5 {
+		if err := s.Put(testContext(t), fmt.Sprint(i), expand(bigBlob, []byte{byte(i)}), storage.Recomputable); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if blobs, err := s.wait(nil); err != nil || len(blobs) != 5 || len(s.kept) != 2 {
+		t.Errorf("%d blobs, %d kept, %v", len(blobs), len(s.kept), err)
+	}
+}

@@ -1,0 +1,113 @@
+// Package compile turns a resolved experiment into a plan: each cell of the
+// grid into the nodes that import its data, insert its canaries, train, measure
+// and report. It is pure: the same experiment gives the same keys, and what two
+// cells have in common is one node.
+//
+//	import - encode - balance ------------- partition - training - audits ----- report
+//	            \         \                /                \         /        /
+//	             draw ---- insert --------                   utility ---------
+package compile
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/aggregation"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/canaries"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/evaluation"
+	"coalmine/tasks/reports"
+	"coalmine/tasks/training"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/plan"
+)
+
+// Registry is every kind that a plan may hold: what workers must know.
+func Registry() tasks.Registry {
+	return tasks.NewRegistry(slices.Concat(
+		datasets.Kinds(), canaries.Kinds(), training.Kinds(), aggregation.Kinds(),
+		evaluation.Kinds(), audits.Kinds(), reports.Kinds(),
+	)...)
+}
+
+// Plan compiles a resolved experiment, whose sources are known by their digest
+// and whose rounds are counted.
+func Plan(spec *experiment.Spec) (*plan.Plan, error) {
+	p := &plan.Plan{Nodes: map[storage.Key]*plan.Node{}, Chains: map[storage.Key]*plan.Chain{}}
+	for i := range spec.Cells {
+		c := cell{plan: p, index: i, spec: &spec.Cells[i], experiment: &spec.Cells[i].Experiment}
+		if err := c.compile(); err != nil {
+			return nil, fmt.Errorf("cell %s (%s): %w", c.spec.Name, c.spec.Label, err)
+		}
+	}
+	return p, nil
+}
+
+// cell compiles one cell. Its fields after experiment are the nodes so far.
+type cell struct {
+	plan       *plan.Plan
+	index      int
+	spec       *experiment.Cell
+	experiment *experiment.Experiment
+	err        error // the first; later nodes are then meaningless
+
+	parts, canaries, population, shards plan.Ref
+	chain                               *plan.Chain
+	model                               plan.Ref
+}
+
+func (c *cell) compile() error {
+	c.data()
+	if c.err == nil {
+		c.training()
+	}
+	if c.err != nil {
+		return c.err
+	}
+	report := c.report()
+	c.plan.Cells = append(c.plan.Cells, plan.Cell{
+		Index: c.index, Name: c.spec.Name, Label: c.spec.Label, Report: report, Model: c.model, Vocabulary: c.parts, Chain: c.chain,
+	})
+	return c.err
+}
+
+// edge is a named input.
+type edge struct {
+	name string
+	ref  plan.Ref
+}
+
+// node adds a standing node, or finds the equal one.
+func (c *cell) node(kind tasks.Kind, label string, params any, edges ...edge) plan.Ref {
+	inputs, needs := connect(edges)
+	spec, err := tasks.NewSpec(kind, params, inputs...)
+	if err != nil && c.err == nil {
+		c.err = err
+	}
+	if _, there := c.plan.Nodes[spec.Key]; !there {
+		c.plan.Nodes[spec.Key] = &plan.Node{Spec: spec, Label: label, Needs: needs}
+	}
+	return plan.Ref{Key: spec.Key}
+}
+
+func connect(edges []edge) (inputs []tasks.Input, needs []plan.Ref) {
+	for _, e := range edges {
+		inputs = append(inputs, tasks.Input{Name: e.name, Key: e.ref.Key})
+		needs = append(needs, e.ref)
+	}
+	return inputs, needs
+}
+
+// template is what the tasks of a chain have in common.
+func (c *cell) template(kind tasks.Kind, params any, edges ...edge) plan.Template {
+	raw, err := json.Marshal(params)
+	if err != nil && c.err == nil {
+		c.err = fmt.Errorf("parameters of %s cannot be hashed: %w", kind.Name, err)
+	}
+	inputs, needs := connect(edges)
+	return plan.Template{Kind: kind, Params: raw, Inputs: inputs, Needs: needs}
+}

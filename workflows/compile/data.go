@@ -1,0 +1,74 @@
+package compile
+
+import (
+	"fmt"
+
+	"coalmine/storage"
+	"coalmine/tasks/canaries"
+	"coalmine/tasks/datasets"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/plan"
+)
+
+// Recipe is what the preparation of a cell's data depends on, for
+// datasets.Survey.
+func Recipe(e *experiment.Experiment) datasets.Recipe {
+	return datasets.Recipe{
+		Seed:               e.Seed,
+		VocabularySize:     e.Data.Vocabulary.Size,
+		TestFraction:       e.Data.Test.Fraction.Float64(),
+		ValidationFraction: e.Data.Validation.Fraction.Float64(),
+		Words:              e.Data.Users.Words,
+		HeldOutUsers:       e.Data.HeldOutUsers.Fraction.Float64(),
+	}
+}
+
+// data compiles the way from the source to the population: parts -> vocabulary
+// -> balance -> canaries -> partition.
+func (c *cell) data() {
+	e := c.experiment
+	digest, err := storage.ParseDigest(e.Data.SHA256)
+	if err != nil {
+		c.err = fmt.Errorf("data.sha256: %w; submit the experiment, which fills it in", err)
+		return
+	}
+	r := Recipe(e)
+	corpus := c.node(datasets.Import, "import "+e.Data.Source, datasets.ImportParams{Sources: []storage.Digest{digest}})
+	c.parts = c.node(datasets.Encode, "parts and vocabulary", r.Encode(), edge{datasets.CorpusInput, corpus})
+	balanced := c.node(datasets.Balance, fmt.Sprintf("balanced users of %d words", r.Words), r.Balance(), edge{datasets.PartsInput, c.parts})
+	c.partition(balanced)
+}
+
+func (c *cell) partition(balanced plan.Ref) {
+	e := c.experiment
+	edges := []edge{{datasets.PartsInput, c.parts}, {datasets.BalancedInput, balanced}}
+	if e.Canaries != nil {
+		c.canaries = c.node(canaries.Draw, "draw canaries", drawParams(e), edge{datasets.PartsInput, c.parts})
+		insertions := c.node(canaries.Insert, "insert canaries", canaries.InsertParams{Seed: e.Seed},
+			edge{datasets.BalancedInput, balanced}, edge{canaries.CanariesInput, c.canaries})
+		edges = append(edges, edge{datasets.InsertionsInput, insertions})
+	}
+	params := datasets.PartitionParams{Partition: e.Data.Partition}
+	if e.Data.Partition == datasets.IID {
+		params.Words, params.Seed = e.Data.Users.Words, e.Seed
+	}
+	c.population = c.node(datasets.Partition, e.Data.Partition+" partition", params, edges...)
+	c.shards = c.parts // a view of the encoded stream
+	if e.Data.Partition == datasets.IID {
+		c.shards = c.population
+	}
+}
+
+func drawParams(e *experiment.Experiment) canaries.DrawParams {
+	p := canaries.DrawParams{
+		Seed: e.Seed, PerConfiguration: e.Canaries.PerConfiguration, Words: e.Canaries.Words, HeldBack: e.Canaries.HeldBack,
+	}
+	for _, user := range e.Canaries.UserProbability {
+		for _, example := range e.Canaries.ExampleProbability {
+			p.Configurations = append(p.Configurations, canaries.Configuration{
+				UserProbability: user.Rat().RatString(), ExampleProbability: example.Rat().RatString(),
+			})
+		}
+	}
+	return p
+}

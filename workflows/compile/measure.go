@@ -1,0 +1,113 @@
+package compile
+
+import (
+	"fmt"
+
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/evaluation"
+	"coalmine/tasks/reports"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/plan"
+)
+
+// How the measurements are split into tasks. The numbers show in keys, not in
+// results.
+const (
+	utilityShares    = 4
+	samplingCanaries = 8  // canaries a task of random sampling
+	beamCanaries     = 32 // canaries a task of beam search
+)
+
+// report compiles the measurements and the node that puts them together.
+func (c *cell) report() plan.Ref {
+	e := c.experiment
+	audit := e.Audit != nil && e.Canaries != nil && (e.Audit.RandomSampling != nil || e.Audit.BeamSearch != nil)
+	params := reports.CellParams{
+		Training: trainingParams(e), Measured: c.measured(), Audit: audit, Utility: e.Audit != nil && e.Audit.Utility,
+	}
+	edges := []edge{{reports.PopulationInput, c.population}}
+	for _, round := range params.Measured {
+		if params.Utility {
+			edges = append(edges, edge{reports.UtilityInput(round), c.utility(round)})
+		}
+		if params.Audit {
+			edges = append(edges, edge{reports.AuditInput(round), c.audit(round)})
+		}
+	}
+	return c.node(reports.Cell, "report of "+c.spec.Label, params, edges...)
+}
+
+func trainingParams(e *experiment.Experiment) reports.TrainingParams {
+	t := &e.Training
+	p := reports.TrainingParams{
+		Algorithm: t.Algorithm, Rounds: t.Rounds, Cohort: t.Cohort, Partition: e.Data.Partition, Sampling: t.Sampling,
+	}
+	if t.Privacy != nil {
+		p.Clip, p.NoiseMultiplier, p.Delta = t.Privacy.Clip, t.Privacy.NoiseMultiplier, t.Privacy.Delta
+	}
+	return p
+}
+
+func (c *cell) utility(round int) plan.Ref {
+	var shares []edge
+	for share := range utilityShares {
+		part := c.node(evaluation.Part, fmt.Sprintf("utility %d of %d after %d", share+1, utilityShares, round),
+			evaluation.PartParams{Data: datasets.Test, Share: share, Shares: utilityShares},
+			edge{evaluation.ModelInput, c.after(round)}, edge{evaluation.DataInput, c.parts})
+		shares = append(shares, edge{tasks.PartInput(share), part})
+	}
+	return c.node(evaluation.Sum, fmt.Sprintf("utility after %d", round), evaluation.UtilityParams{Shares: utilityShares}, shares...)
+}
+
+// audit compiles both audits of one checkpoint and their summary.
+func (c *cell) audit(round int) plan.Ref {
+	e := c.experiment
+	var params audits.SummaryParams
+	edges := []edge{{audits.PlacementsInput, c.population}}
+	if s := e.Audit.RandomSampling; s != nil {
+		params.References = s.References
+		for _, r := range spans(c.canaryCount(), samplingCanaries) {
+			node := c.node(audits.RandomSampling, fmt.Sprintf("random sampling from canary %d after %d", r.first, round),
+				audits.RandomSamplingParams{
+					Seed: e.Seed, References: s.References, Words: e.Canaries.Words, Prefix: s.Prefix,
+					Exact: s.Exact, First: r.first, Count: r.count,
+				}, c.auditEdges(round)...)
+			edges = append(edges, edge{audits.SamplingInput(params.SamplingParts), node})
+			params.SamplingParts++
+		}
+	}
+	if b := e.Audit.BeamSearch; b != nil {
+		params.BeamWidth = b.Width
+		for _, r := range spans(c.canaryCount(), beamCanaries) {
+			node := c.node(audits.BeamSearch, fmt.Sprintf("beam search from canary %d after %d", r.first, round),
+				audits.BeamSearchParams{
+					Width: b.Width, Words: e.Canaries.Words, Prefix: b.Prefix, First: r.first, Count: r.count,
+				}, c.auditEdges(round)...)
+			edges = append(edges, edge{audits.BeamInput(params.BeamParts), node})
+			params.BeamParts++
+		}
+	}
+	return c.node(audits.Summary, fmt.Sprintf("audit after %d", round), params, edges...)
+}
+
+func (c *cell) auditEdges(round int) []edge {
+	return []edge{{audits.ModelInput, c.after(round)}, {audits.CanariesInput, c.canaries}}
+}
+
+func (c *cell) canaryCount() int {
+	p := drawParams(c.experiment)
+	return p.Canaries()
+}
+
+type span struct{ first, count int }
+
+// spans cuts n items into runs of at most size.
+func spans(n, size int) []span {
+	var out []span
+	for first := 0; first < n; first += size {
+		out = append(out, span{first, min(size, n-first)})
+	}
+	return out
+}

@@ -1,0 +1,186 @@
+package compile
+
+import (
+	"slices"
+
+	"coalmine/models"
+	"coalmine/models/optimizers"
+	"coalmine/tasks"
+	"coalmine/tasks/aggregation"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/training"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/plan"
+)
+
+// training compiles the chain of a cell, and the tail after it where the SGD
+// steps are no whole number of tasks.
+func (c *cell) training() {
+	e := c.experiment
+	origin := c.node(training.Initial, "initial model", training.InitialParams{Seed: e.Seed, Model: models.Config{
+		Kind:       e.Model.Kind,
+		Vocabulary: e.Data.Vocabulary.Size + datasets.FirstWord,
+		Embedding:  e.Model.Embedding,
+		Units:      e.Model.Units,
+	}})
+	chain := &plan.Chain{Origin: origin, StepRounds: 1}
+	if e.Training.Central() {
+		chain.StepRounds = e.Training.StepsPerTask
+		chain.Join = c.template(training.SGD, sgdParams(e), c.dataEdges()...)
+		chain.Recipe = plan.Recipe(origin.Key, 0, chain.StepRounds, chain.Join)
+	} else {
+		chain.Width = e.Training.Chunks
+		chain.Part = c.template(training.Clients, clientsParams(e), c.dataEdges()...)
+		chain.Join = c.template(aggregation.Server, serverParams(e))
+		chain.Recipe = plan.Recipe(origin.Key, chain.Width, 1, chain.Part, chain.Join)
+	}
+	c.length(chain)
+}
+
+func (c *cell) dataEdges() []edge {
+	return []edge{{training.PopulationInput, c.population}, {training.ShardsInput, c.shards}}
+}
+
+// length says how far the cell wants the chain, and what of it is kept.
+func (c *cell) length(chain *plan.Chain) {
+	t := &c.experiment.Training
+	chain.Steps = t.Rounds / chain.StepRounds
+	chain.Every = max(1, t.Checkpoints.Every.Of(t.Rounds)/chain.StepRounds)
+	chain.KeepLast = t.Checkpoints.Keep
+	for _, round := range c.measured() {
+		if round%chain.StepRounds == 0 {
+			chain.Keep = append(chain.Keep, round/chain.StepRounds)
+		}
+	}
+	c.model = chain.Origin
+	if chain.Steps > 0 {
+		if n := len(chain.Keep); n == 0 || chain.Keep[n-1] != chain.Steps {
+			chain.Keep = append(chain.Keep, chain.Steps)
+		}
+		c.chain = c.share(chain)
+		c.model = c.chain.At(chain.Steps)
+	}
+	if done := chain.Steps * chain.StepRounds; done < t.Rounds {
+		c.tail(done, t.Rounds-done)
+	}
+}
+
+// share adds the chain to the plan, or extends the one that another cell has
+// with the same recipe.
+func (c *cell) share(chain *plan.Chain) *plan.Chain {
+	other, there := c.plan.Chains[chain.Recipe]
+	if !there {
+		c.plan.Chains[chain.Recipe] = chain
+		return chain
+	}
+	if chain.Steps > other.Steps {
+		other.Steps, other.Every, other.KeepLast = chain.Steps, chain.Every, chain.KeepLast
+	}
+	other.Keep = append(other.Keep, chain.Keep...)
+	slices.Sort(other.Keep)
+	other.Keep = slices.Compact(other.Keep)
+	return other
+}
+
+// tail compiles the SGD steps that are left after the last whole task.
+func (c *cell) tail(first, steps int) {
+	params := sgdParams(c.experiment)
+	params.First, params.Steps = first, steps
+	edges := append([]edge{{tasks.PreviousInput, c.model}}, c.dataEdges()...)
+	c.model = c.node(training.SGD, "last SGD steps", params, edges...)
+}
+
+// measured lists the rounds (SGD steps) after which the cell is measured,
+// ascending: multiples of audit.every, moved up to the end of a task, and the
+// last.
+func (c *cell) measured() []int {
+	e := c.experiment
+	if e.Audit == nil {
+		return nil
+	}
+	var rounds []int
+	if every := e.Audit.Every.Of(e.Training.Rounds); every > 0 {
+		task := max(1, e.Training.StepsPerTask)
+		for round := every; round < e.Training.Rounds; round += every {
+			if end := (round + task - 1) / task * task; end < e.Training.Rounds {
+				rounds = append(rounds, end)
+			}
+		}
+	}
+	return slices.Compact(append(rounds, e.Training.Rounds))
+}
+
+// after is the model after a measured round.
+func (c *cell) after(round int) plan.Ref {
+	if round == c.experiment.Training.Rounds {
+		return c.model
+	}
+	return c.chain.At(round / c.chain.StepRounds)
+}
+
+func sgdParams(e *experiment.Experiment) training.SGDParams {
+	order := training.ByUser
+	if e.Data.Partition == datasets.IID {
+		order = training.ByRecord
+	}
+	return training.SGDParams{
+		Seed: e.Seed, Local: local(e, e.Training.Cohort), Order: order, StepsPerTask: e.Training.StepsPerTask,
+	}
+}
+
+func clientsParams(e *experiment.Experiment) training.ClientsParams {
+	t := &e.Training
+	return training.ClientsParams{
+		Seed: e.Seed, Cohort: t.Cohort, Chunks: t.Chunks, Sampling: t.Sampling,
+		Local: local(e, t.Client.Batch), Epochs: t.Client.Epochs, Clip: clip(t),
+	}
+}
+
+func serverParams(e *experiment.Experiment) aggregation.ServerParams {
+	t := &e.Training
+	p := aggregation.ServerParams{
+		Seed: e.Seed, Chunks: t.Chunks, Cohort: t.Cohort, Clip: clip(t),
+		Optimizer: rule(t.Server.Optimizer), LearningRate: t.Server.LearningRate,
+	}
+	if t.Privacy != nil {
+		p.NoiseMultiplier = t.Privacy.NoiseMultiplier
+	}
+	return p
+}
+
+func local(e *experiment.Experiment, batch int) training.Local {
+	client := &e.Training.Client
+	l := training.Local{Optimizer: rule(client.Optimizer), LearningRate: client.LearningRate, Batch: batch}
+	if client.GradientClip != nil {
+		l.GradientClip = *client.GradientClip
+	}
+	return l
+}
+
+func clip(t *experiment.Training) float64 {
+	if t.Privacy == nil {
+		return 0
+	}
+	return t.Privacy.Clip
+}
+
+// rule takes an optimizer's fields, which the experiment has completed.
+func rule(o experiment.Optimizer) optimizers.Config {
+	value := func(field *float64) float64 {
+		if field == nil {
+			return 0
+		}
+		return *field
+	}
+	c := optimizers.Config{
+		Kind: o.Name, Momentum: value(o.Momentum), Beta1: value(o.Beta1), Beta2: value(o.Beta2), Epsilon: value(o.Epsilon),
+	}
+	if o.Name == optimizers.Yogi {
+		c.Initial = yogiInitial
+	}
+	return c
+}
+
+// yogiInitial is what Yogi's mean squared gradient starts from; see
+// optimizers.Defaults.
+const yogiInitial = 1e-6

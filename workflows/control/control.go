@@ -1,0 +1,352 @@
+// Package control is what people can do with runs: submit, look, steer, take
+// the results. API says what; Local does it on storage directly, for commands
+// that can reach the store, and for the HTTP server, whose client does the same
+// from elsewhere.
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"coalmine/internal/queue"
+	"coalmine/storage"
+	"coalmine/workflows/compile"
+	"coalmine/workflows/coordinator"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/results"
+	"coalmine/workflows/runs"
+)
+
+// API is everything that people do with runs. Runs are named by their id, by
+// the beginning of it if that is unique, or by "" for the newest.
+type API interface {
+	// HasSource reports whether a source has been uploaded.
+	HasSource(ctx context.Context, digest storage.Digest) (bool, error)
+	// PutSource uploads a source and returns its digest.
+	PutSource(ctx context.Context, body io.ReadSeeker) (storage.Digest, error)
+	// Submit records a run, whose sources have been uploaded, or continues the
+	// unfinished one of the same resolved experiment unless fresh.
+	Submit(ctx context.Context, spec runs.Spec, fresh bool) (Submitted, error)
+	// List returns the status of all runs, the newest first.
+	List(ctx context.Context) ([]*coordinator.Status, error)
+	// Status returns how one run stands.
+	Status(ctx context.Context, run string) (*coordinator.Status, error)
+	// Steer appends a command to the run's log and returns the run's id.
+	Steer(ctx context.Context, run string, e runs.Entry) (string, error)
+	// Results returns the outcome of a run, complete or not.
+	Results(ctx context.Context, run string) (*results.Results, error)
+	// Model returns the checkpoint of a cell after a round as a safetensors
+	// file with its vocabulary; round 0 is the last.
+	Model(ctx context.Context, run, cell string, round int) ([]byte, error)
+	// Logs returns the logs of a run's attempts, of one node or, with "", of all
+	// that have failed.
+	Logs(ctx context.Context, run, node string) ([]AttemptLog, error)
+}
+
+// Submitted is the answer to a submission.
+type Submitted struct {
+	Run string `json:"run"`
+	// Continued says that the run was there and had not finished.
+	Continued bool `json:"continued"`
+}
+
+// AttemptLog is what an attempt wrote.
+type AttemptLog struct {
+	Node    storage.Key `json:"node"`
+	Label   string      `json:"label"`
+	Attempt string      `json:"attempt"`
+	Text    string      `json:"text"`
+}
+
+// Errors of this package, to be tested with errors.Is.
+var (
+	// ErrNoRun: there is no run of that name.
+	ErrNoRun = errors.New("no such run")
+	// ErrAmbiguous: the beginning of an id fits several runs.
+	ErrAmbiguous = errors.New("several runs")
+	// ErrInput: what was asked for makes no sense.
+	ErrInput = errors.New("cannot be done")
+)
+
+// Local does everything on storage.
+type Local struct {
+	archive *storage.Archive
+	runs    *runs.Service
+	// queue reaches the coordinator, and knows how far it has come; nil where
+	// there is none to reach.
+	queue *queue.Broker
+	// leader is the coordinator of this process; nil where it has none.
+	leader *coordinator.Coordinator
+}
+
+var _ API = (*Local)(nil)
+
+// New controls the runs of an archive. conn and leader may be nil.
+func New(archive *storage.Archive, conn *queue.Conn, leader *coordinator.Coordinator) *Local {
+	l := &Local{archive: archive, runs: runs.NewService(archive, nil), leader: leader}
+	if conn != nil {
+		l.queue = conn.Broker()
+	}
+	return l
+}
+
+// nudge has the coordinator look now rather than within seconds; if it cannot
+// be reached it will look by itself.
+func (l *Local) nudge(ctx context.Context) {
+	switch {
+	case l.leader != nil:
+		l.leader.Nudge()
+	case l.queue != nil:
+		_ = l.queue.Nudge(ctx)
+	}
+}
+
+// HasSource implements API.
+func (l *Local) HasSource(ctx context.Context, digest storage.Digest) (bool, error) {
+	return l.archive.HasSource(ctx, digest)
+}
+
+// PutSource implements API.
+func (l *Local) PutSource(ctx context.Context, body io.ReadSeeker) (storage.Digest, error) {
+	digest, _, err := l.archive.PutSource(ctx, body)
+	return digest, err
+}
+
+// Submit implements API.
+func (l *Local) Submit(ctx context.Context, spec runs.Spec, fresh bool) (Submitted, error) {
+	if err := l.check(ctx, &spec); err != nil {
+		return Submitted{}, err
+	}
+	run, continued, err := l.runs.Submit(ctx, spec, person(), fresh)
+	if err != nil {
+		return Submitted{}, err
+	}
+	l.nudge(ctx)
+	return Submitted{run.ID, continued}, nil
+}
+
+// check makes sure that a spec compiles and that its sources are there, so that
+// no run is recorded that cannot begin.
+func (l *Local) check(ctx context.Context, spec *runs.Spec) error {
+	e, err := experiment.ReadSpec(spec.Experiment)
+	if err != nil {
+		return fmt.Errorf("submission %w: %w", ErrInput, err)
+	}
+	if e.Digest() != spec.Digest || e.Name != spec.Name {
+		return fmt.Errorf("submission %w: its digest or name is not that of its experiment", ErrInput)
+	}
+	if _, err := compile.Plan(e); err != nil {
+		return fmt.Errorf("submission %w: %w", ErrInput, err)
+	}
+	for i := range e.Cells {
+		data := &e.Cells[i].Experiment.Data
+		digest, err := storage.ParseDigest(data.SHA256)
+		if err != nil {
+			return fmt.Errorf("submission %w: data.sha256: %w", ErrInput, err)
+		}
+		there, err := l.archive.HasSource(ctx, digest)
+		if err != nil {
+			return err
+		}
+		if !there {
+			return fmt.Errorf("submission %w: source %s (%s) has not been uploaded", ErrInput, data.Source, digest.Short())
+		}
+	}
+	return nil
+}
+
+// person names who steers, for the log.
+func person() string {
+	host, _ := os.Hostname()
+	return fmt.Sprintf("%s@%s", os.Getenv("USER"), host)
+}
+
+// find returns the run that a name means.
+func (l *Local) find(ctx context.Context, name string) (*runs.Run, error) {
+	if name == "" {
+		all, err := l.runs.List(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if len(all) == 0 {
+			return nil, fmt.Errorf("%w: %s holds none yet; start one with: coalmine run FILE", ErrNoRun, l.archive)
+		}
+		return all[0], nil
+	}
+	ids, err := l.runs.IDs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var fits []string
+	for _, id := range ids {
+		if id == name {
+			return l.runs.Get(ctx, id)
+		}
+		if strings.HasPrefix(id, name) {
+			fits = append(fits, id)
+		}
+	}
+	switch len(fits) {
+	case 0:
+		return nil, fmt.Errorf("run %q: %w in %s; see: coalmine status", name, ErrNoRun, l.archive)
+	case 1:
+		return l.runs.Get(ctx, fits[0])
+	}
+	return nil, fmt.Errorf("run %q: %w begin so: %s", name, ErrAmbiguous, strings.Join(fits, ", "))
+}
+
+// List implements API.
+func (l *Local) List(ctx context.Context) ([]*coordinator.Status, error) {
+	all, err := l.runs.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []*coordinator.Status
+	for _, run := range all {
+		out = append(out, l.status(ctx, run))
+	}
+	return out, nil
+}
+
+// Status implements API.
+func (l *Local) Status(ctx context.Context, name string) (*coordinator.Status, error) {
+	run, err := l.find(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return l.status(ctx, run), nil
+}
+
+// status is what the coordinator says of an unfinished run, or what storage does.
+func (l *Local) status(ctx context.Context, run *runs.Run) *coordinator.Status {
+	if !run.State.Phase.Finished() {
+		if s := l.live(ctx, run); s != nil {
+			return s
+		}
+	}
+	return stored(run)
+}
+
+// live is the coordinator's status of a run; nil if it has none that is as new
+// as the run's record.
+func (l *Local) live(ctx context.Context, run *runs.Run) *coordinator.Status {
+	if l.leader != nil {
+		if s, ok := l.leader.Snapshot(run.ID); ok && s.Phase == run.State.Phase {
+			return s
+		}
+		return nil
+	}
+	if l.queue == nil {
+		return nil
+	}
+	data, err := l.queue.Published(ctx, coordinator.PublishedName(run.ID))
+	if err != nil || data == nil {
+		return nil
+	}
+	var s coordinator.Status
+	if json.Unmarshal(data, &s) != nil || s.Phase != run.State.Phase {
+		return nil
+	}
+	return &s
+}
+
+// stored is what the record of a run says.
+func stored(run *runs.Run) *coordinator.Status {
+	state := &run.State
+	s := &coordinator.Status{
+		Run: run.ID, Name: run.Spec.Name, Phase: state.Phase, Error: state.Error,
+		Submitted: state.Submitted, Started: state.Started, Finished: state.Finished,
+		Cells: []coordinator.CellStatus{}, Workers: []coordinator.WorkerStatus{},
+	}
+	failed := state.FailedCells()
+	if spec, err := experiment.ReadSpec(run.Spec.Experiment); err == nil {
+		for _, c := range spec.Cells {
+			phase := runs.Queued
+			if outcome, ended := state.Outcomes[c.Name]; ended {
+				phase = outcome
+			} else if failed[c.Name] {
+				phase = runs.Failed
+			}
+			s.Cells = append(s.Cells, coordinator.CellStatus{Cell: c.Name, Label: c.Label, Phase: phase})
+		}
+	}
+	if !state.Phase.Finished() && state.Phase != runs.Paused {
+		s.Reasons = []string{"no coordinator reports on it; start one with: coalmine serve, or coalmine run FILE"}
+	}
+	return s
+}
+
+// Steer implements API.
+func (l *Local) Steer(ctx context.Context, name string, e runs.Entry) (string, error) {
+	run, err := l.find(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	e.By = person()
+	if err := l.runs.Steer(ctx, run.ID, e); err != nil {
+		return "", err
+	}
+	l.nudge(ctx)
+	return run.ID, nil
+}
+
+// Results implements API.
+func (l *Local) Results(ctx context.Context, name string) (*results.Results, error) {
+	run, err := l.find(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return results.Load(ctx, l.archive, run)
+}
+
+// Logs implements API.
+func (l *Local) Logs(ctx context.Context, name, node string) ([]AttemptLog, error) {
+	run, err := l.find(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	var out []AttemptLog
+	for _, n := range troubled(run) {
+		if !strings.HasPrefix(n.key.String(), node) {
+			continue
+		}
+		attempts, err := l.archive.TaskLogs(ctx, run.ID, n.key)
+		if err != nil {
+			return nil, err
+		}
+		for _, attempt := range attempts {
+			text, err := l.archive.ReadTaskLog(ctx, run.ID, n.key, attempt)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, AttemptLog{n.key, n.label, attempt, string(text)})
+		}
+	}
+	return out, nil
+}
+
+type labelled struct {
+	key   storage.Key
+	label string
+}
+
+// troubled are the nodes of a run that have failed or given trouble, by key.
+func troubled(run *runs.Run) []labelled {
+	var out []labelled
+	for key, f := range run.State.Failures {
+		out = append(out, labelled{key, f.Label})
+	}
+	for key := range run.State.Troubles {
+		if _, failed := run.State.Failures[key]; !failed {
+			out = append(out, labelled{key, "a node that was tried again"})
+		}
+	}
+	slices.SortFunc(out, func(a, b labelled) int { return a.key.Compare(b.key) })
+	return out
+}

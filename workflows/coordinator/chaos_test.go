@@ -1,0 +1,149 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"coalmine/storage"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/runs"
+)
+
+// checkTruth compares what storage holds with a plain evaluation of the plans.
+func (w *world) checkTruth(names ...string) {
+	w.t.Helper()
+	e := newEvaluator()
+	for _, name := range names {
+		p := w.plans[name]
+		for _, c := range p.Cells {
+			for _, ref := range []plan.Ref{c.Report, c.Model} {
+				if err := e.reach(p, ref); err != nil {
+					w.t.Fatal(err)
+				}
+				f, err := lookUp(context.Background(), w.archive, ref.Key)
+				if err != nil || !f.available() {
+					w.fail("target of %s %s is not available: %s, %v", name, c.Name, f.why(), err)
+				}
+			}
+		}
+	}
+	for name, got := range w.store.commits {
+		key, err := storage.ParseKey(strings.TrimPrefix(name, "commits/"))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if e.blobs[key] != nil && !maps.Equal(got, e.outputs(key)) {
+			w.fail("node %s was committed with other outputs than a plain evaluation gives", key.Short())
+		}
+	}
+	for _, wrong := range w.store.wrong {
+		w.fail("%s", wrong)
+	}
+}
+
+// allowed are the names of the objects of chains that retention lets stay.
+func (w *world) leftovers(names ...string) []string {
+	w.t.Helper()
+	var left []string
+	for _, name := range names {
+		for _, c := range w.plans[name].Chains {
+			left = append(left, w.leftoversOf(c)...)
+		}
+	}
+	return left
+}
+
+// leftoversOf looks at every step and part of a chain for what should have gone.
+func (w *world) leftoversOf(c *plan.Chain) []string {
+	ctx := context.Background()
+	cs, limit := claims{}, 0
+	for _, p := range w.plans {
+		if other := p.Chains[c.Recipe]; other != nil {
+			cs, limit = append(cs, claimOf(other)), max(limit, other.Steps)
+		}
+	}
+	frontier := 0
+	for r := limit; r > 0 && frontier == 0; r-- {
+		if there, _ := w.archive.HasCommit(ctx, c.Key(r)); there {
+			frontier = r
+		}
+	}
+	var left []string
+	objects := func(key storage.Key, what string) {
+		for info := range w.memory.List(ctx, "blobs/"+key.String()+"/") {
+			left = append(left, what+" "+info.Name)
+		}
+	}
+	for r := 1; r <= frontier; r++ {
+		for j := range c.Width {
+			if there, _ := w.archive.HasCommit(ctx, c.PartKey(r, j)); there {
+				left = append(left, fmt.Sprintf("commit of part %d of step %d", j, r))
+			}
+			objects(c.PartKey(r, j), "part's blob")
+		}
+		if r == frontier || cs.keep(r, frontier) {
+			continue
+		}
+		commit, err := w.archive.Committed(ctx, c.Key(r))
+		if err != nil && !errors.Is(err, storage.ErrNotFound) {
+			w.t.Fatal(err)
+		}
+		if err == nil && plan.SegmentEnd(r) <= frontier && !plan.Boundary(r) {
+			left = append(left, fmt.Sprintf("commit of step %d of a closed segment, frontier %d", r, frontier))
+		}
+		if plan.Boundary(r) {
+			if missing, _ := w.archive.Missing(ctx, commit, "model"); len(missing) == 0 {
+				if b, _ := commit.Blob("model"); !b.IsInline() {
+					left = append(left, fmt.Sprintf("model of boundary %d", r))
+				}
+			}
+			continue
+		}
+		objects(c.Key(r), fmt.Sprintf("blob of step %d", r))
+	}
+	return left
+}
+
+func TestAPlanEndsWithTheBytesOfAPlainEvaluation(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(40) {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			t.Parallel()
+			p := randomPlan(t, rand.New(rand.NewPCG(seed, 2)))
+			w := newWorld(t, seed, chaos{}, map[string]*plan.Plan{"a": p})
+			w.untilPhase(runs.Done, w.submit("a", 0))
+			w.settle()
+			w.checkTruth("a")
+			if left := w.leftovers("a"); len(left) > 0 {
+				w.fail("leftovers: %s", strings.Join(left, "\n"))
+			}
+			for name, n := range w.store.rounds {
+				if n > 1 {
+					w.fail("%s was committed %d times", name, n)
+				}
+			}
+		})
+	}
+}
+
+func TestAnythingMayHappenAndTheBytesAreTheSame(t *testing.T) {
+	t.Parallel()
+	all := chaos{flush: 1, killWorker: 2, restart: 1, loseReport: 20, doubleReport: 50, queueAway: 1, losePending: 10}
+	for seed := range uint64(60) {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			t.Parallel()
+			r := rand.New(rand.NewPCG(seed, 3))
+			a, b := randomPlan(t, r), randomPlan(t, r)
+			w := newWorld(t, seed, all, map[string]*plan.Plan{"a": a, "b": b})
+			ids := []string{w.submit("a", 0), w.submit("b", int(seed%2))}
+			w.untilPhase(runs.Done, ids...)
+			w.settle()
+			w.checkTruth("a", "b")
+		})
+	}
+}

@@ -1,0 +1,95 @@
+package coordinator
+
+import (
+	"slices"
+
+	"coalmine/storage"
+	"coalmine/workflows/plan"
+)
+
+// claim says which checkpoints of a chain a run keeps for as long as the run
+// exists, finished or not.
+type claim struct {
+	keep            []int // ascending
+	every, keepLast int
+	steps           int
+}
+
+func claimOf(p *plan.Chain) claim {
+	return claim{keep: p.Keep, every: p.Every, keepLast: p.KeepLast, steps: p.Steps}
+}
+
+// rolled is the oldest step of the rolling window at a frontier, and the newest.
+func (c claim) window(frontier int) (first, last int) {
+	if c.every <= 0 || c.keepLast <= 0 {
+		return 1, 0
+	}
+	last = min(frontier, c.steps) / c.every * c.every
+	return max(last-(c.keepLast-1)*c.every, c.every), last
+}
+
+// keeps reports whether the checkpoint of a step stays while the chain has
+// reached frontier.
+func (c claim) keeps(step, frontier int) bool {
+	if _, named := slices.BinarySearch(c.keep, step); named {
+		return true
+	}
+	first, last := c.window(frontier)
+	return first <= step && step <= last && step%c.every == 0
+}
+
+// stepsKept are all steps up to frontier that the claim keeps.
+func (c claim) stepsKept(frontier int) []int {
+	n, named := slices.BinarySearch(c.keep, frontier)
+	if named {
+		n++
+	}
+	kept := slices.Clone(c.keep[:n])
+	for first, last := c.window(frontier); first <= last; first += c.every {
+		kept = append(kept, first)
+	}
+	return kept
+}
+
+// claims are those of several runs.
+type claims []claim
+
+func (cs claims) keep(step, frontier int) bool {
+	return slices.ContainsFunc(cs, func(c claim) bool { return c.keeps(step, frontier) })
+}
+
+// claim notes what a run keeps of its chains.
+func (t *term) claim(r *run, p *plan.Plan) {
+	r.claimed = true
+	for recipe, ch := range p.Chains {
+		if t.claims[recipe] == nil {
+			t.claims[recipe] = make(map[string]claim)
+		}
+		t.claims[recipe][r.id] = claimOf(ch)
+	}
+}
+
+// unclaim forgets what a run kept: it has been removed.
+func (t *term) unclaim(r *run) {
+	for recipe, byRun := range t.claims {
+		delete(byRun, r.id)
+		if len(byRun) == 0 {
+			delete(t.claims, recipe)
+		}
+	}
+}
+
+// claimsOn returns the claims on a chain, and how many steps it may have.
+func (t *term) claimsOn(recipe storage.Key) (cs claims, limit int) {
+	for _, c := range t.claims[recipe] {
+		cs = append(cs, c)
+		limit = max(limit, c.steps)
+	}
+	return cs, limit
+}
+
+// claimsKnown reports whether the claims of all runs that exist are known, so
+// that deleting is safe.
+func (t *term) claimsKnown() bool {
+	return t.discovered && !slices.ContainsFunc(t.order, func(r *run) bool { return !r.claimed })
+}

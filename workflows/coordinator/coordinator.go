@@ -1,0 +1,179 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/runs"
+)
+
+// Config says what a coordinator works with.
+type Config struct {
+	// Archive is where the truth is.
+	Archive *storage.Archive
+	// Queue carries attempts to workers.
+	Queue Queue
+	// Compile makes the plan of a run. It MUST give the same plan every time;
+	// an error marked tasks.Permanent rejects the run, another is tried again.
+	// It is called from several goroutines.
+	Compile func(ctx context.Context, run *runs.Run) (*plan.Plan, error)
+	// Registry tells the class of each kind; one that it doesn't hold belongs
+	// to tasks.Compute.
+	Registry tasks.Registry
+	// Holder names this process in the contest for leadership. Empty means that
+	// there is no contest: whoever owns an embedded store leads.
+	Holder string
+	// MaxTries is how often a node is tried whose attempts end in errors that
+	// another try may mend. Default 5.
+	MaxTries int
+	// Limits bounds the attempts of a class that are in the queue or at work at
+	// one time. A class that it doesn't hold is bounded by the live slots only.
+	Limits map[tasks.Class]int
+	// Log is where the coordinator writes. Default slog.Default().
+	Log *slog.Logger
+}
+
+// Coordinator leads, or stands by until it can.
+type Coordinator struct {
+	cfg    Config
+	nudges chan struct{}
+
+	mu        sync.Mutex
+	snapshots map[string]*Status
+	updated   chan struct{} // closed and replaced when snapshots change
+}
+
+// New returns a coordinator, or an error that says what its configuration lacks.
+func New(cfg Config) (*Coordinator, error) {
+	var missing []error
+	if cfg.Archive == nil {
+		missing = append(missing, errors.New("no Archive"))
+	}
+	if cfg.Queue == nil {
+		missing = append(missing, errors.New("no Queue"))
+	}
+	if cfg.Compile == nil {
+		missing = append(missing, errors.New("no Compile"))
+	}
+	if err := errors.Join(missing...); err != nil {
+		return nil, fmt.Errorf("coordinator: %w", err)
+	}
+	if cfg.MaxTries == 0 {
+		cfg.MaxTries = 5
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	return &Coordinator{
+		cfg:       cfg,
+		nudges:    make(chan struct{}, 1),
+		snapshots: make(map[string]*Status),
+		updated:   make(chan struct{}),
+	}, nil
+}
+
+// Nudge has the coordinator of this process look at the runs in storage now,
+// after one was submitted or steered. Other processes nudge through the queue.
+func (c *Coordinator) Nudge() {
+	select {
+	case c.nudges <- struct{}{}:
+	default: // it is about to look anyway
+	}
+}
+
+// The contest for leadership: the leader renews its lease every leaseRenew, and
+// a stand-by asks as often, so another leads within four seconds.
+const (
+	leaseName  = "leader"
+	leaseTTL   = 3 * time.Second
+	leaseRenew = time.Second
+)
+
+// Lead leads until ctx is done, then returns nil. With a Holder it leads only
+// while it holds the lease in the queue, and stands by otherwise. Without one
+// it leads at once, and returns an error if another process takes the lead: the
+// store has two owners then.
+func (c *Coordinator) Lead(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if err := c.awaitLease(ctx); err != nil {
+			return nil // only ctx ends the wait
+		}
+		err := c.reign(ctx)
+		switch {
+		case ctx.Err() != nil:
+			c.release()
+			return nil
+		case c.cfg.Holder == "" && errors.Is(err, errDeposed):
+			return fmt.Errorf("store %s: %w; one process at a time may own it", c.cfg.Archive, err)
+		case err != nil:
+			c.cfg.Log.Warn("leading no more; standing by", "error", err)
+			pause(ctx, leaseRenew)
+		}
+	}
+	return nil
+}
+
+// awaitLease waits until this process may lead. Errors of the queue are waited
+// out like another's lease.
+func (c *Coordinator) awaitLease(ctx context.Context) error {
+	for c.cfg.Holder != "" {
+		held, err := c.cfg.Queue.Lease(ctx, leaseName, c.cfg.Holder, leaseTTL)
+		if err == nil && held {
+			return nil
+		}
+		if err != nil && ctx.Err() == nil {
+			c.cfg.Log.Debug("the queue does not say who leads", "error", err)
+		}
+		if err := pause(ctx, leaseRenew); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// keepLease renews the lease until ctx is done or another holds it. While the
+// queue is away nobody can take the lease, so the leader goes on.
+func (c *Coordinator) keepLease(ctx context.Context) error {
+	if c.cfg.Holder == "" {
+		<-ctx.Done()
+		return nil
+	}
+	for pause(ctx, leaseRenew) == nil {
+		held, err := c.cfg.Queue.Lease(ctx, leaseName, c.cfg.Holder, leaseTTL)
+		if err == nil && !held {
+			return fmt.Errorf("%w: it holds the lease", errDeposed)
+		}
+	}
+	return nil
+}
+
+// release hands the lease on at once, so that nobody waits for it to expire.
+func (c *Coordinator) release() {
+	if c.cfg.Holder == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), leaseRenew)
+	defer cancel()
+	if err := c.cfg.Queue.Release(ctx, leaseName, c.cfg.Holder); err != nil {
+		c.cfg.Log.Debug("the lease expires by itself", "error", err)
+	}
+}
+
+// pause waits for d, or returns the error of ctx.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

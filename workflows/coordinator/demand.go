@@ -1,0 +1,271 @@
+package coordinator
+
+import (
+	"context"
+	"slices"
+
+	"coalmine/storage"
+	"coalmine/workflows/runs"
+)
+
+// recount works out anew who wants what: what is wanted follows from the open
+// cells of the active runs and from what is available, and from nothing else.
+func (t *term) recount() {
+	t.dirty, t.withdrawn, t.changed = false, true, true
+	for _, n := range t.nodes {
+		n.wants = n.wants[:0]
+	}
+	for _, ch := range t.chains {
+		for _, cp := range ch.checkpoints {
+			cp.wants = cp.wants[:0]
+		}
+		if ch.current != nil {
+			for _, x := range ch.current.tasks() {
+				x.wants = nil // set again by advance, which offers it as well
+			}
+		}
+	}
+	for _, r := range t.order {
+		r.backlog = nil
+		if !r.active() {
+			continue
+		}
+		for i, c := range r.cells {
+			if c.failed {
+				continue
+			}
+			for _, d := range c.targets {
+				t.want(d, r, i)
+			}
+		}
+		t.checkEnd(r)
+	}
+	for _, ch := range t.chainsInOrder() {
+		t.poke(ch)
+	}
+	for _, n := range t.nodesReady() {
+		t.offer(n.task)
+	}
+}
+
+// nodesReady are the standing nodes in the backlog, in the order in which they
+// became ready.
+func (t *term) nodesReady() []*node {
+	var ready []*node
+	for _, n := range t.nodes {
+		if n.state == backlogged {
+			ready = append(ready, n)
+		}
+	}
+	slices.SortFunc(ready, func(a, b *node) int { return a.seq - b.seq })
+	return ready
+}
+
+// want adds a run's interest in something, and in all that it takes to have it.
+// rank orders the work of a run: cells in the order of the grid.
+func (t *term) want(d dependency, r *run, rank int) {
+	if d.available() {
+		return
+	}
+	if d.checkpoint != nil {
+		if addWant(&d.checkpoint.wants, r) {
+			d.checkpoint.rank = min(d.checkpoint.rank, rank)
+			t.poke(d.checkpoint.chain)
+		}
+		return
+	}
+	n := d.node
+	if !addWant(&n.wants, r) {
+		return
+	}
+	n.rank = min(n.rank, rank)
+	switch n.status {
+	case unknown:
+		t.inspect(n)
+	case absent:
+		t.wantNeeds(n, r, rank)
+		if n.state == backlogged {
+			t.offer(n.task)
+		}
+		t.consider(n)
+	}
+}
+
+func (t *term) wantNeeds(n *node, r *run, rank int) {
+	for _, d := range n.needs {
+		t.want(d, r, rank)
+	}
+}
+
+func addWant(wants *[]*run, r *run) bool {
+	if slices.Contains(*wants, r) {
+		return false
+	}
+	*wants = append(*wants, r)
+	return true
+}
+
+// inspect asks storage whether a standing node is available.
+func (t *term) inspect(n *node) {
+	n.status = checking
+	t.persist(reading, "looking for "+n.label,
+		func() bool { return n.status == checking && n.plans > 0 },
+		func(ctx context.Context) (func(), error) {
+			f, err := t.lookUpClean(ctx, n.key)
+			return func() { t.inspected(n, f) }, err
+		})
+}
+
+func (t *term) inspected(n *node, f found) {
+	if n.status != checking {
+		return // it has been run, or let go, meanwhile
+	}
+	if f.available() {
+		t.arrived(n)
+		return
+	}
+	n.status, n.why = absent, f.why()
+	for _, r := range slices.Clone(n.wants) {
+		t.wantNeeds(n, r, n.rank)
+	}
+	t.consider(n)
+}
+
+// consider makes a node ready if it is wanted, absent, and has all it needs.
+func (t *term) consider(n *node) {
+	if n.status == absent && n.state == idle && len(n.wants) > 0 && n.ready() {
+		t.ready(n.task)
+	}
+}
+
+// arrived marks a standing node available and tells whoever waits for it.
+func (t *term) arrived(n *node) {
+	n.status, n.state = available, finished
+	n.wants = n.wants[:0]
+	if !n.ready() {
+		t.dirty = true // what it would have needed is no longer wanted for it
+	}
+	for _, p := range n.parents {
+		t.consider(p)
+	}
+	for _, ch := range n.chains {
+		t.poke(ch)
+	}
+	for _, c := range n.cells {
+		t.checkEnd(c.run)
+	}
+	t.changed = true
+}
+
+// invalidate marks a standing node's output as gone: it is looked for again, and
+// run again if it is indeed not there.
+func (t *term) invalidate(n *node) {
+	if n.status != available {
+		return
+	}
+	n.status, n.state = unknown, idle
+	t.dirty = true
+}
+
+// committed implements owner.
+func (n *node) committed(t *term, _ *task, _ *storage.Commit) { t.arrived(n) }
+
+// inputGone implements owner.
+func (n *node) inputGone(t *term, _ *task, key storage.Key) bool {
+	for _, d := range n.needs {
+		if d.key() != key {
+			continue
+		}
+		t.loseDependency(d)
+		return true
+	}
+	return false
+}
+
+// loseDependency has something looked for again that turned out to be gone.
+func (t *term) loseDependency(d dependency) {
+	t.dirty = true
+	if d.node != nil {
+		t.invalidate(d.node)
+	} else {
+		t.lose(d.checkpoint.chain, d.checkpoint.step)
+	}
+}
+
+// late implements owner: a standing node that is there twice is there once.
+func (n *node) late(*term, *task) {}
+
+// again implements owner: the node goes back to wait for what it needs.
+func (n *node) again(t *term, _ *task) { t.consider(n) }
+
+// dependents implements owner.
+func (n *node) dependents(visit func(dependency)) { visit(dependency{node: n}) }
+
+// cellsOf returns the cells of a run that need a task's output, by walking up
+// from it through all that is not available.
+func (t *term) cellsOf(task *task, r *run) []*cell {
+	seen := make(map[dependency]bool)
+	var cells []*cell
+	var up func(dependency)
+	up = func(d dependency) {
+		if seen[d] || d.available() {
+			return
+		}
+		seen[d] = true
+		var parents []*node
+		if d.node != nil {
+			parents = d.node.parents
+			cells = append(cells, d.node.cells...)
+			for _, ch := range d.node.chains {
+				ch.missing(up)
+			}
+		} else {
+			parents = d.checkpoint.parents
+			cells = append(cells, d.checkpoint.cells...)
+			for _, ch := range d.checkpoint.chains {
+				ch.missing(up)
+			}
+		}
+		for _, p := range parents {
+			up(dependency{node: p})
+		}
+	}
+	task.owner.dependents(up)
+	var ofRun []*cell
+	for _, c := range r.cells {
+		if slices.Contains(cells, c) {
+			ofRun = append(ofRun, c)
+		}
+	}
+	return ofRun
+}
+
+// checkEnd has the loop see whether all cells of a run have ended.
+func (t *term) checkEnd(r *run) {
+	if !slices.Contains(t.ending, r) {
+		t.ending = append(t.ending, r)
+	}
+}
+
+// finishIfEnded ends a run all of whose cells have, once what its chains no
+// longer need to store has been deleted.
+func (t *term) finishIfEnded(r *run) {
+	if !r.active() {
+		return
+	}
+	outcomes := make(map[string]runs.Phase, len(r.cells))
+	for _, c := range r.cells {
+		switch {
+		case c.failed:
+			outcomes[c.plan.Name] = runs.Failed
+		case c.done():
+			outcomes[c.plan.Name] = runs.Done
+		default:
+			return
+		}
+	}
+	if t.tidying(r) {
+		return
+	}
+	t.finish(r, outcomes)
+}

@@ -1,0 +1,239 @@
+package coordinator
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/runs"
+)
+
+// run is a run as this term knows it. Its cells and nodes exist only while it
+// is neither finished nor paused before its plan was made.
+type run struct {
+	id string
+	// record is the run as last read from storage; outbox are entries on their
+	// way there; state is the fold of both.
+	record  *runs.Run
+	outbox  []runs.Entry
+	sending bool
+	state   runs.State
+
+	compiling    bool
+	compileTries int
+	plan         *plan.Plan // nil unless the run is live
+	claimed      bool       // its claims on checkpoints are known
+	cells        []*cell
+
+	flying     int // attempts in flight that are charged to it
+	lastServed int
+	backlog    map[tasks.Class]*backlog
+	tokens     meter
+	tidying    time.Time  // since when its end waits for deletions
+	shown      runs.Phase // as last published
+}
+
+// live reports whether the run has a plan whose nodes this term holds.
+func (r *run) live() bool { return r.plan != nil }
+
+// active reports whether the run wants anything.
+func (r *run) active() bool {
+	return r.live() && (r.state.Phase == runs.Queued || r.state.Phase == runs.Running)
+}
+
+// cell is one point of a live run's grid.
+type cell struct {
+	run     *run
+	plan    plan.Cell
+	targets []dependency
+	// failed cells want nothing.
+	failed bool
+}
+
+// done reports whether everything that the cell is for is there.
+func (c *cell) done() bool {
+	for _, d := range c.targets {
+		if !d.available() {
+			return false
+		}
+	}
+	return true
+}
+
+// dependency is something whose output somebody needs: a standing node, or a
+// checkpoint of a chain.
+type dependency struct {
+	node       *node
+	checkpoint *checkpoint
+}
+
+func (d dependency) available() bool {
+	if d.node != nil {
+		return d.node.status == available
+	}
+	return d.checkpoint.available
+}
+
+func (d dependency) key() storage.Key {
+	if d.node != nil {
+		return d.node.key
+	}
+	return d.checkpoint.chain.shape.Key(d.checkpoint.step)
+}
+
+// status is what the term knows of a standing node's outputs.
+type status int
+
+const (
+	unknown  status = iota // nobody has asked yet
+	checking               // storage is being asked
+	absent                 // must be run if it is wanted
+	available
+)
+
+// node is a standing node, shared by all live runs whose plans hold it.
+type node struct {
+	*task
+	planned *plan.Node
+	status  status
+	why     string // of being absent, for people
+	needs   []dependency
+	// plans counts the live runs that hold the node.
+	plans int
+
+	// Who is told when the node becomes available.
+	parents []*node
+	chains  []*chain
+	cells   []*cell
+}
+
+// ready reports whether all that the node needs is there.
+func (n *node) ready() bool {
+	for _, d := range n.needs {
+		if !d.available() {
+			return false
+		}
+	}
+	return true
+}
+
+// adopt takes up a run's plan: its nodes are merged into those that are there.
+func (t *term) adopt(r *run, p *plan.Plan) {
+	r.plan = p
+	t.claim(r, p)
+	for _, key := range plan.SortedKeys(p.Nodes) {
+		if n := t.nodes[key]; n != nil {
+			n.plans++
+			continue
+		}
+		t.nodes[key] = newNode(p.Nodes[key])
+	}
+	for _, recipe := range plan.SortedKeys(p.Chains) {
+		t.adoptChain(r, p.Chains[recipe])
+	}
+	for _, key := range plan.SortedKeys(p.Nodes) {
+		t.link(t.nodes[key])
+	}
+	for _, recipe := range plan.SortedKeys(p.Chains) {
+		t.linkChain(t.chains[recipe])
+	}
+	for _, c := range p.Cells {
+		r.cells = append(r.cells, t.newCell(r, c))
+	}
+	t.inheritTroubles(r)
+}
+
+func newNode(p *plan.Node) *node {
+	n := &node{planned: p, plans: 1}
+	n.task = &task{spec: p.Spec, label: p.Label, owner: n, key: p.Key, rank: math.MaxInt, missing: make(map[storage.Key]int)}
+	return n
+}
+
+// link connects a new node with what it needs, once.
+func (t *term) link(n *node) {
+	if n.needs != nil {
+		return
+	}
+	for _, ref := range n.planned.Needs {
+		d := t.resolve(ref)
+		n.needs = append(n.needs, d)
+		if d.node != nil {
+			d.node.parents = append(d.node.parents, n)
+		} else {
+			d.checkpoint.parents = append(d.checkpoint.parents, n)
+		}
+	}
+}
+
+func (t *term) resolve(ref plan.Ref) dependency {
+	if ref.Chain == nil {
+		return dependency{node: t.nodes[ref.Key]}
+	}
+	return dependency{checkpoint: t.chains[ref.Chain.Recipe].checkpointAt(ref.Step)}
+}
+
+func (t *term) newCell(r *run, p plan.Cell) *cell {
+	c := &cell{run: r, plan: p}
+	for _, ref := range []plan.Ref{p.Report, p.Model} {
+		d := t.resolve(ref)
+		c.targets = append(c.targets, d)
+		if d.node != nil {
+			d.node.cells = append(d.node.cells, c)
+		} else {
+			d.checkpoint.cells = append(d.checkpoint.cells, c)
+		}
+	}
+	return c
+}
+
+// release lets go of a run's plan. Nodes that no other live run holds are gone
+// from memory; what they have committed stays in storage.
+func (t *term) release(r *run) {
+	if !r.live() {
+		return
+	}
+	p := r.plan
+	r.plan, r.cells, r.backlog = nil, nil, nil
+	gone := make(map[*node]bool)
+	for _, key := range plan.SortedKeys(p.Nodes) {
+		n := t.nodes[key]
+		if n.plans--; n.plans == 0 {
+			gone[n] = true
+			delete(t.nodes, key)
+		}
+		n.cells = slices.DeleteFunc(n.cells, func(c *cell) bool { return c.run == r })
+	}
+	for _, recipe := range plan.SortedKeys(p.Chains) {
+		t.releaseChain(t.chains[recipe], r, gone)
+	}
+	for n := range gone {
+		for _, d := range n.needs {
+			d.unlink(gone)
+		}
+		n.wants, n.status, n.state = nil, unknown, idle
+	}
+	t.dirty = true
+}
+
+// unlink removes parents that are gone.
+func (d dependency) unlink(gone map[*node]bool) {
+	isGone := func(n *node) bool { return gone[n] }
+	if d.node != nil {
+		d.node.parents = slices.DeleteFunc(d.node.parents, isGone)
+	} else {
+		d.checkpoint.parents = slices.DeleteFunc(d.checkpoint.parents, isGone)
+	}
+}
+
+// forget removes a chain from those that are told of d.
+func (d dependency) forget(ch *chain) {
+	is := func(c *chain) bool { return c == ch }
+	if d.node != nil {
+		d.node.chains = slices.DeleteFunc(d.node.chains, is)
+	} else {
+		d.checkpoint.chains = slices.DeleteFunc(d.checkpoint.chains, is)
+	}
+}

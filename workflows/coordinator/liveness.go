@@ -1,0 +1,297 @@
+package coordinator
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"coalmine/internal/queue"
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/workflows/runs"
+)
+
+const (
+	// workersEvery is how often the heartbeats are read. They live for three
+	// seconds, so a lost worker is noticed within four.
+	workersEvery = 500 * time.Millisecond
+	// recheckEvery is how often an attempt in flight is looked for in storage.
+	recheckEvery = 5 * time.Second
+	// knownEvery is how often the queue is asked whether it still has what was
+	// sent; what it has not known knownMisses times in a row is sent again.
+	knownEvery  = 2 * time.Second
+	knownMisses = 2
+	// maxDeaths is how many workers a task may take with it.
+	maxDeaths = 3
+	// stragglersEvery is how often stragglers are looked for.
+	stragglersEvery = time.Second
+)
+
+func (t *term) flightsInOrder() []*flight {
+	return slices.SortedFunc(maps.Values(t.flights), func(a, b *flight) int { return cmp.Compare(a.id, b.id) })
+}
+
+// pollWorkers reads who is alive.
+func (t *term) pollWorkers() {
+	t.start(sending, func(ctx context.Context) func() {
+		workers, err := t.Queue.Workers(ctx)
+		return func() {
+			if err != nil {
+				t.queueFails(err)
+				return
+			}
+			t.queueWorks()
+			t.heard(workers)
+		}
+	})
+}
+
+// heard takes in the heartbeats.
+func (t *term) heard(workers []queue.Worker) {
+	before := t.workers
+	t.workers = workers
+	clear(t.foreign)
+	kinds, slots := make(map[string]bool), make(map[tasks.Class]int)
+	for _, w := range workers {
+		if !w.Draining {
+			for _, class := range w.Classes {
+				slots[tasks.Class(class)] += w.Slots
+			}
+			for _, k := range w.Kinds {
+				kinds[k] = true
+			}
+		}
+		for _, r := range w.Running {
+			t.heardOf(w, r)
+		}
+	}
+	if !maps.Equal(slots, t.slots) || !maps.Equal(kinds, t.kinds) {
+		t.slots, t.kinds, t.changed = slots, kinds, true
+		t.unpark()
+	}
+	for _, w := range before {
+		if !slices.ContainsFunc(workers, func(x queue.Worker) bool { return x.ID == w.ID }) {
+			t.workerGone(w)
+		}
+	}
+}
+
+// heardOf takes in that a worker runs an attempt.
+func (t *term) heardOf(w queue.Worker, r queue.Running) {
+	if f := t.flights[r.ID]; f != nil {
+		f.worker, f.running, f.progress, f.misses = w.ID, r.Seconds, r.Progress, 0
+		return
+	}
+	if key, number, ok := parseAttemptID(r.ID); ok {
+		t.foreign[key] = max(t.foreign[key], number)
+	}
+}
+
+func parseAttemptID(id string) (storage.Key, int, bool) {
+	text, rest, _ := strings.Cut(id, ".")
+	key, err := storage.ParseKey(text)
+	number, err2 := strconv.Atoi(rest)
+	return key, number, err == nil && err2 == nil
+}
+
+// workerGone looks after what a worker had that no longer shows a heartbeat.
+func (t *term) workerGone(w queue.Worker) {
+	t.lastGone, t.lastGoneID = t.now(), w.ID
+	t.changed = true
+	t.log.Info("worker is gone", "worker", w.ID, "host", w.Host)
+	for _, f := range t.flightsInOrder() {
+		if f.worker == w.ID {
+			t.checkThen(f, func() { t.lost(f, w.ID) })
+		}
+	}
+}
+
+// recheckFlights looks in storage for attempts whose report may have been lost.
+func (t *term) recheckFlights() {
+	now := t.now()
+	for _, f := range t.flightsInOrder() {
+		if f.acked && !f.checking && now.Sub(f.checked) >= recheckEvery {
+			t.recheck(f)
+		}
+	}
+}
+
+func (t *term) recheck(f *flight) { t.checkThen(f, func() {}) }
+
+// checkThen looks in storage whether the flight's task is done; otherwise, if
+// the attempt has not been reported meanwhile, it calls orElse.
+func (t *term) checkThen(f *flight, orElse func()) {
+	f.checked, f.checking = t.now(), true
+	inFlight := func() bool { return t.flights[f.id] == f }
+	t.persist(reading, "looking for an attempt's outcome", inFlight, func(ctx context.Context) (func(), error) {
+		found, err := lookUp(ctx, t.archive, f.task.key)
+		return func() {
+			f.checking = false
+			switch {
+			case !inFlight():
+			case found.available() && f.task.state == flying:
+				t.log.Info("found an outcome that was not reported", "node", f.task.label, "key", f.task.key.Short())
+				t.succeed(f.task, found.commit)
+				orElse()
+			default:
+				orElse()
+			}
+		}, err
+	})
+}
+
+// askForFlights asks the queue whether it still has what was sent.
+func (t *term) askForFlights() {
+	if t.asking {
+		return
+	}
+	var ids []string
+	for _, f := range t.flightsInOrder() {
+		if f.acked && t.now().Sub(f.sent) >= knownEvery {
+			ids = append(ids, f.id)
+		}
+	}
+	if len(ids) == 0 {
+		return
+	}
+	t.asking = true
+	t.start(sending, func(ctx context.Context) func() {
+		known, err := t.Queue.Known(ctx, ids)
+		return func() {
+			t.asking = false
+			if err != nil {
+				t.queueFails(err)
+				return
+			}
+			t.queueWorks()
+			for _, id := range ids {
+				t.heardKnown(id, known[id])
+			}
+		}
+	})
+}
+
+func (t *term) heardKnown(id string, known bool) {
+	f := t.flights[id]
+	if f == nil {
+		return
+	}
+	if known {
+		f.misses = 0
+		return
+	}
+	if f.misses++; f.misses >= knownMisses {
+		t.checkThen(f, func() { t.lost(f, t.suspect(f)) })
+	}
+}
+
+// suspect names the worker that the attempt may have killed, "" if it was more
+// likely the queue that forgot it. A task that kills its worker at once is never
+// seen in a heartbeat, so a worker that vanished since it was sent counts.
+func (t *term) suspect(f *flight) string {
+	if f.worker != "" {
+		return f.worker
+	}
+	if t.lastGone.After(f.sent) {
+		return t.lastGoneID
+	}
+	return ""
+}
+
+// lost gives up an attempt that nobody works on any more. killed is the worker
+// that died with it, if one did.
+func (t *term) lost(f *flight, killed string) {
+	x := f.task
+	t.land(f)
+	t.start(sending, func(ctx context.Context) func() {
+		err := t.Queue.Forget(ctx, f.id)
+		return func() {
+			if err != nil {
+				t.queueFails(err)
+			}
+		}
+	})
+	if x.state == finished {
+		return
+	}
+	t.log.Warn("attempt is lost", "node", x.label, "key", x.key.Short(), "attempt", f.number, "worker", f.worker)
+	if killed != "" && !f.stopping {
+		x.deaths = append(x.deaths, killed)
+		t.logTrouble(x, runs.WorkerDied, "", killed)
+		if len(x.deaths) >= maxDeaths {
+			t.fail(x, x.evidenceOfDeaths())
+			return
+		}
+	}
+	t.relaunch(x)
+}
+
+// Stragglers are attempts that take stragglerFactor times as long as the median
+// of their siblings, and at least stragglerFloor.
+const (
+	stragglerFactor  = 3
+	stragglerFloor   = 10 * time.Second
+	stragglerSamples = 3
+)
+
+// helpStragglers gives stragglers a second attempt while there are slots that
+// nobody needs; whichever commits first wins.
+func (t *term) helpStragglers() {
+	if !t.queueDown.since.IsZero() {
+		return
+	}
+	for _, f := range t.flightsInOrder() {
+		idleSlots := t.slots[f.class] - t.flying[f.class]
+		if idleSlots > 0 && len(f.task.wants) > 0 && t.straggles(f) {
+			t.log.Info("second attempt at a straggler", "node", f.task.label, "key", f.task.key.Short(),
+				"worker", f.worker, "seconds", f.running)
+			t.launch(f.task, f.run)
+		}
+	}
+}
+
+func (t *term) straggles(f *flight) bool {
+	x := f.task
+	if f.stopping || x.state != flying || len(x.flights) != 1 || f.worker == "" {
+		return false
+	}
+	median, n := t.samplesOf(x).median()
+	return n >= stragglerSamples && f.running > max(stragglerFactor*median, stragglerFloor.Seconds())
+}
+
+// samplesOf are the durations of the task's siblings.
+func (t *term) samplesOf(x *task) *samples {
+	durations := t.durations
+	if s, ok := x.owner.(*step); ok {
+		durations = s.chain.durations
+	}
+	if durations[x.spec.Kind] == nil {
+		durations[x.spec.Kind] = &samples{}
+	}
+	return durations[x.spec.Kind]
+}
+
+// measure takes in how long an attempt took.
+func (t *term) measure(f *flight, o tasks.Outcome) {
+	t.samplesOf(f.task).add(o.Seconds)
+	f.run.tokens.add(t.now(), o.Tokens)
+}
+
+// reason says why an attempt at the task has not begun, for people.
+func (t *term) reason(x *task) string {
+	switch x.state {
+	case parked:
+		return fmt.Sprintf("no live worker knows %s", advertised(x))
+	case pausing:
+		if x.lastErr != "" {
+			return fmt.Sprintf("retry in %s after: %s", x.waiting.Sub(t.now()).Round(time.Second), x.lastErr)
+		}
+		return "handed back by its worker"
+	}
+	return ""
+}

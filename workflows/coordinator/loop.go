@@ -1,0 +1,144 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"coalmine/internal/queue"
+)
+
+// loop is the goroutine to which a term belongs, with the jobs beside it.
+type loop struct {
+	*term
+	ctx    context.Context
+	events chan func()
+	// waiting are jobs whose lane is full, by lane; active counts the others.
+	waiting [lanes][]job
+	active  [lanes]int
+	jobs    sync.WaitGroup
+}
+
+// eventBuffer lets jobs end while the loop is busy.
+const eventBuffer = 256
+
+// reign leads for one term: until ctx is done, or another leads.
+func (c *Coordinator) reign(parent context.Context) error {
+	epoch, err := c.cfg.Archive.NextEpoch(parent, c.cfg.Holder)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(parent)
+	l := &loop{ctx: ctx, events: make(chan func(), eventBuffer)}
+	l.term = newTerm(c.cfg, epoch, time.Now, l.start)
+	l.log.Info("leading", "store", c.cfg.Archive.String())
+	l.jobs.Go(l.pumpReports)
+	l.jobs.Go(func() { cancel(c.keepLease(ctx)) })
+	l.begin()
+	err = l.run(c)
+	cancel(nil)
+	l.jobs.Wait()
+	return err
+}
+
+// snapshotEvery is how often what people see is renewed.
+const snapshotEvery = 250 * time.Millisecond
+
+func (l *loop) run(c *Coordinator) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	snapshots := time.NewTicker(snapshotEvery)
+	defer snapshots.Stop()
+	for {
+		select {
+		case <-l.ctx.Done():
+			return context.Cause(l.ctx)
+		case apply := <-l.events:
+			apply()
+			l.applyPending()
+		case <-timer.C:
+		case <-c.nudges:
+			l.nudged()
+		case <-snapshots.C:
+			c.show(l.term)
+			continue
+		}
+		l.tick()
+		l.settle()
+		if l.deposed != nil {
+			return l.deposed
+		}
+		if next, ok := l.nextTimer(); ok {
+			timer.Reset(time.Until(next))
+		}
+	}
+}
+
+// applyPending applies what has arrived meanwhile, so that one settling serves
+// many events.
+func (l *loop) applyPending() {
+	for range eventBuffer {
+		select {
+		case apply := <-l.events:
+			apply()
+		default:
+			return
+		}
+	}
+}
+
+// start runs a job as soon as its lane has room. Only the loop calls it.
+func (l *loop) start(in lane, j job) {
+	if l.active[in] >= laneWidth[in] {
+		l.waiting[in] = append(l.waiting[in], j)
+		return
+	}
+	l.active[in]++
+	l.jobs.Go(func() {
+		ctx, cancel := context.WithTimeout(l.ctx, jobTimeout)
+		apply := j(ctx)
+		cancel()
+		l.deliver(func() {
+			l.active[in]--
+			if next := l.waiting[in]; len(next) > 0 {
+				l.waiting[in] = next[1:]
+				l.start(in, next[0])
+			}
+			apply()
+		})
+	})
+}
+
+// deliver hands an event to the loop; after its end events are dropped.
+func (l *loop) deliver(event func()) {
+	select {
+	case l.events <- event:
+	case <-l.ctx.Done():
+	}
+}
+
+// reportsWait is how long one wait for reports lasts.
+const reportsWait = 10 * time.Second
+
+// pumpReports brings the workers' reports to the loop.
+func (l *loop) pumpReports() {
+	for l.ctx.Err() == nil {
+		reports, err := l.Queue.Reports(l.ctx, reportsWait)
+		if err != nil && !errors.Is(err, context.Canceled) {
+			l.deliver(func() { l.queueFails(err) })
+			if pause(l.ctx, retryPauses[0]) != nil {
+				return
+			}
+		}
+		if len(reports) > 0 {
+			l.deliver(func() { l.reports(reports) })
+		}
+	}
+}
+
+func (t *term) reports(reports []queue.Report) {
+	for _, r := range reports {
+		t.report(r)
+	}
+}

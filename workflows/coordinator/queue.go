@@ -1,0 +1,35 @@
+package coordinator
+
+import (
+	"context"
+	"time"
+
+	"coalmine/internal/queue"
+)
+
+// Queue carries attempts to workers and reports back. It may forget everything
+// at any moment, deliver twice, late and in any order. queue.Broker is one.
+type Queue interface {
+	// Enqueue sends an attempt; one that is pending or running stays as it is.
+	Enqueue(ctx context.Context, m queue.Message) error
+	// Reports waits for reports and nudges, no longer than wait.
+	Reports(ctx context.Context, wait time.Duration) ([]queue.Report, error)
+	// Workers returns the live workers, ordered by id.
+	Workers(ctx context.Context) ([]queue.Worker, error)
+	// Known returns which of the attempts are pending or run by a live worker.
+	Known(ctx context.Context, ids []string) (map[string]bool, error)
+	// Withdraw removes an attempt that no worker has taken.
+	Withdraw(ctx context.Context, id string) (bool, error)
+	// Stop asks the workers that run the attempts to give them back.
+	Stop(ctx context.Context, ids ...string) error
+	// Forget drops every trace of attempts whose worker has died.
+	Forget(ctx context.Context, ids ...string) error
+	// Lease takes or renews the named lease; it reports whether holder has it.
+	Lease(ctx context.Context, name, holder string, ttl time.Duration) (bool, error)
+	// Release gives the lease up, if holder has it.
+	Release(ctx context.Context, name, holder string) error
+	// Publish keeps data under name for ttl.
+	Publish(ctx context.Context, name string, data []byte, ttl time.Duration) error
+}
+
+var _ Queue = (*queue.Broker)(nil)

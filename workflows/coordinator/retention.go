@@ -1,0 +1,377 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/workflows/plan"
+)
+
+// What stays of a chain, so that a training of any length takes bounded work
+// and a hundredth of an object a step:
+//
+//   - When a step has been joined, its parts go, commits and blobs, and so does
+//     the checkpoint of the step before.
+//   - When the boundary of a segment has been joined, the records of the other
+//     steps of the segment go; the boundary holds their metric rows.
+//   - A replay leaves the same traces and they go in the same way.
+//   - Claimed checkpoints stay whole, and so do the frontier and the step that
+//     the chain is at.
+//
+// Deletions run behind the training, in order, so that what a leader has not
+// come to is the newest few steps; its successor finds them (sweepResidue).
+// Whether something is to be kept is decided when its turn comes. Each is
+// harmless to repeat, and one too many costs a replay.
+
+// retention is a chain's list of what is to be deleted.
+type retention struct {
+	pending []retirement
+	running bool
+	swept   bool // residue of former terms has been looked for
+	// recent are the keys retired with the last two steps, newest first: an
+	// attempt that was overtaken may still commit them again.
+	recent [2]map[storage.Key]retirement
+}
+
+// retirement is something that goes unless it is kept.
+type retirement struct {
+	what retired
+	step int
+}
+
+type retired int
+
+const (
+	retiredParts   retired = iota // the parts of a step, without a trace
+	retiredBlobs                  // the checkpoint of a step; its record stays
+	retiredRecords                // the records of the segment's steps below a step
+	retiredStep                   // checkpoint, and record if its segment is closed
+)
+
+// maxPending bounds the list when deleting fails for long. What is dropped from
+// it is left to garbage collection.
+const maxPending = 512
+
+func (t *term) retire(ch *chain, what retired, step int) {
+	if step < 1 || what == retiredParts && ch.shape.Width == 0 {
+		return
+	}
+	p := &ch.retention.pending
+	*p = append(*p, retirement{what, step})
+	if len(*p) > maxPending {
+		t.log.Warn("deleting old rounds lags behind; some are left to garbage collection", "chain", ch.recipe.Short())
+		*p = slices.Delete(*p, 0, maxPending/2)
+	}
+	t.sweep(ch)
+}
+
+// retireAfter retires what a step that has just been joined makes superfluous.
+// ended says that the pass has reached its last checkpoint.
+func (t *term) retireAfter(ch *chain, s *step, ended bool) {
+	r := s.r
+	t.retire(ch, retiredBlobs, r-1)
+	t.retire(ch, retiredParts, r)
+	if plan.Boundary(r) || ended && ch.closed(r) {
+		t.retire(ch, retiredRecords, r)
+	}
+	if r == ch.frontier {
+		for _, c := range t.claims[ch.recipe] {
+			if first, last := c.window(r); last == r {
+				t.retire(ch, retiredStep, first-c.every)
+			}
+		}
+	}
+	recent := map[storage.Key]retirement{ch.shape.Key(r - 1): {retiredStep, r - 1}}
+	for _, part := range s.parts {
+		recent[part.key] = retirement{retiredParts, r}
+	}
+	ch.retention.recent = [2]map[storage.Key]retirement{recent, ch.retention.recent[0]}
+}
+
+// retireLate retires again what an attempt that was overtaken may have stored
+// once more.
+func (t *term) retireLate(ch *chain, key storage.Key) {
+	for _, recent := range ch.retention.recent {
+		if again, ok := recent[key]; ok {
+			t.retire(ch, again.what, again.step)
+		}
+	}
+}
+
+// leave retires the position of a pass that is given up before its end.
+func (t *term) leave(ch *chain) {
+	if ch.current != nil {
+		t.dropStep(ch)
+		t.retire(ch, retiredParts, ch.at+1)
+	}
+	if ch.at > 0 && ch.at != ch.frontier {
+		at := ch.at
+		ch.at = -1
+		t.retire(ch, retiredStep, at)
+		if ch.closed(at) {
+			t.retire(ch, retiredRecords, at)
+		}
+	}
+}
+
+// closed reports whether the step's segment has its boundary.
+func (ch *chain) closed(step int) bool { return plan.SegmentEnd(step) <= ch.frontier }
+
+// keeps reports whether a checkpoint must stay.
+func (t *term) keeps(ch *chain, step int) bool {
+	if step == ch.frontier || step == ch.at {
+		return true
+	}
+	for _, cp := range ch.checkpoints {
+		if cp.step == step && cp.needed() {
+			return true
+		}
+	}
+	cs, _ := t.claimsOn(ch.recipe)
+	return cs.keep(step, ch.frontier)
+}
+
+// needed reports whether something that reads the checkpoint has yet to run.
+func (cp *checkpoint) needed() bool {
+	return slices.ContainsFunc(cp.parents, func(n *node) bool { return n.status != available })
+}
+
+// sweepBatch is how many retirements one job carries out.
+const sweepBatch = 8
+
+// sweep carries out the next retirements, if none are under way.
+func (t *term) sweep(ch *chain) {
+	p := &ch.retention
+	if p.running || len(p.pending) == 0 || !t.claimsKnown() {
+		return
+	}
+	n := min(len(p.pending), sweepBatch)
+	var deletions []deletion
+	for _, r := range p.pending[:n] {
+		deletions = append(deletions, t.deletionsFor(ch, r)...)
+	}
+	p.pending = slices.Delete(p.pending, 0, n)
+	p.running = true
+	t.persist(deleting, "deleting old rounds", func() bool { return true }, func(ctx context.Context) (func(), error) {
+		err := t.deleteAll(ctx, deletions)
+		return func() {
+			p.running = false
+			for r := range ch.plans {
+				t.checkEnd(r)
+			}
+			t.sweep(ch)
+		}, err
+	})
+}
+
+// sweepAll goes on after the claims of all runs have become known.
+func (t *term) sweepAll() {
+	for _, ch := range t.chainsInOrder() {
+		t.sweepResidue(ch)
+		t.sweep(ch)
+	}
+}
+
+// deletion is one object or node to be deleted.
+type deletion struct {
+	key   storage.Key
+	whole bool // the record too
+}
+
+// deletionsFor decides what of a retirement is really to go.
+func (t *term) deletionsFor(ch *chain, r retirement) []deletion {
+	var out []deletion
+	switch r.what {
+	case retiredParts:
+		if ch.current != nil && ch.current.r == r.step {
+			return nil // it is being run again
+		}
+		for j := range ch.shape.Width {
+			out = append(out, deletion{ch.shape.PartKey(r.step, j), true})
+		}
+	case retiredBlobs, retiredStep:
+		if !t.keeps(ch, r.step) {
+			ch.have = slices.DeleteFunc(ch.have, func(s int) bool { return s == r.step })
+			whole := r.what == retiredStep && ch.closed(r.step) && !plan.Boundary(r.step)
+			out = append(out, deletion{ch.shape.Key(r.step), whole})
+		}
+	case retiredRecords:
+		for step := plan.Segment(r.step-1)*tasks.SegmentSteps + 1; step < r.step; step++ {
+			if !t.keeps(ch, step) {
+				out = append(out, deletion{ch.shape.Key(step), true})
+			}
+		}
+	}
+	return out
+}
+
+// deletionsAtOnce is how many nodes of a batch are deleted at the same time.
+const deletionsAtOnce = 8
+
+func (t *term) deleteAll(ctx context.Context, deletions []deletion) error {
+	if len(deletions) == 0 {
+		return nil
+	}
+	if err := t.checkEpoch(ctx); err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(deletionsAtOnce)
+	for _, d := range deletions {
+		group.Go(func() error { return t.delete(ctx, d) })
+	}
+	return group.Wait()
+}
+
+// delete removes blobs before the record that names them, so that a deletion
+// cut short leaves a record from which it can be repeated.
+func (t *term) delete(ctx context.Context, d deletion) error {
+	c, err := t.archive.Committed(ctx, d.key)
+	switch {
+	case errors.Is(err, storage.ErrNotFound) && !d.whole:
+		return nil
+	case err == nil:
+		err = t.evict(ctx, c, d.whole)
+	case errors.Is(err, storage.ErrNotFound), errors.Is(err, storage.ErrCorrupt):
+		err = nil
+	}
+	if err != nil || !d.whole {
+		return err
+	}
+	return t.archive.DeleteNode(ctx, d.key)
+}
+
+// evict deletes a node's blobs; the metric rows of a segment stay with the
+// record of its boundary.
+func (t *term) evict(ctx context.Context, c *storage.Commit, whole bool) error {
+	var names []string
+	for _, b := range c.Blobs {
+		if !b.IsInline() && (whole || b.Name != tasks.SegmentBlob) {
+			names = append(names, b.Name)
+		}
+	}
+	if len(names) == 0 {
+		return nil // no names would mean all
+	}
+	return t.archive.DeleteBlobs(ctx, c, names...)
+}
+
+// sweepResidue retires what earlier terms have left of the newest steps, once.
+func (t *term) sweepResidue(ch *chain) {
+	if ch.retention.swept || !ch.surveyed || !t.claimsKnown() {
+		return
+	}
+	ch.retention.swept = true
+	cs, _ := t.claimsOn(ch.recipe)
+	shape, frontier := ch.shape, ch.frontier
+	for _, c := range cs {
+		if first, last := c.window(frontier); last > 0 {
+			t.retire(ch, retiredStep, first-c.every)
+		}
+	}
+	t.persist(reading, "looking for old rounds", func() bool { return t.chains[ch.recipe] == ch }, func(ctx context.Context) (func(), error) {
+		x := residue{ctx: ctx, archive: t.archive, chain: shape, claims: cs, frontier: frontier}
+		left, err := x.find()
+		return func() {
+			for _, r := range left {
+				t.retire(ch, r.what, r.step)
+			}
+		}, err
+	})
+}
+
+// residue finds what deletions that were cut short have left.
+type residue struct {
+	ctx      context.Context
+	archive  *storage.Archive
+	chain    *plan.Chain
+	claims   claims
+	frontier int
+	err      error
+}
+
+// find looks back from the frontier, from the last boundaries, and from every
+// claimed step, in each case until nothing is left over.
+func (x *residue) find() ([]retirement, error) {
+	var left []retirement
+	for r := x.frontier; r > 0 && x.hasLeft(r); r-- {
+		left = append(left, retirement{retiredBlobs, r - 1}, retirement{retiredParts, r})
+	}
+	boundary := plan.Segment(x.frontier) * tasks.SegmentSteps
+	for b := boundary; b > 0 && x.hasRecordBelow(b); b -= tasks.SegmentSteps {
+		left = append(left, retirement{retiredRecords, b})
+	}
+	for _, c := range x.claims {
+		for _, step := range c.stepsKept(boundary) {
+			if !plan.Boundary(step) && x.hasRecordBelow(step) {
+				left = append(left, retirement{retiredRecords, step})
+			}
+		}
+	}
+	return left, x.err
+}
+
+// hasLeft reports whether a joined step has parts, or the checkpoint below it
+// blobs, that should have gone.
+func (x *residue) hasLeft(r int) bool {
+	for j := range x.chain.Width {
+		if x.has(x.chain.PartKey(r, j)) {
+			return true
+		}
+	}
+	if x.err != nil || r == 1 || x.claims.keep(r-1, x.frontier) {
+		return false
+	}
+	f, err := lookUp(x.ctx, x.archive, x.chain.Key(r-1))
+	x.err = err
+	return f.available() && slices.ContainsFunc(f.commit.Blobs, func(b storage.Blob) bool {
+		return !b.IsInline() && b.Name != tasks.SegmentBlob
+	})
+}
+
+// hasRecordBelow reports whether the last step below top, in its segment, that
+// nobody claims has a record.
+func (x *residue) hasRecordBelow(top int) bool {
+	for step := top - 1; step > 0 && !plan.Boundary(step); step-- {
+		if !x.claims.keep(step, x.frontier) {
+			return x.has(x.chain.Key(step))
+		}
+	}
+	return false
+}
+
+func (x *residue) has(key storage.Key) bool {
+	if x.err != nil {
+		return false
+	}
+	there, err := x.archive.HasCommit(x.ctx, key)
+	x.err = err
+	return there
+}
+
+// tidyPatience is how long the end of a run waits for its chains' deletions.
+const tidyPatience = 10 * time.Second
+
+// tidying reports whether a run whose cells have ended should wait for what is
+// still to be deleted, so that a process that ends with its run leaves nothing.
+func (t *term) tidying(r *run) bool {
+	busy := false
+	for recipe := range r.plan.Chains {
+		p := &t.chains[recipe].retention
+		busy = busy || p.running || len(p.pending) > 0
+	}
+	if !busy {
+		return false
+	}
+	if r.tidying.IsZero() {
+		r.tidying = t.now()
+		t.after(tidyPatience, func() { t.checkEnd(r) })
+	}
+	return t.now().Sub(r.tidying) < tidyPatience
+}

@@ -1,0 +1,592 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"coalmine/internal/queue"
+	"coalmine/storage"
+	"coalmine/storage/storagetest"
+	"coalmine/tasks"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/runs"
+)
+
+// world is a whole cluster in one goroutine: a coordinator's term, a queue that
+// forgets, duplicates, delays and reorders, workers that die, a store. A seed
+// decides what happens next, so a run of it repeats exactly.
+type world struct {
+	t      testing.TB
+	seed   uint64
+	rand   *rand.Rand
+	chaos  chaos
+	clock  time.Time
+	memory *storagetest.Memory
+	store  *watchedStore
+	// archive is the coordinator's and the workers' view of the store.
+	archive *storage.Archive
+	service *runs.Service
+	plans   map[string]*plan.Plan // by the name of the experiment
+
+	term     *term
+	jobs     []job
+	applying []func()
+	// inLane keeps deletions of one batch apart from reads; order within is free.
+
+	pending  []queue.Message
+	reports  []queue.Report
+	workers  []*simWorker
+	born     int
+	away     bool // the queue does not answer
+	restarts int
+	deaths   int
+	trace    []string
+}
+
+// chaos are odds, in thousandths of a step.
+type chaos struct {
+	flush, killWorker, restart, loseReport, doubleReport, queueAway, losePending int
+}
+
+type simWorker struct {
+	id      string
+	slots   int
+	running []*execution
+	silent  time.Time // when it died; its heartbeat outlives it
+}
+
+func (w *simWorker) dead() bool { return !w.silent.IsZero() }
+
+// execution is an attempt at a worker, between two of its steps.
+type execution struct {
+	attempt tasks.Attempt
+	id      string
+	stopped bool
+	next    func() // what it does next, nil when it has reported
+}
+
+// watchedStore remembers every commit that was ever made.
+type watchedStore struct {
+	*storagetest.Memory
+	mu      sync.Mutex
+	commits map[string]outputs
+	rounds  map[string]int
+	wrong   []string
+}
+
+func (s *watchedStore) Create(ctx context.Context, name string, data []byte) error {
+	err := s.Memory.Create(ctx, name, data)
+	if err == nil && strings.HasPrefix(name, "commits/") {
+		var sealed struct{ Record storage.Commit }
+		if err := json.Unmarshal(data, &sealed); err != nil {
+			panic(err)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		out := outputsOf(&sealed.Record)
+		if before := s.commits[name]; before != nil && !maps.Equal(before, out) {
+			s.wrong = append(s.wrong, "two different commits: "+name)
+		}
+		s.commits[name] = out
+		s.rounds[name]++
+	}
+	return err
+}
+
+func newWorld(t testing.TB, seed uint64, c chaos, plans map[string]*plan.Plan) *world {
+	w := &world{
+		t: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 1)), chaos: c, plans: plans,
+		clock: time.Unix(1_700_000_000, 0),
+	}
+	w.memory = storagetest.NewMemory()
+	w.store = &watchedStore{Memory: w.memory, commits: make(map[string]outputs), rounds: make(map[string]int)}
+	w.archive = storage.NewArchive(w.store)
+	w.service = runs.NewService(w.archive, w.now)
+	w.hire(2)
+	w.lead()
+	return w
+}
+
+func (w *world) now() time.Time { return w.clock }
+
+func (w *world) note(format string, args ...any) {
+	w.trace = append(w.trace, fmt.Sprintf(format, args...))
+}
+
+// lead begins a new term, as a coordinator does that starts on this storage.
+func (w *world) lead() {
+	epoch, err := w.archive.NextEpoch(context.Background(), "")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.jobs, w.applying = nil, nil
+	cfg := Config{
+		Archive: w.archive, Queue: (*simQueue)(w), Registry: testKinds, MaxTries: 5,
+		Log: slog.New(slog.NewTextHandler(traceWriter{w}, &slog.HandlerOptions{Level: slog.LevelInfo})),
+		Compile: func(_ context.Context, r *runs.Run) (*plan.Plan, error) {
+			return w.plans[r.Spec.Name], nil
+		},
+	}
+	w.term = newTerm(cfg, epoch, w.now, func(_ lane, j job) { w.jobs = append(w.jobs, j) })
+	w.term.begin()
+}
+
+// traceWriter keeps what the coordinator logs, for a failure's report.
+type traceWriter struct{ w *world }
+
+func (x traceWriter) Write(p []byte) (int, error) {
+	_, text, _ := strings.Cut(string(p), "level=")
+	x.w.note("%s", strings.TrimSpace(text))
+	return len(p), nil
+}
+
+func (w *world) hire(slots int) {
+	w.born++
+	w.workers = append(w.workers, &simWorker{id: fmt.Sprintf("w%d", w.born), slots: slots})
+}
+
+func (w *world) submit(name string, priority int) string {
+	w.t.Helper()
+	spec := runs.Spec{Name: name, Digest: storage.DigestOf([]byte(name)), Priority: priority, Experiment: []byte(name)}
+	run, _, err := w.service.Submit(context.Background(), spec, "", false)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.term.nudged()
+	return run.ID
+}
+
+func (w *world) steer(id string, e runs.Entry) {
+	w.t.Helper()
+	if err := w.service.Steer(context.Background(), id, e); err != nil {
+		w.t.Fatal(err)
+	}
+	w.term.nudged()
+}
+
+func (w *world) phase(id string) runs.Phase {
+	w.t.Helper()
+	run, err := w.service.Get(context.Background(), id)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return run.State.Phase
+}
+
+// fail ends the test with the seed and the last things that happened.
+func (w *world) fail(format string, args ...any) {
+	w.t.Helper()
+	for _, line := range w.trace[max(0, len(w.trace)-60):] {
+		w.t.Log(line)
+	}
+	w.t.Fatalf("seed %d: %s", w.seed, fmt.Sprintf(format, args...))
+}
+
+// until lets the world go on until done, which is asked now and then.
+func (w *world) until(done func() bool) {
+	w.t.Helper()
+	const most = 4_000_000
+	for i := range most {
+		if i%16 == 0 && done() {
+			return
+		}
+		w.step()
+		if w.term.deposed != nil {
+			w.fail("deposed: %v", w.term.deposed)
+		}
+	}
+	w.fail("not done after %d steps: %s", most, w.describe())
+}
+
+func (w *world) untilPhase(phase runs.Phase, ids ...string) {
+	w.t.Helper()
+	w.until(func() bool {
+		for _, id := range ids {
+			if r := w.term.runs[id]; r == nil || r.state.Phase != phase || len(r.outbox) > 0 {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// settle lets everything that is under way come to its end.
+func (w *world) settle() {
+	w.t.Helper()
+	quiet := w.chaos
+	w.chaos, w.away = chaos{}, false
+	w.until(func() bool {
+		busy := len(w.jobs) + len(w.applying) + len(w.pending) + len(w.reports)
+		for _, x := range w.workers {
+			busy += len(x.running)
+		}
+		for _, ch := range w.term.chains {
+			busy += len(ch.retention.pending)
+		}
+		return busy == 0
+	})
+	w.chaos = quiet
+}
+
+func (w *world) describe() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d jobs, %d pending, %d reports, away %v;", len(w.jobs), len(w.pending), len(w.reports), w.away)
+	for _, r := range w.term.order {
+		fmt.Fprintf(&b, " run %s %s", r.id, r.state.Phase)
+	}
+	for _, f := range w.term.flightsInOrder() {
+		fmt.Fprintf(&b, " flight %s of %q state %d stopping %v;", f.id[:6], f.task.label, f.task.state, f.stopping)
+	}
+	for _, ch := range w.term.chainsInOrder() {
+		fmt.Fprintf(&b, " chain at %d frontier %d have %v surveyed %v current %v;", ch.at, ch.frontier, ch.have, ch.surveyed, ch.current != nil)
+		for _, cp := range ch.checkpoints {
+			fmt.Fprintf(&b, " cp %d available %v wants %d", cp.step, cp.available, len(cp.wants))
+		}
+	}
+	for _, key := range plan.SortedKeys(w.term.nodes) {
+		n := w.term.nodes[key]
+		fmt.Fprintf(&b, " %q status %d state %d wants %d;", n.label, n.status, n.state, len(n.wants))
+	}
+	return b.String()
+}
+
+// step does one thing that can happen now, or lets time pass.
+func (w *world) step() {
+	w.misfortune()
+	var can []func()
+	if len(w.jobs) > 0 {
+		can = append(can, w.runJob, w.runJob)
+	}
+	if len(w.applying) > 0 {
+		can = append(can, w.apply, w.apply)
+	}
+	if len(w.reports) > 0 && !w.away {
+		can = append(can, w.report)
+	}
+	for _, x := range w.workers {
+		if x.dead() {
+			continue
+		}
+		if len(x.running) < x.slots && len(w.pending) > 0 && !w.away {
+			can = append(can, func() { w.take(x) })
+		}
+		for _, e := range x.running {
+			can = append(can, func() { w.work(x, e) })
+		}
+	}
+	if len(can) == 0 || w.rand.IntN(200) == 0 {
+		w.passTime(len(can) == 0)
+		return
+	}
+	can[w.rand.IntN(len(can))]()
+	w.term.settle()
+}
+
+// passTime moves the clock: to the next timer if nothing else can happen.
+func (w *world) passTime(idle bool) {
+	d := time.Duration(w.rand.IntN(200)) * time.Millisecond
+	if next, ok := w.term.nextTimer(); ok && idle {
+		d = max(next.Sub(w.clock), time.Millisecond)
+	}
+	w.clock = w.clock.Add(d)
+	w.workers = slices.DeleteFunc(w.workers, func(x *simWorker) bool {
+		return x.dead() && w.clock.Sub(x.silent) > 3*time.Second
+	})
+	w.term.tick()
+	w.term.settle()
+}
+
+func (w *world) chance(odds int) bool { return odds > 0 && w.rand.IntN(1000) < odds }
+
+func (w *world) misfortune() {
+	c := w.chaos
+	if w.chance(c.flush) {
+		w.note("flush: the queue forgets %d messages and %d reports", len(w.pending), len(w.reports))
+		w.pending, w.reports = nil, nil
+	}
+	if w.chance(c.queueAway) {
+		w.away = !w.away
+		w.note("queue away: %v", w.away)
+	} else if w.away && w.rand.IntN(50) == 0 {
+		w.away = false
+	}
+	if w.chance(c.killWorker) {
+		if x := w.workers[w.rand.IntN(len(w.workers))]; !x.dead() {
+			w.note("worker %s dies with %d attempts", x.id, len(x.running))
+			x.silent = w.clock
+			for _, e := range x.running {
+				e.next = nil
+			}
+			w.deaths++
+			w.hire(1 + w.rand.IntN(3))
+		}
+	}
+	if w.chance(c.restart) {
+		w.note("coordinator restarts")
+		w.restarts++
+		w.lead()
+	}
+}
+
+func take[T any](r *rand.Rand, from *[]T) T {
+	i := r.IntN(len(*from))
+	x := (*from)[i]
+	*from = slices.Delete(*from, i, i+1)
+	return x
+}
+
+// runJob executes a job; what it found is applied at some later time.
+func (w *world) runJob() {
+	j := take(w.rand, &w.jobs)
+	w.applying = append(w.applying, j(context.Background()))
+}
+
+func (w *world) apply() { take(w.rand, &w.applying)() }
+
+// report delivers a report: perhaps twice, perhaps never.
+func (w *world) report() {
+	i := w.rand.IntN(len(w.reports))
+	r := w.reports[i]
+	if !w.chance(w.chaos.doubleReport) {
+		w.reports = slices.Delete(w.reports, i, i+1)
+	}
+	if w.chance(w.chaos.loseReport) {
+		w.note("a report is lost")
+		return
+	}
+	w.term.report(r)
+}
+
+// take has a worker take a pending message.
+func (w *world) take(x *simWorker) {
+	m := take(w.rand, &w.pending)
+	if w.chance(w.chaos.losePending) {
+		w.note("a message is lost")
+		return
+	}
+	e := &execution{id: m.ID}
+	if err := json.Unmarshal(m.Payload, &e.attempt); err != nil {
+		w.t.Fatal(err)
+	}
+	if slices.ContainsFunc(x.running, func(other *execution) bool { return other.id == e.id }) {
+		return
+	}
+	e.next = func() { w.lookFirst(x, e) }
+	x.running = append(x.running, e)
+}
+
+func (w *world) work(x *simWorker, e *execution) {
+	if e.stopped {
+		w.end(x, e, tasks.Outcome{Result: tasks.Returned})
+		return
+	}
+	e.next()
+}
+
+// The steps of an execution are those of a real worker: look for the commit,
+// compute, store the blobs, commit, report.
+func (w *world) lookFirst(x *simWorker, e *execution) {
+	f, err := lookUp(context.Background(), w.archive, e.attempt.Key)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if f.available() {
+		w.end(x, e, tasks.Outcome{Result: tasks.Done, Commit: f.commit})
+		return
+	}
+	e.next = func() { w.compute(x, e, f.commit) }
+}
+
+func (w *world) compute(x *simWorker, e *execution, stands *storage.Commit) {
+	sink := make(memorySink)
+	task := tasks.NewTask(e.attempt.Spec, archiveSource{w.archive}, sink, nil, nil)
+	err := testKinds[e.attempt.Kind].Run(context.Background(), task)
+	var missing *tasks.MissingError
+	switch {
+	case errors.As(err, &missing):
+		w.end(x, e, tasks.Outcome{Result: tasks.Missing, MissingNode: &missing.Node, Error: err.Error()})
+	case tasks.IsPermanent(err):
+		w.end(x, e, tasks.Outcome{Result: tasks.Refused, Error: err.Error()})
+	case err != nil:
+		w.end(x, e, tasks.Outcome{Result: tasks.Failed, Error: err.Error()})
+	default:
+		e.next = func() { w.putBlobs(x, e, sink) }
+	}
+}
+
+func (w *world) putBlobs(x *simWorker, e *execution, sink memorySink) {
+	c := &storage.Commit{Key: e.attempt.Key, Kind: e.attempt.Kind, KindVersion: 1, Attempt: fmt.Sprint(x.id, e.id, w.rand.Uint64())}
+	for _, name := range slices.Sorted(maps.Keys(sink)) {
+		b, err := w.archive.PutBlob(context.Background(), c.Key, name, sink[name], storage.Durable)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		c.Blobs = append(c.Blobs, b)
+	}
+	e.next = func() { w.commit(x, e, c) }
+}
+
+func (w *world) commit(x *simWorker, e *execution, c *storage.Commit) {
+	stands, won, err := w.archive.Commit(context.Background(), c)
+	if err != nil {
+		w.end(x, e, tasks.Outcome{Result: tasks.Failed, Error: err.Error()})
+		return
+	}
+	o := tasks.Outcome{Result: tasks.Done, Commit: stands, Seconds: 0.1}
+	if !won {
+		o.Divergent = stands.Differs(c)
+	}
+	w.end(x, e, o)
+}
+
+func (w *world) end(x *simWorker, e *execution, o tasks.Outcome) {
+	e.next = nil
+	x.running = slices.DeleteFunc(x.running, func(other *execution) bool { return other == e })
+	o.Key, o.Number, o.Worker = e.attempt.Key, e.attempt.Number, x.id
+	body, err := json.Marshal(o)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.reports = append(w.reports, queue.Report{ID: e.id, Worker: x.id, Body: body})
+}
+
+// archiveSource reads inputs as a worker does.
+type archiveSource struct{ archive *storage.Archive }
+
+func (s archiveSource) Commit(ctx context.Context, node storage.Key) (*storage.Commit, error) {
+	c, err := s.archive.Committed(ctx, node)
+	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrCorrupt) {
+		return nil, &tasks.MissingError{Node: node, Err: err}
+	}
+	return c, err
+}
+
+func (s archiveSource) Blob(ctx context.Context, node storage.Key, name string) ([]byte, error) {
+	c, err := s.Commit(ctx, node)
+	if err != nil {
+		return nil, err
+	}
+	b, ok := c.Blob(name)
+	if !ok {
+		return nil, fmt.Errorf("%s %s has no blob %q", c.Kind, node.Short(), name)
+	}
+	data, err := s.archive.ReadBlob(ctx, node, b)
+	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrCorrupt) {
+		return nil, &tasks.MissingError{Node: node, Blob: name, Err: err}
+	}
+	return data, err
+}
+
+func (s archiveSource) BlobRange(context.Context, storage.Key, string, int64, int64) ([]byte, error) {
+	return nil, errors.New("test kinds read whole blobs")
+}
+
+func (s archiveSource) Imported(context.Context, storage.Digest) (io.ReadCloser, error) {
+	return nil, errors.New("test kinds import nothing")
+}
+
+// simQueue is the world as its coordinator's queue.
+type simQueue world
+
+var errAway = errors.New("connection refused")
+
+func (q *simQueue) err() error {
+	if q.away {
+		return errAway
+	}
+	return nil
+}
+
+func (q *simQueue) find(id string) (*simWorker, *execution) {
+	for _, x := range q.workers {
+		for _, e := range x.running {
+			if e.id == id {
+				return x, e
+			}
+		}
+	}
+	return nil, nil
+}
+
+func (q *simQueue) isPending(id string) bool {
+	return slices.ContainsFunc(q.pending, func(m queue.Message) bool { return m.ID == id })
+}
+
+func (q *simQueue) Enqueue(_ context.Context, m queue.Message) error {
+	if q.away {
+		return errAway
+	}
+	if x, e := q.find(m.ID); e != nil && !x.dead() {
+		e.stopped = false
+		return nil
+	}
+	if !q.isPending(m.ID) {
+		q.pending = append(q.pending, m)
+	}
+	return nil
+}
+
+func (q *simQueue) Reports(context.Context, time.Duration) ([]queue.Report, error) { return nil, q.err() }
+
+func (q *simQueue) Workers(context.Context) ([]queue.Worker, error) {
+	var workers []queue.Worker
+	for _, x := range q.workers {
+		v := queue.Worker{ID: x.id, Classes: []string{string(tasks.Compute)}, Slots: x.slots, Kinds: testKinds.Advertised()}
+		for _, e := range x.running {
+			v.Running = append(v.Running, queue.Running{ID: e.id, Seconds: 1})
+		}
+		workers = append(workers, v)
+	}
+	return workers, q.err()
+}
+
+func (q *simQueue) Known(_ context.Context, ids []string) (map[string]bool, error) {
+	known := make(map[string]bool)
+	for _, id := range ids {
+		x, _ := q.find(id)
+		known[id] = q.isPending(id) || x != nil
+	}
+	return known, q.err()
+}
+
+func (q *simQueue) Withdraw(_ context.Context, id string) (bool, error) {
+	if q.away {
+		return false, errAway
+	}
+	n := len(q.pending)
+	q.pending = slices.DeleteFunc(q.pending, func(m queue.Message) bool { return m.ID == id })
+	return len(q.pending) < n, nil
+}
+
+func (q *simQueue) Stop(_ context.Context, ids ...string) error {
+	if q.away {
+		return errAway
+	}
+	for _, id := range ids {
+		if _, e := q.find(id); e != nil {
+			e.stopped = true
+		}
+	}
+	return nil
+}
+
+func (q *simQueue) Forget(context.Context, ...string) error { return q.err() }
+
+func (q *simQueue) Lease(context.Context, string, string, time.Duration) (bool, error) {
+	return true, q.err()
+}
+
+func (q *simQueue) Release(context.Context, string, string) error { return q.err() }
+
+func (q *simQueue) Publish(context.Context, string, []byte, time.Duration) error { return q.err() }

@@ -1,0 +1,353 @@
+package coordinator
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/workflows/runs"
+)
+
+// Status is how a run stands, for people and for the pages they look at.
+type Status struct {
+	Run   string     `json:"run"`
+	Name  string     `json:"experiment"`
+	Phase runs.Phase `json:"state"`
+	// Error says why the run as a whole has failed.
+	Error     string    `json:"error,omitempty"`
+	Submitted time.Time `json:"submitted,omitzero"`
+	Started   time.Time `json:"started,omitzero"`
+	Finished  time.Time `json:"finished,omitzero"`
+
+	Cells    []CellStatus    `json:"cells"`
+	Nodes    Counts          `json:"nodes"`
+	Running  []RunningStatus `json:"running,omitempty"`
+	Failures []FailureStatus `json:"failures,omitempty"`
+	// TokensPerSecond is the mean over the last half minute.
+	TokensPerSecond float64 `json:"tokens_per_second"`
+	// SecondsLeft is an estimate from the pace of the trainings; nil if there is
+	// nothing to estimate from yet.
+	SecondsLeft *float64       `json:"seconds_left"`
+	Workers     []WorkerStatus `json:"workers"`
+	// Reasons say why the run waits, if it does.
+	Reasons []string `json:"reasons,omitempty"`
+}
+
+// Counts are numbers of standing nodes and of the tasks of current steps. Done
+// nodes are those that had been asked for and are available.
+type Counts struct {
+	Total   int `json:"total"`
+	Done    int `json:"done"`
+	Running int `json:"running"`
+	Ready   int `json:"ready"`
+	Waiting int `json:"waiting"`
+	Failed  int `json:"failed"`
+}
+
+// CellStatus is how a cell stands.
+type CellStatus struct {
+	Cell  string     `json:"cell"`
+	Label string     `json:"label"`
+	Phase runs.Phase `json:"state"` // queued, running, done or failed
+	// Step of Steps is where the cell's training stands; both 0 if it has none.
+	Step  int `json:"step"`
+	Steps int `json:"steps"`
+	// Rounds is how many rounds, or steps of SGD, one step is.
+	StepRounds int `json:"step_rounds,omitempty"`
+	// Now is what runs for the cell at the moment.
+	Now string `json:"now,omitempty"`
+}
+
+// RunningStatus is an attempt at work.
+type RunningStatus struct {
+	Key     storage.Key `json:"key"`
+	Label   string      `json:"label"`
+	Kind    string      `json:"kind"`
+	Attempt int         `json:"attempt"`
+	Worker  string      `json:"worker,omitempty"`
+	Seconds float64     `json:"seconds"`
+	Done    int64       `json:"done,omitempty"`
+	Total   int64       `json:"total,omitempty"`
+}
+
+// FailureStatus is a node that was given up for the run.
+type FailureStatus struct {
+	Key storage.Key `json:"key"`
+	runs.Failure
+}
+
+// WorkerStatus is a live worker.
+type WorkerStatus struct {
+	ID       string `json:"id"`
+	Host     string `json:"host"`
+	Slots    int    `json:"slots"`
+	Running  int    `json:"running"`
+	Draining bool   `json:"draining,omitempty"`
+}
+
+// publishedTTL is how long a published status outlives its coordinator.
+const publishedTTL = 10 * time.Second
+
+// publishEvery is how often the status of a run is published at most.
+const publishEvery = time.Second
+
+// PublishedName is the name under which the status of a run is published as
+// JSON, for processes other than the coordinator's.
+func PublishedName(run string) string { return "status/" + run }
+
+// Snapshot returns the status of a run as of a moment ago, or false if this
+// process leads no run of that id. It must not be changed.
+func (c *Coordinator) Snapshot(run string) (*Status, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s, ok := c.snapshots[run]
+	return s, ok
+}
+
+// Updated returns a channel that is closed when snapshots have changed.
+func (c *Coordinator) Updated() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.updated
+}
+
+// show renews the snapshots, if anything has changed or is at work.
+func (c *Coordinator) show(t *term) {
+	if !t.changed && len(t.flights) == 0 {
+		return
+	}
+	t.changed = false
+	c.mu.Lock()
+	fresh := make(map[string]*Status, len(t.order))
+	for _, r := range t.order {
+		if old := c.snapshots[r.id]; old != nil && old.Phase.Finished() && old.Phase == r.state.Phase {
+			fresh[r.id] = old
+			continue
+		}
+		fresh[r.id] = t.status(r)
+	}
+	c.snapshots = fresh
+	close(c.updated)
+	c.updated = make(chan struct{})
+	c.mu.Unlock()
+	t.publish(fresh)
+}
+
+// publish shows the statuses of unfinished runs to other processes.
+func (t *term) publish(all map[string]*Status) {
+	if t.now().Sub(t.published) < publishEvery || !t.queueDown.since.IsZero() {
+		t.changed = true // so that the last change is not the one left out
+		return
+	}
+	t.published = t.now()
+	for _, r := range t.order {
+		s := all[r.id]
+		if s.Phase.Finished() && r.shown == s.Phase {
+			continue
+		}
+		r.shown = s.Phase
+		t.start(sending, func(ctx context.Context) func() {
+			data, err := json.Marshal(s)
+			if err == nil {
+				err = t.Queue.Publish(ctx, PublishedName(s.Run), data, publishedTTL)
+			}
+			return func() {
+				if err != nil {
+					t.queueFails(err)
+				}
+			}
+		})
+	}
+}
+
+// status describes a run.
+func (t *term) status(r *run) *Status {
+	s := &Status{
+		Run: r.id, Name: r.record.Spec.Name, Phase: r.state.Phase, Error: r.state.Error,
+		Submitted: r.state.Submitted, Started: r.state.Started, Finished: r.state.Finished,
+		TokensPerSecond: r.tokens.rate(t.now()),
+	}
+	for _, key := range sortedFailures(r.state.Failures) {
+		s.Failures = append(s.Failures, FailureStatus{key, r.state.Failures[key]})
+	}
+	s.Nodes.Failed = len(s.Failures)
+	for _, w := range t.workers {
+		s.Workers = append(s.Workers, WorkerStatus{w.ID, w.Host, w.Slots, len(w.Running), w.Draining})
+	}
+	if !r.live() {
+		s.Cells = endedCells(r)
+		return s
+	}
+	now := t.addRunning(s, r)
+	t.addNodes(s, r)
+	for _, c := range r.cells {
+		s.Cells = append(s.Cells, t.cellStatus(c, now))
+	}
+	s.SecondsLeft = t.secondsLeft(r)
+	s.Reasons = t.reasons(r)
+	return s
+}
+
+func sortedFailures(m map[storage.Key]runs.Failure) []storage.Key {
+	return slices.SortedFunc(maps.Keys(m), storage.Key.Compare)
+}
+
+func endedCells(r *run) []CellStatus {
+	var cells []CellStatus
+	for _, name := range slices.Sorted(maps.Keys(r.state.Outcomes)) {
+		cells = append(cells, CellStatus{Cell: name, Phase: r.state.Outcomes[name]})
+	}
+	return cells
+}
+
+// addRunning lists the attempts at work for the run, and returns what runs for
+// each of its chains and nodes.
+func (t *term) addRunning(s *Status, r *run) map[any]string {
+	now := make(map[any]string)
+	for _, f := range t.flightsInOrder() {
+		if f.stopping || !slices.Contains(f.task.wants, r) {
+			continue
+		}
+		x := f.task
+		if f.worker != "" {
+			s.Running = append(s.Running, RunningStatus{
+				Key: x.key, Label: x.label, Kind: x.spec.Kind, Attempt: f.number,
+				Worker: f.worker, Seconds: f.running, Done: f.progress.Done, Total: f.progress.Total,
+			})
+		}
+		if own, ok := x.owner.(*step); ok {
+			now[own.chain] = x.label
+		} else {
+			now[x.owner] = x.label
+		}
+	}
+	return now
+}
+
+func (t *term) addNodes(s *Status, r *run) {
+	count := func(x *task) {
+		s.Nodes.Total++
+		switch x.state {
+		case finished:
+			s.Nodes.Done++
+		case flying:
+			s.Nodes.Running++
+		case backlogged:
+			s.Nodes.Ready++
+		default:
+			s.Nodes.Waiting++
+		}
+	}
+	for key := range r.plan.Nodes {
+		count(t.nodes[key].task)
+	}
+	for recipe := range r.plan.Chains {
+		if ch := t.chains[recipe]; ch.current != nil {
+			for _, x := range ch.current.tasks() {
+				count(x)
+			}
+		}
+	}
+}
+
+func (t *term) cellStatus(c *cell, now map[any]string) CellStatus {
+	s := CellStatus{Cell: c.plan.Name, Label: c.plan.Label, Phase: runs.Queued}
+	for _, d := range c.targets {
+		if d.node != nil && now[owner(d.node)] != "" {
+			s.Now = now[owner(d.node)]
+		}
+	}
+	if p := c.plan.Chain; p != nil {
+		ch := t.chains[p.Recipe]
+		s.Steps, s.StepRounds = p.Steps, p.StepRounds
+		s.Step = min(max(ch.at, 0), p.Steps)
+		if cp := ch.checkpointAt(p.Steps); cp.available {
+			s.Step = p.Steps
+		}
+		s.Now = cmp.Or(now[ch], s.Now)
+	}
+	switch {
+	case c.failed:
+		s.Phase = runs.Failed
+	case c.done():
+		s.Phase = runs.Done
+	case s.Now != "" || s.Step > 0:
+		s.Phase = runs.Running
+	}
+	return s
+}
+
+// secondsLeft estimates from the slowest of the run's trainings. Trainings that
+// take turns slow each other's pace, which is what the estimate needs.
+func (t *term) secondsLeft(r *run) *float64 {
+	left, known := 0.0, false
+	for recipe, p := range r.plan.Chains {
+		ch := t.chains[recipe]
+		if ch.pace.seconds > 0 && ch.at >= 0 {
+			left, known = max(left, float64(p.Steps-min(ch.at, p.Steps))*ch.pace.seconds), true
+		}
+	}
+	if !known {
+		return nil
+	}
+	return &left
+}
+
+// reasons say why the run, or some of it, waits.
+func (t *term) reasons(r *run) []string {
+	var reasons []string
+	say := func(format string, args ...any) { reasons = append(reasons, fmt.Sprintf(format, args...)) }
+	if r.state.Phase == runs.Paused {
+		say("paused")
+		return reasons
+	}
+	if !t.queueDown.since.IsZero() {
+		say("queue unreachable since %s: %v", t.queueDown.since.Format(time.TimeOnly), t.queueDown.err)
+	}
+	if !t.storageDown.since.IsZero() {
+		say("storage unreachable since %s: %v", t.storageDown.since.Format(time.TimeOnly), t.storageDown.err)
+	}
+	if len(t.slots) == 0 || t.slots[tasks.Compute] == 0 && len(t.Registry) == 0 {
+		say("no live worker")
+	}
+	seen := make(map[string]bool)
+	for x := range t.tasksOf(r) {
+		if why := t.reason(x); why != "" && !seen[why] {
+			seen[why] = true
+			reasons = append(reasons, why)
+		}
+	}
+	slices.Sort(reasons)
+	if !r.tidying.IsZero() {
+		say("deleting old rounds")
+	}
+	return reasons
+}
+
+// tasksOf yields the tasks that the run wants at the moment.
+func (t *term) tasksOf(r *run) func(yield func(*task) bool) {
+	return func(yield func(*task) bool) {
+		for key := range r.plan.Nodes {
+			if n := t.nodes[key]; slices.Contains(n.wants, r) && !yield(n.task) {
+				return
+			}
+		}
+		for recipe := range r.plan.Chains {
+			ch := t.chains[recipe]
+			if ch.current == nil {
+				continue
+			}
+			for _, x := range ch.current.tasks() {
+				if slices.Contains(x.wants, r) && !yield(x) {
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,190 @@
+package coordinator
+
+import (
+	"fmt"
+	"time"
+
+	"coalmine/storage"
+)
+
+// step is the one step of a chain whose tasks exist: its parts, and the join
+// that runs when they are all committed.
+type step struct {
+	chain *chain
+	r     int
+	parts []*task
+	join  *task
+}
+
+func newStep(ch *chain, r int) *step {
+	s := &step{chain: ch, r: r}
+	for j := range ch.shape.Width {
+		label := fmt.Sprintf("step %d, part %d of %d", r, j+1, ch.shape.Width)
+		s.parts = append(s.parts, &task{key: ch.shape.PartKey(r, j), label: label, owner: s, spec: ch.shape.PartSpec(r, j), missing: ch.gone})
+	}
+	s.join = &task{key: ch.shape.Key(r), label: fmt.Sprintf("step %d", r), owner: s, spec: ch.shape.JoinSpec(r), missing: ch.gone}
+	return s
+}
+
+// advance has the tasks of the current step run, as far as they can.
+func (t *term) advance(ch *chain) {
+	s := ch.current
+	wants, rank := ch.passWants(ch.at), ch.passRank(ch.at)
+	for _, task := range s.tasks() {
+		t.setWants(task, wants, rank)
+	}
+	if len(wants) == 0 {
+		t.withdrawn = true
+		ch.pace.last = time.Time{}
+		return
+	}
+	if !t.inputsReady(ch, wants, rank) {
+		return
+	}
+	pending := 0
+	for _, part := range s.parts {
+		if part.state != finished {
+			pending++
+			t.readyIfIdle(part)
+		}
+	}
+	if pending == 0 {
+		t.readyIfIdle(s.join)
+	}
+}
+
+func (s *step) tasks() []*task { return append(s.parts[:len(s.parts):len(s.parts)], s.join) }
+
+// inputsReady reports whether what every task of the step reads is there, and
+// has it made if it isn't.
+func (t *term) inputsReady(ch *chain, wants []*run, rank int) bool {
+	inputs := ch.inputs
+	if ch.at == 0 {
+		inputs = append(inputs[:len(inputs):len(inputs)], ch.origin)
+	}
+	ready := true
+	for _, d := range inputs {
+		if d.available() {
+			continue
+		}
+		ready = false
+		for _, r := range wants {
+			t.want(d, r, rank)
+		}
+	}
+	return ready
+}
+
+// setWants replaces the wants of a step's task.
+func (t *term) setWants(task *task, wants []*run, rank int) {
+	changed := !equalRuns(task.wants, wants)
+	if changed && len(task.wants) == 0 {
+		task.inheritTroubles(wants)
+	}
+	task.wants, task.rank = wants, rank
+	if changed && task.state == backlogged {
+		t.offer(task)
+	}
+}
+
+func equalRuns(a, b []*run) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func (t *term) readyIfIdle(task *task) {
+	if task.state == idle {
+		t.ready(task)
+	}
+}
+
+// committed implements owner.
+func (s *step) committed(t *term, task *task, _ *storage.Commit) {
+	task.state = finished
+	ch := s.chain
+	if ch.current != s {
+		return
+	}
+	if task == s.join {
+		t.stepped(ch, s)
+	}
+	t.poke(ch)
+}
+
+// stepped moves the chain on to the step that has just been joined.
+func (t *term) stepped(ch *chain, s *step) {
+	ch.pace.step(t.now())
+	for _, part := range s.parts {
+		t.drop(part) // a join that was found done may have outrun them
+		delete(ch.gone, part.key)
+	}
+	for _, input := range s.join.spec.Inputs {
+		delete(ch.gone, input.Key)
+	}
+	ch.current = nil
+	ch.at = s.r
+	ch.frontier = max(ch.frontier, s.r)
+	ch.gain(s.r)
+	ended := false
+	for _, cp := range ch.checkpoints {
+		if cp.step == s.r {
+			t.setAvailable(cp, true)
+			ended = len(ch.passWants(s.r)) == 0
+		}
+	}
+	t.retireAfter(ch, s, ended)
+	t.changed = true
+}
+
+// dropStep gives up the current step; what its parts have committed stays.
+func (t *term) dropStep(ch *chain) {
+	if ch.current == nil {
+		return
+	}
+	for _, task := range ch.current.tasks() {
+		t.drop(task)
+	}
+	ch.current = nil
+}
+
+// inputGone implements owner.
+func (s *step) inputGone(t *term, reporter *task, key storage.Key) bool {
+	ch := s.chain
+	if ch.current != s {
+		return true
+	}
+	t.poke(ch)
+	for _, part := range s.parts {
+		if part.key == key && reporter == s.join {
+			part.state = idle
+			return true
+		}
+	}
+	for _, d := range append(ch.inputs[:len(ch.inputs):len(ch.inputs)], ch.origin) {
+		if d.key() == key && (d != ch.origin || ch.at == 0) {
+			t.loseDependency(d)
+			return true
+		}
+	}
+	if key == ch.shape.At(ch.at).Key {
+		t.lose(ch, ch.at)
+		return true
+	}
+	return false
+}
+
+// again implements owner.
+func (s *step) again(t *term, _ *task) { t.poke(s.chain) }
+
+// late implements owner: what such an attempt has stored again goes again.
+func (s *step) late(t *term, task *task) { t.retireLate(s.chain, task.key) }
+
+// dependents implements owner: whoever needs a checkpoint that this pass reaches.
+func (s *step) dependents(visit func(dependency)) { s.chain.dependentCheckpoints(s.chain.at, visit) }

@@ -1,0 +1,463 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"coalmine/internal/queue"
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/workflows/runs"
+)
+
+// task is a node that has to be run, with its attempts.
+type task struct {
+	key   storage.Key
+	label string
+	spec  tasks.Spec
+	owner owner
+	// wants are the runs that need it; rank and seq order it among the work of
+	// a run.
+	wants []*run
+	rank  int
+	seq   int
+
+	state taskState
+	// urgent tasks go ahead of the backlog: their worker was lost, or others
+	// have begun to wait for them.
+	urgent  bool
+	flights []*flight
+	// number is that of the last attempt; tries, deaths and missing count what
+	// went wrong with them.
+	number   int
+	tries    int
+	returned int
+	deaths   []string
+	missing  map[storage.Key]int
+	lastErr  string
+	waiting  time.Time // until when a failed attempt is not repeated
+}
+
+type taskState int
+
+const (
+	idle       taskState = iota // not wanted, or not yet possible
+	parked                      // no live worker knows its kind
+	backlogged                  // could run now
+	pausing                     // will be ready again after a pause
+	flying                      // has attempts in the queue or at workers
+	finished
+)
+
+// owner is what a task belongs to: a standing node or a step.
+type owner interface {
+	// committed says that the task's output is there.
+	committed(t *term, task *task, commit *storage.Commit)
+	// inputGone says that a worker found an input missing; false if the task
+	// has no such input. The task is idle.
+	inputGone(t *term, task *task, input storage.Key) bool
+	// again has an idle task run as soon as its inputs are there.
+	again(t *term, task *task)
+	// late says that an attempt has committed the task after it was dropped.
+	late(t *term, task *task)
+	// dependents visits what the task's output goes into.
+	dependents(visit func(dependency))
+}
+
+// flight is an attempt that was sent and has not been reported.
+type flight struct {
+	task   *task
+	number int
+	id     string
+	class  tasks.Class
+	run    *run // the one it is charged to
+	sent   time.Time
+	acked  bool // the queue has it
+	// worker is who runs it, as far as heartbeats have told.
+	worker   string
+	running  float64 // seconds, by the last heartbeat
+	progress queue.Progress
+	checked  time.Time // when storage was last asked for its outcome
+	checking bool      // storage is being asked
+	misses   int       // how often in a row the queue did not know it
+	stopping bool      // nobody needs it any more
+}
+
+func attemptID(key storage.Key, number int) string {
+	a := tasks.Attempt{Spec: tasks.Spec{Key: key}, Number: number}
+	return a.ID()
+}
+
+// inheritTroubles makes a task remember what the runs' logs say of it.
+func (x *task) inheritTroubles(wants []*run) {
+	for _, r := range wants {
+		trouble, ok := r.state.Troubles[x.key]
+		if !ok {
+			continue
+		}
+		x.tries = max(x.tries, trouble.Tries)
+		if len(trouble.Deaths) > len(x.deaths) {
+			x.deaths = slices.Clone(trouble.Deaths)
+		}
+	}
+}
+
+// inheritTroubles does so for all standing nodes of a run.
+func (t *term) inheritTroubles(r *run) {
+	for key := range r.state.Troubles {
+		if n := t.nodes[key]; n != nil {
+			n.inheritTroubles([]*run{r})
+		}
+	}
+}
+
+// launch sends an attempt at the task, charged to a run.
+func (t *term) launch(x *task, r *run) {
+	x.number = max(x.number+1, t.foreign[x.key])
+	f := &flight{task: x, number: x.number, class: t.classOf(x), run: r, sent: t.now()}
+	f.id = attemptID(x.key, f.number)
+	f.checked = f.sent
+	x.state, x.urgent = flying, false
+	x.flights = append(x.flights, f)
+	t.flights[f.id] = f
+	t.flying[f.class]++
+	r.flying++
+	t.served++
+	r.lastServed = t.served
+	attempt := tasks.Attempt{Spec: x.spec, Number: f.number}
+	for _, w := range x.wants {
+		attempt.Runs = append(attempt.Runs, w.id)
+	}
+	payload, err := json.Marshal(attempt)
+	if err != nil {
+		t.land(f)
+		t.fail(x, fmt.Sprintf("its parameters cannot be sent: %v", err))
+		return
+	}
+	m := queue.Message{ID: f.id, Class: string(f.class), Payload: payload}
+	t.start(sending, func(ctx context.Context) func() {
+		err := t.Queue.Enqueue(ctx, m)
+		return func() { t.launched(f, err) }
+	})
+}
+
+func (t *term) launched(f *flight, err error) {
+	if err != nil {
+		t.queueFails(err)
+		if t.flights[f.id] == f {
+			t.land(f)
+			if f.task.number == f.number {
+				f.task.number-- // the same attempt again: if it did arrive, the two are one
+			}
+			t.relaunch(f.task)
+		}
+		return
+	}
+	t.queueWorks()
+	f.acked = true
+	if f.stopping {
+		t.stop(f) // the first request may have overtaken the message
+	}
+}
+
+// land takes a flight out of the books.
+func (t *term) land(f *flight) {
+	delete(t.flights, f.id)
+	t.flying[f.class]--
+	f.run.flying--
+	f.task.flights = slices.DeleteFunc(f.task.flights, func(g *flight) bool { return g == f })
+	if f.task.state == flying && len(f.task.flights) == 0 {
+		f.task.state = idle
+	}
+	t.changed = true
+}
+
+// relaunch has a task that is still wanted try again, ahead of the backlog.
+func (t *term) relaunch(x *task) {
+	if x.state == idle {
+		x.urgent = true
+		x.owner.again(t, x)
+	}
+}
+
+// report takes a worker's word on an attempt.
+func (t *term) report(r queue.Report) {
+	if r.IsNudge() {
+		t.nudged()
+		return
+	}
+	var o tasks.Outcome
+	if err := json.Unmarshal(r.Body, &o); err != nil || attemptID(o.Key, o.Number) != r.ID {
+		t.log.Warn("a report makes no sense; the attempt will be looked for in storage", "attempt", r.ID, "worker", r.Worker, "error", err)
+		return
+	}
+	f := t.flights[r.ID]
+	if f == nil {
+		t.stray(o)
+		return
+	}
+	if f.worker == "" {
+		f.worker = r.Worker
+	}
+	t.land(f)
+	if o.Divergent != "" {
+		t.diverged(f.task, o)
+	}
+	if f.task.state == finished {
+		if o.Result == tasks.Done {
+			f.task.owner.late(t, f.task)
+		}
+		return
+	}
+	t.outcome(f, o)
+}
+
+func (t *term) outcome(f *flight, o tasks.Outcome) {
+	x := f.task
+	switch o.Result {
+	case tasks.Done:
+		t.measure(f, o)
+		t.succeed(x, o.Commit)
+	case tasks.Refused:
+		t.logTrouble(x, runs.AttemptFailed, o.Error, o.Worker)
+		t.fail(x, o.Error)
+	case tasks.Missing:
+		t.inputMissing(x, o)
+	case tasks.Returned:
+		t.handedBack(f)
+	default:
+		t.tryAgain(x, o)
+	}
+}
+
+// succeed ends a task whose output is there.
+func (t *term) succeed(x *task, c *storage.Commit) {
+	if x.state == finished {
+		return
+	}
+	x.tries, x.deaths = 0, nil
+	t.drop(x)
+	x.owner.committed(t, x, c)
+}
+
+// drop ends a task and calls back its attempts.
+func (t *term) drop(x *task) {
+	x.state = finished
+	for _, f := range x.flights {
+		t.callBack(f)
+	}
+}
+
+// callBack tells whoever has an attempt that it is no longer needed.
+func (t *term) callBack(f *flight) {
+	if !f.stopping {
+		f.stopping = true
+		t.stop(f)
+	}
+}
+
+func (t *term) stop(f *flight) {
+	t.start(sending, func(ctx context.Context) func() {
+		withdrawn, err := t.Queue.Withdraw(ctx, f.id)
+		if err == nil && !withdrawn {
+			err = t.Queue.Stop(ctx, f.id)
+		}
+		return func() {
+			if err != nil {
+				t.queueFails(err)
+			}
+			if withdrawn && f.acked && t.flights[f.id] == f {
+				t.land(f)
+				t.relaunch(f.task)
+			}
+		}
+	})
+}
+
+// withdrawUnwanted calls back the attempts at tasks that have no wants left.
+func (t *term) withdrawUnwanted() {
+	for _, f := range t.flightsInOrder() {
+		if len(f.task.wants) == 0 && f.task.state != finished {
+			t.callBack(f)
+		}
+	}
+}
+
+// backoff is the pause before the next try after n have failed.
+func backoff(n int) time.Duration {
+	return min(time.Second<<min(n-1, 10), time.Minute)
+}
+
+// tryAgain counts an error that another attempt may mend.
+func (t *term) tryAgain(x *task, o tasks.Outcome) {
+	x.tries++
+	x.lastErr = o.Error
+	t.logTrouble(x, runs.AttemptFailed, o.Error, o.Worker)
+	if x.tries >= t.MaxTries {
+		t.fail(x, fmt.Sprintf("failed %d times, the last time on worker %s: %s", x.tries, o.Worker, o.Error))
+		return
+	}
+	if x.state != idle {
+		return // a second attempt is still under way
+	}
+	pause := backoff(x.tries)
+	x.state, x.waiting = pausing, t.now().Add(pause)
+	t.log.Warn("attempt failed; trying again", "node", x.label, "key", x.key.Short(), "tries", x.tries, "pause", pause, "error", o.Error)
+	// A torn record may be what made it fail; it must not stand in the way again.
+	t.persist(reading, "removing a torn commit", func() bool { return x.state == pausing }, func(ctx context.Context) (func(), error) {
+		_, err := t.lookUpClean(ctx, x.key)
+		return nil, err
+	})
+	t.resumeAfter(x, pause)
+}
+
+// resumeAfter makes a pausing task ready once the pause is over.
+func (t *term) resumeAfter(x *task, pause time.Duration) {
+	t.after(pause, func() {
+		if x.state == pausing {
+			x.state = idle
+			x.owner.again(t, x)
+		}
+	})
+}
+
+// handedBack deals with an attempt that was returned untried: because we asked
+// for it, or because its worker shuts down or is too old for it.
+func (t *term) handedBack(f *flight) {
+	x := f.task
+	if x.state != idle {
+		return
+	}
+	if f.stopping {
+		t.relaunch(x) // wanted again meanwhile
+		return
+	}
+	x.returned++
+	x.urgent = true
+	x.state = pausing
+	t.resumeAfter(x, min(50*time.Millisecond<<min(x.returned, 7), 5*time.Second))
+}
+
+// maxMissing is how often the same input may be missing for the same task
+// before that counts as a failure: something deletes what we make.
+const maxMissing = 6
+
+// purgeAfter is how often it may be missing before storage is not believed when
+// it says that the input is there: its bytes must be damaged.
+const purgeAfter = 2
+
+// inputMissing plans an input again that a worker could not read.
+func (t *term) inputMissing(x *task, o tasks.Outcome) {
+	if o.MissingNode == nil {
+		o.Error = "an input is missing, but the worker did not say which: " + o.Error
+		t.tryAgain(x, o)
+		return
+	}
+	input := *o.MissingNode
+	x.missing[input]++
+	count := x.missing[input]
+	if count > maxMissing {
+		t.fail(x, fmt.Sprintf("its input %s was made again %d times and is missing still: %s", input.Short(), count-1, o.Error))
+		return
+	}
+	if x.state != idle {
+		return
+	}
+	t.log.Info("an input is missing; it is planned again", "node", x.label, "key", x.key.Short(), "input", input.Short(), "times", count)
+	if count < purgeAfter {
+		t.replan(x, input, o)
+		return
+	}
+	x.state = pausing
+	t.persist(deleting, "removing damaged blobs", func() bool { return x.state == pausing }, func(ctx context.Context) (func(), error) {
+		err := t.purge(ctx, input)
+		return func() {
+			if x.state == pausing {
+				x.state = idle
+				t.replan(x, input, o)
+			}
+		}, err
+	})
+}
+
+func (t *term) replan(x *task, input storage.Key, o tasks.Outcome) {
+	if !x.owner.inputGone(t, x, input) {
+		o.Error = fmt.Sprintf("node %s is missing, which is no input of %s: %s", input.Short(), x.label, o.Error)
+		t.tryAgain(x, o)
+		return
+	}
+	x.owner.again(t, x)
+}
+
+// purge deletes the blobs of a node, so that it is run again.
+func (t *term) purge(ctx context.Context, key storage.Key) error {
+	f, err := t.lookUpClean(ctx, key)
+	if err != nil || f.commit == nil {
+		return err
+	}
+	if err := t.checkEpoch(ctx); err != nil {
+		return err
+	}
+	return t.archive.DeleteBlobs(ctx, f.commit)
+}
+
+// fail gives a task up for all runs that want it, and with it their cells that
+// need it. Another run that wants it later tries it afresh.
+func (t *term) fail(x *task, evidence string) {
+	t.log.Error("node failed", "node", x.label, "kind", x.spec.Kind, "key", x.key.Short(), "error", evidence)
+	key := x.key
+	for _, r := range slices.Clone(x.wants) {
+		entry := runs.Entry{Kind: runs.NodeFailed, Key: &key, Label: x.label, Error: evidence, Attempts: max(x.tries, 1)}
+		for _, c := range t.cellsOf(x, r) {
+			if !c.failed {
+				entry.Cells = append(entry.Cells, c.plan.Name)
+			}
+		}
+		t.record(r, entry)
+	}
+	x.tries, x.deaths, x.returned = 0, nil, 0
+	clear(x.missing)
+	if x.state == backlogged || x.state == pausing {
+		x.state = idle
+	}
+	t.dirty = true
+}
+
+func (t *term) logTrouble(x *task, kind runs.Kind, text, worker string) {
+	key := x.key
+	for _, r := range x.wants {
+		t.record(r, runs.Entry{Kind: kind, Key: &key, Label: x.label, Error: text, Attempts: x.number, Worker: worker})
+	}
+}
+
+func (t *term) diverged(x *task, o tasks.Outcome) {
+	t.log.Error("two attempts at one node differ: its kind is not deterministic",
+		"node", x.label, "kind", x.spec.Kind, "key", x.key.Short(), "difference", o.Divergent, "worker", o.Worker)
+	t.logTrouble(x, runs.Diverged, o.Divergent, o.Worker)
+}
+
+// stray deals with a report on an attempt that this term does not have in its
+// books: from the term before, or given up for lost. It is a hint to look.
+func (t *term) stray(o tasks.Outcome) {
+	if o.Result != tasks.Done {
+		return
+	}
+	for _, f := range t.flightsInOrder() {
+		if f.task.key == o.Key {
+			t.recheck(f)
+			return
+		}
+	}
+	for _, ch := range t.chainsInOrder() {
+		t.retireLate(ch, o.Key)
+	}
+}
+
+// evidenceOfDeaths says how a task has killed its workers.
+func (x *task) evidenceOfDeaths() string {
+	return fmt.Sprintf("killed its worker %d times: %s", len(x.deaths), strings.Join(x.deaths, ", "))
+}

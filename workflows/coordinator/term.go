@@ -1,0 +1,230 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"coalmine/internal/queue"
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/workflows/runs"
+)
+
+// term is one period of leadership: everything that is rebuilt from storage
+// when a coordinator begins to lead. All of it belongs to the goroutine of the
+// loop, except for what jobs are given.
+type term struct {
+	Config
+	archive *storage.Archive
+	service *runs.Service
+	epoch   int
+	now     func() time.Time
+	// start runs a job aside and applies, in the loop, what it returns.
+	start func(lane, job)
+	log   *slog.Logger
+
+	runs   map[string]*run
+	nodes  map[storage.Key]*node
+	chains map[storage.Key]*chain
+	// claims say which checkpoints of a chain the runs keep, by recipe and run.
+	claims map[storage.Key]map[string]claim
+
+	order []*run // by id
+
+	flights map[string]*flight
+	flying  map[tasks.Class]int
+	workers []queue.Worker
+	// foreign are attempts, by key, that workers run though this term has not
+	// sent them: those of the term before.
+	foreign map[storage.Key]int
+	slots   map[tasks.Class]int // of the live workers that take tasks
+	kinds   map[string]bool     // that live workers know
+	parked  []*task             // of kinds that none of them knows
+	served  int                 // counts dispatches, for fairness between runs
+
+	timers   timers
+	timerSeq int
+	readySeq int
+
+	dirty     bool     // the wants must be counted anew
+	withdrawn bool     // some attempts may have lost their last want
+	pokes     []*chain // chains that may be able to go on
+	ending    []*run   // runs whose cells may all have ended
+	changed   bool     // something that people see has changed
+
+	// discovered says that all runs have been read once.
+	discovered                              bool
+	discovering, discoverAgain, discoverAll bool
+
+	queueDown   trouble
+	storageDown trouble
+	durations   map[string]*samples // of standing nodes, by kind
+	lastGone    time.Time           // when a worker vanished last
+	lastGoneID  string
+	asking      bool      // the queue is being asked for flights
+	published   time.Time // when statuses were published last
+	deposed     error
+}
+
+// job is work that takes time; the loop applies what it returns.
+type job func(context.Context) (apply func())
+
+// lane keeps jobs of different sorts from waiting for each other.
+type lane int
+
+const (
+	reading  lane = iota // storage, run logs
+	sending              // the queue
+	deleting             // one at a time for each chain
+	lanes
+)
+
+// laneWidth is how many jobs of a lane run at once.
+var laneWidth = [lanes]int{reading: 32, sending: 16, deleting: 4}
+
+// jobTimeout bounds a job, so that a store that hangs cannot fill a lane.
+const jobTimeout = time.Minute
+
+// trouble is a service that does not answer.
+type trouble struct {
+	since time.Time
+	err   error
+}
+
+func (x *trouble) begin(now time.Time, err error) (new bool) {
+	x.err = err
+	if !x.since.IsZero() {
+		return false
+	}
+	x.since = now
+	return true
+}
+
+func newTerm(cfg Config, epoch int, now func() time.Time, start func(lane, job)) *term {
+	return &term{
+		Config:    cfg,
+		archive:   cfg.Archive,
+		service:   runs.NewService(cfg.Archive, now),
+		epoch:     epoch,
+		now:       now,
+		start:     start,
+		log:       cfg.Log.With("epoch", epoch),
+		runs:      make(map[string]*run),
+		nodes:     make(map[storage.Key]*node),
+		chains:    make(map[storage.Key]*chain),
+		claims:    make(map[storage.Key]map[string]claim),
+		flights:   make(map[string]*flight),
+		foreign:   make(map[storage.Key]int),
+		slots:     make(map[tasks.Class]int),
+		flying:    make(map[tasks.Class]int),
+		durations: make(map[string]*samples),
+	}
+}
+
+// begin sets the periodic duties going.
+func (t *term) begin() {
+	t.discoverAll = true
+	t.every(discoverEvery, t.discover)
+	t.every(discoverAllEvery, func() { t.discoverAll = true })
+	t.every(workersEvery, t.pollWorkers)
+	t.every(recheckEvery, t.recheckFlights)
+	t.every(knownEvery, t.askForFlights)
+	t.every(stragglersEvery, t.helpStragglers)
+}
+
+// settle does all that follows from what has just been applied.
+func (t *term) settle() {
+	for t.dirty || len(t.pokes) > 0 || len(t.ending) > 0 {
+		if t.dirty {
+			t.recount()
+		}
+		for len(t.pokes) > 0 {
+			ch := t.pokes[0]
+			t.pokes = t.pokes[1:]
+			ch.poked = false
+			t.drive(ch)
+		}
+		ending := t.ending
+		t.ending = nil
+		for _, r := range ending {
+			t.finishIfEnded(r)
+		}
+	}
+	t.pokes = nil
+	if t.withdrawn {
+		t.withdrawn = false
+		t.withdrawUnwanted()
+	}
+	t.dispatch()
+}
+
+// retryPauses are the pauses before a job that met an error is tried again;
+// the last one repeats.
+var retryPauses = []time.Duration{200 * time.Millisecond, time.Second, 5 * time.Second}
+
+// persist runs a storage job until it succeeds. do returns what to apply;
+// stillNeeded is asked in the loop before another try.
+func (t *term) persist(l lane, what string, stillNeeded func() bool, do func(context.Context) (func(), error)) {
+	t.persistFrom(0, l, what, stillNeeded, do)
+}
+
+func (t *term) persistFrom(try int, l lane, what string, stillNeeded func() bool, do func(context.Context) (func(), error)) {
+	t.start(l, func(ctx context.Context) func() {
+		apply, err := do(ctx)
+		return func() {
+			switch {
+			case err == nil:
+				t.storageWorks()
+				if apply != nil {
+					apply()
+				}
+			case errors.Is(err, errDeposed):
+				t.deposed = err
+			default:
+				t.storageFails(what, err)
+				pause := retryPauses[min(try, len(retryPauses)-1)]
+				t.after(pause, func() {
+					if stillNeeded() {
+						t.persistFrom(try+1, l, what, stillNeeded, do)
+					}
+				})
+			}
+		}
+	})
+}
+
+func (t *term) storageFails(what string, err error) {
+	if t.storageDown.begin(t.now(), err) {
+		t.log.Warn("storage does not answer; trying again", "doing", what, "error", err)
+	}
+	t.changed = true
+}
+
+func (t *term) storageWorks() {
+	if !t.storageDown.since.IsZero() {
+		t.storageDown = trouble{}
+		t.changed = true
+	}
+}
+
+func (t *term) queueFails(err error) {
+	if t.queueDown.begin(t.now(), err) {
+		t.log.Warn("queue does not answer; nothing is lost, trying again", "error", err)
+	}
+	t.changed = true
+}
+
+// queueWorks looks at everything in flight after an absence: a queue that was
+// away may have forgotten all of it.
+func (t *term) queueWorks() {
+	if t.queueDown.since.IsZero() {
+		return
+	}
+	t.log.Info("queue answers again", "away", t.now().Sub(t.queueDown.since).Round(time.Second))
+	t.queueDown = trouble{}
+	t.changed = true
+	t.recheckFlights()
+	t.askForFlights()
+}

@@ -1,0 +1,146 @@
+package experiment
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"coalmine/storage"
+)
+
+// Spec is a whole experiment in its resolved form. Two files with equal specs
+// ask for the same thing. Its JSON is what a run's record keeps.
+type Spec struct {
+	// Name of the experiment, the same in all cells.
+	Name string `json:"name"`
+	// Cells of the grid in order, at least one. No two are equal.
+	Cells []Cell `json:"cells"`
+}
+
+// Cell is one point of the grid.
+type Cell struct {
+	// Index counts from 0.
+	Index int `json:"index"`
+	// Name is short and unique within the run, such as "c03".
+	Name string `json:"name"`
+	// Label is for people, in the papers' terms: "iid, FedAvg, b=500".
+	Label string `json:"label"`
+	// Axes are the values that make this cell, in the order of the grid; none
+	// if there is no grid.
+	Axes Axes `json:"axes"`
+	// Experiment is the configuration, complete.
+	Experiment Experiment `json:"experiment"`
+
+	tree *node // what it was read from, for messages; nil after ReadSpec
+}
+
+// Axes are values by path, in order. As JSON they are one object.
+type Axes []Axis
+
+// Axis is the value of one axis in one cell.
+type Axis struct {
+	Path string
+	// Value as JSON, in the form that the resolved experiment has it; null
+	// where the cell removes the field.
+	Value json.RawMessage
+}
+
+// MarshalJSON writes an object that keeps the order.
+func (a Axes) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	b.WriteByte('{')
+	for i, axis := range a {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		path, err := json.Marshal(axis.Path)
+		if err != nil {
+			return nil, err
+		}
+		b.Write(path)
+		b.WriteByte(':')
+		b.Write(axis.Value)
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+// UnmarshalJSON reads the object back in its order.
+func (a *Axes) UnmarshalJSON(data []byte) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return fmt.Errorf("axes of a cell: expected an object, found %.40s", data)
+	}
+	*a = Axes{}
+	for d.More() {
+		path, err := d.Token()
+		if err != nil {
+			return err
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return err
+		}
+		*a = append(*a, Axis{path.(string), value})
+	}
+	return nil
+}
+
+// String is "data.partition=iid, training.cohort=500".
+func (a Axes) String() string {
+	var b bytes.Buffer
+	for i, axis := range a {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%s=%s", axis.Path, plain(axis.Value))
+	}
+	return b.String()
+}
+
+// plain is a JSON value for people: text without its quotes.
+func plain(value json.RawMessage) string {
+	var text string
+	if json.Unmarshal(value, &text) == nil && string(value) != "null" {
+		return text
+	}
+	return string(value)
+}
+
+// ReadSpec reads the JSON of a spec, as a run's record keeps it. It checks the
+// form; what it means was checked when the spec was made by Parse.
+func ReadSpec(data []byte) (*Spec, error) {
+	var s Spec
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&s); err != nil {
+		return nil, fmt.Errorf("resolved experiment: %w; it was written by another version of coalmine, or is damaged", err)
+	}
+	if len(s.Cells) == 0 {
+		return nil, fmt.Errorf("resolved experiment %q has no cells; expected at least one", s.Name)
+	}
+	return &s, nil
+}
+
+// Canonical is the experiment as JSON: fields in a fixed order, defaults filled
+// in, every value in its one text form. It is a valid experiment file.
+func (e *Experiment) Canonical() []byte { return mustMarshal(e) }
+
+// Digest identifies a resolved experiment.
+func (e *Experiment) Digest() storage.Digest { return storage.DigestOf(e.Canonical()) }
+
+// Canonical is the spec as JSON; ReadSpec reads it.
+func (s *Spec) Canonical() []byte { return mustMarshal(s) }
+
+// Digest identifies what a run computes: two submissions with equal digests
+// continue each other.
+func (s *Spec) Digest() storage.Digest { return storage.DigestOf(s.Canonical()) }
+
+// mustMarshal: the types hold only finite numbers, text and valid JSON.
+func mustMarshal(v any) []byte {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("experiment: a resolved value cannot be JSON: %v", err))
+	}
+	return data
+}

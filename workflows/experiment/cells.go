@@ -1,0 +1,112 @@
+package experiment
+
+import (
+	"fmt"
+	"reflect"
+
+	"coalmine/storage"
+)
+
+// candidate is a cell while it is not known whether the grid keeps it.
+type candidate struct {
+	Cell
+	problems problems
+}
+
+// cells expands the grid. Cells with mistakes are returned too, as far as they
+// could be read.
+func (g *grid) cells(limit int, ps *problems) []Cell {
+	count := g.size(limit)
+	if count > limit {
+		ps.add(g.at, "grid", "has more than %d cells; use fewer values, or raise the limit (--max-cells)", limit)
+		return nil
+	}
+	var kept []*candidate
+	used := make([]bool, len(g.exclude))
+	for i := range count {
+		c := g.candidate(i)
+		if !g.excludes(c, used) {
+			kept = append(kept, c)
+		}
+	}
+	if len(kept) == 0 && len(g.exclude) > 0 {
+		ps.add(g.at, "grid", "is empty: exclude removes every cell")
+	}
+	cells := make([]Cell, len(kept))
+	for i, c := range kept {
+		c.Index, c.Cell.Name = i, cellName(i, len(kept))
+		cells[i] = c.Cell
+		ps.addCell(&c.Cell, &c.problems)
+	}
+	if len(ps.found) == 0 {
+		g.unused(used, ps)
+		g.duplicates(cells, ps)
+	}
+	return cells
+}
+
+// candidate builds and checks one cell.
+func (g *grid) candidate(i int) *candidate {
+	c := &candidate{Cell: Cell{Axes: Axes{}, tree: g.body}}
+	for _, v := range g.point(i) {
+		c.tree = merge(c.tree, nest(v.path, v.at, v.value))
+		c.Axes = append(c.Axes, Axis{v.path, v.json})
+	}
+	d := newDecoder(&c.problems)
+	d.block(c.tree, reflect.ValueOf(&c.Experiment).Elem(), experimentType, "")
+	d.complete(&c.Experiment)
+	d.relations(&c.Experiment, c.tree)
+	return c
+}
+
+// excludes reports whether the grid leaves a cell out, and notes by which rule.
+func (g *grid) excludes(c *candidate, used []bool) bool {
+	if len(g.exclude) == 0 {
+		return false
+	}
+	values, excluded := leafValues(&c.Experiment), false
+	for i := range g.exclude {
+		if g.exclude[i].matchesAll(values) {
+			used[i], excluded = true, true
+		}
+	}
+	return excluded
+}
+
+func (g *grid) unused(used []bool, ps *problems) {
+	for i, x := range g.exclude {
+		if !used[i] {
+			ps.add(x.at, "grid.exclude", "matches no cell; remove it, or correct its values")
+		}
+	}
+}
+
+// duplicates finds cells that are the same experiment: a value that has no
+// effect would show as two equal rows.
+func (g *grid) duplicates(cells []Cell, ps *problems) {
+	first := make(map[storage.Digest]*Cell, len(cells))
+	for i := range cells {
+		c := &cells[i]
+		digest := c.Experiment.Digest()
+		if same := first[digest]; same != nil {
+			ps.add(g.at, "grid", "gives the same cell twice: %s and %s; exclude one of them", same.describe(), c.describe())
+			continue
+		}
+		first[digest] = c
+	}
+}
+
+// describe names a cell with the values that make it.
+func (c *Cell) describe() string {
+	if len(c.Axes) == 0 {
+		return c.Name
+	}
+	return fmt.Sprintf("%s: %s", c.Name, c.Axes)
+}
+
+// addCell takes over the problems of one cell.
+func (ps *problems) addCell(c *Cell, of *problems) {
+	for _, f := range of.found {
+		ps.record(f.Problem, c.describe())
+	}
+}

@@ -1,0 +1,148 @@
+package experiment
+
+import (
+	"fmt"
+	"math/big"
+	"strconv"
+)
+
+// Facts are what reading the data tells, for one cell.
+type Facts struct {
+	// SHA256 of the source, 64 hex digits.
+	SHA256 string
+	// Users and Examples of the balanced training population, held-out users
+	// taken away, before canaries are inserted.
+	Users, Examples int
+	// DistinctWords of the training part, before users are balanced.
+	DistinctWords int
+	// TestExamples are the examples of the test part.
+	TestExamples int
+}
+
+// Inserted is the number of canaries that are drawn for insertion.
+func (c *Canaries) Inserted() int {
+	return len(c.UserProbability) * len(c.ExampleProbability) * c.PerConfiguration
+}
+
+// Resolve checks every cell against its data, facts[i] for cell i, and
+// completes the cells with what depends on it: the rounds that a cell's epochs
+// amount to, which stay recorded beside them, and the digest of its source.
+// What does not fit comes back as one *Error, and the spec is unchanged.
+//
+// One epoch is users / cohort rounds of fedavg, or examples / cohort steps of
+// sgd; the product with the epochs is rounded up.
+func (s *Spec) Resolve(facts []Facts) error {
+	var ps problems
+	rounds := make([]int, len(s.Cells))
+	for i := range s.Cells {
+		c := dataChecker{Cell: &s.Cells[i], facts: facts[i]}
+		c.check()
+		rounds[i] = c.rounds()
+		ps.addCell(c.Cell, &c.problems)
+	}
+	if err := ps.err(len(s.Cells)); err != nil {
+		return err
+	}
+	for i := range s.Cells {
+		s.Cells[i].Experiment.Data.SHA256 = facts[i].SHA256
+		s.Cells[i].Experiment.Training.Rounds = rounds[i]
+	}
+	return nil
+}
+
+// dataChecker compares one cell with its data.
+type dataChecker struct {
+	*Cell
+	facts    Facts
+	problems problems
+}
+
+// fail reports a field, where it stands in the file or else with the file alone.
+func (c *dataChecker) fail(path, format string, args ...any) {
+	at := position{source: c.Experiment.Name}
+	if c.tree != nil {
+		at = c.tree.place(path)
+	}
+	c.problems.add(at, path, format, args...)
+}
+
+func (c *dataChecker) check() {
+	e, f := &c.Experiment, c.facts
+	if e.Data.SHA256 != "" && e.Data.SHA256 != f.SHA256 {
+		c.fail("data.sha256", "is %s, but %s has %s; the data has changed: restore it, or correct the field", e.Data.SHA256, e.Data.Source, f.SHA256)
+	}
+	if size := e.Data.Vocabulary.Size; size > f.DistinctWords {
+		c.fail("data.vocabulary.size", "is %d; expected at most %d, the distinct words in the training part of %s", size, f.DistinctWords, e.Data.Source)
+	}
+	if e.Audit != nil && e.Audit.Utility && f.TestExamples == 0 {
+		c.fail("data.test.fraction", "is %s, which leaves the test part of %s empty; raise it, or set audit.utility to false", e.Data.Test.Fraction, e.Data.Source)
+	}
+	available, what := c.available()
+	if available == 0 {
+		c.fail("data.users.words", "is %d, and no user of %s has so many words; expected less", e.Data.Users.Words, e.Data.Source)
+	} else if e.Training.Cohort > available {
+		c.fail("training.cohort", "is %d; expected at most %d, the %s of %s", e.Training.Cohort, available, what, e.Data.Source)
+	}
+}
+
+// available is the number of items that a cohort is drawn from.
+func (c *dataChecker) available() (n int, what string) {
+	if c.Experiment.Training.Central() {
+		return c.facts.Examples, "training examples"
+	}
+	return c.facts.Users, "balanced users"
+}
+
+// rounds is the length of the training; 0 where it cannot be counted.
+func (c *dataChecker) rounds() int {
+	t := &c.Experiment.Training
+	if t.Epochs == 0 {
+		return t.Rounds
+	}
+	items, _ := c.available()
+	// The epochs as they were written: 0.1 is a tenth, not the float64 beside it.
+	exact, ok := new(big.Rat).SetString(strconv.FormatFloat(t.Epochs, 'g', -1, 64))
+	if !ok || t.Cohort < 1 || items < 1 {
+		return 0
+	}
+	exact.Mul(exact, big.NewRat(int64(items), int64(t.Cohort)))
+	up := new(big.Int).Add(exact.Num(), new(big.Int).Sub(exact.Denom(), big.NewInt(1)))
+	up.Quo(up, exact.Denom())
+	if f, _ := lookup("training.rounds"); !f.limits.contains(new(big.Rat).SetInt(up)) {
+		c.fail("training.epochs", "is %g, which makes %s rounds; expected rounds%s", t.Epochs, up, f.limits)
+		return 0
+	}
+	return int(up.Int64())
+}
+
+// Limits above which canaries disturb what they measure.
+const (
+	maxReplaced = 0.01
+	maxPerUser  = 0.1
+)
+
+// Warnings names doubtful choices that are no mistakes, one sentence each.
+func (e *Experiment) Warnings() []string {
+	c := e.Canaries
+	if c == nil {
+		return nil
+	}
+	var warnings []string
+	perUser := float64(c.PerConfiguration*len(c.ExampleProbability)) * total(c.UserProbability)
+	replaced := float64(c.PerConfiguration) * total(c.UserProbability) * total(c.ExampleProbability)
+	if replaced > maxReplaced {
+		warnings = append(warnings, fmt.Sprintf("canaries replace about %.2g%% of the training examples; above %g%% they change what the model learns: lower the probabilities or canaries.per_configuration", 100*replaced, 100*maxReplaced))
+	}
+	if perUser > maxPerUser {
+		warnings = append(warnings, fmt.Sprintf("a user carries %.2g canaries on average; above %g canaries share users and are no longer independent: lower canaries.user_probability or canaries.per_configuration", perUser, maxPerUser))
+	}
+	return warnings
+}
+
+func total(ps []Probability) float64 {
+	var sum float64
+	for _, p := range ps {
+		sum += p.Float64()
+	}
+	return sum
+}

@@ -1,0 +1,124 @@
+package experiment
+
+import (
+	"strings"
+	"testing"
+)
+
+// plenty fits every experiment of these tests.
+var plenty = Facts{
+	SHA256: strings.Repeat("ab", 32), Users: 392_000, Examples: 93_000_000,
+	DistinctWords: 500_000, TestExamples: 16_000_000,
+}
+
+func factsFor(s *Spec, f Facts) []Facts {
+	facts := make([]Facts, len(s.Cells))
+	for i := range facts {
+		facts[i] = f
+	}
+	return facts
+}
+
+func TestEpochsBecomeRounds(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		sets []string
+		want int
+	}{
+		{[]string{"training.epochs=100", "training.cohort=5000"}, 7840}, // Thakkar et al. 2020, section 4.2
+		{[]string{"training.epochs=10", "training.cohort=5000"}, 784},
+		{[]string{"training.epochs=1", "training.cohort=3"}, 130_667},                              // rounded up
+		{[]string{"training.epochs=0.1", "training.cohort=392"}, 100},                              // exactly a tenth
+		{[]string{"training.epochs=1", "training.cohort=32", "training.algorithm=sgd"}, 2_906_250}, // by examples
+		{[]string{"training.epochs=1e-6", "training.cohort=5000", "training.algorithm=fedavg"}, 1}, // at least one
+		{[]string{"training.epochs=null", "training.rounds=8000", "training.cohort=5000"}, 8000},   // as given
+	} {
+		spec := parse(t, minimal, append([]string{"training.rounds=null"}, c.sets...)...)
+		if err := spec.Resolve(factsFor(spec, plenty)); err != nil {
+			t.Fatal(err)
+		}
+		if e := spec.Cells[0].Experiment; e.Training.Rounds != c.want || e.Data.SHA256 != plenty.SHA256 {
+			t.Errorf("%v: got %d rounds of %s, want %d", c.sets, e.Training.Rounds, e.Data.SHA256, c.want)
+		}
+	}
+}
+
+func TestWhatDoesNotFitTheDataIsReportedInPlace(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		sets  []string
+		facts func(*Facts)
+		want  string
+	}{
+		"cohort above the population": {
+			nil, func(f *Facts) { f.Users = 49 },
+			"x.yaml:3:20: training.cohort: is 50; expected at most 49, the balanced users of a.jsonl",
+		},
+		"minibatch above the examples": {
+			[]string{"training.algorithm=sgd"}, func(f *Facts) { f.Examples = 49 },
+			"x.yaml:3:20: training.cohort: is 50; expected at most 49, the training examples of a.jsonl",
+		},
+		"vocabulary above the words": {
+			nil, func(f *Facts) { f.DistinctWords = 9_999 },
+			"x.yaml:2:7: data.vocabulary.size: is 10000; expected at most 9999, the distinct words in the training part of a.jsonl",
+		},
+		"nobody large enough": {
+			nil, func(f *Facts) { f.Users = 0 },
+			"x.yaml:2:7: data.users.words: is 2000, and no user of a.jsonl has so many words; expected less",
+		},
+		"empty test part": {
+			[]string{"audit={}"}, func(f *Facts) { f.TestExamples = 0 },
+			"x.yaml:2:7: data.test.fraction: is 10%, which leaves the test part of a.jsonl empty; raise it, or set audit.utility to false",
+		},
+		"changed source": {
+			[]string{"data.sha256=" + strings.Repeat("cd", 32)}, func(*Facts) {},
+			"the data has changed: restore it, or correct the field",
+		},
+		"too many rounds": {
+			[]string{"training={rounds: null, epochs: 1000000}"}, func(*Facts) {},
+			"which makes 7840000000 rounds; expected rounds from 1 to 1000000000",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			spec, facts := parse(t, minimal, c.sets...), plenty
+			before := spec.Digest()
+			c.facts(&facts)
+			err := spec.Resolve(factsFor(spec, facts))
+			if err == nil || !strings.HasSuffix(err.Error(), c.want) {
+				t.Fatalf("got  %v\nwant %s", err, c.want)
+			}
+			if spec.Digest() != before {
+				t.Error("the spec changed although it does not fit")
+			}
+		})
+	}
+}
+
+func TestASpecFromARecordResolvesWithoutItsFile(t *testing.T) {
+	t.Parallel()
+	spec, err := ReadSpec(parse(t, minimal).Canonical())
+	if err != nil {
+		t.Fatal(err)
+	}
+	facts := plenty
+	facts.Users = 3
+	err = spec.Resolve(factsFor(spec, facts))
+	if want := "x: training.cohort: is 50; expected at most 3, the balanced users of a.jsonl"; err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}
+
+func TestDoubtfulCanariesGiveWarnings(t *testing.T) {
+	t.Parallel()
+	for config, want := range map[string]int{
+		"{user_probability: [1/5000, 3/50000, 1/50000], example_probability: [1%, 10%, 100%]}": 0, // the paper's
+		"{user_probability: 1/900, example_probability: 100%}":                                 1,
+		"{user_probability: 1/50, example_probability: 1/1000}":                                1,
+		"{user_probability: 1/50, example_probability: 100%}":                                  2,
+	} {
+		if got := parse(t, minimal, "canaries="+config).Cells[0].Experiment.Warnings(); len(got) != want {
+			t.Errorf("%s: got %q, want %d warnings", config, got, want)
+		}
+	}
+}

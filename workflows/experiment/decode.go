@@ -1,0 +1,244 @@
+package experiment
+
+import (
+	"math"
+	"math/big"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// decoder reads a tree into the types. It goes on after a mistake, so that all
+// of them are found.
+type decoder struct {
+	problems *problems
+	// patch: the tree is a part that will be merged into another one. null is
+	// allowed everywhere, and nothing is required.
+	patch bool
+	// present holds the nodes that were read, by path.
+	present map[string]*node
+	// bad lists the paths with a mistake, so that no mistake is reported twice
+	// in different words.
+	bad []string
+}
+
+func newDecoder(ps *problems) *decoder {
+	return &decoder{problems: ps, present: make(map[string]*node)}
+}
+
+func (d *decoder) fail(at position, path, format string, args ...any) {
+	d.bad = append(d.bad, path)
+	d.problems.add(at, path, format, args...)
+}
+
+// value reads a node into a field.
+func (d *decoder) value(n *node, v reflect.Value, f *field, path string) {
+	d.present[path] = n
+	switch {
+	case n.kind == brokenNode:
+		d.bad = append(d.bad, path)
+	case n.kind == nullNode:
+		if !d.patch && v.Kind() != reflect.Pointer {
+			d.fail(n.at, path, "has no value; expected %s, or leave the field out", f.expected())
+		}
+	case v.Kind() == reflect.Pointer:
+		inner := reflect.New(v.Type().Elem())
+		d.value(n, inner.Elem(), f, path)
+		v.Set(inner)
+	case v.Kind() == reflect.Slice:
+		d.list(n, v, f, path)
+	default:
+		if t, ok := f.block(); ok {
+			d.block(n, v, t, path)
+			return
+		}
+		d.leaf(n, v, f, path)
+	}
+}
+
+// block reads a mapping into a struct.
+func (d *decoder) block(n *node, v reflect.Value, t reflect.Type, path string) {
+	if n.kind != mappingNode {
+		d.fail(n.at, path, "is %s; expected a block with the fields %s", n.describe(), fieldNames(t))
+		return
+	}
+	fields := fieldsOf(t)
+	for _, e := range n.entries {
+		i := slices.IndexFunc(fields, func(f field) bool { return f.name == e.key })
+		if i < 0 {
+			d.unknown(e, t, path)
+			continue
+		}
+		d.value(e.value, v.FieldByIndex(fields[i].index), &fields[i], join(path, e.key))
+	}
+	if !d.patch {
+		d.missing(n, v, fields, path)
+	}
+}
+
+// missing finds required fields that are not there, also in blocks that are
+// not there.
+func (d *decoder) missing(n *node, v reflect.Value, fields []field, path string) {
+	for _, f := range fields {
+		if n.get(f.name) != nil {
+			continue
+		}
+		inner := join(path, f.name)
+		if t, ok := f.block(); ok && f.typ.Kind() != reflect.Pointer {
+			d.block(&node{kind: mappingNode, at: n.at}, v.FieldByIndex(f.index), t, inner)
+		} else if f.required && !d.isBad(inner) {
+			d.fail(n.at, inner, "missing; expected %s", f.expected())
+		}
+	}
+}
+
+func fieldNames(t reflect.Type) string {
+	var names []string
+	for _, f := range fieldsOf(t) {
+		names = append(names, f.name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// unknown reports a key that names no field. What it was probably meant to be
+// counts as bad, so as not to be reported missing too.
+func (d *decoder) unknown(e entry, t reflect.Type, path string) {
+	meant := suggest(e.key, t, path)
+	if path == "" && editDistance(e.key, "grid") <= 2 {
+		meant = "grid"
+	}
+	if meant == "" {
+		d.fail(e.at, join(path, e.key), "unknown field; expected one of %s", fieldNames(t))
+		return
+	}
+	d.bad = append(d.bad, meant)
+	d.fail(e.at, join(path, e.key), "unknown field%s", didYouMean(meant))
+}
+
+// list reads a list; one value alone counts as a list of one.
+func (d *decoder) list(n *node, v reflect.Value, f *field, path string) {
+	items := []*node{n}
+	if n.kind == sequenceNode {
+		items = n.items
+	}
+	if len(items) == 0 {
+		d.fail(n.at, path, "is an empty list; expected at least one value: %s", f.expected())
+		return
+	}
+	out := reflect.MakeSlice(v.Type(), len(items), len(items))
+	for i, item := range items {
+		if item.kind == nullNode {
+			d.fail(item.at, path, "has an empty place in its list; expected %s", f.expected())
+			continue
+		}
+		d.leaf(item, out.Index(i), f, path)
+	}
+	v.Set(out)
+}
+
+// leaf reads a single value.
+func (d *decoder) leaf(n *node, v reflect.Value, f *field, path string) {
+	if n.kind == brokenNode {
+		d.bad = append(d.bad, path)
+		return
+	}
+	ok := n.kind == scalarNode
+	if ok {
+		switch {
+		case v.Type() == probabilityType:
+			ok = readProbability(n, v, f)
+		case v.Type() == shareType:
+			ok = readShare(n, v)
+		case v.Kind() == reflect.String:
+			ok = readText(n, v, f)
+		case v.Kind() == reflect.Bool:
+			ok = readBool(n, v)
+		default:
+			ok = readNumber(n, v, f)
+		}
+	}
+	if !ok {
+		d.fail(n.at, path, "is %s; expected %s%s", n.describe(), f.expected(), leafHint(n, f))
+	}
+}
+
+// leafHint says what to do about a common slip.
+func leafHint(n *node, f *field) string {
+	t := f.element()
+	switch {
+	case n.kind == scalarNode && n.quoted && t.Kind() != reflect.String && number.MatchString(n.text):
+		return "; remove the quotes"
+	case n.kind == scalarNode && t.Kind() == reflect.String && len(f.oneOf) == 0:
+		return "; put it in quotes"
+	case n.kind == scalarNode && len(f.oneOf) > 0:
+		for _, word := range f.oneOf {
+			if editDistance(strings.ToLower(n.text), word) <= 2 {
+				return didYouMean(word)
+			}
+		}
+	}
+	return ""
+}
+
+func readProbability(n *node, v reflect.Value, f *field) bool {
+	p, err := ParseProbability(n.text)
+	if err != nil || !f.limits.contains(p.Rat()) {
+		return false
+	}
+	v.Set(reflect.ValueOf(p))
+	return true
+}
+
+func readShare(n *node, v reflect.Value) bool {
+	s, err := ParseShare(strings.ReplaceAll(n.text, "_", ""))
+	v.Set(reflect.ValueOf(s))
+	return err == nil
+}
+
+func readText(n *node, v reflect.Value, f *field) bool {
+	if len(f.oneOf) > 0 && !slices.Contains(f.oneOf, n.text) {
+		return false
+	}
+	if !n.quoted && (number.MatchString(n.text) || n.text == "true" || n.text == "false") {
+		return false
+	}
+	v.SetString(n.text)
+	return true
+}
+
+func readBool(n *node, v reflect.Value) bool {
+	v.SetBool(n.text == "true")
+	return !n.quoted && (n.text == "true" || n.text == "false")
+}
+
+// number is a decimal number, with _ between digits allowed. Its bounds keep
+// exact arithmetic cheap.
+var number = regexp.MustCompile(`^[-+]?([0-9][0-9_]{0,39})?(\.[0-9]{1,40})?([eE][-+]?[0-9]{1,3})?$`)
+
+// readNumber reads integers and finite numbers; 2e6 is an integer too.
+func readNumber(n *node, v reflect.Value, f *field) bool {
+	if n.quoted || !number.MatchString(n.text) {
+		return false
+	}
+	text := strings.ReplaceAll(n.text, "_", "")
+	exact, ok := new(big.Rat).SetString(text)
+	if !ok || !f.limits.contains(exact) {
+		return false
+	}
+	if v.Kind() == reflect.Float64 {
+		x, err := strconv.ParseFloat(text, 64)
+		v.SetFloat(x)
+		return err == nil && (x != 0 || exact.Sign() == 0) && !math.IsInf(x, 0)
+	}
+	if !exact.IsInt() {
+		return false
+	}
+	if v.Kind() == reflect.Uint64 {
+		v.SetUint(exact.Num().Uint64())
+	} else {
+		v.SetInt(exact.Num().Int64())
+	}
+	return true
+}

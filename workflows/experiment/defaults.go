@@ -1,0 +1,103 @@
+package experiment
+
+import (
+	"reflect"
+	"slices"
+)
+
+// scope is a block around a field, where a condition looks for its field.
+type scope struct {
+	value reflect.Value
+	path  string
+}
+
+// complete fills in defaults and leaves out what does not apply: fields that
+// belong to another algorithm or optimizer. Such a field is a mistake where it
+// was given in the same place as the choice it contradicts; in the body of a
+// file whose grid makes the choice it is simply not used.
+func (d *decoder) complete(e *Experiment) {
+	d.completeBlock([]scope{{reflect.ValueOf(e).Elem(), ""}})
+	t := &e.Training
+	if t.Central() {
+		t.Client.complete(0.005)
+		return
+	}
+	t.Client.complete(0.5)
+	if t.Server != nil {
+		t.Server.complete(1)
+	}
+	if d.present["training.chunks"] == nil && t.Cohort > 0 {
+		t.Chunks = min(t.Chunks, t.Cohort)
+	}
+}
+
+// completeBlock does the innermost of the scopes and the blocks in it.
+func (d *decoder) completeBlock(scopes []scope) {
+	here := scopes[len(scopes)-1]
+	for _, f := range fieldsOf(here.value.Type()) {
+		v, path := here.value.FieldByIndex(f.index), join(here.path, f.name)
+		if !d.applies(f, scopes, path) {
+			v.SetZero()
+			continue
+		}
+		if d.present[path] == nil && f.hasDef {
+			d.setDefault(v, &f)
+		}
+		if _, ok := f.block(); !ok || v.Kind() == reflect.Pointer && v.IsNil() {
+			continue
+		}
+		d.completeBlock(append(slices.Clip(scopes), scope{reflect.Indirect(v), path}))
+	}
+}
+
+func (d *decoder) setDefault(v reflect.Value, f *field) {
+	if v.Kind() == reflect.Pointer {
+		v.Set(reflect.New(v.Type().Elem()))
+		return
+	}
+	d.leaf(&node{kind: scalarNode, text: f.fallback}, v, f, f.name)
+}
+
+// applies looks the condition's field up in the nearest block that has it.
+func (d *decoder) applies(f field, scopes []scope, path string) bool {
+	if f.when.field == "" {
+		return true
+	}
+	for _, s := range slices.Backward(scopes) {
+		fields := fieldsOf(s.value.Type())
+		i := slices.IndexFunc(fields, func(g field) bool { return g.name == f.when.field })
+		if i < 0 {
+			continue
+		}
+		choice := s.value.FieldByIndex(fields[i].index).String()
+		if slices.Contains(f.when.values, choice) || d.isBad(join(s.path, f.when.field)) {
+			return true
+		}
+		d.contradicts(path, join(s.path, f.when.field), choice)
+		return false
+	}
+	return true
+}
+
+// contradicts reports a field that was given although the choice beside it
+// leaves no use for it.
+func (d *decoder) contradicts(path, chooser, choice string) {
+	given := d.present[path]
+	if given == nil || given.kind == nullNode {
+		return
+	}
+	chosenIn := bodyLayer
+	if n := d.present[chooser]; n != nil {
+		chosenIn = n.layer
+	}
+	if given.layer == chosenIn {
+		d.fail(given.at, path, "has no meaning with %s: %s; remove it", chooser, choice)
+	}
+}
+
+// isBad reports whether there is a mistake at, below or above a path.
+func (d *decoder) isBad(path string) bool {
+	return slices.ContainsFunc(d.bad, func(bad string) bool {
+		return within(bad, path) || within(path, bad)
+	})
+}

@@ -1,0 +1,30 @@
+// Package experiment reads the experiment file: the one YAML document from
+// which everything else follows.
+//
+// Parse takes the text of a file and returns a Spec: one Cell for every point
+// of the file's grid, each with its own fully resolved Experiment. Nothing is
+// left open in a resolved experiment: every default is filled in, and what the
+// chosen algorithm does not use is left out, so that two files which mean the
+// same have equal specs and equal digests.
+//
+//	spec, err := experiment.Parse("study.yaml", text, experiment.Options{Sets: []string{"seed=2"}})
+//
+// All mistakes of a file come back at once, as an *Error whose problems name
+// line, column, field, the value found and the values allowed. The types in
+// types.go are the reference: their tags hold names, defaults and ranges, and
+// experiment.schema.json and docs/experiment-file.md are generated from them.
+//
+// How a file becomes cells:
+//
+//  1. YAML becomes a tree of nodes that remember where they stand (yaml.go).
+//     Anchors, aliases, merge keys and tags are refused.
+//  2. --set overrides are merged into the tree (set.go).
+//  3. The grid is taken out of the tree and expanded; each cell is the tree
+//     with one value of every axis merged in (grid.go).
+//  4. Each cell's tree is decoded through the types (decode.go), completed with
+//     defaults (defaults.go) and checked for relations between its fields
+//     (relations.go).
+//
+// Some facts are known only once the data was read: Cell.Resolve turns epochs
+// into rounds, and Cell.CheckData finds what does not fit the data (data.go).
+package experiment

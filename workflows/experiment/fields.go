@@ -1,0 +1,274 @@
+package experiment
+
+import (
+	"cmp"
+	"fmt"
+	"math/big"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// field is what the tags of a struct field say.
+type field struct {
+	name     string
+	index    []int
+	typ      reflect.Type // as declared: a pointer for an optional block
+	fallback string       // the default's text
+	hasDef   bool
+	omitZero bool // its JSON leaves out the zero value
+	required bool
+	limits   *interval
+	oneOf    []string
+	when     condition
+	also     []string
+}
+
+// condition makes a field depend on the value of another one: the nearest
+// field of that name in its own block or in a block around it, which must
+// stand before it.
+type condition struct {
+	field  string
+	values []string
+}
+
+var (
+	probabilityType = reflect.TypeFor[Probability]()
+	shareType       = reflect.TypeFor[Share]()
+	experimentType  = reflect.TypeFor[Experiment]()
+)
+
+var fieldCache sync.Map // reflect.Type -> []field
+
+// fieldsOf lists the fields of a struct in order; embedded structs count as
+// their fields.
+func fieldsOf(t reflect.Type) []field {
+	if cached, ok := fieldCache.Load(t); ok {
+		return cached.([]field)
+	}
+	var fields []field
+	for _, f := range reflect.VisibleFields(t) {
+		if !f.Anonymous {
+			fields = append(fields, readTags(f))
+		}
+	}
+	fieldCache.Store(t, fields)
+	return fields
+}
+
+func readTags(f reflect.StructField) field {
+	name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+	out := field{name: name, index: f.Index, typ: f.Type, required: f.Tag.Get("required") != "", omitZero: options != ""}
+	out.fallback, out.hasDef = f.Tag.Lookup("default")
+	out.oneOf = strings.Fields(f.Tag.Get("oneof"))
+	out.also = strings.Fields(f.Tag.Get("also"))
+	if text := f.Tag.Get("range"); text != "" {
+		out.limits = parseInterval(text)
+	}
+	if key, values, ok := strings.Cut(f.Tag.Get("when"), "="); ok {
+		out.when = condition{key, strings.Fields(values)}
+	}
+	return out
+}
+
+// block returns the struct type of a field that holds other fields.
+func (f *field) block() (reflect.Type, bool) {
+	t := f.typ
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t, t.Kind() == reflect.Struct && t != probabilityType && t != shareType
+}
+
+// element is the type of a value, without pointer and list.
+func (f *field) element() reflect.Type {
+	t := f.typ
+	if t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	return t
+}
+
+// expected says which values a field may have.
+func (f *field) expected() string {
+	if _, ok := f.block(); ok {
+		return "a block of fields"
+	}
+	switch t := f.element(); {
+	case len(f.oneOf) > 0:
+		return "one of " + strings.Join(f.oneOf, ", ")
+	case t == probabilityType:
+		return "a probability" + f.limits.String() + ", such as 1/5000, 10% or 0.1"
+	case t == shareType:
+		return "a whole number from 1, or a percentage above 0% such as 10%"
+	case t.Kind() == reflect.Bool:
+		return "true or false"
+	case t.Kind() == reflect.Float64:
+		return "a number" + f.limits.String()
+	case t.Kind() == reflect.String:
+		return "text"
+	}
+	return "a whole number" + f.limits.String()
+}
+
+// lookup finds the field at a path, such as training.privacy.clip.
+func lookup(path string) (field, bool) {
+	var f field
+	t := experimentType
+	for _, key := range splitPath(path) {
+		if t == nil {
+			return field{}, false
+		}
+		fields := fieldsOf(t)
+		i := slices.IndexFunc(fields, func(f field) bool { return f.name == key })
+		if i < 0 {
+			return field{}, false
+		}
+		f = fields[i]
+		if t, _ = f.block(); t.Kind() != reflect.Struct {
+			t = nil
+		}
+	}
+	return f, path != ""
+}
+
+// allPaths lists every path of the experiment, blocks included, in the order
+// of the types.
+func allPaths() []string {
+	var paths []string
+	var walk func(t reflect.Type, prefix string)
+	walk = func(t reflect.Type, prefix string) {
+		for _, f := range fieldsOf(t) {
+			paths = append(paths, join(prefix, f.name))
+			if inner, ok := f.block(); ok {
+				walk(inner, join(prefix, f.name))
+			}
+		}
+	}
+	walk(experimentType, "")
+	return paths
+}
+
+// suggest says what an unknown field may have been meant to be: a neighbour
+// that is spelled alike or known under that word, else the same name elsewhere.
+// It is empty when nothing comes near.
+func suggest(unknown string, t reflect.Type, prefix string) string {
+	best, distance := "", max(2, len(unknown)/3)+1
+	for _, f := range fieldsOf(t) {
+		if slices.Contains(f.also, unknown) {
+			return join(prefix, f.name)
+		}
+		if d := editDistance(unknown, f.name); d < distance && d < len(f.name) {
+			best, distance = join(prefix, f.name), d
+		}
+	}
+	if best != "" {
+		return best
+	}
+	for _, path := range allPaths() {
+		if strings.HasSuffix(path, "."+unknown) {
+			return path
+		}
+	}
+	return ""
+}
+
+// suggestPath does the same for a whole path.
+func suggestPath(unknown string) string {
+	best, distance := "", max(2, len(unknown)/4)+1
+	for _, path := range allPaths() {
+		if strings.HasSuffix(path, "."+unknown) {
+			return path
+		}
+		if d := editDistance(unknown, path); d < distance {
+			best, distance = path, d
+		}
+	}
+	return best
+}
+
+// didYouMean ends a message with a suggestion, if there is one.
+func didYouMean(suggestion string) string {
+	if suggestion == "" {
+		return ""
+	}
+	return "; did you mean " + suggestion + "?"
+}
+
+// editDistance is Levenshtein's, in bytes. Very long words are far from all.
+func editDistance(a, b string) int {
+	if len(a) > 100 {
+		return len(a)
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replace := diagonal
+			if a[i] != b[j] {
+				replace++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replace, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// interval is a range of numbers, such as (0,1].
+type interval struct {
+	low, high         *big.Rat
+	openLow, openHigh bool
+}
+
+// parseInterval reads a range tag; a malformed one is a mistake in this package.
+func parseInterval(text string) *interval {
+	low, high, ok := strings.Cut(text[1:len(text)-1], ",")
+	l, okLow := new(big.Rat).SetString(low)
+	h, okHigh := new(big.Rat).SetString(high)
+	if !ok || !okLow || !okHigh {
+		panic(fmt.Sprintf("experiment: range tag %q", text))
+	}
+	return &interval{l, h, text[0] == '(', text[len(text)-1] == ')'}
+}
+
+func (v *interval) contains(x *big.Rat) bool {
+	if v == nil {
+		return true
+	}
+	low, high := cmp.Compare(x.Cmp(v.low), 0), cmp.Compare(x.Cmp(v.high), 0)
+	return (low > 0 || low == 0 && !v.openLow) && (high < 0 || high == 0 && !v.openHigh)
+}
+
+// String is the end of a sentence: " from 1 to 20", " above 0, at most 1".
+func (v *interval) String() string {
+	if v == nil {
+		return ""
+	}
+	low, high := decimalText(v.low), decimalText(v.high)
+	if !v.openLow && !v.openHigh {
+		return " from " + low + " to " + high
+	}
+	from, to := " from ", ", at most "
+	if v.openLow {
+		from = " above "
+	}
+	if v.openHigh {
+		to = ", below "
+	}
+	return from + low + to + high
+}
+
+func decimalText(r *big.Rat) string {
+	if r.IsInt() {
+		return r.Num().String()
+	}
+	f, _ := r.Float64()
+	return strconv.FormatFloat(f, 'g', -1, 64)
+}

@@ -1,0 +1,360 @@
+package experiment
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"math/big"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// The JSON Schema and the tables of the reference page are generated from the
+// types, their tags and their comments:
+//
+//	go test ./workflows/experiment -rewrite
+var rewrite = flag.Bool("rewrite", false, "write generated files and golden files anew")
+
+const (
+	schemaFile    = "experiment.schema.json"
+	referenceFile = "../../docs/experiment-file.md"
+)
+
+// checkGenerated compares a committed file with what it should be.
+func checkGenerated(t *testing.T, file string, want []byte) {
+	t.Helper()
+	if *rewrite {
+		if err := os.WriteFile(file, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	got, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s is not what the code makes of it; run go test ./workflows/experiment -rewrite and look at the difference", file)
+	}
+}
+
+// comments are the field comments of types.go and optimizer.go, by type and field.
+func comments(t *testing.T) map[string]string {
+	t.Helper()
+	found := make(map[string]string)
+	for _, file := range []string{"types.go", "optimizer.go"} {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			if spec, ok := n.(*ast.TypeSpec); ok {
+				fieldComments(spec, found)
+			}
+			return true
+		})
+	}
+	return found
+}
+
+func fieldComments(spec *ast.TypeSpec, found map[string]string) {
+	structure, ok := spec.Type.(*ast.StructType)
+	if !ok {
+		return
+	}
+	for _, f := range structure.Fields.List {
+		for _, name := range f.Names {
+			found[spec.Name.Name+"."+name.Name] = strings.Join(strings.Fields(f.Doc.Text()), " ")
+		}
+	}
+}
+
+// documented is a field with all that its tags and comment say.
+type documented struct {
+	field
+	path, comment, unit, source string
+}
+
+// reference lists every path with its documentation, in the order of the types.
+func reference(t *testing.T) []documented {
+	t.Helper()
+	text := comments(t)
+	var out []documented
+	var walk func(structure reflect.Type, prefix string)
+	walk = func(structure reflect.Type, prefix string) {
+		for _, f := range fieldsOf(structure) {
+			declared := structure.FieldByIndex(f.index)
+			owner := structure
+			if len(f.index) > 1 {
+				owner = structure.FieldByIndex(f.index[:len(f.index)-1]).Type
+			}
+			d := documented{
+				field: f, path: join(prefix, f.name),
+				comment: forUsers(text[owner.Name()+"."+declared.Name], declared.Name, f.name),
+				unit:    declared.Tag.Get("unit"), source: declared.Tag.Get("source"),
+			}
+			if d.comment == "" {
+				t.Errorf("%s.%s has no comment", owner.Name(), declared.Name)
+			}
+			out = append(out, d)
+			if inner, ok := f.block(); ok {
+				walk(inner, d.path)
+			}
+		}
+	}
+	walk(experimentType, "")
+	return out
+}
+
+// forUsers replaces a Go name that begins a comment by the name in the file,
+// unless it is a plain word.
+func forUsers(comment, goName, name string) string {
+	rest, ok := strings.CutPrefix(comment, goName+" ")
+	if !ok || strings.EqualFold(goName, name) && goName[1:] == name[1:] {
+		return comment
+	}
+	return name + " " + rest
+}
+
+// object is a JSON object; encoding/json sorts its keys.
+type object = map[string]any
+
+// schema builds the JSON Schema. Every path has a definition of its own, which
+// the body and the grid's axes share; blocks have a second one for the grid,
+// where null may stand for any field.
+func schema(fields []documented) object {
+	definitions := object{}
+	for _, f := range fields {
+		definitions[f.path] = f.schema("")
+		if _, ok := f.block(); ok {
+			definitions["part of "+f.path] = f.schema("part of ")
+		}
+	}
+	root := members(experimentType, "", "")
+	properties := root["properties"].(object)
+	properties["grid"] = gridSchema(fields)
+	root["required"] = []string{"name"}
+	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	root["title"] = "Coalmine experiment"
+	root["description"] = "One experiment: data, canaries, model, training, audit, and a grid over any of their fields. Fields that another one requires may also come from the grid."
+	root["$defs"] = definitions
+	return root
+}
+
+func members(t reflect.Type, path, prefix string) object {
+	properties := object{}
+	for _, f := range fieldsOf(t) {
+		properties[f.name] = referTo(&f, join(path, f.name), prefix)
+	}
+	return object{"type": "object", "additionalProperties": false, "properties": properties}
+}
+
+// referTo points to a field's definition. null is allowed for optional blocks,
+// and for everything in a part of the grid.
+func referTo(f *field, path, prefix string) object {
+	target := path
+	if _, ok := f.block(); ok {
+		target = prefix + path
+	}
+	ref := object{"$ref": "#/$defs/" + strings.ReplaceAll(target, " ", "%20")}
+	if prefix != "" || f.typ.Kind() == reflect.Pointer {
+		return object{"anyOf": []any{ref, object{"type": "null"}}}
+	}
+	return ref
+}
+
+func (d *documented) schema(prefix string) object {
+	out := d.form(prefix)
+	out["description"] = d.description()
+	if _, ok := d.block(); !ok && d.hasDef {
+		out["default"] = jsonDefault(d)
+	}
+	return out
+}
+
+func (d *documented) form(prefix string) object {
+	if t, ok := d.block(); ok {
+		return members(t, d.path, prefix)
+	}
+	t := d.element()
+	switch {
+	case t == probabilityType && d.typ.Kind() == reflect.Slice:
+		one := d.probability()
+		return object{"anyOf": append(one, object{"type": "array", "minItems": 1, "items": object{"anyOf": one}})}
+	case t == probabilityType:
+		return object{"anyOf": d.probability()}
+	case t == shareType:
+		return object{"anyOf": []any{
+			object{"type": "integer", "minimum": 1, "maximum": 1_000_000_000},
+			object{"type": "string", "pattern": `^[0-9]+(\.[0-9]+)?%$`},
+		}}
+	case len(d.oneOf) > 0:
+		return object{"enum": d.oneOf}
+	case t.Kind() == reflect.String:
+		return object{"type": "string", "pattern": textPatterns[d.path]}
+	case t.Kind() == reflect.Bool:
+		return object{"type": "boolean"}
+	case t.Kind() == reflect.Float64:
+		return d.bounded(object{"type": "number"})
+	}
+	return d.bounded(object{"type": "integer"})
+}
+
+var textPatterns = map[string]string{
+	"name":        namePattern.String(),
+	"data.source": `\S`,
+	"data.sha256": sha256Pattern.String(),
+}
+
+func (d *documented) probability() []any {
+	return []any{
+		d.bounded(object{"type": "number"}),
+		object{"type": "string", "pattern": `^([0-9]+/[0-9]+|[0-9]+(\.[0-9]+)?%|[0-9]*\.?[0-9]+([eE][-+]?[0-9]+)?)$`},
+	}
+}
+
+func (d *documented) bounded(out object) object {
+	if d.limits == nil {
+		return out
+	}
+	low, high := "minimum", "maximum"
+	if d.limits.openLow {
+		low = "exclusiveMinimum"
+	}
+	if d.limits.openHigh {
+		high = "exclusiveMaximum"
+	}
+	out[low], out[high] = jsonNumber(d.limits.low), jsonNumber(d.limits.high)
+	return out
+}
+
+func jsonNumber(r *big.Rat) json.Number { return json.Number(decimalText(r)) }
+
+func jsonDefault(d *documented) any {
+	v := reflect.New(d.element()).Elem()
+	newDecoder(new(problems)).leaf(&node{kind: scalarNode, text: d.fallback}, v, &d.field, d.path)
+	return v.Interface()
+}
+
+func (d *documented) description() string {
+	text := d.comment
+	if d.unit != "" {
+		text += " Unit: " + d.unit + "."
+	}
+	if d.when.field != "" {
+		text += fmt.Sprintf(" Only with %s: %s.", d.when.field, strings.Join(d.when.values, ", "))
+	}
+	if d.source != "" {
+		text += " Source: " + d.source + "."
+	}
+	return text
+}
+
+func gridSchema(fields []documented) object {
+	axes, overrides := object{}, object{}
+	for _, f := range fields {
+		if f.path == "name" {
+			continue
+		}
+		value := referTo(&f.field, f.path, "part of ")
+		axes[f.path] = object{"type": "array", "minItems": 1, "items": value}
+		overrides[f.path] = value
+	}
+	list := func(description string) object {
+		return object{"description": description, "type": "array", "items": object{
+			"type": "object", "additionalProperties": false, "minProperties": 1, "properties": overrides,
+		}}
+	}
+	return object{
+		"description": "Cells to run: every combination of the axes' values, and those included, without those excluded.",
+		"anyOf": []any{object{"type": "null"}, object{
+			"type": "object", "additionalProperties": false,
+			"properties": object{
+				"axes": object{
+					"description": "Lists of values by path. A block merges field by field, null removes a field, anything else replaces.",
+					"type":        "object", "additionalProperties": false, "properties": axes,
+				},
+				"include": list("Further cells: the body of the file with these fields overridden."),
+				"exclude": list("Cells to leave out: those whose fields equal all of these; null is an absent field."),
+			},
+		}},
+	}
+}
+
+// tables writes the reference tables, one for each block.
+func tables(fields []documented) string {
+	var b strings.Builder
+	b.WriteString(table("The experiment", "", fields, ""))
+	for _, f := range fields {
+		if _, ok := f.block(); ok {
+			b.WriteString(table("`"+f.path+"`", f.markdown(), fields, f.path+"."))
+		}
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// table lists the fields that stand directly in a block; it is empty if all of
+// them are blocks themselves.
+func table(title, intro string, fields []documented, prefix string) string {
+	var rows strings.Builder
+	for _, f := range fields {
+		if _, ok := f.block(); !ok && f.path == prefix+f.name {
+			value, _, _ := strings.Cut(f.expected(), ", such as")
+			fmt.Fprintf(&rows, "| `%s` | %s | %s | %s |\n", f.name, value, f.defaultText(), f.markdown())
+		}
+	}
+	if rows.Len() == 0 {
+		return ""
+	}
+	if intro != "" {
+		intro += "\n\n"
+	}
+	return "### " + title + "\n\n" + intro + "| field | value | default | meaning |\n|---|---|---|---|\n" + rows.String() + "\n"
+}
+
+func (d *documented) markdown() string { return strings.ReplaceAll(d.description(), "<", "&lt;") }
+
+func (d *documented) defaultText() string {
+	switch {
+	case d.required:
+		return "required"
+	case d.hasDef:
+		return "`" + d.fallback + "`"
+	case strings.Contains(d.comment, "by default"):
+		return "depends"
+	}
+	return "absent"
+}
+
+func TestTheSchemaFollowsTheTypes(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", " ")
+	if err := e.Encode(schema(reference(t))); err != nil {
+		t.Fatal(err)
+	}
+	checkGenerated(t, schemaFile, b.Bytes())
+}
+
+func TestTheReferencePageFollowsTheTypes(t *testing.T) {
+	t.Parallel()
+	const begin, end = "<!-- fields: generated from workflows/experiment -->\n", "<!-- end of fields -->\n"
+	page, err := os.ReadFile(referenceFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(page), begin)
+	_, after, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatalf("%s lacks its markers %q and %q", referenceFile, begin, end)
+	}
+	checkGenerated(t, referenceFile, []byte(before+begin+"\n"+tables(reference(t))+"\n"+end+after))
+}

@@ -1,0 +1,306 @@
+package experiment
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+)
+
+// grid is the part of a file that makes several cells of one experiment.
+//
+// Axes multiply, in the file's order, the last one fastest. A value is merged
+// into the file's body: a scalar or list replaces, a block merges field by
+// field, null removes. Include adds cells, each the body with some overrides;
+// exclude removes the cells whose resolved fields equal all of its values.
+type grid struct {
+	at      position
+	body    *node
+	axes    []axis
+	include [][]pathValue
+	exclude []exclusion
+}
+
+// axis is one path and its values.
+type axis struct {
+	path   string
+	at     position
+	values []pathValue
+}
+
+// pathValue is a value for a path.
+type pathValue struct {
+	path  string
+	at    position
+	value *node
+	json  json.RawMessage // the value in its canonical form
+}
+
+// exclusion is a condition on resolved fields.
+type exclusion struct {
+	at      position
+	matches []leafValue // "null": the field is absent
+}
+
+// gridReader reads the grid and checks each of its values by itself.
+type gridReader struct {
+	*decoder
+	grid  grid
+	layer layer
+}
+
+// readGrid takes the grid out of the tree. It checks the form of the body and
+// of every value, whether or not a cell comes to use it.
+func readGrid(root *node, ps *problems) *grid {
+	d := newDecoder(ps)
+	d.patch = true
+	r := gridReader{decoder: d, layer: gridLayer}
+	r.grid.body = root.without("grid")
+	d.block(r.grid.body, reflect.New(experimentType).Elem(), experimentType, "")
+	if g := root.get("grid"); g != nil && g.kind != nullNode && g.kind != brokenNode {
+		r.read(g)
+	}
+	r.conflicts()
+	return &r.grid
+}
+
+func (r *gridReader) read(g *node) {
+	r.grid.at = g.at
+	if g.kind != mappingNode {
+		r.fail(g.at, "grid", "is %s; expected a block with axes, include and exclude", g.describe())
+		return
+	}
+	for _, e := range g.entries {
+		switch e.key {
+		case "axes":
+			r.axes(e)
+		case "include":
+			for _, item := range r.list(e, "a list of blocks such as {training.cohort: 50}") {
+				r.grid.include = append(r.grid.include, r.overrides(item, "grid.include"))
+			}
+		case "exclude":
+			for _, item := range r.list(e, "a list of blocks such as {training.cohort: 50}") {
+				r.exclusion(item)
+			}
+		default:
+			r.fail(e.at, "grid."+e.key, "unknown field; expected one of axes, include, exclude")
+		}
+	}
+}
+
+func (r *gridReader) list(e entry, expected string) []*node {
+	if e.value.kind != sequenceNode {
+		if e.value.kind != brokenNode {
+			r.fail(e.value.at, "grid."+e.key, "is %s; expected %s", e.value.describe(), expected)
+		}
+		return nil
+	}
+	return e.value.items
+}
+
+func (r *gridReader) axes(e entry) {
+	if e.value.kind != mappingNode {
+		r.fail(e.value.at, "grid.axes", "is %s; expected fields with lists of values, such as training.cohort: [50, 500]", e.value.describe())
+		return
+	}
+	for _, e := range e.value.entries {
+		r.axis(e)
+	}
+}
+
+func (r *gridReader) axis(e entry) {
+	name := "grid.axes." + e.key
+	if e.value.kind != sequenceNode || len(e.value.items) == 0 {
+		r.fail(e.value.at, name, "is %s; expected a list of at least one value", e.value.describe())
+		return
+	}
+	a := axis{path: e.key, at: e.at}
+	r.layer++
+	for _, item := range e.value.items {
+		value, ok := r.pathValue(e.key, e.at, item, name)
+		if !ok {
+			continue
+		}
+		if slices.ContainsFunc(a.values, func(v pathValue) bool { return string(v.json) == string(value.json) }) {
+			r.fail(item.at, name, "has the value %s twice", plain(value.json))
+			continue
+		}
+		a.values = append(a.values, value)
+	}
+	if len(a.values) > 0 {
+		r.grid.axes = append(r.grid.axes, a)
+	}
+}
+
+// overrides reads a block of path: value.
+func (r *gridReader) overrides(n *node, name string) []pathValue {
+	if n.kind != mappingNode || len(n.entries) == 0 {
+		r.fail(n.at, name, "is %s; expected a block such as {training.cohort: 50}", n.describe())
+		return nil
+	}
+	r.layer++
+	var out []pathValue
+	for _, e := range n.entries {
+		if value, ok := r.pathValue(e.key, e.at, e.value, name+"."+e.key); ok {
+			out = append(out, value)
+		}
+	}
+	return out
+}
+
+// pathValue checks that a path names a field and that the value fits it.
+func (r *gridReader) pathValue(path string, at position, n *node, name string) (pathValue, bool) {
+	f, ok := lookup(path)
+	if !ok {
+		r.fail(at, name, "no field of the experiment has this path%s", didYouMean(suggestPath(path)))
+		return pathValue{}, false
+	}
+	if path == "name" {
+		r.fail(at, name, "the name is the same in all cells")
+		return pathValue{}, false
+	}
+	mistakes := len(r.bad)
+	r.value(n, reflect.New(f.typ).Elem(), &f, path)
+	if len(r.bad) > mistakes {
+		return pathValue{}, false
+	}
+	return pathValue{path, at, n.in(r.layer), canonicalValue(n, &f)}, true
+}
+
+func (r *gridReader) exclusion(n *node) {
+	x := exclusion{at: n.at}
+	for _, v := range r.overrides(n, "grid.exclude") {
+		for _, path := range v.value.leaves(v.path) {
+			leaf := nest(v.path, v.at, v.value).find(path)
+			f, _ := lookup(path)
+			x.matches = append(x.matches, leafValue{path, string(canonicalValue(leaf, &f))})
+		}
+	}
+	if len(x.matches) > 0 {
+		r.grid.exclude = append(r.grid.exclude, x)
+	}
+}
+
+// canonicalValue is a well-formed value as JSON, in the form that a resolved
+// experiment gives it.
+func canonicalValue(n *node, f *field) json.RawMessage {
+	if n.kind == nullNode {
+		return json.RawMessage("null")
+	}
+	t, ok := f.block()
+	if !ok {
+		v := reflect.New(f.typ).Elem()
+		newDecoder(new(problems)).value(n, v, f, "")
+		return mustMarshal(v.Interface())
+	}
+	var members Axes
+	for _, inner := range fieldsOf(t) {
+		if value := n.get(inner.name); value != nil {
+			members = append(members, Axis{inner.name, canonicalValue(value, &inner)})
+		}
+	}
+	return mustMarshal(members)
+}
+
+// conflicts finds fields that two axes set, or an axis and an override: one
+// of them would have no effect.
+func (r *gridReader) conflicts() {
+	owners := make([][]string, len(r.grid.axes))
+	for i, a := range r.grid.axes {
+		for _, v := range a.values {
+			owners[i] = append(owners[i], v.value.leaves(a.path)...)
+		}
+		for j := range i {
+			if path, both := overlap(owners[j], owners[i]); both {
+				r.fail(a.at, "grid.axes."+a.path, "sets %s, which the axis %s sets too; a field may have one axis", path, r.grid.axes[j].path)
+			}
+		}
+	}
+	for _, n := range r.grid.body.overridden("") {
+		for i, a := range r.grid.axes {
+			if path, both := overlap(owners[i], []string{n.path}); both {
+				r.fail(n.at, path, "the grid has an axis over this field, which would win; override the axis, as in --set 'grid.axes.%s=[...]', or remove it by --set grid.axes.%s=null", a.path, a.path)
+			}
+		}
+	}
+	for _, include := range r.grid.include {
+		for i, v := range include {
+			for _, earlier := range include[:i] {
+				if path, both := overlap(earlier.value.leaves(earlier.path), v.value.leaves(v.path)); both {
+					r.fail(v.at, "grid.include."+v.path, "sets %s, which %s beside it sets too", path, earlier.path)
+				}
+			}
+		}
+	}
+}
+
+// overlap finds a path of b that is at, above or below a path of a.
+func overlap(a, b []string) (string, bool) {
+	for _, path := range b {
+		if slices.ContainsFunc(a, func(other string) bool { return within(path, other) || within(other, path) }) {
+			return path, true
+		}
+	}
+	return "", false
+}
+
+// overridden lists the leaves that came from overrides.
+func (n *node) overridden(path string) []pathValue {
+	if n.kind != mappingNode {
+		if n.layer == overrideLayer {
+			return []pathValue{{path: path, at: n.at}}
+		}
+		return nil
+	}
+	var out []pathValue
+	for _, e := range n.entries {
+		out = append(out, e.value.overridden(join(path, e.key))...)
+	}
+	return out
+}
+
+// size is the number of cells before any is excluded, at most limit + 1.
+func (g *grid) size(limit int) int {
+	n := 1
+	for _, a := range g.axes {
+		if n *= len(a.values); n > limit {
+			return limit + 1
+		}
+	}
+	return min(n+len(g.include), limit+1)
+}
+
+// point returns the values of the i-th cell: of the product of the axes, then
+// of the included cells.
+func (g *grid) point(i int) []pathValue {
+	product := 1
+	for _, a := range g.axes {
+		product *= len(a.values)
+	}
+	if i >= product {
+		return g.include[i-product]
+	}
+	values := make([]pathValue, len(g.axes))
+	for j, a := range slices.Backward(g.axes) {
+		values[j] = a.values[i%len(a.values)]
+		i /= len(a.values)
+	}
+	return values
+}
+
+func (x *exclusion) matchesAll(values []leafValue) bool {
+	for _, want := range x.matches {
+		found := slices.ContainsFunc(values, func(have leafValue) bool {
+			return have == want || want.json == "null" && within(have.path, want.path)
+		})
+		if found == (want.json == "null") {
+			return false
+		}
+	}
+	return true
+}
+
+// cellName numbers cells from c01, with as many digits as the last one needs.
+func cellName(index, count int) string {
+	return fmt.Sprintf("c%0*d", max(2, len(fmt.Sprint(count))), index+1)
+}

@@ -1,0 +1,172 @@
+package experiment
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// leafValue is one field of a resolved experiment.
+type leafValue struct {
+	path string
+	json string
+}
+
+// leafValues lists the fields that a resolved experiment holds, in the order
+// of the types.
+func leafValues(e *Experiment) []leafValue {
+	var out []leafValue
+	var walk func(v reflect.Value, path string)
+	walk = func(v reflect.Value, path string) {
+		for _, f := range fieldsOf(v.Type()) {
+			inner, name := v.FieldByIndex(f.index), join(path, f.name)
+			if f.absent(inner) {
+				continue
+			}
+			if _, ok := f.block(); ok {
+				walk(reflect.Indirect(inner), name)
+				continue
+			}
+			out = append(out, leafValue{name, string(mustMarshal(inner.Interface()))})
+		}
+	}
+	walk(reflect.ValueOf(e).Elem(), "")
+	return out
+}
+
+// absent tells a field that its JSON leaves out.
+func (f *field) absent(v reflect.Value) bool { return f.omitZero && v.IsZero() }
+
+// label gives every cell its name for people: the setting in the papers' terms
+// (partition, algorithm, batch), as far as the cells differ in it, and then
+// whatever else is needed to tell them apart.
+func label(cells []Cell) {
+	values := make([]map[string]string, len(cells))
+	for i := range cells {
+		values[i] = make(map[string]string)
+		for _, leaf := range leafValues(&cells[i].Experiment) {
+			values[i][leaf.path] = leaf.json
+		}
+	}
+	for _, part := range settingParts {
+		if len(cells) == 1 || part.differs(values) {
+			appendParts(cells, func(e *Experiment) string { return part.text(e) })
+		}
+	}
+	for _, path := range allPaths() {
+		if !distinguishes(cells, values, path) {
+			continue
+		}
+		for i := range cells {
+			addPart(&cells[i], wording(path, values[i][path]))
+		}
+	}
+}
+
+func appendParts(cells []Cell, text func(*Experiment) string) {
+	for i := range cells {
+		addPart(&cells[i], text(&cells[i].Experiment))
+	}
+}
+
+func addPart(c *Cell, part string) {
+	if c.Label != "" && part != "" {
+		c.Label += ", "
+	}
+	c.Label += part
+}
+
+// settingPart is one column of the papers' first column.
+type settingPart struct {
+	fields []string
+	text   func(*Experiment) string
+}
+
+var settingParts = []settingPart{
+	{[]string{"data.partition"}, func(e *Experiment) string { return e.Data.Partition }},
+	{
+		[]string{
+			"training.algorithm", "training.client.optimizer", "training.server.optimizer",
+			"training.privacy.clip", "training.privacy.noise_multiplier",
+		},
+		func(e *Experiment) string { return e.Training.Setting() },
+	},
+	{[]string{"training.cohort"}, func(e *Experiment) string { return "b=" + strconv.Itoa(e.Training.Cohort) }},
+}
+
+// differs reports whether any cell differs from the first in one of the fields.
+func (p settingPart) differs(values []map[string]string) bool {
+	for _, path := range p.fields {
+		for _, cell := range values {
+			if cell[path] != values[0][path] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// distinguishes reports whether a field tells two cells apart whose labels are
+// equal so far.
+func distinguishes(cells []Cell, values []map[string]string, path string) bool {
+	first := make(map[string]string, len(cells))
+	for i := range cells {
+		value, known := first[cells[i].Label]
+		if known && value != values[i][path] {
+			return true
+		}
+		first[cells[i].Label] = values[i][path]
+	}
+	return false
+}
+
+// wordings of fields that tables name often.
+var wordings = map[string]string{
+	"seed":                              "seed %s",
+	"training.rounds":                   "%s rounds",
+	"training.epochs":                   "%s epochs",
+	"training.privacy.clip":             "clip %s",
+	"training.privacy.noise_multiplier": "noise multiplier %s",
+}
+
+func wording(path, value string) string {
+	if value == "" {
+		return "no " + path
+	}
+	text := plain(json.RawMessage(value))
+	if format, ok := wordings[path]; ok {
+		return fmt.Sprintf(format, text)
+	}
+	return path + "=" + text
+}
+
+// optimizerNames are the papers' spellings.
+var optimizerNames = map[string]string{
+	"sgd": "SGD", "momentum": "Momentum", "nesterov": "Nesterov", "adam": "Adam",
+	"rmsprop": "RMSProp", "adagrad": "Adagrad", "yogi": "Yogi",
+}
+
+// Setting names the training as the tables of Thakkar et al. 2020 do: SGD,
+// Momentum, FedAvg, FedAvg+Adam, FedAvg+Clip, DP-FedAvg.
+func (t *Training) Setting() string {
+	if t.Central() {
+		return optimizerNames[t.Client.Name]
+	}
+	name := "FedAvg"
+	if t.Privacy != nil && t.Privacy.NoiseMultiplier > 0 {
+		name = "DP-FedAvg"
+	}
+	var also []string
+	if t.Privacy != nil && t.Privacy.NoiseMultiplier == 0 {
+		also = append(also, "Clip")
+	}
+	if t.Server != nil && t.Server.Name != "sgd" {
+		also = append(also, optimizerNames[t.Server.Name])
+	}
+	if t.Client.Name != "sgd" {
+		also = append(also, "client "+optimizerNames[t.Client.Name])
+	}
+	return strings.Join(append([]string{name}, also...), "+")
+}

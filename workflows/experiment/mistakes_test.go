@@ -1,0 +1,111 @@
+package experiment
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// setsOf reads the overrides that a test file asks for in its first lines:
+// "# --set path=value".
+func setsOf(data []byte) []string {
+	var sets []string
+	lines := bufio.NewScanner(bytes.NewReader(data))
+	for lines.Scan() {
+		set, ok := strings.CutPrefix(lines.Text(), "# --set ")
+		if !ok {
+			break
+		}
+		sets = append(sets, set)
+	}
+	return sets
+}
+
+func TestMistakesAreReportedAllAtOnceAndInPlace(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/mistakes/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files with mistakes: %v", err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = Parse(filepath.Base(file), data, Options{Sets: setsOf(data)})
+			if err == nil {
+				t.Fatal("no mistake was found")
+			}
+			checkGenerated(t, strings.TrimSuffix(file, ".yaml")+".txt", []byte(err.Error()+"\n"))
+		})
+	}
+}
+
+func TestAProblemSaysWhereItStands(t *testing.T) {
+	t.Parallel()
+	_, err := Parse("x.yaml", []byte("name: x\ndata: {source: a}\ntraining:\n  cohort: 0\n  rounds: 5\n"), Options{})
+	var mistakes *Error
+	if !errors.As(err, &mistakes) || len(mistakes.Problems) != 1 {
+		t.Fatalf("got %v, want one problem", err)
+	}
+	want := Problem{Source: "x.yaml", Line: 4, Column: 11, Path: "training.cohort", Message: `is 0; expected a whole number from 1 to 100000000`}
+	if got := mistakes.Problems[0]; got.String() != want.String() || got.Line != want.Line {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+}
+
+func TestHostileFilesEndInOneMistake(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ text, want string }{
+		"huge":            {strings.Repeat("# 345678\n", 120_000), "at most 1048576"},
+		"deep lists":      {strings.Repeat("[", 100_000), "nested more than"},
+		"deep mappings":   {strings.Repeat("{a: ", 100_000), "nested more than"},
+		"compact lists":   {strings.Repeat("- ", 100_000), "nested more than"},
+		"compact keys":    {strings.Repeat("? ", 100_000), "nested more than"},
+		"indented blocks": {staircase(1000), "nested more than"},
+		"not UTF-8":       {"name: x\nseed: \xff\n", "x.yaml:2:7: the file is not valid UTF-8"},
+		"one long number": {"seed: " + strings.Repeat("9", 100_000), "seed: is"},
+		"a long exponent": {"name: x\nseed: 1e999999999\n", "seed: is"},
+		"a zero fraction": {"canaries: {user_probability: 1/0}", "canaries.user_probability: is"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := Parse("x.yaml", []byte(c.text), Options{})
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %.300v, want an error with %q", err, c.want)
+			}
+		})
+	}
+}
+
+// staircase nests blocks one space deeper on every line.
+func staircase(depth int) string {
+	var b strings.Builder
+	for i := range depth {
+		b.WriteString(strings.Repeat(" ", i) + "a:\n")
+	}
+	return b.String()
+}
+
+func TestALargeGridIsRefusedBeforeItIsExpanded(t *testing.T) {
+	t.Parallel()
+	seeds := seedList(400)
+	file := "name: x\ndata: {source: a}\ntraining: {cohort: 5, rounds: 5}\ngrid:\n  axes:\n    seed: [" + seeds + "]\n    training.rounds: [" + seeds + "]\n"
+	_, err := Parse("x.yaml", []byte(file), Options{})
+	if err == nil || !strings.Contains(err.Error(), "more than 10000 cells") {
+		t.Errorf("got %v, want the limit of cells", err)
+	}
+	small := strings.ReplaceAll(file, seeds, seedList(20))
+	if _, err := Parse("x.yaml", []byte(small), Options{MaxCells: 399}); err == nil {
+		t.Error("400 cells pass a limit of 399")
+	}
+	if spec, err := Parse("x.yaml", []byte(small), Options{MaxCells: 400}); err != nil || len(spec.Cells) != 400 {
+		t.Errorf("400 cells do not pass a limit of 400: %v", err)
+	}
+}

@@ -1,0 +1,197 @@
+package experiment
+
+import (
+	"slices"
+	"strings"
+)
+
+// position is where something stands: in a file, or in an override.
+type position struct {
+	source       string
+	line, column int
+}
+
+type nodeKind int
+
+const (
+	nullNode nodeKind = iota
+	scalarNode
+	sequenceNode
+	mappingNode
+	brokenNode // a mistake that has been reported
+)
+
+// node is a YAML value that remembers where it stands. Trees share nodes, so a
+// node is never changed once it is part of a tree.
+type node struct {
+	kind    nodeKind
+	at      position
+	layer   layer
+	text    string  // of a scalar
+	quoted  bool    // the scalar was written in quotes, or as a block: text for sure
+	items   []*node // of a sequence
+	entries []entry // of a mapping, in the file's order, keys distinct
+}
+
+// layer tells which part of the experiment a node comes from: the file's body,
+// the overrides, or a certain value of the grid. It tells two fields that
+// contradict each other in one place from a field of the body that merely does
+// not apply to one cell.
+type layer int
+
+const (
+	bodyLayer layer = iota
+	overrideLayer
+	gridLayer // and above: one for each axis, include and exclude
+)
+
+// entry is one field of a mapping.
+type entry struct {
+	key   string
+	at    position // of the key
+	value *node
+}
+
+// get returns the value of a key of a mapping, nil if it has none.
+func (n *node) get(key string) *node {
+	if n == nil {
+		return nil
+	}
+	for _, e := range n.entries {
+		if e.key == key {
+			return e.value
+		}
+	}
+	return nil
+}
+
+// find follows a path through mappings.
+func (n *node) find(path string) *node {
+	for _, key := range splitPath(path) {
+		n = n.get(key)
+	}
+	return n
+}
+
+// place is where a field stands, or the innermost block around it.
+func (n *node) place(path string) position {
+	at := n.at
+	for _, key := range splitPath(path) {
+		if n = n.get(key); n == nil {
+			break
+		}
+		at = n.at
+	}
+	return at
+}
+
+// without returns the mapping without one key.
+func (n *node) without(key string) *node {
+	out := *n
+	out.entries = slices.DeleteFunc(slices.Clone(n.entries), func(e entry) bool { return e.key == key })
+	return &out
+}
+
+// in returns the tree as part of another layer.
+func (n *node) in(l layer) *node {
+	out := *n
+	out.layer = l
+	out.items = make([]*node, len(n.items))
+	for i, item := range n.items {
+		out.items[i] = item.in(l)
+	}
+	out.entries = make([]entry, len(n.entries))
+	for i, e := range n.entries {
+		out.entries[i] = entry{e.key, e.at, e.value.in(l)}
+	}
+	return &out
+}
+
+// nest wraps a value so that it stands at path in a new tree.
+func nest(path string, at position, value *node) *node {
+	for _, key := range slices.Backward(splitPath(path)) {
+		value = &node{kind: mappingNode, at: at, layer: value.layer, entries: []entry{{key, at, value}}}
+	}
+	return value
+}
+
+// merge lays patch over base: mappings merge field by field, null removes a
+// field, anything else replaces. base may be nil.
+func merge(base, patch *node) *node {
+	if patch.kind != mappingNode {
+		return patch
+	}
+	out := &node{kind: mappingNode, at: patch.at, layer: patch.layer}
+	if base != nil && base.kind == mappingNode {
+		out.at, out.layer = base.at, base.layer
+		out.entries = slices.Clone(base.entries)
+	}
+	for _, e := range patch.entries {
+		i := slices.IndexFunc(out.entries, func(old entry) bool { return old.key == e.key })
+		switch {
+		case e.value.kind == nullNode && i >= 0:
+			out.entries = slices.Delete(out.entries, i, i+1)
+		case e.value.kind == nullNode:
+		case i >= 0:
+			out.entries[i] = entry{e.key, e.at, merge(out.entries[i].value, e.value)}
+		default:
+			out.entries = append(out.entries, entry{e.key, e.at, merge(nil, e.value)})
+		}
+	}
+	return out
+}
+
+// leaves lists the paths below path at which the tree holds something other
+// than a mapping; an empty mapping is a leaf.
+func (n *node) leaves(path string) []string {
+	if n.kind != mappingNode || len(n.entries) == 0 {
+		return []string{path}
+	}
+	var paths []string
+	for _, e := range n.entries {
+		paths = append(paths, e.value.leaves(join(path, e.key))...)
+	}
+	return paths
+}
+
+// describe names what a node is, for messages.
+func (n *node) describe() string {
+	empty := ""
+	if len(n.items)+len(n.entries) == 0 {
+		empty = "n empty"
+	}
+	switch n.kind {
+	case nullNode:
+		return "nothing"
+	case sequenceNode:
+		return "a" + empty + " list"
+	case mappingNode:
+		return "a" + empty + " block of fields"
+	}
+	switch {
+	case n.quoted:
+		return "the text " + quote(n.text)
+	case number.MatchString(n.text):
+		return n.text
+	}
+	return quote(n.text)
+}
+
+func splitPath(path string) []string {
+	if path == "" {
+		return nil
+	}
+	return strings.Split(path, ".")
+}
+
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+// within reports whether path is at or below root.
+func within(path, root string) bool {
+	return path == root || root == "" || strings.HasPrefix(path, root+".")
+}

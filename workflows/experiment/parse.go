@@ -1,0 +1,34 @@
+package experiment
+
+// Options of Parse.
+type Options struct {
+	// Sets are overrides of the form path=value, applied in order before the
+	// grid is expanded. null removes a field.
+	Sets []string
+	// MaxCells is the largest grid that is accepted; 0 means DefaultMaxCells.
+	MaxCells int
+}
+
+// DefaultMaxCells is the largest grid that is accepted unless asked otherwise.
+const DefaultMaxCells = 10_000
+
+// Parse reads an experiment file, applies overrides, expands the grid, and
+// checks every cell. name is what messages call the file. The error is an
+// *Error with every mistake, unless it is nil.
+func Parse(name string, data []byte, o Options) (*Spec, error) {
+	var ps problems
+	root := parseYAML(name, data, &ps)
+	if root == nil {
+		return nil, ps.err(0)
+	}
+	if o.MaxCells == 0 {
+		o.MaxCells = DefaultMaxCells
+	}
+	g := readGrid(applySets(root, o.Sets, &ps), &ps)
+	cells := g.cells(o.MaxCells, &ps)
+	if err := ps.err(len(cells)); err != nil {
+		return nil, err
+	}
+	label(cells)
+	return &Spec{Name: cells[0].Experiment.Name, Cells: cells}, nil
+}

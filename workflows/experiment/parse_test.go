@@ -1,0 +1,467 @@
+package experiment
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"pgregory.net/rapid"
+)
+
+// minimal is the smallest experiment.
+const minimal = "name: x\ndata: {source: a.jsonl}\ntraining: {cohort: 50, rounds: 100}\n"
+
+func seedList(n int) string {
+	var b strings.Builder
+	for i := range n {
+		b.WriteString(strconv.Itoa(i+1) + ",")
+	}
+	return strings.TrimSuffix(b.String(), ",")
+}
+
+func parse(t *testing.T, text string, sets ...string) *Spec {
+	t.Helper()
+	spec, err := Parse("x.yaml", []byte(text), Options{Sets: sets})
+	if err != nil {
+		t.Fatalf("%v\nin\n%s", err, text)
+	}
+	return spec
+}
+
+func TestExamplesExpandToTheirCells(t *testing.T) {
+	t.Parallel()
+	for name, data := range examples(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			spec, err := Parse(name, data, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var b strings.Builder
+			for _, c := range spec.Cells {
+				fmt.Fprintf(&b, "%s | %s | %s\n", c.Name, c.Label, c.Axes)
+			}
+			for _, w := range spec.Cells[0].Experiment.Warnings() {
+				t.Errorf("a shipped example is doubtful: %s", w)
+			}
+			fmt.Fprintf(&b, "\n%s\n", spec.Cells[0].Experiment.Canonical())
+			checkGenerated(t, "testdata/cells/"+strings.TrimSuffix(name, ".yaml")+".txt", []byte(b.String()))
+		})
+	}
+}
+
+func examples(t *testing.T) map[string][]byte {
+	t.Helper()
+	files, err := filepath.Glob("../../examples/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no examples: %v", err)
+	}
+	found := make(map[string][]byte)
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[filepath.Base(file)] = data
+	}
+	return found
+}
+
+func TestAFileWithoutGridIsOneCell(t *testing.T) {
+	t.Parallel()
+	spec := parse(t, minimal)
+	if len(spec.Cells) != 1 || spec.Name != "x" || spec.Cells[0].Name != "c01" {
+		t.Fatalf("got %+v", spec)
+	}
+	e := spec.Cells[0].Experiment
+	if e.Canaries != nil || e.Audit != nil || e.Training.Privacy != nil || e.Training.Client.GradientClip != nil {
+		t.Error("optional blocks are there although nobody asked for them")
+	}
+	if e.Data.Users.Words != 2000 || e.Training.Client.LearningRate != 0.5 || e.Training.Server.LearningRate != 1 || e.Training.Chunks != 8 {
+		t.Errorf("defaults: %s", e.Canonical())
+	}
+}
+
+func TestAnEmptyOptionalBlockHasItsDefaults(t *testing.T) {
+	t.Parallel()
+	e := parse(t, minimal+"canaries: {user_probability: 1%, example_probability: 1}\naudit: {random_sampling: {}}\n").Cells[0].Experiment
+	if e.Audit.RandomSampling.References != 2_000_000 || !e.Audit.Utility || e.Audit.BeamSearch != nil || e.Canaries.HeldBack != 10 {
+		t.Errorf("got %s", e.Canonical())
+	}
+}
+
+func TestDefaultChunksShrinkToTheCohort(t *testing.T) {
+	t.Parallel()
+	if got := parse(t, minimal, "training.cohort=3").Cells[0].Experiment.Training.Chunks; got != 3 {
+		t.Errorf("got %d chunks for a cohort of 3, want 3", got)
+	}
+}
+
+func TestWhatACellDoesNotUseIsLeftOut(t *testing.T) {
+	t.Parallel()
+	file := minimal + `
+grid:
+  axes:
+    training.algorithm: [sgd, fedavg]
+`
+	file = strings.Replace(file, "rounds: 100", "rounds: 100, chunks: 4, server: {learning_rate: 2}, client: {batch: 4, epochs: 2}, steps_per_task: 10", 1)
+	_, err := Parse("x.yaml", []byte(file), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cells := parse(t, file).Cells
+	central, federated := cells[0].Experiment.Training, cells[1].Experiment.Training
+	if central.Server != nil || central.Chunks != 0 || central.Client.Batch != 0 || central.StepsPerTask != 10 {
+		t.Errorf("sgd: %s", cells[0].Experiment.Canonical())
+	}
+	if federated.Server == nil || federated.Chunks != 4 || federated.Client.Batch != 4 || federated.StepsPerTask != 0 {
+		t.Errorf("fedavg: %s", cells[1].Experiment.Canonical())
+	}
+}
+
+func TestAnOverrideMayChooseAnotherAlgorithm(t *testing.T) {
+	t.Parallel()
+	file := strings.Replace(minimal, "rounds: 100", "rounds: 100, chunks: 4", 1)
+	if got := parse(t, file, "training.algorithm=sgd").Cells[0].Experiment.Training; got.Chunks != 0 {
+		t.Errorf("chunks of the body remain with sgd: %+v", got)
+	}
+	if _, err := Parse("x.yaml", []byte(file+"seed: 1\n"), Options{Sets: []string{"training.algorithm=sgd", "training.chunks=2"}}); err == nil {
+		t.Error("chunks beside sgd, both as overrides, are accepted")
+	}
+}
+
+func TestAxesMultiplyAndTheLastIsFastest(t *testing.T) {
+	t.Parallel()
+	spec := parse(t, minimal+"grid: {axes: {seed: [1, 2], data.partition: [iid, by-user], training.cohort: [8, 9, 10]}}\n")
+	var got []string
+	for _, c := range spec.Cells {
+		got = append(got, c.Axes.String())
+	}
+	if len(got) != 12 || got[0] != "seed=1, data.partition=iid, training.cohort=8" || got[1] != "seed=1, data.partition=iid, training.cohort=9" || got[11] != "seed=2, data.partition=by-user, training.cohort=10" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestBlocksMergeAndNullRemoves(t *testing.T) {
+	t.Parallel()
+	spec := parse(t, `
+name: x
+data: {source: a.jsonl}
+training: {cohort: 50, rounds: 100, privacy: {clip: 0.2}}
+grid:
+  axes:
+    training:
+      - {privacy: {noise_multiplier: 1, delta: 1e-7}}
+      - {privacy: null}
+      - {rounds: null, epochs: 2}
+`)
+	noisy, plain, long := spec.Cells[0].Experiment.Training, spec.Cells[1].Experiment.Training, spec.Cells[2].Experiment.Training
+	if noisy.Privacy.Clip != 0.2 || noisy.Privacy.NoiseMultiplier != 1 {
+		t.Errorf("a block does not merge: %+v", noisy.Privacy)
+	}
+	if plain.Privacy != nil {
+		t.Errorf("null does not remove: %+v", plain.Privacy)
+	}
+	if long.Rounds != 0 || long.Epochs != 2 || long.Privacy.Clip != 0.2 {
+		t.Errorf("got %+v", long)
+	}
+}
+
+func TestIncludeAddsAndExcludeRemoves(t *testing.T) {
+	t.Parallel()
+	spec := parse(t, `
+name: x
+data: {source: a.jsonl, test: {fraction: 0.1}}
+training: {cohort: 50, rounds: 100}
+grid:
+  axes:
+    data.partition: [iid, by-user]
+    training.privacy: [null, {clip: 0.2}]
+  include:
+    - {training.cohort: 7, training.privacy: {clip: 1}}
+  exclude:
+    - {data.partition: iid, training.privacy: null, data.test.fraction: 10%}
+`)
+	var got []string
+	for _, c := range spec.Cells {
+		got = append(got, c.Name+" "+c.Axes.String())
+	}
+	want := []string{
+		`c01 data.partition=iid, training.privacy={"clip":0.2}`,
+		`c02 data.partition=by-user, training.privacy=null`,
+		`c03 data.partition=by-user, training.privacy={"clip":0.2}`,
+		`c04 training.cohort=7, training.privacy={"clip":1}`,
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestAnExcludedCellMayBeImpossible(t *testing.T) {
+	t.Parallel()
+	spec := parse(t, minimal+`
+grid:
+  axes:
+    training.algorithm: [sgd, fedavg]
+    training.privacy: [null, {clip: 1}]
+  exclude:
+    - {training.algorithm: sgd, training.privacy.clip: 1}
+`)
+	if len(spec.Cells) != 3 {
+		t.Errorf("got %d cells, want 3", len(spec.Cells))
+	}
+}
+
+func TestOverridesReachTheGrid(t *testing.T) {
+	t.Parallel()
+	file := minimal + "grid: {axes: {data.partition: [iid, by-user], seed: [1, 2]}}\n"
+	for set, cells := range map[string]int{
+		"seed=":                              0,
+		"grid=null":                          1,
+		"grid.axes.seed=null":                2,
+		"grid.axes.data.partition=[iid]":     2,
+		"grid.axes.training.cohort=[60, 70]": 8,
+	} {
+		spec, err := Parse("x.yaml", []byte(file), Options{Sets: []string{set}})
+		if got := 0; err == nil {
+			if got = len(spec.Cells); got != cells {
+				t.Errorf("--set %s gives %d cells, want %d", set, got, cells)
+			}
+		} else if cells > 0 {
+			t.Errorf("--set %s: %v", set, err)
+		}
+	}
+}
+
+func TestLabelsTellCellsApart(t *testing.T) {
+	t.Parallel()
+	spec := parse(t, minimal+"grid: {axes: {data.partition: [iid, by-user], seed: [1, 2], training.client.learning_rate: [0.5, 1]}}\n")
+	if got, want := spec.Cells[0].Label, "iid, seed 1, training.client.learning_rate=0.5"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	seen := make(map[string]bool)
+	for _, c := range spec.Cells {
+		if seen[c.Label] {
+			t.Errorf("the label %q is given twice", c.Label)
+		}
+		seen[c.Label] = true
+	}
+	if got, want := parse(t, minimal).Cells[0].Label, "by-user, FedAvg, b=50"; got != want {
+		t.Errorf("one cell: got %q, want %q", got, want)
+	}
+}
+
+func TestSpellingDoesNotChangeTheDigest(t *testing.T) {
+	t.Parallel()
+	const a = `
+name: x
+data: {source: a.jsonl, test: {fraction: 0.1}}
+training: {cohort: 50, rounds: 100}
+canaries: {user_probability: [1/10], example_probability: 1, words: 5}
+grid: {axes: {canaries.user_probability: [10%, 1/5], training: [{rounds: 100, cohort: 50}]}}
+`
+	const b = `
+canaries:
+  example_probability: [100%]
+  user_probability: 0.1
+data:
+  test:
+    fraction: 10%
+  source: "a.jsonl"
+name: x
+training:
+  client: {optimizer: sgd, learning_rate: 5e-1}
+  rounds: 1_00
+  cohort: 50
+grid:
+  axes:
+    canaries.user_probability: [[0.1], [20%]]
+    training:
+      - cohort: 5e1
+        rounds: 100
+`
+	if x, y := parse(t, a), parse(t, b); x.Digest() != y.Digest() {
+		t.Errorf("equal experiments differ:\n%s\n%s", x.Canonical(), y.Canonical())
+	}
+	if x, y := parse(t, a), parse(t, b, "seed=2"); x.Digest() == y.Digest() {
+		t.Error("another seed has the same digest")
+	}
+}
+
+func TestASpecSurvivesItsJSON(t *testing.T) {
+	t.Parallel()
+	for name, data := range examples(t) {
+		spec := parse(t, string(data))
+		again, err := ReadSpec(spec.Canonical())
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if !bytes.Equal(spec.Canonical(), again.Canonical()) {
+			t.Errorf("%s changes:\n%s\n%s", name, spec.Canonical(), again.Canonical())
+		}
+	}
+	for _, damaged := range []string{"", "{}", "[]", `{"name":"x","cells":[]}`, `{"name":"x","cells":[{"axes":[1]}]}`, `{"name":"x","cells":[{"colour":1}]}`} {
+		if _, err := ReadSpec([]byte(damaged)); err == nil {
+			t.Errorf("%q is read as a spec", damaged)
+		}
+	}
+}
+
+// choices are values to draw from, by path; the first is often the default.
+var choices = map[string][]string{
+	"seed":                                {"1", "9007199254740991", "0"},
+	"data.partition":                      {"iid", "by-user"},
+	"data.test.fraction":                  {"10%", "1/3", "0.05"},
+	"data.held_out_users":                 {"{}", "{fraction: 12.5%}"},
+	"canaries":                            {"null", "{user_probability: [1/5000, 3%], example_probability: 0.1}", "{words: 7, held_back: 0, user_probability: 1e-3, example_probability: [1, 1%]}"},
+	"training":                            {"{rounds: 7, epochs: null}", "{rounds: null, epochs: 0.3}"},
+	"training.algorithm":                  {"fedavg", "sgd"},
+	"training.cohort":                     {"1", "8", "500"},
+	"training.chunks":                     {"1", "null"},
+	"training.client.optimizer":           {"sgd", "momentum", "adam", "yogi", "adagrad", "rmsprop", "nesterov"},
+	"training.client.learning_rate":       {"0.1", "1e-4", "3"},
+	"training.client.gradient_clip":       {"null", "0.5"},
+	"training.server":                     {"null", "{optimizer: adam, learning_rate: 0.01, beta1: 0}", "{learning_rate: 2}"},
+	"training.privacy":                    {"null", "{clip: 0.2}", "{clip: 1e-3, noise_multiplier: 1.1, delta: 1e-7}"},
+	"training.checkpoints":                {"{every: 33.3%, keep: 0}", "{every: 5}", "null"},
+	"audit":                               {"null", "{}", "{every: 10%, utility: false, random_sampling: {exact: true}}", "{every: 3, beam_search: {width: 7}}"},
+	"audit.fail_if.beam_search_memorized": {"null", "0"},
+}
+
+func TestTheCanonicalFormReadsAsTheSameExperiment(t *testing.T) {
+	t.Parallel()
+	schema := compiledSchema(t)
+	rapid.Check(t, func(t *rapid.T) {
+		var sets []string
+		for _, path := range allPaths() {
+			if values := choices[path]; values != nil && rapid.Bool().Draw(t, path+"?") {
+				sets = append(sets, path+"="+rapid.SampledFrom(values).Draw(t, path))
+			}
+		}
+		spec, err := Parse("x.yaml", []byte(minimal), Options{Sets: sets})
+		if err != nil {
+			return // a contradiction between the choices
+		}
+		canonical := spec.Cells[0].Experiment.Canonical()
+		again, err := Parse("canonical", canonical, Options{})
+		if err != nil {
+			t.Fatalf("%v\nin %s", err, canonical)
+		}
+		if got := again.Cells[0].Experiment.Canonical(); !bytes.Equal(got, canonical) {
+			t.Fatalf("read again:\n%s\nwas\n%s", got, canonical)
+		}
+		if err := validate(schema, canonical); err != nil {
+			t.Fatalf("the schema refuses %s: %v", canonical, err)
+		}
+	})
+}
+
+func compiledSchema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	schema, err := jsonschema.NewCompiler().Compile(schemaFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema
+}
+
+// validate checks a YAML or JSON text against the schema.
+func validate(schema *jsonschema.Schema, text []byte) error {
+	var ps problems
+	root := parseYAML("x", text, &ps)
+	if root == nil {
+		return ps.err(1)
+	}
+	return schema.Validate(plainValue(root))
+}
+
+// plainValue is a tree as encoding/json would read it.
+func plainValue(n *node) any {
+	switch n.kind {
+	case sequenceNode:
+		list := make([]any, len(n.items))
+		for i, item := range n.items {
+			list[i] = plainValue(item)
+		}
+		return list
+	case mappingNode:
+		fields := make(map[string]any)
+		for _, e := range n.entries {
+			fields[e.key] = plainValue(e.value)
+		}
+		return fields
+	case scalarNode:
+		if x, err := strconv.ParseFloat(n.text, 64); err == nil && !n.quoted {
+			return x
+		}
+		if !n.quoted && (n.text == "true" || n.text == "false") {
+			return n.text == "true"
+		}
+		return n.text
+	}
+	return nil
+}
+
+func TestTheSchemaAcceptsTheExamples(t *testing.T) {
+	t.Parallel()
+	schema := compiledSchema(t)
+	for name, data := range examples(t) {
+		if err := validate(schema, data); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestTheSchemaRefusesWhatTheParserRefuses(t *testing.T) {
+	t.Parallel()
+	schema := compiledSchema(t)
+	for _, set := range []string{
+		"training.chort=5", "training.cohort=0", "training.cohort=1.5", "data.partition=users",
+		"data.test.fraction=1", "canaries={user_probability: 2, example_probability: 1}", "audit={utility: maybe}",
+		"training.client.learning_rate=0", "training.checkpoints.every=0", "name=Bad Name",
+		"grid={axes: {training.chort: [1]}}", "grid={axes: {data.partition: [users]}}", "grid={axes: {seed: []}}",
+	} {
+		var ps problems
+		root := applySets(parseYAML("x", []byte(minimal), &ps), []string{set}, &ps)
+		if _, err := Parse("x", []byte(minimal), Options{Sets: []string{set}}); err == nil {
+			t.Errorf("the parser accepts %s", set)
+		}
+		if err := schema.Validate(plainValue(root)); err == nil {
+			t.Errorf("the schema accepts %s", set)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	files, _ := filepath.Glob("testdata/mistakes/*.yaml")
+	more, _ := filepath.Glob("../../examples/*.yaml")
+	for _, file := range append(files, more...) {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(data), "training.cohort=5")
+	}
+	f.Add(minimal, "grid.axes.seed=[1, 2]")
+	f.Fuzz(func(t *testing.T, text, set string) {
+		spec, err := Parse("x.yaml", []byte(text), Options{Sets: []string{set}, MaxCells: 20})
+		if err != nil {
+			if err.Error() == "" {
+				t.Error("a mistake without words")
+			}
+			return
+		}
+		if len(spec.Cells) == 0 {
+			t.Fatal("neither cells nor a mistake")
+		}
+		again, err := ReadSpec(spec.Canonical())
+		if err != nil || again.Digest() != spec.Digest() {
+			t.Errorf("the spec does not survive its JSON: %v", err)
+		}
+	})
+}

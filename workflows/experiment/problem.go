@@ -1,0 +1,126 @@
+package experiment
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Problem is one mistake.
+type Problem struct {
+	// Source is the file, or the override: "--set training.cohort=0".
+	Source string `json:"source"`
+	// Line and Column count from 1 and are 0 for an override. Column counts characters.
+	Line   int `json:"line,omitzero"`
+	Column int `json:"column,omitzero"`
+	// Path of the field: "training.cohort". Empty for the file as a whole.
+	Path string `json:"path,omitempty"`
+	// Message says what was found, what was expected and what to do.
+	Message string `json:"message"`
+	// Cells that have the mistake; empty if it does not depend on the cell.
+	Cells []string `json:"cells,omitempty"`
+}
+
+// String is one line: "study.yaml:12:11: training.cohort: ...".
+func (p Problem) String() string {
+	var b strings.Builder
+	b.WriteString(p.Source)
+	if p.Line > 0 {
+		fmt.Fprintf(&b, ":%d:%d", p.Line, p.Column)
+	}
+	if p.Path != "" {
+		fmt.Fprintf(&b, ": %s", p.Path)
+	}
+	fmt.Fprintf(&b, ": %s", p.Message)
+	switch n := len(p.Cells); {
+	case n == 1:
+		fmt.Fprintf(&b, " (cell %s)", p.Cells[0])
+	case n > 1:
+		fmt.Fprintf(&b, " (%d cells, the first is %s)", n, p.Cells[0])
+	}
+	return b.String()
+}
+
+// Error is every mistake of one file, in the order of the file, the overrides'
+// mistakes last.
+type Error struct{ Problems []Problem }
+
+// Error prints one problem a line.
+func (e *Error) Error() string {
+	if len(e.Problems) == 1 {
+		return e.Problems[0].String()
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d mistakes in the experiment:", len(e.Problems))
+	for _, p := range e.Problems {
+		b.WriteString("\n  " + p.String())
+	}
+	return b.String()
+}
+
+// problems collects mistakes, each once.
+type problems struct {
+	found []finding
+	index map[string]int // the text of a problem -> its place in found
+}
+
+// finding is a problem, and whether it stands in the file whatever the cell.
+type finding struct {
+	Problem
+	general bool
+}
+
+// add records a mistake of the file or of the cell at hand.
+func (ps *problems) add(at position, path, format string, args ...any) {
+	ps.record(Problem{Source: at.source, Line: at.line, Column: at.column, Path: path, Message: fmt.Sprintf(format, args...)}, "")
+}
+
+// record takes a problem over. cell names the cell that has it; it is empty if
+// the problem has nothing to do with one.
+func (ps *problems) record(p Problem, cell string) {
+	if ps.index == nil {
+		ps.index = make(map[string]int)
+	}
+	text := p.String()
+	i, known := ps.index[text]
+	if !known {
+		i = len(ps.found)
+		ps.index[text] = i
+		ps.found = append(ps.found, finding{Problem: p})
+	}
+	f := &ps.found[i]
+	if cell == "" {
+		f.general = true
+	} else {
+		f.Cells = append(f.Cells, cell)
+	}
+}
+
+// err is nil if nothing was found. Cells are named where some of them have
+// the problem and others have not.
+func (ps *problems) err(cells int) error {
+	if len(ps.found) == 0 {
+		return nil
+	}
+	all := make([]Problem, len(ps.found))
+	for i, f := range ps.found {
+		all[i] = f.Problem
+		if f.general || len(f.Cells) == cells {
+			all[i].Cells = nil
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.order(), b.order()), cmp.Compare(a.Column, b.Column))
+	})
+	return &Error{Problems: all}
+}
+
+// order puts what stands in no line last.
+func (p Problem) order() int {
+	if p.Line == 0 {
+		return math.MaxInt
+	}
+	return p.Line
+}

@@ -1,0 +1,243 @@
+package experiment
+
+import (
+	"math"
+	"math/big"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"coalmine/models"
+)
+
+var (
+	namePattern   = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,47}$`)
+	sha256Pattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	s3Pattern     = regexp.MustCompile(`^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/[^\s/?][^\s?]*(\?\S*)?$`)
+)
+
+// checker finds what is wrong between the fields of one cell.
+type checker struct {
+	*decoder
+	*Experiment
+	root *node
+}
+
+// relations checks a cell that was decoded and completed.
+func (d *decoder) relations(e *Experiment, root *node) {
+	c := checker{d, e, root}
+	c.names()
+	c.parts()
+	c.length()
+	c.cohort()
+	c.model()
+	c.optimizers()
+	c.privacy()
+	if c.Canaries != nil {
+		c.canaries()
+	}
+	if c.Audit != nil {
+		c.audit()
+		c.prefixes()
+		c.gates()
+	}
+}
+
+// fail reports a contradiction between the fields at paths, at the place of the
+// first. It stays silent where one of them is a mistake already.
+func (c *checker) fail(paths []string, format string, args ...any) {
+	if slices.ContainsFunc(paths, c.isBad) {
+		return
+	}
+	c.problems.add(c.root.place(paths[0]), paths[0], format, args...)
+}
+
+func (c *checker) names() {
+	if !namePattern.MatchString(c.Name) {
+		c.fail([]string{"name"}, "is %s; expected 1 to 48 lower-case letters, digits and hyphens, beginning with a letter or digit", quote(c.Name))
+	}
+	if c.Data.SHA256 != "" && !sha256Pattern.MatchString(c.Data.SHA256) {
+		c.fail([]string{"data.sha256"}, "is %s; expected 64 lower-case hex digits, as sha256sum prints them", quote(c.Data.SHA256))
+	}
+	source := c.Data.Source
+	switch {
+	case strings.TrimSpace(source) == "" || strings.ContainsFunc(source, func(r rune) bool { return r < ' ' }):
+		c.fail([]string{"data.source"}, "is %s; expected the name of a file or an s3:// URL", quote(source))
+	case strings.Contains(source, "://") && !s3Pattern.MatchString(source):
+		c.fail([]string{"data.source"}, "is %s; expected a file, or a URL of the form s3://bucket/key", quote(source))
+	}
+}
+
+func (c *checker) parts() {
+	test, validation := c.Data.Test.Fraction, c.Data.Validation.Fraction
+	if sum := new(big.Rat).Add(test.Rat(), validation.Rat()); sum.Cmp(big.NewRat(1, 1)) >= 0 {
+		c.fail([]string{"data.validation.fraction", "data.test.fraction"},
+			"is %s; with data.test.fraction %s nothing is left to train on", validation, test)
+	}
+}
+
+func (c *checker) length() {
+	rounds, epochs := c.Training.Rounds > 0, c.Training.Epochs > 0
+	both := []string{"training.rounds", "training.epochs"}
+	switch {
+	case rounds && epochs:
+		c.fail(both, "given together with training.epochs; give one of them (in a grid, null removes the other)")
+	case !rounds && !epochs:
+		c.fail(both, "missing; give training.rounds (sgd: steps) or training.epochs")
+	}
+}
+
+func (c *checker) cohort() {
+	t := &c.Training
+	if t.Central() {
+		return
+	}
+	if t.Chunks > t.Cohort {
+		c.fail([]string{"training.chunks", "training.cohort"}, "is %d; expected at most training.cohort, %d", t.Chunks, t.Cohort)
+	}
+	if t.Sampling == "poisson" {
+		c.fail([]string{"training.sampling"}, "is poisson, which this version cannot train with; use fixed-size")
+	}
+}
+
+func (c *checker) optimizers() {
+	c.learningRate("training.client", &c.Training.Client.Optimizer)
+	if c.Training.Server != nil {
+		c.learningRate("training.server", &c.Training.Server.Optimizer)
+	}
+}
+
+func (c *checker) learningRate(path string, o *Optimizer) {
+	if o.LearningRate == 0 {
+		c.fail([]string{path + ".learning_rate", path + ".optimizer"},
+			"missing; %s has no default learning rate: expected a number above 0", o.Name)
+	}
+	if err := o.Config().Validate(); err != nil {
+		c.fail([]string{path}, "%v", err)
+	}
+}
+
+// specialTokens stand in the model's vocabulary beside the words: padding,
+// unknown, begin and end.
+const specialTokens = 4
+
+func (c *checker) model() {
+	m, words := c.Model, c.Data.Vocabulary.Size
+	config := models.Config{Kind: m.Kind, Vocabulary: words + specialTokens, Embedding: m.Embedding, Units: m.Units}
+	if err := config.Validate(); err != nil {
+		c.fail([]string{"model", "data.vocabulary.size"}, "does not work with a vocabulary of %d words: %v", words, err)
+	}
+}
+
+func (c *checker) privacy() {
+	p := c.Training.Privacy
+	if p == nil {
+		return
+	}
+	if c.Training.Central() {
+		c.fail([]string{"training.privacy", "training.algorithm"},
+			"clips and noises the updates of users, which training.algorithm: sgd does not have; use fedavg, or set training.privacy to null for this cell")
+	}
+	if p.NoiseMultiplier > 0 && p.Delta == 0 {
+		c.fail([]string{"training.privacy.delta", "training.privacy.noise_multiplier"},
+			"missing; noise gives an (epsilon, delta) guarantee: expected a number above 0, below 1, such as 1e-7")
+	}
+}
+
+func (c *checker) canaries() {
+	for _, list := range []struct {
+		path   string
+		values []Probability
+	}{
+		{"canaries.user_probability", c.Canaries.UserProbability},
+		{"canaries.example_probability", c.Canaries.ExampleProbability},
+	} {
+		for i, p := range list.values {
+			if slices.Contains(list.values[:i], p) {
+				c.fail([]string{list.path}, "has %s twice; for more canaries of one configuration raise canaries.per_configuration", p)
+			}
+		}
+	}
+	drawn, size := c.Canaries.Inserted()+c.Canaries.HeldBack, c.Data.Vocabulary.Size
+	if drawn > size {
+		c.fail([]string{"canaries", "data.vocabulary.size"},
+			"ask for %d canaries, each with a first word of its own, from a vocabulary of %d words; use fewer canaries or a larger vocabulary", drawn, size)
+	}
+}
+
+func (c *checker) audit() {
+	a := c.Audit
+	if a.RandomSampling == nil && a.BeamSearch == nil && !a.Utility {
+		c.fail([]string{"audit"}, "measures nothing; add random_sampling, beam_search or utility: true, or remove audit")
+	}
+	if a.Utility && c.Data.Test.Fraction.IsZero() {
+		c.fail([]string{"audit.utility", "data.test.fraction"},
+			"needs a test part, but data.test.fraction is 0; raise it, or set audit.utility to false")
+	}
+	if a.BeamSearch != nil && a.BeamSearch.Width > c.Data.Vocabulary.Size {
+		c.fail([]string{"audit.beam_search.width", "data.vocabulary.size"},
+			"is %d; expected at most data.vocabulary.size, %d", a.BeamSearch.Width, c.Data.Vocabulary.Size)
+	}
+}
+
+// prefixes checks that every audit leaves at least one word to find.
+func (c *checker) prefixes() {
+	if a := c.Audit.RandomSampling; a != nil {
+		c.prefix("audit.random_sampling", a.Prefix)
+	}
+	if a := c.Audit.BeamSearch; a != nil {
+		c.prefix("audit.beam_search", a.Prefix)
+	}
+}
+
+func (c *checker) prefix(path string, prefix int) {
+	if c.Canaries == nil {
+		c.fail([]string{path, "canaries"}, "looks for canaries, but the experiment inserts none; add canaries, or remove %s", path)
+		return
+	}
+	if prefix >= c.Canaries.Words {
+		c.fail([]string{path + ".prefix", "canaries.words"},
+			"is %d; expected less than canaries.words, %d, so that a word is left to find", prefix, c.Canaries.Words)
+	}
+}
+
+// gates checks that every limit can be measured, and can be passed.
+func (c *checker) gates() {
+	g := c.Audit.FailIf
+	if g == nil {
+		return
+	}
+	if *g == (FailIf{}) {
+		c.fail([]string{"audit.fail_if"}, "has no limit; expected one of %s", fieldNames(reflect.TypeFor[FailIf]()))
+	}
+	if g.RandomSamplingMemorized != nil {
+		c.needs("audit.fail_if.random_sampling_memorized", "audit.random_sampling", c.Audit.RandomSampling != nil)
+	}
+	if g.BeamSearchMemorized != nil {
+		c.needs("audit.fail_if.beam_search_memorized", "audit.beam_search", c.Audit.BeamSearch != nil)
+	}
+	if g.Exposure != nil {
+		c.exposureGate(*g.Exposure)
+	}
+	noise := c.Training.Privacy != nil && c.Training.Privacy.NoiseMultiplier > 0
+	if g.Epsilon != nil && !noise {
+		c.fail([]string{"audit.fail_if.epsilon", "training.privacy"},
+			"limits epsilon, which is infinite without noise; set training.privacy.noise_multiplier, or remove the limit")
+	}
+}
+
+func (c *checker) exposureGate(limit float64) {
+	path := "audit.fail_if.exposure"
+	c.needs(path, "audit.random_sampling", c.Audit.RandomSampling != nil)
+	if a := c.Audit.RandomSampling; a != nil && limit >= math.Log2(float64(a.References)) {
+		c.fail([]string{path, "audit.random_sampling.references"},
+			"is %g, which no canary can exceed: exposure is at most log2(%d references) = %.2f bits", limit, a.References, math.Log2(float64(a.References)))
+	}
+}
+
+func (c *checker) needs(path, other string, there bool) {
+	if !there {
+		c.fail([]string{path, other}, "limits what %s measures, which is not there; add it, or remove the limit", other)
+	}
+}

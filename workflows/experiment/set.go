@@ -1,0 +1,81 @@
+package experiment
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/parser"
+)
+
+// pathPattern is a path as --set and the grid write it.
+var pathPattern = regexp.MustCompile(`^[a-z0-9_]+(\.[a-z0-9_]+)*$`)
+
+// applySets merges overrides such as training.cohort=50 into the tree, in
+// order. Mistakes stand at "--set training.cohort=50".
+func applySets(root *node, sets []string, ps *problems) *node {
+	for _, set := range sets {
+		if patch := override(set, ps); patch != nil {
+			root = merge(root, patch)
+		}
+	}
+	return root
+}
+
+// override reads path=value. The value is YAML: a word, a number, a list, a
+// mapping in braces, or null, which removes the field.
+func override(set string, ps *problems) *node {
+	at := position{source: "--set " + set}
+	path, text, ok := strings.Cut(set, "=")
+	path = strings.TrimSpace(path)
+	if !ok || !pathPattern.MatchString(path) {
+		ps.add(at, "", "expected path=value, such as training.cohort=50")
+		return nil
+	}
+	value := overrideValue(text, path, at, ps)
+	if value == nil {
+		return nil
+	}
+	value = value.standing(at).in(overrideLayer)
+	if axis, ok := strings.CutPrefix(path, "grid.axes."); ok {
+		// The names of axes are paths: one key with dots in it.
+		axes := &node{kind: mappingNode, at: at, layer: overrideLayer, entries: []entry{{axis, at, value}}}
+		return nest("grid.axes", at, axes)
+	}
+	return nest(path, at, value)
+}
+
+func overrideValue(text, path string, at position, ps *problems) *node {
+	tokens := lexer.Tokenize(text)
+	if _, deep := tooDeep("", tokens); deep || len(text) > MaxFileSize {
+		ps.add(at, path, "the value is too long or nested more than %d deep", MaxNesting)
+		return nil
+	}
+	file, err := parser.Parse(tokens, 0)
+	if err != nil {
+		_, message := syntaxError("", err)
+		ps.add(at, path, "the value is not valid YAML: %s", message)
+		return nil
+	}
+	if len(file.Docs) != 1 || file.Docs[0].Body == nil {
+		ps.add(at, path, "expected one value after =, or null to remove the field")
+		return nil
+	}
+	c := converter{source: at.source, problems: ps}
+	return c.convert(file.Docs[0].Body, path)
+}
+
+// standing returns the tree with every node at one place.
+func (n *node) standing(at position) *node {
+	out := *n
+	out.at = at
+	out.items = make([]*node, len(n.items))
+	for i, item := range n.items {
+		out.items[i] = item.standing(at)
+	}
+	out.entries = make([]entry, len(n.entries))
+	for i, e := range n.entries {
+		out.entries[i] = entry{e.key, at, e.value.standing(at)}
+	}
+	return &out
+}

@@ -1,0 +1,247 @@
+package experiment
+
+// The tags of the fields below are read by the decoder and by the generator of
+// the JSON Schema and of the reference page:
+//
+//	json      the field's name in the file
+//	default   its value where the file gives none
+//	required  "true": every cell must have it
+//	range     the interval of its values, such as "(0,1]"
+//	oneof     the words that it may be
+//	when      another field's value that it belongs to: "algorithm=fedavg"
+//	unit      what it counts
+//	source    where its default or definition comes from
+//	also      words that people try instead, for suggestions
+
+// Experiment is one cell, fully resolved.
+type Experiment struct {
+	// Name of the experiment. It becomes part of the run's id: 1 to 48 lower-case
+	// letters, digits and hyphens, beginning with a letter or digit.
+	Name string `json:"name" required:"true"`
+	// Seed from which every random stream derives. Cells that differ in one
+	// field draw the same numbers for everything else.
+	Seed uint64 `json:"seed" default:"1" range:"[0,9007199254740991]"`
+	// Data says which text is read and how it is divided among users.
+	Data Data `json:"data"`
+	// Canaries to insert into the training part. Absent: none are inserted, and
+	// nothing is audited against them.
+	Canaries *Canaries `json:"canaries,omitempty"`
+	// Model is the network that is trained.
+	Model Model `json:"model"`
+	// Training says how it is trained.
+	Training Training `json:"training"`
+	// Audit says what is measured, and when. Absent: the model is trained and
+	// nothing is measured.
+	Audit *Audit `json:"audit,omitempty"`
+}
+
+// Data says which text is read and how it is divided among users.
+type Data struct {
+	// Source of the text: a file or an s3:// URL of JSON lines with "user" and
+	// "text", plain, .gz or .zst. A relative path starts at the working directory.
+	Source string `json:"source" required:"true" also:"path file dataset"`
+	// SHA256 of the source, 64 hex digits. Given in the file, it guards against
+	// a source that has changed; a submitted run always carries it.
+	SHA256 string `json:"sha256,omitempty"`
+	// Vocabulary is made of the most frequent words of the training part.
+	Vocabulary Vocabulary `json:"vocabulary"`
+	// Users are balanced to one size.
+	Users Users `json:"users"`
+	// Partition of the examples: by-user keeps each user's own; iid shuffles all
+	// examples, canaries included, and refills users of the same size.
+	Partition string `json:"partition" default:"by-user" oneof:"by-user iid" source:"Thakkar et al. 2020, section 4.1"`
+	// Test part, drawn by example before users are balanced. It never holds a
+	// canary; utility is measured on it.
+	Test TestPart `json:"test"`
+	// Validation part, drawn like the test part, for tuning and early stopping.
+	Validation Part `json:"validation"`
+	// HeldOutUsers are balanced users that never train, drawn at random; they
+	// serve membership tests.
+	HeldOutUsers Part `json:"held_out_users"`
+}
+
+// Vocabulary is made of the most frequent words of the training part.
+type Vocabulary struct {
+	// Size of the vocabulary without its special tokens. Every other word is
+	// read as <unk>.
+	Size int `json:"size" default:"10000" range:"[2,10000000]" unit:"words" source:"Thakkar et al. 2020, section 4.1"`
+}
+
+// Users are balanced to one size.
+type Users struct {
+	// Words of a balanced user: smaller users are dropped, larger ones split,
+	// the remainder is discarded. Counted after sentences are cut at 20 words.
+	Words int `json:"words" default:"2000" range:"[1,1000000000]" unit:"words" source:"Thakkar et al. 2020, section 4.1"`
+}
+
+// TestPart is the share of the examples that utility is measured on.
+type TestPart struct {
+	// Fraction of the examples that are held out; each has this probability.
+	Fraction Probability `json:"fraction" default:"10%" range:"[0,1)"`
+}
+
+// Part is a share of the data that is kept from training.
+type Part struct {
+	// Fraction that is held out; each item has this probability.
+	Fraction Probability `json:"fraction" default:"0" range:"[0,1)"`
+}
+
+// Canaries are random sequences of ordinary words that are inserted on
+// purpose, by every pair of a user probability and an example probability.
+type Canaries struct {
+	// Words of each canary.
+	Words int `json:"words" default:"5" range:"[2,20]" unit:"words" also:"length" source:"Thakkar et al. 2020, section 4.1"`
+	// PerConfiguration is the number of different canaries for each pair of
+	// probabilities.
+	PerConfiguration int `json:"per_configuration" default:"10" range:"[1,10000]" unit:"canaries" source:"Thakkar et al. 2020, section 4.1"`
+	// UserProbability is p_u: the probability that a user becomes a secret
+	// sharer of a canary. One value or a list.
+	UserProbability []Probability `json:"user_probability" required:"true" range:"(0,1]" also:"p_u" source:"Thakkar et al. 2020, section 4.1"`
+	// ExampleProbability is p_e: the probability that an example of a secret
+	// sharer is replaced by the canary. One value or a list.
+	ExampleProbability []Probability `json:"example_probability" required:"true" range:"(0,1]" also:"p_e" source:"Thakkar et al. 2020, section 4.1"`
+	// HeldBack canaries are drawn like the others and inserted nowhere: controls.
+	HeldBack int `json:"held_back" default:"10" range:"[0,10000]" unit:"canaries"`
+}
+
+// Model is the network that is trained.
+type Model struct {
+	// Kind of network: cifg-lstm is one layer of LSTM with coupled input and
+	// forget gates, a projection, and one table for input embedding and output.
+	Kind string `json:"kind" default:"cifg-lstm" oneof:"cifg-lstm" source:"Thakkar et al. 2020, section 4.1"`
+	// Embedding dimension, which is the projection's size too.
+	Embedding int `json:"embedding" default:"96" range:"[1,65536]" source:"Thakkar et al. 2020, section 4.1"`
+	// Units of the recurrent layer.
+	Units int `json:"units" default:"670" range:"[1,65536]" also:"hidden" source:"Thakkar et al. 2020, section 4.1"`
+}
+
+// Algorithms of Training.Algorithm.
+const (
+	FedAvg = "fedavg"
+	SGD    = "sgd"
+)
+
+// Training says how the model is trained.
+type Training struct {
+	// Algorithm: fedavg trains on a cohort of users in each round; sgd takes
+	// steps on minibatches of records, as in central training. sgd goes through
+	// the records shuffled (iid) or user after user (by-user).
+	Algorithm string `json:"algorithm" default:"fedavg" oneof:"fedavg sgd"`
+	// Rounds of training; with sgd, steps. Exactly one of rounds and epochs is
+	// given in a file.
+	Rounds int `json:"rounds,omitzero" range:"[1,1000000000]" unit:"rounds (sgd: steps)" also:"steps iterations"`
+	// Epochs over the training data, in place of rounds: the rounds are
+	// epochs x users / cohort (sgd: steps, epochs x examples / cohort), rounded up.
+	Epochs float64 `json:"epochs,omitzero" range:"(0,1000000]" unit:"epochs"`
+	// Cohort is the number of users in a round, weighted equally if their
+	// updates are clipped, else by their examples; with sgd, the records of a minibatch.
+	Cohort int `json:"cohort" required:"true" range:"[1,100000000]" unit:"users (sgd: records)" also:"batch batch_size minibatch clients users_per_round"`
+	// Chunks are the tasks that a round's cohort is split into. They are part of
+	// a result's identity, since they fix the order of sums. Where the cohort is
+	// smaller than the default, it is the cohort.
+	Chunks int `json:"chunks,omitzero" default:"8" range:"[1,10000]" when:"algorithm=fedavg" unit:"tasks"`
+	// StepsPerTask is the number of SGD steps that one task takes; part of a
+	// result's identity. Training is audited and kept only between tasks.
+	StepsPerTask int `json:"steps_per_task,omitzero" default:"500" range:"[1,100000000]" when:"algorithm=sgd" unit:"steps"`
+	// Sampling of the cohort: fixed-size draws it without replacement within a
+	// round; poisson lets every user in independently.
+	Sampling string `json:"sampling,omitzero" default:"fixed-size" oneof:"fixed-size poisson" when:"algorithm=fedavg" source:"Thakkar et al. 2020, appendix A"`
+	// Client is the optimizer that sees the data: of each client or, with sgd,
+	// of the central training.
+	Client Client `json:"client"`
+	// Server is the optimizer that applies a round's mean update.
+	Server *Server `json:"server,omitempty" default:"{}" when:"algorithm=fedavg"`
+	// Privacy clips each user's update and adds noise. Absent or null: neither.
+	Privacy *Privacy `json:"privacy,omitempty" also:"dp"`
+	// Checkpoints say which models are kept besides the audited ones and the last.
+	Checkpoints Checkpoints `json:"checkpoints"`
+}
+
+// Central reports whether this is central training on records.
+func (t *Training) Central() bool { return t.Algorithm == SGD }
+
+// Client is the optimizer that sees the data.
+type Client struct {
+	Optimizer
+	// Batch is the number of examples in a client's minibatch. Papers that use
+	// this setting do not state it.
+	Batch int `json:"batch,omitzero" default:"16" range:"[1,1000000]" when:"algorithm=fedavg" unit:"examples" also:"batch_size"`
+	// Epochs that a client makes over its own data in a round.
+	Epochs int `json:"epochs,omitzero" default:"1" range:"[1,10000]" when:"algorithm=fedavg" unit:"epochs"`
+	// GradientClip bounds the L2 norm of every minibatch's gradient. Absent: no
+	// bound. The papers have no such option; it keeps high learning rates stable.
+	GradientClip *float64 `json:"gradient_clip,omitempty" range:"(0,1e9]"`
+}
+
+// Server is the optimizer that applies a round's mean update, taken as the
+// negative of a gradient.
+type Server struct{ Optimizer }
+
+// Privacy is differential privacy at the level of users, as DP-FedAvg with
+// fixed-size rounds (Thakkar et al. 2020, appendix A).
+type Privacy struct {
+	// Clip bounds the L2 norm of each user's update, over all tensors together.
+	Clip float64 `json:"clip" required:"true" range:"(0,1e9]" also:"clip_norm" source:"0.2 in Thakkar et al. 2020, section 4.2.1"`
+	// NoiseMultiplier z: the mean update gets Gaussian noise of standard
+	// deviation z x clip / cohort. 0: clipping alone, with infinite epsilon.
+	NoiseMultiplier float64 `json:"noise_multiplier" default:"0" range:"[0,1e6]" also:"noise sigma z" source:"1 in Thakkar et al. 2020, section 4.2.1"`
+	// Delta of the (epsilon, delta) guarantee; required with noise.
+	Delta float64 `json:"delta,omitzero" range:"(0,1)" source:"1e-7 in Thakkar et al. 2020, section 4.2.1"`
+}
+
+// Checkpoints say which models are kept besides the audited ones and the last.
+type Checkpoints struct {
+	// Every so many rounds a checkpoint is kept: a count or a share of the rounds.
+	Every Share `json:"every" default:"5%" unit:"rounds or %"`
+	// Keep the newest so many of them.
+	Keep int `json:"keep" default:"3" range:"[0,100000]" unit:"checkpoints"`
+}
+
+// Audit says what is measured, and when.
+type Audit struct {
+	// Every so many rounds the model is audited, and always after the last: a
+	// count or a share of the rounds. Absent: after the last only.
+	Every Share `json:"every,omitzero" unit:"rounds or %"`
+	// RandomSampling ranks each canary among random sequences. Absent: not done.
+	RandomSampling *RandomSampling `json:"random_sampling,omitempty"`
+	// BeamSearch tries to extract each canary from its prefix. Absent: not done.
+	BeamSearch *BeamSearch `json:"beam_search,omitempty"`
+	// Utility measures recall@1 and perplexity on the test part.
+	Utility bool `json:"utility" default:"true"`
+	// FailIf holds limits on what the finished model may show. A cell above one
+	// of them makes the command exit with status 4.
+	FailIf *FailIf `json:"fail_if,omitempty" also:"gates limits"`
+}
+
+// RandomSampling ranks each canary among random sequences that were never
+// inserted, by the model's log-perplexity given the same prefix.
+type RandomSampling struct {
+	// References are the random sequences that each canary is ranked against.
+	References int `json:"references" default:"2000000" range:"[1,1000000000]" unit:"sequences" source:"Thakkar et al. 2020, section 4.1"`
+	// Prefix is the number of the canary's words that are given.
+	Prefix int `json:"prefix" default:"1" range:"[1,19]" unit:"words" source:"Thakkar et al. 2020, section 4.1"`
+	// Exact computes large ranks exactly too, where an estimate with its
+	// standard error would do. The verdict "memorized" is always exact.
+	Exact bool `json:"exact" default:"false"`
+}
+
+// BeamSearch tries to extract each canary from its prefix.
+type BeamSearch struct {
+	// Width is the number of sequences that the search keeps.
+	Width int `json:"width" default:"5" range:"[1,10000]" unit:"sequences" source:"Thakkar et al. 2020, section 4.1"`
+	// Prefix is the number of the canary's words that are given.
+	Prefix int `json:"prefix" default:"1" range:"[1,19]" unit:"words" source:"Thakkar et al. 2020, section 4.1"`
+}
+
+// FailIf holds limits on what the finished model may show. Each is the largest
+// value that still passes; controls and never-inserted canaries do not count.
+type FailIf struct {
+	// RandomSamplingMemorized limits the canaries memorized by random sampling.
+	RandomSamplingMemorized *int `json:"random_sampling_memorized,omitempty" range:"[0,1000000000]" unit:"canaries"`
+	// BeamSearchMemorized limits the canaries that beam search finds.
+	BeamSearchMemorized *int `json:"beam_search_memorized,omitempty" range:"[0,1000000000]" unit:"canaries"`
+	// Exposure limits the highest exposure of any canary.
+	Exposure *float64 `json:"exposure,omitempty" range:"[0,64]" unit:"bits" source:"Carlini et al. 2019, section 4"`
+	// Epsilon limits the proved epsilon (epsilon_proved in the results).
+	Epsilon *float64 `json:"epsilon,omitempty" range:"[0,1e9]"`
+}

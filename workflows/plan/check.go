@@ -1,0 +1,170 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+)
+
+// Check reports every way in which the plan is not one: a reference to a node
+// or a chain that it does not hold, needs that differ from a spec's inputs, a
+// step beyond its chain, a cycle. It is nil for every plan that is built
+// properly; whoever executes plans calls it once before.
+func (p *Plan) Check() error {
+	c := checker{plan: p}
+	for _, key := range SortedKeys(p.Nodes) {
+		c.node(key, p.Nodes[key])
+	}
+	for _, recipe := range SortedKeys(p.Chains) {
+		c.chain(recipe, p.Chains[recipe])
+	}
+	names := make(map[string]bool)
+	for _, cell := range p.Cells {
+		if names[cell.Name] {
+			c.say("two cells are named %q", cell.Name)
+		}
+		names[cell.Name] = true
+		c.ref("report of cell "+cell.Name, cell.Report)
+		c.ref("model of cell "+cell.Name, cell.Model)
+	}
+	if len(c.problems) == 0 {
+		c.cycles()
+	}
+	return errors.Join(c.problems...)
+}
+
+type checker struct {
+	plan     *Plan
+	problems []error
+	state    map[any]visit // by *Node or *Chain
+}
+
+type visit int
+
+const (
+	unseen visit = iota
+	open
+	closed
+)
+
+func (c *checker) say(format string, args ...any) {
+	c.problems = append(c.problems, fmt.Errorf("plan: "+format, args...))
+}
+
+func (c *checker) node(key storage.Key, n *Node) {
+	what := fmt.Sprintf("node %s (%s)", key.Short(), n.Label)
+	if n.Key != key {
+		c.say("%s is filed under another key, %s", what, n.Key.Short())
+	}
+	c.needs(what, n.Inputs, n.Needs)
+}
+
+func (c *checker) chain(recipe storage.Key, ch *Chain) {
+	what := "chain " + recipe.Short()
+	switch {
+	case ch.Recipe != recipe:
+		c.say("%s is filed under another recipe, %s", what, ch.Recipe.Short())
+	case ch.Steps < 1:
+		c.say("%s has %d steps, want at least 1", what, ch.Steps)
+	case ch.Width < 0 || ch.Every < 0 || ch.KeepLast < 0:
+		c.say("%s has a negative width or retention: %d, %d, %d", what, ch.Width, ch.Every, ch.KeepLast)
+	case !slices.IsSorted(ch.Keep):
+		c.say("%s keeps steps %v, want them ascending", what, ch.Keep)
+	}
+	c.ref("origin of "+what, ch.Origin)
+	c.needs("join of "+what, ch.Join.Inputs, ch.Join.Needs)
+	if ch.Width > 0 {
+		c.needs("parts of "+what, ch.Part.Inputs, ch.Part.Needs)
+	}
+}
+
+func (c *checker) needs(what string, inputs []tasks.Input, needs []Ref) {
+	if len(inputs) != len(needs) {
+		c.say("%s has %d inputs and %d needs", what, len(inputs), len(needs))
+		return
+	}
+	for i, need := range needs {
+		if inputs[i].Key != need.Key {
+			c.say("input %q of %s is node %s, its need is %s", inputs[i].Name, what, inputs[i].Key.Short(), need.Key.Short())
+		}
+		c.ref(fmt.Sprintf("input %q of %s", inputs[i].Name, what), need)
+	}
+}
+
+func (c *checker) ref(what string, r Ref) {
+	switch {
+	case r.Chain == nil && c.plan.Nodes[r.Key] == nil:
+		c.say("%s is node %s, which the plan does not hold", what, r.Key.Short())
+	case r.Chain == nil:
+	case c.plan.Chains[r.Chain.Recipe] == nil:
+		c.say("%s is a step of chain %s, which the plan does not hold", what, r.Chain.Recipe.Short())
+	case r.Step < 1 || r.Step > r.Chain.Steps:
+		c.say("%s is step %d of a chain of %d steps", what, r.Step, r.Chain.Steps)
+	case r.Key != r.Chain.Key(r.Step):
+		c.say("%s has key %s, step %d has %s", what, r.Key.Short(), r.Step, r.Chain.Key(r.Step).Short())
+	}
+}
+
+func (c *checker) cycles() {
+	c.state = make(map[any]visit)
+	for _, key := range SortedKeys(c.plan.Nodes) {
+		c.visit(Ref{Key: key})
+	}
+	for _, recipe := range SortedKeys(c.plan.Chains) {
+		c.visit(Ref{Chain: c.plan.Chains[recipe], Step: 1})
+	}
+}
+
+// visit walks a chain as if it were one node, which is what it is to the rest.
+func (c *checker) visit(r Ref) {
+	var self any
+	var needs []Ref
+	if r.Chain == nil {
+		n := c.plan.Nodes[r.Key]
+		self, needs = n, n.Needs
+	} else {
+		ch := c.plan.Chains[r.Chain.Recipe]
+		self, needs = ch, ch.StandingNeeds()
+	}
+	switch c.state[self] {
+	case closed:
+		return
+	case open:
+		c.say("node %s needs itself in the end", r.Key.Short())
+		return
+	}
+	c.state[self] = open
+	for _, need := range needs {
+		c.visit(need)
+	}
+	c.state[self] = closed
+}
+
+// StandingNeeds are the nodes that the chain's tasks read at every step, and
+// the origin, which the first one reads.
+func (c *Chain) StandingNeeds() []Ref {
+	return append(c.StepNeeds(), c.Origin)
+}
+
+// StepNeeds are the nodes that the chain's tasks read at every step.
+func (c *Chain) StepNeeds() []Ref {
+	needs := slices.Clone(c.Join.Needs)
+	if c.Width > 0 {
+		needs = append(needs, c.Part.Needs...)
+	}
+	return needs
+}
+
+// SortedKeys returns the keys of a map in order, for walks that must not
+// depend on the order of maps.
+func SortedKeys[V any](m map[storage.Key]V) []storage.Key {
+	keys := make([]storage.Key, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, storage.Key.Compare)
+	return keys
+}

@@ -1,0 +1,228 @@
+package results
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+
+	"coalmine/privacy"
+)
+
+// Formats lists what Write knows.
+func Formats() []string { return []string{"table", "json", "csv", "latex", "parquet"} }
+
+// Write writes the results in one of Formats.
+func (r *Results) Write(w io.Writer, format string) error {
+	switch format {
+	case "table":
+		return r.WriteTable(w)
+	case "json":
+		return r.WriteJSON(w)
+	case "csv":
+		return r.WriteCSV(w)
+	case "latex":
+		return r.WriteLaTeX(w)
+	case "parquet":
+		return r.WriteParquet(w)
+	}
+	return fmt.Errorf("format %q is unknown; expected one of %s", format, strings.Join(Formats(), ", "))
+}
+
+// WriteJSON writes the whole outcome, one JSON object.
+func (r *Results) WriteJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", " ")
+	return e.Encode(r)
+}
+
+// WriteLaTeX writes a booktabs table.
+func (r *Results) WriteLaTeX(w io.Writer) error {
+	header, rows := r.rows()
+	var b strings.Builder
+	fmt.Fprintf(&b, "%% Run %s, experiment %s. Needs \\usepackage{booktabs}.\n", r.Run, r.Experiment)
+	fmt.Fprintf(&b, "\\begin{tabular}{l%s}\n\\toprule\n", strings.Repeat("r", len(header)-1))
+	writeLaTeXRow(&b, header)
+	b.WriteString("\\midrule\n")
+	for _, row := range rows {
+		writeLaTeXRow(&b, row)
+	}
+	b.WriteString("\\bottomrule\n\\end{tabular}\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+var latexEscapes = strings.NewReplacer(
+	`\`, `\textbackslash{}`, `&`, `\&`, `%`, `\%`, `$`, `\$`, `#`, `\#`, `_`, `\_`, `{`, `\{`, `}`, `\}`, `~`, `\textasciitilde{}`, `^`, `\textasciicircum{}`)
+
+func writeLaTeXRow(b *strings.Builder, row []string) {
+	for i, text := range row {
+		if i > 0 {
+			b.WriteString(" & ")
+		}
+		b.WriteString(latexEscapes.Replace(text))
+	}
+	b.WriteString(" \\\\\n")
+}
+
+// flatRow is a cell with one value a column, for CSV and Parquet. Absent
+// values are null.
+type flatRow struct {
+	Run        string   `parquet:"run"`
+	Experiment string   `parquet:"experiment"`
+	Cell       string   `parquet:"cell"`
+	Label      string   `parquet:"label"`
+	Partition  string   `parquet:"partition"`
+	Setting    string   `parquet:"setting"`
+	Axes       string   `parquet:"axes"`
+	Status     string   `parquet:"status"`
+	Rounds     *int64   `parquet:"rounds"`
+	Epochs     *float64 `parquet:"epochs"`
+	Users      *int64   `parquet:"users"`
+	Examples   *int64   `parquet:"examples"`
+
+	RecallAt1  *float64 `parquet:"recall_at_1"`
+	Perplexity *float64 `parquet:"perplexity"`
+	TestTokens *int64   `parquet:"test_tokens"`
+
+	RandomSamplingMemorized *int64   `parquet:"random_sampling_memorized"`
+	RandomSamplingOf        *int64   `parquet:"random_sampling_of"`
+	References              *int64   `parquet:"references"`
+	RandomSamplingLowestPU  *float64 `parquet:"random_sampling_lowest_user_probability"`
+	RandomSamplingLowestPE  *float64 `parquet:"random_sampling_lowest_example_probability"`
+	BeamSearchMemorized     *int64   `parquet:"beam_search_memorized"`
+	BeamSearchOf            *int64   `parquet:"beam_search_of"`
+	BeamWidth               *int64   `parquet:"beam_width"`
+	BeamSearchLowestPU      *float64 `parquet:"beam_search_lowest_user_probability"`
+	BeamSearchLowestPE      *float64 `parquet:"beam_search_lowest_example_probability"`
+
+	NoiseMultiplier *float64 `parquet:"noise_multiplier"`
+	Delta           *float64 `parquet:"delta"`
+	Epsilon         *float64 `parquet:"epsilon"` // null where infinite
+	EpsilonProved   *float64 `parquet:"epsilon_proved"`
+	EpsilonInfinite *bool    `parquet:"epsilon_infinite"`
+	PrivacyUnit     string   `parquet:"privacy_unit"`
+}
+
+// flat is the cell as one row.
+func (r *Results) flat(c *Cell) (flatRow, error) {
+	axes, err := json.Marshal(c.Axes)
+	if err != nil {
+		return flatRow{}, err
+	}
+	row := flatRow{
+		Run: r.Run, Experiment: r.Experiment, Cell: c.Cell, Label: c.Label,
+		Partition: c.Partition, Setting: c.Setting, Axes: string(axes), Status: c.Status,
+	}
+	if c.Report != nil {
+		row.addTraining(c)
+		row.addAudit(c)
+		row.addPrivacy(c.Privacy)
+	}
+	return row, nil
+}
+
+func count(n int) *int64 {
+	v := int64(n)
+	return &v
+}
+
+func (f *flatRow) addTraining(c *Cell) {
+	f.Rounds, f.Epochs = count(c.Training.Rounds), &c.Training.Epochs
+	f.Users, f.Examples = count(c.Training.Users), count(c.Training.Examples)
+	if u := c.Utility; u != nil {
+		f.RecallAt1, f.Perplexity, f.TestTokens = &u.RecallAt1, &u.Perplexity, &u.Tokens
+	}
+}
+
+func (f *flatRow) addAudit(c *Cell) {
+	if c.Audit == nil {
+		return
+	}
+	if v := c.Audit.RandomSampling; v != nil {
+		f.RandomSamplingMemorized, f.RandomSamplingOf, f.References = count(v.Memorized), count(v.Of), count(v.References)
+		if v.Lowest != nil {
+			f.RandomSamplingLowestPU, f.RandomSamplingLowestPE = &v.Lowest.UserProbability, &v.Lowest.ExampleProbability
+		}
+	}
+	if v := c.Audit.BeamSearch; v != nil {
+		f.BeamSearchMemorized, f.BeamSearchOf, f.BeamWidth = count(v.Memorized), count(v.Of), count(v.Width)
+		if v.Lowest != nil {
+			f.BeamSearchLowestPU, f.BeamSearchLowestPE = &v.Lowest.UserProbability, &v.Lowest.ExampleProbability
+		}
+	}
+}
+
+func (f *flatRow) addPrivacy(p *privacy.Report) {
+	if p == nil {
+		return
+	}
+	f.NoiseMultiplier, f.Delta, f.EpsilonInfinite, f.PrivacyUnit = &p.NoiseMultiplier, &p.Delta, &p.Infinite, p.Unit
+	if !p.Infinite {
+		epsilon, proved := float64(p.Epsilon), float64(p.EpsilonProved)
+		f.Epsilon, f.EpsilonProved = &epsilon, &proved
+	}
+}
+
+func (r *Results) flatRows() ([]flatRow, error) {
+	var rows []flatRow
+	for i := range r.Cells {
+		row, err := r.flat(&r.Cells[i])
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+// WriteParquet writes one row a cell.
+func (r *Results) WriteParquet(w io.Writer) error {
+	rows, err := r.flatRows()
+	if err != nil {
+		return err
+	}
+	return parquet.Write(w, rows)
+}
+
+// WriteCSV writes one line a cell, with a header; absent values are empty.
+func (r *Results) WriteCSV(w io.Writer) error {
+	rows, err := r.flatRows()
+	if err != nil {
+		return err
+	}
+	out := csv.NewWriter(w)
+	schema := parquet.SchemaOf(flatRow{})
+	var header []string
+	for _, f := range schema.Fields() {
+		header = append(header, f.Name())
+	}
+	if err := out.Write(header); err != nil {
+		return err
+	}
+	for _, row := range rows {
+		var line []string
+		for _, v := range schema.Deconstruct(nil, row) {
+			line = append(line, csvValue(v))
+		}
+		if err := out.Write(line); err != nil {
+			return err
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+func csvValue(v parquet.Value) string {
+	switch {
+	case v.IsNull():
+		return ""
+	case v.Kind() == parquet.Double:
+		return strconv.FormatFloat(v.Double(), 'g', -1, 64)
+	}
+	return v.String()
+}

@@ -1,0 +1,127 @@
+// Package results reads the outcome of a run from storage and writes it as a
+// table, JSON, CSV, LaTeX or Parquet.
+package results
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"coalmine/storage"
+	"coalmine/tasks/reports"
+	"coalmine/workflows/compile"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/runs"
+)
+
+// Results are the outcome of a run, complete or not.
+type Results struct {
+	Run        string `json:"run"`
+	Experiment string `json:"experiment"`
+	Cells      []Cell `json:"cells"`
+}
+
+// Cell is the outcome of one cell.
+type Cell struct {
+	// Cell is its name within the run.
+	Cell  string          `json:"cell"`
+	Label string          `json:"label"`
+	Axes  experiment.Axes `json:"axes"`
+	// Status is done, failed, cancelled or pending.
+	Status string `json:"status"`
+	// Errors say why a failed cell has failed.
+	Errors []string `json:"errors,omitempty"`
+	// Report is there once the cell is done.
+	*reports.Report
+
+	// Setting and Partition name the cell in the paper's terms.
+	Setting   string `json:"setting"`
+	Partition string `json:"partition"`
+}
+
+// States of a cell.
+const (
+	Done      = "done"
+	Failed    = "failed"
+	Cancelled = "cancelled"
+	Pending   = "pending"
+)
+
+// Load reads the results of a run. Cells that are not done have no report.
+func Load(ctx context.Context, archive *storage.Archive, run *runs.Run) (*Results, error) {
+	spec, err := experiment.ReadSpec(run.Spec.Experiment)
+	if err != nil {
+		return nil, fmt.Errorf("run %s: %w", run.ID, err)
+	}
+	p, err := compile.Plan(spec)
+	if err != nil {
+		return nil, fmt.Errorf("run %s: %w", run.ID, err)
+	}
+	r := &Results{Run: run.ID, Experiment: spec.Name}
+	for i := range p.Cells {
+		cell, err := load(ctx, archive, run, &spec.Cells[i], &p.Cells[i])
+		if err != nil {
+			return nil, fmt.Errorf("run %s, cell %s: %w", run.ID, p.Cells[i].Name, err)
+		}
+		r.Cells = append(r.Cells, cell)
+	}
+	return r, nil
+}
+
+func load(ctx context.Context, archive *storage.Archive, run *runs.Run, spec *experiment.Cell, planned *plan.Cell) (Cell, error) {
+	e := &spec.Experiment
+	cell := Cell{
+		Cell: spec.Name, Label: spec.Label, Axes: spec.Axes, Status: Pending,
+		Setting: e.Training.Setting(), Partition: e.Data.Partition,
+	}
+	report, err := readReport(ctx, archive, planned.Report.Key)
+	switch {
+	case err == nil:
+		cell.Status, cell.Report = Done, report
+		return cell, nil
+	case !errors.Is(err, storage.ErrNotFound):
+		return cell, err
+	case run.State.Phase == runs.Cancelled:
+		cell.Status = Cancelled
+	}
+	if cell.Errors = failures(run, spec.Name); len(cell.Errors) > 0 {
+		cell.Status = Failed
+	}
+	return cell, nil
+}
+
+func readReport(ctx context.Context, archive *storage.Archive, key storage.Key) (*reports.Report, error) {
+	commit, err := archive.Committed(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	blob, ok := commit.Blob(reports.CellBlob)
+	if !ok {
+		return nil, fmt.Errorf("report %s has no blob %q: %w", key.Short(), reports.CellBlob, storage.ErrCorrupt)
+	}
+	data, err := archive.ReadBlob(ctx, key, blob)
+	if err != nil {
+		return nil, err
+	}
+	var report reports.Report
+	if err := json.Unmarshal(data, &report); err != nil {
+		return nil, fmt.Errorf("report %s: %w: %w", key.Short(), storage.ErrCorrupt, err)
+	}
+	return &report, nil
+}
+
+// failures are the errors that took the cell, in the order of their nodes' keys.
+func failures(run *runs.Run, cell string) []string {
+	var out []string
+	for _, key := range plan.SortedKeys(run.State.Failures) {
+		f := run.State.Failures[key]
+		for _, name := range f.Cells {
+			if name == cell {
+				out = append(out, fmt.Sprintf("%s: %s", f.Label, f.Error))
+			}
+		}
+	}
+	return out
+}

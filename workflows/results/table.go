@@ -1,0 +1,132 @@
+package results
+
+import (
+	"fmt"
+	"io"
+	"math/big"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"coalmine/tasks/audits"
+)
+
+// columns are those of Table 1 of Thakkar et al. 2020, with the privacy cost
+// where there is any.
+var columns = []string{"setting", "RS memorized", "RS lowest (p_u, p_e)", "BS memorized", "BS lowest", "accuracy %", "perplexity"}
+
+const epsilonColumn = "epsilon (proved)"
+
+// rows are the cells as text, without the header.
+func (r *Results) rows() (header []string, rows [][]string) {
+	private := false
+	for _, c := range r.Cells {
+		private = private || c.Report != nil && c.Privacy != nil
+	}
+	header = columns
+	if private {
+		header = append(append([]string(nil), columns...), epsilonColumn)
+	}
+	for i := range r.Cells {
+		row := r.Cells[i].row()
+		if private {
+			row = append(row, r.Cells[i].epsilon())
+		}
+		rows = append(rows, row)
+	}
+	return header, rows
+}
+
+func (c *Cell) row() []string {
+	row := []string{c.Label, "", "", "", "", "", ""}
+	if c.Report == nil {
+		row[1] = c.Status
+		return row
+	}
+	if c.Audit != nil && c.Audit.RandomSampling != nil {
+		v := c.Audit.RandomSampling
+		row[1], row[2] = fmt.Sprintf("%d/%d", v.Memorized, v.Of), lowest(v.Lowest)
+	}
+	if c.Audit != nil && c.Audit.BeamSearch != nil {
+		v := c.Audit.BeamSearch
+		row[3], row[4] = fmt.Sprintf("%d/%d", v.Memorized, v.Of), lowest(v.Lowest)
+	}
+	if c.Utility != nil {
+		row[5], row[6] = fmt.Sprintf("%.1f", 100*c.Utility.RecallAt1), fmt.Sprintf("%.1f", c.Utility.Perplexity)
+	}
+	return row
+}
+
+// epsilon is never bare: the proved bound stands beside the papers' convention.
+func (c *Cell) epsilon() string {
+	if c.Report == nil || c.Privacy == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%s (%s)", c.Privacy.Epsilon, c.Privacy.EpsilonProved)
+}
+
+// lowest is a configuration as the paper prints it: "1/5000, 10%"; "-" for none.
+func lowest(c *audits.Configuration) string {
+	if c == nil {
+		return "-"
+	}
+	return probability(c.UserProbability) + ", " + probability(c.ExampleProbability)
+}
+
+// probability is a whole percentage if it is one, else a fraction if that is
+// short, else a decimal.
+func probability(p float64) string {
+	decimal := strconv.FormatFloat(p, 'f', -1, 64)
+	exact, ok := new(big.Rat).SetString(decimal)
+	if !ok {
+		return decimal
+	}
+	if percent := new(big.Rat).Mul(exact, big.NewRat(100, 1)); percent.IsInt() {
+		return percent.Num().String() + "%"
+	}
+	if fraction := exact.RatString(); len(fraction) <= 12 {
+		return fraction
+	}
+	return strconv.FormatFloat(p, 'g', 3, 64)
+}
+
+// WriteTable writes an aligned table for people, and the failures below it.
+func (r *Results) WriteTable(w io.Writer) error {
+	header, rows := r.rows()
+	widths := make([]int, len(header))
+	for _, row := range append([][]string{header}, rows...) {
+		for i, text := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(text))
+		}
+	}
+	var b strings.Builder
+	writeRow(&b, widths, header)
+	rule := make([]string, len(header))
+	for i := range rule {
+		rule[i] = strings.Repeat("-", widths[i])
+	}
+	writeRow(&b, widths, rule)
+	for _, row := range rows {
+		writeRow(&b, widths, row)
+	}
+	for _, c := range r.Cells {
+		for _, e := range c.Errors {
+			fmt.Fprintf(&b, "%s (%s) failed: %s\n", c.Cell, c.Label, e)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func writeRow(b *strings.Builder, widths []int, row []string) {
+	for i, text := range row {
+		if i > 0 {
+			b.WriteString("  ")
+		}
+		b.WriteString(text)
+		if i+1 < len(row) {
+			b.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text)))
+		}
+	}
+	b.WriteByte('\n')
+}

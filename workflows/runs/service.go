@@ -1,0 +1,328 @@
+package runs
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"coalmine/storage"
+)
+
+// Spec is what was submitted.
+type Spec struct {
+	// Name is the experiment's.
+	Name string `json:"name"`
+	// Digest identifies the resolved experiment, defaults filled in: two files
+	// that mean the same have the same.
+	Digest storage.Digest `json:"digest"`
+	// Priority is the run's to begin with; among runs the higher goes first.
+	Priority int `json:"priority,omitempty"`
+	// Experiment is the resolved experiment, in whatever form its owner reads.
+	Experiment []byte `json:"experiment"`
+}
+
+// Run is a submission with its state.
+type Run struct {
+	ID    string
+	Spec  Spec
+	State State
+	// read is the number of the last log entry that State contains, and
+	// entries how many the log holds since its newest snapshot.
+	read, entries int
+}
+
+// Position is the number of the last log entry that State contains; of two
+// copies of a run the one with the higher position knows more.
+func (r *Run) Position() int { return r.read }
+
+// ErrState is wrapped by errors that say that a run is not in a state in which
+// it can be steered so.
+var ErrState = errors.New("the run's state does not allow it")
+
+// Service reads and writes run records. It needs nothing but storage, so every
+// process can use it; it may be used from several goroutines.
+type Service struct {
+	archive *storage.Archive
+	now     func() time.Time
+}
+
+// NewService returns the records that archive holds. now stamps new entries;
+// nil means time.Now.
+func NewService(archive *storage.Archive, now func() time.Time) *Service {
+	if now == nil {
+		now = time.Now
+	}
+	return &Service{archive, now}
+}
+
+// Submit records a run, or finds the unfinished one whose resolved experiment
+// is the same, unless fresh asks for a new one. continued says which. The id is
+// <name>-<8 hex digits of the digest>, and ".2", ".3", ... for later runs of
+// the same experiment, so that one file has one id in every fresh store.
+func (s *Service) Submit(ctx context.Context, spec Spec, by string, fresh bool) (run *Run, continued bool, err error) {
+	base := runID(spec)
+	last, err := s.last(ctx, base)
+	if err != nil {
+		return nil, false, err
+	}
+	if last > 0 && !fresh {
+		run, err := s.Get(ctx, numbered(base, last))
+		if err != nil {
+			return nil, false, err
+		}
+		if !run.State.Phase.Finished() && run.Spec.Digest == spec.Digest {
+			return run, true, s.complete(ctx, run, by)
+		}
+	}
+	run, err = s.create(ctx, base, last+1, spec, by)
+	return run, false, err
+}
+
+// last is the highest number of a run with this base, 0 if there is none.
+func (s *Service) last(ctx context.Context, base string) (int, error) {
+	ids, err := s.archive.Runs(ctx)
+	if err != nil {
+		return 0, err
+	}
+	last := 0
+	for _, id := range ids {
+		n := 1
+		rest, ok := strings.CutPrefix(id, base)
+		if !ok {
+			continue
+		}
+		if rest != "" {
+			if _, err := fmt.Sscanf(rest, ".%d", &n); err != nil || numbered(base, n) != id {
+				continue
+			}
+		}
+		last = max(last, n)
+	}
+	return last, nil
+}
+
+func (s *Service) create(ctx context.Context, base string, n int, spec Spec, by string) (*Run, error) {
+	raw, err := json.Marshal(spec)
+	if err != nil {
+		return nil, fmt.Errorf("run %s cannot be recorded: %w", base, err)
+	}
+	for ; ; n++ {
+		id := numbered(base, n)
+		err := s.archive.CreateRun(ctx, id, raw)
+		if errors.Is(err, storage.ErrExists) {
+			continue // another submission took the number just now
+		}
+		if err != nil {
+			return nil, err
+		}
+		run, err := s.Get(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		return run, s.complete(ctx, run, by)
+	}
+}
+
+// complete writes the first entry of a log, if a submission that was
+// interrupted has not.
+func (s *Service) complete(ctx context.Context, run *Run, by string) error {
+	if !run.State.Submitted.IsZero() {
+		return nil
+	}
+	if err := s.Append(ctx, run.ID, Entry{Kind: Submitted, By: by, Priority: run.Spec.Priority}); err != nil {
+		return err
+	}
+	_, err := s.Refresh(ctx, run)
+	return err
+}
+
+// Get returns one run. The error wraps storage.ErrNotFound if there is none.
+func (s *Service) Get(ctx context.Context, id string) (*Run, error) {
+	raw, err := s.archive.Spec(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	run := &Run{ID: id, State: State{Phase: Queued}}
+	if err := json.Unmarshal(raw, &run.Spec); err != nil {
+		return nil, fmt.Errorf("record of run %s in %s: %w: %w", id, s.archive, storage.ErrCorrupt, err)
+	}
+	_, err = s.Refresh(ctx, run)
+	return run, err
+}
+
+// List returns all runs, the newest first.
+func (s *Service) List(ctx context.Context) ([]*Run, error) {
+	ids, err := s.archive.Runs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []*Run
+	for _, id := range ids {
+		run, err := s.Get(ctx, id)
+		if errors.Is(err, storage.ErrNotFound) {
+			continue // removed while we were listing
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, run)
+	}
+	slices.SortFunc(all, func(a, b *Run) int {
+		return cmp.Or(b.State.Submitted.Compare(a.State.Submitted), cmp.Compare(b.ID, a.ID))
+	})
+	return all, nil
+}
+
+// IDs returns the ids of all runs, in byte order.
+func (s *Service) IDs(ctx context.Context) ([]string, error) { return s.archive.Runs(ctx) }
+
+// Refresh folds in what was appended to the run's log since it was read, and
+// reports whether there was anything.
+func (s *Service) Refresh(ctx context.Context, run *Run) (changed bool, err error) {
+	entries, err := s.archive.ReadLog(ctx, run.ID, run.read+1)
+	if err != nil {
+		return false, err
+	}
+	state := run.State.Clone()
+	read, count := run.read, run.entries
+	for _, e := range entries {
+		read, count = e.Number, count+1
+		switch {
+		case e.Torn: // a power cut took it before its writer was told it stands
+		case e.Snapshot:
+			state, count = State{}, 0
+			err = json.Unmarshal(e.Data, &state)
+		default:
+			var entry Entry
+			err = json.Unmarshal(e.Data, &entry)
+			state.Apply(entry)
+		}
+		if err != nil {
+			return false, fmt.Errorf("entry %d in the log of run %s in %s: %w: %w", e.Number, run.ID, s.archive, storage.ErrCorrupt, err)
+		}
+	}
+	run.State, run.read, run.entries = state, read, count
+	return len(entries) > 0, nil
+}
+
+// Append adds entries to a run's log, stamped with the time if they have none.
+func (s *Service) Append(ctx context.Context, id string, entries ...Entry) error {
+	for _, e := range entries {
+		if e.Time.IsZero() {
+			e.Time = s.now().UTC()
+		}
+		raw, err := json.Marshal(e)
+		if err != nil {
+			return fmt.Errorf("entry for the log of run %s: %w", id, err)
+		}
+		if _, err := s.archive.AppendLog(ctx, id, raw); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Steer appends a person's command, after checking that it makes sense: the
+// error wraps ErrState if it doesn't, storage.ErrNotFound if there is no such
+// run. The coordinator follows when it is nudged, or within seconds.
+func (s *Service) Steer(ctx context.Context, id string, e Entry) error {
+	run, err := s.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	if err := allowed(run, e); err != nil {
+		return err
+	}
+	return s.Append(ctx, id, e)
+}
+
+func allowed(run *Run, e Entry) error {
+	phase := run.State.Phase
+	var want string
+	switch e.Kind {
+	case PauseEntry, CancelEntry:
+		if phase.Finished() {
+			want = "a queued, running or paused run"
+		}
+	case ResumeEntry:
+		if phase != Paused && phase != Cancelled {
+			want = "a paused or cancelled run"
+		}
+	case RetryEntry:
+		return retryable(run, e)
+	case PinEntry, Prioritized:
+	default:
+		return fmt.Errorf("run %s: %q is no command", run.ID, e.Kind)
+	}
+	if want != "" {
+		return fmt.Errorf("run %s is %s: %w; want %s", run.ID, phase, ErrState, want)
+	}
+	return nil
+}
+
+func retryable(run *Run, e Entry) error {
+	if len(run.State.Failures) == 0 && run.State.Error == "" {
+		return fmt.Errorf("run %s is %s: %w; no node of it has failed", run.ID, run.State.Phase, ErrState)
+	}
+	for _, key := range e.Keys {
+		if _, failed := run.State.Failures[key]; !failed {
+			return fmt.Errorf("run %s: %w; node %s has not failed", run.ID, ErrState, key.Short())
+		}
+	}
+	return nil
+}
+
+// compactAfter is how many entries a log may hold beyond its newest snapshot
+// before the leader folds them.
+const compactAfter = 64
+
+// Compact folds the run's log if it has grown long. Only the leader calls it.
+func (s *Service) Compact(ctx context.Context, run *Run) error {
+	if run.entries <= compactAfter {
+		return nil
+	}
+	raw, err := json.Marshal(run.State)
+	if err != nil {
+		return fmt.Errorf("state of run %s: %w", run.ID, err)
+	}
+	n, err := s.archive.CompactLog(ctx, run.ID, run.read, raw)
+	if errors.Is(err, storage.ErrExists) {
+		return nil // somebody has just appended; the next time will do
+	}
+	if n > 0 {
+		run.read, run.entries = n, 0
+	}
+	return err
+}
+
+func numbered(base string, n int) string {
+	if n == 1 {
+		return base
+	}
+	return fmt.Sprintf("%s.%d", base, n)
+}
+
+// maxNameInID bounds the experiment's name within an id.
+const maxNameInID = 60
+
+func runID(spec Spec) string {
+	name := strings.Map(func(r rune) rune {
+		switch {
+		case 'a' <= r && r <= 'z', '0' <= r && r <= '9', r == '.', r == '_', r == '-':
+			return r
+		case 'A' <= r && r <= 'Z':
+			return r - 'A' + 'a'
+		}
+		return '-'
+	}, spec.Name)
+	name = strings.Trim(name[:min(len(name), maxNameInID)], "-._")
+	if name == "" {
+		name = "run"
+	}
+	return name + "-" + spec.Digest.String()[:8]
+}

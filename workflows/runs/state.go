@@ -1,0 +1,243 @@
+// Package runs keeps the record of every run: what was submitted, and a log of
+// what was done to it since. The log is the truth about a run; its state is a
+// fold over the log, the same for whoever reads it:
+//
+//	           pause              resume
+//	queued ----------> paused ---------------+
+//	  |                  ^                   |
+//	  | started    pause |                   v
+//	  +--------------> running <--- retry --- done, failed, cancelled
+//	                     |  finished            ^
+//	                     +----------------------+
+//
+// Any process may append to a log at any time; the coordinator that leads
+// reads it, acts, and appends what came of it. The experiment itself is opaque
+// here: bytes, a name, and the digest of its resolved form.
+package runs
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"coalmine/storage"
+)
+
+// Phase is where a run stands.
+type Phase string
+
+// The phases of a run.
+const (
+	Queued    Phase = "queued"    // submitted; no coordinator has taken it up yet
+	Running   Phase = "running"   // being worked on
+	Paused    Phase = "paused"    // wants nothing until it is resumed
+	Done      Phase = "done"      // every cell is done
+	Failed    Phase = "failed"    // every cell has ended, some failed
+	Cancelled Phase = "cancelled" // wants nothing any more
+)
+
+// Finished reports whether nothing more happens to the run by itself.
+func (p Phase) Finished() bool { return p == Done || p == Failed || p == Cancelled }
+
+// Kind says what an entry of a run's log records.
+type Kind string
+
+// The kinds of entries. The first group is written by people's commands, the
+// second by the coordinator that leads.
+const (
+	Submitted   Kind = "submitted"
+	PauseEntry  Kind = "paused"
+	ResumeEntry Kind = "resumed"
+	CancelEntry Kind = "cancelled"
+	RetryEntry  Kind = "retried"     // Keys, or all failed nodes if there are none
+	PinEntry    Kind = "pinned"      // Pinned says which way
+	Prioritized Kind = "prioritized" // Priority
+
+	Started       Kind = "started"
+	AttemptFailed Kind = "attempt failed" // Key, Label, Error, Attempts, Worker
+	WorkerDied    Kind = "worker died"    // Key, Label, Worker
+	NodeFailed    Kind = "node failed"    // Key, Label, Error, Attempts, Cells
+	Diverged      Kind = "diverged"       // Key, Label, Error, Worker: a task is not deterministic
+	Rejected      Kind = "rejected"       // Error: the run has no plan
+	Finished      Kind = "finished"       // Outcomes
+)
+
+// Entry is one line of a run's log. Which fields are set depends on its kind.
+type Entry struct {
+	Kind Kind      `json:"kind"`
+	Time time.Time `json:"time"`
+	// By says who steered, for people.
+	By       string        `json:"by,omitempty"`
+	Priority int           `json:"priority,omitempty"`
+	Pinned   bool          `json:"pinned,omitempty"`
+	Keys     []storage.Key `json:"keys,omitempty"`
+
+	Key   *storage.Key `json:"key,omitempty"`
+	Label string       `json:"label,omitempty"`
+	Error string       `json:"error,omitempty"`
+	// Attempts is how often the node was tried.
+	Attempts int    `json:"attempts,omitempty"`
+	Worker   string `json:"worker,omitempty"`
+	// Cells are the names of the cells that failed with a node.
+	Cells []string `json:"cells,omitempty"`
+	// Outcomes are the phases of all cells at the end, Done or Failed, by name.
+	Outcomes map[string]Phase `json:"outcomes,omitempty"`
+}
+
+// Failure is a node that was given up for a run.
+type Failure struct {
+	Label    string    `json:"label"`
+	Error    string    `json:"error"`
+	Attempts int       `json:"attempts"`
+	Cells    []string  `json:"cells"`
+	Time     time.Time `json:"time"`
+}
+
+// Trouble is what a node has gone through without having been given up.
+type Trouble struct {
+	// Tries counts attempts that ended in an error that another may mend.
+	Tries int `json:"tries,omitempty"`
+	// Deaths names the workers that vanished while they worked on the node.
+	Deaths    []string `json:"deaths,omitempty"`
+	LastError string   `json:"last_error,omitempty"`
+}
+
+// State is the fold of a run's log. The zero value is the state of an empty log.
+type State struct {
+	Phase     Phase     `json:"phase"`
+	Priority  int       `json:"priority,omitempty"`
+	Pinned    bool      `json:"pinned,omitempty"`
+	Submitted time.Time `json:"submitted,omitzero"`
+	Started   time.Time `json:"started,omitzero"`
+	Finished  time.Time `json:"finished,omitzero"`
+	// Error says why the run as a whole has failed: it has no plan.
+	Error string `json:"error,omitempty"`
+	// Failures are the nodes given up for this run, by key.
+	Failures map[storage.Key]Failure `json:"failures,omitempty"`
+	// Troubles are the nodes that had failed attempts or killed workers.
+	Troubles map[storage.Key]Trouble `json:"troubles,omitempty"`
+	// Divergences are nodes of which two attempts gave different bytes, by key,
+	// with what differed: a bug in their kind.
+	Divergences map[storage.Key]string `json:"divergences,omitempty"`
+	// Outcomes are the phases of all cells once the run has finished.
+	Outcomes map[string]Phase `json:"outcomes,omitempty"`
+}
+
+// FailedCells are the names of the cells that the failures took with them.
+func (s *State) FailedCells() map[string]bool {
+	failed := make(map[string]bool)
+	for _, f := range s.Failures {
+		for _, cell := range f.Cells {
+			failed[cell] = true
+		}
+	}
+	return failed
+}
+
+// Apply folds one more entry in. Entries that make no sense in the state, such
+// as a pause after the end, change nothing: two processes may steer at once.
+func (s *State) Apply(e Entry) {
+	if s.Phase == "" {
+		s.Phase = Queued
+	}
+	switch e.Kind {
+	case Submitted:
+		if s.Submitted.IsZero() {
+			s.Submitted, s.Priority = e.Time, e.Priority
+		}
+	case PinEntry:
+		s.Pinned = e.Pinned
+	case Prioritized:
+		s.Priority = e.Priority
+	case RetryEntry:
+		s.retry(e)
+	case AttemptFailed, WorkerDied, NodeFailed, Diverged:
+		if e.Key != nil {
+			s.suffer(*e.Key, e)
+		}
+	default:
+		s.move(e)
+	}
+}
+
+// move applies the entries that change the phase alone.
+func (s *State) move(e Entry) {
+	switch {
+	case e.Kind == Started && s.Phase == Queued:
+		s.Phase = Running
+		if s.Started.IsZero() {
+			s.Started = e.Time
+		}
+	case e.Kind == PauseEntry && !s.Phase.Finished():
+		s.Phase = Paused
+	case e.Kind == ResumeEntry && (s.Phase == Paused || s.Phase == Cancelled):
+		s.reopen()
+	case e.Kind == CancelEntry && !s.Phase.Finished():
+		s.Phase, s.Finished = Cancelled, e.Time
+	case e.Kind == Rejected && !s.Phase.Finished():
+		s.Phase, s.Error, s.Finished = Failed, e.Error, e.Time
+	case e.Kind == Finished && !s.Phase.Finished():
+		s.finish(e)
+	}
+}
+
+func (s *State) finish(e Entry) {
+	s.Phase, s.Finished, s.Outcomes = Done, e.Time, e.Outcomes
+	for _, outcome := range e.Outcomes {
+		if outcome == Failed {
+			s.Phase = Failed
+		}
+	}
+}
+
+// retry forgets failures, so that their nodes are tried again from the start.
+func (s *State) retry(e Entry) {
+	if len(e.Keys) == 0 {
+		s.Failures, s.Troubles = nil, nil
+	}
+	for _, key := range e.Keys {
+		delete(s.Failures, key)
+		delete(s.Troubles, key)
+	}
+	if s.Phase == Failed {
+		s.reopen()
+	}
+}
+
+func (s *State) reopen() {
+	s.Phase, s.Error, s.Outcomes, s.Finished = Queued, "", nil, time.Time{}
+}
+
+func (s *State) suffer(key storage.Key, e Entry) {
+	switch e.Kind {
+	case NodeFailed:
+		set(&s.Failures, key, Failure{e.Label, e.Error, e.Attempts, e.Cells, e.Time})
+		delete(s.Troubles, key)
+	case Diverged:
+		set(&s.Divergences, key, e.Error)
+	case AttemptFailed:
+		t := s.Troubles[key]
+		t.Tries, t.LastError = t.Tries+1, e.Error
+		set(&s.Troubles, key, t)
+	case WorkerDied:
+		t := s.Troubles[key]
+		t.Deaths = append(slices.Clone(t.Deaths), e.Worker)
+		set(&s.Troubles, key, t)
+	}
+}
+
+func set[V any](m *map[storage.Key]V, key storage.Key, value V) {
+	if *m == nil {
+		*m = make(map[storage.Key]V)
+	}
+	(*m)[key] = value
+}
+
+// Clone returns a copy that Apply can change without changing s.
+func (s *State) Clone() State {
+	c := *s
+	c.Failures = maps.Clone(s.Failures)
+	c.Troubles = maps.Clone(s.Troubles)
+	c.Divergences = maps.Clone(s.Divergences)
+	return c
+}
