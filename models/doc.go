@@ -43,5 +43,6 @@
 // Values are float32 and losses are summed in float64. Every operation has one
 // order of arithmetic, so the same inputs give the same bytes. In scoring, a
 // state's numbers do not depend on the other states beside it, nor on how many
-// there are: a canary and the references that it is ranked against are comparable bit for bit.
+// there are: a canary and the references that it is ranked against are
+// comparable bit for bit.
 package models

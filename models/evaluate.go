@@ -100,10 +100,10 @@ func (e *evaluation) tally(sentences [][]int32, counted func(int32) bool, total 
 	}
 	for i, sentence := range sentences {
 		for t, target := range sentence[1:] {
-			row := e.batch.start[t] + e.ranks[i]
-			total.All.add(e.logProbs[row], e.hits[row])
+			at := e.batch.start[t] + e.ranks[i]
+			total.All.add(e.logProbs[at], e.hits[at])
 			if counted == nil || counted(target) {
-				total.Counted.add(e.logProbs[row], e.hits[row])
+				total.Counted.add(e.logProbs[at], e.hits[at])
 			}
 		}
 	}

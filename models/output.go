@@ -84,9 +84,9 @@ type outputTrace struct {
 	normaliser        normaliser
 }
 
-// loss returns the sum over rows of -log p(target), adds the gradient of
-// scale times that sum to g.outputBias, sets that of g.embedding, and sets the
-// gradient of the outputs, dh [rows, width].
+// loss returns the sum over rows of -log p(target), and sets the gradients of
+// scale times that sum: g.outputBias, g.embedding (as output weights), and dh
+// [rows, width], that of the outputs h.
 func (o *outputTrace) loss(w, g *weights, h []float32, targets []int32, scale float32, dh []float32) float64 {
 	clear(g.outputBias)
 	var sum float64

@@ -45,8 +45,8 @@ func TestTensorsAreCopies(t *testing.T) {
 
 func TestPaperModelHasItsSize(t *testing.T) {
 	t.Parallel()
-	// Thakkar et al. (2020), section 4.1: 1.35 million parameters come from
-	// 10,004 x 96 + 2 x 96 x 2,010 + 2,010 + 670 x 96 + 10,004 with these names.
+	// Embedding 96, 670 units, 10,000 words and 4 special tokens: the model of
+	// Thakkar et al. (2020), section 4.1.
 	m := mustNew(t, 10004, 96, 670)
 	if got, want := m.Parameters(), 10004*96+2*96*2010+2010+670*96+10004; got != want {
 		t.Errorf("%d parameters, want %d", got, want)

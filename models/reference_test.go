@@ -113,7 +113,6 @@ func derivative(m *Language, params []float64, i int, sentences [][]int32) float
 	return (at(params[i]+h) - at(params[i]-h)) / (2 * h)
 }
 
-// mustNew returns a model; wide parameters make every gate and logit matter.
 func mustNew(tb testing.TB, vocabulary, embedding, units int) *Language {
 	tb.Helper()
 	m, err := New(Config{Kind: CIFGLSTM, Vocabulary: vocabulary, Embedding: embedding, Units: units})

@@ -75,22 +75,28 @@ func newWorkspace(c cell) *workspace {
 func (s *Scorer) Model() *Language { return s.model }
 
 // States are what a model remembers of a number of token sequences, one state
-// each. They belong to the model, not to the scorer that made them.
+// each. Any scorer of the same sizes may continue them, though only the one
+// that made them does so sensibly. The zero value holds none, and is for Gather.
 type States struct {
 	cell   cell
 	memory []float32 // [n, units]
 	output []float32 // [n, width]
 }
 
-// Start returns n states of the empty sequence. Feed each its begin token first:
-// a model learns nothing about predictions from the empty sequence.
+// Start returns n states of the empty sequence. Feed each its begin token
+// first: training never asks for a prediction from nothing.
 func (s *Scorer) Start(n int) *States {
 	c := s.model.cell()
 	return &States{cell: c, memory: make([]float32, n*c.units), output: make([]float32, n*c.width)}
 }
 
 // Len is the number of states.
-func (s *States) Len() int { return len(s.output) / s.cell.width }
+func (s *States) Len() int {
+	if s.cell.width == 0 { // the zero value, before Gather
+		return 0
+	}
+	return len(s.output) / s.cell.width
+}
 
 // Gather makes s hold copies of the chosen states of from, in the order of
 // indices, which may repeat and be of any number. It reuses the memory of s,
@@ -101,7 +107,7 @@ func (s *States) Gather(from *States, indices []int) error {
 	}
 	for _, i := range indices {
 		if i < 0 || i >= from.Len() {
-			return fmt.Errorf("state %d: want 0 to %d", i, from.Len()-1)
+			return fmt.Errorf("state %d cannot be gathered from %d states: they count from 0", i, from.Len())
 		}
 	}
 	s.cell = from.cell
@@ -265,8 +271,8 @@ func (s *Scorer) logProbRows(w *workspace, output, dst []float32) {
 		from, to := tileBounds(vocabulary, k)
 		s.tileLogits(k, rows, output, dst[from:], vocabulary)
 		for i := range rows {
-			exps := w.logits[:copy(w.logits, row(dst, i, vocabulary)[from:to])]
-			w.add(i, k, exps)
+			n := copy(w.logits, row(dst, i, vocabulary)[from:to])
+			w.add(i, k, w.logits[:n])
 		}
 	}
 	w.finish()

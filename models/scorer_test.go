@@ -169,12 +169,12 @@ func TestGatheredStatesContinueLikeTheirOrigin(t *testing.T) {
 	scorer := mustScorer(t, m, wideParams(m, rng))
 	states := wanderingStates(t, scorer, rng, 5)
 	chosen := []int{4, 0, 0, 3, 4, 1, 2}
-	gathered := scorer.Start(2)
+	var gathered States
 	check(t, gathered.Gather(states, chosen))
 	want, got := make([]float32, 5*60), make([]float32, len(chosen)*60)
 	check(t, scorer.LogProbRows(states, want))
 	check(t, scorer.Step(states, make([]int32, 5))) // the copies must not follow
-	check(t, scorer.LogProbRows(gathered, got))
+	check(t, scorer.LogProbRows(&gathered, got))
 	for at, i := range chosen {
 		if !slices.Equal(got[at*60:(at+1)*60], want[i*60:(i+1)*60]) {
 			t.Errorf("state %d gathered from %d differs from it", at, i)
@@ -285,8 +285,10 @@ func TestScorerRefusesWhatDoesNotFit(t *testing.T) {
 		{s.LogProbs(two, []int32{1, -2}, make([]float32, 2)), "token 1 has id -2"},
 		{s.LogProbs(two, []int32{1, 2}, make([]float32, 3)), "the destination has 3 elements, want 2"},
 		{s.LogProbRows(two, make([]float32, 19)), "the destination has 19 elements, want 20"},
-		{s.Start(1).Gather(two, []int{2}), "state 2: want 0 to 1"},
+		{s.Start(1).Gather(two, []int{2}), "state 2 cannot be gathered from 2 states"},
 		{two.Gather(two, []int{0}), "gather into another batch"},
+		{two.Gather(new(States), []int{0}), "state 0 cannot be gathered from 0 states"},
+		{s.LogProbRows(new(States), nil), "states of a model with 0 units"},
 	}
 	for _, c := range cases {
 		if c.err == nil || !strings.Contains(c.err.Error(), c.want) {

@@ -58,9 +58,9 @@ func (m *Language) NewTrainer() *Trainer {
 // the batch run through the sentences from the longest to the shortest, equal
 // ones in the order given.
 //
-// A loss that is not finite gives a *DivergedError. After any error the content of
-// gradient is undefined. The gradient itself is not searched for numbers that
-// are not finite; see CheckFinite.
+// A loss that is not finite gives a *DivergedError. After any error the content
+// of gradient is undefined. A gradient may overflow though its loss is finite;
+// CheckFinite tells.
 func (t *Trainer) Gradient(params []float32, sentences [][]int32, gradient []float32) (Loss, error) {
 	if err := t.check(params, sentences, gradient); err != nil {
 		return Loss{}, err

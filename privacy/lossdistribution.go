@@ -1,4 +1,20 @@
 package privacy
 
-// lossDistribution is a placeholder signature until package pld is wired.
-func (r Recipe) lossDistribution() (*Interval, error) { return nil, nil }
+import "coalmine/privacy/pld"
+
+// lossDistribution bounds the proved epsilon by the privacy loss distribution,
+// or returns nil for cohorts of fixed size: for those, the distribution of
+// package pld does not hold.
+func (r Recipe) lossDistribution() (*Interval, error) {
+	if r.Sampling == FixedSize {
+		return nil, nil
+	}
+	_, sensitivity := r.neighbouring()
+	bounds, err := pld.Epsilon([]pld.Step{{
+		Rate: r.SamplingRate(), Sigma: r.NoiseMultiplier / sensitivity, Rounds: r.Rounds,
+	}}, r.Delta)
+	if err != nil {
+		return nil, err
+	}
+	return &Interval{Lower: Epsilon(bounds.Lower), Upper: Epsilon(bounds.Upper)}, nil
+}

@@ -110,7 +110,10 @@ func TestCompactionKeepsTheGenerationBefore(t *testing.T) {
 	s.say("d")
 	s.wantSaid("a", "b", "c", "d")
 	var left []string
-	for info := range memory.List(t.Context(), "") {
+	for info, err := range memory.List(t.Context(), "") {
+		if err != nil {
+			t.Fatal(err)
+		}
 		left = append(left, info.Name)
 	}
 	if want := []string{logName(3), logName(4), logName(5), logName(6)}; !slices.Equal(left, want) {

@@ -30,7 +30,11 @@ type executor struct {
 // of the causes of package queue.
 func (e *executor) handle(ctx context.Context, m queue.Message) []byte {
 	var a tasks.Attempt
-	if err := json.Unmarshal(m.Payload, &a); err != nil || a.ID() != m.ID {
+	err := json.Unmarshal(m.Payload, &a)
+	if err == nil && a.ID() != m.ID {
+		err = fmt.Errorf("it holds attempt %s", a.ID())
+	}
+	if err != nil {
 		return e.refuseUnreadable(m, err)
 	}
 	x := e.begin(m.ID, &a)
@@ -52,7 +56,7 @@ func (e *executor) refuseUnreadable(m queue.Message, err error) []byte {
 		return nil // nobody to answer to
 	}
 	out.Key, out.Worker, out.Result = key, e.workerID, tasks.Refused
-	out.Error = fmt.Sprintf("message %s is not the attempt that its name says; is the coordinator of another version? %v", m.ID, err)
+	out.Error = fmt.Sprintf("message %s is not the attempt that its name says; make sure that coordinator and workers are of one version: %v", m.ID, err)
 	return e.encode(out)
 }
 
@@ -106,8 +110,7 @@ func (x *execution) run(ctx context.Context) tasks.Outcome {
 }
 
 // standing returns the node's commit if nothing is left to do, and nil if the
-// node must be run: not committed, evicted since, or damaged. To see damage the
-// blobs are read; a committed node is seldom sent, and mostly for a reason.
+// node must be run: not committed, or evicted since.
 func (x *execution) standing(ctx context.Context) (*storage.Commit, error) {
 	c, err := x.worker.Archive.Committed(ctx, x.attempt.Key)
 	if errors.Is(err, storage.ErrNotFound) {
@@ -116,28 +119,26 @@ func (x *execution) standing(ctx context.Context) (*storage.Commit, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, b := range c.Blobs {
-		_, err := x.worker.Archive.ReadBlob(ctx, c.Key, b)
-		if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrCorrupt) {
-			x.log.Debug("node is committed, but a blob is not there: running it again", "blob", b.Name, "error", err)
-			return nil, nil
-		}
-		if err != nil {
-			return nil, err
-		}
+	missing, err := x.worker.Archive.Missing(ctx, c)
+	if err != nil || len(missing) == 0 {
+		return c, err
 	}
-	return c, nil
+	x.log.Debug("node is committed but evicted: running it again", "missing", missing)
+	return nil, nil
 }
 
 // produce runs the kind and stores what it puts.
 func (x *execution) produce(ctx context.Context, task *tasks.Task, out *sink) ([]storage.Blob, error) {
 	runErr := x.call(ctx, task)
 	blobs, putErr := out.wait(runErr)
-	// A kind that was refused a put fails for that reason, whatever it says.
-	if putErr != nil && !errors.Is(putErr, context.Canceled) && !panicked(runErr) {
-		return nil, putErr
+	switch {
+	case runErr == nil:
+		return blobs, putErr
+	case putErr == nil, errors.Is(putErr, context.Canceled), panicked(runErr):
+		return nil, runErr
 	}
-	return blobs, runErr
+	// A kind that was refused a put fails for that reason, whatever it says.
+	return nil, putErr
 }
 
 // panicError is a kind's panic as an error.

@@ -45,7 +45,7 @@ func newLab(t testing.TB) *lab {
 
 // newLabOn is a lab on the queue of conn, which it closes.
 func newLabOn(t testing.TB, conn *queue.Conn) *lab {
-	t.Cleanup(func() { conn.Close() })
+	t.Cleanup(func() { _ = conn.Close() })
 	store := fault.Wrap(storagetest.NewMemory())
 	return &lab{t: t, store: store, archive: storage.NewArchive(store), conn: conn, broker: conn.Broker()}
 }

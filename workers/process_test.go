@@ -103,7 +103,7 @@ func TestAWorkerKilledInMidTaskLeavesNothingHalfMade(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { conn.Close() })
+	t.Cleanup(func() { _ = conn.Close() })
 	l := &lab{t: t, archive: archive, conn: conn, broker: conn.Broker()}
 
 	start := func() *exec.Cmd {
@@ -189,7 +189,7 @@ func TestResultsDoNotDependOnWhoComputesThem(t *testing.T) {
 	}
 	trouble := newLabOn(t, conn)
 	bypass := redis.NewClient(&redis.Options{Addr: server.Addr()})
-	t.Cleanup(func() { bypass.Close() })
+	t.Cleanup(func() { _ = bypass.Close() })
 	flush := func() {
 		if err := bypass.FlushAll(testContext(t)).Err(); err != nil {
 			t.Error(err)

@@ -27,16 +27,17 @@ func emulated(suffix string, tileRows, tileColumns int) *set {
 			panic(err)
 		}
 	}
+	// Both sets move data by these.
+	shared := func(name string, args ...any) {
+		if err := assembly().Call(name, nil, args...); err != nil {
+			panic(err)
+		}
+	}
 	unary := func(name string) func(dst, x []float32) {
 		return func(dst, x []float32) { call(name, nil, dst, x) }
 	}
 	scaled := func(name string) func(alpha float32, x, y []float32) {
 		return func(alpha float32, x, y []float32) { call(name, nil, alpha, x, y) }
-	}
-	forward := func(name string) func(gates, previous, cell, tanhCell, output []float32) {
-		return func(gates, previous, cell, tanhCell, output []float32) {
-			call(name, nil, gates, previous, cell, tanhCell, output)
-		}
 	}
 	backward := func(name string) func(gates, previous, tanhCell, dOutput, dCell, dGates []float32) {
 		return func(gates, previous, tanhCell, dOutput, dCell, dGates []float32) {
@@ -47,19 +48,22 @@ func emulated(suffix string, tileRows, tileColumns int) *set {
 		name:     suffix + " emulated",
 		tileRows: tileRows, tileColumns: tileColumns,
 		transpose8: func(dst []float32, dstRow int, src []float32, srcRow int) {
-			if err := assembly().Call("transpose8AVX2", nil, dst, dstRow, src, srcRow); err != nil {
-				panic(err)
-			}
+			shared("transpose8AVX2", dst, dstRow, src, srcRow)
+		},
+		dealTiles: func(dst []float32, pitch int, src []float32, srcRow, height, count, depth int) {
+			shared("dealTilesAVX2", dst, pitch, src, srcRow, height, count, depth)
 		},
 		exp: unary("exp"), log: unary("log"), sigmoid: unary("sigmoid"), tanh: unary("tanh"), add: unary("add"),
 		axpy: scaled("axpy"), scaleAdd: scaled("scaleAdd"),
-		scale:       func(alpha float32, x []float32) { call("scale", nil, alpha, x) },
-		max:         func(x []float32) (r float32) { call("max", &r, x); return r },
-		expSum:      func(dst, x []float32, max float32) (r float64) { call("expSum", &r, dst, x, max); return r },
-		sumExp:      func(x []float32, max float32) (r float64) { call("sumExp", &r, x, max); return r },
-		dot:         func(x, y []float32) (r float64) { call("dot", &r, x, y); return r },
-		cifgForward: forward("cifgForward"), cifgBackward: backward("cifgBackward"),
-		lstmForward: forward("lstmForward"), lstmBackward: backward("lstmBackward"),
+		scale:        func(alpha float32, x []float32) { call("scale", nil, alpha, x) },
+		max:          func(x []float32) (r float32) { call("max", &r, x); return r },
+		expSum:       func(dst, x []float32, max float32) (r float64) { call("expSum", &r, dst, x, max); return r },
+		sumExp:       func(x []float32, max float32) (r float64) { call("sumExp", &r, x, max); return r },
+		dot:          func(x, y []float32) (r float64) { call("dot", &r, x, y); return r },
+		mul:          func(dst, x, y []float32) { call("mul", nil, dst, x, y) },
+		blend:        func(dst, w, x, y []float32) { call("blend", nil, dst, w, x, y) },
+		mulAdd:       func(dst, v, w, x, y []float32) { call("mulAdd", nil, dst, v, w, x, y) },
+		cifgBackward: backward("cifgBackward"), lstmBackward: backward("lstmBackward"),
 		peak: func(rounds int) (r int) { call("peak", &r, rounds); return r },
 	}
 	for rows := 1; rows <= tileRows; rows++ {

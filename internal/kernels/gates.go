@@ -16,6 +16,17 @@ func CIFGForward(gates, previous, cell, tanhCell, output []float32) {
 	active.Load().cifgForward(gates, previous, cell, tanhCell, output)
 }
 
+func (s *set) cifgForward(gates, previous, cell, tanhCell, output []float32) {
+	n := len(output)
+	in, candidate, out := gates[:n], gates[n:2*n], gates[2*n:]
+	s.sigmoid(in, in)
+	s.tanh(candidate, candidate)
+	s.sigmoid(out, out)
+	s.blend(cell, in, candidate, previous)
+	s.tanh(tanhCell, cell)
+	s.mul(output, out, tanhCell)
+}
+
 // CIFGBackward is the gradient of CIFGForward. Given the activations in gates,
 // the previous cell, tanhCell and the gradient dOutput of the output, it
 // writes the gradient of the pre-activations to dGates (which may be gates),
@@ -33,6 +44,17 @@ func CIFGBackward(gates, previous, tanhCell, dOutput, dCell, dGates []float32) {
 func LSTMForward(gates, previous, cell, tanhCell, output []float32) {
 	checkForward("LSTMForward", 4, gates, previous, cell, tanhCell, output)
 	active.Load().lstmForward(gates, previous, cell, tanhCell, output)
+}
+
+func (s *set) lstmForward(gates, previous, cell, tanhCell, output []float32) {
+	n := len(output)
+	in, forget, candidate, out := gates[:n], gates[n:2*n], gates[2*n:3*n], gates[3*n:]
+	s.sigmoid(gates[:2*n], gates[:2*n])
+	s.tanh(candidate, candidate)
+	s.sigmoid(out, out)
+	s.mulAdd(cell, forget, previous, in, candidate)
+	s.tanh(tanhCell, cell)
+	s.mul(output, out, tanhCell)
 }
 
 // LSTMBackward is the gradient of LSTMForward, with the arguments of CIFGBackward.

@@ -10,7 +10,7 @@ import (
 type recurrentCell struct {
 	name     string
 	gates    int
-	forward  func(*set) func(gates, previous, cell, tanhCell, output []float32)
+	forward  func(s *set, gates, previous, cell, tanhCell, output []float32)
 	backward func(*set) func(gates, previous, tanhCell, dOutput, dCell, dGates []float32)
 	// next computes the cell and the output of one unit from its pre-activations.
 	next func(gates []float64, previous float64) (cell, output float64)
@@ -19,7 +19,7 @@ type recurrentCell struct {
 var cells = []recurrentCell{
 	{
 		"cifg", 3,
-		func(s *set) func(gates, previous, cell, tanhCell, output []float32) { return s.cifgForward },
+		(*set).cifgForward,
 		func(s *set) func(gates, previous, tanhCell, dOutput, dCell, dGates []float32) { return s.cifgBackward },
 		func(g []float64, previous float64) (float64, float64) {
 			i := sigmoidFloat64(g[0])
@@ -29,7 +29,7 @@ var cells = []recurrentCell{
 	},
 	{
 		"lstm", 4,
-		func(s *set) func(gates, previous, cell, tanhCell, output []float32) { return s.lstmForward },
+		(*set).lstmForward,
 		func(s *set) func(gates, previous, tanhCell, dOutput, dCell, dGates []float32) { return s.lstmBackward },
 		func(g []float64, previous float64) (float64, float64) {
 			cell := sigmoidFloat64(g[1])*previous + sigmoidFloat64(g[0])*math.Tanh(g[2])
@@ -66,7 +66,7 @@ func TestCellsComputeTheirDefinition(t *testing.T) {
 	for _, c := range cells {
 		gates, previous := normal(rng, c.gates*units), normal(rng, units)
 		activated, cell, tanhCell, output := clone(gates), make([]float32, units), make([]float32, units), make([]float32, units)
-		c.forward(available()[0])(activated, previous, cell, tanhCell, output)
+		c.forward(available()[0], activated, previous, cell, tanhCell, output)
 		for j := range units {
 			wantCell, wantOutput := c.next(unit(gates, c.gates, units, j), float64(previous[j]))
 			if !near(float64(cell[j]), wantCell, 1e-6) || !near(float64(output[j]), wantOutput, 1e-6) || !near(float64(tanhCell[j]), math.Tanh(wantCell), 1e-6) {
@@ -84,7 +84,7 @@ func TestCellGradientsMatchDifferences(t *testing.T) {
 	for _, c := range cells {
 		gates, previous, dOutput, dCell := normal(rng, c.gates*units), normal(rng, units), normal(rng, units), normal(rng, units)
 		activated, cell, tanhCell, output := clone(gates), make([]float32, units), make([]float32, units), make([]float32, units)
-		c.forward(available()[0])(activated, previous, cell, tanhCell, output)
+		c.forward(available()[0], activated, previous, cell, tanhCell, output)
 		dPrevious, dGates := clone(dCell), make([]float32, c.gates*units)
 		c.backward(available()[0])(activated, previous, tanhCell, dOutput, dPrevious, dGates)
 		for j := range units {

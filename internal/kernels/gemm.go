@@ -120,32 +120,31 @@ type span struct{ start, length int }
 // block multiplies a block of A with a block of B, panel by panel.
 func (s *set) block(w *workspace, g product, b panels, rows, columns, depth span, accumulate bool) {
 	tiling := splitRows(rows.length, s.tileRows)
-	a := viewA(w, g, rows, depth)
+	a := s.viewA(w, g, rows, depth, tiling)
 	for j := 0; j < columns.length; j += s.tileColumns {
 		width := min(s.tileColumns, columns.length-j)
 		panel, panelRow := b.at(j)
-		row := 0
 		for _, t := range tiling {
 			if t.count == 0 {
-				break
+				continue
 			}
-			x, c := a.data[row*a.row:], g.c[(rows.start+row)*g.ldc+columns.start+j:]
-			s.tiles[t.height](t.count, depth.length, x, t.height*a.row, a.row, a.step, panel, panelRow, c, g.ldc, width, g.alpha, accumulate)
-			row += t.height * t.count
+			x, tile := a.stack(t)
+			c := g.c[(rows.start+t.firstRow)*g.ldc+columns.start+j:]
+			s.tiles[t.height](t.count, depth.length, x, tile, a.row, a.step, panel, panelRow, c, g.ldc, width, g.alpha, accumulate)
 		}
 	}
 }
 
 // tiles is a stack of equal tiles.
-type tiles struct{ height, count int }
+type tiles struct{ height, count, firstRow, firstTile int }
 
-// splitRows cuts rows into tiles whose heights differ by at most one: a tile
-// of few rows cannot hide the latency of its multiply-adds.
+// splitRows cuts rows into tall tiles and then tiles shorter by one: a tile of
+// few rows cannot hide the latency of its multiply-adds.
 func splitRows(rows, most int) [2]tiles {
 	count := (rows + most - 1) / most
-	height, rest := rows/count, rows%count
-	if rest == 0 {
-		return [2]tiles{{height, count}}
+	height, tall := rows/count, rows%count
+	return [2]tiles{
+		{height: height + 1, count: tall},
+		{height: height, count: count - tall, firstRow: tall * (height + 1), firstTile: tall},
 	}
-	return [2]tiles{{height + 1, rest}, {height, count - rest}}
 }

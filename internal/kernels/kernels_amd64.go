@@ -34,15 +34,17 @@ func axpyAVX2(alpha float32, x []float32, y []float32)
 
 func scaleAVX2(alpha float32, x []float32)
 
-func addAVX2(dst []float32, x []float32)
-
 func scaleAddAVX2(alpha float32, x []float32, y []float32)
 
-func cifgForwardAVX2(gates []float32, previous []float32, cell []float32, tanhCell []float32, output []float32)
+func addAVX2(dst []float32, x []float32)
+
+func mulAVX2(dst []float32, x []float32, y []float32)
+
+func blendAVX2(dst []float32, w []float32, x []float32, y []float32)
+
+func mulAddAVX2(dst []float32, v []float32, w []float32, x []float32, y []float32)
 
 func cifgBackwardAVX2(gates []float32, previous []float32, tanhCell []float32, dOutput []float32, dCell []float32, dGates []float32)
-
-func lstmForwardAVX2(gates []float32, previous []float32, cell []float32, tanhCell []float32, output []float32)
 
 func lstmBackwardAVX2(gates []float32, previous []float32, tanhCell []float32, dOutput []float32, dCell []float32, dGates []float32)
 
@@ -84,18 +86,22 @@ func axpyAVX512(alpha float32, x []float32, y []float32)
 
 func scaleAVX512(alpha float32, x []float32)
 
-func addAVX512(dst []float32, x []float32)
-
 func scaleAddAVX512(alpha float32, x []float32, y []float32)
 
-func cifgForwardAVX512(gates []float32, previous []float32, cell []float32, tanhCell []float32, output []float32)
+func addAVX512(dst []float32, x []float32)
+
+func mulAVX512(dst []float32, x []float32, y []float32)
+
+func blendAVX512(dst []float32, w []float32, x []float32, y []float32)
+
+func mulAddAVX512(dst []float32, v []float32, w []float32, x []float32, y []float32)
 
 func cifgBackwardAVX512(gates []float32, previous []float32, tanhCell []float32, dOutput []float32, dCell []float32, dGates []float32)
-
-func lstmForwardAVX512(gates []float32, previous []float32, cell []float32, tanhCell []float32, output []float32)
 
 func lstmBackwardAVX512(gates []float32, previous []float32, tanhCell []float32, dOutput []float32, dCell []float32, dGates []float32)
 
 func peakAVX512(rounds int) int
 
 func transpose8AVX2(dst []float32, dstRow int, src []float32, srcRow int)
+
+func dealTilesAVX2(dst []float32, pitch int, src []float32, srcRow int, height int, count int, depth int)

@@ -1045,82 +1045,138 @@ written:
 // func expAVX2(dst []float32, x []float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·expAVX2(SB), NOSPLIT, $0-48
-	MOVQ dst_base+0(FP), AX
-	MOVQ x_base+24(FP), CX
-	MOVQ x_len+32(FP), DX
-	XORQ BX, BX
-	SUBQ $0x08, DX
-	JLT  rest
+	MOVQ    dst_base+0(FP), AX
+	MOVQ    x_base+24(FP), CX
+	MOVQ    x_len+32(FP), DX
+	XORQ    BX, BX
+	SUBQ    $0x10, DX
+	JLT     rest
+	PCALIGN $0x20
 
 whole:
 	VMOVUPS     (CX)(BX*1), Y0
-	VMOVUPS     exp_highest<>+0(SB), Y1
-	VMINPS      Y0, Y1, Y0
-	VMOVUPS     exp_lowest<>+0(SB), Y1
-	VMAXPS      Y0, Y1, Y0
-	VMOVUPS     round_to_integer<>+0(SB), Y1
-	VFMADD231PS log2_e<>+0(SB), Y0, Y1
-	VSUBPS      round_to_integer<>+0(SB), Y1, Y2
-	VFMADD231PS minus_ln2_high<>+0(SB), Y2, Y0
-	VFMADD231PS minus_ln2_low<>+0(SB), Y2, Y0
-	VMOVUPS     expm1_5<>+0(SB), Y2
-	VFMADD213PS expm1_4<>+0(SB), Y0, Y2
-	VFMADD213PS expm1_3<>+0(SB), Y0, Y2
-	VFMADD213PS expm1_2<>+0(SB), Y0, Y2
-	VFMADD213PS expm1_1<>+0(SB), Y0, Y2
-	VFMADD213PS expm1_0<>+0(SB), Y0, Y2
-	VMULPS      Y0, Y0, Y3
-	VFMADD213PS Y0, Y3, Y2
-	VPSUBD      round_to_integer<>+0(SB), Y1, Y1
-	VPSRAD      $0x01, Y1, Y0
-	VPSUBD      Y0, Y1, Y1
+	VMOVUPS     32(CX)(BX*1), Y1
+	VMOVUPS     exp_highest<>+0(SB), Y2
+	VMINPS      Y0, Y2, Y0
+	VMINPS      Y1, Y2, Y1
+	VMOVUPS     exp_lowest<>+0(SB), Y2
+	VMAXPS      Y0, Y2, Y0
+	VMAXPS      Y1, Y2, Y1
+	VMOVUPS     round_to_integer<>+0(SB), Y2
+	VMOVUPS     round_to_integer<>+0(SB), Y3
+	VFMADD231PS log2_e<>+0(SB), Y0, Y2
+	VFMADD231PS log2_e<>+0(SB), Y1, Y3
+	VSUBPS      round_to_integer<>+0(SB), Y2, Y4
+	VSUBPS      round_to_integer<>+0(SB), Y3, Y5
+	VFMADD231PS minus_ln2_high<>+0(SB), Y4, Y0
+	VFMADD231PS minus_ln2_high<>+0(SB), Y5, Y1
+	VFMADD231PS minus_ln2_low<>+0(SB), Y4, Y0
+	VFMADD231PS minus_ln2_low<>+0(SB), Y5, Y1
+	VMOVUPS     expm1_5<>+0(SB), Y4
+	VMOVUPS     expm1_5<>+0(SB), Y5
+	VFMADD213PS expm1_4<>+0(SB), Y0, Y4
+	VFMADD213PS expm1_4<>+0(SB), Y1, Y5
+	VFMADD213PS expm1_3<>+0(SB), Y0, Y4
+	VFMADD213PS expm1_3<>+0(SB), Y1, Y5
+	VFMADD213PS expm1_2<>+0(SB), Y0, Y4
+	VFMADD213PS expm1_2<>+0(SB), Y1, Y5
+	VFMADD213PS expm1_1<>+0(SB), Y0, Y4
+	VFMADD213PS expm1_1<>+0(SB), Y1, Y5
+	VFMADD213PS expm1_0<>+0(SB), Y0, Y4
+	VFMADD213PS expm1_0<>+0(SB), Y1, Y5
+	VMULPS      Y0, Y0, Y6
+	VMULPS      Y1, Y1, Y7
+	VFMADD213PS Y0, Y6, Y4
+	VFMADD213PS Y1, Y7, Y5
+	VPSUBD      round_to_integer<>+0(SB), Y2, Y2
+	VPSUBD      round_to_integer<>+0(SB), Y3, Y3
+	VPSRAD      $0x01, Y2, Y0
+	VPSRAD      $0x01, Y3, Y1
+	VPSUBD      Y0, Y2, Y2
+	VPSUBD      Y1, Y3, Y3
 	VPSLLD      $0x17, Y0, Y0
-	VPADDD      one<>+0(SB), Y0, Y0
 	VPSLLD      $0x17, Y1, Y1
+	VPADDD      one<>+0(SB), Y0, Y0
 	VPADDD      one<>+0(SB), Y1, Y1
-	VADDPS      one<>+0(SB), Y2, Y2
-	VMULPS      Y0, Y2, Y2
-	VMULPS      Y1, Y2, Y2
-	VMOVUPS     Y2, (AX)(BX*1)
-	ADDQ        $0x20, BX
-	SUBQ        $0x08, DX
+	VPSLLD      $0x17, Y2, Y2
+	VPSLLD      $0x17, Y3, Y3
+	VPADDD      one<>+0(SB), Y2, Y2
+	VPADDD      one<>+0(SB), Y3, Y3
+	VADDPS      one<>+0(SB), Y4, Y4
+	VADDPS      one<>+0(SB), Y5, Y5
+	VMULPS      Y0, Y4, Y4
+	VMULPS      Y1, Y5, Y5
+	VMULPS      Y2, Y4, Y4
+	VMULPS      Y3, Y5, Y5
+	VMOVUPS     Y4, (AX)(BX*1)
+	VMOVUPS     Y5, 32(AX)(BX*1)
+	ADDQ        $0x00000040, BX
+	SUBQ        $0x10, DX
 	JGE         whole
 
 rest:
-	ADDQ        $0x08, DX
+	ADDQ        $0x10, DX
 	JZ          done
 	LEAQ        tail_mask<>+0(SB), SI
 	NEGQ        DX
 	VMOVUPS     64(SI)(DX*4), Y0
-	VMASKMOVPS  (CX)(BX*1), Y0, Y1
-	VMOVUPS     exp_highest<>+0(SB), Y2
-	VMINPS      Y1, Y2, Y1
-	VMOVUPS     exp_lowest<>+0(SB), Y2
-	VMAXPS      Y1, Y2, Y1
-	VMOVUPS     round_to_integer<>+0(SB), Y2
-	VFMADD231PS log2_e<>+0(SB), Y1, Y2
-	VSUBPS      round_to_integer<>+0(SB), Y2, Y3
-	VFMADD231PS minus_ln2_high<>+0(SB), Y3, Y1
-	VFMADD231PS minus_ln2_low<>+0(SB), Y3, Y1
-	VMOVUPS     expm1_5<>+0(SB), Y3
-	VFMADD213PS expm1_4<>+0(SB), Y1, Y3
-	VFMADD213PS expm1_3<>+0(SB), Y1, Y3
-	VFMADD213PS expm1_2<>+0(SB), Y1, Y3
-	VFMADD213PS expm1_1<>+0(SB), Y1, Y3
-	VFMADD213PS expm1_0<>+0(SB), Y1, Y3
-	VMULPS      Y1, Y1, Y4
-	VFMADD213PS Y1, Y4, Y3
-	VPSUBD      round_to_integer<>+0(SB), Y2, Y2
-	VPSRAD      $0x01, Y2, Y1
-	VPSUBD      Y1, Y2, Y2
-	VPSLLD      $0x17, Y1, Y1
-	VPADDD      one<>+0(SB), Y1, Y1
+	VMOVUPS     96(SI)(DX*4), Y1
+	VMASKMOVPS  (CX)(BX*1), Y0, Y2
+	VMASKMOVPS  32(CX)(BX*1), Y1, Y3
+	VMOVUPS     exp_highest<>+0(SB), Y4
+	VMINPS      Y2, Y4, Y2
+	VMINPS      Y3, Y4, Y3
+	VMOVUPS     exp_lowest<>+0(SB), Y4
+	VMAXPS      Y2, Y4, Y2
+	VMAXPS      Y3, Y4, Y3
+	VMOVUPS     round_to_integer<>+0(SB), Y4
+	VMOVUPS     round_to_integer<>+0(SB), Y5
+	VFMADD231PS log2_e<>+0(SB), Y2, Y4
+	VFMADD231PS log2_e<>+0(SB), Y3, Y5
+	VSUBPS      round_to_integer<>+0(SB), Y4, Y6
+	VSUBPS      round_to_integer<>+0(SB), Y5, Y7
+	VFMADD231PS minus_ln2_high<>+0(SB), Y6, Y2
+	VFMADD231PS minus_ln2_high<>+0(SB), Y7, Y3
+	VFMADD231PS minus_ln2_low<>+0(SB), Y6, Y2
+	VFMADD231PS minus_ln2_low<>+0(SB), Y7, Y3
+	VMOVUPS     expm1_5<>+0(SB), Y6
+	VMOVUPS     expm1_5<>+0(SB), Y7
+	VFMADD213PS expm1_4<>+0(SB), Y2, Y6
+	VFMADD213PS expm1_4<>+0(SB), Y3, Y7
+	VFMADD213PS expm1_3<>+0(SB), Y2, Y6
+	VFMADD213PS expm1_3<>+0(SB), Y3, Y7
+	VFMADD213PS expm1_2<>+0(SB), Y2, Y6
+	VFMADD213PS expm1_2<>+0(SB), Y3, Y7
+	VFMADD213PS expm1_1<>+0(SB), Y2, Y6
+	VFMADD213PS expm1_1<>+0(SB), Y3, Y7
+	VFMADD213PS expm1_0<>+0(SB), Y2, Y6
+	VFMADD213PS expm1_0<>+0(SB), Y3, Y7
+	VMULPS      Y2, Y2, Y8
+	VMULPS      Y3, Y3, Y9
+	VFMADD213PS Y2, Y8, Y6
+	VFMADD213PS Y3, Y9, Y7
+	VPSUBD      round_to_integer<>+0(SB), Y4, Y4
+	VPSUBD      round_to_integer<>+0(SB), Y5, Y5
+	VPSRAD      $0x01, Y4, Y2
+	VPSRAD      $0x01, Y5, Y3
+	VPSUBD      Y2, Y4, Y4
+	VPSUBD      Y3, Y5, Y5
 	VPSLLD      $0x17, Y2, Y2
+	VPSLLD      $0x17, Y3, Y3
 	VPADDD      one<>+0(SB), Y2, Y2
-	VADDPS      one<>+0(SB), Y3, Y3
-	VMULPS      Y1, Y3, Y3
-	VMULPS      Y2, Y3, Y3
-	VMASKMOVPS  Y3, Y0, (AX)(BX*1)
+	VPADDD      one<>+0(SB), Y3, Y3
+	VPSLLD      $0x17, Y4, Y4
+	VPSLLD      $0x17, Y5, Y5
+	VPADDD      one<>+0(SB), Y4, Y4
+	VPADDD      one<>+0(SB), Y5, Y5
+	VADDPS      one<>+0(SB), Y6, Y6
+	VADDPS      one<>+0(SB), Y7, Y7
+	VMULPS      Y2, Y6, Y6
+	VMULPS      Y3, Y7, Y7
+	VMULPS      Y4, Y6, Y6
+	VMULPS      Y5, Y7, Y7
+	VMASKMOVPS  Y6, Y0, (AX)(BX*1)
+	VMASKMOVPS  Y7, Y1, 32(AX)(BX*1)
 
 done:
 	VZEROUPPER
@@ -1129,20 +1185,22 @@ done:
 // func logAVX2(dst []float32, x []float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·logAVX2(SB), NOSPLIT, $0-48
-	MOVQ dst_base+0(FP), AX
-	MOVQ x_base+24(FP), CX
-	MOVQ x_len+32(FP), DX
-	XORQ BX, BX
-	SUBQ $0x08, DX
-	JLT  rest
+	MOVQ    dst_base+0(FP), AX
+	MOVQ    x_base+24(FP), CX
+	MOVQ    x_len+32(FP), DX
+	XORQ    BX, BX
+	SUBQ    $0x08, DX
+	JLT     rest
+	PCALIGN $0x20
 
 whole:
 	VMOVUPS     (CX)(BX*1), Y0
 	VCMPPS      $0x11, smallest_normal<>+0(SB), Y0, Y1
 	VMULPS      smallest_scale<>+0(SB), Y0, Y2
 	VBLENDVPS   Y1, Y2, Y0, Y2
-	VMOVUPS     zero<>+0(SB), Y3
-	VBLENDVPS   Y1, smallest_exponent<>+0(SB), Y3, Y1
+	VMOVUPS     smallest_exponent<>+0(SB), Y3
+	VMOVUPS     zero<>+0(SB), Y4
+	VBLENDVPS   Y1, Y3, Y4, Y1
 	VPSUBD      sqrt_half_bits<>+0(SB), Y2, Y2
 	VPSRAD      $0x17, Y2, Y3
 	VCVTDQ2PS   Y3, Y3
@@ -1167,13 +1225,15 @@ whole:
 	VADDPS      Y3, Y2, Y3
 	VFMADD231PS ln2_high<>+0(SB), Y1, Y3
 	VCMPPS      $0x00, zero<>+0(SB), Y0, Y1
-	VBLENDVPS   Y1, minus_inf<>+0(SB), Y3, Y3
-	VCMPPS      $0x11, zero<>+0(SB), Y0, Y1
-	VBLENDVPS   Y1, nan<>+0(SB), Y3, Y3
+	VCMPPS      $0x11, zero<>+0(SB), Y0, Y2
+	VMOVUPS     minus_inf<>+0(SB), Y4
+	VBLENDVPS   Y1, Y4, Y3, Y3
+	VMOVUPS     nan<>+0(SB), Y1
+	VBLENDVPS   Y2, Y1, Y3, Y3
 	VCMPPS      $0x16, greatest<>+0(SB), Y0, Y1
 	VBLENDVPS   Y1, Y0, Y3, Y3
 	VMOVUPS     Y3, (AX)(BX*1)
-	ADDQ        $0x20, BX
+	ADDQ        $0x00000020, BX
 	SUBQ        $0x08, DX
 	JGE         whole
 
@@ -1187,8 +1247,9 @@ rest:
 	VCMPPS      $0x11, smallest_normal<>+0(SB), Y1, Y2
 	VMULPS      smallest_scale<>+0(SB), Y1, Y3
 	VBLENDVPS   Y2, Y3, Y1, Y3
-	VMOVUPS     zero<>+0(SB), Y4
-	VBLENDVPS   Y2, smallest_exponent<>+0(SB), Y4, Y2
+	VMOVUPS     smallest_exponent<>+0(SB), Y4
+	VMOVUPS     zero<>+0(SB), Y5
+	VBLENDVPS   Y2, Y4, Y5, Y2
 	VPSUBD      sqrt_half_bits<>+0(SB), Y3, Y3
 	VPSRAD      $0x17, Y3, Y4
 	VCVTDQ2PS   Y4, Y4
@@ -1213,9 +1274,11 @@ rest:
 	VADDPS      Y4, Y3, Y4
 	VFMADD231PS ln2_high<>+0(SB), Y2, Y4
 	VCMPPS      $0x00, zero<>+0(SB), Y1, Y2
-	VBLENDVPS   Y2, minus_inf<>+0(SB), Y4, Y4
-	VCMPPS      $0x11, zero<>+0(SB), Y1, Y2
-	VBLENDVPS   Y2, nan<>+0(SB), Y4, Y4
+	VCMPPS      $0x11, zero<>+0(SB), Y1, Y3
+	VMOVUPS     minus_inf<>+0(SB), Y5
+	VBLENDVPS   Y2, Y5, Y4, Y4
+	VMOVUPS     nan<>+0(SB), Y2
+	VBLENDVPS   Y3, Y2, Y4, Y4
 	VCMPPS      $0x16, greatest<>+0(SB), Y1, Y2
 	VBLENDVPS   Y2, Y1, Y4, Y4
 	VMASKMOVPS  Y4, Y0, (AX)(BX*1)
@@ -1227,88 +1290,150 @@ done:
 // func sigmoidAVX2(dst []float32, x []float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·sigmoidAVX2(SB), NOSPLIT, $0-48
-	MOVQ dst_base+0(FP), AX
-	MOVQ x_base+24(FP), CX
-	MOVQ x_len+32(FP), DX
-	XORQ BX, BX
-	SUBQ $0x08, DX
-	JLT  rest
+	MOVQ    dst_base+0(FP), AX
+	MOVQ    x_base+24(FP), CX
+	MOVQ    x_len+32(FP), DX
+	XORQ    BX, BX
+	SUBQ    $0x10, DX
+	JLT     rest
+	PCALIGN $0x20
 
 whole:
 	VMOVUPS     (CX)(BX*1), Y0
-	VPOR        sign_bit<>+0(SB), Y0, Y1
-	VMOVUPS     exp_lowest<>+0(SB), Y2
-	VMAXPS      Y1, Y2, Y1
-	VMOVUPS     round_to_integer<>+0(SB), Y2
-	VFMADD231PS log2_e<>+0(SB), Y1, Y2
-	VSUBPS      round_to_integer<>+0(SB), Y2, Y3
-	VFMADD231PS minus_ln2_high<>+0(SB), Y3, Y1
-	VFMADD231PS minus_ln2_low<>+0(SB), Y3, Y1
-	VMOVUPS     expm1_5<>+0(SB), Y3
-	VFMADD213PS expm1_4<>+0(SB), Y1, Y3
-	VFMADD213PS expm1_3<>+0(SB), Y1, Y3
-	VFMADD213PS expm1_2<>+0(SB), Y1, Y3
-	VFMADD213PS expm1_1<>+0(SB), Y1, Y3
-	VFMADD213PS expm1_0<>+0(SB), Y1, Y3
-	VMULPS      Y1, Y1, Y4
-	VFMADD213PS Y1, Y4, Y3
-	VPSUBD      round_to_integer<>+0(SB), Y2, Y2
-	VPSRAD      $0x01, Y2, Y1
-	VPSUBD      Y1, Y2, Y2
-	VPSLLD      $0x17, Y1, Y1
-	VPADDD      one<>+0(SB), Y1, Y1
+	VMOVUPS     32(CX)(BX*1), Y1
+	VPOR        sign_bit<>+0(SB), Y0, Y2
+	VPOR        sign_bit<>+0(SB), Y1, Y3
+	VMOVUPS     exp_lowest<>+0(SB), Y4
+	VMAXPS      Y2, Y4, Y2
+	VMAXPS      Y3, Y4, Y3
+	VMOVUPS     round_to_integer<>+0(SB), Y4
+	VMOVUPS     round_to_integer<>+0(SB), Y5
+	VFMADD231PS log2_e<>+0(SB), Y2, Y4
+	VFMADD231PS log2_e<>+0(SB), Y3, Y5
+	VSUBPS      round_to_integer<>+0(SB), Y4, Y6
+	VSUBPS      round_to_integer<>+0(SB), Y5, Y7
+	VFMADD231PS minus_ln2_high<>+0(SB), Y6, Y2
+	VFMADD231PS minus_ln2_high<>+0(SB), Y7, Y3
+	VFMADD231PS minus_ln2_low<>+0(SB), Y6, Y2
+	VFMADD231PS minus_ln2_low<>+0(SB), Y7, Y3
+	VMOVUPS     expm1_5<>+0(SB), Y6
+	VMOVUPS     expm1_5<>+0(SB), Y7
+	VFMADD213PS expm1_4<>+0(SB), Y2, Y6
+	VFMADD213PS expm1_4<>+0(SB), Y3, Y7
+	VFMADD213PS expm1_3<>+0(SB), Y2, Y6
+	VFMADD213PS expm1_3<>+0(SB), Y3, Y7
+	VFMADD213PS expm1_2<>+0(SB), Y2, Y6
+	VFMADD213PS expm1_2<>+0(SB), Y3, Y7
+	VFMADD213PS expm1_1<>+0(SB), Y2, Y6
+	VFMADD213PS expm1_1<>+0(SB), Y3, Y7
+	VFMADD213PS expm1_0<>+0(SB), Y2, Y6
+	VFMADD213PS expm1_0<>+0(SB), Y3, Y7
+	VMULPS      Y2, Y2, Y8
+	VMULPS      Y3, Y3, Y9
+	VFMADD213PS Y2, Y8, Y6
+	VFMADD213PS Y3, Y9, Y7
+	VPSUBD      round_to_integer<>+0(SB), Y4, Y4
+	VPSUBD      round_to_integer<>+0(SB), Y5, Y5
+	VPSRAD      $0x01, Y4, Y2
+	VPSRAD      $0x01, Y5, Y3
+	VPSUBD      Y2, Y4, Y4
+	VPSUBD      Y3, Y5, Y5
 	VPSLLD      $0x17, Y2, Y2
+	VPSLLD      $0x17, Y3, Y3
 	VPADDD      one<>+0(SB), Y2, Y2
-	VADDPS      one<>+0(SB), Y3, Y3
-	VMULPS      Y1, Y3, Y3
-	VMULPS      Y2, Y3, Y3
-	VMOVUPS     one<>+0(SB), Y1
-	VBLENDVPS   Y0, Y3, Y1, Y0
-	VADDPS      one<>+0(SB), Y3, Y3
-	VDIVPS      Y3, Y0, Y0
+	VPADDD      one<>+0(SB), Y3, Y3
+	VPSLLD      $0x17, Y4, Y4
+	VPSLLD      $0x17, Y5, Y5
+	VPADDD      one<>+0(SB), Y4, Y4
+	VPADDD      one<>+0(SB), Y5, Y5
+	VADDPS      one<>+0(SB), Y6, Y6
+	VADDPS      one<>+0(SB), Y7, Y7
+	VMULPS      Y2, Y6, Y6
+	VMULPS      Y3, Y7, Y7
+	VMULPS      Y4, Y6, Y6
+	VMULPS      Y5, Y7, Y7
+	VMOVUPS     one<>+0(SB), Y2
+	VBLENDVPS   Y0, Y6, Y2, Y0
+	VBLENDVPS   Y1, Y7, Y2, Y1
+	VADDPS      one<>+0(SB), Y6, Y6
+	VADDPS      one<>+0(SB), Y7, Y7
+	VDIVPS      Y6, Y0, Y0
+	VDIVPS      Y7, Y1, Y1
 	VMOVUPS     Y0, (AX)(BX*1)
-	ADDQ        $0x20, BX
-	SUBQ        $0x08, DX
+	VMOVUPS     Y1, 32(AX)(BX*1)
+	ADDQ        $0x00000040, BX
+	SUBQ        $0x10, DX
 	JGE         whole
 
 rest:
-	ADDQ        $0x08, DX
+	ADDQ        $0x10, DX
 	JZ          done
 	LEAQ        tail_mask<>+0(SB), SI
 	NEGQ        DX
 	VMOVUPS     64(SI)(DX*4), Y0
-	VMASKMOVPS  (CX)(BX*1), Y0, Y1
-	VPOR        sign_bit<>+0(SB), Y1, Y2
-	VMOVUPS     exp_lowest<>+0(SB), Y3
-	VMAXPS      Y2, Y3, Y2
-	VMOVUPS     round_to_integer<>+0(SB), Y3
-	VFMADD231PS log2_e<>+0(SB), Y2, Y3
-	VSUBPS      round_to_integer<>+0(SB), Y3, Y4
-	VFMADD231PS minus_ln2_high<>+0(SB), Y4, Y2
-	VFMADD231PS minus_ln2_low<>+0(SB), Y4, Y2
-	VMOVUPS     expm1_5<>+0(SB), Y4
-	VFMADD213PS expm1_4<>+0(SB), Y2, Y4
-	VFMADD213PS expm1_3<>+0(SB), Y2, Y4
-	VFMADD213PS expm1_2<>+0(SB), Y2, Y4
-	VFMADD213PS expm1_1<>+0(SB), Y2, Y4
-	VFMADD213PS expm1_0<>+0(SB), Y2, Y4
-	VMULPS      Y2, Y2, Y5
-	VFMADD213PS Y2, Y5, Y4
-	VPSUBD      round_to_integer<>+0(SB), Y3, Y3
-	VPSRAD      $0x01, Y3, Y2
-	VPSUBD      Y2, Y3, Y3
-	VPSLLD      $0x17, Y2, Y2
-	VPADDD      one<>+0(SB), Y2, Y2
-	VPSLLD      $0x17, Y3, Y3
-	VPADDD      one<>+0(SB), Y3, Y3
-	VADDPS      one<>+0(SB), Y4, Y4
-	VMULPS      Y2, Y4, Y4
-	VMULPS      Y3, Y4, Y4
-	VMOVUPS     one<>+0(SB), Y2
-	VBLENDVPS   Y1, Y4, Y2, Y1
-	VADDPS      one<>+0(SB), Y4, Y4
-	VDIVPS      Y4, Y1, Y1
-	VMASKMOVPS  Y1, Y0, (AX)(BX*1)
+	VMOVUPS     96(SI)(DX*4), Y1
+	VMASKMOVPS  (CX)(BX*1), Y0, Y2
+	VMASKMOVPS  32(CX)(BX*1), Y1, Y3
+	VPOR        sign_bit<>+0(SB), Y2, Y4
+	VPOR        sign_bit<>+0(SB), Y3, Y5
+	VMOVUPS     exp_lowest<>+0(SB), Y6
+	VMAXPS      Y4, Y6, Y4
+	VMAXPS      Y5, Y6, Y5
+	VMOVUPS     round_to_integer<>+0(SB), Y6
+	VMOVUPS     round_to_integer<>+0(SB), Y7
+	VFMADD231PS log2_e<>+0(SB), Y4, Y6
+	VFMADD231PS log2_e<>+0(SB), Y5, Y7
+	VSUBPS      round_to_integer<>+0(SB), Y6, Y8
+	VSUBPS      round_to_integer<>+0(SB), Y7, Y9
+	VFMADD231PS minus_ln2_high<>+0(SB), Y8, Y4
+	VFMADD231PS minus_ln2_high<>+0(SB), Y9, Y5
+	VFMADD231PS minus_ln2_low<>+0(SB), Y8, Y4
+	VFMADD231PS minus_ln2_low<>+0(SB), Y9, Y5
+	VMOVUPS     expm1_5<>+0(SB), Y8
+	VMOVUPS     expm1_5<>+0(SB), Y9
+	VFMADD213PS expm1_4<>+0(SB), Y4, Y8
+	VFMADD213PS expm1_4<>+0(SB), Y5, Y9
+	VFMADD213PS expm1_3<>+0(SB), Y4, Y8
+	VFMADD213PS expm1_3<>+0(SB), Y5, Y9
+	VFMADD213PS expm1_2<>+0(SB), Y4, Y8
+	VFMADD213PS expm1_2<>+0(SB), Y5, Y9
+	VFMADD213PS expm1_1<>+0(SB), Y4, Y8
+	VFMADD213PS expm1_1<>+0(SB), Y5, Y9
+	VFMADD213PS expm1_0<>+0(SB), Y4, Y8
+	VFMADD213PS expm1_0<>+0(SB), Y5, Y9
+	VMULPS      Y4, Y4, Y10
+	VMULPS      Y5, Y5, Y11
+	VFMADD213PS Y4, Y10, Y8
+	VFMADD213PS Y5, Y11, Y9
+	VPSUBD      round_to_integer<>+0(SB), Y6, Y6
+	VPSUBD      round_to_integer<>+0(SB), Y7, Y7
+	VPSRAD      $0x01, Y6, Y4
+	VPSRAD      $0x01, Y7, Y5
+	VPSUBD      Y4, Y6, Y6
+	VPSUBD      Y5, Y7, Y7
+	VPSLLD      $0x17, Y4, Y4
+	VPSLLD      $0x17, Y5, Y5
+	VPADDD      one<>+0(SB), Y4, Y4
+	VPADDD      one<>+0(SB), Y5, Y5
+	VPSLLD      $0x17, Y6, Y6
+	VPSLLD      $0x17, Y7, Y7
+	VPADDD      one<>+0(SB), Y6, Y6
+	VPADDD      one<>+0(SB), Y7, Y7
+	VADDPS      one<>+0(SB), Y8, Y8
+	VADDPS      one<>+0(SB), Y9, Y9
+	VMULPS      Y4, Y8, Y8
+	VMULPS      Y5, Y9, Y9
+	VMULPS      Y6, Y8, Y8
+	VMULPS      Y7, Y9, Y9
+	VMOVUPS     one<>+0(SB), Y4
+	VBLENDVPS   Y2, Y8, Y4, Y2
+	VBLENDVPS   Y3, Y9, Y4, Y3
+	VADDPS      one<>+0(SB), Y8, Y8
+	VADDPS      one<>+0(SB), Y9, Y9
+	VDIVPS      Y8, Y2, Y2
+	VDIVPS      Y9, Y3, Y3
+	VMASKMOVPS  Y2, Y0, (AX)(BX*1)
+	VMASKMOVPS  Y3, Y1, 32(AX)(BX*1)
 
 done:
 	VZEROUPPER
@@ -1317,82 +1442,142 @@ done:
 // func tanhAVX2(dst []float32, x []float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·tanhAVX2(SB), NOSPLIT, $0-48
-	MOVQ dst_base+0(FP), AX
-	MOVQ x_base+24(FP), CX
-	MOVQ x_len+32(FP), DX
-	XORQ BX, BX
-	SUBQ $0x08, DX
-	JLT  rest
+	MOVQ    dst_base+0(FP), AX
+	MOVQ    x_base+24(FP), CX
+	MOVQ    x_len+32(FP), DX
+	XORQ    BX, BX
+	SUBQ    $0x10, DX
+	JLT     rest
+	PCALIGN $0x20
 
 whole:
 	VMOVUPS     (CX)(BX*1), Y0
-	VPOR        sign_bit<>+0(SB), Y0, Y1
-	VADDPS      Y1, Y1, Y1
-	VMOVUPS     tanh_lowest<>+0(SB), Y2
-	VMAXPS      Y1, Y2, Y1
-	VMOVUPS     round_to_integer<>+0(SB), Y2
-	VFMADD231PS log2_e<>+0(SB), Y1, Y2
-	VSUBPS      round_to_integer<>+0(SB), Y2, Y3
-	VFMADD231PS minus_ln2_high<>+0(SB), Y3, Y1
-	VFMADD231PS minus_ln2_low<>+0(SB), Y3, Y1
-	VMOVUPS     expm1_5<>+0(SB), Y3
-	VFMADD213PS expm1_4<>+0(SB), Y1, Y3
-	VFMADD213PS expm1_3<>+0(SB), Y1, Y3
-	VFMADD213PS expm1_2<>+0(SB), Y1, Y3
-	VFMADD213PS expm1_1<>+0(SB), Y1, Y3
-	VFMADD213PS expm1_0<>+0(SB), Y1, Y3
-	VMULPS      Y1, Y1, Y4
-	VFMADD213PS Y1, Y4, Y3
-	VPSUBD      round_to_integer<>+0(SB), Y2, Y2
-	VPSLLD      $0x17, Y2, Y2
-	VPADDD      one<>+0(SB), Y2, Y2
-	VSUBPS      one<>+0(SB), Y2, Y1
-	VFMADD213PS Y1, Y2, Y3
-	VADDPS      two<>+0(SB), Y3, Y1
+	VMOVUPS     32(CX)(BX*1), Y1
+	VPOR        sign_bit<>+0(SB), Y0, Y2
+	VPOR        sign_bit<>+0(SB), Y1, Y3
+	VADDPS      Y2, Y2, Y2
+	VADDPS      Y3, Y3, Y3
+	VMOVUPS     tanh_lowest<>+0(SB), Y4
+	VMAXPS      Y2, Y4, Y2
+	VMAXPS      Y3, Y4, Y3
+	VMOVUPS     round_to_integer<>+0(SB), Y4
+	VMOVUPS     round_to_integer<>+0(SB), Y5
+	VFMADD231PS log2_e<>+0(SB), Y2, Y4
+	VFMADD231PS log2_e<>+0(SB), Y3, Y5
+	VSUBPS      round_to_integer<>+0(SB), Y4, Y6
+	VSUBPS      round_to_integer<>+0(SB), Y5, Y7
+	VFMADD231PS minus_ln2_high<>+0(SB), Y6, Y2
+	VFMADD231PS minus_ln2_high<>+0(SB), Y7, Y3
+	VFMADD231PS minus_ln2_low<>+0(SB), Y6, Y2
+	VFMADD231PS minus_ln2_low<>+0(SB), Y7, Y3
+	VMOVUPS     expm1_5<>+0(SB), Y6
+	VMOVUPS     expm1_5<>+0(SB), Y7
+	VFMADD213PS expm1_4<>+0(SB), Y2, Y6
+	VFMADD213PS expm1_4<>+0(SB), Y3, Y7
+	VFMADD213PS expm1_3<>+0(SB), Y2, Y6
+	VFMADD213PS expm1_3<>+0(SB), Y3, Y7
+	VFMADD213PS expm1_2<>+0(SB), Y2, Y6
+	VFMADD213PS expm1_2<>+0(SB), Y3, Y7
+	VFMADD213PS expm1_1<>+0(SB), Y2, Y6
+	VFMADD213PS expm1_1<>+0(SB), Y3, Y7
+	VFMADD213PS expm1_0<>+0(SB), Y2, Y6
+	VFMADD213PS expm1_0<>+0(SB), Y3, Y7
+	VMULPS      Y2, Y2, Y8
+	VMULPS      Y3, Y3, Y9
+	VFMADD213PS Y2, Y8, Y6
+	VFMADD213PS Y3, Y9, Y7
+	VPSUBD      round_to_integer<>+0(SB), Y4, Y4
+	VPSUBD      round_to_integer<>+0(SB), Y5, Y5
+	VPSLLD      $0x17, Y4, Y4
+	VPSLLD      $0x17, Y5, Y5
+	VPADDD      one<>+0(SB), Y4, Y4
+	VPADDD      one<>+0(SB), Y5, Y5
+	VMOVUPS     one<>+0(SB), Y3
+	VSUBPS      Y3, Y4, Y2
+	VSUBPS      Y3, Y5, Y3
+	VFMADD213PS Y2, Y4, Y6
+	VFMADD213PS Y3, Y5, Y7
+	VADDPS      two<>+0(SB), Y6, Y2
+	VADDPS      two<>+0(SB), Y7, Y3
 	VPAND       sign_bit<>+0(SB), Y0, Y0
-	VPAND       magnitude_bits<>+0(SB), Y3, Y3
-	VPOR        Y0, Y3, Y3
-	VDIVPS      Y1, Y3, Y3
-	VMOVUPS     Y3, (AX)(BX*1)
-	ADDQ        $0x20, BX
-	SUBQ        $0x08, DX
+	VPAND       sign_bit<>+0(SB), Y1, Y1
+	VPAND       magnitude_bits<>+0(SB), Y6, Y6
+	VPAND       magnitude_bits<>+0(SB), Y7, Y7
+	VPOR        Y0, Y6, Y6
+	VPOR        Y1, Y7, Y7
+	VDIVPS      Y2, Y6, Y6
+	VDIVPS      Y3, Y7, Y7
+	VMOVUPS     Y6, (AX)(BX*1)
+	VMOVUPS     Y7, 32(AX)(BX*1)
+	ADDQ        $0x00000040, BX
+	SUBQ        $0x10, DX
 	JGE         whole
 
 rest:
-	ADDQ        $0x08, DX
+	ADDQ        $0x10, DX
 	JZ          done
 	LEAQ        tail_mask<>+0(SB), SI
 	NEGQ        DX
 	VMOVUPS     64(SI)(DX*4), Y0
-	VMASKMOVPS  (CX)(BX*1), Y0, Y1
-	VPOR        sign_bit<>+0(SB), Y1, Y2
-	VADDPS      Y2, Y2, Y2
-	VMOVUPS     tanh_lowest<>+0(SB), Y3
-	VMAXPS      Y2, Y3, Y2
-	VMOVUPS     round_to_integer<>+0(SB), Y3
-	VFMADD231PS log2_e<>+0(SB), Y2, Y3
-	VSUBPS      round_to_integer<>+0(SB), Y3, Y4
-	VFMADD231PS minus_ln2_high<>+0(SB), Y4, Y2
-	VFMADD231PS minus_ln2_low<>+0(SB), Y4, Y2
-	VMOVUPS     expm1_5<>+0(SB), Y4
-	VFMADD213PS expm1_4<>+0(SB), Y2, Y4
-	VFMADD213PS expm1_3<>+0(SB), Y2, Y4
-	VFMADD213PS expm1_2<>+0(SB), Y2, Y4
-	VFMADD213PS expm1_1<>+0(SB), Y2, Y4
-	VFMADD213PS expm1_0<>+0(SB), Y2, Y4
-	VMULPS      Y2, Y2, Y5
-	VFMADD213PS Y2, Y5, Y4
-	VPSUBD      round_to_integer<>+0(SB), Y3, Y3
-	VPSLLD      $0x17, Y3, Y3
-	VPADDD      one<>+0(SB), Y3, Y3
-	VSUBPS      one<>+0(SB), Y3, Y2
-	VFMADD213PS Y2, Y3, Y4
-	VADDPS      two<>+0(SB), Y4, Y2
-	VPAND       sign_bit<>+0(SB), Y1, Y1
-	VPAND       magnitude_bits<>+0(SB), Y4, Y4
-	VPOR        Y1, Y4, Y4
-	VDIVPS      Y2, Y4, Y4
-	VMASKMOVPS  Y4, Y0, (AX)(BX*1)
+	VMOVUPS     96(SI)(DX*4), Y1
+	VMASKMOVPS  (CX)(BX*1), Y0, Y2
+	VMASKMOVPS  32(CX)(BX*1), Y1, Y3
+	VPOR        sign_bit<>+0(SB), Y2, Y4
+	VPOR        sign_bit<>+0(SB), Y3, Y5
+	VADDPS      Y4, Y4, Y4
+	VADDPS      Y5, Y5, Y5
+	VMOVUPS     tanh_lowest<>+0(SB), Y6
+	VMAXPS      Y4, Y6, Y4
+	VMAXPS      Y5, Y6, Y5
+	VMOVUPS     round_to_integer<>+0(SB), Y6
+	VMOVUPS     round_to_integer<>+0(SB), Y7
+	VFMADD231PS log2_e<>+0(SB), Y4, Y6
+	VFMADD231PS log2_e<>+0(SB), Y5, Y7
+	VSUBPS      round_to_integer<>+0(SB), Y6, Y8
+	VSUBPS      round_to_integer<>+0(SB), Y7, Y9
+	VFMADD231PS minus_ln2_high<>+0(SB), Y8, Y4
+	VFMADD231PS minus_ln2_high<>+0(SB), Y9, Y5
+	VFMADD231PS minus_ln2_low<>+0(SB), Y8, Y4
+	VFMADD231PS minus_ln2_low<>+0(SB), Y9, Y5
+	VMOVUPS     expm1_5<>+0(SB), Y8
+	VMOVUPS     expm1_5<>+0(SB), Y9
+	VFMADD213PS expm1_4<>+0(SB), Y4, Y8
+	VFMADD213PS expm1_4<>+0(SB), Y5, Y9
+	VFMADD213PS expm1_3<>+0(SB), Y4, Y8
+	VFMADD213PS expm1_3<>+0(SB), Y5, Y9
+	VFMADD213PS expm1_2<>+0(SB), Y4, Y8
+	VFMADD213PS expm1_2<>+0(SB), Y5, Y9
+	VFMADD213PS expm1_1<>+0(SB), Y4, Y8
+	VFMADD213PS expm1_1<>+0(SB), Y5, Y9
+	VFMADD213PS expm1_0<>+0(SB), Y4, Y8
+	VFMADD213PS expm1_0<>+0(SB), Y5, Y9
+	VMULPS      Y4, Y4, Y10
+	VMULPS      Y5, Y5, Y11
+	VFMADD213PS Y4, Y10, Y8
+	VFMADD213PS Y5, Y11, Y9
+	VPSUBD      round_to_integer<>+0(SB), Y6, Y6
+	VPSUBD      round_to_integer<>+0(SB), Y7, Y7
+	VPSLLD      $0x17, Y6, Y6
+	VPSLLD      $0x17, Y7, Y7
+	VPADDD      one<>+0(SB), Y6, Y6
+	VPADDD      one<>+0(SB), Y7, Y7
+	VMOVUPS     one<>+0(SB), Y5
+	VSUBPS      Y5, Y6, Y4
+	VSUBPS      Y5, Y7, Y5
+	VFMADD213PS Y4, Y6, Y8
+	VFMADD213PS Y5, Y7, Y9
+	VADDPS      two<>+0(SB), Y8, Y4
+	VADDPS      two<>+0(SB), Y9, Y5
+	VPAND       sign_bit<>+0(SB), Y2, Y2
+	VPAND       sign_bit<>+0(SB), Y3, Y3
+	VPAND       magnitude_bits<>+0(SB), Y8, Y8
+	VPAND       magnitude_bits<>+0(SB), Y9, Y9
+	VPOR        Y2, Y8, Y8
+	VPOR        Y3, Y9, Y9
+	VDIVPS      Y4, Y8, Y8
+	VDIVPS      Y5, Y9, Y9
+	VMASKMOVPS  Y8, Y0, (AX)(BX*1)
+	VMASKMOVPS  Y9, Y1, 32(AX)(BX*1)
 
 done:
 	VZEROUPPER
@@ -1408,13 +1593,14 @@ TEXT ·maxAVX2(SB), NOSPLIT, $0-28
 	VMOVUPS minus_inf<>+0(SB), Y1
 	SUBQ    $0x10, CX
 	JLT     rest
+	PCALIGN $0x20
 
 whole:
 	VMOVUPS (AX)(DX*1), Y2
+	VMOVUPS 32(AX)(DX*1), Y3
 	VMAXPS  Y0, Y2, Y0
-	VMOVUPS 32(AX)(DX*1), Y2
-	VMAXPS  Y1, Y2, Y1
-	ADDQ    $0x40, DX
+	VMAXPS  Y1, Y3, Y1
+	ADDQ    $0x00000040, DX
 	SUBQ    $0x10, CX
 	JGE     whole
 
@@ -1426,13 +1612,13 @@ rest:
 	VMOVUPS    64(BX)(CX*4), Y2
 	VMOVUPS    96(BX)(CX*4), Y3
 	VMASKMOVPS (AX)(DX*1), Y2, Y4
-	VMOVUPS    minus_inf<>+0(SB), Y5
-	VBLENDVPS  Y2, Y4, Y5, Y4
+	VMASKMOVPS 32(AX)(DX*1), Y3, Y5
+	VMOVUPS    minus_inf<>+0(SB), Y6
+	VBLENDVPS  Y2, Y4, Y6, Y4
 	VMAXPS     Y0, Y4, Y0
-	VMASKMOVPS 32(AX)(DX*1), Y3, Y2
-	VMOVUPS    minus_inf<>+0(SB), Y4
-	VBLENDVPS  Y3, Y2, Y4, Y2
-	VMAXPS     Y1, Y2, Y1
+	VMOVUPS    minus_inf<>+0(SB), Y2
+	VBLENDVPS  Y3, Y5, Y2, Y5
+	VMAXPS     Y1, Y5, Y1
 
 done:
 	VMAXPS       Y0, Y1, Y0
@@ -1460,79 +1646,78 @@ TEXT ·expSumAVX2(SB), NOSPLIT, $0-64
 	VPXOR        Y4, Y4, Y4
 	SUBQ         $0x10, CX
 	JLT          rest
+	PCALIGN      $0x20
 
 whole:
 	VMOVUPS      (AX)(DX*1), Y5
+	VMOVUPS      32(AX)(DX*1), Y6
 	VSUBPS       Y0, Y5, Y5
-	VMOVUPS      exp_highest<>+0(SB), Y6
-	VMINPS       Y5, Y6, Y5
-	VMOVUPS      exp_lowest<>+0(SB), Y6
-	VMAXPS       Y5, Y6, Y5
-	VMOVUPS      round_to_integer<>+0(SB), Y6
-	VFMADD231PS  log2_e<>+0(SB), Y5, Y6
-	VSUBPS       round_to_integer<>+0(SB), Y6, Y7
-	VFMADD231PS  minus_ln2_high<>+0(SB), Y7, Y5
-	VFMADD231PS  minus_ln2_low<>+0(SB), Y7, Y5
-	VMOVUPS      expm1_5<>+0(SB), Y7
-	VFMADD213PS  expm1_4<>+0(SB), Y5, Y7
-	VFMADD213PS  expm1_3<>+0(SB), Y5, Y7
-	VFMADD213PS  expm1_2<>+0(SB), Y5, Y7
-	VFMADD213PS  expm1_1<>+0(SB), Y5, Y7
-	VFMADD213PS  expm1_0<>+0(SB), Y5, Y7
-	VMULPS       Y5, Y5, Y8
-	VFMADD213PS  Y5, Y8, Y7
-	VPSUBD       round_to_integer<>+0(SB), Y6, Y6
-	VPSRAD       $0x01, Y6, Y5
-	VPSUBD       Y5, Y6, Y6
+	VSUBPS       Y0, Y6, Y6
+	VMOVUPS      exp_highest<>+0(SB), Y7
+	VMINPS       Y5, Y7, Y5
+	VMINPS       Y6, Y7, Y6
+	VMOVUPS      exp_lowest<>+0(SB), Y7
+	VMAXPS       Y5, Y7, Y5
+	VMAXPS       Y6, Y7, Y6
+	VMOVUPS      round_to_integer<>+0(SB), Y7
+	VMOVUPS      round_to_integer<>+0(SB), Y8
+	VFMADD231PS  log2_e<>+0(SB), Y5, Y7
+	VFMADD231PS  log2_e<>+0(SB), Y6, Y8
+	VSUBPS       round_to_integer<>+0(SB), Y7, Y9
+	VSUBPS       round_to_integer<>+0(SB), Y8, Y10
+	VFMADD231PS  minus_ln2_high<>+0(SB), Y9, Y5
+	VFMADD231PS  minus_ln2_high<>+0(SB), Y10, Y6
+	VFMADD231PS  minus_ln2_low<>+0(SB), Y9, Y5
+	VFMADD231PS  minus_ln2_low<>+0(SB), Y10, Y6
+	VMOVUPS      expm1_5<>+0(SB), Y9
+	VMOVUPS      expm1_5<>+0(SB), Y10
+	VFMADD213PS  expm1_4<>+0(SB), Y5, Y9
+	VFMADD213PS  expm1_4<>+0(SB), Y6, Y10
+	VFMADD213PS  expm1_3<>+0(SB), Y5, Y9
+	VFMADD213PS  expm1_3<>+0(SB), Y6, Y10
+	VFMADD213PS  expm1_2<>+0(SB), Y5, Y9
+	VFMADD213PS  expm1_2<>+0(SB), Y6, Y10
+	VFMADD213PS  expm1_1<>+0(SB), Y5, Y9
+	VFMADD213PS  expm1_1<>+0(SB), Y6, Y10
+	VFMADD213PS  expm1_0<>+0(SB), Y5, Y9
+	VFMADD213PS  expm1_0<>+0(SB), Y6, Y10
+	VMULPS       Y5, Y5, Y11
+	VMULPS       Y6, Y6, Y12
+	VFMADD213PS  Y5, Y11, Y9
+	VFMADD213PS  Y6, Y12, Y10
+	VPSUBD       round_to_integer<>+0(SB), Y7, Y7
+	VPSUBD       round_to_integer<>+0(SB), Y8, Y8
+	VPSRAD       $0x01, Y7, Y5
+	VPSRAD       $0x01, Y8, Y6
+	VPSUBD       Y5, Y7, Y7
+	VPSUBD       Y6, Y8, Y8
 	VPSLLD       $0x17, Y5, Y5
-	VPADDD       one<>+0(SB), Y5, Y5
 	VPSLLD       $0x17, Y6, Y6
+	VPADDD       one<>+0(SB), Y5, Y5
 	VPADDD       one<>+0(SB), Y6, Y6
-	VADDPS       one<>+0(SB), Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VMOVUPS      Y7, (BX)(DX*1)
-	VCVTPS2PD    X7, Y5
-	VEXTRACTF128 $0x01, Y7, X6
+	VPSLLD       $0x17, Y7, Y7
+	VPSLLD       $0x17, Y8, Y8
+	VPADDD       one<>+0(SB), Y7, Y7
+	VPADDD       one<>+0(SB), Y8, Y8
+	VADDPS       one<>+0(SB), Y9, Y9
+	VADDPS       one<>+0(SB), Y10, Y10
+	VMULPS       Y5, Y9, Y9
+	VMULPS       Y6, Y10, Y10
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y8, Y10, Y10
+	VMOVUPS      Y9, (BX)(DX*1)
+	VMOVUPS      Y10, 32(BX)(DX*1)
+	VCVTPS2PD    X9, Y5
+	VEXTRACTF128 $0x01, Y9, X6
 	VCVTPS2PD    X6, Y6
 	VADDPD       Y5, Y1, Y1
 	VADDPD       Y6, Y2, Y2
-	VMOVUPS      32(AX)(DX*1), Y5
-	VSUBPS       Y0, Y5, Y5
-	VMOVUPS      exp_highest<>+0(SB), Y6
-	VMINPS       Y5, Y6, Y5
-	VMOVUPS      exp_lowest<>+0(SB), Y6
-	VMAXPS       Y5, Y6, Y5
-	VMOVUPS      round_to_integer<>+0(SB), Y6
-	VFMADD231PS  log2_e<>+0(SB), Y5, Y6
-	VSUBPS       round_to_integer<>+0(SB), Y6, Y7
-	VFMADD231PS  minus_ln2_high<>+0(SB), Y7, Y5
-	VFMADD231PS  minus_ln2_low<>+0(SB), Y7, Y5
-	VMOVUPS      expm1_5<>+0(SB), Y7
-	VFMADD213PS  expm1_4<>+0(SB), Y5, Y7
-	VFMADD213PS  expm1_3<>+0(SB), Y5, Y7
-	VFMADD213PS  expm1_2<>+0(SB), Y5, Y7
-	VFMADD213PS  expm1_1<>+0(SB), Y5, Y7
-	VFMADD213PS  expm1_0<>+0(SB), Y5, Y7
-	VMULPS       Y5, Y5, Y8
-	VFMADD213PS  Y5, Y8, Y7
-	VPSUBD       round_to_integer<>+0(SB), Y6, Y6
-	VPSRAD       $0x01, Y6, Y5
-	VPSUBD       Y5, Y6, Y6
-	VPSLLD       $0x17, Y5, Y5
-	VPADDD       one<>+0(SB), Y5, Y5
-	VPSLLD       $0x17, Y6, Y6
-	VPADDD       one<>+0(SB), Y6, Y6
-	VADDPS       one<>+0(SB), Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VMOVUPS      Y7, 32(BX)(DX*1)
-	VCVTPS2PD    X7, Y5
-	VEXTRACTF128 $0x01, Y7, X6
+	VCVTPS2PD    X10, Y5
+	VEXTRACTF128 $0x01, Y10, X6
 	VCVTPS2PD    X6, Y6
 	VADDPD       Y5, Y3, Y3
 	VADDPD       Y6, Y4, Y4
-	ADDQ         $0x40, DX
+	ADDQ         $0x00000040, DX
 	SUBQ         $0x10, CX
 	JGE          whole
 
@@ -1544,76 +1729,74 @@ rest:
 	VMOVUPS      64(SI)(CX*4), Y5
 	VMOVUPS      96(SI)(CX*4), Y6
 	VMASKMOVPS   (AX)(DX*1), Y5, Y7
+	VMASKMOVPS   32(AX)(DX*1), Y6, Y8
 	VSUBPS       Y0, Y7, Y7
-	VMOVUPS      exp_highest<>+0(SB), Y8
-	VMINPS       Y7, Y8, Y7
-	VMOVUPS      exp_lowest<>+0(SB), Y8
-	VMAXPS       Y7, Y8, Y7
-	VMOVUPS      round_to_integer<>+0(SB), Y8
-	VFMADD231PS  log2_e<>+0(SB), Y7, Y8
-	VSUBPS       round_to_integer<>+0(SB), Y8, Y9
-	VFMADD231PS  minus_ln2_high<>+0(SB), Y9, Y7
-	VFMADD231PS  minus_ln2_low<>+0(SB), Y9, Y7
-	VMOVUPS      expm1_5<>+0(SB), Y9
-	VFMADD213PS  expm1_4<>+0(SB), Y7, Y9
-	VFMADD213PS  expm1_3<>+0(SB), Y7, Y9
-	VFMADD213PS  expm1_2<>+0(SB), Y7, Y9
-	VFMADD213PS  expm1_1<>+0(SB), Y7, Y9
-	VFMADD213PS  expm1_0<>+0(SB), Y7, Y9
-	VMULPS       Y7, Y7, Y10
-	VFMADD213PS  Y7, Y10, Y9
-	VPSUBD       round_to_integer<>+0(SB), Y8, Y8
-	VPSRAD       $0x01, Y8, Y7
-	VPSUBD       Y7, Y8, Y8
-	VPSLLD       $0x17, Y7, Y7
-	VPADDD       one<>+0(SB), Y7, Y7
-	VPSLLD       $0x17, Y8, Y8
-	VPADDD       one<>+0(SB), Y8, Y8
-	VADDPS       one<>+0(SB), Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VMASKMOVPS   Y9, Y5, (BX)(DX*1)
-	VMOVUPS      zero<>+0(SB), Y7
-	VBLENDVPS    Y5, Y9, Y7, Y9
-	VCVTPS2PD    X9, Y5
-	VEXTRACTF128 $0x01, Y9, X7
-	VCVTPS2PD    X7, Y7
-	VADDPD       Y5, Y1, Y1
-	VADDPD       Y7, Y2, Y2
-	VMASKMOVPS   32(AX)(DX*1), Y6, Y5
-	VSUBPS       Y0, Y5, Y5
+	VSUBPS       Y0, Y8, Y8
 	VMOVUPS      exp_highest<>+0(SB), Y0
-	VMINPS       Y5, Y0, Y5
+	VMINPS       Y7, Y0, Y7
+	VMINPS       Y8, Y0, Y8
 	VMOVUPS      exp_lowest<>+0(SB), Y0
-	VMAXPS       Y5, Y0, Y5
+	VMAXPS       Y7, Y0, Y7
+	VMAXPS       Y8, Y0, Y8
 	VMOVUPS      round_to_integer<>+0(SB), Y0
-	VFMADD231PS  log2_e<>+0(SB), Y5, Y0
-	VSUBPS       round_to_integer<>+0(SB), Y0, Y7
-	VFMADD231PS  minus_ln2_high<>+0(SB), Y7, Y5
-	VFMADD231PS  minus_ln2_low<>+0(SB), Y7, Y5
-	VMOVUPS      expm1_5<>+0(SB), Y7
-	VFMADD213PS  expm1_4<>+0(SB), Y5, Y7
-	VFMADD213PS  expm1_3<>+0(SB), Y5, Y7
-	VFMADD213PS  expm1_2<>+0(SB), Y5, Y7
-	VFMADD213PS  expm1_1<>+0(SB), Y5, Y7
-	VFMADD213PS  expm1_0<>+0(SB), Y5, Y7
-	VMULPS       Y5, Y5, Y8
-	VFMADD213PS  Y5, Y8, Y7
+	VMOVUPS      round_to_integer<>+0(SB), Y9
+	VFMADD231PS  log2_e<>+0(SB), Y7, Y0
+	VFMADD231PS  log2_e<>+0(SB), Y8, Y9
+	VSUBPS       round_to_integer<>+0(SB), Y0, Y10
+	VSUBPS       round_to_integer<>+0(SB), Y9, Y11
+	VFMADD231PS  minus_ln2_high<>+0(SB), Y10, Y7
+	VFMADD231PS  minus_ln2_high<>+0(SB), Y11, Y8
+	VFMADD231PS  minus_ln2_low<>+0(SB), Y10, Y7
+	VFMADD231PS  minus_ln2_low<>+0(SB), Y11, Y8
+	VMOVUPS      expm1_5<>+0(SB), Y10
+	VMOVUPS      expm1_5<>+0(SB), Y11
+	VFMADD213PS  expm1_4<>+0(SB), Y7, Y10
+	VFMADD213PS  expm1_4<>+0(SB), Y8, Y11
+	VFMADD213PS  expm1_3<>+0(SB), Y7, Y10
+	VFMADD213PS  expm1_3<>+0(SB), Y8, Y11
+	VFMADD213PS  expm1_2<>+0(SB), Y7, Y10
+	VFMADD213PS  expm1_2<>+0(SB), Y8, Y11
+	VFMADD213PS  expm1_1<>+0(SB), Y7, Y10
+	VFMADD213PS  expm1_1<>+0(SB), Y8, Y11
+	VFMADD213PS  expm1_0<>+0(SB), Y7, Y10
+	VFMADD213PS  expm1_0<>+0(SB), Y8, Y11
+	VMULPS       Y7, Y7, Y12
+	VMULPS       Y8, Y8, Y13
+	VFMADD213PS  Y7, Y12, Y10
+	VFMADD213PS  Y8, Y13, Y11
 	VPSUBD       round_to_integer<>+0(SB), Y0, Y0
-	VPSRAD       $0x01, Y0, Y5
-	VPSUBD       Y5, Y0, Y0
-	VPSLLD       $0x17, Y5, Y5
-	VPADDD       one<>+0(SB), Y5, Y5
+	VPSUBD       round_to_integer<>+0(SB), Y9, Y9
+	VPSRAD       $0x01, Y0, Y7
+	VPSRAD       $0x01, Y9, Y8
+	VPSUBD       Y7, Y0, Y0
+	VPSUBD       Y8, Y9, Y9
+	VPSLLD       $0x17, Y7, Y7
+	VPSLLD       $0x17, Y8, Y8
+	VPADDD       one<>+0(SB), Y7, Y7
+	VPADDD       one<>+0(SB), Y8, Y8
 	VPSLLD       $0x17, Y0, Y0
+	VPSLLD       $0x17, Y9, Y9
 	VPADDD       one<>+0(SB), Y0, Y0
-	VADDPS       one<>+0(SB), Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y0, Y7, Y7
-	VMASKMOVPS   Y7, Y6, 32(BX)(DX*1)
+	VPADDD       one<>+0(SB), Y9, Y9
+	VADDPS       one<>+0(SB), Y10, Y10
+	VADDPS       one<>+0(SB), Y11, Y11
+	VMULPS       Y7, Y10, Y10
+	VMULPS       Y8, Y11, Y11
+	VMULPS       Y0, Y10, Y10
+	VMULPS       Y9, Y11, Y11
+	VMASKMOVPS   Y10, Y5, (BX)(DX*1)
+	VMASKMOVPS   Y11, Y6, 32(BX)(DX*1)
 	VMOVUPS      zero<>+0(SB), Y0
-	VBLENDVPS    Y6, Y7, Y0, Y7
-	VCVTPS2PD    X7, Y0
-	VEXTRACTF128 $0x01, Y7, X5
+	VBLENDVPS    Y5, Y10, Y0, Y10
+	VCVTPS2PD    X10, Y0
+	VEXTRACTF128 $0x01, Y10, X5
+	VCVTPS2PD    X5, Y5
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y5, Y2, Y2
+	VMOVUPS      zero<>+0(SB), Y0
+	VBLENDVPS    Y6, Y11, Y0, Y11
+	VCVTPS2PD    X11, Y0
+	VEXTRACTF128 $0x01, Y11, X5
 	VCVTPS2PD    X5, Y5
 	VADDPD       Y0, Y3, Y3
 	VADDPD       Y5, Y4, Y4
@@ -1643,77 +1826,76 @@ TEXT ·sumExpAVX2(SB), NOSPLIT, $0-40
 	VPXOR        Y4, Y4, Y4
 	SUBQ         $0x10, CX
 	JLT          rest
+	PCALIGN      $0x20
 
 whole:
 	VMOVUPS      (AX)(DX*1), Y5
+	VMOVUPS      32(AX)(DX*1), Y6
 	VSUBPS       Y0, Y5, Y5
-	VMOVUPS      exp_highest<>+0(SB), Y6
-	VMINPS       Y5, Y6, Y5
-	VMOVUPS      exp_lowest<>+0(SB), Y6
-	VMAXPS       Y5, Y6, Y5
-	VMOVUPS      round_to_integer<>+0(SB), Y6
-	VFMADD231PS  log2_e<>+0(SB), Y5, Y6
-	VSUBPS       round_to_integer<>+0(SB), Y6, Y7
-	VFMADD231PS  minus_ln2_high<>+0(SB), Y7, Y5
-	VFMADD231PS  minus_ln2_low<>+0(SB), Y7, Y5
-	VMOVUPS      expm1_5<>+0(SB), Y7
-	VFMADD213PS  expm1_4<>+0(SB), Y5, Y7
-	VFMADD213PS  expm1_3<>+0(SB), Y5, Y7
-	VFMADD213PS  expm1_2<>+0(SB), Y5, Y7
-	VFMADD213PS  expm1_1<>+0(SB), Y5, Y7
-	VFMADD213PS  expm1_0<>+0(SB), Y5, Y7
-	VMULPS       Y5, Y5, Y8
-	VFMADD213PS  Y5, Y8, Y7
-	VPSUBD       round_to_integer<>+0(SB), Y6, Y6
-	VPSRAD       $0x01, Y6, Y5
-	VPSUBD       Y5, Y6, Y6
+	VSUBPS       Y0, Y6, Y6
+	VMOVUPS      exp_highest<>+0(SB), Y7
+	VMINPS       Y5, Y7, Y5
+	VMINPS       Y6, Y7, Y6
+	VMOVUPS      exp_lowest<>+0(SB), Y7
+	VMAXPS       Y5, Y7, Y5
+	VMAXPS       Y6, Y7, Y6
+	VMOVUPS      round_to_integer<>+0(SB), Y7
+	VMOVUPS      round_to_integer<>+0(SB), Y8
+	VFMADD231PS  log2_e<>+0(SB), Y5, Y7
+	VFMADD231PS  log2_e<>+0(SB), Y6, Y8
+	VSUBPS       round_to_integer<>+0(SB), Y7, Y9
+	VSUBPS       round_to_integer<>+0(SB), Y8, Y10
+	VFMADD231PS  minus_ln2_high<>+0(SB), Y9, Y5
+	VFMADD231PS  minus_ln2_high<>+0(SB), Y10, Y6
+	VFMADD231PS  minus_ln2_low<>+0(SB), Y9, Y5
+	VFMADD231PS  minus_ln2_low<>+0(SB), Y10, Y6
+	VMOVUPS      expm1_5<>+0(SB), Y9
+	VMOVUPS      expm1_5<>+0(SB), Y10
+	VFMADD213PS  expm1_4<>+0(SB), Y5, Y9
+	VFMADD213PS  expm1_4<>+0(SB), Y6, Y10
+	VFMADD213PS  expm1_3<>+0(SB), Y5, Y9
+	VFMADD213PS  expm1_3<>+0(SB), Y6, Y10
+	VFMADD213PS  expm1_2<>+0(SB), Y5, Y9
+	VFMADD213PS  expm1_2<>+0(SB), Y6, Y10
+	VFMADD213PS  expm1_1<>+0(SB), Y5, Y9
+	VFMADD213PS  expm1_1<>+0(SB), Y6, Y10
+	VFMADD213PS  expm1_0<>+0(SB), Y5, Y9
+	VFMADD213PS  expm1_0<>+0(SB), Y6, Y10
+	VMULPS       Y5, Y5, Y11
+	VMULPS       Y6, Y6, Y12
+	VFMADD213PS  Y5, Y11, Y9
+	VFMADD213PS  Y6, Y12, Y10
+	VPSUBD       round_to_integer<>+0(SB), Y7, Y7
+	VPSUBD       round_to_integer<>+0(SB), Y8, Y8
+	VPSRAD       $0x01, Y7, Y5
+	VPSRAD       $0x01, Y8, Y6
+	VPSUBD       Y5, Y7, Y7
+	VPSUBD       Y6, Y8, Y8
 	VPSLLD       $0x17, Y5, Y5
-	VPADDD       one<>+0(SB), Y5, Y5
 	VPSLLD       $0x17, Y6, Y6
+	VPADDD       one<>+0(SB), Y5, Y5
 	VPADDD       one<>+0(SB), Y6, Y6
-	VADDPS       one<>+0(SB), Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VCVTPS2PD    X7, Y5
-	VEXTRACTF128 $0x01, Y7, X6
+	VPSLLD       $0x17, Y7, Y7
+	VPSLLD       $0x17, Y8, Y8
+	VPADDD       one<>+0(SB), Y7, Y7
+	VPADDD       one<>+0(SB), Y8, Y8
+	VADDPS       one<>+0(SB), Y9, Y9
+	VADDPS       one<>+0(SB), Y10, Y10
+	VMULPS       Y5, Y9, Y9
+	VMULPS       Y6, Y10, Y10
+	VMULPS       Y7, Y9, Y9
+	VMULPS       Y8, Y10, Y10
+	VCVTPS2PD    X9, Y5
+	VEXTRACTF128 $0x01, Y9, X6
 	VCVTPS2PD    X6, Y6
 	VADDPD       Y5, Y1, Y1
 	VADDPD       Y6, Y2, Y2
-	VMOVUPS      32(AX)(DX*1), Y5
-	VSUBPS       Y0, Y5, Y5
-	VMOVUPS      exp_highest<>+0(SB), Y6
-	VMINPS       Y5, Y6, Y5
-	VMOVUPS      exp_lowest<>+0(SB), Y6
-	VMAXPS       Y5, Y6, Y5
-	VMOVUPS      round_to_integer<>+0(SB), Y6
-	VFMADD231PS  log2_e<>+0(SB), Y5, Y6
-	VSUBPS       round_to_integer<>+0(SB), Y6, Y7
-	VFMADD231PS  minus_ln2_high<>+0(SB), Y7, Y5
-	VFMADD231PS  minus_ln2_low<>+0(SB), Y7, Y5
-	VMOVUPS      expm1_5<>+0(SB), Y7
-	VFMADD213PS  expm1_4<>+0(SB), Y5, Y7
-	VFMADD213PS  expm1_3<>+0(SB), Y5, Y7
-	VFMADD213PS  expm1_2<>+0(SB), Y5, Y7
-	VFMADD213PS  expm1_1<>+0(SB), Y5, Y7
-	VFMADD213PS  expm1_0<>+0(SB), Y5, Y7
-	VMULPS       Y5, Y5, Y8
-	VFMADD213PS  Y5, Y8, Y7
-	VPSUBD       round_to_integer<>+0(SB), Y6, Y6
-	VPSRAD       $0x01, Y6, Y5
-	VPSUBD       Y5, Y6, Y6
-	VPSLLD       $0x17, Y5, Y5
-	VPADDD       one<>+0(SB), Y5, Y5
-	VPSLLD       $0x17, Y6, Y6
-	VPADDD       one<>+0(SB), Y6, Y6
-	VADDPS       one<>+0(SB), Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y6, Y7, Y7
-	VCVTPS2PD    X7, Y5
-	VEXTRACTF128 $0x01, Y7, X6
+	VCVTPS2PD    X10, Y5
+	VEXTRACTF128 $0x01, Y10, X6
 	VCVTPS2PD    X6, Y6
 	VADDPD       Y5, Y3, Y3
 	VADDPD       Y6, Y4, Y4
-	ADDQ         $0x40, DX
+	ADDQ         $0x00000040, DX
 	SUBQ         $0x10, CX
 	JGE          whole
 
@@ -1725,74 +1907,72 @@ rest:
 	VMOVUPS      64(BX)(CX*4), Y5
 	VMOVUPS      96(BX)(CX*4), Y6
 	VMASKMOVPS   (AX)(DX*1), Y5, Y7
+	VMASKMOVPS   32(AX)(DX*1), Y6, Y8
 	VSUBPS       Y0, Y7, Y7
-	VMOVUPS      exp_highest<>+0(SB), Y8
-	VMINPS       Y7, Y8, Y7
-	VMOVUPS      exp_lowest<>+0(SB), Y8
-	VMAXPS       Y7, Y8, Y7
-	VMOVUPS      round_to_integer<>+0(SB), Y8
-	VFMADD231PS  log2_e<>+0(SB), Y7, Y8
-	VSUBPS       round_to_integer<>+0(SB), Y8, Y9
-	VFMADD231PS  minus_ln2_high<>+0(SB), Y9, Y7
-	VFMADD231PS  minus_ln2_low<>+0(SB), Y9, Y7
-	VMOVUPS      expm1_5<>+0(SB), Y9
-	VFMADD213PS  expm1_4<>+0(SB), Y7, Y9
-	VFMADD213PS  expm1_3<>+0(SB), Y7, Y9
-	VFMADD213PS  expm1_2<>+0(SB), Y7, Y9
-	VFMADD213PS  expm1_1<>+0(SB), Y7, Y9
-	VFMADD213PS  expm1_0<>+0(SB), Y7, Y9
-	VMULPS       Y7, Y7, Y10
-	VFMADD213PS  Y7, Y10, Y9
-	VPSUBD       round_to_integer<>+0(SB), Y8, Y8
-	VPSRAD       $0x01, Y8, Y7
-	VPSUBD       Y7, Y8, Y8
-	VPSLLD       $0x17, Y7, Y7
-	VPADDD       one<>+0(SB), Y7, Y7
-	VPSLLD       $0x17, Y8, Y8
-	VPADDD       one<>+0(SB), Y8, Y8
-	VADDPS       one<>+0(SB), Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VMULPS       Y8, Y9, Y9
-	VMOVUPS      zero<>+0(SB), Y7
-	VBLENDVPS    Y5, Y9, Y7, Y9
-	VCVTPS2PD    X9, Y5
-	VEXTRACTF128 $0x01, Y9, X7
-	VCVTPS2PD    X7, Y7
-	VADDPD       Y5, Y1, Y1
-	VADDPD       Y7, Y2, Y2
-	VMASKMOVPS   32(AX)(DX*1), Y6, Y5
-	VSUBPS       Y0, Y5, Y5
+	VSUBPS       Y0, Y8, Y8
 	VMOVUPS      exp_highest<>+0(SB), Y0
-	VMINPS       Y5, Y0, Y5
+	VMINPS       Y7, Y0, Y7
+	VMINPS       Y8, Y0, Y8
 	VMOVUPS      exp_lowest<>+0(SB), Y0
-	VMAXPS       Y5, Y0, Y5
+	VMAXPS       Y7, Y0, Y7
+	VMAXPS       Y8, Y0, Y8
 	VMOVUPS      round_to_integer<>+0(SB), Y0
-	VFMADD231PS  log2_e<>+0(SB), Y5, Y0
-	VSUBPS       round_to_integer<>+0(SB), Y0, Y7
-	VFMADD231PS  minus_ln2_high<>+0(SB), Y7, Y5
-	VFMADD231PS  minus_ln2_low<>+0(SB), Y7, Y5
-	VMOVUPS      expm1_5<>+0(SB), Y7
-	VFMADD213PS  expm1_4<>+0(SB), Y5, Y7
-	VFMADD213PS  expm1_3<>+0(SB), Y5, Y7
-	VFMADD213PS  expm1_2<>+0(SB), Y5, Y7
-	VFMADD213PS  expm1_1<>+0(SB), Y5, Y7
-	VFMADD213PS  expm1_0<>+0(SB), Y5, Y7
-	VMULPS       Y5, Y5, Y8
-	VFMADD213PS  Y5, Y8, Y7
+	VMOVUPS      round_to_integer<>+0(SB), Y9
+	VFMADD231PS  log2_e<>+0(SB), Y7, Y0
+	VFMADD231PS  log2_e<>+0(SB), Y8, Y9
+	VSUBPS       round_to_integer<>+0(SB), Y0, Y10
+	VSUBPS       round_to_integer<>+0(SB), Y9, Y11
+	VFMADD231PS  minus_ln2_high<>+0(SB), Y10, Y7
+	VFMADD231PS  minus_ln2_high<>+0(SB), Y11, Y8
+	VFMADD231PS  minus_ln2_low<>+0(SB), Y10, Y7
+	VFMADD231PS  minus_ln2_low<>+0(SB), Y11, Y8
+	VMOVUPS      expm1_5<>+0(SB), Y10
+	VMOVUPS      expm1_5<>+0(SB), Y11
+	VFMADD213PS  expm1_4<>+0(SB), Y7, Y10
+	VFMADD213PS  expm1_4<>+0(SB), Y8, Y11
+	VFMADD213PS  expm1_3<>+0(SB), Y7, Y10
+	VFMADD213PS  expm1_3<>+0(SB), Y8, Y11
+	VFMADD213PS  expm1_2<>+0(SB), Y7, Y10
+	VFMADD213PS  expm1_2<>+0(SB), Y8, Y11
+	VFMADD213PS  expm1_1<>+0(SB), Y7, Y10
+	VFMADD213PS  expm1_1<>+0(SB), Y8, Y11
+	VFMADD213PS  expm1_0<>+0(SB), Y7, Y10
+	VFMADD213PS  expm1_0<>+0(SB), Y8, Y11
+	VMULPS       Y7, Y7, Y12
+	VMULPS       Y8, Y8, Y13
+	VFMADD213PS  Y7, Y12, Y10
+	VFMADD213PS  Y8, Y13, Y11
 	VPSUBD       round_to_integer<>+0(SB), Y0, Y0
-	VPSRAD       $0x01, Y0, Y5
-	VPSUBD       Y5, Y0, Y0
-	VPSLLD       $0x17, Y5, Y5
-	VPADDD       one<>+0(SB), Y5, Y5
+	VPSUBD       round_to_integer<>+0(SB), Y9, Y9
+	VPSRAD       $0x01, Y0, Y7
+	VPSRAD       $0x01, Y9, Y8
+	VPSUBD       Y7, Y0, Y0
+	VPSUBD       Y8, Y9, Y9
+	VPSLLD       $0x17, Y7, Y7
+	VPSLLD       $0x17, Y8, Y8
+	VPADDD       one<>+0(SB), Y7, Y7
+	VPADDD       one<>+0(SB), Y8, Y8
 	VPSLLD       $0x17, Y0, Y0
+	VPSLLD       $0x17, Y9, Y9
 	VPADDD       one<>+0(SB), Y0, Y0
-	VADDPS       one<>+0(SB), Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y0, Y7, Y7
+	VPADDD       one<>+0(SB), Y9, Y9
+	VADDPS       one<>+0(SB), Y10, Y10
+	VADDPS       one<>+0(SB), Y11, Y11
+	VMULPS       Y7, Y10, Y10
+	VMULPS       Y8, Y11, Y11
+	VMULPS       Y0, Y10, Y10
+	VMULPS       Y9, Y11, Y11
 	VMOVUPS      zero<>+0(SB), Y0
-	VBLENDVPS    Y6, Y7, Y0, Y7
-	VCVTPS2PD    X7, Y0
-	VEXTRACTF128 $0x01, Y7, X5
+	VBLENDVPS    Y5, Y10, Y0, Y10
+	VCVTPS2PD    X10, Y0
+	VEXTRACTF128 $0x01, Y10, X5
+	VCVTPS2PD    X5, Y5
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y5, Y2, Y2
+	VMOVUPS      zero<>+0(SB), Y0
+	VBLENDVPS    Y6, Y11, Y0, Y11
+	VCVTPS2PD    X11, Y0
+	VEXTRACTF128 $0x01, Y11, X5
 	VCVTPS2PD    X5, Y5
 	VADDPD       Y0, Y3, Y3
 	VADDPD       Y5, Y4, Y4
@@ -1812,39 +1992,40 @@ done:
 // func dotAVX2(x []float32, y []float32) float64
 // Requires: AVX, AVX2, FMA3
 TEXT ·dotAVX2(SB), NOSPLIT, $0-56
-	MOVQ  x_base+0(FP), AX
-	MOVQ  y_base+24(FP), CX
-	MOVQ  x_len+8(FP), DX
-	XORQ  BX, BX
-	VPXOR Y0, Y0, Y0
-	VPXOR Y1, Y1, Y1
-	VPXOR Y2, Y2, Y2
-	VPXOR Y3, Y3, Y3
-	SUBQ  $0x10, DX
-	JLT   rest
+	MOVQ    x_base+0(FP), AX
+	MOVQ    y_base+24(FP), CX
+	MOVQ    x_len+8(FP), DX
+	XORQ    BX, BX
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	SUBQ    $0x10, DX
+	JLT     rest
+	PCALIGN $0x20
 
 whole:
 	VMOVUPS      (AX)(BX*1), Y4
-	VMOVUPS      (CX)(BX*1), Y5
-	VCVTPS2PD    X4, Y6
+	VMOVUPS      32(AX)(BX*1), Y5
+	VMOVUPS      (CX)(BX*1), Y6
+	VMOVUPS      32(CX)(BX*1), Y7
+	VCVTPS2PD    X4, Y8
 	VEXTRACTF128 $0x01, Y4, X4
 	VCVTPS2PD    X4, Y4
-	VCVTPS2PD    X5, Y7
+	VCVTPS2PD    X6, Y9
+	VEXTRACTF128 $0x01, Y6, X6
+	VCVTPS2PD    X6, Y6
+	VFMADD231PD  Y8, Y9, Y0
+	VFMADD231PD  Y4, Y6, Y1
+	VCVTPS2PD    X5, Y4
 	VEXTRACTF128 $0x01, Y5, X5
 	VCVTPS2PD    X5, Y5
-	VFMADD231PD  Y6, Y7, Y0
-	VFMADD231PD  Y4, Y5, Y1
-	VMOVUPS      32(AX)(BX*1), Y4
-	VMOVUPS      32(CX)(BX*1), Y5
-	VCVTPS2PD    X4, Y6
-	VEXTRACTF128 $0x01, Y4, X4
-	VCVTPS2PD    X4, Y4
-	VCVTPS2PD    X5, Y7
-	VEXTRACTF128 $0x01, Y5, X5
-	VCVTPS2PD    X5, Y5
-	VFMADD231PD  Y6, Y7, Y2
-	VFMADD231PD  Y4, Y5, Y3
-	ADDQ         $0x40, BX
+	VCVTPS2PD    X7, Y6
+	VEXTRACTF128 $0x01, Y7, X7
+	VCVTPS2PD    X7, Y7
+	VFMADD231PD  Y4, Y6, Y2
+	VFMADD231PD  Y5, Y7, Y3
+	ADDQ         $0x00000040, BX
 	SUBQ         $0x10, DX
 	JGE          whole
 
@@ -1856,25 +2037,25 @@ rest:
 	VMOVUPS      64(SI)(DX*4), Y4
 	VMOVUPS      96(SI)(DX*4), Y5
 	VMASKMOVPS   (AX)(BX*1), Y4, Y6
+	VMASKMOVPS   32(AX)(BX*1), Y5, Y7
 	VMASKMOVPS   (CX)(BX*1), Y4, Y4
-	VCVTPS2PD    X6, Y7
+	VMASKMOVPS   32(CX)(BX*1), Y5, Y5
+	VCVTPS2PD    X6, Y8
 	VEXTRACTF128 $0x01, Y6, X6
 	VCVTPS2PD    X6, Y6
-	VCVTPS2PD    X4, Y8
+	VCVTPS2PD    X4, Y9
 	VEXTRACTF128 $0x01, Y4, X4
 	VCVTPS2PD    X4, Y4
-	VFMADD231PD  Y7, Y8, Y0
+	VFMADD231PD  Y8, Y9, Y0
 	VFMADD231PD  Y6, Y4, Y1
-	VMASKMOVPS   32(AX)(BX*1), Y5, Y4
-	VMASKMOVPS   32(CX)(BX*1), Y5, Y5
-	VCVTPS2PD    X4, Y6
-	VEXTRACTF128 $0x01, Y4, X4
-	VCVTPS2PD    X4, Y4
+	VCVTPS2PD    X7, Y4
+	VEXTRACTF128 $0x01, Y7, X6
+	VCVTPS2PD    X6, Y6
 	VCVTPS2PD    X5, Y7
 	VEXTRACTF128 $0x01, Y5, X5
 	VCVTPS2PD    X5, Y5
-	VFMADD231PD  Y6, Y7, Y2
-	VFMADD231PD  Y4, Y5, Y3
+	VFMADD231PD  Y4, Y7, Y2
+	VFMADD231PD  Y6, Y5, Y3
 
 done:
 	VADDPD       Y0, Y2, Y0
@@ -1891,33 +2072,47 @@ done:
 // func axpyAVX2(alpha float32, x []float32, y []float32)
 // Requires: AVX, FMA3
 TEXT ·axpyAVX2(SB), NOSPLIT, $0-56
-	MOVQ         x_base+8(FP), AX
-	MOVQ         y_base+32(FP), CX
-	MOVQ         x_len+16(FP), DX
-	XORQ         BX, BX
+	MOVQ         x_len+16(FP), AX
+	XORQ         CX, CX
 	VBROADCASTSS alpha+0(FP), Y0
-	SUBQ         $0x08, DX
+	SUBQ         $0x10, AX
 	JLT          rest
+	PCALIGN      $0x20
 
 whole:
-	VMOVUPS     (AX)(BX*1), Y1
-	VMOVUPS     (CX)(BX*1), Y2
-	VFMADD231PS Y1, Y0, Y2
-	VMOVUPS     Y2, (CX)(BX*1)
-	ADDQ        $0x20, BX
-	SUBQ        $0x08, DX
+	MOVQ        x_base+8(FP), DX
+	VMOVUPS     (DX)(CX*1), Y1
+	VMOVUPS     32(DX)(CX*1), Y2
+	MOVQ        y_base+32(FP), DX
+	VMOVUPS     (DX)(CX*1), Y3
+	VMOVUPS     32(DX)(CX*1), Y4
+	VFMADD231PS Y1, Y0, Y3
+	VFMADD231PS Y2, Y0, Y4
+	MOVQ        y_base+32(FP), DX
+	VMOVUPS     Y3, (DX)(CX*1)
+	VMOVUPS     Y4, 32(DX)(CX*1)
+	ADDQ        $0x00000040, CX
+	SUBQ        $0x10, AX
 	JGE         whole
 
 rest:
-	ADDQ        $0x08, DX
+	ADDQ        $0x10, AX
 	JZ          done
-	LEAQ        tail_mask<>+0(SB), SI
-	NEGQ        DX
-	VMOVUPS     64(SI)(DX*4), Y1
-	VMASKMOVPS  (AX)(BX*1), Y1, Y2
-	VMASKMOVPS  (CX)(BX*1), Y1, Y3
-	VFMADD231PS Y2, Y0, Y3
-	VMASKMOVPS  Y3, Y1, (CX)(BX*1)
+	LEAQ        tail_mask<>+0(SB), DX
+	NEGQ        AX
+	VMOVUPS     64(DX)(AX*4), Y1
+	VMOVUPS     96(DX)(AX*4), Y2
+	MOVQ        x_base+8(FP), AX
+	VMASKMOVPS  (AX)(CX*1), Y1, Y3
+	VMASKMOVPS  32(AX)(CX*1), Y2, Y4
+	MOVQ        y_base+32(FP), AX
+	VMASKMOVPS  (AX)(CX*1), Y1, Y5
+	VMASKMOVPS  32(AX)(CX*1), Y2, Y6
+	VFMADD231PS Y3, Y0, Y5
+	VFMADD231PS Y4, Y0, Y6
+	MOVQ        y_base+32(FP), AX
+	VMASKMOVPS  Y5, Y1, (AX)(CX*1)
+	VMASKMOVPS  Y6, Y2, 32(AX)(CX*1)
 
 done:
 	VZEROUPPER
@@ -1926,64 +2121,41 @@ done:
 // func scaleAVX2(alpha float32, x []float32)
 // Requires: AVX
 TEXT ·scaleAVX2(SB), NOSPLIT, $0-32
-	MOVQ         x_base+8(FP), AX
-	MOVQ         x_len+16(FP), CX
-	XORQ         DX, DX
+	MOVQ         x_len+16(FP), AX
+	XORQ         CX, CX
 	VBROADCASTSS alpha+0(FP), Y0
-	SUBQ         $0x08, CX
+	SUBQ         $0x10, AX
 	JLT          rest
+	PCALIGN      $0x20
 
 whole:
-	VMOVUPS (AX)(DX*1), Y1
+	MOVQ    x_base+8(FP), DX
+	VMOVUPS (DX)(CX*1), Y1
+	VMOVUPS 32(DX)(CX*1), Y2
 	VMULPS  Y0, Y1, Y1
-	VMOVUPS Y1, (AX)(DX*1)
-	ADDQ    $0x20, DX
-	SUBQ    $0x08, CX
+	VMULPS  Y0, Y2, Y2
+	MOVQ    x_base+8(FP), DX
+	VMOVUPS Y1, (DX)(CX*1)
+	VMOVUPS Y2, 32(DX)(CX*1)
+	ADDQ    $0x00000040, CX
+	SUBQ    $0x10, AX
 	JGE     whole
 
 rest:
-	ADDQ       $0x08, CX
+	ADDQ       $0x10, AX
 	JZ         done
-	LEAQ       tail_mask<>+0(SB), BX
-	NEGQ       CX
-	VMOVUPS    64(BX)(CX*4), Y1
-	VMASKMOVPS (AX)(DX*1), Y1, Y2
-	VMULPS     Y0, Y2, Y2
-	VMASKMOVPS Y2, Y1, (AX)(DX*1)
-
-done:
-	VZEROUPPER
-	RET
-
-// func addAVX2(dst []float32, x []float32)
-// Requires: AVX
-TEXT ·addAVX2(SB), NOSPLIT, $0-48
-	MOVQ dst_base+0(FP), AX
-	MOVQ x_base+24(FP), CX
-	MOVQ x_len+32(FP), DX
-	XORQ BX, BX
-	SUBQ $0x08, DX
-	JLT  rest
-
-whole:
-	VMOVUPS (AX)(BX*1), Y0
-	VMOVUPS (CX)(BX*1), Y1
-	VADDPS  Y1, Y0, Y0
-	VMOVUPS Y0, (AX)(BX*1)
-	ADDQ    $0x20, BX
-	SUBQ    $0x08, DX
-	JGE     whole
-
-rest:
-	ADDQ       $0x08, DX
-	JZ         done
-	LEAQ       tail_mask<>+0(SB), SI
-	NEGQ       DX
-	VMOVUPS    64(SI)(DX*4), Y0
-	VMASKMOVPS (AX)(BX*1), Y0, Y1
-	VMASKMOVPS (CX)(BX*1), Y0, Y2
-	VADDPS     Y2, Y1, Y1
-	VMASKMOVPS Y1, Y0, (AX)(BX*1)
+	LEAQ       tail_mask<>+0(SB), DX
+	NEGQ       AX
+	VMOVUPS    64(DX)(AX*4), Y1
+	VMOVUPS    96(DX)(AX*4), Y2
+	MOVQ       x_base+8(FP), AX
+	VMASKMOVPS (AX)(CX*1), Y1, Y3
+	VMASKMOVPS 32(AX)(CX*1), Y2, Y4
+	VMULPS     Y0, Y3, Y3
+	VMULPS     Y0, Y4, Y4
+	MOVQ       x_base+8(FP), AX
+	VMASKMOVPS Y3, Y1, (AX)(CX*1)
+	VMASKMOVPS Y4, Y2, 32(AX)(CX*1)
 
 done:
 	VZEROUPPER
@@ -1992,324 +2164,275 @@ done:
 // func scaleAddAVX2(alpha float32, x []float32, y []float32)
 // Requires: AVX
 TEXT ·scaleAddAVX2(SB), NOSPLIT, $0-56
-	MOVQ         x_base+8(FP), AX
-	MOVQ         y_base+32(FP), CX
-	MOVQ         x_len+16(FP), DX
-	XORQ         BX, BX
+	MOVQ         x_len+16(FP), AX
+	XORQ         CX, CX
 	VBROADCASTSS alpha+0(FP), Y0
-	SUBQ         $0x08, DX
+	SUBQ         $0x10, AX
 	JLT          rest
+	PCALIGN      $0x20
 
 whole:
-	VMOVUPS (AX)(BX*1), Y1
-	VMOVUPS (CX)(BX*1), Y2
+	MOVQ    x_base+8(FP), DX
+	VMOVUPS (DX)(CX*1), Y1
+	VMOVUPS 32(DX)(CX*1), Y2
+	MOVQ    y_base+32(FP), DX
+	VMOVUPS (DX)(CX*1), Y3
+	VMOVUPS 32(DX)(CX*1), Y4
 	VMULPS  Y0, Y1, Y1
-	VMOVUPS Y1, (AX)(BX*1)
-	VADDPS  Y1, Y2, Y2
-	VMOVUPS Y2, (CX)(BX*1)
-	ADDQ    $0x20, BX
-	SUBQ    $0x08, DX
+	VMULPS  Y0, Y2, Y2
+	VADDPS  Y1, Y3, Y3
+	VADDPS  Y2, Y4, Y4
+	MOVQ    x_base+8(FP), DX
+	VMOVUPS Y1, (DX)(CX*1)
+	VMOVUPS Y2, 32(DX)(CX*1)
+	MOVQ    y_base+32(FP), DX
+	VMOVUPS Y3, (DX)(CX*1)
+	VMOVUPS Y4, 32(DX)(CX*1)
+	ADDQ    $0x00000040, CX
+	SUBQ    $0x10, AX
 	JGE     whole
 
 rest:
-	ADDQ       $0x08, DX
+	ADDQ       $0x10, AX
 	JZ         done
-	LEAQ       tail_mask<>+0(SB), SI
-	NEGQ       DX
-	VMOVUPS    64(SI)(DX*4), Y1
-	VMASKMOVPS (AX)(BX*1), Y1, Y2
-	VMASKMOVPS (CX)(BX*1), Y1, Y3
-	VMULPS     Y0, Y2, Y2
-	VMASKMOVPS Y2, Y1, (AX)(BX*1)
-	VADDPS     Y2, Y3, Y3
-	VMASKMOVPS Y3, Y1, (CX)(BX*1)
+	LEAQ       tail_mask<>+0(SB), DX
+	NEGQ       AX
+	VMOVUPS    64(DX)(AX*4), Y1
+	VMOVUPS    96(DX)(AX*4), Y2
+	MOVQ       x_base+8(FP), AX
+	VMASKMOVPS (AX)(CX*1), Y1, Y3
+	VMASKMOVPS 32(AX)(CX*1), Y2, Y4
+	MOVQ       y_base+32(FP), AX
+	VMASKMOVPS (AX)(CX*1), Y1, Y5
+	VMASKMOVPS 32(AX)(CX*1), Y2, Y6
+	VMULPS     Y0, Y3, Y3
+	VMULPS     Y0, Y4, Y4
+	VADDPS     Y3, Y5, Y5
+	VADDPS     Y4, Y6, Y6
+	MOVQ       x_base+8(FP), AX
+	VMASKMOVPS Y3, Y1, (AX)(CX*1)
+	VMASKMOVPS Y4, Y2, 32(AX)(CX*1)
+	MOVQ       y_base+32(FP), AX
+	VMASKMOVPS Y5, Y1, (AX)(CX*1)
+	VMASKMOVPS Y6, Y2, 32(AX)(CX*1)
 
 done:
 	VZEROUPPER
 	RET
 
-// func cifgForwardAVX2(gates []float32, previous []float32, cell []float32, tanhCell []float32, output []float32)
-// Requires: AVX, AVX2, FMA3
-TEXT ·cifgForwardAVX2(SB), NOSPLIT, $0-120
-	MOVQ gates_base+0(FP), AX
-	MOVQ previous_base+24(FP), CX
-	MOVQ cell_base+48(FP), DX
-	MOVQ tanhCell_base+72(FP), BX
-	MOVQ output_base+96(FP), SI
-	MOVQ output_len+104(FP), DI
-	XORQ R8, R8
-	LEAQ (R8)(DI*4), R9
-	LEAQ (R9)(DI*4), R10
-	SUBQ $0x08, DI
-	JLT  rest
+// func addAVX2(dst []float32, x []float32)
+// Requires: AVX
+TEXT ·addAVX2(SB), NOSPLIT, $0-48
+	MOVQ    x_len+32(FP), AX
+	XORQ    CX, CX
+	SUBQ    $0x10, AX
+	JLT     rest
+	PCALIGN $0x20
 
 whole:
-	VMOVUPS     (AX)(R8*1), Y0
-	VPOR        sign_bit<>+0(SB), Y0, Y1
-	VMOVUPS     exp_lowest<>+0(SB), Y2
-	VMAXPS      Y1, Y2, Y1
-	VMOVUPS     round_to_integer<>+0(SB), Y2
-	VFMADD231PS log2_e<>+0(SB), Y1, Y2
-	VSUBPS      round_to_integer<>+0(SB), Y2, Y3
-	VFMADD231PS minus_ln2_high<>+0(SB), Y3, Y1
-	VFMADD231PS minus_ln2_low<>+0(SB), Y3, Y1
-	VMOVUPS     expm1_5<>+0(SB), Y3
-	VFMADD213PS expm1_4<>+0(SB), Y1, Y3
-	VFMADD213PS expm1_3<>+0(SB), Y1, Y3
-	VFMADD213PS expm1_2<>+0(SB), Y1, Y3
-	VFMADD213PS expm1_1<>+0(SB), Y1, Y3
-	VFMADD213PS expm1_0<>+0(SB), Y1, Y3
-	VMULPS      Y1, Y1, Y4
-	VFMADD213PS Y1, Y4, Y3
-	VPSUBD      round_to_integer<>+0(SB), Y2, Y2
-	VPSRAD      $0x01, Y2, Y1
-	VPSUBD      Y1, Y2, Y2
-	VPSLLD      $0x17, Y1, Y1
-	VPADDD      one<>+0(SB), Y1, Y1
-	VPSLLD      $0x17, Y2, Y2
-	VPADDD      one<>+0(SB), Y2, Y2
-	VADDPS      one<>+0(SB), Y3, Y3
-	VMULPS      Y1, Y3, Y3
-	VMULPS      Y2, Y3, Y3
-	VMOVUPS     one<>+0(SB), Y1
-	VBLENDVPS   Y0, Y3, Y1, Y0
-	VADDPS      one<>+0(SB), Y3, Y3
-	VDIVPS      Y3, Y0, Y0
-	VMOVUPS     Y0, (AX)(R8*1)
-	VMOVUPS     (AX)(R9*1), Y1
-	VPOR        sign_bit<>+0(SB), Y1, Y2
-	VADDPS      Y2, Y2, Y2
-	VMOVUPS     tanh_lowest<>+0(SB), Y3
-	VMAXPS      Y2, Y3, Y2
-	VMOVUPS     round_to_integer<>+0(SB), Y3
-	VFMADD231PS log2_e<>+0(SB), Y2, Y3
-	VSUBPS      round_to_integer<>+0(SB), Y3, Y4
-	VFMADD231PS minus_ln2_high<>+0(SB), Y4, Y2
-	VFMADD231PS minus_ln2_low<>+0(SB), Y4, Y2
-	VMOVUPS     expm1_5<>+0(SB), Y4
-	VFMADD213PS expm1_4<>+0(SB), Y2, Y4
-	VFMADD213PS expm1_3<>+0(SB), Y2, Y4
-	VFMADD213PS expm1_2<>+0(SB), Y2, Y4
-	VFMADD213PS expm1_1<>+0(SB), Y2, Y4
-	VFMADD213PS expm1_0<>+0(SB), Y2, Y4
-	VMULPS      Y2, Y2, Y5
-	VFMADD213PS Y2, Y5, Y4
-	VPSUBD      round_to_integer<>+0(SB), Y3, Y3
-	VPSLLD      $0x17, Y3, Y3
-	VPADDD      one<>+0(SB), Y3, Y3
-	VSUBPS      one<>+0(SB), Y3, Y2
-	VFMADD213PS Y2, Y3, Y4
-	VADDPS      two<>+0(SB), Y4, Y2
-	VPAND       sign_bit<>+0(SB), Y1, Y1
-	VPAND       magnitude_bits<>+0(SB), Y4, Y4
-	VPOR        Y1, Y4, Y4
-	VDIVPS      Y2, Y4, Y4
-	VMOVUPS     Y4, (AX)(R9*1)
-	VMOVUPS     (AX)(R10*1), Y1
-	VPOR        sign_bit<>+0(SB), Y1, Y2
-	VMOVUPS     exp_lowest<>+0(SB), Y3
-	VMAXPS      Y2, Y3, Y2
-	VMOVUPS     round_to_integer<>+0(SB), Y3
-	VFMADD231PS log2_e<>+0(SB), Y2, Y3
-	VSUBPS      round_to_integer<>+0(SB), Y3, Y5
-	VFMADD231PS minus_ln2_high<>+0(SB), Y5, Y2
-	VFMADD231PS minus_ln2_low<>+0(SB), Y5, Y2
-	VMOVUPS     expm1_5<>+0(SB), Y5
-	VFMADD213PS expm1_4<>+0(SB), Y2, Y5
-	VFMADD213PS expm1_3<>+0(SB), Y2, Y5
-	VFMADD213PS expm1_2<>+0(SB), Y2, Y5
-	VFMADD213PS expm1_1<>+0(SB), Y2, Y5
-	VFMADD213PS expm1_0<>+0(SB), Y2, Y5
-	VMULPS      Y2, Y2, Y6
-	VFMADD213PS Y2, Y6, Y5
-	VPSUBD      round_to_integer<>+0(SB), Y3, Y3
-	VPSRAD      $0x01, Y3, Y2
-	VPSUBD      Y2, Y3, Y3
-	VPSLLD      $0x17, Y2, Y2
-	VPADDD      one<>+0(SB), Y2, Y2
-	VPSLLD      $0x17, Y3, Y3
-	VPADDD      one<>+0(SB), Y3, Y3
-	VADDPS      one<>+0(SB), Y5, Y5
-	VMULPS      Y2, Y5, Y5
-	VMULPS      Y3, Y5, Y5
-	VMOVUPS     one<>+0(SB), Y2
-	VBLENDVPS   Y1, Y5, Y2, Y1
-	VADDPS      one<>+0(SB), Y5, Y5
-	VDIVPS      Y5, Y1, Y1
-	VMOVUPS     Y1, (AX)(R10*1)
-	VMOVUPS     (CX)(R8*1), Y2
-	VSUBPS      Y2, Y4, Y4
-	VFMADD231PS Y4, Y0, Y2
-	VMOVUPS     Y2, (DX)(R8*1)
-	VPOR        sign_bit<>+0(SB), Y2, Y0
-	VADDPS      Y0, Y0, Y0
-	VMOVUPS     tanh_lowest<>+0(SB), Y3
-	VMAXPS      Y0, Y3, Y0
-	VMOVUPS     round_to_integer<>+0(SB), Y3
-	VFMADD231PS log2_e<>+0(SB), Y0, Y3
-	VSUBPS      round_to_integer<>+0(SB), Y3, Y4
-	VFMADD231PS minus_ln2_high<>+0(SB), Y4, Y0
-	VFMADD231PS minus_ln2_low<>+0(SB), Y4, Y0
-	VMOVUPS     expm1_5<>+0(SB), Y4
-	VFMADD213PS expm1_4<>+0(SB), Y0, Y4
-	VFMADD213PS expm1_3<>+0(SB), Y0, Y4
-	VFMADD213PS expm1_2<>+0(SB), Y0, Y4
-	VFMADD213PS expm1_1<>+0(SB), Y0, Y4
-	VFMADD213PS expm1_0<>+0(SB), Y0, Y4
-	VMULPS      Y0, Y0, Y5
-	VFMADD213PS Y0, Y5, Y4
-	VPSUBD      round_to_integer<>+0(SB), Y3, Y3
-	VPSLLD      $0x17, Y3, Y3
-	VPADDD      one<>+0(SB), Y3, Y3
-	VSUBPS      one<>+0(SB), Y3, Y0
-	VFMADD213PS Y0, Y3, Y4
-	VADDPS      two<>+0(SB), Y4, Y0
-	VPAND       sign_bit<>+0(SB), Y2, Y2
-	VPAND       magnitude_bits<>+0(SB), Y4, Y4
-	VPOR        Y2, Y4, Y4
-	VDIVPS      Y0, Y4, Y4
-	VMOVUPS     Y4, (BX)(R8*1)
-	VMULPS      Y4, Y1, Y4
-	VMOVUPS     Y4, (SI)(R8*1)
-	ADDQ        $0x20, R8
-	ADDQ        $0x20, R9
-	ADDQ        $0x20, R10
-	SUBQ        $0x08, DI
+	MOVQ    dst_base+0(FP), DX
+	VMOVUPS (DX)(CX*1), Y0
+	VMOVUPS 32(DX)(CX*1), Y1
+	MOVQ    x_base+24(FP), DX
+	VMOVUPS (DX)(CX*1), Y2
+	VMOVUPS 32(DX)(CX*1), Y3
+	VADDPS  Y2, Y0, Y0
+	VADDPS  Y3, Y1, Y1
+	MOVQ    dst_base+0(FP), DX
+	VMOVUPS Y0, (DX)(CX*1)
+	VMOVUPS Y1, 32(DX)(CX*1)
+	ADDQ    $0x00000040, CX
+	SUBQ    $0x10, AX
+	JGE     whole
+
+rest:
+	ADDQ       $0x10, AX
+	JZ         done
+	LEAQ       tail_mask<>+0(SB), DX
+	NEGQ       AX
+	VMOVUPS    64(DX)(AX*4), Y0
+	VMOVUPS    96(DX)(AX*4), Y1
+	MOVQ       dst_base+0(FP), AX
+	VMASKMOVPS (AX)(CX*1), Y0, Y2
+	VMASKMOVPS 32(AX)(CX*1), Y1, Y3
+	MOVQ       x_base+24(FP), AX
+	VMASKMOVPS (AX)(CX*1), Y0, Y4
+	VMASKMOVPS 32(AX)(CX*1), Y1, Y5
+	VADDPS     Y4, Y2, Y2
+	VADDPS     Y5, Y3, Y3
+	MOVQ       dst_base+0(FP), AX
+	VMASKMOVPS Y2, Y0, (AX)(CX*1)
+	VMASKMOVPS Y3, Y1, 32(AX)(CX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func mulAVX2(dst []float32, x []float32, y []float32)
+// Requires: AVX
+TEXT ·mulAVX2(SB), NOSPLIT, $0-72
+	MOVQ    x_len+32(FP), AX
+	XORQ    CX, CX
+	SUBQ    $0x10, AX
+	JLT     rest
+	PCALIGN $0x20
+
+whole:
+	MOVQ    x_base+24(FP), DX
+	VMOVUPS (DX)(CX*1), Y0
+	VMOVUPS 32(DX)(CX*1), Y1
+	MOVQ    y_base+48(FP), DX
+	VMOVUPS (DX)(CX*1), Y2
+	VMOVUPS 32(DX)(CX*1), Y3
+	VMULPS  Y2, Y0, Y0
+	VMULPS  Y3, Y1, Y1
+	MOVQ    dst_base+0(FP), DX
+	VMOVUPS Y0, (DX)(CX*1)
+	VMOVUPS Y1, 32(DX)(CX*1)
+	ADDQ    $0x00000040, CX
+	SUBQ    $0x10, AX
+	JGE     whole
+
+rest:
+	ADDQ       $0x10, AX
+	JZ         done
+	LEAQ       tail_mask<>+0(SB), DX
+	NEGQ       AX
+	VMOVUPS    64(DX)(AX*4), Y0
+	VMOVUPS    96(DX)(AX*4), Y1
+	MOVQ       x_base+24(FP), AX
+	VMASKMOVPS (AX)(CX*1), Y0, Y2
+	VMASKMOVPS 32(AX)(CX*1), Y1, Y3
+	MOVQ       y_base+48(FP), AX
+	VMASKMOVPS (AX)(CX*1), Y0, Y4
+	VMASKMOVPS 32(AX)(CX*1), Y1, Y5
+	VMULPS     Y4, Y2, Y2
+	VMULPS     Y5, Y3, Y3
+	MOVQ       dst_base+0(FP), AX
+	VMASKMOVPS Y2, Y0, (AX)(CX*1)
+	VMASKMOVPS Y3, Y1, 32(AX)(CX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func blendAVX2(dst []float32, w []float32, x []float32, y []float32)
+// Requires: AVX, FMA3
+TEXT ·blendAVX2(SB), NOSPLIT, $0-96
+	MOVQ    x_len+56(FP), AX
+	XORQ    CX, CX
+	SUBQ    $0x10, AX
+	JLT     rest
+	PCALIGN $0x20
+
+whole:
+	MOVQ        w_base+24(FP), DX
+	VMOVUPS     (DX)(CX*1), Y0
+	VMOVUPS     32(DX)(CX*1), Y1
+	MOVQ        x_base+48(FP), DX
+	VMOVUPS     (DX)(CX*1), Y2
+	VMOVUPS     32(DX)(CX*1), Y3
+	MOVQ        y_base+72(FP), DX
+	VMOVUPS     (DX)(CX*1), Y4
+	VMOVUPS     32(DX)(CX*1), Y5
+	VSUBPS      Y4, Y2, Y2
+	VSUBPS      Y5, Y3, Y3
+	VFMADD231PS Y2, Y0, Y4
+	VFMADD231PS Y3, Y1, Y5
+	MOVQ        dst_base+0(FP), DX
+	VMOVUPS     Y4, (DX)(CX*1)
+	VMOVUPS     Y5, 32(DX)(CX*1)
+	ADDQ        $0x00000040, CX
+	SUBQ        $0x10, AX
 	JGE         whole
 
 rest:
-	ADDQ        $0x08, DI
+	ADDQ        $0x10, AX
 	JZ          done
-	LEAQ        tail_mask<>+0(SB), R11
-	NEGQ        DI
-	VMOVUPS     64(R11)(DI*4), Y0
-	VMASKMOVPS  (AX)(R8*1), Y0, Y1
-	VPOR        sign_bit<>+0(SB), Y1, Y2
-	VMOVUPS     exp_lowest<>+0(SB), Y3
-	VMAXPS      Y2, Y3, Y2
-	VMOVUPS     round_to_integer<>+0(SB), Y3
-	VFMADD231PS log2_e<>+0(SB), Y2, Y3
-	VSUBPS      round_to_integer<>+0(SB), Y3, Y4
-	VFMADD231PS minus_ln2_high<>+0(SB), Y4, Y2
-	VFMADD231PS minus_ln2_low<>+0(SB), Y4, Y2
-	VMOVUPS     expm1_5<>+0(SB), Y4
-	VFMADD213PS expm1_4<>+0(SB), Y2, Y4
-	VFMADD213PS expm1_3<>+0(SB), Y2, Y4
-	VFMADD213PS expm1_2<>+0(SB), Y2, Y4
-	VFMADD213PS expm1_1<>+0(SB), Y2, Y4
-	VFMADD213PS expm1_0<>+0(SB), Y2, Y4
-	VMULPS      Y2, Y2, Y5
-	VFMADD213PS Y2, Y5, Y4
-	VPSUBD      round_to_integer<>+0(SB), Y3, Y3
-	VPSRAD      $0x01, Y3, Y2
-	VPSUBD      Y2, Y3, Y3
-	VPSLLD      $0x17, Y2, Y2
-	VPADDD      one<>+0(SB), Y2, Y2
-	VPSLLD      $0x17, Y3, Y3
-	VPADDD      one<>+0(SB), Y3, Y3
-	VADDPS      one<>+0(SB), Y4, Y4
-	VMULPS      Y2, Y4, Y4
-	VMULPS      Y3, Y4, Y4
-	VMOVUPS     one<>+0(SB), Y2
-	VBLENDVPS   Y1, Y4, Y2, Y1
-	VADDPS      one<>+0(SB), Y4, Y4
-	VDIVPS      Y4, Y1, Y1
-	VMASKMOVPS  Y1, Y0, (AX)(R8*1)
-	VMASKMOVPS  (AX)(R9*1), Y0, Y2
-	VPOR        sign_bit<>+0(SB), Y2, Y3
-	VADDPS      Y3, Y3, Y3
-	VMOVUPS     tanh_lowest<>+0(SB), Y4
-	VMAXPS      Y3, Y4, Y3
-	VMOVUPS     round_to_integer<>+0(SB), Y4
-	VFMADD231PS log2_e<>+0(SB), Y3, Y4
-	VSUBPS      round_to_integer<>+0(SB), Y4, Y5
-	VFMADD231PS minus_ln2_high<>+0(SB), Y5, Y3
-	VFMADD231PS minus_ln2_low<>+0(SB), Y5, Y3
-	VMOVUPS     expm1_5<>+0(SB), Y5
-	VFMADD213PS expm1_4<>+0(SB), Y3, Y5
-	VFMADD213PS expm1_3<>+0(SB), Y3, Y5
-	VFMADD213PS expm1_2<>+0(SB), Y3, Y5
-	VFMADD213PS expm1_1<>+0(SB), Y3, Y5
-	VFMADD213PS expm1_0<>+0(SB), Y3, Y5
-	VMULPS      Y3, Y3, Y6
-	VFMADD213PS Y3, Y6, Y5
-	VPSUBD      round_to_integer<>+0(SB), Y4, Y4
-	VPSLLD      $0x17, Y4, Y4
-	VPADDD      one<>+0(SB), Y4, Y4
-	VSUBPS      one<>+0(SB), Y4, Y3
-	VFMADD213PS Y3, Y4, Y5
-	VADDPS      two<>+0(SB), Y5, Y3
-	VPAND       sign_bit<>+0(SB), Y2, Y2
-	VPAND       magnitude_bits<>+0(SB), Y5, Y5
-	VPOR        Y2, Y5, Y5
-	VDIVPS      Y3, Y5, Y5
-	VMASKMOVPS  Y5, Y0, (AX)(R9*1)
-	VMASKMOVPS  (AX)(R10*1), Y0, Y2
-	VPOR        sign_bit<>+0(SB), Y2, Y3
-	VMOVUPS     exp_lowest<>+0(SB), Y4
-	VMAXPS      Y3, Y4, Y3
-	VMOVUPS     round_to_integer<>+0(SB), Y4
-	VFMADD231PS log2_e<>+0(SB), Y3, Y4
-	VSUBPS      round_to_integer<>+0(SB), Y4, Y6
-	VFMADD231PS minus_ln2_high<>+0(SB), Y6, Y3
-	VFMADD231PS minus_ln2_low<>+0(SB), Y6, Y3
-	VMOVUPS     expm1_5<>+0(SB), Y6
-	VFMADD213PS expm1_4<>+0(SB), Y3, Y6
-	VFMADD213PS expm1_3<>+0(SB), Y3, Y6
-	VFMADD213PS expm1_2<>+0(SB), Y3, Y6
-	VFMADD213PS expm1_1<>+0(SB), Y3, Y6
-	VFMADD213PS expm1_0<>+0(SB), Y3, Y6
-	VMULPS      Y3, Y3, Y7
-	VFMADD213PS Y3, Y7, Y6
-	VPSUBD      round_to_integer<>+0(SB), Y4, Y4
-	VPSRAD      $0x01, Y4, Y3
-	VPSUBD      Y3, Y4, Y4
-	VPSLLD      $0x17, Y3, Y3
-	VPADDD      one<>+0(SB), Y3, Y3
-	VPSLLD      $0x17, Y4, Y4
-	VPADDD      one<>+0(SB), Y4, Y4
-	VADDPS      one<>+0(SB), Y6, Y6
-	VMULPS      Y3, Y6, Y6
-	VMULPS      Y4, Y6, Y6
-	VMOVUPS     one<>+0(SB), Y3
-	VBLENDVPS   Y2, Y6, Y3, Y2
-	VADDPS      one<>+0(SB), Y6, Y6
-	VDIVPS      Y6, Y2, Y2
-	VMASKMOVPS  Y2, Y0, (AX)(R10*1)
-	VMASKMOVPS  (CX)(R8*1), Y0, Y3
-	VSUBPS      Y3, Y5, Y5
-	VFMADD231PS Y5, Y1, Y3
-	VMASKMOVPS  Y3, Y0, (DX)(R8*1)
-	VPOR        sign_bit<>+0(SB), Y3, Y1
-	VADDPS      Y1, Y1, Y1
-	VMOVUPS     tanh_lowest<>+0(SB), Y4
-	VMAXPS      Y1, Y4, Y1
-	VMOVUPS     round_to_integer<>+0(SB), Y4
-	VFMADD231PS log2_e<>+0(SB), Y1, Y4
-	VSUBPS      round_to_integer<>+0(SB), Y4, Y5
-	VFMADD231PS minus_ln2_high<>+0(SB), Y5, Y1
-	VFMADD231PS minus_ln2_low<>+0(SB), Y5, Y1
-	VMOVUPS     expm1_5<>+0(SB), Y5
-	VFMADD213PS expm1_4<>+0(SB), Y1, Y5
-	VFMADD213PS expm1_3<>+0(SB), Y1, Y5
-	VFMADD213PS expm1_2<>+0(SB), Y1, Y5
-	VFMADD213PS expm1_1<>+0(SB), Y1, Y5
-	VFMADD213PS expm1_0<>+0(SB), Y1, Y5
-	VMULPS      Y1, Y1, Y6
-	VFMADD213PS Y1, Y6, Y5
-	VPSUBD      round_to_integer<>+0(SB), Y4, Y4
-	VPSLLD      $0x17, Y4, Y4
-	VPADDD      one<>+0(SB), Y4, Y4
-	VSUBPS      one<>+0(SB), Y4, Y1
-	VFMADD213PS Y1, Y4, Y5
-	VADDPS      two<>+0(SB), Y5, Y1
-	VPAND       sign_bit<>+0(SB), Y3, Y3
-	VPAND       magnitude_bits<>+0(SB), Y5, Y5
-	VPOR        Y3, Y5, Y5
-	VDIVPS      Y1, Y5, Y5
-	VMASKMOVPS  Y5, Y0, (BX)(R8*1)
-	VMULPS      Y5, Y2, Y5
-	VMASKMOVPS  Y5, Y0, (SI)(R8*1)
+	LEAQ        tail_mask<>+0(SB), DX
+	NEGQ        AX
+	VMOVUPS     64(DX)(AX*4), Y0
+	VMOVUPS     96(DX)(AX*4), Y1
+	MOVQ        w_base+24(FP), AX
+	VMASKMOVPS  (AX)(CX*1), Y0, Y2
+	VMASKMOVPS  32(AX)(CX*1), Y1, Y3
+	MOVQ        x_base+48(FP), AX
+	VMASKMOVPS  (AX)(CX*1), Y0, Y4
+	VMASKMOVPS  32(AX)(CX*1), Y1, Y5
+	MOVQ        y_base+72(FP), AX
+	VMASKMOVPS  (AX)(CX*1), Y0, Y6
+	VMASKMOVPS  32(AX)(CX*1), Y1, Y7
+	VSUBPS      Y6, Y4, Y4
+	VSUBPS      Y7, Y5, Y5
+	VFMADD231PS Y4, Y2, Y6
+	VFMADD231PS Y5, Y3, Y7
+	MOVQ        dst_base+0(FP), AX
+	VMASKMOVPS  Y6, Y0, (AX)(CX*1)
+	VMASKMOVPS  Y7, Y1, 32(AX)(CX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func mulAddAVX2(dst []float32, v []float32, w []float32, x []float32, y []float32)
+// Requires: AVX, FMA3
+TEXT ·mulAddAVX2(SB), NOSPLIT, $0-120
+	MOVQ    x_len+80(FP), AX
+	XORQ    CX, CX
+	SUBQ    $0x10, AX
+	JLT     rest
+	PCALIGN $0x20
+
+whole:
+	MOVQ        v_base+24(FP), DX
+	VMOVUPS     (DX)(CX*1), Y0
+	VMOVUPS     32(DX)(CX*1), Y1
+	MOVQ        w_base+48(FP), DX
+	VMOVUPS     (DX)(CX*1), Y2
+	VMOVUPS     32(DX)(CX*1), Y3
+	MOVQ        x_base+72(FP), DX
+	VMOVUPS     (DX)(CX*1), Y4
+	VMOVUPS     32(DX)(CX*1), Y5
+	MOVQ        y_base+96(FP), DX
+	VMOVUPS     (DX)(CX*1), Y6
+	VMOVUPS     32(DX)(CX*1), Y7
+	VMULPS      Y6, Y4, Y4
+	VMULPS      Y7, Y5, Y5
+	VFMADD231PS Y2, Y0, Y4
+	VFMADD231PS Y3, Y1, Y5
+	MOVQ        dst_base+0(FP), DX
+	VMOVUPS     Y4, (DX)(CX*1)
+	VMOVUPS     Y5, 32(DX)(CX*1)
+	ADDQ        $0x00000040, CX
+	SUBQ        $0x10, AX
+	JGE         whole
+
+rest:
+	ADDQ        $0x10, AX
+	JZ          done
+	LEAQ        tail_mask<>+0(SB), DX
+	NEGQ        AX
+	VMOVUPS     64(DX)(AX*4), Y0
+	VMOVUPS     96(DX)(AX*4), Y1
+	MOVQ        v_base+24(FP), AX
+	VMASKMOVPS  (AX)(CX*1), Y0, Y2
+	VMASKMOVPS  32(AX)(CX*1), Y1, Y3
+	MOVQ        w_base+48(FP), AX
+	VMASKMOVPS  (AX)(CX*1), Y0, Y4
+	VMASKMOVPS  32(AX)(CX*1), Y1, Y5
+	MOVQ        x_base+72(FP), AX
+	VMASKMOVPS  (AX)(CX*1), Y0, Y6
+	VMASKMOVPS  32(AX)(CX*1), Y1, Y7
+	MOVQ        y_base+96(FP), AX
+	VMASKMOVPS  (AX)(CX*1), Y0, Y8
+	VMASKMOVPS  32(AX)(CX*1), Y1, Y9
+	VMULPS      Y8, Y6, Y6
+	VMULPS      Y9, Y7, Y7
+	VFMADD231PS Y4, Y2, Y6
+	VFMADD231PS Y5, Y3, Y7
+	MOVQ        dst_base+0(FP), AX
+	VMASKMOVPS  Y6, Y0, (AX)(CX*1)
+	VMASKMOVPS  Y7, Y1, 32(AX)(CX*1)
 
 done:
 	VZEROUPPER
@@ -2318,54 +2441,55 @@ done:
 // func cifgBackwardAVX2(gates []float32, previous []float32, tanhCell []float32, dOutput []float32, dCell []float32, dGates []float32)
 // Requires: AVX, FMA3
 TEXT ·cifgBackwardAVX2(SB), NOSPLIT, $0-144
-	MOVQ gates_base+0(FP), AX
-	MOVQ previous_base+24(FP), CX
-	MOVQ tanhCell_base+48(FP), DX
-	MOVQ dOutput_base+72(FP), BX
-	MOVQ dCell_base+96(FP), SI
-	MOVQ dGates_base+120(FP), DI
-	MOVQ dOutput_len+80(FP), R8
-	XORQ R9, R9
-	LEAQ (R9)(R8*4), R10
-	LEAQ (R10)(R8*4), R11
-	SUBQ $0x08, R8
-	JLT  rest
+	MOVQ    gates_base+0(FP), AX
+	MOVQ    previous_base+24(FP), CX
+	MOVQ    tanhCell_base+48(FP), DX
+	MOVQ    dOutput_base+72(FP), BX
+	MOVQ    dCell_base+96(FP), SI
+	MOVQ    dGates_base+120(FP), DI
+	MOVQ    dOutput_len+80(FP), R8
+	XORQ    R9, R9
+	LEAQ    (R9)(R8*4), R10
+	LEAQ    (R10)(R8*4), R11
+	VMOVUPS one<>+0(SB), Y0
+	SUBQ    $0x08, R8
+	JLT     rest
+	PCALIGN $0x20
 
 whole:
-	VMOVUPS      one<>+0(SB), Y0
-	VMOVUPS      (AX)(R9*1), Y1
-	VMOVUPS      (AX)(R10*1), Y2
-	VMOVUPS      (AX)(R11*1), Y3
-	VMOVUPS      (CX)(R9*1), Y4
-	VMOVUPS      (DX)(R9*1), Y5
-	VMOVUPS      (BX)(R9*1), Y6
-	VMOVUPS      (SI)(R9*1), Y7
-	VMULPS       Y3, Y6, Y8
-	VMOVUPS      Y0, Y9
-	VFNMADD231PS Y5, Y5, Y9
-	VFMADD231PS  Y9, Y8, Y7
-	VMULPS       Y5, Y6, Y5
-	VMULPS       Y3, Y5, Y5
-	VSUBPS       Y3, Y0, Y3
-	VMULPS       Y3, Y5, Y5
-	VSUBPS       Y4, Y2, Y4
-	VMULPS       Y4, Y7, Y3
-	VMULPS       Y1, Y3, Y3
-	VSUBPS       Y1, Y0, Y4
-	VMULPS       Y4, Y3, Y3
-	VMULPS       Y1, Y7, Y4
-	VMOVUPS      Y0, Y6
-	VFNMADD231PS Y2, Y2, Y6
-	VMULPS       Y6, Y4, Y4
-	VSUBPS       Y1, Y0, Y0
-	VMULPS       Y0, Y7, Y7
-	VMOVUPS      Y3, (DI)(R9*1)
-	VMOVUPS      Y4, (DI)(R10*1)
-	VMOVUPS      Y5, (DI)(R11*1)
-	VMOVUPS      Y7, (SI)(R9*1)
-	ADDQ         $0x20, R9
-	ADDQ         $0x20, R10
-	ADDQ         $0x20, R11
+	VMOVUPS      (CX)(R9*1), Y1
+	VMOVUPS      (DX)(R9*1), Y2
+	VMOVUPS      (BX)(R9*1), Y3
+	VMOVUPS      (SI)(R9*1), Y4
+	VMOVUPS      (AX)(R9*1), Y5
+	VMOVUPS      (AX)(R10*1), Y6
+	VMOVUPS      (AX)(R11*1), Y7
+	VMOVUPS      Y0, Y8
+	VFNMADD231PS Y2, Y2, Y8
+	VMULPS       Y7, Y3, Y9
+	VFMADD231PS  Y8, Y9, Y4
+	VMULPS       Y2, Y3, Y2
+	VMULPS       Y7, Y2, Y2
+	VSUBPS       Y7, Y0, Y3
+	VMULPS       Y3, Y2, Y2
+	VSUBPS       Y1, Y6, Y1
+	VMULPS       Y1, Y4, Y1
+	VMULPS       Y5, Y1, Y1
+	VSUBPS       Y5, Y0, Y3
+	VMULPS       Y3, Y1, Y1
+	VMULPS       Y5, Y4, Y3
+	VMOVUPS      Y0, Y7
+	VFNMADD231PS Y6, Y6, Y7
+	VMULPS       Y7, Y3, Y3
+	VSUBPS       Y5, Y0, Y5
+	VMULPS       Y5, Y4, Y4
+	VMOVUPS      Y1, (DI)(R9*1)
+	VMOVUPS      Y3, (DI)(R10*1)
+	VMOVUPS      Y2, (DI)(R11*1)
+	VMOVUPS      Y4, (SI)(R9*1)
+	ADDQ         $0x00000020, R9
+	ADDQ         $0x00000020, R10
+	ADDQ         $0x00000020, R11
 	SUBQ         $0x08, R8
 	JGE          whole
 
@@ -2374,391 +2498,37 @@ rest:
 	JZ           done
 	LEAQ         tail_mask<>+0(SB), R12
 	NEGQ         R8
-	VMOVUPS      64(R12)(R8*4), Y0
-	VMOVUPS      one<>+0(SB), Y1
-	VMASKMOVPS   (AX)(R9*1), Y0, Y2
-	VMASKMOVPS   (AX)(R10*1), Y0, Y3
-	VMASKMOVPS   (AX)(R11*1), Y0, Y4
-	VMASKMOVPS   (CX)(R9*1), Y0, Y5
-	VMASKMOVPS   (DX)(R9*1), Y0, Y6
-	VMASKMOVPS   (BX)(R9*1), Y0, Y7
-	VMASKMOVPS   (SI)(R9*1), Y0, Y8
-	VMULPS       Y4, Y7, Y9
-	VMOVUPS      Y1, Y10
-	VFNMADD231PS Y6, Y6, Y10
-	VFMADD231PS  Y10, Y9, Y8
-	VMULPS       Y6, Y7, Y6
-	VMULPS       Y4, Y6, Y6
-	VSUBPS       Y4, Y1, Y4
-	VMULPS       Y4, Y6, Y6
-	VSUBPS       Y5, Y3, Y5
-	VMULPS       Y5, Y8, Y4
-	VMULPS       Y2, Y4, Y4
-	VSUBPS       Y2, Y1, Y5
-	VMULPS       Y5, Y4, Y4
-	VMULPS       Y2, Y8, Y5
-	VMOVUPS      Y1, Y7
-	VFNMADD231PS Y3, Y3, Y7
-	VMULPS       Y7, Y5, Y5
-	VSUBPS       Y2, Y1, Y1
-	VMULPS       Y1, Y8, Y8
-	VMASKMOVPS   Y4, Y0, (DI)(R9*1)
-	VMASKMOVPS   Y5, Y0, (DI)(R10*1)
-	VMASKMOVPS   Y6, Y0, (DI)(R11*1)
-	VMASKMOVPS   Y8, Y0, (SI)(R9*1)
-
-done:
-	VZEROUPPER
-	RET
-
-// func lstmForwardAVX2(gates []float32, previous []float32, cell []float32, tanhCell []float32, output []float32)
-// Requires: AVX, AVX2, FMA3
-TEXT ·lstmForwardAVX2(SB), NOSPLIT, $0-120
-	MOVQ gates_base+0(FP), AX
-	MOVQ previous_base+24(FP), CX
-	MOVQ cell_base+48(FP), DX
-	MOVQ tanhCell_base+72(FP), BX
-	MOVQ output_base+96(FP), SI
-	MOVQ output_len+104(FP), DI
-	XORQ R8, R8
-	LEAQ (R8)(DI*4), R9
-	LEAQ (R9)(DI*4), R10
-	LEAQ (R10)(DI*4), R11
-	SUBQ $0x08, DI
-	JLT  rest
-
-whole:
-	VMOVUPS     (AX)(R8*1), Y0
-	VPOR        sign_bit<>+0(SB), Y0, Y1
-	VMOVUPS     exp_lowest<>+0(SB), Y2
-	VMAXPS      Y1, Y2, Y1
-	VMOVUPS     round_to_integer<>+0(SB), Y2
-	VFMADD231PS log2_e<>+0(SB), Y1, Y2
-	VSUBPS      round_to_integer<>+0(SB), Y2, Y3
-	VFMADD231PS minus_ln2_high<>+0(SB), Y3, Y1
-	VFMADD231PS minus_ln2_low<>+0(SB), Y3, Y1
-	VMOVUPS     expm1_5<>+0(SB), Y3
-	VFMADD213PS expm1_4<>+0(SB), Y1, Y3
-	VFMADD213PS expm1_3<>+0(SB), Y1, Y3
-	VFMADD213PS expm1_2<>+0(SB), Y1, Y3
-	VFMADD213PS expm1_1<>+0(SB), Y1, Y3
-	VFMADD213PS expm1_0<>+0(SB), Y1, Y3
-	VMULPS      Y1, Y1, Y4
-	VFMADD213PS Y1, Y4, Y3
-	VPSUBD      round_to_integer<>+0(SB), Y2, Y2
-	VPSRAD      $0x01, Y2, Y1
-	VPSUBD      Y1, Y2, Y2
-	VPSLLD      $0x17, Y1, Y1
-	VPADDD      one<>+0(SB), Y1, Y1
-	VPSLLD      $0x17, Y2, Y2
-	VPADDD      one<>+0(SB), Y2, Y2
-	VADDPS      one<>+0(SB), Y3, Y3
-	VMULPS      Y1, Y3, Y3
-	VMULPS      Y2, Y3, Y3
-	VMOVUPS     one<>+0(SB), Y1
-	VBLENDVPS   Y0, Y3, Y1, Y0
-	VADDPS      one<>+0(SB), Y3, Y3
-	VDIVPS      Y3, Y0, Y0
-	VMOVUPS     Y0, (AX)(R8*1)
-	VMOVUPS     (AX)(R9*1), Y1
-	VPOR        sign_bit<>+0(SB), Y1, Y2
-	VMOVUPS     exp_lowest<>+0(SB), Y3
-	VMAXPS      Y2, Y3, Y2
-	VMOVUPS     round_to_integer<>+0(SB), Y3
-	VFMADD231PS log2_e<>+0(SB), Y2, Y3
-	VSUBPS      round_to_integer<>+0(SB), Y3, Y4
-	VFMADD231PS minus_ln2_high<>+0(SB), Y4, Y2
-	VFMADD231PS minus_ln2_low<>+0(SB), Y4, Y2
-	VMOVUPS     expm1_5<>+0(SB), Y4
-	VFMADD213PS expm1_4<>+0(SB), Y2, Y4
-	VFMADD213PS expm1_3<>+0(SB), Y2, Y4
-	VFMADD213PS expm1_2<>+0(SB), Y2, Y4
-	VFMADD213PS expm1_1<>+0(SB), Y2, Y4
-	VFMADD213PS expm1_0<>+0(SB), Y2, Y4
-	VMULPS      Y2, Y2, Y5
-	VFMADD213PS Y2, Y5, Y4
-	VPSUBD      round_to_integer<>+0(SB), Y3, Y3
-	VPSRAD      $0x01, Y3, Y2
-	VPSUBD      Y2, Y3, Y3
-	VPSLLD      $0x17, Y2, Y2
-	VPADDD      one<>+0(SB), Y2, Y2
-	VPSLLD      $0x17, Y3, Y3
-	VPADDD      one<>+0(SB), Y3, Y3
-	VADDPS      one<>+0(SB), Y4, Y4
-	VMULPS      Y2, Y4, Y4
-	VMULPS      Y3, Y4, Y4
-	VMOVUPS     one<>+0(SB), Y2
-	VBLENDVPS   Y1, Y4, Y2, Y1
-	VADDPS      one<>+0(SB), Y4, Y4
-	VDIVPS      Y4, Y1, Y1
-	VMOVUPS     Y1, (AX)(R9*1)
-	VMOVUPS     (AX)(R10*1), Y2
-	VPOR        sign_bit<>+0(SB), Y2, Y3
-	VADDPS      Y3, Y3, Y3
-	VMOVUPS     tanh_lowest<>+0(SB), Y4
-	VMAXPS      Y3, Y4, Y3
-	VMOVUPS     round_to_integer<>+0(SB), Y4
-	VFMADD231PS log2_e<>+0(SB), Y3, Y4
-	VSUBPS      round_to_integer<>+0(SB), Y4, Y5
-	VFMADD231PS minus_ln2_high<>+0(SB), Y5, Y3
-	VFMADD231PS minus_ln2_low<>+0(SB), Y5, Y3
-	VMOVUPS     expm1_5<>+0(SB), Y5
-	VFMADD213PS expm1_4<>+0(SB), Y3, Y5
-	VFMADD213PS expm1_3<>+0(SB), Y3, Y5
-	VFMADD213PS expm1_2<>+0(SB), Y3, Y5
-	VFMADD213PS expm1_1<>+0(SB), Y3, Y5
-	VFMADD213PS expm1_0<>+0(SB), Y3, Y5
-	VMULPS      Y3, Y3, Y6
-	VFMADD213PS Y3, Y6, Y5
-	VPSUBD      round_to_integer<>+0(SB), Y4, Y4
-	VPSLLD      $0x17, Y4, Y4
-	VPADDD      one<>+0(SB), Y4, Y4
-	VSUBPS      one<>+0(SB), Y4, Y3
-	VFMADD213PS Y3, Y4, Y5
-	VADDPS      two<>+0(SB), Y5, Y3
-	VPAND       sign_bit<>+0(SB), Y2, Y2
-	VPAND       magnitude_bits<>+0(SB), Y5, Y5
-	VPOR        Y2, Y5, Y5
-	VDIVPS      Y3, Y5, Y5
-	VMOVUPS     Y5, (AX)(R10*1)
-	VMOVUPS     (AX)(R11*1), Y2
-	VPOR        sign_bit<>+0(SB), Y2, Y3
-	VMOVUPS     exp_lowest<>+0(SB), Y4
-	VMAXPS      Y3, Y4, Y3
-	VMOVUPS     round_to_integer<>+0(SB), Y4
-	VFMADD231PS log2_e<>+0(SB), Y3, Y4
-	VSUBPS      round_to_integer<>+0(SB), Y4, Y6
-	VFMADD231PS minus_ln2_high<>+0(SB), Y6, Y3
-	VFMADD231PS minus_ln2_low<>+0(SB), Y6, Y3
-	VMOVUPS     expm1_5<>+0(SB), Y6
-	VFMADD213PS expm1_4<>+0(SB), Y3, Y6
-	VFMADD213PS expm1_3<>+0(SB), Y3, Y6
-	VFMADD213PS expm1_2<>+0(SB), Y3, Y6
-	VFMADD213PS expm1_1<>+0(SB), Y3, Y6
-	VFMADD213PS expm1_0<>+0(SB), Y3, Y6
-	VMULPS      Y3, Y3, Y7
-	VFMADD213PS Y3, Y7, Y6
-	VPSUBD      round_to_integer<>+0(SB), Y4, Y4
-	VPSRAD      $0x01, Y4, Y3
-	VPSUBD      Y3, Y4, Y4
-	VPSLLD      $0x17, Y3, Y3
-	VPADDD      one<>+0(SB), Y3, Y3
-	VPSLLD      $0x17, Y4, Y4
-	VPADDD      one<>+0(SB), Y4, Y4
-	VADDPS      one<>+0(SB), Y6, Y6
-	VMULPS      Y3, Y6, Y6
-	VMULPS      Y4, Y6, Y6
-	VMOVUPS     one<>+0(SB), Y3
-	VBLENDVPS   Y2, Y6, Y3, Y2
-	VADDPS      one<>+0(SB), Y6, Y6
-	VDIVPS      Y6, Y2, Y2
-	VMOVUPS     Y2, (AX)(R11*1)
-	VMOVUPS     (CX)(R8*1), Y3
-	VMULPS      Y5, Y0, Y5
-	VFMADD213PS Y5, Y1, Y3
-	VMOVUPS     Y3, (DX)(R8*1)
-	VPOR        sign_bit<>+0(SB), Y3, Y0
-	VADDPS      Y0, Y0, Y0
-	VMOVUPS     tanh_lowest<>+0(SB), Y1
-	VMAXPS      Y0, Y1, Y0
-	VMOVUPS     round_to_integer<>+0(SB), Y1
-	VFMADD231PS log2_e<>+0(SB), Y0, Y1
-	VSUBPS      round_to_integer<>+0(SB), Y1, Y4
-	VFMADD231PS minus_ln2_high<>+0(SB), Y4, Y0
-	VFMADD231PS minus_ln2_low<>+0(SB), Y4, Y0
-	VMOVUPS     expm1_5<>+0(SB), Y4
-	VFMADD213PS expm1_4<>+0(SB), Y0, Y4
-	VFMADD213PS expm1_3<>+0(SB), Y0, Y4
-	VFMADD213PS expm1_2<>+0(SB), Y0, Y4
-	VFMADD213PS expm1_1<>+0(SB), Y0, Y4
-	VFMADD213PS expm1_0<>+0(SB), Y0, Y4
-	VMULPS      Y0, Y0, Y5
-	VFMADD213PS Y0, Y5, Y4
-	VPSUBD      round_to_integer<>+0(SB), Y1, Y1
-	VPSLLD      $0x17, Y1, Y1
-	VPADDD      one<>+0(SB), Y1, Y1
-	VSUBPS      one<>+0(SB), Y1, Y0
-	VFMADD213PS Y0, Y1, Y4
-	VADDPS      two<>+0(SB), Y4, Y0
-	VPAND       sign_bit<>+0(SB), Y3, Y1
-	VPAND       magnitude_bits<>+0(SB), Y4, Y4
-	VPOR        Y1, Y4, Y4
-	VDIVPS      Y0, Y4, Y4
-	VMOVUPS     Y4, (BX)(R8*1)
-	VMULPS      Y4, Y2, Y4
-	VMOVUPS     Y4, (SI)(R8*1)
-	ADDQ        $0x20, R8
-	ADDQ        $0x20, R9
-	ADDQ        $0x20, R10
-	ADDQ        $0x20, R11
-	SUBQ        $0x08, DI
-	JGE         whole
-
-rest:
-	ADDQ        $0x08, DI
-	JZ          done
-	LEAQ        tail_mask<>+0(SB), R12
-	NEGQ        DI
-	VMOVUPS     64(R12)(DI*4), Y0
-	VMASKMOVPS  (AX)(R8*1), Y0, Y1
-	VPOR        sign_bit<>+0(SB), Y1, Y2
-	VMOVUPS     exp_lowest<>+0(SB), Y3
-	VMAXPS      Y2, Y3, Y2
-	VMOVUPS     round_to_integer<>+0(SB), Y3
-	VFMADD231PS log2_e<>+0(SB), Y2, Y3
-	VSUBPS      round_to_integer<>+0(SB), Y3, Y4
-	VFMADD231PS minus_ln2_high<>+0(SB), Y4, Y2
-	VFMADD231PS minus_ln2_low<>+0(SB), Y4, Y2
-	VMOVUPS     expm1_5<>+0(SB), Y4
-	VFMADD213PS expm1_4<>+0(SB), Y2, Y4
-	VFMADD213PS expm1_3<>+0(SB), Y2, Y4
-	VFMADD213PS expm1_2<>+0(SB), Y2, Y4
-	VFMADD213PS expm1_1<>+0(SB), Y2, Y4
-	VFMADD213PS expm1_0<>+0(SB), Y2, Y4
-	VMULPS      Y2, Y2, Y5
-	VFMADD213PS Y2, Y5, Y4
-	VPSUBD      round_to_integer<>+0(SB), Y3, Y3
-	VPSRAD      $0x01, Y3, Y2
-	VPSUBD      Y2, Y3, Y3
-	VPSLLD      $0x17, Y2, Y2
-	VPADDD      one<>+0(SB), Y2, Y2
-	VPSLLD      $0x17, Y3, Y3
-	VPADDD      one<>+0(SB), Y3, Y3
-	VADDPS      one<>+0(SB), Y4, Y4
-	VMULPS      Y2, Y4, Y4
-	VMULPS      Y3, Y4, Y4
-	VMOVUPS     one<>+0(SB), Y2
-	VBLENDVPS   Y1, Y4, Y2, Y1
-	VADDPS      one<>+0(SB), Y4, Y4
-	VDIVPS      Y4, Y1, Y1
-	VMASKMOVPS  Y1, Y0, (AX)(R8*1)
-	VMASKMOVPS  (AX)(R9*1), Y0, Y2
-	VPOR        sign_bit<>+0(SB), Y2, Y3
-	VMOVUPS     exp_lowest<>+0(SB), Y4
-	VMAXPS      Y3, Y4, Y3
-	VMOVUPS     round_to_integer<>+0(SB), Y4
-	VFMADD231PS log2_e<>+0(SB), Y3, Y4
-	VSUBPS      round_to_integer<>+0(SB), Y4, Y5
-	VFMADD231PS minus_ln2_high<>+0(SB), Y5, Y3
-	VFMADD231PS minus_ln2_low<>+0(SB), Y5, Y3
-	VMOVUPS     expm1_5<>+0(SB), Y5
-	VFMADD213PS expm1_4<>+0(SB), Y3, Y5
-	VFMADD213PS expm1_3<>+0(SB), Y3, Y5
-	VFMADD213PS expm1_2<>+0(SB), Y3, Y5
-	VFMADD213PS expm1_1<>+0(SB), Y3, Y5
-	VFMADD213PS expm1_0<>+0(SB), Y3, Y5
-	VMULPS      Y3, Y3, Y6
-	VFMADD213PS Y3, Y6, Y5
-	VPSUBD      round_to_integer<>+0(SB), Y4, Y4
-	VPSRAD      $0x01, Y4, Y3
-	VPSUBD      Y3, Y4, Y4
-	VPSLLD      $0x17, Y3, Y3
-	VPADDD      one<>+0(SB), Y3, Y3
-	VPSLLD      $0x17, Y4, Y4
-	VPADDD      one<>+0(SB), Y4, Y4
-	VADDPS      one<>+0(SB), Y5, Y5
-	VMULPS      Y3, Y5, Y5
-	VMULPS      Y4, Y5, Y5
-	VMOVUPS     one<>+0(SB), Y3
-	VBLENDVPS   Y2, Y5, Y3, Y2
-	VADDPS      one<>+0(SB), Y5, Y5
-	VDIVPS      Y5, Y2, Y2
-	VMASKMOVPS  Y2, Y0, (AX)(R9*1)
-	VMASKMOVPS  (AX)(R10*1), Y0, Y3
-	VPOR        sign_bit<>+0(SB), Y3, Y4
-	VADDPS      Y4, Y4, Y4
-	VMOVUPS     tanh_lowest<>+0(SB), Y5
-	VMAXPS      Y4, Y5, Y4
-	VMOVUPS     round_to_integer<>+0(SB), Y5
-	VFMADD231PS log2_e<>+0(SB), Y4, Y5
-	VSUBPS      round_to_integer<>+0(SB), Y5, Y6
-	VFMADD231PS minus_ln2_high<>+0(SB), Y6, Y4
-	VFMADD231PS minus_ln2_low<>+0(SB), Y6, Y4
-	VMOVUPS     expm1_5<>+0(SB), Y6
-	VFMADD213PS expm1_4<>+0(SB), Y4, Y6
-	VFMADD213PS expm1_3<>+0(SB), Y4, Y6
-	VFMADD213PS expm1_2<>+0(SB), Y4, Y6
-	VFMADD213PS expm1_1<>+0(SB), Y4, Y6
-	VFMADD213PS expm1_0<>+0(SB), Y4, Y6
-	VMULPS      Y4, Y4, Y7
-	VFMADD213PS Y4, Y7, Y6
-	VPSUBD      round_to_integer<>+0(SB), Y5, Y5
-	VPSLLD      $0x17, Y5, Y5
-	VPADDD      one<>+0(SB), Y5, Y5
-	VSUBPS      one<>+0(SB), Y5, Y4
-	VFMADD213PS Y4, Y5, Y6
-	VADDPS      two<>+0(SB), Y6, Y4
-	VPAND       sign_bit<>+0(SB), Y3, Y3
-	VPAND       magnitude_bits<>+0(SB), Y6, Y6
-	VPOR        Y3, Y6, Y6
-	VDIVPS      Y4, Y6, Y6
-	VMASKMOVPS  Y6, Y0, (AX)(R10*1)
-	VMASKMOVPS  (AX)(R11*1), Y0, Y3
-	VPOR        sign_bit<>+0(SB), Y3, Y4
-	VMOVUPS     exp_lowest<>+0(SB), Y5
-	VMAXPS      Y4, Y5, Y4
-	VMOVUPS     round_to_integer<>+0(SB), Y5
-	VFMADD231PS log2_e<>+0(SB), Y4, Y5
-	VSUBPS      round_to_integer<>+0(SB), Y5, Y7
-	VFMADD231PS minus_ln2_high<>+0(SB), Y7, Y4
-	VFMADD231PS minus_ln2_low<>+0(SB), Y7, Y4
-	VMOVUPS     expm1_5<>+0(SB), Y7
-	VFMADD213PS expm1_4<>+0(SB), Y4, Y7
-	VFMADD213PS expm1_3<>+0(SB), Y4, Y7
-	VFMADD213PS expm1_2<>+0(SB), Y4, Y7
-	VFMADD213PS expm1_1<>+0(SB), Y4, Y7
-	VFMADD213PS expm1_0<>+0(SB), Y4, Y7
-	VMULPS      Y4, Y4, Y8
-	VFMADD213PS Y4, Y8, Y7
-	VPSUBD      round_to_integer<>+0(SB), Y5, Y5
-	VPSRAD      $0x01, Y5, Y4
-	VPSUBD      Y4, Y5, Y5
-	VPSLLD      $0x17, Y4, Y4
-	VPADDD      one<>+0(SB), Y4, Y4
-	VPSLLD      $0x17, Y5, Y5
-	VPADDD      one<>+0(SB), Y5, Y5
-	VADDPS      one<>+0(SB), Y7, Y7
-	VMULPS      Y4, Y7, Y7
-	VMULPS      Y5, Y7, Y7
-	VMOVUPS     one<>+0(SB), Y4
-	VBLENDVPS   Y3, Y7, Y4, Y3
-	VADDPS      one<>+0(SB), Y7, Y7
-	VDIVPS      Y7, Y3, Y3
-	VMASKMOVPS  Y3, Y0, (AX)(R11*1)
-	VMASKMOVPS  (CX)(R8*1), Y0, Y4
-	VMULPS      Y6, Y1, Y6
-	VFMADD213PS Y6, Y2, Y4
-	VMASKMOVPS  Y4, Y0, (DX)(R8*1)
-	VPOR        sign_bit<>+0(SB), Y4, Y1
-	VADDPS      Y1, Y1, Y1
-	VMOVUPS     tanh_lowest<>+0(SB), Y2
-	VMAXPS      Y1, Y2, Y1
-	VMOVUPS     round_to_integer<>+0(SB), Y2
-	VFMADD231PS log2_e<>+0(SB), Y1, Y2
-	VSUBPS      round_to_integer<>+0(SB), Y2, Y5
-	VFMADD231PS minus_ln2_high<>+0(SB), Y5, Y1
-	VFMADD231PS minus_ln2_low<>+0(SB), Y5, Y1
-	VMOVUPS     expm1_5<>+0(SB), Y5
-	VFMADD213PS expm1_4<>+0(SB), Y1, Y5
-	VFMADD213PS expm1_3<>+0(SB), Y1, Y5
-	VFMADD213PS expm1_2<>+0(SB), Y1, Y5
-	VFMADD213PS expm1_1<>+0(SB), Y1, Y5
-	VFMADD213PS expm1_0<>+0(SB), Y1, Y5
-	VMULPS      Y1, Y1, Y6
-	VFMADD213PS Y1, Y6, Y5
-	VPSUBD      round_to_integer<>+0(SB), Y2, Y2
-	VPSLLD      $0x17, Y2, Y2
-	VPADDD      one<>+0(SB), Y2, Y2
-	VSUBPS      one<>+0(SB), Y2, Y1
-	VFMADD213PS Y1, Y2, Y5
-	VADDPS      two<>+0(SB), Y5, Y1
-	VPAND       sign_bit<>+0(SB), Y4, Y2
-	VPAND       magnitude_bits<>+0(SB), Y5, Y5
-	VPOR        Y2, Y5, Y5
-	VDIVPS      Y1, Y5, Y5
-	VMASKMOVPS  Y5, Y0, (BX)(R8*1)
-	VMULPS      Y5, Y3, Y5
-	VMASKMOVPS  Y5, Y0, (SI)(R8*1)
+	VMOVUPS      64(R12)(R8*4), Y1
+	VMASKMOVPS   (CX)(R9*1), Y1, Y2
+	VMASKMOVPS   (DX)(R9*1), Y1, Y3
+	VMASKMOVPS   (BX)(R9*1), Y1, Y4
+	VMASKMOVPS   (SI)(R9*1), Y1, Y5
+	VMASKMOVPS   (AX)(R9*1), Y1, Y6
+	VMASKMOVPS   (AX)(R10*1), Y1, Y7
+	VMASKMOVPS   (AX)(R11*1), Y1, Y8
+	VMOVUPS      Y0, Y9
+	VFNMADD231PS Y3, Y3, Y9
+	VMULPS       Y8, Y4, Y10
+	VFMADD231PS  Y9, Y10, Y5
+	VMULPS       Y3, Y4, Y3
+	VMULPS       Y8, Y3, Y3
+	VSUBPS       Y8, Y0, Y4
+	VMULPS       Y4, Y3, Y3
+	VSUBPS       Y2, Y7, Y2
+	VMULPS       Y2, Y5, Y2
+	VMULPS       Y6, Y2, Y2
+	VSUBPS       Y6, Y0, Y4
+	VMULPS       Y4, Y2, Y2
+	VMULPS       Y6, Y5, Y4
+	VMOVUPS      Y0, Y8
+	VFNMADD231PS Y7, Y7, Y8
+	VMULPS       Y8, Y4, Y4
+	VSUBPS       Y6, Y0, Y0
+	VMULPS       Y0, Y5, Y5
+	VMASKMOVPS   Y2, Y1, (DI)(R9*1)
+	VMASKMOVPS   Y4, Y1, (DI)(R10*1)
+	VMASKMOVPS   Y3, Y1, (DI)(R11*1)
+	VMASKMOVPS   Y5, Y1, (SI)(R9*1)
 
 done:
 	VZEROUPPER
@@ -2767,60 +2537,61 @@ done:
 // func lstmBackwardAVX2(gates []float32, previous []float32, tanhCell []float32, dOutput []float32, dCell []float32, dGates []float32)
 // Requires: AVX, FMA3
 TEXT ·lstmBackwardAVX2(SB), NOSPLIT, $0-144
-	MOVQ gates_base+0(FP), AX
-	MOVQ previous_base+24(FP), CX
-	MOVQ tanhCell_base+48(FP), DX
-	MOVQ dOutput_base+72(FP), BX
-	MOVQ dCell_base+96(FP), SI
-	MOVQ dGates_base+120(FP), DI
-	MOVQ dOutput_len+80(FP), R8
-	XORQ R9, R9
-	LEAQ (R9)(R8*4), R10
-	LEAQ (R10)(R8*4), R11
-	LEAQ (R11)(R8*4), R12
-	SUBQ $0x08, R8
-	JLT  rest
+	MOVQ    gates_base+0(FP), AX
+	MOVQ    previous_base+24(FP), CX
+	MOVQ    tanhCell_base+48(FP), DX
+	MOVQ    dOutput_base+72(FP), BX
+	MOVQ    dCell_base+96(FP), SI
+	MOVQ    dGates_base+120(FP), DI
+	MOVQ    dOutput_len+80(FP), R8
+	XORQ    R9, R9
+	LEAQ    (R9)(R8*4), R10
+	LEAQ    (R10)(R8*4), R11
+	LEAQ    (R11)(R8*4), R12
+	VMOVUPS one<>+0(SB), Y0
+	SUBQ    $0x08, R8
+	JLT     rest
+	PCALIGN $0x20
 
 whole:
-	VMOVUPS      one<>+0(SB), Y0
-	VMOVUPS      (AX)(R9*1), Y1
-	VMOVUPS      (AX)(R10*1), Y2
-	VMOVUPS      (AX)(R11*1), Y3
-	VMOVUPS      (AX)(R12*1), Y4
-	VMOVUPS      (CX)(R9*1), Y5
-	VMOVUPS      (DX)(R9*1), Y6
-	VMOVUPS      (BX)(R9*1), Y7
-	VMOVUPS      (SI)(R9*1), Y8
-	VMULPS       Y4, Y7, Y9
-	VMOVUPS      Y0, Y10
-	VFNMADD231PS Y6, Y6, Y10
-	VFMADD231PS  Y10, Y9, Y8
-	VMULPS       Y6, Y7, Y6
-	VMULPS       Y4, Y6, Y6
-	VSUBPS       Y4, Y0, Y4
-	VMULPS       Y4, Y6, Y6
-	VMULPS       Y3, Y8, Y4
-	VMULPS       Y1, Y4, Y4
-	VSUBPS       Y1, Y0, Y7
-	VMULPS       Y7, Y4, Y4
-	VMULPS       Y5, Y8, Y5
-	VMULPS       Y2, Y5, Y5
-	VSUBPS       Y2, Y0, Y7
-	VMULPS       Y7, Y5, Y5
-	VMULPS       Y1, Y8, Y1
-	VMOVUPS      Y0, Y0
-	VFNMADD231PS Y3, Y3, Y0
-	VMULPS       Y0, Y1, Y1
-	VMULPS       Y2, Y8, Y8
-	VMOVUPS      Y4, (DI)(R9*1)
-	VMOVUPS      Y5, (DI)(R10*1)
-	VMOVUPS      Y1, (DI)(R11*1)
-	VMOVUPS      Y6, (DI)(R12*1)
-	VMOVUPS      Y8, (SI)(R9*1)
-	ADDQ         $0x20, R9
-	ADDQ         $0x20, R10
-	ADDQ         $0x20, R11
-	ADDQ         $0x20, R12
+	VMOVUPS      (CX)(R9*1), Y1
+	VMOVUPS      (DX)(R9*1), Y2
+	VMOVUPS      (BX)(R9*1), Y3
+	VMOVUPS      (SI)(R9*1), Y4
+	VMOVUPS      (AX)(R9*1), Y5
+	VMOVUPS      (AX)(R10*1), Y6
+	VMOVUPS      (AX)(R11*1), Y7
+	VMOVUPS      (AX)(R12*1), Y8
+	VMOVUPS      Y0, Y9
+	VFNMADD231PS Y2, Y2, Y9
+	VMULPS       Y8, Y3, Y10
+	VFMADD231PS  Y9, Y10, Y4
+	VMULPS       Y2, Y3, Y2
+	VMULPS       Y8, Y2, Y2
+	VSUBPS       Y8, Y0, Y3
+	VMULPS       Y3, Y2, Y2
+	VMULPS       Y7, Y4, Y3
+	VMULPS       Y5, Y3, Y3
+	VSUBPS       Y5, Y0, Y8
+	VMULPS       Y8, Y3, Y3
+	VMULPS       Y1, Y4, Y1
+	VMULPS       Y6, Y1, Y1
+	VSUBPS       Y6, Y0, Y8
+	VMULPS       Y8, Y1, Y1
+	VMULPS       Y5, Y4, Y5
+	VMOVUPS      Y0, Y8
+	VFNMADD231PS Y7, Y7, Y8
+	VMULPS       Y8, Y5, Y5
+	VMULPS       Y6, Y4, Y4
+	VMOVUPS      Y3, (DI)(R9*1)
+	VMOVUPS      Y1, (DI)(R10*1)
+	VMOVUPS      Y5, (DI)(R11*1)
+	VMOVUPS      Y2, (DI)(R12*1)
+	VMOVUPS      Y4, (SI)(R9*1)
+	ADDQ         $0x00000020, R9
+	ADDQ         $0x00000020, R10
+	ADDQ         $0x00000020, R11
+	ADDQ         $0x00000020, R12
 	SUBQ         $0x08, R8
 	JGE          whole
 
@@ -2829,42 +2600,41 @@ rest:
 	JZ           done
 	LEAQ         tail_mask<>+0(SB), R13
 	NEGQ         R8
-	VMOVUPS      64(R13)(R8*4), Y0
-	VMOVUPS      one<>+0(SB), Y1
-	VMASKMOVPS   (AX)(R9*1), Y0, Y2
-	VMASKMOVPS   (AX)(R10*1), Y0, Y3
-	VMASKMOVPS   (AX)(R11*1), Y0, Y4
-	VMASKMOVPS   (AX)(R12*1), Y0, Y5
-	VMASKMOVPS   (CX)(R9*1), Y0, Y6
-	VMASKMOVPS   (DX)(R9*1), Y0, Y7
-	VMASKMOVPS   (BX)(R9*1), Y0, Y8
-	VMASKMOVPS   (SI)(R9*1), Y0, Y9
-	VMULPS       Y5, Y8, Y10
-	VMOVUPS      Y1, Y11
-	VFNMADD231PS Y7, Y7, Y11
-	VFMADD231PS  Y11, Y10, Y9
-	VMULPS       Y7, Y8, Y7
-	VMULPS       Y5, Y7, Y7
-	VSUBPS       Y5, Y1, Y5
-	VMULPS       Y5, Y7, Y7
-	VMULPS       Y4, Y9, Y5
-	VMULPS       Y2, Y5, Y5
-	VSUBPS       Y2, Y1, Y8
-	VMULPS       Y8, Y5, Y5
-	VMULPS       Y6, Y9, Y6
-	VMULPS       Y3, Y6, Y6
-	VSUBPS       Y3, Y1, Y8
-	VMULPS       Y8, Y6, Y6
-	VMULPS       Y2, Y9, Y2
-	VMOVUPS      Y1, Y1
-	VFNMADD231PS Y4, Y4, Y1
-	VMULPS       Y1, Y2, Y2
-	VMULPS       Y3, Y9, Y9
-	VMASKMOVPS   Y5, Y0, (DI)(R9*1)
-	VMASKMOVPS   Y6, Y0, (DI)(R10*1)
-	VMASKMOVPS   Y2, Y0, (DI)(R11*1)
-	VMASKMOVPS   Y7, Y0, (DI)(R12*1)
-	VMASKMOVPS   Y9, Y0, (SI)(R9*1)
+	VMOVUPS      64(R13)(R8*4), Y1
+	VMASKMOVPS   (CX)(R9*1), Y1, Y2
+	VMASKMOVPS   (DX)(R9*1), Y1, Y3
+	VMASKMOVPS   (BX)(R9*1), Y1, Y4
+	VMASKMOVPS   (SI)(R9*1), Y1, Y5
+	VMASKMOVPS   (AX)(R9*1), Y1, Y6
+	VMASKMOVPS   (AX)(R10*1), Y1, Y7
+	VMASKMOVPS   (AX)(R11*1), Y1, Y8
+	VMASKMOVPS   (AX)(R12*1), Y1, Y9
+	VMOVUPS      Y0, Y10
+	VFNMADD231PS Y3, Y3, Y10
+	VMULPS       Y9, Y4, Y11
+	VFMADD231PS  Y10, Y11, Y5
+	VMULPS       Y3, Y4, Y3
+	VMULPS       Y9, Y3, Y3
+	VSUBPS       Y9, Y0, Y4
+	VMULPS       Y4, Y3, Y3
+	VMULPS       Y8, Y5, Y4
+	VMULPS       Y6, Y4, Y4
+	VSUBPS       Y6, Y0, Y9
+	VMULPS       Y9, Y4, Y4
+	VMULPS       Y2, Y5, Y2
+	VMULPS       Y7, Y2, Y2
+	VSUBPS       Y7, Y0, Y9
+	VMULPS       Y9, Y2, Y2
+	VMULPS       Y6, Y5, Y6
+	VMOVUPS      Y0, Y0
+	VFNMADD231PS Y8, Y8, Y0
+	VMULPS       Y0, Y6, Y6
+	VMULPS       Y7, Y5, Y5
+	VMASKMOVPS   Y4, Y1, (DI)(R9*1)
+	VMASKMOVPS   Y2, Y1, (DI)(R10*1)
+	VMASKMOVPS   Y6, Y1, (DI)(R11*1)
+	VMASKMOVPS   Y3, Y1, (DI)(R12*1)
+	VMASKMOVPS   Y5, Y1, (SI)(R9*1)
 
 done:
 	VZEROUPPER
@@ -5047,75 +4817,132 @@ TEXT ·expAVX512(SB), NOSPLIT, $0-48
 	VBROADCASTSS expm1_4<>+0(SB), Z10
 	VBROADCASTSS expm1_5<>+0(SB), Z11
 	VBROADCASTSS exp_highest<>+0(SB), Z12
-	SUBQ         $0x10, CX
+	SUBQ         $0x20, CX
 	JLT          rest
+	PCALIGN      $0x20
 
 whole:
 	VMOVUPS     (DX)(BX*1), Z13
+	VMOVUPS     64(DX)(BX*1), Z14
 	VMINPS      Z13, Z12, Z13
+	VMINPS      Z14, Z12, Z14
 	VMAXPS      Z13, Z5, Z13
-	VMOVUPS     Z2, Z14
-	VFMADD231PS Z1, Z13, Z14
-	VSUBPS      Z2, Z14, Z15
-	VFMADD231PS Z3, Z15, Z13
-	VFMADD231PS Z4, Z15, Z13
-	VMOVUPS     Z11, Z15
-	VFMADD213PS Z10, Z13, Z15
-	VFMADD213PS Z9, Z13, Z15
-	VFMADD213PS Z8, Z13, Z15
-	VFMADD213PS Z7, Z13, Z15
-	VFMADD213PS Z6, Z13, Z15
-	VMULPS      Z13, Z13, Z16
-	VFMADD213PS Z13, Z16, Z15
-	VPSUBD      Z2, Z14, Z14
-	VPSRAD      $0x01, Z14, Z13
-	VPSUBD      Z13, Z14, Z14
+	VMAXPS      Z14, Z5, Z14
+	VMOVUPS     Z2, Z15
+	VMOVUPS     Z2, Z16
+	VFMADD231PS Z1, Z13, Z15
+	VFMADD231PS Z1, Z14, Z16
+	VSUBPS      Z2, Z15, Z17
+	VSUBPS      Z2, Z16, Z18
+	VFMADD231PS Z3, Z17, Z13
+	VFMADD231PS Z3, Z18, Z14
+	VFMADD231PS Z4, Z17, Z13
+	VFMADD231PS Z4, Z18, Z14
+	VMOVUPS     Z11, Z17
+	VMOVUPS     Z11, Z18
+	VFMADD213PS Z10, Z13, Z17
+	VFMADD213PS Z10, Z14, Z18
+	VFMADD213PS Z9, Z13, Z17
+	VFMADD213PS Z9, Z14, Z18
+	VFMADD213PS Z8, Z13, Z17
+	VFMADD213PS Z8, Z14, Z18
+	VFMADD213PS Z7, Z13, Z17
+	VFMADD213PS Z7, Z14, Z18
+	VFMADD213PS Z6, Z13, Z17
+	VFMADD213PS Z6, Z14, Z18
+	VMULPS      Z13, Z13, Z19
+	VMULPS      Z14, Z14, Z20
+	VFMADD213PS Z13, Z19, Z17
+	VFMADD213PS Z14, Z20, Z18
+	VPSUBD      Z2, Z15, Z15
+	VPSUBD      Z2, Z16, Z16
+	VPSRAD      $0x01, Z15, Z13
+	VPSRAD      $0x01, Z16, Z14
+	VPSUBD      Z13, Z15, Z15
+	VPSUBD      Z14, Z16, Z16
 	VPSLLD      $0x17, Z13, Z13
-	VPADDD      Z0, Z13, Z13
 	VPSLLD      $0x17, Z14, Z14
+	VPADDD      Z0, Z13, Z13
 	VPADDD      Z0, Z14, Z14
-	VADDPS      Z0, Z15, Z15
-	VMULPS      Z13, Z15, Z15
-	VMULPS      Z14, Z15, Z15
-	VMOVUPS     Z15, (AX)(BX*1)
-	ADDQ        $0x40, BX
-	SUBQ        $0x10, CX
+	VPSLLD      $0x17, Z15, Z15
+	VPSLLD      $0x17, Z16, Z16
+	VPADDD      Z0, Z15, Z15
+	VPADDD      Z0, Z16, Z16
+	VADDPS      Z0, Z17, Z17
+	VADDPS      Z0, Z18, Z18
+	VMULPS      Z13, Z17, Z17
+	VMULPS      Z14, Z18, Z18
+	VMULPS      Z15, Z17, Z17
+	VMULPS      Z16, Z18, Z18
+	VMOVUPS     Z17, (AX)(BX*1)
+	VMOVUPS     Z18, 64(AX)(BX*1)
+	ADDQ        $0x00000080, BX
+	SUBQ        $0x20, CX
 	JGE         whole
 
 rest:
-	ADDQ        $0x10, CX
+	ADDQ        $0x20, CX
 	JZ          done
 	MOVQ        $0x00000001, SI
 	SHLQ        CL, SI
 	DECQ        SI
 	KMOVW       SI, K1
+	SHRQ        $0x10, SI
+	KMOVW       SI, K2
 	VMOVUPS.Z   (DX)(BX*1), K1, Z13
+	VMOVUPS.Z   64(DX)(BX*1), K2, Z14
 	VMINPS      Z13, Z12, Z13
+	VMINPS      Z14, Z12, Z14
 	VMAXPS      Z13, Z5, Z13
+	VMAXPS      Z14, Z5, Z14
 	VMOVUPS     Z2, Z5
+	VMOVUPS     Z2, Z12
 	VFMADD231PS Z1, Z13, Z5
+	VFMADD231PS Z1, Z14, Z12
 	VSUBPS      Z2, Z5, Z1
+	VSUBPS      Z2, Z12, Z15
 	VFMADD231PS Z3, Z1, Z13
+	VFMADD231PS Z3, Z15, Z14
 	VFMADD231PS Z4, Z1, Z13
+	VFMADD231PS Z4, Z15, Z14
 	VMOVUPS     Z11, Z1
+	VMOVUPS     Z11, Z3
 	VFMADD213PS Z10, Z13, Z1
+	VFMADD213PS Z10, Z14, Z3
 	VFMADD213PS Z9, Z13, Z1
+	VFMADD213PS Z9, Z14, Z3
 	VFMADD213PS Z8, Z13, Z1
+	VFMADD213PS Z8, Z14, Z3
 	VFMADD213PS Z7, Z13, Z1
+	VFMADD213PS Z7, Z14, Z3
 	VFMADD213PS Z6, Z13, Z1
-	VMULPS      Z13, Z13, Z3
-	VFMADD213PS Z13, Z3, Z1
+	VFMADD213PS Z6, Z14, Z3
+	VMULPS      Z13, Z13, Z4
+	VMULPS      Z14, Z14, Z6
+	VFMADD213PS Z13, Z4, Z1
+	VFMADD213PS Z14, Z6, Z3
 	VPSUBD      Z2, Z5, Z5
+	VPSUBD      Z2, Z12, Z12
 	VPSRAD      $0x01, Z5, Z2
+	VPSRAD      $0x01, Z12, Z4
 	VPSUBD      Z2, Z5, Z5
+	VPSUBD      Z4, Z12, Z12
 	VPSLLD      $0x17, Z2, Z2
+	VPSLLD      $0x17, Z4, Z4
 	VPADDD      Z0, Z2, Z2
+	VPADDD      Z0, Z4, Z4
 	VPSLLD      $0x17, Z5, Z5
+	VPSLLD      $0x17, Z12, Z12
 	VPADDD      Z0, Z5, Z5
+	VPADDD      Z0, Z12, Z12
 	VADDPS      Z0, Z1, Z1
+	VADDPS      Z0, Z3, Z3
 	VMULPS      Z2, Z1, Z1
+	VMULPS      Z4, Z3, Z3
 	VMULPS      Z5, Z1, Z1
+	VMULPS      Z12, Z3, Z3
 	VMOVUPS     Z1, K1, (AX)(BX*1)
+	VMOVUPS     Z3, K2, 64(AX)(BX*1)
 
 done:
 	VZEROUPPER
@@ -5152,44 +4979,48 @@ TEXT ·logAVX512(SB), NOSPLIT, $0-48
 	VBROADCASTSS log_8<>+0(SB), Z21
 	SUBQ         $0x10, CX
 	JLT          rest
+	PCALIGN      $0x20
 
 whole:
 	VMOVUPS     (DX)(BX*1), Z22
 	VCMPPS      $0x11, Z6, Z22, K1
 	VMULPS      Z7, Z22, Z23
 	VBLENDMPS   Z23, Z22, K1, Z23
-	VBLENDMPS   Z8, Z0, K1, Z24
+	VMOVUPS     Z8, Z24
+	VBLENDMPS   Z24, Z0, K1, Z25
 	VPSUBD      Z9, Z23, Z23
-	VPSRAD      $0x17, Z23, Z26
-	VCVTDQ2PS   Z26, Z26
-	VADDPS      Z26, Z24, Z24
+	VPSRAD      $0x17, Z23, Z24
+	VCVTDQ2PS   Z24, Z24
+	VADDPS      Z24, Z25, Z25
 	VPANDD      Z10, Z23, Z23
 	VPADDD      Z9, Z23, Z23
 	VSUBPS      Z1, Z23, Z23
-	VMOVUPS     Z21, Z26
-	VFMADD213PS Z20, Z23, Z26
-	VFMADD213PS Z19, Z23, Z26
-	VFMADD213PS Z18, Z23, Z26
-	VFMADD213PS Z17, Z23, Z26
-	VFMADD213PS Z16, Z23, Z26
-	VFMADD213PS Z15, Z23, Z26
-	VFMADD213PS Z14, Z23, Z26
-	VFMADD213PS Z13, Z23, Z26
+	VMOVUPS     Z21, Z24
+	VFMADD213PS Z20, Z23, Z24
+	VFMADD213PS Z19, Z23, Z24
+	VFMADD213PS Z18, Z23, Z24
+	VFMADD213PS Z17, Z23, Z24
+	VFMADD213PS Z16, Z23, Z24
+	VFMADD213PS Z15, Z23, Z24
+	VFMADD213PS Z14, Z23, Z24
+	VFMADD213PS Z13, Z23, Z24
 	VMULPS      Z23, Z23, Z27
-	VMULPS      Z23, Z26, Z26
-	VMULPS      Z27, Z26, Z26
-	VFMADD231PS Z12, Z24, Z26
-	VFMADD231PS Z2, Z27, Z26
-	VADDPS      Z26, Z23, Z26
-	VFMADD231PS Z11, Z24, Z26
+	VMULPS      Z23, Z24, Z24
+	VMULPS      Z27, Z24, Z24
+	VFMADD231PS Z12, Z25, Z24
+	VFMADD231PS Z2, Z27, Z24
+	VADDPS      Z24, Z23, Z24
+	VFMADD231PS Z11, Z25, Z24
 	VCMPPS      $0x00, Z0, Z22, K1
-	VBLENDMPS   Z3, Z26, K1, Z26
-	VCMPPS      $0x11, Z0, Z22, K1
-	VBLENDMPS   Z4, Z26, K1, Z26
+	VCMPPS      $0x11, Z0, Z22, K2
+	VMOVUPS     Z3, Z23
+	VBLENDMPS   Z23, Z24, K1, Z24
+	VMOVUPS     Z4, Z23
+	VBLENDMPS   Z23, Z24, K2, Z24
 	VCMPPS      $0x16, Z5, Z22, K1
-	VBLENDMPS   Z22, Z26, K1, Z26
-	VMOVUPS     Z26, (AX)(BX*1)
-	ADDQ        $0x40, BX
+	VBLENDMPS   Z22, Z24, K1, Z24
+	VMOVUPS     Z24, (AX)(BX*1)
+	ADDQ        $0x00000040, BX
 	SUBQ        $0x10, CX
 	JGE         whole
 
@@ -5204,11 +5035,12 @@ rest:
 	VCMPPS      $0x11, Z6, Z22, K2
 	VMULPS      Z7, Z22, Z6
 	VBLENDMPS   Z6, Z22, K2, Z6
-	VBLENDMPS   Z8, Z0, K2, Z25
+	VMOVUPS     Z8, Z7
+	VBLENDMPS   Z7, Z0, K2, Z26
 	VPSUBD      Z9, Z6, Z6
 	VPSRAD      $0x17, Z6, Z7
 	VCVTDQ2PS   Z7, Z7
-	VADDPS      Z7, Z25, Z25
+	VADDPS      Z7, Z26, Z26
 	VPANDD      Z10, Z6, Z6
 	VPADDD      Z9, Z6, Z6
 	VSUBPS      Z1, Z6, Z6
@@ -5224,14 +5056,16 @@ rest:
 	VMULPS      Z6, Z6, Z7
 	VMULPS      Z6, Z1, Z1
 	VMULPS      Z7, Z1, Z1
-	VFMADD231PS Z12, Z25, Z1
+	VFMADD231PS Z12, Z26, Z1
 	VFMADD231PS Z2, Z7, Z1
 	VADDPS      Z1, Z6, Z1
-	VFMADD231PS Z11, Z25, Z1
+	VFMADD231PS Z11, Z26, Z1
 	VCMPPS      $0x00, Z0, Z22, K2
-	VBLENDMPS   Z3, Z1, K2, Z1
-	VCMPPS      $0x11, Z0, Z22, K2
-	VBLENDMPS   Z4, Z1, K2, Z1
+	VCMPPS      $0x11, Z0, Z22, K3
+	VMOVUPS     Z3, Z0
+	VBLENDMPS   Z0, Z1, K2, Z1
+	VMOVUPS     Z4, Z0
+	VBLENDMPS   Z0, Z1, K3, Z1
 	VCMPPS      $0x16, Z5, Z22, K2
 	VBLENDMPS   Z22, Z1, K2, Z1
 	VMOVUPS     Z1, K1, (AX)(BX*1)
@@ -5260,83 +5094,148 @@ TEXT ·sigmoidAVX512(SB), NOSPLIT, $0-48
 	VBROADCASTSS expm1_3<>+0(SB), Z10
 	VBROADCASTSS expm1_4<>+0(SB), Z11
 	VBROADCASTSS expm1_5<>+0(SB), Z12
-	SUBQ         $0x10, CX
+	SUBQ         $0x20, CX
 	JLT          rest
+	PCALIGN      $0x20
 
 whole:
 	VMOVUPS     (DX)(BX*1), Z13
-	VPORD       Z1, Z13, Z14
-	VMAXPS      Z14, Z6, Z14
-	VMOVUPS     Z3, Z15
-	VFMADD231PS Z2, Z14, Z15
-	VSUBPS      Z3, Z15, Z16
-	VFMADD231PS Z4, Z16, Z14
-	VFMADD231PS Z5, Z16, Z14
-	VMOVUPS     Z12, Z16
-	VFMADD213PS Z11, Z14, Z16
-	VFMADD213PS Z10, Z14, Z16
-	VFMADD213PS Z9, Z14, Z16
-	VFMADD213PS Z8, Z14, Z16
-	VFMADD213PS Z7, Z14, Z16
-	VMULPS      Z14, Z14, Z19
-	VFMADD213PS Z14, Z19, Z16
-	VPSUBD      Z3, Z15, Z15
-	VPSRAD      $0x01, Z15, Z14
-	VPSUBD      Z14, Z15, Z15
-	VPSLLD      $0x17, Z14, Z14
-	VPADDD      Z0, Z14, Z14
+	VMOVUPS     64(DX)(BX*1), Z14
+	VPORD       Z1, Z13, Z15
+	VPORD       Z1, Z14, Z16
+	VMAXPS      Z15, Z6, Z15
+	VMAXPS      Z16, Z6, Z16
+	VMOVUPS     Z3, Z17
+	VMOVUPS     Z3, Z18
+	VFMADD231PS Z2, Z15, Z17
+	VFMADD231PS Z2, Z16, Z18
+	VSUBPS      Z3, Z17, Z19
+	VSUBPS      Z3, Z18, Z20
+	VFMADD231PS Z4, Z19, Z15
+	VFMADD231PS Z4, Z20, Z16
+	VFMADD231PS Z5, Z19, Z15
+	VFMADD231PS Z5, Z20, Z16
+	VMOVUPS     Z12, Z19
+	VMOVUPS     Z12, Z20
+	VFMADD213PS Z11, Z15, Z19
+	VFMADD213PS Z11, Z16, Z20
+	VFMADD213PS Z10, Z15, Z19
+	VFMADD213PS Z10, Z16, Z20
+	VFMADD213PS Z9, Z15, Z19
+	VFMADD213PS Z9, Z16, Z20
+	VFMADD213PS Z8, Z15, Z19
+	VFMADD213PS Z8, Z16, Z20
+	VFMADD213PS Z7, Z15, Z19
+	VFMADD213PS Z7, Z16, Z20
+	VMULPS      Z15, Z15, Z25
+	VMULPS      Z16, Z16, Z26
+	VFMADD213PS Z15, Z25, Z19
+	VFMADD213PS Z16, Z26, Z20
+	VPSUBD      Z3, Z17, Z17
+	VPSUBD      Z3, Z18, Z18
+	VPSRAD      $0x01, Z17, Z15
+	VPSRAD      $0x01, Z18, Z16
+	VPSUBD      Z15, Z17, Z17
+	VPSUBD      Z16, Z18, Z18
 	VPSLLD      $0x17, Z15, Z15
+	VPSLLD      $0x17, Z16, Z16
 	VPADDD      Z0, Z15, Z15
-	VADDPS      Z0, Z16, Z16
-	VMULPS      Z14, Z16, Z16
-	VMULPS      Z15, Z16, Z16
+	VPADDD      Z0, Z16, Z16
+	VPSLLD      $0x17, Z17, Z17
+	VPSLLD      $0x17, Z18, Z18
+	VPADDD      Z0, Z17, Z17
+	VPADDD      Z0, Z18, Z18
+	VADDPS      Z0, Z19, Z19
+	VADDPS      Z0, Z20, Z20
+	VMULPS      Z15, Z19, Z19
+	VMULPS      Z16, Z20, Z20
+	VMULPS      Z17, Z19, Z19
+	VMULPS      Z18, Z20, Z20
 	VPMOVD2M    Z13, K1
-	VBLENDMPS   Z16, Z0, K1, Z17
-	VADDPS      Z0, Z16, Z16
-	VDIVPS      Z16, Z17, Z17
-	VMOVUPS     Z17, (AX)(BX*1)
-	ADDQ        $0x40, BX
-	SUBQ        $0x10, CX
+	VPMOVD2M    Z14, K2
+	VBLENDMPS   Z19, Z0, K1, Z21
+	VBLENDMPS   Z20, Z0, K2, Z22
+	VADDPS      Z0, Z19, Z19
+	VADDPS      Z0, Z20, Z20
+	VDIVPS      Z19, Z21, Z21
+	VDIVPS      Z20, Z22, Z22
+	VMOVUPS     Z21, (AX)(BX*1)
+	VMOVUPS     Z22, 64(AX)(BX*1)
+	ADDQ        $0x00000080, BX
+	SUBQ        $0x20, CX
 	JGE         whole
 
 rest:
-	ADDQ        $0x10, CX
+	ADDQ        $0x20, CX
 	JZ          done
 	MOVQ        $0x00000001, SI
 	SHLQ        CL, SI
 	DECQ        SI
 	KMOVW       SI, K1
+	SHRQ        $0x10, SI
+	KMOVW       SI, K2
 	VMOVUPS.Z   (DX)(BX*1), K1, Z13
-	VPORD       Z1, Z13, Z1
+	VMOVUPS.Z   64(DX)(BX*1), K2, Z14
+	VPORD       Z1, Z13, Z15
+	VPORD       Z1, Z14, Z1
+	VMAXPS      Z15, Z6, Z15
 	VMAXPS      Z1, Z6, Z1
 	VMOVUPS     Z3, Z6
-	VFMADD231PS Z2, Z1, Z6
+	VMOVUPS     Z3, Z16
+	VFMADD231PS Z2, Z15, Z6
+	VFMADD231PS Z2, Z1, Z16
 	VSUBPS      Z3, Z6, Z2
-	VFMADD231PS Z4, Z2, Z1
-	VFMADD231PS Z5, Z2, Z1
+	VSUBPS      Z3, Z16, Z17
+	VFMADD231PS Z4, Z2, Z15
+	VFMADD231PS Z4, Z17, Z1
+	VFMADD231PS Z5, Z2, Z15
+	VFMADD231PS Z5, Z17, Z1
 	VMOVUPS     Z12, Z2
-	VFMADD213PS Z11, Z1, Z2
-	VFMADD213PS Z10, Z1, Z2
-	VFMADD213PS Z9, Z1, Z2
-	VFMADD213PS Z8, Z1, Z2
-	VFMADD213PS Z7, Z1, Z2
-	VMULPS      Z1, Z1, Z4
-	VFMADD213PS Z1, Z4, Z2
+	VMOVUPS     Z12, Z4
+	VFMADD213PS Z11, Z15, Z2
+	VFMADD213PS Z11, Z1, Z4
+	VFMADD213PS Z10, Z15, Z2
+	VFMADD213PS Z10, Z1, Z4
+	VFMADD213PS Z9, Z15, Z2
+	VFMADD213PS Z9, Z1, Z4
+	VFMADD213PS Z8, Z15, Z2
+	VFMADD213PS Z8, Z1, Z4
+	VFMADD213PS Z7, Z15, Z2
+	VFMADD213PS Z7, Z1, Z4
+	VMULPS      Z15, Z15, Z5
+	VMULPS      Z1, Z1, Z7
+	VFMADD213PS Z15, Z5, Z2
+	VFMADD213PS Z1, Z7, Z4
 	VPSUBD      Z3, Z6, Z6
+	VPSUBD      Z3, Z16, Z16
 	VPSRAD      $0x01, Z6, Z1
+	VPSRAD      $0x01, Z16, Z3
 	VPSUBD      Z1, Z6, Z6
+	VPSUBD      Z3, Z16, Z16
 	VPSLLD      $0x17, Z1, Z1
+	VPSLLD      $0x17, Z3, Z3
 	VPADDD      Z0, Z1, Z1
+	VPADDD      Z0, Z3, Z3
 	VPSLLD      $0x17, Z6, Z6
+	VPSLLD      $0x17, Z16, Z16
 	VPADDD      Z0, Z6, Z6
+	VPADDD      Z0, Z16, Z16
 	VADDPS      Z0, Z2, Z2
+	VADDPS      Z0, Z4, Z4
 	VMULPS      Z1, Z2, Z2
+	VMULPS      Z3, Z4, Z4
 	VMULPS      Z6, Z2, Z2
-	VPMOVD2M    Z13, K2
-	VBLENDMPS   Z2, Z0, K2, Z18
+	VMULPS      Z16, Z4, Z4
+	VPMOVD2M    Z13, K3
+	VPMOVD2M    Z14, K4
+	VBLENDMPS   Z2, Z0, K3, Z23
+	VBLENDMPS   Z4, Z0, K4, Z24
 	VADDPS      Z0, Z2, Z2
-	VDIVPS      Z2, Z18, Z18
-	VMOVUPS     Z18, K1, (AX)(BX*1)
+	VADDPS      Z0, Z4, Z4
+	VDIVPS      Z2, Z23, Z23
+	VDIVPS      Z4, Z24, Z24
+	VMOVUPS     Z23, K1, (AX)(BX*1)
+	VMOVUPS     Z24, K2, 64(AX)(BX*1)
 
 done:
 	VZEROUPPER
@@ -5365,77 +5264,136 @@ TEXT ·tanhAVX512(SB), NOSPLIT, $0-48
 	VBROADCASTSS two<>+0(SB), Z12
 	VBROADCASTSS magnitude_bits<>+0(SB), Z13
 	VBROADCASTSS tanh_lowest<>+0(SB), Z14
-	SUBQ         $0x10, CX
+	SUBQ         $0x20, CX
 	JLT          rest
+	PCALIGN      $0x20
 
 whole:
 	VMOVUPS     (DX)(BX*1), Z15
-	VPORD       Z1, Z15, Z16
-	VADDPS      Z16, Z16, Z16
-	VMAXPS      Z16, Z14, Z16
-	VMOVUPS     Z3, Z17
-	VFMADD231PS Z2, Z16, Z17
-	VSUBPS      Z3, Z17, Z18
-	VFMADD231PS Z4, Z18, Z16
-	VFMADD231PS Z5, Z18, Z16
-	VMOVUPS     Z11, Z18
-	VFMADD213PS Z10, Z16, Z18
-	VFMADD213PS Z9, Z16, Z18
-	VFMADD213PS Z8, Z16, Z18
-	VFMADD213PS Z7, Z16, Z18
-	VFMADD213PS Z6, Z16, Z18
-	VMULPS      Z16, Z16, Z19
-	VFMADD213PS Z16, Z19, Z18
-	VPSUBD      Z3, Z17, Z17
-	VPSLLD      $0x17, Z17, Z17
-	VPADDD      Z0, Z17, Z17
-	VSUBPS      Z0, Z17, Z16
-	VFMADD213PS Z16, Z17, Z18
-	VADDPS      Z12, Z18, Z16
+	VMOVUPS     64(DX)(BX*1), Z16
+	VPORD       Z1, Z15, Z17
+	VPORD       Z1, Z16, Z18
+	VADDPS      Z17, Z17, Z17
+	VADDPS      Z18, Z18, Z18
+	VMAXPS      Z17, Z14, Z17
+	VMAXPS      Z18, Z14, Z18
+	VMOVUPS     Z3, Z19
+	VMOVUPS     Z3, Z20
+	VFMADD231PS Z2, Z17, Z19
+	VFMADD231PS Z2, Z18, Z20
+	VSUBPS      Z3, Z19, Z21
+	VSUBPS      Z3, Z20, Z22
+	VFMADD231PS Z4, Z21, Z17
+	VFMADD231PS Z4, Z22, Z18
+	VFMADD231PS Z5, Z21, Z17
+	VFMADD231PS Z5, Z22, Z18
+	VMOVUPS     Z11, Z21
+	VMOVUPS     Z11, Z22
+	VFMADD213PS Z10, Z17, Z21
+	VFMADD213PS Z10, Z18, Z22
+	VFMADD213PS Z9, Z17, Z21
+	VFMADD213PS Z9, Z18, Z22
+	VFMADD213PS Z8, Z17, Z21
+	VFMADD213PS Z8, Z18, Z22
+	VFMADD213PS Z7, Z17, Z21
+	VFMADD213PS Z7, Z18, Z22
+	VFMADD213PS Z6, Z17, Z21
+	VFMADD213PS Z6, Z18, Z22
+	VMULPS      Z17, Z17, Z23
+	VMULPS      Z18, Z18, Z24
+	VFMADD213PS Z17, Z23, Z21
+	VFMADD213PS Z18, Z24, Z22
+	VPSUBD      Z3, Z19, Z19
+	VPSUBD      Z3, Z20, Z20
+	VPSLLD      $0x17, Z19, Z19
+	VPSLLD      $0x17, Z20, Z20
+	VPADDD      Z0, Z19, Z19
+	VPADDD      Z0, Z20, Z20
+	VSUBPS      Z0, Z19, Z17
+	VSUBPS      Z0, Z20, Z18
+	VFMADD213PS Z17, Z19, Z21
+	VFMADD213PS Z18, Z20, Z22
+	VADDPS      Z12, Z21, Z17
+	VADDPS      Z12, Z22, Z18
 	VPANDD      Z1, Z15, Z15
-	VPANDD      Z13, Z18, Z18
-	VPORD       Z15, Z18, Z18
-	VDIVPS      Z16, Z18, Z18
-	VMOVUPS     Z18, (AX)(BX*1)
-	ADDQ        $0x40, BX
-	SUBQ        $0x10, CX
+	VPANDD      Z1, Z16, Z16
+	VPANDD      Z13, Z21, Z21
+	VPANDD      Z13, Z22, Z22
+	VPORD       Z15, Z21, Z21
+	VPORD       Z16, Z22, Z22
+	VDIVPS      Z17, Z21, Z21
+	VDIVPS      Z18, Z22, Z22
+	VMOVUPS     Z21, (AX)(BX*1)
+	VMOVUPS     Z22, 64(AX)(BX*1)
+	ADDQ        $0x00000080, BX
+	SUBQ        $0x20, CX
 	JGE         whole
 
 rest:
-	ADDQ        $0x10, CX
+	ADDQ        $0x20, CX
 	JZ          done
 	MOVQ        $0x00000001, SI
 	SHLQ        CL, SI
 	DECQ        SI
 	KMOVW       SI, K1
+	SHRQ        $0x10, SI
+	KMOVW       SI, K2
 	VMOVUPS.Z   (DX)(BX*1), K1, Z15
-	VPORD       Z1, Z15, Z16
-	VADDPS      Z16, Z16, Z16
-	VMAXPS      Z16, Z14, Z16
+	VMOVUPS.Z   64(DX)(BX*1), K2, Z16
+	VPORD       Z1, Z15, Z17
+	VPORD       Z1, Z16, Z18
+	VADDPS      Z17, Z17, Z17
+	VADDPS      Z18, Z18, Z18
+	VMAXPS      Z17, Z14, Z17
+	VMAXPS      Z18, Z14, Z18
 	VMOVUPS     Z3, Z14
-	VFMADD231PS Z2, Z16, Z14
+	VMOVUPS     Z3, Z19
+	VFMADD231PS Z2, Z17, Z14
+	VFMADD231PS Z2, Z18, Z19
 	VSUBPS      Z3, Z14, Z2
-	VFMADD231PS Z4, Z2, Z16
-	VFMADD231PS Z5, Z2, Z16
+	VSUBPS      Z3, Z19, Z20
+	VFMADD231PS Z4, Z2, Z17
+	VFMADD231PS Z4, Z20, Z18
+	VFMADD231PS Z5, Z2, Z17
+	VFMADD231PS Z5, Z20, Z18
 	VMOVUPS     Z11, Z2
-	VFMADD213PS Z10, Z16, Z2
-	VFMADD213PS Z9, Z16, Z2
-	VFMADD213PS Z8, Z16, Z2
-	VFMADD213PS Z7, Z16, Z2
-	VFMADD213PS Z6, Z16, Z2
-	VMULPS      Z16, Z16, Z4
-	VFMADD213PS Z16, Z4, Z2
+	VMOVUPS     Z11, Z4
+	VFMADD213PS Z10, Z17, Z2
+	VFMADD213PS Z10, Z18, Z4
+	VFMADD213PS Z9, Z17, Z2
+	VFMADD213PS Z9, Z18, Z4
+	VFMADD213PS Z8, Z17, Z2
+	VFMADD213PS Z8, Z18, Z4
+	VFMADD213PS Z7, Z17, Z2
+	VFMADD213PS Z7, Z18, Z4
+	VFMADD213PS Z6, Z17, Z2
+	VFMADD213PS Z6, Z18, Z4
+	VMULPS      Z17, Z17, Z5
+	VMULPS      Z18, Z18, Z6
+	VFMADD213PS Z17, Z5, Z2
+	VFMADD213PS Z18, Z6, Z4
 	VPSUBD      Z3, Z14, Z14
+	VPSUBD      Z3, Z19, Z19
 	VPSLLD      $0x17, Z14, Z14
+	VPSLLD      $0x17, Z19, Z19
 	VPADDD      Z0, Z14, Z14
-	VSUBPS      Z0, Z14, Z0
-	VFMADD213PS Z0, Z14, Z2
+	VPADDD      Z0, Z19, Z19
+	VSUBPS      Z0, Z14, Z3
+	VSUBPS      Z0, Z19, Z0
+	VFMADD213PS Z3, Z14, Z2
+	VFMADD213PS Z0, Z19, Z4
 	VADDPS      Z12, Z2, Z0
-	VPANDD      Z1, Z15, Z1
+	VADDPS      Z12, Z4, Z3
+	VPANDD      Z1, Z15, Z5
+	VPANDD      Z1, Z16, Z1
 	VPANDD      Z13, Z2, Z2
-	VPORD       Z1, Z2, Z2
+	VPANDD      Z13, Z4, Z4
+	VPORD       Z5, Z2, Z2
+	VPORD       Z1, Z4, Z4
 	VDIVPS      Z0, Z2, Z2
+	VDIVPS      Z3, Z4, Z4
 	VMOVUPS     Z2, K1, (AX)(BX*1)
+	VMOVUPS     Z4, K2, 64(AX)(BX*1)
 
 done:
 	VZEROUPPER
@@ -5449,26 +5407,34 @@ TEXT ·maxAVX512(SB), NOSPLIT, $0-28
 	XORQ         DX, DX
 	VBROADCASTSS minus_inf<>+0(SB), Z0
 	VMOVUPS      Z0, Z1
-	SUBQ         $0x10, CX
+	SUBQ         $0x20, CX
 	JLT          rest
+	PCALIGN      $0x20
 
 whole:
 	VMOVUPS (AX)(DX*1), Z2
+	VMOVUPS 64(AX)(DX*1), Z3
 	VMAXPS  Z1, Z2, Z1
-	ADDQ    $0x40, DX
-	SUBQ    $0x10, CX
+	VMAXPS  Z1, Z3, Z1
+	ADDQ    $0x00000080, DX
+	SUBQ    $0x20, CX
 	JGE     whole
 
 rest:
-	ADDQ      $0x10, CX
+	ADDQ      $0x20, CX
 	JZ        done
 	MOVQ      $0x00000001, BX
 	SHLQ      CL, BX
 	DECQ      BX
 	KMOVW     BX, K1
+	SHRQ      $0x10, BX
+	KMOVW     BX, K2
 	VMOVUPS.Z (AX)(DX*1), K1, Z2
+	VMOVUPS.Z 64(AX)(DX*1), K2, Z3
 	VBLENDMPS Z2, Z0, K1, Z2
 	VMAXPS    Z1, Z2, Z1
+	VBLENDMPS Z3, Z0, K2, Z3
+	VMAXPS    Z1, Z3, Z1
 
 done:
 	VEXTRACTF64X4 $0x01, Z1, Y0
@@ -5508,85 +5474,155 @@ TEXT ·expSumAVX512(SB), NOSPLIT, $0-64
 	VBROADCASTSS zero<>+0(SB), Z16
 	VPXORD       Z3, Z3, Z3
 	VPXORD       Z4, Z4, Z4
-	SUBQ         $0x10, CX
+	SUBQ         $0x20, CX
 	JLT          rest
+	PCALIGN      $0x20
 
 whole:
 	VMOVUPS       (AX)(DX*1), Z17
+	VMOVUPS       64(AX)(DX*1), Z18
 	VSUBPS        Z0, Z17, Z17
+	VSUBPS        Z0, Z18, Z18
 	VMINPS        Z17, Z15, Z17
+	VMINPS        Z18, Z15, Z18
 	VMAXPS        Z17, Z8, Z17
-	VMOVUPS       Z5, Z18
-	VFMADD231PS   Z2, Z17, Z18
-	VSUBPS        Z5, Z18, Z19
-	VFMADD231PS   Z6, Z19, Z17
-	VFMADD231PS   Z7, Z19, Z17
-	VMOVUPS       Z14, Z19
-	VFMADD213PS   Z13, Z17, Z19
-	VFMADD213PS   Z12, Z17, Z19
-	VFMADD213PS   Z11, Z17, Z19
-	VFMADD213PS   Z10, Z17, Z19
-	VFMADD213PS   Z9, Z17, Z19
-	VMULPS        Z17, Z17, Z20
-	VFMADD213PS   Z17, Z20, Z19
-	VPSUBD        Z5, Z18, Z18
-	VPSRAD        $0x01, Z18, Z17
-	VPSUBD        Z17, Z18, Z18
+	VMAXPS        Z18, Z8, Z18
+	VMOVUPS       Z5, Z19
+	VMOVUPS       Z5, Z20
+	VFMADD231PS   Z2, Z17, Z19
+	VFMADD231PS   Z2, Z18, Z20
+	VSUBPS        Z5, Z19, Z21
+	VSUBPS        Z5, Z20, Z22
+	VFMADD231PS   Z6, Z21, Z17
+	VFMADD231PS   Z6, Z22, Z18
+	VFMADD231PS   Z7, Z21, Z17
+	VFMADD231PS   Z7, Z22, Z18
+	VMOVUPS       Z14, Z21
+	VMOVUPS       Z14, Z22
+	VFMADD213PS   Z13, Z17, Z21
+	VFMADD213PS   Z13, Z18, Z22
+	VFMADD213PS   Z12, Z17, Z21
+	VFMADD213PS   Z12, Z18, Z22
+	VFMADD213PS   Z11, Z17, Z21
+	VFMADD213PS   Z11, Z18, Z22
+	VFMADD213PS   Z10, Z17, Z21
+	VFMADD213PS   Z10, Z18, Z22
+	VFMADD213PS   Z9, Z17, Z21
+	VFMADD213PS   Z9, Z18, Z22
+	VMULPS        Z17, Z17, Z23
+	VMULPS        Z18, Z18, Z24
+	VFMADD213PS   Z17, Z23, Z21
+	VFMADD213PS   Z18, Z24, Z22
+	VPSUBD        Z5, Z19, Z19
+	VPSUBD        Z5, Z20, Z20
+	VPSRAD        $0x01, Z19, Z17
+	VPSRAD        $0x01, Z20, Z18
+	VPSUBD        Z17, Z19, Z19
+	VPSUBD        Z18, Z20, Z20
 	VPSLLD        $0x17, Z17, Z17
-	VPADDD        Z1, Z17, Z17
 	VPSLLD        $0x17, Z18, Z18
+	VPADDD        Z1, Z17, Z17
 	VPADDD        Z1, Z18, Z18
-	VADDPS        Z1, Z19, Z19
-	VMULPS        Z17, Z19, Z19
-	VMULPS        Z18, Z19, Z19
-	VMOVUPS       Z19, (BX)(DX*1)
-	VCVTPS2PD     Y19, Z17
-	VEXTRACTF64X4 $0x01, Z19, Y18
+	VPSLLD        $0x17, Z19, Z19
+	VPSLLD        $0x17, Z20, Z20
+	VPADDD        Z1, Z19, Z19
+	VPADDD        Z1, Z20, Z20
+	VADDPS        Z1, Z21, Z21
+	VADDPS        Z1, Z22, Z22
+	VMULPS        Z17, Z21, Z21
+	VMULPS        Z18, Z22, Z22
+	VMULPS        Z19, Z21, Z21
+	VMULPS        Z20, Z22, Z22
+	VMOVUPS       Z21, (BX)(DX*1)
+	VMOVUPS       Z22, 64(BX)(DX*1)
+	VCVTPS2PD     Y21, Z17
+	VEXTRACTF64X4 $0x01, Z21, Y18
 	VCVTPS2PD     Y18, Z18
 	VADDPD        Z17, Z3, Z3
 	VADDPD        Z18, Z4, Z4
-	ADDQ          $0x40, DX
-	SUBQ          $0x10, CX
+	VCVTPS2PD     Y22, Z17
+	VEXTRACTF64X4 $0x01, Z22, Y18
+	VCVTPS2PD     Y18, Z18
+	VADDPD        Z17, Z3, Z3
+	VADDPD        Z18, Z4, Z4
+	ADDQ          $0x00000080, DX
+	SUBQ          $0x20, CX
 	JGE           whole
 
 rest:
-	ADDQ          $0x10, CX
+	ADDQ          $0x20, CX
 	JZ            done
 	MOVQ          $0x00000001, SI
 	SHLQ          CL, SI
 	DECQ          SI
 	KMOVW         SI, K1
+	SHRQ          $0x10, SI
+	KMOVW         SI, K2
 	VMOVUPS.Z     (AX)(DX*1), K1, Z17
+	VMOVUPS.Z     64(AX)(DX*1), K2, Z18
 	VSUBPS        Z0, Z17, Z17
+	VSUBPS        Z0, Z18, Z18
 	VMINPS        Z17, Z15, Z17
+	VMINPS        Z18, Z15, Z18
 	VMAXPS        Z17, Z8, Z17
+	VMAXPS        Z18, Z8, Z18
 	VMOVUPS       Z5, Z0
+	VMOVUPS       Z5, Z8
 	VFMADD231PS   Z2, Z17, Z0
+	VFMADD231PS   Z2, Z18, Z8
 	VSUBPS        Z5, Z0, Z2
+	VSUBPS        Z5, Z8, Z15
 	VFMADD231PS   Z6, Z2, Z17
+	VFMADD231PS   Z6, Z15, Z18
 	VFMADD231PS   Z7, Z2, Z17
+	VFMADD231PS   Z7, Z15, Z18
 	VMOVUPS       Z14, Z2
+	VMOVUPS       Z14, Z6
 	VFMADD213PS   Z13, Z17, Z2
+	VFMADD213PS   Z13, Z18, Z6
 	VFMADD213PS   Z12, Z17, Z2
+	VFMADD213PS   Z12, Z18, Z6
 	VFMADD213PS   Z11, Z17, Z2
+	VFMADD213PS   Z11, Z18, Z6
 	VFMADD213PS   Z10, Z17, Z2
+	VFMADD213PS   Z10, Z18, Z6
 	VFMADD213PS   Z9, Z17, Z2
-	VMULPS        Z17, Z17, Z6
-	VFMADD213PS   Z17, Z6, Z2
+	VFMADD213PS   Z9, Z18, Z6
+	VMULPS        Z17, Z17, Z7
+	VMULPS        Z18, Z18, Z9
+	VFMADD213PS   Z17, Z7, Z2
+	VFMADD213PS   Z18, Z9, Z6
 	VPSUBD        Z5, Z0, Z0
+	VPSUBD        Z5, Z8, Z8
 	VPSRAD        $0x01, Z0, Z5
+	VPSRAD        $0x01, Z8, Z7
 	VPSUBD        Z5, Z0, Z0
+	VPSUBD        Z7, Z8, Z8
 	VPSLLD        $0x17, Z5, Z5
+	VPSLLD        $0x17, Z7, Z7
 	VPADDD        Z1, Z5, Z5
+	VPADDD        Z1, Z7, Z7
 	VPSLLD        $0x17, Z0, Z0
+	VPSLLD        $0x17, Z8, Z8
 	VPADDD        Z1, Z0, Z0
+	VPADDD        Z1, Z8, Z8
 	VADDPS        Z1, Z2, Z2
+	VADDPS        Z1, Z6, Z6
 	VMULPS        Z5, Z2, Z2
+	VMULPS        Z7, Z6, Z6
 	VMULPS        Z0, Z2, Z2
+	VMULPS        Z8, Z6, Z6
 	VMOVUPS       Z2, K1, (BX)(DX*1)
+	VMOVUPS       Z6, K2, 64(BX)(DX*1)
 	VBLENDMPS     Z2, Z16, K1, Z2
 	VCVTPS2PD     Y2, Z0
 	VEXTRACTF64X4 $0x01, Z2, Y1
+	VCVTPS2PD     Y1, Z1
+	VADDPD        Z0, Z3, Z3
+	VADDPD        Z1, Z4, Z4
+	VBLENDMPS     Z6, Z16, K2, Z6
+	VCVTPS2PD     Y6, Z0
+	VEXTRACTF64X4 $0x01, Z6, Y1
 	VCVTPS2PD     Y1, Z1
 	VADDPD        Z0, Z3, Z3
 	VADDPD        Z1, Z4, Z4
@@ -5627,83 +5663,151 @@ TEXT ·sumExpAVX512(SB), NOSPLIT, $0-40
 	VBROADCASTSS zero<>+0(SB), Z16
 	VPXORD       Z3, Z3, Z3
 	VPXORD       Z4, Z4, Z4
-	SUBQ         $0x10, CX
+	SUBQ         $0x20, CX
 	JLT          rest
+	PCALIGN      $0x20
 
 whole:
 	VMOVUPS       (AX)(DX*1), Z17
+	VMOVUPS       64(AX)(DX*1), Z18
 	VSUBPS        Z0, Z17, Z17
+	VSUBPS        Z0, Z18, Z18
 	VMINPS        Z17, Z15, Z17
+	VMINPS        Z18, Z15, Z18
 	VMAXPS        Z17, Z8, Z17
-	VMOVUPS       Z5, Z18
-	VFMADD231PS   Z2, Z17, Z18
-	VSUBPS        Z5, Z18, Z19
-	VFMADD231PS   Z6, Z19, Z17
-	VFMADD231PS   Z7, Z19, Z17
-	VMOVUPS       Z14, Z19
-	VFMADD213PS   Z13, Z17, Z19
-	VFMADD213PS   Z12, Z17, Z19
-	VFMADD213PS   Z11, Z17, Z19
-	VFMADD213PS   Z10, Z17, Z19
-	VFMADD213PS   Z9, Z17, Z19
-	VMULPS        Z17, Z17, Z20
-	VFMADD213PS   Z17, Z20, Z19
-	VPSUBD        Z5, Z18, Z18
-	VPSRAD        $0x01, Z18, Z17
-	VPSUBD        Z17, Z18, Z18
+	VMAXPS        Z18, Z8, Z18
+	VMOVUPS       Z5, Z19
+	VMOVUPS       Z5, Z20
+	VFMADD231PS   Z2, Z17, Z19
+	VFMADD231PS   Z2, Z18, Z20
+	VSUBPS        Z5, Z19, Z21
+	VSUBPS        Z5, Z20, Z22
+	VFMADD231PS   Z6, Z21, Z17
+	VFMADD231PS   Z6, Z22, Z18
+	VFMADD231PS   Z7, Z21, Z17
+	VFMADD231PS   Z7, Z22, Z18
+	VMOVUPS       Z14, Z21
+	VMOVUPS       Z14, Z22
+	VFMADD213PS   Z13, Z17, Z21
+	VFMADD213PS   Z13, Z18, Z22
+	VFMADD213PS   Z12, Z17, Z21
+	VFMADD213PS   Z12, Z18, Z22
+	VFMADD213PS   Z11, Z17, Z21
+	VFMADD213PS   Z11, Z18, Z22
+	VFMADD213PS   Z10, Z17, Z21
+	VFMADD213PS   Z10, Z18, Z22
+	VFMADD213PS   Z9, Z17, Z21
+	VFMADD213PS   Z9, Z18, Z22
+	VMULPS        Z17, Z17, Z23
+	VMULPS        Z18, Z18, Z24
+	VFMADD213PS   Z17, Z23, Z21
+	VFMADD213PS   Z18, Z24, Z22
+	VPSUBD        Z5, Z19, Z19
+	VPSUBD        Z5, Z20, Z20
+	VPSRAD        $0x01, Z19, Z17
+	VPSRAD        $0x01, Z20, Z18
+	VPSUBD        Z17, Z19, Z19
+	VPSUBD        Z18, Z20, Z20
 	VPSLLD        $0x17, Z17, Z17
-	VPADDD        Z1, Z17, Z17
 	VPSLLD        $0x17, Z18, Z18
+	VPADDD        Z1, Z17, Z17
 	VPADDD        Z1, Z18, Z18
-	VADDPS        Z1, Z19, Z19
-	VMULPS        Z17, Z19, Z19
-	VMULPS        Z18, Z19, Z19
-	VCVTPS2PD     Y19, Z17
-	VEXTRACTF64X4 $0x01, Z19, Y18
+	VPSLLD        $0x17, Z19, Z19
+	VPSLLD        $0x17, Z20, Z20
+	VPADDD        Z1, Z19, Z19
+	VPADDD        Z1, Z20, Z20
+	VADDPS        Z1, Z21, Z21
+	VADDPS        Z1, Z22, Z22
+	VMULPS        Z17, Z21, Z21
+	VMULPS        Z18, Z22, Z22
+	VMULPS        Z19, Z21, Z21
+	VMULPS        Z20, Z22, Z22
+	VCVTPS2PD     Y21, Z17
+	VEXTRACTF64X4 $0x01, Z21, Y18
 	VCVTPS2PD     Y18, Z18
 	VADDPD        Z17, Z3, Z3
 	VADDPD        Z18, Z4, Z4
-	ADDQ          $0x40, DX
-	SUBQ          $0x10, CX
+	VCVTPS2PD     Y22, Z17
+	VEXTRACTF64X4 $0x01, Z22, Y18
+	VCVTPS2PD     Y18, Z18
+	VADDPD        Z17, Z3, Z3
+	VADDPD        Z18, Z4, Z4
+	ADDQ          $0x00000080, DX
+	SUBQ          $0x20, CX
 	JGE           whole
 
 rest:
-	ADDQ          $0x10, CX
+	ADDQ          $0x20, CX
 	JZ            done
 	MOVQ          $0x00000001, BX
 	SHLQ          CL, BX
 	DECQ          BX
 	KMOVW         BX, K1
+	SHRQ          $0x10, BX
+	KMOVW         BX, K2
 	VMOVUPS.Z     (AX)(DX*1), K1, Z17
+	VMOVUPS.Z     64(AX)(DX*1), K2, Z18
 	VSUBPS        Z0, Z17, Z17
+	VSUBPS        Z0, Z18, Z18
 	VMINPS        Z17, Z15, Z17
+	VMINPS        Z18, Z15, Z18
 	VMAXPS        Z17, Z8, Z17
+	VMAXPS        Z18, Z8, Z18
 	VMOVUPS       Z5, Z0
+	VMOVUPS       Z5, Z8
 	VFMADD231PS   Z2, Z17, Z0
+	VFMADD231PS   Z2, Z18, Z8
 	VSUBPS        Z5, Z0, Z2
+	VSUBPS        Z5, Z8, Z15
 	VFMADD231PS   Z6, Z2, Z17
+	VFMADD231PS   Z6, Z15, Z18
 	VFMADD231PS   Z7, Z2, Z17
+	VFMADD231PS   Z7, Z15, Z18
 	VMOVUPS       Z14, Z2
+	VMOVUPS       Z14, Z6
 	VFMADD213PS   Z13, Z17, Z2
+	VFMADD213PS   Z13, Z18, Z6
 	VFMADD213PS   Z12, Z17, Z2
+	VFMADD213PS   Z12, Z18, Z6
 	VFMADD213PS   Z11, Z17, Z2
+	VFMADD213PS   Z11, Z18, Z6
 	VFMADD213PS   Z10, Z17, Z2
+	VFMADD213PS   Z10, Z18, Z6
 	VFMADD213PS   Z9, Z17, Z2
-	VMULPS        Z17, Z17, Z6
-	VFMADD213PS   Z17, Z6, Z2
+	VFMADD213PS   Z9, Z18, Z6
+	VMULPS        Z17, Z17, Z7
+	VMULPS        Z18, Z18, Z9
+	VFMADD213PS   Z17, Z7, Z2
+	VFMADD213PS   Z18, Z9, Z6
 	VPSUBD        Z5, Z0, Z0
+	VPSUBD        Z5, Z8, Z8
 	VPSRAD        $0x01, Z0, Z5
+	VPSRAD        $0x01, Z8, Z7
 	VPSUBD        Z5, Z0, Z0
+	VPSUBD        Z7, Z8, Z8
 	VPSLLD        $0x17, Z5, Z5
+	VPSLLD        $0x17, Z7, Z7
 	VPADDD        Z1, Z5, Z5
+	VPADDD        Z1, Z7, Z7
 	VPSLLD        $0x17, Z0, Z0
+	VPSLLD        $0x17, Z8, Z8
 	VPADDD        Z1, Z0, Z0
+	VPADDD        Z1, Z8, Z8
 	VADDPS        Z1, Z2, Z2
+	VADDPS        Z1, Z6, Z6
 	VMULPS        Z5, Z2, Z2
+	VMULPS        Z7, Z6, Z6
 	VMULPS        Z0, Z2, Z2
+	VMULPS        Z8, Z6, Z6
 	VBLENDMPS     Z2, Z16, K1, Z2
 	VCVTPS2PD     Y2, Z0
 	VEXTRACTF64X4 $0x01, Z2, Y1
+	VCVTPS2PD     Y1, Z1
+	VADDPD        Z0, Z3, Z3
+	VADDPD        Z1, Z4, Z4
+	VBLENDMPS     Z6, Z16, K2, Z6
+	VCVTPS2PD     Y6, Z0
+	VEXTRACTF64X4 $0x01, Z6, Y1
 	VCVTPS2PD     Y1, Z1
 	VADDPD        Z0, Z3, Z3
 	VADDPD        Z1, Z4, Z4
@@ -5723,47 +5827,70 @@ done:
 // func dotAVX512(x []float32, y []float32) float64
 // Requires: AVX, AVX512F
 TEXT ·dotAVX512(SB), NOSPLIT, $0-56
-	MOVQ   x_base+0(FP), AX
-	MOVQ   y_base+24(FP), DX
-	MOVQ   x_len+8(FP), CX
-	XORQ   BX, BX
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	SUBQ   $0x10, CX
-	JLT    rest
+	MOVQ    x_base+0(FP), AX
+	MOVQ    y_base+24(FP), DX
+	MOVQ    x_len+8(FP), CX
+	XORQ    BX, BX
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	SUBQ    $0x20, CX
+	JLT     rest
+	PCALIGN $0x20
 
 whole:
 	VMOVUPS       (AX)(BX*1), Z2
-	VMOVUPS       (DX)(BX*1), Z3
-	VCVTPS2PD     Y2, Z4
+	VMOVUPS       64(AX)(BX*1), Z3
+	VMOVUPS       (DX)(BX*1), Z4
+	VMOVUPS       64(DX)(BX*1), Z5
+	VCVTPS2PD     Y2, Z6
 	VEXTRACTF64X4 $0x01, Z2, Y2
 	VCVTPS2PD     Y2, Z2
-	VCVTPS2PD     Y3, Z5
+	VCVTPS2PD     Y4, Z7
+	VEXTRACTF64X4 $0x01, Z4, Y4
+	VCVTPS2PD     Y4, Z4
+	VFMADD231PD   Z6, Z7, Z0
+	VFMADD231PD   Z2, Z4, Z1
+	VCVTPS2PD     Y3, Z2
 	VEXTRACTF64X4 $0x01, Z3, Y3
 	VCVTPS2PD     Y3, Z3
-	VFMADD231PD   Z4, Z5, Z0
-	VFMADD231PD   Z2, Z3, Z1
-	ADDQ          $0x40, BX
-	SUBQ          $0x10, CX
+	VCVTPS2PD     Y5, Z4
+	VEXTRACTF64X4 $0x01, Z5, Y5
+	VCVTPS2PD     Y5, Z5
+	VFMADD231PD   Z2, Z4, Z0
+	VFMADD231PD   Z3, Z5, Z1
+	ADDQ          $0x00000080, BX
+	SUBQ          $0x20, CX
 	JGE           whole
 
 rest:
-	ADDQ          $0x10, CX
+	ADDQ          $0x20, CX
 	JZ            done
 	MOVQ          $0x00000001, SI
 	SHLQ          CL, SI
 	DECQ          SI
 	KMOVW         SI, K1
+	SHRQ          $0x10, SI
+	KMOVW         SI, K2
 	VMOVUPS.Z     (AX)(BX*1), K1, Z2
-	VMOVUPS.Z     (DX)(BX*1), K1, Z3
-	VCVTPS2PD     Y2, Z4
+	VMOVUPS.Z     64(AX)(BX*1), K2, Z3
+	VMOVUPS.Z     (DX)(BX*1), K1, Z4
+	VMOVUPS.Z     64(DX)(BX*1), K2, Z5
+	VCVTPS2PD     Y2, Z6
 	VEXTRACTF64X4 $0x01, Z2, Y2
 	VCVTPS2PD     Y2, Z2
-	VCVTPS2PD     Y3, Z5
+	VCVTPS2PD     Y4, Z7
+	VEXTRACTF64X4 $0x01, Z4, Y4
+	VCVTPS2PD     Y4, Z4
+	VFMADD231PD   Z6, Z7, Z0
+	VFMADD231PD   Z2, Z4, Z1
+	VCVTPS2PD     Y3, Z2
 	VEXTRACTF64X4 $0x01, Z3, Y3
 	VCVTPS2PD     Y3, Z3
-	VFMADD231PD   Z4, Z5, Z0
-	VFMADD231PD   Z2, Z3, Z1
+	VCVTPS2PD     Y5, Z4
+	VEXTRACTF64X4 $0x01, Z5, Y5
+	VCVTPS2PD     Y5, Z5
+	VFMADD231PD   Z2, Z4, Z0
+	VFMADD231PD   Z3, Z5, Z1
 
 done:
 	VADDPD        Z0, Z1, Z0
@@ -5780,34 +5907,49 @@ done:
 // func axpyAVX512(alpha float32, x []float32, y []float32)
 // Requires: AVX, AVX512F
 TEXT ·axpyAVX512(SB), NOSPLIT, $0-56
-	MOVQ         x_base+8(FP), AX
-	MOVQ         y_base+32(FP), DX
 	MOVQ         x_len+16(FP), CX
-	XORQ         BX, BX
+	XORQ         AX, AX
 	VBROADCASTSS alpha+0(FP), Z0
-	SUBQ         $0x10, CX
+	SUBQ         $0x20, CX
 	JLT          rest
+	PCALIGN      $0x20
 
 whole:
-	VMOVUPS     (AX)(BX*1), Z1
-	VMOVUPS     (DX)(BX*1), Z2
-	VFMADD231PS Z1, Z0, Z2
-	VMOVUPS     Z2, (DX)(BX*1)
-	ADDQ        $0x40, BX
-	SUBQ        $0x10, CX
+	MOVQ        x_base+8(FP), DX
+	VMOVUPS     (DX)(AX*1), Z1
+	VMOVUPS     64(DX)(AX*1), Z2
+	MOVQ        y_base+32(FP), DX
+	VMOVUPS     (DX)(AX*1), Z3
+	VMOVUPS     64(DX)(AX*1), Z4
+	VFMADD231PS Z1, Z0, Z3
+	VFMADD231PS Z2, Z0, Z4
+	MOVQ        y_base+32(FP), DX
+	VMOVUPS     Z3, (DX)(AX*1)
+	VMOVUPS     Z4, 64(DX)(AX*1)
+	ADDQ        $0x00000080, AX
+	SUBQ        $0x20, CX
 	JGE         whole
 
 rest:
-	ADDQ        $0x10, CX
+	ADDQ        $0x20, CX
 	JZ          done
-	MOVQ        $0x00000001, SI
-	SHLQ        CL, SI
-	DECQ        SI
-	KMOVW       SI, K1
-	VMOVUPS.Z   (AX)(BX*1), K1, Z1
-	VMOVUPS.Z   (DX)(BX*1), K1, Z2
-	VFMADD231PS Z1, Z0, Z2
-	VMOVUPS     Z2, K1, (DX)(BX*1)
+	MOVQ        $0x00000001, DX
+	SHLQ        CL, DX
+	DECQ        DX
+	KMOVW       DX, K1
+	SHRQ        $0x10, DX
+	KMOVW       DX, K2
+	MOVQ        x_base+8(FP), CX
+	VMOVUPS.Z   (CX)(AX*1), K1, Z1
+	VMOVUPS.Z   64(CX)(AX*1), K2, Z2
+	MOVQ        y_base+32(FP), CX
+	VMOVUPS.Z   (CX)(AX*1), K1, Z3
+	VMOVUPS.Z   64(CX)(AX*1), K2, Z4
+	VFMADD231PS Z1, Z0, Z3
+	VFMADD231PS Z2, Z0, Z4
+	MOVQ        y_base+32(FP), CX
+	VMOVUPS     Z3, K1, (CX)(AX*1)
+	VMOVUPS     Z4, K2, 64(CX)(AX*1)
 
 done:
 	VZEROUPPER
@@ -5816,66 +5958,43 @@ done:
 // func scaleAVX512(alpha float32, x []float32)
 // Requires: AVX, AVX512F
 TEXT ·scaleAVX512(SB), NOSPLIT, $0-32
-	MOVQ         x_base+8(FP), AX
 	MOVQ         x_len+16(FP), CX
-	XORQ         DX, DX
+	XORQ         AX, AX
 	VBROADCASTSS alpha+0(FP), Z0
-	SUBQ         $0x10, CX
+	SUBQ         $0x20, CX
 	JLT          rest
+	PCALIGN      $0x20
 
 whole:
-	VMOVUPS (AX)(DX*1), Z1
+	MOVQ    x_base+8(FP), DX
+	VMOVUPS (DX)(AX*1), Z1
+	VMOVUPS 64(DX)(AX*1), Z2
 	VMULPS  Z0, Z1, Z1
-	VMOVUPS Z1, (AX)(DX*1)
-	ADDQ    $0x40, DX
-	SUBQ    $0x10, CX
+	VMULPS  Z0, Z2, Z2
+	MOVQ    x_base+8(FP), DX
+	VMOVUPS Z1, (DX)(AX*1)
+	VMOVUPS Z2, 64(DX)(AX*1)
+	ADDQ    $0x00000080, AX
+	SUBQ    $0x20, CX
 	JGE     whole
 
 rest:
-	ADDQ      $0x10, CX
+	ADDQ      $0x20, CX
 	JZ        done
-	MOVQ      $0x00000001, BX
-	SHLQ      CL, BX
-	DECQ      BX
-	KMOVW     BX, K1
-	VMOVUPS.Z (AX)(DX*1), K1, Z1
+	MOVQ      $0x00000001, DX
+	SHLQ      CL, DX
+	DECQ      DX
+	KMOVW     DX, K1
+	SHRQ      $0x10, DX
+	KMOVW     DX, K2
+	MOVQ      x_base+8(FP), CX
+	VMOVUPS.Z (CX)(AX*1), K1, Z1
+	VMOVUPS.Z 64(CX)(AX*1), K2, Z2
 	VMULPS    Z0, Z1, Z1
-	VMOVUPS   Z1, K1, (AX)(DX*1)
-
-done:
-	VZEROUPPER
-	RET
-
-// func addAVX512(dst []float32, x []float32)
-// Requires: AVX, AVX512F
-TEXT ·addAVX512(SB), NOSPLIT, $0-48
-	MOVQ dst_base+0(FP), AX
-	MOVQ x_base+24(FP), DX
-	MOVQ x_len+32(FP), CX
-	XORQ BX, BX
-	SUBQ $0x10, CX
-	JLT  rest
-
-whole:
-	VMOVUPS (AX)(BX*1), Z0
-	VMOVUPS (DX)(BX*1), Z1
-	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (AX)(BX*1)
-	ADDQ    $0x40, BX
-	SUBQ    $0x10, CX
-	JGE     whole
-
-rest:
-	ADDQ      $0x10, CX
-	JZ        done
-	MOVQ      $0x00000001, SI
-	SHLQ      CL, SI
-	DECQ      SI
-	KMOVW     SI, K1
-	VMOVUPS.Z (AX)(BX*1), K1, Z0
-	VMOVUPS.Z (DX)(BX*1), K1, Z1
-	VADDPS    Z1, Z0, Z0
-	VMOVUPS   Z0, K1, (AX)(BX*1)
+	VMULPS    Z0, Z2, Z2
+	MOVQ      x_base+8(FP), CX
+	VMOVUPS   Z1, K1, (CX)(AX*1)
+	VMOVUPS   Z2, K2, 64(CX)(AX*1)
 
 done:
 	VZEROUPPER
@@ -5884,334 +6003,285 @@ done:
 // func scaleAddAVX512(alpha float32, x []float32, y []float32)
 // Requires: AVX, AVX512F
 TEXT ·scaleAddAVX512(SB), NOSPLIT, $0-56
-	MOVQ         x_base+8(FP), AX
-	MOVQ         y_base+32(FP), DX
 	MOVQ         x_len+16(FP), CX
-	XORQ         BX, BX
+	XORQ         AX, AX
 	VBROADCASTSS alpha+0(FP), Z0
-	SUBQ         $0x10, CX
+	SUBQ         $0x20, CX
 	JLT          rest
+	PCALIGN      $0x20
 
 whole:
-	VMOVUPS (AX)(BX*1), Z1
-	VMOVUPS (DX)(BX*1), Z2
+	MOVQ    x_base+8(FP), DX
+	VMOVUPS (DX)(AX*1), Z1
+	VMOVUPS 64(DX)(AX*1), Z2
+	MOVQ    y_base+32(FP), DX
+	VMOVUPS (DX)(AX*1), Z3
+	VMOVUPS 64(DX)(AX*1), Z4
 	VMULPS  Z0, Z1, Z1
-	VMOVUPS Z1, (AX)(BX*1)
-	VADDPS  Z1, Z2, Z2
-	VMOVUPS Z2, (DX)(BX*1)
-	ADDQ    $0x40, BX
-	SUBQ    $0x10, CX
+	VMULPS  Z0, Z2, Z2
+	VADDPS  Z1, Z3, Z3
+	VADDPS  Z2, Z4, Z4
+	MOVQ    x_base+8(FP), DX
+	VMOVUPS Z1, (DX)(AX*1)
+	VMOVUPS Z2, 64(DX)(AX*1)
+	MOVQ    y_base+32(FP), DX
+	VMOVUPS Z3, (DX)(AX*1)
+	VMOVUPS Z4, 64(DX)(AX*1)
+	ADDQ    $0x00000080, AX
+	SUBQ    $0x20, CX
 	JGE     whole
 
 rest:
-	ADDQ      $0x10, CX
+	ADDQ      $0x20, CX
 	JZ        done
-	MOVQ      $0x00000001, SI
-	SHLQ      CL, SI
-	DECQ      SI
-	KMOVW     SI, K1
-	VMOVUPS.Z (AX)(BX*1), K1, Z1
-	VMOVUPS.Z (DX)(BX*1), K1, Z2
+	MOVQ      $0x00000001, DX
+	SHLQ      CL, DX
+	DECQ      DX
+	KMOVW     DX, K1
+	SHRQ      $0x10, DX
+	KMOVW     DX, K2
+	MOVQ      x_base+8(FP), CX
+	VMOVUPS.Z (CX)(AX*1), K1, Z1
+	VMOVUPS.Z 64(CX)(AX*1), K2, Z2
+	MOVQ      y_base+32(FP), CX
+	VMOVUPS.Z (CX)(AX*1), K1, Z3
+	VMOVUPS.Z 64(CX)(AX*1), K2, Z4
 	VMULPS    Z0, Z1, Z1
-	VMOVUPS   Z1, K1, (AX)(BX*1)
-	VADDPS    Z1, Z2, Z2
-	VMOVUPS   Z2, K1, (DX)(BX*1)
+	VMULPS    Z0, Z2, Z2
+	VADDPS    Z1, Z3, Z3
+	VADDPS    Z2, Z4, Z4
+	MOVQ      x_base+8(FP), CX
+	VMOVUPS   Z1, K1, (CX)(AX*1)
+	VMOVUPS   Z2, K2, 64(CX)(AX*1)
+	MOVQ      y_base+32(FP), CX
+	VMOVUPS   Z3, K1, (CX)(AX*1)
+	VMOVUPS   Z4, K2, 64(CX)(AX*1)
 
 done:
 	VZEROUPPER
 	RET
 
-// func cifgForwardAVX512(gates []float32, previous []float32, cell []float32, tanhCell []float32, output []float32)
-// Requires: AVX, AVX512DQ, AVX512F
-TEXT ·cifgForwardAVX512(SB), NOSPLIT, $0-120
-	MOVQ         gates_base+0(FP), AX
-	MOVQ         previous_base+24(FP), DX
-	MOVQ         cell_base+48(FP), BX
-	MOVQ         tanhCell_base+72(FP), SI
-	MOVQ         output_base+96(FP), DI
-	MOVQ         output_len+104(FP), CX
-	XORQ         R8, R8
-	LEAQ         (R8)(CX*4), R9
-	LEAQ         (R9)(CX*4), R10
-	VBROADCASTSS one<>+0(SB), Z0
-	VBROADCASTSS sign_bit<>+0(SB), Z1
-	VBROADCASTSS log2_e<>+0(SB), Z2
-	VBROADCASTSS round_to_integer<>+0(SB), Z3
-	VBROADCASTSS minus_ln2_high<>+0(SB), Z4
-	VBROADCASTSS minus_ln2_low<>+0(SB), Z5
-	VBROADCASTSS exp_lowest<>+0(SB), Z6
-	VBROADCASTSS expm1_0<>+0(SB), Z7
-	VBROADCASTSS expm1_1<>+0(SB), Z8
-	VBROADCASTSS expm1_2<>+0(SB), Z9
-	VBROADCASTSS expm1_3<>+0(SB), Z10
-	VBROADCASTSS expm1_4<>+0(SB), Z11
-	VBROADCASTSS expm1_5<>+0(SB), Z12
-	VBROADCASTSS two<>+0(SB), Z13
-	VBROADCASTSS magnitude_bits<>+0(SB), Z14
-	VBROADCASTSS tanh_lowest<>+0(SB), Z15
-	SUBQ         $0x10, CX
-	JLT          rest
+// func addAVX512(dst []float32, x []float32)
+// Requires: AVX, AVX512F
+TEXT ·addAVX512(SB), NOSPLIT, $0-48
+	MOVQ    x_len+32(FP), CX
+	XORQ    AX, AX
+	SUBQ    $0x20, CX
+	JLT     rest
+	PCALIGN $0x20
 
 whole:
-	VMOVUPS     (AX)(R8*1), Z16
-	VPORD       Z1, Z16, Z17
-	VMAXPS      Z17, Z6, Z17
-	VMOVUPS     Z3, Z18
-	VFMADD231PS Z2, Z17, Z18
-	VSUBPS      Z3, Z18, Z19
-	VFMADD231PS Z4, Z19, Z17
-	VFMADD231PS Z5, Z19, Z17
-	VMOVUPS     Z12, Z19
-	VFMADD213PS Z11, Z17, Z19
-	VFMADD213PS Z10, Z17, Z19
-	VFMADD213PS Z9, Z17, Z19
-	VFMADD213PS Z8, Z17, Z19
-	VFMADD213PS Z7, Z17, Z19
-	VMULPS      Z17, Z17, Z24
-	VFMADD213PS Z17, Z24, Z19
-	VPSUBD      Z3, Z18, Z18
-	VPSRAD      $0x01, Z18, Z17
-	VPSUBD      Z17, Z18, Z18
-	VPSLLD      $0x17, Z17, Z17
-	VPADDD      Z0, Z17, Z17
-	VPSLLD      $0x17, Z18, Z18
-	VPADDD      Z0, Z18, Z18
-	VADDPS      Z0, Z19, Z19
-	VMULPS      Z17, Z19, Z19
-	VMULPS      Z18, Z19, Z19
-	VPMOVD2M    Z16, K1
-	VBLENDMPS   Z19, Z0, K1, Z20
-	VADDPS      Z0, Z19, Z19
-	VDIVPS      Z19, Z20, Z20
-	VMOVUPS     Z20, (AX)(R8*1)
-	VMOVUPS     (AX)(R9*1), Z16
-	VPORD       Z1, Z16, Z17
-	VADDPS      Z17, Z17, Z17
-	VMAXPS      Z17, Z15, Z17
-	VMOVUPS     Z3, Z18
-	VFMADD231PS Z2, Z17, Z18
-	VSUBPS      Z3, Z18, Z19
-	VFMADD231PS Z4, Z19, Z17
-	VFMADD231PS Z5, Z19, Z17
-	VMOVUPS     Z12, Z19
-	VFMADD213PS Z11, Z17, Z19
-	VFMADD213PS Z10, Z17, Z19
-	VFMADD213PS Z9, Z17, Z19
-	VFMADD213PS Z8, Z17, Z19
-	VFMADD213PS Z7, Z17, Z19
-	VMULPS      Z17, Z17, Z24
-	VFMADD213PS Z17, Z24, Z19
-	VPSUBD      Z3, Z18, Z18
-	VPSLLD      $0x17, Z18, Z18
-	VPADDD      Z0, Z18, Z18
-	VSUBPS      Z0, Z18, Z17
-	VFMADD213PS Z17, Z18, Z19
-	VADDPS      Z13, Z19, Z17
-	VPANDD      Z1, Z16, Z16
-	VPANDD      Z14, Z19, Z19
-	VPORD       Z16, Z19, Z19
-	VDIVPS      Z17, Z19, Z19
-	VMOVUPS     Z19, (AX)(R9*1)
-	VMOVUPS     (AX)(R10*1), Z16
-	VPORD       Z1, Z16, Z17
-	VMAXPS      Z17, Z6, Z17
-	VMOVUPS     Z3, Z18
-	VFMADD231PS Z2, Z17, Z18
-	VSUBPS      Z3, Z18, Z24
-	VFMADD231PS Z4, Z24, Z17
-	VFMADD231PS Z5, Z24, Z17
-	VMOVUPS     Z12, Z24
-	VFMADD213PS Z11, Z17, Z24
-	VFMADD213PS Z10, Z17, Z24
-	VFMADD213PS Z9, Z17, Z24
-	VFMADD213PS Z8, Z17, Z24
-	VFMADD213PS Z7, Z17, Z24
-	VMULPS      Z17, Z17, Z25
-	VFMADD213PS Z17, Z25, Z24
-	VPSUBD      Z3, Z18, Z18
-	VPSRAD      $0x01, Z18, Z17
-	VPSUBD      Z17, Z18, Z18
-	VPSLLD      $0x17, Z17, Z17
-	VPADDD      Z0, Z17, Z17
-	VPSLLD      $0x17, Z18, Z18
-	VPADDD      Z0, Z18, Z18
-	VADDPS      Z0, Z24, Z24
-	VMULPS      Z17, Z24, Z24
-	VMULPS      Z18, Z24, Z24
-	VPMOVD2M    Z16, K1
-	VBLENDMPS   Z24, Z0, K1, Z21
-	VADDPS      Z0, Z24, Z24
-	VDIVPS      Z24, Z21, Z21
-	VMOVUPS     Z21, (AX)(R10*1)
-	VMOVUPS     (DX)(R8*1), Z16
-	VSUBPS      Z16, Z19, Z19
-	VFMADD231PS Z19, Z20, Z16
-	VMOVUPS     Z16, (BX)(R8*1)
-	VPORD       Z1, Z16, Z17
-	VADDPS      Z17, Z17, Z17
-	VMAXPS      Z17, Z15, Z17
-	VMOVUPS     Z3, Z18
-	VFMADD231PS Z2, Z17, Z18
-	VSUBPS      Z3, Z18, Z19
-	VFMADD231PS Z4, Z19, Z17
-	VFMADD231PS Z5, Z19, Z17
-	VMOVUPS     Z12, Z19
-	VFMADD213PS Z11, Z17, Z19
-	VFMADD213PS Z10, Z17, Z19
-	VFMADD213PS Z9, Z17, Z19
-	VFMADD213PS Z8, Z17, Z19
-	VFMADD213PS Z7, Z17, Z19
-	VMULPS      Z17, Z17, Z24
-	VFMADD213PS Z17, Z24, Z19
-	VPSUBD      Z3, Z18, Z18
-	VPSLLD      $0x17, Z18, Z18
-	VPADDD      Z0, Z18, Z18
-	VSUBPS      Z0, Z18, Z17
-	VFMADD213PS Z17, Z18, Z19
-	VADDPS      Z13, Z19, Z17
-	VPANDD      Z1, Z16, Z16
-	VPANDD      Z14, Z19, Z19
-	VPORD       Z16, Z19, Z19
-	VDIVPS      Z17, Z19, Z19
-	VMOVUPS     Z19, (SI)(R8*1)
-	VMULPS      Z19, Z21, Z19
-	VMOVUPS     Z19, (DI)(R8*1)
-	ADDQ        $0x40, R8
-	ADDQ        $0x40, R9
-	ADDQ        $0x40, R10
-	SUBQ        $0x10, CX
+	MOVQ    dst_base+0(FP), DX
+	VMOVUPS (DX)(AX*1), Z0
+	VMOVUPS 64(DX)(AX*1), Z1
+	MOVQ    x_base+24(FP), DX
+	VMOVUPS (DX)(AX*1), Z2
+	VMOVUPS 64(DX)(AX*1), Z3
+	VADDPS  Z2, Z0, Z0
+	VADDPS  Z3, Z1, Z1
+	MOVQ    dst_base+0(FP), DX
+	VMOVUPS Z0, (DX)(AX*1)
+	VMOVUPS Z1, 64(DX)(AX*1)
+	ADDQ    $0x00000080, AX
+	SUBQ    $0x20, CX
+	JGE     whole
+
+rest:
+	ADDQ      $0x20, CX
+	JZ        done
+	MOVQ      $0x00000001, DX
+	SHLQ      CL, DX
+	DECQ      DX
+	KMOVW     DX, K1
+	SHRQ      $0x10, DX
+	KMOVW     DX, K2
+	MOVQ      dst_base+0(FP), CX
+	VMOVUPS.Z (CX)(AX*1), K1, Z0
+	VMOVUPS.Z 64(CX)(AX*1), K2, Z1
+	MOVQ      x_base+24(FP), CX
+	VMOVUPS.Z (CX)(AX*1), K1, Z2
+	VMOVUPS.Z 64(CX)(AX*1), K2, Z3
+	VADDPS    Z2, Z0, Z0
+	VADDPS    Z3, Z1, Z1
+	MOVQ      dst_base+0(FP), CX
+	VMOVUPS   Z0, K1, (CX)(AX*1)
+	VMOVUPS   Z1, K2, 64(CX)(AX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func mulAVX512(dst []float32, x []float32, y []float32)
+// Requires: AVX, AVX512F
+TEXT ·mulAVX512(SB), NOSPLIT, $0-72
+	MOVQ    x_len+32(FP), CX
+	XORQ    AX, AX
+	SUBQ    $0x20, CX
+	JLT     rest
+	PCALIGN $0x20
+
+whole:
+	MOVQ    x_base+24(FP), DX
+	VMOVUPS (DX)(AX*1), Z0
+	VMOVUPS 64(DX)(AX*1), Z1
+	MOVQ    y_base+48(FP), DX
+	VMOVUPS (DX)(AX*1), Z2
+	VMOVUPS 64(DX)(AX*1), Z3
+	VMULPS  Z2, Z0, Z0
+	VMULPS  Z3, Z1, Z1
+	MOVQ    dst_base+0(FP), DX
+	VMOVUPS Z0, (DX)(AX*1)
+	VMOVUPS Z1, 64(DX)(AX*1)
+	ADDQ    $0x00000080, AX
+	SUBQ    $0x20, CX
+	JGE     whole
+
+rest:
+	ADDQ      $0x20, CX
+	JZ        done
+	MOVQ      $0x00000001, DX
+	SHLQ      CL, DX
+	DECQ      DX
+	KMOVW     DX, K1
+	SHRQ      $0x10, DX
+	KMOVW     DX, K2
+	MOVQ      x_base+24(FP), CX
+	VMOVUPS.Z (CX)(AX*1), K1, Z0
+	VMOVUPS.Z 64(CX)(AX*1), K2, Z1
+	MOVQ      y_base+48(FP), CX
+	VMOVUPS.Z (CX)(AX*1), K1, Z2
+	VMOVUPS.Z 64(CX)(AX*1), K2, Z3
+	VMULPS    Z2, Z0, Z0
+	VMULPS    Z3, Z1, Z1
+	MOVQ      dst_base+0(FP), CX
+	VMOVUPS   Z0, K1, (CX)(AX*1)
+	VMOVUPS   Z1, K2, 64(CX)(AX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func blendAVX512(dst []float32, w []float32, x []float32, y []float32)
+// Requires: AVX, AVX512F
+TEXT ·blendAVX512(SB), NOSPLIT, $0-96
+	MOVQ    x_len+56(FP), CX
+	XORQ    AX, AX
+	SUBQ    $0x20, CX
+	JLT     rest
+	PCALIGN $0x20
+
+whole:
+	MOVQ        w_base+24(FP), DX
+	VMOVUPS     (DX)(AX*1), Z0
+	VMOVUPS     64(DX)(AX*1), Z1
+	MOVQ        x_base+48(FP), DX
+	VMOVUPS     (DX)(AX*1), Z2
+	VMOVUPS     64(DX)(AX*1), Z3
+	MOVQ        y_base+72(FP), DX
+	VMOVUPS     (DX)(AX*1), Z4
+	VMOVUPS     64(DX)(AX*1), Z5
+	VSUBPS      Z4, Z2, Z2
+	VSUBPS      Z5, Z3, Z3
+	VFMADD231PS Z2, Z0, Z4
+	VFMADD231PS Z3, Z1, Z5
+	MOVQ        dst_base+0(FP), DX
+	VMOVUPS     Z4, (DX)(AX*1)
+	VMOVUPS     Z5, 64(DX)(AX*1)
+	ADDQ        $0x00000080, AX
+	SUBQ        $0x20, CX
 	JGE         whole
 
 rest:
-	ADDQ        $0x10, CX
+	ADDQ        $0x20, CX
 	JZ          done
-	MOVQ        $0x00000001, R11
-	SHLQ        CL, R11
-	DECQ        R11
-	KMOVW       R11, K1
-	VMOVUPS.Z   (AX)(R8*1), K1, Z16
-	VPORD       Z1, Z16, Z17
-	VMAXPS      Z17, Z6, Z17
-	VMOVUPS     Z3, Z18
-	VFMADD231PS Z2, Z17, Z18
-	VSUBPS      Z3, Z18, Z19
-	VFMADD231PS Z4, Z19, Z17
-	VFMADD231PS Z5, Z19, Z17
-	VMOVUPS     Z12, Z19
-	VFMADD213PS Z11, Z17, Z19
-	VFMADD213PS Z10, Z17, Z19
-	VFMADD213PS Z9, Z17, Z19
-	VFMADD213PS Z8, Z17, Z19
-	VFMADD213PS Z7, Z17, Z19
-	VMULPS      Z17, Z17, Z20
-	VFMADD213PS Z17, Z20, Z19
-	VPSUBD      Z3, Z18, Z18
-	VPSRAD      $0x01, Z18, Z17
-	VPSUBD      Z17, Z18, Z18
-	VPSLLD      $0x17, Z17, Z17
-	VPADDD      Z0, Z17, Z17
-	VPSLLD      $0x17, Z18, Z18
-	VPADDD      Z0, Z18, Z18
-	VADDPS      Z0, Z19, Z19
-	VMULPS      Z17, Z19, Z19
-	VMULPS      Z18, Z19, Z19
-	VPMOVD2M    Z16, K2
-	VBLENDMPS   Z19, Z0, K2, Z22
-	VADDPS      Z0, Z19, Z19
-	VDIVPS      Z19, Z22, Z22
-	VMOVUPS     Z22, K1, (AX)(R8*1)
-	VMOVUPS.Z   (AX)(R9*1), K1, Z16
-	VPORD       Z1, Z16, Z17
-	VADDPS      Z17, Z17, Z17
-	VMAXPS      Z17, Z15, Z17
-	VMOVUPS     Z3, Z18
-	VFMADD231PS Z2, Z17, Z18
-	VSUBPS      Z3, Z18, Z19
-	VFMADD231PS Z4, Z19, Z17
-	VFMADD231PS Z5, Z19, Z17
-	VMOVUPS     Z12, Z19
-	VFMADD213PS Z11, Z17, Z19
-	VFMADD213PS Z10, Z17, Z19
-	VFMADD213PS Z9, Z17, Z19
-	VFMADD213PS Z8, Z17, Z19
-	VFMADD213PS Z7, Z17, Z19
-	VMULPS      Z17, Z17, Z20
-	VFMADD213PS Z17, Z20, Z19
-	VPSUBD      Z3, Z18, Z18
-	VPSLLD      $0x17, Z18, Z18
-	VPADDD      Z0, Z18, Z18
-	VSUBPS      Z0, Z18, Z17
-	VFMADD213PS Z17, Z18, Z19
-	VADDPS      Z13, Z19, Z17
-	VPANDD      Z1, Z16, Z16
-	VPANDD      Z14, Z19, Z19
-	VPORD       Z16, Z19, Z19
-	VDIVPS      Z17, Z19, Z19
-	VMOVUPS     Z19, K1, (AX)(R9*1)
-	VMOVUPS.Z   (AX)(R10*1), K1, Z16
-	VPORD       Z1, Z16, Z17
-	VMAXPS      Z17, Z6, Z17
-	VMOVUPS     Z3, Z6
-	VFMADD231PS Z2, Z17, Z6
-	VSUBPS      Z3, Z6, Z18
-	VFMADD231PS Z4, Z18, Z17
-	VFMADD231PS Z5, Z18, Z17
-	VMOVUPS     Z12, Z18
-	VFMADD213PS Z11, Z17, Z18
-	VFMADD213PS Z10, Z17, Z18
-	VFMADD213PS Z9, Z17, Z18
-	VFMADD213PS Z8, Z17, Z18
-	VFMADD213PS Z7, Z17, Z18
-	VMULPS      Z17, Z17, Z20
-	VFMADD213PS Z17, Z20, Z18
-	VPSUBD      Z3, Z6, Z6
-	VPSRAD      $0x01, Z6, Z17
-	VPSUBD      Z17, Z6, Z6
-	VPSLLD      $0x17, Z17, Z17
-	VPADDD      Z0, Z17, Z17
-	VPSLLD      $0x17, Z6, Z6
-	VPADDD      Z0, Z6, Z6
-	VADDPS      Z0, Z18, Z18
-	VMULPS      Z17, Z18, Z18
-	VMULPS      Z6, Z18, Z18
-	VPMOVD2M    Z16, K2
-	VBLENDMPS   Z18, Z0, K2, Z23
-	VADDPS      Z0, Z18, Z18
-	VDIVPS      Z18, Z23, Z23
-	VMOVUPS     Z23, K1, (AX)(R10*1)
-	VMOVUPS.Z   (DX)(R8*1), K1, Z6
-	VSUBPS      Z6, Z19, Z19
-	VFMADD231PS Z19, Z22, Z6
-	VMOVUPS     Z6, K1, (BX)(R8*1)
-	VPORD       Z1, Z6, Z16
-	VADDPS      Z16, Z16, Z16
-	VMAXPS      Z16, Z15, Z16
-	VMOVUPS     Z3, Z15
-	VFMADD231PS Z2, Z16, Z15
-	VSUBPS      Z3, Z15, Z2
-	VFMADD231PS Z4, Z2, Z16
-	VFMADD231PS Z5, Z2, Z16
-	VMOVUPS     Z12, Z2
-	VFMADD213PS Z11, Z16, Z2
-	VFMADD213PS Z10, Z16, Z2
-	VFMADD213PS Z9, Z16, Z2
-	VFMADD213PS Z8, Z16, Z2
-	VFMADD213PS Z7, Z16, Z2
-	VMULPS      Z16, Z16, Z4
-	VFMADD213PS Z16, Z4, Z2
-	VPSUBD      Z3, Z15, Z15
-	VPSLLD      $0x17, Z15, Z15
-	VPADDD      Z0, Z15, Z15
-	VSUBPS      Z0, Z15, Z0
-	VFMADD213PS Z0, Z15, Z2
-	VADDPS      Z13, Z2, Z0
-	VPANDD      Z1, Z6, Z1
-	VPANDD      Z14, Z2, Z2
-	VPORD       Z1, Z2, Z2
-	VDIVPS      Z0, Z2, Z2
-	VMOVUPS     Z2, K1, (SI)(R8*1)
-	VMULPS      Z2, Z23, Z2
-	VMOVUPS     Z2, K1, (DI)(R8*1)
+	MOVQ        $0x00000001, DX
+	SHLQ        CL, DX
+	DECQ        DX
+	KMOVW       DX, K1
+	SHRQ        $0x10, DX
+	KMOVW       DX, K2
+	MOVQ        w_base+24(FP), CX
+	VMOVUPS.Z   (CX)(AX*1), K1, Z0
+	VMOVUPS.Z   64(CX)(AX*1), K2, Z1
+	MOVQ        x_base+48(FP), CX
+	VMOVUPS.Z   (CX)(AX*1), K1, Z2
+	VMOVUPS.Z   64(CX)(AX*1), K2, Z3
+	MOVQ        y_base+72(FP), CX
+	VMOVUPS.Z   (CX)(AX*1), K1, Z4
+	VMOVUPS.Z   64(CX)(AX*1), K2, Z5
+	VSUBPS      Z4, Z2, Z2
+	VSUBPS      Z5, Z3, Z3
+	VFMADD231PS Z2, Z0, Z4
+	VFMADD231PS Z3, Z1, Z5
+	MOVQ        dst_base+0(FP), CX
+	VMOVUPS     Z4, K1, (CX)(AX*1)
+	VMOVUPS     Z5, K2, 64(CX)(AX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func mulAddAVX512(dst []float32, v []float32, w []float32, x []float32, y []float32)
+// Requires: AVX, AVX512F
+TEXT ·mulAddAVX512(SB), NOSPLIT, $0-120
+	MOVQ    x_len+80(FP), CX
+	XORQ    AX, AX
+	SUBQ    $0x20, CX
+	JLT     rest
+	PCALIGN $0x20
+
+whole:
+	MOVQ        v_base+24(FP), DX
+	VMOVUPS     (DX)(AX*1), Z0
+	VMOVUPS     64(DX)(AX*1), Z1
+	MOVQ        w_base+48(FP), DX
+	VMOVUPS     (DX)(AX*1), Z2
+	VMOVUPS     64(DX)(AX*1), Z3
+	MOVQ        x_base+72(FP), DX
+	VMOVUPS     (DX)(AX*1), Z4
+	VMOVUPS     64(DX)(AX*1), Z5
+	MOVQ        y_base+96(FP), DX
+	VMOVUPS     (DX)(AX*1), Z6
+	VMOVUPS     64(DX)(AX*1), Z7
+	VMULPS      Z6, Z4, Z4
+	VMULPS      Z7, Z5, Z5
+	VFMADD231PS Z2, Z0, Z4
+	VFMADD231PS Z3, Z1, Z5
+	MOVQ        dst_base+0(FP), DX
+	VMOVUPS     Z4, (DX)(AX*1)
+	VMOVUPS     Z5, 64(DX)(AX*1)
+	ADDQ        $0x00000080, AX
+	SUBQ        $0x20, CX
+	JGE         whole
+
+rest:
+	ADDQ        $0x20, CX
+	JZ          done
+	MOVQ        $0x00000001, DX
+	SHLQ        CL, DX
+	DECQ        DX
+	KMOVW       DX, K1
+	SHRQ        $0x10, DX
+	KMOVW       DX, K2
+	MOVQ        v_base+24(FP), CX
+	VMOVUPS.Z   (CX)(AX*1), K1, Z0
+	VMOVUPS.Z   64(CX)(AX*1), K2, Z1
+	MOVQ        w_base+48(FP), CX
+	VMOVUPS.Z   (CX)(AX*1), K1, Z2
+	VMOVUPS.Z   64(CX)(AX*1), K2, Z3
+	MOVQ        x_base+72(FP), CX
+	VMOVUPS.Z   (CX)(AX*1), K1, Z4
+	VMOVUPS.Z   64(CX)(AX*1), K2, Z5
+	MOVQ        y_base+96(FP), CX
+	VMOVUPS.Z   (CX)(AX*1), K1, Z6
+	VMOVUPS.Z   64(CX)(AX*1), K2, Z7
+	VMULPS      Z6, Z4, Z4
+	VMULPS      Z7, Z5, Z5
+	VFMADD231PS Z2, Z0, Z4
+	VFMADD231PS Z3, Z1, Z5
+	MOVQ        dst_base+0(FP), CX
+	VMOVUPS     Z4, K1, (CX)(AX*1)
+	VMOVUPS     Z5, K2, 64(CX)(AX*1)
 
 done:
 	VZEROUPPER
@@ -6233,41 +6303,42 @@ TEXT ·cifgBackwardAVX512(SB), NOSPLIT, $0-144
 	VBROADCASTSS one<>+0(SB), Z0
 	SUBQ         $0x10, CX
 	JLT          rest
+	PCALIGN      $0x20
 
 whole:
-	VMOVUPS      (AX)(R9*1), Z1
-	VMOVUPS      (AX)(R10*1), Z2
-	VMOVUPS      (AX)(R11*1), Z3
-	VMOVUPS      (DX)(R9*1), Z4
-	VMOVUPS      (BX)(R9*1), Z5
-	VMOVUPS      (SI)(R9*1), Z6
-	VMOVUPS      (DI)(R9*1), Z7
-	VMULPS       Z3, Z6, Z8
-	VMOVUPS      Z0, Z9
-	VFNMADD231PS Z5, Z5, Z9
-	VFMADD231PS  Z9, Z8, Z7
-	VMULPS       Z5, Z6, Z5
-	VMULPS       Z3, Z5, Z5
-	VSUBPS       Z3, Z0, Z3
-	VMULPS       Z3, Z5, Z5
-	VSUBPS       Z4, Z2, Z4
-	VMULPS       Z4, Z7, Z3
-	VMULPS       Z1, Z3, Z3
-	VSUBPS       Z1, Z0, Z4
-	VMULPS       Z4, Z3, Z3
-	VMULPS       Z1, Z7, Z4
-	VMOVUPS      Z0, Z6
-	VFNMADD231PS Z2, Z2, Z6
-	VMULPS       Z6, Z4, Z4
-	VSUBPS       Z1, Z0, Z1
-	VMULPS       Z1, Z7, Z7
-	VMOVUPS      Z3, (R8)(R9*1)
-	VMOVUPS      Z4, (R8)(R10*1)
-	VMOVUPS      Z5, (R8)(R11*1)
-	VMOVUPS      Z7, (DI)(R9*1)
-	ADDQ         $0x40, R9
-	ADDQ         $0x40, R10
-	ADDQ         $0x40, R11
+	VMOVUPS      (DX)(R9*1), Z1
+	VMOVUPS      (BX)(R9*1), Z2
+	VMOVUPS      (SI)(R9*1), Z3
+	VMOVUPS      (DI)(R9*1), Z4
+	VMOVUPS      (AX)(R9*1), Z5
+	VMOVUPS      (AX)(R10*1), Z6
+	VMOVUPS      (AX)(R11*1), Z7
+	VMOVUPS      Z0, Z8
+	VFNMADD231PS Z2, Z2, Z8
+	VMULPS       Z7, Z3, Z9
+	VFMADD231PS  Z8, Z9, Z4
+	VMULPS       Z2, Z3, Z2
+	VMULPS       Z7, Z2, Z2
+	VSUBPS       Z7, Z0, Z3
+	VMULPS       Z3, Z2, Z2
+	VSUBPS       Z1, Z6, Z1
+	VMULPS       Z1, Z4, Z1
+	VMULPS       Z5, Z1, Z1
+	VSUBPS       Z5, Z0, Z3
+	VMULPS       Z3, Z1, Z1
+	VMULPS       Z5, Z4, Z3
+	VMOVUPS      Z0, Z7
+	VFNMADD231PS Z6, Z6, Z7
+	VMULPS       Z7, Z3, Z3
+	VSUBPS       Z5, Z0, Z5
+	VMULPS       Z5, Z4, Z4
+	VMOVUPS      Z1, (R8)(R9*1)
+	VMOVUPS      Z3, (R8)(R10*1)
+	VMOVUPS      Z2, (R8)(R11*1)
+	VMOVUPS      Z4, (DI)(R9*1)
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000040, R10
+	ADDQ         $0x00000040, R11
 	SUBQ         $0x10, CX
 	JGE          whole
 
@@ -6278,396 +6349,36 @@ rest:
 	SHLQ         CL, R12
 	DECQ         R12
 	KMOVW        R12, K1
-	VMOVUPS.Z    (AX)(R9*1), K1, Z1
-	VMOVUPS.Z    (AX)(R10*1), K1, Z2
-	VMOVUPS.Z    (AX)(R11*1), K1, Z3
-	VMOVUPS.Z    (DX)(R9*1), K1, Z4
-	VMOVUPS.Z    (BX)(R9*1), K1, Z5
-	VMOVUPS.Z    (SI)(R9*1), K1, Z6
-	VMOVUPS.Z    (DI)(R9*1), K1, Z7
-	VMULPS       Z3, Z6, Z8
-	VMOVUPS      Z0, Z9
-	VFNMADD231PS Z5, Z5, Z9
-	VFMADD231PS  Z9, Z8, Z7
-	VMULPS       Z5, Z6, Z5
-	VMULPS       Z3, Z5, Z5
-	VSUBPS       Z3, Z0, Z3
-	VMULPS       Z3, Z5, Z5
-	VSUBPS       Z4, Z2, Z4
-	VMULPS       Z4, Z7, Z3
-	VMULPS       Z1, Z3, Z3
-	VSUBPS       Z1, Z0, Z4
-	VMULPS       Z4, Z3, Z3
-	VMULPS       Z1, Z7, Z4
-	VMOVUPS      Z0, Z6
-	VFNMADD231PS Z2, Z2, Z6
-	VMULPS       Z6, Z4, Z4
-	VSUBPS       Z1, Z0, Z0
-	VMULPS       Z0, Z7, Z7
-	VMOVUPS      Z3, K1, (R8)(R9*1)
-	VMOVUPS      Z4, K1, (R8)(R10*1)
-	VMOVUPS      Z5, K1, (R8)(R11*1)
-	VMOVUPS      Z7, K1, (DI)(R9*1)
-
-done:
-	VZEROUPPER
-	RET
-
-// func lstmForwardAVX512(gates []float32, previous []float32, cell []float32, tanhCell []float32, output []float32)
-// Requires: AVX, AVX512DQ, AVX512F
-TEXT ·lstmForwardAVX512(SB), NOSPLIT, $0-120
-	MOVQ         gates_base+0(FP), AX
-	MOVQ         previous_base+24(FP), DX
-	MOVQ         cell_base+48(FP), BX
-	MOVQ         tanhCell_base+72(FP), SI
-	MOVQ         output_base+96(FP), DI
-	MOVQ         output_len+104(FP), CX
-	XORQ         R8, R8
-	LEAQ         (R8)(CX*4), R9
-	LEAQ         (R9)(CX*4), R10
-	LEAQ         (R10)(CX*4), R11
-	VBROADCASTSS one<>+0(SB), Z0
-	VBROADCASTSS sign_bit<>+0(SB), Z1
-	VBROADCASTSS log2_e<>+0(SB), Z2
-	VBROADCASTSS round_to_integer<>+0(SB), Z3
-	VBROADCASTSS minus_ln2_high<>+0(SB), Z4
-	VBROADCASTSS minus_ln2_low<>+0(SB), Z5
-	VBROADCASTSS exp_lowest<>+0(SB), Z6
-	VBROADCASTSS expm1_0<>+0(SB), Z7
-	VBROADCASTSS expm1_1<>+0(SB), Z8
-	VBROADCASTSS expm1_2<>+0(SB), Z9
-	VBROADCASTSS expm1_3<>+0(SB), Z10
-	VBROADCASTSS expm1_4<>+0(SB), Z11
-	VBROADCASTSS expm1_5<>+0(SB), Z12
-	VBROADCASTSS two<>+0(SB), Z13
-	VBROADCASTSS magnitude_bits<>+0(SB), Z14
-	VBROADCASTSS tanh_lowest<>+0(SB), Z15
-	SUBQ         $0x10, CX
-	JLT          rest
-
-whole:
-	VMOVUPS     (AX)(R8*1), Z16
-	VPORD       Z1, Z16, Z17
-	VMAXPS      Z17, Z6, Z17
-	VMOVUPS     Z3, Z18
-	VFMADD231PS Z2, Z17, Z18
-	VSUBPS      Z3, Z18, Z19
-	VFMADD231PS Z4, Z19, Z17
-	VFMADD231PS Z5, Z19, Z17
-	VMOVUPS     Z12, Z19
-	VFMADD213PS Z11, Z17, Z19
-	VFMADD213PS Z10, Z17, Z19
-	VFMADD213PS Z9, Z17, Z19
-	VFMADD213PS Z8, Z17, Z19
-	VFMADD213PS Z7, Z17, Z19
-	VMULPS      Z17, Z17, Z26
-	VFMADD213PS Z17, Z26, Z19
-	VPSUBD      Z3, Z18, Z18
-	VPSRAD      $0x01, Z18, Z17
-	VPSUBD      Z17, Z18, Z18
-	VPSLLD      $0x17, Z17, Z17
-	VPADDD      Z0, Z17, Z17
-	VPSLLD      $0x17, Z18, Z18
-	VPADDD      Z0, Z18, Z18
-	VADDPS      Z0, Z19, Z19
-	VMULPS      Z17, Z19, Z19
-	VMULPS      Z18, Z19, Z19
-	VPMOVD2M    Z16, K1
-	VBLENDMPS   Z19, Z0, K1, Z20
-	VADDPS      Z0, Z19, Z19
-	VDIVPS      Z19, Z20, Z20
-	VMOVUPS     Z20, (AX)(R8*1)
-	VMOVUPS     (AX)(R9*1), Z16
-	VPORD       Z1, Z16, Z17
-	VMAXPS      Z17, Z6, Z17
-	VMOVUPS     Z3, Z18
-	VFMADD231PS Z2, Z17, Z18
-	VSUBPS      Z3, Z18, Z19
-	VFMADD231PS Z4, Z19, Z17
-	VFMADD231PS Z5, Z19, Z17
-	VMOVUPS     Z12, Z19
-	VFMADD213PS Z11, Z17, Z19
-	VFMADD213PS Z10, Z17, Z19
-	VFMADD213PS Z9, Z17, Z19
-	VFMADD213PS Z8, Z17, Z19
-	VFMADD213PS Z7, Z17, Z19
-	VMULPS      Z17, Z17, Z26
-	VFMADD213PS Z17, Z26, Z19
-	VPSUBD      Z3, Z18, Z18
-	VPSRAD      $0x01, Z18, Z17
-	VPSUBD      Z17, Z18, Z18
-	VPSLLD      $0x17, Z17, Z17
-	VPADDD      Z0, Z17, Z17
-	VPSLLD      $0x17, Z18, Z18
-	VPADDD      Z0, Z18, Z18
-	VADDPS      Z0, Z19, Z19
-	VMULPS      Z17, Z19, Z19
-	VMULPS      Z18, Z19, Z19
-	VPMOVD2M    Z16, K1
-	VBLENDMPS   Z19, Z0, K1, Z21
-	VADDPS      Z0, Z19, Z19
-	VDIVPS      Z19, Z21, Z21
-	VMOVUPS     Z21, (AX)(R9*1)
-	VMOVUPS     (AX)(R10*1), Z16
-	VPORD       Z1, Z16, Z17
-	VADDPS      Z17, Z17, Z17
-	VMAXPS      Z17, Z15, Z17
-	VMOVUPS     Z3, Z18
-	VFMADD231PS Z2, Z17, Z18
-	VSUBPS      Z3, Z18, Z19
-	VFMADD231PS Z4, Z19, Z17
-	VFMADD231PS Z5, Z19, Z17
-	VMOVUPS     Z12, Z19
-	VFMADD213PS Z11, Z17, Z19
-	VFMADD213PS Z10, Z17, Z19
-	VFMADD213PS Z9, Z17, Z19
-	VFMADD213PS Z8, Z17, Z19
-	VFMADD213PS Z7, Z17, Z19
-	VMULPS      Z17, Z17, Z26
-	VFMADD213PS Z17, Z26, Z19
-	VPSUBD      Z3, Z18, Z18
-	VPSLLD      $0x17, Z18, Z18
-	VPADDD      Z0, Z18, Z18
-	VSUBPS      Z0, Z18, Z17
-	VFMADD213PS Z17, Z18, Z19
-	VADDPS      Z13, Z19, Z17
-	VPANDD      Z1, Z16, Z16
-	VPANDD      Z14, Z19, Z19
-	VPORD       Z16, Z19, Z19
-	VDIVPS      Z17, Z19, Z19
-	VMOVUPS     Z19, (AX)(R10*1)
-	VMOVUPS     (AX)(R11*1), Z16
-	VPORD       Z1, Z16, Z17
-	VMAXPS      Z17, Z6, Z17
-	VMOVUPS     Z3, Z18
-	VFMADD231PS Z2, Z17, Z18
-	VSUBPS      Z3, Z18, Z26
-	VFMADD231PS Z4, Z26, Z17
-	VFMADD231PS Z5, Z26, Z17
-	VMOVUPS     Z12, Z26
-	VFMADD213PS Z11, Z17, Z26
-	VFMADD213PS Z10, Z17, Z26
-	VFMADD213PS Z9, Z17, Z26
-	VFMADD213PS Z8, Z17, Z26
-	VFMADD213PS Z7, Z17, Z26
-	VMULPS      Z17, Z17, Z27
-	VFMADD213PS Z17, Z27, Z26
-	VPSUBD      Z3, Z18, Z18
-	VPSRAD      $0x01, Z18, Z17
-	VPSUBD      Z17, Z18, Z18
-	VPSLLD      $0x17, Z17, Z17
-	VPADDD      Z0, Z17, Z17
-	VPSLLD      $0x17, Z18, Z18
-	VPADDD      Z0, Z18, Z18
-	VADDPS      Z0, Z26, Z26
-	VMULPS      Z17, Z26, Z26
-	VMULPS      Z18, Z26, Z26
-	VPMOVD2M    Z16, K1
-	VBLENDMPS   Z26, Z0, K1, Z22
-	VADDPS      Z0, Z26, Z26
-	VDIVPS      Z26, Z22, Z22
-	VMOVUPS     Z22, (AX)(R11*1)
-	VMOVUPS     (DX)(R8*1), Z16
-	VMULPS      Z19, Z20, Z19
-	VFMADD213PS Z19, Z21, Z16
-	VMOVUPS     Z16, (BX)(R8*1)
-	VPORD       Z1, Z16, Z17
-	VADDPS      Z17, Z17, Z17
-	VMAXPS      Z17, Z15, Z17
-	VMOVUPS     Z3, Z18
-	VFMADD231PS Z2, Z17, Z18
-	VSUBPS      Z3, Z18, Z19
-	VFMADD231PS Z4, Z19, Z17
-	VFMADD231PS Z5, Z19, Z17
-	VMOVUPS     Z12, Z19
-	VFMADD213PS Z11, Z17, Z19
-	VFMADD213PS Z10, Z17, Z19
-	VFMADD213PS Z9, Z17, Z19
-	VFMADD213PS Z8, Z17, Z19
-	VFMADD213PS Z7, Z17, Z19
-	VMULPS      Z17, Z17, Z26
-	VFMADD213PS Z17, Z26, Z19
-	VPSUBD      Z3, Z18, Z18
-	VPSLLD      $0x17, Z18, Z18
-	VPADDD      Z0, Z18, Z18
-	VSUBPS      Z0, Z18, Z17
-	VFMADD213PS Z17, Z18, Z19
-	VADDPS      Z13, Z19, Z17
-	VPANDD      Z1, Z16, Z16
-	VPANDD      Z14, Z19, Z19
-	VPORD       Z16, Z19, Z19
-	VDIVPS      Z17, Z19, Z19
-	VMOVUPS     Z19, (SI)(R8*1)
-	VMULPS      Z19, Z22, Z19
-	VMOVUPS     Z19, (DI)(R8*1)
-	ADDQ        $0x40, R8
-	ADDQ        $0x40, R9
-	ADDQ        $0x40, R10
-	ADDQ        $0x40, R11
-	SUBQ        $0x10, CX
-	JGE         whole
-
-rest:
-	ADDQ        $0x10, CX
-	JZ          done
-	MOVQ        $0x00000001, R12
-	SHLQ        CL, R12
-	DECQ        R12
-	KMOVW       R12, K1
-	VMOVUPS.Z   (AX)(R8*1), K1, Z16
-	VPORD       Z1, Z16, Z17
-	VMAXPS      Z17, Z6, Z17
-	VMOVUPS     Z3, Z18
-	VFMADD231PS Z2, Z17, Z18
-	VSUBPS      Z3, Z18, Z19
-	VFMADD231PS Z4, Z19, Z17
-	VFMADD231PS Z5, Z19, Z17
-	VMOVUPS     Z12, Z19
-	VFMADD213PS Z11, Z17, Z19
-	VFMADD213PS Z10, Z17, Z19
-	VFMADD213PS Z9, Z17, Z19
-	VFMADD213PS Z8, Z17, Z19
-	VFMADD213PS Z7, Z17, Z19
-	VMULPS      Z17, Z17, Z20
-	VFMADD213PS Z17, Z20, Z19
-	VPSUBD      Z3, Z18, Z18
-	VPSRAD      $0x01, Z18, Z17
-	VPSUBD      Z17, Z18, Z18
-	VPSLLD      $0x17, Z17, Z17
-	VPADDD      Z0, Z17, Z17
-	VPSLLD      $0x17, Z18, Z18
-	VPADDD      Z0, Z18, Z18
-	VADDPS      Z0, Z19, Z19
-	VMULPS      Z17, Z19, Z19
-	VMULPS      Z18, Z19, Z19
-	VPMOVD2M    Z16, K2
-	VBLENDMPS   Z19, Z0, K2, Z23
-	VADDPS      Z0, Z19, Z19
-	VDIVPS      Z19, Z23, Z23
-	VMOVUPS     Z23, K1, (AX)(R8*1)
-	VMOVUPS.Z   (AX)(R9*1), K1, Z16
-	VPORD       Z1, Z16, Z17
-	VMAXPS      Z17, Z6, Z17
-	VMOVUPS     Z3, Z18
-	VFMADD231PS Z2, Z17, Z18
-	VSUBPS      Z3, Z18, Z19
-	VFMADD231PS Z4, Z19, Z17
-	VFMADD231PS Z5, Z19, Z17
-	VMOVUPS     Z12, Z19
-	VFMADD213PS Z11, Z17, Z19
-	VFMADD213PS Z10, Z17, Z19
-	VFMADD213PS Z9, Z17, Z19
-	VFMADD213PS Z8, Z17, Z19
-	VFMADD213PS Z7, Z17, Z19
-	VMULPS      Z17, Z17, Z20
-	VFMADD213PS Z17, Z20, Z19
-	VPSUBD      Z3, Z18, Z18
-	VPSRAD      $0x01, Z18, Z17
-	VPSUBD      Z17, Z18, Z18
-	VPSLLD      $0x17, Z17, Z17
-	VPADDD      Z0, Z17, Z17
-	VPSLLD      $0x17, Z18, Z18
-	VPADDD      Z0, Z18, Z18
-	VADDPS      Z0, Z19, Z19
-	VMULPS      Z17, Z19, Z19
-	VMULPS      Z18, Z19, Z19
-	VPMOVD2M    Z16, K2
-	VBLENDMPS   Z19, Z0, K2, Z24
-	VADDPS      Z0, Z19, Z19
-	VDIVPS      Z19, Z24, Z24
-	VMOVUPS     Z24, K1, (AX)(R9*1)
-	VMOVUPS.Z   (AX)(R10*1), K1, Z16
-	VPORD       Z1, Z16, Z17
-	VADDPS      Z17, Z17, Z17
-	VMAXPS      Z17, Z15, Z17
-	VMOVUPS     Z3, Z18
-	VFMADD231PS Z2, Z17, Z18
-	VSUBPS      Z3, Z18, Z19
-	VFMADD231PS Z4, Z19, Z17
-	VFMADD231PS Z5, Z19, Z17
-	VMOVUPS     Z12, Z19
-	VFMADD213PS Z11, Z17, Z19
-	VFMADD213PS Z10, Z17, Z19
-	VFMADD213PS Z9, Z17, Z19
-	VFMADD213PS Z8, Z17, Z19
-	VFMADD213PS Z7, Z17, Z19
-	VMULPS      Z17, Z17, Z20
-	VFMADD213PS Z17, Z20, Z19
-	VPSUBD      Z3, Z18, Z18
-	VPSLLD      $0x17, Z18, Z18
-	VPADDD      Z0, Z18, Z18
-	VSUBPS      Z0, Z18, Z17
-	VFMADD213PS Z17, Z18, Z19
-	VADDPS      Z13, Z19, Z17
-	VPANDD      Z1, Z16, Z16
-	VPANDD      Z14, Z19, Z19
-	VPORD       Z16, Z19, Z19
-	VDIVPS      Z17, Z19, Z19
-	VMOVUPS     Z19, K1, (AX)(R10*1)
-	VMOVUPS.Z   (AX)(R11*1), K1, Z16
-	VPORD       Z1, Z16, Z17
-	VMAXPS      Z17, Z6, Z17
-	VMOVUPS     Z3, Z6
-	VFMADD231PS Z2, Z17, Z6
-	VSUBPS      Z3, Z6, Z18
-	VFMADD231PS Z4, Z18, Z17
-	VFMADD231PS Z5, Z18, Z17
-	VMOVUPS     Z12, Z18
-	VFMADD213PS Z11, Z17, Z18
-	VFMADD213PS Z10, Z17, Z18
-	VFMADD213PS Z9, Z17, Z18
-	VFMADD213PS Z8, Z17, Z18
-	VFMADD213PS Z7, Z17, Z18
-	VMULPS      Z17, Z17, Z20
-	VFMADD213PS Z17, Z20, Z18
-	VPSUBD      Z3, Z6, Z6
-	VPSRAD      $0x01, Z6, Z17
-	VPSUBD      Z17, Z6, Z6
-	VPSLLD      $0x17, Z17, Z17
-	VPADDD      Z0, Z17, Z17
-	VPSLLD      $0x17, Z6, Z6
-	VPADDD      Z0, Z6, Z6
-	VADDPS      Z0, Z18, Z18
-	VMULPS      Z17, Z18, Z18
-	VMULPS      Z6, Z18, Z18
-	VPMOVD2M    Z16, K2
-	VBLENDMPS   Z18, Z0, K2, Z25
-	VADDPS      Z0, Z18, Z18
-	VDIVPS      Z18, Z25, Z25
-	VMOVUPS     Z25, K1, (AX)(R11*1)
-	VMOVUPS.Z   (DX)(R8*1), K1, Z6
-	VMULPS      Z19, Z23, Z19
-	VFMADD213PS Z19, Z24, Z6
-	VMOVUPS     Z6, K1, (BX)(R8*1)
-	VPORD       Z1, Z6, Z16
-	VADDPS      Z16, Z16, Z16
-	VMAXPS      Z16, Z15, Z16
-	VMOVUPS     Z3, Z15
-	VFMADD231PS Z2, Z16, Z15
-	VSUBPS      Z3, Z15, Z2
-	VFMADD231PS Z4, Z2, Z16
-	VFMADD231PS Z5, Z2, Z16
-	VMOVUPS     Z12, Z2
-	VFMADD213PS Z11, Z16, Z2
-	VFMADD213PS Z10, Z16, Z2
-	VFMADD213PS Z9, Z16, Z2
-	VFMADD213PS Z8, Z16, Z2
-	VFMADD213PS Z7, Z16, Z2
-	VMULPS      Z16, Z16, Z4
-	VFMADD213PS Z16, Z4, Z2
-	VPSUBD      Z3, Z15, Z15
-	VPSLLD      $0x17, Z15, Z15
-	VPADDD      Z0, Z15, Z15
-	VSUBPS      Z0, Z15, Z0
-	VFMADD213PS Z0, Z15, Z2
-	VADDPS      Z13, Z2, Z0
-	VPANDD      Z1, Z6, Z1
-	VPANDD      Z14, Z2, Z2
-	VPORD       Z1, Z2, Z2
-	VDIVPS      Z0, Z2, Z2
-	VMOVUPS     Z2, K1, (SI)(R8*1)
-	VMULPS      Z2, Z25, Z2
-	VMOVUPS     Z2, K1, (DI)(R8*1)
+	VMOVUPS.Z    (DX)(R9*1), K1, Z1
+	VMOVUPS.Z    (BX)(R9*1), K1, Z2
+	VMOVUPS.Z    (SI)(R9*1), K1, Z3
+	VMOVUPS.Z    (DI)(R9*1), K1, Z4
+	VMOVUPS.Z    (AX)(R9*1), K1, Z5
+	VMOVUPS.Z    (AX)(R10*1), K1, Z6
+	VMOVUPS.Z    (AX)(R11*1), K1, Z7
+	VMOVUPS      Z0, Z8
+	VFNMADD231PS Z2, Z2, Z8
+	VMULPS       Z7, Z3, Z9
+	VFMADD231PS  Z8, Z9, Z4
+	VMULPS       Z2, Z3, Z2
+	VMULPS       Z7, Z2, Z2
+	VSUBPS       Z7, Z0, Z3
+	VMULPS       Z3, Z2, Z2
+	VSUBPS       Z1, Z6, Z1
+	VMULPS       Z1, Z4, Z1
+	VMULPS       Z5, Z1, Z1
+	VSUBPS       Z5, Z0, Z3
+	VMULPS       Z3, Z1, Z1
+	VMULPS       Z5, Z4, Z3
+	VMOVUPS      Z0, Z7
+	VFNMADD231PS Z6, Z6, Z7
+	VMULPS       Z7, Z3, Z3
+	VSUBPS       Z5, Z0, Z0
+	VMULPS       Z0, Z4, Z4
+	VMOVUPS      Z1, K1, (R8)(R9*1)
+	VMOVUPS      Z3, K1, (R8)(R10*1)
+	VMOVUPS      Z2, K1, (R8)(R11*1)
+	VMOVUPS      Z4, K1, (DI)(R9*1)
 
 done:
 	VZEROUPPER
@@ -6690,46 +6401,47 @@ TEXT ·lstmBackwardAVX512(SB), NOSPLIT, $0-144
 	VBROADCASTSS one<>+0(SB), Z0
 	SUBQ         $0x10, CX
 	JLT          rest
+	PCALIGN      $0x20
 
 whole:
-	VMOVUPS      (AX)(R9*1), Z1
-	VMOVUPS      (AX)(R10*1), Z2
-	VMOVUPS      (AX)(R11*1), Z3
-	VMOVUPS      (AX)(R12*1), Z4
-	VMOVUPS      (DX)(R9*1), Z5
-	VMOVUPS      (BX)(R9*1), Z6
-	VMOVUPS      (SI)(R9*1), Z7
-	VMOVUPS      (DI)(R9*1), Z8
-	VMULPS       Z4, Z7, Z9
-	VMOVUPS      Z0, Z10
-	VFNMADD231PS Z6, Z6, Z10
-	VFMADD231PS  Z10, Z9, Z8
-	VMULPS       Z6, Z7, Z6
-	VMULPS       Z4, Z6, Z6
-	VSUBPS       Z4, Z0, Z4
-	VMULPS       Z4, Z6, Z6
-	VMULPS       Z3, Z8, Z4
-	VMULPS       Z1, Z4, Z4
-	VSUBPS       Z1, Z0, Z7
-	VMULPS       Z7, Z4, Z4
-	VMULPS       Z5, Z8, Z5
-	VMULPS       Z2, Z5, Z5
-	VSUBPS       Z2, Z0, Z7
-	VMULPS       Z7, Z5, Z5
-	VMULPS       Z1, Z8, Z1
-	VMOVUPS      Z0, Z7
-	VFNMADD231PS Z3, Z3, Z7
-	VMULPS       Z7, Z1, Z1
-	VMULPS       Z2, Z8, Z8
-	VMOVUPS      Z4, (R8)(R9*1)
-	VMOVUPS      Z5, (R8)(R10*1)
-	VMOVUPS      Z1, (R8)(R11*1)
-	VMOVUPS      Z6, (R8)(R12*1)
-	VMOVUPS      Z8, (DI)(R9*1)
-	ADDQ         $0x40, R9
-	ADDQ         $0x40, R10
-	ADDQ         $0x40, R11
-	ADDQ         $0x40, R12
+	VMOVUPS      (DX)(R9*1), Z1
+	VMOVUPS      (BX)(R9*1), Z2
+	VMOVUPS      (SI)(R9*1), Z3
+	VMOVUPS      (DI)(R9*1), Z4
+	VMOVUPS      (AX)(R9*1), Z5
+	VMOVUPS      (AX)(R10*1), Z6
+	VMOVUPS      (AX)(R11*1), Z7
+	VMOVUPS      (AX)(R12*1), Z8
+	VMOVUPS      Z0, Z9
+	VFNMADD231PS Z2, Z2, Z9
+	VMULPS       Z8, Z3, Z10
+	VFMADD231PS  Z9, Z10, Z4
+	VMULPS       Z2, Z3, Z2
+	VMULPS       Z8, Z2, Z2
+	VSUBPS       Z8, Z0, Z3
+	VMULPS       Z3, Z2, Z2
+	VMULPS       Z7, Z4, Z3
+	VMULPS       Z5, Z3, Z3
+	VSUBPS       Z5, Z0, Z8
+	VMULPS       Z8, Z3, Z3
+	VMULPS       Z1, Z4, Z1
+	VMULPS       Z6, Z1, Z1
+	VSUBPS       Z6, Z0, Z8
+	VMULPS       Z8, Z1, Z1
+	VMULPS       Z5, Z4, Z5
+	VMOVUPS      Z0, Z8
+	VFNMADD231PS Z7, Z7, Z8
+	VMULPS       Z8, Z5, Z5
+	VMULPS       Z6, Z4, Z4
+	VMOVUPS      Z3, (R8)(R9*1)
+	VMOVUPS      Z1, (R8)(R10*1)
+	VMOVUPS      Z5, (R8)(R11*1)
+	VMOVUPS      Z2, (R8)(R12*1)
+	VMOVUPS      Z4, (DI)(R9*1)
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000040, R10
+	ADDQ         $0x00000040, R11
+	ADDQ         $0x00000040, R12
 	SUBQ         $0x10, CX
 	JGE          whole
 
@@ -6740,40 +6452,40 @@ rest:
 	SHLQ         CL, R13
 	DECQ         R13
 	KMOVW        R13, K1
-	VMOVUPS.Z    (AX)(R9*1), K1, Z1
-	VMOVUPS.Z    (AX)(R10*1), K1, Z2
-	VMOVUPS.Z    (AX)(R11*1), K1, Z3
-	VMOVUPS.Z    (AX)(R12*1), K1, Z4
-	VMOVUPS.Z    (DX)(R9*1), K1, Z5
-	VMOVUPS.Z    (BX)(R9*1), K1, Z6
-	VMOVUPS.Z    (SI)(R9*1), K1, Z7
-	VMOVUPS.Z    (DI)(R9*1), K1, Z8
-	VMULPS       Z4, Z7, Z9
-	VMOVUPS      Z0, Z10
-	VFNMADD231PS Z6, Z6, Z10
-	VFMADD231PS  Z10, Z9, Z8
-	VMULPS       Z6, Z7, Z6
-	VMULPS       Z4, Z6, Z6
-	VSUBPS       Z4, Z0, Z4
-	VMULPS       Z4, Z6, Z6
-	VMULPS       Z3, Z8, Z4
-	VMULPS       Z1, Z4, Z4
-	VSUBPS       Z1, Z0, Z7
-	VMULPS       Z7, Z4, Z4
-	VMULPS       Z5, Z8, Z5
-	VMULPS       Z2, Z5, Z5
-	VSUBPS       Z2, Z0, Z7
-	VMULPS       Z7, Z5, Z5
-	VMULPS       Z1, Z8, Z1
+	VMOVUPS.Z    (DX)(R9*1), K1, Z1
+	VMOVUPS.Z    (BX)(R9*1), K1, Z2
+	VMOVUPS.Z    (SI)(R9*1), K1, Z3
+	VMOVUPS.Z    (DI)(R9*1), K1, Z4
+	VMOVUPS.Z    (AX)(R9*1), K1, Z5
+	VMOVUPS.Z    (AX)(R10*1), K1, Z6
+	VMOVUPS.Z    (AX)(R11*1), K1, Z7
+	VMOVUPS.Z    (AX)(R12*1), K1, Z8
+	VMOVUPS      Z0, Z9
+	VFNMADD231PS Z2, Z2, Z9
+	VMULPS       Z8, Z3, Z10
+	VFMADD231PS  Z9, Z10, Z4
+	VMULPS       Z2, Z3, Z2
+	VMULPS       Z8, Z2, Z2
+	VSUBPS       Z8, Z0, Z3
+	VMULPS       Z3, Z2, Z2
+	VMULPS       Z7, Z4, Z3
+	VMULPS       Z5, Z3, Z3
+	VSUBPS       Z5, Z0, Z8
+	VMULPS       Z8, Z3, Z3
+	VMULPS       Z1, Z4, Z1
+	VMULPS       Z6, Z1, Z1
+	VSUBPS       Z6, Z0, Z8
+	VMULPS       Z8, Z1, Z1
+	VMULPS       Z5, Z4, Z5
 	VMOVUPS      Z0, Z0
-	VFNMADD231PS Z3, Z3, Z0
-	VMULPS       Z0, Z1, Z1
-	VMULPS       Z2, Z8, Z8
-	VMOVUPS      Z4, K1, (R8)(R9*1)
-	VMOVUPS      Z5, K1, (R8)(R10*1)
-	VMOVUPS      Z1, K1, (R8)(R11*1)
-	VMOVUPS      Z6, K1, (R8)(R12*1)
-	VMOVUPS      Z8, K1, (DI)(R9*1)
+	VFNMADD231PS Z7, Z7, Z0
+	VMULPS       Z0, Z5, Z5
+	VMULPS       Z6, Z4, Z4
+	VMOVUPS      Z3, K1, (R8)(R9*1)
+	VMOVUPS      Z1, K1, (R8)(R10*1)
+	VMOVUPS      Z5, K1, (R8)(R11*1)
+	VMOVUPS      Z2, K1, (R8)(R12*1)
+	VMOVUPS      Z4, K1, (DI)(R9*1)
 
 done:
 	VZEROUPPER
@@ -6880,6 +6592,38 @@ TEXT ·transpose8AVX2(SB), NOSPLIT, $0-64
 	VMOVUPS    Y8, (CX)
 	LEAQ       (CX)(BX*4), CX
 	VMOVUPS    Y0, (CX)
+	VZEROUPPER
+	RET
+
+// func dealTilesAVX2(dst []float32, pitch int, src []float32, srcRow int, height int, count int, depth int)
+// Requires: AVX
+TEXT ·dealTilesAVX2(SB), NOSPLIT, $0-88
+	MOVQ dst_base+0(FP), AX
+	MOVQ src_base+32(FP), CX
+	MOVQ pitch+24(FP), DX
+	SHLQ $0x02, DX
+	MOVQ srcRow+56(FP), BX
+	SHLQ $0x02, BX
+	MOVQ height+64(FP), SI
+	SHLQ $0x02, SI
+	MOVQ depth+80(FP), DI
+
+row:
+	MOVQ AX, R8
+	MOVQ CX, R9
+	MOVQ count+72(FP), R10
+
+piece:
+	VMOVUPS (R9), Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    SI, R9
+	ADDQ    DX, R8
+	DECQ    R10
+	JNZ     piece
+	ADDQ    BX, CX
+	ADDQ    $0x20, AX
+	DECQ    DI
+	JNZ     row
 	VZEROUPPER
 	RET
 

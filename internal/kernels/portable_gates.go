@@ -2,17 +2,6 @@ package kernels
 
 import "coalmine/internal/kernels/ieee"
 
-func cifgForward(gates, previous, cell, tanhCell, output []float32) {
-	n := len(output)
-	in, candidate, out := gates[:n], gates[n:2*n], gates[2*n:3*n]
-	for j := range output {
-		in[j], candidate[j], out[j] = sigmoid(in[j]), tanh(candidate[j]), sigmoid(out[j])
-		cell[j] = ieee.FMA32(in[j], candidate[j]-previous[j], previous[j])
-		tanhCell[j] = tanh(cell[j])
-		output[j] = out[j] * tanhCell[j]
-	}
-}
-
 func cifgBackward(gates, previous, tanhCell, dOutput, dCell, dGates []float32) {
 	n := len(dOutput)
 	in, candidate, out := gates[:n], gates[n:2*n], gates[2*n:3*n]
@@ -24,18 +13,6 @@ func cifgBackward(gates, previous, tanhCell, dOutput, dCell, dGates []float32) {
 		dIn[j] = logisticGradient(float32(d*(z-previous[j])), i)
 		dCandidate[j] = float32(d*i) * ieee.FMA32(-z, z, 1)
 		dCell[j] = d * (1 - i)
-	}
-}
-
-func lstmForward(gates, previous, cell, tanhCell, output []float32) {
-	n := len(output)
-	in, forget, candidate, out := gates[:n], gates[n:2*n], gates[2*n:3*n], gates[3*n:4*n]
-	for j := range output {
-		in[j], forget[j] = sigmoid(in[j]), sigmoid(forget[j])
-		candidate[j], out[j] = tanh(candidate[j]), sigmoid(out[j])
-		cell[j] = ieee.FMA32(forget[j], previous[j], float32(in[j]*candidate[j]))
-		tanhCell[j] = tanh(cell[j])
-		output[j] = out[j] * tanhCell[j]
 	}
 }
 

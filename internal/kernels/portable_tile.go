@@ -51,6 +51,14 @@ func transpose8(dst []float32, dstRow int, src []float32, srcRow int) {
 	}
 }
 
+func dealTiles(dst []float32, pitch int, src []float32, srcRow, height, count, depth int) {
+	for p := range depth {
+		for i := range count {
+			copy(dst[i*pitch+p*maxTileRows:][:maxTileRows], src[p*srcRow+i*height:])
+		}
+	}
+}
+
 // peak keeps eight chains, so that latency does not hide throughput.
 func peak(rounds int) int {
 	var acc [8]float32

@@ -95,3 +95,21 @@ func scaleAdd(alpha float32, x, y []float32) {
 		y[i] += v
 	}
 }
+
+func mul(dst, x, y []float32) {
+	for i, v := range x {
+		dst[i] = v * y[i]
+	}
+}
+
+func blend(dst, w, x, y []float32) {
+	for i, v := range x {
+		dst[i] = ieee.FMA32(w[i], v-y[i], y[i])
+	}
+}
+
+func mulAdd(dst, v, w, x, y []float32) {
+	for i := range x {
+		dst[i] = ieee.FMA32(v[i], w[i], float32(x[i]*y[i]))
+	}
+}

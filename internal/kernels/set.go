@@ -21,6 +21,9 @@ type set struct {
 	tiles                 [maxTileRows + 1]tileFunc
 	// transpose8 writes the transpose of the 8x8 block src[i*srcRow+j] to dst.
 	transpose8 func(dst []float32, dstRow int, src []float32, srcRow int)
+	// dealTiles copies maxTileRows elements from src[p*srcRow+i*height] to
+	// dst[i*pitch+p*maxTileRows], for every i < count and p < depth, both > 0.
+	dealTiles func(dst []float32, pitch int, src []float32, srcRow, height, count, depth int)
 
 	exp, log, sigmoid, tanh func(dst, x []float32)
 	max                     func(x []float32) float32
@@ -32,9 +35,10 @@ type set struct {
 	add          func(dst, x []float32)
 	scaleAdd     func(alpha float32, x, y []float32)
 	dot          func(x, y []float32) float64
-	cifgForward  func(gates, previous, cell, tanhCell, output []float32)
+	mul          func(dst, x, y []float32)
+	blend        func(dst, w, x, y []float32)    // dst = y + w*(x-y)
+	mulAdd       func(dst, v, w, x, y []float32) // dst = v*w + x*y
 	cifgBackward func(gates, previous, tanhCell, dOutput, dCell, dGates []float32)
-	lstmForward  func(gates, previous, cell, tanhCell, output []float32)
 	lstmBackward func(gates, previous, tanhCell, dOutput, dCell, dGates []float32)
 
 	// peak runs rounds of register-only multiply-adds and returns how many

@@ -145,7 +145,7 @@ func TestSetsAgreeOnGates(t *testing.T) {
 			dOutput, dCell := randomVector(rng, n), randomVector(rng, n)
 			step := func(s *set) (results [][]float32) {
 				g, c, tc, out, dc, dg := clone(gates), make([]float32, n), make([]float32, n), make([]float32, n), clone(dCell), make([]float32, cell.gates*n)
-				cell.forward(s)(g, previous, c, tc, out)
+				cell.forward(s, g, previous, c, tc, out)
 				cell.backward(s)(g, previous, tc, dOutput, dc, dg)
 				return [][]float32{g, c, tc, out, dc, dg}
 			}

@@ -55,6 +55,13 @@ func Add(dst, x []float32) {
 	active.Load().add(dst, x)
 }
 
+// Mul writes the elementwise product x*y to dst, which may be x or y.
+func Mul(dst, x, y []float32) {
+	sameLength("dst", dst, x)
+	sameLength("y", y, x)
+	active.Load().mul(dst, x, y)
+}
+
 // ScaleAdd computes x = alpha*x and then y = y + x, in one pass.
 func ScaleAdd(alpha float32, x, y []float32) {
 	sameLength("y", y, x)

@@ -53,8 +53,24 @@ func (b *Broker) Enqueue(ctx context.Context, m Message) error {
 	if err != nil {
 		return fmt.Errorf("enqueuing %s: %w", m.ID, err)
 	}
-	keys := []string{wakeKey(m.Class), asynqKey(m.Class, "pending"), classesKey, stopKey(m.ID)}
-	if err := wakeScript.Run(ctx, b.conn.client, keys, m.Class, maxTokens).Err(); err != nil {
+	return b.wake(ctx, m)
+}
+
+// maxTokens bounds the wake tokens of a class. Servers take one with every task,
+// so that there are about as many as pending tasks; withdrawn ones leave theirs.
+const maxTokens = 256
+
+// wake pushes a token for a message just enqueued, and takes back what was asked
+// about an earlier one of the same ID.
+func (b *Broker) wake(ctx context.Context, m Message) error {
+	_, err := b.conn.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		p.SAdd(ctx, classesKey, m.Class)
+		p.Del(ctx, stopKey(m.ID))
+		p.LPush(ctx, wakeKey(m.Class), 1)
+		p.LTrim(ctx, wakeKey(m.Class), 0, maxTokens-1)
+		return nil
+	})
+	if err != nil {
 		return fmt.Errorf("waking a worker for %s: %w", m.ID, err)
 	}
 	return nil
@@ -67,35 +83,53 @@ func (b *Broker) enqueue(ctx context.Context, m Message) error {
 }
 
 // A worker reports a moment before asynq forgets the task. endingStep and
-// endingSteps bound the wait for that moment; a worker killed in it leaves a
-// task that only looks active.
+// endingSteps bound the wait for that moment; a worker killed in it leaves the
+// task behind.
 const (
 	endingStep  = 2 * time.Millisecond
 	endingSteps = 50
 )
 
+// enqueueAgain resolves a conflict of IDs.
 func (b *Broker) enqueueAgain(ctx context.Context, m Message) error {
-	const over = "archived completed retry scheduled"
-	for step := range endingSteps {
-		removable := over
-		if step == endingSteps-1 {
-			removable += " reported"
-		}
-		found, err := b.conn.remove(ctx, m.Class, m.ID, removable)
-		if err != nil || found == statePending || found == stateActive {
+	for step := 0; ; step++ {
+		const over = "archived completed retry scheduled"
+		found, err := b.conn.remove(ctx, m.Class, m.ID, over)
+		if err != nil || found == statePending {
 			return err
 		}
-		if found != stateReported || step == endingSteps-1 {
-			break
+		if found == stateReported && step < endingSteps {
+			if err := sleep(ctx, endingStep); err != nil {
+				return err
+			}
+			continue
 		}
-		if err := sleep(ctx, endingStep); err != nil {
-			return err
+		if found == stateActive || found == stateReported {
+			return b.replaceUnlessAlive(ctx, m)
 		}
+		return b.enqueueOnce(ctx, m)
 	}
+}
+
+// replaceUnlessAlive sends the message if no live worker runs the one that looks
+// active. Its worker was killed, or the answer to its dequeue was lost.
+func (b *Broker) replaceUnlessAlive(ctx context.Context, m Message) error {
+	known, err := b.Known(ctx, []string{m.ID})
+	if err != nil || known[m.ID] {
+		return err
+	}
+	if _, err := b.conn.remove(ctx, m.Class, m.ID, "any"); err != nil {
+		return err
+	}
+	return b.enqueueOnce(ctx, m)
+}
+
+// enqueueOnce is content if somebody else has just sent the message.
+func (b *Broker) enqueueOnce(ctx context.Context, m Message) error {
 	if err := b.enqueue(ctx, m); !errors.Is(err, asynq.ErrTaskIDConflict) {
 		return err
 	}
-	return nil // somebody else has just sent it
+	return nil
 }
 
 // Withdraw removes a message that no worker has taken yet, and reports whether
@@ -248,13 +282,26 @@ func (b *Broker) Workers(ctx context.Context) ([]Worker, error) {
 // Nudge asks whoever reads the reports to look at storage again, such as after a
 // run was submitted.
 func (b *Broker) Nudge(ctx context.Context) error {
-	return b.conn.push(ctx, Report{})
+	return b.conn.push(ctx, Report{}, "")
 }
 
-// push appends a report; task is the key of the asynq task that it ends, if any.
-func (c *Conn) push(ctx context.Context, r Report, task ...string) error {
-	keys := append([]string{reportsKey}, task...)
-	if err := reportScript.Run(ctx, c.client, keys, r.encode(), maxReports).Err(); err != nil {
+// maxReports bounds the reports that wait for a coordinator. Each stands for a
+// task that was in the queue, so it is reached only by nudges.
+const maxReports = 100_000
+
+// push appends a report, and marks the task that it ends, if any, as reported:
+// from here on a message with the same ID is no duplicate any more.
+func (c *Conn) push(ctx context.Context, r Report, class string) error {
+	_, err := c.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		if !r.IsNudge() {
+			// First, since the coordinator may answer before the rest is done.
+			p.Expire(ctx, asynqKey(class, "t:"+r.ID), reportedTTL)
+		}
+		p.RPush(ctx, reportsKey, r.encode())
+		p.LTrim(ctx, reportsKey, -maxReports, -1)
+		return nil
+	})
+	if err != nil {
 		return fmt.Errorf("sending a report: %w", err)
 	}
 	return nil

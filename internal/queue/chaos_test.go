@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -9,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"coalmine/internal/testserver"
 )
@@ -82,6 +85,54 @@ func TestAKilledWorkerIsSeenAsGone(t *testing.T) {
 	if r := await(t, b, 1)[0]; r.ID != "k.2" || r.Worker != "heir" {
 		t.Errorf("report %+v", r)
 	}
+}
+
+// A worker that is killed between taking a message and its first heartbeat
+// leaves what looks like a running attempt for as long as asynq's lease.
+func TestAMessageWhoseTakerIsDeadIsSentAgain(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, conn *Conn) {
+		ctx, b := testContext(t), conn.Broker()
+		enqueue(t, b, "a")
+		id, err := conn.client.LMove(ctx, asynqKey("compute", "pending"), asynqKey("compute", "active"), "RIGHT", "LEFT").Result()
+		if err != nil || id != "a" {
+			t.Fatal(id, err)
+		}
+		leased := func(left time.Duration) {
+			p := redis.Z{Member: "a", Score: float64(time.Now().Add(left).Unix())}
+			if err := errors.Join(
+				conn.client.HSet(ctx, asynqKey("compute", "t:a"), "state", "active").Err(),
+				conn.client.ZAdd(ctx, asynqKey("compute", "lease"), p).Err(),
+			); err != nil {
+				t.Fatal(err)
+			}
+		}
+		leased(asynqLease) // just now: its heartbeat may be on the way
+		enqueue(t, b, "a")
+		if n, err := conn.client.LLen(ctx, asynqKey("compute", "pending")).Result(); err != nil || n != 0 {
+			t.Errorf("%d messages are pending (%v) beside one just taken", n, err)
+		}
+		leased(asynqLease - 2*heartbeatTTL)
+		enqueue(t, b, "a")
+		serve(t, conn, "w", echo)
+		await(t, b, 1)
+	})
+}
+
+// Servers take a token with every task, whether they waited for it or not.
+func TestTokensDoNotPileUp(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, conn *Conn) {
+		b := conn.Broker()
+		for i := range 30 {
+			enqueue(t, b, fmt.Sprint(i))
+		}
+		serve(t, conn, "w", echo)
+		await(t, b, 30)
+		if n, err := conn.client.LLen(testContext(t), wakeKey("compute")).Result(); err != nil || n != 0 {
+			t.Errorf("%d tokens are left (%v)", n, err)
+		}
+	})
 }
 
 func flush(t testing.TB, conn *Conn) {

@@ -210,7 +210,7 @@ func (s *consumer) deliver(leased context.Context, m Message, body []byte) {
 				return err
 			}
 		}
-		return s.conn.push(ctx, Report{ID: m.ID, Worker: s.cfg.WorkerID, Body: body}, asynqKey(m.Class, "t:"+m.ID))
+		return s.conn.push(ctx, Report{ID: m.ID, Worker: s.cfg.WorkerID, Body: body}, m.Class)
 	})
 	if err != nil {
 		s.log.Warn("report lost; the coordinator will find the outcome in storage", "attempt", m.ID, "error", err)

@@ -15,11 +15,16 @@ import (
 // a wake token, then tries once more. Redis hands each token to one waiter, so a
 // new task wakes one server and not all of them.
 //
+// A server that takes a task without having waited takes a token along, or those
+// left over would wake it for nothing later. A token is always taken before the
+// task: whoever has one looks for a task after that, so none is left lying.
+//
 // asynq computes the lease of a task before the script is sent, so one wait must
 // be short against the 30 seconds of a lease.
 type dequeueHook struct {
 	pending, paused string        // the keys by which the script is recognised
 	wakes           string        // the list of tokens
+	plain           *redis.Client // without this hook
 	waiter          *redis.Client // for BLPOP alone; closed to end a wait
 	slots           chan struct{} // one element per running handler
 
@@ -29,18 +34,20 @@ type dequeueHook struct {
 
 const (
 	// wakeWait bounds one wait for a token: a lost token delays a task by this much.
+	// BLPOP takes whole seconds.
 	wakeWait = 2 * time.Second
 	// errorPause keeps asynq, which tries again at once, from spinning while
 	// Redis is away.
 	errorPause = 250 * time.Millisecond
 )
 
-func newDequeueHook(class string, waiter *redis.Client, slots chan struct{}) *dequeueHook {
+func newDequeueHook(class string, plain, waiter *redis.Client, slots chan struct{}) *dequeueHook {
 	stopped, cancel := context.WithCancel(context.Background())
 	return &dequeueHook{
 		pending: asynqKey(class, "pending"),
 		paused:  asynqKey(class, "paused"),
 		wakes:   wakeKey(class),
+		plain:   plain,
 		waiter:  waiter,
 		slots:   slots,
 		stopped: stopped,
@@ -69,6 +76,13 @@ func (h *dequeueHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
+// passOn wakes another server after a stop, in case this one had a token in hand.
+func (h *dequeueHook) passOn() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = h.plain.LPush(ctx, h.wakes, 1).Err() // or that server wakes by itself a little later
+}
+
 // isDequeue recognises EVAL or EVALSHA <script> 4 <pending> <paused> …, which
 // asynq sends for nothing else.
 func (h *dequeueHook) isDequeue(cmd redis.Cmder) bool {
@@ -83,17 +97,27 @@ func (h *dequeueHook) dequeue(next redis.ProcessHook, cmd redis.Cmder) error {
 	if !h.awaitSlot() {
 		return h.empty(cmd)
 	}
-	err := h.try(next, cmd)
-	if errors.Is(err, redis.Nil) && h.awaitToken() {
+	err := h.try(h.sendWithToken, cmd)
+	for end := time.Now().Add(wakeWait); errors.Is(err, redis.Nil) && time.Now().Before(end) && h.awaitToken(); {
 		err = h.try(next, cmd)
 	}
 	return err
 }
 
+// sendWithToken takes a token, if there is one, and sends the script, in one
+// round trip.
+func (h *dequeueHook) sendWithToken(ctx context.Context, cmd redis.Cmder) error {
+	pipe := h.plain.Pipeline()
+	pipe.LPop(ctx, h.wakes)
+	_ = pipe.Process(ctx, cmd)
+	_, _ = pipe.Exec(ctx) // the command has its own error; a missing token is none
+	return cmd.Err()
+}
+
 // try sends the script once.
-func (h *dequeueHook) try(next redis.ProcessHook, cmd redis.Cmder) error {
+func (h *dequeueHook) try(send redis.ProcessHook, cmd redis.Cmder) error {
 	cmd.SetErr(nil)
-	err := next(h.stopped, cmd)
+	err := send(h.stopped, cmd)
 	switch {
 	case err == nil, errors.Is(err, redis.Nil), redis.HasErrorPrefix(err, "NOSCRIPT"):
 		return err
@@ -126,6 +150,9 @@ func (h *dequeueHook) awaitSlot() bool {
 
 // awaitToken waits for a wake token and reports whether one came.
 func (h *dequeueHook) awaitToken() bool {
+	if h.stopped.Err() != nil {
+		return false
+	}
 	err := h.waiter.BLPop(h.stopped, wakeWait, h.wakes).Err()
 	if err != nil && !errors.Is(err, redis.Nil) {
 		_ = sleep(h.stopped, errorPause)

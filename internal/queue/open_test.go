@@ -17,7 +17,7 @@ func TestOpenTellsWhatIsWrongAndWhatToDo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	closed.Close()
+	_ = closed.Close()
 	evicting := startRedis(t, "--maxmemory-policy", "allkeys-lru")
 	locked := startRedis(t)
 	lock(t, locked, "s3cret")
@@ -47,7 +47,7 @@ func TestOpenTellsWhatIsWrongAndWhatToDo(t *testing.T) {
 			defer cancel()
 			conn, err := Open(ctx, c.url)
 			if err == nil {
-				conn.Close()
+				_ = conn.Close()
 				t.Fatalf("Open(%q) succeeded", c.url)
 			}
 			if c.kind != nil && !errors.Is(err, c.kind) {
@@ -89,7 +89,7 @@ func TestOpenAsksTheSentinelsForTheMaster(t *testing.T) {
 		t.Error(err)
 	}
 	c := redis.NewClient(&redis.Options{Addr: master.Addr(), DB: 2})
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	if n, err := c.DBSize(context.Background()).Result(); err != nil || n != 1 {
 		t.Errorf("database 2 of the master holds %d keys (%v), want the one written", n, err)
 	}

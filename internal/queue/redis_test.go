@@ -24,7 +24,7 @@ func startRedis(t testing.TB, options ...string) *testserver.Redis {
 // bypass is a client past the package.
 func bypass(t testing.TB, addr string) *redis.Client {
 	c := redis.NewClient(&redis.Options{Addr: addr})
-	t.Cleanup(func() { c.Close() })
+	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
 
@@ -81,7 +81,7 @@ func startSentinel(t testing.TB, master string) string {
 		t.Fatal(err)
 	}
 	addr := listener.Addr().(*net.TCPAddr)
-	listener.Close()
+	_ = listener.Close()
 	host, port, _ := net.SplitHostPort(master)
 	config := filepath.Join(t.TempDir(), "sentinel.conf")
 	text := fmt.Sprintf("port %d\nbind 127.0.0.1\nsentinel monitor m %s %s 1\n", addr.Port, host, port)

@@ -3,9 +3,13 @@ package queue
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
+
+// Scripts serve the rare cases only: the embedded server starts a Lua machine for
+// each call. Commands on the path of every task are plain.
 
 // Keys of this package. Two deployments share a Redis by using two databases.
 const (
@@ -38,7 +42,9 @@ func stateKeys(class, id string) []string {
 }
 
 // state is a task's state in asynq, of which these matter here. A task is
-// reported when its handler has returned and asynq is about to forget it.
+// reported when its handler has returned and asynq is about to forget it; the
+// mark of that is a time to live, which asynq's own tasks do not have, and which
+// a plain command sets on a task that is there and on no other.
 type state string
 
 const (
@@ -47,13 +53,16 @@ const (
 	stateReported state = "reported"
 )
 
+// reportedTTL is the time to live of a reported task.
+const reportedTTL = 10 * time.Minute
+
 // removeScript removes the task ARGV[1] if its state is among the words of
 // ARGV[2], or if that is "any", and returns the state in which it found it.
 var removeScript = redis.NewScript(`
 local state = redis.call("HGET", KEYS[1], "state")
 if not state then
 	state = ""
-elseif state == "active" and redis.call("HEXISTS", KEYS[1], "reported") == 1 then
+elseif state == "active" and redis.call("TTL", KEYS[1]) >= 0 then
 	state = "reported"
 end
 if ARGV[2] == "any" or string.find(" " .. ARGV[2] .. " ", " " .. state .. " ", 1, true) then
@@ -74,21 +83,6 @@ func (c *Conn) remove(ctx context.Context, class, id, states string) (state, err
 	return state(found), nil
 }
 
-// wakeScript pushes a wake token for a task just enqueued. There are never more
-// tokens than pending tasks: busy servers take tasks without a token, and what
-// they leave behind would keep an idle one turning.
-var wakeScript = redis.NewScript(`
-redis.call("SADD", KEYS[3], ARGV[1])
-redis.call("DEL", KEYS[4])
-local tokens = redis.call("LLEN", KEYS[1])
-if tokens < tonumber(ARGV[2]) and tokens < redis.call("LLEN", KEYS[2]) then
-	redis.call("LPUSH", KEYS[1], "1")
-end
-return 1`)
-
-// maxTokens bounds the tokens of a class whatever its backlog.
-const maxTokens = 1024
-
 // statesScript returns, for each task id in ARGV, its state and the expiry of
 // its lease in Unix seconds, as two strings.
 var statesScript = redis.NewScript(`
@@ -96,28 +90,13 @@ local found = {}
 for _, id in ipairs(ARGV) do
 	local task = KEYS[1] .. id
 	local state = redis.call("HGET", task, "state") or ""
-	if redis.call("HEXISTS", task, "reported") == 1 then
+	if redis.call("TTL", task) >= 0 then
 		state = "reported"
 	end
 	table.insert(found, state)
 	table.insert(found, redis.call("ZSCORE", KEYS[2], id) or "0")
 end
 return found`)
-
-// reportScript appends a report, of which the newest ARGV[2] are kept, and marks
-// its task KEYS[2], if it has one: from here on a message with the same id is no
-// duplicate any more.
-var reportScript = redis.NewScript(`
-redis.call("RPUSH", KEYS[1], ARGV[1])
-redis.call("LTRIM", KEYS[1], -tonumber(ARGV[2]), -1)
-if KEYS[2] and redis.call("EXISTS", KEYS[2]) == 1 then
-	redis.call("HSET", KEYS[2], "reported", "1")
-end
-return 1`)
-
-// maxReports bounds the reports that wait for a coordinator. Each stands for a
-// task that was in the queue, so it is reached only by nudges.
-const maxReports = 100_000
 
 // leaseScript takes or renews the lease KEYS[1] for the holder ARGV[1].
 var leaseScript = redis.NewScript(`

@@ -29,7 +29,7 @@ const (
 func (s *consumer) startServer(class string) (*classServer, error) {
 	slots := make(chan struct{}, s.cfg.Slots)
 	client := s.conn.dial()
-	hook := newDequeueHook(class, s.conn.dial(), slots)
+	hook := newDequeueHook(class, s.conn.client, s.conn.dial(), slots)
 	client.AddHook(hook)
 	server := asynq.NewServerFromRedisClient(client, asynq.Config{
 		Concurrency:              s.cfg.Slots,
@@ -59,6 +59,7 @@ func (s *consumer) startServer(class string) (*classServer, error) {
 func (cs *classServer) stopTaking() {
 	cs.hook.stop()
 	cs.asynq.Stop()
+	cs.hook.passOn()
 }
 
 // close ends the server. Without Redis its goodbye is cut short.

@@ -25,14 +25,14 @@ type Schedule struct {
 	// WarmUp is the number of first steps over which the rate rises linearly to
 	// its full value: step 0 has 1/WarmUp of it, step WarmUp-1 all. 0 is none.
 	WarmUp int `json:"warm_up,omitempty"`
-	// Every and Factor belong to "step": after each Every steps past the warm-up the rate
-	// is multiplied by Factor, 0 < Factor <= 1.
+	// Every and Factor belong to "step": after each Every steps past the
+	// warm-up the rate is multiplied by Factor, 0 < Factor <= 1.
 	Every  int     `json:"every,omitempty"`
 	Factor float64 `json:"factor,omitempty"`
-	// Steps and Floor belong to "cosine": from the end of the warm-up to step Steps the rate falls
-	// along half a cosine to Floor times its full value, 0 <= Floor <= 1, and
-	// stays there (Loshchilov and Hutter, "SGDR", 2017, equation 5, one period).
-	// A schedule with Steps depends on the length of the training.
+	// Steps and Floor belong to "cosine": from the end of the warm-up to step
+	// Steps the rate falls along half a cosine to Floor times its full value,
+	// 0 <= Floor <= 1, and stays there (Loshchilov and Hutter, "SGDR", 2017,
+	// equation 5, one period).
 	Steps int     `json:"steps,omitempty"`
 	Floor float64 `json:"floor,omitempty"`
 }

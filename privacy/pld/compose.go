@@ -31,7 +31,7 @@ type sum struct {
 const missed = 1e-13
 
 // maxWindow is the longest transform, in grid points.
-const maxWindow = 1 << 22
+const maxWindow = 1 << 20
 
 // compose adds up the losses of all parts, which share a step. ok is false when
 // the window would be longer than maxWindow.
@@ -87,8 +87,7 @@ func (g grid) tilted(tilt, logMass float64) []float64 {
 }
 
 // window returns the sums, in steps, between which the tilted sum of all parts
-// lies but for a mass of missed at each end (Chernoff's inequality, with the
-// best of a few exponents around the normal one).
+// lies but for a mass of missed at each end.
 func window(parts []part, tilted [][]float64) (low, high int) {
 	mean, variance, lowest, highest := 0.0, 0.0, 0.0, 0.0
 	for i, p := range parts {
@@ -98,19 +97,32 @@ func window(parts []part, tilted [][]float64) (low, high int) {
 		lowest += n * float64(p.grid.first)
 		highest += n * float64(p.grid.first+len(tilted[i])-1)
 	}
-	target := -math.Log(missed)
-	normal := math.Sqrt(2 * target / math.Max(variance, 1e-12))
-	for _, factor := range []float64{0.25, 0.5, 1, 2} {
-		exponent := factor * normal
-		up, down := target, target
+	normal := math.Sqrt(-2 * math.Log(missed) / math.Max(variance, 1e-12))
+	highest = math.Max(mean, math.Min(highest, reach(parts, tilted, normal)))
+	lowest = math.Min(mean, math.Max(lowest, -reach(parts, tilted, -normal)))
+	return int(math.Floor(lowest)), int(math.Ceil(highest))
+}
+
+// reach returns a number of steps that the tilted sum, negated when the
+// exponent is, stays below but for a mass of missed. That is Chernoff's
+// inequality at the best exponent near the given one, which is best for a
+// normal distribution, or well below it, as longer tails need. Every exponent
+// gives a bound, so the search may be coarse.
+func reach(parts []part, tilted [][]float64, exponent float64) float64 {
+	best := math.Inf(1)
+	for halvings := 0; halvings < 12; halvings++ {
+		total := -math.Log(missed)
 		for i, p := range parts {
-			up += float64(p.rounds) * logGenerating(p.grid.first, tilted[i], exponent)
-			down += float64(p.rounds) * logGenerating(p.grid.first, tilted[i], -exponent)
+			total += float64(p.rounds) * logGenerating(p.grid.first, tilted[i], exponent)
 		}
-		highest = math.Min(highest, up/exponent)
-		lowest = math.Max(lowest, -down/exponent)
+		bound := total / math.Abs(exponent)
+		if bound > best {
+			break
+		}
+		best = bound
+		exponent /= 1.6
 	}
-	return int(math.Floor(math.Min(lowest, mean))), int(math.Ceil(math.Max(highest, mean)))
+	return best
 }
 
 // moments returns mean and variance, in steps, of masses from first on.

@@ -31,13 +31,12 @@ type lossEdge struct {
 
 func newLumper(d pair, step, z float64) *lumper {
 	removing := pair{rate: d.rate, sigma: d.sigma, removing: true}
-	_, high := removing.support(z)
-	lowest := math.Log1p(-d.rate)
-	first, last := int(math.Floor(lowest/step)), int(math.Ceil(high/step))+1
+	low, high := removing.support(z)
+	first, last := int(math.Floor(low/step)), int(math.Ceil(high/step))+1 // a bin starts below high
 	l := &lumper{
 		d:    d,
 		grid: grid{step: step, first: first, mass: make([]float64, last-first+1)},
-		left: lossEdge{loss: lowest, edge: removing.edgeAt(math.Inf(-1))},
+		left: lossEdge{loss: low, edge: removing.edgeAt(math.Inf(-1))}, // what is below joins the first bin
 		high: high,
 	}
 	if !d.removing {
@@ -68,11 +67,17 @@ func (l *lumper) mass(low, high lossEdge) (mixture, noise float64) {
 	return (1-l.d.rate)*noise + l.d.rate*shifted, noise
 }
 
+// reachSteps is how far beyond its grid point a bin may extend.
+const reachSteps = 16
+
 // next lays a bin around the next grid point that is not too close to the
-// start. It returns false when there is no such bin any more.
+// start. It returns false when there is no more mass to balance.
 func (l *lumper) next() bool {
 	k := int(math.Ceil(l.left.loss/l.grid.step + 0.25))
 	point := float64(k) * l.grid.step
+	if point > l.high {
+		return false
+	}
 	scale := math.Exp(point)
 	surplus := func(end lossEdge) float64 {
 		mixture, noise := l.mass(l.left, end)
@@ -80,18 +85,30 @@ func (l *lumper) next() bool {
 	}
 	low := l.edgeAt(point)
 	lowSurplus := surplus(low)
-	for width := point - l.left.loss; ; width *= 1.5 {
+	if !(lowSurplus < 0) {
+		return false
+	}
+	for width := point - l.left.loss; width < reachSteps*l.grid.step; width *= 1.5 {
 		high := l.edgeAt(point + width)
 		highSurplus := surplus(high)
-		if highSurplus >= 0 && lowSurplus < 0 {
+		if highSurplus >= 0 {
 			l.close(k, l.narrow(surplus, low, high, lowSurplus, highSurplus))
 			return true
 		}
-		if high.loss > l.high || !(highSurplus < 0) {
-			return false
-		}
 		low, lowSurplus = high, highSurplus
 	}
+	l.closeShort(k, l.edgeAt(point))
+	return true
+}
+
+// closeShort ends a bin at its grid point, where what follows is too little to
+// balance it, and rounds it by more than usual: down to a point at or below
+// its start or, adding a member, up to its end.
+func (l *lumper) closeShort(k int, end lossEdge) {
+	if l.d.removing {
+		k = int(math.Floor(l.left.loss / l.grid.step))
+	}
+	l.close(k, end)
 }
 
 // narrow finds where surplus changes sign, by the Illinois variant of false

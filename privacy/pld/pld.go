@@ -128,7 +128,7 @@ const leastSigma = 1e-5
 
 // tiltOrders are the Rényi orders among which the tilt is chosen. Any tilt is
 // right; one near the best keeps rounding errors small.
-var tiltOrders = []float64{1.01, 1.03, 1.06, 1.1, 1.25, 1.5, 1.75, 2, 2.5, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128, 256, 512, 1024}
+var tiltOrders = []float64{1.00001, 1.0001, 1.001, 1.01, 1.03, 1.06, 1.1, 1.25, 1.5, 1.75, 2, 2.5, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128, 256, 512, 1024}
 
 func renyiCurve(steps []Step) (total rdp.Curve, err error) {
 	for i, s := range steps {

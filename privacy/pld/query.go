@@ -18,7 +18,7 @@ type query struct {
 // Shares of scale and delta that discretization and cut-off tails may cost.
 const (
 	roughError = 1e-3
-	stepError  = 3e-6
+	stepError  = 1e-5
 	tailError  = 1e-9
 )
 
@@ -52,7 +52,7 @@ func (q query) bound(removing bool, side bound, answer answer) (float64, error) 
 	// A coarser grid shortens the window, a smaller tilt moves it to lower
 	// losses. Neither is needed but in extreme corners.
 	step := q.step(removing)
-	for tilt, try := q.tilt, 0; try < 40; try++ {
+	for tilt, try := q.tilt, 0; try < 24; try++ {
 		total, fits := compose(q.parts(removing, side, step), tilt)
 		if !fits {
 			step *= 2
@@ -61,7 +61,7 @@ func (q query) bound(removing bool, side bound, answer answer) (float64, error) 
 		if value, ok := answer(total, side); ok {
 			return value, nil
 		}
-		tilt /= 2
+		tilt /= 4
 	}
 	return 0, fmt.Errorf("the privacy losses of these %d kinds of rounds are too widely spread for their distribution to be computed: "+
 		"use Rényi differential privacy", len(q.steps))
@@ -80,7 +80,7 @@ func (q query) step(removing bool) float64 {
 		least = math.Min(least, -math.Log1p(-s.Rate))
 	}
 	step := math.Sqrt(12 * q.tolerance * q.scale / (rounds * (q.tilt + 1)))
-	return math.Max(math.Min(step, least/8), width/maxCells)
+	return math.Max(math.Min(step, least/4), width/maxCells)
 }
 
 // tailQuantile returns how many standard deviations of noise to keep, so that

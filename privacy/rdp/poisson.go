@@ -67,10 +67,13 @@ func poissonFractional(q, u, order float64) float64 {
 	density := func(x float64) float64 {
 		return -x*x/2 + logConvexExcess(q, u*x-u*u/2, order)
 	}
+	far := math.Max(2, order)*u + tail
+	if u <= 4 {
+		return logTrapezoidal(density, -tail, far, math.Min(0.45, 0.55/u)) - logSqrt2Pi
+	}
 	// The integrand turns from its small-sample form to its whole-sample form
 	// where q exp(ux - u^2/2) passes 1-q.
 	turn := u/2 + (math.Log1p(-q)-math.Log(q))/u
-	far := math.Max(2, order)*u + tail
 	return logIntegral(density, -tail, far, turn) - logSqrt2Pi
 }
 

@@ -76,21 +76,26 @@ func (s *Store) Children(ctx context.Context, dir string) iter.Seq2[string, erro
 			return
 		}
 		for _, child := range children {
-			if strings.HasSuffix(child, "/") && s.isEmpty(ctx, dir+child) {
-				continue // being made, or being removed
+			holds, err := s.holdsObject(ctx, dir+child)
+			if err == nil && !holds {
+				continue // a directory that is being made or removed
 			}
-			if !yield(child, ctx.Err()) {
+			if !yield(child, err) || err != nil {
 				return
 			}
 		}
 	}
 }
 
-func (s *Store) isEmpty(ctx context.Context, dir string) bool {
-	for range s.List(ctx, dir) {
-		return false
+// holdsObject reports whether a child is an object or has one below it.
+func (s *Store) holdsObject(ctx context.Context, name string) (bool, error) {
+	if !strings.HasSuffix(name, "/") {
+		return true, ctx.Err()
 	}
-	return true
+	for _, err := range s.List(ctx, name) {
+		return true, err
+	}
+	return false, nil
 }
 
 // readDir returns the entries of a directory, subdirectories with a trailing

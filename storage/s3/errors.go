@@ -47,7 +47,8 @@ func explain(err error) error {
 // access key has status 404 with some servers.
 func isRefusal(err error) bool {
 	r := response(err)
-	return r.StatusCode == http.StatusForbidden || r.StatusCode == http.StatusUnauthorized || r.Code == "InvalidAccessKeyId"
+	return r.StatusCode == http.StatusForbidden || r.StatusCode == http.StatusUnauthorized ||
+		r.Code == "InvalidAccessKeyId" || r.Code == "XAdminUserNotFound"
 }
 
 // isPassing reports whether sending the same request again may help: no answer

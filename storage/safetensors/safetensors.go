@@ -1,27 +1,47 @@
-// Package safetensors reads and writes the safetensors format: an 8-byte
-// little-endian length, a JSON header of that length that says of each tensor
-// its type, shape and place, and the tensors' bytes without gaps
-// (https://github.com/huggingface/safetensors, "Format"). Of its types it
-// handles F32 and I64.
+// Package safetensors reads and writes the safetensors file format
+// (huggingface.co/docs/safetensors): named arrays of numbers and a map of texts,
+// in a file that can be mapped into memory and holds no code.
 //
-// Equal tensors and metadata give equal bytes: the header's names are sorted,
-// the tensors stand in the order given, and the data begin at a multiple of 8.
+//	8 bytes    the length of the header, little-endian
+//	header     JSON: {"__metadata__": {...}, "name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, ...}
+//	data       the arrays, little-endian, row by row, one after the other
+//
+// Equal tensors and metadata give equal bytes: Marshal orders them by element
+// size, larger first, then by name, as the reference implementation does, and
+// pads the header with spaces so that the data is aligned to 8 bytes.
+//
+// Of the format's element types this package knows float32 and int64. Files
+// come from strangers too, so Unmarshal checks everything before it allocates.
 package safetensors
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"math"
+	"math/bits"
 	"slices"
-	"unsafe"
+	"strings"
+	"unicode/utf8"
 )
 
-// Tensor is a named array, row-major. Exactly one of Float32 and Int64 holds
-// its elements, as many as the product of Shape, which is 1 for no dimensions.
+// MaxHeader is the longest header that is written or read, in bytes. The names
+// and shapes of a hundred thousand tensors fit.
+const MaxHeader = 16 << 20
+
+// alignment of the data within the file, in bytes.
+const alignment = 8
+
+// metadataKey is the header's key for what is no tensor.
+const metadataKey = "__metadata__"
+
+// ErrFormat is wrapped by the error for bytes that are not a valid file.
+var ErrFormat = errors.New("not a valid safetensors file")
+
+// Tensor is a named array in row-major order. Exactly one of Float32 and Int64
+// is not nil, and has as many elements as the product of the shape; the empty
+// shape is a single number.
 type Tensor struct {
 	Name    string
 	Shape   []int
@@ -29,15 +49,16 @@ type Tensor struct {
 	Int64   []int64
 }
 
-// File is the content of a file.
+// File is what a file holds.
 type File struct {
-	// Tensors are in the order of their bytes.
-	Tensors  []Tensor
+	// Tensors in the order of their data.
+	Tensors []Tensor
+	// Metadata is nil if the file has none.
 	Metadata map[string]string
 }
 
-// Tensor returns the tensor of that name.
-func (f *File) Tensor(name string) (Tensor, bool) {
+// Tensor returns the named tensor.
+func (f File) Tensor(name string) (Tensor, bool) {
 	for _, t := range f.Tensors {
 		if t.Name == name {
 			return t, true
@@ -46,248 +67,153 @@ func (f *File) Tensor(name string) (Tensor, bool) {
 	return Tensor{}, false
 }
 
-// metadataName is the header's field for metadata; no tensor may be called so.
-const metadataName = "__metadata__"
+// dtype is an element type in the file.
+type dtype string
 
-// maxHeader bounds the header, in bytes.
-const maxHeader = 16 << 20
+const (
+	f32 dtype = "F32"
+	i64 dtype = "I64"
+)
 
-// maxDimensions bounds the rank of a tensor.
-const maxDimensions = 16
+// size of an element in bytes, 0 for an unknown type.
+func (d dtype) size() int64 {
+	switch d {
+	case f32:
+		return 4
+	case i64:
+		return 8
+	}
+	return 0
+}
 
-// ErrFormat is wrapped by every error of Unmarshal: the bytes are no file of
-// this format, or a damaged one.
-var ErrFormat = errors.New("not a valid safetensors file")
-
-// entry is a tensor in the header.
+// entry describes one tensor in the header.
 type entry struct {
-	Type    string   `json:"dtype"`
+	DType   dtype    `json:"dtype"`
 	Shape   []int    `json:"shape"`
 	Offsets [2]int64 `json:"data_offsets"`
 }
 
-// Marshal writes a file. Names must be distinct and not empty.
+// Marshal encodes tensors and metadata, which may be nil. Names must be unique,
+// not empty, valid UTF-8, and not "__metadata__".
 func Marshal(tensors []Tensor, metadata map[string]string) ([]byte, error) {
-	header := map[string]any{}
-	if len(metadata) > 0 {
-		header[metadataName] = metadata
+	if err := checkTexts(tensors, metadata); err != nil {
+		return nil, err
 	}
-	end := int64(0)
-	for _, t := range tensors {
-		e, err := t.describe(end)
-		if err != nil {
-			return nil, err
-		}
-		if _, twice := header[t.Name]; twice || t.Name == "" || t.Name == metadataName {
-			return nil, fmt.Errorf("tensor name %q is reserved, empty or given twice", t.Name)
-		}
-		header[t.Name] = e
-		end = e.Offsets[1]
-	}
-	text, err := json.Marshal(header)
+	ordered := slices.Clone(tensors)
+	slices.SortFunc(ordered, func(x, y Tensor) int {
+		return cmp.Or(cmp.Compare(y.dtype().size(), x.dtype().size()), strings.Compare(x.Name, y.Name))
+	})
+	header, size, err := encodeHeader(ordered, metadata)
 	if err != nil {
 		return nil, err
 	}
-	for len(text)%8 != 0 {
-		text = append(text, ' ')
+	out := make([]byte, 0, 8+int64(len(header))+size)
+	out = binary.LittleEndian.AppendUint64(out, uint64(len(header)))
+	out = append(out, header...)
+	for _, t := range ordered {
+		if t.Float32 != nil {
+			out = appendValues(out, t.Float32)
+		} else {
+			out = appendValues(out, t.Int64)
+		}
 	}
-	if len(text) > maxHeader {
-		return nil, fmt.Errorf("header of %d bytes: want at most %d", len(text), maxHeader)
+	return out, nil
+}
+
+func (t Tensor) dtype() dtype {
+	if t.Float32 != nil {
+		return f32
 	}
-	data := make([]byte, 0, 8+len(text)+int(end))
-	data = binary.LittleEndian.AppendUint64(data, uint64(len(text)))
-	data = append(data, text...)
+	return i64
+}
+
+func checkTexts(tensors []Tensor, metadata map[string]string) error {
+	seen := make(map[string]bool, len(tensors))
 	for _, t := range tensors {
-		data = t.append(data)
+		switch {
+		case t.Name == "" || t.Name == metadataKey || !utf8.ValidString(t.Name):
+			return fmt.Errorf("safetensors: %q cannot name a tensor", t.Name)
+		case seen[t.Name]:
+			return fmt.Errorf("safetensors: two tensors are named %q", t.Name)
+		}
+		seen[t.Name] = true
 	}
-	return data, nil
+	for key, value := range metadata {
+		if !utf8.ValidString(key) || !utf8.ValidString(value) {
+			return fmt.Errorf("safetensors: metadata %q is not valid UTF-8", key)
+		}
+	}
+	return nil
 }
 
-// describe is the header's entry of a tensor whose bytes begin at offset.
-func (t Tensor) describe(offset int64) (entry, error) {
-	e := entry{Type: "F32", Shape: t.Shape}
-	have, size := len(t.Float32), int64(4)
-	if t.Int64 != nil {
-		e.Type, have, size = "I64", len(t.Int64), 8
+// encodeHeader returns the padded header and the size of the data in bytes.
+func encodeHeader(tensors []Tensor, metadata map[string]string) ([]byte, int64, error) {
+	var fields [][]byte
+	if len(metadata) > 0 {
+		fields = append(fields, encodeField(metadataKey, metadata))
 	}
-	if e.Shape == nil {
-		e.Shape = []int{}
+	var offset int64
+	for _, t := range tensors {
+		size, err := t.bytes()
+		if err != nil {
+			return nil, 0, err
+		}
+		shape := append([]int{}, t.Shape...) // nil is [] too
+		fields = append(fields, encodeField(t.Name, entry{t.dtype(), shape, [2]int64{offset, offset + size}}))
+		offset += size
 	}
-	n, err := elements(t.Shape)
-	if err != nil || n != int64(have) {
-		return e, fmt.Errorf("tensor %q has %d elements, its shape is %v", t.Name, have, t.Shape)
+	header := []byte{'{'}
+	for i, field := range fields {
+		if i > 0 {
+			header = append(header, ',')
+		}
+		header = append(header, field...)
 	}
-	e.Offsets = [2]int64{offset, offset + n*size}
-	return e, nil
+	header = append(header, '}')
+	for len(header)%alignment != 0 { // the length before it has 8 bytes itself
+		header = append(header, ' ')
+	}
+	if len(header) > MaxHeader {
+		return nil, 0, fmt.Errorf("safetensors: the header has %d bytes, at most %d are allowed", len(header), MaxHeader)
+	}
+	return header, offset, nil
 }
 
-func (t Tensor) append(data []byte) []byte {
-	for _, v := range t.Float32 {
-		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(v))
-	}
-	for _, v := range t.Int64 {
-		data = binary.LittleEndian.AppendUint64(data, uint64(v))
-	}
-	return data
+// encodeField is "key":value. Neither can fail to encode.
+func encodeField(key string, value any) []byte {
+	k, _ := json.Marshal(key)
+	v, _ := json.Marshal(value)
+	return slices.Concat(k, []byte{':'}, v)
 }
 
-// elements is the product of a shape.
-func elements(shape []int) (int64, error) {
-	if len(shape) > maxDimensions {
-		return 0, fmt.Errorf("%d dimensions: want at most %d", len(shape), maxDimensions)
+// bytes is the size of a tensor's data, after comparing it with the shape.
+func (t Tensor) bytes() (int64, error) {
+	if (t.Float32 == nil) == (t.Int64 == nil) {
+		return 0, fmt.Errorf("safetensors: tensor %q: want either float32 or int64 values", t.Name)
 	}
-	n := int64(1)
-	for _, d := range shape {
-		if d < 0 {
+	size, err := dataSize(t.Shape, t.dtype())
+	if err != nil {
+		return 0, fmt.Errorf("safetensors: tensor %q: %w", t.Name, err)
+	}
+	if have := int64(len(t.Float32) + len(t.Int64)); have != size/t.dtype().size() {
+		return 0, fmt.Errorf("safetensors: tensor %q: shape %v has %d elements, there are %d values",
+			t.Name, t.Shape, size/t.dtype().size(), have)
+	}
+	return size, nil
+}
+
+// dataSize is the product of a shape in bytes.
+func dataSize(shape []int, d dtype) (int64, error) {
+	size := uint64(d.size())
+	for _, n := range shape {
+		if n < 0 {
 			return 0, fmt.Errorf("shape %v has a negative dimension", shape)
 		}
-		if d > 0 && n > math.MaxInt64/8/int64(d) {
-			return 0, fmt.Errorf("shape %v overflows", shape)
+		high, low := bits.Mul64(size, uint64(n))
+		if high != 0 || low > 1<<62 {
+			return 0, fmt.Errorf("shape %v is too large", shape)
 		}
-		n *= int64(d)
+		size = low
 	}
-	return n, nil
-}
-
-// Unmarshal reads a file. Everything in it is checked: the header's size and
-// form, types, shapes, and that the tensors fill the data without gap or
-// overlap. Where the machine's byte order and alignment allow it, the tensors
-// share the memory of data, which must then not change.
-func Unmarshal(data []byte) (File, error) {
-	f, err := unmarshal(data)
-	if err != nil {
-		return File{}, fmt.Errorf("%w: %w", ErrFormat, err)
-	}
-	return f, nil
-}
-
-func unmarshal(data []byte) (File, error) {
-	if len(data) < 8 {
-		return File{}, fmt.Errorf("%d bytes are too few", len(data))
-	}
-	size := binary.LittleEndian.Uint64(data)
-	if size > maxHeader || size > uint64(len(data)-8) {
-		return File{}, fmt.Errorf("header of %d bytes: the file has %d, and the limit is %d", size, len(data), maxHeader)
-	}
-	names, entries, metadata, err := readHeader(data[8 : 8+size])
-	if err != nil {
-		return File{}, err
-	}
-	return assemble(names, entries, metadata, data[8+size:])
-}
-
-// readHeader decodes the header token by token, since a decoder into a map
-// would let a name given twice pass.
-func readHeader(text []byte) (names []string, entries map[string]entry, metadata map[string]string, err error) {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return nil, nil, nil, fmt.Errorf("the header is no JSON object")
-	}
-	entries = map[string]entry{}
-	for d.More() {
-		t, err := d.Token()
-		if err != nil {
-			return nil, nil, nil, fmt.Errorf("header: %w", err)
-		}
-		name := t.(string) // within an object, a key
-		if name == metadataName {
-			if metadata != nil {
-				return nil, nil, nil, fmt.Errorf("metadata given twice")
-			}
-			if err := d.Decode(&metadata); err != nil {
-				return nil, nil, nil, fmt.Errorf("metadata: %w", err)
-			}
-			continue
-		}
-		var e entry
-		if err := d.Decode(&e); err != nil {
-			return nil, nil, nil, fmt.Errorf("tensor %.80q: %w", name, err)
-		}
-		if _, twice := entries[name]; twice || name == "" {
-			return nil, nil, nil, fmt.Errorf("tensor name %.80q is empty or given twice", name)
-		}
-		entries[name] = e
-		names = append(names, name)
-	}
-	if _, err := d.Token(); err != nil {
-		return nil, nil, nil, fmt.Errorf("header: %w", err)
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return nil, nil, nil, fmt.Errorf("more text after the header's object")
-	}
-	return names, entries, metadata, nil
-}
-
-// assemble cuts the tensors out of the data.
-func assemble(names []string, entries map[string]entry, metadata map[string]string, data []byte) (File, error) {
-	slices.SortStableFunc(names, func(a, b string) int {
-		x, y := entries[a].Offsets, entries[b].Offsets
-		return slices.Compare(x[:], y[:])
-	})
-	f := File{Metadata: metadata}
-	end := int64(0)
-	for _, name := range names {
-		e := entries[name]
-		if e.Offsets[0] != end || e.Offsets[1] < end || e.Offsets[1] > int64(len(data)) {
-			return File{}, fmt.Errorf("tensor %.80q is at %v: want it to begin at %d and end within %d", name, e.Offsets, end, len(data))
-		}
-		end = e.Offsets[1]
-		t, err := e.tensor(name, data[e.Offsets[0]:end:end])
-		if err != nil {
-			return File{}, err
-		}
-		f.Tensors = append(f.Tensors, t)
-	}
-	if end != int64(len(data)) {
-		return File{}, fmt.Errorf("%d bytes after the last tensor", int64(len(data))-end)
-	}
-	return f, nil
-}
-
-func (e entry) tensor(name string, data []byte) (Tensor, error) {
-	t := Tensor{Name: name, Shape: e.Shape}
-	size := map[string]int64{"F32": 4, "I64": 8}[e.Type]
-	if size == 0 {
-		return t, fmt.Errorf("tensor %.80q has type %.20q: want F32 or I64", name, e.Type)
-	}
-	n, err := elements(e.Shape)
-	if err != nil {
-		return t, fmt.Errorf("tensor %.80q: %w", name, err)
-	}
-	if n*size != int64(len(data)) {
-		return t, fmt.Errorf("tensor %.80q of shape %v and type %s has %d bytes: want %d", name, e.Shape, e.Type, len(data), n*size)
-	}
-	if e.Type == "F32" {
-		t.Float32 = float32s(data)
-	} else {
-		t.Int64 = int64s(data)
-	}
-	return t, nil
-}
-
-// littleEndian reports whether the machine's byte order is the file's.
-var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
-
-// float32s is data as numbers: the same memory if it can be.
-func float32s(data []byte) []float32 {
-	if len(data) == 0 {
-		return []float32{}
-	}
-	if first := unsafe.Pointer(&data[0]); littleEndian && uintptr(first)%4 == 0 {
-		return unsafe.Slice((*float32)(first), len(data)/4)
-	}
-	out := make([]float32, len(data)/4)
-	for i := range out {
-		out[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
-	}
-	return out
-}
-
-func int64s(data []byte) []int64 {
-	out := make([]int64, len(data)/8)
-	for i := range out {
-		out[i] = int64(binary.LittleEndian.Uint64(data[8*i:]))
-	}
-	return out
+	return int64(size), nil
 }

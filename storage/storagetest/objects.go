@@ -189,7 +189,10 @@ func list(t *testing.T, d Driver) {
 			t.Errorf("list %q: got %q, want %q", prefix, got, want)
 		}
 	}
-	for range s.List(t.Context(), "a") {
+	for _, err := range s.List(t.Context(), "a") {
+		if err != nil {
+			t.Error(err)
+		}
 		break // a listing can be left
 	}
 }

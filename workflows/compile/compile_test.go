@@ -7,10 +7,9 @@ import (
 	"testing"
 
 	"coalmine/storage"
-	"coalmine/tasks"
 	"coalmine/tasks/reports"
-	"coalmine/tasks/taskstest"
 	"coalmine/workflows/experiment"
+	"coalmine/workflows/inline"
 	"coalmine/workflows/plan"
 )
 
@@ -82,63 +81,22 @@ func compiled(t *testing.T, text string, digest storage.Digest, sets ...string) 
 	return p
 }
 
-// runAll executes a plan one node after the other.
-func runAll(t *testing.T, g *taskstest.Graph, p *plan.Plan) map[storage.Key]*taskstest.Node {
-	t.Helper()
-	e := sequential{t: t, graph: g, plan: p, kinds: Registry(), done: map[storage.Key]*taskstest.Node{}}
-	for i := range p.Cells {
-		e.reach(p.Cells[i].Report)
-		e.reach(p.Cells[i].Model)
-	}
-	return e.done
-}
-
-type sequential struct {
-	t     *testing.T
-	graph *taskstest.Graph
-	plan  *plan.Plan
-	kinds tasks.Registry
-	done  map[storage.Key]*taskstest.Node
-}
-
-func (e *sequential) reach(r plan.Ref) {
-	if e.done[r.Key] != nil {
-		return
-	}
-	if r.Chain == nil {
-		n := e.plan.Nodes[r.Key]
-		for _, need := range n.Needs {
-			e.reach(need)
-		}
-		e.run(n.Spec)
-		return
-	}
-	for _, need := range r.Chain.StepNeeds() {
-		e.reach(need)
-	}
-	e.reach(r.Chain.At(r.Step - 1))
-	for j := range r.Chain.Width {
-		e.run(r.Chain.PartSpec(r.Step, j))
-	}
-	e.run(r.Chain.JoinSpec(r.Step))
-}
-
-func (e *sequential) run(s tasks.Spec) {
-	n, err := e.graph.TrySpec(e.kinds[s.Kind], s)
-	if err != nil {
-		e.t.Fatalf("%s step %d part %d: %v", s.Kind, s.Step, s.Part, err)
-	}
-	e.done[s.Key] = n
-}
-
 func TestAGridRunsToItsReports(t *testing.T) {
 	t.Parallel()
-	g := taskstest.NewGraph(t)
-	p := compiled(t, small, g.Import(source()))
-	done := runAll(t, g, p)
+	p := compiled(t, small, storage.DigestOf(source()))
+	e := inline.New(p, Registry(), source())
 	for _, c := range p.Cells {
+		for _, target := range []plan.Ref{c.Report, c.Model} {
+			if err := e.Reach(t.Context(), target); err != nil {
+				t.Fatal(err)
+			}
+		}
+		data, err := e.Blob(t.Context(), c.Report.Key, reports.CellBlob)
+		if err != nil {
+			t.Fatal(err)
+		}
 		var report reports.Report
-		if err := json.Unmarshal(done[c.Report.Key].Blob(reports.CellBlob), &report); err != nil {
+		if err := json.Unmarshal(data, &report); err != nil {
 			t.Fatal(err)
 		}
 		if report.Utility == nil || !(report.Utility.Perplexity > 1 && report.Utility.Perplexity < 64) {

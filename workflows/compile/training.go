@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"coalmine/models"
-	"coalmine/models/optimizers"
 	"coalmine/tasks"
 	"coalmine/tasks/aggregation"
 	"coalmine/tasks/datasets"
@@ -140,7 +139,7 @@ func serverParams(e *experiment.Experiment) aggregation.ServerParams {
 	t := &e.Training
 	p := aggregation.ServerParams{
 		Seed: e.Seed, Chunks: t.Chunks, Cohort: t.Cohort, Clip: clip(t),
-		Optimizer: rule(t.Server.Optimizer), LearningRate: t.Server.LearningRate,
+		Optimizer: t.Server.Optimizer.Config(), LearningRate: t.Server.LearningRate,
 	}
 	if t.Privacy != nil {
 		p.NoiseMultiplier = t.Privacy.NoiseMultiplier
@@ -150,7 +149,7 @@ func serverParams(e *experiment.Experiment) aggregation.ServerParams {
 
 func local(e *experiment.Experiment, batch int) training.Local {
 	client := &e.Training.Client
-	l := training.Local{Optimizer: rule(client.Optimizer), LearningRate: client.LearningRate, Batch: batch}
+	l := training.Local{Optimizer: client.Optimizer.Config(), LearningRate: client.LearningRate, Batch: batch}
 	if client.GradientClip != nil {
 		l.GradientClip = *client.GradientClip
 	}
@@ -163,24 +162,3 @@ func clip(t *experiment.Training) float64 {
 	}
 	return t.Privacy.Clip
 }
-
-// rule takes an optimizer's fields, which the experiment has completed.
-func rule(o experiment.Optimizer) optimizers.Config {
-	value := func(field *float64) float64 {
-		if field == nil {
-			return 0
-		}
-		return *field
-	}
-	c := optimizers.Config{
-		Kind: o.Name, Momentum: value(o.Momentum), Beta1: value(o.Beta1), Beta2: value(o.Beta2), Epsilon: value(o.Epsilon),
-	}
-	if o.Name == optimizers.Yogi {
-		c.Initial = yogiInitial
-	}
-	return c
-}
-
-// yogiInitial is what Yogi's mean squared gradient starts from; see
-// optimizers.Defaults.
-const yogiInitial = 1e-6

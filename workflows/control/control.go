@@ -13,6 +13,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"coalmine/internal/queue"
 	"coalmine/storage"
@@ -37,6 +38,9 @@ type API interface {
 	List(ctx context.Context) ([]*coordinator.Status, error)
 	// Status returns how one run stands.
 	Status(ctx context.Context, run string) (*coordinator.Status, error)
+	// Watch sends the status of a run now and whenever it changes. The channel is
+	// closed after the status of the finished run, or when ctx is done.
+	Watch(ctx context.Context, run string) (<-chan *coordinator.Status, error)
 	// Steer appends a command to the run's log and returns the run's id.
 	Steer(ctx context.Context, run string, e runs.Entry) (string, error)
 	// Results returns the outcome of a run, complete or not.
@@ -223,6 +227,52 @@ func (l *Local) Status(ctx context.Context, name string) (*coordinator.Status, e
 	return l.status(ctx, run), nil
 }
 
+// watchEvery is how often a run is looked at that another process works on.
+const watchEvery = time.Second
+
+// Watch implements API.
+func (l *Local) Watch(ctx context.Context, name string) (<-chan *coordinator.Status, error) {
+	run, err := l.find(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	statuses := make(chan *coordinator.Status)
+	go func() {
+		defer close(statuses)
+		for {
+			changed := l.changes()
+			if _, err := l.runs.Refresh(ctx, run); err != nil && ctx.Err() != nil {
+				return
+			}
+			s := l.status(ctx, run)
+			select {
+			case statuses <- s:
+			case <-ctx.Done():
+				return
+			}
+			if s.Phase.Finished() {
+				return
+			}
+			select {
+			case <-changed:
+			case <-time.After(watchEvery):
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return statuses, nil
+}
+
+// changes is closed when the coordinator of this process has news; it never is
+// where there is none.
+func (l *Local) changes() <-chan struct{} {
+	if l.leader == nil {
+		return nil
+	}
+	return l.leader.Updated()
+}
+
 // status is what the coordinator says of an unfinished run, or what storage does.
 func (l *Local) status(ctx context.Context, run *runs.Run) *coordinator.Status {
 	if !run.State.Phase.Finished() {
@@ -230,7 +280,11 @@ func (l *Local) status(ctx context.Context, run *runs.Run) *coordinator.Status {
 			return s
 		}
 	}
-	return stored(run)
+	s := stored(run)
+	if l.leader == nil && !s.Phase.Finished() && s.Phase != runs.Paused {
+		s.Reasons = []string{"no coordinator reports on it; start one with: coalmine serve, or coalmine run FILE"}
+	}
+	return s
 }
 
 // live is the coordinator's status of a run; nil if it has none that is as new
@@ -275,9 +329,6 @@ func stored(run *runs.Run) *coordinator.Status {
 			}
 			s.Cells = append(s.Cells, coordinator.CellStatus{Cell: c.Name, Label: c.Label, Phase: phase})
 		}
-	}
-	if !state.Phase.Finished() && state.Phase != runs.Paused {
-		s.Reasons = []string{"no coordinator reports on it; start one with: coalmine serve, or coalmine run FILE"}
 	}
 	return s
 }

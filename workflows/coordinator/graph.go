@@ -34,6 +34,7 @@ type run struct {
 	tokens     meter
 	tidying    time.Time  // since when its end waits for deletions
 	shown      runs.Phase // as last published
+	lastCells  []CellStatus
 }
 
 // live reports whether the run has a plan whose nodes this term holds.
@@ -196,6 +197,7 @@ func (t *term) release(r *run) {
 		return
 	}
 	p := r.plan
+	r.lastCells = t.cellStatuses(r, nil)
 	r.plan, r.cells, r.backlog = nil, nil, nil
 	gone := make(map[*node]bool)
 	for _, key := range plan.SortedKeys(p.Nodes) {

@@ -269,14 +269,14 @@ func (t *term) sweepResidue(ch *chain) {
 	}
 	ch.retention.swept = true
 	cs, _ := t.claimsOn(ch.recipe)
-	shape, frontier := ch.shape, ch.frontier
+	shape, frontier, have := ch.shape, ch.frontier, slices.Clone(ch.have)
 	for _, c := range cs {
 		if first, last := c.window(frontier); last > 0 {
 			t.retire(ch, retiredStep, first-c.every)
 		}
 	}
 	t.persist(reading, "looking for old rounds", func() bool { return t.chains[ch.recipe] == ch }, func(ctx context.Context) (func(), error) {
-		x := residue{ctx: ctx, archive: t.archive, chain: shape, claims: cs, frontier: frontier}
+		x := residue{ctx: ctx, archive: t.archive, chain: shape, claims: cs, frontier: frontier, have: have}
 		left, err := x.find()
 		return func() {
 			for _, r := range left {
@@ -293,28 +293,42 @@ type residue struct {
 	chain    *plan.Chain
 	claims   claims
 	frontier int
+	have     []int // steps with checkpoints; one is perhaps where a replay was
 	err      error
 }
 
-// find looks back from the frontier, from the last boundaries, and from every
-// claimed step, in each case until nothing is left over.
+// find looks back from every step that work may have stopped at, and from
+// every claimed step, in each case until nothing is left over.
 func (x *residue) find() ([]retirement, error) {
 	var left []retirement
-	for r := x.frontier; r > 0 && x.hasLeft(r); r-- {
-		left = append(left, retirement{retiredBlobs, r - 1}, retirement{retiredParts, r})
+	tops := slices.Clone(x.have)
+	for _, stopped := range append([]int{x.frontier}, x.have...) {
+		for r := stopped; r > 0 && x.hasLeft(r); r-- {
+			left = append(left, retirement{retiredBlobs, r - 1}, retirement{retiredParts, r})
+		}
+		tops = append(tops, plan.Segment(stopped)*tasks.SegmentSteps)
 	}
-	boundary := plan.Segment(x.frontier) * tasks.SegmentSteps
-	for b := boundary; b > 0 && x.hasRecordBelow(b); b -= tasks.SegmentSteps {
-		left = append(left, retirement{retiredRecords, b})
-	}
+	closed := plan.Segment(x.frontier) * tasks.SegmentSteps
 	for _, c := range x.claims {
-		for _, step := range c.stepsKept(boundary) {
-			if !plan.Boundary(step) && x.hasRecordBelow(step) {
-				left = append(left, retirement{retiredRecords, step})
-			}
+		tops = append(tops, c.stepsKept(closed)...)
+	}
+	for _, top := range ascending(tops) {
+		if x.claims.keep(top, x.frontier) || plan.Boundary(top) {
+			left = append(left, x.recordsBelow(top, closed)...)
 		}
 	}
 	return left, x.err
+}
+
+// recordsBelow looks for the records of closed segments that should have gone
+// when the step top was joined, and of the segments before.
+func (x *residue) recordsBelow(top, closed int) []retirement {
+	var left []retirement
+	for top > 0 && top <= closed && x.hasRecordBelow(top) {
+		left = append(left, retirement{retiredRecords, top})
+		top = plan.Segment(top-1) * tasks.SegmentSteps
+	}
+	return left
 }
 
 // hasLeft reports whether a joined step has parts, or the checkpoint below it

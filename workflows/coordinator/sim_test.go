@@ -42,13 +42,22 @@ type world struct {
 	term     *term
 	jobs     []job
 	applying []func()
-	// inLane keeps deletions of one batch apart from reads; order within is free.
+	// override, if set, decides how an attempt ends instead of the kind; kills
+	// says that it takes its worker with it; faults are the odds, in thousandths,
+	// that storage fails a job of the coordinator.
+	override func(tasks.Attempt) *tasks.Outcome
+	kills    func(tasks.Attempt) bool
+	faults   int
+	ran      map[string]int // executions by kind
+	kinds    []string       // what workers advertise
+	slow     func(*execution) float64
 
 	pending  []queue.Message
 	reports  []queue.Report
 	workers  []*simWorker
 	born     int
-	away     bool // the queue does not answer
+	away     bool            // the queue does not answer
+	targets  map[string]bool // keys of what the cells want
 	restarts int
 	deaths   int
 	trace    []string
@@ -56,7 +65,7 @@ type world struct {
 
 // chaos are odds, in thousandths of a step.
 type chaos struct {
-	flush, killWorker, restart, loseReport, doubleReport, queueAway, losePending int
+	flush, killWorker, restart, loseReport, doubleReport, queueAway, losePending, loseBlob int
 }
 
 type simWorker struct {
@@ -80,9 +89,40 @@ type execution struct {
 type watchedStore struct {
 	*storagetest.Memory
 	mu      sync.Mutex
+	fail    func() error // nil when storage works
 	commits map[string]outputs
 	rounds  map[string]int
 	wrong   []string
+}
+
+func (s *watchedStore) Get(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
+	if err := s.fault(); err != nil {
+		return nil, err
+	}
+	return s.Memory.Get(ctx, name, offset, length)
+}
+
+func (s *watchedStore) Head(ctx context.Context, name string) (storage.Info, error) {
+	if err := s.fault(); err != nil {
+		return storage.Info{}, err
+	}
+	return s.Memory.Head(ctx, name)
+}
+
+func (s *watchedStore) Delete(ctx context.Context, names ...string) error {
+	if err := s.fault(); err != nil {
+		return err
+	}
+	return s.Memory.Delete(ctx, names...)
+}
+
+func (s *watchedStore) fault() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fail == nil {
+		return nil
+	}
+	return s.fail()
 }
 
 func (s *watchedStore) Create(ctx context.Context, name string, data []byte) error {
@@ -107,7 +147,13 @@ func (s *watchedStore) Create(ctx context.Context, name string, data []byte) err
 func newWorld(t testing.TB, seed uint64, c chaos, plans map[string]*plan.Plan) *world {
 	w := &world{
 		t: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 1)), chaos: c, plans: plans,
-		clock: time.Unix(1_700_000_000, 0),
+		clock: time.Unix(1_700_000_000, 0), ran: make(map[string]int), kinds: testKinds.Advertised(),
+	}
+	w.targets = make(map[string]bool)
+	for _, p := range plans {
+		for _, c := range p.Cells {
+			w.targets[c.Report.Key.String()], w.targets[c.Model.Key.String()] = true, true
+		}
 	}
 	w.memory = storagetest.NewMemory()
 	w.store = &watchedStore{Memory: w.memory, commits: make(map[string]outputs), rounds: make(map[string]int)}
@@ -213,7 +259,11 @@ func (w *world) untilPhase(phase runs.Phase, ids ...string) {
 	w.t.Helper()
 	w.until(func() bool {
 		for _, id := range ids {
-			if r := w.term.runs[id]; r == nil || r.state.Phase != phase || len(r.outbox) > 0 {
+			r := w.term.runs[id]
+			if r != nil && r.state.Phase.Finished() && r.state.Phase != phase {
+				w.fail("run %s is %s, want %s: %+v", id, r.state.Phase, phase, r.state.Failures)
+			}
+			if r == nil || r.state.Phase != phase || len(r.outbox) > 0 {
 				return false
 			}
 		}
@@ -323,20 +373,43 @@ func (w *world) misfortune() {
 	}
 	if w.chance(c.killWorker) {
 		if x := w.workers[w.rand.IntN(len(w.workers))]; !x.dead() {
-			w.note("worker %s dies with %d attempts", x.id, len(x.running))
-			x.silent = w.clock
-			for _, e := range x.running {
-				e.next = nil
-			}
-			w.deaths++
+			w.kill(x)
 			w.hire(1 + w.rand.IntN(3))
 		}
+	}
+	if w.chance(c.loseBlob) {
+		w.loseBlob()
 	}
 	if w.chance(c.restart) {
 		w.note("coordinator restarts")
 		w.restarts++
 		w.lead()
 	}
+}
+
+// loseBlob deletes a blob of some node that is no cell's target.
+func (w *world) loseBlob() {
+	var names []string
+	for info := range w.memory.List(context.Background(), "blobs/") {
+		if !w.targets[strings.Split(info.Name, "/")[1]] {
+			names = append(names, info.Name)
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	name := names[w.rand.IntN(len(names))]
+	w.note("blob vanishes: %s", name)
+	if err := w.memory.Delete(context.Background(), name); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// kill ends a worker without a word; its heartbeat outlives it by its TTL.
+func (w *world) kill(x *simWorker) {
+	w.note("worker %s dies with %d attempts", x.id, len(x.running))
+	x.silent = w.clock
+	w.deaths++
 }
 
 func take[T any](r *rand.Rand, from *[]T) T {
@@ -349,7 +422,11 @@ func take[T any](r *rand.Rand, from *[]T) T {
 // runJob executes a job; what it found is applied at some later time.
 func (w *world) runJob() {
 	j := take(w.rand, &w.jobs)
+	if w.chance(w.faults) {
+		w.store.fail = func() error { return errors.New("503 slow down") }
+	}
 	w.applying = append(w.applying, j(context.Background()))
+	w.store.fail = nil
 }
 
 func (w *world) apply() { take(w.rand, &w.applying)() }
@@ -405,10 +482,25 @@ func (w *world) lookFirst(x *simWorker, e *execution) {
 		w.end(x, e, tasks.Outcome{Result: tasks.Done, Commit: f.commit})
 		return
 	}
-	e.next = func() { w.compute(x, e, f.commit) }
+	e.next = func() { w.compute(x, e) }
 }
 
-func (w *world) compute(x *simWorker, e *execution, stands *storage.Commit) {
+func (w *world) compute(x *simWorker, e *execution) {
+	w.ran[e.attempt.Kind]++
+	if w.kills != nil && w.kills(e.attempt) {
+		w.kill(x)
+		w.hire(1)
+		return
+	}
+	if w.override != nil {
+		if o := w.override(e.attempt); o == hang {
+			e.next = func() {}
+			return
+		} else if o != nil {
+			w.end(x, e, *o)
+			return
+		}
+	}
 	sink := make(memorySink)
 	task := tasks.NewTask(e.attempt.Spec, archiveSource{w.archive}, sink, nil, nil)
 	err := testKinds[e.attempt.Kind].Run(context.Background(), task)
@@ -424,6 +516,9 @@ func (w *world) compute(x *simWorker, e *execution, stands *storage.Commit) {
 		e.next = func() { w.putBlobs(x, e, sink) }
 	}
 }
+
+// hang is what an override returns for an attempt that never ends.
+var hang = new(tasks.Outcome)
 
 func (w *world) putBlobs(x *simWorker, e *execution, sink memorySink) {
 	c := &storage.Commit{Key: e.attempt.Key, Kind: e.attempt.Kind, KindVersion: 1, Attempt: fmt.Sprint(x.id, e.id, w.rand.Uint64())}
@@ -537,14 +632,20 @@ func (q *simQueue) Enqueue(_ context.Context, m queue.Message) error {
 	return nil
 }
 
-func (q *simQueue) Reports(context.Context, time.Duration) ([]queue.Report, error) { return nil, q.err() }
+func (q *simQueue) Reports(context.Context, time.Duration) ([]queue.Report, error) {
+	return nil, q.err()
+}
 
 func (q *simQueue) Workers(context.Context) ([]queue.Worker, error) {
 	var workers []queue.Worker
 	for _, x := range q.workers {
-		v := queue.Worker{ID: x.id, Classes: []string{string(tasks.Compute)}, Slots: x.slots, Kinds: testKinds.Advertised()}
+		v := queue.Worker{ID: x.id, Classes: []string{string(tasks.Compute)}, Slots: x.slots, Kinds: q.kinds}
 		for _, e := range x.running {
-			v.Running = append(v.Running, queue.Running{ID: e.id, Seconds: 1})
+			running := queue.Running{ID: e.id, Seconds: 1}
+			if q.slow != nil {
+				running.Seconds = q.slow(e)
+			}
+			v.Running = append(v.Running, running)
 		}
 		workers = append(workers, v)
 	}

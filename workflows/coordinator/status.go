@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"coalmine/storage"
-	"coalmine/tasks"
 	"coalmine/workflows/runs"
 )
 
@@ -58,7 +57,7 @@ type CellStatus struct {
 	// Step of Steps is where the cell's training stands; both 0 if it has none.
 	Step  int `json:"step"`
 	Steps int `json:"steps"`
-	// Rounds is how many rounds, or steps of SGD, one step is.
+	// StepRounds is how many rounds, or steps of SGD, one step is.
 	StepRounds int `json:"step_rounds,omitempty"`
 	// Now is what runs for the cell at the moment.
 	Now string `json:"now,omitempty"`
@@ -181,14 +180,12 @@ func (t *term) status(r *run) *Status {
 		s.Workers = append(s.Workers, WorkerStatus{w.ID, w.Host, w.Slots, len(w.Running), w.Draining})
 	}
 	if !r.live() {
-		s.Cells = endedCells(r)
+		s.Cells = r.endedCells()
 		return s
 	}
 	now := t.addRunning(s, r)
 	t.addNodes(s, r)
-	for _, c := range r.cells {
-		s.Cells = append(s.Cells, t.cellStatus(c, now))
-	}
+	s.Cells = t.cellStatuses(r, now)
 	s.SecondsLeft = t.secondsLeft(r)
 	s.Reasons = t.reasons(r)
 	return s
@@ -198,10 +195,23 @@ func sortedFailures(m map[storage.Key]runs.Failure) []storage.Key {
 	return slices.SortedFunc(maps.Keys(m), storage.Key.Compare)
 }
 
-func endedCells(r *run) []CellStatus {
-	var cells []CellStatus
-	for _, name := range slices.Sorted(maps.Keys(r.state.Outcomes)) {
-		cells = append(cells, CellStatus{Cell: name, Phase: r.state.Outcomes[name]})
+// endedCells are the cells of a run that is not live: as they were when it was
+// let go, if that was in this term, with what became of them.
+func (r *run) endedCells() []CellStatus {
+	cells := slices.Clone(r.lastCells)
+	if len(cells) == 0 {
+		for _, name := range slices.Sorted(maps.Keys(r.state.Outcomes)) {
+			cells = append(cells, CellStatus{Cell: name})
+		}
+	}
+	for i := range cells {
+		c := &cells[i]
+		c.Phase, c.Now = cmp.Or(r.state.Outcomes[c.Cell], c.Phase), ""
+		if c.Phase == runs.Done {
+			c.Step = c.Steps
+		} else if c.Phase != runs.Failed {
+			c.Phase = r.state.Phase
+		}
 	}
 	return cells
 }
@@ -256,6 +266,14 @@ func (t *term) addNodes(s *Status, r *run) {
 	}
 }
 
+func (t *term) cellStatuses(r *run, now map[any]string) []CellStatus {
+	var cells []CellStatus
+	for _, c := range r.cells {
+		cells = append(cells, t.cellStatus(c, now))
+	}
+	return cells
+}
+
 func (t *term) cellStatus(c *cell, now map[any]string) CellStatus {
 	s := CellStatus{Cell: c.plan.Name, Label: c.plan.Label, Phase: runs.Queued}
 	for _, d := range c.targets {
@@ -265,10 +283,10 @@ func (t *term) cellStatus(c *cell, now map[any]string) CellStatus {
 	}
 	if p := c.plan.Chain; p != nil {
 		ch := t.chains[p.Recipe]
-		s.Steps, s.StepRounds = p.Steps, p.StepRounds
-		s.Step = min(max(ch.at, 0), p.Steps)
-		if cp := ch.checkpointAt(p.Steps); cp.available {
-			s.Step = p.Steps
+		s.Steps, s.StepRounds = cmp.Or(c.plan.Model.Step, p.Steps), p.StepRounds
+		s.Step = min(max(ch.at, 0), s.Steps)
+		if cp := ch.checkpointAt(s.Steps); cp.available {
+			s.Step = s.Steps
 		}
 		s.Now = cmp.Or(now[ch], s.Now)
 	}
@@ -313,7 +331,7 @@ func (t *term) reasons(r *run) []string {
 	if !t.storageDown.since.IsZero() {
 		say("storage unreachable since %s: %v", t.storageDown.since.Format(time.TimeOnly), t.storageDown.err)
 	}
-	if len(t.slots) == 0 || t.slots[tasks.Compute] == 0 && len(t.Registry) == 0 {
+	if len(t.slots) == 0 {
 		say("no live worker")
 	}
 	seen := make(map[string]bool)

@@ -113,15 +113,15 @@ func (s *surveyor) available(step int) bool {
 // nearest returns the highest step up to t with an available checkpoint as far
 // as it can be found, 0 for the origin: t itself, or the last step of a row of
 // records (a forward training or a replay that was interrupted), or a candidate,
-// or a boundary.
+// or a boundary. A row ends below the next candidate or boundary, which may
+// have a record of its own from an earlier pass.
 func (s *surveyor) nearest(t int) int {
 	if t < 1 || s.available(t) {
 		return max(t, 0)
 	}
 	for top := t; top > 0 && s.err == nil; {
-		bottom := plan.Segment(top-1) * tasks.SegmentSteps
-		for _, start := range s.startsIn(bottom, top) {
-			if last := s.lastOf(start, top); last > start && s.available(last) {
+		for _, start := range s.startsBelow(top) {
+			if last := s.lastOf(start, top-1); last > start && s.available(last) {
 				return last
 			}
 			if near, known := s.near[start]; known {
@@ -130,20 +130,21 @@ func (s *surveyor) nearest(t int) int {
 			if start > 0 && s.available(start) {
 				return start
 			}
+			top = start
 		}
-		top = bottom
 	}
 	return 0
 }
 
-// startsIn are the steps of bottom..top-1 from which a row of records may
-// begin: candidates and the boundary itself, descending.
-func (s *surveyor) startsIn(bottom, top int) []int {
+// startsBelow are the steps of top's segment from which a row of records may
+// begin: candidates below top, and the boundary, descending.
+func (s *surveyor) startsBelow(top int) []int {
+	boundary := plan.Segment(top-1) * tasks.SegmentSteps
 	var starts []int
 	for _, c := range slices.Backward(s.candidates) {
-		if bottom < c && c < top {
+		if boundary < c && c < top {
 			starts = append(starts, c)
 		}
 	}
-	return append(starts, bottom)
+	return append(starts, boundary)
 }

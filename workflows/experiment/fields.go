@@ -1,7 +1,6 @@
 package experiment
 
 import (
-	"cmp"
 	"fmt"
 	"math/big"
 	"reflect"
@@ -136,7 +135,7 @@ func lookup(path string) (field, bool) {
 
 // allPaths lists every path of the experiment, blocks included, in the order
 // of the types.
-func allPaths() []string {
+var allPaths = sync.OnceValue(func() []string {
 	var paths []string
 	var walk func(t reflect.Type, prefix string)
 	walk = func(t reflect.Type, prefix string) {
@@ -149,7 +148,7 @@ func allPaths() []string {
 	}
 	walk(experimentType, "")
 	return paths
-}
+})
 
 // suggest says what an unknown field may have been meant to be: a neighbour
 // that is spelled alike or known under that word, else the same name elsewhere.
@@ -242,7 +241,7 @@ func (v *interval) contains(x *big.Rat) bool {
 	if v == nil {
 		return true
 	}
-	low, high := cmp.Compare(x.Cmp(v.low), 0), cmp.Compare(x.Cmp(v.high), 0)
+	low, high := x.Cmp(v.low), x.Cmp(v.high)
 	return (low > 0 || low == 0 && !v.openLow) && (high < 0 || high == 0 && !v.openHigh)
 }
 

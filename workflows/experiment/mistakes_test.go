@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -64,10 +65,12 @@ func TestHostileFilesEndInOneMistake(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ text, want string }{
 		"huge":            {strings.Repeat("# 345678\n", 120_000), "at most 1048576"},
-		"deep lists":      {strings.Repeat("[", 100_000), "nested more than"},
-		"deep mappings":   {strings.Repeat("{a: ", 100_000), "nested more than"},
-		"compact lists":   {strings.Repeat("- ", 100_000), "nested more than"},
-		"compact keys":    {strings.Repeat("? ", 100_000), "nested more than"},
+		"too many lines":  {strings.Repeat("\n", 20_000), "at most 10000"},
+		"many mistakes":   {manyKeys(500), "and 404 more"},
+		"deep lists":      {strings.Repeat("[", 20_000), "nested more than"},
+		"deep mappings":   {strings.Repeat("{a: ", 20_000), "nested more than"},
+		"compact lists":   {strings.Repeat("- ", 20_000), "nested more than"},
+		"compact keys":    {strings.Repeat("? ", 20_000), "nested more than"},
 		"indented blocks": {staircase(1000), "nested more than"},
 		"not UTF-8":       {"name: x\nseed: \xff\n", "x.yaml:2:7: the file is not valid UTF-8"},
 		"one long number": {"seed: " + strings.Repeat("9", 100_000), "seed: is"},
@@ -89,6 +92,14 @@ func staircase(depth int) string {
 	var b strings.Builder
 	for i := range depth {
 		b.WriteString(strings.Repeat(" ", i) + "a:\n")
+	}
+	return b.String()
+}
+
+func manyKeys(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "unheard-of-%d: 1\n", i)
 	}
 	return b.String()
 }

@@ -47,15 +47,21 @@ func (p Problem) String() string {
 // mistakes last.
 type Error struct{ Problems []Problem }
 
-// Error prints one problem a line.
+// maxPrinted is how many problems a message shows.
+const maxPrinted = 100
+
+// Error prints one problem a line, the first hundred of them.
 func (e *Error) Error() string {
 	if len(e.Problems) == 1 {
 		return e.Problems[0].String()
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d mistakes in the experiment:", len(e.Problems))
-	for _, p := range e.Problems {
+	for _, p := range e.Problems[:min(len(e.Problems), maxPrinted)] {
 		b.WriteString("\n  " + p.String())
+	}
+	if more := len(e.Problems) - maxPrinted; more > 0 {
+		fmt.Fprintf(&b, "\n  and %d more", more)
 	}
 	return b.String()
 }

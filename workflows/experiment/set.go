@@ -25,7 +25,7 @@ func applySets(root *node, sets []string, ps *problems) *node {
 // override reads path=value. The value is YAML: a word, a number, a list, a
 // mapping in braces, or null, which removes the field.
 func override(set string, ps *problems) *node {
-	at := position{source: "--set " + set}
+	at := position{source: "--set " + shorten(set)}
 	path, text, ok := strings.Cut(set, "=")
 	path = strings.TrimSpace(path)
 	if !ok || !pathPattern.MatchString(path) {
@@ -45,10 +45,17 @@ func override(set string, ps *problems) *node {
 	return nest(path, at, value)
 }
 
+// maxOverride is the longest value of an override, in bytes.
+const maxOverride = 16 << 10
+
 func overrideValue(text, path string, at position, ps *problems) *node {
+	if len(text) > maxOverride {
+		ps.add(at, path, "the value has %d bytes; expected at most %d", len(text), maxOverride)
+		return nil
+	}
 	tokens := lexer.Tokenize(text)
-	if _, deep := tooDeep("", tokens); deep || len(text) > MaxFileSize {
-		ps.add(at, path, "the value is too long or nested more than %d deep", MaxNesting)
+	if _, deep := tooDeep("", tokens); deep {
+		ps.add(at, path, "the value is nested more than %d deep", MaxNesting)
 		return nil
 	}
 	file, err := parser.Parse(tokens, 0)

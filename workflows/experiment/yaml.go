@@ -3,7 +3,6 @@ package experiment
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -253,10 +252,13 @@ func (c *converter) key(n ast.MapKeyNode, path string, at position) (string, boo
 }
 
 // quote prints a value as it stood in the file, shortened.
-func quote(text string) string {
-	const limit = 60
-	if utf8.RuneCountInString(text) > limit {
-		text = string([]rune(text)[:limit]) + "…"
+func quote(text string) string { return strconv.Quote(shorten(text)) }
+
+// shorten cuts a text that would fill the screen.
+func shorten(text string) string {
+	const limit = 80
+	if utf8.RuneCountInString(text) <= limit {
+		return text
 	}
-	return fmt.Sprintf("%q", text)
+	return string([]rune(text)[:limit]) + "…"
 }

@@ -31,6 +31,8 @@ type Cell struct {
 	Axes  experiment.Axes `json:"axes"`
 	// Status is done, failed, cancelled or pending.
 	Status string `json:"status"`
+	// Breaches name the limits of audit.fail_if that the cell is above.
+	Breaches []string `json:"breaches,omitempty"`
 	// Errors say why a failed cell has failed.
 	Errors []string `json:"errors,omitempty"`
 	// Report is there once the cell is done.
@@ -80,6 +82,7 @@ func load(ctx context.Context, archive *storage.Archive, run *runs.Run, spec *ex
 	switch {
 	case err == nil:
 		cell.Status, cell.Report = Done, report
+		cell.Breaches = breaches(e.Audit, report)
 		return cell, nil
 	case !errors.Is(err, storage.ErrNotFound):
 		return cell, err

@@ -27,6 +27,9 @@ type Submission struct {
 	Sources map[storage.Digest]string
 	// Warnings name doubtful choices, one sentence each.
 	Warnings []string
+	// TokensPerExample is the mean of each cell's training examples, the end
+	// token included; TestTokens counts those of its test part. For estimates.
+	TokensPerExample, TestTokens []float64
 }
 
 // maxFileBytes bounds an experiment file: one byte more than the parser takes,
@@ -83,6 +86,7 @@ func (s *Submission) survey(ctx context.Context, folder string) ([]experiment.Fa
 		cellsOf[source] = append(cellsOf[source], i)
 	}
 	facts := make([]experiment.Facts, len(s.Spec.Cells))
+	s.TokensPerExample, s.TestTokens = make([]float64, len(facts)), make([]float64, len(facts))
 	for _, source := range order {
 		if err := s.surveySource(ctx, folder, source, cellsOf[source], facts); err != nil {
 			return nil, err
@@ -115,7 +119,10 @@ func (s *Submission) surveySource(ctx context.Context, folder, source string, ce
 		return err
 	}
 	for _, i := range cells {
-		facts[i] = cellFacts(digest, &found[at[compile.Recipe(&s.Spec.Cells[i].Experiment)]])
+		f := &found[at[compile.Recipe(&s.Spec.Cells[i].Experiment)]]
+		facts[i] = cellFacts(digest, f)
+		s.TokensPerExample[i] = 1 + float64(f.Balance.Balanced.Words)/float64(max(1, f.Balance.Balanced.Examples))
+		s.TestTokens[i] = float64(f.Parts.Test.Words + f.Parts.Test.Examples)
 	}
 	return nil
 }

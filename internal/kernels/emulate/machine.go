@@ -58,7 +58,7 @@ func (p *Program) Call(name string, result any, args ...any) error {
 }
 
 // mostSteps ends a loop that does not.
-const mostSteps = 100_000_000
+const mostSteps = 10_000_000
 
 func (m *machine) run(f *function) error {
 	for range mostSteps {

@@ -20,162 +20,101 @@ const (
 	lstmGates     = 4
 )
 
-const (
-	forwardSignature  = "(gates, previous, cell, tanhCell, output []float32)"
-	backwardSignature = "(gates, previous, tanhCell, dOutput, dCell, dGates []float32)"
-)
-
-// gates emits the cells of recurrent networks.
+// gates emits the gradients of recurrent cells.
 func (s isa) gates() {
-	s.forward("cifgForward", cifgGates, cifgCandidate, cifgOutput, isa.cifgCell)
 	s.backward("cifgBackward", cifgGates, isa.cifgGradient)
-	s.forward("lstmForward", lstmGates, lstmCandidate, lstmOutput, isa.lstmCell)
 	s.backward("lstmBackward", lstmGates, isa.lstmGradient)
 }
 
 // gateIndices returns the byte offsets of the same unit in every gate, for
 // rows of n units. The first serves the other vectors too.
-func gateIndices(count int, n reg.GPVirtual) []reg.GPVirtual {
-	indices := []reg.GPVirtual{zeroIndex()}
+func gateIndices(count int, n reg.GPVirtual) indices {
+	at := indices{zeroIndex()}
 	for i := 1; i < count; i++ {
 		next := GP64()
-		LEAQ(Mem{Base: indices[i-1], Index: n, Scale: 4}, next)
-		indices = append(indices, next)
+		LEAQ(Mem{Base: at[i-1], Index: n, Scale: 4}, next)
+		at = append(at, next)
 	}
-	return indices
-}
-
-// forward emits a cell's step. cell computes the new cell from the activated
-// gates and the previous cell, and may overwrite its arguments.
-func (s isa) forward(name string, count, candidate, output int, cell func(s isa, gates []reg.VecVirtual, previous reg.VecVirtual) reg.VecVirtual) {
-	s.function(name, forwardSignature)
-	gates, previous, next := base("gates"), base("previous"), base("cell")
-	tanhCell, out, n := base("tanhCell"), base("output"), length("output")
-	indices := gateIndices(count, n)
-	k := s.tanhNumbers()
-	s.loop(n, 1, indices, func(s step) {
-		activated := make([]reg.VecVirtual, count)
-		for i := range activated {
-			if i == candidate {
-				activated[i] = s.tanhOf(k, s.read(gates, indices[i]))
-			} else {
-				activated[i] = s.sigmoidOf(k, s.read(gates, indices[i]))
-			}
-			s.write(activated[i], gates, indices[i])
-		}
-		c := cell(s.isa, activated, s.read(previous, indices[0]))
-		s.write(c, next, indices[0])
-		t := s.tanhOf(k, c)
-		s.write(t, tanhCell, indices[0])
-		VMULPS(t, activated[output], t)
-		s.write(t, out, indices[0])
-	})
-	finish()
-}
-
-// cifgCell is previous + i*(z - previous).
-func (s isa) cifgCell(gates []reg.VecVirtual, previous reg.VecVirtual) reg.VecVirtual {
-	z := gates[cifgCandidate]
-	VSUBPS(previous, z, z)
-	VFMADD231PS(z, gates[inputGate], previous)
-	return previous
-}
-
-// lstmCell is f*previous + i*z.
-func (s isa) lstmCell(gates []reg.VecVirtual, previous reg.VecVirtual) reg.VecVirtual {
-	z := gates[lstmCandidate]
-	VMULPS(z, gates[inputGate], z)
-	VFMADD213PS(z, gates[lstmForget], previous)
-	return previous
+	return at
 }
 
 // cellState is what the gradient of a cell is computed from.
 type cellState struct {
-	one      Op
-	gates    []reg.VecVirtual
-	previous reg.VecVirtual
-	tanh     reg.VecVirtual
-	dOutput  reg.VecVirtual
-	dCell    reg.VecVirtual
+	one                            Op
+	gates                          []group
+	previous, tanh, dOutput, dCell group
 }
 
-// backward emits a cell's gradient. The function returns the gradients of the
-// gates, and leaves that of the previous cell in dCell.
-func (s isa) backward(name string, count int, gradient func(s isa, c cellState) []reg.VecVirtual) {
-	s.function(name, backwardSignature)
+// backward emits a cell's gradient. gradient returns those of the gates, and
+// turns dCell into that of the previous cell.
+func (s isa) backward(name string, count int, gradient func(s isa, c cellState) []group) {
+	s.function(name, "(gates, previous, tanhCell, dOutput, dCell, dGates []float32)")
 	gates, previous, tanhCell := base("gates"), base("previous"), base("tanhCell")
 	dOutput, dCell, dGates, n := base("dOutput"), base("dCell"), base("dGates"), length("dOutput")
-	indices := gateIndices(count, n)
-	one := s.constant("one", 1)
-	s.loop(n, 1, indices, func(s step) {
-		c := cellState{one: s.inRegister(one)}
-		for i := range count {
-			c.gates = append(c.gates, s.read(gates, indices[i]))
+	at := gateIndices(count, n)
+	one := s.inRegister(s.constant("one", 1))
+	s.loop(n, 1, at, func(s step) {
+		c := cellState{
+			one:      one,
+			previous: s.read(previous, at[0]), tanh: s.read(tanhCell, at[0]),
+			dOutput: s.read(dOutput, at[0]), dCell: s.read(dCell, at[0]),
 		}
-		c.previous, c.tanh = s.read(previous, indices[0]), s.read(tanhCell, indices[0])
-		c.dOutput, c.dCell = s.read(dOutput, indices[0]), s.read(dCell, indices[0])
+		for _, index := range at {
+			c.gates = append(c.gates, s.read(gates, index))
+		}
 		for i, d := range gradient(s.isa, c) {
-			s.write(d, dGates, indices[i])
+			s.write(d, dGates, at[i])
 		}
-		s.write(c.dCell, dCell, indices[0])
+		s.write(c.dCell, dCell, at[0])
 	})
 	finish()
 }
 
-// carried turns dCell into the gradient of the cell itself.
-func (s isa) carried(c cellState, output reg.VecVirtual) {
-	through := s.vector()
-	VMULPS(output, c.dOutput, through)
+// carryThrough adds the output's gradient to dCell: that of o*tanh(c).
+func (s isa) carryThrough(c cellState, output group) {
 	slope := s.tanhSlope(c.one, c.tanh)
-	VFMADD231PS(slope, through, c.dCell)
+	each(VFMADD231PS, slope, s.product(c.dOutput, output), c.dCell)
 }
 
 // tanhSlope is 1 - t*t.
-func (s isa) tanhSlope(one Op, t reg.VecVirtual) reg.VecVirtual {
-	slope := s.vector()
-	VMOVUPS(one, slope)
-	VFNMADD231PS(t, t, slope)
+func (s isa) tanhSlope(one Op, t group) group {
+	slope := s.like(t)
+	s.set(one, slope)
+	each(VFNMADD231PS, t, t, slope)
 	return slope
 }
 
 // logistic is (d*gate)*(1-gate); it overwrites d.
-func (s isa) logistic(one Op, d, gate reg.VecVirtual) reg.VecVirtual {
-	rest := s.vector()
-	VMULPS(gate, d, d)
-	VSUBPS(gate, s.inRegister(one), rest)
-	VMULPS(rest, d, d)
+func (s isa) logistic(one Op, d, gate group) group {
+	rest := s.like(gate)
+	each(VMULPS, gate, d, d)
+	each(VSUBPS, gate, one, rest)
+	each(VMULPS, rest, d, d)
 	return d
 }
 
-// product is a*b in a new register.
-func (s isa) product(a, b reg.VecVirtual) reg.VecVirtual {
-	p := s.vector()
-	VMULPS(b, a, p)
-	return p
-}
-
-func (s isa) cifgGradient(c cellState) []reg.VecVirtual {
+func (s isa) cifgGradient(c cellState) []group {
 	i, z, o := c.gates[inputGate], c.gates[cifgCandidate], c.gates[cifgOutput]
-	s.carried(c, o)
+	s.carryThrough(c, o)
 	dOut := s.logistic(c.one, s.product(c.dOutput, c.tanh), o)
-	VSUBPS(c.previous, z, c.previous)
+	each(VSUBPS, c.previous, z, c.previous)
 	dIn := s.logistic(c.one, s.product(c.dCell, c.previous), i)
 	dCandidate := s.product(c.dCell, i)
-	VMULPS(s.tanhSlope(c.one, z), dCandidate, dCandidate)
-	keep := s.vector()
-	VSUBPS(i, s.inRegister(c.one), keep)
-	VMULPS(keep, c.dCell, c.dCell)
-	return []reg.VecVirtual{dIn, dCandidate, dOut}
+	each(VMULPS, s.tanhSlope(c.one, z), dCandidate, dCandidate)
+	kept := s.like(i)
+	each(VSUBPS, i, c.one, kept)
+	each(VMULPS, kept, c.dCell, c.dCell)
+	return []group{dIn, dCandidate, dOut}
 }
 
-func (s isa) lstmGradient(c cellState) []reg.VecVirtual {
+func (s isa) lstmGradient(c cellState) []group {
 	i, f, z, o := c.gates[inputGate], c.gates[lstmForget], c.gates[lstmCandidate], c.gates[lstmOutput]
-	s.carried(c, o)
+	s.carryThrough(c, o)
 	dOut := s.logistic(c.one, s.product(c.dOutput, c.tanh), o)
 	dIn := s.logistic(c.one, s.product(c.dCell, z), i)
 	dForget := s.logistic(c.one, s.product(c.dCell, c.previous), f)
 	dCandidate := s.product(c.dCell, i)
-	VMULPS(s.tanhSlope(c.one, z), dCandidate, dCandidate)
-	VMULPS(f, c.dCell, c.dCell)
-	return []reg.VecVirtual{dIn, dForget, dCandidate, dOut}
+	each(VMULPS, s.tanhSlope(c.one, z), dCandidate, dCandidate)
+	each(VMULPS, f, c.dCell, c.dCell)
+	return []group{dIn, dForget, dCandidate, dOut}
 }

@@ -35,9 +35,6 @@ func pack3(f func(a, b, c Op)) func(ops ...Op) {
 	return func(ops ...Op) { f(ops[0], ops[1], ops[2]) }
 }
 
-// reductionLanes is the width of every reduction, whatever the registers' is.
-const reductionLanes = 16
-
 func (s isa) bytes() int { return 4 * s.lanes }
 
 func (s isa) wide() bool { return s.lanes == 16 }
@@ -45,24 +42,6 @@ func (s isa) wide() bool { return s.lanes == 16 }
 // function begins a kernel of the set.
 func (s isa) function(name, signature string) {
 	TEXT(name+s.name, NOSPLIT, "func"+signature)
-}
-
-// vectors returns n registers.
-func (s isa) vectors(n int) []reg.VecVirtual {
-	v := make([]reg.VecVirtual, n)
-	for i := range v {
-		v[i] = s.vector()
-	}
-	return v
-}
-
-// zeros returns n registers that hold zero.
-func (s isa) zeros(n int) []reg.VecVirtual {
-	v := s.vectors(n)
-	for _, r := range v {
-		s.xor(r, r, r)
-	}
-	return v
 }
 
 // masks selects the first n lanes out of count registers, where n is fewer
@@ -123,32 +102,43 @@ func (s isa) store(from reg.Register, mask reg.Register, to Mem) {
 	}
 }
 
-// keep replaces the lanes of x outside the mask by those of other.
-func (s isa) keep(mask reg.Register, other Op, x reg.Register) {
-	if mask == nil {
-		return
-	}
-	s.choose(mask, x, other, x)
-}
-
-// choose sets dst to yes in the lanes of the mask and to no in the others.
-func (s isa) choose(mask reg.Register, yes, no Op, dst reg.Register) {
-	base := s.inRegister(no)
-	if s.wide() {
-		VBLENDMPS(yes, base, mask, dst)
-	} else {
-		VBLENDVPS(mask, yes, base, dst)
+// keep replaces the lanes of x outside its mask by those of other.
+func (s isa) keep(mask reg.Register, other Op, x reg.VecVirtual) {
+	if mask != nil {
+		s.choose([]reg.Register{mask}, group{x}, other, group{x})
 	}
 }
 
-// negative is the mask of the lanes of x whose sign bit is set.
-func (s isa) negative(x reg.VecVirtual) reg.Register {
-	if !s.wide() {
-		return x // VBLENDVPS looks at the sign bit alone
+// choose sets dst to yes in the lanes of the masks and to no, a group or a
+// constant, in the others.
+func (s isa) choose(masks []reg.Register, yes group, no any, dst group) {
+	if constant, ok := no.(Op); ok {
+		no = s.inRegister(constant)
 	}
-	k := K()
-	VPMOVD2M(x, k)
-	return k
+	for i, mask := range masks {
+		base, ok := no.(Op)
+		if !ok {
+			base = no.(group)[i]
+		}
+		if s.wide() {
+			VBLENDMPS(yes[i], base, mask, dst[i])
+		} else {
+			VBLENDVPS(mask, yes[i], base, dst[i])
+		}
+	}
+}
+
+// negative returns masks of the lanes of x whose sign bit is set.
+func (s isa) negative(x group) []reg.Register {
+	masks := make([]reg.Register, len(x))
+	for i, v := range x {
+		masks[i] = v // VBLENDVPS looks at the sign bit alone
+		if s.wide() {
+			masks[i] = K()
+			VPMOVD2M(v, masks[i])
+		}
+	}
+	return masks
 }
 
 // Predicates of VCMPPS, quiet and, but for the last, false for NaN.
@@ -158,16 +148,18 @@ const (
 	notLessOrEqual = 0x16
 )
 
-// compare returns the mask of the lanes where x relates to y as asked.
-func (s isa) compare(predicate uint8, x reg.VecVirtual, y Op) reg.Register {
-	if s.wide() {
-		k := K()
-		VCMPPS(U8(predicate), y, x, k)
-		return k
+// compare returns masks of the lanes where x relates to y as asked.
+func (s isa) compare(predicate uint8, x group, y Op) []reg.Register {
+	masks := make([]reg.Register, len(x))
+	for i, v := range x {
+		if s.wide() {
+			masks[i] = K()
+		} else {
+			masks[i] = YMM()
+		}
+		VCMPPS(U8(predicate), y, v, masks[i])
 	}
-	v := YMM()
-	VCMPPS(U8(predicate), y, x, v)
-	return v
+	return masks
 }
 
 // inRegister returns op, loaded first if it lies in memory.

@@ -21,6 +21,7 @@ func main() {
 		s.peak()
 	}
 	transpose8()
+	dealTiles()
 	constants.define()
 	Generate()
 }

@@ -8,8 +8,12 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// reductions emits the kernels that turn vectors into one number. Element i
-// belongs to lane i mod reductionLanes, and the lanes are combined by halves.
+// reductionLanes is the width of every reduction, whatever the registers' is:
+// element i belongs to lane i mod reductionLanes, each lane adds its elements
+// in order, and the lanes are combined by halves.
+const reductionLanes = 16
+
+// reductions emits the kernels that turn vectors into one number.
 func (s isa) reductions() {
 	s.max()
 	s.expSum("expSum", "(dst, x []float32, max float32) float64", true)
@@ -25,15 +29,12 @@ func (s isa) max() {
 	s.function("max", "(x []float32) float32")
 	x, n, index := base("x"), length("x"), zeroIndex()
 	lowest := s.constantWord("minus_inf", math.Float32bits(float32(math.Inf(-1))))
-	acc := s.vectors(s.perReduction(4))
-	for _, a := range acc {
-		VMOVUPS(lowest, a)
-	}
-	s.loop(n, len(acc), []reg.GPVirtual{index}, func(s step) {
-		for i, a := range acc {
-			v := s.vector()
-			s.load(s.at(x, index, i), s.masks[i], v)
+	acc := s.group(s.perReduction(4))
+	s.set(lowest, acc)
+	s.loop(n, unroll, indices{index}, func(s step) {
+		for i, v := range s.read(x, index) {
 			s.keep(s.masks[i], lowest, v)
+			a := acc[i%len(acc)]
 			VMAXPS(a, v, a)
 		}
 	})
@@ -54,58 +55,54 @@ func (s isa) expSum(name, signature string, stored bool) {
 	max := s.splat("max")
 	exp, zero := s.exp(), s.constant("zero", 0)
 	acc := s.zeros(s.perReduction(8))
-	registers := s.perReduction(4)
-	s.loop(n, registers, []reg.GPVirtual{index}, func(s step) {
-		for i := range registers {
-			v := s.vector()
-			s.load(s.at(x, index, i), s.masks[i], v)
-			VSUBPS(max, v, v)
-			e := exp(v)
-			if stored {
-				s.store(e, s.masks[i], s.at(dst, index, i))
-			}
-			s.keep(s.masks[i], zero, e)
-			s.addDoubles(e, acc[2*i:2*i+2])
+	s.loop(n, unroll, indices{index}, func(s step) {
+		v := s.read(x, index)
+		each(VSUBPS, max, v, v)
+		e := exp(v)
+		if stored {
+			s.write(e, dst, index)
+		}
+		for i, v := range e {
+			s.keep(s.masks[i], zero, v)
+			lanes := s.doubles(v)
+			into := acc.lanesOf(i)
+			VADDPD(lanes[0], into[0], into[0])
+			VADDPD(lanes[1], into[1], into[1])
 		}
 	})
 	s.returnSum(acc)
 }
 
-// addDoubles adds the lower and the upper lanes of v, as float64, to acc.
-func (s isa) addDoubles(v reg.VecVirtual, acc []reg.VecVirtual) {
-	for i, d := range s.doubles(v) {
-		VADDPD(d, acc[i], acc[i])
-	}
+// lanesOf returns the two registers of float64 lanes that register i of a
+// step adds to.
+func (g group) lanesOf(i int) group {
+	first := 2 * i % len(g)
+	return g[first : first+2]
 }
 
 // doubles converts the lower and the upper lanes of v to float64.
-func (s isa) doubles(v reg.VecVirtual) [2]reg.VecVirtual {
-	d := [2]reg.VecVirtual{s.vector(), s.vector()}
+func (s isa) doubles(v reg.VecVirtual) group {
+	d := s.group(2)
 	VCVTPS2PD(s.lowerHalf(v), d[0])
 	VCVTPS2PD(s.upperHalf(v), d[1])
 	return d
 }
 
-// dot needs no rounding before the sum: products are exact in float64.
+// dot adds products that are exact in float64.
 func (s isa) dot() {
 	s.function("dot", "(x, y []float32) float64")
 	x, y, n, index := base("x"), base("y"), length("x"), zeroIndex()
 	acc := s.zeros(s.perReduction(8))
-	registers := s.perReduction(4)
-	s.loop(n, registers, []reg.GPVirtual{index}, func(s step) {
-		for i := range registers {
-			v, w := s.vector(), s.vector()
-			s.load(s.at(x, index, i), s.masks[i], v)
-			s.load(s.at(y, index, i), s.masks[i], w)
-			vs, ws := s.doubles(v), s.doubles(w)
-			VFMADD231PD(vs[0], ws[0], acc[2*i])
-			VFMADD231PD(vs[1], ws[1], acc[2*i+1])
+	s.loop(n, unroll, indices{index}, func(s step) {
+		v, w := s.read(x, index), s.read(y, index)
+		for i := range v {
+			each(VFMADD231PD, s.doubles(v[i]), s.doubles(w[i]), acc.lanesOf(i))
 		}
 	})
 	s.returnSum(acc)
 }
 
-func (s isa) returnSum(acc []reg.VecVirtual) {
+func (s isa) returnSum(acc group) {
 	result := s.combine(acc, VADDPD, permuteDoubles)
 	VZEROUPPER()
 	VMOVSD(result, address(ReturnIndex(0)))
@@ -113,9 +110,8 @@ func (s isa) returnSum(acc []reg.VecVirtual) {
 }
 
 // combine folds registers, then the halves of the last one, until one lane is
-// left: lane i always meets lane i + half. The lower operand is the second
-// source.
-func (s isa) combine(acc []reg.VecVirtual, fold func(ops ...Op), permute []func(x, to reg.Register)) reg.Register {
+// left: lane i always meets lane i + half. The lower lane is the second source.
+func (s isa) combine(acc group, fold func(ops ...Op), permute []func(x, to reg.Register)) reg.Register {
 	for half := len(acc) / 2; half > 0; half /= 2 {
 		for i := range half {
 			fold(acc[i], acc[i+half], acc[i])

@@ -65,8 +65,8 @@ func (s isa) prefetch(r tileRegisters, rows int) {
 }
 
 // accumulateTile emits the loop over k and returns the sums, row by row.
-func (s isa) accumulateTile(r tileRegisters, rows int) [][]reg.VecVirtual {
-	sums := make([][]reg.VecVirtual, rows)
+func (s isa) accumulateTile(r tileRegisters, rows int) []group {
+	sums := make([]group, rows)
 	for i := range sums {
 		sums[i] = s.zeros(s.tileVectors)
 	}
@@ -74,7 +74,7 @@ func (s isa) accumulateTile(r tileRegisters, rows int) [][]reg.VecVirtual {
 	LEAQ(Mem{Base: r.a, Index: r.aRow, Scale: 4}, r.aNext)
 	Load(Param("b").Base(), r.b)
 	Load(Param("depth"), r.depth)
-	b := s.vectors(s.tileVectors)
+	b := s.group(s.tileVectors)
 	alignLoop()
 	Label("product")
 	for j, v := range b {
@@ -115,7 +115,7 @@ func (r tileRegisters) elementOfA(i int) Mem {
 }
 
 // writeTile stores alpha*sums, or adds them to C, and moves r.c below the tile.
-func (s isa) writeTile(r tileRegisters, rows int, sums [][]reg.VecVirtual) {
+func (s isa) writeTile(r tileRegisters, rows int, sums []group) {
 	alpha := s.splat("alpha")
 	accumulate := Load(Param("accumulate"), GP8())
 	columns := Load(Param("columns"), GP64()).(reg.GPVirtual)
@@ -142,7 +142,7 @@ func (s isa) writeTile(r tileRegisters, rows int, sums [][]reg.VecVirtual) {
 	Label("written")
 }
 
-func (s isa) addRows(r tileRegisters, alpha reg.VecVirtual, sums [][]reg.VecVirtual, masks []reg.Register) {
+func (s isa) addRows(r tileRegisters, alpha reg.VecVirtual, sums []group, masks []reg.Register) {
 	for _, row := range sums {
 		for j, sum := range row {
 			c := s.vector()
@@ -155,7 +155,7 @@ func (s isa) addRows(r tileRegisters, alpha reg.VecVirtual, sums [][]reg.VecVirt
 	}
 }
 
-func (s isa) storeRows(r tileRegisters, alpha reg.VecVirtual, sums [][]reg.VecVirtual, masks []reg.Register) {
+func (s isa) storeRows(r tileRegisters, alpha reg.VecVirtual, sums []group, masks []reg.Register) {
 	for _, row := range sums {
 		for j, sum := range row {
 			VMULPS(alpha, sum, sum)

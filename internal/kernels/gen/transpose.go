@@ -12,7 +12,7 @@ func transpose8() {
 	avx2.function("transpose8", "(dst []float32, dstRow int, src []float32, srcRow int)")
 	src, dst := base("src"), base("dst")
 	srcRow, dstRow := Load(Param("srcRow"), GP64()), Load(Param("dstRow"), GP64())
-	rows := avx2.vectors(8)
+	rows := avx2.group(8)
 	for i, v := range rows {
 		VMOVUPS(Mem{Base: src}, v)
 		if i < len(rows)-1 {
@@ -29,9 +29,41 @@ func transpose8() {
 	finish()
 }
 
+// dealTiles emits the packing of a transposed A: each stored row is cut into
+// pieces of height elements, and piece i goes to column p of tile i. Eight
+// elements are copied, the surplus is not used. Both sets use it.
+func dealTiles() {
+	avx2.function("dealTiles", "(dst []float32, pitch int, src []float32, srcRow, height, count, depth int)")
+	scaled := func(name string) reg.GPVirtual {
+		v := Load(Param(name), GP64()).(reg.GPVirtual)
+		SHLQ(U8(2), v)
+		return v
+	}
+	dst, src := base("dst"), base("src")
+	pitch, srcRow, height := scaled("pitch"), scaled("srcRow"), scaled("height")
+	depth := Load(Param("depth"), GP64()).(reg.GPVirtual)
+	to, from, count, piece := GP64(), GP64(), GP64(), YMM()
+	Label("row")
+	MOVQ(dst, to)
+	MOVQ(src, from)
+	Load(Param("count"), count)
+	Label("piece")
+	VMOVUPS(Mem{Base: from}, piece)
+	VMOVUPS(piece, Mem{Base: to})
+	ADDQ(height, from)
+	ADDQ(pitch, to)
+	DECQ(count)
+	JNZ(LabelRef("piece"))
+	ADDQ(srcRow, src)
+	ADDQ(Imm(4*8), dst)
+	DECQ(depth)
+	JNZ(LabelRef("row"))
+	finish()
+}
+
 // interleavePairs merges rows 2i and 2i+1 element by element.
-func interleavePairs(rows []reg.VecVirtual) []reg.VecVirtual {
-	out := avx2.vectors(8)
+func interleavePairs(rows group) group {
+	out := avx2.group(8)
 	for i := 0; i < 8; i += 2 {
 		VUNPCKLPS(rows[i+1], rows[i], out[i])
 		VUNPCKHPS(rows[i+1], rows[i], out[i+1])
@@ -41,8 +73,8 @@ func interleavePairs(rows []reg.VecVirtual) []reg.VecVirtual {
 
 // interleaveQuads merges pairs of four rows each: out[4q+r] holds, in each
 // half, column r (lower) or 4+r (upper) of rows 4q to 4q+3.
-func interleaveQuads(pairs []reg.VecVirtual) []reg.VecVirtual {
-	out := avx2.vectors(8)
+func interleaveQuads(pairs group) group {
+	out := avx2.group(8)
 	for q := 0; q < 8; q += 4 {
 		VUNPCKLPD(pairs[q+2], pairs[q], out[q])
 		VUNPCKHPD(pairs[q+2], pairs[q], out[q+1])
@@ -53,8 +85,8 @@ func interleaveQuads(pairs []reg.VecVirtual) []reg.VecVirtual {
 }
 
 // joinHalves puts the columns of the upper four rows beside those of the lower.
-func joinHalves(quads []reg.VecVirtual) []reg.VecVirtual {
-	out := avx2.vectors(8)
+func joinHalves(quads group) group {
+	out := avx2.group(8)
 	for r := range 4 {
 		VPERM2F128(U8(0x20), quads[4+r], quads[r], out[r])
 		VPERM2F128(U8(0x31), quads[4+r], quads[r], out[4+r])

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"coalmine/dashboards"
+	"coalmine/internal/kernels"
+	"coalmine/internal/queue"
+	"coalmine/storage"
+	"coalmine/storage/open"
+	"coalmine/tasks"
+	"coalmine/workers"
+	"coalmine/workflows/compile"
+	"coalmine/workflows/control"
+	"coalmine/workflows/coordinator"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/home"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/runs"
+)
+
+// compileRun makes the plan of a recorded run. A record that does not compile
+// never will.
+func compileRun(_ context.Context, run *runs.Run) (*plan.Plan, error) {
+	spec, err := experiment.ReadSpec(run.Spec.Experiment)
+	if err != nil {
+		return nil, tasks.Permanent(err)
+	}
+	p, err := compile.Plan(spec)
+	return p, tasks.Permanent(err)
+}
+
+func newCoordinator(archive *storage.Archive, conn *queue.Conn, holder string, log *slog.Logger) (*coordinator.Coordinator, error) {
+	return coordinator.New(coordinator.Config{
+		Archive:  archive,
+		Queue:    conn.Broker(),
+		Compile:  compileRun,
+		Registry: compile.Registry(),
+		Holder:   holder,
+		Log:      log,
+	})
+}
+
+func newWorker(archive *storage.Archive, conn *queue.Conn, log *slog.Logger) *workers.Worker {
+	return &workers.Worker{
+		Archive:  archive,
+		Queue:    conn,
+		Registry: compile.Registry(),
+		Version:  version(),
+		Kernels:  kernels.Set(),
+		Log:      log,
+	}
+}
+
+// engine is everything in one process: a home or a cluster's servers, a
+// coordinator, a worker and, for a home, the server that answers for it.
+type engine struct {
+	archive *storage.Archive
+	conn    *queue.Conn
+	leader  *coordinator.Coordinator
+	worker  *workers.Worker
+	control *control.Local
+	home    *home.Home   // nil in a cluster
+	listen  net.Listener // nil in a cluster
+	log     *slog.Logger
+}
+
+// embeddedGrace is how long the tasks of an interrupted run may go on: they are
+// short, and are done again otherwise.
+const embeddedGrace = 2 * time.Second
+
+// openEmbedded claims a home. The error is a *home.OwnedError if another
+// process has it.
+func openEmbedded(ctx context.Context, dir string, log *slog.Logger) (*engine, error) {
+	h, err := home.Claim(dir)
+	if err != nil {
+		return nil, err
+	}
+	e := &engine{home: h, log: log}
+	if err := e.open(ctx); err != nil {
+		return nil, errors.Join(err, e.close())
+	}
+	return e, nil
+}
+
+func (e *engine) open(ctx context.Context) error {
+	store, err := open.Open(ctx, e.home.Store())
+	if err != nil {
+		return err
+	}
+	e.archive = storage.NewArchive(store)
+	if e.conn, err = queue.Embedded(ctx); err != nil {
+		return err
+	}
+	if e.listen, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		return err
+	}
+	return e.assemble("")
+}
+
+// openClustered works with the servers of a cluster; the coordinator leads only
+// if no other does.
+func openClustered(ctx context.Context, g *global) (*engine, error) {
+	archive, conn, err := g.openCluster(ctx)
+	if err != nil {
+		return nil, err
+	}
+	e := &engine{archive: archive, conn: conn, log: g.logger()}
+	return e, e.assemble(holderName())
+}
+
+func (e *engine) assemble(holder string) (err error) {
+	if e.leader, err = newCoordinator(e.archive, e.conn, holder, e.log); err != nil {
+		return err
+	}
+	e.worker = newWorker(e.archive, e.conn, e.log)
+	e.worker.Grace = embeddedGrace
+	e.control = control.New(e.archive, e.conn, e.leader)
+	return nil
+}
+
+// work runs all parts until ctx is done or one of them fails, and then closes
+// everything. The worker ends first, so that what it finishes is still taken.
+func (e *engine) work(ctx context.Context) error {
+	outlive, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	group, groupCtx := errgroup.WithContext(outlive)
+	workerCtx, stopWorker := context.WithCancel(groupCtx)
+	defer stopWorker()
+	context.AfterFunc(ctx, stopWorker)
+	group.Go(func() error {
+		defer stop()
+		return e.worker.Run(workerCtx)
+	})
+	group.Go(func() error { return e.leader.Lead(groupCtx) })
+	if e.home != nil {
+		group.Go(func() error { return e.serve(groupCtx) })
+	}
+	return errors.Join(group.Wait(), e.close())
+}
+
+// serve answers for the home until ctx is done.
+func (e *engine) serve(ctx context.Context) error {
+	server, err := dashboards.NewServer(e.control, dashboards.Options{Version: version(), Log: e.log, Updated: e.leader.Updated})
+	if err != nil {
+		return err
+	}
+	if err := e.home.Announce("http://" + e.listen.Addr().String()); err != nil {
+		return err
+	}
+	return server.Serve(ctx, e.listen)
+}
+
+func (e *engine) close() error {
+	var errs []error
+	if e.conn != nil {
+		errs = append(errs, e.conn.Close())
+	}
+	if e.home != nil {
+		errs = append(errs, e.home.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// holderName names this process in the contest for leadership.
+func holderName() string {
+	host, _ := os.Hostname()
+	return host + "-" + newToken(8)
+}

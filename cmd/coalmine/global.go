@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/pflag"
+
+	"coalmine/dashboards"
+	"coalmine/internal/queue"
+	"coalmine/storage"
+	"coalmine/storage/open"
+	"coalmine/workflows/control"
+	"coalmine/workflows/home"
+)
+
+// global are the flags that all commands share, and where they print.
+type global struct {
+	stdout, stderr io.Writer
+
+	home, redis, store, server, token string
+	json                              bool
+	logLevel                          slog.LevelVar
+}
+
+func (g *global) flags(f *pflag.FlagSet) {
+	f.StringVar(&g.home, "home", ".coalmine", "directory of embedded runs, used when no --store is given")
+	f.StringVar(&g.redis, "redis", os.Getenv("COALMINE_REDIS_URL"), "Redis of a cluster: redis://, rediss:// or redis-sentinel:// URL (COALMINE_REDIS_URL)")
+	f.StringVar(&g.store, "store", os.Getenv("COALMINE_STORE_URL"), "store of a cluster: s3://bucket/prefix?endpoint=http://host:port, or a directory (COALMINE_STORE_URL)")
+	f.StringVar(&g.server, "server", os.Getenv("COALMINE_SERVER"), "address of a running coalmine serve, in place of --store (COALMINE_SERVER; the token in COALMINE_TOKEN)")
+	f.BoolVar(&g.json, "json", false, "print facts as JSON")
+	g.logLevel.Set(slog.LevelWarn)
+	f.TextVar(&g.logLevel, "log", &g.logLevel, "least level of log lines on standard error: debug, info, warn or error")
+	g.token = os.Getenv("COALMINE_TOKEN")
+}
+
+// logger writes structured lines to standard error.
+func (g *global) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(g.stderr, &slog.HandlerOptions{Level: &g.logLevel}))
+}
+
+// clustered reports whether the command works with servers of a cluster.
+func (g *global) clustered() bool { return g.redis != "" || g.store != "" }
+
+// closer undoes what opening did.
+type closer func() error
+
+func noClose() error { return nil }
+
+// control opens the runs that the command is about: those of a server, of a
+// cluster's store, or of a home, whose owner answers for it if it has one.
+func (g *global) control(ctx context.Context) (control.API, closer, error) {
+	switch {
+	case g.server != "":
+		client, err := dashboards.NewClient(g.server, g.token)
+		return client, noClose, err
+	case g.clustered():
+		return g.clusterControl(ctx)
+	}
+	if _, err := os.Stat(g.home); err != nil {
+		return nil, nil, fmt.Errorf("home %s: %w; start a run with: coalmine run FILE, or name another place by --home, --store or --server", g.home, err)
+	}
+	h, err := home.Claim(g.home)
+	if owned, ok := errors.AsType[*home.OwnedError](err); ok {
+		client, err := dashboards.NewClient(owned.Address, "")
+		return client, noClose, err
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	store, err := open.Open(ctx, h.Store())
+	if err != nil {
+		return nil, nil, errors.Join(err, h.Close())
+	}
+	return control.New(storage.NewArchive(store), nil, nil), h.Close, nil
+}
+
+func (g *global) clusterControl(ctx context.Context) (control.API, closer, error) {
+	archive, err := g.openStore(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if g.redis == "" {
+		return control.New(archive, nil, nil), noClose, nil
+	}
+	conn, err := queue.Open(ctx, g.redis)
+	if err != nil {
+		return nil, nil, err
+	}
+	return control.New(archive, conn, nil), conn.Close, nil
+}
+
+// openStore opens the store of a cluster.
+func (g *global) openStore(ctx context.Context) (*storage.Archive, error) {
+	if g.store == "" {
+		return nil, fmt.Errorf("--redis needs --store (or COALMINE_STORE_URL): the store that all processes share")
+	}
+	store, err := open.Open(ctx, g.store)
+	if err != nil {
+		return nil, err
+	}
+	return storage.NewArchive(store), nil
+}
+
+// openCluster opens both servers of a cluster.
+func (g *global) openCluster(ctx context.Context) (*storage.Archive, *queue.Conn, error) {
+	if g.redis == "" || g.store == "" {
+		return nil, nil, fmt.Errorf("this command needs both --redis and --store (or COALMINE_REDIS_URL and COALMINE_STORE_URL)")
+	}
+	archive, err := g.openStore(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	conn, err := queue.Open(ctx, g.redis)
+	return archive, conn, err
+}
+
+// printJSON writes one JSON object for other programs.
+func (g *global) printJSON(v any) error {
+	e := json.NewEncoder(g.stdout)
+	e.SetIndent("", " ")
+	return e.Encode(v)
+}
+
+// printf writes for people.
+func (g *global) printf(format string, args ...any) { fmt.Fprintf(g.stdout, format, args...) }
+
+// note writes what is no result: progress, warnings, advice.
+func (g *global) note(format string, args ...any) { fmt.Fprintf(g.stderr, format+"\n", args...) }

@@ -1,0 +1,262 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"coalmine/workflows/control"
+	"coalmine/workflows/coordinator"
+	"coalmine/workflows/results"
+	"coalmine/workflows/runs"
+)
+
+func newStatusCommand(g *global) *cobra.Command {
+	return &cobra.Command{
+		Use:     "status [RUN]",
+		Short:   "Show how all runs stand, or one of them in detail",
+		GroupID: groupLook,
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return g.withControl(c.Context(), func(api control.API) error {
+				var list []*coordinator.Status
+				var err error
+				if len(args) == 0 {
+					list, err = api.List(c.Context())
+				} else {
+					var one *coordinator.Status
+					one, err = api.Status(c.Context(), args[0])
+					list = append(list, one)
+				}
+				if err != nil {
+					return err
+				}
+				if g.json {
+					return g.printJSON(statusList{list})
+				}
+				if len(args) == 1 {
+					writeStatus(g.stdout, list[0])
+					return nil
+				}
+				return writeList(g.stdout, list)
+			})
+		},
+	}
+}
+
+// statusList is what status --json prints.
+type statusList struct {
+	Runs []*coordinator.Status `json:"runs"`
+}
+
+func writeList(w io.Writer, list []*coordinator.Status) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "RUN\tSTATE\tCELLS\tSUBMITTED\tTIME LEFT")
+	for _, s := range list {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", s.Run, s.Phase, cellCounts(s), s.Submitted.Local().Format(time.DateTime), timeLeft(s))
+	}
+	return t.Flush()
+}
+
+// cellCounts is "2/4", or "2/4, 1 failed".
+func cellCounts(s *coordinator.Status) string {
+	done, failed := 0, 0
+	for _, c := range s.Cells {
+		switch c.Phase {
+		case runs.Done:
+			done++
+		case runs.Failed:
+			failed++
+		}
+	}
+	text := fmt.Sprintf("%d/%d", done, len(s.Cells))
+	if failed > 0 {
+		text += fmt.Sprintf(", %d failed", failed)
+	}
+	return text
+}
+
+func timeLeft(s *coordinator.Status) string {
+	if s.SecondsLeft == nil || s.Phase.Finished() {
+		return "-"
+	}
+	return "about " + (time.Duration(*s.SecondsLeft) * time.Second).String()
+}
+
+// writeStatus shows one run in detail.
+func writeStatus(w io.Writer, s *coordinator.Status) {
+	fmt.Fprintf(w, "%s: %s, %s cells", s.Run, s.Phase, cellCounts(s))
+	if s.TokensPerSecond > 0 {
+		fmt.Fprintf(w, ", %.0f tokens/s", s.TokensPerSecond)
+	}
+	if left := timeLeft(s); left != "-" {
+		fmt.Fprintf(w, ", %s left", left)
+	}
+	fmt.Fprintln(w)
+	if s.Error != "" {
+		fmt.Fprintf(w, "failed: %s\n", s.Error)
+	}
+	for _, c := range s.Cells {
+		fmt.Fprintf(w, "  %s  %-8s %s%s\n", c.Cell, c.Phase, c.Label, cellProgress(c))
+	}
+	for _, r := range s.Reasons {
+		fmt.Fprintf(w, "waiting: %s\n", r)
+	}
+	for _, f := range s.Failures {
+		fmt.Fprintf(w, "failed: %s (cells %s, %d attempts): %s\n  node %s\n", f.Label, strings.Join(f.Cells, ", "), f.Attempts, f.Error, f.Key)
+	}
+	for _, r := range s.Workers {
+		fmt.Fprintf(w, "worker %s: %d of %d slots at work\n", r.ID, r.Running, r.Slots)
+	}
+}
+
+// cellProgress is ", round 400 of 8000: random sampling 3 of 9".
+func cellProgress(c coordinator.CellStatus) string {
+	var text string
+	if c.Steps > 0 && c.Phase != runs.Done {
+		each := max(1, c.StepRounds)
+		text = fmt.Sprintf(", round %d of %d", c.Step*each, c.Steps*each)
+	}
+	if c.Now != "" {
+		text += ": " + c.Now
+	}
+	return text
+}
+
+func newWatchCommand(g *global) *cobra.Command {
+	return &cobra.Command{
+		Use:     "watch [RUN]",
+		Short:   "Follow a run until it has finished, then print its results",
+		GroupID: groupLook,
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return g.withControl(c.Context(), func(api control.API) error {
+				s, err := api.Status(c.Context(), runArgument(args))
+				if err != nil {
+					return err
+				}
+				outcome, err := g.follow(c.Context(), api, control.Submitted{Run: s.Run, Continued: true})
+				return g.conclude(c.Context(), outcome, err)
+			})
+		},
+	}
+}
+
+func newLogsCommand(g *global) *cobra.Command {
+	return &cobra.Command{
+		Use:     "logs RUN [NODE]",
+		Short:   "Print what failed attempts have logged",
+		GroupID: groupLook,
+		Args:    cobra.RangeArgs(1, 2),
+		RunE: func(c *cobra.Command, args []string) error {
+			node := ""
+			if len(args) == 2 {
+				node = args[1]
+			}
+			return g.withControl(c.Context(), func(api control.API) error {
+				logs, err := api.Logs(c.Context(), args[0], node)
+				if err != nil {
+					return err
+				}
+				if g.json {
+					return g.printJSON(map[string]any{"logs": logs})
+				}
+				for _, l := range logs {
+					g.printf("== %s, node %s, attempt %s\n%s\n", l.Label, l.Node.Short(), l.Attempt, l.Text)
+				}
+				if len(logs) == 0 {
+					g.note("no attempt of this run has failed")
+				}
+				return nil
+			})
+		},
+	}
+}
+
+func newResultsCommand(g *global) *cobra.Command {
+	var format, output string
+	c := &cobra.Command{
+		Use:   "results [RUN]",
+		Short: "Print the outcome of a run",
+		Long: `Print the outcome of a run, complete or not: the columns of the table are those
+of Table 1 of Thakkar et al. 2020. RS is random sampling, BS beam search; "lowest"
+is the rarest configuration of which a canary was memorized, by p_u x p_e and then
+by p_u; accuracy is recall@1.`,
+		GroupID: groupLook,
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if g.json {
+				format = "json"
+			}
+			if !slices.Contains(results.Formats(), format) {
+				return fmt.Errorf("--format %q: expected one of %s", format, strings.Join(results.Formats(), ", "))
+			}
+			return g.withControl(c.Context(), func(api control.API) error {
+				r, err := api.Results(c.Context(), runArgument(args))
+				if err != nil {
+					return err
+				}
+				return g.writeFile(output, func(w io.Writer) error { return r.Write(w, format) })
+			})
+		},
+	}
+	c.Flags().StringVar(&format, "format", "table", strings.Join(results.Formats(), ", "))
+	c.Flags().StringVarP(&output, "output", "o", "", "file to write; standard output if none is given")
+	return c
+}
+
+// writeFile writes to a file, or to standard output if none is named.
+func (g *global) writeFile(path string, write func(io.Writer) error) (err error) {
+	if path == "" {
+		return write(g.stdout)
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closeErr := f.Close(); err == nil {
+			err = closeErr
+		}
+	}()
+	return write(f)
+}
+
+func newExportCommand(g *global) *cobra.Command {
+	var round int
+	var output string
+	c := &cobra.Command{
+		Use:   "export RUN CELL",
+		Short: "Write the model of a cell as a safetensors file with its vocabulary",
+		Long: `Write the model of a cell as a safetensors file. Its metadata hold the model's
+configuration and its vocabulary, a JSON array with the word of each token.`,
+		Example: "  coalmine export quickstart c01 -o model.safetensors",
+		GroupID: groupOther,
+		Args:    cobra.ExactArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			return g.withControl(c.Context(), func(api control.API) error {
+				data, err := api.Model(c.Context(), args[0], args[1], round)
+				if err != nil {
+					return err
+				}
+				if output == "" {
+					output = fmt.Sprintf("%s-%s.safetensors", args[0], args[1])
+				}
+				if err := os.WriteFile(output, data, 0o644); err != nil {
+					return err
+				}
+				g.note("wrote %s (%d bytes)", output, len(data))
+				return nil
+			})
+		},
+	}
+	c.Flags().IntVar(&round, "round", 0, "round (SGD step) after which; the last if 0")
+	c.Flags().StringVarP(&output, "output", "o", "", "file to write; RUN-CELL.safetensors if none is given")
+	return c
+}

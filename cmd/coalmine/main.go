@@ -1,0 +1,111 @@
+// Command coalmine measures what federated and central training make a model
+// memorize. See the README for what it is, and `coalmine help` for its commands.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes.
+const (
+	exitDone        = 0
+	exitCellFailed  = 1
+	exitUsage       = 2
+	exitInterrupted = 3
+	exitGate        = 4
+)
+
+// exitError carries an exit code other than that of a usage error.
+type exitError struct {
+	code int
+	err  error // nil: everything has been said
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit status %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// execute runs one command line and returns its exit code.
+func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	root := newRoot(stdout, stderr)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitDone
+	}
+	code := exitUsage
+	if exit, ok := errors.AsType[*exitError](err); ok {
+		code = exit.code
+		if err = exit.err; err == nil {
+			return code
+		}
+	} else if ctx.Err() != nil {
+		code = exitInterrupted
+	}
+	fmt.Fprintf(stderr, "coalmine: %v\n", err)
+	return code
+}
+
+const rootHelp = `Coalmine measures what federated and central training make a model memorize.
+
+An experiment is a YAML file with a grid. "coalmine run FILE" does all of it in
+this process and prints the table of results; run it again to go on after an
+interruption. For a cluster, start "coalmine serve" and any number of
+"coalmine worker" on one Redis and one store, and "coalmine submit FILE".
+
+Exit status: 0 done; 1 some cell failed; 2 usage, or a bad experiment file;
+3 interrupted, the same command goes on; 4 a gate (audit.fail_if) was passed.`
+
+func newRoot(stdout, stderr io.Writer) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "coalmine",
+		Short:         "Measure what training makes a model memorize",
+		Long:          rootHelp,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	g := &global{stdout: stdout, stderr: stderr}
+	g.flags(root.PersistentFlags())
+	root.AddGroup(&cobra.Group{ID: groupRun, Title: "Run experiments:"},
+		&cobra.Group{ID: groupLook, Title: "Look:"}, &cobra.Group{ID: groupSteer, Title: "Steer:"},
+		&cobra.Group{ID: groupOther, Title: "Other:"})
+	for _, add := range []func(*global) *cobra.Command{
+		newRunCommand, newPlanCommand, newSubmitCommand, newWorkerCommand, newServeCommand,
+		newStatusCommand, newWatchCommand, newLogsCommand, newResultsCommand, newExportCommand,
+		newDataCommand, newAccountCommand, newBenchCommand, newVersionCommand,
+	} {
+		root.AddCommand(add(g))
+	}
+	root.AddCommand(newSteerCommands(g)...)
+	return root
+}
+
+// Groups of commands in the help.
+const (
+	groupRun   = "run"
+	groupLook  = "look"
+	groupSteer = "steer"
+	groupOther = "other"
+)

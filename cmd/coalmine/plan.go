@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"coalmine/internal/kernels"
+	"coalmine/storage"
+	"coalmine/storage/open"
+	"coalmine/workflows/compile"
+	"coalmine/workflows/coordinator"
+	"coalmine/workflows/estimate"
+	"coalmine/workflows/home"
+	"coalmine/workflows/submission"
+)
+
+func newPlanCommand(g *global) *cobra.Command {
+	var flags submitFlags
+	c := &cobra.Command{
+		Use:   "plan FILE",
+		Short: "Show what a run of an experiment would do, and queue nothing",
+		Long: `Show the cells of an experiment, what of them is cached and why the rest is not,
+and an estimate of the arithmetic, bytes and time on this machine.`,
+		GroupID: groupRun,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			sub, err := flags.prepare(c.Context(), g, args[0])
+			if err != nil {
+				return err
+			}
+			return g.plan(c.Context(), sub)
+		},
+	}
+	flags.add(c.Flags(), false)
+	return c
+}
+
+func (g *global) plan(ctx context.Context, sub *submission.Submission) error {
+	p, err := compile.Plan(sub.Spec)
+	if err != nil {
+		return err
+	}
+	archive, done, err := g.planArchive(ctx)
+	if err != nil {
+		return err
+	}
+	x, err := coordinator.Explain(ctx, p, archive)
+	if err = errors.Join(err, done()); err != nil {
+		return err
+	}
+	cost := estimate.Of(sub, p, x)
+	if g.json {
+		return g.printJSON(planView(x, cost))
+	}
+	g.writePlan(x, cost)
+	return nil
+}
+
+// planArchive is the store that a run would use; an empty one where there is
+// none yet.
+func (g *global) planArchive(ctx context.Context) (*storage.Archive, closer, error) {
+	if g.clustered() {
+		archive, err := g.openStore(ctx)
+		return archive, noClose, err
+	}
+	if _, err := os.Stat(g.home); err == nil {
+		// Reading beside an owner does no harm: objects are immutable.
+		store, err := open.Open(ctx, home.StorePath(g.home))
+		return storage.NewArchive(store), noClose, err
+	}
+	dir, err := os.MkdirTemp("", "coalmine-plan-")
+	if err != nil {
+		return nil, nil, err
+	}
+	remove := func() error { return os.RemoveAll(dir) }
+	store, err := open.Open(ctx, dir)
+	if err != nil {
+		return nil, nil, errors.Join(err, remove())
+	}
+	return storage.NewArchive(store), remove, nil
+}
+
+func (g *global) writePlan(x *coordinator.Explanation, cost estimate.Cost) {
+	for _, c := range x.Cells {
+		state := "to run"
+		if c.Cached {
+			state = "cached"
+		}
+		g.printf("%s  %s: %s\n", c.Name, c.Label, state)
+		if c.Cached {
+			continue
+		}
+		if t := c.Training; t != nil {
+			for _, why := range t.Why() {
+				g.printf("      training: %s\n", why)
+			}
+			if len(t.Passes) == 0 {
+				g.printf("      training: cached\n")
+			}
+		}
+		for _, group := range c.Groups {
+			g.printf("      %-24s %d to run, %d cached, %d not needed", group.Kind, group.ToRun, group.Cached, group.Unneeded)
+			for i, why := range group.Why {
+				g.printf("%s%s", map[bool]string{true: ": ", false: "; "}[i == 0], why)
+			}
+			g.printf("\n")
+		}
+	}
+	peak := kernels.PeakGFLOPS(100 * time.Millisecond)
+	g.printf("\n%s to train and %s to measure; about %s through the store\n",
+		flop(cost.TrainingFLOP), flop(cost.MeasuringFLOP), bytesText(cost.Bytes))
+	g.printf("about %s on this machine: %d cores of %.0f GFLOP/s (%s kernels), %.0f%% of it used\n",
+		cost.Duration(peak, runtime.GOMAXPROCS(0)).Round(time.Second), runtime.GOMAXPROCS(0), peak, kernels.Set(), 100*estimate.Efficiency)
+}
+
+// planView is what plan --json prints.
+func planView(x *coordinator.Explanation, cost estimate.Cost) any {
+	type cell struct {
+		Cell     string              `json:"cell"`
+		Label    string              `json:"label"`
+		Cached   bool                `json:"cached"`
+		Training []string            `json:"training"`
+		Nodes    []coordinator.Group `json:"nodes"`
+	}
+	view := struct {
+		Cells         []cell  `json:"cells"`
+		TrainingFLOP  float64 `json:"training_flop"`
+		MeasuringFLOP float64 `json:"measuring_flop"`
+		Bytes         float64 `json:"bytes"`
+	}{TrainingFLOP: cost.TrainingFLOP, MeasuringFLOP: cost.MeasuringFLOP, Bytes: cost.Bytes}
+	for _, c := range x.Cells {
+		one := cell{Cell: c.Name, Label: c.Label, Cached: c.Cached, Training: []string{}, Nodes: c.Groups}
+		if c.Training != nil {
+			one.Training = append(one.Training, c.Training.Why()...)
+		}
+		view.Cells = append(view.Cells, one)
+	}
+	return view
+}
+
+func flop(x float64) string {
+	return scaled(x, 1000, "FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP", "EFLOP")
+}
+
+func bytesText(x float64) string { return scaled(x, 1024, "B", "KiB", "MiB", "GiB", "TiB", "PiB") }
+
+func scaled(x, base float64, units ...string) string {
+	for _, unit := range units[:len(units)-1] {
+		if x < base {
+			return fmt.Sprintf("%.3g %s", x, unit)
+		}
+		x /= base
+	}
+	return fmt.Sprintf("%.3g %s", x, units[len(units)-1])
+}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+	"golang.org/x/term"
+
+	"coalmine/workflows/coordinator"
+	"coalmine/workflows/runs"
+)
+
+// showProgress follows the statuses of a run until they end: bars on a
+// terminal, lines elsewhere. What went wrong is said at the end in both.
+func (g *global) showProgress(ctx context.Context, statuses <-chan *coordinator.Status) error {
+	var display display = &lineDisplay{note: g.note}
+	if f, ok := g.stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) && !g.json {
+		display = newBarDisplay(f)
+	}
+	var last *coordinator.Status
+	for s := range statuses {
+		display.show(s)
+		last = s
+	}
+	display.end()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if last == nil || !last.Phase.Finished() {
+		return fmt.Errorf("the connection to the run was lost; see how it stands with: coalmine status")
+	}
+	if last.Error != "" {
+		g.note("failed: %s", last.Error)
+	}
+	for _, f := range last.Failures {
+		g.note("failed: %s (cells %s): %s", f.Label, strings.Join(f.Cells, ", "), f.Error)
+	}
+	return nil
+}
+
+// display shows how a run goes on.
+type display interface {
+	show(*coordinator.Status)
+	end()
+}
+
+// linesEvery is how often a line is printed at least while something goes on.
+const linesEvery = 10 * time.Second
+
+// lineDisplay prints a line when a cell changes its state, and now and then.
+type lineDisplay struct {
+	note    func(format string, args ...any)
+	printed time.Time
+	phases  map[string]runs.Phase
+	reasons string
+}
+
+func (d *lineDisplay) show(s *coordinator.Status) {
+	if d.phases == nil {
+		d.phases, d.printed = map[string]runs.Phase{}, time.Now()
+	}
+	for _, c := range s.Cells {
+		if d.phases[c.Cell] != c.Phase && c.Phase != runs.Queued {
+			d.note("%s %s: %s", c.Cell, c.Phase, c.Label)
+		}
+		d.phases[c.Cell] = c.Phase
+	}
+	if reasons := strings.Join(s.Reasons, "; "); reasons != d.reasons {
+		d.reasons = reasons
+		if reasons != "" && !s.Phase.Finished() {
+			d.note("waiting: %s", reasons)
+		}
+	}
+	if time.Since(d.printed) < linesEvery || s.Phase.Finished() {
+		return
+	}
+	d.printed = time.Now()
+	d.note("%s", summary(s))
+}
+
+func (d *lineDisplay) end() {}
+
+// summary is one line: cells, rounds, tokens a second, time left.
+func summary(s *coordinator.Status) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "cells %s", cellCounts(s))
+	for _, c := range s.Cells {
+		if c.Phase == runs.Running && c.Steps > 0 {
+			each := max(1, c.StepRounds)
+			fmt.Fprintf(&b, ", %s round %d/%d", c.Cell, c.Step*each, c.Steps*each)
+		}
+	}
+	if s.TokensPerSecond > 0 {
+		fmt.Fprintf(&b, ", %.0f tokens/s", s.TokensPerSecond)
+	}
+	if left := timeLeft(s); left != "-" {
+		fmt.Fprintf(&b, ", %s left", left)
+	}
+	return b.String()
+}
+
+// barDisplay keeps one bar a cell on a terminal.
+type barDisplay struct {
+	progress *mpb.Progress
+	bars     map[string]*mpb.Bar
+	now      map[string]string
+	total    string
+	totalBar *mpb.Bar
+}
+
+func newBarDisplay(f *os.File) *barDisplay {
+	return &barDisplay{
+		progress: mpb.New(mpb.WithOutput(f), mpb.WithWidth(30), mpb.WithRefreshRate(200*time.Millisecond)),
+		bars:     map[string]*mpb.Bar{},
+		now:      map[string]string{},
+	}
+}
+
+func (d *barDisplay) show(s *coordinator.Status) {
+	if d.totalBar == nil {
+		d.begin(s)
+	}
+	for _, c := range s.Cells {
+		bar := d.bars[c.Cell]
+		if bar == nil {
+			continue
+		}
+		d.now[c.Cell] = c.Now
+		if c.Phase == runs.Done {
+			bar.SetCurrent(int64(max(1, c.Steps)))
+			d.now[c.Cell] = "done"
+			continue
+		}
+		if c.Phase == runs.Failed {
+			d.now[c.Cell] = "failed"
+			bar.Abort(false)
+			continue
+		}
+		// The last step is shown as missing until the cell has been measured too.
+		bar.SetCurrent(int64(min(c.Step, c.Steps-1)))
+	}
+	d.total = summary(s)
+}
+
+func (d *barDisplay) begin(s *coordinator.Status) {
+	for _, c := range s.Cells {
+		cell := c.Cell
+		d.bars[cell] = d.progress.AddBar(int64(max(1, c.Steps)),
+			mpb.PrependDecorators(decor.Name(fmt.Sprintf("%s %s ", c.Cell, c.Label), decor.WCSyncSpaceR)),
+			mpb.AppendDecorators(decor.CountersNoUnit("%d/%d "), decor.Any(func(decor.Statistics) string { return d.now[cell] })))
+	}
+	d.totalBar = d.progress.New(1, mpb.NopStyle(), mpb.PrependDecorators(decor.Any(func(decor.Statistics) string { return d.total })))
+}
+
+func (d *barDisplay) end() {
+	for _, bar := range d.bars {
+		bar.Abort(false)
+	}
+	if d.totalBar != nil {
+		d.totalBar.Abort(false)
+	}
+	d.progress.Wait()
+}

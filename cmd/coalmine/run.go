@@ -1,0 +1,304 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"coalmine/dashboards"
+	"coalmine/storage"
+	"coalmine/workflows/control"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/home"
+	"coalmine/workflows/results"
+	"coalmine/workflows/runs"
+	"coalmine/workflows/submission"
+)
+
+// submitFlags are those of the commands that read an experiment file.
+type submitFlags struct {
+	sets     []string
+	maxCells int
+	fresh    bool
+	priority int
+}
+
+func (s *submitFlags) add(f *pflag.FlagSet, submits bool) {
+	f.StringArrayVar(&s.sets, "set", nil, "override a field: --set training.cohort=100 (repeatable; null removes it)")
+	f.IntVar(&s.maxCells, "max-cells", experiment.DefaultMaxCells, "largest grid that is accepted")
+	if submits {
+		f.BoolVar(&s.fresh, "new", false, "start a new run even if an unfinished one has the same experiment")
+		f.IntVar(&s.priority, "priority", 0, "of the run; among runs the higher goes first")
+	}
+}
+
+// prepare reads and checks an experiment file and its data.
+func (s *submitFlags) prepare(ctx context.Context, g *global, path string) (*submission.Submission, error) {
+	sub, err := submission.Prepare(ctx, path, experiment.Options{Sets: s.sets, MaxCells: s.maxCells})
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range sub.Warnings {
+		g.note("warning: %s", w)
+	}
+	return sub, nil
+}
+
+// submit uploads the sources that are not there yet, and then submits.
+func (s *submitFlags) submit(ctx context.Context, api control.API, sub *submission.Submission) (control.Submitted, error) {
+	for digest, path := range sub.Sources {
+		there, err := api.HasSource(ctx, digest)
+		if err != nil {
+			return control.Submitted{}, err
+		}
+		if there {
+			continue
+		}
+		if _, err := importSource(ctx, api, path); err != nil {
+			return control.Submitted{}, err
+		}
+	}
+	record := sub.Record()
+	record.Priority = s.priority
+	return api.Submit(ctx, record, s.fresh)
+}
+
+func importSource(ctx context.Context, api control.API, path string) (storage.Digest, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return storage.Digest{}, err
+	}
+	defer f.Close()
+	return api.PutSource(ctx, f)
+}
+
+const runHelp = `Submit an experiment, work on it and follow it in this process until it is
+done; then print the table of results.
+
+Without --redis and --store everything happens here: an embedded queue, and a
+directory of results under --home. The same command goes on with a run that was
+interrupted, and finds everything cached of one that is done. If another process
+owns the home, the run is submitted to that one and followed from here.`
+
+func newRunCommand(g *global) *cobra.Command {
+	var flags submitFlags
+	c := &cobra.Command{
+		Use:     "run FILE",
+		Short:   "Submit an experiment, work and follow until it is done",
+		Long:    runHelp,
+		Example: "  coalmine run examples/quickstart.yaml\n  coalmine run experiment.yaml --set training.rounds=2000",
+		GroupID: groupRun,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			ctx := c.Context()
+			sub, err := flags.prepare(ctx, g, args[0])
+			if err != nil {
+				return err
+			}
+			return g.runSubmission(ctx, &flags, sub)
+		},
+	}
+	flags.add(c.Flags(), true)
+	return c
+}
+
+func (g *global) runSubmission(ctx context.Context, flags *submitFlags, sub *submission.Submission) error {
+	if g.server != "" {
+		return g.runElsewhere(ctx, flags, sub, g.server, g.token)
+	}
+	var e *engine
+	var err error
+	if g.clustered() {
+		e, err = openClustered(ctx, g)
+	} else {
+		e, err = openEmbedded(ctx, g.home, g.logger())
+	}
+	if owned, ok := errors.AsType[*home.OwnedError](err); ok {
+		g.note("%s is owned by process %d; the run goes there", g.home, owned.PID)
+		return g.runElsewhere(ctx, flags, sub, owned.Address, "")
+	}
+	if err != nil {
+		return err
+	}
+	return g.runHere(ctx, flags, sub, e)
+}
+
+// runHere works on the run in this process until it has finished.
+func (g *global) runHere(ctx context.Context, flags *submitFlags, sub *submission.Submission, e *engine) error {
+	working, stop := context.WithCancel(ctx)
+	defer stop()
+	worked := make(chan error, 1)
+	go func() { worked <- e.work(working) }()
+
+	var outcome *results.Results
+	submitted, err := flags.submit(ctx, e.control, sub)
+	if err == nil {
+		outcome, err = g.follow(working, e.control, submitted)
+	}
+	stop()
+	if workErr := <-worked; workErr != nil && ctx.Err() == nil {
+		err = errors.Join(err, workErr)
+	}
+	return g.conclude(ctx, outcome, err)
+}
+
+// runElsewhere submits to a server and follows from here.
+func (g *global) runElsewhere(ctx context.Context, flags *submitFlags, sub *submission.Submission, address, token string) error {
+	client, err := dashboards.NewClient(address, token)
+	if err != nil {
+		return err
+	}
+	submitted, err := flags.submit(ctx, client, sub)
+	if err != nil {
+		return err
+	}
+	outcome, err := g.follow(ctx, client, submitted)
+	return g.conclude(ctx, outcome, err)
+}
+
+// follow shows the progress of a run until it has finished, and returns its results.
+func (g *global) follow(ctx context.Context, api control.API, submitted control.Submitted) (*results.Results, error) {
+	if submitted.Continued {
+		g.note("continuing run %s", submitted.Run)
+	} else {
+		g.note("run %s", submitted.Run)
+	}
+	statuses, err := api.Watch(ctx, submitted.Run)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.showProgress(ctx, statuses); err != nil {
+		return nil, err
+	}
+	return api.Results(ctx, submitted.Run)
+}
+
+// conclude prints the results and turns them into an exit code.
+func (g *global) conclude(ctx context.Context, r *results.Results, err error) error {
+	if ctx.Err() != nil {
+		return &exitError{exitInterrupted, errors.New("interrupted; the same command goes on where it was")}
+	}
+	if err != nil {
+		return err
+	}
+	format := "table"
+	if g.json {
+		format = "json"
+	}
+	if err := r.Write(g.stdout, format); err != nil {
+		return err
+	}
+	return g.verdict(r)
+}
+
+// verdict is the exit code that the results ask for.
+func (g *global) verdict(r *results.Results) error {
+	var code *exitError
+	for _, c := range r.Cells {
+		for _, b := range c.Breaches {
+			g.note("gate: %s (%s): %s", c.Cell, c.Label, b)
+			code = &exitError{code: exitGate}
+		}
+	}
+	for _, c := range r.Cells {
+		if c.Status != results.Done {
+			code = &exitError{code: exitCellFailed}
+		}
+	}
+	if code == nil {
+		return nil
+	}
+	return code
+}
+
+func newSubmitCommand(g *global) *cobra.Command {
+	var flags submitFlags
+	c := &cobra.Command{
+		Use:   "submit FILE",
+		Short: "Submit an experiment to a cluster, or to the owner of a home",
+		Long: `Check an experiment and its data, upload the data, and record the run. Workers
+and a coordinator that share the store do the rest; see: coalmine watch.`,
+		Example: "  coalmine submit experiment.yaml --redis redis://localhost:6379 --store 's3://coalmine/runs?endpoint=http://localhost:7070'",
+		GroupID: groupRun,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			sub, err := flags.prepare(c.Context(), g, args[0])
+			if err != nil {
+				return err
+			}
+			return g.withControl(c.Context(), func(api control.API) error {
+				submitted, err := flags.submit(c.Context(), api, sub)
+				if err != nil {
+					return err
+				}
+				return g.printSubmitted(submitted)
+			})
+		},
+	}
+	flags.add(c.Flags(), true)
+	return c
+}
+
+func (g *global) printSubmitted(s control.Submitted) error {
+	if g.json {
+		return g.printJSON(s)
+	}
+	g.printf("%s\n", s.Run)
+	if s.Continued {
+		g.note("an unfinished run has the same experiment; it continues (--new starts another)")
+	}
+	return nil
+}
+
+// withControl opens the runs, does something, and closes them again.
+func (g *global) withControl(ctx context.Context, do func(control.API) error) error {
+	api, done, err := g.control(ctx)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(api), done())
+}
+
+// newSteerCommands are the commands that change how a run goes on.
+func newSteerCommands(g *global) []*cobra.Command {
+	steer := func(use, short string, kind runs.Kind) *cobra.Command {
+		return &cobra.Command{
+			Use: use + " [RUN]", Short: short, GroupID: groupSteer, Args: cobra.MaximumNArgs(1),
+			RunE: func(c *cobra.Command, args []string) error {
+				return g.steer(c.Context(), runArgument(args), runs.Entry{Kind: kind})
+			},
+		}
+	}
+	return []*cobra.Command{
+		steer("pause", "Pause a run: what is at work ends, nothing new begins", runs.PauseEntry),
+		steer("resume", "Resume a paused or cancelled run", runs.ResumeEntry),
+		steer("cancel", "Cancel a run; what it has computed stays", runs.CancelEntry),
+		newRetryCommand(g),
+		newPriorityCommand(g),
+	}
+}
+
+func (g *global) steer(ctx context.Context, run string, e runs.Entry) error {
+	return g.withControl(ctx, func(api control.API) error {
+		id, err := api.Steer(ctx, run, e)
+		if err != nil {
+			return err
+		}
+		if g.json {
+			return g.printJSON(map[string]string{"run": id, "command": string(e.Kind)})
+		}
+		g.printf("%s: %s\n", id, e.Kind)
+		return nil
+	})
+}
+
+// runArgument is the run that a command names, "" for the newest.
+func runArgument(args []string) string {
+	if len(args) == 0 {
+		return ""
+	}
+	return args[0]
+}

@@ -1,0 +1,97 @@
+package dashboards
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"net/http"
+	"strings"
+)
+
+// role is what somebody may do; a higher one includes the lower.
+type role int
+
+const (
+	nobody role = iota
+	reader
+	operator
+)
+
+func (r role) String() string { return [...]string{"nobody", "reader", "operator"}[r] }
+
+// credential is a token in the two forms in which it comes: as it is in an
+// Authorization header, and derived from it in a browser's cookie, so that the
+// cookie gives away no token. Servers with the same token know each other's
+// cookies; another token ends all sessions.
+type credential struct {
+	role    role
+	token   [sha256.Size]byte // hashed, so that comparing takes the same time for all lengths
+	session string
+}
+
+// access knows who may do what.
+type access struct {
+	open        bool // no tokens: whoever gets here is an operator
+	credentials []credential
+}
+
+func newAccess(o Options) access {
+	a := access{open: o.OperatorToken == ""}
+	for _, t := range []struct {
+		role  role
+		token string
+	}{{operator, o.OperatorToken}, {reader, o.ReaderToken}} {
+		if t.token != "" {
+			a.credentials = append(a.credentials, credential{t.role, sha256.Sum256([]byte(t.token)), sessionOf(t.token)})
+		}
+	}
+	return a
+}
+
+func sessionOf(token string) string {
+	mac := hmac.New(sha256.New, []byte(token))
+	mac.Write([]byte("coalmine browser session"))
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// role is the role of whoever sends the request. A token in the header is what
+// counts if there is one.
+func (a *access) role(r *http.Request) role {
+	if a.open {
+		return operator
+	}
+	if scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok {
+		if !strings.EqualFold(scheme, "Bearer") {
+			return nobody
+		}
+		return a.byToken(strings.TrimSpace(token)).role
+	}
+	if c, err := r.Cookie(sessionCookie); err == nil {
+		return a.bySession(c.Value)
+	}
+	return nobody
+}
+
+// byToken is the credential of a token, in time that does not tell how near a
+// wrong one came; the zero credential, nobody's, if there is none.
+func (a *access) byToken(token string) credential {
+	var found credential
+	sum := sha256.Sum256([]byte(token))
+	for _, c := range a.credentials {
+		if subtle.ConstantTimeCompare(c.token[:], sum[:]) == 1 {
+			found = c
+		}
+	}
+	return found
+}
+
+func (a *access) bySession(session string) role {
+	found := nobody
+	for _, c := range a.credentials {
+		if subtle.ConstantTimeCompare([]byte(c.session), []byte(session)) == 1 {
+			found = c.role
+		}
+	}
+	return found
+}

@@ -1,0 +1,87 @@
+package dashboards
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"time"
+
+	"coalmine/workflows/control"
+)
+
+// readJSON reads a body that is one JSON value of at most limit bytes, all of
+// whose fields are known.
+func readJSON(w http.ResponseWriter, r *http.Request, limit int64, into any) error {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return fmt.Errorf("body %w: Content-Type is %q, expected application/json", control.ErrInput, r.Header.Get("Content-Type"))
+	}
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, limit))
+	d.DisallowUnknownFields()
+	err := d.Decode(into)
+	if err == nil {
+		if _, end := d.Token(); end != io.EOF {
+			err = errors.New("there is something after the JSON object")
+		}
+	}
+	return bodyError(err)
+}
+
+// bodyError says what is wrong with a body: its size, or its content.
+func bodyError(err error) error {
+	if err == nil {
+		return nil
+	}
+	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return fmt.Errorf("body %w: at most %d bytes are taken", ErrTooLarge, tooLarge.Limit)
+	}
+	return fmt.Errorf("body %w: %w", control.ErrInput, err)
+}
+
+// flow lets a transfer last as long as bytes move: each read and each write has
+// its own deadline.
+type flow struct {
+	w       http.ResponseWriter
+	body    io.Reader
+	control *http.ResponseController
+}
+
+// newFlow takes the deadlines of the whole request away. Without that the
+// context of a long request would end with them.
+func newFlow(w http.ResponseWriter, body io.Reader) *flow {
+	f := &flow{w, body, http.NewResponseController(w)}
+	_ = f.control.SetReadDeadline(time.Time{}) // not supported means that there is none
+	_ = f.control.SetWriteDeadline(time.Time{})
+	return f
+}
+
+// Read reads from the body. At its end no deadline is left.
+func (f *flow) Read(p []byte) (int, error) {
+	_ = f.control.SetReadDeadline(time.Now().Add(flowTimeout))
+	n, err := f.body.Read(p)
+	if err != nil {
+		_ = f.control.SetReadDeadline(time.Time{})
+	}
+	return n, err
+}
+
+// flowChunk is how much must get through within one flowTimeout.
+const flowChunk = 256 << 10
+
+// Write sends p piece by piece.
+func (f *flow) Write(p []byte) (int, error) {
+	written := 0
+	for len(p) > 0 {
+		piece := p[:min(len(p), flowChunk)]
+		_ = f.control.SetWriteDeadline(time.Now().Add(flowTimeout))
+		n, err := f.w.Write(piece)
+		written += n
+		if err != nil {
+			return written, err
+		}
+		p = p[len(piece):]
+	}
+	return written, nil
+}

@@ -1,0 +1,316 @@
+package dashboards
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"coalmine/storage"
+	"coalmine/workflows/control"
+	"coalmine/workflows/coordinator"
+	"coalmine/workflows/results"
+	"coalmine/workflows/runs"
+)
+
+// Client does what control.API says by asking a Server. It may be used from
+// several goroutines.
+type Client struct {
+	base  *url.URL
+	token string
+	http  *http.Client
+	watch watching
+}
+
+var _ control.API = (*Client)(nil)
+
+// Error is what a server answered in place of what was asked for. It wraps the
+// error that the server met, as far as that has a name: errors.Is works as if
+// the call had been local.
+type Error struct {
+	Status  int    // of HTTP
+	Kind    string // see docs/api.md
+	Message string
+	err     error
+}
+
+func (e *Error) Error() string { return e.Message }
+
+func (e *Error) Unwrap() error { return e.err }
+
+// Waits of the client. What a server does takes as long as it takes; only
+// finding the server is bounded.
+const (
+	dialTimeout     = 10 * time.Second
+	continueTimeout = 5 * time.Second
+)
+
+// NewClient talks to the server at address: http://host:port or https://host,
+// or host:port alone for plain HTTP. token may be empty. Certificates are
+// checked against the system's authorities, or those of SSL_CERT_FILE.
+func NewClient(address, token string) (*Client, error) {
+	if !strings.Contains(address, "://") {
+		address = "http://" + address
+	}
+	base, err := url.Parse(address)
+	if err != nil {
+		return nil, fmt.Errorf("server address: %w", err)
+	}
+	if base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.User != nil || base.RawQuery != "" {
+		return nil, fmt.Errorf("server address %s: expected http://host:port or https://host:port", base.Redacted())
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.DialContext = (&net.Dialer{Timeout: dialTimeout}).DialContext
+	transport.ExpectContinueTimeout = continueTimeout
+	return &Client{
+		base: base, token: token, watch: liveWatching,
+		http: &http.Client{
+			Transport: transport,
+			// A redirect would carry the token to another place.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}, nil
+}
+
+// String is the server's address.
+func (c *Client) String() string { return c.base.String() }
+
+// HasSource implements control.API.
+func (c *Client) HasSource(ctx context.Context, digest storage.Digest) (bool, error) {
+	response, err := c.do(ctx, http.MethodHead, c.path("sources", digest.String()), nil)
+	if errors.Is(err, storage.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("source %s: %w", digest.Short(), err)
+	}
+	return true, response.Body.Close()
+}
+
+// PutSource implements control.API. The body is read once for its digest and,
+// unless the server has it, once more to be sent.
+func (c *Client) PutSource(ctx context.Context, body io.ReadSeeker) (storage.Digest, error) {
+	h := sha256.New()
+	if _, err := body.Seek(0, io.SeekStart); err != nil {
+		return storage.Digest{}, fmt.Errorf("reading the source: %w", err)
+	}
+	size, err := io.Copy(h, body)
+	if err != nil {
+		return storage.Digest{}, fmt.Errorf("reading the source: %w", err)
+	}
+	digest := storage.Digest(h.Sum(nil))
+	if there, err := c.HasSource(ctx, digest); there || err != nil {
+		return digest, err
+	}
+	if _, err := body.Seek(0, io.SeekStart); err != nil {
+		return digest, fmt.Errorf("reading the source: %w", err)
+	}
+	return digest, c.upload(ctx, digest, body, size)
+}
+
+func (c *Client) upload(ctx context.Context, digest storage.Digest, body io.Reader, size int64) error {
+	request, err := c.request(ctx, http.MethodPut, c.path("sources", digest.String()), io.LimitReader(body, size))
+	if err != nil {
+		return err
+	}
+	request.ContentLength = size
+	request.Header.Set("Expect", "100-continue") // a refusal comes before the data goes
+	var answer uploaded
+	if err := c.roundTrip(request, &answer); err != nil {
+		return fmt.Errorf("uploading source %s: %w", digest.Short(), err)
+	}
+	if answer.Digest != digest {
+		return fmt.Errorf("uploading source %s: %w: the server stored %s", digest.Short(), storage.ErrCorrupt, answer.Digest.Short())
+	}
+	return nil
+}
+
+// Submit implements control.API.
+func (c *Client) Submit(ctx context.Context, spec runs.Spec, fresh bool) (control.Submitted, error) {
+	target := c.path("runs")
+	target.RawQuery = url.Values{"fresh": {strconv.FormatBool(fresh)}}.Encode()
+	var answer control.Submitted
+	return answer, c.post(ctx, target, spec, &answer)
+}
+
+// List implements control.API.
+func (c *Client) List(ctx context.Context) ([]*coordinator.Status, error) {
+	var answer runList
+	err := c.get(ctx, c.path("runs"), &answer)
+	return answer.Runs, err
+}
+
+// Status implements control.API.
+func (c *Client) Status(ctx context.Context, run string) (*coordinator.Status, error) {
+	var status coordinator.Status
+	if err := c.get(ctx, c.runPath(run), &status); err != nil {
+		return nil, err
+	}
+	return &status, nil
+}
+
+// Steer implements control.API.
+func (c *Client) Steer(ctx context.Context, run string, e runs.Entry) (string, error) {
+	var answer steered
+	err := c.post(ctx, c.runPath(run, "steer"), e, &answer)
+	return answer.Run, err
+}
+
+// Results implements control.API.
+func (c *Client) Results(ctx context.Context, run string) (*results.Results, error) {
+	var answer results.Results
+	if err := c.get(ctx, c.runPath(run, "results"), &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// Model implements control.API.
+func (c *Client) Model(ctx context.Context, run, cell string, round int) ([]byte, error) {
+	target := c.runPath(run, "model")
+	if cell != "" {
+		target = c.runPath(run, "cells", cell, "model")
+	}
+	target.RawQuery = url.Values{"round": {strconv.Itoa(round)}}.Encode()
+	response, err := c.do(ctx, http.MethodGet, target, nil)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(response.Body)
+	if err = errors.Join(err, response.Body.Close()); err != nil {
+		return nil, c.broken(err)
+	}
+	return data, nil
+}
+
+// Logs implements control.API.
+func (c *Client) Logs(ctx context.Context, run, node string) ([]control.AttemptLog, error) {
+	target := c.runPath(run, "logs")
+	target.RawQuery = url.Values{"node": {node}}.Encode()
+	var answer runLog
+	err := c.get(ctx, target, &answer)
+	return answer.Logs, err
+}
+
+// path is an address of the API; segments are escaped.
+func (c *Client) path(segments ...string) *url.URL {
+	escaped := []string{"api", "v1"}
+	for _, s := range segments {
+		escaped = append(escaped, url.PathEscape(s))
+	}
+	return c.base.JoinPath(escaped...)
+}
+
+func (c *Client) runPath(run string, segments ...string) *url.URL {
+	return c.path(append([]string{"runs", cmp.Or(run, latest)}, segments...)...)
+}
+
+func (c *Client) get(ctx context.Context, target *url.URL, into any) error {
+	request, err := c.request(ctx, http.MethodGet, target, nil)
+	if err != nil {
+		return err
+	}
+	return c.roundTrip(request, into)
+}
+
+func (c *Client) post(ctx context.Context, target *url.URL, body, into any) error {
+	data, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("request to %s: %w", target, err)
+	}
+	request, err := c.request(ctx, http.MethodPost, target, bytes.NewReader(data))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	return c.roundTrip(request, into)
+}
+
+func (c *Client) do(ctx context.Context, method string, target *url.URL, body io.Reader) (*http.Response, error) {
+	request, err := c.request(ctx, method, target, body)
+	if err != nil {
+		return nil, err
+	}
+	return c.send(request)
+}
+
+func (c *Client) request(ctx context.Context, method string, target *url.URL, body io.Reader) (*http.Request, error) {
+	request, err := http.NewRequestWithContext(ctx, method, target.String(), body)
+	if err != nil {
+		return nil, fmt.Errorf("request to %s: %w", target, err)
+	}
+	if c.token != "" {
+		request.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	return request, nil
+}
+
+// roundTrip sends a request and decodes the JSON of its answer.
+func (c *Client) roundTrip(request *http.Request, into any) error {
+	response, err := c.send(request)
+	if err != nil {
+		return err
+	}
+	err = json.NewDecoder(response.Body).Decode(into)
+	if err = errors.Join(err, response.Body.Close()); err != nil {
+		return c.broken(err)
+	}
+	return nil
+}
+
+// send returns the answer if it is a good one. The caller closes its body.
+func (c *Client) send(request *http.Request) (*http.Response, error) {
+	response, err := c.http.Do(request)
+	if err != nil {
+		if ctxErr := request.Context().Err(); ctxErr != nil {
+			return nil, ctxErr
+		}
+		if wrapped, ok := errors.AsType[*url.Error](err); ok {
+			err = wrapped.Err // it repeats the address
+		}
+		return nil, fmt.Errorf("server %s does not answer: %w; is it running, and is the address right?", c.base, err)
+	}
+	if response.StatusCode/100 == 2 {
+		return response, nil
+	}
+	defer response.Body.Close()
+	return nil, c.readError(response)
+}
+
+// maxErrorBytes is how much of an error is read.
+const maxErrorBytes = 1 << 20
+
+// readError turns an answer back into the error that it carries.
+func (c *Client) readError(response *http.Response) error {
+	e := &Error{Status: response.StatusCode}
+	data, _ := io.ReadAll(io.LimitReader(response.Body, maxErrorBytes)) // the status says enough
+	var body errorBody
+	if json.Unmarshal(data, &body) == nil {
+		e.Kind, e.Message = body.Kind, body.Error
+	}
+	for _, k := range errorKinds {
+		if e.Kind == k.kind || e.Kind == "" && len(data) == 0 && e.Status == k.status && k.kind != "no-run" {
+			e.err = k.err // by the status where there is no body: after HEAD
+			break
+		}
+	}
+	if e.Message == "" {
+		e.Message = fmt.Sprintf("server %s answered %s: %.200s", c.base, response.Status, bytes.TrimSpace(data))
+	}
+	return e
+}
+
+// broken is the error of an answer that did not arrive whole.
+func (c *Client) broken(err error) error {
+	return fmt.Errorf("server %s: the answer is cut short or not what was expected: %w; is it a coalmine server of this version?", c.base, err)
+}

@@ -1,0 +1,22 @@
+// Package dashboards serves runs over HTTP: to other commands by a JSON API,
+// whose Client does all that control.API can, and to people by a few pages.
+//
+//	server, err := dashboards.NewServer(api, dashboards.Options{Version: "1.2"})
+//	listener, err := net.Listen("tcp", "localhost:8080")
+//	err = server.Serve(ctx, listener) // until ctx is done
+//
+//	client, err := dashboards.NewClient("http://localhost:8080", token)
+//	status, err := client.Status(ctx, "") // the newest run
+//
+// docs/api.md lists the routes. What stands in the way of the uninvited:
+//
+//   - Outside localhost there is no service without a token, nor without TLS
+//     unless Options.Insecure says so.
+//   - A request must name this server in its Host header, so that a page whose
+//     name was pointed at this address (DNS rebinding) gets nothing.
+//   - A browser cannot be made to change anything from a foreign page: unsafe
+//     methods pass http.CrossOriginProtection, token or not.
+//   - Every body, header and wait has a limit.
+//   - Pages run no script but their own (Content-Security-Policy) and insert
+//     all text as text.
+package dashboards

@@ -1,0 +1,88 @@
+package dashboards
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"coalmine/storage"
+	"coalmine/workflows/control"
+	"coalmine/workflows/runs"
+)
+
+// Errors of the server, which the client returns too.
+var (
+	// ErrUnauthorized: no valid token came with the request.
+	ErrUnauthorized = errors.New("a valid token is needed; set COALMINE_TOKEN, or log in")
+	// ErrForbidden: the token is for looking only.
+	ErrForbidden = errors.New("the token is for looking only; this needs the operator token")
+	// ErrTooLarge: what was sent is larger than the server takes.
+	ErrTooLarge = errors.New("too large")
+)
+
+// errorKind is how an error travels: the client turns the kind back into the
+// error, so that errors.Is works on either side.
+type errorKind struct {
+	kind   string
+	status int
+	err    error
+}
+
+// errorKinds are in order of precedence: an error may wrap several.
+var errorKinds = []errorKind{
+	{"unauthorized", http.StatusUnauthorized, ErrUnauthorized},
+	{"forbidden", http.StatusForbidden, ErrForbidden},
+	{"too-large", http.StatusRequestEntityTooLarge, ErrTooLarge},
+	{"no-run", http.StatusNotFound, control.ErrNoRun},
+	{"ambiguous", http.StatusBadRequest, control.ErrAmbiguous},
+	{"input", http.StatusBadRequest, control.ErrInput},
+	{"state", http.StatusConflict, runs.ErrState},
+	{"name", http.StatusBadRequest, storage.ErrName},
+	{"not-found", http.StatusNotFound, storage.ErrNotFound},
+	{"exists", http.StatusConflict, storage.ErrExists},
+	{"corrupt", http.StatusInternalServerError, storage.ErrCorrupt},
+	{"full", http.StatusInsufficientStorage, storage.ErrFull},
+	{"unsuitable", http.StatusInternalServerError, storage.ErrUnsuitable},
+	{"unknown", http.StatusInternalServerError, storage.ErrUnknown},
+	{"cancelled", http.StatusServiceUnavailable, context.Canceled},
+	{"timeout", http.StatusGatewayTimeout, context.DeadlineExceeded},
+}
+
+// internalError is any other.
+var internalError = errorKind{kind: "internal", status: http.StatusInternalServerError}
+
+func kindOf(err error) errorKind {
+	for _, k := range errorKinds {
+		if errors.Is(err, k.err) {
+			return k
+		}
+	}
+	return internalError
+}
+
+// errorBody is the JSON of every error.
+type errorBody struct {
+	Error string `json:"error"`
+	Kind  string `json:"kind"`
+}
+
+func writeError(w http.ResponseWriter, k errorKind, message string) {
+	if k.status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="coalmine"`)
+	}
+	w.Header().Del("Content-Disposition")
+	writeJSON(w, k.status, errorBody{message, k.kind})
+}
+
+// writeJSON answers with one JSON object. That v cannot be encoded is a mistake
+// in the program; a reader that has gone away is nobody's.
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		status, data = http.StatusInternalServerError, []byte(`{"error":"the answer cannot be encoded","kind":"internal"}`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(data, '\n'))
+}

@@ -1,0 +1,148 @@
+package dashboards
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// heartbeat is how often a stream says that it is alive when there is nothing
+// else to say, so that both sides notice a dead connection.
+const heartbeat = 15 * time.Second
+
+// Events of a stream (Server-Sent Events, WHATWG HTML section 9.2).
+const (
+	statusEvent  = "status"  // the status of the run, or the list of runs
+	troubleEvent = "trouble" // an errorBody: why there is no newer status; the stream goes on
+	endEvent     = "end"     // nothing more will come: do not reconnect
+)
+
+// pace is how often streams tell of changes: they come faster than people read.
+type pace struct {
+	run  time.Duration // between two statuses of a run
+	list time.Duration // between two looks at all runs, which cost more
+	// idle is how long a list may be left alone when Options.Updated tells of
+	// changes: not of those that another process makes.
+	idle time.Duration
+}
+
+var livePace = pace{run: 500 * time.Millisecond, list: 2 * time.Second, idle: 10 * time.Second}
+
+// runEvents streams a run's status whenever it changes, until the run has
+// finished.
+func (s *Server) runEvents(w http.ResponseWriter, r *http.Request) error {
+	now, err := s.api.Status(r.Context(), runName(r))
+	if err != nil {
+		return err
+	}
+	return s.stream(w, r, "run "+now.Run, func(ctx context.Context, show show) { s.followRun(ctx, now.Run, show) })
+}
+
+func (s *Server) followRun(ctx context.Context, run string, show show) {
+	statuses, err := s.api.Watch(ctx, run)
+	if err != nil {
+		show(nil, false, err)
+		return
+	}
+	for status := range statuses {
+		data, err := json.Marshal(status)
+		show(data, status.Phase.Finished(), err)
+		if status.Phase.Finished() || !sleep(ctx, s.pace.run) {
+			return
+		}
+	}
+}
+
+// listEvents streams the list of runs whenever it changes.
+func (s *Server) listEvents(w http.ResponseWriter, r *http.Request) error {
+	return s.stream(w, r, "all runs", s.followList)
+}
+
+func (s *Server) followList(ctx context.Context, show show) {
+	for {
+		updated := s.updated() // before looking, so that no change slips between
+		all, err := s.list(ctx)
+		var data []byte
+		if err == nil {
+			data, err = json.Marshal(all)
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		show(data, false, err)
+		if !sleep(ctx, s.pace.list) {
+			return
+		}
+		select {
+		case <-updated:
+		case <-time.After(s.pace.idle):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// updated is closed when there is news, at once where nobody tells of any.
+func (s *Server) updated() <-chan struct{} {
+	if s.options.Updated != nil {
+		return s.options.Updated()
+	}
+	now := make(chan struct{})
+	close(now)
+	return now
+}
+
+// stream sends what the feed of that name shows until it is final, the reader
+// goes away or the server ends.
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, name string, from source) error {
+	f, release := s.feeds.follow(name, from)
+	defer release()
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no") // a proxy must not wait for more
+	out := newFlow(w, nil)
+	alive := time.NewTicker(heartbeat)
+	defer alive.Stop()
+	seen, text := 0, []byte(": hello\n\n")
+	for {
+		v, changed, last := f.current()
+		if v.number > seen {
+			seen, text = v.number, append(text, event(v)...)
+		}
+		if v.final {
+			text = append(text, "event: "+endEvent+"\ndata: {}\n\n"...)
+		}
+		if !out.push(text) || last {
+			return nil
+		}
+		text = text[:0]
+		select {
+		case <-changed:
+		case <-f.ctx.Done():
+		case <-alive.C:
+			text = append(text, ": alive\n\n"...)
+		case <-r.Context().Done():
+			return nil
+		}
+	}
+}
+
+// event is a view as it is sent. JSON holds no line breaks.
+func event(v view) []byte {
+	kind, data := statusEvent, v.data
+	if v.err != nil {
+		kind = troubleEvent
+		data, _ = json.Marshal(errorBody{v.err.Error(), kindOf(v.err).kind})
+	}
+	return fmt.Appendf(nil, "event: %s\ndata: %s\n\n", kind, data)
+}
+
+// push sends text at once, and reports whether the reader is still there.
+func (f *flow) push(text []byte) bool {
+	if len(text) == 0 {
+		return true
+	}
+	_, err := f.Write(text)
+	return err == nil && f.control.Flush() == nil
+}

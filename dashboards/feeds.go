@@ -1,0 +1,132 @@
+package dashboards
+
+import (
+	"bytes"
+	"context"
+	"sync"
+	"time"
+)
+
+// source shows what a feed is about, again whenever it changes, until it has
+// shown that as final or ctx is done. data is JSON; with an error there is none.
+type source func(ctx context.Context, show show)
+
+type show func(data []byte, final bool, err error)
+
+// view is what a feed showed last.
+type view struct {
+	number int // counts views from 1; 0 is none yet
+	data   []byte
+	err    error // why there is no newer data; nil if there is
+	final  bool
+}
+
+// feeds look at things for all who follow them: however many follow a run, the
+// store is asked once.
+type feeds struct {
+	ctx     context.Context
+	stop    context.CancelFunc
+	looking sync.WaitGroup
+
+	mu   sync.Mutex
+	open map[string]*feed
+}
+
+// feed follows one thing until that is final, or nobody follows the feed.
+type feed struct {
+	name      string
+	ctx       context.Context // ends when the feed shows nothing new any more
+	stop      context.CancelFunc
+	followers int // guarded by feeds.mu
+
+	mu      sync.Mutex
+	view    view
+	changed chan struct{} // closed when view is replaced
+}
+
+func newFeeds() *feeds {
+	ctx, stop := context.WithCancel(context.Background())
+	return &feeds{ctx: ctx, stop: stop, open: make(map[string]*feed)}
+}
+
+// close ends all feeds, and those that are opened later at once.
+func (fs *feeds) close() {
+	fs.mu.Lock()
+	fs.stop() // within the lock, so that no feed starts behind it
+	fs.mu.Unlock()
+	fs.looking.Wait()
+}
+
+// follow returns the feed of that name, and what to call when done with it.
+func (fs *feeds) follow(name string, from source) (f *feed, release func()) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	f = fs.open[name]
+	if f == nil {
+		f = &feed{name: name, changed: make(chan struct{})}
+		f.ctx, f.stop = context.WithCancel(fs.ctx)
+		fs.open[name] = f
+		if fs.ctx.Err() == nil {
+			fs.looking.Go(func() { fs.run(f, from) })
+		}
+	}
+	f.followers++
+	return f, func() { fs.release(f) }
+}
+
+func (fs *feeds) release(f *feed) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if f.followers--; f.followers == 0 {
+		fs.drop(f)
+	}
+}
+
+// drop ends a feed; whoever comes now gets a new one.
+func (fs *feeds) drop(f *feed) {
+	f.stop()
+	if fs.open[f.name] == f {
+		delete(fs.open, f.name)
+	}
+}
+
+// run fills a feed until the source has ended or nobody follows.
+func (fs *feeds) run(f *feed, from source) {
+	from(f.ctx, f.show)
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.drop(f)
+}
+
+// sleep waits, and reports whether ctx still goes on.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// show replaces the view if there is anything new.
+func (f *feed) show(data []byte, final bool, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	old := &f.view
+	if old.number > 0 && final == old.final && (err == nil) == (old.err == nil) && (err != nil || bytes.Equal(data, old.data)) {
+		return
+	}
+	f.view = view{old.number + 1, data, err, final}
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// current returns the view, a channel that is closed when there is another, and
+// whether this is the last.
+func (f *feed) current() (v view, changed <-chan struct{}, last bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.view, f.changed, f.view.final || f.ctx.Err() != nil
+}

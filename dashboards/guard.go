@@ -1,0 +1,77 @@
+package dashboards
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Paths that anyone may ask for, by any name: the probes of cluster managers
+// know neither.
+const (
+	healthPath = "/healthz"
+	readyPath  = "/readyz"
+)
+
+// policy is what pages may do: load this server's own files, talk to it, and
+// nothing else.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// guard is what every request passes before it is routed.
+func (s *Server) guard(next http.Handler) http.Handler {
+	origin := http.NewCrossOriginProtection()
+	origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		writeError(w, errorKind{kind: "origin", status: http.StatusForbidden}, "a page of another origin may not do this")
+	}))
+	next = origin.Handler(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "same-origin")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		if r.URL.Path != healthPath && r.URL.Path != readyPath && !s.answersTo(r) {
+			writeError(w, errorKind{kind: "host", status: http.StatusMisdirectedRequest},
+				"this server does not answer under the name that the request gave; name it when you start the server")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// answersTo reports whether the Host header names this server: localhost, one
+// of the configured names, or the very address that the request came in on. The
+// port does not matter: it is the name that an attacker can point elsewhere.
+func (s *Server) answersTo(r *http.Request) bool {
+	host := hostName(r.Host)
+	if host == "localhost" || slices.ContainsFunc(s.options.Hosts, func(name string) bool { return hostName(name) == host }) {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		return false
+	}
+	return ip.IsLoopback() || ip.Unmap() == localIP(r)
+}
+
+// hostName is a Host header without port, brackets and final dot, in lower case.
+func hostName(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}
+
+// localIP is this side's address of the request's connection.
+func localIP(r *http.Request) netip.Addr {
+	if a, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok {
+		return a.AddrPort().Addr().Unmap()
+	}
+	return netip.Addr{}
+}

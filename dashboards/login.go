@@ -1,0 +1,86 @@
+package dashboards
+
+import (
+	"bytes"
+	"fmt"
+	"html/template"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+)
+
+const (
+	loginPath     = "/login"
+	sessionCookie = "coalmine_session"
+	sessionLength = 30 * 24 * time.Hour
+	maxLoginBytes = 16 << 10
+)
+
+var loginTemplate = template.Must(template.ParseFS(web, "web/login.html"))
+
+// showLogin shows the form, unless there is nothing to log in to.
+func (s *Server) showLogin(w http.ResponseWriter, r *http.Request) error {
+	if s.access.open {
+		http.Redirect(w, r, "/", http.StatusSeeOther)
+		return nil
+	}
+	return writeLogin(w, http.StatusOK, false)
+}
+
+func writeLogin(w http.ResponseWriter, status int, failed bool) error {
+	var b bytes.Buffer
+	if err := loginTemplate.Execute(&b, struct{ Failed bool }{failed}); err != nil {
+		return fmt.Errorf("login page: %w", err)
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes())
+	return nil
+}
+
+// login turns a token into a cookie that no script can read and no foreign
+// page can have sent.
+func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
+	r.Body = http.MaxBytesReader(w, r.Body, maxLoginBytes)
+	c := s.access.byToken(strings.TrimSpace(r.PostFormValue("token")))
+	if c.role == nobody {
+		return writeLogin(w, http.StatusUnauthorized, true)
+	}
+	s.setSession(w, c.session, int(sessionLength.Seconds()))
+	http.Redirect(w, r, localPage(r.URL.Query().Get("next")), http.StatusSeeOther)
+	return nil
+}
+
+func (s *Server) logout(w http.ResponseWriter, r *http.Request) error {
+	s.setSession(w, "", -1)
+	http.Redirect(w, r, loginPath, http.StatusSeeOther)
+	return nil
+}
+
+func (s *Server) setSession(w http.ResponseWriter, value string, maxAge int) {
+	http.SetCookie(w, &http.Cookie{
+		Name: sessionCookie, Value: value, Path: "/", MaxAge: maxAge,
+		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: s.options.CertificateFile != "",
+	})
+}
+
+var runPage = regexp.MustCompile(`^/runs/[a-z0-9._-]+$`)
+
+// localPage is a page of this server to go to after the login: never one that
+// somebody has slipped into a link.
+func localPage(path string) string {
+	if runPage.MatchString(path) {
+		return path
+	}
+	return "/"
+}
+
+// showSession tells a page what it may offer.
+func (s *Server) showSession(w http.ResponseWriter, r *http.Request) error {
+	writeJSON(w, http.StatusOK, struct {
+		Role  string `json:"role"`
+		Login bool   `json:"login"` // whether there is a session to end
+	}{s.access.role(r).String(), !s.access.open})
+	return nil
+}

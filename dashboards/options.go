@@ -1,0 +1,97 @@
+package dashboards
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+)
+
+// Options of a server. The zero value serves localhost, without tokens.
+type Options struct {
+	// Version of coalmine, for GET /api/v1/version.
+	Version string
+	// Log receives failures and who steered what; nil discards them.
+	Log *slog.Logger
+	// Updated returns a channel that is closed when the status of some run has
+	// changed, as that of coordinator.Coordinator does. The list of runs is then
+	// looked at again; without it every two seconds, while somebody watches.
+	Updated func() <-chan struct{}
+
+	// OperatorToken lets its bearer do everything, ReaderToken look only. Each
+	// has at least 16 bytes. Without an operator token everybody who reaches
+	// the server may do everything, which Serve allows on localhost alone.
+	OperatorToken, ReaderToken string
+	// Hosts are the names under which the server is reached, beside localhost
+	// and the address that a request came in on. They need an operator token.
+	Hosts []string
+	// CertificateFile and KeyFile, both PEM, turn on TLS.
+	CertificateFile, KeyFile string
+	// Insecure allows plain HTTP outside localhost, for a network that is
+	// trusted or a proxy that speaks TLS.
+	Insecure bool
+
+	// MaxSourceBytes bounds an uploaded source; 0 means 64 GiB.
+	MaxSourceBytes int64
+	// TempDir holds uploads until their digest is checked; "" means the
+	// system's.
+	TempDir string
+}
+
+const (
+	defaultMaxSource = 64 << 30
+	minToken         = 16
+)
+
+// check returns all that is wrong with the options by themselves.
+func (o *Options) check() error {
+	var errs []error
+	say := func(wrong bool, message string) {
+		if wrong {
+			errs = append(errs, errors.New(message))
+		}
+	}
+	say(o.OperatorToken != "" && len(o.OperatorToken) < minToken, "the operator token is shorter than 16 bytes; use a longer one, at random")
+	say(o.ReaderToken != "" && len(o.ReaderToken) < minToken, "the reader token is shorter than 16 bytes; use a longer one, at random")
+	say(o.ReaderToken != "" && o.OperatorToken == "", "there is a reader token but no operator token; set both")
+	say(o.ReaderToken != "" && o.ReaderToken == o.OperatorToken, "the reader token equals the operator token; use two")
+	say(len(o.Hosts) > 0 && o.OperatorToken == "", "serving under other names than localhost needs an operator token")
+	say((o.CertificateFile == "") != (o.KeyFile == ""), "TLS needs both a certificate file and a key file")
+	say(o.MaxSourceBytes < 0, "the size limit of sources is negative")
+	if len(errs) > 0 {
+		return fmt.Errorf("HTTP server: %w", errors.Join(errs...))
+	}
+	return nil
+}
+
+// checkAddress refuses to serve others than this machine without protection.
+func (o *Options) checkAddress(a net.Addr) error {
+	if isLocal(a) {
+		return nil
+	}
+	if o.OperatorToken == "" {
+		return fmt.Errorf("HTTP server on %s: an address outside localhost needs an operator token", a)
+	}
+	if o.CertificateFile == "" && !o.Insecure {
+		return fmt.Errorf("HTTP server on %s: an address outside localhost needs TLS (a certificate and a key file), or say that plain HTTP is wanted (insecure)", a)
+	}
+	return nil
+}
+
+// isLocal reports whether only this machine can reach the address.
+func isLocal(a net.Addr) bool {
+	if a.Network() == "unix" {
+		return true
+	}
+	tcp, ok := a.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
+}
+
+func (o *Options) complete() {
+	if o.MaxSourceBytes == 0 {
+		o.MaxSourceBytes = defaultMaxSource
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+}

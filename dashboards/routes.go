@@ -1,0 +1,117 @@
+package dashboards
+
+import (
+	"log/slog"
+	"net/http"
+	"strings"
+)
+
+// handler answers a request, or returns the error that answers it.
+type handler func(w http.ResponseWriter, r *http.Request) error
+
+// route is a pattern of http.ServeMux and the least role that may ask for it.
+type route struct {
+	pattern string
+	role    role
+	handler handler
+}
+
+func (s *Server) routes() http.Handler {
+	mux := http.NewServeMux()
+	for _, r := range []route{
+		{"GET /api/v1/runs", reader, s.listRuns},
+		{"POST /api/v1/runs", operator, s.submitRun},
+		{"GET /api/v1/runs/{run}", reader, s.showRun},
+		{"GET /api/v1/runs/{run}/events", reader, s.runEvents},
+		{"POST /api/v1/runs/{run}/steer", operator, s.steerRun},
+		{"GET /api/v1/runs/{run}/results", reader, s.runResults},
+		{"GET /api/v1/runs/{run}/model", reader, s.exportModel},
+		{"GET /api/v1/runs/{run}/cells/{cell}/model", reader, s.exportModel},
+		{"GET /api/v1/runs/{run}/logs", reader, s.runLogs},
+		{"GET /api/v1/events", reader, s.listEvents},
+		{"HEAD /api/v1/sources/{digest}", reader, s.hasSource},
+		{"PUT /api/v1/sources/{digest}", operator, s.putSource},
+		{"GET /api/v1/version", reader, s.showVersion},
+		{"GET /api/v1/session", reader, s.showSession},
+
+		{"GET " + healthPath, nobody, s.healthy},
+		{"GET " + readyPath, nobody, s.ready},
+
+		{"GET /{$}", reader, page("runs.html")},
+		{"GET /runs/{run}", reader, page("run.html")},
+		{"GET /assets/{file}", nobody, asset},
+		{"GET " + loginPath, nobody, s.showLogin},
+		{"POST " + loginPath, nobody, s.login},
+		{"POST /logout", nobody, s.logout},
+	} {
+		mux.HandleFunc(r.pattern, s.serve(r))
+	}
+	return answerUnrouted(mux)
+}
+
+// serve lets through who has the role, and turns errors into answers.
+func (s *Server) serve(route route) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		who := s.access.role(r)
+		if who < route.role {
+			s.refuse(w, r, who)
+			return
+		}
+		if err := route.handler(w, r); err != nil {
+			s.answerError(w, r, err)
+		}
+	}
+}
+
+// refuse sends people to the login page, and tells programs what they lack.
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, who role) {
+	if who == nobody && !isAPI(r) {
+		http.Redirect(w, r, loginPath+"?next="+localPage(r.URL.Path), http.StatusSeeOther)
+		return
+	}
+	err := ErrUnauthorized
+	if who != nobody {
+		err = ErrForbidden
+	}
+	s.answerError(w, r, err)
+}
+
+func (s *Server) answerError(w http.ResponseWriter, r *http.Request, err error) {
+	k := kindOf(err)
+	if k.status >= http.StatusInternalServerError && r.Context().Err() == nil {
+		s.options.Log.Error("request failed", slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.Any("error", err))
+	}
+	writeError(w, k, err.Error())
+}
+
+// isAPI tells programs' requests from those of people.
+func isAPI(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/api/") }
+
+// answerUnrouted words the answer to requests that no route fits as all errors
+// of the API are.
+func answerUnrouted(mux *http.ServeMux) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h, pattern := mux.Handler(r)
+		if pattern != "" || !isAPI(r) {
+			mux.ServeHTTP(w, r)
+			return
+		}
+		missed := &statusOnly{header: w.Header()}
+		h.ServeHTTP(missed, r) // sets Allow where the method is what is wrong
+		message := "there is no " + r.URL.Path + " in this API; see docs/api.md"
+		if missed.status == http.StatusMethodNotAllowed {
+			message = r.Method + " is not what " + r.URL.Path + " takes; allowed are: " + w.Header().Get("Allow")
+		}
+		writeError(w, errorKind{kind: "route", status: missed.status}, message)
+	})
+}
+
+// statusOnly keeps the status and the headers of an answer and drops the rest.
+type statusOnly struct {
+	header http.Header
+	status int
+}
+
+func (s *statusOnly) Header() http.Header         { return s.header }
+func (s *statusOnly) WriteHeader(status int)      { s.status = status }
+func (s *statusOnly) Write(p []byte) (int, error) { return len(p), nil }

@@ -1,0 +1,239 @@
+package dashboards
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"mime"
+	"net/http"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"coalmine/storage"
+	"coalmine/workflows/control"
+	"coalmine/workflows/coordinator"
+	"coalmine/workflows/results"
+	"coalmine/workflows/runs"
+)
+
+// latest is the path segment that stands for the newest run.
+const latest = "latest"
+
+// Largest bodies of requests. A run's record is at most storage.MaxCreate, but
+// it travels in base64 within JSON.
+const (
+	maxSpecBytes  = 4 << 20
+	maxSteerBytes = 1 << 20
+)
+
+// runName is the run that the path names; "" is the newest.
+func runName(r *http.Request) string {
+	if name := r.PathValue("run"); name != latest {
+		return name
+	}
+	return ""
+}
+
+// runList is the answer to GET /runs.
+type runList struct {
+	Runs []*coordinator.Status `json:"runs"`
+}
+
+func (s *Server) list(ctx context.Context) (runList, error) {
+	all, err := s.api.List(ctx)
+	if all == nil {
+		all = []*coordinator.Status{}
+	}
+	return runList{all}, err
+}
+
+func (s *Server) listRuns(w http.ResponseWriter, r *http.Request) error {
+	all, err := s.list(r.Context())
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, all)
+	return nil
+}
+
+func (s *Server) showRun(w http.ResponseWriter, r *http.Request) error {
+	status, err := s.api.Status(r.Context(), runName(r))
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, status)
+	return nil
+}
+
+func (s *Server) submitRun(w http.ResponseWriter, r *http.Request) error {
+	fresh, err := strconv.ParseBool(cmp.Or(r.URL.Query().Get("fresh"), "false"))
+	if err != nil {
+		return fmt.Errorf("fresh=%q %w: expected true or false", r.URL.Query().Get("fresh"), control.ErrInput)
+	}
+	var spec runs.Spec
+	if err := readJSON(w, r, maxSpecBytes, &spec); err != nil {
+		return err
+	}
+	submitted, err := s.api.Submit(r.Context(), spec, fresh)
+	if err != nil {
+		return err
+	}
+	s.options.Log.Info("run submitted", slog.String("run", submitted.Run), slog.Bool("continued", submitted.Continued))
+	status := http.StatusCreated
+	if submitted.Continued {
+		status = http.StatusOK
+	}
+	w.Header().Set("Location", "/api/v1/runs/"+submitted.Run)
+	writeJSON(w, status, submitted)
+	return nil
+}
+
+// commands are the entries that people write.
+var commands = []runs.Kind{
+	runs.PauseEntry, runs.ResumeEntry, runs.CancelEntry, runs.RetryEntry, runs.PinEntry, runs.Prioritized,
+}
+
+// steered is the answer to a command.
+type steered struct {
+	Run string `json:"run"`
+}
+
+func (s *Server) steerRun(w http.ResponseWriter, r *http.Request) error {
+	var e runs.Entry
+	if err := readJSON(w, r, maxSteerBytes, &e); err != nil {
+		return err
+	}
+	command := runs.Entry{Kind: e.Kind, Priority: e.Priority, Pinned: e.Pinned, Keys: e.Keys}
+	if !slices.Contains(commands, e.Kind) {
+		return fmt.Errorf("%.40q %w: expected kind to be one of %q", e.Kind, control.ErrInput, commands)
+	}
+	if !reflect.DeepEqual(e, command) {
+		return fmt.Errorf("%q %w: a command has the fields kind, keys, pinned and priority only", e.Kind, control.ErrInput)
+	}
+	run, err := s.api.Steer(r.Context(), runName(r), command)
+	if err != nil {
+		return err
+	}
+	s.options.Log.Info("run steered", slog.String("run", run), slog.String("command", string(e.Kind)))
+	writeJSON(w, http.StatusOK, steered{run})
+	return nil
+}
+
+// resultTypes are the media types of results.Formats.
+var resultTypes = map[string]string{
+	"table":   "text/plain; charset=utf-8",
+	"json":    "application/json",
+	"csv":     "text/csv; charset=utf-8",
+	"latex":   "text/x-latex; charset=utf-8",
+	"parquet": "application/vnd.apache.parquet",
+}
+
+// extensions of the formats that browsers save rather than show.
+var extensions = map[string]string{"csv": ".csv", "latex": ".tex", "parquet": ".parquet"}
+
+func (s *Server) runResults(w http.ResponseWriter, r *http.Request) error {
+	format := cmp.Or(r.URL.Query().Get("format"), "json")
+	if !slices.Contains(results.Formats(), format) {
+		return fmt.Errorf("format %.40q %w: expected one of %s", format, control.ErrInput, strings.Join(results.Formats(), ", "))
+	}
+	found, err := s.api.Results(r.Context(), runName(r))
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	if err := found.Write(&b, format); err != nil {
+		return fmt.Errorf("results of run %s: %w", found.Run, err)
+	}
+	w.Header().Set("Content-Type", resultTypes[format])
+	if ext := extensions[format]; ext != "" {
+		attach(w, found.Run+ext)
+	}
+	send(w, b.Bytes())
+	return nil
+}
+
+func (s *Server) exportModel(w http.ResponseWriter, r *http.Request) error {
+	round := 0
+	if text := r.URL.Query().Get("round"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 {
+			return fmt.Errorf("round=%.40q %w: expected a number of rounds, or nothing for the last", text, control.ErrInput)
+		}
+		round = n
+	}
+	cell := r.PathValue("cell")
+	model, err := s.api.Model(r.Context(), runName(r), cell, round)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	attach(w, strings.Join(slices.DeleteFunc([]string{r.PathValue("run"), cell, r.URL.Query().Get("round")}, isEmpty), "-")+".safetensors")
+	send(w, model)
+	return nil
+}
+
+func isEmpty(s string) bool { return s == "" }
+
+// runLog is the answer to GET /runs/{run}/logs.
+type runLog struct {
+	Logs []control.AttemptLog `json:"logs"`
+}
+
+func (s *Server) runLogs(w http.ResponseWriter, r *http.Request) error {
+	logs, err := s.api.Logs(r.Context(), runName(r), r.URL.Query().Get("node"))
+	if err != nil {
+		return err
+	}
+	if logs == nil {
+		logs = []control.AttemptLog{}
+	}
+	writeJSON(w, http.StatusOK, runLog{logs})
+	return nil
+}
+
+func (s *Server) showVersion(w http.ResponseWriter, _ *http.Request) error {
+	writeJSON(w, http.StatusOK, struct {
+		Version string `json:"version"`
+	}{s.options.Version})
+	return nil
+}
+
+func (s *Server) healthy(w http.ResponseWriter, _ *http.Request) error {
+	writeJSON(w, http.StatusOK, struct {
+		Status string `json:"status"`
+	}{"ok"})
+	return nil
+}
+
+// readyTimeout is how long the store may take to answer a probe.
+const readyTimeout = 5 * time.Second
+
+// ready asks the store for anything at all. Why it is not ready stays in the
+// log: whoever asks need not have a token.
+func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
+	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
+	defer cancel()
+	if _, err := s.api.HasSource(ctx, storage.Digest{}); err != nil {
+		s.options.Log.Warn("not ready", slog.Any("error", err))
+		writeError(w, errorKind{kind: "not-ready", status: http.StatusServiceUnavailable}, "the store does not answer; the server's log says why")
+		return nil
+	}
+	return s.healthy(w, r)
+}
+
+// attach has browsers save the answer under a name.
+func attach(w http.ResponseWriter, name string) {
+	w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name}))
+}
+
+// send answers with data, however large; a reader that has gone away is nobody's
+// mistake.
+func send(w http.ResponseWriter, data []byte) {
+	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
+	_, _ = newFlow(w, nil).Write(data)
+}

@@ -1,0 +1,101 @@
+package dashboards
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"coalmine/workflows/control"
+)
+
+// Limits of every connection. Uploads, downloads and event streams move their
+// deadlines on as long as bytes flow.
+const (
+	headerTimeout  = 10 * time.Second
+	requestTimeout = 2 * time.Minute
+	flowTimeout    = 30 * time.Second
+	idleTimeout    = 2 * time.Minute
+	shutdownGrace  = 10 * time.Second
+	maxHeaderBytes = 64 << 10
+)
+
+// Server answers for one control.API.
+type Server struct {
+	api     control.API
+	options Options
+	access  access
+	feeds   *feeds
+	pace    pace
+	handler http.Handler
+}
+
+// NewServer checks the options: an error names everything that is wrong.
+func NewServer(api control.API, o Options) (*Server, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	o.complete()
+	s := &Server{api: api, options: o, access: newAccess(o), feeds: newFeeds(), pace: livePace}
+	s.handler = s.guard(s.routes())
+	return s, nil
+}
+
+// Serve answers requests until ctx is done, and then ends what is under way,
+// for ten seconds at most. It closes the listener, and serves once. It refuses
+// an address outside localhost without a token, or without TLS unless that is
+// wanted.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	defer s.feeds.close()
+	listener, err := s.secure(l)
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	server := &http.Server{
+		Handler:           s.handler,
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       requestTimeout,
+		WriteTimeout:      requestTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(s.options.Log.Handler(), slog.LevelDebug),
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("HTTP server on %s: %w", l.Addr(), err)
+	case <-ctx.Done():
+	}
+	s.feeds.close() // streams end by this, and Shutdown waits for them
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
+	defer cancel()
+	if server.Shutdown(grace) != nil {
+		server.Close() // whoever is not done by now is cut off
+	}
+	<-ended
+	return nil
+}
+
+// secure checks the address and puts TLS on it if there is a certificate.
+func (s *Server) secure(l net.Listener) (net.Listener, error) {
+	if err := s.options.checkAddress(l.Addr()); err != nil {
+		return nil, err
+	}
+	if s.options.CertificateFile == "" {
+		return l, nil
+	}
+	certificate, err := tls.LoadX509KeyPair(s.options.CertificateFile, s.options.KeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("HTTP server on %s: certificate %s: %w", l.Addr(), s.options.CertificateFile, err)
+	}
+	return tls.NewListener(l, &tls.Config{
+		Certificates: []tls.Certificate{certificate},
+		MinVersion:   tls.VersionTLS12,
+		NextProtos:   []string{"h2", "http/1.1"},
+	}), nil
+}

@@ -1,0 +1,169 @@
+package dashboards
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"coalmine/workflows/coordinator"
+)
+
+// watching is how patient Client.Watch is.
+type watching struct {
+	silence  time.Duration // a stream that says nothing for so long is dead
+	first    time.Duration // pause before the first try to reconnect; they double
+	longest  time.Duration // and are never longer
+	patience time.Duration // how long the server may be away
+}
+
+var liveWatching = watching{
+	silence:  3 * heartbeat,
+	first:    200 * time.Millisecond,
+	longest:  5 * time.Second,
+	patience: 2 * time.Minute,
+}
+
+// Watch implements control.API. A lost connection is made again. The channel
+// closes without the status of a finished run if ctx is done, the server
+// refuses, or it is away for two minutes; Status then says why.
+func (c *Client) Watch(ctx context.Context, run string) (<-chan *coordinator.Status, error) {
+	ctx, stop := context.WithCancel(ctx)
+	w := &watcher{client: c, run: run, statuses: make(chan *coordinator.Status)}
+	stream, err := w.connect(ctx)
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	go func() {
+		defer stop()
+		defer close(w.statuses)
+		w.follow(ctx, stream)
+	}()
+	return w.statuses, nil
+}
+
+// watcher is one Watch.
+type watcher struct {
+	client   *Client
+	run      string
+	statuses chan *coordinator.Status
+}
+
+// stream is one connection of a watcher.
+type stream struct {
+	body io.ReadCloser
+	dead *time.Timer // ends the connection when it has been silent for too long
+}
+
+func (w *watcher) connect(ctx context.Context) (*stream, error) {
+	ctx, hangUp := context.WithCancel(ctx)
+	dead := time.AfterFunc(w.client.watch.silence, hangUp)
+	response, err := w.client.do(ctx, http.MethodGet, w.client.runPath(w.run, "events"), nil)
+	if err != nil {
+		dead.Stop()
+		hangUp()
+		return nil, err
+	}
+	return &stream{response.Body, dead}, nil
+}
+
+// follow passes statuses on, from one connection after the other.
+func (w *watcher) follow(ctx context.Context, s *stream) {
+	for s != nil {
+		over := w.listen(ctx, s)
+		if over || ctx.Err() != nil {
+			return
+		}
+		s = w.reconnect(ctx)
+	}
+}
+
+// reconnect tries until the server answers; nil if there is no point any more.
+func (w *watcher) reconnect(ctx context.Context) *stream {
+	settings := w.client.watch
+	lost := time.Now()
+	for pause := settings.first; time.Since(lost) < settings.patience; pause = min(2*pause, settings.longest) {
+		if !sleep(ctx, pause) {
+			return nil
+		}
+		s, err := w.connect(ctx)
+		if err == nil {
+			return s
+		}
+		if answer, ok := errors.AsType[*Error](err); ok && answer.Status/100 == 4 {
+			return nil
+		}
+	}
+	return nil
+}
+
+// listen reads one connection to its end, and reports whether the watch is over.
+func (w *watcher) listen(ctx context.Context, s *stream) (over bool) {
+	defer s.body.Close()
+	defer s.dead.Stop()
+	err := readEvents(s.body, func(kind, data string) error {
+		s.dead.Reset(w.client.watch.silence)
+		return w.take(ctx, kind, data)
+	})
+	return errors.Is(err, errOver)
+}
+
+// errOver ends the reading of events.
+var errOver = errors.New("nothing more will come")
+
+// take passes one event on. The first settles which run is watched: after a
+// reconnection, the newest could be another.
+func (w *watcher) take(ctx context.Context, kind, data string) error {
+	switch kind {
+	case endEvent:
+		return errOver
+	case statusEvent:
+		var s coordinator.Status
+		if err := json.Unmarshal([]byte(data), &s); err != nil {
+			return w.client.broken(err)
+		}
+		w.run = s.Run
+		select {
+		case w.statuses <- &s:
+		case <-ctx.Done():
+			return errOver
+		}
+	}
+	return nil
+}
+
+// maxEventBytes bounds one line of a stream.
+const maxEventBytes = 64 << 20
+
+// readEvents calls take for every event of a stream, and with an empty kind for
+// comments. It returns take's error, or why the stream has ended.
+func readEvents(body io.Reader, take func(kind, data string) error) error {
+	lines := bufio.NewScanner(body)
+	lines.Buffer(nil, maxEventBytes)
+	var kind string
+	var data []string
+	for lines.Scan() {
+		field, value, _ := strings.Cut(lines.Text(), ":")
+		value = strings.TrimPrefix(value, " ")
+		switch {
+		case lines.Text() == "":
+			if err := take(kind, strings.Join(data, "\n")); err != nil {
+				return err
+			}
+			kind, data = "", nil
+		case field == "event":
+			kind = value
+		case field == "data":
+			data = append(data, value)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return err
+	}
+	return io.ErrUnexpectedEOF
+}

@@ -1,0 +1,183 @@
+// One run: how it stands, what it waits for, what came of it.
+import { ask, bar, byId, duration, el, follow, notice, number, redraw, session, state, when } from './common.js';
+
+const name = decodeURIComponent(location.pathname.split('/')[2]);
+const path = '/runs/' + encodeURIComponent(name);
+let operator = false;
+let reopen = () => {};
+let last; // status
+
+function show(status) {
+  last = status;
+  document.title = `${status.run} (${status.state}) – Coalmine`;
+  byId('name').textContent = status.run;
+  redraw('state', status.state, (phase) => byId('state').replaceChildren(state(phase)));
+  redraw('facts', facts(status), drawFacts);
+  section('reasons', status.error ? [status.error, ...(status.reasons ?? [])] : status.reasons, (reason) => el('li', {}, reason));
+  byId('reasons-title').textContent = status.error ? 'Why it failed' : 'Why it waits';
+  section('failures', status.failures, failure);
+  section('cells', status.cells, cell);
+  section('running', status.running, running);
+  section('workers', status.workers, worker);
+  redraw('commands', [operator, status.state, Boolean(status.failures?.length || status.error)], drawCommands);
+  const ended = status.cells.filter((c) => c.state === 'done' || c.state === 'failed').map((c) => c.cell);
+  if (ended.length) redraw('results', [ended, status.state], loadResults);
+}
+
+/** section shows a list in its place, and nothing of it if it is empty. */
+function section(id, list, item) {
+  redraw(id, list ?? [], (items) => {
+    const whole = byId(id + '-section');
+    if (whole) whole.hidden = items.length === 0;
+    byId(id).replaceChildren(...items.map(item));
+  });
+}
+
+function facts(s) {
+  const live = s.state === 'running';
+  const n = s.nodes;
+  return [
+    ['Experiment', s.experiment],
+    ['Submitted', s.submitted, 'time'],
+    s.finished ? ['Finished', s.finished, 'time'] : ['Time left', live ? duration(s.seconds_left) : '–'],
+    ['Cells done', `${s.cells.filter((c) => c.state === 'done').length} of ${s.cells.length}`],
+    ...(n.total ? [['Tasks now', `${n.running} running, ${n.ready} ready, ${n.waiting} waiting`]] : []),
+    ...(live ? [['Tokens/s', number(Math.round(s.tokens_per_second))]] : []),
+  ];
+}
+
+function drawFacts(list) {
+  byId('facts').replaceChildren(...list.map(([term, value, kind]) =>
+    el('div', {}, el('dt', {}, term), el('dd', {}, kind === 'time' ? when(value) : value))));
+}
+
+function cell(c) {
+  const unit = c.step_rounds > 1 ? `steps of ${number(c.step_rounds)} rounds` : 'rounds';
+  return el('tr', {},
+    el('th', { scope: 'row' }, c.cell),
+    el('td', {}, c.label),
+    el('td', {}, state(c.state)),
+    el('td', { class: 'wide' }, c.steps ? bar(c.step, c.steps, `${unit} of ${c.cell}`) : ''),
+    el('td', {}, c.now ?? ''));
+}
+
+function running(r) {
+  return el('tr', {},
+    el('th', { scope: 'row' }, r.label), el('td', {}, r.kind), el('td', { class: 'number' }, r.attempt),
+    el('td', { class: 'mono' }, r.worker ?? ''), el('td', { class: 'number' }, duration(r.seconds)),
+    el('td', {}, r.total ? bar(r.done ?? 0, r.total, r.label) : ''));
+}
+
+function worker(w) {
+  return el('tr', {},
+    el('th', { scope: 'row', class: 'mono' }, w.id), el('td', {}, w.host),
+    el('td', { class: 'number' }, `${w.running}/${w.slots}`), el('td', {}, w.draining ? 'draining' : 'ready'));
+}
+
+function failure(f) {
+  const tries = f.attempts === 1 ? 'one attempt' : `${f.attempts} attempts`;
+  const retry = operator ? [el('button', { onclick: () => steer({ kind: 'retried', keys: [f.key] }) }, 'Retry this')] : [];
+  return el('article', { class: 'card failure' },
+    el('div', { class: 'row' }, el('h3', {}, f.label), el('span', {}, `${(f.cells ?? []).join(', ')} · ${tries} ·`), when(f.time), ...retry),
+    el('pre', {}, f.error),
+    el('details', { ontoggle: showLogs(f.key) }, el('summary', {}, 'Logs of its attempts'), el('div')));
+}
+
+function showLogs(key) {
+  return async (event) => {
+    const place = event.target.lastChild;
+    if (!event.target.open || place.childNodes.length) return;
+    place.replaceChildren('loading …');
+    try {
+      const { logs } = await ask(`${path}/logs?node=${encodeURIComponent(key)}`);
+      place.replaceChildren(...(logs.length ? logs.flatMap((l) => [`attempt ${l.attempt}`, el('pre', {}, l.text)]) : ['There are none.']));
+    } catch (e) {
+      place.replaceChildren(e.message);
+    }
+  };
+}
+
+function drawCommands([allowed, phase, failed]) {
+  byId('commands').hidden = !allowed;
+  for (const button of byId('commands').children) {
+    button.hidden = button.dataset.states ? !button.dataset.states.split(' ').includes(phase) : !failed;
+  }
+}
+
+async function steer(command) {
+  try {
+    await ask(path + '/steer', { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(command) });
+    notice('');
+    reopen(); // a finished run may go on
+  } catch (e) {
+    notice(e.message);
+  }
+}
+
+byId('commands').addEventListener('click', async ({ target }) => {
+  const { command, confirm } = target.dataset;
+  if (!command || (confirm && !window.confirm(confirm))) return;
+  target.disabled = true;
+  await steer({ kind: command });
+  target.disabled = false;
+});
+
+async function loadResults() {
+  try {
+    const found = await ask(path + '/results?format=json');
+    drawResults(found.cells);
+  } catch (e) {
+    notice(e.message);
+  }
+}
+
+function drawResults(cells) {
+  const isPrivate = cells.some((c) => c.privacy);
+  const head = ['Setting', 'RS memorized', 'RS lowest', 'BS memorized', 'BS lowest', 'Accuracy %', 'Perplexity', ...(isPrivate ? ['Epsilon (proved)'] : []), 'Model'];
+  byId('results-head').replaceChildren(el('tr', {}, ...head.map((h, i) => el('th', { scope: 'col', class: i ? 'number' : '' }, h))));
+  byId('results').replaceChildren(...cells.map((c) => result(c, isPrivate)));
+  byId('exports').replaceChildren('Download: ', ...['csv', 'latex', 'parquet', 'json', 'table'].map((f) => el('a', { href: `/api/v1${path}/results?format=${f}` }, f)));
+  byId('results-section').hidden = false;
+}
+
+function result(c, isPrivate) {
+  const done = c.status === 'done';
+  const rs = c.audit?.random_sampling, bs = c.audit?.beam_search;
+  const values = [
+    done ? share(rs) : c.status, lowest(rs), share(bs), lowest(bs),
+    c.utility ? (100 * c.utility.recall_at_1).toFixed(1) : '', c.utility ? c.utility.perplexity.toFixed(1) : '',
+    ...(isPrivate ? [epsilon(c.privacy)] : []),
+  ];
+  const model = done ? el('a', { href: `/api/v1${path}/cells/${encodeURIComponent(c.cell)}/model`, 'aria-label': `model of ${c.cell}` }, 'safetensors') : '';
+  return el('tr', {}, el('th', { scope: 'row' }, c.label), ...[...values, model].map((v) => el('td', { class: 'number' }, v)));
+}
+
+const share = (v) => (v ? `${v.memorized}/${v.of}` : '');
+const lowest = (v) => (!v ? '' : v.lowest ? `${probability(v.lowest.user_probability)}, ${probability(v.lowest.example_probability)}` : '–');
+
+/** probability is a whole percentage, a short fraction or a decimal. */
+function probability(p) {
+  if (Math.abs(p * 100 - Math.round(p * 100)) < 1e-9) return Math.round(p * 100) + '%';
+  for (let above = 1; above < 20; above++) {
+    const below = Math.round(above / p);
+    if (Math.abs(above / below - p) < 1e-9 * p) return `${above}/${below}`;
+  }
+  return p.toPrecision(3);
+}
+
+/** epsilon is never bare: the proved bound stands beside the papers' convention. */
+function epsilon(p) {
+  if (!p) return '–';
+  const text = (e) => (e === null ? 'infinite' : Number(e.toPrecision(3)).toString());
+  return `${text(p.epsilon)} (${text(p.epsilon_proved)})`;
+}
+
+async function start() {
+  try {
+    operator = (await session()).role === 'operator';
+  } catch (e) {
+    notice(e.message);
+  }
+  reopen = follow(path + '/events', show);
+}
+start();

@@ -1,0 +1,168 @@
+// Package onerun bounds epsilon from below by what an auditor can guess about
+// one trained model (Steinke, Nasr and Jagielski 2023, Privacy Auditing with
+// One (1) Training Run).
+//
+// The experiment: m canary units, such as users, are each put into the
+// training data or left out by an independent fair coin. After the training,
+// every unit has a score, higher where the model seems to know the unit. The
+// auditor guesses "in" for some of the highest scores and "out" for some of
+// the lowest, and abstains on the others. How many guesses are made must be
+// fixed before the scores are seen. A model with (epsilon, delta)-differential
+// privacy, for adding or removing a unit, does not allow many right guesses:
+//
+//	outcome, err := onerun.Guess(included, scores, 50, 50)
+//	...
+//	bound, err := onerun.LowerBound(outcome, 1e-5, 0.95)
+//
+// The theorem is about independent fair coins. Canaries that carry different
+// chances of insertion, or that share a user, are no such experiment.
+package onerun
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Outcome is how the guesses about m units went.
+type Outcome struct {
+	Units   int `json:"units"`   // m, units with a coin
+	Guesses int `json:"guesses"` // units that were not abstained on, at most Units
+	Correct int `json:"correct"` // right guesses, at most Guesses
+}
+
+// Validate reports every count that is out of range.
+func (o Outcome) Validate() error {
+	var errs []error
+	if o.Units < 1 {
+		errs = append(errs, fmt.Errorf("one-run audit of %d units: expected at least 1", o.Units))
+	}
+	if o.Guesses < 1 || o.Guesses > o.Units {
+		errs = append(errs, fmt.Errorf("one-run audit with %d guesses about %d units: expected from 1 to %d", o.Guesses, o.Units, o.Units))
+	}
+	if o.Correct < 0 || o.Correct > o.Guesses {
+		errs = append(errs, fmt.Errorf("one-run audit with %d correct of %d guesses: expected from 0 to %d", o.Correct, o.Guesses, o.Guesses))
+	}
+	return errors.Join(errs...)
+}
+
+// Guess guesses "in" for the guessIn units with the highest scores and "out"
+// for the guessOut units with the lowest, and counts the right guesses. Units
+// of equal score are ranked by their index, which must not depend on included.
+// A NaN score ranks lowest.
+func Guess(included []bool, scores []float64, guessIn, guessOut int) (Outcome, error) {
+	if len(included) != len(scores) {
+		return Outcome{}, fmt.Errorf("one-run audit with %d coins and %d scores: expected as many of one as of the other", len(included), len(scores))
+	}
+	if guessIn < 0 || guessOut < 0 || guessIn+guessOut > len(scores) {
+		return Outcome{}, fmt.Errorf("one-run audit that guesses %d in and %d out of %d units: expected both 0 or more, together at most %d",
+			guessIn, guessOut, len(scores), len(scores))
+	}
+	ranked := make([]int, len(scores))
+	for i := range ranked {
+		ranked[i] = i
+	}
+	slices.SortStableFunc(ranked, func(a, b int) int { return cmp.Compare(scores[b], scores[a]) })
+	outcome := Outcome{Units: len(scores), Guesses: guessIn + guessOut}
+	for _, unit := range ranked[:guessIn] {
+		if included[unit] {
+			outcome.Correct++
+		}
+	}
+	for _, unit := range ranked[len(ranked)-guessOut:] {
+		if !included[unit] {
+			outcome.Correct++
+		}
+	}
+	return outcome, outcome.Validate()
+}
+
+// Bound is a lower bound on epsilon that holds with a confidence.
+type Bound struct {
+	Epsilon    float64 `json:"epsilon"` // 0 or above
+	Delta      float64 `json:"delta"`
+	Confidence float64 `json:"confidence"`
+	// Largest is the bound that the same number of guesses would have given,
+	// had all been right: what this audit could certify at most.
+	Largest float64 `json:"largest"`
+}
+
+// LowerBound returns the largest epsilon that the outcome refutes at the given
+// confidence, within (0, 1): a mechanism with that epsilon and delta would do
+// so well with probability 1-confidence at most (Steinke et al. 2023, Theorem
+// 5.2). delta is within [0, 1).
+func LowerBound(outcome Outcome, delta, confidence float64) (Bound, error) {
+	if err := outcome.Validate(); err != nil {
+		return Bound{}, err
+	}
+	if !(delta >= 0 && delta < 1) {
+		return Bound{}, fmt.Errorf("delta %v: expected a number from 0 to below 1", delta)
+	}
+	if !(confidence > 0 && confidence < 1) {
+		return Bound{}, fmt.Errorf("confidence %v: expected a number above 0 and below 1", confidence)
+	}
+	perfect := outcome
+	perfect.Correct = perfect.Guesses
+	return Bound{
+		Epsilon: refuted(outcome, delta, 1-confidence), Delta: delta, Confidence: confidence,
+		Largest: refuted(perfect, delta, 1-confidence),
+	}, nil
+}
+
+// refuted returns the largest epsilon with a p-value of at most level, 0 if
+// there is none.
+func refuted(outcome Outcome, delta, level float64) float64 {
+	if PValue(outcome, 0, delta) > level {
+		return 0
+	}
+	low, high := 0.0, 1.0
+	for PValue(outcome, high, delta) <= level {
+		low, high = high, 2*high
+	}
+	for high-low > 1e-12*high {
+		if middle := (low + high) / 2; PValue(outcome, middle, delta) <= level {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return low
+}
+
+// PValue bounds the chance of a mechanism with (epsilon, delta)-differential
+// privacy to allow as many correct guesses as the outcome has, or more. The
+// outcome is valid, epsilon 0 or above and delta within [0, 1]. With r guesses,
+// v of them right, m units and X binomial over r with success probability
+// 1/(1+exp(-epsilon)), the bound is
+//
+//	P(X >= v) + 2 m delta max over i of P(v-i <= X < v) / i.
+func PValue(outcome Outcome, epsilon, delta float64) float64 {
+	r, v := outcome.Guesses, outcome.Correct
+	mass := binomial(r, epsilon)
+	tail := 0.0
+	for k := r; k >= v; k-- {
+		tail += mass(k)
+	}
+	below, steepest := 0.0, 0.0
+	for i := 1; i <= v; i++ {
+		below += mass(v - i)
+		steepest = math.Max(steepest, below/float64(i))
+	}
+	return math.Min(1, tail+2*float64(outcome.Units)*delta*steepest)
+}
+
+// binomial returns the masses of the number of successes in n trials whose odds
+// are exp(epsilon) to 1.
+func binomial(n int, epsilon float64) func(k int) float64 {
+	logAll := logFactorial(n) - float64(n)*math.Log1p(math.Exp(-epsilon))
+	return func(k int) float64 {
+		return math.Exp(logAll - logFactorial(k) - logFactorial(n-k) - float64(n-k)*epsilon)
+	}
+}
+
+func logFactorial(n int) float64 {
+	value, _ := math.Lgamma(float64(n) + 1)
+	return value
+}

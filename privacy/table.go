@@ -1,0 +1,67 @@
+package privacy
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// WriteTable prints the reports of a sweep, one a line, then what they have in
+// common: what is assumed, what the unit is and what is not covered. reports
+// is not empty, and all are of one recipe but for its rounds.
+func WriteTable(w io.Writer, reports []Report) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	withLoss := reports[0].LossDistribution != nil
+	header := "rounds\tepsilon\torder\tepsilon_proved\torder\t"
+	if withLoss {
+		header += "loss distribution\t"
+	}
+	fmt.Fprintln(table, header)
+	for _, r := range reports {
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t", r.Rounds, r.Epsilon, formatOrder(r.Order), r.EpsilonProved, formatOrder(r.OrderProved))
+		if withLoss {
+			fmt.Fprintf(table, "%s to %s\t", r.LossDistribution.Lower, r.LossDistribution.Upper)
+		}
+		fmt.Fprintln(table)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	return writeFacts(w, reports[0])
+}
+
+func formatOrder(order float64) string {
+	if order == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%g", order)
+}
+
+func writeFacts(w io.Writer, r Report) error {
+	var b strings.Builder
+	fact := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "%-17s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	b.WriteByte('\n')
+	fact("delta", "%g", r.Delta)
+	fact("noise multiplier", "%g", r.NoiseMultiplier)
+	fact("sampling", "%s, %d of %d a round (rate %.3g)", r.Sampling, r.Cohort, r.Population, r.SamplingRate)
+	fact("neighbouring", "%s", r.Neighbouring)
+	fact("conversion", "%s", r.Conversion)
+	fact("accountant", "%s", r.Accountant)
+	fact("unit", "%s", r.Unit)
+	if r.HoldsAgainst != "" {
+		fact("holds against", "%s", r.HoldsAgainst)
+	}
+	fact("not covered", "%s", strings.Join(r.NotCovered, ", "))
+	for i, assumption := range r.Assumptions {
+		name := ""
+		if i == 0 {
+			name = "assumptions"
+		}
+		fact(name, "%s", assumption)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

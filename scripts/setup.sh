@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Gets what the tests need besides Go: a redis-server and versitygw, an S3 server.
+# Nothing here is fatal: what cannot be had is named, and its tests are skipped.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+tools=$PWD/.tools/bin
+versitygw_version=v1.8.0
+
+say() { echo "setup: $*"; }
+
+# as_root runs a command as root, or fails at once if this user may not.
+as_root() {
+	if [ "$(id -u)" = 0 ]; then
+		"$@"
+	else
+		sudo -n "$@"
+	fi
+}
+
+redis() {
+	if [ -n "${COALMINE_REDIS_SERVER:-}" ] || [ -x "$tools/redis-server" ] || command -v redis-server >/dev/null; then
+		return
+	fi
+	if ! command -v apt-get >/dev/null; then
+		say "redis-server is absent and this is no Debian: SKIPPING the tests on a real Redis; install Redis 7 or newer to run them"
+		return
+	fi
+	say "installing redis-server"
+	if ! { as_root apt-get update -qq && as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends redis-server; }; then
+		say "redis-server cannot be installed (not root, no sudo without password, or no network): SKIPPING the tests on a real Redis"
+	fi
+}
+
+versitygw() {
+	if [ -n "${COALMINE_VERSITYGW:-}" ] || [ -x "$tools/versitygw" ] || command -v versitygw >/dev/null; then
+		return
+	fi
+	say "building versitygw $versitygw_version into .tools/bin"
+	if ! GOBIN=$tools CGO_ENABLED=0 go install "github.com/versity/versitygw/cmd/versitygw@$versitygw_version"; then
+		say "versitygw cannot be built (no network?): SKIPPING the tests on a real S3 server"
+	fi
+}
+
+redis
+versitygw

@@ -1,0 +1,219 @@
+package safetensors_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"coalmine/storage/safetensors"
+)
+
+func file(header string, data ...byte) []byte {
+	out := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
+	return append(append(out, header...), data...)
+}
+
+func tensors() *rapid.Generator[[]safetensors.Tensor] {
+	name := rapid.StringMatching(`[a-z<é"\\]{1,8}`)
+	one := rapid.Custom(func(t *rapid.T) safetensors.Tensor {
+		out := safetensors.Tensor{Name: name.Draw(t, "name"), Shape: rapid.SliceOfN(rapid.IntRange(0, 4), 0, 3).Draw(t, "shape")}
+		n := 1
+		for _, d := range out.Shape {
+			n *= d
+		}
+		if rapid.Bool().Draw(t, "float32") {
+			out.Float32 = rapid.SliceOfN(rapid.Float32(), n, n).Draw(t, "values")
+		} else {
+			out.Int64 = rapid.SliceOfN(rapid.Int64(), n, n).Draw(t, "values")
+		}
+		return out
+	})
+	return rapid.SliceOfNDistinct(one, 0, 5, func(t safetensors.Tensor) string { return t.Name })
+}
+
+func TestWhatIsWrittenIsRead(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		want := tensors().Draw(t, "tensors")
+		metadata := rapid.MapOfN(rapid.String(), rapid.String(), 0, 3).Draw(t, "metadata")
+		data, err := safetensors.Marshal(want, metadata)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// At an odd address the values must be copied, with the same outcome.
+		shift := rapid.IntRange(0, 7).Draw(t, "shift")
+		shifted := append(make([]byte, shift), data...)[shift:]
+		got, err := safetensors.Unmarshal(shifted)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got.Tensors) != len(want) || len(metadata) != len(got.Metadata) {
+			t.Fatalf("got %+v", got)
+		}
+		for key, value := range metadata {
+			if got.Metadata[key] != value {
+				t.Errorf("metadata %q is %q, want %q", key, got.Metadata[key], value)
+			}
+		}
+		for _, w := range want {
+			g, ok := got.Tensor(w.Name)
+			if !ok || !reflect.DeepEqual(g, w) {
+				t.Errorf("got %+v, want %+v", g, w)
+			}
+		}
+	})
+}
+
+func TestBytesDoNotDependOnOrder(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		list := tensors().Draw(t, "tensors")
+		metadata := map[string]string{"b": "2", "a": "1", "c": "3"}
+		one, err := safetensors.Marshal(list, metadata)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other, err := safetensors.Marshal(rapid.Permutation(list).Draw(t, "shuffled"), metadata)
+		if err != nil || !bytes.Equal(one, other) {
+			t.Fatalf("other bytes in another order (%v)", err)
+		}
+	})
+}
+
+// The bytes of a small file, so that a change of the format is noticed.
+func TestBytesOfASmallFile(t *testing.T) {
+	t.Parallel()
+	got, err := safetensors.Marshal([]safetensors.Tensor{
+		{Name: "w", Shape: []int{2, 1}, Float32: []float32{1, -2}},
+		{Name: "steps", Int64: []int64{7}},
+	}, map[string]string{"kind": "cifg-lstm"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	header := `{"__metadata__":{"kind":"cifg-lstm"},"steps":{"dtype":"I64","shape":[],"data_offsets":[0,8]},` +
+		`"w":{"dtype":"F32","shape":[2,1],"data_offsets":[8,16]}}`
+	header += strings.Repeat(" ", (8-len(header)%8)%8)
+	want := file(header, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80, 0x3f, 0, 0, 0, 0xc0)
+	if !bytes.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+func TestAlignedValuesAreNotCopied(t *testing.T) {
+	t.Parallel()
+	data, err := safetensors.Marshal([]safetensors.Tensor{{Name: "w", Shape: []int{2}, Float32: []float32{1, 2}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := safetensors.Unmarshal(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary.LittleEndian.PutUint32(data[len(data)-4:], math.Float32bits(42))
+	if got := f.Tensors[0].Float32[1]; got != 42 {
+		t.Errorf("after a change of the bytes the value is %v, want 42", got)
+	}
+}
+
+func TestMarshalRefuses(t *testing.T) {
+	t.Parallel()
+	one := []float32{1}
+	for what, list := range map[string][]safetensors.Tensor{
+		"no name":            {{Float32: one}},
+		"a reserved name":    {{Name: "__metadata__", Float32: one}},
+		"invalid UTF-8":      {{Name: "\xff", Float32: one}},
+		"a name twice":       {{Name: "a", Float32: one}, {Name: "a", Int64: []int64{1}}},
+		"no values":          {{Name: "a"}},
+		"two sorts":          {{Name: "a", Float32: one, Int64: []int64{1}}},
+		"too few values":     {{Name: "a", Shape: []int{2}, Float32: one}},
+		"too many values":    {{Name: "a", Shape: []int{0}, Float32: one}},
+		"negative dimension": {{Name: "a", Shape: []int{-1, -1}, Float32: one}},
+		"overflow":           {{Name: "a", Shape: []int{1 << 62, 1 << 62}, Float32: one}},
+	} {
+		if _, err := safetensors.Marshal(list, nil); err == nil {
+			t.Errorf("%s: no error", what)
+		}
+	}
+	if _, err := safetensors.Marshal(nil, map[string]string{"a": strings.Repeat("x", safetensors.MaxHeader)}); err == nil {
+		t.Error("a header that is too long: no error")
+	}
+}
+
+func TestUnmarshalRefuses(t *testing.T) {
+	t.Parallel()
+	four := []byte{0, 0, 0, 0}
+	for want, data := range map[string][]byte{
+		"too few":                  {1, 2, 3},
+		"claims 18446744073709551": bytes.Repeat([]byte{255}, 20),
+		"only 2 follow":            append(binary.LittleEndian.AppendUint64(nil, 5), "{}"...),
+		"does not start":           file(" {}"),
+		"follow its header's JSON": file("{}x"),
+		"twice":                    file(`{"a":{"dtype":"F32","shape":[],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[],"data_offsets":[0,4]}}`, four...),
+		`"k" twice`:                file(`{"__metadata__":{"k":"1","k":"2"}}`),
+		"not a text":               file(`{"__metadata__":{"k":1}}`),
+		"want an object":           file(`{"__metadata__":[]}`),
+		"F16":                      file(`{"a":{"dtype":"F16","shape":[2],"data_offsets":[0,4]}}`, four...),
+		"negative":                 file(`{"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}}`, four...),
+		"too large":                file(`{"a":{"dtype":"F32","shape":[4611686018427387904,8],"data_offsets":[0,4]}}`, four...),
+		"claims bytes 0 to 8":      file(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}`, four...),
+		"claims bytes -4":          file(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[-4,0]}}`, four...),
+		"its shape [2] needs 8":    file(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}}`, four...),
+		"starts at byte 4":         file(`{"a":{"dtype":"F32","shape":[],"data_offsets":[4,8]}}`, append(four, four...)...),
+		"the one before ends at 4": file(`{"a":{"dtype":"F32","shape":[],"data_offsets":[0,4]},"b":{"dtype":"F32","shape":[],"data_offsets":[0,4]}}`, four...),
+		"belong to no tensor":      file(`{}`, four...),
+		"unknown field":            file(`{"a":{"dtype":"F32","shape":[],"data_offsets":[0,4],"x":1}}`, four...),
+		"cannot unmarshal":         file(`{"a":{"dtype":"F32","shape":[1.5],"data_offsets":[0,4]}}`, four...),
+		`tensor "a": EOF`:          file(`{"a":`),
+		"ends too early":           file(`{"__metadata__":{"a":"b"`),
+	} {
+		_, err := safetensors.Unmarshal(data)
+		if !errors.Is(err, safetensors.ErrFormat) || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want one that wraps %q and says %q", err, safetensors.ErrFormat, want)
+		}
+	}
+}
+
+// What is accepted is written again and read as the same.
+func FuzzUnmarshal(f *testing.F) {
+	seed, err := safetensors.Marshal([]safetensors.Tensor{
+		{Name: "w", Shape: []int{2, 2}, Float32: []float32{1, 2, 3, 4}}, {Name: "n", Int64: []int64{1}},
+	}, map[string]string{"kind": "cifg-lstm"})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(seed)
+	f.Add(file(`{}`))
+	f.Add(file(`{"a":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}  `))
+	f.Add(file(`{"a":{"dtype":"I64","shape":[9223372036854775807,2],"data_offsets":[0,0]}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		got, err := safetensors.Unmarshal(data)
+		if err != nil {
+			if !errors.Is(err, safetensors.ErrFormat) {
+				t.Fatalf("%v does not wrap %q", err, safetensors.ErrFormat)
+			}
+			return
+		}
+		again, err := safetensors.Marshal(got.Tensors, got.Metadata)
+		if err != nil {
+			// Others may use names that we do not write.
+			if _, reserved := got.Tensor(""); reserved {
+				return
+			}
+			t.Fatal(err)
+		}
+		second, err := safetensors.Unmarshal(again)
+		if err != nil {
+			t.Fatal(err)
+		}
+		third, err := safetensors.Marshal(second.Tensors, second.Metadata)
+		if err != nil || !bytes.Equal(again, third) || len(got.Tensors) != len(second.Tensors) {
+			t.Fatalf("written again it has other bytes (%v)", err)
+		}
+	})
+}

@@ -1,0 +1,38 @@
+package safetensors
+
+import (
+	"encoding/binary"
+	"unsafe"
+)
+
+// littleEndian says whether numbers in memory look like numbers in the file.
+var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
+
+// appendValues appends numbers as they are in the file.
+func appendValues[T float32 | int64](out []byte, v []T) []byte {
+	if len(v) == 0 {
+		return out
+	}
+	if littleEndian {
+		return append(out, unsafe.Slice((*byte)(unsafe.Pointer(&v[0])), len(v)*int(unsafe.Sizeof(v[0])))...)
+	}
+	out, _ = binary.Append(out, binary.LittleEndian, v) // fails only for types without a size
+	return out
+}
+
+// values returns the numbers in data, which is a whole number of them, without
+// copying where that is possible. It never returns nil.
+func values[T float32 | int64](data []byte) []T {
+	var zero T
+	n := len(data) / int(unsafe.Sizeof(zero))
+	if n == 0 {
+		return []T{}
+	}
+	first := unsafe.Pointer(&data[0])
+	if littleEndian && uintptr(first)%unsafe.Alignof(zero) == 0 {
+		return unsafe.Slice((*T)(first), n)
+	}
+	v := make([]T, n)
+	_, _ = binary.Decode(data, binary.LittleEndian, v) // the sizes agree
+	return v
+}

@@ -1,0 +1,588 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/runs"
+)
+
+// objects counts the objects in the store under a prefix.
+func (w *world) objects(prefix string) int {
+	n := 0
+	for range w.memory.List(context.Background(), prefix) {
+		n++
+	}
+	return n
+}
+
+func (w *world) run(id string) *run {
+	w.t.Helper()
+	r := w.term.runs[id]
+	if r == nil {
+		w.fail("no run %s", id)
+	}
+	return r
+}
+
+// Invariant 9: after N rounds at most N/100 objects and a constant, at the end
+// and on the way, and with as many tasks in memory at step 1,000 as at step 1.
+func TestAThousandRoundsLeaveAHundredthOfObjects(t *testing.T) {
+	t.Parallel()
+	const rounds, width = 1000, 4
+	p := federated(t, chainOptions{salt: "long", width: width, steps: rounds, keep: []int{250, 500}, every: 50, keepLast: 3, big: true})
+	w := newWorld(t, 1, chaos{}, map[string]*plan.Plan{"long": p})
+	id := w.submit("long", 0)
+	most := 0
+	w.until(func() bool {
+		frontier := 0
+		for _, ch := range w.term.chains {
+			frontier = ch.frontier
+		}
+		// Commits of the open segment, boundaries with their Parquet blob, kept
+		// checkpoints with two blobs at most, parts of two steps, a few nodes.
+		allowed := 100 + 2*rounds/100*frontier/rounds + 3*6 + 4*(width+1) + 20
+		got := w.objects("commits/") + w.objects("blobs/")
+		if got > allowed {
+			w.fail("%d objects at step %d, want at most %d", got, frontier, allowed)
+		}
+		most = max(most, len(w.term.nodes)+len(w.term.flights)+len(w.term.timers))
+		r := w.term.runs[id]
+		return r != nil && r.state.Phase == runs.Done && len(r.outbox) == 0
+	})
+	w.settle()
+	w.checkTruth("long")
+	if left := w.leftovers("long"); len(left) > 0 {
+		w.fail("leftovers: %s", strings.Join(left, "\n"))
+	}
+	if most > 60 {
+		w.fail("%d things in memory at one time, want them independent of the rounds", most)
+	}
+	// 10 boundaries with 2 objects each; 3 kept and 3 rolling checkpoints, of
+	// which some are boundaries, with 2; data, origin, audits, report.
+	if got := w.objects("commits/") + w.objects("blobs/"); got > rounds/100*2+6*2+12 {
+		w.fail("%d objects are left after %d rounds", got, rounds)
+	}
+}
+
+func TestMoreRoundsExtendAChain(t *testing.T) {
+	t.Parallel()
+	short := federated(t, chainOptions{salt: "x", width: 2, steps: 120, keep: []int{60}, big: true})
+	long := federated(t, chainOptions{salt: "x", width: 2, steps: 260, keep: []int{60}, big: true})
+	w := newWorld(t, 1, chaos{}, map[string]*plan.Plan{"short": short, "long": long})
+	w.untilPhase(runs.Done, w.submit("short", 0))
+	before := w.ran[joinKind.Name]
+	w.untilPhase(runs.Done, w.submit("long", 0))
+	w.settle()
+	if ran := w.ran[joinKind.Name] - before; ran != 140 {
+		w.fail("%d steps ran, want the 140 new ones", ran)
+	}
+	w.checkTruth("short", "long")
+	if left := w.leftovers("short", "long"); len(left) > 0 {
+		w.fail("leftovers: %s", strings.Join(left, "\n"))
+	}
+}
+
+// Invariant 6: older checkpoints are replayed from the nearest that is kept.
+func TestOldCheckpointsAreReplayedFromTheNearest(t *testing.T) {
+	t.Parallel()
+	first := federated(t, chainOptions{salt: "x", width: 2, steps: 330, keep: []int{120, 250}, big: true})
+	audits := federated(t, chainOptions{salt: "x", width: 2, steps: 330, keep: []int{140, 145, 305}, big: true})
+	w := newWorld(t, 1, chaos{}, map[string]*plan.Plan{"first": first, "audits": audits})
+	w.untilPhase(runs.Done, w.submit("first", 0))
+	before := w.ran[joinKind.Name]
+	w.untilPhase(runs.Done, w.submit("audits", 0))
+	w.settle()
+	if ran, want := w.ran[joinKind.Name]-before, 25+55; ran != want {
+		w.fail("%d steps ran, want %d: 121 to 145 and 251 to 305", ran, want)
+	}
+	w.checkTruth("first", "audits")
+	if left := w.leftovers("first", "audits"); len(left) > 0 {
+		w.fail("leftovers: %s", strings.Join(left, "\n"))
+	}
+}
+
+func TestAReplayGoesOnWhereItWasAfterARestart(t *testing.T) {
+	t.Parallel()
+	for _, at := range []int{37, 100, 101, 163, 199} {
+		t.Run(fmt.Sprint(at), func(t *testing.T) {
+			t.Parallel()
+			first := federated(t, chainOptions{salt: "x", width: 2, steps: 330, big: true})
+			audit := federated(t, chainOptions{salt: "x", width: 2, steps: 330, keep: []int{220}, big: true})
+			w := newWorld(t, uint64(at), chaos{}, map[string]*plan.Plan{"first": first, "audit": audit})
+			w.untilPhase(runs.Done, w.submit("first", 0))
+			before := w.ran[joinKind.Name]
+			id := w.submit("audit", 0)
+			w.until(func() bool {
+				for _, ch := range w.term.chains {
+					return ch.at >= at && ch.at < ch.frontier
+				}
+				return false
+			})
+			w.lead()
+			w.untilPhase(runs.Done, id)
+			w.settle()
+			if ran := w.ran[joinKind.Name] - before; ran > 220+3 {
+				w.fail("%d steps ran for a replay of 220 that was interrupted at %d", ran, at)
+			}
+			w.checkTruth("first", "audit")
+			if left := w.leftovers("first", "audit"); len(left) > 0 {
+				w.fail("leftovers: %s", strings.Join(left, "\n"))
+			}
+		})
+	}
+}
+
+func TestASecondRunFindsEverythingCached(t *testing.T) {
+	t.Parallel()
+	p := federated(t, chainOptions{salt: "x", width: 3, steps: 20, keep: []int{5, 10}, big: true})
+	w := newWorld(t, 1, chaos{}, map[string]*plan.Plan{"a": p})
+	first := w.submit("a", 0)
+	w.untilPhase(runs.Done, first)
+	w.settle()
+	clear(w.ran)
+	second := w.submit("a", 0)
+	if second != first+".2" {
+		w.fail("the second run is %s, want %s.2", second, first)
+	}
+	w.untilPhase(runs.Done, second)
+	if len(w.ran) > 0 {
+		w.fail("tasks ran though all is cached: %v", w.ran)
+	}
+}
+
+// Invariant 5: equal nodes of different runs are one node.
+func TestRunsShareWhatTheyHaveInCommon(t *testing.T) {
+	t.Parallel()
+	o := chainOptions{salt: "x", width: 3, steps: 30, keep: []int{10}, big: true}
+	a, b := federated(t, o), federated(t, chainOptions{salt: "x", width: 3, steps: 30, keep: []int{20}, big: true})
+	w := newWorld(t, 4, chaos{}, map[string]*plan.Plan{"a": a, "b": b})
+	w.untilPhase(runs.Done, w.submit("a", 0), w.submit("b", 0))
+	w.settle()
+	w.checkTruth("a", "b")
+	for name, n := range w.store.rounds {
+		if n > 1 {
+			w.fail("%s was committed %d times", name, n)
+		}
+	}
+	if w.ran[joinKind.Name] != 30 {
+		w.fail("%d joins ran for 30 steps", w.ran[joinKind.Name])
+	}
+}
+
+func TestAPausedRunWantsNothingAndGoesOnWhenResumed(t *testing.T) {
+	t.Parallel()
+	p := federated(t, chainOptions{salt: "x", width: 3, steps: 60, big: true})
+	w := newWorld(t, 2, chaos{}, map[string]*plan.Plan{"a": p})
+	id := w.submit("a", 0)
+	w.until(func() bool { return w.ran[joinKind.Name] >= 10 })
+	w.steer(id, runs.Entry{Kind: runs.PauseEntry})
+	w.until(func() bool { return w.run(id).state.Phase == runs.Paused && len(w.term.flights) == 0 })
+	if s := w.term.status(w.run(id)); !slices.Equal(s.Reasons, []string{"paused"}) {
+		w.fail("reasons %v", s.Reasons)
+	}
+	before := w.ran[partKind.Name]
+	end := w.clock.Add(time.Minute)
+	w.until(func() bool { return w.clock.After(end) })
+	if w.ran[partKind.Name] != before {
+		w.fail("%d parts ran while the run was paused", w.ran[partKind.Name]-before)
+	}
+	w.steer(id, runs.Entry{Kind: runs.ResumeEntry})
+	w.untilPhase(runs.Done, id)
+	w.settle()
+	w.checkTruth("a")
+}
+
+func TestCancellingLeavesWhatAnotherRunWants(t *testing.T) {
+	t.Parallel()
+	a := federated(t, chainOptions{salt: "x", width: 2, steps: 50, keep: []int{20}, big: true})
+	b := federated(t, chainOptions{salt: "x", width: 2, steps: 30, keep: []int{10}, big: true})
+	w := newWorld(t, 3, chaos{}, map[string]*plan.Plan{"a": a, "b": b})
+	first, second := w.submit("a", 0), w.submit("b", 0)
+	w.until(func() bool { return w.ran[joinKind.Name] >= 5 })
+	w.steer(first, runs.Entry{Kind: runs.CancelEntry})
+	w.untilPhase(runs.Done, second)
+	w.settle()
+	w.checkTruth("b")
+	if got := w.phase(first); got != runs.Cancelled {
+		w.fail("the cancelled run is %s", got)
+	}
+	if w.ran[joinKind.Name] > 31 {
+		w.fail("%d steps ran, though only 30 are wanted after the cancel", w.ran[joinKind.Name])
+	}
+}
+
+// Invariant 8: a failure takes its cells with it and leaves the others alone;
+// retry runs just what failed.
+func TestAFailureStaysInItsCells(t *testing.T) {
+	t.Parallel()
+	b := newBuilder()
+	data := b.node(standingKind, hashParams{Salt: "data"})
+	bad := b.node(standingKind, hashParams{Salt: "bad"}, data)
+	good := b.node(standingKind, hashParams{Salt: "good"}, data)
+	broken := b.chain(chainOptions{salt: "broken", width: 2, steps: 5}, data)
+	whole := b.chain(chainOptions{salt: "whole", width: 2, steps: 5}, data)
+	b.cell(b.node(reportKind, hashParams{Salt: "r1"}, bad), whole.At(5))
+	b.cell(b.node(reportKind, hashParams{Salt: "r2"}, good), whole.At(5))
+	b.cell(b.node(reportKind, hashParams{Salt: "r3"}, good), broken.At(5))
+	w := newWorld(t, 5, chaos{}, map[string]*plan.Plan{"a": b.done(t)})
+	refuse := true
+	w.override = func(a tasks.Attempt) *tasks.Outcome {
+		if refuse && (a.Key == bad.Key || a.Key == broken.PartKey(3, 1)) {
+			return &tasks.Outcome{Result: tasks.Refused, Error: "the loss is NaN"}
+		}
+		return nil
+	}
+	id := w.submit("a", 0)
+	w.untilPhase(runs.Failed, id)
+	outcomes := w.run(id).state.Outcomes
+	if outcomes["c01"] != runs.Failed || outcomes["c02"] != runs.Done || outcomes["c03"] != runs.Failed {
+		w.fail("outcomes %v, want c01 and c03 failed, c02 done", outcomes)
+	}
+	failure := w.run(id).state.Failures[broken.PartKey(3, 1)]
+	if failure.Error != "the loss is NaN" || !slices.Equal(failure.Cells, []string{"c03"}) {
+		w.fail("failure %+v", failure)
+	}
+	// A restart does not try failed nodes again, a retry does.
+	w.lead()
+	w.until(func() bool { return w.term.runs[id] != nil && w.term.runs[id].claimed })
+	refuse = false
+	clear(w.ran)
+	w.steer(id, runs.Entry{Kind: runs.RetryEntry})
+	w.untilPhase(runs.Done, id)
+	w.settle()
+	w.checkTruth("a")
+	if w.ran[partKind.Name] > 2*3+1 {
+		w.fail("%d parts ran after the retry, want those of steps 3 to 5", w.ran[partKind.Name])
+	}
+}
+
+func TestTransientErrorsAreTriedAgainUntilTheyAreTooMany(t *testing.T) {
+	t.Parallel()
+	for _, failures := range []int{4, 5} {
+		b := newBuilder()
+		flaky := b.node(standingKind, hashParams{Salt: "flaky"})
+		b.cell(b.node(reportKind, hashParams{Salt: "r"}, flaky), flaky)
+		w := newWorld(t, 6, chaos{}, map[string]*plan.Plan{"a": b.done(t)})
+		n := 0
+		w.override = func(a tasks.Attempt) *tasks.Outcome {
+			if a.Key == flaky.Key && n < failures {
+				n++
+				return &tasks.Outcome{Result: tasks.Failed, Error: "connection reset"}
+			}
+			return nil
+		}
+		id := w.submit("a", 0)
+		w.until(func() bool { return n == 3 && len(w.term.flights)+len(w.run(id).outbox) == 0 })
+		w.lead() // tries are counted across terms
+		if failures < 5 {
+			w.untilPhase(runs.Done, id)
+			continue
+		}
+		w.untilPhase(runs.Failed, id)
+		if got := w.run(id).state.Failures[flaky.Key]; !strings.Contains(got.Error, "failed 5 times") || !strings.Contains(got.Error, "connection reset") {
+			w.fail("failure %+v", got)
+		}
+	}
+}
+
+func TestATaskThatKillsItsWorkersIsSetAside(t *testing.T) {
+	t.Parallel()
+	b := newBuilder()
+	poison, fine := b.node(standingKind, hashParams{Salt: "poison"}), b.node(standingKind, hashParams{Salt: "fine"})
+	b.cell(b.node(reportKind, hashParams{Salt: "r1"}, poison), fine)
+	b.cell(b.node(reportKind, hashParams{Salt: "r2"}, fine), fine)
+	w := newWorld(t, 7, chaos{}, map[string]*plan.Plan{"a": b.done(t)})
+	w.kills = func(a tasks.Attempt) bool { return a.Key == poison.Key }
+	id := w.submit("a", 0)
+	w.untilPhase(runs.Failed, id)
+	if got := w.run(id).state.Failures[poison.Key].Error; !strings.Contains(got, "killed its worker 3 times: w") {
+		w.fail("evidence %q", got)
+	}
+	if w.deaths != 3 {
+		w.fail("%d workers died, want 3", w.deaths)
+	}
+	if w.run(id).state.Outcomes["c02"] != runs.Done {
+		w.fail("outcomes %v", w.run(id).state.Outcomes)
+	}
+}
+
+func TestALostWorkersTaskRunsElsewhereWithinFourSeconds(t *testing.T) {
+	t.Parallel()
+	b := newBuilder()
+	n := b.node(standingKind, hashParams{Salt: "n"})
+	b.cell(n, n)
+	w := newWorld(t, 8, chaos{}, map[string]*plan.Plan{"a": b.done(t)})
+	var died, ran time.Time
+	w.kills = func(tasks.Attempt) bool {
+		if died.IsZero() {
+			died = w.clock
+			return true
+		}
+		ran = w.clock
+		return false
+	}
+	w.untilPhase(runs.Done, w.submit("a", 0))
+	if took := ran.Sub(died); took > 4*time.Second {
+		w.fail("it took %s", took)
+	}
+}
+
+func TestAnInputThatKeepsVanishingIsAFailureWithEvidence(t *testing.T) {
+	t.Parallel()
+	b := newBuilder()
+	input := b.node(standingKind, hashParams{Salt: "input", Big: true})
+	c := b.chain(chainOptions{salt: "x", width: 2, steps: 3, big: true}, input)
+	b.cell(b.node(reportKind, hashParams{Salt: "r"}, input), input)
+	b.cell(c.At(3), c.At(3))
+	w := newWorld(t, 9, chaos{}, map[string]*plan.Plan{"a": b.done(t)})
+	vanish := func(key storage.Key) *tasks.Outcome {
+		if commit, err := w.archive.Committed(context.Background(), key); err == nil {
+			if err := w.archive.DeleteBlobs(context.Background(), commit); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return nil
+	}
+	w.override = func(a tasks.Attempt) *tasks.Outcome {
+		switch {
+		case a.Kind == reportKind.Name:
+			return vanish(input.Key)
+		case a.Kind == partKind.Name && a.Step == 3:
+			return vanish(c.Key(2))
+		}
+		return nil
+	}
+	id := w.submit("a", 0)
+	w.untilPhase(runs.Failed, id)
+	if len(w.run(id).state.Failures) != 2 {
+		w.fail("failures %v", w.run(id).state.Failures)
+	}
+	for _, f := range w.run(id).state.Failures {
+		if !strings.Contains(f.Error, "is missing still") {
+			w.fail("evidence %q", f.Error)
+		}
+	}
+}
+
+func TestDamagedBlobsAndTornCommitsAreMadeAgain(t *testing.T) {
+	t.Parallel()
+	p := federated(t, chainOptions{salt: "x", width: 2, steps: 8, keep: []int{4}, big: true})
+	w := newWorld(t, 10, chaos{}, map[string]*plan.Plan{"a": p})
+	damaged := make(map[storage.Key]bool)
+	damage := func(key storage.Key) {
+		if damaged[key] {
+			return
+		}
+		damaged[key] = true
+		for info := range w.memory.List(context.Background(), "blobs/"+key.String()) {
+			if err := w.memory.Put(context.Background(), info.Name, strings.NewReader(strings.Repeat("x", int(info.Size))), storage.Durable); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	tear := func(key storage.Key) {
+		if damaged[key] {
+			return
+		}
+		damaged[key] = true
+		if err := w.memory.Create(context.Background(), "commits/"+key.String(), []byte(`{"sha256`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.override = func(a tasks.Attempt) *tasks.Outcome {
+		switch {
+		case a.Kind == joinKind.Name && a.Step == 6:
+			damage(a.Inputs[1].Key) // its first part
+		case a.Kind == partKind.Name && a.Step == 3:
+			damage(a.Inputs[0].Key) // the step before
+		case a.Kind == standingKind.Name && len(a.Inputs) > 0:
+			damage(a.Inputs[0].Key) // what an audit reads
+		case a.Kind == joinKind.Name && a.Step == 7:
+			tear(a.Key)
+		}
+		return nil
+	}
+	w.untilPhase(runs.Done, w.submit("a", 0))
+	w.settle()
+	w.checkTruth("a")
+}
+
+func TestTheHigherPriorityGoesFirstAndEqualsShare(t *testing.T) {
+	t.Parallel()
+	plans := make(map[string]*plan.Plan)
+	for _, name := range []string{"a", "b", "c"} {
+		b := newBuilder()
+		var needs []plan.Ref
+		for i := range 30 {
+			needs = append(needs, b.node(standingKind, hashParams{Salt: fmt.Sprint(name, i)}))
+		}
+		b.cell(b.node(reportKind, hashParams{Salt: name}, needs...), needs[0])
+		plans[name] = b.done(t)
+	}
+	w := newWorld(t, 11, chaos{}, plans)
+	var order []string
+	w.override = func(a tasks.Attempt) *tasks.Outcome {
+		if a.Kind == standingKind.Name {
+			order = append(order, a.Runs[0][:1])
+		}
+		return nil
+	}
+	w.workers = nil
+	ids := []string{w.submit("a", 0), w.submit("b", 0), w.submit("c", 5)}
+	w.until(func() bool {
+		ready := 0
+		for _, n := range w.term.nodes {
+			if n.state == backlogged {
+				ready++
+			}
+		}
+		return ready == 90
+	})
+	if s := w.term.status(w.run(ids[0])); !slices.Contains(s.Reasons, "no live worker") {
+		w.fail("reasons %v", s.Reasons)
+	}
+	w.hire(2)
+	w.untilPhase(runs.Done, ids...)
+	count := func(of string, in []string) (n int) {
+		for _, x := range in {
+			if x == of {
+				n++
+			}
+		}
+		return n
+	}
+	if got := count("c", order[:30]); got < 28 {
+		w.fail("%d of the first 30 tasks were of the higher priority: %v", got, order)
+	}
+	if got := count("a", order[30:60]); got < 12 || got > 18 {
+		w.fail("%d of 30 tasks were of one of two equal runs: %v", got, order)
+	}
+}
+
+func TestATaskThatNoWorkerKnowsWaitsForOneThatDoes(t *testing.T) {
+	t.Parallel()
+	p := federated(t, chainOptions{salt: "x", width: 2, steps: 3})
+	w := newWorld(t, 12, chaos{}, map[string]*plan.Plan{"a": p})
+	w.kinds = []string{"test/standing@1"}
+	id := w.submit("a", 0)
+	w.untilPhase(runs.Running, id)
+	w.until(func() bool {
+		return slices.Contains(w.term.status(w.run(id)).Reasons, "no live worker knows test/part@1") && len(w.term.flights) == 0
+	})
+	w.kinds = testKinds.Advertised()
+	w.untilPhase(runs.Done, id)
+	w.settle()
+	w.checkTruth("a")
+}
+
+func TestAStragglerGetsASecondAttempt(t *testing.T) {
+	t.Parallel()
+	p := federated(t, chainOptions{salt: "x", width: 4, steps: 6, big: true})
+	w := newWorld(t, 13, chaos{}, map[string]*plan.Plan{"a": p})
+	var stuck *execution
+	w.override = func(a tasks.Attempt) *tasks.Outcome {
+		if a.Kind == partKind.Name && a.Step == 4 && a.Part == 2 && a.Number == 1 {
+			_, stuck = (*simQueue)(w).find(a.ID())
+			return hang
+		}
+		return nil
+	}
+	w.slow = func(e *execution) float64 {
+		if e == stuck {
+			return 11
+		}
+		return 0.1
+	}
+	id := w.submit("a", 0)
+	w.untilPhase(runs.Done, id)
+	if stuck == nil || !stuck.stopped {
+		w.fail("the straggler was not stopped once the second attempt was done")
+	}
+	w.checkTruth("a")
+}
+
+func TestStorageMayFailTheCoordinatorAtAnyTime(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(10) {
+		p := randomPlan(t, rand.New(rand.NewPCG(seed, 4)))
+		w := newWorld(t, seed, chaos{}, map[string]*plan.Plan{"a": p})
+		id := w.submit("a", 0)
+		w.faults = 200
+		w.untilPhase(runs.Done, id)
+		w.faults = 0
+		w.settle()
+		w.checkTruth("a")
+	}
+}
+
+func TestADeposedLeaderDeletesNothing(t *testing.T) {
+	t.Parallel()
+	p := federated(t, chainOptions{salt: "x", width: 2, steps: 40, big: true})
+	w := newWorld(t, 14, chaos{}, map[string]*plan.Plan{"a": p})
+	w.submit("a", 0)
+	for w.ran[joinKind.Name] < 5 {
+		w.step()
+	}
+	if _, err := w.archive.NextEpoch(context.Background(), "another"); err != nil {
+		t.Fatal(err)
+	}
+	var deleted []string
+	for w.term.deposed == nil {
+		before := w.objectNames()
+		w.step()
+		for name := range before {
+			if _, err := w.memory.Head(context.Background(), name); errors.Is(err, storage.ErrNotFound) {
+				deleted = append(deleted, name)
+			}
+		}
+	}
+	if len(deleted) > 0 {
+		w.fail("deleted under an old epoch: %v", deleted)
+	}
+}
+
+func (w *world) objectNames() map[string]bool {
+	names := make(map[string]bool)
+	for info := range w.memory.List(context.Background(), "") {
+		names[info.Name] = true
+	}
+	return names
+}
+
+func TestARunWithoutAPlanIsRejected(t *testing.T) {
+	t.Parallel()
+	b := newBuilder()
+	n := b.node(standingKind, hashParams{Salt: "n"})
+	b.cell(n, plan.Ref{Key: storage.Key{Digest: storage.DigestOf([]byte("nowhere"))}})
+	w := newWorld(t, 15, chaos{}, map[string]*plan.Plan{"a": &b.Plan})
+	id := w.submit("a", 0)
+	w.untilPhase(runs.Failed, id)
+	if s := w.term.status(w.run(id)); !strings.Contains(s.Error, "which the plan does not hold") {
+		w.fail("error %q", s.Error)
+	}
+}
+
+func TestARunThatIsRemovedIsLetGo(t *testing.T) {
+	t.Parallel()
+	p := federated(t, chainOptions{salt: "x", width: 2, steps: 40})
+	w := newWorld(t, 16, chaos{}, map[string]*plan.Plan{"a": p})
+	id := w.submit("a", 0)
+	w.until(func() bool { return w.ran[joinKind.Name] > 3 })
+	if err := w.archive.DeleteRun(context.Background(), id); err != nil {
+		t.Fatal(err)
+	}
+	w.until(func() bool { return w.term.runs[id] == nil && len(w.term.flights) == 0 })
+	if len(w.term.nodes)+len(w.term.chains)+len(w.term.claims) > 0 {
+		w.fail("%d nodes, %d chains, %d claims are still held", len(w.term.nodes), len(w.term.chains), len(w.term.claims))
+	}
+}

@@ -1,0 +1,108 @@
+// Package estimate says roughly what a plan costs before it is run: arithmetic,
+// bytes through the store, and time.
+package estimate
+
+import (
+	"time"
+
+	"coalmine/models"
+	"coalmine/tasks/datasets"
+	"coalmine/workflows/coordinator"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/submission"
+)
+
+// Efficiency is the share of a core's peak that training and scoring reach
+// together with everything around them.
+const Efficiency = 0.5
+
+// Cost is what a plan's nodes cost that are not cached.
+type Cost struct {
+	// TrainingFLOP and MeasuringFLOP count floating-point operations.
+	TrainingFLOP, MeasuringFLOP float64
+	// Bytes are written to and read from the store by rounds.
+	Bytes float64
+}
+
+// Duration is the time on cores of a peak in GFLOP/s each.
+func (c Cost) Duration(peakGFLOPS float64, cores int) time.Duration {
+	seconds := (c.TrainingFLOP + c.MeasuringFLOP) / (peakGFLOPS * 1e9 * Efficiency * float64(cores))
+	return time.Duration(seconds * float64(time.Second))
+}
+
+// Of estimates a plan of which x says what would run. Chains that cells share
+// count once. Random sampling counts as if no reference were pruned.
+func Of(s *submission.Submission, p *plan.Plan, x *coordinator.Explanation) Cost {
+	var total Cost
+	counted := map[*coordinator.ExplainedChain]bool{}
+	for i := range p.Cells {
+		e := &s.Spec.Cells[i].Experiment
+		model, err := models.New(models.Config{
+			Kind: e.Model.Kind, Vocabulary: e.Data.Vocabulary.Size + datasets.FirstWord,
+			Embedding: e.Model.Embedding, Units: e.Model.Units,
+		})
+		if err != nil {
+			continue // compiling has refused it
+		}
+		c := costing{experiment: e, model: model, tokens: s.TokensPerExample[i], testTokens: s.TestTokens[i]}
+		if t := x.Cells[i].Training; t != nil && !counted[t] {
+			counted[t] = true
+			c.train(t, p.Cells[i].Chain)
+		}
+		if !x.Cells[i].Cached {
+			c.measure()
+		}
+		total.TrainingFLOP += c.TrainingFLOP
+		total.MeasuringFLOP += c.MeasuringFLOP
+		total.Bytes += c.Bytes
+	}
+	return total
+}
+
+// costing adds up one cell.
+type costing struct {
+	Cost
+	experiment         *experiment.Experiment
+	model              *models.Language
+	tokens, testTokens float64
+}
+
+func (c *costing) train(t *coordinator.ExplainedChain, chain *plan.Chain) {
+	training := &c.experiment.Training
+	steps := float64(t.StepsToRun())
+	perStep := float64(training.Cohort) * float64(chain.StepRounds) * c.tokens
+	if !training.Central() {
+		words := float64(c.experiment.Data.Users.Words)
+		// A user's examples bring one token each beside their words.
+		perStep = float64(training.Cohort) * float64(training.Client.Epochs) * words * c.tokens / max(1, c.tokens-1)
+	}
+	c.TrainingFLOP = steps * perStep * c.model.TrainingFLOPs()
+	size := 4 * float64(c.model.Parameters())
+	c.Bytes = steps * size * float64(2+3*chain.Width)
+}
+
+func (c *costing) measure() {
+	audit := c.experiment.Audit
+	if audit == nil {
+		return
+	}
+	times := 1.0
+	if every := audit.Every.Of(c.experiment.Training.Rounds); every > 0 {
+		times = float64((c.experiment.Training.Rounds + every - 1) / every)
+	}
+	states := 0.0
+	if audit.Utility {
+		states += c.testTokens
+	}
+	if canaries := c.experiment.Canaries; canaries != nil {
+		n := float64(canaries.Inserted() + canaries.HeldBack)
+		if rs := audit.RandomSampling; rs != nil {
+			states += n * float64(rs.References) * float64(canaries.Words-rs.Prefix-1)
+		}
+		if bs := audit.BeamSearch; bs != nil {
+			states += n * float64(bs.Width*(canaries.Words-bs.Prefix))
+		}
+	}
+	c.MeasuringFLOP = times * states * c.model.ScoringFLOPs()
+}

@@ -1,0 +1,152 @@
+// Package home keeps the directory of embedded runs. A home has one owner at a
+// time; whoever else comes talks to the owner's HTTP API:
+//
+//	h, err := home.Claim(".coalmine")
+//	if owned, ok := errors.AsType[*home.OwnedError](err); ok {
+//		// be a client of owned.Address
+//	}
+//	defer h.Close()
+//	h.Announce("http://127.0.0.1:41234")
+//
+// Ownership is a lock on an open file, which the system takes back when the
+// process ends, however it ends: there is nothing to clean up after a kill -9.
+// Inside are
+//
+//	lock         held by the owner as long as it lives
+//	gate         held for a moment by whoever looks at the lock
+//	owner.json   who the owner is and where it answers
+//	store/       the store
+//	cache/       what workers keep of it
+package home
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// Home is a directory that this process owns.
+type Home struct {
+	dir  string
+	lock *os.File
+
+	mu     sync.Mutex
+	closed bool
+}
+
+// OwnedError says that another process owns the home.
+type OwnedError struct {
+	Dir string
+	// Address is where the owner's HTTP API answers; empty if the owner has
+	// not said so within a few seconds.
+	Address string
+	// PID is the owner's process id; 0 if it is not known.
+	PID int
+}
+
+func (e *OwnedError) Error() string {
+	who := "another process"
+	if e.PID != 0 {
+		who = fmt.Sprintf("process %d", e.PID)
+	}
+	if e.Address == "" {
+		return fmt.Sprintf("home %s is in use by %s, which answers no requests (yet); wait for it to end, or name another directory by --home", e.Dir, who)
+	}
+	return fmt.Sprintf("home %s is in use by %s, which answers at %s", e.Dir, who, e.Address)
+}
+
+// How often Claim looks whether an owner has said where it answers, or has gone.
+const (
+	firstPause = 5 * time.Millisecond
+	longest    = 200 * time.Millisecond
+	patience   = 5 * time.Second
+)
+
+// Claim makes this process the owner of dir, which it creates if need be. The
+// error is an *OwnedError if another process is, or if this one already is; an
+// owner that has not announced itself yet is given some seconds to do so, or to
+// end.
+func Claim(dir string) (*Home, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("home: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("home %s: %w", dir, err)
+	}
+	deadline := time.Now().Add(patience)
+	for pause := firstPause; ; pause = min(2*pause, longest) {
+		h, err := try(dir)
+		owned, taken := errors.AsType[*OwnedError](err)
+		if !taken || owned.Address != "" || time.Now().After(deadline) {
+			return h, err
+		}
+		time.Sleep(pause)
+	}
+}
+
+// try claims the home or says who has it. It holds the gate meanwhile: a new
+// owner passes it only after it has replaced its predecessor's owner.json, so
+// that whoever finds the lock taken finds nobody else's name beside it.
+func try(dir string) (*Home, error) {
+	gate, err := tryLock(filepath.Join(dir, "gate"))
+	if errors.Is(err, errLocked) {
+		return nil, &OwnedError{Dir: dir}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("home %s: %w", dir, err)
+	}
+	defer gate.Close()
+	lock, err := tryLock(filepath.Join(dir, "lock"))
+	if errors.Is(err, errLocked) {
+		return nil, readOwner(dir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("home %s: %w", dir, err)
+	}
+	h := &Home{dir: dir, lock: lock}
+	if err := h.Announce(""); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return h, nil
+}
+
+// Announce tells the others where this process answers.
+func (h *Home) Announce(address string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return fmt.Errorf("home %s: announced after it was closed", h.dir)
+	}
+	return writeOwner(h.dir, owner{address, os.Getpid()})
+}
+
+// Close gives the home up. It may be called again.
+func (h *Home) Close() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return nil
+	}
+	h.closed = true
+	err := os.Remove(ownerFile(h.dir))
+	if errors.Is(err, os.ErrNotExist) {
+		err = nil
+	}
+	return errors.Join(err, h.lock.Close())
+}
+
+// Dir is the home itself, an absolute path.
+func (h *Home) Dir() string { return h.dir }
+
+// Store is the directory of the store.
+func (h *Home) Store() string { return StorePath(h.dir) }
+
+// StorePath is the directory of a home's store, for those who only read it.
+func StorePath(dir string) string { return filepath.Join(dir, "store") }
+
+// Cache is the directory of what workers keep of the store.
+func (h *Home) Cache() string { return filepath.Join(h.dir, "cache") }

@@ -1,0 +1,52 @@
+package home
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// owner is the content of owner.json.
+type owner struct {
+	Address string `json:"address"` // empty until it is announced
+	PID     int    `json:"pid"`
+}
+
+func ownerFile(dir string) string { return filepath.Join(dir, "owner.json") }
+
+// writeOwner replaces owner.json whole, so that nobody reads half of it.
+func writeOwner(dir string, o owner) error {
+	data, err := json.Marshal(o)
+	if err != nil {
+		return fmt.Errorf("home %s: %w", dir, err)
+	}
+	temp := ownerFile(dir) + ".new"
+	if err := os.WriteFile(temp, append(data, '\n'), 0o600); err != nil {
+		return fmt.Errorf("home %s: %w", dir, err)
+	}
+	if err := os.Rename(temp, ownerFile(dir)); err != nil {
+		return fmt.Errorf("home %s: %w", dir, errors.Join(err, os.Remove(temp)))
+	}
+	return nil
+}
+
+// readOwner is the error that names the owner as far as it is known: there is
+// no file for a moment while an owner ends.
+func readOwner(dir string) error {
+	e := &OwnedError{Dir: dir}
+	data, err := os.ReadFile(ownerFile(dir))
+	if errors.Is(err, os.ErrNotExist) {
+		return e
+	}
+	if err != nil {
+		return fmt.Errorf("home %s: %w", dir, err)
+	}
+	var o owner
+	if err := json.Unmarshal(data, &o); err != nil {
+		return fmt.Errorf("home %s: %s was damaged: %w; end the process that uses the home", dir, ownerFile(dir), err)
+	}
+	e.Address, e.PID = o.Address, o.PID
+	return e
+}

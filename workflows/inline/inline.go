@@ -1,0 +1,183 @@
+// Package inline executes a plan in one loop and in memory: no queue, no
+// store, no workers. It is what the machinery is measured against, and what
+// tests compare its results with.
+package inline
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/workflows/plan"
+)
+
+// Executor runs the nodes of a plan, each once. It implements tasks.Source
+// over what it has run. It is for one goroutine.
+type Executor struct {
+	plan  *plan.Plan
+	kinds tasks.Registry
+	nodes map[storage.Key]*node
+	memo  memo
+	// sources by digest.
+	sources map[storage.Digest][]byte
+}
+
+type node struct {
+	commit storage.Commit
+	blobs  map[string][]byte
+}
+
+// New executes the nodes of a plan whose sources are given.
+func New(p *plan.Plan, kinds tasks.Registry, sources ...[]byte) *Executor {
+	e := &Executor{plan: p, kinds: kinds, nodes: map[storage.Key]*node{}, memo: memo{}, sources: map[storage.Digest][]byte{}}
+	for _, s := range sources {
+		e.sources[storage.DigestOf(s)] = s
+	}
+	return e
+}
+
+// Reach runs a node and everything that it needs, as far as it has not been run.
+func (e *Executor) Reach(ctx context.Context, r plan.Ref) error {
+	if e.nodes[r.Key] != nil {
+		return nil
+	}
+	if r.Chain != nil {
+		return e.advance(ctx, r.Chain, r.Step)
+	}
+	n := e.plan.Nodes[r.Key]
+	for _, need := range n.Needs {
+		if err := e.Reach(ctx, need); err != nil {
+			return err
+		}
+	}
+	return e.run(ctx, n.Spec)
+}
+
+// advance runs a chain up to a step, from the last checkpoint before it.
+func (e *Executor) advance(ctx context.Context, c *plan.Chain, to int) error {
+	for _, need := range c.StandingNeeds() {
+		if err := e.Reach(ctx, need); err != nil {
+			return err
+		}
+	}
+	from := to
+	for from > 0 && e.nodes[c.Key(from)] == nil {
+		from--
+	}
+	for step := from + 1; step <= to; step++ {
+		for part := range c.Width {
+			if err := e.run(ctx, c.PartSpec(step, part)); err != nil {
+				return err
+			}
+		}
+		if err := e.run(ctx, c.JoinSpec(step)); err != nil {
+			return err
+		}
+		e.tidy(c, step)
+	}
+	return nil
+}
+
+// tidy forgets the parts of a step, and the step before unless it is kept.
+func (e *Executor) tidy(c *plan.Chain, step int) {
+	for part := range c.Width {
+		delete(e.nodes, c.PartKey(step, part))
+	}
+	if previous := step - 1; previous > 0 && !slices.Contains(c.Keep, previous) {
+		delete(e.nodes, c.Key(previous))
+		e.memo.forget(c.Key(previous))
+	}
+}
+
+func (e *Executor) run(ctx context.Context, spec tasks.Spec) error {
+	kind, ok := e.kinds[spec.Kind]
+	if !ok {
+		return fmt.Errorf("kind %q is unknown", spec.Kind)
+	}
+	n := &node{blobs: map[string][]byte{}}
+	t := tasks.NewTask(spec, e, n, e.memo, nil)
+	if err := kind.Run(ctx, t); err != nil {
+		return fmt.Errorf("%s %s, step %d, part %d: %w", spec.Kind, spec.Key.Short(), spec.Step, spec.Part, err)
+	}
+	n.commit = storage.Commit{Key: spec.Key, Kind: spec.Kind, KindVersion: spec.Version, Metrics: t.Metrics()}
+	e.nodes[spec.Key] = n
+	return nil
+}
+
+// Put implements tasks.Sink.
+func (n *node) Put(_ context.Context, name string, data []byte, _ storage.Durability) error {
+	n.blobs[name] = data
+	return nil
+}
+
+// Commit implements tasks.Source. The commit has metrics, and no blobs.
+func (e *Executor) Commit(_ context.Context, key storage.Key) (*storage.Commit, error) {
+	n := e.nodes[key]
+	if n == nil {
+		return nil, &tasks.MissingError{Node: key, Err: storage.ErrNotFound}
+	}
+	return &n.commit, nil
+}
+
+// Blob implements tasks.Source.
+func (e *Executor) Blob(_ context.Context, key storage.Key, name string) ([]byte, error) {
+	n := e.nodes[key]
+	if n == nil {
+		return nil, &tasks.MissingError{Node: key, Blob: name, Err: storage.ErrNotFound}
+	}
+	data, ok := n.blobs[name]
+	if !ok {
+		return nil, &tasks.MissingError{Node: key, Blob: name, Err: storage.ErrNotFound}
+	}
+	return data, nil
+}
+
+// BlobRange implements tasks.Source.
+func (e *Executor) BlobRange(ctx context.Context, key storage.Key, name string, offset, length int64) ([]byte, error) {
+	data, err := e.Blob(ctx, key, name)
+	if err != nil {
+		return nil, err
+	}
+	if offset < 0 || length < 0 || offset+length > int64(len(data)) {
+		return nil, fmt.Errorf("blob %q has %d bytes: no bytes %d to %d", name, len(data), offset, offset+length)
+	}
+	return data[offset : offset+length : offset+length], nil
+}
+
+// Imported implements tasks.Source.
+func (e *Executor) Imported(_ context.Context, digest storage.Digest) (io.ReadCloser, error) {
+	data, ok := e.sources[digest]
+	if !ok {
+		return nil, fmt.Errorf("source %s: %w", digest.Short(), storage.ErrNotFound)
+	}
+	return io.NopCloser(bytes.NewReader(data)), nil
+}
+
+// memo keeps every decoded value.
+type memo map[string]any
+
+// Get implements tasks.Memo.
+func (m memo) Get(key string, load func() (any, int64, error)) (any, error) {
+	if v, ok := m[key]; ok {
+		return v, nil
+	}
+	v, _, err := load()
+	if err == nil {
+		m[key] = v
+	}
+	return v, err
+}
+
+// forget drops what was decoded from a node.
+func (m memo) forget(key storage.Key) {
+	for name := range m {
+		if strings.HasPrefix(name, key.String()) {
+			delete(m, name)
+		}
+	}
+}
