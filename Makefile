@@ -12,6 +12,7 @@ build:
 
 test:
 	scripts/setup.sh
+	scripts/check-compose.sh
 	go test -timeout 10m ./...
 
 lint: $(GOLANGCI)

@@ -59,6 +59,9 @@ const (
 // or host:port alone for plain HTTP. token may be empty. Certificates are
 // checked against the system's authorities, or those of SSL_CERT_FILE.
 func NewClient(address, token string) (*Client, error) {
+	if address == "" {
+		return nil, errors.New("there is no server address; expected http://host:port or https://host:port")
+	}
 	if !strings.Contains(address, "://") {
 		address = "http://" + address
 	}
@@ -292,17 +295,16 @@ const maxErrorBytes = 1 << 20
 
 // readError turns an answer back into the error that it carries.
 func (c *Client) readError(response *http.Response) error {
-	e := &Error{Status: response.StatusCode}
+	e := &Error{Status: response.StatusCode, Kind: response.Header.Get(kindHeader)}
+	for _, k := range errorKinds {
+		if e.Kind == k.kind {
+			e.err = k.err
+		}
+	}
 	data, _ := io.ReadAll(io.LimitReader(response.Body, maxErrorBytes)) // the status says enough
 	var body errorBody
 	if json.Unmarshal(data, &body) == nil {
-		e.Kind, e.Message = body.Kind, body.Error
-	}
-	for _, k := range errorKinds {
-		if e.Kind == k.kind || e.Kind == "" && len(data) == 0 && e.Status == k.status && k.kind != "no-run" {
-			e.err = k.err // by the status where there is no body: after HEAD
-			break
-		}
+		e.Message = body.Error
 	}
 	if e.Message == "" {
 		e.Message = fmt.Sprintf("server %s answered %s: %.200s", c.base, response.Status, bytes.TrimSpace(data))

@@ -61,6 +61,10 @@ func kindOf(err error) errorKind {
 	return internalError
 }
 
+// kindHeader has the kind of an error as its body does: the answer to HEAD has
+// no body.
+const kindHeader = "Coalmine-Error"
+
 // errorBody is the JSON of every error.
 type errorBody struct {
 	Error string `json:"error"`
@@ -71,6 +75,7 @@ func writeError(w http.ResponseWriter, k errorKind, message string) {
 	if k.status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="coalmine"`)
 	}
+	w.Header().Set(kindHeader, k.kind)
 	w.Header().Del("Content-Disposition")
 	writeJSON(w, k.status, errorBody{message, k.kind})
 }

@@ -101,6 +101,9 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, name string, fro
 	defer release()
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // a proxy must not wait for more
+	if r.Method == http.MethodHead {
+		return nil
+	}
 	out := newFlow(w, nil)
 	alive := time.NewTicker(heartbeat)
 	defer alive.Stop()

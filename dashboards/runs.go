@@ -172,12 +172,21 @@ func (s *Server) exportModel(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
-	attach(w, strings.Join(slices.DeleteFunc([]string{r.PathValue("run"), cell, r.URL.Query().Get("round")}, isEmpty), "-")+".safetensors")
+	attach(w, modelName(r))
 	send(w, model)
 	return nil
 }
 
-func isEmpty(s string) bool { return s == "" }
+// modelName is the file name of a model: what was asked for, as far as it was said.
+func modelName(r *http.Request) string {
+	name := r.PathValue("run")
+	for _, part := range []string{r.PathValue("cell"), r.URL.Query().Get("round")} {
+		if part != "" {
+			name += "-" + part
+		}
+	}
+	return name + ".safetensors"
+}
 
 // runLog is the answer to GET /runs/{run}/logs.
 type runLog struct {

@@ -68,6 +68,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	go func() { ended <- server.Serve(listener) }()
 	select {
 	case err := <-ended:
+		server.Close()
 		return fmt.Errorf("HTTP server on %s: %w", l.Addr(), err)
 	case <-ctx.Done():
 	}

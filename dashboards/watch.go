@@ -2,9 +2,11 @@ package dashboards
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -56,20 +58,31 @@ type watcher struct {
 
 // stream is one connection of a watcher.
 type stream struct {
-	body io.ReadCloser
-	dead *time.Timer // ends the connection when it has been silent for too long
+	body   io.ReadCloser
+	dead   *time.Timer // hangs up when the server has been silent for too long
+	hangUp context.CancelCauseFunc
+}
+
+func (s *stream) close() {
+	s.dead.Stop()
+	s.hangUp(nil)
+	s.body.Close()
 }
 
 func (w *watcher) connect(ctx context.Context) (*stream, error) {
-	ctx, hangUp := context.WithCancel(ctx)
-	dead := time.AfterFunc(w.client.watch.silence, hangUp)
+	ctx, hangUp := context.WithCancelCause(ctx)
+	silence := w.client.watch.silence
+	dead := time.AfterFunc(silence, func() {
+		hangUp(fmt.Errorf("server %s has said nothing for %v", w.client.base, silence))
+	})
 	response, err := w.client.do(ctx, http.MethodGet, w.client.runPath(w.run, "events"), nil)
 	if err != nil {
 		dead.Stop()
-		hangUp()
+		err = cmp.Or(context.Cause(ctx), err)
+		hangUp(nil)
 		return nil, err
 	}
-	return &stream{response.Body, dead}, nil
+	return &stream{response.Body, dead, hangUp}, nil
 }
 
 // follow passes statuses on, from one connection after the other.
@@ -104,8 +117,7 @@ func (w *watcher) reconnect(ctx context.Context) *stream {
 
 // listen reads one connection to its end, and reports whether the watch is over.
 func (w *watcher) listen(ctx context.Context, s *stream) (over bool) {
-	defer s.body.Close()
-	defer s.dead.Stop()
+	defer s.close()
 	err := readEvents(s.body, func(kind, data string) error {
 		s.dead.Reset(w.client.watch.silence)
 		return w.take(ctx, kind, data)

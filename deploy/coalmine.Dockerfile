@@ -1,10 +1,14 @@
-FROM golang:1.26.0-bookworm AS build
+# Context: the root of the repository. Its .git gives the binary its version.
+FROM golang:1.26.8-bookworm AS build
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 RUN CGO_ENABLED=0 go build -trimpath -o /coalmine ./cmd/coalmine
 
-FROM gcr.io/distroless/static-debian12:nonroot-amd64
+FROM busybox:1.37.0-musl
+RUN adduser -D -H -u 65532 coalmine && mkdir /cache && chown coalmine: /cache
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=build /coalmine /coalmine
+USER 65532:65532
 ENTRYPOINT ["/coalmine"]

@@ -40,10 +40,10 @@ func Sweep(recipe Recipe, rounds []int) ([]Report, error) {
 // Meter tells what a recipe has cost after any number of its rounds. It does
 // the work of one round once. It is safe for concurrent use.
 type Meter struct {
-	recipe              Recipe
-	papers, proved      rdp.Curve // of one round
-	sigma, sigmaProved  float64
-	provedNeighbouring  Neighbouring
+	recipe             Recipe
+	papers, proved     rdp.Curve // of one round
+	sigma, sigmaProved float64
+	provedNeighbouring Neighbouring
 }
 
 // NewMeter prepares a meter. The recipe's Rounds play no part.
@@ -59,14 +59,14 @@ func NewMeter(recipe Recipe) (*Meter, error) {
 		provedNeighbouring: relation,
 	}
 	var err error
-	if m.papers, err = recipe.round(m.sigma); err != nil {
+	if m.papers, err = recipe.round(m.sigma, recipe.papersOrders()); err != nil {
 		return nil, err
 	}
 	if m.sigmaProved == m.sigma {
 		m.proved = m.papers
 		return m, nil
 	}
-	m.proved, err = recipe.round(m.sigmaProved)
+	m.proved, err = recipe.round(m.sigmaProved, rdp.DefaultOrders())
 	return m, err
 }
 

@@ -12,21 +12,25 @@ const (
 )
 
 // CalibrateNoise returns the smallest noise multiplier, to six significant
-// digits and rounded up, that keeps the recipe's rounds within the budget. The
-// recipe's own noise multiplier and delta play no part.
+// digits and rounded up, that keeps the recipe's rounds within the budget, but
+// none far below 0.001. The recipe's own noise multiplier and delta play no
+// part.
 func CalibrateNoise(recipe Recipe, budget Budget) (float64, error) {
 	recipe.NoiseMultiplier, recipe.Delta = 1, budget.Delta
 	if err := validateBoth(recipe, budget); err != nil {
 		return 0, err
 	}
 	fits := func(z float64) bool { return recipe.withNoise(z).within(budget) }
-	low, high := leastNoise, leastNoise
+	high := 1.0
 	for ; !fits(high); high *= 2 {
 		if high > mostNoise {
 			return 0, fmt.Errorf("epsilon %v at delta %v cannot be reached with %d rounds and the %s conversion, whatever the noise: "+
 				"allow a larger epsilon or delta", budget.Epsilon, budget.Delta, recipe.Rounds, recipe.withDefaults().Conversion)
 		}
-		low = high
+	}
+	low := high / 2
+	for low > leastNoise && fits(low) {
+		low, high = low/2, low
 	}
 	for high-low > 1e-7*high {
 		if middle := (low + high) / 2; fits(middle) {
@@ -113,6 +117,11 @@ func (r Recipe) within(budget Budget) bool {
 
 // roundUp returns the next number of six significant digits at or above x.
 func roundUp(x float64) float64 {
-	unit := math.Pow(10, math.Floor(math.Log10(x))-5)
-	return math.Ceil(x/unit) * unit
+	digits := 5 - int(math.Floor(math.Log10(x)))
+	if digits < 0 {
+		unit := math.Pow10(-digits)
+		return math.Ceil(x/unit) * unit
+	}
+	scale := math.Pow10(digits)
+	return math.Ceil(x*scale) / scale
 }

@@ -1,6 +1,10 @@
 package privacy
 
-import "coalmine/privacy/pld"
+import (
+	"math"
+
+	"coalmine/privacy/pld"
+)
 
 // lossDistribution bounds the proved epsilon by the privacy loss distribution,
 // or returns nil for cohorts of fixed size: for those, the distribution of
@@ -8,6 +12,10 @@ import "coalmine/privacy/pld"
 func (r Recipe) lossDistribution() (*Interval, error) {
 	if r.Sampling == FixedSize {
 		return nil, nil
+	}
+	if r.NoiseMultiplier == 0 {
+		none := Epsilon(math.Inf(1))
+		return &Interval{Lower: none, Upper: none}, nil
 	}
 	_, sensitivity := r.neighbouring()
 	bounds, err := pld.Epsilon([]pld.Step{{

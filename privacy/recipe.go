@@ -59,7 +59,7 @@ type Recipe struct {
 	Cohort          int        // users of a round, 1 to Population
 	Rounds          int        // 0 or more
 	NoiseMultiplier float64    // noise on the sum over the clip norm; 0 is no noise, and no privacy
-	Delta           float64    // within (0, 1)
+	Delta           float64    // within (0, 1); may be 0 without noise
 	Sampling        Sampling   // empty is FixedSize
 	Conversion      Conversion // empty is Classic
 	Unit            string     // what is protected, such as "balanced user"; empty is "user"
@@ -101,7 +101,7 @@ func (r Recipe) Validate() error {
 	if r.NoiseMultiplier != 0 && !positive(r.NoiseMultiplier) {
 		errs = append(errs, noiseError(r.NoiseMultiplier))
 	}
-	check(r.Delta > 0 && r.Delta < 1, "delta %v: expected a number above 0 and below 1", r.Delta)
+	check(r.Delta > 0 && r.Delta < 1 || r.Delta == 0 && r.NoiseMultiplier == 0, "delta %v: expected a number above 0 and below 1", r.Delta)
 	check(r.Sampling == FixedSize || r.Sampling == Poisson || r.Sampling == NoSampling,
 		"sampling %q: expected %s, %s or %s", r.Sampling, FixedSize, Poisson, NoSampling)
 	check(r.Conversion == Classic || r.Conversion == Improved,
@@ -134,9 +134,8 @@ func (r Recipe) neighbouring() (Neighbouring, float64) {
 }
 
 // round returns the divergence curve of one round at noise sigma, relative to
-// the sensitivity.
-func (r Recipe) round(sigma float64) (rdp.Curve, error) {
-	orders := rdp.DefaultOrders()
+// the sensitivity, for the given orders.
+func (r Recipe) round(sigma float64, orders []float64) (rdp.Curve, error) {
 	switch r.Sampling {
 	case Poisson:
 		return rdp.Poisson(r.SamplingRate(), sigma, orders)
@@ -144,4 +143,14 @@ func (r Recipe) round(sigma float64) (rdp.Curve, error) {
 		return rdp.Gaussian(sigma, orders)
 	}
 	return rdp.FixedSize(r.SamplingRate(), sigma, orders)
+}
+
+// papersOrders returns the orders for the papers' convention. For cohorts of
+// fixed size those are whole: the theorem is about whole orders, and the
+// values that the papers print are the best of these.
+func (r Recipe) papersOrders() []float64 {
+	if r.Sampling == FixedSize {
+		return rdp.WholeOrders()
+	}
+	return rdp.DefaultOrders()
 }

@@ -9,13 +9,17 @@ import (
 
 // The picture's size and the margins of its plot, in pixels.
 const (
-	svgWidth, svgHeight           = 640, 400
-	svgLeft, svgRight             = 70, 20
-	svgTop, svgBottom             = 40, 50
-	colourPapers                  = "#2563eb"
-	colourProved                  = "#dc2626"
-	svgTextStyle                  = `font-family="sans-serif" font-size="12" fill="#333"`
-	svgLabel, svgTick, svgPicture = 14, 5, "http://www.w3.org/2000/svg"
+	svgWidth, svgHeight = 640, 400
+	svgLeft, svgRight   = 70, 20
+	svgTop, svgBottom   = 40, 50
+	svgLabel, svgTick   = 14, 5 // distances of titles and numbers from an edge
+)
+
+const (
+	colourPapers = "#2563eb"
+	colourProved = "#dc2626"
+	svgTextStyle = `font-family="sans-serif" font-size="12" fill="#333"`
+	svgNamespace = "http://www.w3.org/2000/svg"
 )
 
 // WriteSVG draws both epsilons against rounds, on logarithmic axes. It needs
@@ -28,9 +32,9 @@ func WriteSVG(w io.Writer, reports []Report) error {
 		return err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="%s" width="%d" height="%d" viewBox="0 0 %d %d">`+"\n", svgPicture, svgWidth, svgHeight, svgWidth, svgHeight)
+	fmt.Fprintf(&b, `<svg xmlns="%s" width="%d" height="%d" viewBox="0 0 %d %d">`+"\n", svgNamespace, svgWidth, svgHeight, svgWidth, svgHeight)
 	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="#fff"/>`+"\n", svgWidth, svgHeight)
-	plot.axes(&b)
+	plot.axes(&b, fmt.Sprintf("epsilon at delta %g, %s conversion", reports[0].Delta, reports[0].Conversion))
 	plot.line(&b, reports, colourPapers, func(r Report) Epsilon { return r.Epsilon })
 	plot.line(&b, reports, colourProved, func(r Report) Epsilon { return r.EpsilonProved })
 	legend(&b, reports[0])
@@ -81,7 +85,7 @@ func (p plot) y(logEpsilon float64) float64 {
 }
 
 // axes draws frame, grid lines at powers of ten, and titles.
-func (p plot) axes(b *strings.Builder) {
+func (p plot) axes(b *strings.Builder, title string) {
 	right, bottom := svgWidth-svgRight, svgHeight-svgBottom
 	for e := p.epsilonLow; e <= p.epsilonHigh; e++ {
 		fmt.Fprintf(b, `<path d="M%d %.1fH%d" stroke="#ddd"/>`+"\n", svgLeft, p.y(e), right)
@@ -93,7 +97,7 @@ func (p plot) axes(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, `<path d="M%d %dV%dH%d" fill="none" stroke="#333"/>`+"\n", svgLeft, svgTop, bottom, right)
 	fmt.Fprintf(b, `<text x="%d" y="%d" text-anchor="middle" %s>rounds</text>`+"\n", (svgLeft+right)/2, svgHeight-svgLabel, svgTextStyle)
-	fmt.Fprintf(b, `<text transform="translate(%d %d) rotate(-90)" text-anchor="middle" %s>epsilon</text>`+"\n", svgLabel+4, (svgTop+bottom)/2, svgTextStyle)
+	fmt.Fprintf(b, `<text transform="translate(%d %d) rotate(-90)" text-anchor="middle" %s>%s</text>`+"\n", svgLabel+4, (svgTop+bottom)/2, svgTextStyle, title)
 }
 
 // roundTicks returns the powers of ten in range, or both ends where there are
@@ -122,5 +126,5 @@ func legend(b *strings.Builder, r Report) {
 		fmt.Fprintf(b, `<path d="M%d 20h20" stroke="%s" stroke-width="2"/><text x="%d" y="24" %s>%s</text>`+"\n", x, colour, x+25, svgTextStyle, text)
 	}
 	entry(svgLeft, colourPapers, "epsilon, papers' convention")
-	entry(svgLeft+200, colourProved, fmt.Sprintf("epsilon_proved, %s; delta %g, %s", r.Neighbouring, r.Delta, r.Conversion))
+	entry(svgLeft+200, colourProved, fmt.Sprintf("epsilon_proved, %s", r.Neighbouring))
 }

@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"coalmine/internal/kernels"
 )
 
 // Exit codes.
@@ -47,6 +49,10 @@ func main() {
 
 // execute runs one command line and returns its exit code.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if err := kernels.Check(); err != nil {
+		fmt.Fprintf(stderr, "coalmine: %v\n", err)
+		return exitUsage
+	}
 	root := newRoot(stdout, stderr)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
@@ -94,7 +100,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	for _, add := range []func(*global) *cobra.Command{
 		newRunCommand, newPlanCommand, newSubmitCommand, newWorkerCommand, newServeCommand,
 		newStatusCommand, newWatchCommand, newLogsCommand, newResultsCommand, newExportCommand,
-		newDataCommand, newAccountCommand, newBenchCommand, newVersionCommand,
+		newDataCommand, newAccountCommand, newBenchCommand, newHealthCommand, newVersionCommand,
 	} {
 		root.AddCommand(add(g))
 	}

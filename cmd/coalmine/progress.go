@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/vbauerster/mpb/v8"
@@ -108,8 +109,9 @@ func summary(s *coordinator.Status) string {
 type barDisplay struct {
 	progress *mpb.Progress
 	bars     map[string]*mpb.Bar
-	now      map[string]string
-	total    string
+	now      map[string]*atomic.Value // what runs for a cell
+	rounds   map[string]int64         // of a cell's training
+	total    atomic.Value             // the line below the bars
 	totalBar *mpb.Bar
 }
 
@@ -117,7 +119,8 @@ func newBarDisplay(f *os.File) *barDisplay {
 	return &barDisplay{
 		progress: mpb.New(mpb.WithOutput(f), mpb.WithWidth(30), mpb.WithRefreshRate(200*time.Millisecond)),
 		bars:     map[string]*mpb.Bar{},
-		now:      map[string]string{},
+		now:      map[string]*atomic.Value{},
+		rounds:   map[string]int64{},
 	}
 }
 
@@ -126,35 +129,50 @@ func (d *barDisplay) show(s *coordinator.Status) {
 		d.begin(s)
 	}
 	for _, c := range s.Cells {
-		bar := d.bars[c.Cell]
-		if bar == nil {
-			continue
+		if bar := d.bars[c.Cell]; bar != nil {
+			d.showCell(bar, c)
 		}
-		d.now[c.Cell] = c.Now
-		if c.Phase == runs.Done {
-			bar.SetCurrent(int64(max(1, c.Steps)))
-			d.now[c.Cell] = "done"
-			continue
-		}
-		if c.Phase == runs.Failed {
-			d.now[c.Cell] = "failed"
-			bar.Abort(false)
-			continue
-		}
-		// The last step is shown as missing until the cell has been measured too.
-		bar.SetCurrent(int64(min(c.Step, c.Steps-1)))
 	}
-	d.total = summary(s)
+	d.total.Store(summary(s))
+}
+
+// showCell moves a cell's bar, which counts rounds. It is one short of full
+// until the cell has been measured too.
+func (d *barDisplay) showCell(bar *mpb.Bar, c coordinator.CellStatus) {
+	if c.Steps > 0 { // the status of a finished run has forgotten them
+		d.rounds[c.Cell] = int64(c.Steps * max(1, c.StepRounds))
+	}
+	rounds := max(1, d.rounds[c.Cell])
+	now, at := c.Now, min(int64(c.Step*max(1, c.StepRounds)), rounds-1)
+	switch c.Phase {
+	case runs.Done:
+		now, at = "done", rounds
+	case runs.Failed:
+		now = "failed"
+	}
+	bar.SetTotal(rounds, false)
+	bar.SetCurrent(at)
+	d.now[c.Cell].Store(now)
 }
 
 func (d *barDisplay) begin(s *coordinator.Status) {
 	for _, c := range s.Cells {
-		cell := c.Cell
-		d.bars[cell] = d.progress.AddBar(int64(max(1, c.Steps)),
+		now := new(atomic.Value)
+		now.Store("")
+		d.now[c.Cell] = now
+		d.bars[c.Cell] = d.progress.AddBar(0,
 			mpb.PrependDecorators(decor.Name(fmt.Sprintf("%s %s ", c.Cell, c.Label), decor.WCSyncSpaceR)),
-			mpb.AppendDecorators(decor.CountersNoUnit("%d/%d "), decor.Any(func(decor.Statistics) string { return d.now[cell] })))
+			mpb.AppendDecorators(decor.CountersNoUnit("%d/%d "), decor.Any(text(now))))
 	}
-	d.totalBar = d.progress.New(1, mpb.NopStyle(), mpb.PrependDecorators(decor.Any(func(decor.Statistics) string { return d.total })))
+	d.totalBar = d.progress.New(0, mpb.NopStyle(), mpb.PrependDecorators(decor.Any(text(&d.total))))
+}
+
+// text shows a value that another goroutine sets.
+func text(v *atomic.Value) decor.DecorFunc {
+	return func(decor.Statistics) string {
+		s, _ := v.Load().(string)
+		return s
+	}
 }
 
 func (d *barDisplay) end() {

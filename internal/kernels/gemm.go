@@ -1,5 +1,7 @@
 package kernels
 
+import "fmt"
+
 // The blocks of a product. blockDepth is part of the arithmetic (see the
 // package comment); the others only decide what stays in which cache.
 const (
@@ -78,9 +80,9 @@ func (s *set) multiply(g product, b operandB) {
 	if g.m == 0 || g.n == 0 {
 		return
 	}
-	depthless := g.k == 0 || g.alpha == 0
-	s.prescale(g, depthless)
-	if depthless {
+	empty := g.k == 0 || g.alpha == 0
+	s.prescale(g, empty)
+	if empty {
 		return
 	}
 	w := workspaces.Get().(*workspace)
@@ -99,9 +101,10 @@ func (s *set) multiply(g product, b operandB) {
 	}
 }
 
-// prescale applies beta where the tiles, which store or accumulate, do not.
-func (s *set) prescale(g product, depthless bool) {
-	if g.beta == 1 || g.beta == 0 && !depthless {
+// prescale applies beta where the tiles, which store or accumulate, do not;
+// to an empty product, always.
+func (s *set) prescale(g product, empty bool) {
+	if g.beta == 1 || g.beta == 0 && !empty {
 		return
 	}
 	for i := range g.m {
@@ -146,5 +149,25 @@ func splitRows(rows, most int) [2]tiles {
 	return [2]tiles{
 		{height: height + 1, count: tall},
 		{height: height, count: count - tall, firstRow: tall * (height + 1), firstTile: tall},
+	}
+}
+
+// checkMatrix panics unless data holds a matrix of rows x columns (stored the
+// other way round if trans) with the given stride.
+func checkMatrix(name string, data []float32, rows, columns, stride int, trans bool) {
+	if trans {
+		rows, columns = columns, rows
+	}
+	if rows < 0 || columns < 0 {
+		panic(fmt.Sprintf("kernels: %s has negative shape %d x %d", name, rows, columns))
+	}
+	if rows == 0 || columns == 0 {
+		return
+	}
+	if stride < columns {
+		panic(fmt.Sprintf("kernels: %s has a stride of %d, shorter than its rows of %d", name, stride, columns))
+	}
+	if need := (rows-1)*stride + columns; len(data) < need {
+		panic(fmt.Sprintf("kernels: %s holds %d elements; %d rows of %d with a stride of %d need %d", name, len(data), rows, columns, stride, need))
 	}
 }

@@ -28,17 +28,26 @@ func portableRow(depth int, a []float32, aStep int, b []float32, bRow int, c []f
 	var sums [panelWidth]float32
 	acc := sums[:len(c)]
 	for p := range depth {
-		x := a[p*aStep]
-		row := b[p*bRow:][:len(acc)]
-		for j, y := range row {
-			acc[j] = ieee.FMA32(x, y, acc[j])
-		}
+		multiplyAdd(acc, float64(a[p*aStep]), b[p*bRow:])
 	}
 	for j, sum := range acc {
 		if accumulate {
 			c[j] = ieee.FMA32(alpha, sum, c[j])
 		} else {
 			c[j] = alpha * sum
+		}
+	}
+}
+
+// multiplyAdd computes acc += x*y, each element rounded once; x is a float32.
+func multiplyAdd(acc []float32, x float64, y []float32) {
+	y = y[:len(acc)]
+	for j, c := range acc {
+		product := x * float64(y[j])
+		if sum, ok := ieee.Add(product, c); ok {
+			acc[j] = float32(sum)
+		} else {
+			acc[j] = ieee.AddSlowly(product, c)
 		}
 	}
 }
@@ -59,13 +68,14 @@ func dealTiles(dst []float32, pitch int, src []float32, srcRow, height, count, d
 	}
 }
 
-// peak keeps eight chains, so that latency does not hide throughput.
+// peak repeats the inner loop of a tile on a row that stays in the cache.
 func peak(rounds int) int {
-	var acc [8]float32
-	for range rounds {
-		for j := range acc {
-			acc[j] = ieee.FMA32(acc[j], 0.5, 1)
-		}
+	var acc, row [panelWidth]float32
+	for j := range row {
+		row[j] = 1
 	}
-	return rounds * len(acc) * 2
+	for range rounds {
+		multiplyAdd(acc[:], 0.5, row[:])
+	}
+	return 2 * rounds * len(acc)
 }

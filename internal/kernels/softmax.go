@@ -70,9 +70,9 @@ func tileWeight(max, largest float32) float32 {
 
 // CrossEntropyTile ends what SoftmaxTile began: it turns a tile of a row into
 // the gradient of scale * (-log p[target]) with respect to the logits, and
-// adds it to bias, the gradient of an output bias. weight is the tile's weight from
-// SoftmaxMerge; target is the place of the true class in this tile, negative if it lies in
-// another.
+// adds it to bias, the gradient of an output bias. weight is the tile's weight
+// from SoftmaxMerge; target is the place of the true class in this tile,
+// negative if it lies in another. It panics if target is not in the tile.
 //
 //	x = x*(weight*scale), less scale at target;  bias = bias + x
 //

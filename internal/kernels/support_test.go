@@ -102,7 +102,7 @@ func newGemm(rng *rand.Rand, transA, transB bool, m, n, k int, alpha, beta float
 
 func randomGemm(rng *rand.Rand, most int) gemmCase {
 	m, n, k := rng.IntN(most), rng.IntN(most), rng.IntN(most)
-	if rng.IntN(4) == 0 {
+	if rng.IntN(8) == 0 {
 		k += blockDepth
 	}
 	alpha := []float32{0, 1, -1, 0.3}[rng.IntN(4)]

@@ -16,15 +16,15 @@ func Log(dst, x []float32) {
 	active.Load().log(dst, x)
 }
 
-// Sigmoid writes 1/(1+e^-x) to dst, which may be x. The error is below 2 ulp,
-// where the result is tiny too.
+// Sigmoid writes 1/(1+e^-x) to dst, which may be x. The error is below 2.5
+// ulp, also where the result is tiny.
 func Sigmoid(dst, x []float32) {
 	sameLength("dst", dst, x)
 	active.Load().sigmoid(dst, x)
 }
 
-// Tanh writes tanh x to dst, which may be x. The error is below 2 ulp, near 0
-// too.
+// Tanh writes tanh x to dst, which may be x. The error is below 3 ulp, also
+// near 0.
 func Tanh(dst, x []float32) {
 	sameLength("dst", dst, x)
 	active.Load().tanh(dst, x)

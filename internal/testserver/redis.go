@@ -19,7 +19,7 @@ type Redis struct {
 // "--appendonly", "no".
 func StartRedis(t testing.TB, options ...string) *Redis {
 	t.Helper()
-	binary := find(t, "redis-server", "COALMINE_REDIS_SERVER", "install Debian's package redis-server")
+	binary := RedisServer(t)
 	dir := t.TempDir()
 	r := &Redis{&server{t: t, name: "redis-server", ready: pingRedis}}
 	r.args = func(addr string) []string {

@@ -25,8 +25,7 @@ type S3 struct {
 // StartS3 starts one.
 func StartS3(t testing.TB) *S3 {
 	t.Helper()
-	binary := find(t, "versitygw", "COALMINE_VERSITYGW",
-		"go install github.com/versity/versitygw/cmd/versitygw@v1.8.0 (scripts/setup.sh does)")
+	binary := Versitygw(t)
 	s := &S3{
 		server:    &server{t: t, name: "versitygw", ready: askS3},
 		Bucket:    "coalmine",

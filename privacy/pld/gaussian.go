@@ -5,9 +5,12 @@ import "math"
 // GaussianDelta returns the exact delta of the Gaussian mechanism at epsilon
 // (Balle and Wang 2018, Improving the Gaussian Mechanism for Differential
 // Privacy, Theorem 8). sigma, above 0, is the noise relative to the
-// sensitivity, and epsilon is any number. T rounds at sigma are one round at
+// sensitivity, possibly +Inf, and epsilon is any number. T rounds at sigma are one round at
 // sigma/sqrt(T).
 func GaussianDelta(sigma, epsilon float64) float64 {
+	if math.IsInf(sigma, 1) {
+		return math.Max(0, -math.Expm1(epsilon)) // equal distributions
+	}
 	near := 1/(2*sigma) - epsilon*sigma
 	far := 1/(2*sigma) + epsilon*sigma
 	// exp(epsilon) P(X > far) is the tail at far, relative to the density

@@ -17,10 +17,11 @@ func (d pair) fromBelow(step, z float64) grid {
 // For adding one, p and q are swapped and losses negated, and the same bins
 // serve: the loss of removing is then rounded up.
 type lumper struct {
-	d    pair
-	grid grid
-	left lossEdge // where the next bin starts
-	high float64  // where bins end; what is beyond has next to no mass
+	removing pair // what the bins are laid by
+	adding   bool // whose losses the grid holds
+	grid     grid
+	left     lossEdge // where the next bin starts
+	high     float64  // where bins end; what is beyond has next to no mass
 }
 
 // lossEdge is an edge with its loss, both of removing.
@@ -34,12 +35,12 @@ func newLumper(d pair, step, z float64) *lumper {
 	low, high := removing.support(z)
 	first, last := int(math.Floor(low/step)), int(math.Ceil(high/step))+1 // a bin starts below high
 	l := &lumper{
-		d:    d,
+		removing: removing, adding: !d.removing,
 		grid: grid{step: step, first: first, mass: make([]float64, last-first+1)},
 		left: lossEdge{loss: low, edge: removing.edgeAt(math.Inf(-1))}, // what is below joins the first bin
 		high: high,
 	}
-	if !d.removing {
+	if l.adding {
 		l.grid.first = -last
 	}
 	return l
@@ -47,24 +48,21 @@ func newLumper(d pair, step, z float64) *lumper {
 
 // put adds p's mass of a bin to the grid point that is k steps of the loss of
 // removing.
-func (l *lumper) put(k int, shifted, noise float64) {
-	if l.d.removing {
-		l.grid.mass[k-l.grid.first] += shifted
-	} else {
+func (l *lumper) put(k int, mixture, noise float64) {
+	if l.adding {
 		l.grid.mass[-k-l.grid.first] += noise
+	} else {
+		l.grid.mass[k-l.grid.first] += mixture
 	}
 }
 
 func (l *lumper) edgeAt(loss float64) lossEdge {
-	removing := pair{rate: l.d.rate, sigma: l.d.sigma, removing: true}
-	return lossEdge{loss: loss, edge: removing.edgeAt(loss)}
+	return lossEdge{loss: loss, edge: l.removing.edgeAt(loss)}
 }
 
 // mass returns the mass of mixture and noise between two edges.
 func (l *lumper) mass(low, high lossEdge) (mixture, noise float64) {
-	noise = math.Max(0, between(low.edge.noise, high.edge.noise))
-	shifted := math.Max(0, between(low.edge.shifted, high.edge.shifted))
-	return (1-l.d.rate)*noise + l.d.rate*shifted, noise
+	return l.removing.mass(low.edge, high.edge)
 }
 
 // reachSteps is how far beyond its grid point a bin may extend.
@@ -105,7 +103,7 @@ func (l *lumper) next() bool {
 // balance it, and rounds it by more than usual: down to a point at or below
 // its start or, adding a member, up to its end.
 func (l *lumper) closeShort(k int, end lossEdge) {
-	if l.d.removing {
+	if !l.adding {
 		k = int(math.Floor(l.left.loss / l.grid.step))
 	}
 	l.close(k, end)
@@ -127,10 +125,10 @@ func (l *lumper) narrow(surplus func(lossEdge) float64, low, high lossEdge, lowS
 			atHigh /= 2
 		}
 	}
-	if l.d.removing {
-		return high
+	if l.adding {
+		return low
 	}
-	return low
+	return high
 }
 
 // close ends the bin of grid point k at end.
@@ -145,7 +143,7 @@ func (l *lumper) close(k int, end lossEdge) {
 // loss of a bin cannot be known; it is at least that of its lower end. Adding
 // a member, this is the mass whose loss is lowest: it is left out.
 func (l *lumper) finish() {
-	if !l.d.removing {
+	if l.adding {
 		return
 	}
 	for k := int(math.Floor(l.left.loss / l.grid.step)); l.left.loss < l.high; k++ {

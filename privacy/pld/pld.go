@@ -48,7 +48,7 @@ func epsilonBounds(steps []Step, curve rdp.Curve, delta float64) (Bounds, error)
 	answer := func(s sum, side bound) (float64, bool) { return s.epsilonAt(delta, side) }
 	renyi, _ := curve.Epsilon(delta, rdp.Improved)
 	q := query{steps: steps, tilt: tiltFor(curve, renyi), scale: renyi, delta: delta, tolerance: roughError}
-	rough, err := q.bound(true, above, answer)
+	rough, err := q.oneSided(true, above, answer)
 	if err != nil {
 		return Bounds{}, err
 	}

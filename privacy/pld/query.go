@@ -34,11 +34,11 @@ type answer func(s sum, side bound) (value float64, ok bool)
 func (q query) bounds(answer answer) (Bounds, error) {
 	var result Bounds
 	for _, removing := range []bool{true, false} {
-		upper, err := q.bound(removing, above, answer)
+		upper, err := q.oneSided(removing, above, answer)
 		if err != nil {
 			return Bounds{}, err
 		}
-		lower, err := q.bound(removing, below, answer)
+		lower, err := q.oneSided(removing, below, answer)
 		if err != nil {
 			return Bounds{}, err
 		}
@@ -48,7 +48,8 @@ func (q query) bounds(answer answer) (Bounds, error) {
 	return result, nil
 }
 
-func (q query) bound(removing bool, side bound, answer answer) (float64, error) {
+// oneSided answers the query from one side, for adding or removing a member.
+func (q query) oneSided(removing bool, side bound, answer answer) (float64, error) {
 	// A coarser grid shortens the window, a smaller tilt moves it to lower
 	// losses. Neither is needed but in extreme corners.
 	step := q.step(removing)

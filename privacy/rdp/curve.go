@@ -34,6 +34,11 @@ func DefaultOrders() []float64 {
 	return append(orders, 1024)
 }
 
+// WholeOrders returns the whole numbers among DefaultOrders, from 2 on.
+func WholeOrders() []float64 {
+	return slices.DeleteFunc(DefaultOrders(), func(order float64) bool { return order != math.Trunc(order) })
+}
+
 // newCurve evaluates divergence at orders, after checking them.
 func newCurve(orders []float64, divergence func(order float64) float64) (Curve, error) {
 	if len(orders) == 0 {

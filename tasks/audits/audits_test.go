@@ -1,6 +1,7 @@
 package audits
 
 import (
+	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -8,6 +9,8 @@ import (
 
 	"coalmine/models"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/taskstest"
+	"coalmine/tasks/training"
 )
 
 // testScorer is an untrained model with weights large enough that its
@@ -219,4 +222,30 @@ func TestLowestIsByFrequencyThenUsers(t *testing.T) {
 	if want := (Configuration{UserProbability: 2e-5, ExampleProbability: 0.1}); n != 3 || *lowest != want {
 		t.Errorf("%d memorized, lowest %+v; want 3 and %+v", n, *lowest, want)
 	}
+}
+
+func TestGoldenBytes(t *testing.T) {
+	t.Parallel()
+	g := taskstest.NewGraph(t)
+	model := g.Run(training.Initial, training.InitialParams{Seed: 3, Model: models.Config{
+		Kind: models.CIFGLSTM, Vocabulary: 40, Embedding: 6, Units: 9,
+	}})
+	list := []datasets.Placement{
+		{Canary: datasets.Canary{Tokens: []int32{7, 9, 11, 30}, Words: []string{"a", "b", "c", "d"}, UserProbability: "1/10", ExampleProbability: "1"}, Users: 3, Holders: 2, Insertions: 5},
+		{Canary: datasets.Canary{Number: 1, Tokens: []int32{8, 39, 4, 5}, Words: []string{"e", "f", "g", "h"}, HeldBack: true}},
+	}
+	data, err := json.Marshal(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	canaries := g.Put("canaries", map[string][]byte{datasets.CanariesBlob: data})
+	sampling := g.Run(RandomSampling, RandomSamplingParams{Seed: 1, References: 300, Words: 4, Prefix: 1, Count: 2},
+		taskstest.In(ModelInput, model), taskstest.In(CanariesInput, canaries))
+	beam := g.Run(BeamSearch, BeamSearchParams{Width: 3, Words: 4, Prefix: 1, Count: 2},
+		taskstest.In(ModelInput, model), taskstest.In(CanariesInput, canaries))
+	summary := g.Run(Summary, SummaryParams{SamplingParts: 1, References: 300, BeamParts: 1, BeamWidth: 3},
+		taskstest.In(PlacementsInput, canaries), taskstest.In(SamplingInput(0), sampling), taskstest.In(BeamInput(0), beam))
+	taskstest.Golden(t, sampling)
+	taskstest.Golden(t, beam)
+	taskstest.Golden(t, summary)
 }

@@ -28,9 +28,6 @@ type chain struct {
 	at                  int   // the step that current builds upon, -1 if none is chosen
 	current             *step // nil between steps
 
-	// gone counts how often tasks of the chain found an input missing.
-	gone map[storage.Key]int
-
 	poked     bool
 	retention retention
 	durations map[string]*samples // by kind
@@ -52,8 +49,7 @@ type checkpoint struct {
 func (t *term) adoptChain(r *run, p *plan.Chain) {
 	ch := t.chains[p.Recipe]
 	if ch == nil {
-		ch = &chain{recipe: p.Recipe, shape: p, at: -1, plans: make(map[*run]*plan.Chain),
-			gone: make(map[storage.Key]int), durations: make(map[string]*samples)}
+		ch = &chain{recipe: p.Recipe, shape: p, at: -1, plans: make(map[*run]*plan.Chain), durations: make(map[string]*samples)}
 		t.chains[p.Recipe] = ch
 	}
 	ch.plans[r] = p

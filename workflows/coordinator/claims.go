@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"maps"
 	"slices"
 
 	"coalmine/storage"
@@ -19,7 +20,8 @@ func claimOf(p *plan.Chain) claim {
 	return claim{keep: p.Keep, every: p.Every, keepLast: p.KeepLast, steps: p.Steps}
 }
 
-// rolled is the oldest step of the rolling window at a frontier, and the newest.
+// window returns the oldest and the newest step of the rolling window at a
+// frontier, 1 and 0 if there is none.
 func (c claim) window(frontier int) (first, last int) {
 	if c.every <= 0 || c.keepLast <= 0 {
 		return 1, 0
@@ -81,9 +83,10 @@ func (t *term) unclaim(r *run) {
 
 // claimsOn returns the claims on a chain, and how many steps it may have.
 func (t *term) claimsOn(recipe storage.Key) (cs claims, limit int) {
-	for _, c := range t.claims[recipe] {
-		cs = append(cs, c)
-		limit = max(limit, c.steps)
+	byRun := t.claims[recipe]
+	for _, run := range slices.Sorted(maps.Keys(byRun)) {
+		cs = append(cs, byRun[run])
+		limit = max(limit, byRun[run].steps)
 	}
 	return cs, limit
 }

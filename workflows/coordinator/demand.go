@@ -170,16 +170,14 @@ func (t *term) invalidate(n *node) {
 // committed implements owner.
 func (n *node) committed(t *term, _ *task, _ *storage.Commit) { t.arrived(n) }
 
-// inputGone implements owner.
-func (n *node) inputGone(t *term, _ *task, key storage.Key) bool {
+// input implements owner.
+func (n *node) input(t *term, _ *task, key storage.Key) (input, bool) {
 	for _, d := range n.needs {
-		if d.key() != key {
-			continue
+		if d.key() == key {
+			return input{d.available(), func() { t.loseDependency(d) }}, true
 		}
-		t.loseDependency(d)
-		return true
 	}
-	return false
+	return input{}, false
 }
 
 // loseDependency has something looked for again that turned out to be gone.

@@ -149,7 +149,7 @@ func (t *term) adopt(r *run, p *plan.Plan) {
 
 func newNode(p *plan.Node) *node {
 	n := &node{planned: p, plans: 1}
-	n.task = &task{spec: p.Spec, label: p.Label, owner: n, key: p.Key, rank: math.MaxInt, missing: make(map[storage.Key]int)}
+	n.task = &task{spec: p.Spec, label: p.Label, owner: n, key: p.Key, rank: math.MaxInt}
 	return n
 }
 

@@ -33,10 +33,24 @@ import (
 type retention struct {
 	pending []retirement
 	running bool
-	swept   bool // residue of former terms has been looked for
+	// residue is what is known of what former terms have left.
+	residue residueState
 	// recent are the keys retired with the last two steps, newest first: an
 	// attempt that was overtaken may still commit them again.
 	recent [2]map[storage.Key]retirement
+}
+
+type residueState int
+
+const (
+	residueUnknown residueState = iota
+	residueSought
+	residueKnown // and pending, or gone
+)
+
+// busy reports whether something is still to be deleted.
+func (p *retention) busy() bool {
+	return p.running || len(p.pending) > 0 || p.residue != residueKnown
 }
 
 // retirement is something that goes unless it is kept.
@@ -81,7 +95,8 @@ func (t *term) retireAfter(ch *chain, s *step, ended bool) {
 		t.retire(ch, retiredRecords, r)
 	}
 	if r == ch.frontier {
-		for _, c := range t.claims[ch.recipe] {
+		cs, _ := t.claimsOn(ch.recipe)
+		for _, c := range cs {
 			if first, last := c.window(r); last == r {
 				t.retire(ch, retiredStep, first-c.every)
 			}
@@ -162,9 +177,7 @@ func (t *term) sweep(ch *chain) {
 		err := t.deleteAll(ctx, deletions)
 		return func() {
 			p.running = false
-			for r := range ch.plans {
-				t.checkEnd(r)
-			}
+			t.tidied(ch)
 			t.sweep(ch)
 		}, err
 	})
@@ -264,24 +277,21 @@ func (t *term) evict(ctx context.Context, c *storage.Commit, whole bool) error {
 
 // sweepResidue retires what earlier terms have left of the newest steps, once.
 func (t *term) sweepResidue(ch *chain) {
-	if ch.retention.swept || !ch.surveyed || !t.claimsKnown() {
+	if ch.retention.residue != residueUnknown || !ch.surveyed || !t.claimsKnown() {
 		return
 	}
-	ch.retention.swept = true
+	ch.retention.residue = residueSought
 	cs, _ := t.claimsOn(ch.recipe)
 	shape, frontier, have := ch.shape, ch.frontier, slices.Clone(ch.have)
-	for _, c := range cs {
-		if first, last := c.window(frontier); last > 0 {
-			t.retire(ch, retiredStep, first-c.every)
-		}
-	}
-	t.persist(reading, "looking for old rounds", func() bool { return t.chains[ch.recipe] == ch }, func(ctx context.Context) (func(), error) {
+	t.persist(reading, "looking for old rounds", func() bool { return true }, func(ctx context.Context) (func(), error) {
 		x := residue{ctx: ctx, archive: t.archive, chain: shape, claims: cs, frontier: frontier, have: have}
 		left, err := x.find()
 		return func() {
+			ch.retention.residue = residueKnown
 			for _, r := range left {
 				t.retire(ch, r.what, r.step)
 			}
+			t.tidied(ch)
 		}, err
 	})
 }
@@ -303,13 +313,12 @@ func (x *residue) find() ([]retirement, error) {
 	var left []retirement
 	tops := slices.Clone(x.have)
 	for _, stopped := range append([]int{x.frontier}, x.have...) {
-		for r := stopped; r > 0 && x.hasLeft(r); r-- {
-			left = append(left, retirement{retiredBlobs, r - 1}, retirement{retiredParts, r})
-		}
+		left = append(left, x.stepsBelow(stopped)...)
 		tops = append(tops, plan.Segment(stopped)*tasks.SegmentSteps)
 	}
 	closed := plan.Segment(x.frontier) * tasks.SegmentSteps
 	for _, c := range x.claims {
+		left = append(left, x.rolledOut(c)...)
 		tops = append(tops, c.stepsKept(closed)...)
 	}
 	for _, top := range ascending(tops) {
@@ -331,18 +340,47 @@ func (x *residue) recordsBelow(top, closed int) []retirement {
 	return left
 }
 
-// hasLeft reports whether a joined step has parts, or the checkpoint below it
-// blobs, that should have gone.
-func (x *residue) hasLeft(r int) bool {
+// stepsBelow looks for parts and checkpoints from a step downwards. They go in
+// the order of steps, so nothing is left below the first step without any.
+func (x *residue) stepsBelow(step int) []retirement {
+	var left []retirement
+	for r := step; r > 0; r-- {
+		parts, kept := x.hasParts(r), x.claims.keep(r-1, x.frontier)
+		switch {
+		case parts || !kept && x.hasBlobs(r-1):
+			left = append(left, retirement{retiredBlobs, r - 1}, retirement{retiredParts, r})
+		case x.chain.Width > 0 || !kept:
+			return left
+		}
+	}
+	return left
+}
+
+// rolledOut looks for checkpoints below a rolling window.
+func (x *residue) rolledOut(c claim) []retirement {
+	var left []retirement
+	first, last := c.window(x.frontier)
+	for step := first - c.every; last > 0 && step > 0 && x.hasBlobs(step); step -= c.every {
+		left = append(left, retirement{retiredStep, step})
+	}
+	return left
+}
+
+func (x *residue) hasParts(r int) bool {
 	for j := range x.chain.Width {
 		if x.has(x.chain.PartKey(r, j)) {
 			return true
 		}
 	}
-	if x.err != nil || r == 1 || x.claims.keep(r-1, x.frontier) {
+	return false
+}
+
+// hasBlobs reports whether a step has blobs that can be evicted.
+func (x *residue) hasBlobs(step int) bool {
+	if x.err != nil || step < 1 {
 		return false
 	}
-	f, err := lookUp(x.ctx, x.archive, x.chain.Key(r-1))
+	f, err := lookUp(x.ctx, x.archive, x.chain.Key(step))
 	x.err = err
 	return f.available() && slices.ContainsFunc(f.commit.Blobs, func(b storage.Blob) bool {
 		return !b.IsInline() && b.Name != tasks.SegmentBlob
@@ -369,6 +407,15 @@ func (x *residue) has(key storage.Key) bool {
 	return there
 }
 
+// tidied lets the runs of a chain end that have waited for its deletions.
+func (t *term) tidied(ch *chain) {
+	for _, r := range t.order {
+		if ch.plans[r] != nil {
+			t.checkEnd(r)
+		}
+	}
+}
+
 // tidyPatience is how long the end of a run waits for its chains' deletions.
 const tidyPatience = 10 * time.Second
 
@@ -377,8 +424,8 @@ const tidyPatience = 10 * time.Second
 func (t *term) tidying(r *run) bool {
 	busy := false
 	for recipe := range r.plan.Chains {
-		p := &t.chains[recipe].retention
-		busy = busy || p.running || len(p.pending) > 0
+		ch := t.chains[recipe]
+		busy = busy || ch.surveyed && ch.retention.busy()
 	}
 	if !busy {
 		return false

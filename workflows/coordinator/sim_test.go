@@ -60,6 +60,7 @@ type world struct {
 	targets  map[string]bool // keys of what the cells want
 	restarts int
 	deaths   int
+	lost     int
 	trace    []string
 }
 
@@ -242,7 +243,7 @@ func (w *world) fail(format string, args ...any) {
 // until lets the world go on until done, which is asked now and then.
 func (w *world) until(done func() bool) {
 	w.t.Helper()
-	const most = 4_000_000
+	const most = 1_000_000
 	for i := range most {
 		if i%16 == 0 && done() {
 			return
@@ -377,7 +378,7 @@ func (w *world) misfortune() {
 			w.hire(1 + w.rand.IntN(3))
 		}
 	}
-	if w.chance(c.loseBlob) {
+	if w.lost < maxLost && w.chance(c.loseBlob) {
 		w.loseBlob()
 	}
 	if w.chance(c.restart) {
@@ -386,6 +387,10 @@ func (w *world) misfortune() {
 		w.lead()
 	}
 }
+
+// maxLost bounds how many blobs vanish in a world: where each loss costs more
+// steps of a chain than come between two of them, no training would ever end.
+const maxLost = 8
 
 // loseBlob deletes a blob of some node that is no cell's target.
 func (w *world) loseBlob() {
@@ -399,6 +404,7 @@ func (w *world) loseBlob() {
 		return
 	}
 	name := names[w.rand.IntN(len(names))]
+	w.lost++
 	w.note("blob vanishes: %s", name)
 	if err := w.memory.Delete(context.Background(), name); err != nil {
 		w.t.Fatal(err)

@@ -20,9 +20,9 @@ func newStep(ch *chain, r int) *step {
 	s := &step{chain: ch, r: r}
 	for j := range ch.shape.Width {
 		label := fmt.Sprintf("step %d, part %d of %d", r, j+1, ch.shape.Width)
-		s.parts = append(s.parts, &task{key: ch.shape.PartKey(r, j), label: label, owner: s, spec: ch.shape.PartSpec(r, j), missing: ch.gone})
+		s.parts = append(s.parts, &task{key: ch.shape.PartKey(r, j), label: label, owner: s, spec: ch.shape.PartSpec(r, j)})
 	}
-	s.join = &task{key: ch.shape.Key(r), label: fmt.Sprintf("step %d", r), owner: s, spec: ch.shape.JoinSpec(r), missing: ch.gone}
+	s.join = &task{key: ch.shape.Key(r), label: fmt.Sprintf("step %d", r), owner: s, spec: ch.shape.JoinSpec(r)}
 	return s
 }
 
@@ -123,10 +123,6 @@ func (t *term) stepped(ch *chain, s *step) {
 	ch.pace.step(t.now())
 	for _, part := range s.parts {
 		t.drop(part) // a join that was found done may have outrun them
-		delete(ch.gone, part.key)
-	}
-	for _, input := range s.join.spec.Inputs {
-		delete(ch.gone, input.Key)
 	}
 	ch.current = nil
 	ch.at = s.r
@@ -154,30 +150,40 @@ func (t *term) dropStep(ch *chain) {
 	ch.current = nil
 }
 
-// inputGone implements owner.
-func (s *step) inputGone(t *term, reporter *task, key storage.Key) bool {
+// input implements owner.
+func (s *step) input(t *term, reader *task, key storage.Key) (input, bool) {
 	ch := s.chain
 	if ch.current != s {
-		return true
+		return input{}, true // the step was dropped meanwhile
 	}
-	t.poke(ch)
-	for _, part := range s.parts {
-		if part.key == key && reporter == s.join {
-			part.state = idle
-			return true
+	if reader == s.join {
+		for _, part := range s.parts {
+			if part.key == key {
+				return input{part.state == finished, func() { t.runAgain(ch, part) }}, true
+			}
 		}
 	}
-	for _, d := range append(ch.inputs[:len(ch.inputs):len(ch.inputs)], ch.origin) {
-		if d.key() == key && (d != ch.origin || ch.at == 0) {
-			t.loseDependency(d)
-			return true
+	for _, d := range ch.inputs {
+		if d.key() == key {
+			return input{d.available(), func() { t.loseDependency(d) }}, true
 		}
 	}
-	if key == ch.shape.At(ch.at).Key {
-		t.lose(ch, ch.at)
-		return true
+	switch at := ch.at; {
+	case key != ch.shape.At(at).Key:
+		return input{}, false
+	case at == 0:
+		return input{ch.origin.available(), func() { t.loseDependency(ch.origin) }}, true
+	default:
+		return input{true, func() { t.lose(ch, at) }}, true
 	}
-	return false
+}
+
+// runAgain runs a part of the current step whose output is gone.
+func (t *term) runAgain(ch *chain, part *task) {
+	if part.state == finished {
+		part.state = idle
+		t.poke(ch)
+	}
 }
 
 // again implements owner.

@@ -121,8 +121,12 @@ func (s *surveyor) nearest(t int) int {
 	}
 	for top := t; top > 0 && s.err == nil; {
 		for _, start := range s.startsBelow(top) {
-			if last := s.lastOf(start, top-1); last > start && s.available(last) {
-				return last
+			// A replay within the open segment finds all records there already:
+			// then only the checkpoints tell how far it had come.
+			for step := s.lastOf(start, top-1); step > start; step-- {
+				if s.available(step) {
+					return step
+				}
 			}
 			if near, known := s.near[start]; known {
 				return near

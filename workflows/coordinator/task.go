@@ -31,13 +31,12 @@ type task struct {
 	// have begun to wait for them.
 	urgent  bool
 	flights []*flight
-	// number is that of the last attempt; tries, deaths and missing count what
-	// went wrong with them.
+	// number is that of the last attempt; tries and deaths count what went
+	// wrong with them.
 	number   int
 	tries    int
 	returned int
 	deaths   []string
-	missing  map[storage.Key]int
 	lastErr  string
 	waiting  time.Time // until when a failed attempt is not repeated
 }
@@ -57,15 +56,22 @@ const (
 type owner interface {
 	// committed says that the task's output is there.
 	committed(t *term, task *task, commit *storage.Commit)
-	// inputGone says that a worker found an input missing; false if the task
-	// has no such input. The task is idle.
-	inputGone(t *term, task *task, input storage.Key) bool
+	// input finds one of the task's inputs, false if it has no such input.
+	input(t *term, task *task, key storage.Key) (input, bool)
 	// again has an idle task run as soon as its inputs are there.
 	again(t *term, task *task)
 	// late says that an attempt has committed the task after it was dropped.
 	late(t *term, task *task)
 	// dependents visits what the task's output goes into.
 	dependents(visit func(dependency))
+}
+
+// input is what a task reads.
+type input struct {
+	// there says that it is thought to be available.
+	there bool
+	// lose has it looked for again, or made again.
+	lose func()
 }
 
 // flight is an attempt that was sent and has not been reported.
@@ -240,6 +246,9 @@ func (t *term) succeed(x *task, c *storage.Commit) {
 		return
 	}
 	x.tries, x.deaths = 0, nil
+	for _, in := range x.spec.Inputs {
+		delete(t.losses, in.Key)
+	}
 	t.drop(x)
 	x.owner.committed(t, x, c)
 }
@@ -357,40 +366,46 @@ func (t *term) inputMissing(x *task, o tasks.Outcome) {
 		t.tryAgain(x, o)
 		return
 	}
-	input := *o.MissingNode
-	x.missing[input]++
-	count := x.missing[input]
-	if count > maxMissing {
-		t.fail(x, fmt.Sprintf("its input %s was made again %d times and is missing still: %s", input.Short(), count-1, o.Error))
-		return
+	key := *o.MissingNode
+	in, ok := x.owner.input(t, x, key)
+	switch {
+	case !ok:
+		o.Error = fmt.Sprintf("node %s is missing, which is no input of %s: %s", key.Short(), x.label, o.Error)
+		t.tryAgain(x, o)
+	case t.purging[key]: // it goes on when the input has been planned again
+	case !in.there:
+		x.owner.again(t, x)
+	default:
+		t.inputLost(x, in, o)
 	}
-	if x.state != idle {
-		return
-	}
-	t.log.Info("an input is missing; it is planned again", "node", x.label, "key", x.key.Short(), "input", input.Short(), "times", count)
-	if count < purgeAfter {
-		t.replan(x, input, o)
-		return
-	}
-	x.state = pausing
-	t.persist(deleting, "removing damaged blobs", func() bool { return x.state == pausing }, func(ctx context.Context) (func(), error) {
-		err := t.purge(ctx, input)
-		return func() {
-			if x.state == pausing {
-				x.state = idle
-				t.replan(x, input, o)
-			}
-		}, err
-	})
 }
 
-func (t *term) replan(x *task, input storage.Key, o tasks.Outcome) {
-	if !x.owner.inputGone(t, x, input) {
-		o.Error = fmt.Sprintf("node %s is missing, which is no input of %s: %s", input.Short(), x.label, o.Error)
-		t.tryAgain(x, o)
+// inputLost plans an input again that was thought to be there. It counts how
+// often that happens until a task could read it.
+func (t *term) inputLost(x *task, in input, o tasks.Outcome) {
+	key := *o.MissingNode
+	t.losses[key]++
+	count := t.losses[key]
+	if count > maxMissing {
+		delete(t.losses, key)
+		t.fail(x, fmt.Sprintf("its input %s was made again %d times and is missing still: %s", key.Short(), count-1, o.Error))
 		return
 	}
-	x.owner.again(t, x)
+	t.log.Info("an input is missing; it is planned again", "node", x.label, "key", x.key.Short(), "input", key.Short(), "times", count)
+	if count < purgeAfter {
+		in.lose()
+		x.owner.again(t, x)
+		return
+	}
+	t.purging[key] = true
+	t.persist(deleting, "removing damaged blobs", func() bool { return true }, func(ctx context.Context) (func(), error) {
+		err := t.purge(ctx, key)
+		return func() {
+			delete(t.purging, key)
+			in.lose()
+			x.owner.again(t, x)
+		}, err
+	})
 }
 
 // purge deletes the blobs of a node, so that it is run again.
@@ -420,7 +435,6 @@ func (t *term) fail(x *task, evidence string) {
 		t.record(r, entry)
 	}
 	x.tries, x.deaths, x.returned = 0, nil, 0
-	clear(x.missing)
 	if x.state == backlogged || x.state == pausing {
 		x.state = idle
 	}

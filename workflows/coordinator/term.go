@@ -44,6 +44,11 @@ type term struct {
 	parked  []*task             // of kinds that none of them knows
 	served  int                 // counts dispatches, for fairness between runs
 
+	// losses counts how often an output was found missing since it could last
+	// be read; purging are those whose blobs are being deleted for it.
+	losses  map[storage.Key]int
+	purging map[storage.Key]bool
+
 	timers   timers
 	timerSeq int
 	readySeq int
@@ -119,6 +124,8 @@ func newTerm(cfg Config, epoch int, now func() time.Time, start func(lane, job))
 		foreign:   make(map[storage.Key]int),
 		slots:     make(map[tasks.Class]int),
 		flying:    make(map[tasks.Class]int),
+		losses:    make(map[storage.Key]int),
+		purging:   make(map[storage.Key]bool),
 		durations: make(map[string]*samples),
 	}
 }

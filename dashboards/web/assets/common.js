@@ -91,7 +91,7 @@ export function bar(value, max, label) {
 export const number = (n) => Number(n ?? 0).toLocaleString('en');
 
 export function when(time) {
-  return time ? el('time', { datetime: time }, new Date(time).toLocaleString()) : '';
+  return time ? el('time', { datetime: time }, new Date(time).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'short' })) : '';
 }
 
 /** duration is for people: two units at most. */

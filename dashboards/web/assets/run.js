@@ -5,10 +5,8 @@ const name = decodeURIComponent(location.pathname.split('/')[2]);
 const path = '/runs/' + encodeURIComponent(name);
 let operator = false;
 let reopen = () => {};
-let last; // status
 
 function show(status) {
-  last = status;
   document.title = `${status.run} (${status.state}) – Coalmine`;
   byId('name').textContent = status.run;
   redraw('state', status.state, (phase) => byId('state').replaceChildren(state(phase)));
@@ -19,7 +17,7 @@ function show(status) {
   section('cells', status.cells, cell);
   section('running', status.running, running);
   section('workers', status.workers, worker);
-  redraw('commands', [operator, status.state, Boolean(status.failures?.length || status.error)], drawCommands);
+  redraw('commands', [operator, status.state, Boolean(status.failures?.length) || status.state === 'failed'], drawCommands);
   const ended = status.cells.filter((c) => c.state === 'done' || c.state === 'failed').map((c) => c.cell);
   if (ended.length) redraw('results', [ended, status.state], loadResults);
 }
@@ -52,12 +50,11 @@ function drawFacts(list) {
 }
 
 function cell(c) {
-  const unit = c.step_rounds > 1 ? `steps of ${number(c.step_rounds)} rounds` : 'rounds';
   return el('tr', {},
     el('th', { scope: 'row' }, c.cell),
     el('td', {}, c.label),
     el('td', {}, state(c.state)),
-    el('td', { class: 'wide' }, c.steps ? bar(c.step, c.steps, `${unit} of ${c.cell}`) : ''),
+    el('td', { class: 'wide' }, c.steps ? bar(c.step, c.steps, `training steps of ${c.cell}`) : ''),
     el('td', {}, c.now ?? ''));
 }
 
@@ -136,6 +133,9 @@ function drawResults(cells) {
   const head = ['Setting', 'RS memorized', 'RS lowest', 'BS memorized', 'BS lowest', 'Accuracy %', 'Perplexity', ...(isPrivate ? ['Epsilon (proved)'] : []), 'Model'];
   byId('results-head').replaceChildren(el('tr', {}, ...head.map((h, i) => el('th', { scope: 'col', class: i ? 'number' : '' }, h))));
   byId('results').replaceChildren(...cells.map((c) => result(c, isPrivate)));
+  const errors = cells.flatMap((c) => (c.errors ?? []).map((e) => `${c.cell} (${c.label}) failed: ${e}`));
+  byId('errors').hidden = errors.length === 0 || !byId('failures-section').hidden; // which says it better
+  byId('errors').replaceChildren(...errors.map((e) => el('li', {}, e)));
   byId('exports').replaceChildren('Download: ', ...['csv', 'latex', 'parquet', 'json', 'table'].map((f) => el('a', { href: `/api/v1${path}/results?format=${f}` }, f)));
   byId('results-section').hidden = false;
 }

@@ -8,6 +8,7 @@ import (
 // machine is the state of the processor during one call.
 type machine struct {
 	memory  memoryMap
+	symbols map[string]*constants
 	frame   frame
 	general [16]uint64
 	vector  [32]register
@@ -38,7 +39,7 @@ func (p *Program) Call(name string, result any, args ...any) error {
 	}
 	offset := len(frame.bytes)
 	frame.put(8, 0)
-	m := &machine{memory: memoryMap{slices: frame.slices, symbols: p.symbols}, frame: frame}
+	m := &machine{memory: memoryMap{slices: frame.slices, constants: p.constants}, symbols: p.symbols, frame: frame}
 	if err := m.run(f); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
@@ -125,7 +126,7 @@ func (m *machine) branch(op string) (taken, isBranch bool, err error) {
 // address of a memory operand.
 func (m *machine) address(o operand) (uint64, error) {
 	if o.symbol != "" {
-		c, ok := m.memory.symbols[o.symbol]
+		c, ok := m.symbols[o.symbol]
 		if !ok {
 			return 0, fmt.Errorf("no symbol %s", o.symbol)
 		}
@@ -140,8 +141,14 @@ func (m *machine) address(o operand) (uint64, error) {
 
 // lanes reads the first n lanes of a register or of memory.
 func (m *machine) lanes(o operand, n int) (r register, err error) {
-	return m.lanesWhere(o, n, func(int) bool { return true })
+	if o.kind == vector {
+		copy(r[:n], m.vector[o.index][:])
+		return r, nil
+	}
+	return m.lanesWhere(o, n, allLanes)
 }
+
+func allLanes(int) bool { return true }
 
 // lanesWhere leaves the lanes that are not asked for 0, and does not touch
 // their memory.
@@ -175,7 +182,7 @@ func (m *machine) lane(o operand, i int) (uint32, error) {
 
 // set writes lanes to a register, whose other lanes become 0, or to memory.
 func (m *machine) set(o operand, n int, r register) error {
-	return m.setWhere(o, n, r, func(int) bool { return true })
+	return m.setWhere(o, n, r, allLanes)
 }
 
 // setWhere writes only some lanes to memory.

@@ -7,8 +7,12 @@ import (
 	"unsafe"
 )
 
-// constantsBase is where constants appear to lie: no slice has such an address.
-const constantsBase = 1 << 62
+// constantsBase is where constants appear to lie, each in some room of its
+// own: no slice has such an address.
+const (
+	constantsBase = 1 << 62
+	constantsRoom = 1 << 20
+)
 
 // constants is the data of one symbol.
 type constants struct {
@@ -19,8 +23,8 @@ type constants struct {
 // memoryMap is what a call may touch: the slices of its arguments and the
 // constants. Slices keep their own addresses, so that overlapping ones overlap.
 type memoryMap struct {
-	slices  [][]float32
-	symbols map[string]*constants
+	slices    [][]float32
+	constants []*constants // in the order of their addresses
 }
 
 func addressOf(s []float32) uint64 {
@@ -30,8 +34,9 @@ func addressOf(s []float32) uint64 {
 // word finds the 4 bytes at an address: in a slice, or in a constant.
 func (m *memoryMap) word(address uint64) (*float32, *uint32, error) {
 	if address >= constantsBase {
-		for _, c := range m.symbols {
-			if i := (address - c.address) / 4; address >= c.address && i < uint64(len(c.words)) {
+		if n := (address - constantsBase) / constantsRoom; n < uint64(len(m.constants)) {
+			c := m.constants[n]
+			if i := (address - c.address) / 4; i < uint64(len(c.words)) {
 				return nil, &c.words[i], nil
 			}
 		}

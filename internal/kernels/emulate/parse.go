@@ -10,6 +10,7 @@ import (
 type Program struct {
 	functions map[string]*function
 	symbols   map[string]*constants
+	constants []*constants
 }
 
 // function is the body of a TEXT directive.
@@ -108,8 +109,9 @@ func (p *Program) parseData(rest string) error {
 	}
 	c := p.symbols[at.symbol]
 	if c == nil {
-		c = &constants{address: constantsBase + uint64(len(p.symbols))<<20}
+		c = &constants{address: constantsBase + uint64(len(p.constants))*constantsRoom}
 		p.symbols[at.symbol] = c
+		p.constants = append(p.constants, c)
 	}
 	if at.displacement != 4*len(c.words) {
 		return fmt.Errorf("data out of order")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -82,7 +83,7 @@ func (s isa) numbers() numbers {
 		expLowest:  s.constant("exp_lowest", constant.ExpLowest),
 	}
 	for i, c := range constant.Expm1 {
-		n.expm1[i] = s.constant(label("expm1_%d", i), c)
+		n.expm1[i] = s.constant(fmt.Sprintf("expm1_%d", i), c)
 	}
 	return n
 }
@@ -121,7 +122,7 @@ func (s isa) logNumbers() logNumbers {
 		ln2Low:    s.constant("ln2_low", constant.Ln2Low),
 	}
 	for i, c := range constant.Log {
-		n.log[i] = s.constant(label("log_%d", i), c)
+		n.log[i] = s.constant(fmt.Sprintf("log_%d", i), c)
 	}
 	return n
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -77,8 +75,8 @@ func (s isa) masks(n reg.GPVirtual, count int) []reg.Register {
 	return masks
 }
 
-// load reads the lanes of mask, the others becoming 0. Lanes outside the mask are not touched in memory.
-// A nil mask means all.
+// load reads the lanes of a mask, nil for all of them. The other lanes become
+// 0, and their memory is not touched.
 func (s isa) load(from Mem, mask reg.Register, to reg.Register) {
 	switch {
 	case mask == nil:
@@ -90,7 +88,7 @@ func (s isa) load(from Mem, mask reg.Register, to reg.Register) {
 	}
 }
 
-// store writes the lanes of mask.
+// store writes the lanes of a mask, nil for all of them.
 func (s isa) store(from reg.Register, mask reg.Register, to Mem) {
 	switch {
 	case mask == nil:
@@ -191,6 +189,3 @@ func (s isa) lowerHalf(v reg.VecVirtual) reg.Register {
 	}
 	return v.AsX()
 }
-
-// labels makes a label unique within its function.
-func label(format string, args ...any) string { return fmt.Sprintf(format, args...) }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	. "github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/ir"
 	. "github.com/mmcloughlin/avo/operand"
@@ -20,7 +22,7 @@ type tileRegisters struct {
 // tile emits the kernel for tiles of the given rows: C stays in registers
 // while one column of A and one row of B pass by.
 func (s isa) tile(rows int) {
-	s.function(label("tile%d", rows), tileSignature)
+	s.function(fmt.Sprintf("tile%d", rows), tileSignature)
 	r := loadTileRegisters()
 	Label("tile")
 	s.prefetch(r, rows)

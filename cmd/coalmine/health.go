@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"coalmine/internal/queue"
+)
+
+// exitUnhealthy is what container engines expect of a failed health check.
+const exitUnhealthy = 1
+
+// healthTimeout is a little less than what a health check may take.
+const healthTimeout = 6 * time.Second
+
+const healthHelp = `Say whether a part of a cluster does its work; for the health checks of
+containers. With --server: a coordinator, which must answer and reach its store.
+Without: a worker of this host, which must have told the queue in the last
+seconds that it lives. Exit status 1 if not.`
+
+func newHealthCommand(g *global) *cobra.Command {
+	return &cobra.Command{
+		Use:     "health",
+		Short:   "Check that the coordinator at --server, or a worker of this host, does its work",
+		Long:    healthHelp,
+		Example: "  coalmine health --server http://localhost:8080\n  coalmine health --redis redis://localhost:6379",
+		GroupID: groupOther,
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(c.Context(), healthTimeout)
+			defer cancel()
+			check := g.checkWorker
+			if g.server != "" {
+				check = g.checkServer
+			}
+			if err := check(ctx); err != nil {
+				return &exitError{exitUnhealthy, err}
+			}
+			return nil
+		},
+	}
+}
+
+func (g *global) checkServer(ctx context.Context) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(g.server, "/")+"/readyz", nil)
+	if err != nil {
+		return fmt.Errorf("--server: %w", err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answers %s: its log says why", request.URL, response.Status)
+	}
+	return nil
+}
+
+func (g *global) checkWorker(ctx context.Context) error {
+	if g.redis == "" {
+		return errors.New("name a coordinator by --server, or the Redis of a worker by --redis (COALMINE_REDIS_URL)")
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	conn, err := queue.Open(ctx, g.redis)
+	if err != nil {
+		return err
+	}
+	alive, err := conn.Broker().Workers(ctx)
+	if err = errors.Join(err, conn.Close()); err != nil {
+		return err
+	}
+	for _, w := range alive {
+		if w.Host == host {
+			return nil
+		}
+	}
+	return fmt.Errorf("no worker of host %s has been heard of in the last seconds by %s", host, conn)
+}

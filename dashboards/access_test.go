@@ -1,0 +1,283 @@
+package dashboards
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"coalmine/workflows/coordinator"
+	"coalmine/workflows/runs"
+)
+
+func contextWith(r *http.Request, local net.Addr) context.Context {
+	return context.WithValue(r.Context(), http.LocalAddrContextKey, local)
+}
+
+// requests are one of each route, with the role that it takes.
+var requests = []struct {
+	method, path, body string
+	role               role
+}{
+	{"GET", "/api/v1/runs", "", reader},
+	{"GET", "/api/v1/runs/x", "", reader},
+	{"GET", "/api/v1/runs/x/results", "", reader},
+	{"GET", "/api/v1/runs/x/model", "", reader},
+	{"GET", "/api/v1/runs/x/cells/c01/model", "", reader},
+	{"GET", "/api/v1/runs/x/logs", "", reader},
+	{"GET", "/api/v1/runs/x/events", "", reader},
+	{"HEAD", "/api/v1/runs", "", reader},
+	{"GET", "/api/v1/version", "", reader},
+	{"GET", "/api/v1/session", "", reader},
+	{"POST", "/api/v1/runs", `{"name":"x"}`, operator},
+	{"POST", "/api/v1/runs/x/steer", pause, operator},
+	{"PUT", "/api/v1/sources/" + emptyDigest, "", operator},
+	{"GET", "/assets/style.css", "", nobody},
+	{"GET", "/healthz", "", nobody},
+	{"GET", "/readyz", "", nobody},
+	{"GET", "/login", "", nobody},
+}
+
+const emptyDigest = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+func TestATokenDecidesWhatMayBeDone(t *testing.T) {
+	t.Parallel()
+	api := newFake()
+	api.set(func(s *coordinator.Status) { s.Phase = runs.Done }) // so that streams end
+	c, _ := start(t, api, Options{OperatorToken: operatorToken, ReaderToken: readerToken})
+	for name, who := range map[string]struct {
+		role   role
+		header http.Header
+	}{
+		"no token":            {nobody, header()},
+		"a wrong token":       {nobody, header("Authorization", "Bearer "+operatorToken+"x")},
+		"part of the token":   {nobody, header("Authorization", "Bearer "+operatorToken[:16])},
+		"an empty token":      {nobody, header("Authorization", "Bearer ")},
+		"another scheme":      {nobody, header("Authorization", "Basic "+operatorToken)},
+		"a wrong cookie":      {nobody, header("Cookie", sessionCookie+"="+operatorToken)},
+		"the reader's":        {reader, header("Authorization", "Bearer "+readerToken)},
+		"the reader's cookie": {reader, header("Cookie", sessionCookie+"="+sessionOf(readerToken))},
+		"the operator's":      {operator, header("Authorization", "bearer "+operatorToken)},
+		"operator's cookie":   {operator, header("Cookie", sessionCookie+"="+sessionOf(operatorToken))},
+		"a wrong token beside a good cookie": {nobody,
+			header("Authorization", "Bearer x", "Cookie", sessionCookie+"="+sessionOf(operatorToken))},
+	} {
+		for _, r := range requests {
+			h := who.header.Clone()
+			h.Set("Content-Type", "application/json")
+			a := c.ask(t, r.method, r.path, strings.NewReader(r.body), h)
+			switch {
+			case who.role >= r.role && a.StatusCode >= 300:
+				t.Errorf("%s: %s %s is refused: %s %s", name, r.method, r.path, a.Status, a.body)
+			case who.role < r.role && who.role == nobody && a.StatusCode != http.StatusUnauthorized:
+				t.Errorf("%s: %s %s gives %s, want 401", name, r.method, r.path, a.Status)
+			case who.role < r.role && who.role == reader && a.StatusCode != http.StatusForbidden:
+				t.Errorf("%s: %s %s gives %s, want 403", name, r.method, r.path, a.Status)
+			}
+		}
+	}
+}
+
+func TestTheClientSaysWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	c, _ := start(t, newFake(), Options{OperatorToken: operatorToken, ReaderToken: readerToken})
+	anonymous := client(t, c.base.String(), "")
+	if _, err := anonymous.List(t.Context()); !errors.Is(err, ErrUnauthorized) {
+		t.Errorf("without a token: %v", err)
+	}
+	if _, err := anonymous.HasSource(t.Context(), key.Digest); !errors.Is(err, ErrUnauthorized) {
+		t.Errorf("without a token, HEAD: %v", err)
+	}
+	looking := client(t, c.base.String(), readerToken)
+	if _, err := looking.Steer(t.Context(), "", runs.Entry{Kind: runs.PauseEntry}); !errors.Is(err, ErrForbidden) {
+		t.Errorf("with the reader's token: %v", err)
+	}
+	if _, err := looking.PutSource(t.Context(), strings.NewReader("x")); !errors.Is(err, ErrForbidden) {
+		t.Errorf("an upload with the reader's token: %v", err)
+	}
+}
+
+func TestPeopleLogInAndOut(t *testing.T) {
+	t.Parallel()
+	c, _ := start(t, newFake(), Options{OperatorToken: operatorToken, ReaderToken: readerToken})
+	a := c.ask(t, "GET", "/runs/grid-0", nil, nil)
+	if a.StatusCode != http.StatusSeeOther || a.Header.Get("Location") != "/login?next=/runs/grid-0" {
+		t.Fatalf("a page without a session: %s, %s", a.Status, a.Header.Get("Location"))
+	}
+	login := func(token, query string) answer {
+		form := url.Values{"token": {token}}.Encode()
+		return c.ask(t, "POST", "/login"+query, strings.NewReader(form), header("Content-Type", "application/x-www-form-urlencoded"))
+	}
+	if a := login("wrong", ""); a.StatusCode != http.StatusUnauthorized || len(a.Cookies()) != 0 || !strings.Contains(a.body, "not the token") {
+		t.Errorf("a wrong token: %s, %v", a.Status, a.Cookies())
+	}
+	a = login(" "+readerToken+"\n", "?next=%2Fruns%2Fgrid-0")
+	if a.StatusCode != http.StatusSeeOther || a.Header.Get("Location") != "/runs/grid-0" || len(a.Cookies()) != 1 {
+		t.Fatalf("the right token: %s, %s, %v", a.Status, a.Header.Get("Location"), a.Cookies())
+	}
+	cookie := a.Cookies()[0]
+	if !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode || strings.Contains(cookie.Value, readerToken) {
+		t.Errorf("the cookie is %v", cookie)
+	}
+	with := header("Cookie", cookie.Name+"="+cookie.Value)
+	if a := c.ask(t, "GET", "/api/v1/session", nil, with); a.body != `{"role":"reader","login":true}`+"\n" {
+		t.Errorf("the session is %s", a.body)
+	}
+	if a := c.ask(t, "GET", "/runs/grid-0", nil, with); a.StatusCode != 200 {
+		t.Errorf("the page with a session: %s", a.Status)
+	}
+	if a := c.ask(t, "POST", "/logout", nil, with); a.StatusCode != http.StatusSeeOther || a.Cookies()[0].MaxAge >= 0 {
+		t.Errorf("logging out: %s, %v", a.Status, a.Cookies())
+	}
+}
+
+func TestTheLoginLeadsNowhereElse(t *testing.T) {
+	t.Parallel()
+	for _, next := range []string{
+		"", "https://evil.example", "//evil.example", "/\\evil.example", "/\t/evil.example", "/runs/../x", "/runs/x?y", "javascript:alert(1)", "/runs/x\r\nSet-Cookie: a=b",
+	} {
+		if got := localPage(next); got != "/" {
+			t.Errorf("next=%q leads to %q", next, got)
+		}
+	}
+}
+
+func TestWithoutTokensThereIsNothingToLogInTo(t *testing.T) {
+	t.Parallel()
+	c, _ := start(t, newFake(), Options{})
+	if a := c.ask(t, "GET", "/login", nil, nil); a.Header.Get("Location") != "/" {
+		t.Errorf("%s, %s", a.Status, a.Header.Get("Location"))
+	}
+	if a := c.ask(t, "GET", "/api/v1/session", nil, nil); a.body != `{"role":"operator","login":false}`+"\n" {
+		t.Errorf("the session is %s", a.body)
+	}
+}
+
+func TestOptionsThatProtectNothingAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, o := range map[string]Options{
+		"operator token is shorter":        {OperatorToken: "short"},
+		"reader token is shorter":          {OperatorToken: operatorToken, ReaderToken: "short"},
+		"no operator token":                {ReaderToken: readerToken},
+		"equals the operator token":        {OperatorToken: operatorToken, ReaderToken: operatorToken},
+		"needs an operator token":          {Hosts: []string{"runs.example.org"}},
+		"both a certificate file and a ke": {CertificateFile: "x"},
+		"is negative":                      {MaxSourceBytes: -1},
+	} {
+		if _, err := NewServer(newFake(), o); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%+v: %v, want %q", o, err, name)
+		}
+	}
+	_, err := NewServer(newFake(), Options{ReaderToken: "short", KeyFile: "x"})
+	if err == nil || strings.Count(err.Error(), "\n") != 2 {
+		t.Errorf("three mistakes give: %v", err)
+	}
+}
+
+// fakeListener has an address and nothing else.
+type fakeListener struct {
+	net.Listener
+	address net.Addr
+	closed  bool
+}
+
+func (l *fakeListener) Addr() net.Addr { return l.address }
+func (l *fakeListener) Close() error   { l.closed = true; return nil }
+
+func TestOutsideLocalhostThereIsNoServiceUnprotected(t *testing.T) {
+	t.Parallel()
+	for _, ip := range []string{"0.0.0.0", "10.0.0.1", "::", "fe80::1"} {
+		for _, o := range []Options{{}, {Insecure: true}, {OperatorToken: operatorToken}} {
+			l := &fakeListener{address: &net.TCPAddr{IP: net.ParseIP(ip), Port: 80}}
+			if err := newTestServer(t, newFake(), o).Serve(t.Context(), l); err == nil || !l.closed {
+				t.Errorf("%s, %+v: %v, closed: %v", ip, o, err, l.closed)
+			}
+		}
+		outside := &net.TCPAddr{IP: net.ParseIP(ip)}
+		for _, o := range []Options{{OperatorToken: operatorToken, Insecure: true}, {OperatorToken: operatorToken, CertificateFile: "c", KeyFile: "k"}} {
+			if err := o.checkAddress(outside); err != nil {
+				t.Errorf("%s, %+v: %v", ip, o, err)
+			}
+		}
+	}
+	if err := new(Options).checkAddress(&net.UnixAddr{Name: "socket", Net: "unix"}); err != nil {
+		t.Errorf("a socket of this machine: %v", err)
+	}
+}
+
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	certificate, key, pool := selfSigned(t)
+	api := newFake()
+	s := newTestServer(t, api, Options{OperatorToken: operatorToken, CertificateFile: certificate, KeyFile: key})
+	plain, _ := startOn(t, s, "127.0.0.1:0")
+	c := client(t, strings.Replace(plain.base.String(), "http://", "https://", 1), operatorToken)
+	if _, err := c.List(t.Context()); err == nil {
+		t.Error("an unknown certificate was accepted")
+	}
+	transport := c.http.Transport.(*http.Transport)
+	transport.TLSClientConfig.RootCAs = pool
+	if digest, err := c.PutSource(t.Context(), strings.NewReader("over HTTP/2")); err != nil || len(api.sources[digest]) == 0 {
+		t.Errorf("an upload: %v", err)
+	}
+	statuses, err := c.Watch(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	next(t, statuses)
+	api.set(func(s *coordinator.Status) { s.Phase = runs.Done })
+	ends(t, statuses)
+	a := c.ask(t, "POST", "/login", strings.NewReader("token="+operatorToken), header("Content-Type", "application/x-www-form-urlencoded"))
+	if len(a.Cookies()) != 1 || !a.Cookies()[0].Secure {
+		t.Errorf("the cookie may travel without TLS: %v", a.Cookies())
+	}
+	if _, err := plain.List(t.Context()); err == nil {
+		t.Error("plain HTTP was answered")
+	}
+}
+
+// selfSigned writes a certificate for 127.0.0.1 and its key.
+func selfSigned(t *testing.T) (certificate, key string, pool *x509.CertPool) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(name, kind string, der []byte) string {
+		var b bytes.Buffer
+		path := filepath.Join(t.TempDir(), name)
+		if err := errors.Join(pem.Encode(&b, &pem.Block{Type: kind, Bytes: der}), os.WriteFile(path, b.Bytes(), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	parsed, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool = x509.NewCertPool()
+	pool.AddCert(parsed)
+	return write("certificate.pem", "CERTIFICATE", der), write("key.pem", "PRIVATE KEY", keyDER), pool
+}

@@ -1,0 +1,273 @@
+package dashboards
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"coalmine/storage"
+	"coalmine/workflows/control"
+	"coalmine/workflows/coordinator"
+	"coalmine/workflows/runs"
+)
+
+// next is the next status of a watch.
+func next(t *testing.T, statuses <-chan *coordinator.Status) *coordinator.Status {
+	t.Helper()
+	s, ok := <-statuses
+	if !ok {
+		t.Fatal("the watch has ended")
+	}
+	return s
+}
+
+// ends waits until a watch is over.
+func ends(t *testing.T, statuses <-chan *coordinator.Status) {
+	t.Helper()
+	for range statuses {
+	}
+}
+
+func TestAWatchFollowsTheRunToItsEnd(t *testing.T) {
+	t.Parallel()
+	api := newFake()
+	c, _ := start(t, api, Options{})
+	statuses, err := c.Watch(t.Context(), "grid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := next(t, statuses); s.Phase != runs.Running || s.Cells[0].Step != 1 {
+		t.Errorf("first comes %+v", s)
+	}
+	for step := 2; step <= 9; step++ {
+		api.set(func(s *coordinator.Status) {
+			s.Cells = []coordinator.CellStatus{{Cell: "c01", Phase: runs.Running, Step: step, Steps: 9}}
+		})
+		if s := next(t, statuses); s.Cells[0].Step != step {
+			t.Errorf("after step %d comes %+v", step, s)
+		}
+	}
+	api.set(func(s *coordinator.Status) { s.Phase = runs.Done })
+	if s := next(t, statuses); s.Phase != runs.Done {
+		t.Errorf("last comes %+v", s)
+	}
+	if s, more := <-statuses; more {
+		t.Errorf("after the end comes %+v", s)
+	}
+}
+
+func TestAFinishedRunIsShownOnce(t *testing.T) {
+	t.Parallel()
+	api := newFake()
+	api.set(func(s *coordinator.Status) { s.Phase = runs.Failed })
+	c, _ := start(t, api, Options{})
+	a := c.ask(t, "GET", "/api/v1/runs/latest/events", nil, nil)
+	if a.Header.Get("Content-Type") != "text/event-stream" || strings.Count(a.body, "event: status\n") != 1 || !strings.HasSuffix(a.body, "event: end\ndata: {}\n\n") {
+		t.Errorf("%s: %s", a.Header.Get("Content-Type"), a.body)
+	}
+}
+
+func TestAWatchSurvivesARestartOfTheServer(t *testing.T) {
+	t.Parallel()
+	api := newFake()
+	c, stop := start(t, api, Options{})
+	statuses, err := c.Watch(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	next(t, statuses)
+	stop()
+	api.set(func(s *coordinator.Status) { s.Error = "seen after the restart" })
+	startOn(t, newTestServer(t, api, Options{}), c.base.Host)
+	if s := next(t, statuses); s.Error == "" {
+		t.Errorf("after the restart comes %+v", s)
+	}
+	api.mu.Lock()
+	asked := api.asked.run
+	api.mu.Unlock()
+	if asked != "grid-01234567" {
+		t.Errorf("after the restart %q was asked for: by then another run may be the newest", asked)
+	}
+	api.set(func(s *coordinator.Status) { s.Phase = runs.Done })
+	ends(t, statuses)
+}
+
+func TestAWatchEndsWhenTheServerIsAwayForLong(t *testing.T) {
+	t.Parallel()
+	c, stop := start(t, newFake(), Options{})
+	c.watch.patience = 0
+	statuses, err := c.Watch(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	next(t, statuses)
+	stop()
+	ends(t, statuses)
+}
+
+func TestAWatchEndsWhenTheServerRefuses(t *testing.T) {
+	t.Parallel()
+	api := newFake()
+	c, stop := start(t, api, Options{})
+	statuses, err := c.Watch(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	next(t, statuses)
+	stop()
+	startOn(t, newTestServer(t, api, Options{OperatorToken: operatorToken}), c.base.Host)
+	ends(t, statuses)
+}
+
+func TestAWatchEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	c, _ := start(t, newFake(), Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	statuses, err := c.Watch(ctx, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	ends(t, statuses)
+	if _, err := c.Watch(ctx, ""); !errors.Is(err, context.Canceled) {
+		t.Errorf("a watch that begins too late: %v", err)
+	}
+}
+
+// A server that accepts connections and says nothing is as good as gone.
+func TestASilentConnectionIsGivenUp(t *testing.T) {
+	t.Parallel()
+	api := newFake()
+	c, _ := start(t, api, Options{})
+	c.watch.silence = 100 * time.Millisecond // far below the heartbeat
+	statuses, err := c.Watch(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	next(t, statuses)
+	next(t, statuses) // the first of a second connection: nothing has changed
+	api.set(func(s *coordinator.Status) { s.Phase = runs.Done })
+	ends(t, statuses)
+}
+
+func TestManyWatchersCostOneLook(t *testing.T) {
+	t.Parallel()
+	api := newFake()
+	c, _ := start(t, api, Options{})
+	var all []<-chan *coordinator.Status
+	for range 20 {
+		statuses, err := c.Watch(t.Context(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		next(t, statuses)
+		all = append(all, statuses)
+	}
+	api.set(func(s *coordinator.Status) { s.Phase = runs.Done })
+	for _, statuses := range all {
+		if s := next(t, statuses); s.Phase != runs.Done {
+			t.Errorf("one watcher got %+v", s)
+		}
+	}
+	if api.watchers != 1 {
+		t.Errorf("20 watchers cost %d", api.watchers)
+	}
+}
+
+func TestNobodyLooksForWatchersThatHaveGone(t *testing.T) {
+	t.Parallel()
+	s := newTestServer(t, newFake(), Options{})
+	c, stop := startOn(t, s, "127.0.0.1:0")
+	ctx, cancel := context.WithCancel(t.Context())
+	statuses, err := c.Watch(ctx, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	next(t, statuses)
+	cancel()
+	ends(t, statuses)
+	stop() // waits for all streams
+	if len(s.feeds.open) != 0 {
+		t.Errorf("open feeds: %v", s.feeds.open)
+	}
+}
+
+func TestTroubleIsToldAndTheStreamGoesOn(t *testing.T) {
+	t.Parallel()
+	s := newTestServer(t, newFake(), Options{})
+	shown := make(chan struct{})
+	f, release := s.feeds.follow("test", func(ctx context.Context, show show) {
+		show([]byte(`1`), false, nil)
+		show([]byte(`1`), false, nil)
+		show(nil, false, fmt.Errorf("store: %w", storage.ErrFull))
+		close(shown)
+		<-ctx.Done()
+	})
+	defer release()
+	<-shown
+	v, _, last := f.current()
+	if got := string(event(v)); v.number != 2 || last || got != "event: trouble\ndata: {\"error\":\"store: store is full\",\"kind\":\"full\"}\n\n" {
+		t.Errorf("view %d, last: %v, sent as %q", v.number, last, got)
+	}
+}
+
+func TestTheListOfRunsIsLive(t *testing.T) {
+	t.Parallel()
+	api := newFake()
+	c, _ := start(t, api, Options{})
+	response, err := c.do(t.Context(), "GET", c.path("events"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	seen := 0
+	err = readEvents(response.Body, func(kind, data string) error {
+		if kind != statusEvent {
+			return nil
+		}
+		seen++
+		if strings.Contains(data, `"state":"paused"`) {
+			return errOver
+		}
+		api.set(func(s *coordinator.Status) { s.Phase = runs.Paused })
+		return nil
+	})
+	if !errors.Is(err, errOver) || seen != 2 {
+		t.Errorf("%d lists, %v", seen, err)
+	}
+}
+
+func TestServingEndsInTime(t *testing.T) {
+	t.Parallel()
+	s := newTestServer(t, newFake(), Options{})
+	c, stop := startOn(t, s, "127.0.0.1:0")
+	response, err := c.do(t.Context(), "GET", c.path("runs", latest, "events"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	stop() // returns although a stream is open
+	if _, err := io.ReadAll(response.Body); err != nil {
+		t.Errorf("the stream was cut, not ended: %v", err)
+	}
+	if l, err := net.Listen("tcp", c.base.Host); err != nil {
+		t.Errorf("the address is still taken: %v", err)
+	} else {
+		l.Close()
+	}
+}
+
+func TestAWatchOfNothingIsAnError(t *testing.T) {
+	t.Parallel()
+	api := newFake()
+	api.err = fmt.Errorf("run x: %w", control.ErrNoRun)
+	c, _ := start(t, api, Options{})
+	if _, err := c.Watch(t.Context(), "x"); !errors.Is(err, control.ErrNoRun) {
+		t.Errorf("got %v", err)
+	}
+}

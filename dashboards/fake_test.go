@@ -1,0 +1,262 @@
+package dashboards
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"coalmine/storage"
+	"coalmine/workflows/control"
+	"coalmine/workflows/coordinator"
+	"coalmine/workflows/results"
+	"coalmine/workflows/runs"
+)
+
+// fakeAPI answers as its fields say, and keeps what it was asked for.
+type fakeAPI struct {
+	// err is the answer to everything, if there is one.
+	err error
+
+	mu       sync.Mutex
+	status   coordinator.Status
+	changed  chan struct{}
+	watchers int
+	sources  map[storage.Digest][]byte
+	results  results.Results
+	model    []byte
+	logs     []control.AttemptLog
+
+	asked struct {
+		run, cell, node string
+		round           int
+		spec            runs.Spec
+		fresh           bool
+		entry           runs.Entry
+	}
+}
+
+func newFake() *fakeAPI {
+	f := &fakeAPI{changed: make(chan struct{}), sources: map[storage.Digest][]byte{}}
+	f.status = coordinator.Status{
+		Run: "grid-01234567", Name: "grid", Phase: runs.Running,
+		Cells: []coordinator.CellStatus{{Cell: "c01", Label: "iid", Phase: runs.Running, Step: 1, Steps: 9}},
+	}
+	return f
+}
+
+// set changes the status; who watches learns of it.
+func (f *fakeAPI) set(change func(s *coordinator.Status)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change(&f.status)
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+func (f *fakeAPI) current() (*coordinator.Status, <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.status
+	return &s, f.changed
+}
+
+func (f *fakeAPI) HasSource(_ context.Context, d storage.Digest) (bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, there := f.sources[d]
+	return there, f.err
+}
+
+func (f *fakeAPI) PutSource(_ context.Context, body io.ReadSeeker) (storage.Digest, error) {
+	if f.err != nil {
+		return storage.Digest{}, f.err
+	}
+	if _, err := body.Seek(0, io.SeekStart); err != nil {
+		return storage.Digest{}, err
+	}
+	data, err := io.ReadAll(body)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.sources[storage.DigestOf(data)] = data
+	return storage.DigestOf(data), err
+}
+
+func (f *fakeAPI) Submit(_ context.Context, spec runs.Spec, fresh bool) (control.Submitted, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked.spec, f.asked.fresh = spec, fresh
+	return control.Submitted{Run: "grid-01234567", Continued: !fresh}, f.err
+}
+
+func (f *fakeAPI) List(context.Context) ([]*coordinator.Status, error) {
+	s, _ := f.current()
+	return []*coordinator.Status{s}, f.err
+}
+
+func (f *fakeAPI) Status(_ context.Context, run string) (*coordinator.Status, error) {
+	s, _ := f.current()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked.run = run
+	return s, f.err
+}
+
+func (f *fakeAPI) Watch(ctx context.Context, run string) (<-chan *coordinator.Status, error) {
+	f.mu.Lock()
+	f.watchers++
+	f.mu.Unlock()
+	out := make(chan *coordinator.Status)
+	go func() {
+		defer close(out)
+		for {
+			s, changed := f.current()
+			select {
+			case out <- s:
+			case <-ctx.Done():
+				return
+			}
+			if s.Phase.Finished() {
+				return
+			}
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return out, f.err
+}
+
+func (f *fakeAPI) Steer(_ context.Context, run string, e runs.Entry) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked.run, f.asked.entry = run, e
+	return f.status.Run, f.err
+}
+
+func (f *fakeAPI) Results(_ context.Context, run string) (*results.Results, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked.run = run
+	r := f.results
+	return &r, f.err
+}
+
+func (f *fakeAPI) Model(_ context.Context, run, cell string, round int) ([]byte, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked.run, f.asked.cell, f.asked.round = run, cell, round
+	return f.model, f.err
+}
+
+func (f *fakeAPI) Logs(_ context.Context, run, node string) ([]control.AttemptLog, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked.run, f.asked.node = run, node
+	return f.logs, f.err
+}
+
+// Tokens of the tests.
+const (
+	operatorToken = "operator-token-of-the-tests"
+	readerToken   = "reader-token-of-the-tests"
+)
+
+// quick is a pace for tests: fast, and yet with time for several changes to
+// fall between two looks.
+var quick = pace{run: time.Millisecond, list: time.Millisecond, idle: time.Millisecond}
+
+// newTestServer is a server for tests that need no network.
+func newTestServer(t testing.TB, api control.API, o Options) *Server {
+	t.Helper()
+	if o.TempDir == "" {
+		o.TempDir = t.TempDir()
+	}
+	s, err := NewServer(api, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.pace = quick
+	t.Cleanup(s.feeds.close)
+	return s
+}
+
+// start serves until the test ends or stop is called, and returns a client
+// with the operator's token, if there is one.
+func start(t testing.TB, api control.API, o Options) (c *Client, stop func()) {
+	t.Helper()
+	return startOn(t, newTestServer(t, api, o), "127.0.0.1:0")
+}
+
+func startOn(t testing.TB, s *Server, address string) (c *Client, stop func()) {
+	t.Helper()
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ctx, l) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-served; err != nil {
+			t.Errorf("serving ended with: %v", err)
+		}
+	})
+	t.Cleanup(stop)
+	return client(t, "http://"+l.Addr().String(), s.options.OperatorToken), stop
+}
+
+func client(t testing.TB, address, token string) *Client {
+	t.Helper()
+	c, err := NewClient(address, token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.watch.first = time.Millisecond
+	t.Cleanup(c.http.CloseIdleConnections)
+	return c
+}
+
+// answer is what a server says to a request made by hand.
+type answer struct {
+	*http.Response
+	body string
+}
+
+func (c *Client) ask(t testing.TB, method, path string, body io.Reader, header http.Header) answer {
+	t.Helper()
+	r, err := http.NewRequest(method, c.base.String()+path, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if header != nil {
+		r.Header = header
+		r.Host = cmp.Or(header.Get("Host"), r.Host)
+	}
+	response, err := c.http.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{response, string(text)}
+}
+
+// header makes one of name and value in turn.
+func header(pairs ...string) http.Header {
+	h := http.Header{}
+	for i := 0; i < len(pairs); i += 2 {
+		h.Set(pairs[i], pairs[i+1])
+	}
+	return h
+}

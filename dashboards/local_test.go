@@ -1,0 +1,147 @@
+package dashboards
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"coalmine/storage"
+	"coalmine/storage/storagetest"
+	"coalmine/workflows/control"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/results"
+	"coalmine/workflows/runs"
+	"coalmine/workflows/submission"
+)
+
+const tiny = `
+name: tiny
+data:
+  source: data.jsonl
+  vocabulary: {size: 60}
+  users: {words: 300}
+model: {embedding: 6, units: 8}
+canaries: {words: 4, per_configuration: 2, user_probability: [1/5], example_probability: [100%]}
+training: {algorithm: fedavg, rounds: 4, cohort: 6, chunks: 2, client: {learning_rate: 0.5}}
+audit: {random_sampling: {references: 500}}
+grid:
+  axes:
+    data.partition: [iid, by-user]
+`
+
+// tinyData has enough words and users for tiny.
+func tinyData() []byte {
+	var b bytes.Buffer
+	for i := range 3000 {
+		words := make([]string, 6+i%7)
+		for j := range words {
+			words[j] = fmt.Sprintf("w%d", (i*(j+3)+j*j*7+i/11)%97)
+		}
+		fmt.Fprintf(&b, `{"user":"u%d","text":"%s ."}`+"\n", i*i%37, strings.Join(words, " "))
+	}
+	return b.Bytes()
+}
+
+// prepared is a submission of tiny with its data.
+func prepared(t testing.TB) (runs.Spec, []byte) {
+	t.Helper()
+	dir, data := t.TempDir(), tinyData()
+	file := filepath.Join(dir, "tiny.yaml")
+	err := errors.Join(os.WriteFile(file, []byte(tiny), 0o600), os.WriteFile(filepath.Join(dir, "data.jsonl"), data, 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := submission.Prepare(t.Context(), file, experiment.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Record(), data
+}
+
+// The whole way of a run without workers, from the client to the store.
+func TestARunIsSubmittedSeenAndSteered(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	c, _ := start(t, control.New(storage.NewArchive(storagetest.NewMemory()), nil, nil), Options{})
+
+	if _, err := c.Status(ctx, ""); !errors.Is(err, control.ErrNoRun) {
+		t.Errorf("the newest of no runs: %v", err)
+	}
+	if all, err := c.List(ctx); err != nil || len(all) != 0 {
+		t.Errorf("no runs are %v, %v", all, err)
+	}
+	spec, data := prepared(t)
+	if _, err := c.Submit(ctx, spec, false); !errors.Is(err, control.ErrInput) || !strings.Contains(err.Error(), "not been uploaded") {
+		t.Errorf("a run before its source: %v", err)
+	}
+	if _, err := c.PutSource(ctx, bytes.NewReader(data)); err != nil {
+		t.Fatal(err)
+	}
+	first, err := c.Submit(ctx, spec, false)
+	if err != nil || first.Continued {
+		t.Fatalf("submitted: %+v, %v", first, err)
+	}
+	if again, err := c.Submit(ctx, spec, false); err != nil || again.Run != first.Run || !again.Continued {
+		t.Errorf("submitted again: %+v, %v", again, err)
+	}
+	if s, err := c.Status(ctx, "tiny"); err != nil || s.Run != first.Run || len(s.Cells) != 2 || s.Phase != runs.Queued {
+		t.Errorf("by the beginning of its name: %+v, %v", s, err)
+	}
+
+	second, err := c.Submit(ctx, spec, true)
+	if err != nil || second.Run == first.Run {
+		t.Fatalf("a fresh one: %+v, %v", second, err)
+	}
+	if _, err := c.Status(ctx, "tiny"); !errors.Is(err, control.ErrAmbiguous) {
+		t.Errorf("a name that fits two: %v", err)
+	}
+	if all, err := c.List(ctx); err != nil || len(all) != 2 {
+		t.Errorf("two runs are %v, %v", all, err)
+	}
+	steer(t, c, first.Run)
+}
+
+func steer(t *testing.T, c *Client, run string) {
+	t.Helper()
+	ctx := t.Context()
+	if _, err := c.Steer(ctx, run, runs.Entry{Kind: runs.RetryEntry}); !errors.Is(err, runs.ErrState) {
+		t.Errorf("a retry of nothing: %v", err)
+	}
+	if id, err := c.Steer(ctx, run, runs.Entry{Kind: runs.PauseEntry}); err != nil || id != run {
+		t.Errorf("a pause: %q, %v", id, err)
+	}
+	statuses, err := c.Watch(ctx, run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := next(t, statuses); s.Phase != runs.Paused {
+		t.Errorf("paused, it is %s", s.Phase)
+	}
+	if _, err := c.Steer(ctx, run, runs.Entry{Kind: runs.CancelEntry}); err != nil {
+		t.Error(err)
+	}
+	if s := next(t, statuses); s.Phase != runs.Cancelled {
+		t.Errorf("cancelled, it is %s", s.Phase)
+	}
+	ends(t, statuses)
+	if _, err := c.Steer(ctx, "nothing", runs.Entry{Kind: runs.PauseEntry}); !errors.Is(err, control.ErrNoRun) {
+		t.Errorf("a pause of no run: %v", err)
+	}
+	found, err := c.Results(ctx, run)
+	if err != nil || len(found.Cells) != 2 || found.Cells[0].Status != results.Cancelled || found.Cells[1].Axes[0].Path != "data.partition" {
+		t.Errorf("results: %+v, %v", found, err)
+	}
+	if _, err := c.Model(ctx, run, "c01", 0); !errors.Is(err, storage.ErrNotFound) {
+		t.Errorf("the model of a cell that was not trained: %v", err)
+	}
+	if _, err := c.Model(ctx, run, "c99", 0); !errors.Is(err, control.ErrInput) {
+		t.Errorf("the model of no cell: %v", err)
+	}
+	if logs, err := c.Logs(ctx, run, ""); err != nil || len(logs) != 0 {
+		t.Errorf("logs: %v, %v", logs, err)
+	}
+}

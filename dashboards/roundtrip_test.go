@@ -1,0 +1,242 @@
+package dashboards
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+
+	"coalmine/privacy"
+	"coalmine/storage"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/evaluation"
+	"coalmine/tasks/reports"
+	"coalmine/workflows/control"
+	"coalmine/workflows/coordinator"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/results"
+	"coalmine/workflows/runs"
+)
+
+var key = storage.Key{Digest: storage.DigestOf([]byte("a node"))}
+
+func TestWhatIsAskedAndAnsweredArrivesWhole(t *testing.T) {
+	t.Parallel()
+	api := newFake()
+	c, _ := start(t, api, Options{})
+	ctx := t.Context()
+
+	t.Run("list", func(t *testing.T) {
+		all, err := c.List(ctx)
+		if err != nil || len(all) != 1 || !reflect.DeepEqual(*all[0], api.status) {
+			t.Errorf("got %+v, %v", all, err)
+		}
+	})
+	t.Run("status", func(t *testing.T) {
+		s, err := c.Status(ctx, "grid-0")
+		if err != nil || !reflect.DeepEqual(*s, api.status) || api.asked.run != "grid-0" {
+			t.Errorf("asked for %q, got %+v, %v", api.asked.run, s, err)
+		}
+	})
+	t.Run("the newest run has no name", func(t *testing.T) {
+		if _, err := c.Status(ctx, ""); err != nil || api.asked.run != "" {
+			t.Errorf("asked for %q, %v", api.asked.run, err)
+		}
+	})
+	t.Run("submit", func(t *testing.T) {
+		spec := runs.Spec{Name: "grid", Digest: key.Digest, Priority: 3, Experiment: []byte(`{"é": "<>"}`)}
+		got, err := c.Submit(ctx, spec, true)
+		if err != nil || got != (control.Submitted{Run: "grid-01234567"}) || !api.asked.fresh || !reflect.DeepEqual(api.asked.spec, spec) {
+			t.Errorf("submitted %+v, got %+v, %v", api.asked.spec, got, err)
+		}
+		if got, err := c.Submit(ctx, spec, false); err != nil || !got.Continued || api.asked.fresh {
+			t.Errorf("got %+v, %v", got, err)
+		}
+	})
+	t.Run("steer", func(t *testing.T) {
+		for _, e := range []runs.Entry{
+			{Kind: runs.PauseEntry}, {Kind: runs.ResumeEntry}, {Kind: runs.CancelEntry}, {Kind: runs.RetryEntry},
+			{Kind: runs.RetryEntry, Keys: []storage.Key{key}}, {Kind: runs.PinEntry, Pinned: true}, {Kind: runs.Prioritized, Priority: -2},
+		} {
+			run, err := c.Steer(ctx, "grid", e)
+			if err != nil || run != "grid-01234567" || !reflect.DeepEqual(api.asked.entry, e) {
+				t.Errorf("steered %+v, got %q, %v", api.asked.entry, run, err)
+			}
+		}
+	})
+	t.Run("model", func(t *testing.T) {
+		api.model = bytes.Repeat([]byte("weights "), flowChunk/4)
+		model, err := c.Model(ctx, "", "c01", 400)
+		if err != nil || !bytes.Equal(model, api.model) || api.asked.cell != "c01" || api.asked.round != 400 {
+			t.Errorf("asked for %q, %d; got %d bytes, %v", api.asked.cell, api.asked.round, len(model), err)
+		}
+		if _, err := c.Model(ctx, "", "", 0); err != nil || api.asked.cell != "" || api.asked.round != 0 {
+			t.Errorf("the only cell was asked for as %q after %d, %v", api.asked.cell, api.asked.round, err)
+		}
+	})
+	t.Run("logs", func(t *testing.T) {
+		api.logs = []control.AttemptLog{{Node: key, Label: "round 3", Attempt: "a", Text: "line\n<script>"}}
+		logs, err := c.Logs(ctx, "", "01ab")
+		if err != nil || !reflect.DeepEqual(logs, api.logs) || api.asked.node != "01ab" {
+			t.Errorf("asked for %q, got %+v, %v", api.asked.node, logs, err)
+		}
+	})
+	t.Run("names are escaped", func(t *testing.T) {
+		if _, err := c.Model(ctx, "a/b?c", "../x", 0); err != nil || api.asked.run != "a/b?c" || api.asked.cell != "../x" {
+			t.Errorf("asked for %q, %q, %v", api.asked.run, api.asked.cell, err)
+		}
+	})
+}
+
+func sampleResults() results.Results {
+	lowest := &audits.Configuration{UserProbability: 0.0002, ExampleProbability: 0.1}
+	return results.Results{
+		Run: "grid-01234567", Experiment: "grid",
+		Cells: []results.Cell{
+			{
+				Cell: "c01", Label: "iid, FedAvg", Status: results.Done, Setting: "FedAvg", Partition: "iid",
+				Axes: experiment.Axes{{Path: "data.partition", Value: []byte(`"iid"`)}},
+				Report: &reports.Report{
+					Utility: &evaluation.Utility{RecallAt1: 0.25, Perplexity: 60.5, Tokens: 99},
+					Privacy: &privacy.Report{Epsilon: 18.8, EpsilonProved: privacy.Epsilon(math.Inf(1)), Infinite: true, Delta: 1e-7},
+					Audit: &audits.Audit{
+						RandomSampling: &audits.SamplingVerdict{Memorized: 5, Of: 9, Lowest: lowest, References: 2000},
+					},
+				},
+			},
+			{Cell: "c02", Label: "by-user, SGD", Status: results.Failed, Errors: []string{"round 3: diverged"}, Axes: experiment.Axes{}},
+		},
+	}
+}
+
+func TestResultsArriveWhole(t *testing.T) {
+	t.Parallel()
+	api := newFake()
+	api.results = sampleResults()
+	c, _ := start(t, api, Options{})
+	got, err := c.Results(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, format := range results.Formats() {
+		var want, have bytes.Buffer
+		if err := errors.Join(api.results.Write(&want, format), got.Write(&have, format)); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(want.Bytes(), have.Bytes()) {
+			t.Errorf("as %s they differ:\n%s\nnot\n%s", format, have.String(), want.String())
+		}
+	}
+}
+
+func TestResultsComeInEveryFormat(t *testing.T) {
+	t.Parallel()
+	api := newFake()
+	api.results = sampleResults()
+	c, _ := start(t, api, Options{})
+	for _, format := range results.Formats() {
+		a := c.ask(t, "GET", "/api/v1/runs/latest/results?format="+format, nil, nil)
+		var want bytes.Buffer
+		if err := api.results.Write(&want, format); err != nil {
+			t.Fatal(err)
+		}
+		if a.StatusCode != 200 || a.body != want.String() || a.Header.Get("Content-Type") != resultTypes[format] {
+			t.Errorf("%s: %s, %s, %d bytes, want %d", format, a.Status, a.Header.Get("Content-Type"), len(a.body), want.Len())
+		}
+		saved := strings.Contains(a.Header.Get("Content-Disposition"), "grid-01234567")
+		if saved != (extensions[format] != "") {
+			t.Errorf("%s: Content-Disposition is %q", format, a.Header.Get("Content-Disposition"))
+		}
+	}
+}
+
+// Every error that has a name has it on the other side too, with its message.
+func TestErrorsKeepTheirIdentity(t *testing.T) {
+	t.Parallel()
+	for _, k := range errorKinds {
+		t.Run(k.kind, func(t *testing.T) {
+			t.Parallel()
+			api := newFake()
+			api.err = fmt.Errorf("run %q: %w; do this", "x", k.err)
+			c, _ := start(t, api, Options{})
+			_, err := c.Status(t.Context(), "x")
+			if !errors.Is(err, k.err) || err.Error() != api.err.Error() {
+				t.Errorf("got %v, want %v", err, api.err)
+			}
+			e, ok := errors.AsType[*Error](err)
+			if !ok || e.Status != k.status || e.Kind != k.kind {
+				t.Errorf("got %+v", e)
+			}
+			for _, other := range errorKinds {
+				if other.kind != k.kind && errors.Is(err, other.err) {
+					t.Errorf("it is %v as well", other.err)
+				}
+			}
+		})
+	}
+}
+
+func TestEveryMethodReportsErrors(t *testing.T) {
+	t.Parallel()
+	api := newFake()
+	api.err = fmt.Errorf("run x: %w", runs.ErrState)
+	c, _ := start(t, api, Options{})
+	ctx := t.Context()
+	for name, call := range map[string]func() error{
+		"HasSource": func() error { _, err := c.HasSource(ctx, key.Digest); return err },
+		"PutSource": func() error { _, err := c.PutSource(ctx, strings.NewReader("x")); return err },
+		"Submit":    func() error { _, err := c.Submit(ctx, runs.Spec{}, false); return err },
+		"List":      func() error { _, err := c.List(ctx); return err },
+		"Status":    func() error { _, err := c.Status(ctx, ""); return err },
+		"Watch":     func() error { _, err := c.Watch(ctx, ""); return err },
+		"Steer":     func() error { _, err := c.Steer(ctx, "", runs.Entry{Kind: runs.PauseEntry}); return err },
+		"Results":   func() error { _, err := c.Results(ctx, ""); return err },
+		"Model":     func() error { _, err := c.Model(ctx, "", "", 0); return err },
+		"Logs":      func() error { _, err := c.Logs(ctx, "", ""); return err },
+	} {
+		if err := call(); !errors.Is(err, runs.ErrState) {
+			t.Errorf("%s: %v, want %v", name, err, runs.ErrState)
+		}
+	}
+}
+
+func TestErrorsOfTheServerItselfAreNotMistakenForOthers(t *testing.T) {
+	t.Parallel()
+	api := newFake()
+	api.err = errors.New("something odd")
+	c, _ := start(t, api, Options{})
+	_, err := c.Status(t.Context(), "")
+	e, ok := errors.AsType[*Error](err)
+	if !ok || e.Status != 500 || e.Kind != "internal" || e.Message != "something odd" || e.Unwrap() != nil {
+		t.Errorf("got %+v", err)
+	}
+}
+
+func TestWrongAddressesAreRefusedOrNamed(t *testing.T) {
+	t.Parallel()
+	for _, address := range []string{"", "ftp://x", "http://", "http://user:secret@host", "http://h?q", "http://[::1"} {
+		if _, err := NewClient(address, ""); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q: %v", address, err)
+		}
+	}
+	c := client(t, "127.0.0.1:1", "") // nobody listens on port 1
+	if _, err := c.Status(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "http://127.0.0.1:1") {
+		t.Errorf("got %v, want the address", err)
+	}
+}
+
+func TestTheClientRefusesToFollowRedirects(t *testing.T) {
+	t.Parallel()
+	c, _ := start(t, newFake(), Options{OperatorToken: operatorToken})
+	err := c.get(t.Context(), c.base.JoinPath("login"), new(coordinator.Status))
+	if err == nil {
+		t.Error("an HTML page was taken for an answer")
+	}
+	anonymous := client(t, c.base.String(), "")
+	if err := anonymous.get(t.Context(), c.base.JoinPath("/"), new(coordinator.Status)); err == nil || !strings.Contains(err.Error(), "303") {
+		t.Errorf("got %v, want the redirect as an error", err)
+	}
+}

@@ -1,0 +1,242 @@
+package endtoend_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"coalmine/internal/testserver"
+	"coalmine/storage"
+	"coalmine/storage/s3"
+)
+
+// cluster starts the services of compose.yaml as processes of this machine. What
+// containers provide is replaced: host names and ports, paths, and the programs
+// of the images.
+type cluster struct {
+	t                      testing.TB
+	file                   *composeFile
+	dir                    string
+	redis, s3, coordinator string // host:port
+	redisServer, versitygw string // programs
+}
+
+func newCluster(t testing.TB) *cluster {
+	return &cluster{
+		t: t, file: readCompose(t, secrets), dir: t.TempDir(),
+		redisServer: testserver.RedisServer(t), versitygw: testserver.Versitygw(t),
+		redis: freeAddress(t), s3: freeAddress(t), coordinator: freeAddress(t),
+	}
+}
+
+// local replaces what only means something within the containers of a service.
+func (c *cluster) local(service, text string) string {
+	return strings.NewReplacer(
+		"@redis:6379", "@"+c.redis,
+		"//s3:7070", "//"+c.s3,
+		"//127.0.0.1:7070", "//"+c.s3,
+		"//localhost:8080", "//"+c.coordinator,
+		"0.0.0.0:8080", c.coordinator,
+		":7070", c.s3,
+		"/run/secrets/", c.path(service)+"/",
+		"/etc/redis/", c.path(service)+"/",
+		"/data", c.path("data of "+service),
+		"/cache", c.path("cache"),
+	).Replace(text)
+}
+
+// path is a directory of the cluster's own. The one-shot service bucket works on
+// the volume of s3.
+func (c *cluster) path(name string) string {
+	c.t.Helper()
+	path := filepath.Join(c.dir, strings.ReplaceAll(strings.ReplaceAll(name, "bucket", "s3"), " ", "-"))
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		c.t.Fatal(err)
+	}
+	return path
+}
+
+// program is what a service's image runs, ahead of the command.
+func (c *cluster) program(s composeService) []string {
+	switch {
+	case len(s.Entrypoint) > 0:
+		return s.Entrypoint
+	case s.Image == "coalmine:local":
+		return []string{binary}
+	case s.Image == "coalmine-s3:local":
+		return []string{c.versitygw}
+	}
+	return nil
+}
+
+// command is what a service runs, with other arguments if some are given.
+func (c *cluster) command(service string, args ...string) command {
+	c.t.Helper()
+	s, ok := c.file.Services[service]
+	if !ok {
+		c.t.Fatalf("compose.yaml has no service %s", service)
+	}
+	for _, mount := range s.Configs {
+		content := c.local(service, c.file.Configs[mount.Source].Content)
+		if err := os.WriteFile(c.local(service, mount.Target), []byte(content), 0o600); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	if len(args) == 0 {
+		args = s.Command
+	}
+	out := command{name: service}
+	for _, word := range append(slices.Clone(c.program(s)), args...) {
+		out.args = append(out.args, c.local(service, word))
+	}
+	if service == "redis" {
+		host, port, _ := net.SplitHostPort(c.redis)
+		out.args[0] = c.redisServer
+		out.args = append(out.args, "--bind", host, "--port", port)
+	}
+	for name, value := range s.Environment {
+		out.env = append(out.env, name+"="+c.local(service, value))
+	}
+	return out
+}
+
+// start starts a service and waits until its own health check is content.
+func (c *cluster) start(service string) *process {
+	c.t.Helper()
+	p := start(c.t, c.command(service))
+	p.await("the health check passes", func() bool { return c.healthy(service) })
+	return p
+}
+
+// healthy runs the health check of a service.
+func (c *cluster) healthy(service string) bool {
+	c.t.Helper()
+	check := c.command(service)
+	check.args = nil
+	for _, word := range c.file.Services[service].Healthcheck.Test[1:] {
+		check.args = append(check.args, c.local(service, word))
+	}
+	switch check.args[0] {
+	case "/coalmine":
+		check.args[0] = binary
+	case "redis-cli":
+		host, port, _ := net.SplitHostPort(c.redis)
+		check.args = slices.Insert(check.args, 1, "-h", host, "-p", port)
+		if _, err := exec.LookPath("redis-cli"); err != nil {
+			return reachable(c.redis)
+		}
+	case "wget":
+		return answers(check.args[len(check.args)-1])
+	}
+	return succeeds(c.t, check)
+}
+
+func reachable(address string) bool {
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		return false
+	}
+	conn.Close()
+	return true
+}
+
+func answers(url string) bool {
+	response, err := http.Get(url)
+	if err != nil {
+		return false
+	}
+	response.Body.Close()
+	return response.StatusCode == http.StatusOK
+}
+
+// coalmine is a command given to the service that is there for them.
+func (c *cluster) coalmine(w workspace, args ...string) command {
+	cmd := c.command("cli", args...)
+	cmd.dir = w.dir
+	return cmd
+}
+
+// archive opens the cluster's store.
+func (c *cluster) archive() *storage.Archive {
+	c.t.Helper()
+	environment := c.file.Services["worker"].Environment
+	config, err := s3.ParseURL(c.local("worker", environment["COALMINE_STORE_URL"]))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	config.AccessKey, config.SecretKey = environment["AWS_ACCESS_KEY_ID"], environment["AWS_SECRET_ACCESS_KEY"]
+	store, err := s3.OpenConfig(context.Background(), config)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return storage.NewArchive(store)
+}
+
+func TestTheClusterOfComposeYieldsWhatOneProcessDoes(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	must(t, c.command("bucket"))
+	c.start("redis")
+	c.start("s3")
+	processes := []*process{c.start("coordinator"), c.start("worker"), c.start("worker")}
+
+	w := newWorkspace(t)
+	id := strings.TrimSpace(must(t, c.coalmine(w, "submit", "experiment.yaml")))
+	must(t, c.coalmine(w, "watch", id))
+	got := &outcome{must(t, c.coalmine(w, "results", id, "--format", "json")), lastingCommits(t, c.archive())}
+	undisturbed(t).equals(t, got)
+	bothWorked(t, c.archive())
+	c.pageWantsToken()
+
+	for _, p := range processes {
+		p.signal(syscall.SIGTERM)
+	}
+	for _, p := range processes {
+		if code := p.wait(); code != 0 && code != 3 {
+			t.Errorf("%s ended with %d when it was asked to end", p.name, code)
+		}
+	}
+}
+
+// bothWorked makes sure that the digests are not those of one worker alone.
+func bothWorked(t testing.TB, archive *storage.Archive) {
+	t.Helper()
+	workers := map[string]bool{}
+	for _, c := range allCommits(t, archive) {
+		workers[c.Provenance.Worker] = true
+	}
+	if len(workers) != 2 {
+		t.Errorf("%d workers have committed, want 2", len(workers))
+	}
+}
+
+// pageWantsToken makes sure that the API is closed to strangers.
+func (c *cluster) pageWantsToken() {
+	c.t.Helper()
+	for token, want := range map[string]int{"": http.StatusUnauthorized, secrets["COALMINE_TOKEN"]: http.StatusOK} {
+		u := url.URL{Scheme: "http", Host: c.coordinator, Path: "/api/v1/runs"}
+		request, err := http.NewRequest(http.MethodGet, u.String(), nil)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if token != "" {
+			request.Header.Set("Authorization", "Bearer "+token)
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != want {
+			c.t.Errorf("GET %s with token %q: %s, want %d", u.Path, token, response.Status, want)
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package endtoend_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"coalmine/storage"
+	"coalmine/storage/dir"
+)
+
+// experimentFile trains four tiny models. The chains pass a segment's boundary
+// at step 100; audits keep checkpoints before it. Canaries are far too many, so
+// that a tiny model memorizes some.
+const experimentFile = `
+name: tiny
+data: {source: text.jsonl, vocabulary: {size: 60}, users: {words: 50}}
+canaries: {words: 3, per_configuration: 2, user_probability: 20%, example_probability: [20%, 100%], held_back: 2}
+model: {embedding: 8, units: 8}
+training: {rounds: 104, cohort: 4, chunks: 2, checkpoints: {every: 20, keep: 2}, client: {learning_rate: 1}}
+audit: {every: 50%, random_sampling: {references: 500}, beam_search: {width: 2}}
+grid:
+  axes:
+    data.partition: [iid, by-user]
+    training:
+      - {algorithm: sgd, cohort: 4, steps_per_task: 1}
+      - {algorithm: fedavg}
+`
+
+// text is JSON lines of 40 users with 20 random sentences each.
+func text() string {
+	random := rand.New(rand.NewPCG(1, 2))
+	var b strings.Builder
+	for user := range 40 {
+		for range 20 {
+			fmt.Fprintf(&b, `{"user":"u%d","text":"`, user)
+			for range 6 {
+				fmt.Fprintf(&b, "w%d ", random.IntN(80))
+			}
+			b.WriteString("\"}\n")
+		}
+	}
+	return b.String()
+}
+
+// workspace is a directory with the experiment and its text, and a home.
+type workspace struct {
+	t   testing.TB
+	dir string
+}
+
+func newWorkspace(t testing.TB) workspace {
+	return fill(t, t.TempDir())
+}
+
+func fill(t testing.TB, dir string) workspace {
+	w := workspace{t, dir}
+	w.write("experiment.yaml", experimentFile)
+	w.write("text.jsonl", text())
+	return w
+}
+
+func (w workspace) write(name, content string) {
+	w.t.Helper()
+	if err := os.WriteFile(filepath.Join(w.dir, name), []byte(content), 0o644); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// coalmine is a command in the workspace, which has its home there.
+func (w workspace) coalmine(args ...string) command {
+	return command{name: "coalmine " + args[0], args: append([]string{binary}, args...), dir: w.dir}
+}
+
+func (w workspace) home() string  { return filepath.Join(w.dir, ".coalmine") }
+func (w workspace) store() string { return filepath.Join(w.home(), "store") }
+
+// archive opens the home's store, which no process may be writing to.
+func (w workspace) archive() *storage.Archive {
+	w.t.Helper()
+	store, err := dir.Open(w.store())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return storage.NewArchive(store)
+}
+
+// results is the results JSON of the newest run.
+func (w workspace) results() string {
+	w.t.Helper()
+	return must(w.t, w.coalmine("results", "--format", "json"))
+}
+
+// commits counts the nodes whose records are in the home's store now, by key.
+func (w workspace) commits() map[string]bool {
+	found := map[string]bool{}
+	entries, err := os.ReadDir(filepath.Join(w.store(), "commits"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		w.t.Fatal(err)
+	}
+	for _, e := range entries {
+		if _, err := storage.ParseKey(e.Name()); err == nil {
+			found[e.Name()] = true
+		}
+	}
+	return found
+}

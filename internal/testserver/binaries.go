@@ -1,0 +1,17 @@
+package testserver
+
+import "testing"
+
+// RedisServer is the path of redis-server, for tests that start it their own
+// way. A test is skipped where there is none.
+func RedisServer(t testing.TB) string {
+	t.Helper()
+	return find(t, "redis-server", "COALMINE_REDIS_SERVER", "install Debian's package redis-server")
+}
+
+// Versitygw is the path of versitygw; otherwise as RedisServer.
+func Versitygw(t testing.TB) string {
+	t.Helper()
+	return find(t, "versitygw", "COALMINE_VERSITYGW",
+		"go install github.com/versity/versitygw/cmd/versitygw@v1.8.0 (scripts/setup.sh does)")
+}

@@ -1,0 +1,176 @@
+package pld
+
+import (
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func epsilon(t interface{ Fatal(...any) }, delta float64, steps ...Step) Bounds {
+	b, err := Epsilon(steps, delta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// Exact values by Balle and Wang's formula in 60-digit arithmetic.
+func TestGaussianEpsilonIsExact(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ sigma, delta, want float64 }{
+		{0.5, 1e-5, 9.99725614643}, {1, 1e-5, 4.37717809568}, {1, 1e-6, 4.88655411746},
+		{2, 1e-5, 1.99309140442}, {4, 1e-6, 1.06070186233}, {10, 1e-9, 0.535148231553},
+		{4.530877117, 1e-6, 0.927392338},
+	} {
+		if got := GaussianEpsilon(c.sigma, c.delta); math.Abs(got/c.want-1) > 1e-9 {
+			t.Errorf("sigma %v, delta %v: epsilon %v, expected %v", c.sigma, c.delta, got, c.want)
+		}
+	}
+	// dp_accounting's PLD tests: three rounds at sqrt(3) have delta(1) of
+	// 0.126936; noise 1/3 has delta(1) of 0.78760074.
+	if got := GaussianDelta(1, 1); math.Abs(got-0.1269367375) > 1e-10 {
+		t.Errorf("delta(1) of unit noise is %v", got)
+	}
+	if got := GaussianDelta(1.0/3, 1); math.Abs(got-0.78760074) > 1e-8 {
+		t.Errorf("delta(1) of noise 1/3 is %v", got)
+	}
+}
+
+func TestGaussianEpsilonInvertsDelta(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		sigma := math.Exp(rapid.Float64Range(math.Log(0.005), math.Log(50)).Draw(t, "sigma"))
+		delta := math.Exp(rapid.Float64Range(math.Log(1e-12), math.Log(0.3)).Draw(t, "delta"))
+		e := GaussianEpsilon(sigma, delta)
+		if got := GaussianDelta(sigma, e); got > delta || (e > 0 && got < delta*(1-1e-6)) {
+			t.Errorf("sigma %v: epsilon %v has delta %v, asked for %v", sigma, e, got, delta)
+		}
+	})
+}
+
+// Published values, with the digits that are given. The published ones are
+// upper bounds on a coarser grid than ours, or estimates within 0.01.
+func TestBoundsMatchPublishedValues(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name             string
+		step             Step
+		delta            float64
+		want, above, low float64 // ours is within [want-low, want+above]
+	}{
+		// dp_accounting, dp_sgd example: 1.2 epochs at rate 0.01.
+		{"dp_accounting example", Step{0.01, 0.7, 120}, 1e-5, 2.4612381, 2e-4, 2e-4},
+		// TensorFlow Privacy's statement: 1.199 for 781.25 steps, rounded up.
+		{"TensorFlow Privacy", Step{0.0064, 1, 782}, 1e-6, 1.199, 5e-4, 5e-4},
+		// Opacus, PRV accountant with an error of 0.01.
+		{"Opacus", Step{0.04, 1.5, 2249}, 1e-5, 6.777395712150674, 0, 0.011},
+		// dp_accounting: the least noise for epsilon 1.
+		{"one round", Step{0.01, 0.67379294682, 1}, 1e-5, 1, 1e-4, 1e-4},
+		{"25 rounds", Step{0.001, 3.20956502598 / 6, 25}, 1e-5, 1, 1e-4, 1e-4},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			got := epsilon(t, c.delta, c.step)
+			if !(got.Lower <= got.Upper) || got.Upper > c.want+c.above || got.Upper < c.want-c.low {
+				t.Errorf("bounds %+v, published %v", got, c.want)
+			}
+			if got.Upper > got.Lower*1.0005 {
+				t.Errorf("bounds %+v are further apart than 0.05%%", got)
+			}
+		})
+	}
+}
+
+func TestDeltaMatchesPublishedValue(t *testing.T) {
+	t.Parallel()
+	// dp_accounting: rate 0.2, noise 0.5, three rounds have delta(1) of 0.15594.
+	got, err := Delta([]Step{{0.2, 0.5, 3}}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if math.Abs(got.Upper-0.15594) > 1e-5 || got.Lower > got.Upper || got.Upper-got.Lower > 1e-5 {
+		t.Errorf("delta(1) within %+v, published 0.15594", got)
+	}
+}
+
+// When nearly everybody is sampled the loss is nearly normal, and the exact
+// value is known, far below the rounding error of an untilted transform too.
+func TestBoundsEncloseTheExactGaussian(t *testing.T) {
+	t.Parallel()
+	for _, delta := range []float64{0.1, 1e-5, 1e-12, 1e-30} {
+		got := epsilon(t, delta, Step{Rate: 1 - 1e-12, Sigma: 4, Rounds: 16})
+		want := GaussianEpsilon(1, delta)
+		if got.Lower > want*(1+1e-9) || got.Upper < want*(1-1e-9) || got.Upper-got.Lower > 1e-3*want {
+			t.Errorf("delta %v: bounds %+v, exact %v", delta, got, want)
+		}
+	}
+}
+
+func TestOneRoundBoundsEncloseTheHockeyStick(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		q := math.Exp(rapid.Float64Range(math.Log(1e-3), math.Log(0.9)).Draw(t, "q"))
+		sigma := math.Exp(rapid.Float64Range(math.Log(0.4), math.Log(3)).Draw(t, "sigma"))
+		e := rapid.Float64Range(0, 2).Draw(t, "epsilon")
+		got, err := Delta([]Step{{q, sigma, 1}}, e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The mixture exceeds exp(e) times the noise beyond one output.
+		x := pair{rate: q, sigma: sigma, removing: true}.output(e)
+		noise, shifted := upperTail(x/sigma), upperTail((x-1)/sigma)
+		want := (1-q)*noise + q*shifted - math.Exp(e)*noise
+		if got.Lower > want*(1+1e-6)+1e-15 || got.Upper < want*(1-1e-6)-1e-15 {
+			t.Errorf("q %v, sigma %v, epsilon %v: delta within %+v, exact %v", q, sigma, e, got, want)
+		}
+	})
+}
+
+func TestRoundsMayDiffer(t *testing.T) {
+	t.Parallel()
+	whole := epsilon(t, 1e-6, Step{0.02, 1, 60})
+	split := epsilon(t, 1e-6, Step{0.02, 1, 20}, Step{0.02, 1, 40})
+	if math.Abs(split.Upper/whole.Upper-1) > 1e-9 {
+		t.Errorf("60 rounds cost %+v, 20 and 40 of them %+v", whole, split)
+	}
+	more := epsilon(t, 1e-6, Step{0.02, 1, 60}, Step{0.1, 2, 10})
+	if more.Lower <= whole.Upper {
+		t.Errorf("ten more rounds cost nothing: %+v, then %+v", whole, more)
+	}
+}
+
+func TestDegenerateSteps(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		steps []Step
+		want  float64
+	}{
+		"nothing":      {nil, 0},
+		"nobody":       {[]Step{{0, 1, 10}}, 0},
+		"no rounds":    {[]Step{{0.5, 1, 0}}, 0},
+		"no noise":     {[]Step{{0.5, 0, 1}}, math.Inf(1)},
+		"no sampling":  {[]Step{{1, 2, 4}}, GaussianEpsilon(1, 1e-5)},
+		"endless loud": {[]Step{{0.5, math.Inf(1), 1}}, 0},
+	} {
+		if got := epsilon(t, 1e-5, c.steps...); got.Lower != c.want || got.Upper != c.want {
+			t.Errorf("%s: %+v, expected %v", name, got, c.want)
+		}
+	}
+}
+
+func TestBadArgumentsAreErrors(t *testing.T) {
+	t.Parallel()
+	for name, call := range map[string]func() (Bounds, error){
+		"delta 0":         func() (Bounds, error) { return Epsilon(nil, 0) },
+		"delta 1":         func() (Bounds, error) { return Epsilon(nil, 1) },
+		"epsilon below 0": func() (Bounds, error) { return Delta(nil, -1) },
+		"rate above 1":    func() (Bounds, error) { return Epsilon([]Step{{2, 1, 1}}, 0.1) },
+		"negative noise":  func() (Bounds, error) { return Epsilon([]Step{{0.5, -1, 1}}, 0.1) },
+		"negative rounds": func() (Bounds, error) { return Delta([]Step{{0.5, 1, -1}}, 1) },
+	} {
+		if _, err := call(); err == nil {
+			t.Errorf("%s was accepted", name)
+		}
+	}
+}

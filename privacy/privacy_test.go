@@ -1,0 +1,361 @@
+package privacy_test
+
+import (
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"coalmine/privacy"
+)
+
+// tenEpochs is a recipe of Thakkar et al. 2020, section 4.3, whose epsilon is
+// printed as 5.6.
+func tenEpochs() privacy.Recipe {
+	return privacy.Recipe{
+		Population: 392_000, Cohort: 5_000, Rounds: 784, NoiseMultiplier: 1, Delta: 1e-7,
+		Sampling: privacy.FixedSize, Conversion: privacy.Classic, Unit: "balanced user",
+	}
+}
+
+func account(t interface{ Fatal(...any) }, r privacy.Recipe) privacy.Report {
+	report, err := privacy.Account(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+func TestBothEpsilonsStandSideBySide(t *testing.T) {
+	t.Parallel()
+	ten := account(t, tenEpochs())
+	hundred := tenEpochs()
+	hundred.Rounds = 7_840
+	all := account(t, hundred)
+	for _, c := range []struct {
+		name      string
+		got       privacy.Epsilon
+		want, off float64
+	}{
+		{"10 epochs", ten.Epsilon, 5.6, 0.05}, {"100 epochs", all.Epsilon, 18.8, 0.05},
+		{"10 epochs, proved", ten.EpsilonProved, 30, 0.5}, {"100 epochs, proved", all.EpsilonProved, 154, 0.5},
+	} {
+		if math.Abs(float64(c.got)-c.want) > c.off {
+			t.Errorf("%s: epsilon %v, expected %v", c.name, c.got, c.want)
+		}
+	}
+	if ten.Neighbouring != privacy.ReplaceOne || ten.Sigma != 1 || ten.SigmaProved != 0.5 {
+		t.Errorf("neighbouring %q with sigma %v and, proved, %v", ten.Neighbouring, ten.Sigma, ten.SigmaProved)
+	}
+	for _, fact := range []string{"5.62", "29.9", "papers' convention", "replace-one", "1e-07", "balanced user", "classic"} {
+		if !strings.Contains(ten.Summary(), fact) {
+			t.Errorf("summary lacks %q: %s", fact, ten.Summary())
+		}
+	}
+}
+
+// The seven simulations of Augenstein et al. 2020 print 9.99e6.
+func TestSimulationsOfThePapers(t *testing.T) {
+	t.Parallel()
+	for population, delta := range map[int]float64{
+		425: 2.35e-3, 2_125: 4.71e-4, 850: 1.18e-3, 2_905: 3.44e-4, 3_340: 2.99e-4, 3_400: 2.94e-4, 3_282: 3.05e-4,
+	} {
+		r := account(t, privacy.Recipe{Population: population, Cohort: 10, Rounds: 1000, NoiseMultiplier: 0.01, Delta: delta})
+		if math.Abs(float64(r.Epsilon)-9.99e6) > 0.005e6 || r.Order != 2 {
+			t.Errorf("population %d: epsilon %v at order %v, printed 9.99e6", population, float64(r.Epsilon), r.Order)
+		}
+	}
+}
+
+func TestPoissonCohortsProveTheConvention(t *testing.T) {
+	t.Parallel()
+	recipe := tenEpochs()
+	recipe.Sampling, recipe.LossDistribution = privacy.Poisson, true
+	r := account(t, recipe)
+	if r.Epsilon != r.EpsilonProved || r.Neighbouring != privacy.AddOrRemoveOne {
+		t.Errorf("epsilon %v, proved %v, %s", r.Epsilon, r.EpsilonProved, r.Neighbouring)
+	}
+	loss := r.LossDistribution
+	if loss == nil || !(loss.Lower <= loss.Upper && loss.Upper < r.EpsilonProved) {
+		t.Errorf("loss distribution %+v is not below the Rényi bound %v", loss, r.EpsilonProved)
+	}
+}
+
+func TestInfiniteEpsilonIsNullInJSON(t *testing.T) {
+	t.Parallel()
+	recipe := tenEpochs()
+	recipe.NoiseMultiplier, recipe.Delta = 0, 0 // a run that only clips states no delta
+	data, err := json.Marshal(account(t, recipe))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, field := range []string{`"epsilon":null`, `"epsilon_proved":null`, `"infinite":true`, "without noise there is no bound"} {
+		if !strings.Contains(string(data), field) {
+			t.Errorf("no %s in %s", field, data)
+		}
+	}
+	var back privacy.Report
+	if err := json.Unmarshal(data, &back); err != nil || !math.IsInf(float64(back.Epsilon), 1) {
+		t.Errorf("read back as %v, %v", back.Epsilon, err)
+	}
+}
+
+func TestAccountJSONHoldsItsContract(t *testing.T) {
+	t.Parallel()
+	data, err := json.Marshal(account(t, tenEpochs()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(data, &fields); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]any{
+		"delta": 1e-7, "order": 6.0, "sampling": "fixed-size", "conversion": "classic", "neighbouring": "replace-one",
+		"noise_multiplier": 1.0, "rounds": 784.0, "unit": "balanced user",
+	} {
+		if fields[name] != want {
+			t.Errorf("%s is %v, expected %v", name, fields[name], want)
+		}
+	}
+	for _, name := range []string{"epsilon", "epsilon_proved", "accountant", "assumptions", "not_covered"} {
+		if fields[name] == nil {
+			t.Errorf("%s is missing", name)
+		}
+	}
+}
+
+func TestBadRecipesAreRefusedInOneSentenceEach(t *testing.T) {
+	t.Parallel()
+	for want, change := range map[string]func(*privacy.Recipe){
+		"noise multiplier -1: expected":      func(r *privacy.Recipe) { r.NoiseMultiplier = -1 },
+		"noise multiplier NaN: expected":     func(r *privacy.Recipe) { r.NoiseMultiplier = math.NaN() },
+		"delta 0: expected":                  func(r *privacy.Recipe) { r.Delta = 0 },
+		"delta 1: expected":                  func(r *privacy.Recipe) { r.Delta = 1 },
+		"cohort 9 is above the population":   func(r *privacy.Recipe) { r.Population, r.Cohort = 8, 9 },
+		"cohort 0: expected":                 func(r *privacy.Recipe) { r.Cohort = 0 },
+		"population 0: expected":             func(r *privacy.Recipe) { r.Population = 0 },
+		"rounds -1: expected":                func(r *privacy.Recipe) { r.Rounds = -1 },
+		`sampling "all": expected`:           func(r *privacy.Recipe) { r.Sampling = "all" },
+		`conversion "tight": expected`:       func(r *privacy.Recipe) { r.Conversion = "tight" },
+		`randomness "none": expected seeded`: func(r *privacy.Recipe) { r.Randomness = "none" },
+	} {
+		recipe := tenEpochs()
+		change(&recipe)
+		_, err := privacy.Account(recipe)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("expected %q, got %v", want, err)
+		} else if strings.Contains(err.Error(), "\n") {
+			t.Errorf("one mistake, several sentences: %v", err)
+		}
+	}
+	if _, err := privacy.Account(privacy.Recipe{Cohort: -1, NoiseMultiplier: -1}); strings.Count(err.Error(), "\n") != 3 {
+		t.Errorf("four mistakes, reported: %v", err)
+	}
+}
+
+func TestMeterAgreesWithAccountAndGrows(t *testing.T) {
+	t.Parallel()
+	meter, err := privacy.NewMeter(tenEpochs())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := meter.After(784).EpsilonProved, account(t, tenEpochs()).EpsilonProved; got != want {
+		t.Errorf("meter %v, account %v", got, want)
+	}
+	last := -1.0
+	for rounds := range 50 {
+		e := meter.EpsilonProved(rounds, 1e-7)
+		if e <= last {
+			t.Fatalf("epsilon %v after %d rounds, %v one round earlier", e, rounds, last)
+		}
+		last = e
+	}
+}
+
+func TestBudgetStopsBeforeTheRoundThatWouldPassIt(t *testing.T) {
+	t.Parallel()
+	meter, err := privacy.NewMeter(tenEpochs())
+	if err != nil {
+		t.Fatal(err)
+	}
+	budget := privacy.Budget{Epsilon: 25, Delta: 1e-6}
+	n := budget.RoundsWithin(meter)
+	if !budget.Allows(meter, n) || budget.Allows(meter, n+1) {
+		t.Errorf("%d rounds are allowed; epsilon then is %v, one round later %v",
+			n, meter.EpsilonProved(n, 1e-6), meter.EpsilonProved(n+1, 1e-6))
+	}
+	if got, err := privacy.CalibrateRounds(tenEpochs(), budget); err != nil || got != n {
+		t.Errorf("rounds affordable: %d, %v; the meter says %d", got, err, n)
+	}
+}
+
+func TestCalibratedNoiseIsTheLeastThatFits(t *testing.T) {
+	t.Parallel()
+	for _, sampling := range []privacy.Sampling{privacy.FixedSize, privacy.Poisson, privacy.NoSampling} {
+		for _, epsilon := range []float64{0.5, 8, 1000} {
+			recipe := tenEpochs()
+			recipe.Sampling, recipe.Conversion, recipe.Delta = sampling, privacy.Improved, 1e-6
+			z, err := privacy.CalibrateNoise(recipe, privacy.Budget{Epsilon: epsilon, Delta: recipe.Delta})
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := func(z float64) float64 {
+				recipe.NoiseMultiplier = z
+				return float64(account(t, recipe).EpsilonProved)
+			}
+			if at(z) > epsilon || at(z*(1-3e-5)) <= epsilon {
+				t.Errorf("%s: noise %v costs %v, a little less %v; the budget is %v", sampling, z, at(z), at(z*(1-3e-5)), epsilon)
+			}
+		}
+	}
+}
+
+// Augenstein et al. 2020, table 3: a simulation with a cohort of 10 and a
+// noise multiplier of 0.01 stands for a cohort of 1,000 with 1.
+func TestScaleUpKeepsTheNoisePerUser(t *testing.T) {
+	t.Parallel()
+	simulation := privacy.Recipe{Population: 3_400, Cohort: 10, Rounds: 1_000, NoiseMultiplier: 0.01, Delta: 5e-9}
+	scaled := privacy.ScaleUp(simulation, 2_000_000, 1_000)
+	if math.Abs(scaled.NoiseMultiplier-1) > 1e-12 {
+		t.Fatalf("noise multiplier %v, expected 1", scaled.NoiseMultiplier)
+	}
+	if got := account(t, scaled).Epsilon; math.Abs(float64(got)-1.39) > 0.005 {
+		t.Errorf("epsilon %v, printed 1.39", got)
+	}
+	budget := privacy.Budget{Epsilon: 7.6, Delta: 5e-9}
+	cohort, err := privacy.CalibrateCohort(simulation, 2_000_000, budget)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(cohort int) float64 {
+		return float64(account(t, privacy.ScaleUp(simulation, 2_000_000, cohort)).EpsilonProved)
+	}
+	if at(cohort) > budget.Epsilon || at(cohort-1) <= budget.Epsilon {
+		t.Errorf("cohort %d costs %v, one fewer %v; the budget is %v", cohort, at(cohort), at(cohort-1), budget.Epsilon)
+	}
+}
+
+func TestLargerScaledCohortsNeverCostMore(t *testing.T) {
+	t.Parallel()
+	simulation := privacy.Recipe{Population: 3_400, Cohort: 10, Rounds: 1_000, NoiseMultiplier: 0.01, Delta: 5e-9}
+	last := math.Inf(1)
+	for cohort := 10; cohort <= 2_000_000; cohort += cohort/7 + 1 {
+		e := float64(account(t, privacy.ScaleUp(simulation, 2_000_000, cohort)).EpsilonProved)
+		if e > last*(1+1e-9) {
+			t.Errorf("cohort %d costs %v, a smaller one %v", cohort, e, last)
+		}
+		last = e
+	}
+}
+
+func TestUnreachableTargetsAreErrors(t *testing.T) {
+	t.Parallel()
+	simulation := privacy.Recipe{Population: 3_400, Cohort: 10, Rounds: 1_000, NoiseMultiplier: 0.01, Delta: 5e-9}
+	_, noise := privacy.CalibrateNoise(tenEpochs(), privacy.Budget{Epsilon: 0.001, Delta: 1e-7})
+	_, rounds := privacy.CalibrateRounds(tenEpochs(), privacy.Budget{Epsilon: 0.1, Delta: 1e-7})
+	_, cohort := privacy.CalibrateCohort(simulation, 5_000, privacy.Budget{Epsilon: 0.1, Delta: 1e-7})
+	_, target := privacy.CalibrateNoise(tenEpochs(), privacy.Budget{Epsilon: -1, Delta: 1e-7})
+	for name, err := range map[string]error{"noise": noise, "rounds": rounds, "cohort": cohort, "negative target": target} {
+		if err == nil || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: expected one sentence, got %v", name, err)
+		}
+	}
+}
+
+func TestClipScale(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ norm, clip, want float64 }{
+		{0, 0.2, 1}, {0.2, 0.2, 1}, {0.4, 0.2, 0.5}, {math.Inf(1), 0.2, 0}, {math.NaN(), 0.2, 0},
+	} {
+		if got := privacy.ClipScale(c.norm, c.clip); got != c.want {
+			t.Errorf("norm %v, clip %v: scale %v, expected %v", c.norm, c.clip, got, c.want)
+		}
+	}
+	if got := privacy.Norm([]float32{3, 0}, []float32{4}); got != 5 {
+		t.Errorf("norm over two tensors is %v, expected 5", got)
+	}
+}
+
+// The sample standard deviation of n normal draws is off by more than 5/sqrt(2n)
+// of itself, and the mean by more than 5/sqrt(n), with probability below 1e-6
+// each.
+func TestAddGaussianHasTheAskedDeviationAndRepeats(t *testing.T) {
+	t.Parallel()
+	const n = 100_000
+	draw := func() []float32 {
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = 2
+		}
+		privacy.AddGaussian(rand.New(rand.NewChaCha8([32]byte{7})), x, 0.5)
+		return x
+	}
+	first, again := draw(), draw()
+	mean, square := 0.0, 0.0
+	for i, v := range first {
+		if v != again[i] {
+			t.Fatalf("element %d: %v, then %v from the same seed", i, v, again[i])
+		}
+		mean += (float64(v) - 2) / n
+		square += (float64(v) - 2) * (float64(v) - 2) / n
+	}
+	if math.Abs(mean) > 0.5*5/math.Sqrt(n) || math.Abs(math.Sqrt(square)-0.5) > 0.5*5/math.Sqrt(2*n) {
+		t.Errorf("mean %v, standard deviation %v, expected 0 and 0.5", mean, math.Sqrt(square))
+	}
+}
+
+func TestNoNoiseDrawsNothing(t *testing.T) {
+	t.Parallel()
+	rng, untouched := rand.New(rand.NewChaCha8([32]byte{})), rand.New(rand.NewChaCha8([32]byte{}))
+	x := []float32{1, 2}
+	privacy.AddGaussian(rng, x, 0)
+	if x[0] != 1 || x[1] != 2 || rng.Uint64() != untouched.Uint64() {
+		t.Error("noise of standard deviation 0 changed something")
+	}
+}
+
+// Log-normal norms with median 3: the clip norm must find the median from far
+// above and below. Its noise makes the last one wander by about 3%; a factor of
+// 1.5 is beyond ten standard deviations.
+func TestClipNormFollowsTheQuantile(t *testing.T) {
+	t.Parallel()
+	q := privacy.ClipQuantile{Target: 0.5, LearningRate: 0.2, CountNoise: 5}
+	for _, clip := range []float64{0.1, 100} {
+		rng := rand.New(rand.NewChaCha8([32]byte{3}))
+		for range 150 {
+			below := 0
+			for range 100 {
+				if 3*math.Exp(rng.NormFloat64()) <= clip {
+					below++
+				}
+			}
+			clip = q.Next(clip, below, rng.NormFloat64(), 100)
+		}
+		if clip < 2 || clip > 4.5 {
+			t.Errorf("clip norm %v, the median is 3", clip)
+		}
+	}
+}
+
+func TestAdaptiveClippingSplitsTheNoise(t *testing.T) {
+	t.Parallel()
+	q := privacy.ClipQuantile{Target: 0.5, LearningRate: 0.2, CountNoise: 5}
+	got, err := q.UpdateNoise(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := 1 / math.Sqrt(1-1.0/100); math.Abs(got-want) > 1e-14 {
+		t.Errorf("applied noise multiplier %v, expected %v", got, want)
+	}
+	if total := 1 / math.Sqrt(1/(got*got)+1/(4*5.0*5.0)); math.Abs(total-1) > 1e-14 {
+		t.Errorf("sum and count together cost as noise %v, expected 1", total)
+	}
+	if _, err := q.UpdateNoise(10); err == nil {
+		t.Error("a count that uses up the whole budget was accepted")
+	}
+	if z, err := q.UpdateNoise(0); z != 0 || err != nil {
+		t.Errorf("no noise became %v, %v", z, err)
+	}
+}

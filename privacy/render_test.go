@@ -1,0 +1,78 @@
+package privacy_test
+
+import (
+	"encoding/xml"
+	"io"
+	"strings"
+	"testing"
+
+	"coalmine/privacy"
+)
+
+func sweep(t *testing.T, recipe privacy.Recipe, rounds ...int) []privacy.Report {
+	t.Helper()
+	reports, err := privacy.Sweep(recipe, rounds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reports
+}
+
+func TestTableShowsBothEpsilonsAndEveryAssumption(t *testing.T) {
+	t.Parallel()
+	recipe := tenEpochs()
+	recipe.Randomness = privacy.Seeded
+	var out strings.Builder
+	if err := privacy.WriteTable(&out, sweep(t, recipe, 784, 7840)); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{
+		"epsilon_proved", "5.62", "29.9", "18.8", "154", "fixed-size, 5000 of 392000", "replace-one", "classic",
+		"Theorem 27", "balanced user", "the vocabulary", "sigma = noise multiplier / 2", "only someone without the experiment's seed",
+	} {
+		if !strings.Contains(out.String(), text) {
+			t.Errorf("the table lacks %q:\n%s", text, out.String())
+		}
+	}
+}
+
+func TestTableOfNoNoiseSaysInfinite(t *testing.T) {
+	t.Parallel()
+	recipe := tenEpochs()
+	recipe.NoiseMultiplier = 0
+	var out strings.Builder
+	if err := privacy.WriteTable(&out, sweep(t, recipe, 10)); err != nil || !strings.Contains(out.String(), "infinite") {
+		t.Errorf("error %v, table:\n%s", err, out.String())
+	}
+}
+
+func TestSVGIsWellFormed(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	if err := privacy.WriteSVG(&out, sweep(t, tenEpochs(), 0, 10, 100, 1000, 10_000)); err != nil {
+		t.Fatal(err)
+	}
+	decoder, lines := xml.NewDecoder(strings.NewReader(out.String())), 0
+	for {
+		token, err := decoder.Token()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, out.String())
+		}
+		if start, ok := token.(xml.StartElement); ok && start.Name.Local == "polyline" {
+			lines++
+		}
+	}
+	if lines != 2 {
+		t.Errorf("%d lines, expected one for each epsilon", lines)
+	}
+}
+
+func TestSVGNeedsTwoPoints(t *testing.T) {
+	t.Parallel()
+	if err := privacy.WriteSVG(io.Discard, sweep(t, tenEpochs(), 0, 10)); err == nil {
+		t.Error("a plot of one point was drawn")
+	}
+}

@@ -1,0 +1,30 @@
+// Command composecheck loads Compose files as `docker compose config` does, with
+// the library that Compose itself is made of, and fails with its errors. It is a
+// module of its own so that the program does not depend on that library.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/compose-spec/compose-go/v2/cli"
+)
+
+func main() {
+	if err := check(context.Background(), os.Args[1:]); err != nil {
+		fmt.Fprintf(os.Stderr, "composecheck: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// check loads the files with the variables of this process, all profiles on. No
+// .env file is read: it would stand in for a variable that is missing.
+func check(ctx context.Context, paths []string) error {
+	options, err := cli.NewProjectOptions(paths, cli.WithOsEnv, cli.WithProfiles([]string{"*"}))
+	if err != nil {
+		return err
+	}
+	_, err = options.LoadProject(ctx)
+	return err
+}

@@ -1,0 +1,126 @@
+package evaluation
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"coalmine/models"
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/taskstest"
+	"coalmine/tasks/training"
+)
+
+func parts(t *testing.T, g *taskstest.Graph) *taskstest.Node {
+	t.Helper()
+	var text strings.Builder
+	for i := range 400 {
+		words := make([]string, 2+i%7)
+		for j := range words {
+			words[j] = fmt.Sprintf("w%d", (i*(j+3)+j*j*7)%37)
+		}
+		fmt.Fprintf(&text, `{"user":"u%d","text":%q}`+"\n", i%9, strings.Join(words, " "))
+	}
+	corpus := g.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{g.Import([]byte(text.String()))}})
+	return g.Run(datasets.Encode, datasets.EncodeParams{Seed: 1, VocabularySize: 20, TestFraction: 0.4}, taskstest.In(datasets.CorpusInput, corpus))
+}
+
+func initial(g *taskstest.Graph) *taskstest.Node {
+	return g.Run(training.Initial, training.InitialParams{Seed: 1, Model: models.Config{
+		Kind: models.CIFGLSTM, Vocabulary: 20 + datasets.FirstWord, Embedding: 5, Units: 7,
+	}})
+}
+
+// measure splits the test part into shares and sums them.
+func measure(g *taskstest.Graph, model, data *taskstest.Node, shares int) Utility {
+	var inputs []taskstest.Edge
+	for share := range shares {
+		n := g.Run(Part, PartParams{Data: datasets.Test, Share: share, Shares: shares},
+			taskstest.In(ModelInput, model), taskstest.In(DataInput, data))
+		inputs = append(inputs, taskstest.In(tasks.PartInput(share), n))
+	}
+	var u Utility
+	g.Run(Sum, UtilityParams{Shares: shares}, inputs...).DecodeMetrics(&u)
+	return u
+}
+
+func TestUtilityIsThatOfAPlainLoop(t *testing.T) {
+	t.Parallel()
+	g := taskstest.NewGraph(t)
+	data, model := parts(t, g), initial(g)
+	got := measure(g, model, data, 3)
+
+	m, err := checkpoints.Decode(model.Blob(tasks.ModelBlob))
+	if err != nil {
+		t.Fatal(err)
+	}
+	scorer, err := m.Language.NewScorer(m.Params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	part, err := datasets.OpenPart(t.Context(), g.Task(taskstest.In("data", data)), "data", datasets.Test)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sentences, err := part.ReadRecords(t.Context(), 0, part.Records())
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := make([]float32, m.Language.Config().Vocabulary)
+	var words, hits, all, loss float64
+	for _, s := range sentences {
+		state := scorer.Start(1)
+		for i, target := range s[1:] {
+			if err := scorer.Step(state, s[i:i+1]); err != nil {
+				t.Fatal(err)
+			}
+			if err := scorer.LogProbRows(state, row); err != nil {
+				t.Fatal(err)
+			}
+			all++
+			if target < datasets.FirstWord {
+				continue // <unk> and <end> are no words
+			}
+			best := 0
+			for w := range row {
+				if row[w] > row[best] {
+					best = w
+				}
+			}
+			words++
+			loss -= float64(row[target])
+			if best == int(target) {
+				hits++
+			}
+		}
+	}
+	if got.Tokens != int64(words) || got.AllTargets.Tokens != int64(all) || words == all {
+		t.Errorf("%d words of %d targets, want %v of %v", got.Tokens, got.AllTargets.Tokens, words, all)
+	}
+	if math.Abs(got.RecallAt1-hits/words) > 1e-12 || math.Abs(got.Perplexity/math.Exp(loss/words)-1) > 1e-9 {
+		t.Errorf("utility %+v, want recall %v and perplexity %v", got, hits/words, math.Exp(loss/words))
+	}
+}
+
+func TestSharesCoverTheTestPartOnce(t *testing.T) {
+	t.Parallel()
+	g := taskstest.NewGraph(t)
+	data, model := parts(t, g), initial(g)
+	one, many := measure(g, model, data, 1), measure(g, model, data, 7)
+	if one.Tokens != many.Tokens || one.RecallAt1 != many.RecallAt1 || math.Abs(one.Perplexity/many.Perplexity-1) > 1e-12 {
+		t.Errorf("in one share %+v, in seven %+v", one, many)
+	}
+}
+
+func TestGoldenBytes(t *testing.T) {
+	t.Parallel()
+	g := taskstest.NewGraph(t)
+	data, model := parts(t, g), initial(g)
+	part := g.Run(Part, PartParams{Data: datasets.Test, Shares: 1}, taskstest.In(ModelInput, model), taskstest.In(DataInput, data))
+	taskstest.Golden(t, part)
+	taskstest.Golden(t, g.Run(Sum, UtilityParams{Shares: 1}, taskstest.In(tasks.PartInput(0), part)))
+}

@@ -1,0 +1,136 @@
+package coordinator
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"coalmine/storage"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/runs"
+)
+
+func explain(t *testing.T, w *world, p *plan.Plan) *Explanation {
+	t.Helper()
+	x, err := Explain(context.Background(), p, w.archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// training is the only chain of an explained plan.
+func training(x *Explanation) *ExplainedChain {
+	for _, c := range x.Chains {
+		return c
+	}
+	return nil
+}
+
+func TestExplainSaysWhatRunsAndWhy(t *testing.T) {
+	t.Parallel()
+	p := federated(t, chainOptions{salt: "x", width: 2, steps: 330, keep: []int{100, 250}, big: true})
+	w := newWorld(t, 1, chaos{}, map[string]*plan.Plan{"a": p})
+
+	x := explain(t, w, p)
+	if x.Cells[0].Cached || training(x).StepsToRun() != 330 {
+		t.Errorf("an empty store: %+v, %+v", x.Cells[0], training(x))
+	}
+	want := Group{Kind: standingKind.Name, ToRun: 5, Why: []string{"not committed"}}
+	if got := x.Cells[0].Groups[1]; got.Kind != want.Kind || got.ToRun != want.ToRun || !slices.Equal(got.Why, want.Why) {
+		t.Errorf("group %+v, want %+v", got, want)
+	}
+
+	w.untilPhase(runs.Done, w.submit("a", 0))
+	w.settle()
+	x = explain(t, w, p)
+	if !x.Cells[0].Cached || len(training(x).Passes) > 0 {
+		t.Errorf("after the run: %+v, %+v", x.Cells[0], training(x))
+	}
+	if got := x.Nodes[p.Cells[0].Chain.Origin.Key].Fate; got != NotNeeded {
+		t.Errorf("the initial model of a cached training is %q, want %q", got, NotNeeded)
+	}
+
+	audits := federated(t, chainOptions{salt: "x", width: 2, steps: 400, keep: []int{120, 250, 251}, big: true})
+	x = explain(t, w, audits)
+	passes := []Pass{{100, 120}, {250, 251}, {330, 400}}
+	if got := training(x).Passes; !slices.Equal(got, passes) {
+		t.Errorf("passes %v, want %v", got, passes)
+	}
+	why := []string{"replay to 120 from the checkpoint at 100", "replay to 251 from the checkpoint at 250", "train to 400 from the checkpoint at 330"}
+	if got := training(x).Why(); !slices.Equal(got, why) {
+		t.Errorf("reasons %q, want %q", got, why)
+	}
+}
+
+func TestExplainNamesEvictedBlobs(t *testing.T) {
+	t.Parallel()
+	b := newBuilder()
+	n := b.node(standingKind, hashParams{Salt: "n", Big: true})
+	b.cell(b.node(reportKind, hashParams{Salt: "r"}, n), n)
+	p := b.done(t)
+	w := newWorld(t, 1, chaos{}, map[string]*plan.Plan{"a": p})
+	w.untilPhase(runs.Done, w.submit("a", 0))
+	commit, err := w.archive.Committed(context.Background(), n.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.archive.DeleteBlobs(context.Background(), commit); err != nil {
+		t.Fatal(err)
+	}
+	x := explain(t, w, p)
+	if got := x.Nodes[n.Key]; got.Fate != ToRun || got.Why != "evicted: model" {
+		t.Errorf("node %+v, want it to run since its model was evicted", got)
+	}
+}
+
+// A survey asks about as many records as a binary search does, however long
+// the training.
+func TestASurveyAsksLittle(t *testing.T) {
+	t.Parallel()
+	p := federated(t, chainOptions{salt: "x", width: 2, steps: 1_000_000})
+	c := p.Cells[0].Chain
+	const frontier = 654_321
+	heads, looks := 0, 0
+	index := make(map[storage.Key]int) // of boundaries and of the open segment
+	for r := 100; r <= 1_000_000; r += 100 {
+		index[c.Key(r)] = r
+	}
+	for r := 654_301; r < 654_400; r++ {
+		index[c.Key(r)] = r
+	}
+	s := surveyor{
+		ctx: context.Background(), chain: c, claims: claims{claimOf(c)},
+		has: func(_ context.Context, key storage.Key) (bool, error) {
+			heads++
+			return index[key] > 0 && index[key] <= frontier, nil
+		},
+		lookUp: func(_ context.Context, key storage.Key) (found, error) {
+			looks++
+			if index[key] == frontier {
+				return found{commit: &storage.Commit{}}, nil
+			}
+			return found{}, nil
+		},
+	}
+	got, err := s.survey(c.Steps, []int{c.Steps})
+	if err != nil || got.frontier != frontier || !slices.Equal(got.have, []int{frontier}) {
+		t.Errorf("survey %+v, %v, want the frontier %d", got, err, frontier)
+	}
+	if heads > 22 || looks > 1 {
+		t.Errorf("%d HEADs and %d reads, want a binary search", heads, looks)
+	}
+}
+
+func TestAWorldRepeatsExactly(t *testing.T) {
+	t.Parallel()
+	trace := func() []string {
+		p := federated(t, chainOptions{salt: "x", width: 3, steps: 30, keep: []int{10}, big: true})
+		w := newWorld(t, 7, chaos{flush: 2, killWorker: 2, restart: 2, loseReport: 20, queueAway: 1}, map[string]*plan.Plan{"a": p, "b": p})
+		w.untilPhase(runs.Done, w.submit("a", 0), w.submit("b", 0))
+		return w.trace
+	}
+	if a, b := trace(), trace(); !slices.Equal(a, b) {
+		t.Error("the same seed led to different events")
+	}
+}

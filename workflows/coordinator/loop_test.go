@@ -1,0 +1,355 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"coalmine/internal/queue"
+	"coalmine/storage"
+	"coalmine/storage/dir"
+	"coalmine/storage/storagetest"
+	"coalmine/tasks"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/runs"
+)
+
+// liveQueue is a queue with a worker of four slots, in real goroutines.
+type liveQueue struct {
+	archive *storage.Archive
+	slots   chan struct{}
+	reports chan queue.Report
+	work    sync.WaitGroup
+
+	mu        sync.Mutex
+	running   map[string]bool
+	holder    string
+	expires   time.Time
+	published map[string][]byte
+}
+
+func newLiveQueue(archive *storage.Archive) *liveQueue {
+	return &liveQueue{
+		archive: archive, slots: make(chan struct{}, 4), reports: make(chan queue.Report, 1000),
+		running: make(map[string]bool), published: make(map[string][]byte),
+	}
+}
+
+func (q *liveQueue) Enqueue(_ context.Context, m queue.Message) error {
+	var a tasks.Attempt
+	if err := json.Unmarshal(m.Payload, &a); err != nil {
+		return err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.running[m.ID] {
+		return nil
+	}
+	q.running[m.ID] = true
+	q.work.Go(func() {
+		q.slots <- struct{}{}
+		defer func() { <-q.slots }()
+		body, err := json.Marshal(q.execute(a))
+		if err != nil {
+			panic(err)
+		}
+		q.mu.Lock()
+		delete(q.running, m.ID)
+		q.mu.Unlock()
+		q.reports <- queue.Report{ID: m.ID, Worker: "w1", Body: body}
+	})
+	return nil
+}
+
+func (q *liveQueue) execute(a tasks.Attempt) tasks.Outcome {
+	ctx := context.Background()
+	o := tasks.Outcome{Key: a.Key, Number: a.Number, Worker: "w1", Result: tasks.Failed, Seconds: 0.01, Tokens: 100}
+	if f, err := lookUp(ctx, q.archive, a.Key); err == nil && f.available() {
+		o.Result, o.Commit = tasks.Done, f.commit
+		return o
+	}
+	sink := make(memorySink)
+	err := testKinds[a.Kind].Run(ctx, tasks.NewTask(a.Spec, archiveSource{q.archive}, sink, nil, nil))
+	var missing *tasks.MissingError
+	if errors.As(err, &missing) {
+		o.Result, o.MissingNode, o.Error = tasks.Missing, &missing.Node, err.Error()
+		return o
+	}
+	if err == nil {
+		o.Commit, err = q.commit(ctx, a, sink)
+	}
+	if err != nil {
+		o.Error = err.Error()
+		return o
+	}
+	o.Result = tasks.Done
+	return o
+}
+
+func (q *liveQueue) commit(ctx context.Context, a tasks.Attempt, sink memorySink) (*storage.Commit, error) {
+	c := &storage.Commit{Key: a.Key, Kind: a.Kind, KindVersion: 1, Attempt: fmt.Sprint(a.ID(), time.Now().UnixNano())}
+	for _, name := range slices.Sorted(maps.Keys(sink)) {
+		b, err := q.archive.PutBlob(ctx, a.Key, name, sink[name], storage.Recomputable)
+		if err != nil {
+			return nil, err
+		}
+		c.Blobs = append(c.Blobs, b)
+	}
+	stands, _, err := q.archive.Commit(ctx, c)
+	return stands, err
+}
+
+func (q *liveQueue) Reports(ctx context.Context, wait time.Duration) ([]queue.Report, error) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case r := <-q.reports:
+		return []queue.Report{r}, nil
+	case <-timer.C:
+		return nil, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (q *liveQueue) Workers(context.Context) ([]queue.Worker, error) {
+	return []queue.Worker{{ID: "w1", Classes: []string{string(tasks.Compute)}, Slots: 4, Kinds: testKinds.Advertised()}}, nil
+}
+
+func (q *liveQueue) Known(_ context.Context, ids []string) (map[string]bool, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	known := make(map[string]bool)
+	for _, id := range ids {
+		known[id] = q.running[id]
+	}
+	return known, nil
+}
+
+func (q *liveQueue) Withdraw(context.Context, string) (bool, error) { return false, nil }
+func (q *liveQueue) Stop(context.Context, ...string) error          { return nil }
+func (q *liveQueue) Forget(context.Context, ...string) error        { return nil }
+
+func (q *liveQueue) Lease(_ context.Context, _, holder string, ttl time.Duration) (bool, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.holder != holder && time.Now().Before(q.expires) {
+		return false, nil
+	}
+	q.holder, q.expires = holder, time.Now().Add(ttl)
+	return true, nil
+}
+
+func (q *liveQueue) Release(_ context.Context, _, holder string) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.holder == holder {
+		q.holder = ""
+		q.expires = time.Time{}
+	}
+	return nil
+}
+
+func (q *liveQueue) Publish(_ context.Context, name string, data []byte, _ time.Duration) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.published[name] = data
+	return nil
+}
+
+// newLeader returns a coordinator over one plan for every run.
+func newLeader(t testing.TB, archive *storage.Archive, q Queue, holder string, p *plan.Plan) *Coordinator {
+	t.Helper()
+	c, err := New(Config{
+		Archive: archive, Queue: q, Holder: holder, Registry: testKinds,
+		Compile: func(context.Context, *runs.Run) (*plan.Plan, error) { return p, nil },
+		Log:     slog.New(slog.NewTextHandler(io.Discard, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func submitTo(t testing.TB, archive *storage.Archive, name string) string {
+	t.Helper()
+	spec := runs.Spec{Name: name, Digest: storage.DigestOf([]byte(name)), Experiment: []byte(name)}
+	run, _, err := runs.NewService(archive, nil).Submit(context.Background(), spec, "tester", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run.ID
+}
+
+// await follows a coordinator's snapshots until the run has finished.
+func await(t testing.TB, c *Coordinator, id string) *Status {
+	t.Helper()
+	for {
+		updated := c.Updated()
+		if s, ok := c.Snapshot(id); ok && s.Phase.Finished() {
+			return s
+		}
+		<-updated
+	}
+}
+
+func TestACoordinatorLeadsARunOnADirectoryToItsEnd(t *testing.T) {
+	t.Parallel()
+	store, err := dir.Open(filepath.Join(t.TempDir(), "store"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive := storage.NewArchive(store)
+	p := federated(t, chainOptions{salt: "x", width: 4, steps: 12, keep: []int{4, 8}, every: 3, keepLast: 2, big: true})
+	q := newLiveQueue(archive)
+	c := newLeader(t, archive, q, "", p)
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Lead(ctx) }()
+	id := submitTo(t, archive, "live")
+	c.Nudge()
+	s := await(t, c, id)
+	if s.Phase != runs.Done || s.Cells[0].Phase != runs.Done || s.Cells[0].Step != 12 || s.Cells[0].Steps != 12 {
+		t.Errorf("status at the end %+v", s)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Errorf("Lead returned %v", err)
+	}
+	q.work.Wait()
+	e := newEvaluator()
+	if err := e.reach(p, p.Cells[0].Report); err != nil {
+		t.Fatal(err)
+	}
+	report, err := archive.Committed(context.Background(), p.Cells[0].Report.Key)
+	if err != nil || !maps.Equal(outputsOf(report), e.outputs(report.Key)) {
+		t.Errorf("the report differs from a plain evaluation: %v", err)
+	}
+}
+
+func TestAStandbyLeadsWithinFourSecondsOfTheLeadersDeath(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		archive := storage.NewArchive(storagetest.NewMemory())
+		p := federated(t, chainOptions{salt: "x", width: 2, steps: 30})
+		q := newLiveQueue(archive)
+		first := newLeader(t, archive, mortal{q, make(chan struct{})}, "first", p)
+		second := newLeader(t, archive, q, "second", p)
+		ctx, stop := context.WithCancel(context.Background())
+		var both sync.WaitGroup
+		both.Go(func() { _ = first.Lead(ctx) })
+		synctest.Wait()
+		both.Go(func() { _ = second.Lead(ctx) })
+		time.Sleep(time.Second)
+		if epoch, _ := archive.CurrentEpoch(ctx); epoch != 1 {
+			t.Errorf("epoch %d while the first leads, want 1", epoch)
+		}
+		id := submitTo(t, archive, "failover")
+		close(first.cfg.Queue.(mortal).dead)
+		died := time.Now()
+		s := await(t, second, id)
+		if took := time.Since(died); took > 5*time.Second {
+			t.Errorf("the run ended %s after the leader's death, want it taken over within 4 s", took)
+		}
+		if s.Phase != runs.Done {
+			t.Errorf("the run is %s: %s", s.Phase, s.Error)
+		}
+		stop()
+		both.Wait()
+		q.work.Wait()
+	})
+}
+
+// mortal is a coordinator's view of a queue that it can no longer reach once it
+// is dead, as when its process hangs or its network is cut.
+type mortal struct {
+	*liveQueue
+	dead chan struct{}
+}
+
+func (m mortal) err() error {
+	select {
+	case <-m.dead:
+		return errAway
+	default:
+		return nil
+	}
+}
+
+func (m mortal) Enqueue(ctx context.Context, msg queue.Message) error {
+	if err := m.err(); err != nil {
+		return err
+	}
+	return m.liveQueue.Enqueue(ctx, msg)
+}
+
+func (m mortal) Reports(ctx context.Context, wait time.Duration) ([]queue.Report, error) {
+	if err := m.err(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-m.dead:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return m.liveQueue.Reports(ctx, wait)
+}
+
+func (m mortal) Workers(ctx context.Context) ([]queue.Worker, error) {
+	if err := m.err(); err != nil {
+		return nil, err
+	}
+	return m.liveQueue.Workers(ctx)
+}
+
+func (m mortal) Lease(ctx context.Context, name, holder string, ttl time.Duration) (bool, error) {
+	if err := m.err(); err != nil {
+		return false, err
+	}
+	return m.liveQueue.Lease(ctx, name, holder, ttl)
+}
+
+func TestAnOwnerThatIsDeposedSaysSo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		archive := storage.NewArchive(storagetest.NewMemory())
+		p := federated(t, chainOptions{salt: "x", width: 2, steps: 300, big: true})
+		q := newLiveQueue(archive)
+		c := newLeader(t, archive, q, "", p)
+		ctx, stop := context.WithCancel(context.Background())
+		defer stop()
+		ended := make(chan error, 1)
+		go func() { ended <- c.Lead(ctx) }()
+		synctest.Wait()
+		if _, err := archive.NextEpoch(ctx, "another"); err != nil {
+			t.Fatal(err)
+		}
+		submitTo(t, archive, "deposed")
+		c.Nudge()
+		if err := <-ended; !errors.Is(err, errDeposed) {
+			t.Errorf("Lead returned %v, want that another leads", err)
+		}
+		q.work.Wait()
+	})
+}
+
+func TestAConfigurationThatLacksSomethingIsRefused(t *testing.T) {
+	t.Parallel()
+	if _, err := New(Config{}); err == nil {
+		t.Error("New accepted an empty configuration")
+	}
+}

@@ -1,0 +1,153 @@
+package results
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+
+	"coalmine/privacy"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/evaluation"
+	"coalmine/tasks/reports"
+	"coalmine/workflows/experiment"
+)
+
+func sample() *Results {
+	audit := &audits.Audit{
+		RandomSampling: &audits.SamplingVerdict{Memorized: 54, Of: 90, References: 2_000_000,
+			Lowest: &audits.Configuration{UserProbability: 2e-5, ExampleProbability: 0.1}},
+		BeamSearch: &audits.BeamVerdict{Of: 90, Width: 5},
+		Canaries:   []audits.CanaryResult{}, NeverInserted: []audits.CanaryResult{}, Controls: []audits.CanaryResult{},
+	}
+	return &Results{Run: "r-1", Experiment: "r", Cells: []Cell{
+		{
+			Cell: "c01", Label: "iid, SGD, b=32", Status: Done, Setting: "SGD", Partition: "iid",
+			Axes:   experiment.Axes{{Path: "data.partition", Value: json.RawMessage(`"iid"`)}},
+			Report: &reports.Report{Utility: &evaluation.Utility{RecallAt1: 0.24, Perplexity: 62.2, Tokens: 123456}, Audit: audit},
+		},
+		{
+			Cell: "c02", Label: "by-user, DP-FedAvg & 100%_", Status: Done,
+			Report: &reports.Report{Privacy: &privacy.Report{Epsilon: 18.8, EpsilonProved: 154, Delta: 1e-7, NoiseMultiplier: 1, Unit: "balanced user"}},
+		},
+		{
+			Cell: "c03", Label: "by-user, FedAvg+Clip", Status: Done,
+			Report: &reports.Report{Privacy: &privacy.Report{Epsilon: privacy.Epsilon(math.Inf(1)), EpsilonProved: privacy.Epsilon(math.Inf(1)), Infinite: true}},
+		},
+		{Cell: "c04", Label: "iid, FedAvg", Status: Failed, Errors: []string{"step 3: training diverged"}},
+	}}
+}
+
+func TestTheTableHasThePapersColumns(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	if err := sample().WriteTable(&b); err != nil {
+		t.Fatal(err)
+	}
+	const want = `setting                     RS memorized  RS lowest (p_u, p_e)  BS memorized  BS lowest  accuracy %  perplexity  epsilon (proved)
+--------------------------  ------------  --------------------  ------------  ---------  ----------  ----------  -------------------
+iid, SGD, b=32              54/90         1/50000, 10%          0/90          -          24.0        62.2        -
+by-user, DP-FedAvg & 100%_                                                                                       18.8 (154)
+by-user, FedAvg+Clip                                                                                             infinite (infinite)
+iid, FedAvg                 failed                                                                               -
+c04 (iid, FedAvg) failed: step 3: training diverged
+`
+	if b.String() != want {
+		t.Errorf("table:\n%s\nwant:\n%s", b.String(), want)
+	}
+}
+
+func TestJSONComesBackAsItWas(t *testing.T) {
+	t.Parallel()
+	var first, second bytes.Buffer
+	if err := sample().WriteJSON(&first); err != nil {
+		t.Fatal(err)
+	}
+	var back Results
+	if err := json.Unmarshal(first.Bytes(), &back); err != nil {
+		t.Fatal(err)
+	}
+	if err := back.WriteJSON(&second); err != nil {
+		t.Fatal(err)
+	}
+	if first.String() != second.String() {
+		t.Errorf("JSON changes on its way:\n%s\n%s", first.String(), second.String())
+	}
+	for _, field := range []string{`"recall_at_1": 0.24`, `"epsilon": null`, `"infinite": true`, `"data.partition": "iid"`, `"lowest": null`} {
+		if !strings.Contains(first.String(), field) {
+			t.Errorf("JSON lacks %s", field)
+		}
+	}
+}
+
+func TestCSVAndParquetHoldTheSameRows(t *testing.T) {
+	t.Parallel()
+	var text, file bytes.Buffer
+	if err := sample().WriteCSV(&text); err != nil {
+		t.Fatal(err)
+	}
+	lines, err := csv.NewReader(&text).ReadAll()
+	if err != nil || len(lines) != 5 {
+		t.Fatalf("%d lines of CSV (%v), want a header and four cells", len(lines), err)
+	}
+	if err := sample().WriteParquet(&file); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := parquet.Read[flatRow](bytes.NewReader(file.Bytes()), int64(file.Len()))
+	if err != nil || len(rows) != 4 {
+		t.Fatalf("%d Parquet rows (%v), want four", len(rows), err)
+	}
+	column := map[string]int{}
+	for i, name := range lines[0] {
+		column[name] = i
+	}
+	if got := lines[1][column["random_sampling_memorized"]]; got != "54" || *rows[0].RandomSamplingMemorized != 54 {
+		t.Errorf("memorized: CSV %q, Parquet %d", got, *rows[0].RandomSamplingMemorized)
+	}
+	if lines[3][column["epsilon"]] != "" || rows[2].Epsilon != nil || lines[3][column["epsilon_infinite"]] != "true" {
+		t.Errorf("an infinite epsilon is %q in CSV, %v in Parquet; want none, marked as infinite", lines[3][column["epsilon"]], rows[2].Epsilon)
+	}
+}
+
+func TestLaTeXIsEscaped(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	if err := sample().WriteLaTeX(&b); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(b.String(), `by-user, DP-FedAvg \& 100\%\_ &`) {
+		t.Errorf("LaTeX:\n%s", b.String())
+	}
+}
+
+func TestGatesUseTheProvedEpsilon(t *testing.T) {
+	t.Parallel()
+	limit := 20.0
+	audit := &experiment.Audit{FailIf: &experiment.FailIf{Epsilon: &limit}}
+	for i, want := range []bool{true, true, true} { // no privacy; 154 proved; infinite
+		if got := breaches(audit, sample().Cells[i].Report); (len(got) > 0) != want {
+			t.Errorf("cell %d: breaches %q", i, got)
+		}
+	}
+	limit = 200
+	if got := breaches(audit, sample().Cells[1].Report); len(got) > 0 {
+		t.Errorf("154 is within 200, yet %q", got)
+	}
+}
+
+func TestGatesCountMemorizedCanaries(t *testing.T) {
+	t.Parallel()
+	limit := 53
+	audit := &experiment.Audit{FailIf: &experiment.FailIf{RandomSamplingMemorized: &limit}}
+	if got := breaches(audit, sample().Cells[0].Report); len(got) != 1 {
+		t.Errorf("54 memorized against a limit of 53: %q", got)
+	}
+	limit = 54
+	if got := breaches(audit, sample().Cells[0].Report); len(got) != 0 {
+		t.Errorf("54 memorized against a limit of 54: %q", got)
+	}
+}

@@ -1,0 +1,223 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"testing"
+	"time"
+
+	"coalmine/storage"
+	"coalmine/storage/storagetest"
+)
+
+func newService(t *testing.T) (*Service, *storage.Archive) {
+	t.Helper()
+	archive := storage.NewArchive(storagetest.NewMemory())
+	clock := time.Unix(1_700_000_000, 0)
+	var mu sync.Mutex
+	return NewService(archive, func() time.Time {
+		mu.Lock()
+		defer mu.Unlock()
+		clock = clock.Add(time.Second)
+		return clock
+	}), archive
+}
+
+func specOf(name string) Spec {
+	return Spec{Name: name, Digest: storage.DigestOf([]byte(name)), Experiment: []byte("name: " + name)}
+}
+
+func submit(t *testing.T, s *Service, spec Spec, fresh bool) (*Run, bool) {
+	t.Helper()
+	run, continued, err := s.Submit(context.Background(), spec, "tester", fresh)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run, continued
+}
+
+func steer(t *testing.T, s *Service, id string, entries ...Entry) {
+	t.Helper()
+	if err := s.Append(context.Background(), id, entries...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTheSameExperimentHasTheSameIDInEveryFreshStore(t *testing.T) {
+	t.Parallel()
+	one, _ := newService(t)
+	two, _ := newService(t)
+	a, _ := submit(t, one, specOf("My Experiment/1"), false)
+	b, _ := submit(t, two, specOf("My Experiment/1"), true)
+	if want := "my-experiment-1-" + a.Spec.Digest.String()[:8]; a.ID != want || b.ID != want {
+		t.Errorf("ids %q and %q, want %q", a.ID, b.ID, want)
+	}
+}
+
+func TestAnUnfinishedRunIsContinuedAndAFinishedOneIsNot(t *testing.T) {
+	t.Parallel()
+	s, _ := newService(t)
+	first, continued := submit(t, s, specOf("x"), false)
+	if continued || first.State.Phase != Queued || first.State.Submitted.IsZero() {
+		t.Errorf("first submission: continued %v, state %+v", continued, first.State)
+	}
+	for _, e := range []Entry{{Kind: Started}, {Kind: PauseEntry}} {
+		steer(t, s, first.ID, e)
+		if again, continued := submit(t, s, specOf("x"), false); !continued || again.ID != first.ID {
+			t.Errorf("after %q: continued %v as %s", e.Kind, continued, again.ID)
+		}
+	}
+	fresh, continued := submit(t, s, specOf("x"), true)
+	if continued || fresh.ID != first.ID+".2" {
+		t.Errorf("a fresh submission: continued %v, id %s", continued, fresh.ID)
+	}
+	steer(t, s, fresh.ID, Entry{Kind: Finished, Outcomes: map[string]Phase{"c01": Done}})
+	if third, continued := submit(t, s, specOf("x"), false); continued || third.ID != first.ID+".3" {
+		t.Errorf("after the end: continued %v, id %s", continued, third.ID)
+	}
+	all, err := s.List(context.Background())
+	if err != nil || len(all) != 3 || all[0].ID != first.ID+".3" || all[2].ID != first.ID {
+		t.Errorf("list %v, %v: want the newest first", all, err)
+	}
+}
+
+func TestASubmissionThatWasCutShortIsCompleted(t *testing.T) {
+	t.Parallel()
+	s, archive := newService(t)
+	first, _ := submit(t, s, specOf("x"), false)
+	raw, err := archive.Spec(context.Background(), first.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, otherArchive := newService(t)
+	if err := otherArchive.CreateRun(context.Background(), first.ID, raw); err != nil {
+		t.Fatal(err)
+	}
+	run, continued := submit(t, other, specOf("x"), false)
+	if !continued || run.ID != first.ID || run.State.Submitted.IsZero() {
+		t.Errorf("continued %v, run %+v", continued, run)
+	}
+}
+
+func TestConcurrentSubmissionsMakeOneRun(t *testing.T) {
+	t.Parallel()
+	s, _ := newService(t)
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() {
+			if _, _, err := s.Submit(context.Background(), specOf("x"), "tester", false); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if ids, err := s.IDs(context.Background()); err != nil || len(ids) != 1 {
+		t.Errorf("runs %v, %v: want one", ids, err)
+	}
+}
+
+// Whatever was appended by whomever, a fold over a compacted log equals one
+// over the whole log.
+func TestFoldingALogChangesNothing(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	s, _ := newService(t)
+	run, _ := submit(t, s, specOf("x"), false)
+	plain := run.State.Clone()
+	follower, err := s.Get(ctx, run.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 * compactAfter {
+		key := storage.Key{Digest: storage.DigestOf([]byte{byte(i % 7)})}
+		e := Entry{Time: time.Unix(int64(i), 0).UTC(), Key: &key, Label: "n", Error: fmt.Sprint(i), Worker: "w"}
+		e.Kind = []Kind{AttemptFailed, WorkerDied, NodeFailed, PauseEntry, ResumeEntry, Started, RetryEntry, Diverged}[i%8]
+		if e.Kind == RetryEntry {
+			e.Keys = []storage.Key{key}
+		}
+		steer(t, s, run.ID, e)
+		plain.Apply(e)
+		if _, err := s.Refresh(ctx, run); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Compact(ctx, run); err != nil {
+			t.Fatal(err)
+		}
+	}
+	late, err := s.Get(ctx, run.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Refresh(ctx, follower); err != nil {
+		t.Fatal(err)
+	}
+	for name, got := range map[string]*Run{"leader": run, "newcomer": late, "follower": follower} {
+		if !reflect.DeepEqual(got.State, plain) {
+			t.Errorf("%s: %+v\nwant %+v", name, got.State, plain)
+		}
+	}
+	if run.entries > compactAfter {
+		t.Errorf("the log holds %d entries beyond its snapshot", run.entries)
+	}
+}
+
+func TestSteeringIsRefusedWhereItMakesNoSense(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	s, _ := newService(t)
+	run, _ := submit(t, s, specOf("x"), false)
+	for _, c := range []struct {
+		entry Entry
+		want  error
+		phase Phase
+	}{
+		{Entry{Kind: ResumeEntry}, ErrState, Queued},
+		{Entry{Kind: PauseEntry}, nil, Paused},
+		{Entry{Kind: ResumeEntry}, nil, Queued},
+		{Entry{Kind: RetryEntry}, ErrState, Queued},
+		{Entry{Kind: CancelEntry}, nil, Cancelled},
+		{Entry{Kind: PauseEntry}, ErrState, Cancelled},
+		{Entry{Kind: ResumeEntry}, nil, Queued},
+	} {
+		if err := s.Steer(ctx, run.ID, c.entry); !errors.Is(err, c.want) {
+			t.Errorf("%q: error %v, want %v", c.entry.Kind, err, c.want)
+		}
+		if now, _ := s.Get(ctx, run.ID); now.State.Phase != c.phase {
+			t.Errorf("after %q the run is %s, want %s", c.entry.Kind, now.State.Phase, c.phase)
+		}
+	}
+	if err := s.Steer(ctx, "nobody", Entry{Kind: PauseEntry}); !errors.Is(err, storage.ErrNotFound) {
+		t.Errorf("steering a run that isn't: %v", err)
+	}
+	if err := s.Steer(ctx, run.ID, Entry{Kind: Finished}); err == nil {
+		t.Error("people cannot finish a run")
+	}
+}
+
+func TestRetryForgetsFailures(t *testing.T) {
+	t.Parallel()
+	a, b := storage.Key{Digest: storage.DigestOf([]byte("a"))}, storage.Key{Digest: storage.DigestOf([]byte("b"))}
+	var s State
+	for _, e := range []Entry{
+		{Kind: Started},
+		{Kind: NodeFailed, Key: &a, Error: "x", Cells: []string{"c01"}},
+		{Kind: NodeFailed, Key: &b, Error: "y", Cells: []string{"c01", "c02"}},
+		{Kind: Finished, Outcomes: map[string]Phase{"c01": Failed, "c02": Failed}},
+	} {
+		s.Apply(e)
+	}
+	if s.Phase != Failed || !reflect.DeepEqual(s.FailedCells(), map[string]bool{"c01": true, "c02": true}) {
+		t.Errorf("state %+v", s)
+	}
+	s.Apply(Entry{Kind: RetryEntry, Keys: []storage.Key{b}})
+	if s.Phase != Queued || !reflect.DeepEqual(s.FailedCells(), map[string]bool{"c01": true}) || s.Outcomes != nil {
+		t.Errorf("after the retry of one: %+v", s)
+	}
+	s.Apply(Entry{Kind: RetryEntry})
+	if len(s.FailedCells()) != 0 {
+		t.Errorf("after the retry of all: %+v", s)
+	}
+}
