@@ -40,6 +40,7 @@ var requests = []struct {
 	{"GET", "/api/v1/runs/x/logs", "", reader},
 	{"GET", "/api/v1/runs/x/events", "", reader},
 	{"HEAD", "/api/v1/runs", "", reader},
+	{"HEAD", "/api/v1/events", "", reader},
 	{"GET", "/api/v1/version", "", reader},
 	{"GET", "/api/v1/session", "", reader},
 	{"POST", "/api/v1/runs", `{"name":"x"}`, operator},

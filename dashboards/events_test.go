@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +25,15 @@ func next(t *testing.T, statuses <-chan *coordinator.Status) *coordinator.Status
 		t.Fatal("the watch has ended")
 	}
 	return s
+}
+
+// alone is an address that no other test takes between two servers on it: one
+// of 127.0.0.0/8, of which Linux has all.
+func alone(host string) string {
+	if runtime.GOOS != "linux" {
+		host = "127.0.0.1"
+	}
+	return host + ":0"
 }
 
 // ends waits until a watch is over.
@@ -75,7 +85,7 @@ func TestAFinishedRunIsShownOnce(t *testing.T) {
 func TestAWatchSurvivesARestartOfTheServer(t *testing.T) {
 	t.Parallel()
 	api := newFake()
-	c, stop := start(t, api, Options{})
+	c, stop := startOn(t, newTestServer(t, api, Options{}), alone("127.0.0.2"))
 	statuses, err := c.Watch(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +123,7 @@ func TestAWatchEndsWhenTheServerIsAwayForLong(t *testing.T) {
 func TestAWatchEndsWhenTheServerRefuses(t *testing.T) {
 	t.Parallel()
 	api := newFake()
-	c, stop := start(t, api, Options{})
+	c, stop := startOn(t, newTestServer(t, api, Options{}), alone("127.0.0.3"))
 	statuses, err := c.Watch(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
@@ -144,7 +154,7 @@ func TestASilentConnectionIsGivenUp(t *testing.T) {
 	t.Parallel()
 	api := newFake()
 	c, _ := start(t, api, Options{})
-	c.watch.silence = 100 * time.Millisecond // far below the heartbeat
+	c.watch.silence = time.Second // far below the heartbeat
 	statuses, err := c.Watch(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
@@ -244,8 +254,7 @@ func TestTheListOfRunsIsLive(t *testing.T) {
 
 func TestServingEndsInTime(t *testing.T) {
 	t.Parallel()
-	s := newTestServer(t, newFake(), Options{})
-	c, stop := startOn(t, s, "127.0.0.1:0")
+	c, stop := startOn(t, newTestServer(t, newFake(), Options{}), alone("127.0.0.4"))
 	response, err := c.do(t.Context(), "GET", c.path("runs", latest, "events"), nil)
 	if err != nil {
 		t.Fatal(err)

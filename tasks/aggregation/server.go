@@ -72,7 +72,7 @@ func runServer(ctx context.Context, t *tasks.Task) error {
 
 // noiseDeviation is the standard deviation of the noise on the mean update.
 func (p *ServerParams) noiseDeviation() float64 {
-	return p.NoiseMultiplier * p.Clip / float64(p.Cohort)
+	return privacy.MeanNoise(p.NoiseMultiplier, p.Clip, p.Cohort)
 }
 
 // round adds up what the clients of a round have sent.

@@ -161,18 +161,11 @@ func (p *Point) setMemorized(a *audits.Audit) {
 	}
 }
 
-// anyDelta stands in where no delta was named and no noise added: epsilon is
-// infinite at every delta.
-const anyDelta = 1e-7
-
 // account is the privacy cost of a training with clipped updates; nil where
 // nothing was clipped and no privacy is claimed.
 func account(p TrainingParams, users int) (*privacy.Report, error) {
 	if p.Clip == 0 {
 		return nil, nil
-	}
-	if p.NoiseMultiplier == 0 && p.Delta == 0 {
-		p.Delta = anyDelta
 	}
 	report, err := privacy.Account(privacy.Recipe{
 		Population:      users,

@@ -360,10 +360,22 @@ func (x *residue) stepsBelow(step int) []retirement {
 func (x *residue) rolledOut(c claim) []retirement {
 	var left []retirement
 	first, last := c.window(x.frontier)
-	for step := first - c.every; last > 0 && step > 0 && x.hasBlobs(step); step -= c.every {
-		left = append(left, retirement{retiredStep, step})
+	for step := first - c.every; last > 0 && step > 0; step -= c.every {
+		switch {
+		case x.hasBlobs(step) || x.hasStrayRecord(step):
+			left = append(left, retirement{retiredStep, step})
+		case plan.Boundary(step) && c.every%tasks.SegmentSteps != 0:
+			// A boundary's record stays, so it doesn't tell what is below.
+		default:
+			return left
+		}
 	}
 	return left
+}
+
+// hasStrayRecord reports whether a step of a closed segment has a record.
+func (x *residue) hasStrayRecord(step int) bool {
+	return plan.SegmentEnd(step) <= x.frontier && !plan.Boundary(step) && x.has(x.chain.Key(step))
 }
 
 func (x *residue) hasParts(r int) bool {

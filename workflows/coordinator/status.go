@@ -125,7 +125,7 @@ func (c *Coordinator) show(t *term) {
 	c.mu.Lock()
 	fresh := make(map[string]*Status, len(t.order))
 	for _, r := range t.order {
-		if old := c.snapshots[r.id]; old != nil && old.Phase.Finished() && old.Phase == r.state.Phase {
+		if old := c.snapshots[r.id]; old != nil && old.Phase.Finished() && old.Finished.Equal(r.state.Finished) {
 			fresh[r.id] = old
 			continue
 		}
@@ -147,8 +147,8 @@ func (t *term) publish(all map[string]*Status) {
 	t.published = t.now()
 	for _, r := range t.order {
 		s := all[r.id]
-		if s.Phase.Finished() && r.shown == s.Phase {
-			continue
+		if s.Phase.Finished() && (r.shown == s.Phase || r.lastCells == nil) {
+			continue // nobody waits for runs that ended before this term
 		}
 		r.shown = s.Phase
 		t.start(sending, func(ctx context.Context) func() {
@@ -171,6 +171,9 @@ func (t *term) status(r *run) *Status {
 		Run: r.id, Name: r.record.Spec.Name, Phase: r.state.Phase, Error: r.state.Error,
 		Submitted: r.state.Submitted, Started: r.state.Started, Finished: r.state.Finished,
 		TokensPerSecond: r.tokens.rate(t.now()),
+	}
+	if s.Phase.Finished() && len(r.outbox) > 0 {
+		s.Phase = r.record.State.Phase // the end counts for others once it is stored
 	}
 	for _, key := range sortedFailures(r.state.Failures) {
 		s.Failures = append(s.Failures, FailureStatus{key, r.state.Failures[key]})

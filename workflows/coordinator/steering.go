@@ -251,7 +251,7 @@ func (t *term) post(r *run) {
 			t.log.Warn("log of a run could not be folded; it will be later", "run", r.id, "error", err)
 		}
 		return func() {
-			r.sending = false
+			r.sending, t.changed = false, true
 			r.outbox = r.outbox[len(entries):]
 			if exists() {
 				t.update(r, &record)
