@@ -72,9 +72,13 @@ type engine struct {
 	log     *slog.Logger
 }
 
-// embeddedGrace is how long the tasks of an interrupted run may go on: they are
-// short, and are done again otherwise.
-const embeddedGrace = 2 * time.Second
+const (
+	// embeddedGrace is how long the tasks of an interrupted run may go on: they
+	// are short, and are done again otherwise.
+	embeddedGrace = 2 * time.Second
+	// embeddedMemory bounds the caches of a worker beside a local store.
+	embeddedMemory = 256 << 20
+)
 
 // openEmbedded claims a home. The error is a *home.OwnedError if another
 // process has it.
@@ -121,7 +125,7 @@ func (e *engine) assemble(holder string) (err error) {
 		return err
 	}
 	e.worker = newWorker(e.archive, e.conn, e.log)
-	e.worker.Grace = embeddedGrace
+	e.worker.Grace, e.worker.MemoryBytes = embeddedGrace, embeddedMemory
 	e.control = control.New(e.archive, e.conn, e.leader)
 	return nil
 }

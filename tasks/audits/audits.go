@@ -11,13 +11,31 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/canaries"
+	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
 )
 
 // Kinds lists the kinds of this package.
 func Kinds() []tasks.Kind { return []tasks.Kind{RandomSampling, BeamSearch, Summary} }
+
+// Inputs of the two partial audits.
+const (
+	ModelInput    = "model"    // a checkpoint
+	CanariesInput = "canaries" // canaries/draw
+)
+
+// openAudit reads what both partial audits need.
+func openAudit(ctx context.Context, t *tasks.Task) ([]datasets.Placement, *models.Scorer, error) {
+	all, err := datasets.ReadPlacements(ctx, t, CanariesInput)
+	if err != nil {
+		return nil, nil, err
+	}
+	scorer, err := checkpoints.ReadScorer(ctx, t, ModelInput)
+	return all, scorer, err
+}
 
 // PlacementsInput of audits/summary is the datasets/partition node, which knows
 // where every canary went.

@@ -9,7 +9,6 @@ import (
 
 	"coalmine/models"
 	"coalmine/tasks"
-	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
 )
 
@@ -51,11 +50,7 @@ func runBeamSearch(ctx context.Context, t *tasks.Task) error {
 	if err := t.Decode(&p); err != nil {
 		return err
 	}
-	all, err := datasets.ReadPlacements(ctx, t, CanariesInput)
-	if err != nil {
-		return err
-	}
-	scorer, err := checkpoints.ReadScorer(ctx, t, ModelInput)
+	all, scorer, err := openAudit(ctx, t)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 
 	"coalmine/models"
 	"coalmine/tasks"
-	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
 )
 
@@ -45,12 +44,6 @@ type Rank struct {
 // checkpoint and the canaries; its blob RanksBlob holds one Rank a canary.
 var RandomSampling = tasks.Kind{Name: "audits/random-sampling", Version: 1, Class: tasks.Compute, Run: runRandomSampling}
 
-// Inputs of the audits.
-const (
-	ModelInput    = "model"    // a checkpoint
-	CanariesInput = "canaries" // canaries/draw
-)
-
 // RanksBlob is a JSON array of Rank.
 const RanksBlob = "ranks"
 
@@ -59,11 +52,7 @@ func runRandomSampling(ctx context.Context, t *tasks.Task) error {
 	if err := t.Decode(&p); err != nil {
 		return err
 	}
-	all, err := datasets.ReadPlacements(ctx, t, CanariesInput)
-	if err != nil {
-		return err
-	}
-	scorer, err := checkpoints.ReadScorer(ctx, t, ModelInput)
+	all, scorer, err := openAudit(ctx, t)
 	if err != nil {
 		return err
 	}
