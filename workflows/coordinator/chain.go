@@ -210,6 +210,9 @@ func (t *term) surveyed(ch *chain, goals []int, s survey) {
 			ch.surveyed = false // wanted since the survey began
 		}
 	}
+	if ch.frontier > 0 && ch.at < 0 {
+		ch.remember(ch.frontier) // attempts of the term before may still be at work
+	}
 	t.sweepResidue(ch)
 	t.poke(ch)
 }

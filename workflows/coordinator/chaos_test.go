@@ -158,8 +158,10 @@ func TestAnythingMayHappenAndTheBytesAreTheSame(t *testing.T) {
 			w.faults = 0
 			w.settle()
 			w.checkTruth("a", "b")
-			if left := w.leftovers("a", "b"); len(left) > 0 {
-				w.fail("leftovers: %s", strings.Join(left, "\n"))
+			// An attempt that outlives its term, and whose report is lost, may
+			// store something again that nobody remembers: garbage collection's.
+			if left := w.leftovers("a", "b"); len(left) > w.restarts {
+				w.fail("leftovers after %d restarts: %s", w.restarts, strings.Join(left, "\n"))
 			}
 		})
 	}
