@@ -388,18 +388,26 @@ func (w *world) misfortune() {
 	}
 }
 
+// names are those of the objects in the store under a prefix.
+func (w *world) names(prefix string) []string {
+	w.t.Helper()
+	var names []string
+	for info, err := range w.memory.List(context.Background(), prefix) {
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		names = append(names, info.Name)
+	}
+	return names
+}
+
 // maxLost bounds how many blobs vanish in a world: where each loss costs more
 // steps of a chain than come between two of them, no training would ever end.
 const maxLost = 8
 
 // loseBlob deletes a blob of some node that is no cell's target.
 func (w *world) loseBlob() {
-	var names []string
-	for info := range w.memory.List(context.Background(), "blobs/") {
-		if !w.targets[strings.Split(info.Name, "/")[1]] {
-			names = append(names, info.Name)
-		}
-	}
+	names := slices.DeleteFunc(w.names("blobs/"), func(name string) bool { return w.targets[strings.Split(name, "/")[1]] })
 	if len(names) == 0 {
 		return
 	}
