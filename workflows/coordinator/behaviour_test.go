@@ -449,9 +449,7 @@ func TestTheHigherPriorityGoesFirstAndEqualsShare(t *testing.T) {
 		}
 		return ready == 90
 	})
-	if s := w.term.status(w.run(ids[0])); !slices.Contains(s.Reasons, "no live worker") {
-		w.fail("reasons %v", s.Reasons)
-	}
+	w.until(func() bool { return slices.Contains(w.term.status(w.run(ids[0])).Reasons, "no live worker") })
 	w.hire(2)
 	w.untilPhase(runs.Done, ids...)
 	count := func(of string, in []string) (n int) {

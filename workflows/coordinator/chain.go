@@ -31,7 +31,6 @@ type chain struct {
 	poked     bool
 	retention retention
 	durations map[string]*samples // by kind
-	pace      pace
 }
 
 // checkpoint is a step of a chain that somebody needs.
