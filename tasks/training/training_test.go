@@ -327,6 +327,29 @@ func TestPoissonCohortsHaveTheExpectedSize(t *testing.T) {
 	}
 }
 
+func TestAnEmptyPoissonRoundSumsToNothing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := clientsParams()
+	p.Cohort, p.Chunks, p.Sampling, p.Clip = 1, 1, Poisson, 0.1
+	round := 1
+	for ; ; round++ { // a round is empty with probability near 1/e
+		users, err := cohort(&p, round, b.users().Users())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(users) == 0 {
+			break
+		}
+	}
+	n := b.mustStep(Clients, p, b.origin, round, 0)
+	var m ChunkMetrics
+	n.DecodeMetrics(&m)
+	if m != (ChunkMetrics{}) || slices.ContainsFunc(sumOf(t, n), func(v float32) bool { return v != 0 }) {
+		t.Errorf("round %d without clients has metrics %+v, or a sum", round, m)
+	}
+}
+
 func TestACohortAboveThePopulationIsRefused(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/privacy"
 	"coalmine/storage"
 	"coalmine/tasks/reports"
 	"coalmine/workflows/experiment"
@@ -109,6 +110,51 @@ func TestAGridRunsToItsReports(t *testing.T) {
 		if strings.Contains(c.Label, "DP") == (report.Privacy == nil) {
 			t.Errorf("%s: privacy %+v", c.Label, report.Privacy)
 		}
+	}
+}
+
+// onePrivate is one cell of DP-FedAvg whose tests add what they are about.
+const onePrivate = `
+name: private
+data: {source: none.jsonl, vocabulary: {size: 60}, users: {words: 300}}
+model: {embedding: 6, units: 8}
+training:
+  rounds: 4
+  cohort: 6
+  chunks: 2
+  privacy: {clip: 0.3, noise_multiplier: 2, delta: 1e-5}
+audit: {every: 1}
+`
+
+// outcome runs the only cell of an experiment to its report.
+func outcome(t *testing.T, text string, sets ...string) reports.Report {
+	t.Helper()
+	p := compiled(t, text, storage.DigestOf(source()), sets...)
+	e := inline.New(p, Registry(), source())
+	if err := e.Reach(t.Context(), p.Cells[0].Report); err != nil {
+		t.Fatal(err)
+	}
+	data, err := e.Blob(t.Context(), p.Cells[0].Report.Key, reports.CellBlob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var report reports.Report
+	if err := json.Unmarshal(data, &report); err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+func TestPoissonCohortsAreAccountedAsWhatTheyAre(t *testing.T) {
+	t.Parallel()
+	r := outcome(t, onePrivate, "training.sampling=poisson").Privacy
+	if r.Sampling != privacy.Poisson || r.Neighbouring != privacy.AddOrRemoveOne || r.Epsilon != r.EpsilonProved {
+		t.Errorf("report %+v, want Poisson sampling, where both epsilons agree", r)
+	}
+	if want, err := privacy.Account(privacy.Recipe{
+		Population: r.Population, Cohort: 6, Rounds: 4, NoiseMultiplier: 2, Delta: 1e-5, Sampling: privacy.Poisson,
+	}); err != nil || want.Epsilon != r.Epsilon {
+		t.Errorf("epsilon %v, the accountant says %v (%v)", r.Epsilon, want.Epsilon, err)
 	}
 }
 

@@ -96,9 +96,6 @@ func (c *checker) cohort() {
 	if t.Chunks > t.Cohort {
 		c.fail([]string{"training.chunks", "training.cohort"}, "is %d; expected at most training.cohort, %d", t.Chunks, t.Cohort)
 	}
-	if t.Sampling == "poisson" {
-		c.fail([]string{"training.sampling"}, "is poisson, which this version cannot train with; use fixed-size")
-	}
 }
 
 func (c *checker) optimizers() {

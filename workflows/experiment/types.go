@@ -144,7 +144,10 @@ type Training struct {
 	// result's identity. Training is audited and kept only between tasks.
 	StepsPerTask int `json:"steps_per_task,omitzero" default:"500" range:"[1,100000000]" when:"algorithm=sgd" unit:"steps"`
 	// Sampling of the cohort: fixed-size draws it without replacement within a
-	// round; poisson lets every user in independently.
+	// round; poisson lets every user in independently with probability
+	// cohort / users, so that the cohort is the expected size of a round and a
+	// round may be empty. A clipped sum is divided by the expected size, and an
+	// empty round still gets its noise.
 	Sampling string `json:"sampling,omitzero" default:"fixed-size" oneof:"fixed-size poisson" when:"algorithm=fedavg" source:"Thakkar et al. 2020, appendix A"`
 	// Client is the optimizer that sees the data: of each client or, with sgd,
 	// of the central training.
