@@ -33,12 +33,16 @@ type ServerParams struct {
 	NoiseMultiplier float64           `json:"noise_multiplier,omitempty"`
 	Optimizer       optimizers.Config `json:"optimizer"`
 	LearningRate    float64           `json:"learning_rate"`
+	// Guarantee accounts for the noise; nil without noise.
+	Guarantee *Guarantee `json:"guarantee,omitempty"`
 }
 
 // Server averages the clients' updates, adds noise when asked, applies the
 // server's optimizer and writes the round's checkpoint (Thakkar et al. 2020,
 // algorithm 1; Reddi et al. 2021, algorithm 2). The chunks' sums are added in
-// their order, in float64. Noise comes before the optimizer.
+// their order, in float64. Noise comes before the optimizer. With a Guarantee
+// the metric row says what the rounds so far have cost, and a round beyond the
+// budget changes nothing.
 var Server = tasks.Kind{Name: "aggregation/server", Version: 1, Class: tasks.Compute, Run: runServer}
 
 func runServer(ctx context.Context, t *tasks.Task) error {
@@ -50,7 +54,14 @@ func runServer(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	r := round{params: &p, sum: make([]float64, len(model.Params))}
+	account, err := openLedger(ctx, t, &p)
+	if err != nil {
+		return err
+	}
+	r := round{params: &p, account: account, sum: make([]float64, len(model.Params))}
+	if !account.allows(t.Step) {
+		return r.stop(ctx, t, model)
+	}
 	for j := range p.Chunks {
 		if err := r.addChunk(ctx, t, j); err != nil {
 			return err
@@ -77,9 +88,10 @@ func (p *ServerParams) noiseDeviation() float64 {
 
 // round adds up what the clients of a round have sent.
 type round struct {
-	params *ServerParams
-	sum    []float64
-	chunks training.ChunkMetrics
+	params  *ServerParams
+	account *ledger
+	sum     []float64
+	chunks  training.ChunkMetrics
 }
 
 func (r *round) addChunk(ctx context.Context, t *tasks.Task, j int) error {
@@ -145,6 +157,29 @@ func (r *round) apply(ctx context.Context, t *tasks.Task, model *checkpoints.Mod
 	return params, checkpoints.WriteOptimizer(ctx, t, rule)
 }
 
+// stop is a round that the budget does not allow: model and optimizer stay as
+// they were, and nothing of what the clients have sent is used.
+func (r *round) stop(ctx context.Context, t *tasks.Task, model *checkpoints.Model) error {
+	if err := checkpoints.Write(ctx, t, model.Language, model.Params); err != nil {
+		return err
+	}
+	rule, err := optimizers.New(r.params.Optimizer, len(model.Params))
+	if err != nil {
+		return tasks.Permanent(err)
+	}
+	if t.Step > 1 {
+		if err := checkpoints.ReadOptimizer(ctx, t, rule); err != nil {
+			return err
+		}
+	}
+	if err := checkpoints.WriteOptimizer(ctx, t, rule); err != nil {
+		return err
+	}
+	row := checkpoints.Row{Round: int64(t.Step), Spending: checkpoints.Spending{Stopped: true}}
+	r.account.charge(&row)
+	return checkpoints.AppendRow(ctx, t, row)
+}
+
 func (r *round) row(step int, before, after []float32) checkpoints.Row {
 	change := append([]float32(nil), after...)
 	kernels.Axpy(-1, before, change)
@@ -161,6 +196,7 @@ func (r *round) row(step int, before, after []float32) checkpoints.Row {
 		row.ClientNorm = r.chunks.NormSum / float64(r.chunks.Clients)
 		row.Clipped = float64(r.chunks.Clipped) / float64(r.chunks.Clients)
 	}
+	r.account.charge(&row)
 	return row
 }
 

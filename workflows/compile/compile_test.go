@@ -62,7 +62,7 @@ func resolve(t *testing.T, text string, digest storage.Digest, sets ...string) *
 	}
 	facts := make([]experiment.Facts, len(spec.Cells))
 	for i := range facts {
-		facts[i] = experiment.Facts{SHA256: digest.String(), Users: 70, Examples: 2000, DistinctWords: 90, TestExamples: 300}
+		facts[i] = experiment.Facts{SHA256: digest.String(), Users: 74, Examples: 2000, DistinctWords: 90, TestExamples: 300}
 	}
 	if err := spec.Resolve(facts); err != nil {
 		t.Fatal(err)
@@ -155,6 +155,54 @@ func TestPoissonCohortsAreAccountedAsWhatTheyAre(t *testing.T) {
 		Population: r.Population, Cohort: 6, Rounds: 4, NoiseMultiplier: 2, Delta: 1e-5, Sampling: privacy.Poisson,
 	}); err != nil || want.Epsilon != r.Epsilon {
 		t.Errorf("epsilon %v, the accountant says %v (%v)", r.Epsilon, want.Epsilon, err)
+	}
+}
+
+func TestABudgetEndsTheTraining(t *testing.T) {
+	t.Parallel()
+	free := outcome(t, onePrivate)
+	limit := float64(free.Curve[1].Privacy.EpsilonProved) * 1.001 // what two rounds cost
+	set := fmt.Sprintf("training.privacy.budget={epsilon: %g}", limit)
+	r := outcome(t, onePrivate, set)
+	if r.Training.Rounds != 2 || r.Privacy.Rounds != 2 || !r.Budget.Stopped || r.Budget.RoundsAllowed != 2 {
+		t.Errorf("%d rounds ran, budget %+v; want 2 of 4", r.Training.Rounds, r.Budget)
+	}
+	if float64(r.Privacy.EpsilonProved) > limit {
+		t.Errorf("epsilon_proved %v is above the budget of %v", r.Privacy.EpsilonProved, limit)
+	}
+	if p := compiled(t, onePrivate, storage.DigestOf(nil), set); p.Cells[0].Chain.Steps != 2 {
+		t.Errorf("%d rounds are planned, want the 2 that the budget allows", p.Cells[0].Chain.Steps)
+	}
+}
+
+// An iid population is counted only when it is there: until then the plan has a
+// few rounds to spare, which the server does not use.
+func TestTheServerKeepsTheBudgetWhateverThePlan(t *testing.T) {
+	t.Parallel()
+	iid := []string{"data.partition=iid", "training.rounds=100", "audit.every=null", "training.privacy.noise_multiplier=8"}
+	p := compiled(t, onePrivate, storage.DigestOf(nil), append(iid, "training.privacy.budget={epsilon: 2}")...)
+	r := outcome(t, onePrivate, append(iid, "training.privacy.budget={epsilon: 2}")...)
+	planned := p.Cells[0].Chain.Steps
+	if ran := r.Training.Rounds; !r.Budget.Stopped || ran != r.Privacy.Rounds || ran != r.Budget.RoundsAllowed || ran >= planned || planned >= 100 {
+		t.Errorf("%d rounds ran of %d planned, budget %+v", ran, planned, r.Budget)
+	}
+	if r.Privacy.EpsilonProved > 2 {
+		t.Errorf("epsilon_proved %v is above the budget of 2", r.Privacy.EpsilonProved)
+	}
+}
+
+func TestEpsilonGrowsAlongTheCurve(t *testing.T) {
+	t.Parallel()
+	r := outcome(t, onePrivate)
+	last := privacy.Epsilon(0)
+	for _, point := range r.Curve {
+		if point.Privacy == nil || !(point.Privacy.EpsilonProved > last) || point.Privacy.Delta != 1e-5 {
+			t.Fatalf("round %d has cost %+v, the round before %v", point.Round, point.Privacy, last)
+		}
+		last = point.Privacy.EpsilonProved
+	}
+	if last != r.Privacy.EpsilonProved {
+		t.Errorf("the curve ends at %v, the report says %v", last, r.Privacy.EpsilonProved)
 	}
 }
 

@@ -46,6 +46,7 @@ func trainingParams(e *experiment.Experiment) reports.TrainingParams {
 	}
 	if t.Privacy != nil {
 		p.Clip, p.NoiseMultiplier, p.Delta = t.Privacy.Clip, t.Privacy.NoiseMultiplier, t.Privacy.Delta
+		p.Budget = budget(t.Privacy)
 	}
 	return p
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"coalmine/models"
+	"coalmine/privacy"
 	"coalmine/tasks"
 	"coalmine/tasks/aggregation"
 	"coalmine/tasks/datasets"
@@ -30,7 +31,7 @@ func (c *cell) training() {
 	} else {
 		chain.Width = e.Training.Chunks
 		chain.Part = c.template(training.Clients, clientsParams(e), c.dataEdges()...)
-		chain.Join = c.template(aggregation.Server, serverParams(e))
+		chain.Join = c.template(aggregation.Server, serverParams(e), c.serverEdges()...)
 		chain.Recipe = plan.Recipe(origin.Key, chain.Width, 1, chain.Part, chain.Join)
 	}
 	c.length(chain)
@@ -38,6 +39,14 @@ func (c *cell) training() {
 
 func (c *cell) dataEdges() []edge {
 	return []edge{{training.PopulationInput, c.population}, {training.ShardsInput, c.shards}}
+}
+
+// serverEdges are the population, which the server's privacy account is about.
+func (c *cell) serverEdges() []edge {
+	if guarantee(&c.experiment.Training) == nil {
+		return nil
+	}
+	return []edge{{aggregation.PopulationInput, c.population}}
 }
 
 // length says how far the cell wants the chain, and what of it is kept.
@@ -144,7 +153,23 @@ func serverParams(e *experiment.Experiment) aggregation.ServerParams {
 	if t.Privacy != nil {
 		p.NoiseMultiplier = t.Privacy.NoiseMultiplier
 	}
+	p.Guarantee = guarantee(t)
 	return p
+}
+
+// guarantee is what the noise amounts to; nil without noise.
+func guarantee(t *experiment.Training) *aggregation.Guarantee {
+	if t.Privacy == nil || t.Privacy.NoiseMultiplier == 0 {
+		return nil
+	}
+	return &aggregation.Guarantee{Sampling: t.Sampling, Delta: t.Privacy.Delta, Budget: budget(t.Privacy)}
+}
+
+func budget(p *experiment.Privacy) *privacy.Budget {
+	if p.Budget == nil {
+		return nil
+	}
+	return &privacy.Budget{Epsilon: p.Budget.Epsilon, Delta: p.Budget.Delta}
 }
 
 func local(e *experiment.Experiment, batch int) training.Local {

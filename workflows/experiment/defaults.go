@@ -26,8 +26,16 @@ func (d *decoder) complete(e *Experiment) {
 	if t.Server != nil {
 		t.Server.complete(1)
 	}
+	t.Privacy.complete()
 	if d.present["training.chunks"] == nil && t.Cohort > 0 {
 		t.Chunks = min(t.Chunks, t.Cohort)
+	}
+}
+
+// complete fills in what follows from other fields.
+func (p *Privacy) complete() {
+	if p != nil && p.Budget != nil && p.Budget.Delta == 0 {
+		p.Budget.Delta = p.Delta
 	}
 }
 

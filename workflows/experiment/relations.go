@@ -140,6 +140,10 @@ func (c *checker) privacy() {
 		c.fail([]string{"training.privacy.delta", "training.privacy.noise_multiplier"},
 			"missing; noise gives an (epsilon, delta) guarantee: expected a number above 0, below 1, such as 1e-7")
 	}
+	if p.Budget != nil && p.NoiseMultiplier == 0 {
+		c.fail([]string{"training.privacy.budget", "training.privacy.noise_multiplier"},
+			"limits epsilon, which is infinite without noise; set training.privacy.noise_multiplier, or remove the budget")
+	}
 }
 
 func (c *checker) canaries() {

@@ -190,6 +190,17 @@ type Privacy struct {
 	NoiseMultiplier float64 `json:"noise_multiplier" default:"0" range:"[0,1e6]" also:"noise sigma z" source:"1 in Thakkar et al. 2020, section 4.2.1"`
 	// Delta of the (epsilon, delta) guarantee; required with noise.
 	Delta float64 `json:"delta,omitzero" range:"(0,1)" source:"1e-7 in Thakkar et al. 2020, section 4.2.1"`
+	// Budget ends the training before the round that would pass it. Absent: all
+	// rounds run.
+	Budget *Budget `json:"budget,omitempty"`
+}
+
+// Budget is the most privacy that a training may cost, counted as proved.
+type Budget struct {
+	// Epsilon is the limit of the proved epsilon (epsilon_proved in the results).
+	Epsilon float64 `json:"epsilon" required:"true" range:"(0,1e9]"`
+	// Delta at which the budget is counted, by default training.privacy.delta.
+	Delta float64 `json:"delta,omitzero" range:"(0,1)"`
 }
 
 // Checkpoints say which models are kept besides the audited ones and the last.

@@ -183,7 +183,7 @@ func digestFile(path string) (storage.Digest, error) {
 func (s *Submission) warn() {
 	seen := map[string]bool{}
 	for i := range s.Spec.Cells {
-		for _, w := range s.Spec.Cells[i].Experiment.Warnings() {
+		for _, w := range s.Spec.Cells[i].Warnings() {
 			if !seen[w] {
 				seen[w] = true
 				s.Warnings = append(s.Warnings, w)
