@@ -27,10 +27,11 @@ const (
 	Collisions     Role = "collisions"     // which canary gets an example drawn by several
 	Shuffle        Role = "shuffle"        // the iid partition
 	Weights        Role = "initial weights"
-	Cohort         Role = "cohort" // round
-	Client         Role = "client" // round, user
-	Noise          Role = "noise"  // round
-	Epoch          Role = "epoch"  // epoch of central training
+	Cohort         Role = "cohort"     // round
+	Client         Role = "client"     // round, user
+	Noise          Role = "noise"      // round
+	ClipCount      Role = "clip count" // round: noise on the number of clients not clipped
+	Epoch          Role = "epoch"      // epoch of central training
 	References     Role = "references"
 )
 

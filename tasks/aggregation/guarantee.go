@@ -51,6 +51,7 @@ func openLedger(ctx context.Context, t *tasks.Task, p *ServerParams) (*ledger, e
 		NoiseMultiplier: p.NoiseMultiplier,
 		Delta:           p.Guarantee.Delta,
 		Sampling:        privacy.Sampling(p.Guarantee.Sampling),
+		ClipQuantile:    p.Adaptive,
 	}
 	name, err := json.Marshal(recipe)
 	if err != nil {

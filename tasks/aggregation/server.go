@@ -33,6 +33,10 @@ type ServerParams struct {
 	NoiseMultiplier float64           `json:"noise_multiplier,omitempty"`
 	Optimizer       optimizers.Config `json:"optimizer"`
 	LearningRate    float64           `json:"learning_rate"`
+	// Adaptive makes Clip that of the first round only: the server then moves it
+	// towards a quantile of the norms, and NoiseMultiplier is the total of the
+	// noise on the updates and on the count behind the quantile.
+	Adaptive *privacy.ClipQuantile `json:"adaptive,omitempty"`
 	// Guarantee accounts for the noise; nil without noise.
 	Guarantee *Guarantee `json:"guarantee,omitempty"`
 }
@@ -58,6 +62,9 @@ func runServer(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
+	if err := p.adapt(ctx, t); err != nil {
+		return err
+	}
 	r := round{params: &p, account: account, sum: make([]float64, len(model.Params))}
 	if !account.allows(t.Step) {
 		return r.stop(ctx, t, model)
@@ -76,6 +83,9 @@ func runServer(ctx context.Context, t *tasks.Task) error {
 		return err
 	}
 	if err := checkpoints.Write(ctx, t, model.Language, params); err != nil {
+		return err
+	}
+	if err := r.moveClip(ctx, t); err != nil {
 		return err
 	}
 	return checkpoints.AppendRow(ctx, t, r.row(t.Step, model.Params, params))
@@ -175,6 +185,11 @@ func (r *round) stop(ctx context.Context, t *tasks.Task, model *checkpoints.Mode
 	if err := checkpoints.WriteOptimizer(ctx, t, rule); err != nil {
 		return err
 	}
+	if r.params.Adaptive != nil {
+		if err := checkpoints.WriteClip(ctx, t, r.params.Clip); err != nil {
+			return err
+		}
+	}
 	row := checkpoints.Row{Round: int64(t.Step), Spending: checkpoints.Spending{Stopped: true}}
 	r.account.charge(&row)
 	return checkpoints.AppendRow(ctx, t, row)
@@ -195,6 +210,9 @@ func (r *round) row(step int, before, after []float32) checkpoints.Row {
 		row.Loss = r.chunks.LossSum / float64(r.chunks.Tokens)
 		row.ClientNorm = r.chunks.NormSum / float64(r.chunks.Clients)
 		row.Clipped = float64(r.chunks.Clipped) / float64(r.chunks.Clients)
+	}
+	if r.params.Adaptive != nil {
+		row.Clip = r.params.Clip
 	}
 	r.account.charge(&row)
 	return row

@@ -266,6 +266,35 @@ func TestARoundBeyondTheBudgetChangesNothing(t *testing.T) {
 	}
 }
 
+func TestTheClipNormFollowsTheQuantileWithItsShareOfTheNoise(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := private()
+	p.Adaptive = &privacy.ClipQuantile{Target: 0.5, LearningRate: 0.2, CountNoise: 3}
+	chunk := b.chunk("x", make([]float32, len(b.model.Params)), training.ChunkMetrics{Clients: 10, Weight: 10, Clipped: 2, Tokens: 9})
+	first := b.server(p, 1, b.origin, chunk)
+	second := b.server(p, 2, first, chunk)
+
+	want := p.Adaptive.Next(0.5, 8, 10, seeds.Stream(p.Seed, seeds.ClipCount, 1).NormFloat64(), 10)
+	if got := string(first.Blob(checkpoints.ClipBlob)); got != fmt.Sprint(want) {
+		t.Errorf("the clip norm after round 1 is %s, want %v", got, want)
+	}
+	if rows := []checkpoints.Row{b.row(first), b.row(second)}; rows[0].Clip != 0.5 || rows[1].Clip != want {
+		t.Errorf("rounds 1 and 2 clipped to %v and %v, want 0.5 and %v", rows[0].Clip, rows[1].Clip, want)
+	}
+	applied, err := p.Adaptive.UpdateNoise(4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := b.row(second).NoiseDeviation, applied*want/10; math.Abs(got/want-1) > 1e-12 {
+		t.Errorf("the noise on the mean deviates by %v, want %v", got, want)
+	}
+	fixed := b.server(private(), 1, b.origin, chunk)
+	if a, f := b.row(first), b.row(fixed); a.EpsilonProved != f.EpsilonProved {
+		t.Errorf("with adaptive clipping a round costs %v, without %v; want the same", a.EpsilonProved, f.EpsilonProved)
+	}
+}
+
 func TestGoldenBytes(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -34,7 +34,7 @@ type Row struct {
 	Spending
 }
 
-// Spending is the part of a Row that only a training with noise has. A Parquet
+// Spending is the part of a Row that only some trainings with clipping have. A Parquet
 // segment has its columns only if one of its rows has them.
 type Spending struct {
 	// Epsilon (the papers' convention) and EpsilonProved are the privacy spent
@@ -46,6 +46,8 @@ type Spending struct {
 	// Stopped says that the privacy budget did not allow the round: the model is
 	// that of the round before.
 	Stopped bool `json:"stopped,omitempty" parquet:"stopped,optional"`
+	// Clip is the round's clip norm, where it changes from round to round.
+	Clip float64 `json:"clip,omitempty" parquet:"clip,optional"`
 }
 
 // plainRow is a Row without Spending, as segments have it that spend nothing.

@@ -49,6 +49,8 @@ type TrainingParams struct {
 	Clip            float64 `json:"clip,omitempty"`
 	NoiseMultiplier float64 `json:"noise_multiplier,omitempty"`
 	Delta           float64 `json:"delta,omitempty"`
+	// Adaptive clipping, nil with a fixed clip norm.
+	Adaptive *privacy.ClipQuantile `json:"adaptive_clip,omitempty"`
 	// Budget that ended the training, nil if there was none.
 	Budget *privacy.Budget `json:"budget,omitempty"`
 }
@@ -220,6 +222,7 @@ func recipe(p *TrainingParams, users int) privacy.Recipe {
 		Sampling:        privacy.Sampling(p.Sampling),
 		Unit:            unit(p.Partition),
 		Randomness:      privacy.Seeded,
+		ClipQuantile:    p.Adaptive,
 	}
 }
 

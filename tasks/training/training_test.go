@@ -350,6 +350,19 @@ func TestAnEmptyPoissonRoundSumsToNothing(t *testing.T) {
 	}
 }
 
+func TestAnAdaptiveClipNormComesWithTheCheckpoint(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := clientsParams()
+	p.Clip = 0.02
+	want := b.mustStep(Clients, p, b.origin, 2, 0)
+	p.Clip, p.AdaptiveClip = 100, true
+	previous := b.Put("round 1", map[string][]byte{tasks.ModelBlob: b.origin.Blob(tasks.ModelBlob), checkpoints.ClipBlob: []byte("0.02")})
+	if got := b.mustStep(Clients, p, previous, 2, 0); !slices.Equal(sumOf(t, got), sumOf(t, want)) {
+		t.Error("round 2 did not clip to the norm that round 1 left")
+	}
+}
+
 func TestACohortAboveThePopulationIsRefused(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

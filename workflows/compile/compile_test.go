@@ -206,6 +206,17 @@ func TestEpsilonGrowsAlongTheCurve(t *testing.T) {
 	}
 }
 
+func TestAdaptiveClippingRunsAndSaysSo(t *testing.T) {
+	t.Parallel()
+	r := outcome(t, onePrivate, "training.privacy.adaptive={count_noise: 4}")
+	if plain := outcome(t, onePrivate); r.Privacy.EpsilonProved != plain.Privacy.EpsilonProved {
+		t.Errorf("epsilon_proved is %v with adaptive clipping and %v without, want the same", r.Privacy.EpsilonProved, plain.Privacy.EpsilonProved)
+	}
+	if !(r.Privacy.UpdateNoise > 2) || r.Training.Adaptive == nil {
+		t.Errorf("the updates got %v of a total of 2, adaptive %+v", r.Privacy.UpdateNoise, r.Training.Adaptive)
+	}
+}
+
 func TestCellsShareTheirData(t *testing.T) {
 	t.Parallel()
 	p := compiled(t, small, storage.DigestOf(nil))

@@ -46,7 +46,7 @@ func trainingParams(e *experiment.Experiment) reports.TrainingParams {
 	}
 	if t.Privacy != nil {
 		p.Clip, p.NoiseMultiplier, p.Delta = t.Privacy.Clip, t.Privacy.NoiseMultiplier, t.Privacy.Delta
-		p.Budget = budget(t.Privacy)
+		p.Budget, p.Adaptive = budget(t.Privacy), t.Privacy.ClipQuantile()
 	}
 	return p
 }

@@ -141,6 +141,7 @@ func clientsParams(e *experiment.Experiment) training.ClientsParams {
 	return training.ClientsParams{
 		Seed: e.Seed, Cohort: t.Cohort, Chunks: t.Chunks, Sampling: t.Sampling,
 		Local: local(e, t.Client.Batch), Epochs: t.Client.Epochs, Clip: clip(t),
+		AdaptiveClip: t.Privacy != nil && t.Privacy.Adaptive != nil,
 	}
 }
 
@@ -151,7 +152,7 @@ func serverParams(e *experiment.Experiment) aggregation.ServerParams {
 		Optimizer: t.Server.Optimizer.Config(), LearningRate: t.Server.LearningRate,
 	}
 	if t.Privacy != nil {
-		p.NoiseMultiplier = t.Privacy.NoiseMultiplier
+		p.NoiseMultiplier, p.Adaptive = t.Privacy.NoiseMultiplier, t.Privacy.ClipQuantile()
 	}
 	p.Guarantee = guarantee(t)
 	return p

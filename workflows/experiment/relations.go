@@ -140,6 +140,11 @@ func (c *checker) privacy() {
 		c.fail([]string{"training.privacy.delta", "training.privacy.noise_multiplier"},
 			"missing; noise gives an (epsilon, delta) guarantee: expected a number above 0, below 1, such as 1e-7")
 	}
+	if q := p.ClipQuantile(); q != nil {
+		if _, err := q.UpdateNoise(p.NoiseMultiplier); err != nil {
+			c.fail([]string{"training.privacy.adaptive", "training.privacy.noise_multiplier", "training.cohort"}, "%v", err)
+		}
+	}
 	if p.Budget != nil && p.NoiseMultiplier == 0 {
 		c.fail([]string{"training.privacy.budget", "training.privacy.noise_multiplier"},
 			"limits epsilon, which is infinite without noise; set training.privacy.noise_multiplier, or remove the budget")

@@ -190,9 +190,26 @@ type Privacy struct {
 	NoiseMultiplier float64 `json:"noise_multiplier" default:"0" range:"[0,1e6]" also:"noise sigma z" source:"1 in Thakkar et al. 2020, section 4.2.1"`
 	// Delta of the (epsilon, delta) guarantee; required with noise.
 	Delta float64 `json:"delta,omitzero" range:"(0,1)" source:"1e-7 in Thakkar et al. 2020, section 4.2.1"`
+	// Adaptive lets the clip norm follow a quantile of the update norms; clip is
+	// then that of the first round, and noise_multiplier the total of the noise
+	// on the updates and on the count behind the quantile. Absent: clip is fixed.
+	Adaptive *Adaptive `json:"adaptive,omitempty"`
 	// Budget ends the training before the round that would pass it. Absent: all
 	// rounds run.
 	Budget *Budget `json:"budget,omitempty"`
+}
+
+// Adaptive lets the clip norm follow a quantile of the update norms.
+type Adaptive struct {
+	// Quantile of the update norms that the clip norm follows.
+	Quantile float64 `json:"quantile" default:"0.5" range:"(0,1)" source:"Andrew et al. 2021, section 4"`
+	// LearningRate of the clip norm, which is multiplied by exp(-learning_rate x
+	// (share of clients at or below it - quantile)) after every round.
+	LearningRate float64 `json:"learning_rate" default:"0.2" range:"(0,10]" source:"Andrew et al. 2021, section 4"`
+	// CountNoise is the standard deviation of the noise on the number of clients
+	// at or below the clip norm, by default cohort / 20. More than half the
+	// noise multiplier; none is added where noise_multiplier is 0.
+	CountNoise float64 `json:"count_noise,omitzero" range:"(0,1e9]" unit:"clients" source:"Andrew et al. 2021, section 4"`
 }
 
 // Budget is the most privacy that a training may cost, counted as proved.
