@@ -148,7 +148,7 @@ func (r Recipe) holdsAgainst() string {
 	case Seeded:
 		return "only someone without the experiment's seed, which gives away cohorts and noise"
 	case Secret:
-		return "anyone without the run's secret key"
+		return "anyone without the run's secret key and without its store, whose sums over chunks have no noise"
 	}
 	return ""
 }

@@ -40,7 +40,11 @@ func (r *round) moveClip(ctx context.Context, t *tasks.Task) error {
 	}
 	noise := 0.0
 	if p.NoiseMultiplier > 0 {
-		noise = seeds.Stream(p.Seed, seeds.ClipCount, uint64(t.Step)).NormFloat64()
+		rng, err := t.Stream(p.Seed, p.Secret, seeds.ClipCount, uint64(t.Step))
+		if err != nil {
+			return err
+		}
+		noise = rng.NormFloat64()
 	}
 	below := r.chunks.Clients - r.chunks.Clipped
 	next := p.Adaptive.Next(p.Clip, int(below), int(r.chunks.Clients), noise, p.Cohort)

@@ -37,6 +37,8 @@ type ServerParams struct {
 	// towards a quantile of the norms, and NoiseMultiplier is the total of the
 	// noise on the updates and on the count behind the quantile.
 	Adaptive *privacy.ClipQuantile `json:"adaptive,omitempty"`
+	// Secret, where there is one, draws the noise in place of Seed.
+	Secret *tasks.Secret `json:"secret,omitempty"`
 	// Guarantee accounts for the noise; nil without noise.
 	Guarantee *Guarantee `json:"guarantee,omitempty"`
 }
@@ -76,7 +78,11 @@ func runServer(ctx context.Context, t *tasks.Task) error {
 	}
 	mean := r.mean()
 	if p.NoiseMultiplier > 0 {
-		privacy.AddGaussian(seeds.Stream(p.Seed, seeds.Noise, uint64(t.Step)), mean, p.noiseDeviation())
+		rng, err := t.Stream(p.Seed, p.Secret, seeds.Noise, uint64(t.Step))
+		if err != nil {
+			return err
+		}
+		privacy.AddGaussian(rng, mean, p.noiseDeviation())
 	}
 	params, err := r.apply(ctx, t, model, mean)
 	if err != nil {

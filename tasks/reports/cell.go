@@ -4,6 +4,7 @@
 package reports
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -49,6 +50,9 @@ type TrainingParams struct {
 	Clip            float64 `json:"clip,omitempty"`
 	NoiseMultiplier float64 `json:"noise_multiplier,omitempty"`
 	Delta           float64 `json:"delta,omitempty"`
+	// Randomness is privacy.Secret where noise and cohorts come from a key, empty
+	// where they come from the seed.
+	Randomness string `json:"randomness,omitempty"`
 	// Adaptive clipping, nil with a fixed clip norm.
 	Adaptive *privacy.ClipQuantile `json:"adaptive_clip,omitempty"`
 	// Budget that ended the training, nil if there was none.
@@ -221,7 +225,7 @@ func recipe(p *TrainingParams, users int) privacy.Recipe {
 		Delta:           p.Delta,
 		Sampling:        privacy.Sampling(p.Sampling),
 		Unit:            unit(p.Partition),
-		Randomness:      privacy.Seeded,
+		Randomness:      cmp.Or(privacy.Randomness(p.Randomness), privacy.Seeded),
 		ClipQuantile:    p.Adaptive,
 	}
 }

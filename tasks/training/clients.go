@@ -39,6 +39,8 @@ type ClientsParams struct {
 	// AdaptiveClip makes Clip that of the first round only; later ones read
 	// theirs from the checkpoint.
 	AdaptiveClip bool `json:"adaptive_clip,omitempty"`
+	// Secret, where there is one, draws the cohorts in place of Seed.
+	Secret *tasks.Secret `json:"secret,omitempty"`
 }
 
 // ChunkMetrics is what a chunk says about itself, for aggregation/server.
@@ -86,7 +88,11 @@ func runClients(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	users, err := cohort(&p, t.Step, population.Users())
+	rng, err := t.Stream(p.Seed, p.Secret, seeds.Cohort, uint64(t.Step))
+	if err != nil {
+		return err
+	}
+	users, err := cohort(&p, rng, population.Users())
 	if err != nil {
 		return err
 	}

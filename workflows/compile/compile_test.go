@@ -1,13 +1,20 @@
 package compile
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"coalmine/internal/secrets"
 	"coalmine/privacy"
 	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/aggregation"
 	"coalmine/tasks/reports"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/inline"
@@ -54,6 +61,20 @@ grid:
       - {privacy: {clip: 0.3, noise_multiplier: 0.5, delta: 1e-5}}
 `
 
+// testKey is the key of the experiments that ask for one, the same in all tests.
+func testKey(t *testing.T) secrets.Key {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(path, []byte(strings.Repeat("5a", secrets.Size)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	key, err := secrets.Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
 func resolve(t *testing.T, text string, digest storage.Digest, sets ...string) *experiment.Spec {
 	t.Helper()
 	spec, err := experiment.Parse("test.yaml", []byte(text), experiment.Options{Sets: sets})
@@ -62,7 +83,7 @@ func resolve(t *testing.T, text string, digest storage.Digest, sets ...string) *
 	}
 	facts := make([]experiment.Facts, len(spec.Cells))
 	for i := range facts {
-		facts[i] = experiment.Facts{SHA256: digest.String(), Users: 74, Examples: 2000, DistinctWords: 90, TestExamples: 300}
+		facts[i] = experiment.Facts{Key: testKey(t).Fingerprint(), SHA256: digest.String(), Users: 74, Examples: 2000, DistinctWords: 90, TestExamples: 300}
 	}
 	if err := spec.Resolve(facts); err != nil {
 		t.Fatal(err)
@@ -131,6 +152,7 @@ func outcome(t *testing.T, text string, sets ...string) reports.Report {
 	t.Helper()
 	p := compiled(t, text, storage.DigestOf(source()), sets...)
 	e := inline.New(p, Registry(), source())
+	e.UseKeys(secrets.NewKeyring(testKey(t)))
 	if err := e.Reach(t.Context(), p.Cells[0].Report); err != nil {
 		t.Fatal(err)
 	}
@@ -214,6 +236,53 @@ func TestAdaptiveClippingRunsAndSaysSo(t *testing.T) {
 	}
 	if !(r.Privacy.UpdateNoise > 2) || r.Training.Adaptive == nil {
 		t.Errorf("the updates got %v of a total of 2, adaptive %+v", r.Privacy.UpdateNoise, r.Training.Adaptive)
+	}
+}
+
+func TestSecretNoiseRepeatsUnderItsKeyAlone(t *testing.T) {
+	t.Parallel()
+	const secret = "training.privacy.randomness=secret"
+	digest := storage.DigestOf(source())
+	model := func(p *plan.Plan, keys *secrets.Keyring) ([]byte, error) {
+		e := inline.New(p, Registry(), source())
+		e.UseKeys(keys)
+		if err := e.Reach(t.Context(), p.Cells[0].Model); err != nil {
+			return nil, err
+		}
+		return e.Blob(t.Context(), p.Cells[0].Model.Key, tasks.ModelBlob)
+	}
+	p, keys := compiled(t, onePrivate, digest, secret), secrets.NewKeyring(testKey(t))
+	first, err := model(p, keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := model(p, keys); err != nil || !bytes.Equal(first, again) {
+		t.Errorf("the same training under the same key gave another model (%v)", err)
+	}
+	seeded, err := model(compiled(t, onePrivate, digest), nil)
+	if err != nil || bytes.Equal(first, seeded) {
+		t.Errorf("the seeded training gave the model of the secret one (%v)", err)
+	}
+	_, err = model(p, nil)
+	if _, ok := errors.AsType[*secrets.MissingKeyError](err); !ok || tasks.IsPermanent(err) {
+		t.Errorf("without the key: %v; want an error that another worker may not meet", err)
+	}
+}
+
+// Were the noise of two cells the same, it would cancel between their models.
+func TestTrainingsUnderOneKeyShareNoNoise(t *testing.T) {
+	t.Parallel()
+	streams := map[string]bool{}
+	for _, set := range []string{"seed=1", "training.server.learning_rate=0.5", "training.privacy.clip=0.4", "data.partition=iid"} {
+		p := compiled(t, onePrivate, storage.DigestOf(nil), "training.privacy.randomness=secret", set)
+		var params aggregation.ServerParams
+		if err := json.Unmarshal(p.Cells[0].Chain.Join.Params, &params); err != nil {
+			t.Fatal(err)
+		}
+		if streams[params.Secret.Training] {
+			t.Errorf("--set %s shares its stream with another training", set)
+		}
+		streams[params.Secret.Training] = true
 	}
 }
 

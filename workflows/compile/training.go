@@ -30,11 +30,23 @@ func (c *cell) training() {
 		chain.Recipe = plan.Recipe(origin.Key, 0, chain.StepRounds, chain.Join)
 	} else {
 		chain.Width = e.Training.Chunks
-		chain.Part = c.template(training.Clients, clientsParams(e), c.dataEdges()...)
-		chain.Join = c.template(aggregation.Server, serverParams(e), c.serverEdges()...)
-		chain.Recipe = plan.Recipe(origin.Key, chain.Width, 1, chain.Part, chain.Join)
+		c.federated(chain, nil)
+		if p := e.Training.Privacy; p.Secret() {
+			c.federated(chain, &tasks.Secret{Key: p.Key, Training: chain.Recipe.String()})
+		}
 	}
 	c.length(chain)
+}
+
+// federated fills in the tasks of a round. A secret is named by the recipe that
+// the chain has without one, so that two trainings under one key never share
+// their noise.
+func (c *cell) federated(chain *plan.Chain, secret *tasks.Secret) {
+	clients, server := clientsParams(c.experiment), serverParams(c.experiment)
+	clients.Secret, server.Secret = secret, secret
+	chain.Part = c.template(training.Clients, clients, c.dataEdges()...)
+	chain.Join = c.template(aggregation.Server, server, c.serverEdges()...)
+	chain.Recipe = plan.Recipe(chain.Origin.Key, chain.Width, 1, chain.Part, chain.Join)
 }
 
 func (c *cell) dataEdges() []edge {

@@ -20,6 +20,8 @@ type Facts struct {
 	DistinctWords int
 	// TestExamples are the examples of the test part.
 	TestExamples int
+	// Key is the fingerprint of the secret key at hand, empty without one.
+	Key string
 }
 
 // Inserted is the number of canaries that are drawn for insertion.
@@ -51,6 +53,9 @@ func (s *Spec) Resolve(facts []Facts) error {
 		s.Cells[i].noteBudget(rounds[i])
 		s.Cells[i].Experiment.Data.SHA256 = facts[i].SHA256
 		s.Cells[i].Experiment.Training.Rounds = rounds[i]
+		if p := s.Cells[i].Experiment.Training.Privacy; p.Secret() {
+			p.Key = facts[i].Key
+		}
 	}
 	return nil
 }
@@ -81,6 +86,11 @@ func (c *dataChecker) check() {
 	}
 	if e.Audit != nil && e.Audit.Utility && f.TestExamples == 0 {
 		c.fail("data.test.fraction", "is %s, which leaves the test part of %s empty; raise it, or set audit.utility to false", e.Data.Test.Fraction, e.Data.Source)
+	}
+	if p := e.Training.Privacy; p.Secret() && f.Key == "" {
+		c.fail("training.privacy.randomness", "is secret, and there is no key: name a key file by --secret-key or COALMINE_SECRET_KEY_FILE; one that does not exist yet is created")
+	} else if p.Secret() && p.Key != "" && p.Key != f.Key {
+		c.fail("training.privacy.key", "is %s, but the key at hand is %s; name the file of the right key, or correct the field", p.Key, f.Key)
 	}
 	available, what := c.available()
 	if available == 0 {

@@ -47,6 +47,9 @@ func (p *Privacy) complete(cohort int) {
 	}
 }
 
+// Secret reports whether noise and cohorts come from a secret key.
+func (p *Privacy) Secret() bool { return p != nil && p.Randomness == string(privacy.Secret) }
+
 // ClipQuantile is the adaptive clipping of the cell, nil with a fixed clip norm.
 func (p *Privacy) ClipQuantile() *privacy.ClipQuantile {
 	if p.Adaptive == nil {

@@ -190,6 +190,14 @@ type Privacy struct {
 	NoiseMultiplier float64 `json:"noise_multiplier" default:"0" range:"[0,1e6]" also:"noise sigma z" source:"1 in Thakkar et al. 2020, section 4.2.1"`
 	// Delta of the (epsilon, delta) guarantee; required with noise.
 	Delta float64 `json:"delta,omitzero" range:"(0,1)" source:"1e-7 in Thakkar et al. 2020, section 4.2.1"`
+	// Randomness says where noise and cohorts come from. seeded, also where the
+	// field is absent: from the experiment's seed, so that whoever knows it can
+	// subtract the noise. secret: from a key that is kept outside the results
+	// (--secret-key); required for any model that is to be released.
+	Randomness string `json:"randomness,omitzero" oneof:"seeded secret"`
+	// Key is the fingerprint of the secret key, 32 hex digits. Given in the file,
+	// it guards against another key; a submitted run always carries it.
+	Key string `json:"key,omitzero"`
 	// Adaptive lets the clip norm follow a quantile of the update norms; clip is
 	// then that of the first round, and noise_multiplier the total of the noise
 	// on the updates and on the count behind the quantile. Absent: clip is fixed.
