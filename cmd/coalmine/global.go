@@ -68,7 +68,7 @@ func (g *global) control(ctx context.Context) (control.API, closer, error) {
 		return nil, nil, fmt.Errorf("home %s: %w; start a run with: coalmine run FILE, or name another place by --home, --store or --server", g.home, err)
 	}
 	h, err := home.Claim(g.home)
-	if owned, ok := errors.AsType[*home.OwnedError](err); ok {
+	if owned, ok := errors.AsType[*home.OwnedError](err); ok && owned.Address != "" {
 		client, err := dashboards.NewClient(owned.Address, "")
 		return client, noClose, err
 	}

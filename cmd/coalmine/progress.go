@@ -110,7 +110,6 @@ type barDisplay struct {
 	progress *mpb.Progress
 	bars     map[string]*mpb.Bar
 	now      map[string]*atomic.Value // what runs for a cell
-	rounds   map[string]int64         // of a cell's training
 	total    atomic.Value             // the line below the bars
 	totalBar *mpb.Bar
 }
@@ -120,7 +119,6 @@ func newBarDisplay(f *os.File) *barDisplay {
 		progress: mpb.New(mpb.WithOutput(f), mpb.WithWidth(30), mpb.WithRefreshRate(200*time.Millisecond)),
 		bars:     map[string]*mpb.Bar{},
 		now:      map[string]*atomic.Value{},
-		rounds:   map[string]int64{},
 	}
 }
 
@@ -139,10 +137,7 @@ func (d *barDisplay) show(s *coordinator.Status) {
 // showCell moves a cell's bar, which counts rounds. It is one short of full
 // until the cell has been measured too.
 func (d *barDisplay) showCell(bar *mpb.Bar, c coordinator.CellStatus) {
-	if c.Steps > 0 { // the status of a finished run has forgotten them
-		d.rounds[c.Cell] = int64(c.Steps * max(1, c.StepRounds))
-	}
-	rounds := max(1, d.rounds[c.Cell])
+	rounds := int64(max(1, c.Steps*max(1, c.StepRounds)))
 	now, at := c.Now, min(int64(c.Step*max(1, c.StepRounds)), rounds-1)
 	switch c.Phase {
 	case runs.Done:

@@ -119,7 +119,7 @@ func (g *global) runSubmission(ctx context.Context, flags *submitFlags, sub *sub
 	} else {
 		e, err = openEmbedded(ctx, g.home, g)
 	}
-	if owned, ok := errors.AsType[*home.OwnedError](err); ok {
+	if owned, ok := errors.AsType[*home.OwnedError](err); ok && owned.Address != "" {
 		g.note("%s is owned by process %d; the run goes there", g.home, owned.PID)
 		return g.runElsewhere(ctx, flags, sub, owned.Address, "")
 	}

@@ -1,7 +1,6 @@
 package endtoend_test
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -95,13 +94,31 @@ func (w workspace) results() string {
 	return must(w.t, w.coalmine("results", "--format", "json"))
 }
 
-// commits counts the nodes whose records are in the home's store now, by key.
-func (w workspace) commits() map[string]bool {
-	found := map[string]bool{}
-	entries, err := os.ReadDir(filepath.Join(w.store(), "commits"))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		w.t.Fatal(err)
+// progressed reports whether n more nodes of the home have been committed.
+func (w workspace) progressed(n int) func() bool {
+	return progressed(filepath.Join(w.store(), "commits"), n)
+}
+
+// progressed reports whether n files with the names of nodes have come to a
+// directory since it was called. Those that come and go between two looks are not
+// seen, so that it says yes a little late.
+func progressed(commits string, n int) func() bool {
+	before, seen := nodes(commits), map[string]bool{}
+	return func() bool {
+		for key := range nodes(commits) {
+			if !before[key] {
+				seen[key] = true
+			}
+		}
+		return len(seen) >= n
 	}
+}
+
+// nodes are the nodes whose records are in a directory now. One that cannot be
+// read has none yet.
+func nodes(commits string) map[string]bool {
+	found := map[string]bool{}
+	entries, _ := os.ReadDir(commits)
 	for _, e := range entries {
 		if _, err := storage.ParseKey(e.Name()); err == nil {
 			found[e.Name()] = true

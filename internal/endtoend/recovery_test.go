@@ -14,25 +14,6 @@ import (
 	"coalmine/tasks/training"
 )
 
-// progressed reports whether n more nodes have been committed since the first
-// call. Records that come and go between two calls are not seen, so that it says
-// yes a little late.
-func progressed(w workspace, n int) func() bool {
-	before, seen := w.commits(), map[string]bool{}
-	return func() bool {
-		for key := range w.commits() {
-			seen[key] = !before[key]
-		}
-		count := 0
-		for _, isNew := range seen {
-			if isNew {
-				count++
-			}
-		}
-		return count >= n
-	}
-}
-
 func TestARunThatIsKilledGoesOnToTheSameDigests(t *testing.T) {
 	t.Parallel()
 	want := undisturbed(t)
@@ -42,7 +23,7 @@ func TestARunThatIsKilledGoesOnToTheSameDigests(t *testing.T) {
 	for i := range kills {
 		// The experiment has more than 500 nodes: kills at up to 60 nodes leave it unfinished.
 		p := start(t, w.coalmine("run", "experiment.yaml"))
-		p.await("some nodes are committed", progressed(w, random.IntN(60)))
+		p.await("some nodes are committed", w.progressed(random.IntN(60)))
 		p.kill()
 		if code := p.exitCode(); code != -1 {
 			t.Fatalf("run %d ended by itself with exit status %d before it was killed", i, code)
@@ -60,7 +41,7 @@ func TestAnInterruptedRunExitsWith3AndTheSameCommandGoesOn(t *testing.T) {
 	want := undisturbed(t)
 	w := newWorkspace(t)
 	p := start(t, w.coalmine("run", "experiment.yaml"))
-	p.await("some nodes are committed", progressed(w, 40))
+	p.await("some nodes are committed", w.progressed(40))
 	p.signal(os.Interrupt)
 	if code := p.wait(); code != 3 {
 		t.Fatalf("exit status %d after an interrupt, want 3\n%s", code, p.stderr.String())

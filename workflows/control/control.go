@@ -20,6 +20,7 @@ import (
 	"coalmine/workflows/compile"
 	"coalmine/workflows/coordinator"
 	"coalmine/workflows/experiment"
+	"coalmine/workflows/plan"
 	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
 )
@@ -318,17 +319,32 @@ func stored(run *runs.Run) *coordinator.Status {
 		Submitted: state.Submitted, Started: state.Started, Finished: state.Finished,
 		Cells: []coordinator.CellStatus{}, Workers: []coordinator.WorkerStatus{},
 	}
+	for _, key := range plan.SortedKeys(state.Failures) {
+		s.Failures = append(s.Failures, coordinator.FailureStatus{Key: key, Failure: state.Failures[key]})
+	}
+	s.Nodes.Failed = len(s.Failures)
+	spec, err := experiment.ReadSpec(run.Spec.Experiment)
+	if err != nil {
+		return s // the run's own error says so
+	}
 	failed := state.FailedCells()
-	if spec, err := experiment.ReadSpec(run.Spec.Experiment); err == nil {
-		for _, c := range spec.Cells {
-			phase := runs.Queued
-			if outcome, ended := state.Outcomes[c.Name]; ended {
-				phase = outcome
-			} else if failed[c.Name] {
-				phase = runs.Failed
-			}
-			s.Cells = append(s.Cells, coordinator.CellStatus{Cell: c.Name, Label: c.Label, Phase: phase})
-		}
+	for i := range spec.Cells {
+		s.Cells = append(s.Cells, storedCell(state, &spec.Cells[i], failed))
+	}
+	return s
+}
+
+func storedCell(state *runs.State, c *experiment.Cell, failed map[string]bool) coordinator.CellStatus {
+	s := coordinator.CellStatus{
+		Cell: c.Name, Label: c.Label, Phase: runs.Queued, Steps: c.Experiment.Training.Rounds, StepRounds: 1,
+	}
+	if outcome, ended := state.Outcomes[c.Name]; ended {
+		s.Phase = outcome
+	} else if failed[c.Name] {
+		s.Phase = runs.Failed
+	}
+	if s.Phase == runs.Done {
+		s.Step = s.Steps
 	}
 	return s
 }

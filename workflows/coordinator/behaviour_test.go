@@ -18,11 +18,7 @@ import (
 
 // objects counts the objects in the store under a prefix.
 func (w *world) objects(prefix string) int {
-	n := 0
-	for range w.memory.List(context.Background(), prefix) {
-		n++
-	}
-	return n
+	return len(w.names(prefix))
 }
 
 func (w *world) run(id string) *run {
@@ -117,7 +113,7 @@ func TestOldCheckpointsAreReplayedFromTheNearest(t *testing.T) {
 
 func TestAReplayGoesOnWhereItWasAfterARestart(t *testing.T) {
 	t.Parallel()
-	for _, at := range []int{37, 100, 101, 163, 199} {
+	for _, at := range []int{37, 100, 163, 199} {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
 			t.Parallel()
 			first := federated(t, chainOptions{salt: "x", width: 2, steps: 330, big: true})
@@ -262,6 +258,7 @@ func TestAFailureStaysInItsCells(t *testing.T) {
 	refuse = false
 	clear(w.ran)
 	w.steer(id, runs.Entry{Kind: runs.RetryEntry})
+	w.until(func() bool { return w.run(id).state.Phase == runs.Running })
 	w.untilPhase(runs.Done, id)
 	w.settle()
 	w.checkTruth("a")
@@ -388,8 +385,8 @@ func TestDamagedBlobsAndTornCommitsAreMadeAgain(t *testing.T) {
 			return
 		}
 		damaged[key] = true
-		for info := range w.memory.List(context.Background(), "blobs/"+key.String()) {
-			if err := w.memory.Put(context.Background(), info.Name, strings.NewReader(strings.Repeat("x", int(info.Size))), storage.Durable); err != nil {
+		for _, name := range w.names("blobs/" + key.String()) {
+			if err := w.memory.Put(context.Background(), name, strings.NewReader(strings.Repeat("x", 40_000)), storage.Durable); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -452,9 +449,7 @@ func TestTheHigherPriorityGoesFirstAndEqualsShare(t *testing.T) {
 		}
 		return ready == 90
 	})
-	if s := w.term.status(w.run(ids[0])); !slices.Contains(s.Reasons, "no live worker") {
-		w.fail("reasons %v", s.Reasons)
-	}
+	w.until(func() bool { return slices.Contains(w.term.status(w.run(ids[0])).Reasons, "no live worker") })
 	w.hire(2)
 	w.untilPhase(runs.Done, ids...)
 	count := func(of string, in []string) (n int) {
@@ -542,9 +537,9 @@ func TestADeposedLeaderDeletesNothing(t *testing.T) {
 	}
 	var deleted []string
 	for w.term.deposed == nil {
-		before := w.objectNames()
+		before := w.names("")
 		w.step()
-		for name := range before {
+		for _, name := range before {
 			if _, err := w.memory.Head(context.Background(), name); errors.Is(err, storage.ErrNotFound) {
 				deleted = append(deleted, name)
 			}
@@ -553,14 +548,6 @@ func TestADeposedLeaderDeletesNothing(t *testing.T) {
 	if len(deleted) > 0 {
 		w.fail("deleted under an old epoch: %v", deleted)
 	}
-}
-
-func (w *world) objectNames() map[string]bool {
-	names := make(map[string]bool)
-	for info := range w.memory.List(context.Background(), "") {
-		names[info.Name] = true
-	}
-	return names
 }
 
 func TestARunWithoutAPlanIsRejected(t *testing.T) {

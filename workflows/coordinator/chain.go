@@ -31,7 +31,6 @@ type chain struct {
 	poked     bool
 	retention retention
 	durations map[string]*samples // by kind
-	pace      pace
 }
 
 // checkpoint is a step of a chain that somebody needs.
@@ -209,6 +208,9 @@ func (t *term) surveyed(ch *chain, goals []int, s survey) {
 		} else {
 			ch.surveyed = false // wanted since the survey began
 		}
+	}
+	if ch.frontier > 0 && ch.at < 0 {
+		ch.remember(ch.frontier) // attempts of the term before may still be at work
 	}
 	t.sweepResidue(ch)
 	t.poke(ch)

@@ -114,7 +114,7 @@ func (c *Coordinator) Lead(ctx context.Context) error {
 			return fmt.Errorf("store %s: %w; one process at a time may own it", c.cfg.Archive, err)
 		case err != nil:
 			c.cfg.Log.Warn("leading no more; standing by", "error", err)
-			pause(ctx, leaseRenew)
+			_ = pause(ctx, leaseRenew) // its only error is ctx's
 		}
 	}
 	return nil

@@ -71,23 +71,3 @@ func (m *meter) rate(now time.Time) float64 {
 	span := min(now.Sub(m.first), meterBuckets*meterBucket).Seconds()
 	return float64(sum) / max(span, 1)
 }
-
-// pace is how long the steps of a chain take, as a moving average.
-type pace struct {
-	last    time.Time
-	seconds float64
-}
-
-// paceWeight is the weight of the newest step.
-const paceWeight = 0.1
-
-func (p *pace) step(now time.Time) {
-	if !p.last.IsZero() {
-		took := now.Sub(p.last).Seconds()
-		if p.seconds == 0 {
-			p.seconds = took
-		}
-		p.seconds += paceWeight * (took - p.seconds)
-	}
-	p.last = now
-}

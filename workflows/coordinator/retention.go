@@ -102,9 +102,17 @@ func (t *term) retireAfter(ch *chain, s *step, ended bool) {
 			}
 		}
 	}
-	recent := map[storage.Key]retirement{ch.shape.Key(r - 1): {retiredStep, r - 1}}
-	for _, part := range s.parts {
-		recent[part.key] = retirement{retiredParts, r}
+	ch.remember(r)
+}
+
+// remember notes what has just been retired with step r, for retireLate.
+func (ch *chain) remember(r int) {
+	recent := make(map[storage.Key]retirement)
+	if r > 1 {
+		recent[ch.shape.Key(r-1)] = retirement{retiredStep, r - 1}
+	}
+	for j := range ch.shape.Width {
+		recent[ch.shape.PartKey(r, j)] = retirement{retiredParts, r}
 	}
 	ch.retention.recent = [2]map[storage.Key]retirement{recent, ch.retention.recent[0]}
 }

@@ -388,18 +388,26 @@ func (w *world) misfortune() {
 	}
 }
 
+// names are those of the objects in the store under a prefix.
+func (w *world) names(prefix string) []string {
+	w.t.Helper()
+	var names []string
+	for info, err := range w.memory.List(context.Background(), prefix) {
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		names = append(names, info.Name)
+	}
+	return names
+}
+
 // maxLost bounds how many blobs vanish in a world: where each loss costs more
 // steps of a chain than come between two of them, no training would ever end.
 const maxLost = 8
 
 // loseBlob deletes a blob of some node that is no cell's target.
 func (w *world) loseBlob() {
-	var names []string
-	for info := range w.memory.List(context.Background(), "blobs/") {
-		if !w.targets[strings.Split(info.Name, "/")[1]] {
-			names = append(names, info.Name)
-		}
-	}
+	names := slices.DeleteFunc(w.names("blobs/"), func(name string) bool { return w.targets[strings.Split(name, "/")[1]] })
 	if len(names) == 0 {
 		return
 	}
@@ -561,139 +569,3 @@ func (w *world) end(x *simWorker, e *execution, o tasks.Outcome) {
 	}
 	w.reports = append(w.reports, queue.Report{ID: e.id, Worker: x.id, Body: body})
 }
-
-// archiveSource reads inputs as a worker does.
-type archiveSource struct{ archive *storage.Archive }
-
-func (s archiveSource) Commit(ctx context.Context, node storage.Key) (*storage.Commit, error) {
-	c, err := s.archive.Committed(ctx, node)
-	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrCorrupt) {
-		return nil, &tasks.MissingError{Node: node, Err: err}
-	}
-	return c, err
-}
-
-func (s archiveSource) Blob(ctx context.Context, node storage.Key, name string) ([]byte, error) {
-	c, err := s.Commit(ctx, node)
-	if err != nil {
-		return nil, err
-	}
-	b, ok := c.Blob(name)
-	if !ok {
-		return nil, fmt.Errorf("%s %s has no blob %q", c.Kind, node.Short(), name)
-	}
-	data, err := s.archive.ReadBlob(ctx, node, b)
-	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrCorrupt) {
-		return nil, &tasks.MissingError{Node: node, Blob: name, Err: err}
-	}
-	return data, err
-}
-
-func (s archiveSource) BlobRange(context.Context, storage.Key, string, int64, int64) ([]byte, error) {
-	return nil, errors.New("test kinds read whole blobs")
-}
-
-func (s archiveSource) Imported(context.Context, storage.Digest) (io.ReadCloser, error) {
-	return nil, errors.New("test kinds import nothing")
-}
-
-// simQueue is the world as its coordinator's queue.
-type simQueue world
-
-var errAway = errors.New("connection refused")
-
-func (q *simQueue) err() error {
-	if q.away {
-		return errAway
-	}
-	return nil
-}
-
-func (q *simQueue) find(id string) (*simWorker, *execution) {
-	for _, x := range q.workers {
-		for _, e := range x.running {
-			if e.id == id {
-				return x, e
-			}
-		}
-	}
-	return nil, nil
-}
-
-func (q *simQueue) isPending(id string) bool {
-	return slices.ContainsFunc(q.pending, func(m queue.Message) bool { return m.ID == id })
-}
-
-func (q *simQueue) Enqueue(_ context.Context, m queue.Message) error {
-	if q.away {
-		return errAway
-	}
-	if x, e := q.find(m.ID); e != nil && !x.dead() {
-		e.stopped = false
-		return nil
-	}
-	if !q.isPending(m.ID) {
-		q.pending = append(q.pending, m)
-	}
-	return nil
-}
-
-func (q *simQueue) Reports(context.Context, time.Duration) ([]queue.Report, error) {
-	return nil, q.err()
-}
-
-func (q *simQueue) Workers(context.Context) ([]queue.Worker, error) {
-	var workers []queue.Worker
-	for _, x := range q.workers {
-		v := queue.Worker{ID: x.id, Classes: []string{string(tasks.Compute)}, Slots: x.slots, Kinds: q.kinds}
-		for _, e := range x.running {
-			running := queue.Running{ID: e.id, Seconds: 1}
-			if q.slow != nil {
-				running.Seconds = q.slow(e)
-			}
-			v.Running = append(v.Running, running)
-		}
-		workers = append(workers, v)
-	}
-	return workers, q.err()
-}
-
-func (q *simQueue) Known(_ context.Context, ids []string) (map[string]bool, error) {
-	known := make(map[string]bool)
-	for _, id := range ids {
-		x, _ := q.find(id)
-		known[id] = q.isPending(id) || x != nil
-	}
-	return known, q.err()
-}
-
-func (q *simQueue) Withdraw(_ context.Context, id string) (bool, error) {
-	if q.away {
-		return false, errAway
-	}
-	n := len(q.pending)
-	q.pending = slices.DeleteFunc(q.pending, func(m queue.Message) bool { return m.ID == id })
-	return len(q.pending) < n, nil
-}
-
-func (q *simQueue) Stop(_ context.Context, ids ...string) error {
-	if q.away {
-		return errAway
-	}
-	for _, id := range ids {
-		if _, e := q.find(id); e != nil {
-			e.stopped = true
-		}
-	}
-	return nil
-}
-
-func (q *simQueue) Forget(context.Context, ...string) error { return q.err() }
-
-func (q *simQueue) Lease(context.Context, string, string, time.Duration) (bool, error) {
-	return true, q.err()
-}
-
-func (q *simQueue) Release(context.Context, string, string) error { return q.err() }
-
-func (q *simQueue) Publish(context.Context, string, []byte, time.Duration) error { return q.err() }

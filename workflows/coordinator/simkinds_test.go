@@ -203,6 +203,41 @@ func (e *evaluator) outputs(key storage.Key) outputs {
 	return out
 }
 
+// archiveSource reads inputs as a worker does.
+type archiveSource struct{ archive *storage.Archive }
+
+func (s archiveSource) Commit(ctx context.Context, node storage.Key) (*storage.Commit, error) {
+	c, err := s.archive.Committed(ctx, node)
+	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrCorrupt) {
+		return nil, &tasks.MissingError{Node: node, Err: err}
+	}
+	return c, err
+}
+
+func (s archiveSource) Blob(ctx context.Context, node storage.Key, name string) ([]byte, error) {
+	c, err := s.Commit(ctx, node)
+	if err != nil {
+		return nil, err
+	}
+	b, ok := c.Blob(name)
+	if !ok {
+		return nil, fmt.Errorf("%s %s has no blob %q", c.Kind, node.Short(), name)
+	}
+	data, err := s.archive.ReadBlob(ctx, node, b)
+	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrCorrupt) {
+		return nil, &tasks.MissingError{Node: node, Blob: name, Err: err}
+	}
+	return data, err
+}
+
+func (s archiveSource) BlobRange(context.Context, storage.Key, string, int64, int64) ([]byte, error) {
+	return nil, errors.New("test kinds read whole blobs")
+}
+
+func (s archiveSource) Imported(context.Context, storage.Digest) (io.ReadCloser, error) {
+	return nil, errors.New("test kinds import nothing")
+}
+
 // builder makes plans by hand.
 type builder struct {
 	plan.Plan

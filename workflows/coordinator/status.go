@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	"coalmine/storage"
+	"coalmine/tasks"
 	"coalmine/workflows/runs"
 )
 
@@ -30,7 +32,7 @@ type Status struct {
 	Failures []FailureStatus `json:"failures,omitempty"`
 	// TokensPerSecond is the mean over the last half minute.
 	TokensPerSecond float64 `json:"tokens_per_second"`
-	// SecondsLeft is an estimate from the pace of the trainings; nil if there is
+	// SecondsLeft is an estimate from the tasks of the trainings so far; nil if there is
 	// nothing to estimate from yet.
 	SecondsLeft *float64       `json:"seconds_left"`
 	Workers     []WorkerStatus `json:"workers"`
@@ -304,21 +306,43 @@ func (t *term) cellStatus(c *cell, now map[any]string) CellStatus {
 	return s
 }
 
-// secondsLeft estimates from the slowest of the run's trainings. Trainings that
-// take turns slow each other's pace, which is what the estimate needs.
+// secondsLeft estimates the time that the run's trainings take: the work that is
+// left, shared by all slots, or the longest training if that takes longer, since
+// its steps follow one another. It is nil while no step of some training has
+// been seen.
 func (t *term) secondsLeft(r *run) *float64 {
-	left, known := 0.0, false
+	work, longest := 0.0, 0.0
 	for recipe, p := range r.plan.Chains {
 		ch := t.chains[recipe]
-		if ch.pace.seconds > 0 && ch.at >= 0 {
-			left, known = max(left, float64(p.Steps-min(ch.at, p.Steps))*ch.pace.seconds), true
+		left := float64(p.Steps - min(max(ch.at, 0), p.Steps))
+		if left == 0 || ch.checkpointAt(p.Steps).available {
+			continue
 		}
+		part, parts := ch.median(p.Part.Kind.Name)
+		join, joins := ch.median(p.Join.Kind.Name)
+		if joins == 0 || p.Width > 0 && parts == 0 {
+			return nil
+		}
+		work += left * (float64(p.Width)*part + join)
+		longest = max(longest, left*(part+join))
 	}
-	if !known {
-		return nil
+	if slots := t.slots[tasks.Compute]; slots > 0 {
+		longest = max(longest, work/float64(slots))
 	}
-	return &left
+	return &longest
 }
+
+// median is how long a task of the chain takes, in seconds, and of how many.
+func (ch *chain) median(kind string) (seconds float64, of int) {
+	if s := ch.durations[kind]; s != nil {
+		return s.median()
+	}
+	return 0, 0
+}
+
+// heartbeatPatience is how long workers have to be heard of before a run waits
+// for them.
+const heartbeatPatience = 3 * time.Second
 
 // reasons say why the run, or some of it, waits.
 func (t *term) reasons(r *run) []string {
@@ -331,10 +355,14 @@ func (t *term) reasons(r *run) []string {
 	if !t.queueDown.since.IsZero() {
 		say("queue unreachable since %s: %v", t.queueDown.since.Format(time.TimeOnly), t.queueDown.err)
 	}
+	if errors.Is(t.storageDown.err, storage.ErrFull) {
+		say("the store is full: make room, and the run goes on by itself")
+		return reasons // what the tasks say of it says no more
+	}
 	if !t.storageDown.since.IsZero() {
 		say("storage unreachable since %s: %v", t.storageDown.since.Format(time.TimeOnly), t.storageDown.err)
 	}
-	if len(t.slots) == 0 {
+	if len(t.slots) == 0 && t.now().Sub(t.begun) > heartbeatPatience {
 		say("no live worker")
 	}
 	seen := make(map[string]bool)

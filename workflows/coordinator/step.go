@@ -2,7 +2,6 @@ package coordinator
 
 import (
 	"fmt"
-	"time"
 
 	"coalmine/storage"
 )
@@ -35,7 +34,6 @@ func (t *term) advance(ch *chain) {
 	}
 	if len(wants) == 0 {
 		t.withdrawn = true
-		ch.pace.last = time.Time{}
 		return
 	}
 	if !t.inputsReady(ch, wants, rank) {
@@ -120,7 +118,6 @@ func (s *step) committed(t *term, task *task, _ *storage.Commit) {
 
 // stepped moves the chain on to the step that has just been joined.
 func (t *term) stepped(ch *chain, s *step) {
-	ch.pace.step(t.now())
 	for _, part := range s.parts {
 		t.drop(part) // a join that was found done may have outrun them
 	}

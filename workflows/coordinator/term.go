@@ -58,6 +58,7 @@ type term struct {
 	pokes     []*chain // chains that may be able to go on
 	ending    []*run   // runs whose cells may all have ended
 	changed   bool     // something that people see has changed
+	begun     time.Time
 
 	// discovered says that all runs have been read once.
 	discovered                              bool
@@ -132,6 +133,7 @@ func newTerm(cfg Config, epoch int, now func() time.Time, start func(lane, job))
 
 // begin sets the periodic duties going.
 func (t *term) begin() {
+	t.begun = t.now()
 	t.discoverAll = true
 	t.every(discoverEvery, t.discover)
 	t.every(discoverAllEvery, func() { t.discoverAll = true })

@@ -86,6 +86,14 @@ func (r *gridReader) read(g *node) {
 			r.fail(e.at, "grid."+e.key, "unknown field; expected one of axes, include, exclude")
 		}
 	}
+	if axes, include := g.get("axes"), g.get("include"); !holdsSomething(axes) && !holdsSomething(include) {
+		r.fail(g.at, "grid", "is empty; expected axes or include with at least one value, or no grid for a single cell")
+	}
+}
+
+// holdsSomething is true of a broken node too, about which something was said.
+func holdsSomething(n *node) bool {
+	return n != nil && (n.kind == brokenNode || len(n.entries) > 0 || len(n.items) > 0)
 }
 
 func (r *gridReader) list(e entry, expected string) []*node {

@@ -1,0 +1,61 @@
+package dashboards
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"coalmine/storage"
+	"coalmine/storage/storagetest"
+	"coalmine/workflows/control"
+)
+
+// FuzzRequests sends whatever comes to the API over a real store: the fault is
+// never the server's, and what is no success says why in JSON.
+func FuzzRequests(f *testing.F) {
+	spec, data := prepared(f)
+	record, err := json.Marshal(spec)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, r := range requests {
+		f.Add(r.method, r.path, []byte(r.body))
+	}
+	f.Add("POST", "/api/v1/runs", record)
+	f.Add("POST", "/api/v1/runs?fresh=maybe", record)
+	f.Add("POST", "/api/v1/runs/tiny/steer", []byte(`{"kind":"finished","outcomes":{"c01":"done"}}`))
+	f.Add("POST", "/api/v1/runs/tiny/steer", []byte(`{"kind":"paused","by":"somebody else"}`))
+	f.Add("POST", "/api/v1/runs/tiny/steer", []byte(`{"kind":"retried","keys":["00"]}`))
+	f.Add("POST", "/api/v1/runs/tiny/steer", []byte(`{"kind":"paused"}{}`))
+	f.Add("POST", "/api/v1/runs/tiny/steer", []byte(`{"kind":"paused","unknown":1}`))
+	f.Add("PUT", "/api/v1/sources/"+storage.DigestOf([]byte("x")).String(), []byte("x"))
+	f.Add("GET", "/api/v1/runs/..%2f..%2fcommits/results?format=exe", []byte(nil))
+	f.Add("GET", "/api/v1/runs/tiny/cells/c01/model?round=-1", []byte(nil))
+
+	api := control.New(storage.NewArchive(storagetest.NewMemory()), nil, nil)
+	if _, err := api.PutSource(f.Context(), bytes.NewReader(data)); err != nil {
+		f.Fatal(err)
+	}
+	if _, err := api.Submit(f.Context(), spec, false); err != nil {
+		f.Fatal(err)
+	}
+	server := newTestServer(f, api, Options{MaxSourceBytes: 1 << 20})
+	server.feeds.close() // so that streams end at once
+	f.Fuzz(func(t *testing.T, method, path string, body []byte) {
+		target, err := http.NewRequestWithContext(t.Context(), method, "http://localhost"+path, bytes.NewReader(body))
+		if err != nil || target.URL.Host != "localhost" {
+			t.Skip("no request")
+		}
+		target.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		server.handler.ServeHTTP(w, target)
+		if w.Code >= http.StatusInternalServerError {
+			t.Errorf("%s %q: %d %s", method, path, w.Code, w.Body)
+		}
+		if w.Code >= http.StatusBadRequest && isAPI(target) && method != http.MethodHead && !json.Valid(w.Body.Bytes()) {
+			t.Errorf("%s %q: %d, and no JSON: %s", method, path, w.Code, w.Body)
+		}
+	})
+}

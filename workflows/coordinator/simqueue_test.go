@@ -1,0 +1,112 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"coalmine/internal/queue"
+	"coalmine/tasks"
+)
+
+// simQueue is the world as its coordinator's queue.
+type simQueue world
+
+var errAway = errors.New("connection refused")
+
+func (q *simQueue) err() error {
+	if q.away {
+		return errAway
+	}
+	return nil
+}
+
+func (q *simQueue) find(id string) (*simWorker, *execution) {
+	for _, x := range q.workers {
+		for _, e := range x.running {
+			if e.id == id {
+				return x, e
+			}
+		}
+	}
+	return nil, nil
+}
+
+func (q *simQueue) isPending(id string) bool {
+	return slices.ContainsFunc(q.pending, func(m queue.Message) bool { return m.ID == id })
+}
+
+func (q *simQueue) Enqueue(_ context.Context, m queue.Message) error {
+	if q.away {
+		return errAway
+	}
+	if x, e := q.find(m.ID); e != nil && !x.dead() {
+		e.stopped = false
+		return nil
+	}
+	if !q.isPending(m.ID) {
+		q.pending = append(q.pending, m)
+	}
+	return nil
+}
+
+func (q *simQueue) Reports(context.Context, time.Duration) ([]queue.Report, error) {
+	return nil, q.err()
+}
+
+func (q *simQueue) Workers(context.Context) ([]queue.Worker, error) {
+	var workers []queue.Worker
+	for _, x := range q.workers {
+		v := queue.Worker{ID: x.id, Classes: []string{string(tasks.Compute)}, Slots: x.slots, Kinds: q.kinds}
+		for _, e := range x.running {
+			running := queue.Running{ID: e.id, Seconds: 1}
+			if q.slow != nil {
+				running.Seconds = q.slow(e)
+			}
+			v.Running = append(v.Running, running)
+		}
+		workers = append(workers, v)
+	}
+	return workers, q.err()
+}
+
+func (q *simQueue) Known(_ context.Context, ids []string) (map[string]bool, error) {
+	known := make(map[string]bool)
+	for _, id := range ids {
+		x, _ := q.find(id)
+		known[id] = q.isPending(id) || x != nil
+	}
+	return known, q.err()
+}
+
+func (q *simQueue) Withdraw(_ context.Context, id string) (bool, error) {
+	if q.away {
+		return false, errAway
+	}
+	n := len(q.pending)
+	q.pending = slices.DeleteFunc(q.pending, func(m queue.Message) bool { return m.ID == id })
+	return len(q.pending) < n, nil
+}
+
+func (q *simQueue) Stop(_ context.Context, ids ...string) error {
+	if q.away {
+		return errAway
+	}
+	for _, id := range ids {
+		if _, e := q.find(id); e != nil {
+			e.stopped = true
+		}
+	}
+	return nil
+}
+
+func (q *simQueue) Forget(context.Context, ...string) error { return q.err() }
+
+func (q *simQueue) Lease(context.Context, string, string, time.Duration) (bool, error) {
+	return true, q.err()
+}
+
+func (q *simQueue) Release(context.Context, string, string) error { return q.err() }
+
+func (q *simQueue) Publish(context.Context, string, []byte, time.Duration) error { return q.err() }
