@@ -68,7 +68,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	go func() { ended <- server.Serve(listener) }()
 	select {
 	case err := <-ended:
-		server.Close()
+		_ = server.Close()
 		return fmt.Errorf("HTTP server on %s: %w", l.Addr(), err)
 	case <-ctx.Done():
 	}
@@ -76,9 +76,11 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
 	defer cancel()
 	if server.Shutdown(grace) != nil {
-		server.Close() // whoever is not done by now is cut off
+		_ = server.Close() // whoever is not done by now is cut off
 	}
-	<-ended
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("HTTP server on %s: %w", l.Addr(), err)
+	}
 	return nil
 }
 

@@ -119,11 +119,11 @@ func (r *recordReader) file(f File) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer plain.Close()
+	defer func() { _ = plain.Close() }() // reading is over, or has failed with a better error
 
 	lines := bufio.NewReaderSize(plain, r.limits.LineBytes+1)
 	if bom, _ := lines.Peek(3); bytes.Equal(bom, []byte("\ufeff")) {
-		lines.Discard(3)
+		_, _ = lines.Discard(3) // they have just been seen
 	}
 	for n := 1; ; n++ {
 		if n%1024 == 0 && r.ctx.Err() != nil {
