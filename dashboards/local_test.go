@@ -55,7 +55,7 @@ func prepared(t testing.TB) (runs.Spec, []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := submission.Prepare(t.Context(), file, experiment.Options{})
+	s, err := submission.Prepare(t.Context(), file, experiment.Options{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,6 +43,7 @@ type Meter struct {
 	recipe             Recipe
 	papers, proved     rdp.Curve // of one round
 	sigma, sigmaProved float64
+	updateNoise        float64
 	provedNeighbouring Neighbouring
 }
 
@@ -53,10 +54,14 @@ func NewMeter(recipe Recipe) (*Meter, error) {
 	}
 	recipe = recipe.withDefaults()
 	relation, sensitivity := recipe.neighbouring()
+	var updateNoise float64
+	if recipe.ClipQuantile != nil { // validated above
+		updateNoise, _ = recipe.ClipQuantile.UpdateNoise(recipe.NoiseMultiplier)
+	}
 	m := &Meter{
 		recipe: recipe,
 		sigma:  recipe.NoiseMultiplier, sigmaProved: recipe.NoiseMultiplier / sensitivity,
-		provedNeighbouring: relation,
+		updateNoise: updateNoise, provedNeighbouring: relation,
 	}
 	var err error
 	if m.papers, err = recipe.round(m.sigma, recipe.papersOrders()); err != nil {
@@ -82,7 +87,7 @@ func (m *Meter) After(rounds int) Report {
 		Conversion: r.Conversion, Sampling: r.Sampling, Neighbouring: m.provedNeighbouring,
 		Population: r.Population, Cohort: r.Cohort, SamplingRate: r.SamplingRate(),
 		Rounds: rounds, NoiseMultiplier: r.NoiseMultiplier,
-		Sigma: m.sigma, SigmaProved: m.sigmaProved,
+		Sigma: m.sigma, SigmaProved: m.sigmaProved, UpdateNoise: m.updateNoise,
 		Accountant: accountantNames[r.Sampling], Unit: r.Unit, HoldsAgainst: r.holdsAgainst(),
 		Assumptions: r.assumptions(), NotCovered: slices.Clone(notCovered),
 	}

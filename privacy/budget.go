@@ -7,8 +7,8 @@ import (
 
 // Budget is the most privacy that a training may cost, counted as proved.
 type Budget struct {
-	Epsilon float64 // above 0
-	Delta   float64 // within (0, 1)
+	Epsilon float64 `json:"epsilon"` // above 0
+	Delta   float64 `json:"delta"`   // within (0, 1)
 }
 
 // Validate reports every field that is out of range.

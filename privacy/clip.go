@@ -44,13 +44,13 @@ func ClipScale(norm, clip float64) float64 {
 // share of such clients, with noise.
 type ClipQuantile struct {
 	// Target is the quantile to follow, within (0, 1). The paper uses 0.5.
-	Target float64
+	Target float64 `json:"quantile"`
 	// LearningRate is the rate of the geometric update, above 0. The paper
 	// uses 0.2.
-	LearningRate float64
+	LearningRate float64 `json:"learning_rate"`
 	// CountNoise is the standard deviation of the noise on the number of
 	// clients at or below the clip norm, above 0. The paper uses cohort/20.
-	CountNoise float64
+	CountNoise float64 `json:"count_noise"`
 }
 
 // Validate reports the first field that is out of range.
@@ -66,12 +66,17 @@ func (q ClipQuantile) Validate() error {
 	return nil
 }
 
-// Next returns the clip norm of the next round. below is the number of clients
-// whose norm was at most clip, noise a draw from the standard normal
-// distribution, and cohort the (expected) number of clients, which divides the
-// noisy count whatever the round's real number was.
-func (q ClipQuantile) Next(clip float64, below int, noise float64, cohort int) float64 {
-	share := (float64(below) + q.CountNoise*noise) / float64(cohort)
+// Next returns the clip norm of the next round. below is the number of clients,
+// of all that took part, whose norm was at most clip; noise is a draw from the
+// standard normal distribution, and cohort the (expected) number of clients,
+// which divides the noisy count whatever the round's real number was.
+//
+// What is counted is each client's bit less one half (Andrew et al. 2021,
+// section 3.1), so that one client more or less moves the count by one half
+// also where the size of a round is itself random.
+func (q ClipQuantile) Next(clip float64, below, clients int, noise float64, cohort int) float64 {
+	count := float64(below) - float64(clients)/2
+	share := 0.5 + (count+q.CountNoise*noise)/float64(cohort)
 	return clip * math.Exp(-q.LearningRate*(share-q.Target))
 }
 

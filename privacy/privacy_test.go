@@ -331,11 +331,23 @@ func TestClipNormFollowsTheQuantile(t *testing.T) {
 					below++
 				}
 			}
-			clip = q.Next(clip, below, rng.NormFloat64(), 100)
+			clip = q.Next(clip, below, 100, rng.NormFloat64(), 100)
 		}
 		if clip < 2 || clip > 4.5 {
 			t.Errorf("clip norm %v, the median is 3", clip)
 		}
+	}
+}
+
+func TestAnEmptyRoundSaysNothingAboutTheQuantile(t *testing.T) {
+	t.Parallel()
+	q := privacy.ClipQuantile{Target: 0.5, LearningRate: 0.2, CountNoise: 5}
+	if got := q.Next(3, 0, 0, 0, 100); got != 3 {
+		t.Errorf("a round without clients moved the clip norm from 3 to %v", got)
+	}
+	one, none := q.Next(3, 1, 1, 0, 100), q.Next(3, 0, 1, 0, 100)
+	if up, down := math.Log(none/3), math.Log(one/3); math.Abs(up+down) > 1e-15 || math.Abs(up-0.2*0.5/100) > 1e-15 {
+		t.Errorf("one client moves the logarithm of the clip norm by %v or %v, want half a client either way", up, down)
 	}
 }
 

@@ -64,6 +64,9 @@ type Recipe struct {
 	Conversion      Conversion // empty is Classic
 	Unit            string     // what is protected, such as "balanced user"; empty is "user"
 	Randomness      Randomness // empty where no run is meant
+	// ClipQuantile is there with adaptive clipping. NoiseMultiplier is then the
+	// total, of which the updates get ClipQuantile.UpdateNoise.
+	ClipQuantile *ClipQuantile
 	// LossDistribution asks for the bounds of the privacy loss distribution
 	// too, where the sampling has one.
 	LossDistribution bool
@@ -106,6 +109,11 @@ func (r Recipe) Validate() error {
 		"sampling %q: expected %s, %s or %s", r.Sampling, FixedSize, Poisson, NoSampling)
 	check(r.Conversion == Classic || r.Conversion == Improved,
 		"conversion %q: expected %s or %s", r.Conversion, Classic, Improved)
+	if r.ClipQuantile != nil {
+		if _, err := r.ClipQuantile.UpdateNoise(r.NoiseMultiplier); err != nil {
+			errs = append(errs, err)
+		}
+	}
 	check(r.Randomness == "" || r.Randomness == Seeded || r.Randomness == Secret,
 		"randomness %q: expected %s or %s", r.Randomness, Seeded, Secret)
 	return errors.Join(errs...)

@@ -80,6 +80,9 @@ type Report struct {
 	// stands behind each epsilon.
 	Sigma       float64 `json:"sigma"`
 	SigmaProved float64 `json:"sigma_proved"`
+	// UpdateNoise is the noise multiplier that the updates get under adaptive
+	// clipping, a little above NoiseMultiplier; 0 with a fixed clip norm.
+	UpdateNoise float64 `json:"update_noise_multiplier,omitempty"`
 
 	Accountant   string   `json:"accountant"`
 	Unit         string   `json:"unit"`
@@ -129,6 +132,10 @@ func (r Recipe) assumptions() []string {
 		out = append(out, "any user may take part in every round",
 			"epsilon_proved: one user is replaced by another, which moves the sum by up to 2C, so sigma = noise multiplier / 2")
 	}
+	if r.ClipQuantile != nil {
+		out = append(out, "C follows a quantile of the update norms: the noise multiplier is the total, "+
+			"shared by the updates and the noisy count of those clipped (Andrew et al. 2021, Theorem 1)")
+	}
 	if r.NoiseMultiplier == 0 {
 		out = append(out, "without noise there is no bound: epsilon is infinite")
 	}
@@ -141,7 +148,7 @@ func (r Recipe) holdsAgainst() string {
 	case Seeded:
 		return "only someone without the experiment's seed, which gives away cohorts and noise"
 	case Secret:
-		return "anyone without the run's secret key"
+		return "anyone without the run's secret key and without its store, whose sums over chunks have no noise"
 	}
 	return ""
 }

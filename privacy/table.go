@@ -46,6 +46,7 @@ func writeFacts(w io.Writer, r Report) error {
 	b.WriteByte('\n')
 	fact("delta", "%g", r.Delta)
 	fact("noise multiplier", "%g", r.NoiseMultiplier)
+	fact("sigma", "%g for epsilon, %g for epsilon_proved, relative to the sensitivity", r.Sigma, r.SigmaProved)
 	fact("sampling", "%s, %d of %d a round (rate %.3g)", r.Sampling, r.Cohort, r.Population, r.SamplingRate)
 	fact("neighbouring", "%s", r.Neighbouring)
 	fact("conversion", "%s", r.Conversion)

@@ -23,7 +23,10 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"math/rand/v2"
 
+	"coalmine/internal/secrets"
+	"coalmine/internal/seeds"
 	"coalmine/storage"
 )
 
@@ -183,6 +186,7 @@ type Task struct {
 	sink    Sink
 	memo    Memo
 	report  func(Progress)
+	keys    *secrets.Keyring
 	metrics json.RawMessage
 }
 
@@ -198,6 +202,36 @@ type Progress struct {
 // memo may be nil.
 func NewTask(spec Spec, source Source, sink Sink, memo Memo, report func(Progress)) *Task {
 	return &Task{Spec: spec, source: source, sink: sink, memo: memo, report: report}
+}
+
+// WithKeys gives the task the secret keys of its worker and returns it.
+func (t *Task) WithKeys(keys *secrets.Keyring) *Task {
+	t.keys = keys
+	return t
+}
+
+// Secret makes noise and cohorts of a training unknown to whoever has the
+// results and the experiment. It is a part of parameters, and holds no secret.
+type Secret struct {
+	// Key is the fingerprint of the key, which the worker holds.
+	Key string `json:"key"`
+	// Training tells the streams of trainings under one key apart: were their
+	// noise the same, it would cancel between two released models.
+	Training string `json:"training"`
+}
+
+// Stream returns the generator of a role, from the experiment's seed or, where
+// secret is not nil, from the key that it names. The error is that of a worker
+// that lacks the key: another one may have it.
+func (t *Task) Stream(seed uint64, secret *Secret, role seeds.Role, indices ...uint64) (*rand.Rand, error) {
+	if secret == nil {
+		return seeds.Stream(seed, role, indices...), nil
+	}
+	key, err := t.keys.Key(secret.Key)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", t.Kind, err)
+	}
+	return seeds.SecretStream(key.Bytes(), secret.Training, role, indices...), nil
 }
 
 // Decode reads the parameters into the kind's parameter struct; unknown fields

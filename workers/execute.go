@@ -101,7 +101,7 @@ func (x *execution) run(ctx context.Context) tasks.Outcome {
 		return x.done(stands)
 	}
 	out := newSink(ctx, x.worker.Archive, x.attempt.Key, x.worker.memory()/8)
-	task := tasks.NewTask(x.attempt.Spec, x.source, out, x.memo, x.progress.reporter(x.id))
+	task := tasks.NewTask(x.attempt.Spec, x.source, out, x.memo, x.progress.reporter(x.id)).WithKeys(x.worker.Keys)
 	blobs, err := x.produce(ctx, task, out)
 	if err != nil {
 		return x.failed(ctx, err)

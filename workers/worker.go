@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"coalmine/internal/queue"
+	"coalmine/internal/secrets"
 	"coalmine/storage"
 	"coalmine/tasks"
 )
@@ -33,6 +34,8 @@ type Worker struct {
 	Queue *queue.Conn
 	// Registry has the kinds that this worker can run.
 	Registry tasks.Registry
+	// Keys are the secret keys that tasks with secret randomness need; may be nil.
+	Keys *secrets.Keyring
 	// Slots is how many tasks run at once. A task keeps one core busy, so the
 	// default, 0, stands for GOMAXPROCS.
 	Slots int

@@ -37,8 +37,11 @@ func newAccountCommand(g *global) *cobra.Command {
   coalmine account --population 392000 --cohort 5000 --rounds 8000 --delta 1e-7 --target-epsilon 8 --solve noise`,
 		GroupID: groupOther,
 		Args:    cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			if a.epsilon > 0 {
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := a.check(c.Flags().Changed); err != nil {
+				return err
+			}
+			if c.Flags().Changed("target-epsilon") {
 				if err := a.solve(); err != nil {
 					return err
 				}
@@ -66,6 +69,24 @@ func newAccountCommand(g *global) *cobra.Command {
 		}
 	}
 	return c
+}
+
+// check finds flags that need one another.
+func (a *accountFlags) check(given func(flag string) bool) error {
+	solving := given("target-epsilon")
+	switch {
+	case given("solve") && !solving:
+		return fmt.Errorf("--solve is given without --target-epsilon: the proved epsilon to stay within")
+	case !given("noise-multiplier") && !(solving && a.asked == "noise"):
+		return fmt.Errorf("--noise-multiplier is missing: the noise on a round's sum over the clip norm (0 is none)")
+	case given("scale-population") && !given("scale-cohort") && a.asked != "cohort":
+		return fmt.Errorf("--scale-population is given without --scale-cohort: the cohort to scale up to")
+	case a.recipe.LossDistribution && a.recipe.Sampling == privacy.FixedSize:
+		return fmt.Errorf("--pld with cohorts of fixed size, which have no privacy loss distribution here: use --sampling poisson or none")
+	case a.scaleCohort < 0 || a.scalePopulation < 0:
+		return fmt.Errorf("--scale-cohort %d, --scale-population %d: expected positive numbers", a.scaleCohort, a.scalePopulation)
+	}
+	return nil
 }
 
 // solve completes the recipe so that it stays within the target.

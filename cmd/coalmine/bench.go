@@ -154,7 +154,7 @@ func (g *global) openBench(ctx context.Context) (*engine, closer, error) {
 	}
 	remove := func() error { return os.RemoveAll(dir) }
 	if g.redis == "" {
-		e, err := openEmbedded(ctx, dir, g.logger())
+		e, err := openEmbedded(ctx, dir, g)
 		return e, remove, err
 	}
 	location := g.store

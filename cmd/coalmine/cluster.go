@@ -34,11 +34,16 @@ func newWorkerCommand(g *global) *cobra.Command {
 		GroupID: groupRun,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			keys, err := g.keys()
+			if err != nil {
+				return err
+			}
 			archive, conn, err := g.openCluster(c.Context())
 			if err != nil {
 				return err
 			}
 			w := newWorker(archive, conn, g.logger())
+			w.Keys = keys
 			w.Slots, w.CacheDir, w.CacheBytes = slots, cacheDir, cacheGiB<<30
 			w.Grace, w.IdleFor = grace, idle
 			return errors.Join(w.Run(c.Context()), conn.Close())
@@ -110,7 +115,7 @@ func readToken(path string) (string, error) {
 
 // serveHome owns a home and works in it until interrupted.
 func (g *global) serveHome(ctx context.Context) error {
-	e, err := openEmbedded(ctx, g.home, g.logger())
+	e, err := openEmbedded(ctx, g.home, g)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"coalmine/dashboards"
 	"coalmine/internal/kernels"
 	"coalmine/internal/queue"
+	"coalmine/internal/secrets"
 	"coalmine/storage"
 	"coalmine/storage/open"
 	"coalmine/tasks"
@@ -69,6 +70,7 @@ type engine struct {
 	control *control.Local
 	home    *home.Home   // nil in a cluster
 	listen  net.Listener // nil in a cluster
+	keys    *secrets.Keyring
 	log     *slog.Logger
 }
 
@@ -82,12 +84,16 @@ const (
 
 // openEmbedded claims a home. The error is a *home.OwnedError if another
 // process has it.
-func openEmbedded(ctx context.Context, dir string, log *slog.Logger) (*engine, error) {
+func openEmbedded(ctx context.Context, dir string, g *global) (*engine, error) {
+	keys, err := g.keysIfThere()
+	if err != nil {
+		return nil, err
+	}
 	h, err := home.Claim(dir)
 	if err != nil {
 		return nil, err
 	}
-	e := &engine{home: h, log: log}
+	e := &engine{home: h, keys: keys, log: g.logger()}
 	if err := e.open(ctx); err != nil {
 		return nil, errors.Join(err, e.close())
 	}
@@ -112,11 +118,15 @@ func (e *engine) open(ctx context.Context) error {
 // openClustered works with the servers of a cluster; the coordinator leads only
 // if no other does.
 func openClustered(ctx context.Context, g *global) (*engine, error) {
+	keys, err := g.keysIfThere()
+	if err != nil {
+		return nil, err
+	}
 	archive, conn, err := g.openCluster(ctx)
 	if err != nil {
 		return nil, err
 	}
-	e := &engine{archive: archive, conn: conn, log: g.logger()}
+	e := &engine{archive: archive, conn: conn, keys: keys, log: g.logger()}
 	return e, e.assemble(holderName())
 }
 
@@ -125,7 +135,7 @@ func (e *engine) assemble(holder string) (err error) {
 		return err
 	}
 	e.worker = newWorker(e.archive, e.conn, e.log)
-	e.worker.Grace, e.worker.MemoryBytes = embeddedGrace, embeddedMemory
+	e.worker.Grace, e.worker.MemoryBytes, e.worker.Keys = embeddedGrace, embeddedMemory, e.keys
 	e.control = control.New(e.archive, e.conn, e.leader)
 	return nil
 }

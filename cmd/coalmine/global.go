@@ -13,6 +13,7 @@ import (
 
 	"coalmine/dashboards"
 	"coalmine/internal/queue"
+	"coalmine/internal/secrets"
 	"coalmine/storage"
 	"coalmine/storage/open"
 	"coalmine/workflows/control"
@@ -23,9 +24,9 @@ import (
 type global struct {
 	stdout, stderr io.Writer
 
-	home, redis, store, server, token string
-	json                              bool
-	logLevel                          slog.LevelVar
+	home, redis, store, server, token, secretKey string
+	json                                         bool
+	logLevel                                     slog.LevelVar
 }
 
 func (g *global) flags(f *pflag.FlagSet) {
@@ -33,6 +34,7 @@ func (g *global) flags(f *pflag.FlagSet) {
 	f.StringVar(&g.redis, "redis", os.Getenv("COALMINE_REDIS_URL"), "Redis of a cluster: redis://, rediss:// or redis-sentinel:// URL (COALMINE_REDIS_URL)")
 	f.StringVar(&g.store, "store", os.Getenv("COALMINE_STORE_URL"), "store of a cluster: s3://bucket/prefix?endpoint=http://host:port, or a directory (COALMINE_STORE_URL)")
 	f.StringVar(&g.server, "server", os.Getenv("COALMINE_SERVER"), "address of a running coalmine serve, in place of --store (COALMINE_SERVER; the token in COALMINE_TOKEN)")
+	f.StringVar(&g.secretKey, "secret-key", os.Getenv(secrets.Variable), "file with the key of trainings with randomness: secret, apart from the results ("+secrets.Variable+")")
 	f.BoolVar(&g.json, "json", false, "print facts as JSON")
 	g.logLevel.Set(slog.LevelWarn)
 	f.TextVar(&g.logLevel, "log", &g.logLevel, "least level of log lines on standard error: debug, info, warn or error")

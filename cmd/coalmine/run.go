@@ -24,11 +24,13 @@ type submitFlags struct {
 	maxCells int
 	fresh    bool
 	priority int
+	submits  bool
 }
 
 func (s *submitFlags) add(f *pflag.FlagSet, submits bool) {
 	f.StringArrayVar(&s.sets, "set", nil, "override a field: --set training.cohort=100 (repeatable; null removes it)")
 	f.IntVar(&s.maxCells, "max-cells", experiment.DefaultMaxCells, "largest grid that is accepted")
+	s.submits = submits
 	if submits {
 		f.BoolVar(&s.fresh, "new", false, "start a new run even if an unfinished one has the same experiment")
 		f.IntVar(&s.priority, "priority", 0, "of the run; among runs the higher goes first")
@@ -37,7 +39,8 @@ func (s *submitFlags) add(f *pflag.FlagSet, submits bool) {
 
 // prepare reads and checks an experiment file and its data.
 func (s *submitFlags) prepare(ctx context.Context, g *global, path string) (*submission.Submission, error) {
-	sub, err := submission.Prepare(ctx, path, experiment.Options{Sets: s.sets, MaxCells: s.maxCells})
+	sub, err := submission.Prepare(ctx, path, experiment.Options{Sets: s.sets, MaxCells: s.maxCells},
+		func() (string, error) { return g.fingerprint(s.submits) })
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +117,7 @@ func (g *global) runSubmission(ctx context.Context, flags *submitFlags, sub *sub
 	if g.clustered() {
 		e, err = openClustered(ctx, g)
 	} else {
-		e, err = openEmbedded(ctx, g.home, g.logger())
+		e, err = openEmbedded(ctx, g.home, g)
 	}
 	if owned, ok := errors.AsType[*home.OwnedError](err); ok && owned.Address != "" {
 		g.note("%s is owned by process %d; the run goes there", g.home, owned.PID)

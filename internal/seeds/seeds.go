@@ -6,8 +6,10 @@
 package seeds
 
 import (
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
+	"hash"
 	"io"
 	"math/rand/v2"
 )
@@ -27,10 +29,11 @@ const (
 	Collisions     Role = "collisions"     // which canary gets an example drawn by several
 	Shuffle        Role = "shuffle"        // the iid partition
 	Weights        Role = "initial weights"
-	Cohort         Role = "cohort" // round
-	Client         Role = "client" // round, user
-	Noise          Role = "noise"  // round
-	Epoch          Role = "epoch"  // epoch of central training
+	Cohort         Role = "cohort"     // round
+	Client         Role = "client"     // round, user
+	Noise          Role = "noise"      // round
+	ClipCount      Role = "clip count" // round: noise on the number of clients not clipped
+	Epoch          Role = "epoch"      // epoch of central training
 	References     Role = "references"
 )
 
@@ -40,15 +43,31 @@ func Stream(seed uint64, role Role, indices ...uint64) *rand.Rand {
 	return rand.New(rand.NewChaCha8(streamKey(seed, role, indices)))
 }
 
+// SecretStream returns the generator of a role keyed by a secret: ChaCha8, keyed
+// by the HMAC-SHA-256 of context, role and indices. Streams of different contexts
+// are independent. Whoever lacks the secret cannot tell the stream from chance.
+func SecretStream(secret [32]byte, context string, role Role, indices ...uint64) *rand.Rand {
+	h := hmac.New(sha256.New, secret[:])
+	io.WriteString(h, "coalmine secret stream\x00"+context+"\x00"+string(role)+"\x00")
+	writeAll(h, indices)
+	var key [32]byte
+	h.Sum(key[:0])
+	return rand.New(rand.NewChaCha8(key))
+}
+
 func streamKey(seed uint64, role Role, indices []uint64) [32]byte {
 	h := sha256.New()
 	io.WriteString(h, "coalmine stream\x00"+string(role)+"\x00")
-	var b [8]byte
-	for _, n := range append([]uint64{seed}, indices...) {
-		binary.LittleEndian.PutUint64(b[:], n)
-		h.Write(b[:])
-	}
+	writeAll(h, append([]uint64{seed}, indices...))
 	var key [32]byte
 	h.Sum(key[:0])
 	return key
+}
+
+func writeAll(h hash.Hash, numbers []uint64) {
+	var b [8]byte
+	for _, n := range numbers {
+		binary.LittleEndian.PutUint64(b[:], n)
+		h.Write(b[:])
+	}
 }

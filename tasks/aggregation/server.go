@@ -33,12 +33,22 @@ type ServerParams struct {
 	NoiseMultiplier float64           `json:"noise_multiplier,omitempty"`
 	Optimizer       optimizers.Config `json:"optimizer"`
 	LearningRate    float64           `json:"learning_rate"`
+	// Adaptive makes Clip that of the first round only: the server then moves it
+	// towards a quantile of the norms, and NoiseMultiplier is the total of the
+	// noise on the updates and on the count behind the quantile.
+	Adaptive *privacy.ClipQuantile `json:"adaptive,omitempty"`
+	// Secret, where there is one, draws the noise in place of Seed.
+	Secret *tasks.Secret `json:"secret,omitempty"`
+	// Guarantee accounts for the noise; nil without noise.
+	Guarantee *Guarantee `json:"guarantee,omitempty"`
 }
 
 // Server averages the clients' updates, adds noise when asked, applies the
 // server's optimizer and writes the round's checkpoint (Thakkar et al. 2020,
 // algorithm 1; Reddi et al. 2021, algorithm 2). The chunks' sums are added in
-// their order, in float64. Noise comes before the optimizer.
+// their order, in float64. Noise comes before the optimizer. With a Guarantee
+// the metric row says what the rounds so far have cost, and a round beyond the
+// budget changes nothing.
 var Server = tasks.Kind{Name: "aggregation/server", Version: 1, Class: tasks.Compute, Run: runServer}
 
 func runServer(ctx context.Context, t *tasks.Task) error {
@@ -50,7 +60,17 @@ func runServer(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	r := round{params: &p, sum: make([]float64, len(model.Params))}
+	account, err := openLedger(ctx, t, &p)
+	if err != nil {
+		return err
+	}
+	if err := p.adapt(ctx, t); err != nil {
+		return err
+	}
+	r := round{params: &p, account: account, sum: make([]float64, len(model.Params))}
+	if !account.allows(t.Step) {
+		return r.stop(ctx, t, model)
+	}
 	for j := range p.Chunks {
 		if err := r.addChunk(ctx, t, j); err != nil {
 			return err
@@ -58,13 +78,20 @@ func runServer(ctx context.Context, t *tasks.Task) error {
 	}
 	mean := r.mean()
 	if p.NoiseMultiplier > 0 {
-		privacy.AddGaussian(seeds.Stream(p.Seed, seeds.Noise, uint64(t.Step)), mean, p.noiseDeviation())
+		rng, err := t.Stream(p.Seed, p.Secret, seeds.Noise, uint64(t.Step))
+		if err != nil {
+			return err
+		}
+		privacy.AddGaussian(rng, mean, p.noiseDeviation())
 	}
 	params, err := r.apply(ctx, t, model, mean)
 	if err != nil {
 		return err
 	}
 	if err := checkpoints.Write(ctx, t, model.Language, params); err != nil {
+		return err
+	}
+	if err := r.moveClip(ctx, t); err != nil {
 		return err
 	}
 	return checkpoints.AppendRow(ctx, t, r.row(t.Step, model.Params, params))
@@ -77,9 +104,10 @@ func (p *ServerParams) noiseDeviation() float64 {
 
 // round adds up what the clients of a round have sent.
 type round struct {
-	params *ServerParams
-	sum    []float64
-	chunks training.ChunkMetrics
+	params  *ServerParams
+	account *ledger
+	sum     []float64
+	chunks  training.ChunkMetrics
 }
 
 func (r *round) addChunk(ctx context.Context, t *tasks.Task, j int) error {
@@ -145,6 +173,34 @@ func (r *round) apply(ctx context.Context, t *tasks.Task, model *checkpoints.Mod
 	return params, checkpoints.WriteOptimizer(ctx, t, rule)
 }
 
+// stop is a round that the budget does not allow: model and optimizer stay as
+// they were, and nothing of what the clients have sent is used.
+func (r *round) stop(ctx context.Context, t *tasks.Task, model *checkpoints.Model) error {
+	if err := checkpoints.Write(ctx, t, model.Language, model.Params); err != nil {
+		return err
+	}
+	rule, err := optimizers.New(r.params.Optimizer, len(model.Params))
+	if err != nil {
+		return tasks.Permanent(err)
+	}
+	if t.Step > 1 {
+		if err := checkpoints.ReadOptimizer(ctx, t, rule); err != nil {
+			return err
+		}
+	}
+	if err := checkpoints.WriteOptimizer(ctx, t, rule); err != nil {
+		return err
+	}
+	if r.params.Adaptive != nil {
+		if err := checkpoints.WriteClip(ctx, t, r.params.Clip); err != nil {
+			return err
+		}
+	}
+	row := checkpoints.Row{Round: int64(t.Step), Spending: checkpoints.Spending{Stopped: true}}
+	r.account.charge(&row)
+	return checkpoints.AppendRow(ctx, t, row)
+}
+
 func (r *round) row(step int, before, after []float32) checkpoints.Row {
 	change := append([]float32(nil), after...)
 	kernels.Axpy(-1, before, change)
@@ -161,6 +217,10 @@ func (r *round) row(step int, before, after []float32) checkpoints.Row {
 		row.ClientNorm = r.chunks.NormSum / float64(r.chunks.Clients)
 		row.Clipped = float64(r.chunks.Clipped) / float64(r.chunks.Clients)
 	}
+	if r.params.Adaptive != nil {
+		row.Clip = r.params.Clip
+	}
+	r.account.charge(&row)
 	return row
 }
 

@@ -1,6 +1,7 @@
 package aggregation
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -10,6 +11,7 @@ import (
 	"coalmine/internal/seeds"
 	"coalmine/models"
 	"coalmine/models/optimizers"
+	"coalmine/privacy"
 	"coalmine/storage/safetensors"
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
@@ -59,6 +61,32 @@ func (b *bench) chunk(name string, sum []float32, m training.ChunkMetrics) *task
 	return n
 }
 
+// population is a node as datasets/partition leaves it.
+func (b *bench) population(users int) *taskstest.Node {
+	b.t.Helper()
+	n := b.Put(fmt.Sprint(users, " users"), nil)
+	n.Metrics = fmt.Appendf(nil, `{"users":%d}`, users)
+	return n
+}
+
+// row is the last metric row of a step.
+func (b *bench) row(n *taskstest.Node) checkpoints.Row {
+	b.t.Helper()
+	rows, err := checkpoints.DecodeRows(n.Blob(tasks.RowsBlob))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return rows[len(rows)-1]
+}
+
+// private is a training whose noise is accounted, of 1,000 users.
+func private() ServerParams {
+	p := plain(10)
+	p.Clip, p.NoiseMultiplier = 0.5, 4
+	p.Guarantee = &Guarantee{Sampling: training.FixedSize, Delta: 1e-5}
+	return p
+}
+
 // random is a sum of updates of a plausible size.
 func (b *bench) random(seed uint64) []float32 {
 	rng := seeds.Stream(seed, "test")
@@ -73,6 +101,9 @@ func (b *bench) server(p ServerParams, round int, previous *taskstest.Node, chun
 	b.t.Helper()
 	p.Chunks = len(chunks)
 	inputs := []tasks.Input{{Name: tasks.PreviousInput, Key: previous.Key}}
+	if p.Guarantee != nil {
+		inputs = append(inputs, tasks.Input{Name: PopulationInput, Key: b.population(1000).Key})
+	}
 	for j, c := range chunks {
 		inputs = append(inputs, tasks.Input{Name: tasks.PartInput(j), Key: c.Key})
 	}
@@ -192,6 +223,75 @@ func TestRowsTravelToTheEndOfTheirSegment(t *testing.T) {
 	rows, err := checkpoints.DecodeRows(last.Blob(tasks.RowsBlob))
 	if err != nil || len(rows) != 3 || rows[0].Round != tasks.SegmentSteps+1 {
 		t.Errorf("the open segment holds %+v (%v), want rounds 101 to 103", rows, err)
+	}
+}
+
+func TestEveryRowSaysWhatTheRoundsSoFarHaveCost(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	nobody := b.chunk("nobody", make([]float32, len(b.model.Params)), training.ChunkMetrics{})
+	last := b.origin
+	for round := 1; round <= 3; round++ {
+		last = b.server(private(), round, last, nobody)
+		want, err := privacy.Account(privacy.Recipe{Population: 1000, Cohort: 10, Rounds: round, NoiseMultiplier: 4, Delta: 1e-5})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if row := b.row(last); row.Epsilon != float64(want.Epsilon) || row.EpsilonProved != float64(want.EpsilonProved) {
+			t.Errorf("round %d: epsilon %v, proved %v; the accountant says %v and %v", round, row.Epsilon, row.EpsilonProved, want.Epsilon, want.EpsilonProved)
+		}
+	}
+}
+
+func TestARoundBeyondTheBudgetChangesNothing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := private()
+	p.Optimizer = optimizers.Config{Kind: optimizers.Momentum, Momentum: 0.9}
+	chunk := b.chunk("x", b.random(1), training.ChunkMetrics{Clients: 10, Weight: 10, Tokens: 9})
+	cost := b.row(b.server(p, 2, b.server(p, 1, b.origin, chunk), chunk)).EpsilonProved
+	p.Guarantee.Budget = &privacy.Budget{Epsilon: cost, Delta: 1e-5}
+	second := b.server(p, 2, b.server(p, 1, b.origin, chunk), chunk)
+	third := b.server(p, 3, second, chunk)
+	if b.row(second).Stopped || !b.row(third).Stopped {
+		t.Errorf("rounds 2 and 3 of a budget for two: %+v, %+v", b.row(second), b.row(third))
+	}
+	for _, blob := range []string{tasks.ModelBlob, tasks.OptimizerBlob} {
+		if !bytes.Equal(second.Blob(blob), third.Blob(blob)) {
+			t.Errorf("the round beyond the budget changed the %s", blob)
+		}
+	}
+	if got := b.row(third).EpsilonProved; got != cost {
+		t.Errorf("the stopped round has cost %v, want the %v of two rounds", got, cost)
+	}
+}
+
+func TestTheClipNormFollowsTheQuantileWithItsShareOfTheNoise(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := private()
+	p.Adaptive = &privacy.ClipQuantile{Target: 0.5, LearningRate: 0.2, CountNoise: 3}
+	chunk := b.chunk("x", make([]float32, len(b.model.Params)), training.ChunkMetrics{Clients: 10, Weight: 10, Clipped: 2, Tokens: 9})
+	first := b.server(p, 1, b.origin, chunk)
+	second := b.server(p, 2, first, chunk)
+
+	want := p.Adaptive.Next(0.5, 8, 10, seeds.Stream(p.Seed, seeds.ClipCount, 1).NormFloat64(), 10)
+	if got := string(first.Blob(checkpoints.ClipBlob)); got != fmt.Sprint(want) {
+		t.Errorf("the clip norm after round 1 is %s, want %v", got, want)
+	}
+	if rows := []checkpoints.Row{b.row(first), b.row(second)}; rows[0].Clip != 0.5 || rows[1].Clip != want {
+		t.Errorf("rounds 1 and 2 clipped to %v and %v, want 0.5 and %v", rows[0].Clip, rows[1].Clip, want)
+	}
+	applied, err := p.Adaptive.UpdateNoise(4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := b.row(second).NoiseDeviation, applied*want/10; math.Abs(got/want-1) > 1e-12 {
+		t.Errorf("the noise on the mean deviates by %v, want %v", got, want)
+	}
+	fixed := b.server(private(), 1, b.origin, chunk)
+	if a, f := b.row(first), b.row(fixed); a.EpsilonProved != f.EpsilonProved {
+		t.Errorf("with adaptive clipping a round costs %v, without %v; want the same", a.EpsilonProved, f.EpsilonProved)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -30,6 +31,61 @@ type Row struct {
 	Clipped float64 `json:"clipped,omitempty" parquet:"clipped"`
 	// NoiseDeviation is the standard deviation of the noise on the mean update.
 	NoiseDeviation float64 `json:"noise_deviation,omitempty" parquet:"noise_deviation"`
+	Spending
+}
+
+// Spending is the part of a Row that only some trainings with clipping have. A Parquet
+// segment has its columns only if one of its rows has them.
+type Spending struct {
+	// Epsilon (the papers' convention) and EpsilonProved are the privacy spent
+	// up to this round, at the training's delta; 0 where nothing is accounted,
+	// and both 0 beside EpsilonInfinite. See package privacy.
+	Epsilon         float64 `json:"epsilon,omitempty" parquet:"epsilon,optional"`
+	EpsilonProved   float64 `json:"epsilon_proved,omitempty" parquet:"epsilon_proved,optional"`
+	EpsilonInfinite bool    `json:"epsilon_infinite,omitempty" parquet:"epsilon_infinite,optional"`
+	// Stopped says that the privacy budget did not allow the round: the model is
+	// that of the round before.
+	Stopped bool `json:"stopped,omitempty" parquet:"stopped,optional"`
+	// Clip is the round's clip norm, where it changes from round to round.
+	Clip float64 `json:"clip,omitempty" parquet:"clip,optional"`
+}
+
+// plainRow is a Row without Spending, as segments have it that spend nothing.
+type plainRow struct {
+	Round          int64   `parquet:"round"`
+	Clients        int64   `parquet:"clients"`
+	Examples       int64   `parquet:"examples"`
+	Tokens         int64   `parquet:"tokens"`
+	Loss           float64 `parquet:"loss"`
+	UpdateNorm     float64 `parquet:"update_norm"`
+	ClientNorm     float64 `parquet:"client_norm"`
+	Clipped        float64 `parquet:"clipped"`
+	NoiseDeviation float64 `parquet:"noise_deviation"`
+}
+
+// plainSchema carries the name that the rows of all segments have.
+var plainSchema = parquet.NewSchema("Row", parquet.SchemaOf(plainRow{}))
+
+func (r *Row) plain() plainRow {
+	return plainRow{
+		r.Round, r.Clients, r.Examples, r.Tokens, r.Loss, r.UpdateNorm, r.ClientNorm, r.Clipped, r.NoiseDeviation,
+	}
+}
+
+// writeSegment encodes the rows of a whole segment.
+func writeSegment(rows []Row) ([]byte, error) {
+	var file bytes.Buffer
+	var err error
+	if slices.ContainsFunc(rows, func(r Row) bool { return r.Spending != Spending{} }) {
+		err = parquet.Write(&file, rows)
+	} else {
+		plain := make([]plainRow, len(rows))
+		for i := range rows {
+			plain[i] = rows[i].plain()
+		}
+		err = parquet.Write(&file, plain, plainSchema)
+	}
+	return file.Bytes(), err
 }
 
 // AppendRow records the row of the task's step. Inside a segment the rows so
@@ -49,11 +105,11 @@ func AppendRow(ctx context.Context, t *tasks.Task, row Row) error {
 		}
 		return t.Put(ctx, tasks.RowsBlob, data)
 	}
-	var file bytes.Buffer
-	if err := parquet.Write(&file, rows); err != nil {
+	file, err := writeSegment(rows)
+	if err != nil {
 		return fmt.Errorf("metric rows of the segment that ends at step %d: %w", t.Step, err)
 	}
-	return t.Put(ctx, tasks.SegmentBlob, file.Bytes())
+	return t.Put(ctx, tasks.SegmentBlob, file)
 }
 
 // openRows are the rows of the segment's earlier steps.

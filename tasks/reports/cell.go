@@ -4,6 +4,7 @@
 package reports
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -49,6 +50,13 @@ type TrainingParams struct {
 	Clip            float64 `json:"clip,omitempty"`
 	NoiseMultiplier float64 `json:"noise_multiplier,omitempty"`
 	Delta           float64 `json:"delta,omitempty"`
+	// Randomness is privacy.Secret where noise and cohorts come from a key, empty
+	// where they come from the seed.
+	Randomness string `json:"randomness,omitempty"`
+	// Adaptive clipping, nil with a fixed clip norm.
+	Adaptive *privacy.ClipQuantile `json:"adaptive_clip,omitempty"`
+	// Budget that ended the training, nil if there was none.
+	Budget *privacy.Budget `json:"budget,omitempty"`
 }
 
 // federated reports whether rounds sample users.
@@ -58,11 +66,23 @@ func (p *TrainingParams) federated() bool { return p.Sampling != "" }
 type Report struct {
 	Utility *evaluation.Utility `json:"utility,omitempty"`
 	Privacy *privacy.Report     `json:"privacy,omitempty"`
-	Audit   *audits.Audit       `json:"audit,omitempty"`
+	// Budget is how far the privacy budget reached; nil without one.
+	Budget *BudgetUse    `json:"privacy_budget,omitempty"`
+	Audit  *audits.Audit `json:"audit,omitempty"`
 	// Training says what was trained on what.
 	Training Training `json:"training"`
 	// Curve holds the measurements along the training, the last included.
 	Curve []Point `json:"curve"`
+}
+
+// BudgetUse is how far a privacy budget reached.
+type BudgetUse struct {
+	privacy.Budget
+	// RoundsAllowed is the most that the budget allows; Privacy.Rounds of them
+	// have run.
+	RoundsAllowed int `json:"rounds_allowed"`
+	// Stopped says that one more round would have passed the budget.
+	Stopped bool `json:"stopped"`
 }
 
 // Training says what was trained on what.
@@ -82,10 +102,21 @@ type Point struct {
 	Utility                 *evaluation.Utility `json:"utility,omitempty"`
 	RandomSamplingMemorized *int                `json:"random_sampling_memorized,omitempty"`
 	BeamSearchMemorized     *int                `json:"beam_search_memorized,omitempty"`
+	// Privacy is what the training had cost by then; nil where none is claimed.
+	Privacy *Cost `json:"privacy,omitempty"`
+}
+
+// Cost is the privacy spent up to a round, in both conventions; the Report's
+// Privacy says what they assume. Infinite epsilons are null.
+type Cost struct {
+	Epsilon       privacy.Epsilon `json:"epsilon"`
+	EpsilonProved privacy.Epsilon `json:"epsilon_proved"`
+	Infinite      bool            `json:"infinite,omitempty"`
+	Delta         float64         `json:"delta"`
 }
 
 // Cell puts the outcome of a cell together.
-var Cell = tasks.Kind{Name: "reports/cell", Version: 1, Class: tasks.Compute, Run: runCell}
+var Cell = tasks.Kind{Name: "reports/cell", Version: 2, Class: tasks.Compute, Run: runCell}
 
 // Kinds lists the kinds of this package.
 func Kinds() []tasks.Kind { return []tasks.Kind{Cell} }
@@ -105,11 +136,9 @@ func runCell(ctx context.Context, t *tasks.Task) error {
 			return err
 		}
 	}
-	report, err := account(p.Training, population.Users)
-	if err != nil {
+	if err := cell.account(population.Users); err != nil {
 		return tasks.Permanent(err)
 	}
-	cell.Privacy = report
 	data, err := json.Marshal(cell)
 	if err != nil {
 		return tasks.Permanent(err)
@@ -161,13 +190,34 @@ func (p *Point) setMemorized(a *audits.Audit) {
 	}
 }
 
-// account is the privacy cost of a training with clipped updates; nil where
-// nothing was clipped and no privacy is claimed.
-func account(p TrainingParams, users int) (*privacy.Report, error) {
+// account adds the privacy cost of a training with clipped updates, at its end
+// and along the curve. Where nothing was clipped no privacy is claimed.
+func (c *Report) account(users int) error {
+	p := &c.Training
 	if p.Clip == 0 {
-		return nil, nil
+		return nil
 	}
-	report, err := privacy.Account(privacy.Recipe{
+	meter, err := privacy.NewMeter(recipe(&p.TrainingParams, users))
+	if err != nil {
+		return err
+	}
+	if p.Budget != nil {
+		c.Budget = &BudgetUse{Budget: *p.Budget, RoundsAllowed: p.Budget.RoundsWithin(meter)}
+		c.Budget.Stopped = c.Budget.RoundsAllowed <= p.Rounds
+		p.Epochs *= float64(min(p.Rounds, c.Budget.RoundsAllowed)) / float64(p.Rounds)
+		p.Rounds = min(p.Rounds, c.Budget.RoundsAllowed)
+	}
+	report := meter.After(p.Rounds)
+	c.Privacy = &report
+	for i := range c.Curve {
+		r := meter.After(min(c.Curve[i].Round, p.Rounds))
+		c.Curve[i].Privacy = &Cost{r.Epsilon, r.EpsilonProved, r.Infinite, r.Delta}
+	}
+	return nil
+}
+
+func recipe(p *TrainingParams, users int) privacy.Recipe {
+	return privacy.Recipe{
 		Population:      users,
 		Cohort:          p.Cohort,
 		Rounds:          p.Rounds,
@@ -175,12 +225,9 @@ func account(p TrainingParams, users int) (*privacy.Report, error) {
 		Delta:           p.Delta,
 		Sampling:        privacy.Sampling(p.Sampling),
 		Unit:            unit(p.Partition),
-		Randomness:      privacy.Seeded,
-	})
-	if err != nil {
-		return nil, err
+		Randomness:      cmp.Or(privacy.Randomness(p.Randomness), privacy.Seeded),
+		ClipQuantile:    p.Adaptive,
 	}
-	return &report, nil
 }
 
 // unit is what a guarantee over the population's users protects.

@@ -36,6 +36,11 @@ type ClientsParams struct {
 	// does not. With a clip every client weighs the same, without one it weighs
 	// as many as its examples.
 	Clip float64 `json:"clip,omitempty"`
+	// AdaptiveClip makes Clip that of the first round only; later ones read
+	// theirs from the checkpoint.
+	AdaptiveClip bool `json:"adaptive_clip,omitempty"`
+	// Secret, where there is one, draws the cohorts in place of Seed.
+	Secret *tasks.Secret `json:"secret,omitempty"`
 }
 
 // ChunkMetrics is what a chunk says about itself, for aggregation/server.
@@ -83,9 +88,18 @@ func runClients(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	users, err := cohort(&p, t.Step, population.Users())
+	rng, err := t.Stream(p.Seed, p.Secret, seeds.Cohort, uint64(t.Step))
 	if err != nil {
 		return err
+	}
+	users, err := cohort(&p, rng, population.Users())
+	if err != nil {
+		return err
+	}
+	if p.AdaptiveClip {
+		if p.Clip, err = checkpoints.ReadClip(ctx, t, p.Clip); err != nil {
+			return err
+		}
 	}
 	c, err := newChunkSum(&p, model)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"coalmine/internal/seeds"
 	"coalmine/tasks"
 )
 
@@ -21,13 +20,12 @@ const (
 )
 
 // cohort returns the users of a round in ascending order. It depends on the
-// seed, the round and the size of the population, never on the data.
-func cohort(p *ClientsParams, round, population int) ([]int, error) {
+// round's stream and the size of the population, never on the data.
+func cohort(p *ClientsParams, rng *rand.Rand, population int) ([]int, error) {
 	if p.Cohort > population {
 		return nil, tasks.Permanent(fmt.Errorf(
 			"the cohort of %d is above the population of %d users: lower training.cohort or data.users.words", p.Cohort, population))
 	}
-	rng := seeds.Stream(p.Seed, seeds.Cohort, uint64(round))
 	if p.Sampling == Poisson {
 		return poissonSample(rng, population, float64(p.Cohort)/float64(population)), nil
 	}

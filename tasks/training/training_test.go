@@ -166,7 +166,7 @@ func TestAChunkSumsItsClientsUpdates(t *testing.T) {
 		p := clientsParams()
 		p.Clip = clip
 		population := b.users()
-		members, err := cohort(&p, 3, population.Users())
+		members, err := cohort(&p, seeds.Stream(p.Seed, seeds.Cohort, 3), population.Users())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -294,7 +294,7 @@ func TestCohortsAreUniformSetsOfUsers(t *testing.T) {
 	p := clientsParams()
 	counts := make([]float64, 30)
 	for round := range 4000 {
-		users, err := cohort(&p, round, len(counts))
+		users, err := cohort(&p, seeds.Stream(p.Seed, seeds.Cohort, uint64(round)), len(counts))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -324,6 +324,42 @@ func TestPoissonCohortsHaveTheExpectedSize(t *testing.T) {
 	// Binomial(100000, 0.1): standard deviation 95; five of them, probability 6e-7.
 	if math.Abs(float64(total)-10_000) > 475 {
 		t.Errorf("%d users in 2,000 rounds, expected about 10,000", total)
+	}
+}
+
+func TestAnEmptyPoissonRoundSumsToNothing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := clientsParams()
+	p.Cohort, p.Chunks, p.Sampling, p.Clip = 1, 1, Poisson, 0.1
+	round := 1
+	for ; ; round++ { // a round is empty with probability near 1/e
+		users, err := cohort(&p, seeds.Stream(p.Seed, seeds.Cohort, uint64(round)), b.users().Users())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(users) == 0 {
+			break
+		}
+	}
+	n := b.mustStep(Clients, p, b.origin, round, 0)
+	var m ChunkMetrics
+	n.DecodeMetrics(&m)
+	if m != (ChunkMetrics{}) || slices.ContainsFunc(sumOf(t, n), func(v float32) bool { return v != 0 }) {
+		t.Errorf("round %d without clients has metrics %+v, or a sum", round, m)
+	}
+}
+
+func TestAnAdaptiveClipNormComesWithTheCheckpoint(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := clientsParams()
+	p.Clip = 0.02
+	want := b.mustStep(Clients, p, b.origin, 2, 0)
+	p.Clip, p.AdaptiveClip = 100, true
+	previous := b.Put("round 1", map[string][]byte{tasks.ModelBlob: b.origin.Blob(tasks.ModelBlob), checkpoints.ClipBlob: []byte("0.02")})
+	if got := b.mustStep(Clients, p, previous, 2, 0); !slices.Equal(sumOf(t, got), sumOf(t, want)) {
+		t.Error("round 2 did not clip to the norm that round 1 left")
 	}
 }
 

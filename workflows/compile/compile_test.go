@@ -1,12 +1,20 @@
 package compile
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"coalmine/internal/secrets"
+	"coalmine/privacy"
 	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/aggregation"
 	"coalmine/tasks/reports"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/inline"
@@ -53,6 +61,20 @@ grid:
       - {privacy: {clip: 0.3, noise_multiplier: 0.5, delta: 1e-5}}
 `
 
+// testKey is the key of the experiments that ask for one, the same in all tests.
+func testKey(t *testing.T) secrets.Key {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(path, []byte(strings.Repeat("5a", secrets.Size)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	key, err := secrets.Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
 func resolve(t *testing.T, text string, digest storage.Digest, sets ...string) *experiment.Spec {
 	t.Helper()
 	spec, err := experiment.Parse("test.yaml", []byte(text), experiment.Options{Sets: sets})
@@ -61,7 +83,7 @@ func resolve(t *testing.T, text string, digest storage.Digest, sets ...string) *
 	}
 	facts := make([]experiment.Facts, len(spec.Cells))
 	for i := range facts {
-		facts[i] = experiment.Facts{SHA256: digest.String(), Users: 70, Examples: 2000, DistinctWords: 90, TestExamples: 300}
+		facts[i] = experiment.Facts{Key: testKey(t).Fingerprint(), SHA256: digest.String(), Users: 74, Examples: 2000, DistinctWords: 90, TestExamples: 300}
 	}
 	if err := spec.Resolve(facts); err != nil {
 		t.Fatal(err)
@@ -109,6 +131,158 @@ func TestAGridRunsToItsReports(t *testing.T) {
 		if strings.Contains(c.Label, "DP") == (report.Privacy == nil) {
 			t.Errorf("%s: privacy %+v", c.Label, report.Privacy)
 		}
+	}
+}
+
+// onePrivate is one cell of DP-FedAvg whose tests add what they are about.
+const onePrivate = `
+name: private
+data: {source: none.jsonl, vocabulary: {size: 60}, users: {words: 300}}
+model: {embedding: 6, units: 8}
+training:
+  rounds: 4
+  cohort: 6
+  chunks: 2
+  privacy: {clip: 0.3, noise_multiplier: 2, delta: 1e-5}
+audit: {every: 1}
+`
+
+// outcome runs the only cell of an experiment to its report.
+func outcome(t *testing.T, text string, sets ...string) reports.Report {
+	t.Helper()
+	p := compiled(t, text, storage.DigestOf(source()), sets...)
+	e := inline.New(p, Registry(), source())
+	e.UseKeys(secrets.NewKeyring(testKey(t)))
+	if err := e.Reach(t.Context(), p.Cells[0].Report); err != nil {
+		t.Fatal(err)
+	}
+	data, err := e.Blob(t.Context(), p.Cells[0].Report.Key, reports.CellBlob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var report reports.Report
+	if err := json.Unmarshal(data, &report); err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+func TestPoissonCohortsAreAccountedAsWhatTheyAre(t *testing.T) {
+	t.Parallel()
+	r := outcome(t, onePrivate, "training.sampling=poisson").Privacy
+	if r.Sampling != privacy.Poisson || r.Neighbouring != privacy.AddOrRemoveOne || r.Epsilon != r.EpsilonProved {
+		t.Errorf("report %+v, want Poisson sampling, where both epsilons agree", r)
+	}
+	if want, err := privacy.Account(privacy.Recipe{
+		Population: r.Population, Cohort: 6, Rounds: 4, NoiseMultiplier: 2, Delta: 1e-5, Sampling: privacy.Poisson,
+	}); err != nil || want.Epsilon != r.Epsilon {
+		t.Errorf("epsilon %v, the accountant says %v (%v)", r.Epsilon, want.Epsilon, err)
+	}
+}
+
+func TestABudgetEndsTheTraining(t *testing.T) {
+	t.Parallel()
+	free := outcome(t, onePrivate)
+	limit := float64(free.Curve[1].Privacy.EpsilonProved) * 1.001 // what two rounds cost
+	set := fmt.Sprintf("training.privacy.budget={epsilon: %g}", limit)
+	r := outcome(t, onePrivate, set)
+	if r.Training.Rounds != 2 || r.Privacy.Rounds != 2 || !r.Budget.Stopped || r.Budget.RoundsAllowed != 2 {
+		t.Errorf("%d rounds ran, budget %+v; want 2 of 4", r.Training.Rounds, r.Budget)
+	}
+	if float64(r.Privacy.EpsilonProved) > limit {
+		t.Errorf("epsilon_proved %v is above the budget of %v", r.Privacy.EpsilonProved, limit)
+	}
+	if p := compiled(t, onePrivate, storage.DigestOf(nil), set); p.Cells[0].Chain.Steps != 2 {
+		t.Errorf("%d rounds are planned, want the 2 that the budget allows", p.Cells[0].Chain.Steps)
+	}
+}
+
+// An iid population is counted only when it is there: until then the plan has a
+// few rounds to spare, which the server does not use.
+func TestTheServerKeepsTheBudgetWhateverThePlan(t *testing.T) {
+	t.Parallel()
+	iid := []string{"data.partition=iid", "training.rounds=100", "audit.every=null", "training.privacy.noise_multiplier=8"}
+	p := compiled(t, onePrivate, storage.DigestOf(nil), append(iid, "training.privacy.budget={epsilon: 2}")...)
+	r := outcome(t, onePrivate, append(iid, "training.privacy.budget={epsilon: 2}")...)
+	planned := p.Cells[0].Chain.Steps
+	if ran := r.Training.Rounds; !r.Budget.Stopped || ran != r.Privacy.Rounds || ran != r.Budget.RoundsAllowed || ran >= planned || planned >= 100 {
+		t.Errorf("%d rounds ran of %d planned, budget %+v", ran, planned, r.Budget)
+	}
+	if r.Privacy.EpsilonProved > 2 {
+		t.Errorf("epsilon_proved %v is above the budget of 2", r.Privacy.EpsilonProved)
+	}
+}
+
+func TestEpsilonGrowsAlongTheCurve(t *testing.T) {
+	t.Parallel()
+	r := outcome(t, onePrivate)
+	last := privacy.Epsilon(0)
+	for _, point := range r.Curve {
+		if point.Privacy == nil || !(point.Privacy.EpsilonProved > last) || point.Privacy.Delta != 1e-5 {
+			t.Fatalf("round %d has cost %+v, the round before %v", point.Round, point.Privacy, last)
+		}
+		last = point.Privacy.EpsilonProved
+	}
+	if last != r.Privacy.EpsilonProved {
+		t.Errorf("the curve ends at %v, the report says %v", last, r.Privacy.EpsilonProved)
+	}
+}
+
+func TestAdaptiveClippingRunsAndSaysSo(t *testing.T) {
+	t.Parallel()
+	r := outcome(t, onePrivate, "training.privacy.adaptive={count_noise: 4}")
+	if plain := outcome(t, onePrivate); r.Privacy.EpsilonProved != plain.Privacy.EpsilonProved {
+		t.Errorf("epsilon_proved is %v with adaptive clipping and %v without, want the same", r.Privacy.EpsilonProved, plain.Privacy.EpsilonProved)
+	}
+	if !(r.Privacy.UpdateNoise > 2) || r.Training.Adaptive == nil {
+		t.Errorf("the updates got %v of a total of 2, adaptive %+v", r.Privacy.UpdateNoise, r.Training.Adaptive)
+	}
+}
+
+func TestSecretNoiseRepeatsUnderItsKeyAlone(t *testing.T) {
+	t.Parallel()
+	const secret = "training.privacy.randomness=secret"
+	digest := storage.DigestOf(source())
+	model := func(p *plan.Plan, keys *secrets.Keyring) ([]byte, error) {
+		e := inline.New(p, Registry(), source())
+		e.UseKeys(keys)
+		if err := e.Reach(t.Context(), p.Cells[0].Model); err != nil {
+			return nil, err
+		}
+		return e.Blob(t.Context(), p.Cells[0].Model.Key, tasks.ModelBlob)
+	}
+	p, keys := compiled(t, onePrivate, digest, secret), secrets.NewKeyring(testKey(t))
+	first, err := model(p, keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := model(p, keys); err != nil || !bytes.Equal(first, again) {
+		t.Errorf("the same training under the same key gave another model (%v)", err)
+	}
+	seeded, err := model(compiled(t, onePrivate, digest), nil)
+	if err != nil || bytes.Equal(first, seeded) {
+		t.Errorf("the seeded training gave the model of the secret one (%v)", err)
+	}
+	_, err = model(p, nil)
+	if _, ok := errors.AsType[*secrets.MissingKeyError](err); !ok || tasks.IsPermanent(err) {
+		t.Errorf("without the key: %v; want an error that another worker may not meet", err)
+	}
+}
+
+// Were the noise of two cells the same, it would cancel between their models.
+func TestTrainingsUnderOneKeyShareNoNoise(t *testing.T) {
+	t.Parallel()
+	streams := map[string]bool{}
+	for _, set := range []string{"seed=1", "training.server.learning_rate=0.5", "training.privacy.clip=0.4", "data.partition=iid"} {
+		p := compiled(t, onePrivate, storage.DigestOf(nil), "training.privacy.randomness=secret", set)
+		var params aggregation.ServerParams
+		if err := json.Unmarshal(p.Cells[0].Chain.Join.Params, &params); err != nil {
+			t.Fatal(err)
+		}
+		if streams[params.Secret.Training] {
+			t.Errorf("--set %s shares its stream with another training", set)
+		}
+		streams[params.Secret.Training] = true
 	}
 }
 

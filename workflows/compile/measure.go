@@ -3,6 +3,7 @@ package compile
 import (
 	"fmt"
 
+	"coalmine/privacy"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/datasets"
@@ -46,6 +47,10 @@ func trainingParams(e *experiment.Experiment) reports.TrainingParams {
 	}
 	if t.Privacy != nil {
 		p.Clip, p.NoiseMultiplier, p.Delta = t.Privacy.Clip, t.Privacy.NoiseMultiplier, t.Privacy.Delta
+		if t.Privacy.Secret() {
+			p.Randomness = string(privacy.Secret)
+		}
+		p.Budget, p.Adaptive = budget(t.Privacy), t.Privacy.ClipQuantile()
 	}
 	return p
 }

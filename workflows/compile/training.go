@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"coalmine/models"
+	"coalmine/privacy"
 	"coalmine/tasks"
 	"coalmine/tasks/aggregation"
 	"coalmine/tasks/datasets"
@@ -29,15 +30,35 @@ func (c *cell) training() {
 		chain.Recipe = plan.Recipe(origin.Key, 0, chain.StepRounds, chain.Join)
 	} else {
 		chain.Width = e.Training.Chunks
-		chain.Part = c.template(training.Clients, clientsParams(e), c.dataEdges()...)
-		chain.Join = c.template(aggregation.Server, serverParams(e))
-		chain.Recipe = plan.Recipe(origin.Key, chain.Width, 1, chain.Part, chain.Join)
+		c.federated(chain, nil)
+		if p := e.Training.Privacy; p.Secret() {
+			c.federated(chain, &tasks.Secret{Key: p.Key, Training: chain.Recipe.String()})
+		}
 	}
 	c.length(chain)
 }
 
+// federated fills in the tasks of a round. A secret is named by the recipe that
+// the chain has without one, so that two trainings under one key never share
+// their noise.
+func (c *cell) federated(chain *plan.Chain, secret *tasks.Secret) {
+	clients, server := clientsParams(c.experiment), serverParams(c.experiment)
+	clients.Secret, server.Secret = secret, secret
+	chain.Part = c.template(training.Clients, clients, c.dataEdges()...)
+	chain.Join = c.template(aggregation.Server, server, c.serverEdges()...)
+	chain.Recipe = plan.Recipe(chain.Origin.Key, chain.Width, 1, chain.Part, chain.Join)
+}
+
 func (c *cell) dataEdges() []edge {
 	return []edge{{training.PopulationInput, c.population}, {training.ShardsInput, c.shards}}
+}
+
+// serverEdges are the population, which the server's privacy account is about.
+func (c *cell) serverEdges() []edge {
+	if guarantee(&c.experiment.Training) == nil {
+		return nil
+	}
+	return []edge{{aggregation.PopulationInput, c.population}}
 }
 
 // length says how far the cell wants the chain, and what of it is kept.
@@ -132,6 +153,7 @@ func clientsParams(e *experiment.Experiment) training.ClientsParams {
 	return training.ClientsParams{
 		Seed: e.Seed, Cohort: t.Cohort, Chunks: t.Chunks, Sampling: t.Sampling,
 		Local: local(e, t.Client.Batch), Epochs: t.Client.Epochs, Clip: clip(t),
+		AdaptiveClip: t.Privacy != nil && t.Privacy.Adaptive != nil,
 	}
 }
 
@@ -142,9 +164,25 @@ func serverParams(e *experiment.Experiment) aggregation.ServerParams {
 		Optimizer: t.Server.Optimizer.Config(), LearningRate: t.Server.LearningRate,
 	}
 	if t.Privacy != nil {
-		p.NoiseMultiplier = t.Privacy.NoiseMultiplier
+		p.NoiseMultiplier, p.Adaptive = t.Privacy.NoiseMultiplier, t.Privacy.ClipQuantile()
 	}
+	p.Guarantee = guarantee(t)
 	return p
+}
+
+// guarantee is what the noise amounts to; nil without noise.
+func guarantee(t *experiment.Training) *aggregation.Guarantee {
+	if t.Privacy == nil || t.Privacy.NoiseMultiplier == 0 {
+		return nil
+	}
+	return &aggregation.Guarantee{Sampling: t.Sampling, Delta: t.Privacy.Delta, Budget: budget(t.Privacy)}
+}
+
+func budget(p *experiment.Privacy) *privacy.Budget {
+	if p.Budget == nil {
+		return nil
+	}
+	return &privacy.Budget{Epsilon: p.Budget.Epsilon, Delta: p.Budget.Delta}
 }
 
 func local(e *experiment.Experiment, batch int) training.Local {

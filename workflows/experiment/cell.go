@@ -31,7 +31,8 @@ type Cell struct {
 	// Experiment is the configuration, complete.
 	Experiment Experiment `json:"experiment"`
 
-	tree *node // what it was read from, for messages; nil after ReadSpec
+	tree      *node // what it was read from, for messages; nil after ReadSpec
+	shortened int   // the rounds asked for, where the privacy budget allows fewer
 }
 
 // Axes are values by path, in order. As JSON they are one object.

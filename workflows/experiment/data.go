@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"math/big"
 	"strconv"
+
+	"coalmine/privacy"
+	"coalmine/tasks/datasets"
 )
 
 // Facts are what reading the data tells, for one cell.
@@ -17,6 +20,8 @@ type Facts struct {
 	DistinctWords int
 	// TestExamples are the examples of the test part.
 	TestExamples int
+	// Key is the fingerprint of the secret key at hand, empty without one.
+	Key string
 }
 
 // Inserted is the number of canaries that are drawn for insertion.
@@ -30,22 +35,27 @@ func (c *Canaries) Inserted() int {
 // What does not fit comes back as one *Error, and the spec is unchanged.
 //
 // One epoch is users / cohort rounds of fedavg, or examples / cohort steps of
-// sgd; the product with the epochs is rounded up.
+// sgd; the product with the epochs is rounded up. Of these rounds a cell gets as
+// many as its privacy budget allows.
 func (s *Spec) Resolve(facts []Facts) error {
 	var ps problems
 	rounds := make([]int, len(s.Cells))
 	for i := range s.Cells {
 		c := dataChecker{Cell: &s.Cells[i], facts: facts[i]}
 		c.check()
-		rounds[i] = c.rounds()
+		rounds[i] = c.affordable(c.rounds())
 		ps.addCell(c.Cell, &c.problems)
 	}
 	if err := ps.err(len(s.Cells)); err != nil {
 		return err
 	}
 	for i := range s.Cells {
+		s.Cells[i].noteBudget(rounds[i])
 		s.Cells[i].Experiment.Data.SHA256 = facts[i].SHA256
 		s.Cells[i].Experiment.Training.Rounds = rounds[i]
+		if p := s.Cells[i].Experiment.Training.Privacy; p.Secret() {
+			p.Key = facts[i].Key
+		}
 	}
 	return nil
 }
@@ -76,6 +86,11 @@ func (c *dataChecker) check() {
 	}
 	if e.Audit != nil && e.Audit.Utility && f.TestExamples == 0 {
 		c.fail("data.test.fraction", "is %s, which leaves the test part of %s empty; raise it, or set audit.utility to false", e.Data.Test.Fraction, e.Data.Source)
+	}
+	if p := e.Training.Privacy; p.Secret() && f.Key == "" {
+		c.fail("training.privacy.randomness", "is secret, and there is no key: name a key file by --secret-key or COALMINE_SECRET_KEY_FILE; one that does not exist yet is created")
+	} else if p.Secret() && p.Key != "" && p.Key != f.Key {
+		c.fail("training.privacy.key", "is %s, but the key at hand is %s; name the file of the right key, or correct the field", p.Key, f.Key)
 	}
 	available, what := c.available()
 	if available == 0 {
@@ -113,6 +128,58 @@ func (c *dataChecker) rounds() int {
 		return 0
 	}
 	return int(up.Int64())
+}
+
+// spareUsers is the share by which an iid population, which is filled anew, may
+// be larger than the balanced one.
+const spareUsers = 0.05
+
+// affordable is how many of the rounds the cell's privacy budget allows. For an
+// iid population, whose size is known only about, it is a few more than that:
+// while it trains, the server counts exactly, and stops.
+func (c *dataChecker) affordable(rounds int) int {
+	t := &c.Experiment.Training
+	if t.Privacy == nil || t.Privacy.Budget == nil || t.Cohort > c.facts.Users || t.Privacy.NoiseMultiplier == 0 {
+		return rounds
+	}
+	users := c.facts.Users
+	if c.Experiment.Data.Partition == datasets.IID {
+		users += int(spareUsers * float64(users))
+	}
+	budget := privacy.Budget{Epsilon: t.Privacy.Budget.Epsilon, Delta: t.Privacy.Budget.Delta}
+	meter, err := privacy.NewMeter(privacy.Recipe{
+		Population: users, Cohort: t.Cohort, NoiseMultiplier: t.Privacy.NoiseMultiplier,
+		Delta: t.Privacy.Delta, Sampling: privacy.Sampling(t.Sampling), ClipQuantile: t.Privacy.ClipQuantile(),
+	})
+	if err != nil {
+		c.fail("training.privacy", "cannot be accounted for: %v", err)
+		return rounds
+	}
+	allowed := budget.RoundsWithin(meter)
+	if allowed == 0 {
+		c.fail("training.privacy.budget", "does not allow a single round, which costs epsilon_proved %s at delta %g; expected a larger epsilon, more noise or a smaller cohort",
+			privacy.Epsilon(meter.EpsilonProved(1, budget.Delta)), budget.Delta)
+	}
+	return min(rounds, allowed)
+}
+
+// noteBudget remembers how many rounds were asked for where the privacy budget
+// allows fewer.
+func (c *Cell) noteBudget(rounds int) {
+	t := &c.Experiment.Training
+	if t.Privacy != nil && t.Privacy.Budget != nil && rounds < t.Rounds {
+		c.shortened = t.Rounds
+	}
+}
+
+// Warnings names doubtful choices of the cell that are no mistakes, one sentence
+// each.
+func (c *Cell) Warnings() []string {
+	warnings := c.Experiment.Warnings()
+	if t := &c.Experiment.Training; c.shortened > 0 {
+		warnings = append(warnings, fmt.Sprintf("training.privacy.budget allows %d of the %d rounds (%s)", t.Rounds, c.shortened, c.Label))
+	}
+	return warnings
 }
 
 // Limits above which canaries disturb what they measure.

@@ -74,6 +74,19 @@ func TestWhatDoesNotFitTheDataIsReportedInPlace(t *testing.T) {
 			[]string{"data.sha256=" + strings.Repeat("cd", 32)}, func(*Facts) {},
 			"the data has changed: restore it, or correct the field",
 		},
+		"a budget below one round": {
+			[]string{"training.privacy={clip: 1, noise_multiplier: 0.1, delta: 1e-7, budget: {epsilon: 0.5}}"}, func(*Facts) {},
+			"training.privacy.budget: does not allow a single round, which costs epsilon_proved 314 at delta 1e-07; expected a larger epsilon, more noise or a smaller cohort",
+		},
+		"secret randomness without a key": {
+			[]string{"training.privacy={clip: 1, noise_multiplier: 1, delta: 1e-7, randomness: secret}"}, func(*Facts) {},
+			"is secret, and there is no key: name a key file by --secret-key or COALMINE_SECRET_KEY_FILE; one that does not exist yet is created",
+		},
+		"another key": {
+			[]string{"training.privacy={clip: 1, noise_multiplier: 1, delta: 1e-7, randomness: secret, key: " + strings.Repeat("ab", 16) + "}"},
+			func(f *Facts) { f.Key = strings.Repeat("cd", 16) },
+			"but the key at hand is " + strings.Repeat("cd", 16) + "; name the file of the right key, or correct the field",
+		},
 		"too many rounds": {
 			[]string{"training={rounds: null, epochs: 1000000}"}, func(*Facts) {},
 			"which makes 7840000000 rounds; expected rounds from 1 to 1000000000",

@@ -3,6 +3,8 @@ package experiment
 import (
 	"reflect"
 	"slices"
+
+	"coalmine/privacy"
 )
 
 // scope is a block around a field, where a condition looks for its field.
@@ -26,8 +28,35 @@ func (d *decoder) complete(e *Experiment) {
 	if t.Server != nil {
 		t.Server.complete(1)
 	}
+	t.Privacy.complete(t.Cohort)
 	if d.present["training.chunks"] == nil && t.Cohort > 0 {
 		t.Chunks = min(t.Chunks, t.Cohort)
+	}
+}
+
+// complete fills in what follows from other fields.
+func (p *Privacy) complete(cohort int) {
+	if p == nil {
+		return
+	}
+	if p.Budget != nil && p.Budget.Delta == 0 {
+		p.Budget.Delta = p.Delta
+	}
+	if p.Adaptive != nil && p.Adaptive.CountNoise == 0 {
+		p.Adaptive.CountNoise = float64(cohort) / 20
+	}
+}
+
+// Secret reports whether noise and cohorts come from a secret key.
+func (p *Privacy) Secret() bool { return p != nil && p.Randomness == string(privacy.Secret) }
+
+// ClipQuantile is the adaptive clipping of the cell, nil with a fixed clip norm.
+func (p *Privacy) ClipQuantile() *privacy.ClipQuantile {
+	if p.Adaptive == nil {
+		return nil
+	}
+	return &privacy.ClipQuantile{
+		Target: p.Adaptive.Quantile, LearningRate: p.Adaptive.LearningRate, CountNoise: p.Adaptive.CountNoise,
 	}
 }
 

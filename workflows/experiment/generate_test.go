@@ -207,9 +207,10 @@ func (d *documented) form(prefix string) object {
 }
 
 var textPatterns = map[string]string{
-	"name":        namePattern.String(),
-	"data.source": `\S`,
-	"data.sha256": sha256Pattern.String(),
+	"name":                 namePattern.String(),
+	"data.source":          `\S`,
+	"data.sha256":          sha256Pattern.String(),
+	"training.privacy.key": fingerprintPattern.String(),
 }
 
 func (d *documented) probability() []any {

@@ -12,9 +12,10 @@ import (
 )
 
 var (
-	namePattern   = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,47}$`)
-	sha256Pattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
-	s3Pattern     = regexp.MustCompile(`^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/[^\s/?][^\s?]*(\?\S*)?$`)
+	namePattern        = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,47}$`)
+	sha256Pattern      = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	fingerprintPattern = regexp.MustCompile(`^[0-9a-f]{32}$`)
+	s3Pattern          = regexp.MustCompile(`^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/[^\s/?][^\s?]*(\?\S*)?$`)
 )
 
 // checker finds what is wrong between the fields of one cell.
@@ -96,9 +97,6 @@ func (c *checker) cohort() {
 	if t.Chunks > t.Cohort {
 		c.fail([]string{"training.chunks", "training.cohort"}, "is %d; expected at most training.cohort, %d", t.Chunks, t.Cohort)
 	}
-	if t.Sampling == "poisson" {
-		c.fail([]string{"training.sampling"}, "is poisson, which this version cannot train with; use fixed-size")
-	}
 }
 
 func (c *checker) optimizers() {
@@ -142,6 +140,24 @@ func (c *checker) privacy() {
 	if p.NoiseMultiplier > 0 && p.Delta == 0 {
 		c.fail([]string{"training.privacy.delta", "training.privacy.noise_multiplier"},
 			"missing; noise gives an (epsilon, delta) guarantee: expected a number above 0, below 1, such as 1e-7")
+	}
+	if p.Key != "" && !fingerprintPattern.MatchString(p.Key) {
+		c.fail([]string{"training.privacy.key"}, "is %s; expected the fingerprint of a key, 32 lower-case hex digits", quote(p.Key))
+	}
+	if p.Key != "" && !p.Secret() {
+		c.fail([]string{"training.privacy.key", "training.privacy.randomness"}, "is given, but no secret is used; set training.privacy.randomness to secret, or remove the key")
+	}
+	if p.Secret() && p.NoiseMultiplier == 0 {
+		c.fail([]string{"training.privacy.randomness", "training.privacy.noise_multiplier"}, "is secret, which protects noise that is not there; set training.privacy.noise_multiplier, or remove randomness")
+	}
+	if q := p.ClipQuantile(); q != nil {
+		if _, err := q.UpdateNoise(p.NoiseMultiplier); err != nil {
+			c.fail([]string{"training.privacy.adaptive", "training.privacy.noise_multiplier", "training.cohort"}, "%v", err)
+		}
+	}
+	if p.Budget != nil && p.NoiseMultiplier == 0 {
+		c.fail([]string{"training.privacy.budget", "training.privacy.noise_multiplier"},
+			"limits epsilon, which is infinite without noise; set training.privacy.noise_multiplier, or remove the budget")
 	}
 }
 

@@ -144,7 +144,10 @@ type Training struct {
 	// result's identity. Training is audited and kept only between tasks.
 	StepsPerTask int `json:"steps_per_task,omitzero" default:"500" range:"[1,100000000]" when:"algorithm=sgd" unit:"steps"`
 	// Sampling of the cohort: fixed-size draws it without replacement within a
-	// round; poisson lets every user in independently.
+	// round; poisson lets every user in independently with probability
+	// cohort / users, so that the cohort is the expected size of a round and a
+	// round may be empty. A clipped sum is divided by the expected size, and an
+	// empty round still gets its noise.
 	Sampling string `json:"sampling,omitzero" default:"fixed-size" oneof:"fixed-size poisson" when:"algorithm=fedavg" source:"Thakkar et al. 2020, appendix A"`
 	// Client is the optimizer that sees the data: of each client or, with sgd,
 	// of the central training.
@@ -187,6 +190,42 @@ type Privacy struct {
 	NoiseMultiplier float64 `json:"noise_multiplier" default:"0" range:"[0,1e6]" also:"noise sigma z" source:"1 in Thakkar et al. 2020, section 4.2.1"`
 	// Delta of the (epsilon, delta) guarantee; required with noise.
 	Delta float64 `json:"delta,omitzero" range:"(0,1)" source:"1e-7 in Thakkar et al. 2020, section 4.2.1"`
+	// Randomness says where noise and cohorts come from. seeded, also where the
+	// field is absent: from the experiment's seed, so that whoever knows it can
+	// subtract the noise. secret: from a key that is kept outside the results
+	// (--secret-key); required for any model that is to be released.
+	Randomness string `json:"randomness,omitzero" oneof:"seeded secret"`
+	// Key is the fingerprint of the secret key, 32 hex digits. Given in the file,
+	// it guards against another key; a submitted run always carries it.
+	Key string `json:"key,omitzero"`
+	// Adaptive lets the clip norm follow a quantile of the update norms; clip is
+	// then that of the first round, and noise_multiplier the total of the noise
+	// on the updates and on the count behind the quantile. Absent: clip is fixed.
+	Adaptive *Adaptive `json:"adaptive,omitempty"`
+	// Budget ends the training before the round that would pass it. Absent: all
+	// rounds run.
+	Budget *Budget `json:"budget,omitempty"`
+}
+
+// Adaptive lets the clip norm follow a quantile of the update norms.
+type Adaptive struct {
+	// Quantile of the update norms that the clip norm follows.
+	Quantile float64 `json:"quantile" default:"0.5" range:"(0,1)" source:"Andrew et al. 2021, section 4"`
+	// LearningRate of the clip norm, which is multiplied by exp(-learning_rate x
+	// (share of clients at or below it - quantile)) after every round.
+	LearningRate float64 `json:"learning_rate" default:"0.2" range:"(0,10]" source:"Andrew et al. 2021, section 4"`
+	// CountNoise is the standard deviation of the noise on the number of clients
+	// at or below the clip norm, by default cohort / 20. More than half the
+	// noise multiplier; none is added where noise_multiplier is 0.
+	CountNoise float64 `json:"count_noise,omitzero" range:"(0,1e9]" unit:"clients" source:"Andrew et al. 2021, section 4"`
+}
+
+// Budget is the most privacy that a training may cost, counted as proved.
+type Budget struct {
+	// Epsilon is the limit of the proved epsilon (epsilon_proved in the results).
+	Epsilon float64 `json:"epsilon" required:"true" range:"(0,1e9]"`
+	// Delta at which the budget is counted, by default training.privacy.delta.
+	Delta float64 `json:"delta,omitzero" range:"(0,1)"`
 }
 
 // Checkpoints say which models are kept besides the audited ones and the last.

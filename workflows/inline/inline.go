@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"coalmine/internal/secrets"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/workflows/plan"
@@ -25,6 +26,7 @@ type Executor struct {
 	memo  memo
 	// sources by digest.
 	sources map[storage.Digest][]byte
+	keys    *secrets.Keyring
 }
 
 type node struct {
@@ -40,6 +42,9 @@ func New(p *plan.Plan, kinds tasks.Registry, sources ...[]byte) *Executor {
 	}
 	return e
 }
+
+// UseKeys gives the executor the secret keys that its tasks need.
+func (e *Executor) UseKeys(keys *secrets.Keyring) { e.keys = keys }
 
 // Reach runs a node and everything that it needs, as far as it has not been run.
 func (e *Executor) Reach(ctx context.Context, r plan.Ref) error {
@@ -100,7 +105,7 @@ func (e *Executor) run(ctx context.Context, spec tasks.Spec) error {
 		return fmt.Errorf("kind %q is unknown", spec.Kind)
 	}
 	n := &node{blobs: map[string][]byte{}}
-	t := tasks.NewTask(spec, e, n, e.memo, nil)
+	t := tasks.NewTask(spec, e, n, e.memo, nil).WithKeys(e.keys)
 	if err := kind.Run(ctx, t); err != nil {
 		return fmt.Errorf("%s %s, step %d, part %d: %w", spec.Kind, spec.Key.Short(), spec.Step, spec.Part, err)
 	}

@@ -110,6 +110,10 @@ func (r *Results) WriteTable(w io.Writer) error {
 		writeRow(&b, widths, row)
 	}
 	for _, c := range r.Cells {
+		if c.Report != nil && c.Budget != nil && c.Budget.Stopped {
+			fmt.Fprintf(&b, "%s (%s) stopped after %d rounds: its privacy budget is epsilon_proved %g at delta %g\n",
+				c.Cell, c.Label, c.Training.Rounds, c.Budget.Epsilon, c.Budget.Delta)
+		}
 		for _, e := range c.Errors {
 			fmt.Fprintf(&b, "%s (%s) failed: %s\n", c.Cell, c.Label, e)
 		}

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"coalmine/storage"
 	"coalmine/tasks/datasets"
@@ -39,7 +40,10 @@ const maxFileBytes = 1<<20 + 1
 // Prepare reads an experiment file and surveys its data. Relative sources
 // start at the working directory or, if there is nothing, at the file's folder.
 // An error says everything that is wrong, and nothing has been stored.
-func Prepare(ctx context.Context, path string, o experiment.Options) (*Submission, error) {
+//
+// key returns the fingerprint of the secret key at hand, or nothing; it is asked
+// only if a cell needs one. nil stands for no key.
+func Prepare(ctx context.Context, path string, o experiment.Options, key func() (string, error)) (*Submission, error) {
 	data, err := readFile(path)
 	if err != nil {
 		return nil, err
@@ -51,6 +55,9 @@ func Prepare(ctx context.Context, path string, o experiment.Options) (*Submissio
 	s := &Submission{Spec: spec, Sources: map[storage.Digest]string{}}
 	facts, err := s.survey(ctx, filepath.Dir(path))
 	if err != nil {
+		return nil, err
+	}
+	if err := s.addKey(facts, key); err != nil {
 		return nil, err
 	}
 	if err := spec.Resolve(facts); err != nil {
@@ -71,6 +78,22 @@ func readFile(path string) ([]byte, error) {
 		return nil, fmt.Errorf("experiment file %s: %w", path, err)
 	}
 	return data, nil
+}
+
+// addKey completes the facts of the cells that draw from a secret key.
+func (s *Submission) addKey(facts []experiment.Facts, key func() (string, error)) error {
+	secret := func(c experiment.Cell) bool { return c.Experiment.Training.Privacy.Secret() }
+	if key == nil || !slices.ContainsFunc(s.Spec.Cells, secret) {
+		return nil
+	}
+	fingerprint, err := key()
+	if err != nil {
+		return err
+	}
+	for i := range facts {
+		facts[i].Key = fingerprint
+	}
+	return nil
 }
 
 // survey reads every source once, for all cells that use it, and returns the
@@ -183,7 +206,7 @@ func digestFile(path string) (storage.Digest, error) {
 func (s *Submission) warn() {
 	seen := map[string]bool{}
 	for i := range s.Spec.Cells {
-		for _, w := range s.Spec.Cells[i].Experiment.Warnings() {
+		for _, w := range s.Spec.Cells[i].Warnings() {
 			if !seen[w] {
 				seen[w] = true
 				s.Warnings = append(s.Warnings, w)

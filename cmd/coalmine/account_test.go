@@ -1,0 +1,221 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"coalmine/privacy"
+)
+
+// account runs the command and returns its exit code and what it printed.
+func account(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, err bytes.Buffer
+	code = execute(t.Context(), append([]string{"account"}, args...), &out, &err)
+	return code, out.String(), err.String()
+}
+
+// printed is a value as the papers print it, with the proved epsilon beside it,
+// which is the theorem's at half the noise.
+type printed struct {
+	population, cohort, rounds int
+	z, delta                   float64
+	epsilon, proved            string
+}
+
+// papersValues are those of Thakkar et al. 2020 (the first two) and Augenstein et
+// al. 2020, as docs/privacy.md lists them.
+var papersValues = []printed{
+	{392_000, 5_000, 7_840, 1, 1e-7, "18.8", "154"},
+	{392_000, 5_000, 784, 1, 1e-7, "5.6", "29.9"},
+	{250_000, 1_000, 1_000, 1, 4.00e-8, "2.38", "18.8"},
+	{1_250_000, 1_000, 1_000, 1, 8.00e-9, "1.48", "9.51"},
+	{500_000, 1_000, 1_000, 1, 2.00e-8, "1.79", "10.8"},
+	{1_708_824, 1_000, 1_000, 1, 5.85e-9, "1.47", "8.54"},
+	{1_964_706, 1_000, 1_000, 1, 5.09e-9, "1.40", "7.66"},
+	{2_000_000, 1_000, 1_000, 1, 5.00e-9, "1.39", "7.58"},
+	{1_930_588, 1_000, 1_000, 1, 5.18e-9, "1.40", "7.75"},
+	{342_477, 5_000, 2_000, 1, 2.92e-6, "9.22", "58.8"},
+	{425, 10, 1_000, 0.01, 2.35e-3, "9.99e+06", "2.02e+07"},
+	{2_125, 10, 1_000, 0.01, 4.71e-4, "9.99e+06", "2.02e+07"},
+	{850, 10, 1_000, 0.01, 1.18e-3, "9.99e+06", "2.02e+07"},
+	{2_905, 10, 1_000, 0.01, 3.44e-4, "9.99e+06", "2.02e+07"},
+	{3_340, 10, 1_000, 0.01, 2.99e-4, "9.99e+06", "2.02e+07"},
+	{3_400, 10, 1_000, 0.01, 2.94e-4, "9.99e+06", "2.02e+07"},
+	{3_282, 10, 1_000, 0.01, 3.05e-4, "9.99e+06", "2.02e+07"},
+}
+
+func TestAccountPrintsThePapersValues(t *testing.T) {
+	t.Parallel()
+	for _, v := range papersValues {
+		t.Run(fmt.Sprintf("%d of %d for %d rounds", v.cohort, v.population, v.rounds), func(t *testing.T) {
+			t.Parallel()
+			code, out, stderr := account(t, "--population", fmt.Sprint(v.population), "--cohort", fmt.Sprint(v.cohort),
+				"--rounds", fmt.Sprint(v.rounds), "--noise-multiplier", fmt.Sprint(v.z), "--delta", fmt.Sprint(v.delta),
+				"--sampling", "fixed-size", "--conversion", "classic", "--json")
+			var r privacy.Report
+			if err := json.Unmarshal([]byte(out), &r); code != exitDone || err != nil {
+				t.Fatalf("exit status %d, %v: %s", code, err, stderr)
+			}
+			if got := likePrinted(float64(r.Epsilon), v.epsilon); got != v.epsilon {
+				t.Errorf("epsilon is %s, the paper prints %s", got, v.epsilon)
+			}
+			if got := likePrinted(float64(r.EpsilonProved), v.proved); got != v.proved {
+				t.Errorf("epsilon_proved is %s, want %s", got, v.proved)
+			}
+			if r.Sigma != v.z || r.SigmaProved != v.z/2 || r.Neighbouring != privacy.ReplaceOne || r.Order < 2 || r.Delta != v.delta {
+				t.Errorf("report %+v", r)
+			}
+		})
+	}
+}
+
+// likePrinted rounds a value to the digits that a text has.
+func likePrinted(x float64, text string) string {
+	if strings.Contains(text, "e") {
+		return strconv.FormatFloat(x, 'e', 2, 64)
+	}
+	_, decimals, _ := strings.Cut(text, ".")
+	return strconv.FormatFloat(x, 'f', len(decimals), 64)
+}
+
+func TestAccountRefusesWhatItCannotAnswerInOneSentence(t *testing.T) {
+	t.Parallel()
+	recipe := func(also ...string) []string {
+		return append([]string{"--population=392000", "--cohort=5000", "--rounds=784", "--noise-multiplier=1", "--delta=1e-7"}, also...)
+	}
+	for want, args := range map[string][]string{
+		"noise multiplier -1: expected a positive number":  recipe("--noise-multiplier=-1"),
+		"delta 0: expected a number above 0":               recipe("--delta=0"),
+		"delta 1: expected a number above 0":               recipe("--delta=1"),
+		"cohort 400000 is above the population of 392000":  recipe("--cohort=400000"),
+		"rounds -1: expected 0 or more":                    recipe("--rounds=-1"),
+		`sampling "often": expected fixed-size, poisson`:   recipe("--sampling=often"),
+		`conversion "none": expected classic or improved`:  recipe("--conversion=none"),
+		"epsilon 1e-09 at delta 1e-07 cannot be reached":   recipe("--target-epsilon=1e-9"),
+		"target epsilon 0: expected a positive number":     recipe("--target-epsilon=0"),
+		"target epsilon -3: expected a positive number":    recipe("--target-epsilon=-3"),
+		"one round costs epsilon":                          recipe("--target-epsilon=0.1", "--solve=rounds", "--noise-multiplier=0.1"),
+		`--solve "luck": expected noise, rounds or cohort`: recipe("--target-epsilon=1", "--solve=luck"),
+		"--solve is given without --target-epsilon":        recipe("--solve=rounds"),
+		"--scale-population is given without":              recipe("--scale-population=9"),
+		"--pld with cohorts of fixed size":                 recipe("--pld"),
+		"a plot of epsilon against rounds needs":           recipe("--plot=" + filepath.Join(t.TempDir(), "one.svg")),
+		"--rounds is missing":                              {"--population=9", "--cohort=3", "--noise-multiplier=1", "--delta=0.1"},
+		"--noise-multiplier is missing":                    {"--population=9", "--cohort=3", "--rounds=3", "--delta=0.1"},
+		`required flag(s) "delta" not set`:                 {"--population=9", "--cohort=3", "--rounds=3", "--noise-multiplier=1"},
+	} {
+		code, out, stderr := account(t, args...)
+		if code != exitUsage || out != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, want) {
+			t.Errorf("%v: exit status %d, stdout %q, stderr %q; want %d and one line with %q", args, code, out, stderr, exitUsage, want)
+		}
+	}
+}
+
+func TestAccountWithoutNoiseSaysThatEpsilonIsInfinite(t *testing.T) {
+	t.Parallel()
+	args := []string{"--population=1000", "--cohort=10", "--rounds=5", "--noise-multiplier=0", "--delta=1e-5"}
+	if code, out, _ := account(t, args...); code != exitDone || !strings.Contains(out, "without noise there is no bound: epsilon is infinite") {
+		t.Errorf("exit status %d: %s", code, out)
+	}
+	_, out, _ := account(t, append(args, "--json")...)
+	for _, want := range []string{`"epsilon": null`, `"epsilon_proved": null`, `"infinite": true`} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the JSON lacks %s: %s", want, out)
+		}
+	}
+}
+
+func TestAccountSweepsAndPlots(t *testing.T) {
+	t.Parallel()
+	plot := filepath.Join(t.TempDir(), "epsilon.svg")
+	args := []string{"--population=392000", "--cohort=5000", "--rounds=100,1000,10000", "--noise-multiplier=1", "--delta=1e-7", "--plot", plot}
+	code, out, stderr := account(t, args...)
+	if code != exitDone {
+		t.Fatal(stderr)
+	}
+	lines := strings.Split(out, "\n")
+	for i, rounds := range []string{"100", "1000", "10000"} {
+		if fields := strings.Fields(lines[i+1]); len(fields) != 5 || fields[0] != rounds {
+			t.Errorf("line %d of the table is %q, want that of %s rounds with both epsilons", i+1, lines[i+1], rounds)
+		}
+	}
+	if !strings.Contains(out, "sigma             1 for epsilon, 0.5 for epsilon_proved") {
+		t.Errorf("the table does not say what stands behind its epsilons: %s", out)
+	}
+	wellFormed(t, plot)
+
+	_, out, _ = account(t, append(args, "--json")...)
+	var sweep struct{ Reports []privacy.Report }
+	if err := json.Unmarshal([]byte(out), &sweep); err != nil || len(sweep.Reports) != 3 {
+		t.Fatalf("%d reports, %v", len(sweep.Reports), err)
+	}
+	for i := range sweep.Reports[1:] {
+		if before, after := sweep.Reports[i], sweep.Reports[i+1]; !(after.EpsilonProved > before.EpsilonProved) {
+			t.Errorf("epsilon_proved does not grow: %v, then %v", before.EpsilonProved, after.EpsilonProved)
+		}
+	}
+}
+
+func wellFormed(t *testing.T, path string) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for d := xml.NewDecoder(bytes.NewReader(data)); ; {
+		if _, err := d.Token(); errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			t.Fatalf("%s is not XML: %v", path, err)
+		}
+	}
+}
+
+// What is solved for stays within the target, and a little more does not.
+func TestAccountSolvesForTheProvedEpsilon(t *testing.T) {
+	t.Parallel()
+	recipe := []string{"--population=392000", "--cohort=5000", "--delta=1e-7", "--target-epsilon=8", "--json"}
+	solved := func(also ...string) privacy.Report {
+		code, out, stderr := account(t, append(recipe, also...)...)
+		var r privacy.Report
+		if err := json.Unmarshal([]byte(out), &r); code != exitDone || err != nil {
+			t.Fatalf("%v: exit status %d, %v, %s", also, code, err, stderr)
+		}
+		return r
+	}
+	noise := solved("--rounds=784")
+	rounds := solved("--solve=rounds", fmt.Sprint("--noise-multiplier=", noise.NoiseMultiplier))
+	cohort := solved("--solve=cohort", "--rounds=784", "--noise-multiplier=1", "--cohort=3000")
+	for what, r := range map[string]privacy.Report{"noise": noise, "rounds": rounds, "cohort": cohort} {
+		if r.EpsilonProved > 8 || r.EpsilonProved < 7.95 {
+			t.Errorf("--solve %s ends at epsilon_proved %v, want 8 or a little less", what, r.EpsilonProved)
+		}
+	}
+	if rounds.Rounds < 784 || rounds.Rounds > 786 {
+		t.Errorf("%d rounds fit at the noise that was found for 784", rounds.Rounds)
+	}
+}
+
+// At equal noise per user, a cohort of 10 with 0.01 is one of 1,000 with 1.
+func TestAccountScalesASimulationUp(t *testing.T) {
+	t.Parallel()
+	_, out, stderr := account(t, "--population=3400", "--cohort=10", "--rounds=1000", "--noise-multiplier=0.01", "--delta=5e-9",
+		"--scale-population=2000000", "--scale-cohort=1000", "--json")
+	var r privacy.Report
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err, stderr)
+	}
+	if likePrinted(float64(r.Epsilon), "1.39") != "1.39" || r.Cohort != 1000 || r.NoiseMultiplier != 1 {
+		t.Errorf("the realistic training is %+v, want epsilon 1.39 as Augenstein et al. print", r)
+	}
+}

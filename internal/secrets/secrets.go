@@ -1,0 +1,134 @@
+// Package secrets holds the keys from which noise and cohorts are drawn when no
+// one who reads the results may know them.
+//
+// A key is 32 random bytes in a file of its own, apart from the results: 64 hex
+// digits and a newline. What a node's identity holds is only the key's
+// fingerprint, from which the key cannot be found:
+//
+//	key, err := secrets.Create("/etc/coalmine/release.key")
+//	...
+//	ring, err := secrets.Load("/etc/coalmine/release.key")
+//	key, err = ring.Key(fingerprint)
+package secrets
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// Variable is the environment variable that names the key file.
+const Variable = "COALMINE_SECRET_KEY_FILE"
+
+// Size of a key in bytes.
+const Size = 32
+
+// Key is a secret. It prints as its fingerprint, so that no log holds it.
+type Key struct{ bytes [Size]byte }
+
+// Bytes are the secret itself.
+func (k Key) Bytes() [Size]byte { return k.bytes }
+
+// Fingerprint identifies the key without giving it away: 32 hex digits.
+func (k Key) Fingerprint() string {
+	sum := sha256.Sum256(append([]byte("coalmine secret key\x00"), k.bytes[:]...))
+	return hex.EncodeToString(sum[:16])
+}
+
+// String and GoString print the fingerprint.
+func (k Key) String() string { return "key " + k.Fingerprint() }
+
+// GoString implements fmt.GoStringer.
+func (k Key) GoString() string { return k.String() }
+
+// Create draws a key and writes it to a new file that only its owner can read.
+// A file that exists is an error, which wraps fs.ErrExist.
+func Create(path string) (Key, error) {
+	var k Key
+	if _, err := rand.Read(k.bytes[:]); err != nil {
+		return Key{}, fmt.Errorf("secret key: %w", err)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return Key{}, fmt.Errorf("secret key file: %w", err)
+	}
+	_, err = io.WriteString(f, hex.EncodeToString(k.bytes[:])+"\n")
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return Key{}, fmt.Errorf("secret key file %s: %w", path, errors.Join(err, os.Remove(path)))
+	}
+	return k, nil
+}
+
+// maxFile bounds what is read of a key file.
+const maxFile = 1 << 16
+
+// Read reads the key of a file. A file that does not exist gives an error that
+// wraps fs.ErrNotExist. No error holds a part of the key.
+func Read(path string) (Key, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return Key{}, fmt.Errorf("secret key file: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile))
+	if err != nil {
+		return Key{}, fmt.Errorf("secret key file %s: %w", path, err)
+	}
+	var k Key
+	digits := strings.TrimSpace(string(data))
+	if n, err := hex.Decode(k.bytes[:], []byte(cut(digits))); err != nil || n != Size || len(digits) != 2*Size {
+		return Key{}, fmt.Errorf("secret key file %s is no key: expected %d hex digits on one line", path, 2*Size)
+	}
+	return k, nil
+}
+
+// cut keeps what fits into a key.
+func cut(digits string) string { return digits[:min(len(digits), 2*Size)] }
+
+// Keyring holds the keys of a process by fingerprint. A nil Keyring holds none.
+type Keyring struct{ keys map[string]Key }
+
+// NewKeyring returns a keyring with the given keys.
+func NewKeyring(keys ...Key) *Keyring {
+	r := &Keyring{keys: map[string]Key{}}
+	for _, k := range keys {
+		r.keys[k.Fingerprint()] = k
+	}
+	return r
+}
+
+// Load reads the key of a file into a keyring; an empty path gives an empty one.
+func Load(path string) (*Keyring, error) {
+	if path == "" {
+		return NewKeyring(), nil
+	}
+	k, err := Read(path)
+	if err != nil {
+		return nil, err
+	}
+	return NewKeyring(k), nil
+}
+
+// MissingKeyError says that a process does not hold the key that it needs.
+type MissingKeyError struct{ Fingerprint string }
+
+// Error says how to give the process the key.
+func (e *MissingKeyError) Error() string {
+	return fmt.Sprintf("the secret key %s is not here: start this process with --secret-key, or %s, naming the key file that the run was submitted with",
+		e.Fingerprint, Variable)
+}
+
+// Key returns the key with a fingerprint, or a *MissingKeyError.
+func (r *Keyring) Key(fingerprint string) (Key, error) {
+	if r != nil {
+		if k, ok := r.keys[fingerprint]; ok {
+			return k, nil
+		}
+	}
+	return Key{}, &MissingKeyError{fingerprint}
+}
