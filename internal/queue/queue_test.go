@@ -94,6 +94,20 @@ func await(t testing.TB, b *Broker, n int) []Report {
 	return got
 }
 
+// awaitEach reads reports until each of the ids has been reported at least once.
+func awaitEach(t testing.TB, b *Broker, ids ...string) {
+	t.Helper()
+	missing := map[string]bool{}
+	for _, id := range ids {
+		missing[id] = true
+	}
+	for len(missing) > 0 {
+		for _, r := range await(t, b, 1) {
+			delete(missing, r.ID)
+		}
+	}
+}
+
 // eventually polls a condition over the queue, which has no events for it.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
