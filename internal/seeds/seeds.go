@@ -32,6 +32,7 @@ const (
 	Noise          Role = "noise"  // round
 	Epoch          Role = "epoch"  // epoch of central training
 	References     Role = "references"
+	Dropout        Role = "dropout" // round, user; of central training: step
 )
 
 // Stream returns the generator of a role: ChaCha8, keyed by the SHA-256 of
