@@ -8,31 +8,54 @@ import (
 	"strings"
 )
 
-// CIFGLSTM is an LSTM whose forget gate is one minus its input gate, with a
-// projection of its output down to the width of the embedding, and with the
-// embedding matrix used again, transposed, to predict the next token.
-//
-// Sources: Greff et al., "LSTM: A Search Space Odyssey" (2017), variant CIFG;
-// Sak et al., "Long Short-Term Memory Recurrent Neural Network Architectures"
-// (2014), section 2.2, projection; Press and Wolf, "Using the Output Embedding
-// to Improve Language Models" (2017), tying.
-const CIFGLSTM = "cifg-lstm"
+// Kinds of recurrent cells.
+const (
+	// CIFGLSTM is an LSTM whose forget gate is one minus its input gate (Greff
+	// et al., "LSTM: A Search Space Odyssey", 2017, variant CIFG).
+	CIFGLSTM = "cifg-lstm"
+	// LSTM has input, forget and output gates, and no peepholes (Gers et al.,
+	// "Learning to Forget", 2000).
+	LSTM = "lstm"
+	// GRU is the gated recurrent unit (Cho et al., "Learning Phrase
+	// Representations using RNN Encoder-Decoder", 2014) that applies its reset
+	// gate after the recurrent matrix product, as cuDNN and PyTorch do.
+	GRU = "gru"
+)
 
 // Kinds lists the model kinds.
-func Kinds() []string { return []string{CIFGLSTM} }
+func Kinds() []string { return []string{CIFGLSTM, LSTM, GRU} }
 
-// Config describes a language model. All sizes are required.
+// Config describes a language model: an embedding of the tokens, one to three
+// recurrent layers, and a softmax over the vocabulary. Kind, Vocabulary,
+// Embedding and Units are required; the zero values of the rest describe the
+// model of Thakkar et al. (2020), section 4.1: one layer, projected to the width
+// of the embedding, and tied to it.
 type Config struct {
-	// Kind is one of Kinds.
+	// Kind of the cells, one of Kinds.
 	Kind string `json:"kind"`
 	// Vocabulary is the number of token ids, the special ones included.
 	// Ids are 0..Vocabulary-1. At least 2.
 	Vocabulary int `json:"vocabulary"`
-	// Embedding is the width of the token vectors and of the projected output.
+	// Embedding is the width of the token vectors.
 	Embedding int `json:"embedding"`
-	// Units is the number of memory cells.
+	// Units is the number of memory cells of each layer.
 	Units int `json:"units"`
+	// Layers is the number of recurrent layers, each fed with the outputs of the
+	// one below: 1 to 3. 0 means 1.
+	Layers int `json:"layers,omitempty"`
+	// Projection is the width that every layer's output is projected to (Sak et
+	// al., "Long Short-Term Memory Recurrent Neural Network Architectures",
+	// 2014, section 2.2). 0 means Embedding; with Unprojected the output is as
+	// wide as Units.
+	Projection int `json:"projection,omitempty"`
+	// Untied gives the output layer weights of its own. Else they are the
+	// embedding's (Press and Wolf, "Using the Output Embedding to Improve
+	// Language Models", 2017), and the last layer must be as wide as it.
+	Untied bool `json:"untied,omitempty"`
 }
+
+// Unprojected, as Config.Projection, leaves the projection out.
+const Unprojected = -1
 
 // Limits of a Config: far above any model of the literature reproduced here,
 // and low enough that no size overflows.
@@ -40,7 +63,22 @@ const (
 	maxVocabulary = 1 << 24
 	maxWidth      = 1 << 16
 	maxParameters = math.MaxInt32
+	maxLayers     = 3
 )
+
+// layers is the number of layers.
+func (c Config) layers() int { return max(1, c.Layers) }
+
+// outputWidth is the width of every layer's output.
+func (c Config) outputWidth() int {
+	switch c.Projection {
+	case Unprojected:
+		return c.Units
+	case 0:
+		return c.Embedding
+	}
+	return c.Projection
+}
 
 // Validate reports everything that is wrong with the configuration, in one error.
 func (c Config) Validate() error {
@@ -56,13 +94,28 @@ func (c Config) Validate() error {
 	check("vocabulary", c.Vocabulary, 2, maxVocabulary)
 	check("embedding", c.Embedding, 1, maxWidth)
 	check("units", c.Units, 1, maxWidth)
+	check("layers", c.layers(), 1, maxLayers)
+	if c.Projection != Unprojected {
+		check("projection", c.Projection, 0, maxWidth)
+	}
 	if len(problems) == 0 {
-		if n := newLayout(c).size; n > maxParameters {
-			problems = append(problems, fmt.Errorf("%d parameters: want at most %d", n, maxParameters))
-		}
+		problems = c.fit()
 	}
 	if err := errors.Join(problems...); err != nil {
 		return fmt.Errorf("model configuration: %w", err)
 	}
 	return nil
+}
+
+// fit checks sizes against each other.
+func (c Config) fit() []error {
+	var problems []error
+	if width := c.outputWidth(); !c.Untied && width != c.Embedding {
+		problems = append(problems, fmt.Errorf(
+			"the last layer's output has width %d: want that of the embedding, %d, to share its weights; or untie the output", width, c.Embedding))
+	}
+	if n := newLayout(c).size; n > maxParameters {
+		problems = append(problems, fmt.Errorf("%d parameters: want at most %d", n, maxParameters))
+	}
+	return problems
 }

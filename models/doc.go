@@ -11,6 +11,10 @@
 //	model, err := models.New(models.Config{Kind: models.CIFGLSTM, Vocabulary: 10004, Embedding: 96, Units: 670})
 //	params := model.Init(seeds.Stream(seed, seeds.Weights))
 //
+// One to three layers of CIFG-LSTM, LSTM or GRU cells stand between the
+// embedding and the softmax. What a token is, a word or a byte, is the caller's
+// affair: a model of bytes has a vocabulary of 256 and the special tokens.
+//
 // # Sentences
 //
 // A sentence is a slice of token ids, framed by its caller: begin, words, end.
@@ -27,6 +31,8 @@
 //	trainer := model.NewTrainer()
 //	loss, err := trainer.Gradient(params, sentences, gradient)
 //	optimizer.Step(params, gradient, 0.5)
+//
+// Trainer.UseDropout drops elements of the layers' outputs in training.
 //
 // # Scoring
 //

@@ -65,12 +65,12 @@ func (s *Scorer) Evaluate(sentences [][]int32, counted func(target int32) bool) 
 
 // evaluation is the memory of Evaluate: logProbs and hits are per row of batch.
 type evaluation struct {
-	batch          packed
-	memory, latest []float32 // the states of the active sentences
-	outputs        []float32 // [rows, width]
-	logProbs       []float32
-	hits           []bool
-	ranks          []int
+	batch    packed
+	states   States    // of the sentences, the longest first
+	outputs  []float32 // [rows, out]
+	logProbs []float32
+	hits     []bool
+	ranks    []int
 }
 
 // score fills in logProbs and hits of a block of sentences.
@@ -78,16 +78,14 @@ func (e *evaluation) score(s *Scorer, sentences [][]int32) {
 	e.batch.pack(sentences)
 	w := s.workspaces.Get().(*workspace)
 	defer s.workspaces.Put(w)
-	c, n := s.model.cell(), e.batch.active(0)
-	e.memory, e.latest = grow(e.memory, n*c.units), grow(e.latest, n*c.width)
-	e.outputs = grow(e.outputs, e.batch.rows()*c.width)
+	width := s.model.config.outputWidth()
+	e.states.reset(s.model, e.batch.active(0))
+	e.outputs = grow(e.outputs, e.batch.rows()*width)
 	e.logProbs, e.hits = grow(e.logProbs, e.batch.rows()), grow(e.hits, e.batch.rows())
-	clear(e.memory)
-	clear(e.latest)
 	for t := range e.batch.steps() {
 		start, end := e.batch.start[t], e.batch.start[t+1]
-		s.step(w, e.batch.inputs[start:end], e.memory, e.latest)
-		copy(e.outputs[start*c.width:end*c.width], e.latest)
+		s.step(w, e.batch.inputs[start:end], &e.states)
+		copy(e.outputs[start*width:end*width], e.states.top())
 	}
 	s.logProbs(w, e.outputs, e.batch.targets, e.logProbs, e.hits)
 }

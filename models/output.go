@@ -3,8 +3,8 @@ package models
 import "coalmine/internal/kernels"
 
 // The output layer predicts the next token from h: its logits are
-// h E^T + output.bias, with E the embedding, and its loss is the cross-entropy
-// of their softmax over the whole vocabulary.
+// h E^T + output.bias, with E the output weights (the embedding, if tied), and
+// its loss is the cross-entropy of their softmax over the whole vocabulary.
 //
 // It works through the vocabulary in tiles that stay in the cache. A tile's
 // logits are reduced at once to their peak (maximum) and to the sum of
@@ -85,7 +85,7 @@ type outputTrace struct {
 }
 
 // loss returns the sum over rows of -log p(target), and sets the gradients of
-// scale times that sum: g.outputBias, g.embedding (as output weights), and dh
+// scale times that sum: g.outputBias, g.output, and dh
 // [rows, width], that of the outputs h.
 func (o *outputTrace) loss(w, g *weights, h []float32, targets []int32, scale float32, dh []float32) float64 {
 	clear(g.outputBias)
@@ -109,7 +109,7 @@ func (o *outputTrace) forward(w *weights, h []float32, targets []int32) float64 
 		from, to := tileBounds(o.vocabulary, k)
 		columns, tile := to-from, o.tile(k, rows)
 		fillRows(tile, w.outputBias[from:to])
-		kernels.Gemm(false, true, rows, columns, o.width, 1, h, o.width, w.embedding[from*o.width:], o.width, 1, tile, columns)
+		kernels.Gemm(false, true, rows, columns, o.width, 1, h, o.width, w.output[from*o.width:], o.width, 1, tile, columns)
 		for i, target := range targets {
 			logits := row(tile, i, columns)
 			if at := int(target) - from; 0 <= at && at < columns {
@@ -140,9 +140,9 @@ func (o *outputTrace) backward(w, g *weights, h []float32, targets []int32, scal
 			}
 			kernels.CrossEntropyTile(row(tile, i, columns), o.normaliser.weight(i, k), scale, at, g.outputBias[from:to])
 		}
-		embedding := w.embedding[from*o.width : to*o.width]
-		kernels.Gemm(false, false, rows, o.width, columns, 1, tile, columns, embedding, o.width, unless(k == 0), dh, o.width)
-		kernels.Gemm(true, false, columns, o.width, rows, 1, tile, columns, h, o.width, unless(first), g.embedding[from*o.width:], o.width)
+		weights := w.output[from*o.width : to*o.width]
+		kernels.Gemm(false, false, rows, o.width, columns, 1, tile, columns, weights, o.width, unless(k == 0), dh, o.width)
+		kernels.Gemm(true, false, columns, o.width, rows, 1, tile, columns, h, o.width, unless(first), g.output[from*o.width:], o.width)
 	}
 }
 

@@ -2,31 +2,40 @@ package models
 
 import (
 	"fmt"
-	"math"
-	"math/rand/v2"
 	"slices"
+	"strings"
 )
 
-// Names of the tensors of a CIFG-LSTM. They are the names in model files and
-// never change.
+// Names of the tensors of a model with one layer. They are the names in model
+// files and never change. in is the width of a layer's input (the embedding's,
+// or the output of the layer below), out that of its output.
 //
-//	tensor          shape                     use
-//	embedding       [vocabulary, embedding]   token vectors, and the output weights
-//	cell.input      [embedding, 3*units]      gates from the token vector
-//	cell.recurrent  [embedding, 3*units]      gates from the previous output
-//	cell.bias       [3*units]
-//	projection      [units, embedding]        output from the memory cells
-//	output.bias     [vocabulary]
+//	tensor                shape                    use
+//	embedding             [vocabulary, embedding]  token vectors; if tied, the output weights too
+//	cell.input            [in, gates*units]        gates from the layer's input
+//	cell.recurrent        [out, gates*units]       gates from its previous output
+//	cell.bias             [gates*units]
+//	cell.candidate_bias   [units]                  gru: of the candidate's recurrent part
+//	projection            [units, out]             output from the memory cells, if projected
+//	output.weights        [vocabulary, out]        if untied
+//	output.bias           [vocabulary]
 //
-// All are row-major and applied as row vector times matrix. The 3*units
-// columns are the input gate, the candidate and the output gate, in that order.
+// All are row-major and applied as row vector times matrix. The gates*units
+// columns are, in this order, of a cifg-lstm input gate, candidate and output
+// gate; of an lstm input gate, forget gate, candidate and output gate; of a gru
+// reset gate, update gate and candidate.
+//
+// The second and third layer have tensors of the same names with cell2 and
+// projection2, cell3 and projection3 in place of cell and projection.
 const (
-	EmbeddingTensor  = "embedding"
-	InputTensor      = "cell.input"
-	RecurrentTensor  = "cell.recurrent"
-	BiasTensor       = "cell.bias"
-	ProjectionTensor = "projection"
-	OutputBiasTensor = "output.bias"
+	EmbeddingTensor     = "embedding"
+	InputTensor         = "cell.input"
+	RecurrentTensor     = "cell.recurrent"
+	BiasTensor          = "cell.bias"
+	CandidateBiasTensor = "cell.candidate_bias"
+	ProjectionTensor    = "projection"
+	OutputTensor        = "output.weights"
+	OutputBiasTensor    = "output.bias"
 )
 
 // Language is the layout of a language model: it knows where each tensor lies
@@ -34,6 +43,7 @@ const (
 // immutable and may be shared.
 type Language struct {
 	config Config
+	cells  []cell // from the lowest layer up
 	layout layout
 }
 
@@ -42,7 +52,7 @@ func New(config Config) (*Language, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
-	return &Language{config: config, layout: newLayout(config)}, nil
+	return &Language{config: config, cells: cellsOf(config), layout: newLayout(config)}, nil
 }
 
 // Config returns the configuration the model was made from.
@@ -71,9 +81,14 @@ func (m *Language) CheckParameters(params []float32) error {
 // products that score one token, a multiply-add counting as two. Everything
 // else is a few percent of it.
 func (m *Language) ScoringFLOPs() float64 {
-	c := m.config
-	cell := 2*c.Embedding*gatesPerUnit*c.Units + c.Units*c.Embedding
-	return 2 * float64(cell+c.Vocabulary*c.Embedding)
+	products := m.config.Vocabulary * m.config.outputWidth()
+	for _, c := range m.cells {
+		products += (c.in + c.out) * c.gates()
+		if c.projected {
+			products += c.units * c.out
+		}
+	}
+	return 2 * float64(products)
 }
 
 // TrainingFLOPs is the same for the gradient of one token: each product of the
@@ -109,75 +124,83 @@ func (t Tensor) String() string { return fmt.Sprintf("%s %v", t.Name, t.Shape) }
 
 // layout places the tensors of a configuration one after the other.
 type layout struct {
-	tensors                                                         []Tensor
-	embedding, input, recurrent, bias, projection, outputBias, size int
+	tensors                       []Tensor
+	embedding, output, outputBias span
+	layers                        [maxLayers]layerLayout
+	size                          int
+}
+
+type layerLayout struct{ input, recurrent, bias, candidateBias, projection span }
+
+// span is a part of the flat vector; a tensor that a model lacks has an empty one.
+type span struct{ from, to int }
+
+func (s span) of(flat []float32) []float32 { return flat[s.from:s.to] }
+
+func (l *layout) add(name string, shape ...int) span {
+	t := Tensor{Name: name, Shape: shape, Offset: l.size}
+	l.tensors = append(l.tensors, t)
+	l.size += t.Size()
+	return span{t.Offset, l.size}
 }
 
 func newLayout(c Config) layout {
 	var l layout
-	add := func(name string, shape ...int) int {
-		t := Tensor{Name: name, Shape: shape, Offset: l.size}
-		l.tensors = append(l.tensors, t)
-		l.size += t.Size()
-		return t.Offset
+	l.embedding = l.add(EmbeddingTensor, c.Vocabulary, c.Embedding)
+	for i, cell := range cellsOf(c) {
+		l.addLayer(i, cell)
 	}
-	gates := gatesPerUnit * c.Units
-	l.embedding = add(EmbeddingTensor, c.Vocabulary, c.Embedding)
-	l.input = add(InputTensor, c.Embedding, gates)
-	l.recurrent = add(RecurrentTensor, c.Embedding, gates)
-	l.bias = add(BiasTensor, gates)
-	l.projection = add(ProjectionTensor, c.Units, c.Embedding)
-	l.outputBias = add(OutputBiasTensor, c.Vocabulary)
+	l.output = l.embedding
+	if c.Untied {
+		l.output = l.add(OutputTensor, c.Vocabulary, c.outputWidth())
+	}
+	l.outputBias = l.add(OutputBiasTensor, c.Vocabulary)
 	return l
 }
 
-// weights are the views of one flat vector, of parameters or of a gradient.
-type weights struct {
-	embedding, input, recurrent, bias, projection, outputBias []float32
+func (l *layout) addLayer(i int, c cell) {
+	at := &l.layers[i]
+	at.input = l.add(layerTensor(InputTensor, i), c.in, c.gates())
+	at.recurrent = l.add(layerTensor(RecurrentTensor, i), c.out, c.gates())
+	at.bias = l.add(layerTensor(BiasTensor, i), c.gates())
+	if c.kind == GRU {
+		at.candidateBias = l.add(layerTensor(CandidateBiasTensor, i), c.units)
+	}
+	if c.projected {
+		at.projection = l.add(layerTensor(ProjectionTensor, i), c.units, c.out)
+	}
 }
+
+// layerTensor is the name of layer i's tensor: cell2.input in layer 1.
+func layerTensor(name string, i int) string {
+	if i == 0 {
+		return name
+	}
+	room, rest, dotted := strings.Cut(name, ".")
+	name = fmt.Sprintf("%s%d", room, i+1)
+	if dotted {
+		name += "." + rest
+	}
+	return name
+}
+
+// weights are the views of one flat vector, of parameters or of a gradient.
+// output is embedding where the two are tied.
+type weights struct {
+	embedding, output, outputBias []float32
+	layers                        [maxLayers]layerWeights
+}
+
+type layerWeights struct{ input, recurrent, bias, candidateBias, projection []float32 }
 
 func (l *layout) views(flat []float32) weights {
-	return weights{
-		embedding:  flat[l.embedding:l.input],
-		input:      flat[l.input:l.recurrent],
-		recurrent:  flat[l.recurrent:l.bias],
-		bias:       flat[l.bias:l.projection],
-		projection: flat[l.projection:l.outputBias],
-		outputBias: flat[l.outputBias:l.size],
+	w := weights{embedding: l.embedding.of(flat), output: l.output.of(flat), outputBias: l.outputBias.of(flat)}
+	for i := range l.layers {
+		at := &l.layers[i]
+		w.layers[i] = layerWeights{
+			input: at.input.of(flat), recurrent: at.recurrent.of(flat), bias: at.bias.of(flat),
+			candidateBias: at.candidateBias.of(flat), projection: at.projection.of(flat),
+		}
 	}
-}
-
-// initialInputGate opens the forget gate (one minus the input gate) to
-// 1 - sigmoid(-1) = 0.73, the counterpart of a forget bias of 1, so that
-// gradients reach back over several tokens from the start (Jozefowicz et al.,
-// "An Empirical Exploration of Recurrent Network Architectures", 2015).
-const initialInputGate = -1
-
-// Init draws initial parameters. Each weight takes one number from rng, tensor
-// after tensor in the order of the flat vector; biases take none.
-//
-// The embedding is uniform in ±sqrt(3/embedding), so that a token vector has an
-// expected squared length of 1 at any width. The gate matrices and the
-// projection are uniform in ±sqrt(6/(embedding+units)) (Glorot and Bengio,
-// "Understanding the Difficulty of Training Deep Feedforward Neural Networks",
-// 2010, equation 16, each gate being a layer). Biases are zero but for the input
-// gate's, which is -1.
-func (m *Language) Init(rng *rand.Rand) []float32 {
-	params := make([]float32, m.Parameters())
-	w := m.layout.views(params)
-	glorot := math.Sqrt(6 / float64(m.config.Embedding+m.config.Units))
-	fillUniform(rng, w.embedding, math.Sqrt(3/float64(m.config.Embedding)))
-	fillUniform(rng, w.input, glorot)
-	fillUniform(rng, w.recurrent, glorot)
-	fillUniform(rng, w.projection, glorot)
-	for i := range w.bias[:m.config.Units] {
-		w.bias[i] = initialInputGate
-	}
-	return params
-}
-
-func fillUniform(rng *rand.Rand, x []float32, bound float64) {
-	for i := range x {
-		x[i] = float32(bound * (2*rng.Float64() - 1))
-	}
+	return w
 }

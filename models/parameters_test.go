@@ -63,7 +63,8 @@ func TestViewsShareMemory(t *testing.T) {
 		}
 	}
 	w := m.layout.views(params)
-	for i, view := range [][]float32{w.embedding, w.input, w.recurrent, w.bias, w.projection, w.outputBias} {
+	l := &w.layers[0]
+	for i, view := range [][]float32{w.embedding, l.input, l.recurrent, l.bias, l.projection, w.outputBias} {
 		if view[0] != float32(i) || view[len(view)-1] != float32(i) {
 			t.Errorf("view %d is not tensor %d", i, i)
 		}
@@ -103,19 +104,20 @@ func TestInitialParametersStayInTheirBounds(t *testing.T) {
 	t.Parallel()
 	m := mustNew(t, 500, 24, 36)
 	w := m.layout.views(m.Init(testRand(1)))
+	l := &w.layers[0]
 	glorot := math.Sqrt(6.0 / (24 + 36))
 	for _, c := range []struct {
 		name  string
 		x     []float32
 		bound float64
-	}{{"embedding", w.embedding, math.Sqrt(3.0 / 24)}, {"input", w.input, glorot}, {"recurrent", w.recurrent, glorot}, {"projection", w.projection, glorot}} {
+	}{{"embedding", w.embedding, math.Sqrt(3.0 / 24)}, {"input", l.input, glorot}, {"recurrent", l.recurrent, glorot}, {"projection", l.projection, glorot}} {
 		// At least 864 draws each: none above 0.9 of the bound in size has
 		// probability 0.9^864 < 1e-39.
 		if got := largest(c.x); got > c.bound*(1+1e-6) || got < 0.9*c.bound {
 			t.Errorf("%s: largest %v, want just under %v", c.name, got, c.bound)
 		}
 	}
-	for j, b := range w.bias {
+	for j, b := range l.bias {
 		want := float32(0)
 		if j < 36 {
 			want = -1

@@ -3,6 +3,7 @@ package models
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -11,12 +12,22 @@ import (
 type reference struct {
 	config    Config
 	embedding [][]float64
-	input     [][]float64
-	recurrent [][]float64
-	bias      []float64
-	project   [][]float64
+	layers    []referenceLayer
+	output    [][]float64
 	outBias   []float64
+	// mask multiplies what layer l hands on at step t of sentence i; nil for 1.
+	mask func(l, i, t int) []float64
 }
+
+type referenceLayer struct {
+	kind                      string
+	units                     int
+	input, recurrent, project [][]float64 // project is nil without projection
+	bias, candidateBias       []float64
+}
+
+// referenceState is the memory and the output of every layer.
+type referenceState struct{ memory, output [][]float64 }
 
 func newReference(m *Language, params []float64) *reference {
 	tensor := map[string][]float64{}
@@ -26,16 +37,38 @@ func newReference(m *Language, params []float64) *reference {
 		shape[t.Name] = t.Shape
 	}
 	matrix := func(name string) [][]float64 {
+		if tensor[name] == nil {
+			return nil
+		}
 		rows := make([][]float64, shape[name][0])
 		for i := range rows {
 			rows[i] = tensor[name][i*shape[name][1] : (i+1)*shape[name][1]]
 		}
 		return rows
 	}
-	return &reference{
-		config: m.config, embedding: matrix(EmbeddingTensor), input: matrix(InputTensor), recurrent: matrix(RecurrentTensor),
-		bias: tensor[BiasTensor], project: matrix(ProjectionTensor), outBias: tensor[OutputBiasTensor],
+	r := &reference{config: m.config, embedding: matrix(EmbeddingTensor), output: matrix(OutputTensor), outBias: tensor[OutputBiasTensor]}
+	if !m.config.Untied {
+		r.output = r.embedding
 	}
+	for _, suffix := range []string{"", "2", "3"}[:max(1, m.config.Layers)] {
+		r.layers = append(r.layers, referenceLayer{
+			kind: m.config.Kind, units: m.config.Units,
+			input: matrix("cell" + suffix + ".input"), recurrent: matrix("cell" + suffix + ".recurrent"),
+			bias: tensor["cell"+suffix+".bias"], candidateBias: tensor["cell"+suffix+".candidate_bias"],
+			project: matrix("projection" + suffix),
+		})
+	}
+	return r
+}
+
+// start is the state before the first token.
+func (r *reference) start() *referenceState {
+	s := new(referenceState)
+	for _, l := range r.layers {
+		s.memory = append(s.memory, make([]float64, l.units))
+		s.output = append(s.output, make([]float64, len(l.recurrent)))
+	}
+	return s
 }
 
 // times is the row vector x times the matrix.
@@ -51,18 +84,52 @@ func times(x []float64, matrix [][]float64) []float64 {
 
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
-// step feeds a token, changes the memory, and returns the output.
-func (r *reference) step(token int32, memory, output []float64) []float64 {
-	fromInput, fromOutput := times(r.embedding[token], r.input), times(output, r.recurrent)
-	units := r.config.Units
-	pre := func(j int) float64 { return fromInput[j] + fromOutput[j] + r.bias[j] }
-	emitted := make([]float64, units)
-	for j := range units {
-		i, z, o := sigmoid(pre(j)), math.Tanh(pre(units+j)), sigmoid(pre(2*units+j))
-		memory[j] = (1-i)*memory[j] + i*z
-		emitted[j] = o * math.Tanh(memory[j])
+// step feeds a token, changes the state, and returns the output.
+func (r *reference) step(token int32, s *referenceState) []float64 { return r.stepOf(0, 0, token, s) }
+
+// stepOf is step t of sentence i, whose masks it applies.
+func (r *reference) stepOf(i, t int, token int32, s *referenceState) []float64 {
+	x := r.embedding[token]
+	for at := range r.layers {
+		l := &r.layers[at]
+		emitted := l.cell(times(x, l.input), times(s.output[at], l.recurrent), s.memory[at])
+		if l.project != nil {
+			emitted = times(emitted, l.project)
+		}
+		s.output[at], x = emitted, emitted
+		if r.mask != nil {
+			x = slices.Clone(emitted)
+			for j, factor := range r.mask(at, i, t) {
+				x[j] *= factor
+			}
+		}
 	}
-	return times(emitted, r.project)
+	return x
+}
+
+// cell changes the memory and returns what is emitted.
+func (l *referenceLayer) cell(fromInput, fromOutput, memory []float64) []float64 {
+	n := l.units
+	pre := func(j int) float64 { return fromInput[j] + fromOutput[j] + l.bias[j] }
+	emitted := make([]float64, n)
+	for j := range n {
+		switch l.kind {
+		case CIFGLSTM:
+			i, z, o := sigmoid(pre(j)), math.Tanh(pre(n+j)), sigmoid(pre(2*n+j))
+			memory[j] = (1-i)*memory[j] + i*z
+			emitted[j] = o * math.Tanh(memory[j])
+		case LSTM:
+			i, f, z, o := sigmoid(pre(j)), sigmoid(pre(n+j)), math.Tanh(pre(2*n+j)), sigmoid(pre(3*n+j))
+			memory[j] = f*memory[j] + i*z
+			emitted[j] = o * math.Tanh(memory[j])
+		case GRU:
+			reset, u := sigmoid(pre(j)), sigmoid(pre(n+j))
+			z := math.Tanh(fromInput[2*n+j] + l.bias[2*n+j] + reset*(fromOutput[2*n+j]+l.candidateBias[j]))
+			memory[j] = (1-u)*z + u*memory[j]
+			emitted[j] = memory[j]
+		}
+	}
+	return emitted
 }
 
 // logProbs of every token, given the output.
@@ -72,7 +139,7 @@ func (r *reference) logProbs(output []float64) []float64 {
 	for v := range logits {
 		logits[v] = r.outBias[v]
 		for j, h := range output {
-			logits[v] += h * r.embedding[v][j]
+			logits[v] += h * r.output[v][j]
 		}
 		peak = max(peak, logits[v])
 	}
@@ -90,11 +157,10 @@ func (r *reference) logProbs(output []float64) []float64 {
 func (r *reference) meanLoss(sentences [][]int32) float64 {
 	var sum float64
 	var targets int
-	for _, s := range sentences {
-		memory, output := make([]float64, r.config.Units), make([]float64, r.config.Embedding)
+	for i, s := range sentences {
+		state := r.start()
 		for t, token := range s[:len(s)-1] {
-			output = r.step(token, memory, output)
-			sum -= r.logProbs(output)[s[t+1]]
+			sum -= r.logProbs(r.stepOf(i, t, token, state))[s[t+1]]
 			targets++
 		}
 	}
@@ -103,19 +169,29 @@ func (r *reference) meanLoss(sentences [][]int32) float64 {
 
 // derivative is the central difference of the mean loss in one parameter.
 func derivative(m *Language, params []float64, i int, sentences [][]int32) float64 {
+	return derivativeOf(newReference(m, params), params, i, sentences)
+}
+
+// derivativeOf is the same for a reference that reads params.
+func derivativeOf(r *reference, params []float64, i int, sentences [][]int32) float64 {
 	const h = 1e-5 // error about h^2 plus 1e-16/h
 	at := func(x float64) float64 {
 		old := params[i]
 		defer func() { params[i] = old }()
 		params[i] = x
-		return newReference(m, params).meanLoss(sentences)
+		return r.meanLoss(sentences)
 	}
 	return (at(params[i]+h) - at(params[i]-h)) / (2 * h)
 }
 
 func mustNew(tb testing.TB, vocabulary, embedding, units int) *Language {
 	tb.Helper()
-	m, err := New(Config{Kind: CIFGLSTM, Vocabulary: vocabulary, Embedding: embedding, Units: units})
+	return mustConfigure(tb, Config{Kind: CIFGLSTM, Vocabulary: vocabulary, Embedding: embedding, Units: units})
+}
+
+func mustConfigure(tb testing.TB, c Config) *Language {
+	tb.Helper()
+	m, err := New(c)
 	if err != nil {
 		tb.Fatal(err)
 	}

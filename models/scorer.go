@@ -2,6 +2,7 @@ package models
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"coalmine/internal/kernels"
@@ -14,11 +15,18 @@ import (
 // All its results are bit for bit independent of which states are scored
 // together, of their order and of their number.
 type Scorer struct {
-	model                        *Language
-	weights                      weights
-	input, recurrent, projection kernels.Packed
-	tiles                        []kernels.Packed // of the transposed embedding
-	workspaces                   sync.Pool
+	model      *Language
+	weights    weights
+	layers     []scorerLayer
+	tiles      []kernels.Packed // of the transposed output weights
+	workspaces sync.Pool
+}
+
+// scorerLayer is a layer's weights, prepared.
+type scorerLayer struct {
+	cell
+	input, projection kernels.Packed
+	recurrent         recurrentWeights
 }
 
 // scoringBlock is how many states a workspace handles at a time: enough rows
@@ -28,11 +36,12 @@ const scoringBlock = 192
 
 // workspace is the memory of one call.
 type workspace struct {
-	inputs  []float32 // [block, width]
-	gates   []float32 // [block, 3*units]
-	squash  []float32 // [units]
-	emitted []float32 // [block, units]
-	logits  []float32 // [block, tileWidth]
+	inputs    []float32 // [block, embedding]
+	gates     []float32 // [block, gates]
+	candidate []float32 // [block, units], of a GRU
+	squash    []float32 // [units]
+	emitted   []float32 // [block, units]
+	logits    []float32 // [block, tileWidth]
 
 	targets []float32 // the logit of each row's target
 	leads   []bool    // whether it is above every logit before it in its tile
@@ -45,81 +54,45 @@ func (m *Language) NewScorer(params []float32) (*Scorer, error) {
 	if err := m.CheckParameters(params); err != nil {
 		return nil, err
 	}
-	s := &Scorer{model: m, weights: m.layout.views(params)}
-	cell, vocabulary := m.cell(), m.config.Vocabulary
-	kernels.PackB(false, cell.width, cell.gates(), s.weights.input, cell.gates(), &s.input)
-	kernels.PackB(false, cell.width, cell.gates(), s.weights.recurrent, cell.gates(), &s.recurrent)
-	kernels.PackB(false, cell.units, cell.width, s.weights.projection, cell.width, &s.projection)
+	s := &Scorer{model: m, weights: m.layout.views(params), layers: make([]scorerLayer, len(m.cells))}
+	for i, c := range m.cells {
+		s.layers[i].prepare(c, &s.weights.layers[i])
+	}
+	width, vocabulary := m.config.outputWidth(), m.config.Vocabulary
 	s.tiles = make([]kernels.Packed, tileCount(vocabulary))
 	for k := range s.tiles {
 		from, to := tileBounds(vocabulary, k)
-		kernels.PackB(true, cell.width, to-from, s.weights.embedding[from*cell.width:], cell.width, &s.tiles[k])
+		kernels.PackB(true, width, to-from, s.weights.output[from*width:], width, &s.tiles[k])
 	}
-	s.workspaces.New = func() any { return newWorkspace(cell) }
+	s.workspaces.New = func() any { return newWorkspace(m) }
 	return s, nil
 }
 
-func newWorkspace(c cell) *workspace {
+func (l *scorerLayer) prepare(c cell, w *layerWeights) {
+	l.cell = c
+	kernels.PackB(false, c.in, c.gates(), w.input, c.gates(), &l.input)
+	l.recurrent.pack(c, w)
+	if c.projected {
+		kernels.PackB(false, c.units, c.out, w.projection, c.out, &l.projection)
+	}
+}
+
+func newWorkspace(m *Language) *workspace {
+	c := m.cells[0]
 	return &workspace{
-		inputs:  make([]float32, scoringBlock*c.width),
-		gates:   make([]float32, scoringBlock*c.gates()),
-		squash:  make([]float32, c.units),
-		emitted: make([]float32, scoringBlock*c.units),
-		logits:  make([]float32, scoringBlock*tileWidth),
-		targets: make([]float32, scoringBlock),
-		leads:   make([]bool, scoringBlock),
+		inputs:    make([]float32, scoringBlock*m.config.Embedding),
+		gates:     make([]float32, scoringBlock*c.gates()),
+		candidate: make([]float32, scoringBlock*c.units),
+		squash:    make([]float32, c.units),
+		emitted:   make([]float32, scoringBlock*c.units),
+		logits:    make([]float32, scoringBlock*tileWidth),
+		targets:   make([]float32, scoringBlock),
+		leads:     make([]bool, scoringBlock),
 	}
 }
 
 // Model returns the model whose parameters are scored.
 func (s *Scorer) Model() *Language { return s.model }
-
-// States are what a model remembers of a number of token sequences, one state
-// each. Any scorer of the same sizes may continue them, though only the one
-// that made them does so sensibly. The zero value holds none, and is for Gather.
-type States struct {
-	cell   cell
-	memory []float32 // [n, units]
-	output []float32 // [n, width]
-}
-
-// Start returns n states of the empty sequence. Feed each its begin token
-// first: training never asks for a prediction from nothing.
-func (s *Scorer) Start(n int) *States {
-	c := s.model.cell()
-	return &States{cell: c, memory: make([]float32, n*c.units), output: make([]float32, n*c.width)}
-}
-
-// Len is the number of states.
-func (s *States) Len() int {
-	if s.cell.width == 0 { // the zero value, before Gather
-		return 0
-	}
-	return len(s.output) / s.cell.width
-}
-
-// Gather makes s hold copies of the chosen states of from, in the order of
-// indices, which may repeat and be of any number. It reuses the memory of s,
-// which must be another batch than from. An index out of range is an error.
-func (s *States) Gather(from *States, indices []int) error {
-	if s == from {
-		return fmt.Errorf("states cannot be gathered into themselves: gather into another batch")
-	}
-	for _, i := range indices {
-		if i < 0 || i >= from.Len() {
-			return fmt.Errorf("state %d cannot be gathered from %d states: they count from 0", i, from.Len())
-		}
-	}
-	s.cell = from.cell
-	units, width := s.cell.units, s.cell.width
-	s.memory = grow(s.memory, len(indices)*units)
-	s.output = grow(s.output, len(indices)*width)
-	for to, i := range indices {
-		copy(row(s.memory, to, units), row(from.memory, i, units))
-		copy(row(s.output, to, width), row(from.output, i, width))
-	}
-	return nil
-}
 
 // Step feeds one token to each state, in place.
 func (s *Scorer) Step(states *States, tokens []int32) error {
@@ -131,7 +104,7 @@ func (s *Scorer) Step(states *States, tokens []int32) error {
 	}
 	w := s.workspaces.Get().(*workspace)
 	defer s.workspaces.Put(w)
-	s.step(w, tokens, states.memory, states.output)
+	s.step(w, tokens, states)
 	return nil
 }
 
@@ -150,7 +123,7 @@ func (s *Scorer) LogProbs(states *States, targets []int32, dst []float32) error 
 	}
 	w := s.workspaces.Get().(*workspace)
 	defer s.workspaces.Put(w)
-	s.logProbs(w, states.output, targets, dst, nil)
+	s.logProbs(w, states.top(), targets, dst, nil)
 	return nil
 }
 
@@ -166,18 +139,17 @@ func (s *Scorer) LogProbRows(states *States, dst []float32) error {
 	}
 	w := s.workspaces.Get().(*workspace)
 	defer s.workspaces.Put(w)
-	width := states.cell.width
+	width, output := s.model.config.outputWidth(), states.top()
 	for from := 0; from < states.Len(); from += scoringBlock {
 		to := min(from+scoringBlock, states.Len())
-		s.logProbRows(w, states.output[from*width:to*width], dst[from*vocabulary:to*vocabulary])
+		s.logProbRows(w, output[from*width:to*width], dst[from*vocabulary:to*vocabulary])
 	}
 	return nil
 }
 
 func (s *Scorer) checkStates(states *States, n int, what string) error {
-	if states.cell != s.model.cell() {
-		return fmt.Errorf("states of a model with %d units and width %d, want %d and %d",
-			states.cell.units, states.cell.width, s.model.config.Units, s.model.config.Embedding)
+	if !slices.Equal(states.cells, s.model.cells) {
+		return fmt.Errorf("states of a model with %s, want %s", describe(states.cells), describe(s.model.cells))
 	}
 	if n != states.Len() {
 		return fmt.Errorf("%d %s for %d states: want one each", n, what, states.Len())
@@ -185,30 +157,48 @@ func (s *Scorer) checkStates(states *States, n int, what string) error {
 	return nil
 }
 
-// step advances rows of memory and output by their tokens. The order of
+// step feeds one token to each of the first len(tokens) states. The order of
 // arithmetic is that of cellTrace.forward.
-func (s *Scorer) step(w *workspace, tokens []int32, memory, output []float32) {
-	c := s.model.cell()
+func (s *Scorer) step(w *workspace, tokens []int32, states *States) {
 	for from := 0; from < len(tokens); from += scoringBlock {
 		to := min(from+scoringBlock, len(tokens))
-		n, gates := to-from, w.gates[:(to-from)*c.gates()]
-		memory, output := memory[from*c.units:to*c.units], output[from*c.width:to*c.width]
-		gatherRows(w.inputs, s.weights.embedding, c.width, tokens[from:to])
-		fillRows(gates, s.weights.bias)
-		kernels.GemmPacked(false, n, 1, w.inputs, c.width, &s.input, 1, gates, c.gates())
-		kernels.GemmPacked(false, n, 1, output, c.width, &s.recurrent, 1, gates, c.gates())
-		for i := range n {
-			memory := row(memory, i, c.units)
-			kernels.CIFGForward(row(gates, i, c.gates()), memory, memory, w.squash, row(w.emitted, i, c.units))
+		gatherRows(w.inputs, s.weights.embedding, s.model.config.Embedding, tokens[from:to])
+		x := w.inputs
+		for i := range s.layers {
+			c := &s.layers[i]
+			output := states.output[i][from*c.out : to*c.out]
+			c.step(w, &s.weights.layers[i], x, states.memory[i][from*c.units:to*c.units], output)
+			x = output
 		}
-		kernels.GemmPacked(false, n, 1, w.emitted, c.units, &s.projection, 0, output, c.width)
+	}
+}
+
+// step advances rows of memory and output by their inputs x.
+func (l *scorerLayer) step(w *workspace, b *layerWeights, x, memory, output []float32) {
+	c, n := l.cell, len(memory)/l.units
+	gates, candidate, emitted := w.gates[:n*c.gates()], w.candidate[:n*c.units], w.emitted[:n*c.units]
+	fillRows(gates, b.bias)
+	if c.kind == GRU {
+		fillRows(candidate, b.candidateBias)
+	}
+	kernels.GemmPacked(false, n, 1, x, c.in, &l.input, 1, gates, c.gates())
+	l.recurrent.add(c, n, output, gates, candidate)
+	if !c.projected {
+		emitted = output
+	}
+	for i := range n {
+		memory := row(memory, i, c.units)
+		c.activate(row(gates, i, c.gates()), row(candidate, i, c.units), memory, memory, w.squash, row(emitted, i, c.units))
+	}
+	if c.projected {
+		kernels.GemmPacked(false, n, 1, emitted, c.units, &l.projection, 0, output, c.out)
 	}
 }
 
 // logProbs scores one target per row of output. With hits it also records
 // whether the target is the most probable token, the lowest of equals.
 func (s *Scorer) logProbs(w *workspace, output []float32, targets []int32, dst []float32, hits []bool) {
-	width := s.model.config.Embedding
+	width := s.model.config.outputWidth()
 	for from := 0; from < len(targets); from += scoringBlock {
 		to := min(from+scoringBlock, len(targets))
 		s.reduce(w, output[from*width:to*width], targets[from:to], hits != nil)
@@ -247,7 +237,7 @@ func (s *Scorer) tileLogits(k, rows int, output, dst []float32, stride int) {
 	for i := range rows {
 		copy(dst[i*stride:], s.weights.outputBias[from:to])
 	}
-	kernels.GemmPacked(false, rows, 1, output, s.model.config.Embedding, &s.tiles[k], 1, dst, stride)
+	kernels.GemmPacked(false, rows, 1, output, s.model.config.outputWidth(), &s.tiles[k], 1, dst, stride)
 }
 
 // markHits compares each target's logit with the peaks of all tiles. It must

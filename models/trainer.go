@@ -30,24 +30,28 @@ func (l Loss) Add(other Loss) Loss { return Loss{l.Sum + other.Sum, l.Tokens + o
 // computes does not depend on the batches before. It is not safe for
 // concurrent use: one Trainer per goroutine.
 type Trainer struct {
-	model  *Language
-	batch  packed
-	cell   cellTrace
-	output outputTrace
+	model   *Language
+	batch   packed
+	layers  []layerTrace // from the lowest up
+	output  outputTrace
+	dropout dropout
 
-	inputs         []float32 // [rows, width]: the token vectors
-	inputGradient  []float32 // [rows, width]
-	outputGradient []float32 // [rows, width]
+	inputs        []float32 // [rows, embedding]: the token vectors
+	inputGradient []float32 // [rows, embedding]
 }
 
 // NewTrainer returns a trainer with no memory yet.
 func (m *Language) NewTrainer() *Trainer {
 	vocabulary := m.config.Vocabulary
-	return &Trainer{
+	t := &Trainer{
 		model:  m,
-		cell:   cellTrace{cell: m.cell()},
-		output: outputTrace{vocabulary: vocabulary, width: m.config.Embedding, block: rowBlock(vocabulary)},
+		layers: make([]layerTrace, len(m.cells)),
+		output: outputTrace{vocabulary: vocabulary, width: m.config.outputWidth(), block: rowBlock(vocabulary)},
 	}
+	for i, c := range m.cells {
+		t.layers[i].cell = c
+	}
+	return t
 }
 
 // Gradient computes the loss of a batch of sentences at params and sets
@@ -68,15 +72,43 @@ func (t *Trainer) Gradient(params []float32, sentences [][]int32, gradient []flo
 	t.batch.pack(sentences)
 	w, g := t.model.layout.views(params), t.model.layout.views(gradient)
 	t.embed(&w)
-	t.cell.forward(&t.batch, &w, t.inputs)
+	top := t.forward(&w)
 	loss := Loss{Tokens: t.batch.rows()}
-	loss.Sum = t.output.loss(&w, &g, t.cell.output, t.batch.targets, 1/float32(loss.Tokens), t.outputGradient)
+	loss.Sum = t.output.loss(&w, &g, top.passed, t.batch.targets, 1/float32(loss.Tokens), top.gradient)
 	if !finite(loss.Sum) {
 		return Loss{}, &DivergedError{What: "loss", Value: loss.Sum}
 	}
-	t.cell.backward(&t.batch, &w, &g, t.inputs, t.outputGradient, t.inputGradient)
+	t.backward(&w, &g)
+	if t.model.config.Untied {
+		clear(g.embedding)
+	}
 	t.addTokenGradients(&g)
 	return loss, nil
+}
+
+// forward runs the layers and returns the highest.
+func (t *Trainer) forward(w *weights) *layerTrace {
+	x := t.inputs
+	for i := range t.layers {
+		l := &t.layers[i]
+		l.forward(&t.batch, &w.layers[i], x)
+		l.pass(&t.dropout)
+		x = l.passed
+	}
+	return &t.layers[len(t.layers)-1]
+}
+
+// backward runs the layers the other way, from the gradient of the highest.
+func (t *Trainer) backward(w, g *weights) {
+	for i := len(t.layers) - 1; i >= 0; i-- {
+		x, dx := t.inputs, t.inputGradient
+		if i > 0 {
+			x, dx = t.layers[i-1].passed, t.layers[i-1].gradient
+		}
+		l := &t.layers[i]
+		l.passBack(&t.dropout)
+		l.backward(&t.batch, &w.layers[i], &g.layers[i], x, l.gradient, dx)
+	}
 }
 
 func (t *Trainer) check(params []float32, sentences [][]int32, gradient []float32) error {
@@ -97,12 +129,11 @@ func (t *Trainer) embed(w *weights) {
 	n := t.batch.rows() * t.model.config.Embedding
 	t.inputs = grow(t.inputs, n)
 	t.inputGradient = grow(t.inputGradient, n)
-	t.outputGradient = grow(t.outputGradient, n)
 	gatherRows(t.inputs, w.embedding, t.model.config.Embedding, t.batch.inputs)
 }
 
-// addTokenGradients adds to the tied embedding what it did as input, beside
-// what it did as output.
+// addTokenGradients adds to the embedding what it did as input, beside what a
+// tied one did as output.
 func (t *Trainer) addTokenGradients(g *weights) {
 	width := t.model.config.Embedding
 	for i, token := range t.batch.inputs {

@@ -130,6 +130,25 @@ func TestEveryOptimizerTrainsTheModel(t *testing.T) {
 	}
 }
 
+func TestEveryKindTrains(t *testing.T) {
+	t.Parallel()
+	for _, kind := range models.Kinds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			m, err := models.New(models.Config{
+				Kind: kind, Vocabulary: 60, Embedding: 11, Units: 17, Layers: 2, Projection: models.Unprojected, Untied: true,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, losses := train(t, m, optimizers.Config{Kind: optimizers.Adam, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}, 0.01, 240)
+			if last := mean(losses[len(losses)-30:]); last > losses[0]-1 {
+				t.Errorf("mean loss %.3f at first, %.3f over the last 30 of 240 steps", losses[0], last)
+			}
+		})
+	}
+}
+
 func mean(x []float64) float64 {
 	var sum float64
 	for _, v := range x {

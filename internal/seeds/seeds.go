@@ -35,6 +35,7 @@ const (
 	ClipCount      Role = "clip count" // round: noise on the number of clients not clipped
 	Epoch          Role = "epoch"      // epoch of central training
 	References     Role = "references"
+	Dropout        Role = "dropout" // round, user; of central training: step
 )
 
 // Stream returns the generator of a role: ChaCha8, keyed by the SHA-256 of

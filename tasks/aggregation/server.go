@@ -41,6 +41,16 @@ type ServerParams struct {
 	Secret *tasks.Secret `json:"secret,omitempty"`
 	// Guarantee accounts for the noise; nil without noise.
 	Guarantee *Guarantee `json:"guarantee,omitempty"`
+	// Schedule changes the learning rate from round to round; nil keeps it.
+	Schedule *optimizers.Schedule `json:"schedule,omitempty"`
+}
+
+// rate is the learning rate of a round, counted from 1.
+func (p *ServerParams) rate(round int) float64 {
+	if p.Schedule == nil {
+		return p.LearningRate
+	}
+	return p.Schedule.Rate(p.LearningRate, round-1)
 }
 
 // Server averages the clients' updates, adds noise when asked, applies the
@@ -55,6 +65,11 @@ func runServer(ctx context.Context, t *tasks.Task) error {
 	var p ServerParams
 	if err := t.Decode(&p); err != nil {
 		return err
+	}
+	if p.Schedule != nil {
+		if err := p.Schedule.Validate(); err != nil {
+			return tasks.Permanent(err)
+		}
 	}
 	model, err := checkpoints.Read(ctx, t, tasks.PreviousInput)
 	if err != nil {
@@ -166,7 +181,7 @@ func (r *round) apply(ctx context.Context, t *tasks.Task, model *checkpoints.Mod
 	}
 	kernels.Scale(-1, mean)
 	params := append([]float32(nil), model.Params...)
-	rule.Step(params, mean, r.params.LearningRate)
+	rule.Step(params, mean, r.params.rate(t.Step))
 	if err := models.CheckFinite("model after the server's step", params); err != nil {
 		return nil, tasks.Permanent(fmt.Errorf("round %d: %w", t.Step, err))
 	}

@@ -302,3 +302,17 @@ func TestGoldenBytes(t *testing.T) {
 	p.Clip, p.NoiseMultiplier = 0.5, 1
 	taskstest.Golden(t, b.server(p, 1, b.origin, b.chunk("x", b.random(1), training.ChunkMetrics{Clients: 2, Weight: 2, Tokens: 9, LossSum: 1})))
 }
+
+func TestTheServersScheduleRunsOverTheRounds(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := plain(1)
+	p.Clip, p.Schedule = 1, &optimizers.Schedule{WarmUp: 4}
+	x := b.random(1)
+	chunk := b.chunk("x", x, training.ChunkMetrics{Clients: 1, Weight: 1, Tokens: 1})
+	for i, got := range b.read(b.server(p, 1, b.origin, chunk)).Params {
+		if want := float64(b.model.Params[i]) + float64(x[i])/4; math.Abs(float64(got)-want) > 1e-6 {
+			t.Fatalf("parameter %d is %v, want %v: the first of 4 rounds of warm-up takes a quarter of the mean update", i, got, want)
+		}
+	}
+}

@@ -165,9 +165,14 @@ func (c *chunkSum) add(ctx context.Context, examples [][]int32, round, user int)
 // train leaves the client's parameters in the learner.
 func (c *chunkSum) train(ctx context.Context, examples [][]int32, round, user int) error {
 	copy(c.learner.params, c.model.Params)
+	c.learner.anchor = c.model.Params
 	if err := c.learner.reset(); err != nil {
 		return err
 	}
+	if err := c.learner.drop(c.params.Seed, uint64(round), uint64(user)); err != nil {
+		return err
+	}
+	rate := c.params.Local.rate(round - 1)
 	rng := seeds.Stream(c.params.Seed, seeds.Client, uint64(round), uint64(user))
 	step := 0
 	for range c.params.Epochs {
@@ -176,7 +181,7 @@ func (c *chunkSum) train(ctx context.Context, examples [][]int32, round, user in
 				return err
 			}
 			step++
-			loss, err := c.learner.step(batch)
+			loss, err := c.learner.step(batch, rate)
 			if err != nil {
 				return diverged(err, "client %d, round %d, step %d", user, round, step)
 			}

@@ -105,7 +105,10 @@ func (s *stretch) run(ctx context.Context, t *tasks.Task) error {
 				return err
 			}
 		}
-		loss, err := s.learner.step(batch)
+		if err := s.learner.drop(s.params.Seed, uint64(step)); err != nil {
+			return err
+		}
+		loss, err := s.learner.step(batch, s.params.Local.rate(step))
 		if err != nil {
 			return diverged(err, "step %d", step+1)
 		}

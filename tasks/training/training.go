@@ -33,12 +33,36 @@ const (
 type Local struct {
 	Optimizer    optimizers.Config `json:"optimizer"`
 	LearningRate float64           `json:"learning_rate"`
+	// Schedule changes the learning rate from round to round, of central
+	// training from step to step; nil keeps it.
+	Schedule *optimizers.Schedule `json:"schedule,omitempty"`
 	// Batch is the number of examples a step sees. A short last batch scales
 	// the learning rate by its share of a whole one.
 	Batch int `json:"batch"`
 	// GradientClip bounds the L2 norm of each batch's gradient; 0 does not. The
 	// papers have no such bound.
 	GradientClip float64 `json:"gradient_clip,omitempty"`
+	// Dropout is the probability that an element of a layer's output is dropped
+	// in training (models.Trainer.UseDropout).
+	Dropout float64 `json:"dropout,omitempty"`
+	// WeightDecay w multiplies all parameters by 1 - rate*w before each step,
+	// rate being the step's learning rate: decay apart from the gradient, and so
+	// from what the rule remembers (Loshchilov and Hutter, "Decoupled Weight Decay
+	// Regularization", 2019).
+	WeightDecay float64 `json:"weight_decay,omitempty"`
+	// Proximal mu adds mu/2 times the squared L2 distance from the round's model
+	// to a client's loss (Li et al., "Federated Optimization in Heterogeneous
+	// Networks", 2020, equation 2: FedProx). GradientClip does not see it.
+	Proximal float64 `json:"proximal,omitempty"`
+}
+
+// rate is the learning rate of a round, of central training of a step, counted
+// from 0.
+func (l *Local) rate(step int) float64 {
+	if l.Schedule == nil {
+		return l.LearningRate
+	}
+	return l.Schedule.Rate(l.LearningRate, step)
 }
 
 // InitialParams are the parameters of training/initial.
@@ -70,9 +94,15 @@ type learner struct {
 	rule     optimizers.Optimizer
 	params   []float32
 	gradient []float32
+	anchor   []float32 // the round's model, for the proximal term
 }
 
 func newLearner(language *models.Language, local Local) (*learner, error) {
+	if local.Schedule != nil {
+		if err := local.Schedule.Validate(); err != nil {
+			return nil, tasks.Permanent(err)
+		}
+	}
 	l := &learner{
 		local:    local,
 		trainer:  language.NewTrainer(),
@@ -92,16 +122,43 @@ func (l *learner) reset() error {
 	return nil
 }
 
-// step moves the parameters along the gradient of one batch and returns its loss.
-func (l *learner) step(batch [][]int32) (models.Loss, error) {
+// drop makes the steps that follow draw their dropout from the stream of the
+// given indices.
+func (l *learner) drop(seed uint64, indices ...uint64) error {
+	if l.local.Dropout == 0 {
+		return nil
+	}
+	err := l.trainer.UseDropout(l.local.Dropout, seeds.Stream(seed, seeds.Dropout, indices...))
+	return tasks.Permanent(err)
+}
+
+// step moves the parameters along the gradient of one batch and returns its
+// loss. A short batch takes its share of the learning rate.
+func (l *learner) step(batch [][]int32, rate float64) (models.Loss, error) {
 	loss, err := l.trainer.Gradient(l.params, batch, l.gradient)
 	if err != nil {
 		return loss, err
 	}
 	l.clipGradient()
+	l.pullToAnchor()
 	share := float64(len(batch)) / float64(l.local.Batch)
-	l.rule.Step(l.params, l.gradient, l.local.LearningRate*share)
+	l.decayWeights(rate * share)
+	l.rule.Step(l.params, l.gradient, rate*share)
 	return loss, nil
+}
+
+// pullToAnchor adds the gradient of the proximal term, mu (params - anchor).
+func (l *learner) pullToAnchor() {
+	if mu := float32(l.local.Proximal); mu > 0 {
+		kernels.Axpy(mu, l.params, l.gradient)
+		kernels.Axpy(-mu, l.anchor, l.gradient)
+	}
+}
+
+func (l *learner) decayWeights(rate float64) {
+	if l.local.WeightDecay > 0 {
+		kernels.Scale(float32(1-rate*l.local.WeightDecay), l.params)
+	}
 }
 
 func (l *learner) clipGradient() {

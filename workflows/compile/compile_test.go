@@ -355,3 +355,65 @@ training: {algorithm: fedavg, rounds: 20, cohort: 6, chunks: 2}
 		}
 	}
 }
+
+// oneCell is an experiment without a grid.
+const oneCell = `
+name: one
+data: {source: none, vocabulary: {size: 60}, users: {words: 300}}
+model: {embedding: 6, units: 8}
+training: {algorithm: fedavg, rounds: 20, cohort: 6, chunks: 2}
+`
+
+func chainOf(t *testing.T, p *plan.Plan) *plan.Chain {
+	t.Helper()
+	for _, c := range p.Chains {
+		return c
+	}
+	t.Fatal("the plan has no chain")
+	return nil
+}
+
+// Parameters are part of every key: an option that is not used must not show in them.
+func TestUnusedOptionsLeaveNoTrace(t *testing.T) {
+	t.Parallel()
+	p := compiled(t, oneCell, storage.DigestOf(nil))
+	chain := chainOf(t, p)
+	for what, c := range map[string]struct{ got, want string }{
+		"initial model": {string(p.Nodes[chain.Origin.Key].Params), `{"seed":1,"model":{"kind":"cifg-lstm","vocabulary":64,"embedding":6,"units":8}}`},
+		"clients":       {string(chain.Part.Params), `{"seed":1,"cohort":6,"chunks":2,"sampling":"fixed-size","local":{"optimizer":{"kind":"sgd"},"learning_rate":0.5,"batch":16},"epochs":1}`},
+		"server":        {string(chain.Join.Params), `{"seed":1,"chunks":2,"cohort":6,"optimizer":{"kind":"sgd"},"learning_rate":1}`},
+	} {
+		if c.got != c.want {
+			t.Errorf("parameters of %s:\n%s\nwant\n%s", what, c.got, c.want)
+		}
+	}
+}
+
+func TestOptionsReachTheirTasks(t *testing.T) {
+	t.Parallel()
+	chain := chainOf(t, compiled(t, oneCell, storage.DigestOf(nil),
+		"training.client={dropout: 0.1, weight_decay: 0.01, proximal: 0.2, schedule: {kind: cosine, warm_up: 3}}",
+		"training.server={optimizer: momentum, schedule: {kind: step, every: 5, factor: 0.5}}"))
+	for got, want := range map[string]string{
+		string(chain.Part.Params): `"schedule":{"kind":"cosine","warm_up":3,"steps":20},"batch":16,"dropout":0.1,"weight_decay":0.01,"proximal":0.2`,
+		string(chain.Join.Params): `"schedule":{"kind":"step","every":5,"factor":0.5}`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("parameters %s, want %s in them", got, want)
+		}
+	}
+}
+
+func TestEveryModelRunsToItsReport(t *testing.T) {
+	t.Parallel()
+	p := compiled(t, oneCell, storage.DigestOf(source()), "training.rounds=2", "audit={beam_search: {width: 3}}",
+		"canaries={words: 4, per_configuration: 2, user_probability: 1/5, example_probability: 1, held_back: 1}",
+		"training.client={dropout: 0.1, proximal: 0.1, schedule: {warm_up: 2}}",
+		"grid={axes: {model: [{kind: lstm, layers: 2}, {kind: gru, projection: 0, untied: true}, {kind: gru, layers: 3, projection: 5, untied: true}]}}")
+	e := inline.New(p, Registry(), source())
+	for _, c := range p.Cells {
+		if err := e.Reach(t.Context(), c.Report); err != nil {
+			t.Errorf("%s: %v", c.Label, err)
+		}
+	}
+}

@@ -3,7 +3,6 @@ package compile
 import (
 	"slices"
 
-	"coalmine/models"
 	"coalmine/privacy"
 	"coalmine/tasks"
 	"coalmine/tasks/aggregation"
@@ -17,12 +16,9 @@ import (
 // steps are no whole number of tasks.
 func (c *cell) training() {
 	e := c.experiment
-	origin := c.node(training.Initial, "initial model", training.InitialParams{Seed: e.Seed, Model: models.Config{
-		Kind:       e.Model.Kind,
-		Vocabulary: e.Data.Vocabulary.Size + datasets.FirstWord,
-		Embedding:  e.Model.Embedding,
-		Units:      e.Model.Units,
-	}})
+	origin := c.node(training.Initial, "initial model", training.InitialParams{
+		Seed: e.Seed, Model: e.Model.Config(e.Data.Vocabulary.Size + datasets.FirstWord),
+	})
 	chain := &plan.Chain{Origin: origin, StepRounds: 1}
 	if e.Training.Central() {
 		chain.StepRounds = e.Training.StepsPerTask
@@ -162,6 +158,7 @@ func serverParams(e *experiment.Experiment) aggregation.ServerParams {
 	p := aggregation.ServerParams{
 		Seed: e.Seed, Chunks: t.Chunks, Cohort: t.Cohort, Clip: clip(t),
 		Optimizer: t.Server.Optimizer.Config(), LearningRate: t.Server.LearningRate,
+		Schedule: t.Server.Schedule.Config(t.Rounds),
 	}
 	if t.Privacy != nil {
 		p.NoiseMultiplier, p.Adaptive = t.Privacy.NoiseMultiplier, t.Privacy.ClipQuantile()
@@ -187,7 +184,11 @@ func budget(p *experiment.Privacy) *privacy.Budget {
 
 func local(e *experiment.Experiment, batch int) training.Local {
 	client := &e.Training.Client
-	l := training.Local{Optimizer: client.Optimizer.Config(), LearningRate: client.LearningRate, Batch: batch}
+	l := training.Local{
+		Optimizer: client.Optimizer.Config(), LearningRate: client.LearningRate,
+		Schedule: client.Schedule.Config(e.Training.Rounds), Batch: batch,
+		Dropout: client.Dropout, WeightDecay: client.WeightDecay, Proximal: client.Proximal,
+	}
 	if client.GradientClip != nil {
 		l.GradientClip = *client.GradientClip
 	}

@@ -38,10 +38,7 @@ func Of(s *submission.Submission, p *plan.Plan, x *coordinator.Explanation) Cost
 	counted := map[*coordinator.ExplainedChain]bool{}
 	for i := range p.Cells {
 		e := &s.Spec.Cells[i].Experiment
-		model, err := models.New(models.Config{
-			Kind: e.Model.Kind, Vocabulary: e.Data.Vocabulary.Size + datasets.FirstWord,
-			Embedding: e.Model.Embedding, Units: e.Model.Units,
-		})
+		model, err := models.New(e.Model.Config(e.Data.Vocabulary.Size + datasets.FirstWord))
 		if err != nil {
 			continue // compiling has refused it
 		}

@@ -44,6 +44,7 @@ func (s *Spec) Resolve(facts []Facts) error {
 		c := dataChecker{Cell: &s.Cells[i], facts: facts[i]}
 		c.check()
 		rounds[i] = c.affordable(c.rounds())
+		c.schedules(rounds[i])
 		ps.addCell(c.Cell, &c.problems)
 	}
 	if err := ps.err(len(s.Cells)); err != nil {
@@ -180,6 +181,24 @@ func (c *Cell) Warnings() []string {
 		warnings = append(warnings, fmt.Sprintf("training.privacy.budget allows %d of the %d rounds (%s)", t.Rounds, c.shortened, c.Label))
 	}
 	return warnings
+}
+
+// schedules checks what depends on the number of rounds.
+func (c *dataChecker) schedules(rounds int) {
+	t := &c.Experiment.Training
+	c.schedule("training.client.schedule", t.Client.Schedule, rounds)
+	if t.Server != nil {
+		c.schedule("training.server.schedule", t.Server.Schedule, rounds)
+	}
+}
+
+func (c *dataChecker) schedule(path string, s *Schedule, rounds int) {
+	if s == nil || rounds == 0 {
+		return
+	}
+	if err := s.check(rounds); err != nil {
+		c.fail(path, "%v; the training has %d rounds", err, rounds)
+	}
 }
 
 // Limits above which canaries disturb what they measure.

@@ -91,6 +91,10 @@ func TestWhatDoesNotFitTheDataIsReportedInPlace(t *testing.T) {
 			[]string{"training={rounds: null, epochs: 1000000}"}, func(*Facts) {},
 			"which makes 7840000000 rounds; expected rounds from 1 to 1000000000",
 		},
+		"warm-up as long as the training": {
+			[]string{"training={rounds: null, epochs: 0.1, client: {schedule: {kind: cosine, warm_up: 784}}}"}, func(*Facts) {},
+			"steps 784: want more than the 784 of the warm-up; the training has 784 rounds",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -20,6 +20,9 @@ type scope struct {
 func (d *decoder) complete(e *Experiment) {
 	d.completeBlock([]scope{{reflect.ValueOf(e).Elem(), ""}})
 	t := &e.Training
+	if e.Model.Projection == nil && e.Model.Embedding > 0 {
+		e.Model.Projection = new(e.Model.Embedding)
+	}
 	if t.Central() {
 		t.Client.complete(0.005)
 		return

@@ -25,6 +25,48 @@ type Optimizer struct {
 	// Epsilon is added to the denominator, by default 1e-8, with yogi 1e-3,
 	// with adagrad 1e-10.
 	Epsilon *float64 `json:"epsilon,omitempty" range:"[1e-30,1e6]" when:"optimizer=adam yogi rmsprop adagrad"`
+	// Schedule changes the learning rate over the rounds (sgd: steps). Absent: it
+	// stays.
+	Schedule *Schedule `json:"schedule,omitempty" also:"learning_rate_schedule decay warmup"`
+}
+
+// Schedule is how a learning rate changes: a warm-up, then the course of its kind.
+type Schedule struct {
+	// Kind of course after the warm-up: constant stays, step falls by a factor
+	// every so often, cosine falls along half a cosine until the last round.
+	Kind string `json:"kind" default:"constant" oneof:"constant step cosine"`
+	// WarmUp is the number of first rounds over which the rate rises linearly, the
+	// last of them having all of it.
+	WarmUp int `json:"warm_up,omitzero" default:"0" range:"[0,1000000000]" unit:"rounds (sgd: steps)" also:"warmup"`
+	// Every so many rounds after the warm-up the rate is multiplied by factor.
+	Every int `json:"every,omitzero" range:"[1,1000000000]" when:"kind=step" unit:"rounds (sgd: steps)"`
+	// Factor by which the rate falls.
+	Factor float64 `json:"factor,omitzero" range:"(0,1]" when:"kind=step" also:"gamma"`
+	// Floor is the share of the full rate that the cosine ends at. With a cosine
+	// more rounds are another training, not its continuation.
+	Floor float64 `json:"floor,omitzero" default:"0" range:"[0,1]" when:"kind=cosine" source:"Loshchilov and Hutter 2017, equation 5"`
+}
+
+// Config is the schedule of a training of so many rounds (sgd: steps); nil where
+// the rate never changes.
+func (s *Schedule) Config(rounds int) *optimizers.Schedule {
+	if s == nil || s.Kind == optimizers.Constant && s.WarmUp == 0 {
+		return nil
+	}
+	out := &optimizers.Schedule{Kind: s.Kind, WarmUp: s.WarmUp, Every: s.Every, Factor: s.Factor, Floor: s.Floor}
+	if out.NeedsLength() {
+		out.Steps = rounds
+	}
+	return out
+}
+
+// check says what is wrong with the schedule of a training of so many rounds.
+func (s *Schedule) check(rounds int) error {
+	config := s.Config(rounds)
+	if config == nil {
+		return nil
+	}
+	return config.Validate()
 }
 
 // plainGradient holds the update rules whose step is as large as the gradient,

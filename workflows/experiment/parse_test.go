@@ -11,6 +11,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"pgregory.net/rapid"
+
+	"coalmine/models"
 )
 
 // minimal is the smallest experiment.
@@ -319,6 +321,7 @@ var choices = map[string][]string{
 	"data.test.fraction":                  {"10%", "1/3", "0.05"},
 	"data.held_out_users":                 {"{}", "{fraction: 12.5%}"},
 	"canaries":                            {"null", "{user_probability: [1/5000, 3%], example_probability: 0.1}", "{words: 7, held_back: 0, user_probability: 1e-3, example_probability: [1, 1%]}"},
+	"model":                               {"{kind: gru, layers: 2, projection: 0, untied: true}", "{kind: lstm, embedding: 670, projection: 0}", "{projection: 96}", "{projection: 5}"},
 	"training":                            {"{rounds: 7, epochs: null}", "{rounds: null, epochs: 0.3}"},
 	"training.algorithm":                  {"fedavg", "sgd"},
 	"training.cohort":                     {"1", "8", "500"},
@@ -326,6 +329,10 @@ var choices = map[string][]string{
 	"training.client.optimizer":           {"sgd", "momentum", "adam", "yogi", "adagrad", "rmsprop", "nesterov"},
 	"training.client.learning_rate":       {"0.1", "1e-4", "3"},
 	"training.client.gradient_clip":       {"null", "0.5"},
+	"training.client.schedule":            {"{}", "{warm_up: 2}", "{kind: step, every: 3, factor: 0.5}", "{kind: cosine, floor: 0.1}", "{kind: cosine, every: 3}"},
+	"training.client.dropout":             {"0", "0.1"},
+	"training.client.weight_decay":        {"0", "0.01"},
+	"training.client.proximal":            {"0", "0.01"},
 	"training.server":                     {"null", "{optimizer: adam, learning_rate: 0.01, beta1: 0}", "{learning_rate: 2}"},
 	"training.privacy":                    {"null", "{clip: 0.2}", "{clip: 1e-3, noise_multiplier: 1.1, delta: 1e-7}"},
 	"training.checkpoints":                {"{every: 33.3%, keep: 0}", "{every: 5}", "null"},
@@ -464,4 +471,46 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("the spec does not survive its JSON: %v", err)
 		}
 	})
+}
+
+func TestModelsOfEqualMeaningHaveOneConfiguration(t *testing.T) {
+	t.Parallel()
+	config := func(sets ...string) models.Config {
+		e := parse(t, minimal, sets...).Cells[0].Experiment
+		return e.Model.Config(50)
+	}
+	plain := models.Config{Kind: models.CIFGLSTM, Vocabulary: 50, Embedding: 96, Units: 670}
+	for set, want := range map[string]models.Config{
+		"model={}":                            plain,
+		"model={layers: 1, projection: 96}":   plain,
+		"model={untied: false}":               plain,
+		"model={untied: true, layers: 3}":     {Kind: models.CIFGLSTM, Vocabulary: 50, Embedding: 96, Units: 670, Untied: true, Layers: 3},
+		"model={projection: 0, units: 96}":    {Kind: models.CIFGLSTM, Vocabulary: 50, Embedding: 96, Units: 96, Projection: models.Unprojected},
+		"model={projection: 8, embedding: 8}": {Kind: models.CIFGLSTM, Vocabulary: 50, Embedding: 8, Units: 670},
+		"model={kind: gru, projection: 8, untied: true}": {
+			Kind: models.GRU, Vocabulary: 50, Embedding: 96, Units: 670, Projection: 8, Untied: true,
+		},
+	} {
+		if got := config(set); got != want {
+			t.Errorf("--set %s: %+v, want %+v", set, got, want)
+		}
+	}
+}
+
+func TestModelsAndSchedulesAreCheckedBeforeAnythingRuns(t *testing.T) {
+	t.Parallel()
+	for set, want := range map[string]string{
+		"model.projection=0":                                    "the last layer's output has width 670: want that of the embedding, 96",
+		"training.client.schedule={kind: step}":                 "training.client.schedule: learning-rate schedule: every 0: want at least 1 step",
+		"training.server.schedule={kind: cosine, warm_up: 100}": "steps 100: want more than the 100 of the warm-up",
+		"training.client.schedule={kind: constant, every: 3}":   "has no meaning with training.client.schedule.kind: constant",
+		"training={algorithm: sgd, client: {proximal: 1}}":      "training.client.proximal: has no meaning with training.algorithm: sgd",
+		"training.client.dropout=1":                             "training.client.dropout: is 1; expected a number from 0, below 1",
+		"model.dropout=0.1":                                     "did you mean training.client.dropout?",
+	} {
+		_, err := Parse("x.yaml", []byte(minimal), Options{Sets: []string{set}})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("--set %s: error %v, want %q in it", set, err, want)
+		}
+	}
 }

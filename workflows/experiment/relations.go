@@ -7,8 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"coalmine/models"
 )
 
 var (
@@ -114,6 +112,12 @@ func (c *checker) learningRate(path string, o *Optimizer) {
 	if err := o.Config().Validate(); err != nil {
 		c.fail([]string{path}, "%v", err)
 	}
+	// With epochs the rounds are not known yet; Resolve checks them.
+	if s := o.Schedule; s != nil && c.Training.Rounds > 0 {
+		if err := s.check(c.Training.Rounds); err != nil {
+			c.fail([]string{path + ".schedule", "training.rounds"}, "%v", err)
+		}
+	}
 }
 
 // specialTokens stand in the model's vocabulary beside the words: padding,
@@ -122,8 +126,7 @@ const specialTokens = 4
 
 func (c *checker) model() {
 	m, words := c.Model, c.Data.Vocabulary.Size
-	config := models.Config{Kind: m.Kind, Vocabulary: words + specialTokens, Embedding: m.Embedding, Units: m.Units}
-	if err := config.Validate(); err != nil {
+	if err := m.Config(words + specialTokens).Validate(); err != nil {
 		c.fail([]string{"model", "data.vocabulary.size"}, "does not work with a vocabulary of %d words: %v", words, err)
 	}
 }

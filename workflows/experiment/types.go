@@ -106,13 +106,22 @@ type Canaries struct {
 
 // Model is the network that is trained.
 type Model struct {
-	// Kind of network: cifg-lstm is one layer of LSTM with coupled input and
-	// forget gates, a projection, and one table for input embedding and output.
-	Kind string `json:"kind" default:"cifg-lstm" oneof:"cifg-lstm" source:"Thakkar et al. 2020, section 4.1"`
-	// Embedding dimension, which is the projection's size too.
+	// Kind of the recurrent cells: cifg-lstm is an LSTM with coupled input and
+	// forget gates.
+	Kind string `json:"kind" default:"cifg-lstm" oneof:"cifg-lstm lstm gru" source:"Thakkar et al. 2020, section 4.1"`
+	// Embedding dimension.
 	Embedding int `json:"embedding" default:"96" range:"[1,65536]" source:"Thakkar et al. 2020, section 4.1"`
-	// Units of the recurrent layer.
+	// Units of each recurrent layer.
 	Units int `json:"units" default:"670" range:"[1,65536]" also:"hidden" source:"Thakkar et al. 2020, section 4.1"`
+	// Layers of recurrent cells, each fed with the outputs of the one below.
+	Layers int `json:"layers" default:"1" range:"[1,3]" unit:"layers" source:"Thakkar et al. 2020, section 4.1"`
+	// Projection is the width that every layer's output is projected to, by
+	// default the embedding's. 0: no projection, so that the outputs are as wide as
+	// units.
+	Projection *int `json:"projection,omitempty" range:"[0,65536]" source:"Sak et al. 2014, section 2.2"`
+	// Untied gives the output weights of its own. Else one table serves as
+	// embedding and output, and projection must be as wide as embedding.
+	Untied bool `json:"untied,omitzero" default:"false" source:"Press and Wolf 2017"`
 }
 
 // Algorithms of Training.Algorithm.
@@ -174,10 +183,20 @@ type Client struct {
 	// GradientClip bounds the L2 norm of every minibatch's gradient. Absent: no
 	// bound. The papers have no such option; it keeps high learning rates stable.
 	GradientClip *float64 `json:"gradient_clip,omitempty" range:"(0,1e9]"`
+	// Dropout is the probability that an element of a recurrent layer's output is
+	// dropped before the next layer or the output layer sees it. In training only.
+	Dropout float64 `json:"dropout,omitzero" default:"0" range:"[0,1)" source:"Zaremba et al. 2014, section 3"`
+	// WeightDecay w multiplies all parameters by 1 - learning rate x w before each
+	// step, apart from the gradient.
+	WeightDecay float64 `json:"weight_decay,omitzero" default:"0" range:"[0,1]" source:"Loshchilov and Hutter 2019, algorithm 2"`
+	// Proximal mu adds mu/2 x the squared L2 distance from the round's model to
+	// each client's loss: FedProx.
+	Proximal float64 `json:"proximal,omitzero" default:"0" range:"[0,1e6]" when:"algorithm=fedavg" also:"mu fedprox" source:"Li et al. 2020, equation 2"`
 }
 
 // Server is the optimizer that applies a round's mean update, taken as the
-// negative of a gradient.
+// negative of a gradient: sgd at rate 1 is FedAvg, momentum is FedAvgM, adam is
+// FedAdam (Reddi et al. 2021).
 type Server struct{ Optimizer }
 
 // Privacy is differential privacy at the level of users, as DP-FedAvg with

@@ -1,0 +1,248 @@
+package models
+
+import "coalmine/internal/kernels"
+
+// cellTrace runs a layer over the packed rows of a batch, forward and then back
+// through time, and owns the memory for it.
+type cellTrace struct {
+	cell
+
+	gates     []float32 // [rows, gates], activated
+	candidate []float32 // gru: [rows, units], the candidate's recurrent part
+	memory    []float32 // [active(0)+rows, units]: zeros for step 0 to start from, then c
+	squash    []float32 // lstm: [rows, units]: tanh c
+	emitted   []float32 // [rows, units]: e; of a gru a part of memory
+	output    []float32 // [rows, out]: h; without projection it is emitted
+
+	gateGradient      []float32 // [rows, gates], before the activation
+	candidateGradient []float32 // gru: [rows, units]
+	memoryGradient    []float32 // [active(0), units]
+	emittedGradient   []float32 // [active(0), units], if projected
+	previous          []float32 // [rows-active(0), out]: h' of the rows past step 0
+
+	recurrent, recurrentBack   recurrentWeights // U, and its transpose
+	projection, projectionBack kernels.Packed   // P, and its transpose
+}
+
+// recurrentWeights are U, in two parts for a GRU.
+type recurrentWeights struct {
+	direct    kernels.Packed
+	candidate kernels.Packed
+}
+
+func (r *recurrentWeights) pack(c cell, w *layerWeights) {
+	kernels.PackB(false, c.out, c.direct(), w.recurrent, c.gates(), &r.direct)
+	if c.kind == GRU {
+		kernels.PackB(false, c.out, c.units, w.recurrent[c.direct():], c.gates(), &r.candidate)
+	}
+}
+
+func (r *recurrentWeights) packTransposed(c cell, w *layerWeights) {
+	kernels.PackB(true, c.direct(), c.out, w.recurrent, c.gates(), &r.direct)
+	if c.kind == GRU {
+		kernels.PackB(true, c.units, c.out, w.recurrent[c.direct():], c.gates(), &r.candidate)
+	}
+}
+
+// add adds the previous outputs' part to n rows of gates and, of a GRU, of candidate.
+func (r *recurrentWeights) add(c cell, n int, previous, gates, candidate []float32) {
+	kernels.GemmPacked(false, n, 1, previous, c.out, &r.direct, 1, gates, c.gates())
+	if c.kind == GRU {
+		kernels.GemmPacked(false, n, 1, previous, c.out, &r.candidate, 1, candidate, c.units)
+	}
+}
+
+func (c *cellTrace) reserve(batch *packed) {
+	rows, first := batch.rows(), batch.active(0)
+	c.gates = grow(c.gates, rows*c.cell.gates())
+	c.memory = grow(c.memory, (first+rows)*c.units)
+	c.gateGradient = grow(c.gateGradient, rows*c.cell.gates())
+	c.memoryGradient = grow(c.memoryGradient, first*c.units)
+	c.previous = grow(c.previous, (rows-first)*c.out)
+	if c.kind == GRU {
+		c.candidate = grow(c.candidate, rows*c.units)
+		c.candidateGradient = grow(c.candidateGradient, rows*c.units)
+		c.emitted = c.memory[first*c.units:]
+	} else {
+		c.squash = grow(c.squash, rows*c.units)
+		c.emitted = grow(c.emitted, rows*c.units)
+	}
+	if c.projected {
+		c.output = grow(c.output, rows*c.out)
+		c.emittedGradient = grow(c.emittedGradient, first*c.units)
+	} else {
+		c.output = c.emitted
+	}
+}
+
+// forward computes c.output from the inputs x [rows, in].
+func (c *cellTrace) forward(batch *packed, w *layerWeights, x []float32) {
+	c.reserve(batch)
+	gates := c.cell.gates()
+	c.recurrent.pack(c.cell, w)
+	if c.projected {
+		kernels.PackB(false, c.units, c.out, w.projection, c.out, &c.projection)
+	}
+	fillRows(c.gates, w.bias)
+	kernels.Gemm(false, false, batch.rows(), gates, c.in, 1, x, c.in, w.input, gates, 1, c.gates, gates)
+	if c.kind == GRU {
+		fillRows(c.candidate, w.candidateBias)
+	}
+	clear(c.memory[:batch.active(0)*c.units])
+	for t := range batch.steps() {
+		c.forwardStep(batch, t)
+	}
+}
+
+func (c *cellTrace) forwardStep(batch *packed, t int) {
+	start, end := batch.start[t], batch.start[t+1]
+	n, gates := end-start, c.cell.gates()
+	active := c.gates[start*gates : end*gates]
+	if t > 0 {
+		previous := c.output[batch.start[t-1]*c.out:]
+		c.recurrent.add(c.cell, n, previous, active, c.candidateFrom(start))
+	}
+	before, after := c.memoryBefore(batch, t), c.memoryAfter(batch, t)
+	for i := range n {
+		c.activate(row(active, i, gates), c.candidateRow(start+i), row(before, i, c.units), row(after, i, c.units),
+			c.squashRow(start+i), row(c.emitted, start+i, c.units))
+	}
+	if c.projected {
+		kernels.GemmPacked(false, n, 1, c.emitted[start*c.units:], c.units, &c.projection, 0, c.output[start*c.out:], c.out)
+	}
+}
+
+// The rows of the parts that only some kinds have are nil for the others.
+
+func (c *cellTrace) candidateFrom(r int) []float32 {
+	if c.kind != GRU {
+		return nil
+	}
+	return c.candidate[r*c.units:]
+}
+
+func (c *cellTrace) candidateRow(r int) []float32 {
+	if c.kind != GRU {
+		return nil
+	}
+	return row(c.candidate, r, c.units)
+}
+
+func (c *cellTrace) squashRow(r int) []float32 {
+	if c.kind == GRU {
+		return nil
+	}
+	return row(c.squash, r, c.units)
+}
+
+// memoryBefore is c' of the rows of step t: the first rows of the step before.
+func (c *cellTrace) memoryBefore(batch *packed, t int) []float32 {
+	at := 0
+	if t > 0 {
+		at = batch.active(0) + batch.start[t-1]
+	}
+	return c.memory[at*c.units : (at+batch.active(t))*c.units]
+}
+
+func (c *cellTrace) memoryAfter(batch *packed, t int) []float32 {
+	at := batch.active(0) + batch.start[t]
+	return c.memory[at*c.units : (at+batch.active(t))*c.units]
+}
+
+// backward takes the gradient of the outputs [rows, out], to which it adds
+// what flows back through the recurrence, sets the layer's tensors of g, and
+// sets the gradient of the inputs, dx [rows, in].
+func (c *cellTrace) backward(batch *packed, w, g *layerWeights, x, outputGradient, dx []float32) {
+	gates := c.cell.gates()
+	c.recurrentBack.packTransposed(c.cell, w)
+	if c.projected {
+		kernels.PackB(true, c.out, c.units, w.projection, c.out, &c.projectionBack)
+	}
+	clear(c.memoryGradient)
+	for t := batch.steps() - 1; t >= 0; t-- {
+		c.backwardStep(batch, t, outputGradient)
+	}
+	c.weightGradients(batch, g, x, outputGradient)
+	kernels.Gemm(false, true, batch.rows(), c.in, gates, 1, c.gateGradient, gates, w.input, gates, 0, dx, c.in)
+}
+
+func (c *cellTrace) backwardStep(batch *packed, t int, outputGradient []float32) {
+	start, end := batch.start[t], batch.start[t+1]
+	dh := outputGradient[start*c.out : end*c.out]
+	if t+1 < batch.steps() {
+		c.addRecurrentGradient(batch.active(t+1), end, dh)
+	}
+	emitted := dh
+	if c.projected {
+		emitted = c.emittedGradient[:(end-start)*c.units]
+		kernels.GemmPacked(false, end-start, 1, dh, c.out, &c.projectionBack, 0, emitted, c.units)
+	}
+	before := c.memoryBefore(batch, t)
+	for i := range end - start {
+		c.rowGradient(start+i, row(before, i, c.units), row(emitted, i, c.units), row(c.memoryGradient, i, c.units))
+	}
+}
+
+// addRecurrentGradient adds to dh what flows back from the n rows of the next
+// step, which begin at row next.
+func (c *cellTrace) addRecurrentGradient(n, next int, dh []float32) {
+	gates := c.cell.gates()
+	kernels.GemmPacked(false, n, 1, c.gateGradient[next*gates:], gates, &c.recurrentBack.direct, 1, dh, c.out)
+	if c.kind == GRU {
+		kernels.GemmPacked(false, n, 1, c.candidateGradient[next*c.units:], c.units, &c.recurrentBack.candidate, 1, dh, c.out)
+	}
+}
+
+// rowGradient carries the gradient of row r's emission to its gates, and that
+// of its memory to the memory before.
+func (c *cellTrace) rowGradient(r int, previous, emitted, memory []float32) {
+	gates, gradient := row(c.gates, r, c.cell.gates()), row(c.gateGradient, r, c.cell.gates())
+	switch c.kind {
+	case CIFGLSTM:
+		kernels.CIFGBackward(gates, previous, c.squashRow(r), emitted, memory, gradient)
+	case LSTM:
+		kernels.LSTMBackward(gates, previous, c.squashRow(r), emitted, memory, gradient)
+	case GRU:
+		gruBackward(gates, c.candidateRow(r), previous, emitted, memory, gradient, row(c.candidateGradient, r, c.units))
+	}
+}
+
+// weightGradients sums over all rows, in their order, in one product each.
+func (c *cellTrace) weightGradients(batch *packed, g *layerWeights, x, outputGradient []float32) {
+	rows, gates := batch.rows(), c.cell.gates()
+	kernels.Gemm(true, false, c.in, gates, rows, 1, x, c.in, c.gateGradient, gates, 0, g.input, gates)
+	if c.projected {
+		kernels.Gemm(true, false, c.units, c.out, rows, 1, c.emitted, c.units, outputGradient, c.out, 0, g.projection, c.out)
+	}
+	clear(g.bias)
+	addRows(g.bias, c.gateGradient)
+	if c.kind == GRU {
+		clear(g.candidateBias)
+		addRows(g.candidateBias, c.candidateGradient)
+	}
+	c.recurrentGradients(batch, g)
+}
+
+func (c *cellTrace) recurrentGradients(batch *packed, g *layerWeights) {
+	first, gates := batch.active(0), c.cell.gates()
+	past := batch.rows() - first
+	if past == 0 {
+		clear(g.recurrent)
+		return
+	}
+	c.alignPrevious(batch)
+	kernels.Gemm(true, false, c.out, c.direct(), past, 1, c.previous, c.out, c.gateGradient[first*gates:], gates, 0, g.recurrent, gates)
+	if c.kind == GRU {
+		kernels.Gemm(true, false, c.out, c.units, past, 1, c.previous, c.out, c.candidateGradient[first*c.units:], c.units, 0, g.recurrent[c.direct():], gates)
+	}
+}
+
+// alignPrevious puts h' of every row past step 0 beside it: between steps the
+// rows of the sentences that have ended fall out.
+func (c *cellTrace) alignPrevious(batch *packed) {
+	first := batch.active(0)
+	for t := 1; t < batch.steps(); t++ {
+		from := c.output[batch.start[t-1]*c.out:]
+		copy(c.previous[(batch.start[t]-first)*c.out:(batch.start[t+1]-first)*c.out], from)
+	}
+}

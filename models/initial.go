@@ -1,0 +1,64 @@
+package models
+
+import (
+	"math"
+	"math/rand/v2"
+)
+
+// The gates that keep the memory begin more open than closed, so that gradients
+// reach back over several tokens from the start (Jozefowicz et al., "An
+// Empirical Exploration of Recurrent Network Architectures", 2015): a forget
+// gate at sigmoid(1) = 0.73, and so the same for one minus an input gate.
+const (
+	initialForgetGate = 1
+	initialInputGate  = -1
+)
+
+// Init draws initial parameters. Each weight takes one number from rng, tensor
+// after tensor in the order of the flat vector; biases take none.
+//
+// The embedding is uniform in ±sqrt(3/embedding), so that a token vector has an
+// expected squared length of 1 at any width, and output weights of their own
+// likewise by their width. The matrices of a layer are uniform in
+// ±sqrt(6/(rows+columns)), where a gate matrix counts as one matrix for each gate
+// (Glorot and Bengio, "Understanding the Difficulty of Training Deep Feedforward
+// Neural Networks", 2010, equation 16). Biases are zero but for the input gate's
+// of a cifg-lstm, which is -1, and the forget gate's of an lstm, which is 1.
+func (m *Language) Init(rng *rand.Rand) []float32 {
+	params := make([]float32, m.Parameters())
+	w := m.layout.views(params)
+	fillUniform(rng, w.embedding, math.Sqrt(3/float64(m.config.Embedding)))
+	for i, c := range m.cells {
+		c.initialize(rng, &w.layers[i])
+	}
+	if m.config.Untied {
+		fillUniform(rng, w.output, math.Sqrt(3/float64(m.config.outputWidth())))
+	}
+	return params
+}
+
+func (c cell) initialize(rng *rand.Rand, w *layerWeights) {
+	fillUniform(rng, w.input, glorot(c.in, c.units))
+	fillUniform(rng, w.recurrent, glorot(c.out, c.units))
+	fillUniform(rng, w.projection, glorot(c.units, c.out))
+	switch c.kind {
+	case CIFGLSTM:
+		fill(w.bias[:c.units], initialInputGate)
+	case LSTM:
+		fill(w.bias[c.units:2*c.units], initialForgetGate)
+	}
+}
+
+func glorot(in, out int) float64 { return math.Sqrt(6 / float64(in+out)) }
+
+func fillUniform(rng *rand.Rand, x []float32, bound float64) {
+	for i := range x {
+		x[i] = float32(bound * (2*rng.Float64() - 1))
+	}
+}
+
+func fill(x []float32, value float32) {
+	for i := range x {
+		x[i] = value
+	}
+}

@@ -1,0 +1,79 @@
+package models
+
+import "fmt"
+
+// States are what a model remembers of a number of token sequences, one state
+// each. Any scorer of the same sizes may continue them, though only the one
+// that made them does so sensibly. The zero value holds none, and is for Gather.
+type States struct {
+	n     int
+	cells []cell
+	// Of each layer: [n, units] and [n, out].
+	memory, output [maxLayers][]float32
+}
+
+// Start returns n states of the empty sequence. Feed each its begin token
+// first: training never asks for a prediction from nothing.
+func (s *Scorer) Start(n int) *States {
+	states := new(States)
+	states.reset(s.model, n)
+	return states
+}
+
+// reset makes n states of the empty sequence.
+func (s *States) reset(m *Language, n int) {
+	s.reserve(m.cells, n)
+	for i := range m.cells {
+		clear(s.memory[i])
+		clear(s.output[i])
+	}
+}
+
+func (s *States) reserve(cells []cell, n int) {
+	s.cells, s.n = cells, n
+	for i, c := range cells {
+		s.memory[i] = grow(s.memory[i], n*c.units)
+		s.output[i] = grow(s.output[i], n*c.out)
+	}
+}
+
+// Len is the number of states.
+func (s *States) Len() int { return s.n }
+
+// top is the output of the highest layer.
+func (s *States) top() []float32 { return s.output[len(s.cells)-1] }
+
+// Gather makes s hold copies of the chosen states of from, in the order of
+// indices, which may repeat and be of any number. It reuses the memory of s,
+// which must be another batch than from. An index out of range is an error.
+func (s *States) Gather(from *States, indices []int) error {
+	if s == from {
+		return fmt.Errorf("states cannot be gathered into themselves: gather into another batch")
+	}
+	for _, i := range indices {
+		if i < 0 || i >= from.Len() {
+			return fmt.Errorf("state %d cannot be gathered from %d states: they count from 0", i, from.Len())
+		}
+	}
+	s.reserve(from.cells, len(indices))
+	for l, c := range s.cells {
+		gatherStates(s.memory[l], from.memory[l], c.units, indices)
+		gatherStates(s.output[l], from.output[l], c.out, indices)
+	}
+	return nil
+}
+
+func gatherStates(dst, src []float32, width int, indices []int) {
+	for to, i := range indices {
+		copy(row(dst, to, width), row(src, i, width))
+	}
+}
+
+// describe says what states are of, for messages.
+func describe(cells []cell) string {
+	if len(cells) == 0 {
+		return "0 units"
+	}
+	c := cells[0]
+	return fmt.Sprintf("%d units and width %d in %d layers of %s", c.units, c.out, len(cells), c.kind)
+}

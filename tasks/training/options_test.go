@@ -1,0 +1,137 @@
+package training
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"coalmine/internal/seeds"
+	"coalmine/models/optimizers"
+	"coalmine/tasks"
+)
+
+// oneClient trains a single client and returns its update and its definition.
+func oneClient(t *testing.T, b *bench, p ClientsParams, round int) (got []float32, want []float64) {
+	t.Helper()
+	p.Cohort, p.Clip = 1, 1e6 // a clip gives the client weight 1
+	population := b.users()
+	members, err := cohort(&p, seeds.Stream(p.Seed, seeds.Cohort, uint64(round)), population.Users())
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples, err := population.ReadUser(t.Context(), members[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sumOf(t, b.mustStep(Clients, p, b.origin, round, 0)), clientUpdate(t, b.model(b.origin), &p, examples, round, members[0])
+}
+
+func norm32(x []float32) float64 {
+	wide := make([]float64, len(x))
+	for i, v := range x {
+		wide[i] = float64(v)
+	}
+	return norm(wide)
+}
+
+// FedProx minimizes F(w) + mu/2 |w - w_round|^2 (Li et al. 2020, equation 2).
+func TestTheProximalTermFollowsItsDefinition(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := clientsParams()
+	p.Epochs = 8
+	last := math.Inf(1)
+	for _, mu := range []float64{0, 0.5, 2} {
+		p.Local.Proximal = mu
+		got, want := oneClient(t, b, p, 2)
+		closeTo(t, "update with a proximal term", got, want)
+		if n := norm32(got); n >= last {
+			t.Errorf("mu %v: the update has norm %v, want less than %v", mu, n, last)
+		} else {
+			last = n
+		}
+	}
+}
+
+func TestWeightDecayFollowsItsDefinition(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := clientsParams()
+	p.Local.WeightDecay = 0.3
+	got, want := oneClient(t, b, p, 2)
+	closeTo(t, "update with weight decay", got, want)
+}
+
+func TestTheClientsScheduleRunsOverTheRounds(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := clientsParams()
+	p.Local.Schedule = &optimizers.Schedule{Kind: optimizers.StepWise, WarmUp: 2, Every: 1, Factor: 0.5}
+	plain := clientsParams()
+	for round, share := range map[int]float64{1: 0.5, 2: 1, 3: 1, 4: 0.5} {
+		plain.Local.LearningRate = p.Local.LearningRate * share
+		scheduled, _ := oneClient(t, b, p, round)
+		constant, want := oneClient(t, b, plain, round)
+		closeTo(t, "scheduled update", scheduled, want)
+		if !slices.Equal(scheduled, constant) {
+			t.Errorf("round %d: the update is not that of %v of the learning rate", round, share)
+		}
+	}
+}
+
+func TestDropoutRepeatsAndDoesNotDependOnTheChunk(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := clientsParams()
+	without := sumOf(t, b.mustStep(Clients, p, b.origin, 1, 0))
+	p.Local.Dropout = 0.4
+	whole := sumOf(t, b.mustStep(Clients, p, b.origin, 1, 0))
+	if !slices.Equal(whole, sumOf(t, b.mustStep(Clients, p, b.origin, 1, 0))) {
+		t.Error("a chunk that is trained again drops other elements")
+	}
+	if slices.Equal(whole, without) {
+		t.Error("dropout changes nothing")
+	}
+	p.Chunks = 6
+	split := make([]float64, len(whole))
+	for j := range p.Chunks {
+		for i, v := range sumOf(t, b.mustStep(Clients, p, b.origin, 1, j)) {
+			split[i] += float64(v)
+		}
+	}
+	closeTo(t, "six chunks against one", whole, split)
+}
+
+func TestSGDWithOptionsIsTheSameInOneStretchOrMany(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := SGDParams{Seed: 2, Order: ByRecord, StepsPerTask: 30, Local: Local{
+		Optimizer: sgd, LearningRate: 0.2, Batch: 7, Dropout: 0.3, WeightDecay: 0.01,
+		Schedule: &optimizers.Schedule{Kind: optimizers.Cosine, WarmUp: 5, Steps: 30},
+	}}
+	whole := b.mustStep(SGD, p, b.origin, 1, 0)
+	p.StepsPerTask = 10
+	last := b.origin
+	for step := 1; step <= 3; step++ {
+		last = b.mustStep(SGD, p, last, step, 0)
+	}
+	if !slices.Equal(b.model(whole).Params, b.model(last).Params) {
+		t.Error("30 steps in one task and in three differ")
+	}
+}
+
+func TestImpossibleOptionsArePermanentErrors(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for want, change := range map[string]func(*Local){
+		"dropout rate 1: want": func(l *Local) { l.Dropout = 1 },
+		`kind "linear": want`:  func(l *Local) { l.Schedule = &optimizers.Schedule{Kind: "linear"} },
+	} {
+		p := clientsParams()
+		change(&p.Local)
+		if _, err := b.step(Clients, p, b.origin, 1, 0); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want a permanent one with %q", err, want)
+		}
+	}
+}
