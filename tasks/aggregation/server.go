@@ -33,6 +33,8 @@ type ServerParams struct {
 	NoiseMultiplier float64           `json:"noise_multiplier,omitempty"`
 	Optimizer       optimizers.Config `json:"optimizer"`
 	LearningRate    float64           `json:"learning_rate"`
+	// Schedule changes the learning rate from round to round; nil keeps it.
+	Schedule *optimizers.Schedule `json:"schedule,omitempty"`
 	// Adaptive makes Clip that of the first round only: the server then moves it
 	// towards a quantile of the norms, and NoiseMultiplier is the total of the
 	// noise on the updates and on the count behind the quantile.
@@ -41,8 +43,6 @@ type ServerParams struct {
 	Secret *tasks.Secret `json:"secret,omitempty"`
 	// Guarantee accounts for the noise; nil without noise.
 	Guarantee *Guarantee `json:"guarantee,omitempty"`
-	// Schedule changes the learning rate from round to round; nil keeps it.
-	Schedule *optimizers.Schedule `json:"schedule,omitempty"`
 }
 
 // rate is the learning rate of a round, counted from 1.
