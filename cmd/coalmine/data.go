@@ -1,14 +1,23 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"coalmine/storage"
+	"coalmine/tasks"
 	"coalmine/tasks/datasets"
+	"coalmine/workflows/compile"
 	"coalmine/workflows/control"
+	"coalmine/workflows/inline"
+	"coalmine/workflows/plan"
 	"coalmine/workflows/submission"
 )
 
@@ -23,6 +32,7 @@ func newDataCommand(g *global) *cobra.Command {
 
 func newInspectCommand(g *global) *cobra.Command {
 	var r datasets.Recipe
+	var iid bool
 	c := &cobra.Command{
 		Use:   "inspect SOURCE",
 		Short: "Check every line of a source and count what each step of its preparation leaves",
@@ -35,13 +45,20 @@ after each step of its preparation, exactly as the tasks will find them.`,
 			if err != nil {
 				return err
 			}
-			if g.json {
-				return g.printJSON(facts[0])
+			found := inspection{Facts: facts[0]}
+			if iid {
+				if found.IID, err = refill(c.Context(), args[0], r); err != nil {
+					return err
+				}
 			}
-			return writeFacts(g.stdout, &facts[0], r)
+			if g.json {
+				return g.printJSON(found)
+			}
+			return writeFacts(g.stdout, &found, r)
 		},
 	}
 	f := c.Flags()
+	f.BoolVar(&iid, "iid", false, "shuffle and refill too, as partition: iid does without canaries; holds the source in memory")
 	f.Uint64Var(&r.Seed, "seed", 1, "seed of the parts")
 	f.IntVar(&r.VocabularySize, "vocabulary", 10000, "words of the vocabulary")
 	f.Float64Var(&r.TestFraction, "test", 0.1, "share of the examples in the test part")
@@ -51,7 +68,49 @@ after each step of its preparation, exactly as the tasks will find them.`,
 	return c
 }
 
-func writeFacts(w io.Writer, f *datasets.Facts, r datasets.Recipe) error {
+// inspection is what data inspect --json prints.
+type inspection struct {
+	datasets.Facts
+	// IID are the synthetic users of an iid partition, where they were asked for.
+	IID *datasets.PartitionMetrics `json:"iid,omitempty"`
+}
+
+// refill runs the tasks up to the iid partition in memory.
+func refill(ctx context.Context, path string, r datasets.Recipe) (*datasets.PartitionMetrics, error) {
+	source, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	p := &plan.Plan{Nodes: map[storage.Key]*plan.Node{}}
+	var failed error
+	node := func(kind tasks.Kind, params any, inputs ...tasks.Input) storage.Key {
+		spec, err := tasks.NewSpec(kind, params, inputs...)
+		failed = errors.Join(failed, err)
+		n := &plan.Node{Spec: spec}
+		for _, in := range inputs {
+			n.Needs = append(n.Needs, plan.Ref{Key: in.Key})
+		}
+		p.Nodes[spec.Key] = n
+		return spec.Key
+	}
+	corpus := node(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{storage.DigestOf(source)}})
+	parts := node(datasets.Encode, r.Encode(), tasks.Input{Name: datasets.CorpusInput, Key: corpus})
+	balanced := node(datasets.Balance, r.Balance(), tasks.Input{Name: datasets.PartsInput, Key: parts})
+	population := node(datasets.Partition, datasets.PartitionParams{Partition: datasets.IID, Words: r.Words, Seed: r.Seed},
+		tasks.Input{Name: datasets.PartsInput, Key: parts}, tasks.Input{Name: datasets.BalancedInput, Key: balanced})
+	x := inline.New(p, compile.Registry(), source)
+	if failed = errors.Join(failed, x.Reach(ctx, plan.Ref{Key: population})); failed != nil {
+		return nil, failed
+	}
+	commit, err := x.Commit(ctx, population)
+	if err != nil {
+		return nil, err
+	}
+	var m datasets.PartitionMetrics
+	return &m, json.Unmarshal(commit.Metrics, &m)
+}
+
+func writeFacts(w io.Writer, f *inspection, r datasets.Recipe) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "step\tusers\texamples\twords\t")
 	row := func(step string, c datasets.Counts) {
@@ -63,6 +122,9 @@ func writeFacts(w io.Writer, f *datasets.Facts, r datasets.Recipe) error {
 	row("validation part", f.Parts.Validation)
 	row("balanced users", f.Balance.Balanced)
 	row("held-out users", f.Balance.HeldOut)
+	if f.IID != nil {
+		row("iid users", f.IID.Counts)
+	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
