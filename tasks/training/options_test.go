@@ -93,14 +93,7 @@ func TestDropoutRepeatsAndDoesNotDependOnTheChunk(t *testing.T) {
 	if slices.Equal(whole, without) {
 		t.Error("dropout changes nothing")
 	}
-	p.Chunks = 6
-	split := make([]float64, len(whole))
-	for j := range p.Chunks {
-		for i, v := range sumOf(t, b.mustStep(Clients, p, b.origin, 1, j)) {
-			split[i] += float64(v)
-		}
-	}
-	closeTo(t, "six chunks against one", whole, split)
+	b.sixChunksAgainst(whole, p)
 }
 
 func TestSGDWithOptionsIsTheSameInOneStretchOrMany(t *testing.T) {

@@ -205,15 +205,20 @@ func TestAnUpdateDoesNotDependOnItsChunk(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	p := clientsParams()
-	whole := sumOf(t, b.mustStep(Clients, p, b.origin, 1, 0))
+	b.sixChunksAgainst(sumOf(t, b.mustStep(Clients, p, b.origin, 1, 0)), p)
+}
+
+// sixChunksAgainst compares the sum of a round in one chunk with that in six.
+func (b *bench) sixChunksAgainst(whole []float32, p ClientsParams) {
+	b.t.Helper()
 	p.Chunks = 6
 	split := make([]float64, len(whole))
 	for j := range p.Chunks {
-		for i, v := range sumOf(t, b.mustStep(Clients, p, b.origin, 1, j)) {
+		for i, v := range sumOf(b.t, b.mustStep(Clients, p, b.origin, 1, j)) {
 			split[i] += float64(v)
 		}
 	}
-	closeTo(t, "six chunks against one", whole, split)
+	closeTo(b.t, "six chunks against one", whole, split)
 }
 
 func TestSGDIsTheSameInOneStretchOrMany(t *testing.T) {
