@@ -4,8 +4,9 @@
 TOOLS := $(CURDIR)/.tools/bin
 GOLANGCI_VERSION := v2.15.0
 GOLANGCI := $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION)
+COMPOSE_VERSION := v2.40.3
 
-.PHONY: build test lint generate bench clean
+.PHONY: build test lint compose-tool generate bench clean
 
 build:
 	CGO_ENABLED=0 go build -o coalmine ./cmd/coalmine
@@ -22,6 +23,13 @@ lint: $(GOLANGCI)
 $(GOLANGCI):
 	GOBIN=$(TOOLS) CGO_ENABLED=0 go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
 	mv $(TOOLS)/golangci-lint $@
+
+# Compose without an engine, for scripts/check-compose.sh. It takes minutes to build,
+# within its own module: go install refuses the exclusions in its go.mod.
+compose-tool: $(TOOLS)/docker-compose
+
+$(TOOLS)/docker-compose:
+	CGO_ENABLED=0 go build -C "$$(go mod download -json github.com/docker/compose/v2@$(COMPOSE_VERSION) | sed -n 's/^\t"Dir": "\(.*\)",$$/\1/p')" -o $@ ./cmd
 
 generate:
 	go generate ./...

@@ -1,15 +1,22 @@
 #!/usr/bin/env bash
-# Checks compose.yaml as Compose reads it: by `docker compose config` where there
-# is one, else by the library that Compose is made of (scripts/composecheck).
-# Neither needs a running engine.
+# Checks compose.yaml by Compose's own `config`: the one of docker, or the tool
+# alone, as `make compose-tool` builds it. Where there is neither, the library that
+# Compose is made of reads the file (scripts/composecheck). None needs an engine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 secrets=(COALMINE_REDIS_PASSWORD COALMINE_S3_SECRET COALMINE_TOKEN)
 say() { echo "check-compose: $*"; }
 
+PATH=$PWD/.tools/bin:$PATH
+
+# compose_config lets the Compose that is given read the file, all profiles on.
+compose_config() { "$@" --file compose.yaml --env-file /dev/null --profile '*' config --quiet; }
+
 if docker compose version >/dev/null 2>&1; then
-	config() { docker compose --file compose.yaml --env-file /dev/null --profile '*' config --quiet; }
+	config() { compose_config docker compose; }
+elif docker-compose version 2>/dev/null | grep -q 'Docker Compose'; then
+	config() { compose_config docker-compose; }
 elif (cd scripts/composecheck && go mod download) 2>/dev/null; then
 	checker=$(mktemp)
 	trap 'rm -f "$checker"' EXIT
