@@ -88,7 +88,7 @@ training: {algorithm: fedavg, rounds: %d, cohort: %d, chunks: %d, checkpoints: {
 		return nil, err
 	}
 	return spec, spec.Resolve([]experiment.Facts{{
-		SHA256: storage.DigestOf(text).String(), Users: facts[0].Balance.Balanced.Users,
+		Files: []storage.Digest{storage.DigestOf(text)}, Users: facts[0].Balance.Balanced.Users,
 		Examples: facts[0].Balance.Balanced.Examples, DistinctWords: facts[0].Parts.DistinctWords,
 	}})
 }

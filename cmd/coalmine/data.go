@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -16,9 +15,10 @@ import (
 	"coalmine/tasks/datasets"
 	"coalmine/workflows/compile"
 	"coalmine/workflows/control"
+	"coalmine/workflows/experiment"
 	"coalmine/workflows/inline"
 	"coalmine/workflows/plan"
-	"coalmine/workflows/submission"
+	"coalmine/workflows/sources"
 )
 
 func newDataCommand(g *global) *cobra.Command {
@@ -30,6 +30,12 @@ func newDataCommand(g *global) *cobra.Command {
 	return c
 }
 
+const sourceHelp = `SOURCE is a
+file of JSON lines, plain, .gz or .zst; a directory, of which the files ending in
+.jsonl, .jsonl.gz and .jsonl.zst are read in order of their names; or either in
+S3, as s3://bucket/key or s3://bucket/prefix/, with ?endpoint= where it is not
+Amazon's and credentials as for --store.`
+
 func newInspectCommand(g *global) *cobra.Command {
 	var r datasets.Recipe
 	var iid bool
@@ -37,17 +43,22 @@ func newInspectCommand(g *global) *cobra.Command {
 		Use:   "inspect SOURCE",
 		Short: "Check every line of a source and count what each step of its preparation leaves",
 		Long: `Check every line of a source and count users, examples and words before and
-after each step of its preparation, exactly as the tasks will find them.`,
-		Example: "  coalmine data inspect examples/data/state-of-the-union.jsonl.gz --words 400",
-		Args:    cobra.ExactArgs(1),
+after each step of its preparation, exactly as the tasks will find them. ` + sourceHelp,
+		Example: "  coalmine data inspect examples/data/state-of-the-union.jsonl.gz --words 400\n" +
+			"  coalmine data inspect 's3://bucket/texts/?endpoint=https://s3.example.org'",
+		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			facts, err := datasets.Survey(c.Context(), submission.LocalFiles(args[0]), datasets.Limits{}, []datasets.Recipe{r})
+			source, err := sources.Here{}.Find(c.Context(), args[0], "")
 			if err != nil {
 				return err
 			}
-			found := inspection{Facts: facts[0]}
+			facts, err := source.Survey(c.Context(), datasets.Limits{}, []datasets.Recipe{r})
+			if err != nil {
+				return err
+			}
+			found := inspection{Facts: facts[0], SHA256: experiment.SourceDigest(source.Digests()), Files: listed(source)}
 			if iid {
-				if found.IID, err = refill(c.Context(), args[0], r); err != nil {
+				if found.IID, err = refill(c.Context(), source, r); err != nil {
 					return err
 				}
 			}
@@ -71,13 +82,47 @@ after each step of its preparation, exactly as the tasks will find them.`,
 // inspection is what data inspect --json prints.
 type inspection struct {
 	datasets.Facts
+	// SHA256 is data.sha256 of the source, which consists of the files.
+	SHA256 storage.Digest `json:"sha256"`
+	Files  []listedFile   `json:"files"`
 	// IID are the synthetic users of an iid partition, where they were asked for.
 	IID *datasets.PartitionMetrics `json:"iid,omitempty"`
 }
 
+// listedFile is one file of a source, for programs.
+type listedFile struct {
+	Name   string         `json:"name"`
+	SHA256 storage.Digest `json:"sha256"`
+}
+
+func listed(source *sources.Source) []listedFile {
+	var files []listedFile
+	for _, f := range source.Files {
+		files = append(files, listedFile{f.Name, f.Digest})
+	}
+	return files
+}
+
+// contents reads all files of a source into memory.
+func contents(ctx context.Context, source *sources.Source) ([][]byte, error) {
+	var all [][]byte
+	for _, f := range source.Files {
+		body, err := f.Open(ctx)
+		if err != nil {
+			return nil, err
+		}
+		data, err := io.ReadAll(body)
+		if err = errors.Join(err, body.Close()); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", f.Name, err)
+		}
+		all = append(all, data)
+	}
+	return all, nil
+}
+
 // refill runs the tasks up to the iid partition in memory.
-func refill(ctx context.Context, path string, r datasets.Recipe) (*datasets.PartitionMetrics, error) {
-	source, err := os.ReadFile(path)
+func refill(ctx context.Context, source *sources.Source, r datasets.Recipe) (*datasets.PartitionMetrics, error) {
+	files, err := contents(ctx, source)
 	if err != nil {
 		return nil, err
 	}
@@ -93,12 +138,12 @@ func refill(ctx context.Context, path string, r datasets.Recipe) (*datasets.Part
 		p.Nodes[spec.Key] = n
 		return spec.Key
 	}
-	corpus := node(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{storage.DigestOf(source)}})
+	corpus := node(datasets.Import, datasets.ImportParams{Sources: source.Digests()})
 	parts := node(datasets.Encode, r.Encode(), tasks.Input{Name: datasets.CorpusInput, Key: corpus})
 	balanced := node(datasets.Balance, r.Balance(), tasks.Input{Name: datasets.PartsInput, Key: parts})
 	population := node(datasets.Partition, datasets.PartitionParams{Partition: datasets.IID, Words: r.Words, Seed: r.Seed},
 		tasks.Input{Name: datasets.PartsInput, Key: parts}, tasks.Input{Name: datasets.BalancedInput, Key: balanced})
-	x := inline.New(p, compile.Registry(), source)
+	x := inline.New(p, compile.Registry(), files...)
 	if failed = errors.Join(failed, x.Reach(ctx, plan.Ref{Key: population})); failed != nil {
 		return nil, failed
 	}
@@ -142,22 +187,34 @@ func newImportCommand(g *global) *cobra.Command {
 	return &cobra.Command{
 		Use:   "import SOURCE",
 		Short: "Check a source and upload it to the store, ahead of any submission",
-		Args:  cobra.ExactArgs(1),
+		Long: `Check a source and upload its files to the store, those that it lacks, ahead of
+any submission. ` + sourceHelp + `
+
+Prints data.sha256 of the source.`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if _, err := datasets.Survey(c.Context(), submission.LocalFiles(args[0]), datasets.Limits{}, nil); err != nil {
+			source, err := sources.Here{}.Find(c.Context(), args[0], "")
+			if err != nil {
+				return err
+			}
+			if _, err := source.Survey(c.Context(), datasets.Limits{}, nil); err != nil {
 				return err
 			}
 			return g.withControl(c.Context(), func(api control.API) error {
-				digest, err := importSource(c.Context(), api, args[0])
-				if err != nil {
+				if err := source.Upload(c.Context(), api); err != nil {
 					return err
 				}
-				if g.json {
-					return g.printJSON(map[string]string{"source": args[0], "sha256": digest.String()})
-				}
-				g.printf("%s\n", digest)
-				return nil
+				return g.printImported(args[0], source)
 			})
 		},
 	}
+}
+
+func (g *global) printImported(name string, source *sources.Source) error {
+	digest := experiment.SourceDigest(source.Digests())
+	if g.json {
+		return g.printJSON(map[string]any{"source": name, "sha256": digest, "files": listed(source)})
+	}
+	g.printf("%s\n", digest)
+	return nil
 }

@@ -3,13 +3,11 @@ package main
 import (
 	"context"
 	"errors"
-	"os"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"coalmine/dashboards"
-	"coalmine/storage"
 	"coalmine/workflows/control"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/home"
@@ -52,30 +50,12 @@ func (s *submitFlags) prepare(ctx context.Context, g *global, path string) (*sub
 
 // submit uploads the sources that are not there yet, and then submits.
 func (s *submitFlags) submit(ctx context.Context, api control.API, sub *submission.Submission) (control.Submitted, error) {
-	for digest, path := range sub.Sources {
-		there, err := api.HasSource(ctx, digest)
-		if err != nil {
-			return control.Submitted{}, err
-		}
-		if there {
-			continue
-		}
-		if _, err := importSource(ctx, api, path); err != nil {
-			return control.Submitted{}, err
-		}
+	if err := sub.Upload(ctx, api); err != nil {
+		return control.Submitted{}, err
 	}
 	record := sub.Record()
 	record.Priority = s.priority
 	return api.Submit(ctx, record, s.fresh)
-}
-
-func importSource(ctx context.Context, api control.API, path string) (storage.Digest, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return storage.Digest{}, err
-	}
-	defer f.Close()
-	return api.PutSource(ctx, f)
 }
 
 const runHelp = `Submit an experiment, work on it and follow it in this process until it is

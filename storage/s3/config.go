@@ -40,29 +40,35 @@ var parameters = []string{"endpoint", "path-style", "region"}
 // Without path-style, a store with an endpoint is addressed by path and one
 // without by host name. Credentials have no place in a URL.
 func ParseURL(raw string) (Config, error) {
+	c, path, err := parseURL("store", raw)
+	if err != nil {
+		return Config{}, err
+	}
+	c.Prefix = strings.Trim(path, "/")
+	return c, c.validate()
+}
+
+// parseURL reads the URL of a store or of a source, and returns the path in the
+// bucket apart, as it stands.
+func parseURL(what, raw string) (Config, string, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
 		// The text of a *url.Error repeats the URL, which may hold credentials.
-		return Config{}, fmt.Errorf("store URL: %w", errors.Unwrap(err))
+		return Config{}, "", fmt.Errorf("%s URL: %w", what, errors.Unwrap(err))
 	}
 	if u.User != nil {
-		return Config{}, fmt.Errorf("store URL for bucket %q holds credentials: take them out and set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", u.Host)
+		return Config{}, "", fmt.Errorf("%s URL for bucket %q holds credentials: take them out and set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", what, u.Host)
 	}
 	if u.Scheme != "s3" || u.Host == "" {
-		return Config{}, fmt.Errorf("store URL %q: want s3://bucket/prefix?endpoint=http://host:port", raw)
+		return Config{}, "", fmt.Errorf("%s URL %q: want s3://bucket/path?endpoint=http://host:port", what, raw)
 	}
 	query := u.Query()
 	for name, values := range query {
 		if !slices.Contains(parameters, name) || len(values) != 1 {
-			return Config{}, fmt.Errorf("store URL %q: parameter %q: allowed are %s, each once", raw, name, strings.Join(parameters, ", "))
+			return Config{}, "", fmt.Errorf("%s URL %q: parameter %q: allowed are %s, each once", what, raw, name, strings.Join(parameters, ", "))
 		}
 	}
-	c := Config{
-		Bucket:   u.Host,
-		Prefix:   strings.Trim(u.Path, "/"),
-		Endpoint: query.Get("endpoint"),
-		Region:   query.Get("region"),
-	}
+	c := Config{Bucket: u.Host, Endpoint: query.Get("endpoint"), Region: query.Get("region")}
 	c.PathStyle = c.Endpoint != ""
 	switch query.Get("path-style") {
 	case "":
@@ -71,9 +77,9 @@ func ParseURL(raw string) (Config, error) {
 	case "false":
 		c.PathStyle = false
 	default:
-		return Config{}, fmt.Errorf("store URL %q: path-style is %q: want true or false", raw, query.Get("path-style"))
+		return Config{}, "", fmt.Errorf("%s URL %q: path-style is %q: want true or false", what, raw, query.Get("path-style"))
 	}
-	return c, c.validate()
+	return c, u.Path, nil
 }
 
 func (c Config) validate() error {

@@ -25,12 +25,13 @@ func (s *Store) Get(ctx context.Context, name string, offset, length int64) (io.
 		}
 		return io.NopCloser(bytes.NewReader(nil)), nil
 	}
-	r := &reader{store: s, ctx: ctx, name: name, offset: offset, end: -1}
+	r := &reader{client: s.client, bucket: s.config.Bucket, key: s.key(name), ctx: ctx, offset: offset, end: -1,
+		fail: func(err error) error { return s.fail("get", name, err) }}
 	if length > 0 {
 		r.end = offset + length
 	}
 	if err := r.open(); err != nil {
-		return nil, s.fail("get", name, err)
+		return nil, r.fail(err)
 	}
 	return r, nil
 }
@@ -38,10 +39,12 @@ func (s *Store) Get(ctx context.Context, name string, offset, length int64) (io.
 // reader reads a range of an object and opens it again, at the place reached, if
 // the connection breaks.
 type reader struct {
-	store  *Store
+	client *minio.Client
+	bucket string
+	key    string
+	fail   func(error) error // says what was read
 	ctx    context.Context
-	name   string
-	etag   string // of the first answer: what follows must be of the same object
+	etag   string // of the first answer, unless known before: what follows must be of the same object
 	offset int64
 	end    int64 // -1: the end of the object
 	body   io.ReadCloser
@@ -58,8 +61,8 @@ func (r *reader) open() error {
 			return err
 		}
 	}
-	core := minio.Core{Client: r.store.client}
-	body, info, _, err := core.GetObject(r.ctx, r.store.config.Bucket, r.store.key(r.name), options)
+	core := minio.Core{Client: r.client}
+	body, info, _, err := core.GetObject(r.ctx, r.bucket, r.key, options)
 	if err != nil {
 		return err
 	}
@@ -85,14 +88,14 @@ func (r *reader) Read(p []byte) (int, error) {
 		return n, err
 	}
 	if r.breaks++; r.breaks >= retries || r.ctx.Err() != nil {
-		return n, r.store.fail("get", r.name, err)
+		return n, r.fail(err)
 	}
 	if r.offset == r.end {
 		return n, io.EOF
 	}
 	r.body.Close()
 	if err := r.open(); err != nil {
-		return n, r.store.fail("get", r.name, err)
+		return n, r.fail(err)
 	}
 	return n, nil
 }

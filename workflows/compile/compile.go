@@ -40,7 +40,11 @@ func Plan(spec *experiment.Spec) (*plan.Plan, error) {
 	p := &plan.Plan{Nodes: map[storage.Key]*plan.Node{}, Chains: map[storage.Key]*plan.Chain{}}
 	for i := range spec.Cells {
 		c := cell{plan: p, index: i, spec: &spec.Cells[i], experiment: &spec.Cells[i].Experiment}
-		if err := c.compile(); err != nil {
+		files, err := spec.Files(&c.experiment.Data)
+		if err == nil {
+			err = c.compile(files)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("cell %s (%s): %w", c.spec.Name, c.spec.Label, err)
 		}
 	}
@@ -60,8 +64,8 @@ type cell struct {
 	model                               plan.Ref
 }
 
-func (c *cell) compile() error {
-	c.data()
+func (c *cell) compile(files []storage.Digest) error {
+	c.data(files)
 	if c.err == nil {
 		c.training()
 	}

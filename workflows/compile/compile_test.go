@@ -83,7 +83,7 @@ func resolve(t *testing.T, text string, digest storage.Digest, sets ...string) *
 	}
 	facts := make([]experiment.Facts, len(spec.Cells))
 	for i := range facts {
-		facts[i] = experiment.Facts{Key: testKey(t).Fingerprint(), SHA256: digest.String(), Users: 74, Examples: 2000, DistinctWords: 90, TestExamples: 300}
+		facts[i] = experiment.Facts{Key: testKey(t).Fingerprint(), Files: []storage.Digest{digest}, Users: 74, Examples: 2000, DistinctWords: 90, TestExamples: 300}
 	}
 	if err := spec.Resolve(facts); err != nil {
 		t.Fatal(err)

@@ -25,15 +25,9 @@ func Recipe(e *experiment.Experiment) datasets.Recipe {
 
 // data compiles the way from the source to the population: parts -> vocabulary
 // -> balance -> canaries -> partition.
-func (c *cell) data() {
-	e := c.experiment
-	digest, err := storage.ParseDigest(e.Data.SHA256)
-	if err != nil {
-		c.err = fmt.Errorf("data.sha256: %w; submit the experiment, which fills it in", err)
-		return
-	}
-	r := Recipe(e)
-	corpus := c.node(datasets.Import, "import "+e.Data.Source, datasets.ImportParams{Sources: []storage.Digest{digest}})
+func (c *cell) data(files []storage.Digest) {
+	e, r := c.experiment, Recipe(c.experiment)
+	corpus := c.node(datasets.Import, "import "+e.Data.Source, datasets.ImportParams{Sources: files})
 	c.parts = c.node(datasets.Encode, "parts and vocabulary", r.Encode(), edge{datasets.CorpusInput, corpus})
 	balanced := c.node(datasets.Balance, fmt.Sprintf("balanced users of %d words", r.Words), r.Balance(), edge{datasets.PartsInput, c.parts})
 	c.partition(balanced)

@@ -149,18 +149,28 @@ func (l *Local) check(ctx context.Context, spec *runs.Spec) error {
 	if _, err := compile.Plan(e); err != nil {
 		return fmt.Errorf("submission %w: %w", ErrInput, err)
 	}
+	return l.checkSources(ctx, e)
+}
+
+// checkSources looks for every file of the data in the store.
+func (l *Local) checkSources(ctx context.Context, e *experiment.Spec) error {
+	there := map[storage.Digest]bool{}
 	for i := range e.Cells {
 		data := &e.Cells[i].Experiment.Data
-		digest, err := storage.ParseDigest(data.SHA256)
+		files, err := e.Files(data)
 		if err != nil {
-			return fmt.Errorf("submission %w: data.sha256: %w", ErrInput, err)
+			return fmt.Errorf("submission %w: %w", ErrInput, err)
 		}
-		there, err := l.archive.HasSource(ctx, digest)
-		if err != nil {
-			return err
-		}
-		if !there {
-			return fmt.Errorf("submission %w: source %s (%s) has not been uploaded", ErrInput, data.Source, digest.Short())
+		for _, digest := range files {
+			if !there[digest] {
+				there[digest], err = l.archive.HasSource(ctx, digest)
+			}
+			if err != nil {
+				return err
+			}
+			if !there[digest] {
+				return fmt.Errorf("submission %w: source %s (%s) has not been uploaded", ErrInput, data.Source, digest.Short())
+			}
 		}
 	}
 	return nil

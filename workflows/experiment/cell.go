@@ -15,6 +15,8 @@ type Spec struct {
 	Name string `json:"name"`
 	// Cells of the grid in order, at least one. No two are equal.
 	Cells []Cell `json:"cells"`
+	// Sources lists the files of every source that has several, by data.sha256.
+	Sources map[string][]storage.Digest `json:"sources,omitempty"`
 }
 
 // Cell is one point of the grid.

@@ -6,13 +6,14 @@ import (
 	"strconv"
 
 	"coalmine/privacy"
+	"coalmine/storage"
 	"coalmine/tasks/datasets"
 )
 
 // Facts are what reading the data tells, for one cell.
 type Facts struct {
-	// SHA256 of the source, 64 hex digits.
-	SHA256 string
+	// Files are the digests of the source's files, in the order in which they are read.
+	Files []storage.Digest
 	// Users and Examples of the balanced training population, held-out users
 	// taken away, before canaries are inserted.
 	Users, Examples int
@@ -52,7 +53,7 @@ func (s *Spec) Resolve(facts []Facts) error {
 	}
 	for i := range s.Cells {
 		s.Cells[i].noteBudget(rounds[i])
-		s.Cells[i].Experiment.Data.SHA256 = facts[i].SHA256
+		s.setSource(&s.Cells[i].Experiment.Data, facts[i].Files)
 		s.Cells[i].Experiment.Training.Rounds = rounds[i]
 		if p := s.Cells[i].Experiment.Training.Privacy; p.Secret() {
 			p.Key = facts[i].Key
@@ -79,8 +80,8 @@ func (c *dataChecker) fail(path, format string, args ...any) {
 
 func (c *dataChecker) check() {
 	e, f := &c.Experiment, c.facts
-	if e.Data.SHA256 != "" && e.Data.SHA256 != f.SHA256 {
-		c.fail("data.sha256", "is %s, but %s has %s; the data has changed: restore it, or correct the field", e.Data.SHA256, e.Data.Source, f.SHA256)
+	if found := SourceDigest(f.Files).String(); e.Data.SHA256 != "" && e.Data.SHA256 != found {
+		c.fail("data.sha256", "is %s, but %s has %s; the data has changed: restore it, or correct the field", e.Data.SHA256, e.Data.Source, found)
 	}
 	if size := e.Data.Vocabulary.Size; size > f.DistinctWords {
 		c.fail("data.vocabulary.size", "is %d; expected at most %d, the distinct words in the training part of %s", size, f.DistinctWords, e.Data.Source)

@@ -3,11 +3,13 @@ package experiment
 import (
 	"strings"
 	"testing"
+
+	"coalmine/storage"
 )
 
 // plenty fits every experiment of these tests.
 var plenty = Facts{
-	SHA256: strings.Repeat("ab", 32), Users: 392_000, Examples: 93_000_000,
+	Files: []storage.Digest{storage.DigestOf([]byte("text"))}, Users: 392_000, Examples: 93_000_000,
 	DistinctWords: 500_000, TestExamples: 16_000_000,
 }
 
@@ -37,7 +39,7 @@ func TestEpochsBecomeRounds(t *testing.T) {
 		if err := spec.Resolve(factsFor(spec, plenty)); err != nil {
 			t.Fatal(err)
 		}
-		if e := spec.Cells[0].Experiment; e.Training.Rounds != c.want || e.Data.SHA256 != plenty.SHA256 {
+		if e := spec.Cells[0].Experiment; e.Training.Rounds != c.want || e.Data.SHA256 != plenty.Files[0].String() {
 			t.Errorf("%v: got %d rounds of %s, want %d", c.sets, e.Training.Rounds, e.Data.SHA256, c.want)
 		}
 	}

@@ -13,7 +13,7 @@ var (
 	namePattern        = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,47}$`)
 	sha256Pattern      = regexp.MustCompile(`^[0-9a-f]{64}$`)
 	fingerprintPattern = regexp.MustCompile(`^[0-9a-f]{32}$`)
-	s3Pattern          = regexp.MustCompile(`^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/[^\s/?][^\s?]*(\?\S*)?$`)
+	s3Pattern          = regexp.MustCompile(`^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/([^\s/?][^\s?]*)?(\?\S*)?$`)
 )
 
 // checker finds what is wrong between the fields of one cell.
@@ -62,9 +62,9 @@ func (c *checker) names() {
 	source := c.Data.Source
 	switch {
 	case strings.TrimSpace(source) == "" || strings.ContainsFunc(source, func(r rune) bool { return r < ' ' }):
-		c.fail([]string{"data.source"}, "is %s; expected the name of a file or an s3:// URL", quote(source))
+		c.fail([]string{"data.source"}, "is %s; expected the name of a file, of a directory, or an s3:// URL", quote(source))
 	case strings.Contains(source, "://") && !s3Pattern.MatchString(source):
-		c.fail([]string{"data.source"}, "is %s; expected a file, or a URL of the form s3://bucket/key", quote(source))
+		c.fail([]string{"data.source"}, "is %s; expected a file, a directory, or a URL of the form s3://bucket/key", quote(source))
 	}
 }
 

@@ -37,11 +37,14 @@ type Experiment struct {
 
 // Data says which text is read and how it is divided among users.
 type Data struct {
-	// Source of the text: a file or an s3:// URL of JSON lines with "user" and
-	// "text", plain, .gz or .zst. A relative path starts at the working directory.
+	// Source of the text: a file of JSON lines with "user" and "text", plain, .gz
+	// or .zst; a directory of files ending in .jsonl, .jsonl.gz or .jsonl.zst; or
+	// either in S3, as s3://bucket/key or s3://bucket/prefix/. A relative path
+	// starts at the working directory, else at the experiment file's.
 	Source string `json:"source" required:"true" also:"path file dataset"`
-	// SHA256 of the source, 64 hex digits. Given in the file, it guards against
-	// a source that has changed; a submitted run always carries it.
+	// SHA256 of the source, 64 hex digits; of several files, that of their
+	// SHA-256s, one a line. Given in the file, it guards against a source that has
+	// changed; a submitted run always carries it.
 	SHA256 string `json:"sha256,omitempty"`
 	// Vocabulary is made of the most frequent words of the training part.
 	Vocabulary Vocabulary `json:"vocabulary"`

@@ -4,11 +4,8 @@ package submission
 
 import (
 	"context"
-	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,19 +15,20 @@ import (
 	"coalmine/workflows/compile"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/sources"
 )
 
 // Submission is a checked experiment, ready to be submitted.
 type Submission struct {
 	// Spec is the resolved experiment: rounds counted, sources known by digest.
 	Spec *experiment.Spec
-	// Sources are the local files of the data by digest.
-	Sources map[storage.Digest]string
 	// Warnings name doubtful choices, one sentence each.
 	Warnings []string
 	// TokensPerExample is the mean of each cell's training examples, the end
 	// token included; TestTokens counts those of its test part. For estimates.
 	TokensPerExample, TestTokens []float64
+
+	sources []*sources.Source // of the data, surveyed
 }
 
 // maxFileBytes bounds an experiment file: one byte more than the parser takes,
@@ -48,12 +46,18 @@ func Prepare(ctx context.Context, path string, o experiment.Options, key func() 
 	if err != nil {
 		return nil, err
 	}
-	spec, err := experiment.Parse(path, data, o)
+	return PrepareFile(ctx, path, data, o, sources.Here{Folder: filepath.Dir(path)}, key)
+}
+
+// PrepareFile does the same with the text of an experiment file, which messages
+// call name, and the sources that a finder finds.
+func PrepareFile(ctx context.Context, name string, data []byte, o experiment.Options, finder sources.Finder, key func() (string, error)) (*Submission, error) {
+	spec, err := experiment.Parse(name, data, o)
 	if err != nil {
 		return nil, err
 	}
-	s := &Submission{Spec: spec, Sources: map[storage.Digest]string{}}
-	facts, err := s.survey(ctx, filepath.Dir(path))
+	s := &Submission{Spec: spec}
+	facts, err := s.survey(ctx, finder)
 	if err != nil {
 		return nil, err
 	}
@@ -96,38 +100,34 @@ func (s *Submission) addKey(facts []experiment.Facts, key func() (string, error)
 	return nil
 }
 
-// survey reads every source once, for all cells that use it, and returns the
-// facts of each cell.
-func (s *Submission) survey(ctx context.Context, folder string) ([]experiment.Facts, error) {
-	cellsOf := map[string][]int{}
-	var order []string
+// survey reads every source once, for all cells that use it.
+func (s *Submission) survey(ctx context.Context, finder sources.Finder) ([]experiment.Facts, error) {
+	type named struct{ source, sha256 string }
+	cellsOf := map[named][]int{}
+	var order []named
 	for i := range s.Spec.Cells {
-		source := s.Spec.Cells[i].Experiment.Data.Source
-		if cellsOf[source] == nil {
-			order = append(order, source)
+		data := &s.Spec.Cells[i].Experiment.Data
+		name := named{data.Source, data.SHA256}
+		if cellsOf[name] == nil {
+			order = append(order, name)
 		}
-		cellsOf[source] = append(cellsOf[source], i)
+		cellsOf[name] = append(cellsOf[name], i)
 	}
 	facts := make([]experiment.Facts, len(s.Spec.Cells))
 	s.TokensPerExample, s.TestTokens = make([]float64, len(facts)), make([]float64, len(facts))
-	for _, source := range order {
-		if err := s.surveySource(ctx, folder, source, cellsOf[source], facts); err != nil {
+	for _, name := range order {
+		source, err := finder.Find(ctx, name.source, name.sha256)
+		if err != nil {
+			return nil, fmt.Errorf("data.source: %w", err)
+		}
+		if err := s.surveySource(ctx, source, cellsOf[name], facts); err != nil {
 			return nil, err
 		}
 	}
 	return facts, nil
 }
 
-func (s *Submission) surveySource(ctx context.Context, folder, source string, cells []int, facts []experiment.Facts) error {
-	path, err := locate(folder, source)
-	if err != nil {
-		return err
-	}
-	digest, err := digestFile(path)
-	if err != nil {
-		return err
-	}
-	s.Sources[digest] = path
+func (s *Submission) surveySource(ctx context.Context, source *sources.Source, cells []int, facts []experiment.Facts) error {
 	var recipes []datasets.Recipe
 	at := map[datasets.Recipe]int{}
 	for _, i := range cells {
@@ -137,22 +137,23 @@ func (s *Submission) surveySource(ctx context.Context, folder, source string, ce
 			recipes = append(recipes, r)
 		}
 	}
-	found, err := datasets.Survey(ctx, LocalFiles(path), datasets.Limits{}, recipes)
+	found, err := source.Survey(ctx, datasets.Limits{}, recipes)
 	if err != nil {
 		return err
 	}
+	s.sources = append(s.sources, source)
 	for _, i := range cells {
 		f := &found[at[compile.Recipe(&s.Spec.Cells[i].Experiment)]]
-		facts[i] = cellFacts(digest, f)
+		facts[i] = cellFacts(source.Digests(), f)
 		s.TokensPerExample[i] = 1 + float64(f.Balance.Balanced.Words)/float64(max(1, f.Balance.Balanced.Examples))
 		s.TestTokens[i] = float64(f.Parts.Test.Words + f.Parts.Test.Examples)
 	}
 	return nil
 }
 
-func cellFacts(digest storage.Digest, f *datasets.Facts) experiment.Facts {
+func cellFacts(files []storage.Digest, f *datasets.Facts) experiment.Facts {
 	return experiment.Facts{
-		SHA256:        digest.String(),
+		Files:         files,
 		Users:         f.Balance.Balanced.Users,
 		Examples:      f.Balance.Balanced.Examples,
 		DistinctWords: f.Parts.DistinctWords,
@@ -160,46 +161,14 @@ func cellFacts(digest storage.Digest, f *datasets.Facts) experiment.Facts {
 	}
 }
 
-// LocalFiles are the files of a local source, for datasets.Survey.
-func LocalFiles(path string) []datasets.File {
-	return []datasets.File{{Name: path, Open: func() (io.ReadCloser, error) { return os.Open(path) }}}
-}
-
-// locate finds a local source: from the working directory, or beside the file.
-func locate(folder, source string) (string, error) {
-	tried := []string{source}
-	if !filepath.IsAbs(source) {
-		tried = append(tried, filepath.Join(folder, source))
-	}
-	for _, path := range tried {
-		info, err := os.Stat(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
+// Upload gives the sources to an uploader, as far as it lacks them.
+func (s *Submission) Upload(ctx context.Context, to sources.Uploader) error {
+	for _, source := range s.sources {
+		if err := source.Upload(ctx, to); err != nil {
+			return err
 		}
-		if err != nil {
-			return "", fmt.Errorf("data.source: %w", err)
-		}
-		if !info.Mode().IsRegular() {
-			return "", fmt.Errorf("data.source: %s is not a regular file; expected JSON lines, plain, .gz or .zst", path)
-		}
-		return path, nil
 	}
-	return "", fmt.Errorf("data.source: there is no file %q, looked for from the working directory and from %s", source, folder)
-}
-
-func digestFile(path string) (storage.Digest, error) {
-	var d storage.Digest
-	f, err := os.Open(path)
-	if err != nil {
-		return d, fmt.Errorf("data.source: %w", err)
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return d, fmt.Errorf("data.source: reading %s: %w", path, err)
-	}
-	h.Sum(d[:0])
-	return d, nil
+	return nil
 }
 
 // warn collects each cell's warnings once.

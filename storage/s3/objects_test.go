@@ -1,0 +1,169 @@
+package s3_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"coalmine/internal/testserver"
+	"coalmine/storage"
+	"coalmine/storage/s3"
+)
+
+func bucketOf(t *testing.T, config s3.Config) *s3.Bucket {
+	t.Helper()
+	b, err := s3.NewBucket(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// mustSay fails unless the error holds every part.
+func mustSay(t *testing.T, err error, parts ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("no error; expected one that says %q", parts)
+	}
+	for _, part := range parts {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%q does not say %q", err, part)
+		}
+	}
+}
+
+func TestObjectURLsKeepTheirKey(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]string{
+		"s3://bucket/a/b.jsonl?endpoint=http://localhost:1": "a/b.jsonl",
+		"s3://bucket/prefix/":                               "prefix/",
+		"s3://bucket/":                                      "",
+		"s3://bucket/with%20space/%C3%A9=1.jsonl":           "with space/é=1.jsonl",
+	} {
+		config, key, err := s3.ParseObjectURL(url)
+		if err != nil || key != want || config.Bucket != "bucket" || config.Prefix != "" {
+			t.Errorf("%s: %+v, %q, %v", url, config, key, err)
+		}
+	}
+	for url, part := range map[string]string{
+		"s3://key:secret@bucket/a":    "credentials",
+		"s3://bucket/a?password=x":    "parameter",
+		"http://bucket/a":             "want s3://",
+		"s3://bucket/a?endpoint=ftp:": "endpoint",
+	} {
+		_, _, err := s3.ParseObjectURL(url)
+		mustSay(t, err, part)
+		if strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q repeats the secret", err)
+		}
+	}
+}
+
+func TestABucketIsReadWithoutWriting(t *testing.T) {
+	t.Parallel()
+	server := testserver.StartS3(t)
+	ctx := t.Context()
+	config := configFor(t, server, server.URL("data"))
+	store, err := s3.OpenConfig(ctx, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a.jsonl", "b.jsonl", "sub/c.jsonl"} {
+		if err := store.Put(ctx, name, strings.NewReader(name), storage.Durable); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := bucketOf(t, config)
+	var keys []string
+	for o, err := range b.List(ctx, "data/") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, o.Key)
+	}
+	if got := strings.Join(keys, " "); got != "data/a.jsonl data/b.jsonl data/sub/" {
+		t.Errorf("listed %s", got)
+	}
+	found, err := b.Stat(ctx, "data/a.jsonl")
+	if err != nil || found.Size != 7 {
+		t.Fatalf("found %+v, %v", found, err)
+	}
+	if data, err := readObject(t, b, found); err != nil || string(data) != "a.jsonl" {
+		t.Errorf("read %q, %v", data, err)
+	}
+	if err := store.Put(ctx, "a.jsonl", strings.NewReader("another"), storage.Durable); err != nil {
+		t.Fatal(err)
+	}
+	_, err = readObject(t, b, found)
+	mustSay(t, err, "data/a.jsonl", "it changed while it was read")
+	refusals(t, config)
+}
+
+// refusals are what a real server says no to.
+func refusals(t *testing.T, config s3.Config) {
+	t.Helper()
+	_, err := bucketOf(t, config).Stat(t.Context(), "data/absent")
+	mustSay(t, err, "data/absent", "not found", "correct the key")
+	if !errors.Is(err, storage.ErrNotFound) {
+		t.Errorf("an absent object: %v", err)
+	}
+	absent := config
+	absent.Bucket = "no-such-bucket"
+	_, err = bucketOf(t, absent).Stat(t.Context(), "a")
+	mustSay(t, err, `there is no bucket "no-such-bucket"`)
+	for _, err := range bucketOf(t, absent).List(t.Context(), "a") {
+		mustSay(t, err, `there is no bucket "no-such-bucket"`)
+	}
+	wrong := config
+	wrong.SecretKey = "wrong-secret"
+	_, err = bucketOf(t, wrong).Stat(t.Context(), "data/a.jsonl")
+	mustSay(t, err, "refuses to let it be read", "AWS_ACCESS_KEY_ID")
+	if strings.Contains(err.Error(), "wrong-secret") {
+		t.Errorf("%q repeats the secret", err)
+	}
+}
+
+func readObject(t *testing.T, b *s3.Bucket, o s3.Object) ([]byte, error) {
+	t.Helper()
+	r, err := b.Open(t.Context(), o)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return io.ReadAll(r)
+}
+
+func TestATransferThatBreaksOffGoesOnAndAShortObjectIsNoticed(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	data := bytes.Repeat([]byte("0123456789"), 100)
+	f.objects["/bucket/o"] = data
+	b := bucketOf(t, f.config())
+	found, err := b.Stat(t.Context(), "o")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.answer(func(n int, w http.ResponseWriter, _ *http.Request) bool {
+		if n == 1 {
+			w.Header().Set("Content-Length", "1000")
+			w.Header().Set("ETag", `"tag"`)
+			w.Header().Set("Last-Modified", lastModified)
+			_, _ = w.Write(data[:300])
+		}
+		return n == 1 // the connection breaks, since 700 bytes are missing
+	})
+	if got, err := readObject(t, b, found); err != nil || !bytes.Equal(got, data) {
+		t.Errorf("read %d bytes, %v", len(got), err)
+	}
+	f.answer(func(_ int, w http.ResponseWriter, _ *http.Request) bool {
+		w.Header().Set("ETag", `"tag"`)
+		w.Header().Set("Last-Modified", lastModified)
+		_, _ = w.Write(data[:300])
+		return true
+	})
+	_, err = readObject(t, b, found)
+	mustSay(t, err, "s3://bucket/o", "ended after 300 of 1000 bytes")
+}

@@ -1,0 +1,54 @@
+package experiment
+
+import (
+	"fmt"
+	"strings"
+
+	"coalmine/storage"
+)
+
+// SourceDigest is data.sha256 of a source with these files, in their order: the
+// SHA-256 of the only file, or of the files' SHA-256s, one a line. A shell has it as
+//
+//	sha256sum DIRECTORY/*.jsonl | cut -c-64 | sha256sum
+//
+// So it depends on what the files hold, not on what they are called.
+func SourceDigest(files []storage.Digest) storage.Digest {
+	if len(files) == 1 {
+		return files[0]
+	}
+	var lines strings.Builder
+	for _, f := range files {
+		lines.WriteString(f.String() + "\n")
+	}
+	return storage.DigestOf([]byte(lines.String()))
+}
+
+// setSource records the files of a cell's source. Cells of one source share its list.
+func (s *Spec) setSource(d *Data, files []storage.Digest) {
+	d.SHA256 = SourceDigest(files).String()
+	if len(files) == 1 {
+		return
+	}
+	if s.Sources == nil {
+		s.Sources = map[string][]storage.Digest{}
+	}
+	s.Sources[d.SHA256] = files
+}
+
+// Files are the digests of the files of a resolved cell's source, in the order
+// in which they are read.
+func (s *Spec) Files(d *Data) ([]storage.Digest, error) {
+	digest, err := storage.ParseDigest(d.SHA256)
+	if err != nil {
+		return nil, fmt.Errorf("data.sha256: %w; submit the experiment, which fills it in", err)
+	}
+	files, several := s.Sources[d.SHA256]
+	if !several {
+		return []storage.Digest{digest}, nil
+	}
+	if SourceDigest(files) != digest {
+		return nil, fmt.Errorf("data.sha256 %s is not that of the %d files that are recorded for it; submit the experiment again", digest.Short(), len(files))
+	}
+	return files, nil
+}

@@ -1,0 +1,127 @@
+package sources
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+// Here finds whatever this process may read, as its user asks: files,
+// directories, and S3 with the credentials of the environment.
+type Here struct {
+	// Folder is where relative paths are looked for besides the working
+	// directory: that of the experiment file. "" means nowhere.
+	Folder string
+}
+
+// Find implements Finder.
+func (h Here) Find(ctx context.Context, name, _ string) (*Source, error) {
+	if isS3(name) {
+		return findS3(ctx, name)
+	}
+	tried := []string{name}
+	if h.Folder != "" && !filepath.IsAbs(name) {
+		tried = append(tried, filepath.Join(h.Folder, name))
+	}
+	for _, found := range tried {
+		source, err := findPath(found)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return source, err
+		}
+	}
+	if len(tried) == 1 {
+		return nil, fmt.Errorf("there is no file or directory %q", name)
+	}
+	return nil, fmt.Errorf("there is no file or directory %q, looked for from the working directory and from %s", name, h.Folder)
+}
+
+// findPath finds a file or directory anywhere on this machine.
+func findPath(name string) (*Source, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if info.IsDir() {
+		return findIn(os.DirFS(name), ".", name)
+	}
+	return findIn(os.DirFS(filepath.Dir(name)), filepath.Base(name), name)
+}
+
+// findIn finds a file or directory of a file system; messages call it shown.
+func findIn(system fs.FS, name, shown string) (*Source, error) {
+	info, err := fs.Stat(system, name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		file, err := localFile(system, name, shown)
+		if err != nil {
+			return nil, err
+		}
+		return &Source{Name: shown, Files: []*File{file}}, nil
+	}
+	entries, err := fs.ReadDir(system, name) // sorted by name
+	if err != nil {
+		return nil, shownAs(shown, err)
+	}
+	var files []*File
+	for _, e := range entries {
+		f, err := directoryFile(system, path.Join(name, e.Name()), shown)
+		if err != nil {
+			return nil, err
+		}
+		if f != nil {
+			files = append(files, f)
+		}
+	}
+	return newDirectory(shown, files)
+}
+
+// directoryFile is a file of a directory, or nil if it is no part of the source.
+func directoryFile(system fs.FS, name, directory string) (*File, error) {
+	base := path.Base(name)
+	if isHidden(base) {
+		return nil, nil
+	}
+	info, err := fs.Stat(system, name)
+	switch {
+	case err != nil && isData(base):
+		return nil, shownAs(filepath.Join(directory, base), err)
+	case err == nil && info.IsDir():
+		return nil, subdirectory(directory, base)
+	case !isData(base):
+		return nil, nil
+	}
+	return localFile(system, name, filepath.Join(directory, base))
+}
+
+func localFile(system fs.FS, name, shown string) (*File, error) {
+	info, err := fs.Stat(system, name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: is neither a regular file nor a directory; expected JSON lines, plain, .gz or .zst", shown)
+	}
+	open := func(context.Context) (io.ReadCloser, error) {
+		body, err := system.Open(name)
+		return body, shownAs(shown, err)
+	}
+	return &File{Name: shown, Open: open}, nil
+}
+
+// shownAs puts the whole path into an error, which knows but its end.
+func shownAs(path string, err error) error {
+	if fault, ok := errors.AsType[*fs.PathError](err); ok {
+		return &fs.PathError{Op: fault.Op, Path: path, Err: fault.Err}
+	}
+	return err
+}
+
+func isS3(name string) bool { return strings.HasPrefix(name, "s3://") }

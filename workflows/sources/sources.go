@@ -1,0 +1,189 @@
+// Package sources finds the files that data.source names, reads them, and
+// uploads them. A source is
+//
+//   - a file of JSON lines, plain, .gz or .zst;
+//   - a directory: the files directly in it whose names end in .jsonl, .jsonl.gz
+//     or .jsonl.zst, in byte order of their names. Other files and hidden ones
+//     are left out; a subdirectory that is not hidden is an error, so that no
+//     data is missed silently;
+//   - s3://bucket/key, which is a file, or s3://bucket/prefix/, which is a
+//     directory.
+//
+// What a source is called ends here: a run knows its files by their digests.
+//
+//	source, err := sources.Here{Folder: "experiments"}.Find(ctx, "texts/", "")
+//	facts, err := source.Survey(ctx, limits, recipes) // and learns the digests
+//	err = source.Upload(ctx, api)                     // what is not there yet
+package sources
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"strings"
+
+	"coalmine/storage"
+	"coalmine/tasks/datasets"
+)
+
+// Finder finds what data.source names, for one who may read so much.
+type Finder interface {
+	// Find returns the files of a source. digest is data.sha256, or "".
+	Find(ctx context.Context, name, digest string) (*Source, error)
+}
+
+// Source is a list of files that are read one after another.
+type Source struct {
+	// Name is data.source, as it was written.
+	Name string
+	// Files in the order in which they are read, at least one.
+	Files []*File
+}
+
+// File is one file of a source.
+type File struct {
+	// Name is its path or URL, for messages.
+	Name string
+	// Digest is known once Survey has read the file.
+	Digest storage.Digest
+	// Open reads the file as it is stored, compressed or not.
+	Open func(context.Context) (io.ReadCloser, error)
+}
+
+// maxFiles bounds a directory: a run's record names every file.
+const maxFiles = 5000
+
+// isData reports whether a file of a directory belongs to the source.
+func isData(name string) bool {
+	for _, end := range []string{".jsonl", ".jsonl.gz", ".jsonl.zst"} {
+		if strings.HasSuffix(name, end) {
+			return !isHidden(name)
+		}
+	}
+	return false
+}
+
+func isHidden(name string) bool { return strings.HasPrefix(name, ".") }
+
+// newDirectory makes a source of the files of a directory, sorted by name.
+func newDirectory(name string, files []*File) (*Source, error) {
+	if len(files) == 0 {
+		return nil, fmt.Errorf("%s: holds no data: expected files of JSON lines, their names ending in .jsonl, .jsonl.gz or .jsonl.zst", name)
+	}
+	if len(files) > maxFiles {
+		return nil, fmt.Errorf("%s: holds %d data files; expected at most %d: join some of them", name, len(files), maxFiles)
+	}
+	return &Source{Name: name, Files: files}, nil
+}
+
+func subdirectory(directory, inner string) error {
+	return fmt.Errorf("%s: has a subdirectory %s, which would not be read: move its files up, move it elsewhere, or name it as the source", directory, inner)
+}
+
+// Survey reads the source once. It checks every line, counts what the recipes
+// make of it, and learns the digests of the files; see datasets.Survey.
+func (s *Source) Survey(ctx context.Context, limits datasets.Limits, recipes []datasets.Recipe) ([]datasets.Facts, error) {
+	files := make([]datasets.File, len(s.Files))
+	for i, f := range s.Files {
+		files[i] = datasets.File{Name: f.Name, Open: func() (io.ReadCloser, error) {
+			body, err := f.Open(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return &digester{ReadCloser: body, hash: sha256.New(), file: f}, nil
+		}}
+	}
+	return datasets.Survey(ctx, files, limits, recipes)
+}
+
+// digester learns the digest of a file while somebody reads it to its end.
+type digester struct {
+	io.ReadCloser
+	hash hash.Hash
+	file *File
+}
+
+func (d *digester) Read(p []byte) (int, error) {
+	n, err := d.ReadCloser.Read(p)
+	d.hash.Write(p[:n])
+	if err == io.EOF {
+		d.hash.Sum(d.file.Digest[:0])
+	}
+	return n, err
+}
+
+// Digests are those of the files, in their order.
+func (s *Source) Digests() []storage.Digest {
+	digests := make([]storage.Digest, len(s.Files))
+	for i, f := range s.Files {
+		digests[i] = f.Digest
+	}
+	return digests
+}
+
+// Uploader keeps sources; control.API is one.
+type Uploader interface {
+	HasSource(ctx context.Context, digest storage.Digest) (bool, error)
+	PutSource(ctx context.Context, body io.ReadSeeker) (storage.Digest, error)
+}
+
+// Upload gives the files that were surveyed to an uploader, those that it lacks.
+func (s *Source) Upload(ctx context.Context, to Uploader) error {
+	for _, f := range s.Files {
+		there, err := to.HasSource(ctx, f.Digest)
+		if err == nil && !there {
+			err = f.upload(ctx, to)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *File) upload(ctx context.Context, to Uploader) error {
+	body, err := f.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	seeker, ok := body.(io.ReadSeeker)
+	if !ok {
+		spooled, err := spool(f.Name, body)
+		if err != nil {
+			return err
+		}
+		defer os.Remove(spooled.Name())
+		defer spooled.Close()
+		seeker = spooled
+	}
+	got, err := to.PutSource(ctx, seeker)
+	if err != nil {
+		return fmt.Errorf("uploading %s: %w", f.Name, err)
+	}
+	if got != f.Digest {
+		return fmt.Errorf("uploading %s: it has changed since it was checked; try again when nobody writes to it", f.Name)
+	}
+	return nil
+}
+
+// spool copies a stream into a temporary file, since an upload reads its body
+// more than once.
+func spool(name string, body io.Reader) (*os.File, error) {
+	file, err := os.CreateTemp("", "coalmine-source-*")
+	if err != nil {
+		return nil, fmt.Errorf("temporary copy of %s: %w", name, err)
+	}
+	_, err = io.Copy(file, body)
+	if err == nil {
+		_, err = file.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("temporary copy of %s: %w", name, err), file.Close(), os.Remove(file.Name()))
+	}
+	return file, nil
+}

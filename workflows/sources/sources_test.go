@@ -1,0 +1,198 @@
+package sources
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+
+	"coalmine/storage"
+	"coalmine/tasks/datasets"
+)
+
+// line is one example.
+func line(user, text string) string { return fmt.Sprintf(`{"user":%q,"text":%q}`+"\n", user, text) }
+
+// directory writes files by name below a new directory.
+func directory(t testing.TB, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func gzipped(text string) string {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	io.WriteString(w, text)
+	w.Close()
+	return b.String()
+}
+
+func zstandard(text string) string {
+	w, _ := zstd.NewWriter(nil)
+	return string(w.EncodeAll([]byte(text), nil))
+}
+
+// three files of a directory, in their order.
+func three() map[string]string {
+	return map[string]string{
+		"a.jsonl":     line("ann", "one two") + line("bob", "three"),
+		"b.jsonl.gz":  gzipped(line("ann", "four")),
+		"c.jsonl.zst": zstandard(line("cid", "five six seven")),
+	}
+}
+
+func find(t *testing.T, name string) *Source {
+	t.Helper()
+	s, err := Here{}.Find(t.Context(), name, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func survey(t *testing.T, s *Source) datasets.ImportMetrics {
+	t.Helper()
+	facts, err := s.Survey(t.Context(), datasets.Limits{}, []datasets.Recipe{{VocabularySize: 2, Words: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return facts[0].Source
+}
+
+// mustSay fails unless the error holds every part.
+func mustSay(t *testing.T, err error, parts ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("no error; expected one that says %q", parts)
+	}
+	for _, part := range parts {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%q does not say %q", err, part)
+		}
+	}
+}
+
+func TestADirectoryIsItsDataFilesInOrderOfTheirNames(t *testing.T) {
+	t.Parallel()
+	files := three()
+	want := []storage.Digest{
+		storage.DigestOf([]byte(files["a.jsonl"])),
+		storage.DigestOf([]byte(files["b.jsonl.gz"])),
+		storage.DigestOf([]byte(files["c.jsonl.zst"])),
+	}
+	files["README.md"], files[".hidden.jsonl"], files[".git/x.jsonl"] = "text", "no JSON", "no JSON"
+	s := find(t, directory(t, files))
+	if m := survey(t, s); m.Users != 3 || m.Examples != 4 || m.Words != 7 {
+		t.Errorf("counted %+v; ann is in two files, and one user", m)
+	}
+	if got := s.Digests(); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("digests %v, want %v", got, want)
+	}
+}
+
+func TestSourcesThatCannotBeReadSayWhy(t *testing.T) {
+	t.Parallel()
+	one := line("ann", "one")
+	for name, c := range map[string]struct {
+		files map[string]string
+		says  []string
+	}{
+		"nothing":      {map[string]string{"README": "x"}, []string{"holds no data", ".jsonl.zst"}},
+		"subdirectory": {map[string]string{"a.jsonl": one, "more/b.jsonl": one}, []string{"subdirectory more", "would not be read"}},
+		"a bad line":   {map[string]string{"a.jsonl": one, "b.jsonl": one + "oops\n"}, []string{"b.jsonl, line 2", "not JSON"}},
+		"a cut file":   {map[string]string{"a.jsonl": one, "b.jsonl.gz": gzipped(one)[:20]}, []string{"b.jsonl.gz", "truncated"}},
+		"no lines":     {map[string]string{"a.jsonl": "", "b.jsonl": ""}, []string{"holds no records"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := directory(t, c.files)
+			s, err := Here{}.Find(t.Context(), dir, "")
+			if err == nil {
+				_, err = s.Survey(t.Context(), datasets.Limits{}, nil)
+			}
+			mustSay(t, err, append(c.says, dir)...)
+		})
+	}
+	_, err := Here{Folder: "/elsewhere"}.Find(t.Context(), "absent.jsonl", "")
+	mustSay(t, err, "absent.jsonl", "looked for", "/elsewhere")
+	_, err = Here{}.Find(t.Context(), "/dev/null", "")
+	mustSay(t, err, "/dev/null", "neither a regular file nor a directory")
+}
+
+func TestARelativeNameIsLookedForBesideTheExperimentToo(t *testing.T) {
+	t.Parallel()
+	dir := directory(t, map[string]string{"texts/a.jsonl": line("ann", "one")})
+	s, err := Here{Folder: dir}.Find(t.Context(), "texts", "")
+	if err != nil || len(s.Files) != 1 || s.Files[0].Name != filepath.Join(dir, "texts", "a.jsonl") {
+		t.Errorf("found %+v, %v", s, err)
+	}
+}
+
+// shelf keeps sources in memory.
+type shelf struct {
+	kept map[storage.Digest]string
+	puts int
+}
+
+func (s *shelf) HasSource(_ context.Context, d storage.Digest) (bool, error) {
+	_, there := s.kept[d]
+	return there, nil
+}
+
+func (s *shelf) PutSource(_ context.Context, body io.ReadSeeker) (storage.Digest, error) {
+	s.puts++
+	data, err := io.ReadAll(body)
+	digest := storage.DigestOf(data)
+	s.kept[digest] = string(data)
+	return digest, err
+}
+
+func TestOnlyFilesThatAreMissingAreUploaded(t *testing.T) {
+	t.Parallel()
+	to := &shelf{kept: map[storage.Digest]string{}}
+	files := three()
+	dir := directory(t, files)
+	for _, puts := range []int{3, 3} {
+		s := find(t, dir)
+		survey(t, s)
+		if err := s.Upload(t.Context(), to); err != nil || to.puts != puts {
+			t.Fatalf("%d uploads, %v; want %d", to.puts, err, puts)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "b.jsonl.gz"), []byte(gzipped(line("eve", "new"))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := find(t, dir)
+	survey(t, s)
+	if err := s.Upload(t.Context(), to); err != nil || to.puts != 4 {
+		t.Errorf("%d uploads, %v; only one file is new", to.puts, err)
+	}
+}
+
+func TestAFileThatChangesAfterTheSurveyIsNotSubmitted(t *testing.T) {
+	t.Parallel()
+	dir := directory(t, map[string]string{"a.jsonl": line("ann", "one")})
+	s := find(t, dir)
+	survey(t, s)
+	if err := os.WriteFile(filepath.Join(dir, "a.jsonl"), []byte(line("ann", "two")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	mustSay(t, s.Upload(t.Context(), &shelf{kept: map[storage.Digest]string{}}), "a.jsonl", "it has changed since it was checked")
+}

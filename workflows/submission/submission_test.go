@@ -1,0 +1,153 @@
+package submission
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"coalmine/storage"
+	"coalmine/tasks/reports"
+	"coalmine/workflows/compile"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/inline"
+)
+
+const tiny = `
+name: tiny
+data: {source: %s, vocabulary: {size: 20}, users: {words: 40}}
+canaries: {words: 3, per_configuration: 1, user_probability: 1/2, example_probability: 1/2, held_back: 1}
+model: {embedding: 4, units: 4}
+training: {rounds: 2, cohort: 4, chunks: 2}
+audit: {random_sampling: {references: 50}}
+`
+
+// text is the examples from one number up to another.
+func text(from, to int) string {
+	var b strings.Builder
+	for i := from; i < to; i++ {
+		fmt.Fprintf(&b, `{"user":"u%d","text":"w%d w%d w%d"}`+"\n", i%9, i%31, i*i%37, i*7%29)
+	}
+	return b.String()
+}
+
+// folder writes files into a new directory of the given name.
+func folder(t *testing.T, name string, files map[string]string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), name)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for file, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func prepare(t *testing.T, source string, sets ...string) *Submission {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "tiny.yaml")
+	if err := os.WriteFile(path, fmt.Appendf(nil, tiny, source), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Prepare(t.Context(), path, experiment.Options{Sets: sets}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// report is the key of the only cell's last node.
+func report(t *testing.T, s *Submission) storage.Key {
+	t.Helper()
+	p, err := compile.Plan(s.Spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.Cells[0].Report.Key
+}
+
+func TestKeysFollowWhatFilesHoldAndNotTheirNames(t *testing.T) {
+	t.Parallel()
+	first, second := text(0, 300), text(300, 600)
+	want := report(t, prepare(t, folder(t, "texts", map[string]string{"a.jsonl": first, "b.jsonl": second})))
+	renamed := folder(t, "renamed", map[string]string{"x.jsonl": first, "y.jsonl": second, "notes.txt": "!"})
+	if got := report(t, prepare(t, renamed)); got != want {
+		t.Error("other names make other keys")
+	}
+	swapped := folder(t, "texts", map[string]string{"b.jsonl": first, "a.jsonl": second})
+	if got := report(t, prepare(t, swapped)); got == want {
+		t.Error("another order makes equal keys")
+	}
+	alone := folder(t, "alone", map[string]string{"a.jsonl": first + second})
+	if got, want := report(t, prepare(t, alone)), report(t, prepare(t, filepath.Join(alone, "a.jsonl"))); got != want {
+		t.Error("a directory of one file is not that file")
+	}
+}
+
+func TestTheDigestOfADirectoryIsThatOfItsFilesDigests(t *testing.T) {
+	t.Parallel()
+	first, second := text(0, 300), text(300, 600)
+	dir := folder(t, "texts", map[string]string{"a.jsonl": first, "b.jsonl": second})
+	lines := fmt.Sprintf("%s\n%s\n", storage.DigestOf([]byte(first)), storage.DigestOf([]byte(second)))
+	want := storage.DigestOf([]byte(lines)).String()
+	s := prepare(t, dir, "data.sha256="+want)
+	if got := s.Spec.Cells[0].Experiment.Data.SHA256; got != want {
+		t.Errorf("data.sha256 is %s, want %s", got, want)
+	}
+	again, err := experiment.ReadSpec(s.Spec.Canonical())
+	if err != nil || again.Digest() != s.Spec.Digest() {
+		t.Fatalf("the record reads back differently: %v", err)
+	}
+	again.Sources[want][0] = storage.DigestOf([]byte("another"))
+	if _, err := compile.Plan(again); err == nil || !strings.Contains(err.Error(), "data.sha256") {
+		t.Errorf("a list of files that is not its digest's: %v", err)
+	}
+}
+
+// upload collects sources.
+type upload struct{ files [][]byte }
+
+func (*upload) HasSource(context.Context, storage.Digest) (bool, error) { return false, nil }
+
+func (u *upload) PutSource(_ context.Context, body io.ReadSeeker) (storage.Digest, error) {
+	data, err := io.ReadAll(body)
+	u.files = append(u.files, data)
+	return storage.DigestOf(data), err
+}
+
+// The report of a directory is, number for number, that of one file with the same lines.
+func TestARunOnADirectoryIsTheRunOnItsLines(t *testing.T) {
+	t.Parallel()
+	parts := folder(t, "parts", map[string]string{"a.jsonl": text(0, 250), "b.jsonl": text(250, 600)})
+	whole := folder(t, "whole", map[string]string{"a.jsonl": text(0, 600)})
+	var outcomes []string
+	for _, source := range []string{parts, whole} {
+		s := prepare(t, source)
+		var sources upload
+		if err := s.Upload(t.Context(), &sources); err != nil {
+			t.Fatal(err)
+		}
+		p, err := compile.Plan(s.Spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := inline.New(p, compile.Registry(), sources.files...)
+		if err := x.Reach(t.Context(), p.Cells[0].Report); err != nil {
+			t.Fatal(err)
+		}
+		found, err := x.Blob(t.Context(), p.Cells[0].Report.Key, reports.CellBlob)
+		if err != nil {
+			t.Fatal(err)
+		}
+		outcomes = append(outcomes, string(found))
+	}
+	if outcomes[0] != outcomes[1] {
+		t.Errorf("the parts give %s\nthe whole %s", outcomes[0], outcomes[1])
+	}
+}
