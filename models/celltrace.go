@@ -44,9 +44,10 @@ func (r *recurrentWeights) packTransposed(c cell, w *layerWeights) {
 	}
 }
 
-// add adds the previous outputs' part to n rows of gates and, of a GRU, of candidate.
-func (r *recurrentWeights) add(c cell, n int, previous, gates, candidate []float32) {
-	kernels.GemmPacked(false, n, 1, previous, c.out, &r.direct, 1, gates, c.gates())
+// add adds the previous outputs' part to beta times n rows of gates and, of a GRU,
+// to candidate.
+func (r *recurrentWeights) add(c cell, n int, previous []float32, beta float32, gates, candidate []float32) {
+	kernels.GemmPacked(false, n, 1, previous, c.out, &r.direct, beta, gates, c.gates())
 	if c.kind == GRU {
 		kernels.GemmPacked(false, n, 1, previous, c.out, &r.candidate, 1, candidate, c.units)
 	}
@@ -100,7 +101,7 @@ func (c *cellTrace) forwardStep(batch *packed, t int) {
 	active := c.gates[start*gates : end*gates]
 	if t > 0 {
 		previous := c.output[batch.start[t-1]*c.out:]
-		c.recurrent.add(c.cell, n, previous, active, c.candidateFrom(start))
+		c.recurrent.add(c.cell, n, previous, 1, active, c.candidateFrom(start))
 	}
 	before, after := c.memoryBefore(batch, t), c.memoryAfter(batch, t)
 	for i := range n {

@@ -182,7 +182,7 @@ func (l *scorerLayer) step(w *workspace, b *layerWeights, x, memory, output []fl
 		fillRows(candidate, b.candidateBias)
 	}
 	kernels.GemmPacked(false, n, 1, x, c.in, &l.input, 1, gates, c.gates())
-	l.recurrent.add(c, n, output, gates, candidate)
+	l.recurrent.add(c, n, output, 1, gates, candidate)
 	if !c.projected {
 		emitted = output
 	}

@@ -5,12 +5,16 @@ import "fmt"
 // The blocks of a product. blockDepth is part of the arithmetic (see the
 // package comment); the others only decide what stays in which cache.
 const (
-	blockDepth   = 384 // k
+	blockDepth   = BlockDepth
 	blockRows    = 192 // m; a multiple of every set's tile
 	blockColumns = 480 // n; a multiple of panelWidth
 	panelWidth   = 48  // columns that are packed side by side
 	maxTileRows  = 8
 )
+
+// BlockDepth is the number of values of k that one sum of a product takes in.
+// Up to it, C = C + A*B rounds as adding a product that was computed alone does.
+const BlockDepth = 384
 
 // tileFunc computes count tiles of C, one below the other, each of a fixed
 // number of rows R and of columns <= the set's tileColumns:

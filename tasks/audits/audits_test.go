@@ -2,10 +2,14 @@ package audits
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"coalmine/models"
 	"coalmine/tasks/datasets"
@@ -17,13 +21,19 @@ import (
 // predictions are far from uniform.
 func testScorer(t *testing.T, vocabulary int, seed uint64) *models.Scorer {
 	t.Helper()
-	m, err := models.New(models.Config{Kind: models.CIFGLSTM, Vocabulary: vocabulary, Embedding: 7, Units: 9})
+	return randomScorer(t, models.Config{Kind: models.CIFGLSTM, Vocabulary: vocabulary, Embedding: 7, Units: 9}, seed, 4)
+}
+
+// randomScorer has initial weights times scale.
+func randomScorer(t *testing.T, config models.Config, seed uint64, scale float32) *models.Scorer {
+	t.Helper()
+	m, err := models.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	params := m.Init(rand.New(rand.NewPCG(seed, 1)))
 	for i := range params {
-		params[i] *= 4
+		params[i] *= scale
 	}
 	s, err := m.NewScorer(params)
 	if err != nil {
@@ -38,40 +48,79 @@ func cost(t *testing.T, s *models.Scorer, prefix, words []int32) float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := logPerplexity(s, state, words)
+	c, err := logPerplexity(s.Tabulate().NewWalker(), state, words)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
+// randomModels are small models of every kind.
+func randomModels(vocabulary int) []models.Config {
+	var all []models.Config
+	for _, kind := range models.Kinds() {
+		all = append(all,
+			models.Config{Kind: kind, Vocabulary: vocabulary, Embedding: 7, Units: 9},
+			models.Config{Kind: kind, Vocabulary: vocabulary, Embedding: 5, Units: 8, Projection: 6, Untied: true, Layers: 2},
+			models.Config{Kind: kind, Vocabulary: vocabulary, Embedding: 4, Units: 6, Projection: models.Unprojected, Untied: true, Layers: 3},
+		)
+	}
+	return all
+}
+
+// bruteForceCosts scores the references one by one with Scorer alone.
+func bruteForceCosts(t *testing.T, s *models.Scorer, prefix []int32, r *References) []float64 {
+	t.Helper()
+	costs, row := make([]float64, r.Count()), make([]float32, s.Model().Config().Vocabulary)
+	for i := range costs {
+		state, err := prefixState(s, prefix)
+		for _, w := range r.row(i) {
+			err = errors.Join(err, s.LogProbRows(state, row), s.Step(state, []int32{w}))
+			costs[i] += max(0, -float64(row[w]))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return costs
+}
+
+// The vocabularies are such that all tokens, or only some, stand for themselves
+// in the bounds; the numbers of words such that states are shared by many
+// references or by few.
 func TestPrunedCountEqualsBruteForce(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(6) {
-		length := 1 + int(seed)%4
-		s := testScorer(t, 30, seed)
-		drawn := drawReferences(seed, 700, length, 26, nil)
-		r := newRanker(s, drawn.first(700))
-		prefix := []int32{datasets.FirstWord + int32(seed)}
-		var costs []float64
-		for i := range drawn.Count() {
-			costs = append(costs, cost(t, s, prefix, drawn.row(i)))
-		}
-		// Bounds that equal a reference's own cost test the comparison to the last bit.
-		for _, bound := range []float64{costs[0], costs[1], slices.Min(costs), slices.Max(costs), 0} {
-			want := int64(0)
-			for _, c := range costs {
-				if c <= bound {
-					want++
-				}
-			}
-			state, err := prefixState(s, prefix)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got, err := r.count(t.Context(), state, bound); err != nil || got != want {
-				t.Errorf("seed %d, length %d, bound %v: counted %d references (%v), brute force %d", seed, length, bound, got, err, want)
-			}
+	for _, vocabulary := range []int{30, 900} {
+		for i, config := range randomModels(vocabulary) {
+			t.Run(fmt.Sprintf("%s %d layers vocabulary %d", config.Kind, max(1, config.Layers), vocabulary), func(t *testing.T) {
+				t.Parallel()
+				rapid.Check(t, func(rt *rapid.T) {
+					seed := rapid.Uint64().Draw(rt, "seed")
+					length := rapid.IntRange(1, 5).Draw(rt, "length")
+					ordinary := rapid.SampledFrom([]int{3, 12, vocabulary - datasets.FirstWord}).Draw(rt, "ordinary")
+					s := randomScorer(t, config, seed, rapid.Float32Range(0.2, 6).Draw(rt, "scale"))
+					drawn := drawReferences(seed, 120, length, ordinary, nil)
+					prefix := []int32{datasets.FirstWord + int32(i)}
+					costs := bruteForceCosts(t, s, prefix, drawn)
+					r := newRanker(s.Tabulate().NewWalker(), drawn.first(drawn.Count()))
+					// Limits that equal a reference's own cost test the comparison to the last bit.
+					for _, limit := range []float64{costs[0], costs[1], costs[2], slices.Min(costs), slices.Max(costs), 0} {
+						want := int64(0)
+						for _, c := range costs {
+							if c <= limit {
+								want++
+							}
+						}
+						state, err := prefixState(s, prefix)
+						if err != nil {
+							t.Fatal(err)
+						}
+						if got, err := r.count(t.Context(), state, limit); err != nil || got != want {
+							rt.Fatalf("limit %v: counted %d references (%v), brute force %d", limit, got, err, want)
+						}
+					}
+				})
+			})
 		}
 	}
 }
@@ -112,12 +161,12 @@ func TestReferenceWordsAreUniform(t *testing.T) {
 
 func TestLargeRanksAreEstimatedWithinTheirError(t *testing.T) {
 	t.Parallel()
-	s := testScorer(t, 30, 5)
+	tables := testScorer(t, 30, 5).Tabulate()
 	p := &RandomSamplingParams{References: 60_000, Words: 4, Prefix: 1}
 	drawn := drawReferences(9, p.References, 3, 26, nil)
-	sets := &referenceSets{pilot: drawn.first(pilotSize), all: drawn.first(p.References)}
-	exact := newSampling(&RandomSamplingParams{References: p.References, Words: 4, Prefix: 1, Exact: true}, s, sets)
-	quick := newSampling(p, s, sets)
+	sets := drawn.nested()
+	exact := newSampling(&RandomSamplingParams{References: p.References, Words: 4, Prefix: 1, Exact: true}, tables, sets)
+	quick := newSampling(p, tables, sets)
 	estimated := 0
 	for i := range 12 {
 		words := append([]int32{datasets.FirstWord}, drawn.row(i)...)

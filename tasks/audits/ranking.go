@@ -2,130 +2,231 @@ package audits
 
 import (
 	"context"
+	"slices"
 
 	"coalmine/models"
 	"coalmine/tasks/datasets"
 )
 
-// scoringStates is how many sequences are advanced together. It does not show
-// in any result: a state's numbers do not depend on its neighbours.
-const scoringStates = 192
+// blockStates is how many sequences are advanced together. It does not show in
+// any result: a state's numbers do not depend on its neighbours.
+const blockStates = 1024
+
+// exactSharing is the number of extensions of a state from which their exact
+// prices cost less than bounds that most of them may survive.
+const exactSharing = 8
 
 // ranker counts the references that a model finds at most as surprising as a
 // canary, after the canary's prefix. It walks the sorted references as a tree:
 // sequences with common first words share the steps through them, and a branch
 // ends where its words alone already cost more than the whole canary, since
-// every further word can only add to that. The count is exact.
+// every further word can only add to that.
+//
+// Most words are not priced exactly but bounded from below, which is cheaper by
+// far (models.Walker.Bounds) and enough to end a branch. What is left at the end
+// is priced exactly, on the canary's own path through the kernels, before it
+// counts. So the count is exact.
 type ranker struct {
-	scorer     *models.Scorer
-	vocabulary int
+	walker     *models.Walker
 	references *References
-	bound      float64
+	limit      float64 // the canary's log-perplexity, in nats
 	found      int64
-	scored     int64 // states advanced, for progress
-	levels     []level
+	levels     []level // by depth; the last holds whole references
 }
 
-// level is the memory of one depth of the tree.
+// level holds the branches of one depth that are being visited.
 type level struct {
-	states *models.States
-	rows   []float32
+	branches []branch
+	states   *models.States // one for each branch
+	children []branch       // those of the branches
+	// For the prices of the extensions of the states.
+	extensions []models.Extension
+	logProbs   []float32
+	bounds     []float64
 }
 
 // branch is a set of references with common first words: [first, end) of the
-// sorted set, and the log-perplexity of those words in nats.
+// sorted set.
 type branch struct {
-	first, end int
-	cost       float64
-	parent     int   // row of the state before its last word
-	word       int32 // its last word
+	models.Extension // of a state of the level above, by the last of the words
+	first, end       int
+	// price of the last word and cost of all words, in nats, or lower bounds of them.
+	price, cost float64
+	// exact says that the price is no mere bound; settled that the cost is none,
+	// or that it exceeds the limit.
+	exact, settled bool
 }
 
-func newRanker(scorer *models.Scorer, references *References) *ranker {
-	return &ranker{
-		scorer:     scorer,
-		vocabulary: scorer.Model().Config().Vocabulary,
-		references: references,
-		levels:     make([]level, references.length),
+func newRanker(walker *models.Walker, references *References) *ranker {
+	r := &ranker{walker: walker, references: references, levels: make([]level, references.length+1)}
+	for d := range r.levels {
+		r.levels[d].states = new(models.States)
 	}
+	return r
 }
 
-// count returns how many references have a log-perplexity of at most bound
+// count returns how many references have a log-perplexity of at most limit
 // after the state, which is that of begin and prefix.
-func (r *ranker) count(ctx context.Context, state *models.States, bound float64) (int64, error) {
-	r.bound, r.found = bound, 0
-	root := []branch{{first: 0, end: r.references.Count()}}
-	err := r.visit(ctx, 0, state, root)
+func (r *ranker) count(ctx context.Context, state *models.States, limit float64) (int64, error) {
+	r.limit, r.found = limit, 0
+	r.levels[0].states = state
+	r.levels[0].branches = []branch{{end: r.references.Count(), settled: true}}
+	err := r.visit(ctx, 0)
 	return r.found, err
 }
 
-// visit handles branches that end at depth words; states holds theirs, one each.
-func (r *ranker) visit(ctx context.Context, depth int, states *models.States, branches []branch) error {
+// visit handles the branches of a level, whose states are known.
+func (r *ranker) visit(ctx context.Context, depth int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	l := &r.levels[depth]
-	l.rows = grow(l.rows, len(branches)*r.vocabulary)
-	if err := r.scorer.LogProbRows(states, l.rows); err != nil {
+	children, err := r.price(depth, r.split(depth))
+	if err != nil {
 		return err
 	}
-	r.scored += int64(len(branches))
-	var children []branch
-	for i, b := range branches {
-		children = r.split(children, depth, b, i, l.rows[i*r.vocabulary:(i+1)*r.vocabulary])
-	}
+	below := &r.levels[depth+1]
 	if depth+1 == r.references.length {
-		for _, c := range children {
-			r.found += int64(c.end - c.first)
-		}
-		return nil
+		below.branches = children
+		return r.settle()
 	}
-	return r.descend(ctx, depth, states, children)
-}
-
-// split appends the children of a branch that can still win: one for each
-// distinct next word, whose log probabilities are in row.
-func (r *ranker) split(children []branch, depth int, b branch, parent int, row []float32) []branch {
-	for first := b.first; first < b.end; {
-		word := r.references.row(first)[depth]
-		end := first + 1
-		for end < b.end && r.references.row(end)[depth] == word {
-			end++
-		}
-		if cost := b.cost + surprise(row[word]); cost <= r.bound {
-			children = append(children, branch{first, end, cost, parent, word})
-		}
-		first = end
-	}
-	return children
-}
-
-// descend advances the children's states by their words, a block at a time.
-func (r *ranker) descend(ctx context.Context, depth int, states *models.States, children []branch) error {
-	var parents []int
-	var words []int32
 	for len(children) > 0 {
-		block := children[:min(scoringStates, len(children))]
-		children = children[len(block):]
-		parents, words = parents[:0], words[:0]
-		for _, b := range block {
-			parents, words = append(parents, b.parent), append(words, b.word)
-		}
-		l := &r.levels[depth]
-		if l.states == nil {
-			l.states = r.scorer.Start(0)
-		}
-		if err := l.states.Gather(states, parents); err != nil {
+		below.branches = children[:min(blockStates, len(children))]
+		children = children[len(below.branches):]
+		below.extensions = extensionsOf(below.extensions[:0], below.branches)
+		if err := r.walker.Advance(below.states, r.levels[depth].states, below.extensions); err != nil {
 			return err
 		}
-		if err := r.scorer.Step(l.states, words); err != nil {
-			return err
-		}
-		if err := r.visit(ctx, depth+1, l.states, block); err != nil {
+		if err := r.visit(ctx, depth+1); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// split returns the children of a level's branches: one for each distinct next word.
+func (r *ranker) split(depth int) []branch {
+	l := &r.levels[depth]
+	l.children = l.children[:0]
+	for parent, b := range l.branches {
+		for first := b.first; first < b.end; {
+			word := r.references.row(first)[depth]
+			end := first + 1
+			for end < b.end && r.references.row(end)[depth] == word {
+				end++
+			}
+			l.children = append(l.children, branch{Extension: models.Extension{Parent: parent, Token: word}, first: first, end: end})
+			first = end
+		}
+	}
+	return l.children
+}
+
+// price finds what the children cost, or at least cost, and returns those that
+// may still win.
+func (r *ranker) price(depth int, children []branch) ([]branch, error) {
+	l := &r.levels[depth]
+	exact := len(children) >= exactSharing*len(l.branches)
+	find := r.priceAtLeast
+	if exact {
+		find = r.priceExactly
+	}
+	if err := find(l, children); err != nil {
+		return nil, err
+	}
+	kept := children[:0]
+	for _, c := range children {
+		parent := &l.branches[c.Parent]
+		c.cost, c.exact, c.settled = parent.cost+c.price, exact, exact && parent.settled
+		if !r.lost(c.cost) {
+			kept = append(kept, c)
+		}
+	}
+	return kept, nil
+}
+
+// lost says whether a branch that costs so much can no longer win. A NaN shows
+// nothing until it is exact.
+func (r *ranker) lost(cost float64) bool { return cost > r.limit }
+
+func (r *ranker) priceExactly(l *level, children []branch) error {
+	l.extensions = extensionsOf(l.extensions[:0], children)
+	l.logProbs = grow(l.logProbs, len(children))
+	err := r.walker.LogProbs(l.states, l.extensions, l.logProbs)
+	for i := range children {
+		children[i].price = surprise(l.logProbs[i])
+	}
+	return err
+}
+
+func (r *ranker) priceAtLeast(l *level, children []branch) error {
+	l.extensions = extensionsOf(l.extensions[:0], children)
+	l.bounds = grow(l.bounds, len(children))
+	err := r.walker.Bounds(l.states, l.extensions, l.bounds)
+	for i := range children {
+		children[i].price = l.bounds[i]
+	}
+	return err
+}
+
+func extensionsOf(extensions []models.Extension, branches []branch) []models.Extension {
+	for _, b := range branches {
+		extensions = append(extensions, b.Extension)
+	}
+	return extensions
+}
+
+// settle makes the costs of whole references exact and counts those that win.
+func (r *ranker) settle() error {
+	last := len(r.levels) - 1
+	whole := r.levels[last].branches
+	every := make([]int, len(whole))
+	for i := range every {
+		every[i] = i
+	}
+	if err := r.resolve(last, every); err != nil {
+		return err
+	}
+	for _, b := range whole {
+		if b.cost <= r.limit {
+			r.found += int64(b.end - b.first)
+		}
+	}
+	return nil
+}
+
+// resolve settles the chosen branches of a level, given in ascending order, and
+// first their parents.
+func (r *ranker) resolve(depth int, chosen []int) error {
+	branches := r.levels[depth].branches
+	chosen = slices.DeleteFunc(chosen, func(i int) bool { return branches[i].settled })
+	if len(chosen) == 0 {
+		return nil
+	}
+	parents := make([]int, len(chosen))
+	for at, i := range chosen {
+		parents[at] = branches[i].Parent
+	}
+	if err := r.resolve(depth-1, slices.Compact(parents)); err != nil {
+		return err
+	}
+	above := &r.levels[depth-1]
+	var inexact []branch
+	var places []int
+	for _, i := range chosen {
+		b := &branches[i]
+		b.cost = above.branches[b.Parent].cost + b.price
+		b.settled = b.exact || r.lost(b.cost)
+		if !b.settled {
+			inexact, places = append(inexact, *b), append(places, i)
+		}
+	}
+	err := r.priceExactly(above, inexact)
+	for at, i := range places {
+		b := &branches[i]
+		b.price, b.exact, b.settled = inexact[at].price, true, true
+		b.cost = above.branches[b.Parent].cost + b.price
+	}
+	return err
 }
 
 // surprise is -log p in nats, never negative: rounding may put a certain word
@@ -145,21 +246,21 @@ func prefixState(scorer *models.Scorer, words []int32) (*models.States, error) {
 
 // logPerplexity is the sum of -log p over the words, in nats, each after the
 // ones before it (Carlini et al. 2019, definition 1; Thakkar et al. 2020,
-// section 4.1). It takes the same path through the kernels as the references.
-// The state is advanced.
-func logPerplexity(scorer *models.Scorer, state *models.States, words []int32) (float64, error) {
-	sum := 0.0
-	row := make([]float32, scorer.Model().Config().Vocabulary)
-	for i, w := range words {
-		if err := scorer.LogProbRows(state, row); err != nil {
+// section 4.1), after the state. It takes the same path through the kernels as
+// the references.
+func logPerplexity(walker *models.Walker, state *models.States, words []int32) (float64, error) {
+	sum, logProb := 0.0, make([]float32, 1)
+	for _, w := range words {
+		extension := []models.Extension{{Token: w}}
+		if err := walker.LogProbs(state, extension, logProb); err != nil {
 			return 0, err
 		}
-		sum += surprise(row[w])
-		if i+1 < len(words) {
-			if err := scorer.Step(state, []int32{w}); err != nil {
-				return 0, err
-			}
+		sum += surprise(logProb[0])
+		next := new(models.States)
+		if err := walker.Advance(next, state, extension); err != nil {
+			return 0, err
 		}
+		state = next
 	}
 	return sum, nil
 }

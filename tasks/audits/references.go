@@ -11,12 +11,13 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// pilotSize is the size of the part of a reference set from which a large rank
-// may be estimated: its first draws, fixed before anything is scored.
-const pilotSize = 20_000
+// pilotSizes are the sizes of the parts of a reference set from which a large
+// rank may be estimated: its first draws, nested, and fixed before anything is
+// scored.
+var pilotSizes = []int{20_000, 200_000}
 
-// minPilotHits is the least number of pilot references at or below a canary
-// that an estimate may rest on. Fewer, and the whole set is ranked.
+// minPilotHits is the least number of a pilot's references at or below a canary
+// that an estimate may rest on. Fewer, and the next larger part is ranked.
 const minPilotHits = 200
 
 // References is a set of random sequences in lexicographic order, so that
@@ -76,23 +77,31 @@ func (r *References) first(n int) *References {
 	return sorted
 }
 
-// referenceSets are the sorted set and its sorted pilot, nil when the set is
-// no larger than a pilot.
-type referenceSets struct{ pilot, all *References }
+// nested returns the sorted pilots that are smaller than the set, in ascending
+// order, and last the sorted set.
+func (r *References) nested() []*References {
+	var sets []*References
+	for _, n := range pilotSizes {
+		if n < r.Count() {
+			sets = append(sets, r.first(n))
+		}
+	}
+	return append(sets, r.first(r.Count()))
+}
 
-// readReferences draws the sets once for all audits of a worker.
-func readReferences(t *tasks.Task, p *RandomSamplingParams, ordinary int, excluded [][]int32) (*referenceSets, error) {
+// readReferences draws the set and its pilots once for all audits of a worker.
+func readReferences(t *tasks.Task, p *RandomSamplingParams, ordinary int, excluded [][]int32) ([]*References, error) {
 	length := p.Words - p.Prefix
 	if length < 1 {
 		return nil, tasks.Permanent(fmt.Errorf("a prefix of %d leaves nothing of a canary of %d words", p.Prefix, p.Words))
 	}
-	return tasks.Memoize(t, referencesKey(p, ordinary, excluded), "references", func() (*referenceSets, int64, error) {
-		drawn := drawReferences(p.Seed, p.References, length, ordinary, excluded)
-		sets := &referenceSets{all: drawn.first(p.References)}
-		if p.References > pilotSize {
-			sets.pilot = drawn.first(pilotSize)
+	return tasks.Memoize(t, referencesKey(p, ordinary, excluded), "references", func() ([]*References, int64, error) {
+		sets := drawReferences(p.Seed, p.References, length, ordinary, excluded).nested()
+		size := int64(0)
+		for _, set := range sets {
+			size += int64(4 * len(set.tokens))
 		}
-		return sets, int64(4 * length * (p.References + pilotSize)), nil
+		return sets, size, nil
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"coalmine/models"
 	"coalmine/tasks"
+	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
 )
 
@@ -42,7 +43,7 @@ type Rank struct {
 // RandomSampling ranks some canaries among random sequences (Carlini et al.
 // 2019, section 4; Thakkar et al. 2020, section 4.1). Its inputs are the
 // checkpoint and the canaries; its blob RanksBlob holds one Rank a canary.
-var RandomSampling = tasks.Kind{Name: "audits/random-sampling", Version: 1, Class: tasks.Compute, Run: runRandomSampling}
+var RandomSampling = tasks.Kind{Name: "audits/random-sampling", Version: 2, Class: tasks.Compute, Run: runRandomSampling}
 
 // RanksBlob is a JSON array of Rank.
 const RanksBlob = "ranks"
@@ -52,15 +53,19 @@ func runRandomSampling(ctx context.Context, t *tasks.Task) error {
 	if err := t.Decode(&p); err != nil {
 		return err
 	}
-	all, scorer, err := openAudit(ctx, t)
+	all, err := datasets.ReadPlacements(ctx, t, CanariesInput)
 	if err != nil {
 		return err
 	}
-	sets, err := readReferences(t, &p, scorer.Model().Config().Vocabulary-datasets.FirstWord, suffixes(all, p.Prefix))
+	tables, err := readTables(ctx, t)
 	if err != nil {
 		return err
 	}
-	s := newSampling(&p, scorer, sets)
+	sets, err := readReferences(t, &p, tables.Scorer().Model().Config().Vocabulary-datasets.FirstWord, suffixes(all, p.Prefix))
+	if err != nil {
+		return err
+	}
+	s := newSampling(&p, tables, sets)
 	ranks := make([]Rank, 0, p.Count)
 	for i, c := range all[p.First : p.First+p.Count] {
 		rank, err := s.rank(ctx, c.Tokens)
@@ -68,9 +73,25 @@ func runRandomSampling(ctx context.Context, t *tasks.Task) error {
 			return err
 		}
 		ranks = append(ranks, rank)
-		t.Progress(tasks.Progress{Done: int64(i + 1), Total: int64(p.Count), Tokens: s.scored()})
+		t.Progress(tasks.Progress{Done: int64(i + 1), Total: int64(p.Count), Tokens: s.walker.Work().Advanced})
 	}
 	return putJSON(ctx, t, RanksBlob, ranks)
+}
+
+// readTables prepares the checkpoint for walks, once for all tasks of a worker.
+func readTables(ctx context.Context, t *tasks.Task) (*models.Tables, error) {
+	key, err := t.Input(ModelInput)
+	if err != nil {
+		return nil, err
+	}
+	return tasks.Memoize(t, key, "tables", func() (*models.Tables, int64, error) {
+		scorer, err := checkpoints.ReadScorer(ctx, t, ModelInput)
+		if err != nil {
+			return nil, 0, err
+		}
+		tables := scorer.Tabulate()
+		return tables, tables.Bytes(), nil
+	})
 }
 
 func suffixes(all []datasets.Placement, prefix int) [][]int32 {
@@ -83,38 +104,29 @@ func suffixes(all []datasets.Placement, prefix int) [][]int32 {
 
 // sampling ranks canaries under one model.
 type sampling struct {
-	params     *RandomSamplingParams
-	scorer     *models.Scorer
-	pilot, all *ranker
+	params  *RandomSamplingParams
+	walker  *models.Walker
+	rankers []*ranker // of the pilots in use, and last of the whole set
 }
 
-func newSampling(p *RandomSamplingParams, scorer *models.Scorer, sets *referenceSets) *sampling {
-	s := &sampling{params: p, scorer: scorer, all: newRanker(scorer, sets.all)}
-	if sets.pilot != nil && !p.Exact {
-		s.pilot = newRanker(scorer, sets.pilot)
+// newSampling ranks among sets as References.nested returns them.
+func newSampling(p *RandomSamplingParams, tables *models.Tables, sets []*References) *sampling {
+	if p.Exact {
+		sets = sets[len(sets)-1:]
+	}
+	s := &sampling{params: p, walker: tables.NewWalker()}
+	for _, set := range sets {
+		s.rankers = append(s.rankers, newRanker(s.walker, set))
 	}
 	return s
 }
 
-func (s *sampling) scored() int64 {
-	n := s.all.scored
-	if s.pilot != nil {
-		n += s.pilot.scored
-	}
-	return n
-}
-
 func (s *sampling) rank(ctx context.Context, words []int32) (Rank, error) {
-	prefix, suffix := words[:s.params.Prefix], words[s.params.Prefix:]
-	state, err := prefixState(s.scorer, prefix)
+	state, err := prefixState(s.walker.Scorer(), words[:s.params.Prefix])
 	if err != nil {
 		return Rank{}, err
 	}
-	own, err := prefixState(s.scorer, prefix)
-	if err != nil {
-		return Rank{}, err
-	}
-	cost, err := logPerplexity(s.scorer, own, suffix)
+	cost, err := logPerplexity(s.walker, state, words[s.params.Prefix:])
 	if err != nil {
 		return Rank{}, err
 	}
@@ -124,22 +136,29 @@ func (s *sampling) rank(ctx context.Context, words []int32) (Rank, error) {
 	return s.place(ctx, state, cost)
 }
 
-// place finds the rank of a cost: estimated if the pilot alone shows that it
-// is large, counted among all references otherwise.
+// place finds the rank of a cost: estimated from the smallest pilot that alone
+// shows that it is large, counted among all references otherwise.
 func (s *sampling) place(ctx context.Context, state *models.States, cost float64) (Rank, error) {
-	if s.pilot != nil {
-		hits, err := s.pilot.count(ctx, state, cost)
+	pilots, all := s.rankers[:len(s.rankers)-1], s.rankers[len(s.rankers)-1]
+	for _, pilot := range pilots {
+		hits, err := pilot.count(ctx, state, cost)
 		if err != nil {
 			return Rank{}, err
 		}
 		if hits >= minPilotHits {
-			share := float64(hits) / float64(s.pilot.references.Count())
-			estimate := 1 + math.Round(share*float64(s.all.references.Count()))
-			return Rank{LogPerplexity: cost, Rank: int64(estimate), ExposureError: 1 / (math.Ln2 * math.Sqrt(float64(hits)))}, nil
+			rank, deviation := estimate(hits, pilot.references.Count(), all.references.Count())
+			return Rank{LogPerplexity: cost, Rank: rank, ExposureError: deviation}, nil
 		}
 	}
-	n, err := s.all.count(ctx, state, cost)
+	n, err := all.count(ctx, state, cost)
 	return Rank{LogPerplexity: cost, Rank: 1 + n, Exact: true}, err
+}
+
+// estimate is the rank among all references that the hits in a pilot suggest,
+// and the standard error of its exposure in bits.
+func estimate(hits int64, pilot, all int) (rank int64, deviation float64) {
+	share := float64(hits) / float64(pilot)
+	return int64(1 + math.Round(share*float64(all))), 1 / (math.Ln2 * math.Sqrt(float64(hits)))
 }
 
 // Exposure is log2(references) - log2(rank), in bits (Carlini et al. 2019,

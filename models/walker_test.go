@@ -1,0 +1,176 @@
+package models
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// wideVocabulary has tokens that stand for themselves and groups of tokens.
+const wideVocabulary = soloTokens + 2*mergedGroups + 77
+
+// walks are the models that walkers are tested on: every variant, and layers
+// wider than one sum of a product.
+func eachWalk(t *testing.T, test func(t *testing.T, w *Walker, rng *rand.Rand)) {
+	t.Helper()
+	run := func(t *testing.T, m *Language) {
+		rng := testRand(41)
+		test(t, mustScorer(t, m, wideParams(m, rng)).Tabulate().NewWalker(), rng)
+	}
+	eachVariant(t, wideVocabulary, run)
+	for _, kind := range Kinds() {
+		t.Run(kind+" wider than a sum", func(t *testing.T) {
+			t.Parallel()
+			run(t, mustConfigure(t, Config{Kind: kind, Vocabulary: 50, Embedding: 6, Units: 400, Projection: Unprojected, Untied: true, Layers: 2}))
+		})
+	}
+}
+
+// someExtensions are n sorted extensions, of which several share a state.
+func someExtensions(s *Scorer, rng *rand.Rand, states, n int) []Extension {
+	extensions := make([]Extension, n)
+	for i := range extensions {
+		extensions[i] = Extension{rng.IntN(states), int32(rng.IntN(s.model.config.Vocabulary))}
+	}
+	slices.SortFunc(extensions, compareExtensions)
+	return extensions
+}
+
+func split(extensions []Extension) (parents []int, tokens []int32) {
+	for _, e := range extensions {
+		parents, tokens = append(parents, e.Parent), append(tokens, e.Token)
+	}
+	return parents, tokens
+}
+
+func TestWalkersDoWhatScorersDoBitForBit(t *testing.T) {
+	t.Parallel()
+	eachWalk(t, func(t *testing.T, w *Walker, rng *rand.Rand) {
+		s := w.Scorer()
+		const n = 2*scoringBlock + 9
+		states := wanderingStates(t, s, rng, scoringBlock+20)
+		extensions := someExtensions(s, rng, states.Len(), n)
+		parents, tokens := split(extensions)
+
+		var gathered, advanced States
+		check(t, gathered.Gather(states, parents))
+		want, got := make([]float32, n), make([]float32, n)
+		check(t, s.LogProbs(&gathered, tokens, want))
+		check(t, w.LogProbs(states, extensions, got))
+		if !slices.Equal(got, want) {
+			t.Errorf("log probabilities differ")
+		}
+		check(t, s.Step(&gathered, tokens))
+		check(t, w.Advance(&advanced, states, extensions))
+		for l := range s.layers {
+			if !slices.Equal(advanced.memory[l], gathered.memory[l]) || !slices.Equal(advanced.output[l], gathered.output[l]) {
+				t.Errorf("advanced states differ in layer %d", l)
+			}
+		}
+	})
+}
+
+func TestBoundsAreNeverAboveTheExactPrice(t *testing.T) {
+	t.Parallel()
+	eachWalk(t, func(t *testing.T, w *Walker, rng *rand.Rand) {
+		s := w.Scorer()
+		states := wanderingStates(t, s, rng, 50)
+		extensions := someExtensions(s, rng, states.Len(), 400)
+		exact, bounds := make([]float32, len(extensions)), make([]float64, len(extensions))
+		check(t, w.LogProbs(states, extensions, exact))
+		check(t, w.Bounds(states, extensions, bounds))
+		for i, b := range bounds {
+			if b > -float64(exact[i]) || math.IsNaN(b) {
+				t.Fatalf("extension %d costs %v nats, its lower bound is %v", i, -exact[i], b)
+			}
+		}
+	})
+}
+
+// Where every token stands for itself, the bound is the price but for the
+// margin for rounding: neither too little, whatever the weights, nor too much.
+func TestTheMarginOfABoundIsThatOfRounding(t *testing.T) {
+	t.Parallel()
+	for _, scale := range []float32{0.01, 1, 5, 30} {
+		rng := testRand(42)
+		m := mustNew(t, soloTokens, 31, 45)
+		params := wideParams(m, rng)
+		for i := range params {
+			params[i] *= scale
+		}
+		s := mustScorer(t, m, params)
+		w := s.Tabulate().NewWalker()
+		states := wanderingStates(t, s, rng, 300)
+		extensions := someExtensions(s, rng, states.Len(), 3000)
+		exact, bounds := make([]float32, len(extensions)), make([]float64, len(extensions))
+		check(t, w.LogProbs(states, extensions, exact))
+		check(t, w.Bounds(states, extensions, bounds))
+		margin := w.tables.merged.margin(4 * float64(scale) * math.Sqrt(31))
+		for i, b := range bounds {
+			if gap := -float64(exact[i]) - b; gap < 0 || gap > 2*margin && b > 0 {
+				t.Fatalf("scale %v: extension %d costs %v nats, its lower bound is %v; want a gap of 0 to %v", scale, i, -exact[i], b, 2*margin)
+			}
+		}
+	}
+}
+
+// At the output for which the groups were made, merging loses nothing.
+func TestMergingIsTightAtTheTypicalOutput(t *testing.T) {
+	t.Parallel()
+	rng := testRand(43)
+	m := mustNew(t, wideVocabulary, 8, 12)
+	s := mustScorer(t, m, wideParams(m, rng))
+	h := s.typicalOutput()
+	states := s.Start(1)
+	copy(states.top(), h)
+	w := s.Tabulate().NewWalker()
+	exact, bound := make([]float32, 1), make([]float64, 1)
+	check(t, w.LogProbs(states, []Extension{{0, 5}}, exact))
+	check(t, w.Bounds(states, []Extension{{0, 5}}, bound))
+	if gap := -float64(exact[0]) - bound[0]; gap < 0 || gap > 1e-3 {
+		t.Errorf("the bound is %v nats below the price %v at the typical output", gap, -exact[0])
+	}
+}
+
+func TestAnOutputThatIsNotFiniteIsNeverBoundedAway(t *testing.T) {
+	t.Parallel()
+	rng := testRand(44)
+	m := mustNew(t, wideVocabulary, 8, 12)
+	params := wideParams(m, rng)
+	s := mustScorer(t, m, params)
+	for _, broken := range []float32{float32(math.NaN()), float32(math.Inf(1)), math.MaxFloat32} {
+		states := wanderingStates(t, s, rng, 1)
+		states.top()[3] = broken
+		bound := make([]float64, 1)
+		check(t, s.Tabulate().NewWalker().Bounds(states, []Extension{{0, 5}}, bound))
+		if bound[0] > 0 {
+			t.Errorf("an output with %v costs at least %v nats: want 0 or NaN", broken, bound[0])
+		}
+	}
+}
+
+func TestWalkersRefuseWhatIsNotSortedOrOutOfRange(t *testing.T) {
+	t.Parallel()
+	m := mustNew(t, 20, 3, 4)
+	s := mustScorer(t, m, m.Init(testRand(45)))
+	w, states := s.Tabulate().NewWalker(), s.Start(2)
+	for _, c := range []struct {
+		extensions []Extension
+		want       string
+	}{
+		{[]Extension{{1, 3}, {0, 3}}, "not sorted"},
+		{[]Extension{{0, 4}, {0, 3}}, "not sorted"},
+		{[]Extension{{2, 3}}, "of state 2"},
+		{[]Extension{{0, 20}}, "by token 20"},
+	} {
+		err := w.Bounds(states, c.extensions, make([]float64, len(c.extensions)))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: error %v, want one with %q", c.extensions, err, c.want)
+		}
+	}
+	if err := w.Advance(states, states, nil); err == nil {
+		t.Error("states advanced in place")
+	}
+}
