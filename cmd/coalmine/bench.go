@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"coalmine/cmd/coalmine/scale"
 	"coalmine/internal/queue"
 	"coalmine/storage"
 	"coalmine/storage/open"
@@ -27,7 +28,7 @@ func newBenchCommand(g *global) *cobra.Command {
 		Use: "bench", Short: "Measure what this machine does", GroupID: groupOther, Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(newBenchQueueCommand(g))
+	c.AddCommand(newBenchQueueCommand(g), newIdleWorkerCommand(g))
 	return c
 }
 
@@ -42,31 +43,101 @@ type queueBench struct {
 	Overhead float64 `json:"overhead_ms_per_round"`
 }
 
-func newBenchQueueCommand(g *global) *cobra.Command {
-	var rounds, chunks int
-	c := &cobra.Command{
-		Use:   "queue",
-		Short: "Overhead of queue, coordinator and store per round of a tiny model",
-		Long: `Train a tiny model for some rounds twice: in one plain loop in memory, and
+const benchQueueHelp = `Train a tiny model for some rounds twice: in one plain loop in memory, and
 through the queue, the coordinator, a worker and the store. The difference is the
 overhead of the machinery. Embedded in a temporary directory, or on --redis and
---store if they are given.`,
-		Args: cobra.NoArgs,
+--store if they are given.
+
+With --scale, tasks that do nothing show how far the machinery goes: how many of
+them it carries in a second over --slots slots, how long each of --rounds rounds
+takes and what it costs the coordinator, the first thousand against the last, what
+idle processes cost, and how soon a coordinator goes on with --cells trainings that
+were interrupted near their end. It starts --processes workers, and a redis-server
+from PATH unless --redis names an empty Redis. Records are kept in memory, and on
+disk for the last measurement, unless --store names a store.`
+
+func newBenchQueueCommand(g *global) *cobra.Command {
+	var rounds, chunks int
+	var scaled bool
+	var o scale.Options
+	c := &cobra.Command{
+		Use:   "queue",
+		Short: "Overhead of queue, coordinator and store",
+		Long:  benchQueueHelp,
+		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			b, err := g.benchQueue(c.Context(), rounds, chunks)
+			if !scaled {
+				return g.printQueueBench(c.Context(), rounds, chunks)
+			}
+			o.Rounds, o.Chunks = rounds, chunks
+			if !c.Flags().Changed("rounds") {
+				o.Rounds = scaleRounds
+			}
+			return g.printScale(c.Context(), o)
+		},
+	}
+	f := c.Flags()
+	f.IntVar(&rounds, "rounds", 200, fmt.Sprintf("rounds to measure; with --scale %d", scaleRounds))
+	f.IntVar(&chunks, "chunks", 4, "tasks that a round's cohort is split into")
+	f.BoolVar(&scaled, "scale", false, "measure with tasks that do nothing, over processes and a real Redis")
+	f.IntVar(&o.Slots, "slots", 1000, "with --scale: tasks that run at once, over all processes")
+	f.IntVar(&o.Processes, "processes", 4, "with --scale: worker processes")
+	f.IntVar(&o.Tasks, "tasks", 100_000, "with --scale: tasks for the rate")
+	f.IntVar(&o.Cells, "cells", 20, "with --scale: trainings of --rounds rounds to take up")
+	f.DurationVar(&o.Idle, "idle", 5*time.Second, "with --scale: how long idle processes are watched")
+	return c
+}
+
+const scaleRounds = 10_000
+
+func (g *global) printQueueBench(ctx context.Context, rounds, chunks int) error {
+	b, err := g.benchQueue(ctx, rounds, chunks)
+	if err != nil {
+		return err
+	}
+	if g.json {
+		return g.printJSON(b)
+	}
+	g.printf("%d rounds of %d chunks, queue: %s, store: %s\n", b.Rounds, b.Chunks, b.Queue, b.Store)
+	g.printf("plain loop     %7.2f ms a round\nthrough queue  %7.2f ms a round\noverhead       %7.2f ms a round\n", b.Plain, b.Queued, b.Overhead)
+	return nil
+}
+
+func (g *global) printScale(ctx context.Context, o scale.Options) (err error) {
+	if o.Program, err = os.Executable(); err != nil {
+		return err
+	}
+	o.Redis, o.Store, o.Note, o.Log = g.redis, g.store, g.note, g.logger()
+	r, err := scale.Run(ctx, o)
+	if err != nil {
+		return err
+	}
+	if g.json {
+		return g.printJSON(r)
+	}
+	r.Print(g.stdout)
+	return nil
+}
+
+// newIdleWorkerCommand is the worker that bench queue --scale starts.
+func newIdleWorkerCommand(g *global) *cobra.Command {
+	var slots int
+	c := &cobra.Command{
+		Use:    "idle-worker",
+		Short:  "A worker for bench queue --scale, until its standard input ends",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			archive, conn, err := g.openCluster(c.Context())
 			if err != nil {
 				return err
 			}
-			if g.json {
-				return g.printJSON(b)
-			}
-			g.printf("%d rounds of %d chunks, queue: %s, store: %s\n", b.Rounds, b.Chunks, b.Queue, b.Store)
-			g.printf("plain loop     %7.2f ms a round\nthrough queue  %7.2f ms a round\noverhead       %7.2f ms a round\n", b.Plain, b.Queued, b.Overhead)
-			return nil
+			w := newWorker(archive, conn, g.logger())
+			w.Registry, w.Slots = scale.Registry(), slots
+			return errors.Join(scale.Work(c.Context(), c.InOrStdin(), w.Run), conn.Close())
 		},
 	}
-	c.Flags().IntVar(&rounds, "rounds", 200, "rounds to measure")
-	c.Flags().IntVar(&chunks, "chunks", 4, "tasks that a round's cohort is split into")
+	c.Flags().IntVar(&slots, "slots", 1, "tasks at a time")
 	return c
 }
 
