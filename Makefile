@@ -6,7 +6,7 @@ GOLANGCI_VERSION := v2.15.0
 GOLANGCI := $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION)
 COMPOSE_VERSION := v2.40.3
 
-.PHONY: build test lint compose-tool generate bench clean
+.PHONY: build test chaos lint compose-tool generate bench clean
 
 build:
 	CGO_ENABLED=0 go build -o coalmine ./cmd/coalmine
@@ -15,6 +15,14 @@ test:
 	scripts/setup.sh
 	scripts/check-compose.sh
 	go test -timeout 10m ./...
+
+# Kills, cuts and corrupts parts of small clusters by seeded schedules: SEEDS of
+# them, from the seed FIRST on, two at a time; about five seconds each.
+SEEDS ?= 20
+FIRST ?= 1
+chaos:
+	scripts/setup.sh
+	cd internal/endtoend && go test -count 1 -timeout 0 -parallel 2 -run '^TestChaos$$' -chaos.seeds $(SEEDS) -chaos.first $(FIRST)
 
 lint: $(GOLANGCI)
 	$(GOLANGCI) run --allow-parallel-runners --timeout 10m ./...

@@ -7,5 +7,11 @@
 // experiment in one process, byte by byte. Other tests kill and interrupt the
 // one-process form, repeat it, and feed it bad input.
 //
+// TestChaos plays seeded schedules of faults on clusters of real processes and
+// servers: kills, freezes, lost networks, a Redis that forgets, a store that
+// fails, lies or tears. What the run leaves must be what an undisturbed run
+// leaves, byte for byte, and every object in the store must be accounted for.
+// make chaos SEEDS=200 FIRST=1 plays many.
+//
 // Tests whose servers are not installed are skipped (see package testserver).
 package endtoend

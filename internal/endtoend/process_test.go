@@ -31,6 +31,9 @@ type command struct {
 	args []string
 	env  []string
 	dir  string
+	// log is a file to which standard error is appended, in place of the test's
+	// own log; empty for none.
+	log string
 }
 
 // start runs a command until it ends or the test does.
@@ -39,6 +42,14 @@ func start(t testing.TB, c command) *process {
 	p := &process{t: t, name: c.name, cmd: exec.Command(c.args[0], c.args[1:]...), ended: make(chan struct{})}
 	p.cmd.Dir, p.cmd.Env = c.dir, append(cleanEnvironment(), c.env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
+	if c.log != "" {
+		file, err := os.OpenFile(c.log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close() // the process has it by then
+		p.cmd.Stderr = file
+	}
 	dieWithTests(p.cmd)
 	if err := p.cmd.Start(); err != nil {
 		t.Fatalf("starting %s: %v", c.name, err)
@@ -49,7 +60,7 @@ func start(t testing.TB, c command) *process {
 	}()
 	t.Cleanup(func() {
 		p.kill()
-		if t.Failed() {
+		if t.Failed() && c.log == "" {
 			t.Logf("%s %q ended with %d and printed:\n%s%s", p.name, p.cmd.Args, p.exitCode(), p.stdout.String(), p.stderr.String())
 		}
 	})

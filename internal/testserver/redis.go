@@ -13,6 +13,8 @@ import (
 // write to its file at once, and never evicting.
 type Redis struct {
 	*server
+	// Dir is the directory with its files.
+	Dir string
 }
 
 // StartRedis starts one. Options are further arguments of redis-server, such as
@@ -20,12 +22,11 @@ type Redis struct {
 func StartRedis(t testing.TB, options ...string) *Redis {
 	t.Helper()
 	binary := RedisServer(t)
-	dir := t.TempDir()
-	r := &Redis{&server{t: t, name: "redis-server", ready: pingRedis}}
+	r := &Redis{&server{t: t, name: "redis-server", ready: pingRedis}, t.TempDir()}
 	r.args = func(addr string) []string {
 		host, port, _ := net.SplitHostPort(addr)
 		return append([]string{
-			"--bind", host, "--port", port, "--dir", dir,
+			"--bind", host, "--port", port, "--dir", r.Dir,
 			"--save", "", "--appendonly", "yes", "--appendfsync", "always",
 			"--maxmemory-policy", "noeviction", "--loglevel", "notice",
 		}, options...)

@@ -115,6 +115,13 @@ func (s *server) Kill() {
 	}
 }
 
+// Signal sends a signal to the server, which may have ended.
+func (s *server) Signal(signal os.Signal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_ = s.process.cmd.Process.Signal(signal)
+}
+
 // Restart starts the server again at the same address on the same files, killing
 // it first if it runs, and returns when it answers.
 func (s *server) Restart() {

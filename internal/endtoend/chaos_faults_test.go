@@ -1,0 +1,235 @@
+//go:build linux
+
+package endtoend_test
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"syscall"
+
+	"coalmine/internal/testserver/proxy"
+)
+
+// faultKind is one way to disturb a cluster.
+type faultKind struct {
+	name   string
+	weight int
+	where  place
+	most   int // times in one schedule; 0 is any number
+	// begin disturbs, and returns what ends the disturbance. It returns nil if
+	// whatever it would hit is disturbed already, or not there yet.
+	begin func(*arena, *rand.Rand) (end func())
+}
+
+// place says on which stores a kind of fault can happen.
+type place int
+
+const (
+	anywhere place = iota
+	onS3
+	onDirectory
+)
+
+// faultKinds are all kinds. Their order is part of what a seed means.
+//
+// A task that has taken three workers with it is set aside as poisoned, so no
+// schedule kills more than two.
+var faultKinds = []*faultKind{
+	{name: "worker killed", weight: 6, most: 2, begin: killMember(workerRole)},
+	{name: "coordinator killed", weight: 6, begin: killMember(coordinatorRole)},
+	{name: "worker frozen", weight: 4, begin: freezeMember(workerRole)},
+	{name: "coordinator frozen", weight: 4, begin: freezeMember(coordinatorRole)},
+
+	{name: "redis killed", weight: 3, begin: killRedis(keepFiles)},
+	{name: "redis emptied", weight: 3, begin: killRedis(emptyFiles)},
+	{name: "redis set back", weight: 3, begin: killRedis(oldFiles)},
+	{name: "redis flushed", weight: 3, begin: flushRedis},
+	{name: "redis frozen", weight: 3, begin: freezeRedis},
+	{name: "way to redis cut", weight: 3, begin: disturbLink(toRedis, proxy.Cut)},
+	{name: "way to redis stalled", weight: 3, begin: disturbLink(toRedis, proxy.Stalled)},
+	{name: "way to redis half-open", weight: 2, begin: disturbLink(toRedis, proxy.HalfOpen)},
+	{name: "way to redis slow", weight: 1, begin: disturbLink(toRedis, proxy.Slow)},
+	{name: "connections to redis reset", weight: 2, begin: resetLinks(toRedis)},
+
+	{name: "s3 killed", weight: 4, where: onS3, begin: killS3},
+	{name: "s3 frozen", weight: 3, where: onS3, begin: freezeS3},
+	{name: "way to s3 cut", weight: 3, where: onS3, begin: disturbLink(toStore, proxy.Cut)},
+	{name: "way to s3 stalled", weight: 3, where: onS3, begin: disturbLink(toStore, proxy.Stalled)},
+	{name: "way to s3 half-open", weight: 2, where: onS3, begin: disturbLink(toStore, proxy.HalfOpen)},
+	{name: "way to s3 slow", weight: 1, where: onS3, begin: disturbLink(toStore, proxy.Slow)},
+	{name: "connections to s3 reset", weight: 2, where: onS3, begin: resetLinks(toStore)},
+	{name: "s3 503", weight: 2, where: onS3, begin: spoil(proxy.Unavailable)},
+	{name: "s3 500", weight: 2, where: onS3, begin: spoil(proxy.Failing)},
+	{name: "s3 request lost", weight: 2, where: onS3, begin: spoil(proxy.Lost)},
+	{name: "s3 answer lost", weight: 4, where: onS3, begin: spoil(proxy.Unanswered)},
+	{name: "s3 late answer", weight: 2, where: onS3, begin: spoil(proxy.Late)},
+	{name: "s3 slow body", weight: 2, where: onS3, begin: spoil(proxy.Trickling)},
+	{name: "s3 truncated body", weight: 2, where: onS3, begin: spoil(proxy.Truncated)},
+	{name: "s3 short body", weight: 2, where: onS3, begin: spoil(proxy.Short)},
+	{name: "s3 flipped byte", weight: 3, where: onS3, begin: spoil(proxy.Flipped)},
+	{name: "power cut", weight: 3, where: onS3, most: 1, begin: cutPower},
+
+	{name: "blob deleted", weight: 3, begin: harmBlob(deleteFile)},
+	{name: "blob flipped", weight: 3, begin: harmBlob(flipFile)},
+	{name: "blob truncated", weight: 3, begin: harmBlob(truncateFile)},
+	{name: "directory read-only", weight: 5, where: onDirectory, begin: remountReadOnly},
+	{name: "directory full", weight: 5, where: onDirectory, begin: fillDisk},
+}
+
+func done() {}
+
+func killMember(role role) func(*arena, *rand.Rand) func() {
+	return func(a *arena, r *rand.Rand) func() {
+		m := a.pick(r, role)
+		if m == nil || !a.claim(m) {
+			return nil
+		}
+		m.kill()
+		return func() {
+			a.release(m)
+			m.start()
+		}
+	}
+}
+
+func freezeMember(role role) func(*arena, *rand.Rand) func() {
+	return func(a *arena, r *rand.Rand) func() {
+		m := a.pick(r, role)
+		if m == nil || !a.claim(m) {
+			return nil
+		}
+		m.process.signal(syscall.SIGSTOP)
+		return func() {
+			a.release(m)
+			m.process.signal(syscall.SIGCONT)
+		}
+	}
+}
+
+// files says what a Redis that was killed finds when it starts again.
+type files int
+
+const (
+	keepFiles files = iota
+	emptyFiles
+	oldFiles // those of an earlier moment
+)
+
+func killRedis(files files) func(*arena, *rand.Rand) func() {
+	return func(a *arena, r *rand.Rand) func() {
+		if files == oldFiles && a.snapshot == "" || !a.claim(a.redis) {
+			return nil
+		}
+		a.redis.Kill()
+		switch files {
+		case emptyFiles:
+			a.replaceRedisFiles("")
+		case oldFiles:
+			a.replaceRedisFiles(a.snapshot)
+		}
+		return func() {
+			a.release(a.redis)
+			a.redis.Restart()
+		}
+	}
+}
+
+// flushRedis cannot happen while Redis does not answer.
+func flushRedis(a *arena, _ *rand.Rand) func() {
+	if !a.claim(a.redis) {
+		return nil
+	}
+	defer a.release(a.redis)
+	a.flushRedis()
+	return done
+}
+
+func freezeRedis(a *arena, _ *rand.Rand) func() {
+	if !a.claim(a.redis) {
+		return nil
+	}
+	a.redis.Signal(syscall.SIGSTOP)
+	return func() {
+		a.release(a.redis)
+		a.redis.Signal(syscall.SIGCONT)
+	}
+}
+
+func killS3(a *arena, _ *rand.Rand) func() {
+	if !a.claim(a.s3) {
+		return nil
+	}
+	a.s3.Kill()
+	return func() {
+		a.release(a.s3)
+		a.s3.Restart()
+	}
+}
+
+func freezeS3(a *arena, _ *rand.Rand) func() {
+	if !a.claim(a.s3) {
+		return nil
+	}
+	a.s3.Signal(syscall.SIGSTOP)
+	return func() {
+		a.release(a.s3)
+		a.s3.Signal(syscall.SIGCONT)
+	}
+}
+
+func toRedis(m *member) *proxy.Link { return m.toRedis }
+func toStore(m *member) *proxy.Link { return m.toStore }
+
+// disturbLink disturbs the way of one process to a server, or of all.
+func disturbLink(way func(*member) *proxy.Link, state proxy.State) func(*arena, *rand.Rand) func() {
+	return func(a *arena, r *rand.Rand) func() {
+		var links []*proxy.Link
+		for _, m := range a.some(r) {
+			if link := way(m); a.claim(link) {
+				link.Set(state)
+				links = append(links, link)
+			}
+		}
+		if len(links) == 0 {
+			return nil
+		}
+		return func() {
+			for _, link := range links {
+				a.release(link)
+				link.Set(proxy.Open)
+			}
+		}
+	}
+}
+
+func resetLinks(way func(*member) *proxy.Link) func(*arena, *rand.Rand) func() {
+	return func(a *arena, r *rand.Rand) func() {
+		for _, m := range a.some(r) {
+			way(m).Reset()
+		}
+		return done
+	}
+}
+
+// spoil spoils a share of what the S3 server answers. Nothing can protect a
+// listing against a flipped byte, or against more than that, so those stay whole.
+func spoil(s proxy.Spoiling) func(*arena, *rand.Rand) func() {
+	return func(a *arena, r *rand.Rand) func() {
+		if !a.claim(a.front) {
+			return nil
+		}
+		share, draw := 0.1+0.6*r.Float64(), a.locked(r)
+		a.front.Spoil(func(request *http.Request) proxy.Spoiling {
+			spared := s == proxy.Flipped && (request.Method != http.MethodGet || !strings.Contains(request.URL.Path, "/store/"))
+			if spared || draw() >= share {
+				return proxy.None
+			}
+			return s
+		})
+		return func() {
+			a.release(a.front)
+			a.front.Spoil(nil)
+		}
+	}
+}

@@ -1,0 +1,313 @@
+//go:build linux
+
+package endtoend_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"coalmine/internal/queue"
+	"coalmine/storage"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/runs"
+)
+
+// chaosPatience is how long a run may take once nothing disturbs it any more.
+const chaosPatience = 90 * time.Second
+
+// awaitEnd waits until the run has ended, and all processes are at work and idle.
+func (a *arena) awaitEnd() {
+	deadline := time.Now().Add(chaosPatience)
+	for !a.over() || !a.quiet() {
+		a.waitUntil(time.Now().Add(5*tick), nil)
+		if a.t.Failed() {
+			a.t.FailNow()
+		}
+		if time.Now().After(deadline) {
+			a.t.Fatalf("the run has not ended %s after the last fault: %s", chaosPatience, a.status())
+		}
+	}
+	run, err := runs.NewService(a.archive, nil).Get(context.Background(), a.run)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	if run.State.Phase != runs.Done {
+		a.t.Fatalf("the run is %s, not done: %s", run.State.Phase, a.status())
+	}
+}
+
+func (a *arena) status() string {
+	r := run(a.t, a.coalmine(workspace{a.t, a.dir}, "status", a.run, "--json"))
+	return r.stdout + r.stderr
+}
+
+// quiet reports whether all processes are at work and no worker has a task.
+func (a *arena) quiet() bool {
+	for _, m := range a.members {
+		if !m.ready() {
+			return false
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	conn, err := queue.Open(ctx, "redis://"+a.redis.Addr())
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	workers, err := conn.Broker().Workers(ctx)
+	busy := slices.ContainsFunc(workers, func(w queue.Worker) bool { return len(w.Running) > 0 })
+	return err == nil && !busy && len(workers) == a.plan.workers
+}
+
+// check compares what the run has left with the undisturbed one, and accounts
+// for every object.
+func (a *arena) check(w workspace, want *outcome) {
+	results := must(a.t, a.coalmine(w, "results", a.run, "--format", "json"))
+	if results != want.results {
+		a.t.Errorf("the results differ; got:\n%s\nwant:\n%s", results, want.results)
+	}
+	p := planOf(a.t, a.archive)
+	commits := a.readCommits()
+	for name, c := range want.commits {
+		switch got := commits[c.Key]; {
+		case got == nil:
+			a.t.Errorf("%s has no record", name)
+		case c.Differs(got) != "":
+			a.t.Errorf("%s: %s", name, c.Differs(got))
+		}
+	}
+	a.checkTargets(p, commits)
+	a.checkObjects(p)
+	a.checkLogs()
+	for _, wrong := range a.puts.wrong() {
+		a.t.Error(wrong)
+	}
+}
+
+// readCommits reads every record in the store.
+func (a *arena) readCommits() map[storage.Key]*storage.Commit {
+	return allCommits(a.t, a.archive)
+}
+
+// checkTargets reads all that the run wanted; the archive compares digests.
+func (a *arena) checkTargets(p *plan.Plan, commits map[storage.Key]*storage.Commit) {
+	for _, cell := range p.Cells {
+		for _, target := range []storage.Key{cell.Report.Key, cell.Model.Key} {
+			c := commits[target]
+			if c == nil {
+				a.t.Errorf("a target of %s has no record", cell.Name)
+				continue
+			}
+			for _, b := range c.Blobs {
+				if _, err := a.archive.ReadBlob(context.Background(), c.Key, b); err != nil && !a.wasHarmed(c.Key, b.Digest) {
+					a.t.Errorf("a target of %s: %v", cell.Name, err)
+				}
+			}
+		}
+	}
+}
+
+// strayGrace is how long the leader may take to delete what it still knows of.
+const strayGrace = 5 * time.Second
+
+// checkObjects lists the store and accounts for every object.
+func (a *arena) checkObjects(p *plan.Plan) {
+	deadline := time.Now().Add(strayGrace)
+	for {
+		unknown, left := a.account(p)
+		if len(unknown) == 0 && (len(left) <= a.strayLimit() || time.Now().After(deadline)) || time.Now().After(deadline) {
+			for _, name := range unknown {
+				a.t.Errorf("nothing explains the object %s", name)
+			}
+			if len(left) > a.strayLimit() {
+				a.t.Errorf("%d objects are left for garbage collection, at most %d can be explained:\n%s", len(left), a.strayLimit(), strings.Join(left, "\n"))
+			}
+			a.left = len(left)
+			return
+		}
+		time.Sleep(5 * tick)
+	}
+}
+
+// strayLimit bounds what only garbage collection finds: an attempt that was
+// given up may store its outputs and its record again after the leader has
+// deleted them, and report that to nobody; a process killed at its start may
+// leave the object with which it tries the store. Each disturbance can make so
+// of every attempt at work at that moment.
+func (a *arena) strayLimit() int {
+	disturbances := 0
+	for _, n := range a.counts {
+		disturbances += n
+	}
+	return 3 * disturbances * a.plan.workers
+}
+
+// account sorts the objects of the store: those that nothing explains, and those
+// that garbage collection is to find.
+func (a *arena) account(p *plan.Plan) (unknown, left []string) {
+	known := knownNodes(p)
+	sources := 0
+	for info, err := range a.archive.Store().List(context.Background(), "") {
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		top, rest, _ := strings.Cut(info.Name, "/")
+		switch top {
+		case "runs":
+			if !strings.HasPrefix(rest, a.run+"/") {
+				unknown = append(unknown, info.Name)
+			}
+		case "leader":
+		case "sources":
+			if sources++; sources > 1 {
+				unknown = append(unknown, info.Name)
+			}
+		case "probe":
+			left = append(left, info.Name)
+		case "commits", "blobs", "logs":
+			text := strings.TrimPrefix(rest, a.run+"/")
+			text, _, _ = strings.Cut(text, "/")
+			key, err := storage.ParseKey(text)
+			state, ok := known[key]
+			switch {
+			case err != nil || !ok:
+				unknown = append(unknown, info.Name)
+			case top == "commits" && !state.record, top == "blobs" && !state.blobs:
+				left = append(left, info.Name)
+			}
+		default:
+			unknown = append(unknown, info.Name)
+		}
+	}
+	return unknown, left
+}
+
+// lasting says what of a node is in the store when its run has ended.
+type lasting struct{ record, blobs bool }
+
+// knownNodes are all nodes of a plan whose chains have less than a segment.
+func knownNodes(p *plan.Plan) map[storage.Key]lasting {
+	known := map[storage.Key]lasting{}
+	for key := range p.Nodes {
+		known[key] = lasting{true, true}
+	}
+	for _, c := range p.Chains {
+		for r := 1; r <= c.Steps; r++ {
+			for j := range c.Width {
+				known[c.PartKey(r, j)] = lasting{}
+			}
+			known[c.Key(r)] = lasting{record: true, blobs: keepsCheckpoint(c, r)}
+		}
+	}
+	return known
+}
+
+// keepsCheckpoint reports whether a checkpoint outlives the training: named, or
+// among the newest of the rolling window.
+func keepsCheckpoint(c *plan.Chain, r int) bool {
+	if slices.Contains(c.Keep, r) {
+		return true
+	}
+	return c.Every > 0 && r%c.Every == 0 && c.Steps/c.Every-r/c.Every < c.KeepLast
+}
+
+// checkLogs looks for what no process may ever have to say.
+func (a *arena) checkLogs() {
+	for _, words := range []string{"not deterministic", "panic", "DATA RACE"} {
+		for _, log := range a.logs() {
+			text, err := os.ReadFile(log)
+			if err != nil {
+				a.t.Fatal(err)
+			}
+			for line := range strings.Lines(string(text)) {
+				if strings.Contains(line, words) {
+					a.t.Errorf("%s: %s", filepath.Base(log), line)
+				}
+			}
+		}
+	}
+}
+
+func (a *arena) logs() []string {
+	logs, err := filepath.Glob(filepath.Join(a.dir, "*.log"))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return logs
+}
+
+// maxDescriptors is how many files and connections a process may have open when
+// it has nothing to do: what the pools of both servers keep, and some more.
+const maxDescriptors = 60
+
+// checkDescriptors makes sure that no process holds on to broken connections.
+func (a *arena) checkDescriptors() {
+	for _, m := range a.members {
+		entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", m.process.cmd.Process.Pid))
+		if err != nil {
+			a.t.Error(err)
+		}
+		a.descriptors = max(a.descriptors, len(entries))
+		if len(entries) > maxDescriptors {
+			a.t.Errorf("%s has %d open files and connections, at most %d are explained", m.name, len(entries), maxDescriptors)
+		}
+	}
+}
+
+// stop ends all processes as a service manager does.
+func (a *arena) stop() {
+	for _, m := range a.members {
+		m.process.signal(syscall.SIGTERM)
+	}
+	for _, m := range a.members {
+		if code := m.process.wait(); code != 0 && code != 3 {
+			a.t.Errorf("%s ended with %d when it was asked to end", m.name, code)
+		}
+	}
+}
+
+// commitWatch sees that no record is made twice. A record that was removed may
+// be made again.
+type commitWatch struct {
+	mu     sync.Mutex
+	stands map[string]bool
+	twice  []string
+}
+
+// see is told of every request that an S3 server has answered.
+func (w *commitWatch) see(r *http.Request, status int) {
+	dir, key := path.Split(r.URL.Path)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stands == nil {
+		w.stands = map[string]bool{}
+	}
+	switch {
+	case r.Method == http.MethodPost: // deletes many, in its body
+		clear(w.stands)
+	case !strings.HasSuffix(dir, "/commits/"):
+	case r.Method == http.MethodDelete:
+		delete(w.stands, key)
+	case r.Method == http.MethodPut && status == http.StatusOK:
+		if w.stands[key] {
+			w.twice = append(w.twice, "the record "+key+" was made twice")
+		}
+		w.stands[key] = true
+	}
+}
+
+func (w *commitWatch) wrong() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.twice
+}

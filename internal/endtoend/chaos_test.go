@@ -1,0 +1,142 @@
+//go:build linux
+
+package endtoend_test
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+var (
+	chaosFirst = flag.Uint64("chaos.first", 1, "first seed of the chaos test")
+	chaosSeeds = flag.Uint64("chaos.seeds", 4, "how many seeds the chaos test plays")
+)
+
+// chaosExperiment trains two small models, whose checkpoints and updates are too
+// large to travel in records.
+const chaosExperiment = `
+name: chaos
+data: {source: text.jsonl, vocabulary: {size: 300}, users: {words: 50}}
+canaries: {words: 3, per_configuration: 2, user_probability: 20%, example_probability: [20%, 100%], held_back: 2}
+model: {embedding: 32, units: 32}
+training: {rounds: 60, cohort: 4, chunks: 2, checkpoints: {every: 5, keep: 2}, client: {learning_rate: 1}}
+audit: {every: 50%, random_sampling: {references: 500}, beam_search: {width: 2}}
+grid:
+  axes:
+    training:
+      - {algorithm: sgd, cohort: 4, steps_per_task: 1}
+      - {algorithm: fedavg}
+`
+
+// chaosText is JSON lines of 40 users with 20 random sentences each.
+func chaosText() string {
+	random := rand.New(rand.NewPCG(1, 2))
+	var b strings.Builder
+	for user := range 40 {
+		for range 20 {
+			fmt.Fprintf(&b, `{"user":"u%d","text":"`, user)
+			for range 6 {
+				fmt.Fprintf(&b, "w%d ", random.IntN(350))
+			}
+			b.WriteString("\"}\n")
+		}
+	}
+	return b.String()
+}
+
+func newChaosWorkspace(t testing.TB) workspace {
+	w := workspace{t, t.TempDir()}
+	w.write("experiment.yaml", chaosExperiment)
+	w.write("text.jsonl", chaosText())
+	return w
+}
+
+// Anything may happen to any part of a cluster, at any time and as often as you
+// like; the run ends with the bytes of a run that nothing has happened to.
+//
+// make chaos SEEDS=200 FIRST=1 plays many seeds; a failure says how to repeat it.
+func TestChaos(t *testing.T) {
+	t.Parallel()
+	w := newChaosWorkspace(t)
+	must(t, w.coalmine("run", "experiment.yaml"))
+	want := w.outcome()
+	var total tally
+	t.Run("seeds", func(t *testing.T) {
+		for seed := *chaosFirst; seed < *chaosFirst+*chaosSeeds; seed++ {
+			t.Run(fmt.Sprint(seed), func(t *testing.T) {
+				t.Parallel()
+				total.add(playSeed(t, seed, want))
+			})
+		}
+	})
+	total.print()
+}
+
+// playSeed plays one schedule and checks what it leaves.
+func playSeed(t *testing.T, seed uint64, want *outcome) map[string]int {
+	began := time.Now()
+	a := newArena(t, scheduleOf(seed))
+	t.Cleanup(func() { a.report(t, time.Since(began)) })
+	for _, m := range a.members {
+		m.start()
+	}
+	w := newChaosWorkspace(t)
+	a.play(w)
+	a.awaitEnd()
+	a.check(w, want)
+	a.checkDescriptors()
+	a.stop()
+	return a.counts
+}
+
+// report prints the seed's line, and if it failed how to repeat it.
+func (a *arena) report(t *testing.T, took time.Duration) {
+	verdict := "ok"
+	t.Logf("what happened:\n%s", strings.Join(a.story, "\n"))
+	if t.Failed() {
+		verdict = "FAILED"
+		t.Logf("the logs are in %s; repeat it by: make chaos SEEDS=1 FIRST=%d", a.dir, a.plan.seed)
+	}
+	n := 0
+	for _, count := range a.counts {
+		n += count
+	}
+	fmt.Fprintf(os.Stdout, "seed %4d  %s  %2d faults  %5.1f s  %2d descriptors  %2d left to collect  %s\n",
+		a.plan.seed, &a.plan, n, took.Seconds(), a.descriptors, a.left, verdict)
+}
+
+// tally counts the faults of many seeds.
+type tally struct {
+	mu     sync.Mutex
+	seeds  int
+	counts map[string]int
+}
+
+func (x *tally) add(counts map[string]int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.counts == nil {
+		x.counts = map[string]int{}
+	}
+	x.seeds++
+	for name, n := range counts {
+		x.counts[name] += n
+	}
+}
+
+func (x *tally) print() {
+	total := 0
+	for _, name := range slices.Sorted(maps.Keys(x.counts)) {
+		fmt.Fprintf(os.Stdout, "%6d  %s\n", x.counts[name], name)
+		total += x.counts[name]
+	}
+	fmt.Fprintf(os.Stdout, "%6d  faults in %d seeds that passed\n", total, x.seeds)
+}

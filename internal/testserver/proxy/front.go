@@ -1,0 +1,252 @@
+package proxy
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Spoiling is what becomes of one request.
+type Spoiling int
+
+const (
+	// None passes request and answer on.
+	None Spoiling = iota
+	// Unavailable answers 503 in the server's place.
+	Unavailable
+	// Failing answers 500 in the server's place.
+	Failing
+	// Lost resets the connection before the server has seen the request.
+	Lost
+	// Unanswered has the server carry the request out, and resets the connection.
+	Unanswered
+	// Late passes the answer on lateness later.
+	Late
+	// Trickling passes the answer's body on in many small pieces.
+	Trickling
+	// Truncated breaks the connection off in the middle of the answer's body.
+	Truncated
+	// Short passes a whole answer on whose body lacks its second half.
+	Short
+	// Flipped changes a byte in the middle of the answer's body.
+	Flipped
+)
+
+// Spoilings are all that a request can suffer.
+var Spoilings = []Spoiling{Unavailable, Failing, Lost, Unanswered, Late, Trickling, Truncated, Short, Flipped}
+
+func (s Spoiling) String() string {
+	return [...]string{"none", "503", "500", "request lost", "answer lost", "late answer",
+		"slow body", "truncated body", "short body", "flipped byte"}[s]
+}
+
+const (
+	lateness      = 1500 * time.Millisecond
+	tricklePieces = 32
+	tricklePause  = 10 * time.Millisecond
+)
+
+// Front is an HTTP server that hands requests on to another one.
+type Front struct {
+	server  *http.Server
+	address string
+	ended   chan struct{}
+
+	mu     sync.Mutex
+	choose func(*http.Request) Spoiling
+	watch  func(*http.Request, int)
+}
+
+// NewFront opens a front to the server at an address. It lasts as long as the test.
+func NewFront(t testing.TB, target string) *Front {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &Front{address: listener.Addr().String(), ended: make(chan struct{})}
+	f.server = &http.Server{Handler: f.handler(target)}
+	go func() {
+		_ = f.server.Serve(listener) // until it is closed
+		close(f.ended)
+	}()
+	t.Cleanup(func() {
+		_ = f.server.Close()
+		<-f.ended
+	})
+	return f
+}
+
+// Addr is the host:port for clients.
+func (f *Front) Addr() string { return f.address }
+
+// Spoil has choose decide about every request from now on; nil spoils nothing.
+// It is called from several goroutines.
+func (f *Front) Spoil(choose func(*http.Request) Spoiling) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.choose = choose
+}
+
+// Watch has seen told of every request that the server has answered, with the
+// status of its answer, before the client is. It is called from several goroutines.
+func (f *Front) Watch(seen func(r *http.Request, status int)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.watch = seen
+}
+
+func (f *Front) spoiling(r *http.Request) Spoiling {
+	f.mu.Lock()
+	choose := f.choose
+	f.mu.Unlock()
+	if choose == nil {
+		return None
+	}
+	return choose(r)
+}
+
+// handler gives every request to the server as it came: its signature covers
+// the host name that the client has used.
+func (f *Front) handler(target string) http.Handler {
+	// The server's address is all that changes of a request.
+	direct := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "http", target, r.In.Host
+		},
+		// A connection that was idle while the server died is no reason to fail.
+		Transport:      &http.Transport{DisableKeepAlives: true, DisableCompression: true},
+		FlushInterval:  -1,
+		ErrorHandler:   func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+		ModifyResponse: f.answered,
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch s := f.spoiling(r); s {
+		case Unavailable:
+			refuse(w, r, http.StatusServiceUnavailable, "SlowDown")
+		case Failing:
+			refuse(w, r, http.StatusInternalServerError, "InternalError")
+		case Lost:
+			reset(w)
+		case None:
+			direct.ServeHTTP(w, r)
+		default:
+			answer := &recorded{header: http.Header{}, status: http.StatusOK}
+			direct.ServeHTTP(answer, r)
+			answer.deliver(w, r, s)
+		}
+	})
+}
+
+func (f *Front) answered(response *http.Response) error {
+	f.mu.Lock()
+	watch := f.watch
+	f.mu.Unlock()
+	if watch != nil {
+		watch(response.Request, response.StatusCode)
+	}
+	return nil
+}
+
+// refuse reads the request whole, as a server in trouble mostly does.
+func refuse(w http.ResponseWriter, r *http.Request, status int, code string) {
+	_, _ = io.Copy(io.Discard, r.Body) // a client that goes away needs no answer
+	w.Header().Set("Content-Type", "application/xml")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, `<?xml version="1.0"?><Error><Code>`+code+`</Code><Message>a test has chosen this answer</Message></Error>`)
+}
+
+// reset ends the connection without a farewell.
+func reset(w http.ResponseWriter) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	_ = conn.Close()
+}
+
+// recorded is an answer kept in memory.
+type recorded struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+// Header implements http.ResponseWriter.
+func (a *recorded) Header() http.Header { return a.header }
+
+// Write implements http.ResponseWriter.
+func (a *recorded) Write(p []byte) (int, error) { return a.body.Write(p) }
+
+// WriteHeader implements http.ResponseWriter. Provisional answers are dropped.
+func (a *recorded) WriteHeader(status int) {
+	if status >= http.StatusOK {
+		a.status = status
+	}
+}
+
+// deliver sends the answer spoiled.
+func (a *recorded) deliver(w http.ResponseWriter, r *http.Request, s Spoiling) {
+	if s == Unanswered {
+		reset(w)
+		return
+	}
+	if s == Late {
+		wait(r, lateness)
+	}
+	body := a.body.Bytes()
+	half := len(body) / 2
+	if s == Flipped && half > 0 {
+		body[half] ^= 0x20
+	}
+	if s == Short && half > 0 {
+		body = body[:half]
+		a.header.Set("Content-Length", strconv.Itoa(half))
+	}
+	for name, values := range a.header {
+		w.Header()[name] = values
+	}
+	w.WriteHeader(a.status)
+	switch {
+	case s == Truncated && half > 0:
+		_, _ = w.Write(body[:half])
+		_ = http.NewResponseController(w).Flush() // or it would go with the connection
+		panic(http.ErrAbortHandler)
+	case s == Trickling:
+		trickle(w, r, body)
+	default:
+		_, _ = w.Write(body) // the client is gone if it fails
+	}
+}
+
+func trickle(w http.ResponseWriter, r *http.Request, body []byte) {
+	piece := max(len(body)/tricklePieces, 1)
+	for len(body) > 0 {
+		n := min(piece, len(body))
+		if _, err := w.Write(body[:n]); err != nil {
+			return
+		}
+		_ = http.NewResponseController(w).Flush()
+		body = body[n:]
+		wait(r, tricklePause)
+	}
+}
+
+// wait ends early when the client goes away.
+func wait(r *http.Request, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-r.Context().Done():
+	}
+}

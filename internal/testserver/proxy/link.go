@@ -1,0 +1,239 @@
+package proxy
+
+import (
+	"errors"
+	"net"
+	"sync"
+	"testing"
+	"time"
+)
+
+// State is what a Link does with bytes.
+type State int
+
+const (
+	// Open passes everything on.
+	Open State = iota
+	// Cut resets every connection, old and new.
+	Cut
+	// Stalled holds everything back and delivers it once the state changes, as a
+	// network does that loses packets for a while.
+	Stalled
+	// HalfOpen swallows everything while connections look alive. The next state
+	// resets those that lost something: the peer has forgotten them.
+	HalfOpen
+	// Slow passes at most slowChunk bytes every slowPause in each direction.
+	Slow
+)
+
+func (s State) String() string {
+	return [...]string{"open", "cut", "stalled", "half-open", "slow"}[s]
+}
+
+const (
+	slowChunk = 16 << 10
+	slowPause = 10 * time.Millisecond
+)
+
+// Link is a TCP connection point in front of a server. Its methods may be called
+// from several goroutines.
+type Link struct {
+	target   string
+	listener net.Listener
+	pumps    sync.WaitGroup
+
+	mu      sync.Mutex
+	state   State
+	changed chan struct{} // closed and replaced when the state changes
+	pairs   map[*pair]bool
+	closed  bool
+}
+
+// pair is a connection of a client with the one to the server that belongs to it.
+type pair struct {
+	client, server net.Conn // server is nil if it was not reached
+	lost           bool     // it has swallowed something
+}
+
+// reset ends both sides without a farewell.
+func (p *pair) reset() {
+	for _, conn := range []net.Conn{p.client, p.server} {
+		if tcp, ok := conn.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0) // then Close sends a reset
+			_ = tcp.Close()
+		}
+	}
+}
+
+// NewLink opens a link to the server at an address. It lasts as long as the test.
+func NewLink(t testing.TB, target string) *Link {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &Link{target: target, listener: listener, changed: make(chan struct{}), pairs: map[*pair]bool{}}
+	l.pumps.Go(l.accept)
+	t.Cleanup(l.close)
+	return l
+}
+
+// Addr is the host:port for clients.
+func (l *Link) Addr() string { return l.listener.Addr().String() }
+
+// Set changes the state.
+func (l *Link) Set(s State) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.set(s)
+}
+
+func (l *Link) set(s State) {
+	for p := range l.pairs {
+		if s == Cut || p.lost {
+			p.reset()
+		}
+	}
+	l.state = s
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// Reset ends all connections once; new ones pass.
+func (l *Link) Reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for p := range l.pairs {
+		p.reset()
+	}
+}
+
+func (l *Link) close() {
+	_ = l.listener.Close()
+	l.mu.Lock()
+	l.closed = true
+	l.set(Cut)
+	l.mu.Unlock()
+	l.pumps.Wait()
+}
+
+func (l *Link) accept() {
+	for {
+		client, err := l.listener.Accept()
+		if err != nil {
+			return // the link is closed
+		}
+		l.pumps.Go(func() { l.serve(client) })
+	}
+}
+
+// serve joins a client with the server until one of them ends.
+func (l *Link) serve(client net.Conn) {
+	p := &pair{client: client}
+	if l.awaitPassing() {
+		p.server, _ = net.DialTimeout("tcp", l.target, time.Second)
+	}
+	if p.server == nil || !l.add(p) {
+		p.reset()
+		return
+	}
+	var both sync.WaitGroup
+	both.Go(func() { l.pump(p, p.client, p.server) })
+	both.Go(func() { l.pump(p, p.server, p.client) })
+	both.Wait()
+	l.remove(p)
+}
+
+// awaitPassing waits until a new connection may reach the server. A half-open
+// link takes connections that lead nowhere.
+func (l *Link) awaitPassing() bool {
+	for {
+		state, changed := l.now()
+		switch state {
+		case Cut:
+			return false
+		case Open, Slow:
+			return true
+		}
+		<-changed
+		if state == HalfOpen {
+			return false
+		}
+	}
+}
+
+func (l *Link) now() (State, <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state, l.changed
+}
+
+func (l *Link) add(p *pair) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed || l.state == Cut {
+		return false
+	}
+	l.pairs[p] = true
+	return true
+}
+
+func (l *Link) remove(p *pair) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.pairs, p)
+}
+
+// pump carries bytes in one direction. Its end closes the other side for
+// writing, or altogether if the pair is broken.
+func (l *Link) pump(p *pair, from, to net.Conn) {
+	buffer := make([]byte, slowChunk)
+	for {
+		n, err := from.Read(buffer)
+		if n > 0 && l.mayPass(p) {
+			if _, err := to.Write(buffer[:n]); err != nil {
+				p.reset()
+				return
+			}
+		}
+		if err != nil {
+			l.mayPass(p) // a farewell is held back like everything else
+			closeWrite(p, to, err)
+			return
+		}
+	}
+}
+
+func closeWrite(p *pair, to net.Conn, err error) {
+	var failed *net.OpError
+	if errors.As(err, &failed) {
+		p.reset()
+		return
+	}
+	if tcp, ok := to.(*net.TCPConn); ok {
+		_ = tcp.CloseWrite()
+	}
+}
+
+// mayPass waits while the link is stalled, and reports whether what was read is
+// to be passed on.
+func (l *Link) mayPass(p *pair) bool {
+	for {
+		l.mu.Lock()
+		state, changed := l.state, l.changed
+		p.lost = p.lost || state == HalfOpen
+		lost := p.lost
+		l.mu.Unlock()
+		switch {
+		case lost:
+			return false
+		case state == Slow:
+			time.Sleep(slowPause)
+			return true
+		case state == Stalled:
+			<-changed
+		default:
+			return true
+		}
+	}
+}

@@ -1,0 +1,268 @@
+package proxy_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"coalmine/internal/testserver/proxy"
+)
+
+// patience is how long what must happen may take; moment is how long a test
+// looks at what must not happen.
+const (
+	patience = 10 * time.Second
+	moment   = 50 * time.Millisecond
+)
+
+// startEcho is a server that answers every line with the same.
+func startEcho(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				_, _ = io.Copy(conn, conn)
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// client is a connection to an echo server.
+type client struct {
+	t    *testing.T
+	conn net.Conn
+	read *bufio.Reader
+}
+
+func dial(t *testing.T, address string) *client {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return &client{t, conn, bufio.NewReader(conn)}
+}
+
+func (c *client) say(text string) {
+	c.t.Helper()
+	if _, err := fmt.Fprintln(c.conn, text); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// hear returns the next line within d.
+func (c *client) hear(d time.Duration) (string, error) {
+	c.t.Helper()
+	if err := c.conn.SetReadDeadline(time.Now().Add(d)); err != nil {
+		c.t.Fatal(err)
+	}
+	line, err := c.read.ReadString('\n')
+	return strings.TrimSpace(line), err
+}
+
+func (c *client) hears(want string) {
+	c.t.Helper()
+	if got, err := c.hear(patience); err != nil || got != want {
+		c.t.Fatalf("heard %q, %v, want %q", got, err, want)
+	}
+}
+
+func (c *client) hearsNothing() {
+	c.t.Helper()
+	if got, err := c.hear(moment); !errors.Is(err, os.ErrDeadlineExceeded) {
+		c.t.Fatalf("heard %q, %v, want nothing", got, err)
+	}
+}
+
+func (c *client) isReset() {
+	c.t.Helper()
+	if got, err := c.hear(patience); !errors.Is(err, syscall.ECONNRESET) {
+		c.t.Fatalf("heard %q, %v, want a reset", got, err)
+	}
+}
+
+// resetsNew makes sure that a new connection is reset; that may come so early that
+// it is not even made.
+func resetsNew(t *testing.T, link *proxy.Link) {
+	t.Helper()
+	conn, err := net.Dial("tcp", link.Addr())
+	if err == nil {
+		defer conn.Close()
+		_, err = conn.Read(make([]byte, 1))
+	}
+	if !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("got %v, want a reset", err)
+	}
+}
+
+func TestACutLinkResetsOldAndNewConnections(t *testing.T) {
+	t.Parallel()
+	link := proxy.NewLink(t, startEcho(t))
+	old := dial(t, link.Addr())
+	old.say("before")
+	old.hears("before")
+	link.Set(proxy.Cut)
+	old.isReset()
+	resetsNew(t, link)
+	link.Set(proxy.Open)
+	fresh := dial(t, link.Addr())
+	fresh.say("after")
+	fresh.hears("after")
+}
+
+func TestAStalledLinkDeliversLater(t *testing.T) {
+	t.Parallel()
+	link := proxy.NewLink(t, startEcho(t))
+	old := dial(t, link.Addr())
+	old.say("before")
+	old.hears("before")
+	link.Set(proxy.Stalled)
+	old.say("meanwhile")
+	fresh := dial(t, link.Addr())
+	fresh.say("new")
+	old.hearsNothing()
+	fresh.hearsNothing()
+	link.Set(proxy.Open)
+	old.hears("meanwhile")
+	fresh.hears("new")
+}
+
+func TestAHalfOpenLinkLosesWhatIsSaid(t *testing.T) {
+	t.Parallel()
+	link := proxy.NewLink(t, startEcho(t))
+	silent, talking := dial(t, link.Addr()), dial(t, link.Addr())
+	for _, c := range []*client{silent, talking} {
+		c.say("before")
+		c.hears("before")
+	}
+	link.Set(proxy.HalfOpen)
+	talking.say("lost")
+	talking.hearsNothing()
+	link.Set(proxy.Open)
+	talking.isReset()
+	silent.say("after") // it has lost nothing
+	silent.hears("after")
+}
+
+func TestASlowLinkDelivers(t *testing.T) {
+	t.Parallel()
+	link := proxy.NewLink(t, startEcho(t))
+	link.Set(proxy.Slow)
+	c := dial(t, link.Addr())
+	c.say("slowly")
+	c.hears("slowly")
+}
+
+func TestAResetLeavesTheLinkOpen(t *testing.T) {
+	t.Parallel()
+	link := proxy.NewLink(t, startEcho(t))
+	old := dial(t, link.Addr())
+	old.say("before")
+	old.hears("before")
+	link.Reset()
+	old.isReset()
+	fresh := dial(t, link.Addr())
+	fresh.say("after")
+	fresh.hears("after")
+}
+
+func TestALinkToNobodyResets(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	resetsNew(t, proxy.NewLink(t, l.Addr().String()))
+}
+
+const content = "0123456789abcdef"
+
+func TestAFrontSpoilsAnswersAsAsked(t *testing.T) {
+	t.Parallel()
+	for spoiling, want := range map[proxy.Spoiling]struct {
+		status  int
+		body    string
+		broken  bool // the answer, or its body, is cut short
+		reached bool
+	}{
+		proxy.None:        {200, content, false, true},
+		proxy.Unavailable: {503, "", false, false},
+		proxy.Failing:     {500, "", false, false},
+		proxy.Lost:        {0, "", true, false},
+		proxy.Unanswered:  {0, "", true, true},
+		proxy.Late:        {200, content, false, true},
+		proxy.Trickling:   {200, content, false, true},
+		proxy.Truncated:   {200, content[:8], true, true},
+		proxy.Short:       {200, content[:8], false, true},
+		proxy.Flipped:     {200, "01234567" + string(rune(content[8]^0x20)) + content[9:], false, true},
+	} {
+		t.Run(spoiling.String(), func(t *testing.T) {
+			t.Parallel()
+			var reached atomic.Bool
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				reached.Store(true)
+				_, _ = io.WriteString(w, content)
+			}))
+			t.Cleanup(server.Close)
+			front := proxy.NewFront(t, server.Listener.Addr().String())
+			front.Spoil(func(*http.Request) proxy.Spoiling { return spoiling })
+			status, body, err := get("http://" + front.Addr() + "/")
+			if status != want.status || (err != nil) != want.broken || reached.Load() != want.reached {
+				t.Errorf("status %d, error %v, reached %v, want %+v", status, err, reached.Load(), want)
+			}
+			if want.body != "" && body != want.body {
+				t.Errorf("body %q, want %q", body, want.body)
+			}
+		})
+	}
+}
+
+func get(url string) (status int, body string, err error) {
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Get(url)
+	if err != nil {
+		return 0, "", err
+	}
+	defer response.Body.Close()
+	data, err := io.ReadAll(response.Body)
+	return response.StatusCode, string(data), err
+}
+
+func TestAFrontTellsWhatTheServerHasAnswered(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	front := proxy.NewFront(t, server.Listener.Addr().String())
+	seen := make(chan string, 1)
+	front.Watch(func(r *http.Request, status int) { seen <- fmt.Sprint(r.Method, " ", r.URL.Path, " ", status) })
+	front.Spoil(func(*http.Request) proxy.Spoiling { return proxy.Unanswered })
+	if _, _, err := get("http://" + front.Addr() + "/object"); err == nil {
+		t.Error("the answer was not lost")
+	}
+	if got := <-seen; got != "GET /object 404" {
+		t.Errorf("saw %q", got)
+	}
+}
