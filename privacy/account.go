@@ -53,14 +53,14 @@ func NewMeter(recipe Recipe) (*Meter, error) {
 		return nil, err
 	}
 	recipe = recipe.withDefaults()
-	relation, sensitivity := recipe.neighbouring()
+	relation := recipe.Sampling.Neighbouring()
 	var updateNoise float64
 	if recipe.ClipQuantile != nil { // validated above
 		updateNoise, _ = recipe.ClipQuantile.UpdateNoise(recipe.NoiseMultiplier)
 	}
 	m := &Meter{
 		recipe: recipe,
-		sigma:  recipe.NoiseMultiplier, sigmaProved: recipe.NoiseMultiplier / sensitivity,
+		sigma:  recipe.NoiseMultiplier, sigmaProved: recipe.NoiseMultiplier / relation.sensitivity(),
 		updateNoise: updateNoise, provedNeighbouring: relation,
 	}
 	var err error

@@ -5,20 +5,6 @@ import (
 	"math"
 )
 
-// Norm returns the L2 norm of an update, over all its tensors together. It
-// sums squares in float64, tensor by tensor in the order given, so equal
-// updates have equal norms. NaN or an infinity in the update gives NaN or
-// +Inf.
-func Norm(tensors ...[]float32) float64 {
-	sum := 0.0
-	for _, tensor := range tensors {
-		for _, x := range tensor {
-			sum += float64(float64(x) * float64(x))
-		}
-	}
-	return math.Sqrt(sum)
-}
-
 // ClipScale returns the factor, between 0 and 1, that brings an update of the
 // given L2 norm to at most clip: min(1, clip/norm), the flat clipping of
 // McMahan et al. 2018 (Learning Differentially Private Recurrent Language

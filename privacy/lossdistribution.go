@@ -17,9 +17,8 @@ func (r Recipe) lossDistribution() (*Interval, error) {
 		none := Epsilon(math.Inf(1))
 		return &Interval{Lower: none, Upper: none}, nil
 	}
-	_, sensitivity := r.neighbouring()
 	bounds, err := pld.Epsilon([]pld.Step{{
-		Rate: r.SamplingRate(), Sigma: r.NoiseMultiplier / sensitivity, Rounds: r.Rounds,
+		Rate: r.SamplingRate(), Sigma: r.NoiseMultiplier / r.Sampling.Neighbouring().sensitivity(), Rounds: r.Rounds,
 	}}, r.Delta)
 	if err != nil {
 		return nil, err

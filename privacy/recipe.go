@@ -132,13 +132,21 @@ func (r Recipe) SamplingRate() float64 {
 	return float64(r.Cohort) / float64(r.Population)
 }
 
-// neighbouring returns the relation under which the guarantee is proved, and
-// the sensitivity of the clipped sum under it, in clip norms.
-func (r Recipe) neighbouring() (Neighbouring, float64) {
-	if r.Sampling == Poisson {
-		return AddOrRemoveOne, 1
+// Neighbouring is the relation under which the guarantee is proved.
+func (s Sampling) Neighbouring() Neighbouring {
+	if s == Poisson {
+		return AddOrRemoveOne
 	}
-	return ReplaceOne, 2
+	return ReplaceOne
+}
+
+// sensitivity is how far the clipped sum moves under the relation, in clip
+// norms.
+func (n Neighbouring) sensitivity() float64 {
+	if n == AddOrRemoveOne {
+		return 1
+	}
+	return 2
 }
 
 // round returns the divergence curve of one round at noise sigma, relative to
