@@ -35,7 +35,10 @@ const (
 	ClipCount      Role = "clip count" // round: noise on the number of clients not clipped
 	Epoch          Role = "epoch"      // epoch of central training
 	References     Role = "references"
-	Dropout        Role = "dropout" // round, user; of central training: step
+	Dropout        Role = "dropout"          // round, user; of central training: step
+	OneRunCanaries Role = "one-run canaries" // the words of a one-run audit's canaries
+	OneRunUnits    Role = "one-run units"    // who carries them
+	OneRunCoins    Role = "one-run coins"    // one coin a canary
 )
 
 // Stream returns the generator of a role: ChaCha8, keyed by the SHA-256 of

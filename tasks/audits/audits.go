@@ -4,6 +4,7 @@
 //	audits/random-sampling  the rank of some canaries among random sequences
 //	audits/beam-search      an attempt to extract some canaries
 //	audits/summary          both, for all canaries of one checkpoint
+//	audits/one-run          a lower bound on epsilon, from canaries of its own
 package audits
 
 import (
@@ -19,7 +20,7 @@ import (
 )
 
 // Kinds lists the kinds of this package.
-func Kinds() []tasks.Kind { return []tasks.Kind{RandomSampling, BeamSearch, Summary} }
+func Kinds() []tasks.Kind { return []tasks.Kind{RandomSampling, BeamSearch, Summary, OneRun} }
 
 // Inputs of the two partial audits.
 const (
@@ -63,12 +64,19 @@ const SummaryBlob = "audit"
 type Audit struct {
 	RandomSampling *SamplingVerdict `json:"random_sampling,omitempty"`
 	BeamSearch     *BeamVerdict     `json:"beam_search,omitempty"`
+	// OneRun is about other canaries than all the rest.
+	OneRun *OneRunVerdict `json:"one_run,omitempty"`
 	// Canaries are those with at least one copy in the population.
 	Canaries []CanaryResult `json:"canaries"`
 	// NeverInserted were drawn into no user's data; they count nowhere.
 	NeverInserted []CanaryResult `json:"never_inserted"`
 	// Controls were held back on purpose.
 	Controls []CanaryResult `json:"controls"`
+}
+
+// NewAudit is an audit without canaries.
+func NewAudit() *Audit {
+	return &Audit{Canaries: []CanaryResult{}, NeverInserted: []CanaryResult{}, Controls: []CanaryResult{}}
 }
 
 // SamplingVerdict counts the canaries of rank 1.
@@ -139,7 +147,7 @@ func runSummary(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	audit := Audit{Canaries: []CanaryResult{}, NeverInserted: []CanaryResult{}, Controls: []CanaryResult{}}
+	audit := NewAudit()
 	for i, placed := range placements {
 		result, err := newResult(placed)
 		if err != nil {

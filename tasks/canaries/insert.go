@@ -1,11 +1,9 @@
 package canaries
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"coalmine/internal/seeds"
 	"coalmine/storage"
@@ -144,9 +142,7 @@ func drawExamples(seed uint64, canary, user, n int, p float64) []int {
 // settle orders the places and gives an example that several canaries drew to
 // one of them.
 func settle(seed uint64, all datasets.Overlay) datasets.Overlay {
-	slices.SortFunc(all, func(a, b datasets.Replacement) int {
-		return cmp.Or(cmp.Compare(a.User, b.User), cmp.Compare(a.Example, b.Example), cmp.Compare(a.Canary, b.Canary))
-	})
+	all.Sort()
 	var placed datasets.Overlay
 	for len(all) > 0 {
 		first, same := all[0], 1

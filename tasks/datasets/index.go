@@ -36,6 +36,10 @@ type Extent struct {
 
 const indexMagic = "coalmine index 1\n"
 
+// WithExtents is the index over the same stream with other extents, which
+// ascend without overlap.
+func (x *Index) WithExtents(extents []Extent) *Index { return newIndex(x.ShardBytes, extents) }
+
 // newIndex completes an index over extents.
 func newIndex(size int64, extents []Extent) *Index {
 	x := &Index{ShardBytes: size, Extents: extents, firsts: make([]int, len(extents)+1)}

@@ -1,8 +1,10 @@
 package datasets
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"sort"
 
 	"coalmine/storage"
@@ -23,6 +25,13 @@ type Overlay []Replacement
 type Replacement struct{ User, Example, Canary int }
 
 const overlayMagic = "coalmine overlay 1\n"
+
+// Sort orders the replacements as an overlay has them.
+func (o Overlay) Sort() {
+	slices.SortFunc(o, func(a, b Replacement) int {
+		return cmp.Or(cmp.Compare(a.User, b.User), cmp.Compare(a.Example, b.Example), cmp.Compare(a.Canary, b.Canary))
+	})
+}
 
 // of returns the replacements of one user.
 func (o Overlay) of(user int) Overlay {

@@ -281,17 +281,23 @@ func (f *refiller) close(ctx context.Context) error {
 }
 
 func (p *partitioner) write(ctx context.Context, index *Index, o Overlay) error {
-	if err := p.task.Put(ctx, PopulationIndexBlob, index.encode()); err != nil {
+	list := append([]Placement{}, p.inserted.canaries...)
+	discarded := p.balanced.Counts().Examples - index.Counts().Examples
+	return WritePopulation(ctx, p.task, index, list, o, discarded)
+}
+
+// WritePopulation writes what OpenPopulation reads, and PartitionMetrics: an
+// index, the examples of it that canaries replace, and the canaries, whose
+// holders and insertions are filled in. The metrics count every user of the
+// index, also those whose data were taken out.
+func WritePopulation(ctx context.Context, t *tasks.Task, index *Index, list []Placement, o Overlay, discarded int) error {
+	if err := t.Put(ctx, PopulationIndexBlob, index.encode()); err != nil {
 		return err
 	}
-	list := append([]Placement{}, p.inserted.canaries...)
-	if err := WritePlacements(ctx, p.task, list, o); err != nil {
+	if err := WritePlacements(ctx, t, list, o); err != nil {
 		return err
 	}
 	counts := index.Counts()
-	return p.task.SetMetrics(PartitionMetrics{
-		Counts:            counts,
-		ReplacedExamples:  len(o),
-		DiscardedExamples: p.balanced.Counts().Examples - counts.Examples,
-	})
+	counts.Users = len(index.Extents)
+	return t.SetMetrics(PartitionMetrics{Counts: counts, ReplacedExamples: len(o), DiscardedExamples: discarded})
 }

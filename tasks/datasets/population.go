@@ -66,6 +66,17 @@ func (p *Population) Examples(u int) int { return p.index.Extents[u].Examples }
 // and End not counted.
 func (p *Population) Words(u int) int { return p.index.Extents[u].Words }
 
+// Index says where the users' examples stand. It must not be changed.
+func (p *Population) Index() *Index { return p.index }
+
+// Replacements is the overlay, nil without canaries. It must not be changed.
+func (p *Population) Replacements() Overlay {
+	if p.overlay == nil {
+		return nil
+	}
+	return p.overlay.replacements
+}
+
 // Records is the number of examples of all users.
 func (p *Population) Records() int { return p.index.firsts[p.Users()] }
 

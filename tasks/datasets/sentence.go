@@ -36,6 +36,15 @@ func frame(dst []int32, words []int32) []int32 {
 	return dst
 }
 
+// WordsOf is the number of words of a sentence, Begin and End not counted.
+func WordsOf(sentence []int32) int {
+	n := len(sentence) - 1
+	if n > 0 && sentence[n] == End {
+		n--
+	}
+	return n
+}
+
 // appendExample encodes an example: uvarint number of words, then uvarint ids.
 func appendExample[T int32 | uint32](dst []byte, words []T) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(words)))

@@ -19,6 +19,9 @@ import (
 // PopulationInput of reports/cell is the datasets/partition node.
 const PopulationInput = "population"
 
+// OneRunInput of reports/cell is the audits/one-run node.
+const OneRunInput = "one-run"
+
 // AuditInput and UtilityInput name the measurements after a round (an SGD step).
 func AuditInput(round int) string { return fmt.Sprintf("audit-%d", round) }
 
@@ -36,6 +39,8 @@ type CellParams struct {
 	Measured []int `json:"measured"`
 	Audit    bool  `json:"audit"`
 	Utility  bool  `json:"utility"`
+	// OneRun says that the end of the training was audited by coins.
+	OneRun bool `json:"one_run,omitempty"`
 }
 
 // TrainingParams say what was trained.
@@ -136,6 +141,11 @@ func runCell(ctx context.Context, t *tasks.Task) error {
 			return err
 		}
 	}
+	if p.OneRun {
+		if err := cell.addOneRun(ctx, t); err != nil {
+			return err
+		}
+	}
 	if err := cell.account(population.Users); err != nil {
 		return tasks.Permanent(err)
 	}
@@ -178,6 +188,20 @@ func (c *Report) measure(ctx context.Context, t *tasks.Task, p *CellParams, roun
 		point.setMemorized(c.Audit)
 	}
 	c.Curve = append(c.Curve, point)
+	return nil
+}
+
+func (c *Report) addOneRun(ctx context.Context, t *tasks.Task) error {
+	data, err := t.Blob(ctx, OneRunInput, audits.OneRunBlob)
+	if err != nil {
+		return err
+	}
+	if c.Audit == nil {
+		c.Audit = audits.NewAudit()
+	}
+	if err := json.Unmarshal(data, &c.Audit.OneRun); err != nil {
+		return tasks.Permanent(fmt.Errorf("one-run audit: %w", err))
+	}
 	return nil
 }
 
@@ -224,14 +248,14 @@ func recipe(p *TrainingParams, users int) privacy.Recipe {
 		NoiseMultiplier: p.NoiseMultiplier,
 		Delta:           p.Delta,
 		Sampling:        privacy.Sampling(p.Sampling),
-		Unit:            unit(p.Partition),
+		Unit:            Unit(p.Partition),
 		Randomness:      cmp.Or(privacy.Randomness(p.Randomness), privacy.Seeded),
 		ClipQuantile:    p.Adaptive,
 	}
 }
 
-// unit is what a guarantee over the population's users protects.
-func unit(partition string) string {
+// Unit is what a guarantee over the population's users protects.
+func Unit(partition string) string {
 	if partition == datasets.IID {
 		return "synthetic user"
 	}

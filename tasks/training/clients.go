@@ -111,6 +111,9 @@ func runClients(ctx context.Context, t *tasks.Task) error {
 		if err != nil {
 			return err
 		}
+		if len(examples) == 0 {
+			continue // taken out of the data: as if the user were not there
+		}
 		if err := c.add(ctx, examples, t.Step, user); err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package training
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -355,6 +356,40 @@ func TestAnEmptyPoissonRoundSumsToNothing(t *testing.T) {
 	if m != (ChunkMetrics{}) || slices.ContainsFunc(sumOf(t, n), func(v float32) bool { return v != 0 }) {
 		t.Errorf("round %d without clients has metrics %+v, or a sum", round, m)
 	}
+}
+
+// A user whose data were taken out is as if not there: neither the sum nor what
+// is counted of the round tells that the user was drawn.
+func TestAUserWithoutDataTakesNoPart(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := clientsParams()
+	p.Cohort, p.Sampling, p.Clip = b.users().Users(), Poisson, 0.1 // everybody comes
+	before := b.users()
+	const out = 2
+	extents := slices.Clone(before.Index().Extents)
+	kept := append(slices.Clone(extents[:out]), extents[out+1:]...)
+	extents[out] = datasets.Extent{Offset: extents[out].Offset}
+	with := func(name string, extents []datasets.Extent) ChunkMetrics {
+		b.population = b.populationOf(name, before.Index().WithExtents(extents))
+		p.Cohort = len(extents)
+		var m ChunkMetrics
+		b.mustStep(Clients, p, b.origin, 1, 0).DecodeMetrics(&m)
+		return m
+	}
+	emptied, removed := with("emptied", extents), with("removed", kept)
+	if emptied.Clients != removed.Clients || emptied.Weight != removed.Weight || emptied.Examples != removed.Examples || emptied.Tokens != removed.Tokens {
+		t.Errorf("round with an emptied user %+v, without the user %+v", emptied, removed)
+	}
+}
+
+// populationOf makes a node of an index, without canaries.
+func (b *bench) populationOf(name string, index *datasets.Index) *taskstest.Node {
+	b.t.Helper()
+	write := tasks.Kind{Name: "test/" + name, Run: func(ctx context.Context, t *tasks.Task) error {
+		return datasets.WritePopulation(ctx, t, index, []datasets.Placement{}, nil, 0)
+	}}
+	return b.Run(write, nil)
 }
 
 func TestAnAdaptiveClipNormComesWithTheCheckpoint(t *testing.T) {

@@ -6,6 +6,8 @@
 //	import - encode - balance ------------- partition - training - audits ----- report
 //	            \         \                /                \         /        /
 //	             draw ---- insert --------                   utility ---------
+//
+// A one-run audit lays its coins out between partition and training.
 package compile
 
 import (
@@ -59,9 +61,13 @@ type cell struct {
 	experiment *experiment.Experiment
 	err        error // the first; later nodes are then meaningless
 
-	parts, canaries, population, shards plan.Ref
-	chain                               *plan.Chain
-	model                               plan.Ref
+	// placements is the partition, which knows where the canaries went;
+	// population what is trained on: the same but for a one-run audit's canaries.
+	parts, canaries, placements, population, shards plan.Ref
+
+	origin plan.Ref
+	chain  *plan.Chain
+	model  plan.Ref
 }
 
 func (c *cell) compile(files []storage.Digest) error {

@@ -3,6 +3,7 @@ package compile
 import (
 	"fmt"
 
+	"coalmine/privacy"
 	"coalmine/storage"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
@@ -46,11 +47,28 @@ func (c *cell) partition(balanced plan.Ref) {
 	if e.Data.Partition == datasets.IID {
 		params.Words, params.Seed = e.Data.Users.Words, e.Seed
 	}
-	c.population = c.node(datasets.Partition, e.Data.Partition+" partition", params, edges...)
+	c.placements = c.node(datasets.Partition, e.Data.Partition+" partition", params, edges...)
 	c.shards = c.parts // a view of the encoded stream
 	if e.Data.Partition == datasets.IID {
-		c.shards = c.population
+		c.shards = c.placements
 	}
+	c.population = c.placements
+	if e.Audit != nil && e.Audit.OneRun != nil {
+		c.population = c.node(canaries.OneRun, "coins of the one-run audit", oneRunParams(e), edge{canaries.PopulationInput, c.placements},
+			edge{canaries.ShardsInput, c.shards}, edge{datasets.PartsInput, c.parts})
+	}
+}
+
+// oneRunParams make the coins stand for what the privacy bound is about.
+func oneRunParams(e *experiment.Experiment) canaries.OneRunParams {
+	o := e.Audit.OneRun
+	p := canaries.OneRunParams{Seed: e.Seed, Canaries: o.Canaries, Words: o.Words, Unit: canaries.UserUnit, Neighbouring: privacy.ReplaceOne}
+	if e.Training.Central() {
+		p.Unit = canaries.RecordUnit
+	} else {
+		p.Neighbouring = privacy.Sampling(e.Training.Sampling).Neighbouring()
+	}
+	return p
 }
 
 func drawParams(e *experiment.Experiment) canaries.DrawParams {

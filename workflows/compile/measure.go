@@ -6,6 +6,7 @@ import (
 	"coalmine/privacy"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/evaluation"
 	"coalmine/tasks/reports"
@@ -36,6 +37,10 @@ func (c *cell) report() plan.Ref {
 		if params.Audit {
 			edges = append(edges, edge{reports.AuditInput(round), c.audit(round)})
 		}
+	}
+	if e.Audit != nil && e.Audit.OneRun != nil {
+		params.OneRun = true
+		edges = append(edges, edge{reports.OneRunInput, c.oneRun()})
 	}
 	return c.node(reports.Cell, "report of "+c.spec.Label, params, edges...)
 }
@@ -70,7 +75,7 @@ func (c *cell) utility(round int) plan.Ref {
 func (c *cell) audit(round int) plan.Ref {
 	e := c.experiment
 	var params audits.SummaryParams
-	edges := []edge{{audits.PlacementsInput, c.population}}
+	edges := []edge{{audits.PlacementsInput, c.placements}}
 	if s := e.Audit.RandomSampling; s != nil {
 		params.References = s.References
 		for _, r := range spans(c.canaryCount(), samplingCanaries) {
@@ -95,6 +100,20 @@ func (c *cell) audit(round int) plan.Ref {
 		}
 	}
 	return c.node(audits.Summary, fmt.Sprintf("audit after %d", round), params, edges...)
+}
+
+// oneRun compiles the lower bound on epsilon of the trained model.
+func (c *cell) oneRun() plan.Ref {
+	o, coins := c.experiment.Audit.OneRun, oneRunParams(c.experiment)
+	params := audits.OneRunParams{
+		KPlus: o.Guesses.KPlus, KMinus: o.Guesses.KMinus, Delta: o.Delta, Confidence: o.Confidence.Float64(),
+		Neighbouring: coins.Neighbouring, Unit: reports.Unit(c.experiment.Data.Partition),
+	}
+	if coins.Unit == canaries.RecordUnit {
+		params.Unit = canaries.RecordUnit
+	}
+	return c.node(audits.OneRun, "one-run audit", params,
+		edge{audits.ModelInput, c.model}, edge{audits.InitialInput, c.origin}, edge{audits.UnitsInput, c.population})
 }
 
 func (c *cell) auditEdges(round int) []edge {

@@ -16,14 +16,14 @@ import (
 // steps are no whole number of tasks.
 func (c *cell) training() {
 	e := c.experiment
-	origin := c.node(training.Initial, "initial model", training.InitialParams{
+	c.origin = c.node(training.Initial, "initial model", training.InitialParams{
 		Seed: e.Seed, Model: e.Model.Config(e.Data.Vocabulary.Size + datasets.FirstWord),
 	})
-	chain := &plan.Chain{Origin: origin, StepRounds: 1}
+	chain := &plan.Chain{Origin: c.origin, StepRounds: 1}
 	if e.Training.Central() {
 		chain.StepRounds = e.Training.StepsPerTask
 		chain.Join = c.template(training.SGD, sgdParams(e), c.dataEdges()...)
-		chain.Recipe = plan.Recipe(origin.Key, 0, chain.StepRounds, chain.Join)
+		chain.Recipe = plan.Recipe(c.origin.Key, 0, chain.StepRounds, chain.Join)
 	} else {
 		chain.Width = e.Training.Chunks
 		c.federated(chain, nil)

@@ -101,5 +101,16 @@ func (c *costing) measure() {
 			states += n * float64(bs.Width*(canaries.Words-bs.Prefix))
 		}
 	}
-	c.MeasuringFLOP = times * states * c.model.ScoringFLOPs()
+	c.MeasuringFLOP = c.oneRun() * c.model.ScoringFLOPs()
+	c.MeasuringFLOP += times * states * c.model.ScoringFLOPs()
+}
+
+// oneRun is the states that the one-run audit scores: its canaries, under two
+// models, at the end.
+func (c *costing) oneRun() float64 {
+	o := c.experiment.Audit.OneRun
+	if o == nil {
+		return 0
+	}
+	return 2 * float64(o.Canaries) * float64(o.Words)
 }

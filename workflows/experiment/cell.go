@@ -35,6 +35,7 @@ type Cell struct {
 
 	tree      *node // what it was read from, for messages; nil after ReadSpec
 	shortened int   // the rounds asked for, where the privacy budget allows fewer
+	users     int   // the balanced users, once the data were read
 }
 
 // Axes are values by path, in order. As JSON they are one object.

@@ -53,6 +53,7 @@ func (s *Spec) Resolve(facts []Facts) error {
 	}
 	for i := range s.Cells {
 		s.Cells[i].noteBudget(rounds[i])
+		s.Cells[i].users = facts[i].Users
 		s.setSource(&s.Cells[i].Experiment.Data, facts[i].Files)
 		s.Cells[i].Experiment.Training.Rounds = rounds[i]
 		if p := s.Cells[i].Experiment.Training.Privacy; p.Secret() {
@@ -93,6 +94,9 @@ func (c *dataChecker) check() {
 		c.fail("training.privacy.randomness", "is secret, and there is no key: name a key file by --secret-key or COALMINE_SECRET_KEY_FILE; one that does not exist yet is created")
 	} else if p.Secret() && p.Key != "" && p.Key != f.Key {
 		c.fail("training.privacy.key", "is %s, but the key at hand is %s; name the file of the right key, or correct the field", p.Key, f.Key)
+	}
+	if e.Audit != nil && e.Audit.OneRun != nil && e.Audit.OneRun.Canaries > f.Users {
+		c.fail("audit.one_run.canaries", "is %d; expected at most %d, the balanced users of %s: each carries one", e.Audit.OneRun.Canaries, f.Users, e.Data.Source)
 	}
 	available, what := c.available()
 	if available == 0 {
@@ -180,6 +184,11 @@ func (c *Cell) Warnings() []string {
 	warnings := c.Experiment.Warnings()
 	if t := &c.Experiment.Training; c.shortened > 0 {
 		warnings = append(warnings, fmt.Sprintf("training.privacy.budget allows %d of the %d rounds (%s)", t.Rounds, c.shortened, c.Label))
+	}
+	if a := c.Experiment.Audit; a != nil && a.OneRun != nil && c.users > 0 {
+		if share := float64(a.OneRun.Canaries) / 2 / float64(c.users); share > maxReplaced && !c.Experiment.Training.Central() {
+			warnings = append(warnings, fmt.Sprintf("audit.one_run replaces the data of about %.2g%% of the users (%s); above %g%% its canaries change what the model learns: the bound holds, utility and memorization are those of such data", 100*share, c.Label, 100*maxReplaced))
+		}
 	}
 	return warnings
 }

@@ -20,6 +20,9 @@ type scope struct {
 func (d *decoder) complete(e *Experiment) {
 	d.completeBlock([]scope{{reflect.ValueOf(e).Elem(), ""}})
 	t := &e.Training
+	if e.Audit != nil && e.Audit.OneRun != nil {
+		d.completeOneRun(e.Audit.OneRun, t.Privacy)
+	}
 	if e.Model.Projection == nil && e.Model.Embedding > 0 {
 		e.Model.Projection = new(e.Model.Embedding)
 	}
@@ -34,6 +37,27 @@ func (d *decoder) complete(e *Experiment) {
 	t.Privacy.complete(t.Cohort)
 	if d.present["training.chunks"] == nil && t.Cohort > 0 {
 		t.Chunks = min(t.Chunks, t.Cohort)
+	}
+}
+
+// defaultDelta is that of a one-run audit of a training without noise.
+const defaultDelta = 1e-5
+
+// completeOneRun fills in what follows from other fields.
+func (d *decoder) completeOneRun(o *OneRun, p *Privacy) {
+	const path = "audit.one_run."
+	if d.present[path+"delta"] == nil {
+		o.Delta = defaultDelta
+		if p != nil && p.NoiseMultiplier > 0 {
+			o.Delta = p.Delta
+		}
+	}
+	eighth := (o.Canaries + 7) / 8
+	if d.present[path+"guesses.k_plus"] == nil {
+		o.Guesses.KPlus = eighth
+	}
+	if d.present[path+"guesses.k_minus"] == nil {
+		o.Guesses.KMinus = eighth
 	}
 }
 

@@ -38,6 +38,7 @@ func (d *decoder) relations(e *Experiment, root *node) {
 	}
 	if c.Audit != nil {
 		c.audit()
+		c.oneRun()
 		c.prefixes()
 		c.gates()
 	}
@@ -187,8 +188,8 @@ func (c *checker) canaries() {
 
 func (c *checker) audit() {
 	a := c.Audit
-	if a.RandomSampling == nil && a.BeamSearch == nil && !a.Utility {
-		c.fail([]string{"audit"}, "measures nothing; add random_sampling, beam_search or utility: true, or remove audit")
+	if a.RandomSampling == nil && a.BeamSearch == nil && a.OneRun == nil && !a.Utility {
+		c.fail([]string{"audit"}, "measures nothing; add random_sampling, beam_search, one_run or utility: true, or remove audit")
 	}
 	if a.Utility && c.Data.Test.Fraction.IsZero() {
 		c.fail([]string{"audit.utility", "data.test.fraction"},
@@ -235,6 +236,9 @@ func (c *checker) gates() {
 	}
 	if g.BeamSearchMemorized != nil {
 		c.needs("audit.fail_if.beam_search_memorized", "audit.beam_search", c.Audit.BeamSearch != nil)
+	}
+	if g.EpsilonLower != nil {
+		c.needs("audit.fail_if.epsilon_lower", "audit.one_run", c.Audit.OneRun != nil)
 	}
 	if g.Exposure != nil {
 		c.exposureGate(*g.Exposure)

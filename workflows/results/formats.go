@@ -11,6 +11,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"coalmine/privacy"
+	"coalmine/tasks/audits"
 )
 
 // Formats lists what Write knows.
@@ -40,7 +41,7 @@ func (r *Results) WriteJSON(w io.Writer) error {
 	return e.Encode(r)
 }
 
-// WriteLaTeX writes a booktabs table.
+// WriteLaTeX writes a booktabs table, and the notes of the table below it.
 func (r *Results) WriteLaTeX(w io.Writer) error {
 	header, rows := r.rows()
 	var b strings.Builder
@@ -52,6 +53,9 @@ func (r *Results) WriteLaTeX(w io.Writer) error {
 		writeLaTeXRow(&b, row)
 	}
 	b.WriteString("\\bottomrule\n\\end{tabular}\n")
+	for _, note := range r.notes() {
+		fmt.Fprintf(&b, "\\par{\\footnotesize %s}\n", latexEscapes.Replace(note))
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -106,6 +110,21 @@ type flatRow struct {
 	EpsilonProved   *float64 `parquet:"epsilon_proved"`
 	EpsilonInfinite *bool    `parquet:"epsilon_infinite"`
 	PrivacyUnit     string   `parquet:"privacy_unit"`
+	Sampling        string   `parquet:"sampling"`
+	Neighbouring    string   `parquet:"neighbouring"`
+	Conversion      string   `parquet:"conversion"`
+	HoldsAgainst    string   `parquet:"holds_against"`
+
+	EpsilonLower       *float64 `parquet:"epsilon_lower"`
+	OneRunDelta        *float64 `parquet:"one_run_delta"`
+	OneRunConfidence   *float64 `parquet:"one_run_confidence"`
+	OneRunNeighbouring string   `parquet:"one_run_neighbouring"`
+	OneRunUnit         string   `parquet:"one_run_unit"`
+	OneRunCanaries     *int64   `parquet:"one_run_canaries"`
+	OneRunKPlus        *int64   `parquet:"one_run_k_plus"`
+	OneRunKMinus       *int64   `parquet:"one_run_k_minus"`
+	OneRunCorrect      *int64   `parquet:"one_run_correct"`
+	EpsilonLargest     *float64 `parquet:"one_run_epsilon_largest"`
 }
 
 // flat is the cell as one row.
@@ -122,6 +141,7 @@ func (r *Results) flat(c *Cell) (flatRow, error) {
 		row.addTraining(c)
 		row.addAudit(c)
 		row.addPrivacy(c.Privacy)
+		row.addOneRun(c.oneRun())
 	}
 	return row, nil
 }
@@ -162,10 +182,20 @@ func (f *flatRow) addPrivacy(p *privacy.Report) {
 		return
 	}
 	f.NoiseMultiplier, f.Delta, f.EpsilonInfinite, f.PrivacyUnit = &p.NoiseMultiplier, &p.Delta, &p.Infinite, p.Unit
+	f.Sampling, f.Neighbouring, f.Conversion, f.HoldsAgainst = string(p.Sampling), string(p.Neighbouring), string(p.Conversion), p.HoldsAgainst
 	if !p.Infinite {
 		epsilon, proved := float64(p.Epsilon), float64(p.EpsilonProved)
 		f.Epsilon, f.EpsilonProved = &epsilon, &proved
 	}
+}
+
+func (f *flatRow) addOneRun(v *audits.OneRunVerdict) {
+	if v == nil {
+		return
+	}
+	f.EpsilonLower, f.OneRunDelta, f.OneRunConfidence, f.EpsilonLargest = &v.EpsilonLower, &v.Delta, &v.Confidence, &v.EpsilonLargest
+	f.OneRunNeighbouring, f.OneRunUnit = string(v.Neighbouring), v.Unit
+	f.OneRunCanaries, f.OneRunKPlus, f.OneRunKMinus, f.OneRunCorrect = count(v.Canaries), count(v.KPlus), count(v.KMinus), count(v.Correct)
 }
 
 func (r *Results) flatRows() ([]flatRow, error) {

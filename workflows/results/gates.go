@@ -29,6 +29,10 @@ func breaches(audit *experiment.Audit, r *reports.Report) []string {
 	if limit := limits.Exposure; limit != nil && r.Audit != nil {
 		above("exposure", highestExposure(r), *limit)
 	}
+	if limit := limits.EpsilonLower; limit != nil && r.Audit != nil && r.Audit.OneRun != nil {
+		v := r.Audit.OneRun
+		above(fmt.Sprintf("epsilon_lower (%s, at delta %g with %g%% confidence)", v.Neighbouring, v.Delta, 100*v.Confidence), v.EpsilonLower, *limit)
+	}
 	if limit := limits.Epsilon; limit != nil {
 		out = append(out, epsilonBreach(r, *limit)...)
 	}
@@ -52,7 +56,7 @@ func epsilonBreach(r *reports.Report, limit float64) []string {
 		return []string{fmt.Sprintf("epsilon is infinite, above the limit of %.4g: the training has no privacy", limit)}
 	}
 	if float64(r.Privacy.EpsilonProved) > limit {
-		return []string{fmt.Sprintf("epsilon_proved is %s, above the limit of %.4g", r.Privacy.EpsilonProved, limit)}
+		return []string{fmt.Sprintf("epsilon_proved is %s (%s, at delta %g), above the limit of %.4g", r.Privacy.EpsilonProved, r.Privacy.Neighbouring, r.Privacy.Delta, limit)}
 	}
 	return nil
 }

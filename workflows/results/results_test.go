@@ -32,11 +32,17 @@ func sample() *Results {
 		},
 		{
 			Cell: "c02", Label: "by-user, DP-FedAvg & 100%_", Status: Done,
-			Report: &reports.Report{Privacy: &privacy.Report{Epsilon: 18.8, EpsilonProved: 154, Delta: 1e-7, NoiseMultiplier: 1, Unit: "balanced user"}},
+			Report: &reports.Report{Privacy: &privacy.Report{
+				Epsilon: 18.8, EpsilonProved: 154, Delta: 1e-7, NoiseMultiplier: 1, Unit: "balanced user", Rounds: 7840,
+				Sampling: privacy.FixedSize, Neighbouring: privacy.ReplaceOne, Conversion: privacy.Classic,
+			}},
 		},
 		{
 			Cell: "c03", Label: "by-user, FedAvg+Clip", Status: Done,
-			Report: &reports.Report{Privacy: &privacy.Report{Epsilon: privacy.Epsilon(math.Inf(1)), EpsilonProved: privacy.Epsilon(math.Inf(1)), Infinite: true}},
+			Report: &reports.Report{Privacy: &privacy.Report{
+				Epsilon: privacy.Epsilon(math.Inf(1)), EpsilonProved: privacy.Epsilon(math.Inf(1)), Infinite: true, Unit: "balanced user", Rounds: 9,
+				Sampling: privacy.Poisson, Neighbouring: privacy.AddOrRemoveOne, Conversion: privacy.Classic,
+			}},
 		},
 		{Cell: "c04", Label: "iid, FedAvg", Status: Failed, Errors: []string{"step 3: training diverged"}},
 	}}
@@ -54,6 +60,8 @@ iid, SGD, b=32              54/90         1/50000, 10%          0/90          - 
 by-user, DP-FedAvg & 100%_                                                                                       18.8 (154)
 by-user, FedAvg+Clip                                                                                             infinite (infinite)
 iid, FedAvg                 failed                                                                               -
+c02 (by-user, DP-FedAvg & 100%_): epsilon 18.8 (papers' convention), 154 proved (replace-one), at delta 1e-07 after 7840 rounds; unit balanced user, fixed-size sampling, classic conversion
+c03 (by-user, FedAvg+Clip): epsilon infinite (papers' convention), infinite proved (add-or-remove-one), at delta 0 after 9 rounds; unit balanced user, poisson sampling, classic conversion
 c04 (iid, FedAvg) failed: step 3: training diverged
 `
 	if b.String() != want {
@@ -149,5 +157,83 @@ func TestGatesCountMemorizedCanaries(t *testing.T) {
 	limit = 54
 	if got := breaches(audit, sample().Cells[0].Report); len(got) != 0 {
 		t.Errorf("54 memorized against a limit of 54: %q", got)
+	}
+}
+
+// audited is a run with one cell, whose lower bound is as given.
+func audited(lower float64) *Results {
+	r := sample()
+	r.Cells = r.Cells[1:2]
+	r.Cells[0].Audit = audits.NewAudit()
+	r.Cells[0].Audit.OneRun = &audits.OneRunVerdict{
+		Canaries: 60, Included: 37, KPlus: 10, KMinus: 8, Correct: 17, EpsilonLower: lower, Delta: 1e-7, Confidence: 0.95,
+		EpsilonLargest: 1.82, EpsilonLargestCanaries: 2.97, Neighbouring: privacy.ReplaceOne, Unit: "balanced user", Score: audits.ScoreLossDifference,
+	}
+	return r
+}
+
+func TestALowerBoundIsNeverBare(t *testing.T) {
+	t.Parallel()
+	for format, wants := range map[string][]string{
+		"table": {
+			"one-run epsilon >= (of)", "1.29 (1.82)",
+			"epsilon at least 1.29 at delta 1e-07 with 95% confidence (replace-one, unit balanced user, score loss-difference): 17 of 18 guesses about 60 canaries are right; all of them would certify 1.82, as many as canaries 2.97\n",
+		},
+		"latex": {`one-run epsilon >= (of) \\`, `1.29 (1.82) \\`, `epsilon at least 1.29 at delta 1e-07 with 95\% confidence (replace-one, unit balanced user`},
+		"json":  {`"one_run": {`, `"epsilon_lower": 1.29`, `"k_plus": 10`, `"confidence": 0.95`, `"epsilon_largest_canaries": 2.97`},
+		"csv":   {"epsilon_lower,one_run_delta,one_run_confidence,one_run_neighbouring,one_run_unit", "1.29,1e-07,0.95,replace-one,balanced user,60,10,8,17,1.82"},
+	} {
+		var b bytes.Buffer
+		if err := audited(1.29).Write(&b, format); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range wants {
+			if !strings.Contains(b.String(), want) {
+				t.Errorf("%s lacks %q:\n%s", format, want, b.String())
+			}
+		}
+	}
+}
+
+// Whatever prints an epsilon prints what it assumes.
+func TestNoFormatPrintsABareEpsilon(t *testing.T) {
+	t.Parallel()
+	for _, format := range []string{"table", "latex", "json", "csv"} {
+		var b bytes.Buffer
+		if err := sample().Write(&b, format); err != nil {
+			t.Fatal(err)
+		}
+		text := strings.ReplaceAll(b.String(), "1e-07", "1e-7") // JSON writes it so
+		for _, fact := range []string{"154", "1e-7", "fixed-size", "replace-one", "classic", "balanced user", "add-or-remove-one"} {
+			if !strings.Contains(text, fact) {
+				t.Errorf("%s lacks %q beside its epsilons:\n%s", format, fact, b.String())
+			}
+		}
+	}
+}
+
+func TestBoundsThatCrossAreSaidSo(t *testing.T) {
+	t.Parallel()
+	for lower, crossed := range map[float64]bool{1.29: false, 155: true} {
+		var b bytes.Buffer
+		if err := audited(lower).WriteTable(&b); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(b.String(), "ABOVE epsilon_proved 154") != crossed {
+			t.Errorf("a lower bound of %v beside a proved 154:\n%s", lower, b.String())
+		}
+	}
+}
+
+func TestGatesLimitTheLowerBound(t *testing.T) {
+	t.Parallel()
+	limit := 1.5
+	audit := &experiment.Audit{FailIf: &experiment.FailIf{EpsilonLower: &limit}}
+	if got := breaches(audit, audited(1.29).Cells[0].Report); len(got) != 0 {
+		t.Errorf("1.29 is within 1.5, yet %q", got)
+	}
+	got := breaches(audit, audited(1.6).Cells[0].Report)
+	if want := "epsilon_lower (replace-one, at delta 1e-07 with 95% confidence) is 1.6, above the limit of 1.5"; len(got) != 1 || got[0] != want {
+		t.Errorf("breaches %q, want %q", got, want)
 	}
 }

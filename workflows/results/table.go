@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"io"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
+	"coalmine/privacy"
 	"coalmine/tasks/audits"
 )
 
@@ -15,22 +17,30 @@ import (
 // where there is any.
 var columns = []string{"setting", "RS memorized", "RS lowest (p_u, p_e)", "BS memorized", "BS lowest", "accuracy %", "perplexity"}
 
-const epsilonColumn = "epsilon (proved)"
+// Columns that stand only where there is something in them.
+const (
+	epsilonColumn = "epsilon (proved)"
+	oneRunColumn  = "one-run epsilon >= (of)"
+)
 
 // rows are the cells as text, without the header.
 func (r *Results) rows() (header []string, rows [][]string) {
-	private := false
-	for _, c := range r.Cells {
-		private = private || c.Report != nil && c.Privacy != nil
-	}
-	header = columns
+	private := slices.ContainsFunc(r.Cells, func(c Cell) bool { return c.Report != nil && c.Privacy != nil })
+	oneRun := slices.ContainsFunc(r.Cells, func(c Cell) bool { return c.oneRun() != nil })
+	header = slices.Clone(columns)
 	if private {
-		header = append(append([]string(nil), columns...), epsilonColumn)
+		header = append(header, epsilonColumn)
+	}
+	if oneRun {
+		header = append(header, oneRunColumn)
 	}
 	for i := range r.Cells {
 		row := r.Cells[i].row()
 		if private {
 			row = append(row, r.Cells[i].epsilon())
+		}
+		if oneRun {
+			row = append(row, r.Cells[i].epsilonLower())
 		}
 		rows = append(rows, row)
 	}
@@ -65,6 +75,58 @@ func (c *Cell) epsilon() string {
 	return fmt.Sprintf("%s (%s)", c.Privacy.Epsilon, c.Privacy.EpsilonProved)
 }
 
+// oneRun is the cell's lower bound on epsilon, nil without one.
+func (c *Cell) oneRun() *audits.OneRunVerdict {
+	if c.Report == nil || c.Audit == nil {
+		return nil
+	}
+	return c.Audit.OneRun
+}
+
+// epsilonLower has beside it the most that its audit could have found.
+func (c *Cell) epsilonLower() string {
+	v := c.oneRun()
+	if v == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%s (%s)", privacy.Epsilon(v.EpsilonLower), privacy.Epsilon(v.EpsilonLargest))
+}
+
+// notes say what the epsilons of the table mean, and what went otherwise than
+// asked.
+func (r *Results) notes() []string {
+	var notes []string
+	for i := range r.Cells {
+		c := &r.Cells[i]
+		note := func(format string, args ...any) {
+			notes = append(notes, fmt.Sprintf("%s (%s)", c.Cell, c.Label)+fmt.Sprintf(format, args...))
+		}
+		if c.Report != nil && c.Privacy != nil {
+			note(": %s", c.Privacy.Summary())
+		}
+		if v := c.oneRun(); v != nil {
+			note(": %s%s", v.Summary(), c.contradiction())
+		}
+		if c.Report != nil && c.Budget != nil && c.Budget.Stopped {
+			note(" stopped after %d rounds: its privacy budget is epsilon_proved %g at delta %g", c.Training.Rounds, c.Budget.Epsilon, c.Budget.Delta)
+		}
+		for _, e := range c.Errors {
+			note(" failed: %s", e)
+		}
+	}
+	return notes
+}
+
+// contradiction says that the bounds cross, which one audit in twenty may show
+// of a right training at 95% confidence, and every audit of a wrong one.
+func (c *Cell) contradiction() string {
+	v := c.oneRun()
+	if c.Privacy == nil || v.EpsilonLower <= float64(c.Privacy.EpsilonProved) {
+		return ""
+	}
+	return fmt.Sprintf("; this is ABOVE epsilon_proved %s: repeat it with other seeds, and if it stays so, the training is not as private as was proved", c.Privacy.EpsilonProved)
+}
+
 // lowest is a configuration as the paper prints it: "1/5000, 10%"; "-" for none.
 func lowest(c *audits.Configuration) string {
 	if c == nil {
@@ -90,7 +152,8 @@ func probability(p float64) string {
 	return strconv.FormatFloat(p, 'g', 3, 64)
 }
 
-// WriteTable writes an aligned table for people, and the failures below it.
+// WriteTable writes an aligned table for people, and below it what its epsilons
+// mean, and the failures.
 func (r *Results) WriteTable(w io.Writer) error {
 	header, rows := r.rows()
 	widths := make([]int, len(header))
@@ -109,14 +172,8 @@ func (r *Results) WriteTable(w io.Writer) error {
 	for _, row := range rows {
 		writeRow(&b, widths, row)
 	}
-	for _, c := range r.Cells {
-		if c.Report != nil && c.Budget != nil && c.Budget.Stopped {
-			fmt.Fprintf(&b, "%s (%s) stopped after %d rounds: its privacy budget is epsilon_proved %g at delta %g\n",
-				c.Cell, c.Label, c.Training.Rounds, c.Budget.Epsilon, c.Budget.Delta)
-		}
-		for _, e := range c.Errors {
-			fmt.Fprintf(&b, "%s (%s) failed: %s\n", c.Cell, c.Label, e)
-		}
+	for _, note := range r.notes() {
+		b.WriteString(note + "\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

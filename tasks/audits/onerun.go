@@ -1,0 +1,207 @@
+package audits
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"coalmine/models"
+	"coalmine/privacy"
+	"coalmine/privacy/onerun"
+	"coalmine/tasks"
+	"coalmine/tasks/canaries"
+	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/datasets"
+)
+
+// OneRunParams are the parameters of audits/one-run.
+type OneRunParams struct {
+	// KPlus units of the highest scores are guessed to be in, KMinus of the
+	// lowest to be out.
+	KPlus  int `json:"k_plus"`
+	KMinus int `json:"k_minus"`
+	// Delta is that of the upper bound, Confidence that of the lower one.
+	Delta      float64 `json:"delta"`
+	Confidence float64 `json:"confidence"`
+	// Neighbouring and Unit are what the coins stand for, to be printed.
+	Neighbouring privacy.Neighbouring `json:"neighbouring"`
+	Unit         string               `json:"unit"`
+}
+
+// OneRun bounds epsilon from below by what can be guessed of the coins of
+// canaries/one-run (Steinke, Nasr and Jagielski 2023). The score of a unit is
+// ScoreLossDifference; nothing about it is fitted to this model or its coins.
+//
+// Inputs: "model": the trained checkpoint; "initial": the one before training;
+// "units": canaries/one-run. Its blob OneRunBlob is a OneRunVerdict.
+var OneRun = tasks.Kind{Name: "audits/one-run", Version: 1, Class: tasks.Compute, Run: runOneRun}
+
+// Inputs of OneRun beside ModelInput.
+const (
+	InitialInput = "initial"
+	UnitsInput   = "units"
+)
+
+// OneRunBlob is a OneRunVerdict, as JSON.
+const OneRunBlob = "one-run"
+
+// ScoreLossDifference names the score of a unit: its canary's log-perplexity
+// under the initial model less that under the trained one.
+const ScoreLossDifference = "loss-difference"
+
+// OneRunVerdict is a lower bound on epsilon, and all that it rests on.
+type OneRunVerdict struct {
+	// Canaries is the number of coins, m in the paper; Included of them came up
+	// heads.
+	Canaries int `json:"canaries"`
+	Included int `json:"included"`
+	// KPlus guesses of "in" and KMinus of "out" were made, Correct of all right.
+	KPlus   int `json:"k_plus"`
+	KMinus  int `json:"k_minus"`
+	Correct int `json:"correct"`
+	// EpsilonLower holds at Delta with Confidence.
+	EpsilonLower float64 `json:"epsilon_lower"`
+	Delta        float64 `json:"delta"`
+	Confidence   float64 `json:"confidence"`
+	// EpsilonLargest is the bound had all these guesses been right;
+	// EpsilonLargestCanaries that had all coins been guessed, and rightly. The
+	// audit cannot tell larger epsilons apart.
+	EpsilonLargest         float64 `json:"epsilon_largest"`
+	EpsilonLargestCanaries float64 `json:"epsilon_largest_canaries"`
+
+	Neighbouring privacy.Neighbouring `json:"neighbouring"`
+	Unit         string               `json:"unit"`
+	Score        string               `json:"score"`
+}
+
+// Summary is the verdict in one line, never a bare epsilon.
+func (v *OneRunVerdict) Summary() string {
+	return fmt.Sprintf("one-run audit: epsilon at least %s at delta %g with %g%% confidence (%s, unit %s, score %s): "+
+		"%d of %d guesses about %d canaries are right; all of them would certify %s, as many as canaries %s",
+		privacy.Epsilon(v.EpsilonLower), v.Delta, 100*v.Confidence, v.Neighbouring, v.Unit, v.Score,
+		v.Correct, v.KPlus+v.KMinus, v.Canaries, privacy.Epsilon(v.EpsilonLargest), privacy.Epsilon(v.EpsilonLargestCanaries))
+}
+
+func runOneRun(ctx context.Context, t *tasks.Task) error {
+	var p OneRunParams
+	if err := t.Decode(&p); err != nil {
+		return err
+	}
+	units, carried, err := canaries.ReadUnits(ctx, t, UnitsInput)
+	if err != nil {
+		return err
+	}
+	scores, err := lossDifferences(ctx, t, carried)
+	if err != nil {
+		return err
+	}
+	included := make([]bool, len(units))
+	for i, u := range units {
+		included[i] = u.Included
+	}
+	verdict, err := p.judge(included, scores)
+	if err != nil {
+		return tasks.Permanent(err)
+	}
+	return putJSON(ctx, t, OneRunBlob, verdict)
+}
+
+// judge guesses and bounds.
+func (p *OneRunParams) judge(included []bool, scores []float64) (OneRunVerdict, error) {
+	outcome, err := onerun.Guess(included, scores, p.KPlus, p.KMinus)
+	if err != nil {
+		return OneRunVerdict{}, err
+	}
+	bound, err := onerun.LowerBound(outcome, p.Delta, p.Confidence)
+	if err != nil {
+		return OneRunVerdict{}, err
+	}
+	m := len(included)
+	all, err := onerun.LowerBound(onerun.Outcome{Units: m, Guesses: m, Correct: m}, p.Delta, p.Confidence)
+	if err != nil {
+		return OneRunVerdict{}, err
+	}
+	v := OneRunVerdict{
+		Canaries: m, KPlus: p.KPlus, KMinus: p.KMinus, Correct: outcome.Correct,
+		EpsilonLower: bound.Epsilon, Delta: p.Delta, Confidence: p.Confidence,
+		EpsilonLargest: bound.Largest, EpsilonLargestCanaries: all.Epsilon,
+		Neighbouring: p.Neighbouring, Unit: p.Unit, Score: ScoreLossDifference,
+	}
+	for _, in := range included {
+		if in {
+			v.Included++
+		}
+	}
+	return v, nil
+}
+
+// lossDifferences scores the canaries under both models.
+func lossDifferences(ctx context.Context, t *tasks.Task, list []datasets.Canary) ([]float64, error) {
+	before, err := readLosses(ctx, t, InitialInput, list)
+	if err != nil {
+		return nil, err
+	}
+	after, err := readLosses(ctx, t, ModelInput, list)
+	if err != nil {
+		return nil, err
+	}
+	for i := range before {
+		before[i] -= after[i]
+	}
+	return before, nil
+}
+
+// canaryBlock is how many canaries are scored together. It shows in no result: a
+// state's numbers do not depend on its neighbours.
+const canaryBlock = 192
+
+func readLosses(ctx context.Context, t *tasks.Task, input string, list []datasets.Canary) ([]float64, error) {
+	scorer, err := checkpoints.ReadScorer(ctx, t, input)
+	if err != nil {
+		return nil, err
+	}
+	var out []float64
+	for len(list) > 0 {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		block := list[:min(canaryBlock, len(list))]
+		list = list[len(block):]
+		losses, err := blockLosses(scorer, block)
+		if err != nil {
+			return nil, tasks.Permanent(fmt.Errorf("%s: %w", input, err))
+		}
+		out = append(out, losses...)
+	}
+	return out, nil
+}
+
+// blockLosses returns the log-perplexity of each whole canary in nats, after
+// Begin alone. The canaries are of one length.
+func blockLosses(scorer *models.Scorer, block []datasets.Canary) ([]float64, error) {
+	losses, logProbs := make([]float64, len(block)), make([]float32, len(block))
+	states, words := scorer.Start(len(block)), make([]int32, len(block))
+	for i := range words {
+		words[i] = datasets.Begin
+	}
+	for position := range block[0].Tokens {
+		if err := scorer.Step(states, words); err != nil {
+			return nil, err
+		}
+		for i, c := range block {
+			words[i] = c.Tokens[position]
+		}
+		if err := scorer.LogProbs(states, words, logProbs); err != nil {
+			return nil, err
+		}
+		for i, l := range logProbs {
+			losses[i] += surprise(l)
+		}
+	}
+	for _, loss := range losses {
+		if math.IsNaN(loss) || math.IsInf(loss, 0) {
+			return nil, &models.DivergedError{What: "log-perplexity of a canary", Value: loss}
+		}
+	}
+	return losses, nil
+}

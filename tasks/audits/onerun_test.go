@@ -1,0 +1,97 @@
+package audits
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"testing"
+
+	"coalmine/models"
+	"coalmine/privacy"
+	"coalmine/tasks/canaries"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/taskstest"
+	"coalmine/tasks/training"
+)
+
+func TestBlockLossesAreThoseOfOneCanaryAtATime(t *testing.T) {
+	t.Parallel()
+	s := testScorer(t, 30, 4)
+	drawn := drawReferences(8, 9, 5, 26, nil)
+	var list []datasets.Canary
+	for i := range drawn.Count() {
+		list = append(list, datasets.Canary{Tokens: drawn.row(i)})
+	}
+	got, err := blockLosses(s, list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range list {
+		if want := cost(t, s, nil, c.Tokens); got[i] != want {
+			t.Errorf("canary %d: %v together, %v alone", i, got[i], want)
+		}
+	}
+}
+
+func TestTheVerdictSaysWhatItRestsOn(t *testing.T) {
+	t.Parallel()
+	p := OneRunParams{KPlus: 20, KMinus: 10, Delta: 1e-5, Confidence: 0.95, Neighbouring: privacy.ReplaceOne, Unit: "balanced user"}
+	included, scores := make([]bool, 100), make([]float64, 100)
+	for i := range included { // the lower half is in, scores fall: all guesses are right
+		included[i], scores[i] = i < 50, -float64(i)
+	}
+	v, err := p.judge(included, scores)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v.Canaries != 100 || v.Included != 50 || v.Correct != 30 || v.EpsilonLower != v.EpsilonLargest {
+		t.Errorf("verdict %+v of guesses that are all right", v)
+	}
+	if !(v.EpsilonLargestCanaries > v.EpsilonLargest && v.EpsilonLower > 1) {
+		t.Errorf("30 guesses certify %v at most, 100 would certify %v", v.EpsilonLargest, v.EpsilonLargestCanaries)
+	}
+	slices.Reverse(scores)
+	if v, err = p.judge(included, scores); err != nil || v.Correct != 0 || v.EpsilonLower != 0 {
+		t.Errorf("verdict %+v (%v) of guesses that are all wrong", v, err)
+	}
+}
+
+// oneRunGraph audits a made-up training: the model's own initial weights against
+// other ones.
+func oneRunGraph(t *testing.T, params OneRunParams) OneRunVerdict {
+	t.Helper()
+	g := taskstest.NewGraph(t)
+	config := models.Config{Kind: models.CIFGLSTM, Vocabulary: 40, Embedding: 6, Units: 9}
+	initial := g.Run(training.Initial, training.InitialParams{Seed: 3, Model: config})
+	trained := g.Run(training.Initial, training.InitialParams{Seed: 4, Model: config})
+	var list []datasets.Placement
+	var units []canaries.Unit
+	for i := range 16 {
+		list = append(list, datasets.Placement{Canary: datasets.Canary{Number: i, Tokens: []int32{int32(4 + i), 30, int32(39 - i)}}})
+		units = append(units, canaries.Unit{Canary: i, User: i, Example: -1, Included: i%2 == 0})
+	}
+	blobs := map[string][]byte{}
+	for name, v := range map[string]any{datasets.CanariesBlob: list, canaries.UnitsBlob: units} {
+		data, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		blobs[name] = data
+	}
+	coins := g.Put("coins", blobs)
+	n := g.Run(OneRun, params, taskstest.In(ModelInput, trained), taskstest.In(InitialInput, initial), taskstest.In(UnitsInput, coins))
+	taskstest.Golden(t, n)
+	var v OneRunVerdict
+	if err := json.Unmarshal(n.Blob(OneRunBlob), &v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestGoldenOneRun(t *testing.T) {
+	t.Parallel()
+	v := oneRunGraph(t, OneRunParams{KPlus: 4, KMinus: 4, Delta: 1e-5, Confidence: 0.9, Neighbouring: privacy.ReplaceOne, Unit: "record"})
+	if v.Canaries != 16 || v.Included != 8 || v.Score != ScoreLossDifference || v.Unit != "record" || math.IsNaN(v.EpsilonLower) {
+		t.Errorf("verdict %+v", v)
+	}
+}

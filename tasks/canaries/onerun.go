@@ -1,0 +1,279 @@
+package canaries
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"coalmine/internal/seeds"
+	"coalmine/privacy"
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/datasets"
+)
+
+// OneRun lays out a one-run audit (Steinke, Nasr and Jagielski 2023) in a
+// population: Canaries units, each carried by a user of its own who holds no
+// other canary, each put in by an independent fair coin. Heads and tails are two
+// neighbours under the relation that the privacy bound is proved for:
+//
+//	replace-one        heads: the unit's data are the canary; tails: its own
+//	add-or-remove-one  heads: the unit's data are the canary; tails: none. Its
+//	                   user keeps a number, so that the rate at which cohorts
+//	                   are sampled says nothing of the coins; who is sampled
+//	                   without data takes no part.
+//
+// A unit is all examples of a user, or one record, an example drawn at random.
+//
+// Canaries, users and coins have streams of their own: which users are units
+// depends neither on the coins nor on the length of the canaries.
+//
+// Params: OneRunParams. Inputs: "population": datasets/partition; "shards": where
+// its stream is; "parts": datasets/encode. Metrics and blobs are those of
+// datasets/partition, the canaries of the audit after those that were there, and
+//
+//	units  JSON array of Unit: the coins, which the audit reads and no training
+var OneRun = tasks.Kind{Name: "canaries/one-run", Version: 1, Class: tasks.Compute, Run: runOneRun}
+
+// Inputs of OneRun beside datasets.PartsInput.
+const (
+	PopulationInput = "population"
+	ShardsInput     = "shards"
+)
+
+// Units of a one-run audit.
+const (
+	UserUnit   = "user"
+	RecordUnit = "record"
+)
+
+// OneRunParams are the parameters of OneRun.
+type OneRunParams struct {
+	Seed uint64 `json:"seed"`
+	// Canaries is the number of units, m in the paper.
+	Canaries int `json:"canaries"`
+	// Words is the length of a canary, 1 to datasets.SentenceWords.
+	Words int `json:"words"`
+	// Unit is UserUnit or RecordUnit.
+	Unit string `json:"unit"`
+	// Neighbouring is the relation between heads and tails; for records it is
+	// privacy.ReplaceOne.
+	Neighbouring privacy.Neighbouring `json:"neighbouring"`
+}
+
+// Unit is one coin of a one-run audit.
+type Unit struct {
+	// Canary is the number of its canary in the list of the node.
+	Canary int `json:"canary"`
+	// User carries it; Example is the record, -1 where the unit is the user.
+	User    int `json:"user"`
+	Example int `json:"example"`
+	// Included is the coin: whether the canary is in the training data.
+	Included bool `json:"included"`
+}
+
+// UnitsBlob is a JSON array of Unit.
+const UnitsBlob = "units"
+
+func (p *OneRunParams) check() error {
+	switch {
+	case p.Canaries < 1:
+		return fmt.Errorf("one-run audit of %d canaries; expected at least 1", p.Canaries)
+	case p.Words < 1 || p.Words > datasets.SentenceWords:
+		return fmt.Errorf("canaries of %d words; expected 1 to %d", p.Words, datasets.SentenceWords)
+	case p.Unit != UserUnit && p.Unit != RecordUnit:
+		return fmt.Errorf("unit %q; expected %q or %q", p.Unit, UserUnit, RecordUnit)
+	case p.Neighbouring != privacy.ReplaceOne && p.Neighbouring != privacy.AddOrRemoveOne:
+		return fmt.Errorf("neighbouring %q; expected %q or %q", p.Neighbouring, privacy.ReplaceOne, privacy.AddOrRemoveOne)
+	case p.Unit == RecordUnit && p.Neighbouring != privacy.ReplaceOne:
+		return fmt.Errorf("records are audited under %s alone; got %s", privacy.ReplaceOne, p.Neighbouring)
+	}
+	return nil
+}
+
+func runOneRun(ctx context.Context, t *tasks.Task) error {
+	var p OneRunParams
+	if err := t.Decode(&p); err != nil {
+		return err
+	}
+	if err := p.check(); err != nil {
+		return tasks.Permanent(err)
+	}
+	vocabulary, err := datasets.ReadVocabulary(ctx, t, datasets.PartsInput)
+	if err != nil {
+		return err
+	}
+	population, err := datasets.OpenPopulation(ctx, t, PopulationInput, ShardsInput)
+	if err != nil {
+		return err
+	}
+	list, err := datasets.ReadPlacements(ctx, t, PopulationInput)
+	if err != nil {
+		return err
+	}
+	d := design{params: &p, population: population, first: len(list)}
+	if err := d.draw(vocabulary); err != nil {
+		return tasks.Permanent(err)
+	}
+	if err := d.layOut(ctx); err != nil {
+		return err
+	}
+	return d.write(ctx, t, append(list, d.canaries...))
+}
+
+// design is one execution of OneRun.
+type design struct {
+	params     *OneRunParams
+	population *datasets.Population
+	first      int // number of the first canary
+	canaries   []datasets.Placement
+	units      []Unit
+	extents    []datasets.Extent
+	overlay    datasets.Overlay
+}
+
+// draw decides everything that is random.
+func (d *design) draw(v *datasets.Vocabulary) error {
+	p := d.params
+	if room := math.Pow(float64(v.Ordinary()), float64(p.Words)); float64(2*p.Canaries) > room {
+		return fmt.Errorf("%d different canaries of %d words over a vocabulary of %d; expected at most half of the %.0f sequences: make them longer or fewer", p.Canaries, p.Words, v.Ordinary(), room)
+	}
+	users, err := d.carriers()
+	if err != nil {
+		return err
+	}
+	words, coins := seeds.Stream(p.Seed, seeds.OneRunCanaries), seeds.Stream(p.Seed, seeds.OneRunCoins)
+	places := seeds.Stream(p.Seed, seeds.OneRunUnits, 1)
+	seen := map[string]bool{}
+	for i := range p.Canaries {
+		c := datasets.Canary{Number: d.first + i, Tokens: drawDistinct(words, v, p.Words, seen)}
+		for _, w := range c.Tokens {
+			c.Words = append(c.Words, v.Words[w])
+		}
+		u := Unit{Canary: c.Number, User: users[i], Example: -1, Included: coins.Uint64()&1 == 1}
+		if p.Unit == RecordUnit {
+			u.Example = places.IntN(d.population.Examples(u.User))
+		}
+		d.canaries, d.units = append(d.canaries, datasets.Placement{Canary: c}), append(d.units, u)
+	}
+	return nil
+}
+
+// carriers draws the users of the units from those who hold no canary.
+func (d *design) carriers() ([]int, error) {
+	free := make([]int, 0, d.population.Users())
+	held := d.population.Replacements()
+	for u := range d.population.Users() {
+		for len(held) > 0 && held[0].User < u {
+			held = held[1:]
+		}
+		if len(held) == 0 || held[0].User != u {
+			free = append(free, u)
+		}
+	}
+	m := d.params.Canaries
+	if m > len(free) {
+		return nil, fmt.Errorf("a one-run audit of %d canaries needs as many users without other canaries, and %d of %d have none; lower audit.one_run.canaries or canaries.user_probability",
+			m, len(free), d.population.Users())
+	}
+	rng := seeds.Stream(d.params.Seed, seeds.OneRunUnits)
+	for i := range m {
+		j := i + rng.IntN(len(free)-i)
+		free[i], free[j] = free[j], free[i]
+	}
+	return free[:m], nil
+}
+
+// drawDistinct draws words, again where they are a sequence that was seen.
+func drawDistinct(rng *rand.Rand, v *datasets.Vocabulary, words int, seen map[string]bool) []int32 {
+	tokens := make([]int32, words)
+	for {
+		for i := range tokens {
+			tokens[i] = int32(datasets.FirstWord + rng.IntN(v.Ordinary()))
+		}
+		if name := fmt.Sprint(tokens); !seen[name] {
+			seen[name] = true
+			return tokens
+		}
+	}
+}
+
+// layOut does to each unit's data what its coin says.
+func (d *design) layOut(ctx context.Context) error {
+	d.extents = slices.Clone(d.population.Index().Extents)
+	d.overlay = slices.Clone(d.population.Replacements())
+	for i, u := range d.units {
+		e := &d.extents[u.User]
+		switch {
+		case u.Included && u.Example >= 0:
+			if err := d.replaceRecord(ctx, u, e); err != nil {
+				return err
+			}
+		case u.Included:
+			for example := range e.Examples {
+				d.overlay = append(d.overlay, datasets.Replacement{User: u.User, Example: example, Canary: u.Canary})
+			}
+			e.Words = e.Examples * d.params.Words
+		case d.params.Neighbouring == privacy.AddOrRemoveOne:
+			*e = datasets.Extent{Offset: e.Offset}
+		}
+		if u.Included {
+			d.canaries[i].Users = 1
+		}
+	}
+	d.overlay.Sort()
+	return nil
+}
+
+func (d *design) replaceRecord(ctx context.Context, u Unit, e *datasets.Extent) error {
+	sentences, err := d.population.ReadUser(ctx, u.User)
+	if err != nil {
+		return err
+	}
+	e.Words += d.params.Words - datasets.WordsOf(sentences[u.Example])
+	d.overlay = append(d.overlay, datasets.Replacement{User: u.User, Example: u.Example, Canary: u.Canary})
+	return nil
+}
+
+func (d *design) write(ctx context.Context, t *tasks.Task, list []datasets.Placement) error {
+	data, err := json.Marshal(d.units)
+	if err != nil {
+		return err
+	}
+	if err := t.Put(ctx, UnitsBlob, data); err != nil {
+		return err
+	}
+	var before datasets.PartitionMetrics
+	if err := t.InputMetrics(ctx, PopulationInput, &before); err != nil {
+		return err
+	}
+	index := d.population.Index().WithExtents(d.extents)
+	return datasets.WritePopulation(ctx, t, index, list, d.overlay, before.DiscardedExamples)
+}
+
+// ReadUnits reads the coins of a OneRun node, with the canary of each.
+func ReadUnits(ctx context.Context, t *tasks.Task, input string) ([]Unit, []datasets.Canary, error) {
+	list, err := datasets.ReadPlacements(ctx, t, input)
+	if err != nil {
+		return nil, nil, err
+	}
+	data, err := t.Blob(ctx, input, UnitsBlob)
+	if err != nil {
+		return nil, nil, err
+	}
+	var units []Unit
+	if err := json.Unmarshal(data, &units); err != nil {
+		return nil, nil, fmt.Errorf("list of units: %w: %w", err, storage.ErrCorrupt)
+	}
+	carried := make([]datasets.Canary, len(units))
+	for i, u := range units {
+		if u.Canary < 0 || u.Canary >= len(list) {
+			return nil, nil, fmt.Errorf("unit %d has canary %d of %d: %w", i, u.Canary, len(list), storage.ErrCorrupt)
+		}
+		carried[i] = list[u.Canary].Canary
+	}
+	return units, carried, nil
+}

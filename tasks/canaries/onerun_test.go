@@ -1,0 +1,239 @@
+package canaries
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"coalmine/privacy"
+	"coalmine/tasks"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/taskstest"
+)
+
+// audited is a population with the coins of a one-run audit in it.
+type audited struct {
+	before, after *datasets.Population
+	node          *taskstest.Node
+	units         []Unit
+	metrics       datasets.PartitionMetrics
+}
+
+// oneRunBench is a by-user population with some canaries of the usual kind.
+type oneRunBench struct {
+	*taskstest.Graph
+	t                 *testing.T
+	parts, population *taskstest.Node
+}
+
+func newOneRunBench(t *testing.T) *oneRunBench {
+	t.Helper()
+	g := taskstest.NewGraph(t)
+	in := insert(t, g, DrawParams{Seed: 2, Configurations: []Configuration{{"1/20", "1/2"}}, PerConfiguration: 3, Words: 5, HeldBack: 1})
+	population := g.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.ByUser},
+		taskstest.In(datasets.PartsInput, in.parts), taskstest.In(datasets.BalancedInput, in.balanced), taskstest.In(datasets.InsertionsInput, in.node))
+	return &oneRunBench{g, t, in.parts, population}
+}
+
+func (b *oneRunBench) try(p OneRunParams) (*taskstest.Node, error) {
+	b.t.Helper()
+	return b.Try(OneRun, p, taskstest.In(PopulationInput, b.population), taskstest.In(ShardsInput, b.parts), taskstest.In(datasets.PartsInput, b.parts))
+}
+
+func (b *oneRunBench) open(node *taskstest.Node) *datasets.Population {
+	b.t.Helper()
+	p, err := datasets.OpenPopulation(b.t.Context(), b.Task(taskstest.In("p", node), taskstest.In("s", b.parts)), "p", "s")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return p
+}
+
+func (b *oneRunBench) run(p OneRunParams) audited {
+	b.t.Helper()
+	node, err := b.try(p)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	out := audited{before: b.open(b.population), after: b.open(node), node: node}
+	node.DecodeMetrics(&out.metrics)
+	if err := json.Unmarshal(node.Blob(UnitsBlob), &out.units); err != nil {
+		b.t.Fatal(err)
+	}
+	return out
+}
+
+func (b *oneRunBench) sentences(p *datasets.Population, user int) [][]int32 {
+	b.t.Helper()
+	s, err := p.ReadUser(b.t.Context(), user)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return s
+}
+
+func replaceUsers(canaries int) OneRunParams {
+	return OneRunParams{Seed: 3, Canaries: canaries, Words: 4, Unit: UserUnit, Neighbouring: privacy.ReplaceOne}
+}
+
+// The data of users who are no unit, and of units whose coin says out, stay; a
+// unit that is in has nothing but its canary, or has it once, as one record.
+func TestCoinsChangeTheirUnitsAndNothingElse(t *testing.T) {
+	t.Parallel()
+	b := newOneRunBench(t)
+	record := OneRunParams{Seed: 3, Canaries: 40, Words: 4, Unit: RecordUnit, Neighbouring: privacy.ReplaceOne}
+	remove := replaceUsers(40)
+	remove.Neighbouring = privacy.AddOrRemoveOne
+	for name, p := range map[string]OneRunParams{"replaced users": replaceUsers(40), "removed users": remove, "records": record} {
+		a := b.run(p)
+		_, canaries, err := ReadUnits(t.Context(), b.Task(taskstest.In("units", a.node)), "units")
+		if err != nil {
+			t.Fatal(err)
+		}
+		units := map[int]Unit{}
+		for _, u := range a.units {
+			units[u.User] = u
+		}
+		if a.after.Users() != a.before.Users() || a.metrics.Users != a.before.Users() || len(units) != p.Canaries {
+			t.Errorf("%s: %d users of %d, %d of them carry %d canaries", name, a.metrics.Users, a.before.Users(), len(units), p.Canaries)
+		}
+		for user := range a.before.Users() {
+			want := b.sentences(a.before, user)
+			if u, ok := units[user]; ok {
+				want = changed(want, u, p, canaries[u.Canary-a.units[0].Canary].Tokens)
+			}
+			got, words := b.sentences(a.after, user), 0
+			for _, s := range got {
+				words += datasets.WordsOf(s)
+			}
+			if !slices.EqualFunc(got, want, slices.Equal[[]int32]) || words != a.after.Words(user) {
+				t.Errorf("%s: user %d (%+v) has %d words in %v, the index says %d; want %v", name, user, units[user], words, got, a.after.Words(user), want)
+			}
+		}
+	}
+}
+
+// changed is what a unit's coin makes of its user's sentences.
+func changed(sentences [][]int32, u Unit, p OneRunParams, canary []int32) [][]int32 {
+	if !u.Included {
+		if p.Neighbouring == privacy.AddOrRemoveOne {
+			return nil
+		}
+		return sentences
+	}
+	framed := append(append([]int32{datasets.Begin}, canary...), datasets.End)
+	out := slices.Clone(sentences)
+	for i := range out {
+		if u.Example < 0 || u.Example == i {
+			out[i] = framed
+		}
+	}
+	return out
+}
+
+func TestNoUserCarriesTwoCanaries(t *testing.T) {
+	t.Parallel()
+	a := newOneRunBench(t).run(replaceUsers(100))
+	carries := map[int]bool{}
+	for _, r := range a.before.Replacements() {
+		carries[r.User] = true
+	}
+	if len(carries) == 0 {
+		t.Fatal("no user carries a canary of the usual kind: the test shows nothing")
+	}
+	for _, u := range a.units {
+		if carries[u.User] {
+			t.Errorf("user %d carries two canaries", u.User)
+		}
+		carries[u.User] = true
+	}
+}
+
+// 20 seeds of 100 coins: the number of heads is binomial(2000, 1/2), with a
+// standard deviation of 22.4; five of them are missed with probability 6e-7.
+// Neighbouring coins are alike as often as not, by the same bound. The carriers
+// are uniform: see chi-squared below.
+func TestCoinsAreFairAndIndependent(t *testing.T) {
+	t.Parallel()
+	b := newOneRunBench(t)
+	heads, alike, tossed := 0, 0, 0
+	var bins [10]float64
+	for seed := range uint64(20) {
+		p := replaceUsers(100)
+		p.Seed = seed
+		a := b.run(p)
+		for i, u := range a.units {
+			tossed++
+			bins[u.User*len(bins)/a.before.Users()]++
+			if u.Included {
+				heads++
+			}
+			if u.Included == a.units[(i+1)%len(a.units)].Included {
+				alike++
+			}
+		}
+	}
+	for what, n := range map[string]int{"heads": heads, "equal neighbours": alike} {
+		if n < tossed/2-112 || n > tossed/2+112 {
+			t.Errorf("%d %s of %d coins", n, what, tossed)
+		}
+	}
+	// Users with other canaries, about a seventh, cannot carry these; the bins
+	// therefore differ a little, and drawing without replacement evens them out.
+	// With 9 degrees of freedom chi-squared exceeds 48 with probability 3e-7.
+	chi, expected := 0.0, float64(tossed)/float64(len(bins))
+	for _, n := range bins {
+		chi += (n - expected) * (n - expected) / expected
+	}
+	if chi > 48 {
+		t.Errorf("chi-squared %.1f over tenths of the users: %v", chi, bins)
+	}
+}
+
+func TestUsersAndCoinsDoNotDependOnTheLengthOfCanaries(t *testing.T) {
+	t.Parallel()
+	b := newOneRunBench(t)
+	short, long := replaceUsers(30), replaceUsers(30)
+	long.Words = 9
+	if x, y := b.run(short).units, b.run(long).units; !slices.Equal(x, y) {
+		t.Errorf("units %v with 4 words, %v with 9", x, y)
+	}
+	if x, y := b.run(short).units, b.run(replaceUsers(60)).units; !slices.Equal(x, y[:30]) {
+		t.Errorf("units %v alone, %v as the first of more", x, y[:30])
+	}
+}
+
+func TestOneRunRefusesWhatIsNoSuchDesign(t *testing.T) {
+	t.Parallel()
+	b := newOneRunBench(t)
+	for want, change := range map[string]func(*OneRunParams){
+		"of 0 canaries":                  func(p *OneRunParams) { p.Canaries = 0 },
+		"canaries of 21 words":           func(p *OneRunParams) { p.Words = 21 },
+		`unit "house"; expected "user"`:  func(p *OneRunParams) { p.Unit = "house" },
+		`neighbouring "far"; expected`:   func(p *OneRunParams) { p.Neighbouring = "far" },
+		"under replace-one alone; got a": func(p *OneRunParams) { p.Unit, p.Neighbouring = RecordUnit, privacy.AddOrRemoveOne },
+		"needs as many users without":    func(p *OneRunParams) { p.Canaries = 1000 },
+		"at most half of the 80 sequenc": func(p *OneRunParams) { p.Canaries, p.Words = 41, 1 },
+	} {
+		p := replaceUsers(10)
+		change(&p)
+		if _, err := b.try(p); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
+func TestGoldenCoins(t *testing.T) {
+	t.Parallel()
+	b := newOneRunBench(t)
+	remove := replaceUsers(12)
+	remove.Neighbouring = privacy.AddOrRemoveOne
+	record := replaceUsers(12)
+	record.Unit = RecordUnit
+	var nodes []*taskstest.Node
+	for _, p := range []OneRunParams{replaceUsers(12), remove, record} {
+		nodes = append(nodes, b.run(p).node)
+	}
+	taskstest.Golden(t, nodes...)
+}
