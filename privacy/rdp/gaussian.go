@@ -3,7 +3,6 @@ package rdp
 import (
 	"fmt"
 	"math"
-	"math/bits"
 )
 
 // Gaussian returns the curve a/(2 sigma^2) of the Gaussian mechanism without
@@ -23,26 +22,6 @@ func ZeroConcentrated(rho float64, orders []float64) (Curve, error) {
 		return Curve{}, fmt.Errorf("zero-concentrated privacy %v: expected rho to be 0 or above", rho)
 	}
 	return newCurve(orders, func(order float64) float64 { return order * rho })
-}
-
-// Tree returns the curve of a whole epoch of DP-FTRL by tree aggregation
-// without restarts (Kairouz et al. 2021, Practical and Private (Deep) Learning
-// without Sampling or Shuffling, Theorem 4.1). Every user takes part in one of
-// steps updates at most; steps is 1 or above. The user is then in at most
-// ceil(log2(steps+1)) of the noisy partial sums.
-//
-// The neighbouring relation is replace-special: a user's update becomes zero.
-// sigma is the noise on one node of the tree over the clip norm. No sampling
-// is assumed.
-func Tree(steps int, sigma float64, orders []float64) (Curve, error) {
-	if steps < 1 {
-		return Curve{}, fmt.Errorf("tree aggregation over %d steps: expected at least 1", steps)
-	}
-	if err := checkMechanism(1, sigma); err != nil {
-		return Curve{}, err
-	}
-	depth := bits.Len(uint(steps)) // ceil(log2(steps+1))
-	return ZeroConcentrated(float64(depth)*rho(sigma), orders)
 }
 
 // ZeroConcentratedEpsilon is the closed conversion rho + 2 sqrt(rho

@@ -88,7 +88,7 @@ func TestTreeAggregationMatchesThePaper(t *testing.T) {
 	for _, c := range []struct{ noise, classic, improved float64 }{
 		{1.13, 19.735743, 18.7096098938}, {8.83, 2.0449364, 1.77319244962},
 	} {
-		curve := must(rdp.Tree(1600, c.noise, opacusOrders()))
+		curve := must(rdp.Tree(rdp.OneEpoch(1600), c.noise, opacusOrders()))
 		if got, _ := curve.Epsilon(1e-6, rdp.Classic); relative(got, c.classic) > 1e-6 {
 			t.Errorf("noise %v: classic epsilon %v, expected %v", c.noise, got, c.classic)
 		}
@@ -96,7 +96,7 @@ func TestTreeAggregationMatchesThePaper(t *testing.T) {
 			t.Errorf("noise %v: improved epsilon %v, expected %v", c.noise, got, c.improved)
 		}
 	}
-	if got := must(rdp.Tree(8, 1, []float64{2})).Values()[0]; got != 4 {
+	if got := must(rdp.Tree(rdp.OneEpoch(8), 1, []float64{2})).Values()[0]; got != 4 {
 		t.Errorf("8 steps have 4 nodes above a leaf, divergence %v at order 2", got)
 	}
 }
@@ -149,7 +149,7 @@ func TestBadArgumentsAreErrors(t *testing.T) {
 		"order below 1":  func() (rdp.Curve, error) { return rdp.FixedSize(0.5, 1, []float64{0.5}) },
 		"no orders":      func() (rdp.Curve, error) { return rdp.Gaussian(1, nil) },
 		"negative rho":   func() (rdp.Curve, error) { return rdp.ZeroConcentrated(-1, []float64{2}) },
-		"no steps":       func() (rdp.Curve, error) { return rdp.Tree(0, 1, []float64{2}) },
+		"no steps":       func() (rdp.Curve, error) { return rdp.Tree(rdp.OneEpoch(0), 1, []float64{2}) },
 	} {
 		if _, err := call(); err == nil {
 			t.Errorf("%s was accepted", name)

@@ -66,7 +66,7 @@ func TestCurvesMatchHighPrecision(t *testing.T) {
 	}
 }
 
-// testdata/autodp-poisson-rdp.csv is a part of the table in autodp's
+// testdata/autodp-poisson-rdp.csv is the table in autodp's
 // unit_test_dp_sgd_poisson_sampling_add_remove.py, which TensorFlow Privacy
 // computed. Its fractional orders are a truncated series.
 func TestPoissonMatchesAutodp(t *testing.T) {

@@ -1,0 +1,134 @@
+package rdp
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+)
+
+// Tree returns the curve of DP-FTRL by tree aggregation without restarts
+// (Kairouz et al. 2021, Practical and Private (Deep) Learning without Sampling
+// or Shuffling, Theorem 4.1 and appendix D). The updates of the steps are the
+// leaves of a binary tree, and every node whose leaves are complete is released
+// with noise of its own. No sampling is assumed.
+//
+// The neighbouring relation is replace-special: a user's updates become zero.
+// sigma is the noise on one node of the tree over the clip norm, 0 or above.
+func Tree(participation Participation, sigma float64, orders []float64) (Curve, error) {
+	squared, err := participation.SquaredSensitivity()
+	if err != nil {
+		return Curve{}, err
+	}
+	if err := checkMechanism(1, sigma); err != nil {
+		return Curve{}, err
+	}
+	return ZeroConcentrated(float64(squared)*rho(sigma), orders)
+}
+
+// OneEpoch is the participation of users who take part in at most one of steps
+// updates.
+func OneEpoch(steps int) Participation { return Participation{Steps: steps, Times: 1} }
+
+// Participation says how often and how closely together a user may take part in
+// a training by tree aggregation.
+type Participation struct {
+	Steps int // updates of the training, 1 or more
+	Times int // updates that a user takes part in at most, 1 or more
+	// Separation is how many updates without the user lie between two with the
+	// user at least, 0 or more.
+	Separation int
+}
+
+func (p Participation) validate() error {
+	switch {
+	case p.Steps < 1:
+		return fmt.Errorf("tree aggregation over %d steps: expected at least 1", p.Steps)
+	case p.Times < 1:
+		return fmt.Errorf("tree aggregation with %d participations of a user: expected at least 1", p.Times)
+	case p.Separation < 0:
+		return fmt.Errorf("tree aggregation with %d steps between participations: expected 0 or more", p.Separation)
+	}
+	return nil
+}
+
+// SquaredSensitivity is the largest squared L2 norm, in clip norms, of what one
+// user adds to all nodes of the tree together: a node above n updates of the user
+// gets n clip norms, and the square of each counts. With one participation it is
+// the number of nodes above a leaf, the leaf included.
+func (p Participation) SquaredSensitivity() (int, error) {
+	if err := p.validate(); err != nil {
+		return 0, err
+	}
+	// No more fit, and with every step taken the sum is that of a full tree.
+	times := min(p.Times, (p.Steps-1)/(p.Separation+1)+1)
+	worst := worstTree{separation: p.Separation, known: map[subtree]int{}}
+	largest := 0
+	for n := 1; n <= times; n++ {
+		largest = max(largest, worst.squares(subtree{size: p.Steps, times: n, reach: p.Separation}))
+	}
+	return largest, nil
+}
+
+// subtree is a run of leaves in which a user takes part a number of times.
+type subtree struct {
+	size, times int
+	start       int // leaves at the beginning that are not the user's
+	// reach is how far beyond the run the user's next update lies, at least:
+	// with a reach of separation, the last leaf may be the user's.
+	reach int
+}
+
+// worstTree finds the worst places of a user's updates by dynamic programming
+// over the subtrees and the free leaves around them.
+type worstTree struct {
+	separation int
+	known      map[subtree]int
+}
+
+// impossible is the value of a subtree that has no room for its participations.
+const impossible = math.MinInt / 4
+
+// squares is the largest sum of squares over the complete nodes of the subtree.
+func (w *worstTree) squares(t subtree) int {
+	switch complete := t.size&(t.size-1) == 0; {
+	case t.times == 0:
+		return 0
+	case t.start+(w.separation+1)*t.times > t.size+t.reach:
+		return impossible
+	case t.times == 1 && complete:
+		return bits.Len(uint(t.size)) // wherever it is
+	}
+	if value, ok := w.known[t]; ok {
+		return value
+	}
+	value := w.split(t)
+	w.known[t] = value
+	return value
+}
+
+// split tries all ways to divide the participations between the largest complete
+// subtree that is smaller than the run, and the rest.
+func (w *worstTree) split(t subtree) int {
+	left := 1 << (bits.Len(uint(t.size-1)) - 1)
+	right := t.size - left
+	best := max(
+		w.squares(subtree{left, t.times, t.start, min(w.separation, t.reach+right)}),
+		w.squares(subtree{right, t.times, max(0, t.start-left), t.reach}),
+	)
+	for onRight := 1; onRight < t.times; onRight++ {
+		for free := 0; free <= min(w.separation, right-1); free++ {
+			before := w.squares(subtree{left, t.times - onRight, t.start, free})
+			if before < 0 {
+				continue // nor with less room
+			}
+			best = max(best, before+w.squares(subtree{right, onRight, free, t.reach}))
+		}
+	}
+	if best < 0 {
+		return impossible
+	}
+	if left == right { // the node above all leaves is complete
+		best += t.times * t.times
+	}
+	return best
+}

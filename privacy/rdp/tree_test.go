@@ -1,0 +1,91 @@
+package rdp_test
+
+import (
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"coalmine/privacy/rdp"
+)
+
+// TensorFlow Privacy, tree_aggregation_accountant_test.py.
+func TestTreeSensitivityMatchesPublishedValues(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		p    rdp.Participation
+		want int
+	}{
+		{rdp.Participation{Times: 1, Separation: 7, Steps: 8}, 4},
+		{rdp.Participation{Times: 3, Separation: 3, Steps: 9}, 11},
+		{rdp.Participation{Times: 3, Separation: 2, Steps: 7}, 9},
+		{rdp.Participation{Times: 8, Separation: 2, Steps: 24}, 88},
+		{rdp.Participation{Times: 8, Steps: 8}, 120},
+		{rdp.Participation{Times: 200, Steps: 8}, 120},
+	} {
+		if got, err := c.p.SquaredSensitivity(); err != nil || got != c.want {
+			t.Errorf("%+v: squared sensitivity %d (%v), published %d", c.p, got, err, c.want)
+		}
+	}
+}
+
+// squaresOf is the definition: the squared numbers of the user's leaves below
+// every complete node.
+func squaresOf(leaves []bool) int {
+	sum := 0
+	for size := 1; size <= len(leaves); size *= 2 {
+		for from := 0; from+size <= len(leaves); from += size {
+			n := 0
+			for _, taken := range leaves[from : from+size] {
+				if taken {
+					n++
+				}
+			}
+			sum += n * n
+		}
+	}
+	return sum
+}
+
+func TestTreeSensitivityEqualsBruteForce(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		p := rdp.Participation{
+			Steps: rapid.IntRange(1, 14).Draw(t, "steps"), Times: rapid.IntRange(1, 6).Draw(t, "times"),
+			Separation: rapid.IntRange(0, 6).Draw(t, "separation"),
+		}
+		want := 0
+		leaves := make([]bool, p.Steps)
+		var place func(from, left int)
+		place = func(from, left int) {
+			want = max(want, squaresOf(leaves))
+			for i := from; i < p.Steps && left > 0; i++ {
+				leaves[i] = true
+				place(i+p.Separation+1, left-1)
+				leaves[i] = false
+			}
+		}
+		place(0, p.Times)
+		if got, err := p.SquaredSensitivity(); err != nil || got != want {
+			t.Errorf("%+v: squared sensitivity %d (%v), by all placements %d", p, got, err, want)
+		}
+	})
+}
+
+// Gboard's Spanish model by DP-FTRL (google-research/federated, dp_ftrl): noise 7
+// over 2,000 steps, at most 6 participations with 313 steps between them.
+func TestTreeAggregationMatchesTheSpanishModel(t *testing.T) {
+	t.Parallel()
+	p := rdp.Participation{Steps: 2000, Times: 6, Separation: 313}
+	squared, err := p.SquaredSensitivity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rho := float64(squared) / (2 * 7 * 7); math.Abs(rho-0.81) > 0.005 {
+		t.Errorf("zero-concentrated %v, published 0.81", rho)
+	}
+	epsilon, _ := must(rdp.Tree(p, 7, opacusOrders())).Epsilon(1e-10, rdp.Improved)
+	if math.Abs(epsilon-8.90) > 0.005 {
+		t.Errorf("epsilon %v, published 8.90", epsilon)
+	}
+}
