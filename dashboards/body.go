@@ -15,7 +15,7 @@ import (
 // readJSON reads a body that is one JSON value of at most limit bytes, all of
 // whose fields are known.
 func readJSON(w http.ResponseWriter, r *http.Request, limit int64, into any) error {
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+	if contentType(r) != "application/json" {
 		return fmt.Errorf("body %w: Content-Type is %q, expected application/json", control.ErrInput, r.Header.Get("Content-Type"))
 	}
 	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, limit))
@@ -27,6 +27,15 @@ func readJSON(w http.ResponseWriter, r *http.Request, limit int64, into any) err
 		}
 	}
 	return bodyError(err)
+}
+
+// contentType is the media type of a request's body, "" if it has none.
+func contentType(r *http.Request) string {
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil {
+		return ""
+	}
+	return kind
 }
 
 // bodyError says what is wrong with a body: its size, or its content.

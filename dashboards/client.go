@@ -146,6 +146,21 @@ func (c *Client) Submit(ctx context.Context, spec runs.Spec, fresh bool) (contro
 	return answer, c.post(ctx, target, spec, &answer)
 }
 
+// SubmitFile implements control.API.
+func (c *Client) SubmitFile(ctx context.Context, file control.File, fresh bool) (control.Submitted, error) {
+	target := c.path("runs")
+	target.RawQuery = url.Values{
+		"fresh": {strconv.FormatBool(fresh)}, "name": {file.Name}, "set": file.Sets, "priority": {strconv.Itoa(file.Priority)},
+	}.Encode()
+	var answer control.Submitted
+	request, err := c.request(ctx, http.MethodPost, target, bytes.NewReader(file.Text))
+	if err != nil {
+		return answer, err
+	}
+	request.Header.Set("Content-Type", fileType)
+	return answer, c.roundTrip(request, &answer)
+}
+
 // List implements control.API.
 func (c *Client) List(ctx context.Context) ([]*coordinator.Status, error) {
 	var answer runList

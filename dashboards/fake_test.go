@@ -35,6 +35,7 @@ type fakeAPI struct {
 		run, cell, node string
 		round           int
 		spec            runs.Spec
+		file            control.File
 		fresh           bool
 		entry           runs.Entry
 	}
@@ -90,6 +91,13 @@ func (f *fakeAPI) Submit(_ context.Context, spec runs.Spec, fresh bool) (control
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked.spec, f.asked.fresh = spec, fresh
+	return control.Submitted{Run: "grid-01234567", Continued: !fresh}, f.err
+}
+
+func (f *fakeAPI) SubmitFile(_ context.Context, file control.File, fresh bool) (control.Submitted, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked.file, f.asked.fresh = file, fresh
 	return control.Submitted{Run: "grid-01234567", Continued: !fresh}, f.err
 }
 

@@ -21,18 +21,21 @@ func FuzzRequests(f *testing.F) {
 		f.Fatal(err)
 	}
 	for _, r := range requests {
-		f.Add(r.method, r.path, []byte(r.body))
+		f.Add(r.method, r.path, "application/json", []byte(r.body))
 	}
-	f.Add("POST", "/api/v1/runs", record)
-	f.Add("POST", "/api/v1/runs?fresh=maybe", record)
-	f.Add("POST", "/api/v1/runs/tiny/steer", []byte(`{"kind":"finished","outcomes":{"c01":"done"}}`))
-	f.Add("POST", "/api/v1/runs/tiny/steer", []byte(`{"kind":"paused","by":"somebody else"}`))
-	f.Add("POST", "/api/v1/runs/tiny/steer", []byte(`{"kind":"retried","keys":["00"]}`))
-	f.Add("POST", "/api/v1/runs/tiny/steer", []byte(`{"kind":"paused"}{}`))
-	f.Add("POST", "/api/v1/runs/tiny/steer", []byte(`{"kind":"paused","unknown":1}`))
-	f.Add("PUT", "/api/v1/sources/"+storage.DigestOf([]byte("x")).String(), []byte("x"))
-	f.Add("GET", "/api/v1/runs/..%2f..%2fcommits/results?format=exe", []byte(nil))
-	f.Add("GET", "/api/v1/runs/tiny/cells/c01/model?round=-1", []byte(nil))
+	f.Add("POST", "/api/v1/runs", "application/json", record)
+	f.Add("POST", "/api/v1/runs?fresh=maybe", "application/json", record)
+	f.Add("POST", "/api/v1/runs/tiny/steer", "application/json", []byte(`{"kind":"finished","outcomes":{"c01":"done"}}`))
+	f.Add("POST", "/api/v1/runs/tiny/steer", "application/json", []byte(`{"kind":"paused","by":"somebody else"}`))
+	f.Add("POST", "/api/v1/runs/tiny/steer", "application/json", []byte(`{"kind":"retried","keys":["00"]}`))
+	f.Add("POST", "/api/v1/runs/tiny/steer", "application/json", []byte(`{"kind":"paused"}{}`))
+	f.Add("POST", "/api/v1/runs/tiny/steer", "application/json", []byte(`{"kind":"paused","unknown":1}`))
+	f.Add("PUT", "/api/v1/sources/"+storage.DigestOf([]byte("x")).String(), "application/json", []byte("x"))
+	f.Add("GET", "/api/v1/runs/..%2f..%2fcommits/results?format=exe", "application/json", []byte(nil))
+	f.Add("GET", "/api/v1/runs/tiny/cells/c01/model?round=-1", "application/json", []byte(nil))
+	f.Add("POST", "/api/v1/runs", fileType, []byte(tiny))
+	f.Add("POST", "/api/v1/runs?set=data.source%3D..%2Fx&priority=x", fileType, []byte(tiny))
+	f.Add("POST", "/api/v1/runs?set=data.sha256%3D"+storage.DigestOf(data).String(), fileType, []byte(tiny))
 
 	api := control.New(storage.NewArchive(storagetest.NewMemory()), nil, nil)
 	if _, err := api.PutSource(f.Context(), bytes.NewReader(data)); err != nil {
@@ -43,12 +46,12 @@ func FuzzRequests(f *testing.F) {
 	}
 	server := newTestServer(f, api, Options{MaxSourceBytes: 1 << 20})
 	server.feeds.close() // so that streams end at once
-	f.Fuzz(func(t *testing.T, method, path string, body []byte) {
+	f.Fuzz(func(t *testing.T, method, path, contentType string, body []byte) {
 		target, err := http.NewRequestWithContext(t.Context(), method, "http://localhost"+path, bytes.NewReader(body))
 		if err != nil || target.URL.Host != "localhost" {
 			t.Skip("no request")
 		}
-		target.Header.Set("Content-Type", "application/json")
+		target.Header.Set("Content-Type", contentType)
 		w := httptest.NewRecorder()
 		server.handler.ServeHTTP(w, target)
 		if w.Code >= http.StatusInternalServerError {

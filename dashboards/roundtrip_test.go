@@ -56,6 +56,13 @@ func TestWhatIsAskedAndAnsweredArrivesWhole(t *testing.T) {
 			t.Errorf("got %+v, %v", got, err)
 		}
 	})
+	t.Run("submit a file", func(t *testing.T) {
+		file := control.File{Name: "a b.yaml", Text: []byte("name: é\n"), Sets: []string{"seed=2", "a&b=c d"}, Priority: -1}
+		got, err := c.SubmitFile(ctx, file, true)
+		if err != nil || got.Continued || !api.asked.fresh || !reflect.DeepEqual(api.asked.file, file) {
+			t.Errorf("submitted %+v, got %+v, %v", api.asked.file, got, err)
+		}
+	})
 	t.Run("steer", func(t *testing.T) {
 		for _, e := range []runs.Entry{
 			{Kind: runs.PauseEntry}, {Kind: runs.ResumeEntry}, {Kind: runs.CancelEntry}, {Kind: runs.RetryEntry},
@@ -186,16 +193,17 @@ func TestEveryMethodReportsErrors(t *testing.T) {
 	c, _ := start(t, api, Options{})
 	ctx := t.Context()
 	for name, call := range map[string]func() error{
-		"HasSource": func() error { _, err := c.HasSource(ctx, key.Digest); return err },
-		"PutSource": func() error { _, err := c.PutSource(ctx, strings.NewReader("x")); return err },
-		"Submit":    func() error { _, err := c.Submit(ctx, runs.Spec{}, false); return err },
-		"List":      func() error { _, err := c.List(ctx); return err },
-		"Status":    func() error { _, err := c.Status(ctx, ""); return err },
-		"Watch":     func() error { _, err := c.Watch(ctx, ""); return err },
-		"Steer":     func() error { _, err := c.Steer(ctx, "", runs.Entry{Kind: runs.PauseEntry}); return err },
-		"Results":   func() error { _, err := c.Results(ctx, ""); return err },
-		"Model":     func() error { _, err := c.Model(ctx, "", "", 0); return err },
-		"Logs":      func() error { _, err := c.Logs(ctx, "", ""); return err },
+		"HasSource":  func() error { _, err := c.HasSource(ctx, key.Digest); return err },
+		"PutSource":  func() error { _, err := c.PutSource(ctx, strings.NewReader("x")); return err },
+		"Submit":     func() error { _, err := c.Submit(ctx, runs.Spec{}, false); return err },
+		"SubmitFile": func() error { _, err := c.SubmitFile(ctx, control.File{}, false); return err },
+		"List":       func() error { _, err := c.List(ctx); return err },
+		"Status":     func() error { _, err := c.Status(ctx, ""); return err },
+		"Watch":      func() error { _, err := c.Watch(ctx, ""); return err },
+		"Steer":      func() error { _, err := c.Steer(ctx, "", runs.Entry{Kind: runs.PauseEntry}); return err },
+		"Results":    func() error { _, err := c.Results(ctx, ""); return err },
+		"Model":      func() error { _, err := c.Model(ctx, "", "", 0); return err },
+		"Logs":       func() error { _, err := c.Logs(ctx, "", ""); return err },
 	} {
 		if err := call(); !errors.Is(err, runs.ErrState) {
 			t.Errorf("%s: %v, want %v", name, err, runs.ErrState)

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"mime"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 	"coalmine/storage"
 	"coalmine/workflows/control"
 	"coalmine/workflows/coordinator"
+	"coalmine/workflows/experiment"
 	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
 )
@@ -75,11 +77,11 @@ func (s *Server) submitRun(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return fmt.Errorf("fresh=%q %w: expected true or false", r.URL.Query().Get("fresh"), control.ErrInput)
 	}
-	var spec runs.Spec
-	if err := readJSON(w, r, maxSpecBytes, &spec); err != nil {
-		return err
+	submit := s.submitSpec
+	if contentType(r) == fileType {
+		submit = s.submitFile
 	}
-	submitted, err := s.api.Submit(r.Context(), spec, fresh)
+	submitted, err := submit(w, r, fresh)
 	if err != nil {
 		return err
 	}
@@ -91,6 +93,34 @@ func (s *Server) submitRun(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Location", "/api/v1/runs/"+submitted.Run)
 	writeJSON(w, status, submitted)
 	return nil
+}
+
+// submitSpec takes a run's record, which its sender has checked.
+func (s *Server) submitSpec(w http.ResponseWriter, r *http.Request, fresh bool) (control.Submitted, error) {
+	var spec runs.Spec
+	if err := readJSON(w, r, maxSpecBytes, &spec); err != nil {
+		return control.Submitted{}, err
+	}
+	return s.api.Submit(r.Context(), spec, fresh)
+}
+
+// fileType is the media type of experiment files (RFC 9512).
+const fileType = "application/yaml"
+
+// submitFile takes an experiment file, which is checked here.
+func (s *Server) submitFile(w http.ResponseWriter, r *http.Request, fresh bool) (control.Submitted, error) {
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, experiment.MaxFileSize))
+	if err != nil {
+		return control.Submitted{}, bodyError(err)
+	}
+	query := r.URL.Query()
+	priority, err := strconv.Atoi(cmp.Or(query.Get("priority"), "0"))
+	if err != nil {
+		return control.Submitted{}, fmt.Errorf("priority=%.40q %w: expected a whole number", query.Get("priority"), control.ErrInput)
+	}
+	file := control.File{Name: cmp.Or(query.Get("name"), "experiment"), Text: text, Sets: query["set"], Priority: priority}
+	newFlow(w, nil) // reading the data may take long
+	return s.api.SubmitFile(r.Context(), file, fresh)
 }
 
 // commands are the entries that people write.

@@ -15,6 +15,7 @@ import (
 
 	"coalmine/dashboards"
 	"coalmine/workflows/control"
+	"coalmine/workflows/sources"
 )
 
 const workerHelp = `Work for a cluster: take tasks from the queue until interrupted. Start as many
@@ -69,6 +70,7 @@ that home then talk to it.`
 func newServeCommand(g *global) *cobra.Command {
 	var options dashboards.Options
 	var listen, tokenFile, readTokenFile string
+	var allow []string
 	c := &cobra.Command{
 		Use:     "serve",
 		Short:   "Coordinate a cluster and show its runs",
@@ -77,17 +79,20 @@ func newServeCommand(g *global) *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			options.Version, options.Log = version(), g.logger()
-			if !g.clustered() {
-				return g.serveHome(c.Context())
+			allowed, err := sources.Allow(allow)
+			if err != nil {
+				return err
 			}
-			var err error
+			if !g.clustered() {
+				return g.serveHome(c.Context(), allowed)
+			}
 			if options.OperatorToken, err = readToken(tokenFile); err != nil {
 				return err
 			}
 			if options.ReaderToken, err = readToken(readTokenFile); err != nil {
 				return err
 			}
-			return g.serveCluster(c.Context(), listen, options)
+			return g.serveCluster(c.Context(), listen, options, allowed)
 		},
 	}
 	f := c.Flags()
@@ -97,6 +102,7 @@ func newServeCommand(g *global) *cobra.Command {
 	f.StringVar(&options.KeyFile, "tls-key", "", "key file of the certificate")
 	f.StringVar(&tokenFile, "token-file", "", "file with the token of operators")
 	f.StringVar(&readTokenFile, "read-token-file", "", "file with the token of those who may only look")
+	f.StringArrayVar(&allow, "allow-source", nil, "file, directory or s3:// URL, ending in a slash for all below, that experiments checked by the server (submit --on-server) may read; repeatable; default none")
 	f.BoolVar(&options.Insecure, "insecure", false, "serve beyond localhost without TLS")
 	return c
 }
@@ -114,16 +120,17 @@ func readToken(path string) (string, error) {
 }
 
 // serveHome owns a home and works in it until interrupted.
-func (g *global) serveHome(ctx context.Context) error {
+func (g *global) serveHome(ctx context.Context, allowed *sources.Allowed) error {
 	e, err := openEmbedded(ctx, g.home, g)
 	if err != nil {
 		return err
 	}
+	e.control.AllowSources(allowed)
 	g.note("serving %s at http://%s", g.home, e.listen.Addr())
 	return e.work(ctx)
 }
 
-func (g *global) serveCluster(ctx context.Context, listen string, options dashboards.Options) error {
+func (g *global) serveCluster(ctx context.Context, listen string, options dashboards.Options, allowed *sources.Allowed) error {
 	archive, conn, err := g.openCluster(ctx)
 	if err != nil {
 		return err
@@ -136,7 +143,9 @@ func (g *global) serveCluster(ctx context.Context, listen string, options dashbo
 	if err != nil {
 		return errors.Join(fmt.Errorf("--listen: %w", err), conn.Close())
 	}
-	server, err := dashboards.NewServer(control.New(archive, conn, nil), options)
+	api := control.New(archive, conn, nil)
+	api.AllowSources(allowed)
+	server, err := dashboards.NewServer(api, options)
 	if err != nil {
 		return errors.Join(err, l.Close(), conn.Close())
 	}

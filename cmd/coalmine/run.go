@@ -199,15 +199,22 @@ func (g *global) verdict(r *results.Results) error {
 
 func newSubmitCommand(g *global) *cobra.Command {
 	var flags submitFlags
+	var onServer bool
 	c := &cobra.Command{
 		Use:   "submit FILE",
 		Short: "Submit an experiment to a cluster, or to the owner of a home",
 		Long: `Check an experiment and its data, upload the data, and record the run. Workers
-and a coordinator that share the store do the rest; see: coalmine watch.`,
+and a coordinator that share the store do the rest; see: coalmine watch.
+
+With --on-server only the file is sent. The server checks it and reads the data:
+uploaded data that data.sha256 names, or what serve --allow-source allows.`,
 		Example: "  coalmine submit experiment.yaml --redis redis://localhost:6379 --store 's3://coalmine/runs?endpoint=http://localhost:7070'",
 		GroupID: groupRun,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if onServer {
+				return g.submitFile(c.Context(), &flags, args[0])
+			}
 			sub, err := flags.prepare(c.Context(), g, args[0])
 			if err != nil {
 				return err
@@ -222,7 +229,24 @@ and a coordinator that share the store do the rest; see: coalmine watch.`,
 		},
 	}
 	flags.add(c.Flags(), true)
+	c.Flags().BoolVar(&onServer, "on-server", false, "have the server check the experiment and read its data")
 	return c
+}
+
+// submitFile has the experiment checked where it is submitted.
+func (g *global) submitFile(ctx context.Context, flags *submitFlags, path string) error {
+	text, err := submission.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	file := control.File{Name: path, Text: text, Sets: flags.sets, Priority: flags.priority}
+	return g.withControl(ctx, func(api control.API) error {
+		submitted, err := api.SubmitFile(ctx, file, flags.fresh)
+		if err != nil {
+			return err
+		}
+		return g.printSubmitted(submitted)
+	})
 }
 
 func (g *global) printSubmitted(s control.Submitted) error {

@@ -137,8 +137,7 @@ func (c Config) credentials() (*credentials.Credentials, error) {
 	})
 	value, err := found.GetWithContext(nil)
 	if err != nil || value.AccessKeyID == "" || value.SecretAccessKey == "" {
-		return nil, fmt.Errorf("%w: %s: no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_SHARED_CREDENTIALS_FILE",
-			storage.ErrUnsuitable, c.URL())
+		return nil, fmt.Errorf("%s: no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_SHARED_CREDENTIALS_FILE", c.URL())
 	}
 	return found, nil
 }

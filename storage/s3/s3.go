@@ -53,10 +53,10 @@ func OpenConfig(ctx context.Context, config Config) (*Store, error) {
 	transport := newTransport()
 	var err error
 	if s.client, err = newClient(config, transport, retries); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", storage.ErrUnsuitable, err)
 	}
 	if s.once, err = newClient(config, transport, 1); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", storage.ErrUnsuitable, err)
 	}
 	if err := s.probe(ctx); err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func newClient(config Config, transport http.RoundTripper, tries int) (*minio.Cl
 		MaxRetries:   tries,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", storage.ErrUnsuitable, config.URL(), err)
+		return nil, fmt.Errorf("%s: %w", config.URL(), err)
 	}
 	return client, nil
 }

@@ -23,6 +23,7 @@ import (
 	"coalmine/workflows/plan"
 	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/sources"
 )
 
 // API is everything that people do with runs. Runs are named by their id, by
@@ -35,6 +36,10 @@ type API interface {
 	// Submit records a run, whose sources have been uploaded, or continues the
 	// unfinished one of the same resolved experiment unless fresh.
 	Submit(ctx context.Context, spec runs.Spec, fresh bool) (Submitted, error)
+	// SubmitFile submits an experiment file that has yet to be checked. Its data
+	// is uploaded already, and named by data.sha256, or stands where sources may
+	// be read from.
+	SubmitFile(ctx context.Context, file File, fresh bool) (Submitted, error)
 	// List returns the status of all runs, the newest first.
 	List(ctx context.Context) ([]*coordinator.Status, error)
 	// Status returns how one run stands.
@@ -88,6 +93,9 @@ type Local struct {
 	queue *queue.Broker
 	// leader is the coordinator of this process; nil where it has none.
 	leader *coordinator.Coordinator
+	// allowed is where files that are submitted may have their data read from;
+	// nil for nowhere.
+	allowed *sources.Allowed
 }
 
 var _ API = (*Local)(nil)

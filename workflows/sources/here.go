@@ -3,7 +3,6 @@ package sources
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -36,9 +35,9 @@ func (h Here) Find(ctx context.Context, name, _ string) (*Source, error) {
 		}
 	}
 	if len(tried) == 1 {
-		return nil, fmt.Errorf("there is no file or directory %q", name)
+		return nil, fault(name, "there is no such file or directory")
 	}
-	return nil, fmt.Errorf("there is no file or directory %q, looked for from the working directory and from %s", name, h.Folder)
+	return nil, fault(name, "there is no such file or directory, looked for from the working directory and from %s", h.Folder)
 }
 
 // findPath finds a file or directory anywhere on this machine.
@@ -107,7 +106,7 @@ func localFile(system fs.FS, name, shown string) (*File, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: is neither a regular file nor a directory; expected JSON lines, plain, .gz or .zst", shown)
+		return nil, fault(shown, "is neither a regular file nor a directory; expected JSON lines, plain, .gz or .zst")
 	}
 	open := func(context.Context) (io.ReadCloser, error) {
 		body, err := system.Open(name)

@@ -32,7 +32,8 @@ import (
 
 // Finder finds what data.source names, for one who may read so much.
 type Finder interface {
-	// Find returns the files of a source. digest is data.sha256, or "".
+	// Find returns the files of a source. digest is data.sha256, or "". The error
+	// is a *datasets.SourceError where the name is to blame.
 	Find(ctx context.Context, name, digest string) (*Source, error)
 }
 
@@ -72,16 +73,22 @@ func isHidden(name string) bool { return strings.HasPrefix(name, ".") }
 // newDirectory makes a source of the files of a directory, sorted by name.
 func newDirectory(name string, files []*File) (*Source, error) {
 	if len(files) == 0 {
-		return nil, fmt.Errorf("%s: holds no data: expected files of JSON lines, their names ending in .jsonl, .jsonl.gz or .jsonl.zst", name)
+		return nil, fault(name, "holds no data: expected files of JSON lines, their names ending in .jsonl, .jsonl.gz or .jsonl.zst")
 	}
 	if len(files) > maxFiles {
-		return nil, fmt.Errorf("%s: holds %d data files; expected at most %d: join some of them", name, len(files), maxFiles)
+		return nil, fault(name, "holds %d data files; expected at most %d: join some of them", len(files), maxFiles)
 	}
 	return &Source{Name: name, Files: files}, nil
 }
 
 func subdirectory(directory, inner string) error {
-	return fmt.Errorf("%s: has a subdirectory %s, which would not be read: move its files up, move it elsewhere, or name it as the source", directory, inner)
+	return fault(directory, "has a subdirectory %s, which would not be read: move its files up, move it elsewhere, or name it as the source", inner)
+}
+
+// fault is a mistake in what data.source names, as opposed to a disk or a server
+// that fails.
+func fault(name, format string, args ...any) error {
+	return &datasets.SourceError{File: name, Err: fmt.Errorf(format, args...)}
 }
 
 // Survey reads the source once. It checks every line, counts what the recipes

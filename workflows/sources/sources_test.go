@@ -131,7 +131,7 @@ func TestSourcesThatCannotBeReadSayWhy(t *testing.T) {
 		})
 	}
 	_, err := Here{Folder: "/elsewhere"}.Find(t.Context(), "absent.jsonl", "")
-	mustSay(t, err, "absent.jsonl", "looked for", "/elsewhere")
+	mustSay(t, err, "absent.jsonl", "no such file", "looked for", "/elsewhere")
 	_, err = Here{}.Find(t.Context(), "/dev/null", "")
 	mustSay(t, err, "/dev/null", "neither a regular file nor a directory")
 }

@@ -42,7 +42,7 @@ const maxFileBytes = 1<<20 + 1
 // key returns the fingerprint of the secret key at hand, or nothing; it is asked
 // only if a cell needs one. nil stands for no key.
 func Prepare(ctx context.Context, path string, o experiment.Options, key func() (string, error)) (*Submission, error) {
-	data, err := readFile(path)
+	data, err := ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +71,8 @@ func PrepareFile(ctx context.Context, name string, data []byte, o experiment.Opt
 	return s, nil
 }
 
-func readFile(path string) ([]byte, error) {
+// ReadFile reads an experiment file, of one that is too large no more than shows it.
+func ReadFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("experiment file: %w", err)

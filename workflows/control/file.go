@@ -1,0 +1,52 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"coalmine/tasks/datasets"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/sources"
+	"coalmine/workflows/submission"
+)
+
+// File is an experiment file as its author wrote it.
+type File struct {
+	// Name is what messages call it.
+	Name string
+	Text []byte
+	// Sets are overrides, path=value.
+	Sets     []string
+	Priority int
+}
+
+// AllowSources lets submitted files name data that stands where allowed says.
+// Without it they can name nothing but what has been uploaded.
+func (l *Local) AllowSources(allowed *sources.Allowed) { l.allowed = allowed }
+
+// SubmitFile implements API.
+func (l *Local) SubmitFile(ctx context.Context, file File, fresh bool) (Submitted, error) {
+	finder := sources.Served{Archive: l.archive, Allowed: l.allowed}
+	// No secret key: one of this process is not for whoever submits.
+	s, err := submission.PrepareFile(ctx, file.Name, file.Text, experiment.Options{Sets: file.Sets}, finder, nil)
+	if err != nil {
+		return Submitted{}, blame(err)
+	}
+	if err := s.Upload(ctx, l); err != nil {
+		return Submitted{}, err
+	}
+	record := s.Record()
+	record.Priority = file.Priority
+	return l.Submit(ctx, record, fresh)
+}
+
+// blame marks mistakes of an experiment and of its data as those of who sent them.
+func blame(err error) error {
+	_, mistake := errors.AsType[*experiment.Error](err)
+	_, faulty := errors.AsType[*datasets.SourceError](err)
+	if mistake || faulty {
+		return fmt.Errorf("experiment %w: %w", ErrInput, err)
+	}
+	return err
+}

@@ -1,0 +1,168 @@
+package sources
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"coalmine/storage"
+	"coalmine/storage/s3"
+)
+
+// Served finds what a server reads for those who submit to it: what has been
+// uploaded, and what its operator allows.
+type Served struct {
+	Archive *storage.Archive
+	// Allowed may be nil, for nothing.
+	Allowed *Allowed
+}
+
+// Find implements Finder. A source that has been uploaded is known by its
+// digest; what it is called plays no part then.
+func (s Served) Find(ctx context.Context, name, digest string) (*Source, error) {
+	if d, err := storage.ParseDigest(digest); err == nil {
+		there, err := s.Archive.HasSource(ctx, d)
+		if err != nil {
+			return nil, err
+		}
+		if there {
+			open := func(ctx context.Context) (io.ReadCloser, error) { return s.Archive.OpenSource(ctx, d) }
+			return &Source{Name: name, Files: []*File{{Name: name, Open: open}}}, nil
+		}
+	}
+	return s.Allowed.Find(ctx, name, digest)
+}
+
+// Allowed is where a server may read sources from, with all that is below.
+type Allowed struct {
+	places  []place
+	buckets []bucket
+}
+
+// place is a directory, or one file of it.
+type place struct {
+	path, real string // absolute; real has no symbolic links
+	root       *os.Root
+	only       string // the file that is allowed, "" for all
+}
+
+// bucket is a part of one.
+type bucket struct {
+	config s3.Config
+	key    string // of an object, or a prefix that ends in a slash or is empty
+}
+
+// Allow reads the names of files, directories and s3:// URLs. A symbolic link is
+// followed as far as it stays inside an allowed directory. In S3, what ends in a
+// slash is a prefix, and the endpoint is part of what is allowed.
+func Allow(names []string) (*Allowed, error) {
+	a := &Allowed{}
+	for _, name := range names {
+		if err := a.add(name); err != nil {
+			return nil, fmt.Errorf("allowed source: %w", err)
+		}
+	}
+	return a, nil
+}
+
+func (a *Allowed) add(name string) error {
+	if isS3(name) {
+		config, key, err := s3.ParseObjectURL(name)
+		a.buckets = append(a.buckets, bucket{config, key})
+		return err
+	}
+	path, err := filepath.Abs(name)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	p := place{path: path}
+	if !info.IsDir() {
+		p.path, p.only = filepath.Split(path)
+		p.path = filepath.Clean(p.path)
+	}
+	if p.real, err = filepath.EvalSymlinks(p.path); err != nil {
+		return err
+	}
+	// It stays open: what is put in its place later was not allowed.
+	p.root, err = os.OpenRoot(p.path)
+	a.places = append(a.places, p)
+	return err
+}
+
+// Find implements Finder. What is not allowed is refused before anything is
+// looked at, in words that do not tell whether it exists.
+func (a *Allowed) Find(ctx context.Context, name, _ string) (*Source, error) {
+	if a == nil {
+		return nil, refused(name)
+	}
+	if isS3(name) {
+		return a.findS3(ctx, name)
+	}
+	outcome := refused(name)
+	for _, p := range a.places {
+		inner, ok := p.within(name)
+		if !ok {
+			continue
+		}
+		source, err := findIn(p.root.FS(), filepath.ToSlash(inner), filepath.Join(p.path, inner))
+		if err == nil {
+			return source, nil
+		}
+		if pathError, ok := errors.AsType[*fs.PathError](err); ok {
+			err = fault(name, "cannot be read: %w", pathError.Err)
+		}
+		outcome = err
+	}
+	return nil, outcome
+}
+
+// within is the way from the place to what name says, which may be relative to it.
+func (p *place) within(name string) (inner string, ok bool) {
+	inner = filepath.Clean(name)
+	for _, root := range []string{p.path, p.real} {
+		if rel, err := filepath.Rel(root, inner); filepath.IsAbs(inner) && err == nil && filepath.IsLocal(rel) {
+			inner = rel
+		}
+	}
+	return inner, filepath.IsLocal(inner) && (p.only == "" || inner == p.only)
+}
+
+func (a *Allowed) findS3(ctx context.Context, url string) (*Source, error) {
+	config, key, err := s3.ParseObjectURL(url)
+	if err != nil {
+		return nil, fault(url, "%w", err)
+	}
+	if !slices.ContainsFunc(a.buckets, func(b bucket) bool { return b.holds(config, key) }) {
+		return nil, refused(url)
+	}
+	return findS3(ctx, url)
+}
+
+func (b *bucket) holds(config s3.Config, key string) bool {
+	if config != b.config {
+		return false
+	}
+	prefix := b.key == "" || strings.HasSuffix(b.key, "/")
+	return key == b.key || prefix && strings.HasPrefix(key, b.key) && !leaves(key)
+}
+
+// leaves reports whether a server that takes keys for paths could be led out of
+// a prefix.
+func leaves(key string) bool {
+	segments := strings.FieldsFunc(key, func(r rune) bool { return r == '/' || r == '\\' })
+	return slices.Contains(segments, "..") || slices.Contains(segments, ".")
+}
+
+func refused(name string) error {
+	return fault(name, "this server does not read it for others; upload the data, as the command submit does, and name it by data.sha256, or have the server started with --allow-source")
+}
