@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -39,6 +40,7 @@ Amazon's and credentials as for --store.`
 func newInspectCommand(g *global) *cobra.Command {
 	var r datasets.Recipe
 	var iid bool
+	var limits datasets.Limits
 	c := &cobra.Command{
 		Use:   "inspect SOURCE",
 		Short: "Check every line of a source and count what each step of its preparation leaves",
@@ -52,13 +54,13 @@ after each step of its preparation, exactly as the tasks will find them. ` + sou
 			if err != nil {
 				return err
 			}
-			facts, err := source.Survey(c.Context(), datasets.Limits{}, []datasets.Recipe{r})
+			facts, err := source.Survey(c.Context(), limits, []datasets.Recipe{r})
 			if err != nil {
 				return err
 			}
 			found := inspection{Facts: facts[0], SHA256: experiment.SourceDigest(source.Digests()), Files: listed(source)}
 			if iid {
-				if found.IID, err = refill(c.Context(), source, r); err != nil {
+				if found.IID, err = refill(c.Context(), source, limits, r); err != nil {
 					return err
 				}
 			}
@@ -69,6 +71,7 @@ after each step of its preparation, exactly as the tasks will find them. ` + sou
 		},
 	}
 	f := c.Flags()
+	addLimits(f, &limits)
 	f.BoolVar(&iid, "iid", false, "shuffle and refill too, as partition: iid does without canaries; holds the source in memory")
 	f.Uint64Var(&r.Seed, "seed", 1, "seed of the parts")
 	f.IntVar(&r.VocabularySize, "vocabulary", 10000, "words of the vocabulary")
@@ -121,7 +124,7 @@ func contents(ctx context.Context, source *sources.Source) ([][]byte, error) {
 }
 
 // refill runs the tasks up to the iid partition in memory.
-func refill(ctx context.Context, source *sources.Source, r datasets.Recipe) (*datasets.PartitionMetrics, error) {
+func refill(ctx context.Context, source *sources.Source, limits datasets.Limits, r datasets.Recipe) (*datasets.PartitionMetrics, error) {
 	files, err := contents(ctx, source)
 	if err != nil {
 		return nil, err
@@ -138,7 +141,7 @@ func refill(ctx context.Context, source *sources.Source, r datasets.Recipe) (*da
 		p.Nodes[spec.Key] = n
 		return spec.Key
 	}
-	corpus := node(datasets.Import, datasets.ImportParams{Sources: source.Digests()})
+	corpus := node(datasets.Import, datasets.ImportParams{Sources: source.Digests(), Limits: limits})
 	parts := node(datasets.Encode, r.Encode(), tasks.Input{Name: datasets.CorpusInput, Key: corpus})
 	balanced := node(datasets.Balance, r.Balance(), tasks.Input{Name: datasets.PartsInput, Key: parts})
 	population := node(datasets.Partition, datasets.PartitionParams{Partition: datasets.IID, Words: r.Words, Seed: r.Seed},
@@ -184,7 +187,8 @@ of the others are %d examples, %d words.
 }
 
 func newImportCommand(g *global) *cobra.Command {
-	return &cobra.Command{
+	var limits datasets.Limits
+	c := &cobra.Command{
 		Use:   "import SOURCE",
 		Short: "Check a source and upload it to the store, ahead of any submission",
 		Long: `Check a source and upload its files to the store, those that it lacks, ahead of
@@ -197,7 +201,7 @@ Prints data.sha256 of the source.`,
 			if err != nil {
 				return err
 			}
-			if _, err := source.Survey(c.Context(), datasets.Limits{}, nil); err != nil {
+			if _, err := source.Survey(c.Context(), limits, nil); err != nil {
 				return err
 			}
 			return g.withControl(c.Context(), func(api control.API) error {
@@ -208,6 +212,15 @@ Prints data.sha256 of the source.`,
 			})
 		},
 	}
+	addLimits(c.Flags(), &limits)
+	return c
+}
+
+// addLimits adds the flags for data.limits.
+func addLimits(f *pflag.FlagSet, l *datasets.Limits) {
+	f.IntVar(&l.LineBytes, "limit-line", datasets.DefaultLineBytes, "longest line, in bytes")
+	f.Int64Var(&l.TotalBytes, "limit-text", datasets.DefaultTotalBytes, "most that the source may hold decompressed, in bytes")
+	f.IntVar(&l.Ratio, "limit-ratio", datasets.DefaultRatio, "most times its size that a compressed file may grow, after 16 MiB")
 }
 
 func (g *global) printImported(name string, source *sources.Source) error {

@@ -31,6 +31,9 @@ type plainReader struct {
 	raw   *faultReader
 	plain io.Reader
 	close func() error
+	// compressed files are watched: out counts the bytes of their lines so far.
+	compressed bool
+	out        int64
 }
 
 // decompress sniffs how the content of raw is compressed and reads through it.
@@ -60,7 +63,7 @@ func decompress(name string, raw io.Reader) (*plainReader, error) {
 func (p *plainReader) gunzip(r io.Reader) error {
 	z, err := gzip.NewReader(r)
 	if err == nil {
-		p.plain, p.close = z, z.Close
+		p.plain, p.close, p.compressed = z, z.Close, true
 	}
 	return err
 }
@@ -68,7 +71,7 @@ func (p *plainReader) gunzip(r io.Reader) error {
 func (p *plainReader) unzstd(r io.Reader) error {
 	z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxZstdWindow))
 	if err == nil {
-		p.plain, p.close = z, func() error { z.Close(); return nil }
+		p.plain, p.close, p.compressed = z, func() error { z.Close(); return nil }, true
 	}
 	return err
 }
@@ -95,14 +98,17 @@ func (p *plainReader) explain(err error) error {
 	return &SourceError{File: p.name, Err: fmt.Errorf("the compressed data is corrupt (%w); get the file again", err)}
 }
 
-// faultReader remembers the error that a reader gave, other than its end.
+// faultReader remembers the error that a reader gave, other than its end, and
+// counts what was read.
 type faultReader struct {
 	io.Reader
-	err error
+	err  error
+	read int64
 }
 
 func (f *faultReader) Read(b []byte) (int, error) {
 	n, err := f.Reader.Read(b)
+	f.read += int64(n)
 	if err != nil && err != io.EOF {
 		f.err = err
 	}

@@ -29,17 +29,27 @@ type Limits struct {
 	// TotalBytes is the most that the files may hold together once
 	// decompressed; 0 means 256 GiB.
 	TotalBytes int64 `json:"total_bytes,omitempty"`
+	// Ratio is how many times its size a compressed file may grow when it is
+	// decompressed; 0 means 200. Text grows less than 20 times; what grows more is
+	// likely a decompression bomb. The first 16 MiB of a file are free.
+	Ratio int `json:"ratio,omitempty"`
 }
 
+// Defaults of Limits.
 const (
-	defaultLineBytes  = 1 << 20
-	defaultTotalBytes = 256 << 30
+	DefaultLineBytes  = 1 << 20
+	DefaultTotalBytes = 256 << 30
+	DefaultRatio      = 200
 )
+
+// freeBytes of a file are taken whatever they were compressed to.
+const freeBytes = 16 << 20
 
 func (l Limits) withDefaults() Limits {
 	return Limits{
-		LineBytes:  cmp.Or(l.LineBytes, defaultLineBytes),
-		TotalBytes: cmp.Or(l.TotalBytes, defaultTotalBytes),
+		LineBytes:  cmp.Or(l.LineBytes, DefaultLineBytes),
+		TotalBytes: cmp.Or(l.TotalBytes, DefaultTotalBytes),
+		Ratio:      cmp.Or(l.Ratio, DefaultRatio),
 	}
 }
 
@@ -130,6 +140,9 @@ func (r *recordReader) file(f File) (more bool, err error) {
 			return false, context.Cause(r.ctx)
 		}
 		line, end, err := r.line(lines)
+		if err == nil {
+			err = r.checkRatio(plain, int64(len(line)))
+		}
 		if err != nil || end {
 			return end, inLine(f.Name, n, err)
 		}
@@ -151,15 +164,24 @@ func (r *recordReader) line(lines *bufio.Reader) (line []byte, end bool, err err
 	r.total += int64(len(line))
 	switch {
 	case r.total > r.limits.TotalBytes:
-		return nil, false, badLine("the source holds more than %d bytes of text, which is the limit; split it", r.limits.TotalBytes)
+		return nil, false, badLine("the source holds more than %d bytes of text, which is the limit; split it, or raise data.limits.text", r.limits.TotalBytes)
 	case errors.Is(err, bufio.ErrBufferFull):
-		return nil, false, badLine("the line is longer than %d bytes, which is the limit; %s", r.limits.LineBytes, wanted)
+		return nil, false, badLine("the line is longer than %d bytes, which is the limit; %s; or raise data.limits.line", r.limits.LineBytes, wanted)
 	case errors.Is(err, io.EOF):
 		return line, len(line) == 0, nil
 	case err != nil:
 		return nil, false, err
 	}
 	return line[:len(line)-1], false, nil
+}
+
+// checkRatio stops a file that grows too much by decompression.
+func (r *recordReader) checkRatio(file *plainReader, line int64) error {
+	file.out += line
+	if file.compressed && file.out > freeBytes && file.out/int64(r.limits.Ratio) > file.raw.read {
+		return badLine("the file has grown to more than %d times its compressed size, which is the limit: it may be a decompression bomb; if it is data, raise data.limits.ratio", r.limits.Ratio)
+	}
+	return nil
 }
 
 // badLine is a fault of a line; inLine says which.

@@ -141,6 +141,28 @@ func TestLimitsHoldForLinesAndForAllFilesTogether(t *testing.T) {
 	}
 }
 
+func TestADecompressionBombIsStopped(t *testing.T) {
+	t.Parallel()
+	one := []byte(`{"user":"ann","text":"` + strings.Repeat("x", 1<<20-100) + `"}` + "\n")
+	bomb := bytes.Repeat(one, 18)
+	for name, data := range map[string][]byte{"bomb.gz": gzipped(t, bomb), "bomb.zst": zstandard(t, bomb)} {
+		lines := 0
+		var err error
+		for _, err = range Records(t.Context(), []File{fileOf(name, data)}, Limits{}) {
+			lines++
+		}
+		if err == nil || !strings.Contains(err.Error(), "decompression bomb") || !strings.Contains(err.Error(), "data.limits.ratio") {
+			t.Errorf("%s: after %d lines, %v", name, lines, err)
+		}
+	}
+	if _, err := readAll(t.Context(), Limits{Ratio: 1 << 20}, fileOf("bomb.gz", gzipped(t, bomb))); err != nil {
+		t.Errorf("a bomb that is allowed: %v", err)
+	}
+	if _, err := readAll(t.Context(), Limits{}, fileOf("small.gz", gzipped(t, bytes.Repeat(one, 10)))); err != nil {
+		t.Errorf("a little repetitive data: %v", err)
+	}
+}
+
 // brokenDisk fails after a while, as no fault of the data.
 type brokenDisk struct{ data io.Reader }
 

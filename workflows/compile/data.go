@@ -24,11 +24,20 @@ func Recipe(e *experiment.Experiment) datasets.Recipe {
 	}
 }
 
+// Limits are those of a cell's source.
+func Limits(e *experiment.Experiment) datasets.Limits {
+	l := e.Data.Limits
+	if l == nil {
+		return datasets.Limits{}
+	}
+	return datasets.Limits{LineBytes: l.Line, TotalBytes: l.Text, Ratio: l.Ratio}
+}
+
 // data compiles the way from the source to the population: parts -> vocabulary
 // -> balance -> canaries -> partition.
 func (c *cell) data(files []storage.Digest) {
 	e, r := c.experiment, Recipe(c.experiment)
-	corpus := c.node(datasets.Import, "import "+e.Data.Source, datasets.ImportParams{Sources: files})
+	corpus := c.node(datasets.Import, "import "+e.Data.Source, datasets.ImportParams{Sources: files, Limits: Limits(e)})
 	c.parts = c.node(datasets.Encode, "parts and vocabulary", r.Encode(), edge{datasets.CorpusInput, corpus})
 	balanced := c.node(datasets.Balance, fmt.Sprintf("balanced users of %d words", r.Words), r.Balance(), edge{datasets.PartsInput, c.parts})
 	c.partition(balanced)

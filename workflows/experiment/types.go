@@ -61,6 +61,20 @@ type Data struct {
 	// HeldOutUsers are balanced users that never train, drawn at random; they
 	// serve membership tests.
 	HeldOutUsers Part `json:"held_out_users"`
+	// Limits stop input that is no data set. Absent: the defaults.
+	Limits *Limits `json:"limits,omitempty"`
+}
+
+// Limits stop input that is no data set. They are a part of a result's
+// identity.
+type Limits struct {
+	// Line is the longest line of a source.
+	Line int `json:"line" default:"1048576" range:"[1024,67108864]" unit:"bytes"`
+	// Text is the most that a source may hold, decompressed.
+	Text int64 `json:"text" default:"274877906944" range:"[1024,1125899906842624]" unit:"bytes"`
+	// Ratio is how many times its size a compressed file may grow, after the first
+	// 16 MiB: what grows more may be a decompression bomb.
+	Ratio int `json:"ratio" default:"200" range:"[2,1000000]"`
 }
 
 // Vocabulary is made of the most frequent words of the training part.

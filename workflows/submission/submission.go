@@ -103,12 +103,15 @@ func (s *Submission) addKey(facts []experiment.Facts, key func() (string, error)
 
 // survey reads every source once, for all cells that use it.
 func (s *Submission) survey(ctx context.Context, finder sources.Finder) ([]experiment.Facts, error) {
-	type named struct{ source, sha256 string }
+	type named struct {
+		source, sha256 string
+		limits         datasets.Limits
+	}
 	cellsOf := map[named][]int{}
 	var order []named
 	for i := range s.Spec.Cells {
-		data := &s.Spec.Cells[i].Experiment.Data
-		name := named{data.Source, data.SHA256}
+		e := &s.Spec.Cells[i].Experiment
+		name := named{e.Data.Source, e.Data.SHA256, compile.Limits(e)}
 		if cellsOf[name] == nil {
 			order = append(order, name)
 		}
@@ -121,14 +124,14 @@ func (s *Submission) survey(ctx context.Context, finder sources.Finder) ([]exper
 		if err != nil {
 			return nil, fmt.Errorf("data.source: %w", err)
 		}
-		if err := s.surveySource(ctx, source, cellsOf[name], facts); err != nil {
+		if err := s.surveySource(ctx, source, name.limits, cellsOf[name], facts); err != nil {
 			return nil, err
 		}
 	}
 	return facts, nil
 }
 
-func (s *Submission) surveySource(ctx context.Context, source *sources.Source, cells []int, facts []experiment.Facts) error {
+func (s *Submission) surveySource(ctx context.Context, source *sources.Source, limits datasets.Limits, cells []int, facts []experiment.Facts) error {
 	var recipes []datasets.Recipe
 	at := map[datasets.Recipe]int{}
 	for _, i := range cells {
@@ -138,7 +141,7 @@ func (s *Submission) surveySource(ctx context.Context, source *sources.Source, c
 			recipes = append(recipes, r)
 		}
 	}
-	found, err := source.Survey(ctx, datasets.Limits{}, recipes)
+	found, err := source.Survey(ctx, limits, recipes)
 	if err != nil {
 		return err
 	}

@@ -110,6 +110,22 @@ func TestTheDigestOfADirectoryIsThatOfItsFilesDigests(t *testing.T) {
 	}
 }
 
+func TestLimitsOfTheDataHoldAndAreAPartOfTheKey(t *testing.T) {
+	t.Parallel()
+	long := fmt.Sprintf(`{"user":"u1","text":"%s"}`+"\n", strings.Repeat("w ", 1<<20))
+	dir := folder(t, "texts", map[string]string{"a.jsonl": text(0, 300) + long, "e.yaml": fmt.Sprintf(tiny, ".")})
+	path := filepath.Join(dir, "e.yaml")
+	sets := []string{"data.source=" + dir}
+	_, err := Prepare(t.Context(), path, experiment.Options{Sets: sets}, nil)
+	if err == nil || !strings.Contains(err.Error(), "line 301") || !strings.Contains(err.Error(), "data.limits.line") {
+		t.Errorf("a long line: %v", err)
+	}
+	raised := report(t, prepare(t, dir, "data.limits.line=4e6"))
+	if raised == report(t, prepare(t, dir, "data.limits.line=5e6")) {
+		t.Error("a limit changes no key")
+	}
+}
+
 // upload collects sources.
 type upload struct{ files [][]byte }
 
