@@ -39,13 +39,32 @@ const taskType = "attempt"
 // hour where none is given.
 const noTimeout = 10 * 365 * 24 * time.Hour
 
-// Enqueue puts the message into the queue of its class and wakes a worker. A
-// message whose ID is already pending or running stays as it is; what is left
-// of an earlier run of the same ID is removed first.
-func (b *Broker) Enqueue(ctx context.Context, m Message) error {
-	if m.ID == "" || m.Class == "" || strings.ContainsAny(m.ID, " \n") {
-		return fmt.Errorf("message %q of class %q: want an ID without spaces, and a class", m.ID, m.Class)
+// Enqueue puts the messages into the queues of their classes, in their order, and
+// wakes workers for them. A message whose ID is already pending or running stays
+// as it is; what is left of an earlier run of the same ID is removed first. After
+// an error some may have been sent.
+func (b *Broker) Enqueue(ctx context.Context, messages ...Message) error {
+	if len(messages) == 0 {
+		return nil
 	}
+	for _, m := range messages {
+		if m.ID == "" || m.Class == "" || strings.ContainsAny(m.ID, " \n") {
+			return fmt.Errorf("message %q of class %q: want an ID without spaces, and a class", m.ID, m.Class)
+		}
+	}
+	rest, err := b.send(ctx, messages)
+	if err != nil {
+		return fmt.Errorf("enqueuing %d messages, the first %s: %w", len(messages), messages[0].ID, err)
+	}
+	for _, m := range rest {
+		if err := b.enqueueAlone(ctx, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *Broker) enqueueAlone(ctx context.Context, m Message) error {
 	err := b.enqueue(ctx, m)
 	if errors.Is(err, asynq.ErrTaskIDConflict) {
 		err = b.enqueueAgain(ctx, m)
@@ -53,62 +72,20 @@ func (b *Broker) Enqueue(ctx context.Context, m Message) error {
 	if err != nil {
 		return fmt.Errorf("enqueuing %s: %w", m.ID, err)
 	}
-	return b.wake(ctx, m)
+	return b.wakeFor(ctx, m)
 }
-
-// maxTokens bounds the wake tokens of a class. Servers take one with every task,
-// so that there are about as many as pending tasks; withdrawn ones leave theirs.
-const maxTokens = 256
-
-// wake pushes a token for a message just enqueued, and takes back what was asked
-// about an earlier one of the same ID.
-func (b *Broker) wake(ctx context.Context, m Message) error {
-	_, err := b.conn.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		p.SAdd(ctx, classesKey, m.Class)
-		p.Del(ctx, stopKey(m.ID))
-		p.LPush(ctx, wakeKey(m.Class), 1)
-		p.LTrim(ctx, wakeKey(m.Class), 0, maxTokens-1)
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("waking a worker for %s: %w", m.ID, err)
-	}
-	return nil
-}
-
-func (b *Broker) enqueue(ctx context.Context, m Message) error {
-	_, err := b.asynq.EnqueueContext(ctx, asynq.NewTask(taskType, m.Payload),
-		asynq.TaskID(m.ID), asynq.Queue(queueName(m.Class)), asynq.MaxRetry(0), asynq.Timeout(noTimeout))
-	return err
-}
-
-// A worker reports a moment before asynq forgets the task. endingStep and
-// endingSteps bound the wait for that moment; a worker killed in it leaves the
-// task behind.
-const (
-	endingStep  = 2 * time.Millisecond
-	endingSteps = 50
-)
 
 // enqueueAgain resolves a conflict of IDs.
 func (b *Broker) enqueueAgain(ctx context.Context, m Message) error {
-	for step := 0; ; step++ {
-		const over = "archived completed retry scheduled"
-		found, err := b.conn.remove(ctx, m.Class, m.ID, over)
-		if err != nil || found == statePending {
-			return err
-		}
-		if found == stateReported && step < endingSteps {
-			if err := sleep(ctx, endingStep); err != nil {
-				return err
-			}
-			continue
-		}
-		if found == stateActive || found == stateReported {
-			return b.replaceUnlessAlive(ctx, m)
-		}
-		return b.enqueueOnce(ctx, m)
+	const over = "archived completed retry scheduled"
+	found, err := b.conn.remove(ctx, m.Class, m.ID, over)
+	switch {
+	case err != nil, found == statePending:
+		return err
+	case found == stateActive:
+		return b.replaceUnlessAlive(ctx, m)
 	}
+	return b.enqueueOnce(ctx, m)
 }
 
 // replaceUnlessAlive sends the message if no live worker runs the one that looks
@@ -279,26 +256,36 @@ func (b *Broker) Workers(ctx context.Context) ([]Worker, error) {
 	return workers, nil
 }
 
-// Nudge asks whoever reads the reports to look at storage again, such as after a
-// run was submitted.
-func (b *Broker) Nudge(ctx context.Context) error {
-	return b.conn.push(ctx, Report{}, "")
-}
-
 // maxReports bounds the reports that wait for a coordinator. Each stands for a
 // task that was in the queue, so it is reached only by nudges.
 const maxReports = 100_000
 
-// push appends a report, and marks the task that it ends, if any, as reported:
-// from here on a message with the same ID is no duplicate any more.
-func (c *Conn) push(ctx context.Context, r Report, class string) error {
-	_, err := c.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		if !r.IsNudge() {
-			// First, since the coordinator may answer before the rest is done.
-			p.Expire(ctx, asynqKey(class, "t:"+r.ID), reportedTTL)
-		}
-		p.RPush(ctx, reportsKey, r.encode())
+// Nudge asks whoever reads the reports to look at storage again, such as after a
+// run was submitted.
+func (b *Broker) Nudge(ctx context.Context) error {
+	_, err := b.conn.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		p.RPush(ctx, reportsKey, Report{}.encode())
 		p.LTrim(ctx, reportsKey, -maxReports, -1)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("nudging the coordinator: %w", err)
+	}
+	return nil
+}
+
+// settle removes a task that its worker has handled and appends the report, if
+// there is one, in one round trip: when the report can be read, a message with
+// the same ID is no duplicate any more.
+func (c *Conn) settle(ctx context.Context, class string, r Report) error {
+	_, err := c.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		// The task is among the oldest of those at work, which stand at the end.
+		p.LRem(ctx, asynqKey(class, "active"), -1, r.ID)
+		p.ZRem(ctx, asynqKey(class, "lease"), r.ID)
+		p.Del(ctx, asynqKey(class, "t:"+r.ID))
+		if r.Body != nil {
+			p.RPush(ctx, reportsKey, r.encode())
+		}
 		return nil
 	})
 	if err != nil {

@@ -102,6 +102,10 @@ type consumer struct {
 type attempt struct {
 	since time.Time
 	stop  context.CancelCauseFunc
+	// reporting says that the handler has returned; ended is closed when the
+	// report has been sent.
+	reporting bool
+	ended     chan struct{}
 }
 
 // Serve takes messages from the queues and handles them until ctx is done. Then
@@ -159,18 +163,25 @@ func (s *consumer) handle(leased context.Context, m Message) {
 		return
 	}
 	defer s.end(m.ID)
-	if report := s.cfg.Handler(ctx, m); report != nil {
-		s.deliver(leased, m, report)
-	}
+	report := s.cfg.Handler(ctx, m)
+	s.reports(m.ID)
+	s.deliver(leased, m, report)
 }
 
+// begin takes an attempt into the books unless it is at work already. One whose
+// report may just have been read can be sent again before it has left them.
 func (s *consumer) begin(id string, stop context.CancelCauseFunc) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.running[id] != nil {
-		return false
+	for earlier := s.running[id]; earlier != nil; earlier = s.running[id] {
+		if !earlier.reporting {
+			return false
+		}
+		s.mu.Unlock()
+		<-earlier.ended
+		s.mu.Lock()
 	}
-	s.running[id] = &attempt{since: time.Now(), stop: stop}
+	s.running[id] = &attempt{since: time.Now(), stop: stop, ended: make(chan struct{})}
 	if s.draining.Load() {
 		stop(ErrShutdown)
 	}
@@ -178,9 +189,17 @@ func (s *consumer) begin(id string, stop context.CancelCauseFunc) bool {
 	return true
 }
 
+// reports notes that a handler has returned.
+func (s *consumer) reports(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running[id].reporting = true
+}
+
 func (s *consumer) end(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	close(s.running[id].ended)
 	delete(s.running, id)
 	if len(s.running) == 0 {
 		s.idle.Broadcast()
@@ -195,7 +214,8 @@ func (s *consumer) announce() {
 	}
 }
 
-// deliver sends the report, again and again while Redis is away.
+// deliver ends the task in the queue and sends the report, if there is one, again
+// and again while Redis is away. asynq does not end it: see dequeueHook.
 func (s *consumer) deliver(leased context.Context, m Message, body []byte) {
 	patience := reportPatience
 	if s.draining.Load() {
@@ -205,12 +225,12 @@ func (s *consumer) deliver(leased context.Context, m Message, body []byte) {
 	defer cancel()
 	err := retry(ctx, func() error {
 		if leased.Err() != nil {
-			// asynq has given the task up and will not remove it.
+			// asynq has given the task up, and may have put it elsewhere.
 			if _, err := s.conn.remove(ctx, m.Class, m.ID, "any"); err != nil {
 				return err
 			}
 		}
-		return s.conn.push(ctx, Report{ID: m.ID, Worker: s.cfg.WorkerID, Body: body}, m.Class)
+		return s.conn.settle(ctx, m.Class, Report{ID: m.ID, Worker: s.cfg.WorkerID, Body: body})
 	})
 	if err != nil {
 		s.log.Warn("report lost; the coordinator will find the outcome in storage", "attempt", m.ID, "error", err)

@@ -21,12 +21,17 @@ import (
 //
 // asynq computes the lease of a task before the script is sent, so one wait must
 // be short against the 30 seconds of a lease.
+//
+// The script by which asynq ends a task that was handled is not sent at all: the
+// consumer has ended it in the round trip that carried the report.
 type dequeueHook struct {
-	pending, paused string        // the keys by which the script is recognised
-	wakes           string        // the list of tokens
-	plain           *redis.Client // without this hook
-	waiter          *redis.Client // for BLPOP alone; closed to end a wait
-	slots           chan struct{} // one element per running handler
+	// The keys by which the scripts are recognised.
+	pending, paused, active, lease string
+
+	wakes  string        // the list of tokens
+	plain  *redis.Client // without this hook
+	waiter *redis.Client // for BLPOP alone; closed to end a wait
+	slots  chan struct{} // one element per running handler
 
 	stopped context.Context
 	stop    func()
@@ -46,6 +51,8 @@ func newDequeueHook(class string, plain, waiter *redis.Client, slots chan struct
 	return &dequeueHook{
 		pending: asynqKey(class, "pending"),
 		paused:  asynqKey(class, "paused"),
+		active:  asynqKey(class, "active"),
+		lease:   asynqKey(class, "lease"),
 		wakes:   wakeKey(class),
 		plain:   plain,
 		waiter:  waiter,
@@ -69,8 +76,11 @@ func (h *dequeueHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.
 // ProcessHook implements redis.Hook.
 func (h *dequeueHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if h.isDequeue(cmd) {
+		switch {
+		case h.isScript(cmd, 4, h.pending, h.paused):
 			return h.dequeue(next, cmd)
+		case h.isScript(cmd, 5, h.active, h.lease):
+			return nil // the task is done
 		}
 		return next(ctx, cmd)
 	}
@@ -83,14 +93,14 @@ func (h *dequeueHook) passOn() {
 	_ = h.plain.LPush(ctx, h.wakes, 1).Err() // or that server wakes by itself a little later
 }
 
-// isDequeue recognises EVAL or EVALSHA <script> 4 <pending> <paused> …, which
-// asynq sends for nothing else.
-func (h *dequeueHook) isDequeue(cmd redis.Cmder) bool {
+// isScript recognises EVAL or EVALSHA <script> <keys> <first> <second> …. Of those
+// that asynq sends, number of keys and first two keys tell which it is.
+func (h *dequeueHook) isScript(cmd redis.Cmder, keys int, first, second string) bool {
 	args := cmd.Args()
-	if len(args) < 7 || (cmd.Name() != "evalsha" && cmd.Name() != "eval") {
+	if len(args) < 5 || (cmd.Name() != "evalsha" && cmd.Name() != "eval") {
 		return false
 	}
-	return args[3] == h.pending && args[4] == h.paused
+	return args[2] == keys && args[3] == first && args[4] == second
 }
 
 func (h *dequeueHook) dequeue(next redis.ProcessHook, cmd redis.Cmder) error {

@@ -3,7 +3,6 @@ package queue
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -41,20 +40,13 @@ func stateKeys(class, id string) []string {
 	return keys
 }
 
-// state is a task's state in asynq, of which these matter here. A task is
-// reported when its handler has returned and asynq is about to forget it; the
-// mark of that is a time to live, which asynq's own tasks do not have, and which
-// a plain command sets on a task that is there and on no other.
+// state is a task's state in asynq, of which these matter here.
 type state string
 
 const (
-	statePending  state = "pending"
-	stateActive   state = "active"
-	stateReported state = "reported"
+	statePending state = "pending"
+	stateActive  state = "active"
 )
-
-// reportedTTL is the time to live of a reported task.
-const reportedTTL = 10 * time.Minute
 
 // removeScript removes the task ARGV[1] if its state is among the words of
 // ARGV[2], or if that is "any", and returns the state in which it found it.
@@ -62,8 +54,6 @@ var removeScript = redis.NewScript(`
 local state = redis.call("HGET", KEYS[1], "state")
 if not state then
 	state = ""
-elseif state == "active" and redis.call("TTL", KEYS[1]) >= 0 then
-	state = "reported"
 end
 if ARGV[2] == "any" or string.find(" " .. ARGV[2] .. " ", " " .. state .. " ", 1, true) then
 	redis.call("LREM", KEYS[2], 0, ARGV[1])
@@ -89,11 +79,7 @@ var statesScript = redis.NewScript(`
 local found = {}
 for _, id in ipairs(ARGV) do
 	local task = KEYS[1] .. id
-	local state = redis.call("HGET", task, "state") or ""
-	if redis.call("TTL", task) >= 0 then
-		state = "reported"
-	end
-	table.insert(found, state)
+	table.insert(found, redis.call("HGET", task, "state") or "")
 	table.insert(found, redis.call("ZSCORE", KEYS[2], id) or "0")
 end
 return found`)

@@ -45,7 +45,16 @@ func newLiveQueue(archive *storage.Archive) *liveQueue {
 	}
 }
 
-func (q *liveQueue) Enqueue(_ context.Context, m queue.Message) error {
+func (q *liveQueue) Enqueue(_ context.Context, messages ...queue.Message) error {
+	for _, m := range messages {
+		if err := q.enqueue(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (q *liveQueue) enqueue(m queue.Message) error {
 	var a tasks.Attempt
 	if err := json.Unmarshal(m.Payload, &a); err != nil {
 		return err
@@ -286,11 +295,11 @@ func (m mortal) err() error {
 	}
 }
 
-func (m mortal) Enqueue(ctx context.Context, msg queue.Message) error {
+func (m mortal) Enqueue(ctx context.Context, messages ...queue.Message) error {
 	if err := m.err(); err != nil {
 		return err
 	}
-	return m.liveQueue.Enqueue(ctx, msg)
+	return m.liveQueue.Enqueue(ctx, messages...)
 }
 
 func (m mortal) Reports(ctx context.Context, wait time.Duration) ([]queue.Report, error) {

@@ -10,8 +10,9 @@ import (
 // Queue carries attempts to workers and reports back. It may forget everything
 // at any moment, deliver twice, late and in any order. queue.Broker is one.
 type Queue interface {
-	// Enqueue sends an attempt; one that is pending or running stays as it is.
-	Enqueue(ctx context.Context, m queue.Message) error
+	// Enqueue sends attempts; one that is pending or running stays as it is. After
+	// an error some may have been sent.
+	Enqueue(ctx context.Context, messages ...queue.Message) error
 	// Reports waits for reports and nudges, no longer than wait.
 	Reports(ctx context.Context, wait time.Duration) ([]queue.Report, error)
 	// Workers returns the live workers, ordered by id.

@@ -37,18 +37,22 @@ func (q *simQueue) isPending(id string) bool {
 	return slices.ContainsFunc(q.pending, func(m queue.Message) bool { return m.ID == id })
 }
 
-func (q *simQueue) Enqueue(_ context.Context, m queue.Message) error {
+func (q *simQueue) Enqueue(_ context.Context, messages ...queue.Message) error {
 	if q.away {
 		return errAway
 	}
-	if x, e := q.find(m.ID); e != nil && !x.dead() {
-		e.stopped = false
-		return nil
-	}
-	if !q.isPending(m.ID) {
-		q.pending = append(q.pending, m)
+	for _, m := range messages {
+		q.enqueue(m)
 	}
 	return nil
+}
+
+func (q *simQueue) enqueue(m queue.Message) {
+	if x, e := q.find(m.ID); e != nil && !x.dead() {
+		e.stopped = false
+	} else if !q.isPending(m.ID) {
+		q.pending = append(q.pending, m)
+	}
 }
 
 func (q *simQueue) Reports(context.Context, time.Duration) ([]queue.Report, error) {

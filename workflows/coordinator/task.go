@@ -121,7 +121,7 @@ func (t *term) inheritTroubles(r *run) {
 	}
 }
 
-// launch sends an attempt at the task, charged to a run.
+// launch begins an attempt at the task, charged to a run; sendOff sends it.
 func (t *term) launch(x *task, r *run) {
 	x.number = max(x.number+1, t.foreign[x.key])
 	f := &flight{task: x, number: x.number, class: t.classOf(x), run: r, sent: t.now()}
@@ -144,11 +144,35 @@ func (t *term) launch(x *task, r *run) {
 		t.fail(x, fmt.Sprintf("its parameters cannot be sent: %v", err))
 		return
 	}
-	m := queue.Message{ID: f.id, Class: string(f.class), Payload: payload}
-	t.start(sending, func(ctx context.Context) func() {
-		err := t.Queue.Enqueue(ctx, m)
-		return func() { t.launched(f, err) }
-	})
+	t.launching = append(t.launching, launch{f, queue.Message{ID: f.id, Class: string(f.class), Payload: payload}})
+}
+
+// launch is an attempt that has yet to be sent.
+type launch struct {
+	flight  *flight
+	message queue.Message
+}
+
+// sendBatch is how many attempts are sent at once.
+const sendBatch = 128
+
+// sendOff sends the attempts that have been launched since it was last called.
+func (t *term) sendOff() {
+	for batch := range slices.Chunk(t.launching, sendBatch) {
+		t.start(sending, func(ctx context.Context) func() {
+			messages := make([]queue.Message, len(batch))
+			for i, l := range batch {
+				messages[i] = l.message
+			}
+			err := t.Queue.Enqueue(ctx, messages...)
+			return func() {
+				for _, l := range batch {
+					t.launched(l.flight, err)
+				}
+			}
+		})
+	}
+	t.launching = nil
 }
 
 func (t *term) launched(f *flight, err error) {

@@ -34,8 +34,10 @@ type term struct {
 	order []*run // by id
 
 	flights map[string]*flight
-	flying  map[tasks.Class]int
-	workers []queue.Worker
+	// launching are attempts on their way out.
+	launching []launch
+	flying    map[tasks.Class]int
+	workers   []queue.Worker
 	// foreign are attempts, by key, that workers run though this term has not
 	// sent them: those of the term before.
 	foreign map[storage.Key]int
@@ -167,6 +169,7 @@ func (t *term) settle() {
 		t.withdrawUnwanted()
 	}
 	t.dispatch()
+	t.sendOff()
 }
 
 // retryPauses are the pauses before a job that met an error is tried again;

@@ -22,9 +22,9 @@ type observedQueue struct {
 	coordinator.Queue
 	calls atomic.Int64 // of Enqueue and Reports
 
-	mu            sync.Mutex
-	first, last   time.Time // the first message, the last report
-	sent, reports int
+	mu          sync.Mutex
+	first, last time.Time // the first message, the last report
+	reports     int
 
 	// The rounds of one training, if it is watched.
 	training *plan.Chain
@@ -49,20 +49,21 @@ func (q *observedQueue) await(round int) {
 }
 
 // Enqueue implements coordinator.Queue.
-func (q *observedQueue) Enqueue(ctx context.Context, m queue.Message) error {
+func (q *observedQueue) Enqueue(ctx context.Context, messages ...queue.Message) error {
 	q.calls.Add(1)
-	q.sending(m.ID)
-	return q.Queue.Enqueue(ctx, m)
+	q.sending(messages)
+	return q.Queue.Enqueue(ctx, messages...)
 }
 
-func (q *observedQueue) sending(id string) {
+func (q *observedQueue) sending(messages []queue.Message) {
 	now := time.Now()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.sent++; q.sent == 1 {
+	if q.first.IsZero() {
 		q.first = now
 	}
-	if q.training == nil || id != q.next {
+	begins := func(m queue.Message) bool { return m.ID == q.next }
+	if q.training == nil || !slices.ContainsFunc(messages, begins) {
 		return
 	}
 	if len(q.began)%q.every == 0 {

@@ -121,10 +121,10 @@ type deafQueue struct {
 }
 
 // Enqueue implements coordinator.Queue.
-func (q *deafQueue) Enqueue(context.Context, queue.Message) error {
+func (q *deafQueue) Enqueue(_ context.Context, messages ...queue.Message) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.sent++; q.sent == q.wanted {
+	if q.sent += len(messages); q.sent == q.wanted {
 		q.last = time.Now()
 		q.all()
 	}
