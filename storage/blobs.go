@@ -174,11 +174,21 @@ func (a *Archive) DeleteBlobs(ctx context.Context, c *Commit, names ...string) e
 	return a.delete(ctx, objects)
 }
 
-// DeleteNode removes a node without a trace, the commit first: a node is never
-// seen done with blobs that were never evicted missing. It lists the node's
-// blobs, so what attempts without a commit have left goes too. Only the leader
-// deletes.
-func (a *Archive) DeleteNode(ctx context.Context, key Key) error {
+// DeleteNode removes a node of which this is the record, the blobs first: a
+// deletion that is cut short leaves the record, from which it can be repeated.
+// Blobs that other attempts have left under the key stay for garbage collection.
+// Only the leader deletes.
+func (a *Archive) DeleteNode(ctx context.Context, c *Commit) error {
+	if err := a.DeleteBlobs(ctx, c); err != nil {
+		return err
+	}
+	return a.delete(ctx, []string{commitName(c.Key)})
+}
+
+// DeleteTrace removes whatever there is of a node whose record cannot be read, the
+// record first: a node is never seen done with blobs that were never evicted
+// missing. It lists the node's blobs. Only the leader deletes.
+func (a *Archive) DeleteTrace(ctx context.Context, key Key) error {
 	if err := a.delete(ctx, []string{commitName(key)}); err != nil {
 		return err
 	}

@@ -366,10 +366,16 @@ func archiveNodeDeletion(t *testing.T, d Driver) {
 	if there, err := a.HasCommit(t.Context(), c.Key); !there || err != nil {
 		t.Errorf("an eviction removed the commit (%v)", err)
 	}
-	if err := a.DeleteNode(t.Context(), c.Key); err != nil {
+	if err := a.DeleteNode(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	if infos := collect(t, a.Store().List(t.Context(), "")); len(infos) != 1 || infos[0].Size != 60_000 {
+		t.Errorf("a deleted node left %v, want only what its record does not name", infos)
+	}
+	if err := a.DeleteTrace(t.Context(), c.Key); err != nil {
 		t.Fatal(err)
 	}
 	if infos := collect(t, a.Store().List(t.Context(), "")); len(infos) != 0 {
-		t.Errorf("a deleted node left %v", infos)
+		t.Errorf("a node without a trace left %v", infos)
 	}
 }

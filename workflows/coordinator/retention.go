@@ -57,6 +57,9 @@ func (p *retention) busy() bool {
 type retirement struct {
 	what retired
 	step int
+	// commits are those of the step's parts as far as they are known, which
+	// saves reading them.
+	commits map[storage.Key]*storage.Commit
 }
 
 type retired int
@@ -73,11 +76,15 @@ const (
 const maxPending = 512
 
 func (t *term) retire(ch *chain, what retired, step int) {
-	if step < 1 || what == retiredParts && ch.shape.Width == 0 {
+	t.retireKnown(ch, retirement{what: what, step: step})
+}
+
+func (t *term) retireKnown(ch *chain, r retirement) {
+	if r.step < 1 || r.what == retiredParts && ch.shape.Width == 0 {
 		return
 	}
 	p := &ch.retention.pending
-	*p = append(*p, retirement{what, step})
+	*p = append(*p, r)
 	if len(*p) > maxPending {
 		t.log.Warn("deleting old rounds lags behind; some are left to garbage collection", "chain", ch.recipe.Short())
 		*p = slices.Delete(*p, 0, maxPending/2)
@@ -90,7 +97,7 @@ func (t *term) retire(ch *chain, what retired, step int) {
 func (t *term) retireAfter(ch *chain, s *step, ended bool) {
 	r := s.r
 	t.retire(ch, retiredBlobs, r-1)
-	t.retire(ch, retiredParts, r)
+	t.retireKnown(ch, retirement{retiredParts, r, s.commits})
 	if plan.Boundary(r) || ended && ch.closed(r) {
 		t.retire(ch, retiredRecords, r)
 	}
@@ -109,10 +116,10 @@ func (t *term) retireAfter(ch *chain, s *step, ended bool) {
 func (ch *chain) remember(r int) {
 	recent := make(map[storage.Key]retirement)
 	if r > 1 {
-		recent[ch.shape.Key(r-1)] = retirement{retiredStep, r - 1}
+		recent[ch.shape.Key(r-1)] = retirement{what: retiredStep, step: r - 1}
 	}
 	for j := range ch.shape.Width {
-		recent[ch.shape.PartKey(r, j)] = retirement{retiredParts, r}
+		recent[ch.shape.PartKey(r, j)] = retirement{what: retiredParts, step: r}
 	}
 	ch.retention.recent = [2]map[storage.Key]retirement{recent, ch.retention.recent[0]}
 }
@@ -199,10 +206,11 @@ func (t *term) sweepAll() {
 	}
 }
 
-// deletion is one object or node to be deleted.
+// deletion is a node to be deleted, or its blobs.
 type deletion struct {
-	key   storage.Key
-	whole bool // the record too
+	key    storage.Key
+	whole  bool            // the record too
+	commit *storage.Commit // nil if it has to be read
 }
 
 // deletionsFor decides what of a retirement is really to go.
@@ -214,18 +222,19 @@ func (t *term) deletionsFor(ch *chain, r retirement) []deletion {
 			return nil // it is being run again
 		}
 		for j := range ch.shape.Width {
-			out = append(out, deletion{ch.shape.PartKey(r.step, j), true})
+			key := ch.shape.PartKey(r.step, j)
+			out = append(out, deletion{key, true, r.commits[key]})
 		}
 	case retiredBlobs, retiredStep:
 		if !t.keeps(ch, r.step) {
 			ch.have = slices.DeleteFunc(ch.have, func(s int) bool { return s == r.step })
 			whole := r.what == retiredStep && ch.closed(r.step) && !plan.Boundary(r.step)
-			out = append(out, deletion{ch.shape.Key(r.step), whole})
+			out = append(out, deletion{key: ch.shape.Key(r.step), whole: whole})
 		}
 	case retiredRecords:
 		for step := plan.Segment(r.step-1)*tasks.SegmentSteps + 1; step < r.step; step++ {
 			if !t.keeps(ch, step) {
-				out = append(out, deletion{ch.shape.Key(step), true})
+				out = append(out, deletion{key: ch.shape.Key(step), whole: true})
 			}
 		}
 	}
@@ -252,28 +261,31 @@ func (t *term) deleteAll(ctx context.Context, deletions []deletion) error {
 
 // delete removes blobs before the record that names them, so that a deletion
 // cut short leaves a record from which it can be repeated.
-func (t *term) delete(ctx context.Context, d deletion) error {
-	c, err := t.archive.Committed(ctx, d.key)
+func (t *term) delete(ctx context.Context, d deletion) (err error) {
+	if d.commit == nil {
+		d.commit, err = t.archive.Committed(ctx, d.key)
+	}
 	switch {
-	case errors.Is(err, storage.ErrNotFound) && !d.whole:
+	case errors.Is(err, storage.ErrNotFound):
 		return nil
-	case err == nil:
-		err = t.evict(ctx, c, d.whole)
-	case errors.Is(err, storage.ErrNotFound), errors.Is(err, storage.ErrCorrupt):
-		err = nil
-	}
-	if err != nil || !d.whole {
+	case errors.Is(err, storage.ErrCorrupt) && d.whole:
+		return t.archive.DeleteTrace(ctx, d.key)
+	case errors.Is(err, storage.ErrCorrupt):
+		return nil
+	case err != nil:
 		return err
+	case d.whole:
+		return t.archive.DeleteNode(ctx, d.commit)
 	}
-	return t.archive.DeleteNode(ctx, d.key)
+	return t.evict(ctx, d.commit)
 }
 
-// evict deletes a node's blobs; the metric rows of a segment stay with the
-// record of its boundary.
-func (t *term) evict(ctx context.Context, c *storage.Commit, whole bool) error {
+// evict deletes the blobs of a checkpoint; the metric rows of a segment stay with
+// the record of its boundary.
+func (t *term) evict(ctx context.Context, c *storage.Commit) error {
 	var names []string
 	for _, b := range c.Blobs {
-		if !b.IsInline() && (whole || b.Name != tasks.SegmentBlob) {
+		if !b.IsInline() && b.Name != tasks.SegmentBlob {
 			names = append(names, b.Name)
 		}
 	}
@@ -342,7 +354,7 @@ func (x *residue) find() ([]retirement, error) {
 func (x *residue) recordsBelow(top, closed int) []retirement {
 	var left []retirement
 	for top > 0 && top <= closed && x.hasRecordBelow(top) {
-		left = append(left, retirement{retiredRecords, top})
+		left = append(left, retirement{what: retiredRecords, step: top})
 		top = plan.Segment(top-1) * tasks.SegmentSteps
 	}
 	return left
@@ -356,7 +368,7 @@ func (x *residue) stepsBelow(step int) []retirement {
 		parts, kept := x.hasParts(r), x.claims.keep(r-1, x.frontier)
 		switch {
 		case parts || !kept && x.hasBlobs(r-1):
-			left = append(left, retirement{retiredBlobs, r - 1}, retirement{retiredParts, r})
+			left = append(left, retirement{what: retiredBlobs, step: r - 1}, retirement{what: retiredParts, step: r})
 		case x.chain.Width > 0 || !kept:
 			return left
 		}
@@ -371,7 +383,7 @@ func (x *residue) rolledOut(c claim) []retirement {
 	for step := first - c.every; last > 0 && step > 0; step -= c.every {
 		switch {
 		case x.hasBlobs(step) || x.hasStrayRecord(step):
-			left = append(left, retirement{retiredStep, step})
+			left = append(left, retirement{what: retiredStep, step: step})
 		case plan.Boundary(step) && c.every%tasks.SegmentSteps != 0:
 			// A boundary's record stays, so it doesn't tell what is below.
 		default:

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"fmt"
+	"slices"
 
 	"coalmine/storage"
 )
@@ -13,10 +14,13 @@ type step struct {
 	r     int
 	parts []*task
 	join  *task
+	// commits are those of the parts, without their inline blobs and metrics: for
+	// deleting them.
+	commits map[storage.Key]*storage.Commit
 }
 
 func newStep(ch *chain, r int) *step {
-	s := &step{chain: ch, r: r}
+	s := &step{chain: ch, r: r, commits: make(map[storage.Key]*storage.Commit, ch.shape.Width)}
 	for j := range ch.shape.Width {
 		label := fmt.Sprintf("step %d, part %d of %d", r, j+1, ch.shape.Width)
 		s.parts = append(s.parts, &task{key: ch.shape.PartKey(r, j), label: label, owner: s, spec: ch.shape.PartSpec(r, j)})
@@ -104,7 +108,7 @@ func (t *term) readyIfIdle(task *task) {
 }
 
 // committed implements owner.
-func (s *step) committed(t *term, task *task, _ *storage.Commit) {
+func (s *step) committed(t *term, task *task, c *storage.Commit) {
 	task.state = finished
 	ch := s.chain
 	if ch.current != s {
@@ -112,8 +116,16 @@ func (s *step) committed(t *term, task *task, _ *storage.Commit) {
 	}
 	if task == s.join {
 		t.stepped(ch, s)
+	} else if c != nil {
+		s.commits[task.key] = outline(c)
 	}
 	t.poke(ch)
+}
+
+// outline is a commit with what it takes to delete it, and no more.
+func outline(c *storage.Commit) *storage.Commit {
+	blobs := slices.DeleteFunc(slices.Clone(c.Blobs), storage.Blob.IsInline)
+	return &storage.Commit{Key: c.Key, Blobs: blobs}
 }
 
 // stepped moves the chain on to the step that has just been joined.
