@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"time"
 
 	"coalmine/internal/queue"
@@ -75,16 +76,22 @@ type execution struct {
 	attempt *tasks.Attempt
 	id      string // the attempt's, in the queue
 	started time.Time
-	journal *journal
-	log     *slog.Logger
+	// journal and logger are made when there is something to say: most attempts
+	// just end well.
+	journal func() *journal
+	logger  func() *slog.Logger
 }
 
 func (e *executor) begin(id string, a *tasks.Attempt) *execution {
-	x := &execution{executor: e, attempt: a, id: id, started: time.Now(), journal: newJournal(e.log.Handler())}
-	x.log = slog.New(x.journal).With("runs", strings.Join(a.Runs, ","), "node", a.Key.Short(), "kind", a.Kind, "attempt", a.Number)
-	if a.Step > 0 {
-		x.log = x.log.With("step", a.Step, "part", a.Part)
-	}
+	x := &execution{executor: e, attempt: a, id: id, started: time.Now()}
+	x.journal = sync.OnceValue(func() *journal { return newJournal(e.log.Handler()) })
+	x.logger = sync.OnceValue(func() *slog.Logger {
+		log := slog.New(x.journal()).With("runs", strings.Join(a.Runs, ","), "node", a.Key.Short(), "kind", a.Kind, "attempt", a.Number)
+		if a.Step > 0 {
+			log = log.With("step", a.Step, "part", a.Part)
+		}
+		return log
+	})
 	return x
 }
 
@@ -123,7 +130,7 @@ func (x *execution) standing(ctx context.Context) (*storage.Commit, error) {
 	if err != nil || len(missing) == 0 {
 		return c, err
 	}
-	x.log.Debug("node is committed but evicted: running it again", "missing", missing)
+	x.logger().Debug("node is committed but evicted: running it again", "missing", missing)
 	return nil, nil
 }
 
@@ -160,7 +167,7 @@ func panicked(err error) bool {
 func (x *execution) call(ctx context.Context, task *tasks.Task) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
-			x.log.Error("task panicked", "panic", fmt.Sprint(value), "stack", string(debug.Stack()))
+			x.logger().Error("task panicked", "panic", fmt.Sprint(value), "stack", string(debug.Stack()))
 			err = tasks.Permanent(&panicError{x.attempt.Kind, value})
 		}
 	}()
@@ -216,7 +223,7 @@ func (x *execution) record(task *tasks.Task, blobs []storage.Blob) *storage.Comm
 // those are there, the node is done none the less; if they were evicted, this
 // attempt has not brought them back.
 func (x *execution) diverged(ctx context.Context, stands *storage.Commit, difference string) tasks.Outcome {
-	x.log.Error("task is not deterministic", "difference", difference, "other", stands.Provenance.Worker)
+	x.logger().Error("task is not deterministic", "difference", difference, "other", stands.Provenance.Worker)
 	missing, err := x.worker.Archive.Missing(ctx, stands)
 	if err != nil {
 		return x.failed(ctx, err)

@@ -84,8 +84,12 @@ func (x *execution) finish(ctx context.Context, out *tasks.Outcome) {
 	if out.Result == tasks.Failed || out.Result == tasks.Refused {
 		level = slog.LevelWarn
 	}
-	x.log.Log(ctx, level, "attempt ended", "result", out.Result, "seconds", out.Seconds, "error", out.Error)
-	if level == slog.LevelWarn || out.Divergent != "" || x.worker.KeepLogs {
+	keep := level == slog.LevelWarn || out.Divergent != "" || x.worker.KeepLogs
+	if !keep && !x.executor.log.Enabled(ctx, level) {
+		return
+	}
+	x.logger().Log(ctx, level, "attempt ended", "result", out.Result, "seconds", out.Seconds, "error", out.Error)
+	if keep {
 		x.storeLog(ctx)
 	}
 }
@@ -99,7 +103,7 @@ func (x *execution) storeLog(ctx context.Context) {
 	defer cancel()
 	name := fmt.Sprintf("%d.%s", x.attempt.Number, x.workerID)
 	for _, run := range x.attempt.Runs {
-		if err := x.worker.Archive.PutTaskLog(ctx, run, x.attempt.Key, name, x.journal.kept.bytes()); err != nil {
+		if err := x.worker.Archive.PutTaskLog(ctx, run, x.attempt.Key, name, x.journal().kept.bytes()); err != nil {
 			x.executor.log.Warn("log of an attempt was not stored", "attempt", x.id, "error", err)
 		}
 	}

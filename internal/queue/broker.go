@@ -274,26 +274,6 @@ func (b *Broker) Nudge(ctx context.Context) error {
 	return nil
 }
 
-// settle removes a task that its worker has handled and appends the report, if
-// there is one, in one round trip: when the report can be read, a message with
-// the same ID is no duplicate any more.
-func (c *Conn) settle(ctx context.Context, class string, r Report) error {
-	_, err := c.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		// The task is among the oldest of those at work, which stand at the end.
-		p.LRem(ctx, asynqKey(class, "active"), -1, r.ID)
-		p.ZRem(ctx, asynqKey(class, "lease"), r.ID)
-		p.Del(ctx, asynqKey(class, "t:"+r.ID))
-		if r.Body != nil {
-			p.RPush(ctx, reportsKey, r.encode())
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("sending a report: %w", err)
-	}
-	return nil
-}
-
 // encode writes the ID and the worker on a line each, then the body.
 func (r Report) encode() []byte {
 	return append([]byte(r.ID+"\n"+r.Worker+"\n"), r.Body...)

@@ -85,6 +85,7 @@ type consumer struct {
 	cfg     ConsumerConfig
 	log     *slog.Logger
 	started time.Time
+	settler *settler
 
 	draining atomic.Bool
 	// changed asks for an early heartbeat: what runs has changed.
@@ -144,7 +145,10 @@ func (c *Conn) Serve(ctx context.Context, cfg ConsumerConfig) error {
 }
 
 func newConsumer(c *Conn, cfg ConsumerConfig) *consumer {
-	s := &consumer{conn: c, cfg: cfg, log: cfg.Log, started: time.Now(), changed: make(chan struct{}, 1), running: map[string]*attempt{}}
+	s := &consumer{
+		conn: c, cfg: cfg, log: cfg.Log, started: time.Now(), settler: &settler{client: c.client},
+		changed: make(chan struct{}, 1), running: map[string]*attempt{},
+	}
 	s.idle = sync.NewCond(&s.mu)
 	if s.log == nil {
 		s.log = slog.Default()
@@ -230,7 +234,7 @@ func (s *consumer) deliver(leased context.Context, m Message, body []byte) {
 				return err
 			}
 		}
-		return s.conn.settle(ctx, m.Class, Report{ID: m.ID, Worker: s.cfg.WorkerID, Body: body})
+		return s.settler.settle(ctx, m.Class, Report{ID: m.ID, Worker: s.cfg.WorkerID, Body: body})
 	})
 	if err != nil {
 		s.log.Warn("report lost; the coordinator will find the outcome in storage", "attempt", m.ID, "error", err)
