@@ -98,4 +98,13 @@ var (
 	ErrUnsuitable = errors.New("store not suitable")
 	// ErrFull: no space left. Trying again does not help until somebody makes room.
 	ErrFull = errors.New("store is full")
+	// ErrAway: the store does not answer, or refuses whatever it is asked: it is
+	// down, overloaded, read-only, or its keys have expired.
+	ErrAway = errors.New("store not available")
 )
+
+// IsTrouble reports whether an error is the store's and not that of a request:
+// the same request may succeed when somebody has looked after the store.
+func IsTrouble(err error) bool {
+	return errors.Is(err, ErrAway) || errors.Is(err, ErrFull) || errors.Is(err, ErrUnknown) || errors.Is(err, ErrUnsuitable)
+}

@@ -33,6 +33,9 @@ const (
 	// Returned: handed back untried (unknown kind, worker shutting down, no
 	// wants left); costs no attempt.
 	Returned Result = "returned"
+	// StoreAway: the store did not do its work (see storage.IsTrouble); costs no
+	// attempt, and another try waits a little.
+	StoreAway Result = "store away"
 )
 
 // Outcome is a worker's report on an attempt. It is a hint: what counts is the

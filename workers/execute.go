@@ -267,5 +267,8 @@ func (x *execution) failed(ctx context.Context, err error) tasks.Outcome {
 	if tasks.IsPermanent(err) {
 		return x.ended(tasks.Refused, err)
 	}
+	if storage.IsTrouble(err) {
+		return x.ended(tasks.StoreAway, err)
+	}
 	return x.ended(tasks.Failed, err)
 }

@@ -294,7 +294,7 @@ func TestErrorsOfAKind(t *testing.T) {
 	}
 }
 
-func TestAStoreInTroubleFailsTheAttempt(t *testing.T) {
+func TestAStoreInTroubleCostsNoTry(t *testing.T) {
 	t.Parallel()
 	for op, name := range map[fault.Op]string{fault.Put: "blobs/*/*", fault.Create: "commits/*", fault.Get: "commits/*"} {
 		t.Run(string(op), func(t *testing.T) {
@@ -302,12 +302,14 @@ func TestAStoreInTroubleFailsTheAttempt(t *testing.T) {
 			l := newLab(t)
 			l.start(l.worker(hashKind))
 			spec := mustSpec(t, hashKind, "a")
-			l.store.Add(&fault.Rule{Op: op, Name: name, Err: storage.ErrFull})
-			if out := l.do(spec, 1, tasks.Failed); !strings.Contains(out.Error, storage.ErrFull.Error()) {
-				t.Errorf("error %q", out.Error)
+			for n, trouble := range []error{storage.ErrFull, storage.ErrAway} {
+				l.store.Add(&fault.Rule{Op: op, Name: name, Err: trouble})
+				if out := l.do(spec, n+1, tasks.StoreAway); !strings.Contains(out.Error, trouble.Error()) {
+					t.Errorf("error %q", out.Error)
+				}
+				l.store.Clear()
 			}
-			l.store.Clear()
-			l.do(spec, 2, tasks.Done)
+			l.do(spec, 3, tasks.Done)
 		})
 	}
 }
@@ -453,7 +455,7 @@ func TestAFailedPutIsTheReasonWhateverTheKindSays(t *testing.T) {
 		return nil
 	})
 	l.start(l.worker(k))
-	if out := l.do(mustSpec(t, k, nil), 1, tasks.Failed); !strings.Contains(out.Error, storage.ErrFull.Error()) {
+	if out := l.do(mustSpec(t, k, nil), 1, tasks.StoreAway); !strings.Contains(out.Error, storage.ErrFull.Error()) {
 		t.Errorf("error %q", out.Error)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"coalmine/storage"
 )
@@ -65,8 +66,14 @@ func (s *Store) path(name string) string {
 }
 
 func (s *Store) fail(op, name string, err error) error {
-	if isFull(err) {
+	_, refused := errors.AsType[syscall.Errno](err)
+	switch {
+	case isFull(err):
 		err = fmt.Errorf("%w: %w", storage.ErrFull, err)
+	case refused && !errors.Is(err, storage.ErrExists):
+		// Names are checked and absence has an error of its own: what is left is
+		// the file system's, such as read-only, a mount that is gone, a bad disk.
+		err = fmt.Errorf("%w: %w", storage.ErrAway, err)
 	}
 	return fmt.Errorf("%s %s in %s: %w", op, name, s, err)
 }

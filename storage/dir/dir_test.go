@@ -115,6 +115,29 @@ func TestFullDiskIsNoReasonToLookForAnotherPlace(t *testing.T) {
 	}
 }
 
+func TestAFileSystemInTroubleIsToldFromAbsence(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("unix error numbers")
+	}
+	s := openDir(t, t.TempDir()).(*dir.Store)
+	for _, errno := range []syscall.Errno{syscall.EROFS, syscall.EIO, syscall.EACCES, syscall.ENOSPC} {
+		if err := s.Fail(&os.PathError{Op: "write", Path: "x", Err: errno}); !storage.IsTrouble(err) {
+			t.Errorf("%v is no trouble of the store", err)
+		}
+	}
+	if err := s.Create(t.Context(), "x", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	_, absent := s.Head(t.Context(), "absent")
+	_, below := s.Head(t.Context(), "x/below")
+	for _, err := range []error{absent, below, s.Create(t.Context(), "x", []byte("y"))} {
+		if err == nil || storage.IsTrouble(err) {
+			t.Errorf("%v is no trouble of the store", err)
+		}
+	}
+}
+
 func TestOpenRemovesWhatDeadProcessesLeft(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

@@ -16,5 +16,8 @@ var ByLink = byLink
 // Unsuitable is the error for a place that is refused.
 func (s *Store) Unsuitable(err error) error { return s.unsuitable(err) }
 
+// Fail is the error of an operation that the file system has failed.
+func (s *Store) Fail(err error) error { return s.fail("put", "x", err) }
+
 // TempDir is where files are written before they get their names.
 func (s *Store) TempDir() string { return s.tempDir() }

@@ -163,6 +163,32 @@ func TestFullStoreIsSaidToBeFull(t *testing.T) {
 	}
 }
 
+func TestAServerInTroubleIsToldFromABadRequest(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	s := f.open(t)
+	for status, trouble := range map[int]bool{
+		http.StatusInternalServerError: true, http.StatusServiceUnavailable: true, http.StatusForbidden: true,
+		http.StatusBadRequest: false, http.StatusNotFound: false, http.StatusPreconditionFailed: false,
+	} {
+		f.answer(func(_ int, w http.ResponseWriter, r *http.Request) bool {
+			fail(w, status, http.StatusText(status))
+			return true
+		})
+		err := s.Create(t.Context(), "x", []byte("x"))
+		if storage.IsTrouble(err) != trouble {
+			t.Errorf("status %d: %v, trouble of the store: %v, want %v", status, err, storage.IsTrouble(err), trouble)
+		}
+	}
+	if err := s.Create(t.Context(), "x", make([]byte, storage.MaxCreate+1)); err == nil || storage.IsTrouble(err) {
+		t.Errorf("too much at once: %v", err)
+	}
+	f.Close()
+	if _, err := s.Head(t.Context(), "x"); !errors.Is(err, storage.ErrAway) {
+		t.Errorf("no server: %v, want one that wraps %q", err, storage.ErrAway)
+	}
+}
+
 func TestBrokenTransferGoesOnWhereItWas(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)

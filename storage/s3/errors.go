@@ -37,10 +37,20 @@ func explain(err error) error {
 	case "NoSuchKey": // the client also says so of a 404 without a body
 		return fmt.Errorf("%w: %w", storage.ErrNotFound, err)
 	}
-	if r.StatusCode == http.StatusInsufficientStorage {
+	switch {
+	case r.StatusCode == http.StatusInsufficientStorage:
 		return fmt.Errorf("%w: %w", storage.ErrFull, err)
+	case errors.Is(err, context.Canceled):
+		return err
+	case r.StatusCode == 0, isTransient(r.StatusCode), isRefusal(err):
+		return fmt.Errorf("%w: %w", storage.ErrAway, err)
 	}
 	return err
+}
+
+// isTransient reports whether a status says that the server is in trouble.
+func isTransient(status int) bool {
+	return status == http.StatusRequestTimeout || status == http.StatusTooManyRequests || status >= 500
 }
 
 // isRefusal reports whether the server does not accept who asks. An unknown
@@ -58,7 +68,7 @@ func isPassing(err error) bool {
 		return false
 	}
 	code := status(err)
-	return code == 0 || code == http.StatusRequestTimeout || code == http.StatusTooManyRequests || code >= 500
+	return code == 0 || isTransient(code)
 }
 
 // repeat calls do until it succeeds, fails for good, or has failed often enough.

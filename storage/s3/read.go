@@ -3,7 +3,6 @@ package s3
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 
 	"github.com/minio/minio-go/v7"
@@ -17,7 +16,7 @@ func (s *Store) Get(ctx context.Context, name string, offset, length int64) (io.
 		return nil, err
 	}
 	if offset < 0 {
-		return nil, s.fail("get", name, fmt.Errorf("offset %d is negative", offset))
+		return nil, s.refuse("get", name, "offset %d is negative", offset)
 	}
 	if length == 0 { // HTTP has no empty ranges
 		if _, err := s.Head(ctx, name); err != nil {

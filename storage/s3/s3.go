@@ -130,8 +130,14 @@ func (s *Store) name(key string) string {
 	return key[len(s.key("")):]
 }
 
+// fail describes an error of the server, or of the way to it.
 func (s *Store) fail(op, name string, err error) error {
 	return fmt.Errorf("%s %s in %s: %w", op, name, s, explain(err))
+}
+
+// refuse describes a request that is not even sent.
+func (s *Store) refuse(op, name, format string, args ...any) error {
+	return fmt.Errorf("%s %s in %s: %s", op, name, s, fmt.Sprintf(format, args...))
 }
 
 // maxPut is the most that S3 takes in one request, in bytes.
@@ -144,10 +150,10 @@ func (s *Store) Put(ctx context.Context, name string, body io.ReadSeeker, _ stor
 	}
 	size, err := body.Seek(0, io.SeekEnd)
 	if err != nil {
-		return s.fail("put", name, err)
+		return s.refuse("put", name, "the size of the data: %v", err)
 	}
 	if size > maxPut {
-		return s.fail("put", name, fmt.Errorf("%d bytes, S3 takes at most %d in one request: split the data into several files", size, int64(maxPut)))
+		return s.refuse("put", name, "%d bytes, S3 takes at most %d in one request: split the data into several files", size, int64(maxPut))
 	}
 	err = repeat(ctx, func() error {
 		reader, err := fresh(body, size)
@@ -192,7 +198,7 @@ func (s *Store) Create(ctx context.Context, name string, data []byte) error {
 		return err
 	}
 	if len(data) > storage.MaxCreate {
-		return s.fail("create", name, fmt.Errorf("%d bytes, at most %d can be created at once", len(data), storage.MaxCreate))
+		return s.refuse("create", name, "%d bytes, at most %d can be created at once", len(data), storage.MaxCreate)
 	}
 	options := minio.PutObjectOptions{}
 	options.SetMatchETagExcept("*")
@@ -305,10 +311,10 @@ func (s *Store) Delete(ctx context.Context, names ...string) error {
 	}
 	if len(names) == 1 {
 		err := s.client.RemoveObject(ctx, s.config.Bucket, s.key(names[0]), minio.RemoveObjectOptions{})
-		if err = explain(err); err != nil && !errors.Is(err, storage.ErrNotFound) {
-			return s.fail("delete", names[0], err)
+		if err == nil || errors.Is(explain(err), storage.ErrNotFound) {
+			return nil
 		}
-		return nil
+		return s.fail("delete", names[0], err)
 	}
 	return s.deleteMany(ctx, names)
 }
@@ -327,8 +333,8 @@ func (s *Store) deleteMany(ctx context.Context, names []string) error {
 	}
 	var failed error
 	for r := range results {
-		if err := explain(r.Err); err != nil && !errors.Is(err, storage.ErrNotFound) && failed == nil {
-			failed = s.fail("delete", s.name(r.ObjectName), err)
+		if r.Err != nil && !errors.Is(explain(r.Err), storage.ErrNotFound) && failed == nil {
+			failed = s.fail("delete", s.name(r.ObjectName), r.Err)
 		}
 	}
 	return failed

@@ -259,6 +259,10 @@ func (t *term) outcome(f *flight, o tasks.Outcome) {
 		t.inputMissing(x, o)
 	case tasks.Returned:
 		t.handedBack(f)
+	case tasks.StoreAway:
+		t.log.Warn("the store failed an attempt; it waits for the store", "node", x.label, "key", x.key.Short(), "worker", o.Worker, "error", o.Error)
+		x.lastErr = o.Error
+		t.handedBack(f)
 	default:
 		t.tryAgain(x, o)
 	}
@@ -359,7 +363,8 @@ func (t *term) resumeAfter(x *task, pause time.Duration) {
 }
 
 // handedBack deals with an attempt that was returned untried: because we asked
-// for it, or because its worker shuts down or is too old for it.
+// for it, because its worker shuts down or is too old for it, or because the
+// store was away. However often that happens, it is no reason to give up.
 func (t *term) handedBack(f *flight) {
 	x := f.task
 	if x.state != idle {
@@ -372,7 +377,14 @@ func (t *term) handedBack(f *flight) {
 	x.returned++
 	x.urgent = true
 	x.state = pausing
-	t.resumeAfter(x, min(50*time.Millisecond<<min(x.returned, 7), 5*time.Second))
+	t.resumeAfter(x, spread(x.key, min(50*time.Millisecond<<min(x.returned, 7), 5*time.Second)))
+}
+
+// spread lengthens a pause by up to a half, so that tasks that were returned
+// together do not all come again together. It depends on the key alone: a term
+// can be repeated step by step.
+func spread(key storage.Key, pause time.Duration) time.Duration {
+	return pause + pause*time.Duration(key.Digest[0])/512
 }
 
 // maxMissing is how often the same input may be missing for the same task
