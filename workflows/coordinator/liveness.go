@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -74,11 +75,23 @@ func (t *term) heard(workers []queue.Worker) {
 		t.slots, t.kinds, t.changed = slots, kinds, true
 		t.unpark()
 	}
-	for _, w := range before {
-		if !slices.ContainsFunc(workers, func(x queue.Worker) bool { return x.ID == w.ID }) {
-			t.workerGone(w)
+	for _, w := range lacking(before, workers) {
+		t.workerGone(w)
+	}
+	for _, w := range lacking(workers, before) {
+		t.workerCame(w)
+	}
+}
+
+// lacking are the workers of the first list that the second does not have.
+func lacking(has, lacks []queue.Worker) []queue.Worker {
+	var found []queue.Worker
+	for _, w := range has {
+		if !slices.ContainsFunc(lacks, func(x queue.Worker) bool { return x.ID == w.ID }) {
+			found = append(found, w)
 		}
 	}
+	return found
 }
 
 // heardOf takes in that a worker runs an attempt.
@@ -107,6 +120,45 @@ func (t *term) workerGone(w queue.Worker) {
 	for _, f := range t.flightsInOrder() {
 		if f.worker == w.ID {
 			t.checkThen(f, func() { t.lost(f, w.ID) })
+		}
+	}
+}
+
+// workerCame takes back what a worker was held for dead for: it was cut off or
+// frozen, or Redis had forgotten it, and no task has killed it.
+func (t *term) workerCame(w queue.Worker) {
+	if t.lastGoneID == w.ID {
+		t.lastGone, t.lastGoneID = time.Time{}, ""
+	}
+	for _, r := range t.order {
+		if r.active() && r.state.Mourns(w.ID) {
+			t.log.Info("worker is back", "worker", w.ID, "host", w.Host, "run", r.id)
+			t.record(r, runs.Entry{Kind: runs.WorkerBack, Worker: w.ID})
+		}
+	}
+	for x := range t.tasks() {
+		x.deaths = slices.DeleteFunc(x.deaths, func(id string) bool { return id == w.ID })
+	}
+}
+
+// tasks yields all tasks that exist: the standing ones, and those of each
+// chain's current step.
+func (t *term) tasks() iter.Seq[*task] {
+	return func(yield func(*task) bool) {
+		for _, n := range t.nodes {
+			if !yield(n.task) {
+				return
+			}
+		}
+		for _, ch := range t.chains {
+			if ch.current == nil {
+				continue
+			}
+			for _, x := range ch.current.tasks() {
+				if !yield(x) {
+					return
+				}
+			}
 		}
 	}
 }

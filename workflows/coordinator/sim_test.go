@@ -52,7 +52,9 @@ type world struct {
 	kinds    []string       // what workers advertise
 	slow     func(*execution) float64
 
-	pending  []queue.Message
+	pending []queue.Message
+	// silence is until when no worker shows a heartbeat after a flush.
+	silence  time.Time
 	reports  []queue.Report
 	workers  []*simWorker
 	born     int
@@ -363,8 +365,7 @@ func (w *world) chance(odds int) bool { return odds > 0 && w.rand.IntN(1000) < o
 func (w *world) misfortune() {
 	c := w.chaos
 	if w.chance(c.flush) {
-		w.note("flush: the queue forgets %d messages and %d reports", len(w.pending), len(w.reports))
-		w.pending, w.reports = nil, nil
+		w.flush()
 	}
 	if w.chance(c.queueAway) {
 		w.away = !w.away
@@ -386,6 +387,13 @@ func (w *world) misfortune() {
 		w.restarts++
 		w.lead()
 	}
+}
+
+// flush has the queue forget everything, the heartbeats included: workers write
+// the next ones within a second.
+func (w *world) flush() {
+	w.note("flush: the queue forgets %d messages and %d reports", len(w.pending), len(w.reports))
+	w.pending, w.reports, w.silence = nil, nil, w.clock.Add(time.Second)
 }
 
 // names are those of the objects in the store under a prefix.

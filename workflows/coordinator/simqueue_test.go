@@ -60,6 +60,9 @@ func (q *simQueue) Reports(context.Context, time.Duration) ([]queue.Report, erro
 }
 
 func (q *simQueue) Workers(context.Context) ([]queue.Worker, error) {
+	if q.clock.Before(q.silence) {
+		return nil, q.err()
+	}
 	var workers []queue.Worker
 	for _, x := range q.workers {
 		v := queue.Worker{ID: x.id, Classes: []string{string(tasks.Compute)}, Slots: x.slots, Kinds: q.kinds}

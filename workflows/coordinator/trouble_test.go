@@ -3,6 +3,7 @@ package coordinator
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"coalmine/tasks"
 	"coalmine/workflows/plan"
@@ -33,5 +34,40 @@ func TestNoAbsenceOfTheStoreFailsANode(t *testing.T) {
 	// A run's log is read at every start of a coordinator: an absence of hours must not fill it.
 	if entries > 2 {
 		w.fail("%d entries in the log after %d absences", entries, absences)
+	}
+}
+
+// A flush takes the heartbeats with it, so for a moment all workers look dead.
+func TestFlushesDoNotMakeATaskPoisonous(t *testing.T) {
+	t.Parallel()
+	b := newBuilder()
+	long := b.node(standingKind, hashParams{Salt: "long"})
+	b.cell(b.node(reportKind, hashParams{Salt: "r"}, long), long)
+	w := newWorld(t, 8, chaos{}, map[string]*plan.Plan{"a": b.done(t)})
+	hanging := true
+	w.override = func(a tasks.Attempt) *tasks.Outcome {
+		if hanging && a.Key == long.Key {
+			return hang
+		}
+		return nil
+	}
+	id := w.submit("a", 0)
+	for range 2 * maxDeaths {
+		w.hire(1) // the one that hangs keeps its slot
+		w.until(func() bool {
+			n := w.term.nodes[long.Key]
+			if n == nil || n.number == 0 || w.clock.Before(w.silence.Add(5*time.Second)) {
+				return false
+			}
+			_, e := (*simQueue)(w).find(attemptID(long.Key, n.number))
+			return e != nil
+		})
+		w.flush()
+	}
+	hanging = false
+	w.hire(1)
+	w.untilPhase(runs.Done, id)
+	if w.run(id).state.Mourns(w.workers[0].id) {
+		w.fail("a living worker counts as dead")
 	}
 }

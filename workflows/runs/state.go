@@ -56,6 +56,7 @@ const (
 	Started       Kind = "started"
 	AttemptFailed Kind = "attempt failed" // Key, Label, Error, Attempts, Worker
 	WorkerDied    Kind = "worker died"    // Key, Label, Worker
+	WorkerBack    Kind = "worker back"    // Worker: it had not died, only been out of reach
 	NodeFailed    Kind = "node failed"    // Key, Label, Error, Attempts, Cells
 	Diverged      Kind = "diverged"       // Key, Label, Error, Worker: a task is not deterministic
 	Rejected      Kind = "rejected"       // Error: the run has no plan
@@ -155,6 +156,8 @@ func (s *State) Apply(e Entry) {
 		if e.Key != nil {
 			s.suffer(*e.Key, e)
 		}
+	case WorkerBack:
+		s.acquit(e.Worker)
 	default:
 		s.move(e)
 	}
@@ -224,6 +227,26 @@ func (s *State) suffer(key storage.Key, e Entry) {
 		t.Deaths = append(slices.Clone(t.Deaths), e.Worker)
 		set(&s.Troubles, key, t)
 	}
+}
+
+// acquit takes the deaths of a worker back that lives.
+func (s *State) acquit(worker string) {
+	for key, t := range s.Troubles {
+		if slices.Contains(t.Deaths, worker) {
+			t.Deaths = slices.DeleteFunc(slices.Clone(t.Deaths), func(w string) bool { return w == worker })
+			s.Troubles[key] = t
+		}
+	}
+}
+
+// Mourns reports whether a worker counts as dead in the run's record.
+func (s *State) Mourns(worker string) bool {
+	for _, t := range s.Troubles {
+		if slices.Contains(t.Deaths, worker) {
+			return true
+		}
+	}
+	return false
 }
 
 func set[V any](m *map[storage.Key]V, key storage.Key, value V) {
