@@ -84,8 +84,7 @@ func (c *cellTrace) forward(batch *packed, w *layerWeights, x []float32) {
 	if c.projected {
 		kernels.PackB(false, c.units, c.out, w.projection, c.out, &c.projection)
 	}
-	fillRows(c.gates, w.bias)
-	kernels.Gemm(false, false, batch.rows(), gates, c.in, 1, x, c.in, w.input, gates, 1, c.gates, gates)
+	kernels.GemmBias(false, false, batch.rows(), gates, c.in, x, c.in, w.input, gates, w.bias, c.gates, gates)
 	if c.kind == GRU {
 		fillRows(c.candidate, w.candidateBias)
 	}

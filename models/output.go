@@ -108,8 +108,7 @@ func (o *outputTrace) forward(w *weights, h []float32, targets []int32) float64 
 	for k := range tiles {
 		from, to := tileBounds(o.vocabulary, k)
 		columns, tile := to-from, o.tile(k, rows)
-		fillRows(tile, w.outputBias[from:to])
-		kernels.Gemm(false, true, rows, columns, o.width, 1, h, o.width, w.output[from*o.width:], o.width, 1, tile, columns)
+		kernels.GemmBias(false, true, rows, columns, o.width, h, o.width, w.output[from*o.width:], o.width, w.outputBias[from:to], tile, columns)
 		for i, target := range targets {
 			logits := row(tile, i, columns)
 			if at := int(target) - from; 0 <= at && at < columns {

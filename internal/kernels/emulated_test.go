@@ -47,8 +47,8 @@ func emulated(suffix string, tileRows, tileColumns int) *set {
 	s := &set{
 		name:     suffix + " emulated",
 		tileRows: tileRows, tileColumns: tileColumns,
-		transpose8: func(dst []float32, dstRow int, src []float32, srcRow int) {
-			shared("transpose8AVX2", dst, dstRow, src, srcRow)
+		transpose8: func(dst []float32, dstRow int, src []float32, srcRow, count int) {
+			shared("transpose8AVX2", dst, dstRow, src, srcRow, count)
 		},
 		dealTiles: func(dst []float32, pitch int, src []float32, srcRow, height, count, depth int) {
 			shared("dealTilesAVX2", dst, pitch, src, srcRow, height, count, depth)
@@ -69,8 +69,8 @@ func emulated(suffix string, tileRows, tileColumns int) *set {
 	for rows := 1; rows <= tileRows; rows++ {
 		name := "tile" + string(rune('0'+rows))
 		s.tiles[rows] = func(count, depth int, a []float32, aTile, aRow, aStep int, b []float32, bRow int,
-			c []float32, cRow, columns int, alpha float32, accumulate bool) {
-			call(name, nil, count, depth, a, aTile, aRow, aStep, b, bRow, c, cRow, columns, alpha, accumulate)
+			c []float32, cRow, columns int, alpha float32, accumulate bool, bias []float32) {
+			call(name, nil, count, depth, a, aTile, aRow, aStep, b, bRow, c, cRow, columns, alpha, accumulate, bias)
 		}
 	}
 	return s

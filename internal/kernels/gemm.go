@@ -19,12 +19,12 @@ const BlockDepth = 384
 // tileFunc computes count tiles of C, one below the other, each of a fixed
 // number of rows R and of columns <= the set's tileColumns:
 //
-//	C[t*R+i][j] = alpha * sum_p A[t][i][p]*B[p][j]  (+ C[t*R+i][j] if accumulate)
+//	C[t*R+i][j] = alpha * sum_p A[t][i][p]*B[p][j]  (+ bias[j], or else + C[t*R+i][j] if accumulate)
 //
 // where A[t][i][p] is a[t*aTile+i*aRow+p*aStep], B[p][j] is b[p*bRow+j] and
 // C[i][j] is c[i*cRow+j]. b must hold tileColumns columns in every row.
 type tileFunc func(count, depth int, a []float32, aTile, aRow, aStep int, b []float32, bRow int,
-	c []float32, cRow, columns int, alpha float32, accumulate bool)
+	c []float32, cRow, columns int, alpha float32, accumulate bool, bias []float32)
 
 // Gemm computes C = alpha*op(A)*op(B) + beta*C on row-major matrices, where
 // op(A) is m x k, op(B) is k x n and C is m x n. op(X) is X, or its transpose
@@ -48,8 +48,12 @@ func GemmPacked(transA bool, m int, alpha float32, a []float32, lda int, b *Pack
 
 func (s *set) gemm(transA, transB bool, m, n, k int, alpha float32, a []float32, lda int, b []float32, ldb int, beta float32, c []float32, ldc int) {
 	checkMatrix("b", b, k, n, ldb, transB)
-	source := operandB{data: b, stride: ldb, trans: transB}
-	s.multiply(product{transA: transA, m: m, n: n, k: k, alpha: alpha, a: a, lda: lda, beta: beta, c: c, ldc: ldc}, source)
+	g := product{transA: transA, m: m, n: n, k: k, alpha: alpha, a: a, lda: lda, beta: beta, c: c, ldc: ldc}
+	if transA && !transB && beta == 0 && lda <= nearStride && m > n {
+		s.multiplyTurned(g, b, ldb)
+		return
+	}
+	s.multiply(g, operandB{data: b, stride: ldb, trans: transB})
 }
 
 func (s *set) gemmPacked(transA bool, m int, alpha float32, a []float32, lda int, b *Packed, beta float32, c []float32, ldc int) {
@@ -64,6 +68,7 @@ type product struct {
 	a       []float32
 	lda     int
 	beta    float32
+	bias    []float32 // nil without one; with one, beta is 0
 	c       []float32
 	ldc     int
 }
@@ -93,13 +98,15 @@ func (s *set) multiply(g product, b operandB) {
 	defer workspaces.Put(w)
 	for p0 := 0; p0 < g.k; p0 += blockDepth {
 		depth := min(blockDepth, g.k-p0)
-		accumulate := p0 > 0 || g.beta != 0
+		if p0 > 0 {
+			g.bias, g.beta = nil, 1
+		}
 		for j0 := 0; j0 < g.n; j0 += blockColumns {
 			columns := min(blockColumns, g.n-j0)
 			panels := s.panelsOf(w, b, g, p0, depth, j0, columns)
 			for i0 := 0; i0 < g.m; i0 += blockRows {
 				rows := min(blockRows, g.m-i0)
-				s.block(w, g, panels, span{i0, rows}, span{j0, columns}, span{p0, depth}, accumulate)
+				s.block(w, g, panels, span{i0, rows}, span{j0, columns}, span{p0, depth})
 			}
 		}
 	}
@@ -113,7 +120,9 @@ func (s *set) prescale(g product, empty bool) {
 	}
 	for i := range g.m {
 		row := g.c[i*g.ldc:][:g.n]
-		if g.beta == 0 {
+		if g.bias != nil {
+			copy(row, g.bias)
+		} else if g.beta == 0 {
 			clear(row)
 		} else {
 			s.scale(g.beta, row)
@@ -125,19 +134,23 @@ func (s *set) prescale(g product, empty bool) {
 type span struct{ start, length int }
 
 // block multiplies a block of A with a block of B, panel by panel.
-func (s *set) block(w *workspace, g product, b panels, rows, columns, depth span, accumulate bool) {
+func (s *set) block(w *workspace, g product, b panels, rows, columns, depth span) {
 	tiling := splitRows(rows.length, s.tileRows)
 	a := s.viewA(w, g, rows, depth, tiling)
 	for j := 0; j < columns.length; j += s.tileColumns {
 		width := min(s.tileColumns, columns.length-j)
 		panel, panelRow := b.at(j)
+		var bias []float32
+		if g.bias != nil {
+			bias = g.bias[columns.start+j:]
+		}
 		for _, t := range tiling {
 			if t.count == 0 {
 				continue
 			}
 			x, tile := a.stack(t)
 			c := g.c[(rows.start+t.firstRow)*g.ldc+columns.start+j:]
-			s.tiles[t.height](t.count, depth.length, x, tile, a.row, a.step, panel, panelRow, c, g.ldc, width, g.alpha, accumulate)
+			s.tiles[t.height](t.count, depth.length, x, tile, a.row, a.step, panel, panelRow, c, g.ldc, width, g.alpha, g.beta != 0, bias)
 		}
 	}
 }

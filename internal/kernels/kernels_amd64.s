@@ -2,9 +2,9 @@
 
 #include "textflag.h"
 
-// func tile1AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool)
+// func tile1AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·tile1AVX2(SB), NOSPLIT, $0-141
+TEXT ·tile1AVX2(SB), NOSPLIT, $0-168
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), SI
 	MOVQ c_base+96(FP), DI
@@ -41,20 +41,31 @@ product:
 	DECQ         CX
 	JNZ          product
 	VBROADCASTSS alpha+136(FP), Y2
-	MOVB         accumulate+140(FP), CL
-	MOVQ         columns+128(FP), DX
-	CMPQ         DX, $0x10
-	JLT          edge
-	TESTB        CL, CL
-	JZ           store
-	VMOVUPS      (DI), Y3
-	VFMADD231PS  Y0, Y2, Y3
-	VMOVUPS      Y3, (DI)
-	VMOVUPS      32(DI), Y0
-	VFMADD231PS  Y1, Y2, Y0
-	VMOVUPS      Y0, 32(DI)
-	ADDQ         R11, DI
-	JMP          written
+	MOVQ         bias_base+144(FP), CX
+	XORQ         DX, DX
+	TESTQ        CX, CX
+	JNZ          addend
+	MOVB         accumulate+140(FP), BL
+	TESTB        BL, BL
+	JZ           addend
+	MOVQ         DI, CX
+	MOVQ         R11, DX
+
+addend:
+	MOVQ        columns+128(FP), BX
+	CMPQ        BX, $0x10
+	JLT         edge
+	TESTQ       CX, CX
+	JZ          store
+	VMOVUPS     (CX), Y3
+	VFMADD231PS Y0, Y2, Y3
+	VMOVUPS     Y3, (DI)
+	VMOVUPS     32(CX), Y0
+	VFMADD231PS Y1, Y2, Y0
+	VMOVUPS     Y0, 32(DI)
+	ADDQ        DX, CX
+	ADDQ        R11, DI
+	JMP         written
 
 store:
 	VMULPS  Y2, Y0, Y0
@@ -65,18 +76,19 @@ store:
 	JMP     written
 
 edge:
-	LEAQ        tail_mask<>+0(SB), BX
-	NEGQ        DX
-	VMOVUPS     64(BX)(DX*4), Y3
-	VMOVUPS     96(BX)(DX*4), Y4
-	TESTB       CL, CL
+	LEAQ        tail_mask<>+0(SB), R12
+	NEGQ        BX
+	VMOVUPS     64(R12)(BX*4), Y3
+	VMOVUPS     96(R12)(BX*4), Y4
+	TESTQ       CX, CX
 	JZ          store_edge
-	VMASKMOVPS  (DI), Y3, Y5
+	VMASKMOVPS  (CX), Y3, Y5
 	VFMADD231PS Y0, Y2, Y5
 	VMASKMOVPS  Y5, Y3, (DI)
-	VMASKMOVPS  32(DI), Y4, Y0
+	VMASKMOVPS  32(CX), Y4, Y0
 	VFMADD231PS Y1, Y2, Y0
 	VMASKMOVPS  Y0, Y4, 32(DI)
+	ADDQ        DX, CX
 	ADDQ        R11, DI
 	JMP         written
 
@@ -95,9 +107,9 @@ written:
 	VZEROUPPER
 	RET
 
-// func tile2AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool)
+// func tile2AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·tile2AVX2(SB), NOSPLIT, $0-141
+TEXT ·tile2AVX2(SB), NOSPLIT, $0-168
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), SI
 	MOVQ c_base+96(FP), DI
@@ -142,27 +154,39 @@ product:
 	DECQ         CX
 	JNZ          product
 	VBROADCASTSS alpha+136(FP), Y4
-	MOVB         accumulate+140(FP), CL
-	MOVQ         columns+128(FP), DX
-	CMPQ         DX, $0x10
-	JLT          edge
-	TESTB        CL, CL
-	JZ           store
-	VMOVUPS      (DI), Y5
-	VFMADD231PS  Y0, Y4, Y5
-	VMOVUPS      Y5, (DI)
-	VMOVUPS      32(DI), Y0
-	VFMADD231PS  Y1, Y4, Y0
-	VMOVUPS      Y0, 32(DI)
-	ADDQ         R11, DI
-	VMOVUPS      (DI), Y0
-	VFMADD231PS  Y2, Y4, Y0
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      32(DI), Y0
-	VFMADD231PS  Y3, Y4, Y0
-	VMOVUPS      Y0, 32(DI)
-	ADDQ         R11, DI
-	JMP          written
+	MOVQ         bias_base+144(FP), CX
+	XORQ         DX, DX
+	TESTQ        CX, CX
+	JNZ          addend
+	MOVB         accumulate+140(FP), BL
+	TESTB        BL, BL
+	JZ           addend
+	MOVQ         DI, CX
+	MOVQ         R11, DX
+
+addend:
+	MOVQ        columns+128(FP), BX
+	CMPQ        BX, $0x10
+	JLT         edge
+	TESTQ       CX, CX
+	JZ          store
+	VMOVUPS     (CX), Y5
+	VFMADD231PS Y0, Y4, Y5
+	VMOVUPS     Y5, (DI)
+	VMOVUPS     32(CX), Y0
+	VFMADD231PS Y1, Y4, Y0
+	VMOVUPS     Y0, 32(DI)
+	ADDQ        DX, CX
+	ADDQ        R11, DI
+	VMOVUPS     (CX), Y0
+	VFMADD231PS Y2, Y4, Y0
+	VMOVUPS     Y0, (DI)
+	VMOVUPS     32(CX), Y0
+	VFMADD231PS Y3, Y4, Y0
+	VMOVUPS     Y0, 32(DI)
+	ADDQ        DX, CX
+	ADDQ        R11, DI
+	JMP         written
 
 store:
 	VMULPS  Y4, Y0, Y0
@@ -178,25 +202,27 @@ store:
 	JMP     written
 
 edge:
-	LEAQ        tail_mask<>+0(SB), BX
-	NEGQ        DX
-	VMOVUPS     64(BX)(DX*4), Y5
-	VMOVUPS     96(BX)(DX*4), Y6
-	TESTB       CL, CL
+	LEAQ        tail_mask<>+0(SB), R12
+	NEGQ        BX
+	VMOVUPS     64(R12)(BX*4), Y5
+	VMOVUPS     96(R12)(BX*4), Y6
+	TESTQ       CX, CX
 	JZ          store_edge
-	VMASKMOVPS  (DI), Y5, Y7
+	VMASKMOVPS  (CX), Y5, Y7
 	VFMADD231PS Y0, Y4, Y7
 	VMASKMOVPS  Y7, Y5, (DI)
-	VMASKMOVPS  32(DI), Y6, Y0
+	VMASKMOVPS  32(CX), Y6, Y0
 	VFMADD231PS Y1, Y4, Y0
 	VMASKMOVPS  Y0, Y6, 32(DI)
+	ADDQ        DX, CX
 	ADDQ        R11, DI
-	VMASKMOVPS  (DI), Y5, Y0
+	VMASKMOVPS  (CX), Y5, Y0
 	VFMADD231PS Y2, Y4, Y0
 	VMASKMOVPS  Y0, Y5, (DI)
-	VMASKMOVPS  32(DI), Y6, Y0
+	VMASKMOVPS  32(CX), Y6, Y0
 	VFMADD231PS Y3, Y4, Y0
 	VMASKMOVPS  Y0, Y6, 32(DI)
+	ADDQ        DX, CX
 	ADDQ        R11, DI
 	JMP         written
 
@@ -220,9 +246,9 @@ written:
 	VZEROUPPER
 	RET
 
-// func tile3AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool)
+// func tile3AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·tile3AVX2(SB), NOSPLIT, $0-141
+TEXT ·tile3AVX2(SB), NOSPLIT, $0-168
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), SI
 	MOVQ c_base+96(FP), DI
@@ -275,34 +301,47 @@ product:
 	DECQ         CX
 	JNZ          product
 	VBROADCASTSS alpha+136(FP), Y6
-	MOVB         accumulate+140(FP), CL
-	MOVQ         columns+128(FP), DX
-	CMPQ         DX, $0x10
-	JLT          edge
-	TESTB        CL, CL
-	JZ           store
-	VMOVUPS      (DI), Y7
-	VFMADD231PS  Y0, Y6, Y7
-	VMOVUPS      Y7, (DI)
-	VMOVUPS      32(DI), Y0
-	VFMADD231PS  Y1, Y6, Y0
-	VMOVUPS      Y0, 32(DI)
-	ADDQ         R11, DI
-	VMOVUPS      (DI), Y0
-	VFMADD231PS  Y2, Y6, Y0
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      32(DI), Y0
-	VFMADD231PS  Y3, Y6, Y0
-	VMOVUPS      Y0, 32(DI)
-	ADDQ         R11, DI
-	VMOVUPS      (DI), Y0
-	VFMADD231PS  Y4, Y6, Y0
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      32(DI), Y0
-	VFMADD231PS  Y5, Y6, Y0
-	VMOVUPS      Y0, 32(DI)
-	ADDQ         R11, DI
-	JMP          written
+	MOVQ         bias_base+144(FP), CX
+	XORQ         DX, DX
+	TESTQ        CX, CX
+	JNZ          addend
+	MOVB         accumulate+140(FP), BL
+	TESTB        BL, BL
+	JZ           addend
+	MOVQ         DI, CX
+	MOVQ         R11, DX
+
+addend:
+	MOVQ        columns+128(FP), BX
+	CMPQ        BX, $0x10
+	JLT         edge
+	TESTQ       CX, CX
+	JZ          store
+	VMOVUPS     (CX), Y7
+	VFMADD231PS Y0, Y6, Y7
+	VMOVUPS     Y7, (DI)
+	VMOVUPS     32(CX), Y0
+	VFMADD231PS Y1, Y6, Y0
+	VMOVUPS     Y0, 32(DI)
+	ADDQ        DX, CX
+	ADDQ        R11, DI
+	VMOVUPS     (CX), Y0
+	VFMADD231PS Y2, Y6, Y0
+	VMOVUPS     Y0, (DI)
+	VMOVUPS     32(CX), Y0
+	VFMADD231PS Y3, Y6, Y0
+	VMOVUPS     Y0, 32(DI)
+	ADDQ        DX, CX
+	ADDQ        R11, DI
+	VMOVUPS     (CX), Y0
+	VFMADD231PS Y4, Y6, Y0
+	VMOVUPS     Y0, (DI)
+	VMOVUPS     32(CX), Y0
+	VFMADD231PS Y5, Y6, Y0
+	VMOVUPS     Y0, 32(DI)
+	ADDQ        DX, CX
+	ADDQ        R11, DI
+	JMP         written
 
 store:
 	VMULPS  Y6, Y0, Y0
@@ -323,32 +362,35 @@ store:
 	JMP     written
 
 edge:
-	LEAQ        tail_mask<>+0(SB), BX
-	NEGQ        DX
-	VMOVUPS     64(BX)(DX*4), Y7
-	VMOVUPS     96(BX)(DX*4), Y8
-	TESTB       CL, CL
+	LEAQ        tail_mask<>+0(SB), R12
+	NEGQ        BX
+	VMOVUPS     64(R12)(BX*4), Y7
+	VMOVUPS     96(R12)(BX*4), Y8
+	TESTQ       CX, CX
 	JZ          store_edge
-	VMASKMOVPS  (DI), Y7, Y9
+	VMASKMOVPS  (CX), Y7, Y9
 	VFMADD231PS Y0, Y6, Y9
 	VMASKMOVPS  Y9, Y7, (DI)
-	VMASKMOVPS  32(DI), Y8, Y0
+	VMASKMOVPS  32(CX), Y8, Y0
 	VFMADD231PS Y1, Y6, Y0
 	VMASKMOVPS  Y0, Y8, 32(DI)
+	ADDQ        DX, CX
 	ADDQ        R11, DI
-	VMASKMOVPS  (DI), Y7, Y0
+	VMASKMOVPS  (CX), Y7, Y0
 	VFMADD231PS Y2, Y6, Y0
 	VMASKMOVPS  Y0, Y7, (DI)
-	VMASKMOVPS  32(DI), Y8, Y0
+	VMASKMOVPS  32(CX), Y8, Y0
 	VFMADD231PS Y3, Y6, Y0
 	VMASKMOVPS  Y0, Y8, 32(DI)
+	ADDQ        DX, CX
 	ADDQ        R11, DI
-	VMASKMOVPS  (DI), Y7, Y0
+	VMASKMOVPS  (CX), Y7, Y0
 	VFMADD231PS Y4, Y6, Y0
 	VMASKMOVPS  Y0, Y7, (DI)
-	VMASKMOVPS  32(DI), Y8, Y0
+	VMASKMOVPS  32(CX), Y8, Y0
 	VFMADD231PS Y5, Y6, Y0
 	VMASKMOVPS  Y0, Y8, 32(DI)
+	ADDQ        DX, CX
 	ADDQ        R11, DI
 	JMP         written
 
@@ -377,9 +419,216 @@ written:
 	VZEROUPPER
 	RET
 
-// func tile4AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool)
+// func tile4AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·tile4AVX2(SB), NOSPLIT, $0-141
+TEXT ·tile4AVX2(SB), NOSPLIT, $0-168
+	MOVQ count+0(FP), AX
+	MOVQ a_base+16(FP), SI
+	MOVQ c_base+96(FP), DI
+	MOVQ aRow+48(FP), R8
+	SHLQ $0x02, R8
+	MOVQ aStep+56(FP), R9
+	SHLQ $0x02, R9
+	MOVQ bRow+88(FP), R10
+	SHLQ $0x02, R10
+	MOVQ cRow+120(FP), R11
+	SHLQ $0x02, R11
+	LEAQ (R8)(R8*2), R12
+
+tile:
+	MOVQ       DI, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	ADDQ       R11, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	ADDQ       R11, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	ADDQ       R11, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y1, Y1, Y1
+	VPXOR      Y2, Y2, Y2
+	VPXOR      Y3, Y3, Y3
+	VPXOR      Y4, Y4, Y4
+	VPXOR      Y5, Y5, Y5
+	VPXOR      Y6, Y6, Y6
+	VPXOR      Y7, Y7, Y7
+	MOVQ       SI, DX
+	LEAQ       (DX)(R8*4), CX
+	MOVQ       b_base+64(FP), BX
+	MOVQ       depth+8(FP), CX
+	PCALIGN    $0x20
+
+product:
+	VMOVUPS      (BX), Y8
+	VMOVUPS      32(BX), Y9
+	VBROADCASTSS (DX), Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y1
+	VBROADCASTSS (DX)(R8*1), Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y3
+	VBROADCASTSS (DX)(R8*2), Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VFMADD231PS  Y9, Y10, Y5
+	VBROADCASTSS (DX)(R12*1), Y10
+	VFMADD231PS  Y8, Y10, Y6
+	VFMADD231PS  Y9, Y10, Y7
+	ADDQ         R9, DX
+	ADDQ         R10, BX
+	DECQ         CX
+	JNZ          product
+	VBROADCASTSS alpha+136(FP), Y8
+	MOVQ         bias_base+144(FP), CX
+	XORQ         DX, DX
+	TESTQ        CX, CX
+	JNZ          addend
+	MOVB         accumulate+140(FP), BL
+	TESTB        BL, BL
+	JZ           addend
+	MOVQ         DI, CX
+	MOVQ         R11, DX
+
+addend:
+	MOVQ        columns+128(FP), BX
+	CMPQ        BX, $0x10
+	JLT         edge
+	TESTQ       CX, CX
+	JZ          store
+	VMOVUPS     (CX), Y9
+	VFMADD231PS Y0, Y8, Y9
+	VMOVUPS     Y9, (DI)
+	VMOVUPS     32(CX), Y0
+	VFMADD231PS Y1, Y8, Y0
+	VMOVUPS     Y0, 32(DI)
+	ADDQ        DX, CX
+	ADDQ        R11, DI
+	VMOVUPS     (CX), Y0
+	VFMADD231PS Y2, Y8, Y0
+	VMOVUPS     Y0, (DI)
+	VMOVUPS     32(CX), Y0
+	VFMADD231PS Y3, Y8, Y0
+	VMOVUPS     Y0, 32(DI)
+	ADDQ        DX, CX
+	ADDQ        R11, DI
+	VMOVUPS     (CX), Y0
+	VFMADD231PS Y4, Y8, Y0
+	VMOVUPS     Y0, (DI)
+	VMOVUPS     32(CX), Y0
+	VFMADD231PS Y5, Y8, Y0
+	VMOVUPS     Y0, 32(DI)
+	ADDQ        DX, CX
+	ADDQ        R11, DI
+	VMOVUPS     (CX), Y0
+	VFMADD231PS Y6, Y8, Y0
+	VMOVUPS     Y0, (DI)
+	VMOVUPS     32(CX), Y0
+	VFMADD231PS Y7, Y8, Y0
+	VMOVUPS     Y0, 32(DI)
+	ADDQ        DX, CX
+	ADDQ        R11, DI
+	JMP         written
+
+store:
+	VMULPS  Y8, Y0, Y0
+	VMOVUPS Y0, (DI)
+	VMULPS  Y8, Y1, Y1
+	VMOVUPS Y1, 32(DI)
+	ADDQ    R11, DI
+	VMULPS  Y8, Y2, Y2
+	VMOVUPS Y2, (DI)
+	VMULPS  Y8, Y3, Y3
+	VMOVUPS Y3, 32(DI)
+	ADDQ    R11, DI
+	VMULPS  Y8, Y4, Y4
+	VMOVUPS Y4, (DI)
+	VMULPS  Y8, Y5, Y5
+	VMOVUPS Y5, 32(DI)
+	ADDQ    R11, DI
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS Y6, (DI)
+	VMULPS  Y8, Y7, Y7
+	VMOVUPS Y7, 32(DI)
+	ADDQ    R11, DI
+	JMP     written
+
+edge:
+	LEAQ        tail_mask<>+0(SB), R13
+	NEGQ        BX
+	VMOVUPS     64(R13)(BX*4), Y9
+	VMOVUPS     96(R13)(BX*4), Y10
+	TESTQ       CX, CX
+	JZ          store_edge
+	VMASKMOVPS  (CX), Y9, Y11
+	VFMADD231PS Y0, Y8, Y11
+	VMASKMOVPS  Y11, Y9, (DI)
+	VMASKMOVPS  32(CX), Y10, Y0
+	VFMADD231PS Y1, Y8, Y0
+	VMASKMOVPS  Y0, Y10, 32(DI)
+	ADDQ        DX, CX
+	ADDQ        R11, DI
+	VMASKMOVPS  (CX), Y9, Y0
+	VFMADD231PS Y2, Y8, Y0
+	VMASKMOVPS  Y0, Y9, (DI)
+	VMASKMOVPS  32(CX), Y10, Y0
+	VFMADD231PS Y3, Y8, Y0
+	VMASKMOVPS  Y0, Y10, 32(DI)
+	ADDQ        DX, CX
+	ADDQ        R11, DI
+	VMASKMOVPS  (CX), Y9, Y0
+	VFMADD231PS Y4, Y8, Y0
+	VMASKMOVPS  Y0, Y9, (DI)
+	VMASKMOVPS  32(CX), Y10, Y0
+	VFMADD231PS Y5, Y8, Y0
+	VMASKMOVPS  Y0, Y10, 32(DI)
+	ADDQ        DX, CX
+	ADDQ        R11, DI
+	VMASKMOVPS  (CX), Y9, Y0
+	VFMADD231PS Y6, Y8, Y0
+	VMASKMOVPS  Y0, Y9, (DI)
+	VMASKMOVPS  32(CX), Y10, Y0
+	VFMADD231PS Y7, Y8, Y0
+	VMASKMOVPS  Y0, Y10, 32(DI)
+	ADDQ        DX, CX
+	ADDQ        R11, DI
+	JMP         written
+
+store_edge:
+	VMULPS     Y8, Y0, Y0
+	VMASKMOVPS Y0, Y9, (DI)
+	VMULPS     Y8, Y1, Y1
+	VMASKMOVPS Y1, Y10, 32(DI)
+	ADDQ       R11, DI
+	VMULPS     Y8, Y2, Y2
+	VMASKMOVPS Y2, Y9, (DI)
+	VMULPS     Y8, Y3, Y3
+	VMASKMOVPS Y3, Y10, 32(DI)
+	ADDQ       R11, DI
+	VMULPS     Y8, Y4, Y4
+	VMASKMOVPS Y4, Y9, (DI)
+	VMULPS     Y8, Y5, Y5
+	VMASKMOVPS Y5, Y10, 32(DI)
+	ADDQ       R11, DI
+	VMULPS     Y8, Y6, Y6
+	VMASKMOVPS Y6, Y9, (DI)
+	VMULPS     Y8, Y7, Y7
+	VMASKMOVPS Y7, Y10, 32(DI)
+	ADDQ       R11, DI
+
+written:
+	MOVQ aTile+40(FP), CX
+	LEAQ (SI)(CX*4), SI
+	DECQ AX
+	JNZ  tile
+	VZEROUPPER
+	RET
+
+// func tile5AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·tile5AVX2(SB), NOSPLIT, $0-168
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DI
 	MOVQ c_base+96(FP), R8
@@ -391,7 +640,7 @@ TEXT ·tile4AVX2(SB), NOSPLIT, $0-141
 	SHLQ $0x02, R11
 	MOVQ cRow+120(FP), R12
 	SHLQ $0x02, R12
-	LEAQ (R9)(R9*2), BX
+	LEAQ (R9)(R9*2), R13
 
 tile:
 	MOVQ       R8, CX
@@ -406,196 +655,7 @@ tile:
 	ADDQ       R12, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 60(CX)
-	VPXOR      Y0, Y0, Y0
-	VPXOR      Y1, Y1, Y1
-	VPXOR      Y2, Y2, Y2
-	VPXOR      Y3, Y3, Y3
-	VPXOR      Y4, Y4, Y4
-	VPXOR      Y5, Y5, Y5
-	VPXOR      Y6, Y6, Y6
-	VPXOR      Y7, Y7, Y7
-	MOVQ       DI, DX
-	LEAQ       (DX)(R9*4), CX
-	MOVQ       b_base+64(FP), SI
-	MOVQ       depth+8(FP), CX
-	PCALIGN    $0x20
-
-product:
-	VMOVUPS      (SI), Y8
-	VMOVUPS      32(SI), Y9
-	VBROADCASTSS (DX), Y10
-	VFMADD231PS  Y8, Y10, Y0
-	VFMADD231PS  Y9, Y10, Y1
-	VBROADCASTSS (DX)(R9*1), Y10
-	VFMADD231PS  Y8, Y10, Y2
-	VFMADD231PS  Y9, Y10, Y3
-	VBROADCASTSS (DX)(R9*2), Y10
-	VFMADD231PS  Y8, Y10, Y4
-	VFMADD231PS  Y9, Y10, Y5
-	VBROADCASTSS (DX)(BX*1), Y10
-	VFMADD231PS  Y8, Y10, Y6
-	VFMADD231PS  Y9, Y10, Y7
-	ADDQ         R10, DX
-	ADDQ         R11, SI
-	DECQ         CX
-	JNZ          product
-	VBROADCASTSS alpha+136(FP), Y8
-	MOVB         accumulate+140(FP), CL
-	MOVQ         columns+128(FP), DX
-	CMPQ         DX, $0x10
-	JLT          edge
-	TESTB        CL, CL
-	JZ           store
-	VMOVUPS      (R8), Y9
-	VFMADD231PS  Y0, Y8, Y9
-	VMOVUPS      Y9, (R8)
-	VMOVUPS      32(R8), Y0
-	VFMADD231PS  Y1, Y8, Y0
-	VMOVUPS      Y0, 32(R8)
-	ADDQ         R12, R8
-	VMOVUPS      (R8), Y0
-	VFMADD231PS  Y2, Y8, Y0
-	VMOVUPS      Y0, (R8)
-	VMOVUPS      32(R8), Y0
-	VFMADD231PS  Y3, Y8, Y0
-	VMOVUPS      Y0, 32(R8)
-	ADDQ         R12, R8
-	VMOVUPS      (R8), Y0
-	VFMADD231PS  Y4, Y8, Y0
-	VMOVUPS      Y0, (R8)
-	VMOVUPS      32(R8), Y0
-	VFMADD231PS  Y5, Y8, Y0
-	VMOVUPS      Y0, 32(R8)
-	ADDQ         R12, R8
-	VMOVUPS      (R8), Y0
-	VFMADD231PS  Y6, Y8, Y0
-	VMOVUPS      Y0, (R8)
-	VMOVUPS      32(R8), Y0
-	VFMADD231PS  Y7, Y8, Y0
-	VMOVUPS      Y0, 32(R8)
-	ADDQ         R12, R8
-	JMP          written
-
-store:
-	VMULPS  Y8, Y0, Y0
-	VMOVUPS Y0, (R8)
-	VMULPS  Y8, Y1, Y1
-	VMOVUPS Y1, 32(R8)
-	ADDQ    R12, R8
-	VMULPS  Y8, Y2, Y2
-	VMOVUPS Y2, (R8)
-	VMULPS  Y8, Y3, Y3
-	VMOVUPS Y3, 32(R8)
-	ADDQ    R12, R8
-	VMULPS  Y8, Y4, Y4
-	VMOVUPS Y4, (R8)
-	VMULPS  Y8, Y5, Y5
-	VMOVUPS Y5, 32(R8)
-	ADDQ    R12, R8
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS Y6, (R8)
-	VMULPS  Y8, Y7, Y7
-	VMOVUPS Y7, 32(R8)
-	ADDQ    R12, R8
-	JMP     written
-
-edge:
-	LEAQ        tail_mask<>+0(SB), SI
-	NEGQ        DX
-	VMOVUPS     64(SI)(DX*4), Y9
-	VMOVUPS     96(SI)(DX*4), Y10
-	TESTB       CL, CL
-	JZ          store_edge
-	VMASKMOVPS  (R8), Y9, Y11
-	VFMADD231PS Y0, Y8, Y11
-	VMASKMOVPS  Y11, Y9, (R8)
-	VMASKMOVPS  32(R8), Y10, Y0
-	VFMADD231PS Y1, Y8, Y0
-	VMASKMOVPS  Y0, Y10, 32(R8)
-	ADDQ        R12, R8
-	VMASKMOVPS  (R8), Y9, Y0
-	VFMADD231PS Y2, Y8, Y0
-	VMASKMOVPS  Y0, Y9, (R8)
-	VMASKMOVPS  32(R8), Y10, Y0
-	VFMADD231PS Y3, Y8, Y0
-	VMASKMOVPS  Y0, Y10, 32(R8)
-	ADDQ        R12, R8
-	VMASKMOVPS  (R8), Y9, Y0
-	VFMADD231PS Y4, Y8, Y0
-	VMASKMOVPS  Y0, Y9, (R8)
-	VMASKMOVPS  32(R8), Y10, Y0
-	VFMADD231PS Y5, Y8, Y0
-	VMASKMOVPS  Y0, Y10, 32(R8)
-	ADDQ        R12, R8
-	VMASKMOVPS  (R8), Y9, Y0
-	VFMADD231PS Y6, Y8, Y0
-	VMASKMOVPS  Y0, Y9, (R8)
-	VMASKMOVPS  32(R8), Y10, Y0
-	VFMADD231PS Y7, Y8, Y0
-	VMASKMOVPS  Y0, Y10, 32(R8)
-	ADDQ        R12, R8
-	JMP         written
-
-store_edge:
-	VMULPS     Y8, Y0, Y0
-	VMASKMOVPS Y0, Y9, (R8)
-	VMULPS     Y8, Y1, Y1
-	VMASKMOVPS Y1, Y10, 32(R8)
-	ADDQ       R12, R8
-	VMULPS     Y8, Y2, Y2
-	VMASKMOVPS Y2, Y9, (R8)
-	VMULPS     Y8, Y3, Y3
-	VMASKMOVPS Y3, Y10, 32(R8)
-	ADDQ       R12, R8
-	VMULPS     Y8, Y4, Y4
-	VMASKMOVPS Y4, Y9, (R8)
-	VMULPS     Y8, Y5, Y5
-	VMASKMOVPS Y5, Y10, 32(R8)
-	ADDQ       R12, R8
-	VMULPS     Y8, Y6, Y6
-	VMASKMOVPS Y6, Y9, (R8)
-	VMULPS     Y8, Y7, Y7
-	VMASKMOVPS Y7, Y10, 32(R8)
-	ADDQ       R12, R8
-
-written:
-	MOVQ aTile+40(FP), CX
-	LEAQ (DI)(CX*4), DI
-	DECQ AX
-	JNZ  tile
-	VZEROUPPER
-	RET
-
-// func tile5AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·tile5AVX2(SB), NOSPLIT, $0-141
-	MOVQ count+0(FP), AX
-	MOVQ a_base+16(FP), R8
-	MOVQ c_base+96(FP), R9
-	MOVQ aRow+48(FP), R10
-	SHLQ $0x02, R10
-	MOVQ aStep+56(FP), R11
-	SHLQ $0x02, R11
-	MOVQ bRow+88(FP), R12
-	SHLQ $0x02, R12
-	MOVQ cRow+120(FP), R13
-	SHLQ $0x02, R13
-	LEAQ (R10)(R10*2), SI
-
-tile:
-	MOVQ       R9, CX
-	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)
-	ADDQ       R13, CX
-	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)
-	ADDQ       R13, CX
-	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)
-	ADDQ       R13, CX
-	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)
-	ADDQ       R13, CX
+	ADDQ       R12, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 60(CX)
 	VPXOR      Y0, Y0, Y0
@@ -608,219 +668,239 @@ tile:
 	VPXOR      Y7, Y7, Y7
 	VPXOR      Y8, Y8, Y8
 	VPXOR      Y9, Y9, Y9
-	MOVQ       R8, DX
-	LEAQ       (DX)(R10*4), BX
-	MOVQ       b_base+64(FP), DI
+	MOVQ       DI, DX
+	LEAQ       (DX)(R9*4), BX
+	MOVQ       b_base+64(FP), SI
 	MOVQ       depth+8(FP), CX
 	PCALIGN    $0x20
 
 product:
-	VMOVUPS      (DI), Y10
-	VMOVUPS      32(DI), Y11
+	VMOVUPS      (SI), Y10
+	VMOVUPS      32(SI), Y11
 	VBROADCASTSS (DX), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
-	VBROADCASTSS (DX)(R10*1), Y12
+	VBROADCASTSS (DX)(R9*1), Y12
 	VFMADD231PS  Y10, Y12, Y2
 	VFMADD231PS  Y11, Y12, Y3
-	VBROADCASTSS (DX)(R10*2), Y12
+	VBROADCASTSS (DX)(R9*2), Y12
 	VFMADD231PS  Y10, Y12, Y4
 	VFMADD231PS  Y11, Y12, Y5
-	VBROADCASTSS (DX)(SI*1), Y12
+	VBROADCASTSS (DX)(R13*1), Y12
 	VFMADD231PS  Y10, Y12, Y6
 	VFMADD231PS  Y11, Y12, Y7
 	VBROADCASTSS (BX), Y12
 	VFMADD231PS  Y10, Y12, Y8
 	VFMADD231PS  Y11, Y12, Y9
-	ADDQ         R11, DX
-	ADDQ         R11, BX
-	ADDQ         R12, DI
+	ADDQ         R10, DX
+	ADDQ         R10, BX
+	ADDQ         R11, SI
 	DECQ         CX
 	JNZ          product
 	VBROADCASTSS alpha+136(FP), Y10
-	MOVB         accumulate+140(FP), CL
-	MOVQ         columns+128(FP), DX
-	CMPQ         DX, $0x10
-	JLT          edge
-	TESTB        CL, CL
-	JZ           store
-	VMOVUPS      (R9), Y11
-	VFMADD231PS  Y0, Y10, Y11
-	VMOVUPS      Y11, (R9)
-	VMOVUPS      32(R9), Y0
-	VFMADD231PS  Y1, Y10, Y0
-	VMOVUPS      Y0, 32(R9)
-	ADDQ         R13, R9
-	VMOVUPS      (R9), Y0
-	VFMADD231PS  Y2, Y10, Y0
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      32(R9), Y0
-	VFMADD231PS  Y3, Y10, Y0
-	VMOVUPS      Y0, 32(R9)
-	ADDQ         R13, R9
-	VMOVUPS      (R9), Y0
-	VFMADD231PS  Y4, Y10, Y0
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      32(R9), Y0
-	VFMADD231PS  Y5, Y10, Y0
-	VMOVUPS      Y0, 32(R9)
-	ADDQ         R13, R9
-	VMOVUPS      (R9), Y0
-	VFMADD231PS  Y6, Y10, Y0
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      32(R9), Y0
-	VFMADD231PS  Y7, Y10, Y0
-	VMOVUPS      Y0, 32(R9)
-	ADDQ         R13, R9
-	VMOVUPS      (R9), Y0
-	VFMADD231PS  Y8, Y10, Y0
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      32(R9), Y0
-	VFMADD231PS  Y9, Y10, Y0
-	VMOVUPS      Y0, 32(R9)
-	ADDQ         R13, R9
-	JMP          written
+	MOVQ         bias_base+144(FP), CX
+	XORQ         DX, DX
+	TESTQ        CX, CX
+	JNZ          addend
+	MOVB         accumulate+140(FP), BL
+	TESTB        BL, BL
+	JZ           addend
+	MOVQ         R8, CX
+	MOVQ         R12, DX
+
+addend:
+	MOVQ        columns+128(FP), BX
+	CMPQ        BX, $0x10
+	JLT         edge
+	TESTQ       CX, CX
+	JZ          store
+	VMOVUPS     (CX), Y11
+	VFMADD231PS Y0, Y10, Y11
+	VMOVUPS     Y11, (R8)
+	VMOVUPS     32(CX), Y0
+	VFMADD231PS Y1, Y10, Y0
+	VMOVUPS     Y0, 32(R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	VMOVUPS     (CX), Y0
+	VFMADD231PS Y2, Y10, Y0
+	VMOVUPS     Y0, (R8)
+	VMOVUPS     32(CX), Y0
+	VFMADD231PS Y3, Y10, Y0
+	VMOVUPS     Y0, 32(R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	VMOVUPS     (CX), Y0
+	VFMADD231PS Y4, Y10, Y0
+	VMOVUPS     Y0, (R8)
+	VMOVUPS     32(CX), Y0
+	VFMADD231PS Y5, Y10, Y0
+	VMOVUPS     Y0, 32(R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	VMOVUPS     (CX), Y0
+	VFMADD231PS Y6, Y10, Y0
+	VMOVUPS     Y0, (R8)
+	VMOVUPS     32(CX), Y0
+	VFMADD231PS Y7, Y10, Y0
+	VMOVUPS     Y0, 32(R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	VMOVUPS     (CX), Y0
+	VFMADD231PS Y8, Y10, Y0
+	VMOVUPS     Y0, (R8)
+	VMOVUPS     32(CX), Y0
+	VFMADD231PS Y9, Y10, Y0
+	VMOVUPS     Y0, 32(R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	JMP         written
 
 store:
 	VMULPS  Y10, Y0, Y0
-	VMOVUPS Y0, (R9)
+	VMOVUPS Y0, (R8)
 	VMULPS  Y10, Y1, Y1
-	VMOVUPS Y1, 32(R9)
-	ADDQ    R13, R9
+	VMOVUPS Y1, 32(R8)
+	ADDQ    R12, R8
 	VMULPS  Y10, Y2, Y2
-	VMOVUPS Y2, (R9)
+	VMOVUPS Y2, (R8)
 	VMULPS  Y10, Y3, Y3
-	VMOVUPS Y3, 32(R9)
-	ADDQ    R13, R9
+	VMOVUPS Y3, 32(R8)
+	ADDQ    R12, R8
 	VMULPS  Y10, Y4, Y4
-	VMOVUPS Y4, (R9)
+	VMOVUPS Y4, (R8)
 	VMULPS  Y10, Y5, Y5
-	VMOVUPS Y5, 32(R9)
-	ADDQ    R13, R9
+	VMOVUPS Y5, 32(R8)
+	ADDQ    R12, R8
 	VMULPS  Y10, Y6, Y6
-	VMOVUPS Y6, (R9)
+	VMOVUPS Y6, (R8)
 	VMULPS  Y10, Y7, Y7
-	VMOVUPS Y7, 32(R9)
-	ADDQ    R13, R9
+	VMOVUPS Y7, 32(R8)
+	ADDQ    R12, R8
 	VMULPS  Y10, Y8, Y8
-	VMOVUPS Y8, (R9)
+	VMOVUPS Y8, (R8)
 	VMULPS  Y10, Y9, Y9
-	VMOVUPS Y9, 32(R9)
-	ADDQ    R13, R9
+	VMOVUPS Y9, 32(R8)
+	ADDQ    R12, R8
 	JMP     written
 
 edge:
-	LEAQ        tail_mask<>+0(SB), BX
-	NEGQ        DX
-	VMOVUPS     64(BX)(DX*4), Y11
-	VMOVUPS     96(BX)(DX*4), Y12
-	TESTB       CL, CL
+	LEAQ        tail_mask<>+0(SB), SI
+	NEGQ        BX
+	VMOVUPS     64(SI)(BX*4), Y11
+	VMOVUPS     96(SI)(BX*4), Y12
+	TESTQ       CX, CX
 	JZ          store_edge
-	VMASKMOVPS  (R9), Y11, Y13
+	VMASKMOVPS  (CX), Y11, Y13
 	VFMADD231PS Y0, Y10, Y13
-	VMASKMOVPS  Y13, Y11, (R9)
-	VMASKMOVPS  32(R9), Y12, Y0
+	VMASKMOVPS  Y13, Y11, (R8)
+	VMASKMOVPS  32(CX), Y12, Y0
 	VFMADD231PS Y1, Y10, Y0
-	VMASKMOVPS  Y0, Y12, 32(R9)
-	ADDQ        R13, R9
-	VMASKMOVPS  (R9), Y11, Y0
+	VMASKMOVPS  Y0, Y12, 32(R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	VMASKMOVPS  (CX), Y11, Y0
 	VFMADD231PS Y2, Y10, Y0
-	VMASKMOVPS  Y0, Y11, (R9)
-	VMASKMOVPS  32(R9), Y12, Y0
+	VMASKMOVPS  Y0, Y11, (R8)
+	VMASKMOVPS  32(CX), Y12, Y0
 	VFMADD231PS Y3, Y10, Y0
-	VMASKMOVPS  Y0, Y12, 32(R9)
-	ADDQ        R13, R9
-	VMASKMOVPS  (R9), Y11, Y0
+	VMASKMOVPS  Y0, Y12, 32(R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	VMASKMOVPS  (CX), Y11, Y0
 	VFMADD231PS Y4, Y10, Y0
-	VMASKMOVPS  Y0, Y11, (R9)
-	VMASKMOVPS  32(R9), Y12, Y0
+	VMASKMOVPS  Y0, Y11, (R8)
+	VMASKMOVPS  32(CX), Y12, Y0
 	VFMADD231PS Y5, Y10, Y0
-	VMASKMOVPS  Y0, Y12, 32(R9)
-	ADDQ        R13, R9
-	VMASKMOVPS  (R9), Y11, Y0
+	VMASKMOVPS  Y0, Y12, 32(R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	VMASKMOVPS  (CX), Y11, Y0
 	VFMADD231PS Y6, Y10, Y0
-	VMASKMOVPS  Y0, Y11, (R9)
-	VMASKMOVPS  32(R9), Y12, Y0
+	VMASKMOVPS  Y0, Y11, (R8)
+	VMASKMOVPS  32(CX), Y12, Y0
 	VFMADD231PS Y7, Y10, Y0
-	VMASKMOVPS  Y0, Y12, 32(R9)
-	ADDQ        R13, R9
-	VMASKMOVPS  (R9), Y11, Y0
+	VMASKMOVPS  Y0, Y12, 32(R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	VMASKMOVPS  (CX), Y11, Y0
 	VFMADD231PS Y8, Y10, Y0
-	VMASKMOVPS  Y0, Y11, (R9)
-	VMASKMOVPS  32(R9), Y12, Y0
+	VMASKMOVPS  Y0, Y11, (R8)
+	VMASKMOVPS  32(CX), Y12, Y0
 	VFMADD231PS Y9, Y10, Y0
-	VMASKMOVPS  Y0, Y12, 32(R9)
-	ADDQ        R13, R9
+	VMASKMOVPS  Y0, Y12, 32(R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
 	JMP         written
 
 store_edge:
 	VMULPS     Y10, Y0, Y0
-	VMASKMOVPS Y0, Y11, (R9)
+	VMASKMOVPS Y0, Y11, (R8)
 	VMULPS     Y10, Y1, Y1
-	VMASKMOVPS Y1, Y12, 32(R9)
-	ADDQ       R13, R9
+	VMASKMOVPS Y1, Y12, 32(R8)
+	ADDQ       R12, R8
 	VMULPS     Y10, Y2, Y2
-	VMASKMOVPS Y2, Y11, (R9)
+	VMASKMOVPS Y2, Y11, (R8)
 	VMULPS     Y10, Y3, Y3
-	VMASKMOVPS Y3, Y12, 32(R9)
-	ADDQ       R13, R9
+	VMASKMOVPS Y3, Y12, 32(R8)
+	ADDQ       R12, R8
 	VMULPS     Y10, Y4, Y4
-	VMASKMOVPS Y4, Y11, (R9)
+	VMASKMOVPS Y4, Y11, (R8)
 	VMULPS     Y10, Y5, Y5
-	VMASKMOVPS Y5, Y12, 32(R9)
-	ADDQ       R13, R9
+	VMASKMOVPS Y5, Y12, 32(R8)
+	ADDQ       R12, R8
 	VMULPS     Y10, Y6, Y6
-	VMASKMOVPS Y6, Y11, (R9)
+	VMASKMOVPS Y6, Y11, (R8)
 	VMULPS     Y10, Y7, Y7
-	VMASKMOVPS Y7, Y12, 32(R9)
-	ADDQ       R13, R9
+	VMASKMOVPS Y7, Y12, 32(R8)
+	ADDQ       R12, R8
 	VMULPS     Y10, Y8, Y8
-	VMASKMOVPS Y8, Y11, (R9)
+	VMASKMOVPS Y8, Y11, (R8)
 	VMULPS     Y10, Y9, Y9
-	VMASKMOVPS Y9, Y12, 32(R9)
-	ADDQ       R13, R9
+	VMASKMOVPS Y9, Y12, 32(R8)
+	ADDQ       R12, R8
 
 written:
 	MOVQ aTile+40(FP), CX
-	LEAQ (R8)(CX*4), R8
+	LEAQ (DI)(CX*4), DI
 	DECQ AX
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func tile6AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool)
+// func tile6AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·tile6AVX2(SB), NOSPLIT, $0-141
+TEXT ·tile6AVX2(SB), NOSPLIT, $0-168
 	MOVQ count+0(FP), AX
-	MOVQ a_base+16(FP), R8
-	MOVQ c_base+96(FP), R9
-	MOVQ aRow+48(FP), R10
+	MOVQ a_base+16(FP), DI
+	MOVQ c_base+96(FP), R8
+	MOVQ aRow+48(FP), R9
+	SHLQ $0x02, R9
+	MOVQ aStep+56(FP), R10
 	SHLQ $0x02, R10
-	MOVQ aStep+56(FP), R11
+	MOVQ bRow+88(FP), R11
 	SHLQ $0x02, R11
-	MOVQ bRow+88(FP), R12
+	MOVQ cRow+120(FP), R12
 	SHLQ $0x02, R12
-	MOVQ cRow+120(FP), R13
-	SHLQ $0x02, R13
-	LEAQ (R10)(R10*2), SI
+	LEAQ (R9)(R9*2), R13
 
 tile:
-	MOVQ       R9, CX
+	MOVQ       R8, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 60(CX)
-	ADDQ       R13, CX
+	ADDQ       R12, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 60(CX)
-	ADDQ       R13, CX
+	ADDQ       R12, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 60(CX)
-	ADDQ       R13, CX
+	ADDQ       R12, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 60(CX)
-	ADDQ       R13, CX
+	ADDQ       R12, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 60(CX)
-	ADDQ       R13, CX
+	ADDQ       R12, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 60(CX)
 	VPXOR      Y0, Y0, Y0
@@ -835,208 +915,230 @@ tile:
 	VPXOR      Y9, Y9, Y9
 	VPXOR      Y10, Y10, Y10
 	VPXOR      Y11, Y11, Y11
-	MOVQ       R8, DX
-	LEAQ       (DX)(R10*4), BX
-	MOVQ       b_base+64(FP), DI
+	MOVQ       DI, DX
+	LEAQ       (DX)(R9*4), BX
+	MOVQ       b_base+64(FP), SI
 	MOVQ       depth+8(FP), CX
 	PCALIGN    $0x20
 
 product:
-	VMOVUPS      (DI), Y12
-	VMOVUPS      32(DI), Y13
+	VMOVUPS      (SI), Y12
+	VMOVUPS      32(SI), Y13
 	VBROADCASTSS (DX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (DX)(R10*1), Y14
+	VBROADCASTSS (DX)(R9*1), Y14
 	VFMADD231PS  Y12, Y14, Y2
 	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (DX)(R10*2), Y14
+	VBROADCASTSS (DX)(R9*2), Y14
 	VFMADD231PS  Y12, Y14, Y4
 	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (DX)(SI*1), Y14
+	VBROADCASTSS (DX)(R13*1), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
 	VBROADCASTSS (BX), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS (BX)(R10*1), Y14
+	VBROADCASTSS (BX)(R9*1), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
-	ADDQ         R11, DX
-	ADDQ         R11, BX
-	ADDQ         R12, DI
+	ADDQ         R10, DX
+	ADDQ         R10, BX
+	ADDQ         R11, SI
 	DECQ         CX
 	JNZ          product
 	VBROADCASTSS alpha+136(FP), Y12
-	MOVB         accumulate+140(FP), CL
-	MOVQ         columns+128(FP), DX
-	CMPQ         DX, $0x10
-	JLT          edge
-	TESTB        CL, CL
-	JZ           store
-	VMOVUPS      (R9), Y13
-	VFMADD231PS  Y0, Y12, Y13
-	VMOVUPS      Y13, (R9)
-	VMOVUPS      32(R9), Y0
-	VFMADD231PS  Y1, Y12, Y0
-	VMOVUPS      Y0, 32(R9)
-	ADDQ         R13, R9
-	VMOVUPS      (R9), Y0
-	VFMADD231PS  Y2, Y12, Y0
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      32(R9), Y0
-	VFMADD231PS  Y3, Y12, Y0
-	VMOVUPS      Y0, 32(R9)
-	ADDQ         R13, R9
-	VMOVUPS      (R9), Y0
-	VFMADD231PS  Y4, Y12, Y0
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      32(R9), Y0
-	VFMADD231PS  Y5, Y12, Y0
-	VMOVUPS      Y0, 32(R9)
-	ADDQ         R13, R9
-	VMOVUPS      (R9), Y0
-	VFMADD231PS  Y6, Y12, Y0
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      32(R9), Y0
-	VFMADD231PS  Y7, Y12, Y0
-	VMOVUPS      Y0, 32(R9)
-	ADDQ         R13, R9
-	VMOVUPS      (R9), Y0
-	VFMADD231PS  Y8, Y12, Y0
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      32(R9), Y0
-	VFMADD231PS  Y9, Y12, Y0
-	VMOVUPS      Y0, 32(R9)
-	ADDQ         R13, R9
-	VMOVUPS      (R9), Y0
-	VFMADD231PS  Y10, Y12, Y0
-	VMOVUPS      Y0, (R9)
-	VMOVUPS      32(R9), Y0
-	VFMADD231PS  Y11, Y12, Y0
-	VMOVUPS      Y0, 32(R9)
-	ADDQ         R13, R9
-	JMP          written
+	MOVQ         bias_base+144(FP), CX
+	XORQ         DX, DX
+	TESTQ        CX, CX
+	JNZ          addend
+	MOVB         accumulate+140(FP), BL
+	TESTB        BL, BL
+	JZ           addend
+	MOVQ         R8, CX
+	MOVQ         R12, DX
+
+addend:
+	MOVQ        columns+128(FP), BX
+	CMPQ        BX, $0x10
+	JLT         edge
+	TESTQ       CX, CX
+	JZ          store
+	VMOVUPS     (CX), Y13
+	VFMADD231PS Y0, Y12, Y13
+	VMOVUPS     Y13, (R8)
+	VMOVUPS     32(CX), Y0
+	VFMADD231PS Y1, Y12, Y0
+	VMOVUPS     Y0, 32(R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	VMOVUPS     (CX), Y0
+	VFMADD231PS Y2, Y12, Y0
+	VMOVUPS     Y0, (R8)
+	VMOVUPS     32(CX), Y0
+	VFMADD231PS Y3, Y12, Y0
+	VMOVUPS     Y0, 32(R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	VMOVUPS     (CX), Y0
+	VFMADD231PS Y4, Y12, Y0
+	VMOVUPS     Y0, (R8)
+	VMOVUPS     32(CX), Y0
+	VFMADD231PS Y5, Y12, Y0
+	VMOVUPS     Y0, 32(R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	VMOVUPS     (CX), Y0
+	VFMADD231PS Y6, Y12, Y0
+	VMOVUPS     Y0, (R8)
+	VMOVUPS     32(CX), Y0
+	VFMADD231PS Y7, Y12, Y0
+	VMOVUPS     Y0, 32(R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	VMOVUPS     (CX), Y0
+	VFMADD231PS Y8, Y12, Y0
+	VMOVUPS     Y0, (R8)
+	VMOVUPS     32(CX), Y0
+	VFMADD231PS Y9, Y12, Y0
+	VMOVUPS     Y0, 32(R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	VMOVUPS     (CX), Y0
+	VFMADD231PS Y10, Y12, Y0
+	VMOVUPS     Y0, (R8)
+	VMOVUPS     32(CX), Y0
+	VFMADD231PS Y11, Y12, Y0
+	VMOVUPS     Y0, 32(R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	JMP         written
 
 store:
 	VMULPS  Y12, Y0, Y0
-	VMOVUPS Y0, (R9)
+	VMOVUPS Y0, (R8)
 	VMULPS  Y12, Y1, Y1
-	VMOVUPS Y1, 32(R9)
-	ADDQ    R13, R9
+	VMOVUPS Y1, 32(R8)
+	ADDQ    R12, R8
 	VMULPS  Y12, Y2, Y2
-	VMOVUPS Y2, (R9)
+	VMOVUPS Y2, (R8)
 	VMULPS  Y12, Y3, Y3
-	VMOVUPS Y3, 32(R9)
-	ADDQ    R13, R9
+	VMOVUPS Y3, 32(R8)
+	ADDQ    R12, R8
 	VMULPS  Y12, Y4, Y4
-	VMOVUPS Y4, (R9)
+	VMOVUPS Y4, (R8)
 	VMULPS  Y12, Y5, Y5
-	VMOVUPS Y5, 32(R9)
-	ADDQ    R13, R9
+	VMOVUPS Y5, 32(R8)
+	ADDQ    R12, R8
 	VMULPS  Y12, Y6, Y6
-	VMOVUPS Y6, (R9)
+	VMOVUPS Y6, (R8)
 	VMULPS  Y12, Y7, Y7
-	VMOVUPS Y7, 32(R9)
-	ADDQ    R13, R9
+	VMOVUPS Y7, 32(R8)
+	ADDQ    R12, R8
 	VMULPS  Y12, Y8, Y8
-	VMOVUPS Y8, (R9)
+	VMOVUPS Y8, (R8)
 	VMULPS  Y12, Y9, Y9
-	VMOVUPS Y9, 32(R9)
-	ADDQ    R13, R9
+	VMOVUPS Y9, 32(R8)
+	ADDQ    R12, R8
 	VMULPS  Y12, Y10, Y10
-	VMOVUPS Y10, (R9)
+	VMOVUPS Y10, (R8)
 	VMULPS  Y12, Y11, Y11
-	VMOVUPS Y11, 32(R9)
-	ADDQ    R13, R9
+	VMOVUPS Y11, 32(R8)
+	ADDQ    R12, R8
 	JMP     written
 
 edge:
-	LEAQ        tail_mask<>+0(SB), BX
-	NEGQ        DX
-	VMOVUPS     64(BX)(DX*4), Y13
-	VMOVUPS     96(BX)(DX*4), Y14
-	TESTB       CL, CL
+	LEAQ        tail_mask<>+0(SB), SI
+	NEGQ        BX
+	VMOVUPS     64(SI)(BX*4), Y13
+	VMOVUPS     96(SI)(BX*4), Y14
+	TESTQ       CX, CX
 	JZ          store_edge
-	VMASKMOVPS  (R9), Y13, Y15
+	VMASKMOVPS  (CX), Y13, Y15
 	VFMADD231PS Y0, Y12, Y15
-	VMASKMOVPS  Y15, Y13, (R9)
-	VMASKMOVPS  32(R9), Y14, Y0
+	VMASKMOVPS  Y15, Y13, (R8)
+	VMASKMOVPS  32(CX), Y14, Y0
 	VFMADD231PS Y1, Y12, Y0
-	VMASKMOVPS  Y0, Y14, 32(R9)
-	ADDQ        R13, R9
-	VMASKMOVPS  (R9), Y13, Y0
+	VMASKMOVPS  Y0, Y14, 32(R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	VMASKMOVPS  (CX), Y13, Y0
 	VFMADD231PS Y2, Y12, Y0
-	VMASKMOVPS  Y0, Y13, (R9)
-	VMASKMOVPS  32(R9), Y14, Y0
+	VMASKMOVPS  Y0, Y13, (R8)
+	VMASKMOVPS  32(CX), Y14, Y0
 	VFMADD231PS Y3, Y12, Y0
-	VMASKMOVPS  Y0, Y14, 32(R9)
-	ADDQ        R13, R9
-	VMASKMOVPS  (R9), Y13, Y0
+	VMASKMOVPS  Y0, Y14, 32(R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	VMASKMOVPS  (CX), Y13, Y0
 	VFMADD231PS Y4, Y12, Y0
-	VMASKMOVPS  Y0, Y13, (R9)
-	VMASKMOVPS  32(R9), Y14, Y0
+	VMASKMOVPS  Y0, Y13, (R8)
+	VMASKMOVPS  32(CX), Y14, Y0
 	VFMADD231PS Y5, Y12, Y0
-	VMASKMOVPS  Y0, Y14, 32(R9)
-	ADDQ        R13, R9
-	VMASKMOVPS  (R9), Y13, Y0
+	VMASKMOVPS  Y0, Y14, 32(R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	VMASKMOVPS  (CX), Y13, Y0
 	VFMADD231PS Y6, Y12, Y0
-	VMASKMOVPS  Y0, Y13, (R9)
-	VMASKMOVPS  32(R9), Y14, Y0
+	VMASKMOVPS  Y0, Y13, (R8)
+	VMASKMOVPS  32(CX), Y14, Y0
 	VFMADD231PS Y7, Y12, Y0
-	VMASKMOVPS  Y0, Y14, 32(R9)
-	ADDQ        R13, R9
-	VMASKMOVPS  (R9), Y13, Y0
+	VMASKMOVPS  Y0, Y14, 32(R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	VMASKMOVPS  (CX), Y13, Y0
 	VFMADD231PS Y8, Y12, Y0
-	VMASKMOVPS  Y0, Y13, (R9)
-	VMASKMOVPS  32(R9), Y14, Y0
+	VMASKMOVPS  Y0, Y13, (R8)
+	VMASKMOVPS  32(CX), Y14, Y0
 	VFMADD231PS Y9, Y12, Y0
-	VMASKMOVPS  Y0, Y14, 32(R9)
-	ADDQ        R13, R9
-	VMASKMOVPS  (R9), Y13, Y0
+	VMASKMOVPS  Y0, Y14, 32(R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	VMASKMOVPS  (CX), Y13, Y0
 	VFMADD231PS Y10, Y12, Y0
-	VMASKMOVPS  Y0, Y13, (R9)
-	VMASKMOVPS  32(R9), Y14, Y0
+	VMASKMOVPS  Y0, Y13, (R8)
+	VMASKMOVPS  32(CX), Y14, Y0
 	VFMADD231PS Y11, Y12, Y0
-	VMASKMOVPS  Y0, Y14, 32(R9)
-	ADDQ        R13, R9
+	VMASKMOVPS  Y0, Y14, 32(R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
 	JMP         written
 
 store_edge:
 	VMULPS     Y12, Y0, Y0
-	VMASKMOVPS Y0, Y13, (R9)
+	VMASKMOVPS Y0, Y13, (R8)
 	VMULPS     Y12, Y1, Y1
-	VMASKMOVPS Y1, Y14, 32(R9)
-	ADDQ       R13, R9
+	VMASKMOVPS Y1, Y14, 32(R8)
+	ADDQ       R12, R8
 	VMULPS     Y12, Y2, Y2
-	VMASKMOVPS Y2, Y13, (R9)
+	VMASKMOVPS Y2, Y13, (R8)
 	VMULPS     Y12, Y3, Y3
-	VMASKMOVPS Y3, Y14, 32(R9)
-	ADDQ       R13, R9
+	VMASKMOVPS Y3, Y14, 32(R8)
+	ADDQ       R12, R8
 	VMULPS     Y12, Y4, Y4
-	VMASKMOVPS Y4, Y13, (R9)
+	VMASKMOVPS Y4, Y13, (R8)
 	VMULPS     Y12, Y5, Y5
-	VMASKMOVPS Y5, Y14, 32(R9)
-	ADDQ       R13, R9
+	VMASKMOVPS Y5, Y14, 32(R8)
+	ADDQ       R12, R8
 	VMULPS     Y12, Y6, Y6
-	VMASKMOVPS Y6, Y13, (R9)
+	VMASKMOVPS Y6, Y13, (R8)
 	VMULPS     Y12, Y7, Y7
-	VMASKMOVPS Y7, Y14, 32(R9)
-	ADDQ       R13, R9
+	VMASKMOVPS Y7, Y14, 32(R8)
+	ADDQ       R12, R8
 	VMULPS     Y12, Y8, Y8
-	VMASKMOVPS Y8, Y13, (R9)
+	VMASKMOVPS Y8, Y13, (R8)
 	VMULPS     Y12, Y9, Y9
-	VMASKMOVPS Y9, Y14, 32(R9)
-	ADDQ       R13, R9
+	VMASKMOVPS Y9, Y14, 32(R8)
+	ADDQ       R12, R8
 	VMULPS     Y12, Y10, Y10
-	VMASKMOVPS Y10, Y13, (R9)
+	VMASKMOVPS Y10, Y13, (R8)
 	VMULPS     Y12, Y11, Y11
-	VMASKMOVPS Y11, Y14, 32(R9)
-	ADDQ       R13, R9
+	VMASKMOVPS Y11, Y14, 32(R8)
+	ADDQ       R12, R8
 
 written:
 	MOVQ aTile+40(FP), CX
-	LEAQ (R8)(CX*4), R8
+	LEAQ (DI)(CX*4), DI
 	DECQ AX
 	JNZ  tile
 	VZEROUPPER
@@ -2680,9 +2782,9 @@ round:
 	MOVQ        CX, ret+8(FP)
 	RET
 
-// func tile1AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool)
+// func tile1AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile1AVX512(SB), NOSPLIT, $0-141
+TEXT ·tile1AVX512(SB), NOSPLIT, $0-168
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DX
 	MOVQ c_base+96(FP), BX
@@ -2722,23 +2824,34 @@ product:
 	DECQ         CX
 	JNZ          product
 	VBROADCASTSS alpha+136(FP), Z3
-	MOVB         accumulate+140(FP), R10
-	MOVQ         columns+128(FP), CX
-	CMPQ         CX, $0x30
-	JLT          edge
-	TESTB        R10, R10
-	JZ           store
-	VMOVUPS      (BX), Z4
-	VFMADD231PS  Z0, Z3, Z4
-	VMOVUPS      Z4, (BX)
-	VMOVUPS      64(BX), Z4
-	VFMADD231PS  Z1, Z3, Z4
-	VMOVUPS      Z4, 64(BX)
-	VMOVUPS      128(BX), Z4
-	VFMADD231PS  Z2, Z3, Z4
-	VMOVUPS      Z4, 128(BX)
-	ADDQ         R9, BX
-	JMP          written
+	MOVQ         bias_base+144(FP), R10
+	XORQ         R11, R11
+	TESTQ        R10, R10
+	JNZ          addend
+	MOVB         accumulate+140(FP), CL
+	TESTB        CL, CL
+	JZ           addend
+	MOVQ         BX, R10
+	MOVQ         R9, R11
+
+addend:
+	MOVQ        columns+128(FP), CX
+	CMPQ        CX, $0x30
+	JLT         edge
+	TESTQ       R10, R10
+	JZ          store
+	VMOVUPS     (R10), Z4
+	VFMADD231PS Z0, Z3, Z4
+	VMOVUPS     Z4, (BX)
+	VMOVUPS     64(R10), Z4
+	VFMADD231PS Z1, Z3, Z4
+	VMOVUPS     Z4, 64(BX)
+	VMOVUPS     128(R10), Z4
+	VFMADD231PS Z2, Z3, Z4
+	VMOVUPS     Z4, 128(BX)
+	ADDQ        R11, R10
+	ADDQ        R9, BX
+	JMP         written
 
 store:
 	VMULPS  Z3, Z0, Z0
@@ -2751,25 +2864,26 @@ store:
 	JMP     written
 
 edge:
-	MOVQ        $0x00000001, R11
-	SHLQ        CL, R11
-	DECQ        R11
-	KMOVW       R11, K1
-	SHRQ        $0x10, R11
-	KMOVW       R11, K2
-	SHRQ        $0x10, R11
-	KMOVW       R11, K3
-	TESTB       R10, R10
+	MOVQ        $0x00000001, R12
+	SHLQ        CL, R12
+	DECQ        R12
+	KMOVW       R12, K1
+	SHRQ        $0x10, R12
+	KMOVW       R12, K2
+	SHRQ        $0x10, R12
+	KMOVW       R12, K3
+	TESTQ       R10, R10
 	JZ          store_edge
-	VMOVUPS.Z   (BX), K1, Z4
+	VMOVUPS.Z   (R10), K1, Z4
 	VFMADD231PS Z0, Z3, Z4
 	VMOVUPS     Z4, K1, (BX)
-	VMOVUPS.Z   64(BX), K2, Z4
+	VMOVUPS.Z   64(R10), K2, Z4
 	VFMADD231PS Z1, Z3, Z4
 	VMOVUPS     Z4, K2, 64(BX)
-	VMOVUPS.Z   128(BX), K3, Z4
+	VMOVUPS.Z   128(R10), K3, Z4
 	VFMADD231PS Z2, Z3, Z4
 	VMOVUPS     Z4, K3, 128(BX)
+	ADDQ        R11, R10
 	ADDQ        R9, BX
 	JMP         written
 
@@ -2790,9 +2904,9 @@ written:
 	VZEROUPPER
 	RET
 
-// func tile2AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool)
+// func tile2AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile2AVX512(SB), NOSPLIT, $0-141
+TEXT ·tile2AVX512(SB), NOSPLIT, $0-168
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DX
 	MOVQ c_base+96(FP), BX
@@ -2842,33 +2956,45 @@ product:
 	DECQ         CX
 	JNZ          product
 	VBROADCASTSS alpha+136(FP), Z6
-	MOVB         accumulate+140(FP), R10
-	MOVQ         columns+128(FP), CX
-	CMPQ         CX, $0x30
-	JLT          edge
-	TESTB        R10, R10
-	JZ           store
-	VMOVUPS      (BX), Z7
-	VFMADD231PS  Z0, Z6, Z7
-	VMOVUPS      Z7, (BX)
-	VMOVUPS      64(BX), Z7
-	VFMADD231PS  Z1, Z6, Z7
-	VMOVUPS      Z7, 64(BX)
-	VMOVUPS      128(BX), Z7
-	VFMADD231PS  Z2, Z6, Z7
-	VMOVUPS      Z7, 128(BX)
-	ADDQ         R9, BX
-	VMOVUPS      (BX), Z7
-	VFMADD231PS  Z3, Z6, Z7
-	VMOVUPS      Z7, (BX)
-	VMOVUPS      64(BX), Z7
-	VFMADD231PS  Z4, Z6, Z7
-	VMOVUPS      Z7, 64(BX)
-	VMOVUPS      128(BX), Z7
-	VFMADD231PS  Z5, Z6, Z7
-	VMOVUPS      Z7, 128(BX)
-	ADDQ         R9, BX
-	JMP          written
+	MOVQ         bias_base+144(FP), R10
+	XORQ         R11, R11
+	TESTQ        R10, R10
+	JNZ          addend
+	MOVB         accumulate+140(FP), CL
+	TESTB        CL, CL
+	JZ           addend
+	MOVQ         BX, R10
+	MOVQ         R9, R11
+
+addend:
+	MOVQ        columns+128(FP), CX
+	CMPQ        CX, $0x30
+	JLT         edge
+	TESTQ       R10, R10
+	JZ          store
+	VMOVUPS     (R10), Z7
+	VFMADD231PS Z0, Z6, Z7
+	VMOVUPS     Z7, (BX)
+	VMOVUPS     64(R10), Z7
+	VFMADD231PS Z1, Z6, Z7
+	VMOVUPS     Z7, 64(BX)
+	VMOVUPS     128(R10), Z7
+	VFMADD231PS Z2, Z6, Z7
+	VMOVUPS     Z7, 128(BX)
+	ADDQ        R11, R10
+	ADDQ        R9, BX
+	VMOVUPS     (R10), Z7
+	VFMADD231PS Z3, Z6, Z7
+	VMOVUPS     Z7, (BX)
+	VMOVUPS     64(R10), Z7
+	VFMADD231PS Z4, Z6, Z7
+	VMOVUPS     Z7, 64(BX)
+	VMOVUPS     128(R10), Z7
+	VFMADD231PS Z5, Z6, Z7
+	VMOVUPS     Z7, 128(BX)
+	ADDQ        R11, R10
+	ADDQ        R9, BX
+	JMP         written
 
 store:
 	VMULPS  Z6, Z0, Z0
@@ -2888,35 +3014,37 @@ store:
 	JMP     written
 
 edge:
-	MOVQ        $0x00000001, R11
-	SHLQ        CL, R11
-	DECQ        R11
-	KMOVW       R11, K1
-	SHRQ        $0x10, R11
-	KMOVW       R11, K2
-	SHRQ        $0x10, R11
-	KMOVW       R11, K3
-	TESTB       R10, R10
+	MOVQ        $0x00000001, R12
+	SHLQ        CL, R12
+	DECQ        R12
+	KMOVW       R12, K1
+	SHRQ        $0x10, R12
+	KMOVW       R12, K2
+	SHRQ        $0x10, R12
+	KMOVW       R12, K3
+	TESTQ       R10, R10
 	JZ          store_edge
-	VMOVUPS.Z   (BX), K1, Z7
+	VMOVUPS.Z   (R10), K1, Z7
 	VFMADD231PS Z0, Z6, Z7
 	VMOVUPS     Z7, K1, (BX)
-	VMOVUPS.Z   64(BX), K2, Z7
+	VMOVUPS.Z   64(R10), K2, Z7
 	VFMADD231PS Z1, Z6, Z7
 	VMOVUPS     Z7, K2, 64(BX)
-	VMOVUPS.Z   128(BX), K3, Z7
+	VMOVUPS.Z   128(R10), K3, Z7
 	VFMADD231PS Z2, Z6, Z7
 	VMOVUPS     Z7, K3, 128(BX)
+	ADDQ        R11, R10
 	ADDQ        R9, BX
-	VMOVUPS.Z   (BX), K1, Z7
+	VMOVUPS.Z   (R10), K1, Z7
 	VFMADD231PS Z3, Z6, Z7
 	VMOVUPS     Z7, K1, (BX)
-	VMOVUPS.Z   64(BX), K2, Z7
+	VMOVUPS.Z   64(R10), K2, Z7
 	VFMADD231PS Z4, Z6, Z7
 	VMOVUPS     Z7, K2, 64(BX)
-	VMOVUPS.Z   128(BX), K3, Z7
+	VMOVUPS.Z   128(R10), K3, Z7
 	VFMADD231PS Z5, Z6, Z7
 	VMOVUPS     Z7, K3, 128(BX)
+	ADDQ        R11, R10
 	ADDQ        R9, BX
 	JMP         written
 
@@ -2944,9 +3072,9 @@ written:
 	VZEROUPPER
 	RET
 
-// func tile3AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool)
+// func tile3AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile3AVX512(SB), NOSPLIT, $0-141
+TEXT ·tile3AVX512(SB), NOSPLIT, $0-168
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DX
 	MOVQ c_base+96(FP), BX
@@ -3006,43 +3134,56 @@ product:
 	DECQ         CX
 	JNZ          product
 	VBROADCASTSS alpha+136(FP), Z9
-	MOVB         accumulate+140(FP), R10
-	MOVQ         columns+128(FP), CX
-	CMPQ         CX, $0x30
-	JLT          edge
-	TESTB        R10, R10
-	JZ           store
-	VMOVUPS      (BX), Z10
-	VFMADD231PS  Z0, Z9, Z10
-	VMOVUPS      Z10, (BX)
-	VMOVUPS      64(BX), Z10
-	VFMADD231PS  Z1, Z9, Z10
-	VMOVUPS      Z10, 64(BX)
-	VMOVUPS      128(BX), Z10
-	VFMADD231PS  Z2, Z9, Z10
-	VMOVUPS      Z10, 128(BX)
-	ADDQ         R9, BX
-	VMOVUPS      (BX), Z10
-	VFMADD231PS  Z3, Z9, Z10
-	VMOVUPS      Z10, (BX)
-	VMOVUPS      64(BX), Z10
-	VFMADD231PS  Z4, Z9, Z10
-	VMOVUPS      Z10, 64(BX)
-	VMOVUPS      128(BX), Z10
-	VFMADD231PS  Z5, Z9, Z10
-	VMOVUPS      Z10, 128(BX)
-	ADDQ         R9, BX
-	VMOVUPS      (BX), Z10
-	VFMADD231PS  Z6, Z9, Z10
-	VMOVUPS      Z10, (BX)
-	VMOVUPS      64(BX), Z10
-	VFMADD231PS  Z7, Z9, Z10
-	VMOVUPS      Z10, 64(BX)
-	VMOVUPS      128(BX), Z10
-	VFMADD231PS  Z8, Z9, Z10
-	VMOVUPS      Z10, 128(BX)
-	ADDQ         R9, BX
-	JMP          written
+	MOVQ         bias_base+144(FP), R10
+	XORQ         R11, R11
+	TESTQ        R10, R10
+	JNZ          addend
+	MOVB         accumulate+140(FP), CL
+	TESTB        CL, CL
+	JZ           addend
+	MOVQ         BX, R10
+	MOVQ         R9, R11
+
+addend:
+	MOVQ        columns+128(FP), CX
+	CMPQ        CX, $0x30
+	JLT         edge
+	TESTQ       R10, R10
+	JZ          store
+	VMOVUPS     (R10), Z10
+	VFMADD231PS Z0, Z9, Z10
+	VMOVUPS     Z10, (BX)
+	VMOVUPS     64(R10), Z10
+	VFMADD231PS Z1, Z9, Z10
+	VMOVUPS     Z10, 64(BX)
+	VMOVUPS     128(R10), Z10
+	VFMADD231PS Z2, Z9, Z10
+	VMOVUPS     Z10, 128(BX)
+	ADDQ        R11, R10
+	ADDQ        R9, BX
+	VMOVUPS     (R10), Z10
+	VFMADD231PS Z3, Z9, Z10
+	VMOVUPS     Z10, (BX)
+	VMOVUPS     64(R10), Z10
+	VFMADD231PS Z4, Z9, Z10
+	VMOVUPS     Z10, 64(BX)
+	VMOVUPS     128(R10), Z10
+	VFMADD231PS Z5, Z9, Z10
+	VMOVUPS     Z10, 128(BX)
+	ADDQ        R11, R10
+	ADDQ        R9, BX
+	VMOVUPS     (R10), Z10
+	VFMADD231PS Z6, Z9, Z10
+	VMOVUPS     Z10, (BX)
+	VMOVUPS     64(R10), Z10
+	VFMADD231PS Z7, Z9, Z10
+	VMOVUPS     Z10, 64(BX)
+	VMOVUPS     128(R10), Z10
+	VFMADD231PS Z8, Z9, Z10
+	VMOVUPS     Z10, 128(BX)
+	ADDQ        R11, R10
+	ADDQ        R9, BX
+	JMP         written
 
 store:
 	VMULPS  Z9, Z0, Z0
@@ -3069,45 +3210,48 @@ store:
 	JMP     written
 
 edge:
-	MOVQ        $0x00000001, R11
-	SHLQ        CL, R11
-	DECQ        R11
-	KMOVW       R11, K1
-	SHRQ        $0x10, R11
-	KMOVW       R11, K2
-	SHRQ        $0x10, R11
-	KMOVW       R11, K3
-	TESTB       R10, R10
+	MOVQ        $0x00000001, R12
+	SHLQ        CL, R12
+	DECQ        R12
+	KMOVW       R12, K1
+	SHRQ        $0x10, R12
+	KMOVW       R12, K2
+	SHRQ        $0x10, R12
+	KMOVW       R12, K3
+	TESTQ       R10, R10
 	JZ          store_edge
-	VMOVUPS.Z   (BX), K1, Z10
+	VMOVUPS.Z   (R10), K1, Z10
 	VFMADD231PS Z0, Z9, Z10
 	VMOVUPS     Z10, K1, (BX)
-	VMOVUPS.Z   64(BX), K2, Z10
+	VMOVUPS.Z   64(R10), K2, Z10
 	VFMADD231PS Z1, Z9, Z10
 	VMOVUPS     Z10, K2, 64(BX)
-	VMOVUPS.Z   128(BX), K3, Z10
+	VMOVUPS.Z   128(R10), K3, Z10
 	VFMADD231PS Z2, Z9, Z10
 	VMOVUPS     Z10, K3, 128(BX)
+	ADDQ        R11, R10
 	ADDQ        R9, BX
-	VMOVUPS.Z   (BX), K1, Z10
+	VMOVUPS.Z   (R10), K1, Z10
 	VFMADD231PS Z3, Z9, Z10
 	VMOVUPS     Z10, K1, (BX)
-	VMOVUPS.Z   64(BX), K2, Z10
+	VMOVUPS.Z   64(R10), K2, Z10
 	VFMADD231PS Z4, Z9, Z10
 	VMOVUPS     Z10, K2, 64(BX)
-	VMOVUPS.Z   128(BX), K3, Z10
+	VMOVUPS.Z   128(R10), K3, Z10
 	VFMADD231PS Z5, Z9, Z10
 	VMOVUPS     Z10, K3, 128(BX)
+	ADDQ        R11, R10
 	ADDQ        R9, BX
-	VMOVUPS.Z   (BX), K1, Z10
+	VMOVUPS.Z   (R10), K1, Z10
 	VFMADD231PS Z6, Z9, Z10
 	VMOVUPS     Z10, K1, (BX)
-	VMOVUPS.Z   64(BX), K2, Z10
+	VMOVUPS.Z   64(R10), K2, Z10
 	VFMADD231PS Z7, Z9, Z10
 	VMOVUPS     Z10, K2, 64(BX)
-	VMOVUPS.Z   128(BX), K3, Z10
+	VMOVUPS.Z   128(R10), K3, Z10
 	VFMADD231PS Z8, Z9, Z10
 	VMOVUPS     Z10, K3, 128(BX)
+	ADDQ        R11, R10
 	ADDQ        R9, BX
 	JMP         written
 
@@ -3142,33 +3286,33 @@ written:
 	VZEROUPPER
 	RET
 
-// func tile4AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool)
+// func tile4AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile4AVX512(SB), NOSPLIT, $0-141
+TEXT ·tile4AVX512(SB), NOSPLIT, $0-168
 	MOVQ count+0(FP), AX
-	MOVQ a_base+16(FP), BX
-	MOVQ c_base+96(FP), SI
-	MOVQ aRow+48(FP), DI
+	MOVQ a_base+16(FP), DX
+	MOVQ c_base+96(FP), BX
+	MOVQ aRow+48(FP), SI
+	SHLQ $0x02, SI
+	MOVQ aStep+56(FP), DI
 	SHLQ $0x02, DI
-	MOVQ aStep+56(FP), R8
+	MOVQ bRow+88(FP), R8
 	SHLQ $0x02, R8
-	MOVQ bRow+88(FP), R9
+	MOVQ cRow+120(FP), R9
 	SHLQ $0x02, R9
-	MOVQ cRow+120(FP), R10
-	SHLQ $0x02, R10
-	LEAQ (DI)(DI*2), DX
+	LEAQ (SI)(SI*2), R10
 
 tile:
-	MOVQ       SI, CX
+	MOVQ       BX, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 188(CX)
-	ADDQ       R10, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 188(CX)
-	ADDQ       R10, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 188(CX)
-	ADDQ       R10, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 188(CX)
 	VPXORD     Z0, Z0, Z0
@@ -3183,8 +3327,8 @@ tile:
 	VPXORD     Z9, Z9, Z9
 	VPXORD     Z10, Z10, Z10
 	VPXORD     Z11, Z11, Z11
-	MOVQ       BX, R11
-	LEAQ       (R11)(DI*4), CX
+	MOVQ       DX, R11
+	LEAQ       (R11)(SI*4), CX
 	MOVQ       b_base+64(FP), R12
 	MOVQ       depth+8(FP), CX
 	PCALIGN    $0x20
@@ -3197,223 +3341,241 @@ product:
 	VFMADD231PS  Z12, Z15, Z0
 	VFMADD231PS  Z13, Z15, Z1
 	VFMADD231PS  Z14, Z15, Z2
-	VBROADCASTSS (R11)(DI*1), Z15
+	VBROADCASTSS (R11)(SI*1), Z15
 	VFMADD231PS  Z12, Z15, Z3
 	VFMADD231PS  Z13, Z15, Z4
 	VFMADD231PS  Z14, Z15, Z5
-	VBROADCASTSS (R11)(DI*2), Z15
+	VBROADCASTSS (R11)(SI*2), Z15
 	VFMADD231PS  Z12, Z15, Z6
 	VFMADD231PS  Z13, Z15, Z7
 	VFMADD231PS  Z14, Z15, Z8
-	VBROADCASTSS (R11)(DX*1), Z15
+	VBROADCASTSS (R11)(R10*1), Z15
 	VFMADD231PS  Z12, Z15, Z9
 	VFMADD231PS  Z13, Z15, Z10
 	VFMADD231PS  Z14, Z15, Z11
-	ADDQ         R8, R11
-	ADDQ         R9, R12
+	ADDQ         DI, R11
+	ADDQ         R8, R12
 	DECQ         CX
 	JNZ          product
 	VBROADCASTSS alpha+136(FP), Z12
-	MOVB         accumulate+140(FP), R11
-	MOVQ         columns+128(FP), CX
-	CMPQ         CX, $0x30
-	JLT          edge
-	TESTB        R11, R11
-	JZ           store
-	VMOVUPS      (SI), Z13
-	VFMADD231PS  Z0, Z12, Z13
-	VMOVUPS      Z13, (SI)
-	VMOVUPS      64(SI), Z13
-	VFMADD231PS  Z1, Z12, Z13
-	VMOVUPS      Z13, 64(SI)
-	VMOVUPS      128(SI), Z13
-	VFMADD231PS  Z2, Z12, Z13
-	VMOVUPS      Z13, 128(SI)
-	ADDQ         R10, SI
-	VMOVUPS      (SI), Z13
-	VFMADD231PS  Z3, Z12, Z13
-	VMOVUPS      Z13, (SI)
-	VMOVUPS      64(SI), Z13
-	VFMADD231PS  Z4, Z12, Z13
-	VMOVUPS      Z13, 64(SI)
-	VMOVUPS      128(SI), Z13
-	VFMADD231PS  Z5, Z12, Z13
-	VMOVUPS      Z13, 128(SI)
-	ADDQ         R10, SI
-	VMOVUPS      (SI), Z13
-	VFMADD231PS  Z6, Z12, Z13
-	VMOVUPS      Z13, (SI)
-	VMOVUPS      64(SI), Z13
-	VFMADD231PS  Z7, Z12, Z13
-	VMOVUPS      Z13, 64(SI)
-	VMOVUPS      128(SI), Z13
-	VFMADD231PS  Z8, Z12, Z13
-	VMOVUPS      Z13, 128(SI)
-	ADDQ         R10, SI
-	VMOVUPS      (SI), Z13
-	VFMADD231PS  Z9, Z12, Z13
-	VMOVUPS      Z13, (SI)
-	VMOVUPS      64(SI), Z13
-	VFMADD231PS  Z10, Z12, Z13
-	VMOVUPS      Z13, 64(SI)
-	VMOVUPS      128(SI), Z13
-	VFMADD231PS  Z11, Z12, Z13
-	VMOVUPS      Z13, 128(SI)
-	ADDQ         R10, SI
-	JMP          written
+	MOVQ         bias_base+144(FP), R11
+	XORQ         R12, R12
+	TESTQ        R11, R11
+	JNZ          addend
+	MOVB         accumulate+140(FP), CL
+	TESTB        CL, CL
+	JZ           addend
+	MOVQ         BX, R11
+	MOVQ         R9, R12
+
+addend:
+	MOVQ        columns+128(FP), CX
+	CMPQ        CX, $0x30
+	JLT         edge
+	TESTQ       R11, R11
+	JZ          store
+	VMOVUPS     (R11), Z13
+	VFMADD231PS Z0, Z12, Z13
+	VMOVUPS     Z13, (BX)
+	VMOVUPS     64(R11), Z13
+	VFMADD231PS Z1, Z12, Z13
+	VMOVUPS     Z13, 64(BX)
+	VMOVUPS     128(R11), Z13
+	VFMADD231PS Z2, Z12, Z13
+	VMOVUPS     Z13, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z13
+	VFMADD231PS Z3, Z12, Z13
+	VMOVUPS     Z13, (BX)
+	VMOVUPS     64(R11), Z13
+	VFMADD231PS Z4, Z12, Z13
+	VMOVUPS     Z13, 64(BX)
+	VMOVUPS     128(R11), Z13
+	VFMADD231PS Z5, Z12, Z13
+	VMOVUPS     Z13, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z13
+	VFMADD231PS Z6, Z12, Z13
+	VMOVUPS     Z13, (BX)
+	VMOVUPS     64(R11), Z13
+	VFMADD231PS Z7, Z12, Z13
+	VMOVUPS     Z13, 64(BX)
+	VMOVUPS     128(R11), Z13
+	VFMADD231PS Z8, Z12, Z13
+	VMOVUPS     Z13, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z13
+	VFMADD231PS Z9, Z12, Z13
+	VMOVUPS     Z13, (BX)
+	VMOVUPS     64(R11), Z13
+	VFMADD231PS Z10, Z12, Z13
+	VMOVUPS     Z13, 64(BX)
+	VMOVUPS     128(R11), Z13
+	VFMADD231PS Z11, Z12, Z13
+	VMOVUPS     Z13, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	JMP         written
 
 store:
 	VMULPS  Z12, Z0, Z0
-	VMOVUPS Z0, (SI)
+	VMOVUPS Z0, (BX)
 	VMULPS  Z12, Z1, Z1
-	VMOVUPS Z1, 64(SI)
+	VMOVUPS Z1, 64(BX)
 	VMULPS  Z12, Z2, Z2
-	VMOVUPS Z2, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z2, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z12, Z3, Z3
-	VMOVUPS Z3, (SI)
+	VMOVUPS Z3, (BX)
 	VMULPS  Z12, Z4, Z4
-	VMOVUPS Z4, 64(SI)
+	VMOVUPS Z4, 64(BX)
 	VMULPS  Z12, Z5, Z5
-	VMOVUPS Z5, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z5, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z12, Z6, Z6
-	VMOVUPS Z6, (SI)
+	VMOVUPS Z6, (BX)
 	VMULPS  Z12, Z7, Z7
-	VMOVUPS Z7, 64(SI)
+	VMOVUPS Z7, 64(BX)
 	VMULPS  Z12, Z8, Z8
-	VMOVUPS Z8, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z8, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z12, Z9, Z9
-	VMOVUPS Z9, (SI)
+	VMOVUPS Z9, (BX)
 	VMULPS  Z12, Z10, Z10
-	VMOVUPS Z10, 64(SI)
+	VMOVUPS Z10, 64(BX)
 	VMULPS  Z12, Z11, Z11
-	VMOVUPS Z11, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z11, 128(BX)
+	ADDQ    R9, BX
 	JMP     written
 
 edge:
-	MOVQ        $0x00000001, R12
-	SHLQ        CL, R12
-	DECQ        R12
-	KMOVW       R12, K1
-	SHRQ        $0x10, R12
-	KMOVW       R12, K2
-	SHRQ        $0x10, R12
-	KMOVW       R12, K3
-	TESTB       R11, R11
+	MOVQ        $0x00000001, R13
+	SHLQ        CL, R13
+	DECQ        R13
+	KMOVW       R13, K1
+	SHRQ        $0x10, R13
+	KMOVW       R13, K2
+	SHRQ        $0x10, R13
+	KMOVW       R13, K3
+	TESTQ       R11, R11
 	JZ          store_edge
-	VMOVUPS.Z   (SI), K1, Z13
+	VMOVUPS.Z   (R11), K1, Z13
 	VFMADD231PS Z0, Z12, Z13
-	VMOVUPS     Z13, K1, (SI)
-	VMOVUPS.Z   64(SI), K2, Z13
+	VMOVUPS     Z13, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z13
 	VFMADD231PS Z1, Z12, Z13
-	VMOVUPS     Z13, K2, 64(SI)
-	VMOVUPS.Z   128(SI), K3, Z13
+	VMOVUPS     Z13, K2, 64(BX)
+	VMOVUPS.Z   128(R11), K3, Z13
 	VFMADD231PS Z2, Z12, Z13
-	VMOVUPS     Z13, K3, 128(SI)
-	ADDQ        R10, SI
-	VMOVUPS.Z   (SI), K1, Z13
+	VMOVUPS     Z13, K3, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z13
 	VFMADD231PS Z3, Z12, Z13
-	VMOVUPS     Z13, K1, (SI)
-	VMOVUPS.Z   64(SI), K2, Z13
+	VMOVUPS     Z13, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z13
 	VFMADD231PS Z4, Z12, Z13
-	VMOVUPS     Z13, K2, 64(SI)
-	VMOVUPS.Z   128(SI), K3, Z13
+	VMOVUPS     Z13, K2, 64(BX)
+	VMOVUPS.Z   128(R11), K3, Z13
 	VFMADD231PS Z5, Z12, Z13
-	VMOVUPS     Z13, K3, 128(SI)
-	ADDQ        R10, SI
-	VMOVUPS.Z   (SI), K1, Z13
+	VMOVUPS     Z13, K3, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z13
 	VFMADD231PS Z6, Z12, Z13
-	VMOVUPS     Z13, K1, (SI)
-	VMOVUPS.Z   64(SI), K2, Z13
+	VMOVUPS     Z13, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z13
 	VFMADD231PS Z7, Z12, Z13
-	VMOVUPS     Z13, K2, 64(SI)
-	VMOVUPS.Z   128(SI), K3, Z13
+	VMOVUPS     Z13, K2, 64(BX)
+	VMOVUPS.Z   128(R11), K3, Z13
 	VFMADD231PS Z8, Z12, Z13
-	VMOVUPS     Z13, K3, 128(SI)
-	ADDQ        R10, SI
-	VMOVUPS.Z   (SI), K1, Z13
+	VMOVUPS     Z13, K3, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z13
 	VFMADD231PS Z9, Z12, Z13
-	VMOVUPS     Z13, K1, (SI)
-	VMOVUPS.Z   64(SI), K2, Z13
+	VMOVUPS     Z13, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z13
 	VFMADD231PS Z10, Z12, Z13
-	VMOVUPS     Z13, K2, 64(SI)
-	VMOVUPS.Z   128(SI), K3, Z13
+	VMOVUPS     Z13, K2, 64(BX)
+	VMOVUPS.Z   128(R11), K3, Z13
 	VFMADD231PS Z11, Z12, Z13
-	VMOVUPS     Z13, K3, 128(SI)
-	ADDQ        R10, SI
+	VMOVUPS     Z13, K3, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
 	JMP         written
 
 store_edge:
 	VMULPS  Z12, Z0, Z0
-	VMOVUPS Z0, K1, (SI)
+	VMOVUPS Z0, K1, (BX)
 	VMULPS  Z12, Z1, Z1
-	VMOVUPS Z1, K2, 64(SI)
+	VMOVUPS Z1, K2, 64(BX)
 	VMULPS  Z12, Z2, Z2
-	VMOVUPS Z2, K3, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z2, K3, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z12, Z3, Z3
-	VMOVUPS Z3, K1, (SI)
+	VMOVUPS Z3, K1, (BX)
 	VMULPS  Z12, Z4, Z4
-	VMOVUPS Z4, K2, 64(SI)
+	VMOVUPS Z4, K2, 64(BX)
 	VMULPS  Z12, Z5, Z5
-	VMOVUPS Z5, K3, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z5, K3, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z12, Z6, Z6
-	VMOVUPS Z6, K1, (SI)
+	VMOVUPS Z6, K1, (BX)
 	VMULPS  Z12, Z7, Z7
-	VMOVUPS Z7, K2, 64(SI)
+	VMOVUPS Z7, K2, 64(BX)
 	VMULPS  Z12, Z8, Z8
-	VMOVUPS Z8, K3, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z8, K3, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z12, Z9, Z9
-	VMOVUPS Z9, K1, (SI)
+	VMOVUPS Z9, K1, (BX)
 	VMULPS  Z12, Z10, Z10
-	VMOVUPS Z10, K2, 64(SI)
+	VMOVUPS Z10, K2, 64(BX)
 	VMULPS  Z12, Z11, Z11
-	VMOVUPS Z11, K3, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z11, K3, 128(BX)
+	ADDQ    R9, BX
 
 written:
 	MOVQ aTile+40(FP), CX
-	LEAQ (BX)(CX*4), BX
+	LEAQ (DX)(CX*4), DX
 	DECQ AX
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func tile5AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool)
+// func tile5AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile5AVX512(SB), NOSPLIT, $0-141
+TEXT ·tile5AVX512(SB), NOSPLIT, $0-168
 	MOVQ count+0(FP), AX
-	MOVQ a_base+16(FP), BX
-	MOVQ c_base+96(FP), SI
-	MOVQ aRow+48(FP), DI
+	MOVQ a_base+16(FP), DX
+	MOVQ c_base+96(FP), BX
+	MOVQ aRow+48(FP), SI
+	SHLQ $0x02, SI
+	MOVQ aStep+56(FP), DI
 	SHLQ $0x02, DI
-	MOVQ aStep+56(FP), R8
+	MOVQ bRow+88(FP), R8
 	SHLQ $0x02, R8
-	MOVQ bRow+88(FP), R9
+	MOVQ cRow+120(FP), R9
 	SHLQ $0x02, R9
-	MOVQ cRow+120(FP), R10
-	SHLQ $0x02, R10
-	LEAQ (DI)(DI*2), DX
+	LEAQ (SI)(SI*2), R10
 
 tile:
-	MOVQ       SI, CX
+	MOVQ       BX, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 188(CX)
-	ADDQ       R10, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 188(CX)
-	ADDQ       R10, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 188(CX)
-	ADDQ       R10, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 188(CX)
-	ADDQ       R10, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 188(CX)
 	VPXORD     Z0, Z0, Z0
@@ -3431,8 +3593,8 @@ tile:
 	VPXORD     Z12, Z12, Z12
 	VPXORD     Z13, Z13, Z13
 	VPXORD     Z14, Z14, Z14
-	MOVQ       BX, R11
-	LEAQ       (R11)(DI*4), R12
+	MOVQ       DX, R11
+	LEAQ       (R11)(SI*4), R12
 	MOVQ       b_base+64(FP), R13
 	MOVQ       depth+8(FP), CX
 	PCALIGN    $0x20
@@ -3445,15 +3607,15 @@ product:
 	VFMADD231PS  Z15, Z18, Z0
 	VFMADD231PS  Z16, Z18, Z1
 	VFMADD231PS  Z17, Z18, Z2
-	VBROADCASTSS (R11)(DI*1), Z18
+	VBROADCASTSS (R11)(SI*1), Z18
 	VFMADD231PS  Z15, Z18, Z3
 	VFMADD231PS  Z16, Z18, Z4
 	VFMADD231PS  Z17, Z18, Z5
-	VBROADCASTSS (R11)(DI*2), Z18
+	VBROADCASTSS (R11)(SI*2), Z18
 	VFMADD231PS  Z15, Z18, Z6
 	VFMADD231PS  Z16, Z18, Z7
 	VFMADD231PS  Z17, Z18, Z8
-	VBROADCASTSS (R11)(DX*1), Z18
+	VBROADCASTSS (R11)(R10*1), Z18
 	VFMADD231PS  Z15, Z18, Z9
 	VFMADD231PS  Z16, Z18, Z10
 	VFMADD231PS  Z17, Z18, Z11
@@ -3461,249 +3623,269 @@ product:
 	VFMADD231PS  Z15, Z18, Z12
 	VFMADD231PS  Z16, Z18, Z13
 	VFMADD231PS  Z17, Z18, Z14
-	ADDQ         R8, R11
-	ADDQ         R8, R12
-	ADDQ         R9, R13
+	ADDQ         DI, R11
+	ADDQ         DI, R12
+	ADDQ         R8, R13
 	DECQ         CX
 	JNZ          product
 	VBROADCASTSS alpha+136(FP), Z15
-	MOVB         accumulate+140(FP), R11
-	MOVQ         columns+128(FP), CX
-	CMPQ         CX, $0x30
-	JLT          edge
-	TESTB        R11, R11
-	JZ           store
-	VMOVUPS      (SI), Z16
-	VFMADD231PS  Z0, Z15, Z16
-	VMOVUPS      Z16, (SI)
-	VMOVUPS      64(SI), Z16
-	VFMADD231PS  Z1, Z15, Z16
-	VMOVUPS      Z16, 64(SI)
-	VMOVUPS      128(SI), Z16
-	VFMADD231PS  Z2, Z15, Z16
-	VMOVUPS      Z16, 128(SI)
-	ADDQ         R10, SI
-	VMOVUPS      (SI), Z16
-	VFMADD231PS  Z3, Z15, Z16
-	VMOVUPS      Z16, (SI)
-	VMOVUPS      64(SI), Z16
-	VFMADD231PS  Z4, Z15, Z16
-	VMOVUPS      Z16, 64(SI)
-	VMOVUPS      128(SI), Z16
-	VFMADD231PS  Z5, Z15, Z16
-	VMOVUPS      Z16, 128(SI)
-	ADDQ         R10, SI
-	VMOVUPS      (SI), Z16
-	VFMADD231PS  Z6, Z15, Z16
-	VMOVUPS      Z16, (SI)
-	VMOVUPS      64(SI), Z16
-	VFMADD231PS  Z7, Z15, Z16
-	VMOVUPS      Z16, 64(SI)
-	VMOVUPS      128(SI), Z16
-	VFMADD231PS  Z8, Z15, Z16
-	VMOVUPS      Z16, 128(SI)
-	ADDQ         R10, SI
-	VMOVUPS      (SI), Z16
-	VFMADD231PS  Z9, Z15, Z16
-	VMOVUPS      Z16, (SI)
-	VMOVUPS      64(SI), Z16
-	VFMADD231PS  Z10, Z15, Z16
-	VMOVUPS      Z16, 64(SI)
-	VMOVUPS      128(SI), Z16
-	VFMADD231PS  Z11, Z15, Z16
-	VMOVUPS      Z16, 128(SI)
-	ADDQ         R10, SI
-	VMOVUPS      (SI), Z16
-	VFMADD231PS  Z12, Z15, Z16
-	VMOVUPS      Z16, (SI)
-	VMOVUPS      64(SI), Z16
-	VFMADD231PS  Z13, Z15, Z16
-	VMOVUPS      Z16, 64(SI)
-	VMOVUPS      128(SI), Z16
-	VFMADD231PS  Z14, Z15, Z16
-	VMOVUPS      Z16, 128(SI)
-	ADDQ         R10, SI
-	JMP          written
+	MOVQ         bias_base+144(FP), R11
+	XORQ         R12, R12
+	TESTQ        R11, R11
+	JNZ          addend
+	MOVB         accumulate+140(FP), CL
+	TESTB        CL, CL
+	JZ           addend
+	MOVQ         BX, R11
+	MOVQ         R9, R12
+
+addend:
+	MOVQ        columns+128(FP), CX
+	CMPQ        CX, $0x30
+	JLT         edge
+	TESTQ       R11, R11
+	JZ          store
+	VMOVUPS     (R11), Z16
+	VFMADD231PS Z0, Z15, Z16
+	VMOVUPS     Z16, (BX)
+	VMOVUPS     64(R11), Z16
+	VFMADD231PS Z1, Z15, Z16
+	VMOVUPS     Z16, 64(BX)
+	VMOVUPS     128(R11), Z16
+	VFMADD231PS Z2, Z15, Z16
+	VMOVUPS     Z16, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z16
+	VFMADD231PS Z3, Z15, Z16
+	VMOVUPS     Z16, (BX)
+	VMOVUPS     64(R11), Z16
+	VFMADD231PS Z4, Z15, Z16
+	VMOVUPS     Z16, 64(BX)
+	VMOVUPS     128(R11), Z16
+	VFMADD231PS Z5, Z15, Z16
+	VMOVUPS     Z16, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z16
+	VFMADD231PS Z6, Z15, Z16
+	VMOVUPS     Z16, (BX)
+	VMOVUPS     64(R11), Z16
+	VFMADD231PS Z7, Z15, Z16
+	VMOVUPS     Z16, 64(BX)
+	VMOVUPS     128(R11), Z16
+	VFMADD231PS Z8, Z15, Z16
+	VMOVUPS     Z16, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z16
+	VFMADD231PS Z9, Z15, Z16
+	VMOVUPS     Z16, (BX)
+	VMOVUPS     64(R11), Z16
+	VFMADD231PS Z10, Z15, Z16
+	VMOVUPS     Z16, 64(BX)
+	VMOVUPS     128(R11), Z16
+	VFMADD231PS Z11, Z15, Z16
+	VMOVUPS     Z16, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z16
+	VFMADD231PS Z12, Z15, Z16
+	VMOVUPS     Z16, (BX)
+	VMOVUPS     64(R11), Z16
+	VFMADD231PS Z13, Z15, Z16
+	VMOVUPS     Z16, 64(BX)
+	VMOVUPS     128(R11), Z16
+	VFMADD231PS Z14, Z15, Z16
+	VMOVUPS     Z16, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	JMP         written
 
 store:
 	VMULPS  Z15, Z0, Z0
-	VMOVUPS Z0, (SI)
+	VMOVUPS Z0, (BX)
 	VMULPS  Z15, Z1, Z1
-	VMOVUPS Z1, 64(SI)
+	VMOVUPS Z1, 64(BX)
 	VMULPS  Z15, Z2, Z2
-	VMOVUPS Z2, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z2, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z15, Z3, Z3
-	VMOVUPS Z3, (SI)
+	VMOVUPS Z3, (BX)
 	VMULPS  Z15, Z4, Z4
-	VMOVUPS Z4, 64(SI)
+	VMOVUPS Z4, 64(BX)
 	VMULPS  Z15, Z5, Z5
-	VMOVUPS Z5, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z5, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z15, Z6, Z6
-	VMOVUPS Z6, (SI)
+	VMOVUPS Z6, (BX)
 	VMULPS  Z15, Z7, Z7
-	VMOVUPS Z7, 64(SI)
+	VMOVUPS Z7, 64(BX)
 	VMULPS  Z15, Z8, Z8
-	VMOVUPS Z8, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z8, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z15, Z9, Z9
-	VMOVUPS Z9, (SI)
+	VMOVUPS Z9, (BX)
 	VMULPS  Z15, Z10, Z10
-	VMOVUPS Z10, 64(SI)
+	VMOVUPS Z10, 64(BX)
 	VMULPS  Z15, Z11, Z11
-	VMOVUPS Z11, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z11, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z15, Z12, Z12
-	VMOVUPS Z12, (SI)
+	VMOVUPS Z12, (BX)
 	VMULPS  Z15, Z13, Z13
-	VMOVUPS Z13, 64(SI)
+	VMOVUPS Z13, 64(BX)
 	VMULPS  Z15, Z14, Z14
-	VMOVUPS Z14, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z14, 128(BX)
+	ADDQ    R9, BX
 	JMP     written
 
 edge:
-	MOVQ        $0x00000001, R12
-	SHLQ        CL, R12
-	DECQ        R12
-	KMOVW       R12, K1
-	SHRQ        $0x10, R12
-	KMOVW       R12, K2
-	SHRQ        $0x10, R12
-	KMOVW       R12, K3
-	TESTB       R11, R11
+	MOVQ        $0x00000001, R13
+	SHLQ        CL, R13
+	DECQ        R13
+	KMOVW       R13, K1
+	SHRQ        $0x10, R13
+	KMOVW       R13, K2
+	SHRQ        $0x10, R13
+	KMOVW       R13, K3
+	TESTQ       R11, R11
 	JZ          store_edge
-	VMOVUPS.Z   (SI), K1, Z16
+	VMOVUPS.Z   (R11), K1, Z16
 	VFMADD231PS Z0, Z15, Z16
-	VMOVUPS     Z16, K1, (SI)
-	VMOVUPS.Z   64(SI), K2, Z16
+	VMOVUPS     Z16, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z16
 	VFMADD231PS Z1, Z15, Z16
-	VMOVUPS     Z16, K2, 64(SI)
-	VMOVUPS.Z   128(SI), K3, Z16
+	VMOVUPS     Z16, K2, 64(BX)
+	VMOVUPS.Z   128(R11), K3, Z16
 	VFMADD231PS Z2, Z15, Z16
-	VMOVUPS     Z16, K3, 128(SI)
-	ADDQ        R10, SI
-	VMOVUPS.Z   (SI), K1, Z16
+	VMOVUPS     Z16, K3, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z16
 	VFMADD231PS Z3, Z15, Z16
-	VMOVUPS     Z16, K1, (SI)
-	VMOVUPS.Z   64(SI), K2, Z16
+	VMOVUPS     Z16, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z16
 	VFMADD231PS Z4, Z15, Z16
-	VMOVUPS     Z16, K2, 64(SI)
-	VMOVUPS.Z   128(SI), K3, Z16
+	VMOVUPS     Z16, K2, 64(BX)
+	VMOVUPS.Z   128(R11), K3, Z16
 	VFMADD231PS Z5, Z15, Z16
-	VMOVUPS     Z16, K3, 128(SI)
-	ADDQ        R10, SI
-	VMOVUPS.Z   (SI), K1, Z16
+	VMOVUPS     Z16, K3, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z16
 	VFMADD231PS Z6, Z15, Z16
-	VMOVUPS     Z16, K1, (SI)
-	VMOVUPS.Z   64(SI), K2, Z16
+	VMOVUPS     Z16, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z16
 	VFMADD231PS Z7, Z15, Z16
-	VMOVUPS     Z16, K2, 64(SI)
-	VMOVUPS.Z   128(SI), K3, Z16
+	VMOVUPS     Z16, K2, 64(BX)
+	VMOVUPS.Z   128(R11), K3, Z16
 	VFMADD231PS Z8, Z15, Z16
-	VMOVUPS     Z16, K3, 128(SI)
-	ADDQ        R10, SI
-	VMOVUPS.Z   (SI), K1, Z16
+	VMOVUPS     Z16, K3, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z16
 	VFMADD231PS Z9, Z15, Z16
-	VMOVUPS     Z16, K1, (SI)
-	VMOVUPS.Z   64(SI), K2, Z16
+	VMOVUPS     Z16, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z16
 	VFMADD231PS Z10, Z15, Z16
-	VMOVUPS     Z16, K2, 64(SI)
-	VMOVUPS.Z   128(SI), K3, Z16
+	VMOVUPS     Z16, K2, 64(BX)
+	VMOVUPS.Z   128(R11), K3, Z16
 	VFMADD231PS Z11, Z15, Z16
-	VMOVUPS     Z16, K3, 128(SI)
-	ADDQ        R10, SI
-	VMOVUPS.Z   (SI), K1, Z16
+	VMOVUPS     Z16, K3, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z16
 	VFMADD231PS Z12, Z15, Z16
-	VMOVUPS     Z16, K1, (SI)
-	VMOVUPS.Z   64(SI), K2, Z16
+	VMOVUPS     Z16, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z16
 	VFMADD231PS Z13, Z15, Z16
-	VMOVUPS     Z16, K2, 64(SI)
-	VMOVUPS.Z   128(SI), K3, Z16
+	VMOVUPS     Z16, K2, 64(BX)
+	VMOVUPS.Z   128(R11), K3, Z16
 	VFMADD231PS Z14, Z15, Z16
-	VMOVUPS     Z16, K3, 128(SI)
-	ADDQ        R10, SI
+	VMOVUPS     Z16, K3, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
 	JMP         written
 
 store_edge:
 	VMULPS  Z15, Z0, Z0
-	VMOVUPS Z0, K1, (SI)
+	VMOVUPS Z0, K1, (BX)
 	VMULPS  Z15, Z1, Z1
-	VMOVUPS Z1, K2, 64(SI)
+	VMOVUPS Z1, K2, 64(BX)
 	VMULPS  Z15, Z2, Z2
-	VMOVUPS Z2, K3, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z2, K3, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z15, Z3, Z3
-	VMOVUPS Z3, K1, (SI)
+	VMOVUPS Z3, K1, (BX)
 	VMULPS  Z15, Z4, Z4
-	VMOVUPS Z4, K2, 64(SI)
+	VMOVUPS Z4, K2, 64(BX)
 	VMULPS  Z15, Z5, Z5
-	VMOVUPS Z5, K3, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z5, K3, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z15, Z6, Z6
-	VMOVUPS Z6, K1, (SI)
+	VMOVUPS Z6, K1, (BX)
 	VMULPS  Z15, Z7, Z7
-	VMOVUPS Z7, K2, 64(SI)
+	VMOVUPS Z7, K2, 64(BX)
 	VMULPS  Z15, Z8, Z8
-	VMOVUPS Z8, K3, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z8, K3, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z15, Z9, Z9
-	VMOVUPS Z9, K1, (SI)
+	VMOVUPS Z9, K1, (BX)
 	VMULPS  Z15, Z10, Z10
-	VMOVUPS Z10, K2, 64(SI)
+	VMOVUPS Z10, K2, 64(BX)
 	VMULPS  Z15, Z11, Z11
-	VMOVUPS Z11, K3, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z11, K3, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z15, Z12, Z12
-	VMOVUPS Z12, K1, (SI)
+	VMOVUPS Z12, K1, (BX)
 	VMULPS  Z15, Z13, Z13
-	VMOVUPS Z13, K2, 64(SI)
+	VMOVUPS Z13, K2, 64(BX)
 	VMULPS  Z15, Z14, Z14
-	VMOVUPS Z14, K3, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z14, K3, 128(BX)
+	ADDQ    R9, BX
 
 written:
 	MOVQ aTile+40(FP), CX
-	LEAQ (BX)(CX*4), BX
+	LEAQ (DX)(CX*4), DX
 	DECQ AX
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func tile6AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool)
+// func tile6AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile6AVX512(SB), NOSPLIT, $0-141
+TEXT ·tile6AVX512(SB), NOSPLIT, $0-168
 	MOVQ count+0(FP), AX
-	MOVQ a_base+16(FP), BX
-	MOVQ c_base+96(FP), SI
-	MOVQ aRow+48(FP), DI
+	MOVQ a_base+16(FP), DX
+	MOVQ c_base+96(FP), BX
+	MOVQ aRow+48(FP), SI
+	SHLQ $0x02, SI
+	MOVQ aStep+56(FP), DI
 	SHLQ $0x02, DI
-	MOVQ aStep+56(FP), R8
+	MOVQ bRow+88(FP), R8
 	SHLQ $0x02, R8
-	MOVQ bRow+88(FP), R9
+	MOVQ cRow+120(FP), R9
 	SHLQ $0x02, R9
-	MOVQ cRow+120(FP), R10
-	SHLQ $0x02, R10
-	LEAQ (DI)(DI*2), DX
+	LEAQ (SI)(SI*2), R10
 
 tile:
-	MOVQ       SI, CX
+	MOVQ       BX, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 188(CX)
-	ADDQ       R10, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 188(CX)
-	ADDQ       R10, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 188(CX)
-	ADDQ       R10, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 188(CX)
-	ADDQ       R10, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 188(CX)
-	ADDQ       R10, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 188(CX)
 	VPXORD     Z0, Z0, Z0
@@ -3724,8 +3906,8 @@ tile:
 	VPXORD     Z15, Z15, Z15
 	VPXORD     Z16, Z16, Z16
 	VPXORD     Z17, Z17, Z17
-	MOVQ       BX, R11
-	LEAQ       (R11)(DI*4), R12
+	MOVQ       DX, R11
+	LEAQ       (R11)(SI*4), R12
 	MOVQ       b_base+64(FP), R13
 	MOVQ       depth+8(FP), CX
 	PCALIGN    $0x20
@@ -3738,15 +3920,15 @@ product:
 	VFMADD231PS  Z18, Z21, Z0
 	VFMADD231PS  Z19, Z21, Z1
 	VFMADD231PS  Z20, Z21, Z2
-	VBROADCASTSS (R11)(DI*1), Z21
+	VBROADCASTSS (R11)(SI*1), Z21
 	VFMADD231PS  Z18, Z21, Z3
 	VFMADD231PS  Z19, Z21, Z4
 	VFMADD231PS  Z20, Z21, Z5
-	VBROADCASTSS (R11)(DI*2), Z21
+	VBROADCASTSS (R11)(SI*2), Z21
 	VFMADD231PS  Z18, Z21, Z6
 	VFMADD231PS  Z19, Z21, Z7
 	VFMADD231PS  Z20, Z21, Z8
-	VBROADCASTSS (R11)(DX*1), Z21
+	VBROADCASTSS (R11)(R10*1), Z21
 	VFMADD231PS  Z18, Z21, Z9
 	VFMADD231PS  Z19, Z21, Z10
 	VFMADD231PS  Z20, Z21, Z11
@@ -3754,290 +3936,312 @@ product:
 	VFMADD231PS  Z18, Z21, Z12
 	VFMADD231PS  Z19, Z21, Z13
 	VFMADD231PS  Z20, Z21, Z14
-	VBROADCASTSS (R12)(DI*1), Z21
+	VBROADCASTSS (R12)(SI*1), Z21
 	VFMADD231PS  Z18, Z21, Z15
 	VFMADD231PS  Z19, Z21, Z16
 	VFMADD231PS  Z20, Z21, Z17
-	ADDQ         R8, R11
-	ADDQ         R8, R12
-	ADDQ         R9, R13
+	ADDQ         DI, R11
+	ADDQ         DI, R12
+	ADDQ         R8, R13
 	DECQ         CX
 	JNZ          product
 	VBROADCASTSS alpha+136(FP), Z18
-	MOVB         accumulate+140(FP), R11
-	MOVQ         columns+128(FP), CX
-	CMPQ         CX, $0x30
-	JLT          edge
-	TESTB        R11, R11
-	JZ           store
-	VMOVUPS      (SI), Z19
-	VFMADD231PS  Z0, Z18, Z19
-	VMOVUPS      Z19, (SI)
-	VMOVUPS      64(SI), Z19
-	VFMADD231PS  Z1, Z18, Z19
-	VMOVUPS      Z19, 64(SI)
-	VMOVUPS      128(SI), Z19
-	VFMADD231PS  Z2, Z18, Z19
-	VMOVUPS      Z19, 128(SI)
-	ADDQ         R10, SI
-	VMOVUPS      (SI), Z19
-	VFMADD231PS  Z3, Z18, Z19
-	VMOVUPS      Z19, (SI)
-	VMOVUPS      64(SI), Z19
-	VFMADD231PS  Z4, Z18, Z19
-	VMOVUPS      Z19, 64(SI)
-	VMOVUPS      128(SI), Z19
-	VFMADD231PS  Z5, Z18, Z19
-	VMOVUPS      Z19, 128(SI)
-	ADDQ         R10, SI
-	VMOVUPS      (SI), Z19
-	VFMADD231PS  Z6, Z18, Z19
-	VMOVUPS      Z19, (SI)
-	VMOVUPS      64(SI), Z19
-	VFMADD231PS  Z7, Z18, Z19
-	VMOVUPS      Z19, 64(SI)
-	VMOVUPS      128(SI), Z19
-	VFMADD231PS  Z8, Z18, Z19
-	VMOVUPS      Z19, 128(SI)
-	ADDQ         R10, SI
-	VMOVUPS      (SI), Z19
-	VFMADD231PS  Z9, Z18, Z19
-	VMOVUPS      Z19, (SI)
-	VMOVUPS      64(SI), Z19
-	VFMADD231PS  Z10, Z18, Z19
-	VMOVUPS      Z19, 64(SI)
-	VMOVUPS      128(SI), Z19
-	VFMADD231PS  Z11, Z18, Z19
-	VMOVUPS      Z19, 128(SI)
-	ADDQ         R10, SI
-	VMOVUPS      (SI), Z19
-	VFMADD231PS  Z12, Z18, Z19
-	VMOVUPS      Z19, (SI)
-	VMOVUPS      64(SI), Z19
-	VFMADD231PS  Z13, Z18, Z19
-	VMOVUPS      Z19, 64(SI)
-	VMOVUPS      128(SI), Z19
-	VFMADD231PS  Z14, Z18, Z19
-	VMOVUPS      Z19, 128(SI)
-	ADDQ         R10, SI
-	VMOVUPS      (SI), Z19
-	VFMADD231PS  Z15, Z18, Z19
-	VMOVUPS      Z19, (SI)
-	VMOVUPS      64(SI), Z19
-	VFMADD231PS  Z16, Z18, Z19
-	VMOVUPS      Z19, 64(SI)
-	VMOVUPS      128(SI), Z19
-	VFMADD231PS  Z17, Z18, Z19
-	VMOVUPS      Z19, 128(SI)
-	ADDQ         R10, SI
-	JMP          written
+	MOVQ         bias_base+144(FP), R11
+	XORQ         R12, R12
+	TESTQ        R11, R11
+	JNZ          addend
+	MOVB         accumulate+140(FP), CL
+	TESTB        CL, CL
+	JZ           addend
+	MOVQ         BX, R11
+	MOVQ         R9, R12
+
+addend:
+	MOVQ        columns+128(FP), CX
+	CMPQ        CX, $0x30
+	JLT         edge
+	TESTQ       R11, R11
+	JZ          store
+	VMOVUPS     (R11), Z19
+	VFMADD231PS Z0, Z18, Z19
+	VMOVUPS     Z19, (BX)
+	VMOVUPS     64(R11), Z19
+	VFMADD231PS Z1, Z18, Z19
+	VMOVUPS     Z19, 64(BX)
+	VMOVUPS     128(R11), Z19
+	VFMADD231PS Z2, Z18, Z19
+	VMOVUPS     Z19, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z19
+	VFMADD231PS Z3, Z18, Z19
+	VMOVUPS     Z19, (BX)
+	VMOVUPS     64(R11), Z19
+	VFMADD231PS Z4, Z18, Z19
+	VMOVUPS     Z19, 64(BX)
+	VMOVUPS     128(R11), Z19
+	VFMADD231PS Z5, Z18, Z19
+	VMOVUPS     Z19, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z19
+	VFMADD231PS Z6, Z18, Z19
+	VMOVUPS     Z19, (BX)
+	VMOVUPS     64(R11), Z19
+	VFMADD231PS Z7, Z18, Z19
+	VMOVUPS     Z19, 64(BX)
+	VMOVUPS     128(R11), Z19
+	VFMADD231PS Z8, Z18, Z19
+	VMOVUPS     Z19, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z19
+	VFMADD231PS Z9, Z18, Z19
+	VMOVUPS     Z19, (BX)
+	VMOVUPS     64(R11), Z19
+	VFMADD231PS Z10, Z18, Z19
+	VMOVUPS     Z19, 64(BX)
+	VMOVUPS     128(R11), Z19
+	VFMADD231PS Z11, Z18, Z19
+	VMOVUPS     Z19, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z19
+	VFMADD231PS Z12, Z18, Z19
+	VMOVUPS     Z19, (BX)
+	VMOVUPS     64(R11), Z19
+	VFMADD231PS Z13, Z18, Z19
+	VMOVUPS     Z19, 64(BX)
+	VMOVUPS     128(R11), Z19
+	VFMADD231PS Z14, Z18, Z19
+	VMOVUPS     Z19, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z19
+	VFMADD231PS Z15, Z18, Z19
+	VMOVUPS     Z19, (BX)
+	VMOVUPS     64(R11), Z19
+	VFMADD231PS Z16, Z18, Z19
+	VMOVUPS     Z19, 64(BX)
+	VMOVUPS     128(R11), Z19
+	VFMADD231PS Z17, Z18, Z19
+	VMOVUPS     Z19, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	JMP         written
 
 store:
 	VMULPS  Z18, Z0, Z0
-	VMOVUPS Z0, (SI)
+	VMOVUPS Z0, (BX)
 	VMULPS  Z18, Z1, Z1
-	VMOVUPS Z1, 64(SI)
+	VMOVUPS Z1, 64(BX)
 	VMULPS  Z18, Z2, Z2
-	VMOVUPS Z2, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z2, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z18, Z3, Z3
-	VMOVUPS Z3, (SI)
+	VMOVUPS Z3, (BX)
 	VMULPS  Z18, Z4, Z4
-	VMOVUPS Z4, 64(SI)
+	VMOVUPS Z4, 64(BX)
 	VMULPS  Z18, Z5, Z5
-	VMOVUPS Z5, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z5, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z18, Z6, Z6
-	VMOVUPS Z6, (SI)
+	VMOVUPS Z6, (BX)
 	VMULPS  Z18, Z7, Z7
-	VMOVUPS Z7, 64(SI)
+	VMOVUPS Z7, 64(BX)
 	VMULPS  Z18, Z8, Z8
-	VMOVUPS Z8, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z8, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z18, Z9, Z9
-	VMOVUPS Z9, (SI)
+	VMOVUPS Z9, (BX)
 	VMULPS  Z18, Z10, Z10
-	VMOVUPS Z10, 64(SI)
+	VMOVUPS Z10, 64(BX)
 	VMULPS  Z18, Z11, Z11
-	VMOVUPS Z11, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z11, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z18, Z12, Z12
-	VMOVUPS Z12, (SI)
+	VMOVUPS Z12, (BX)
 	VMULPS  Z18, Z13, Z13
-	VMOVUPS Z13, 64(SI)
+	VMOVUPS Z13, 64(BX)
 	VMULPS  Z18, Z14, Z14
-	VMOVUPS Z14, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z14, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z18, Z15, Z15
-	VMOVUPS Z15, (SI)
+	VMOVUPS Z15, (BX)
 	VMULPS  Z18, Z16, Z16
-	VMOVUPS Z16, 64(SI)
+	VMOVUPS Z16, 64(BX)
 	VMULPS  Z18, Z17, Z17
-	VMOVUPS Z17, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z17, 128(BX)
+	ADDQ    R9, BX
 	JMP     written
 
 edge:
-	MOVQ        $0x00000001, R12
-	SHLQ        CL, R12
-	DECQ        R12
-	KMOVW       R12, K1
-	SHRQ        $0x10, R12
-	KMOVW       R12, K2
-	SHRQ        $0x10, R12
-	KMOVW       R12, K3
-	TESTB       R11, R11
+	MOVQ        $0x00000001, R13
+	SHLQ        CL, R13
+	DECQ        R13
+	KMOVW       R13, K1
+	SHRQ        $0x10, R13
+	KMOVW       R13, K2
+	SHRQ        $0x10, R13
+	KMOVW       R13, K3
+	TESTQ       R11, R11
 	JZ          store_edge
-	VMOVUPS.Z   (SI), K1, Z19
+	VMOVUPS.Z   (R11), K1, Z19
 	VFMADD231PS Z0, Z18, Z19
-	VMOVUPS     Z19, K1, (SI)
-	VMOVUPS.Z   64(SI), K2, Z19
+	VMOVUPS     Z19, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z19
 	VFMADD231PS Z1, Z18, Z19
-	VMOVUPS     Z19, K2, 64(SI)
-	VMOVUPS.Z   128(SI), K3, Z19
+	VMOVUPS     Z19, K2, 64(BX)
+	VMOVUPS.Z   128(R11), K3, Z19
 	VFMADD231PS Z2, Z18, Z19
-	VMOVUPS     Z19, K3, 128(SI)
-	ADDQ        R10, SI
-	VMOVUPS.Z   (SI), K1, Z19
+	VMOVUPS     Z19, K3, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z19
 	VFMADD231PS Z3, Z18, Z19
-	VMOVUPS     Z19, K1, (SI)
-	VMOVUPS.Z   64(SI), K2, Z19
+	VMOVUPS     Z19, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z19
 	VFMADD231PS Z4, Z18, Z19
-	VMOVUPS     Z19, K2, 64(SI)
-	VMOVUPS.Z   128(SI), K3, Z19
+	VMOVUPS     Z19, K2, 64(BX)
+	VMOVUPS.Z   128(R11), K3, Z19
 	VFMADD231PS Z5, Z18, Z19
-	VMOVUPS     Z19, K3, 128(SI)
-	ADDQ        R10, SI
-	VMOVUPS.Z   (SI), K1, Z19
+	VMOVUPS     Z19, K3, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z19
 	VFMADD231PS Z6, Z18, Z19
-	VMOVUPS     Z19, K1, (SI)
-	VMOVUPS.Z   64(SI), K2, Z19
+	VMOVUPS     Z19, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z19
 	VFMADD231PS Z7, Z18, Z19
-	VMOVUPS     Z19, K2, 64(SI)
-	VMOVUPS.Z   128(SI), K3, Z19
+	VMOVUPS     Z19, K2, 64(BX)
+	VMOVUPS.Z   128(R11), K3, Z19
 	VFMADD231PS Z8, Z18, Z19
-	VMOVUPS     Z19, K3, 128(SI)
-	ADDQ        R10, SI
-	VMOVUPS.Z   (SI), K1, Z19
+	VMOVUPS     Z19, K3, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z19
 	VFMADD231PS Z9, Z18, Z19
-	VMOVUPS     Z19, K1, (SI)
-	VMOVUPS.Z   64(SI), K2, Z19
+	VMOVUPS     Z19, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z19
 	VFMADD231PS Z10, Z18, Z19
-	VMOVUPS     Z19, K2, 64(SI)
-	VMOVUPS.Z   128(SI), K3, Z19
+	VMOVUPS     Z19, K2, 64(BX)
+	VMOVUPS.Z   128(R11), K3, Z19
 	VFMADD231PS Z11, Z18, Z19
-	VMOVUPS     Z19, K3, 128(SI)
-	ADDQ        R10, SI
-	VMOVUPS.Z   (SI), K1, Z19
+	VMOVUPS     Z19, K3, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z19
 	VFMADD231PS Z12, Z18, Z19
-	VMOVUPS     Z19, K1, (SI)
-	VMOVUPS.Z   64(SI), K2, Z19
+	VMOVUPS     Z19, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z19
 	VFMADD231PS Z13, Z18, Z19
-	VMOVUPS     Z19, K2, 64(SI)
-	VMOVUPS.Z   128(SI), K3, Z19
+	VMOVUPS     Z19, K2, 64(BX)
+	VMOVUPS.Z   128(R11), K3, Z19
 	VFMADD231PS Z14, Z18, Z19
-	VMOVUPS     Z19, K3, 128(SI)
-	ADDQ        R10, SI
-	VMOVUPS.Z   (SI), K1, Z19
+	VMOVUPS     Z19, K3, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z19
 	VFMADD231PS Z15, Z18, Z19
-	VMOVUPS     Z19, K1, (SI)
-	VMOVUPS.Z   64(SI), K2, Z19
+	VMOVUPS     Z19, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z19
 	VFMADD231PS Z16, Z18, Z19
-	VMOVUPS     Z19, K2, 64(SI)
-	VMOVUPS.Z   128(SI), K3, Z19
+	VMOVUPS     Z19, K2, 64(BX)
+	VMOVUPS.Z   128(R11), K3, Z19
 	VFMADD231PS Z17, Z18, Z19
-	VMOVUPS     Z19, K3, 128(SI)
-	ADDQ        R10, SI
+	VMOVUPS     Z19, K3, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
 	JMP         written
 
 store_edge:
 	VMULPS  Z18, Z0, Z0
-	VMOVUPS Z0, K1, (SI)
+	VMOVUPS Z0, K1, (BX)
 	VMULPS  Z18, Z1, Z1
-	VMOVUPS Z1, K2, 64(SI)
+	VMOVUPS Z1, K2, 64(BX)
 	VMULPS  Z18, Z2, Z2
-	VMOVUPS Z2, K3, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z2, K3, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z18, Z3, Z3
-	VMOVUPS Z3, K1, (SI)
+	VMOVUPS Z3, K1, (BX)
 	VMULPS  Z18, Z4, Z4
-	VMOVUPS Z4, K2, 64(SI)
+	VMOVUPS Z4, K2, 64(BX)
 	VMULPS  Z18, Z5, Z5
-	VMOVUPS Z5, K3, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z5, K3, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z18, Z6, Z6
-	VMOVUPS Z6, K1, (SI)
+	VMOVUPS Z6, K1, (BX)
 	VMULPS  Z18, Z7, Z7
-	VMOVUPS Z7, K2, 64(SI)
+	VMOVUPS Z7, K2, 64(BX)
 	VMULPS  Z18, Z8, Z8
-	VMOVUPS Z8, K3, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z8, K3, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z18, Z9, Z9
-	VMOVUPS Z9, K1, (SI)
+	VMOVUPS Z9, K1, (BX)
 	VMULPS  Z18, Z10, Z10
-	VMOVUPS Z10, K2, 64(SI)
+	VMOVUPS Z10, K2, 64(BX)
 	VMULPS  Z18, Z11, Z11
-	VMOVUPS Z11, K3, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z11, K3, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z18, Z12, Z12
-	VMOVUPS Z12, K1, (SI)
+	VMOVUPS Z12, K1, (BX)
 	VMULPS  Z18, Z13, Z13
-	VMOVUPS Z13, K2, 64(SI)
+	VMOVUPS Z13, K2, 64(BX)
 	VMULPS  Z18, Z14, Z14
-	VMOVUPS Z14, K3, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z14, K3, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z18, Z15, Z15
-	VMOVUPS Z15, K1, (SI)
+	VMOVUPS Z15, K1, (BX)
 	VMULPS  Z18, Z16, Z16
-	VMOVUPS Z16, K2, 64(SI)
+	VMOVUPS Z16, K2, 64(BX)
 	VMULPS  Z18, Z17, Z17
-	VMOVUPS Z17, K3, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z17, K3, 128(BX)
+	ADDQ    R9, BX
 
 written:
 	MOVQ aTile+40(FP), CX
-	LEAQ (BX)(CX*4), BX
+	LEAQ (DX)(CX*4), DX
 	DECQ AX
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func tile7AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool)
+// func tile7AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile7AVX512(SB), NOSPLIT, $0-141
+TEXT ·tile7AVX512(SB), NOSPLIT, $0-168
 	MOVQ count+0(FP), AX
-	MOVQ a_base+16(FP), BX
-	MOVQ c_base+96(FP), SI
-	MOVQ aRow+48(FP), DI
+	MOVQ a_base+16(FP), DX
+	MOVQ c_base+96(FP), BX
+	MOVQ aRow+48(FP), SI
+	SHLQ $0x02, SI
+	MOVQ aStep+56(FP), DI
 	SHLQ $0x02, DI
-	MOVQ aStep+56(FP), R8
+	MOVQ bRow+88(FP), R8
 	SHLQ $0x02, R8
-	MOVQ bRow+88(FP), R9
+	MOVQ cRow+120(FP), R9
 	SHLQ $0x02, R9
-	MOVQ cRow+120(FP), R10
-	SHLQ $0x02, R10
-	LEAQ (DI)(DI*2), DX
+	LEAQ (SI)(SI*2), R10
 
 tile:
-	MOVQ       SI, CX
+	MOVQ       BX, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 188(CX)
-	ADDQ       R10, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 188(CX)
-	ADDQ       R10, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 188(CX)
-	ADDQ       R10, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 188(CX)
-	ADDQ       R10, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 188(CX)
-	ADDQ       R10, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 188(CX)
-	ADDQ       R10, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 188(CX)
 	VPXORD     Z0, Z0, Z0
@@ -4061,8 +4265,8 @@ tile:
 	VPXORD     Z18, Z18, Z18
 	VPXORD     Z19, Z19, Z19
 	VPXORD     Z20, Z20, Z20
-	MOVQ       BX, R11
-	LEAQ       (R11)(DI*4), R12
+	MOVQ       DX, R11
+	LEAQ       (R11)(SI*4), R12
 	MOVQ       b_base+64(FP), R13
 	MOVQ       depth+8(FP), CX
 	PCALIGN    $0x20
@@ -4075,15 +4279,15 @@ product:
 	VFMADD231PS  Z21, Z24, Z0
 	VFMADD231PS  Z22, Z24, Z1
 	VFMADD231PS  Z23, Z24, Z2
-	VBROADCASTSS (R11)(DI*1), Z24
+	VBROADCASTSS (R11)(SI*1), Z24
 	VFMADD231PS  Z21, Z24, Z3
 	VFMADD231PS  Z22, Z24, Z4
 	VFMADD231PS  Z23, Z24, Z5
-	VBROADCASTSS (R11)(DI*2), Z24
+	VBROADCASTSS (R11)(SI*2), Z24
 	VFMADD231PS  Z21, Z24, Z6
 	VFMADD231PS  Z22, Z24, Z7
 	VFMADD231PS  Z23, Z24, Z8
-	VBROADCASTSS (R11)(DX*1), Z24
+	VBROADCASTSS (R11)(R10*1), Z24
 	VFMADD231PS  Z21, Z24, Z9
 	VFMADD231PS  Z22, Z24, Z10
 	VFMADD231PS  Z23, Z24, Z11
@@ -4091,331 +4295,355 @@ product:
 	VFMADD231PS  Z21, Z24, Z12
 	VFMADD231PS  Z22, Z24, Z13
 	VFMADD231PS  Z23, Z24, Z14
-	VBROADCASTSS (R12)(DI*1), Z24
+	VBROADCASTSS (R12)(SI*1), Z24
 	VFMADD231PS  Z21, Z24, Z15
 	VFMADD231PS  Z22, Z24, Z16
 	VFMADD231PS  Z23, Z24, Z17
-	VBROADCASTSS (R12)(DI*2), Z24
+	VBROADCASTSS (R12)(SI*2), Z24
 	VFMADD231PS  Z21, Z24, Z18
 	VFMADD231PS  Z22, Z24, Z19
 	VFMADD231PS  Z23, Z24, Z20
-	ADDQ         R8, R11
-	ADDQ         R8, R12
-	ADDQ         R9, R13
+	ADDQ         DI, R11
+	ADDQ         DI, R12
+	ADDQ         R8, R13
 	DECQ         CX
 	JNZ          product
 	VBROADCASTSS alpha+136(FP), Z21
-	MOVB         accumulate+140(FP), R11
-	MOVQ         columns+128(FP), CX
-	CMPQ         CX, $0x30
-	JLT          edge
-	TESTB        R11, R11
-	JZ           store
-	VMOVUPS      (SI), Z22
-	VFMADD231PS  Z0, Z21, Z22
-	VMOVUPS      Z22, (SI)
-	VMOVUPS      64(SI), Z22
-	VFMADD231PS  Z1, Z21, Z22
-	VMOVUPS      Z22, 64(SI)
-	VMOVUPS      128(SI), Z22
-	VFMADD231PS  Z2, Z21, Z22
-	VMOVUPS      Z22, 128(SI)
-	ADDQ         R10, SI
-	VMOVUPS      (SI), Z22
-	VFMADD231PS  Z3, Z21, Z22
-	VMOVUPS      Z22, (SI)
-	VMOVUPS      64(SI), Z22
-	VFMADD231PS  Z4, Z21, Z22
-	VMOVUPS      Z22, 64(SI)
-	VMOVUPS      128(SI), Z22
-	VFMADD231PS  Z5, Z21, Z22
-	VMOVUPS      Z22, 128(SI)
-	ADDQ         R10, SI
-	VMOVUPS      (SI), Z22
-	VFMADD231PS  Z6, Z21, Z22
-	VMOVUPS      Z22, (SI)
-	VMOVUPS      64(SI), Z22
-	VFMADD231PS  Z7, Z21, Z22
-	VMOVUPS      Z22, 64(SI)
-	VMOVUPS      128(SI), Z22
-	VFMADD231PS  Z8, Z21, Z22
-	VMOVUPS      Z22, 128(SI)
-	ADDQ         R10, SI
-	VMOVUPS      (SI), Z22
-	VFMADD231PS  Z9, Z21, Z22
-	VMOVUPS      Z22, (SI)
-	VMOVUPS      64(SI), Z22
-	VFMADD231PS  Z10, Z21, Z22
-	VMOVUPS      Z22, 64(SI)
-	VMOVUPS      128(SI), Z22
-	VFMADD231PS  Z11, Z21, Z22
-	VMOVUPS      Z22, 128(SI)
-	ADDQ         R10, SI
-	VMOVUPS      (SI), Z22
-	VFMADD231PS  Z12, Z21, Z22
-	VMOVUPS      Z22, (SI)
-	VMOVUPS      64(SI), Z22
-	VFMADD231PS  Z13, Z21, Z22
-	VMOVUPS      Z22, 64(SI)
-	VMOVUPS      128(SI), Z22
-	VFMADD231PS  Z14, Z21, Z22
-	VMOVUPS      Z22, 128(SI)
-	ADDQ         R10, SI
-	VMOVUPS      (SI), Z22
-	VFMADD231PS  Z15, Z21, Z22
-	VMOVUPS      Z22, (SI)
-	VMOVUPS      64(SI), Z22
-	VFMADD231PS  Z16, Z21, Z22
-	VMOVUPS      Z22, 64(SI)
-	VMOVUPS      128(SI), Z22
-	VFMADD231PS  Z17, Z21, Z22
-	VMOVUPS      Z22, 128(SI)
-	ADDQ         R10, SI
-	VMOVUPS      (SI), Z22
-	VFMADD231PS  Z18, Z21, Z22
-	VMOVUPS      Z22, (SI)
-	VMOVUPS      64(SI), Z22
-	VFMADD231PS  Z19, Z21, Z22
-	VMOVUPS      Z22, 64(SI)
-	VMOVUPS      128(SI), Z22
-	VFMADD231PS  Z20, Z21, Z22
-	VMOVUPS      Z22, 128(SI)
-	ADDQ         R10, SI
-	JMP          written
+	MOVQ         bias_base+144(FP), R11
+	XORQ         R12, R12
+	TESTQ        R11, R11
+	JNZ          addend
+	MOVB         accumulate+140(FP), CL
+	TESTB        CL, CL
+	JZ           addend
+	MOVQ         BX, R11
+	MOVQ         R9, R12
+
+addend:
+	MOVQ        columns+128(FP), CX
+	CMPQ        CX, $0x30
+	JLT         edge
+	TESTQ       R11, R11
+	JZ          store
+	VMOVUPS     (R11), Z22
+	VFMADD231PS Z0, Z21, Z22
+	VMOVUPS     Z22, (BX)
+	VMOVUPS     64(R11), Z22
+	VFMADD231PS Z1, Z21, Z22
+	VMOVUPS     Z22, 64(BX)
+	VMOVUPS     128(R11), Z22
+	VFMADD231PS Z2, Z21, Z22
+	VMOVUPS     Z22, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z22
+	VFMADD231PS Z3, Z21, Z22
+	VMOVUPS     Z22, (BX)
+	VMOVUPS     64(R11), Z22
+	VFMADD231PS Z4, Z21, Z22
+	VMOVUPS     Z22, 64(BX)
+	VMOVUPS     128(R11), Z22
+	VFMADD231PS Z5, Z21, Z22
+	VMOVUPS     Z22, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z22
+	VFMADD231PS Z6, Z21, Z22
+	VMOVUPS     Z22, (BX)
+	VMOVUPS     64(R11), Z22
+	VFMADD231PS Z7, Z21, Z22
+	VMOVUPS     Z22, 64(BX)
+	VMOVUPS     128(R11), Z22
+	VFMADD231PS Z8, Z21, Z22
+	VMOVUPS     Z22, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z22
+	VFMADD231PS Z9, Z21, Z22
+	VMOVUPS     Z22, (BX)
+	VMOVUPS     64(R11), Z22
+	VFMADD231PS Z10, Z21, Z22
+	VMOVUPS     Z22, 64(BX)
+	VMOVUPS     128(R11), Z22
+	VFMADD231PS Z11, Z21, Z22
+	VMOVUPS     Z22, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z22
+	VFMADD231PS Z12, Z21, Z22
+	VMOVUPS     Z22, (BX)
+	VMOVUPS     64(R11), Z22
+	VFMADD231PS Z13, Z21, Z22
+	VMOVUPS     Z22, 64(BX)
+	VMOVUPS     128(R11), Z22
+	VFMADD231PS Z14, Z21, Z22
+	VMOVUPS     Z22, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z22
+	VFMADD231PS Z15, Z21, Z22
+	VMOVUPS     Z22, (BX)
+	VMOVUPS     64(R11), Z22
+	VFMADD231PS Z16, Z21, Z22
+	VMOVUPS     Z22, 64(BX)
+	VMOVUPS     128(R11), Z22
+	VFMADD231PS Z17, Z21, Z22
+	VMOVUPS     Z22, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z22
+	VFMADD231PS Z18, Z21, Z22
+	VMOVUPS     Z22, (BX)
+	VMOVUPS     64(R11), Z22
+	VFMADD231PS Z19, Z21, Z22
+	VMOVUPS     Z22, 64(BX)
+	VMOVUPS     128(R11), Z22
+	VFMADD231PS Z20, Z21, Z22
+	VMOVUPS     Z22, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	JMP         written
 
 store:
 	VMULPS  Z21, Z0, Z0
-	VMOVUPS Z0, (SI)
+	VMOVUPS Z0, (BX)
 	VMULPS  Z21, Z1, Z1
-	VMOVUPS Z1, 64(SI)
+	VMOVUPS Z1, 64(BX)
 	VMULPS  Z21, Z2, Z2
-	VMOVUPS Z2, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z2, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z21, Z3, Z3
-	VMOVUPS Z3, (SI)
+	VMOVUPS Z3, (BX)
 	VMULPS  Z21, Z4, Z4
-	VMOVUPS Z4, 64(SI)
+	VMOVUPS Z4, 64(BX)
 	VMULPS  Z21, Z5, Z5
-	VMOVUPS Z5, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z5, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z21, Z6, Z6
-	VMOVUPS Z6, (SI)
+	VMOVUPS Z6, (BX)
 	VMULPS  Z21, Z7, Z7
-	VMOVUPS Z7, 64(SI)
+	VMOVUPS Z7, 64(BX)
 	VMULPS  Z21, Z8, Z8
-	VMOVUPS Z8, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z8, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z21, Z9, Z9
-	VMOVUPS Z9, (SI)
+	VMOVUPS Z9, (BX)
 	VMULPS  Z21, Z10, Z10
-	VMOVUPS Z10, 64(SI)
+	VMOVUPS Z10, 64(BX)
 	VMULPS  Z21, Z11, Z11
-	VMOVUPS Z11, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z11, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z21, Z12, Z12
-	VMOVUPS Z12, (SI)
+	VMOVUPS Z12, (BX)
 	VMULPS  Z21, Z13, Z13
-	VMOVUPS Z13, 64(SI)
+	VMOVUPS Z13, 64(BX)
 	VMULPS  Z21, Z14, Z14
-	VMOVUPS Z14, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z14, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z21, Z15, Z15
-	VMOVUPS Z15, (SI)
+	VMOVUPS Z15, (BX)
 	VMULPS  Z21, Z16, Z16
-	VMOVUPS Z16, 64(SI)
+	VMOVUPS Z16, 64(BX)
 	VMULPS  Z21, Z17, Z17
-	VMOVUPS Z17, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z17, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z21, Z18, Z18
-	VMOVUPS Z18, (SI)
+	VMOVUPS Z18, (BX)
 	VMULPS  Z21, Z19, Z19
-	VMOVUPS Z19, 64(SI)
+	VMOVUPS Z19, 64(BX)
 	VMULPS  Z21, Z20, Z20
-	VMOVUPS Z20, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z20, 128(BX)
+	ADDQ    R9, BX
 	JMP     written
 
 edge:
-	MOVQ        $0x00000001, R12
-	SHLQ        CL, R12
-	DECQ        R12
-	KMOVW       R12, K1
-	SHRQ        $0x10, R12
-	KMOVW       R12, K2
-	SHRQ        $0x10, R12
-	KMOVW       R12, K3
-	TESTB       R11, R11
+	MOVQ        $0x00000001, R13
+	SHLQ        CL, R13
+	DECQ        R13
+	KMOVW       R13, K1
+	SHRQ        $0x10, R13
+	KMOVW       R13, K2
+	SHRQ        $0x10, R13
+	KMOVW       R13, K3
+	TESTQ       R11, R11
 	JZ          store_edge
-	VMOVUPS.Z   (SI), K1, Z22
+	VMOVUPS.Z   (R11), K1, Z22
 	VFMADD231PS Z0, Z21, Z22
-	VMOVUPS     Z22, K1, (SI)
-	VMOVUPS.Z   64(SI), K2, Z22
+	VMOVUPS     Z22, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z22
 	VFMADD231PS Z1, Z21, Z22
-	VMOVUPS     Z22, K2, 64(SI)
-	VMOVUPS.Z   128(SI), K3, Z22
+	VMOVUPS     Z22, K2, 64(BX)
+	VMOVUPS.Z   128(R11), K3, Z22
 	VFMADD231PS Z2, Z21, Z22
-	VMOVUPS     Z22, K3, 128(SI)
-	ADDQ        R10, SI
-	VMOVUPS.Z   (SI), K1, Z22
+	VMOVUPS     Z22, K3, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z22
 	VFMADD231PS Z3, Z21, Z22
-	VMOVUPS     Z22, K1, (SI)
-	VMOVUPS.Z   64(SI), K2, Z22
+	VMOVUPS     Z22, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z22
 	VFMADD231PS Z4, Z21, Z22
-	VMOVUPS     Z22, K2, 64(SI)
-	VMOVUPS.Z   128(SI), K3, Z22
+	VMOVUPS     Z22, K2, 64(BX)
+	VMOVUPS.Z   128(R11), K3, Z22
 	VFMADD231PS Z5, Z21, Z22
-	VMOVUPS     Z22, K3, 128(SI)
-	ADDQ        R10, SI
-	VMOVUPS.Z   (SI), K1, Z22
+	VMOVUPS     Z22, K3, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z22
 	VFMADD231PS Z6, Z21, Z22
-	VMOVUPS     Z22, K1, (SI)
-	VMOVUPS.Z   64(SI), K2, Z22
+	VMOVUPS     Z22, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z22
 	VFMADD231PS Z7, Z21, Z22
-	VMOVUPS     Z22, K2, 64(SI)
-	VMOVUPS.Z   128(SI), K3, Z22
+	VMOVUPS     Z22, K2, 64(BX)
+	VMOVUPS.Z   128(R11), K3, Z22
 	VFMADD231PS Z8, Z21, Z22
-	VMOVUPS     Z22, K3, 128(SI)
-	ADDQ        R10, SI
-	VMOVUPS.Z   (SI), K1, Z22
+	VMOVUPS     Z22, K3, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z22
 	VFMADD231PS Z9, Z21, Z22
-	VMOVUPS     Z22, K1, (SI)
-	VMOVUPS.Z   64(SI), K2, Z22
+	VMOVUPS     Z22, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z22
 	VFMADD231PS Z10, Z21, Z22
-	VMOVUPS     Z22, K2, 64(SI)
-	VMOVUPS.Z   128(SI), K3, Z22
+	VMOVUPS     Z22, K2, 64(BX)
+	VMOVUPS.Z   128(R11), K3, Z22
 	VFMADD231PS Z11, Z21, Z22
-	VMOVUPS     Z22, K3, 128(SI)
-	ADDQ        R10, SI
-	VMOVUPS.Z   (SI), K1, Z22
+	VMOVUPS     Z22, K3, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z22
 	VFMADD231PS Z12, Z21, Z22
-	VMOVUPS     Z22, K1, (SI)
-	VMOVUPS.Z   64(SI), K2, Z22
+	VMOVUPS     Z22, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z22
 	VFMADD231PS Z13, Z21, Z22
-	VMOVUPS     Z22, K2, 64(SI)
-	VMOVUPS.Z   128(SI), K3, Z22
+	VMOVUPS     Z22, K2, 64(BX)
+	VMOVUPS.Z   128(R11), K3, Z22
 	VFMADD231PS Z14, Z21, Z22
-	VMOVUPS     Z22, K3, 128(SI)
-	ADDQ        R10, SI
-	VMOVUPS.Z   (SI), K1, Z22
+	VMOVUPS     Z22, K3, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z22
 	VFMADD231PS Z15, Z21, Z22
-	VMOVUPS     Z22, K1, (SI)
-	VMOVUPS.Z   64(SI), K2, Z22
+	VMOVUPS     Z22, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z22
 	VFMADD231PS Z16, Z21, Z22
-	VMOVUPS     Z22, K2, 64(SI)
-	VMOVUPS.Z   128(SI), K3, Z22
+	VMOVUPS     Z22, K2, 64(BX)
+	VMOVUPS.Z   128(R11), K3, Z22
 	VFMADD231PS Z17, Z21, Z22
-	VMOVUPS     Z22, K3, 128(SI)
-	ADDQ        R10, SI
-	VMOVUPS.Z   (SI), K1, Z22
+	VMOVUPS     Z22, K3, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z22
 	VFMADD231PS Z18, Z21, Z22
-	VMOVUPS     Z22, K1, (SI)
-	VMOVUPS.Z   64(SI), K2, Z22
+	VMOVUPS     Z22, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z22
 	VFMADD231PS Z19, Z21, Z22
-	VMOVUPS     Z22, K2, 64(SI)
-	VMOVUPS.Z   128(SI), K3, Z22
+	VMOVUPS     Z22, K2, 64(BX)
+	VMOVUPS.Z   128(R11), K3, Z22
 	VFMADD231PS Z20, Z21, Z22
-	VMOVUPS     Z22, K3, 128(SI)
-	ADDQ        R10, SI
+	VMOVUPS     Z22, K3, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
 	JMP         written
 
 store_edge:
 	VMULPS  Z21, Z0, Z0
-	VMOVUPS Z0, K1, (SI)
+	VMOVUPS Z0, K1, (BX)
 	VMULPS  Z21, Z1, Z1
-	VMOVUPS Z1, K2, 64(SI)
+	VMOVUPS Z1, K2, 64(BX)
 	VMULPS  Z21, Z2, Z2
-	VMOVUPS Z2, K3, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z2, K3, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z21, Z3, Z3
-	VMOVUPS Z3, K1, (SI)
+	VMOVUPS Z3, K1, (BX)
 	VMULPS  Z21, Z4, Z4
-	VMOVUPS Z4, K2, 64(SI)
+	VMOVUPS Z4, K2, 64(BX)
 	VMULPS  Z21, Z5, Z5
-	VMOVUPS Z5, K3, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z5, K3, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z21, Z6, Z6
-	VMOVUPS Z6, K1, (SI)
+	VMOVUPS Z6, K1, (BX)
 	VMULPS  Z21, Z7, Z7
-	VMOVUPS Z7, K2, 64(SI)
+	VMOVUPS Z7, K2, 64(BX)
 	VMULPS  Z21, Z8, Z8
-	VMOVUPS Z8, K3, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z8, K3, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z21, Z9, Z9
-	VMOVUPS Z9, K1, (SI)
+	VMOVUPS Z9, K1, (BX)
 	VMULPS  Z21, Z10, Z10
-	VMOVUPS Z10, K2, 64(SI)
+	VMOVUPS Z10, K2, 64(BX)
 	VMULPS  Z21, Z11, Z11
-	VMOVUPS Z11, K3, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z11, K3, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z21, Z12, Z12
-	VMOVUPS Z12, K1, (SI)
+	VMOVUPS Z12, K1, (BX)
 	VMULPS  Z21, Z13, Z13
-	VMOVUPS Z13, K2, 64(SI)
+	VMOVUPS Z13, K2, 64(BX)
 	VMULPS  Z21, Z14, Z14
-	VMOVUPS Z14, K3, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z14, K3, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z21, Z15, Z15
-	VMOVUPS Z15, K1, (SI)
+	VMOVUPS Z15, K1, (BX)
 	VMULPS  Z21, Z16, Z16
-	VMOVUPS Z16, K2, 64(SI)
+	VMOVUPS Z16, K2, 64(BX)
 	VMULPS  Z21, Z17, Z17
-	VMOVUPS Z17, K3, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z17, K3, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z21, Z18, Z18
-	VMOVUPS Z18, K1, (SI)
+	VMOVUPS Z18, K1, (BX)
 	VMULPS  Z21, Z19, Z19
-	VMOVUPS Z19, K2, 64(SI)
+	VMOVUPS Z19, K2, 64(BX)
 	VMULPS  Z21, Z20, Z20
-	VMOVUPS Z20, K3, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z20, K3, 128(BX)
+	ADDQ    R9, BX
 
 written:
 	MOVQ aTile+40(FP), CX
-	LEAQ (BX)(CX*4), BX
+	LEAQ (DX)(CX*4), DX
 	DECQ AX
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func tile8AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool)
+// func tile8AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile8AVX512(SB), NOSPLIT, $0-141
+TEXT ·tile8AVX512(SB), NOSPLIT, $0-168
 	MOVQ count+0(FP), AX
-	MOVQ a_base+16(FP), BX
-	MOVQ c_base+96(FP), SI
-	MOVQ aRow+48(FP), DI
+	MOVQ a_base+16(FP), DX
+	MOVQ c_base+96(FP), BX
+	MOVQ aRow+48(FP), SI
+	SHLQ $0x02, SI
+	MOVQ aStep+56(FP), DI
 	SHLQ $0x02, DI
-	MOVQ aStep+56(FP), R8
+	MOVQ bRow+88(FP), R8
 	SHLQ $0x02, R8
-	MOVQ bRow+88(FP), R9
+	MOVQ cRow+120(FP), R9
 	SHLQ $0x02, R9
-	MOVQ cRow+120(FP), R10
-	SHLQ $0x02, R10
-	LEAQ (DI)(DI*2), DX
+	LEAQ (SI)(SI*2), R10
 
 tile:
-	MOVQ       SI, CX
+	MOVQ       BX, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 188(CX)
-	ADDQ       R10, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 188(CX)
-	ADDQ       R10, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 188(CX)
-	ADDQ       R10, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 188(CX)
-	ADDQ       R10, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 188(CX)
-	ADDQ       R10, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 188(CX)
-	ADDQ       R10, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 188(CX)
-	ADDQ       R10, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 188(CX)
 	VPXORD     Z0, Z0, Z0
@@ -4442,8 +4670,8 @@ tile:
 	VPXORD     Z21, Z21, Z21
 	VPXORD     Z22, Z22, Z22
 	VPXORD     Z23, Z23, Z23
-	MOVQ       BX, R11
-	LEAQ       (R11)(DI*4), R12
+	MOVQ       DX, R11
+	LEAQ       (R11)(SI*4), R12
 	MOVQ       b_base+64(FP), R13
 	MOVQ       depth+8(FP), CX
 	PCALIGN    $0x20
@@ -4456,15 +4684,15 @@ product:
 	VFMADD231PS  Z24, Z27, Z0
 	VFMADD231PS  Z25, Z27, Z1
 	VFMADD231PS  Z26, Z27, Z2
-	VBROADCASTSS (R11)(DI*1), Z27
+	VBROADCASTSS (R11)(SI*1), Z27
 	VFMADD231PS  Z24, Z27, Z3
 	VFMADD231PS  Z25, Z27, Z4
 	VFMADD231PS  Z26, Z27, Z5
-	VBROADCASTSS (R11)(DI*2), Z27
+	VBROADCASTSS (R11)(SI*2), Z27
 	VFMADD231PS  Z24, Z27, Z6
 	VFMADD231PS  Z25, Z27, Z7
 	VFMADD231PS  Z26, Z27, Z8
-	VBROADCASTSS (R11)(DX*1), Z27
+	VBROADCASTSS (R11)(R10*1), Z27
 	VFMADD231PS  Z24, Z27, Z9
 	VFMADD231PS  Z25, Z27, Z10
 	VFMADD231PS  Z26, Z27, Z11
@@ -4472,325 +4700,351 @@ product:
 	VFMADD231PS  Z24, Z27, Z12
 	VFMADD231PS  Z25, Z27, Z13
 	VFMADD231PS  Z26, Z27, Z14
-	VBROADCASTSS (R12)(DI*1), Z27
+	VBROADCASTSS (R12)(SI*1), Z27
 	VFMADD231PS  Z24, Z27, Z15
 	VFMADD231PS  Z25, Z27, Z16
 	VFMADD231PS  Z26, Z27, Z17
-	VBROADCASTSS (R12)(DI*2), Z27
+	VBROADCASTSS (R12)(SI*2), Z27
 	VFMADD231PS  Z24, Z27, Z18
 	VFMADD231PS  Z25, Z27, Z19
 	VFMADD231PS  Z26, Z27, Z20
-	VBROADCASTSS (R12)(DX*1), Z27
+	VBROADCASTSS (R12)(R10*1), Z27
 	VFMADD231PS  Z24, Z27, Z21
 	VFMADD231PS  Z25, Z27, Z22
 	VFMADD231PS  Z26, Z27, Z23
-	ADDQ         R8, R11
-	ADDQ         R8, R12
-	ADDQ         R9, R13
+	ADDQ         DI, R11
+	ADDQ         DI, R12
+	ADDQ         R8, R13
 	DECQ         CX
 	JNZ          product
 	VBROADCASTSS alpha+136(FP), Z24
-	MOVB         accumulate+140(FP), R11
-	MOVQ         columns+128(FP), CX
-	CMPQ         CX, $0x30
-	JLT          edge
-	TESTB        R11, R11
-	JZ           store
-	VMOVUPS      (SI), Z25
-	VFMADD231PS  Z0, Z24, Z25
-	VMOVUPS      Z25, (SI)
-	VMOVUPS      64(SI), Z25
-	VFMADD231PS  Z1, Z24, Z25
-	VMOVUPS      Z25, 64(SI)
-	VMOVUPS      128(SI), Z25
-	VFMADD231PS  Z2, Z24, Z25
-	VMOVUPS      Z25, 128(SI)
-	ADDQ         R10, SI
-	VMOVUPS      (SI), Z25
-	VFMADD231PS  Z3, Z24, Z25
-	VMOVUPS      Z25, (SI)
-	VMOVUPS      64(SI), Z25
-	VFMADD231PS  Z4, Z24, Z25
-	VMOVUPS      Z25, 64(SI)
-	VMOVUPS      128(SI), Z25
-	VFMADD231PS  Z5, Z24, Z25
-	VMOVUPS      Z25, 128(SI)
-	ADDQ         R10, SI
-	VMOVUPS      (SI), Z25
-	VFMADD231PS  Z6, Z24, Z25
-	VMOVUPS      Z25, (SI)
-	VMOVUPS      64(SI), Z25
-	VFMADD231PS  Z7, Z24, Z25
-	VMOVUPS      Z25, 64(SI)
-	VMOVUPS      128(SI), Z25
-	VFMADD231PS  Z8, Z24, Z25
-	VMOVUPS      Z25, 128(SI)
-	ADDQ         R10, SI
-	VMOVUPS      (SI), Z25
-	VFMADD231PS  Z9, Z24, Z25
-	VMOVUPS      Z25, (SI)
-	VMOVUPS      64(SI), Z25
-	VFMADD231PS  Z10, Z24, Z25
-	VMOVUPS      Z25, 64(SI)
-	VMOVUPS      128(SI), Z25
-	VFMADD231PS  Z11, Z24, Z25
-	VMOVUPS      Z25, 128(SI)
-	ADDQ         R10, SI
-	VMOVUPS      (SI), Z25
-	VFMADD231PS  Z12, Z24, Z25
-	VMOVUPS      Z25, (SI)
-	VMOVUPS      64(SI), Z25
-	VFMADD231PS  Z13, Z24, Z25
-	VMOVUPS      Z25, 64(SI)
-	VMOVUPS      128(SI), Z25
-	VFMADD231PS  Z14, Z24, Z25
-	VMOVUPS      Z25, 128(SI)
-	ADDQ         R10, SI
-	VMOVUPS      (SI), Z25
-	VFMADD231PS  Z15, Z24, Z25
-	VMOVUPS      Z25, (SI)
-	VMOVUPS      64(SI), Z25
-	VFMADD231PS  Z16, Z24, Z25
-	VMOVUPS      Z25, 64(SI)
-	VMOVUPS      128(SI), Z25
-	VFMADD231PS  Z17, Z24, Z25
-	VMOVUPS      Z25, 128(SI)
-	ADDQ         R10, SI
-	VMOVUPS      (SI), Z25
-	VFMADD231PS  Z18, Z24, Z25
-	VMOVUPS      Z25, (SI)
-	VMOVUPS      64(SI), Z25
-	VFMADD231PS  Z19, Z24, Z25
-	VMOVUPS      Z25, 64(SI)
-	VMOVUPS      128(SI), Z25
-	VFMADD231PS  Z20, Z24, Z25
-	VMOVUPS      Z25, 128(SI)
-	ADDQ         R10, SI
-	VMOVUPS      (SI), Z25
-	VFMADD231PS  Z21, Z24, Z25
-	VMOVUPS      Z25, (SI)
-	VMOVUPS      64(SI), Z25
-	VFMADD231PS  Z22, Z24, Z25
-	VMOVUPS      Z25, 64(SI)
-	VMOVUPS      128(SI), Z25
-	VFMADD231PS  Z23, Z24, Z25
-	VMOVUPS      Z25, 128(SI)
-	ADDQ         R10, SI
-	JMP          written
+	MOVQ         bias_base+144(FP), R11
+	XORQ         R12, R12
+	TESTQ        R11, R11
+	JNZ          addend
+	MOVB         accumulate+140(FP), CL
+	TESTB        CL, CL
+	JZ           addend
+	MOVQ         BX, R11
+	MOVQ         R9, R12
+
+addend:
+	MOVQ        columns+128(FP), CX
+	CMPQ        CX, $0x30
+	JLT         edge
+	TESTQ       R11, R11
+	JZ          store
+	VMOVUPS     (R11), Z25
+	VFMADD231PS Z0, Z24, Z25
+	VMOVUPS     Z25, (BX)
+	VMOVUPS     64(R11), Z25
+	VFMADD231PS Z1, Z24, Z25
+	VMOVUPS     Z25, 64(BX)
+	VMOVUPS     128(R11), Z25
+	VFMADD231PS Z2, Z24, Z25
+	VMOVUPS     Z25, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z25
+	VFMADD231PS Z3, Z24, Z25
+	VMOVUPS     Z25, (BX)
+	VMOVUPS     64(R11), Z25
+	VFMADD231PS Z4, Z24, Z25
+	VMOVUPS     Z25, 64(BX)
+	VMOVUPS     128(R11), Z25
+	VFMADD231PS Z5, Z24, Z25
+	VMOVUPS     Z25, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z25
+	VFMADD231PS Z6, Z24, Z25
+	VMOVUPS     Z25, (BX)
+	VMOVUPS     64(R11), Z25
+	VFMADD231PS Z7, Z24, Z25
+	VMOVUPS     Z25, 64(BX)
+	VMOVUPS     128(R11), Z25
+	VFMADD231PS Z8, Z24, Z25
+	VMOVUPS     Z25, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z25
+	VFMADD231PS Z9, Z24, Z25
+	VMOVUPS     Z25, (BX)
+	VMOVUPS     64(R11), Z25
+	VFMADD231PS Z10, Z24, Z25
+	VMOVUPS     Z25, 64(BX)
+	VMOVUPS     128(R11), Z25
+	VFMADD231PS Z11, Z24, Z25
+	VMOVUPS     Z25, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z25
+	VFMADD231PS Z12, Z24, Z25
+	VMOVUPS     Z25, (BX)
+	VMOVUPS     64(R11), Z25
+	VFMADD231PS Z13, Z24, Z25
+	VMOVUPS     Z25, 64(BX)
+	VMOVUPS     128(R11), Z25
+	VFMADD231PS Z14, Z24, Z25
+	VMOVUPS     Z25, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z25
+	VFMADD231PS Z15, Z24, Z25
+	VMOVUPS     Z25, (BX)
+	VMOVUPS     64(R11), Z25
+	VFMADD231PS Z16, Z24, Z25
+	VMOVUPS     Z25, 64(BX)
+	VMOVUPS     128(R11), Z25
+	VFMADD231PS Z17, Z24, Z25
+	VMOVUPS     Z25, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z25
+	VFMADD231PS Z18, Z24, Z25
+	VMOVUPS     Z25, (BX)
+	VMOVUPS     64(R11), Z25
+	VFMADD231PS Z19, Z24, Z25
+	VMOVUPS     Z25, 64(BX)
+	VMOVUPS     128(R11), Z25
+	VFMADD231PS Z20, Z24, Z25
+	VMOVUPS     Z25, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z25
+	VFMADD231PS Z21, Z24, Z25
+	VMOVUPS     Z25, (BX)
+	VMOVUPS     64(R11), Z25
+	VFMADD231PS Z22, Z24, Z25
+	VMOVUPS     Z25, 64(BX)
+	VMOVUPS     128(R11), Z25
+	VFMADD231PS Z23, Z24, Z25
+	VMOVUPS     Z25, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	JMP         written
 
 store:
 	VMULPS  Z24, Z0, Z0
-	VMOVUPS Z0, (SI)
+	VMOVUPS Z0, (BX)
 	VMULPS  Z24, Z1, Z1
-	VMOVUPS Z1, 64(SI)
+	VMOVUPS Z1, 64(BX)
 	VMULPS  Z24, Z2, Z2
-	VMOVUPS Z2, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z2, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z24, Z3, Z3
-	VMOVUPS Z3, (SI)
+	VMOVUPS Z3, (BX)
 	VMULPS  Z24, Z4, Z4
-	VMOVUPS Z4, 64(SI)
+	VMOVUPS Z4, 64(BX)
 	VMULPS  Z24, Z5, Z5
-	VMOVUPS Z5, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z5, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z24, Z6, Z6
-	VMOVUPS Z6, (SI)
+	VMOVUPS Z6, (BX)
 	VMULPS  Z24, Z7, Z7
-	VMOVUPS Z7, 64(SI)
+	VMOVUPS Z7, 64(BX)
 	VMULPS  Z24, Z8, Z8
-	VMOVUPS Z8, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z8, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z24, Z9, Z9
-	VMOVUPS Z9, (SI)
+	VMOVUPS Z9, (BX)
 	VMULPS  Z24, Z10, Z10
-	VMOVUPS Z10, 64(SI)
+	VMOVUPS Z10, 64(BX)
 	VMULPS  Z24, Z11, Z11
-	VMOVUPS Z11, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z11, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z24, Z12, Z12
-	VMOVUPS Z12, (SI)
+	VMOVUPS Z12, (BX)
 	VMULPS  Z24, Z13, Z13
-	VMOVUPS Z13, 64(SI)
+	VMOVUPS Z13, 64(BX)
 	VMULPS  Z24, Z14, Z14
-	VMOVUPS Z14, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z14, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z24, Z15, Z15
-	VMOVUPS Z15, (SI)
+	VMOVUPS Z15, (BX)
 	VMULPS  Z24, Z16, Z16
-	VMOVUPS Z16, 64(SI)
+	VMOVUPS Z16, 64(BX)
 	VMULPS  Z24, Z17, Z17
-	VMOVUPS Z17, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z17, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z24, Z18, Z18
-	VMOVUPS Z18, (SI)
+	VMOVUPS Z18, (BX)
 	VMULPS  Z24, Z19, Z19
-	VMOVUPS Z19, 64(SI)
+	VMOVUPS Z19, 64(BX)
 	VMULPS  Z24, Z20, Z20
-	VMOVUPS Z20, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z20, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z24, Z21, Z21
-	VMOVUPS Z21, (SI)
+	VMOVUPS Z21, (BX)
 	VMULPS  Z24, Z22, Z22
-	VMOVUPS Z22, 64(SI)
+	VMOVUPS Z22, 64(BX)
 	VMULPS  Z24, Z23, Z23
-	VMOVUPS Z23, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z23, 128(BX)
+	ADDQ    R9, BX
 	JMP     written
 
 edge:
-	MOVQ        $0x00000001, R12
-	SHLQ        CL, R12
-	DECQ        R12
-	KMOVW       R12, K1
-	SHRQ        $0x10, R12
-	KMOVW       R12, K2
-	SHRQ        $0x10, R12
-	KMOVW       R12, K3
-	TESTB       R11, R11
+	MOVQ        $0x00000001, R13
+	SHLQ        CL, R13
+	DECQ        R13
+	KMOVW       R13, K1
+	SHRQ        $0x10, R13
+	KMOVW       R13, K2
+	SHRQ        $0x10, R13
+	KMOVW       R13, K3
+	TESTQ       R11, R11
 	JZ          store_edge
-	VMOVUPS.Z   (SI), K1, Z25
+	VMOVUPS.Z   (R11), K1, Z25
 	VFMADD231PS Z0, Z24, Z25
-	VMOVUPS     Z25, K1, (SI)
-	VMOVUPS.Z   64(SI), K2, Z25
+	VMOVUPS     Z25, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z25
 	VFMADD231PS Z1, Z24, Z25
-	VMOVUPS     Z25, K2, 64(SI)
-	VMOVUPS.Z   128(SI), K3, Z25
+	VMOVUPS     Z25, K2, 64(BX)
+	VMOVUPS.Z   128(R11), K3, Z25
 	VFMADD231PS Z2, Z24, Z25
-	VMOVUPS     Z25, K3, 128(SI)
-	ADDQ        R10, SI
-	VMOVUPS.Z   (SI), K1, Z25
+	VMOVUPS     Z25, K3, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z25
 	VFMADD231PS Z3, Z24, Z25
-	VMOVUPS     Z25, K1, (SI)
-	VMOVUPS.Z   64(SI), K2, Z25
+	VMOVUPS     Z25, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z25
 	VFMADD231PS Z4, Z24, Z25
-	VMOVUPS     Z25, K2, 64(SI)
-	VMOVUPS.Z   128(SI), K3, Z25
+	VMOVUPS     Z25, K2, 64(BX)
+	VMOVUPS.Z   128(R11), K3, Z25
 	VFMADD231PS Z5, Z24, Z25
-	VMOVUPS     Z25, K3, 128(SI)
-	ADDQ        R10, SI
-	VMOVUPS.Z   (SI), K1, Z25
+	VMOVUPS     Z25, K3, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z25
 	VFMADD231PS Z6, Z24, Z25
-	VMOVUPS     Z25, K1, (SI)
-	VMOVUPS.Z   64(SI), K2, Z25
+	VMOVUPS     Z25, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z25
 	VFMADD231PS Z7, Z24, Z25
-	VMOVUPS     Z25, K2, 64(SI)
-	VMOVUPS.Z   128(SI), K3, Z25
+	VMOVUPS     Z25, K2, 64(BX)
+	VMOVUPS.Z   128(R11), K3, Z25
 	VFMADD231PS Z8, Z24, Z25
-	VMOVUPS     Z25, K3, 128(SI)
-	ADDQ        R10, SI
-	VMOVUPS.Z   (SI), K1, Z25
+	VMOVUPS     Z25, K3, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z25
 	VFMADD231PS Z9, Z24, Z25
-	VMOVUPS     Z25, K1, (SI)
-	VMOVUPS.Z   64(SI), K2, Z25
+	VMOVUPS     Z25, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z25
 	VFMADD231PS Z10, Z24, Z25
-	VMOVUPS     Z25, K2, 64(SI)
-	VMOVUPS.Z   128(SI), K3, Z25
+	VMOVUPS     Z25, K2, 64(BX)
+	VMOVUPS.Z   128(R11), K3, Z25
 	VFMADD231PS Z11, Z24, Z25
-	VMOVUPS     Z25, K3, 128(SI)
-	ADDQ        R10, SI
-	VMOVUPS.Z   (SI), K1, Z25
+	VMOVUPS     Z25, K3, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z25
 	VFMADD231PS Z12, Z24, Z25
-	VMOVUPS     Z25, K1, (SI)
-	VMOVUPS.Z   64(SI), K2, Z25
+	VMOVUPS     Z25, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z25
 	VFMADD231PS Z13, Z24, Z25
-	VMOVUPS     Z25, K2, 64(SI)
-	VMOVUPS.Z   128(SI), K3, Z25
+	VMOVUPS     Z25, K2, 64(BX)
+	VMOVUPS.Z   128(R11), K3, Z25
 	VFMADD231PS Z14, Z24, Z25
-	VMOVUPS     Z25, K3, 128(SI)
-	ADDQ        R10, SI
-	VMOVUPS.Z   (SI), K1, Z25
+	VMOVUPS     Z25, K3, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z25
 	VFMADD231PS Z15, Z24, Z25
-	VMOVUPS     Z25, K1, (SI)
-	VMOVUPS.Z   64(SI), K2, Z25
+	VMOVUPS     Z25, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z25
 	VFMADD231PS Z16, Z24, Z25
-	VMOVUPS     Z25, K2, 64(SI)
-	VMOVUPS.Z   128(SI), K3, Z25
+	VMOVUPS     Z25, K2, 64(BX)
+	VMOVUPS.Z   128(R11), K3, Z25
 	VFMADD231PS Z17, Z24, Z25
-	VMOVUPS     Z25, K3, 128(SI)
-	ADDQ        R10, SI
-	VMOVUPS.Z   (SI), K1, Z25
+	VMOVUPS     Z25, K3, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z25
 	VFMADD231PS Z18, Z24, Z25
-	VMOVUPS     Z25, K1, (SI)
-	VMOVUPS.Z   64(SI), K2, Z25
+	VMOVUPS     Z25, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z25
 	VFMADD231PS Z19, Z24, Z25
-	VMOVUPS     Z25, K2, 64(SI)
-	VMOVUPS.Z   128(SI), K3, Z25
+	VMOVUPS     Z25, K2, 64(BX)
+	VMOVUPS.Z   128(R11), K3, Z25
 	VFMADD231PS Z20, Z24, Z25
-	VMOVUPS     Z25, K3, 128(SI)
-	ADDQ        R10, SI
-	VMOVUPS.Z   (SI), K1, Z25
+	VMOVUPS     Z25, K3, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z25
 	VFMADD231PS Z21, Z24, Z25
-	VMOVUPS     Z25, K1, (SI)
-	VMOVUPS.Z   64(SI), K2, Z25
+	VMOVUPS     Z25, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z25
 	VFMADD231PS Z22, Z24, Z25
-	VMOVUPS     Z25, K2, 64(SI)
-	VMOVUPS.Z   128(SI), K3, Z25
+	VMOVUPS     Z25, K2, 64(BX)
+	VMOVUPS.Z   128(R11), K3, Z25
 	VFMADD231PS Z23, Z24, Z25
-	VMOVUPS     Z25, K3, 128(SI)
-	ADDQ        R10, SI
+	VMOVUPS     Z25, K3, 128(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
 	JMP         written
 
 store_edge:
 	VMULPS  Z24, Z0, Z0
-	VMOVUPS Z0, K1, (SI)
+	VMOVUPS Z0, K1, (BX)
 	VMULPS  Z24, Z1, Z1
-	VMOVUPS Z1, K2, 64(SI)
+	VMOVUPS Z1, K2, 64(BX)
 	VMULPS  Z24, Z2, Z2
-	VMOVUPS Z2, K3, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z2, K3, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z24, Z3, Z3
-	VMOVUPS Z3, K1, (SI)
+	VMOVUPS Z3, K1, (BX)
 	VMULPS  Z24, Z4, Z4
-	VMOVUPS Z4, K2, 64(SI)
+	VMOVUPS Z4, K2, 64(BX)
 	VMULPS  Z24, Z5, Z5
-	VMOVUPS Z5, K3, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z5, K3, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z24, Z6, Z6
-	VMOVUPS Z6, K1, (SI)
+	VMOVUPS Z6, K1, (BX)
 	VMULPS  Z24, Z7, Z7
-	VMOVUPS Z7, K2, 64(SI)
+	VMOVUPS Z7, K2, 64(BX)
 	VMULPS  Z24, Z8, Z8
-	VMOVUPS Z8, K3, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z8, K3, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z24, Z9, Z9
-	VMOVUPS Z9, K1, (SI)
+	VMOVUPS Z9, K1, (BX)
 	VMULPS  Z24, Z10, Z10
-	VMOVUPS Z10, K2, 64(SI)
+	VMOVUPS Z10, K2, 64(BX)
 	VMULPS  Z24, Z11, Z11
-	VMOVUPS Z11, K3, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z11, K3, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z24, Z12, Z12
-	VMOVUPS Z12, K1, (SI)
+	VMOVUPS Z12, K1, (BX)
 	VMULPS  Z24, Z13, Z13
-	VMOVUPS Z13, K2, 64(SI)
+	VMOVUPS Z13, K2, 64(BX)
 	VMULPS  Z24, Z14, Z14
-	VMOVUPS Z14, K3, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z14, K3, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z24, Z15, Z15
-	VMOVUPS Z15, K1, (SI)
+	VMOVUPS Z15, K1, (BX)
 	VMULPS  Z24, Z16, Z16
-	VMOVUPS Z16, K2, 64(SI)
+	VMOVUPS Z16, K2, 64(BX)
 	VMULPS  Z24, Z17, Z17
-	VMOVUPS Z17, K3, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z17, K3, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z24, Z18, Z18
-	VMOVUPS Z18, K1, (SI)
+	VMOVUPS Z18, K1, (BX)
 	VMULPS  Z24, Z19, Z19
-	VMOVUPS Z19, K2, 64(SI)
+	VMOVUPS Z19, K2, 64(BX)
 	VMULPS  Z24, Z20, Z20
-	VMOVUPS Z20, K3, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z20, K3, 128(BX)
+	ADDQ    R9, BX
 	VMULPS  Z24, Z21, Z21
-	VMOVUPS Z21, K1, (SI)
+	VMOVUPS Z21, K1, (BX)
 	VMULPS  Z24, Z22, Z22
-	VMOVUPS Z22, K2, 64(SI)
+	VMOVUPS Z22, K2, 64(BX)
 	VMULPS  Z24, Z23, Z23
-	VMOVUPS Z23, K3, 128(SI)
-	ADDQ    R10, SI
+	VMOVUPS Z23, K3, 128(BX)
+	ADDQ    R9, BX
 
 written:
 	MOVQ aTile+40(FP), CX
-	LEAQ (BX)(CX*4), BX
+	LEAQ (DX)(CX*4), DX
 	DECQ AX
 	JNZ  tile
 	VZEROUPPER
@@ -6531,28 +6785,30 @@ round:
 	MOVQ        CX, ret+8(FP)
 	RET
 
-// func transpose8AVX2(dst []float32, dstRow int, src []float32, srcRow int)
+// func transpose8AVX2(dst []float32, dstRow int, src []float32, srcRow int, count int)
 // Requires: AVX
-TEXT ·transpose8AVX2(SB), NOSPLIT, $0-64
-	MOVQ       src_base+32(FP), AX
-	MOVQ       dst_base+0(FP), CX
-	MOVQ       srcRow+56(FP), DX
-	MOVQ       dstRow+24(FP), BX
+TEXT ·transpose8AVX2(SB), NOSPLIT, $0-72
+	MOVQ src_base+32(FP), AX
+	MOVQ dst_base+0(FP), CX
+	MOVQ srcRow+56(FP), DX
+	SHLQ $0x02, DX
+	MOVQ dstRow+24(FP), BX
+	SHLQ $0x02, BX
+	MOVQ count+64(FP), SI
+	LEAQ (DX)(DX*2), DI
+	LEAQ (BX)(BX*2), R9
+
+block:
+	LEAQ       (AX)(DX*4), R8
 	VMOVUPS    (AX), Y0
-	LEAQ       (AX)(DX*4), AX
-	VMOVUPS    (AX), Y1
-	LEAQ       (AX)(DX*4), AX
-	VMOVUPS    (AX), Y2
-	LEAQ       (AX)(DX*4), AX
-	VMOVUPS    (AX), Y3
-	LEAQ       (AX)(DX*4), AX
-	VMOVUPS    (AX), Y4
-	LEAQ       (AX)(DX*4), AX
-	VMOVUPS    (AX), Y5
-	LEAQ       (AX)(DX*4), AX
-	VMOVUPS    (AX), Y6
-	LEAQ       (AX)(DX*4), AX
-	VMOVUPS    (AX), Y7
+	VMOVUPS    (AX)(DX*1), Y1
+	VMOVUPS    (AX)(DX*2), Y2
+	VMOVUPS    (AX)(DI*1), Y3
+	VMOVUPS    (R8), Y4
+	VMOVUPS    (R8)(DX*1), Y5
+	VMOVUPS    (R8)(DX*2), Y6
+	VMOVUPS    (R8)(DI*1), Y7
+	LEAQ       (CX)(BX*4), R8
 	VUNPCKLPS  Y1, Y0, Y8
 	VUNPCKHPS  Y1, Y0, Y0
 	VUNPCKLPS  Y3, Y2, Y1
@@ -6578,20 +6834,17 @@ TEXT ·transpose8AVX2(SB), NOSPLIT, $0-64
 	VPERM2F128 $0x20, Y4, Y0, Y5
 	VPERM2F128 $0x31, Y4, Y0, Y0
 	VMOVUPS    Y6, (CX)
-	LEAQ       (CX)(BX*4), CX
-	VMOVUPS    Y2, (CX)
-	LEAQ       (CX)(BX*4), CX
-	VMOVUPS    Y1, (CX)
-	LEAQ       (CX)(BX*4), CX
-	VMOVUPS    Y5, (CX)
-	LEAQ       (CX)(BX*4), CX
-	VMOVUPS    Y7, (CX)
-	LEAQ       (CX)(BX*4), CX
-	VMOVUPS    Y3, (CX)
-	LEAQ       (CX)(BX*4), CX
-	VMOVUPS    Y8, (CX)
-	LEAQ       (CX)(BX*4), CX
-	VMOVUPS    Y0, (CX)
+	VMOVUPS    Y2, (CX)(BX*1)
+	VMOVUPS    Y1, (CX)(BX*2)
+	VMOVUPS    Y5, (CX)(R9*1)
+	VMOVUPS    Y7, (R8)
+	VMOVUPS    Y3, (R8)(BX*1)
+	VMOVUPS    Y8, (R8)(BX*2)
+	VMOVUPS    Y0, (R8)(R9*1)
+	ADDQ       $0x20, AX
+	LEAQ       (CX)(BX*8), CX
+	DECQ       SI
+	JNZ        block
 	VZEROUPPER
 	RET
 

@@ -54,8 +54,12 @@ func (p panels) at(j int) ([]float32, int) {
 }
 
 // packingPays is the number of rows of A from which packing a plain B costs
-// less than its scattered rows do.
-const packingPays = 64
+// less than its scattered rows do. Rows no further apart than nearStride share
+// pages of memory, and are never packed.
+const (
+	packingPays = 64
+	nearStride  = 256
+)
 
 // panelsOf brings a block of op(B) into the form that tiles read.
 func (s *set) panelsOf(w *workspace, b operandB, g product, p0, depth, j0, columns int) panels {
@@ -64,7 +68,7 @@ func (s *set) panelsOf(w *workspace, b operandB, g product, p0, depth, j0, colum
 		data := b.packed.data[p0*width+j0*depth:]
 		return panels{data: data, row: panelWidth, next: panelWidth * depth, tailStart: columns}
 	}
-	if b.trans || g.m >= packingPays {
+	if b.trans || g.m >= packingPays && b.stride > nearStride {
 		w.b = aligned(w.b, depth*roundUp(columns, panelWidth))
 		s.packPanels(w.b, b, span{p0, depth}, span{j0, columns})
 		return panels{data: w.b, row: panelWidth, next: panelWidth * depth, tailStart: columns}

@@ -11,12 +11,19 @@ func portableTiles() (tiles [maxTileRows + 1]tileFunc) {
 
 func portableTile(rows int) tileFunc {
 	return func(count, depth int, a []float32, aTile, aRow, aStep int, b []float32, bRow int,
-		c []float32, cRow, columns int, alpha float32, accumulate bool) {
+		c []float32, cRow, columns int, alpha float32, accumulate bool, bias []float32) {
 		for t := range count {
 			for i := range rows {
 				from := a[t*aTile+i*aRow:]
 				to := c[(t*rows+i)*cRow:][:columns]
-				portableRow(depth, from, aStep, b, bRow, to, alpha, accumulate)
+				var addend []float32
+				switch {
+				case bias != nil:
+					addend = bias
+				case accumulate:
+					addend = to
+				}
+				portableRow(depth, from, aStep, b, bRow, to, alpha, addend)
 			}
 		}
 	}
@@ -24,15 +31,15 @@ func portableTile(rows int) tileFunc {
 
 // portableRow computes one row of a tile: for each column one chain of
 // multiply-adds from zero, in the order of k.
-func portableRow(depth int, a []float32, aStep int, b []float32, bRow int, c []float32, alpha float32, accumulate bool) {
+func portableRow(depth int, a []float32, aStep int, b []float32, bRow int, c []float32, alpha float32, addend []float32) {
 	var sums [panelWidth]float32
 	acc := sums[:len(c)]
 	for p := range depth {
 		multiplyAdd(acc, float64(a[p*aStep]), b[p*bRow:])
 	}
 	for j, sum := range acc {
-		if accumulate {
-			c[j] = ieee.FMA32(alpha, sum, c[j])
+		if addend != nil {
+			c[j] = ieee.FMA32(alpha, sum, addend[j])
 		} else {
 			c[j] = alpha * sum
 		}
@@ -52,9 +59,9 @@ func multiplyAdd(acc []float32, x float64, y []float32) {
 	}
 }
 
-func transpose8(dst []float32, dstRow int, src []float32, srcRow int) {
+func transpose8(dst []float32, dstRow int, src []float32, srcRow, count int) {
 	for i := range 8 {
-		for j, v := range src[i*srcRow:][:8] {
+		for j, v := range src[i*srcRow:][:8*count] {
 			dst[j*dstRow+i] = v
 		}
 	}

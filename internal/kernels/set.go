@@ -19,8 +19,9 @@ type set struct {
 	// tiles[r] is the kernel for tiles of r rows.
 	tileRows, tileColumns int
 	tiles                 [maxTileRows + 1]tileFunc
-	// transpose8 writes the transpose of the 8x8 block src[i*srcRow+j] to dst.
-	transpose8 func(dst []float32, dstRow int, src []float32, srcRow int)
+	// transpose8 writes the transpose of the block src[i*srcRow+j], 8 rows by
+	// 8*count columns, to dst; count > 0.
+	transpose8 func(dst []float32, dstRow int, src []float32, srcRow, count int)
 	// dealTiles copies maxTileRows elements from src[p*srcRow+i*height] to
 	// dst[i*pitch+p*maxTileRows], for every i < count and p < depth, both > 0.
 	dealTiles func(dst []float32, pitch int, src []float32, srcRow, height, count, depth int)

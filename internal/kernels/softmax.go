@@ -45,27 +45,24 @@ func hasNaN(x []float32) bool {
 // log-sum-exp of the row in nats, where M is the largest max and S the sum of
 // e^(max-M)*sum over the tiles, in their order. A weight may underflow to 0.
 func SoftmaxMerge(maxes []float32, sums []float64) (logSum float64) {
-	largest := float32(math.Inf(-1))
-	for _, m := range maxes {
-		largest = larger(m, largest)
+	return active.Load().softmaxMerge(maxes, sums)
+}
+
+func (s *set) softmaxMerge(maxes []float32, sums []float64) (logSum float64) {
+	largest := s.max(maxes)
+	if math.IsInf(float64(largest), -1) {
+		clear(maxes)
+	} else {
+		s.expSum(maxes, maxes, largest)
 	}
 	total := 0.0
-	for i, m := range maxes {
-		maxes[i] = tileWeight(m, largest)
-		total += float64(float64(maxes[i]) * sums[i])
+	for i, weight := range maxes {
+		total += float64(float64(weight) * sums[i])
 	}
 	for i := range maxes {
 		maxes[i] = float32(float64(maxes[i]) / total)
 	}
 	return float64(largest) + logFloat64(total)
-}
-
-// tileWeight is e^(max-largest), 0 for a tile of nothing but -Inf.
-func tileWeight(max, largest float32) float32 {
-	if math.IsInf(float64(max), -1) {
-		return 0
-	}
-	return exp(max - largest)
 }
 
 // CrossEntropyTile ends what SoftmaxTile began: it turns a tile of a row into

@@ -10,9 +10,9 @@ func Transpose(dst []float32, dstRow int, src []float32, srcRow, rows, columns i
 
 func (s *set) transpose(dst []float32, dstRow int, src []float32, srcRow, rows, columns int) {
 	rows8, columns8 := rows&^7, columns&^7
-	for i := 0; i < rows8; i += 8 {
-		for j := 0; j < columns8; j += 8 {
-			s.transpose8(dst[j*dstRow+i:], dstRow, src[i*srcRow+j:], srcRow)
+	if columns8 > 0 {
+		for i := 0; i < rows8; i += 8 {
+			s.transpose8(dst[i:], dstRow, src[i*srcRow:], srcRow, columns8/8)
 		}
 	}
 	transposeEach(dst, dstRow, src, srcRow, span{0, rows8}, span{columns8, columns - columns8})

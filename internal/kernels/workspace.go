@@ -6,7 +6,7 @@ import (
 )
 
 // workspace is the memory of one product at a time.
-type workspace struct{ a, b []float32 }
+type workspace struct{ a, b, turned []float32 }
 
 var workspaces = sync.Pool{New: func() any { return new(workspace) }}
 

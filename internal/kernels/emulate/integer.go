@@ -1,6 +1,9 @@
 package emulate
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // integerHandlers execute the instructions on general-purpose registers. The
 // destination is the last operand.
@@ -16,7 +19,8 @@ var integerHandlers = map[string]func(*machine, []operand) error{
 	"NEGQ":   unary(func(d uint64) uint64 { return -d }),
 	"SUBQ":   (*machine).subtract,
 	"CMPQ":   (*machine).compare,
-	"TESTB":  (*machine).test,
+	"TESTB":  test(0xFF),
+	"TESTQ":  test(math.MaxUint64),
 	"IMUL3Q": (*machine).multiply,
 }
 
@@ -100,9 +104,12 @@ func compared(x, y uint64) flags {
 	return flags{zero: x == y, less: int64(x) < int64(y), compared: true}
 }
 
-func (m *machine) test(a []operand) error {
-	m.flags = flags{zero: byte(m.general[a[0].index])&byte(m.general[a[1].index]) == 0}
-	return nil
+// test looks at the bits of a mask, the width of the instruction.
+func test(mask uint64) func(*machine, []operand) error {
+	return func(m *machine, a []operand) error {
+		m.flags = flags{zero: m.general[a[0].index]&m.general[a[1].index]&mask == 0}
+		return nil
+	}
 }
 
 func (m *machine) multiply(a []operand) error {

@@ -69,6 +69,36 @@ func zeroIndex() reg.GPVirtual {
 	return index
 }
 
+// stride loads a number of elements, as bytes.
+func stride(name string) reg.GPVirtual {
+	v := Load(Param(name), GP64()).(reg.GPVirtual)
+	SHLQ(U8(2), v)
+	return v
+}
+
+func tripled(v reg.GPVirtual) reg.GPVirtual {
+	triple := GP64()
+	LEAQ(Mem{Base: v, Index: v, Scale: 2}, triple)
+	return triple
+}
+
+// fourRows addresses row i of eight: the first four from one base, the others
+// from half, four rows on.
+func fourRows(base, half, stride, stride3 reg.GPVirtual, i int) Mem {
+	if i >= 4 {
+		base = half
+	}
+	switch i % 4 {
+	case 1:
+		return Mem{Base: base, Index: stride, Scale: 1}
+	case 2:
+		return Mem{Base: base, Index: stride, Scale: 2}
+	case 3:
+		return Mem{Base: base, Index: stride3, Scale: 1}
+	}
+	return Mem{Base: base}
+}
+
 func base(name string) reg.GPVirtual { return Load(Param(name).Base(), GP64()).(reg.GPVirtual) }
 
 func length(name string) reg.GPVirtual { return Load(Param(name).Len(), GP64()).(reg.GPVirtual) }

@@ -10,7 +10,7 @@ import (
 )
 
 const tileSignature = "(count, depth int, a []float32, aTile, aRow, aStep int, b []float32, bRow int, " +
-	"c []float32, cRow, columns int, alpha float32, accumulate bool)"
+	"c []float32, cRow, columns int, alpha float32, accumulate bool, bias []float32)"
 
 // tileRegisters are the addresses and strides, in bytes, of a tile kernel.
 type tileRegisters struct {
@@ -37,19 +37,13 @@ func (s isa) tile(rows int) {
 }
 
 func loadTileRegisters() tileRegisters {
-	stride := func(name string) reg.GPVirtual {
-		v := Load(Param(name), GP64()).(reg.GPVirtual)
-		SHLQ(U8(2), v)
-		return v
-	}
-	address := func(name string) reg.GPVirtual { return Load(Param(name).Base(), GP64()).(reg.GPVirtual) }
 	r := tileRegisters{
 		count: Load(Param("count"), GP64()).(reg.GPVirtual),
-		depth: GP64(), a: GP64(), aNext: GP64(), aRow3: GP64(), b: GP64(),
-		aStart: address("a"), c: address("c"),
+		depth: GP64(), a: GP64(), aNext: GP64(), b: GP64(),
+		aStart: base("a"), c: base("c"),
 		aRow: stride("aRow"), step: stride("aStep"), bRow: stride("bRow"), cRow: stride("cRow"),
 	}
-	LEAQ(Mem{Base: r.aRow, Index: r.aRow, Scale: 2}, r.aRow3)
+	r.aRow3 = tripled(r.aRow)
 	return r
 }
 
@@ -84,7 +78,7 @@ func (s isa) accumulateTile(r tileRegisters, rows int) []group {
 	}
 	for i, row := range sums {
 		x := s.vector()
-		VBROADCASTSS(r.elementOfA(i), x)
+		VBROADCASTSS(fourRows(r.a, r.aNext, r.aRow, r.aRow3, i), x)
 		for j, sum := range row {
 			VFMADD231PS(b[j], x, sum)
 		}
@@ -99,35 +93,39 @@ func (s isa) accumulateTile(r tileRegisters, rows int) []group {
 	return sums
 }
 
-// elementOfA addresses row i of the column of A; four rows share a base.
-func (r tileRegisters) elementOfA(i int) Mem {
-	base := r.a
-	if i >= 4 {
-		base = r.aNext
-	}
-	switch i % 4 {
-	case 1:
-		return Mem{Base: base, Index: r.aRow, Scale: 1}
-	case 2:
-		return Mem{Base: base, Index: r.aRow, Scale: 2}
-	case 3:
-		return Mem{Base: base, Index: r.aRow3, Scale: 1}
-	}
-	return Mem{Base: base}
+// addend is what a tile adds its products to: rows of memory, and the stride
+// between them.
+type addend struct{ row, stride reg.GPVirtual }
+
+// addend finds the bias, whose one row serves all, or else the old C, if it is
+// to be accumulated. The row is 0 if there is neither.
+func (r tileRegisters) addend() addend {
+	from := addend{Load(Param("bias").Base(), GP64()).(reg.GPVirtual), GP64()}
+	XORQ(from.stride, from.stride)
+	TESTQ(from.row, from.row)
+	JNZ(LabelRef("addend"))
+	accumulate := Load(Param("accumulate"), GP8())
+	TESTB(accumulate, accumulate)
+	JZ(LabelRef("addend"))
+	MOVQ(r.c, from.row)
+	MOVQ(r.cRow, from.stride)
+	Label("addend")
+	return from
 }
 
-// writeTile stores alpha*sums, or adds them to C, and moves r.c below the tile.
+// writeTile stores alpha*sums, plus the addend if there is one, and moves r.c
+// below the tile.
 func (s isa) writeTile(r tileRegisters, rows int, sums []group) {
 	alpha := s.splat("alpha")
-	accumulate := Load(Param("accumulate"), GP8())
+	from := r.addend()
 	columns := Load(Param("columns"), GP64()).(reg.GPVirtual)
 	whole := make([]reg.Register, s.tileVectors)
 
 	CMPQ(columns, U8(s.lanes*s.tileVectors))
 	JLT(LabelRef("edge"))
-	TESTB(accumulate, accumulate)
+	TESTQ(from.row, from.row)
 	JZ(LabelRef("store"))
-	s.addRows(r, alpha, sums, whole)
+	s.addRows(r, from, alpha, sums, whole)
 	JMP(LabelRef("written"))
 	Label("store")
 	s.storeRows(r, alpha, sums, whole)
@@ -135,24 +133,24 @@ func (s isa) writeTile(r tileRegisters, rows int, sums []group) {
 
 	Label("edge")
 	part := s.masks(columns, s.tileVectors)
-	TESTB(accumulate, accumulate)
+	TESTQ(from.row, from.row)
 	JZ(LabelRef("store_edge"))
-	s.addRows(r, alpha, sums, part)
+	s.addRows(r, from, alpha, sums, part)
 	JMP(LabelRef("written"))
 	Label("store_edge")
 	s.storeRows(r, alpha, sums, part)
 	Label("written")
 }
 
-func (s isa) addRows(r tileRegisters, alpha reg.VecVirtual, sums []group, masks []reg.Register) {
+func (s isa) addRows(r tileRegisters, from addend, alpha reg.VecVirtual, sums []group, masks []reg.Register) {
 	for _, row := range sums {
 		for j, sum := range row {
 			c := s.vector()
-			at := Mem{Base: r.c, Disp: j * s.bytes()}
-			s.load(at, masks[j], c)
+			s.load(Mem{Base: from.row, Disp: j * s.bytes()}, masks[j], c)
 			VFMADD231PS(sum, alpha, c)
-			s.store(c, masks[j], at)
+			s.store(c, masks[j], Mem{Base: r.c, Disp: j * s.bytes()})
 		}
+		ADDQ(from.stride, from.row)
 		ADDQ(r.cRow, r.c)
 	}
 }

@@ -6,26 +6,28 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// transpose8 emits the transpose of an 8x8 block, which both sets use: it
-// moves data and computes nothing.
+// transpose8 emits the transpose of 8x8 blocks, one beside the other, which
+// both sets use: it moves data and computes nothing.
 func transpose8() {
-	avx2.function("transpose8", "(dst []float32, dstRow int, src []float32, srcRow int)")
+	avx2.function("transpose8", "(dst []float32, dstRow int, src []float32, srcRow, count int)")
 	src, dst := base("src"), base("dst")
-	srcRow, dstRow := Load(Param("srcRow"), GP64()), Load(Param("dstRow"), GP64())
+	srcRow, dstRow := stride("srcRow"), stride("dstRow")
+	count := Load(Param("count"), GP64()).(reg.GPVirtual)
+	srcRow3, half, dstRow3 := tripled(srcRow), GP64(), tripled(dstRow)
+	Label("block")
+	LEAQ(Mem{Base: src, Index: srcRow, Scale: 4}, half)
 	rows := avx2.group(8)
 	for i, v := range rows {
-		VMOVUPS(Mem{Base: src}, v)
-		if i < len(rows)-1 {
-			LEAQ(Mem{Base: src, Index: srcRow, Scale: 4}, src)
-		}
+		VMOVUPS(fourRows(src, half, srcRow, srcRow3, i), v)
 	}
-	columns := interleaveQuads(interleavePairs(rows))
-	for i, v := range joinHalves(columns) {
-		VMOVUPS(v, Mem{Base: dst})
-		if i < len(rows)-1 {
-			LEAQ(Mem{Base: dst, Index: dstRow, Scale: 4}, dst)
-		}
+	LEAQ(Mem{Base: dst, Index: dstRow, Scale: 4}, half)
+	for i, v := range joinHalves(interleaveQuads(interleavePairs(rows))) {
+		VMOVUPS(v, fourRows(dst, half, dstRow, dstRow3, i))
 	}
+	ADDQ(U8(4*8), src)
+	LEAQ(Mem{Base: dst, Index: dstRow, Scale: 8}, dst)
+	DECQ(count)
+	JNZ(LabelRef("block"))
 	finish()
 }
 
@@ -34,13 +36,8 @@ func transpose8() {
 // elements are copied, the surplus is not used. Both sets use it.
 func dealTiles() {
 	avx2.function("dealTiles", "(dst []float32, pitch int, src []float32, srcRow, height, count, depth int)")
-	scaled := func(name string) reg.GPVirtual {
-		v := Load(Param(name), GP64()).(reg.GPVirtual)
-		SHLQ(U8(2), v)
-		return v
-	}
 	dst, src := base("dst"), base("src")
-	pitch, srcRow, height := scaled("pitch"), scaled("srcRow"), scaled("height")
+	pitch, srcRow, height := stride("pitch"), stride("srcRow"), stride("height")
 	depth := Load(Param("depth"), GP64()).(reg.GPVirtual)
 	to, from, count, piece := GP64(), GP64(), GP64(), YMM()
 	Label("row")
