@@ -54,12 +54,16 @@ func (p panels) at(j int) ([]float32, int) {
 }
 
 // packingPays is the number of rows of A from which packing a plain B costs
-// less than its scattered rows do. Rows no further apart than nearStride share
-// pages of memory, and are never packed.
-const (
-	packingPays = 64
-	nearStride  = 256
-)
+// less than its scattered rows do.
+const packingPays = 64
+
+// nearStride is the distance up to which rows share pages of memory.
+const nearStride = 256
+
+// scattered tells whether rows of a plain B are better packed: those far apart
+// each lie in a page of their own, and those an even number of cache lines
+// apart crowd into every second set of the cache.
+func scattered(stride int) bool { return stride > nearStride || stride%(2*cacheLine) == 0 }
 
 // panelsOf brings a block of op(B) into the form that tiles read.
 func (s *set) panelsOf(w *workspace, b operandB, g product, p0, depth, j0, columns int) panels {
@@ -68,7 +72,7 @@ func (s *set) panelsOf(w *workspace, b operandB, g product, p0, depth, j0, colum
 		data := b.packed.data[p0*width+j0*depth:]
 		return panels{data: data, row: panelWidth, next: panelWidth * depth, tailStart: columns}
 	}
-	if b.trans || g.m >= packingPays && b.stride > nearStride {
+	if b.trans || g.m >= packingPays && scattered(b.stride) {
 		w.b = aligned(w.b, depth*roundUp(columns, panelWidth))
 		s.packPanels(w.b, b, span{p0, depth}, span{j0, columns})
 		return panels{data: w.b, row: panelWidth, next: panelWidth * depth, tailStart: columns}
