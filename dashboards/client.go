@@ -184,6 +184,28 @@ func (c *Client) Steer(ctx context.Context, run string, e runs.Entry) (string, e
 	return answer.Run, err
 }
 
+// Remove implements control.API.
+func (c *Client) Remove(ctx context.Context, run string) (*control.Removed, error) {
+	request, err := c.request(ctx, http.MethodDelete, c.runPath(run), nil)
+	if err != nil {
+		return nil, err
+	}
+	var answer control.Removed
+	if err := c.roundTrip(request, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// Collect implements control.API.
+func (c *Client) Collect(ctx context.Context, o control.CollectOptions) (*coordinator.Collection, error) {
+	var answer coordinator.Collection
+	if err := c.post(ctx, c.path("gc"), o, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
 // Results implements control.API.
 func (c *Client) Results(ctx context.Context, run string) (*results.Results, error) {
 	var answer results.Results

@@ -8,6 +8,7 @@ import (
 
 	"coalmine/storage"
 	"coalmine/workflows/control"
+	"coalmine/workflows/coordinator"
 	"coalmine/workflows/runs"
 )
 
@@ -38,6 +39,8 @@ var errorKinds = []errorKind{
 	{"ambiguous", http.StatusBadRequest, control.ErrAmbiguous},
 	{"input", http.StatusBadRequest, control.ErrInput},
 	{"state", http.StatusConflict, runs.ErrState},
+	{"standby", http.StatusConflict, coordinator.ErrStandby},
+	{"led", http.StatusConflict, coordinator.ErrLed},
 	{"name", http.StatusBadRequest, storage.ErrName},
 	{"not-found", http.StatusNotFound, storage.ErrNotFound},
 	{"exists", http.StatusConflict, storage.ErrExists},

@@ -30,6 +30,8 @@ type fakeAPI struct {
 	results  results.Results
 	model    []byte
 	logs     []control.AttemptLog
+	// collected is the answer to collections and removals.
+	collected coordinator.Collection
 
 	asked struct {
 		run, cell, node string
@@ -38,6 +40,7 @@ type fakeAPI struct {
 		file            control.File
 		fresh           bool
 		entry           runs.Entry
+		collect         control.CollectOptions
 	}
 }
 
@@ -146,6 +149,20 @@ func (f *fakeAPI) Steer(_ context.Context, run string, e runs.Entry) (string, er
 	defer f.mu.Unlock()
 	f.asked.run, f.asked.entry = run, e
 	return f.status.Run, f.err
+}
+
+func (f *fakeAPI) Remove(_ context.Context, run string) (*control.Removed, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked.run = run
+	return &control.Removed{Run: f.status.Run, Freed: &f.collected}, f.err
+}
+
+func (f *fakeAPI) Collect(_ context.Context, o control.CollectOptions) (*coordinator.Collection, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked.collect = o
+	return &f.collected, f.err
 }
 
 func (f *fakeAPI) Results(_ context.Context, run string) (*results.Results, error) {

@@ -66,12 +66,28 @@ func TestWhatIsAskedAndAnsweredArrivesWhole(t *testing.T) {
 	t.Run("steer", func(t *testing.T) {
 		for _, e := range []runs.Entry{
 			{Kind: runs.PauseEntry}, {Kind: runs.ResumeEntry}, {Kind: runs.CancelEntry}, {Kind: runs.RetryEntry},
-			{Kind: runs.RetryEntry, Keys: []storage.Key{key}}, {Kind: runs.PinEntry, Pinned: true}, {Kind: runs.Prioritized, Priority: -2},
+			{Kind: runs.RetryEntry, Keys: []storage.Key{key}}, {Kind: runs.PinEntry, Pinned: true}, {Kind: runs.PinEntry, Cells: []string{"c02"}}, {Kind: runs.Prioritized, Priority: -2},
 		} {
 			run, err := c.Steer(ctx, "grid", e)
 			if err != nil || run != "grid-01234567" || !reflect.DeepEqual(api.asked.entry, e) {
 				t.Errorf("steered %+v, got %q, %v", api.asked.entry, run, err)
 			}
+		}
+	})
+	t.Run("remove and collect", func(t *testing.T) {
+		api.collected = coordinator.Collection{
+			DryRun: true, OlderThan: 3600, Runs: 2, Young: coordinator.Amount{Objects: 1, Bytes: 2},
+			Collected: map[storage.ObjectKind]*coordinator.Amount{storage.BlobObject: {Objects: 3, Bytes: 1 << 40}},
+		}
+		removed, err := c.Remove(ctx, "grid-0")
+		if err != nil || removed.Run != "grid-01234567" || api.asked.run != "grid-0" || !reflect.DeepEqual(*removed.Freed, api.collected) {
+			t.Errorf("asked for %q, got %+v, %v", api.asked.run, removed, err)
+		}
+		older := 7.5
+		want := control.CollectOptions{DryRun: true, OlderThan: &older}
+		got, err := c.Collect(ctx, want)
+		if err != nil || !reflect.DeepEqual(api.asked.collect, want) || !reflect.DeepEqual(*got, api.collected) {
+			t.Errorf("asked for %+v, got %+v, %v", api.asked.collect, got, err)
 		}
 	})
 	t.Run("model", func(t *testing.T) {
@@ -201,6 +217,8 @@ func TestEveryMethodReportsErrors(t *testing.T) {
 		"Status":     func() error { _, err := c.Status(ctx, ""); return err },
 		"Watch":      func() error { _, err := c.Watch(ctx, ""); return err },
 		"Steer":      func() error { _, err := c.Steer(ctx, "", runs.Entry{Kind: runs.PauseEntry}); return err },
+		"Remove":     func() error { _, err := c.Remove(ctx, ""); return err },
+		"Collect":    func() error { _, err := c.Collect(ctx, control.CollectOptions{}); return err },
 		"Results":    func() error { _, err := c.Results(ctx, ""); return err },
 		"Model":      func() error { _, err := c.Model(ctx, "", "", 0); return err },
 		"Logs":       func() error { _, err := c.Logs(ctx, "", ""); return err },

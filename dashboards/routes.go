@@ -24,6 +24,8 @@ func (s *Server) routes() http.Handler {
 		{"GET /api/v1/runs/{run}", reader, s.showRun},
 		{"GET /api/v1/runs/{run}/events", reader, s.runEvents},
 		{"POST /api/v1/runs/{run}/steer", operator, s.steerRun},
+		{"DELETE /api/v1/runs/{run}", operator, s.removeRun},
+		{"POST /api/v1/gc", operator, s.collect},
 		{"GET /api/v1/runs/{run}/results", reader, s.runResults},
 		{"GET /api/v1/runs/{run}/model", reader, s.exportModel},
 		{"GET /api/v1/runs/{run}/cells/{cell}/model", reader, s.exportModel},

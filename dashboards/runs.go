@@ -138,12 +138,12 @@ func (s *Server) steerRun(w http.ResponseWriter, r *http.Request) error {
 	if err := readJSON(w, r, maxSteerBytes, &e); err != nil {
 		return err
 	}
-	command := runs.Entry{Kind: e.Kind, Priority: e.Priority, Pinned: e.Pinned, Keys: e.Keys}
+	command := runs.Entry{Kind: e.Kind, Priority: e.Priority, Pinned: e.Pinned, Keys: e.Keys, Cells: e.Cells}
 	if !slices.Contains(commands, e.Kind) {
 		return fmt.Errorf("%.40q %w: expected kind to be one of %q", e.Kind, control.ErrInput, commands)
 	}
 	if !reflect.DeepEqual(e, command) {
-		return fmt.Errorf("%q %w: a command has the fields kind, keys, pinned and priority only", e.Kind, control.ErrInput)
+		return fmt.Errorf("%q %w: a command has the fields kind, keys, cells, pinned and priority only", e.Kind, control.ErrInput)
 	}
 	run, err := s.api.Steer(r.Context(), runName(r), command)
 	if err != nil {
@@ -151,6 +151,34 @@ func (s *Server) steerRun(w http.ResponseWriter, r *http.Request) error {
 	}
 	s.options.Log.Info("run steered", slog.String("run", run), slog.String("command", string(e.Kind)))
 	writeJSON(w, http.StatusOK, steered{run})
+	return nil
+}
+
+func (s *Server) removeRun(w http.ResponseWriter, r *http.Request) error {
+	newFlow(w, nil) // counting what the store holds may take a while
+	removed, err := s.api.Remove(r.Context(), runName(r))
+	if err != nil {
+		return err
+	}
+	s.options.Log.Info("run removed", slog.String("run", removed.Run))
+	writeJSON(w, http.StatusOK, removed)
+	return nil
+}
+
+// collect answers when the collection is over; it ends early if the sender goes.
+func (s *Server) collect(w http.ResponseWriter, r *http.Request) error {
+	var o control.CollectOptions
+	if err := readJSON(w, r, maxSteerBytes, &o); err != nil {
+		return err
+	}
+	newFlow(w, nil)
+	collected, err := s.api.Collect(r.Context(), o)
+	if err != nil {
+		return err
+	}
+	total := collected.Total()
+	s.options.Log.Info("garbage collected", slog.Bool("dry-run", o.DryRun), slog.Int("objects", total.Objects), slog.Int64("bytes", total.Bytes))
+	writeJSON(w, http.StatusOK, collected)
 	return nil
 }
 

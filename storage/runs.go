@@ -36,13 +36,12 @@ func (a *Archive) Spec(ctx context.Context, id string) ([]byte, error) {
 
 // Runs returns the ids of all runs in byte order.
 func (a *Archive) Runs(ctx context.Context) ([]string, error) {
+	used, err := a.UsedRunIDs(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var ids []string
-	for child, err := range a.store.Children(ctx, runsDir) {
-		if err != nil {
-			return nil, a.fail("listing", runsDir, err)
-		}
-		id := strings.TrimSuffix(child, "/")
-		// A run without a spec is one whose removal was interrupted.
+	for _, id := range used {
 		there, err := a.exists(ctx, specName(id))
 		if err != nil {
 			return nil, a.fail("reading run", id, err)
@@ -50,6 +49,20 @@ func (a *Archive) Runs(ctx context.Context) ([]string, error) {
 		if there {
 			ids = append(ids, id)
 		}
+	}
+	return ids, nil
+}
+
+// UsedRunIDs returns the ids, in byte order, under which anything is stored:
+// those of all runs, and of runs whose removal was interrupted. A new run must
+// take none of these, or it would inherit a log.
+func (a *Archive) UsedRunIDs(ctx context.Context) ([]string, error) {
+	var ids []string
+	for child, err := range a.store.Children(ctx, runsDir) {
+		if err != nil {
+			return nil, a.fail("listing", runsDir, err)
+		}
+		ids = append(ids, strings.TrimSuffix(child, "/"))
 	}
 	return ids, nil
 }

@@ -145,6 +145,7 @@ func (g *global) serveCluster(ctx context.Context, listen string, options dashbo
 	}
 	api := control.New(archive, conn, nil)
 	api.AllowSources(allowed)
+	api.DeleteBy(leader)
 	server, err := dashboards.NewServer(api, options)
 	if err != nil {
 		return errors.Join(err, l.Close(), conn.Close())

@@ -16,33 +16,18 @@ import (
 	"coalmine/internal/secrets"
 	"coalmine/storage"
 	"coalmine/storage/open"
-	"coalmine/tasks"
 	"coalmine/workers"
 	"coalmine/workflows/compile"
 	"coalmine/workflows/control"
 	"coalmine/workflows/coordinator"
-	"coalmine/workflows/experiment"
 	"coalmine/workflows/home"
-	"coalmine/workflows/plan"
-	"coalmine/workflows/runs"
 )
-
-// compileRun makes the plan of a recorded run. A record that does not compile
-// never will.
-func compileRun(_ context.Context, run *runs.Run) (*plan.Plan, error) {
-	spec, err := experiment.ReadSpec(run.Spec.Experiment)
-	if err != nil {
-		return nil, tasks.Permanent(err)
-	}
-	p, err := compile.Plan(spec)
-	return p, tasks.Permanent(err)
-}
 
 func newCoordinator(archive *storage.Archive, conn *queue.Conn, holder string, log *slog.Logger) (*coordinator.Coordinator, error) {
 	return coordinator.New(coordinator.Config{
 		Archive:  archive,
 		Queue:    conn.Broker(),
-		Compile:  compileRun,
+		Compile:  compile.Run,
 		Registry: compile.Registry(),
 		Holder:   holder,
 		Log:      log,

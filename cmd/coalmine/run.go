@@ -12,7 +12,6 @@ import (
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/home"
 	"coalmine/workflows/results"
-	"coalmine/workflows/runs"
 	"coalmine/workflows/submission"
 )
 
@@ -267,39 +266,6 @@ func (g *global) withControl(ctx context.Context, do func(control.API) error) er
 		return err
 	}
 	return errors.Join(do(api), done())
-}
-
-// newSteerCommands are the commands that change how a run goes on.
-func newSteerCommands(g *global) []*cobra.Command {
-	steer := func(use, short string, kind runs.Kind) *cobra.Command {
-		return &cobra.Command{
-			Use: use + " [RUN]", Short: short, GroupID: groupSteer, Args: cobra.MaximumNArgs(1),
-			RunE: func(c *cobra.Command, args []string) error {
-				return g.steer(c.Context(), runArgument(args), runs.Entry{Kind: kind})
-			},
-		}
-	}
-	return []*cobra.Command{
-		steer("pause", "Pause a run: what is at work ends, nothing new begins", runs.PauseEntry),
-		steer("resume", "Resume a paused or cancelled run", runs.ResumeEntry),
-		steer("cancel", "Cancel a run; what it has computed stays", runs.CancelEntry),
-		newRetryCommand(g),
-		newPriorityCommand(g),
-	}
-}
-
-func (g *global) steer(ctx context.Context, run string, e runs.Entry) error {
-	return g.withControl(ctx, func(api control.API) error {
-		id, err := api.Steer(ctx, run, e)
-		if err != nil {
-			return err
-		}
-		if g.json {
-			return g.printJSON(map[string]string{"run": id, "command": string(e.Kind)})
-		}
-		g.printf("%s: %s\n", id, e.Kind)
-		return nil
-	})
 }
 
 // runArgument is the run that a command names, "" for the newest.

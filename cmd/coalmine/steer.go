@@ -1,14 +1,53 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"coalmine/storage"
+	"coalmine/workflows/control"
 	"coalmine/workflows/runs"
 )
+
+// newSteerCommands are the commands that change how a run goes on.
+func newSteerCommands(g *global) []*cobra.Command {
+	steer := func(use, short string, kind runs.Kind) *cobra.Command {
+		return &cobra.Command{
+			Use: use + " [RUN]", Short: short, GroupID: groupSteer, Args: cobra.MaximumNArgs(1),
+			RunE: func(c *cobra.Command, args []string) error {
+				return g.steer(c.Context(), runArgument(args), runs.Entry{Kind: kind})
+			},
+		}
+	}
+	return []*cobra.Command{
+		steer("pause", "Pause a run: what is at work ends, nothing new begins", runs.PauseEntry),
+		steer("resume", "Resume a paused or cancelled run", runs.ResumeEntry),
+		steer("cancel", "Cancel a run; what it has computed stays", runs.CancelEntry),
+		newRetryCommand(g),
+		newPriorityCommand(g),
+		newPinCommand(g, "pin", "Keep a run, or some of its cells, from retention and removal", true),
+		newPinCommand(g, "unpin", "Let a pinned run, or some of its cells, go", false),
+		newRemoveCommand(g),
+	}
+}
+
+func (g *global) steer(ctx context.Context, run string, e runs.Entry) error {
+	return g.withControl(ctx, func(api control.API) error {
+		id, err := api.Steer(ctx, run, e)
+		if err != nil {
+			return err
+		}
+		if g.json {
+			return g.printJSON(map[string]string{"run": id, "command": string(e.Kind)})
+		}
+		g.printf("%s: %s\n", id, commandText(e))
+		return nil
+	})
+}
 
 func newRetryCommand(g *global) *cobra.Command {
 	var nodes []string
@@ -47,4 +86,84 @@ func newPriorityCommand(g *global) *cobra.Command {
 			return g.steer(c.Context(), args[0], runs.Entry{Kind: runs.Prioritized, Priority: n})
 		},
 	}
+}
+
+// commandText is what a command has done to a run, for people.
+func commandText(e runs.Entry) string {
+	text := string(e.Kind)
+	if e.Kind == runs.PinEntry && !e.Pinned {
+		text = "unpinned"
+	}
+	if len(e.Cells) > 0 {
+		text += " " + strings.Join(e.Cells, ", ")
+	}
+	return text
+}
+
+const pinHelp = `A pinned run cannot be removed (rm), and every checkpoint that it makes or still
+has at a multiple of training.checkpoints.every stays, not just the newest
+training.checkpoints.keep of them. Without pins audited rounds and the last stay
+for as long as the run exists, and older checkpoints go. With cells (c01, ...)
+only these keep all their checkpoints; the run cannot be removed either way.
+
+What a pin keeps beyond that grows with the training. unpin, or pin --remove,
+ends it; the next "coalmine gc" deletes what nothing else keeps.`
+
+func newPinCommand(g *global, use, short string, pins bool) *cobra.Command {
+	var remove bool
+	c := &cobra.Command{
+		Use: use + " RUN [CELL...]", Short: short, Long: short + ".\n\n" + pinHelp,
+		Example: "  coalmine pin quickstart c03\n  coalmine unpin quickstart",
+		GroupID: groupSteer, Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return g.steer(c.Context(), args[0], runs.Entry{Kind: runs.PinEntry, Pinned: pins && !remove, Cells: args[1:]})
+		},
+	}
+	if pins {
+		c.Flags().BoolVar(&remove, "remove", false, "end the pin, as unpin does")
+	}
+	return c
+}
+
+const removeHelp = `Remove the record of a run: what was submitted, what was done to it, the logs of
+its attempts. A run that has not finished must be cancelled first, a pinned one
+unpinned. Models and results that no other run needs go with the next
+"coalmine gc"; what that would free is printed. To undo it before then, submit the
+same experiment again: it finds everything cached.`
+
+func newRemoveCommand(g *global) *cobra.Command {
+	return &cobra.Command{
+		Use: "rm RUN...", Short: "Remove the record of finished runs", Long: removeHelp,
+		GroupID: groupSteer, Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return g.withControl(c.Context(), func(api control.API) error {
+				var removed []*control.Removed
+				for _, run := range args {
+					r, err := api.Remove(c.Context(), run)
+					if err != nil {
+						return err
+					}
+					removed = append(removed, r)
+					if !g.json {
+						g.writeRemoved(r)
+					}
+				}
+				if g.json {
+					return g.printJSON(map[string]any{"removed": removed})
+				}
+				return nil
+			})
+		},
+	}
+}
+
+func (g *global) writeRemoved(r *control.Removed) {
+	total := r.Freed.Total()
+	total.Objects += r.Freed.Young.Objects
+	total.Bytes += r.Freed.Young.Bytes
+	g.printf("%s: removed; gc can free %s in %d objects", r.Run, bytesText(float64(total.Bytes)), total.Objects)
+	if young := r.Freed.Young; young.Objects > 0 {
+		g.printf(", %s of it later", bytesText(float64(young.Bytes)))
+	}
+	g.printf("\n")
 }

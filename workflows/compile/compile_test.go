@@ -77,13 +77,18 @@ func testKey(t *testing.T) secrets.Key {
 
 func resolve(t *testing.T, text string, digest storage.Digest, sets ...string) *experiment.Spec {
 	t.Helper()
+	return resolveFiles(t, text, []storage.Digest{digest}, sets...)
+}
+
+func resolveFiles(t *testing.T, text string, files []storage.Digest, sets ...string) *experiment.Spec {
+	t.Helper()
 	spec, err := experiment.Parse("test.yaml", []byte(text), experiment.Options{Sets: sets})
 	if err != nil {
 		t.Fatal(err)
 	}
 	facts := make([]experiment.Facts, len(spec.Cells))
 	for i := range facts {
-		facts[i] = experiment.Facts{Key: testKey(t).Fingerprint(), Files: []storage.Digest{digest}, Users: 74, Examples: 2000, DistinctWords: 90, TestExamples: 300}
+		facts[i] = experiment.Facts{Key: testKey(t).Fingerprint(), Files: files, Users: 74, Examples: 2000, DistinctWords: 90, TestExamples: 300}
 	}
 	if err := spec.Resolve(facts); err != nil {
 		t.Fatal(err)

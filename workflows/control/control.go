@@ -49,6 +49,10 @@ type API interface {
 	Watch(ctx context.Context, run string) (<-chan *coordinator.Status, error)
 	// Steer appends a command to the run's log and returns the run's id.
 	Steer(ctx context.Context, run string, e runs.Entry) (string, error)
+	// Remove removes the record of a finished run that is not pinned.
+	Remove(ctx context.Context, run string) (*Removed, error)
+	// Collect deletes what no run needs.
+	Collect(ctx context.Context, o CollectOptions) (*coordinator.Collection, error)
 	// Results returns the outcome of a run, complete or not.
 	Results(ctx context.Context, run string) (*results.Results, error)
 	// Model returns the checkpoint of a cell after a round as a safetensors
@@ -96,13 +100,15 @@ type Local struct {
 	// allowed is where files that are submitted may have their data read from;
 	// nil for nowhere.
 	allowed *sources.Allowed
+	// deleter is the coordinator of this process too, but one that may stand by.
+	deleter *coordinator.Coordinator
 }
 
 var _ API = (*Local)(nil)
 
 // New controls the runs of an archive. conn and leader may be nil.
 func New(archive *storage.Archive, conn *queue.Conn, leader *coordinator.Coordinator) *Local {
-	l := &Local{archive: archive, runs: runs.NewService(archive, nil), leader: leader}
+	l := &Local{archive: archive, runs: runs.NewService(archive, nil), leader: leader, deleter: leader}
 	if conn != nil {
 		l.queue = conn.Broker()
 	}
@@ -141,6 +147,9 @@ func (l *Local) Submit(ctx context.Context, spec runs.Spec, fresh bool) (Submitt
 		return Submitted{}, err
 	}
 	l.nudge(ctx)
+	if err := l.checkSources(ctx, &spec); err != nil {
+		return Submitted{}, fmt.Errorf("run %s is recorded, but its data has just been collected: %w; the same command again uploads it and goes on", run.ID, err)
+	}
 	return Submitted{run.ID, continued}, nil
 }
 
@@ -157,28 +166,23 @@ func (l *Local) check(ctx context.Context, spec *runs.Spec) error {
 	if _, err := compile.Plan(e); err != nil {
 		return fmt.Errorf("submission %w: %w", ErrInput, err)
 	}
-	return l.checkSources(ctx, e)
+	return l.checkSources(ctx, spec)
 }
 
-// checkSources looks for every file of the data in the store.
-func (l *Local) checkSources(ctx context.Context, e *experiment.Spec) error {
-	there := map[storage.Digest]bool{}
-	for i := range e.Cells {
-		data := &e.Cells[i].Experiment.Data
-		files, err := e.Files(data)
+// checkSources makes sure that the sources of a spec are there. It is asked
+// before the run is recorded, and after: from then on they are not collected.
+func (l *Local) checkSources(ctx context.Context, spec *runs.Spec) error {
+	digests, err := compile.Sources(&runs.Run{Spec: *spec})
+	if err != nil {
+		return fmt.Errorf("submission %w: %w", ErrInput, err)
+	}
+	for _, digest := range digests {
+		there, err := l.archive.HasSource(ctx, digest)
 		if err != nil {
-			return fmt.Errorf("submission %w: %w", ErrInput, err)
+			return err
 		}
-		for _, digest := range files {
-			if !there[digest] {
-				there[digest], err = l.archive.HasSource(ctx, digest)
-			}
-			if err != nil {
-				return err
-			}
-			if !there[digest] {
-				return fmt.Errorf("submission %w: source %s (%s) has not been uploaded", ErrInput, data.Source, digest.Short())
-			}
+		if !there {
+			return fmt.Errorf("submission %w: source %s has not been uploaded", ErrInput, digest.Short())
 		}
 	}
 	return nil
@@ -193,7 +197,7 @@ func person() string {
 // find returns the run that a name means.
 func (l *Local) find(ctx context.Context, name string) (*runs.Run, error) {
 	if name == "" {
-		all, err := l.runs.List(ctx)
+		all, err := l.list(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -209,7 +213,7 @@ func (l *Local) find(ctx context.Context, name string) (*runs.Run, error) {
 	var fits []string
 	for _, id := range ids {
 		if id == name {
-			return l.runs.Get(ctx, id)
+			return l.get(ctx, id)
 		}
 		if strings.HasPrefix(id, name) {
 			fits = append(fits, id)
@@ -219,14 +223,29 @@ func (l *Local) find(ctx context.Context, name string) (*runs.Run, error) {
 	case 0:
 		return nil, fmt.Errorf("run %q: %w in %s; see: coalmine status", name, ErrNoRun, l.archive)
 	case 1:
-		return l.runs.Get(ctx, fits[0])
+		return l.get(ctx, fits[0])
 	}
 	return nil, fmt.Errorf("run %q: %w begin so: %s", name, ErrAmbiguous, strings.Join(fits, ", "))
 }
 
+// get returns a run unless it is on its way out.
+func (l *Local) get(ctx context.Context, id string) (*runs.Run, error) {
+	run, err := l.runs.Get(ctx, id)
+	if err == nil && run.State.Removed {
+		return nil, fmt.Errorf("run %q: %w in %s: it was removed", id, ErrNoRun, l.archive)
+	}
+	return run, err
+}
+
+// list returns all runs but those on their way out, the newest first.
+func (l *Local) list(ctx context.Context) ([]*runs.Run, error) {
+	all, err := l.runs.List(ctx)
+	return slices.DeleteFunc(all, func(r *runs.Run) bool { return r.State.Removed }), err
+}
+
 // List implements API.
 func (l *Local) List(ctx context.Context) ([]*coordinator.Status, error) {
-	all, err := l.runs.List(ctx)
+	all, err := l.list(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -313,7 +332,6 @@ func (l *Local) live(ctx context.Context, run *runs.Run) *coordinator.Status {
 		if s, ok := l.leader.Snapshot(run.ID); ok && s.Phase == run.State.Phase {
 			return s
 		}
-		return nil
 	}
 	if l.queue == nil {
 		return nil
@@ -371,6 +389,9 @@ func storedCell(state *runs.State, c *experiment.Cell, failed map[string]bool) c
 func (l *Local) Steer(ctx context.Context, name string, e runs.Entry) (string, error) {
 	run, err := l.find(ctx, name)
 	if err != nil {
+		return "", err
+	}
+	if err := checkCells(run, e); err != nil {
 		return "", err
 	}
 	e.By = person()

@@ -6,6 +6,7 @@ import (
 
 	"coalmine/storage"
 	"coalmine/workflows/plan"
+	"coalmine/workflows/runs"
 )
 
 // claim says which checkpoints of a chain a run keeps for as long as the run
@@ -18,6 +19,29 @@ type claim struct {
 
 func claimOf(p *plan.Chain) claim {
 	return claim{keep: p.Keep, every: p.Every, keepLast: p.KeepLast, steps: p.Steps}
+}
+
+// pinned is the claim of a run that keeps every checkpoint of its rolling
+// window, however old.
+func (c claim) pinned() claim {
+	if c.every > 0 {
+		c.keepLast = c.steps/c.every + 1
+	}
+	return c
+}
+
+// claimsOf are the claims of a run on the chains of its plan, by recipe.
+func claimsOf(state *runs.State, p *plan.Plan) map[storage.Key]claim {
+	claims := make(map[storage.Key]claim, len(p.Chains))
+	for recipe, ch := range p.Chains {
+		claims[recipe] = claimOf(ch)
+	}
+	for _, cell := range p.Cells {
+		if cell.Chain != nil && state.Pins(cell.Name) {
+			claims[cell.Chain.Recipe] = claims[cell.Chain.Recipe].pinned()
+		}
+	}
+	return claims
 }
 
 // window returns the oldest and the newest step of the rolling window at a
@@ -63,11 +87,11 @@ func (cs claims) keep(step, frontier int) bool {
 // claim notes what a run keeps of its chains.
 func (t *term) claim(r *run, p *plan.Plan) {
 	r.claimed = true
-	for recipe, ch := range p.Chains {
+	for recipe, c := range claimsOf(&r.state, p) {
 		if t.claims[recipe] == nil {
 			t.claims[recipe] = make(map[string]claim)
 		}
-		t.claims[recipe][r.id] = claimOf(ch)
+		t.claims[recipe][r.id] = c
 	}
 }
 

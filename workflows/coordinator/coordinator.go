@@ -33,6 +33,8 @@ type Config struct {
 	// MaxTries is how often a node is tried whose attempts end in errors that
 	// another try may mend. Default 5.
 	MaxTries int
+	// TaskTimeout is how long an attempt may take. Default DefaultTaskTimeout.
+	TaskTimeout time.Duration
 	// Limits bounds the attempts of a class that are in the queue or at work at
 	// one time. A class that it doesn't hold is bounded by the live slots only.
 	Limits map[tasks.Class]int
@@ -40,12 +42,19 @@ type Config struct {
 	Log *slog.Logger
 }
 
+// DefaultTaskTimeout ends attempts that hang; none should take hours.
+const DefaultTaskTimeout = 12 * time.Hour
+
+// TaskTimeout is how long an attempt may take.
+func (c *Coordinator) TaskTimeout() time.Duration { return c.cfg.TaskTimeout }
+
 // Coordinator leads, or stands by until it can.
 type Coordinator struct {
 	cfg    Config
 	nudges chan struct{}
 
 	mu        sync.Mutex
+	permit    *Permit // of the term at work; nil while standing by
 	snapshots map[string]*Status
 	updated   chan struct{} // closed and replaced when snapshots change
 }
@@ -67,6 +76,9 @@ func New(cfg Config) (*Coordinator, error) {
 	}
 	if cfg.MaxTries == 0 {
 		cfg.MaxTries = 5
+	}
+	if cfg.TaskTimeout == 0 {
+		cfg.TaskTimeout = DefaultTaskTimeout
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()

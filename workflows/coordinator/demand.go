@@ -3,8 +3,12 @@ package coordinator
 import (
 	"context"
 	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"coalmine/storage"
+	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
 )
 
@@ -246,8 +250,10 @@ func (t *term) checkEnd(r *run) {
 }
 
 // finishIfEnded ends a run all of whose cells have, once what its chains no
-// longer need to store has been deleted.
+// longer need to store has been deleted, and its outcome been seen to be there.
 func (t *term) finishIfEnded(r *run) {
+	assured := r.assured
+	r.assured = false
 	if !r.active() {
 		return
 	}
@@ -265,5 +271,83 @@ func (t *term) finishIfEnded(r *run) {
 	if t.tidying(r) {
 		return
 	}
+	if !assured {
+		t.assure(r)
+		return
+	}
 	t.finish(r, outcomes)
+}
+
+// assure looks at the outcome of a run in storage before the run ends: what was
+// found cached may have been collected since. While a batch of a collection is
+// under way the answer would count for nothing. One that begins afterwards reads
+// the runs first, this one among them.
+func (t *term) assure(r *run) {
+	if r.assuring {
+		return
+	}
+	r.assuring = true
+	targets := make(map[storage.Key]dependency)
+	for _, c := range r.cells {
+		for _, d := range c.targets {
+			if !c.failed {
+				targets[d.key()] = d
+			}
+		}
+	}
+	keys := plan.SortedKeys(targets)
+	t.persist(reading, "looking at the outcome of run "+r.id, r.stillAssuring, func(ctx context.Context) (func(), error) {
+		before, quietBefore := t.permit.batches.quiet()
+		gone, err := t.goneOf(ctx, keys)
+		after, quietAfter := t.permit.batches.quiet()
+		quiet := quietBefore && quietAfter && before == after
+		return func() {
+			for _, key := range gone {
+				t.loseDependency(targets[key])
+			}
+			t.assured(r, len(gone) == 0 && quiet)
+		}, err
+	})
+}
+
+// stillAssuring reports whether the outcome is still to be looked at.
+func (r *run) stillAssuring() bool {
+	r.assuring = r.active()
+	return r.assuring
+}
+
+// assureAgain is the pause before an outcome is looked at again, after a batch of
+// a collection was under way.
+const assureAgain = 100 * time.Millisecond
+
+// assured ends the run if its outcome was seen; otherwise it is looked at again.
+func (t *term) assured(r *run, seen bool) {
+	r.assuring, r.assured = false, seen
+	if seen {
+		t.checkEnd(r)
+		return
+	}
+	t.after(assureAgain, func() { t.checkEnd(r) })
+}
+
+// goneOf returns those of the nodes that cannot be read.
+func (t *term) goneOf(ctx context.Context, keys []storage.Key) ([]storage.Key, error) {
+	gone := make([]bool, len(keys))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(explainAtOnce)
+	for i, key := range keys {
+		group.Go(func() error {
+			f, err := t.lookUpClean(ctx, key)
+			gone[i] = !f.available()
+			return err
+		})
+	}
+	err := group.Wait()
+	var out []storage.Key
+	for i, key := range keys {
+		if gone[i] {
+			out = append(out, key)
+		}
+	}
+	return out, err
 }

@@ -26,6 +26,7 @@ type run struct {
 	compileTries int
 	plan         *plan.Plan // nil unless the run is live
 	claimed      bool       // its claims on checkpoints are known
+	erasing      bool       // its record is being deleted
 	cells        []*cell
 
 	flying     int // attempts in flight that are charged to it
@@ -33,6 +34,8 @@ type run struct {
 	backlog    map[tasks.Class]*backlog
 	tokens     meter
 	tidying    time.Time  // since when its end waits for deletions
+	assuring   bool       // its outcome is being looked at
+	assured    bool       // its outcome has just been seen in storage
 	shown      runs.Phase // as last published
 	lastCells  []CellStatus
 }

@@ -3,7 +3,6 @@ package coordinator
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"coalmine/storage"
@@ -54,16 +53,7 @@ var errDeposed = errors.New("another coordinator leads now")
 
 // checkEpoch returns an error that wraps errDeposed unless this term is the
 // newest. Every batch of deletions asks first.
-func (t *term) checkEpoch(ctx context.Context) error {
-	current, err := t.archive.CurrentEpoch(ctx)
-	if err != nil {
-		return err
-	}
-	if current != t.epoch {
-		return fmt.Errorf("%w: epoch %d has begun, ours is %d", errDeposed, current, t.epoch)
-	}
-	return nil
-}
+func (t *term) checkEpoch(ctx context.Context) error { return t.permit.Check(ctx) }
 
 // lookUpClean is lookUp for the leader: a torn record is removed, so that the
 // node can commit again.

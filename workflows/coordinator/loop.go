@@ -32,6 +32,8 @@ func (c *Coordinator) reign(parent context.Context) error {
 	ctx, cancel := context.WithCancelCause(parent)
 	l := &loop{ctx: ctx, events: make(chan func(), eventBuffer)}
 	l.term = newTerm(c.cfg, epoch, time.Now, l.start)
+	c.setPermit(l.permit)
+	defer c.setPermit(nil)
 	l.log.Info("leading", "store", c.cfg.Archive.String())
 	l.jobs.Go(l.pumpReports)
 	l.jobs.Go(func() { cancel(c.keepLease(ctx)) })

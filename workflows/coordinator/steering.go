@@ -149,6 +149,11 @@ func (t *term) follow(r *run, before runs.State) {
 	if now.Finished() {
 		t.release(r)
 	}
+	t.followPins(r, before)
+	if r.state.Removed {
+		t.erase(r)
+		return
+	}
 	if r.live() {
 		failed := r.state.FailedCells()
 		for _, c := range r.cells {
@@ -164,6 +169,40 @@ func (t *term) follow(r *run, before runs.State) {
 	case !r.live() && (!now.Finished() || !r.claimed):
 		t.compile(r)
 	}
+}
+
+// followPins renews the claims of a run on checkpoints when what is pinned of
+// it has changed. Nothing is deleted until they are known.
+func (t *term) followPins(r *run, before runs.State) {
+	if r.state.Pinned == before.Pinned && slices.Equal(r.state.PinnedCells, before.PinnedCells) {
+		return
+	}
+	if r.live() {
+		t.claim(r, r.plan)
+	} else {
+		r.claimed = false // follow compiles its plan again
+	}
+}
+
+// erase deletes the record of a run that was removed, once nothing more is to
+// be written to it. What it has computed is left to collection.
+func (t *term) erase(r *run) {
+	if r.erasing || r.sending || len(r.outbox) > 0 {
+		return
+	}
+	r.erasing = true
+	exists := func() bool { return t.runs[r.id] == r }
+	t.persist(deleting, "removing run "+r.id, exists, func(ctx context.Context) (func(), error) {
+		if err := t.checkEpoch(ctx); err != nil {
+			return nil, err
+		}
+		return func() {
+			if exists() {
+				t.remove(r)
+				t.changed = true
+			}
+		}, t.service.Delete(ctx, r.id)
+	})
 }
 
 // compile makes a run's plan: to work on it, or, if the run has finished, to

@@ -19,7 +19,7 @@ type term struct {
 	Config
 	archive *storage.Archive
 	service *runs.Service
-	epoch   int
+	permit  *Permit
 	now     func() time.Time
 	// start runs a job aside and applies, in the loop, what it returns.
 	start func(lane, job)
@@ -115,7 +115,7 @@ func newTerm(cfg Config, epoch int, now func() time.Time, start func(lane, job))
 		Config:    cfg,
 		archive:   cfg.Archive,
 		service:   runs.NewService(cfg.Archive, now),
-		epoch:     epoch,
+		permit:    newPermit(cfg.Archive, epoch),
 		now:       now,
 		start:     start,
 		log:       cfg.Log.With("epoch", epoch),

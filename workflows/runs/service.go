@@ -72,10 +72,10 @@ func (s *Service) Submit(ctx context.Context, spec Spec, by string, fresh bool) 
 	}
 	if last > 0 && !fresh {
 		run, err := s.Get(ctx, numbered(base, last))
-		if err != nil {
+		if err != nil && !errors.Is(err, storage.ErrNotFound) { // that is one whose removal was interrupted
 			return nil, false, err
 		}
-		if !run.State.Phase.Finished() && run.Spec.Digest == spec.Digest {
+		if err == nil && !run.State.Phase.Finished() && run.Spec.Digest == spec.Digest {
 			return run, true, s.complete(ctx, run, by)
 		}
 	}
@@ -83,9 +83,9 @@ func (s *Service) Submit(ctx context.Context, spec Spec, by string, fresh bool) 
 	return run, false, err
 }
 
-// last is the highest number of a run with this base, 0 if there is none.
+// last is the highest number in use of a run with this base, 0 if there is none.
 func (s *Service) last(ctx context.Context, base string) (int, error) {
-	ids, err := s.archive.Runs(ctx)
+	ids, err := s.archive.UsedRunIDs(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -243,6 +243,9 @@ func (s *Service) Steer(ctx context.Context, id string, e Entry) error {
 
 func allowed(run *Run, e Entry) error {
 	phase := run.State.Phase
+	if run.State.Removed && e.Kind != RemoveEntry {
+		return fmt.Errorf("run %s is being removed: %w; submit its experiment again", run.ID, ErrState)
+	}
 	var want string
 	switch e.Kind {
 	case PauseEntry, CancelEntry:
@@ -255,7 +258,11 @@ func allowed(run *Run, e Entry) error {
 		}
 	case RetryEntry:
 		return retryable(run, e)
-	case PinEntry, Prioritized:
+	case PinEntry:
+		return pinnable(run, e)
+	case RemoveEntry:
+		return removable(run)
+	case Prioritized:
 	default:
 		return fmt.Errorf("run %s: %q is no command", run.ID, e.Kind)
 	}
@@ -263,6 +270,35 @@ func allowed(run *Run, e Entry) error {
 		return fmt.Errorf("run %s is %s: %w; want %s", run.ID, phase, ErrState, want)
 	}
 	return nil
+}
+
+// pinnable refuses to let a cell go that is pinned with its run.
+func pinnable(run *Run, e Entry) error {
+	if !e.Pinned && run.State.Pinned && len(e.Cells) > 0 {
+		return fmt.Errorf("run %s is pinned as a whole: %w; unpin the run, and pin the cells that are to stay", run.ID, ErrState)
+	}
+	return nil
+}
+
+func removable(run *Run) error {
+	switch state := &run.State; {
+	case !state.Phase.Finished():
+		return fmt.Errorf("run %s is %s: %w; cancel it first (coalmine cancel %s), or wait for its end", run.ID, state.Phase, ErrState, run.ID)
+	case state.IsPinned():
+		return fmt.Errorf("run %s is pinned: %w; unpin it first (coalmine unpin %s)", run.ID, ErrState, run.ID)
+	}
+	return nil
+}
+
+// Delete removes the record of a run whose state says Removed, and lets any
+// other be: a newer run may have taken the id. Only the leader calls it; it may
+// be called again.
+func (s *Service) Delete(ctx context.Context, id string) error {
+	run, err := s.Get(ctx, id)
+	if errors.Is(err, storage.ErrNotFound) || err == nil && run.State.Removed {
+		return s.archive.DeleteRun(ctx, id)
+	}
+	return err
 }
 
 func retryable(run *Run, e Entry) error {

@@ -50,8 +50,9 @@ const (
 	ResumeEntry Kind = "resumed"
 	CancelEntry Kind = "cancelled"
 	RetryEntry  Kind = "retried"     // Keys, or all failed nodes if there are none
-	PinEntry    Kind = "pinned"      // Pinned says which way
+	PinEntry    Kind = "pinned"      // Pinned says which way; Cells, or the run as a whole
 	Prioritized Kind = "prioritized" // Priority
+	RemoveEntry Kind = "removed"     // the leader deletes the record
 
 	Started       Kind = "started"
 	AttemptFailed Kind = "attempt failed" // Key, Label, Error, Attempts, Worker
@@ -79,7 +80,7 @@ type Entry struct {
 	// Attempts is how often the node was tried.
 	Attempts int    `json:"attempts,omitempty"`
 	Worker   string `json:"worker,omitempty"`
-	// Cells are the names of the cells that failed with a node.
+	// Cells are the names of the cells that failed with a node, or are pinned.
 	Cells []string `json:"cells,omitempty"`
 	// Outcomes are the phases of all cells at the end, Done or Failed, by name.
 	Outcomes map[string]Phase `json:"outcomes,omitempty"`
@@ -105,9 +106,14 @@ type Trouble struct {
 
 // State is the fold of a run's log. The zero value is the state of an empty log.
 type State struct {
-	Phase     Phase     `json:"phase"`
-	Priority  int       `json:"priority,omitempty"`
-	Pinned    bool      `json:"pinned,omitempty"`
+	Phase    Phase `json:"phase"`
+	Priority int   `json:"priority,omitempty"`
+	// Pinned runs are not removed, and keep all checkpoints of their rolling
+	// retention; PinnedCells are the cells, sorted, that are pinned one by one.
+	Pinned      bool     `json:"pinned,omitempty"`
+	PinnedCells []string `json:"pinned_cells,omitempty"`
+	// Removed runs are on their way out: the leader deletes their record.
+	Removed   bool      `json:"removed,omitempty"`
 	Submitted time.Time `json:"submitted,omitzero"`
 	Started   time.Time `json:"started,omitzero"`
 	Finished  time.Time `json:"finished,omitzero"`
@@ -147,7 +153,7 @@ func (s *State) Apply(e Entry) {
 			s.Submitted, s.Priority = e.Time, e.Priority
 		}
 	case PinEntry:
-		s.Pinned = e.Pinned
+		s.pin(e)
 	case Prioritized:
 		s.Priority = e.Priority
 	case RetryEntry:
@@ -173,16 +179,40 @@ func (s *State) move(e Entry) {
 		}
 	case e.Kind == PauseEntry && !s.Phase.Finished():
 		s.Phase = Paused
-	case e.Kind == ResumeEntry && (s.Phase == Paused || s.Phase == Cancelled):
+	case e.Kind == ResumeEntry && !s.Removed && (s.Phase == Paused || s.Phase == Cancelled):
 		s.reopen()
 	case e.Kind == CancelEntry && !s.Phase.Finished():
 		s.Phase, s.Finished = Cancelled, e.Time
+	case e.Kind == RemoveEntry && s.Phase.Finished() && !s.IsPinned():
+		s.Removed = true
 	case e.Kind == Rejected && !s.Phase.Finished():
 		s.Phase, s.Error, s.Finished = Failed, e.Error, e.Time
 	case e.Kind == Finished && !s.Phase.Finished():
 		s.finish(e)
 	}
 }
+
+// pin keeps the run or some of its cells, or lets them go.
+func (s *State) pin(e Entry) {
+	switch {
+	case len(e.Cells) == 0 && e.Pinned:
+		s.Pinned = true
+	case len(e.Cells) == 0:
+		s.Pinned, s.PinnedCells = false, nil
+	default:
+		cells := slices.DeleteFunc(slices.Clone(s.PinnedCells), func(c string) bool { return slices.Contains(e.Cells, c) })
+		if e.Pinned {
+			cells = slices.Compact(slices.Sorted(slices.Values(append(cells, e.Cells...))))
+		}
+		s.PinnedCells = cells
+	}
+}
+
+// IsPinned reports whether something of the run is pinned.
+func (s *State) IsPinned() bool { return s.Pinned || len(s.PinnedCells) > 0 }
+
+// Pins reports whether a cell is pinned, by itself or with the run.
+func (s *State) Pins(cell string) bool { return s.Pinned || slices.Contains(s.PinnedCells, cell) }
 
 func (s *State) finish(e Entry) {
 	s.Phase, s.Finished, s.Outcomes = Done, e.Time, e.Outcomes
@@ -195,6 +225,9 @@ func (s *State) finish(e Entry) {
 
 // retry forgets failures, so that their nodes are tried again from the start.
 func (s *State) retry(e Entry) {
+	if s.Removed {
+		return
+	}
 	if len(e.Keys) == 0 {
 		s.Failures, s.Troubles = nil, nil
 	}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"coalmine/storage"
+	"coalmine/workflows/control"
+	"coalmine/workflows/coordinator"
+)
+
+const gcHelp = `Delete what no run needs: commits and blobs of removed runs, checkpoints that
+retention has passed by, leftovers of lost attempts, logs, and sources. What is
+needed is worked out from the runs that there are; "coalmine rm" removes runs.
+
+Only what is old goes: by default older than the longest time that a task may take
+and an hour, so that nothing is touched that an attempt or a submission under way
+has just stored. --older 0s is safe where nothing is at work. Elsewhere it can make
+attempts at work lose what they have stored, which costs their work again, and
+nothing else. Sources stay for an hour in any case.
+
+Only the coordinator that leads deletes. Of a home, its owner does; of a cluster,
+the process at --server; where nobody leads, this command takes the lead for so
+long. It may be interrupted at any time, and --dry-run deletes nothing.`
+
+func newCollectCommand(g *global) *cobra.Command {
+	var o control.CollectOptions
+	var older time.Duration
+	c := &cobra.Command{
+		Use:     "gc",
+		Short:   "Delete what no run needs any more",
+		Long:    gcHelp,
+		Example: "  coalmine gc --dry-run\n  coalmine gc --server https://coalmine.example:8080",
+		GroupID: groupOther,
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if c.Flags().Changed("older") {
+				if older < 0 {
+					return fmt.Errorf("--older %v: expected 0s or more", older)
+				}
+				seconds := older.Seconds()
+				o.OlderThan = &seconds
+			}
+			return g.withControl(c.Context(), func(api control.API) error {
+				collected, err := api.Collect(c.Context(), o)
+				if err != nil {
+					return err
+				}
+				if g.json {
+					return g.printJSON(collected)
+				}
+				return writeCollection(g.stdout, collected)
+			})
+		},
+	}
+	c.Flags().BoolVar(&o.DryRun, "dry-run", false, "only say what would be deleted")
+	c.Flags().DurationVar(&older, "older", 0, "least age of what is deleted; the timeout of tasks and an hour if not given")
+	return c
+}
+
+func writeCollection(w io.Writer, c *coordinator.Collection) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	line := func(what string, a coordinator.Amount) {
+		fmt.Fprintf(t, "%s\t%d\t%s\t\n", what, a.Objects, bytesText(float64(a.Bytes)))
+	}
+	verb := "deleted"
+	if c.DryRun {
+		verb = "would go"
+	}
+	fmt.Fprintf(t, "%s\tOBJECTS\tBYTES\t\n", verb)
+	for _, kind := range []storage.ObjectKind{storage.CommitObject, storage.BlobObject, storage.LogObject, storage.RecordObject, storage.SourceObject} {
+		if a := c.Collected[kind]; a != nil {
+			line(string(kind), *a)
+		}
+	}
+	line("in all", c.Total())
+	line("not needed, but too young", c.Young)
+	line(fmt.Sprintf("needed by %d runs", c.Runs), c.Kept)
+	return t.Flush()
+}

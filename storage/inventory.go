@@ -1,0 +1,93 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+)
+
+// ObjectKind says what an object of a store is.
+type ObjectKind string
+
+// The kinds of objects that housekeeping deals with, as the layout has them.
+const (
+	CommitObject ObjectKind = "commits"
+	BlobObject   ObjectKind = "blobs"
+	LogObject    ObjectKind = "logs"    // what an attempt has printed
+	RecordObject ObjectKind = "runs"    // a run's spec or an entry of its log
+	SourceObject ObjectKind = "sources" // cannot be made again
+)
+
+// Object is something that a store holds, as a listing shows it. Which of Key,
+// Digest and Run are set depends on its kind.
+type Object struct {
+	Kind     ObjectKind
+	Key      Key    // of the node: commits, blobs, logs
+	Digest   Digest // of the content: blobs, sources
+	Run      string // logs, records
+	Size     int64
+	Modified time.Time
+	name     string
+}
+
+// IsSpec reports whether the object is a run's spec, without which there is no
+// such run.
+func (o Object) IsSpec() bool { return o.Kind == RecordObject && o.name == specName(o.Run) }
+
+// Objects lists all objects of a kind. Objects whose names the layout does not
+// know are left out: nobody here has made them. It is slow where there are
+// many, and what it yields may be gone or changed by then.
+func (a *Archive) Objects(ctx context.Context, kind ObjectKind) iter.Seq2[Object, error] {
+	return func(yield func(Object, error) bool) {
+		for info, err := range a.store.List(ctx, string(kind)+"/") {
+			if err != nil {
+				yield(Object{}, a.fail("listing", string(kind), err))
+				return
+			}
+			if o, ok := parseObject(kind, info); ok && !yield(o, nil) {
+				return
+			}
+		}
+	}
+}
+
+// parseObject reads what the name of an object says.
+func parseObject(kind ObjectKind, info Info) (Object, bool) {
+	o := Object{Kind: kind, Size: info.Size, Modified: info.Modified, name: info.Name}
+	parts := strings.Split(info.Name, "/")[1:]
+	var err error
+	switch {
+	case kind == CommitObject && len(parts) == 1:
+		o.Key, err = ParseKey(parts[0])
+	case kind == BlobObject && len(parts) == 2:
+		if o.Key, err = ParseKey(parts[0]); err == nil {
+			o.Digest, err = ParseDigest(parts[1])
+		}
+	case kind == LogObject && len(parts) == 3:
+		o.Run = parts[0]
+		o.Key, err = ParseKey(parts[1])
+	case kind == SourceObject && len(parts) == 1:
+		o.Digest, err = ParseDigest(parts[0])
+	case kind == RecordObject && len(parts) >= 2:
+		o.Run = parts[0]
+		err = CheckRunID(o.Run)
+	default:
+		return Object{}, false
+	}
+	return o, err == nil
+}
+
+// DeleteObjects deletes objects that Objects has yielded, in their order as far
+// as the store keeps one. Only the leader deletes.
+func (a *Archive) DeleteObjects(ctx context.Context, objects ...Object) error {
+	names := make([]string, len(objects))
+	for i, o := range objects {
+		if o.name == "" {
+			return fmt.Errorf("deleting a %s object in %s: it comes from no listing", o.Kind, a.store)
+		}
+		names[i] = o.name
+	}
+	return a.delete(ctx, names)
+}

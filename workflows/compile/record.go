@@ -1,0 +1,45 @@
+package compile
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/runs"
+)
+
+// Run makes the plan of a recorded run. A record that does not compile never
+// will, so its error is marked tasks.Permanent.
+func Run(_ context.Context, run *runs.Run) (*plan.Plan, error) {
+	spec, err := experiment.ReadSpec(run.Spec.Experiment)
+	if err != nil {
+		return nil, tasks.Permanent(err)
+	}
+	p, err := Plan(spec)
+	return p, tasks.Permanent(err)
+}
+
+// Sources names the files that the data of a recorded run was imported from, each once.
+func Sources(run *runs.Run) ([]storage.Digest, error) {
+	spec, err := experiment.ReadSpec(run.Spec.Experiment)
+	if err != nil {
+		return nil, err
+	}
+	var sources []storage.Digest
+	for i := range spec.Cells {
+		files, err := spec.Files(&spec.Cells[i].Experiment.Data)
+		if err != nil {
+			return nil, fmt.Errorf("cell %s: %w", spec.Cells[i].Name, err)
+		}
+		for _, digest := range files {
+			if !slices.Contains(sources, digest) {
+				sources = append(sources, digest)
+			}
+		}
+	}
+	return sources, nil
+}

@@ -1,0 +1,142 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"coalmine/workflows/compile"
+	"coalmine/workflows/coordinator"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/runs"
+)
+
+// CollectOptions say what a collection does.
+type CollectOptions struct {
+	// DryRun deletes nothing.
+	DryRun bool `json:"dry_run,omitempty"`
+	// OlderThan is the least age of what goes, in seconds; nil for the longest
+	// time that a task may take and an hour.
+	OlderThan *float64 `json:"older_than_seconds,omitempty"`
+}
+
+// Removed is the answer to the removal of a run.
+type Removed struct {
+	Run string `json:"run"`
+	// Freed is what the next collection can delete, once it is old enough: of
+	// this run and of all that is not needed besides.
+	Freed *coordinator.Collection `json:"freed"`
+}
+
+// DeleteBy names the coordinator of this process that deletes while it leads.
+func (l *Local) DeleteBy(c *coordinator.Coordinator) { l.deleter = c }
+
+// Collect implements API. Only the leader deletes: the coordinator of this
+// process if it leads, or this process itself where no coordinator does.
+func (l *Local) Collect(ctx context.Context, o CollectOptions) (*coordinator.Collection, error) {
+	c, err := l.collector(o.OlderThan)
+	if err != nil {
+		return nil, err
+	}
+	if o.DryRun {
+		return c.Survey(ctx)
+	}
+	var out *coordinator.Collection
+	err = l.asLeader(ctx, func(ctx context.Context, permit *coordinator.Permit) error {
+		out, err = c.Collect(ctx, permit)
+		return err
+	})
+	return out, err
+}
+
+// collector takes the age in seconds; nil for the default.
+func (l *Local) collector(olderThan *float64) (*coordinator.Collector, error) {
+	age := coordinator.DefaultTaskTimeout + coordinator.SafetyMargin
+	if l.deleter != nil {
+		age = l.deleter.TaskTimeout() + coordinator.SafetyMargin
+	}
+	if olderThan != nil {
+		const most = 100 * 365 * 24 * time.Hour
+		if !(*olderThan >= 0 && *olderThan <= most.Seconds()) {
+			return nil, fmt.Errorf("an age of %g seconds %w: expected 0 or more, at most a hundred years", *olderThan, ErrInput)
+		}
+		age = time.Duration(*olderThan * float64(time.Second))
+	}
+	return &coordinator.Collector{Archive: l.archive, Compile: compile.Run, Sources: compile.Sources, OlderThan: age}, nil
+}
+
+// asLeader does something with the right to delete.
+func (l *Local) asLeader(ctx context.Context, do func(context.Context, *coordinator.Permit) error) error {
+	if l.deleter != nil {
+		permit, err := l.deleter.Permit()
+		if err != nil {
+			return err
+		}
+		return do(ctx, permit)
+	}
+	var q coordinator.Queue
+	if l.queue != nil {
+		q = l.queue
+	}
+	err := coordinator.Interregnum(ctx, l.archive, q, person(), do)
+	if errors.Is(err, coordinator.ErrLed) {
+		return fmt.Errorf("%w; ask that process, by --server URL or COALMINE_SERVER", err)
+	}
+	return err
+}
+
+// Remove implements API. The leader deletes the record; where there is none this
+// process does.
+func (l *Local) Remove(ctx context.Context, name string) (*Removed, error) {
+	id, err := l.Steer(ctx, name, runs.Entry{Kind: runs.RemoveEntry})
+	if err != nil {
+		return nil, err
+	}
+	if l.deleter == nil {
+		err := l.asLeader(ctx, func(ctx context.Context, permit *coordinator.Permit) error {
+			if err := permit.Check(ctx); err != nil {
+				return err
+			}
+			return l.runs.Delete(ctx, id)
+		})
+		if err != nil && !errors.Is(err, coordinator.ErrLed) {
+			return nil, err
+		}
+	}
+	c, err := l.collector(nil)
+	if err != nil {
+		return nil, err
+	}
+	freed, err := c.Survey(ctx, id)
+	if err != nil {
+		return nil, fmt.Errorf("run %s is removed, but what that frees is not known: %w", id, err)
+	}
+	return &Removed{id, freed}, nil
+}
+
+// checkCells refuses to pin cells that the run does not have.
+func checkCells(run *runs.Run, e runs.Entry) error {
+	if len(e.Cells) == 0 {
+		return nil
+	}
+	if e.Kind != runs.PinEntry {
+		return fmt.Errorf("%q %w for single cells", e.Kind, ErrInput)
+	}
+	spec, err := experiment.ReadSpec(run.Spec.Experiment)
+	if err != nil {
+		return fmt.Errorf("run %s: %w", run.ID, err)
+	}
+	var names []string
+	for i := range spec.Cells {
+		names = append(names, spec.Cells[i].Name)
+	}
+	for _, cell := range e.Cells {
+		if !slices.Contains(names, cell) {
+			return fmt.Errorf("run %s: cell %q %w: it has %s", run.ID, cell, ErrInput, strings.Join(names, ", "))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,257 @@
+package coordinator
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"coalmine/storage"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/runs"
+)
+
+// Collector deletes what no run needs any more: garbage collection. Retention
+// tidies behind each training while it goes on; the collector takes the rest,
+// such as what removed runs have left and attempts that were lost.
+//
+// What is needed is worked out from the runs that there are, with the rules of
+// mark.go; nothing is remembered from one collection to the next. What is young
+// stays in any case: an attempt stores its blobs some time before its commit,
+// and a submission its source before its run.
+//
+// It may run beside live runs. They may take up what is just being deleted: that
+// costs a replay and no more, since a lost blob is work. For what is no mere
+// input the runs are read once more just before each batch:
+//
+//   - The outcome of a run that finds all of it cached. The leader looks at the
+//     outcome of every run before it declares its end, and looks again if a batch
+//     was under way (see assure).
+//   - A source, which nothing makes again. A submission looks for its sources
+//     once more after its run is recorded.
+type Collector struct {
+	Archive *storage.Archive
+	// Compile makes the plan of a run, as that of Config does.
+	Compile func(ctx context.Context, run *runs.Run) (*plan.Plan, error)
+	// Sources names the sources that a run needs.
+	Sources func(run *runs.Run) ([]storage.Digest, error)
+	// OlderThan is the least age of what is deleted; sources have to be at least
+	// MinSourceAge old besides. The timeout of tasks and SafetyMargin is safe
+	// whatever goes on.
+	OlderThan time.Duration
+	// Now defaults to time.Now. It is compared with the store's clock.
+	Now func() time.Time
+	// Progress, if set, is told how many objects have been deleted, and of how many.
+	Progress func(deleted, of int)
+}
+
+// Ages of what is collected.
+const (
+	// SafetyMargin is what the age of collected objects is above the longest time
+	// that an attempt may take.
+	SafetyMargin = time.Hour
+	// MinSourceAge leaves a submission time between uploading and recording.
+	MinSourceAge = time.Hour
+)
+
+// Amount is a number of objects with their size.
+type Amount struct {
+	Objects int   `json:"objects"`
+	Bytes   int64 `json:"bytes"`
+}
+
+func (a *Amount) add(objects ...storage.Object) {
+	for _, o := range objects {
+		a.Objects++
+		a.Bytes += o.Size
+	}
+}
+
+// Collection is what a collector has deleted, or would delete.
+type Collection struct {
+	DryRun bool `json:"dry_run"`
+	// OlderThan is the least age, in seconds.
+	OlderThan float64 `json:"older_than_seconds"`
+	// Runs is how many runs there are, whose needs stay.
+	Runs int `json:"runs"`
+	// Collected are the amounts by kind of object: those that were deleted, or
+	// that would be if it were no dry run.
+	Collected map[storage.ObjectKind]*Amount `json:"collected"`
+	// Young are objects that nobody needs, too, but that are not old enough.
+	Young Amount `json:"young"`
+	// Kept are all others.
+	Kept Amount `json:"kept"`
+}
+
+// Total sums up what was collected.
+func (c *Collection) Total() Amount {
+	var sum Amount
+	for _, a := range c.Collected {
+		sum.Objects += a.Objects
+		sum.Bytes += a.Bytes
+	}
+	return sum
+}
+
+func (c *Collection) take(objects []storage.Object) {
+	for _, o := range objects {
+		c.Collected[o.Kind].add(o)
+	}
+}
+
+// Survey says what Collect would delete now, as if the runs named in without had
+// been removed. It deletes nothing and needs no permit.
+func (c *Collector) Survey(ctx context.Context, without ...string) (*Collection, error) {
+	inv, err := c.takeInventory(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, err := c.readRuns(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(r *runs.Run) bool { return slices.Contains(without, r.ID) })
+	batches, out, err := c.condemn(ctx, inv, all)
+	if err != nil {
+		return nil, err
+	}
+	out.DryRun = true
+	for _, batch := range batches {
+		out.take(batch)
+	}
+	return out, nil
+}
+
+// Collect deletes what no run needs, batch by batch. It asks for the permit
+// before each, and works out anew what is needed if the runs have changed. When
+// it is interrupted it returns what it has done; the next one does the rest.
+func (c *Collector) Collect(ctx context.Context, permit *Permit) (*Collection, error) {
+	if err := c.eraseRemoved(ctx, permit); err != nil {
+		return nil, err
+	}
+	inv, err := c.takeInventory(ctx)
+	if err != nil {
+		return nil, err
+	}
+	sum := c.newCollection()
+	for {
+		all, err := c.readRuns(ctx)
+		if err != nil {
+			return sum, err
+		}
+		batches, out, err := c.condemn(ctx, inv, all)
+		if err != nil {
+			return sum, err
+		}
+		sum.Runs, sum.Young, sum.Kept = out.Runs, out.Young, out.Kept
+		done, err := c.deleteBatches(ctx, batches, inv, all, permit, sum)
+		if done || err != nil {
+			return sum, err
+		}
+	}
+}
+
+// eraseRemoved deletes the records of removed runs that a leader has not come to.
+func (c *Collector) eraseRemoved(ctx context.Context, permit *Permit) error {
+	all, err := c.readRuns(ctx)
+	if err != nil {
+		return err
+	}
+	for _, r := range all {
+		if !r.State.Removed {
+			continue
+		}
+		if err := permit.Check(ctx); err != nil {
+			return fmt.Errorf("collecting garbage: %w", err)
+		}
+		if err := runs.NewService(c.Archive, nil).Delete(ctx, r.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Collector) newCollection() *Collection {
+	out := &Collection{OlderThan: c.OlderThan.Seconds(), Collected: map[storage.ObjectKind]*Amount{}}
+	for _, kind := range collectedKinds {
+		out.Collected[kind] = &Amount{}
+	}
+	return out
+}
+
+// deleteBatches returns false if the runs have changed, before it has come to
+// the end.
+func (c *Collector) deleteBatches(ctx context.Context, batches [][]storage.Object, inv *inventory, all []*runs.Run, permit *Permit, sum *Collection) (bool, error) {
+	total, deleted := 0, 0
+	for _, batch := range batches {
+		total += len(batch)
+	}
+	for _, batch := range batches {
+		same, err := c.deleteBatch(ctx, batch, all, permit)
+		if !same || err != nil {
+			return false, err
+		}
+		inv.forget(batch)
+		sum.take(batch)
+		if deleted += len(batch); c.Progress != nil {
+			c.Progress(deleted, total)
+		}
+	}
+	return true, nil
+}
+
+// deleteBatch returns false, and has done nothing, if the runs have changed.
+func (c *Collector) deleteBatch(ctx context.Context, batch []storage.Object, all []*runs.Run, permit *Permit) (bool, error) {
+	defer permit.batches.begin()()
+	same, err := c.stillSo(ctx, all, permit)
+	if !same || err != nil {
+		return false, err
+	}
+	if err := c.Archive.DeleteObjects(ctx, batch...); err != nil {
+		return false, fmt.Errorf("collecting garbage: %w", err)
+	}
+	return true, nil
+}
+
+// checkLasts is how long the answer to "may I delete, and is it still unneeded?"
+// counts: a process that was stopped in between asks again.
+const checkLasts = 10 * time.Second
+
+// stillSo makes sure, just before a batch, that this process leads and that the
+// runs are those that the batch was worked out from.
+func (c *Collector) stillSo(ctx context.Context, all []*runs.Run, permit *Permit) (bool, error) {
+	for {
+		begun := time.Now()
+		now, err := c.readRuns(ctx)
+		if err != nil || !slices.EqualFunc(all, now, sameRun) {
+			return false, err
+		}
+		if err := permit.Check(ctx); err != nil {
+			return false, fmt.Errorf("collecting garbage: %w", err)
+		}
+		if time.Since(begun) < checkLasts {
+			return true, nil
+		}
+	}
+}
+
+func sameRun(a, b *runs.Run) bool { return a.ID == b.ID && a.Position() == b.Position() }
+
+// readRuns returns all runs, by id. One that cannot be read is an error: what it
+// needs is not known.
+func (c *Collector) readRuns(ctx context.Context) ([]*runs.Run, error) {
+	all, err := runs.NewService(c.Archive, nil).List(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("collecting garbage needs to know all runs: %w", err)
+	}
+	slices.SortFunc(all, func(a, b *runs.Run) int { return cmp.Compare(a.ID, b.ID) })
+	return all, nil
+}
+
+func (c *Collector) now() time.Time {
+	if c.Now != nil {
+		return c.Now()
+	}
+	return time.Now()
+}

@@ -1,0 +1,229 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"coalmine/storage"
+	"coalmine/storage/storagetest/fault"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/runs"
+)
+
+// collector collects in the world's store whatever nobody needs, however young.
+func (w *world) collector(store storage.Store) *Collector {
+	return &Collector{
+		Archive: storage.NewArchive(store),
+		Compile: func(_ context.Context, r *runs.Run) (*plan.Plan, error) { return w.plans[r.Spec.Name], nil },
+		Sources: func(*runs.Run) ([]storage.Digest, error) { return nil, nil },
+		Now:     func() time.Time { return time.Now().Add(24 * time.Hour) },
+	}
+}
+
+func (w *world) permit() *Permit { return w.term.permit }
+
+func (w *world) collect() *Collection {
+	w.t.Helper()
+	got, err := w.collector(w.store).Collect(context.Background(), w.permit())
+	if err != nil {
+		w.fail("collecting: %v", err)
+	}
+	return got
+}
+
+// remove removes a run and waits until its record is gone.
+func (w *world) remove(id string) {
+	w.t.Helper()
+	w.steer(id, runs.Entry{Kind: runs.RemoveEntry})
+	w.until(func() bool {
+		_, err := w.service.Get(context.Background(), id)
+		return errors.Is(err, storage.ErrNotFound) && w.term.runs[id] == nil
+	})
+}
+
+// Invariant 6, and "never losing what a live run needs": collections are under
+// way all the time while runs are submitted, worked on and removed, with a
+// coordinator that restarts. The bytes are the same, and in the end nothing is
+// left of what was removed.
+func TestCollectionRacesWithEverythingAndLosesNothing(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(*worlds / 2) {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			t.Parallel()
+			r := rand.New(rand.NewPCG(seed, 5))
+			plans := map[string]*plan.Plan{"a": randomPlan(t, r), "b": randomPlan(t, r), "c": randomPlan(t, r)}
+			w := newWorld(t, seed, chaos{restart: 1, loseReport: 20, doubleReport: 20}, plans)
+			a, b := w.submit("a", 0), w.submit("b", 0)
+			w.untilPhase(runs.Done, a)
+			w.remove(a)
+			// Between any two requests of the collector the world goes on, and
+			// someone submits again what is just being collected.
+			again, c := "", ""
+			restless := fault.Wrap(w.store, &fault.Rule{Call: func() {
+				for range w.rand.IntN(40) {
+					w.step()
+				}
+				if again == "" && w.rand.IntN(30) == 0 {
+					again = w.submit("a", 0)
+				} else if c == "" && w.rand.IntN(30) == 0 {
+					c = w.submit("c", 1)
+				}
+			}})
+			for again == "" || c == "" || !w.phase(again).Finished() || !w.phase(c).Finished() || !w.phase(b).Finished() {
+				_, err := w.collector(restless).Collect(context.Background(), w.permit())
+				if err != nil && !errors.Is(err, errDeposed) {
+					w.fail("collecting: %v", err)
+				}
+			}
+			w.untilPhase(runs.Done, again, b, c)
+			w.settle()
+			w.checkTruth("a", "b", "c")
+			w.collect()
+			w.checkTruth("a", "b", "c")
+			if left := w.leftovers("a", "b", "c"); len(left) > 0 {
+				w.fail("left by the collection: %s", strings.Join(left, "\n"))
+			}
+			for _, id := range []string{again, b, c} {
+				w.remove(id)
+			}
+			w.collect()
+			for _, prefix := range []string{"commits/", "blobs/", "runs/", "logs/"} {
+				if names := w.names(prefix); len(names) > 0 {
+					w.fail("left when all runs are removed: %s", names)
+				}
+			}
+		})
+	}
+}
+
+// A live run's nodes stay even where collection considers everything old, so it
+// never has to do anything twice for that.
+func TestCollectionCostsALiveRunNothing(t *testing.T) {
+	t.Parallel()
+	p := federated(t, chainOptions{salt: "live", width: 3, steps: 120, keep: []int{40}, every: 10, keepLast: 2, big: true})
+	w := newWorld(t, 3, chaos{}, map[string]*plan.Plan{"live": p})
+	id := w.submit("live", 0)
+	for range 200 {
+		for range 20 {
+			w.step()
+		}
+		w.collect()
+	}
+	w.untilPhase(runs.Done, id)
+	w.settle()
+	for name, n := range w.store.rounds {
+		if n > 1 {
+			w.fail("%s was committed %d times", name, n)
+		}
+	}
+}
+
+// What has been collected of a finished run does not keep a longer one from
+// going on where it ended.
+func TestAFinishedTrainingIsExtendedAfterACollection(t *testing.T) {
+	t.Parallel()
+	o := chainOptions{salt: "x", width: 2, steps: 130, keep: []int{60}, big: true}
+	short := federated(t, o)
+	o.steps = 190
+	long := federated(t, o)
+	w := newWorld(t, 4, chaos{}, map[string]*plan.Plan{"short": short, "long": long})
+	w.untilPhase(runs.Done, w.submit("short", 0))
+	w.settle()
+	w.collect()
+	before := w.ran["test/join"]
+	w.untilPhase(runs.Done, w.submit("long", 0))
+	if steps := w.ran["test/join"] - before; steps != 60 {
+		t.Errorf("%d steps were run for 60 more", steps)
+	}
+	w.settle()
+	w.checkTruth("short", "long")
+}
+
+func TestTheYoungAndWhatAnUnknownRunMayNeedStay(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 5, chaos{}, map[string]*plan.Plan{"a": federated(t, chainOptions{salt: "a", width: 1, steps: 3, big: true})})
+	id := w.submit("a", 0)
+	w.untilPhase(runs.Done, id)
+	w.settle()
+	objects := w.objects("")
+	c := w.collector(w.store)
+	c.Now, c.OlderThan = nil, time.Minute
+	survey, err := c.Survey(context.Background(), id)
+	if err != nil || survey.Total().Objects != 0 || survey.Young.Objects == 0 {
+		t.Errorf("of young objects would go: %+v, %v", survey, err)
+	}
+	survey, err = w.collector(w.store).Survey(context.Background(), id)
+	if err != nil || !survey.DryRun || survey.Total().Objects == 0 {
+		t.Errorf("of old objects would go: %+v, %v", survey, err)
+	}
+	c = w.collector(w.store)
+	c.Compile = func(context.Context, *runs.Run) (*plan.Plan, error) { return nil, errors.New("of another version") }
+	if _, err := c.Collect(context.Background(), w.permit()); err == nil || !strings.Contains(err.Error(), id) {
+		t.Errorf("a run without a plan: %v, want an error that names it", err)
+	}
+	if now := w.objects(""); now != objects {
+		t.Errorf("%d objects are left of %d", now, objects)
+	}
+}
+
+func TestOnlyTheLeaderCollects(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 6, chaos{}, map[string]*plan.Plan{"a": federated(t, chainOptions{salt: "a", width: 1, steps: 3, big: true})})
+	id := w.submit("a", 0)
+	w.untilPhase(runs.Done, id)
+	w.remove(id)
+	permit, objects := w.permit(), w.objects("commits/")
+	w.lead()
+	if _, err := w.collector(w.store).Collect(context.Background(), permit); !errors.Is(err, errDeposed) {
+		t.Errorf("a leader of yesterday: %v", err)
+	}
+	if now := w.objects("commits/"); now != objects {
+		t.Errorf("it deleted %d commits", objects-now)
+	}
+}
+
+// A pinned run keeps every checkpoint of its rolling window; without the pin the
+// window rolls on, and collection takes what it left behind.
+func TestAPinKeepsCheckpointsFromRetentionAndTheRunFromRemoval(t *testing.T) {
+	t.Parallel()
+	p := federated(t, chainOptions{salt: "pin", width: 1, steps: 60, every: 10, keepLast: 1, big: true})
+	w := newWorld(t, 7, chaos{}, map[string]*plan.Plan{"a": p})
+	id := w.submit("a", 0)
+	w.steer(id, runs.Entry{Kind: runs.PinEntry, Pinned: true, Cells: []string{"c01"}})
+	w.untilPhase(runs.Done, id)
+	w.settle()
+	w.lead() // pins stand in storage
+	w.collect()
+	if got := checkpointsOf(w, p); !slices.Equal(got, []int{10, 20, 30, 40, 50, 60}) {
+		t.Errorf("checkpoints %v are kept of a pinned cell, want every tenth", got)
+	}
+	remove := runs.Entry{Kind: runs.RemoveEntry}
+	if err := w.service.Steer(context.Background(), id, remove); !errors.Is(err, runs.ErrState) || !strings.Contains(err.Error(), "unpin") {
+		t.Errorf("removing a pinned run: %v", err)
+	}
+	w.steer(id, runs.Entry{Kind: runs.PinEntry})
+	w.until(func() bool { return w.term.claimsKnown() && w.term.runs[id] != nil })
+	w.collect()
+	if got := checkpointsOf(w, p); !slices.Equal(got, []int{60}) {
+		t.Errorf("checkpoints %v are kept without the pin, want the last", got)
+	}
+}
+
+// checkpointsOf are the steps of a plan's only chain whose blobs are stored.
+func checkpointsOf(w *world, p *plan.Plan) []int {
+	var steps []int
+	for _, c := range p.Chains {
+		for r := 1; r <= c.Steps; r++ {
+			if f, err := lookUp(context.Background(), w.archive, c.Key(r)); err == nil && f.available() {
+				steps = append(steps, r)
+			}
+		}
+	}
+	return steps
+}

@@ -1,0 +1,96 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"coalmine/storage"
+)
+
+func TestPinsAddUpAndEnd(t *testing.T) {
+	t.Parallel()
+	var s State
+	pin := func(pinned bool, cells ...string) { s.Apply(Entry{Kind: PinEntry, Pinned: pinned, Cells: cells}) }
+	pin(true, "c03")
+	before := s.Clone()
+	pin(true, "c01", "c03")
+	if !slices.Equal(s.PinnedCells, []string{"c01", "c03"}) || !slices.Equal(before.PinnedCells, []string{"c03"}) {
+		t.Errorf("pinned %v, before %v", s.PinnedCells, before.PinnedCells)
+	}
+	if !s.Pins("c01") || s.Pins("c02") || !s.IsPinned() {
+		t.Errorf("pins c01 %v, c02 %v", s.Pins("c01"), s.Pins("c02"))
+	}
+	pin(false, "c01")
+	pin(true)
+	if !s.Pins("c02") {
+		t.Error("a run that is pinned as a whole does not pin a cell")
+	}
+	pin(false)
+	if s.IsPinned() {
+		t.Errorf("unpinned, and yet %+v", s)
+	}
+}
+
+func TestOnlyFinishedRunsThatAreNotPinnedAreRemoved(t *testing.T) {
+	t.Parallel()
+	s, _ := newService(t)
+	ctx := context.Background()
+	run, _ := submit(t, s, specOf("x"), false)
+	remove := Entry{Kind: RemoveEntry}
+	refused := func(advice string) {
+		t.Helper()
+		if err := s.Steer(ctx, run.ID, remove); !errors.Is(err, ErrState) || !strings.Contains(err.Error(), advice) {
+			t.Errorf("removing: %v, want advice to %q", err, advice)
+		}
+	}
+	refused("cancel")
+	steer(t, s, run.ID, Entry{Kind: CancelEntry}, Entry{Kind: PinEntry, Pinned: true})
+	refused("unpin")
+	if err := s.Delete(ctx, run.ID); err != nil {
+		t.Fatal(err)
+	}
+	if ids, _ := s.IDs(ctx); len(ids) != 1 {
+		t.Error("a run was deleted that nobody had removed")
+	}
+	steer(t, s, run.ID, Entry{Kind: PinEntry})
+	if err := s.Steer(ctx, run.ID, remove); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range []Entry{{Kind: ResumeEntry}, {Kind: RetryEntry}, {Kind: PinEntry, Pinned: true}} {
+		if err := s.Steer(ctx, run.ID, e); !errors.Is(err, ErrState) {
+			t.Errorf("%q of a removed run: %v", e.Kind, err)
+		}
+		steer(t, s, run.ID, e) // as if two had steered at once
+	}
+	if again, err := s.Get(ctx, run.ID); err != nil || !again.State.Removed || again.State.Phase != Cancelled {
+		t.Errorf("after entries that came late: %+v, %v", again.State, err)
+	}
+	if err := s.Delete(ctx, run.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Get(ctx, run.ID); !errors.Is(err, storage.ErrNotFound) {
+		t.Errorf("after the deletion: %v", err)
+	}
+}
+
+// A new run never takes the id under which a removal that was cut short has left
+// a log.
+func TestAnIdWithLeftoversIsNotTaken(t *testing.T) {
+	t.Parallel()
+	s, archive := newService(t)
+	ctx := context.Background()
+	first, _ := submit(t, s, specOf("x"), false)
+	if err := archive.Store().Delete(ctx, "runs/"+first.ID+"/spec"); err != nil {
+		t.Fatal(err)
+	}
+	second, continued := submit(t, s, specOf("x"), false)
+	if continued || second.ID != first.ID+".2" {
+		t.Errorf("submitted as %s, continued %v", second.ID, continued)
+	}
+	if again, continued := submit(t, s, specOf("x"), false); !continued || again.ID != second.ID {
+		t.Errorf("submitted again as %s, continued %v", again.ID, continued)
+	}
+}
