@@ -2,6 +2,7 @@ package storage
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -46,9 +47,19 @@ type Provenance struct {
 	Worker  string    `json:"worker"`
 	Host    string    `json:"host"`
 	Version string    `json:"version"` // of coalmine
+	Arch    string    `json:"arch"`    // of the processor, as GOARCH names it
 	Kernels string    `json:"kernels"` // the kernel set: avx512, avx2 or go
 	Started time.Time `json:"started"`
 	Seconds float64   `json:"seconds"`
+}
+
+// Comparable reports whether a task is known to give the same bytes in both
+// places. The kernel sets of one architecture are: tests compare them with each
+// other. Between architectures nothing is promised, since compilers fuse
+// multiplications and additions differently; each repeats itself. Records from
+// before the architecture was noted are of amd64.
+func (p Provenance) Comparable(other Provenance) bool {
+	return cmp.Or(p.Arch, "amd64") == cmp.Or(other.Arch, "amd64")
 }
 
 // Blob returns the named output.

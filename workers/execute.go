@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -188,8 +189,11 @@ func (x *execution) commit(ctx context.Context, task *tasks.Task, blobs []storag
 	if !won {
 		difference = stands.Differs(ours)
 	}
-	if difference != "" {
+	if difference != "" && ours.Provenance.Comparable(stands.Provenance) {
 		return x.diverged(ctx, stands, difference)
+	}
+	if difference != "" {
+		return x.foreign(ctx, stands, difference)
 	}
 	x.source.remember(stands, out)
 	return x.done(stands)
@@ -212,6 +216,7 @@ func (x *execution) record(task *tasks.Task, blobs []storage.Blob) *storage.Comm
 			Worker:  x.workerID,
 			Host:    x.host,
 			Version: x.worker.Version,
+			Arch:    runtime.GOARCH,
 			Kernels: x.worker.Kernels,
 			Started: x.started.UTC(),
 			Seconds: time.Since(x.started).Seconds(),
@@ -234,6 +239,20 @@ func (x *execution) diverged(ctx context.Context, stands *storage.Commit, differ
 	}
 	out.Divergent = difference
 	return out
+}
+
+// foreign deals with a commit of another architecture, where other bytes are no
+// fault. If they are evicted only such a worker can bring them back.
+func (x *execution) foreign(ctx context.Context, stands *storage.Commit, difference string) tasks.Outcome {
+	missing, err := x.worker.Archive.Missing(ctx, stands)
+	if err != nil {
+		return x.failed(ctx, err)
+	}
+	if len(missing) > 0 {
+		return x.ended(tasks.Failed, fmt.Errorf("replay of %s on %s gave other bytes than its commit, which is of %s (%s); only a worker of that architecture can replay it",
+			x.attempt.Kind, runtime.GOARCH, stands.Provenance.Arch, difference))
+	}
+	return x.done(stands)
 }
 
 func (x *execution) done(stands *storage.Commit) tasks.Outcome {

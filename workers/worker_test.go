@@ -136,6 +136,40 @@ func TestAReplayWithOtherBytesFailsAndIsReported(t *testing.T) {
 	}
 }
 
+// Other bytes than those of another architecture are no fault of the task's.
+func TestOtherBytesThanAnotherArchitecturesAreNotReported(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	var foreign *storage.Commit
+	k := kind("test/raced", func(ctx context.Context, t *tasks.Task) error {
+		if foreign != nil {
+			return t.Put(ctx, "out", expand(bigBlob, []byte("here")))
+		}
+		c := &storage.Commit{Key: t.Key, Kind: t.Kind, KindVersion: 1, Attempt: "elsewhere", Provenance: storage.Provenance{Arch: "pdp11"}}
+		blob, err := l.archive.PutBlob(ctx, t.Key, "out", expand(bigBlob, []byte("elsewhere")), storage.Durable)
+		if err != nil {
+			return err
+		}
+		c.Blobs = []storage.Blob{blob}
+		if _, _, err := l.archive.Commit(ctx, c); err != nil { // a worker elsewhere is faster
+			return err
+		}
+		foreign = c
+		return t.Put(ctx, "out", expand(bigBlob, []byte("here")))
+	})
+	l.start(l.worker(k))
+	spec := mustSpec(t, k, nil)
+	if out := l.do(spec, 1, tasks.Done); out.Divergent != "" || out.Commit.Attempt != "elsewhere" {
+		t.Errorf("outcome %+v", out)
+	}
+	if err := l.archive.DeleteBlobs(testContext(t), foreign); err != nil {
+		t.Fatal(err)
+	}
+	if out := l.do(spec, 2, tasks.Failed); out.Divergent != "" || !strings.Contains(out.Error, "pdp11") {
+		t.Errorf("a replay of what pdp11 has made: %+v", out)
+	}
+}
+
 func TestTheLoserOfARaceReportsOtherBytes(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

@@ -1,12 +1,19 @@
 package endtoend_test
 
 import (
+	"cmp"
 	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"coalmine/storage"
 	"coalmine/workflows/coordinator"
+	"coalmine/workflows/plan"
 )
 
 // collect runs gc with some flags and reads what it says.
@@ -79,4 +86,112 @@ func TestARemovedRunIsCollectedAndSubmittingItAgainMakesItAgain(t *testing.T) {
 	}
 	must(t, w.coalmine("run", "experiment.yaml"))
 	want.equals(t, w.outcome())
+}
+
+// verification is what verify --json prints.
+type verification struct {
+	Counts map[string]int
+	Nodes  []struct{ Key, Kind, Verdict, Why string }
+}
+
+func (w workspace) verify(wantCode int, flags ...string) verification {
+	w.t.Helper()
+	r := run(w.t, w.coalmine(append([]string{"verify", "tiny", "--json"}, flags...)...))
+	var v verification
+	if err := json.Unmarshal([]byte(r.stdout), &v); err != nil || r.code != wantCode {
+		w.t.Fatalf("verify %q: exit status %d, want %d: %v\n%s%s", flags, r.code, wantCode, err, r.stdout, r.stderr)
+	}
+	return v
+}
+
+func TestVerifyFindsWhatWasTamperedWith(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	must(t, w.coalmine("run", "experiment.yaml", "--set", "grid.axes.training=[{algorithm: fedavg}]",
+		"--set", "training.rounds=12", "--set", "model={embedding: 32, units: 64}")) // with blobs beyond the commits
+	all := w.verify(0, "--all")
+	if all.Counts["same"] != len(all.Nodes) || len(all.Nodes) < 30 {
+		t.Fatalf("of %d nodes: %v", len(all.Nodes), all.Counts)
+	}
+	first, second := w.verify(0, "--sample", "5", "--seed", "3"), w.verify(0, "--sample", "5", "--seed", "3")
+	if !reflect.DeepEqual(first, second) || len(first.Nodes) != 5 {
+		t.Errorf("one seed drew %v and %v", first, second)
+	}
+
+	// One blob with a flipped bit, one record cut short, one record that names
+	// another digest, under a checksum that fits.
+	blob := w.pickFile("blobs/*/*", 0)
+	edit(t, blob, func(data []byte) []byte { data[len(data)/2] ^= 1; return data })
+	damaged := filepath.Base(filepath.Dir(blob))
+	torn, forged := w.pickCommit("reports/cell", 0), w.pickCommit("reports/cell", 1)
+	edit(t, torn, func(data []byte) []byte { return data[:len(data)-9] })
+	edit(t, forged, forge)
+
+	want := map[string]string{damaged: "damaged", filepath.Base(torn): "damaged", filepath.Base(forged): "differs"}
+	for _, n := range w.verify(1, "--all").Nodes {
+		if verdict := cmp.Or(want[n.Key], "same"); n.Verdict != verdict {
+			t.Errorf("%s %s: %s (%s), want %s", n.Kind, n.Key, n.Verdict, n.Why, verdict)
+		}
+		if n.Verdict == "differs" && strings.Count(n.Why, "digest") != 1 {
+			t.Errorf("it does not name both digests: %s", n.Why)
+		}
+	}
+}
+
+// pickFile is the i-th file of the store that fits a pattern.
+func (w workspace) pickFile(pattern string, i int) string {
+	w.t.Helper()
+	found, err := filepath.Glob(filepath.Join(w.store(), pattern))
+	if err != nil || len(found) <= i {
+		w.t.Fatalf("%s: %d files, %v", pattern, len(found), err)
+	}
+	return found[i]
+}
+
+// pickCommit is the file of the i-th record of a kind, by key.
+func (w workspace) pickCommit(kind string, i int) string {
+	w.t.Helper()
+	commits := allCommits(w.t, w.archive())
+	for _, key := range plan.SortedKeys(commits) {
+		if commits[key].Kind != kind {
+			continue
+		}
+		if i--; i < 0 {
+			return w.pickFile("commits/"+key.String(), 0)
+		}
+	}
+	w.t.Fatalf("there are too few records of kind %s", kind)
+	return ""
+}
+
+func edit(t *testing.T, path string, change func([]byte) []byte) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, change(data), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var digestOfBlob = regexp.MustCompile(`"digest":"[0-9a-f]{64}"`)
+
+// forge changes a digest in a sealed record and seals it again.
+func forge(data []byte) []byte {
+	var sealed struct {
+		SHA256 storage.Digest  `json:"sha256"`
+		Record json.RawMessage `json:"record"`
+	}
+	if err := json.Unmarshal(data, &sealed); err != nil {
+		panic(err)
+	}
+	other := `"digest":"` + storage.DigestOf([]byte("forged")).String() + `"`
+	sealed.Record = digestOfBlob.ReplaceAll(sealed.Record, []byte(other))
+	sealed.SHA256 = storage.DigestOf(sealed.Record)
+	out, err := json.Marshal(sealed)
+	if err != nil {
+		panic(err)
+	}
+	return out
 }

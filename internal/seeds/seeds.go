@@ -39,6 +39,7 @@ const (
 	OneRunCanaries Role = "one-run canaries" // the words of a one-run audit's canaries
 	OneRunUnits    Role = "one-run units"    // who carries them
 	OneRunCoins    Role = "one-run coins"    // one coin a canary
+	Verification   Role = "verification"     // which nodes of a run are executed again
 )
 
 // Stream returns the generator of a role: ChaCha8, keyed by the SHA-256 of

@@ -1,11 +1,13 @@
 // Package inline executes a plan in one loop and in memory: no queue, no
-// store, no workers. It is what the machinery is measured against, and what
-// tests compare its results with.
+// store, no workers. It is what the machinery is measured against, what tests
+// compare its results with, and what nodes are verified by: then it reads what a
+// store has of the plan, and executes the rest.
 package inline
 
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -27,6 +29,8 @@ type Executor struct {
 	// sources by digest.
 	sources map[storage.Digest][]byte
 	keys    *secrets.Keyring
+	stored  *stored // nil without a store
+	begin   func(tasks.Spec)
 }
 
 type node struct {
@@ -43,49 +47,77 @@ func New(p *plan.Plan, kinds tasks.Registry, sources ...[]byte) *Executor {
 	return e
 }
 
+// OnBegin has the executor call do whenever it begins to execute a node.
+func (e *Executor) OnBegin(do func(tasks.Spec)) { e.begin = do }
+
 // UseKeys gives the executor the secret keys that its tasks need.
 func (e *Executor) UseKeys(keys *secrets.Keyring) { e.keys = keys }
 
 // Reach runs a node and everything that it needs, as far as it has not been run.
 func (e *Executor) Reach(ctx context.Context, r plan.Ref) error {
-	if e.nodes[r.Key] != nil {
-		return nil
+	if there, err := e.there(ctx, r.Key); there || err != nil {
+		return err
 	}
 	if r.Chain != nil {
 		return e.advance(ctx, r.Chain, r.Step)
 	}
 	n := e.plan.Nodes[r.Key]
-	for _, need := range n.Needs {
-		if err := e.Reach(ctx, need); err != nil {
+	return e.make(ctx, n.Needs, n.Spec)
+}
+
+// there reports whether a node has been run, or is stored.
+func (e *Executor) there(ctx context.Context, key storage.Key) (bool, error) {
+	if e.nodes[key] != nil || e.stored == nil {
+		return e.nodes[key] != nil, nil
+	}
+	return e.stored.has(ctx, key)
+}
+
+// make runs a node once all that it needs is there. Something stored that turns
+// out to be gone or damaged is made too.
+func (e *Executor) make(ctx context.Context, needs []plan.Ref, spec tasks.Spec) error {
+	for {
+		for _, need := range needs {
+			if err := e.Reach(ctx, need); err != nil {
+				return err
+			}
+		}
+		err := e.run(ctx, spec)
+		missing, ok := errors.AsType[*tasks.MissingError](err)
+		if !ok || e.stored == nil || e.stored.lost[missing.Node] {
 			return err
 		}
+		e.stored.lost[missing.Node] = true
 	}
-	return e.run(ctx, n.Spec)
 }
 
 // advance runs a chain up to a step, from the last checkpoint before it.
 func (e *Executor) advance(ctx context.Context, c *plan.Chain, to int) error {
-	for _, need := range c.StandingNeeds() {
-		if err := e.Reach(ctx, need); err != nil {
-			return err
-		}
-	}
 	from := to
-	for from > 0 && e.nodes[c.Key(from)] == nil {
-		from--
+	for ; from > 0; from-- {
+		if there, err := e.there(ctx, c.Key(from)); err != nil {
+			return err
+		} else if there {
+			break
+		}
 	}
 	for step := from + 1; step <= to; step++ {
-		for part := range c.Width {
-			if err := e.run(ctx, c.PartSpec(step, part)); err != nil {
-				return err
-			}
-		}
-		if err := e.run(ctx, c.JoinSpec(step)); err != nil {
+		if err := e.step(ctx, c, step); err != nil {
 			return err
 		}
 		e.tidy(c, step)
 	}
 	return nil
+}
+
+func (e *Executor) step(ctx context.Context, c *plan.Chain, step int) error {
+	needs := append(c.StepNeeds(), c.At(step-1))
+	for part := range c.Width {
+		if err := e.make(ctx, needs, c.PartSpec(step, part)); err != nil {
+			return err
+		}
+	}
+	return e.make(ctx, needs, c.JoinSpec(step))
 }
 
 // tidy forgets the parts of a step, and the step before unless it is kept.
@@ -104,6 +136,9 @@ func (e *Executor) run(ctx context.Context, spec tasks.Spec) error {
 	if !ok {
 		return fmt.Errorf("kind %q is unknown", spec.Kind)
 	}
+	if e.begin != nil {
+		e.begin(spec)
+	}
 	n := &node{blobs: map[string][]byte{}}
 	t := tasks.NewTask(spec, e, n, e.memo, nil).WithKeys(e.keys)
 	if err := kind.Run(ctx, t); err != nil {
@@ -121,8 +156,11 @@ func (n *node) Put(_ context.Context, name string, data []byte, _ storage.Durabi
 }
 
 // Commit implements tasks.Source. The commit has metrics, and no blobs.
-func (e *Executor) Commit(_ context.Context, key storage.Key) (*storage.Commit, error) {
+func (e *Executor) Commit(ctx context.Context, key storage.Key) (*storage.Commit, error) {
 	n := e.nodes[key]
+	if n == nil && e.stored != nil {
+		return e.stored.Commit(ctx, key)
+	}
 	if n == nil {
 		return nil, &tasks.MissingError{Node: key, Err: storage.ErrNotFound}
 	}
@@ -130,8 +168,11 @@ func (e *Executor) Commit(_ context.Context, key storage.Key) (*storage.Commit, 
 }
 
 // Blob implements tasks.Source.
-func (e *Executor) Blob(_ context.Context, key storage.Key, name string) ([]byte, error) {
+func (e *Executor) Blob(ctx context.Context, key storage.Key, name string) ([]byte, error) {
 	n := e.nodes[key]
+	if n == nil && e.stored != nil {
+		return e.stored.Blob(ctx, key, name)
+	}
 	if n == nil {
 		return nil, &tasks.MissingError{Node: key, Blob: name, Err: storage.ErrNotFound}
 	}
@@ -144,6 +185,9 @@ func (e *Executor) Blob(_ context.Context, key storage.Key, name string) ([]byte
 
 // BlobRange implements tasks.Source.
 func (e *Executor) BlobRange(ctx context.Context, key storage.Key, name string, offset, length int64) ([]byte, error) {
+	if e.nodes[key] == nil && e.stored != nil {
+		return e.stored.BlobRange(ctx, key, name, offset, length)
+	}
 	data, err := e.Blob(ctx, key, name)
 	if err != nil {
 		return nil, err
@@ -155,8 +199,11 @@ func (e *Executor) BlobRange(ctx context.Context, key storage.Key, name string, 
 }
 
 // Imported implements tasks.Source.
-func (e *Executor) Imported(_ context.Context, digest storage.Digest) (io.ReadCloser, error) {
+func (e *Executor) Imported(ctx context.Context, digest storage.Digest) (io.ReadCloser, error) {
 	data, ok := e.sources[digest]
+	if !ok && e.stored != nil {
+		return e.stored.archive.OpenSource(ctx, digest)
+	}
 	if !ok {
 		return nil, fmt.Errorf("source %s: %w", digest.Short(), storage.ErrNotFound)
 	}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"coalmine/internal/kernels"
+	"coalmine/storage"
+	"coalmine/workflows/compile"
+	"coalmine/workflows/control"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/runs"
+	"coalmine/workflows/verification"
+)
+
+const verifyHelp = `Execute a random sample of a run's committed nodes again, on this machine, and
+compare what comes out with what is stored, digest for digest. Inputs come from the
+store; those that were evicted are replayed, a training from the nearest checkpoint
+before: to verify a step can take as long as a good part of its training. Nothing is
+written.
+
+The sample is drawn by --seed from what is committed when the command starts, so the
+same command on a finished run looks at the same nodes. Commits of another processor
+architecture are counted and not compared: only between the kernel sets of one
+architecture are bytes known to be equal.
+
+The command reads the store itself, by --home or --store. Exit status 1 if any node
+differs, is damaged or cannot be executed.`
+
+type verifyFlags struct {
+	sample, parallel int
+	seed             uint64
+	all              bool
+}
+
+func newVerifyCommand(g *global) *cobra.Command {
+	var f verifyFlags
+	c := &cobra.Command{
+		Use:     "verify [RUN]",
+		Short:   "Execute a sample of a run's nodes again and compare digests",
+		Long:    verifyHelp,
+		Example: "  coalmine verify quickstart --sample 20\n  coalmine verify quickstart --all --json",
+		GroupID: groupOther,
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return g.verify(c.Context(), runArgument(args), f)
+		},
+	}
+	c.Flags().IntVar(&f.sample, "sample", 10, "number of nodes")
+	c.Flags().Uint64Var(&f.seed, "seed", 1, "of the draw")
+	c.Flags().BoolVar(&f.all, "all", false, "verify all committed nodes")
+	c.Flags().IntVar(&f.parallel, "parallel", 0, "nodes at a time; 0 is one for each core")
+	return c
+}
+
+// verified is what verify --json prints.
+type verified struct {
+	Run        string                       `json:"run"`
+	Seed       uint64                       `json:"seed"`
+	Candidates int                          `json:"candidates"`
+	Counts     map[verification.Verdict]int `json:"counts"`
+	Nodes      []verification.Node          `json:"nodes"`
+}
+
+func (g *global) verify(ctx context.Context, name string, f verifyFlags) error {
+	if g.server != "" {
+		return errors.New("verify reads the store itself: name it by --store, or a home by --home, not by --server")
+	}
+	if f.sample < 1 || f.parallel < 0 {
+		return fmt.Errorf("--sample %d, --parallel %d: expected at least 1 and 0", f.sample, f.parallel)
+	}
+	archive, done, err := g.planArchive(ctx)
+	if err != nil {
+		return err
+	}
+	out, err := g.verifyRun(ctx, archive, name, f)
+	if ctx.Err() != nil {
+		err = &exitError{exitInterrupted, errors.New("interrupted; nothing was written, and the same command begins again")}
+	}
+	if err = errors.Join(err, done()); err != nil {
+		return err
+	}
+	return g.concludeVerification(out)
+}
+
+func (g *global) verifyRun(ctx context.Context, archive *storage.Archive, name string, f verifyFlags) (*verified, error) {
+	status, err := control.New(archive, nil, nil).Status(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	run, err := runs.NewService(archive, nil).Get(ctx, status.Run)
+	if err != nil {
+		return nil, err
+	}
+	p, err := compile.Run(ctx, run)
+	if err != nil {
+		return nil, fmt.Errorf("run %s: %w", run.ID, err)
+	}
+	v, err := g.newVerifier(archive, p, f)
+	if err != nil {
+		return nil, err
+	}
+	candidates, err := v.Candidates(ctx)
+	if err != nil {
+		return nil, err
+	}
+	nodes := candidates
+	if !f.all {
+		nodes = verification.Sample(candidates, f.sample, f.seed)
+	}
+	g.note("run %s: executing %d of %d committed nodes again", run.ID, len(nodes), len(candidates))
+	out := &verified{Run: run.ID, Seed: f.seed, Candidates: len(candidates), Counts: map[verification.Verdict]int{}}
+	out.Nodes, err = v.Verify(ctx, nodes)
+	for _, n := range out.Nodes {
+		out.Counts[n.Verdict]++
+	}
+	return out, err
+}
+
+func (g *global) newVerifier(archive *storage.Archive, p *plan.Plan, f verifyFlags) (*verification.Verifier, error) {
+	keys, err := g.keysIfThere()
+	if err != nil {
+		return nil, err
+	}
+	v := &verification.Verifier{
+		Archive: archive, Plan: p, Kinds: compile.Registry(), Keys: keys, Parallel: f.parallel,
+		Here: storage.Provenance{Arch: runtime.GOARCH, Kernels: kernels.Set()},
+	}
+	said := time.Now()
+	v.Begin = func(label, of string) {
+		if time.Since(said) >= linesEvery {
+			said = time.Now()
+			g.note("... %s, for %s", label, of)
+		}
+	}
+	if !g.json {
+		v.Done = g.writeVerdict
+	}
+	return v, nil
+}
+
+func (g *global) writeVerdict(n verification.Node) {
+	g.printf("%-12s %s %s, %s", n.Verdict, n.Key.Short(), n.Kind, n.Label)
+	if n.Executed > 1 {
+		g.printf(" (with %d tasks replayed)", n.Executed-1)
+	}
+	g.printf("\n")
+	if n.Why == "" {
+		return
+	}
+	g.printf("             %s\n", n.Why)
+	if c := n.Committed; c.Worker != "" {
+		g.printf("             committed by attempt %s on %s, %s (%s kernels), coalmine %s, at %s\n",
+			n.Attempt, c.Host, c.Arch, c.Kernels, c.Version, c.Started.Format(time.RFC3339))
+	}
+	if n.Verdict == verification.Differs {
+		host, _ := os.Hostname()
+		g.printf("             executed again on %s, %s (%s kernels), coalmine %s\n", host, runtime.GOARCH, kernels.Set(), version())
+	}
+}
+
+// concludeVerification sums up and turns faults into an exit code.
+func (g *global) concludeVerification(out *verified) error {
+	faults := 0
+	for verdict, n := range out.Counts {
+		if verdict.Fault() {
+			faults += n
+		}
+	}
+	if g.json {
+		if err := g.printJSON(out); err != nil {
+			return err
+		}
+	} else {
+		g.printf("%d of %d nodes are the same", out.Counts[verification.Same], len(out.Nodes))
+		for _, v := range []verification.Verdict{verification.Differs, verification.Damaged, verification.Failed, verification.Incomparable} {
+			if n := out.Counts[v]; n > 0 {
+				g.printf(", %d %s", n, v)
+			}
+		}
+		g.printf("\n")
+	}
+	if faults > 0 {
+		return &exitError{code: exitCellFailed}
+	}
+	return nil
+}

@@ -1,0 +1,133 @@
+package inline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/workflows/plan"
+)
+
+// stored reads what an archive has of the nodes.
+type stored struct {
+	archive *storage.Archive
+	// lost are the nodes that count as not stored: to be executed in spite of
+	// their commit, or found damaged.
+	lost map[storage.Key]bool
+	// commits are those of the nodes that are there with all their blobs; nil for
+	// the ones that aren't.
+	commits map[storage.Key]*storage.Commit
+	// whole are blobs whose digest has been checked: of parts only the length is.
+	whole map[storage.Digest]bool
+}
+
+// UseStored has the executor read from an archive what is committed there and
+// not evicted, sources included.
+func (e *Executor) UseStored(archive *storage.Archive) {
+	e.stored = &stored{archive, map[storage.Key]bool{}, map[storage.Key]*storage.Commit{}, map[storage.Digest]bool{}}
+}
+
+// Execute runs a node, even if it is stored, and returns the commit that it
+// would make, without provenance. What it needs and is not stored is run too.
+func (e *Executor) Execute(ctx context.Context, r plan.Ref) (*storage.Commit, error) {
+	if e.stored != nil {
+		e.stored.lost[r.Key] = true
+	}
+	if err := e.Reach(ctx, r); err != nil {
+		return nil, err
+	}
+	n := e.nodes[r.Key]
+	c := n.commit
+	for _, name := range slices.Sorted(maps.Keys(n.blobs)) {
+		data := n.blobs[name]
+		c.Blobs = append(c.Blobs, storage.Blob{Name: name, Digest: storage.DigestOf(data), Size: int64(len(data))})
+	}
+	return &c, nil
+}
+
+func (s *stored) has(ctx context.Context, key storage.Key) (bool, error) {
+	if s.lost[key] {
+		return false, nil
+	}
+	if c, known := s.commits[key]; known {
+		return c != nil, nil
+	}
+	c, err := s.archive.Committed(ctx, key)
+	there := false
+	if err == nil {
+		there, err = s.archive.Available(ctx, c)
+	}
+	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrCorrupt) {
+		err = nil
+	}
+	if !there {
+		c = nil
+	}
+	if err == nil {
+		s.commits[key] = c
+	}
+	return there, err
+}
+
+// Commit implements tasks.Source.
+func (s *stored) Commit(ctx context.Context, key storage.Key) (*storage.Commit, error) {
+	if c := s.commits[key]; c != nil && !s.lost[key] {
+		return c, nil
+	}
+	if there, err := s.has(ctx, key); err != nil {
+		return nil, err
+	} else if !there {
+		return nil, &tasks.MissingError{Node: key, Err: storage.ErrNotFound}
+	}
+	return s.commits[key], nil
+}
+
+// Blob implements tasks.Source.
+func (s *stored) Blob(ctx context.Context, key storage.Key, name string) ([]byte, error) {
+	b, err := s.find(ctx, key, name)
+	if err != nil {
+		return nil, err
+	}
+	data, err := s.archive.ReadBlob(ctx, key, b)
+	return data, missing(key, name, err)
+}
+
+// BlobRange implements tasks.Source.
+func (s *stored) BlobRange(ctx context.Context, key storage.Key, name string, offset, length int64) ([]byte, error) {
+	b, err := s.find(ctx, key, name)
+	if err != nil {
+		return nil, err
+	}
+	if !s.whole[b.Digest] {
+		if _, err := s.archive.ReadBlob(ctx, key, b); err != nil {
+			return nil, missing(key, name, err)
+		}
+		s.whole[b.Digest] = true
+	}
+	data, err := s.archive.ReadBlobRange(ctx, key, b, offset, length)
+	return slices.Clone(data), missing(key, name, err) // a part may be written to
+}
+
+func (s *stored) find(ctx context.Context, key storage.Key, name string) (storage.Blob, error) {
+	c, err := s.Commit(ctx, key)
+	if err != nil {
+		return storage.Blob{}, err
+	}
+	b, ok := c.Blob(name)
+	if !ok {
+		return b, fmt.Errorf("node %s (%s@%d) has no blob %q", key.Short(), c.Kind, c.KindVersion, name)
+	}
+	return b, nil
+}
+
+// missing says of a blob that is gone or damaged that its node is to be run.
+func missing(key storage.Key, name string, err error) error {
+	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrCorrupt) {
+		return &tasks.MissingError{Node: key, Blob: name, Err: err}
+	}
+	return err
+}
