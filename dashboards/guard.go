@@ -15,6 +15,9 @@ const (
 	readyPath  = "/readyz"
 )
 
+// metricsPath is where Prometheus asks. It takes a token as the API does.
+const metricsPath = "/metrics"
+
 // policy is what pages may do: load this server's own files, talk to it, and
 // nothing else.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Options of a server. The zero value serves localhost, without tokens.
@@ -17,6 +19,12 @@ type Options struct {
 	// changed, as that of coordinator.Coordinator does. The list of runs is then
 	// looked at again; without it every two seconds, while somebody watches.
 	Updated func() <-chan struct{}
+	// Metrics are what GET /metrics tells Prometheus; nil leaves that out.
+	Metrics prometheus.Gatherer
+	// Checks are what GET /readyz asks, beside the store of the API.
+	Checks []Check
+	// Leads reports whether this process leads; nil if it coordinates nothing.
+	Leads func() bool
 
 	// OperatorToken lets its bearer do everything, ReaderToken look only. Each
 	// has at least 16 bytes. Without an operator token everybody who reaches

@@ -16,9 +16,9 @@ type route struct {
 	handler handler
 }
 
-func (s *Server) routes() http.Handler {
-	mux := http.NewServeMux()
-	for _, r := range []route{
+// routes are those of the API and the pages.
+func (s *Server) routes() []route {
+	return []route{
 		{"GET /api/v1/runs", reader, s.listRuns},
 		{"POST /api/v1/runs", operator, s.submitRun},
 		{"GET /api/v1/runs/{run}", reader, s.showRun},
@@ -36,16 +36,18 @@ func (s *Server) routes() http.Handler {
 		{"GET /api/v1/version", reader, s.showVersion},
 		{"GET /api/v1/session", reader, s.showSession},
 
-		{"GET " + healthPath, nobody, s.healthy},
-		{"GET " + readyPath, nobody, s.ready},
-
 		{"GET /{$}", reader, page("runs.html")},
 		{"GET /runs/{run}", reader, page("run.html")},
 		{"GET /assets/{file}", nobody, asset},
 		{"GET " + loginPath, nobody, s.showLogin},
 		{"POST " + loginPath, nobody, s.login},
 		{"POST /logout", nobody, s.logout},
-	} {
+	}
+}
+
+func (s *Server) mux(routes []route) http.Handler {
+	mux := http.NewServeMux()
+	for _, r := range routes {
 		mux.HandleFunc(r.pattern, s.serve(r))
 	}
 	return answerUnrouted(mux)
@@ -87,7 +89,9 @@ func (s *Server) answerError(w http.ResponseWriter, r *http.Request, err error) 
 }
 
 // isAPI tells programs' requests from those of people.
-func isAPI(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/api/") }
+func isAPI(r *http.Request) bool {
+	return strings.HasPrefix(r.URL.Path, "/api/") || r.URL.Path == metricsPath
+}
 
 // answerUnrouted words the answer to requests that no route fits as all errors
 // of the API are.

@@ -13,9 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
-	"coalmine/storage"
 	"coalmine/workflows/control"
 	"coalmine/workflows/coordinator"
 	"coalmine/workflows/experiment"
@@ -268,29 +266,6 @@ func (s *Server) showVersion(w http.ResponseWriter, _ *http.Request) error {
 		Version string `json:"version"`
 	}{s.options.Version})
 	return nil
-}
-
-func (s *Server) healthy(w http.ResponseWriter, _ *http.Request) error {
-	writeJSON(w, http.StatusOK, struct {
-		Status string `json:"status"`
-	}{"ok"})
-	return nil
-}
-
-// readyTimeout is how long the store may take to answer a probe.
-const readyTimeout = 5 * time.Second
-
-// ready asks the store for anything at all. Why it is not ready stays in the
-// log: whoever asks need not have a token.
-func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
-	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
-	defer cancel()
-	if _, err := s.api.HasSource(ctx, storage.Digest{}); err != nil {
-		s.options.Log.Warn("not ready", slog.Any("error", err))
-		writeError(w, errorKind{kind: "not-ready", status: http.StatusServiceUnavailable}, "the store does not answer; the server's log says why")
-		return nil
-	}
-	return s.healthy(w, r)
 }
 
 // attach has browsers save the answer under a name.

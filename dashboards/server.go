@@ -26,9 +26,10 @@ const (
 
 // Server answers for one control.API.
 type Server struct {
-	api     control.API
+	api     control.API // nil of a monitor
 	options Options
 	access  access
+	checks  []Check
 	feeds   *feeds
 	pace    pace
 	handler http.Handler
@@ -36,13 +37,22 @@ type Server struct {
 
 // NewServer checks the options: an error names everything that is wrong.
 func NewServer(api control.API, o Options) (*Server, error) {
+	s, err := newServer(o)
+	if err != nil {
+		return nil, err
+	}
+	s.api = api
+	s.checks = append([]Check{s.storeCheck()}, s.checks...)
+	s.handler = s.guard(s.mux(append(s.routes(), s.monitorRoutes()...)))
+	return s, nil
+}
+
+func newServer(o Options) (*Server, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
 	o.complete()
-	s := &Server{api: api, options: o, access: newAccess(o), feeds: newFeeds(), pace: livePace}
-	s.handler = s.guard(s.routes())
-	return s, nil
+	return &Server{options: o, access: newAccess(o), checks: o.Checks, feeds: newFeeds(), pace: livePace}, nil
 }
 
 // Serve answers requests until ctx is done, and then ends what is under way,

@@ -48,6 +48,7 @@ func (c *blobCache) whole(ctx context.Context, digest storage.Digest, fetch func
 // models out of memory. ok is false if the caller must read the part himself.
 func (c *blobCache) part(ctx context.Context, digest storage.Digest, size, offset, length int64, fetch func() ([]byte, error)) (data []byte, ok bool, err error) {
 	if data, ok := c.memory.peek(digest); ok {
+		c.memory.metrics.looked(true)
 		return bytes.Clone(data[offset : offset+length]), true, nil
 	}
 	if c.disk == nil || size > c.disk.largest() {

@@ -14,6 +14,7 @@ type cache[K comparable, V any] struct {
 	// dropped is told what the cache no longer keeps; nil if nobody cares. It is
 	// called with the cache locked.
 	dropped func(K)
+	metrics cacheMetrics
 
 	mu      sync.Mutex
 	size    int64
@@ -45,8 +46,10 @@ func (c *cache[K, V]) get(ctx context.Context, key K, load func() (V, int64, err
 		value, ok, wait := c.claim(key)
 		switch {
 		case ok:
+			c.metrics.looked(true)
 			return value, nil
 		case wait == nil:
+			c.metrics.looked(false)
 			return c.fill(key, load)
 		}
 		select {
@@ -128,6 +131,7 @@ func (c *cache[K, V]) store(key K, value V, size int64) {
 	for c.size > c.capacity {
 		c.drop(c.order.Back())
 	}
+	c.metrics.holds(c.size)
 }
 
 func (c *cache[K, V]) drop(element *list.Element) {
@@ -135,6 +139,7 @@ func (c *cache[K, V]) drop(element *list.Element) {
 		return
 	}
 	key := c.forget(element)
+	c.metrics.holds(c.size)
 	if c.dropped != nil {
 		c.dropped(key)
 	}

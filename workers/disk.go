@@ -25,6 +25,8 @@ type diskCache struct {
 	dir   string
 	log   *slog.Logger
 	files *cache[storage.Digest, *diskFile]
+	// metrics count the lookups; those of files tell its size alone.
+	metrics cacheMetrics
 	// warned is set while writing fails, so that it is said once.
 	warned atomic.Bool
 }
@@ -53,6 +55,12 @@ func openDiskCache(dir string, capacity int64, log *slog.Logger) (*diskCache, er
 	c := &diskCache{dir: dir, log: log, files: newCache[storage.Digest, *diskFile](capacity)}
 	c.files.dropped = func(d storage.Digest) { _ = os.Remove(c.path(d)) }
 	return c, c.adopt()
+}
+
+// countIn has lookups and size counted, beginning with what was adopted.
+func (c *diskCache) countIn(m cacheMetrics) {
+	c.metrics, c.files.metrics.bytes = m, m.bytes
+	m.holds(c.files.size)
 }
 
 // adopt indexes the files that are there, the newest as used last.
@@ -86,7 +94,12 @@ func (c *diskCache) path(d storage.Digest) string { return filepath.Join(c.dir, 
 func (c *diskCache) largest() int64 { return c.files.capacity / 4 }
 
 // read returns a whole blob, checked.
-func (c *diskCache) read(digest storage.Digest) ([]byte, bool) {
+func (c *diskCache) read(digest storage.Digest) (data []byte, ok bool) {
+	defer func() { c.metrics.looked(ok) }()
+	return c.load(digest)
+}
+
+func (c *diskCache) load(digest storage.Digest) ([]byte, bool) {
 	file, ok := c.files.peek(digest)
 	if !ok {
 		return nil, false
@@ -101,7 +114,8 @@ func (c *diskCache) read(digest storage.Digest) ([]byte, bool) {
 }
 
 // readPart returns length bytes from offset of a blob whose file was checked once.
-func (c *diskCache) readPart(digest storage.Digest, offset, length int64) ([]byte, bool) {
+func (c *diskCache) readPart(digest storage.Digest, offset, length int64) (data []byte, ok bool) {
+	defer func() { c.metrics.looked(ok) }()
 	file, ok := c.files.peek(digest)
 	if !ok || !c.ensureChecked(digest, file) {
 		return nil, false
@@ -118,7 +132,7 @@ func (c *diskCache) ensureChecked(digest storage.Digest, file *diskFile) bool {
 	if file.checked.Load() {
 		return true
 	}
-	_, ok := c.read(digest)
+	_, ok := c.load(digest)
 	return ok
 }
 

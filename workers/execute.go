@@ -26,6 +26,7 @@ type executor struct {
 	source         *source
 	memo           *memo
 	progress       *progressBoard
+	metrics        *metrics
 }
 
 // handle executes one message and returns the encoded outcome. ctx ends with one
@@ -40,9 +41,12 @@ func (e *executor) handle(ctx context.Context, m queue.Message) []byte {
 		return e.refuseUnreadable(m, err)
 	}
 	x := e.begin(m.ID, &a)
+	e.metrics.busy.Inc()
 	out := x.run(ctx)
+	e.metrics.busy.Dec()
 	out.Seconds = time.Since(x.started).Seconds()
 	out.Tokens = e.progress.end(m.ID).Tokens
+	e.metrics.ended(a.Kind, &out)
 	x.finish(ctx, &out)
 	return e.encode(out)
 }
@@ -109,7 +113,7 @@ func (x *execution) run(ctx context.Context) tasks.Outcome {
 		return x.done(stands)
 	}
 	out := newSink(ctx, x.worker.Archive, x.attempt.Key, x.worker.memory()/8)
-	task := tasks.NewTask(x.attempt.Spec, x.source, out, x.memo, x.progress.reporter(x.id)).WithKeys(x.worker.Keys)
+	task := tasks.NewTask(x.attempt.Spec, x.source, out, x.memo, x.report()).WithKeys(x.worker.Keys)
 	blobs, err := x.produce(ctx, task, out)
 	if err != nil {
 		return x.failed(ctx, err)
@@ -133,6 +137,11 @@ func (x *execution) standing(ctx context.Context) (*storage.Commit, error) {
 	}
 	x.logger().Debug("node is committed but evicted: running it again", "missing", missing)
 	return nil, nil
+}
+
+// report is how the kind tells its progress.
+func (x *execution) report() func(tasks.Progress) {
+	return x.metrics.counted(x.attempt.Kind, x.progress.reporter(x.id))
 }
 
 // produce runs the kind and stores what it puts.

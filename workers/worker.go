@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"coalmine/internal/queue"
 	"coalmine/internal/secrets"
 	"coalmine/storage"
@@ -61,6 +63,9 @@ type Worker struct {
 	Host, Version, Kernels string
 	// Log is where the worker writes. Default slog.Default().
 	Log *slog.Logger
+	// Metrics is where the worker registers its metrics, one worker for each; nil
+	// keeps them to itself.
+	Metrics prometheus.Registerer
 }
 
 func (w *Worker) check() error {
@@ -99,6 +104,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer cancel()
 	idle := newIdleTimer(w.IdleFor, cancel)
 	defer idle.stop()
+	e.metrics.slots.Set(float64(w.slots()))
 	e.log.Info("worker started", "slots", w.slots(), "queue", w.Queue.String(), "store", w.Archive.String())
 	err = w.Queue.Serve(ctx, queue.ConsumerConfig{
 		WorkerID: e.workerID,
@@ -119,12 +125,15 @@ func (w *Worker) Run(ctx context.Context) error {
 }
 
 func (w *Worker) newExecutor() (*executor, error) {
+	m := newMetrics(w.Metrics, w.Registry)
 	blobs := newBlobCache(w.memory() / 2)
+	blobs.memory.metrics = m.gauge("blobs")
 	if w.CacheDir != "" {
 		disk, err := openDiskCache(w.CacheDir, cmp.Or(w.CacheBytes, DefaultCacheBytes), w.log())
 		if err != nil {
 			return nil, fmt.Errorf("worker: %w", err)
 		}
+		disk.countIn(m.gauge("disk"))
 		blobs.disk = disk
 	}
 	host := w.Host
@@ -139,7 +148,9 @@ func (w *Worker) newExecutor() (*executor, error) {
 		source:   newSource(w.Archive, blobs),
 		memo:     newMemo(w.memory() / 2),
 		progress: newProgressBoard(),
+		metrics:  m,
 	}
+	e.source.commits.metrics, e.memo.values.metrics = m.gauge("commits"), m.gauge("values")
 	e.log = w.log().With("worker", e.workerID)
 	return e, nil
 }

@@ -132,7 +132,7 @@ func newIdleWorkerCommand(g *global) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			w := newWorker(archive, conn, g.logger())
+			w := newWorker(archive, conn, g)
 			w.Registry, w.Slots = scale.Registry(), slots
 			return errors.Join(scale.Work(c.Context(), c.InOrStdin(), w.Run), conn.Close())
 		},
@@ -240,7 +240,7 @@ func (g *global) openBench(ctx context.Context) (*engine, closer, error) {
 	if err != nil {
 		return nil, nil, errors.Join(err, remove())
 	}
-	e := &engine{archive: storage.NewArchive(store), conn: conn, log: g.logger()}
+	e := &engine{archive: storage.NewArchive(store), conn: conn, global: g}
 	return e, remove, e.assemble(holderName())
 }
 

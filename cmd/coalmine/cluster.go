@@ -4,9 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
-	"net"
-	"os"
 	"strings"
 	"time"
 
@@ -21,9 +18,14 @@ import (
 const workerHelp = `Work for a cluster: take tasks from the queue until interrupted. Start as many
 workers as you like, on as many machines; each needs the Redis and the store, and
 nothing else. On SIGTERM or Ctrl-C a worker takes no more tasks, gives those at
-work --grace to end, and hands back what is left.`
+work --grace to end, and hands back what is left.
+
+With --listen it answers over HTTP: /metrics for Prometheus, and the probes
+/healthz and /readyz. Beyond localhost that takes --token-file, and TLS or
+--insecure, as for serve.`
 
 func newWorkerCommand(g *global) *cobra.Command {
+	var listen listenFlags
 	var slots int
 	var cacheDir string
 	var cacheGiB int64
@@ -39,15 +41,23 @@ func newWorkerCommand(g *global) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := listen.complete(); err != nil {
+				return err
+			}
+			g.metrics = newMetrics()
 			archive, conn, err := g.openCluster(c.Context())
 			if err != nil {
 				return err
 			}
-			w := newWorker(archive, conn, g.logger())
+			w := newWorker(archive, conn, g)
 			w.Keys = keys
 			w.Slots, w.CacheDir, w.CacheBytes = slots, cacheDir, cacheGiB<<30
 			w.Grace, w.IdleFor = grace, idle
-			return errors.Join(w.Run(c.Context()), conn.Close())
+			store, redis := checks(archive, conn)
+			listen.options.Log, listen.options.Metrics = w.Log, g.metrics
+			listen.options.Checks = []dashboards.Check{store, redis}
+			monitor := func(ctx context.Context) error { return listen.monitor(ctx, g) }
+			return errors.Join(alongside(c.Context(), w.Run, monitor), conn.Close())
 		},
 	}
 	f := c.Flags()
@@ -56,6 +66,7 @@ func newWorkerCommand(g *global) *cobra.Command {
 	f.Int64Var(&cacheGiB, "cache-size", 20, "size of the disk cache in GiB")
 	f.DurationVar(&grace, "grace", 10*time.Second, "how long tasks may go on after an interrupt")
 	f.DurationVar(&idle, "exit-when-idle", 0, "end after so long without a task; 0 is never")
+	listen.add(f, "", "metrics and probes, such as localhost:9090; none if empty")
 	return c
 }
 
@@ -68,8 +79,7 @@ Without --redis and --store it owns --home and works there too: other commands o
 that home then talk to it.`
 
 func newServeCommand(g *global) *cobra.Command {
-	var options dashboards.Options
-	var listen, tokenFile, readTokenFile string
+	var listen listenFlags
 	var allow []string
 	c := &cobra.Command{
 		Use:     "serve",
@@ -78,7 +88,6 @@ func newServeCommand(g *global) *cobra.Command {
 		GroupID: groupRun,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			options.Version, options.Log = version(), g.logger()
 			allowed, err := sources.Allow(allow)
 			if err != nil {
 				return err
@@ -86,37 +95,18 @@ func newServeCommand(g *global) *cobra.Command {
 			if !g.clustered() {
 				return g.serveHome(c.Context(), allowed)
 			}
-			if options.OperatorToken, err = readToken(tokenFile); err != nil {
+			if err := listen.complete(); err != nil {
 				return err
 			}
-			if options.ReaderToken, err = readToken(readTokenFile); err != nil {
-				return err
-			}
-			return g.serveCluster(c.Context(), listen, options, allowed)
+			return g.serveCluster(c.Context(), &listen, allowed)
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&listen, "listen", "localhost:8080", "address of the page and the API")
-	f.StringSliceVar(&options.Hosts, "host", nil, "further host names under which the server is reached")
-	f.StringVar(&options.CertificateFile, "tls-cert", "", "certificate file")
-	f.StringVar(&options.KeyFile, "tls-key", "", "key file of the certificate")
-	f.StringVar(&tokenFile, "token-file", "", "file with the token of operators")
-	f.StringVar(&readTokenFile, "read-token-file", "", "file with the token of those who may only look")
+	listen.add(f, "localhost:8080", "the page, the API, metrics and probes")
+	f.Lookup("token-file").Usage = "file with the token of operators"
+	f.StringVar(&listen.readTokenFile, "read-token-file", "", "file with the token of those who may only look, such as Prometheus")
 	f.StringArrayVar(&allow, "allow-source", nil, "file, directory or s3:// URL, ending in a slash for all below, that experiments checked by the server (submit --on-server) may read; repeatable; default none")
-	f.BoolVar(&options.Insecure, "insecure", false, "serve beyond localhost without TLS")
 	return c
-}
-
-// readToken reads a token from a file, so that it shows in no process list.
-func readToken(path string) (string, error) {
-	if path == "" {
-		return "", nil
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return "", fmt.Errorf("token file: %w", err)
-	}
-	return strings.TrimSpace(string(data)), nil
 }
 
 // serveHome owns a home and works in it until interrupted.
@@ -130,19 +120,24 @@ func (g *global) serveHome(ctx context.Context, allowed *sources.Allowed) error 
 	return e.work(ctx)
 }
 
-func (g *global) serveCluster(ctx context.Context, listen string, options dashboards.Options, allowed *sources.Allowed) error {
+func (g *global) serveCluster(ctx context.Context, listen *listenFlags, allowed *sources.Allowed) error {
+	g.metrics = newMetrics()
 	archive, conn, err := g.openCluster(ctx)
 	if err != nil {
 		return err
 	}
-	leader, err := newCoordinator(archive, conn, holderName(), options.Log)
+	leader, err := newCoordinator(archive, conn, holderName(), g)
 	if err != nil {
 		return errors.Join(err, conn.Close())
 	}
-	l, err := net.Listen("tcp", listen)
+	l, err := listen.listen()
 	if err != nil {
-		return errors.Join(fmt.Errorf("--listen: %w", err), conn.Close())
+		return errors.Join(err, conn.Close())
 	}
+	_, redis := checks(archive, conn)
+	options := listen.options
+	options.Version, options.Log, options.Metrics = version(), g.logger(), g.metrics
+	options.Checks, options.Leads = []dashboards.Check{redis}, leader.Leads
 	api := control.New(archive, conn, nil)
 	api.AllowSources(allowed)
 	api.DeleteBy(leader)

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net"
 	"os"
 	"time"
@@ -23,25 +22,27 @@ import (
 	"coalmine/workflows/home"
 )
 
-func newCoordinator(archive *storage.Archive, conn *queue.Conn, holder string, log *slog.Logger) (*coordinator.Coordinator, error) {
+func newCoordinator(archive *storage.Archive, conn *queue.Conn, holder string, g *global) (*coordinator.Coordinator, error) {
 	return coordinator.New(coordinator.Config{
 		Archive:  archive,
 		Queue:    conn.Broker(),
 		Compile:  compile.Run,
 		Registry: compile.Registry(),
 		Holder:   holder,
-		Log:      log,
+		Log:      g.logger(),
+		Metrics:  g.metrics,
 	})
 }
 
-func newWorker(archive *storage.Archive, conn *queue.Conn, log *slog.Logger) *workers.Worker {
+func newWorker(archive *storage.Archive, conn *queue.Conn, g *global) *workers.Worker {
 	return &workers.Worker{
 		Archive:  archive,
 		Queue:    conn,
 		Registry: compile.Registry(),
 		Version:  version(),
 		Kernels:  kernels.Set(),
-		Log:      log,
+		Log:      g.logger(),
+		Metrics:  g.metrics,
 	}
 }
 
@@ -56,7 +57,7 @@ type engine struct {
 	home    *home.Home   // nil in a cluster
 	listen  net.Listener // nil in a cluster
 	keys    *secrets.Keyring
-	log     *slog.Logger
+	global  *global
 }
 
 const (
@@ -78,7 +79,8 @@ func openEmbedded(ctx context.Context, dir string, g *global) (*engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &engine{home: h, keys: keys, log: g.logger()}
+	g.metrics = newMetrics()
+	e := &engine{home: h, keys: keys, global: g}
 	if err := e.open(ctx); err != nil {
 		return nil, errors.Join(err, e.close())
 	}
@@ -90,7 +92,7 @@ func (e *engine) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e.archive = storage.NewArchive(store)
+	e.archive = e.global.archive(store)
 	if e.conn, err = queue.Embedded(ctx); err != nil {
 		return err
 	}
@@ -107,19 +109,20 @@ func openClustered(ctx context.Context, g *global) (*engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	g.metrics = newMetrics()
 	archive, conn, err := g.openCluster(ctx)
 	if err != nil {
 		return nil, err
 	}
-	e := &engine{archive: archive, conn: conn, keys: keys, log: g.logger()}
+	e := &engine{archive: archive, conn: conn, keys: keys, global: g}
 	return e, e.assemble(holderName())
 }
 
 func (e *engine) assemble(holder string) (err error) {
-	if e.leader, err = newCoordinator(e.archive, e.conn, holder, e.log); err != nil {
+	if e.leader, err = newCoordinator(e.archive, e.conn, holder, e.global); err != nil {
 		return err
 	}
-	e.worker = newWorker(e.archive, e.conn, e.log)
+	e.worker = newWorker(e.archive, e.conn, e.global)
 	e.worker.Grace, e.worker.MemoryBytes, e.worker.Keys = embeddedGrace, embeddedMemory, e.keys
 	e.control = control.New(e.archive, e.conn, e.leader)
 	return nil
@@ -147,7 +150,10 @@ func (e *engine) work(ctx context.Context) error {
 
 // serve answers for the home until ctx is done.
 func (e *engine) serve(ctx context.Context) error {
-	server, err := dashboards.NewServer(e.control, dashboards.Options{Version: version(), Log: e.log, Updated: e.leader.Updated})
+	server, err := dashboards.NewServer(e.control, dashboards.Options{
+		Version: version(), Log: e.global.logger(), Updated: e.leader.Updated,
+		Metrics: e.global.metrics, Leads: e.leader.Leads,
+	})
 	if err != nil {
 		return err
 	}

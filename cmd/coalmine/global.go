@@ -15,6 +15,7 @@ import (
 	"coalmine/internal/queue"
 	"coalmine/internal/secrets"
 	"coalmine/storage"
+	"coalmine/storage/metered"
 	"coalmine/storage/open"
 	"coalmine/workflows/control"
 	"coalmine/workflows/home"
@@ -27,6 +28,10 @@ type global struct {
 	home, redis, store, server, token, secretKey string
 	json                                         bool
 	logLevel                                     slog.LevelVar
+	logFormat                                    logFormat
+	// metrics is where the parts of this process register theirs; nil where nobody
+	// can ask for them.
+	metrics metricsRegistry
 }
 
 func (g *global) flags(f *pflag.FlagSet) {
@@ -40,13 +45,39 @@ func (g *global) flags(f *pflag.FlagSet) {
 	}
 	f.BoolVar(&g.json, "json", false, "print facts as JSON")
 	g.logLevel.Set(slog.LevelWarn)
-	f.TextVar(&g.logLevel, "log", &g.logLevel, "least level of log lines on standard error: debug, info, warn or error")
+	f.TextVar(&g.logLevel, "log-level", &g.logLevel, "least level of log lines on standard error: debug, info, warn or error")
+	f.TextVar(&g.logFormat, "log-format", textFormat, "form of log lines: text or json")
 	g.token = os.Getenv("COALMINE_TOKEN")
 }
 
 // logger writes structured lines to standard error.
 func (g *global) logger() *slog.Logger {
-	return slog.New(slog.NewTextHandler(g.stderr, &slog.HandlerOptions{Level: &g.logLevel}))
+	options := &slog.HandlerOptions{Level: &g.logLevel}
+	if g.logFormat == jsonFormat {
+		return slog.New(slog.NewJSONHandler(g.stderr, options))
+	}
+	return slog.New(slog.NewTextHandler(g.stderr, options))
+}
+
+// logFormat is the form of log lines.
+type logFormat string
+
+const (
+	textFormat logFormat = "text"
+	jsonFormat logFormat = "json"
+)
+
+// MarshalText implements encoding.TextMarshaler.
+func (f logFormat) MarshalText() ([]byte, error) { return []byte(f), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (f *logFormat) UnmarshalText(text []byte) error {
+	switch format := logFormat(text); format {
+	case textFormat, jsonFormat:
+		*f = format
+		return nil
+	}
+	return errors.New("expected text or json")
 }
 
 // clustered reports whether the command works with servers of a cluster.
@@ -109,7 +140,15 @@ func (g *global) openStore(ctx context.Context) (*storage.Archive, error) {
 	if err != nil {
 		return nil, err
 	}
-	return storage.NewArchive(store), nil
+	return g.archive(store), nil
+}
+
+// archive is the typed view of a store, whose use is counted if anybody can ask.
+func (g *global) archive(store storage.Store) *storage.Archive {
+	if g.metrics != nil {
+		store = metered.New(store, g.metrics)
+	}
+	return storage.NewArchive(store)
 }
 
 // openCluster opens both servers of a cluster.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -93,6 +94,10 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	g := &global{stdout: stdout, stderr: stderr}
+	if stderr == os.Stderr {
+		// Drivers without a logger of their own write to the default one.
+		root.PersistentPreRun = func(*cobra.Command, []string) { slog.SetDefault(g.logger()) }
+	}
 	g.flags(root.PersistentFlags())
 	root.AddGroup(&cobra.Group{ID: groupRun, Title: "Run experiments:"},
 		&cobra.Group{ID: groupLook, Title: "Look:"}, &cobra.Group{ID: groupSteer, Title: "Steer:"},

@@ -72,7 +72,7 @@ func start(t testing.TB, c command) *process {
 func cleanEnvironment() []string {
 	var env []string
 	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "COALMINE_") && !strings.HasPrefix(v, "AWS_") {
+		if !strings.HasPrefix(v, "COALMINE_") && !strings.HasPrefix(v, "AWS_") && !strings.HasPrefix(v, "OTEL_") {
 			env = append(env, v)
 		}
 	}

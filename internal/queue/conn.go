@@ -118,6 +118,14 @@ func driveClock(server *miniredis.Miniredis) (stop func()) {
 // consumers of the connection must have ended before. It may be called twice.
 func (c *Conn) Close() error { return c.close() }
 
+// Ping returns why Redis does not answer, and nil if it does.
+func (c *Conn) Ping(ctx context.Context) error {
+	if err := c.client.Ping(ctx).Err(); err != nil {
+		return fmt.Errorf("%s: %w", c.name, err)
+	}
+	return nil
+}
+
 // String names the server without any password, for messages.
 func (c *Conn) String() string { return c.name }
 

@@ -163,7 +163,7 @@ func (t *term) drive(ch *chain) {
 		if !wanted || !ch.surveyed || !t.choose(ch) {
 			return
 		}
-		ch.current = newStep(ch, ch.at+1)
+		ch.current = newStep(ch, ch.at+1, t.now())
 	}
 	t.advance(ch)
 }

@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -40,6 +43,9 @@ type Config struct {
 	Limits map[tasks.Class]int
 	// Log is where the coordinator writes. Default slog.Default().
 	Log *slog.Logger
+	// Metrics is where the coordinator registers its metrics, one for each; nil
+	// keeps them to itself.
+	Metrics prometheus.Registerer
 }
 
 // DefaultTaskTimeout ends attempts that hang; none should take hours.
@@ -50,8 +56,10 @@ func (c *Coordinator) TaskTimeout() time.Duration { return c.cfg.TaskTimeout }
 
 // Coordinator leads, or stands by until it can.
 type Coordinator struct {
-	cfg    Config
-	nudges chan struct{}
+	cfg     Config
+	nudges  chan struct{}
+	metrics *metrics
+	leading atomic.Pointer[loop] // nil while standing by
 
 	mu        sync.Mutex
 	permit    *Permit // of the term at work; nil while standing by
@@ -83,12 +91,17 @@ func New(cfg Config) (*Coordinator, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
-	return &Coordinator{
+	c := &Coordinator{
 		cfg:       cfg,
 		nudges:    make(chan struct{}, 1),
 		snapshots: make(map[string]*Status),
 		updated:   make(chan struct{}),
-	}, nil
+		metrics:   newMetrics(cfg.Metrics),
+	}
+	if cfg.Metrics != nil {
+		cfg.Metrics.MustRegister(c)
+	}
+	return c, nil
 }
 
 // Nudge has the coordinator of this process look at the runs in storage now,

@@ -260,6 +260,7 @@ func (t *term) suspect(f *flight) string {
 func (t *term) lost(f *flight, killed string) {
 	x := f.task
 	t.land(f)
+	t.countAttempt(x, lost)
 	t.start(sending, func(ctx context.Context) func() {
 		err := t.Queue.Forget(ctx, f.id)
 		return func() {
@@ -279,6 +280,7 @@ func (t *term) lost(f *flight, killed string) {
 			t.fail(x, x.evidenceOfDeaths())
 			return
 		}
+		t.metrics.takeovers.Inc()
 	}
 	t.relaunch(x)
 }

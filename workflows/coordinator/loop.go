@@ -31,14 +31,17 @@ func (c *Coordinator) reign(parent context.Context) error {
 	}
 	ctx, cancel := context.WithCancelCause(parent)
 	l := &loop{ctx: ctx, events: make(chan func(), eventBuffer)}
-	l.term = newTerm(c.cfg, epoch, time.Now, l.start)
+	l.term = newTerm(c.cfg, c.metrics, epoch, time.Now, l.start)
 	c.setPermit(l.permit)
 	defer c.setPermit(nil)
 	l.log.Info("leading", "store", c.cfg.Archive.String())
 	l.jobs.Go(l.pumpReports)
 	l.jobs.Go(func() { cancel(c.keepLease(ctx)) })
 	l.begin()
+	c.metrics.terms.Inc()
+	c.leading.Store(l)
 	err = l.run(c)
+	c.leading.Store(nil)
 	cancel(nil)
 	l.jobs.Wait()
 	return err

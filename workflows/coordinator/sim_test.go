@@ -187,7 +187,7 @@ func (w *world) lead() {
 			return w.plans[r.Spec.Name], nil
 		},
 	}
-	w.term = newTerm(cfg, epoch, w.now, func(_ lane, j job) { w.jobs = append(w.jobs, j) })
+	w.term = newTerm(cfg, newMetrics(nil), epoch, w.now, func(_ lane, j job) { w.jobs = append(w.jobs, j) })
 	w.term.begin()
 }
 

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"coalmine/storage"
 )
@@ -12,6 +13,7 @@ import (
 type step struct {
 	chain *chain
 	r     int
+	began time.Time
 	parts []*task
 	join  *task
 	// commits are those of the parts, without their inline blobs and metrics: for
@@ -19,8 +21,8 @@ type step struct {
 	commits map[storage.Key]*storage.Commit
 }
 
-func newStep(ch *chain, r int) *step {
-	s := &step{chain: ch, r: r, commits: make(map[storage.Key]*storage.Commit, ch.shape.Width)}
+func newStep(ch *chain, r int, now time.Time) *step {
+	s := &step{chain: ch, r: r, began: now, commits: make(map[storage.Key]*storage.Commit, ch.shape.Width)}
 	for j := range ch.shape.Width {
 		label := fmt.Sprintf("step %d, part %d of %d", r, j+1, ch.shape.Width)
 		s.parts = append(s.parts, &task{key: ch.shape.PartKey(r, j), label: label, owner: s, spec: ch.shape.PartSpec(r, j)})
@@ -133,6 +135,7 @@ func (t *term) stepped(ch *chain, s *step) {
 	for _, part := range s.parts {
 		t.drop(part) // a join that was found done may have outrun them
 	}
+	t.countRound(s)
 	ch.current = nil
 	ch.at = s.r
 	ch.frontier = max(ch.frontier, s.r)

@@ -234,6 +234,7 @@ func (t *term) report(r queue.Report) {
 		f.worker = r.Worker
 	}
 	t.land(f)
+	t.countAttempt(f.task, string(o.Result))
 	if o.Divergent != "" {
 		t.diverged(f.task, o)
 	}
@@ -460,6 +461,7 @@ func (t *term) purge(ctx context.Context, key storage.Key) error {
 // need it. Another run that wants it later tries it afresh.
 func (t *term) fail(x *task, evidence string) {
 	t.log.Error("node failed", "node", x.label, "kind", x.spec.Kind, "key", x.key.Short(), "error", evidence)
+	t.metrics.failures.WithLabelValues(x.spec.Kind).Inc()
 	key := x.key
 	for _, r := range slices.Clone(x.wants) {
 		entry := runs.Entry{Kind: runs.NodeFailed, Key: &key, Label: x.label, Error: evidence, Attempts: max(x.tries, 1)}
@@ -487,6 +489,7 @@ func (t *term) logTrouble(x *task, kind runs.Kind, text, worker string) {
 func (t *term) diverged(x *task, o tasks.Outcome) {
 	t.log.Error("two attempts at one node differ: its kind is not deterministic",
 		"node", x.label, "kind", x.spec.Kind, "key", x.key.Short(), "difference", o.Divergent, "worker", o.Worker)
+	t.metrics.divergent.WithLabelValues(x.spec.Kind).Inc()
 	t.logTrouble(x, runs.Diverged, o.Divergent, o.Worker)
 }
 

@@ -22,8 +22,9 @@ type term struct {
 	permit  *Permit
 	now     func() time.Time
 	// start runs a job aside and applies, in the loop, what it returns.
-	start func(lane, job)
-	log   *slog.Logger
+	start   func(lane, job)
+	log     *slog.Logger
+	metrics *metrics
 
 	runs   map[string]*run
 	nodes  map[storage.Key]*node
@@ -110,7 +111,7 @@ func (x *trouble) begin(now time.Time, err error) (new bool) {
 	return true
 }
 
-func newTerm(cfg Config, epoch int, now func() time.Time, start func(lane, job)) *term {
+func newTerm(cfg Config, m *metrics, epoch int, now func() time.Time, start func(lane, job)) *term {
 	return &term{
 		Config:    cfg,
 		archive:   cfg.Archive,
@@ -119,6 +120,7 @@ func newTerm(cfg Config, epoch int, now func() time.Time, start func(lane, job))
 		now:       now,
 		start:     start,
 		log:       cfg.Log.With("epoch", epoch),
+		metrics:   m,
 		runs:      make(map[string]*run),
 		nodes:     make(map[storage.Key]*node),
 		chains:    make(map[storage.Key]*chain),

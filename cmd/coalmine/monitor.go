@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/spf13/pflag"
+
+	"coalmine/dashboards"
+	"coalmine/internal/kernels"
+	"coalmine/internal/queue"
+	"coalmine/storage"
+)
+
+// metricsRegistry takes metrics and tells them.
+type metricsRegistry interface {
+	prometheus.Registerer
+	prometheus.Gatherer
+}
+
+// newMetrics is a registry of what this process tells Prometheus, with what the
+// runtime and the operating system know of it.
+func newMetrics() metricsRegistry {
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name:        "coalmine_build_info",
+		Help:        "1; the labels say which version this process is, and which kernels it computes with.",
+		ConstLabels: prometheus.Labels{"version": version(), "kernels": kernels.Set()},
+	})
+	build.Set(1)
+	r := prometheus.NewRegistry()
+	r.MustRegister(build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return r
+}
+
+// checks are what the processes of a cluster cannot work without.
+func checks(archive *storage.Archive, conn *queue.Conn) (store, redis dashboards.Check) {
+	store = dashboards.Check{Name: "the store", Ask: func(ctx context.Context) error {
+		_, err := archive.HasSource(ctx, storage.Digest{})
+		return err
+	}}
+	return store, dashboards.Check{Name: "Redis", Ask: conn.Ping}
+}
+
+// listenFlags say where and to whom a process answers over HTTP.
+type listenFlags struct {
+	address                  string
+	tokenFile, readTokenFile string
+	options                  dashboards.Options
+}
+
+func (l *listenFlags) add(f *pflag.FlagSet, address, what string) {
+	f.StringVar(&l.address, "listen", address, "address of "+what)
+	f.StringSliceVar(&l.options.Hosts, "host", nil, "further host names under which the server is reached")
+	f.StringVar(&l.options.CertificateFile, "tls-cert", "", "certificate file")
+	f.StringVar(&l.options.KeyFile, "tls-key", "", "key file of the certificate")
+	f.StringVar(&l.tokenFile, "token-file", "", "file with the token that requests must bring")
+	f.BoolVar(&l.options.Insecure, "insecure", false, "serve beyond localhost without TLS")
+}
+
+// complete reads the files of the tokens.
+func (l *listenFlags) complete() (err error) {
+	if l.options.OperatorToken, err = readToken(l.tokenFile); err != nil {
+		return err
+	}
+	l.options.ReaderToken, err = readToken(l.readTokenFile)
+	return err
+}
+
+// listen opens the address.
+func (l *listenFlags) listen() (net.Listener, error) {
+	listener, err := net.Listen("tcp", l.address)
+	if err != nil {
+		return nil, fmt.Errorf("--listen: %w", err)
+	}
+	return listener, nil
+}
+
+// readToken reads a token from a file, so that it shows in no process list.
+func readToken(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("token file: %w", err)
+	}
+	return strings.TrimSpace(string(data)), nil
+}
+
+// monitor answers over HTTP for a worker until ctx is done; at once if it is not
+// to listen.
+func (l *listenFlags) monitor(ctx context.Context, g *global) error {
+	if l.address == "" {
+		return nil
+	}
+	server, err := dashboards.NewMonitor(l.options)
+	if err != nil {
+		return err
+	}
+	listener, err := l.listen()
+	if err != nil {
+		return err
+	}
+	g.note("metrics and probes at http://%s", listener.Addr())
+	return server.Serve(ctx, listener)
+}
+
+// alongside runs work until ctx is done, and aside until work has ended, which
+// may take a while longer. An error of either ends both.
+func alongside(ctx context.Context, work, aside func(context.Context) error) error {
+	working, stopWork := context.WithCancel(ctx)
+	defer stopWork()
+	outlive, stopAside := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopAside()
+	ended := make(chan error, 1)
+	go func() {
+		err := aside(outlive)
+		if err != nil {
+			stopWork()
+		}
+		ended <- err
+	}()
+	err := work(working)
+	stopAside()
+	return errors.Join(err, <-ended)
+}

@@ -1,0 +1,107 @@
+package dashboards
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"coalmine/storage"
+)
+
+// Check asks whether something answers that the process cannot work without.
+type Check struct {
+	// Name is what it is, for people: "the store", "Redis".
+	Name string
+	// Ask returns why it does not answer, and nil if it does.
+	Ask func(context.Context) error
+}
+
+// NewMonitor is a server for a process that does nothing over HTTP but tell how
+// it does: metrics for Prometheus, and the probes. Its rules of access are those
+// of NewServer.
+func NewMonitor(o Options) (*Server, error) {
+	s, err := newServer(o)
+	if err != nil {
+		return nil, err
+	}
+	s.handler = s.guard(s.mux(s.monitorRoutes()))
+	return s, nil
+}
+
+// monitorRoutes are those that every server has.
+func (s *Server) monitorRoutes() []route {
+	routes := []route{
+		{"GET " + healthPath, nobody, s.healthy},
+		{"GET " + readyPath, nobody, s.ready},
+	}
+	if s.options.Metrics != nil {
+		routes = append(routes, route{"GET " + metricsPath, reader, s.metrics()})
+	}
+	return routes
+}
+
+// metrics answers Prometheus.
+func (s *Server) metrics() handler {
+	exposition := promhttp.HandlerFor(s.options.Metrics, promhttp.HandlerOpts{
+		ErrorLog: slog.NewLogLogger(s.options.Log.Handler(), slog.LevelError),
+	})
+	return func(w http.ResponseWriter, r *http.Request) error {
+		exposition.ServeHTTP(w, r)
+		return nil
+	}
+}
+
+// readiness is the answer to the probes.
+type readiness struct {
+	Status string `json:"status"`
+	// Leading is told by coordinators: whether this one leads or stands by. Both
+	// are ready.
+	Leading *bool `json:"leading,omitempty"`
+}
+
+func (s *Server) healthy(w http.ResponseWriter, _ *http.Request) error {
+	writeJSON(w, http.StatusOK, readiness{Status: "ok"})
+	return nil
+}
+
+// readyTimeout is how long all that is asked for a probe may take.
+const readyTimeout = 5 * time.Second
+
+// ready asks all that the process needs. Why it is not ready stays in the log:
+// whoever asks need not have a token.
+func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
+	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
+	defer cancel()
+	var silent []string
+	for _, c := range s.checks {
+		if err := c.Ask(ctx); err != nil {
+			silent = append(silent, c.Name)
+			s.options.Log.Warn("not ready", slog.String("missing", c.Name), slog.Any("error", err))
+		}
+	}
+	if len(silent) > 0 {
+		writeError(w, errorKind{kind: "not-ready", status: http.StatusServiceUnavailable},
+			fmt.Sprintf("no answer from %s; the log of this process says why", strings.Join(silent, " and ")))
+		return nil
+	}
+	answer := readiness{Status: "ok"}
+	if s.options.Leads != nil {
+		leads := s.options.Leads()
+		answer.Leading = &leads
+	}
+	writeJSON(w, http.StatusOK, answer)
+	return nil
+}
+
+// storeCheck asks the store for anything at all.
+func (s *Server) storeCheck() Check {
+	return Check{"the store", func(ctx context.Context) error {
+		_, err := s.api.HasSource(ctx, storage.Digest{})
+		return err
+	}}
+}

@@ -1,0 +1,168 @@
+// Package metered counts what a process asks of its store, for Prometheus:
+// operations by outcome, how long they take, and the bytes of objects that are
+// read and written.
+package metered
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"coalmine/storage"
+)
+
+// Store is another store with its operations counted.
+type Store struct {
+	storage.Store
+	operations    *prometheus.CounterVec
+	seconds       *prometheus.HistogramVec
+	read, written prometheus.Counter
+}
+
+var _ storage.Store = (*Store)(nil)
+
+// buckets reach from a file in the page cache to a timeout, in seconds.
+var buckets = []float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30}
+
+// New counts the operations of store and registers the counts with r, which
+// takes them for one store. A nil r keeps them to itself.
+func New(store storage.Store, r prometheus.Registerer) *Store {
+	auto := promauto.With(r)
+	return &Store{
+		Store: store,
+		operations: auto.NewCounterVec(prometheus.CounterOpts{
+			Name: "coalmine_store_operations_total",
+			Help: "Operations on the store, by outcome: ok, absent, exists or error.",
+		}, []string{"operation", "outcome"}),
+		seconds: auto.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "coalmine_store_operation_duration_seconds",
+			Help:    "How long operations on the store take; a get until its first byte may be read, a list until its end.",
+			Buckets: buckets,
+		}, []string{"operation"}),
+		read: auto.NewCounter(prometheus.CounterOpts{
+			Name: "coalmine_store_read_bytes_total",
+			Help: "Bytes of objects read from the store.",
+		}),
+		written: auto.NewCounter(prometheus.CounterOpts{
+			Name: "coalmine_store_written_bytes_total",
+			Help: "Bytes of objects written to the store, without those of writes that failed.",
+		}),
+	}
+}
+
+// observe counts an operation that has ended.
+func (s *Store) observe(operation string, began time.Time, err error) {
+	s.operations.WithLabelValues(operation, outcome(err)).Inc()
+	s.seconds.WithLabelValues(operation).Observe(time.Since(began).Seconds())
+}
+
+// outcome tells what a caller may expect from what is a fault.
+func outcome(err error) string {
+	switch {
+	case err == nil:
+		return "ok"
+	case errors.Is(err, storage.ErrNotFound):
+		return "absent"
+	case errors.Is(err, storage.ErrExists):
+		return "exists"
+	}
+	return "error"
+}
+
+// Put implements storage.Store.
+func (s *Store) Put(ctx context.Context, name string, body io.ReadSeeker, durability storage.Durability) error {
+	size, err := body.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	err = s.Store.Put(ctx, name, body, durability)
+	s.observe("put", began, err)
+	if err == nil {
+		s.written.Add(float64(size))
+	}
+	return err
+}
+
+// Create implements storage.Store.
+func (s *Store) Create(ctx context.Context, name string, data []byte) error {
+	began := time.Now()
+	err := s.Store.Create(ctx, name, data)
+	s.observe("create", began, err)
+	if err == nil {
+		s.written.Add(float64(len(data)))
+	}
+	return err
+}
+
+// Get implements storage.Store.
+func (s *Store) Get(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
+	began := time.Now()
+	body, err := s.Store.Get(ctx, name, offset, length)
+	s.observe("get", began, err)
+	if err != nil {
+		return nil, err
+	}
+	return &countedBody{body, s.read}, nil
+}
+
+// countedBody counts what is read of an object.
+type countedBody struct {
+	io.ReadCloser
+	read prometheus.Counter
+}
+
+// Read implements io.Reader.
+func (b *countedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.read.Add(float64(n))
+	return n, err
+}
+
+// Head implements storage.Store.
+func (s *Store) Head(ctx context.Context, name string) (storage.Info, error) {
+	began := time.Now()
+	info, err := s.Store.Head(ctx, name)
+	s.observe("head", began, err)
+	return info, err
+}
+
+// List implements storage.Store.
+func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[storage.Info, error] {
+	return observed(s, "list", s.Store.List(ctx, prefix))
+}
+
+// Children implements storage.Store.
+func (s *Store) Children(ctx context.Context, dir string) iter.Seq2[string, error] {
+	return observed(s, "children", s.Store.Children(ctx, dir))
+}
+
+// observed counts a listing when it ends, or when its reader has had enough.
+func observed[T any](s *Store, operation string, listing iter.Seq2[T, error]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var failed error
+		began := time.Now()
+		defer func() { s.observe(operation, began, failed) }()
+		for item, err := range listing {
+			if err != nil {
+				failed = err
+			}
+			if !yield(item, err) {
+				return
+			}
+		}
+	}
+}
+
+// Delete implements storage.Store.
+func (s *Store) Delete(ctx context.Context, names ...string) error {
+	began := time.Now()
+	err := s.Store.Delete(ctx, names...)
+	s.observe("delete", began, err)
+	return err
+}

@@ -1,0 +1,102 @@
+package metered_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"coalmine/storage"
+	"coalmine/storage/metered"
+	"coalmine/storage/storagetest"
+	"coalmine/storage/storagetest/fault"
+)
+
+func TestACountedStoreKeepsTheContract(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	stores := make(map[string]storage.Store)
+	storagetest.Run(t, storagetest.Driver{
+		Location: func(testing.TB) string {
+			mu.Lock()
+			defer mu.Unlock()
+			location := fmt.Sprint(len(stores))
+			stores[location] = metered.New(storagetest.NewMemory(), nil)
+			return location
+		},
+		Open: func(_ testing.TB, location string) storage.Store {
+			mu.Lock()
+			defer mu.Unlock()
+			return stores[location]
+		},
+	})
+}
+
+func TestOperationsAndBytesAreCountedByOutcome(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	registry := prometheus.NewPedanticRegistry()
+	faulty := fault.Wrap(storagetest.NewMemory())
+	store := metered.New(faulty, registry)
+
+	must(t, store.Put(ctx, "a/put", bytes.NewReader(make([]byte, 1000)), storage.Durable))
+	must(t, store.Create(ctx, "a/created", make([]byte, 10)))
+	if err := store.Create(ctx, "a/created", []byte("again")); !errors.Is(err, storage.ErrExists) {
+		t.Fatal(err)
+	}
+	body, err := store.Get(ctx, "a/put", 100, 400)
+	must(t, err)
+	_, err = io.Copy(io.Discard, body)
+	must(t, errors.Join(err, body.Close()))
+	if _, err := store.Get(ctx, "a/none", 0, -1); !errors.Is(err, storage.ErrNotFound) {
+		t.Fatal(err)
+	}
+	for range store.List(ctx, "a/") {
+		break // whoever stops early has listed too
+	}
+	for range store.Children(ctx, "a") {
+	}
+	must(t, store.Delete(ctx, "a/put"))
+	faulty.Add(&fault.Rule{Err: errors.New("no answer")})
+	if _, err := store.Head(ctx, "a/created"); err == nil {
+		t.Fatal("the fault did not show")
+	}
+
+	const want = `
+# HELP coalmine_store_operations_total Operations on the store, by outcome: ok, absent, exists or error.
+# TYPE coalmine_store_operations_total counter
+coalmine_store_operations_total{operation="children",outcome="ok"} 1
+coalmine_store_operations_total{operation="create",outcome="exists"} 1
+coalmine_store_operations_total{operation="create",outcome="ok"} 1
+coalmine_store_operations_total{operation="delete",outcome="ok"} 1
+coalmine_store_operations_total{operation="get",outcome="absent"} 1
+coalmine_store_operations_total{operation="get",outcome="ok"} 1
+coalmine_store_operations_total{operation="head",outcome="error"} 1
+coalmine_store_operations_total{operation="list",outcome="ok"} 1
+coalmine_store_operations_total{operation="put",outcome="ok"} 1
+# HELP coalmine_store_read_bytes_total Bytes of objects read from the store.
+# TYPE coalmine_store_read_bytes_total counter
+coalmine_store_read_bytes_total 400
+# HELP coalmine_store_written_bytes_total Bytes of objects written to the store, without those of writes that failed.
+# TYPE coalmine_store_written_bytes_total counter
+coalmine_store_written_bytes_total 1010
+`
+	err = testutil.GatherAndCompare(registry, strings.NewReader(want),
+		"coalmine_store_operations_total", "coalmine_store_read_bytes_total", "coalmine_store_written_bytes_total")
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

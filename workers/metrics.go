@@ -1,0 +1,122 @@
+package workers
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"coalmine/tasks"
+)
+
+// metrics are what a worker tells Prometheus. Their labels are few and fixed:
+// kinds, results and caches, never runs or nodes.
+type metrics struct {
+	registry    tasks.Registry
+	attempts    *prometheus.CounterVec
+	seconds     *prometheus.HistogramVec
+	tokens      *prometheus.CounterVec
+	lookups     *prometheus.CounterVec
+	cached      *prometheus.GaugeVec
+	slots, busy prometheus.Gauge
+}
+
+// attemptBuckets reach from an attempt that finds its work done to one of an
+// audit or a long step of training, in seconds.
+var attemptBuckets = []float64{.005, .02, .1, .5, 1, 2, 5, 10, 30, 60, 300, 1800, 7200}
+
+// newMetrics registers the metrics with r, or with nobody if r is nil.
+func newMetrics(r prometheus.Registerer, known tasks.Registry) *metrics {
+	auto := promauto.With(r)
+	return &metrics{
+		registry: known,
+		attempts: auto.NewCounterVec(prometheus.CounterOpts{
+			Name: "coalmine_worker_attempts_total",
+			Help: "Attempts that this worker has ended, by kind of task and result.",
+		}, []string{"kind", "result"}),
+		seconds: auto.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "coalmine_worker_attempt_duration_seconds",
+			Help:    "How long this worker's attempts took, by kind of task.",
+			Buckets: attemptBuckets,
+		}, []string{"kind"}),
+		tokens: auto.NewCounterVec(prometheus.CounterOpts{
+			Name: "coalmine_worker_tokens_total",
+			Help: "Tokens that this worker has trained on, evaluated or scored, as its attempts go on.",
+		}, []string{"kind"}),
+		lookups: auto.NewCounterVec(prometheus.CounterOpts{
+			Name: "coalmine_worker_cache_lookups_total",
+			Help: "Lookups in a cache (blobs and disk: inputs; commits: records; values: decoded inputs) by outcome: hit or miss.",
+		}, []string{"cache", "outcome"}),
+		cached: auto.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "coalmine_worker_cache_bytes",
+			Help: "Bytes in a cache.",
+		}, []string{"cache"}),
+		slots: auto.NewGauge(prometheus.GaugeOpts{
+			Name: "coalmine_worker_slots",
+			Help: "How many tasks of each class this worker runs at once.",
+		}),
+		busy: auto.NewGauge(prometheus.GaugeOpts{
+			Name: "coalmine_worker_busy_slots",
+			Help: "Attempts that this worker has at work.",
+		}),
+	}
+}
+
+// kind is the label of a kind. Those that the worker does not know share one, so
+// that messages cannot make up series.
+func (m *metrics) kind(name string) string {
+	if _, known := m.registry[name]; known {
+		return name
+	}
+	return "unknown"
+}
+
+// ended counts an attempt.
+func (m *metrics) ended(kind string, out *tasks.Outcome) {
+	m.attempts.WithLabelValues(m.kind(kind), string(out.Result)).Inc()
+	m.seconds.WithLabelValues(m.kind(kind)).Observe(out.Seconds)
+}
+
+// counted passes progress on to report and counts the tokens that are new in it.
+func (m *metrics) counted(kind string, report func(tasks.Progress)) func(tasks.Progress) {
+	tokens := m.tokens.WithLabelValues(m.kind(kind))
+	var last int64
+	return func(p tasks.Progress) {
+		if p.Tokens > last {
+			tokens.Add(float64(p.Tokens - last))
+			last = p.Tokens
+		}
+		report(p)
+	}
+}
+
+// gauge has a cache counted under a name.
+func (m *metrics) gauge(name string) cacheMetrics {
+	return cacheMetrics{
+		hits:   m.lookups.WithLabelValues(name, "hit"),
+		misses: m.lookups.WithLabelValues(name, "miss"),
+		bytes:  m.cached.WithLabelValues(name),
+	}
+}
+
+// cacheMetrics are those of one cache; the zero value counts nothing.
+type cacheMetrics struct {
+	hits, misses prometheus.Counter
+	bytes        prometheus.Gauge
+}
+
+// looked counts one lookup.
+func (m *cacheMetrics) looked(hit bool) {
+	switch {
+	case m.hits == nil:
+	case hit:
+		m.hits.Inc()
+	default:
+		m.misses.Inc()
+	}
+}
+
+// holds tells how much the cache has.
+func (m *cacheMetrics) holds(bytes int64) {
+	if m.bytes != nil {
+		m.bytes.Set(float64(bytes))
+	}
+}

@@ -1,0 +1,138 @@
+package coordinator
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"coalmine/storage"
+	"coalmine/storage/storagetest"
+	"coalmine/tasks"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/runs"
+)
+
+func TestMetricsCountAttemptsTakeoversAndFailures(t *testing.T) {
+	t.Parallel()
+	b := newBuilder()
+	deadly, bad := b.node(standingKind, hashParams{Salt: "deadly"}), b.node(standingKind, hashParams{Salt: "bad"})
+	b.cell(b.node(reportKind, hashParams{Salt: "r1"}, deadly), deadly)
+	b.cell(b.node(reportKind, hashParams{Salt: "r2"}, bad), deadly)
+	w := newWorld(t, 11, chaos{}, map[string]*plan.Plan{"a": b.done(t)})
+	killed := false
+	w.kills = func(a tasks.Attempt) bool {
+		kill := !killed && a.Key == deadly.Key
+		killed = killed || kill
+		return kill
+	}
+	w.override = func(a tasks.Attempt) *tasks.Outcome {
+		if a.Key == bad.Key {
+			return &tasks.Outcome{Result: tasks.Refused, Error: "the loss is NaN"}
+		}
+		return nil
+	}
+	w.untilPhase(runs.Failed, w.submit("a", 0))
+	m := w.term.metrics
+	for what, c := range map[string]struct {
+		got  prometheus.Collector
+		want float64
+	}{
+		"takeovers": {m.takeovers, 1},
+		"lost":      {m.attempts.WithLabelValues(standingKind.Name, lost), 1},
+		"done":      {m.attempts.WithLabelValues(standingKind.Name, string(tasks.Done)), 1},
+		"refused":   {m.attempts.WithLabelValues(standingKind.Name, string(tasks.Refused)), 1},
+		"failures":  {m.failures.WithLabelValues(standingKind.Name), 1},
+		"divergent": {m.divergent, 0},
+	} {
+		got := 0.0
+		if testutil.CollectAndCount(c.got) > 0 {
+			got = testutil.ToFloat64(c.got)
+		}
+		if got != c.want {
+			w.fail("%s: counted %v, want %v", what, got, c.want)
+		}
+	}
+}
+
+// Where a task stands shows in the state that it is counted under: one step of
+// two parts, whose join waits for them.
+func TestTheStockTellsWhereTasksStand(t *testing.T) {
+	t.Parallel()
+	p := federated(t, chainOptions{salt: "x", width: 2, steps: 2})
+	w := newWorld(t, 12, chaos{}, map[string]*plan.Plan{"a": p})
+	id := w.submit("a", 0)
+	var seen []string
+	states := map[string]bool{}
+	w.until(func() bool {
+		s := w.term.takeStock()
+		for state, n := range s.tasks[tasks.Compute] {
+			if n > 0 && !states[state] {
+				states[state] = true
+				seen = append(seen, state)
+			}
+		}
+		return w.term.runs[id] != nil && w.term.runs[id].state.Phase == runs.Done
+	})
+	for _, state := range []string{taskBlocked, taskQueued} {
+		if !states[state] {
+			w.fail("no task was ever %s; seen: %v", state, seen)
+		}
+	}
+	s := w.term.takeStock()
+	if s.runs[runs.Done] != 1 || len(s.tasks[tasks.Compute]) != 0 || s.active != 1 || s.slots[tasks.Compute] != 2 || !s.redisUp || !s.storeUp {
+		w.fail("stock at the end %+v", s)
+	}
+}
+
+func TestATaskIsQueuedUntilAWorkerIsKnownToHaveIt(t *testing.T) {
+	t.Parallel()
+	f := &flight{}
+	x := &task{state: flying, flights: []*flight{{}, f}}
+	if got := x.metricsState(); got != taskQueued {
+		t.Errorf("%s, want %s", got, taskQueued)
+	}
+	f.worker = "w1"
+	if got := x.metricsState(); got != taskRunning {
+		t.Errorf("%s, want %s", got, taskRunning)
+	}
+}
+
+func TestOnlyTheLeaderTellsOfTheStock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		archive := storage.NewArchive(storagetest.NewMemory())
+		p := federated(t, chainOptions{salt: "x", width: 2, steps: 2})
+		q := newLiveQueue(archive)
+		leader, standby := newLeader(t, archive, q, "first", p), newLeader(t, archive, q, "second", p)
+		ctx, stop := context.WithCancel(context.Background())
+		var both sync.WaitGroup
+		both.Go(func() { _ = leader.Lead(ctx) })
+		synctest.Wait()
+		both.Go(func() { _ = standby.Lead(ctx) })
+		synctest.Wait()
+		await(t, leader, submitTo(t, archive, "observed"))
+		if !leader.Leads() || standby.Leads() {
+			t.Errorf("leading: the first %v, the second %v", leader.Leads(), standby.Leads())
+		}
+		leading := "# HELP coalmine_runs Runs, by state.\n# TYPE coalmine_runs gauge\n"
+		for _, line := range []string{`cancelled"} 0`, `done"} 1`, `failed"} 0`, `paused"} 0`, `queued"} 0`, `running"} 0`} {
+			leading += `coalmine_runs{state="` + line + "\n"
+		}
+		for c, want := range map[*Coordinator]string{leader: leading, standby: ""} {
+			if err := testutil.CollectAndCompare(c, strings.NewReader(want), "coalmine_runs"); err != nil {
+				t.Error(err)
+			}
+		}
+		stop()
+		both.Wait()
+		q.work.Wait()
+		if leader.Leads() {
+			t.Error("it leads after its end")
+		}
+	})
+}
