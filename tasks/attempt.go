@@ -13,6 +13,9 @@ type Attempt struct {
 	Number int `json:"number"`
 	// Runs are the runs that want the node, for logs only.
 	Runs []string `json:"runs,omitempty"`
+	// Trace ties the attempt to the span of the coordinator that sent it, as a
+	// traceparent of W3C Trace Context; empty if nothing is traced.
+	Trace string `json:"trace,omitempty"`
 }
 
 // ID names the attempt in the queue: sending it twice conflicts harmlessly.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"coalmine/internal/queue"
+	"coalmine/internal/tracing"
 	"coalmine/storage"
 	"coalmine/tasks"
 )
@@ -48,6 +49,7 @@ func (e *executor) handle(ctx context.Context, m queue.Message) []byte {
 	out.Tokens = e.progress.end(m.ID).Tokens
 	e.metrics.ended(a.Kind, &out)
 	x.finish(ctx, &out)
+	x.endSpan(&out)
 	return e.encode(out)
 }
 
@@ -57,7 +59,7 @@ func (e *executor) refuseUnreadable(m queue.Message, err error) []byte {
 	keyText, number, _ := strings.Cut(m.ID, ".")
 	key, keyErr := storage.ParseKey(keyText)
 	_, numberErr := fmt.Sscan(number, &out.Number)
-	e.log.Error("message is not an attempt", "attempt", m.ID, "error", err)
+	e.log.Error("message is not an attempt", "message", m.ID, "error", err)
 	if keyErr != nil || numberErr != nil {
 		return nil // nobody to answer to
 	}
@@ -70,7 +72,7 @@ func (e *executor) refuseUnreadable(m queue.Message, err error) []byte {
 func (e *executor) encode(out tasks.Outcome) []byte {
 	data, err := json.Marshal(out)
 	if err != nil {
-		e.log.Error("outcome cannot be encoded", "key", out.Key, "error", err)
+		e.log.Error("outcome cannot be encoded", "node", out.Key.Short(), "attempt", out.Number, "error", err)
 	}
 	return data
 }
@@ -85,19 +87,47 @@ type execution struct {
 	// just end well.
 	journal func() *journal
 	logger  func() *slog.Logger
+	span    tracing.Span
 }
 
 func (e *executor) begin(id string, a *tasks.Attempt) *execution {
 	x := &execution{executor: e, attempt: a, id: id, started: time.Now()}
 	x.journal = sync.OnceValue(func() *journal { return newJournal(e.log.Handler()) })
 	x.logger = sync.OnceValue(func() *slog.Logger {
-		log := slog.New(x.journal()).With("runs", strings.Join(a.Runs, ","), "node", a.Key.Short(), "kind", a.Kind, "attempt", a.Number)
+		log := slog.New(x.journal()).With("run", strings.Join(a.Runs, ","), "node", a.Key.Short(), "kind", a.Kind, "attempt", a.Number)
 		if a.Step > 0 {
 			log = log.With("step", a.Step, "part", a.Part)
 		}
 		return log
 	})
+	x.beginSpan()
 	return x
+}
+
+// beginSpan continues the trace of the coordinator.
+func (x *execution) beginSpan() {
+	if x.worker.Tracer == nil {
+		return
+	}
+	a := x.attempt
+	x.span = x.worker.Tracer.Continue(a.Trace, "run "+a.Kind)
+	x.span.Strings("run", a.Runs)
+	x.span.String("kind", a.Kind)
+	x.span.String("node", a.Key.String())
+	x.span.Int("attempt", int64(a.Number))
+	x.span.String("worker", x.workerID)
+	if a.Step > 0 {
+		x.span.Int("round", int64(a.Step))
+	}
+}
+
+func (x *execution) endSpan(out *tasks.Outcome) {
+	x.span.String("result", string(out.Result))
+	x.span.Int("tokens", out.Tokens)
+	if out.Error != "" {
+		x.span.Fail(out.Error)
+	}
+	x.span.End(nil)
 }
 
 // run brings the node about, and says how that went.
@@ -190,7 +220,9 @@ func (x *execution) commit(ctx context.Context, task *tasks.Task, blobs []storag
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
 	defer cancel()
 	ours := x.record(task, blobs)
+	span := x.span.Child("commit")
 	stands, won, err := x.worker.Archive.Commit(ctx, ours)
+	span.End(err)
 	if err != nil {
 		return x.failed(ctx, err)
 	}

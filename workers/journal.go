@@ -104,7 +104,7 @@ func (x *execution) storeLog(ctx context.Context) {
 	name := fmt.Sprintf("%d.%s", x.attempt.Number, x.workerID)
 	for _, run := range x.attempt.Runs {
 		if err := x.worker.Archive.PutTaskLog(ctx, run, x.attempt.Key, name, x.journal().kept.bytes()); err != nil {
-			x.executor.log.Warn("log of an attempt was not stored", "attempt", x.id, "error", err)
+			x.logger().Warn("log of the attempt was not stored", "error", err)
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"coalmine/internal/queue"
 	"coalmine/internal/secrets"
+	"coalmine/internal/tracing"
 	"coalmine/storage"
 	"coalmine/tasks"
 )
@@ -66,6 +67,8 @@ type Worker struct {
 	// Metrics is where the worker registers its metrics, one worker for each; nil
 	// keeps them to itself.
 	Metrics prometheus.Registerer
+	// Tracer makes spans of attempts; nil makes none.
+	Tracer *tracing.Tracer
 }
 
 func (w *Worker) check() error {

@@ -44,7 +44,9 @@ func newWorkerCommand(g *global) *cobra.Command {
 			if err := listen.complete(); err != nil {
 				return err
 			}
-			g.metrics = newMetrics()
+			if err := g.observe(c.Context(), "coalmine-worker"); err != nil {
+				return err
+			}
 			archive, conn, err := g.openCluster(c.Context())
 			if err != nil {
 				return err
@@ -57,7 +59,7 @@ func newWorkerCommand(g *global) *cobra.Command {
 			listen.options.Log, listen.options.Metrics = w.Log, g.metrics
 			listen.options.Checks = []dashboards.Check{store, redis}
 			monitor := func(ctx context.Context) error { return listen.monitor(ctx, g) }
-			return errors.Join(alongside(c.Context(), w.Run, monitor), conn.Close())
+			return errors.Join(alongside(c.Context(), w.Run, monitor), conn.Close(), g.tracer.Close())
 		},
 	}
 	f := c.Flags()
@@ -121,7 +123,9 @@ func (g *global) serveHome(ctx context.Context, allowed *sources.Allowed) error 
 }
 
 func (g *global) serveCluster(ctx context.Context, listen *listenFlags, allowed *sources.Allowed) error {
-	g.metrics = newMetrics()
+	if err := g.observe(ctx, "coalmine-coordinator"); err != nil {
+		return err
+	}
 	archive, conn, err := g.openCluster(ctx)
 	if err != nil {
 		return err
@@ -149,7 +153,7 @@ func (g *global) serveCluster(ctx context.Context, listen *listenFlags, allowed 
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error { return leader.Lead(groupCtx) })
 	group.Go(func() error { return server.Serve(groupCtx, l) })
-	return errors.Join(group.Wait(), conn.Close())
+	return errors.Join(group.Wait(), conn.Close(), g.tracer.Close())
 }
 
 // newToken is a random text of n characters.

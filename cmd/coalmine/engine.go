@@ -31,6 +31,7 @@ func newCoordinator(archive *storage.Archive, conn *queue.Conn, holder string, g
 		Holder:   holder,
 		Log:      g.logger(),
 		Metrics:  g.metrics,
+		Tracer:   g.tracer,
 	})
 }
 
@@ -43,6 +44,7 @@ func newWorker(archive *storage.Archive, conn *queue.Conn, g *global) *workers.W
 		Kernels:  kernels.Set(),
 		Log:      g.logger(),
 		Metrics:  g.metrics,
+		Tracer:   g.tracer,
 	}
 }
 
@@ -79,9 +81,8 @@ func openEmbedded(ctx context.Context, dir string, g *global) (*engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.metrics = newMetrics()
 	e := &engine{home: h, keys: keys, global: g}
-	if err := e.open(ctx); err != nil {
+	if err := errors.Join(g.observe(ctx, "coalmine"), e.open(ctx)); err != nil {
 		return nil, errors.Join(err, e.close())
 	}
 	return e, nil
@@ -109,7 +110,9 @@ func openClustered(ctx context.Context, g *global) (*engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.metrics = newMetrics()
+	if err := g.observe(ctx, "coalmine"); err != nil {
+		return nil, err
+	}
 	archive, conn, err := g.openCluster(ctx)
 	if err != nil {
 		return nil, err
@@ -168,6 +171,7 @@ func (e *engine) close() error {
 	if e.conn != nil {
 		errs = append(errs, e.conn.Close())
 	}
+	errs = append(errs, e.global.tracer.Close())
 	if e.home != nil {
 		errs = append(errs, e.home.Close())
 	}

@@ -14,6 +14,7 @@ import (
 	"coalmine/dashboards"
 	"coalmine/internal/queue"
 	"coalmine/internal/secrets"
+	"coalmine/internal/tracing"
 	"coalmine/storage"
 	"coalmine/storage/metered"
 	"coalmine/storage/open"
@@ -32,6 +33,7 @@ type global struct {
 	// metrics is where the parts of this process register theirs; nil where nobody
 	// can ask for them.
 	metrics metricsRegistry
+	tracer  *tracing.Tracer // nil unless the environment asks for traces
 }
 
 func (g *global) flags(f *pflag.FlagSet) {

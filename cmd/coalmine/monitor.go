@@ -15,6 +15,7 @@ import (
 	"coalmine/dashboards"
 	"coalmine/internal/kernels"
 	"coalmine/internal/queue"
+	"coalmine/internal/tracing"
 	"coalmine/storage"
 )
 
@@ -36,6 +37,14 @@ func newMetrics() metricsRegistry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return r
+}
+
+// observe has this process counted and, if the environment asks for it, traced
+// under the name of a service.
+func (g *global) observe(ctx context.Context, service string) (err error) {
+	g.metrics = newMetrics()
+	g.tracer, err = tracing.Open(ctx, service, version(), g.logger())
+	return err
 }
 
 // checks are what the processes of a cluster cannot work without.

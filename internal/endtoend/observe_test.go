@@ -1,6 +1,7 @@
 package endtoend_test
 
 import (
+	"encoding/json"
 	"io"
 	"net/http"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
@@ -20,6 +22,7 @@ const (
 	observedRedisPassword = "redis-password-that-no-log-holds"
 	observedToken         = "operator-token-that-no-log-holds"
 	observedReadToken     = "reader-token-that-no-log-holds"
+	observedTraceKey      = "collector-key-that-no-log-holds"
 )
 
 // observed is a cluster of one coordinator and one worker that has run a small
@@ -28,23 +31,32 @@ type observed struct {
 	t                   testing.TB
 	workspace           workspace
 	env                 []string
+	secrets             []string
+	collector           *collectorServer
 	coordinator, worker *process
 }
 
-func observe(t testing.TB, env ...string) *observed {
+// observedSettings make the experiment of the tests a short one.
+var observedSettings = []string{"--set", "training.rounds=3", "--set", "audit.every=100%"}
+
+func observe(t testing.TB) *observed {
 	t.Helper()
 	redis, s3 := testserver.StartRedis(t), testserver.StartS3(t)
 	w := newWorkspace(t)
 	w.write("token", observedToken)
 	w.write("read-token", observedReadToken)
-	o := &observed{t: t, workspace: w}
+	o := &observed{
+		t: t, workspace: w, collector: startCollector(t),
+		secrets: []string{observedRedisPassword, observedToken, observedReadToken, observedTraceKey, s3.SecretKey},
+	}
 	// A Redis without a password takes any.
-	o.env = append(env, "COALMINE_STORE_URL="+s3.URL("store"),
+	o.env = append(o.env, "COALMINE_STORE_URL="+s3.URL("store"),
+		"OTEL_EXPORTER_OTLP_ENDPOINT="+o.collector.URL, "OTEL_EXPORTER_OTLP_HEADERS=x-key="+observedTraceKey,
 		"COALMINE_REDIS_URL="+strings.Replace(redis.URL(), "redis://", "redis://:"+observedRedisPassword+"@", 1))
 	o.env = append(o.env, s3.Env()...)
 	o.coordinator = o.start("serve", "--listen", "127.0.0.1:0", "--token-file", "token", "--read-token-file", "read-token")
 	o.worker = o.start("worker", "--slots", "2", "--cache", "cache", "--listen", "127.0.0.1:0", "--token-file", "token")
-	must(t, o.command("submit", "experiment.yaml", "--set", "training.rounds=3", "--set", "audit.every=100%"))
+	must(t, o.command(append([]string{"submit", "experiment.yaml"}, observedSettings...)...))
 	must(t, o.command("watch"))
 	return o
 }
@@ -91,7 +103,76 @@ func TestAClusterTellsHowItDoes(t *testing.T) {
 	o := observe(t)
 	t.Run("metrics", o.metricsAreTold)
 	t.Run("tokens", o.metricsTakeAToken)
-	t.Run("probes", o.probesTellWhatIsMissing)
+	t.Run("probes", o.partsAreReady)
+	t.Run("results", o.resultsAreThoseOfAnUnobservedRun)
+	for _, p := range []*process{o.worker, o.coordinator} {
+		p.signal(syscall.SIGTERM)
+		if code := p.wait(); code != 0 {
+			t.Errorf("%s: exit status %d", p.name, code)
+		}
+	}
+	t.Run("traces", o.tracesCrossProcesses)
+	t.Run("logs", o.logsAreStructured)
+	t.Run("secrets", o.logsHoldNoSecrets)
+}
+
+// resultsAreThoseOfAnUnobservedRun: being watched changes no byte of a model and
+// no figure.
+func (o *observed) resultsAreThoseOfAnUnobservedRun(t *testing.T) {
+	alone := newWorkspace(t)
+	must(t, alone.coalmine(append([]string{"run", "experiment.yaml"}, observedSettings...)...))
+	want, got := must(t, alone.coalmine("results", "--format", "json")), must(t, o.command("results", "--format", "json"))
+	if run := regexp.MustCompile(`"run": "[^"]*"`); run.ReplaceAllString(got, "") != run.ReplaceAllString(want, "") {
+		t.Errorf("observed:\n%s\nalone:\n%s", got, want)
+	}
+}
+
+// logsAreStructured: each line is an object, and one about a node names its run
+// and the attempt.
+func (o *observed) logsAreStructured(t *testing.T) {
+	attempts := 0
+	for _, p := range []*process{o.coordinator, o.worker} {
+		for line := range strings.Lines(p.stderr.String()) {
+			if listens.MatchString(line) {
+				continue // said to people
+			}
+			var fields map[string]any
+			if err := json.Unmarshal([]byte(line), &fields); err != nil || fields["msg"] == nil || fields["level"] == nil {
+				t.Fatalf("%s wrote %q: %v", p.name, line, err)
+			}
+			if fields["node"] == nil {
+				continue
+			}
+			attempts++
+			if run, _ := fields["run"].(string); !strings.HasPrefix(run, "tiny") || fields["attempt"] == nil || fields["kind"] == nil {
+				t.Errorf("%s: no run, kind or attempt in %s", p.name, line)
+			}
+		}
+	}
+	if attempts < 20 {
+		t.Errorf("%d lines about nodes; the worker should tell of every attempt at the debug level", attempts)
+	}
+}
+
+func (o *observed) logsHoldNoSecrets(t *testing.T) {
+	// A store that is refused and a Redis that does not answer say so in errors.
+	broken := append(slices.Clone(o.env), "AWS_SECRET_ACCESS_KEY=wrong-but-secret-key")
+	lost := append(slices.Clone(o.env), "COALMINE_REDIS_URL=redis://:"+observedRedisPassword+"@127.0.0.1:1/0")
+	said := o.coordinator.stderr.String() + o.worker.stderr.String()
+	for _, env := range [][]string{broken, lost} {
+		c := o.command("worker")
+		c.env = env
+		r := run(t, c)
+		if r.code != 2 {
+			t.Errorf("exit status %d: %s", r.code, r.stderr)
+		}
+		said += r.stderr
+	}
+	for _, secret := range append(o.secrets, "wrong-but-secret-key") {
+		if at := strings.Index(said, secret); at >= 0 {
+			t.Errorf("a secret shows in: %s", said[max(0, at-200):at])
+		}
+	}
 }
 
 // metricsAreTold scrapes both processes: what they expose is well-formed, shows
@@ -176,7 +257,7 @@ func (o *observed) metricsTakeAToken(t *testing.T) {
 	}
 }
 
-func (o *observed) probesTellWhatIsMissing(t *testing.T) {
+func (o *observed) partsAreReady(t *testing.T) {
 	for part, want := range map[*process]string{o.coordinator: `{"status":"ok","leading":true}`, o.worker: `{"status":"ok"}`} {
 		if status, body := o.get(part, "/healthz", ""); status != http.StatusOK {
 			t.Errorf("%s: /healthz: %d %s", part.name, status, body)

@@ -237,7 +237,7 @@ func (s *consumer) deliver(leased context.Context, m Message, body []byte) {
 		return s.settler.settle(ctx, m.Class, Report{ID: m.ID, Worker: s.cfg.WorkerID, Body: body})
 	})
 	if err != nil {
-		s.log.Warn("report lost; the coordinator will find the outcome in storage", "attempt", m.ID, "error", err)
+		s.log.Warn("report lost; the coordinator will find the outcome in storage", "message", m.ID, "error", err)
 	}
 }
 

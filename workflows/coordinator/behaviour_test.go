@@ -317,6 +317,38 @@ func TestATaskThatKillsItsWorkersIsSetAside(t *testing.T) {
 	}
 }
 
+func TestLinesAboutANodeNameItsRunAndTheAttempt(t *testing.T) {
+	t.Parallel()
+	b := newBuilder()
+	deadly, flaky := b.node(standingKind, hashParams{Salt: "deadly"}), b.node(standingKind, hashParams{Salt: "flaky"})
+	b.cell(b.node(reportKind, hashParams{Salt: "r"}, deadly), flaky)
+	w := newWorld(t, 13, chaos{}, map[string]*plan.Plan{"a": b.done(t)})
+	w.kills = func(a tasks.Attempt) bool { return a.Key == deadly.Key }
+	w.override = func(a tasks.Attempt) *tasks.Outcome {
+		if a.Key == flaky.Key && a.Number == 1 {
+			return &tasks.Outcome{Result: tasks.Failed, Error: "connection reset"}
+		}
+		return nil
+	}
+	id := w.submit("a", 0)
+	w.untilPhase(runs.Failed, id)
+	said := 0
+	for _, line := range w.trace {
+		if !strings.Contains(line, " node=") {
+			continue
+		}
+		said++
+		for _, attribute := range []string{" run=" + id, " label=", " kind=", " attempt="} {
+			if !strings.Contains(line, attribute) {
+				w.fail("no%s in %q", attribute, line)
+			}
+		}
+	}
+	if said < 5 { // three lost attempts, one that failed, one node given up
+		w.fail("%d lines about nodes, want 5", said)
+	}
+}
+
 func TestALostWorkersTaskRunsElsewhereWithinFourSeconds(t *testing.T) {
 	t.Parallel()
 	b := newBuilder()

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"coalmine/internal/tracing"
 	"coalmine/storage"
 	"coalmine/workflows/plan"
 )
@@ -31,6 +32,7 @@ type chain struct {
 	poked     bool
 	retention retention
 	durations map[string]*samples // by kind
+	traced    tracing.Span        // of the round begun last
 }
 
 // checkpoint is a step of a chain that somebody needs.

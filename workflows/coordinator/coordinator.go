@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"coalmine/internal/tracing"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/workflows/plan"
@@ -46,6 +47,8 @@ type Config struct {
 	// Metrics is where the coordinator registers its metrics, one for each; nil
 	// keeps them to itself.
 	Metrics prometheus.Registerer
+	// Tracer makes spans of rounds, tasks and attempts; nil makes none.
+	Tracer *tracing.Tracer
 }
 
 // DefaultTaskTimeout ends attempts that hang; none should take hours.

@@ -187,7 +187,7 @@ func (t *term) checkThen(f *flight, orElse func()) {
 			switch {
 			case !inFlight():
 			case found.available() && f.task.state == flying:
-				t.log.Info("found an outcome that was not reported", "node", f.task.label, "key", f.task.key.Short())
+				t.logOf(f.task).Info("found an outcome that was not reported", "attempt", f.number)
 				t.succeed(f.task, found.commit)
 				orElse()
 			default:
@@ -259,6 +259,7 @@ func (t *term) suspect(f *flight) string {
 // that died with it, if one did.
 func (t *term) lost(f *flight, killed string) {
 	x := f.task
+	f.span.Fail("lost: its worker died, or the queue forgot it")
 	t.land(f)
 	t.countAttempt(x, lost)
 	t.start(sending, func(ctx context.Context) func() {
@@ -272,7 +273,7 @@ func (t *term) lost(f *flight, killed string) {
 	if x.state == finished {
 		return
 	}
-	t.log.Warn("attempt is lost", "node", x.label, "key", x.key.Short(), "attempt", f.number, "worker", f.worker)
+	t.logOf(x).Warn("attempt is lost", "attempt", f.number, "worker", f.worker)
 	if killed != "" && !f.stopping {
 		x.deaths = append(x.deaths, killed)
 		t.logTrouble(x, runs.WorkerDied, "", killed)
@@ -302,8 +303,7 @@ func (t *term) helpStragglers() {
 	for _, f := range t.flightsInOrder() {
 		idleSlots := t.slots[f.class] - t.flying[f.class]
 		if idleSlots > 0 && len(f.task.wants) > 0 && t.straggles(f) {
-			t.log.Info("second attempt at a straggler", "node", f.task.label, "key", f.task.key.Short(),
-				"worker", f.worker, "seconds", f.running)
+			t.logOf(f.task).Info("second attempt at a straggler", "attempt", f.number, "worker", f.worker, "seconds", f.running)
 			t.launch(f.task, f.run)
 		}
 	}

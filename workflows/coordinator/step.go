@@ -1,10 +1,12 @@
 package coordinator
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"coalmine/internal/tracing"
 	"coalmine/storage"
 )
 
@@ -14,6 +16,7 @@ type step struct {
 	chain *chain
 	r     int
 	began time.Time
+	span  tracing.Span // on from the first attempt
 	parts []*task
 	join  *task
 	// commits are those of the parts, without their inline blobs and metrics: for
@@ -136,6 +139,7 @@ func (t *term) stepped(ch *chain, s *step) {
 		t.drop(part) // a join that was found done may have outrun them
 	}
 	t.countRound(s)
+	s.span.End(nil)
 	ch.current = nil
 	ch.at = s.r
 	ch.frontier = max(ch.frontier, s.r)
@@ -151,6 +155,9 @@ func (t *term) stepped(ch *chain, s *step) {
 	t.changed = true
 }
 
+// errGivenUp is what a trace says of a round that is not finished.
+var errGivenUp = errors.New("given up: nobody wants it any more, or it is done elsewhere")
+
 // dropStep gives up the current step; what its parts have committed stays.
 func (t *term) dropStep(ch *chain) {
 	if ch.current == nil {
@@ -159,6 +166,7 @@ func (t *term) dropStep(ch *chain) {
 	for _, task := range ch.current.tasks() {
 		t.drop(task)
 	}
+	ch.current.span.End(errGivenUp)
 	ch.current = nil
 }
 

@@ -3,12 +3,15 @@ package coordinator
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
 
 	"coalmine/internal/queue"
+	"coalmine/internal/tracing"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/workflows/runs"
@@ -38,7 +41,8 @@ type task struct {
 	returned int
 	deaths   []string
 	lastErr  string
-	waiting  time.Time // until when a failed attempt is not repeated
+	waiting  time.Time    // until when a failed attempt is not repeated
+	span     tracing.Span // of a standing node, from its first attempt to its end
 }
 
 type taskState int
@@ -91,6 +95,7 @@ type flight struct {
 	checking bool      // storage is being asked
 	misses   int       // how often in a row the queue did not know it
 	stopping bool      // nobody needs it any more
+	span     tracing.Span
 }
 
 func attemptID(key storage.Key, number int) string {
@@ -134,23 +139,23 @@ func (t *term) launch(x *task, r *run) {
 	r.flying++
 	t.served++
 	r.lastServed = t.served
-	attempt := tasks.Attempt{Spec: x.spec, Number: f.number}
-	for _, w := range x.wants {
-		attempt.Runs = append(attempt.Runs, w.id)
-	}
+	f.span = t.attemptSpan(f)
+	attempt := tasks.Attempt{Spec: x.spec, Number: f.number, Runs: runIDs(x.wants), Trace: f.span.Envelope()}
 	payload, err := json.Marshal(attempt)
 	if err != nil {
 		t.land(f)
 		t.fail(x, fmt.Sprintf("its parameters cannot be sent: %v", err))
 		return
 	}
-	t.launching = append(t.launching, launch{f, queue.Message{ID: f.id, Class: string(f.class), Payload: payload}})
+	m := queue.Message{ID: f.id, Class: string(f.class), Payload: payload}
+	t.launching = append(t.launching, launch{f, m, f.span.Child("enqueue")})
 }
 
 // launch is an attempt that has yet to be sent.
 type launch struct {
 	flight  *flight
 	message queue.Message
+	span    tracing.Span // of the sending
 }
 
 // sendBatch is how many attempts are sent at once.
@@ -167,6 +172,7 @@ func (t *term) sendOff() {
 			err := t.Queue.Enqueue(ctx, messages...)
 			return func() {
 				for _, l := range batch {
+					l.span.End(err)
 					t.launched(l.flight, err)
 				}
 			}
@@ -196,6 +202,7 @@ func (t *term) launched(f *flight, err error) {
 
 // land takes a flight out of the books.
 func (t *term) land(f *flight) {
+	f.span.End(nil)
 	delete(t.flights, f.id)
 	t.flying[f.class]--
 	f.run.flying--
@@ -214,6 +221,19 @@ func (t *term) relaunch(x *task) {
 	}
 }
 
+// logOf is the log for lines about a task.
+func (t *term) logOf(x *task) *slog.Logger {
+	return t.log.With("run", strings.Join(runIDs(x.wants), ","), "node", x.key.Short(), "label", x.label, "kind", x.spec.Kind)
+}
+
+func runIDs(wants []*run) []string {
+	var ids []string
+	for _, r := range wants {
+		ids = append(ids, r.id)
+	}
+	return ids
+}
+
 // report takes a worker's word on an attempt.
 func (t *term) report(r queue.Report) {
 	if r.IsNudge() {
@@ -222,7 +242,7 @@ func (t *term) report(r queue.Report) {
 	}
 	var o tasks.Outcome
 	if err := json.Unmarshal(r.Body, &o); err != nil || attemptID(o.Key, o.Number) != r.ID {
-		t.log.Warn("a report makes no sense; the attempt will be looked for in storage", "attempt", r.ID, "worker", r.Worker, "error", err)
+		t.log.Warn("a report makes no sense; the attempt will be looked for in storage", "message", r.ID, "worker", r.Worker, "error", err)
 		return
 	}
 	f := t.flights[r.ID]
@@ -233,6 +253,7 @@ func (t *term) report(r queue.Report) {
 	if f.worker == "" {
 		f.worker = r.Worker
 	}
+	f.traceOutcome(o)
 	t.land(f)
 	t.countAttempt(f.task, string(o.Result))
 	if o.Divergent != "" {
@@ -285,6 +306,7 @@ func (t *term) succeed(x *task, c *storage.Commit) {
 // drop ends a task and calls back its attempts.
 func (t *term) drop(x *task) {
 	x.state = finished
+	x.traceEnd(nil)
 	for _, f := range x.flights {
 		t.callBack(f)
 	}
@@ -344,7 +366,7 @@ func (t *term) tryAgain(x *task, o tasks.Outcome) {
 	}
 	pause := backoff(x.tries)
 	x.state, x.waiting = pausing, t.now().Add(pause)
-	t.log.Warn("attempt failed; trying again", "node", x.label, "key", x.key.Short(), "tries", x.tries, "pause", pause, "error", o.Error)
+	t.logOf(x).Warn("attempt failed; trying again", "attempt", o.Number, "worker", o.Worker, "tries", x.tries, "pause", pause, "error", o.Error)
 	// A torn record may be what made it fail; it must not stand in the way again.
 	t.persist(reading, "removing a torn commit", func() bool { return x.state == pausing }, func(ctx context.Context) (func(), error) {
 		_, err := t.lookUpClean(ctx, x.key)
@@ -428,7 +450,7 @@ func (t *term) inputLost(x *task, in input, o tasks.Outcome) {
 		t.fail(x, fmt.Sprintf("its input %s was made again %d times and is missing still: %s", key.Short(), count-1, o.Error))
 		return
 	}
-	t.log.Info("an input is missing; it is planned again", "node", x.label, "key", x.key.Short(), "input", key.Short(), "times", count)
+	t.logOf(x).Info("an input is missing; it is planned again", "attempt", o.Number, "input", key.Short(), "times", count)
 	if count < purgeAfter {
 		in.lose()
 		x.owner.again(t, x)
@@ -460,8 +482,9 @@ func (t *term) purge(ctx context.Context, key storage.Key) error {
 // fail gives a task up for all runs that want it, and with it their cells that
 // need it. Another run that wants it later tries it afresh.
 func (t *term) fail(x *task, evidence string) {
-	t.log.Error("node failed", "node", x.label, "kind", x.spec.Kind, "key", x.key.Short(), "error", evidence)
+	t.logOf(x).Error("node failed", "attempt", x.number, "error", evidence)
 	t.metrics.failures.WithLabelValues(x.spec.Kind).Inc()
+	x.traceEnd(errors.New(evidence))
 	key := x.key
 	for _, r := range slices.Clone(x.wants) {
 		entry := runs.Entry{Kind: runs.NodeFailed, Key: &key, Label: x.label, Error: evidence, Attempts: max(x.tries, 1)}
@@ -487,8 +510,8 @@ func (t *term) logTrouble(x *task, kind runs.Kind, text, worker string) {
 }
 
 func (t *term) diverged(x *task, o tasks.Outcome) {
-	t.log.Error("two attempts at one node differ: its kind is not deterministic",
-		"node", x.label, "kind", x.spec.Kind, "key", x.key.Short(), "difference", o.Divergent, "worker", o.Worker)
+	t.logOf(x).Error("two attempts at one node differ: its kind is not deterministic",
+		"attempt", o.Number, "worker", o.Worker, "difference", o.Divergent)
 	t.metrics.divergent.WithLabelValues(x.spec.Kind).Inc()
 	t.logTrouble(x, runs.Diverged, o.Divergent, o.Worker)
 }
