@@ -39,9 +39,12 @@ func (a *Archive) Commit(ctx context.Context, c *Commit) (stands *Commit, won bo
 	}
 	var other Commit
 	if err := unseal(found, &other); err != nil {
-		return nil, false, a.fail("committing", name, err)
+		// It may have been damaged on its way, and may even be ours.
+		if err := a.readSealed(ctx, name, &other); err != nil {
+			return nil, false, a.fail("committing", name, err)
+		}
 	}
-	return &other, false, nil
+	return &other, other.Attempt == c.Attempt, nil
 }
 
 // prepare checks a commit and returns it as it will be stored: blobs in the
@@ -82,12 +85,8 @@ func (a *Archive) moveOut(ctx context.Context, key Key, b *Blob) error {
 // is none, ErrCorrupt if it is torn.
 func (a *Archive) Committed(ctx context.Context, key Key) (*Commit, error) {
 	name := commitName(key)
-	data, err := a.read(ctx, name)
-	if err != nil {
-		return nil, a.fail("reading", name, err)
-	}
 	var c Commit
-	if err := unseal(data, &c); err != nil {
+	if err := a.readSealed(ctx, name, &c); err != nil {
 		return nil, a.fail("reading", name, err)
 	}
 	if c.Key != key {

@@ -273,11 +273,7 @@ func (a *Archive) walkBack(ctx context.Context, run string, numbers []int, from 
 // readRecord returns a torn entry as such, not as an error.
 func (a *Archive) readRecord(ctx context.Context, run string, n int) (numberedRecord, error) {
 	r := numberedRecord{number: n}
-	data, err := a.read(ctx, runLogName(run, n))
-	if err != nil {
-		return r, err
-	}
-	err = unseal(data, &r.logRecord)
+	err := a.readSealed(ctx, runLogName(run, n), &r.logRecord)
 	if errors.Is(err, ErrCorrupt) {
 		return numberedRecord{number: n, torn: true}, nil
 	}

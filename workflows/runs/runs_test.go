@@ -11,6 +11,7 @@ import (
 
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
+	"coalmine/storage/storagetest/fault"
 )
 
 func newService(t *testing.T) (*Service, *storage.Archive) {
@@ -27,7 +28,8 @@ func newService(t *testing.T) (*Service, *storage.Archive) {
 }
 
 func specOf(name string) Spec {
-	return Spec{Name: name, Digest: storage.DigestOf([]byte(name)), Experiment: []byte("name: " + name)}
+	text := []byte("name: " + name)
+	return Spec{Name: name, Digest: storage.DigestOf(text), Experiment: text}
 }
 
 func submit(t *testing.T, s *Service, spec Spec, fresh bool) (*Run, bool) {
@@ -219,5 +221,30 @@ func TestRetryForgetsFailures(t *testing.T) {
 	s.Apply(Entry{Kind: RetryEntry})
 	if len(s.FailedCells()) != 0 {
 		t.Errorf("after the retry of all: %+v", s)
+	}
+}
+
+func TestADamagedSpecIsReadAgainAndNeverBelieved(t *testing.T) {
+	t.Parallel()
+	memory := storagetest.NewMemory()
+	run, _ := submit(t, NewService(storage.NewArchive(memory), nil), specOf("x"), false)
+	flip := &fault.Rule{Op: fault.Get, Name: "runs/*/spec", Nth: 1, Flip: true}
+	again, err := NewService(storage.NewArchive(fault.Wrap(memory, flip)), nil).Get(context.Background(), run.ID)
+	if err != nil || again.Spec.Digest != run.Spec.Digest {
+		t.Errorf("damaged once: %+v, %v", again, err)
+	}
+	flip = &fault.Rule{Op: fault.Get, Name: "runs/*/spec", Flip: true}
+	if _, err := NewService(storage.NewArchive(fault.Wrap(memory, flip)), nil).Get(context.Background(), run.ID); !errors.Is(err, storage.ErrCorrupt) {
+		t.Errorf("damaged for good: %v, want one that wraps %q", err, storage.ErrCorrupt)
+	}
+}
+
+func TestASpecMustHaveTheDigestOfItsExperiment(t *testing.T) {
+	t.Parallel()
+	s, _ := newService(t)
+	spec := specOf("x")
+	spec.Experiment = []byte("name: y")
+	if _, _, err := s.Submit(context.Background(), spec, "tester", false); err == nil {
+		t.Error("a spec of another experiment was recorded")
 	}
 }

@@ -17,13 +17,20 @@ import (
 type Spec struct {
 	// Name is the experiment's.
 	Name string `json:"name"`
-	// Digest identifies the resolved experiment, defaults filled in: two files
-	// that mean the same have the same.
+	// Digest is that of Experiment: two files that mean the same have the same.
 	Digest storage.Digest `json:"digest"`
 	// Priority is the run's to begin with; among runs the higher goes first.
 	Priority int `json:"priority,omitempty"`
-	// Experiment is the resolved experiment, in whatever form its owner reads.
+	// Experiment is the resolved experiment, defaults filled in, in whatever form
+	// its owner reads.
 	Experiment []byte `json:"experiment"`
+}
+
+func (s *Spec) check() error {
+	if got := storage.DigestOf(s.Experiment); got != s.Digest {
+		return fmt.Errorf("its experiment has digest %s, not %s as it says", got.Short(), s.Digest.Short())
+	}
+	return nil
 }
 
 // Run is a submission with its state.
@@ -65,6 +72,9 @@ func NewService(archive *storage.Archive, now func() time.Time) *Service {
 // <name>-<8 hex digits of the digest>, and ".2", ".3", ... for later runs of
 // the same experiment, so that one file has one id in every fresh store.
 func (s *Service) Submit(ctx context.Context, spec Spec, by string, fresh bool) (run *Run, continued bool, err error) {
+	if err := spec.check(); err != nil {
+		return nil, false, fmt.Errorf("submitting %q: %w", spec.Name, err)
+	}
 	base := runID(spec)
 	last, err := s.last(ctx, base)
 	if err != nil {
@@ -143,16 +153,35 @@ func (s *Service) complete(ctx context.Context, run *Run, by string) error {
 
 // Get returns one run. The error wraps storage.ErrNotFound if there is none.
 func (s *Service) Get(ctx context.Context, id string) (*Run, error) {
-	raw, err := s.archive.Spec(ctx, id)
-	if err != nil {
-		return nil, err
-	}
 	run := &Run{ID: id, State: State{Phase: Queued}}
-	if err := json.Unmarshal(raw, &run.Spec); err != nil {
-		return nil, fmt.Errorf("record of run %s in %s: %w: %w", id, s.archive, storage.ErrCorrupt, err)
+	var err error
+	if run.Spec, err = s.readSpec(ctx, id); err != nil {
+		return nil, err
 	}
 	_, err = s.Refresh(ctx, run)
 	return run, err
+}
+
+// specTries is how often a spec is read that makes no sense: bytes can be
+// damaged on their way, and nobody would notice a run of another experiment.
+const specTries = 4
+
+func (s *Service) readSpec(ctx context.Context, id string) (Spec, error) {
+	var damage error
+	for range specTries {
+		raw, err := s.archive.Spec(ctx, id)
+		if err != nil {
+			return Spec{}, err
+		}
+		var spec Spec
+		if damage = json.Unmarshal(raw, &spec); damage == nil {
+			damage = spec.check()
+		}
+		if damage == nil {
+			return spec, nil
+		}
+	}
+	return Spec{}, fmt.Errorf("record of run %s in %s: %w: %w", id, s.archive, storage.ErrCorrupt, damage)
 }
 
 // List returns all runs, the newest first.

@@ -1,0 +1,65 @@
+package storage_test
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"coalmine/storage"
+	"coalmine/storage/storagetest/fault"
+)
+
+// A reader who finds a record torn removes it, or passes over it for good. So
+// bytes that were damaged on their way must not pass for a torn record.
+func TestDamageOnTheWayIsNotTakenForATornRecord(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	damaged := func(name string) *fault.Rule {
+		return &fault.Rule{Op: fault.Get, Name: name, Nth: 1, Flip: true}
+	}
+	a := faulty(damaged("commits/*"), damaged("runs/*/log/*"))
+	if _, _, err := a.Commit(ctx, commit(1, "mine")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Committed(ctx, key(1)); err != nil {
+		t.Errorf("a commit: %v", err)
+	}
+	if _, err := a.AppendLog(ctx, "r", json.RawMessage(`"paused"`)); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := a.ReadLog(ctx, "r", 1)
+	if err != nil || len(entries) != 1 || entries[0].Torn {
+		t.Errorf("an entry: %+v, %v", entries, err)
+	}
+}
+
+func TestAWayThatDamagesDifferentlyEachTimeIsTrouble(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	var rules []*fault.Rule
+	for n := range 8 {
+		rules = append(rules, &fault.Rule{Op: fault.Get, Name: "commits/*", Nth: 1, Truncate: n + 1})
+	}
+	a := faulty(rules...)
+	if _, _, err := a.Commit(ctx, commit(1, "mine")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Committed(ctx, key(1)); !errors.Is(err, storage.ErrAway) || errors.Is(err, storage.ErrCorrupt) {
+		t.Errorf("got %v, want one that wraps %q", err, storage.ErrAway)
+	}
+	if removed, err := a.RemoveTorn(ctx, key(1)); removed || err == nil {
+		t.Errorf("a whole record was removed: %v, %v", removed, err)
+	}
+}
+
+// The answer to the create is lost, and the record comes back damaged.
+func TestAnAttemptRecognisesItsOwnRecordThroughDamage(t *testing.T) {
+	t.Parallel()
+	a := faulty(
+		&fault.Rule{Op: fault.Create, Nth: 1, After: true, Err: errLost},
+		&fault.Rule{Op: fault.Get, Nth: 1, Flip: true})
+	stands, won, err := a.Commit(t.Context(), commit(1, "mine"))
+	if err != nil || !won || stands.Attempt != "mine" {
+		t.Errorf("got %+v, %v, %v", stands, won, err)
+	}
+}
