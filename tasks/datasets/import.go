@@ -59,9 +59,10 @@ func runImport(ctx context.Context, t *tasks.Task) error {
 	}
 	imp := importer{sorter: newSorter(), names: newNumbering(), lexicon: newLexicon()}
 	defer imp.sorter.close()
-	for rec, err := range Records(ctx, importedFiles(ctx, t, p.Sources), p.Limits) {
+	files := importedFiles{ctx: ctx, task: t}
+	for rec, err := range Records(ctx, files.of(p.Sources), p.Limits) {
 		if err != nil {
-			return classify(err)
+			return files.classify(err)
 		}
 		if err := imp.add(rec); err != nil {
 			return err
@@ -73,25 +74,54 @@ func runImport(ctx context.Context, t *tasks.Task) error {
 	return imp.write(ctx, t)
 }
 
-// importedFiles opens the sources by digest, which is also their name in messages.
-func importedFiles(ctx context.Context, t *tasks.Task, sources []storage.Digest) []File {
+// importedFiles opens the sources of a task.
+type importedFiles struct {
+	ctx  context.Context
+	task *tasks.Task
+	// damage is why the source that was closed last is not what was imported.
+	damage error
+}
+
+// of names the sources by digest, which is also their name in messages.
+func (x *importedFiles) of(sources []storage.Digest) []File {
 	var files []File
 	for _, d := range sources {
 		files = append(files, File{
 			Name: "source " + d.Short(),
-			Open: func() (io.ReadCloser, error) { return t.Imported(ctx, d) },
+			Open: func() (io.ReadCloser, error) {
+				r, err := x.task.Imported(x.ctx, d)
+				return &importedFile{r, x}, err
+			},
 		})
 	}
 	return files
 }
 
-// classify marks faults of the source as permanent.
-func classify(err error) error {
-	var fault *SourceError
-	if errors.As(err, &fault) {
-		return tasks.Permanent(err)
+// importedFile reads the rest of a source when it is closed, since only at its
+// end its digest is known.
+type importedFile struct {
+	io.ReadCloser
+	files *importedFiles
+}
+
+func (f *importedFile) Close() error {
+	if f.files.ctx.Err() == nil {
+		_, f.files.damage = io.Copy(io.Discard, f.ReadCloser)
 	}
-	return err
+	return f.ReadCloser.Close()
+}
+
+// classify marks faults of the source as permanent. Bytes that were damaged on
+// their way, or that never came, are no fault of the source.
+func (x *importedFiles) classify(err error) error {
+	var fault *SourceError
+	switch {
+	case !errors.As(err, &fault):
+		return err
+	case x.damage != nil:
+		return fmt.Errorf("%w (after %w)", x.damage, err)
+	}
+	return tasks.Permanent(err)
 }
 
 // importer collects the examples of a source by user.

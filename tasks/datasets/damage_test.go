@@ -1,0 +1,61 @@
+package datasets
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"testing"
+
+	"coalmine/storage"
+	"coalmine/storage/storagetest"
+	"coalmine/storage/storagetest/fault"
+	"coalmine/tasks"
+)
+
+// importedFrom is a source of tasks that has imported files only.
+type importedFrom struct {
+	tasks.Source
+	archive *storage.Archive
+}
+
+func (s importedFrom) Imported(ctx context.Context, d storage.Digest) (io.ReadCloser, error) {
+	return s.archive.OpenSource(ctx, d)
+}
+
+// A file that was damaged on its way mostly makes no sense, and yet nothing is
+// wrong with it: the import must be tried again, not given up.
+func TestASourceDamagedOnItsWayIsNoFaultOfTheSource(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		text      string
+		rule      *fault.Rule
+		permanent bool
+	}{
+		"a fault of the source": {text: "{\n", permanent: true},
+		"a byte is wrong":       {text: `{"user":"u","text":"a"}` + "\n", rule: &fault.Rule{Op: fault.Get, Flip: true}},
+		"the end is missing":    {text: `{"user":"u","text":"a"}` + "\n", rule: &fault.Rule{Op: fault.Get, Truncate: 3}},
+		"nothing comes":         {text: `{"user":"u","text":"a"}` + "\n", rule: &fault.Rule{Op: fault.Get, Truncate: 1000}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := fault.Wrap(storagetest.NewMemory())
+			archive := storage.NewArchive(store)
+			digest, _, err := archive.PutSource(t.Context(), bytes.NewReader([]byte(test.text)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if test.rule != nil {
+				store.Add(test.rule)
+			}
+			spec, err := tasks.NewSpec(Import, ImportParams{Sources: []storage.Digest{digest}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = runImport(t.Context(), tasks.NewTask(spec, importedFrom{archive: archive}, nil, nil, nil))
+			if err == nil || tasks.IsPermanent(err) != test.permanent || errors.Is(err, storage.ErrCorrupt) == test.permanent {
+				t.Errorf("got %v, want it permanent: %v", err, test.permanent)
+			}
+		})
+	}
+}
