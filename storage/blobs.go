@@ -25,6 +25,7 @@ func (a *Archive) PutBlob(ctx context.Context, key Key, name string, data []byte
 	if err := a.put(ctx, object, data, durability); err != nil {
 		return Blob{}, a.fail(fmt.Sprintf("storing blob %q as", name), object, err)
 	}
+	b.Blocks = blockSums(data)
 	return b, nil
 }
 
@@ -51,10 +52,9 @@ func (a *Archive) ReadBlob(ctx context.Context, key Key, b Blob) ([]byte, error)
 	return data, nil
 }
 
-// ReadBlobRange returns length bytes of a blob from offset. Only the number of
-// bytes is checked, not the digest, which covers the whole: what is read by
-// range must either carry checks of its own or be read again whole when it
-// makes no sense.
+// ReadBlobRange returns length bytes of a blob from offset. It reads whole blocks
+// and checks them; a mismatch gives an error that wraps ErrCorrupt, a blob that is
+// gone ErrNotFound.
 func (a *Archive) ReadBlobRange(ctx context.Context, key Key, b Blob, offset, length int64) ([]byte, error) {
 	if offset < 0 || length < 0 || length > b.Size || offset > b.Size-length {
 		return nil, fmt.Errorf("blob %q of node %s: no bytes %d to %d, it has %d", b.Name, key.Short(), offset, offset+length, b.Size)
@@ -66,16 +66,20 @@ func (a *Archive) ReadBlobRange(ctx context.Context, key Key, b Blob, offset, le
 		return nil, nil
 	}
 	object := blobName(key, b.Digest)
-	r, err := a.store.Get(ctx, object, offset, length)
+	from, to := b.blocksAround(offset, length)
+	r, err := a.store.Get(ctx, object, from, to-from)
 	if err != nil {
 		return nil, a.fail(fmt.Sprintf("reading part of blob %q from", b.Name), object, err)
 	}
 	defer r.Close()
-	data, err := readExactly(r, length)
+	data, err := readExactly(r, to-from)
+	if err == nil {
+		err = b.checkBlocks(from, data)
+	}
 	if err != nil {
 		return nil, a.fail(fmt.Sprintf("reading part of blob %q from", b.Name), object, err)
 	}
-	return data, nil
+	return data[offset-from:][:length:length], nil
 }
 
 // readExactly reads size bytes and makes sure that there are no more.

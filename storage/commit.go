@@ -32,6 +32,9 @@ type Blob struct {
 	// Inline holds the bytes themselves when they are few (at most
 	// MaxInline); such a blob is no object of its own and is never evicted.
 	Inline []byte `json:"inline,omitempty"`
+	// Blocks are checksums for those who read a part, see blocks.go. Inline blobs
+	// have none.
+	Blocks []byte `json:"blocks,omitempty"`
 }
 
 // IsInline reports whether the commit itself holds the blob's bytes. An empty

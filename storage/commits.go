@@ -77,7 +77,7 @@ func (a *Archive) moveOut(ctx context.Context, key Key, b *Blob) error {
 	if err := a.put(ctx, object, b.Inline, Durable); err != nil {
 		return a.fail(fmt.Sprintf("storing blob %q as", b.Name), object, err)
 	}
-	b.Inline = nil
+	b.Blocks, b.Inline = blockSums(b.Inline), nil
 	return nil
 }
 

@@ -66,8 +66,8 @@ func (s *source) Blob(ctx context.Context, node storage.Key, name string) ([]byt
 }
 
 // BlobRange implements tasks.Source. A part that is not cached comes straight
-// from the store, checked by its length alone; a blob that is asked for again
-// and again is fetched whole, checked, and kept on disk.
+// from the store; a blob that is asked for again and again is fetched whole,
+// checked, and kept on disk.
 func (s *source) BlobRange(ctx context.Context, node storage.Key, name string, offset, length int64) ([]byte, error) {
 	b, err := s.find(ctx, node, name)
 	if err != nil {
@@ -83,11 +83,7 @@ func (s *source) BlobRange(ctx context.Context, node storage.Key, name string, o
 	if ok || err != nil {
 		return part, err
 	}
-	part, err = s.archive.ReadBlobRange(ctx, node, b, offset, length)
-	if err != nil {
-		return nil, s.missing(node, b, err)
-	}
-	return part, nil
+	return s.twice(node, b, func() ([]byte, error) { return s.archive.ReadBlobRange(ctx, node, b, offset, length) })
 }
 
 // Imported implements tasks.Source.
@@ -122,12 +118,17 @@ func (s *source) find(ctx context.Context, node storage.Key, name string) (stora
 	return b, nil
 }
 
-// fetch reads a whole blob from the store. Bytes that were damaged on their way
-// are read a second time.
+// fetch reads a whole blob from the store.
 func (s *source) fetch(ctx context.Context, node storage.Key, b storage.Blob) ([]byte, error) {
-	data, err := s.archive.ReadBlob(ctx, node, b)
+	return s.twice(node, b, func() ([]byte, error) { return s.archive.ReadBlob(ctx, node, b) })
+}
+
+// twice reads a blob or a part of it, and a second time if the bytes are damaged:
+// that may have happened on their way.
+func (s *source) twice(node storage.Key, b storage.Blob, read func() ([]byte, error)) ([]byte, error) {
+	data, err := read()
 	if errors.Is(err, storage.ErrCorrupt) {
-		data, err = s.archive.ReadBlob(ctx, node, b)
+		data, err = read()
 	}
 	if err != nil {
 		return nil, s.missing(node, b, err)

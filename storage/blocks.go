@@ -1,0 +1,75 @@
+package storage
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+)
+
+// Who reads a part of a blob cannot compare its digest, which covers the whole,
+// and a byte that is wrong in the middle of a data set would go unnoticed into
+// every result. So a commit holds a CRC-32C of each block of a blob, and a part is
+// read by whole blocks.
+
+const (
+	smallestBlock = 64 << 10
+	mostBlocks    = 512
+	blockSum      = 4 // bytes of a checksum
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// blockSize is the size of the blocks of a blob of size bytes: the least power of
+// two that gives no more than mostBlocks, so that their checksums stay small
+// beside a commit.
+func blockSize(size int64) int64 {
+	block := int64(smallestBlock)
+	for size > block*mostBlocks {
+		block *= 2
+	}
+	return block
+}
+
+// blockSums are the checksums of the blocks of data, big-endian, one after the other.
+func blockSums(data []byte) []byte {
+	var sums []byte
+	block := int(blockSize(int64(len(data))))
+	for len(data) > 0 {
+		n := min(block, len(data))
+		sums = binary.BigEndian.AppendUint32(sums, crc32.Checksum(data[:n], castagnoli))
+		data = data[n:]
+	}
+	return sums
+}
+
+// blocksAround widens a part of a blob to whole blocks.
+func (b Blob) blocksAround(offset, length int64) (from, to int64) {
+	if len(b.Blocks) == 0 {
+		return offset, offset + length // of a commit from before there were checksums
+	}
+	block := blockSize(b.Size)
+	from = offset / block * block
+	to = (offset + length + block - 1) / block * block
+	return from, min(to, b.Size)
+}
+
+// checkBlocks compares whole blocks, the first of which begins at from, with
+// their checksums.
+func (b Blob) checkBlocks(from int64, data []byte) error {
+	if len(b.Blocks) == 0 {
+		return nil
+	}
+	block := blockSize(b.Size)
+	for i := from / block; len(data) > 0; i++ {
+		n := min(block, int64(len(data)))
+		if int64(len(b.Blocks)) < (i+1)*blockSum {
+			return fmt.Errorf("blob %q: %w: its commit has no checksum of block %d", b.Name, ErrCorrupt, i)
+		}
+		want := binary.BigEndian.Uint32(b.Blocks[i*blockSum:])
+		if got := crc32.Checksum(data[:n], castagnoli); got != want {
+			return fmt.Errorf("blob %q: %w: block %d has checksum %08x, want %08x", b.Name, ErrCorrupt, i, got, want)
+		}
+		data = data[n:]
+	}
+	return nil
+}

@@ -1,0 +1,80 @@
+package storage_test
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"coalmine/storage"
+	"coalmine/storage/storagetest"
+	"coalmine/storage/storagetest/fault"
+)
+
+// sized is so many bytes that differ from place to place.
+func sized(n int) []byte {
+	data := make([]byte, n)
+	for i := range data {
+		data[i] = byte(i*31 + i>>8*17 + i>>16)
+	}
+	return data
+}
+
+func TestAnyPartOfABlobIsReadAndChecked(t *testing.T) {
+	t.Parallel()
+	whole := sized(300 << 10)
+	rapid.Check(t, func(t *rapid.T) {
+		size := rapid.IntRange(storage.MaxInline+1, len(whole)).Draw(t, "size")
+		offset := rapid.IntRange(0, size).Draw(t, "offset")
+		length := rapid.IntRange(0, min(size-offset, 200<<10)).Draw(t, "length")
+		store := fault.Wrap(storagetest.NewMemory())
+		a, data := storage.NewArchive(store), whole[:size]
+		b, err := a.PutBlob(t.Context(), key(1), "b", data, storage.Recomputable)
+		if err != nil {
+			t.Fatal(err)
+		}
+		part, err := a.ReadBlobRange(t.Context(), key(1), b, int64(offset), int64(length))
+		if err != nil || !bytes.Equal(part, data[offset:offset+length]) {
+			t.Fatalf("%d bytes, %v", len(part), err)
+		}
+		store.Add(&fault.Rule{Op: fault.Get, Flip: true})
+		_, err = a.ReadBlobRange(t.Context(), key(1), b, int64(offset), int64(length))
+		if length > 0 && !errors.Is(err, storage.ErrCorrupt) {
+			t.Fatalf("a damaged part: %v, want an error that wraps %q", err, storage.ErrCorrupt)
+		}
+	})
+}
+
+func TestLargeBlobsHaveFewLargeBlocks(t *testing.T) {
+	t.Parallel()
+	a, data := faulty(), sized(33<<20)
+	b, err := a.PutBlob(t.Context(), key(1), "b", data, storage.Recomputable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(b.Blocks) > 4*512 {
+		t.Errorf("%d bytes of checksums", len(b.Blocks))
+	}
+	const offset = 20<<20 + 5
+	if part, err := a.ReadBlobRange(t.Context(), key(1), b, offset, 1<<20); err != nil || !bytes.Equal(part, data[offset:][:1<<20]) {
+		t.Errorf("%d bytes, %v", len(part), err)
+	}
+}
+
+func TestPartsOfBlobsWithoutChecksumsAreRead(t *testing.T) {
+	t.Parallel()
+	a, data := faulty(), sized(200<<10)
+	b, err := a.PutBlob(t.Context(), key(1), "b", data, storage.Recomputable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Blocks = nil // as in commits from before there were any
+	if part, err := a.ReadBlobRange(t.Context(), key(1), b, 70_000, 10); err != nil || !bytes.Equal(part, data[70_000:70_010]) {
+		t.Errorf("%x, %v", part, err)
+	}
+	b.Blocks = make([]byte, 4)
+	if _, err := a.ReadBlobRange(t.Context(), key(1), b, 70_000, 10); !errors.Is(err, storage.ErrCorrupt) {
+		t.Errorf("too few checksums: %v", err)
+	}
+}
