@@ -67,7 +67,7 @@ var faultKinds = []*faultKind{
 	{name: "s3 slow body", weight: 2, where: onS3, begin: spoil(proxy.Trickling)},
 	{name: "s3 truncated body", weight: 2, where: onS3, begin: spoil(proxy.Truncated)},
 	{name: "s3 short body", weight: 2, where: onS3, begin: spoil(proxy.Short)},
-	{name: "s3 flipped byte", weight: 3, where: onS3, begin: spoil(proxy.Flipped)},
+	{name: "s3 flipped bit", weight: 3, where: onS3, begin: spoil(proxy.Flipped)},
 	{name: "power cut", weight: 3, where: onS3, most: 1, begin: cutPower},
 
 	{name: "blob deleted", weight: 3, begin: harmBlob(deleteFile)},
@@ -213,7 +213,7 @@ func resetLinks(way func(*member) *proxy.Link) func(*arena, *rand.Rand) func() {
 }
 
 // spoil spoils a share of what the S3 server answers. Nothing can protect a
-// listing against a flipped byte, or against more than that, so those stay whole.
+// listing against a flipped bit, or against more than that, so those stay whole.
 func spoil(s proxy.Spoiling) func(*arena, *rand.Rand) func() {
 	return func(a *arena, r *rand.Rand) func() {
 		if !a.claim(a.front) {

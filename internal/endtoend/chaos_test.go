@@ -24,7 +24,7 @@ var (
 // large to travel in records.
 const chaosExperiment = `
 name: chaos
-data: {source: text.jsonl, vocabulary: {size: 300}, users: {words: 50}}
+data: {source: text.jsonl, vocabulary: {size: 300}, users: {words: 100}}
 canaries: {words: 3, per_configuration: 2, user_probability: 20%, example_probability: [20%, 100%], held_back: 2}
 model: {embedding: 32, units: 32}
 training: {rounds: 60, cohort: 4, chunks: 2, checkpoints: {every: 5, keep: 2}, client: {learning_rate: 1}}
@@ -36,11 +36,12 @@ grid:
       - {algorithm: fedavg}
 `
 
-// chaosText is JSON lines of 40 users with 20 random sentences each.
+// chaosText is JSON lines of 400 users with 20 random sentences each: too much for
+// its encoded form to travel in a record.
 func chaosText() string {
 	random := rand.New(rand.NewPCG(1, 2))
 	var b strings.Builder
-	for user := range 40 {
+	for user := range 400 {
 		for range 20 {
 			fmt.Fprintf(&b, `{"user":"u%d","text":"`, user)
 			for range 6 {

@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -32,9 +33,9 @@ const (
 	Trickling
 	// Truncated breaks the connection off in the middle of the answer's body.
 	Truncated
-	// Short passes a whole answer on whose body lacks its second half.
+	// Short passes a whole answer on whose body lacks its end.
 	Short
-	// Flipped changes a byte in the middle of the answer's body.
+	// Flipped changes a bit of the answer's body.
 	Flipped
 )
 
@@ -43,7 +44,7 @@ var Spoilings = []Spoiling{Unavailable, Failing, Lost, Unanswered, Late, Trickli
 
 func (s Spoiling) String() string {
 	return [...]string{"none", "503", "500", "request lost", "answer lost", "late answer",
-		"slow body", "truncated body", "short body", "flipped byte"}[s]
+		"slow body", "truncated body", "short body", "flipped bit"}[s]
 }
 
 const (
@@ -204,21 +205,24 @@ func (a *recorded) deliver(w http.ResponseWriter, r *http.Request, s Spoiling) {
 		wait(r, lateness)
 	}
 	body := a.body.Bytes()
-	half := len(body) / 2
-	if s == Flipped && half > 0 {
-		body[half] ^= 0x20
+	cut := 0 // damage is at another place each time, as on a bad line
+	if len(body) > 0 {
+		cut = rand.N(len(body))
 	}
-	if s == Short && half > 0 {
-		body = body[:half]
-		a.header.Set("Content-Length", strconv.Itoa(half))
+	if s == Flipped && len(body) > 0 {
+		body[cut] ^= 1 << rand.N(8)
+	}
+	if s == Short {
+		body = body[:cut]
+		a.header.Set("Content-Length", strconv.Itoa(cut))
 	}
 	for name, values := range a.header {
 		w.Header()[name] = values
 	}
 	w.WriteHeader(a.status)
 	switch {
-	case s == Truncated && half > 0:
-		_, _ = w.Write(body[:half])
+	case s == Truncated && len(body) > 0:
+		_, _ = w.Write(body[:cut])
 		_ = http.NewResponseController(w).Flush() // or it would go with the connection
 		panic(http.ErrAbortHandler)
 	case s == Trickling:
