@@ -84,6 +84,7 @@ func newBenchQueueCommand(g *global) *cobra.Command {
 	f.IntVar(&o.Processes, "processes", 4, "with --scale: worker processes")
 	f.IntVar(&o.Tasks, "tasks", 100_000, "with --scale: tasks for the rate")
 	f.IntVar(&o.Cells, "cells", 20, "with --scale: trainings of --rounds rounds to take up")
+	f.StringSliceVar(&o.Measure, "measure", scale.Measurements, "with --scale: what to measure")
 	f.DurationVar(&o.Idle, "idle", 5*time.Second, "with --scale: how long idle processes are watched")
 	return c
 }

@@ -20,19 +20,18 @@ type Tasks struct {
 const sideBySide = 20
 
 // tasks measures how many tasks a second the cluster carries.
-func (c *cluster) tasks(ctx context.Context, out *Tasks) error {
+func (c *cluster) tasks(ctx context.Context) (*Tasks, error) {
 	s := shape{Name: "bench-tasks", Cells: sideBySide, Parts: max(c.Slots/(sideBySide/2)-1, 1)}
 	s.Rounds = max(c.Options.Tasks/(s.Cells*(s.Parts+1)), 1)
 	c.Note("%d tasks: %d trainings of %d rounds of %d tasks", s.tasks(), s.Cells, s.Rounds, s.Parts+1)
 	q := &observedQueue{Queue: c.broker}
 	before := c.snapshot()
 	if err := c.carryOut(ctx, s, q); err != nil {
-		return err
+		return nil, err
 	}
 	after := c.snapshot()
 	took := q.last.Sub(q.first).Seconds()
-	*out = Tasks{Tasks: q.reports, Seconds: took, PerSecond: float64(q.reports) / took, Milliseconds: after.since(before, float64(q.reports)/1000)}
-	return nil
+	return &Tasks{Tasks: q.reports, Seconds: took, PerSecond: float64(q.reports) / took, Milliseconds: after.since(before, float64(q.reports)/1000)}, nil
 }
 
 // Rounds is what the rounds of one long training cost.
@@ -71,14 +70,14 @@ type Window struct {
 }
 
 // rounds measures a long training.
-func (c *cluster) rounds(ctx context.Context, out *Rounds) error {
+func (c *cluster) rounds(ctx context.Context) (*Rounds, error) {
 	every := c.Options.Rounds / windows
 	// One round more, so that the last window ends while the training goes on.
 	s := shape{Name: "bench-rounds", Cells: 1, Parts: c.Chunks, Rounds: every*windows + 1}
 	c.Note("%d rounds of %d parts and a join", s.Rounds, s.Parts)
 	p, err := s.plan()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	q := &observedQueue{Queue: c.broker}
 	m := windowMeter{cluster: c, queue: q, every: every}
@@ -86,11 +85,10 @@ func (c *cluster) rounds(ctx context.Context, out *Rounds) error {
 	err = c.carryOut(ctx, s, q)
 	m.samples.Wait()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	took := q.times(0, s.Rounds)
-	*out = Rounds{Rounds: every * windows, Chunks: s.Parts, MedianMS: quantile(took, 0.5), P95MS: quantile(took, 0.95), Windows: m.windows()}
-	return nil
+	return &Rounds{Rounds: every * windows, Chunks: s.Parts, MedianMS: quantile(took, 0.5), P95MS: quantile(took, 0.95), Windows: m.windows()}, nil
 }
 
 // windowMeter samples at the beginning of each window.
@@ -149,20 +147,19 @@ type Idle struct {
 }
 
 // idle measures a coordinator that leads without a run at work, and its workers.
-func (c *cluster) idle(ctx context.Context, out *Idle) error {
+func (c *cluster) idle(ctx context.Context) (*Idle, error) {
 	c.Note("nothing for %s", c.Options.Idle)
 	leading, stop := context.WithTimeout(ctx, c.Options.Idle)
 	defer stop()
 	leader, err := newLeader(c.archive, c.broker, c.Log)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	before := c.snapshot()
 	if err := leader.Lead(leading); err != nil {
-		return err
+		return nil, err
 	}
 	after := c.snapshot()
 	took := after.at.Sub(before.at).Seconds()
-	*out = Idle{Seconds: took, Percent: after.since(before, took/100), WorkersResident: after.workers.rss}
-	return ctx.Err()
+	return &Idle{Seconds: took, Percent: after.since(before, took/100), WorkersResident: after.workers.rss}, ctx.Err()
 }

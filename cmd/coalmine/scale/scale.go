@@ -21,6 +21,8 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
+	"strings"
 	"time"
 
 	"coalmine/internal/queue"
@@ -42,6 +44,8 @@ type Options struct {
 	// are trained in the second; Cells trainings of Rounds rounds are taken up in
 	// the last.
 	Tasks, Rounds, Chunks, Cells int
+	// Measure names the measurements to make, of Measurements.
+	Measure []string
 	// Idle is how long the idle processes are watched.
 	Idle time.Duration
 	// Note is told what begins.
@@ -49,8 +53,16 @@ type Options struct {
 	Log  *slog.Logger
 }
 
+// Measurements are all there are, in their order.
+var Measurements = []string{"tasks", "rounds", "idle", "start"}
+
 func (o *Options) check() error {
 	var errs []error
+	for _, name := range o.Measure {
+		if !slices.Contains(Measurements, name) {
+			errs = append(errs, fmt.Errorf("--measure %s: there are %s", name, strings.Join(Measurements, ", ")))
+		}
+	}
 	least := func(name string, value, least int) {
 		if value < least {
 			errs = append(errs, fmt.Errorf("--%s is %d: want at least %d", name, value, least))
@@ -75,10 +87,11 @@ type Result struct {
 	Cores     int    `json:"cores"`
 	Slots     int    `json:"slots"`
 	Processes int    `json:"worker_processes"`
-	Tasks     Tasks  `json:"tasks"`
-	Rounds    Rounds `json:"rounds"`
-	Idle      Idle   `json:"idle"`
-	Start     Start  `json:"start"`
+	// What was not asked for is nil.
+	Tasks  *Tasks  `json:"tasks,omitempty"`
+	Rounds *Rounds `json:"rounds,omitempty"`
+	Idle   *Idle   `json:"idle,omitempty"`
+	Start  *Start  `json:"start,omitempty"`
 }
 
 // Run measures. It leaves nothing behind, even after an error.
@@ -92,14 +105,17 @@ func Run(ctx context.Context, o Options) (r *Result, err error) {
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
 	r = &Result{Queue: c.conn.String(), Store: c.archive.String(), Cores: runtime.NumCPU(), Slots: o.Slots, Processes: o.Processes}
-	for _, measure := range []func(context.Context) error{
-		func(ctx context.Context) error { return c.tasks(ctx, &r.Tasks) },
-		func(ctx context.Context) error { return c.rounds(ctx, &r.Rounds) },
-		func(ctx context.Context) error { return c.idle(ctx, &r.Idle) },
-		func(ctx context.Context) error { return c.start(ctx, &r.Start) },
-	} {
-		if err := measure(ctx); err != nil {
-			return nil, err
+	measurements := map[string]func() error{
+		"tasks":  func() (err error) { r.Tasks, err = c.tasks(ctx); return err },
+		"rounds": func() (err error) { r.Rounds, err = c.rounds(ctx); return err },
+		"idle":   func() (err error) { r.Idle, err = c.idle(ctx); return err },
+		"start":  func() (err error) { r.Start, err = c.start(ctx); return err },
+	}
+	for _, name := range Measurements {
+		if slices.Contains(o.Measure, name) {
+			if err := measurements[name](); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return r, nil

@@ -37,33 +37,32 @@ const audits = 10
 
 // start measures how long a coordinator takes to find where trainings stand that
 // are in the middle of their last segment but one.
-func (c *cluster) start(ctx context.Context, out *Start) (err error) {
+func (c *cluster) start(ctx context.Context) (out *Start, err error) {
 	s := shape{Name: "bench-start", Cells: c.Cells, Parts: c.Chunks, Rounds: c.Options.Rounds, Audits: min(audits, c.Options.Rounds)}
 	store, remove, err := c.openStartStore(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
 	archive := storage.NewArchive(store)
 	c.Note("%d trainings of %d rounds, written to %s", s.Cells, s.Rounds, archive)
 	p, err := s.plan()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	commits, err := history{archive: archive, plan: p}.write(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if _, err := submit(ctx, archive, s); err != nil {
-		return err
+		return nil, err
 	}
 	before := store.operations.Load()
 	took, err := c.takeUp(ctx, archive, s.Cells*s.Parts)
-	*out = Start{
+	return &Start{
 		Store: archive.String(), Cells: s.Cells, Rounds: s.Rounds, Commits: commits,
 		Seconds: took.Seconds(), StoreOperations: store.operations.Load() - before,
-	}
-	return err
+	}, err
 }
 
 // openStartStore opens a folder of the named store, or else a directory on disk.
