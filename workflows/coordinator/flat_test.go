@@ -1,0 +1,279 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"iter"
+	"log/slog"
+	"maps"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"coalmine/internal/queue"
+	"coalmine/storage"
+	"coalmine/storage/storagetest"
+	"coalmine/tasks"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/runs"
+)
+
+// Invariant 9: what a round asks of store and queue, and what the coordinator
+// holds, are the same however many rounds came before. Counted, not timed.
+func TestTheWorkOfARoundDoesNotDependOnItsNumber(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t, federated(t, chainOptions{width: 3, steps: 1000, every: 100, keepLast: 2, big: true}))
+	const warm = 300 // the rolling window is full by then
+	before := m.runTo(warm)
+	var windows []effort
+	for round := warm + 100; round < 1000; round += 100 {
+		after := m.runTo(round)
+		windows = append(windows, after.minus(before))
+		before = after
+	}
+	first := windows[0]
+	for i, w := range windows {
+		// A segment more adds its boundary: the record, its metric rows, and the
+		// key that the plan remembers.
+		if w.objects != 2 || w.held > 1 {
+			t.Errorf("rounds %d to %d left %d objects more in the store and %d more in memory, want 2 and at most 1",
+				warm+100*i, warm+100*(i+1), w.objects, w.held)
+		}
+		if w.messages != 400 || w.requests != first.requests || w.calls != first.calls {
+			t.Errorf("rounds %d to %d took %d messages in %d calls and %d requests to the store; the first hundred took %d, %d and %d",
+				warm+100*i, warm+100*(i+1), w.messages, w.calls, w.requests, first.messages, first.calls, first.requests)
+		}
+	}
+	if perRound := float64(first.requests) / 100; perRound > 4*4 {
+		t.Errorf("%.1f requests to the store a round of 3 parts and a join, want at most 4 for each", perRound)
+	}
+}
+
+// effort is what a machine has done so far, and what it holds.
+type effort struct{ requests, calls, messages, objects, held int }
+
+func (e effort) minus(x effort) effort {
+	return effort{e.requests - x.requests, e.calls - x.calls, e.messages - x.messages, e.objects - x.objects, e.held - x.held}
+}
+
+// machine is a coordinator over a worker that does everything at once, in the
+// order in which it comes.
+type machine struct {
+	*term
+	t        *testing.T
+	clock    time.Time
+	requests *tallyStore
+	worker   *instantWorker
+	jobs     []job
+}
+
+func newMachine(t *testing.T, p *plan.Plan) *machine {
+	memory := storagetest.NewMemory()
+	m := &machine{t: t, clock: time.Unix(1_700_000_000, 0), requests: &tallyStore{Store: memory}}
+	m.worker = &instantWorker{t: t, archive: storage.NewArchive(memory)}
+	cfg := Config{
+		Archive: storage.NewArchive(m.requests), Queue: m.worker, Registry: testKinds, MaxTries: 1,
+		Log:     slog.New(slog.DiscardHandler),
+		Compile: func(context.Context, *runs.Run) (*plan.Plan, error) { return p, nil },
+	}
+	spec := runs.Spec{Name: "flat", Digest: storage.DigestOf([]byte("flat")), Experiment: []byte("{}")}
+	if _, _, err := runs.NewService(m.worker.archive, m.now).Submit(t.Context(), spec, "", true); err != nil {
+		t.Fatal(err)
+	}
+	epoch, err := m.worker.archive.NextEpoch(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.term = newTerm(cfg, epoch, m.now, func(_ lane, j job) { m.jobs = append(m.jobs, j) })
+	m.begin()
+	return m
+}
+
+func (m *machine) now() time.Time { return m.clock }
+
+// runTo goes on until the training stands at a round.
+func (m *machine) runTo(round int) effort {
+	for m.at() < round {
+		m.clock = m.clock.Add(time.Millisecond)
+		m.tick()
+		m.settle()
+		for len(m.jobs) > 0 {
+			next := m.jobs[0]
+			m.jobs = m.jobs[1:]
+			next(m.t.Context())()
+			m.settle()
+		}
+		m.term.reports(m.worker.take())
+		m.settle()
+		if m.deposed != nil || m.clock.Unix() > 1_700_001_000 {
+			m.t.Fatalf("stuck at round %d: %v", m.at(), m.deposed)
+		}
+	}
+	objects := 0
+	for range m.requests.Store.List(m.t.Context(), "") {
+		objects++
+	}
+	held := counter{seen: make(map[uintptr]bool)}
+	held.add(reflect.ValueOf(m.term))
+	return effort{m.requests.n, m.worker.calls, m.worker.messages, objects, held.n}
+}
+
+func (m *machine) at() int {
+	for _, ch := range m.chains {
+		return ch.at
+	}
+	return 0
+}
+
+// tallyStore counts requests; a deletion is one for each object.
+type tallyStore struct {
+	storage.Store
+	n int
+}
+
+func (s *tallyStore) Put(ctx context.Context, name string, body io.ReadSeeker, d storage.Durability) error {
+	s.n++
+	return s.Store.Put(ctx, name, body, d)
+}
+
+func (s *tallyStore) Create(ctx context.Context, name string, data []byte) error {
+	s.n++
+	return s.Store.Create(ctx, name, data)
+}
+
+func (s *tallyStore) Get(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
+	s.n++
+	return s.Store.Get(ctx, name, offset, length)
+}
+
+func (s *tallyStore) Head(ctx context.Context, name string) (storage.Info, error) {
+	s.n++
+	return s.Store.Head(ctx, name)
+}
+
+func (s *tallyStore) List(ctx context.Context, prefix string) iter.Seq2[storage.Info, error] {
+	s.n += 1000 // nothing on the path of a round may list
+	return s.Store.List(ctx, prefix)
+}
+
+func (s *tallyStore) Children(ctx context.Context, dir string) iter.Seq2[string, error] {
+	s.n++
+	return s.Store.Children(ctx, dir)
+}
+
+func (s *tallyStore) Delete(ctx context.Context, names ...string) error {
+	s.n += len(names)
+	return s.Store.Delete(ctx, names...)
+}
+
+// instantWorker is a queue with a worker that has done what it is given by the
+// time it is asked for reports.
+type instantWorker struct {
+	Queue
+	t               *testing.T
+	archive         *storage.Archive
+	done            []queue.Report
+	calls, messages int
+}
+
+func (w *instantWorker) Enqueue(ctx context.Context, messages ...queue.Message) error {
+	w.calls++
+	w.messages += len(messages)
+	for _, m := range messages {
+		var a tasks.Attempt
+		if err := json.Unmarshal(m.Payload, &a); err != nil {
+			return err
+		}
+		body, err := json.Marshal(tasks.Outcome{Key: a.Key, Number: a.Number, Worker: "w", Result: tasks.Done, Commit: w.execute(ctx, a)})
+		if err != nil {
+			return err
+		}
+		w.done = append(w.done, queue.Report{ID: m.ID, Worker: "w", Body: body})
+	}
+	return nil
+}
+
+func (w *instantWorker) execute(ctx context.Context, a tasks.Attempt) *storage.Commit {
+	sink := make(memorySink)
+	if err := testKinds[a.Kind].Run(ctx, tasks.NewTask(a.Spec, archiveSource{w.archive}, sink, nil, nil)); err != nil {
+		w.t.Fatal(err)
+	}
+	c := &storage.Commit{Key: a.Key, Kind: a.Kind, KindVersion: 1, Attempt: a.ID()}
+	for _, name := range slices.Sorted(maps.Keys(sink)) {
+		b, err := w.archive.PutBlob(ctx, c.Key, name, sink[name], storage.Durable)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		c.Blobs = append(c.Blobs, b)
+	}
+	stands, _, err := w.archive.Commit(ctx, c)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return stands
+}
+
+func (w *instantWorker) take() []queue.Report {
+	reports := w.done
+	w.done = nil
+	return reports
+}
+
+func (w *instantWorker) Workers(context.Context) ([]queue.Worker, error) {
+	return []queue.Worker{{ID: "w", Classes: []string{string(tasks.Compute)}, Slots: 8, Kinds: testKinds.Advertised()}}, nil
+}
+
+func (w *instantWorker) Known(_ context.Context, ids []string) (map[string]bool, error) {
+	known := make(map[string]bool)
+	for _, id := range ids {
+		known[id] = true
+	}
+	return known, nil
+}
+
+// counter counts what can be reached from a value: pointers once each, and the
+// elements of slices and maps. Of what a job has captured it knows nothing.
+type counter struct {
+	seen map[uintptr]bool
+	n    int
+}
+
+// elsewhere are what a term uses and does not own.
+var elsewhere = []reflect.Type{
+	reflect.TypeFor[*storage.Archive](), reflect.TypeFor[*runs.Service](), reflect.TypeFor[*slog.Logger](), reflect.TypeFor[Queue](),
+}
+
+func (c *counter) add(v reflect.Value) {
+	if !v.IsValid() || slices.Contains(elsewhere, v.Type()) {
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() && !c.seen[v.Pointer()] {
+			c.seen[v.Pointer()] = true
+			c.n++
+			c.add(v.Elem())
+		}
+	case reflect.Interface:
+		c.add(v.Elem())
+	case reflect.Struct:
+		for i := range v.NumField() {
+			c.add(v.Field(i))
+		}
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			return
+		}
+		c.n += v.Len()
+		for i := range v.Len() {
+			c.add(v.Index(i))
+		}
+	case reflect.Map:
+		c.n += v.Len()
+		for _, key := range v.MapKeys() {
+			c.add(v.MapIndex(key))
+		}
+	}
+}
