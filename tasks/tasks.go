@@ -41,6 +41,10 @@ type Spec struct {
 	// from 0. Both are 0 for standing nodes.
 	Step int `json:"step,omitempty"`
 	Part int `json:"part,omitempty"`
+	// SecretKey is the fingerprint of the secret key that a worker must hold to
+	// run the task, "" if it needs none. It says what the parameters say, to those
+	// who do not read them, and is no part of the key.
+	SecretKey string `json:"secret_key,omitempty"`
 }
 
 // SegmentSteps is how many steps of a chain share one lasting record: the

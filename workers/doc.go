@@ -7,7 +7,7 @@
 //
 // One attempt goes through these steps:
 //
-//	known?      a kind or version that the registry lacks is returned untried
+//	known?      a kind, version or secret key that the worker lacks is returned untried
 //	committed?  if the node is done and its blobs are there, nothing is left to do
 //	run         the kind reads through a Source, writes through a Sink
 //	commit      blobs first, then one record, created only if there is none

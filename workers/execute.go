@@ -135,6 +135,11 @@ func (x *execution) run(ctx context.Context) tasks.Outcome {
 	if !x.worker.Registry.Knows(x.attempt.Spec) {
 		return x.ended(tasks.Returned, fmt.Errorf("worker %s does not know %s@%d", x.workerID, x.attempt.Kind, x.attempt.Version))
 	}
+	if needed := x.attempt.SecretKey; needed != "" {
+		if _, err := x.worker.Keys.Key(needed); err != nil {
+			return x.ended(tasks.Returned, err)
+		}
+	}
 	stands, err := x.standing(ctx)
 	if err != nil {
 		return x.failed(ctx, err)

@@ -38,6 +38,7 @@ type Worker struct {
 	// Registry has the kinds that this worker can run.
 	Registry tasks.Registry
 	// Keys are the secret keys that tasks with secret randomness need; may be nil.
+	// A task that needs another is handed back untried.
 	Keys *secrets.Keyring
 	// Slots is how many tasks run at once. A task keeps one core busy, so the
 	// default, 0, stands for GOMAXPROCS.
@@ -114,6 +115,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		Host:     e.host,
 		Classes:  classes(w.Registry),
 		Kinds:    w.Registry.Advertised(),
+		Keys:     w.Keys.Fingerprints(),
 		Slots:    w.slots(),
 		Handler: func(ctx context.Context, m queue.Message) []byte {
 			defer idle.busy()()

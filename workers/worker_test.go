@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"coalmine/internal/queue"
+	"coalmine/internal/secrets"
 	"coalmine/storage"
 	"coalmine/storage/storagetest/fault"
 	"coalmine/tasks"
@@ -216,6 +218,26 @@ func TestUnknownKindsAreReturned(t *testing.T) {
 			t.Errorf("error %q", out.Error)
 		}
 	}
+}
+
+func TestATaskWhoseSecretKeyIsNotHereIsReturned(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	key, err := secrets.Create(filepath.Join(t.TempDir(), "key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := mustSpec(t, hashKind, "a")
+	spec.SecretKey = key.Fingerprint()
+	stop := l.start(l.worker(hashKind))
+	if out := l.do(spec, 1, tasks.Returned); !strings.Contains(out.Error, key.Fingerprint()) {
+		t.Errorf("error %q", out.Error)
+	}
+	stop()
+	w := l.worker(hashKind)
+	w.Keys = secrets.NewKeyring(key)
+	l.start(w)
+	l.do(spec, 1, tasks.Done)
 }
 
 func TestAMissingInputIsNamed(t *testing.T) {

@@ -28,6 +28,8 @@ type ConsumerConfig struct {
 	Classes []string
 	// Kinds are advertised in the heartbeats.
 	Kinds []string
+	// Keys are fingerprints of secret keys, advertised in the heartbeats.
+	Keys []string
 	// Slots is how many messages of each class are handled at once, at least 1.
 	Slots int
 	// Handler does the work. Its context ends when the coordinator stops the

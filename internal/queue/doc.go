@@ -68,6 +68,8 @@ type Worker struct {
 	Slots   int      `json:"slots"`
 	// Kinds are the kinds of task that it knows, as the consumer's owner wrote them.
 	Kinds []string `json:"kinds"`
+	// Keys are the fingerprints of the secret keys that it holds.
+	Keys []string `json:"keys,omitempty"`
 	// Draining workers take no new tasks.
 	Draining bool `json:"draining,omitempty"`
 	// StartedUnix is when the worker began to serve, by its own clock.

@@ -106,6 +106,7 @@ func (s *consumer) describe() Worker {
 		Classes:     s.cfg.Classes,
 		Slots:       s.cfg.Slots,
 		Kinds:       s.cfg.Kinds,
+		Keys:        s.cfg.Keys,
 		Draining:    s.draining.Load(),
 		StartedUnix: s.started.Unix(),
 		Running:     s.list(),

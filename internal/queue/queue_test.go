@@ -34,10 +34,10 @@ func serve(t testing.TB, conn *Conn, id string, handler func(ctx context.Context
 		WorkerID: id,
 		Host:     "test",
 		Classes:  []string{"compute"},
-		Kinds:    []string{"echo@1"},
-		Slots:    2,
-		Handler:  handler,
-		Log:      slog.New(slog.DiscardHandler),
+		Kinds:    []string{"echo@1"}, Keys: []string{"5ec4e7"},
+		Slots:   2,
+		Handler: handler,
+		Log:     slog.New(slog.DiscardHandler),
 	}
 	for _, f := range change {
 		f(&cfg)
@@ -299,7 +299,7 @@ func TestHeartbeatsDescribeTheWorker(t *testing.T) {
 			return len(w.Running) == 1
 		})
 		r := w.Running[0]
-		if w.ID != "w" || w.Host != "test" || w.Slots != 2 || w.Draining || !slices.Equal(w.Kinds, []string{"echo@1"}) || !slices.Equal(w.Classes, []string{"compute"}) {
+		if w.ID != "w" || w.Host != "test" || w.Slots != 2 || w.Draining || !slices.Equal(w.Kinds, []string{"echo@1"}) || !slices.Equal(w.Keys, []string{"5ec4e7"}) || !slices.Equal(w.Classes, []string{"compute"}) {
 			t.Errorf("worker %+v", w)
 		}
 		if r.ID != "a" || r.Done != 3 || r.Total != 9 || r.Tokens != 27 {

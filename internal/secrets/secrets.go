@@ -18,7 +18,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -112,6 +114,14 @@ func Load(path string) (*Keyring, error) {
 		return nil, err
 	}
 	return NewKeyring(k), nil
+}
+
+// Fingerprints are those of the keys in the ring, in order.
+func (r *Keyring) Fingerprints() []string {
+	if r == nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(r.keys))
 }
 
 // MissingKeyError says that a process does not hold the key that it needs.

@@ -284,6 +284,9 @@ func TestTrainingsUnderOneKeyShareNoNoise(t *testing.T) {
 		if err := json.Unmarshal(p.Cells[0].Chain.Join.Params, &params); err != nil {
 			t.Fatal(err)
 		}
+		if chain := p.Cells[0].Chain; chain.PartSpec(1, 0).SecretKey != params.Secret.Key || chain.JoinSpec(1).SecretKey != params.Secret.Key {
+			t.Errorf("--set %s: the tasks do not say that they need key %s", set, params.Secret.Key)
+		}
 		if streams[params.Secret.Training] {
 			t.Errorf("--set %s shares its stream with another training", set)
 		}

@@ -42,6 +42,9 @@ func (c *cell) federated(chain *plan.Chain, secret *tasks.Secret) {
 	clients.Secret, server.Secret = secret, secret
 	chain.Part = c.template(training.Clients, clients, c.dataEdges()...)
 	chain.Join = c.template(aggregation.Server, server, c.serverEdges()...)
+	if secret != nil {
+		chain.Part.SecretKey, chain.Join.SecretKey = secret.Key, secret.Key
+	}
 	chain.Recipe = plan.Recipe(chain.Origin.Key, chain.Width, 1, chain.Part, chain.Join)
 }
 

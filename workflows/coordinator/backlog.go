@@ -145,16 +145,27 @@ func (t *term) peek(r *run, class tasks.Class) bool {
 	return false
 }
 
-// runnable reports whether a live worker knows the task's kind. A task that
-// none knows is set aside until the workers change.
+// runnable reports whether live workers can run the task. One that they cannot is
+// set aside until they change.
 func (t *term) runnable(x *task) bool {
-	if t.kinds[advertised(x)] {
+	if t.lacking(x) == "" {
 		return true
 	}
 	x.state = parked
 	t.parked = append(t.parked, x)
 	t.changed = true
 	return false
+}
+
+// lacking says what the live workers lack to run a task, "" if nothing.
+func (t *term) lacking(x *task) string {
+	if !t.kinds[advertised(x)] {
+		return "no live worker knows " + advertised(x)
+	}
+	if key := x.spec.SecretKey; key != "" && !t.keys[key] {
+		return fmt.Sprintf("no live worker holds the secret key %s: start them with --secret-key", key)
+	}
+	return ""
 }
 
 // advertised is how workers name the task's kind and version.

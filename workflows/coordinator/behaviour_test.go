@@ -516,6 +516,25 @@ func TestATaskThatNoWorkerKnowsWaitsForOneThatDoes(t *testing.T) {
 	w.checkTruth("a")
 }
 
+func TestATaskWhoseSecretKeyNoWorkerHoldsWaitsForOneThatDoes(t *testing.T) {
+	t.Parallel()
+	p := federated(t, chainOptions{salt: "x", width: 2, steps: 3, secretKey: "5ec4e7"})
+	w := newWorld(t, 12, chaos{}, map[string]*plan.Plan{"a": p})
+	id := w.submit("a", 0)
+	w.untilPhase(runs.Running, id)
+	w.until(func() bool {
+		reasons := w.term.status(w.run(id)).Reasons
+		return slices.ContainsFunc(reasons, func(r string) bool { return strings.Contains(r, "holds the secret key 5ec4e7") }) && len(w.term.flights) == 0
+	})
+	if w.ran[partKind.Name] > 0 {
+		t.Errorf("%d tasks ran without the key", w.ran[partKind.Name])
+	}
+	w.keys = []string{"5ec4e7"}
+	w.untilPhase(runs.Done, id)
+	w.settle()
+	w.checkTruth("a")
+}
+
 func TestAStragglerGetsASecondAttempt(t *testing.T) {
 	t.Parallel()
 	p := federated(t, chainOptions{salt: "x", width: 4, steps: 6, big: true})

@@ -57,7 +57,7 @@ func (t *term) heard(workers []queue.Worker) {
 	before := t.workers
 	t.workers = workers
 	clear(t.foreign)
-	kinds, slots := make(map[string]bool), make(map[tasks.Class]int)
+	kinds, keys, slots := make(map[string]bool), make(map[string]bool), make(map[tasks.Class]int)
 	for _, w := range workers {
 		if !w.Draining {
 			for _, class := range w.Classes {
@@ -66,13 +66,16 @@ func (t *term) heard(workers []queue.Worker) {
 			for _, k := range w.Kinds {
 				kinds[k] = true
 			}
+			for _, key := range w.Keys {
+				keys[key] = true
+			}
 		}
 		for _, r := range w.Running {
 			t.heardOf(w, r)
 		}
 	}
-	if !maps.Equal(slots, t.slots) || !maps.Equal(kinds, t.kinds) {
-		t.slots, t.kinds, t.changed = slots, kinds, true
+	if !maps.Equal(slots, t.slots) || !maps.Equal(kinds, t.kinds) || !maps.Equal(keys, t.keys) {
+		t.slots, t.kinds, t.keys, t.changed = slots, kinds, keys, true
 		t.unpark()
 	}
 	for _, w := range lacking(before, workers) {
@@ -340,7 +343,7 @@ func (t *term) measure(f *flight, o tasks.Outcome) {
 func (t *term) reason(x *task) string {
 	switch x.state {
 	case parked:
-		return fmt.Sprintf("no live worker knows %s", advertised(x))
+		return t.lacking(x)
 	case pausing:
 		if x.lastErr != "" {
 			return fmt.Sprintf("retry in %s after: %s", x.waiting.Sub(t.now()).Round(time.Second), x.lastErr)

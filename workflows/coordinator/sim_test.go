@@ -50,6 +50,7 @@ type world struct {
 	faults   int
 	ran      map[string]int // executions by kind
 	kinds    []string       // what workers advertise
+	keys     []string       // secret keys that workers hold
 	slow     func(*execution) float64
 
 	pending []queue.Message

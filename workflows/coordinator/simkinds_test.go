@@ -267,6 +267,7 @@ type chainOptions struct {
 	every, keepLast int
 	big             bool
 	failParts       bool
+	secretKey       string
 }
 
 func (b *builder) chain(o chainOptions, origin plan.Ref, shared ...plan.Ref) *plan.Chain {
@@ -275,7 +276,7 @@ func (b *builder) chain(o chainOptions, origin plan.Ref, shared ...plan.Ref) *pl
 		if err != nil {
 			panic(err)
 		}
-		t := plan.Template{Kind: kind, Params: raw, Needs: needs}
+		t := plan.Template{Kind: kind, Params: raw, Needs: needs, SecretKey: o.secretKey}
 		for i, need := range needs {
 			t.Inputs = append(t.Inputs, tasks.Input{Name: fmt.Sprintf("shared-%d", i), Key: need.Key})
 		}

@@ -65,7 +65,7 @@ func (q *simQueue) Workers(context.Context) ([]queue.Worker, error) {
 	}
 	var workers []queue.Worker
 	for _, x := range q.workers {
-		v := queue.Worker{ID: x.id, Classes: []string{string(tasks.Compute)}, Slots: x.slots, Kinds: q.kinds}
+		v := queue.Worker{ID: x.id, Classes: []string{string(tasks.Compute)}, Slots: x.slots, Kinds: q.kinds, Keys: q.keys}
 		for _, e := range x.running {
 			running := queue.Running{ID: e.id, Seconds: 1}
 			if q.slow != nil {

@@ -49,7 +49,7 @@ type taskState int
 
 const (
 	idle       taskState = iota // not wanted, or not yet possible
-	parked                      // no live worker knows its kind
+	parked                      // no live worker knows its kind, or holds its key
 	backlogged                  // could run now
 	pausing                     // will be ready again after a pause
 	flying                      // has attempts in the queue or at workers

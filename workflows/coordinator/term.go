@@ -44,7 +44,8 @@ type term struct {
 	foreign map[storage.Key]int
 	slots   map[tasks.Class]int // of the live workers that take tasks
 	kinds   map[string]bool     // that live workers know
-	parked  []*task             // of kinds that none of them knows
+	keys    map[string]bool     // secret keys that live workers hold, by fingerprint
+	parked  []*task             // that none of them can run
 	served  int                 // counts dispatches, for fairness between runs
 
 	// losses counts how often an output was found missing since it could last

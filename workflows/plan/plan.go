@@ -65,6 +65,8 @@ type Template struct {
 	// Inputs are standing nodes, the same at every step.
 	Inputs []tasks.Input
 	Needs  []Ref
+	// SecretKey is that of the tasks' specs.
+	SecretKey string
 }
 
 // Chain is a training: Origin -> step 1 -> ... -> step Steps. Step r is done
@@ -187,7 +189,9 @@ func (c *Chain) JoinSpec(r int) tasks.Spec {
 
 func (t *Template) spec(previous Ref, step int) tasks.Spec {
 	inputs := append([]tasks.Input{{Name: tasks.PreviousInput, Key: previous.Key}}, t.Inputs...)
-	return tasks.Spec{Kind: t.Kind.Name, Version: t.Kind.Version, Params: t.Params, Inputs: inputs, Step: step}
+	return tasks.Spec{
+		Kind: t.Kind.Name, Version: t.Kind.Version, Params: t.Params, Inputs: inputs, Step: step, SecretKey: t.SecretKey,
+	}
 }
 
 // Recipe derives the identity of a chain from its origin and its templates.
