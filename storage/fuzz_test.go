@@ -25,7 +25,7 @@ func FuzzCommit(f *testing.F) {
 	f.Add(record)
 	f.Add(record[:len(record)/2])
 	f.Add(bytes.Replace(record, []byte("test/kind"), []byte("kind/test"), 1))
-	f.Add([]byte(`{"sha256":"`+storage.DigestOf([]byte("null")).String()+`","record":null}`))
+	f.Add([]byte(`{"sha256":"` + storage.DigestOf([]byte("null")).String() + `","record":null}`))
 	f.Add([]byte("{}"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		memory := storagetest.NewMemory()

@@ -86,7 +86,7 @@ func newMachine(t *testing.T, p *plan.Plan) *machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.term = newTerm(cfg, epoch, m.now, func(_ lane, j job) { m.jobs = append(m.jobs, j) })
+	m.term = newTerm(cfg, newMetrics(nil), epoch, m.now, func(_ lane, j job) { m.jobs = append(m.jobs, j) })
 	m.begin()
 	return m
 }

@@ -23,7 +23,7 @@ type Spec struct {
 	Priority int `json:"priority,omitempty"`
 	// Experiment is the resolved experiment, defaults filled in, in whatever form
 	// its owner reads.
-	Experiment []byte `json:"experiment"`
+	Experiment Document `json:"experiment"`
 }
 
 func (s *Spec) check() error {
