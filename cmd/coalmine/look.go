@@ -130,22 +130,28 @@ func cellProgress(c coordinator.CellStatus) string {
 }
 
 func newWatchCommand(g *global) *cobra.Command {
-	return &cobra.Command{
+	var notify notifier
+	c := &cobra.Command{
 		Use:     "watch [RUN]",
 		Short:   "Follow a run until it has finished, then print its results",
 		GroupID: groupLook,
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := notify.check(); err != nil {
+				return err
+			}
 			return g.withControl(c.Context(), func(api control.API) error {
 				s, err := api.Status(c.Context(), runArgument(args))
 				if err != nil {
 					return err
 				}
 				outcome, err := g.follow(c.Context(), api, control.Submitted{Run: s.Run, Continued: true})
-				return g.conclude(c.Context(), outcome, err)
+				return g.conclude(c.Context(), &notify, outcome, err)
 			})
 		},
 	}
+	notify.flag(c.Flags())
+	return c
 }
 
 func newLogsCommand(g *global) *cobra.Command {

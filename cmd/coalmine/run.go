@@ -22,6 +22,7 @@ type submitFlags struct {
 	fresh    bool
 	priority int
 	submits  bool
+	notify   notifier // of commands that follow the run
 }
 
 func (s *submitFlags) add(f *pflag.FlagSet, submits bool) {
@@ -76,6 +77,9 @@ func newRunCommand(g *global) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			ctx := c.Context()
+			if err := flags.notify.check(); err != nil {
+				return err
+			}
 			sub, err := flags.prepare(ctx, g, args[0])
 			if err != nil {
 				return err
@@ -84,6 +88,7 @@ func newRunCommand(g *global) *cobra.Command {
 		},
 	}
 	flags.add(c.Flags(), true)
+	flags.notify.flag(c.Flags())
 	return c
 }
 
@@ -124,7 +129,7 @@ func (g *global) runHere(ctx context.Context, flags *submitFlags, sub *submissio
 	if workErr := <-worked; workErr != nil && ctx.Err() == nil {
 		err = errors.Join(err, workErr)
 	}
-	return g.conclude(ctx, outcome, err)
+	return g.conclude(ctx, &flags.notify, outcome, err)
 }
 
 // runElsewhere submits to a server and follows from here.
@@ -138,7 +143,7 @@ func (g *global) runElsewhere(ctx context.Context, flags *submitFlags, sub *subm
 		return err
 	}
 	outcome, err := g.follow(ctx, client, submitted)
-	return g.conclude(ctx, outcome, err)
+	return g.conclude(ctx, &flags.notify, outcome, err)
 }
 
 // follow shows the progress of a run until it has finished, and returns its results.
@@ -158,8 +163,8 @@ func (g *global) follow(ctx context.Context, api control.API, submitted control.
 	return api.Results(ctx, submitted.Run)
 }
 
-// conclude prints the results and turns them into an exit code.
-func (g *global) conclude(ctx context.Context, r *results.Results, err error) error {
+// conclude prints the results, tells the web hook, and turns them into an exit code.
+func (g *global) conclude(ctx context.Context, notify *notifier, r *results.Results, err error) error {
 	if ctx.Err() != nil {
 		return &exitError{exitInterrupted, errors.New("interrupted; the same command goes on where it was")}
 	}
@@ -173,25 +178,27 @@ func (g *global) conclude(ctx context.Context, r *results.Results, err error) er
 	if err := r.Write(g.stdout, format); err != nil {
 		return err
 	}
-	return g.verdict(r)
+	code := g.verdict(r)
+	notify.send(ctx, g, r, code)
+	if code == exitDone {
+		return nil
+	}
+	return &exitError{code: code}
 }
 
 // verdict is the exit code that the results ask for.
-func (g *global) verdict(r *results.Results) error {
-	var code *exitError
+func (g *global) verdict(r *results.Results) int {
+	code := exitDone
 	for _, c := range r.Cells {
 		for _, b := range c.Breaches {
 			g.note("gate: %s (%s): %s", c.Cell, c.Label, b)
-			code = &exitError{code: exitGate}
+			code = exitGate
 		}
 	}
 	for _, c := range r.Cells {
 		if c.Status != results.Done {
-			code = &exitError{code: exitCellFailed}
+			code = exitCellFailed
 		}
-	}
-	if code == nil {
-		return nil
 	}
 	return code
 }

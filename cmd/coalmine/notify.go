@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"coalmine/workflows/results"
+)
+
+// notifier tells a web hook how a run has ended. Addresses of web hooks are
+// secrets as a rule: messages name the host alone.
+type notifier struct {
+	address string
+	// pause before the second try; it doubles with every further one.
+	pause time.Duration
+}
+
+func (n *notifier) flag(f *pflag.FlagSet) {
+	n.pause = time.Second
+	f.StringVar(&n.address, "notify", "", "http or https URL that the outcome is POSTed to as JSON when the run has ended")
+}
+
+// check refuses an address before anything is done.
+func (n *notifier) check() error {
+	if n.address == "" {
+		return nil
+	}
+	if u, err := url.Parse(n.address); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return errors.New("--notify: expected a URL that begins with http:// or https:// and a host")
+	}
+	return nil
+}
+
+// notification is the body of the POST. Fields are added, never renamed.
+type notification struct {
+	Run        string `json:"run"`
+	Experiment string `json:"experiment"`
+	// State is done, or failed where some cell is not done.
+	State string `json:"state"`
+	// Exit is the status that the command ends with.
+	Exit  int                `json:"exit"`
+	Cells []notificationCell `json:"cells"`
+	Gates []notificationGate `json:"gates"`
+}
+
+type notificationCell struct {
+	Cell   string `json:"cell"`
+	Label  string `json:"label"`
+	Status string `json:"status"`
+}
+
+type notificationGate struct {
+	Cell   string `json:"cell"`
+	Breach string `json:"breach"`
+}
+
+func newNotification(r *results.Results, exit int) notification {
+	n := notification{
+		Run: r.Run, Experiment: r.Experiment, State: results.Done, Exit: exit,
+		Cells: []notificationCell{}, Gates: []notificationGate{},
+	}
+	for _, c := range r.Cells {
+		n.Cells = append(n.Cells, notificationCell{c.Cell, c.Label, c.Status})
+		if c.Status != results.Done {
+			n.State = results.Failed
+		}
+		for _, b := range c.Breaches {
+			n.Gates = append(n.Gates, notificationGate{c.Cell, b})
+		}
+	}
+	return n
+}
+
+// Limits of a notification, which must not hold up the command for long.
+const (
+	notifyTries   = 3
+	notifyTimeout = 10 * time.Second // of one try
+)
+
+// send tells the web hook, if there is one. A failure is noted and changes
+// nothing: the outcome of the run is what the command is about.
+func (n *notifier) send(ctx context.Context, g *global, r *results.Results, exit int) {
+	if n.address == "" {
+		return
+	}
+	body, err := json.Marshal(newNotification(r, exit))
+	if err == nil {
+		err = n.deliver(ctx, body)
+	}
+	if err != nil {
+		u, _ := url.Parse(n.address)
+		g.note("warning: --notify: %s was not told of the outcome: %v", u.Host, err)
+	}
+}
+
+func (n *notifier) deliver(ctx context.Context, body []byte) (err error) {
+	pause := n.pause
+	for try := 1; ; try++ {
+		var again bool
+		if again, err = n.post(ctx, body); err == nil || !again || try == notifyTries {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(pause):
+			pause *= 2
+		}
+	}
+}
+
+// post reports whether another try may help.
+func (n *notifier) post(ctx context.Context, body []byte) (again bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, notifyTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, n.address, bytes.NewReader(body))
+	if err != nil {
+		return false, errors.New("the URL cannot be used")
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("User-Agent", "coalmine/"+version())
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	response, err := client.Do(request)
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		return true, wrapped.Err // without the URL
+	}
+	if err != nil {
+		return true, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode/100 == 2 {
+		return false, nil
+	}
+	again = response.StatusCode >= 500 || response.StatusCode == http.StatusTooManyRequests || response.StatusCode == http.StatusRequestTimeout
+	return again, fmt.Errorf("it answered %s", response.Status)
+}
