@@ -105,7 +105,8 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	for _, add := range []func(*global) *cobra.Command{
 		newRunCommand, newPlanCommand, newSubmitCommand, newWorkerCommand, newServeCommand,
 		newStatusCommand, newWatchCommand, newLogsCommand, newResultsCommand, newExportCommand,
-		newDataCommand, newCollectCommand, newVerifyCommand, newAccountCommand, newBenchCommand, newHealthCommand, newVersionCommand,
+		newDataCommand, newCollectCommand, newVerifyCommand, newAuditCommand, newAccountCommand, newBenchCommand,
+		newHealthCommand, newVersionCommand,
 	} {
 		root.AddCommand(add(g))
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"coalmine/storage"
+	"coalmine/storage/safetensors"
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
@@ -83,6 +84,26 @@ func (l *Local) vocabulary(ctx context.Context, x *exporter) (string, error) {
 	}
 	text, err := json.Marshal(v.Words)
 	return string(text), err
+}
+
+// ExportedVocabulary is the word of each token of a model that was exported.
+func ExportedVocabulary(model []byte) ([]string, error) {
+	file, err := safetensors.Unmarshal(model)
+	if err != nil {
+		return nil, err
+	}
+	text, ok := file.Metadata[vocabularyField]
+	if !ok {
+		return nil, fmt.Errorf("the model file has no vocabulary in its metadata; expected one that coalmine export has written")
+	}
+	var words []string
+	if err := json.Unmarshal([]byte(text), &words); err != nil {
+		return nil, fmt.Errorf("model file: metadata field %q: %w", vocabularyField, err)
+	}
+	if len(words) <= datasets.FirstWord {
+		return nil, fmt.Errorf("the model file's vocabulary has %d tokens; expected more than the %d special ones", len(words), datasets.FirstWord)
+	}
+	return words, nil
 }
 
 // exporter finds the nodes of one cell.

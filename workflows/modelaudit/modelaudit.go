@@ -1,0 +1,256 @@
+// Package modelaudit audits a finished model, as coalmine export writes it,
+// against a list of canaries: without a run, a store or a queue. Ranks and
+// extractions are those that the audits of a run would give.
+//
+//	model, err := modelaudit.OpenModel(data)
+//	...
+//	list, err := modelaudit.ReadCanaries("canaries.txt", file)
+//	...
+//	report, err := modelaudit.Run(ctx, model, list, modelaudit.Options{References: 200_000, Prefix: 1, BeamWidth: 5})
+package modelaudit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/datasets"
+	"coalmine/workflows/compile"
+	"coalmine/workflows/control"
+	"coalmine/workflows/inline"
+	"coalmine/workflows/plan"
+)
+
+// Options say how canaries are audited.
+type Options struct {
+	// Seed of the reference sets.
+	Seed uint64
+	// References is the size of the set that each canary is ranked among; 0
+	// leaves random sampling out.
+	References int
+	// Prefix is how many words of a canary are given, 1 or more.
+	Prefix int
+	// BeamWidth is how many sequences beam search keeps; 0 leaves it out.
+	BeamWidth int
+	// Exact counts large ranks that would be estimated.
+	Exact bool
+}
+
+func (o *Options) check(vocabulary *datasets.Vocabulary) error {
+	switch {
+	case o.References < 0 || o.References > 1_000_000_000:
+		return fmt.Errorf("%d references: expected from 0 (no random sampling) to 1000000000", o.References)
+	case o.BeamWidth < 0 || o.BeamWidth > vocabulary.Ordinary():
+		return fmt.Errorf("beam width %d: expected from 0 (no beam search) to %d, the words of the vocabulary", o.BeamWidth, vocabulary.Ordinary())
+	case o.References == 0 && o.BeamWidth == 0:
+		return fmt.Errorf("neither references nor a beam width: there is nothing to do")
+	case o.Prefix < 1:
+		return fmt.Errorf("prefix of %d words: expected at least 1", o.Prefix)
+	}
+	return nil
+}
+
+// Report is what a model has memorized of a list of canaries.
+type Report struct {
+	// RandomSampling and BeamSearch are absent where not asked for.
+	RandomSampling *Verdict `json:"random_sampling,omitempty"`
+	BeamSearch     *Verdict `json:"beam_search,omitempty"`
+	// Canaries are in the order of the list.
+	Canaries []Canary `json:"canaries"`
+}
+
+// Verdict counts the canaries that are memorized.
+type Verdict struct {
+	Memorized  int `json:"memorized"`
+	Of         int `json:"of"`
+	References int `json:"references,omitempty"`
+	Width      int `json:"width,omitempty"`
+}
+
+// Canary is what became of one canary; fields are null where not asked for. They
+// mean what they mean in the results of a run.
+type Canary struct {
+	Line             int      `json:"line"`
+	Words            []string `json:"words"`
+	Rank             *int64   `json:"rank"`
+	RankExact        *bool    `json:"rank_exact"`
+	LogPerplexity    *float64 `json:"log_perplexity"`
+	Exposure         *float64 `json:"exposure"`
+	ExposureSE       *float64 `json:"exposure_se"`
+	ExposureCensored *bool    `json:"exposure_censored"`
+	Memorized        *bool    `json:"memorized"`
+	BeamFound        *bool    `json:"beam_found"`
+}
+
+// Model is an exported model.
+type Model struct {
+	file       []byte
+	vocabulary *datasets.Vocabulary
+}
+
+// OpenModel checks a file of coalmine export. It keeps data.
+func OpenModel(data []byte) (*Model, error) {
+	decoded, err := checkpoints.Decode(data)
+	if err != nil {
+		return nil, err
+	}
+	words, err := control.ExportedVocabulary(data)
+	if err != nil {
+		return nil, err
+	}
+	if want := decoded.Language.Config().Vocabulary; len(words) != want {
+		return nil, fmt.Errorf("the model predicts %d tokens, and its vocabulary has %d: the file is damaged, or was put together from two", want, len(words))
+	}
+	return &Model{data, &datasets.Vocabulary{Words: words}}, nil
+}
+
+// Run audits a model. The error has every canary that the model's vocabulary or
+// the prefix has no room for.
+func Run(ctx context.Context, model *Model, list []Line, o Options) (*Report, error) {
+	if err := o.check(model.vocabulary); err != nil {
+		return nil, err
+	}
+	canaries, err := encode(list, model.vocabulary, o.Prefix)
+	if err != nil {
+		return nil, err
+	}
+	a := audit{options: o, plan: &plan.Plan{Nodes: map[storage.Key]*plan.Node{}}, report: &Report{Canaries: make([]Canary, len(list))}}
+	a.executor = inline.New(a.plan, compile.Registry())
+	a.model = a.given("model", storage.DigestOf(model.file).String(), map[string][]byte{tasks.ModelBlob: model.file})
+	for length, group := range byLength(canaries) {
+		if err := a.group(ctx, length, group); err != nil {
+			return nil, err
+		}
+	}
+	for i, line := range list {
+		a.report.Canaries[i].Line, a.report.Canaries[i].Words = line.Number, line.Words
+	}
+	a.report.judge(o)
+	return a.report, nil
+}
+
+// audit is one execution of Run.
+type audit struct {
+	options  Options
+	plan     *plan.Plan
+	executor *inline.Executor
+	model    plan.Ref
+	report   *Report
+}
+
+// canary is a line of the list in tokens.
+type canary struct {
+	place  int // in the list
+	tokens []int32
+	words  []string
+}
+
+// byLength goes through the canaries of equal length together, the shortest
+// first: one task of an audit has canaries of one length.
+func byLength(list []canary) func(yield func(int, []canary) bool) {
+	return func(yield func(int, []canary) bool) {
+		for length := range datasets.SentenceWords + 1 {
+			group := slices.DeleteFunc(slices.Clone(list), func(c canary) bool { return len(c.tokens) != length })
+			if len(group) > 0 && !yield(length, group) {
+				return
+			}
+		}
+	}
+}
+
+// given is a node whose outputs are there.
+func (a *audit) given(what, name string, blobs map[string][]byte) plan.Ref {
+	h := tasks.NewHasher("given " + what)
+	h.String(name)
+	key := h.Sum()
+	a.executor.Give(key, blobs)
+	return plan.Ref{Key: key}
+}
+
+// group audits the canaries of one length.
+func (a *audit) group(ctx context.Context, length int, group []canary) error {
+	placed := make([]datasets.Placement, len(group))
+	for i, c := range group {
+		placed[i].Canary = datasets.Canary{Number: i, Tokens: c.tokens, Words: c.words}
+	}
+	data, err := json.Marshal(placed)
+	if err != nil {
+		return err
+	}
+	canaries := a.given("canaries", string(data), map[string][]byte{datasets.CanariesBlob: data})
+	if o := a.options; o.References > 0 {
+		var ranks []audits.Rank
+		params := audits.RandomSamplingParams{
+			Seed: o.Seed, References: o.References, Words: length, Prefix: o.Prefix, Exact: o.Exact, Count: len(group),
+		}
+		if err := a.run(ctx, audits.RandomSampling, params, canaries, audits.RanksBlob, &ranks); err != nil {
+			return err
+		}
+		for i, c := range group {
+			a.report.Canaries[c.place].setRank(ranks[i], o.References)
+		}
+	}
+	if o := a.options; o.BeamWidth > 0 {
+		var found []audits.Extraction
+		params := audits.BeamSearchParams{Width: o.BeamWidth, Words: length, Prefix: o.Prefix, Count: len(group)}
+		if err := a.run(ctx, audits.BeamSearch, params, canaries, audits.ExtractionsBlob, &found); err != nil {
+			return err
+		}
+		for i, c := range group {
+			a.report.Canaries[c.place].BeamFound = &found[i].Found
+		}
+	}
+	return nil
+}
+
+// run executes an audit and decodes one of its blobs.
+func (a *audit) run(ctx context.Context, kind tasks.Kind, params any, canaries plan.Ref, blob string, into any) error {
+	needs := []plan.Ref{a.model, canaries}
+	spec, err := tasks.NewSpec(kind, params,
+		tasks.Input{Name: audits.ModelInput, Key: a.model.Key}, tasks.Input{Name: audits.CanariesInput, Key: canaries.Key})
+	if err != nil {
+		return err
+	}
+	a.plan.Nodes[spec.Key] = &plan.Node{Spec: spec, Label: kind.Name, Needs: needs}
+	if err := a.executor.Reach(ctx, plan.Ref{Key: spec.Key}); err != nil {
+		return err
+	}
+	data, err := a.executor.Blob(ctx, spec.Key, blob)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, into)
+}
+
+func (c *Canary) setRank(rank audits.Rank, references int) {
+	exposure, memorized := rank.Exposure(references), rank.Rank == 1
+	c.Rank, c.RankExact, c.LogPerplexity = &rank.Rank, &rank.Exact, &rank.LogPerplexity
+	c.Exposure, c.ExposureCensored, c.Memorized = &exposure, &memorized, &memorized
+	if !rank.Exact {
+		c.ExposureSE = &rank.ExposureError
+	}
+}
+
+// judge counts the memorized canaries.
+func (r *Report) judge(o Options) {
+	count := func(yes func(*Canary) *bool) int {
+		n := 0
+		for i := range r.Canaries {
+			if *yes(&r.Canaries[i]) {
+				n++
+			}
+		}
+		return n
+	}
+	if o.References > 0 {
+		r.RandomSampling = &Verdict{Of: len(r.Canaries), References: o.References, Memorized: count(func(c *Canary) *bool { return c.Memorized })}
+	}
+	if o.BeamWidth > 0 {
+		r.BeamSearch = &Verdict{Of: len(r.Canaries), Width: o.BeamWidth, Memorized: count(func(c *Canary) *bool { return c.BeamFound })}
+	}
+}

@@ -1,0 +1,226 @@
+package modelaudit_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/reports"
+	"coalmine/workflows/compile"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/inline"
+	"coalmine/workflows/modelaudit"
+	"coalmine/workflows/plan"
+)
+
+func source() []byte {
+	var b strings.Builder
+	for i := range 1500 {
+		words := make([]string, 6+i%7)
+		for j := range words {
+			words[j] = fmt.Sprintf("w%d", (i*(j+3)+j*j*7+i/11)%97)
+		}
+		fmt.Fprintf(&b, `{"user":"u%d","text":"%s ."}`+"\n", i*i%37, strings.Join(words, " "))
+	}
+	return []byte(b.String())
+}
+
+const file = `
+name: small
+seed: 5
+data: {source: none.jsonl, vocabulary: {size: 60}, users: {words: 300}}
+canaries: {words: 4, per_configuration: 3, user_probability: 1/3, example_probability: 1, held_back: 2}
+model: {embedding: 6, units: 8}
+training: {rounds: 12, cohort: 10, chunks: 1, client: {learning_rate: 4}}
+audit: {utility: false, random_sampling: {references: 500}, beam_search: {width: 3}}
+`
+
+// trained runs a small experiment and returns its audit, its canaries as a list,
+// and its model as export writes it.
+func trained(t *testing.T) (audit *audits.Audit, list string, model []byte) {
+	t.Helper()
+	spec, err := experiment.Parse("test.yaml", []byte(file), experiment.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := source()
+	facts := []experiment.Facts{{Files: []storage.Digest{storage.DigestOf(data)}, Users: 30, Examples: 1000, DistinctWords: 90, TestExamples: 100}}
+	if err := spec.Resolve(facts); err != nil {
+		t.Fatal(err)
+	}
+	p, err := compile.Plan(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := inline.New(p, compile.Registry(), data)
+	blob := func(r plan.Ref, name string) []byte {
+		if err := e.Reach(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		data, err := e.Blob(t.Context(), r.Key, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	var report reports.Report
+	if err := json.Unmarshal(blob(p.Cells[0].Report, reports.CellBlob), &report); err != nil {
+		t.Fatal(err)
+	}
+	var lines strings.Builder
+	lines.WriteString("# canaries of the run\n\n")
+	for _, c := range all(report.Audit) {
+		lines.WriteString(strings.Join(c.Words, " ") + "\n")
+	}
+	checkpoint, err := checkpoints.Decode(blob(p.Cells[0].Model, tasks.ModelBlob))
+	if err != nil {
+		t.Fatal(err)
+	}
+	vocabulary, err := datasets.ParseVocabulary(blob(p.Cells[0].Vocabulary, datasets.VocabularyBlob))
+	if err != nil {
+		t.Fatal(err)
+	}
+	words, err := json.Marshal(vocabulary.Words)
+	if err != nil {
+		t.Fatal(err)
+	}
+	model, err = checkpoints.Encode(checkpoint.Language, checkpoint.Params, map[string]string{"vocabulary": string(words)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report.Audit, lines.String(), model
+}
+
+func all(a *audits.Audit) []audits.CanaryResult {
+	out := append([]audits.CanaryResult{}, a.Canaries...)
+	return append(append(out, a.NeverInserted...), a.Controls...)
+}
+
+func read(t *testing.T, list string) []modelaudit.Line {
+	t.Helper()
+	lines, err := modelaudit.ReadCanaries("list.txt", strings.NewReader(list))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lines
+}
+
+func TestAFinishedModelIsAuditedAsItsRunWas(t *testing.T) {
+	t.Parallel()
+	want, list, file := trained(t)
+	model, err := modelaudit.OpenModel(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := modelaudit.Options{Seed: 5, References: 500, Prefix: 1, BeamWidth: 3}
+	got, err := modelaudit.Run(t.Context(), model, read(t, list), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	memorized, found := 0, 0
+	for i, c := range all(want) {
+		g := got.Canaries[i]
+		if *g.Rank != *c.Rank || *g.LogPerplexity != *c.LogPerplexity || *g.Memorized != *c.Memorized || *g.BeamFound != *c.BeamFound || g.Line != i+3 {
+			t.Errorf("canary %v: rank %d, found %v in line %d; the run says rank %d, found %v", c.Words, *g.Rank, *g.BeamFound, g.Line, *c.Rank, *c.BeamFound)
+		}
+		if *c.Memorized {
+			memorized++
+		}
+		if *c.BeamFound {
+			found++
+		}
+	}
+	if got.RandomSampling.Memorized != memorized || got.BeamSearch.Memorized != found || memorized == 0 {
+		t.Errorf("%+v and %+v, want %d and %d, and not none", got.RandomSampling, got.BeamSearch, memorized, found)
+	}
+}
+
+func TestCanariesOfSeveralLengthsKeepTheirPlaces(t *testing.T) {
+	t.Parallel()
+	run, _, file := trained(t)
+	model, err := modelaudit.OpenModel(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := all(run)[0].Words
+	text := strings.Join(words, " ") + "\n" + strings.Join(words[:2], " ") + "\n" + strings.ToUpper(strings.Join(words[1:], "  ")) + "\n"
+	r, err := modelaudit.Run(t.Context(), model, read(t, text), modelaudit.Options{References: 50, Prefix: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range [][]string{words, words[:2], words[1:]} {
+		if c := r.Canaries[i]; c.Line != i+1 || !slices.Equal(c.Words, want) || c.Rank == nil || c.BeamFound != nil {
+			t.Errorf("canary %d is %+v, want %v with a rank", i, c, want)
+		}
+	}
+}
+
+func TestMistakesAreToldAllAtOnceAndInPlace(t *testing.T) {
+	t.Parallel()
+	run, _, file := trained(t)
+	model, err := modelaudit.OpenModel(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := modelaudit.Options{References: 50, Prefix: 2, BeamWidth: 2}
+	words := all(run)[0].Words
+	two, three := strings.Join(words[:2], " "), strings.Join(words[:3], " ")
+	long := strings.Repeat(words[0]+" ", 21)
+	list := two + "\n# note\n" + two + " zebra\n" + three + "\n" + three + "\n" + long + "\n"
+	_, err = modelaudit.Run(t.Context(), model, read(t, list), good)
+	const want = `list.txt, line 1: a canary of 2 words; expected more than the prefix of 2, and at most 20
+list.txt, line 3: "zebra" is not in the model's vocabulary; canaries consist of words that the model knows
+list.txt, line 5: the same canary as in line 4
+list.txt, line 6: a canary of 21 words; expected more than the prefix of 2, and at most 20`
+	if err == nil || err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+	for want, change := range map[string]func(*modelaudit.Options){
+		"prefix of 0 words": func(o *modelaudit.Options) { o.Prefix = 0 },
+		"-1 references":     func(o *modelaudit.Options) { o.References = -1 },
+		"beam width 61":     func(o *modelaudit.Options) { o.BeamWidth = 61 },
+		"there is nothing":  func(o *modelaudit.Options) { o.References, o.BeamWidth = 0, 0 },
+	} {
+		o := good
+		change(&o)
+		if _, err := modelaudit.Run(t.Context(), model, read(t, three), o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	if _, err := modelaudit.ReadCanaries("list.txt", strings.NewReader("# nothing\n")); err == nil || !strings.Contains(err.Error(), "list.txt: there is no canary in it") {
+		t.Errorf("an empty list: %v", err)
+	}
+}
+
+func TestAModelWithoutItsVocabularyIsRefused(t *testing.T) {
+	t.Parallel()
+	_, _, file := trained(t)
+	checkpoint, err := checkpoints.Decode(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, metadata := range map[string]map[string]string{
+		"no vocabulary in its metadata":                 nil,
+		"predicts 64 tokens, and its vocabulary has 5:": {"vocabulary": `["a","b","c","d","e"]`},
+		"has 1 tokens; expected more than the 4":        {"vocabulary": `["a"]`},
+		`metadata field "vocabulary"`:                   {"vocabulary": `a b c`},
+	} {
+		data, err := checkpoints.Encode(checkpoint.Language, checkpoint.Params, metadata)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := modelaudit.OpenModel(data); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	if _, err := modelaudit.OpenModel([]byte("no model")); err == nil {
+		t.Error("a file of text was taken for a model")
+	}
+}
