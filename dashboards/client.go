@@ -233,6 +233,13 @@ func (c *Client) Model(ctx context.Context, run, cell string, round int) ([]byte
 	return data, nil
 }
 
+// Spending implements control.API.
+func (c *Client) Spending(ctx context.Context, run, cell string) (control.Spending, error) {
+	var answer control.Spending
+	err := c.get(ctx, c.runPath(run, "cells", cell, "privacy"), &answer)
+	return answer, err
+}
+
 // Logs implements control.API.
 func (c *Client) Logs(ctx context.Context, run, node string) ([]control.AttemptLog, error) {
 	target := c.runPath(run, "logs")

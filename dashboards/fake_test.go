@@ -29,6 +29,7 @@ type fakeAPI struct {
 	sources  map[storage.Digest][]byte
 	results  results.Results
 	model    []byte
+	spending control.Spending
 	logs     []control.AttemptLog
 	// collected is the answer to collections and removals.
 	collected coordinator.Collection
@@ -178,6 +179,13 @@ func (f *fakeAPI) Model(_ context.Context, run, cell string, round int) ([]byte,
 	defer f.mu.Unlock()
 	f.asked.run, f.asked.cell, f.asked.round = run, cell, round
 	return f.model, f.err
+}
+
+func (f *fakeAPI) Spending(_ context.Context, run, cell string) (control.Spending, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked.run, f.asked.cell = run, cell
+	return f.spending, f.err
 }
 
 func (f *fakeAPI) Logs(_ context.Context, run, node string) ([]control.AttemptLog, error) {

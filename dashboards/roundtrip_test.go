@@ -100,6 +100,27 @@ func TestWhatIsAskedAndAnsweredArrivesWhole(t *testing.T) {
 			t.Errorf("the only cell was asked for as %q after %d, %v", api.asked.cell, api.asked.round, err)
 		}
 	})
+	t.Run("spending", func(t *testing.T) {
+		api.spending = control.Spending{
+			Cell: "c01", Delta: 1e-7, Sampling: privacy.FixedSize, Neighbouring: privacy.ReplaceOne, Conversion: privacy.Classic, Unit: "balanced user",
+			Rounds: []control.SpentRound{{Round: 1, Epsilon: 0.5, EpsilonProved: 2}, {Round: 9, Epsilon: 1.5, EpsilonProved: 7}},
+		}
+		got, err := c.Spending(ctx, "", "c01")
+		if err != nil || !reflect.DeepEqual(got, api.spending) || api.asked.cell != "c01" {
+			t.Errorf("asked for %q, got %+v, %v", api.asked.cell, got, err)
+		}
+		const target = "/api/v1/runs/latest/cells/c01/privacy?format="
+		if a := c.ask(t, "GET", target+"svg", nil, nil); a.StatusCode != 200 || a.Header.Get("Content-Type") != "image/svg+xml" || strings.Count(a.body, "<polyline") != 2 {
+			t.Errorf("picture: %s, %s\n%s", a.Status, a.Header.Get("Content-Type"), a.body)
+		}
+		if a := c.ask(t, "GET", target+"gif", nil, nil); a.StatusCode != 400 {
+			t.Errorf("another format: %s", a.Status)
+		}
+		api.spending.Rounds = nil
+		if a := c.ask(t, "GET", target+"svg", nil, nil); a.StatusCode != 400 || !strings.Contains(a.body, "at least two different numbers of rounds") {
+			t.Errorf("a picture of nothing: %s %s", a.Status, a.body)
+		}
+	})
 	t.Run("logs", func(t *testing.T) {
 		api.logs = []control.AttemptLog{{Node: key, Label: "round 3", Attempt: "a", Text: "line\n<script>"}}
 		logs, err := c.Logs(ctx, "", "01ab")
@@ -221,6 +242,7 @@ func TestEveryMethodReportsErrors(t *testing.T) {
 		"Collect":    func() error { _, err := c.Collect(ctx, control.CollectOptions{}); return err },
 		"Results":    func() error { _, err := c.Results(ctx, ""); return err },
 		"Model":      func() error { _, err := c.Model(ctx, "", "", 0); return err },
+		"Spending":   func() error { _, err := c.Spending(ctx, "", "c01"); return err },
 		"Logs":       func() error { _, err := c.Logs(ctx, "", ""); return err },
 	} {
 		if err := call(); !errors.Is(err, runs.ErrState) {

@@ -29,6 +29,7 @@ func (s *Server) routes() []route {
 		{"GET /api/v1/runs/{run}/results", reader, s.runResults},
 		{"GET /api/v1/runs/{run}/model", reader, s.exportModel},
 		{"GET /api/v1/runs/{run}/cells/{cell}/model", reader, s.exportModel},
+		{"GET /api/v1/runs/{run}/cells/{cell}/privacy", reader, s.cellPrivacy},
 		{"GET /api/v1/runs/{run}/logs", reader, s.runLogs},
 		{"GET /api/v1/events", reader, s.listEvents},
 		{"HEAD /api/v1/sources/{digest}", reader, s.hasSource},

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"coalmine/privacy"
 	"coalmine/workflows/control"
 	"coalmine/workflows/coordinator"
 	"coalmine/workflows/experiment"
@@ -242,6 +243,29 @@ func modelName(r *http.Request) string {
 		}
 	}
 	return name + ".safetensors"
+}
+
+// cellPrivacy answers with numbers, or with a picture of them.
+func (s *Server) cellPrivacy(w http.ResponseWriter, r *http.Request) error {
+	format := cmp.Or(r.URL.Query().Get("format"), "json")
+	if format != "json" && format != "svg" {
+		return fmt.Errorf("format %.40q %w: expected json or svg", format, control.ErrInput)
+	}
+	spent, err := s.api.Spending(r.Context(), runName(r), r.PathValue("cell"))
+	if err != nil {
+		return err
+	}
+	if format == "json" {
+		writeJSON(w, http.StatusOK, spent)
+		return nil
+	}
+	var b bytes.Buffer
+	if err := privacy.WriteSVG(&b, spent.Reports()); err != nil {
+		return fmt.Errorf("picture %w: %w", control.ErrInput, err)
+	}
+	w.Header().Set("Content-Type", "image/svg+xml")
+	send(w, b.Bytes())
+	return nil
 }
 
 // runLog is the answer to GET /runs/{run}/logs.

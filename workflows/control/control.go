@@ -58,6 +58,8 @@ type API interface {
 	// Model returns the checkpoint of a cell after a round as a safetensors
 	// file with its vocabulary; round 0 is the last.
 	Model(ctx context.Context, run, cell string, round int) ([]byte, error)
+	// Spending returns what the training of a cell has cost in privacy so far.
+	Spending(ctx context.Context, run, cell string) (Spending, error)
 	// Logs returns the logs of a run's attempts, of one node or, with "", of all
 	// that have failed.
 	Logs(ctx context.Context, run, node string) ([]AttemptLog, error)

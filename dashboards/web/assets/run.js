@@ -20,6 +20,7 @@ function show(status) {
   redraw('commands', [operator, status.state, Boolean(status.failures?.length) || status.state === 'failed'], drawCommands);
   const ended = status.cells.filter((c) => c.state === 'done' || c.state === 'failed').map((c) => c.cell);
   if (ended.length) redraw('results', [ended, status.state], loadResults);
+  redraw('privacy', status.cells.slice(0, chartedCells).map((c) => [c.cell, c.label, twentieth(c)]), loadPrivacy);
 }
 
 /** section shows a list in its place, and nothing of it if it is empty. */
@@ -129,10 +130,14 @@ async function loadResults() {
 }
 
 function drawResults(cells) {
-  const isPrivate = cells.some((c) => c.privacy);
-  const head = ['Setting', 'RS memorized', 'RS lowest', 'BS memorized', 'BS lowest', 'Accuracy %', 'Perplexity', ...(isPrivate ? ['Epsilon (proved)'] : []), 'Model'];
+  const has = { privacy: cells.some((c) => c.privacy), oneRun: cells.some((c) => c.audit?.one_run) };
+  const head = ['Setting', 'RS memorized', 'RS lowest', 'BS memorized', 'BS lowest', 'Accuracy %', 'Perplexity',
+    ...(has.privacy ? ['Epsilon (proved)'] : []), ...(has.oneRun ? ['One-run epsilon ≥ (of)'] : []), 'Model'];
   byId('results-head').replaceChildren(el('tr', {}, ...head.map((h, i) => el('th', { scope: 'col', class: i ? 'number' : '' }, h))));
-  byId('results').replaceChildren(...cells.map((c) => result(c, isPrivate)));
+  byId('results').replaceChildren(...cells.map((c) => result(c, has)));
+  const notes = cells.flatMap(assumptions);
+  byId('notes').hidden = notes.length === 0;
+  byId('notes').replaceChildren(...notes.map((n) => el('li', {}, n)));
   const errors = cells.flatMap((c) => (c.errors ?? []).map((e) => `${c.cell} (${c.label}) failed: ${e}`));
   byId('errors').hidden = errors.length === 0 || !byId('failures-section').hidden; // which says it better
   byId('errors').replaceChildren(...errors.map((e) => el('li', {}, e)));
@@ -140,13 +145,13 @@ function drawResults(cells) {
   byId('results-section').hidden = false;
 }
 
-function result(c, isPrivate) {
+function result(c, has) {
   const done = c.status === 'done';
   const rs = c.audit?.random_sampling, bs = c.audit?.beam_search;
   const values = [
     done ? share(rs) : c.status, lowest(rs), share(bs), lowest(bs),
     c.utility ? (100 * c.utility.recall_at_1).toFixed(1) : '', c.utility ? c.utility.perplexity.toFixed(1) : '',
-    ...(isPrivate ? [epsilon(c.privacy)] : []),
+    ...(has.privacy ? [epsilon(c.privacy)] : []), ...(has.oneRun ? [oneRun(c.audit?.one_run)] : []),
   ];
   const model = done ? el('a', { href: `/api/v1${path}/cells/${encodeURIComponent(c.cell)}/model`, 'aria-label': `model of ${c.cell}` }, 'safetensors') : '';
   return el('tr', {}, el('th', { scope: 'row' }, c.label), ...[...values, model].map((v) => el('td', { class: 'number' }, v)));
@@ -165,11 +170,46 @@ function probability(p) {
   return p.toPrecision(3);
 }
 
+const digits = (e) => (e === null ? 'infinite' : Number(e.toPrecision(3)).toString());
+
 /** epsilon is never bare: the proved bound stands beside the papers' convention. */
-function epsilon(p) {
-  if (!p) return '–';
-  const text = (e) => (e === null ? 'infinite' : Number(e.toPrecision(3)).toString());
-  return `${text(p.epsilon)} (${text(p.epsilon_proved)})`;
+const epsilon = (p) => (p ? `${digits(p.epsilon)} (${digits(p.epsilon_proved)})` : '–');
+const oneRun = (v) => (v ? `${digits(v.epsilon_lower)} (${digits(v.epsilon_largest)})` : '–');
+
+/** assumptions say what the epsilons of a cell mean. */
+function assumptions(c) {
+  const p = c.privacy, v = c.audit?.one_run, notes = [];
+  if (p) {
+    notes.push(`${c.cell} (${c.label}): epsilon ${digits(p.epsilon)} by the papers' convention, ${digits(p.epsilon_proved)} proved (${p.neighbouring}), at delta ${p.delta} after ${number(p.rounds)} rounds; unit ${p.unit}, ${p.sampling} sampling, ${p.conversion} conversion` +
+      (p.holds_against ? `; holds against ${p.holds_against}` : ''));
+  }
+  if (v) {
+    notes.push(`${c.cell} (${c.label}): epsilon at least ${digits(v.epsilon_lower)} at delta ${v.delta} with ${100 * v.confidence}% confidence (${v.neighbouring}, unit ${v.unit}): ${v.correct} of ${v.k_plus + v.k_minus} guesses about ${v.canaries} canaries are right` +
+      (p && p.epsilon_proved !== null && v.epsilon_lower > p.epsilon_proved ? '; this is ABOVE what is proved' : ''));
+  }
+  return notes;
+}
+
+const chartedCells = 24; // of large grids the first
+const twentieth = (c) => (c.steps ? Math.floor((20 * c.step) / c.steps) : 0);
+
+/** loadPrivacy draws what each training with noise has cost, round by round. */
+async function loadPrivacy(cells) {
+  const figures = [];
+  for (const [name, label] of cells) {
+    const target = `${path}/cells/${encodeURIComponent(name)}/privacy`;
+    try {
+      const s = await ask(target);
+      if (s.rounds.length < 2) continue;
+      const last = s.rounds[s.rounds.length - 1];
+      const text = `${name} (${label}): epsilon ${digits(last.epsilon)} by the papers' convention, ${digits(last.epsilon_proved)} proved (${s.neighbouring}), at delta ${s.delta} after ${number(last.round)} rounds; unit ${s.unit}, ${s.sampling} sampling, ${s.conversion} conversion`;
+      figures.push(el('figure', { class: 'card' }, el('img', { src: `/api/v1${target}?format=svg&after=${last.round}`, alt: text }), el('figcaption', {}, text)));
+    } catch (e) {
+      notice(e.message);
+    }
+  }
+  byId('privacy-section').hidden = figures.length === 0;
+  byId('privacy').replaceChildren(...figures);
 }
 
 async function start() {

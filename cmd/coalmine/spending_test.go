@@ -1,0 +1,87 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"coalmine/privacy"
+	"coalmine/workflows/control"
+)
+
+// 130 rounds: one whole segment of metric rows, and an open one.
+const noisyFile = `
+name: noisy
+data: {source: %q, vocabulary: {size: 30}, users: {words: 100}}
+model: {embedding: 3, units: 4}
+training: {rounds: 130, cohort: 4, chunks: 1, sampling: poisson, privacy: {clip: 0.1, noise_multiplier: 1, delta: 1e-5}}
+audit: {one_run: {canaries: 20, guesses: {k_plus: 5, k_minus: 5}}}
+grid: {axes: {training.privacy.noise_multiplier: [1, 0]}}
+`
+
+func TestARunSaysWhatEveryRoundHasCost(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var text strings.Builder
+	for i := range 900 {
+		fmt.Fprintf(&text, `{"user":"u%d","text":"a%d b%d c%d d%d"}`+"\n", i%23, i%13, i%7, i%5, i*i%11)
+	}
+	source, file := filepath.Join(dir, "text.jsonl"), filepath.Join(dir, "noisy.yaml")
+	for path, data := range map[string]string{source: text.String(), file: fmt.Sprintf(noisyFile, source)} {
+		if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out, messages bytes.Buffer
+	home := filepath.Join(dir, "home")
+	if code := execute(t.Context(), []string{"run", file, "--home", home}, &out, &messages); code != exitDone {
+		t.Fatalf("exit status %d: %s", code, messages.String())
+	}
+	if !strings.Contains(out.String(), "add-or-remove-one, unit balanced user, score loss-difference") {
+		t.Errorf("the table does not say what its lower bound means:\n%s", out.String())
+	}
+	g := &global{home: home, stdout: &out, stderr: &messages}
+	err := g.withControl(t.Context(), func(api control.API) error {
+		results, err := api.Results(t.Context(), "")
+		if err != nil {
+			return err
+		}
+		noisy, err := api.Spending(t.Context(), "", "c01")
+		if err != nil {
+			return err
+		}
+		checkSpending(t, noisy, results.Cells[0].Privacy)
+		clipped, err := api.Spending(t.Context(), "", "c02")
+		if len(clipped.Rounds) != 0 || clipped.Rounds == nil {
+			t.Errorf("a training without noise has spent %+v", clipped)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func checkSpending(t *testing.T, s control.Spending, report *privacy.Report) {
+	t.Helper()
+	if len(s.Rounds) != 130 || s.Delta != 1e-5 || s.Neighbouring != privacy.AddOrRemoveOne || s.Unit != "balanced user" || s.Sampling != privacy.Poisson {
+		t.Fatalf("%d rounds of %+v", len(s.Rounds), s)
+	}
+	last := control.SpentRound{}
+	for _, r := range s.Rounds {
+		if r.Round != last.Round+1 || r.EpsilonProved <= last.EpsilonProved {
+			t.Errorf("round %+v after %+v", r, last)
+		}
+		last = r
+	}
+	if last.EpsilonProved != report.EpsilonProved || last.Epsilon != report.Epsilon {
+		t.Errorf("the last round has cost %+v, the report says %v (%v)", last, report.Epsilon, report.EpsilonProved)
+	}
+	var picture bytes.Buffer
+	if err := privacy.WriteSVG(&picture, s.Reports()); err != nil || !strings.Contains(picture.String(), "add-or-remove-one") {
+		t.Errorf("%v, picture:\n%s", err, picture.String())
+	}
+}

@@ -1,0 +1,21 @@
+package privacy_test
+
+import (
+	"testing"
+
+	"coalmine/privacy"
+)
+
+// One call of the accountant, as coalmine account makes it. It should take less
+// than 50 ms; measured, not asserted, since machines differ.
+func BenchmarkAccount(b *testing.B) {
+	for _, sampling := range []privacy.Sampling{privacy.FixedSize, privacy.Poisson, privacy.NoSampling} {
+		b.Run(string(sampling), func(b *testing.B) {
+			recipe := tenEpochs()
+			recipe.Sampling = sampling
+			for b.Loop() {
+				account(b, recipe)
+			}
+		})
+	}
+}
