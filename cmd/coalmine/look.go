@@ -57,11 +57,44 @@ type statusList struct {
 
 func writeList(w io.Writer, list []*coordinator.Status) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "RUN\tSTATE\tCELLS\tSUBMITTED\tTIME LEFT")
+	fmt.Fprintln(t, "RUN\tSTATE\tCELLS\tSUBMITTED\tTIME LEFT\tWAITS FOR")
 	for _, s := range list {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", s.Run, s.Phase, cellCounts(s), s.Submitted.Local().Format(time.DateTime), timeLeft(s))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", s.Run, stateText(s), cellCounts(s), s.Submitted.Local().Format(time.DateTime), timeLeft(s), waitsFor(s))
 	}
 	return t.Flush()
+}
+
+// stateText is "running", or "running, stuck".
+func stateText(s *coordinator.Status) string {
+	if s.Pace == coordinator.Stuck || s.Pace == coordinator.Slow {
+		return fmt.Sprintf("%s, %s", s.Phase, s.Pace)
+	}
+	return string(s.Phase)
+}
+
+// waitsFor is the gravest of what a run waits for, and how many there are besides.
+func waitsFor(s *coordinator.Status) string {
+	if len(s.Waits) == 0 || s.Pace == coordinator.Resting {
+		return "-"
+	}
+	text := s.Waits[0].Detail
+	if more := len(s.Waits) - 1; more > 0 {
+		text += fmt.Sprintf(" (and %d more)", more)
+	}
+	return text
+}
+
+// waitText is what a run waits for, since when, and how much of it.
+func waitText(w coordinator.Wait) string {
+	text := w.Detail
+	if !w.Since.IsZero() {
+		text += fmt.Sprintf(" (since %s", w.Since.Local().Format(time.DateTime))
+		if w.Tasks > 1 {
+			text += fmt.Sprintf(", %d tasks", w.Tasks)
+		}
+		text += ")"
+	}
+	return text
 }
 
 // cellCounts is "2/4", or "2/4, 1 failed".
@@ -91,7 +124,7 @@ func timeLeft(s *coordinator.Status) string {
 
 // writeStatus shows one run in detail.
 func writeStatus(w io.Writer, s *coordinator.Status) {
-	fmt.Fprintf(w, "%s: %s, %s cells", s.Run, s.Phase, cellCounts(s))
+	fmt.Fprintf(w, "%s: %s, %s cells", s.Run, stateText(s), cellCounts(s))
 	if s.TokensPerSecond > 0 {
 		fmt.Fprintf(w, ", %.0f tokens/s", s.TokensPerSecond)
 	}
@@ -105,8 +138,11 @@ func writeStatus(w io.Writer, s *coordinator.Status) {
 	for _, c := range s.Cells {
 		fmt.Fprintf(w, "  %s  %-8s %s%s\n", c.Cell, c.Phase, c.Label, cellProgress(c))
 	}
-	for _, r := range s.Reasons {
-		fmt.Fprintf(w, "waiting: %s\n", r)
+	for _, wait := range s.Waits {
+		fmt.Fprintf(w, "waiting: %s\n", waitText(wait))
+	}
+	if !s.LastProgress.IsZero() && !s.Phase.Finished() {
+		fmt.Fprintf(w, "last output committed at %s\n", s.LastProgress.Local().Format(time.DateTime))
 	}
 	for _, f := range s.Failures {
 		fmt.Fprintf(w, "failed: %s (cells %s, %d attempts): %s\n  node %s\n", f.Label, strings.Join(f.Cells, ", "), f.Attempts, f.Error, f.Key)

@@ -322,9 +322,16 @@ func (l *Local) status(ctx context.Context, run *runs.Run) *coordinator.Status {
 	}
 	s := stored(run)
 	if l.leader == nil && !s.Phase.Finished() && s.Phase != runs.Paused {
-		s.Reasons = []string{"no coordinator reports on it; start one with: coalmine serve, or coalmine run FILE"}
+		waitForCoordinator(s)
 	}
 	return s
+}
+
+// waitForCoordinator says that nobody works on a run.
+func waitForCoordinator(s *coordinator.Status) {
+	const advice = "no coordinator reports on it; start one with: coalmine serve, or coalmine run FILE"
+	s.Pace, s.Reasons = coordinator.Stuck, []string{advice}
+	s.Waits = []coordinator.Wait{{Cause: coordinator.WaitCoordinator, Detail: advice}}
 }
 
 // live is the coordinator's status of a run; nil if it has none that is as new

@@ -78,7 +78,7 @@ func newMachine(t *testing.T, p *plan.Plan) *machine {
 		Log:     slog.New(slog.DiscardHandler),
 		Compile: func(context.Context, *runs.Run) (*plan.Plan, error) { return p, nil },
 	}
-	spec := runs.Spec{Name: "flat", Digest: storage.DigestOf([]byte("flat")), Experiment: []byte("{}")}
+	spec := runs.Spec{Name: "flat", Digest: storage.DigestOf([]byte("{}")), Experiment: []byte("{}")}
 	if _, _, err := runs.NewService(m.worker.archive, m.now).Submit(t.Context(), spec, "", true); err != nil {
 		t.Fatal(err)
 	}

@@ -38,6 +38,8 @@ type run struct {
 	assured    bool       // its outcome has just been seen in storage
 	shown      runs.Phase // as last published
 	lastCells  []CellStatus
+	progressed time.Time             // when something that it wants was last committed
+	waiting    map[waitFor]time.Time // since when it waits for what
 }
 
 // live reports whether the run has a plan whose nodes this term holds.

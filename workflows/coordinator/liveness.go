@@ -3,7 +3,6 @@ package coordinator
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -117,11 +116,12 @@ func parseAttemptID(id string) (storage.Key, int, bool) {
 
 // workerGone looks after what a worker had that no longer shows a heartbeat.
 func (t *term) workerGone(w queue.Worker) {
-	t.lastGone, t.lastGoneID = t.now(), w.ID
+	t.vanished = newVanished(t.now(), w)
 	t.changed = true
 	t.log.Info("worker is gone", "worker", w.ID, "host", w.Host)
 	for _, f := range t.flightsInOrder() {
 		if f.worker == w.ID {
+			t.vanished.room[string(f.class)]--
 			t.checkThen(f, func() { t.lost(f, w.ID) })
 		}
 	}
@@ -130,8 +130,8 @@ func (t *term) workerGone(w queue.Worker) {
 // workerCame takes back what a worker was held for dead for: it was cut off or
 // frozen, or Redis had forgotten it, and no task has killed it.
 func (t *term) workerCame(w queue.Worker) {
-	if t.lastGoneID == w.ID {
-		t.lastGone, t.lastGoneID = time.Time{}, ""
+	if t.vanished.id == w.ID {
+		t.vanished = vanished{}
 	}
 	for _, r := range t.order {
 		if r.active() && r.state.Mourns(w.ID) {
@@ -245,17 +245,35 @@ func (t *term) heardKnown(id string, known bool) {
 	}
 }
 
+// vanished is the worker that vanished last. A task that kills its worker at once
+// is never seen in a heartbeat, so the worker may have had more attempts than it
+// said: as many of each class as it had room for.
+type vanished struct {
+	at   time.Time
+	id   string
+	room map[string]int // by class
+}
+
+func newVanished(at time.Time, w queue.Worker) vanished {
+	v := vanished{at: at, id: w.ID, room: make(map[string]int, len(w.Classes))}
+	for _, class := range w.Classes {
+		v.room[class] = w.Slots
+	}
+	return v
+}
+
 // suspect names the worker that the attempt may have killed, "" if it was more
-// likely the queue that forgot it. A task that kills its worker at once is never
-// seen in a heartbeat, so a worker that vanished since it was sent counts.
+// likely the queue that forgot it.
 func (t *term) suspect(f *flight) string {
 	if f.worker != "" {
 		return f.worker
 	}
-	if t.lastGone.After(f.sent) {
-		return t.lastGoneID
+	v, class := &t.vanished, string(f.class)
+	if !v.at.After(f.sent) || v.room[class] <= 0 {
+		return ""
 	}
-	return ""
+	v.room[class]--
+	return v.id
 }
 
 // lost gives up an attempt that nobody works on any more. killed is the worker
@@ -337,18 +355,4 @@ func (t *term) samplesOf(x *task) *samples {
 func (t *term) measure(f *flight, o tasks.Outcome) {
 	t.samplesOf(f.task).add(o.Seconds)
 	f.run.tokens.add(t.now(), o.Tokens)
-}
-
-// reason says why an attempt at the task has not begun, for people.
-func (t *term) reason(x *task) string {
-	switch x.state {
-	case parked:
-		return t.lacking(x)
-	case pausing:
-		if x.lastErr != "" {
-			return fmt.Sprintf("retry in %s after: %s", x.waiting.Sub(t.now()).Round(time.Second), x.lastErr)
-		}
-		return "handed back by its worker"
-	}
-	return ""
 }

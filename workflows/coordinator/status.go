@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -36,7 +34,14 @@ type Status struct {
 	// nothing to estimate from yet.
 	SecondsLeft *float64       `json:"seconds_left"`
 	Workers     []WorkerStatus `json:"workers"`
-	// Reasons say why the run waits, if it does.
+	// Pace tells a stuck run from a slow one; "" for a run that has finished.
+	Pace Pace `json:"pace,omitempty"`
+	// LastProgress is when an output that the run wants was last committed, as far
+	// as this leader has seen.
+	LastProgress time.Time `json:"last_progress,omitzero"`
+	// Waits say what holds the run up, the gravest first; Reasons are their details
+	// alone.
+	Waits   []Wait   `json:"waits,omitempty"`
 	Reasons []string `json:"reasons,omitempty"`
 }
 
@@ -184,6 +189,8 @@ func (t *term) status(r *run) *Status {
 	for _, w := range t.workers {
 		s.Workers = append(s.Workers, WorkerStatus{w.ID, w.Host, w.Slots, len(w.Running), w.Draining})
 	}
+	s.LastProgress = r.progressed
+	t.addWaits(s, r)
 	if !r.live() {
 		s.Cells = r.endedCells()
 		return s
@@ -192,7 +199,6 @@ func (t *term) status(r *run) *Status {
 	t.addNodes(s, r)
 	s.Cells = t.cellStatuses(r, now)
 	s.SecondsLeft = t.secondsLeft(r)
-	s.Reasons = t.reasons(r)
 	return s
 }
 
@@ -338,45 +344,6 @@ func (ch *chain) median(kind string) (seconds float64, of int) {
 		return s.median()
 	}
 	return 0, 0
-}
-
-// heartbeatPatience is how long workers have to be heard of before a run waits
-// for them.
-const heartbeatPatience = 3 * time.Second
-
-// reasons say why the run, or some of it, waits.
-func (t *term) reasons(r *run) []string {
-	var reasons []string
-	say := func(format string, args ...any) { reasons = append(reasons, fmt.Sprintf(format, args...)) }
-	if r.state.Phase == runs.Paused {
-		say("paused")
-		return reasons
-	}
-	if !t.queueDown.since.IsZero() {
-		say("queue unreachable since %s: %v", t.queueDown.since.Format(time.TimeOnly), t.queueDown.err)
-	}
-	if errors.Is(t.storageDown.err, storage.ErrFull) {
-		say("the store is full: make room, and the run goes on by itself")
-		return reasons // what the tasks say of it says no more
-	}
-	if !t.storageDown.since.IsZero() {
-		say("storage unreachable since %s: %v", t.storageDown.since.Format(time.TimeOnly), t.storageDown.err)
-	}
-	if len(t.slots) == 0 && t.now().Sub(t.begun) > heartbeatPatience {
-		say("no live worker")
-	}
-	seen := make(map[string]bool)
-	for x := range t.tasksOf(r) {
-		if why := t.reason(x); why != "" && !seen[why] {
-			seen[why] = true
-			reasons = append(reasons, why)
-		}
-	}
-	slices.Sort(reasons)
-	if !r.tidying.IsZero() {
-		say("deleting old rounds")
-	}
-	return reasons
 }
 
 // tasksOf yields the tasks that the run wants at the moment.

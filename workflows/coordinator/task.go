@@ -296,6 +296,9 @@ func (t *term) succeed(x *task, c *storage.Commit) {
 		return
 	}
 	x.tries, x.deaths = 0, nil
+	for _, r := range x.wants {
+		r.progressed = t.now()
+	}
 	for _, in := range x.spec.Inputs {
 		delete(t.losses, in.Key)
 	}

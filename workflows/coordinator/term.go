@@ -71,8 +71,7 @@ type term struct {
 	queueDown   trouble
 	storageDown trouble
 	durations   map[string]*samples // of standing nodes, by kind
-	lastGone    time.Time           // when a worker vanished last
-	lastGoneID  string
+	vanished    vanished
 	asking      bool      // the queue is being asked for flights
 	published   time.Time // when statuses were published last
 	deposed     error

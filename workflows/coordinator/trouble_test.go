@@ -24,7 +24,7 @@ func TestNoAbsenceOfTheStoreFailsANode(t *testing.T) {
 		return &tasks.Outcome{Result: tasks.StoreAway, Error: "503 slow down"}
 	}
 	w.until(func() bool { return n == absences })
-	if said := strings.Join(w.term.reasons(w.run(id)), "; "); !strings.Contains(said, "503 slow down") {
+	if said := strings.Join(w.term.status(w.run(id)).Reasons, "; "); !strings.Contains(said, "503 slow down") {
 		w.fail("the run waits for: %s", said)
 	}
 	entries := w.run(id).record.Position()

@@ -1,0 +1,152 @@
+package coordinator
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/runs"
+)
+
+// awaitWait lets the world go on until the run waits for a cause, and returns it
+// with the status.
+func (w *world) awaitWait(id string, cause Cause) (Wait, *Status) {
+	w.t.Helper()
+	var s *Status
+	i := -1
+	w.until(func() bool {
+		if w.term.runs[id] == nil {
+			return false
+		}
+		s = w.term.status(w.run(id))
+		i = slices.IndexFunc(s.Waits, func(x Wait) bool { return x.Cause == cause })
+		return i >= 0
+	})
+	if s.Reasons[i] != s.Waits[i].Detail {
+		w.t.Errorf("reason %q, detail %q", s.Reasons[i], s.Waits[i].Detail)
+	}
+	return s.Waits[i], s
+}
+
+func TestAStuckRunIsToldFromASlowOne(t *testing.T) {
+	t.Parallel()
+	transient := func(kind string) func(tasks.Attempt) *tasks.Outcome {
+		return func(a tasks.Attempt) *tasks.Outcome {
+			if a.Kind != kind || a.Number > 2 {
+				return nil
+			}
+			return &tasks.Outcome{Result: tasks.Failed, Error: "connection reset"}
+		}
+	}
+	for _, c := range []struct {
+		cause  Cause
+		pace   Pace
+		detail string
+		hinder func(w *world, id string)
+		mend   func(w *world, id string)
+	}{
+		{WaitWorker, Stuck, "no live worker", func(w *world, _ string) { w.workers = nil }, func(w *world, _ string) { w.hire(2) }},
+		{WaitKind, Stuck, "no live worker knows test/part@1", func(w *world, _ string) { w.kinds = []string{"test/standing@1"} },
+			func(w *world, _ string) { w.kinds = testKinds.Advertised() }},
+		{WaitPaused, Resting, "paused", func(w *world, id string) { w.steer(id, runs.Entry{Kind: runs.PauseEntry}) },
+			func(w *world, id string) { w.steer(id, runs.Entry{Kind: runs.ResumeEntry}) }},
+		{WaitRetry, Slow, "of 5 at", func(w *world, _ string) { w.override = transient(standingKind.Name) }, func(*world, string) {}},
+	} {
+		t.Run(string(c.cause), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, 21, chaos{}, map[string]*plan.Plan{"a": federated(t, chainOptions{salt: "x", width: 2, steps: 6})})
+			id := w.submit("a", 0)
+			c.hinder(w, id)
+			wait, s := w.awaitWait(id, c.cause)
+			if s.Pace != c.pace || !strings.Contains(wait.Detail, c.detail) {
+				t.Errorf("the run is %s: %+v", s.Pace, wait)
+			}
+			if c.cause == WaitRetry && (wait.Error != "connection reset" || wait.Attempt == 0 || wait.Key == nil) {
+				t.Errorf("a retry without its evidence: %+v", wait)
+			}
+			if later := w.clock.Add(time.Second); c.pace == Stuck {
+				w.until(func() bool { return w.clock.After(later) })
+				if again, _ := w.awaitWait(id, c.cause); !again.Since.Equal(wait.Since) {
+					t.Errorf("it waits since %v, a second before since %v", again.Since, wait.Since)
+				}
+			}
+			c.mend(w, id)
+			w.untilPhase(runs.Done, id)
+			if s := w.term.status(w.run(id)); s.Pace != "" || len(s.Waits) > 0 {
+				t.Errorf("a finished run is %q and waits for %+v", s.Pace, s.Waits)
+			}
+		})
+	}
+}
+
+// A run that gets no slot says whose tasks have them, and one of a class whose
+// number is limited says so; for a few seconds that is nothing worth saying.
+func TestARunBehindOthersSaysWhose(t *testing.T) {
+	t.Parallel()
+	for _, limited := range []bool{false, true} {
+		t.Run(fmt.Sprintf("limited=%v", limited), func(t *testing.T) {
+			t.Parallel()
+			plans := map[string]*plan.Plan{
+				"first":  federated(t, chainOptions{salt: "first", width: 6, steps: 2}),
+				"second": federated(t, chainOptions{salt: "second", width: 6, steps: 2}),
+			}
+			w := newWorld(t, 22, chaos{}, plans)
+			if limited {
+				w.term.Limits = map[tasks.Class]int{tasks.Compute: 2}
+			}
+			w.override = func(a tasks.Attempt) *tasks.Outcome {
+				if a.Kind == partKind.Name && strings.Contains(string(a.Params), "first") {
+					return hang
+				}
+				return nil
+			}
+			first := w.submit("first", 5)
+			w.until(func() bool { return len(w.term.flights) >= 2 && w.term.atWork(w.run(first)) })
+			second := w.submit("second", 0)
+			cause, text := WaitSlot, first
+			if limited {
+				cause, text = WaitLimit, "class compute"
+			}
+			begun := w.clock
+			wait, s := w.awaitWait(second, cause)
+			if s.Pace != Slow || !strings.Contains(wait.Detail, text) || wait.Tasks < 1 {
+				t.Errorf("the run is %s: %+v", s.Pace, wait)
+			}
+			if w.clock.Sub(begun) < fleeting {
+				t.Errorf("said after %v", w.clock.Sub(begun))
+			}
+		})
+	}
+}
+
+// What all runs wait for is said of each, since it began.
+func TestServersThatAreAwayHoldARunUp(t *testing.T) {
+	t.Parallel()
+	full := fmt.Errorf("put: %w", storage.ErrFull)
+	for _, c := range []struct {
+		cause Cause
+		fail  func(*term)
+	}{
+		{WaitStore, func(t *term) { t.storageFails("reading", errors.New("503")) }},
+		{WaitSpace, func(t *term) { t.storageFails("writing", full) }},
+		{WaitQueue, func(t *term) { t.queueFails(errors.New("no route")) }},
+	} {
+		w := newWorld(t, 23, chaos{}, map[string]*plan.Plan{"a": federated(t, chainOptions{salt: "x", width: 1, steps: 2})})
+		id := w.submit("a", 0)
+		w.untilPhase(runs.Running, id)
+		begun := w.clock
+		c.fail(w.term)
+		w.clock = w.clock.Add(time.Minute)
+		c.fail(w.term)
+		s := w.term.status(w.run(id))
+		if s.Pace != Stuck || len(s.Waits) != 1 || s.Waits[0].Cause != c.cause || !s.Waits[0].Since.Equal(begun) {
+			t.Errorf("%s: the run is %s and waits for %+v", c.cause, s.Pace, s.Waits)
+		}
+	}
+}
