@@ -3,7 +3,6 @@ package compile
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -30,13 +29,15 @@ func Sources(run *runs.Run) ([]storage.Digest, error) {
 		return nil, err
 	}
 	var sources []storage.Digest
+	seen := map[storage.Digest]bool{}
 	for i := range spec.Cells {
 		files, err := spec.Files(&spec.Cells[i].Experiment.Data)
 		if err != nil {
 			return nil, fmt.Errorf("cell %s: %w", spec.Cells[i].Name, err)
 		}
 		for _, digest := range files {
-			if !slices.Contains(sources, digest) {
+			if !seen[digest] {
+				seen[digest] = true
 				sources = append(sources, digest)
 			}
 		}
