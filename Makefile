@@ -14,6 +14,7 @@ build:
 test:
 	scripts/setup.sh
 	scripts/check-compose.sh
+	scripts/check-deploy.sh
 	go test -timeout 10m ./...
 
 # Kills, cuts and corrupts parts of small clusters by seeded schedules: SEEDS of

@@ -1,0 +1,43 @@
+// Command deploycheck reads the manifests for Kubernetes and the alerts of
+// Prometheus as these programs do, with their own types and parsers, and fails
+// with their errors: an unknown field, a wrong type, an expression that does not
+// parse. It asks no cluster. It is a module of its own so that the program does not
+// depend on those libraries.
+//
+//	deploycheck DIRECTORY    # with kubernetes/ and prometheus/
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: deploycheck DIRECTORY")
+		os.Exit(2)
+	}
+	if err := check(os.Args[1]); err != nil {
+		fmt.Fprintf(os.Stderr, "deploycheck: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// check reads all files and returns everything that is wrong.
+func check(dir string) error {
+	manifests, err := filepath.Glob(filepath.Join(dir, "kubernetes", "*.yaml"))
+	if err != nil {
+		return err
+	}
+	if len(manifests) == 0 {
+		return fmt.Errorf("%s holds no kubernetes/*.yaml", dir)
+	}
+	var errs []error
+	for _, path := range manifests {
+		errs = append(errs, checkManifests(path))
+	}
+	errs = append(errs, checkRules(filepath.Join(dir, "prometheus", "alerts.yaml")))
+	return errors.Join(errs...)
+}

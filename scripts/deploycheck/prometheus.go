@@ -1,0 +1,16 @@
+package main
+
+import (
+	"errors"
+	"log/slog"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/rulefmt"
+	"github.com/prometheus/prometheus/promql/parser"
+)
+
+// checkRules parses alerts as Prometheus does: fields, expressions, templates.
+func checkRules(path string) error {
+	_, errs := rulefmt.ParseFile(path, false, model.UTF8Validation, parser.NewParser(parser.Options{}), slog.New(slog.DiscardHandler))
+	return errors.Join(errs...)
+}
