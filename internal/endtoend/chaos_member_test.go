@@ -46,9 +46,9 @@ func (a *arena) add(role role, i int) {
 
 func (m *member) arguments() []string {
 	if m.role == coordinatorRole {
-		return []string{"serve", "--listen", "127.0.0.1:0", "--log", "info"}
+		return []string{"serve", "--listen", "127.0.0.1:0", "--log-level", "info"}
 	}
-	return []string{"worker", "--slots", "1", "--grace", "2s", "--log", "info"}
+	return []string{"worker", "--slots", "1", "--grace", "2s", "--log-level", "info"}
 }
 
 // announcement is what a process writes once it is at work.

@@ -282,7 +282,7 @@ func (t *term) outcome(f *flight, o tasks.Outcome) {
 	case tasks.Returned:
 		t.handedBack(f)
 	case tasks.StoreAway:
-		t.log.Warn("the store failed an attempt; it waits for the store", "node", x.label, "key", x.key.Short(), "worker", o.Worker, "error", o.Error)
+		t.logOf(x).Warn("the store failed an attempt; it waits for the store", "attempt", o.Number, "worker", o.Worker, "error", o.Error)
 		x.lastErr = o.Error
 		t.handedBack(f)
 	default:
