@@ -206,6 +206,13 @@ func (c *Client) Collect(ctx context.Context, o control.CollectOptions) (*coordi
 	return &answer, nil
 }
 
+// Drain implements control.API.
+func (c *Client) Drain(ctx context.Context, worker string) ([]string, error) {
+	var answer drained
+	err := c.post(ctx, c.path("workers", worker, "drain"), struct{}{}, &answer)
+	return answer.Workers, err
+}
+
 // Results implements control.API.
 func (c *Client) Results(ctx context.Context, run string) (*results.Results, error) {
 	var answer results.Results

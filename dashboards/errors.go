@@ -36,6 +36,7 @@ var errorKinds = []errorKind{
 	{"forbidden", http.StatusForbidden, ErrForbidden},
 	{"too-large", http.StatusRequestEntityTooLarge, ErrTooLarge},
 	{"no-run", http.StatusNotFound, control.ErrNoRun},
+	{"no-worker", http.StatusNotFound, control.ErrNoWorker},
 	{"ambiguous", http.StatusBadRequest, control.ErrAmbiguous},
 	{"input", http.StatusBadRequest, control.ErrInput},
 	{"state", http.StatusConflict, runs.ErrState},

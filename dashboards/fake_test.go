@@ -166,6 +166,12 @@ func (f *fakeAPI) Collect(_ context.Context, o control.CollectOptions) (*coordin
 	return &f.collected, f.err
 }
 
+func (f *fakeAPI) Drain(_ context.Context, worker string) ([]string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return []string{worker + "-1", worker + "-2"}, f.err
+}
+
 func (f *fakeAPI) Results(_ context.Context, run string) (*results.Results, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -90,6 +90,11 @@ func TestWhatIsAskedAndAnsweredArrivesWhole(t *testing.T) {
 			t.Errorf("asked for %+v, got %+v, %v", api.asked.collect, got, err)
 		}
 	})
+	t.Run("drain", func(t *testing.T) {
+		if got, err := c.Drain(ctx, "host/a"); err != nil || !reflect.DeepEqual(got, []string{"host/a-1", "host/a-2"}) {
+			t.Errorf("got %v, %v", got, err)
+		}
+	})
 	t.Run("model", func(t *testing.T) {
 		api.model = bytes.Repeat([]byte("weights "), flowChunk/4)
 		model, err := c.Model(ctx, "", "c01", 400)
@@ -240,6 +245,7 @@ func TestEveryMethodReportsErrors(t *testing.T) {
 		"Steer":      func() error { _, err := c.Steer(ctx, "", runs.Entry{Kind: runs.PauseEntry}); return err },
 		"Remove":     func() error { _, err := c.Remove(ctx, ""); return err },
 		"Collect":    func() error { _, err := c.Collect(ctx, control.CollectOptions{}); return err },
+		"Drain":      func() error { _, err := c.Drain(ctx, "w"); return err },
 		"Results":    func() error { _, err := c.Results(ctx, ""); return err },
 		"Model":      func() error { _, err := c.Model(ctx, "", "", 0); return err },
 		"Spending":   func() error { _, err := c.Spending(ctx, "", "c01"); return err },

@@ -181,6 +181,21 @@ func (s *Server) collect(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// drained is the answer to a request to drain.
+type drained struct {
+	Workers []string `json:"workers"`
+}
+
+func (s *Server) drainWorker(w http.ResponseWriter, r *http.Request) error {
+	ids, err := s.api.Drain(r.Context(), r.PathValue("worker"))
+	if err != nil {
+		return err
+	}
+	s.options.Log.Info("workers drained", slog.Any("workers", ids))
+	writeJSON(w, http.StatusOK, drained{ids})
+	return nil
+}
+
 // resultTypes are the media types of results.Formats.
 var resultTypes = map[string]string{
 	"table":   "text/plain; charset=utf-8",

@@ -16,6 +16,8 @@ type Attempt struct {
 	// Trace ties the attempt to the span of the coordinator that sent it, as a
 	// traceparent of W3C Trace Context; empty if nothing is traced.
 	Trace string `json:"trace,omitempty"`
+	// TimeoutSeconds ends the attempt with an error; 0 never.
+	TimeoutSeconds float64 `json:"timeout_seconds,omitempty"`
 }
 
 // ID names the attempt in the queue: sending it twice conflicts harmlessly.

@@ -43,6 +43,8 @@ func (e *executor) handle(ctx context.Context, m queue.Message) []byte {
 	}
 	x := e.begin(m.ID, &a)
 	e.metrics.busy.Inc()
+	ctx, cancel := x.limit(ctx)
+	defer cancel()
 	out := x.run(ctx)
 	e.metrics.busy.Dec()
 	out.Seconds = time.Since(x.started).Seconds()
@@ -128,6 +130,22 @@ func (x *execution) endSpan(out *tasks.Outcome) {
 		x.span.Fail(out.Error)
 	}
 	x.span.End(nil)
+}
+
+// timeoutError ends the context of an attempt that takes too long.
+type timeoutError struct{ after time.Duration }
+
+func (e *timeoutError) Error() string {
+	return fmt.Sprintf("the attempt took longer than the task timeout of %v; if it is right that it takes so long, raise --task-timeout", e.after)
+}
+
+// limit ends the attempt's context when its time is over.
+func (x *execution) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	if x.attempt.TimeoutSeconds <= 0 {
+		return context.WithCancel(ctx)
+	}
+	after := time.Duration(x.attempt.TimeoutSeconds * float64(time.Second))
+	return context.WithTimeoutCause(ctx, after, &timeoutError{after})
 }
 
 // run brings the node about, and says how that went.
@@ -316,10 +334,14 @@ func (x *execution) ended(result tasks.Result, err error) tasks.Outcome {
 }
 
 // failed sorts an error into a result. A panic is one whatever else happened;
-// the errors of a stopped attempt are those of stopping.
+// the errors of a stopped attempt are those of stopping, and one that took too
+// long may be faster elsewhere.
 func (x *execution) failed(ctx context.Context, err error) tasks.Outcome {
 	if panicked(err) {
 		return x.ended(tasks.Refused, err)
+	}
+	if late, ok := errors.AsType[*timeoutError](context.Cause(ctx)); ok {
+		return x.ended(tasks.Failed, late)
 	}
 	if ctx.Err() != nil {
 		return x.ended(tasks.Returned, context.Cause(ctx))

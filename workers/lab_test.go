@@ -83,7 +83,11 @@ func (l *lab) start(w *Worker) (stop func()) {
 
 func (l *lab) send(spec tasks.Spec, number int) {
 	l.t.Helper()
-	a := tasks.Attempt{Spec: spec, Number: number, Runs: []string{"run-1"}}
+	l.sendAttempt(tasks.Attempt{Spec: spec, Number: number, Runs: []string{"run-1"}})
+}
+
+func (l *lab) sendAttempt(a tasks.Attempt) {
+	l.t.Helper()
 	payload, err := json.Marshal(&a)
 	if err != nil {
 		l.t.Fatal(err)

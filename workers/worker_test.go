@@ -138,6 +138,37 @@ func TestAReplayWithOtherBytesFailsAndIsReported(t *testing.T) {
 	}
 }
 
+// An attempt past its timeout fails so that another is made; one that was stopped
+// is handed back as ever.
+func TestAnAttemptPastItsTimeoutFails(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	k := kind("test/endless", func(ctx context.Context, _ *tasks.Task) error {
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	l.start(l.worker(k))
+	l.sendAttempt(tasks.Attempt{Spec: mustSpec(t, k, nil), Number: 1, TimeoutSeconds: 0.05})
+	if out := l.outcome(); out.Result != tasks.Failed || !strings.Contains(out.Error, "timeout of 50ms") {
+		t.Errorf("outcome %+v", out)
+	}
+	l.sendAttempt(tasks.Attempt{Spec: mustSpec(t, k, nil), Number: 2, TimeoutSeconds: 3600})
+	for ctx := testContext(t); ; { // until the worker has it
+		if workers, err := l.broker.Workers(ctx); err != nil {
+			t.Fatal(err)
+		} else if len(workers) == 1 && len(workers[0].Running) == 1 {
+			break
+		}
+	}
+	a := tasks.Attempt{Spec: mustSpec(t, k, nil), Number: 2}
+	if err := l.broker.Stop(testContext(t), a.ID()); err != nil {
+		t.Fatal(err)
+	}
+	if out := l.outcome(); out.Result != tasks.Returned {
+		t.Errorf("a stopped attempt: %+v", out)
+	}
+}
+
 // Other bytes than those of another architecture are no fault of the task's.
 func TestOtherBytesThanAnotherArchitecturesAreNotReported(t *testing.T) {
 	t.Parallel()

@@ -108,6 +108,7 @@ func newServeCommand(g *global) *cobra.Command {
 	f.Lookup("token-file").Usage = "file with the token of operators"
 	f.StringVar(&listen.readTokenFile, "read-token-file", "", "file with the token of those who may only look, such as Prometheus")
 	f.StringArrayVar(&allow, "allow-source", nil, "file, directory or s3:// URL, ending in a slash for all below, that experiments checked by the server (submit --on-server) may read; repeatable; default none")
+	g.coordinates(f)
 	return c
 }
 
@@ -130,7 +131,7 @@ func (g *global) serveCluster(ctx context.Context, listen *listenFlags, allowed 
 	if err != nil {
 		return err
 	}
-	leader, err := newCoordinator(archive, conn, holderName(), g)
+	leader, err := g.newCoordinator(archive, conn, holderName())
 	if err != nil {
 		return errors.Join(err, conn.Close())
 	}

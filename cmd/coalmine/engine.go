@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"time"
@@ -22,16 +23,20 @@ import (
 	"coalmine/workflows/home"
 )
 
-func newCoordinator(archive *storage.Archive, conn *queue.Conn, holder string, g *global) (*coordinator.Coordinator, error) {
+func (g *global) newCoordinator(archive *storage.Archive, conn *queue.Conn, holder string) (*coordinator.Coordinator, error) {
+	if g.taskTimeout < 0 {
+		return nil, fmt.Errorf("--task-timeout %v: expected a time above 0", g.taskTimeout)
+	}
 	return coordinator.New(coordinator.Config{
-		Archive:  archive,
-		Queue:    conn.Broker(),
-		Compile:  compile.Run,
-		Registry: compile.Registry(),
-		Holder:   holder,
-		Log:      g.logger(),
-		Metrics:  g.metrics,
-		Tracer:   g.tracer,
+		Archive:     archive,
+		Queue:       conn.Broker(),
+		Compile:     compile.Run,
+		Registry:    compile.Registry(),
+		Holder:      holder,
+		TaskTimeout: g.taskTimeout,
+		Log:         g.logger(),
+		Metrics:     g.metrics,
+		Tracer:      g.tracer,
 	})
 }
 
@@ -122,7 +127,7 @@ func openClustered(ctx context.Context, g *global) (*engine, error) {
 }
 
 func (e *engine) assemble(holder string) (err error) {
-	if e.leader, err = newCoordinator(e.archive, e.conn, holder, e.global); err != nil {
+	if e.leader, err = e.global.newCoordinator(e.archive, e.conn, holder); err != nil {
 		return err
 	}
 	e.worker = newWorker(e.archive, e.conn, e.global)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -19,6 +20,7 @@ import (
 	"coalmine/storage/metered"
 	"coalmine/storage/open"
 	"coalmine/workflows/control"
+	"coalmine/workflows/coordinator"
 	"coalmine/workflows/home"
 )
 
@@ -34,6 +36,8 @@ type global struct {
 	// can ask for them.
 	metrics metricsRegistry
 	tracer  *tracing.Tracer // nil unless the environment asks for traces
+	// taskTimeout is that of the commands which coordinate.
+	taskTimeout time.Duration
 }
 
 func (g *global) flags(f *pflag.FlagSet) {
@@ -50,6 +54,11 @@ func (g *global) flags(f *pflag.FlagSet) {
 	f.TextVar(&g.logLevel, "log-level", &g.logLevel, "least level of log lines on standard error: debug, info, warn or error")
 	f.TextVar(&g.logFormat, "log-format", textFormat, "form of log lines: text or json")
 	g.token = os.Getenv("COALMINE_TOKEN")
+}
+
+// coordinates adds the flags of a command that coordinates.
+func (g *global) coordinates(f *pflag.FlagSet) {
+	f.DurationVar(&g.taskTimeout, "task-timeout", coordinator.DefaultTaskTimeout, "how long an attempt at a task may take before it is ended and tried again")
 }
 
 // logger writes structured lines to standard error.

@@ -148,7 +148,11 @@ func writeStatus(w io.Writer, s *coordinator.Status) {
 		fmt.Fprintf(w, "failed: %s (cells %s, %d attempts): %s\n  node %s\n", f.Label, strings.Join(f.Cells, ", "), f.Attempts, f.Error, f.Key)
 	}
 	for _, r := range s.Workers {
-		fmt.Fprintf(w, "worker %s: %d of %d slots at work\n", r.ID, r.Running, r.Slots)
+		fmt.Fprintf(w, "worker %s: %d of %d slots at work", r.ID, r.Running, r.Slots)
+		if r.Draining {
+			fmt.Fprint(w, ", draining")
+		}
+		fmt.Fprintln(w)
 	}
 }
 

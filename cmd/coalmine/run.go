@@ -89,6 +89,7 @@ func newRunCommand(g *global) *cobra.Command {
 	}
 	flags.add(c.Flags(), true)
 	flags.notify.flag(c.Flags())
+	g.coordinates(c.Flags())
 	return c
 }
 

@@ -32,6 +32,7 @@ func newSteerCommands(g *global) []*cobra.Command {
 		newPinCommand(g, "pin", "Keep a run, or some of its cells, from retention and removal", true),
 		newPinCommand(g, "unpin", "Let a pinned run, or some of its cells, go", false),
 		newRemoveCommand(g),
+		newDrainCommand(g),
 	}
 }
 
@@ -166,4 +167,35 @@ func (g *global) writeRemoved(r *control.Removed) {
 		g.printf(", %s of it later", bytesText(float64(young.Bytes)))
 	}
 	g.printf("\n")
+}
+
+const drainHelp = `Ask workers of a cluster to take no more tasks. Each finishes what it has, however
+long that takes, and then ends with exit status 0; until then status shows it as
+draining. A worker is named by its id or the beginning of it, as in "coalmine status
+RUN"; the name of a host means all workers of it.`
+
+func newDrainCommand(g *global) *cobra.Command {
+	return &cobra.Command{
+		Use: "drain WORKER...", Short: "Have workers finish what they have and end", Long: drainHelp,
+		GroupID: groupSteer, Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return g.withControl(c.Context(), func(api control.API) error {
+				var all []string
+				for _, name := range args {
+					ids, err := api.Drain(c.Context(), name)
+					if err != nil {
+						return err
+					}
+					all = append(all, ids...)
+				}
+				if g.json {
+					return g.printJSON(map[string][]string{"draining": all})
+				}
+				for _, id := range all {
+					g.printf("%s: draining\n", id)
+				}
+				return nil
+			})
+		},
+	}
 }

@@ -168,6 +168,18 @@ func (b *Broker) Stop(ctx context.Context, ids ...string) error {
 	return nil
 }
 
+// drainTTL is how long a request to drain waits for its worker to see it.
+const drainTTL = 10 * time.Minute
+
+// Drain asks a worker to take no more messages, to finish what it has, and to
+// end. It looks every second.
+func (b *Broker) Drain(ctx context.Context, workerID string) error {
+	if err := b.conn.client.Set(ctx, drainKey(workerID), 1, drainTTL).Err(); err != nil {
+		return fmt.Errorf("asking worker %s to drain: %w", workerID, err)
+	}
+	return nil
+}
+
 // asynqLease is how long asynq leases a task to a server, which then renews the
 // lease every five seconds.
 const asynqLease = 30 * time.Second

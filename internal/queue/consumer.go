@@ -90,6 +90,9 @@ type consumer struct {
 	settler *settler
 
 	draining atomic.Bool
+	// drainOnce closes drainAsked, when the broker has asked for it.
+	drainOnce  func()
+	drainAsked chan struct{}
 	// changed asks for an early heartbeat: what runs has changed.
 	changed chan struct{}
 	// reporting ends when reports have no more time.
@@ -113,7 +116,8 @@ type attempt struct {
 
 // Serve takes messages from the queues and handles them until ctx is done. Then
 // it takes no more, lets handlers finish for the grace, stops the rest, and
-// returns nil. A handler that does not return within ten seconds of that is left
+// returns nil. When the broker asks it to drain it takes no more either, lets
+// handlers finish for as long as they need, and returns nil. A handler that does not return within ten seconds of that is left
 // behind, and its message goes back into the queue. Serve outlasts any absence of Redis.
 func (c *Conn) Serve(ctx context.Context, cfg ConsumerConfig) error {
 	if err := cfg.check(); err != nil {
@@ -137,8 +141,15 @@ func (c *Conn) Serve(ctx context.Context, cfg ConsumerConfig) error {
 		servers = append(servers, server)
 	}
 
-	<-ctx.Done()
-	s.drain(servers)
+	select {
+	case <-ctx.Done():
+		s.stopTaking(servers)
+	case <-s.drainAsked:
+		s.log.Info("draining: no more tasks are taken")
+		s.stopTaking(servers)
+		s.awaitIdle(ctx)
+	}
+	s.finish()
 	endReports()
 	closeAll(servers)
 	endBeats()
@@ -152,6 +163,8 @@ func newConsumer(c *Conn, cfg ConsumerConfig) *consumer {
 		changed: make(chan struct{}, 1), running: map[string]*attempt{},
 	}
 	s.idle = sync.NewCond(&s.mu)
+	s.drainAsked = make(chan struct{})
+	s.drainOnce = sync.OnceFunc(func() { close(s.drainAsked) })
 	if s.log == nil {
 		s.log = slog.Default()
 	}
@@ -257,14 +270,31 @@ func retry(ctx context.Context, do func() error) error {
 	}
 }
 
-// drain takes no more messages, waits for the handlers, and stops those that
-// outlast the grace.
-func (s *consumer) drain(servers []*classServer) {
+// stopTaking takes no more messages. One that has just been taken is handed back.
+func (s *consumer) stopTaking(servers []*classServer) {
 	s.draining.Store(true)
 	s.announce()
 	for _, server := range servers {
 		server.stopTaking()
 	}
+}
+
+// awaitIdle waits until nothing runs, or ctx is done.
+func (s *consumer) awaitIdle(ctx context.Context) {
+	defer context.AfterFunc(ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.idle.Broadcast()
+	})()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.running) > 0 && ctx.Err() == nil {
+		s.idle.Wait()
+	}
+}
+
+// finish waits for the handlers, and stops those that outlast the grace.
+func (s *consumer) finish() {
 	if !s.await(s.cfg.Grace) {
 		s.stopAll(ErrShutdown)
 		if !s.await(stopGrace) {

@@ -64,9 +64,11 @@ func (s *consumer) beatOnce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, heartbeatEvery)
 	defer cancel()
 	var stops *redis.SliceCmd
+	var drain *redis.IntCmd
 	_, err = s.conn.client.Pipelined(ctx, func(p redis.Pipeliner) error {
 		p.Set(ctx, workerKey(w.ID), data, heartbeatTTL)
 		p.SAdd(ctx, workersKey, w.ID)
+		drain = p.Exists(ctx, drainKey(w.ID))
 		if keys := stopKeys(w.Running); len(keys) > 0 {
 			stops = p.MGet(ctx, keys...)
 		}
@@ -74,6 +76,9 @@ func (s *consumer) beatOnce(ctx context.Context) error {
 	})
 	if err == nil && stops != nil {
 		s.obey(w.Running, stops.Val())
+	}
+	if err == nil && drain.Val() > 0 {
+		s.drainOnce()
 	}
 	return err
 }

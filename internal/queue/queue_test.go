@@ -347,6 +347,35 @@ func TestShutdownLetsHandlersFinishAndStopsTheRest(t *testing.T) {
 	})
 }
 
+// A drained worker finishes what it has, however long that takes, takes nothing
+// new, and ends by itself.
+func TestADrainedWorkerFinishesWhatItHasAndEnds(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, conn *Conn) {
+		b, slow := conn.Broker(), newGate()
+		c := serve(t, conn, "w1", slow.handle)
+		enqueue(t, b, "slow")
+		slow.awaitEntry(t)
+		if err := b.Drain(testContext(t), "w1"); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the worker drains", func() bool {
+			workers, err := b.Workers(testContext(t))
+			return err == nil && len(workers) == 1 && workers[0].Draining
+		})
+		enqueue(t, b, "late")
+		close(slow.leave)
+		<-c.done
+		if got := await(t, b, 1); got[0].ID != "slow" || string(got[0].Body) != "left" {
+			t.Errorf("reports %v, want that of the message that it had", got)
+		}
+		serve(t, conn, "w2", echo)
+		if got := await(t, b, 1); got[0].ID != "late" || got[0].Worker != "w2" {
+			t.Errorf("reports %v, want that of the next worker", got)
+		}
+	})
+}
+
 func TestReportsReturnWhenTheContextEndsAndLoseNothing(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, conn *Conn) {

@@ -19,6 +19,7 @@ const (
 
 func workerKey(id string) string      { return "coalmine:worker:" + id }
 func stopKey(id string) string        { return "coalmine:stop:" + id }
+func drainKey(id string) string       { return "coalmine:drain:" + id }
 func leaseKey(name string) string     { return "coalmine:lease:" + name }
 func publishedKey(name string) string { return "coalmine:published:" + name }
 func wakeKey(class string) string     { return "coalmine:wake:" + class }

@@ -53,6 +53,10 @@ type API interface {
 	Remove(ctx context.Context, run string) (*Removed, error)
 	// Collect deletes what no run needs.
 	Collect(ctx context.Context, o CollectOptions) (*coordinator.Collection, error)
+	// Drain asks workers to take no more tasks, to finish what they have, and to
+	// end. They are named by id, by the beginning of it, or by their host, which
+	// means all of it. It returns their ids.
+	Drain(ctx context.Context, worker string) ([]string, error)
 	// Results returns the outcome of a run, complete or not.
 	Results(ctx context.Context, run string) (*results.Results, error)
 	// Model returns the checkpoint of a cell after a round as a safetensors
@@ -86,6 +90,8 @@ var (
 	ErrNoRun = errors.New("no such run")
 	// ErrAmbiguous: the beginning of an id fits several runs.
 	ErrAmbiguous = errors.New("several runs")
+	// ErrNoWorker: no live worker has that name.
+	ErrNoWorker = errors.New("no such worker")
 	// ErrInput: what was asked for makes no sense.
 	ErrInput = errors.New("cannot be done")
 )

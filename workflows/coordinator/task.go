@@ -140,7 +140,7 @@ func (t *term) launch(x *task, r *run) {
 	t.served++
 	r.lastServed = t.served
 	f.span = t.attemptSpan(f)
-	attempt := tasks.Attempt{Spec: x.spec, Number: f.number, Runs: runIDs(x.wants), Trace: f.span.Envelope()}
+	attempt := tasks.Attempt{Spec: x.spec, Number: f.number, Runs: runIDs(x.wants), Trace: f.span.Envelope(), TimeoutSeconds: t.TaskTimeout.Seconds()}
 	payload, err := json.Marshal(attempt)
 	if err != nil {
 		t.land(f)

@@ -125,6 +125,19 @@ func TestARunBehindOthersSaysWhose(t *testing.T) {
 	}
 }
 
+func TestAttemptsCarryTheTimeout(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 24, chaos{}, map[string]*plan.Plan{"a": federated(t, chainOptions{salt: "x", width: 1, steps: 2})})
+	w.term.TaskTimeout = 90 * time.Second
+	w.override = func(a tasks.Attempt) *tasks.Outcome {
+		if a.TimeoutSeconds != 90 {
+			t.Errorf("attempt at %s has a timeout of %v s", a.Kind, a.TimeoutSeconds)
+		}
+		return nil
+	}
+	w.untilPhase(runs.Done, w.submit("a", 0))
+}
+
 // What all runs wait for is said of each, since it began.
 func TestServersThatAreAwayHoldARunUp(t *testing.T) {
 	t.Parallel()
