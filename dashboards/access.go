@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"net/http"
 	"strings"
+	"sync"
 )
 
 // role is what somebody may do; a higher one includes the lower.
@@ -34,10 +35,25 @@ type credential struct {
 type access struct {
 	open        bool // no tokens: whoever gets here is an operator
 	credentials []credential
+
+	mu   sync.Mutex
+	code string // logs in once; "" when it has
 }
 
-func newAccess(o Options) access {
-	a := access{open: o.OperatorToken == ""}
+// redeem returns the operator's credential for the login code, the first time,
+// and nobody's for anything else.
+func (a *access) redeem(code string) credential {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.code == "" || subtle.ConstantTimeCompare([]byte(a.code), []byte(code)) != 1 {
+		return credential{}
+	}
+	a.code = ""
+	return a.credentials[0]
+}
+
+func newAccess(o Options) *access {
+	a := &access{open: o.OperatorToken == "", code: o.LoginCode}
 	for _, t := range []struct {
 		role  role
 		token string

@@ -282,3 +282,37 @@ func selfSigned(t *testing.T) (certificate, key string, pool *x509.CertPool) {
 	pool.AddCert(parsed)
 	return write("certificate.pem", "CERTIFICATE", der), write("key.pem", "PRIVATE KEY", keyDER), pool
 }
+
+// A login code lets one browser in, once; nothing else about it does.
+func TestALoginCodeWorksOnce(t *testing.T) {
+	t.Parallel()
+	const code = "login-code-of-the-tests"
+	c, _ := start(t, newFake(), Options{OperatorToken: operatorToken, LoginCode: code})
+	link := "/login?code=" + code
+	if a := c.ask(t, "GET", "/login?code=another-code-entirely", nil, nil); a.StatusCode != 401 || a.Header.Get("Set-Cookie") != "" {
+		t.Errorf("a wrong code: %s, cookie %q", a.Status, a.Header.Get("Set-Cookie"))
+	}
+	if a := c.ask(t, "HEAD", link, nil, nil); a.Header.Get("Set-Cookie") != "" {
+		t.Error("a look at the link has used it up")
+	}
+	if a := c.ask(t, "GET", "/api/v1/runs", nil, header("Authorization", "Bearer "+code)); a.StatusCode != 401 {
+		t.Errorf("the code as a token: %s", a.Status)
+	}
+	first := c.ask(t, "GET", link, nil, nil)
+	cookies := first.Cookies()
+	if first.StatusCode != 303 || first.Header.Get("Location") != "/" || len(cookies) != 1 {
+		t.Fatalf("the link: %s to %q with %d cookies", first.Status, first.Header.Get("Location"), len(cookies))
+	}
+	session := header("Cookie", cookies[0].Name+"="+cookies[0].Value, "Content-Type", "application/json")
+	if a := c.ask(t, "POST", "/api/v1/runs/latest/steer", strings.NewReader(pause), session); a.StatusCode != 200 {
+		t.Errorf("steering from the page: %s %s", a.Status, a.body)
+	}
+	if a := c.ask(t, "GET", link, nil, nil); a.StatusCode != 401 || a.Header.Get("Set-Cookie") != "" {
+		t.Errorf("the link again: %s", a.Status)
+	}
+	for want, o := range map[string]Options{"no operator token": {LoginCode: code}, "16 bytes": {OperatorToken: operatorToken, LoginCode: "short"}} {
+		if _, err := NewServer(newFake(), o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+}

@@ -19,13 +19,23 @@ const (
 
 var loginTemplate = template.Must(template.ParseFS(web, "web/login.html"))
 
-// showLogin shows the form, unless there is nothing to log in to.
+// showLogin shows the form, unless there is nothing to log in to, or a code has
+// just done it.
 func (s *Server) showLogin(w http.ResponseWriter, r *http.Request) error {
 	if s.access.open {
 		http.Redirect(w, r, "/", http.StatusSeeOther)
 		return nil
 	}
-	return writeLogin(w, http.StatusOK, false)
+	code := r.URL.Query().Get("code")
+	if code == "" || r.Method != http.MethodGet {
+		return writeLogin(w, http.StatusOK, false)
+	}
+	c := s.access.redeem(code)
+	if c.role == nobody {
+		return writeLogin(w, http.StatusUnauthorized, true)
+	}
+	s.enter(w, r, c)
+	return nil
 }
 
 func writeLogin(w http.ResponseWriter, status int, failed bool) error {
@@ -47,9 +57,14 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	if c.role == nobody {
 		return writeLogin(w, http.StatusUnauthorized, true)
 	}
+	s.enter(w, r, c)
+	return nil
+}
+
+// enter begins a session and goes to the page that was wanted.
+func (s *Server) enter(w http.ResponseWriter, r *http.Request, c credential) {
 	s.setSession(w, c.session, int(sessionLength.Seconds()))
 	http.Redirect(w, r, localPage(r.URL.Query().Get("next")), http.StatusSeeOther)
-	return nil
 }
 
 func (s *Server) logout(w http.ResponseWriter, r *http.Request) error {

@@ -30,6 +30,10 @@ type Options struct {
 	// has at least 16 bytes. Without an operator token everybody who reaches
 	// the server may do everything, which Serve allows on localhost alone.
 	OperatorToken, ReaderToken string
+	// LoginCode logs a browser in as an operator, once: the page /login?code=...
+	// turns it into a cookie. For an address that is printed where the operator
+	// reads it. It has at least 16 bytes and needs an operator token.
+	LoginCode string
 	// Hosts are the names under which the server is reached, beside localhost
 	// and the address that a request came in on. They need an operator token.
 	Hosts []string
@@ -63,6 +67,8 @@ func (o *Options) check() error {
 	say(o.ReaderToken != "" && len(o.ReaderToken) < minToken, "the reader token is shorter than 16 bytes; use a longer one, at random")
 	say(o.ReaderToken != "" && o.OperatorToken == "", "there is a reader token but no operator token; set both")
 	say(o.ReaderToken != "" && o.ReaderToken == o.OperatorToken, "the reader token equals the operator token; use two")
+	say(o.LoginCode != "" && len(o.LoginCode) < minToken, "the login code is shorter than 16 bytes; use a longer one, at random")
+	say(o.LoginCode != "" && o.OperatorToken == "", "there is a login code but no operator token; set both")
 	say(len(o.Hosts) > 0 && o.OperatorToken == "", "serving under other names than localhost needs an operator token")
 	say((o.CertificateFile == "") != (o.KeyFile == ""), "TLS needs both a certificate file and a key file")
 	say(o.MaxSourceBytes < 0, "the size limit of sources is negative")

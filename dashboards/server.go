@@ -28,7 +28,7 @@ const (
 type Server struct {
 	api     control.API // nil of a monitor
 	options Options
-	access  access
+	access  *access
 	checks  []Check
 	feeds   *feeds
 	pace    pace

@@ -119,7 +119,7 @@ func (g *global) serveHome(ctx context.Context, allowed *sources.Allowed) error 
 		return err
 	}
 	e.control.AllowSources(allowed)
-	g.note("serving %s at http://%s", g.home, e.listen.Addr())
+	g.note("serving %s at %s (logs one browser in)", g.home, e.page())
 	return e.work(ctx)
 }
 

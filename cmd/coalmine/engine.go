@@ -63,8 +63,10 @@ type engine struct {
 	control *control.Local
 	home    *home.Home   // nil in a cluster
 	listen  net.Listener // nil in a cluster
-	keys    *secrets.Keyring
-	global  *global
+	// loginCode logs the user's browser in to the home's page.
+	loginCode string
+	keys      *secrets.Keyring
+	global    *global
 }
 
 const (
@@ -86,7 +88,7 @@ func openEmbedded(ctx context.Context, dir string, g *global) (*engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &engine{home: h, keys: keys, global: g}
+	e := &engine{home: h, keys: keys, global: g, loginCode: newToken(tokenLength)}
 	if err := errors.Join(g.observe(ctx, "coalmine"), e.open(ctx)); err != nil {
 		return nil, errors.Join(err, e.close())
 	}
@@ -156,20 +158,33 @@ func (e *engine) work(ctx context.Context) error {
 	return errors.Join(group.Wait(), e.close())
 }
 
-// serve answers for the home until ctx is done.
+// serve answers for the home until ctx is done: to whom can read its token in the
+// home, and so to no other user of this machine.
 func (e *engine) serve(ctx context.Context) error {
+	token := newToken(tokenLength)
 	server, err := dashboards.NewServer(e.control, dashboards.Options{
 		Version: version(), Log: e.global.logger(), Updated: e.leader.Updated,
 		Metrics: e.global.metrics, Leads: e.leader.Leads,
+		OperatorToken: token, LoginCode: e.loginCode,
 	})
 	if err != nil {
 		return err
 	}
-	if err := e.home.Announce("http://" + e.listen.Addr().String()); err != nil {
+	if err := e.home.Announce(e.address(), token); err != nil {
 		return err
 	}
 	return server.Serve(ctx, e.listen)
 }
+
+// tokenLength is that of the home's token and login code, in characters of five
+// bits.
+const tokenLength = 26
+
+// address is where the home's API answers.
+func (e *engine) address() string { return "http://" + e.listen.Addr().String() }
+
+// page is the address for a browser, which logs it in once.
+func (e *engine) page() string { return e.address() + "/login?code=" + e.loginCode }
 
 func (e *engine) close() error {
 	var errs []error

@@ -114,7 +114,7 @@ func (g *global) control(ctx context.Context) (control.API, closer, error) {
 	}
 	h, err := home.Claim(g.home)
 	if owned, ok := errors.AsType[*home.OwnedError](err); ok && owned.Address != "" {
-		client, err := dashboards.NewClient(owned.Address, "")
+		client, err := dashboards.NewClient(owned.Address, owned.Token)
 		return client, noClose, err
 	}
 	if err != nil {

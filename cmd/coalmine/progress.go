@@ -20,7 +20,7 @@ import (
 // terminal, lines elsewhere. What went wrong is said at the end in both.
 func (g *global) showProgress(ctx context.Context, statuses <-chan *coordinator.Status) error {
 	var display display = &lineDisplay{note: g.note}
-	if f, ok := g.stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) && !g.json {
+	if f, ok := g.terminal(); ok {
 		display = newBarDisplay(f)
 	}
 	var last *coordinator.Status
@@ -42,6 +42,12 @@ func (g *global) showProgress(ctx context.Context, statuses <-chan *coordinator.
 		g.note("failed: %s (cells %s): %s", f.Label, strings.Join(f.Cells, ", "), f.Error)
 	}
 	return nil
+}
+
+// terminal is where people watch, if they do.
+func (g *global) terminal() (*os.File, bool) {
+	f, ok := g.stderr.(*os.File)
+	return f, ok && term.IsTerminal(int(f.Fd())) && !g.json
 }
 
 // display shows how a run goes on.

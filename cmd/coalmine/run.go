@@ -106,7 +106,7 @@ func (g *global) runSubmission(ctx context.Context, flags *submitFlags, sub *sub
 	}
 	if owned, ok := errors.AsType[*home.OwnedError](err); ok && owned.Address != "" {
 		g.note("%s is owned by process %d; the run goes there", g.home, owned.PID)
-		return g.runElsewhere(ctx, flags, sub, owned.Address, "")
+		return g.runElsewhere(ctx, flags, sub, owned.Address, owned.Token)
 	}
 	if err != nil {
 		return err
@@ -121,6 +121,9 @@ func (g *global) runHere(ctx context.Context, flags *submitFlags, sub *submissio
 	worked := make(chan error, 1)
 	go func() { worked <- e.work(working) }()
 
+	if _, watched := g.terminal(); watched && e.home != nil {
+		g.note("page: %s (logs one browser in)", e.page())
+	}
 	var outcome *results.Results
 	submitted, err := flags.submit(ctx, e.control, sub)
 	if err == nil {

@@ -3,6 +3,8 @@ package endtoend_test
 import (
 	"cmp"
 	"encoding/json"
+	"net/http"
+	"net/http/cookiejar"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -194,4 +196,47 @@ func forge(data []byte) []byte {
 		panic(err)
 	}
 	return out
+}
+
+var servedAt = regexp.MustCompile(`(http://[0-9.:]+)(/login\?code=\S+)`)
+
+// Another user of the machine, who can reach the port but not read the home,
+// learns and changes nothing.
+func TestAHomesAPIIsForItsUserAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	owner := start(t, w.coalmine("serve"))
+	owner.await("the home is served", func() bool { return servedAt.MatchString(owner.stderr.String()) })
+	found := servedAt.FindStringSubmatch(owner.stderr.String())
+	address, login := found[1], found[2]
+	if status := must(t, w.coalmine("status", "--json")); !strings.Contains(status, `"runs"`) {
+		t.Errorf("the user's own command: %s", status)
+	}
+	if r := run(t, w.coalmine("status", "--server", address)); r.code != 2 || !strings.Contains(r.stderr, "token") {
+		t.Errorf("without the token: exit status %d, %s", r.code, r.stderr)
+	}
+	info, err := os.Stat(filepath.Join(w.home(), "owner.json"))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("owner.json: %v, %v; want it readable by its owner alone", info.Mode(), err)
+	}
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	browser := &http.Client{Jar: jar}
+	defer browser.CloseIdleConnections()
+	for _, path := range []string{login, "/api/v1/runs"} {
+		answer, err := browser.Get(address + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != http.StatusOK {
+			t.Errorf("the printed address, %s: %s", path, answer.Status)
+		}
+	}
+	owner.signal(os.Interrupt)
+	if code := owner.wait(); code != 0 && code != 3 {
+		t.Errorf("serve ended with %d:\n%s", code, owner.stderr.String())
+	}
 }

@@ -3,10 +3,10 @@
 //
 //	h, err := home.Claim(".coalmine")
 //	if owned, ok := errors.AsType[*home.OwnedError](err); ok {
-//		// be a client of owned.Address
+//		// be a client of owned.Address, with owned.Token
 //	}
 //	defer h.Close()
-//	h.Announce("http://127.0.0.1:41234")
+//	h.Announce("http://127.0.0.1:41234", token)
 //
 // Ownership is a lock on an open file, which the system takes back when the
 // process ends, however it ends: there is nothing to clean up after a kill -9.
@@ -43,6 +43,8 @@ type OwnedError struct {
 	// Address is where the owner's HTTP API answers; empty if the owner has
 	// not said so within a few seconds.
 	Address string
+	// Token is what its API asks for; never printed.
+	Token string
 	// PID is the owner's process id; 0 if it is not known.
 	PID int
 }
@@ -108,20 +110,21 @@ func try(dir string) (*Home, error) {
 		return nil, fmt.Errorf("home %s: %w", dir, err)
 	}
 	h := &Home{dir: dir, lock: lock}
-	if err := h.Announce(""); err != nil {
+	if err := h.Announce("", ""); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
 	return h, nil
 }
 
-// Announce tells the others where this process answers.
-func (h *Home) Announce(address string) error {
+// Announce tells the others, of the same user, where this process answers and
+// what token opens its API.
+func (h *Home) Announce(address, token string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
 		return fmt.Errorf("home %s: announced after it was closed", h.dir)
 	}
-	return writeOwner(h.dir, owner{address, os.Getpid()})
+	return writeOwner(h.dir, owner{address, token, os.Getpid()})
 }
 
 // Close gives the home up. It may be called again.

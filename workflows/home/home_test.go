@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -34,7 +35,7 @@ func own(dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := h.Announce("http://other.example"); err != nil {
+	if err := h.Announce("http://other.example", "secret of http://other.example"); err != nil {
 		return err
 	}
 	fmt.Println("claimed")
@@ -150,12 +151,14 @@ func TestAStaleFileIsNotBelieved(t *testing.T) {
 		_, err := home.Claim(dir)
 		claimed <- err
 	}()
-	if err := h.Announce("http://alive"); err != nil {
+	if err := h.Announce("http://alive", "secret of http://alive"); err != nil {
 		t.Fatal(err)
 	}
 	owned, ok := errors.AsType[*home.OwnedError](<-claimed)
-	if !ok || owned.Address != "http://alive" || owned.PID != os.Getpid() {
+	if !ok || owned.Address != "http://alive" || owned.Token != "secret of http://alive" || owned.PID != os.Getpid() {
 		t.Errorf("claim gives %+v, want the living owner", owned)
+	} else if strings.Contains(owned.Error(), "secret") {
+		t.Errorf("the error shows the token: %v", owned)
 	}
 }
 
@@ -190,7 +193,7 @@ func TestOneOfManyClaimsWins(t *testing.T) {
 			switch {
 			case err == nil:
 				homes[i] = h
-				if err := h.Announce("http://winner"); err != nil {
+				if err := h.Announce("http://winner", "secret of http://winner"); err != nil {
 					t.Error(err)
 				}
 			case !ok || owned.Address != "http://winner":
@@ -217,7 +220,7 @@ func TestAClosedHomeSaysNothingMore(t *testing.T) {
 	if err := h.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.Announce("http://late"); err == nil {
+	if err := h.Announce("http://late", "secret of http://late"); err == nil {
 		t.Error("a closed home was announced")
 	}
 }

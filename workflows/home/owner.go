@@ -11,12 +11,16 @@ import (
 // owner is the content of owner.json.
 type owner struct {
 	Address string `json:"address"` // empty until it is announced
-	PID     int    `json:"pid"`
+	// Token opens the API. Who can read this file may do everything there, and
+	// that is the user whose home it is.
+	Token string `json:"token,omitempty"`
+	PID   int    `json:"pid"`
 }
 
 func ownerFile(dir string) string { return filepath.Join(dir, "owner.json") }
 
-// writeOwner replaces owner.json whole, so that nobody reads half of it.
+// writeOwner replaces owner.json whole, so that nobody reads half of it, and
+// other users nothing.
 func writeOwner(dir string, o owner) error {
 	data, err := json.Marshal(o)
 	if err != nil {
@@ -47,6 +51,6 @@ func readOwner(dir string) error {
 	if err := json.Unmarshal(data, &o); err != nil {
 		return fmt.Errorf("home %s: %s was damaged: %w; end the process that uses the home", dir, ownerFile(dir), err)
 	}
-	e.Address, e.PID = o.Address, o.PID
+	e.Address, e.Token, e.PID = o.Address, o.Token, o.PID
 	return e
 }
