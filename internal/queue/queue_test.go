@@ -34,10 +34,11 @@ func serve(t testing.TB, conn *Conn, id string, handler func(ctx context.Context
 		WorkerID: id,
 		Host:     "test",
 		Classes:  []string{"compute"},
-		Kinds:    []string{"echo@1"}, Keys: []string{"5ec4e7"},
-		Slots:   2,
-		Handler: handler,
-		Log:     slog.New(slog.DiscardHandler),
+		Kinds:    []string{"echo@1"},
+		Keys:     []string{"5ec4e7"},
+		Slots:    2,
+		Handler:  handler,
+		Log:      slog.New(slog.DiscardHandler),
 	}
 	for _, f := range change {
 		f(&cfg)
