@@ -50,6 +50,15 @@ func (c cell) direct() int {
 	return c.gates()
 }
 
+// products is the number of multiply-adds in the matrix products of one step.
+func (c cell) products() int {
+	n := (c.in + c.out) * c.gates()
+	if c.projected {
+		n += c.units * c.out
+	}
+	return n
+}
+
 // activate computes one row's memory and emission from its gates, which hold
 // pre-activations and receive activations. candidate is, of a GRU, the recurrent
 // part of the candidate. squash receives tanh c, of an LSTM. memory may be

@@ -29,9 +29,11 @@ type merged struct {
 	longest, offset float64
 }
 
+// On the paper's model, trained for two epochs, these bounds are 0.3 nats below the
+// price on average, those of 480 and 240 stand-ins 0.1, those of a single one 0.6.
 const (
-	soloTokens   = 2 * tileWidth // most probable tokens that stand for themselves
-	mergedGroups = tileWidth     // groups of the other tokens
+	soloTokens   = 48 // the most probable tokens, that stand for themselves
+	mergedGroups = 96 // groups of the other tokens
 	// groupingRounds of Lloyd's algorithm find the groups.
 	groupingRounds = 3
 )

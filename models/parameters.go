@@ -83,10 +83,7 @@ func (m *Language) CheckParameters(params []float32) error {
 func (m *Language) ScoringFLOPs() float64 {
 	products := m.config.Vocabulary * m.config.outputWidth()
 	for _, c := range m.cells {
-		products += (c.in + c.out) * c.gates()
-		if c.projected {
-			products += c.units * c.out
-		}
+		products += c.products()
 	}
 	return 2 * float64(products)
 }

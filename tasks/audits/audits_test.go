@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"coalmine/internal/kernels"
 	"coalmine/models"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/taskstest"
@@ -99,7 +100,7 @@ func TestPrunedCountEqualsBruteForce(t *testing.T) {
 					length := rapid.IntRange(1, 5).Draw(rt, "length")
 					ordinary := rapid.SampledFrom([]int{3, 12, vocabulary - datasets.FirstWord}).Draw(rt, "ordinary")
 					s := randomScorer(t, config, seed, rapid.Float32Range(0.2, 6).Draw(rt, "scale"))
-					drawn := drawReferences(seed, 120, length, ordinary, nil)
+					drawn := drawReferences(seed, 60, length, ordinary, nil)
 					prefix := []int32{datasets.FirstWord + int32(i)}
 					costs := bruteForceCosts(t, s, prefix, drawn)
 					r := newRanker(s.Tabulate().NewWalker(), drawn.first(drawn.Count()))
@@ -161,20 +162,24 @@ func TestReferenceWordsAreUniform(t *testing.T) {
 
 func TestLargeRanksAreEstimatedWithinTheirError(t *testing.T) {
 	t.Parallel()
+	const count = 12
 	tables := testScorer(t, 30, 5).Tabulate()
-	p := &RandomSamplingParams{References: 60_000, Words: 4, Prefix: 1}
+	p := RandomSamplingParams{References: 60_000, Words: 4, Prefix: 1}
 	drawn := drawReferences(9, p.References, 3, 26, nil)
-	sets := drawn.nested()
-	exact := newSampling(&RandomSamplingParams{References: p.References, Words: 4, Prefix: 1, Exact: true}, tables, sets)
-	quick := newSampling(p, tables, sets)
+	var list []datasets.Placement
+	for i := range count {
+		list = append(list, datasets.Placement{Canary: datasets.Canary{Tokens: append([]int32{datasets.FirstWord}, drawn.row(i)...)}})
+	}
+	quick := newSampling(&p, list, tables, drawn.nested())
+	p.Exact = true
+	exact := newSampling(&p, list, tables, drawn.nested())
 	estimated := 0
-	for i := range 12 {
-		words := append([]int32{datasets.FirstWord}, drawn.row(i)...)
-		e, err := exact.rank(t.Context(), words)
+	for i := range count {
+		e, err := exact.Rank(t.Context(), i)
 		if err != nil {
 			t.Fatal(err)
 		}
-		q, err := quick.rank(t.Context(), words)
+		q, err := quick.Rank(t.Context(), i)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -193,6 +198,71 @@ func TestLargeRanksAreEstimatedWithinTheirError(t *testing.T) {
 	}
 	if estimated == 0 {
 		t.Error("no rank was large enough to be estimated: the test shows nothing")
+	}
+}
+
+// manyCanaries are placements whose costs are spread over those of the references.
+func manyCanaries(n, ordinary int) []datasets.Placement {
+	list := make([]datasets.Placement, n)
+	for i, rng := 0, rand.New(rand.NewPCG(8, 8)); i < n; i++ {
+		tokens := make([]int32, 4)
+		draw(rng, tokens, ordinary)
+		list[i] = datasets.Placement{Canary: datasets.Canary{Number: i, Tokens: tokens}, Insertions: 1}
+	}
+	return list
+}
+
+// ranksOf runs the audit of n canaries in tasks of count canaries each.
+func ranksOf(t *testing.T, n, count int) []Rank {
+	t.Helper()
+	const vocabulary = 800
+	g := taskstest.NewGraph(t)
+	model := g.Run(training.Initial, training.InitialParams{Seed: 3, Model: models.Config{
+		Kind: models.GRU, Vocabulary: vocabulary, Embedding: 6, Units: 9, Layers: 2,
+	}})
+	data, err := json.Marshal(manyCanaries(n, vocabulary-datasets.FirstWord))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := g.Put("canaries", map[string][]byte{datasets.CanariesBlob: data})
+	var all []Rank
+	for first := 0; first < n; first += count {
+		node := g.Run(RandomSampling, RandomSamplingParams{Seed: 1, References: 500, Words: 4, Prefix: 1, First: first, Count: count},
+			taskstest.In(ModelInput, model), taskstest.In(CanariesInput, list))
+		var ranks []Rank
+		if err := json.Unmarshal(node.Blob(RanksBlob), &ranks); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, ranks...)
+	}
+	return all
+}
+
+func TestRanksDoNotDependOnTheTasksThatFindThem(t *testing.T) {
+	t.Parallel()
+	const n = 12
+	want := ranksOf(t, n, n)
+	for _, count := range []int{1, 4} {
+		if got := ranksOf(t, n, count); !slices.Equal(got, want) {
+			t.Errorf("tasks of %d canaries rank them %+v, one task %+v", count, got, want)
+		}
+	}
+}
+
+// Not parallel: it changes the kernels of the whole process.
+func TestRanksDoNotDependOnTheKernelSet(t *testing.T) {
+	const n = 4
+	want := ranksOf(t, n, n)
+	for _, name := range kernels.Sets() {
+		restore, err := kernels.ForceSet(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ranksOf(t, n, n)
+		restore()
+		if !slices.Equal(got, want) {
+			t.Errorf("kernels %s rank them %+v, kernels %s %+v", name, got, kernels.Set(), want)
+		}
 	}
 }
 

@@ -12,9 +12,9 @@ import (
 // any result: a state's numbers do not depend on its neighbours.
 const blockStates = 1024
 
-// exactSharing is the number of extensions of a state from which their exact
-// prices cost less than bounds that most of them may survive.
-const exactSharing = 8
+// exactSharing is the number of extensions of a state from which exact prices,
+// for which one normaliser serves them all, pay at once. It shows in no result.
+const exactSharing = 64
 
 // ranker counts the references that a model finds at most as surprising as a
 // canary, after the canary's prefix. It walks the sorted references as a tree:

@@ -53,27 +53,18 @@ func runRandomSampling(ctx context.Context, t *tasks.Task) error {
 	if err := t.Decode(&p); err != nil {
 		return err
 	}
-	all, err := datasets.ReadPlacements(ctx, t, CanariesInput)
+	s, err := OpenSampling(ctx, t, &p)
 	if err != nil {
 		return err
 	}
-	tables, err := readTables(ctx, t)
-	if err != nil {
-		return err
-	}
-	sets, err := readReferences(t, &p, tables.Scorer().Model().Config().Vocabulary-datasets.FirstWord, suffixes(all, p.Prefix))
-	if err != nil {
-		return err
-	}
-	s := newSampling(&p, tables, sets)
 	ranks := make([]Rank, 0, p.Count)
-	for i, c := range all[p.First : p.First+p.Count] {
-		rank, err := s.rank(ctx, c.Tokens)
+	for i := range p.Count {
+		rank, err := s.Rank(ctx, p.First+i)
 		if err != nil {
 			return err
 		}
 		ranks = append(ranks, rank)
-		t.Progress(tasks.Progress{Done: int64(i + 1), Total: int64(p.Count), Tokens: s.walker.Work().Advanced})
+		t.Progress(tasks.Progress{Done: int64(i + 1), Total: int64(p.Count), Tokens: s.Work().Advanced})
 	}
 	return putJSON(ctx, t, RanksBlob, ranks)
 }
@@ -102,31 +93,56 @@ func suffixes(all []datasets.Placement, prefix int) [][]int32 {
 	return out
 }
 
-// sampling ranks canaries under one model.
-type sampling struct {
-	params  *RandomSamplingParams
-	walker  *models.Walker
-	rankers []*ranker // of the pilots in use, and last of the whole set
+// Sampling ranks canaries under one model. It is for one goroutine.
+type Sampling struct {
+	canaries []datasets.Placement
+	prefix   int
+	walker   *models.Walker
+	rankers  []*ranker // of the pilots in use, and last of the whole set
+}
+
+// OpenSampling reads what a task of RandomSampling needs: the canaries, the
+// checkpoint, and the references, which all tasks of a worker share.
+func OpenSampling(ctx context.Context, t *tasks.Task, p *RandomSamplingParams) (*Sampling, error) {
+	canaries, err := datasets.ReadPlacements(ctx, t, CanariesInput)
+	if err != nil {
+		return nil, err
+	}
+	tables, err := readTables(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	ordinary := tables.Scorer().Model().Config().Vocabulary - datasets.FirstWord
+	sets, err := readReferences(t, p, ordinary, suffixes(canaries, p.Prefix))
+	if err != nil {
+		return nil, err
+	}
+	return newSampling(p, canaries, tables, sets), nil
 }
 
 // newSampling ranks among sets as References.nested returns them.
-func newSampling(p *RandomSamplingParams, tables *models.Tables, sets []*References) *sampling {
+func newSampling(p *RandomSamplingParams, canaries []datasets.Placement, tables *models.Tables, sets []*References) *Sampling {
 	if p.Exact {
 		sets = sets[len(sets)-1:]
 	}
-	s := &sampling{params: p, walker: tables.NewWalker()}
+	s := &Sampling{canaries: canaries, prefix: p.Prefix, walker: tables.NewWalker()}
 	for _, set := range sets {
 		s.rankers = append(s.rankers, newRanker(s.walker, set))
 	}
 	return s
 }
 
-func (s *sampling) rank(ctx context.Context, words []int32) (Rank, error) {
-	state, err := prefixState(s.walker.Scorer(), words[:s.params.Prefix])
+// Work returns what the ranks so far have taken.
+func (s *Sampling) Work() models.Work { return s.walker.Work() }
+
+// Rank ranks a canary, by its number.
+func (s *Sampling) Rank(ctx context.Context, canary int) (Rank, error) {
+	words := s.canaries[canary].Tokens
+	state, err := prefixState(s.walker.Scorer(), words[:s.prefix])
 	if err != nil {
 		return Rank{}, err
 	}
-	cost, err := logPerplexity(s.walker, state, words[s.params.Prefix:])
+	cost, err := logPerplexity(s.walker, state, words[s.prefix:])
 	if err != nil {
 		return Rank{}, err
 	}
@@ -138,7 +154,7 @@ func (s *sampling) rank(ctx context.Context, words []int32) (Rank, error) {
 
 // place finds the rank of a cost: estimated from the smallest pilot that alone
 // shows that it is large, counted among all references otherwise.
-func (s *sampling) place(ctx context.Context, state *models.States, cost float64) (Rank, error) {
+func (s *Sampling) place(ctx context.Context, state *models.States, cost float64) (Rank, error) {
 	pilots, all := s.rankers[:len(s.rankers)-1], s.rankers[len(s.rankers)-1]
 	for _, pilot := range pilots {
 		hits, err := pilot.count(ctx, state, cost)

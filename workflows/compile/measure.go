@@ -18,7 +18,7 @@ import (
 // results.
 const (
 	utilityShares    = 4
-	samplingCanaries = 8  // canaries a task of random sampling
+	SamplingCanaries = 2  // canaries a task of random sampling: one may take seconds, most take less
 	beamCanaries     = 32 // canaries a task of beam search
 )
 
@@ -78,7 +78,7 @@ func (c *cell) audit(round int) plan.Ref {
 	edges := []edge{{audits.PlacementsInput, c.placements}}
 	if s := e.Audit.RandomSampling; s != nil {
 		params.References = s.References
-		for _, r := range spans(c.canaryCount(), samplingCanaries) {
+		for _, r := range spans(c.canaryCount(), SamplingCanaries) {
 			node := c.node(audits.RandomSampling, fmt.Sprintf("random sampling from canary %d after %d", r.first, round),
 				audits.RandomSamplingParams{
 					Seed: e.Seed, References: s.References, Words: e.Canaries.Words, Prefix: s.Prefix,

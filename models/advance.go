@@ -1,0 +1,119 @@
+package models
+
+import (
+	"fmt"
+
+	"coalmine/internal/kernels"
+)
+
+// Advance makes to the states that follow the extensions, in their order: the
+// same as Gather and Step bit for bit. Extensions are sorted by parent and token;
+// to must be another batch than from.
+func (w *Walker) Advance(to, from *States, extensions []Extension) error {
+	if to == from {
+		return fmt.Errorf("states cannot be advanced in place along extensions: advance into another batch")
+	}
+	if err := w.check(from, extensions, len(extensions)); err != nil {
+		return err
+	}
+	to.reserve(from.cells, len(extensions))
+	for at := 0; at < len(extensions); {
+		block := extensions[at:min(at+scoringBlock, len(extensions))]
+		w.lowest(to, from, block, at)
+		w.above(to, from, block, at)
+		at += len(block)
+	}
+	return nil
+}
+
+// lowest advances the lowest layer along a block of extensions, whose states are
+// to's from at on. The order of arithmetic is that of scorerLayer.step.
+func (w *Walker) lowest(to, from *States, extensions []Extension, at int) {
+	l, n := &w.tables.scorer.layers[0], len(extensions)
+	w.gather(from.output[0], l.out, extensions, w.shares())
+	w.recur(extensions)
+	w.gates, w.squash = grow(w.gates, l.gates()), grow(w.squash, l.units)
+	output := to.output[0][at*l.out : (at+n)*l.out]
+	emitted := output
+	if l.projected {
+		w.emitted = grow(w.emitted, n*l.units)
+		emitted = w.emitted
+	}
+	for i, e := range extensions {
+		previous, memory := row(from.memory[0], e.Parent, l.units), row(to.memory[0], at+i, l.units)
+		l.activate(w.gatesOf(i, e.Token), w.candidateOf(i), previous, memory, w.squash, row(emitted, i, l.units))
+	}
+	if l.projected {
+		kernels.GemmPacked(false, n, 1, emitted, l.units, &l.projection, 0, output, l.out)
+		w.work.FLOPs += 2 * float64(n*l.units*l.out)
+	}
+	w.work.Advanced += int64(n)
+}
+
+// shares says whether the extensions of a state share its recurrent product:
+// whether that reaches the gates as one sum, so that adding the input's share to
+// it rounds as scorerLayer.step does.
+func (w *Walker) shares() bool { return w.tables.scorer.layers[0].out <= kernels.BlockDepth }
+
+// recur computes the recurrent products of the gathered parents; those that are
+// not shared include the input's share.
+func (w *Walker) recur(extensions []Extension) {
+	s, rows := w.tables.scorer, len(w.parents)
+	l, gates := &s.layers[0], s.layers[0].gates()
+	w.recurrent = grow(w.recurrent, rows*gates)
+	if !w.shares() {
+		for i, e := range extensions {
+			copy(row(w.recurrent, i, gates), row(w.tables.inputs, int(e.Token), gates))
+		}
+	}
+	if l.kind == GRU {
+		w.candidate = grow(w.candidate, rows*l.units)
+		fillRows(w.candidate, s.weights.layers[0].candidateBias)
+	}
+	l.recurrent.add(l.cell, rows, w.outputs, unless(w.shares()), w.recurrent, w.candidate)
+	w.work.FLOPs += 2 * float64(rows*l.out*gates)
+}
+
+// gatesOf returns the pre-activations of extension i. The next call overwrites them.
+func (w *Walker) gatesOf(i int, token int32) []float32 {
+	l := &w.tables.scorer.layers[0]
+	recurrent := row(w.recurrent, w.place[i], l.gates())
+	if !w.shares() {
+		return recurrent
+	}
+	copy(w.gates, row(w.tables.inputs, int(token), l.gates()))
+	kernels.Add(w.gates[:l.direct()], recurrent[:l.direct()])
+	return w.gates
+}
+
+// candidateOf returns the recurrent part of extension i's candidate, of a GRU.
+func (w *Walker) candidateOf(i int) []float32 {
+	l := &w.tables.scorer.layers[0]
+	if l.kind != GRU {
+		return nil
+	}
+	return row(w.candidate, w.place[i], l.units)
+}
+
+// above advances the layers above the lowest, which is done.
+func (w *Walker) above(to, from *States, extensions []Extension, at int) {
+	s := w.tables.scorer
+	if len(s.layers) == 1 {
+		return
+	}
+	w.parents = w.parents[:0]
+	for _, e := range extensions {
+		w.parents = append(w.parents, e.Parent)
+	}
+	scratch := s.workspaces.Get().(*workspace)
+	defer s.workspaces.Put(scratch)
+	end := at + len(extensions)
+	for i := 1; i < len(s.layers); i++ {
+		l, below := &s.layers[i], &s.layers[i-1]
+		memory, output := to.memory[i][at*l.units:end*l.units], to.output[i][at*l.out:end*l.out]
+		gatherStates(memory, from.memory[i], l.units, w.parents)
+		gatherStates(output, from.output[i], l.out, w.parents)
+		l.step(scratch, &s.weights.layers[i], to.output[i-1][at*below.out:end*below.out], memory, output)
+		w.work.FLOPs += 2 * float64(len(extensions)*l.products())
+	}
+}
