@@ -177,11 +177,10 @@ func (s *Scorer) step(w *workspace, tokens []int32, states *States) {
 func (l *scorerLayer) step(w *workspace, b *layerWeights, x, memory, output []float32) {
 	c, n := l.cell, len(memory)/l.units
 	gates, candidate, emitted := w.gates[:n*c.gates()], w.candidate[:n*c.units], w.emitted[:n*c.units]
-	fillRows(gates, b.bias)
 	if c.kind == GRU {
 		fillRows(candidate, b.candidateBias)
 	}
-	kernels.GemmPacked(false, n, 1, x, c.in, &l.input, 1, gates, c.gates())
+	kernels.GemmPackedBias(false, n, x, c.in, &l.input, b.bias, gates, c.gates())
 	l.recurrent.add(c, n, output, 1, gates, candidate)
 	if !c.projected {
 		emitted = output
@@ -234,10 +233,7 @@ func (s *Scorer) reduce(w *workspace, output []float32, targets []int32, lead bo
 // logits of tile k.
 func (s *Scorer) tileLogits(k, rows int, output, dst []float32, stride int) {
 	from, to := tileBounds(s.model.config.Vocabulary, k)
-	for i := range rows {
-		copy(dst[i*stride:], s.weights.outputBias[from:to])
-	}
-	kernels.GemmPacked(false, rows, 1, output, s.model.config.outputWidth(), &s.tiles[k], 1, dst, stride)
+	kernels.GemmPackedBias(false, rows, output, s.model.config.outputWidth(), &s.tiles[k], s.weights.outputBias[from:to], dst, stride)
 }
 
 // markHits compares each target's logit with the peaks of all tiles. It must

@@ -33,8 +33,7 @@ func (t *Tables) fillInputs() {
 	l, w := &s.layers[0], &s.weights.layers[0]
 	vocabulary := s.model.config.Vocabulary
 	t.inputs = make([]float32, vocabulary*l.gates())
-	fillRows(t.inputs, w.bias)
-	kernels.GemmPacked(false, vocabulary, 1, s.weights.embedding, l.in, &l.input, 1, t.inputs, l.gates())
+	kernels.GemmPackedBias(false, vocabulary, s.weights.embedding, l.in, &l.input, w.bias, t.inputs, l.gates())
 }
 
 // typicalTokens is how many tokens a typical output is the mean of.

@@ -175,8 +175,7 @@ func (w *Walker) bound(extensions []Extension, dst []float64) {
 	s, m := w.tables.scorer, &w.tables.merged
 	rows, columns := len(w.parents), len(m.bias)
 	w.logits = grow(w.logits, rows*columns)
-	fillRows(w.logits, m.bias)
-	kernels.GemmPacked(false, rows, 1, w.outputs, m.width, &m.vectors, 1, w.logits, columns)
+	kernels.GemmPackedBias(false, rows, w.outputs, m.width, &m.vectors, m.bias, w.logits, columns)
 	w.logs = grow(w.logs, rows)
 	for i := range w.logs {
 		length := math.Sqrt(kernels.SquaredNorm(row(w.outputs, i, m.width)))

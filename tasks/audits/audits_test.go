@@ -2,7 +2,6 @@ package audits
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -69,19 +68,34 @@ func randomModels(vocabulary int) []models.Config {
 	return all
 }
 
-// bruteForceCosts scores the references one by one with Scorer alone.
+// bruteForceCosts scores every word of every reference, with Scorer alone.
 func bruteForceCosts(t *testing.T, s *models.Scorer, prefix []int32, r *References) []float64 {
 	t.Helper()
-	costs, row := make([]float64, r.Count()), make([]float32, s.Model().Config().Vocabulary)
-	for i := range costs {
-		state, err := prefixState(s, prefix)
-		for _, w := range r.row(i) {
-			err = errors.Join(err, s.LogProbRows(state, row), s.Step(state, []int32{w}))
-			costs[i] += max(0, -float64(row[w]))
+	n := r.Count()
+	states, words, logProbs, costs := s.Start(n), make([]int32, n), make([]float32, n), make([]float64, n)
+	step := func(word func(i int) int32) {
+		for i := range words {
+			words[i] = word(i)
 		}
-		if err != nil {
+		if err := s.Step(states, words); err != nil {
 			t.Fatal(err)
 		}
+	}
+	for _, w := range append([]int32{datasets.Begin}, prefix...) {
+		step(func(int) int32 { return w })
+	}
+	for depth := range r.length {
+		next := func(i int) int32 { return r.row(i)[depth] }
+		for i := range words {
+			words[i] = next(i)
+		}
+		if err := s.LogProbs(states, words, logProbs); err != nil {
+			t.Fatal(err)
+		}
+		for i, lp := range logProbs {
+			costs[i] += max(0, -float64(lp))
+		}
+		step(next)
 	}
 	return costs
 }

@@ -143,7 +143,7 @@ func planTraining(ctx context.Context, text []byte, of size) (*plan.Plan, error)
 		return nil, err
 	}
 	err = spec.Resolve([]experiment.Facts{{
-		SHA256: storage.DigestOf(text).String(), Users: facts[0].Balance.Balanced.Users,
+		Files: []storage.Digest{storage.DigestOf(text)}, Users: facts[0].Balance.Balanced.Users,
 		Examples: facts[0].Balance.Balanced.Examples, DistinctWords: facts[0].Parts.DistinctWords,
 	}})
 	if err != nil {
