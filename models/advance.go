@@ -31,6 +31,7 @@ func (w *Walker) Advance(to, from *States, extensions []Extension) error {
 func (w *Walker) lowest(to, from *States, extensions []Extension, at int) {
 	l, n := &w.tables.scorer.layers[0], len(extensions)
 	w.gather(from.output[0], l.out, extensions, w.shares())
+	w.computeInputs(extensions)
 	w.recur(extensions)
 	w.gates, w.squash = grow(w.gates, l.gates()), grow(w.squash, l.units)
 	output := to.output[0][at*l.out : (at+n)*l.out]
@@ -50,6 +51,31 @@ func (w *Walker) lowest(to, from *States, extensions []Extension, at int) {
 	w.work.Advanced += int64(n)
 }
 
+// computeInputs computes the input's share of the gates of a block, where it is
+// not tabulated.
+func (w *Walker) computeInputs(extensions []Extension) {
+	s := w.tables.scorer
+	if w.tables.inputs != nil {
+		return
+	}
+	l, n := &s.layers[0], len(extensions)
+	w.vectors, w.inputs = grow(w.vectors, n*l.in), grow(w.inputs, n*l.gates())
+	for i, e := range extensions {
+		copy(row(w.vectors, i, l.in), row(s.weights.embedding, int(e.Token), l.in))
+	}
+	s.inputGates(w.vectors, w.inputs)
+	w.work.FLOPs += 2 * float64(n*l.in*l.gates())
+}
+
+// input returns the input's share of the gates of extension i.
+func (w *Walker) input(i int, token int32) []float32 {
+	gates := w.tables.scorer.layers[0].gates()
+	if w.tables.inputs == nil {
+		return row(w.inputs, i, gates)
+	}
+	return row(w.tables.inputs, int(token), gates)
+}
+
 // shares says whether the extensions of a state share its recurrent product:
 // whether that reaches the gates as one sum, so that adding the input's share to
 // it rounds as scorerLayer.step does.
@@ -63,7 +89,7 @@ func (w *Walker) recur(extensions []Extension) {
 	w.recurrent = grow(w.recurrent, rows*gates)
 	if !w.shares() {
 		for i, e := range extensions {
-			copy(row(w.recurrent, i, gates), row(w.tables.inputs, int(e.Token), gates))
+			copy(row(w.recurrent, i, gates), w.input(i, e.Token))
 		}
 	}
 	if l.kind == GRU {
@@ -81,7 +107,7 @@ func (w *Walker) gatesOf(i int, token int32) []float32 {
 	if !w.shares() {
 		return recurrent
 	}
-	copy(w.gates, row(w.tables.inputs, int(token), l.gates()))
+	copy(w.gates, w.input(i, token))
 	kernels.Add(w.gates[:l.direct()], recurrent[:l.direct()])
 	return w.gates
 }

@@ -7,15 +7,22 @@ import "coalmine/internal/kernels"
 type Tables struct {
 	scorer *Scorer
 	// inputs is [vocabulary, gates]: what each token brings to the gates of the
-	// lowest layer, the bias included.
+	// lowest layer, the bias included; nil if that were more than maxInputs.
 	inputs []float32
 	merged merged
 }
 
+// maxInputs is the most elements of Tables.inputs: 256 MiB, three times what the
+// paper's model takes. It shows in no result.
+const maxInputs = 1 << 26
+
 // Tabulate prepares walks. The tables take Tables.Bytes of memory.
 func (s *Scorer) Tabulate() *Tables {
 	t := &Tables{scorer: s}
-	t.fillInputs()
+	if s.model.config.Vocabulary*s.layers[0].gates() <= maxInputs {
+		t.inputs = make([]float32, s.model.config.Vocabulary*s.layers[0].gates())
+		s.inputGates(s.weights.embedding, t.inputs)
+	}
 	t.merged = mergeVocabulary(s, s.typicalOutput())
 	return t
 }
@@ -26,14 +33,11 @@ func (t *Tables) Bytes() int64 { return 4 * int64(len(t.inputs)+len(t.merged.bia
 // Scorer returns the scorer that the tables were made from.
 func (t *Tables) Scorer() *Scorer { return t.scorer }
 
-// fillInputs computes the table in the order of arithmetic of scorerLayer.step,
-// which adds the input's product to the bias.
-func (t *Tables) fillInputs() {
-	s := t.scorer
-	l, w := &s.layers[0], &s.weights.layers[0]
-	vocabulary := s.model.config.Vocabulary
-	t.inputs = make([]float32, vocabulary*l.gates())
-	kernels.GemmPackedBias(false, vocabulary, s.weights.embedding, l.in, &l.input, w.bias, t.inputs, l.gates())
+// inputGates sets gates to what token vectors bring to the gates of the lowest
+// layer, in the order of arithmetic of scorerLayer.step.
+func (s *Scorer) inputGates(vectors, gates []float32) {
+	l := &s.layers[0]
+	kernels.GemmPackedBias(false, len(vectors)/l.in, vectors, l.in, &l.input, s.weights.layers[0].bias, gates, l.gates())
 }
 
 // typicalTokens is how many tokens a typical output is the mean of.

@@ -21,6 +21,8 @@ type Walker struct {
 	parents   []int     // the states that a block of extensions needs, each once
 	place     []int     // [block]: an extension's parent as an index of parents
 	outputs   []float32 // [block, out]: their outputs
+	vectors   []float32 // [block, embedding] of the extensions' tokens, where their
+	inputs    []float32 // [block, gates] are not tabulated
 	gates     []float32 // [gates] of one extension
 	recurrent []float32 // [block, gates]: what the parents' outputs bring to the gates
 	candidate []float32 // [block, units], of a GRU

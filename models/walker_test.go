@@ -11,8 +11,8 @@ import (
 // wideVocabulary has tokens that stand for themselves and groups of tokens.
 const wideVocabulary = soloTokens + 2*mergedGroups + 77
 
-// walks are the models that walkers are tested on: every variant, and layers
-// wider than one sum of a product.
+// eachWalk runs a test on every variant, on layers wider than one sum of a
+// product, and without a table of the inputs.
 func eachWalk(t *testing.T, test func(t *testing.T, w *Walker, rng *rand.Rand)) {
 	t.Helper()
 	run := func(t *testing.T, m *Language) {
@@ -20,6 +20,14 @@ func eachWalk(t *testing.T, test func(t *testing.T, w *Walker, rng *rand.Rand)) 
 		test(t, mustScorer(t, m, wideParams(m, rng)).Tabulate().NewWalker(), rng)
 	}
 	eachVariant(t, wideVocabulary, run)
+	t.Run("without a table", func(t *testing.T) {
+		t.Parallel()
+		rng := testRand(41)
+		m := mustNew(t, wideVocabulary, 9, 14)
+		tables := mustScorer(t, m, wideParams(m, rng)).Tabulate()
+		tables.inputs = nil
+		test(t, tables.NewWalker(), rng)
+	})
 	for _, kind := range Kinds() {
 		t.Run(kind+" wider than a sum", func(t *testing.T) {
 			t.Parallel()

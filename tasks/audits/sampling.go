@@ -69,6 +69,26 @@ func runRandomSampling(ctx context.Context, t *tasks.Task) error {
 	return putJSON(ctx, t, RanksBlob, ranks)
 }
 
+// Measured on the paper's model: the work of a reference, as shares of scoring all
+// of its words but the last in full.
+const (
+	middleShare = 0.2  // where half of the references cost less than the canary
+	prunedShare = 0.04 // where few do
+	// prunedCanaries is the share of canaries that no pilot can place.
+	prunedCanaries = 1.0 / 3
+)
+
+// ExpectedStates is the likely work of ranking a canary among references of the
+// given length, as a number of states that are advanced and scored in full.
+func ExpectedStates(references, length int, exact bool) float64 {
+	all := float64(references) * float64(max(1, length-1))
+	pilot := pilotSizes[0]
+	if exact || references <= pilot {
+		return middleShare * all
+	}
+	return middleShare*all*float64(pilot)/float64(references) + prunedShare*prunedCanaries*all
+}
+
 // readTables prepares the checkpoint for walks, once for all tasks of a worker.
 func readTables(ctx context.Context, t *tasks.Task) (*models.Tables, error) {
 	key, err := t.Input(ModelInput)

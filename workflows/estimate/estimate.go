@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"coalmine/models"
+	"coalmine/tasks/audits"
 	"coalmine/tasks/datasets"
 	"coalmine/workflows/coordinator"
 	"coalmine/workflows/experiment"
@@ -32,7 +33,7 @@ func (c Cost) Duration(peakGFLOPS float64, cores int) time.Duration {
 }
 
 // Of estimates a plan of which x says what would run. Chains that cells share
-// count once. Random sampling counts as if no reference were pruned.
+// count once. Random sampling counts as audits.ExpectedStates says.
 func Of(s *submission.Submission, p *plan.Plan, x *coordinator.Explanation) Cost {
 	var total Cost
 	counted := map[*coordinator.ExplainedChain]bool{}
@@ -95,7 +96,7 @@ func (c *costing) measure() {
 	if canaries := c.experiment.Canaries; canaries != nil {
 		n := float64(canaries.Inserted() + canaries.HeldBack)
 		if rs := audit.RandomSampling; rs != nil {
-			states += n * float64(rs.References) * float64(canaries.Words-rs.Prefix-1)
+			states += n * audits.ExpectedStates(rs.References, canaries.Words-rs.Prefix, rs.Exact)
 		}
 		if bs := audit.BeamSearch; bs != nil {
 			states += n * float64(bs.Width*(canaries.Words-bs.Prefix))
