@@ -44,6 +44,14 @@
 //	err = scorer.Step(states, []int32{begin})
 //	err = scorer.LogProbRows(states, row) // log p of every next token
 //
+// A Walker scores many sequences that share their beginnings, and bounds
+// probabilities at a fraction of their price:
+//
+//	walker := scorer.Tabulate().NewWalker()
+//	err = walker.LogProbs(states, extensions, logProbs) // of tokens after states
+//	err = walker.Bounds(states, extensions, bounds)     // -log p is at least this
+//	err = walker.Advance(&next, states, extensions)     // states by those tokens
+//
 // # Numbers
 //
 // Values are float32 and losses are summed in float64. Every operation has one
