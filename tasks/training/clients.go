@@ -211,12 +211,21 @@ func (c *chunkSum) batches(examples [][]int32, rng *rand.Rand) func(yield func([
 	}
 }
 
-func (c *chunkSum) write(ctx context.Context, t *tasks.Task) error {
+// rounded is the sum as it is written.
+func (c *chunkSum) rounded() []float32 {
 	sum := make([]float32, len(c.sum))
 	for i, v := range c.sum {
 		sum[i] = float32(v)
 	}
-	data, err := safetensors.Marshal([]safetensors.Tensor{{Name: SumBlob, Shape: []int{len(sum)}, Float32: sum}}, nil)
+	return sum
+}
+
+func encodeSum(sum []float32) ([]byte, error) {
+	return safetensors.Marshal([]safetensors.Tensor{{Name: SumBlob, Shape: []int{len(sum)}, Float32: sum}}, nil)
+}
+
+func (c *chunkSum) write(ctx context.Context, t *tasks.Task) error {
+	data, err := encodeSum(c.rounded())
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,21 @@
+#!/bin/sh
+# Puts PyTorch's figures, stock and tuned for this processor, beside those of
+# coalmine bench engine. Arguments go to both, such as: --repeat 21
+# PYTHON names an interpreter that has torch (default: /usr/bin/python3).
+set -eu
+cd "$(dirname "$0")/.."
+python=${PYTHON:-/usr/bin/python3}
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+
+if grep -qw avx512f /proc/cpuinfo; then
+	core=SKYLAKEX capability=avx512
+elif grep -qw AuthenticAMD /proc/cpuinfo; then
+	core=ZEN capability=avx2
+else
+	core=HASWELL capability=avx2
+fi
+"$python" bench/pytorch.py "$@" >"$out/stock.json"
+OPENBLAS_CORETYPE=$core ATEN_CPU_CAPABILITY=$capability "$python" bench/pytorch.py "$@" >"$out/tuned.json"
+go run ./cmd/coalmine bench engine --only training,lstm,small,characters \
+	--peer "$out/stock.json" --peer "$out/tuned.json" "$@"

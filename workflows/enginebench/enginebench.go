@@ -1,0 +1,243 @@
+// Package enginebench measures the compute engine on this machine: training
+// steps against what the core can do at most, workers side by side, memory.
+//
+// A row is measured several times and the median counts. Before each
+// measurement the core's peak is measured anew (kernels.PeakGFLOPS: independent
+// multiply-adds in registers), and a share of peak compares the two: on a shared
+// machine the ratio is steadier than either. Work of one thread is timed by the
+// processor time of that thread where the system tells it (on Linux), so that
+// the turns of other programs do not count; two workers are timed by the clock.
+//
+// Floating-point operations are those of the matrix products alone, a
+// multiply-add counting as two: models.Language.TrainingFLOPs for each token
+// that is predicted. Everything else, the exponentials too, takes time and
+// counts as nothing. (The recurrent product of a sentence's first token counts,
+// as in every framework, though it is left out, its operand being zero.)
+package enginebench
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"coalmine/internal/kernels"
+)
+
+// Options say what to measure.
+type Options struct {
+	// Repeat is how often each row is measured; at least 1.
+	Repeat int
+	// Only names the rows to measure; none means all.
+	Only []string
+	// Text is a file of JSON lines in the format of docs/data.md, from which the
+	// rows with real sentences take theirs.
+	Text string
+	// Done, if set, is called with each row as soon as it is measured.
+	Done func(Row)
+}
+
+// Report is the outcome of a benchmark.
+type Report struct {
+	// Kernels is the set that the rows use unless they name another, Processors
+	// the number of logical processors.
+	Kernels    string `json:"kernels"`
+	Processors int    `json:"processors"`
+	Repeat     int    `json:"repeat"`
+	Rows       []Row  `json:"rows"`
+}
+
+// Row is one measured line. Figures that a row does not have are 0 and absent
+// from JSON.
+type Row struct {
+	Name string `json:"row"`
+	// What says in words what was measured.
+	What string `json:"what"`
+	// TokensPerSecond counts tokens that were predicted and trained on.
+	TokensPerSecond float64 `json:"tokens_per_second,omitempty"`
+	GFLOPS          float64 `json:"gflops,omitempty"`
+	// OfPeak is GFLOPS as a share of one core's peak in the same moments.
+	OfPeak float64 `json:"of_peak,omitempty"`
+	// Ratio compares the row with what its What names.
+	Ratio float64 `json:"ratio,omitempty"`
+	// Allocations per step, and Megabytes (10^6) of memory: pointers, since 0 is
+	// a figure.
+	Allocations *float64 `json:"allocations,omitempty"`
+	Megabytes   *float64 `json:"megabytes,omitempty"`
+	// Goal is what the row should reach, in words, and Reached whether it did.
+	Goal    string `json:"goal,omitempty"`
+	Reached *bool  `json:"reached,omitempty"`
+	// Skipped says why the row could not be measured here.
+	Skipped string `json:"skipped,omitempty"`
+}
+
+// measure fills in the figures of a row.
+type measure func(ctx context.Context, b *bench, r *Row) error
+
+// rows are all rows, in the order of the table.
+var rows = []struct {
+	name, what string
+	measure    measure
+}{
+	{"peak", "the core's peak: multiply-adds in registers", measurePeak},
+	{"gemm", "matrix product, 512 x 512 x 512", measureGemm},
+	{"training", "training step, paper's model (CIFG-LSTM, 10,004 words, 96, 670 units), batch 16 x 20", paper.measure},
+	{"training-avx2", "the same by the AVX2 kernels", measureAVX2},
+	{"sentences", "paper's model, whole sentences of one speaker, batch 16; ratio: to padding them to the batch's longest", measureSentences},
+	{"sentences-cut", "the same, cut at 20 words as in training", measureCutSentences},
+	{"lstm", "training step, LSTM of the paper's sizes, batch 16 x 20", lstm.measure},
+	{"gru", "training step, GRU of the paper's sizes, batch 16 x 20", gru.measure},
+	{"small", "training step, model of examples/quickstart.yaml (2,004 words, 64, 128 units), batch 16 x 20", small.measure},
+	{"characters", "training step, 2 layers of 200 LSTM units on 260 characters (The Secret Sharer), batch 16 x 100", characters.measure},
+	{"two-workers", "two trainers on two cores; ratio: to one", measureTwoWorkers},
+	{"allocations", "allocations of a training step, paper's model", measureAllocations},
+	{"memory", "memory of a clients task above its model and gradient, paper's model, batch 16 x 20", measureMemory},
+}
+
+// Names lists the rows.
+func Names() []string {
+	names := make([]string, len(rows))
+	for i, r := range rows {
+		names[i] = r.name
+	}
+	return names
+}
+
+// Validate reports what is wrong with the options.
+func (o Options) Validate() error {
+	if o.Repeat < 1 {
+		return fmt.Errorf("repeat %d: want at least 1", o.Repeat)
+	}
+	for _, name := range o.Only {
+		if !slices.Contains(Names(), name) {
+			return fmt.Errorf("no row %q: want some of %s", name, strings.Join(Names(), ", "))
+		}
+	}
+	return nil
+}
+
+// Run measures. It uses the kernel set in use, and for a while others; nothing
+// else should compute in the process meanwhile.
+func Run(ctx context.Context, o Options) (*Report, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	b := &bench{Options: o}
+	report := &Report{Kernels: kernels.Set(), Processors: runtime.NumCPU(), Repeat: o.Repeat}
+	for _, r := range rows {
+		if len(o.Only) > 0 && !slices.Contains(o.Only, r.name) {
+			continue
+		}
+		row := Row{Name: r.name, What: r.what}
+		if err := r.measure(ctx, b, &row); err != nil {
+			return nil, fmt.Errorf("row %s: %w", r.name, err)
+		}
+		report.Rows = append(report.Rows, row)
+		if o.Done != nil {
+			o.Done(row)
+		}
+	}
+	return report, nil
+}
+
+// bench is a benchmark in progress.
+type bench struct{ Options }
+
+// peakTime is how long a peak is measured.
+const peakTime = 3 * time.Millisecond
+
+// job is work of one thread: so many operations for so many predicted tokens.
+type job struct {
+	flops  float64
+	tokens int
+	run    func() error
+}
+
+// rates measures a job and fills in the row's medians; other, unless nil, is
+// work that it is compared with. Both run once before, to warm up.
+func (b *bench) rates(ctx context.Context, r *Row, j job, other func() error) error {
+	s := new(samples)
+	for i := range b.Repeat + 1 {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if i == 1 {
+			s = new(samples)
+		}
+		if err := s.take(j, other); err != nil {
+			return err
+		}
+	}
+	r.GFLOPS, r.OfPeak = median(s.rates), median(s.shares)
+	r.TokensPerSecond = float64(j.tokens) * r.GFLOPS * 1e9 / j.flops
+	if other != nil {
+		r.Ratio = median(s.ratios)
+	}
+	return nil
+}
+
+// samples are measurements of one job.
+type samples struct{ rates, shares, ratios []float64 }
+
+func (s *samples) take(j job, other func() error) error {
+	peak := kernels.PeakGFLOPS(peakTime)
+	seconds, err := timed(j.run)
+	if err != nil {
+		return err
+	}
+	rate := j.flops / seconds / 1e9
+	s.rates, s.shares = append(s.rates, rate), append(s.shares, rate/peak)
+	if other == nil {
+		return nil
+	}
+	longer, err := timed(other)
+	s.ratios = append(s.ratios, longer/seconds)
+	return err
+}
+
+var start = time.Now()
+
+// timed is the thread's time that work takes. Its caller is locked to its thread.
+func timed(work func() error) (seconds float64, err error) {
+	begin := threadTime()
+	err = work()
+	return (threadTime() - begin).Seconds(), err
+}
+
+// clocked is the time that passes during work.
+func clocked(work func() error) (seconds float64, err error) {
+	begin := time.Now()
+	err = work()
+	return time.Since(begin).Seconds(), err
+}
+
+// median orders x, which is not empty.
+func median(x []float64) float64 {
+	slices.Sort(x)
+	return (x[(len(x)-1)/2] + x[len(x)/2]) / 2
+}
+
+// goal sets what a row should reach.
+func (r *Row) goal(reached bool, words string) { r.Goal, r.Reached = words, &reached }
+
+func measurePeak(_ context.Context, b *bench, r *Row) error {
+	peaks := make([]float64, b.Repeat)
+	for i := range peaks {
+		peaks[i] = kernels.PeakGFLOPS(10 * peakTime)
+	}
+	r.GFLOPS, r.OfPeak = median(peaks), 1
+	return nil
+}
+
+func measureGemm(ctx context.Context, b *bench, r *Row) error {
+	const n = 512
+	x, y, z := make([]float32, n*n), make([]float32, n*n), make([]float32, n*n)
+	return b.rates(ctx, r, job{flops: 2 * n * n * n, run: func() error {
+		kernels.Gemm(false, true, n, n, n, 1, x, n, y, n, 0, z, n)
+		return nil
+	}}, nil)
+}

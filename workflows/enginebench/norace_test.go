@@ -1,0 +1,5 @@
+//go:build !race
+
+package enginebench
+
+const raceDetector = false

@@ -1,0 +1,7 @@
+//go:build race
+
+package enginebench
+
+// raceDetector: the detector makes sync.Pool drop values at random, so that
+// pooled memory shows as allocations.
+const raceDetector = true

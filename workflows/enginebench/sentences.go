@@ -1,0 +1,130 @@
+package enginebench
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"coalmine/tasks/datasets"
+)
+
+// sentenceBatches is how many batches of real sentences are measured, spread
+// evenly over the text.
+const sentenceBatches = 6
+
+func measureSentences(ctx context.Context, b *bench, r *Row) error {
+	if err := b.sentences(ctx, r, 0); err != nil || r.Skipped != "" {
+		return err
+	}
+	r.goal(r.Ratio >= 1.5, "1.5 times")
+	return nil
+}
+
+func measureCutSentences(ctx context.Context, b *bench, r *Row) error {
+	return b.sentences(ctx, r, datasets.SentenceWords)
+}
+
+// sentences measures batches of real sentences against the same batches padded.
+func (b *bench) sentences(ctx context.Context, r *Row, cut int) error {
+	batches, err := readBatches(ctx, b.Text, cut)
+	if os.IsNotExist(err) {
+		r.Skipped = fmt.Sprintf("no text %s: name one by --text", b.Text)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	l, err := newLearner(paper.config)
+	if err != nil {
+		return err
+	}
+	padded, tokens := make([][][]int32, len(batches)), 0
+	for i, batch := range batches {
+		padded[i] = pad(batch)
+		tokens += targets(batch)
+	}
+	run := func(batches [][][]int32) func() error {
+		return func() error {
+			for _, batch := range batches {
+				if err := l.step(batch); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	return b.rates(ctx, r, job{float64(tokens) * l.model.TrainingFLOPs(), tokens, run(batches)}, run(padded))
+}
+
+func targets(batch [][]int32) int {
+	n := 0
+	for _, s := range batch {
+		n += len(s) - 1
+	}
+	return n
+}
+
+// pad returns the batch with every sentence as long as its longest.
+func pad(batch [][]int32) [][]int32 {
+	longest := 0
+	for _, s := range batch {
+		longest = max(longest, len(s))
+	}
+	padded := make([][]int32, len(batch))
+	for i, s := range batch {
+		padded[i] = make([]int32, longest) // datasets.Padding
+		copy(padded[i], s)
+	}
+	return padded
+}
+
+// readBatches takes batches of consecutive sentences of one user from a text,
+// each framed by begin and end. A cut above 0 bounds their words as training
+// does. Which id a word gets does not matter here, nor that the vocabulary is
+// the paper's.
+func readBatches(ctx context.Context, path string, cut int) ([][][]int32, error) {
+	file := datasets.File{Name: path, Open: func() (io.ReadCloser, error) { return os.Open(path) }}
+	var all [][][]int32
+	var batch [][]int32
+	user, ids := "", map[string]int32{}
+	for record, err := range datasets.Records(ctx, []datasets.File{file}, datasets.Limits{}) {
+		if err != nil {
+			return nil, err
+		}
+		if record.User != user {
+			user, batch = record.User, nil
+		}
+		batch = append(batch, sentence(record.Text, cut, ids))
+		if len(batch) == batchSize {
+			all, batch = append(all, batch), nil
+		}
+	}
+	if len(all) < sentenceBatches {
+		return nil, fmt.Errorf("%s: %d batches of %d sentences of one user: want at least %d", path, len(all), batchSize, sentenceBatches)
+	}
+	chosen := make([][][]int32, sentenceBatches)
+	for i := range chosen {
+		chosen[i] = all[i*len(all)/sentenceBatches]
+	}
+	return chosen, nil
+}
+
+func sentence(text string, cut int, ids map[string]int32) []int32 {
+	framed := []int32{datasets.Begin}
+	for _, word := range datasets.Tokenize(text) {
+		if len(framed) == cut+1 && cut > 0 {
+			return framed
+		}
+		id, known := ids[word]
+		if !known {
+			id = int32(datasets.FirstWord + len(ids)%(paper.config.Vocabulary-datasets.FirstWord))
+			ids[word] = id
+		}
+		framed = append(framed, id)
+	}
+	if len(framed) == cut+1 {
+		return framed
+	}
+	return append(framed, datasets.End)
+}

@@ -1,0 +1,212 @@
+package enginebench
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"golang.org/x/sync/errgroup"
+
+	"coalmine/internal/kernels"
+	"coalmine/internal/seeds"
+	"coalmine/models"
+	"coalmine/tasks/training"
+)
+
+// seed of all random numbers here; they do not bear on the speed.
+const seed = 1
+
+// batchSize is the clients' batch of every row.
+const batchSize = 16
+
+// step is a training step on sentences of equal length.
+type step struct {
+	config  models.Config
+	targets int // of a sentence
+}
+
+var (
+	paper      = step{models.Config{Kind: models.CIFGLSTM, Vocabulary: 10_004, Embedding: 96, Units: 670}, 20}
+	lstm       = step{models.Config{Kind: models.LSTM, Vocabulary: 10_004, Embedding: 96, Units: 670}, 20}
+	gru        = step{models.Config{Kind: models.GRU, Vocabulary: 10_004, Embedding: 96, Units: 670}, 20}
+	small      = step{models.Config{Kind: models.CIFGLSTM, Vocabulary: 2_004, Embedding: 64, Units: 128}, 20}
+	characters = step{models.Config{
+		Kind: models.LSTM, Vocabulary: 260, Embedding: 200, Units: 200, Layers: 2, Projection: models.Unprojected,
+	}, 100}
+)
+
+// batch is so many random sentences.
+func (s step) batch() [][]int32 {
+	rng := seeds.Stream(seed, seeds.Client)
+	batch := make([][]int32, batchSize)
+	for i := range batch {
+		for range s.targets + 1 {
+			batch[i] = append(batch[i], int32(rng.IntN(s.config.Vocabulary)))
+		}
+	}
+	return batch
+}
+
+// learner takes training steps: the gradient of a batch, and a step of SGD.
+type learner struct {
+	model            *models.Language
+	trainer          *models.Trainer
+	params, gradient []float32
+}
+
+func newLearner(config models.Config) (*learner, error) {
+	m, err := models.New(config)
+	if err != nil {
+		return nil, err
+	}
+	return &learner{m, m.NewTrainer(), m.Init(seeds.Stream(seed, seeds.Weights)), make([]float32, m.Parameters())}, nil
+}
+
+// step moves the parameters too little to change what a step costs.
+func (l *learner) step(batch [][]int32) error {
+	if _, err := l.trainer.Gradient(l.params, batch, l.gradient); err != nil {
+		return err
+	}
+	kernels.Axpy(-1e-3, l.gradient, l.params)
+	return nil
+}
+
+func (s step) measure(ctx context.Context, b *bench, r *Row) error {
+	l, err := newLearner(s.config)
+	if err != nil {
+		return err
+	}
+	batch := s.batch()
+	tokens := batchSize * s.targets
+	j := job{float64(tokens) * l.model.TrainingFLOPs(), tokens, func() error { return l.step(batch) }}
+	if err := b.rates(ctx, r, j, nil); err != nil {
+		return err
+	}
+	if s == paper {
+		r.goal(r.OfPeak >= paperGoal[kernels.Set()], fmt.Sprintf("%.0f%% of peak", 100*paperGoal[kernels.Set()]))
+	}
+	return nil
+}
+
+// paperGoal is the share of peak that the paper's model should reach by each set.
+var paperGoal = map[string]float64{"avx512": 0.80, "avx2": 0.75}
+
+func measureAVX2(ctx context.Context, b *bench, r *Row) error {
+	if kernels.Set() == "avx2" {
+		r.Skipped = "the kernels in use are these"
+		return nil
+	}
+	restore, err := kernels.ForceSet("avx2")
+	if err != nil {
+		r.Skipped = err.Error()
+		return nil
+	}
+	defer restore()
+	return paper.measure(ctx, b, r)
+}
+
+// stepsPerWorker keeps the workers busy long enough that their start does not
+// count.
+const stepsPerWorker = 4
+
+func measureTwoWorkers(ctx context.Context, b *bench, r *Row) error {
+	if runtime.GOMAXPROCS(0) < 2 {
+		r.Skipped = "needs two processors"
+		return nil
+	}
+	var workers [2]*learner
+	for i := range workers {
+		var err error
+		if workers[i], err = newLearner(paper.config); err != nil {
+			return err
+		}
+	}
+	batch := paper.batch()
+	run := func(n int) func() error {
+		return func() error { return runWorkers(workers[:n], batch) }
+	}
+	if err := run(2)(); err != nil {
+		return err
+	}
+	var ratios, rates []float64
+	for range b.Repeat {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		one, err := clocked(run(1))
+		if err != nil {
+			return err
+		}
+		two, err := clocked(run(2))
+		if err != nil {
+			return err
+		}
+		ratios = append(ratios, 2*one/two)
+		rates = append(rates, float64(2*stepsPerWorker*batchSize*paper.targets)/two)
+	}
+	r.Ratio, r.TokensPerSecond = median(ratios), median(rates)
+	r.goal(r.Ratio >= 1.9, "1.9 times")
+	return nil
+}
+
+// runWorkers lets every learner take its steps at the same time.
+func runWorkers(workers []*learner, batch [][]int32) error {
+	var group errgroup.Group
+	for _, l := range workers {
+		group.Go(func() error {
+			for range stepsPerWorker {
+				if err := l.step(batch); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+func measureAllocations(_ context.Context, b *bench, r *Row) error {
+	l, err := newLearner(paper.config)
+	if err != nil {
+		return err
+	}
+	batch := paper.batch()
+	// A collection would empty the kernels' pool of workspaces, and another
+	// processor would not find them there.
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	if err := l.step(batch); err != nil {
+		return err
+	}
+	var counts []float64
+	for range b.Repeat {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if err := l.step(batch); err != nil {
+			return err
+		}
+		runtime.ReadMemStats(&after)
+		counts = append(counts, float64(after.Mallocs-before.Mallocs))
+	}
+	count := median(counts)
+	r.Allocations = &count
+	r.goal(count == 0, "none")
+	return nil
+}
+
+// measureMemory asks the task itself what it holds.
+func measureMemory(_ context.Context, _ *bench, r *Row) error {
+	m, err := models.New(paper.config)
+	if err != nil {
+		return err
+	}
+	bytes, err := training.ClientsMemory(m, paper.batch())
+	if err != nil {
+		return err
+	}
+	megabytes := float64(bytes) / 1e6
+	r.Megabytes = &megabytes
+	r.goal(megabytes < 64, "under 64 MB")
+	return nil
+}
