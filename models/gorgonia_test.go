@@ -1,6 +1,7 @@
 package models_test
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"testing"
@@ -12,29 +13,34 @@ import (
 	"coalmine/models/networks"
 )
 
-// gorgoniaCIFG is the CIFG-LSTM as a Gorgonia graph in float64, for sentences of
-// one length: an implementation that shares nothing with this package, its
-// gradient included. Each gate has matrices of its own and tokens are one-hot
-// rows, because slices and lookups are what Gorgonia gets wrong.
-type gorgoniaCIFG struct {
+// gorgoniaModel is a language model of one layer, projected and tied, as a
+// Gorgonia graph in float64, for sentences of one length: an implementation that
+// shares nothing with this package, its gradient included. Each gate has matrices
+// of its own and tokens are one-hot rows, because slices and lookups are what
+// Gorgonia gets wrong.
+type gorgoniaModel struct {
 	*networks.Graph[float64]
 	config   models.Config
 	sequence int
 
 	embedding, projection, outputBias *gorgonia.Node
-	input, recurrent, bias            [3]*gorgonia.Node
-	tokens                            [][]float64 // by step: one-hot [sentences, vocabulary]
+	input, recurrent, bias            gorgonia.Nodes // of each gate
+	candidateBias                     *gorgonia.Node // of a GRU
+	tokens                            [][]float64    // by step: one-hot [sentences, vocabulary]
 	tokenNodes                        gorgonia.Nodes
 }
 
-func newGorgoniaCIFG(t *testing.T, c models.Config, sentences, tokens int) *gorgoniaCIFG {
+func newGorgoniaModel(t *testing.T, c models.Config, sentences, tokens int) *gorgoniaModel {
 	t.Helper()
-	g := &gorgoniaCIFG{Graph: networks.NewGraph[float64](), config: c, sequence: tokens}
+	g := &gorgoniaModel{Graph: networks.NewGraph[float64](), config: c, sequence: tokens}
 	g.embedding = g.Parameter("embedding", c.Vocabulary, c.Embedding)
-	for k := range 3 {
-		g.input[k] = g.Parameter(fmt.Sprint("input", k), c.Embedding, c.Units)
-		g.recurrent[k] = g.Parameter(fmt.Sprint("recurrent", k), c.Embedding, c.Units)
-		g.bias[k] = g.Parameter(fmt.Sprint("bias", k), 1, c.Units)
+	for k := range gateCount(c.Kind) {
+		g.input = append(g.input, g.Parameter(fmt.Sprint("input", k), c.Embedding, c.Units))
+		g.recurrent = append(g.recurrent, g.Parameter(fmt.Sprint("recurrent", k), c.Embedding, c.Units))
+		g.bias = append(g.bias, g.Parameter(fmt.Sprint("bias", k), 1, c.Units))
+	}
+	if c.Kind == models.GRU {
+		g.candidateBias = g.Parameter("candidate bias", 1, c.Units)
 	}
 	g.projection = g.Parameter("projection", c.Units, c.Embedding)
 	g.outputBias = g.Parameter("output bias", 1, c.Vocabulary)
@@ -49,7 +55,7 @@ func newGorgoniaCIFG(t *testing.T, c models.Config, sentences, tokens int) *gorg
 }
 
 // loss composes the mean loss of all targets, step by step.
-func (g *gorgoniaCIFG) loss(targets int) *gorgonia.Node {
+func (g *gorgoniaModel) loss(targets int) *gorgonia.Node {
 	must := gorgonia.Must
 	var memory, output, sum *gorgonia.Node
 	for t := range g.sequence - 1 {
@@ -66,26 +72,88 @@ func (g *gorgoniaCIFG) loss(targets int) *gorgonia.Node {
 	return must(gorgonia.Neg(must(gorgonia.Div(sum, gorgonia.NewConstant(float64(targets))))))
 }
 
-func (g *gorgoniaCIFG) cell(x, memory, output *gorgonia.Node) (after, emitted *gorgonia.Node) {
+func gateCount(kind string) int {
+	if kind == models.LSTM {
+		return 4
+	}
+	return 3
+}
+
+// cell computes a step from the memory and output before it, nil in the first.
+func (g *gorgoniaModel) cell(x, memory, output *gorgonia.Node) (after, emitted *gorgonia.Node) {
 	must := gorgonia.Must
-	var pre [3]*gorgonia.Node
-	for k := range pre {
-		pre[k] = must(gorgonia.BroadcastAdd(must(gorgonia.Mul(x, g.input[k])), g.bias[k], nil, []byte{0}))
-		if output != nil {
-			pre[k] = must(gorgonia.Add(pre[k], must(gorgonia.Mul(output, g.recurrent[k]))))
-		}
+	sigmoid := func(k int) *gorgonia.Node { return must(gorgonia.Sigmoid(plus(g.fed(x, k), g.fedBack(output, k)))) }
+	tanh := func(x *gorgonia.Node) *gorgonia.Node { return must(gorgonia.Tanh(x)) }
+	switch g.config.Kind {
+	case models.CIFGLSTM:
+		i, z := sigmoid(0), tanh(plus(g.fed(x, 1), g.fedBack(output, 1)))
+		after = plus(memory, times(i, minus(z, memory)))
+		emitted = times(sigmoid(2), tanh(after))
+	case models.LSTM:
+		i, f, z := sigmoid(0), sigmoid(1), tanh(plus(g.fed(x, 2), g.fedBack(output, 2)))
+		after = plus(times(f, memory), times(i, z))
+		emitted = times(sigmoid(3), tanh(after))
+	case models.GRU:
+		r, u := sigmoid(0), sigmoid(1)
+		z := tanh(plus(g.fed(x, 2), g.reset(r, output)))
+		after = plus(z, times(u, minus(memory, z)))
+		emitted = after
 	}
-	i, z, o := must(gorgonia.Sigmoid(pre[0])), must(gorgonia.Tanh(pre[1])), must(gorgonia.Sigmoid(pre[2]))
-	if memory == nil {
-		after = must(gorgonia.HadamardProd(i, z))
-	} else {
-		after = must(gorgonia.Add(memory, must(gorgonia.HadamardProd(i, must(gorgonia.Sub(z, memory))))))
+	return after, must(gorgonia.Mul(emitted, g.projection))
+}
+
+// fed is gate k's part from the input, bias included.
+func (g *gorgoniaModel) fed(x *gorgonia.Node, k int) *gorgonia.Node {
+	must := gorgonia.Must
+	return must(gorgonia.BroadcastAdd(must(gorgonia.Mul(x, g.input[k])), g.bias[k], nil, []byte{0}))
+}
+
+// fedBack is gate k's part from the output before.
+func (g *gorgoniaModel) fedBack(output *gorgonia.Node, k int) *gorgonia.Node {
+	if output == nil {
+		return nil
 	}
-	return after, must(gorgonia.Mul(must(gorgonia.HadamardProd(o, must(gorgonia.Tanh(after)))), g.projection))
+	return gorgonia.Must(gorgonia.Mul(output, g.recurrent[k]))
+}
+
+// reset is the part of a GRU's candidate that its reset gate r scales.
+func (g *gorgoniaModel) reset(r, output *gorgonia.Node) *gorgonia.Node {
+	must := gorgonia.Must
+	if output == nil {
+		return must(gorgonia.BroadcastHadamardProd(r, g.candidateBias, nil, []byte{0}))
+	}
+	return times(r, must(gorgonia.BroadcastAdd(g.fedBack(output, 2), g.candidateBias, nil, []byte{0})))
+}
+
+// The sums, differences and products of nodes take nil for zero: what there is
+// before the first step.
+
+func plus(a, b *gorgonia.Node) *gorgonia.Node {
+	if a == nil || b == nil {
+		return cmp.Or(a, b)
+	}
+	return gorgonia.Must(gorgonia.Add(a, b))
+}
+
+func minus(a, b *gorgonia.Node) *gorgonia.Node {
+	if b == nil {
+		return a
+	}
+	if a == nil {
+		return gorgonia.Must(gorgonia.Neg(b))
+	}
+	return gorgonia.Must(gorgonia.Sub(a, b))
+}
+
+func times(a, b *gorgonia.Node) *gorgonia.Node {
+	if a == nil || b == nil {
+		return nil
+	}
+	return gorgonia.Must(gorgonia.HadamardProd(a, b))
 }
 
 // fill sets the one-hot tokens.
-func (g *gorgoniaCIFG) fill(sentences [][]int32) {
+func (g *gorgoniaModel) fill(sentences [][]int32) {
 	for step, values := range g.tokens {
 		clear(values)
 		for i, s := range sentences {
@@ -96,7 +164,7 @@ func (g *gorgoniaCIFG) fill(sentences [][]int32) {
 
 // tensor collects one of this package's tensors out of a vector of the graph:
 // gate matrices lie side by side here, one by one there.
-func (g *gorgoniaCIFG) tensor(vector []float64, t models.Tensor) []float64 {
+func (g *gorgoniaModel) tensor(vector []float64, t models.Tensor) []float64 {
 	parts := map[string][]float64{}
 	for _, p := range g.Tensors() {
 		parts[p.Name] = vector[p.Offset:][:p.Size()]
@@ -106,11 +174,14 @@ func (g *gorgoniaCIFG) tensor(vector []float64, t models.Tensor) []float64 {
 		return parts[t.Name]
 	case models.OutputBiasTensor:
 		return parts["output bias"]
+	case models.CandidateBiasTensor:
+		return parts["candidate bias"]
 	}
 	name := map[string]string{models.InputTensor: "input", models.RecurrentTensor: "recurrent", models.BiasTensor: "bias"}[t.Name]
 	out, units := make([]float64, t.Size()), g.config.Units
+	width := len(g.input) * units
 	for at := range out {
-		row, column := at/(3*units), at%(3*units)
+		row, column := at/width, at%width
 		out[at] = parts[fmt.Sprint(name, column/units)][row*units+column%units]
 	}
 	return out
@@ -118,13 +189,21 @@ func (g *gorgoniaCIFG) tensor(vector []float64, t models.Tensor) []float64 {
 
 func TestTheGradientEqualsThatOfAGorgoniaGraph(t *testing.T) {
 	t.Parallel()
+	for _, kind := range models.Kinds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			compareWithGorgonia(t, models.Config{Kind: kind, Vocabulary: 31, Embedding: 6, Units: 9})
+		})
+	}
+}
+
+func compareWithGorgonia(t *testing.T, config models.Config) {
 	const sentences, tokens = 4, 7
-	config := models.Config{Kind: models.CIFGLSTM, Vocabulary: 31, Embedding: 6, Units: 9}
 	m, err := models.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := newGorgoniaCIFG(t, config, sentences, tokens)
+	g := newGorgoniaModel(t, config, sentences, tokens)
 	defer func() {
 		if err := g.Close(); err != nil {
 			t.Error(err)
