@@ -70,7 +70,7 @@ func (c cell) activate(gates, candidate, previous, memory, squash, emitted []flo
 	case LSTM:
 		kernels.LSTMForward(gates, previous, memory, squash, emitted)
 	case GRU:
-		gruForward(gates, candidate, previous, memory)
+		kernels.GRUForward(gates, candidate, previous, memory)
 		copy(emitted, memory)
 	}
 }

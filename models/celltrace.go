@@ -203,7 +203,7 @@ func (c *cellTrace) rowGradient(r int, previous, emitted, memory []float32) {
 	case LSTM:
 		kernels.LSTMBackward(gates, previous, c.squashRow(r), emitted, memory, gradient)
 	case GRU:
-		gruBackward(gates, c.candidateRow(r), previous, emitted, memory, gradient, row(c.candidateGradient, r, c.units))
+		kernels.GRUBackward(gates, c.candidateRow(r), previous, emitted, memory, gradient, row(c.candidateGradient, r, c.units))
 	}
 }
 

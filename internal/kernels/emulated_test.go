@@ -64,6 +64,11 @@ func emulated(suffix string, tileRows, tileColumns int) *set {
 		blend:        func(dst, w, x, y []float32) { call("blend", nil, dst, w, x, y) },
 		mulAdd:       func(dst, v, w, x, y []float32) { call("mulAdd", nil, dst, v, w, x, y) },
 		cifgBackward: backward("cifgBackward"), lstmBackward: backward("lstmBackward"),
+		gruCandidate: func(dst, r, x []float32) { call("gruCandidate", nil, dst, r, x) },
+		gruCell:      func(dst, u, x, z []float32) { call("gruCell", nil, dst, u, x, z) },
+		gruBackward: func(gates, candidate, previous, dOutput, dCell, dGates, dCandidate []float32) {
+			call("gruBackward", nil, gates, candidate, previous, dOutput, dCell, dGates, dCandidate)
+		},
 		peak: func(rounds int) (r int) { call("peak", &r, rounds); return r },
 	}
 	for rows := 1; rows <= tileRows; rows++ {

@@ -42,11 +42,17 @@ func mulAVX2(dst []float32, x []float32, y []float32)
 
 func blendAVX2(dst []float32, w []float32, x []float32, y []float32)
 
+func gruCandidateAVX2(dst []float32, r []float32, x []float32)
+
+func gruCellAVX2(dst []float32, u []float32, x []float32, z []float32)
+
 func mulAddAVX2(dst []float32, v []float32, w []float32, x []float32, y []float32)
 
 func cifgBackwardAVX2(gates []float32, previous []float32, tanhCell []float32, dOutput []float32, dCell []float32, dGates []float32)
 
 func lstmBackwardAVX2(gates []float32, previous []float32, tanhCell []float32, dOutput []float32, dCell []float32, dGates []float32)
+
+func gruBackwardAVX2(gates []float32, candidate []float32, previous []float32, dOutput []float32, dCell []float32, dGates []float32, dCandidate []float32)
 
 func peakAVX2(rounds int) int
 
@@ -94,11 +100,17 @@ func mulAVX512(dst []float32, x []float32, y []float32)
 
 func blendAVX512(dst []float32, w []float32, x []float32, y []float32)
 
+func gruCandidateAVX512(dst []float32, r []float32, x []float32)
+
+func gruCellAVX512(dst []float32, u []float32, x []float32, z []float32)
+
 func mulAddAVX512(dst []float32, v []float32, w []float32, x []float32, y []float32)
 
 func cifgBackwardAVX512(gates []float32, previous []float32, tanhCell []float32, dOutput []float32, dCell []float32, dGates []float32)
 
 func lstmBackwardAVX512(gates []float32, previous []float32, tanhCell []float32, dOutput []float32, dCell []float32, dGates []float32)
+
+func gruBackwardAVX512(gates []float32, candidate []float32, previous []float32, dOutput []float32, dCell []float32, dGates []float32, dCandidate []float32)
 
 func peakAVX512(rounds int) int
 

@@ -2476,6 +2476,126 @@ done:
 	VZEROUPPER
 	RET
 
+// func gruCandidateAVX2(dst []float32, r []float32, x []float32)
+// Requires: AVX
+TEXT ·gruCandidateAVX2(SB), NOSPLIT, $0-72
+	MOVQ    x_len+56(FP), AX
+	XORQ    CX, CX
+	SUBQ    $0x10, AX
+	JLT     rest
+	PCALIGN $0x20
+
+whole:
+	MOVQ    dst_base+0(FP), DX
+	VMOVUPS (DX)(CX*1), Y0
+	VMOVUPS 32(DX)(CX*1), Y1
+	MOVQ    r_base+24(FP), DX
+	VMOVUPS (DX)(CX*1), Y2
+	VMOVUPS 32(DX)(CX*1), Y3
+	MOVQ    x_base+48(FP), DX
+	VMOVUPS (DX)(CX*1), Y4
+	VMOVUPS 32(DX)(CX*1), Y5
+	VMULPS  Y4, Y2, Y2
+	VMULPS  Y5, Y3, Y3
+	VADDPS  Y2, Y0, Y0
+	VADDPS  Y3, Y1, Y1
+	MOVQ    dst_base+0(FP), DX
+	VMOVUPS Y0, (DX)(CX*1)
+	VMOVUPS Y1, 32(DX)(CX*1)
+	ADDQ    $0x00000040, CX
+	SUBQ    $0x10, AX
+	JGE     whole
+
+rest:
+	ADDQ       $0x10, AX
+	JZ         done
+	LEAQ       tail_mask<>+0(SB), DX
+	NEGQ       AX
+	VMOVUPS    64(DX)(AX*4), Y0
+	VMOVUPS    96(DX)(AX*4), Y1
+	MOVQ       dst_base+0(FP), AX
+	VMASKMOVPS (AX)(CX*1), Y0, Y2
+	VMASKMOVPS 32(AX)(CX*1), Y1, Y3
+	MOVQ       r_base+24(FP), AX
+	VMASKMOVPS (AX)(CX*1), Y0, Y4
+	VMASKMOVPS 32(AX)(CX*1), Y1, Y5
+	MOVQ       x_base+48(FP), AX
+	VMASKMOVPS (AX)(CX*1), Y0, Y6
+	VMASKMOVPS 32(AX)(CX*1), Y1, Y7
+	VMULPS     Y6, Y4, Y4
+	VMULPS     Y7, Y5, Y5
+	VADDPS     Y4, Y2, Y2
+	VADDPS     Y5, Y3, Y3
+	MOVQ       dst_base+0(FP), AX
+	VMASKMOVPS Y2, Y0, (AX)(CX*1)
+	VMASKMOVPS Y3, Y1, 32(AX)(CX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func gruCellAVX2(dst []float32, u []float32, x []float32, z []float32)
+// Requires: AVX
+TEXT ·gruCellAVX2(SB), NOSPLIT, $0-96
+	MOVQ    x_len+56(FP), AX
+	XORQ    CX, CX
+	SUBQ    $0x10, AX
+	JLT     rest
+	PCALIGN $0x20
+
+whole:
+	MOVQ    u_base+24(FP), DX
+	VMOVUPS (DX)(CX*1), Y0
+	VMOVUPS 32(DX)(CX*1), Y1
+	MOVQ    x_base+48(FP), DX
+	VMOVUPS (DX)(CX*1), Y2
+	VMOVUPS 32(DX)(CX*1), Y3
+	MOVQ    z_base+72(FP), DX
+	VMOVUPS (DX)(CX*1), Y4
+	VMOVUPS 32(DX)(CX*1), Y5
+	VSUBPS  Y4, Y2, Y2
+	VSUBPS  Y5, Y3, Y3
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y1, Y3, Y3
+	VADDPS  Y2, Y4, Y4
+	VADDPS  Y3, Y5, Y5
+	MOVQ    dst_base+0(FP), DX
+	VMOVUPS Y4, (DX)(CX*1)
+	VMOVUPS Y5, 32(DX)(CX*1)
+	ADDQ    $0x00000040, CX
+	SUBQ    $0x10, AX
+	JGE     whole
+
+rest:
+	ADDQ       $0x10, AX
+	JZ         done
+	LEAQ       tail_mask<>+0(SB), DX
+	NEGQ       AX
+	VMOVUPS    64(DX)(AX*4), Y0
+	VMOVUPS    96(DX)(AX*4), Y1
+	MOVQ       u_base+24(FP), AX
+	VMASKMOVPS (AX)(CX*1), Y0, Y2
+	VMASKMOVPS 32(AX)(CX*1), Y1, Y3
+	MOVQ       x_base+48(FP), AX
+	VMASKMOVPS (AX)(CX*1), Y0, Y4
+	VMASKMOVPS 32(AX)(CX*1), Y1, Y5
+	MOVQ       z_base+72(FP), AX
+	VMASKMOVPS (AX)(CX*1), Y0, Y6
+	VMASKMOVPS 32(AX)(CX*1), Y1, Y7
+	VSUBPS     Y6, Y4, Y4
+	VSUBPS     Y7, Y5, Y5
+	VMULPS     Y2, Y4, Y4
+	VMULPS     Y3, Y5, Y5
+	VADDPS     Y4, Y6, Y6
+	VADDPS     Y5, Y7, Y7
+	MOVQ       dst_base+0(FP), AX
+	VMASKMOVPS Y6, Y0, (AX)(CX*1)
+	VMASKMOVPS Y7, Y1, 32(AX)(CX*1)
+
+done:
+	VZEROUPPER
+	RET
+
 // func mulAddAVX2(dst []float32, v []float32, w []float32, x []float32, y []float32)
 // Requires: AVX, FMA3
 TEXT ·mulAddAVX2(SB), NOSPLIT, $0-120
@@ -2737,6 +2857,110 @@ rest:
 	VMASKMOVPS   Y6, Y1, (DI)(R11*1)
 	VMASKMOVPS   Y3, Y1, (DI)(R12*1)
 	VMASKMOVPS   Y5, Y1, (SI)(R9*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func gruBackwardAVX2(gates []float32, candidate []float32, previous []float32, dOutput []float32, dCell []float32, dGates []float32, dCandidate []float32)
+// Requires: AVX
+TEXT ·gruBackwardAVX2(SB), NOSPLIT, $0-168
+	MOVQ    dOutput_len+80(FP), AX
+	XORQ    CX, CX
+	LEAQ    (CX)(AX*4), DX
+	LEAQ    (DX)(AX*4), BX
+	VMOVUPS one<>+0(SB), Y0
+	SUBQ    $0x08, AX
+	JLT     rest
+	PCALIGN $0x20
+
+whole:
+	MOVQ    gates_base+0(FP), SI
+	VMOVUPS (SI)(DX*1), Y1
+	VMOVUPS (SI)(BX*1), Y2
+	MOVQ    dOutput_base+72(FP), DI
+	VMOVUPS (DI)(CX*1), Y3
+	MOVQ    dCell_base+96(FP), DI
+	VMOVUPS (DI)(CX*1), Y4
+	VADDPS  Y4, Y3, Y3
+	MOVQ    dGates_base+120(FP), DI
+	MOVQ    previous_base+48(FP), R8
+	VMOVUPS (R8)(CX*1), Y4
+	VSUBPS  Y2, Y4, Y4
+	VMULPS  Y4, Y3, Y4
+	VSUBPS  Y1, Y0, Y5
+	VMULPS  Y5, Y1, Y5
+	VMULPS  Y5, Y4, Y4
+	VMOVUPS Y4, (DI)(DX*1)
+	VMULPS  Y3, Y1, Y4
+	MOVQ    dCell_base+96(FP), R8
+	VMOVUPS Y4, (R8)(CX*1)
+	VSUBPS  Y1, Y0, Y1
+	VMULPS  Y2, Y2, Y2
+	VMULPS  Y3, Y1, Y1
+	VSUBPS  Y2, Y0, Y2
+	VMULPS  Y2, Y1, Y1
+	VMOVUPS Y1, (DI)(BX*1)
+	VMOVUPS (SI)(CX*1), Y2
+	MOVQ    candidate_base+24(FP), SI
+	VMOVUPS (SI)(CX*1), Y3
+	VMULPS  Y3, Y1, Y3
+	VSUBPS  Y2, Y0, Y4
+	VMULPS  Y4, Y2, Y4
+	VMULPS  Y4, Y3, Y3
+	VMOVUPS Y3, (DI)(CX*1)
+	VMULPS  Y2, Y1, Y1
+	MOVQ    dCandidate_base+144(FP), SI
+	VMOVUPS Y1, (SI)(CX*1)
+	ADDQ    $0x00000020, CX
+	ADDQ    $0x00000020, DX
+	ADDQ    $0x00000020, BX
+	SUBQ    $0x08, AX
+	JGE     whole
+
+rest:
+	ADDQ       $0x08, AX
+	JZ         done
+	LEAQ       tail_mask<>+0(SB), SI
+	NEGQ       AX
+	VMOVUPS    64(SI)(AX*4), Y1
+	MOVQ       gates_base+0(FP), AX
+	VMASKMOVPS (AX)(DX*1), Y1, Y2
+	VMASKMOVPS (AX)(BX*1), Y1, Y3
+	MOVQ       dOutput_base+72(FP), SI
+	VMASKMOVPS (SI)(CX*1), Y1, Y4
+	MOVQ       dCell_base+96(FP), SI
+	VMASKMOVPS (SI)(CX*1), Y1, Y5
+	VADDPS     Y5, Y4, Y4
+	MOVQ       dGates_base+120(FP), SI
+	MOVQ       previous_base+48(FP), DI
+	VMASKMOVPS (DI)(CX*1), Y1, Y5
+	VSUBPS     Y3, Y5, Y5
+	VMULPS     Y5, Y4, Y5
+	VSUBPS     Y2, Y0, Y6
+	VMULPS     Y6, Y2, Y6
+	VMULPS     Y6, Y5, Y5
+	VMASKMOVPS Y5, Y1, (SI)(DX*1)
+	VMULPS     Y4, Y2, Y5
+	MOVQ       dCell_base+96(FP), DX
+	VMASKMOVPS Y5, Y1, (DX)(CX*1)
+	VSUBPS     Y2, Y0, Y2
+	VMULPS     Y3, Y3, Y3
+	VMULPS     Y4, Y2, Y2
+	VSUBPS     Y3, Y0, Y3
+	VMULPS     Y3, Y2, Y2
+	VMASKMOVPS Y2, Y1, (SI)(BX*1)
+	VMASKMOVPS (AX)(CX*1), Y1, Y3
+	MOVQ       candidate_base+24(FP), AX
+	VMASKMOVPS (AX)(CX*1), Y1, Y4
+	VMULPS     Y4, Y2, Y4
+	VSUBPS     Y3, Y0, Y0
+	VMULPS     Y0, Y3, Y0
+	VMULPS     Y0, Y4, Y0
+	VMASKMOVPS Y0, Y1, (SI)(CX*1)
+	VMULPS     Y3, Y2, Y0
+	MOVQ       dCandidate_base+144(FP), AX
+	VMASKMOVPS Y0, Y1, (AX)(CX*1)
 
 done:
 	VZEROUPPER
@@ -6475,6 +6699,130 @@ done:
 	VZEROUPPER
 	RET
 
+// func gruCandidateAVX512(dst []float32, r []float32, x []float32)
+// Requires: AVX, AVX512F
+TEXT ·gruCandidateAVX512(SB), NOSPLIT, $0-72
+	MOVQ    x_len+56(FP), CX
+	XORQ    AX, AX
+	SUBQ    $0x20, CX
+	JLT     rest
+	PCALIGN $0x20
+
+whole:
+	MOVQ    dst_base+0(FP), DX
+	VMOVUPS (DX)(AX*1), Z0
+	VMOVUPS 64(DX)(AX*1), Z1
+	MOVQ    r_base+24(FP), DX
+	VMOVUPS (DX)(AX*1), Z2
+	VMOVUPS 64(DX)(AX*1), Z3
+	MOVQ    x_base+48(FP), DX
+	VMOVUPS (DX)(AX*1), Z4
+	VMOVUPS 64(DX)(AX*1), Z5
+	VMULPS  Z4, Z2, Z2
+	VMULPS  Z5, Z3, Z3
+	VADDPS  Z2, Z0, Z0
+	VADDPS  Z3, Z1, Z1
+	MOVQ    dst_base+0(FP), DX
+	VMOVUPS Z0, (DX)(AX*1)
+	VMOVUPS Z1, 64(DX)(AX*1)
+	ADDQ    $0x00000080, AX
+	SUBQ    $0x20, CX
+	JGE     whole
+
+rest:
+	ADDQ      $0x20, CX
+	JZ        done
+	MOVQ      $0x00000001, DX
+	SHLQ      CL, DX
+	DECQ      DX
+	KMOVW     DX, K1
+	SHRQ      $0x10, DX
+	KMOVW     DX, K2
+	MOVQ      dst_base+0(FP), CX
+	VMOVUPS.Z (CX)(AX*1), K1, Z0
+	VMOVUPS.Z 64(CX)(AX*1), K2, Z1
+	MOVQ      r_base+24(FP), CX
+	VMOVUPS.Z (CX)(AX*1), K1, Z2
+	VMOVUPS.Z 64(CX)(AX*1), K2, Z3
+	MOVQ      x_base+48(FP), CX
+	VMOVUPS.Z (CX)(AX*1), K1, Z4
+	VMOVUPS.Z 64(CX)(AX*1), K2, Z5
+	VMULPS    Z4, Z2, Z2
+	VMULPS    Z5, Z3, Z3
+	VADDPS    Z2, Z0, Z0
+	VADDPS    Z3, Z1, Z1
+	MOVQ      dst_base+0(FP), CX
+	VMOVUPS   Z0, K1, (CX)(AX*1)
+	VMOVUPS   Z1, K2, 64(CX)(AX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func gruCellAVX512(dst []float32, u []float32, x []float32, z []float32)
+// Requires: AVX, AVX512F
+TEXT ·gruCellAVX512(SB), NOSPLIT, $0-96
+	MOVQ    x_len+56(FP), CX
+	XORQ    AX, AX
+	SUBQ    $0x20, CX
+	JLT     rest
+	PCALIGN $0x20
+
+whole:
+	MOVQ    u_base+24(FP), DX
+	VMOVUPS (DX)(AX*1), Z0
+	VMOVUPS 64(DX)(AX*1), Z1
+	MOVQ    x_base+48(FP), DX
+	VMOVUPS (DX)(AX*1), Z2
+	VMOVUPS 64(DX)(AX*1), Z3
+	MOVQ    z_base+72(FP), DX
+	VMOVUPS (DX)(AX*1), Z4
+	VMOVUPS 64(DX)(AX*1), Z5
+	VSUBPS  Z4, Z2, Z2
+	VSUBPS  Z5, Z3, Z3
+	VMULPS  Z0, Z2, Z2
+	VMULPS  Z1, Z3, Z3
+	VADDPS  Z2, Z4, Z4
+	VADDPS  Z3, Z5, Z5
+	MOVQ    dst_base+0(FP), DX
+	VMOVUPS Z4, (DX)(AX*1)
+	VMOVUPS Z5, 64(DX)(AX*1)
+	ADDQ    $0x00000080, AX
+	SUBQ    $0x20, CX
+	JGE     whole
+
+rest:
+	ADDQ      $0x20, CX
+	JZ        done
+	MOVQ      $0x00000001, DX
+	SHLQ      CL, DX
+	DECQ      DX
+	KMOVW     DX, K1
+	SHRQ      $0x10, DX
+	KMOVW     DX, K2
+	MOVQ      u_base+24(FP), CX
+	VMOVUPS.Z (CX)(AX*1), K1, Z0
+	VMOVUPS.Z 64(CX)(AX*1), K2, Z1
+	MOVQ      x_base+48(FP), CX
+	VMOVUPS.Z (CX)(AX*1), K1, Z2
+	VMOVUPS.Z 64(CX)(AX*1), K2, Z3
+	MOVQ      z_base+72(FP), CX
+	VMOVUPS.Z (CX)(AX*1), K1, Z4
+	VMOVUPS.Z 64(CX)(AX*1), K2, Z5
+	VSUBPS    Z4, Z2, Z2
+	VSUBPS    Z5, Z3, Z3
+	VMULPS    Z0, Z2, Z2
+	VMULPS    Z1, Z3, Z3
+	VADDPS    Z2, Z4, Z4
+	VADDPS    Z3, Z5, Z5
+	MOVQ      dst_base+0(FP), CX
+	VMOVUPS   Z4, K1, (CX)(AX*1)
+	VMOVUPS   Z5, K2, 64(CX)(AX*1)
+
+done:
+	VZEROUPPER
+	RET
+
 // func mulAddAVX512(dst []float32, v []float32, w []float32, x []float32, y []float32)
 // Requires: AVX, AVX512F
 TEXT ·mulAddAVX512(SB), NOSPLIT, $0-120
@@ -6740,6 +7088,111 @@ rest:
 	VMOVUPS      Z5, K1, (R8)(R11*1)
 	VMOVUPS      Z2, K1, (R8)(R12*1)
 	VMOVUPS      Z4, K1, (DI)(R9*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func gruBackwardAVX512(gates []float32, candidate []float32, previous []float32, dOutput []float32, dCell []float32, dGates []float32, dCandidate []float32)
+// Requires: AVX, AVX512F
+TEXT ·gruBackwardAVX512(SB), NOSPLIT, $0-168
+	MOVQ         dOutput_len+80(FP), CX
+	XORQ         AX, AX
+	LEAQ         (AX)(CX*4), DX
+	LEAQ         (DX)(CX*4), BX
+	VBROADCASTSS one<>+0(SB), Z0
+	SUBQ         $0x10, CX
+	JLT          rest
+	PCALIGN      $0x20
+
+whole:
+	MOVQ    gates_base+0(FP), SI
+	VMOVUPS (SI)(DX*1), Z1
+	VMOVUPS (SI)(BX*1), Z2
+	MOVQ    dOutput_base+72(FP), DI
+	VMOVUPS (DI)(AX*1), Z3
+	MOVQ    dCell_base+96(FP), DI
+	VMOVUPS (DI)(AX*1), Z4
+	VADDPS  Z4, Z3, Z3
+	MOVQ    dGates_base+120(FP), DI
+	MOVQ    previous_base+48(FP), R8
+	VMOVUPS (R8)(AX*1), Z4
+	VSUBPS  Z2, Z4, Z4
+	VMULPS  Z4, Z3, Z4
+	VSUBPS  Z1, Z0, Z5
+	VMULPS  Z5, Z1, Z5
+	VMULPS  Z5, Z4, Z4
+	VMOVUPS Z4, (DI)(DX*1)
+	VMULPS  Z3, Z1, Z4
+	MOVQ    dCell_base+96(FP), R8
+	VMOVUPS Z4, (R8)(AX*1)
+	VSUBPS  Z1, Z0, Z1
+	VMULPS  Z2, Z2, Z2
+	VMULPS  Z3, Z1, Z1
+	VSUBPS  Z2, Z0, Z2
+	VMULPS  Z2, Z1, Z1
+	VMOVUPS Z1, (DI)(BX*1)
+	VMOVUPS (SI)(AX*1), Z2
+	MOVQ    candidate_base+24(FP), SI
+	VMOVUPS (SI)(AX*1), Z3
+	VMULPS  Z3, Z1, Z3
+	VSUBPS  Z2, Z0, Z4
+	VMULPS  Z4, Z2, Z4
+	VMULPS  Z4, Z3, Z3
+	VMOVUPS Z3, (DI)(AX*1)
+	VMULPS  Z2, Z1, Z1
+	MOVQ    dCandidate_base+144(FP), SI
+	VMOVUPS Z1, (SI)(AX*1)
+	ADDQ    $0x00000040, AX
+	ADDQ    $0x00000040, DX
+	ADDQ    $0x00000040, BX
+	SUBQ    $0x10, CX
+	JGE     whole
+
+rest:
+	ADDQ      $0x10, CX
+	JZ        done
+	MOVQ      $0x00000001, SI
+	SHLQ      CL, SI
+	DECQ      SI
+	KMOVW     SI, K1
+	MOVQ      gates_base+0(FP), CX
+	VMOVUPS.Z (CX)(DX*1), K1, Z1
+	VMOVUPS.Z (CX)(BX*1), K1, Z2
+	MOVQ      dOutput_base+72(FP), SI
+	VMOVUPS.Z (SI)(AX*1), K1, Z3
+	MOVQ      dCell_base+96(FP), SI
+	VMOVUPS.Z (SI)(AX*1), K1, Z4
+	VADDPS    Z4, Z3, Z3
+	MOVQ      dGates_base+120(FP), SI
+	MOVQ      previous_base+48(FP), DI
+	VMOVUPS.Z (DI)(AX*1), K1, Z4
+	VSUBPS    Z2, Z4, Z4
+	VMULPS    Z4, Z3, Z4
+	VSUBPS    Z1, Z0, Z5
+	VMULPS    Z5, Z1, Z5
+	VMULPS    Z5, Z4, Z4
+	VMOVUPS   Z4, K1, (SI)(DX*1)
+	VMULPS    Z3, Z1, Z4
+	MOVQ      dCell_base+96(FP), DX
+	VMOVUPS   Z4, K1, (DX)(AX*1)
+	VSUBPS    Z1, Z0, Z1
+	VMULPS    Z2, Z2, Z2
+	VMULPS    Z3, Z1, Z1
+	VSUBPS    Z2, Z0, Z2
+	VMULPS    Z2, Z1, Z1
+	VMOVUPS   Z1, K1, (SI)(BX*1)
+	VMOVUPS.Z (CX)(AX*1), K1, Z2
+	MOVQ      candidate_base+24(FP), CX
+	VMOVUPS.Z (CX)(AX*1), K1, Z3
+	VMULPS    Z3, Z1, Z3
+	VSUBPS    Z2, Z0, Z0
+	VMULPS    Z0, Z2, Z0
+	VMULPS    Z0, Z3, Z0
+	VMOVUPS   Z0, K1, (SI)(AX*1)
+	VMULPS    Z2, Z1, Z0
+	MOVQ      dCandidate_base+144(FP), CX
+	VMOVUPS   Z0, K1, (CX)(AX*1)
 
 done:
 	VZEROUPPER

@@ -33,6 +33,9 @@ var portable = &set{
 	mulAdd:       mulAdd,
 	cifgBackward: cifgBackward,
 	lstmBackward: lstmBackward,
+	gruCandidate: gruCandidate,
+	gruCell:      gruCell,
+	gruBackward:  gruBackward,
 	peak:         peak,
 }
 

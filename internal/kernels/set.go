@@ -41,6 +41,9 @@ type set struct {
 	mulAdd       func(dst, v, w, x, y []float32) // dst = v*w + x*y
 	cifgBackward func(gates, previous, tanhCell, dOutput, dCell, dGates []float32)
 	lstmBackward func(gates, previous, tanhCell, dOutput, dCell, dGates []float32)
+	gruCandidate func(dst, r, x []float32)    // dst = dst + r*x, the product rounded
+	gruCell      func(dst, u, x, z []float32) // dst = z + u*(x-z), the product rounded
+	gruBackward  func(gates, candidate, previous, dOutput, dCell, dGates, dCandidate []float32)
 
 	// peak runs rounds of register-only multiply-adds and returns how many
 	// floating-point operations they were.

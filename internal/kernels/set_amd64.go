@@ -25,6 +25,9 @@ var avx2 = &set{
 	mulAdd:       mulAddAVX2,
 	cifgBackward: cifgBackwardAVX2,
 	lstmBackward: lstmBackwardAVX2,
+	gruCandidate: gruCandidateAVX2,
+	gruCell:      gruCellAVX2,
+	gruBackward:  gruBackwardAVX2,
 	peak:         peakAVX2,
 }
 
@@ -54,6 +57,9 @@ var avx512 = &set{
 	mulAdd:       mulAddAVX512,
 	cifgBackward: cifgBackwardAVX512,
 	lstmBackward: lstmBackwardAVX512,
+	gruCandidate: gruCandidateAVX512,
+	gruCell:      gruCellAVX512,
+	gruBackward:  gruBackwardAVX512,
 	peak:         peakAVX512,
 }
 

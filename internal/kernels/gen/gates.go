@@ -18,12 +18,18 @@ const (
 	lstmCandidate = 2
 	lstmOutput    = 3
 	lstmGates     = 4
+
+	gruReset     = 0
+	gruUpdate    = 1
+	gruCandidate = 2
+	gruGates     = 3
 )
 
 // gates emits the gradients of recurrent cells.
 func (s isa) gates() {
 	s.backward("cifgBackward", cifgGates, isa.cifgGradient)
 	s.backward("lstmBackward", lstmGates, isa.lstmGradient)
+	s.gruBackward()
 }
 
 // gateIndices returns the byte offsets of the same unit in every gate, for
@@ -86,10 +92,8 @@ func (s isa) tanhSlope(one Op, t group) group {
 
 // logistic is (d*gate)*(1-gate); it overwrites d.
 func (s isa) logistic(one Op, d, gate group) group {
-	rest := s.like(gate)
 	each(VMULPS, gate, d, d)
-	each(VSUBPS, gate, one, rest)
-	each(VMULPS, rest, d, d)
+	each(VMULPS, s.rest(one, gate), d, d)
 	return d
 }
 
@@ -101,9 +105,7 @@ func (s isa) cifgGradient(c cellState) []group {
 	dIn := s.logistic(c.one, s.product(c.dCell, c.previous), i)
 	dCandidate := s.product(c.dCell, i)
 	each(VMULPS, s.tanhSlope(c.one, z), dCandidate, dCandidate)
-	kept := s.like(i)
-	each(VSUBPS, i, c.one, kept)
-	each(VMULPS, kept, c.dCell, c.dCell)
+	each(VMULPS, s.rest(c.one, i), c.dCell, c.dCell)
 	return []group{dIn, dCandidate, dOut}
 }
 
@@ -118,3 +120,46 @@ func (s isa) lstmGradient(c cellState) []group {
 	each(VMULPS, f, c.dCell, c.dCell)
 	return []group{dIn, dForget, dCandidate, dOut}
 }
+
+// gruBackward follows the portable version.
+func (s isa) gruBackward() {
+	s.function("gruBackward", "(gates, candidate, previous, dOutput, dCell, dGates, dCandidate []float32)")
+	n := length("dOutput")
+	at := gateIndices(gruGates, n)
+	one := s.inRegister(s.constant("one", 1))
+	s.loop(n, 1, at, func(s step) {
+		read := func(name string) group { return s.read(base(name), at[0]) }
+		gates := base("gates")
+		u, z := s.read(gates, at[gruUpdate]), s.read(gates, at[gruCandidate])
+		d, dCell := read("dOutput"), read("dCell")
+		each(VADDPS, dCell, d, d)
+		dGates := base("dGates")
+
+		difference := read("previous")
+		each(VSUBPS, z, difference, difference)
+		s.write(s.product(s.product(d, difference), s.slope(one, u)), dGates, at[gruUpdate])
+
+		each(VMULPS, d, u, dCell)
+		s.write(dCell, base("dCell"), at[0])
+
+		dz, flat := s.rest(one, u), s.product(z, z)
+		each(VMULPS, d, dz, dz)
+		dz = s.product(dz, s.rest(one, flat))
+		s.write(dz, dGates, at[gruCandidate])
+
+		r := s.read(gates, at[gruReset])
+		s.write(s.product(s.product(dz, read("candidate")), s.slope(one, r)), dGates, at[gruReset])
+		s.write(s.product(dz, r), base("dCandidate"), at[0])
+	})
+	finish()
+}
+
+// rest is 1 - x in a new group.
+func (s isa) rest(one Op, x group) group {
+	rest := s.like(x)
+	each(VSUBPS, x, one, rest)
+	return rest
+}
+
+// slope is x*(1-x).
+func (s isa) slope(one Op, x group) group { return s.product(x, s.rest(one, x)) }

@@ -50,6 +50,19 @@ var updates = []update{
 			each(VFMADD231PS, x, w, y)
 			return []group{y}
 		}},
+	{"gruCandidate", "(dst, r, x []float32)", "", []string{"dst", "r", "x"}, []string{"dst"},
+		func(s isa, _ Op, in []group) []group {
+			each(VADDPS, s.product(in[1], in[2]), in[0], in[0])
+			return in[:1]
+		}},
+	{"gruCell", "(dst, u, x, z []float32)", "", []string{"u", "x", "z"}, []string{"dst"},
+		func(_ isa, _ Op, in []group) []group {
+			u, x, z := in[0], in[1], in[2]
+			each(VSUBPS, z, x, x)
+			each(VMULPS, u, x, x)
+			each(VADDPS, x, z, z)
+			return []group{z}
+		}},
 	{"mulAdd", "(dst, v, w, x, y []float32)", "", []string{"v", "w", "x", "y"}, []string{"dst"},
 		func(s isa, _ Op, in []group) []group {
 			v, w, xy := in[0], in[1], s.product(in[2], in[3])
