@@ -31,6 +31,9 @@ fast as the kernels in use can issue them. GFLOP/s counts the operations of matr
 products alone, a multiply-add as two, three products for each of the forward
 pass; exponentials, sums and copies take time and count as nothing.
 
+The last rows audit models that are trained for it first: they take some minutes
+and are measured once.
+
 Close other programs first: on a busy machine all figures are lower, the shares
 of peak least. bench/README.md says how to put PyTorch's figures beside them.
 
@@ -127,6 +130,10 @@ func otherFigure(r enginebench.Row) string {
 	switch {
 	case r.Skipped != "":
 		return "not measured: " + r.Skipped
+	case r.BruteForceGFLOPS != 0:
+		return fmt.Sprintf("%.1f s, by brute force %.0f GFLOP/s", r.Seconds, r.BruteForceGFLOPS)
+	case r.Seconds != 0:
+		return fmt.Sprintf("%.0f s", r.Seconds)
 	case r.Ratio != 0:
 		return fmt.Sprintf("%.2f times", r.Ratio)
 	case r.Allocations != nil:

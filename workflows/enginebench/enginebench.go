@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"coalmine/internal/kernels"
+	"coalmine/workflows/auditbench"
 )
 
 // Options say what to measure.
@@ -66,6 +67,12 @@ type Row struct {
 	// a figure.
 	Allocations *float64 `json:"allocations,omitempty"`
 	Megabytes   *float64 `json:"megabytes,omitempty"`
+	// Seconds is the length of an audit.
+	Seconds float64 `json:"seconds,omitempty"`
+	// SequencesPerSecond counts references ranked against. BruteForceGFLOPS is
+	// what scoring every word of each would take to be as fast.
+	SequencesPerSecond float64 `json:"sequences_per_second,omitempty"`
+	BruteForceGFLOPS   float64 `json:"brute_force_gflops,omitempty"`
 	// Goal is what the row should reach, in words, and Reached whether it did.
 	Goal    string `json:"goal,omitempty"`
 	Reached *bool  `json:"reached,omitempty"`
@@ -93,6 +100,9 @@ var rows = []struct {
 	{"characters", "training step, 2 layers of 200 LSTM units on 260 characters (The Secret Sharer), batch 16 x 100", characters.measure},
 	{"two-workers", "two trainers on two cores; ratio: to one", measureTwoWorkers},
 	{"allocations", "allocations of a training step, paper's model", measureAllocations},
+	{"scoring", "exact rank of one canary among 2,000,000 references, paper's model, untrained; measured once", measureScoring},
+	{"audit-untrained", "random sampling of 90 canaries, paper's model, untrained, on all processors; measured once", measureAudit("untrained")},
+	{"audit-trained", "the same, trained for a minute until some canaries are memorized", measureAudit("trained")},
 	{"memory", "memory of a clients task above its model and gradient, paper's model, batch 16 x 20", measureMemory},
 }
 
@@ -145,7 +155,10 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 }
 
 // bench is a benchmark in progress.
-type bench struct{ Options }
+type bench struct {
+	Options
+	subjects []auditbench.Subject // models to audit, once made
+}
 
 // peakTime is how long a peak is measured.
 const peakTime = 3 * time.Millisecond

@@ -88,7 +88,7 @@ func TestBatchesAreRealSentences(t *testing.T) {
 func TestATextThatIsNotThereSkipsTheRow(t *testing.T) {
 	t.Parallel()
 	var r Row
-	if err := measureSentences(t.Context(), &bench{Options{Repeat: 1, Text: filepath.Join(t.TempDir(), "none")}}, &r); err != nil {
+	if err := measureSentences(t.Context(), &bench{Options: Options{Repeat: 1, Text: filepath.Join(t.TempDir(), "none")}}, &r); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(r.Skipped, "--text") || r.Reached != nil {

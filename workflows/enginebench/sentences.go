@@ -21,6 +21,8 @@ func measureSentences(ctx context.Context, b *bench, r *Row) error {
 	return nil
 }
 
+func noText(path string) string { return fmt.Sprintf("no text %s: name one by --text", path) }
+
 func measureCutSentences(ctx context.Context, b *bench, r *Row) error {
 	return b.sentences(ctx, r, datasets.SentenceWords)
 }
@@ -29,7 +31,7 @@ func measureCutSentences(ctx context.Context, b *bench, r *Row) error {
 func (b *bench) sentences(ctx context.Context, r *Row, cut int) error {
 	batches, err := readBatches(ctx, b.Text, cut)
 	if os.IsNotExist(err) {
-		r.Skipped = fmt.Sprintf("no text %s: name one by --text", b.Text)
+		r.Skipped = noText(b.Text)
 		return nil
 	}
 	if err != nil {

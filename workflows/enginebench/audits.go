@@ -1,0 +1,71 @@
+package enginebench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"runtime"
+
+	"coalmine/internal/kernels"
+	"coalmine/workflows/auditbench"
+)
+
+// subject returns a model to audit, or nil and why there is none. The first call
+// makes them all, which takes a minute or two.
+func (b *bench) subject(ctx context.Context, r *Row, name string) (*auditbench.Subject, error) {
+	if b.subjects == nil {
+		var err error
+		b.subjects, err = auditbench.Subjects(ctx, b.Text)
+		if errors.Is(err, fs.ErrNotExist) {
+			r.Skipped = noText(b.Text)
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	for i := range b.subjects {
+		if b.subjects[i].Name == name {
+			return &b.subjects[i], nil
+		}
+	}
+	return nil, fmt.Errorf("no %s model to audit", name)
+}
+
+func measureScoring(ctx context.Context, b *bench, r *Row) error {
+	s, err := b.subject(ctx, r, "untrained")
+	if s == nil {
+		return err
+	}
+	peak := kernels.PeakGFLOPS(peakTime)
+	t, err := auditbench.Rank(ctx, s, 0, auditbench.References)
+	if err != nil {
+		return err
+	}
+	peak = (peak + kernels.PeakGFLOPS(peakTime)) / 2
+	r.GFLOPS, r.OfPeak, r.Seconds = t.GFLOPS, t.GFLOPS/peak, t.Seconds
+	r.SequencesPerSecond, r.BruteForceGFLOPS = t.SequencesPerSecond, t.BruteForceGFLOPS
+	r.goal(r.OfPeak >= 0.8, "80% of peak")
+	return nil
+}
+
+// auditSeconds is what a whole audit may take.
+const auditSeconds = 180
+
+func measureAudit(name string) measure {
+	return func(ctx context.Context, b *bench, r *Row) error {
+		s, err := b.subject(ctx, r, name)
+		if s == nil {
+			return err
+		}
+		t, err := auditbench.Audit(ctx, s, runtime.GOMAXPROCS(0), auditbench.References)
+		if err != nil {
+			return err
+		}
+		r.Seconds = t.Seconds
+		r.SequencesPerSecond = float64(t.Canaries) * float64(t.References) / t.Seconds
+		r.goal(t.Seconds < auditSeconds, "under 3 minutes")
+		return nil
+	}
+}
