@@ -22,7 +22,7 @@ import (
 )
 
 // chaosPatience is how long a run may take once nothing disturbs it any more.
-const chaosPatience = 90 * time.Second
+const chaosPatience = 3 * time.Minute
 
 // awaitEnd waits until the run has ended, and all processes are at work and idle.
 func (a *arena) awaitEnd() {
