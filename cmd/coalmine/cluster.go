@@ -28,7 +28,7 @@ func newWorkerCommand(g *global) *cobra.Command {
 	var listen listenFlags
 	var slots int
 	var cacheDir string
-	var cacheGiB int64
+	var cacheGiB, memoryMiB int64
 	var grace, idle time.Duration
 	c := &cobra.Command{
 		Use:     "worker",
@@ -54,6 +54,7 @@ func newWorkerCommand(g *global) *cobra.Command {
 			w := newWorker(archive, conn, g)
 			w.Keys = keys
 			w.Slots, w.CacheDir, w.CacheBytes = slots, cacheDir, cacheGiB<<30
+			w.MemoryBytes = memoryMiB << 20
 			w.Grace, w.IdleFor = grace, idle
 			store, redis := checks(archive, conn)
 			listen.options.Log, listen.options.Metrics = w.Log, g.metrics
@@ -66,6 +67,7 @@ func newWorkerCommand(g *global) *cobra.Command {
 	f.IntVar(&slots, "slots", 0, "tasks at a time; 0 is one for each core")
 	f.StringVar(&cacheDir, "cache", "", "directory for a disk cache of inputs; workers of one machine may share it")
 	f.Int64Var(&cacheGiB, "cache-size", 20, "size of the disk cache in GiB")
+	f.Int64Var(&memoryMiB, "cache-memory", 1024, "size of the cache in memory in MiB, half of it for inputs and half for what tasks make of them")
 	f.DurationVar(&grace, "grace", 10*time.Second, "how long tasks may go on after an interrupt")
 	f.DurationVar(&idle, "exit-when-idle", 0, "end after so long without a task; 0 is never")
 	listen.add(f, "", "metrics and probes, such as localhost:9090; none if empty")
