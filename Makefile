@@ -6,7 +6,7 @@ GOLANGCI_VERSION := v2.15.0
 GOLANGCI := $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION)
 COMPOSE_VERSION := v2.40.3
 
-.PHONY: build test chaos lint compose-tool generate bench clean
+.PHONY: build test chaos soak lint compose-tool generate bench clean
 
 build:
 	CGO_ENABLED=0 go build -o coalmine ./cmd/coalmine
@@ -24,6 +24,12 @@ FIRST ?= 1
 chaos:
 	scripts/setup.sh
 	cd internal/endtoend && go test -count 1 -timeout 0 -parallel 2 -run '^TestChaos$$' -chaos.seeds $(SEEDS) -chaos.first $(FIRST)
+
+# Trains ROUNDS rounds on a small cluster and prints how much its processes grow.
+ROUNDS ?= 2000
+soak:
+	scripts/setup.sh
+	cd internal/endtoend && go test -count 1 -timeout 0 -run '^TestSoak$$' -soak.rounds $(ROUNDS)
 
 lint: $(GOLANGCI)
 	$(GOLANGCI) run --allow-parallel-runners --timeout 10m ./...

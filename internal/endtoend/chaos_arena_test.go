@@ -45,6 +45,9 @@ type arena struct {
 	objects string         // directory with the store's objects as files
 	mounted bool           // the directory is a file system of its own
 	members []*member
+	// workerArguments are further ones of every worker.
+	workerArguments []string
+
 	archive *storage.Archive
 	run     string // id
 
@@ -56,10 +59,14 @@ type arena struct {
 	counts map[string]int // of faults that have happened, by kind
 	story  []string       // of what has happened, for people
 	begun  time.Time
-	puts   commitWatch
-	// descriptors is the largest number that a process had at the end, and left
-	// what remains for garbage collection.
-	descriptors, left int
+	// calm is when the last fault had ended, and recovered how long the run went
+	// on after that.
+	calm      time.Time
+	recovered time.Duration
+	puts      commitWatch
+	// descriptors and goroutines are the largest numbers that a process had at
+	// the end, and left what remains for garbage collection.
+	descriptors, goroutines, left int
 }
 
 const chaosBucketPrefix = "store"
@@ -205,6 +212,7 @@ func (a *arena) play(w workspace) {
 	for len(endings) > 0 {
 		endings = a.waitUntil(time.Now().Add(tick), endings)
 	}
+	a.calm = time.Now()
 	a.note("no more faults")
 }
 

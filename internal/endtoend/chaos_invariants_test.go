@@ -4,7 +4,6 @@ package endtoend_test
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"os"
 	"path"
@@ -36,6 +35,7 @@ func (a *arena) awaitEnd() {
 			a.t.Fatalf("the run has not ended %s after the last fault: %s", chaosPatience, a.status())
 		}
 	}
+	a.recovered = time.Since(a.calm)
 	run, err := runs.NewService(a.archive, nil).Get(context.Background(), a.run)
 	if err != nil {
 		a.t.Fatal(err)
@@ -246,20 +246,23 @@ func (a *arena) logs() []string {
 	return logs
 }
 
-// maxDescriptors is how many files and connections a process may have open when
-// it has nothing to do: what the pools of both servers keep, and some more.
-const maxDescriptors = 60
+// What a process may have when it has nothing to do: what the pools of both
+// servers keep open, two goroutines for each of those connections, those that
+// wait for work, and some more.
+const (
+	maxDescriptors = 60
+	maxGoroutines  = 160
+)
 
-// checkDescriptors makes sure that no process holds on to broken connections.
-func (a *arena) checkDescriptors() {
+// checkVitals makes sure that no process holds on to broken connections, or to
+// goroutines that wait for them.
+func (a *arena) checkVitals() {
 	for _, m := range a.members {
-		entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", m.process.cmd.Process.Pid))
-		if err != nil {
-			a.t.Error(err)
-		}
-		a.descriptors = max(a.descriptors, len(entries))
-		if len(entries) > maxDescriptors {
-			a.t.Errorf("%s has %d open files and connections, at most %d are explained", m.name, len(entries), maxDescriptors)
+		v := m.vitals()
+		a.descriptors, a.goroutines = max(a.descriptors, int(v.descriptors)), max(a.goroutines, int(v.goroutines))
+		if v.descriptors > maxDescriptors || v.goroutines > maxGoroutines {
+			a.t.Errorf("%s has %.0f open files and connections and %.0f goroutines, explained are %d and %d",
+				m.name, v.descriptors, v.goroutines, maxDescriptors, maxGoroutines)
 		}
 	}
 }

@@ -48,7 +48,7 @@ func (m *member) arguments() []string {
 	if m.role == coordinatorRole {
 		return []string{"serve", "--listen", "127.0.0.1:0", "--log-level", "info"}
 	}
-	return []string{"worker", "--slots", "1", "--grace", "2s", "--log-level", "info"}
+	return append([]string{"worker", "--listen", "127.0.0.1:0", "--slots", "1", "--grace", "2s", "--log-level", "info"}, m.arena.workerArguments...)
 }
 
 // announcement is what a process writes once it is at work.
@@ -60,6 +60,9 @@ func (m *member) announcement() []byte {
 }
 
 func (m *member) start() {
+	if m.births == mostBirths {
+		m.arena.t.Fatalf("%s does not start; its log is %s", m.name, m.log())
+	}
 	m.births++
 	m.killed, m.isReady = false, false
 	c := workspace{m.arena.t, m.arena.dir}.coalmine(m.arguments()...)
@@ -102,8 +105,12 @@ func (m *member) ended() bool {
 	}
 }
 
-// restartPause is what service managers wait before they start a process again.
-const restartPause = 300 * time.Millisecond
+// restartPause is what service managers wait before they start a process again,
+// and mostBirths how often that may be in one schedule.
+const (
+	restartPause = 300 * time.Millisecond
+	mostBirths   = 60
+)
 
 // tend starts a process again that has ended by itself. It may do so only before
 // it was at work: a server that does not answer at the start is a reason to give
@@ -116,8 +123,7 @@ func (m *member) tend() {
 	switch {
 	case m.again.IsZero():
 		m.isReady = false
-		text, _ := os.ReadFile(m.log())
-		if bytes.Contains(text, m.announcement()) {
+		if text, _ := os.ReadFile(m.log()); bytes.Contains(text, m.announcement()) {
 			m.arena.t.Errorf("%s was at work and ended by itself with exit status %d; its log is %s", m.name, m.process.exitCode(), m.log())
 		}
 		m.again = time.Now().Add(restartPause)
