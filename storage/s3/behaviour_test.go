@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"coalmine/internal/testserver"
 	"coalmine/storage"
@@ -78,6 +81,29 @@ func TestStoreOutlivesARestartOfItsServer(t *testing.T) {
 	server.Restart()
 	if err := s.Create(t.Context(), "commits/x", []byte("again")); !errors.Is(err, storage.ErrExists) {
 		t.Errorf("create after a restart: %v", err)
+	}
+}
+
+func TestOpenRemovesWhatKilledProcessesLeft(t *testing.T) {
+	t.Parallel()
+	server := testserver.StartS3(t)
+	s := openS3(t, server, server.URL("p"))
+	for _, name := range []string{"probe/old", "probe/fresh", "commits/old"} {
+		if err := s.Create(t.Context(), name, []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	long := time.Now().Add(-25 * time.Hour)
+	for _, name := range []string{"probe/old", "commits/old"} {
+		if err := os.Chtimes(filepath.Join(server.Dir, server.Bucket, "p", name), long, long); err != nil {
+			t.Fatal(err)
+		}
+	}
+	openS3(t, server, server.URL("p"))
+	for name, there := range map[string]bool{"probe/old": false, "probe/fresh": true, "commits/old": true} {
+		if _, err := s.Head(t.Context(), name); (err == nil) != there {
+			t.Errorf("%s: %v, want it there: %v", name, err, there)
+		}
 	}
 }
 

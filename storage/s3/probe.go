@@ -6,14 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"coalmine/storage"
 )
 
+// probes is the directory of the objects with which a store is tried out.
+const probes = "probe/"
+
 // probe creates an object, sees that it cannot be created again, reads it back
 // and deletes it.
 func (s *Store) probe(ctx context.Context) error {
-	name := "probe/" + rand.Text()
+	name := probes + rand.Text()
 	if err := s.probeCreate(ctx, name); err != nil {
 		return s.unsuitable(err)
 	}
@@ -21,7 +25,31 @@ func (s *Store) probe(ctx context.Context) error {
 	if deleteErr := s.Delete(ctx, name); err == nil {
 		err = deleteErr
 	}
+	if err == nil {
+		_ = s.removeLeftovers(ctx) // what it cannot remove, the next process finds
+	}
 	return s.unsuitable(err)
+}
+
+// leftoverAge is far longer than a probe takes.
+const leftoverAge = 24 * time.Hour
+
+// removeLeftovers deletes the objects of processes that were killed while they
+// tried the store out.
+func (s *Store) removeLeftovers(ctx context.Context) error {
+	var old []string
+	for info, err := range s.List(ctx, probes) {
+		if err != nil {
+			return err
+		}
+		if time.Since(info.Modified) > leftoverAge {
+			old = append(old, info.Name)
+		}
+	}
+	if len(old) == 0 {
+		return nil
+	}
+	return s.Delete(ctx, old...)
 }
 
 // probeCreate tries a passing failure again, so that a server that is just
