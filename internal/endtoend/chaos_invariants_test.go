@@ -267,6 +267,24 @@ func (a *arena) checkVitals() {
 	}
 }
 
+// collect has garbage collection delete what nobody needs, which must be what
+// account has found and nothing else. Only objects with which processes that were
+// killed have tried the store wait for another day.
+func (a *arena) collect(w workspace, want *outcome) {
+	must(a.t, a.coalmine(w, "gc", "--older", "0s"))
+	p := planOf(a.t, a.archive)
+	_, left := a.account(p)
+	for _, name := range left {
+		if !strings.HasPrefix(name, "probe/") {
+			a.t.Errorf("garbage collection has left %s", name)
+		}
+	}
+	if results := must(a.t, a.coalmine(w, "results", a.run, "--format", "json")); results != want.results {
+		a.t.Errorf("the results differ after garbage collection:\n%s", results)
+	}
+	a.checkTargets(p, a.readCommits())
+}
+
 // stop ends all processes as a service manager does.
 func (a *arena) stop() {
 	for _, m := range a.members {

@@ -95,6 +95,7 @@ func playSeed(t *testing.T, seed uint64, want *outcome) map[string]int {
 	a.check(w, want)
 	a.checkVitals()
 	a.stop()
+	a.collect(w, want)
 	return a.counts
 }
 
