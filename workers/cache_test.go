@@ -300,3 +300,24 @@ func TestWorkerIDsAreNamesOfObjects(t *testing.T) {
 		}
 	}
 }
+
+func TestCommitsTakeASixteenthOfTheMemoryBesides(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	w := l.worker(hashKind)
+	w.MemoryBytes = 1 << 20
+	e, err := w.newExecutor()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 100 {
+		c := &storage.Commit{
+			Key:   storage.Key{Digest: storage.DigestOf([]byte{byte(n)})},
+			Blobs: []storage.Blob{{Inline: make([]byte, 1000)}, {Blocks: make([]byte, 1000)}},
+		}
+		e.source.remember(c, newSink(t.Context(), l.archive, c.Key, 0))
+	}
+	if kept := e.source.commits; kept.size > w.MemoryBytes/16 || len(kept.entries) < 10 {
+		t.Errorf("%d commits of %d bytes are kept", len(kept.entries), kept.size)
+	}
+}

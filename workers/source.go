@@ -19,15 +19,13 @@ type source struct {
 	commits *cache[storage.Key, *storage.Commit]
 }
 
-// commitCacheBytes bounds the cached commits by their inline bytes and
-// commitOverhead, a generous guess at the rest of each.
-const (
-	commitCacheBytes = 64 << 20
-	commitOverhead   = 2 << 10
-)
+// commitOverhead is a generous guess at what a commit takes beside what commitSize
+// counts, in bytes.
+const commitOverhead = 2 << 10
 
-func newSource(archive *storage.Archive, blobs *blobCache) *source {
-	return &source{archive: archive, blobs: blobs, commits: newCache[storage.Key, *storage.Commit](commitCacheBytes)}
+// newSource keeps commits of up to capacity bytes.
+func newSource(archive *storage.Archive, blobs *blobCache, capacity int64) *source {
+	return &source{archive: archive, blobs: blobs, commits: newCache[storage.Key, *storage.Commit](capacity)}
 }
 
 // Commit implements tasks.Source.
@@ -48,7 +46,7 @@ func (s *source) Commit(ctx context.Context, node storage.Key) (*storage.Commit,
 func commitSize(c *storage.Commit) int64 {
 	size := int64(commitOverhead + len(c.Metrics))
 	for _, b := range c.Blobs {
-		size += int64(len(b.Inline))
+		size += int64(len(b.Inline) + len(b.Blocks))
 	}
 	return size
 }

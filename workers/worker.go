@@ -50,7 +50,8 @@ type Worker struct {
 	// CacheBytes bounds the files in CacheDir. Default DefaultCacheBytes.
 	CacheBytes int64
 	// MemoryBytes bounds what is cached in memory: half for blobs, half for the
-	// values that tasks decode from them. Default DefaultMemoryBytes.
+	// values that tasks decode from them. Commits may take a sixteenth besides.
+	// Default DefaultMemoryBytes.
 	MemoryBytes int64
 	// Grace is how long tasks may go on after ctx is done. What runs longer is
 	// stopped and handed back untried. Default DefaultGrace; negative for none.
@@ -150,7 +151,7 @@ func (w *Worker) newExecutor() (*executor, error) {
 		worker:   w,
 		workerID: newWorkerID(host),
 		host:     host,
-		source:   newSource(w.Archive, blobs),
+		source:   newSource(w.Archive, blobs, w.memory()/16),
 		memo:     newMemo(w.memory() / 2),
 		progress: newProgressBoard(),
 		metrics:  m,

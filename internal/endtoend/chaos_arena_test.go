@@ -253,6 +253,7 @@ func (a *arena) over() bool {
 // coalmine is a command that uses the servers directly.
 func (a *arena) coalmine(w workspace, args ...string) command {
 	c := w.coalmine(args...)
+	c.quiet = true
 	c.env = a.environment(a.redis.Addr(), "")
 	return c
 }

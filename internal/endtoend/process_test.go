@@ -34,6 +34,9 @@ type command struct {
 	// log is a file to which standard error is appended, in place of the test's
 	// own log; empty for none.
 	log string
+	// quiet commands are not shown when the test fails: whoever runs them says
+	// what matters of their output.
+	quiet bool
 }
 
 // start runs a command until it ends or the test does.
@@ -60,7 +63,7 @@ func start(t testing.TB, c command) *process {
 	}()
 	t.Cleanup(func() {
 		p.kill()
-		if t.Failed() && c.log == "" {
+		if t.Failed() && c.log == "" && !c.quiet {
 			t.Logf("%s %q ended with %d and printed:\n%s%s", p.name, p.cmd.Args, p.exitCode(), p.stdout.String(), p.stderr.String())
 		}
 	})
