@@ -13,5 +13,8 @@
 // leaves, byte for byte, and every object in the store must be accounted for.
 // make chaos SEEDS=200 FIRST=1 plays many.
 //
+// TestSoak, which only make soak runs, trains thousands of rounds and fits a line
+// through what each process uses.
+//
 // Tests whose servers are not installed are skipped (see package testserver).
 package endtoend
