@@ -19,13 +19,15 @@ type step struct {
 	span  tracing.Span // on from the first attempt
 	parts []*task
 	join  *task
+	// unfinished is the number of parts that have yet to be committed.
+	unfinished int
 	// commits are those of the parts, without their inline blobs and metrics: for
 	// deleting them.
 	commits map[storage.Key]*storage.Commit
 }
 
 func newStep(ch *chain, r int, now time.Time) *step {
-	s := &step{chain: ch, r: r, began: now, commits: make(map[storage.Key]*storage.Commit, ch.shape.Width)}
+	s := &step{chain: ch, r: r, began: now, unfinished: ch.shape.Width, commits: make(map[storage.Key]*storage.Commit, ch.shape.Width)}
 	for j := range ch.shape.Width {
 		label := fmt.Sprintf("step %d, part %d of %d", r, j+1, ch.shape.Width)
 		s.parts = append(s.parts, &task{key: ch.shape.PartKey(r, j), label: label, owner: s, spec: ch.shape.PartSpec(r, j)})
@@ -48,14 +50,10 @@ func (t *term) advance(ch *chain) {
 	if !t.inputsReady(ch, wants, rank) {
 		return
 	}
-	pending := 0
 	for _, part := range s.parts {
-		if part.state != finished {
-			pending++
-			t.readyIfIdle(part)
-		}
+		t.readyIfIdle(part)
 	}
-	if pending == 0 {
+	if s.unfinished == 0 {
 		t.readyIfIdle(s.join)
 	}
 }
@@ -121,10 +119,15 @@ func (s *step) committed(t *term, task *task, c *storage.Commit) {
 	}
 	if task == s.join {
 		t.stepped(ch, s)
-	} else if c != nil {
+		t.poke(ch)
+		return
+	}
+	if c != nil {
 		s.commits[task.key] = outline(c)
 	}
-	t.poke(ch)
+	if s.unfinished--; s.unfinished == 0 {
+		t.poke(ch) // before, nothing else of the step depends on the part
+	}
 }
 
 // outline is a commit with what it takes to delete it, and no more.
@@ -179,7 +182,7 @@ func (s *step) input(t *term, reader *task, key storage.Key) (input, bool) {
 	if reader == s.join {
 		for _, part := range s.parts {
 			if part.key == key {
-				return input{part.state == finished, func() { t.runAgain(ch, part) }}, true
+				return input{part.state == finished, func() { s.runAgain(t, part) }}, true
 			}
 		}
 	}
@@ -198,11 +201,12 @@ func (s *step) input(t *term, reader *task, key storage.Key) (input, bool) {
 	}
 }
 
-// runAgain runs a part of the current step whose output is gone.
-func (t *term) runAgain(ch *chain, part *task) {
-	if part.state == finished {
+// runAgain runs a part of the step whose output is gone, if the step still runs.
+func (s *step) runAgain(t *term, part *task) {
+	if part.state == finished && s.chain.current == s {
 		part.state = idle
-		t.poke(ch)
+		s.unfinished++
+		t.poke(s.chain)
 	}
 }
 
