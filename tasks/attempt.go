@@ -36,7 +36,7 @@ const (
 	// Missing: an input's output is gone; plan that node again, then this one.
 	Missing Result = "missing"
 	// Returned: handed back untried (unknown kind, no secret key, worker shutting
-	// down, no wants left); costs no attempt.
+	// down, no memory beside others, no wants left); costs no attempt.
 	Returned Result = "returned"
 	// StoreAway: the store did not do its work (see storage.IsTrouble); costs no
 	// attempt, and another try waits a little.

@@ -120,6 +120,15 @@ func (c *cache[K, V]) remove(key K) {
 	c.drop(c.entries[key])
 }
 
+// clear forgets all values.
+func (c *cache[K, V]) clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.order.Len() > 0 {
+		c.drop(c.order.Back())
+	}
+}
+
 // store keeps a value and drops those not used for longest, which may be the
 // value itself if it is larger than the whole cache.
 func (c *cache[K, V]) store(key K, value V, size int64) {

@@ -28,6 +28,14 @@ type executor struct {
 	memo           *memo
 	progress       *progressBoard
 	metrics        *metrics
+	guard          *memoryGuard
+}
+
+// dropCaches forgets what is cached in memory.
+func (e *executor) dropCaches() {
+	e.source.commits.clear()
+	e.source.blobs.memory.clear()
+	e.memo.values.clear()
 }
 
 // handle executes one message and returns the encoded outcome. ctx ends with one
@@ -45,7 +53,7 @@ func (e *executor) handle(ctx context.Context, m queue.Message) []byte {
 	e.metrics.busy.Inc()
 	ctx, cancel := x.limit(ctx)
 	defer cancel()
-	out := x.run(ctx)
+	out := x.runGuarded(ctx)
 	e.metrics.busy.Dec()
 	out.Seconds = time.Since(x.started).Seconds()
 	out.Tokens = e.progress.end(m.ID).Tokens
@@ -146,6 +154,16 @@ func (x *execution) limit(ctx context.Context) (context.Context, context.CancelF
 	}
 	after := time.Duration(x.attempt.TimeoutSeconds * float64(time.Second))
 	return context.WithTimeoutCause(ctx, after, &timeoutError{after})
+}
+
+// runGuarded runs the attempt once there is memory for it.
+func (x *execution) runGuarded(ctx context.Context) tasks.Outcome {
+	ctx, leave, err := x.guard.enter(ctx, x.attempt.Key)
+	if err != nil {
+		return x.ended(tasks.Returned, err)
+	}
+	defer leave()
+	return x.run(ctx)
 }
 
 // run brings the node about, and says how that went.
@@ -334,14 +352,17 @@ func (x *execution) ended(result tasks.Result, err error) tasks.Outcome {
 }
 
 // failed sorts an error into a result. A panic is one whatever else happened;
-// the errors of a stopped attempt are those of stopping, and one that took too
-// long may be faster elsewhere.
+// the errors of a stopped attempt are those of stopping; one that took too long may
+// be faster elsewhere, and one that needs too much memory may find it there.
 func (x *execution) failed(ctx context.Context, err error) tasks.Outcome {
 	if panicked(err) {
 		return x.ended(tasks.Refused, err)
 	}
 	if late, ok := errors.AsType[*timeoutError](context.Cause(ctx)); ok {
 		return x.ended(tasks.Failed, late)
+	}
+	if full, ok := errors.AsType[*memoryError](context.Cause(ctx)); ok && full.others == 0 {
+		return x.ended(tasks.Failed, full)
 	}
 	if ctx.Err() != nil {
 		return x.ended(tasks.Returned, context.Cause(ctx))

@@ -17,6 +17,7 @@ type metrics struct {
 	lookups     *prometheus.CounterVec
 	cached      *prometheus.GaugeVec
 	slots, busy prometheus.Gauge
+	memoryLimit prometheus.Gauge
 }
 
 // attemptBuckets reach from an attempt that finds its work done to one of an
@@ -56,6 +57,10 @@ func newMetrics(r prometheus.Registerer, known tasks.Registry) *metrics {
 		busy: auto.NewGauge(prometheus.GaugeOpts{
 			Name: "coalmine_worker_busy_slots",
 			Help: "Attempts that this worker has at work.",
+		}),
+		memoryLimit: auto.NewGauge(prometheus.GaugeOpts{
+			Name: "coalmine_worker_memory_limit_bytes",
+			Help: "Memory that the process may use before attempts are handed back; 0 if there is no limit.",
 		}),
 	}
 }

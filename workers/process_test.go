@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +28,8 @@ const (
 	redisVariable = "COALMINE_TEST_REDIS"
 	storeVariable = "COALMINE_TEST_STORE"
 	gateVariable  = "COALMINE_TEST_GATE"
+	// memoryVariable is a limit of memory in bytes, if set.
+	memoryVariable = "COALMINE_TEST_MEMORY"
 )
 
 func TestMain(m *testing.M) {
@@ -48,12 +51,15 @@ func workerProcess() error {
 	if err != nil {
 		return err
 	}
+	gate := os.Getenv(gateVariable)
+	limit, _ := strconv.ParseInt(os.Getenv(memoryVariable), 10, 64)
 	w := &Worker{
-		Archive:  storage.NewArchive(store),
-		Queue:    conn,
-		Registry: tasks.NewRegistry(gatedKind(os.Getenv(gateVariable))),
-		Slots:    1,
-		Log:      slog.New(slog.DiscardHandler),
+		Archive:     storage.NewArchive(store),
+		Queue:       conn,
+		Registry:    tasks.NewRegistry(gatedKind(gate), hoardingKind(gate)),
+		Slots:       2,
+		MemoryLimit: limit,
+		Log:         slog.New(slog.DiscardHandler),
 	}
 	return w.Run(ctx)
 }
@@ -64,51 +70,75 @@ func gatedKind(gate string) tasks.Kind {
 		if err := t.Put(ctx, "first", expand(bigBlob, []byte("first"))); err != nil {
 			return err
 		}
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, gate, nil)
-		if err != nil {
-			return err
-		}
-		answer, err := http.DefaultClient.Do(request)
-		if err != nil {
-			return err
-		}
-		_, err = io.Copy(io.Discard, answer.Body)
-		answer.Body.Close()
-		if err != nil {
+		if err := askGate(ctx, gate); err != nil {
 			return err
 		}
 		return t.Put(ctx, "second", expand(bigBlob, []byte("second")))
 	})
 }
 
-func TestAWorkerKilledInMidTaskLeavesNothingHalfMade(t *testing.T) {
-	t.Parallel()
-	server := testserver.StartRedis(t, "--appendonly", "no")
-	entered, leave := make(chan struct{}, 10), make(chan struct{})
-	gate := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		entered <- struct{}{}
+// askGate waits for the gate's answer.
+func askGate(ctx context.Context, gate string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, gate, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	_, err = io.Copy(io.Discard, answer.Body)
+	return err
+}
+
+// httpGate holds up tasks of other processes until leave is closed.
+type httpGate struct {
+	url            string
+	entered, leave chan struct{}
+}
+
+func newHTTPGate(t *testing.T) *httpGate {
+	g := &httpGate{entered: make(chan struct{}, 10), leave: make(chan struct{})}
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		g.entered <- struct{}{}
 		select {
-		case <-leave:
+		case <-g.leave:
 		case <-r.Context().Done():
 		}
 	}))
-	t.Cleanup(gate.Close)
+	t.Cleanup(server.Close)
+	g.url = server.URL
+	return g
+}
+
+// drain forgets who has entered.
+func (g *httpGate) drain() {
+	for len(g.entered) > 0 {
+		<-g.entered
+	}
+}
+
+// newProcessLab is a lab on a real Redis and a directory, and starts worker
+// processes there with further variables.
+func newProcessLab(t *testing.T, gate string) (l *lab, start func(variables ...string) *exec.Cmd) {
+	t.Helper()
+	server := testserver.StartRedis(t, "--appendonly", "no")
 	root := t.TempDir()
 	store, err := dir.Open(root)
 	if err != nil {
 		t.Fatal(err)
 	}
-	archive := storage.NewArchive(store)
 	conn, err := queue.Open(testContext(t), server.URL())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	l := &lab{t: t, archive: archive, conn: conn, broker: conn.Broker()}
-
-	start := func() *exec.Cmd {
+	l = &lab{t: t, archive: storage.NewArchive(store), conn: conn, broker: conn.Broker()}
+	return l, func(variables ...string) *exec.Cmd {
 		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), redisVariable+"="+server.URL(), storeVariable+"="+root, gateVariable+"="+gate.URL)
+		cmd.Env = append(os.Environ(), redisVariable+"="+server.URL(), storeVariable+"="+root, gateVariable+"="+gate)
+		cmd.Env = append(cmd.Env, variables...)
 		cmd.Stderr = os.Stderr
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -119,10 +149,16 @@ func TestAWorkerKilledInMidTaskLeavesNothingHalfMade(t *testing.T) {
 		})
 		return cmd
 	}
+}
+
+func TestAWorkerKilledInMidTaskLeavesNothingHalfMade(t *testing.T) {
+	t.Parallel()
+	g := newHTTPGate(t)
+	l, start := newProcessLab(t, g.url)
 	victim := start()
 	spec := mustSpec(t, gatedKind(""), nil)
 	l.send(spec, 1)
-	<-entered
+	<-g.entered
 	if err := victim.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -138,19 +174,19 @@ func TestAWorkerKilledInMidTaskLeavesNothingHalfMade(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 	}
 	t.Logf("seen as gone after %v (meant to be at most 4 s)", time.Since(killed).Round(10*time.Millisecond))
-	if done, err := archive.HasCommit(testContext(t), spec.Key); err != nil || done {
+	if done, err := l.archive.HasCommit(testContext(t), spec.Key); err != nil || done {
 		t.Fatalf("a half-made node is committed: %v, %v", done, err)
 	}
 
 	start()
 	l.send(spec, 2)
-	<-entered
-	close(leave)
+	<-g.entered
+	close(g.leave)
 	out := l.outcome()
 	if out.Result != tasks.Done || out.Number != 2 || len(out.Commit.Blobs) != 2 {
 		t.Errorf("outcome %+v", out)
 	}
-	if ok, err := archive.Available(testContext(t), out.Commit); err != nil || !ok {
+	if ok, err := l.archive.Available(testContext(t), out.Commit); err != nil || !ok {
 		t.Errorf("blobs are not available: %v", err)
 	}
 	if !strings.HasPrefix(out.Commit.Attempt, "2.") {

@@ -9,8 +9,10 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -51,8 +53,13 @@ type Worker struct {
 	CacheBytes int64
 	// MemoryBytes bounds what is cached in memory: half for blobs, half for the
 	// values that tasks decode from them. Commits may take a sixteenth besides.
-	// Default DefaultMemoryBytes.
+	// Default DefaultMemoryBytes; at most a quarter of MemoryLimit.
 	MemoryBytes int64
+	// MemoryLimit bounds the memory of the whole process, in bytes; 0 means no
+	// bound. Over it caches are dropped, then attempts handed back, and one that
+	// needs more all by itself fails. Run sets the runtime's soft limit somewhat
+	// below (debug.SetMemoryLimit), unless GOMEMLIMIT is set.
+	MemoryLimit int64
 	// Grace is how long tasks may go on after ctx is done. What runs longer is
 	// stopped and handed back untried. Default DefaultGrace; negative for none.
 	Grace time.Duration
@@ -84,9 +91,9 @@ func (w *Worker) check() error {
 	if len(w.Registry) == 0 {
 		errs = append(errs, errors.New("its Registry knows no kinds"))
 	}
-	if w.Slots < 0 || w.CacheBytes < 0 || w.MemoryBytes < 0 || w.IdleFor < 0 {
-		errs = append(errs, fmt.Errorf("Slots (%d), CacheBytes (%d), MemoryBytes (%d) and IdleFor (%v) must not be negative",
-			w.Slots, w.CacheBytes, w.MemoryBytes, w.IdleFor))
+	if w.Slots < 0 || w.CacheBytes < 0 || w.MemoryBytes < 0 || w.MemoryLimit < 0 || w.IdleFor < 0 {
+		errs = append(errs, fmt.Errorf("Slots (%d), CacheBytes (%d), MemoryBytes (%d), MemoryLimit (%d) and IdleFor (%v) must not be negative",
+			w.Slots, w.CacheBytes, w.MemoryBytes, w.MemoryLimit, w.IdleFor))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("worker: %w", err)
@@ -110,6 +117,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	idle := newIdleTimer(w.IdleFor, cancel)
 	defer idle.stop()
 	e.metrics.slots.Set(float64(w.slots()))
+	e.metrics.memoryLimit.Set(float64(w.MemoryLimit))
+	defer w.limitMemory(ctx, e.guard)()
 	e.log.Info("worker started", "slots", w.slots(), "queue", w.Queue.String(), "store", w.Archive.String())
 	err = w.Queue.Serve(ctx, queue.ConsumerConfig{
 		WorkerID: e.workerID,
@@ -158,12 +167,38 @@ func (w *Worker) newExecutor() (*executor, error) {
 	}
 	e.source.commits.metrics, e.memo.values.metrics = m.gauge("commits"), m.gauge("values")
 	e.log = w.log().With("worker", e.workerID)
+	e.guard = newMemoryGuard(w.MemoryLimit, e.dropCaches, e.log)
 	return e, nil
+}
+
+// limitMemory has the process kept within its limit until the function that it
+// returns has been called.
+func (w *Worker) limitMemory(ctx context.Context, guard *memoryGuard) (end func()) {
+	if w.MemoryLimit == 0 {
+		return func() {}
+	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(w.MemoryLimit / 10 * 9)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // also while the last tasks end
+	var watching sync.WaitGroup
+	watching.Go(func() { guard.watch(ctx) })
+	return func() {
+		cancel()
+		watching.Wait()
+	}
 }
 
 func (w *Worker) slots() int { return cmp.Or(w.Slots, runtime.GOMAXPROCS(0)) }
 
-func (w *Worker) memory() int64 { return cmp.Or(w.MemoryBytes, DefaultMemoryBytes) }
+// memory is what caches may take.
+func (w *Worker) memory() int64 {
+	caches := cmp.Or(w.MemoryBytes, DefaultMemoryBytes)
+	if w.MemoryLimit > 0 {
+		caches = min(caches, w.MemoryLimit/4)
+	}
+	return caches
+}
 
 func (w *Worker) grace() time.Duration { return max(0, cmp.Or(w.Grace, DefaultGrace)) }
 

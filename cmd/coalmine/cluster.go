@@ -68,6 +68,7 @@ func newWorkerCommand(g *global) *cobra.Command {
 	f.StringVar(&cacheDir, "cache", "", "directory for a disk cache of inputs; workers of one machine may share it")
 	f.Int64Var(&cacheGiB, "cache-size", 20, "size of the disk cache in GiB")
 	f.Int64Var(&memoryMiB, "cache-memory", 1024, "size of the cache in memory in MiB, half of it for inputs and half for what tasks make of them")
+	g.works(f)
 	f.DurationVar(&grace, "grace", 10*time.Second, "how long tasks may go on after an interrupt")
 	f.DurationVar(&idle, "exit-when-idle", 0, "end after so long without a task; 0 is never")
 	listen.add(f, "", "metrics and probes, such as localhost:9090; none if empty")
@@ -111,6 +112,7 @@ func newServeCommand(g *global) *cobra.Command {
 	f.StringVar(&listen.readTokenFile, "read-token-file", "", "file with the token of those who may only look, such as Prometheus")
 	f.StringArrayVar(&allow, "allow-source", nil, "file, directory or s3:// URL, ending in a slash for all below, that experiments checked by the server (submit --on-server) may read; repeatable; default none")
 	g.coordinates(f)
+	g.works(f)
 	return c
 }
 

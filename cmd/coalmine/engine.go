@@ -42,14 +42,15 @@ func (g *global) newCoordinator(archive *storage.Archive, conn *queue.Conn, hold
 
 func newWorker(archive *storage.Archive, conn *queue.Conn, g *global) *workers.Worker {
 	return &workers.Worker{
-		Archive:  archive,
-		Queue:    conn,
-		Registry: compile.Registry(),
-		Version:  version(),
-		Kernels:  kernels.Set(),
-		Log:      g.logger(),
-		Metrics:  g.metrics,
-		Tracer:   g.tracer,
+		Archive:     archive,
+		Queue:       conn,
+		Registry:    compile.Registry(),
+		MemoryLimit: g.memory.limit(),
+		Version:     version(),
+		Kernels:     kernels.Set(),
+		Log:         g.logger(),
+		Metrics:     g.metrics,
+		Tracer:      g.tracer,
 	}
 }
 

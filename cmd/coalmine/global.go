@@ -38,6 +38,8 @@ type global struct {
 	tracer  *tracing.Tracer // nil unless the environment asks for traces
 	// taskTimeout is that of the commands which coordinate.
 	taskTimeout time.Duration
+	// memory is that of the commands which work.
+	memory memoryFlag
 }
 
 func (g *global) flags(f *pflag.FlagSet) {

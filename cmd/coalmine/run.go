@@ -90,6 +90,7 @@ func newRunCommand(g *global) *cobra.Command {
 	flags.add(c.Flags(), true)
 	flags.notify.flag(c.Flags())
 	g.coordinates(c.Flags())
+	g.works(c.Flags())
 	return c
 }
 

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/pflag"
+)
+
+// memoryFlag is how much memory a process that works may use. Its zero value
+// leaves that to the control group.
+type memoryFlag struct {
+	set   bool
+	bytes int64 // 0: no limit
+}
+
+// works adds the flags of a command whose process executes tasks.
+func (g *global) works(f *pflag.FlagSet) {
+	f.TextVar(&g.memory, "memory", &memoryFlag{}, "memory of this process, such as 2GiB: beyond it tasks are handed back; none is no limit, auto nine tenths of the limit of the control group (of the container), if there is one")
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (m *memoryFlag) MarshalText() ([]byte, error) {
+	switch {
+	case !m.set:
+		return []byte("auto"), nil
+	case m.bytes == 0:
+		return []byte("none"), nil
+	}
+	return []byte(humanize.IBytes(uint64(m.bytes))), nil
+}
+
+// leastMemory is below what a worker takes that does nothing.
+const leastMemory = 64 << 20
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (m *memoryFlag) UnmarshalText(text []byte) error {
+	switch string(text) {
+	case "auto":
+		*m = memoryFlag{}
+		return nil
+	case "none":
+		*m = memoryFlag{set: true}
+		return nil
+	}
+	n, err := humanize.ParseBytes(string(text))
+	if err != nil || n < leastMemory || n > math.MaxInt64 {
+		return errors.New("expected a size of at least 64MiB, such as 512MiB or 2GiB, or none, or auto")
+	}
+	*m = memoryFlag{set: true, bytes: int64(n)}
+	return nil
+}
+
+// limit is the number of bytes, 0 for none.
+func (m *memoryFlag) limit() int64 {
+	if m.set {
+		return m.bytes
+	}
+	return controlGroupMemory("/sys/fs/cgroup", "/proc/self/cgroup") / 10 * 9
+}
+
+// controlGroupMemory is the least memory.max from this process's control group up
+// to the root, in bytes, and 0 if none is set: of version 2, the one of today's
+// systems. The kernel kills a process that goes beyond it.
+func controlGroupMemory(mount, membership string) int64 {
+	data, err := os.ReadFile(membership)
+	if err != nil {
+		return 0 // no Linux, or no control groups
+	}
+	least := int64(0)
+	for group := unifiedGroup(data); ; group = filepath.Dir(group) {
+		if n := memoryMax(filepath.Join(mount, group, "memory.max")); n > 0 && (least == 0 || n < least) {
+			least = n
+		}
+		if group == "/" {
+			return least
+		}
+	}
+}
+
+// unifiedGroup is the path behind "0::" in /proc/self/cgroup.
+func unifiedGroup(membership []byte) string {
+	for lines := bufio.NewScanner(bytes.NewReader(membership)); lines.Scan(); {
+		if path, ok := strings.CutPrefix(lines.Text(), "0::"); ok {
+			return filepath.Join("/", path)
+		}
+	}
+	return "/"
+}
+
+// memoryMax reads a limit; 0 stands for a file that is not there or says "max".
+func memoryMax(path string) int64 {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return 0
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}

@@ -1,0 +1,181 @@
+package workers
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"os"
+	"runtime/debug"
+	runtimemetrics "runtime/metrics"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"golang.org/x/sync/semaphore"
+
+	"coalmine/storage"
+)
+
+const (
+	// memoryCheckEvery is how often a worker with a limit looks at its memory.
+	memoryCheckEvery = 100 * time.Millisecond
+	// memoryPatience is for how many checks a stopped attempt may hold on to too
+	// much memory before the process ends itself: ten seconds.
+	memoryPatience = 100
+	// maxHungry is how many nodes are remembered as needing a process for themselves.
+	maxHungry = 10_000
+)
+
+// memoryGuard keeps the process within a limit of memory, so that the system need
+// not kill it with all that it has at work. Over the limit, in this order:
+//
+//	collect      garbage is no use of memory
+//	drop caches  they only save work
+//	hand back    the youngest attempt, untried; here it runs alone the next time
+//	fail         the one that is alone already: it needs more than there is
+//	exit         if an attempt that was told to stop does not
+//
+// The oldest attempt is never handed back, so that work goes on. An exit counts as
+// a death of what was at work, and so ends after a few.
+type memoryGuard struct {
+	limit      int64 // bytes; 0: none
+	used       func() int64
+	collect    func()
+	dropCaches func()
+	exit       func()
+	log        *slog.Logger
+	// room has a place for each attempt; who must be alone takes all of them.
+	room *semaphore.Weighted
+
+	mu       sync.Mutex
+	attempts []*guarded // at work, oldest first
+	hungry   *cache[storage.Key, struct{}]
+	stuck    int // checks in a row that found a stopped attempt still there
+}
+
+// guarded is an attempt at work.
+type guarded struct {
+	key     storage.Key
+	stop    context.CancelCauseFunc
+	stopped bool
+}
+
+func newMemoryGuard(limit int64, dropCaches func(), log *slog.Logger) *memoryGuard {
+	return &memoryGuard{
+		limit:      limit,
+		used:       memoryUsed,
+		collect:    debug.FreeOSMemory,
+		dropCaches: dropCaches,
+		exit:       func() { os.Exit(1) },
+		log:        log,
+		room:       semaphore.NewWeighted(math.MaxInt64),
+		hungry:     newCache[storage.Key, struct{}](maxHungry),
+	}
+}
+
+// memoryUsed is what the Go runtime has from the system, in bytes: what
+// debug.SetMemoryLimit bounds.
+func memoryUsed() int64 {
+	samples := []runtimemetrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	runtimemetrics.Read(samples)
+	return int64(samples[0].Value.Uint64() - samples[1].Value.Uint64())
+}
+
+// memoryError ends the context of an attempt for which there is no memory.
+type memoryError struct {
+	used, limit int64
+	others      int // attempts at work beside it
+}
+
+func (e *memoryError) Error() string {
+	used, limit := humanize.IBytes(uint64(e.used)), humanize.IBytes(uint64(e.limit))
+	if e.others == 0 {
+		return fmt.Sprintf("it needs more memory than there is: at work alone it took its worker to %s, with a limit of %s; raise --memory, or use a machine that has more", used, limit)
+	}
+	return fmt.Sprintf("its worker came to %s of memory, with a limit of %s and %d attempts beside it; raise --memory or lower --slots if that happens often", used, limit, e.others)
+}
+
+// enter waits until there is room for an attempt, and returns its context, which
+// may end with a *memoryError. leave must be called when it is over. An error means
+// that ctx is done.
+func (g *memoryGuard) enter(ctx context.Context, key storage.Key) (_ context.Context, leave func(), err error) {
+	places := int64(1)
+	if _, hungry := g.hungry.peek(key); hungry {
+		places = math.MaxInt64
+	}
+	if err := g.room.Acquire(ctx, places); err != nil {
+		return nil, nil, context.Cause(ctx)
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	a := &guarded{key: key, stop: stop}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.attempts = append(g.attempts, a)
+	return ctx, func() {
+		stop(nil)
+		g.left(a)
+		g.room.Release(places)
+	}, nil
+}
+
+func (g *memoryGuard) left(a *guarded) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.attempts = slices.DeleteFunc(g.attempts, func(b *guarded) bool { return a == b })
+}
+
+// watch checks the memory until ctx is done.
+func (g *memoryGuard) watch(ctx context.Context) {
+	ticker := time.NewTicker(memoryCheckEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			g.check()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (g *memoryGuard) check() {
+	for _, relief := range []func(){func() {}, g.collect, func() { g.dropCaches(); g.collect() }} {
+		if relief(); g.used() <= g.limit {
+			g.stuck = 0
+			return
+		}
+	}
+	g.stopYoungest(g.used())
+}
+
+// stopYoungest stops one attempt, unless one is stopping already.
+func (g *memoryGuard) stopYoungest(used int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.attempts) == 0 {
+		return // it is not for tasks: nobody is to blame
+	}
+	if slices.ContainsFunc(g.attempts, func(a *guarded) bool { return a.stopped }) {
+		g.awaitStopped(used)
+		return
+	}
+	g.stuck = 0
+	youngest := g.attempts[len(g.attempts)-1]
+	why := &memoryError{used: used, limit: g.limit, others: len(g.attempts) - 1}
+	g.log.Warn("memory is over its limit: stopping the youngest attempt", "node", youngest.key.Short(), "used", used, "limit", g.limit, "attempts", len(g.attempts))
+	g.hungry.add(youngest.key, struct{}{}, 1)
+	youngest.stopped = true
+	youngest.stop(why)
+}
+
+// awaitStopped ends the process when a stopped attempt goes on for too long.
+func (g *memoryGuard) awaitStopped(used int64) {
+	if g.stuck++; g.stuck < memoryPatience {
+		return
+	}
+	g.log.Error("memory is over its limit, and a stopped attempt does not give it back: the worker ends itself; raise --memory or lower --slots",
+		"used", used, "limit", g.limit, "attempts", len(g.attempts))
+	g.exit()
+}

@@ -1,0 +1,191 @@
+package workers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+
+	"coalmine/internal/queue"
+	"coalmine/storage"
+	"coalmine/tasks"
+)
+
+// scale is a guard over a pretended memory.
+type scale struct {
+	*memoryGuard
+	live, garbage, cached int64
+	exits                 int
+}
+
+func newScale(limit int64) *scale {
+	s := &scale{}
+	s.memoryGuard = newMemoryGuard(limit, func() { s.garbage += s.cached; s.cached = 0 }, slog.New(slog.DiscardHandler))
+	s.used = func() int64 { return s.live + s.garbage + s.cached }
+	s.collect = func() { s.garbage = 0 }
+	s.exit = func() { s.exits++ }
+	return s
+}
+
+func testKey(name string) storage.Key { return storage.Key{Digest: storage.DigestOf([]byte(name))} }
+
+// begin enters an attempt that is not kept waiting.
+func (s *scale) begin(t *testing.T, name string) (ctx context.Context, leave func()) {
+	t.Helper()
+	ctx, leave, err := s.enter(testContext(t), testKey(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ctx, leave
+}
+
+func TestGarbageAndCachesGoBeforeAttempts(t *testing.T) {
+	t.Parallel()
+	s := newScale(100)
+	ctx, leave := s.begin(t, "a")
+	defer leave()
+	s.live, s.garbage, s.cached = 60, 50, 30
+	s.check()
+	if s.garbage != 0 || s.cached != 30 {
+		t.Errorf("garbage %d, cached %d: want the garbage gone and the caches kept", s.garbage, s.cached)
+	}
+	s.live = 90
+	s.check()
+	if s.cached != 0 || ctx.Err() != nil {
+		t.Errorf("cached %d, attempt ended by %v: want the caches gone and the attempt at work", s.cached, context.Cause(ctx))
+	}
+}
+
+func TestTheYoungestAttemptsAreHandedBackAndTheLastOneFails(t *testing.T) {
+	t.Parallel()
+	s := newScale(100)
+	var attempts []context.Context
+	var leaves []func()
+	for _, name := range []string{"a", "b", "c"} {
+		ctx, leave := s.begin(t, name)
+		attempts, leaves = append(attempts, ctx), append(leaves, leave)
+	}
+	s.live = 150
+	for i := 2; i >= 0; i-- {
+		s.check()
+		s.check() // the one that was stopped has yet to end: no other is
+		why, ok := errors.AsType[*memoryError](context.Cause(attempts[i]))
+		if !ok || why.others != i {
+			t.Fatalf("attempt %d ended by %v, want it stopped with %d others at work", i, context.Cause(attempts[i]), i)
+		}
+		if i > 0 && attempts[i-1].Err() != nil {
+			t.Fatalf("attempt %d was stopped before %d had ended", i-1, i)
+		}
+		leaves[i]()
+	}
+	s.check() // with nobody at work nobody is to blame
+	if s.exits != 0 {
+		t.Error("the process ended itself")
+	}
+}
+
+func TestAnAttemptThatWasHandedBackRunsAloneTheNextTime(t *testing.T) {
+	t.Parallel()
+	s := newScale(100)
+	_, leaveA := s.begin(t, "a")
+	_, leaveB := s.begin(t, "b")
+	s.live = 150
+	s.check()
+	leaveB()
+	s.live = 10
+
+	entered := make(chan func())
+	go func() {
+		_, leave, err := s.enter(testContext(t), testKey("b"))
+		if err != nil {
+			t.Error(err)
+		}
+		entered <- leave
+	}()
+	ended, cancel := context.WithCancelCause(context.Background())
+	cancel(queue.ErrStopped)
+	if _, _, err := s.enter(ended, testKey("b")); !errors.Is(err, queue.ErrStopped) {
+		t.Errorf("error %v, want why the wait for room ended", err)
+	}
+	leaveA()
+	leaveB = <-entered
+	if s.room.TryAcquire(1) {
+		t.Error("there is room beside an attempt that must be alone")
+	}
+	leaveB()
+	if !s.room.TryAcquire(1) {
+		t.Error("there is no room when all have left")
+	}
+}
+
+func TestAWorkerWhoseStoppedAttemptGoesOnEndsItself(t *testing.T) {
+	t.Parallel()
+	s := newScale(100)
+	_, leave := s.begin(t, "a")
+	defer leave()
+	s.live = 150
+	for range memoryPatience {
+		s.check()
+	}
+	if s.exits != 0 {
+		t.Fatal("the process ended itself before its patience was over")
+	}
+	s.check()
+	if s.exits != 1 {
+		t.Errorf("ended itself %d times after %d checks, want once", s.exits, memoryPatience+1)
+	}
+}
+
+// hoard is how many MiB a hoarding task takes.
+type hoard struct{ MiB int }
+
+// hoardingKind takes memory, asks the gate for leave, and gives it back.
+func hoardingKind(gate string) tasks.Kind {
+	return kind("test/hoarding", func(ctx context.Context, t *tasks.Task) error {
+		var h hoard
+		if err := json.Unmarshal(t.Params, &h); err != nil {
+			return err
+		}
+		taken := make([]byte, h.MiB<<20)
+		err := askGate(ctx, gate)
+		runtime.KeepAlive(taken)
+		return err
+	})
+}
+
+// In a process with a limit of 256 MiB, two tasks of 160 MiB are one too many, and
+// one of 400 MiB fails.
+func TestAWorkerProcessKeepsWithinItsMemory(t *testing.T) {
+	t.Parallel()
+	g := newHTTPGate(t)
+	l, start := newProcessLab(t, g.url)
+	start(memoryVariable + "=" + strconv.Itoa(256<<20))
+
+	huge := mustSpec(t, hoardingKind(""), hoard{400})
+	out := l.do(huge, 1, tasks.Failed)
+	for _, part := range []string{"needs more memory than there is", "limit of 256 MiB", "--memory"} {
+		if !strings.Contains(out.Error, part) {
+			t.Errorf("error %q, want %q in it", out.Error, part)
+		}
+	}
+	g.drain()
+
+	first, second := mustSpec(t, hoardingKind(""), hoard{160}), mustSpec(t, hoardingKind(""), hoard{161})
+	l.send(first, 1)
+	<-g.entered
+	l.send(second, 1)
+	if out := l.outcome(); out.Result != tasks.Returned || out.Key != second.Key || !strings.Contains(out.Error, "1 attempts beside it") {
+		t.Fatalf("outcome %+v, want the youngest handed back", out)
+	}
+	l.send(second, 2)
+	close(g.leave)
+	for _, want := range []tasks.Spec{first, second} {
+		if out := l.outcome(); out.Result != tasks.Done || out.Key != want.Key {
+			t.Errorf("outcome %+v, want %s done", out, want.Key.Short())
+		}
+	}
+}
