@@ -3,6 +3,7 @@ package queue
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,7 +25,7 @@ type Broker struct {
 	asynq *asynq.Client
 
 	mu      sync.Mutex
-	popping chan popped // the pop of reports under way, if any
+	popping *pop // of reports, under way; nil if none is
 }
 
 // Broker returns a new broker on the connection.
@@ -299,33 +300,49 @@ func decodeReport(data []byte) (Report, bool) {
 	return Report{ID: string(parts[0]), Worker: string(parts[1]), Body: parts[2]}, true
 }
 
-// popped is the outcome of one blocking pop.
-type popped struct {
-	data string
-	err  error
+// pop is a blocking pop under way. The driver cannot interrupt it when a context
+// ends, and to close its connection may lose what Redis has just sent; so it waits
+// on a second list besides, by which it is ended.
+type pop struct {
+	ender  string // the key of that list
+	result chan popped
 }
 
-// popWait is how long one blocking pop lasts in Redis.
-const popWait = 2 * time.Second
+// popped is the outcome of a pop.
+type popped struct {
+	list, data string
+	err        error
+}
+
+const (
+	// popWait is how long one blocking pop lasts in Redis.
+	popWait = 2 * time.Second
+	// endPopWait is how long its end may take.
+	endPopWait = time.Second
+)
 
 // reportBatch is how many reports one call returns at most.
 const reportBatch = 512
 
 // Reports waits until a report arrives, but no longer than wait, and returns the
 // reports that are there, oldest first. None is no error. Each report is returned
-// once, to whichever broker asks first. It returns at once when ctx is done; a
-// report that arrives after that is kept for the next call on this broker.
+// once, to whichever broker asks first. When ctx is done it leaves no wait behind in
+// Redis, which could take a report away from another broker, and returns.
 func (b *Broker) Reports(ctx context.Context, wait time.Duration) ([]Report, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
-	for {
+	for ctx.Err() == nil {
 		if b.popping == nil {
 			b.popping = b.conn.popReport()
 		}
 		select {
-		case p := <-b.popping:
+		case p := <-b.popping.result:
+			if ctx.Err() != nil {
+				b.popping.result <- p // nobody may read what is returned: endPop takes it
+				break
+			}
 			b.popping = nil
 			if !errors.Is(p.err, redis.Nil) {
 				return b.drain(ctx, p)
@@ -333,24 +350,57 @@ func (b *Broker) Reports(ctx context.Context, wait time.Duration) ([]Report, err
 		case <-timer.C:
 			return nil, nil
 		case <-ctx.Done():
-			return nil, ctx.Err()
 		}
+	}
+	b.endPop()
+	return nil, ctx.Err()
+}
+
+// endPop ends the pop under way. A report that it has taken meanwhile goes back to
+// where it was.
+func (b *Broker) endPop() {
+	if b.popping == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), endPopWait)
+	defer cancel()
+	if err := b.conn.endPop(ctx, b.popping); err != nil {
+		return // Redis is away, and a pop ends with its connection
+	}
+	select {
+	case p := <-b.popping.result:
+		b.popping = nil
+		if p.err == nil && p.list == reportsKey {
+			// Should that fail, the coordinator finds the outcome in storage.
+			_ = b.conn.client.LPush(ctx, reportsKey, p.data).Err()
+		}
+	case <-ctx.Done(): // the next call has what it brings
 	}
 }
 
-// popReport pops one report in the background: the driver cannot interrupt a
-// blocking command when a context ends.
-func (c *Conn) popReport() chan popped {
-	result := make(chan popped, 1)
+// popReport begins to pop one report.
+func (c *Conn) popReport() *pop {
+	p := &pop{ender: enderKey(rand.Text()), result: make(chan popped, 1)}
 	go func() {
-		pair, err := c.client.BLPop(context.Background(), popWait, reportsKey).Result()
-		p := popped{err: err}
-		if err == nil {
-			p.data = pair[1]
+		pair, err := c.client.BLPop(context.Background(), popWait, reportsKey, p.ender).Result()
+		if err != nil {
+			p.result <- popped{err: err}
+			return
 		}
-		result <- p
+		p.result <- popped{list: pair[0], data: pair[1]}
 	}()
-	return result
+	return p
+}
+
+// endPop has a pop return now, if it has not. What is pushed for one that has is
+// forgotten after a while.
+func (c *Conn) endPop(ctx context.Context, p *pop) error {
+	_, err := c.client.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
+		pipe.RPush(ctx, p.ender, 1)
+		pipe.Expire(ctx, p.ender, 2*popWait)
+		return nil
+	})
+	return err
 }
 
 // drain adds to the first report those that have arrived with it.

@@ -399,6 +399,63 @@ func TestReportsReturnWhenTheContextEndsAndLoseNothing(t *testing.T) {
 	})
 }
 
+// Whoever stops reading leaves nothing behind that could swallow a report: all go
+// to the next reader, in their order.
+func TestABrokerThatEndsLeavesTheReportsToTheNext(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, conn *Conn) {
+		for round := range 20 {
+			ctx, cancel := context.WithCancel(context.Background())
+			former, ended := conn.Broker(), make(chan error, 1)
+			if reports, err := former.Reports(ctx, time.Duration(round)*time.Millisecond); err != nil || len(reports) != 0 || former.popping == nil {
+				t.Fatalf("Reports = %v, %v: want none, and a wait under way", reports, err)
+			}
+			go func() {
+				_, err := former.Reports(ctx, time.Hour)
+				ended <- err
+			}()
+			cancel()
+			if err := <-ended; !errors.Is(err, context.Canceled) || former.popping != nil {
+				t.Fatalf("error %v, wait under way: %t", err, former.popping != nil)
+			}
+			sent := []string{fmt.Sprint(round, "a"), fmt.Sprint(round, "b")}
+			for _, id := range sent {
+				push(t, conn, Report{ID: id})
+			}
+			if got := await(t, conn.Broker(), 2); got[0].ID != sent[0] || got[1].ID != sent[1] {
+				t.Fatalf("the next broker got %v, want %v", got, sent)
+			}
+		}
+	})
+}
+
+// What a pop has taken just before it was to end goes back to where it was.
+func TestAReportThatComesWithTheEndGoesBack(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, conn *Conn) {
+		former := conn.Broker()
+		push(t, conn, Report{ID: "a"})
+		former.popping = conn.popReport()
+		eventually(t, "the report is taken", func() bool { return len(former.popping.result) == 1 })
+		push(t, conn, Report{ID: "b"})
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		if reports, err := former.Reports(ctx, time.Hour); !errors.Is(err, context.Canceled) {
+			t.Fatalf("Reports = %v, %v", reports, err)
+		}
+		if got := await(t, conn.Broker(), 2); got[0].ID != "a" || got[1].ID != "b" {
+			t.Errorf("the next broker got %v, want a and b", got)
+		}
+	})
+}
+
+func push(t testing.TB, conn *Conn, r Report) {
+	t.Helper()
+	if err := conn.client.RPush(testContext(t), reportsKey, r.encode()).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestOneHolderHasTheLease(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, conn *Conn) {

@@ -22,6 +22,7 @@ func stopKey(id string) string        { return "coalmine:stop:" + id }
 func drainKey(id string) string       { return "coalmine:drain:" + id }
 func leaseKey(name string) string     { return "coalmine:lease:" + name }
 func publishedKey(name string) string { return "coalmine:published:" + name }
+func enderKey(id string) string       { return "coalmine:ender:" + id }
 func wakeKey(class string) string     { return "coalmine:wake:" + class }
 
 // queueName is asynq's name for a class.
