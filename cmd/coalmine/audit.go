@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -14,7 +13,9 @@ import (
 
 const auditHelp = `Say what a finished model has memorized of a list of canaries: a file that
 coalmine export has written, and a text file with one canary a line, its words
-separated by spaces (empty lines and lines that begin with # do not count).
+separated by spaces (empty lines and lines that begin with # do not count). For a
+model of bytes (data.level: byte) a canary is its line as it stands, without
+spaces around it; --alphabet and --format then say what its random part may be.
 
 Random sampling ranks each canary among random sequences that follow the same
 first words; rank 1 is memorized. Beam search looks for the canary given its
@@ -48,6 +49,8 @@ func newAuditCommand(g *global) *cobra.Command {
 	f.IntVar(&options.BeamWidth, "beam-width", 5, "sequences that beam search keeps; 0 leaves it out")
 	f.Uint64Var(&options.Seed, "seed", 1, "of the random sequences")
 	f.BoolVar(&options.Exact, "exact", false, "count large ranks too, which are else estimated")
+	f.StringVar((*string)(&options.Alphabet), "alphabet", "", "of the random sequences, for a model of bytes: digits, lower (the default), letters or printable")
+	f.StringVar(&options.Format, "format", "", `of the canaries, for a model of bytes: "my number is ####", each # a symbol of the alphabet`)
 	if err := c.MarkFlagRequired("canaries"); err != nil {
 		panic(err)
 	}
@@ -80,7 +83,7 @@ func (g *global) writeAudit(r *modelaudit.Report) error {
 	fmt.Fprintln(table, "canary\trank\texposure\tbeam search")
 	for i := range r.Canaries {
 		c := &r.Canaries[i]
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", strings.Join(c.Words, " "), rankText(c), exposureText(c), foundText(c))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", c.Text, rankText(c), exposureText(c), foundText(c))
 	}
 	if err := table.Flush(); err != nil {
 		return err

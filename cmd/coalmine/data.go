@@ -50,6 +50,9 @@ after each step of its preparation, exactly as the tasks will find them. ` + sou
 			"  coalmine data inspect 's3://bucket/texts/?endpoint=https://s3.example.org'",
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if r.Level == datasets.ByteLevel && !c.Flags().Changed("vocabulary") {
+				r.VocabularySize = 0
+			}
 			source, err := sources.Here{}.Find(c.Context(), args[0], "")
 			if err != nil {
 				return err
@@ -74,7 +77,9 @@ after each step of its preparation, exactly as the tasks will find them. ` + sou
 	addLimits(f, &limits)
 	f.BoolVar(&iid, "iid", false, "shuffle and refill too, as partition: iid does without canaries; holds the source in memory")
 	f.Uint64Var(&r.Seed, "seed", 1, "seed of the parts")
-	f.IntVar(&r.VocabularySize, "vocabulary", 10000, "words of the vocabulary")
+	f.StringVar((*string)(&r.Level), "level", string(datasets.WordLevel), "read the text as words, or as bytes: word or byte; at the byte level, what is counted in words is counted in bytes")
+	f.IntVar(&r.Sequence, "sequence", 0, "length at which sentences are cut (default 20 words or 100 bytes)")
+	f.IntVar(&r.VocabularySize, "vocabulary", 10000, "words of the vocabulary; at the byte level it is fixed")
 	f.Float64Var(&r.TestFraction, "test", 0.1, "share of the examples in the test part")
 	f.Float64Var(&r.ValidationFraction, "validation", 0, "share of the others in the validation part")
 	f.IntVar(&r.Words, "words", 2000, "words of a balanced user")
@@ -141,7 +146,7 @@ func refill(ctx context.Context, source *sources.Source, limits datasets.Limits,
 		p.Nodes[spec.Key] = n
 		return spec.Key
 	}
-	corpus := node(datasets.Import, datasets.ImportParams{Sources: source.Digests(), Limits: limits})
+	corpus := node(datasets.Import, datasets.ImportParams{Sources: source.Digests(), Limits: limits, Reading: r.Shortest()})
 	parts := node(datasets.Encode, r.Encode(), tasks.Input{Name: datasets.CorpusInput, Key: corpus})
 	balanced := node(datasets.Balance, r.Balance(), tasks.Input{Name: datasets.PartsInput, Key: parts})
 	population := node(datasets.Partition, datasets.PartitionParams{Partition: datasets.IID, Words: r.Words, Seed: r.Seed},
@@ -160,7 +165,12 @@ func refill(ctx context.Context, source *sources.Source, limits datasets.Limits,
 
 func writeFacts(w io.Writer, f *inspection, r datasets.Recipe) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "step\tusers\texamples\twords\t")
+	unit := "words"
+	vocabulary := fmt.Sprintf("%d distinct words in the training part; %d of its words are outside a vocabulary of %d.", f.Parts.DistinctWords, f.Parts.UnknownWords, r.VocabularySize)
+	if r.Level == datasets.ByteLevel {
+		unit, vocabulary = "bytes", "The vocabulary is the 256 bytes."
+	}
+	fmt.Fprintf(t, "step\tusers\texamples\t%s\t\n", unit)
 	row := func(step string, c datasets.Counts) {
 		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t\n", step, c.Users, c.Examples, c.Words)
 	}
@@ -177,12 +187,12 @@ func writeFacts(w io.Writer, f *inspection, r datasets.Recipe) error {
 		return err
 	}
 	_, err := fmt.Fprintf(w, `
-%d of the source's examples were longer than %d words and were cut.
-%d distinct words in the training part; %d of its words are outside a vocabulary of %d.
-%d users of the training part have fewer than %d words; they and the remainders
-of the others are %d examples, %d words.
-`, f.Source.CutExamples, datasets.SentenceWords, f.Parts.DistinctWords, f.Parts.UnknownWords, r.VocabularySize,
-		f.Balance.DroppedUsers, r.Words, f.Balance.DiscardedExamples, f.Balance.DiscardedWords)
+%d of the source's examples were longer than %d %s and were cut.
+%s
+%d users of the training part have fewer than %d %s; they and the remainders
+of the others are %d examples, %d %s.
+`, f.Source.CutExamples, r.Reading.Complete().Sequence, unit, vocabulary,
+		f.Balance.DroppedUsers, r.Words, unit, f.Balance.DiscardedExamples, f.Balance.DiscardedWords, unit)
 	return err
 }
 

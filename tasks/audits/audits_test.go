@@ -12,6 +12,7 @@ import (
 
 	"coalmine/internal/kernels"
 	"coalmine/models"
+	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/training"
@@ -114,7 +115,7 @@ func TestPrunedCountEqualsBruteForce(t *testing.T) {
 					length := rapid.IntRange(1, 5).Draw(rt, "length")
 					ordinary := rapid.SampledFrom([]int{3, 12, vocabulary - datasets.FirstWord}).Draw(rt, "ordinary")
 					s := randomScorer(t, config, seed, rapid.Float32Range(0.2, 6).Draw(rt, "scale"))
-					drawn := drawReferences(seed, 60, length, ordinary, nil)
+					drawn := drawReferences(seed, 60, canaries.Space{Words: length}.Choices(ordinary), nil)
 					prefix := []int32{datasets.FirstWord + int32(i)}
 					costs := bruteForceCosts(t, s, prefix, drawn)
 					r := newRanker(s.Tabulate().NewWalker(), drawn.first(drawn.Count()))
@@ -142,15 +143,15 @@ func TestPrunedCountEqualsBruteForce(t *testing.T) {
 
 func TestReferencesExcludeTheCanariesAndNest(t *testing.T) {
 	t.Parallel()
-	all := drawReferences(3, 5000, 2, 20, nil)
+	all := drawReferences(3, 5000, canaries.Space{Words: 2}.Choices(20), nil)
 	excluded := [][]int32{all.row(0), all.row(77)}
-	left := drawReferences(3, 5000, 2, 20, excluded)
+	left := drawReferences(3, 5000, canaries.Space{Words: 2}.Choices(20), excluded)
 	for i := range left.Count() {
 		if contains(excluded, left.row(i)) {
 			t.Fatalf("reference %d is a canary", i)
 		}
 	}
-	small := drawReferences(3, 100, 2, 20, nil)
+	small := drawReferences(3, 100, canaries.Space{Words: 2}.Choices(20), nil)
 	if !slices.Equal(small.tokens, all.tokens[:200]) {
 		t.Error("a smaller set is not the beginning of a larger one")
 	}
@@ -160,7 +161,7 @@ func TestReferenceWordsAreUniform(t *testing.T) {
 	t.Parallel()
 	// Chi-squared with 9 degrees of freedom over 20,000 draws: above 35.6 with
 	// probability 0.00005 if the words are uniform. The seed is fixed.
-	r := drawReferences(11, 10_000, 2, 10, nil)
+	r := drawReferences(11, 10_000, canaries.Space{Words: 2}.Choices(10), nil)
 	var counts [10]float64
 	for _, w := range r.tokens {
 		counts[w-datasets.FirstWord]++
@@ -178,8 +179,8 @@ func TestLargeRanksAreEstimatedWithinTheirError(t *testing.T) {
 	t.Parallel()
 	const count = 12
 	tables := testScorer(t, 30, 5).Tabulate()
-	p := RandomSamplingParams{References: 60_000, Words: 4, Prefix: 1}
-	drawn := drawReferences(9, p.References, 3, 26, nil)
+	p := RandomSamplingParams{References: 60_000, Space: canaries.Space{Words: 4}, Prefix: 1}
+	drawn := drawReferences(9, p.References, canaries.Space{Words: 3}.Choices(26), nil)
 	var list []datasets.Placement
 	for i := range count {
 		list = append(list, datasets.Placement{Canary: datasets.Canary{Tokens: append([]int32{datasets.FirstWord}, drawn.row(i)...)}})
@@ -220,7 +221,7 @@ func manyCanaries(n, ordinary int) []datasets.Placement {
 	list := make([]datasets.Placement, n)
 	for i, rng := 0, rand.New(rand.NewPCG(8, 8)); i < n; i++ {
 		tokens := make([]int32, 4)
-		draw(rng, tokens, ordinary)
+		draw(rng, tokens, canaries.Space{Words: len(tokens)}.Choices(ordinary))
 		list[i] = datasets.Placement{Canary: datasets.Canary{Number: i, Tokens: tokens}, Insertions: 1}
 	}
 	return list
@@ -241,7 +242,7 @@ func ranksOf(t *testing.T, n, count int) []Rank {
 	list := g.Put("canaries", map[string][]byte{datasets.CanariesBlob: data})
 	var all []Rank
 	for first := 0; first < n; first += count {
-		node := g.Run(RandomSampling, RandomSamplingParams{Seed: 1, References: 500, Words: 4, Prefix: 1, First: first, Count: count},
+		node := g.Run(RandomSampling, RandomSamplingParams{Seed: 1, References: 500, Space: canaries.Space{Words: 4}, Prefix: 1, First: first, Count: count},
 			taskstest.In(ModelInput, model), taskstest.In(CanariesInput, list))
 		var ranks []Rank
 		if err := json.Unmarshal(node.Blob(RanksBlob), &ranks); err != nil {
@@ -286,7 +287,7 @@ func TestWideBeamSearchFindsTheBestSequence(t *testing.T) {
 	for seed := range uint64(5) {
 		s := testScorer(t, vocabulary, seed)
 		prefix := []int32{datasets.FirstWord + 2}
-		best, err := beamSearch(s, prefix, 3, 100) // 10 words, 100 pairs: nothing is cut
+		best, err := beamSearch(s, prefix, canaries.Space{Words: 3}.Choices(10), 100) // 10 words, 100 pairs: nothing is cut
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -307,7 +308,7 @@ func TestNarrowBeamIsGreedy(t *testing.T) {
 	t.Parallel()
 	s := testScorer(t, 14, 3)
 	prefix := []int32{5}
-	best, err := beamSearch(s, prefix, 3, 1)
+	best, err := beamSearch(s, prefix, canaries.Space{Words: 3}.Choices(10), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -371,13 +372,13 @@ func TestGoldenBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	canaries := g.Put("canaries", map[string][]byte{datasets.CanariesBlob: data})
-	sampling := g.Run(RandomSampling, RandomSamplingParams{Seed: 1, References: 300, Words: 4, Prefix: 1, Count: 2},
-		taskstest.In(ModelInput, model), taskstest.In(CanariesInput, canaries))
-	beam := g.Run(BeamSearch, BeamSearchParams{Width: 3, Words: 4, Prefix: 1, Count: 2},
-		taskstest.In(ModelInput, model), taskstest.In(CanariesInput, canaries))
+	given := g.Put("canaries", map[string][]byte{datasets.CanariesBlob: data})
+	sampling := g.Run(RandomSampling, RandomSamplingParams{Seed: 1, References: 300, Space: canaries.Space{Words: 4}, Prefix: 1, Count: 2},
+		taskstest.In(ModelInput, model), taskstest.In(CanariesInput, given))
+	beam := g.Run(BeamSearch, BeamSearchParams{Width: 3, Space: canaries.Space{Words: 4}, Prefix: 1, Count: 2},
+		taskstest.In(ModelInput, model), taskstest.In(CanariesInput, given))
 	summary := g.Run(Summary, SummaryParams{SamplingParts: 1, References: 300, BeamParts: 1, BeamWidth: 3},
-		taskstest.In(PlacementsInput, canaries), taskstest.In(SamplingInput(0), sampling), taskstest.In(BeamInput(0), beam))
+		taskstest.In(PlacementsInput, given), taskstest.In(SamplingInput(0), sampling), taskstest.In(BeamInput(0), beam))
 	taskstest.Golden(t, sampling)
 	taskstest.Golden(t, beam)
 	taskstest.Golden(t, summary)

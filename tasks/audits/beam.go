@@ -9,6 +9,7 @@ import (
 
 	"coalmine/models"
 	"coalmine/tasks"
+	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
 )
 
@@ -16,8 +17,8 @@ import (
 type BeamSearchParams struct {
 	// Width is the number of sequences kept at each word.
 	Width int `json:"width"`
-	// Words is the length of a canary, Prefix how many of them are given.
-	Words  int `json:"words"`
+	// Space is what canaries are drawn from, Prefix how many of their words are given.
+	canaries.Space
 	Prefix int `json:"prefix"`
 	// First and Count say which canaries this task looks for.
 	First int `json:"first"`
@@ -36,7 +37,8 @@ type Extraction struct {
 
 // BeamSearch tries to extract some canaries from their prefix and length alone
 // (Thakkar et al. 2020, section 4.1): the sequences have the canary's length
-// and consist of ordinary words; probabilities are those of the full output,
+// and consist of the symbols that canaries have at each position, ordinary words
+// or those of an alphabet and a format; probabilities are those of the full output,
 // without length normalisation; ties go to the lower token. Its inputs are the
 // checkpoint and the canaries; its blob ExtractionsBlob holds one Extraction a
 // canary.
@@ -54,12 +56,16 @@ func runBeamSearch(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
+	choices, err := suffixChoices(p.Space, p.Prefix, scorer.Model().Config().Vocabulary-datasets.FirstWord)
+	if err != nil {
+		return tasks.Permanent(err)
+	}
 	found := make([]Extraction, 0, p.Count)
 	for i, c := range all[p.First : p.First+p.Count] {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		best, err := beamSearch(scorer, c.Tokens[:p.Prefix], p.Words-p.Prefix, p.Width)
+		best, err := beamSearch(scorer, c.Tokens[:p.Prefix], choices, p.Width)
 		if err != nil {
 			return tasks.Permanent(fmt.Errorf("canary %d: %w", p.First+i, err))
 		}
@@ -85,19 +91,20 @@ func compareCandidates(a, b candidate) int {
 	return cmp.Or(cmp.Compare(a.cost, b.cost), slices.Compare(a.words, b.words))
 }
 
-// beamSearch returns the best continuation of prefix by length words.
-func beamSearch(scorer *models.Scorer, prefix []int32, length, width int) (candidate, error) {
+// beamSearch returns the best continuation of prefix by one of the choices for
+// each position.
+func beamSearch(scorer *models.Scorer, prefix []int32, choices [][]int32, width int) (candidate, error) {
 	states, err := prefixState(scorer, prefix)
 	if err != nil {
 		return candidate{}, err
 	}
 	beam := []candidate{{}}
 	next := scorer.Start(0)
-	for i := range length {
-		if beam, err = extend(scorer, states, beam, width); err != nil {
+	for i, among := range choices {
+		if beam, err = extend(scorer, states, beam, among, width); err != nil {
 			return candidate{}, err
 		}
-		if i+1 == length {
+		if i+1 == len(choices) {
 			break
 		}
 		if err := follow(scorer, next, states, beam); err != nil {
@@ -108,8 +115,9 @@ func beamSearch(scorer *models.Scorer, prefix []int32, length, width int) (candi
 	return beam[0], nil
 }
 
-// extend returns the width best sequences that are one word longer, best first.
-func extend(scorer *models.Scorer, states *models.States, beam []candidate, width int) ([]candidate, error) {
+// extend returns the width best sequences that are longer by a word among those
+// given, best first.
+func extend(scorer *models.Scorer, states *models.States, beam []candidate, among []int32, width int) ([]candidate, error) {
 	vocabulary := scorer.Model().Config().Vocabulary
 	rows := make([]float32, len(beam)*vocabulary)
 	if err := scorer.LogProbRows(states, rows); err != nil {
@@ -118,7 +126,7 @@ func extend(scorer *models.Scorer, states *models.States, beam []candidate, widt
 	var longer []candidate
 	for i, c := range beam {
 		row := rows[i*vocabulary : (i+1)*vocabulary]
-		for _, word := range cheapestWords(row, width) {
+		for _, word := range cheapestWords(row, among, width) {
 			cost := c.cost + surprise(row[word])
 			if math.IsNaN(cost) {
 				return nil, &models.DivergedError{What: "log probability", Value: cost}
@@ -130,11 +138,11 @@ func extend(scorer *models.Scorer, states *models.States, beam []candidate, widt
 	return longer[:min(width, len(longer))], nil
 }
 
-// cheapestWords returns the n most probable ordinary words: no sequence that
-// the beam keeps can end in another.
-func cheapestWords(row []float32, n int) []int32 {
+// cheapestWords returns the n most probable words among those given, which
+// ascend: no sequence that the beam keeps can end in another.
+func cheapestWords(row []float32, among []int32, n int) []int32 {
 	best := make([]int32, 0, n+1)
-	for word := int32(datasets.FirstWord); int(word) < len(row); word++ {
+	for _, word := range among {
 		if len(best) == n && row[word] <= row[best[n-1]] {
 			continue
 		}

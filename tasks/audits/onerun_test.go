@@ -17,7 +17,7 @@ import (
 func TestBlockLossesAreThoseOfOneCanaryAtATime(t *testing.T) {
 	t.Parallel()
 	s := testScorer(t, 30, 4)
-	drawn := drawReferences(8, 9, 5, 26, nil)
+	drawn := drawReferences(8, 9, canaries.Space{Words: 5}.Choices(26), nil)
 	var list []datasets.Canary
 	for i := range drawn.Count() {
 		list = append(list, datasets.Canary{Tokens: drawn.row(i)})

@@ -8,7 +8,7 @@ import (
 	"coalmine/internal/seeds"
 	"coalmine/storage"
 	"coalmine/tasks"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/canaries"
 )
 
 // pilotSizes are the sizes of the parts of a reference set from which a large
@@ -33,10 +33,11 @@ func (r *References) Count() int { return len(r.tokens) / r.length }
 // row is sequence i.
 func (r *References) row(i int) []int32 { return r.tokens[i*r.length : (i+1)*r.length] }
 
-// drawReferences draws count sequences of length ordinary words, each word
-// uniform, and sorts them. Sequences in excluded, the suffixes of the canaries,
+// drawReferences draws count sequences, each word uniform over the choices for its
+// position. Sequences in excluded, the suffixes of the canaries,
 // are drawn again. The first draws of a larger set are those of a smaller one.
-func drawReferences(seed uint64, count, length, ordinary int, excluded [][]int32) *References {
+func drawReferences(seed uint64, count int, choices, excluded [][]int32) *References {
+	length := len(choices)
 	rng := seeds.Stream(seed, seeds.References, uint64(length))
 	byFirst := map[int32][][]int32{}
 	for _, suffix := range excluded {
@@ -45,9 +46,9 @@ func drawReferences(seed uint64, count, length, ordinary int, excluded [][]int32
 	r := &References{length: length, tokens: make([]int32, count*length)}
 	for i := range count {
 		row := r.row(i)
-		draw(rng, row, ordinary)
+		draw(rng, row, choices)
 		for contains(byFirst[row[0]], row) {
-			draw(rng, row, ordinary)
+			draw(rng, row, choices)
 		}
 	}
 	return r
@@ -57,9 +58,9 @@ func contains(rows [][]int32, row []int32) bool {
 	return slices.ContainsFunc(rows, func(other []int32) bool { return slices.Equal(other, row) })
 }
 
-func draw(rng *rand.Rand, row []int32, ordinary int) {
+func draw(rng *rand.Rand, row []int32, choices [][]int32) {
 	for j := range row {
-		row[j] = datasets.FirstWord + rng.Int32N(int32(ordinary))
+		row[j] = choices[j][rng.Int32N(int32(len(choices[j])))]
 	}
 }
 
@@ -91,12 +92,15 @@ func (r *References) nested() []*References {
 
 // readReferences draws the set and its pilots once for all audits of a worker.
 func readReferences(t *tasks.Task, p *RandomSamplingParams, ordinary int, excluded [][]int32) ([]*References, error) {
-	length := p.Words - p.Prefix
-	if length < 1 {
-		return nil, tasks.Permanent(fmt.Errorf("a prefix of %d leaves nothing of a canary of %d words", p.Prefix, p.Words))
+	choices, err := suffixChoices(p.Space, p.Prefix, ordinary)
+	if err != nil {
+		return nil, tasks.Permanent(err)
+	}
+	if room := canaries.Sequences(choices); p.Alphabet != "" && float64(p.References+len(excluded)) > room {
+		return nil, tasks.Permanent(fmt.Errorf("%d references and %d canaries of %d symbols; expected at most the %.0f sequences that there are", p.References, len(excluded), len(choices), room))
 	}
 	return tasks.Memoize(t, referencesKey(p, ordinary, excluded), "references", func() ([]*References, int64, error) {
-		sets := drawReferences(p.Seed, p.References, length, ordinary, excluded).nested()
+		sets := drawReferences(p.Seed, p.References, choices, excluded).nested()
 		size := int64(0)
 		for _, set := range sets {
 			size += int64(4 * len(set.tokens))
@@ -105,12 +109,25 @@ func readReferences(t *tasks.Task, p *RandomSamplingParams, ordinary int, exclud
 	})
 }
 
+// suffixChoices are the choices for what follows the prefix of a canary.
+func suffixChoices(s canaries.Space, prefix, ordinary int) ([][]int32, error) {
+	if err := s.Check(ordinary); err != nil {
+		return nil, err
+	}
+	if prefix < 0 || prefix >= s.Words {
+		return nil, fmt.Errorf("a prefix of %d leaves nothing of a canary of %d words", prefix, s.Words)
+	}
+	return s.Choices(ordinary)[prefix:], nil
+}
+
 func referencesKey(p *RandomSamplingParams, ordinary int, excluded [][]int32) storage.Key {
 	h := tasks.NewHasher("references")
 	h.Uint(p.Seed)
 	h.Uint(uint64(p.References))
 	h.Uint(uint64(p.Words - p.Prefix))
 	h.Uint(uint64(ordinary))
+	h.String(string(p.Alphabet))
+	h.String(p.Format)
 	for _, suffix := range excluded {
 		h.String(fmt.Sprint(suffix))
 	}

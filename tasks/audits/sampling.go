@@ -7,6 +7,7 @@ import (
 
 	"coalmine/models"
 	"coalmine/tasks"
+	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
 )
@@ -16,8 +17,8 @@ type RandomSamplingParams struct {
 	Seed uint64 `json:"seed"`
 	// References is the size of the reference set.
 	References int `json:"references"`
-	// Words is the length of a canary, Prefix how many of them are given.
-	Words  int `json:"words"`
+	// Space is what canaries are drawn from, Prefix how many of their words are given.
+	canaries.Space
 	Prefix int `json:"prefix"`
 	// Exact ranks every canary among all references, however large its rank.
 	Exact bool `json:"exact,omitempty"`
@@ -124,7 +125,7 @@ type Sampling struct {
 // OpenSampling reads what a task of RandomSampling needs: the canaries, the
 // checkpoint, and the references, which all tasks of a worker share.
 func OpenSampling(ctx context.Context, t *tasks.Task, p *RandomSamplingParams) (*Sampling, error) {
-	canaries, err := datasets.ReadPlacements(ctx, t, CanariesInput)
+	placed, err := datasets.ReadPlacements(ctx, t, CanariesInput)
 	if err != nil {
 		return nil, err
 	}
@@ -133,19 +134,19 @@ func OpenSampling(ctx context.Context, t *tasks.Task, p *RandomSamplingParams) (
 		return nil, err
 	}
 	ordinary := tables.Scorer().Model().Config().Vocabulary - datasets.FirstWord
-	sets, err := readReferences(t, p, ordinary, suffixes(canaries, p.Prefix))
+	sets, err := readReferences(t, p, ordinary, suffixes(placed, p.Prefix))
 	if err != nil {
 		return nil, err
 	}
-	return newSampling(p, canaries, tables, sets), nil
+	return newSampling(p, placed, tables, sets), nil
 }
 
 // newSampling ranks among sets as References.nested returns them.
-func newSampling(p *RandomSamplingParams, canaries []datasets.Placement, tables *models.Tables, sets []*References) *Sampling {
+func newSampling(p *RandomSamplingParams, placed []datasets.Placement, tables *models.Tables, sets []*References) *Sampling {
 	if p.Exact {
 		sets = sets[len(sets)-1:]
 	}
-	s := &Sampling{canaries: canaries, prefix: p.Prefix, walker: tables.NewWalker()}
+	s := &Sampling{canaries: placed, prefix: p.Prefix, walker: tables.NewWalker()}
 	for _, set := range sets {
 		s.rankers = append(s.rankers, newRanker(s.walker, set))
 	}

@@ -47,7 +47,7 @@ var grid = []Configuration{{"1/50", "1/100"}, {"1/50", "1/10"}, {"3/50", "1"}}
 func TestDrawGivesEveryConfigurationItsCanaries(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
-	node, err := draw(t, g, 100, DrawParams{Seed: 1, Configurations: grid, PerConfiguration: 4, Words: 5, HeldBack: 3})
+	node, err := draw(t, g, 100, DrawParams{Seed: 1, Configurations: grid, PerConfiguration: 4, Space: Space{Words: 5}, HeldBack: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestDrawGivesEveryConfigurationItsCanaries(t *testing.T) {
 func TestWordsAreUniform(t *testing.T) {
 	t.Parallel()
 	const ordinary, bins, canaries = 8000, 80, 4000
-	list := drawAll(rand.New(rand.NewPCG(3, 3)), &DrawParams{Configurations: grid[:1], PerConfiguration: canaries, Words: 5}, vocabularyOf(ordinary))
+	list := drawAll(rand.New(rand.NewPCG(3, 3)), &DrawParams{Configurations: grid[:1], PerConfiguration: canaries, Space: Space{Words: 5}}, vocabularyOf(ordinary))
 	for name, positions := range map[string][]int{"first words": {0}, "other words": {1, 2, 3, 4}} {
 		var counts [bins]float64
 		for _, c := range list {
@@ -105,7 +105,7 @@ func TestWordsAreUniform(t *testing.T) {
 func TestDrawUsesTheWholeVocabularyIfItMust(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
-	p := DrawParams{Configurations: grid[:1], PerConfiguration: 7, Words: 1, HeldBack: 3}
+	p := DrawParams{Configurations: grid[:1], PerConfiguration: 7, Space: Space{Words: 1}, HeldBack: 3}
 	if _, err := draw(t, g, 10, p); err != nil {
 		t.Errorf("10 canaries over 10 words: %v", err)
 	}
@@ -117,11 +117,11 @@ func TestDrawUsesTheWholeVocabularyIfItMust(t *testing.T) {
 
 func TestDrawRefusesBadParameters(t *testing.T) {
 	t.Parallel()
-	good := DrawParams{Configurations: grid, PerConfiguration: 1, Words: 5}
+	good := DrawParams{Configurations: grid, PerConfiguration: 1, Space: Space{Words: 5}}
 	for want, change := range map[string]func(*DrawParams){
 		"no configuration":                            func(p *DrawParams) { p.Configurations = nil },
 		"per_configuration is 0":                      func(p *DrawParams) { p.PerConfiguration = 0 },
-		"canaries of 0 words; expected 1 to 20":       func(p *DrawParams) { p.Words = 0 },
+		"canaries of 0 words; expected 1 to 1000":     func(p *DrawParams) { p.Words = 0 },
 		"held_back is -1":                             func(p *DrawParams) { p.HeldBack = -1 },
 		"(1/50, 1/10) is given twice":                 func(p *DrawParams) { p.Configurations = append(grid[:2:2], grid[1]) },
 		`user probability "2": expected`:              func(p *DrawParams) { p.Configurations = []Configuration{{"2", "1"}} },
@@ -206,7 +206,7 @@ func insert(t *testing.T, g *taskstest.Graph, p DrawParams) inserted {
 func TestInsertRecordsWhatItDid(t *testing.T) {
 	t.Parallel()
 	configurations := []Configuration{{"1/10", "1/10"}, {"1/2", "1/2"}, {"1/1000000000", "1"}}
-	in := insert(t, taskstest.NewGraph(t), DrawParams{Seed: 2, Configurations: configurations, PerConfiguration: 3, Words: 5, HeldBack: 2})
+	in := insert(t, taskstest.NewGraph(t), DrawParams{Seed: 2, Configurations: configurations, PerConfiguration: 3, Space: Space{Words: 5}, HeldBack: 2})
 	sharers := map[int]bool{}
 	for i, c := range in.list {
 		holders := map[int]bool{}
@@ -236,7 +236,7 @@ func TestInsertRecordsWhatItDid(t *testing.T) {
 
 func TestCertainCanaryTakesEveryExample(t *testing.T) {
 	t.Parallel()
-	in := insert(t, taskstest.NewGraph(t), DrawParams{Configurations: []Configuration{{"1", "1"}}, PerConfiguration: 1, Words: 5})
+	in := insert(t, taskstest.NewGraph(t), DrawParams{Configurations: []Configuration{{"1", "1"}}, PerConfiguration: 1, Space: Space{Words: 5}})
 	if in.metrics.ReplacedExamples != in.metrics.Examples || in.list[0].Users != len(in.index.Extents) {
 		t.Errorf("got %+v", in.metrics)
 	}
@@ -245,7 +245,7 @@ func TestCertainCanaryTakesEveryExample(t *testing.T) {
 func TestTestPartNeverHoldsACanary(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
-	in := insert(t, g, DrawParams{Seed: 4, Configurations: []Configuration{{"1", "1/2"}}, PerConfiguration: 5, Words: 5})
+	in := insert(t, g, DrawParams{Seed: 4, Configurations: []Configuration{{"1", "1/2"}}, PerConfiguration: 5, Space: Space{Words: 5}})
 	population := g.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.IID, Words: 40},
 		taskstest.In(datasets.BalancedInput, in.balanced), taskstest.In(datasets.PartsInput, in.parts), taskstest.In(datasets.InsertionsInput, in.node))
 	framed := map[string]bool{}
@@ -367,14 +367,14 @@ func TestACollisionGoesToOneCanaryUniformly(t *testing.T) {
 
 func TestGoldenDigests(t *testing.T) {
 	t.Parallel()
-	in := insert(t, taskstest.NewGraph(t), DrawParams{Seed: 2, Configurations: grid, PerConfiguration: 3, Words: 5, HeldBack: 2})
+	in := insert(t, taskstest.NewGraph(t), DrawParams{Seed: 2, Configurations: grid, PerConfiguration: 3, Space: Space{Words: 5}, HeldBack: 2})
 	taskstest.Golden(t, in.canaries)
 	taskstest.Golden(t, in.node)
 }
 
 func TestSeedsDecideTheCanaries(t *testing.T) {
 	t.Parallel()
-	p := &DrawParams{Configurations: grid, PerConfiguration: 2, Words: 5}
+	p := &DrawParams{Configurations: grid, PerConfiguration: 2, Space: Space{Words: 5}}
 	drawn := func(seed uint64) string {
 		return fmt.Sprint(drawAll(seeds.Stream(seed, seeds.Canaries), p, vocabularyOf(50)))
 	}

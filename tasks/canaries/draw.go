@@ -16,6 +16,10 @@ import (
 // canaries are distinct, and no two compete in a beam search that is prefixed by
 // their first word.
 //
+// Over an alphabet there are too few first symbols for that. Canaries are then
+// drawn given that they differ as a whole: several may begin alike, and of those
+// whose prefix is the same a beam search can find one.
+//
 // Params: DrawParams. Input "parts": datasets/encode. Metrics: DrawMetrics.
 // Blob "canaries": JSON array of datasets.Canary, PerConfiguration of each
 // configuration in the order given, then those held back.
@@ -28,8 +32,7 @@ type DrawParams struct {
 	Configurations []Configuration `json:"configurations"`
 	// PerConfiguration canaries have the same configuration; at least 1.
 	PerConfiguration int `json:"per_configuration"`
-	// Words is the length of a canary, 1 to datasets.SentenceWords.
-	Words int `json:"words"`
+	Space
 	// HeldBack canaries are drawn like the others and never inserted.
 	HeldBack int `json:"held_back"`
 }
@@ -51,8 +54,6 @@ func (p *DrawParams) check() error {
 		return fmt.Errorf("no configuration of canaries; expected at least one")
 	case p.PerConfiguration < 1:
 		return fmt.Errorf("per_configuration is %d; expected at least 1", p.PerConfiguration)
-	case p.Words < 1 || p.Words > datasets.SentenceWords:
-		return fmt.Errorf("canaries of %d words; expected 1 to %d", p.Words, datasets.SentenceWords)
 	case p.HeldBack < 0:
 		return fmt.Errorf("held_back is %d; expected at least 0", p.HeldBack)
 	}
@@ -81,8 +82,8 @@ func runDraw(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	if n := vocabulary.Ordinary(); n < p.Canaries() {
-		return tasks.Permanent(fmt.Errorf("%d canaries need as many different first words, and the vocabulary has %d; enlarge vocabulary.size or draw fewer canaries", p.Canaries(), n))
+	if err := p.fits(vocabulary); err != nil {
+		return tasks.Permanent(err)
 	}
 	list := drawAll(seeds.Stream(p.Seed, seeds.Canaries), &p, vocabulary)
 	data, err := json.Marshal(list)
@@ -95,11 +96,34 @@ func runDraw(ctx context.Context, t *tasks.Task) error {
 	return t.SetMetrics(DrawMetrics{Canaries: len(list), HeldBack: p.HeldBack})
 }
 
+// fits checks that the vocabulary has so many canaries.
+func (p *DrawParams) fits(v *datasets.Vocabulary) error {
+	n := v.Ordinary()
+	if err := p.Space.Check(n); err != nil {
+		return err
+	}
+	if p.Alphabet == "" {
+		if n < p.Canaries() {
+			return fmt.Errorf("%d canaries need as many different first words, and the vocabulary has %d; enlarge vocabulary.size or draw fewer canaries", p.Canaries(), n)
+		}
+		return nil
+	}
+	if room := Sequences(p.Choices(n)); float64(2*p.Canaries()) > room {
+		return fmt.Errorf("%d different canaries of %d symbols; expected at most half of the %.0f sequences: make them longer or fewer", p.Canaries(), p.Words, room)
+	}
+	return nil
+}
+
 func drawAll(rng *rand.Rand, p *DrawParams, v *datasets.Vocabulary) []datasets.Canary {
 	list := make([]datasets.Canary, p.Canaries())
-	taken := map[int32]bool{}
+	choices, taken, seen := p.Choices(v.Ordinary()), map[int32]bool{}, map[string]bool{}
 	for i := range list {
-		c := datasets.Canary{Number: i, Tokens: drawTokens(rng, v, p.Words, taken)}
+		c := datasets.Canary{Number: i}
+		if p.Alphabet == "" {
+			c.Tokens = drawTokens(rng, choices, taken)
+		} else {
+			c.Tokens = drawDistinct(rng, choices, seen)
+		}
 		for _, w := range c.Tokens {
 			c.Words = append(c.Words, v.Words[w])
 		}
@@ -116,16 +140,30 @@ func drawAll(rng *rand.Rand, p *DrawParams, v *datasets.Vocabulary) []datasets.C
 
 // drawTokens rejects first words that are taken, which leaves the others equally
 // likely.
-func drawTokens(rng *rand.Rand, v *datasets.Vocabulary, words int, taken map[int32]bool) []int32 {
-	draw := func() int32 { return int32(datasets.FirstWord + rng.IntN(v.Ordinary())) }
-	first := draw()
-	for taken[first] {
-		first = draw()
+func drawTokens(rng *rand.Rand, choices [][]int32, taken map[int32]bool) []int32 {
+	tokens := []int32{drawOne(rng, choices[0])}
+	for taken[tokens[0]] {
+		tokens[0] = drawOne(rng, choices[0])
 	}
-	taken[first] = true
-	tokens := []int32{first}
-	for len(tokens) < words {
-		tokens = append(tokens, draw())
+	taken[tokens[0]] = true
+	for _, among := range choices[1:] {
+		tokens = append(tokens, drawOne(rng, among))
 	}
 	return tokens
 }
+
+// drawDistinct draws a sequence, again where it was seen.
+func drawDistinct(rng *rand.Rand, choices [][]int32, seen map[string]bool) []int32 {
+	tokens := make([]int32, len(choices))
+	for {
+		for i, among := range choices {
+			tokens[i] = drawOne(rng, among)
+		}
+		if name := fmt.Sprint(tokens); !seen[name] {
+			seen[name] = true
+			return tokens
+		}
+	}
+}
+
+func drawOne(rng *rand.Rand, among []int32) int32 { return among[rng.IntN(len(among))] }

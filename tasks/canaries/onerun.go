@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 
 	"coalmine/internal/seeds"
@@ -147,9 +146,9 @@ func (d *design) draw(v *datasets.Vocabulary) error {
 	}
 	words, coins := seeds.Stream(p.Seed, seeds.OneRunCanaries), seeds.Stream(p.Seed, seeds.OneRunCoins)
 	places := seeds.Stream(p.Seed, seeds.OneRunUnits, 1)
-	seen := map[string]bool{}
+	seen, choices := map[string]bool{}, Space{Words: p.Words}.Choices(v.Ordinary())
 	for i := range p.Canaries {
-		c := datasets.Canary{Number: d.first + i, Tokens: drawDistinct(words, v, p.Words, seen)}
+		c := datasets.Canary{Number: d.first + i, Tokens: drawDistinct(words, choices, seen)}
 		for _, w := range c.Tokens {
 			c.Words = append(c.Words, v.Words[w])
 		}
@@ -185,20 +184,6 @@ func (d *design) carriers() ([]int, error) {
 		free[i], free[j] = free[j], free[i]
 	}
 	return free[:m], nil
-}
-
-// drawDistinct draws words, again where they are a sequence that was seen.
-func drawDistinct(rng *rand.Rand, v *datasets.Vocabulary, words int, seen map[string]bool) []int32 {
-	tokens := make([]int32, words)
-	for {
-		for i := range tokens {
-			tokens[i] = int32(datasets.FirstWord + rng.IntN(v.Ordinary()))
-		}
-		if name := fmt.Sprint(tokens); !seen[name] {
-			seen[name] = true
-			return tokens
-		}
-	}
 }
 
 // layOut does to each unit's data what its coin says.

@@ -30,7 +30,7 @@ type oneRunBench struct {
 func newOneRunBench(t *testing.T) *oneRunBench {
 	t.Helper()
 	g := taskstest.NewGraph(t)
-	in := insert(t, g, DrawParams{Seed: 2, Configurations: []Configuration{{"1/20", "1/2"}}, PerConfiguration: 3, Words: 5, HeldBack: 1})
+	in := insert(t, g, DrawParams{Seed: 2, Configurations: []Configuration{{"1/20", "1/2"}}, PerConfiguration: 3, Space: Space{Words: 5}, HeldBack: 1})
 	population := g.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.ByUser},
 		taskstest.In(datasets.PartsInput, in.parts), taskstest.In(datasets.BalancedInput, in.balanced), taskstest.In(datasets.InsertionsInput, in.node))
 	return &oneRunBench{g, t, in.parts, population}

@@ -81,10 +81,10 @@ func runBalance(ctx context.Context, t *tasks.Task) error {
 		return tasks.Permanent(fmt.Errorf("no balanced user is left to train: users of %d words can be cut from %d of %d users, and %d are held out; lower users.words or held_out_users", p.Words, usersLeft, index.Counts().Users, len(out)))
 	}
 	metrics := newBalanceMetrics(index.Counts(), usersLeft, members, out)
-	if err := t.Put(ctx, PopulationIndexBlob, newIndex(index.ShardBytes, members).encode()); err != nil {
+	if err := t.Put(ctx, PopulationIndexBlob, index.WithExtents(members).encode()); err != nil {
 		return err
 	}
-	if err := t.Put(ctx, HeldOutIndexBlob, newIndex(index.ShardBytes, out).encode()); err != nil {
+	if err := t.Put(ctx, HeldOutIndexBlob, index.WithExtents(out).encode()); err != nil {
 		return err
 	}
 	return t.SetMetrics(metrics)
@@ -94,13 +94,13 @@ func runBalance(ctx context.Context, t *tasks.Task) error {
 // part they come from.
 func balance(ctx context.Context, t *tasks.Task, index *Index, words int) (all []Extent, users int, err error) {
 	scan := trainStream(t, PartsInput, index).scan(ctx, 0, index.end())
-	sentence := make([]int32, 0, SentenceWords)
+	sentence := make([]int32, 0, index.Sequence)
 	for u, extent := range index.Extents {
 		before := len(all)
 		cut := cutter{words: words, open: Extent{Offset: extent.Offset}}
 		for range extent.Examples {
 			start := scan.offset()
-			if sentence, err = readExample(scan, sentence, maxToken); err != nil {
+			if sentence, err = readExample(scan, sentence, index.Sequence, maxToken); err != nil {
 				return nil, 0, err
 			}
 			if closed, ok := cut.add(scan.offset()-start, len(sentence)); ok {

@@ -12,7 +12,8 @@
 //   - A source is one or more files of JSON lines, {"user": …, "text": …},
 //     plain, gzip or Zstandard. Each line is an example.
 //   - A word is what Tokenizer gives; a punctuation mark counts as one. Of every
-//     example the first SentenceWords words are kept.
+//     example the first SentenceWords words are kept, unless a Reading says
+//     otherwise: at the byte level the words are the bytes of the text.
 //   - A part is a set of examples: Train, Test or Validation.
 //   - A stream is the encoded examples of a part, one after another, cut into
 //     shards. Users' examples are contiguous in it.

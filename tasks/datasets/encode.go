@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -28,7 +29,10 @@ const CorpusInput = "corpus"
 // EncodeParams are the parameters of Encode.
 type EncodeParams struct {
 	Seed uint64 `json:"seed"`
-	// VocabularySize is the number of ordinary words; specials come on top.
+	// Level is that of the corpus.
+	Level Level `json:"level,omitzero"`
+	// VocabularySize is the number of ordinary words; specials come on top. It is 0
+	// at the byte level, where the vocabulary is fixed.
 	VocabularySize int `json:"vocabulary_size"`
 	// TestFraction of the examples are the test part, each by its own coin, and
 	// ValidationFraction of the others the validation part.
@@ -41,14 +45,21 @@ type EncodeMetrics struct {
 	Train      Counts `json:"train"`
 	Test       Counts `json:"test"`
 	Validation Counts `json:"validation"`
-	// DistinctWords are those of the training part.
+	// DistinctWords are those of the training part; at the byte level, where
+	// nothing is counted, all Bytes.
 	DistinctWords int `json:"distinct_words"`
 	// UnknownWords of the training part are outside the vocabulary.
 	UnknownWords int `json:"unknown_words"`
 }
 
 func (p *EncodeParams) check() error {
-	if p.VocabularySize < 1 {
+	if err := (Reading{Level: p.Level}).check(); err != nil {
+		return err
+	}
+	switch {
+	case p.Level == ByteLevel && p.VocabularySize != 0:
+		return fmt.Errorf("vocabulary size is %d; expected none at the %s level, whose vocabulary is fixed", p.VocabularySize, ByteLevel)
+	case p.Level != ByteLevel && p.VocabularySize < 1:
 		return fmt.Errorf("vocabulary size is %d; expected at least 1", p.VocabularySize)
 	}
 	return errors.Join(checkFraction("test fraction", p.TestFraction), checkFraction("validation fraction", p.ValidationFraction))
@@ -103,8 +114,42 @@ func (e *encoder) tossCoins() {
 	}
 }
 
-// chooseVocabulary counts the words of the training part and writes the vocabulary.
+// chooseVocabulary decides the tokens and writes the vocabulary.
 func (e *encoder) chooseVocabulary(ctx context.Context) error {
+	chosen, err := e.ordinaryWords(ctx)
+	if err != nil {
+		return err
+	}
+	e.tokens = make([]uint32, len(e.words))
+	for w := range e.tokens {
+		e.tokens[w] = Unknown
+	}
+	vocabulary := append([]string(nil), specials...)
+	for i, w := range chosen {
+		e.tokens[w] = uint32(FirstWord + i)
+		vocabulary = append(vocabulary, e.words[w])
+	}
+	return e.task.Put(ctx, VocabularyBlob, joinLines(vocabulary))
+}
+
+// ordinaryWords returns the numbers of the words of the vocabulary.
+func (e *encoder) ordinaryWords(ctx context.Context) ([]uint32, error) {
+	if e.params.Level != ByteLevel {
+		return e.countedWords(ctx)
+	}
+	if !slices.Equal(e.words, byteSymbols) {
+		return nil, tasks.Permanent(fmt.Errorf("the corpus has %d distinct words that are not the %d bytes; it was not imported at the %s level", len(e.words), Bytes, ByteLevel))
+	}
+	e.metrics.DistinctWords = Bytes
+	every := make([]uint32, Bytes)
+	for b := range every {
+		every[b] = uint32(b)
+	}
+	return every, nil
+}
+
+// countedWords counts the words of the training part.
+func (e *encoder) countedWords(ctx context.Context) ([]uint32, error) {
 	counts := make([]int64, len(e.words))
 	err := e.eachExample(ctx, func(part partNumber, words []uint32) error {
 		if part == train {
@@ -115,34 +160,25 @@ func (e *encoder) chooseVocabulary(ctx context.Context) error {
 		return nil
 	}, nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	found := mostFrequent(e.words, counts, len(counts))
 	size := e.params.VocabularySize
 	if size > len(found) {
-		return tasks.Permanent(fmt.Errorf("the training part has only %d distinct words; set vocabulary.size, now %d, to at most that", len(found), size))
+		return nil, tasks.Permanent(fmt.Errorf("the training part has only %d distinct words; set vocabulary.size, now %d, to at most that", len(found), size))
 	}
 	e.metrics.DistinctWords = len(found)
-	e.tokens = make([]uint32, len(e.words))
-	for w := range e.tokens {
-		e.tokens[w] = Unknown
-	}
-	vocabulary := append([]string(nil), specials...)
-	for i, w := range found[:size] {
-		e.tokens[w] = uint32(FirstWord + i)
-		vocabulary = append(vocabulary, e.words[w])
-	}
 	for _, w := range found[size:] {
 		e.metrics.UnknownWords += int(counts[w])
 	}
-	return e.task.Put(ctx, VocabularyBlob, joinLines(vocabulary))
+	return found[:size], nil
 }
 
 // writeParts writes the streams and the indexes.
 func (e *encoder) writeParts(ctx context.Context) error {
 	var writers [len(allParts)]partWriter
 	for j, part := range allParts {
-		writers[j] = partWriter{stream: newStreamWriter(ctx, e.task, part)}
+		writers[j] = partWriter{stream: newStreamWriter(ctx, e.task, part), sequence: e.corpus.Sequence}
 	}
 	err := e.eachExample(ctx, func(part partNumber, words []uint32) error {
 		for i, w := range words {
@@ -175,7 +211,7 @@ func (e *encoder) writeParts(ctx context.Context) error {
 func (e *encoder) eachExample(ctx context.Context, example func(part partNumber, words []uint32) error, endUser func()) error {
 	corpus := stream{task: e.task, input: CorpusInput, part: corpusPart, size: e.corpus.ShardBytes}
 	scan := corpus.scan(ctx, 0, e.corpus.end())
-	words := make([]uint32, 0, SentenceWords)
+	words := make([]uint32, 0, e.corpus.Sequence)
 	for u, extent := range e.corpus.Extents {
 		ordinal := -1
 		for range extent.Examples {
@@ -183,7 +219,7 @@ func (e *encoder) eachExample(ctx context.Context, example func(part partNumber,
 			if err != nil {
 				return damaged(err)
 			}
-			if words, err = readExample(scan, words, len(e.words)); err != nil {
+			if words, err = readExample(scan, words, e.corpus.Sequence, len(e.words)); err != nil {
 				return err
 			}
 			ordinal += int(gap) + 1
@@ -204,10 +240,11 @@ func (e *encoder) eachExample(ctx context.Context, example func(part partNumber,
 
 // partWriter writes the stream of one part, user after user, and its index.
 type partWriter struct {
-	stream  *streamWriter
-	open    Extent
-	extents []Extent
-	record  []byte
+	stream   *streamWriter
+	sequence int
+	open     Extent
+	extents  []Extent
+	record   []byte
 }
 
 func (w *partWriter) add(words []uint32) error {
@@ -225,5 +262,5 @@ func (w *partWriter) endUser() {
 }
 
 func (w *partWriter) close() (*Index, error) {
-	return newIndex(int64(w.stream.size), w.extents), w.stream.Close()
+	return newIndex(int64(w.stream.size), w.sequence, w.extents), w.stream.Close()
 }

@@ -22,14 +22,15 @@ func TestIndexComesBackAsWritten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var extents []Extent
 		end := int64(0)
+		sequence := rapid.SampledFrom([]int{1, SentenceWords, 100, MaxSequence}).Draw(t, "sequence")
 		for range rapid.IntRange(0, 20).Draw(t, "users") {
 			examples := rapid.IntRange(0, 50).Draw(t, "examples")
-			words := rapid.IntRange(examples, examples*SentenceWords).Draw(t, "words")
+			words := rapid.IntRange(examples, examples*sequence).Draw(t, "words")
 			e := Extent{Offset: end + rapid.Int64Range(0, 1<<40).Draw(t, "gap"), Length: int64(words + examples), Examples: examples, Words: words}
 			extents = append(extents, e)
 			end = e.Offset + e.Length
 		}
-		want := newIndex(rapid.Int64Range(1, 1<<30).Draw(t, "shard"), extents)
+		want := newIndex(rapid.Int64Range(1, 1<<30).Draw(t, "shard"), sequence, extents)
 		got, err := decodeIndex(want.encode())
 		if err != nil {
 			t.Fatal(err)
@@ -75,7 +76,7 @@ func TestOverlayComesBackAsWritten(t *testing.T) {
 // FuzzBlobs decodes arbitrary bytes: an error wraps storage.ErrCorrupt, and what
 // decodes encodes to a blob that decodes to the same.
 func FuzzBlobs(f *testing.F) {
-	f.Add(newIndex(8, []Extent{{Offset: 3, Length: 9, Examples: 2, Words: 7}, {Offset: 12}}).encode())
+	f.Add(newIndex(8, SentenceWords, []Extent{{Offset: 3, Length: 9, Examples: 2, Words: 7}, {Offset: 12}}).encode())
 	f.Add(Overlay{{0, 3, 1}, {0, 4, 0}, {7, 0, 2}}.encode())
 	f.Fuzz(func(t *testing.T, data []byte) {
 		index, err := decodeIndex(data)
@@ -105,7 +106,7 @@ func smallShards(t *testing.T, examples [][]int32, perUser, size int) (*taskstes
 	g := taskstest.NewGraph(t)
 	var node *taskstest.Node
 	kind := tasks.Kind{Name: "test/shards", Run: func(ctx context.Context, task *tasks.Task) error {
-		w := partWriter{stream: newStreamWriter(ctx, task, Train)}
+		w := partWriter{stream: newStreamWriter(ctx, task, Train), sequence: SentenceWords}
 		w.stream.size = size
 		for i, words := range examples {
 			tokens := make([]uint32, len(words))
@@ -152,14 +153,14 @@ func TestReadersJoinWhatShardEdgesDivide(t *testing.T) {
 			t.Fatalf("shards of %d bytes: %v", size, err)
 		}
 		for i, words := range examples {
-			if want := frame(nil, words); !slices.Equal(sentences[i], want) {
+			if want := frame(nil, words, SentenceWords); !slices.Equal(sentences[i], want) {
 				t.Fatalf("shards of %d bytes: example %d is %v, want %v", size, i, sentences[i], want)
 			}
 		}
 		scan := p.stream.scan(t.Context(), 0, p.index.end())
 		for i := 0; i < len(examples); i += 6 {
 			scan.skipTo(p.index.Extents[i/6].Offset)
-			if got, err := readExample[int32](scan, nil, maxToken); err != nil || !slices.Equal(got, examples[i]) {
+			if got, err := readExample[int32](scan, nil, SentenceWords, maxToken); err != nil || !slices.Equal(got, examples[i]) {
 				t.Fatalf("shards of %d bytes: scan found %v (%v), want %v", size, got, err, examples[i])
 			}
 		}
@@ -188,13 +189,13 @@ func TestDamagedShardsAreReportedAsCorrupt(t *testing.T) {
 func TestFramingFollowsTheStackOverflowTask(t *testing.T) {
 	t.Parallel()
 	long := slices.Repeat([]int32{9}, SentenceWords)
-	if got := frame(nil, []int32{7, 8}); !slices.Equal(got, []int32{Begin, 7, 8, End}) {
+	if got := frame(nil, []int32{7, 8}, SentenceWords); !slices.Equal(got, []int32{Begin, 7, 8, End}) {
 		t.Errorf("a short sentence is %v", got)
 	}
-	if got := frame(nil, long); len(got) != SentenceWords+1 || got[0] != Begin || got[SentenceWords] != 9 {
+	if got := frame(nil, long, SentenceWords); len(got) != SentenceWords+1 || got[0] != Begin || got[SentenceWords] != 9 {
 		t.Errorf("a full sentence is %v; it must not have an end", got)
 	}
-	if got := frame(nil, long[1:]); len(got) != SentenceWords+1 || got[SentenceWords] != End {
+	if got := frame(nil, long[1:], SentenceWords); len(got) != SentenceWords+1 || got[SentenceWords] != End {
 		t.Errorf("a sentence one short of full is %v", got)
 	}
 }

@@ -60,7 +60,7 @@ func runPipeline(t testing.TB, data []byte, r Recipe) pipeline {
 	t.Helper()
 	g := taskstest.NewGraph(t)
 	p := pipeline{Graph: g}
-	p.corpus = g.Run(Import, ImportParams{Sources: []storage.Digest{g.Import(data)}})
+	p.corpus = g.Run(Import, ImportParams{Sources: []storage.Digest{g.Import(data)}, Reading: r.Shortest()})
 	p.parts = g.Run(Encode, r.Encode(), taskstest.In(CorpusInput, p.corpus))
 	p.balanced = g.Run(Balance, r.Balance(), taskstest.In(PartsInput, p.parts))
 	return p

@@ -23,7 +23,8 @@ import (
 //	corpus-00000 …  the corpus stream; before each example a uvarint: how many
 //	                examples of the source lie between it and the user's one before
 //	corpus-index    Index over the users
-//	dictionary      the distinct words, one a line, in order of first appearance
+//	dictionary      the distinct words, one a line, in order of first appearance;
+//	                at the byte level the symbols of all bytes, in their order
 //	users           JSON array of the users' names
 var Import = tasks.Kind{Name: "datasets/import", Version: 1, Class: tasks.Compute, Run: runImport}
 
@@ -41,14 +42,15 @@ type ImportParams struct {
 	// Sources are the digests of the files, in order of their names.
 	Sources []storage.Digest `json:"sources"`
 	Limits  Limits           `json:"limits"`
+	Reading
 }
 
 // ImportMetrics says what a source holds.
 type ImportMetrics struct {
 	Counts
-	// CutExamples were longer than SentenceWords; Words counts what is left.
+	// CutExamples were longer than a sequence; Words counts what is left.
 	CutExamples int `json:"cut_examples"`
-	// DistinctWords are counted after the cut.
+	// DistinctWords are counted after the cut; at the byte level they are Bytes.
 	DistinctWords int `json:"distinct_words"`
 }
 
@@ -57,7 +59,10 @@ func runImport(ctx context.Context, t *tasks.Task) error {
 	if err := t.Decode(&p); err != nil {
 		return err
 	}
-	imp := importer{sorter: newSorter(), names: newNumbering(), lexicon: newLexicon()}
+	if err := p.check(); err != nil {
+		return tasks.Permanent(err)
+	}
+	imp := importer{sorter: newSorter(), names: newNumbering(), lexicon: newLexicon(p.Reading)}
 	defer imp.sorter.close()
 	files := importedFiles{ctx: ctx, task: t}
 	for rec, err := range Records(ctx, files.of(p.Sources), p.Limits) {
@@ -206,7 +211,7 @@ func (imp *importer) index() *Index {
 		extents[u].Offset = offset
 		offset += user.extent.Length
 	}
-	return newIndex(shardBytes, extents)
+	return newIndex(shardBytes, imp.lexicon.reading.Sequence, extents)
 }
 
 // numbering gives names numbers from 0 in order of first appearance.
@@ -230,19 +235,33 @@ func (n *numbering) id(name []byte) uint64 {
 
 // lexicon turns texts into sentences of word numbers.
 type lexicon struct {
+	reading   Reading
 	words     *numbering
 	tokenizer Tokenizer
 	sentenced []uint32
 }
 
-func newLexicon() *lexicon { return &lexicon{words: newNumbering()} }
+func newLexicon(r Reading) *lexicon {
+	l := &lexicon{reading: r.Complete(), words: newNumbering()}
+	if r.Level == ByteLevel {
+		l.words.all = byteSymbols
+	}
+	return l
+}
 
-// sentence returns the first SentenceWords words of text, valid until the next
-// call, and whether there were more.
+// sentence returns the first words of text, a sequence of them at most, valid
+// until the next call, and whether there were more.
 func (l *lexicon) sentence(text string) (words []uint32, cut bool) {
 	l.sentenced = l.sentenced[:0]
+	if l.reading.Level == ByteLevel {
+		kept := text[:min(len(text), l.reading.Sequence)]
+		for i := range len(kept) {
+			l.sentenced = append(l.sentenced, uint32(kept[i]))
+		}
+		return l.sentenced, len(kept) < len(text)
+	}
 	for w := range l.tokenizer.Words(text) {
-		if len(l.sentenced) == SentenceWords {
+		if len(l.sentenced) == l.reading.Sequence {
 			return l.sentenced, true
 		}
 		l.sentenced = append(l.sentenced, uint32(l.words.id(w)))

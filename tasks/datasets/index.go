@@ -1,6 +1,7 @@
 package datasets
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -18,11 +19,15 @@ import (
 //
 // Its binary form is: the line "coalmine index 1", then as uvarints the shard
 // size in bytes, the number of users, and for every user the gap in bytes since
-// the extent before, then length in bytes, examples and words.
+// the extent before, then length in bytes, examples and words. Where sequences
+// are not SentenceWords long, the line is "coalmine index 2", and their length
+// stands before the shard size.
 type Index struct {
 	// ShardBytes is the size of the stream's shards.
 	ShardBytes int64
-	Extents    []Extent
+	// Sequence is the length at which the stream's examples were cut.
+	Sequence int
+	Extents  []Extent
 
 	firsts []int // firsts[u] is the number of examples before user u; one more for the end
 	words  int
@@ -34,15 +39,20 @@ type Extent struct {
 	Examples, Words int
 }
 
-const indexMagic = "coalmine index 1\n"
+const (
+	indexMagic         = "coalmine index 1\n"
+	sequenceIndexMagic = "coalmine index 2\n"
+)
 
 // WithExtents is the index over the same stream with other extents, which
 // ascend without overlap.
-func (x *Index) WithExtents(extents []Extent) *Index { return newIndex(x.ShardBytes, extents) }
+func (x *Index) WithExtents(extents []Extent) *Index {
+	return newIndex(x.ShardBytes, x.Sequence, extents)
+}
 
 // newIndex completes an index over extents.
-func newIndex(size int64, extents []Extent) *Index {
-	x := &Index{ShardBytes: size, Extents: extents, firsts: make([]int, len(extents)+1)}
+func newIndex(size int64, sequence int, extents []Extent) *Index {
+	x := &Index{ShardBytes: size, Sequence: sequence, Extents: extents, firsts: make([]int, len(extents)+1)}
 	for u, e := range extents {
 		x.firsts[u+1] = x.firsts[u] + e.Examples
 		x.words += e.Words
@@ -82,6 +92,9 @@ func (x *Index) end() int64 {
 
 func (x *Index) encode() []byte {
 	out := []byte(indexMagic)
+	if x.Sequence != SentenceWords {
+		out = binary.AppendUvarint([]byte(sequenceIndexMagic), uint64(x.Sequence))
+	}
 	out = binary.AppendUvarint(out, uint64(x.ShardBytes))
 	out = binary.AppendUvarint(out, uint64(len(x.Extents)))
 	end := int64(0)
@@ -97,7 +110,7 @@ func (x *Index) encode() []byte {
 
 // decodeIndex reads the binary form. Every error wraps storage.ErrCorrupt.
 func decodeIndex(data []byte) (*Index, error) {
-	f, err := newFields(data, indexMagic)
+	f, sequence, err := indexFields(data)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +122,7 @@ func decodeIndex(data []byte) (*Index, error) {
 	end := int64(0)
 	for range users {
 		e := Extent{Offset: end + int64(f.next()), Length: int64(f.next()), Examples: int(f.next()), Words: int(f.next())}
-		if f.err == nil && (e.Offset < end || !e.plausible()) {
+		if f.err == nil && (e.Offset < end || !e.plausible(sequence)) {
 			return nil, fmt.Errorf("extent %+v of user %d: %w", e, len(extents), storage.ErrCorrupt)
 		}
 		if f.err != nil {
@@ -118,17 +131,34 @@ func decodeIndex(data []byte) (*Index, error) {
 		extents = append(extents, e)
 		end = e.Offset + e.Length
 	}
-	return newIndex(int64(size), extents), f.done()
+	return newIndex(int64(size), sequence, extents), f.done()
 }
 
-// plausible checks what holds for any extent: an example has 1 to SentenceWords
-// words, and takes a byte for its length and one for each word of the original.
+// indexFields reads what stands before the shard size.
+func indexFields(data []byte) (f *fields, sequence int, err error) {
+	if !bytes.HasPrefix(data, []byte(sequenceIndexMagic)) {
+		f, err = newFields(data, indexMagic)
+		return f, SentenceWords, err
+	}
+	f, err = newFields(data, sequenceIndexMagic)
+	if err != nil {
+		return nil, 0, err
+	}
+	n := f.next()
+	if f.err == nil && (n == 0 || n > MaxSequence || n == SentenceWords) {
+		return nil, 0, fmt.Errorf("index of sequences of %d words, expected 1 to %d: %w", n, MaxSequence, storage.ErrCorrupt)
+	}
+	return f, int(n), f.err
+}
+
+// plausible checks what holds for any extent: an example has 1 word to a sequence
+// of them, and takes a byte for its length and one for each word of the original.
 // The bounds keep sums of damaged numbers from overflowing.
-func (e Extent) plausible() bool {
+func (e Extent) plausible(sequence int) bool {
 	const bound = 1 << 50
 	return 0 <= e.Length && e.Length < bound && e.Offset < bound &&
 		0 <= e.Examples && int64(e.Examples) <= e.Length/2 &&
-		e.Examples <= e.Words && e.Words <= e.Examples*SentenceWords
+		e.Examples <= e.Words && e.Words <= e.Examples*sequence
 }
 
 // ReadIndex reads an index blob of an input. It decodes it once for all tasks

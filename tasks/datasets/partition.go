@@ -130,7 +130,7 @@ func (p *partitioner) byUser(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return p.write(ctx, newIndex(p.balanced.ShardBytes, extents), p.inserted.replacements)
+	return p.write(ctx, p.balanced.WithExtents(extents), p.inserted.replacements)
 }
 
 // record is one example of a balanced user.
@@ -153,7 +153,7 @@ func (p *partitioner) words(r record) int {
 func (p *partitioner) eachExample(ctx context.Context, f func(record) error, sharersOnly bool) error {
 	source := trainStream(p.task, PartsInput, p.balanced)
 	scan := source.scan(ctx, 0, p.balanced.end())
-	sentence := make([]int32, 0, SentenceWords)
+	sentence := make([]int32, 0, p.balanced.Sequence)
 	for u, e := range p.balanced.Extents {
 		replaced := p.inserted.replacements.of(u)
 		if sharersOnly && len(replaced) == 0 {
@@ -162,7 +162,7 @@ func (p *partitioner) eachExample(ctx context.Context, f func(record) error, sha
 		scan.skipTo(e.Offset)
 		for i := range e.Examples {
 			var err error
-			if sentence, err = readExample(scan, sentence, maxToken); err != nil {
+			if sentence, err = readExample(scan, sentence, p.balanced.Sequence, maxToken); err != nil {
 				return err
 			}
 			r := record{user: u, original: sentence, canary: -1}
@@ -241,7 +241,7 @@ type refiller struct {
 func (f *refiller) add(packed []byte) error {
 	canary, n := binary.Uvarint(packed)
 	example := packed[n:]
-	words, err := readExample(bytes.NewReader(example), make([]int32, 0, SentenceWords), maxToken)
+	words, err := readExample(bytes.NewReader(example), make([]int32, 0, f.balanced.Sequence), f.balanced.Sequence, maxToken)
 	if err != nil {
 		return err
 	}
@@ -277,7 +277,7 @@ func (f *refiller) close(ctx context.Context) error {
 	if err := f.stream.Close(); err != nil {
 		return err
 	}
-	return f.write(ctx, newIndex(int64(f.stream.size), f.extents), f.overlay)
+	return f.write(ctx, newIndex(int64(f.stream.size), f.balanced.Sequence, f.extents), f.overlay)
 }
 
 func (p *partitioner) write(ctx context.Context, index *Index, o Overlay) error {

@@ -94,7 +94,7 @@ func checkPlacements(t *testing.T, p pipeline, node *taskstest.Node, population 
 			}
 			copies := 0
 			for _, s := range sentences {
-				if slices.Equal(s, frame(nil, c.Tokens)) {
+				if slices.Equal(s, frame(nil, c.Tokens, SentenceWords)) {
 					copies++
 				}
 			}

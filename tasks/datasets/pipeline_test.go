@@ -38,7 +38,7 @@ func corpusExamples(t *testing.T, corpus *taskstest.Node) []line {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ids, err := readExample[uint32](r, nil, len(dictionary))
+			ids, err := readExample[uint32](r, nil, SentenceWords, len(dictionary))
 			if err != nil {
 				t.Fatal(err)
 			}

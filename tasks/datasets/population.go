@@ -86,7 +86,7 @@ func (p *Population) UserRecords(u int) (first, end int) {
 }
 
 // ReadUser returns the sentences of user u: token ids from Begin, with End
-// unless the sentence fills SentenceWords. They must not be written to.
+// unless the sentence fills a sequence. They must not be written to.
 func (p *Population) ReadUser(ctx context.Context, u int) ([][]int32, error) {
 	if u < 0 || u >= p.Users() {
 		return nil, tasks.Permanent(fmt.Errorf("user %d of a population of %d", u, p.Users()))
@@ -148,19 +148,19 @@ func (p *Population) decode(u int, data []byte) ([][]int32, error) {
 		replaced = p.overlay.replacements.of(u)
 	}
 	r := bytes.NewReader(data)
-	words := make([]int32, 0, SentenceWords)
+	words := make([]int32, 0, p.index.Sequence)
 	arena := make([]int32, 0, e.Words+2*e.Examples)
 	ends := make([]int, e.Examples)
 	for i := range ends {
 		var err error
-		if words, err = readExample(r, words, maxToken); err != nil {
+		if words, err = readExample(r, words, p.index.Sequence, maxToken); err != nil {
 			return nil, err
 		}
 		if len(replaced) > 0 && replaced[0].Example == i {
 			words = append(words[:0], p.overlay.canaries[replaced[0].Canary].Tokens...)
 			replaced = replaced[1:]
 		}
-		arena = frame(arena, words)
+		arena = frame(arena, words, p.index.Sequence)
 		ends[i] = len(arena)
 	}
 	if r.Len() > 0 || len(replaced) > 0 {

@@ -8,9 +8,9 @@ import (
 	"coalmine/storage"
 )
 
-// SentenceWords is the length at which a sentence is cut, in words: the
-// sequence length of the paper's models and of TensorFlow Federated's Stack
-// Overflow task.
+// SentenceWords is the length at which a sentence is cut unless a Reading says
+// another: the sequence length, in words, of the paper's models and of TensorFlow
+// Federated's Stack Overflow task.
 const SentenceWords = 20
 
 // Token ids that no word has. Ordinary words follow from FirstWord in order of
@@ -25,12 +25,12 @@ const (
 
 // frame appends to dst the sentence of the words, as the Stack Overflow task of
 // TensorFlow Federated frames it: Begin first, and End last unless the words
-// fill a whole sequence, so that inputs and targets are SentenceWords long at most.
+// fill a whole sequence, so that inputs and targets are one sequence long at most.
 // (google-research/federated, stackoverflow_word_prediction: build_to_ids_fn.)
-func frame(dst []int32, words []int32) []int32 {
+func frame(dst []int32, words []int32, sequence int) []int32 {
 	dst = append(dst, Begin)
 	dst = append(dst, words...)
-	if len(words) < SentenceWords {
+	if len(words) < sequence {
 		dst = append(dst, End)
 	}
 	return dst
@@ -54,15 +54,15 @@ func appendExample[T int32 | uint32](dst []byte, words []T) []byte {
 	return dst
 }
 
-// readExample decodes the example at r into dst, which it overwrites. Ids must
-// be below the limit.
-func readExample[T int32 | uint32](r io.ByteReader, dst []T, limit int) ([]T, error) {
+// readExample decodes the example at r, at most a sequence, into dst, which it
+// overwrites. Ids must be below the limit.
+func readExample[T int32 | uint32](r io.ByteReader, dst []T, sequence, limit int) ([]T, error) {
 	n, err := binary.ReadUvarint(r)
 	if err != nil {
 		return nil, damaged(err)
 	}
-	if n == 0 || n > SentenceWords {
-		return nil, fmt.Errorf("example of %d words, expected 1 to %d: %w", n, SentenceWords, storage.ErrCorrupt)
+	if n == 0 || n > uint64(sequence) {
+		return nil, fmt.Errorf("example of %d words, expected 1 to %d: %w", n, sequence, storage.ErrCorrupt)
 	}
 	dst = dst[:0]
 	for range n {

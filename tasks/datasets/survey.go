@@ -12,7 +12,8 @@ import (
 // and Balance that decide who is in which part, and in which user.
 type Recipe struct {
 	Seed uint64 `json:"seed"`
-	// VocabularySize is the number of ordinary words.
+	Reading
+	// VocabularySize is the number of ordinary words, 0 at the byte level.
 	VocabularySize     int     `json:"vocabulary_size"`
 	TestFraction       float64 `json:"test_fraction"`
 	ValidationFraction float64 `json:"validation_fraction"`
@@ -25,6 +26,7 @@ type Recipe struct {
 func (r Recipe) Encode() EncodeParams {
 	return EncodeParams{
 		Seed:               r.Seed,
+		Level:              r.Level,
 		VocabularySize:     r.VocabularySize,
 		TestFraction:       r.TestFraction,
 		ValidationFraction: r.ValidationFraction,
@@ -53,13 +55,14 @@ type Facts struct {
 // each recipe. Its memory grows with the users and the distinct words, not with
 // the size of the source. Errors are those of Records, or name the recipe's field.
 func Survey(ctx context.Context, files []File, limits Limits, recipes []Recipe) ([]Facts, error) {
-	s := surveyor{names: newNumbering(), lexicon: newLexicon()}
-	for _, r := range recipes {
+	s := surveyor{names: newNumbering()}
+	surveys := make([]*recipeSurvey, len(recipes))
+	for i, r := range recipes {
 		encode, balance := r.Encode(), r.Balance()
-		if err := errors.Join(encode.check(), balance.check()); err != nil {
+		if err := errors.Join(r.Reading.check(), encode.check(), balance.check()); err != nil {
 			return nil, fmt.Errorf("surveying the data: %w", err)
 		}
-		s.recipes = append(s.recipes, newRecipeSurvey(r))
+		surveys[i] = newRecipeSurvey(r, s.reading(r.Reading.Complete()))
 	}
 	for rec, err := range Records(ctx, files, limits) {
 		if err != nil {
@@ -67,43 +70,64 @@ func Survey(ctx context.Context, files []File, limits Limits, recipes []Recipe) 
 		}
 		s.add(rec)
 	}
-	source := s.source()
 	facts := make([]Facts, len(recipes))
-	for i, r := range s.recipes {
-		facts[i] = Facts{Source: source, Parts: r.parts(s.lexicon.words.all), Balance: r.balance()}
+	for i, r := range surveys {
+		r.text.metrics.Users = len(s.names.all)
+		facts[i] = Facts{Source: r.text.source(), Parts: r.parts(), Balance: r.balance()}
 	}
 	return facts, nil
 }
 
 // surveyor is one pass over a source for several recipes.
 type surveyor struct {
-	names   *numbering
+	names *numbering
+	texts []*readText
+}
+
+// readText is the source under one reading, for the recipes that share it.
+type readText struct {
 	lexicon *lexicon
-	total   Counts
-	cut     int
+	metrics ImportMetrics
 	recipes []*recipeSurvey
 }
 
-func (s *surveyor) add(rec Record) {
-	words, cut := s.lexicon.sentence(rec.Text)
-	if cut {
-		s.cut++
+// reading finds the text under a complete reading, or begins it.
+func (s *surveyor) reading(r Reading) *readText {
+	i := slices.IndexFunc(s.texts, func(t *readText) bool { return t.lexicon.reading == r })
+	if i < 0 {
+		i, s.texts = len(s.texts), append(s.texts, &readText{lexicon: newLexicon(r)})
 	}
-	s.total.addExample(len(words))
+	return s.texts[i]
+}
+
+func (s *surveyor) add(rec Record) {
 	user := int(s.names.id([]byte(rec.User)))
-	for _, r := range s.recipes {
+	for _, t := range s.texts {
+		t.add(user, rec.Text)
+	}
+}
+
+func (t *readText) add(user int, text string) {
+	words, cut := t.lexicon.sentence(text)
+	if cut {
+		t.metrics.CutExamples++
+	}
+	t.metrics.addExample(len(words))
+	for _, r := range t.recipes {
 		r.add(user, words)
 	}
 }
 
-func (s *surveyor) source() ImportMetrics {
-	s.total.Users = len(s.names.all)
-	return ImportMetrics{Counts: s.total, CutExamples: s.cut, DistinctWords: len(s.lexicon.words.all)}
+func (t *readText) source() ImportMetrics {
+	m := t.metrics
+	m.DistinctWords = len(t.lexicon.words.all)
+	return m
 }
 
 // recipeSurvey follows one recipe through the source.
 type recipeSurvey struct {
 	recipe   Recipe
+	text     *readText
 	coins    *partCoins
 	metrics  EncodeMetrics
 	users    []surveyedUser
@@ -123,8 +147,10 @@ type balancedUser struct {
 	extent Extent
 }
 
-func newRecipeSurvey(r Recipe) *recipeSurvey {
-	return &recipeSurvey{recipe: r, coins: newPartCoins(r.Seed, r.TestFraction, r.ValidationFraction)}
+func newRecipeSurvey(r Recipe, t *readText) *recipeSurvey {
+	s := &recipeSurvey{recipe: r, text: t, coins: newPartCoins(r.Seed, r.TestFraction, r.ValidationFraction)}
+	t.recipes = append(t.recipes, s)
+	return s
 }
 
 func (r *recipeSurvey) add(user int, words []uint32) {
@@ -156,8 +182,12 @@ func (r *recipeSurvey) count(words []uint32) {
 	}
 }
 
-func (r *recipeSurvey) parts(dictionary []string) EncodeMetrics {
-	found := mostFrequent(dictionary, r.words, len(r.words))
+func (r *recipeSurvey) parts() EncodeMetrics {
+	if r.recipe.Level == ByteLevel {
+		r.metrics.DistinctWords = Bytes
+		return r.metrics
+	}
+	found := mostFrequent(r.text.lexicon.words.all, r.words, len(r.words))
 	r.metrics.DistinctWords = len(found)
 	for _, w := range found[min(len(found), r.recipe.VocabularySize):] {
 		r.metrics.UnknownWords += int(r.words[w])

@@ -11,7 +11,8 @@ import (
 )
 
 // VocabularyBlob is the name of a vocabulary: one word a line; line n, counted
-// from 0, is token n.
+// from 0, is token n. At the byte level a printable character of ASCII stands for
+// itself and any other byte as "<0x0A>".
 const VocabularyBlob = "vocabulary"
 
 // specials are the texts of the tokens below FirstWord. The tokenizer takes the

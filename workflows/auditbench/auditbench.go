@@ -10,6 +10,7 @@ import (
 
 	"coalmine/models"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
 	"coalmine/workflows/compile"
@@ -157,5 +158,5 @@ func (s *Subject) placements() ([]datasets.Placement, error) {
 
 // params are those of a task that ranks all canaries.
 func (s *Subject) params(list []datasets.Placement, references int) audits.RandomSamplingParams {
-	return audits.RandomSamplingParams{Seed: seed, References: references, Words: len(list[0].Tokens), Prefix: prefix, Count: len(list)}
+	return audits.RandomSamplingParams{Seed: seed, References: references, Space: canaries.Space{Words: len(list[0].Tokens)}, Prefix: prefix, Count: len(list)}
 }

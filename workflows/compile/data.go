@@ -16,6 +16,7 @@ import (
 func Recipe(e *experiment.Experiment) datasets.Recipe {
 	return datasets.Recipe{
 		Seed:               e.Seed,
+		Reading:            e.Data.Reading(),
 		VocabularySize:     e.Data.Vocabulary.Size,
 		TestFraction:       e.Data.Test.Fraction.Float64(),
 		ValidationFraction: e.Data.Validation.Fraction.Float64(),
@@ -37,7 +38,7 @@ func Limits(e *experiment.Experiment) datasets.Limits {
 // -> balance -> canaries -> partition.
 func (c *cell) data(files []storage.Digest) {
 	e, r := c.experiment, Recipe(c.experiment)
-	corpus := c.node(datasets.Import, "import "+e.Data.Source, datasets.ImportParams{Sources: files, Limits: Limits(e)})
+	corpus := c.node(datasets.Import, "import "+e.Data.Source, datasets.ImportParams{Sources: files, Limits: Limits(e), Reading: r.Shortest()})
 	c.parts = c.node(datasets.Encode, "parts and vocabulary", r.Encode(), edge{datasets.CorpusInput, corpus})
 	balanced := c.node(datasets.Balance, fmt.Sprintf("balanced users of %d words", r.Words), r.Balance(), edge{datasets.PartsInput, c.parts})
 	c.partition(balanced)
@@ -82,7 +83,7 @@ func oneRunParams(e *experiment.Experiment) canaries.OneRunParams {
 
 func drawParams(e *experiment.Experiment) canaries.DrawParams {
 	p := canaries.DrawParams{
-		Seed: e.Seed, PerConfiguration: e.Canaries.PerConfiguration, Words: e.Canaries.Words, HeldBack: e.Canaries.HeldBack,
+		Seed: e.Seed, PerConfiguration: e.Canaries.PerConfiguration, Space: e.Canaries.Space(), HeldBack: e.Canaries.HeldBack,
 	}
 	for _, user := range e.Canaries.UserProbability {
 		for _, example := range e.Canaries.ExampleProbability {

@@ -81,7 +81,7 @@ func (c *cell) audit(round int) plan.Ref {
 		for _, r := range spans(c.canaryCount(), SamplingCanaries) {
 			node := c.node(audits.RandomSampling, fmt.Sprintf("random sampling from canary %d after %d", r.first, round),
 				audits.RandomSamplingParams{
-					Seed: e.Seed, References: s.References, Words: e.Canaries.Words, Prefix: s.Prefix,
+					Seed: e.Seed, References: s.References, Space: e.Canaries.Space(), Prefix: s.Prefix,
 					Exact: s.Exact, First: r.first, Count: r.count,
 				}, c.auditEdges(round)...)
 			edges = append(edges, edge{audits.SamplingInput(params.SamplingParts), node})
@@ -93,7 +93,7 @@ func (c *cell) audit(round int) plan.Ref {
 		for _, r := range spans(c.canaryCount(), beamCanaries) {
 			node := c.node(audits.BeamSearch, fmt.Sprintf("beam search from canary %d after %d", r.first, round),
 				audits.BeamSearchParams{
-					Width: b.Width, Words: e.Canaries.Words, Prefix: b.Prefix, First: r.first, Count: r.count,
+					Width: b.Width, Space: e.Canaries.Space(), Prefix: b.Prefix, First: r.first, Count: r.count,
 				}, c.auditEdges(round)...)
 			edges = append(edges, edge{audits.BeamInput(params.BeamParts), node})
 			params.BeamParts++

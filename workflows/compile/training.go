@@ -17,7 +17,7 @@ import (
 func (c *cell) training() {
 	e := c.experiment
 	c.origin = c.node(training.Initial, "initial model", training.InitialParams{
-		Seed: e.Seed, Model: e.Model.Config(e.Data.Vocabulary.Size + datasets.FirstWord),
+		Seed: e.Seed, Model: e.Model.Config(e.Data.Tokens()),
 	})
 	chain := &plan.Chain{Origin: c.origin, StepRounds: 1}
 	if e.Training.Central() {

@@ -7,7 +7,6 @@ import (
 
 	"coalmine/models"
 	"coalmine/tasks/audits"
-	"coalmine/tasks/datasets"
 	"coalmine/workflows/coordinator"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
@@ -39,7 +38,7 @@ func Of(s *submission.Submission, p *plan.Plan, x *coordinator.Explanation) Cost
 	counted := map[*coordinator.ExplainedChain]bool{}
 	for i := range p.Cells {
 		e := &s.Spec.Cells[i].Experiment
-		model, err := models.New(e.Model.Config(e.Data.Vocabulary.Size + datasets.FirstWord))
+		model, err := models.New(e.Model.Config(e.Data.Tokens()))
 		if err != nil {
 			continue // compiling has refused it
 		}
@@ -94,12 +93,12 @@ func (c *costing) measure() {
 		states += c.testTokens
 	}
 	if canaries := c.experiment.Canaries; canaries != nil {
-		n := float64(canaries.Inserted() + canaries.HeldBack)
+		n := float64(canaries.Drawn())
 		if rs := audit.RandomSampling; rs != nil {
-			states += n * audits.ExpectedStates(rs.References, canaries.Words-rs.Prefix, rs.Exact)
+			states += n * audits.ExpectedStates(rs.References, canaries.Space().Words-rs.Prefix, rs.Exact)
 		}
 		if bs := audit.BeamSearch; bs != nil {
-			states += n * float64(bs.Width*(canaries.Words-bs.Prefix))
+			states += n * float64(bs.Width*(canaries.Space().Words-bs.Prefix))
 		}
 	}
 	c.MeasuringFLOP = c.oneRun() * c.model.ScoringFLOPs()

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"coalmine/privacy"
+	"coalmine/tasks/datasets"
 )
 
 // scope is a block around a field, where a condition looks for its field.
@@ -22,6 +23,9 @@ func (d *decoder) complete(e *Experiment) {
 	t := &e.Training
 	if e.Audit != nil && e.Audit.OneRun != nil {
 		d.completeOneRun(e.Audit.OneRun, t.Privacy)
+	}
+	if e.Canaries != nil && e.Data.Level == datasets.ByteLevel {
+		d.completeSymbols(e)
 	}
 	if e.Model.Projection == nil && e.Model.Embedding > 0 {
 		e.Model.Projection = new(e.Model.Embedding)
@@ -106,6 +110,22 @@ func (d *decoder) completeBlock(scopes []scope) {
 	}
 }
 
+// fieldAt is the field at a path in a block, if the block has it.
+func fieldAt(block reflect.Value, path string) (reflect.Value, bool) {
+	for _, name := range splitPath(path) {
+		if block.Kind() != reflect.Struct {
+			return block, false
+		}
+		fields := fieldsOf(block.Type())
+		i := slices.IndexFunc(fields, func(f field) bool { return f.name == name })
+		if i < 0 {
+			return block, false
+		}
+		block = block.FieldByIndex(fields[i].index)
+	}
+	return block, true
+}
+
 func (d *decoder) setDefault(v reflect.Value, f *field) {
 	if v.Kind() == reflect.Pointer {
 		v.Set(reflect.New(v.Type().Elem()))
@@ -120,12 +140,11 @@ func (d *decoder) applies(f field, scopes []scope, path string) bool {
 		return true
 	}
 	for _, s := range slices.Backward(scopes) {
-		fields := fieldsOf(s.value.Type())
-		i := slices.IndexFunc(fields, func(g field) bool { return g.name == f.when.field })
-		if i < 0 {
+		chooser, ok := fieldAt(s.value, f.when.field)
+		if !ok {
 			continue
 		}
-		choice := s.value.FieldByIndex(fields[i].index).String()
+		choice := chooser.String()
 		if slices.Contains(f.when.values, choice) || d.isBad(join(s.path, f.when.field)) {
 			return true
 		}

@@ -26,8 +26,8 @@ type field struct {
 }
 
 // condition makes a field depend on the value of another one: the nearest
-// field of that name in its own block or in a block around it, which must
-// stand before it.
+// field of that name or path in its own block or in a block around it, which
+// must stand before it.
 type condition struct {
 	field  string
 	values []string

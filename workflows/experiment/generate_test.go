@@ -210,6 +210,7 @@ var textPatterns = map[string]string{
 	"name":                 namePattern.String(),
 	"data.source":          `\S`,
 	"data.sha256":          sha256Pattern.String(),
+	"canaries.format":      `#`,
 	"training.privacy.key": fingerprintPattern.String(),
 }
 

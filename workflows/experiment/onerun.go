@@ -23,9 +23,12 @@ func (c *checker) oneRun() {
 		c.fail(guesses, "are %d (k_plus %d, k_minus %d); expected from 1 to %d, the canaries of the audit", k, o.Guesses.KPlus, o.Guesses.KMinus, o.Canaries)
 		return
 	}
-	if room := math.Pow(float64(c.Data.Vocabulary.Size), float64(o.Words)); float64(2*o.Canaries) > room {
+	if room := math.Pow(float64(c.Data.Ordinary()), float64(o.Words)); float64(2*o.Canaries) > room {
 		c.fail([]string{path + ".canaries", path + ".words", "data.vocabulary.size"},
-			"is %d; expected at most half of the %.0f sequences of %d words over a vocabulary of %d", o.Canaries, room, o.Words, c.Data.Vocabulary.Size)
+			"is %d; expected at most half of the %.0f sequences of %d words over a vocabulary of %d", o.Canaries, room, o.Words, c.Data.Ordinary())
+	}
+	if longest := c.Data.Reading().Sequence; o.Words > longest {
+		c.fail([]string{path + ".words", "data.sequence"}, "is %d; expected at most data.sequence, %d", o.Words, longest)
 	}
 	if p := c.Training.Privacy; p != nil && p.NoiseMultiplier > 0 && p.Delta > 0 && o.Delta != p.Delta {
 		c.fail([]string{path + ".delta", "training.privacy.delta"}, "is %g, and training.privacy.delta is %g; the two bounds can be compared only at the same delta: remove it here", o.Delta, p.Delta)

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"coalmine/tasks/datasets"
 )
 
 var (
@@ -121,14 +123,9 @@ func (c *checker) learningRate(path string, o *Optimizer) {
 	}
 }
 
-// specialTokens stand in the model's vocabulary beside the words: padding,
-// unknown, begin and end.
-const specialTokens = 4
-
 func (c *checker) model() {
-	m, words := c.Model, c.Data.Vocabulary.Size
-	if err := m.Config(words + specialTokens).Validate(); err != nil {
-		c.fail([]string{"model", "data.vocabulary.size"}, "does not work with a vocabulary of %d words: %v", words, err)
+	if err := c.Model.Config(c.Data.Tokens()).Validate(); err != nil {
+		c.fail([]string{"model", "data.vocabulary.size"}, "does not work with a vocabulary of %d words: %v", c.Data.Ordinary(), err)
 	}
 }
 
@@ -179,11 +176,8 @@ func (c *checker) canaries() {
 			}
 		}
 	}
-	drawn, size := c.Canaries.Inserted()+c.Canaries.HeldBack, c.Data.Vocabulary.Size
-	if drawn > size {
-		c.fail([]string{"canaries", "data.vocabulary.size"},
-			"ask for %d canaries, each with a first word of its own, from a vocabulary of %d words; use fewer canaries or a larger vocabulary", drawn, size)
-	}
+	c.sequences()
+	c.room()
 }
 
 func (c *checker) audit() {
@@ -195,31 +189,40 @@ func (c *checker) audit() {
 		c.fail([]string{"audit.utility", "data.test.fraction"},
 			"needs a test part, but data.test.fraction is 0; raise it, or set audit.utility to false")
 	}
-	if a.BeamSearch != nil && a.BeamSearch.Width > c.Data.Vocabulary.Size {
+	if a.BeamSearch != nil && a.BeamSearch.Width > c.Data.Ordinary() {
+		what := "data.vocabulary.size"
+		if c.Data.Level == datasets.ByteLevel {
+			what = "the bytes of data.level: byte"
+		}
 		c.fail([]string{"audit.beam_search.width", "data.vocabulary.size"},
-			"is %d; expected at most data.vocabulary.size, %d", a.BeamSearch.Width, c.Data.Vocabulary.Size)
+			"is %d; expected at most %s, %d", a.BeamSearch.Width, what, c.Data.Ordinary())
 	}
 }
 
 // prefixes checks that every audit leaves at least one word to find.
 func (c *checker) prefixes() {
 	if a := c.Audit.RandomSampling; a != nil {
-		c.prefix("audit.random_sampling", a.Prefix)
+		c.prefix("audit.random_sampling", a.Prefix, a.References)
 	}
 	if a := c.Audit.BeamSearch; a != nil {
-		c.prefix("audit.beam_search", a.Prefix)
+		c.prefix("audit.beam_search", a.Prefix, 0)
 	}
 }
 
-func (c *checker) prefix(path string, prefix int) {
+func (c *checker) prefix(path string, prefix, references int) {
 	if c.Canaries == nil {
 		c.fail([]string{path, "canaries"}, "looks for canaries, but the experiment inserts none; add canaries, or remove %s", path)
 		return
 	}
-	if prefix >= c.Canaries.Words {
-		c.fail([]string{path + ".prefix", "canaries.words"},
-			"is %d; expected less than canaries.words, %d, so that a word is left to find", prefix, c.Canaries.Words)
+	if n := c.Canaries.Space().Words; prefix >= n {
+		what := "canaries.words"
+		if c.Canaries.Format != "" {
+			what = "the length of canaries.format"
+		}
+		c.fail([]string{path + ".prefix", "canaries.words", "canaries.format"},
+			"is %d; expected less than %s, %d, so that a word is left to find", prefix, what, n)
 	}
+	c.suffix(path, prefix, references)
 }
 
 // gates checks that every limit can be measured, and can be passed.

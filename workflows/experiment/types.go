@@ -1,5 +1,10 @@
 package experiment
 
+import (
+	"coalmine/tasks/canaries"
+	"coalmine/tasks/datasets"
+)
+
 // The tags of the fields below are read by the decoder and by the generator of
 // the JSON Schema and of the reference page:
 //
@@ -8,7 +13,8 @@ package experiment
 //	required  "true": every cell must have it
 //	range     the interval of its values, such as "(0,1]"
 //	oneof     the words that it may be
-//	when      another field's value that it belongs to: "algorithm=fedavg"
+//	when      another field's value that it belongs to: "algorithm=fedavg", or with
+//	          a path where the field stands in another block
 //	unit      what it counts
 //	source    where its default or definition comes from
 //	also      words that people try instead, for suggestions
@@ -46,7 +52,15 @@ type Data struct {
 	// SHA-256s, one a line. Given in the file, it guards against a source that has
 	// changed; a submitted run always carries it.
 	SHA256 string `json:"sha256,omitempty"`
-	// Vocabulary is made of the most frequent words of the training part.
+	// Level at which the text is read: word takes lower-cased words and punctuation
+	// marks; byte the 256 bytes of its UTF-8, capital letters as they are, and all
+	// that is counted in words is then counted in bytes.
+	Level datasets.Level `json:"level,omitzero" default:"word" oneof:"word byte" source:"byte: Carlini et al. 2019; Chen et al. 2019"`
+	// Sequence is the length at which sentences are cut: by default 20 words or, at
+	// the byte level, 100 bytes, about as much English text.
+	Sequence int `json:"sequence,omitzero" range:"[1,1000]" unit:"words (byte level: bytes)" also:"sequence_length length max_length" source:"20 words in Thakkar et al. 2020, section 4.1"`
+	// Vocabulary is made of the most frequent words of the training part. At the
+	// byte level it is fixed.
 	Vocabulary Vocabulary `json:"vocabulary"`
 	// Users are balanced to one size.
 	Users Users `json:"users"`
@@ -77,18 +91,19 @@ type Limits struct {
 	Ratio int `json:"ratio" default:"200" range:"[2,1000000]"`
 }
 
-// Vocabulary is made of the most frequent words of the training part.
+// Vocabulary is made of the most frequent words of the training part. At the
+// byte level it is fixed.
 type Vocabulary struct {
 	// Size of the vocabulary without its special tokens. Every other word is
 	// read as <unk>.
-	Size int `json:"size" default:"10000" range:"[2,10000000]" unit:"words" source:"Thakkar et al. 2020, section 4.1"`
+	Size int `json:"size,omitzero" default:"10000" range:"[2,10000000]" when:"level=word" unit:"words" source:"Thakkar et al. 2020, section 4.1"`
 }
 
 // Users are balanced to one size.
 type Users struct {
 	// Words of a balanced user: smaller users are dropped, larger ones split,
-	// the remainder is discarded. Counted after sentences are cut at 20 words.
-	Words int `json:"words" default:"2000" range:"[1,1000000000]" unit:"words" source:"Thakkar et al. 2020, section 4.1"`
+	// the remainder is discarded. Counted after sentences are cut.
+	Words int `json:"words" default:"2000" range:"[1,1000000000]" unit:"words (byte level: bytes)" source:"Thakkar et al. 2020, section 4.1"`
 }
 
 // TestPart is the share of the examples that utility is measured on.
@@ -103,11 +118,18 @@ type Part struct {
 	Fraction Probability `json:"fraction" default:"0" range:"[0,1)"`
 }
 
-// Canaries are random sequences of ordinary words that are inserted on
-// purpose, by every pair of a user probability and an example probability.
+// Canaries are random sequences of ordinary words or, at the byte level, of
+// symbols of an alphabet. They are inserted on purpose, by every pair of a user probability and an example probability.
 type Canaries struct {
-	// Words of each canary.
-	Words int `json:"words" default:"5" range:"[2,20]" unit:"words" also:"length" source:"Thakkar et al. 2020, section 4.1"`
+	// Words of each canary; at the byte level its random symbols, by default 10 or
+	// what the format has. At most data.sequence.
+	Words int `json:"words" default:"5" range:"[2,1000]" unit:"words (byte level: symbols)" also:"length" source:"Thakkar et al. 2020, section 4.1"`
+	// Alphabet that random symbols are drawn from: 0-9, a-z, A-Z with a-z, or all
+	// printable characters of ASCII.
+	Alphabet canaries.Alphabet `json:"alphabet,omitzero" default:"lower" oneof:"digits lower letters printable" when:"data.level=byte"`
+	// Format of a canary, such as "my number is ###-####": every # is a random symbol
+	// of the alphabet, all else stands as it is. Absent: random symbols alone.
+	Format string `json:"format,omitzero" when:"data.level=byte" source:"Carlini et al. 2019"`
 	// PerConfiguration is the number of different canaries for each pair of
 	// probabilities.
 	PerConfiguration int `json:"per_configuration" default:"10" range:"[1,10000]" unit:"canaries" source:"Thakkar et al. 2020, section 4.1"`
@@ -302,8 +324,9 @@ type Audit struct {
 type RandomSampling struct {
 	// References are the random sequences that each canary is ranked against.
 	References int `json:"references" default:"2000000" range:"[1,1000000000]" unit:"sequences" source:"Thakkar et al. 2020, section 4.1"`
-	// Prefix is the number of the canary's words that are given.
-	Prefix int `json:"prefix" default:"1" range:"[1,19]" unit:"words" source:"Thakkar et al. 2020, section 4.1"`
+	// Prefix is the number of the canary's words that are given; with
+	// canaries.format by default what stands before its first #.
+	Prefix int `json:"prefix" default:"1" range:"[1,999]" unit:"words (byte level: bytes)" source:"Thakkar et al. 2020, section 4.1"`
 	// Exact computes large ranks exactly too, where an estimate with its
 	// standard error would do. The verdict "memorized" is always exact.
 	Exact bool `json:"exact" default:"false"`
@@ -313,16 +336,17 @@ type RandomSampling struct {
 type BeamSearch struct {
 	// Width is the number of sequences that the search keeps.
 	Width int `json:"width" default:"5" range:"[1,10000]" unit:"sequences" source:"Thakkar et al. 2020, section 4.1"`
-	// Prefix is the number of the canary's words that are given.
-	Prefix int `json:"prefix" default:"1" range:"[1,19]" unit:"words" source:"Thakkar et al. 2020, section 4.1"`
+	// Prefix is the number of the canary's words that are given; with
+	// canaries.format by default what stands before its first #.
+	Prefix int `json:"prefix" default:"1" range:"[1,999]" unit:"words (byte level: bytes)" source:"Thakkar et al. 2020, section 4.1"`
 }
 
 // OneRun bounds epsilon from below, by coins and guesses.
 type OneRun struct {
 	// Canaries of the audit, m in the paper, each in a user of its own. Always given.
 	Canaries int `json:"canaries" range:"[1,1000000]" unit:"users (sgd: records)" source:"Steinke et al. 2023"`
-	// Words of each canary.
-	Words int `json:"words" default:"5" range:"[2,20]" unit:"words" also:"length"`
+	// Words of each canary; at the byte level any bytes.
+	Words int `json:"words" default:"5" range:"[2,20]" unit:"words (byte level: bytes)" also:"length"`
 	// Guesses that are made; on the other canaries the auditor abstains.
 	Guesses Guesses `json:"guesses"`
 	// Delta of the bound: by default that of training.privacy, which it must equal

@@ -16,8 +16,15 @@ type Line struct {
 	// List and Number say where it stands; lines count from 1.
 	List   string
 	Number int
-	// Words are what datasets.Tokenize makes of it.
-	Words []string
+	Text   string
+}
+
+// words are what a model of the level reads.
+func (l *Line) words(level datasets.Level) []string {
+	if level == datasets.ByteLevel {
+		return datasets.ByteSymbols(l.Text)
+	}
+	return datasets.Tokenize(l.Text)
 }
 
 func (l *Line) fail(format string, args ...any) error {
@@ -34,7 +41,7 @@ func ReadCanaries(name string, list io.Reader) ([]Line, error) {
 		if text == "" || strings.HasPrefix(text, "#") {
 			continue
 		}
-		out = append(out, Line{List: name, Number: number, Words: datasets.Tokenize(text)})
+		out = append(out, Line{List: name, Number: number, Text: text})
 	}
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -49,8 +56,9 @@ func ReadCanaries(name string, list io.Reader) ([]Line, error) {
 const maxMistakes = 10
 
 // encode looks the words up. A canary must have a word left to find after the
-// prefix, and ordinary words alone: a model cannot tell unknown words apart.
-func encode(list []Line, vocabulary *datasets.Vocabulary, prefix int) ([]canary, error) {
+// prefix, and ordinary words alone: a model cannot tell unknown words apart. What
+// follows the prefix must be in the space that references are drawn from.
+func encode(list []Line, vocabulary *datasets.Vocabulary, o *Options) ([]canary, error) {
 	tokens := make(map[string]int32, vocabulary.Ordinary())
 	for i, word := range vocabulary.Words[datasets.FirstWord:] {
 		tokens[word] = int32(datasets.FirstWord + i)
@@ -60,9 +68,9 @@ func encode(list []Line, vocabulary *datasets.Vocabulary, prefix int) ([]canary,
 	first := map[string]*Line{}
 	for i := range list {
 		line := &list[i]
-		c, err := line.encode(tokens, prefix)
+		c, err := line.encode(line.words(vocabulary.Level()), tokens, o)
 		if err == nil {
-			text := strings.Join(line.Words, " ")
+			text := strings.Join(c.words, " ")
 			if same := first[text]; same != nil {
 				err = line.fail("the same canary as in line %d", same.Number)
 			}
@@ -81,17 +89,26 @@ func encode(list []Line, vocabulary *datasets.Vocabulary, prefix int) ([]canary,
 	return out, errors.Join(mistakes...)
 }
 
-func (l *Line) encode(tokens map[string]int32, prefix int) (canary, error) {
-	if n := len(l.Words); n <= prefix || n > datasets.SentenceWords {
-		return canary{}, l.fail("a canary of %d words; expected more than the prefix of %d, and at most %d", n, prefix, datasets.SentenceWords)
+func (l *Line) encode(words []string, tokens map[string]int32, o *Options) (canary, error) {
+	if n := len(words); n <= o.Prefix || n > datasets.MaxSequence {
+		return canary{}, l.fail("a canary of %d words; expected more than the prefix of %d, and at most %d", n, o.Prefix, datasets.MaxSequence)
 	}
-	c := canary{words: slices.Clone(l.Words)}
-	for _, word := range l.Words {
+	c := canary{words: words}
+	for _, word := range words {
 		token, ok := tokens[word]
 		if !ok {
 			return canary{}, l.fail("%q is not in the model's vocabulary; canaries consist of words that the model knows", word)
 		}
 		c.tokens = append(c.tokens, token)
+	}
+	space := o.space(len(words))
+	if err := space.Check(len(tokens)); err != nil {
+		return canary{}, l.fail("%v", err)
+	}
+	for i, among := range space.Choices(len(tokens)) {
+		if i >= o.Prefix && !slices.Contains(among, c.tokens[i]) {
+			return canary{}, l.fail("%q, its byte %d, has no place in the alphabet %s and the format %q, which canaries are ranked within; choose another alphabet, or a longer prefix", words[i], i+1, space.Alphabet, space.Format)
+		}
 	}
 	return c, nil
 }

@@ -10,6 +10,7 @@
 package modelaudit
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
 	"coalmine/workflows/compile"
@@ -39,6 +41,22 @@ type Options struct {
 	BeamWidth int
 	// Exact counts large ranks that would be estimated.
 	Exact bool
+	// Alphabet and Format are those of canaries.Space, for models of bytes; with no
+	// Alphabet it is canaries.Lower.
+	Alphabet canaries.Alphabet
+	Format   string
+}
+
+// space is what canaries of so many words are ranked within.
+func (o *Options) space(words int) canaries.Space {
+	return canaries.Space{Words: words, Alphabet: o.Alphabet, Format: o.Format}
+}
+
+// complete fills in what depends on the model.
+func (o *Options) complete(vocabulary *datasets.Vocabulary) {
+	if vocabulary.Level() == datasets.ByteLevel {
+		o.Alphabet = cmp.Or(o.Alphabet, canaries.Lower)
+	}
 }
 
 func (o *Options) check(vocabulary *datasets.Vocabulary) error {
@@ -49,6 +67,8 @@ func (o *Options) check(vocabulary *datasets.Vocabulary) error {
 		return fmt.Errorf("beam width %d: expected from 0 (no beam search) to %d, the words of the vocabulary", o.BeamWidth, vocabulary.Ordinary())
 	case o.References == 0 && o.BeamWidth == 0:
 		return fmt.Errorf("neither references nor a beam width: there is nothing to do")
+	case vocabulary.Level() == datasets.WordLevel && (o.Alphabet != "" || o.Format != ""):
+		return fmt.Errorf("alphabet %q and format %q: the model reads words, and canaries are ranked among those of its vocabulary; leave both out", o.Alphabet, o.Format)
 	case o.Prefix < 1:
 		return fmt.Errorf("prefix of %d words: expected at least 1", o.Prefix)
 	}
@@ -76,6 +96,7 @@ type Verdict struct {
 // mean what they mean in the results of a run.
 type Canary struct {
 	Line             int      `json:"line"`
+	Text             string   `json:"text"`
 	Words            []string `json:"words"`
 	Rank             *int64   `json:"rank"`
 	RankExact        *bool    `json:"rank_exact"`
@@ -115,20 +136,22 @@ func Run(ctx context.Context, model *Model, list []Line, o Options) (*Report, er
 	if err := o.check(model.vocabulary); err != nil {
 		return nil, err
 	}
-	canaries, err := encode(list, model.vocabulary, o.Prefix)
+	o.complete(model.vocabulary)
+	encoded, err := encode(list, model.vocabulary, &o)
 	if err != nil {
 		return nil, err
 	}
 	a := audit{options: o, plan: &plan.Plan{Nodes: map[storage.Key]*plan.Node{}}, report: &Report{Canaries: make([]Canary, len(list))}}
 	a.executor = inline.New(a.plan, compile.Registry())
 	a.model = a.given("model", storage.DigestOf(model.file).String(), map[string][]byte{tasks.ModelBlob: model.file})
-	for length, group := range byLength(canaries) {
+	for length, group := range byLength(encoded) {
 		if err := a.group(ctx, length, group); err != nil {
 			return nil, err
 		}
 	}
-	for i, line := range list {
-		a.report.Canaries[i].Line, a.report.Canaries[i].Words = line.Number, line.Words
+	for i, c := range encoded {
+		r := &a.report.Canaries[i]
+		r.Line, r.Text, r.Words = list[i].Number, list[i].Text, c.words
 	}
 	a.report.judge(o)
 	return a.report, nil
@@ -154,7 +177,7 @@ type canary struct {
 // first: one task of an audit has canaries of one length.
 func byLength(list []canary) func(yield func(int, []canary) bool) {
 	return func(yield func(int, []canary) bool) {
-		for length := range datasets.SentenceWords + 1 {
+		for length := range datasets.MaxSequence + 1 {
 			group := slices.DeleteFunc(slices.Clone(list), func(c canary) bool { return len(c.tokens) != length })
 			if len(group) > 0 && !yield(length, group) {
 				return
@@ -182,13 +205,13 @@ func (a *audit) group(ctx context.Context, length int, group []canary) error {
 	if err != nil {
 		return err
 	}
-	canaries := a.given("canaries", string(data), map[string][]byte{datasets.CanariesBlob: data})
+	given := a.given("canaries", string(data), map[string][]byte{datasets.CanariesBlob: data})
 	if o := a.options; o.References > 0 {
 		var ranks []audits.Rank
 		params := audits.RandomSamplingParams{
-			Seed: o.Seed, References: o.References, Words: length, Prefix: o.Prefix, Exact: o.Exact, Count: len(group),
+			Seed: o.Seed, References: o.References, Space: o.space(length), Prefix: o.Prefix, Exact: o.Exact, Count: len(group),
 		}
-		if err := a.run(ctx, audits.RandomSampling, params, canaries, audits.RanksBlob, &ranks); err != nil {
+		if err := a.run(ctx, audits.RandomSampling, params, given, audits.RanksBlob, &ranks); err != nil {
 			return err
 		}
 		for i, c := range group {
@@ -197,8 +220,8 @@ func (a *audit) group(ctx context.Context, length int, group []canary) error {
 	}
 	if o := a.options; o.BeamWidth > 0 {
 		var found []audits.Extraction
-		params := audits.BeamSearchParams{Width: o.BeamWidth, Words: length, Prefix: o.Prefix, Count: len(group)}
-		if err := a.run(ctx, audits.BeamSearch, params, canaries, audits.ExtractionsBlob, &found); err != nil {
+		params := audits.BeamSearchParams{Width: o.BeamWidth, Space: o.space(length), Prefix: o.Prefix, Count: len(group)}
+		if err := a.run(ctx, audits.BeamSearch, params, given, audits.ExtractionsBlob, &found); err != nil {
 			return err
 		}
 		for i, c := range group {
@@ -209,10 +232,10 @@ func (a *audit) group(ctx context.Context, length int, group []canary) error {
 }
 
 // run executes an audit and decodes one of its blobs.
-func (a *audit) run(ctx context.Context, kind tasks.Kind, params any, canaries plan.Ref, blob string, into any) error {
-	needs := []plan.Ref{a.model, canaries}
+func (a *audit) run(ctx context.Context, kind tasks.Kind, params any, given plan.Ref, blob string, into any) error {
+	needs := []plan.Ref{a.model, given}
 	spec, err := tasks.NewSpec(kind, params,
-		tasks.Input{Name: audits.ModelInput, Key: a.model.Key}, tasks.Input{Name: audits.CanariesInput, Key: canaries.Key})
+		tasks.Input{Name: audits.ModelInput, Key: a.model.Key}, tasks.Input{Name: audits.CanariesInput, Key: given.Key})
 	if err != nil {
 		return err
 	}

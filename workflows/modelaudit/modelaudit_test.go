@@ -172,13 +172,13 @@ func TestMistakesAreToldAllAtOnceAndInPlace(t *testing.T) {
 	good := modelaudit.Options{References: 50, Prefix: 2, BeamWidth: 2}
 	words := all(run)[0].Words
 	two, three := strings.Join(words[:2], " "), strings.Join(words[:3], " ")
-	long := strings.Repeat(words[0]+" ", 21)
+	long := strings.Repeat(words[0]+" ", 1001)
 	list := two + "\n# note\n" + two + " zebra\n" + three + "\n" + three + "\n" + long + "\n"
 	_, err = modelaudit.Run(t.Context(), model, read(t, list), good)
-	const want = `list.txt, line 1: a canary of 2 words; expected more than the prefix of 2, and at most 20
+	const want = `list.txt, line 1: a canary of 2 words; expected more than the prefix of 2, and at most 1000
 list.txt, line 3: "zebra" is not in the model's vocabulary; canaries consist of words that the model knows
 list.txt, line 5: the same canary as in line 4
-list.txt, line 6: a canary of 21 words; expected more than the prefix of 2, and at most 20`
+list.txt, line 6: a canary of 1001 words; expected more than the prefix of 2, and at most 1000`
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}

@@ -1,0 +1,103 @@
+package audits
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"coalmine/models"
+	"coalmine/tasks"
+	"coalmine/tasks/canaries"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/taskstest"
+	"coalmine/tasks/training"
+)
+
+// pin is a space with fixed bytes before, between and after its random ones.
+var pin = canaries.Space{Words: 9, Alphabet: canaries.Digits, Format: "no ##-#.!"}
+
+func tokensOf(text string) []int32 {
+	var tokens []int32
+	for i := range len(text) {
+		tokens = append(tokens, datasets.FirstWord+int32(text[i]))
+	}
+	return tokens
+}
+
+func TestReferencesComeFromTheSpaceOfTheCanaries(t *testing.T) {
+	t.Parallel()
+	choices := pin.Choices(datasets.Bytes)[3:]
+	excluded := [][]int32{tokensOf("12-3.!"), tokensOf("00-0.!")}
+	seen := map[string]bool{}
+	drawn := drawReferences(1, 20_000, choices, excluded)
+	for i := range drawn.Count() {
+		row := drawn.row(i)
+		if contains(excluded, row) {
+			t.Fatalf("reference %d is a canary", i)
+		}
+		var text []byte
+		for j, token := range row {
+			if !slices.Contains(choices[j], token) {
+				t.Fatalf("reference %d has token %d at %d", i, token, j)
+			}
+			text = append(text, byte(token-datasets.FirstWord))
+		}
+		seen[string(text)] = true
+	}
+	// One of the 998 is missed with probability 2e-6 at most.
+	if len(seen) != 998 {
+		t.Errorf("%d different references of the 998 that there are", len(seen))
+	}
+}
+
+func TestBeamSearchFindsTheBestSequenceOfTheSpace(t *testing.T) {
+	t.Parallel()
+	s := testScorer(t, datasets.FirstWord+datasets.Bytes, 4)
+	prefix := tokensOf("no ")
+	best, err := beamSearch(s, prefix, pin.Choices(datasets.Bytes)[3:], 1000) // nothing is cut
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantCost, want := math.Inf(1), ""
+	for i := range 1000 {
+		text := string([]byte{'0' + byte(i/100), '0' + byte(i/10%10), '-', '0' + byte(i%10), '.', '!'})
+		if c := cost(t, s, prefix, tokensOf(text)); c < wantCost {
+			wantCost, want = c, text
+		}
+	}
+	if !slices.Equal(best.words, tokensOf(want)) || best.cost != wantCost {
+		t.Errorf("found %v at %v, brute force %q at %v", best.words, best.cost, want, wantCost)
+	}
+}
+
+func TestAReferenceSetLargerThanItsSpaceIsRefused(t *testing.T) {
+	t.Parallel()
+	g := taskstest.NewGraph(t)
+	model := g.Run(training.Initial, training.InitialParams{Seed: 3, Model: models.Config{
+		Kind: models.CIFGLSTM, Vocabulary: datasets.FirstWord + datasets.Bytes, Embedding: 4, Units: 5,
+	}})
+	data, err := json.Marshal([]datasets.Placement{{Canary: datasets.Canary{Tokens: tokensOf("no 12-3.!")}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	given := g.Put("canaries", map[string][]byte{datasets.CanariesBlob: data})
+	rank := func(references int, space canaries.Space, prefix int) error {
+		_, err := g.Try(RandomSampling, RandomSamplingParams{References: references, Space: space, Prefix: prefix, Count: 1},
+			taskstest.In(ModelInput, model), taskstest.In(CanariesInput, given))
+		return err
+	}
+	if err := rank(999, pin, 3); err != nil {
+		t.Errorf("999 references of the 999 that there are: %v", err)
+	}
+	if err := rank(1000, pin, 3); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "1000 references and 1 canaries of 6 symbols; expected at most the 1000 sequences") {
+		t.Errorf("1000 references: %v", err)
+	}
+	if err := rank(10, pin, 9); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "a prefix of 9 leaves nothing") {
+		t.Errorf("a prefix of all bytes: %v", err)
+	}
+	if err := rank(10, canaries.Space{Words: 9, Alphabet: "hex"}, 3); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), `alphabet "hex"`) {
+		t.Errorf("an unknown alphabet: %v", err)
+	}
+}

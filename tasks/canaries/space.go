@@ -1,0 +1,111 @@
+package canaries
+
+import (
+	"fmt"
+	"strings"
+
+	"coalmine/tasks/datasets"
+)
+
+// Space is the set of sequences that canaries are drawn from, each equally
+// likely, and their references with them.
+type Space struct {
+	// Words is the length of a sequence, 1 to datasets.MaxSequence.
+	Words int `json:"words"`
+	// Alphabet is what random symbols are drawn from; empty for every ordinary
+	// word. It has a meaning at the byte level alone.
+	Alphabet Alphabet `json:"alphabet,omitempty"`
+	// Format, if it is not empty, has Words bytes: Blank stands for a random symbol
+	// of the alphabet, any other byte for itself.
+	Format string `json:"format,omitempty"`
+}
+
+// Blank is what stands for a random symbol in a format.
+const Blank = '#'
+
+// Alphabet names a set of bytes.
+type Alphabet string
+
+// Alphabets of canaries at the byte level.
+const (
+	Digits    Alphabet = "digits"    // 0 to 9
+	Lower     Alphabet = "lower"     // a to z
+	Letters   Alphabet = "letters"   // A to Z and a to z
+	Printable Alphabet = "printable" // the characters of ASCII from the space to ~
+)
+
+// Holds reports whether a byte belongs to the alphabet; to an unknown one none does.
+func (a Alphabet) Holds(b byte) bool {
+	lower := 'a' <= b && b <= 'z'
+	switch a {
+	case Digits:
+		return '0' <= b && b <= '9'
+	case Lower:
+		return lower
+	case Letters:
+		return lower || 'A' <= b && b <= 'Z'
+	case Printable:
+		return ' ' <= b && b <= '~'
+	}
+	return false
+}
+
+func (a Alphabet) tokens() []int32 {
+	var tokens []int32
+	for b := range datasets.Bytes {
+		if a.Holds(byte(b)) {
+			tokens = append(tokens, int32(datasets.FirstWord+b))
+		}
+	}
+	return tokens
+}
+
+// Check looks for what makes a space meaningless for a model with so many
+// ordinary tokens.
+func (s Space) Check(ordinary int) error {
+	switch {
+	case s.Words < 1 || s.Words > datasets.MaxSequence:
+		return fmt.Errorf("canaries of %d words; expected 1 to %d", s.Words, datasets.MaxSequence)
+	case s.Alphabet == "" && s.Format != "":
+		return fmt.Errorf("format %q without an alphabet; expected one of %s, %s, %s, %s", s.Format, Digits, Lower, Letters, Printable)
+	case s.Alphabet == "":
+		return nil
+	case len(s.Alphabet.tokens()) == 0:
+		return fmt.Errorf("alphabet %q; expected one of %s, %s, %s, %s", s.Alphabet, Digits, Lower, Letters, Printable)
+	case ordinary != datasets.Bytes:
+		return fmt.Errorf("alphabet %s for a vocabulary of %d words; expected the %d bytes of the %s level", s.Alphabet, ordinary, datasets.Bytes, datasets.ByteLevel)
+	case s.Format != "" && (len(s.Format) != s.Words || strings.IndexByte(s.Format, Blank) < 0):
+		return fmt.Errorf("format %q for canaries of %d bytes; expected as many, at least one of them %q", s.Format, s.Words, Blank)
+	}
+	return nil
+}
+
+// Choices lists, for each position of a sequence, the tokens that may stand
+// there, ascending, out of so many ordinary ones.
+func (s Space) Choices(ordinary int) [][]int32 {
+	var random []int32
+	if s.Alphabet != "" {
+		random = s.Alphabet.tokens()
+	} else {
+		for w := range ordinary {
+			random = append(random, int32(datasets.FirstWord+w))
+		}
+	}
+	choices := make([][]int32, s.Words)
+	for i := range choices {
+		choices[i] = random
+		if s.Format != "" && s.Format[i] != Blank {
+			choices[i] = []int32{int32(datasets.FirstWord) + int32(s.Format[i])}
+		}
+	}
+	return choices
+}
+
+// Sequences is the number of sequences that the choices make.
+func Sequences(choices [][]int32) float64 {
+	n := 1.0
+	for _, tokens := range choices {
+		n *= float64(len(tokens))
+	}
+	return n
+}

@@ -1,0 +1,160 @@
+package datasets
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"coalmine/tasks"
+	"coalmine/tasks/taskstest"
+)
+
+// bytesOf undoes the vocabulary: the text that a sentence was made of.
+func bytesOf(t testing.TB, sentence []int32) string {
+	t.Helper()
+	var text []byte
+	for _, token := range sentence[1 : 1+WordsOf(sentence)] {
+		if token < FirstWord || token >= FirstWord+Bytes {
+			t.Fatalf("token %d in %v is no byte", token, sentence)
+		}
+		text = append(text, byte(token-FirstWord))
+	}
+	return string(text)
+}
+
+func FuzzBytesComeBackAsTheyWere(f *testing.F) {
+	for _, text := range []string{"plain", "Don\u2019t \u00e9\n\t", "\x00\xff\xfe", "<0x0A> <unk>", strings.Repeat("long ", 60)} {
+		f.Add(text, uint16(20))
+	}
+	f.Fuzz(func(t *testing.T, text string, sequence uint16) {
+		r := Reading{Level: ByteLevel, Sequence: 1 + int(sequence)%MaxSequence}
+		words, cut := newLexicon(r).sentence(text)
+		var got []byte
+		for _, w := range words {
+			got = append(got, byte(w))
+		}
+		if string(got) != text[:len(got)] || len(got) != min(len(text), r.Sequence) || cut != (len(got) < len(text)) {
+			t.Fatalf("%q cut at %d gives %q, cut %v", text, r.Sequence, got, cut)
+		}
+		symbols := ByteSymbols(string(got))
+		if back := splitLines(joinLines(symbols)); !slices.Equal(back, symbols) {
+			t.Fatalf("symbols %q come back as %q", symbols, back)
+		}
+	})
+}
+
+func TestAByteVocabularyIsFixedAndKnown(t *testing.T) {
+	t.Parallel()
+	v, err := ParseVocabulary(joinLines(append(slices.Clone(specials), byteSymbols...)))
+	if err != nil || v.Ordinary() != Bytes || v.Level() != ByteLevel {
+		t.Fatalf("level %q, %d ordinary tokens (%v)", v.Level(), v.Ordinary(), err)
+	}
+	for b, want := range map[byte]string{'a': "a", ' ': " ", '~': "~", '\n': "<0x0A>", 0: "<0x00>", 0x7f: "<0x7F>", 0xc3: "<0xC3>"} {
+		if got := v.Words[FirstWord+int(b)]; got != want {
+			t.Errorf("byte %d is written %q, want %q", b, got, want)
+		}
+	}
+	distinct := slices.Compact(slices.Sorted(slices.Values(byteSymbols)))
+	if len(distinct) != Bytes {
+		t.Errorf("only %d symbols differ", len(distinct))
+	}
+	if words := (&Vocabulary{append(slices.Clone(specials), "the", "of")}); words.Level() != WordLevel {
+		t.Error("a vocabulary of words passes for one of bytes")
+	}
+}
+
+func TestSentencesOfBytesAreTheTexts(t *testing.T) {
+	t.Parallel()
+	texts := []string{"One MAN, one vote.", "na\u00efve \u2014 no", strings.Repeat("x", 99), strings.Repeat("y", 100), strings.Repeat("z", 101)}
+	var lines []line
+	for _, text := range texts {
+		lines = append(lines, line{"ann", text})
+	}
+	r := Recipe{Reading: Reading{Level: ByteLevel}, Words: 1}
+	p := runPipeline(t, jsonLines(lines), r)
+	population := p.open(t, p.partition(PartitionParams{Partition: ByUser}), ByUser)
+	var got []string
+	for u := range population.Users() {
+		sentences, err := population.ReadUser(t.Context(), u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range sentences {
+			if ended := s[len(s)-1] == End; ended != (WordsOf(s) < SentenceBytes) {
+				t.Errorf("a sentence of %d bytes ends: %v", WordsOf(s), ended)
+			}
+			got = append(got, bytesOf(t, s))
+		}
+	}
+	texts[4] = texts[4][:100]
+	if !slices.Equal(got, texts) {
+		t.Errorf("got %q, want %q", got, texts)
+	}
+}
+
+// Recipes of several readings share one pass over the source.
+func TestSurveyFindsWhatTheTasksFindUnderAnyReading(t *testing.T) {
+	t.Parallel()
+	data := jsonLines(randomLines(rand.New(rand.NewPCG(4, 4)), 150))
+	words, bytes, long := smallRecipe, smallRecipe, smallRecipe
+	bytes.Level, bytes.VocabularySize, bytes.Words = ByteLevel, 0, 300
+	long.Sequence = 25
+	short := bytes
+	short.Sequence, short.Words = 7, 40
+	recipes := []Recipe{words, bytes, long, short}
+	facts, err := Survey(t.Context(), []File{fileOf("data", data)}, Limits{}, recipes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range recipes {
+		p := runPipeline(t, data, r)
+		var want Facts
+		p.corpus.DecodeMetrics(&want.Source)
+		p.parts.DecodeMetrics(&want.Parts)
+		p.balanced.DecodeMetrics(&want.Balance)
+		if facts[i] != want {
+			t.Errorf("%+v: surveyed %+v, the tasks found %+v", r.Reading, facts[i], want)
+		}
+		iid := p.open(t, p.partition(PartitionParams{Partition: IID, Words: r.Words, Seed: 1}), IID)
+		for _, s := range everyUser(t, iid) {
+			if n := WordsOf(s); n < 1 || n > r.Complete().Sequence {
+				t.Fatalf("%+v: a sentence of %d words", r.Reading, n)
+			}
+		}
+	}
+	if facts[0].Source.Examples != facts[1].Source.Examples || facts[0].Parts.Test.Examples != facts[1].Parts.Test.Examples {
+		t.Error("levels are not paired: their parts hold other examples")
+	}
+}
+
+func everyUser(t *testing.T, p *Population) [][]int32 {
+	t.Helper()
+	var all [][]int32
+	for u := range p.Users() {
+		sentences, err := p.ReadUser(t.Context(), u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, sentences...)
+	}
+	return all
+}
+
+func TestReadingsThatDoNotFitAreRefused(t *testing.T) {
+	t.Parallel()
+	data := jsonLines(randomLines(rand.New(rand.NewPCG(4, 4)), 20))
+	words := runPipeline(t, data, Recipe{VocabularySize: 5, Words: 1})
+	for want, params := range map[string]EncodeParams{
+		"was not imported at the byte level":                 {Level: ByteLevel},
+		"vocabulary size is 9; expected none at the byte le": {Level: ByteLevel, VocabularySize: 9},
+		`level "rune"; expected "word" or "byte"`:            {Level: "rune", VocabularySize: 9},
+	} {
+		if _, err := words.Try(Encode, params, taskstest.In(CorpusInput, words.corpus)); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	if _, err := words.Try(Import, ImportParams{Reading: Reading{Sequence: 1001}}); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "sequences of 1001 words; expected 1 to 1000") {
+		t.Errorf("long sequences: %v", err)
+	}
+}
