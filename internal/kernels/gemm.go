@@ -8,7 +8,7 @@ const (
 	blockDepth   = BlockDepth
 	blockRows    = 192 // m; a multiple of every set's tile
 	blockColumns = 480 // n; a multiple of panelWidth
-	panelWidth   = 48  // columns that are packed side by side
+	panelWidth   = 48  // columns that a product packs side by side; a multiple of every set's tile
 	maxTileRows  = 8
 )
 

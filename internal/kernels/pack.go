@@ -1,13 +1,15 @@
 package kernels
 
 // Packed is an op(B) laid out for the tiles: blocks of blockDepth rows, in
-// each block panels of panelWidth columns, in each panel the rows one after
-// the other, the last panel filled up with zeros. Every set reads the same
-// layout. The zero value is an empty matrix. A Packed may be read by several
-// goroutines, but not while PackB writes it.
+// each block panels of as many columns as the set's tiles, in each panel the
+// rows one after the other, the last panel filled up with zeros. So a tile
+// reads its part of B as one stream. The zero value is an empty matrix. A
+// Packed may be read by several goroutines, but not while PackB writes it, and
+// only with the set that packed it.
 type Packed struct {
-	k, n int
-	data []float32
+	k, n  int
+	width int // of a panel
+	data  []float32
 }
 
 // Shape returns the rows and columns of op(B).
@@ -21,24 +23,25 @@ func PackB(transB bool, k, n int, b []float32, ldb int, dst *Packed) {
 
 func (s *set) packB(transB bool, k, n int, b []float32, ldb int, dst *Packed) {
 	checkMatrix("b", b, k, n, ldb, transB)
-	width := roundUp(n, panelWidth)
-	dst.k, dst.n = k, n
-	dst.data = aligned(dst.data, k*width)
+	dst.k, dst.n, dst.width = k, n, s.tileColumns
+	whole := roundUp(n, dst.width)
+	dst.data = aligned(dst.data, k*whole)
 	if n == 0 {
 		return
 	}
 	source := operandB{data: b, stride: ldb, trans: transB}
 	for p0 := 0; p0 < k; p0 += blockDepth {
 		depth := min(blockDepth, k-p0)
-		s.packPanels(dst.data[p0*width:], source, span{p0, depth}, span{0, n})
+		s.packPanels(dst.data[p0*whole:], dst.width, source, span{p0, depth}, span{0, n})
 	}
 }
 
 // panels is a block of op(B), panel after panel.
 type panels struct {
-	data []float32
-	row  int // stride between the rows of a panel
-	next int // stride between panels
+	data  []float32
+	width int // of a panel
+	row   int // stride between the rows of a panel
+	next  int // stride between panels
 	// direct panels lie in B itself; the tail, narrower than a tile reads,
 	// is packed apart.
 	tail      []float32
@@ -48,9 +51,14 @@ type panels struct {
 // at returns the panel that holds column j, from that column on, and its stride.
 func (p panels) at(j int) ([]float32, int) {
 	if j >= p.tailStart {
-		return p.tail[j%panelWidth:], panelWidth
+		return p.tail[j-p.tailStart:], p.width
 	}
-	return p.data[j/panelWidth*p.next+j%panelWidth:], p.row
+	return p.data[j/p.width*p.next+j%p.width:], p.row
+}
+
+// packedPanels are those of a packed block.
+func packedPanels(data []float32, width int, depth, columns int) panels {
+	return panels{data: data, width: width, row: width, next: width * depth, tailStart: columns}
 }
 
 // packingPays is the number of rows of A from which packing a plain B costs
@@ -68,54 +76,71 @@ func scattered(stride int) bool { return stride > nearStride || stride%(2*cacheL
 // panelsOf brings a block of op(B) into the form that tiles read.
 func (s *set) panelsOf(w *workspace, b operandB, g product, p0, depth, j0, columns int) panels {
 	if b.packed != nil {
-		width := roundUp(b.packed.n, panelWidth)
-		data := b.packed.data[p0*width+j0*depth:]
-		return panels{data: data, row: panelWidth, next: panelWidth * depth, tailStart: columns}
+		p := b.packed
+		if p.width%s.tileColumns != 0 {
+			panic("kernels: b was packed by another set of kernels than " + s.name)
+		}
+		return packedPanels(p.data[p0*roundUp(p.n, p.width)+j0*depth:], p.width, depth, columns)
 	}
 	if b.trans || g.m >= packingPays && scattered(b.stride) {
 		w.b = aligned(w.b, depth*roundUp(columns, panelWidth))
-		s.packPanels(w.b, b, span{p0, depth}, span{j0, columns})
-		return panels{data: w.b, row: panelWidth, next: panelWidth * depth, tailStart: columns}
+		s.packPanels(w.b, panelWidth, b, span{p0, depth}, span{j0, columns})
+		return packedPanels(w.b, panelWidth, depth, columns)
 	}
 	whole := columns / panelWidth * panelWidth
 	w.b = aligned(w.b, depth*panelWidth)
 	if whole < columns {
-		s.packPanels(w.b, b, span{p0, depth}, span{j0 + whole, columns - whole})
+		s.packPanels(w.b, panelWidth, b, span{p0, depth}, span{j0 + whole, columns - whole})
 	}
-	return panels{data: b.data[p0*b.stride+j0:], row: b.stride, next: panelWidth, tail: w.b, tailStart: whole}
+	return panels{data: b.data[p0*b.stride+j0:], width: panelWidth, row: b.stride, next: panelWidth, tail: w.b, tailStart: whole}
 }
 
-func (s *set) packPanels(dst []float32, b operandB, rows, columns span) {
+// packPanels packs a part of op(B) in panels of the given width.
+func (s *set) packPanels(dst []float32, width int, b operandB, rows, columns span) {
 	if !b.trans {
-		packPlain(dst, b.data[rows.start*b.stride+columns.start:], b.stride, rows.length, columns.length)
+		packPlain(dst, width, b.data[rows.start*b.stride+columns.start:], b.stride, rows.length, columns.length)
 		return
 	}
-	for j := 0; j < columns.length; j += panelWidth {
-		width := min(panelWidth, columns.length-j)
-		panel := dst[j*rows.length:][:panelWidth*rows.length]
-		s.packTransposed(panel, b.data[(columns.start+j)*b.stride+rows.start:], b.stride, rows.length, width)
+	for j := 0; j < columns.length; j += width {
+		panel := dst[j*rows.length:][:width*rows.length]
+		from := b.data[(columns.start+j)*b.stride+rows.start:]
+		s.packTransposed(panel, width, from, b.stride, rows.length, min(width, columns.length-j))
 	}
 }
 
 // packPlain deals the rows of src out to the panels, in the order in which
 // they lie in memory.
-func packPlain(dst, src []float32, stride, depth, columns int) {
+func packPlain(dst []float32, width int, src []float32, stride, depth, columns int) {
 	for p := range depth {
-		row := src[p*stride:][:columns]
-		for j := 0; j < columns; j += panelWidth {
-			part := dst[j*depth+p*panelWidth:][:panelWidth]
-			clear(part[copy(part, row[j:]):])
+		row, at := src[p*stride:][:columns], p*width
+		for ; len(row) >= width; row = row[width:] {
+			copyLines(dst[at:at+width], row)
+			at += depth * width
+		}
+		if len(row) > 0 {
+			part := dst[at : at+width]
+			clear(part[copy(part, row):])
 		}
 	}
 }
 
-// packTransposed copies the first width rows of src as columns of a panel.
-func (s *set) packTransposed(panel, src []float32, stride, depth, width int) {
-	s.transpose(panel, panelWidth, src, stride, width, depth)
-	if width == panelWidth {
+// copyLines fills dst, a number of cache lines. By way of a variable the compiler
+// sees that nothing overlaps and moves a line in place; calls of copy for so
+// little take longer.
+func copyLines(dst, src []float32) {
+	for i := 0; i < len(dst); i += cacheLine {
+		line := *(*[cacheLine]float32)(src[i:])
+		*(*[cacheLine]float32)(dst[i:]) = line
+	}
+}
+
+// packTransposed copies the first rows of src as columns of a panel.
+func (s *set) packTransposed(panel []float32, width int, src []float32, stride, depth, rows int) {
+	s.transpose(panel, width, src, stride, rows, depth)
+	if rows == width {
 		return
 	}
 	for p := range depth {
-		clear(panel[p*panelWidth+width : (p+1)*panelWidth])
+		clear(panel[p*width+rows : (p+1)*width])
 	}
 }

@@ -196,6 +196,19 @@ func TestSetsTransposeExactly(t *testing.T) {
 	}
 }
 
+// Panels are as wide as the tiles of the set that packs them; a set of wider
+// tiles would read beyond them.
+func TestPackedMatricesBelongToTheirSet(t *testing.T) {
+	t.Parallel()
+	narrow := *portable
+	narrow.tileColumns = 16
+	var packed Packed
+	narrow.packB(false, 1, 2, []float32{1, 2}, 2, &packed)
+	mustPanic(t, "packed by a set of narrower tiles", func() {
+		portable.gemmPacked(false, 1, 1, []float32{1}, 1, &packed, 0, make([]float32, 2), 2)
+	})
+}
+
 func TestForceSetChangesAndRestores(t *testing.T) { // not parallel: it changes the set of the whole process
 	before := Set()
 	restore, err := ForceSet("go")
