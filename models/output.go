@@ -1,6 +1,10 @@
 package models
 
-import "coalmine/internal/kernels"
+import (
+	"iter"
+
+	"coalmine/internal/kernels"
+)
 
 // The output layer predicts the next token from h: its logits are
 // h E^T + output.bias, with E the output weights (the embedding, if tied), and
@@ -82,6 +86,9 @@ type outputTrace struct {
 	logits            []float32 // a row block's, tile after tile: [rows, columns of the tile]
 	targets           []float32 // the logit of each row's target
 	normaliser        normaliser
+	packed            kernels.Packed // a tile's weights, as one of the products reads them
+	turned            []float32      // the transpose of a row block's outputs h: [width, rows]
+	gradient          []float32      // the transpose of a tile's gradient of the weights: [width, columns]
 }
 
 // loss returns the sum over rows of -log p(target), and sets the gradients of
@@ -108,13 +115,16 @@ func (o *outputTrace) forward(w *weights, h []float32, targets []int32) float64 
 	for k := range tiles {
 		from, to := tileBounds(o.vocabulary, k)
 		columns, tile := to-from, o.tile(k, rows)
-		kernels.GemmBias(false, true, rows, columns, o.width, h, o.width, w.output[from*o.width:], o.width, w.outputBias[from:to], tile, columns)
-		for i, target := range targets {
-			logits := row(tile, i, columns)
-			if at := int(target) - from; 0 <= at && at < columns {
-				o.targets[i] = logits[at]
+		kernels.PackB(true, o.width, columns, w.output[from*o.width:], o.width, &o.packed)
+		for start, end := range bands(rows) {
+			kernels.GemmPackedBias(false, end-start, h[start*o.width:], o.width, &o.packed, w.outputBias[from:to], tile[start*columns:], columns)
+			for i := start; i < end; i++ {
+				logits := row(tile, i, columns)
+				if at := int(targets[i]) - from; 0 <= at && at < columns {
+					o.targets[i] = logits[at]
+				}
+				o.normaliser.add(i, k, logits)
 			}
-			o.normaliser.add(i, k, logits)
 		}
 	}
 	o.normaliser.finish()
@@ -129,19 +139,58 @@ func (o *outputTrace) forward(w *weights, h []float32, targets []int32) float64 
 // scale (p - 1 at the target), and from it the gradients of the layer.
 func (o *outputTrace) backward(w, g *weights, h []float32, targets []int32, scale float32, dh []float32, first bool) {
 	rows := len(targets)
+	o.turned = grow(o.turned, o.width*rows)
+	kernels.Transpose(o.turned, rows, h, o.width, rows, o.width)
 	for k := range o.normaliser.tiles {
 		from, to := tileBounds(o.vocabulary, k)
 		columns, tile := to-from, o.tile(k, rows)
-		for i, target := range targets {
-			at := int(target) - from
-			if at >= columns {
-				at = -1
-			}
-			kernels.CrossEntropyTile(row(tile, i, columns), o.normaliser.weight(i, k), scale, at, g.outputBias[from:to])
+		kernels.PackB(false, columns, o.width, w.output[from*o.width:], o.width, &o.packed)
+		for start, end := range bands(rows) {
+			o.logitGradient(k, start, tile[start*columns:end*columns], targets[start:end], scale, g.outputBias[from:to])
+			kernels.GemmPacked(false, end-start, 1, tile[start*columns:], columns, &o.packed, unless(k == 0), dh[start*o.width:], o.width)
 		}
-		weights := w.output[from*o.width : to*o.width]
-		kernels.Gemm(false, false, rows, o.width, columns, 1, tile, columns, weights, o.width, unless(k == 0), dh, o.width)
-		kernels.Gemm(true, false, columns, o.width, rows, 1, tile, columns, h, o.width, unless(first), g.output[from*o.width:], o.width)
+		o.weightGradient(tile, columns, g.output[from*o.width:to*o.width], first)
+	}
+}
+
+// logitGradient turns the exps of tile k in rows from start on into gradients,
+// and adds them to that of the bias.
+func (o *outputTrace) logitGradient(k, start int, exps []float32, targets []int32, scale float32, bias []float32) {
+	from, columns := k*tileWidth, len(bias)
+	for i, target := range targets {
+		at := int(target) - from
+		if at >= columns {
+			at = -1
+		}
+		kernels.CrossEntropyTile(row(exps, i, columns), o.normaliser.weight(start+i, k), scale, at, bias)
+	}
+}
+
+// weightGradient adds a tile's part to the gradient of its weights
+// [columns, width], or sets it at first. It computes the transpose, since
+// neither of the operands of that product needs packing.
+func (o *outputTrace) weightGradient(tile []float32, columns int, gradient []float32, first bool) {
+	rows := len(tile) / columns
+	o.gradient = grow(o.gradient, o.width*columns)
+	if !first {
+		kernels.Transpose(o.gradient, columns, gradient, o.width, columns, o.width)
+	}
+	kernels.Gemm(false, false, o.width, columns, rows, 1, o.turned, rows, tile, columns, unless(first), o.gradient, columns)
+	kernels.Transpose(gradient, o.width, o.gradient, columns, o.width, columns)
+}
+
+// bandRows is how many rows of a tile are computed at a time, so that they are
+// still in the cache when they are needed again. It shows in no result.
+const bandRows = 96
+
+// bands yields the first row of each band, and the one past its last.
+func bands(rows int) iter.Seq2[int, int] {
+	return func(yield func(from, to int) bool) {
+		for from := 0; from < rows; from += bandRows {
+			if !yield(from, min(from+bandRows, rows)) {
+				return
+			}
+		}
 	}
 }
 
