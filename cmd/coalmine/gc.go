@@ -3,10 +3,13 @@ package main
 import (
 	"fmt"
 	"io"
+	"sync/atomic"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
 
 	"coalmine/storage"
 	"coalmine/workflows/control"
@@ -25,7 +28,7 @@ nothing else. Sources stay for an hour in any case.
 
 Only the coordinator that leads deletes. Of a home, its owner does; of a cluster,
 the process at --server; where nobody leads, this command takes the lead for so
-long. It may be interrupted at any time, and --dry-run deletes nothing.`
+long, and shows on a terminal how far it is. It may be interrupted at any time, and --dry-run deletes nothing.`
 
 func newCollectCommand(g *global) *cobra.Command {
 	var o control.CollectOptions
@@ -46,7 +49,10 @@ func newCollectCommand(g *global) *cobra.Command {
 				o.OlderThan = &seconds
 			}
 			return g.withControl(c.Context(), func(api control.API) error {
+				progress, end := g.showDeletion()
+				o.Progress = progress
 				collected, err := api.Collect(c.Context(), o)
+				end()
 				if err != nil {
 					return err
 				}
@@ -60,6 +66,29 @@ func newCollectCommand(g *global) *cobra.Command {
 	c.Flags().BoolVar(&o.DryRun, "dry-run", false, "only say what would be deleted")
 	c.Flags().DurationVar(&older, "older", 0, "least age of what is deleted; the timeout of tasks and an hour if not given")
 	return c
+}
+
+// showDeletion shows on a terminal that a collection is under way, and how far it
+// is once it deletes; elsewhere nothing, as the outcome says it all.
+func (g *global) showDeletion() (progress func(deleted, of int), end func()) {
+	f, ok := g.terminal()
+	if !ok {
+		return nil, func() {}
+	}
+	display := mpb.New(mpb.WithOutput(f), mpb.WithWidth(30), mpb.WithRefreshRate(200*time.Millisecond))
+	var what atomic.Value
+	what.Store("looking for what no run needs ")
+	bar := display.AddBar(0, mpb.BarRemoveOnComplete(),
+		mpb.PrependDecorators(decor.Any(text(&what))), mpb.AppendDecorators(decor.CountersNoUnit("%d/%d objects")))
+	progress = func(deleted, of int) {
+		what.Store("deleting ")
+		bar.SetTotal(int64(of), false)
+		bar.SetCurrent(int64(deleted))
+	}
+	return progress, func() {
+		bar.Abort(true)
+		display.Wait()
+	}
 }
 
 func writeCollection(w io.Writer, c *coordinator.Collection) error {

@@ -21,6 +21,9 @@ type CollectOptions struct {
 	// OlderThan is the least age of what goes, in seconds; nil for the longest
 	// time that a task may take and an hour.
 	OlderThan *float64 `json:"older_than_seconds,omitempty"`
+	// Progress, if set, is told how many objects have been deleted, and of how many.
+	// It stays in this process: another that deletes in its place tells nothing.
+	Progress func(deleted, of int) `json:"-"`
 }
 
 // Removed is the answer to the removal of a run.
@@ -44,6 +47,7 @@ func (l *Local) Collect(ctx context.Context, o CollectOptions) (*coordinator.Col
 	if o.DryRun {
 		return c.Survey(ctx)
 	}
+	c.Progress = o.Progress
 	var out *coordinator.Collection
 	err = l.asLeader(ctx, func(ctx context.Context, permit *coordinator.Permit) error {
 		out, err = c.Collect(ctx, permit)
