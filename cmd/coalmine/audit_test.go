@@ -44,9 +44,9 @@ func TestAuditTableSaysWhatIsOnlyABound(t *testing.T) {
 	err := (&global{stdout: &out}).writeAudit(&modelaudit.Report{
 		RandomSampling: &modelaudit.Verdict{Memorized: 1, Of: 3, References: 200_000},
 		Canaries: []modelaudit.Canary{
-			{Words: []string{"a", "b"}, Rank: &first, RankExact: &yes, Exposure: &high, ExposureCensored: &yes, BeamFound: &yes},
-			{Words: []string{"c"}, Rank: &far, RankExact: &no, Exposure: &low, ExposureSE: &se, ExposureCensored: &no, BeamFound: &no},
-			{Words: []string{"d"}},
+			{Text: "a b", Rank: &first, RankExact: &yes, Exposure: &high, ExposureCensored: &yes, BeamFound: &yes},
+			{Text: "c", Rank: &far, RankExact: &no, Exposure: &low, ExposureSE: &se, ExposureCensored: &no, BeamFound: &no},
+			{Text: "d"},
 		},
 	})
 	const want = `canary  rank        exposure    beam search

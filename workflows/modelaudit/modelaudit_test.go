@@ -10,6 +10,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/reports"
@@ -42,9 +43,20 @@ training: {rounds: 12, cohort: 10, chunks: 1, client: {learning_rate: 4}}
 audit: {utility: false, random_sampling: {references: 500}, beam_search: {width: 3}}
 `
 
+// byteFile is the same for a model of bytes.
+var byteFile = strings.NewReplacer("vocabulary: {size: 60}", "level: byte", "users: {words: 300}", "users: {words: 1000}",
+	"words: 4", `format: "Pin ##-#", alphabet: digits`).Replace(file)
+
 // trained runs a small experiment and returns its audit, its canaries as a list,
 // and its model as export writes it.
 func trained(t *testing.T) (audit *audits.Audit, list string, model []byte) {
+	t.Helper()
+	return trainedAs(t, file, " ")
+}
+
+// trainedAs runs an experiment whose canaries' words are written with the
+// separator between them.
+func trainedAs(t *testing.T, file, separator string) (audit *audits.Audit, list string, model []byte) {
 	t.Helper()
 	spec, err := experiment.Parse("test.yaml", []byte(file), experiment.Options{})
 	if err != nil {
@@ -77,7 +89,7 @@ func trained(t *testing.T) (audit *audits.Audit, list string, model []byte) {
 	var lines strings.Builder
 	lines.WriteString("# canaries of the run\n\n")
 	for _, c := range all(report.Audit) {
-		lines.WriteString(strings.Join(c.Words, " ") + "\n")
+		lines.WriteString(strings.Join(c.Words, separator) + "\n")
 	}
 	checkpoint, err := checkpoints.Decode(blob(p.Cells[0].Model, tasks.ModelBlob))
 	if err != nil {
@@ -114,12 +126,27 @@ func read(t *testing.T, list string) []modelaudit.Line {
 
 func TestAFinishedModelIsAuditedAsItsRunWas(t *testing.T) {
 	t.Parallel()
-	want, list, file := trained(t)
+	t.Run("words", func(t *testing.T) {
+		t.Parallel()
+		want, list, file := trained(t)
+		checkAudit(t, want, list, file, modelaudit.Options{Seed: 5, References: 500, Prefix: 1, BeamWidth: 3})
+	})
+	t.Run("bytes", func(t *testing.T) {
+		t.Parallel()
+		want, list, file := trainedAs(t, byteFile, "")
+		checkAudit(t, want, list, file, modelaudit.Options{
+			Seed: 5, References: 500, Prefix: len("Pin "), BeamWidth: 3, Alphabet: canaries.Digits, Format: "Pin ##-#",
+		})
+	})
+}
+
+// checkAudit audits a model, and compares with the audit of its run.
+func checkAudit(t *testing.T, want *audits.Audit, list string, file []byte, options modelaudit.Options) {
+	t.Helper()
 	model, err := modelaudit.OpenModel(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	options := modelaudit.Options{Seed: 5, References: 500, Prefix: 1, BeamWidth: 3}
 	got, err := modelaudit.Run(t.Context(), model, read(t, list), options)
 	if err != nil {
 		t.Fatal(err)
@@ -137,8 +164,39 @@ func TestAFinishedModelIsAuditedAsItsRunWas(t *testing.T) {
 			found++
 		}
 	}
-	if got.RandomSampling.Memorized != memorized || got.BeamSearch.Memorized != found || memorized == 0 {
+	if got.RandomSampling.Memorized != memorized || got.BeamSearch.Memorized != found || memorized == 0 && options.Format == "" {
 		t.Errorf("%+v and %+v, want %d and %d, and not none", got.RandomSampling, got.BeamSearch, memorized, found)
+	}
+}
+
+func TestCanariesOutsideTheirAlphabetAreRefused(t *testing.T) {
+	t.Parallel()
+	_, _, file := trainedAs(t, byteFile, "")
+	model, err := modelaudit.OpenModel(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, c := range map[string]struct {
+		list string
+		modelaudit.Options
+	}{
+		`line 1: "1", its byte 5, has no place in the alphabet lower and the format ""`: {"Pin 12-3", modelaudit.Options{Prefix: 4}},
+		`line 2: "x", its byte 7`:         {"Pin 12-3\nPin 12x3", modelaudit.Options{Prefix: 4, Alphabet: canaries.Digits, Format: "Pin ##-#"}},
+		`for canaries of 3 bytes`:         {"Pin", modelaudit.Options{Prefix: 1, Alphabet: canaries.Digits, Format: "Pin ##-#"}},
+		`"<0x09>", its byte 5`:            {"Pin \t12", modelaudit.Options{Prefix: 4, Alphabet: canaries.Printable}},
+		`alphabet "hex"; expected one of`: {"Pin 12", modelaudit.Options{Prefix: 4, Alphabet: "hex"}},
+	} {
+		c.References = 100
+		if _, err := modelaudit.Run(t.Context(), model, read(t, c.list), c.Options); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", c.list, err, want)
+		}
+	}
+	_, list, words := trained(t)
+	if model, err = modelaudit.OpenModel(words); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := modelaudit.Run(t.Context(), model, read(t, list), modelaudit.Options{References: 9, Prefix: 1, Alphabet: canaries.Lower}); err == nil || !strings.Contains(err.Error(), "the model reads words") {
+		t.Errorf("an alphabet for a model of words: %v", err)
 	}
 }
 
