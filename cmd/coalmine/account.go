@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -93,7 +94,7 @@ func (a *accountFlags) check(given func(flag string) bool) error {
 func (a *accountFlags) solve() (err error) {
 	budget := privacy.Budget{Epsilon: a.epsilon, Delta: a.recipe.Delta}
 	if len(a.rounds) > 0 {
-		a.recipe.Rounds = a.rounds[len(a.rounds)-1]
+		a.recipe.Rounds = slices.Max(a.rounds) // every row of a sweep stays within
 	}
 	switch a.asked {
 	case "noise":

@@ -206,6 +206,22 @@ func TestAccountSolvesForTheProvedEpsilon(t *testing.T) {
 	}
 }
 
+// Whatever the order of the rounds, the longest training of a sweep stays within.
+func TestAccountSolvesASweepForItsMostRounds(t *testing.T) {
+	t.Parallel()
+	for _, solve := range [][]string{{"--solve=noise"}, {"--solve=cohort", "--noise-multiplier=1"}} {
+		code, out, stderr := account(t, append(solve, "--population=392000", "--cohort=3000", "--delta=1e-7", "--target-epsilon=8",
+			"--rounds=784,100", "--json")...)
+		var sweep struct{ Reports []privacy.Report }
+		if err := json.Unmarshal([]byte(out), &sweep); code != exitDone || err != nil || len(sweep.Reports) != 2 {
+			t.Fatalf("%v: exit status %d, %v, %s", solve, code, err, stderr)
+		}
+		if most := sweep.Reports[0]; most.EpsilonProved > 8 || most.EpsilonProved < 7.95 {
+			t.Errorf("%v: %d rounds end at epsilon_proved %v, want 8 or a little less", solve, most.Rounds, most.EpsilonProved)
+		}
+	}
+}
+
 // At equal noise per user, a cohort of 10 with 0.01 is one of 1,000 with 1.
 func TestAccountScalesASimulationUp(t *testing.T) {
 	t.Parallel()
