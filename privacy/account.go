@@ -24,13 +24,13 @@ func Account(recipe Recipe) (Report, error) {
 }
 
 // Sweep returns the cost of a recipe after each of several numbers of rounds,
-// in the order given.
-func Sweep(recipe Recipe, rounds []int) ([]Report, error) {
+// in the order given, as account, which is Account or Tree, counts it.
+func Sweep(account func(Recipe) (Report, error), recipe Recipe, rounds []int) ([]Report, error) {
 	reports := make([]Report, len(rounds))
 	for i, n := range rounds {
 		recipe.Rounds = n
 		var err error
-		if reports[i], err = Account(recipe); err != nil {
+		if reports[i], err = account(recipe); err != nil {
 			return nil, err
 		}
 	}

@@ -143,10 +143,10 @@ func (s Sampling) Neighbouring() Neighbouring {
 // sensitivity is how far the clipped sum moves under the relation, in clip
 // norms.
 func (n Neighbouring) sensitivity() float64 {
-	if n == AddOrRemoveOne {
-		return 1
+	if n == ReplaceOne {
+		return 2
 	}
-	return 2
+	return 1
 }
 
 // round returns the divergence curve of one round at noise sigma, relative to

@@ -11,7 +11,7 @@ import (
 
 func sweep(t *testing.T, recipe privacy.Recipe, rounds ...int) []privacy.Report {
 	t.Helper()
-	reports, err := privacy.Sweep(recipe, rounds)
+	reports, err := privacy.Sweep(privacy.Account, recipe, rounds)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -83,6 +83,9 @@ type Report struct {
 	// UpdateNoise is the noise multiplier that the updates get under adaptive
 	// clipping, a little above NoiseMultiplier; 0 with a fixed clip norm.
 	UpdateNoise float64 `json:"update_noise_multiplier,omitempty"`
+	// Rho is the zero-concentrated privacy of a tree (Bun and Steinke 2016); 0,
+	// and left out, for other mechanisms.
+	Rho Epsilon `json:"rho,omitempty"`
 
 	Accountant   string   `json:"accountant"`
 	Unit         string   `json:"unit"`
@@ -136,10 +139,15 @@ func (r Recipe) assumptions() []string {
 		out = append(out, "C follows a quantile of the update norms: the noise multiplier is the total, "+
 			"shared by the updates and the noisy count of those clipped (Andrew et al. 2021, Theorem 1)")
 	}
+	return append(out, r.noiseAssumptions()...)
+}
+
+func (r Recipe) noiseAssumptions() []string {
+	out := []string{"noise is taken as real numbers, not floating-point ones (Mironov 2012)"}
 	if r.NoiseMultiplier == 0 {
-		out = append(out, "without noise there is no bound: epsilon is infinite")
+		out = append([]string{"without noise there is no bound: epsilon is infinite"}, out...)
 	}
-	return append(out, "noise is taken as real numbers, not floating-point ones (Mironov 2012)")
+	return out
 }
 
 // holdsAgainst says whom the guarantee protects from.

@@ -47,9 +47,16 @@ func writeFacts(w io.Writer, r Report) error {
 	fact("delta", "%g", r.Delta)
 	fact("noise multiplier", "%g", r.NoiseMultiplier)
 	fact("sigma", "%g for epsilon, %g for epsilon_proved, relative to the sensitivity", r.Sigma, r.SigmaProved)
-	fact("sampling", "%s, %d of %d a round (rate %.3g)", r.Sampling, r.Cohort, r.Population, r.SamplingRate)
+	if r.Sampling == NoSampling {
+		fact("sampling", "%s: no credit for the choice of %d of %d a round", r.Sampling, r.Cohort, r.Population)
+	} else {
+		fact("sampling", "%s, %d of %d a round (rate %.3g)", r.Sampling, r.Cohort, r.Population, r.SamplingRate)
+	}
 	fact("neighbouring", "%s", r.Neighbouring)
 	fact("conversion", "%s", r.Conversion)
+	if r.Rho > 0 {
+		fact("rho", "%s after %d rounds, zero-concentrated (Bun and Steinke 2016)", r.Rho, r.Rounds)
+	}
 	fact("accountant", "%s", r.Accountant)
 	fact("unit", "%s", r.Unit)
 	if r.HoldsAgainst != "" {

@@ -15,7 +15,10 @@ const accountHelp = `Say what a recipe of DP-FedAvg costs in privacy, without ru
 Two values stand side by side. "epsilon" follows the papers: fixed-size cohorts,
 noise relative to the clip norm. "epsilon_proved" is what the theorem gives under
 the stated neighbouring relation: where one user replaces another, a clipped sum
-moves by up to twice the clip norm.`
+moves by up to twice the clip norm.
+
+--tree counts DP-FTRL in their place, to compare with: one epoch in which no user
+takes part twice, the noise being that on one node of the tree.`
 
 // accountFlags are the recipe, and what to do with it.
 type accountFlags struct {
@@ -24,6 +27,7 @@ type accountFlags struct {
 	plot                         string
 	epsilon                      float64
 	asked                        string // what a target epsilon is solved for
+	tree                         bool
 	scalePopulation, scaleCohort int
 }
 
@@ -35,7 +39,8 @@ func newAccountCommand(g *global) *cobra.Command {
 		Long:  accountHelp,
 		Example: `  coalmine account --population 392000 --cohort 5000 --rounds 784 --noise-multiplier 1 --delta 1e-7
   coalmine account --population 392000 --cohort 5000 --rounds 100,1000,10000 --noise-multiplier 1 --delta 1e-7 --plot epsilon.svg
-  coalmine account --population 392000 --cohort 5000 --rounds 8000 --delta 1e-7 --target-epsilon 8 --solve noise`,
+  coalmine account --population 392000 --cohort 5000 --rounds 8000 --delta 1e-7 --target-epsilon 8 --solve noise
+  coalmine account --tree --population 342477 --cohort 100 --rounds 1600 --noise-multiplier 1.13 --delta 1e-6`,
 		GroupID: groupOther,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -59,6 +64,7 @@ func newAccountCommand(g *global) *cobra.Command {
 	f.StringVar((*string)(&a.recipe.Sampling), "sampling", string(privacy.FixedSize), "fixed-size, poisson or none")
 	f.StringVar((*string)(&a.recipe.Conversion), "conversion", string(privacy.Classic), "classic (Mironov 2017) or improved (Canonne, Kamath and Steinke 2020)")
 	f.BoolVar(&a.recipe.LossDistribution, "pld", false, "bounds of the privacy loss distribution too, where the sampling has one")
+	f.BoolVar(&a.tree, "tree", false, "DP-FTRL by tree aggregation, one epoch without restarts (Kairouz et al. 2021)")
 	f.StringVar(&a.plot, "plot", "", "file for an SVG of epsilon against rounds")
 	f.Float64Var(&a.epsilon, "target-epsilon", 0, "solve for --solve so that the proved epsilon stays within this")
 	f.StringVar(&a.asked, "solve", "noise", "what to solve for: noise, rounds or cohort (the noise growing with the cohort)")
@@ -82,6 +88,8 @@ func (a *accountFlags) check(given func(flag string) bool) error {
 		return fmt.Errorf("--noise-multiplier is missing: the noise on a round's sum over the clip norm (0 is none)")
 	case given("scale-population") && !given("scale-cohort") && a.asked != "cohort":
 		return fmt.Errorf("--scale-population is given without --scale-cohort: the cohort to scale up to")
+	case a.tree && (solving || given("sampling") || given("pld") || given("scale-population") || given("scale-cohort")):
+		return fmt.Errorf("--tree with --sampling, --pld, --target-epsilon or --scale-...: expected none of these, which are about sampled cohorts")
 	case a.recipe.LossDistribution && a.recipe.Sampling == privacy.FixedSize:
 		return fmt.Errorf("--pld with cohorts of fixed size, which have no privacy loss distribution here: use --sampling poisson or none")
 	case a.scaleCohort < 0 || a.scalePopulation < 0:
@@ -125,7 +133,11 @@ func (g *global) account(a *accountFlags) error {
 		}
 		a.recipe = privacy.ScaleUp(a.recipe, a.scalePopulation, a.scaleCohort)
 	}
-	reports, err := privacy.Sweep(a.recipe, a.rounds)
+	count := privacy.Account
+	if a.tree {
+		count = privacy.Tree
+	}
+	reports, err := privacy.Sweep(count, a.recipe, a.rounds)
 	if err != nil {
 		return err
 	}

@@ -109,6 +109,8 @@ func TestAccountRefusesWhatItCannotAnswerInOneSentence(t *testing.T) {
 		"--solve is given without --target-epsilon":        recipe("--solve=rounds"),
 		"--scale-population is given without":              recipe("--scale-population=9"),
 		"--pld with cohorts of fixed size":                 recipe("--pld"),
+		"--tree with --sampling, --pld":                    recipe("--tree", "--sampling=poisson"),
+		"784 rounds of 5000 users are more than one epoch": recipe("--tree"),
 		"a plot of epsilon against rounds needs":           recipe("--plot=" + filepath.Join(t.TempDir(), "one.svg")),
 		"--rounds is missing":                              {"--population=9", "--cohort=3", "--noise-multiplier=1", "--delta=0.1"},
 		"--noise-multiplier is missing":                    {"--population=9", "--cohort=3", "--rounds=3", "--delta=0.1"},
@@ -219,6 +221,27 @@ func TestAccountSolvesASweepForItsMostRounds(t *testing.T) {
 		if most := sweep.Reports[0]; most.EpsilonProved > 8 || most.EpsilonProved < 7.95 {
 			t.Errorf("%v: %d rounds end at epsilon_proved %v, want 8 or a little less", solve, most.Rounds, most.EpsilonProved)
 		}
+	}
+}
+
+// Kairouz et al. 2021 print epsilon below 19.74 for StackOverflow; 1,600 rounds
+// have 11 nodes above a leaf.
+func TestAccountCountsTreeAggregation(t *testing.T) {
+	t.Parallel()
+	args := []string{"--tree", "--population=342477", "--cohort=100", "--rounds=1600", "--noise-multiplier=1.13", "--delta=1e-6"}
+	_, out, stderr := account(t, append(args, "--json")...)
+	var r privacy.Report
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err, stderr)
+	}
+	if likePrinted(float64(r.Epsilon), "19.74") != "19.74" || r.EpsilonProved != r.Epsilon || r.Neighbouring != privacy.ZeroOutOne {
+		t.Errorf("report %+v, want epsilon 19.74 twice", r)
+	}
+	if got := likePrinted(float64(r.Rho), "4.307"); got != "4.307" {
+		t.Errorf("rho is %s, want 11/(2 x 1.13^2) = 4.307", got)
+	}
+	if code, out, _ := account(t, append(args, "--noise-multiplier=0")...); code != exitDone || !strings.Contains(out, "epsilon is infinite") {
+		t.Errorf("exit status %d: %s", code, out)
 	}
 }
 

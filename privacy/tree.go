@@ -1,0 +1,61 @@
+package privacy
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"coalmine/privacy/rdp"
+)
+
+// ZeroOutOne makes all updates of one user zero. A sum of clipped updates moves
+// by at most the clip norm. It is the relation of DP-FTRL.
+const ZeroOutOne Neighbouring = "zero-out-one"
+
+// Tree returns the cost of one epoch of DP-FTRL by tree aggregation without
+// restarts (Kairouz et al. 2021, Theorem 4.1), for a recipe to be compared with:
+// every user is in at most one of its Rounds, 1 or more, which Cohort and
+// Population must leave room for, and no sampling is assumed. NoiseMultiplier
+// is the noise on one node of the tree over the clip norm. The two epsilons are
+// the same. Sampling, ClipQuantile and LossDistribution play no part.
+func Tree(recipe Recipe) (Report, error) {
+	recipe.Sampling, recipe.ClipQuantile = NoSampling, nil
+	r := recipe.withDefaults()
+	if err := r.Validate(); err != nil {
+		return Report{}, err
+	}
+	if most := r.Population / r.Cohort; r.Rounds > most {
+		return Report{}, fmt.Errorf("%d rounds of %d users are more than one epoch of %d users: expected at most %d rounds, since with the tree no user may take part twice",
+			r.Rounds, r.Cohort, r.Population, most)
+	}
+	epoch := rdp.OneEpoch(r.Rounds)
+	nodes, err := epoch.SquaredSensitivity()
+	if err != nil {
+		return Report{}, err
+	}
+	curve, err := rdp.Tree(epoch, r.NoiseMultiplier, rdp.DefaultOrders())
+	if err != nil {
+		return Report{}, err
+	}
+	bound, order := curve.Epsilon(r.Delta, r.Conversion)
+	return Report{
+		Epsilon: Epsilon(bound), EpsilonProved: Epsilon(bound), Infinite: math.IsInf(bound, 1), Delta: r.Delta,
+		Order: order, OrderProved: order,
+		Conversion: r.Conversion, Sampling: r.Sampling, Neighbouring: ZeroOutOne,
+		Population: r.Population, Cohort: r.Cohort, SamplingRate: r.SamplingRate(),
+		Rounds: r.Rounds, NoiseMultiplier: r.NoiseMultiplier, Sigma: r.NoiseMultiplier, SigmaProved: r.NoiseMultiplier,
+		Rho:        Epsilon(float64(nodes) / (2 * r.NoiseMultiplier * r.NoiseMultiplier)),
+		Accountant: "RDP, tree aggregation without restarts, one epoch (Kairouz et al. 2021, Theorem 4.1)",
+		Unit:       r.Unit, HoldsAgainst: r.holdsAgainst(), NotCovered: slices.Clone(notCovered),
+		Assumptions: r.treeAssumptions(),
+	}, nil
+}
+
+func (r Recipe) treeAssumptions() []string {
+	out := []string{
+		"every update is clipped to the clip norm C, and every node of the tree over the rounds has noise of standard deviation noise multiplier x C",
+		"every user takes part in at most one round, in whatever order users come",
+		"both epsilons: the updates of one user become zero, which moves a node by up to C, so sigma = noise multiplier",
+	}
+	return append(out, r.noiseAssumptions()...)
+}
