@@ -35,7 +35,7 @@ func TestOpenTellsWhatIsWrongAndWhatToDo(t *testing.T) {
 		"no password":    {locked.URL(), ErrUnsuitable, []string{locked.Addr(), "user:password"}},
 		"wrong password": {"redis://:wr0ng@" + locked.Addr(), ErrUnsuitable, []string{locked.Addr(), "user:password"}},
 		"replica":        {replica.URL(), ErrUnsuitable, []string{"read-only", "master"}},
-		"not a URL":      {"localhost:6379", nil, []string{"localhost:6379", "redis://"}},
+		"not a URL":      {"localhost:6379", nil, []string{"no scheme", "redis://"}},
 		"other scheme":   {"amqp://localhost", nil, []string{"amqp", "rediss"}},
 		"bad database":   {"redis://localhost/x", nil, []string{"database"}},
 		"no master name": {"redis-sentinel://a:1,b:2", nil, []string{"?master="}},
@@ -104,6 +104,25 @@ func TestSentinelURL(t *testing.T) {
 	want := `redis "m" of the Sentinels a:26379, b:5, [::1]:7, database 4`
 	if s.name != want {
 		t.Errorf("name %q, want %q", s.name, want)
+	}
+}
+
+func TestErrorsOfURLsHoldNoPasswords(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		":s3cret@h:6379", "user:s3cret@h", "redis//:s3cret@h", "http://:s3cret@h",
+		"redis://:s3cret/x@h", "redis://:x/s3cret@h", "redis://:s3cret#x@h", "redis://:s3cret?x@h",
+		"redis://:1/s3cret@h", "redis://:1?s3cret@h", "redis://:1#s3cret@h", "redis://:a@b/s3cret@h",
+		"redis://:s3cret%zz@h", "redis://:%s3cret@h", "redis://:s3cret x@h:y",
+		"redis-sentinel://:x/s3cret@h?master=m", "redis-sentinel://:s3cret%zz@h?master=m", "redis-sentinel://:1?s3cret@h",
+		"redis-sentinel://:s3cret#@h?master=m",
+	} {
+		s, err := parseURL(text)
+		if err == nil {
+			t.Errorf("%q: taken for %s, want an error", text, s.name)
+		} else if strings.Contains(err.Error(), "s3c") {
+			t.Errorf("%q: the error shows the password: %v", text, err)
+		}
 	}
 }
 

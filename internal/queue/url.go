@@ -44,19 +44,22 @@ type server struct {
 func parseURL(text string) (server, error) {
 	scheme, rest, ok := strings.Cut(text, "://")
 	if !ok {
-		return server{}, fmt.Errorf("redis URL %q: want redis://host:port/db, rediss://, unix:// or redis-sentinel://", text)
+		return server{}, errors.New("redis URL: no scheme: want redis://host:port/db, rediss://, unix:// or redis-sentinel://")
 	}
 	switch scheme {
 	case "redis-sentinel", "rediss-sentinel":
 		return parseSentinel(scheme, rest)
 	case "redis", "rediss", "unix":
-		return parseSingle(text)
+		return parseSingle(scheme, rest)
 	}
 	return server{}, fmt.Errorf("redis URL: unknown scheme %q: want redis, rediss, unix, redis-sentinel or rediss-sentinel", scheme)
 }
 
-func parseSingle(text string) (server, error) {
-	options, err := redis.ParseURL(text)
+func parseSingle(scheme, rest string) (server, error) {
+	if i := strings.IndexAny(rest, "/?#"); scheme != "unix" && i >= 0 && strings.Contains(rest[i:], "@") {
+		return server{}, fmt.Errorf("redis URL: %w", errNotURL)
+	}
+	options, err := redis.ParseURL(scheme + "://" + rest)
 	if err != nil {
 		return server{}, fmt.Errorf("redis URL: %w", withoutURL(err))
 	}
@@ -64,10 +67,14 @@ func parseSingle(text string) (server, error) {
 	return server{name: name, dial: func() *redis.Client { return newClient(options) }}, nil
 }
 
-// withoutURL drops the URL, which may hold a password, from a parse error.
+// errNotURL stands for errors that would quote a part of the URL: where a password
+// holds a slash, what is taken for port, path or query is the password.
+var errNotURL = errors.New("not a URL: want redis://user:password@host:port/db, with / ? # % @ in a password as %2F %3F %23 %25 %40")
+
+// withoutURL is the error of a parser, or errNotURL where that quotes the URL.
 func withoutURL(err error) error {
-	if e, ok := errors.AsType[*url.Error](err); ok {
-		return e.Err
+	if _, ok := errors.AsType[*url.Error](err); ok {
+		return errNotURL
 	}
 	return err
 }
@@ -138,7 +145,7 @@ func sentinelOptions(u *url.URL, hosts string) (*redis.FailoverOptions, error) {
 	if db := strings.Trim(u.Path, "/"); db != "" {
 		n, err := strconv.ParseUint(db, 10, 16)
 		if err != nil {
-			return nil, fmt.Errorf("database %q: want a number", db)
+			return nil, errNotURL
 		}
 		o.DB = int(n)
 	}
