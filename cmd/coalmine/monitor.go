@@ -99,7 +99,11 @@ func readToken(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("token file: %w", err)
 	}
-	return strings.TrimSpace(string(data)), nil
+	token := strings.TrimSpace(string(data))
+	if token == "" {
+		return "", fmt.Errorf("token file %s: it is empty, and nobody would be asked for a token; put at least 16 random characters into it", path)
+	}
+	return token, nil
 }
 
 // monitor answers over HTTP for a worker until ctx is done; at once if it is not
