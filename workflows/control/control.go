@@ -321,45 +321,59 @@ func (l *Local) changes() <-chan struct{} {
 
 // status is what the coordinator says of an unfinished run, or what storage does.
 func (l *Local) status(ctx context.Context, run *runs.Run) *coordinator.Status {
-	if !run.State.Phase.Finished() {
-		if s := l.live(ctx, run); s != nil {
-			return s
-		}
+	if run.State.Phase.Finished() {
+		return stored(run)
+	}
+	live, err := l.live(ctx, run)
+	if live != nil {
+		return live
 	}
 	s := stored(run)
-	if l.leader == nil && !s.Phase.Finished() && s.Phase != runs.Paused {
-		waitForCoordinator(s)
+	switch {
+	case l.leader != nil || s.Phase == runs.Paused:
+	case err != nil:
+		stick(s, coordinator.WaitQueue, fmt.Sprintf("the queue does not answer, so nothing is known of coordinators and workers: %v", err))
+	default:
+		stick(s, coordinator.WaitCoordinator, "no coordinator reports on it; start one with: coalmine serve, or coalmine run FILE")
 	}
 	return s
 }
 
-// waitForCoordinator says that nobody works on a run.
-func waitForCoordinator(s *coordinator.Status) {
-	const advice = "no coordinator reports on it; start one with: coalmine serve, or coalmine run FILE"
-	s.Pace, s.Reasons = coordinator.Stuck, []string{advice}
-	s.Waits = []coordinator.Wait{{Cause: coordinator.WaitCoordinator, Detail: advice}}
+// stick says that nobody works on a run, and why.
+func stick(s *coordinator.Status, cause coordinator.Cause, detail string) {
+	s.Pace, s.Reasons = coordinator.Stuck, []string{detail}
+	s.Waits = []coordinator.Wait{{Cause: cause, Detail: detail}}
 }
 
 // live is the coordinator's status of a run; nil if it has none that is as new
-// as the run's record.
-func (l *Local) live(ctx context.Context, run *runs.Run) *coordinator.Status {
-	if l.leader != nil {
-		if s, ok := l.leader.Snapshot(run.ID); ok && s.Phase == run.State.Phase {
-			return s
+// as the run's record, with the error of a queue that does not answer.
+func (l *Local) live(ctx context.Context, run *runs.Run) (*coordinator.Status, error) {
+	if c := l.leading(); c != nil {
+		if s, ok := c.Snapshot(run.ID); ok && s.Phase == run.State.Phase {
+			return s, nil
 		}
 	}
 	if l.queue == nil {
-		return nil
+		return nil, nil
 	}
 	data, err := l.queue.Published(ctx, coordinator.PublishedName(run.ID))
 	if err != nil || data == nil {
-		return nil
+		return nil, err
 	}
 	var s coordinator.Status
 	if json.Unmarshal(data, &s) != nil || s.Phase != run.State.Phase {
-		return nil
+		return nil, nil
 	}
-	return &s
+	return &s, nil
+}
+
+// leading is the coordinator of this process if it leads, or will; its word needs
+// no queue to arrive.
+func (l *Local) leading() *coordinator.Coordinator {
+	if l.leader == nil && l.deleter != nil && l.deleter.Leads() {
+		return l.deleter
+	}
+	return l.leader
 }
 
 // stored is what the record of a run says.

@@ -1,0 +1,42 @@
+package control_test
+
+import (
+	"testing"
+
+	"coalmine/internal/queue"
+	"coalmine/internal/testserver"
+	"coalmine/storage"
+	"coalmine/storage/storagetest"
+	"coalmine/workflows/control"
+	"coalmine/workflows/coordinator"
+	"coalmine/workflows/runs"
+)
+
+func TestARunWithoutNewsTellsAnAwayQueueFromAMissingCoordinator(t *testing.T) {
+	t.Parallel()
+	redis := testserver.StartRedis(t)
+	conn, err := queue.Open(t.Context(), redis.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	archive := storage.NewArchive(storagetest.NewMemory())
+	run, _, err := runs.NewService(archive, nil).Submit(t.Context(), runs.Spec{Name: "x", Digest: storage.DigestOf(nil)}, "somebody", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := control.New(archive, conn, nil)
+	expect := func(want coordinator.Cause) {
+		t.Helper()
+		s, err := api.Status(t.Context(), run.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Pace != coordinator.Stuck || len(s.Waits) != 1 || s.Waits[0].Cause != want {
+			t.Errorf("the run is %s and waits for %+v, want %s for %s", s.Pace, s.Waits, coordinator.Stuck, want)
+		}
+	}
+	expect(coordinator.WaitCoordinator)
+	redis.Kill()
+	expect(coordinator.WaitQueue)
+}
