@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -16,6 +19,7 @@ import (
 	"coalmine/internal/secrets"
 	"coalmine/storage"
 	"coalmine/storage/open"
+	"coalmine/tasks"
 	"coalmine/workers"
 	"coalmine/workflows/compile"
 	"coalmine/workflows/control"
@@ -27,17 +31,43 @@ func (g *global) newCoordinator(archive *storage.Archive, conn *queue.Conn, hold
 	if g.taskTimeout < 0 {
 		return nil, fmt.Errorf("--task-timeout %v: expected a time above 0", g.taskTimeout)
 	}
+	registry := compile.Registry()
+	limits, err := classLimits(registry, g.classLimits)
+	if err != nil {
+		return nil, err
+	}
 	return coordinator.New(coordinator.Config{
 		Archive:     archive,
 		Queue:       conn.Broker(),
 		Compile:     compile.Run,
-		Registry:    compile.Registry(),
+		Registry:    registry,
 		Holder:      holder,
 		TaskTimeout: g.taskTimeout,
+		Limits:      limits,
 		Log:         g.logger(),
 		Metrics:     g.metrics,
 		Tracer:      g.tracer,
 	})
+}
+
+// classLimits checks the limits of --class-limit: a misspelt class would limit
+// nothing, and a limit of 0 would stop every run.
+func classLimits(registry tasks.Registry, limits map[string]int) (map[tasks.Class]int, error) {
+	var classes []string
+	for _, kind := range registry {
+		classes = append(classes, string(kind.Class))
+	}
+	slices.Sort(classes)
+	classes = slices.Compact(classes)
+	checked := make(map[tasks.Class]int)
+	for _, class := range slices.Sorted(maps.Keys(limits)) {
+		most := limits[class]
+		if !slices.Contains(classes, class) || most < 1 {
+			return nil, fmt.Errorf("--class-limit %s=%d: expected a class of %s, and a number of at least 1", class, most, strings.Join(classes, ", "))
+		}
+		checked[tasks.Class(class)] = most
+	}
+	return checked, nil
 }
 
 func newWorker(archive *storage.Archive, conn *queue.Conn, g *global) *workers.Worker {

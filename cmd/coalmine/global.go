@@ -36,8 +36,9 @@ type global struct {
 	// can ask for them.
 	metrics metricsRegistry
 	tracer  *tracing.Tracer // nil unless the environment asks for traces
-	// taskTimeout is that of the commands which coordinate.
+	// taskTimeout and classLimits are those of the commands which coordinate.
 	taskTimeout time.Duration
+	classLimits map[string]int
 	// memory is that of the commands which work.
 	memory memoryFlag
 }
@@ -61,6 +62,7 @@ func (g *global) flags(f *pflag.FlagSet) {
 // coordinates adds the flags of a command that coordinates.
 func (g *global) coordinates(f *pflag.FlagSet) {
 	f.DurationVar(&g.taskTimeout, "task-timeout", coordinator.DefaultTaskTimeout, "how long an attempt at a task may take before it is ended and tried again")
+	f.StringToIntVar(&g.classLimits, "class-limit", nil, "most tasks of a class that may be queued or at work at a time, such as compute=8; repeatable; default as many as there are slots for")
 }
 
 // logger writes structured lines to standard error.
