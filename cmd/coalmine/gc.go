@@ -108,6 +108,6 @@ func writeCollection(w io.Writer, c *coordinator.Collection) error {
 	}
 	line("in all", c.Total())
 	line("not needed, but too young", c.Young)
-	line(fmt.Sprintf("needed by %d runs", c.Runs), c.Kept)
+	line(fmt.Sprintf("needed by runs (%d)", c.Runs), c.Kept)
 	return t.Flush()
 }

@@ -290,7 +290,7 @@ func (t *term) addBacklogged(w *waits, x *task) {
 	class := t.classOf(x)
 	if most, limited := t.Limits[class]; limited && t.flying[class] >= most {
 		w.add(waitFor{WaitLimit, string(class)}, fleeting, Wait{Tasks: 1,
-			Detail: fmt.Sprintf("all %d tasks that class %s may have at work are those of other runs", most, class)})
+			Detail: fmt.Sprintf("class %s is at its limit: %d of %d tasks are queued or at work", class, t.flying[class], most)})
 		return
 	}
 	if slots := t.slots[class]; slots > 0 {
