@@ -253,12 +253,12 @@ func TestBrokenTransferGoesOnWhereItWas(t *testing.T) {
 func TestURLsAreReadStrictly(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]s3.Config{
-		"s3://b":                        {Bucket: "b"},
-		"s3://b/p/q":                    {Bucket: "b", Prefix: "p/q"},
-		"s3://b/p/?endpoint=http://h:1": {Bucket: "b", Prefix: "p", Endpoint: "http://h:1", PathStyle: true},
-		"s3://b?endpoint=https://h&path-style=false&region=eu-central-1": {Bucket: "b", Endpoint: "https://h", Region: "eu-central-1"},
-		"s3://b?path-style=true": {Bucket: "b", PathStyle: true},
-		"s3://b/p?endpoint=http%3A%2F%2F127.0.0.1%3A7070&path-style=true": {Bucket: "b", Prefix: "p", Endpoint: "http://127.0.0.1:7070", PathStyle: true},
+		"s3://bkt":                        {Bucket: "bkt"},
+		"s3://bkt/p/q":                    {Bucket: "bkt", Prefix: "p/q"},
+		"s3://bkt/p/?endpoint=http://h:1": {Bucket: "bkt", Prefix: "p", Endpoint: "http://h:1", PathStyle: true},
+		"s3://bkt?endpoint=https://h&path-style=false&region=eu-central-1": {Bucket: "bkt", Endpoint: "https://h", Region: "eu-central-1"},
+		"s3://bkt?path-style=true": {Bucket: "bkt", PathStyle: true},
+		"s3://bkt/p?endpoint=http%3A%2F%2F127.0.0.1%3A7070&path-style=true": {Bucket: "bkt", Prefix: "p", Endpoint: "http://127.0.0.1:7070", PathStyle: true},
 	} {
 		got, err := s3.ParseURL(raw)
 		if err != nil || got != want {
@@ -269,9 +269,9 @@ func TestURLsAreReadStrictly(t *testing.T) {
 		}
 	}
 	for _, raw := range []string{
-		"", "s3://", "http://b/p", "s3://b/a b", "s3://b/../c", "s3://b?enpoint=http://h", "s3://b?endpoint=h:1", "s3://b?endpoint=ftp://h",
-		"s3://b?endpoint=http://h/path", "s3://b?path-style=1", "s3://b?region=a&region=b", "s3://key:secret@b/p", "s3://b?endpoint=http://key:secret@h",
-		"s3://key:secret@b/%zz",
+		"", "s3://", "http://b/p", "s3://bkt/a b", "s3://b/p", "s3://bkt/../c", "s3://bkt?enpoint=http://h", "s3://bkt?endpoint=h:1", "s3://bkt?endpoint=ftp://h",
+		"s3://bkt?endpoint=http://h/path", "s3://bkt?path-style=1", "s3://bkt?region=a&region=b", "s3://key:secret@bkt/p", "s3://bkt?endpoint=http://key:secret@h",
+		"s3://key:secret@bkt/%zz",
 	} {
 		_, err := s3.ParseURL(raw)
 		if err == nil {

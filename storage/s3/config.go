@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/minio/minio-go/v7/pkg/credentials"
+	"github.com/minio/minio-go/v7/pkg/s3utils"
 
 	"coalmine/storage"
 )
@@ -85,6 +86,9 @@ func parseURL(what, raw string) (Config, string, error) {
 func (c Config) validate() error {
 	if err := storage.CheckDir(c.Prefix); err != nil {
 		return fmt.Errorf("store prefix: %w", err)
+	}
+	if err := s3utils.CheckValidBucketName(c.Bucket); err != nil {
+		return fmt.Errorf("store bucket %q: %w", c.Bucket, err)
 	}
 	_, _, err := c.host()
 	return err
