@@ -57,6 +57,8 @@ type Outcome struct {
 	Commit *storage.Commit `json:"commit,omitempty"`
 	// MissingNode is set when Result is Missing.
 	MissingNode *storage.Key `json:"missing_node,omitempty"`
+	// StoreFull is set when Result is StoreAway for want of room.
+	StoreFull bool `json:"store_full,omitempty"`
 	// Divergent is set when an attempt that lost had other digests than the
 	// commit: the task is not deterministic, which is a bug to report.
 	Divergent string `json:"divergent,omitempty"`

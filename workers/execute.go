@@ -376,7 +376,9 @@ func (x *execution) failed(ctx context.Context, err error) tasks.Outcome {
 		return x.ended(tasks.Refused, err)
 	}
 	if storage.IsTrouble(err) {
-		return x.ended(tasks.StoreAway, err)
+		out := x.ended(tasks.StoreAway, err)
+		out.StoreFull = errors.Is(err, storage.ErrFull)
+		return out
 	}
 	return x.ended(tasks.Failed, err)
 }

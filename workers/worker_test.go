@@ -393,6 +393,8 @@ func TestAStoreInTroubleCostsNoTry(t *testing.T) {
 				l.store.Add(&fault.Rule{Op: op, Name: name, Err: trouble})
 				if out := l.do(spec, n+1, tasks.StoreAway); !strings.Contains(out.Error, trouble.Error()) {
 					t.Errorf("error %q", out.Error)
+				} else if out.StoreFull != (trouble == storage.ErrFull) {
+					t.Errorf("%v: reported as full: %v", trouble, out.StoreFull)
 				}
 				l.store.Clear()
 			}

@@ -137,7 +137,11 @@ func (d *barDisplay) show(s *coordinator.Status) {
 			d.showCell(bar, c)
 		}
 	}
-	d.total.Store(summary(s))
+	text := summary(s)
+	if waits := waitsFor(s); waits != "-" {
+		text += ", waiting: " + waits
+	}
+	d.total.Store(text)
 }
 
 // showCell moves a cell's bar, which counts rounds. It is one short of full

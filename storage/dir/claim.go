@@ -53,6 +53,9 @@ func (s *Store) probe() (claimFunc, error) {
 	if linkErr == nil {
 		return byLink, nil
 	}
+	if isFull(linkErr) {
+		return nil, linkErr // says nothing about links
+	}
 	renameErr := s.try(byRename)
 	if renameErr == nil {
 		return byRename, nil

@@ -52,7 +52,7 @@ func Open(path string) (*Store, error) {
 // look for another kind of place.
 func (s *Store) unsuitable(err error) error {
 	if isFull(err) {
-		return fmt.Errorf("%w: %s: %w", storage.ErrFull, s.root, err)
+		return fmt.Errorf("%w: make room in %s: %w", storage.ErrFull, s.root, err)
 	}
 	return fmt.Errorf("%w: %s (%s): %w; choose a directory that this user can write to on a local disk",
 		storage.ErrUnsuitable, s.root, fileSystem(s.root), err)

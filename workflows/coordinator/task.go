@@ -41,6 +41,7 @@ type task struct {
 	returned int
 	deaths   []string
 	lastErr  string
+	store    Cause        // WaitStore or WaitSpace, if the store failed the last attempt
 	waiting  time.Time    // until when a failed attempt is not repeated
 	span     tracing.Span // of a standing node, from its first attempt to its end
 }
@@ -282,12 +283,28 @@ func (t *term) outcome(f *flight, o tasks.Outcome) {
 	case tasks.Returned:
 		t.handedBack(f)
 	case tasks.StoreAway:
-		t.logOf(x).Warn("the store failed an attempt; it waits for the store", "attempt", o.Number, "worker", o.Worker, "error", o.Error)
-		x.lastErr = o.Error
-		t.handedBack(f)
+		t.storeFailed(f, o)
 	default:
 		t.tryAgain(x, o)
 	}
+	if o.Result != tasks.StoreAway {
+		x.store = ""
+	}
+}
+
+// storeFailed sends a task back for the store's sake. That may go on for hours,
+// so it is logged once.
+func (t *term) storeFailed(f *flight, o tasks.Outcome) {
+	x := f.task
+	cause := WaitStore
+	if o.StoreFull {
+		cause = WaitSpace
+	}
+	if x.store != cause {
+		t.logOf(x).Warn("the store failed an attempt; it waits for the store", "attempt", o.Number, "worker", o.Worker, "error", o.Error)
+	}
+	x.store, x.lastErr = cause, o.Error
+	t.handedBack(f)
 }
 
 // succeed ends a task whose output is there.

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -35,6 +36,33 @@ func TestNoAbsenceOfTheStoreFailsANode(t *testing.T) {
 	if entries > 2 {
 		w.fail("%d entries in the log after %d absences", entries, absences)
 	}
+}
+
+// Only workers meet a full disk while the coordinator has nothing to write. The
+// run says so once, however often its tasks are tried meanwhile.
+func TestAFullStoreThatOnlyWorkersMeetIsSaidOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 7, chaos{}, map[string]*plan.Plan{"a": federated(t, chainOptions{salt: "x", width: 2, steps: 5})})
+	id := w.submit("a", 0)
+	full, n := true, 0
+	w.override = func(tasks.Attempt) *tasks.Outcome {
+		if !full {
+			return nil
+		}
+		n++
+		return &tasks.Outcome{Result: tasks.StoreAway, StoreFull: true, Error: fmt.Sprintf("no space left for file %d", n)}
+	}
+	first, _ := w.awaitWait(id, WaitSpace)
+	for tries := n; n < tries+20; {
+		now, s := w.awaitWait(id, WaitSpace)
+		if now.Detail != first.Detail || !now.Since.Equal(first.Since) || s.Pace != Stuck || len(s.Waits) != 1 {
+			w.fail("the run is %s and waits for %+v, at first for %+v", s.Pace, s.Waits, first)
+		}
+		seen := n
+		w.until(func() bool { return n > seen })
+	}
+	full = false
+	w.untilPhase(runs.Done, id)
 }
 
 // A flush takes the heartbeats with it, so for a moment all workers look dead.

@@ -184,6 +184,8 @@ func (t *term) atWork(r *run) bool {
 // for them.
 const heartbeatPatience = 3 * time.Second
 
+const storeFull = "the store is full: make room, and the run goes on by itself"
+
 // addServices adds what all runs wait for.
 func (t *term) addServices(w *waits) {
 	if x := &t.queueDown; !x.since.IsZero() {
@@ -191,7 +193,7 @@ func (t *term) addServices(w *waits) {
 	}
 	switch x := &t.storageDown; {
 	case errors.Is(x.err, storage.ErrFull):
-		w.add(waitFor{cause: WaitSpace}, 0, Wait{Since: x.since, Detail: "the store is full: make room, and the run goes on by itself"})
+		w.add(waitFor{cause: WaitSpace}, 0, Wait{Since: x.since, Detail: storeFull})
 	case !x.since.IsZero():
 		w.add(waitFor{cause: WaitStore}, 0, Wait{Since: x.since, Detail: fmt.Sprintf("storage unreachable since %s: %v", x.since.Format(time.TimeOnly), x.err)})
 	}
@@ -242,6 +244,12 @@ func (t *term) addTask(w *waits, x *task) {
 	switch {
 	case x.state == parked:
 		t.addParked(w, x)
+	case x.store == WaitSpace: // also while it is tried again, or the wait would come and go
+		w.add(waitFor{cause: WaitSpace}, 0, Wait{Tasks: 1, Detail: storeFull})
+	case x.state == pausing && x.store == WaitStore:
+		one.Error = x.lastErr
+		one.Detail = fmt.Sprintf("%s: the store failed its last attempt, and another follows: %s", x.label, x.lastErr)
+		w.add(waitFor{WaitRetry, x.key.String()}, 0, one)
 	case x.state == pausing && x.lastErr != "":
 		one.Error = x.lastErr
 		one.Detail = fmt.Sprintf("%s: attempt %d of %d at %s, after: %s", x.label, x.tries+1, t.MaxTries, x.waiting.Format(time.TimeOnly), x.lastErr)
