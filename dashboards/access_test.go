@@ -209,12 +209,12 @@ func TestOutsideLocalhostThereIsNoServiceUnprotected(t *testing.T) {
 		}
 		outside := &net.TCPAddr{IP: net.ParseIP(ip)}
 		for _, o := range []Options{{OperatorToken: operatorToken, Insecure: true}, {OperatorToken: operatorToken, CertificateFile: "c", KeyFile: "k"}} {
-			if err := o.checkAddress(outside); err != nil {
+			if err := o.CheckAddress(outside); err != nil {
 				t.Errorf("%s, %+v: %v", ip, o, err)
 			}
 		}
 	}
-	if err := new(Options).checkAddress(&net.UnixAddr{Name: "socket", Net: "unix"}); err != nil {
+	if err := new(Options).CheckAddress(&net.UnixAddr{Name: "socket", Net: "unix"}); err != nil {
 		t.Errorf("a socket of this machine: %v", err)
 	}
 }

@@ -78,18 +78,26 @@ func (o *Options) check() error {
 	return nil
 }
 
-// checkAddress refuses to serve others than this machine without protection.
-func (o *Options) checkAddress(a net.Addr) error {
+// CheckAddress refuses to serve others than this machine without protection.
+func (o *Options) CheckAddress(a net.Addr) error {
 	if isLocal(a) {
 		return nil
 	}
 	if o.OperatorToken == "" {
-		return fmt.Errorf("HTTP server on %s: an address outside localhost needs an operator token", a)
+		return fmt.Errorf("HTTP server on %s: an address outside localhost needs a token (--token-file)", a)
 	}
 	if o.CertificateFile == "" && !o.Insecure {
-		return fmt.Errorf("HTTP server on %s: an address outside localhost needs TLS (a certificate and a key file), or say that plain HTTP is wanted (insecure)", a)
+		return fmt.Errorf("HTTP server on %s: an address outside localhost needs TLS (--tls-cert and --tls-key), or --insecure if plain HTTP is wanted", a)
 	}
 	return nil
+}
+
+// URL is where a server with the options is found that listens on the address.
+func (o *Options) URL(a net.Addr) string {
+	if o.CertificateFile != "" {
+		return "https://" + a.String()
+	}
+	return "http://" + a.String()
 }
 
 // isLocal reports whether only this machine can reach the address.

@@ -96,7 +96,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 
 // secure checks the address and puts TLS on it if there is a certificate.
 func (s *Server) secure(l net.Listener) (net.Listener, error) {
-	if err := s.options.checkAddress(l.Addr()); err != nil {
+	if err := s.options.CheckAddress(l.Addr()); err != nil {
 		return nil, err
 	}
 	if s.options.CertificateFile == "" {

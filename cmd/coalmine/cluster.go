@@ -154,7 +154,7 @@ func (g *global) serveCluster(ctx context.Context, listen *listenFlags, allowed 
 	if err != nil {
 		return errors.Join(err, l.Close(), conn.Close())
 	}
-	g.note("serving %s at http://%s", archive, l.Addr())
+	g.note("serving %s at %s", archive, options.URL(l.Addr()))
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error { return leader.Lead(groupCtx) })
 	group.Go(func() error { return server.Serve(groupCtx, l) })

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -50,6 +51,9 @@ after each step of its preparation, exactly as the tasks will find them. ` + sou
 			"  coalmine data inspect 's3://bucket/texts/?endpoint=https://s3.example.org'",
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if ext := filepath.Ext(args[0]); ext == ".yaml" || ext == ".yml" {
+				return fmt.Errorf("%s is an experiment, not a source: give the source that it names as data.source (coalmine plan %s tells what the experiment would do)", args[0], args[0])
+			}
 			if r.Level == datasets.ByteLevel && !c.Flags().Changed("vocabulary") {
 				r.VocabularySize = 0
 			}

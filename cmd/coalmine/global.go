@@ -30,6 +30,7 @@ type global struct {
 
 	home, redis, store, server, token, secretKey string
 	json                                         bool
+	storeSuffices                                bool // to look and to steer, while the queue is away
 	logLevel                                     slog.LevelVar
 	logFormat                                    logFormat
 	// metrics is where the parts of this process register theirs; nil where nobody
@@ -140,6 +141,12 @@ func (g *global) clusterControl(ctx context.Context) (control.API, closer, error
 		return control.New(archive, nil, nil), noClose, nil
 	}
 	conn, err := queue.Open(ctx, g.redis)
+	if g.storeSuffices && errors.Is(err, queue.ErrUnreachable) {
+		g.note("%v\ngoing on with what the store knows", err)
+		api := control.New(archive, nil, nil)
+		api.QueueAway(err)
+		return api, noClose, nil
+	}
 	if err != nil {
 		return nil, nil, err
 	}

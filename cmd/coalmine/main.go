@@ -94,9 +94,12 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	g := &global{stdout: stdout, stderr: stderr}
-	if stderr == os.Stderr {
-		// Drivers without a logger of their own write to the default one.
-		root.PersistentPreRun = func(*cobra.Command, []string) { slog.SetDefault(g.logger()) }
+	root.PersistentPreRun = func(c *cobra.Command, _ []string) {
+		g.storeSuffices = c.GroupID == groupLook || c.GroupID == groupSteer
+		if stderr == os.Stderr {
+			// Drivers without a logger of their own write to the default one.
+			slog.SetDefault(g.logger())
+		}
 	}
 	g.flags(root.PersistentFlags())
 	root.AddGroup(&cobra.Group{ID: groupRun, Title: "Run experiments:"},
@@ -111,7 +114,24 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 		root.AddCommand(add(g))
 	}
 	root.AddCommand(newSteerCommands(g)...)
+	explainArguments(root)
 	return root
+}
+
+// explainArguments has a command that is given too many or too few arguments say
+// which it takes.
+func explainArguments(c *cobra.Command) {
+	if check := c.Args; check != nil {
+		c.Args = func(c *cobra.Command, args []string) error {
+			if err := check(c, args); err != nil {
+				return fmt.Errorf("%w; usage: %s (%s --help tells more)", err, c.UseLine(), c.CommandPath())
+			}
+			return nil
+		}
+	}
+	for _, child := range c.Commands() {
+		explainArguments(child)
+	}
 }
 
 // Groups of commands in the help.

@@ -81,11 +81,14 @@ func (l *listenFlags) complete() (err error) {
 	return err
 }
 
-// listen opens the address.
+// listen opens the address, if it may be served.
 func (l *listenFlags) listen() (net.Listener, error) {
 	listener, err := net.Listen("tcp", l.address)
 	if err != nil {
 		return nil, fmt.Errorf("--listen: %w", err)
+	}
+	if err := l.options.CheckAddress(listener.Addr()); err != nil {
+		return nil, errors.Join(err, listener.Close())
 	}
 	return listener, nil
 }
@@ -120,7 +123,7 @@ func (l *listenFlags) monitor(ctx context.Context, g *global) error {
 	if err != nil {
 		return err
 	}
-	g.note("metrics and probes at http://%s", listener.Addr())
+	g.note("metrics and probes at %s", l.options.URL(listener.Addr()))
 	return server.Serve(ctx, listener)
 }
 

@@ -101,8 +101,9 @@ type Local struct {
 	archive *storage.Archive
 	runs    *runs.Service
 	// queue reaches the coordinator, and knows how far it has come; nil where
-	// there is none to reach.
+	// there is none to reach. away says why one that there is cannot be reached.
 	queue *queue.Broker
+	away  error
 	// leader is the coordinator of this process; nil where it has none.
 	leader *coordinator.Coordinator
 	// allowed is where files that are submitted may have their data read from;
@@ -122,6 +123,10 @@ func New(archive *storage.Archive, conn *queue.Conn, leader *coordinator.Coordin
 	}
 	return l
 }
+
+// QueueAway says that the runs have a queue, which does not answer. What their
+// records tell can be looked at and steered all the same, but not who leads.
+func (l *Local) QueueAway(why error) { l.away = why }
 
 // nudge has the coordinator look now rather than within seconds; if it cannot
 // be reached it will look by itself.
@@ -354,7 +359,7 @@ func (l *Local) live(ctx context.Context, run *runs.Run) (*coordinator.Status, e
 		}
 	}
 	if l.queue == nil {
-		return nil, nil
+		return nil, l.away
 	}
 	data, err := l.queue.Published(ctx, coordinator.PublishedName(run.ID))
 	if err != nil || data == nil {

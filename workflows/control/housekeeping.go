@@ -81,6 +81,9 @@ func (l *Local) asLeader(ctx context.Context, do func(context.Context, *coordina
 		}
 		return do(ctx, permit)
 	}
+	if l.away != nil {
+		return fmt.Errorf("it is not known whether another process leads, and so must do the deleting: %w", l.away)
+	}
 	var q coordinator.Queue
 	if l.queue != nil {
 		q = l.queue
@@ -106,7 +109,7 @@ func (l *Local) Remove(ctx context.Context, name string) (*Removed, error) {
 			}
 			return l.runs.Delete(ctx, id)
 		})
-		if err != nil && !errors.Is(err, coordinator.ErrLed) {
+		if err != nil && l.away == nil && !errors.Is(err, coordinator.ErrLed) {
 			return nil, err
 		}
 	}

@@ -11,6 +11,9 @@ import (
 
 // Drain implements API.
 func (l *Local) Drain(ctx context.Context, name string) ([]string, error) {
+	if l.away != nil {
+		return nil, fmt.Errorf("worker %q: %w", name, l.away)
+	}
 	if l.queue == nil {
 		return nil, fmt.Errorf("worker %q: %w: nothing works here; name the queue by --redis, or a coordinator by --server", name, ErrNoWorker)
 	}

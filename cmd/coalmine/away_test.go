@@ -1,0 +1,74 @@
+package main
+
+import (
+	"bytes"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"coalmine/storage"
+	"coalmine/storage/open"
+	"coalmine/workflows/runs"
+)
+
+func TestRunsCanBeLookedAtAndSteeredWhileRedisIsAway(t *testing.T) {
+	t.Parallel()
+	url := "file://" + filepath.Join(t.TempDir(), "store")
+	store, err := open.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := runs.NewService(storage.NewArchive(store), nil)
+	run, _, err := service.Submit(t.Context(), runs.Spec{Name: "x", Digest: storage.DigestOf(nil)}, "somebody", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"status", "--json"}, exitDone, `"cause": "queue-away"`},
+		{[]string{"pause", run.ID}, exitDone, run.ID},
+		{[]string{"drain", "w"}, exitUsage, "redis is not reachable"},
+		{[]string{"gc"}, exitUsage, "redis is not reachable"},
+		{[]string{"submit", "../../examples/quickstart.yaml", "--set", "data.source=../../examples/data/state-of-the-union.jsonl.gz"}, exitUsage, "redis is not reachable"},
+	} {
+		var stdout, stderr bytes.Buffer
+		// Nothing listens on port 1.
+		code := execute(t.Context(), append(c.args, "--redis", "redis://127.0.0.1:1", "--store", url), &stdout, &stderr)
+		if code != c.code || !strings.Contains(stdout.String()+stderr.String(), c.says) {
+			t.Errorf("%v: exit %d, want %d saying %q\n%s%s", c.args, code, c.code, c.says, &stdout, &stderr)
+		}
+	}
+	now, err := service.Get(t.Context(), run.ID)
+	if err != nil || now.State.Phase != runs.Paused {
+		t.Errorf("after pause: %+v, %v", now, err)
+	}
+}
+
+func TestServeRefusesAnAddressBeforeItAnnouncesIt(t *testing.T) {
+	t.Parallel()
+	l := listenFlags{address: "0.0.0.0:0"}
+	listener, err := l.listen()
+	if err == nil {
+		listener.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), "--token-file") {
+		t.Errorf("beyond localhost without a token: %v", err)
+	}
+}
+
+func TestTooManyArgumentsAreToldWhichAreTaken(t *testing.T) {
+	t.Parallel()
+	for usage, args := range map[string][]string{
+		"usage: coalmine run FILE":            {"run"},
+		"usage: coalmine data inspect SOURCE": {"data", "inspect"},
+		"is an experiment, not a source":      {"data", "inspect", "../../examples/quickstart.yaml"},
+	} {
+		var stdout, stderr bytes.Buffer
+		if code := execute(t.Context(), args, &stdout, &stderr); code != exitUsage || !strings.Contains(stderr.String(), usage) {
+			t.Errorf("%v: exit %d, %s", args, code, &stderr)
+		}
+	}
+}
