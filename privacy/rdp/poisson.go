@@ -27,13 +27,18 @@ func Poisson(q, sigma float64, orders []float64) (Curve, error) {
 	})
 }
 
+// mostRatio is the largest (sensitivity/noise)^2 at which sampling is credited.
+// Beyond it, sampling takes a share of less than 1e-8 off the divergence, and
+// the rounding of the integrand's exponents is above what quadrature could use.
+const mostRatio = 1e12
+
 // unsampled returns the divergence where sampling plays no part: nobody or
-// everybody takes part, or there is no noise.
+// everybody takes part, or there is next to no noise.
 func unsampled(q, u2 float64) (bool, func(float64) float64) {
 	switch {
 	case q == 0:
 		return true, func(float64) float64 { return 0 }
-	case q == 1 || math.IsInf(u2, 1):
+	case q == 1 || u2 > mostRatio:
 		return true, func(order float64) float64 { return order * u2 / 2 }
 	}
 	return false, nil

@@ -101,6 +101,25 @@ func TestTreeAggregationMatchesThePaper(t *testing.T) {
 	}
 }
 
+// Noise far below what any training uses costs what no sampling does, at once.
+func TestNextToNoNoiseIsBoundedWithoutSampling(t *testing.T) {
+	t.Parallel()
+	for _, sigma := range []float64{1e-7, 1e-9, 1e-150} {
+		want := must(rdp.Gaussian(sigma, rdp.DefaultOrders())).Values()
+		for i, got := range must(rdp.Poisson(0.01, sigma, rdp.DefaultOrders())).Values() {
+			if relative(got, want[i]) > 1e-14 {
+				t.Errorf("sigma %v: divergence %v, without sampling %v", sigma, got, want[i])
+			}
+		}
+	}
+	sampled, bound := must(rdp.Poisson(1e-7, 1e-6, rdp.DefaultOrders())).Values(), must(rdp.Gaussian(1e-6, rdp.DefaultOrders())).Values()
+	for i, got := range sampled {
+		if relative(got, bound[i]) > 1e-8 {
+			t.Errorf("order %v at the last noise with credit for sampling: divergence %v, without sampling %v", rdp.DefaultOrders()[i], got, bound[i])
+		}
+	}
+}
+
 func TestHeterogeneousRoundsAddUp(t *testing.T) {
 	t.Parallel()
 	orders := []float64{2, 5, 30}
