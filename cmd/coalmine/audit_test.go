@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/tasks/audits"
 	"coalmine/workflows/modelaudit"
 )
 
@@ -44,8 +45,8 @@ func TestAuditTableSaysWhatIsOnlyABound(t *testing.T) {
 	err := (&global{stdout: &out}).writeAudit(&modelaudit.Report{
 		RandomSampling: &modelaudit.Verdict{Memorized: 1, Of: 3, References: 200_000},
 		Canaries: []modelaudit.Canary{
-			{Text: "a b", Rank: &first, RankExact: &yes, Exposure: &high, ExposureCensored: &yes, BeamFound: &yes},
-			{Text: "c", Rank: &far, RankExact: &no, Exposure: &low, ExposureSE: &se, ExposureCensored: &no, BeamFound: &no},
+			{Text: "a b", CanaryOutcome: audits.CanaryOutcome{Rank: &first, RankExact: &yes, Exposure: &high, ExposureCensored: &yes, BeamFound: &yes}},
+			{Text: "c", CanaryOutcome: audits.CanaryOutcome{Rank: &far, RankExact: &no, Exposure: &low, ExposureSE: &se, ExposureCensored: &no, BeamFound: &no}},
 			{Text: "d"},
 		},
 	})

@@ -111,7 +111,15 @@ type CanaryResult struct {
 	Users      int `json:"users"`
 	Holders    int `json:"holders"`
 	Insertions int `json:"insertions"`
-	// Rank, exposure and Memorized are null where random sampling was not asked for.
+	CanaryOutcome
+
+	configuration canaries.Configuration // the two probabilities, exact
+}
+
+// CanaryOutcome is what the audits say of one canary; fields are null where they
+// were not asked for.
+type CanaryOutcome struct {
+	// Rank among the references, in RankExact whether it was counted or estimated.
 	Rank          *int64   `json:"rank"`
 	RankExact     *bool    `json:"rank_exact"`
 	LogPerplexity *float64 `json:"log_perplexity"`
@@ -121,10 +129,17 @@ type CanaryResult struct {
 	ExposureSE       *float64 `json:"exposure_se"`
 	ExposureCensored *bool    `json:"exposure_censored"`
 	Memorized        *bool    `json:"memorized"`
-	// BeamFound is null where beam search was not asked for.
-	BeamFound *bool `json:"beam_found"`
+	BeamFound        *bool    `json:"beam_found"`
+}
 
-	configuration canaries.Configuration // the two probabilities, exact
+// SetRank takes in what random sampling found among so many references.
+func (o *CanaryOutcome) SetRank(rank Rank, references int) {
+	exposure, memorized := rank.Exposure(references), rank.Rank == 1
+	o.Rank, o.RankExact, o.LogPerplexity = &rank.Rank, &rank.Exact, &rank.LogPerplexity
+	o.Exposure, o.ExposureCensored, o.Memorized = &exposure, &memorized, &memorized
+	if !rank.Exact {
+		o.ExposureSE = &rank.ExposureError
+	}
 }
 
 // Summary joins the parts of both audits of one checkpoint.
@@ -154,7 +169,7 @@ func runSummary(ctx context.Context, t *tasks.Task) error {
 			return tasks.Permanent(err)
 		}
 		if ranks != nil {
-			result.setRank(ranks[i], p.References)
+			result.SetRank(ranks[i], p.References)
 		}
 		if extractions != nil {
 			result.BeamFound = &extractions[i].Found
@@ -201,15 +216,6 @@ func newResult(p datasets.Placement) (CanaryResult, error) {
 	r.UserProbability, _ = user.Float64()
 	r.ExampleProbability, _ = example.Float64()
 	return r, nil
-}
-
-func (r *CanaryResult) setRank(rank Rank, references int) {
-	exposure, memorized := rank.Exposure(references), rank.Rank == 1
-	r.Rank, r.RankExact, r.LogPerplexity = &rank.Rank, &rank.Exact, &rank.LogPerplexity
-	r.Exposure, r.ExposureCensored, r.Memorized = &exposure, &memorized, &memorized
-	if !rank.Exact {
-		r.ExposureSE = &rank.ExposureError
-	}
 }
 
 func (a *Audit) add(r CanaryResult, p datasets.Placement) {

@@ -92,20 +92,13 @@ type Verdict struct {
 	Width      int `json:"width,omitempty"`
 }
 
-// Canary is what became of one canary; fields are null where not asked for. They
-// mean what they mean in the results of a run.
+// Canary is what became of one canary; what the audits say of it means what it
+// means in the results of a run.
 type Canary struct {
-	Line             int      `json:"line"`
-	Text             string   `json:"text"`
-	Words            []string `json:"words"`
-	Rank             *int64   `json:"rank"`
-	RankExact        *bool    `json:"rank_exact"`
-	LogPerplexity    *float64 `json:"log_perplexity"`
-	Exposure         *float64 `json:"exposure"`
-	ExposureSE       *float64 `json:"exposure_se"`
-	ExposureCensored *bool    `json:"exposure_censored"`
-	Memorized        *bool    `json:"memorized"`
-	BeamFound        *bool    `json:"beam_found"`
+	Line  int      `json:"line"`
+	Text  string   `json:"text"`
+	Words []string `json:"words"`
+	audits.CanaryOutcome
 }
 
 // Model is an exported model.
@@ -215,7 +208,7 @@ func (a *audit) group(ctx context.Context, length int, group []canary) error {
 			return err
 		}
 		for i, c := range group {
-			a.report.Canaries[c.place].setRank(ranks[i], o.References)
+			a.report.Canaries[c.place].SetRank(ranks[i], o.References)
 		}
 	}
 	if o := a.options; o.BeamWidth > 0 {
@@ -248,15 +241,6 @@ func (a *audit) run(ctx context.Context, kind tasks.Kind, params any, given plan
 		return err
 	}
 	return json.Unmarshal(data, into)
-}
-
-func (c *Canary) setRank(rank audits.Rank, references int) {
-	exposure, memorized := rank.Exposure(references), rank.Rank == 1
-	c.Rank, c.RankExact, c.LogPerplexity = &rank.Rank, &rank.Exact, &rank.LogPerplexity
-	c.Exposure, c.ExposureCensored, c.Memorized = &exposure, &memorized, &memorized
-	if !rank.Exact {
-		c.ExposureSE = &rank.ExposureError
-	}
 }
 
 // judge counts the memorized canaries.
