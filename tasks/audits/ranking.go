@@ -150,7 +150,7 @@ func (r *ranker) lost(cost float64) bool { return cost > r.limit }
 
 func (r *ranker) priceExactly(l *level, children []branch) error {
 	l.extensions = extensionsOf(l.extensions[:0], children)
-	l.logProbs = grow(l.logProbs, len(children))
+	l.logProbs = slices.Grow(l.logProbs[:0], len(children))[:len(children)]
 	err := r.walker.LogProbs(l.states, l.extensions, l.logProbs)
 	for i := range children {
 		children[i].price = surprise(l.logProbs[i])
@@ -160,7 +160,7 @@ func (r *ranker) priceExactly(l *level, children []branch) error {
 
 func (r *ranker) priceAtLeast(l *level, children []branch) error {
 	l.extensions = extensionsOf(l.extensions[:0], children)
-	l.bounds = grow(l.bounds, len(children))
+	l.bounds = slices.Grow(l.bounds[:0], len(children))[:len(children)]
 	err := r.walker.Bounds(l.states, l.extensions, l.bounds)
 	for i := range children {
 		children[i].price = l.bounds[i]
@@ -263,12 +263,4 @@ func logPerplexity(walker *models.Walker, state *models.States, words []int32) (
 		state = next
 	}
 	return sum, nil
-}
-
-// grow returns a slice of n elements with arbitrary values, reusing x's memory.
-func grow[T any](x []T, n int) []T {
-	if cap(x) < n {
-		return make([]T, n)
-	}
-	return x[:n]
 }
