@@ -28,9 +28,17 @@ func (a *Archive) Store() Store { return a.store }
 // String is the store's URL without any credentials.
 func (a *Archive) String() string { return a.store.String() }
 
-// fail says which object of which store an error is about.
+// fail says which object of which store an error is about. What the driver has
+// said of it is replaced where it says the same, and completed where it does not.
 func (a *Archive) fail(doing, name string, err error) error {
-	return fmt.Errorf("%s %s in %s: %w", doing, name, a.store, err)
+	inner, ok := err.(*ObjectError)
+	switch {
+	case !ok:
+		return &ObjectError{Op: doing, Name: name, Store: a.String(), Err: err}
+	case inner.Name == name:
+		return &ObjectError{Op: doing, Name: name, Store: inner.Store, Err: inner.Err}
+	}
+	return fmt.Errorf("%s %s: %w", doing, name, err)
 }
 
 // read returns a whole small object.
@@ -40,7 +48,10 @@ func (a *Archive) read(ctx context.Context, name string) ([]byte, error) {
 		return nil, err
 	}
 	data, err := io.ReadAll(r)
-	return data, errors.Join(err, r.Close())
+	if closeErr := r.Close(); err == nil {
+		err = closeErr
+	}
+	return data, err
 }
 
 // readSealed reads a record and decodes it. Bytes can be damaged on their way as

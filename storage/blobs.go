@@ -34,7 +34,7 @@ func (a *Archive) PutBlob(ctx context.Context, key Key, name string, data []byte
 // The caller MUST NOT write to the bytes, which b may share.
 func (a *Archive) ReadBlob(ctx context.Context, key Key, b Blob) ([]byte, error) {
 	if b.IsInline() {
-		return b.Inline, b.check(b.Inline)
+		return b.Inline, b.checkInline(key)
 	}
 	object := blobName(key, b.Digest)
 	r, err := a.store.Get(ctx, object, 0, -1)
@@ -60,7 +60,7 @@ func (a *Archive) ReadBlobRange(ctx context.Context, key Key, b Blob, offset, le
 		return nil, fmt.Errorf("blob %q of node %s: no bytes %d to %d, it has %d", b.Name, key.Short(), offset, offset+length, b.Size)
 	}
 	if b.IsInline() {
-		return b.Inline[offset : offset+length], b.check(b.Inline)
+		return b.Inline[offset : offset+length], b.checkInline(key)
 	}
 	if length == 0 {
 		return nil, nil
@@ -101,10 +101,18 @@ func readExactly(r io.Reader, size int64) ([]byte, error) {
 // check compares bytes with what the commit says of them.
 func (b Blob) check(data []byte) error {
 	if int64(len(data)) != b.Size {
-		return fmt.Errorf("blob %q: %w: %d bytes, want %d", b.Name, ErrCorrupt, len(data), b.Size)
+		return fmt.Errorf("%w: %d bytes, want %d", ErrCorrupt, len(data), b.Size)
 	}
 	if got := DigestOf(data); got != b.Digest {
-		return fmt.Errorf("blob %q: %w: digest %s, want %s", b.Name, ErrCorrupt, got.Short(), b.Digest.Short())
+		return fmt.Errorf("%w: digest %s, want %s", ErrCorrupt, got.Short(), b.Digest.Short())
+	}
+	return nil
+}
+
+// checkInline checks what the commit of the node key holds of the blob.
+func (b Blob) checkInline(key Key) error {
+	if err := b.check(b.Inline); err != nil {
+		return fmt.Errorf("blob %q in the commit of node %s: %w", b.Name, key.Short(), err)
 	}
 	return nil
 }
@@ -204,7 +212,10 @@ func (a *Archive) delete(ctx context.Context, objects []string) error {
 		return nil
 	}
 	if err := a.store.Delete(ctx, objects...); err != nil {
-		return fmt.Errorf("deleting %d objects, the first %s, in %s: %w", len(objects), objects[0], a.store, err)
+		if len(objects) == 1 {
+			return a.fail("deleting", objects[0], err)
+		}
+		return a.fail(fmt.Sprintf("deleting %d objects, the first", len(objects)), objects[0], err)
 	}
 	return nil
 }

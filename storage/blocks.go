@@ -63,11 +63,11 @@ func (b Blob) checkBlocks(from int64, data []byte) error {
 	for i := from / block; len(data) > 0; i++ {
 		n := min(block, int64(len(data)))
 		if int64(len(b.Blocks)) < (i+1)*blockSum {
-			return fmt.Errorf("blob %q: %w: its commit has no checksum of block %d", b.Name, ErrCorrupt, i)
+			return fmt.Errorf("%w: the commit has no checksum of block %d", ErrCorrupt, i)
 		}
 		want := binary.BigEndian.Uint32(b.Blocks[i*blockSum:])
 		if got := crc32.Checksum(data[:n], castagnoli); got != want {
-			return fmt.Errorf("blob %q: %w: block %d has checksum %08x, want %08x", b.Name, ErrCorrupt, i, got, want)
+			return fmt.Errorf("%w: block %d has checksum %08x, want %08x", ErrCorrupt, i, got, want)
 		}
 		data = data[n:]
 	}

@@ -12,6 +12,7 @@ package storage
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"time"
@@ -102,6 +103,27 @@ var (
 	// down, overloaded, read-only, or its keys have expired.
 	ErrAway = errors.New("store not available")
 )
+
+// ObjectError says which object of which store an error is about. Drivers return
+// it, and an Archive in its place, so that object and store are named once
+// however many layers an error passes.
+type ObjectError struct {
+	// Op is what was being done, such as "get" or "reading".
+	Op string
+	// Name is the object's, or what stands for several: a run's, a directory.
+	Name string
+	// Store is Store.String of its store.
+	Store string
+	Err   error
+}
+
+// Error implements error.
+func (e *ObjectError) Error() string {
+	return fmt.Sprintf("%s %s in %s: %v", e.Op, e.Name, e.Store, e.Err)
+}
+
+// Unwrap returns what went wrong.
+func (e *ObjectError) Unwrap() error { return e.Err }
 
 // IsTrouble reports whether an error is the store's and not that of a request:
 // the same request may succeed when somebody has looked after the store.

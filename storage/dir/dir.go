@@ -67,6 +67,7 @@ func (s *Store) path(name string) string {
 
 func (s *Store) fail(op, name string, err error) error {
 	_, refused := errors.AsType[syscall.Errno](err)
+	err = withoutPath(err)
 	switch {
 	case isFull(err):
 		err = fmt.Errorf("%w: %w", storage.ErrFull, err)
@@ -75,7 +76,19 @@ func (s *Store) fail(op, name string, err error) error {
 		// the file system's, such as read-only, a mount that is gone, a bad disk.
 		err = fmt.Errorf("%w: %w", storage.ErrAway, err)
 	}
-	return fmt.Errorf("%s %s in %s: %w", op, name, s, err)
+	return &storage.ObjectError{Op: op, Name: name, Store: s.String(), Err: err}
+}
+
+// withoutPath is an error of the file system without the path, which says again
+// where the object is.
+func withoutPath(err error) error {
+	switch e := err.(type) {
+	case *fs.PathError:
+		return fmt.Errorf("%s: %w", e.Op, e.Err)
+	case *os.LinkError:
+		return fmt.Errorf("%s: %w", e.Op, e.Err)
+	}
+	return err
 }
 
 // Get implements storage.Store.

@@ -127,7 +127,8 @@ func (c Config) URL() string {
 	if byDefault := c.Endpoint != ""; c.PathStyle != byDefault {
 		query.Set("path-style", fmt.Sprint(c.PathStyle))
 	}
-	u := url.URL{Scheme: "s3", Host: c.Bucket, Path: "/" + c.Prefix, RawQuery: query.Encode()}
+	readable := strings.NewReplacer("%3A", ":", "%2F", "/").Replace(query.Encode()) // a query may hold both
+	u := url.URL{Scheme: "s3", Host: c.Bucket, Path: "/" + c.Prefix, RawQuery: readable}
 	return strings.TrimSuffix(u.String(), "/")
 }
 

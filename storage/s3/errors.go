@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/minio/minio-go/v7"
@@ -29,6 +30,9 @@ func explain(err error) error {
 		return nil
 	}
 	r := response(err)
+	if u, ok := err.(*url.Error); ok {
+		err = u.Err // without the request's URL, which names store and object again
+	}
 	switch r.Code {
 	case "NoSuchBucket":
 		return fmt.Errorf("%w: the bucket does not exist: %w", storage.ErrUnsuitable, err)

@@ -132,12 +132,12 @@ func (s *Store) name(key string) string {
 
 // fail describes an error of the server, or of the way to it.
 func (s *Store) fail(op, name string, err error) error {
-	return fmt.Errorf("%s %s in %s: %w", op, name, s, explain(err))
+	return &storage.ObjectError{Op: op, Name: name, Store: s.String(), Err: explain(err)}
 }
 
 // refuse describes a request that is not even sent.
 func (s *Store) refuse(op, name, format string, args ...any) error {
-	return fmt.Errorf("%s %s in %s: %s", op, name, s, fmt.Sprintf(format, args...))
+	return &storage.ObjectError{Op: op, Name: name, Store: s.String(), Err: fmt.Errorf(format, args...)}
 }
 
 // maxPut is the most that S3 takes in one request, in bytes.
