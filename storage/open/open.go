@@ -4,6 +4,7 @@ package open
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"path/filepath"
@@ -28,13 +29,14 @@ func Open(ctx context.Context, location string) (storage.Store, error) {
 	case scheme == "file":
 		return openFileURL(location)
 	}
-	return nil, fmt.Errorf("store %q: no driver for %q: want s3:// or file://, or a directory", location, scheme)
+	// Not the whole location: what is no store's URL may hold a password.
+	return nil, fmt.Errorf("store URL: there is no driver for %q; want s3:// or file://, or a directory", scheme+"://")
 }
 
 func openFileURL(location string) (storage.Store, error) {
 	u, err := url.Parse(location)
 	if err != nil || u.Host != "" || u.Path == "" || u.RawQuery != "" {
-		return nil, fmt.Errorf("store %q: want file:///absolute/path", location)
+		return nil, errors.New("store URL: want file:///absolute/path")
 	}
 	return openDir(filepath.FromSlash(u.Path))
 }

@@ -33,11 +33,16 @@ func TestWhatCannotBeOpenedIsExplained(t *testing.T) {
 	t.Parallel()
 	for location, want := range map[string]string{
 		"":                      "no store named",
-		"gs://bucket":           `no driver for "gs"`,
+		"gs://bucket":           `no driver for "gs://"`,
 		"file://host/path":      "file:///absolute/path",
+		"https://me:s3cret@h/x": `no driver for "https://"`,
+		"file:///x?key=s3cret":  "file:///absolute/path",
 		"s3://b?endpont=http:/": "allowed are endpoint, path-style, region",
 	} {
 		store, err := open.Open(t.Context(), location)
+		if err != nil && strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%q: the error shows the secret: %v", location, err)
+		}
 		if err == nil || store != nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, %v, want an error that says %q", location, store, err, want)
 		}

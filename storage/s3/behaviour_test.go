@@ -271,13 +271,18 @@ func TestURLsAreReadStrictly(t *testing.T) {
 	for _, raw := range []string{
 		"", "s3://", "http://b/p", "s3://bkt/a b", "s3://b/p", "s3://bkt/../c", "s3://bkt?enpoint=http://h", "s3://bkt?endpoint=h:1", "s3://bkt?endpoint=ftp://h",
 		"s3://bkt?endpoint=http://h/path", "s3://bkt?path-style=1", "s3://bkt?region=a&region=b", "s3://key:secret@bkt/p", "s3://bkt?endpoint=http://key:secret@h",
-		"s3://key:secret@bkt/%zz",
+		"s3://key:secret@bkt/%zz", "s3://key:secret", "s3://key:secret/p", "s3:///p?token=secret", "https://key:secret@bkt/p?token=secret",
+		"s3://bkt?token=secret", "s3://bkt?region=a&token=secret", "s3://bkt?path-style=secret", "s3://bkt?endpoint=http://h/secret",
+		"s3://bkt?endpoint=http://h?token=secret", "s3://bkt?endpoint=ftp://secret", "s3://bkt/p?region=a&region=secret", "s3://bkt/%secret", "secret",
 	} {
 		_, err := s3.ParseURL(raw)
 		if err == nil {
 			t.Errorf("%q is accepted", raw)
 		} else if strings.Contains(err.Error(), "secret") {
 			t.Errorf("the error shows the secret: %v", err)
+		}
+		if _, _, err := s3.ParseObjectURL(raw); err != nil && strings.Contains(err.Error(), "secret") {
+			t.Errorf("the error of a source shows the secret: %v", err)
 		}
 	}
 }

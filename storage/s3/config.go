@@ -49,24 +49,27 @@ func ParseURL(raw string) (Config, error) {
 	return c, c.validate()
 }
 
+const urlForm = "s3://bucket/path?endpoint=https://host:port"
+
 // parseURL reads the URL of a store or of a source, and returns the path in the
-// bucket apart, as it stands.
+// bucket apart, as it stands. Errors quote no more than bucket and names of
+// parameters: people put secrets into all the rest.
 func parseURL(what, raw string) (Config, string, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
-		// The text of a *url.Error repeats the URL, which may hold credentials.
-		return Config{}, "", fmt.Errorf("%s URL: %w", what, errors.Unwrap(err))
+		// The parser's error quotes what may be credentials in the wrong place.
+		return Config{}, "", fmt.Errorf("%s URL: it is none; want %s, with special characters escaped, such as %%20 for a space", what, urlForm)
 	}
 	if u.User != nil {
 		return Config{}, "", fmt.Errorf("%s URL for bucket %q holds credentials: take them out and set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", what, u.Host)
 	}
 	if u.Scheme != "s3" || u.Host == "" {
-		return Config{}, "", fmt.Errorf("%s URL %q: want s3://bucket/path?endpoint=http://host:port", what, raw)
+		return Config{}, "", fmt.Errorf("%s URL: it names no bucket; want %s", what, urlForm)
 	}
 	query := u.Query()
 	for name, values := range query {
 		if !slices.Contains(parameters, name) || len(values) != 1 {
-			return Config{}, "", fmt.Errorf("%s URL %q: parameter %q: allowed are %s, each once", what, raw, name, strings.Join(parameters, ", "))
+			return Config{}, "", fmt.Errorf("%s URL for bucket %q: parameter %q: allowed are %s, each once", what, u.Host, name, strings.Join(parameters, ", "))
 		}
 	}
 	c := Config{Bucket: u.Host, Endpoint: query.Get("endpoint"), Region: query.Get("region")}
@@ -78,7 +81,7 @@ func parseURL(what, raw string) (Config, string, error) {
 	case "false":
 		c.PathStyle = false
 	default:
-		return Config{}, "", fmt.Errorf("%s URL %q: path-style is %q: want true or false", what, raw, query.Get("path-style"))
+		return Config{}, "", fmt.Errorf("%s URL for bucket %q: path-style: want true or false", what, u.Host)
 	}
 	return c, u.Path, nil
 }
@@ -100,8 +103,9 @@ func (c Config) host() (host string, secure bool, err error) {
 		return "s3.amazonaws.com", true, nil
 	}
 	u, err := url.Parse(c.Endpoint)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "" || u.User != nil {
-		return "", false, fmt.Errorf("store endpoint: want http://host:port or https://host, without path or credentials")
+	more := err == nil && (u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "")
+	if err != nil || more || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return "", false, errors.New("store endpoint: want http://host:port or https://host, and nothing more: no path, parameters or credentials")
 	}
 	return u.Host, u.Scheme == "https", nil
 }

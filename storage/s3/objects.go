@@ -38,7 +38,7 @@ func ParseObjectURL(raw string) (config Config, key string, err error) {
 		return Config{}, "", err
 	}
 	if err := config.validate(); err != nil {
-		return Config{}, "", fmt.Errorf("source URL %q: %w", raw, err)
+		return Config{}, "", fmt.Errorf("source URL for bucket %q: %w", config.Bucket, err)
 	}
 	return config, strings.TrimPrefix(path, "/"), nil
 }

@@ -38,6 +38,22 @@ type Cell struct {
 	users     int   // the balanced users, once the data were read
 }
 
+// place is where a field stands, or, of a cell that comes from a record, the name
+// of the experiment alone.
+func (c *Cell) place(path string) position {
+	if c.tree == nil {
+		return position{source: c.Experiment.Name}
+	}
+	return c.tree.place(path)
+}
+
+// Where begins the message of a mistake that is found outside this package:
+// "study.yaml:12:11: data.source".
+func (c *Cell) Where(path string) string {
+	at := c.place(path)
+	return Problem{Source: at.source, Line: at.line, Column: at.column, Path: path}.where()
+}
+
 // Axes are values by path, in order. As JSON they are one object.
 type Axes []Axis
 

@@ -72,11 +72,7 @@ type dataChecker struct {
 
 // fail reports a field, where it stands in the file or else with the file alone.
 func (c *dataChecker) fail(path, format string, args ...any) {
-	at := position{source: c.Experiment.Name}
-	if c.tree != nil {
-		at = c.tree.place(path)
-	}
-	c.problems.add(at, path, format, args...)
+	c.problems.add(c.place(path), path, format, args...)
 }
 
 func (c *dataChecker) check() {

@@ -26,14 +26,7 @@ type Problem struct {
 // String is one line: "study.yaml:12:11: training.cohort: ...".
 func (p Problem) String() string {
 	var b strings.Builder
-	b.WriteString(p.Source)
-	if p.Line > 0 {
-		fmt.Fprintf(&b, ":%d:%d", p.Line, p.Column)
-	}
-	if p.Path != "" {
-		fmt.Fprintf(&b, ": %s", p.Path)
-	}
-	fmt.Fprintf(&b, ": %s", p.Message)
+	fmt.Fprintf(&b, "%s: %s", p.where(), p.Message)
 	switch n := len(p.Cells); {
 	case n == 1:
 		fmt.Fprintf(&b, " (cell %s)", p.Cells[0])
@@ -41,6 +34,18 @@ func (p Problem) String() string {
 		fmt.Fprintf(&b, " (%d cells, the first is %s)", n, p.Cells[0])
 	}
 	return b.String()
+}
+
+// where is "study.yaml:12:11: training.cohort", as far as it is known.
+func (p Problem) where() string {
+	where := p.Source
+	if p.Line > 0 {
+		where += fmt.Sprintf(":%d:%d", p.Line, p.Column)
+	}
+	if p.Path != "" {
+		where += ": " + p.Path
+	}
+	return where
 }
 
 // Error is every mistake of one file, in the order of the file, the overrides'

@@ -140,7 +140,7 @@ func (p *place) within(name string) (inner string, ok bool) {
 func (a *Allowed) findS3(ctx context.Context, url string) (*Source, error) {
 	config, key, err := s3.ParseObjectURL(url)
 	if err != nil {
-		return nil, fault(url, "%w", err)
+		return nil, fault("s3 source", "%w", err) // not the URL: it may hold credentials
 	}
 	if !slices.ContainsFunc(a.buckets, func(b bucket) bool { return b.holds(config, key) }) {
 		return nil, refused(url)

@@ -4,6 +4,7 @@ package submission
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -119,12 +120,21 @@ func (s *Submission) survey(ctx context.Context, finder sources.Finder) ([]exper
 	}
 	facts := make([]experiment.Facts, len(s.Spec.Cells))
 	s.TokensPerExample, s.TestTokens = make([]float64, len(facts)), make([]float64, len(facts))
-	for _, name := range order {
+	found := make([]*sources.Source, len(order))
+	var missing error
+	for i, name := range order {
 		source, err := finder.Find(ctx, name.source, name.sha256)
 		if err != nil {
-			return nil, fmt.Errorf("data.source: %w", err)
+			cell := &s.Spec.Cells[cellsOf[name][0]]
+			missing = errors.Join(missing, fmt.Errorf("%s: %w", cell.Where("data.source"), err))
 		}
-		if err := s.surveySource(ctx, source, name.limits, cellsOf[name], facts); err != nil {
+		found[i] = source
+	}
+	if missing != nil {
+		return nil, missing
+	}
+	for i, name := range order {
+		if err := s.surveySource(ctx, found[i], name.limits, cellsOf[name], facts); err != nil {
 			return nil, err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -123,6 +124,25 @@ func TestLimitsOfTheDataHoldAndAreAPartOfTheKey(t *testing.T) {
 	raised := report(t, prepare(t, dir, "data.limits.line=4e6"))
 	if raised == report(t, prepare(t, dir, "data.limits.line=5e6")) {
 		t.Error("a limit changes no key")
+	}
+}
+
+func TestSourcesThatAreMissingAreNamedWithTheirPlaces(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, "texts", map[string]string{"e.yaml": fmt.Sprintf(tiny, "absent.jsonl") + "\ngrid: {axes: {data.source: [gone.jsonl, absent.jsonl, lost.jsonl]}}\n"})
+	_, err := Prepare(t.Context(), filepath.Join(dir, "e.yaml"), experiment.Options{}, nil)
+	if err == nil {
+		t.Fatal("nothing was said")
+	}
+	for _, name := range []string{"gone", "absent", "lost"} {
+		if !regexp.MustCompile(`(?m)^\S*e\.yaml:\d+:\d+: data\.source: ` + name + `\.jsonl: there is no such file`).MatchString(err.Error()) {
+			t.Errorf("%s.jsonl is not named with its place:\n%v", name, err)
+		}
+	}
+	sets := []string{"data.source=other.jsonl", "grid=null"}
+	_, err = Prepare(t.Context(), filepath.Join(dir, "e.yaml"), experiment.Options{Sets: sets}, nil)
+	if err == nil || !strings.HasPrefix(err.Error(), "--set data.source=other.jsonl: data.source: other.jsonl: there is no such") {
+		t.Errorf("a source of an override: %v", err)
 	}
 }
 
