@@ -1,6 +1,7 @@
 package s3_test
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -126,14 +127,17 @@ func readBody(r *http.Request) []byte {
 	}
 	var data []byte
 	for {
-		header, rest, _ := strings.Cut(string(body), "\r\n")
-		digits, _, _ := strings.Cut(header, ";")
+		header, rest, _ := bytes.Cut(body, []byte("\r\n"))
+		digits, _, _ := strings.Cut(string(header), ";")
 		size, err := strconv.ParseInt(digits, 16, 64)
 		if err != nil || size == 0 {
 			return data
 		}
+		if int64(len(rest)) < size+2 {
+			return data // the client has gone
+		}
 		data = append(data, rest[:size]...)
-		body = []byte(rest[size+2:])
+		body = rest[size+2:]
 	}
 }
 

@@ -46,7 +46,7 @@ func ParseObjectURL(raw string) (config Config, key string, err error) {
 // NewBucket reads from the bucket of a configuration, whose Prefix plays no
 // part. It asks nothing yet.
 func NewBucket(config Config) (*Bucket, error) {
-	client, err := newClient(config, newTransport(), retries)
+	client, err := newClient(config, newTransport(silence), retries)
 	if err != nil {
 		return nil, err
 	}

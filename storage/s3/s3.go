@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -46,11 +45,15 @@ func Open(ctx context.Context, url string) (*Store, error) {
 // bucket, wrong credentials or a server without create-if-absent give an error
 // that wraps storage.ErrUnsuitable and says what to change.
 func OpenConfig(ctx context.Context, config Config) (*Store, error) {
+	return openConfig(ctx, config, silence)
+}
+
+func openConfig(ctx context.Context, config Config, silence time.Duration) (*Store, error) {
 	if err := config.validate(); err != nil {
 		return nil, err
 	}
 	s := &Store{config: config}
-	transport := newTransport()
+	transport := newTransport(silence)
 	var err error
 	if s.client, err = newClient(config, transport, retries); err != nil {
 		return nil, fmt.Errorf("%w: %w", storage.ErrUnsuitable, err)
@@ -93,26 +96,6 @@ func newClient(config Config, transport http.RoundTripper, tries int) (*minio.Cl
 		return nil, fmt.Errorf("%s: %w", config.URL(), err)
 	}
 	return client, nil
-}
-
-// newTransport has limits for everything that a dead peer could stall: keep-alive
-// probes end a transfer whose other side is gone within half a minute.
-func newTransport() *http.Transport {
-	dialer := &net.Dialer{
-		Timeout:         10 * time.Second,
-		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3},
-	}
-	return &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           dialer.DialContext,
-		MaxIdleConns:          256,
-		MaxIdleConnsPerHost:   64,
-		IdleConnTimeout:       time.Minute,
-		TLSHandshakeTimeout:   10 * time.Second,
-		ResponseHeaderTimeout: time.Minute,
-		ExpectContinueTimeout: 10 * time.Second,
-		DisableCompression:    true, // objects come as they are stored
-	}
 }
 
 // String implements storage.Store.

@@ -1,0 +1,15 @@
+package s3
+
+import (
+	"context"
+	"net"
+	"time"
+)
+
+// OpenImpatient opens a store that gives a silent connection up sooner.
+func OpenImpatient(ctx context.Context, config Config, silence time.Duration) (*Store, error) {
+	return openConfig(ctx, config, silence)
+}
+
+// Watch limits the silence of a connection.
+func Watch(conn net.Conn, silence time.Duration) net.Conn { return &watchedConn{conn, silence} }

@@ -1,0 +1,58 @@
+package s3
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"time"
+)
+
+// silence is how long a connection may carry no byte in either direction while a
+// request is on its way; then the request has failed, and is sent again on another
+// connection. It bounds what a server costs that has stopped, or has gone without a
+// farewell, however large the object is: a transfer that moves has no limit.
+const silence = 15 * time.Second
+
+// newTransport has limits for everything that a dead peer could stall.
+func newTransport(silence time.Duration) *http.Transport {
+	dialer := &net.Dialer{Timeout: 10 * time.Second}
+	return &http.Transport{
+		Proxy: http.ProxyFromEnvironment,
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dialer.DialContext(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			return &watchedConn{Conn: conn, silence: silence}, nil
+		},
+		MaxIdleConns:          256,
+		MaxIdleConnsPerHost:   64,
+		IdleConnTimeout:       silence / 2, // what has waited for longer may be dead: who sends again gets a new one
+		TLSHandshakeTimeout:   10 * time.Second,
+		ExpectContinueTimeout: 10 * time.Second,
+		DisableCompression:    true, // objects come as they are stored
+	}
+}
+
+// watchedConn ends a connection by a timeout that has carried nothing for a while.
+type watchedConn struct {
+	net.Conn
+	silence time.Duration
+}
+
+// Read implements net.Conn.
+func (c *watchedConn) Read(p []byte) (int, error) {
+	if err := c.SetReadDeadline(time.Now().Add(c.silence)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Read(p)
+}
+
+// Write implements net.Conn. The transport reads, in wait for the answer, while it
+// writes: what is written puts the end of that wait off.
+func (c *watchedConn) Write(p []byte) (int, error) {
+	if err := c.SetDeadline(time.Now().Add(c.silence)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(p)
+}

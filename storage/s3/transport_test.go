@@ -1,0 +1,169 @@
+package s3_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"coalmine/internal/testserver"
+	"coalmine/internal/testserver/proxy"
+	"coalmine/storage"
+	"coalmine/storage/s3"
+)
+
+func TestAConnectionThatMovesHasNoLimit(t *testing.T) {
+	t.Parallel()
+	const silence, pause, bytes = 15 * time.Second, 10 * time.Second, 100
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		defer near.Close()
+		conn := s3.Watch(near, silence)
+		go func() {
+			for range bytes {
+				time.Sleep(pause)
+				_, _ = far.Write([]byte{1})
+			}
+		}()
+		began := time.Now()
+		n, err := io.Copy(io.Discard, conn)
+		if n != bytes || !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("read %d bytes, %v; want %d and a timeout", n, err, bytes)
+		}
+		if took, want := time.Since(began), bytes*pause+silence; took != want {
+			t.Errorf("the connection ended after %v, want %v", took, want)
+		}
+	})
+}
+
+func TestTheWaitForAnAnswerBeginsWhenTheRequestIsWritten(t *testing.T) {
+	t.Parallel()
+	const silence, pause, pieces = 15 * time.Second, 10 * time.Second, 20
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		defer near.Close()
+		conn := s3.Watch(near, silence)
+		go func() { _, _ = io.Copy(io.Discard, far) }()
+		go func() {
+			for range pieces {
+				time.Sleep(pause)
+				_, _ = conn.Write([]byte{1})
+			}
+		}()
+		began := time.Now()
+		_, err := conn.Read(make([]byte, 1))
+		if took, want := time.Since(began), pieces*pause+silence; !errors.Is(err, os.ErrDeadlineExceeded) || took != want {
+			t.Errorf("%v after %v, want a timeout after %v", err, took, want)
+		}
+	})
+}
+
+// impatience is far longer than a request takes here, and far shorter than a
+// test may take.
+const impatience = 500 * time.Millisecond
+
+// hang leaves the client waiting for the rest of the answer.
+func hang(t *testing.T, w http.ResponseWriter) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	t.Cleanup(func() { conn.Close() })
+}
+
+func TestARequestIntoSilenceIsSentAgain(t *testing.T) {
+	t.Parallel()
+	data := bytes.Repeat([]byte("0123456789abcdef"), 1<<20) // more than all buffers on the way
+	for name, c := range map[string]struct {
+		hang func(t *testing.T, w http.ResponseWriter)
+		do   func(t *testing.T, s *s3.Store) error
+	}{
+		"head": {hang, func(t *testing.T, s *s3.Store) error { _, err := s.Head(t.Context(), "x"); return err }},
+		"an upload that is not read": {hang, func(t *testing.T, s *s3.Store) error {
+			return s.Put(t.Context(), "y", bytes.NewReader(data), storage.Durable)
+		}},
+		"a download that stops": {
+			func(t *testing.T, w http.ResponseWriter) {
+				w.Header().Set("ETag", `"tag"`)
+				w.Header().Set("Last-Modified", lastModified)
+				w.Header().Set("Content-Length", fmt.Sprint(len(data)))
+				_, _ = w.Write(data[:len(data)/3])
+				_ = http.NewResponseController(w).Flush()
+				hang(t, w)
+			},
+			func(t *testing.T, s *s3.Store) error {
+				r, err := s.Get(t.Context(), "x", 0, -1)
+				if err != nil {
+					return err
+				}
+				defer r.Close()
+				got, err := io.ReadAll(r)
+				if err == nil && !bytes.Equal(got, data) {
+					err = fmt.Errorf("read %d other bytes", len(got))
+				}
+				return err
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := startFake(t)
+			s, err := s3.OpenImpatient(t.Context(), f.config(), impatience)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Put(t.Context(), "x", bytes.NewReader(data), storage.Durable); err != nil {
+				t.Fatal(err)
+			}
+			f.answer(func(n int, w http.ResponseWriter, _ *http.Request) bool {
+				if n == 1 {
+					c.hang(t, w)
+				}
+				return n == 1
+			})
+			if err := c.do(t, s); err != nil {
+				t.Error(err)
+			}
+			if f.asked() < 2 {
+				t.Errorf("the server was asked %d times, want once more after the silence", f.asked())
+			}
+		})
+	}
+}
+
+func TestAHalfOpenConnectionHasAnEnd(t *testing.T) {
+	t.Parallel()
+	server := testserver.StartS3(t)
+	link := proxy.NewLink(t, server.Addr())
+	config := configFor(t, server, server.URL("p"))
+	config.Endpoint = "http://" + link.Addr()
+	s, err := s3.OpenImpatient(t.Context(), config, impatience/5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	link.Set(proxy.HalfOpen) // what is sent is acknowledged, and lost
+	var all sync.WaitGroup
+	all.Go(func() {
+		if _, err := s.Head(t.Context(), "x"); !errors.Is(err, storage.ErrAway) {
+			t.Errorf("head: %v, want an error that wraps %q", err, storage.ErrAway)
+		}
+	})
+	all.Go(func() {
+		if err := s.Create(t.Context(), "x", []byte("x")); !errors.Is(err, storage.ErrUnknown) {
+			t.Errorf("create: %v, want an error that wraps %q", err, storage.ErrUnknown)
+		}
+	})
+	all.Wait()
+	link.Set(proxy.Open)
+	if err := s.Create(t.Context(), "y", []byte("y")); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}
