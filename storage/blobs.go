@@ -66,20 +66,18 @@ func (a *Archive) ReadBlobRange(ctx context.Context, key Key, b Blob, offset, le
 		return nil, nil
 	}
 	object := blobName(key, b.Digest)
-	from, to := b.blocksAround(offset, length)
-	r, err := a.store.Get(ctx, object, from, to-from)
+	data, err := b.ReadPart(offset, length, func(from, length int64) ([]byte, error) {
+		r, err := a.store.Get(ctx, object, from, length)
+		if err != nil {
+			return nil, err
+		}
+		defer r.Close()
+		return readExactly(r, length)
+	})
 	if err != nil {
 		return nil, a.fail(fmt.Sprintf("reading part of blob %q from", b.Name), object, err)
 	}
-	defer r.Close()
-	data, err := readExactly(r, to-from)
-	if err == nil {
-		err = b.checkBlocks(from, data)
-	}
-	if err != nil {
-		return nil, a.fail(fmt.Sprintf("reading part of blob %q from", b.Name), object, err)
-	}
-	return data[offset-from:][:length:length], nil
+	return data, nil
 }
 
 // readExactly reads size bytes and makes sure that there are no more.

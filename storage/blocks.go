@@ -42,10 +42,26 @@ func blockSums(data []byte) []byte {
 	return sums
 }
 
+// ReadPart returns length bytes, all inside the blob, from offset of a copy of it
+// that read reads. It reads whole blocks and checks them, of a blob without
+// checksums all of it. What is not as it was written gives an error that wraps
+// ErrCorrupt.
+func (b Blob) ReadPart(offset, length int64, read func(from, length int64) ([]byte, error)) ([]byte, error) {
+	from, to := b.blocksAround(offset, length)
+	data, err := read(from, to-from)
+	if err == nil {
+		err = b.checkBlocks(from, data)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return data[offset-from:][:length:length], nil
+}
+
 // blocksAround widens a part of a blob to whole blocks.
 func (b Blob) blocksAround(offset, length int64) (from, to int64) {
 	if len(b.Blocks) == 0 {
-		return offset, offset + length // of a commit from before there were checksums
+		return 0, b.Size // of a commit from before there were checksums
 	}
 	block := blockSize(b.Size)
 	from = offset / block * block
@@ -57,7 +73,7 @@ func (b Blob) blocksAround(offset, length int64) (from, to int64) {
 // their checksums.
 func (b Blob) checkBlocks(from int64, data []byte) error {
 	if len(b.Blocks) == 0 {
-		return nil
+		return b.check(data)
 	}
 	block := blockSize(b.Size)
 	for i := from / block; len(data) > 0; i++ {

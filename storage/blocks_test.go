@@ -62,9 +62,10 @@ func TestLargeBlobsHaveFewLargeBlocks(t *testing.T) {
 	}
 }
 
-func TestPartsOfBlobsWithoutChecksumsAreRead(t *testing.T) {
+func TestPartsOfBlobsWithoutChecksumsAreReadAndChecked(t *testing.T) {
 	t.Parallel()
-	a, data := faulty(), sized(200<<10)
+	store := fault.Wrap(storagetest.NewMemory())
+	a, data := storage.NewArchive(store), sized(200<<10)
 	b, err := a.PutBlob(t.Context(), key(1), "b", data, storage.Recomputable)
 	if err != nil {
 		t.Fatal(err)
@@ -72,6 +73,10 @@ func TestPartsOfBlobsWithoutChecksumsAreRead(t *testing.T) {
 	b.Blocks = nil // as in commits from before there were any
 	if part, err := a.ReadBlobRange(t.Context(), key(1), b, 70_000, 10); err != nil || !bytes.Equal(part, data[70_000:70_010]) {
 		t.Errorf("%x, %v", part, err)
+	}
+	store.Add(&fault.Rule{Op: fault.Get, Flip: true, Nth: 1})
+	if _, err := a.ReadBlobRange(t.Context(), key(1), b, 70_000, 10); !errors.Is(err, storage.ErrCorrupt) {
+		t.Errorf("a damaged blob without checksums: %v", err)
 	}
 	b.Blocks = make([]byte, 4)
 	if _, err := a.ReadBlobRange(t.Context(), key(1), b, 70_000, 10); !errors.Is(err, storage.ErrCorrupt) {

@@ -46,24 +46,24 @@ func (c *blobCache) whole(ctx context.Context, digest storage.Digest, fetch func
 // caching: one that was read in part before, such as the shards that every
 // round's clients come from. It goes to disk only, lest a data set push the
 // models out of memory. ok is false if the caller must read the part himself.
-func (c *blobCache) part(ctx context.Context, digest storage.Digest, size, offset, length int64, fetch func() ([]byte, error)) (data []byte, ok bool, err error) {
-	if data, ok := c.memory.peek(digest); ok {
+func (c *blobCache) part(ctx context.Context, b storage.Blob, offset, length int64, fetch func() ([]byte, error)) (data []byte, ok bool, err error) {
+	if data, ok := c.memory.peek(b.Digest); ok {
 		c.memory.metrics.looked(true)
 		return bytes.Clone(data[offset : offset+length]), true, nil
 	}
-	if c.disk == nil || size > c.disk.largest() {
+	if c.disk == nil || b.Size > c.disk.largest() {
 		return nil, false, nil
 	}
-	if data, ok := c.disk.readPart(digest, offset, length); ok {
+	if data, ok := c.disk.readPart(b, offset, length); ok {
 		return data, true, nil
 	}
-	if _, again := c.asked.peek(digest); !again {
-		c.asked.add(digest, struct{}{}, 1)
+	if _, again := c.asked.peek(b.Digest); !again {
+		c.asked.add(b.Digest, struct{}{}, 1)
 		return nil, false, nil
 	}
-	if err := c.disk.fill(ctx, digest, fetch); err != nil {
+	if err := c.disk.fill(ctx, b.Digest, fetch); err != nil {
 		return nil, false, err
 	}
-	data, ok = c.disk.readPart(digest, offset, length)
+	data, ok = c.disk.readPart(b, offset, length)
 	return data, ok, nil
 }

@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"coalmine/storage"
+	"coalmine/storage/storagetest"
 )
 
 // The cache must keep what was used last and no more than its capacity, just as
@@ -159,6 +160,11 @@ func newShelf(i int) *shelf { return &shelf{data: expand(1000, []byte{byte(i)})}
 
 func (s *shelf) digest() storage.Digest { return storage.DigestOf(s.data) }
 
+// blob is what a commit from before there were checksums of blocks says of it.
+func (s *shelf) blob() storage.Blob {
+	return storage.Blob{Name: "b", Digest: s.digest(), Size: int64(len(s.data))}
+}
+
 func diskCacheOf(t *testing.T, dir string, capacity int64) *blobCache {
 	t.Helper()
 	disk, err := openDiskCache(dir, capacity, slog.New(slog.DiscardHandler))
@@ -235,7 +241,7 @@ func TestABlobReadInPartAgainIsKeptOnDisk(t *testing.T) {
 	s := newShelf(1)
 	read := func(c *blobCache, wantOK bool, fetches int) {
 		t.Helper()
-		data, ok, err := c.part(context.Background(), s.digest(), int64(len(s.data)), 100, 50, s.fetch)
+		data, ok, err := c.part(context.Background(), s.blob(), 100, 50, s.fetch)
 		if err != nil || ok != wantOK || ok && !slices.Equal(data, s.data[100:150]) || s.fetches != fetches {
 			t.Errorf("part = %d bytes, %v, %v after %d fetches; want ok %v after %d", len(data), ok, err, s.fetches, wantOK, fetches)
 		}
@@ -254,6 +260,66 @@ func TestABlobReadInPartAgainIsKeptOnDisk(t *testing.T) {
 	read(newBlobCache(1<<20), false, 2) // no disk, nothing in memory
 }
 
+// The bit is flipped after the file was read and found good, as a disk does it.
+func TestAFlippedBitOnDiskIsFoundAndNeverUsed(t *testing.T) {
+	t.Parallel()
+	archive := storage.NewArchive(storagetest.NewMemory())
+	rapid.Check(t, func(t *rapid.T) {
+		s := &shelf{data: expand(rapid.IntRange(storage.MaxInline+1, 300<<10).Draw(t, "size"), []byte("flip"))}
+		size := int64(len(s.data))
+		b, err := archive.PutBlob(context.Background(), storage.Key{Digest: s.digest()}, "b", s.data, storage.Recomputable)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rapid.Bool().Draw(t, "from before checksums") {
+			b.Blocks = nil
+		}
+		dir, err := os.MkdirTemp("", "coalmine-cache-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.RemoveAll(dir)
+		disk, err := openDiskCache(dir, 4<<20, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := newBlobCache(0)
+		c.disk = disk
+		read := func(offset, length int64) (ok bool) {
+			data, ok, err := c.part(context.Background(), b, offset, length, s.fetch)
+			if err != nil || ok && !slices.Equal(data, s.data[offset:offset+length]) {
+				t.Fatalf("bytes %d to %d are wrong (%v)", offset, offset+length, err)
+			}
+			return ok
+		}
+		read(0, 1)
+		if !read(0, size) || s.fetches != 1 {
+			t.Fatalf("the blob is not on disk after %d fetches", s.fetches)
+		}
+		flipped := rapid.Int64Range(0, size-1).Draw(t, "flipped byte")
+		flipBit(t, filepath.Join(dir, b.Digest.String()), flipped)
+		offset := rapid.Int64Range(0, flipped).Draw(t, "offset")
+		length := rapid.Int64Range(flipped-offset+1, size-offset).Draw(t, "length")
+		if !read(offset, length) || s.fetches != 2 {
+			t.Fatalf("a damaged part was not fetched again: %d fetches", s.fetches)
+		}
+		if !read(0, size) || s.fetches != 2 {
+			t.Fatalf("the blob was not repaired: %d fetches", s.fetches)
+		}
+	})
+}
+
+func flipBit(t *rapid.T, path string, at int64) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[at] ^= 1 << (at % 8)
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestADiskCacheThatCannotWriteIsNoObstacle(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "cache")
@@ -265,7 +331,7 @@ func TestADiskCacheThatCannotWriteIsNoObstacle(t *testing.T) {
 	wantWhole(t, c, s, 1)
 	wantWhole(t, c, s, 2)
 	for range 3 {
-		if _, ok, err := c.part(context.Background(), s.digest(), 1000, 0, 1, s.fetch); ok || err != nil {
+		if _, ok, err := c.part(context.Background(), s.blob(), 0, 1, s.fetch); ok || err != nil {
 			t.Errorf("part = %v, %v", ok, err)
 		}
 	}

@@ -24,21 +24,11 @@ import (
 type diskCache struct {
 	dir   string
 	log   *slog.Logger
-	files *cache[storage.Digest, *diskFile]
+	files *cache[storage.Digest, struct{}]
 	// metrics count the lookups; those of files tell its size alone.
 	metrics cacheMetrics
 	// warned is set while writing fails, so that it is said once.
 	warned atomic.Bool
-}
-
-// diskFile is a file of the cache. What an earlier process left is checked
-// before its first use.
-type diskFile struct{ checked atomic.Bool }
-
-func checkedFile() *diskFile {
-	f := &diskFile{}
-	f.checked.Store(true)
-	return f
 }
 
 const (
@@ -52,7 +42,7 @@ func openDiskCache(dir string, capacity int64, log *slog.Logger) (*diskCache, er
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("cache directory %s cannot be made; name another by --cache: %w", dir, err)
 	}
-	c := &diskCache{dir: dir, log: log, files: newCache[storage.Digest, *diskFile](capacity)}
+	c := &diskCache{dir: dir, log: log, files: newCache[storage.Digest, struct{}](capacity)}
 	c.files.dropped = func(d storage.Digest) { _ = os.Remove(c.path(d)) }
 	return c, c.adopt()
 }
@@ -79,7 +69,7 @@ func (c *diskCache) adopt() error {
 	for _, info := range found {
 		digest, err := storage.ParseDigest(info.Name())
 		if err == nil {
-			c.files.add(digest, &diskFile{}, info.Size())
+			c.files.add(digest, struct{}{}, info.Size())
 		} else if strings.HasSuffix(info.Name(), partialSuffix) && time.Since(info.ModTime()) > partialAge {
 			_ = os.Remove(filepath.Join(c.dir, info.Name()))
 		}
@@ -96,44 +86,40 @@ func (c *diskCache) largest() int64 { return c.files.capacity / 4 }
 // read returns a whole blob, checked.
 func (c *diskCache) read(digest storage.Digest) (data []byte, ok bool) {
 	defer func() { c.metrics.looked(ok) }()
-	return c.load(digest)
-}
-
-func (c *diskCache) load(digest storage.Digest) ([]byte, bool) {
-	file, ok := c.files.peek(digest)
-	if !ok {
+	if _, ok := c.files.peek(digest); !ok {
 		return nil, false
 	}
 	data, err := os.ReadFile(c.path(digest))
-	if err != nil || storage.DigestOf(data) != digest {
-		c.files.remove(digest)
-		return nil, false
+	if err == nil && storage.DigestOf(data) != digest {
+		err = storage.ErrCorrupt
 	}
-	file.checked.Store(true)
-	return data, true
+	return data, c.sound(digest, err)
 }
 
-// readPart returns length bytes from offset of a blob whose file was checked once.
-func (c *diskCache) readPart(digest storage.Digest, offset, length int64) (data []byte, ok bool) {
+// readPart returns length bytes from offset of a blob, checked: a disk that has
+// told the truth once may lie the next time.
+func (c *diskCache) readPart(b storage.Blob, offset, length int64) (data []byte, ok bool) {
 	defer func() { c.metrics.looked(ok) }()
-	file, ok := c.files.peek(digest)
-	if !ok || !c.ensureChecked(digest, file) {
+	if _, ok := c.files.peek(b.Digest); !ok {
 		return nil, false
 	}
-	data, err := readFilePart(c.path(digest), offset, length)
-	if err != nil {
-		c.files.remove(digest)
-		return nil, false
-	}
-	return data, true
+	data, err := b.ReadPart(offset, length, func(from, length int64) ([]byte, error) {
+		return readFilePart(c.path(b.Digest), from, length)
+	})
+	return data, c.sound(b.Digest, err)
 }
 
-func (c *diskCache) ensureChecked(digest storage.Digest, file *diskFile) bool {
-	if file.checked.Load() {
+// sound reports whether a file was read well. One that was not is removed; what
+// is there and yet wrong is worth a word, since disks that lie go on to do so.
+func (c *diskCache) sound(digest storage.Digest, err error) bool {
+	if err == nil {
 		return true
 	}
-	_, ok := c.load(digest)
-	return ok
+	if !errors.Is(err, fs.ErrNotExist) {
+		c.log.Warn("a file of the cache directory is damaged; its blob comes from the store again", "file", c.path(digest), "error", err)
+	}
+	c.files.remove(digest)
+	return false
 }
 
 func readFilePart(path string, offset, length int64) ([]byte, error) {
@@ -149,15 +135,15 @@ func readFilePart(path string, offset, length int64) ([]byte, error) {
 
 // fill fetches a blob that is not there, once for all who ask at the same time.
 func (c *diskCache) fill(ctx context.Context, digest storage.Digest, fetch func() ([]byte, error)) error {
-	_, err := c.files.get(ctx, digest, func() (*diskFile, int64, error) {
+	_, err := c.files.get(ctx, digest, func() (none struct{}, size int64, err error) {
 		data, err := fetch()
 		if err != nil {
-			return nil, 0, err
+			return none, 0, err
 		}
 		if !c.keep(digest, data) {
-			return nil, 0, errNotKept
+			return none, 0, errNotKept
 		}
-		return checkedFile(), int64(len(data)), nil
+		return struct{}{}, int64(len(data)), nil
 	})
 	if errors.Is(err, errNotKept) {
 		return nil // the caller finds no file and reads from the store
@@ -170,7 +156,7 @@ var errNotKept = errors.New("blob could not be kept on disk")
 // add keeps a blob that is at hand.
 func (c *diskCache) add(digest storage.Digest, data []byte) {
 	if int64(len(data)) <= c.largest() && c.keep(digest, data) {
-		c.files.add(digest, checkedFile(), int64(len(data)))
+		c.files.add(digest, struct{}{}, int64(len(data)))
 	}
 }
 
@@ -186,7 +172,7 @@ func (c *diskCache) keep(digest storage.Digest, data []byte) bool {
 }
 
 // write makes the file appear whole or not at all. It is not made to survive a
-// power cut: what is torn then fails the check before its first use.
+// power cut: what is torn then fails the check of every read.
 func (c *diskCache) write(digest storage.Digest, data []byte) error {
 	f, err := os.CreateTemp(c.dir, digest.Short()+"-*"+partialSuffix)
 	if err != nil {

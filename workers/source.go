@@ -77,7 +77,7 @@ func (s *source) BlobRange(ctx context.Context, node storage.Key, name string, o
 	if b.IsInline() {
 		return bytes.Clone(b.Inline[offset : offset+length]), nil // a part may be written to
 	}
-	part, ok, err := s.blobs.part(ctx, b.Digest, b.Size, offset, length, func() ([]byte, error) { return s.fetch(ctx, node, b) })
+	part, ok, err := s.blobs.part(ctx, b, offset, length, func() ([]byte, error) { return s.fetch(ctx, node, b) })
 	if ok || err != nil {
 		return part, err
 	}
