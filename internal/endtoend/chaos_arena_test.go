@@ -27,7 +27,7 @@ import (
 // arena is a cluster of real processes and servers, with a way to each server
 // that can fail for each process:
 //
-//	coordinator x 2, worker x 2..3
+//	coordinator x 2, worker x 2..3, operator
 //	    |               |
 //	  Link            Link
 //	    |               |
@@ -49,7 +49,11 @@ type arena struct {
 	workerArguments []string
 
 	archive *storage.Archive
-	run     string // id
+	files   workspace // what is submitted
+	run     string    // id
+	orders  []*order  // that are still to be given, or followed
+	// siblings is how many other runs have been submitted beside it.
+	siblings int
 
 	claimed map[any]bool
 	// snapshot is a copy of redis's files at an earlier moment, "" before that.
@@ -194,6 +198,7 @@ type ending struct {
 
 // play submits the experiment and plays the schedule until its end or the run's.
 func (a *arena) play(w workspace) {
+	a.files = w
 	a.run = strings.TrimSpace(must(a.t, a.coalmine(w, "submit", "experiment.yaml")))
 	a.begun = time.Now()
 	var endings []ending
@@ -209,7 +214,7 @@ func (a *arena) play(w workspace) {
 			endings = append(endings, ending{time.Now().Add(f.lasts), f.kind.name, end})
 		}
 	}
-	for len(endings) > 0 {
+	for len(endings) > 0 || len(a.orders) > 0 {
 		endings = a.waitUntil(time.Now().Add(tick), endings)
 	}
 	a.calm = time.Now()
@@ -235,6 +240,7 @@ func (a *arena) waitUntil(moment time.Time, endings []ending) []ending {
 		for _, m := range a.members {
 			m.tend()
 		}
+		a.tendOrders()
 		if !now.Before(moment) {
 			return endings
 		}
@@ -242,12 +248,9 @@ func (a *arena) waitUntil(moment time.Time, endings []ending) []ending {
 	}
 }
 
-// over reports whether the run has ended, as far as the store tells.
+// over reports whether the run has ended by itself, as far as the store tells.
 func (a *arena) over() bool {
-	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
-	defer cancel()
-	run, err := runs.NewService(a.archive, nil).Get(ctx, a.run)
-	return err == nil && run.State.Phase.Finished()
+	return a.settled(a.run, func(s *runs.State) bool { return s.Phase == runs.Done || s.Phase == runs.Failed })()
 }
 
 // coalmine is a command that uses the servers directly.

@@ -7,8 +7,10 @@ import (
 	"net/http"
 	"strings"
 	"syscall"
+	"time"
 
 	"coalmine/internal/testserver/proxy"
+	"coalmine/workflows/runs"
 )
 
 // faultKind is one way to disturb a cluster.
@@ -17,6 +19,8 @@ type faultKind struct {
 	weight int
 	where  place
 	most   int // times in one schedule; 0 is any number
+	// shortest is how long it lasts at least, to have an effect.
+	shortest time.Duration
 	// begin disturbs, and returns what ends the disturbance. It returns nil if
 	// whatever it would hit is disturbed already, or not there yet.
 	begin func(*arena, *rand.Rand) (end func())
@@ -75,7 +79,17 @@ var faultKinds = []*faultKind{
 	{name: "blob truncated", weight: 3, begin: harmBlob(truncateFile)},
 	{name: "directory read-only", weight: 5, where: onDirectory, begin: remountReadOnly},
 	{name: "directory full", weight: 5, where: onDirectory, begin: fillDisk},
+
+	{name: "run paused", weight: 4, begin: stopRun("pause", runs.Paused)},
+	{name: "run cancelled", weight: 4, begin: stopRun("cancel", runs.Cancelled)},
+	{name: "priority changed", weight: 2, begin: changePriority},
+	{name: "sibling run cancelled", weight: 4, most: 2, begin: addSibling},
+	{name: "worker drained", weight: 5, begin: drainWorker},
+	{name: sourceLost, weight: 5, most: 1, shortest: 3 * time.Second, begin: loseSource},
 }
+
+// sourceLost is the one kind of fault by which a run may fail, to be retried.
+const sourceLost = "source lost, nodes retried"
 
 func done() {}
 

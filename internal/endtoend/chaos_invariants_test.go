@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"coalmine/internal/queue"
@@ -28,6 +27,7 @@ func (a *arena) awaitEnd() {
 	deadline := time.Now().Add(chaosPatience)
 	for !a.over() || !a.quiet() {
 		a.waitUntil(time.Now().Add(5*tick), nil)
+		a.retryIfFailed()
 		if a.t.Failed() {
 			a.t.FailNow()
 		}
@@ -42,6 +42,15 @@ func (a *arena) awaitEnd() {
 	}
 	if run.State.Phase != runs.Done {
 		a.t.Fatalf("the run is %s, not done: %s", run.State.Phase, a.status())
+	}
+}
+
+// retryIfFailed does what an operator does who has lost the source and put it
+// back: an attempt may have missed it that failed only after the first retry.
+func (a *arena) retryIfFailed() {
+	failed := a.settled(a.run, func(s *runs.State) bool { return s.Phase == runs.Failed })
+	if len(a.orders) == 0 && a.counts[sourceLost] > 0 && failed() {
+		a.retry()
 	}
 }
 
@@ -65,7 +74,7 @@ func (a *arena) quiet() bool {
 	}
 	defer conn.Close()
 	workers, err := conn.Broker().Workers(ctx)
-	busy := slices.ContainsFunc(workers, func(w queue.Worker) bool { return len(w.Running) > 0 })
+	busy := slices.ContainsFunc(workers, func(w queue.Worker) bool { return len(w.Running) > 0 || w.Draining })
 	return err == nil && !busy && len(workers) == a.plan.workers
 }
 
@@ -76,7 +85,6 @@ func (a *arena) check(w workspace, want *outcome) {
 	if results != want.results {
 		a.t.Errorf("the results differ; got:\n%s\nwant:\n%s", results, want.results)
 	}
-	p := planOf(a.t, a.archive)
 	commits := a.readCommits()
 	for name, c := range want.commits {
 		switch got := commits[c.Key]; {
@@ -86,8 +94,8 @@ func (a *arena) check(w workspace, want *outcome) {
 			a.t.Errorf("%s: %s", name, c.Differs(got))
 		}
 	}
-	a.checkTargets(p, commits)
-	a.checkObjects(p)
+	a.checkTargets(commits)
+	a.checkObjects()
 	a.checkLogs()
 	for _, wrong := range a.puts.wrong() {
 		a.t.Error(wrong)
@@ -100,8 +108,8 @@ func (a *arena) readCommits() map[storage.Key]*storage.Commit {
 }
 
 // checkTargets reads all that the run wanted; the archive compares digests.
-func (a *arena) checkTargets(p *plan.Plan, commits map[storage.Key]*storage.Commit) {
-	for _, cell := range p.Cells {
+func (a *arena) checkTargets(commits map[storage.Key]*storage.Commit) {
+	for _, cell := range runPlan(a.t, a.runNamed(chaosName)).Cells {
 		for _, target := range []storage.Key{cell.Report.Key, cell.Model.Key} {
 			c := commits[target]
 			if c == nil {
@@ -121,10 +129,10 @@ func (a *arena) checkTargets(p *plan.Plan, commits map[storage.Key]*storage.Comm
 const strayGrace = 5 * time.Second
 
 // checkObjects lists the store and accounts for every object.
-func (a *arena) checkObjects(p *plan.Plan) {
+func (a *arena) checkObjects() {
 	deadline := time.Now().Add(strayGrace)
 	for {
-		unknown, left := a.account(p)
+		unknown, left := a.account()
 		if len(unknown) == 0 && (len(left) <= a.strayLimit() || time.Now().After(deadline)) || time.Now().After(deadline) {
 			for _, name := range unknown {
 				a.t.Errorf("nothing explains the object %s", name)
@@ -154,8 +162,16 @@ func (a *arena) strayLimit() int {
 
 // account sorts the objects of the store: those that nothing explains, and those
 // that garbage collection is to find.
-func (a *arena) account(p *plan.Plan) (unknown, left []string) {
-	known := knownNodes(p)
+func (a *arena) account() (unknown, left []string) {
+	all, err := runs.NewService(a.archive, nil).List(context.Background())
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	known, ids := map[storage.Key]lasting{}, map[string]bool{}
+	for _, run := range all {
+		ids[run.ID] = true
+		addKnown(known, runPlan(a.t, run))
+	}
 	sources := 0
 	for info, err := range a.archive.Store().List(context.Background(), "") {
 		if err != nil {
@@ -164,7 +180,7 @@ func (a *arena) account(p *plan.Plan) (unknown, left []string) {
 		top, rest, _ := strings.Cut(info.Name, "/")
 		switch top {
 		case "runs":
-			if !strings.HasPrefix(rest, a.run+"/") {
+			if id, _, _ := strings.Cut(rest, "/"); !ids[id] {
 				unknown = append(unknown, info.Name)
 			}
 		case "leader":
@@ -175,8 +191,10 @@ func (a *arena) account(p *plan.Plan) (unknown, left []string) {
 		case "probe":
 			left = append(left, info.Name)
 		case "commits", "blobs", "logs":
-			text := strings.TrimPrefix(rest, a.run+"/")
-			text, _, _ = strings.Cut(text, "/")
+			if id, ofRun, _ := strings.Cut(rest, "/"); top == "logs" && ids[id] {
+				rest = ofRun
+			}
+			text, _, _ := strings.Cut(rest, "/")
 			key, err := storage.ParseKey(text)
 			state, ok := known[key]
 			switch {
@@ -195,9 +213,8 @@ func (a *arena) account(p *plan.Plan) (unknown, left []string) {
 // lasting says what of a node is in the store when its run has ended.
 type lasting struct{ record, blobs bool }
 
-// knownNodes are all nodes of a plan whose chains have less than a segment.
-func knownNodes(p *plan.Plan) map[storage.Key]lasting {
-	known := map[storage.Key]lasting{}
+// addKnown adds all nodes of a plan whose chains have less than a segment.
+func addKnown(known map[storage.Key]lasting, p *plan.Plan) {
 	for key := range p.Nodes {
 		known[key] = lasting{true, true}
 	}
@@ -206,10 +223,10 @@ func knownNodes(p *plan.Plan) map[storage.Key]lasting {
 			for j := range c.Width {
 				known[c.PartKey(r, j)] = lasting{}
 			}
-			known[c.Key(r)] = lasting{record: true, blobs: keepsCheckpoint(c, r)}
+			kept := known[c.Key(r)].blobs || keepsCheckpoint(c, r)
+			known[c.Key(r)] = lasting{record: true, blobs: kept}
 		}
 	}
-	return known
 }
 
 // keepsCheckpoint reports whether a checkpoint outlives the training: named, or
@@ -272,8 +289,7 @@ func (a *arena) checkVitals() {
 // killed have tried the store wait for another day.
 func (a *arena) collect(w workspace, want *outcome) {
 	must(a.t, a.coalmine(w, "gc", "--older", "0s"))
-	p := planOf(a.t, a.archive)
-	_, left := a.account(p)
+	_, left := a.account()
 	for _, name := range left {
 		if !strings.HasPrefix(name, "probe/") {
 			a.t.Errorf("garbage collection has left %s", name)
@@ -282,16 +298,16 @@ func (a *arena) collect(w workspace, want *outcome) {
 	if results := must(a.t, a.coalmine(w, "results", a.run, "--format", "json")); results != want.results {
 		a.t.Errorf("the results differ after garbage collection:\n%s", results)
 	}
-	a.checkTargets(p, a.readCommits())
+	a.checkTargets(a.readCommits())
 }
 
 // stop ends all processes as a service manager does.
 func (a *arena) stop() {
 	for _, m := range a.members {
-		m.process.signal(syscall.SIGTERM)
+		m.terminate()
 	}
 	for _, m := range a.members {
-		if code := m.process.wait(); code != 0 && code != 3 {
+		if code := m.process.wait(); !m.obeyed() {
 			a.t.Errorf("%s ended with %d when it was asked to end", m.name, code)
 		}
 	}

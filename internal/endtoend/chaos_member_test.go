@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"coalmine/internal/testserver/proxy"
@@ -31,6 +32,7 @@ type member struct {
 	process *process
 	births  int
 	killed  bool
+	asked   bool // to end: by a signal, or to be drained
 	isReady bool
 	again   time.Time // when one that ended by itself is started again
 }
@@ -64,7 +66,7 @@ func (m *member) start() {
 		m.arena.t.Fatalf("%s does not start; its log is %s", m.name, m.log())
 	}
 	m.births++
-	m.killed, m.isReady = false, false
+	m.killed, m.isReady, m.asked = false, false, false
 	c := workspace{m.arena.t, m.arena.dir}.coalmine(m.arguments()...)
 	c.name, c.log = m.name, m.log()
 	s3 := ""
@@ -84,9 +86,15 @@ func (m *member) kill() {
 	m.process.kill()
 }
 
+// terminate asks the process to end, which is no death.
+func (m *member) terminate() {
+	m.asked = true
+	m.process.signal(syscall.SIGTERM)
+}
+
 // ready reports whether the process is at work.
 func (m *member) ready() bool {
-	if m.killed || m.ended() {
+	if m.killed || m.process.hasEnded() {
 		return false
 	}
 	if !m.isReady {
@@ -96,15 +104,6 @@ func (m *member) ready() bool {
 	return m.isReady
 }
 
-func (m *member) ended() bool {
-	select {
-	case <-m.process.ended:
-		return true
-	default:
-		return false
-	}
-}
-
 // restartPause is what service managers wait before they start a process again,
 // and mostBirths how often that may be in one schedule.
 const (
@@ -112,18 +111,31 @@ const (
 	mostBirths   = 60
 )
 
+// obeyed reports whether a process that has ended did so because it was asked to.
+func (m *member) obeyed() bool {
+	code := m.process.exitCode()
+	return m.asked && (code == exitDone || code == exitInterrupted)
+}
+
+// Exit statuses of a process that was asked to end.
+const (
+	exitDone        = 0
+	exitInterrupted = 3
+)
+
 // tend starts a process again that has ended by itself. It may do so only before
 // it was at work: a server that does not answer at the start is a reason to give
 // up, later it is not.
 func (m *member) tend() {
-	if m.killed || !m.ended() {
+	if m.killed || !m.process.hasEnded() {
 		m.ready()
 		return
 	}
 	switch {
 	case m.again.IsZero():
 		m.isReady = false
-		if text, _ := os.ReadFile(m.log()); bytes.Contains(text, m.announcement()) {
+		text, _ := os.ReadFile(m.log())
+		if !m.obeyed() && bytes.Contains(text, m.announcement()) {
 			m.arena.t.Errorf("%s was at work and ended by itself with exit status %d; its log is %s", m.name, m.process.exitCode(), m.log())
 		}
 		m.again = time.Now().Add(restartPause)

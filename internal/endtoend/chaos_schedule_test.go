@@ -49,7 +49,7 @@ func scheduleOf(seed uint64) schedule {
 		at += shortestGap + time.Duration(r.Int64N(int64(longestGap-shortestGap)))
 		kind := s.draw(r, used)
 		used[kind]++
-		s.faults = append(s.faults, planned{at: at, lasts: drawLength(r), kind: kind, random: rand.New(rand.NewPCG(seed, r.Uint64()))})
+		s.faults = append(s.faults, planned{at: at, lasts: max(drawLength(r), kind.shortest), kind: kind, random: rand.New(rand.NewPCG(seed, r.Uint64()))})
 	}
 	return s
 }

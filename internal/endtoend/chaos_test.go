@@ -20,10 +20,12 @@ var (
 	chaosSeeds = flag.Uint64("chaos.seeds", 3, "how many seeds the chaos test plays")
 )
 
+const chaosName = "chaos"
+
 // chaosExperiment trains two small models, whose checkpoints and updates are too
 // large to travel in records.
 const chaosExperiment = `
-name: chaos
+name: ` + chaosName + `
 data: {source: text.jsonl, vocabulary: {size: 300}, users: {words: 100}}
 canaries: {words: 3, per_configuration: 2, user_probability: 20%, example_probability: [20%, 100%], held_back: 2}
 model: {embedding: 32, units: 32}

@@ -120,7 +120,13 @@ func planOf(t testing.TB, archive *storage.Archive) *plan.Plan {
 	if err != nil || len(list) == 0 {
 		t.Fatalf("%d runs in %s: %v", len(list), archive, err)
 	}
-	spec, err := experiment.ReadSpec(list[0].Spec.Experiment)
+	return runPlan(t, list[0])
+}
+
+// runPlan compiles a run.
+func runPlan(t testing.TB, run *runs.Run) *plan.Plan {
+	t.Helper()
+	spec, err := experiment.ReadSpec(run.Spec.Experiment)
 	if err != nil {
 		t.Fatal(err)
 	}

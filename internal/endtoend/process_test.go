@@ -102,6 +102,16 @@ func (p *process) wait() int {
 	return p.exitCode()
 }
 
+// hasEnded reports whether the process has ended.
+func (p *process) hasEnded() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
+}
+
 // exitCode is that of a process that has ended; -1 for one that was killed.
 func (p *process) exitCode() int { return p.cmd.ProcessState.ExitCode() }
 
