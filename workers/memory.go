@@ -9,6 +9,8 @@ import (
 	"runtime/debug"
 	runtimemetrics "runtime/metrics"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -81,6 +83,19 @@ func memoryUsed() int64 {
 	samples := []runtimemetrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	runtimemetrics.Read(samples)
 	return int64(samples[0].Value.Uint64() - samples[1].Value.Uint64())
+}
+
+// residentMemory is what the process has of the machine's memory, in bytes: what a
+// container's limit is about, and the system's choice of whom to kill. Where the
+// system does not tell it is what the Go runtime knows of.
+func residentMemory() int64 {
+	statm, err := os.ReadFile("/proc/self/statm")
+	if fields := strings.Fields(string(statm)); err == nil && len(fields) > 1 {
+		if pages, err := strconv.ParseInt(fields[1], 10, 64); err == nil {
+			return pages * int64(os.Getpagesize())
+		}
+	}
+	return memoryUsed()
 }
 
 // memoryError ends the context of an attempt for which there is no memory.

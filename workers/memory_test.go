@@ -1,6 +1,7 @@
 package workers
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"coalmine/internal/queue"
 	"coalmine/storage"
@@ -142,6 +144,37 @@ func TestAWorkerWhoseStoppedAttemptGoesOnEndsItself(t *testing.T) {
 
 // hoard is how many MiB a hoarding task takes.
 type hoard struct{ MiB int }
+
+// A coordinator learns from heartbeats what a worker has, so that it can say so
+// when the worker has died.
+func TestHeartbeatsTellTheMemory(t *testing.T) {
+	t.Parallel()
+	const held = 48 << 20
+	l := newLab(t)
+	k := kind("test/holds", func(ctx context.Context, _ *tasks.Task) error {
+		memory := bytes.Repeat([]byte{1}, held)
+		<-ctx.Done()
+		runtime.KeepAlive(memory)
+		return ctx.Err()
+	})
+	w := l.worker(k)
+	w.MemoryLimit = 1 << 40
+	l.start(w)
+	l.send(mustSpec(t, k, nil), 1)
+	for {
+		workers, err := l.broker.Workers(testContext(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(workers) == 1 && workers[0].Memory.Used >= held {
+			if got := workers[0].Memory.Limit; got != w.MemoryLimit {
+				t.Errorf("limit %d, want %d", got, w.MemoryLimit)
+			}
+			return
+		}
+		time.Sleep(10 * time.Millisecond) // between two looks
+	}
+}
 
 // hoardingKind takes memory, asks the gate for leave, and gives it back.
 func hoardingKind(gate string) tasks.Kind {

@@ -132,6 +132,7 @@ func (w *Worker) Run(ctx context.Context) error {
 			return e.handle(ctx, m)
 		},
 		Progress: e.progress.of,
+		Memory:   func() queue.Memory { return queue.Memory{Used: residentMemory(), Limit: w.MemoryLimit} },
 		Grace:    w.grace(),
 		Log:      w.log(),
 	})

@@ -149,6 +149,12 @@ func writeStatus(w io.Writer, s *coordinator.Status) {
 	}
 	for _, r := range s.Workers {
 		fmt.Fprintf(w, "worker %s: %d of %d slots at work", r.ID, r.Running, r.Slots)
+		if r.MemoryBytes > 0 {
+			fmt.Fprintf(w, ", %s of memory", bytesText(float64(r.MemoryBytes)))
+		}
+		if r.MemoryLimitBytes > 0 {
+			fmt.Fprintf(w, " (limit %s)", bytesText(float64(r.MemoryLimitBytes)))
+		}
 		if r.Draining {
 			fmt.Fprint(w, ", draining")
 		}

@@ -39,6 +39,8 @@ type ConsumerConfig struct {
 	// Progress tells how far a running message is; nil if that is not known. It
 	// must not block.
 	Progress func(id string) Progress
+	// Memory tells what the process has, for the heartbeats; nil if that is not known.
+	Memory func() Memory
 	// Grace is how long a shutdown lets running handlers finish. Default 0: they
 	// are stopped at once.
 	Grace time.Duration

@@ -72,10 +72,20 @@ type Worker struct {
 	Keys []string `json:"keys,omitempty"`
 	// Draining workers take no new tasks.
 	Draining bool `json:"draining,omitempty"`
+	// Memory is what the process has.
+	Memory Memory `json:"memory,omitzero"`
 	// StartedUnix is when the worker began to serve, by its own clock.
 	StartedUnix int64 `json:"started_unix"`
 	// Running are the attempts in progress, ordered by ID.
 	Running []Running `json:"running,omitempty"`
+}
+
+// Memory is what a worker's process has of it, in bytes.
+type Memory struct {
+	// Used is what is resident.
+	Used int64 `json:"used_bytes"`
+	// Limit is what it may have; 0 where nothing limits it.
+	Limit int64 `json:"limit_bytes,omitempty"`
 }
 
 // Running is one attempt in progress.

@@ -104,7 +104,7 @@ func (s *consumer) obey(running []Running, requests []any) {
 
 // describe is the heartbeat's content.
 func (s *consumer) describe() Worker {
-	return Worker{
+	w := Worker{
 		ID:          s.cfg.WorkerID,
 		Host:        s.cfg.Host,
 		PID:         os.Getpid(),
@@ -116,6 +116,10 @@ func (s *consumer) describe() Worker {
 		StartedUnix: s.started.Unix(),
 		Running:     s.list(),
 	}
+	if s.cfg.Memory != nil {
+		w.Memory = s.cfg.Memory()
+	}
+	return w
 }
 
 func (s *consumer) list() []Running {

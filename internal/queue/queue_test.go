@@ -287,6 +287,7 @@ func TestHeartbeatsDescribeTheWorker(t *testing.T) {
 		b, g := conn.Broker(), newGate()
 		c := serve(t, conn, "w", g.handle, func(cfg *ConsumerConfig) {
 			cfg.Progress = func(id string) Progress { return Progress{Done: 3, Total: 9, Tokens: 27} }
+			cfg.Memory = func() Memory { return Memory{Used: 5, Limit: 7} }
 		})
 		enqueue(t, b, "a")
 		g.awaitEntry(t)
@@ -302,6 +303,9 @@ func TestHeartbeatsDescribeTheWorker(t *testing.T) {
 		r := w.Running[0]
 		if w.ID != "w" || w.Host != "test" || w.Slots != 2 || w.Draining || !slices.Equal(w.Kinds, []string{"echo@1"}) || !slices.Equal(w.Keys, []string{"5ec4e7"}) || !slices.Equal(w.Classes, []string{"compute"}) {
 			t.Errorf("worker %+v", w)
+		}
+		if want := (Memory{Used: 5, Limit: 7}); w.Memory != want {
+			t.Errorf("memory %+v, want %+v", w.Memory, want)
 		}
 		if r.ID != "a" || r.Done != 3 || r.Total != 9 || r.Tokens != 27 {
 			t.Errorf("running %+v", r)

@@ -306,8 +306,17 @@ func TestATaskThatKillsItsWorkersIsSetAside(t *testing.T) {
 	w.kills = func(a tasks.Attempt) bool { return a.Key == poison.Key }
 	id := w.submit("a", 0)
 	w.untilPhase(runs.Failed, id)
-	if got := w.run(id).state.Failures[poison.Key].Error; !strings.Contains(got, "killed its worker 3 times: w") {
+	failure := w.run(id).state.Failures[poison.Key]
+	if got := failure.Error; !strings.Contains(got, "killed its worker 3 times: w") || strings.Count(got, " at 1.9 GiB of 2.0 GiB") != 3 {
 		w.fail("evidence %q", got)
+	}
+	for i, d := range failure.Deaths {
+		if d.Attempt != i+1 || d.MemoryBytes != simMemory.Used || d.MemoryLimitBytes != simMemory.Limit {
+			w.fail("death %d: %+v", i+1, d)
+		}
+	}
+	if len(failure.Deaths) != 3 {
+		w.fail("%d deaths in the failure, want 3", len(failure.Deaths))
 	}
 	if w.deaths != 3 {
 		w.fail("%d workers died, want 3", w.deaths)

@@ -99,7 +99,7 @@ func lacking(has, lacks []queue.Worker) []queue.Worker {
 // heardOf takes in that a worker runs an attempt.
 func (t *term) heardOf(w queue.Worker, r queue.Running) {
 	if f := t.flights[r.ID]; f != nil {
-		f.worker, f.running, f.progress, f.misses = w.ID, r.Seconds, r.Progress, 0
+		f.worker, f.memory, f.running, f.progress, f.misses = w.ID, w.Memory, r.Seconds, r.Progress, 0
 		return
 	}
 	if key, number, ok := parseAttemptID(r.ID); ok {
@@ -122,7 +122,7 @@ func (t *term) workerGone(w queue.Worker) {
 	for _, f := range t.flightsInOrder() {
 		if f.worker == w.ID {
 			t.vanished.room[string(f.class)]--
-			t.checkThen(f, func() { t.lost(f, w.ID) })
+			t.checkThen(f, func() { t.lost(f, &w) })
 		}
 	}
 }
@@ -130,7 +130,7 @@ func (t *term) workerGone(w queue.Worker) {
 // workerCame takes back what a worker was held for dead for: it was cut off or
 // frozen, or Redis had forgotten it, and no task has killed it.
 func (t *term) workerCame(w queue.Worker) {
-	if t.vanished.id == w.ID {
+	if t.vanished.worker.ID == w.ID {
 		t.vanished = vanished{}
 	}
 	for _, r := range t.order {
@@ -140,7 +140,7 @@ func (t *term) workerCame(w queue.Worker) {
 		}
 	}
 	for x := range t.tasks() {
-		x.deaths = slices.DeleteFunc(x.deaths, func(id string) bool { return id == w.ID })
+		x.deaths = slices.DeleteFunc(x.deaths, func(d runs.Death) bool { return d.Worker == w.ID })
 	}
 }
 
@@ -249,36 +249,36 @@ func (t *term) heardKnown(id string, known bool) {
 // is never seen in a heartbeat, so the worker may have had more attempts than it
 // said: as many of each class as it had room for.
 type vanished struct {
-	at   time.Time
-	id   string
-	room map[string]int // by class
+	at     time.Time
+	worker queue.Worker
+	room   map[string]int // by class
 }
 
 func newVanished(at time.Time, w queue.Worker) vanished {
-	v := vanished{at: at, id: w.ID, room: make(map[string]int, len(w.Classes))}
+	v := vanished{at: at, worker: w, room: make(map[string]int, len(w.Classes))}
 	for _, class := range w.Classes {
 		v.room[class] = w.Slots
 	}
 	return v
 }
 
-// suspect names the worker that the attempt may have killed, "" if it was more
+// suspect is the worker that the attempt may have killed, nil if it was more
 // likely the queue that forgot it.
-func (t *term) suspect(f *flight) string {
+func (t *term) suspect(f *flight) *queue.Worker {
 	if f.worker != "" {
-		return f.worker
+		return &queue.Worker{ID: f.worker, Memory: f.memory}
 	}
 	v, class := &t.vanished, string(f.class)
 	if !v.at.After(f.sent) || v.room[class] <= 0 {
-		return ""
+		return nil
 	}
 	v.room[class]--
-	return v.id
+	return &v.worker
 }
 
 // lost gives up an attempt that nobody works on any more. killed is the worker
 // that died with it, if one did.
-func (t *term) lost(f *flight, killed string) {
+func (t *term) lost(f *flight, killed *queue.Worker) {
 	x := f.task
 	f.span.Fail("lost: its worker died, or the queue forgot it")
 	t.land(f)
@@ -295,9 +295,10 @@ func (t *term) lost(f *flight, killed string) {
 		return
 	}
 	t.logOf(x).Warn("attempt is lost", "attempt", f.number, "worker", f.worker)
-	if killed != "" && !f.stopping {
-		x.deaths = append(x.deaths, killed)
-		t.logTrouble(x, runs.WorkerDied, "", killed)
+	if killed != nil && !f.stopping {
+		m := killed.Memory
+		x.deaths = append(x.deaths, runs.Death{Worker: killed.ID, Attempt: f.number, MemoryBytes: m.Used, MemoryLimitBytes: m.Limit})
+		t.logTrouble(x, runs.Entry{Kind: runs.WorkerDied, Attempts: f.number, Worker: killed.ID, MemoryBytes: m.Used, MemoryLimitBytes: m.Limit})
 		if len(x.deaths) >= maxDeaths {
 			t.fail(x, x.evidenceOfDeaths())
 			return

@@ -59,13 +59,16 @@ func (q *simQueue) Reports(context.Context, time.Duration) ([]queue.Report, erro
 	return nil, q.err()
 }
 
+// simMemory is what every worker says that it has.
+var simMemory = queue.Memory{Used: 1900 << 20, Limit: 2 << 30}
+
 func (q *simQueue) Workers(context.Context) ([]queue.Worker, error) {
 	if q.clock.Before(q.silence) {
 		return nil, q.err()
 	}
 	var workers []queue.Worker
 	for _, x := range q.workers {
-		v := queue.Worker{ID: x.id, Classes: []string{string(tasks.Compute)}, Slots: x.slots, Kinds: q.kinds, Keys: q.keys}
+		v := queue.Worker{ID: x.id, Classes: []string{string(tasks.Compute)}, Slots: x.slots, Kinds: q.kinds, Keys: q.keys, Memory: simMemory}
 		for _, e := range x.running {
 			running := queue.Running{ID: e.id, Seconds: 1}
 			if q.slow != nil {

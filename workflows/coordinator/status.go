@@ -95,6 +95,10 @@ type WorkerStatus struct {
 	Slots    int    `json:"slots"`
 	Running  int    `json:"running"`
 	Draining bool   `json:"draining,omitempty"`
+	// MemoryBytes is what its process has, MemoryLimitBytes what it may have; 0 where
+	// nothing limits it.
+	MemoryBytes      int64 `json:"memory_bytes,omitempty"`
+	MemoryLimitBytes int64 `json:"memory_limit_bytes,omitempty"`
 }
 
 // publishedTTL is how long a published status outlives its coordinator.
@@ -187,7 +191,7 @@ func (t *term) status(r *run) *Status {
 	}
 	s.Nodes.Failed = len(s.Failures)
 	for _, w := range t.workers {
-		s.Workers = append(s.Workers, WorkerStatus{w.ID, w.Host, w.Slots, len(w.Running), w.Draining})
+		s.Workers = append(s.Workers, WorkerStatus{w.ID, w.Host, w.Slots, len(w.Running), w.Draining, w.Memory.Used, w.Memory.Limit})
 	}
 	s.LastProgress = r.progressed
 	t.addWaits(s, r)

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -39,7 +40,7 @@ type task struct {
 	number   int
 	tries    int
 	returned int
-	deaths   []string
+	deaths   []runs.Death
 	lastErr  string
 	store    Cause        // WaitStore or WaitSpace, if the store failed the last attempt
 	waiting  time.Time    // until when a failed attempt is not repeated
@@ -88,8 +89,10 @@ type flight struct {
 	run    *run // the one it is charged to
 	sent   time.Time
 	acked  bool // the queue has it
-	// worker is who runs it, as far as heartbeats have told.
+	// worker is who runs it, as far as heartbeats have told, and memory what it had
+	// by the last of them.
 	worker   string
+	memory   queue.Memory
 	running  float64 // seconds, by the last heartbeat
 	progress queue.Progress
 	checked  time.Time // when storage was last asked for its outcome
@@ -276,7 +279,7 @@ func (t *term) outcome(f *flight, o tasks.Outcome) {
 		t.measure(f, o)
 		t.succeed(x, o.Commit)
 	case tasks.Refused:
-		t.logTrouble(x, runs.AttemptFailed, o.Error, o.Worker)
+		t.logTrouble(x, runs.Entry{Kind: runs.AttemptFailed, Error: o.Error, Worker: o.Worker})
 		t.fail(x, o.Error)
 	case tasks.Missing:
 		t.inputMissing(x, o)
@@ -376,7 +379,7 @@ func backoff(n int) time.Duration {
 func (t *term) tryAgain(x *task, o tasks.Outcome) {
 	x.tries++
 	x.lastErr = o.Error
-	t.logTrouble(x, runs.AttemptFailed, o.Error, o.Worker)
+	t.logTrouble(x, runs.Entry{Kind: runs.AttemptFailed, Error: o.Error, Worker: o.Worker})
 	if x.tries >= t.MaxTries {
 		t.fail(x, fmt.Sprintf("failed %d times, the last time on worker %s: %s", x.tries, o.Worker, o.Error))
 		return
@@ -522,10 +525,12 @@ func (t *term) fail(x *task, evidence string) {
 	t.dirty = true
 }
 
-func (t *term) logTrouble(x *task, kind runs.Kind, text, worker string) {
+// logTrouble notes for all runs that want a task what has befallen it.
+func (t *term) logTrouble(x *task, e runs.Entry) {
 	key := x.key
+	e.Key, e.Label, e.Attempts = &key, x.label, cmp.Or(e.Attempts, x.number)
 	for _, r := range x.wants {
-		t.record(r, runs.Entry{Kind: kind, Key: &key, Label: x.label, Error: text, Attempts: x.number, Worker: worker})
+		t.record(r, e)
 	}
 }
 
@@ -533,7 +538,7 @@ func (t *term) diverged(x *task, o tasks.Outcome) {
 	t.logOf(x).Error("two attempts at one node differ: its kind is not deterministic",
 		"attempt", o.Number, "worker", o.Worker, "difference", o.Divergent)
 	t.metrics.divergent.WithLabelValues(x.spec.Kind).Inc()
-	t.logTrouble(x, runs.Diverged, o.Divergent, o.Worker)
+	t.logTrouble(x, runs.Entry{Kind: runs.Diverged, Error: o.Divergent, Worker: o.Worker})
 }
 
 // stray deals with a report on an attempt that this term does not have in its
@@ -553,7 +558,12 @@ func (t *term) stray(o tasks.Outcome) {
 	}
 }
 
-// evidenceOfDeaths says how a task has killed its workers.
+// evidenceOfDeaths says how a task has killed its workers: one that came near its
+// limit of memory, or near what the machine has, was killed for that.
 func (x *task) evidenceOfDeaths() string {
-	return fmt.Sprintf("killed its worker %d times: %s", len(x.deaths), strings.Join(x.deaths, ", "))
+	var deaths []string
+	for _, d := range x.deaths {
+		deaths = append(deaths, d.String())
+	}
+	return fmt.Sprintf("killed its worker %d times: %s (memory by the last heartbeat)", len(x.deaths), strings.Join(deaths, ", "))
 }

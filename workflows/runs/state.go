@@ -20,6 +20,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"coalmine/storage"
 )
 
@@ -56,7 +58,7 @@ const (
 
 	Started       Kind = "started"
 	AttemptFailed Kind = "attempt failed" // Key, Label, Error, Attempts, Worker
-	WorkerDied    Kind = "worker died"    // Key, Label, Worker
+	WorkerDied    Kind = "worker died"    // Key, Label, Attempts, Worker, MemoryBytes, MemoryLimitBytes
 	WorkerBack    Kind = "worker back"    // Worker: it had not died, only been out of reach
 	NodeFailed    Kind = "node failed"    // Key, Label, Error, Attempts, Cells
 	Diverged      Kind = "diverged"       // Key, Label, Error, Worker: a task is not deterministic
@@ -80,6 +82,9 @@ type Entry struct {
 	// Attempts is how often the node was tried.
 	Attempts int    `json:"attempts,omitempty"`
 	Worker   string `json:"worker,omitempty"`
+	// MemoryBytes and MemoryLimitBytes are those of a worker that died.
+	MemoryBytes      int64 `json:"memory_bytes,omitempty"`
+	MemoryLimitBytes int64 `json:"memory_limit_bytes,omitempty"`
 	// Cells are the names of the cells that failed with a node, or are pinned.
 	Cells []string `json:"cells,omitempty"`
 	// Outcomes are the phases of all cells at the end, Done or Failed, by name.
@@ -93,15 +98,40 @@ type Failure struct {
 	Attempts int       `json:"attempts"`
 	Cells    []string  `json:"cells"`
 	Time     time.Time `json:"time"`
+	// Deaths are those of workers that vanished while they worked on the node.
+	Deaths []Death `json:"worker_deaths,omitempty"`
+}
+
+// Death is that of a worker which vanished while it worked on a node.
+type Death struct {
+	Worker string `json:"worker"`
+	// Attempt is the number of the attempt that it had at the node.
+	Attempt int `json:"attempt"`
+	// MemoryBytes is what its process had by its last heartbeat, and
+	// MemoryLimitBytes what it might have; 0 if that is not known, or not limited.
+	MemoryBytes      int64 `json:"memory_bytes,omitempty"`
+	MemoryLimitBytes int64 `json:"memory_limit_bytes,omitempty"`
+}
+
+// String is "w1 at 1.9 GiB of 2.0 GiB".
+func (d Death) String() string {
+	text := d.Worker
+	if d.MemoryBytes > 0 {
+		text += " at " + humanize.IBytes(uint64(d.MemoryBytes))
+	}
+	if d.MemoryBytes > 0 && d.MemoryLimitBytes > 0 {
+		text += " of " + humanize.IBytes(uint64(d.MemoryLimitBytes))
+	}
+	return text
 }
 
 // Trouble is what a node has gone through without having been given up.
 type Trouble struct {
 	// Tries counts attempts that ended in an error that another may mend.
 	Tries int `json:"tries,omitempty"`
-	// Deaths names the workers that vanished while they worked on the node.
-	Deaths    []string `json:"deaths,omitempty"`
-	LastError string   `json:"last_error,omitempty"`
+	// Deaths are those of workers that vanished while they worked on the node.
+	Deaths    []Death `json:"worker_deaths,omitempty"`
+	LastError string  `json:"last_error,omitempty"`
 }
 
 // State is the fold of a run's log. The zero value is the state of an empty log.
@@ -247,7 +277,7 @@ func (s *State) reopen() {
 func (s *State) suffer(key storage.Key, e Entry) {
 	switch e.Kind {
 	case NodeFailed:
-		set(&s.Failures, key, Failure{e.Label, e.Error, e.Attempts, e.Cells, e.Time})
+		set(&s.Failures, key, Failure{e.Label, e.Error, e.Attempts, e.Cells, e.Time, s.Troubles[key].Deaths})
 		delete(s.Troubles, key)
 	case Diverged:
 		set(&s.Divergences, key, e.Error)
@@ -257,7 +287,7 @@ func (s *State) suffer(key storage.Key, e Entry) {
 		set(&s.Troubles, key, t)
 	case WorkerDied:
 		t := s.Troubles[key]
-		t.Deaths = append(slices.Clone(t.Deaths), e.Worker)
+		t.Deaths = append(slices.Clone(t.Deaths), Death{e.Worker, e.Attempts, e.MemoryBytes, e.MemoryLimitBytes})
 		set(&s.Troubles, key, t)
 	}
 }
@@ -265,8 +295,8 @@ func (s *State) suffer(key storage.Key, e Entry) {
 // acquit takes the deaths of a worker back that lives.
 func (s *State) acquit(worker string) {
 	for key, t := range s.Troubles {
-		if slices.Contains(t.Deaths, worker) {
-			t.Deaths = slices.DeleteFunc(slices.Clone(t.Deaths), func(w string) bool { return w == worker })
+		if t.mourns(worker) {
+			t.Deaths = slices.DeleteFunc(slices.Clone(t.Deaths), func(d Death) bool { return d.Worker == worker })
 			s.Troubles[key] = t
 		}
 	}
@@ -275,11 +305,15 @@ func (s *State) acquit(worker string) {
 // Mourns reports whether a worker counts as dead in the run's record.
 func (s *State) Mourns(worker string) bool {
 	for _, t := range s.Troubles {
-		if slices.Contains(t.Deaths, worker) {
+		if t.mourns(worker) {
 			return true
 		}
 	}
 	return false
+}
+
+func (t *Trouble) mourns(worker string) bool {
+	return slices.ContainsFunc(t.Deaths, func(d Death) bool { return d.Worker == worker })
 }
 
 func set[V any](m *map[storage.Key]V, key storage.Key, value V) {

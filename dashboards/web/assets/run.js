@@ -69,7 +69,13 @@ function running(r) {
 function worker(w) {
   return el('tr', {},
     el('th', { scope: 'row', class: 'mono' }, w.id), el('td', {}, w.host),
-    el('td', { class: 'number' }, `${w.running}/${w.slots}`), el('td', {}, w.draining ? 'draining' : 'ready'));
+    el('td', { class: 'number' }, `${w.running}/${w.slots}`), el('td', { class: 'number' }, memory(w)), el('td', {}, w.draining ? 'draining' : 'ready'));
+}
+
+function memory(w) {
+  const gib = (bytes) => (bytes / 2 ** 30).toFixed(1);
+  if (!w.memory_bytes) return '';
+  return w.memory_limit_bytes ? `${gib(w.memory_bytes)} of ${gib(w.memory_limit_bytes)} GiB` : `${gib(w.memory_bytes)} GiB`;
 }
 
 function failure(f) {
