@@ -62,8 +62,9 @@ const Unprojected = -1
 const (
 	maxVocabulary = 1 << 24
 	maxWidth      = 1 << 16
-	maxParameters = math.MaxInt32
 	maxLayers     = 3
+	// MaxParameters is how many parameters a model may have.
+	MaxParameters = math.MaxInt32
 )
 
 // layers is the number of layers.
@@ -114,8 +115,8 @@ func (c Config) fit() []error {
 		problems = append(problems, fmt.Errorf(
 			"the last layer's output has width %d: want that of the embedding, %d, to share its weights; or untie the output", width, c.Embedding))
 	}
-	if n := newLayout(c).size; n > maxParameters {
-		problems = append(problems, fmt.Errorf("%d parameters: want at most %d", n, maxParameters))
+	if n := newLayout(c).size; n > MaxParameters {
+		problems = append(problems, fmt.Errorf("%d parameters: want at most %d", n, MaxParameters))
 	}
 	return problems
 }

@@ -66,12 +66,11 @@ func auditModel(c *cobra.Command, model, list string, options modelaudit.Options
 	if err := errors.Join(err, file.Close()); err != nil {
 		return nil, err
 	}
-	data, err := os.ReadFile(model)
-	if err != nil {
+	if file, err = os.Open(model); err != nil {
 		return nil, err
 	}
-	opened, err := modelaudit.OpenModel(data)
-	if err != nil {
+	opened, err := modelaudit.OpenModel(file)
+	if err := errors.Join(err, file.Close()); err != nil {
 		return nil, fmt.Errorf("%s: %w", model, err)
 	}
 	return modelaudit.Run(c.Context(), opened, canaries, options)

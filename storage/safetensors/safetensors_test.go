@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"io"
 	"math"
 	"reflect"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"pgregory.net/rapid"
 
@@ -216,4 +218,60 @@ func FuzzUnmarshal(f *testing.F) {
 			t.Fatalf("written again it has other bytes (%v)", err)
 		}
 	})
+}
+
+// endless is a file that goes on for ever after its first bytes.
+func endless(start []byte) io.Reader {
+	return io.MultiReader(bytes.NewReader(start), zeros{})
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
+func TestReadTakesWhatUnmarshalTakes(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		data, err := safetensors.Marshal(tensors().Draw(t, "tensors"), map[string]string{"a": "1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := safetensors.Read(iotest.OneByteReader(bytes.NewReader(data)), int64(len(data)))
+		if err != nil || !bytes.Equal(got, data) {
+			t.Fatalf("%d bytes came back as %d (%v)", len(data), len(got), err)
+		}
+		for n := range data {
+			if _, err := safetensors.Read(bytes.NewReader(data[:n]), 1<<30); !errors.Is(err, safetensors.ErrFormat) {
+				t.Fatalf("the first %d bytes of %d: %v", n, len(data), err)
+			}
+		}
+	})
+}
+
+func TestReadStopsWhereAFileCannotBeRight(t *testing.T) {
+	t.Parallel()
+	small := file(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, 0, 0, 0, 0)
+	large := file(`{"a":{"dtype":"F32","shape":[1000000000],"data_offsets":[0,4000000000]}}`)
+	for want, r := range map[string]io.Reader{
+		"0 bytes are too few": strings.NewReader(""),
+		"does not start with": endless(nil),
+		"claims 18446744073709551615 bytes, at most 16777216": endless(bytes.Repeat([]byte{255}, 8)),
+		"only 4 follow":             strings.NewReader("\xff\xff\x00\x00\x00\x00\x00\x00{}  "),
+		"goes on after the 4 bytes": endless(small),
+		"is truncated: its tensors claim 4000000000 bytes, only 3 are there": io.MultiReader(bytes.NewReader(large), strings.NewReader("abc")),
+		"its shape [2] needs 8": endless(file(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}}`)),
+	} {
+		if _, err := safetensors.Read(r, 5e9); !errors.Is(err, safetensors.ErrFormat) || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want one that says %q", err, want)
+		}
+	}
+	if _, err := safetensors.Read(endless(large), 4e9); err == nil || !strings.Contains(err.Error(), "claim 4000000000 bytes, at most 3999999920 are allowed") {
+		t.Errorf("a file above the limit: %v", err)
+	}
+	if _, err := safetensors.Read(iotest.ErrReader(io.ErrClosedPipe), 100); !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("a reader that fails: %v", err)
+	}
 }

@@ -24,20 +24,12 @@ func Unmarshal(data []byte) (File, error) {
 	if err != nil {
 		return File{}, err
 	}
-	slices.SortStableFunc(entries, func(x, y namedEntry) int {
-		return cmp.Or(cmp.Compare(x.Offsets[0], y.Offsets[0]), cmp.Compare(x.Offsets[1], y.Offsets[1]))
-	})
-	file := File{Metadata: metadata}
-	var end int64
-	for _, e := range entries {
-		if err := e.check(end, int64(len(body))); err != nil {
-			return File{}, err
-		}
-		end = e.Offsets[1]
-		file.Tensors = append(file.Tensors, e.tensor(body))
+	if err := checkEntries(entries, int64(len(body))); err != nil {
+		return File{}, err
 	}
-	if end != int64(len(body)) {
-		return File{}, formatError("%d bytes of data belong to no tensor", int64(len(body))-end)
+	file := File{Metadata: metadata}
+	for _, e := range entries {
+		file.Tensors = append(file.Tensors, e.tensor(body))
 	}
 	return file, nil
 }
@@ -137,6 +129,25 @@ func eachField(d *json.Decoder, do func(name string) error) error {
 		return formatError("its header: %v", err)
 	} else if err == io.EOF {
 		return formatError("its header ends too early")
+	}
+	return nil
+}
+
+// checkEntries puts the entries into the order of their data, which must fill
+// size bytes without gaps.
+func checkEntries(entries []namedEntry, size int64) error {
+	slices.SortStableFunc(entries, func(x, y namedEntry) int {
+		return cmp.Or(cmp.Compare(x.Offsets[0], y.Offsets[0]), cmp.Compare(x.Offsets[1], y.Offsets[1]))
+	})
+	var end int64
+	for _, e := range entries {
+		if err := e.check(end, size); err != nil {
+			return err
+		}
+		end = e.Offsets[1]
+	}
+	if end != size {
+		return formatError("%d bytes of data belong to no tensor", size-end)
 	}
 	return nil
 }

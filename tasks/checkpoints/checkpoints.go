@@ -96,8 +96,11 @@ func Encode(language *models.Language, params []float32, added map[string]string
 	return safetensors.Marshal(tensors, metadata)
 }
 
-// Decode reads a model file. Every tensor must be there with its shape, and no
-// other.
+// MaxFile is the size of the largest model file there may be, in bytes.
+const MaxFile = 8 + safetensors.MaxHeader + 4*models.MaxParameters
+
+// Decode reads a model file. Every tensor must be there with its shape, no other
+// may be, and all numbers must be finite.
 func Decode(data []byte) (*Model, error) {
 	file, err := safetensors.Unmarshal(data)
 	if err != nil {
@@ -107,15 +110,17 @@ func Decode(data []byte) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	params := make([]float32, language.Parameters())
-	want := language.Tensors()
-	for _, t := range want {
-		if err := copyTensor(t.View(params), file, t.Name, t.Shape); err != nil {
-			return nil, err
-		}
+	tensors, err := tensorsOf(language, file)
+	if err != nil {
+		return nil, err
 	}
-	if len(file.Tensors) != len(want) {
-		return nil, fmt.Errorf("model file has %d tensors, want the %d of a %s", len(file.Tensors), len(want), language.Config().Kind)
+	params := make([]float32, language.Parameters())
+	for i, t := range language.Tensors() {
+		values := t.View(params)
+		copy(values, tensors[i])
+		if err := models.CheckFinite("tensor", values); err != nil {
+			return nil, fmt.Errorf("model file: tensor %q has values that are not finite: the model's training has diverged, or the file is damaged", t.Name)
+		}
 	}
 	return &Model{language, params}, nil
 }
@@ -132,16 +137,25 @@ func languageOf(file safetensors.File) (*models.Language, error) {
 	return models.New(config)
 }
 
-func copyTensor(into []float32, file safetensors.File, name string, shape []int) error {
-	t, ok := file.Tensor(name)
-	if !ok {
-		return fmt.Errorf("model file has no tensor %q", name)
+// tensorsOf are the values of the model's tensors, in its order. Nothing that the
+// configuration claims is believed, nor allocated, before the file has it.
+func tensorsOf(language *models.Language, file safetensors.File) ([][]float32, error) {
+	want := language.Tensors()
+	values := make([][]float32, len(want))
+	for i, w := range want {
+		t, ok := file.Tensor(w.Name)
+		if !ok {
+			return nil, fmt.Errorf("model file has no tensor %q", w.Name)
+		}
+		if t.Float32 == nil || !slices.Equal(t.Shape, w.Shape) {
+			return nil, fmt.Errorf("model file: tensor %q has shape %v, want float32 of %v", w.Name, t.Shape, w.Shape)
+		}
+		values[i] = t.Float32
 	}
-	if t.Float32 == nil || !slices.Equal(t.Shape, shape) {
-		return fmt.Errorf("model file: tensor %q has shape %v, want float32 of %v", name, t.Shape, shape)
+	if len(file.Tensors) != len(want) {
+		return nil, fmt.Errorf("model file has %d tensors, want the %d of a %s", len(file.Tensors), len(want), language.Config().Kind)
 	}
-	copy(into, t.Float32)
-	return nil
+	return values, nil
 }
 
 // ReadOptimizer restores the state that the step before left, if the rule has

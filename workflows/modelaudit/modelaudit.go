@@ -2,9 +2,9 @@
 // against a list of canaries: without a run, a store or a queue. Ranks and
 // extractions are those that the audits of a run would give.
 //
-//	model, err := modelaudit.OpenModel(data)
+//	model, err := modelaudit.OpenModel(file)
 //	...
-//	list, err := modelaudit.ReadCanaries("canaries.txt", file)
+//	list, err := modelaudit.ReadCanaries("canaries.txt", lines)
 //	...
 //	report, err := modelaudit.Run(ctx, model, list, modelaudit.Options{References: 200_000, Prefix: 1, BeamWidth: 5})
 package modelaudit
@@ -14,9 +14,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 
 	"coalmine/storage"
+	"coalmine/storage/safetensors"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/canaries"
@@ -107,8 +109,12 @@ type Model struct {
 	vocabulary *datasets.Vocabulary
 }
 
-// OpenModel checks a file of coalmine export. It keeps data.
-func OpenModel(data []byte) (*Model, error) {
+// OpenModel reads and checks a file of coalmine export.
+func OpenModel(file io.Reader) (*Model, error) {
+	data, err := safetensors.Read(file, checkpoints.MaxFile)
+	if err != nil {
+		return nil, err
+	}
 	decoded, err := checkpoints.Decode(data)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package modelaudit_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -143,7 +144,7 @@ func TestAFinishedModelIsAuditedAsItsRunWas(t *testing.T) {
 // checkAudit audits a model, and compares with the audit of its run.
 func checkAudit(t *testing.T, want *audits.Audit, list string, file []byte, options modelaudit.Options) {
 	t.Helper()
-	model, err := modelaudit.OpenModel(file)
+	model, err := modelaudit.OpenModel(bytes.NewReader(file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +173,7 @@ func checkAudit(t *testing.T, want *audits.Audit, list string, file []byte, opti
 func TestCanariesOutsideTheirAlphabetAreRefused(t *testing.T) {
 	t.Parallel()
 	_, _, file := trainedAs(t, byteFile, "")
-	model, err := modelaudit.OpenModel(file)
+	model, err := modelaudit.OpenModel(bytes.NewReader(file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +193,7 @@ func TestCanariesOutsideTheirAlphabetAreRefused(t *testing.T) {
 		}
 	}
 	_, list, words := trained(t)
-	if model, err = modelaudit.OpenModel(words); err != nil {
+	if model, err = modelaudit.OpenModel(bytes.NewReader(words)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := modelaudit.Run(t.Context(), model, read(t, list), modelaudit.Options{References: 9, Prefix: 1, Alphabet: canaries.Lower}); err == nil || !strings.Contains(err.Error(), "the model reads words") {
@@ -203,7 +204,7 @@ func TestCanariesOutsideTheirAlphabetAreRefused(t *testing.T) {
 func TestCanariesOfSeveralLengthsKeepTheirPlaces(t *testing.T) {
 	t.Parallel()
 	run, _, file := trained(t)
-	model, err := modelaudit.OpenModel(file)
+	model, err := modelaudit.OpenModel(bytes.NewReader(file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +224,7 @@ func TestCanariesOfSeveralLengthsKeepTheirPlaces(t *testing.T) {
 func TestMistakesAreToldAllAtOnceAndInPlace(t *testing.T) {
 	t.Parallel()
 	run, _, file := trained(t)
-	model, err := modelaudit.OpenModel(file)
+	model, err := modelaudit.OpenModel(bytes.NewReader(file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,11 +275,11 @@ func TestAModelWithoutItsVocabularyIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := modelaudit.OpenModel(data); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := modelaudit.OpenModel(bytes.NewReader(data)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
-	if _, err := modelaudit.OpenModel([]byte("no model")); err == nil {
+	if _, err := modelaudit.OpenModel(strings.NewReader("no model")); err == nil {
 		t.Error("a file of text was taken for a model")
 	}
 }

@@ -1,0 +1,67 @@
+package safetensors
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+)
+
+// Read reads a file of at most limit bytes, for Unmarshal. It believes nothing
+// of a stranger's file: the header must be valid before any data is read, and
+// memory grows with what is there, not with what is claimed. Bytes that are no
+// such file, among them data that is missing or left over, give an error that
+// wraps ErrFormat.
+func Read(r io.Reader, limit int64) ([]byte, error) {
+	var file bytes.Buffer
+	if err := appendUpTo(&file, r, 8); err != nil {
+		return nil, err
+	}
+	if file.Len() == 8 {
+		claimed := binary.LittleEndian.Uint64(file.Bytes())
+		if err := appendUpTo(&file, r, int64(min(claimed, MaxHeader))); err != nil {
+			return nil, err
+		}
+	}
+	header, _, err := split(file.Bytes())
+	if err != nil {
+		return nil, err
+	}
+	start := file.Len()
+	size, err := claimedData(header, limit-int64(start))
+	if err != nil {
+		return nil, err
+	}
+	if err := appendUpTo(&file, r, size+1); err != nil {
+		return nil, err
+	}
+	switch have := int64(file.Len() - start); {
+	case have < size:
+		return nil, formatError("it is truncated: its tensors claim %d bytes, only %d are there", size, have)
+	case have > size:
+		return nil, formatError("it goes on after the %d bytes of its tensors", size)
+	}
+	return file.Bytes(), nil
+}
+
+// appendUpTo appends the next n bytes, or as many as there are.
+func appendUpTo(file *bytes.Buffer, r io.Reader, n int64) error {
+	_, err := io.Copy(file, io.LimitReader(r, n))
+	return err
+}
+
+// claimedData is how many bytes of data belong to a header, if it is valid and
+// they are at most limit.
+func claimedData(header []byte, limit int64) (int64, error) {
+	entries, _, err := parseHeader(header)
+	if err != nil {
+		return 0, err
+	}
+	var size int64
+	for _, e := range entries {
+		size = max(size, e.Offsets[1])
+	}
+	if size > limit {
+		return 0, formatError("its tensors claim %d bytes, at most %d are allowed", size, limit)
+	}
+	return size, checkEntries(entries, size)
+}

@@ -1,0 +1,134 @@
+package checkpoints
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"coalmine/internal/seeds"
+	"coalmine/models"
+	"coalmine/storage/safetensors"
+)
+
+func small(tb testing.TB) *models.Language {
+	tb.Helper()
+	l, err := models.New(models.Config{Kind: models.GRU, Vocabulary: 5, Embedding: 2, Units: 3})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return l
+}
+
+func encoded(tb testing.TB, l *models.Language, params []float32) []byte {
+	tb.Helper()
+	data, err := Encode(l, params, nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return data
+}
+
+func TestAModelComesBackAsItWasWritten(t *testing.T) {
+	t.Parallel()
+	l := small(t)
+	params := l.Init(seeds.Stream(1, seeds.Weights))
+	m, err := Decode(encoded(t, l, params))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Language.Config() != l.Config() || !slices.Equal(m.Params, params) {
+		t.Errorf("got %+v with %v", m.Language.Config(), m.Params)
+	}
+}
+
+// remade is the small model's file after a change of its parts.
+func remade(t *testing.T, change func(f *safetensors.File)) []byte {
+	t.Helper()
+	l := small(t)
+	f, err := safetensors.Unmarshal(encoded(t, l, make([]float32, l.Parameters())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(&f)
+	data, err := safetensors.Marshal(f.Tensors, f.Metadata)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func TestAFileOfAnotherModelIsRefused(t *testing.T) {
+	t.Parallel()
+	set := func(config string) func(f *safetensors.File) {
+		return func(f *safetensors.File) { f.Metadata["model"] = config }
+	}
+	for want, change := range map[string]func(f *safetensors.File){
+		`no metadata field "model"`:                     func(f *safetensors.File) { f.Metadata = nil },
+		`metadata field "model": invalid character`:     set("gru"),
+		`kind "bert": want one of`:                      set(`{"kind":"bert","vocabulary":5,"embedding":2,"units":3}`),
+		`tensor "embedding" has shape [5 2], want`:      set(`{"kind":"gru","vocabulary":6,"embedding":2,"units":3}`),
+		`tensor "cell.input" has shape [2 9], want`:     set(`{"kind":"lstm","vocabulary":5,"embedding":2,"units":3}`),
+		`no tensor "cell2.input"`:                       set(`{"kind":"gru","vocabulary":5,"embedding":2,"units":3,"layers":2}`),
+		`has 7 tensors, want the 6 of a cifg-lstm`:      set(`{"kind":"cifg-lstm","vocabulary":5,"embedding":2,"units":3}`),
+		`tensor "embedding" has shape [5 2], want flo`:  func(f *safetensors.File) { toIntegers(f, "embedding") },
+		`tensor "cell.bias" has values that are not fi`: func(f *safetensors.File) { poison(f, "cell.bias", math.NaN()) },
+		`tensor "output.bias" has values that are not`:  func(f *safetensors.File) { poison(f, "output.bias", math.Inf(-1)) },
+	} {
+		if _, err := Decode(remade(t, change)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
+func toIntegers(f *safetensors.File, name string) {
+	for i, t := range f.Tensors {
+		if t.Name == name {
+			f.Tensors[i].Float32, f.Tensors[i].Int64 = nil, make([]int64, len(t.Float32))
+		}
+	}
+}
+
+func poison(f *safetensors.File, name string, value float64) {
+	for i, t := range f.Tensors {
+		if t.Name == name {
+			f.Tensors[i].Float32 = slices.Clone(t.Float32)
+			f.Tensors[i].Float32[1] = float32(value)
+		}
+	}
+}
+
+// Not parallel: it counts the allocations of the whole process.
+func TestAClaimOfParametersCostsNoMemory(t *testing.T) {
+	config := fmt.Sprintf(`{"kind":"gru","vocabulary":%d,"embedding":100,"units":3}`, models.MaxParameters/128)
+	data := remade(t, func(f *safetensors.File) { f.Metadata["model"] = config })
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := Decode(data)
+	runtime.ReadMemStats(&after)
+	if err == nil || !strings.Contains(err.Error(), `tensor "embedding" has shape [5 2]`) {
+		t.Errorf("error %v", err)
+	}
+	if n := after.TotalAlloc - before.TotalAlloc; n > 1<<20 {
+		t.Errorf("%d bytes allocated for a file of %d", n, len(data))
+	}
+}
+
+// What is accepted is a model, and has the same bytes again.
+func FuzzDecode(f *testing.F) {
+	l := small(f)
+	f.Add(encoded(f, l, l.Init(seeds.Stream(1, seeds.Weights))))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m, err := Decode(data)
+		if err != nil {
+			return
+		}
+		again, err := Decode(encoded(t, m.Language, m.Params))
+		if err != nil || again.Language.Config() != m.Language.Config() || !slices.Equal(again.Params, m.Params) {
+			t.Fatalf("written and read again it is another model (%v)", err)
+		}
+	})
+}
