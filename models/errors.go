@@ -10,9 +10,9 @@ import (
 // DivergedError says that training has left the finite numbers. Nothing mends
 // it but another configuration.
 type DivergedError struct {
-	// What is not finite: "loss", "gradient", "update".
+	// What is not finite: "loss", "gradient", "update", "model".
 	What string
-	// Value is the offending number: the loss, or the squared L2 norm of a vector.
+	// Value is the offending number: the loss, or the L2 norm of a vector.
 	Value float64
 	// Where is for the caller to fill in: "client 17, round 400, step 3".
 	Where string
@@ -26,13 +26,14 @@ func (e *DivergedError) Error() string {
 	return what + "; lower the learning rate or set a gradient clip"
 }
 
-// CheckFinite returns a *DivergedError if any element of the vector is NaN or
-// infinite, or the vector is so long that its squared L2 norm is.
-func CheckFinite(what string, vector []float32) error {
-	if norm := kernels.SquaredNorm(vector); !finite(norm) {
-		return &DivergedError{What: what, Value: norm}
+// FiniteNorm returns the vector's L2 norm, or a *DivergedError if any element is
+// NaN or infinite.
+func FiniteNorm(what string, vector []float32) (float64, error) {
+	norm := math.Sqrt(kernels.SquaredNorm(vector))
+	if !finite(norm) {
+		return 0, &DivergedError{What: what, Value: norm}
 	}
-	return nil
+	return norm, nil
 }
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

@@ -64,7 +64,7 @@ func (m *Language) NewTrainer() *Trainer {
 //
 // A loss that is not finite gives a *DivergedError. After any error the content
 // of gradient is undefined. A gradient may overflow though its loss is finite;
-// CheckFinite tells.
+// FiniteNorm tells.
 func (t *Trainer) Gradient(params []float32, sentences [][]int32, gradient []float32) (Loss, error) {
 	if err := t.check(params, sentences, gradient); err != nil {
 		return Loss{}, err

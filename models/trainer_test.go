@@ -198,7 +198,7 @@ func TestImprobableTilesKeepTheGradientFinite(t *testing.T) {
 	if !near(loss.Mean(), want, want, 1e-5) {
 		t.Errorf("mean loss %v, want %v", loss.Mean(), want)
 	}
-	if err := CheckFinite("gradient", gradient); err != nil {
+	if _, err := FiniteNorm("gradient", gradient); err != nil {
 		t.Error(err)
 	}
 }
@@ -219,8 +219,8 @@ func TestDivergedParametersAreReported(t *testing.T) {
 		if !strings.Contains(diverged.Error(), "client 17, round 4, step 2") {
 			t.Errorf("message %q does not say where", diverged)
 		}
-		if err := CheckFinite("update", params); !errors.As(err, &diverged) || diverged.What != "update" {
-			t.Errorf("CheckFinite of %v: %v", bad, err)
+		if _, err := FiniteNorm("update", params); !errors.As(err, &diverged) || diverged.What != "update" {
+			t.Errorf("FiniteNorm of %v: %v", bad, err)
 		}
 	}
 }

@@ -182,7 +182,7 @@ func (r *round) apply(ctx context.Context, t *tasks.Task, model *checkpoints.Mod
 	kernels.Scale(-1, mean)
 	params := append([]float32(nil), model.Params...)
 	rule.Step(params, mean, r.params.rate(t.Step))
-	if err := models.CheckFinite("model after the server's step", params); err != nil {
+	if _, err := models.FiniteNorm("model after the server's step", params); err != nil {
 		return nil, tasks.Permanent(fmt.Errorf("round %d: %w", t.Step, err))
 	}
 	return params, checkpoints.WriteOptimizer(ctx, t, rule)

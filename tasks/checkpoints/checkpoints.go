@@ -118,7 +118,7 @@ func Decode(data []byte) (*Model, error) {
 	for i, t := range language.Tensors() {
 		values := t.View(params)
 		copy(values, tensors[i])
-		if err := models.CheckFinite("tensor", values); err != nil {
+		if _, err := models.FiniteNorm("tensor", values); err != nil {
 			return nil, fmt.Errorf("model file: tensor %q has values that are not finite: the model's training has diverged, or the file is damaged", t.Name)
 		}
 	}

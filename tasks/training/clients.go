@@ -2,7 +2,6 @@ package training
 
 import (
 	"context"
-	"math"
 	"math/rand/v2"
 
 	"coalmine/internal/kernels"
@@ -142,14 +141,15 @@ func newChunkSum(p *ClientsParams, model *checkpoints.Model) (*chunkSum, error) 
 
 // add trains one client and adds its weighted update to the sum.
 func (c *chunkSum) add(ctx context.Context, examples [][]int32, round, user int) error {
-	if err := c.train(ctx, examples, round, user); err != nil {
+	steps, err := c.train(ctx, examples, round, user)
+	if err != nil {
 		return err
 	}
 	update := c.learner.params
 	kernels.Axpy(-1, c.model.Params, update)
-	norm := math.Sqrt(kernels.SquaredNorm(update))
-	if math.IsNaN(norm) || math.IsInf(norm, 0) {
-		return diverged(&models.DivergedError{What: "update", Value: norm}, "client %d, round %d", user, round)
+	norm, err := models.FiniteNorm("update", update)
+	if err != nil {
+		return diverged(err, "client %d, round %d, step %d, its last", user, round, steps)
 	}
 	weight, scale := float64(len(examples)), 1.0
 	if c.params.Clip > 0 {
@@ -165,35 +165,35 @@ func (c *chunkSum) add(ctx context.Context, examples [][]int32, round, user int)
 	return nil
 }
 
-// train leaves the client's parameters in the learner.
-func (c *chunkSum) train(ctx context.Context, examples [][]int32, round, user int) error {
+// train leaves the client's parameters in the learner, and returns how many steps
+// it has taken.
+func (c *chunkSum) train(ctx context.Context, examples [][]int32, round, user int) (steps int, err error) {
 	copy(c.learner.params, c.model.Params)
 	c.learner.anchor = c.model.Params
 	if err := c.learner.reset(); err != nil {
-		return err
+		return 0, err
 	}
 	if err := c.learner.drop(c.params.Seed, uint64(round), uint64(user)); err != nil {
-		return err
+		return 0, err
 	}
 	rate := c.params.Local.rate(round - 1)
 	rng := seeds.Stream(c.params.Seed, seeds.Client, uint64(round), uint64(user))
-	step := 0
 	for range c.params.Epochs {
 		for batch := range c.batches(examples, rng) {
 			if err := ctx.Err(); err != nil {
-				return err
+				return 0, err
 			}
-			step++
+			steps++
 			loss, err := c.learner.step(batch, rate)
 			if err != nil {
-				return diverged(err, "client %d, round %d, step %d", user, round, step)
+				return 0, diverged(err, "client %d, round %d, step %d", user, round, steps)
 			}
 			c.metrics.Examples += int64(len(batch))
 			c.metrics.Tokens += int64(loss.Tokens)
 			c.metrics.LossSum += loss.Sum
 		}
 	}
-	return nil
+	return steps, nil
 }
 
 // batches yields the examples in a new order, Local.Batch at a time.

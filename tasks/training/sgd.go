@@ -6,6 +6,7 @@ import (
 
 	"coalmine/internal/kernels"
 	"coalmine/internal/seeds"
+	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
@@ -63,6 +64,9 @@ func runSGD(ctx context.Context, t *tasks.Task) error {
 	}
 	if err := s.run(ctx, t); err != nil {
 		return err
+	}
+	if _, err := models.FiniteNorm("model", l.params); err != nil {
+		return diverged(err, "step %d", s.end)
 	}
 	if err := checkpoints.Write(ctx, t, model.Language, l.params); err != nil {
 		return err

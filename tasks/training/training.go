@@ -12,7 +12,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 
 	"coalmine/internal/kernels"
 	"coalmine/internal/seeds"
@@ -139,7 +138,9 @@ func (l *learner) step(batch [][]int32, rate float64) (models.Loss, error) {
 	if err != nil {
 		return loss, err
 	}
-	l.clipGradient()
+	if err := l.clipGradient(); err != nil {
+		return loss, err
+	}
 	l.pullToAnchor()
 	share := float64(len(batch)) / float64(l.local.Batch)
 	l.decayWeights(rate * share)
@@ -161,14 +162,19 @@ func (l *learner) decayWeights(rate float64) {
 	}
 }
 
-func (l *learner) clipGradient() {
+// clipGradient cannot bound a gradient without a direction: that is an error.
+func (l *learner) clipGradient() error {
 	if l.local.GradientClip == 0 {
-		return
+		return nil
 	}
-	norm := math.Sqrt(kernels.SquaredNorm(l.gradient))
+	norm, err := models.FiniteNorm("gradient", l.gradient)
+	if err != nil {
+		return err
+	}
 	if scale := privacy.ClipScale(norm, l.local.GradientClip); scale < 1 {
 		kernels.Scale(float32(scale), l.gradient)
 	}
+	return nil
 }
 
 // diverged names the place of a divergence and marks it as beyond repair.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -419,12 +420,58 @@ func TestACohortAboveThePopulationIsRefused(t *testing.T) {
 func TestDivergenceNamesClientRoundAndStep(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	p := clientsParams()
-	p.Local.LearningRate = 1e30
-	_, err := b.step(Clients, p, b.origin, 5, 0)
-	d, ok := errors.AsType[*models.DivergedError](err)
-	if !ok || !tasks.IsPermanent(err) || !strings.Contains(d.Where, "round 5") || !strings.Contains(d.Where, "client") {
-		t.Errorf("error %v, want a permanent divergence that names client, round and step", err)
+	for want, change := range map[string]func(*ClientsParams){
+		`the loss is (NaN|\+Inf) at client \d+, round 5, step 2;`:             func(*ClientsParams) {},
+		`the update is (NaN|\+Inf) at client \d+, round 5, step 1, its last;`: func(p *ClientsParams) { p.Epochs, p.Local.Batch = 1, 1000 },
+	} {
+		p := clientsParams()
+		p.Local.LearningRate = 1e45
+		change(&p)
+		_, err := b.step(Clients, p, b.origin, 5, 0)
+		mustDiverge(t, err, want)
+	}
+}
+
+func TestDivergedCentralTrainingIsNeverWritten(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for steps, want := range map[int]string{1: `the model is (NaN|\+Inf) at step 1;`, 7: `the loss is (NaN|\+Inf) at step 2;`} {
+		_, err := b.step(SGD, SGDParams{
+			Seed: 2, Order: ByRecord, StepsPerTask: steps, Local: Local{Optimizer: sgd, LearningRate: 1e45, Batch: 7},
+		}, b.origin, 1, 0)
+		mustDiverge(t, err, want)
+	}
+}
+
+// A loss may be finite where its gradient is not, which no clip can mend.
+func TestAGradientWithoutEndIsNotClipped(t *testing.T) {
+	t.Parallel()
+	m, err := models.New(models.Config{Kind: models.CIFGLSTM, Vocabulary: 9, Embedding: 3, Units: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := newLearner(m, Local{Optimizer: sgd, LearningRate: 1, Batch: 1, GradientClip: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tensor := range m.Tensors() {
+		size := map[string]float32{models.EmbeddingTensor: 1e15, models.ProjectionTensor: 1e20}[tensor.Name]
+		for i := range tensor.View(l.params) {
+			l.params[tensor.Offset+i] = size * float32(1+i%3)
+		}
+	}
+	before := slices.Clone(l.params)
+	_, err = l.step([][]int32{{0, 1, 2, 3}}, 1)
+	mustDiverge(t, diverged(err, "step %d", 1), `the gradient is (NaN|\+Inf) at step 1;`)
+	if !slices.Equal(l.params, before) {
+		t.Error("the step was taken")
+	}
+}
+
+func mustDiverge(t *testing.T, err error, want string) {
+	t.Helper()
+	if _, ok := errors.AsType[*models.DivergedError](err); !ok || !tasks.IsPermanent(err) || !regexp.MustCompile(want).MatchString(err.Error()) {
+		t.Errorf("error %v, want a permanent divergence that matches %q", err, want)
 	}
 }
 
