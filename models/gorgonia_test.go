@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"gorgonia.org/gorgonia"
@@ -13,39 +14,37 @@ import (
 	"coalmine/models/networks"
 )
 
-// gorgoniaModel is a language model of one layer, projected and tied, as a
-// Gorgonia graph in float64, for sentences of one length: an implementation that
-// shares nothing with this package, its gradient included. Each gate has matrices
-// of its own and tokens are one-hot rows, because slices and lookups are what
-// Gorgonia gets wrong.
+// gorgoniaModel is a language model as a Gorgonia graph in float64, for sentences
+// of one length: an implementation that shares nothing with this package, its
+// gradient included. Each gate has matrices of its own and tokens are one-hot
+// rows, because slices and lookups are what Gorgonia gets wrong.
 type gorgoniaModel struct {
 	*networks.Graph[float64]
 	config   models.Config
 	sequence int
 
-	embedding, projection, outputBias *gorgonia.Node
-	input, recurrent, bias            gorgonia.Nodes // of each gate
-	candidateBias                     *gorgonia.Node // of a GRU
-	tokens                            [][]float64    // by step: one-hot [sentences, vocabulary]
-	tokenNodes                        gorgonia.Nodes
+	nodes      map[string]gorgonia.Nodes // by tensor: one for each gate, or one
+	tokens     [][]float64               // by step: one-hot [sentences, vocabulary]
+	tokenNodes gorgonia.Nodes
 }
 
-func newGorgoniaModel(t *testing.T, c models.Config, sentences, tokens int) *gorgoniaModel {
+func newGorgoniaModel(t *testing.T, m *models.Language, sentences, tokens int) *gorgoniaModel {
 	t.Helper()
-	g := &gorgoniaModel{Graph: networks.NewGraph[float64](), config: c, sequence: tokens}
-	g.embedding = g.Parameter("embedding", c.Vocabulary, c.Embedding)
-	for k := range gateCount(c.Kind) {
-		g.input = append(g.input, g.Parameter(fmt.Sprint("input", k), c.Embedding, c.Units))
-		g.recurrent = append(g.recurrent, g.Parameter(fmt.Sprint("recurrent", k), c.Embedding, c.Units))
-		g.bias = append(g.bias, g.Parameter(fmt.Sprint("bias", k), 1, c.Units))
+	g := &gorgoniaModel{
+		Graph: networks.NewGraph[float64](), config: m.Config(), sequence: tokens, nodes: map[string]gorgonia.Nodes{},
 	}
-	if c.Kind == models.GRU {
-		g.candidateBias = g.Parameter("candidate bias", 1, c.Units)
+	for _, tensor := range m.Tensors() {
+		parts, rows := g.parts(tensor.Name), 1
+		if len(tensor.Shape) == 2 {
+			rows = tensor.Shape[0]
+		}
+		for k := range parts {
+			node := g.Parameter(fmt.Sprint(tensor.Name, "/", k), rows, tensor.Size()/rows/parts)
+			g.nodes[tensor.Name] = append(g.nodes[tensor.Name], node)
+		}
 	}
-	g.projection = g.Parameter("projection", c.Units, c.Embedding)
-	g.outputBias = g.Parameter("output bias", 1, c.Vocabulary)
 	for step := range tokens {
-		node, values := g.Input(fmt.Sprint("tokens", step), sentences, c.Vocabulary)
+		node, values := g.Input(fmt.Sprint("tokens", step), sentences, g.config.Vocabulary)
 		g.tokens, g.tokenNodes = append(g.tokens, values), append(g.tokenNodes, node)
 	}
 	if err := g.CompileLoss(g.loss(sentences * (tokens - 1))); err != nil {
@@ -54,75 +53,99 @@ func newGorgoniaModel(t *testing.T, c models.Config, sentences, tokens int) *gor
 	return g
 }
 
-// loss composes the mean loss of all targets, step by step.
-func (g *gorgoniaModel) loss(targets int) *gorgonia.Node {
-	must := gorgonia.Must
-	var memory, output, sum *gorgonia.Node
-	for t := range g.sequence - 1 {
-		x := must(gorgonia.Mul(g.tokenNodes[t], g.embedding))
-		memory, output = g.cell(x, memory, output)
-		logits := must(gorgonia.BroadcastAdd(must(gorgonia.Mul(output, must(gorgonia.Transpose(g.embedding)))), g.outputBias, nil, []byte{0}))
-		chosen := must(gorgonia.Sum(must(gorgonia.HadamardProd(must(gorgonia.LogSoftMax(logits, 1)), g.tokenNodes[t+1]))))
-		if sum == nil {
-			sum = chosen
-		} else {
-			sum = must(gorgonia.Add(sum, chosen))
-		}
+// parts is how many gates share a tensor.
+func (g *gorgoniaModel) parts(tensor string) int {
+	if !strings.HasPrefix(tensor, "cell") || strings.HasSuffix(tensor, ".candidate_bias") {
+		return 1
 	}
-	return must(gorgonia.Neg(must(gorgonia.Div(sum, gorgonia.NewConstant(float64(targets))))))
-}
-
-func gateCount(kind string) int {
-	if kind == models.LSTM {
+	if g.config.Kind == models.LSTM {
 		return 4
 	}
 	return 3
 }
 
-// cell computes a step from the memory and output before it, nil in the first.
-func (g *gorgoniaModel) cell(x, memory, output *gorgonia.Node) (after, emitted *gorgonia.Node) {
+// node is a tensor that no gates share, or nil if the model lacks it.
+func (g *gorgoniaModel) node(tensor string) *gorgonia.Node {
+	if nodes := g.nodes[tensor]; len(nodes) > 0 {
+		return nodes[0]
+	}
+	return nil
+}
+
+// loss composes the mean loss of all targets, step by step.
+func (g *gorgoniaModel) loss(targets int) *gorgonia.Node {
 	must := gorgonia.Must
-	sigmoid := func(k int) *gorgonia.Node { return must(gorgonia.Sigmoid(plus(g.fed(x, k), g.fedBack(output, k)))) }
-	tanh := func(x *gorgonia.Node) *gorgonia.Node { return must(gorgonia.Tanh(x)) }
-	switch g.config.Kind {
+	output := cmp.Or(g.node(models.OutputTensor), g.node(models.EmbeddingTensor))
+	layers := make([]gorgoniaLayer, max(1, g.config.Layers))
+	for i, suffix := range []string{"", "2", "3"}[:len(layers)] {
+		layers[i] = gorgoniaLayer{gorgoniaModel: g, cell: "cell" + suffix, projection: g.node("projection" + suffix)}
+	}
+	var sum *gorgonia.Node
+	for t := range g.sequence - 1 {
+		x := must(gorgonia.Mul(g.tokenNodes[t], g.node(models.EmbeddingTensor)))
+		for i := range layers {
+			x = layers[i].step(x)
+		}
+		logits := must(gorgonia.BroadcastAdd(must(gorgonia.Mul(x, must(gorgonia.Transpose(output)))), g.node(models.OutputBiasTensor), nil, []byte{0}))
+		sum = plus(sum, must(gorgonia.Sum(must(gorgonia.HadamardProd(must(gorgonia.LogSoftMax(logits, 1)), g.tokenNodes[t+1])))))
+	}
+	return must(gorgonia.Neg(must(gorgonia.Div(sum, gorgonia.NewConstant(float64(targets))))))
+}
+
+// gorgoniaLayer is a layer at a step; memory and output are nil before the first.
+type gorgoniaLayer struct {
+	*gorgoniaModel
+	cell                       string // its tensors are cell.input and so on
+	projection, memory, output *gorgonia.Node
+}
+
+// step moves on to the next step and returns its output.
+func (l *gorgoniaLayer) step(x *gorgonia.Node) *gorgonia.Node {
+	sigmoid := func(k int) *gorgonia.Node { return gorgonia.Must(gorgonia.Sigmoid(plus(l.fed(x, k), l.fedBack(k)))) }
+	tanh := func(x *gorgonia.Node) *gorgonia.Node { return gorgonia.Must(gorgonia.Tanh(x)) }
+	switch l.config.Kind {
 	case models.CIFGLSTM:
-		i, z := sigmoid(0), tanh(plus(g.fed(x, 1), g.fedBack(output, 1)))
-		after = plus(memory, times(i, minus(z, memory)))
-		emitted = times(sigmoid(2), tanh(after))
+		i, z := sigmoid(0), tanh(plus(l.fed(x, 1), l.fedBack(1)))
+		l.memory = plus(l.memory, times(i, minus(z, l.memory)))
+		l.output = times(sigmoid(2), tanh(l.memory))
 	case models.LSTM:
-		i, f, z := sigmoid(0), sigmoid(1), tanh(plus(g.fed(x, 2), g.fedBack(output, 2)))
-		after = plus(times(f, memory), times(i, z))
-		emitted = times(sigmoid(3), tanh(after))
+		i, f, z := sigmoid(0), sigmoid(1), tanh(plus(l.fed(x, 2), l.fedBack(2)))
+		o := sigmoid(3)
+		l.memory = plus(times(f, l.memory), times(i, z))
+		l.output = times(o, tanh(l.memory))
 	case models.GRU:
 		r, u := sigmoid(0), sigmoid(1)
-		z := tanh(plus(g.fed(x, 2), g.reset(r, output)))
-		after = plus(z, times(u, minus(memory, z)))
-		emitted = after
+		z := tanh(plus(l.fed(x, 2), l.reset(r)))
+		l.memory = plus(z, times(u, minus(l.memory, z)))
+		l.output = l.memory
 	}
-	return after, must(gorgonia.Mul(emitted, g.projection))
+	if l.projection != nil {
+		l.output = gorgonia.Must(gorgonia.Mul(l.output, l.projection))
+	}
+	return l.output
 }
 
 // fed is gate k's part from the input, bias included.
-func (g *gorgoniaModel) fed(x *gorgonia.Node, k int) *gorgonia.Node {
-	must := gorgonia.Must
-	return must(gorgonia.BroadcastAdd(must(gorgonia.Mul(x, g.input[k])), g.bias[k], nil, []byte{0}))
+func (l *gorgoniaLayer) fed(x *gorgonia.Node, k int) *gorgonia.Node {
+	product := gorgonia.Must(gorgonia.Mul(x, l.nodes[l.cell+".input"][k]))
+	return gorgonia.Must(gorgonia.BroadcastAdd(product, l.nodes[l.cell+".bias"][k], nil, []byte{0}))
 }
 
 // fedBack is gate k's part from the output before.
-func (g *gorgoniaModel) fedBack(output *gorgonia.Node, k int) *gorgonia.Node {
-	if output == nil {
+func (l *gorgoniaLayer) fedBack(k int) *gorgonia.Node {
+	if l.output == nil {
 		return nil
 	}
-	return gorgonia.Must(gorgonia.Mul(output, g.recurrent[k]))
+	return gorgonia.Must(gorgonia.Mul(l.output, l.nodes[l.cell+".recurrent"][k]))
 }
 
 // reset is the part of a GRU's candidate that its reset gate r scales.
-func (g *gorgoniaModel) reset(r, output *gorgonia.Node) *gorgonia.Node {
-	must := gorgonia.Must
-	if output == nil {
-		return must(gorgonia.BroadcastHadamardProd(r, g.candidateBias, nil, []byte{0}))
+func (l *gorgoniaLayer) reset(r *gorgonia.Node) *gorgonia.Node {
+	bias := l.node(l.cell + ".candidate_bias")
+	if l.output == nil {
+		return gorgonia.Must(gorgonia.BroadcastHadamardProd(r, bias, nil, []byte{0}))
 	}
-	return times(r, must(gorgonia.BroadcastAdd(g.fedBack(output, 2), g.candidateBias, nil, []byte{0})))
+	return times(r, gorgonia.Must(gorgonia.BroadcastAdd(l.fedBack(2), bias, nil, []byte{0})))
 }
 
 // The sums, differences and products of nodes take nil for zero: what there is
@@ -165,34 +188,32 @@ func (g *gorgoniaModel) fill(sentences [][]int32) {
 // tensor collects one of this package's tensors out of a vector of the graph:
 // gate matrices lie side by side here, one by one there.
 func (g *gorgoniaModel) tensor(vector []float64, t models.Tensor) []float64 {
-	parts := map[string][]float64{}
+	var parts [][]float64
 	for _, p := range g.Tensors() {
-		parts[p.Name] = vector[p.Offset:][:p.Size()]
+		if strings.HasPrefix(p.Name, t.Name+"/") {
+			parts = append(parts, vector[p.Offset:][:p.Size()])
+		}
 	}
-	switch t.Name {
-	case models.EmbeddingTensor, models.ProjectionTensor:
-		return parts[t.Name]
-	case models.OutputBiasTensor:
-		return parts["output bias"]
-	case models.CandidateBiasTensor:
-		return parts["candidate bias"]
+	rows := 1
+	if len(t.Shape) == 2 {
+		rows = t.Shape[0]
 	}
-	name := map[string]string{models.InputTensor: "input", models.RecurrentTensor: "recurrent", models.BiasTensor: "bias"}[t.Name]
-	out, units := make([]float64, t.Size()), g.config.Units
-	width := len(g.input) * units
-	for at := range out {
-		row, column := at/width, at%width
-		out[at] = parts[fmt.Sprint(name, column/units)][row*units+column%units]
+	var out []float64
+	for row := range rows {
+		for _, part := range parts {
+			width := len(part) / rows
+			out = append(out, part[row*width:][:width]...)
+		}
 	}
 	return out
 }
 
-func TestTheGradientEqualsThatOfAGorgoniaGraph(t *testing.T) {
+func TestEveryVariantsGradientEqualsThatOfAGorgoniaGraph(t *testing.T) {
 	t.Parallel()
-	for _, kind := range models.Kinds() {
-		t.Run(kind, func(t *testing.T) {
+	for _, config := range models.Variants(31) {
+		t.Run(fmt.Sprintf("%+v", config), func(t *testing.T) {
 			t.Parallel()
-			compareWithGorgonia(t, models.Config{Kind: kind, Vocabulary: 31, Embedding: 6, Units: 9})
+			compareWithGorgonia(t, config)
 		})
 	}
 }
@@ -203,7 +224,7 @@ func compareWithGorgonia(t *testing.T, config models.Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := newGorgoniaModel(t, config, sentences, tokens)
+	g := newGorgoniaModel(t, m, sentences, tokens)
 	defer func() {
 		if err := g.Close(); err != nil {
 			t.Error(err)

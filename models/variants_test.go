@@ -28,6 +28,9 @@ func variants(vocabulary int) []Config {
 	return all
 }
 
+// Variants is for the tests outside of the package.
+var Variants = variants
+
 // eachVariant runs a test on every variant, in parallel.
 func eachVariant(t *testing.T, vocabulary int, test func(t *testing.T, m *Language)) {
 	t.Helper()
