@@ -9,40 +9,47 @@ import (
 	"coalmine/privacy/rdp"
 )
 
-// setting is a random recipe over the whole range that users may ask for.
+// setting is a random recipe over all that users may ask for, and its corners.
 type setting struct {
+	sampling        string
 	q, sigma, delta float64
 	rounds          int
 	conversion      rdp.Conversion
-	mechanism       func(q, sigma float64, orders []float64) (rdp.Curve, error)
 }
 
 func drawSetting(t *rapid.T) setting {
-	logUniform := func(low, high float64, name string) float64 {
-		return math.Exp(rapid.Float64Range(math.Log(low), math.Log(high)).Draw(t, name))
+	return setting{
+		sampling:   rapid.SampledFrom([]string{"fixed-size", "poisson"}).Draw(t, "sampling"),
+		q:          orCorner(t, "q", math.Min(1, logUniform(t, "q", 1e-7, 1)), 1e-12, 0.5, 1-1e-9, 1),
+		sigma:      orCorner(t, "sigma", logUniform(t, "sigma", 0.005, 100), 1e-9, 1e-6, 1.0001e-6, 1e6),
+		delta:      orCorner(t, "delta", logUniform(t, "delta", 1e-12, 0.5), 1e-300, 0.999999),
+		rounds:     int(orCorner(t, "rounds", logUniform(t, "rounds", 1, 1e6), 0, 1, 1<<40)),
+		conversion: rapid.SampledFrom(conversions).Draw(t, "conversion"),
 	}
-	s := setting{
-		q: math.Min(1, logUniform(1e-7, 1, "q")), sigma: logUniform(0.005, 100, "sigma"), delta: logUniform(1e-12, 0.5, "delta"),
-		rounds:     int(logUniform(1, 1e6, "rounds")),
-		conversion: rapid.SampledFrom([]rdp.Conversion{rdp.Classic, rdp.Improved}).Draw(t, "conversion"),
-		mechanism:  rdp.FixedSize,
+}
+
+func logUniform(t *rapid.T, name string, low, high float64) float64 {
+	return math.Exp(rapid.Float64Range(math.Log(low), math.Log(high)).Draw(t, name))
+}
+
+// orCorner is, one time in four, one of the corners.
+func orCorner(t *rapid.T, name string, usual float64, corners ...float64) float64 {
+	if rapid.IntRange(0, 3).Draw(t, name+" at a corner") == 0 {
+		return rapid.SampledFrom(corners).Draw(t, name)
 	}
-	if rapid.Bool().Draw(t, "poisson") {
-		s.mechanism = rdp.Poisson
-	}
-	return s
+	return usual
 }
 
 // fewOrders keeps the tests fast.
 var fewOrders = []float64{1.05, 1.5, 2, 2.5, 3, 4, 6.5, 8, 16, 32, 64, 200, 1024}
 
 func (s setting) epsilon(t *rapid.T) float64 {
-	round, err := s.mechanism(s.q, s.sigma, fewOrders)
+	round, err := mechanisms[s.sampling](s.q, s.sigma, fewOrders)
 	if err != nil {
 		t.Fatal(err)
 	}
 	epsilon, _ := round.Times(s.rounds).Epsilon(s.delta, s.conversion)
-	if math.IsNaN(epsilon) || math.IsInf(epsilon, 0) || epsilon < 0 {
+	if math.IsNaN(epsilon) || epsilon < 0 || math.IsInf(epsilon, 0) != (s.sigma == 0 && s.rounds > 0) {
 		t.Fatalf("%+v: epsilon %v", s, epsilon)
 	}
 	return epsilon
@@ -63,6 +70,9 @@ func TestEpsilonIsFiniteAndMonotone(t *testing.T) {
 		atLeast("more rounds", func(s *setting) { s.rounds = int(float64(s.rounds)*factor) + 1 })
 		atLeast("a higher rate", func(s *setting) { s.q = math.Min(1, s.q*factor) })
 		atLeast("less noise", func(s *setting) { s.sigma /= factor })
+		atLeast("no noise", func(s *setting) { s.sigma = 0 })
+		atLeast("everybody", func(s *setting) { s.q = 1 })
+		atLeast("hardly less noise", func(s *setting) { s.sigma /= 1 + 1e-6 })
 		atLeast("a smaller delta", func(s *setting) { s.delta /= factor })
 	})
 }
