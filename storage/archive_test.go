@@ -76,6 +76,23 @@ func TestCommitIsSafeToRepeat(t *testing.T) {
 	}
 }
 
+// Whoever makes room in a full store leads, and that takes a record.
+func TestAnEpochBeginsInAFullStore(t *testing.T) {
+	t.Parallel()
+	ctx, memory := t.Context(), storagetest.NewMemory()
+	a := storage.NewArchive(fault.Wrap(memory,
+		&fault.Rule{Op: fault.Create, Name: "leader/*", Nth: 1, Err: storage.ErrFull},
+		&fault.Rule{Op: fault.Create, Name: "leader/*", Nth: 1, After: true, Err: storage.ErrUnknown},
+		&fault.Rule{Op: fault.Create, Name: "leader/*", Nth: 1, Err: storage.ErrFull}))
+	epoch, err := a.NextEpoch(ctx, "me")
+	if err != nil || epoch != 2 {
+		t.Fatalf("epoch %d, %v: want 2, as 1 may have been given to another", epoch, err)
+	}
+	if current, err := a.CurrentEpoch(ctx); err != nil || current != epoch {
+		t.Errorf("current epoch %d, %v", current, err)
+	}
+}
+
 func TestCommitReportsAStoreThatFails(t *testing.T) {
 	t.Parallel()
 	a := faulty(&fault.Rule{Op: fault.Create, Err: storage.ErrFull})

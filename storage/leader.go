@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 )
 
 // keptEpochs is how many epochs stay. A number that is still among them was
@@ -27,7 +28,7 @@ func (a *Archive) NextEpoch(ctx context.Context, holder string) (int, error) {
 			return 0, err
 		}
 		epoch := before + 1
-		err = a.createOwn(ctx, epochName(epoch), record)
+		err = a.createEpoch(ctx, epochName(epoch), record)
 		if errors.Is(err, ErrExists) {
 			continue
 		}
@@ -44,6 +45,21 @@ func (a *Archive) NextEpoch(ctx context.Context, holder string) (int, error) {
 			return epoch, a.deleteEpochs(ctx, numbers, epoch-keptEpochs)
 		}
 	}
+}
+
+// createEpoch creates the record of an epoch; in a store that is full an empty one,
+// since deleting, which makes room, takes an epoch. What an empty one is of cannot be
+// read back: where its outcome is unknown the number counts as taken.
+func (a *Archive) createEpoch(ctx context.Context, name string, record []byte) error {
+	err := a.createOwn(ctx, name, record)
+	if !errors.Is(err, ErrFull) {
+		return err
+	}
+	err = a.store.Create(ctx, name, nil)
+	if errors.Is(err, ErrUnknown) {
+		return fmt.Errorf("%w: %w", ErrExists, err)
+	}
+	return err
 }
 
 func (a *Archive) deleteEpochs(ctx context.Context, numbers []int, last int) error {

@@ -195,23 +195,33 @@ func fillDisk(a *arena, _ *rand.Rand) func() {
 	if !a.mounted || !a.claim(a.objects) {
 		return nil
 	}
-	ballast := filepath.Join(a.objects, "~ballast")
-	f, err := os.Create(ballast)
+	ballast, err := ballastIn(a.objects)
 	if err != nil {
 		a.release(a.objects)
 		return nil
 	}
-	block := make([]byte, 64<<10)
-	for err == nil {
-		_, err = f.Write(block)
-	}
-	f.Close()
 	return func() {
 		a.release(a.objects)
 		if err := os.Remove(ballast); err != nil {
 			a.t.Fatal(err)
 		}
 	}
+}
+
+// ballastIn fills the file system of a directory with a file, whose path it returns.
+func ballastIn(dir string) (string, error) {
+	ballast := filepath.Join(dir, "~ballast")
+	f, err := os.Create(ballast)
+	if err != nil {
+		return "", err
+	}
+	for _, size := range []int{64 << 10, 1} { // and then the last page
+		block := make([]byte, size)
+		for err = nil; err == nil; {
+			_, err = f.Write(block)
+		}
+	}
+	return ballast, f.Close()
 }
 
 // wasHarmed reports whether the test itself has harmed a blob.

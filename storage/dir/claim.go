@@ -47,7 +47,8 @@ func byRename(temp, path string) error {
 }
 
 // probe finds a way to claim names that works in this directory, by claiming a
-// free name and then a taken one.
+// free name and then a taken one. The files are empty, for a disk that is full:
+// reading and deleting go on there.
 func (s *Store) probe() (claimFunc, error) {
 	linkErr := s.try(byLink)
 	if linkErr == nil {
@@ -64,16 +65,20 @@ func (s *Store) probe() (claimFunc, error) {
 }
 
 func (s *Store) try(claim claimFunc) error {
-	first, err := s.writeTemp(strings.NewReader("first"), storage.Durable)
+	first, err := s.writeTemp(strings.NewReader(""), storage.Durable)
 	if err != nil {
 		return err
 	}
 	defer os.Remove(first)
-	second, err := s.writeTemp(strings.NewReader("second"), storage.Durable)
+	second, err := s.writeTemp(strings.NewReader(""), storage.Durable)
 	if err != nil {
 		return err
 	}
 	defer os.Remove(second)
+	want, err := os.Lstat(first)
+	if err != nil {
+		return err
+	}
 	name := first + ".claimed"
 	defer os.Remove(name)
 	if err := claim(first, name); err != nil {
@@ -82,8 +87,8 @@ func (s *Store) try(claim claimFunc) error {
 	if err := claim(second, name); !errors.Is(err, storage.ErrExists) {
 		return fmt.Errorf("a name that is taken was given again (%v)", err)
 	}
-	if data, err := os.ReadFile(name); err != nil || string(data) != "first" {
-		return fmt.Errorf("a claimed name holds %q (%v)", data, err)
+	if got, err := os.Lstat(name); err != nil || !os.SameFile(got, want) {
+		return fmt.Errorf("a claimed name is of another file (%v)", err)
 	}
 	return syncDir(s.tempDir())
 }

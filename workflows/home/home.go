@@ -110,7 +110,7 @@ func try(dir string) (*Home, error) {
 		return nil, fmt.Errorf("home %s: %w", dir, err)
 	}
 	h := &Home{dir: dir, lock: lock}
-	if err := h.Announce("", ""); err != nil {
+	if err := h.Announce("", ""); err != nil && forget(dir) != nil { // a disk may be full
 		return nil, errors.Join(err, lock.Close())
 	}
 	return h, nil
@@ -135,11 +135,7 @@ func (h *Home) Close() error {
 		return nil
 	}
 	h.closed = true
-	err := os.Remove(ownerFile(h.dir))
-	if errors.Is(err, os.ErrNotExist) {
-		err = nil
-	}
-	return errors.Join(err, h.lock.Close())
+	return errors.Join(forget(h.dir), h.lock.Close())
 }
 
 // Dir is the home itself, an absolute path.

@@ -28,12 +28,22 @@ func writeOwner(dir string, o owner) error {
 	}
 	temp := ownerFile(dir) + ".new"
 	if err := os.WriteFile(temp, append(data, '\n'), 0o600); err != nil {
+		_ = os.Remove(temp) // it may not have been made
 		return fmt.Errorf("home %s: %w", dir, err)
 	}
 	if err := os.Rename(temp, ownerFile(dir)); err != nil {
 		return fmt.Errorf("home %s: %w", dir, errors.Join(err, os.Remove(temp)))
 	}
 	return nil
+}
+
+// forget removes owner.json: a home without one has an owner that does not answer.
+func forget(dir string) error {
+	err := os.Remove(ownerFile(dir))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // readOwner is the error that names the owner as far as it is known: there is
