@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -86,6 +87,7 @@ that home then talk to it.`
 func newServeCommand(g *global) *cobra.Command {
 	var listen listenFlags
 	var allow []string
+	var every, retain age
 	c := &cobra.Command{
 		Use:     "serve",
 		Short:   "Coordinate a cluster and show its runs",
@@ -97,13 +99,17 @@ func newServeCommand(g *global) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			keep := control.Housekeeping{Every: time.Duration(every), Retain: time.Duration(retain), Log: g.logger()}
+			if err := keep.Check(); err != nil {
+				return fmt.Errorf("--gc-every, --retain: %w", err)
+			}
 			if !g.clustered() {
-				return g.serveHome(c.Context(), allowed)
+				return g.serveHome(c.Context(), allowed, keep)
 			}
 			if err := listen.complete(); err != nil {
 				return err
 			}
-			return g.serveCluster(c.Context(), &listen, allowed)
+			return g.serveCluster(c.Context(), &listen, allowed, keep)
 		},
 	}
 	f := c.Flags()
@@ -111,23 +117,26 @@ func newServeCommand(g *global) *cobra.Command {
 	f.Lookup("token-file").Usage = "file with the token of operators"
 	f.StringVar(&listen.readTokenFile, "read-token-file", "", "file with the token of those who may only look, such as Prometheus")
 	f.StringArrayVar(&allow, "allow-source", nil, "file, directory or s3:// URL, ending in a slash for all below, that experiments checked by the server (submit --on-server) may read; repeatable; default none")
+	f.Var(&every, "gc-every", "collect what no run needs at every multiple of this time by UTC, while leading: 24h is at midnight; 0 is never")
+	f.Var(&retain, "retain", "before such a collection remove runs that finished so long ago, such as 30d, unless they are pinned; 0 keeps them")
 	g.coordinates(f)
 	g.works(f)
 	return c
 }
 
 // serveHome owns a home and works in it until interrupted.
-func (g *global) serveHome(ctx context.Context, allowed *sources.Allowed) error {
+func (g *global) serveHome(ctx context.Context, allowed *sources.Allowed, keep control.Housekeeping) error {
 	e, err := openEmbedded(ctx, g.home, g)
 	if err != nil {
 		return err
 	}
 	e.control.AllowSources(allowed)
 	g.note("serving %s at %s (logs one browser in)", g.home, e.page())
-	return e.work(ctx)
+	keep.Metrics = g.metrics
+	return alongside(ctx, e.work, func(ctx context.Context) error { return e.control.KeepHouse(ctx, keep) })
 }
 
-func (g *global) serveCluster(ctx context.Context, listen *listenFlags, allowed *sources.Allowed) error {
+func (g *global) serveCluster(ctx context.Context, listen *listenFlags, allowed *sources.Allowed, keep control.Housekeeping) error {
 	if err := g.observe(ctx, "coalmine-coordinator"); err != nil {
 		return err
 	}
@@ -158,6 +167,8 @@ func (g *global) serveCluster(ctx context.Context, listen *listenFlags, allowed 
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error { return leader.Lead(groupCtx) })
 	group.Go(func() error { return server.Serve(groupCtx, l) })
+	keep.Metrics = g.metrics
+	group.Go(func() error { return api.KeepHouse(groupCtx, keep) })
 	return errors.Join(group.Wait(), conn.Close(), g.tracer.Close())
 }
 

@@ -24,7 +24,8 @@ Only what is old goes: by default older than the longest time that a task may ta
 and an hour, so that nothing is touched that an attempt or a submission under way
 has just stored. --older 0s is safe where nothing is at work. Elsewhere it can make
 attempts at work lose what they have stored, which costs their work again, and
-nothing else. Sources stay for an hour in any case.
+nothing else. Sources stay for an hour in any case. "coalmine serve --gc-every 24h"
+does the same by itself, day by day.
 
 Only the coordinator that leads deletes. Of a home, its owner does; of a cluster,
 the process at --server; where nobody leads, this command takes the lead for so
@@ -32,7 +33,7 @@ long, and shows on a terminal how far it is. It may be interrupted at any time, 
 
 func newCollectCommand(g *global) *cobra.Command {
 	var o control.CollectOptions
-	var older time.Duration
+	var older age
 	c := &cobra.Command{
 		Use:     "gc",
 		Short:   "Delete what no run needs any more",
@@ -42,10 +43,7 @@ func newCollectCommand(g *global) *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if c.Flags().Changed("older") {
-				if older < 0 {
-					return fmt.Errorf("--older %v: expected 0s or more", older)
-				}
-				seconds := older.Seconds()
+				seconds := time.Duration(older).Seconds()
 				o.OlderThan = &seconds
 			}
 			return g.withControl(c.Context(), func(api control.API) error {
@@ -64,7 +62,7 @@ func newCollectCommand(g *global) *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&o.DryRun, "dry-run", false, "only say what would be deleted")
-	c.Flags().DurationVar(&older, "older", 0, "least age of what is deleted; the timeout of tasks and an hour if not given")
+	c.Flags().Var(&older, "older", "least age of what is deleted, such as 12h or 30d; the timeout of tasks and an hour if not given")
 	return c
 }
 

@@ -1,0 +1,181 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"coalmine/storage"
+	"coalmine/workflows/coordinator"
+	"coalmine/workflows/runs"
+)
+
+// Housekeeping is what a coordinator does unasked. The zero value does nothing.
+type Housekeeping struct {
+	// Every is the time between two collections of what no run needs. They begin at
+	// its multiples by UTC, whenever the process was started: 24 hours is midnight.
+	Every time.Duration
+	// Retain is how long a run that has finished and is not pinned keeps its record;
+	// 0 is for ever. What it is over for is removed just before a collection.
+	Retain time.Duration
+	// Log is where it says what it has done. Default slog.Default().
+	Log *slog.Logger
+	// Metrics is where it registers its metrics; nil keeps them to itself.
+	Metrics prometheus.Registerer
+}
+
+// Check returns an error that says what cannot be.
+func (h *Housekeeping) Check() error {
+	switch {
+	case h.Every < 0 || h.Retain < 0:
+		return fmt.Errorf("housekeeping every %v of runs older than %v %w: expected times of 0 or more", h.Every, h.Retain, ErrInput)
+	case h.Retain > 0 && h.Every == 0:
+		return fmt.Errorf("removing runs after %v %w without a time between two collections", h.Retain, ErrInput)
+	case h.Every > 0 && h.Every < time.Minute:
+		return fmt.Errorf("a collection every %v %w: it lists the whole store; expected a minute or more", h.Every, ErrInput)
+	}
+	return nil
+}
+
+// KeepHouse collects again and again until ctx is done, while the coordinator of
+// this process (see DeleteBy) leads; one that stands by leaves it to the leader.
+// What goes wrong is logged and counted, and may go well the next time.
+func (l *Local) KeepHouse(ctx context.Context, h Housekeeping) error {
+	if err := h.Check(); err != nil {
+		return err
+	}
+	if h.Log == nil {
+		h.Log = slog.Default()
+	}
+	m := newHousekeepingMetrics(h.Metrics)
+	for h.Every > 0 && sleepUntil(ctx, nextMultiple(time.Now(), h.Every)) {
+		removed, c, err := l.tidy(ctx, h.Retain)
+		if errors.Is(err, coordinator.ErrStandby) || ctx.Err() != nil {
+			continue
+		}
+		m.count(removed, c, err)
+		if err != nil {
+			h.Log.Warn("housekeeping failed; it is tried again the next time", "next", nextMultiple(time.Now(), h.Every), "error", err)
+			continue
+		}
+		total := c.Total()
+		h.Log.Info("housekeeping", "removed_runs", removed, "objects", total.Objects, "bytes", total.Bytes, "kept_objects", c.Kept.Objects, "kept_bytes", c.Kept.Bytes)
+	}
+	return nil
+}
+
+// nextMultiple is the first multiple of a duration after a moment.
+func nextMultiple(now time.Time, every time.Duration) time.Time {
+	return now.UTC().Truncate(every).Add(every)
+}
+
+// sleepUntil reports whether the moment came before ctx was done.
+func sleepUntil(ctx context.Context, moment time.Time) bool {
+	timer := time.NewTimer(time.Until(moment))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// tidy removes the runs that have been kept long enough, and collects. The error
+// wraps coordinator.ErrStandby if another process is to do it.
+func (l *Local) tidy(ctx context.Context, retain time.Duration) (removed int, c *coordinator.Collection, err error) {
+	err = l.asLeader(ctx, func(ctx context.Context, permit *coordinator.Permit) error {
+		if retain > 0 {
+			if removed, err = l.removeOlder(ctx, time.Now().Add(-retain)); err != nil {
+				return err
+			}
+		}
+		collector, err := l.collector(nil)
+		if err != nil {
+			return err
+		}
+		c, err = collector.Collect(ctx, permit)
+		return err
+	})
+	return removed, c, err
+}
+
+// removeOlder has the runs removed that finished before a moment, but for those of
+// which something is pinned.
+func (l *Local) removeOlder(ctx context.Context, moment time.Time) (removed int, err error) {
+	all, err := l.list(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, run := range all {
+		s := &run.State
+		if !s.Phase.Finished() || s.IsPinned() || !s.Finished.Before(moment) {
+			continue
+		}
+		err := l.runs.Steer(ctx, run.ID, runs.Entry{Kind: runs.RemoveEntry, By: "housekeeping"})
+		if errors.Is(err, runs.ErrState) || errors.Is(err, storage.ErrNotFound) {
+			continue // somebody has just resumed, pinned or removed it
+		}
+		if err != nil {
+			return removed, err
+		}
+		removed++
+	}
+	return removed, nil
+}
+
+// housekeepingMetrics count what KeepHouse has done.
+type housekeepingMetrics struct {
+	collections    *prometheus.CounterVec
+	last           prometheus.Gauge
+	removed        prometheus.Counter
+	objects, bytes *prometheus.CounterVec
+}
+
+// newHousekeepingMetrics registers the metrics with r, or with nobody if r is nil.
+func newHousekeepingMetrics(r prometheus.Registerer) *housekeepingMetrics {
+	auto := promauto.With(r)
+	return &housekeepingMetrics{
+		collections: auto.NewCounterVec(prometheus.CounterOpts{
+			Name: "coalmine_collections_total",
+			Help: "Collections that this process has begun by itself while it led, by outcome: done or failed.",
+		}, []string{"outcome"}),
+		last: auto.NewGauge(prometheus.GaugeOpts{
+			Name: "coalmine_last_collection_timestamp_seconds",
+			Help: "When the last such collection was done, in seconds since 1970; 0 if there was none.",
+		}),
+		removed: auto.NewCounter(prometheus.CounterOpts{
+			Name: "coalmine_retired_runs_total",
+			Help: "Runs that were removed because they had finished long enough ago.",
+		}),
+		objects: auto.NewCounterVec(prometheus.CounterOpts{
+			Name: "coalmine_collected_objects_total",
+			Help: "Objects that such collections have deleted, by kind.",
+		}, []string{"kind"}),
+		bytes: auto.NewCounterVec(prometheus.CounterOpts{
+			Name: "coalmine_collected_bytes_total",
+			Help: "Bytes of objects that such collections have deleted, by kind.",
+		}, []string{"kind"}),
+	}
+}
+
+func (m *housekeepingMetrics) count(removed int, c *coordinator.Collection, err error) {
+	m.removed.Add(float64(removed))
+	if c != nil { // what was deleted before a failure, too
+		for kind, amount := range c.Collected {
+			m.objects.WithLabelValues(string(kind)).Add(float64(amount.Objects))
+			m.bytes.WithLabelValues(string(kind)).Add(float64(amount.Bytes))
+		}
+	}
+	if err != nil {
+		m.collections.WithLabelValues("failed").Inc()
+		return
+	}
+	m.collections.WithLabelValues("done").Inc()
+	m.last.SetToCurrentTime()
+}

@@ -1,0 +1,149 @@
+package control_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"coalmine/internal/queue"
+	"coalmine/storage"
+	"coalmine/storage/storagetest"
+	"coalmine/tasks"
+	"coalmine/workflows/control"
+	"coalmine/workflows/coordinator"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/runs"
+)
+
+// quietQueue has no workers and no news. Whatever else it is asked panics.
+type quietQueue struct{ coordinator.Queue }
+
+func (quietQueue) Reports(ctx context.Context, _ time.Duration) ([]queue.Report, error) {
+	<-ctx.Done()
+	return nil, nil
+}
+func (quietQueue) Workers(context.Context) ([]queue.Worker, error) { return nil, nil }
+func (quietQueue) Publish(context.Context, string, []byte, time.Duration) error {
+	return nil
+}
+
+// ended records a run that was cancelled so long ago.
+func ended(t *testing.T, service *runs.Service, name string, ago time.Duration) string {
+	t.Helper()
+	ctx := t.Context()
+	sum := storage.DigestOf([]byte("a source"))
+	spec, err := experiment.Parse("test.yaml", []byte("name: "+name+"\ndata: {source: x.jsonl, sha256: "+sum.String()+"}\ntraining: {rounds: 10, cohort: 2}\n"), experiment.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, _, err := service.Submit(ctx, runs.Spec{Name: name, Digest: spec.Digest(), Experiment: spec.Canonical()}, "somebody", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := service.Append(ctx, run.ID, runs.Entry{Kind: runs.CancelEntry, Time: time.Now().Add(-ago)}); err != nil {
+		t.Fatal(err)
+	}
+	return run.ID
+}
+
+// holds reports whether the archive has an object of a kind.
+func holds(t *testing.T, archive *storage.Archive, kind storage.ObjectKind) bool {
+	t.Helper()
+	for _, err := range archive.Objects(t.Context(), kind) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return true
+	}
+	return false
+}
+
+// counted is the sum of a metric over its labels.
+func counted(t *testing.T, registry *prometheus.Registry, name string) float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := 0.0
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			if family.GetName() == name {
+				sum += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return sum
+}
+
+// At midnight, and only where its coordinator leads, a process removes the runs
+// that have been kept long enough, and what no run needs.
+func TestHousekeepingRetiresRunsAndCollectsAtMidnight(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		archive := storage.NewArchive(storagetest.NewMemory())
+		service := runs.NewService(archive, nil)
+		old, young, pinned := ended(t, service, "old", 31*day), ended(t, service, "young", 29*day), ended(t, service, "pinned", 40*day)
+		if err := service.Append(ctx, pinned, runs.Entry{Kind: runs.PinEntry, Pinned: true}); err != nil {
+			t.Fatal(err)
+		}
+		orphan := storage.Key{Digest: storage.DigestOf([]byte("orphan"))}
+		if _, err := archive.PutBlob(ctx, orphan, "model", bytes.Repeat([]byte{1}, 1<<20), storage.Durable); err != nil {
+			t.Fatal(err)
+		}
+		leader, err := coordinator.New(coordinator.Config{
+			Archive: archive, Queue: quietQueue{},
+			Compile: func(context.Context, *runs.Run) (*plan.Plan, error) {
+				return nil, tasks.Permanent(errors.New("no plan"))
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		api := control.New(archive, nil, leader)
+		registry := prometheus.NewRegistry()
+		var work sync.WaitGroup
+		work.Go(func() {
+			if err := api.KeepHouse(ctx, control.Housekeeping{Every: day, Retain: 30 * day, Metrics: registry}); err != nil {
+				t.Error(err)
+			}
+		})
+		expect := func(when string, wantRuns []string, wantBlob bool, collections float64) {
+			t.Helper()
+			if got, err := service.IDs(ctx); err != nil || !slices.Equal(got, slices.Sorted(slices.Values(wantRuns))) {
+				t.Errorf("%s there are %q, %v: want %q", when, got, err, wantRuns)
+			}
+			if got := holds(t, archive, storage.BlobObject); got != wantBlob {
+				t.Errorf("%s the orphan is there: %v, want %v", when, got, wantBlob)
+			}
+			if got := counted(t, registry, "coalmine_collections_total"); got != collections {
+				t.Errorf("%s %g collections are counted, want %g", when, got, collections)
+			}
+		}
+		time.Sleep(day + time.Minute) // the bubble's clock begins at midnight
+		synctest.Wait()
+		expect("standing by,", []string{old, young, pinned}, true, 0)
+		work.Go(func() { _ = leader.Lead(ctx) })
+		time.Sleep(day - 2*time.Minute)
+		synctest.Wait()
+		expect("before midnight,", []string{old, young, pinned}, true, 0)
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		expect("after midnight,", []string{pinned}, false, 1)
+		if got := counted(t, registry, "coalmine_retired_runs_total"); got != 2 {
+			t.Errorf("%g runs are counted, want 2", got)
+		}
+		stop()
+		work.Wait()
+	})
+}
