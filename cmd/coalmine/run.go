@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -64,7 +66,8 @@ done; then print the table of results.
 Without --redis and --store everything happens here: an embedded queue, and a
 directory of results under --home. The same command goes on with a run that was
 interrupted, and finds everything cached of one that is done. If another process
-owns the home, the run is submitted to that one and followed from here.`
+owns the home, the run is submitted to that one and followed from here; if that one
+ends first, the run goes on here.`
 
 func newRunCommand(g *global) *cobra.Command {
 	var flags submitFlags
@@ -95,24 +98,85 @@ func newRunCommand(g *global) *cobra.Command {
 }
 
 func (g *global) runSubmission(ctx context.Context, flags *submitFlags, sub *submission.Submission) error {
-	if g.server != "" {
-		return g.runElsewhere(ctx, flags, sub, g.server, g.token)
+	switch {
+	case g.server != "":
+		outcome, err := g.runElsewhere(ctx, flags, sub, g.server, g.token)
+		return g.conclude(ctx, &flags.notify, outcome, err)
+	case g.clustered():
+		e, err := openClustered(ctx, g)
+		if err != nil {
+			return err
+		}
+		return g.runHere(ctx, flags, sub, e)
 	}
-	var e *engine
-	var err error
-	if g.clustered() {
-		e, err = openClustered(ctx, g)
-	} else {
-		e, err = openEmbedded(ctx, g.home, g)
-	}
-	if owned, ok := errors.AsType[*home.OwnedError](err); ok && owned.Address != "" {
+	return g.runAtHome(ctx, flags, sub)
+}
+
+// runAtHome works in the home, or has its owner work for as long as there is one.
+func (g *global) runAtHome(ctx context.Context, flags *submitFlags, sub *submission.Submission) error {
+	for {
+		e, err := openEmbedded(ctx, g.home, g)
+		if err == nil {
+			return g.runHere(ctx, flags, sub, e)
+		}
+		owned, ok := errors.AsType[*home.OwnedError](err)
+		if !ok || owned.Address == "" {
+			return err
+		}
 		g.note("%s is owned by process %d; the run goes there", g.home, owned.PID)
-		return g.runElsewhere(ctx, flags, sub, owned.Address, owned.Token)
+		outcome, err := g.runBeside(ctx, flags, sub, owned)
+		if err == nil || ctx.Err() != nil || !ends(ctx, owned, err) {
+			return g.conclude(ctx, &flags.notify, outcome, err)
+		}
+		g.note("process %d has ended before the run; it goes on here", owned.PID)
 	}
-	if err != nil {
-		return err
+}
+
+const (
+	// ownerEvery is how often a run that another process works on looks whether that
+	// one still owns the home.
+	ownerEvery = time.Second
+	// ownerPatience is how long an owner that answers no more may take to end.
+	ownerPatience = 10 * time.Second
+)
+
+// ends reports whether an error of the owner of a home is that of one which ends.
+func ends(ctx context.Context, owned *home.OwnedError, err error) bool {
+	if _, answered := errors.AsType[*dashboards.Error](err); answered {
+		return !owned.Owns()
 	}
-	return g.runHere(ctx, flags, sub, e)
+	ctx, cancel := context.WithTimeout(ctx, ownerPatience)
+	defer cancel()
+	return awaitEnd(ctx, owned)
+}
+
+// awaitEnd waits until a process owns its home no more; false means that ctx is done.
+func awaitEnd(ctx context.Context, owned *home.OwnedError) bool {
+	ticker := time.NewTicker(ownerEvery)
+	defer ticker.Stop()
+	for owned.Owns() {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// runBeside submits to the owner of a home, and follows until the run has finished
+// or the owner owns the home no more.
+func (g *global) runBeside(ctx context.Context, flags *submitFlags, sub *submission.Submission, owned *home.OwnedError) (*results.Results, error) {
+	ctx, stop := context.WithCancel(ctx)
+	var looking sync.WaitGroup
+	defer looking.Wait()
+	defer stop()
+	looking.Go(func() {
+		if awaitEnd(ctx, owned) {
+			stop()
+		}
+	})
+	return g.runElsewhere(ctx, flags, sub, owned.Address, owned.Token)
 }
 
 // runHere works on the run in this process until it has finished.
@@ -138,17 +202,16 @@ func (g *global) runHere(ctx context.Context, flags *submitFlags, sub *submissio
 }
 
 // runElsewhere submits to a server and follows from here.
-func (g *global) runElsewhere(ctx context.Context, flags *submitFlags, sub *submission.Submission, address, token string) error {
+func (g *global) runElsewhere(ctx context.Context, flags *submitFlags, sub *submission.Submission, address, token string) (*results.Results, error) {
 	client, err := dashboards.NewClient(address, token)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	submitted, err := flags.submit(ctx, client, sub)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	outcome, err := g.follow(ctx, client, submitted)
-	return g.conclude(ctx, &flags.notify, outcome, err)
+	return g.follow(ctx, client, submitted)
 }
 
 // follow shows the progress of a run until it has finished, and returns its results.

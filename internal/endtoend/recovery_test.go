@@ -115,6 +115,31 @@ func allCommits(t testing.TB, archive *storage.Archive) map[storage.Key]*storage
 	return commits
 }
 
+// A run that the owner of the home works on goes on by itself when that one ends:
+// interrupted, killed, or done with what it was started for.
+func TestARunOutlivesTheOwnerOfItsHome(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*process){
+		"interrupted": func(p *process) { p.signal(os.Interrupt) },
+		"killed":      func(p *process) { p.kill() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			want := undisturbed(t)
+			w := newWorkspace(t)
+			owner := start(t, w.coalmine("run", "experiment.yaml", "--set", "name=other", "--set", "seed=2"))
+			owner.await("the owner is at work", w.progressed(1))
+			beside := start(t, w.coalmine("run", "experiment.yaml"))
+			beside.await("the run went to the owner", func() bool { return strings.Contains(beside.stderr.String(), "run tiny-") })
+			end(owner)
+			if code := beside.wait(); code != 0 || !strings.Contains(beside.stderr.String(), "it goes on here") {
+				t.Fatalf("exit status %d\n%s", code, beside.stderr.String())
+			}
+			want.equals(t, w.outcome())
+		})
+	}
+}
+
 func TestACommandOnAnOwnedHomeTalksToItsOwner(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)

@@ -90,6 +90,25 @@ func Claim(dir string) (*Home, error) {
 	}
 }
 
+// Owner says which process owns a home; nil if none does.
+func Owner(dir string) (*OwnedError, error) {
+	h, err := try(dir)
+	if owned, taken := errors.AsType[*OwnedError](err); taken {
+		return owned, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return nil, h.Close()
+}
+
+// Owns reports whether that process still owns the home, as far as can be told: a
+// home that cannot be looked at has the owner that it had.
+func (e *OwnedError) Owns() bool {
+	now, err := Owner(e.Dir)
+	return err != nil || now != nil && now.PID == e.PID && now.Address == e.Address
+}
+
 // try claims the home or says who has it. It holds the gate meanwhile: a new
 // owner passes it only after it has replaced its predecessor's owner.json, so
 // that whoever finds the lock taken finds nobody else's name beside it.
