@@ -145,7 +145,7 @@ func writeStatus(w io.Writer, s *coordinator.Status) {
 		fmt.Fprintf(w, "last output committed at %s\n", s.LastProgress.Local().Format(time.DateTime))
 	}
 	for _, f := range s.Failures {
-		fmt.Fprintf(w, "failed: %s (cells %s, %d attempts): %s\n  node %s\n", f.Label, strings.Join(f.Cells, ", "), f.Attempts, f.Error, f.Key)
+		fmt.Fprintf(w, "failed: %s (cells %s, %d attempts): %s\n  node %s\n", f.Label, strings.Join(f.Cells, ", "), f.Attempts, f.Error, f.Key.Short())
 	}
 	for _, r := range s.Workers {
 		fmt.Fprintf(w, "worker %s: %d of %d slots at work", r.ID, r.Running, r.Slots)
@@ -204,6 +204,7 @@ func newLogsCommand(g *global) *cobra.Command {
 	return &cobra.Command{
 		Use:     "logs RUN [NODE]",
 		Short:   "Print what failed attempts have logged",
+		Long:    "Print what failed attempts have logged: of all nodes, or of one, by what\n\"coalmine status RUN\" calls it, or by the beginning of its key.",
 		GroupID: groupLook,
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(c *cobra.Command, args []string) error {

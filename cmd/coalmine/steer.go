@@ -10,6 +10,7 @@ import (
 
 	"coalmine/storage"
 	"coalmine/workflows/control"
+	"coalmine/workflows/coordinator"
 	"coalmine/workflows/runs"
 )
 
@@ -37,46 +38,94 @@ func newSteerCommands(g *global) []*cobra.Command {
 }
 
 func (g *global) steer(ctx context.Context, run string, e runs.Entry) error {
-	return g.withControl(ctx, func(api control.API) error {
-		id, err := api.Steer(ctx, run, e)
-		if err != nil {
-			return err
-		}
-		if g.json {
-			return g.printJSON(map[string]string{"run": id, "command": string(e.Kind)})
-		}
-		g.printf("%s: %s\n", id, commandText(e))
-		return nil
-	})
+	return g.withControl(ctx, func(api control.API) error { return g.steerBy(ctx, api, run, e) })
 }
+
+func (g *global) steerBy(ctx context.Context, api control.API, run string, e runs.Entry) error {
+	id, err := api.Steer(ctx, run, e)
+	if err != nil {
+		return err
+	}
+	if g.json {
+		return g.printJSON(map[string]string{"run": id, "command": string(e.Kind)})
+	}
+	g.printf("%s: %s\n", id, commandText(e))
+	return nil
+}
+
+const retryHelp = `Try the failed nodes of a run again, with all that waits for them. --node picks some:
+by what "coalmine status RUN" calls them, or by their key or its beginning.`
 
 func newRetryCommand(g *global) *cobra.Command {
 	var nodes []string
 	c := &cobra.Command{
 		Use:     "retry [RUN]",
 		Short:   "Try the failed nodes of a run again, or just some of them",
+		Long:    retryHelp,
+		Example: "  coalmine retry quickstart\n  coalmine retry quickstart --node 3fa2c1 --node 'random sampling at 400'",
 		GroupID: groupSteer,
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			e := runs.Entry{Kind: runs.RetryEntry}
-			for _, text := range nodes {
-				key, err := storage.ParseKey(text)
-				if err != nil {
-					return fmt.Errorf("--node: %w; see the failures in: coalmine status RUN --json", err)
-				}
-				e.Keys = append(e.Keys, key)
+			run, e := runArgument(args), runs.Entry{Kind: runs.RetryEntry}
+			if len(nodes) == 0 {
+				return g.steer(c.Context(), run, e)
 			}
-			return g.steer(c.Context(), runArgument(args), e)
+			return g.withControl(c.Context(), func(api control.API) error {
+				status, err := api.Status(c.Context(), run)
+				if err != nil {
+					return err
+				}
+				if e.Keys, err = failedNodes(status, nodes); err != nil {
+					return err
+				}
+				return g.steerBy(c.Context(), api, status.Run, e)
+			})
 		},
 	}
-	c.Flags().StringArrayVar(&nodes, "node", nil, "key of a failed node (repeatable); all of them if none is given")
+	c.Flags().StringArrayVar(&nodes, "node", nil, "name of a failed node, or the beginning of its key (repeatable); all of them if none is given")
 	return c
+}
+
+// failedNodes finds failed nodes of a run by their labels or the beginnings of
+// their keys, each of which must mean just one.
+func failedNodes(s *coordinator.Status, names []string) ([]storage.Key, error) {
+	var keys []storage.Key
+	for _, name := range names {
+		var found []coordinator.FailureStatus
+		for _, f := range s.Failures {
+			if f.Label == name || name != "" && strings.HasPrefix(f.Key.String(), strings.ToLower(name)) {
+				found = append(found, f)
+			}
+		}
+		switch len(found) {
+		case 1:
+			keys = append(keys, found[0].Key)
+		case 0:
+			return nil, fmt.Errorf("--node %q: no failed node of run %s has that name, or a key that begins so%s", name, s.Run, listedNodes(s.Failures))
+		default:
+			return nil, fmt.Errorf("--node %q means several failed nodes of run %s: name them by their keys%s", name, s.Run, listedNodes(found))
+		}
+	}
+	return keys, nil
+}
+
+// listedNodes is "; they are:" with a line for each failed node.
+func listedNodes(failures []coordinator.FailureStatus) string {
+	if len(failures) == 0 {
+		return "; none has failed"
+	}
+	lines := []string{"; they are:"}
+	for _, f := range failures {
+		lines = append(lines, fmt.Sprintf("  %s  %s (cells %s)", f.Key.Short(), f.Label, strings.Join(f.Cells, ", ")))
+	}
+	return strings.Join(lines, "\n")
 }
 
 func newPriorityCommand(g *global) *cobra.Command {
 	return &cobra.Command{
 		Use:     "priority RUN NUMBER",
 		Short:   "Change the priority of a run; the higher goes first",
+		Example: "  coalmine priority quickstart 10\n  coalmine priority -- quickstart -5",
 		GroupID: groupSteer,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {

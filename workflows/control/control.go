@@ -64,8 +64,8 @@ type API interface {
 	Model(ctx context.Context, run, cell string, round int) ([]byte, error)
 	// Spending returns what the training of a cell has cost in privacy so far.
 	Spending(ctx context.Context, run, cell string) (Spending, error)
-	// Logs returns the logs of a run's attempts, of one node or, with "", of all
-	// that have failed.
+	// Logs returns the logs of a run's attempts, of one node, by its label or the
+	// beginning of its key, or, with "", of all that have failed.
 	Logs(ctx context.Context, run, node string) ([]AttemptLog, error)
 }
 
@@ -453,7 +453,7 @@ func (l *Local) Logs(ctx context.Context, name, node string) ([]AttemptLog, erro
 	}
 	var out []AttemptLog
 	for _, n := range troubled(run) {
-		if !strings.HasPrefix(n.key.String(), node) {
+		if n.label != node && !strings.HasPrefix(n.key.String(), node) {
 			continue
 		}
 		attempts, err := l.archive.TaskLogs(ctx, run.ID, n.key)

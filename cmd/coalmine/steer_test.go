@@ -1,0 +1,57 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"coalmine/storage"
+	"coalmine/workflows/coordinator"
+	"coalmine/workflows/runs"
+)
+
+// failedRun is a run of which three nodes have failed: the keys of two begin alike,
+// and the labels of two are the same.
+func failedRun(t *testing.T) *coordinator.Status {
+	t.Helper()
+	s := &coordinator.Status{Run: "r-01234567"}
+	for prefix, label := range map[string]string{"aa1": "step 3", "aa2": "step 3", "b": "beam search at 40"} {
+		key, err := storage.ParseKey(prefix + strings.Repeat("0", 64-len(prefix)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Failures = append(s.Failures, coordinator.FailureStatus{Key: key, Failure: runs.Failure{Label: label, Cells: []string{"c-" + prefix}}})
+	}
+	slices.SortFunc(s.Failures, func(a, b coordinator.FailureStatus) int { return a.Key.Compare(b.Key) })
+	return s
+}
+
+func TestFailedNodesAreFoundByNameAndByTheBeginningOfTheKey(t *testing.T) {
+	t.Parallel()
+	s := failedRun(t)
+	for _, names := range [][]string{{"aa2", "b"}, {"AA2", "beam search at 40"}, {s.Failures[1].Key.String(), s.Failures[2].Key.Short()}} {
+		keys, err := failedNodes(s, names)
+		if err != nil || !slices.Equal(keys, []storage.Key{s.Failures[1].Key, s.Failures[2].Key}) {
+			t.Errorf("%q: %v, %v", names, keys, err)
+		}
+	}
+	for name, want := range map[string][]string{
+		"aa":     {"several", "c-aa1", "c-aa2", s.Failures[0].Key.Short()},
+		"step 3": {"several", "c-aa1", "c-aa2"},
+		"step 4": {"no failed node", "step 3", "beam search at 40"},
+		"":       {"no failed node"},
+	} {
+		_, err := failedNodes(s, []string{name})
+		for _, words := range want {
+			if err == nil || !strings.Contains(err.Error(), words) {
+				t.Errorf("%q: %v does not say %q", name, err, words)
+			}
+		}
+		if strings.HasPrefix(name, "a") && strings.Contains(err.Error(), "c-b") {
+			t.Errorf("%q: %v lists what does not fit", name, err)
+		}
+	}
+	if _, err := failedNodes(&coordinator.Status{Run: "x"}, []string{"a"}); err == nil || !strings.Contains(err.Error(), "none has failed") {
+		t.Errorf("of a run without failures: %v", err)
+	}
+}
