@@ -92,6 +92,8 @@ type consumer struct {
 	settler *settler
 
 	draining atomic.Bool
+	// away says that the last heartbeat did not reach Redis.
+	away atomic.Bool
 	// drainOnce closes drainAsked, when the broker has asked for it.
 	drainOnce  func()
 	drainAsked chan struct{}

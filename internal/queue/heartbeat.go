@@ -22,15 +22,14 @@ const (
 
 // beat writes heartbeats and obeys stop requests until ctx is done, then says goodbye.
 func (s *consumer) beat(ctx context.Context) {
-	reachable := true
 	for {
 		err := s.beatOnce(ctx)
-		if err != nil && reachable && ctx.Err() == nil {
+		away := s.away.Swap(err != nil)
+		if err != nil && !away && ctx.Err() == nil {
 			s.log.Warn("redis is away; running tasks go on", "redis", s.conn.String(), "error", err)
-		} else if err == nil && !reachable {
+		} else if err == nil && away {
 			s.log.Info("redis is back", "redis", s.conn.String())
 		}
-		reachable = err == nil
 		if !s.awaitBeat(ctx) {
 			s.goodbye()
 			return

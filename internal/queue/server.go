@@ -2,8 +2,6 @@ package queue
 
 import (
 	"context"
-	"fmt"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -38,7 +36,7 @@ func (s *consumer) startServer(class string) (*classServer, error) {
 		DelayedTaskCheckInterval: housekeeping,
 		JanitorInterval:          housekeeping,
 		ShutdownTimeout:          time.Second,
-		Logger:                   asynqLog{s.log},
+		Logger:                   asynqLog{s.log.With("class", class), &s.away},
 		LogLevel:                 asynq.WarnLevel,
 	})
 	err := server.Start(asynq.HandlerFunc(func(leased context.Context, t *asynq.Task) error {
@@ -79,14 +77,3 @@ func closeAll(servers []*classServer) {
 	}
 	all.Wait()
 }
-
-// asynqLog writes asynq's messages to a slog.Logger. None of them is an error
-// here: what asynq cannot do while Redis is away, it does later or the
-// coordinator makes good.
-type asynqLog struct{ log *slog.Logger }
-
-func (l asynqLog) Debug(args ...any) { l.log.Debug("asynq: " + fmt.Sprint(args...)) }
-func (l asynqLog) Info(args ...any)  { l.log.Debug("asynq: " + fmt.Sprint(args...)) }
-func (l asynqLog) Warn(args ...any)  { l.log.Warn("asynq: " + fmt.Sprint(args...)) }
-func (l asynqLog) Error(args ...any) { l.log.Warn("asynq: " + fmt.Sprint(args...)) }
-func (l asynqLog) Fatal(args ...any) { l.log.Error("asynq: " + fmt.Sprint(args...)) }

@@ -1,0 +1,38 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"sync/atomic"
+)
+
+// asynqLog writes asynq's messages to the worker's log, with node and attempt as
+// fields where they name a task. None of them is an error here: what asynq cannot
+// do, it does later or the coordinator makes good. While Redis is away, which the
+// heartbeat tells once, all of it fails every second, and says nothing new.
+type asynqLog struct {
+	log  *slog.Logger
+	away *atomic.Bool
+}
+
+func (l asynqLog) Debug(args ...any) { l.write(slog.LevelDebug, args) }
+func (l asynqLog) Info(args ...any)  { l.write(slog.LevelDebug, args) }
+func (l asynqLog) Warn(args ...any)  { l.write(slog.LevelWarn, args) }
+func (l asynqLog) Error(args ...any) { l.write(slog.LevelWarn, args) }
+func (l asynqLog) Fatal(args ...any) { l.write(slog.LevelError, args) }
+
+// namedAttempt is the id of an attempt: the key of its node and its number.
+var namedAttempt = regexp.MustCompile(`\b([0-9a-f]{12})[0-9a-f]{52}\.([0-9]+)\b`)
+
+func (l asynqLog) write(level slog.Level, args []any) {
+	if l.away.Load() && level < slog.LevelError {
+		level = slog.LevelDebug
+	}
+	text, log := fmt.Sprint(args...), l.log
+	if named := namedAttempt.FindAllStringSubmatch(text, -1); len(named) == 1 {
+		log = log.With("node", named[0][1], "attempt", named[0][2])
+	}
+	log.Log(context.Background(), level, "asynq: "+text)
+}

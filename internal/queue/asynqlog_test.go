@@ -1,0 +1,34 @@
+package queue
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+func TestWhatAsynqSaysNamesItsTaskAndIsQuietWhileRedisIsAway(t *testing.T) {
+	t.Parallel()
+	var away atomic.Bool
+	var out bytes.Buffer
+	log := asynqLog{slog.New(slog.NewTextHandler(&out, nil)).With("worker", "w1"), &away}
+	id := func(digit string) string { return strings.Repeat(digit, 64) + ".7" }
+	say := func(args ...any) string {
+		out.Reset()
+		log.Error(args...)
+		return out.String()
+	}
+	for _, want := range []string{"level=WARN", "worker=w1", "node=aaaaaaaaaaaa", "attempt=7", "Could not push"} {
+		if got := say("Could not push task id=" + id("a") + " back to queue: EOF"); !strings.Contains(got, want) {
+			t.Errorf("%q lacks %q", got, want)
+		}
+	}
+	if got := say("Failed to extend lease for tasks [", id("a"), " ", id("b"), "]"); strings.Contains(got, "node=") {
+		t.Errorf("a line about two tasks names one: %q", got)
+	}
+	away.Store(true)
+	if got := say("Failed to write server state data: EOF"); got != "" {
+		t.Errorf("while redis is away: %q", got)
+	}
+}
