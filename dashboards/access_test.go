@@ -1,24 +1,15 @@
 package dashboards
 
 import (
-	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
-	"math/big"
 	"net"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
+	"coalmine/internal/testserver"
 	"coalmine/workflows/coordinator"
 	"coalmine/workflows/runs"
 )
@@ -221,16 +212,20 @@ func TestOutsideLocalhostThereIsNoServiceUnprotected(t *testing.T) {
 
 func TestTLS(t *testing.T) {
 	t.Parallel()
-	certificate, key, pool := selfSigned(t)
+	ca := testserver.NewAuthority(t)
+	pair := ca.Issue("server")
 	api := newFake()
-	s := newTestServer(t, api, Options{OperatorToken: operatorToken, CertificateFile: certificate, KeyFile: key})
+	s := newTestServer(t, api, Options{OperatorToken: operatorToken, CertificateFile: pair.Certificate, KeyFile: pair.Key})
 	plain, _ := startOn(t, s, "127.0.0.1:0")
-	c := client(t, strings.Replace(plain.base.String(), "http://", "https://", 1), operatorToken)
-	if _, err := c.List(t.Context()); err == nil {
-		t.Error("an unknown certificate was accepted")
+	address := strings.Replace(plain.base.String(), "http://", "https://", 1)
+	_, err := client(t, address, operatorToken).List(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "ca=FILE") || strings.Contains(err.Error(), "is it running") {
+		t.Errorf("an unknown certificate: %v", err)
 	}
-	transport := c.http.Transport.(*http.Transport)
-	transport.TLSClientConfig.RootCAs = pool
+	c := client(t, address+"?ca="+ca.File, operatorToken)
+	if err := c.Ready(t.Context()); err != nil {
+		t.Error(err)
+	}
 	if digest, err := c.PutSource(t.Context(), strings.NewReader("over HTTP/2")); err != nil || len(api.sources[digest]) == 0 {
 		t.Errorf("an upload: %v", err)
 	}
@@ -248,39 +243,6 @@ func TestTLS(t *testing.T) {
 	if _, err := plain.List(t.Context()); err == nil {
 		t.Error("plain HTTP was answered")
 	}
-}
-
-// selfSigned writes a certificate for 127.0.0.1 and its key.
-func selfSigned(t *testing.T) (certificate, key string, pool *x509.CertPool) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	write := func(name, kind string, der []byte) string {
-		var b bytes.Buffer
-		path := filepath.Join(t.TempDir(), name)
-		if err := errors.Join(pem.Encode(&b, &pem.Block{Type: kind, Bytes: der}), os.WriteFile(path, b.Bytes(), 0o600)); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	parsed, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool = x509.NewCertPool()
-	pool.AddCert(parsed)
-	return write("certificate.pem", "CERTIFICATE", der), write("key.pem", "PRIVATE KEY", keyDER), pool
 }
 
 // A login code lets one browser in, once; nothing else about it does.

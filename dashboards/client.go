@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"coalmine/internal/certificates"
 	"coalmine/storage"
 	"coalmine/workflows/control"
 	"coalmine/workflows/coordinator"
@@ -56,8 +58,8 @@ const (
 )
 
 // NewClient talks to the server at address: http://host:port or https://host,
-// or host:port alone for plain HTTP. token may be empty. Certificates are
-// checked against the system's authorities, or those of SSL_CERT_FILE.
+// or host:port alone for plain HTTP. token may be empty. Parameters of an https
+// address may name files for TLS, see package certificates.
 func NewClient(address, token string) (*Client, error) {
 	if address == "" {
 		return nil, errors.New("there is no server address; expected http://host:port or https://host:port")
@@ -67,14 +69,19 @@ func NewClient(address, token string) (*Client, error) {
 	}
 	base, err := url.Parse(address)
 	if err != nil {
+		return nil, errors.New("server address: it is none; expected http://host:port or https://host:port")
+	}
+	files, err := takeFiles(base)
+	if err != nil {
 		return nil, fmt.Errorf("server address: %w", err)
 	}
 	if base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.User != nil || base.RawQuery != "" {
-		return nil, fmt.Errorf("server address %s: expected http://host:port or https://host:port", base.Redacted())
+		return nil, errors.New("server address: expected http://host:port or https://host:port, and no more than ca, cert and key for parameters")
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.DialContext = (&net.Dialer{Timeout: dialTimeout}).DialContext
 	transport.ExpectContinueTimeout = continueTimeout
+	transport.TLSClientConfig = files
 	return &Client{
 		base: base, token: token, watch: liveWatching,
 		http: &http.Client{
@@ -83,6 +90,21 @@ func NewClient(address, token string) (*Client, error) {
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}, nil
+}
+
+// takeFiles reads the files that the parameters of an address name, and leaves the
+// address without them.
+func takeFiles(address *url.URL) (*tls.Config, error) {
+	query := address.Query()
+	files, err := certificates.Take(query)
+	if err != nil {
+		return nil, err
+	}
+	address.RawQuery = query.Encode()
+	if address.Scheme != "https" && files != (certificates.Files{}) {
+		return nil, certificates.ErrPlain
+	}
+	return files.Config()
 }
 
 // String is the server's address.
@@ -322,17 +344,46 @@ func (c *Client) roundTrip(request *http.Request, into any) error {
 	return nil
 }
 
+// Ready asks whether the server does its work.
+func (c *Client) Ready(ctx context.Context) error {
+	request, err := c.request(ctx, http.MethodGet, c.base.JoinPath(readyPath), nil)
+	if err != nil {
+		return err
+	}
+	response, err := c.answer(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("server %s answers %s: its log says why", c.base, response.Status)
+	}
+	return nil
+}
+
+// answer returns whatever the server answers. The caller closes its body.
+func (c *Client) answer(request *http.Request) (*http.Response, error) {
+	response, err := c.http.Do(request)
+	if err == nil {
+		return response, nil
+	}
+	if ctxErr := request.Context().Err(); ctxErr != nil {
+		return nil, ctxErr
+	}
+	if problem := certificates.Explain(err); problem != nil {
+		return nil, fmt.Errorf("server %s: %w", c.base, problem)
+	}
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		err = wrapped.Err // it repeats the address
+	}
+	return nil, fmt.Errorf("server %s does not answer: %w; is it running, and is the address right?", c.base, err)
+}
+
 // send returns the answer if it is a good one. The caller closes its body.
 func (c *Client) send(request *http.Request) (*http.Response, error) {
-	response, err := c.http.Do(request)
+	response, err := c.answer(request)
 	if err != nil {
-		if ctxErr := request.Context().Err(); ctxErr != nil {
-			return nil, ctxErr
-		}
-		if wrapped, ok := errors.AsType[*url.Error](err); ok {
-			err = wrapped.Err // it repeats the address
-		}
-		return nil, fmt.Errorf("server %s does not answer: %w; is it running, and is the address right?", c.base, err)
+		return nil, err
 	}
 	if response.StatusCode/100 == 2 {
 		return response, nil

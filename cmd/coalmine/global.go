@@ -60,6 +60,13 @@ func (g *global) flags(f *pflag.FlagSet) {
 	g.token = os.Getenv("COALMINE_TOKEN")
 }
 
+// warnOfPassword tells who has put a password where others can read it.
+func (g *global) warnOfPassword(f *pflag.FlagSet) {
+	if f.Changed("redis") && queue.ShowsPassword(g.redis) {
+		g.note("warning: the password in --redis shows in the list of processes: put the URL into COALMINE_REDIS_URL, or name a file with the password by ?password_file=FILE")
+	}
+}
+
 // coordinates adds the flags of a command that coordinates.
 func (g *global) coordinates(f *pflag.FlagSet) {
 	f.DurationVar(&g.taskTimeout, "task-timeout", coordinator.DefaultTaskTimeout, "how long an attempt at a task may take before it is ended and tried again")

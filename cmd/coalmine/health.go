@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"coalmine/dashboards"
 	"coalmine/internal/queue"
 )
 
@@ -49,19 +48,11 @@ func newHealthCommand(g *global) *cobra.Command {
 }
 
 func (g *global) checkServer(ctx context.Context) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(g.server, "/")+"/readyz", nil)
+	server, err := dashboards.NewClient(g.server, g.token)
 	if err != nil {
 		return fmt.Errorf("--server: %w", err)
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answers %s: its log says why", request.URL, response.Status)
-	}
-	return nil
+	return server.Ready(ctx)
 }
 
 func (g *global) checkWorker(ctx context.Context) error {

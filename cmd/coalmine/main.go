@@ -96,6 +96,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	root.SetErr(stderr)
 	g := &global{stdout: stdout, stderr: stderr}
 	root.PersistentPreRun = func(c *cobra.Command, _ []string) {
+		g.warnOfPassword(c.Flags())
 		g.storeSuffices = c.GroupID == groupLook || c.GroupID == groupSteer
 		if stderr == os.Stderr {
 			// Drivers without a logger of their own write to the default one.

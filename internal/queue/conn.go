@@ -5,13 +5,18 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+
+	"coalmine/internal/certificates"
 )
 
 // Errors that Open wraps, to be tested with errors.Is.
@@ -48,7 +53,7 @@ func Open(ctx context.Context, url string) (*Conn, error) {
 	if err == nil {
 		err = checkServer(parseInfo(info))
 	} else {
-		err = explain(err)
+		err = server.explain(err)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", server.name, err), c.Close())
@@ -130,16 +135,41 @@ func (c *Conn) Ping(ctx context.Context) error {
 func (c *Conn) String() string { return c.name }
 
 // explain turns a failed first contact into a sentence that says what to do.
-func explain(err error) error {
+func (s server) explain(err error) error {
+	if problem := certificates.Explain(err); problem != nil {
+		return fmt.Errorf("%w: %w", ErrUnsuitable, problem)
+	}
 	switch text := err.Error(); {
 	case strings.Contains(text, "WRONGPASS"), strings.Contains(text, "NOAUTH"), strings.Contains(text, "invalid password"):
-		return fmt.Errorf("%w: it refuses the login: put redis://user:password@host into the URL: %w", ErrUnsuitable, err)
+		return fmt.Errorf("%w: it refuses the login: %s: %w", ErrUnsuitable, s.login(text), err)
 	case strings.Contains(text, "LOADING"):
 		return fmt.Errorf("%w: it is still loading its data: try again in a moment: %w", ErrUnreachable, err)
 	case strings.Contains(text, "NOPERM"):
 		return fmt.Errorf("%w: its user may not run the commands of a queue: allow ~* &* +@all: %w", ErrUnsuitable, err)
+	case s.sentinel && errors.Is(err, redis.Nil):
+		return fmt.Errorf("%w: the Sentinels know no master of that name: correct ?master=NAME in --redis (COALMINE_REDIS_URL)", ErrUnsuitable)
+	case s.secure && isSilence(err):
+		// A Redis without TLS waits for the end of the line in what asks for TLS.
+		return fmt.Errorf("%w: it takes the connection and does not answer: if it does not speak TLS, begin the address with redis:// in place of rediss:// (%w)", ErrUnreachable, err)
+	case !s.secure && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)):
+		return fmt.Errorf("%w: it ends the connection at once: if it speaks TLS, begin the address with rediss:// in place of redis:// (%w)", ErrUnreachable, err)
 	}
 	return fmt.Errorf("%w: start redis-server there, or correct --redis or COALMINE_REDIS_URL: %w", ErrUnreachable, err)
+}
+
+// isSilence reports whether an error is that of a connection that was made and
+// then led to nothing.
+func isSilence(err error) bool {
+	_, network := errors.AsType[*net.OpError](err)
+	return errors.Is(err, context.DeadlineExceeded) && !network
+}
+
+// login says how to give the password that is missing or wrong.
+func (s server) login(text string) string {
+	if s.sentinel && strings.Contains(text, "all sentinels specified") {
+		return "put sentinel_password=… or sentinel_password_file=FILE into the URL for the Sentinels' own"
+	}
+	return "put redis://user:password@host, or password_file=FILE, into the URL"
 }
 
 // parseInfo reads the name:value lines of the INFO command.

@@ -110,3 +110,12 @@ func lock(t testing.TB, server *testserver.Redis, password string) {
 		t.Fatal(err)
 	}
 }
+
+func writeFile(t testing.TB, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -4,14 +4,16 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
+	"io"
 	"net/url"
-	"strconv"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"coalmine/internal/certificates"
 )
 
 // Timeouts of every Redis command. A blocking wait adds its own time to readTimeout.
@@ -26,8 +28,10 @@ const (
 
 // server is what a URL names.
 type server struct {
-	name string // without any password
-	dial func() *redis.Client
+	name     string // without any password
+	sentinel bool   // it is asked of Sentinels
+	secure   bool   // over TLS
+	dial     func() *redis.Client
 }
 
 // parseURL reads one of
@@ -38,34 +42,138 @@ type server struct {
 //	redis-sentinel://[user:password@]host[:port][,host[:port]…][/db]?master=NAME
 //	rediss-sentinel://…                          the same over TLS
 //
-// The first three take the options of redis.ParseURL as query parameters. For
-// Sentinel, user and password are those of the Redis servers; the Sentinels' own
-// are the parameters sentinel_username and sentinel_password.
+// Query parameters are ca, cert and key, which name files for TLS (see package
+// certificates); password_file, which names the file with the password, so that it
+// need not stand in the URL; and for the first three the options of redis.ParseURL.
+// For Sentinel, user and password are those of the Redis servers; the Sentinels'
+// own are the parameters sentinel_username and sentinel_password or
+// sentinel_password_file.
 func parseURL(text string) (server, error) {
 	scheme, rest, ok := strings.Cut(text, "://")
 	if !ok {
 		return server{}, errors.New("redis URL: no scheme: want redis://host:port/db, rediss://, unix:// or redis-sentinel://")
 	}
+	parse := parseSingle
 	switch scheme {
-	case "redis-sentinel", "rediss-sentinel":
-		return parseSentinel(scheme, rest)
 	case "redis", "rediss", "unix":
-		return parseSingle(scheme, rest)
+	case "redis-sentinel", "rediss-sentinel":
+		parse = parseSentinel
+	default:
+		return server{}, fmt.Errorf("redis URL: unknown scheme %q: want redis, rediss, unix, redis-sentinel or rediss-sentinel", scheme)
 	}
-	return server{}, fmt.Errorf("redis URL: unknown scheme %q: want redis, rediss, unix, redis-sentinel or rediss-sentinel", scheme)
+	address, query, err := splitQuery(rest)
+	if err != nil {
+		return server{}, fmt.Errorf("redis URL: %w", err)
+	}
+	extras, err := takeExtras(scheme, query)
+	if err != nil {
+		return server{}, fmt.Errorf("redis URL: %w", err)
+	}
+	s, err := parse(scheme, address, query, extras)
+	if err != nil {
+		return server{}, fmt.Errorf("redis URL: %w", err)
+	}
+	return s, nil
 }
 
-func parseSingle(scheme, rest string) (server, error) {
-	if i := strings.IndexAny(rest, "/?#"); scheme != "unix" && i >= 0 && strings.Contains(rest[i:], "@") {
-		return server{}, fmt.Errorf("redis URL: %w", errNotURL)
+// ShowsPassword reports whether a password can be read in a URL.
+func ShowsPassword(text string) bool {
+	_, rest, _ := strings.Cut(text, "://")
+	if i := strings.LastIndex(rest, "@"); i >= 0 && strings.Contains(rest[:i], ":") {
+		return true
 	}
-	options, err := redis.ParseURL(scheme + "://" + rest)
+	return strings.Contains(rest, "sentinel_password=")
+}
+
+// splitQuery separates the query of what follows the scheme.
+func splitQuery(rest string) (address string, query url.Values, err error) {
+	address, text, _ := strings.Cut(rest, "?")
+	if strings.Contains(text, "@") || strings.Contains(rest, "#") {
+		return "", nil, errNotURL
+	}
+	query, err = url.ParseQuery(text)
 	if err != nil {
-		return server{}, fmt.Errorf("redis URL: %w", withoutURL(err))
+		return "", nil, errNotURL
+	}
+	return address, query, nil
+}
+
+// extras are the parameters that the driver does not know.
+type extras struct {
+	tls      *tls.Config // nil for none
+	password string      // of password_file
+}
+
+func takeExtras(scheme string, query url.Values) (x extras, err error) {
+	files, err := certificates.Take(query)
+	if err != nil {
+		return x, err
+	}
+	if x.password, err = takeFile(query, "password_file"); err != nil {
+		return x, err
+	}
+	if !strings.HasPrefix(scheme, "rediss") {
+		if files != (certificates.Files{}) {
+			return x, certificates.ErrPlain
+		}
+		return x, nil
+	}
+	if x.tls, err = files.Config(); x.tls == nil {
+		x.tls = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	return x, err
+}
+
+// maxPassword bounds what is read of a file with a password, in bytes.
+const maxPassword = 64 << 10
+
+// takeFile removes a parameter that names a file with a secret and returns what
+// the file holds; "" without the parameter.
+func takeFile(query url.Values, name string) (string, error) {
+	if !query.Has(name) {
+		return "", nil
+	}
+	path := query.Get(name)
+	query.Del(name)
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", name, err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxPassword))
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", name, err)
+	}
+	secret := strings.TrimRight(string(data), "\r\n")
+	if secret == "" || strings.ContainsAny(secret, "\r\n") {
+		return "", fmt.Errorf("%s: %s holds no password: want one line", name, path)
+	}
+	return secret, nil
+}
+
+func parseSingle(scheme, address string, query url.Values, x extras) (server, error) {
+	if i := strings.IndexByte(address, '/'); scheme != "unix" && i >= 0 && strings.Contains(address[i:], "@") {
+		return server{}, errNotURL
+	}
+	options, err := redis.ParseURL(scheme + "://" + address + "?" + query.Encode())
+	if err != nil {
+		return server{}, withoutURL(err)
+	}
+	if x.password != "" {
+		if options.Password != "" {
+			return server{}, errTwoPasswords
+		}
+		options.Password = x.password
+	}
+	if x.tls != nil {
+		x.tls.ServerName, x.tls.InsecureSkipVerify = options.TLSConfig.ServerName, options.TLSConfig.InsecureSkipVerify
+		options.TLSConfig = x.tls
 	}
 	name := fmt.Sprintf("redis at %s, database %d", options.Addr, options.DB)
-	return server{name: name, dial: func() *redis.Client { return newClient(options) }}, nil
+	return server{name: name, secure: x.tls != nil, dial: func() *redis.Client { return newClient(options) }}, nil
 }
+
+var errTwoPasswords = errors.New("it holds a password and a password_file: leave one of them out")
 
 // errNotURL stands for errors that would quote a part of the URL: where a password
 // holds a slash, what is taken for port, path or query is the password.
@@ -88,69 +196,4 @@ func newClient(options *redis.Options) *redis.Client {
 	o.DisableIdentity = true
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	return redis.NewClient(&o)
-}
-
-func parseSentinel(scheme, rest string) (server, error) {
-	hosts, tail := rest, ""
-	if i := strings.IndexAny(rest, "/?"); i >= 0 {
-		hosts, tail = rest[:i], rest[i:]
-	}
-	login := ""
-	if i := strings.LastIndex(hosts, "@"); i >= 0 {
-		login, hosts = hosts[:i+1], hosts[i+1:]
-	}
-	// net/url takes one host only, so the list is parsed apart from the rest.
-	u, err := url.Parse(scheme + "://" + login + "sentinels" + tail)
-	if err != nil {
-		return server{}, fmt.Errorf("redis Sentinel URL: %w", withoutURL(err))
-	}
-	options, err := sentinelOptions(u, hosts)
-	if err != nil {
-		return server{}, fmt.Errorf("redis Sentinel URL: %w", err)
-	}
-	name := fmt.Sprintf("redis %q of the Sentinels %s, database %d", options.MasterName, strings.Join(options.SentinelAddrs, ", "), options.DB)
-	return server{name: name, dial: func() *redis.Client {
-		o := *options
-		return redis.NewFailoverClient(&o)
-	}}, nil
-}
-
-func sentinelOptions(u *url.URL, hosts string) (*redis.FailoverOptions, error) {
-	query := u.Query()
-	o := &redis.FailoverOptions{
-		MasterName:            query.Get("master"),
-		SentinelUsername:      query.Get("sentinel_username"),
-		SentinelPassword:      query.Get("sentinel_password"),
-		Username:              u.User.Username(),
-		DialTimeout:           dialTimeout,
-		ReadTimeout:           readTimeout,
-		WriteTimeout:          writeTimeout,
-		MaxRetries:            tries - 1,
-		ContextTimeoutEnabled: true,
-		DisableIdentity:       true,
-	}
-	o.Password, _ = u.User.Password()
-	if o.MasterName == "" {
-		return nil, errors.New("it names no master: add ?master=NAME, as in the Sentinels' configuration")
-	}
-	for host := range strings.SplitSeq(hosts, ",") {
-		if host == "" {
-			return nil, errors.New("a host is empty: want host:port,host:port")
-		}
-		if _, _, err := net.SplitHostPort(host); err != nil {
-			host = net.JoinHostPort(strings.Trim(host, "[]"), "26379")
-		}
-		o.SentinelAddrs = append(o.SentinelAddrs, host)
-	}
-	if db := strings.Trim(u.Path, "/"); db != "" {
-		n, err := strconv.ParseUint(db, 10, 16)
-		if err != nil {
-			return nil, errNotURL
-		}
-		o.DB = int(n)
-	}
-	if u.Scheme == "rediss-sentinel" {
-		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
-	}
-	return o, nil
 }

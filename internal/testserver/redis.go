@@ -2,6 +2,7 @@ package testserver
 
 import (
 	"bufio"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"strings"
@@ -15,18 +16,40 @@ type Redis struct {
 	*server
 	// Dir is the directory with its files.
 	Dir string
+	// ca is the file of the authority that has signed its certificate; "" without TLS.
+	ca string
 }
 
 // StartRedis starts one. Options are further arguments of redis-server, such as
 // "--appendonly", "no".
 func StartRedis(t testing.TB, options ...string) *Redis {
 	t.Helper()
+	return startRedis(t, nil, "--port", pingRedis, options)
+}
+
+// StartSecureRedis starts one that speaks TLS and nothing else, by a certificate
+// of the authority, and asks clients for one of the same.
+func StartSecureRedis(t testing.TB, a *Authority, pair Pair, options ...string) *Redis {
+	t.Helper()
+	client := a.Issue("ping")
+	ping := func(addr string) error { return pingSecureRedis(addr, client) }
+	options = append([]string{
+		"--tls-cert-file", pair.Certificate, "--tls-key-file", pair.Key, "--tls-ca-cert-file", a.File, "--port", "0",
+	}, options...)
+	return startRedis(t, a, "--tls-port", ping, options)
+}
+
+func startRedis(t testing.TB, a *Authority, portOption string, ready func(addr string) error, options []string) *Redis {
+	t.Helper()
 	binary := RedisServer(t)
-	r := &Redis{&server{t: t, name: "redis-server", ready: pingRedis}, t.TempDir()}
+	r := &Redis{server: &server{t: t, name: "redis-server", ready: ready}, Dir: t.TempDir()}
+	if a != nil {
+		r.ca = a.File
+	}
 	r.args = func(addr string) []string {
 		host, port, _ := net.SplitHostPort(addr)
 		return append([]string{
-			"--bind", host, "--port", port, "--dir", r.Dir,
+			"--bind", host, portOption, port, "--dir", r.Dir,
 			"--save", "", "--appendonly", "yes", "--appendfsync", "always",
 			"--maxmemory-policy", "noeviction", "--loglevel", "notice",
 		}, options...)
@@ -35,24 +58,52 @@ func StartRedis(t testing.TB, options ...string) *Redis {
 	return r
 }
 
-// URL is redis://host:port/0.
-func (r *Redis) URL() string { return "redis://" + r.Addr() + "/0" }
+// URL is redis://host:port/0, or rediss://host:port/0?ca=FILE.
+func (r *Redis) URL() string {
+	if r.ca != "" {
+		return "rediss://" + r.Addr() + "/0?ca=" + r.ca
+	}
+	return "redis://" + r.Addr() + "/0"
+}
+
+// pingTimeout bounds one question whether a server is ready.
+const pingTimeout = time.Second
 
 // pingRedis asks until the server has loaded its data.
 func pingRedis(addr string) error {
-	conn, err := net.DialTimeout("tcp", addr, time.Second)
+	conn, err := net.DialTimeout("tcp", addr, pingTimeout)
 	if err != nil {
 		return err
 	}
+	return ping(conn)
+}
+
+func pingSecureRedis(addr string, client Pair) error {
+	certificate, err := tls.LoadX509KeyPair(client.Certificate, client.Key)
+	if err != nil {
+		return err
+	}
+	// Whether its certificate is good is up to the test.
+	config := &tls.Config{Certificates: []tls.Certificate{certificate}, InsecureSkipVerify: true}
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: pingTimeout}, "tcp", addr, config)
+	if err != nil {
+		return err
+	}
+	return ping(conn)
+}
+
+// ping takes a refusal for an answer, too: a server that asks for a password is
+// ready, one that loads its data is not.
+func ping(conn net.Conn) error {
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(pingTimeout)); err != nil {
 		return err
 	}
 	if _, err := conn.Write([]byte("PING\r\n")); err != nil {
 		return err
 	}
 	line, err := bufio.NewReader(conn).ReadString('\n')
-	if err == nil && strings.TrimSpace(line) != "+PONG" {
+	if err == nil && strings.TrimSpace(line) != "+PONG" && !strings.HasPrefix(line, "-NOAUTH") {
 		err = fmt.Errorf("it said %q to a ping", line)
 	}
 	return err

@@ -37,7 +37,7 @@ func TestWhatCannotBeOpenedIsExplained(t *testing.T) {
 		"file://host/path":      "file:///absolute/path",
 		"https://me:s3cret@h/x": `no driver for "https://"`,
 		"file:///x?key=s3cret":  "file:///absolute/path",
-		"s3://b?endpont=http:/": "allowed are endpoint, path-style, region",
+		"s3://b?endpont=http:/": "allowed are endpoint, path-style, region, ca, cert, key",
 	} {
 		store, err := open.Open(t.Context(), location)
 		if err != nil && strings.Contains(err.Error(), "s3cret") {

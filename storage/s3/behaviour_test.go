@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"coalmine/internal/certificates"
 	"coalmine/internal/testserver"
 	"coalmine/storage"
 	"coalmine/storage/s3"
@@ -256,8 +257,9 @@ func TestURLsAreReadStrictly(t *testing.T) {
 		"s3://bkt":                        {Bucket: "bkt"},
 		"s3://bkt/p/q":                    {Bucket: "bkt", Prefix: "p/q"},
 		"s3://bkt/p/?endpoint=http://h:1": {Bucket: "bkt", Prefix: "p", Endpoint: "http://h:1", PathStyle: true},
-		"s3://bkt?endpoint=https://h&path-style=false&region=eu-central-1": {Bucket: "bkt", Endpoint: "https://h", Region: "eu-central-1"},
-		"s3://bkt?path-style=true": {Bucket: "bkt", PathStyle: true},
+		"s3://bkt?endpoint=https://h&path-style=false&region=eu-central-1":  {Bucket: "bkt", Endpoint: "https://h", Region: "eu-central-1"},
+		"s3://bkt?ca=/etc/a.pem&cert=/b&key=/c":                             {Bucket: "bkt", TLS: certificates.Files{CA: "/etc/a.pem", Certificate: "/b", Key: "/c"}},
+		"s3://bkt?path-style=true":                                          {Bucket: "bkt", PathStyle: true},
 		"s3://bkt/p?endpoint=http%3A%2F%2F127.0.0.1%3A7070&path-style=true": {Bucket: "bkt", Prefix: "p", Endpoint: "http://127.0.0.1:7070", PathStyle: true},
 	} {
 		got, err := s3.ParseURL(raw)
@@ -270,7 +272,7 @@ func TestURLsAreReadStrictly(t *testing.T) {
 	}
 	for _, raw := range []string{
 		"", "s3://", "http://b/p", "s3://bkt/a b", "s3://b/p", "s3://bkt/../c", "s3://bkt?enpoint=http://h", "s3://bkt?endpoint=h:1", "s3://bkt?endpoint=ftp://h",
-		"s3://bkt?endpoint=http://h/path", "s3://bkt?path-style=1", "s3://bkt?region=a&region=b", "s3://key:secret@bkt/p", "s3://bkt?endpoint=http://key:secret@h",
+		"s3://bkt?endpoint=http://h/path", "s3://bkt?path-style=1", "s3://bkt?ca=", "s3://bkt?cert=/b", "s3://bkt?endpoint=http://h&ca=/etc/a.pem", "s3://bkt?region=a&region=b", "s3://key:secret@bkt/p", "s3://bkt?endpoint=http://key:secret@h",
 		"s3://key:secret@bkt/%zz", "s3://key:secret", "s3://key:secret/p", "s3:///p?token=secret", "https://key:secret@bkt/p?token=secret",
 		"s3://bkt?token=secret", "s3://bkt?region=a&token=secret", "s3://bkt?path-style=secret", "s3://bkt?endpoint=http://h/secret",
 		"s3://bkt?endpoint=http://h?token=secret", "s3://bkt?endpoint=ftp://secret", "s3://bkt/p?region=a&region=secret", "s3://bkt/%secret", "secret",

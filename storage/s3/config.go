@@ -11,6 +11,7 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 	"github.com/minio/minio-go/v7/pkg/s3utils"
 
+	"coalmine/internal/certificates"
 	"coalmine/storage"
 )
 
@@ -28,6 +29,8 @@ type Config struct {
 	// PathStyle puts the bucket into the path of requests, not into the host
 	// name. Servers other than Amazon's mostly need it.
 	PathStyle bool
+	// TLS names the files of an https endpoint.
+	TLS certificates.Files
 	// AccessKey, SecretKey and SessionToken are used if AccessKey is set;
 	// otherwise the environment's: AWS_ACCESS_KEY_ID and its companions, then
 	// the file AWS_SHARED_CREDENTIALS_FILE (by default ~/.aws/credentials).
@@ -35,11 +38,12 @@ type Config struct {
 }
 
 // parameters are what the query of a store's URL may hold.
-var parameters = []string{"endpoint", "path-style", "region"}
+var parameters = []string{"endpoint", "path-style", "region", "ca", "cert", "key"}
 
 // ParseURL reads s3://bucket/prefix?endpoint=http://host:port&region=…&path-style=true.
 // Without path-style, a store with an endpoint is addressed by path and one
-// without by host name. Credentials have no place in a URL.
+// without by host name. ca, cert and key name files for TLS, see package
+// certificates. Credentials have no place in a URL.
 func ParseURL(raw string) (Config, error) {
 	c, path, err := parseURL("store", raw)
 	if err != nil {
@@ -72,7 +76,11 @@ func parseURL(what, raw string) (Config, string, error) {
 			return Config{}, "", fmt.Errorf("%s URL for bucket %q: parameter %q: allowed are %s, each once", what, u.Host, name, strings.Join(parameters, ", "))
 		}
 	}
-	c := Config{Bucket: u.Host, Endpoint: query.Get("endpoint"), Region: query.Get("region")}
+	files, err := certificates.Take(query)
+	if err != nil {
+		return Config{}, "", fmt.Errorf("%s URL for bucket %q: %w", what, u.Host, err)
+	}
+	c := Config{Bucket: u.Host, TLS: files, Endpoint: query.Get("endpoint"), Region: query.Get("region")}
 	c.PathStyle = c.Endpoint != ""
 	switch query.Get("path-style") {
 	case "":
@@ -93,7 +101,10 @@ func (c Config) validate() error {
 	if err := s3utils.CheckValidBucketName(c.Bucket); err != nil {
 		return fmt.Errorf("store bucket %q: %w", c.Bucket, err)
 	}
-	_, _, err := c.host()
+	_, secure, err := c.host()
+	if err == nil && !secure && c.TLS != (certificates.Files{}) {
+		err = fmt.Errorf("store endpoint %s: %w", c.Endpoint, certificates.ErrPlain)
+	}
 	return err
 }
 
@@ -131,9 +142,10 @@ func (c Config) URL() string {
 	if byDefault := c.Endpoint != ""; c.PathStyle != byDefault {
 		query.Set("path-style", fmt.Sprint(c.PathStyle))
 	}
+	c.TLS.Put(query)
 	readable := strings.NewReplacer("%3A", ":", "%2F", "/").Replace(query.Encode()) // a query may hold both
-	u := url.URL{Scheme: "s3", Host: c.Bucket, Path: "/" + c.Prefix, RawQuery: readable}
-	return strings.TrimSuffix(u.String(), "/")
+	u := url.URL{Scheme: "s3", Host: c.Bucket, Path: c.Prefix, RawQuery: readable}
+	return u.String()
 }
 
 func (c Config) credentials() (*credentials.Credentials, error) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/minio/minio-go/v7"
 
+	"coalmine/internal/certificates"
 	"coalmine/storage"
 )
 
@@ -30,9 +31,7 @@ func explain(err error) error {
 		return nil
 	}
 	r := response(err)
-	if u, ok := err.(*url.Error); ok {
-		err = u.Err // without the request's URL, which names store and object again
-	}
+	err = withoutURL(err)
 	switch r.Code {
 	case "NoSuchBucket":
 		return fmt.Errorf("%w: the bucket does not exist: %w", storage.ErrUnsuitable, err)
@@ -46,8 +45,19 @@ func explain(err error) error {
 		return fmt.Errorf("%w: %w", storage.ErrFull, err)
 	case errors.Is(err, context.Canceled):
 		return err
+	case r.StatusCode == 0 && certificates.Explain(err) != nil:
+		return fmt.Errorf("%w: %w", storage.ErrAway, certificates.Explain(err))
 	case r.StatusCode == 0, isTransient(r.StatusCode), isRefusal(err):
 		return fmt.Errorf("%w: %w", storage.ErrAway, err)
+	}
+	return err
+}
+
+// withoutURL is the error of a request without its URL, which names the store and
+// the object again.
+func withoutURL(err error) error {
+	if u, ok := err.(*url.Error); ok {
+		return u.Err
 	}
 	return err
 }
@@ -68,7 +78,7 @@ func isRefusal(err error) bool {
 // isPassing reports whether sending the same request again may help: no answer
 // came, or one that says that the server is in trouble.
 func isPassing(err error) bool {
-	if errors.Is(explain(err), storage.ErrFull) {
+	if errors.Is(explain(err), storage.ErrFull) || certificates.Explain(err) != nil {
 		return false
 	}
 	code := status(err)

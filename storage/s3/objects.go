@@ -12,6 +12,7 @@ import (
 
 	"github.com/minio/minio-go/v7"
 
+	"coalmine/internal/certificates"
 	"coalmine/storage"
 )
 
@@ -46,7 +47,11 @@ func ParseObjectURL(raw string) (config Config, key string, err error) {
 // NewBucket reads from the bucket of a configuration, whose Prefix plays no
 // part. It asks nothing yet.
 func NewBucket(config Config) (*Bucket, error) {
-	client, err := newClient(config, newTransport(silence), retries)
+	transport, err := newTransport(config, silence)
+	if err != nil {
+		return nil, fmt.Errorf("source bucket %q: %w", config.Bucket, err)
+	}
+	client, err := newClient(config, transport, retries)
 	if err != nil {
 		return nil, err
 	}
@@ -131,6 +136,8 @@ func (b *Bucket) fail(ctx context.Context, key string, err error) error {
 		return fmt.Errorf("%s: it changed while it was read; try again when nobody writes to it", url)
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("%s: the transfer from %s breaks off every time (%w); get the object by other means, or put it there again", url, endpoint, err)
+	case certificates.Explain(err) != nil:
+		return fmt.Errorf("%s: S3 server %s: %w", url, endpoint, certificates.Explain(err))
 	case r.StatusCode == 0 && isNetwork(err):
 		return fmt.Errorf("%s: no answer from %s; start the server or correct the endpoint: %w", url, endpoint, err)
 	}

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"syscall"
 	"time"
 
+	"coalmine/internal/certificates"
 	"coalmine/storage"
 )
 
@@ -94,6 +96,10 @@ func (s *Store) unsuitable(err error) error {
 	endpoint := s.client.EndpointURL()
 	r := response(err)
 	switch {
+	case certificates.Explain(err) != nil:
+		return fmt.Errorf("%w: S3 server %s: %w", storage.ErrUnsuitable, endpoint, certificates.Explain(err))
+	case r.StatusCode == 0 && endpoint.Scheme == "http" && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)):
+		return fmt.Errorf("the server at %s ends the connection at once: if it speaks TLS, begin the endpoint with https:// in place of http://: %w", endpoint, err)
 	case r.StatusCode == 0 && errors.Is(err, storage.ErrUnknown):
 		return fmt.Errorf("no S3 server answers at %s: start it or correct the endpoint of --store (COALMINE_STORE_URL): %w", endpoint, err)
 	case r.Code == "NoSuchBucket":

@@ -53,8 +53,10 @@ func openConfig(ctx context.Context, config Config, silence time.Duration) (*Sto
 		return nil, err
 	}
 	s := &Store{config: config}
-	transport := newTransport(silence)
-	var err error
+	transport, err := newTransport(config, silence)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", storage.ErrUnsuitable, config.URL(), err)
+	}
 	if s.client, err = newClient(config, transport, retries); err != nil {
 		return nil, fmt.Errorf("%w: %w", storage.ErrUnsuitable, err)
 	}
@@ -203,7 +205,9 @@ func (s *Store) Create(ctx context.Context, name string, data []byte) error {
 
 // createError classifies a failed create: refused for certain, or unknown.
 func createError(err error) error {
-	switch code := status(err); {
+	code := status(err)
+	err = withoutURL(err)
+	switch {
 	case code == http.StatusPreconditionFailed:
 		return fmt.Errorf("%w: %w", storage.ErrExists, err)
 	case code == 0, code == http.StatusConflict, isPassing(err):

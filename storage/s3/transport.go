@@ -14,7 +14,11 @@ import (
 const silence = 15 * time.Second
 
 // newTransport has limits for everything that a dead peer could stall.
-func newTransport(silence time.Duration) *http.Transport {
+func newTransport(config Config, silence time.Duration) (*http.Transport, error) {
+	files, err := config.TLS.Config()
+	if err != nil {
+		return nil, err
+	}
 	dialer := &net.Dialer{Timeout: 10 * time.Second}
 	return &http.Transport{
 		Proxy: http.ProxyFromEnvironment,
@@ -25,13 +29,14 @@ func newTransport(silence time.Duration) *http.Transport {
 			}
 			return &watchedConn{Conn: conn, silence: silence}, nil
 		},
+		TLSClientConfig:       files,
 		MaxIdleConns:          256,
 		MaxIdleConnsPerHost:   64,
 		IdleConnTimeout:       silence / 2, // what has waited for longer may be dead: who sends again gets a new one
 		TLSHandshakeTimeout:   10 * time.Second,
 		ExpectContinueTimeout: 10 * time.Second,
 		DisableCompression:    true, // objects come as they are stored
-	}
+	}, nil
 }
 
 // watchedConn ends a connection by a timeout that has carried nothing for a while.

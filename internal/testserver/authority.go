@@ -1,0 +1,110 @@
+package testserver
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// Authority signs certificates for one test. Nobody trusts it who is not told to.
+type Authority struct {
+	// File holds its own certificate, as PEM.
+	File string
+
+	t           testing.TB
+	dir         string
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+}
+
+// Pair is a certificate and its key, each in a PEM file.
+type Pair struct{ Certificate, Key string }
+
+// NewAuthority makes one. Its files last as long as the test.
+func NewAuthority(t testing.TB) *Authority {
+	t.Helper()
+	a := &Authority{t: t, dir: t.TempDir()}
+	template := a.template("authority of a test")
+	template.IsCA, template.BasicConstraintsValid = true, true
+	template.KeyUsage = x509.KeyUsageCertSign
+	a.key = a.newKey()
+	der, err := x509.CreateCertificate(rand.Reader, template, template, a.key.Public(), a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.certificate, err = x509.ParseCertificate(der); err != nil {
+		t.Fatal(err)
+	}
+	a.File = a.write("ca.pem", "CERTIFICATE", der)
+	return a
+}
+
+// Issue signs a certificate for servers at 127.0.0.1 and localhost, and for
+// clients, after the changes that are made to it.
+func (a *Authority) Issue(name string, changes ...func(*x509.Certificate)) Pair {
+	a.t.Helper()
+	template := a.template(name)
+	template.KeyUsage = x509.KeyUsageDigitalSignature
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+	template.DNSNames = []string{"localhost"}
+	template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
+	for _, change := range changes {
+		change(template)
+	}
+	key := a.newKey()
+	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, key.Public(), a.key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return Pair{a.write(name+".pem", "CERTIFICATE", der), a.write(name+".key", "PRIVATE KEY", secret)}
+}
+
+// Expired is a change for Issue: the certificate held until yesterday.
+func Expired(c *x509.Certificate) { c.NotAfter = time.Now().Add(-24 * time.Hour) }
+
+// ForHost is a change for Issue: the certificate is for another host alone.
+func ForHost(name string) func(*x509.Certificate) {
+	return func(c *x509.Certificate) { c.DNSNames, c.IPAddresses = []string{name}, nil }
+}
+
+func (a *Authority) template(name string) *x509.Certificate {
+	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return &x509.Certificate{
+		SerialNumber: serial,
+		Subject:      pkix.Name{CommonName: name},
+		NotBefore:    time.Now().Add(-48 * time.Hour),
+		NotAfter:     time.Now().Add(24 * time.Hour),
+	}
+}
+
+func (a *Authority) newKey() *ecdsa.PrivateKey {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return key
+}
+
+func (a *Authority) write(name, kind string, der []byte) string {
+	path := filepath.Join(a.dir, name)
+	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+		a.t.Fatal(err)
+	}
+	return path
+}
