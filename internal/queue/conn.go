@@ -154,6 +154,10 @@ func (s server) explain(err error) error {
 	case !s.secure && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)):
 		return fmt.Errorf("%w: it ends the connection at once: if it speaks TLS, begin the address with rediss:// in place of redis:// (%w)", ErrUnreachable, err)
 	}
+	if s.sentinel {
+		// One line for each Sentinel, as the driver has it, would be many.
+		return fmt.Errorf("%w: start the Sentinels and their master, or correct --redis or COALMINE_REDIS_URL: %s", ErrUnreachable, strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
 	return fmt.Errorf("%w: start redis-server there, or correct --redis or COALMINE_REDIS_URL: %w", ErrUnreachable, err)
 }
 

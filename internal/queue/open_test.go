@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"coalmine/internal/testserver"
 )
 
 func TestOpenTellsWhatIsWrongAndWhatToDo(t *testing.T) {
@@ -32,6 +34,7 @@ func TestOpenTellsWhatIsWrongAndWhatToDo(t *testing.T) {
 	}{
 		"nobody there":   {"redis://" + closed.Addr().String(), ErrUnreachable, []string{closed.Addr().String(), "start redis-server"}},
 		"evicts":         {evicting.URL(), ErrUnsuitable, []string{evicting.Addr(), "allkeys-lru", "noeviction"}},
+		"no Sentinels":   {"redis-sentinel://" + closed.Addr().String() + ",127.0.0.1:1?master=m", ErrUnreachable, []string{closed.Addr().String(), "start the Sentinels", "; "}},
 		"no password":    {locked.URL(), ErrUnsuitable, []string{locked.Addr(), "user:password"}},
 		"wrong password": {"redis://:wr0ng@" + locked.Addr(), ErrUnsuitable, []string{locked.Addr(), "user:password"}},
 		"replica":        {replica.URL(), ErrUnsuitable, []string{"read-only", "master"}},
@@ -83,8 +86,8 @@ func TestOpenTakesPasswordsAndDatabases(t *testing.T) {
 func TestOpenAsksTheSentinelsForTheMaster(t *testing.T) {
 	t.Parallel()
 	master := startRedis(t)
-	sentinel := startSentinel(t, master.Addr())
-	conn := mustOpen(t, "redis-sentinel://127.0.0.1:1,"+sentinel+"/2?master=m")
+	sentinel := testserver.StartSentinel(t, testserver.SentinelConfig{Master: master.Addr(), Name: "m", Quorum: 1})
+	conn := mustOpen(t, "redis-sentinel://127.0.0.1:1,"+sentinel.Addr()+"/2?master=m")
 	if err := conn.Broker().Publish(context.Background(), "x", []byte("y"), time.Minute); err != nil {
 		t.Error(err)
 	}
@@ -92,6 +95,43 @@ func TestOpenAsksTheSentinelsForTheMaster(t *testing.T) {
 	defer func() { _ = c.Close() }()
 	if n, err := c.DBSize(context.Background()).Result(); err != nil || n != 1 {
 		t.Errorf("database 2 of the master holds %d keys (%v), want the one written", n, err)
+	}
+	_, err := Open(context.Background(), "redis-sentinel://"+sentinel.Addr()+"?master=another")
+	if err == nil || !strings.Contains(err.Error(), "know no master") {
+		t.Errorf("a master that is not known: %v", err)
+	}
+}
+
+func TestSentinelsWithPasswordsAndTLS(t *testing.T) {
+	t.Parallel()
+	ca := testserver.NewAuthority(t)
+	pair := ca.Issue("redis")
+	master := testserver.StartSecureRedis(t, ca, pair, "--requirepass", "s3cret")
+	sentinel := testserver.StartSentinel(t, testserver.SentinelConfig{
+		Master: master.Addr(), Name: "m", Quorum: 1, Password: "t0p", MasterPassword: "s3cret", Authority: ca, Pair: pair,
+	})
+	files := "&ca=" + ca.File + "&cert=" + pair.Certificate + "&key=" + pair.Key
+	url := func(redis, own string) string {
+		return "rediss-sentinel://:" + redis + "@" + sentinel.Addr() + "?master=m&sentinel_password=" + own + files
+	}
+	mustOpen(t, url("s3cret", "t0p"))
+	mustOpen(t, "rediss-sentinel://"+sentinel.Addr()+"?master=m&password_file="+writeFile(t, "s3cret")+"&sentinel_password_file="+writeFile(t, "t0p\n")+files)
+	for url, says := range map[string]string{
+		url("wr0ng", "t0p"):    "password_file=FILE",
+		url("s3cret", "wr0ng"): "sentinel_password=",
+		"rediss-sentinel://:s3cret@" + sentinel.Addr() + "?master=m&sentinel_password=t0p":     "ca=FILE",
+		"redis-sentinel://:s3cret@" + sentinel.Addr() + "?master=m&sentinel_password=t0p":      "rediss",
+		"redis-sentinel://:s3cret@" + sentinel.Addr() + "?master=m&sentinel_pasword_file=/t0p": "sentinel_pasword_file",
+	} {
+		_, err := Open(context.Background(), url)
+		if err == nil {
+			t.Errorf("%s is accepted", url)
+			continue
+		}
+		if text := err.Error(); !strings.Contains(text, says) || strings.ContainsAny(text, "\n") ||
+			strings.Contains(text, "wr0ng") || strings.Contains(text, "s3cret") || strings.Contains(text, "t0p") {
+			t.Errorf("error %q, want one line that says %q and no password", text, says)
+		}
 	}
 }
 

@@ -2,10 +2,7 @@ package queue
 
 import (
 	"context"
-	"fmt"
-	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -66,39 +63,6 @@ func onBoth(t *testing.T, test func(t *testing.T, conn *Conn)) {
 		t.Parallel()
 		test(t, mustOpen(t, startRedis(t).URL()))
 	})
-}
-
-// startSentinel starts a Sentinel that watches the master at addr under the name
-// "m", and returns its address.
-func startSentinel(t testing.TB, master string) string {
-	t.Helper()
-	binary, err := exec.LookPath("redis-server")
-	if err != nil {
-		t.Skip("no redis-server on PATH: install Debian's package redis-server")
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := listener.Addr().(*net.TCPAddr)
-	_ = listener.Close()
-	host, port, _ := net.SplitHostPort(master)
-	config := filepath.Join(t.TempDir(), "sentinel.conf")
-	text := fmt.Sprintf("port %d\nbind 127.0.0.1\nsentinel monitor m %s %s 1\n", addr.Port, host, port)
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(binary, config, "--sentinel")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	c := bypass(t, addr.String())
-	eventually(t, "the Sentinel answers", func() bool { return c.Ping(testContext(t)).Err() == nil })
-	return addr.String()
 }
 
 // lock makes the server ask for a password from now on.

@@ -1,0 +1,75 @@
+package testserver
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Sentinel is a private Redis Sentinel. It takes a master for dead that has not
+// answered for half a second.
+type Sentinel struct{ *server }
+
+// SentinelConfig says what a Sentinel watches.
+type SentinelConfig struct {
+	// Master is the host:port of the master, which clients know as Name.
+	Master, Name string
+	// Quorum is how many Sentinels must agree that the master is dead.
+	Quorum int
+	// Password is the Sentinel's own, MasterPassword that of the Redis servers;
+	// empty for none.
+	Password, MasterPassword string
+	// Authority and Pair, unless nil, have the Sentinel speak TLS alone, to the Redis
+	// servers and to other Sentinels as well.
+	Authority *Authority
+	Pair      Pair
+}
+
+// StartSentinel starts one.
+func StartSentinel(t testing.TB, c SentinelConfig) *Sentinel {
+	t.Helper()
+	binary := RedisServer(t)
+	s := &Sentinel{&server{t: t, name: "redis-sentinel", ready: pingRedis}}
+	if c.Authority != nil {
+		client := c.Authority.Issue("ping")
+		s.ready = func(addr string) error { return pingSecureRedis(addr, client) }
+	}
+	dir := t.TempDir()
+	s.args = func(addr string) []string {
+		path := filepath.Join(dir, "sentinel.conf") // it keeps its state there
+		if err := os.WriteFile(path, []byte(c.text(addr, dir)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return []string{path, "--sentinel"}
+	}
+	s.start(binary)
+	return s
+}
+
+// text is the configuration of a Sentinel at an address.
+func (c SentinelConfig) text(addr, dir string) string {
+	host, port, _ := net.SplitHostPort(addr)
+	masterHost, masterPort, _ := net.SplitHostPort(c.Master)
+	lines := []string{
+		"bind " + host, "dir " + dir,
+		fmt.Sprintf("sentinel monitor %s %s %s %d", c.Name, masterHost, masterPort, c.Quorum),
+		"sentinel down-after-milliseconds " + c.Name + " 500",
+		"sentinel failover-timeout " + c.Name + " 5000",
+	}
+	if c.Authority == nil {
+		lines = append(lines, "port "+port)
+	} else {
+		lines = append(lines, "port 0", "tls-port "+port, "tls-replication yes",
+			"tls-cert-file "+c.Pair.Certificate, "tls-key-file "+c.Pair.Key, "tls-ca-cert-file "+c.Authority.File)
+	}
+	if c.Password != "" {
+		lines = append(lines, "requirepass "+c.Password)
+	}
+	if c.MasterPassword != "" {
+		lines = append(lines, "sentinel auth-pass "+c.Name+" "+c.MasterPassword)
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
