@@ -89,7 +89,7 @@ func (m *Meter) After(rounds int) Report {
 		Rounds: rounds, NoiseMultiplier: r.NoiseMultiplier,
 		Sigma: m.sigma, SigmaProved: m.sigmaProved, UpdateNoise: m.updateNoise,
 		Accountant: accountantNames[r.Sampling], Unit: r.Unit, HoldsAgainst: r.holdsAgainst(),
-		Assumptions: r.assumptions(), NotCovered: slices.Clone(notCovered),
+		Assumptions: r.assumptions(math.IsInf(proved, 1)), NotCovered: slices.Clone(notCovered),
 	}
 }
 

@@ -3,6 +3,7 @@ package privacy
 import (
 	"errors"
 	"fmt"
+	"sort"
 )
 
 // Budget is the most privacy that a training may cost, counted as proved.
@@ -34,25 +35,13 @@ func (b Budget) Allows(m *Meter, rounds int) bool {
 const MaxRounds = 1 << 40
 
 // RoundsWithin returns the largest number of rounds that the budget allows,
-// from 0 to MaxRounds.
+// from 0 to MaxRounds; MaxRounds stands for as many and more.
 func (b Budget) RoundsWithin(m *Meter) int {
 	return largest(MaxRounds, func(rounds int) bool { return b.Allows(m, rounds) })
 }
 
-// largest returns the largest n in [0, limit] for which ok holds. ok(0) is
-// taken to hold, and ok to fail for all larger n once it has failed.
+// largest returns the largest n in [0, limit] for which ok holds. For 0 it is
+// taken to hold, and to fail for all larger n once it has failed.
 func largest(limit int, ok func(int) bool) int {
-	low, high := 0, 1
-	for high <= limit && ok(high) {
-		low, high = high, 2*high
-	}
-	high = min(high, limit+1)
-	for high-low > 1 {
-		if middle := low + (high-low)/2; ok(middle) {
-			low = middle
-		} else {
-			high = middle
-		}
-	}
-	return low
+	return sort.Search(limit, func(n int) bool { return !ok(n + 1) })
 }

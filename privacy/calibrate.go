@@ -14,12 +14,15 @@ const (
 // CalibrateNoise returns the smallest noise multiplier, to six significant
 // digits and rounded up, that keeps the recipe's rounds within the budget, but
 // none far below 0.001. The recipe's own noise multiplier and delta play no
-// part.
+// part. With adaptive clipping it is the total, which the count noise must leave
+// room for.
 func CalibrateNoise(recipe Recipe, budget Budget) (float64, error) {
-	recipe.NoiseMultiplier, recipe.Delta = 1, budget.Delta
+	recipe.NoiseMultiplier, recipe.Delta = 0, budget.Delta
 	if err := validateBoth(recipe, budget); err != nil {
 		return 0, err
 	}
+	adaptive := recipe.ClipQuantile
+	recipe.ClipQuantile = nil // epsilon is that of the total, however it is shared
 	fits := func(z float64) bool { return recipe.withNoise(z).within(budget) }
 	high := 1.0
 	for ; !fits(high); high *= 2 {
@@ -39,7 +42,13 @@ func CalibrateNoise(recipe Recipe, budget Budget) (float64, error) {
 			low = middle
 		}
 	}
-	return roundUp(high), nil
+	z := roundUp(high)
+	if adaptive != nil {
+		if _, err := adaptive.UpdateNoise(z); err != nil {
+			return 0, err
+		}
+	}
+	return z, nil
 }
 
 // CalibrateRounds returns the most rounds that the recipe can run within the
@@ -66,11 +75,17 @@ func CalibrateRounds(recipe Recipe, budget Budget) (int, error) {
 // on the mean update left as it was, so that the model is as useful as in a
 // small simulation: the noise multiplier grows with the cohort (McMahan et al.
 // 2018, section 3; Augenstein et al. 2020, section 6.3). A simulation with a
-// cohort of 10 and a noise multiplier of 0.01 becomes one of 1,000 and 1.
+// cohort of 10 and a noise multiplier of 0.01 becomes one of 1,000 and 1. The
+// noise on the count of adaptive clipping grows likewise.
 func ScaleUp(simulation Recipe, population, cohort int) Recipe {
 	scaled := simulation
 	scaled.Population, scaled.Cohort = population, cohort
 	scaled.NoiseMultiplier = simulation.NoiseMultiplier * float64(cohort) / float64(simulation.Cohort)
+	if q := simulation.ClipQuantile; q != nil {
+		larger := *q
+		larger.CountNoise = q.CountNoise * float64(cohort) / float64(simulation.Cohort)
+		scaled.ClipQuantile = &larger
+	}
 	return scaled
 }
 
@@ -88,7 +103,7 @@ func CalibrateCohort(simulation Recipe, population int, budget Budget) (int, err
 		return 0, fmt.Errorf("population %d: expected at least 1 user", population)
 	}
 	fits := func(cohort int) bool { return ScaleUp(simulation, population, cohort).within(budget) }
-	short := largest(population, func(cohort int) bool { return cohort == 0 || !fits(cohort) })
+	short := largest(population, func(cohort int) bool { return !fits(cohort) })
 	if short == population {
 		return 0, fmt.Errorf("epsilon %v at delta %v cannot be reached with a population of %d at this noise per user: "+
 			"a larger population, fewer rounds or more noise in the simulation would help",

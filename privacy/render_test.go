@@ -76,3 +76,13 @@ func TestSVGNeedsTwoPoints(t *testing.T) {
 		t.Error("a plot of one point was drawn")
 	}
 }
+
+func TestTableOfNextToNoNoiseSaysWhyItIsInfinite(t *testing.T) {
+	t.Parallel()
+	recipe := tenEpochs()
+	recipe.NoiseMultiplier = 1e-200
+	var out strings.Builder
+	if err := privacy.WriteTable(&out, sweep(t, recipe, 10)); err != nil || !strings.Contains(out.String(), "with so little noise") {
+		t.Errorf("error %v, table:\n%s", err, out.String())
+	}
+}

@@ -54,8 +54,10 @@ func formatNumber(x float64) string {
 // Report is the privacy cost of a recipe, with all that it assumes. It is what
 // `coalmine account --json` prints.
 type Report struct {
-	// Epsilon follows the papers on DP-FedAvg: the noise is counted relative
-	// to the clip norm, whatever the neighbouring relation.
+	// Epsilon counts the noise relative to the clip norm, whatever the
+	// neighbouring relation. For cohorts of fixed size that is the convention of
+	// the papers on DP-FedAvg; where a user is added or removed, as with Poisson
+	// cohorts, it is the same as EpsilonProved.
 	Epsilon Epsilon `json:"epsilon"`
 	// EpsilonProved is what the theorem gives under Neighbouring, with the
 	// noise relative to the sensitivity under it.
@@ -66,16 +68,19 @@ type Report struct {
 
 	// Order and OrderProved are the Rényi orders that gave the two epsilons, 0
 	// where none gave a bound.
-	Order           float64      `json:"order"`
-	OrderProved     float64      `json:"order_proved"`
-	Conversion      Conversion   `json:"conversion"`
-	Sampling        Sampling     `json:"sampling"`
-	Neighbouring    Neighbouring `json:"neighbouring"`
-	Population      int          `json:"population"`
-	Cohort          int          `json:"cohort"`
-	SamplingRate    float64      `json:"sampling_rate"`
-	Rounds          int          `json:"rounds"`
-	NoiseMultiplier float64      `json:"noise_multiplier"`
+	Order        float64      `json:"order"`
+	OrderProved  float64      `json:"order_proved"`
+	Conversion   Conversion   `json:"conversion"`
+	Sampling     Sampling     `json:"sampling"`
+	Neighbouring Neighbouring `json:"neighbouring"`
+	Population   int          `json:"population"`
+	Cohort       int          `json:"cohort"`
+	SamplingRate float64      `json:"sampling_rate"`
+	Rounds       int          `json:"rounds"`
+	// RoundsAtLeast says that Rounds is MaxRounds, where the search for the most
+	// rounds within a budget has ended.
+	RoundsAtLeast   bool    `json:"rounds_at_least,omitempty"`
+	NoiseMultiplier float64 `json:"noise_multiplier"`
 	// Sigma and SigmaProved are the noise relative to the sensitivity that
 	// stands behind each epsilon.
 	Sigma       float64 `json:"sigma"`
@@ -119,33 +124,36 @@ var notCovered = []string{
 }
 
 // assumptions says in sentences what the two epsilons take for granted.
-func (r Recipe) assumptions() []string {
+func (r Recipe) assumptions(infinite bool) []string {
 	out := []string{
 		"every update is clipped to the clip norm C, and the noise on a round's sum has standard deviation noise multiplier x C",
-		"epsilon is the papers' convention: sigma = noise multiplier",
 	}
+	const papers = "epsilon is the papers' convention: sigma = noise multiplier"
 	switch r.Sampling {
 	case FixedSize:
-		out = append(out, "a round's cohort is a uniform sample of fixed size, without replacement",
+		out = append(out, papers, "a round's cohort is a uniform sample of fixed size, without replacement",
 			"epsilon_proved: one user is replaced by another, which moves the sum by up to 2C, so sigma = noise multiplier / 2")
 	case Poisson:
 		out = append(out, "every user takes part in a round independently, and the sum is divided by the expected cohort",
-			"epsilon_proved: one user is added or removed, which moves the sum by up to C, so sigma = noise multiplier")
+			"both epsilons are the same: one user is added or removed, which moves the sum by up to C, so sigma = noise multiplier")
 	case NoSampling:
-		out = append(out, "any user may take part in every round",
+		out = append(out, papers, "any user may take part in every round",
 			"epsilon_proved: one user is replaced by another, which moves the sum by up to 2C, so sigma = noise multiplier / 2")
 	}
 	if r.ClipQuantile != nil {
 		out = append(out, "C follows a quantile of the update norms: the noise multiplier is the total, "+
 			"shared by the updates and the noisy count of those clipped (Andrew et al. 2021, Theorem 1)")
 	}
-	return append(out, r.noiseAssumptions()...)
+	return append(out, r.noiseAssumptions(infinite)...)
 }
 
-func (r Recipe) noiseAssumptions() []string {
+func (r Recipe) noiseAssumptions(infinite bool) []string {
 	out := []string{"noise is taken as real numbers, not floating-point ones (Mironov 2012)"}
-	if r.NoiseMultiplier == 0 {
+	switch {
+	case r.NoiseMultiplier == 0:
 		out = append([]string{"without noise there is no bound: epsilon is infinite"}, out...)
+	case infinite:
+		out = append([]string{"with so little noise the bound is above every number that a computer holds: epsilon is infinite"}, out...)
 	}
 	return out
 }
@@ -161,10 +169,18 @@ func (r Recipe) holdsAgainst() string {
 	return ""
 }
 
+// proved reports whether Epsilon is EpsilonProved: whether the relation moves a
+// sum by no more than the clip norm.
+func (r Report) proved() bool { return r.Neighbouring.sensitivity() == 1 }
+
 // Summary is the report in one line, never a bare epsilon.
 func (r Report) Summary() string {
-	line := fmt.Sprintf("epsilon %s (papers' convention), %s proved (%s), at delta %g after %d rounds; unit %s, %s sampling, %s conversion",
-		r.Epsilon, r.EpsilonProved, r.Neighbouring, r.Delta, r.Rounds, r.Unit, r.Sampling, r.Conversion)
+	line := fmt.Sprintf("epsilon %s (papers' convention), %s proved (%s)", r.Epsilon, r.EpsilonProved, r.Neighbouring)
+	if r.proved() {
+		line = fmt.Sprintf("epsilon %s, proved (%s)", r.EpsilonProved, r.Neighbouring)
+	}
+	line += fmt.Sprintf(", at delta %g after %d rounds; unit %s, %s sampling, %s conversion",
+		r.Delta, r.Rounds, r.Unit, r.Sampling, r.Conversion)
 	if r.HoldsAgainst != "" {
 		line += "; holds against " + r.HoldsAgainst
 	}

@@ -22,7 +22,8 @@ const (
 	svgNamespace = "http://www.w3.org/2000/svg"
 )
 
-// WriteSVG draws both epsilons against rounds, on logarithmic axes. It needs
+// WriteSVG draws both epsilons against rounds, on logarithmic axes; one line
+// where they are the same. It needs
 // two or more reports with different numbers of rounds, 1 or above, and finite
 // epsilons above 0; others are left out.
 func WriteSVG(w io.Writer, reports []Report) error {
@@ -35,7 +36,9 @@ func WriteSVG(w io.Writer, reports []Report) error {
 	fmt.Fprintf(&b, `<svg xmlns="%s" width="%d" height="%d" viewBox="0 0 %d %d">`+"\n", svgNamespace, svgWidth, svgHeight, svgWidth, svgHeight)
 	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="#fff"/>`+"\n", svgWidth, svgHeight)
 	plot.axes(&b, fmt.Sprintf("epsilon at delta %g, %s conversion", reports[0].Delta, reports[0].Conversion))
-	plot.line(&b, reports, colourPapers, func(r Report) Epsilon { return r.Epsilon })
+	if !reports[0].proved() {
+		plot.line(&b, reports, colourPapers, func(r Report) Epsilon { return r.Epsilon })
+	}
 	plot.line(&b, reports, colourProved, func(r Report) Epsilon { return r.EpsilonProved })
 	legend(&b, reports[0])
 	b.WriteString("</svg>\n")
@@ -124,6 +127,10 @@ func (p plot) line(b *strings.Builder, reports []Report, colour string, value fu
 func legend(b *strings.Builder, r Report) {
 	entry := func(x int, colour, text string) {
 		fmt.Fprintf(b, `<path d="M%d 20h20" stroke="%s" stroke-width="2"/><text x="%d" y="24" %s>%s</text>`+"\n", x, colour, x+25, svgTextStyle, text)
+	}
+	if r.proved() {
+		entry(svgLeft, colourProved, fmt.Sprintf("epsilon, proved, %s", r.Neighbouring))
+		return
 	}
 	entry(svgLeft, colourPapers, "epsilon, papers' convention")
 	entry(svgLeft+200, colourProved, fmt.Sprintf("epsilon_proved, %s", r.Neighbouring))

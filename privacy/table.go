@@ -3,6 +3,7 @@ package privacy
 import (
 	"fmt"
 	"io"
+	"math/bits"
 	"strings"
 	"text/tabwriter"
 )
@@ -44,9 +45,19 @@ func writeFacts(w io.Writer, r Report) error {
 		fmt.Fprintf(&b, "%-17s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	b.WriteByte('\n')
+	if r.RoundsAtLeast {
+		fact("rounds", "at least 2^%d stay within the target, where the search ends", bits.TrailingZeros(uint(r.Rounds)))
+	}
 	fact("delta", "%g", r.Delta)
 	fact("noise multiplier", "%g", r.NoiseMultiplier)
-	fact("sigma", "%g for epsilon, %g for epsilon_proved, relative to the sensitivity", r.Sigma, r.SigmaProved)
+	if r.UpdateNoise > 0 {
+		fact("noise on updates", "%.6g, the rest being on the count of adaptive clipping", r.UpdateNoise)
+	}
+	if r.proved() {
+		fact("sigma", "%g for both epsilons, relative to the sensitivity", r.Sigma)
+	} else {
+		fact("sigma", "%g for epsilon, %g for epsilon_proved, relative to the sensitivity", r.Sigma, r.SigmaProved)
+	}
 	if r.Sampling == NoSampling {
 		fact("sampling", "%s: no credit for the choice of %d of %d a round", r.Sampling, r.Cohort, r.Population)
 	} else {

@@ -47,15 +47,15 @@ func Tree(recipe Recipe) (Report, error) {
 		Rho:        Epsilon(float64(nodes) / (2 * r.NoiseMultiplier * r.NoiseMultiplier)),
 		Accountant: "RDP, tree aggregation without restarts, one epoch (Kairouz et al. 2021, Theorem 4.1)",
 		Unit:       r.Unit, HoldsAgainst: r.holdsAgainst(), NotCovered: slices.Clone(notCovered),
-		Assumptions: r.treeAssumptions(),
+		Assumptions: r.treeAssumptions(math.IsInf(bound, 1)),
 	}, nil
 }
 
-func (r Recipe) treeAssumptions() []string {
+func (r Recipe) treeAssumptions(infinite bool) []string {
 	out := []string{
 		"every update is clipped to the clip norm C, and every node of the tree over the rounds has noise of standard deviation noise multiplier x C",
 		"every user takes part in at most one round, in whatever order users come",
 		"both epsilons: the updates of one user become zero, which moves a node by up to C, so sigma = noise multiplier",
 	}
-	return append(out, r.noiseAssumptions()...)
+	return append(out, r.noiseAssumptions(infinite)...)
 }

@@ -1,21 +1,33 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"slices"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"coalmine/privacy"
 )
 
 const accountHelp = `Say what a recipe of DP-FedAvg costs in privacy, without running anything.
 
-Two values stand side by side. "epsilon" follows the papers: fixed-size cohorts,
-noise relative to the clip norm. "epsilon_proved" is what the theorem gives under
-the stated neighbouring relation: where one user replaces another, a clipped sum
-moves by up to twice the clip norm.
+Two values stand side by side. "epsilon" takes the noise relative to the clip norm;
+for cohorts of fixed size that is the papers' convention. "epsilon_proved" is what
+the theorem gives under the stated neighbouring relation: where one user replaces
+another, a clipped sum moves by up to twice the clip norm. With Poisson cohorts a
+user is added or removed, and the two are the same.
+
+--target-epsilon solves for what --solve names, so that the proved epsilon stays
+within it: the least noise multiplier, the most rounds, or the smallest cohort, the
+noise growing with it. --scale-cohort takes the recipe as a small simulation, and
+counts the training that it stands for, at equal noise per user.
+
+--clip-count-noise is adaptive clipping, training.privacy.adaptive.count_noise of an
+experiment: the noise multiplier is then the total, of which the updates get a
+little more and the count of clipped updates the rest. Epsilon is that of the total.
 
 --tree counts DP-FTRL in their place, to compare with: one epoch in which no user
 takes part twice, the noise being that on one node of the tree.`
@@ -24,12 +36,21 @@ takes part twice, the noise being that on one node of the tree.`
 type accountFlags struct {
 	recipe                       privacy.Recipe
 	rounds                       []int
+	countNoise                   float64
 	plot                         string
 	epsilon                      float64
-	asked                        string // what a target epsilon is solved for
+	solving                      bool   // a target epsilon is given
+	asked                        string // what it is solved for
 	tree                         bool
 	scalePopulation, scaleCohort int
 }
+
+// What a target epsilon can be solved for.
+const (
+	solveNoise  = "noise"
+	solveRounds = "rounds"
+	solveCohort = "cohort"
+)
 
 func newAccountCommand(g *global) *cobra.Command {
 	var a accountFlags
@@ -40,35 +61,36 @@ func newAccountCommand(g *global) *cobra.Command {
 		Example: `  coalmine account --population 392000 --cohort 5000 --rounds 784 --noise-multiplier 1 --delta 1e-7
   coalmine account --population 392000 --cohort 5000 --rounds 100,1000,10000 --noise-multiplier 1 --delta 1e-7 --plot epsilon.svg
   coalmine account --population 392000 --cohort 5000 --rounds 8000 --delta 1e-7 --target-epsilon 8 --solve noise
+  coalmine account --population 392000 --cohort 5000 --noise-multiplier 1 --delta 1e-7 --target-epsilon 30 --solve rounds
+  coalmine account --population 3400 --cohort 10 --rounds 1000 --noise-multiplier 0.01 --delta 5e-9 --scale-population 2000000 --scale-cohort 1000
   coalmine account --tree --population 342477 --cohort 100 --rounds 1600 --noise-multiplier 1.13 --delta 1e-6`,
 		GroupID: groupOther,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := a.check(c.Flags().Changed); err != nil {
+			if err := a.check(c.Flags()); err != nil {
 				return err
 			}
-			if c.Flags().Changed("target-epsilon") {
-				if err := a.solve(); err != nil {
-					return err
-				}
+			if err := a.complete(); err != nil {
+				return err
 			}
 			return g.account(&a)
 		},
 	}
 	f := c.Flags()
 	f.IntVar(&a.recipe.Population, "population", 0, "users that cohorts are drawn from")
-	f.IntVar(&a.recipe.Cohort, "cohort", 0, "users of a round")
+	f.IntVar(&a.recipe.Cohort, "cohort", 0, "users of a round; with --sampling poisson, the expected number")
 	f.IntSliceVar(&a.rounds, "rounds", nil, "rounds; several, separated by commas, for a sweep")
 	f.Float64Var(&a.recipe.NoiseMultiplier, "noise-multiplier", 0, "noise on a round's sum over the clip norm; 0 is none, and epsilon infinite")
 	f.Float64Var(&a.recipe.Delta, "delta", 0, "delta of the guarantee")
 	f.StringVar((*string)(&a.recipe.Sampling), "sampling", string(privacy.FixedSize), "fixed-size, poisson or none")
 	f.StringVar((*string)(&a.recipe.Conversion), "conversion", string(privacy.Classic), "classic (Mironov 2017) or improved (Canonne, Kamath and Steinke 2020)")
+	f.Float64Var(&a.countNoise, "clip-count-noise", 0, "adaptive clipping: the noise on the number of clients that were not clipped (usually cohort/20)")
 	f.BoolVar(&a.recipe.LossDistribution, "pld", false, "bounds of the privacy loss distribution too, where the sampling has one")
 	f.BoolVar(&a.tree, "tree", false, "DP-FTRL by tree aggregation, one epoch without restarts (Kairouz et al. 2021)")
 	f.StringVar(&a.plot, "plot", "", "file for an SVG of epsilon against rounds")
 	f.Float64Var(&a.epsilon, "target-epsilon", 0, "solve for --solve so that the proved epsilon stays within this")
-	f.StringVar(&a.asked, "solve", "noise", "what to solve for: noise, rounds or cohort (the noise growing with the cohort)")
-	f.IntVar(&a.scalePopulation, "scale-population", 0, "population to scale a simulation up to, at equal noise per user")
+	f.StringVar(&a.asked, "solve", solveNoise, "what to solve for: noise, rounds or cohort (the noise growing with the cohort)")
+	f.IntVar(&a.scalePopulation, "scale-population", 0, "population to scale a simulation up to, at equal noise per user (default --population)")
 	f.IntVar(&a.scaleCohort, "scale-cohort", 0, "cohort to scale it up to")
 	for _, name := range []string{"population", "cohort", "delta"} {
 		if err := c.MarkFlagRequired(name); err != nil {
@@ -78,61 +100,129 @@ func newAccountCommand(g *global) *cobra.Command {
 	return c
 }
 
-// check finds flags that need one another.
-func (a *accountFlags) check(given func(flag string) bool) error {
-	solving := given("target-epsilon")
-	switch {
-	case given("solve") && !solving:
-		return fmt.Errorf("--solve is given without --target-epsilon: the proved epsilon to stay within")
-	case !given("noise-multiplier") && !(solving && a.asked == "noise"):
-		return fmt.Errorf("--noise-multiplier is missing: the noise on a round's sum over the clip norm (0 is none)")
-	case given("scale-population") && !given("scale-cohort") && a.asked != "cohort":
-		return fmt.Errorf("--scale-population is given without --scale-cohort: the cohort to scale up to")
-	case a.tree && (solving || given("sampling") || given("pld") || given("scale-population") || given("scale-cohort")):
-		return fmt.Errorf("--tree with --sampling, --pld, --target-epsilon or --scale-...: expected none of these, which are about sampled cohorts")
-	case a.recipe.LossDistribution && a.recipe.Sampling == privacy.FixedSize:
-		return fmt.Errorf("--pld with cohorts of fixed size, which have no privacy loss distribution here: use --sampling poisson or none")
-	case a.scaleCohort < 0 || a.scalePopulation < 0:
-		return fmt.Errorf("--scale-cohort %d, --scale-population %d: expected positive numbers", a.scaleCohort, a.scalePopulation)
+// check finds flags that are empty, that need one another or rule each other out.
+func (a *accountFlags) check(f *pflag.FlagSet) error {
+	a.solving = f.Changed("target-epsilon")
+	for _, problem := range []func(*pflag.FlagSet) error{a.empty, a.missing, a.unsolvable, a.mixed} {
+		if err := problem(f); err != nil {
+			return err
+		}
+	}
+	if f.Changed("clip-count-noise") {
+		a.recipe.ClipQuantile = clipCount(a.countNoise)
 	}
 	return nil
+}
+
+// clipCount is adaptive clipping as far as it is accounted for: the quantile and
+// the learning rate play no part.
+func clipCount(noise float64) *privacy.ClipQuantile {
+	return &privacy.ClipQuantile{Target: 0.5, LearningRate: 0.2, CountNoise: noise}
+}
+
+// empty finds a text that a shell's unset variable may have left empty, and a
+// number that would count as not given.
+func (a *accountFlags) empty(f *pflag.FlagSet) error {
+	for _, name := range []string{"sampling", "conversion", "plot"} {
+		if f.Changed(name) && f.Lookup(name).Value.String() == "" {
+			return fmt.Errorf("--%s is empty: give it a value, or leave it out", name)
+		}
+	}
+	switch {
+	case f.Changed("scale-cohort") && a.scaleCohort < 1:
+		return fmt.Errorf("--scale-cohort %d: expected at least 1 user", a.scaleCohort)
+	case f.Changed("scale-population") && a.scalePopulation < 1:
+		return fmt.Errorf("--scale-population %d: expected at least 1 user", a.scalePopulation)
+	}
+	return nil
+}
+
+func (a *accountFlags) missing(f *pflag.FlagSet) error {
+	switch {
+	case f.Changed("solve") && !a.solving:
+		return fmt.Errorf("--solve is given without --target-epsilon: the proved epsilon to stay within")
+	case !f.Changed("noise-multiplier") && !a.solves(solveNoise):
+		return fmt.Errorf("--noise-multiplier is missing: the noise on a round's sum over the clip norm (0 is none)")
+	case !f.Changed("rounds") && !a.solves(solveRounds):
+		return fmt.Errorf("--rounds is missing: how many rounds the recipe runs")
+	case f.Changed("scale-population") && !f.Changed("scale-cohort") && !a.solves(solveCohort):
+		return fmt.Errorf("--scale-population is given without --scale-cohort: the cohort to scale up to")
+	}
+	return nil
+}
+
+// unsolvable finds a target whose solution is given already.
+func (a *accountFlags) unsolvable(f *pflag.FlagSet) error {
+	if a.solving && !slices.Contains([]string{solveNoise, solveRounds, solveCohort}, a.asked) {
+		return fmt.Errorf("--solve %q: expected noise, rounds or cohort", a.asked)
+	}
+	for _, known := range []struct{ flag, solution string }{
+		{"noise-multiplier", solveNoise}, {"rounds", solveRounds}, {"scale-cohort", solveCohort},
+	} {
+		if f.Changed(known.flag) && a.solves(known.solution) {
+			return fmt.Errorf("--%s with --target-epsilon and --solve %s, which looks for it: leave it out, or solve for something else", known.flag, known.solution)
+		}
+	}
+	if f.Changed("scale-cohort") && a.solves(solveNoise) {
+		return fmt.Errorf("--scale-cohort with --target-epsilon and --solve noise: scaling up starts from a noise multiplier; give the large --cohort and --population themselves")
+	}
+	return nil
+}
+
+// mixed finds flags of different mechanisms.
+func (a *accountFlags) mixed(f *pflag.FlagSet) error {
+	switch {
+	case a.tree && (a.solving || f.Changed("sampling") || f.Changed("pld") || f.Changed("scale-population") || f.Changed("scale-cohort")):
+		return fmt.Errorf("--tree with --sampling, --pld, --target-epsilon or --scale-...: expected none of these, which are about sampled cohorts")
+	case a.tree && f.Changed("clip-count-noise"):
+		return fmt.Errorf("--tree with --clip-count-noise: expected a fixed clip norm, since the count of clipped updates is no part of the tree")
+	case a.recipe.LossDistribution && a.recipe.Sampling == privacy.FixedSize:
+		return fmt.Errorf("--pld with cohorts of fixed size, which have no privacy loss distribution here: use --sampling poisson or none")
+	}
+	return nil
+}
+
+func (a *accountFlags) solves(what string) bool { return a.solving && a.asked == what }
+
+// complete scales the recipe up, and solves it for the target.
+func (a *accountFlags) complete() error {
+	if err := a.recipe.Validate(); err != nil {
+		return err
+	}
+	if a.scalePopulation == 0 {
+		a.scalePopulation = a.recipe.Population
+	}
+	if a.scaleCohort > 0 {
+		a.recipe = privacy.ScaleUp(a.recipe, a.scalePopulation, a.scaleCohort)
+	}
+	if !a.solving {
+		return nil
+	}
+	return a.solve()
 }
 
 // solve completes the recipe so that it stays within the target.
 func (a *accountFlags) solve() (err error) {
 	budget := privacy.Budget{Epsilon: a.epsilon, Delta: a.recipe.Delta}
-	if len(a.rounds) > 0 {
-		a.recipe.Rounds = slices.Max(a.rounds) // every row of a sweep stays within
-	}
-	switch a.asked {
-	case "noise":
-		a.recipe.NoiseMultiplier, err = privacy.CalibrateNoise(a.recipe, budget)
-	case "rounds":
+	if a.asked == solveRounds {
 		a.recipe.Rounds, err = privacy.CalibrateRounds(a.recipe, budget)
 		a.rounds = []int{a.recipe.Rounds}
-	case "cohort":
-		population := a.recipe.Population
-		if a.scalePopulation > 0 {
-			population = a.scalePopulation
-		}
-		a.scalePopulation = population
-		a.scaleCohort, err = privacy.CalibrateCohort(a.recipe, population, budget)
-	default:
-		err = fmt.Errorf("--solve %q: expected noise, rounds or cohort", a.asked)
+		return err
 	}
-	return err
+	a.recipe.Rounds = slices.Max(a.rounds) // every row of a sweep stays within
+	if a.asked == solveNoise {
+		a.recipe.NoiseMultiplier, err = privacy.CalibrateNoise(a.recipe, budget)
+		return err
+	}
+	cohort, err := privacy.CalibrateCohort(a.recipe, a.scalePopulation, budget)
+	if err != nil {
+		return err
+	}
+	a.recipe = privacy.ScaleUp(a.recipe, a.scalePopulation, cohort)
+	return nil
 }
 
 func (g *global) account(a *accountFlags) error {
-	if len(a.rounds) == 0 {
-		return fmt.Errorf("--rounds is missing: how many rounds the recipe runs")
-	}
-	if a.scaleCohort > 0 {
-		if a.scalePopulation == 0 {
-			a.scalePopulation = a.recipe.Population
-		}
-		a.recipe = privacy.ScaleUp(a.recipe, a.scalePopulation, a.scaleCohort)
-	}
 	count := privacy.Account
 	if a.tree {
 		count = privacy.Tree
@@ -141,8 +231,13 @@ func (g *global) account(a *accountFlags) error {
 	if err != nil {
 		return err
 	}
+	reports[0].RoundsAtLeast = a.solves(solveRounds) && reports[0].Rounds == privacy.MaxRounds
 	if a.plot != "" {
-		if err := g.writeFile(a.plot, func(w io.Writer) error { return privacy.WriteSVG(w, reports) }); err != nil {
+		var picture bytes.Buffer // whole before a file is touched
+		if err := privacy.WriteSVG(&picture, reports); err != nil {
+			return err
+		}
+		if err := g.writeFile(a.plot, func(w io.Writer) error { _, err := picture.WriteTo(w); return err }); err != nil {
 			return err
 		}
 	}

@@ -93,28 +93,56 @@ func TestAccountRefusesWhatItCannotAnswerInOneSentence(t *testing.T) {
 	recipe := func(also ...string) []string {
 		return append([]string{"--population=392000", "--cohort=5000", "--rounds=784", "--noise-multiplier=1", "--delta=1e-7"}, also...)
 	}
+	noise := func(also ...string) []string {
+		return append([]string{"--population=392000", "--cohort=5000", "--rounds=784", "--delta=1e-7"}, also...)
+	}
+	rounds := func(also ...string) []string {
+		return append([]string{"--population=392000", "--cohort=5000", "--delta=1e-7", "--solve=rounds"}, also...)
+	}
 	for want, args := range map[string][]string{
-		"noise multiplier -1: expected a positive number":  recipe("--noise-multiplier=-1"),
-		"delta 0: expected a number above 0":               recipe("--delta=0"),
-		"delta 1: expected a number above 0":               recipe("--delta=1"),
-		"cohort 400000 is above the population of 392000":  recipe("--cohort=400000"),
-		"rounds -1: expected 0 or more":                    recipe("--rounds=-1"),
-		`sampling "often": expected fixed-size, poisson`:   recipe("--sampling=often"),
-		`conversion "none": expected classic or improved`:  recipe("--conversion=none"),
-		"epsilon 1e-09 at delta 1e-07 cannot be reached":   recipe("--target-epsilon=1e-9"),
-		"target epsilon 0: expected a positive number":     recipe("--target-epsilon=0"),
-		"target epsilon -3: expected a positive number":    recipe("--target-epsilon=-3"),
-		"one round costs epsilon":                          recipe("--target-epsilon=0.1", "--solve=rounds", "--noise-multiplier=0.1"),
-		`--solve "luck": expected noise, rounds or cohort`: recipe("--target-epsilon=1", "--solve=luck"),
-		"--solve is given without --target-epsilon":        recipe("--solve=rounds"),
-		"--scale-population is given without":              recipe("--scale-population=9"),
-		"--pld with cohorts of fixed size":                 recipe("--pld"),
-		"--tree with --sampling, --pld":                    recipe("--tree", "--sampling=poisson"),
-		"784 rounds of 5000 users are more than one epoch": recipe("--tree"),
-		"a plot of epsilon against rounds needs":           recipe("--plot=" + filepath.Join(t.TempDir(), "one.svg")),
-		"--rounds is missing":                              {"--population=9", "--cohort=3", "--noise-multiplier=1", "--delta=0.1"},
-		"--noise-multiplier is missing":                    {"--population=9", "--cohort=3", "--rounds=3", "--delta=0.1"},
-		`required flag(s) "delta" not set`:                 {"--population=9", "--cohort=3", "--rounds=3", "--noise-multiplier=1"},
+		"noise multiplier -1: expected a positive number":             recipe("--noise-multiplier=-1"),
+		"delta 0: expected a number above 0":                          recipe("--delta=0"),
+		"delta 1: expected a number above 0":                          recipe("--delta=1"),
+		"cohort 400000 is above the population of 392000":             recipe("--cohort=400000"),
+		"rounds -1: expected 0 or more":                               recipe("--rounds=-1"),
+		`sampling "often": expected fixed-size, poisson`:              recipe("--sampling=often"),
+		`conversion "none": expected classic or improved`:             recipe("--conversion=none"),
+		"epsilon 1e-09 at delta 1e-07 cannot be reached":              noise("--target-epsilon=1e-9"),
+		"target epsilon 0: expected a positive number":                noise("--target-epsilon=0"),
+		"target epsilon -3: expected a positive number":               noise("--target-epsilon=-3"),
+		"one round costs epsilon":                                     rounds("--target-epsilon=0.1", "--noise-multiplier=0.1"),
+		`--solve "luck": expected noise, rounds or cohort`:            recipe("--target-epsilon=1", "--solve=luck"),
+		"--solve is given without --target-epsilon":                   recipe("--solve=rounds"),
+		"--scale-population is given without":                         recipe("--scale-population=9"),
+		"--pld with cohorts of fixed size":                            recipe("--pld"),
+		"--tree with --sampling, --pld":                               recipe("--tree", "--sampling=poisson"),
+		"784 rounds of 5000 users are more than one epoch":            recipe("--tree"),
+		"a plot of epsilon against rounds needs":                      recipe("--plot=" + filepath.Join(t.TempDir(), "one.svg")),
+		"--rounds with --target-epsilon and --solve rounds":           rounds("--target-epsilon=8", "--noise-multiplier=1", "--rounds=9"),
+		"--noise-multiplier with --target-epsilon and --solve noise":  recipe("--target-epsilon=8"),
+		"--scale-cohort with --target-epsilon and --solve cohort":     recipe("--target-epsilon=8", "--solve=cohort", "--scale-cohort=9"),
+		"scaling up starts from a noise multiplier":                   noise("--target-epsilon=8", "--scale-cohort=9"),
+		"--scale-cohort 0: expected at least 1":                       recipe("--scale-cohort=0"),
+		"--scale-population -1: expected at least 1":                  recipe("--scale-cohort=9", "--scale-population=-1"),
+		"cohort 0: expected at least 1":                               recipe("--cohort=0", "--scale-cohort=9"),
+		"--plot is empty":                                             recipe("--plot="),
+		"--sampling is empty":                                         recipe("--sampling="),
+		"--conversion is empty":                                       recipe("--conversion="),
+		"--tree with --clip-count-noise":                              recipe("--tree", "--clip-count-noise=3"),
+		"clip quantile count noise 0: expected a positive":            recipe("--clip-count-noise=0"),
+		"uses up the whole budget; raise the count noise above 0.5":   recipe("--clip-count-noise=0.5"),
+		"on the count, standard deviation 1, uses up":                 noise("--clip-count-noise=1", "--target-epsilon=1"),
+		`--rounds "1e3": expected whole numbers, separated by commas`: recipe("--rounds=1e3"),
+		`--delta "small": expected a number`:                          recipe("--delta=small"),
+		`--cohort "9e99": expected a whole number`:                    recipe("--cohort=9e99"),
+		`"1e999": expected a number of less magnitude`:                recipe("--noise-multiplier=1e999"),
+		"noise multiplier NaN: expected a positive":                   recipe("--noise-multiplier=nan"),
+		"delta NaN: expected a number above 0":                        recipe("--delta=nan"),
+		"target epsilon +Inf: expected a positive number":             noise("--target-epsilon=inf"),
+		"with the tree no user may take part twice":                   {"--tree", "--population=9", "--cohort=3", "--rounds=4", "--noise-multiplier=1", "--delta=0.1"},
+		"--rounds is missing":                                         {"--population=9", "--cohort=3", "--noise-multiplier=1", "--delta=0.1"},
+		"--noise-multiplier is missing":                               {"--population=9", "--cohort=3", "--rounds=3", "--delta=0.1"},
+		`required flag(s) "delta" not set`:                            {"--population=9", "--cohort=3", "--rounds=3", "--noise-multiplier=1"},
 	} {
 		code, out, stderr := account(t, args...)
 		if code != exitUsage || out != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, want) {
@@ -256,5 +284,84 @@ func TestAccountScalesASimulationUp(t *testing.T) {
 	}
 	if likePrinted(float64(r.Epsilon), "1.39") != "1.39" || r.Cohort != 1000 || r.NoiseMultiplier != 1 {
 		t.Errorf("the realistic training is %+v, want epsilon 1.39 as Augenstein et al. print", r)
+	}
+}
+
+// A target that nothing reaches is not a number of rounds.
+func TestAccountSaysWhereTheSearchForRoundsEnds(t *testing.T) {
+	t.Parallel()
+	args := []string{"--population=392000", "--cohort=5000", "--delta=1e-7", "--noise-multiplier=1", "--target-epsilon=1e300", "--solve=rounds"}
+	if code, out, _ := account(t, args...); code != exitDone || !strings.Contains(out, "rounds            at least 2^40 stay within the target") {
+		t.Errorf("exit status %d: %s", code, out)
+	}
+	if _, out, _ := account(t, append(args, "--json")...); !strings.Contains(out, `"rounds_at_least": true`) {
+		t.Errorf("the JSON does not say so: %s", out)
+	}
+}
+
+// The largest population that a flag takes has a cohort that fits.
+func TestAccountSolvesForACohortOfTheLargestPopulation(t *testing.T) {
+	t.Parallel()
+	code, out, stderr := account(t, "--population=9223372036854775807", "--cohort=10", "--rounds=10", "--delta=1e-7",
+		"--noise-multiplier=0.01", "--target-epsilon=1", "--solve=cohort", "--json")
+	var r privacy.Report
+	if err := json.Unmarshal([]byte(out), &r); code != exitDone || err != nil || r.EpsilonProved > 1 {
+		t.Errorf("exit status %d, %v, %s, %s", code, err, out, stderr)
+	}
+}
+
+// An adaptive cell is printed with the noise that its updates get; epsilon is
+// that of the total.
+func TestAccountReproducesAdaptiveClipping(t *testing.T) {
+	t.Parallel()
+	recipe := []string{"--population=392000", "--cohort=5000", "--rounds=784", "--noise-multiplier=1", "--delta=1e-7", "--json"}
+	count := func(also ...string) (r privacy.Report) {
+		_, out, stderr := account(t, append(recipe, also...)...)
+		if err := json.Unmarshal([]byte(out), &r); err != nil {
+			t.Fatal(err, stderr)
+		}
+		return r
+	}
+	fixed, adaptive := count(), count("--clip-count-noise=5")
+	if adaptive.Epsilon != fixed.Epsilon || adaptive.EpsilonProved != fixed.EpsilonProved {
+		t.Errorf("epsilon %v, %v proved; with a fixed clip norm %v, %v", adaptive.Epsilon, adaptive.EpsilonProved, fixed.Epsilon, fixed.EpsilonProved)
+	}
+	if got := likePrinted(adaptive.UpdateNoise, "1.005038"); got != "1.005038" {
+		t.Errorf("the updates get noise %s, want (1 - 1/100)^(-1/2) = 1.005038", got)
+	}
+	// Twice the cohort at equal noise per user has twice the noise on the count.
+	if large := count("--clip-count-noise=5", "--scale-cohort=10000"); likePrinted(large.UpdateNoise, "2.010076") != "2.010076" {
+		t.Errorf("the updates of twice the cohort get noise %v, want twice 1.005038", large.UpdateNoise)
+	}
+}
+
+// With Poisson cohorts, and with the tree, epsilon is no convention: it is what is
+// proved, and is labelled so, in the text and in the picture.
+func TestAccountLabelsWhatIsProvedAsProved(t *testing.T) {
+	t.Parallel()
+	recipe := []string{"--population=10000", "--cohort=10", "--rounds=100,1000", "--noise-multiplier=1", "--delta=1e-5"}
+	for mechanism, relation := range map[string]privacy.Neighbouring{"--sampling=poisson": privacy.AddOrRemoveOne, "--tree": privacy.ZeroOutOne} {
+		plot := filepath.Join(t.TempDir(), "epsilon.svg")
+		code, out, stderr := account(t, append(recipe, mechanism, "--plot", plot)...)
+		if code != exitDone || strings.Contains(out, "convention") || !strings.Contains(out, "1 for both epsilons") {
+			t.Errorf("%s: exit status %d, %s%s", mechanism, code, out, stderr)
+		}
+		picture, err := os.ReadFile(plot)
+		if err != nil || strings.Contains(string(picture), "convention") || strings.Count(string(picture), "<polyline") != 1 ||
+			!strings.Contains(string(picture), "epsilon, proved, "+string(relation)) {
+			t.Errorf("%s: %v, picture %s", mechanism, err, picture)
+		}
+	}
+}
+
+func TestAFailedPlotLeavesTheFileAlone(t *testing.T) {
+	t.Parallel()
+	plot := filepath.Join(t.TempDir(), "epsilon.svg")
+	if err := os.WriteFile(plot, []byte("older"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, _, _ := account(t, "--population=1000", "--cohort=10", "--rounds=5,50", "--noise-multiplier=0", "--delta=1e-5", "--plot", plot)
+	if data, err := os.ReadFile(plot); code != exitUsage || err != nil || string(data) != "older" {
+		t.Errorf("exit status %d, %v, the file holds %q", code, err, data)
 	}
 }

@@ -10,9 +10,11 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"coalmine/internal/kernels"
 )
@@ -117,7 +119,31 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	}
 	root.AddCommand(newSteerCommands(g)...)
 	explainArguments(root)
+	root.SetFlagErrorFunc(explainFlag)
 	return root
+}
+
+// flagValues says what a flag of a type takes.
+var flagValues = map[string]string{
+	"int": "a whole number", "int64": "a whole number", "uint64": "a whole number, 0 or more",
+	"intSlice": "whole numbers, separated by commas", "float64": "a number",
+	"duration": "a duration such as 30s or 10m", "bool": "true or false",
+}
+
+// explainFlag has a flag say what it takes, in place of how its value was parsed.
+func explainFlag(_ *cobra.Command, err error) error {
+	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
+	if !ok {
+		return err
+	}
+	expected, ok := flagValues[invalid.GetFlag().Value.Type()]
+	if !ok {
+		return err
+	}
+	if errors.Is(err, strconv.ErrRange) {
+		expected += " of less magnitude"
+	}
+	return fmt.Errorf("--%s %q: expected %s", invalid.GetFlag().Name, invalid.GetValue(), expected)
 }
 
 // explainArguments has a command that is given too many or too few arguments say

@@ -37,7 +37,7 @@ type Row struct {
 // Spending is the part of a Row that only some trainings with clipping have. A Parquet
 // segment has its columns only if one of its rows has them.
 type Spending struct {
-	// Epsilon (the papers' convention) and EpsilonProved are the privacy spent
+	// Epsilon (noise relative to the clip norm) and EpsilonProved are the privacy spent
 	// up to this round, at the training's delta; 0 where nothing is accounted,
 	// and both 0 beside EpsilonInfinite. See package privacy.
 	Epsilon         float64 `json:"epsilon,omitempty" parquet:"epsilon,optional"`

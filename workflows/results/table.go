@@ -67,7 +67,7 @@ func (c *Cell) row() []string {
 	return row
 }
 
-// epsilon is never bare: the proved bound stands beside the papers' convention.
+// epsilon is never bare: the proved bound stands beside it.
 func (c *Cell) epsilon() string {
 	if c.Report == nil || c.Privacy == nil {
 		return "-"

@@ -178,15 +178,20 @@ function probability(p) {
 
 const digits = (e) => (e === null ? 'infinite' : Number(e.toPrecision(3)).toString());
 
-/** epsilon is never bare: the proved bound stands beside the papers' convention. */
+/** epsilon is never bare: the proved bound stands beside it. */
 const epsilon = (p) => (p ? `${digits(p.epsilon)} (${digits(p.epsilon_proved)})` : '–');
 const oneRun = (v) => (v ? `${digits(v.epsilon_lower)} (${digits(v.epsilon_largest)})` : '–');
+
+/** labelled says what an epsilon is: where one user replaces another, two are to be told apart. */
+const labelled = (e, proved, neighbouring) => (neighbouring === 'replace-one'
+  ? `epsilon ${digits(e)} by the papers' convention, ${digits(proved)} proved (${neighbouring})`
+  : `epsilon ${digits(proved)}, proved (${neighbouring})`);
 
 /** assumptions say what the epsilons of a cell mean. */
 function assumptions(c) {
   const p = c.privacy, v = c.audit?.one_run, notes = [];
   if (p) {
-    notes.push(`${c.cell} (${c.label}): epsilon ${digits(p.epsilon)} by the papers' convention, ${digits(p.epsilon_proved)} proved (${p.neighbouring}), at delta ${p.delta} after ${number(p.rounds)} rounds; unit ${p.unit}, ${p.sampling} sampling, ${p.conversion} conversion` +
+    notes.push(`${c.cell} (${c.label}): ${labelled(p.epsilon, p.epsilon_proved, p.neighbouring)}, at delta ${p.delta} after ${number(p.rounds)} rounds; unit ${p.unit}, ${p.sampling} sampling, ${p.conversion} conversion` +
       (p.holds_against ? `; holds against ${p.holds_against}` : ''));
   }
   if (v) {
@@ -208,7 +213,7 @@ async function loadPrivacy(cells) {
       const s = await ask(target);
       if (s.rounds.length < 2) continue;
       const last = s.rounds[s.rounds.length - 1];
-      const text = `${name} (${label}): epsilon ${digits(last.epsilon)} by the papers' convention, ${digits(last.epsilon_proved)} proved (${s.neighbouring}), at delta ${s.delta} after ${number(last.round)} rounds; unit ${s.unit}, ${s.sampling} sampling, ${s.conversion} conversion`;
+      const text = `${name} (${label}): ${labelled(last.epsilon, last.epsilon_proved, s.neighbouring)}, at delta ${s.delta} after ${number(last.round)} rounds; unit ${s.unit}, ${s.sampling} sampling, ${s.conversion} conversion`;
       figures.push(el('figure', { class: 'card' }, el('img', { src: `/api/v1${target}?format=svg&after=${last.round}`, alt: text }), el('figcaption', {}, text)));
     } catch (e) {
       notice(e.message);
