@@ -17,7 +17,7 @@ const noisyFile = `
 name: noisy
 data: {source: %q, vocabulary: {size: 30}, users: {words: 100}}
 model: {embedding: 3, units: 4}
-training: {rounds: 130, cohort: 4, chunks: 1, sampling: poisson, privacy: {clip: 0.1, noise_multiplier: 1, delta: 1e-5}}
+training: {rounds: 130, cohort: 4, chunks: 1, sampling: poisson, privacy: {clip: 0.1, noise_multiplier: 1, delta: 1e-5, conversion: improved}}
 audit: {one_run: {canaries: 20, guesses: {k_plus: 5, k_minus: 5}}}
 grid: {axes: {training.privacy.noise_multiplier: [1, 0]}}
 `
@@ -67,7 +67,7 @@ func TestARunSaysWhatEveryRoundHasCost(t *testing.T) {
 
 func checkSpending(t *testing.T, s control.Spending, report *privacy.Report) {
 	t.Helper()
-	if len(s.Rounds) != 130 || s.Delta != 1e-5 || s.Neighbouring != privacy.AddOrRemoveOne || s.Unit != "balanced user" || s.Sampling != privacy.Poisson {
+	if len(s.Rounds) != 130 || s.Delta != 1e-5 || s.Neighbouring != privacy.AddOrRemoveOne || s.Unit != "balanced user" || s.Sampling != privacy.Poisson || s.Conversion != privacy.Improved {
 		t.Fatalf("%d rounds of %+v", len(s.Rounds), s)
 	}
 	last := control.SpentRound{}

@@ -20,6 +20,8 @@ const PopulationInput = "population"
 type Guarantee struct {
 	Sampling string  `json:"sampling"`
 	Delta    float64 `json:"delta"`
+	// Conversion is empty for the classic one.
+	Conversion privacy.Conversion `json:"conversion,omitempty"`
 	// Budget, where there is one, ends the training: a round that would pass it
 	// leaves the model as it was.
 	Budget *privacy.Budget `json:"budget,omitempty"`
@@ -51,6 +53,7 @@ func openLedger(ctx context.Context, t *tasks.Task, p *ServerParams) (*ledger, e
 		NoiseMultiplier: p.NoiseMultiplier,
 		Delta:           p.Guarantee.Delta,
 		Sampling:        privacy.Sampling(p.Guarantee.Sampling),
+		Conversion:      p.Guarantee.Conversion,
 		ClipQuantile:    p.Adaptive,
 	}
 	name, err := json.Marshal(recipe)

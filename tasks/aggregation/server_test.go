@@ -243,6 +243,24 @@ func TestEveryRowSaysWhatTheRoundsSoFarHaveCost(t *testing.T) {
 	}
 }
 
+func TestTheServerCountsByTheConversionOfItsGuarantee(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := private()
+	p.Guarantee.Conversion = privacy.Improved
+	chunk := b.chunk("x", b.random(1), training.ChunkMetrics{Clients: 10, Weight: 10, Tokens: 9})
+	want, err := privacy.Account(privacy.Recipe{
+		Population: 1000, Cohort: 10, Rounds: 1, NoiseMultiplier: 4, Delta: 1e-5, Conversion: privacy.Improved,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	row, classic := b.row(b.server(p, 1, b.origin, chunk)), b.row(b.server(private(), 1, b.origin, chunk))
+	if row.EpsilonProved != float64(want.EpsilonProved) || row.EpsilonProved >= classic.EpsilonProved {
+		t.Errorf("epsilon_proved %v, the accountant says %v; %v by the classic conversion", row.EpsilonProved, want.EpsilonProved, classic.EpsilonProved)
+	}
+}
+
 func TestARoundBeyondTheBudgetChangesNothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

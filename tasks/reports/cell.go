@@ -55,6 +55,8 @@ type TrainingParams struct {
 	Clip            float64 `json:"clip,omitempty"`
 	NoiseMultiplier float64 `json:"noise_multiplier,omitempty"`
 	Delta           float64 `json:"delta,omitempty"`
+	// Conversion of the epsilons, empty for the classic one.
+	Conversion privacy.Conversion `json:"conversion,omitempty"`
 	// Randomness is privacy.Secret where noise and cohorts come from a key, empty
 	// where they come from the seed.
 	Randomness string `json:"randomness,omitempty"`
@@ -248,6 +250,7 @@ func recipe(p *TrainingParams, users int) privacy.Recipe {
 		NoiseMultiplier: p.NoiseMultiplier,
 		Delta:           p.Delta,
 		Sampling:        privacy.Sampling(p.Sampling),
+		Conversion:      p.Conversion,
 		Unit:            Unit(p.Partition),
 		Randomness:      cmp.Or(privacy.Randomness(p.Randomness), privacy.Seeded),
 		ClipQuantile:    p.Adaptive,

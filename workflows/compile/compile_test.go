@@ -202,6 +202,39 @@ func TestABudgetEndsTheTraining(t *testing.T) {
 	}
 }
 
+// The conversion that a file asks for is that of its results, and of the budget:
+// what two rounds cost by the classic one allows more.
+func TestTheConversionOfTheFileIsTheOneCounted(t *testing.T) {
+	t.Parallel()
+	const improved = "training.privacy.conversion=improved"
+	classic, r := outcome(t, onePrivate), outcome(t, onePrivate, improved)
+	want, err := privacy.Account(privacy.Recipe{
+		Population: r.Privacy.Population, Cohort: 6, Rounds: 4, NoiseMultiplier: 2, Delta: 1e-5, Conversion: privacy.Improved,
+	})
+	if err != nil || r.Privacy.Conversion != privacy.Improved || r.Privacy.EpsilonProved != want.EpsilonProved {
+		t.Errorf("report %+v, the accountant says %v (%v)", r.Privacy, want.EpsilonProved, err)
+	}
+	limit := float64(classic.Curve[1].Privacy.EpsilonProved)
+	budget := fmt.Sprintf("training.privacy.budget={epsilon: %g}", limit)
+	if r := outcome(t, onePrivate, improved, budget); r.Training.Rounds <= 2 || float64(r.Privacy.EpsilonProved) > limit || r.Budget.RoundsAllowed != r.Training.Rounds {
+		t.Errorf("%d rounds ran, epsilon_proved %v, budget %+v; want more than 2 within %v", r.Training.Rounds, r.Privacy.EpsilonProved, r.Budget, limit)
+	}
+}
+
+func TestTheClassicConversionIsTheDefault(t *testing.T) {
+	t.Parallel()
+	key := func(sets ...string) storage.Key {
+		chain := compiled(t, onePrivate, storage.DigestOf(nil), sets...).Cells[0].Chain
+		return chain.Key(chain.Steps)
+	}
+	if stated := key("training.privacy.conversion=classic"); stated != key() {
+		t.Error("a file that states the default trains anew")
+	}
+	if key("training.privacy.conversion=improved") == key() {
+		t.Error("rounds whose metrics differ have one key")
+	}
+}
+
 // An iid population is counted only when it is there: until then the plan has a
 // few rounds to spare, which the server does not use.
 func TestTheServerKeepsTheBudgetWhateverThePlan(t *testing.T) {

@@ -55,7 +55,7 @@ func trainingParams(e *experiment.Experiment) reports.TrainingParams {
 		if t.Privacy.Secret() {
 			p.Randomness = string(privacy.Secret)
 		}
-		p.Budget, p.Adaptive = budget(t.Privacy), t.Privacy.ClipQuantile()
+		p.Conversion, p.Budget, p.Adaptive = t.Privacy.Accounting(), budget(t.Privacy), t.Privacy.ClipQuantile()
 	}
 	return p
 }

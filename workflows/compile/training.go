@@ -175,7 +175,9 @@ func guarantee(t *experiment.Training) *aggregation.Guarantee {
 	if t.Privacy == nil || t.Privacy.NoiseMultiplier == 0 {
 		return nil
 	}
-	return &aggregation.Guarantee{Sampling: t.Sampling, Delta: t.Privacy.Delta, Budget: budget(t.Privacy)}
+	return &aggregation.Guarantee{
+		Sampling: t.Sampling, Delta: t.Privacy.Delta, Conversion: t.Privacy.Accounting(), Budget: budget(t.Privacy),
+	}
 }
 
 func budget(p *experiment.Privacy) *privacy.Budget {

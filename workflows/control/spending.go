@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,7 +70,7 @@ func (l *Local) Spending(ctx context.Context, name, cell string) (Spending, erro
 		return s, nil
 	}
 	s.Delta, s.Sampling = training.Privacy.Delta, privacy.Sampling(training.Sampling)
-	s.Neighbouring, s.Conversion = s.Sampling.Neighbouring(), privacy.Classic
+	s.Neighbouring, s.Conversion = s.Sampling.Neighbouring(), cmp.Or(training.Privacy.Accounting(), privacy.Classic)
 	s.Unit = reports.Unit(x.experiment.Data.Partition)
 	rows, err := l.someRows(ctx, x.cell.Chain)
 	if err != nil {

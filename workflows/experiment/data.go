@@ -151,7 +151,8 @@ func (c *dataChecker) affordable(rounds int) int {
 	budget := privacy.Budget{Epsilon: t.Privacy.Budget.Epsilon, Delta: t.Privacy.Budget.Delta}
 	meter, err := privacy.NewMeter(privacy.Recipe{
 		Population: users, Cohort: t.Cohort, NoiseMultiplier: t.Privacy.NoiseMultiplier,
-		Delta: t.Privacy.Delta, Sampling: privacy.Sampling(t.Sampling), ClipQuantile: t.Privacy.ClipQuantile(),
+		Delta: t.Privacy.Delta, Sampling: privacy.Sampling(t.Sampling), Conversion: t.Privacy.Accounting(),
+		ClipQuantile: t.Privacy.ClipQuantile(),
 	})
 	if err != nil {
 		c.fail("training.privacy", "cannot be accounted for: %v", err)

@@ -248,6 +248,11 @@ type Privacy struct {
 	NoiseMultiplier float64 `json:"noise_multiplier" default:"0" range:"[0,1e6]" also:"noise sigma z" source:"1 in Thakkar et al. 2020, section 4.2.1"`
 	// Delta of the (epsilon, delta) guarantee; required with noise.
 	Delta float64 `json:"delta,omitzero" range:"(0,1)" source:"1e-7 in Thakkar et al. 2020, section 4.2.1"`
+	// Conversion is the theorem by which epsilon follows from the Rényi divergence,
+	// in the metrics of the rounds, the budget and the results. classic, also where
+	// the field is absent: Mironov 2017, which the papers use. improved: Canonne,
+	// Kamath and Steinke 2020, never larger.
+	Conversion string `json:"conversion,omitzero" oneof:"classic improved"`
 	// Randomness says where noise and cohorts come from. seeded, also where the
 	// field is absent: from the experiment's seed, so that whoever knows it can
 	// subtract the noise. secret: from a key that is kept outside the results
