@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
 
 	"coalmine/internal/seeds"
@@ -54,8 +53,9 @@ type OneRunParams struct {
 	Seed uint64 `json:"seed"`
 	// Canaries is the number of units, m in the paper.
 	Canaries int `json:"canaries"`
-	// Words is the length of a canary, 1 to datasets.SentenceWords.
-	Words int `json:"words"`
+	// Space is what canaries are drawn from; none is longer than the population's
+	// sequences.
+	Space
 	// Unit is UserUnit or RecordUnit.
 	Unit string `json:"unit"`
 	// Neighbouring is the relation between heads and tails; for records it is
@@ -81,8 +81,6 @@ func (p *OneRunParams) check() error {
 	switch {
 	case p.Canaries < 1:
 		return fmt.Errorf("one-run audit of %d canaries; expected at least 1", p.Canaries)
-	case p.Words < 1 || p.Words > datasets.SentenceWords:
-		return fmt.Errorf("canaries of %d words; expected 1 to %d", p.Words, datasets.SentenceWords)
 	case p.Unit != UserUnit && p.Unit != RecordUnit:
 		return fmt.Errorf("unit %q; expected %q or %q", p.Unit, UserUnit, RecordUnit)
 	case p.Neighbouring != privacy.ReplaceOne && p.Neighbouring != privacy.AddOrRemoveOne:
@@ -137,8 +135,15 @@ type design struct {
 // draw decides everything that is random.
 func (d *design) draw(v *datasets.Vocabulary) error {
 	p := d.params
-	if room := math.Pow(float64(v.Ordinary()), float64(p.Words)); float64(2*p.Canaries) > room {
-		return fmt.Errorf("%d different canaries of %d words over a vocabulary of %d; expected at most half of the %.0f sequences: make them longer or fewer", p.Canaries, p.Words, v.Ordinary(), room)
+	if err := p.Space.Check(v.Ordinary()); err != nil {
+		return err
+	}
+	if longest := d.population.Index().Sequence; p.Words > longest {
+		return fmt.Errorf("canaries of %d words; expected at most %d, where sequences are cut", p.Words, longest)
+	}
+	choices := p.Choices(v.Ordinary())
+	if room := Sequences(choices); float64(2*p.Canaries) > room {
+		return fmt.Errorf("%d different canaries of %d out of %d symbols; expected at most half of the %.0f sequences: make them longer or fewer", p.Canaries, p.Words, len(choices[0]), room)
 	}
 	users, err := d.carriers()
 	if err != nil {
@@ -146,7 +151,7 @@ func (d *design) draw(v *datasets.Vocabulary) error {
 	}
 	words, coins := seeds.Stream(p.Seed, seeds.OneRunCanaries), seeds.Stream(p.Seed, seeds.OneRunCoins)
 	places := seeds.Stream(p.Seed, seeds.OneRunUnits, 1)
-	seen, choices := map[string]bool{}, Space{Words: p.Words}.Choices(v.Ordinary())
+	seen := map[string]bool{}
 	for i := range p.Canaries {
 		c := datasets.Canary{Number: d.first + i, Tokens: drawDistinct(words, choices, seen)}
 		for _, w := range c.Tokens {

@@ -74,7 +74,7 @@ func (b *oneRunBench) sentences(p *datasets.Population, user int) [][]int32 {
 }
 
 func replaceUsers(canaries int) OneRunParams {
-	return OneRunParams{Seed: 3, Canaries: canaries, Words: 4, Unit: UserUnit, Neighbouring: privacy.ReplaceOne}
+	return OneRunParams{Seed: 3, Canaries: canaries, Space: Space{Words: 4}, Unit: UserUnit, Neighbouring: privacy.ReplaceOne}
 }
 
 // The data of users who are no unit, and of units whose coin says out, stay; a
@@ -82,7 +82,7 @@ func replaceUsers(canaries int) OneRunParams {
 func TestCoinsChangeTheirUnitsAndNothingElse(t *testing.T) {
 	t.Parallel()
 	b := newOneRunBench(t)
-	record := OneRunParams{Seed: 3, Canaries: 40, Words: 4, Unit: RecordUnit, Neighbouring: privacy.ReplaceOne}
+	record := OneRunParams{Seed: 3, Canaries: 40, Space: Space{Words: 4}, Unit: RecordUnit, Neighbouring: privacy.ReplaceOne}
 	remove := replaceUsers(40)
 	remove.Neighbouring = privacy.AddOrRemoveOne
 	for name, p := range map[string]OneRunParams{"replaced users": replaceUsers(40), "removed users": remove, "records": record} {
@@ -210,6 +210,8 @@ func TestOneRunRefusesWhatIsNoSuchDesign(t *testing.T) {
 	for want, change := range map[string]func(*OneRunParams){
 		"of 0 canaries":                  func(p *OneRunParams) { p.Canaries = 0 },
 		"canaries of 21 words":           func(p *OneRunParams) { p.Words = 21 },
+		"alphabet digits for a vocabula": func(p *OneRunParams) { p.Alphabet = Digits },
+		"canaries of 0 words; expected ": func(p *OneRunParams) { p.Words = 0 },
 		`unit "house"; expected "user"`:  func(p *OneRunParams) { p.Unit = "house" },
 		`neighbouring "far"; expected`:   func(p *OneRunParams) { p.Neighbouring = "far" },
 		"under replace-one alone; got a": func(p *OneRunParams) { p.Unit, p.Neighbouring = RecordUnit, privacy.AddOrRemoveOne },

@@ -25,7 +25,7 @@ training: {rounds: 4, cohort: 6, chunks: 2, client: {learning_rate: 0.5}}
 audit:
   random_sampling: {references: 500}
   beam_search: {width: 3}
-  one_run: {canaries: 20, words: 10, guesses: {k_plus: 10, k_minus: 10}}
+  one_run: {canaries: 20, words: 30, guesses: {k_plus: 10, k_minus: 10}}
 `
 
 func TestAnExperimentOnBytesRunsToItsReport(t *testing.T) {
@@ -57,6 +57,26 @@ func TestAnExperimentOnBytesRunsToItsReport(t *testing.T) {
 	if report.Audit.OneRun == nil || report.Audit.OneRun.Canaries != 20 {
 		t.Errorf("one-run audit: %+v", report.Audit.OneRun)
 	}
+	for _, canary := range oneRunCanaries(t, e, p) {
+		if text := strings.Join(canary.Words, ""); len(text) != 30 || strings.Trim(text, "0123456789") != "" {
+			t.Errorf("one-run canary %q, want 30 digits", text)
+		}
+	}
+}
+
+// oneRunCanaries are those of the plan's coins, without the canaries before them.
+func oneRunCanaries(t *testing.T, e *inline.Executor, p *plan.Plan) []datasets.Placement {
+	t.Helper()
+	var list []datasets.Placement
+	for key, n := range p.Nodes {
+		if n.Kind == canaries.OneRun.Name {
+			decodeBlob(t, e, plan.Ref{Key: key}, datasets.CanariesBlob, &list)
+		}
+	}
+	if len(list) != 24 {
+		t.Fatalf("%d canaries, want 4 and 20 of the one-run audit", len(list))
+	}
+	return list[4:]
 }
 
 func decodeBlob(t *testing.T, e *inline.Executor, ref plan.Ref, name string, into any) {

@@ -71,8 +71,7 @@ func (c *cell) partition(balanced plan.Ref) {
 
 // oneRunParams make the coins stand for what the privacy bound is about.
 func oneRunParams(e *experiment.Experiment) canaries.OneRunParams {
-	o := e.Audit.OneRun
-	p := canaries.OneRunParams{Seed: e.Seed, Canaries: o.Canaries, Words: o.Words, Unit: canaries.UserUnit, Neighbouring: privacy.ReplaceOne}
+	p := canaries.OneRunParams{Seed: e.Seed, Canaries: e.Audit.OneRun.Canaries, Space: e.OneRunSpace(), Unit: canaries.UserUnit, Neighbouring: privacy.ReplaceOne}
 	if e.Training.Central() {
 		p.Unit = canaries.RecordUnit
 	} else {

@@ -33,6 +33,16 @@ func (c *Canaries) Space() canaries.Space {
 	return s
 }
 
+// OneRunSpace is what the canaries of a one-run audit are drawn from: at the byte
+// level the alphabet of the other canaries, where there are any.
+func (e *Experiment) OneRunSpace() canaries.Space {
+	s := canaries.Space{Words: e.Audit.OneRun.Words}
+	if e.Canaries != nil {
+		s.Alphabet = e.Canaries.Alphabet
+	}
+	return s
+}
+
 // Drawn is the number of all canaries, those held back included.
 func (c *Canaries) Drawn() int { return c.Inserted() + c.HeldBack }
 
@@ -113,7 +123,7 @@ func (c *checker) suffix(path string, prefix, references int) {
 	switch {
 	case room == 1:
 		c.fail([]string{path + ".prefix", "canaries.format"}, "is %d, which leaves no random symbol of canaries.format to find; expected at most %d", prefix, strings.LastIndexByte(c.Canaries.Format, canaries.Blank))
-	case float64(references+drawn) > room:
+	case references > 0 && float64(references+drawn) > room:
 		c.fail([]string{path + ".references", path + ".prefix", "canaries.words", "canaries.format", "canaries.alphabet"},
 			"is %d; expected, with the %d canaries, at most %.0f: so many sequences over the alphabet %s can follow the prefix of %d bytes. Use fewer references, longer canaries or a larger alphabet", references, drawn, room, space.Alphabet, prefix)
 	}

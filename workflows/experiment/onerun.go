@@ -1,9 +1,10 @@
 package experiment
 
 import (
-	"math"
+	"fmt"
 
 	"coalmine/privacy/onerun"
+	"coalmine/tasks/canaries"
 )
 
 // oneRun checks that the audit is the experiment that its theorem is about, and
@@ -23,18 +24,29 @@ func (c *checker) oneRun() {
 		c.fail(guesses, "are %d (k_plus %d, k_minus %d); expected from 1 to %d, the canaries of the audit", k, o.Guesses.KPlus, o.Guesses.KMinus, o.Canaries)
 		return
 	}
-	if room := math.Pow(float64(c.Data.Ordinary()), float64(o.Words)); float64(2*o.Canaries) > room {
-		c.fail([]string{path + ".canaries", path + ".words", "data.vocabulary.size"},
-			"is %d; expected at most half of the %.0f sequences of %d words over a vocabulary of %d", o.Canaries, room, o.Words, c.Data.Ordinary())
-	}
-	if longest := c.Data.Reading().Sequence; o.Words > longest {
-		c.fail([]string{path + ".words", "data.sequence"}, "is %d; expected at most data.sequence, %d", o.Words, longest)
-	}
+	c.oneRunRoom()
 	if p := c.Training.Privacy; p != nil && p.NoiseMultiplier > 0 && p.Delta > 0 && o.Delta != p.Delta {
 		c.fail([]string{path + ".delta", "training.privacy.delta"}, "is %g, and training.privacy.delta is %g; the two bounds can be compared only at the same delta: remove it here", o.Delta, p.Delta)
 		return
 	}
 	c.oneRunPower(guesses)
+}
+
+// oneRunRoom checks that there are so many canaries, and none too long.
+func (c *checker) oneRunRoom() {
+	const path = "audit.one_run"
+	o, space := c.Audit.OneRun, c.OneRunSpace()
+	over := fmt.Sprintf("words over a vocabulary of %d", c.Data.Ordinary())
+	if space.Alphabet != "" {
+		over = fmt.Sprintf("symbols over the alphabet %s", space.Alphabet)
+	}
+	if room := canaries.Sequences(space.Choices(c.Data.Ordinary())); float64(2*o.Canaries) > room {
+		c.fail([]string{path + ".canaries", path + ".words", "data.vocabulary.size", "canaries.alphabet"},
+			"is %d; expected at most half of the %.0f sequences of %d %s", o.Canaries, room, o.Words, over)
+	}
+	if longest := c.Data.Reading().Sequence; o.Words > longest {
+		c.fail([]string{path + ".words", "data.sequence"}, "is %d; expected at most data.sequence, %d", o.Words, longest)
+	}
 }
 
 // oneRunPower refuses an audit whose bound is 0 however well it guesses.

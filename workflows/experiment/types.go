@@ -350,8 +350,9 @@ type BeamSearch struct {
 type OneRun struct {
 	// Canaries of the audit, m in the paper, each in a user of its own. Always given.
 	Canaries int `json:"canaries" range:"[1,1000000]" unit:"users (sgd: records)" source:"Steinke et al. 2023"`
-	// Words of each canary; at the byte level any bytes.
-	Words int `json:"words" default:"5" range:"[2,20]" unit:"words (byte level: bytes)" also:"length"`
+	// Words of each canary, at most data.sequence; at the byte level symbols of
+	// canaries.alphabet or, without a canaries block, any bytes.
+	Words int `json:"words" default:"5" range:"[2,1000]" unit:"words (byte level: bytes)" also:"length"`
 	// Guesses that are made; on the other canaries the auditor abstains.
 	Guesses Guesses `json:"guesses"`
 	// Delta of the bound: by default that of training.privacy, which it must equal
