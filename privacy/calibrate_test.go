@@ -1,0 +1,78 @@
+package privacy_test
+
+import (
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"coalmine/privacy"
+)
+
+func drawRecipe(t *rapid.T) privacy.Recipe {
+	population := rapid.IntRange(2, 1_000_000).Draw(t, "population")
+	return privacy.Recipe{
+		Population: population, Cohort: rapid.IntRange(1, population).Draw(t, "cohort"),
+		Rounds:          int(logUniform(t, "rounds", 1, 1e6)),
+		NoiseMultiplier: logUniform(t, "noise", 0.01, 100), Delta: logUniform(t, "delta", 1e-12, 0.5),
+		Sampling:   rapid.SampledFrom([]privacy.Sampling{privacy.FixedSize, privacy.Poisson, privacy.NoSampling}).Draw(t, "sampling"),
+		Conversion: rapid.SampledFrom([]privacy.Conversion{privacy.Classic, privacy.Improved}).Draw(t, "conversion"),
+	}
+}
+
+func logUniform(t *rapid.T, name string, low, high float64) float64 {
+	return math.Exp(rapid.Float64Range(math.Log(low), math.Log(high)).Draw(t, name))
+}
+
+// What is solved for stays within the budget, and a little more does not.
+func TestWhatIsSolvedForIsTheMostThatFits(t *testing.T) {
+	t.Parallel()
+	solvers := map[string]func(*rapid.T, privacy.Recipe, privacy.Budget){
+		"noise": checkNoise, "rounds": checkRounds, "cohort": checkCohort,
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		recipe := drawRecipe(t)
+		budget := privacy.Budget{Epsilon: logUniform(t, "epsilon", 0.05, 1e4), Delta: recipe.Delta}
+		solvers[rapid.SampledFrom([]string{"noise", "rounds", "cohort"}).Draw(t, "solve")](t, recipe, budget)
+	})
+}
+
+func proved(t *rapid.T, r privacy.Recipe) float64 { return float64(account(t, r).EpsilonProved) }
+
+func checkNoise(t *rapid.T, recipe privacy.Recipe, budget privacy.Budget) {
+	at := func(z float64) float64 {
+		recipe.NoiseMultiplier = z
+		return proved(t, recipe)
+	}
+	z, err := privacy.CalibrateNoise(recipe, budget)
+	switch {
+	case err != nil && at(1e6) <= budget.Epsilon:
+		t.Errorf("noise 1e6 costs %v, within %+v: %v", at(1e6), budget, err)
+	case err == nil && (at(z) > budget.Epsilon || z > 2e-3 && at(z*(1-3e-5)) <= budget.Epsilon):
+		t.Errorf("noise %v costs %v, a little less %v; %+v", z, at(z), at(z*(1-3e-5)), recipe)
+	}
+}
+
+func checkRounds(t *rapid.T, recipe privacy.Recipe, budget privacy.Budget) {
+	meter, err := privacy.NewMeter(recipe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := budget.RoundsWithin(meter)
+	if !budget.Allows(meter, n) || n < privacy.MaxRounds && budget.Allows(meter, n+1) {
+		t.Errorf("%d rounds cost %v, one more %v; %+v, %+v",
+			n, meter.EpsilonProved(n, budget.Delta), meter.EpsilonProved(n+1, budget.Delta), recipe, budget)
+	}
+}
+
+func checkCohort(t *rapid.T, simulation privacy.Recipe, budget privacy.Budget) {
+	population := rapid.IntRange(1, 10_000_000).Draw(t, "large population")
+	at := func(cohort int) float64 { return proved(t, privacy.ScaleUp(simulation, population, cohort)) }
+	cohort, err := privacy.CalibrateCohort(simulation, population, budget)
+	switch {
+	case err != nil && at(population) <= budget.Epsilon:
+		t.Errorf("the whole population costs %v, within %+v: %v", at(population), budget, err)
+	case err == nil && (at(cohort) > budget.Epsilon || cohort > 1 && at(cohort-1) <= budget.Epsilon):
+		t.Errorf("cohort %d costs %v, one fewer %v; %+v", cohort, at(cohort), at(cohort-1), simulation)
+	}
+}
