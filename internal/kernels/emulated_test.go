@@ -82,3 +82,15 @@ func emulated(suffix string, tileRows, tileColumns int) *set {
 }
 
 var emulatedSets = []*set{emulated("AVX2", 6, 16), emulated("AVX512", 8, 48)}
+
+// ForceEmulated is ForceSet for an interpreted set, for the tests outside of the
+// package: "AVX2" or "AVX512".
+func ForceEmulated(suffix string) (restore func()) {
+	for _, s := range emulatedSets {
+		if s.name == suffix+" emulated" {
+			previous := active.Swap(s)
+			return func() { active.Store(previous) }
+		}
+	}
+	panic("no set is called " + suffix)
+}
