@@ -1,0 +1,60 @@
+package audits
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"coalmine/tasks/canaries"
+	"coalmine/tasks/datasets"
+)
+
+// A rank is estimated if, and only if, at least 200 of the first 20,000 references
+// are at or below the canary, and from these alone.
+func TestAnEstimateRestsOnTheHitsOfAFixedPilot(t *testing.T) {
+	t.Parallel()
+	const all, pilot, enough = 50_000, 20_000, 200
+	scorer := testScorer(t, 40, 6)
+	drawn := drawReferences(4, all, canaries.Space{Words: 3}.Choices(40-datasets.FirstWord), nil)
+	prefix := []int32{datasets.FirstWord}
+	costs := bruteForceCosts(t, scorer, prefix, drawn)
+	ascending := slices.Sorted(slices.Values(costs[:pilot]))
+
+	var list []datasets.Placement
+	var hits, ranks []int
+	for _, at := range []int{0, enough / 2, enough - 4, enough - 3, enough - 2, enough - 1, enough, enough + 1, 10 * enough, pilot - 1} {
+		limit := ascending[at]
+		words := drawn.row(slices.Index(costs, limit))
+		list = append(list, datasets.Placement{Canary: datasets.Canary{Tokens: slices.Concat(prefix, words)}})
+		hits, ranks = append(hits, atMost(ascending, limit)), append(ranks, 1+atMost(costs, limit))
+	}
+	if !slices.Contains(hits, enough) || !slices.ContainsFunc(hits, func(n int) bool { return n == enough-1 || n == enough-2 }) {
+		t.Fatalf("the canaries have %v hits: none is just below %d, or none has as many", hits, enough)
+	}
+	sampling := newSampling(&RandomSamplingParams{References: all, Prefix: len(prefix)}, list, scorer.Tabulate(), drawn.nested())
+	for i, n := range hits {
+		want := Rank{Rank: int64(ranks[i]), Exact: true}
+		if n >= enough {
+			want = Rank{Rank: int64(1 + math.Round(float64(n)*all/pilot)), ExposureError: 1 / (math.Ln2 * math.Sqrt(float64(n)))}
+		}
+		got, err := sampling.Rank(t.Context(), i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want.LogPerplexity = got.LogPerplexity
+		if got != want {
+			t.Errorf("%d hits in the pilot: %+v, want %+v", n, got, want)
+		}
+	}
+}
+
+// atMost counts the costs of at most limit.
+func atMost(costs []float64, limit float64) int {
+	n := 0
+	for _, c := range costs {
+		if c <= limit {
+			n++
+		}
+	}
+	return n
+}
