@@ -17,6 +17,10 @@
 //   - Waking. An idle asynq server polls; here it waits in BLPOP for a wake token
 //     instead, which Enqueue pushes (see dequeueHook). A wait ends by itself every
 //     two seconds, so that a lost token only costs time.
+//   - Batches. asynq takes a round trip for each task that it enqueues, takes or
+//     ends. Here the tasks of one call are enqueued in one, a backlog is taken in
+//     batches up to the free slots, and a report ends its task, with those of others
+//     that end meanwhile.
 //   - Liveness. asynq notices a dead server after one to two minutes. Workers here
 //     write a heartbeat every second that expires after three, and lists the
 //     attempts that they run.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -15,9 +16,14 @@ import (
 // a wake token, then tries once more. Redis hands each token to one waiter, so a
 // new task wakes one server and not all of them.
 //
-// A server that takes a task without having waited takes a token along, or those
-// left over would wake it for nothing later. A token is always taken before the
-// task: whoever has one looks for a task after that, so none is left lying.
+// asynq asks for one task at a time. As long as the queue gives all that is asked
+// for, the hook takes twice as many with each round trip, up to the free slots, and
+// hands them out one by one: a round trip costs more than a short task. When the
+// queue runs dry it takes one again, so that few tasks spread over the workers.
+//
+// A server that takes tasks without having waited takes as many tokens along, or
+// those left over would wake it for nothing later. A token is always taken before
+// the task: whoever has one looks for a task after that, so none is left lying.
 //
 // asynq computes the lease of a task before the script is sent, so one wait must
 // be short against the 30 seconds of a lease.
@@ -32,9 +38,20 @@ type dequeueHook struct {
 	plain  *redis.Client // without this hook
 	waiter *redis.Client // for BLPOP alone; closed to end a wait
 	slots  chan struct{} // one element per running handler
+	// begins is how many tasks have been handed out whose handler is yet to begin.
+	begins atomic.Int64
 
-	stopped context.Context
-	stop    func()
+	// appetite is how many tasks the next round trip asks for, fetched what came
+	// of the last one and asynq has not asked for yet. They belong to asynq's one
+	// goroutine that takes tasks.
+	appetite int
+	fetched  []any
+	// hand has an element while a round trip is under way or fetched is not empty.
+	hand chan struct{}
+
+	// stopped ends waits, cut the round trip for tasks.
+	stopped, cut context.Context
+	stop         func()
 }
 
 const (
@@ -44,25 +61,40 @@ const (
 	// errorPause keeps asynq, which tries again at once, from spinning while
 	// Redis is away.
 	errorPause = 250 * time.Millisecond
+	// maxAppetite bounds how many tasks one round trip asks for. More hardly
+	// costs less.
+	maxAppetite = 32
+	// handGrace is how long a stop waits until what was fetched is handed out. What
+	// is then left nobody runs, and the coordinator sends it again.
+	handGrace = time.Second
 )
 
-func newDequeueHook(class string, plain, waiter *redis.Client, slots chan struct{}) *dequeueHook {
-	stopped, cancel := context.WithCancel(context.Background())
-	return &dequeueHook{
-		pending: asynqKey(class, "pending"),
-		paused:  asynqKey(class, "paused"),
-		active:  asynqKey(class, "active"),
-		lease:   asynqKey(class, "lease"),
-		wakes:   wakeKey(class),
-		plain:   plain,
-		waiter:  waiter,
-		slots:   slots,
-		stopped: stopped,
-		stop: sync.OnceFunc(func() {
-			cancel()
-			_ = waiter.Close() // interrupts the BLPOP, which a context cannot
-		}),
+func newDequeueHook(class string, plain, waiter *redis.Client, slots int) *dequeueHook {
+	h := &dequeueHook{
+		pending:  asynqKey(class, "pending"),
+		paused:   asynqKey(class, "paused"),
+		active:   asynqKey(class, "active"),
+		lease:    asynqKey(class, "lease"),
+		wakes:    wakeKey(class),
+		plain:    plain,
+		waiter:   waiter,
+		slots:    make(chan struct{}, slots),
+		appetite: 1,
+		hand:     make(chan struct{}, 1),
 	}
+	var endWaits, cut context.CancelFunc
+	h.stopped, endWaits = context.WithCancel(context.Background())
+	h.cut, cut = context.WithCancel(context.Background())
+	h.stop = sync.OnceFunc(func() {
+		endWaits()
+		_ = waiter.Close() // interrupts the BLPOP, which a context cannot
+		select {
+		case h.hand <- struct{}{}: // for good: nothing more is fetched
+		case <-time.After(handGrace):
+		}
+		cut()
+	})
+	return h
 }
 
 // DialHook implements redis.Hook.
@@ -76,10 +108,11 @@ func (h *dequeueHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.
 // ProcessHook implements redis.Hook.
 func (h *dequeueHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
+		script, isScript := cmd.(*redis.Cmd)
 		switch {
-		case h.isScript(cmd, 4, h.pending, h.paused):
-			return h.dequeue(next, cmd)
-		case h.isScript(cmd, 5, h.active, h.lease):
+		case isScript && h.isScript(cmd, 4, h.pending, h.paused):
+			return h.dequeue(script)
+		case isScript && h.isScript(cmd, 5, h.active, h.lease):
 			return nil // the task is done
 		}
 		return next(ctx, cmd)
@@ -103,31 +136,26 @@ func (h *dequeueHook) isScript(cmd redis.Cmder, keys int, first, second string) 
 	return args[2] == keys && args[3] == first && args[4] == second
 }
 
-func (h *dequeueHook) dequeue(next redis.ProcessHook, cmd redis.Cmder) error {
+// dequeue answers with a task that was fetched before, or fetches more.
+func (h *dequeueHook) dequeue(cmd *redis.Cmd) error {
+	if len(h.fetched) > 0 {
+		h.handOut(cmd)
+		return nil
+	}
 	if !h.awaitSlot() {
 		return h.empty(cmd)
 	}
-	err := h.try(h.sendWithToken, cmd)
+	err := h.try(cmd, 0)
 	for end := time.Now().Add(wakeWait); errors.Is(err, redis.Nil) && time.Now().Before(end) && h.awaitToken(); {
-		err = h.try(next, cmd)
+		err = h.try(cmd, 1)
 	}
 	return err
 }
 
-// sendWithToken takes a token, if there is one, and sends the script, in one
-// round trip.
-func (h *dequeueHook) sendWithToken(ctx context.Context, cmd redis.Cmder) error {
-	pipe := h.plain.Pipeline()
-	pipe.LPop(ctx, h.wakes)
-	_ = pipe.Process(ctx, cmd)
-	_, _ = pipe.Exec(ctx) // the command has its own error; a missing token is none
-	return cmd.Err()
-}
-
-// try sends the script once.
-func (h *dequeueHook) try(send redis.ProcessHook, cmd redis.Cmder) error {
+// try asks once, with so many tokens in hand.
+func (h *dequeueHook) try(cmd *redis.Cmd, tokens int) error {
 	cmd.SetErr(nil)
-	err := send(h.stopped, cmd)
+	err := h.fetch(cmd, tokens)
 	switch {
 	case err == nil, errors.Is(err, redis.Nil), redis.HasErrorPrefix(err, "NOSCRIPT"):
 		return err

@@ -50,6 +50,7 @@ func sentinelOptions(u *url.URL, hosts string, query url.Values, x extras) (*red
 		DialerRetries:         1,
 		ContextTimeoutEnabled: true,
 		DisableIdentity:       true,
+		Protocol:              protocol,
 	}
 	if err := setPasswords(o, u, query, x); err != nil {
 		return nil, err

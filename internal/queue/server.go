@@ -25,9 +25,8 @@ const (
 )
 
 func (s *consumer) startServer(class string) (*classServer, error) {
-	slots := make(chan struct{}, s.cfg.Slots)
 	client := s.conn.dial()
-	hook := newDequeueHook(class, s.conn.client, s.conn.dial(), slots)
+	hook := newDequeueHook(class, s.conn.client, s.conn.dial(), s.cfg.Slots)
 	client.AddHook(hook)
 	server := asynq.NewServerFromRedisClient(client, asynq.Config{
 		Concurrency:              s.cfg.Slots,
@@ -40,8 +39,7 @@ func (s *consumer) startServer(class string) (*classServer, error) {
 		LogLevel:                 asynq.WarnLevel,
 	})
 	err := server.Start(asynq.HandlerFunc(func(leased context.Context, t *asynq.Task) error {
-		slots <- struct{}{}
-		defer func() { <-slots }()
+		defer hook.enter()()
 		s.handle(leased, Message{ID: t.ResultWriter().TaskID(), Class: class, Payload: t.Payload()})
 		return nil
 	}))

@@ -187,12 +187,17 @@ func withoutURL(err error) error {
 	return err
 }
 
+// protocol is RESP2: under RESP3 the driver looks for pushed messages before every
+// reply, and nobody here subscribes to any.
+const protocol = 2
+
 // newClient connects by a copy of options with this package's timeouts.
 func newClient(options *redis.Options) *redis.Client {
 	o := *options
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout = dialTimeout, readTimeout, writeTimeout
 	o.MaxRetries, o.DialerRetries = tries-1, 1
 	o.ContextTimeoutEnabled = true
+	o.Protocol = protocol
 	o.DisableIdentity = true
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	return redis.NewClient(&o)
