@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 
 	"coalmine/storage"
@@ -25,6 +26,9 @@ import (
 type Store struct {
 	root  string // absolute
 	claim claimFunc
+	// rooted has the directories in the root whose names there are known to
+	// survive a power cut.
+	rooted sync.Map
 }
 
 // Open opens the store in a directory, making the directory if it is missing.

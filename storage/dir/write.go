@@ -25,8 +25,8 @@ func (s *Store) Put(ctx context.Context, name string, body io.ReadSeeker, durabi
 	if err != nil {
 		return s.fail("put", name, err)
 	}
-	defer os.Remove(temp) // gone already if all went well
 	if err := s.place(name, durability, func(path string) error { return os.Rename(temp, path) }); err != nil {
+		os.Remove(temp)
 		return s.fail("put", name, err)
 	}
 	return nil
@@ -80,18 +80,24 @@ func (s *Store) place(name string, durability storage.Durability, move func(path
 }
 
 // syncDirs syncs a directory and those above it up to the root: any of them may
-// have been made for this object, or by a writer that did not need to sync.
-// Syncing one that has not changed costs next to nothing.
+// have been made for this object, or by a writer that did not need to sync. The
+// root is synced once for each directory in it, which Delete never removes.
 func (s *Store) syncDirs(path string) error {
-	for {
+	top := ""
+	for len(path) > len(s.root) {
 		if err := syncDir(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		if len(path) <= len(s.root) {
-			return nil
-		}
-		path = filepath.Dir(path)
+		top, path = path, filepath.Dir(path)
 	}
+	if _, synced := s.rooted.Load(top); synced {
+		return nil
+	}
+	err := syncDir(s.root)
+	if err == nil && top != "" {
+		s.rooted.Store(top, nil)
+	}
+	return err
 }
 
 // contextReader stops reading when the context ends.
