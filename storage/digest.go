@@ -29,7 +29,7 @@ func (d Digest) Short() string { return d.String()[:12] }
 func (d Digest) IsZero() bool { return d == Digest{} }
 
 // MarshalText implements encoding.TextMarshaler.
-func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+func (d Digest) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, d[:]), nil }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (d *Digest) UnmarshalText(text []byte) error {

@@ -1,7 +1,7 @@
 package tasks
 
 import (
-	"fmt"
+	"strconv"
 
 	"coalmine/storage"
 )
@@ -21,7 +21,7 @@ type Attempt struct {
 }
 
 // ID names the attempt in the queue: sending it twice conflicts harmlessly.
-func (a *Attempt) ID() string { return fmt.Sprintf("%s.%d", a.Key, a.Number) }
+func (a *Attempt) ID() string { return a.Key.String() + "." + strconv.Itoa(a.Number) }
 
 // Result says how an attempt ended.
 type Result string

@@ -122,7 +122,7 @@ type section struct {
 
 // open opens a file; a directory is no object.
 func (s *Store) open(name string) (*os.File, fs.FileInfo, error) {
-	f, err := os.Open(s.path(name))
+	f, err := openFile(s.path(name), os.O_RDONLY, 0)
 	if err != nil {
 		return nil, nil, absence(err)
 	}

@@ -5,32 +5,32 @@ package dir
 import (
 	"errors"
 	"io/fs"
+	"os"
 	"syscall"
 )
 
-// syncDir makes the names in a directory survive a power cut. It does without
-// os.File, which would ask the system besides whether it can wait for a directory.
-func syncDir(path string) error {
-	d, err := uninterrupted(func() (int, error) {
-		return syscall.Open(path, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
-	})
-	if err != nil {
-		return &fs.PathError{Op: "open", Path: path, Err: err}
-	}
-	defer syscall.Close(d)
-	if _, err := uninterrupted(func() (int, error) { return 0, syscall.Fsync(d) }); err != nil {
-		return &fs.PathError{Op: "sync", Path: path, Err: err}
-	}
-	return nil
-}
-
-// uninterrupted calls again when a signal has cut the call short.
-func uninterrupted(call func() (int, error)) (int, error) {
+// openFile is os.OpenFile without the five system calls by which that finds out
+// that one cannot wait for a file or a directory.
+func openFile(path string, flags int, perm fs.FileMode) (*os.File, error) {
 	for {
-		if n, err := call(); err != syscall.EINTR {
-			return n, err
+		fd, err := syscall.Open(path, flags|syscall.O_CLOEXEC, uint32(perm))
+		if err == nil {
+			return os.NewFile(uintptr(fd), path), nil
+		}
+		if err != syscall.EINTR {
+			return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 		}
 	}
+}
+
+// syncDir makes the names in a directory survive a power cut.
+func syncDir(path string) error {
+	d, err := openFile(path, os.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
 }
 
 // removeDir removes an empty directory and nothing else.

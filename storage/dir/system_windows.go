@@ -2,10 +2,16 @@ package dir
 
 import (
 	"errors"
+	"io/fs"
+	"os"
 	"syscall"
 
 	"golang.org/x/sys/windows"
 )
+
+func openFile(path string, flags int, perm fs.FileMode) (*os.File, error) {
+	return os.OpenFile(path, flags, perm)
+}
 
 // syncDir does nothing: Windows cannot sync directories; NTFS journals names.
 func syncDir(string) error { return nil }

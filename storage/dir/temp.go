@@ -38,7 +38,7 @@ func (s *Store) removeLeftovers() error {
 // is left.
 func (s *Store) writeTemp(body io.Reader, durability storage.Durability) (string, error) {
 	path := filepath.Join(s.tempDir(), rand.Text())
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	f, err := openFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return "", err
 	}

@@ -22,7 +22,8 @@ func (s *samples) median() (seconds float64, of int) {
 	if of == 0 {
 		return 0, 0
 	}
-	sorted := slices.Sorted(slices.Values(s.last[:of]))
+	sorted := s.last
+	slices.Sort(sorted[:of])
 	return sorted[of/2], of
 }
 

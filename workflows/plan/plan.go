@@ -97,13 +97,13 @@ type Chain struct {
 }
 
 // keyMemo remembers what the hash chain needs to be walked no further than a
-// segment: the key of every boundary so far, and the key asked for last, since
-// a training asks for one step after the other.
+// segment: the key of every boundary so far, and the keys of the segment asked for
+// last, since each part of a step asks for the step and the one before.
 type keyMemo struct {
 	mu         sync.Mutex
 	boundaries []storage.Key // boundaries[i] is the key of step i*tasks.SegmentSteps
-	step       int
-	key        storage.Key
+	segment    int
+	inside     []storage.Key // inside[i] is the key of the segment's step i+1
 }
 
 // Key is the key of step r, 0 <= r: a bare hash chain,
@@ -117,18 +117,31 @@ func (c *Chain) Key(r int) storage.Key {
 		h := tasks.NewHasher("chain")
 		h.Key(c.Recipe)
 		m.boundaries = append(m.boundaries, h.Sum())
-		m.key = m.boundaries[0]
 	}
 	for len(m.boundaries) <= Segment(r) {
 		last := len(m.boundaries) - 1
 		m.boundaries = append(m.boundaries, c.walk(m.boundaries[last], last*tasks.SegmentSteps, (last+1)*tasks.SegmentSteps))
 	}
-	from, key := Segment(r)*tasks.SegmentSteps, m.boundaries[Segment(r)]
-	if from < m.step && m.step <= r {
-		from, key = m.step, m.key
+	return c.within(Segment(r), r)
+}
+
+// within is Key of a step from a segment's boundary on.
+func (c *Chain) within(segment, r int) storage.Key {
+	m, key, start := &c.memo, c.memo.boundaries[segment], segment*tasks.SegmentSteps
+	if r == start {
+		return key
 	}
-	m.step, m.key = r, c.walk(key, from, r)
-	return m.key
+	if m.segment != segment {
+		m.segment, m.inside = segment, m.inside[:0]
+	}
+	if known := len(m.inside); known > 0 {
+		key = m.inside[known-1]
+	}
+	for step := start + len(m.inside); step < r; step++ {
+		key = c.walk(key, step, step+1)
+		m.inside = append(m.inside, key)
+	}
+	return m.inside[r-start-1]
 }
 
 // Segment is the number of segments that are complete at step r; equally, the
