@@ -87,6 +87,10 @@ func (t *term) dispatch() {
 			t.launch(x, r)
 		}
 	}
+	for _, y := range t.yielded {
+		heap.Push(y.backlog, y.entry)
+	}
+	t.yielded = nil
 }
 
 func (t *term) classesServed() []tasks.Class {
@@ -109,7 +113,7 @@ func (t *term) room(class tasks.Class) int {
 
 // next takes the task to send next: of the run with the highest priority, among
 // equals the one with the fewest attempts in flight, among those the one that
-// was served the longest ago.
+// was served the longest ago. A long task may yield; see sharing.go.
 func (t *term) next(class tasks.Class) (*task, *run) {
 	var best *run
 	for _, r := range t.order {
@@ -138,7 +142,10 @@ func (t *term) peek(r *run, class tasks.Class) bool {
 	for b != nil && len(*b) > 0 {
 		e := (*b)[0]
 		if e.task.state == backlogged && e.seq == e.task.seq && slices.Contains(e.task.wants, r) && t.runnable(e.task) {
-			return true
+			if !t.yields(e.task, r) {
+				return true
+			}
+			t.yielded = append(t.yielded, yielded{b, e})
 		}
 		heap.Pop(b)
 	}

@@ -32,7 +32,11 @@ type chain struct {
 	poked     bool
 	retention retention
 	durations map[string]*samples // by kind
-	traced    tracing.Span        // of the round begun last
+	// used is the time that its tasks have taken, in seconds, from where it began to
+	// share slots with others; see sharing.go.
+	used    float64
+	sharing bool
+	traced  tracing.Span // of the round begun last
 }
 
 // checkpoint is a step of a chain that somebody needs.

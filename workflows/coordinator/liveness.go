@@ -355,5 +355,6 @@ func (t *term) samplesOf(x *task) *samples {
 // measure takes in how long an attempt took.
 func (t *term) measure(f *flight, o tasks.Outcome) {
 	t.samplesOf(f.task).add(o.Seconds)
+	f.task.useTime(o.Seconds)
 	f.run.tokens.add(t.now(), o.Tokens)
 }

@@ -24,10 +24,13 @@ import (
 	"coalmine/workflows/runs"
 )
 
-// liveQueue is a queue with a worker of four slots, in real goroutines.
+// liveQueue is a queue with one worker, of four slots unless a test says otherwise,
+// in real goroutines.
 type liveQueue struct {
 	archive *storage.Archive
 	slots   chan struct{}
+	// takes, if set, is how long an attempt holds its slot.
+	takes   func(tasks.Attempt) time.Duration
 	reports chan queue.Report
 	work    sync.WaitGroup
 
@@ -68,7 +71,14 @@ func (q *liveQueue) enqueue(m queue.Message) error {
 	q.work.Go(func() {
 		q.slots <- struct{}{}
 		defer func() { <-q.slots }()
-		body, err := json.Marshal(q.execute(a))
+		took := 10 * time.Millisecond
+		if q.takes != nil {
+			took = q.takes(a)
+			time.Sleep(took)
+		}
+		o := q.execute(a)
+		o.Seconds = took.Seconds()
+		body, err := json.Marshal(o)
 		if err != nil {
 			panic(err)
 		}
@@ -82,7 +92,7 @@ func (q *liveQueue) enqueue(m queue.Message) error {
 
 func (q *liveQueue) execute(a tasks.Attempt) tasks.Outcome {
 	ctx := context.Background()
-	o := tasks.Outcome{Key: a.Key, Number: a.Number, Worker: "w1", Result: tasks.Failed, Seconds: 0.01, Tokens: 100}
+	o := tasks.Outcome{Key: a.Key, Number: a.Number, Worker: "w1", Result: tasks.Failed, Tokens: 100}
 	if f, err := lookUp(ctx, q.archive, a.Key); err == nil && f.available() {
 		o.Result, o.Commit = tasks.Done, f.commit
 		return o
@@ -132,7 +142,7 @@ func (q *liveQueue) Reports(ctx context.Context, wait time.Duration) ([]queue.Re
 }
 
 func (q *liveQueue) Workers(context.Context) ([]queue.Worker, error) {
-	return []queue.Worker{{ID: "w1", Classes: []string{string(tasks.Compute)}, Slots: 4, Kinds: testKinds.Advertised()}}, nil
+	return []queue.Worker{{ID: "w1", Classes: []string{string(tasks.Compute)}, Slots: cap(q.slots), Kinds: testKinds.Advertised()}}, nil
 }
 
 func (q *liveQueue) Known(_ context.Context, ids []string) (map[string]bool, error) {

@@ -9,22 +9,26 @@ import (
 type samples struct {
 	last [32]float64
 	n    int
+	// middle is the median, unless stale says that it must be found again.
+	middle float64
+	stale  bool
 }
 
 func (s *samples) add(seconds float64) {
 	s.last[s.n%len(s.last)] = seconds
 	s.n++
+	s.stale = true
 }
 
 // median also returns of how many durations it is.
 func (s *samples) median() (seconds float64, of int) {
 	of = min(s.n, len(s.last))
-	if of == 0 {
-		return 0, 0
+	if s.stale {
+		sorted := s.last
+		slices.Sort(sorted[:of])
+		s.middle, s.stale = sorted[of/2], false
 	}
-	sorted := s.last
-	slices.Sort(sorted[:of])
-	return sorted[of/2], of
+	return s.middle, of
 }
 
 // meter is a rate over the last half minute.

@@ -132,6 +132,7 @@ func (t *term) inheritTroubles(r *run) {
 
 // launch begins an attempt at the task, charged to a run; sendOff sends it.
 func (t *term) launch(x *task, r *run) {
+	t.beginSharing(x.training())
 	x.number = max(x.number+1, t.foreign[x.key])
 	f := &flight{task: x, number: x.number, class: t.classOf(x), run: r, sent: t.now()}
 	f.id = attemptID(x.key, f.number)

@@ -47,6 +47,7 @@ type term struct {
 	keys    map[string]bool     // secret keys that live workers hold, by fingerprint
 	parked  []*task             // that none of them can run
 	served  int                 // counts dispatches, for fairness between runs
+	yielded []yielded           // places of tasks that have yielded, until dispatch is done
 
 	// losses counts how often an output was found missing since it could last
 	// be read; purging are those whose blobs are being deleted for it.

@@ -1,0 +1,96 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"coalmine/storage"
+	"coalmine/storage/storagetest"
+	"coalmine/tasks"
+	"coalmine/workflows/plan"
+)
+
+// mixed is a plan of long trainings, whose steps are one task, and of quick ones,
+// whose steps are several, in turns. None comes to its end.
+func mixed(t testing.TB, pairs int) *plan.Plan {
+	b := newBuilder()
+	origin := b.node(standingKind, hashParams{Salt: "origin"})
+	for i := range pairs {
+		for name, width := range map[string]int{"long": 0, "quick": 2} {
+			c := b.chain(chainOptions{salt: fmt.Sprint(name, i), width: width, steps: 1_000_000}, origin)
+			b.cell(b.node(reportKind, hashParams{Salt: fmt.Sprint("report ", name, i)}, c.At(c.Steps)), c.At(c.Steps))
+		}
+	}
+	return b.done(t)
+}
+
+// timeOfTrainings runs a mixed plan for a time on a fake clock, and returns how many
+// seconds of slots each training has had.
+func timeOfTrainings(t *testing.T, slots, pairs int, runFor time.Duration) map[string]float64 {
+	used := map[string]float64{}
+	synctest.Test(t, func(t *testing.T) {
+		archive := storage.NewArchive(storagetest.NewMemory())
+		q := newLiveQueue(archive)
+		q.slots = make(chan struct{}, slots)
+		var mu sync.Mutex
+		q.takes = func(a tasks.Attempt) time.Duration {
+			var p hashParams
+			if err := json.Unmarshal(a.Params, &p); err != nil {
+				panic(err)
+			}
+			took := 100 * time.Millisecond
+			if strings.HasPrefix(p.Salt, "long") {
+				took = 20 * time.Second
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			used[p.Salt] += took.Seconds()
+			return took
+		}
+		c := newLeader(t, archive, q, "", mixed(t, pairs))
+		ctx, stop := context.WithCancel(context.Background())
+		var leading sync.WaitGroup
+		leading.Go(func() { _ = c.Lead(ctx) })
+		submitTo(t, archive, "mixed")
+		c.Nudge()
+		time.Sleep(runFor)
+		stop()
+		leading.Wait()
+		q.work.Wait()
+	})
+	return used
+}
+
+// Federated rounds beside long segments of SGD: each training gets about its share
+// of the slots' time, and none is held up for good.
+func TestTrainingsShareSlotsByTime(t *testing.T) {
+	t.Parallel()
+	const runFor = 5 * time.Minute
+	for _, c := range []struct{ slots, pairs int }{{1, 1}, {2, 2}} {
+		t.Run(fmt.Sprintf("%d slots, %d pairs", c.slots, c.pairs), func(t *testing.T) {
+			t.Parallel()
+			var long, quick float64
+			used := timeOfTrainings(t, c.slots, c.pairs, runFor)
+			for salt, seconds := range used {
+				if strings.HasPrefix(salt, "long") {
+					long += seconds
+				} else if strings.HasPrefix(salt, "quick") {
+					quick += seconds
+				}
+			}
+			t.Logf("%.0f s long, %.0f s quick of %.0f s: %v", long, quick, runFor.Seconds()*float64(c.slots), used)
+			if share := quick / (long + quick); share < 0.35 || share > 0.65 {
+				t.Errorf("the quick trainings had %.0f%% of the time, want about half", 100*share)
+			}
+			if all := long + quick; all < 0.85*runFor.Seconds()*float64(c.slots) {
+				t.Errorf("slots were at work for %.0f s of %.0f s", all, runFor.Seconds()*float64(c.slots))
+			}
+		})
+	}
+}
