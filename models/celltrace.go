@@ -18,7 +18,7 @@ type cellTrace struct {
 	candidateGradient []float32 // gru: [rows, units]
 	memoryGradient    []float32 // [active(0), units]
 	emittedGradient   []float32 // [active(0), units], if projected
-	previous          []float32 // [rows-active(0), out]: h' of the rows past step 0
+	joined            []float32 // [rows, in+out]: x and h', which is 0 in step 0
 
 	recurrent, recurrentBack   recurrentWeights // U, and its transpose
 	projection, projectionBack kernels.Packed   // P, and its transpose
@@ -59,7 +59,7 @@ func (c *cellTrace) reserve(batch *packed) {
 	c.memory = grow(c.memory, (first+rows)*c.units)
 	c.gateGradient = grow(c.gateGradient, rows*c.cell.gates())
 	c.memoryGradient = grow(c.memoryGradient, first*c.units)
-	c.previous = grow(c.previous, (rows-first)*c.out)
+	c.joined = grow(c.joined, rows*(c.in+c.out))
 	if c.kind == GRU {
 		c.candidate = grow(c.candidate, rows*c.units)
 		c.candidateGradient = grow(c.candidateGradient, rows*c.units)
@@ -209,40 +209,53 @@ func (c *cellTrace) rowGradient(r int, previous, emitted, memory []float32) {
 
 // weightGradients sums over all rows, in their order, in one product each.
 func (c *cellTrace) weightGradients(batch *packed, g *layerWeights, x, outputGradient []float32) {
-	rows, gates := batch.rows(), c.cell.gates()
-	kernels.Gemm(true, false, c.in, gates, rows, 1, x, c.in, c.gateGradient, gates, 0, g.input, gates)
+	rows := batch.rows()
+	c.join(batch, x)
+	if c.kind == GRU {
+		c.gruGradients(rows, g)
+	} else {
+		c.gatesGradient(rows, c.in+c.out, c.cell.gates(), c.joined, g.inputAndRecurrent)
+	}
 	if c.projected {
 		kernels.Gemm(true, false, c.units, c.out, rows, 1, c.emitted, c.units, outputGradient, c.out, 0, g.projection, c.out)
 	}
 	clear(g.bias)
 	addRows(g.bias, c.gateGradient)
-	if c.kind == GRU {
-		clear(g.candidateBias)
-		addRows(g.candidateBias, c.candidateGradient)
-	}
-	c.recurrentGradients(batch, g)
 }
 
-func (c *cellTrace) recurrentGradients(batch *packed, g *layerWeights) {
-	first, gates := batch.active(0), c.cell.gates()
-	past := batch.rows() - first
-	if past == 0 {
-		clear(g.recurrent)
-		return
-	}
-	c.alignPrevious(batch)
-	kernels.Gemm(true, false, c.out, c.direct(), past, 1, c.previous, c.out, c.gateGradient[first*gates:], gates, 0, g.recurrent, gates)
-	if c.kind == GRU {
-		kernels.Gemm(true, false, c.out, c.units, past, 1, c.previous, c.out, c.candidateGradient[first*c.units:], c.units, 0, g.recurrent[c.direct():], gates)
-	}
+// gruGradients keeps apart what the reset gate scales.
+func (c *cellTrace) gruGradients(rows int, g *layerWeights) {
+	previous := c.joined[c.in:]
+	c.gatesGradient(rows, c.in, c.cell.gates(), c.joined, g.input)
+	c.gatesGradient(rows, c.out, c.direct(), previous, g.recurrent)
+	kernels.Gemm(true, false, c.out, c.units, rows, 1, previous, c.in+c.out, c.candidateGradient, c.units, 0, g.recurrent[c.direct():], c.cell.gates())
+	clear(g.candidateBias)
+	addRows(g.candidateBias, c.candidateGradient)
 }
 
-// alignPrevious puts h' of every row past step 0 beside it: between steps the
-// rows of the sentences that have ended fall out.
-func (c *cellTrace) alignPrevious(batch *packed) {
-	first := batch.active(0)
+// gatesGradient sets the leading columns of a gradient of weights that columns
+// of joined are multiplied by.
+func (c *cellTrace) gatesGradient(rows, width, columns int, joined, g []float32) {
+	gates := c.cell.gates()
+	kernels.Gemm(true, false, width, columns, rows, 1, joined, c.in+c.out, c.gateGradient, gates, 0, g, gates)
+}
+
+// join puts h' of every row beside its x: between steps the rows of the
+// sentences that have ended fall out. So the gradients of W and U, which lie one
+// after the other, are one product.
+func (c *cellTrace) join(batch *packed, x []float32) {
+	for r := range batch.rows() {
+		copy(row(c.joined, r, c.in+c.out), row(x, r, c.in))
+	}
+	for r := range batch.active(0) {
+		clear(c.joinedOutput(r))
+	}
 	for t := 1; t < batch.steps(); t++ {
-		from := c.output[batch.start[t-1]*c.out:]
-		copy(c.previous[(batch.start[t]-first)*c.out:(batch.start[t+1]-first)*c.out], from)
+		for i := range batch.active(t) {
+			copy(c.joinedOutput(batch.start[t]+i), row(c.output, batch.start[t-1]+i, c.out))
+		}
 	}
 }
+
+// joinedOutput is h' of row r.
+func (c *cellTrace) joinedOutput(r int) []float32 { return row(c.joined, r, c.in+c.out)[c.in:] }

@@ -188,7 +188,10 @@ type weights struct {
 	layers                        [maxLayers]layerWeights
 }
 
-type layerWeights struct{ input, recurrent, bias, candidateBias, projection []float32 }
+type layerWeights struct {
+	input, recurrent, bias, candidateBias, projection []float32
+	inputAndRecurrent                                 []float32 // the two, which follow one another
+}
 
 func (l *layout) views(flat []float32) weights {
 	w := weights{embedding: l.embedding.of(flat), output: l.output.of(flat), outputBias: l.outputBias.of(flat)}
@@ -197,6 +200,7 @@ func (l *layout) views(flat []float32) weights {
 		w.layers[i] = layerWeights{
 			input: at.input.of(flat), recurrent: at.recurrent.of(flat), bias: at.bias.of(flat),
 			candidateBias: at.candidateBias.of(flat), projection: at.projection.of(flat),
+			inputAndRecurrent: span{at.input.from, at.recurrent.to}.of(flat),
 		}
 	}
 	return w

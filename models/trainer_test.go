@@ -203,6 +203,31 @@ func TestImprobableTilesKeepTheGradientFinite(t *testing.T) {
 	}
 }
 
+// Targets that are e^30 to e^1000 times less probable than another token: with
+// the first the target's logit serves as the reference of the exps, with the
+// others the largest logit has to.
+func TestImprobableTargetsKeepTheGradientRight(t *testing.T) {
+	t.Parallel()
+	for _, logit := range []float32{30, 59, 61, 90, 1000} {
+		rng := testRand(uint64(logit))
+		m := mustNew(t, tileWidth+19, 3, 4)
+		params := wideParams(m, rng)
+		m.layout.views(params).outputBias[tileWidth+2] = logit
+		sentences := [][]int32{{0, 1, 5, tileWidth + 2}, {3, tileWidth + 1, 7}}
+		loss, gradient := mustGradient(t, m.NewTrainer(), params, sentences)
+		if want := newReference(m, widen(params)).meanLoss(sentences); !near(loss.Mean(), want, want, 1e-5) {
+			t.Errorf("logit %v: mean loss %v, want %v", logit, loss.Mean(), want)
+		}
+		checkDerivatives(t, m, params, gradient, sentences, func(tensor Tensor) []int {
+			some := make([]int, 20)
+			for i := range some {
+				some[i] = rng.IntN(tensor.Size())
+			}
+			return some
+		})
+	}
+}
+
 func TestDivergedParametersAreReported(t *testing.T) {
 	t.Parallel()
 	rng := testRand(6)

@@ -40,7 +40,8 @@
 //
 // Sums (ExpSum, LogSumExp, Dot, SquaredNorm) and Max deal element i to lane
 // i mod 16. Every lane combines its elements in order, sums in float64; then
-// lane i takes in lane i+8, i+4, i+2 and i+1.
+// lane i takes in lane i+8, i+4, i+2 and i+1. AddRowDots does the same in float32;
+// the sums of ExpColumns run down the columns, as it says.
 //
 // The plain Go set emulates the fused multiply-add of float32 (package ieee),
 // at about a hundredth of the speed of AVX2.

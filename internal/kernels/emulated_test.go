@@ -36,13 +36,18 @@ func emulated(suffix string, tileRows, tileColumns int) *set {
 	unary := func(name string) func(dst, x []float32) {
 		return func(dst, x []float32) { call(name, nil, dst, x) }
 	}
-	scaled := func(name string) func(alpha float32, x, y []float32) {
-		return func(alpha float32, x, y []float32) { call(name, nil, alpha, x, y) }
-	}
 	backward := func(name string) func(gates, previous, tanhCell, dOutput, dCell, dGates []float32) {
 		return func(gates, previous, tanhCell, dOutput, dCell, dGates []float32) {
 			call(name, nil, gates, previous, tanhCell, dOutput, dCell, dGates)
 		}
+	}
+	expColumnsNamed := func(name string) func(x []float32, row, columns int, bias []float32, sums []float64) {
+		return func(x []float32, row, columns int, bias []float32, sums []float64) {
+			call(name, nil, x, row, columns, bias, sums)
+		}
+	}
+	dotRowsNamed := func(name string) func(dst, x []float32, row, columns int, y []float32) {
+		return func(dst, x []float32, row, columns int, y []float32) { call(name, nil, dst, x, row, columns, y) }
 	}
 	s := &set{
 		name:     suffix + " emulated",
@@ -54,12 +59,14 @@ func emulated(suffix string, tileRows, tileColumns int) *set {
 			shared("dealTilesAVX2", dst, pitch, src, srcRow, height, count, depth)
 		},
 		exp: unary("exp"), log: unary("log"), sigmoid: unary("sigmoid"), tanh: unary("tanh"), add: unary("add"),
-		axpy: scaled("axpy"), scaleAdd: scaled("scaleAdd"),
-		scale:        func(alpha float32, x []float32) { call("scale", nil, alpha, x) },
-		max:          func(x []float32) (r float32) { call("max", &r, x); return r },
-		expSum:       func(dst, x []float32, max float32) (r float64) { call("expSum", &r, dst, x, max); return r },
-		sumExp:       func(x []float32, max float32) (r float64) { call("sumExp", &r, x, max); return r },
-		dot:          func(x, y []float32) (r float64) { call("dot", &r, x, y); return r },
+		axpy:       func(alpha float32, x, y []float32) { call("axpy", nil, alpha, x, y) },
+		scale:      func(alpha float32, x []float32) { call("scale", nil, alpha, x) },
+		max:        func(x []float32) (r float32) { call("max", &r, x); return r },
+		expSum:     func(dst, x []float32, max float32) (r float64) { call("expSum", &r, dst, x, max); return r },
+		sumExp:     func(x []float32, max float32) (r float64) { call("sumExp", &r, x, max); return r },
+		dot:        func(x, y []float32) (r float64) { call("dot", &r, x, y); return r },
+		expColumns: expColumnsNamed("expColumns4"), expColumns1: expColumnsNamed("expColumns1"),
+		dotRows: dotRowsNamed("dotRows4"), dotRows1: dotRowsNamed("dotRows1"),
 		mul:          func(dst, x, y []float32) { call("mul", nil, dst, x, y) },
 		blend:        func(dst, w, x, y []float32) { call("blend", nil, dst, w, x, y) },
 		mulAdd:       func(dst, v, w, x, y []float32) { call("mulAdd", nil, dst, v, w, x, y) },

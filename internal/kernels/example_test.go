@@ -23,20 +23,20 @@ func ExampleGemm() {
 	// [11 22 33 33 44 77]
 }
 
-// The loss and the gradient of a softmax over five classes, of which the
-// second is true, in tiles of three and two.
+// The log-sum-exp and the probabilities of a softmax over five classes, in tiles
+// of three and two.
 func ExampleSoftmaxMerge() {
 	logits := []float32{0, 0, 0, 0, 0}
-	bias := make([]float32, 5)
 	tiles := [][]float32{logits[:3], logits[3:]}
 
 	weights, sums := make([]float32, 2), make([]float64, 2)
 	for i, tile := range tiles {
 		weights[i], sums[i] = kernels.SoftmaxTile(tile)
 	}
-	loss := kernels.SoftmaxMerge(weights, sums) - 0 // less the true logit
-	kernels.CrossEntropyTile(tiles[0], weights[0], 1, 1, bias[:3])
-	kernels.CrossEntropyTile(tiles[1], weights[1], 1, -1, bias[3:])
-	fmt.Printf("loss %.4f, gradient %.1f\n", loss, logits)
-	// Output: loss 1.6094, gradient [0.2 -0.8 0.2 0.2 0.2]
+	logSum := kernels.SoftmaxMerge(weights, sums)
+	for i, tile := range tiles {
+		kernels.Scale(weights[i], tile)
+	}
+	fmt.Printf("log-sum-exp %.4f, probabilities %.1f\n", logSum, logits)
+	// Output: log-sum-exp 1.6094, probabilities [0.2 0.2 0.2 0.2 0.2]
 }

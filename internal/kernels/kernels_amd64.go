@@ -30,11 +30,17 @@ func sumExpAVX2(x []float32, max float32) float64
 
 func dotAVX2(x []float32, y []float32) float64
 
+func expColumns4AVX2(x []float32, row int, columns int, bias []float32, sums []float64)
+
+func dotRows4AVX2(dst []float32, x []float32, row int, columns int, y []float32)
+
+func expColumns1AVX2(x []float32, row int, columns int, bias []float32, sums []float64)
+
+func dotRows1AVX2(dst []float32, x []float32, row int, columns int, y []float32)
+
 func axpyAVX2(alpha float32, x []float32, y []float32)
 
 func scaleAVX2(alpha float32, x []float32)
-
-func scaleAddAVX2(alpha float32, x []float32, y []float32)
 
 func addAVX2(dst []float32, x []float32)
 
@@ -88,11 +94,17 @@ func sumExpAVX512(x []float32, max float32) float64
 
 func dotAVX512(x []float32, y []float32) float64
 
+func expColumns4AVX512(x []float32, row int, columns int, bias []float32, sums []float64)
+
+func dotRows4AVX512(dst []float32, x []float32, row int, columns int, y []float32)
+
+func expColumns1AVX512(x []float32, row int, columns int, bias []float32, sums []float64)
+
+func dotRows1AVX512(dst []float32, x []float32, row int, columns int, y []float32)
+
 func axpyAVX512(alpha float32, x []float32, y []float32)
 
 func scaleAVX512(alpha float32, x []float32)
-
-func scaleAddAVX512(alpha float32, x []float32, y []float32)
 
 func addAVX512(dst []float32, x []float32)
 

@@ -1588,8 +1588,6 @@ whole:
 	VMULPS      Y3, Y3, Y9
 	VFMADD213PS Y2, Y8, Y6
 	VFMADD213PS Y3, Y9, Y7
-	VPSUBD      round_to_integer<>+0(SB), Y4, Y4
-	VPSUBD      round_to_integer<>+0(SB), Y5, Y5
 	VPSLLD      $0x17, Y4, Y4
 	VPSLLD      $0x17, Y5, Y5
 	VPADDD      one<>+0(SB), Y4, Y4
@@ -1657,8 +1655,6 @@ rest:
 	VMULPS      Y5, Y5, Y11
 	VFMADD213PS Y4, Y10, Y8
 	VFMADD213PS Y5, Y11, Y9
-	VPSUBD      round_to_integer<>+0(SB), Y6, Y6
-	VPSUBD      round_to_integer<>+0(SB), Y7, Y7
 	VPSLLD      $0x17, Y6, Y6
 	VPSLLD      $0x17, Y7, Y7
 	VPADDD      one<>+0(SB), Y6, Y6
@@ -2171,6 +2167,300 @@ done:
 	VMOVSD       X0, ret+48(FP)
 	RET
 
+// func expColumns4AVX2(x []float32, row int, columns int, bias []float32, sums []float64)
+// Requires: AVX, AVX2, FMA3
+TEXT ·expColumns4AVX2(SB), NOSPLIT, $0-88
+	MOVQ x_base+0(FP), AX
+	MOVQ row+24(FP), CX
+	SHLQ $0x02, CX
+	LEAQ (AX)(CX*1), DX
+	LEAQ (DX)(CX*1), BX
+	LEAQ (BX)(CX*1), CX
+	MOVQ bias_base+40(FP), SI
+	MOVQ sums_base+64(FP), DI
+	MOVQ columns+32(FP), R8
+	XORQ R9, R9
+
+column:
+	VBROADCASTSS (SI), Y0
+	VADDPS       (AX)(R9*1), Y0, Y0
+	VBROADCASTSS 4(SI), Y1
+	VADDPS       (DX)(R9*1), Y1, Y1
+	VBROADCASTSS 8(SI), Y2
+	VADDPS       (BX)(R9*1), Y2, Y2
+	VBROADCASTSS 12(SI), Y3
+	VADDPS       (CX)(R9*1), Y3, Y3
+	VMOVUPS      exp_normal_highest<>+0(SB), Y4
+	VMINPS       Y0, Y4, Y0
+	VMINPS       Y1, Y4, Y1
+	VMINPS       Y2, Y4, Y2
+	VMINPS       Y3, Y4, Y3
+	VMOVUPS      exp_normal_lowest<>+0(SB), Y4
+	VMAXPS       Y0, Y4, Y0
+	VMAXPS       Y1, Y4, Y1
+	VMAXPS       Y2, Y4, Y2
+	VMAXPS       Y3, Y4, Y3
+	VMOVUPS      round_to_integer<>+0(SB), Y4
+	VMOVUPS      round_to_integer<>+0(SB), Y5
+	VMOVUPS      round_to_integer<>+0(SB), Y6
+	VMOVUPS      round_to_integer<>+0(SB), Y7
+	VFMADD231PS  log2_e<>+0(SB), Y0, Y4
+	VFMADD231PS  log2_e<>+0(SB), Y1, Y5
+	VFMADD231PS  log2_e<>+0(SB), Y2, Y6
+	VFMADD231PS  log2_e<>+0(SB), Y3, Y7
+	VSUBPS       round_to_integer<>+0(SB), Y4, Y8
+	VSUBPS       round_to_integer<>+0(SB), Y5, Y9
+	VSUBPS       round_to_integer<>+0(SB), Y6, Y10
+	VSUBPS       round_to_integer<>+0(SB), Y7, Y11
+	VFMADD231PS  minus_ln2_high<>+0(SB), Y8, Y0
+	VFMADD231PS  minus_ln2_high<>+0(SB), Y9, Y1
+	VFMADD231PS  minus_ln2_high<>+0(SB), Y10, Y2
+	VFMADD231PS  minus_ln2_high<>+0(SB), Y11, Y3
+	VFMADD231PS  minus_ln2_low<>+0(SB), Y8, Y0
+	VFMADD231PS  minus_ln2_low<>+0(SB), Y9, Y1
+	VFMADD231PS  minus_ln2_low<>+0(SB), Y10, Y2
+	VFMADD231PS  minus_ln2_low<>+0(SB), Y11, Y3
+	VPSLLD       $0x17, Y4, Y4
+	VPSLLD       $0x17, Y5, Y5
+	VPSLLD       $0x17, Y6, Y6
+	VPSLLD       $0x17, Y7, Y7
+	VPADDD       one<>+0(SB), Y4, Y4
+	VPADDD       one<>+0(SB), Y5, Y5
+	VPADDD       one<>+0(SB), Y6, Y6
+	VPADDD       one<>+0(SB), Y7, Y7
+	VMOVUPS      Y4, (AX)(R9*1)
+	VMOVUPS      Y5, (DX)(R9*1)
+	VMOVUPS      Y6, (BX)(R9*1)
+	VMOVUPS      Y7, (CX)(R9*1)
+	VMULPS       Y0, Y0, Y4
+	VMULPS       Y1, Y1, Y5
+	VMULPS       Y2, Y2, Y6
+	VMULPS       Y3, Y3, Y7
+	VMOVUPS      expm1_5<>+0(SB), Y8
+	VMOVUPS      expm1_5<>+0(SB), Y9
+	VMOVUPS      expm1_5<>+0(SB), Y10
+	VMOVUPS      expm1_5<>+0(SB), Y11
+	VFMADD213PS  expm1_4<>+0(SB), Y0, Y8
+	VFMADD213PS  expm1_4<>+0(SB), Y1, Y9
+	VFMADD213PS  expm1_4<>+0(SB), Y2, Y10
+	VFMADD213PS  expm1_4<>+0(SB), Y3, Y11
+	VMOVUPS      expm1_3<>+0(SB), Y12
+	VMOVUPS      expm1_3<>+0(SB), Y13
+	VMOVUPS      expm1_3<>+0(SB), Y14
+	VMOVUPS      expm1_3<>+0(SB), Y15
+	VFMADD213PS  expm1_2<>+0(SB), Y0, Y12
+	VFMADD213PS  expm1_2<>+0(SB), Y1, Y13
+	VFMADD213PS  expm1_2<>+0(SB), Y2, Y14
+	VFMADD213PS  expm1_2<>+0(SB), Y3, Y15
+	VFMADD213PS  Y12, Y4, Y8
+	VFMADD213PS  Y13, Y5, Y9
+	VFMADD213PS  Y14, Y6, Y10
+	VFMADD213PS  Y15, Y7, Y11
+	VMOVUPS      expm1_1<>+0(SB), Y12
+	VMOVUPS      expm1_1<>+0(SB), Y13
+	VMOVUPS      expm1_1<>+0(SB), Y14
+	VMOVUPS      expm1_1<>+0(SB), Y15
+	VFMADD213PS  expm1_0<>+0(SB), Y0, Y12
+	VFMADD213PS  expm1_0<>+0(SB), Y1, Y13
+	VFMADD213PS  expm1_0<>+0(SB), Y2, Y14
+	VFMADD213PS  expm1_0<>+0(SB), Y3, Y15
+	VFMADD213PS  Y12, Y4, Y8
+	VFMADD213PS  Y13, Y5, Y9
+	VFMADD213PS  Y14, Y6, Y10
+	VFMADD213PS  Y15, Y7, Y11
+	VFMADD213PS  Y0, Y4, Y8
+	VFMADD213PS  Y1, Y5, Y9
+	VFMADD213PS  Y2, Y6, Y10
+	VFMADD213PS  Y3, Y7, Y11
+	VMOVUPS      (AX)(R9*1), Y0
+	VFMADD213PS  Y0, Y0, Y8
+	VMOVUPS      (DX)(R9*1), Y1
+	VFMADD213PS  Y1, Y1, Y9
+	VMOVUPS      (BX)(R9*1), Y2
+	VFMADD213PS  Y2, Y2, Y10
+	VMOVUPS      (CX)(R9*1), Y3
+	VFMADD213PS  Y3, Y3, Y11
+	VMOVUPS      Y8, (AX)(R9*1)
+	VMOVUPS      Y9, (DX)(R9*1)
+	VMOVUPS      Y10, (BX)(R9*1)
+	VMOVUPS      Y11, (CX)(R9*1)
+	VADDPS       Y9, Y8, Y8
+	VADDPS       Y11, Y10, Y9
+	VADDPS       Y9, Y8, Y8
+	VCVTPS2PD    X8, Y0
+	VEXTRACTF128 $0x01, Y8, X1
+	VCVTPS2PD    X1, Y1
+	VADDPD       (DI)(R9*2), Y0, Y0
+	VMOVUPD      Y0, (DI)(R9*2)
+	VADDPD       32(DI)(R9*2), Y1, Y1
+	VMOVUPD      Y1, 32(DI)(R9*2)
+	ADDQ         $0x00000020, R9
+	SUBQ         $0x08, R8
+	JNZ          column
+	VZEROUPPER
+	RET
+
+// func dotRows4AVX2(dst []float32, x []float32, row int, columns int, y []float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·dotRows4AVX2(SB), NOSPLIT, $0-88
+	MOVQ  x_base+24(FP), AX
+	MOVQ  row+48(FP), CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (DX)(CX*1), BX
+	LEAQ  (BX)(CX*1), CX
+	MOVQ  dst_base+0(FP), SI
+	MOVQ  y_base+64(FP), DI
+	MOVQ  columns+56(FP), R8
+	XORQ  R9, R9
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+
+column:
+	VMOVUPS      (DI)(R9*1), Y8
+	VFMADD231PS  (AX)(R9*1), Y8, Y0
+	VFMADD231PS  (DX)(R9*1), Y8, Y2
+	VFMADD231PS  (BX)(R9*1), Y8, Y4
+	VFMADD231PS  (CX)(R9*1), Y8, Y6
+	VMOVUPS      32(DI)(R9*1), Y8
+	VFMADD231PS  32(AX)(R9*1), Y8, Y1
+	VFMADD231PS  32(DX)(R9*1), Y8, Y3
+	VFMADD231PS  32(BX)(R9*1), Y8, Y5
+	VFMADD231PS  32(CX)(R9*1), Y8, Y7
+	ADDQ         $0x00000040, R9
+	SUBQ         $0x10, R8
+	JNZ          column
+	VADDPS       Y0, Y1, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X0, X1, X0
+	VPERMILPS    $0x0e, X0, X1
+	VADDPS       X0, X1, X0
+	VPERMILPS    $0x01, X0, X1
+	VADDPS       X0, X1, X0
+	VMOVSS       (SI), X1
+	VADDPS       X0, X1, X1
+	VMOVSS       X1, (SI)
+	VADDPS       Y2, Y3, Y2
+	VEXTRACTF128 $0x01, Y2, X0
+	VADDPS       X2, X0, X2
+	VPERMILPS    $0x0e, X2, X0
+	VADDPS       X2, X0, X2
+	VPERMILPS    $0x01, X2, X0
+	VADDPS       X2, X0, X2
+	VMOVSS       4(SI), X0
+	VADDPS       X2, X0, X0
+	VMOVSS       X0, 4(SI)
+	VADDPS       Y4, Y5, Y4
+	VEXTRACTF128 $0x01, Y4, X0
+	VADDPS       X4, X0, X4
+	VPERMILPS    $0x0e, X4, X0
+	VADDPS       X4, X0, X4
+	VPERMILPS    $0x01, X4, X0
+	VADDPS       X4, X0, X4
+	VMOVSS       8(SI), X0
+	VADDPS       X4, X0, X0
+	VMOVSS       X0, 8(SI)
+	VADDPS       Y6, Y7, Y6
+	VEXTRACTF128 $0x01, Y6, X0
+	VADDPS       X6, X0, X6
+	VPERMILPS    $0x0e, X6, X0
+	VADDPS       X6, X0, X6
+	VPERMILPS    $0x01, X6, X0
+	VADDPS       X6, X0, X6
+	VMOVSS       12(SI), X0
+	VADDPS       X6, X0, X0
+	VMOVSS       X0, 12(SI)
+	VZEROUPPER
+	RET
+
+// func expColumns1AVX2(x []float32, row int, columns int, bias []float32, sums []float64)
+// Requires: AVX, AVX2, FMA3
+TEXT ·expColumns1AVX2(SB), NOSPLIT, $0-88
+	MOVQ x_base+0(FP), AX
+	MOVQ bias_base+40(FP), CX
+	MOVQ sums_base+64(FP), DX
+	MOVQ columns+32(FP), BX
+	XORQ SI, SI
+
+column:
+	VBROADCASTSS (CX), Y0
+	VADDPS       (AX)(SI*1), Y0, Y0
+	VMOVUPS      exp_normal_highest<>+0(SB), Y1
+	VMINPS       Y0, Y1, Y0
+	VMOVUPS      exp_normal_lowest<>+0(SB), Y1
+	VMAXPS       Y0, Y1, Y0
+	VMOVUPS      round_to_integer<>+0(SB), Y1
+	VFMADD231PS  log2_e<>+0(SB), Y0, Y1
+	VSUBPS       round_to_integer<>+0(SB), Y1, Y2
+	VFMADD231PS  minus_ln2_high<>+0(SB), Y2, Y0
+	VFMADD231PS  minus_ln2_low<>+0(SB), Y2, Y0
+	VPSLLD       $0x17, Y1, Y1
+	VPADDD       one<>+0(SB), Y1, Y1
+	VMOVUPS      Y1, (AX)(SI*1)
+	VMULPS       Y0, Y0, Y1
+	VMOVUPS      expm1_5<>+0(SB), Y2
+	VFMADD213PS  expm1_4<>+0(SB), Y0, Y2
+	VMOVUPS      expm1_3<>+0(SB), Y3
+	VFMADD213PS  expm1_2<>+0(SB), Y0, Y3
+	VFMADD213PS  Y3, Y1, Y2
+	VMOVUPS      expm1_1<>+0(SB), Y3
+	VFMADD213PS  expm1_0<>+0(SB), Y0, Y3
+	VFMADD213PS  Y3, Y1, Y2
+	VFMADD213PS  Y0, Y1, Y2
+	VMOVUPS      (AX)(SI*1), Y0
+	VFMADD213PS  Y0, Y0, Y2
+	VMOVUPS      Y2, (AX)(SI*1)
+	VCVTPS2PD    X2, Y0
+	VEXTRACTF128 $0x01, Y2, X1
+	VCVTPS2PD    X1, Y1
+	VADDPD       (DX)(SI*2), Y0, Y0
+	VMOVUPD      Y0, (DX)(SI*2)
+	VADDPD       32(DX)(SI*2), Y1, Y1
+	VMOVUPD      Y1, 32(DX)(SI*2)
+	ADDQ         $0x00000020, SI
+	SUBQ         $0x08, BX
+	JNZ          column
+	VZEROUPPER
+	RET
+
+// func dotRows1AVX2(dst []float32, x []float32, row int, columns int, y []float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·dotRows1AVX2(SB), NOSPLIT, $0-88
+	MOVQ  x_base+24(FP), AX
+	MOVQ  dst_base+0(FP), CX
+	MOVQ  y_base+64(FP), DX
+	MOVQ  columns+56(FP), BX
+	XORQ  SI, SI
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+
+column:
+	VMOVUPS      (DX)(SI*1), Y2
+	VFMADD231PS  (AX)(SI*1), Y2, Y0
+	VMOVUPS      32(DX)(SI*1), Y2
+	VFMADD231PS  32(AX)(SI*1), Y2, Y1
+	ADDQ         $0x00000040, SI
+	SUBQ         $0x10, BX
+	JNZ          column
+	VADDPS       Y0, Y1, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X0, X1, X0
+	VPERMILPS    $0x0e, X0, X1
+	VADDPS       X0, X1, X0
+	VPERMILPS    $0x01, X0, X1
+	VADDPS       X0, X1, X0
+	VMOVSS       (CX), X1
+	VADDPS       X0, X1, X1
+	VMOVSS       X1, (CX)
+	VZEROUPPER
+	RET
+
 // func axpyAVX2(alpha float32, x []float32, y []float32)
 // Requires: AVX, FMA3
 TEXT ·axpyAVX2(SB), NOSPLIT, $0-56
@@ -2258,65 +2548,6 @@ rest:
 	MOVQ       x_base+8(FP), AX
 	VMASKMOVPS Y3, Y1, (AX)(CX*1)
 	VMASKMOVPS Y4, Y2, 32(AX)(CX*1)
-
-done:
-	VZEROUPPER
-	RET
-
-// func scaleAddAVX2(alpha float32, x []float32, y []float32)
-// Requires: AVX
-TEXT ·scaleAddAVX2(SB), NOSPLIT, $0-56
-	MOVQ         x_len+16(FP), AX
-	XORQ         CX, CX
-	VBROADCASTSS alpha+0(FP), Y0
-	SUBQ         $0x10, AX
-	JLT          rest
-	PCALIGN      $0x20
-
-whole:
-	MOVQ    x_base+8(FP), DX
-	VMOVUPS (DX)(CX*1), Y1
-	VMOVUPS 32(DX)(CX*1), Y2
-	MOVQ    y_base+32(FP), DX
-	VMOVUPS (DX)(CX*1), Y3
-	VMOVUPS 32(DX)(CX*1), Y4
-	VMULPS  Y0, Y1, Y1
-	VMULPS  Y0, Y2, Y2
-	VADDPS  Y1, Y3, Y3
-	VADDPS  Y2, Y4, Y4
-	MOVQ    x_base+8(FP), DX
-	VMOVUPS Y1, (DX)(CX*1)
-	VMOVUPS Y2, 32(DX)(CX*1)
-	MOVQ    y_base+32(FP), DX
-	VMOVUPS Y3, (DX)(CX*1)
-	VMOVUPS Y4, 32(DX)(CX*1)
-	ADDQ    $0x00000040, CX
-	SUBQ    $0x10, AX
-	JGE     whole
-
-rest:
-	ADDQ       $0x10, AX
-	JZ         done
-	LEAQ       tail_mask<>+0(SB), DX
-	NEGQ       AX
-	VMOVUPS    64(DX)(AX*4), Y1
-	VMOVUPS    96(DX)(AX*4), Y2
-	MOVQ       x_base+8(FP), AX
-	VMASKMOVPS (AX)(CX*1), Y1, Y3
-	VMASKMOVPS 32(AX)(CX*1), Y2, Y4
-	MOVQ       y_base+32(FP), AX
-	VMASKMOVPS (AX)(CX*1), Y1, Y5
-	VMASKMOVPS 32(AX)(CX*1), Y2, Y6
-	VMULPS     Y0, Y3, Y3
-	VMULPS     Y0, Y4, Y4
-	VADDPS     Y3, Y5, Y5
-	VADDPS     Y4, Y6, Y6
-	MOVQ       x_base+8(FP), AX
-	VMASKMOVPS Y3, Y1, (AX)(CX*1)
-	VMASKMOVPS Y4, Y2, 32(AX)(CX*1)
-	MOVQ       y_base+32(FP), AX
-	VMASKMOVPS Y5, Y1, (AX)(CX*1)
-	VMASKMOVPS Y6, Y2, 32(AX)(CX*1)
 
 done:
 	VZEROUPPER
@@ -5781,8 +6012,6 @@ whole:
 	VMULPS      Z18, Z18, Z24
 	VFMADD213PS Z17, Z23, Z21
 	VFMADD213PS Z18, Z24, Z22
-	VPSUBD      Z3, Z19, Z19
-	VPSUBD      Z3, Z20, Z20
 	VPSLLD      $0x17, Z19, Z19
 	VPSLLD      $0x17, Z20, Z20
 	VPADDD      Z0, Z19, Z19
@@ -5829,49 +6058,47 @@ rest:
 	VFMADD231PS Z2, Z17, Z14
 	VFMADD231PS Z2, Z18, Z19
 	VSUBPS      Z3, Z14, Z2
-	VSUBPS      Z3, Z19, Z20
+	VSUBPS      Z3, Z19, Z3
 	VFMADD231PS Z4, Z2, Z17
-	VFMADD231PS Z4, Z20, Z18
+	VFMADD231PS Z4, Z3, Z18
 	VFMADD231PS Z5, Z2, Z17
-	VFMADD231PS Z5, Z20, Z18
+	VFMADD231PS Z5, Z3, Z18
 	VMOVUPS     Z11, Z2
-	VMOVUPS     Z11, Z4
+	VMOVUPS     Z11, Z3
 	VFMADD213PS Z10, Z17, Z2
-	VFMADD213PS Z10, Z18, Z4
+	VFMADD213PS Z10, Z18, Z3
 	VFMADD213PS Z9, Z17, Z2
-	VFMADD213PS Z9, Z18, Z4
+	VFMADD213PS Z9, Z18, Z3
 	VFMADD213PS Z8, Z17, Z2
-	VFMADD213PS Z8, Z18, Z4
+	VFMADD213PS Z8, Z18, Z3
 	VFMADD213PS Z7, Z17, Z2
-	VFMADD213PS Z7, Z18, Z4
+	VFMADD213PS Z7, Z18, Z3
 	VFMADD213PS Z6, Z17, Z2
-	VFMADD213PS Z6, Z18, Z4
-	VMULPS      Z17, Z17, Z5
-	VMULPS      Z18, Z18, Z6
-	VFMADD213PS Z17, Z5, Z2
-	VFMADD213PS Z18, Z6, Z4
-	VPSUBD      Z3, Z14, Z14
-	VPSUBD      Z3, Z19, Z19
+	VFMADD213PS Z6, Z18, Z3
+	VMULPS      Z17, Z17, Z4
+	VMULPS      Z18, Z18, Z5
+	VFMADD213PS Z17, Z4, Z2
+	VFMADD213PS Z18, Z5, Z3
 	VPSLLD      $0x17, Z14, Z14
 	VPSLLD      $0x17, Z19, Z19
 	VPADDD      Z0, Z14, Z14
 	VPADDD      Z0, Z19, Z19
-	VSUBPS      Z0, Z14, Z3
+	VSUBPS      Z0, Z14, Z4
 	VSUBPS      Z0, Z19, Z0
-	VFMADD213PS Z3, Z14, Z2
-	VFMADD213PS Z0, Z19, Z4
+	VFMADD213PS Z4, Z14, Z2
+	VFMADD213PS Z0, Z19, Z3
 	VADDPS      Z12, Z2, Z0
-	VADDPS      Z12, Z4, Z3
+	VADDPS      Z12, Z3, Z4
 	VPANDD      Z1, Z15, Z5
 	VPANDD      Z1, Z16, Z1
 	VPANDD      Z13, Z2, Z2
-	VPANDD      Z13, Z4, Z4
+	VPANDD      Z13, Z3, Z3
 	VPORD       Z5, Z2, Z2
-	VPORD       Z1, Z4, Z4
+	VPORD       Z1, Z3, Z3
 	VDIVPS      Z0, Z2, Z2
-	VDIVPS      Z3, Z4, Z4
+	VDIVPS      Z4, Z3, Z3
 	VMOVUPS     Z2, K1, (AX)(BX*1)
-	VMOVUPS     Z4, K2, 64(AX)(BX*1)
+	VMOVUPS     Z3, K2, 64(AX)(BX*1)
 
 done:
 	VZEROUPPER
@@ -6382,6 +6609,319 @@ done:
 	VMOVSD        X0, ret+48(FP)
 	RET
 
+// func expColumns4AVX512(x []float32, row int, columns int, bias []float32, sums []float64)
+// Requires: AVX, AVX512F
+TEXT ·expColumns4AVX512(SB), NOSPLIT, $0-88
+	MOVQ         x_base+0(FP), AX
+	MOVQ         row+24(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (AX)(CX*1), DX
+	LEAQ         (DX)(CX*1), BX
+	LEAQ         (BX)(CX*1), CX
+	MOVQ         bias_base+40(FP), SI
+	MOVQ         sums_base+64(FP), DI
+	MOVQ         columns+32(FP), R8
+	XORQ         R9, R9
+	VBROADCASTSS one<>+0(SB), Z0
+	VBROADCASTSS sign_bit<>+0(SB), Z1
+	VBROADCASTSS log2_e<>+0(SB), Z1
+	VBROADCASTSS round_to_integer<>+0(SB), Z2
+	VBROADCASTSS minus_ln2_high<>+0(SB), Z3
+	VBROADCASTSS minus_ln2_low<>+0(SB), Z4
+	VBROADCASTSS exp_lowest<>+0(SB), Z5
+	VBROADCASTSS expm1_0<>+0(SB), Z5
+	VBROADCASTSS expm1_1<>+0(SB), Z6
+	VBROADCASTSS expm1_2<>+0(SB), Z7
+	VBROADCASTSS expm1_3<>+0(SB), Z8
+	VBROADCASTSS expm1_4<>+0(SB), Z9
+	VBROADCASTSS expm1_5<>+0(SB), Z10
+	VBROADCASTSS exp_normal_lowest<>+0(SB), Z11
+	VBROADCASTSS exp_normal_highest<>+0(SB), Z12
+
+column:
+	VBROADCASTSS  (SI), Z13
+	VADDPS        (AX)(R9*1), Z13, Z13
+	VBROADCASTSS  4(SI), Z14
+	VADDPS        (DX)(R9*1), Z14, Z14
+	VBROADCASTSS  8(SI), Z15
+	VADDPS        (BX)(R9*1), Z15, Z15
+	VBROADCASTSS  12(SI), Z16
+	VADDPS        (CX)(R9*1), Z16, Z16
+	VMINPS        Z13, Z12, Z13
+	VMINPS        Z14, Z12, Z14
+	VMINPS        Z15, Z12, Z15
+	VMINPS        Z16, Z12, Z16
+	VMAXPS        Z13, Z11, Z13
+	VMAXPS        Z14, Z11, Z14
+	VMAXPS        Z15, Z11, Z15
+	VMAXPS        Z16, Z11, Z16
+	VMOVUPS       Z2, Z17
+	VMOVUPS       Z2, Z18
+	VMOVUPS       Z2, Z19
+	VMOVUPS       Z2, Z20
+	VFMADD231PS   Z1, Z13, Z17
+	VFMADD231PS   Z1, Z14, Z18
+	VFMADD231PS   Z1, Z15, Z19
+	VFMADD231PS   Z1, Z16, Z20
+	VSUBPS        Z2, Z17, Z21
+	VSUBPS        Z2, Z18, Z22
+	VSUBPS        Z2, Z19, Z23
+	VSUBPS        Z2, Z20, Z24
+	VFMADD231PS   Z3, Z21, Z13
+	VFMADD231PS   Z3, Z22, Z14
+	VFMADD231PS   Z3, Z23, Z15
+	VFMADD231PS   Z3, Z24, Z16
+	VFMADD231PS   Z4, Z21, Z13
+	VFMADD231PS   Z4, Z22, Z14
+	VFMADD231PS   Z4, Z23, Z15
+	VFMADD231PS   Z4, Z24, Z16
+	VPSLLD        $0x17, Z17, Z17
+	VPSLLD        $0x17, Z18, Z18
+	VPSLLD        $0x17, Z19, Z19
+	VPSLLD        $0x17, Z20, Z20
+	VPADDD        Z0, Z17, Z17
+	VPADDD        Z0, Z18, Z18
+	VPADDD        Z0, Z19, Z19
+	VPADDD        Z0, Z20, Z20
+	VMOVUPS       Z17, (AX)(R9*1)
+	VMOVUPS       Z18, (DX)(R9*1)
+	VMOVUPS       Z19, (BX)(R9*1)
+	VMOVUPS       Z20, (CX)(R9*1)
+	VMULPS        Z13, Z13, Z17
+	VMULPS        Z14, Z14, Z18
+	VMULPS        Z15, Z15, Z19
+	VMULPS        Z16, Z16, Z20
+	VMOVUPS       Z10, Z21
+	VMOVUPS       Z10, Z22
+	VMOVUPS       Z10, Z23
+	VMOVUPS       Z10, Z24
+	VFMADD213PS   Z9, Z13, Z21
+	VFMADD213PS   Z9, Z14, Z22
+	VFMADD213PS   Z9, Z15, Z23
+	VFMADD213PS   Z9, Z16, Z24
+	VMOVUPS       Z8, Z25
+	VMOVUPS       Z8, Z26
+	VMOVUPS       Z8, Z27
+	VMOVUPS       Z8, Z28
+	VFMADD213PS   Z7, Z13, Z25
+	VFMADD213PS   Z7, Z14, Z26
+	VFMADD213PS   Z7, Z15, Z27
+	VFMADD213PS   Z7, Z16, Z28
+	VFMADD213PS   Z25, Z17, Z21
+	VFMADD213PS   Z26, Z18, Z22
+	VFMADD213PS   Z27, Z19, Z23
+	VFMADD213PS   Z28, Z20, Z24
+	VMOVUPS       Z6, Z25
+	VMOVUPS       Z6, Z26
+	VMOVUPS       Z6, Z27
+	VMOVUPS       Z6, Z28
+	VFMADD213PS   Z5, Z13, Z25
+	VFMADD213PS   Z5, Z14, Z26
+	VFMADD213PS   Z5, Z15, Z27
+	VFMADD213PS   Z5, Z16, Z28
+	VFMADD213PS   Z25, Z17, Z21
+	VFMADD213PS   Z26, Z18, Z22
+	VFMADD213PS   Z27, Z19, Z23
+	VFMADD213PS   Z28, Z20, Z24
+	VFMADD213PS   Z13, Z17, Z21
+	VFMADD213PS   Z14, Z18, Z22
+	VFMADD213PS   Z15, Z19, Z23
+	VFMADD213PS   Z16, Z20, Z24
+	VMOVUPS       (AX)(R9*1), Z13
+	VFMADD213PS   Z13, Z13, Z21
+	VMOVUPS       (DX)(R9*1), Z14
+	VFMADD213PS   Z14, Z14, Z22
+	VMOVUPS       (BX)(R9*1), Z15
+	VFMADD213PS   Z15, Z15, Z23
+	VMOVUPS       (CX)(R9*1), Z16
+	VFMADD213PS   Z16, Z16, Z24
+	VMOVUPS       Z21, (AX)(R9*1)
+	VMOVUPS       Z22, (DX)(R9*1)
+	VMOVUPS       Z23, (BX)(R9*1)
+	VMOVUPS       Z24, (CX)(R9*1)
+	VADDPS        Z22, Z21, Z21
+	VADDPS        Z24, Z23, Z22
+	VADDPS        Z22, Z21, Z21
+	VCVTPS2PD     Y21, Z13
+	VEXTRACTF64X4 $0x01, Z21, Y14
+	VCVTPS2PD     Y14, Z14
+	VADDPD        (DI)(R9*2), Z13, Z13
+	VMOVUPD       Z13, (DI)(R9*2)
+	VADDPD        64(DI)(R9*2), Z14, Z14
+	VMOVUPD       Z14, 64(DI)(R9*2)
+	ADDQ          $0x00000040, R9
+	SUBQ          $0x10, R8
+	JNZ           column
+	VZEROUPPER
+	RET
+
+// func dotRows4AVX512(dst []float32, x []float32, row int, columns int, y []float32)
+// Requires: AVX, AVX512F
+TEXT ·dotRows4AVX512(SB), NOSPLIT, $0-88
+	MOVQ   x_base+24(FP), AX
+	MOVQ   row+48(FP), CX
+	SHLQ   $0x02, CX
+	LEAQ   (AX)(CX*1), DX
+	LEAQ   (DX)(CX*1), BX
+	LEAQ   (BX)(CX*1), CX
+	MOVQ   dst_base+0(FP), SI
+	MOVQ   y_base+64(FP), DI
+	MOVQ   columns+56(FP), R8
+	XORQ   R9, R9
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+
+column:
+	VMOVUPS       (DI)(R9*1), Z4
+	VFMADD231PS   (AX)(R9*1), Z4, Z0
+	VFMADD231PS   (DX)(R9*1), Z4, Z1
+	VFMADD231PS   (BX)(R9*1), Z4, Z2
+	VFMADD231PS   (CX)(R9*1), Z4, Z3
+	ADDQ          $0x00000040, R9
+	SUBQ          $0x10, R8
+	JNZ           column
+	VEXTRACTF64X4 $0x01, Z0, Y4
+	VADDPS        Y0, Y4, Y0
+	VEXTRACTF128  $0x01, Y0, X4
+	VADDPS        X0, X4, X0
+	VPERMILPS     $0x0e, X0, X4
+	VADDPS        X0, X4, X0
+	VPERMILPS     $0x01, X0, X4
+	VADDPS        X0, X4, X0
+	VMOVSS        (SI), X4
+	VADDPS        X0, X4, X4
+	VMOVSS        X4, (SI)
+	VEXTRACTF64X4 $0x01, Z1, Y0
+	VADDPS        Y1, Y0, Y1
+	VEXTRACTF128  $0x01, Y1, X0
+	VADDPS        X1, X0, X1
+	VPERMILPS     $0x0e, X1, X0
+	VADDPS        X1, X0, X1
+	VPERMILPS     $0x01, X1, X0
+	VADDPS        X1, X0, X1
+	VMOVSS        4(SI), X0
+	VADDPS        X1, X0, X0
+	VMOVSS        X0, 4(SI)
+	VEXTRACTF64X4 $0x01, Z2, Y0
+	VADDPS        Y2, Y0, Y2
+	VEXTRACTF128  $0x01, Y2, X0
+	VADDPS        X2, X0, X2
+	VPERMILPS     $0x0e, X2, X0
+	VADDPS        X2, X0, X2
+	VPERMILPS     $0x01, X2, X0
+	VADDPS        X2, X0, X2
+	VMOVSS        8(SI), X0
+	VADDPS        X2, X0, X0
+	VMOVSS        X0, 8(SI)
+	VEXTRACTF64X4 $0x01, Z3, Y0
+	VADDPS        Y3, Y0, Y3
+	VEXTRACTF128  $0x01, Y3, X0
+	VADDPS        X3, X0, X3
+	VPERMILPS     $0x0e, X3, X0
+	VADDPS        X3, X0, X3
+	VPERMILPS     $0x01, X3, X0
+	VADDPS        X3, X0, X3
+	VMOVSS        12(SI), X0
+	VADDPS        X3, X0, X0
+	VMOVSS        X0, 12(SI)
+	VZEROUPPER
+	RET
+
+// func expColumns1AVX512(x []float32, row int, columns int, bias []float32, sums []float64)
+// Requires: AVX, AVX512F
+TEXT ·expColumns1AVX512(SB), NOSPLIT, $0-88
+	MOVQ         x_base+0(FP), AX
+	MOVQ         bias_base+40(FP), CX
+	MOVQ         sums_base+64(FP), DX
+	MOVQ         columns+32(FP), BX
+	XORQ         SI, SI
+	VBROADCASTSS one<>+0(SB), Z0
+	VBROADCASTSS sign_bit<>+0(SB), Z1
+	VBROADCASTSS log2_e<>+0(SB), Z1
+	VBROADCASTSS round_to_integer<>+0(SB), Z2
+	VBROADCASTSS minus_ln2_high<>+0(SB), Z3
+	VBROADCASTSS minus_ln2_low<>+0(SB), Z4
+	VBROADCASTSS exp_lowest<>+0(SB), Z5
+	VBROADCASTSS expm1_0<>+0(SB), Z5
+	VBROADCASTSS expm1_1<>+0(SB), Z6
+	VBROADCASTSS expm1_2<>+0(SB), Z7
+	VBROADCASTSS expm1_3<>+0(SB), Z8
+	VBROADCASTSS expm1_4<>+0(SB), Z9
+	VBROADCASTSS expm1_5<>+0(SB), Z10
+	VBROADCASTSS exp_normal_lowest<>+0(SB), Z11
+	VBROADCASTSS exp_normal_highest<>+0(SB), Z12
+
+column:
+	VBROADCASTSS  (CX), Z13
+	VADDPS        (AX)(SI*1), Z13, Z13
+	VMINPS        Z13, Z12, Z13
+	VMAXPS        Z13, Z11, Z13
+	VMOVUPS       Z2, Z14
+	VFMADD231PS   Z1, Z13, Z14
+	VSUBPS        Z2, Z14, Z15
+	VFMADD231PS   Z3, Z15, Z13
+	VFMADD231PS   Z4, Z15, Z13
+	VPSLLD        $0x17, Z14, Z14
+	VPADDD        Z0, Z14, Z14
+	VMOVUPS       Z14, (AX)(SI*1)
+	VMULPS        Z13, Z13, Z14
+	VMOVUPS       Z10, Z15
+	VFMADD213PS   Z9, Z13, Z15
+	VMOVUPS       Z8, Z16
+	VFMADD213PS   Z7, Z13, Z16
+	VFMADD213PS   Z16, Z14, Z15
+	VMOVUPS       Z6, Z16
+	VFMADD213PS   Z5, Z13, Z16
+	VFMADD213PS   Z16, Z14, Z15
+	VFMADD213PS   Z13, Z14, Z15
+	VMOVUPS       (AX)(SI*1), Z13
+	VFMADD213PS   Z13, Z13, Z15
+	VMOVUPS       Z15, (AX)(SI*1)
+	VCVTPS2PD     Y15, Z13
+	VEXTRACTF64X4 $0x01, Z15, Y14
+	VCVTPS2PD     Y14, Z14
+	VADDPD        (DX)(SI*2), Z13, Z13
+	VMOVUPD       Z13, (DX)(SI*2)
+	VADDPD        64(DX)(SI*2), Z14, Z14
+	VMOVUPD       Z14, 64(DX)(SI*2)
+	ADDQ          $0x00000040, SI
+	SUBQ          $0x10, BX
+	JNZ           column
+	VZEROUPPER
+	RET
+
+// func dotRows1AVX512(dst []float32, x []float32, row int, columns int, y []float32)
+// Requires: AVX, AVX512F
+TEXT ·dotRows1AVX512(SB), NOSPLIT, $0-88
+	MOVQ   x_base+24(FP), AX
+	MOVQ   dst_base+0(FP), CX
+	MOVQ   y_base+64(FP), DX
+	MOVQ   columns+56(FP), BX
+	XORQ   SI, SI
+	VPXORD Z0, Z0, Z0
+
+column:
+	VMOVUPS       (DX)(SI*1), Z1
+	VFMADD231PS   (AX)(SI*1), Z1, Z0
+	ADDQ          $0x00000040, SI
+	SUBQ          $0x10, BX
+	JNZ           column
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPS        Y0, Y1, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPS        X0, X1, X0
+	VPERMILPS     $0x0e, X0, X1
+	VADDPS        X0, X1, X0
+	VPERMILPS     $0x01, X0, X1
+	VADDPS        X0, X1, X0
+	VMOVSS        (CX), X1
+	VADDPS        X0, X1, X1
+	VMOVSS        X1, (CX)
+	VZEROUPPER
+	RET
+
 // func axpyAVX512(alpha float32, x []float32, y []float32)
 // Requires: AVX, AVX512F
 TEXT ·axpyAVX512(SB), NOSPLIT, $0-56
@@ -6473,67 +7013,6 @@ rest:
 	MOVQ      x_base+8(FP), CX
 	VMOVUPS   Z1, K1, (CX)(AX*1)
 	VMOVUPS   Z2, K2, 64(CX)(AX*1)
-
-done:
-	VZEROUPPER
-	RET
-
-// func scaleAddAVX512(alpha float32, x []float32, y []float32)
-// Requires: AVX, AVX512F
-TEXT ·scaleAddAVX512(SB), NOSPLIT, $0-56
-	MOVQ         x_len+16(FP), CX
-	XORQ         AX, AX
-	VBROADCASTSS alpha+0(FP), Z0
-	SUBQ         $0x20, CX
-	JLT          rest
-	PCALIGN      $0x20
-
-whole:
-	MOVQ    x_base+8(FP), DX
-	VMOVUPS (DX)(AX*1), Z1
-	VMOVUPS 64(DX)(AX*1), Z2
-	MOVQ    y_base+32(FP), DX
-	VMOVUPS (DX)(AX*1), Z3
-	VMOVUPS 64(DX)(AX*1), Z4
-	VMULPS  Z0, Z1, Z1
-	VMULPS  Z0, Z2, Z2
-	VADDPS  Z1, Z3, Z3
-	VADDPS  Z2, Z4, Z4
-	MOVQ    x_base+8(FP), DX
-	VMOVUPS Z1, (DX)(AX*1)
-	VMOVUPS Z2, 64(DX)(AX*1)
-	MOVQ    y_base+32(FP), DX
-	VMOVUPS Z3, (DX)(AX*1)
-	VMOVUPS Z4, 64(DX)(AX*1)
-	ADDQ    $0x00000080, AX
-	SUBQ    $0x20, CX
-	JGE     whole
-
-rest:
-	ADDQ      $0x20, CX
-	JZ        done
-	MOVQ      $0x00000001, DX
-	SHLQ      CL, DX
-	DECQ      DX
-	KMOVW     DX, K1
-	SHRQ      $0x10, DX
-	KMOVW     DX, K2
-	MOVQ      x_base+8(FP), CX
-	VMOVUPS.Z (CX)(AX*1), K1, Z1
-	VMOVUPS.Z 64(CX)(AX*1), K2, Z2
-	MOVQ      y_base+32(FP), CX
-	VMOVUPS.Z (CX)(AX*1), K1, Z3
-	VMOVUPS.Z 64(CX)(AX*1), K2, Z4
-	VMULPS    Z0, Z1, Z1
-	VMULPS    Z0, Z2, Z2
-	VADDPS    Z1, Z3, Z3
-	VADDPS    Z2, Z4, Z4
-	MOVQ      x_base+8(FP), CX
-	VMOVUPS   Z1, K1, (CX)(AX*1)
-	VMOVUPS   Z2, K2, 64(CX)(AX*1)
-	MOVQ      y_base+32(FP), CX
-	VMOVUPS   Z3, K1, (CX)(AX*1)
-	VMOVUPS   Z4, K2, 64(CX)(AX*1)
 
 done:
 	VZEROUPPER
@@ -7344,6 +7823,18 @@ DATA exp_lowest<>+8(SB)/8, $0xc2d00000c2d00000
 DATA exp_lowest<>+16(SB)/8, $0xc2d00000c2d00000
 DATA exp_lowest<>+24(SB)/8, $0xc2d00000c2d00000
 GLOBL exp_lowest<>(SB), RODATA|NOPTR, $32
+
+DATA exp_normal_highest<>+0(SB)/8, $0x42b0800042b08000
+DATA exp_normal_highest<>+8(SB)/8, $0x42b0800042b08000
+DATA exp_normal_highest<>+16(SB)/8, $0x42b0800042b08000
+DATA exp_normal_highest<>+24(SB)/8, $0x42b0800042b08000
+GLOBL exp_normal_highest<>(SB), RODATA|NOPTR, $32
+
+DATA exp_normal_lowest<>+0(SB)/8, $0xc2ae8000c2ae8000
+DATA exp_normal_lowest<>+8(SB)/8, $0xc2ae8000c2ae8000
+DATA exp_normal_lowest<>+16(SB)/8, $0xc2ae8000c2ae8000
+DATA exp_normal_lowest<>+24(SB)/8, $0xc2ae8000c2ae8000
+GLOBL exp_normal_lowest<>(SB), RODATA|NOPTR, $32
 
 DATA expm1_0<>+0(SB)/8, $0x3f0000003f000000
 DATA expm1_0<>+8(SB)/8, $0x3f0000003f000000

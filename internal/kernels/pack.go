@@ -66,7 +66,7 @@ func packedPanels(data []float32, width int, depth, columns int) panels {
 const packingPays = 64
 
 // nearStride is the distance up to which rows share pages of memory.
-const nearStride = 256
+const nearStride = 416
 
 // scattered tells whether rows of a plain B are better packed: those far apart
 // each lie in a page of their own, and those an even number of cache lines

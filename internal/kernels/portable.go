@@ -23,10 +23,13 @@ var portable = &set{
 	max:          largest,
 	expSum:       expSum,
 	sumExp:       sumExp,
+	expColumns:   expColumns(4),
+	expColumns1:  expColumns(1),
+	dotRows:      dotRows(4),
+	dotRows1:     dotRows(1),
 	axpy:         axpy,
 	scale:        scale,
 	add:          add,
-	scaleAdd:     scaleAdd,
 	dot:          dot,
 	mul:          mul,
 	blend:        blend,
@@ -49,16 +52,21 @@ func each(f func(float32) float32) func(dst, x []float32) {
 
 // expm1Reduced splits e^x into 2^n * (1 + q) and returns q and n.
 func expm1Reduced(x float32) (q float32, n int32) {
-	shifted := ieee.FMA32(x, constant.Log2E, constant.RoundToInteger)
-	whole := shifted - constant.RoundToInteger
-	r := ieee.FMA32(whole, -constant.Ln2High, x)
-	r = ieee.FMA32(whole, -constant.Ln2Low, r)
+	r, n := reduceExp(x)
 	p := constant.Expm1[5]
 	for i := 4; i >= 0; i-- {
 		p = ieee.FMA32(p, r, constant.Expm1[i])
 	}
-	q = ieee.FMA32(float32(r*r), p, r)
-	return q, int32(math.Float32bits(shifted)) - int32(math.Float32bits(constant.RoundToInteger))
+	return ieee.FMA32(float32(r*r), p, r), n
+}
+
+// reduceExp returns n and r with x = n*ln 2 + r.
+func reduceExp(x float32) (r float32, n int32) {
+	shifted := ieee.FMA32(x, constant.Log2E, constant.RoundToInteger)
+	whole := shifted - constant.RoundToInteger
+	r = ieee.FMA32(whole, -constant.Ln2High, x)
+	r = ieee.FMA32(whole, -constant.Ln2Low, r)
+	return r, int32(math.Float32bits(shifted)) - int32(math.Float32bits(constant.RoundToInteger))
 }
 
 // powerOfTwo is 2^n for a normal result.
@@ -76,6 +84,26 @@ func exp(x float32) float32 {
 	q, n := expm1Reduced(x)
 	half := n >> 1
 	return float32(float32((q+1)*powerOfTwo(half)) * powerOfTwo(n-half))
+}
+
+// boundedExp is e^x for x bounded to where 2^n is a normal number. Its polynomial
+// is cut into pairs of terms, for shorter chains of instructions.
+func boundedExp(x float32) float32 {
+	if x > constant.ExpNormalHighest {
+		x = constant.ExpNormalHighest
+	}
+	if x < constant.ExpNormalLowest {
+		x = constant.ExpNormalLowest
+	}
+	r, n := reduceExp(x)
+	square := float32(r * r)
+	q := ieee.FMA32(constant.Expm1[5], r, constant.Expm1[4])
+	for i := 2; i >= 0; i -= 2 {
+		q = ieee.FMA32(q, square, ieee.FMA32(constant.Expm1[i+1], r, constant.Expm1[i]))
+	}
+	q = ieee.FMA32(q, square, r)
+	power := powerOfTwo(n)
+	return ieee.FMA32(q, power, power)
 }
 
 // sigmoid is 1/(1+e^-x), as e^x/(1+e^x) where x is negative.

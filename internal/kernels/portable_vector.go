@@ -88,14 +88,6 @@ func add(dst, x []float32) {
 	}
 }
 
-func scaleAdd(alpha float32, x, y []float32) {
-	for i, v := range x {
-		v = float32(v * alpha)
-		x[i] = v
-		y[i] += v
-	}
-}
-
 func mul(dst, x, y []float32) {
 	for i, v := range x {
 		dst[i] = v * y[i]

@@ -29,12 +29,15 @@ type set struct {
 	exp, log, sigmoid, tanh func(dst, x []float32)
 	max                     func(x []float32) float32
 	// expSum stores exp(x-max) in dst and returns its sum; sumExp only sums.
-	expSum       func(dst, x []float32, max float32) float64
-	sumExp       func(x []float32, max float32) float64
+	expSum func(dst, x []float32, max float32) float64
+	sumExp func(x []float32, max float32) float64
+	// expColumns and dotRows work on four rows of x, or on one.
+	expColumns, expColumns1 func(x []float32, row, columns int, bias []float32, sums []float64)
+	dotRows, dotRows1       func(dst, x []float32, row, columns int, y []float32)
+
 	axpy         func(alpha float32, x, y []float32)
 	scale        func(alpha float32, x []float32)
 	add          func(dst, x []float32)
-	scaleAdd     func(alpha float32, x, y []float32)
 	dot          func(x, y []float32) float64
 	mul          func(dst, x, y []float32)
 	blend        func(dst, w, x, y []float32)    // dst = y + w*(x-y)

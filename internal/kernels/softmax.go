@@ -11,7 +11,7 @@ func (s *set) logSumExp(x []float32) float64 {
 	if math.IsInf(float64(max), -1) && !hasNaN(x) {
 		return math.Inf(-1)
 	}
-	return float64(max) + logFloat64(s.sumExp(x, max))
+	return float64(max) + LogFloat64(s.sumExp(x, max))
 }
 
 // SoftmaxTile begins a softmax over a row that is computed in tiles. It
@@ -62,40 +62,14 @@ func (s *set) softmaxMerge(maxes []float32, sums []float64) (logSum float64) {
 	for i := range maxes {
 		maxes[i] = float32(float64(maxes[i]) / total)
 	}
-	return float64(largest) + logFloat64(total)
+	return float64(largest) + LogFloat64(total)
 }
 
-// CrossEntropyTile ends what SoftmaxTile began: it turns a tile of a row into
-// the gradient of scale * (-log p[target]) with respect to the logits, and
-// adds it to bias, the gradient of an output bias. weight is the tile's weight
-// from SoftmaxMerge; target is the place of the true class in this tile,
-// negative if it lies in another. It panics if target is not in the tile.
-//
-//	x = x*(weight*scale), less scale at target;  bias = bias + x
-//
-// The target's share is subtracted after the scaling, so that a weight of 0
-// does no harm.
-func CrossEntropyTile(x []float32, weight, scale float32, target int, bias []float32) {
-	sameLength("bias", bias, x)
-	active.Load().crossEntropyTile(x, weight, scale, target, bias)
-}
-
-func (s *set) crossEntropyTile(x []float32, weight, scale float32, target int, bias []float32) {
-	if target < 0 {
-		s.scaleAdd(float32(weight*scale), x, bias)
-		return
-	}
-	before := bias[target]
-	s.scaleAdd(float32(weight*scale), x, bias)
-	x[target] -= scale
-	bias[target] = before + x[target]
-}
-
-// logFloat64 is the natural logarithm of x >= 0, with an error below 1 ulp.
+// LogFloat64 is the natural logarithm of x >= 0, with an error below 1 ulp.
 // math.Log is not used because it rounds differently between architectures.
 // The method is that of FreeBSD's e_log.c; every product is converted
 // explicitly to keep it from being fused.
-func logFloat64(x float64) float64 {
+func LogFloat64(x float64) float64 {
 	switch {
 	case x == 0:
 		return math.Inf(-1)

@@ -62,12 +62,6 @@ func Mul(dst, x, y []float32) {
 	active.Load().mul(dst, x, y)
 }
 
-// ScaleAdd computes x = alpha*x and then y = y + x, in one pass.
-func ScaleAdd(alpha float32, x, y []float32) {
-	sameLength("y", y, x)
-	active.Load().scaleAdd(alpha, x, y)
-}
-
 // Dot returns the inner product of x and y, of exact products added in float64.
 func Dot(x, y []float32) float64 {
 	sameLength("y", y, x)

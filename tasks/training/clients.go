@@ -72,7 +72,7 @@ func (m *ChunkMetrics) Add(other ChunkMetrics) {
 // Clients trains the clients of one chunk of a round's cohort, each from the
 // round's model, and sums their updates in the order of the users. An update
 // depends on the model, the user and the round's stream, never on the chunk.
-var Clients = tasks.Kind{Name: "training/clients", Version: 1, Class: tasks.Compute, Run: runClients}
+var Clients = tasks.Kind{Name: "training/clients", Version: 2, Class: tasks.Compute, Run: runClients}
 
 func runClients(ctx context.Context, t *tasks.Task) error {
 	var p ClientsParams

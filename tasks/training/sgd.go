@@ -40,7 +40,7 @@ type SGDParams struct {
 // SGD takes a stretch of steps of central training. Step k sees the examples
 // k*Batch to (k+1)*Batch-1 of an endless stream of epochs, so that a stretch
 // starts anywhere without the ones before it.
-var SGD = tasks.Kind{Name: "training/sgd", Version: 1, Class: tasks.Compute, Run: runSGD}
+var SGD = tasks.Kind{Name: "training/sgd", Version: 2, Class: tasks.Compute, Run: runSGD}
 
 func runSGD(ctx context.Context, t *tasks.Task) error {
 	var p SGDParams

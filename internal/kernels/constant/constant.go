@@ -19,6 +19,10 @@ const (
 const (
 	ExpLowest  = -104
 	ExpHighest = 89
+	// ExpNormalLowest and ExpNormalHighest are the bounds where 2^n itself must
+	// be a normal number: n from -126 to 127.
+	ExpNormalLowest  = -87.25
+	ExpNormalHighest = 88.25
 	// TanhLowest bounds the argument -2|x|: there tanh is 1 in float32.
 	TanhLowest = -20
 )

@@ -91,16 +91,24 @@ func layOut(args []any) (frame, error) {
 		case bool:
 			f.put(1, map[bool]uint64{true: 1}[v])
 		case []float32:
-			f.slices = append(f.slices, v)
-			f.put(8, addressOf(v))
-			f.put(8, uint64(len(v)))
-			f.put(8, uint64(cap(v)))
+			f.slice(v, len(v), cap(v))
+		case []float64:
+			words := unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(v))), 2*len(v))
+			f.slice(words, len(v), cap(v))
 		default:
 			return f, fmt.Errorf("argument of type %T", arg)
 		}
 	}
 	f.align(8)
 	return f, nil
+}
+
+// slice places the header of a slice whose memory is words.
+func (f *frame) slice(words []float32, length, capacity int) {
+	f.slices = append(f.slices, words)
+	f.put(8, addressOf(words))
+	f.put(8, uint64(length))
+	f.put(8, uint64(capacity))
 }
 
 func (f *frame) align(size int) {

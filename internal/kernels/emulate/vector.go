@@ -52,6 +52,7 @@ var vectorHandlers = map[string]func(*machine, []operand) error{
 	"VPMOVD2M":     (*machine).signsToMask,
 	"KMOVW":        (*machine).moveMask,
 	"VMOVUPS":      (*machine).moveVector,
+	"VMOVUPD":      (*machine).moveVector,
 	"VMOVUPS.Z":    (*machine).loadZeroing,
 	"VMASKMOVPS":   (*machine).moveBySign,
 	"VMOVSS":       func(m *machine, a []operand) error { return m.moveLanes(a, 1) },

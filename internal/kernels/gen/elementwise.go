@@ -30,14 +30,10 @@ func (s isa) elementwise() {
 	}
 }
 
-// expm1Reduced splits e^x into 2^n * (1 + q); it overwrites x.
+// expm1Reduced splits e^x into 2^n * (1 + q); it overwrites x. n comes with the
+// constant that rounded it.
 func (s isa) expm1Reduced(k numbers, x group) (q, n group) {
-	n, whole := s.like(x), s.like(x)
-	s.set(k.round, n)
-	each(VFMADD231PS, k.log2E, x, n)
-	each(VSUBPS, k.round, n, whole)
-	each(VFMADD231PS, k.negLn2High, whole, x)
-	each(VFMADD231PS, k.negLn2Low, whole, x)
+	n = s.reduceExp(k, x)
 	q = s.like(x)
 	last := len(k.expm1) - 1
 	s.set(k.expm1[last], q)
@@ -46,11 +42,21 @@ func (s isa) expm1Reduced(k numbers, x group) (q, n group) {
 	}
 	square := s.product(x, x)
 	each(VFMADD213PS, x, square, q)
-	each(VPSUBD, k.round, n, n)
 	return q, n
 }
 
-// powerOfTwo turns integers n into 2^n.
+// reduceExp leaves of x what is beyond n*ln 2.
+func (s isa) reduceExp(k numbers, x group) (n group) {
+	n, whole := s.like(x), s.like(x)
+	s.set(k.round, n)
+	each(VFMADD231PS, k.log2E, x, n)
+	each(VSUBPS, k.round, n, whole)
+	each(VFMADD231PS, k.negLn2High, whole, x)
+	each(VFMADD231PS, k.negLn2Low, whole, x)
+	return n
+}
+
+// powerOfTwo turns integers n into 2^n. The shift drops a rounding constant.
 func (s isa) powerOfTwo(k numbers, n group) {
 	each(VPSLLD, U8(23), n, n)
 	each(VPADDD, k.one, n, n)
@@ -60,6 +66,7 @@ func (s isa) powerOfTwo(k numbers, n group) {
 func (s isa) expClamped(k numbers, x group) group {
 	q, n := s.expm1Reduced(k, x)
 	half := s.like(x)
+	each(VPSUBD, k.round, n, n)
 	each(VPSRAD, U8(1), n, half)
 	each(VPSUBD, half, n, n)
 	s.powerOfTwo(k, half)

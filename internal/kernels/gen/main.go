@@ -16,6 +16,7 @@ func main() {
 		}
 		s.elementwise()
 		s.reductions()
+		s.columns()
 		s.updates()
 		s.gates()
 		s.peak()

@@ -27,13 +27,6 @@ var updates = []update{
 			each(VMULPS, alpha, in[0], in[0])
 			return in
 		}},
-	{"scaleAdd", "(alpha float32, x, y []float32)", "alpha", []string{"x", "y"}, []string{"x", "y"},
-		func(_ isa, alpha Op, in []group) []group {
-			x, y := in[0], in[1]
-			each(VMULPS, alpha, x, x)
-			each(VADDPS, x, y, y)
-			return in
-		}},
 	{"add", "(dst, x []float32)", "", []string{"dst", "x"}, []string{"dst"},
 		func(_ isa, _ Op, in []group) []group {
 			each(VADDPS, in[1], in[0], in[0])
