@@ -30,7 +30,10 @@ experiment: the noise multiplier is then the total, of which the updates get a
 little more and the count of clipped updates the rest. Epsilon is that of the total.
 
 --tree counts DP-FTRL in their place, to compare with: one epoch in which no user
-takes part twice, the noise being that on one node of the tree.`
+takes part twice, the noise being that on one node of the tree.
+
+--json prints the report of one number of rounds as an object, those of a sweep in
+{"reports": [...]}; an infinite epsilon is null.`
 
 // accountFlags are the recipe, and what to do with it.
 type accountFlags struct {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"coalmine/internal/kernels"
+	"coalmine/privacy"
 	"coalmine/storage"
 	"coalmine/storage/open"
 	"coalmine/workflows/compile"
@@ -26,7 +27,9 @@ func newPlanCommand(g *global) *cobra.Command {
 		Use:   "plan FILE",
 		Short: "Show what a run of an experiment would do, and queue nothing",
 		Long: `Show the cells of an experiment, what of them is cached and why the rest is not,
-and an estimate of the arithmetic, bytes and time on this machine.`,
+what a training with clipped updates will cost in privacy, and an estimate of the
+arithmetic, bytes and time on this machine. The population of an iid cell is filled
+only when it runs: its epsilon may differ a little from the one shown.`,
 		GroupID: groupRun,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -54,11 +57,17 @@ func (g *global) plan(ctx context.Context, sub *submission.Submission) error {
 	if err = errors.Join(err, done()); err != nil {
 		return err
 	}
+	spent := make([]*privacy.Report, len(sub.Spec.Cells))
+	for i := range spent {
+		if spent[i], err = sub.Spec.Cells[i].Privacy(); err != nil {
+			return err
+		}
+	}
 	cost := estimate.Of(sub, p, x)
 	if g.json {
-		return g.printJSON(planView(x, cost))
+		return g.printJSON(planView(x, cost, spent))
 	}
-	g.writePlan(x, cost)
+	g.writePlan(x, cost, spent)
 	return nil
 }
 
@@ -86,13 +95,17 @@ func (g *global) planArchive(ctx context.Context) (*storage.Archive, closer, err
 	return storage.NewArchive(store), remove, nil
 }
 
-func (g *global) writePlan(x *coordinator.Explanation, cost estimate.Cost) {
-	for _, c := range x.Cells {
+// writePlan prints the plan for people; spent has the privacy cost of each cell, or nil.
+func (g *global) writePlan(x *coordinator.Explanation, cost estimate.Cost, spent []*privacy.Report) {
+	for i, c := range x.Cells {
 		state := "to run"
 		if c.Cached {
 			state = "cached"
 		}
 		g.printf("%s  %s: %s\n", c.Name, c.Label, state)
+		if spent[i] != nil {
+			g.printf("      privacy: %s\n", spent[i].Summary())
+		}
 		if c.Cached {
 			continue
 		}
@@ -120,13 +133,14 @@ func (g *global) writePlan(x *coordinator.Explanation, cost estimate.Cost) {
 }
 
 // planView is what plan --json prints.
-func planView(x *coordinator.Explanation, cost estimate.Cost) any {
+func planView(x *coordinator.Explanation, cost estimate.Cost, spent []*privacy.Report) any {
 	type cell struct {
 		Cell     string              `json:"cell"`
 		Label    string              `json:"label"`
 		Cached   bool                `json:"cached"`
 		Training []string            `json:"training"`
 		Nodes    []coordinator.Group `json:"nodes"`
+		Privacy  *privacy.Report     `json:"privacy,omitempty"`
 	}
 	view := struct {
 		Cells         []cell  `json:"cells"`
@@ -134,8 +148,8 @@ func planView(x *coordinator.Explanation, cost estimate.Cost) any {
 		MeasuringFLOP float64 `json:"measuring_flop"`
 		Bytes         float64 `json:"bytes"`
 	}{TrainingFLOP: cost.TrainingFLOP, MeasuringFLOP: cost.MeasuringFLOP, Bytes: cost.Bytes}
-	for _, c := range x.Cells {
-		one := cell{Cell: c.Name, Label: c.Label, Cached: c.Cached, Training: []string{}, Nodes: c.Groups}
+	for i, c := range x.Cells {
+		one := cell{Cell: c.Name, Label: c.Label, Cached: c.Cached, Training: []string{}, Nodes: c.Groups, Privacy: spent[i]}
 		if c.Training != nil {
 			one.Training = append(one.Training, c.Training.Why()...)
 		}

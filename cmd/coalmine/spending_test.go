@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -35,6 +37,7 @@ func TestARunSaysWhatEveryRoundHasCost(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	planned := plannedPrivacy(t, file)
 	var out, messages bytes.Buffer
 	home := filepath.Join(dir, "home")
 	if code := execute(t.Context(), []string{"run", file, "--home", home}, &out, &messages); code != exitDone {
@@ -54,6 +57,9 @@ func TestARunSaysWhatEveryRoundHasCost(t *testing.T) {
 			return err
 		}
 		checkSpending(t, noisy, results.Cells[0].Privacy)
+		if !reflect.DeepEqual(planned[0], results.Cells[0].Privacy) || planned[1] == nil || !planned[1].Infinite {
+			t.Errorf("the plan says %+v, the result %+v; without noise %+v", planned[0], results.Cells[0].Privacy, planned[1])
+		}
 		clipped, err := api.Spending(t.Context(), "", "c02")
 		if len(clipped.Rounds) != 0 || clipped.Rounds == nil {
 			t.Errorf("a training without noise has spent %+v", clipped)
@@ -63,6 +69,22 @@ func TestARunSaysWhatEveryRoundHasCost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// plannedPrivacy is what a plan says that each cell will cost.
+func plannedPrivacy(t *testing.T, file string) []*privacy.Report {
+	t.Helper()
+	var out, messages bytes.Buffer
+	if code := execute(t.Context(), []string{"plan", file, "--json", "--home", filepath.Join(t.TempDir(), "none")}, &out, &messages); code != exitDone {
+		t.Fatalf("exit status %d: %s", code, messages.String())
+	}
+	var plan struct {
+		Cells []struct{ Privacy *privacy.Report }
+	}
+	if err := json.Unmarshal(out.Bytes(), &plan); err != nil || len(plan.Cells) != 2 {
+		t.Fatalf("%v in %s", err, out.String())
+	}
+	return []*privacy.Report{plan.Cells[0].Privacy, plan.Cells[1].Privacy}
 }
 
 func checkSpending(t *testing.T, s control.Spending, report *privacy.Report) {

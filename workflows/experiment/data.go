@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"fmt"
 	"math/big"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 	"coalmine/privacy"
 	"coalmine/storage"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/reports"
 )
 
 // Facts are what reading the data tells, for one cell.
@@ -149,11 +151,7 @@ func (c *dataChecker) affordable(rounds int) int {
 		users += int(spareUsers * float64(users))
 	}
 	budget := privacy.Budget{Epsilon: t.Privacy.Budget.Epsilon, Delta: t.Privacy.Budget.Delta}
-	meter, err := privacy.NewMeter(privacy.Recipe{
-		Population: users, Cohort: t.Cohort, NoiseMultiplier: t.Privacy.NoiseMultiplier,
-		Delta: t.Privacy.Delta, Sampling: privacy.Sampling(t.Sampling), Conversion: t.Privacy.Accounting(),
-		ClipQuantile: t.Privacy.ClipQuantile(),
-	})
+	meter, err := privacy.NewMeter(c.Experiment.recipe(users))
 	if err != nil {
 		c.fail("training.privacy", "cannot be accounted for: %v", err)
 		return rounds
@@ -164,6 +162,27 @@ func (c *dataChecker) affordable(rounds int) int {
 			privacy.Epsilon(meter.EpsilonProved(1, budget.Delta)), budget.Delta)
 	}
 	return min(rounds, allowed)
+}
+
+// recipe is what the privacy of a clipped training depends on, with so many users.
+func (e *Experiment) recipe(users int) privacy.Recipe {
+	t := &e.Training
+	return privacy.Recipe{
+		Population: users, Cohort: t.Cohort, Rounds: t.Rounds, NoiseMultiplier: t.Privacy.NoiseMultiplier, Delta: t.Privacy.Delta,
+		Sampling: privacy.Sampling(t.Sampling), Conversion: t.Privacy.Accounting(), ClipQuantile: t.Privacy.ClipQuantile(),
+		Unit: reports.Unit(e.Data.Partition), Randomness: cmp.Or(privacy.Randomness(t.Privacy.Randomness), privacy.Seeded),
+	}
+}
+
+// Privacy is what the training of a resolved cell will have cost at its end, nil
+// where none is claimed. The population of an iid cell is filled only when it
+// runs, so that its cost is known about.
+func (c *Cell) Privacy() (*privacy.Report, error) {
+	if c.Experiment.Training.Privacy == nil || c.users == 0 {
+		return nil, nil
+	}
+	report, err := privacy.Account(c.Experiment.recipe(c.users))
+	return &report, err
 }
 
 // noteBudget remembers how many rounds were asked for where the privacy budget

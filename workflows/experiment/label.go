@@ -129,6 +129,7 @@ var wordings = map[string]string{
 	"training.epochs":                   "%s epochs",
 	"training.privacy.clip":             "clip %s",
 	"training.privacy.noise_multiplier": "noise multiplier %s",
+	"training.privacy.conversion":       "%s conversion",
 }
 
 func wording(path, value string) string {
