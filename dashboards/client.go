@@ -219,15 +219,6 @@ func (c *Client) Remove(ctx context.Context, run string) (*control.Removed, erro
 	return &answer, nil
 }
 
-// Collect implements control.API.
-func (c *Client) Collect(ctx context.Context, o control.CollectOptions) (*coordinator.Collection, error) {
-	var answer coordinator.Collection
-	if err := c.post(ctx, c.path("gc"), o, &answer); err != nil {
-		return nil, err
-	}
-	return &answer, nil
-}
-
 // Drain implements control.API.
 func (c *Client) Drain(ctx context.Context, worker string) ([]string, error) {
 	var answer drained
@@ -300,16 +291,24 @@ func (c *Client) get(ctx context.Context, target *url.URL, into any) error {
 }
 
 func (c *Client) post(ctx context.Context, target *url.URL, body, into any) error {
-	data, err := json.Marshal(body)
-	if err != nil {
-		return fmt.Errorf("request to %s: %w", target, err)
-	}
-	request, err := c.request(ctx, http.MethodPost, target, bytes.NewReader(data))
+	request, err := c.postRequest(ctx, target, body)
 	if err != nil {
 		return err
 	}
-	request.Header.Set("Content-Type", "application/json")
 	return c.roundTrip(request, into)
+}
+
+func (c *Client) postRequest(ctx context.Context, target *url.URL, body any) (*http.Request, error) {
+	data, err := json.Marshal(body)
+	if err != nil {
+		return nil, fmt.Errorf("request to %s: %w", target, err)
+	}
+	request, err := c.request(ctx, http.MethodPost, target, bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	return request, nil
 }
 
 func (c *Client) do(ctx context.Context, method string, target *url.URL, body io.Reader) (*http.Response, error) {
@@ -397,12 +396,7 @@ const maxErrorBytes = 1 << 20
 
 // readError turns an answer back into the error that it carries.
 func (c *Client) readError(response *http.Response) error {
-	e := &Error{Status: response.StatusCode, Kind: response.Header.Get(kindHeader)}
-	for _, k := range errorKinds {
-		if e.Kind == k.kind {
-			e.err = k.err
-		}
-	}
+	e := named(&Error{Status: response.StatusCode, Kind: response.Header.Get(kindHeader)})
 	data, _ := io.ReadAll(io.LimitReader(response.Body, maxErrorBytes)) // the status says enough
 	var body errorBody
 	if json.Unmarshal(data, &body) == nil {
@@ -410,6 +404,16 @@ func (c *Client) readError(response *http.Response) error {
 	}
 	if e.Message == "" {
 		e.Message = fmt.Sprintf("server %s answered %s: %.200s", c.base, response.Status, bytes.TrimSpace(data))
+	}
+	return e
+}
+
+// named has an error wrap the one that its kind stands for.
+func named(e *Error) *Error {
+	for _, k := range errorKinds {
+		if e.Kind == k.kind {
+			e.err = k.err
+		}
 	}
 	return e
 }

@@ -99,7 +99,7 @@ func (s *Server) updated() <-chan struct{} {
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, name string, from source) error {
 	f, release := s.feeds.follow(name, from)
 	defer release()
-	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Content-Type", eventStream)
 	w.Header().Set("X-Accel-Buffering", "no") // a proxy must not wait for more
 	if r.Method == http.MethodHead {
 		return nil

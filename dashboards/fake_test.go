@@ -33,6 +33,8 @@ type fakeAPI struct {
 	logs     []control.AttemptLog
 	// collected is the answer to collections and removals.
 	collected coordinator.Collection
+	// batches is how many deletions a collection tells of, before its error if any.
+	batches int
 
 	asked struct {
 		run, cell, node string
@@ -162,6 +164,10 @@ func (f *fakeAPI) Remove(_ context.Context, run string) (*control.Removed, error
 func (f *fakeAPI) Collect(_ context.Context, o control.CollectOptions) (*coordinator.Collection, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	for i := range f.batches {
+		o.Progress(i+1, f.batches)
+	}
+	o.Progress = nil
 	f.asked.collect = o
 	return &f.collected, f.err
 }

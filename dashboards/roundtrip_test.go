@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -88,6 +89,20 @@ func TestWhatIsAskedAndAnsweredArrivesWhole(t *testing.T) {
 		got, err := c.Collect(ctx, want)
 		if err != nil || !reflect.DeepEqual(api.asked.collect, want) || !reflect.DeepEqual(*got, api.collected) {
 			t.Errorf("asked for %+v, got %+v, %v", api.asked.collect, got, err)
+		}
+	})
+	t.Run("collect and watch", func(t *testing.T) {
+		api.batches = 3
+		defer func() { api.batches, api.err = 0, nil }()
+		var seen []int
+		want := control.CollectOptions{Progress: func(deleted, of int) { seen = append(seen, 10*deleted+of) }}
+		got, err := c.Collect(ctx, want)
+		if err != nil || !reflect.DeepEqual(*got, api.collected) || !slices.Equal(seen, []int{13, 23, 33}) {
+			t.Errorf("got %+v, %v after the progress %v", got, err, seen)
+		}
+		api.err = fmt.Errorf("collecting: %w", coordinator.ErrStandby)
+		if got, err := c.Collect(ctx, want); !errors.Is(err, coordinator.ErrStandby) || err.Error() != api.err.Error() || len(seen) != 6 {
+			t.Errorf("a collection that fails midway: %+v, %v after the progress %v", got, err, seen)
 		}
 	})
 	t.Run("drain", func(t *testing.T) {

@@ -164,23 +164,6 @@ func (s *Server) removeRun(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// collect answers when the collection is over; it ends early if the sender goes.
-func (s *Server) collect(w http.ResponseWriter, r *http.Request) error {
-	var o control.CollectOptions
-	if err := readJSON(w, r, maxSteerBytes, &o); err != nil {
-		return err
-	}
-	newFlow(w, nil)
-	collected, err := s.api.Collect(r.Context(), o)
-	if err != nil {
-		return err
-	}
-	total := collected.Total()
-	s.options.Log.Info("garbage collected", slog.Bool("dry-run", o.DryRun), slog.Int("objects", total.Objects), slog.Int64("bytes", total.Bytes))
-	writeJSON(w, http.StatusOK, collected)
-	return nil
-}
-
 // drained is the answer to a request to drain.
 type drained struct {
 	Workers []string `json:"workers"`

@@ -29,7 +29,8 @@ does the same by itself, day by day.
 
 Only the coordinator that leads deletes. Of a home, its owner does; of a cluster,
 the process at --server; where nobody leads, this command takes the lead for so
-long, and shows on a terminal how far it is. It may be interrupted at any time, and --dry-run deletes nothing.`
+long. A terminal shows how far it is. It may be interrupted at any time, and
+--dry-run deletes nothing.`
 
 func newCollectCommand(g *global) *cobra.Command {
 	var o control.CollectOptions

@@ -22,7 +22,6 @@ type CollectOptions struct {
 	// time that a task may take and an hour.
 	OlderThan *float64 `json:"older_than_seconds,omitempty"`
 	// Progress, if set, is told how many objects have been deleted, and of how many.
-	// It stays in this process: another that deletes in its place tells nothing.
 	Progress func(deleted, of int) `json:"-"`
 }
 
