@@ -50,7 +50,7 @@ func (g *global) flags(f *pflag.FlagSet) {
 	f.StringVar(&g.store, "store", os.Getenv("COALMINE_STORE_URL"), "store of a cluster: s3://bucket/prefix?endpoint=http://host:port, or a directory (COALMINE_STORE_URL)")
 	f.StringVar(&g.server, "server", os.Getenv("COALMINE_SERVER"), "address of a running coalmine serve, in place of --store (COALMINE_SERVER; the token in COALMINE_TOKEN)")
 	f.StringVar(&g.secretKey, "secret-key", os.Getenv(secrets.Variable), "file with the key of trainings with randomness: secret, apart from the results ("+secrets.Variable+")")
-	for _, name := range []string{"redis", "store", "server"} {
+	for _, name := range []string{"redis", "store", "server", "secret-key"} {
 		f.Lookup(name).DefValue = "" // the help must not show what the environment holds
 	}
 	f.BoolVar(&g.json, "json", false, "print facts as JSON")
