@@ -39,6 +39,7 @@ func (s *consumer) startServer(class string) (*classServer, error) {
 		LogLevel:                 asynq.WarnLevel,
 	})
 	err := server.Start(asynq.HandlerFunc(func(leased context.Context, t *asynq.Task) error {
+		growStack()
 		defer hook.enter()()
 		s.handle(leased, Message{ID: t.ResultWriter().TaskID(), Class: class, Payload: t.Payload()})
 		return nil
