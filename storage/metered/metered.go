@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,6 +20,7 @@ import (
 // Store is another store with its operations counted.
 type Store struct {
 	storage.Store
+	total         atomic.Int64
 	operations    *prometheus.CounterVec
 	seconds       *prometheus.HistogramVec
 	read, written prometheus.Counter
@@ -55,8 +57,12 @@ func New(store storage.Store, r prometheus.Registerer) *Store {
 	}
 }
 
+// Operations is how many operations have ended so far, whatever their outcome.
+func (s *Store) Operations() int64 { return s.total.Load() }
+
 // observe counts an operation that has ended.
 func (s *Store) observe(operation string, began time.Time, err error) {
+	s.total.Add(1)
 	s.operations.WithLabelValues(operation, outcome(err)).Inc()
 	s.seconds.WithLabelValues(operation).Observe(time.Since(began).Seconds())
 }

@@ -68,6 +68,10 @@ func TestOperationsAndBytesAreCountedByOutcome(t *testing.T) {
 		t.Fatal("the fault did not show")
 	}
 
+	if n := store.Operations(); n != 9 {
+		t.Errorf("%d operations, want 9", n)
+	}
+
 	const want = `
 # HELP coalmine_store_operations_total Operations on the store, by outcome: ok, absent, exists or error.
 # TYPE coalmine_store_operations_total counter

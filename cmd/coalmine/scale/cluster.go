@@ -11,6 +11,7 @@ import (
 
 	"coalmine/internal/queue"
 	"coalmine/storage"
+	"coalmine/storage/metered"
 	"coalmine/workflows/coordinator"
 	"coalmine/workflows/runs"
 )
@@ -25,7 +26,7 @@ type cluster struct {
 	// broker is one for all coordinators: what one leaves waits for the next.
 	broker  *queue.Broker
 	archive *storage.Archive
-	store   *countedStore
+	store   *metered.Store
 	remove  func(storage.Store) error // clears the folder of a named store
 }
 
@@ -60,7 +61,7 @@ func (c *cluster) open(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if c.store, err = openCounted(ctx, place); err != nil {
+	if c.store, err = openMetered(ctx, place); err != nil {
 		return err
 	}
 	c.archive = storage.NewArchive(c.store)

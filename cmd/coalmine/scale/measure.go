@@ -114,7 +114,7 @@ type mark struct {
 func (m *windowMeter) begin(round int) { m.samples.Go(func() { m.take(round) }) }
 
 func (m *windowMeter) take(round int) {
-	x := mark{round: round, used: m.snapshot(), operations: m.store.operations.Load(), calls: m.queue.calls.Load()}
+	x := mark{round: round, used: m.snapshot(), operations: m.store.Operations(), calls: m.queue.calls.Load()}
 	x.heap, x.objects = heap()
 	m.mu.Lock()
 	defer m.mu.Unlock()

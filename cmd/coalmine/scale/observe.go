@@ -3,15 +3,13 @@ package scale
 import (
 	"context"
 	"fmt"
-	"io"
-	"iter"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"coalmine/internal/queue"
-	"coalmine/storage"
+	"coalmine/storage/metered"
 	"coalmine/storage/open"
 	"coalmine/workflows/coordinator"
 	"coalmine/workflows/plan"
@@ -108,59 +106,11 @@ func quantile(took []time.Duration, q float64) float64 {
 
 func milliseconds(d time.Duration) float64 { return d.Seconds() * 1000 }
 
-// countedStore counts what this process asks of a store. Deletions count one for
-// each object.
-type countedStore struct {
-	storage.Store
-	operations atomic.Int64
-}
-
-func openCounted(ctx context.Context, location string) (*countedStore, error) {
+// openMetered opens a store that counts what this process asks of it.
+func openMetered(ctx context.Context, location string) (*metered.Store, error) {
 	store, err := open.Open(ctx, location)
 	if err != nil {
 		return nil, err
 	}
-	return &countedStore{Store: store}, nil
-}
-
-// Put implements storage.Store.
-func (s *countedStore) Put(ctx context.Context, name string, body io.ReadSeeker, d storage.Durability) error {
-	s.operations.Add(1)
-	return s.Store.Put(ctx, name, body, d)
-}
-
-// Create implements storage.Store.
-func (s *countedStore) Create(ctx context.Context, name string, data []byte) error {
-	s.operations.Add(1)
-	return s.Store.Create(ctx, name, data)
-}
-
-// Get implements storage.Store.
-func (s *countedStore) Get(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
-	s.operations.Add(1)
-	return s.Store.Get(ctx, name, offset, length)
-}
-
-// Head implements storage.Store.
-func (s *countedStore) Head(ctx context.Context, name string) (storage.Info, error) {
-	s.operations.Add(1)
-	return s.Store.Head(ctx, name)
-}
-
-// List implements storage.Store.
-func (s *countedStore) List(ctx context.Context, prefix string) iter.Seq2[storage.Info, error] {
-	s.operations.Add(1)
-	return s.Store.List(ctx, prefix)
-}
-
-// Children implements storage.Store.
-func (s *countedStore) Children(ctx context.Context, dir string) iter.Seq2[string, error] {
-	s.operations.Add(1)
-	return s.Store.Children(ctx, dir)
-}
-
-// Delete implements storage.Store.
-func (s *countedStore) Delete(ctx context.Context, names ...string) error {
-	s.operations.Add(int64(len(names)))
-	return s.Store.Delete(ctx, names...)
+	return metered.New(store, nil), nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"coalmine/internal/queue"
 	"coalmine/storage"
+	"coalmine/storage/metered"
 	"coalmine/tasks"
 	"coalmine/workflows/coordinator"
 	"coalmine/workflows/plan"
@@ -57,22 +58,22 @@ func (c *cluster) start(ctx context.Context) (out *Start, err error) {
 	if _, err := submit(ctx, archive, s); err != nil {
 		return nil, err
 	}
-	before := store.operations.Load()
+	before := store.Operations()
 	took, err := c.takeUp(ctx, archive, s.Cells*s.Parts)
 	return &Start{
 		Store: archive.String(), Cells: s.Cells, Rounds: s.Rounds, Commits: commits,
-		Seconds: took.Seconds(), StoreOperations: store.operations.Load() - before,
+		Seconds: took.Seconds(), StoreOperations: store.Operations() - before,
 	}, err
 }
 
 // openStartStore opens a folder of the named store, or else a directory on disk.
-func (c *cluster) openStartStore(ctx context.Context) (*countedStore, func() error, error) {
+func (c *cluster) openStartStore(ctx context.Context) (*metered.Store, func() error, error) {
 	if c.Store != "" {
 		place, remove, err := folderOf(c.Store)
 		if err != nil {
 			return nil, nil, err
 		}
-		store, err := openCounted(ctx, place)
+		store, err := openMetered(ctx, place)
 		return store, func() error { return remove(store) }, err
 	}
 	dir, err := os.MkdirTemp("", "coalmine-bench-")
@@ -80,7 +81,7 @@ func (c *cluster) openStartStore(ctx context.Context) (*countedStore, func() err
 		return nil, nil, err
 	}
 	remove := func() error { return os.RemoveAll(dir) }
-	store, err := openCounted(ctx, dir)
+	store, err := openMetered(ctx, dir)
 	if err != nil {
 		return nil, nil, errors.Join(err, remove())
 	}
