@@ -64,7 +64,6 @@ func TestTooManyArgumentsAreToldWhichAreTaken(t *testing.T) {
 	for usage, args := range map[string][]string{
 		"usage: coalmine run FILE":            {"run"},
 		"usage: coalmine data inspect SOURCE": {"data", "inspect"},
-		"is an experiment, not a source":      {"data", "inspect", "../../examples/quickstart.yaml"},
 	} {
 		var stdout, stderr bytes.Buffer
 		if code := execute(t.Context(), args, &stdout, &stderr); code != exitUsage || !strings.Contains(stderr.String(), usage) {

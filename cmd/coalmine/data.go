@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -42,17 +43,29 @@ func newInspectCommand(g *global) *cobra.Command {
 	var r datasets.Recipe
 	var iid bool
 	var limits datasets.Limits
+	var experimentFlags submitFlags
 	c := &cobra.Command{
-		Use:   "inspect SOURCE",
+		Use:   "inspect SOURCE|FILE.yaml",
 		Short: "Check every line of a source and count what each step of its preparation leaves",
 		Long: `Check every line of a source and count users, examples and words before and
-after each step of its preparation, exactly as the tasks will find them. ` + sourceHelp,
+after each step of its preparation, exactly as the tasks will find them. ` + sourceHelp + `
+
+Of an experiment file it prepares the data of every cell in memory, with the
+experiment's own settings (and --set): besides the counts it says how many users
+carry the canaries of each configuration, and how many examples they replace.`,
 		Example: "  coalmine data inspect examples/data/state-of-the-union.jsonl.gz --words 400\n" +
+			"  coalmine data inspect examples/quickstart.yaml --set canaries.user_probability=1%\n" +
 			"  coalmine data inspect 's3://bucket/texts/?endpoint=https://s3.example.org'",
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if ext := filepath.Ext(args[0]); ext == ".yaml" || ext == ".yml" {
-				return fmt.Errorf("%s is an experiment, not a source: give the source that it names as data.source (coalmine plan %s tells what the experiment would do)", args[0], args[0])
+				if err := onlyOf(c, args[0], "set", "max-cells"); err != nil {
+					return err
+				}
+				return g.inspectExperiment(c.Context(), &experimentFlags, args[0])
+			}
+			if len(experimentFlags.sets) > 0 {
+				return fmt.Errorf("--set is for experiment files; %s is taken for a source", args[0])
 			}
 			if r.Level == datasets.ByteLevel && !c.Flags().Changed("vocabulary") {
 				r.VocabularySize = 0
@@ -79,6 +92,7 @@ after each step of its preparation, exactly as the tasks will find them. ` + sou
 	}
 	f := c.Flags()
 	addLimits(f, &limits)
+	experimentFlags.add(f, false)
 	f.BoolVar(&iid, "iid", false, "shuffle and refill too, as partition: iid does without canaries; holds the source in memory")
 	f.Uint64Var(&r.Seed, "seed", 1, "seed of the parts")
 	f.StringVar((*string)(&r.Level), "level", string(datasets.WordLevel), "read the text as words, or as bytes: word or byte; at the byte level, what is counted in words is counted in bytes")
@@ -89,6 +103,18 @@ after each step of its preparation, exactly as the tasks will find them. ` + sou
 	f.IntVar(&r.Words, "words", 2000, "words of a balanced user")
 	f.Float64Var(&r.HeldOutUsers, "held-out-users", 0, "share of the balanced users that never train")
 	return c
+}
+
+// onlyOf refuses the flags of a command but for those of these names, since an
+// experiment file says all that the others would.
+func onlyOf(c *cobra.Command, path string, names ...string) error {
+	var wrong error
+	c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Changed && !slices.Contains(names, f.Name) {
+			wrong = fmt.Errorf("--%s is for sources; %s says itself how its data is prepared: override that by --set", f.Name, path)
+		}
+	})
+	return wrong
 }
 
 // inspection is what data inspect --json prints.

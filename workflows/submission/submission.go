@@ -175,6 +175,9 @@ func cellFacts(files []storage.Digest, f *datasets.Facts) experiment.Facts {
 	}
 }
 
+// Sources are those of the data, each once.
+func (s *Submission) Sources() []*sources.Source { return s.sources }
+
 // Upload gives the sources to an uploader, as far as it lacks them.
 func (s *Submission) Upload(ctx context.Context, to sources.Uploader) error {
 	for _, source := range s.sources {

@@ -1,0 +1,242 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"coalmine/storage"
+	"coalmine/tasks/canaries"
+	"coalmine/tasks/datasets"
+	"coalmine/workflows/compile"
+	"coalmine/workflows/inline"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/submission"
+)
+
+// preparation is the way of an experiment's data from the source to the population
+// that some of its cells train on, as data inspect FILE.yaml prints it.
+type preparation struct {
+	Cells []string `json:"cells"`
+	// Label is what the plan calls the last step.
+	Label string `json:"label"`
+	datasets.Facts
+	Population datasets.PartitionMetrics `json:"population"`
+	// Insertions and Canaries are absent where the experiment has no canaries.
+	Insertions *canaries.InsertMetrics `json:"insertions,omitempty"`
+	Canaries   []insertedConfiguration `json:"canaries,omitempty"`
+}
+
+// insertedConfiguration is what became of the canaries of one configuration.
+type insertedConfiguration struct {
+	UserProbability    string `json:"user_probability"`
+	ExampleProbability string `json:"example_probability"`
+	// Canaries is their number, of which NeverInserted have no copy.
+	Canaries      int `json:"canaries"`
+	NeverInserted int `json:"never_inserted"`
+	// Users, Holders and Insertions are sums over the canaries: the secret sharers,
+	// the users of the population that hold a copy, and the copies.
+	Users      int `json:"users"`
+	Holders    int `json:"holders"`
+	Insertions int `json:"insertions"`
+}
+
+// inspectExperiment prepares the data of an experiment in memory, exactly as its
+// tasks will, and prints what that gives.
+func (g *global) inspectExperiment(ctx context.Context, flags *submitFlags, path string) error {
+	sub, err := flags.prepare(ctx, g, path)
+	if err != nil {
+		return err
+	}
+	found, err := preparations(ctx, sub)
+	if err != nil {
+		return err
+	}
+	if g.json {
+		return g.printJSON(map[string]any{"experiment": sub.Spec.Name, "preparations": found})
+	}
+	for i, p := range found {
+		if i > 0 {
+			g.printf("\n")
+		}
+		if err := p.write(g.stdout); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// preparations are those of all cells, each once, in the order of the cells.
+func preparations(ctx context.Context, sub *submission.Submission) ([]*preparation, error) {
+	p, err := compile.Plan(sub.Spec)
+	if err != nil {
+		return nil, err
+	}
+	var files [][]byte
+	for _, source := range sub.Sources() {
+		more, err := contents(ctx, source)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, more...)
+	}
+	x := inline.New(p, compile.Registry(), files...)
+	known := map[storage.Key]*preparation{}
+	var found []*preparation
+	for _, cell := range p.Cells {
+		for _, key := range populationsOf(p, cell.Report) {
+			if known[key] == nil {
+				if known[key], err = prepare(ctx, x, p, p.Nodes[key]); err != nil {
+					return nil, err
+				}
+				found = append(found, known[key])
+			}
+			known[key].Cells = append(known[key].Cells, cell.Name)
+		}
+	}
+	return found, nil
+}
+
+// populationsOf are the partitions that something in a plan needs, by key.
+func populationsOf(p *plan.Plan, from plan.Ref) []storage.Key {
+	seen := map[storage.Key]bool{}
+	var found []storage.Key
+	var visit func(plan.Ref)
+	visit = func(r plan.Ref) {
+		key := r.Key
+		if r.Chain != nil {
+			key = r.Chain.Recipe
+		}
+		if seen[key] {
+			return
+		}
+		seen[key] = true
+		if r.Chain != nil {
+			visit(r.Chain.Origin)
+			for _, need := range r.Chain.StepNeeds() {
+				visit(need)
+			}
+			return
+		}
+		n := p.Nodes[key]
+		if n.Kind == datasets.Partition.Name {
+			found = append(found, key)
+		}
+		for _, need := range n.Needs {
+			visit(need)
+		}
+	}
+	visit(from)
+	slices.SortFunc(found, storage.Key.Compare)
+	return found
+}
+
+// prepare runs what leads to a partition, and reads what the steps have counted.
+func prepare(ctx context.Context, x *inline.Executor, whole *plan.Plan, n *plan.Node) (*preparation, error) {
+	if err := x.Reach(ctx, plan.Ref{Key: n.Key}); err != nil {
+		return nil, err
+	}
+	p := &preparation{Label: n.Label}
+	parts, balanced := inputOf(n, datasets.PartsInput), inputOf(n, datasets.BalancedInput)
+	corpus := inputOf(whole.Nodes[parts], datasets.CorpusInput)
+	read := map[storage.Key]any{n.Key: &p.Population, corpus: &p.Source, parts: &p.Parts, balanced: &p.Balance}
+	if insertions := inputOf(n, datasets.InsertionsInput); !insertions.IsZero() {
+		p.Insertions = &canaries.InsertMetrics{}
+		read[insertions] = p.Insertions
+	}
+	for key, into := range read {
+		if err := readMetrics(ctx, x, key, into); err != nil {
+			return nil, err
+		}
+	}
+	if p.Insertions == nil {
+		return p, nil
+	}
+	data, err := x.Blob(ctx, n.Key, datasets.CanariesBlob)
+	if err != nil {
+		return nil, err
+	}
+	var placements []datasets.Placement
+	if err := json.Unmarshal(data, &placements); err != nil {
+		return nil, err
+	}
+	p.Canaries = byConfiguration(placements)
+	return p, nil
+}
+
+// inputOf is the key of a node's input of that name, zero if it has none.
+func inputOf(n *plan.Node, name string) storage.Key {
+	for _, in := range n.Inputs {
+		if in.Name == name {
+			return in.Key
+		}
+	}
+	return storage.Key{}
+}
+
+func readMetrics(ctx context.Context, x *inline.Executor, key storage.Key, into any) error {
+	c, err := x.Commit(ctx, key)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(c.Metrics, into)
+}
+
+// byConfiguration sums placements up, in the order in which configurations occur.
+func byConfiguration(placements []datasets.Placement) []insertedConfiguration {
+	var all []insertedConfiguration
+	for _, p := range placements {
+		if p.HeldBack {
+			continue
+		}
+		i := slices.IndexFunc(all, func(c insertedConfiguration) bool {
+			return c.UserProbability == p.UserProbability && c.ExampleProbability == p.ExampleProbability
+		})
+		if i < 0 {
+			i = len(all)
+			all = append(all, insertedConfiguration{UserProbability: p.UserProbability, ExampleProbability: p.ExampleProbability})
+		}
+		c := &all[i]
+		c.Canaries++
+		c.Users += p.Users
+		c.Holders += p.Holders
+		c.Insertions += p.Insertions
+		if p.Insertions == 0 {
+			c.NeverInserted++
+		}
+	}
+	return all
+}
+
+func (p *preparation) write(w io.Writer) error {
+	fmt.Fprintf(w, "%s: %s\n", strings.Join(p.Cells, ", "), p.Label)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(t, "step\tusers\texamples\twords\t\n")
+	for _, row := range []struct {
+		step string
+		datasets.Counts
+	}{
+		{"source", p.Source.Counts}, {"training part", p.Parts.Train}, {"test part", p.Parts.Test}, {"validation part", p.Parts.Validation},
+		{"balanced users", p.Balance.Balanced}, {"held-out users", p.Balance.HeldOut}, {"population", p.Population.Counts},
+	} {
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t\n", row.step, row.Users, row.Examples, row.Words)
+	}
+	if err := t.Flush(); err != nil || p.Insertions == nil {
+		return err
+	}
+	m := p.Insertions
+	fmt.Fprintf(w, "\n%d of %d balanced users carry a canary; %d of their %d examples are replaced (%.2g%%).\n",
+		m.SecretSharers, m.Users, m.ReplacedExamples, m.Examples, 100*float64(m.ReplacedExamples)/float64(max(1, m.Examples)))
+	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(t, "p_u\tp_e\tcanaries\tnever inserted\tusers each\tholders each\tcopies each\t\n")
+	for _, c := range p.Canaries {
+		each := func(sum int) float64 { return float64(sum) / float64(c.Canaries) }
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%.3g\t%.3g\t%.3g\t\n", c.UserProbability, c.ExampleProbability,
+			c.Canaries, c.NeverInserted, each(c.Users), each(c.Holders), each(c.Insertions))
+	}
+	return t.Flush()
+}
