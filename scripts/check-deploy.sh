@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks deploy/kubernetes and the alerts of deploy/prometheus against the types and
-# parsers of these programs (scripts/deploycheck), without a cluster.
+# Checks deploy/kubernetes and deploy/prometheus against the types and parsers of these
+# programs (scripts/deploycheck), without a cluster.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -22,6 +22,8 @@ for mistake in \
 	"kubernetes/worker.yaml s/automountServiceAccountToken/automountToken/" \
 	"kubernetes/coordinator.yaml s/replicas: 2/replicas: two/" \
 	"kubernetes/kustomization.yaml s/resources:/resource:/" \
+	"prometheus/prometheus.yaml s/dns_sd_configs/dns_sd_config/" \
+	"prometheus/prometheus.yaml s/port: 9090/port: worker/" \
 	"prometheus/alerts.yaml s/absent(coalmine_leader)/absent(coalmine_leader/"; do
 	rm -rf "$broken/deploy" && cp -r deploy "$broken/deploy"
 	sed -i "${mistake#* }" "$broken/deploy/${mistake%% *}"
@@ -30,4 +32,4 @@ for mistake in \
 		exit 1
 	fi
 done
-say "the manifests and alerts in deploy/ are valid, and mistakes in them are found"
+say "what is in deploy/ is valid, and mistakes in it are found"

@@ -1,7 +1,7 @@
-// Command deploycheck reads the manifests for Kubernetes and the alerts of
-// Prometheus as these programs do, with their own types and parsers, and fails
-// with their errors: an unknown field, a wrong type, an expression that does not
-// parse. It asks no cluster. It is a module of its own so that the program does not
+// Command deploycheck reads the manifests for Kubernetes and the configuration and
+// alerts of Prometheus as these programs do, with their own types and parsers, and
+// fails with their errors: an unknown field, a wrong type, an expression that does
+// not parse. It asks no cluster. It is a module of its own so that the program does not
 // depend on those libraries.
 //
 //	deploycheck DIRECTORY    # with kubernetes/ and prometheus/
@@ -38,6 +38,8 @@ func check(dir string) error {
 	for _, path := range manifests {
 		errs = append(errs, checkManifests(path))
 	}
-	errs = append(errs, checkRules(filepath.Join(dir, "prometheus", "alerts.yaml")))
+	errs = append(errs,
+		checkScraping(filepath.Join(dir, "prometheus", "prometheus.yaml")),
+		checkRules(filepath.Join(dir, "prometheus", "alerts.yaml")))
 	return errors.Join(errs...)
 }

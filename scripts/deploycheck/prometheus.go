@@ -5,6 +5,8 @@ import (
 	"log/slog"
 
 	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/config"
+	_ "github.com/prometheus/prometheus/discovery/dns" // which the configuration names
 	"github.com/prometheus/prometheus/model/rulefmt"
 	"github.com/prometheus/prometheus/promql/parser"
 )
@@ -13,4 +15,10 @@ import (
 func checkRules(path string) error {
 	_, errs := rulefmt.ParseFile(path, false, model.UTF8Validation, parser.NewParser(parser.Options{}), slog.New(slog.DiscardHandler))
 	return errors.Join(errs...)
+}
+
+// checkScraping loads a configuration as Prometheus does when it starts.
+func checkScraping(path string) error {
+	_, err := config.LoadFile(path, false, slog.New(slog.DiscardHandler))
+	return err
 }
