@@ -3,9 +3,15 @@
 package endtoend_test
 
 import (
+	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"coalmine/internal/testserver"
+	"coalmine/storage"
+	"coalmine/storage/s3"
 )
 
 // Collecting makes room on a disk on which nothing can be written any more.
@@ -41,4 +47,39 @@ func TestCollectionMakesRoomOnAFullDisk(t *testing.T) {
 	}
 	must(t, w.coalmine("run", "experiment.yaml"))
 	undisturbed(t).equals(t, w.outcome())
+}
+
+// Whoever collects in an S3 store without room must be able to open it and to lead.
+func TestAFullS3StoreIsOpenedAndLed(t *testing.T) {
+	t.Parallel()
+	server := testserver.StartS3(t)
+	server.Kill()
+	if !mountStore(t, server.Dir) {
+		t.Skip("this user may not mount a file system")
+	}
+	if err := os.Mkdir(filepath.Join(server.Dir, server.Bucket), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	server.Restart()
+	if _, err := ballastIn(server.Dir); err != nil {
+		t.Fatal(err)
+	}
+	config, err := s3.ParseURL(server.URL("store"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.AccessKey, config.SecretKey = server.AccessKey, server.SecretKey
+	store, err := s3.OpenConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive := storage.NewArchive(store)
+	if err := archive.CreateRun(t.Context(), "r", []byte("text")); !errors.Is(err, storage.ErrFull) {
+		t.Errorf("there is room: %v", err)
+	}
+	for want := range 3 {
+		if epoch, err := archive.NextEpoch(t.Context(), "me"); err != nil || epoch != want+1 {
+			t.Errorf("epoch %d, %v: want %d", epoch, err, want+1)
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -17,13 +18,20 @@ import (
 const probes = "probe/"
 
 // probe creates an object, sees that it cannot be created again, reads it back
-// and deletes it.
+// and deletes it. The object is empty where the store has no room for more: whoever
+// makes room has to open it.
 func (s *Store) probe(ctx context.Context) error {
 	name := probes + rand.Text()
-	if err := s.probeCreate(ctx, name); err != nil {
+	content := []byte(name)
+	err := s.probeCreate(ctx, name, content)
+	if errors.Is(err, storage.ErrFull) {
+		content = nil
+		err = s.probeCreate(ctx, name, content)
+	}
+	if err != nil {
 		return s.unsuitable(err)
 	}
-	err := s.probeRest(ctx, name)
+	err = s.probeRest(ctx, name, content)
 	if deleteErr := s.Delete(ctx, name); err == nil {
 		err = deleteErr
 	}
@@ -56,9 +64,9 @@ func (s *Store) removeLeftovers(ctx context.Context) error {
 
 // probeCreate tries a passing failure again, so that a server that is just
 // starting is no reason to give up.
-func (s *Store) probeCreate(ctx context.Context, name string) error {
+func (s *Store) probeCreate(ctx context.Context, name string, content []byte) error {
 	return repeat(ctx, func() error {
-		err := s.Create(ctx, name, []byte(name))
+		err := s.Create(ctx, name, content)
 		if errors.Is(err, storage.ErrExists) {
 			return nil // nobody else knows the name: a try before this one made it
 		}
@@ -66,8 +74,8 @@ func (s *Store) probeCreate(ctx context.Context, name string) error {
 	})
 }
 
-func (s *Store) probeRest(ctx context.Context, name string) error {
-	err := s.Create(ctx, name, []byte("second"))
+func (s *Store) probeRest(ctx context.Context, name string, content []byte) error {
+	err := s.Create(ctx, name, content)
 	if err == nil {
 		return errors.New("the server ignores If-None-Match, so two workers could both believe that they committed a task; " +
 			"use one that honours it (Amazon S3, versitygw, MinIO, Ceph 19 or newer)")
@@ -81,7 +89,7 @@ func (s *Store) probeRest(ctx context.Context, name string) error {
 	}
 	defer r.Close()
 	data, err := io.ReadAll(r)
-	if err == nil && string(data) != name {
+	if err == nil && !bytes.Equal(data, content) {
 		err = fmt.Errorf("what was stored a moment ago reads back as %q", data)
 	}
 	return err
