@@ -9,16 +9,13 @@ func (h *dequeueHook) fetch(cmd *redis.Cmd, tokens int) error {
 	case <-h.stopped.Done():
 		return h.stopped.Err()
 	}
-	copies := h.send(cmd, tokens)
+	copies, waiting := h.send(cmd, tokens)
 	for _, c := range copies {
 		if c.Err() == nil {
 			h.fetched = append(h.fetched, c.Val())
 		}
 	}
-	h.appetite = 1
-	if len(h.fetched) == len(copies) {
-		h.appetite = min(2*len(copies), maxAppetite)
-	}
+	h.appetite = max(1, min((waiting+1)/2, maxAppetite))
 	if len(h.fetched) == 0 {
 		<-h.hand
 		cmd.SetErr(copies[0].Err())
@@ -28,9 +25,10 @@ func (h *dequeueHook) fetch(cmd *redis.Cmd, tokens int) error {
 	return nil
 }
 
-// send sends copies of the command in one round trip, each with a token.
-func (h *dequeueHook) send(cmd *redis.Cmd, tokens int) []*redis.Cmd {
-	copies := make([]*redis.Cmd, min(h.appetite, h.free()))
+// send sends copies of the command in one round trip, each with a token, and tells
+// how many tasks wait after that.
+func (h *dequeueHook) send(cmd *redis.Cmd, tokens int) (copies []*redis.Cmd, waiting int) {
+	copies = make([]*redis.Cmd, min(h.appetite, h.free()))
 	pipe := h.plain.Pipeline()
 	if missing := len(copies) - tokens; missing > 0 {
 		pipe.LPopCount(h.cut, h.wakes, missing)
@@ -39,8 +37,9 @@ func (h *dequeueHook) send(cmd *redis.Cmd, tokens int) []*redis.Cmd {
 		copies[i] = redis.NewCmd(h.cut, cmd.Args()...)
 		_ = pipe.Process(h.cut, copies[i])
 	}
+	left := pipe.LLen(h.cut, h.pending)
 	_, _ = pipe.Exec(h.cut) // each has an error of its own; missing tokens are none
-	return copies
+	return copies, int(left.Val())
 }
 
 // handOut answers with the oldest task that was fetched.

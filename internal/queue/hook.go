@@ -16,10 +16,10 @@ import (
 // a wake token, then tries once more. Redis hands each token to one waiter, so a
 // new task wakes one server and not all of them.
 //
-// asynq asks for one task at a time. As long as the queue gives all that is asked
-// for, the hook takes twice as many with each round trip, up to the free slots, and
-// hands them out one by one: a round trip costs more than a short task. When the
-// queue runs dry it takes one again, so that few tasks spread over the workers.
+// asynq asks for one task at a time, and a round trip costs more than a short task.
+// So the hook takes several with each, up to the free slots, and hands them out one
+// by one: half of what waited after the last round trip, for others take tasks too
+// and few tasks are to spread over the workers.
 //
 // A server that takes tasks without having waited takes as many tokens along, or
 // those left over would wake it for nothing later. A token is always taken before
