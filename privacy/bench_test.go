@@ -9,6 +9,13 @@ import (
 // One call of the accountant, as coalmine account makes it. It should take less
 // than 50 ms; measured, not asserted, since machines differ.
 func BenchmarkAccount(b *testing.B) {
+	b.Run("loss distribution", func(b *testing.B) {
+		recipe := tenEpochs()
+		recipe.Sampling, recipe.LossDistribution = privacy.Poisson, true
+		for b.Loop() {
+			account(b, recipe)
+		}
+	})
 	for _, sampling := range []privacy.Sampling{privacy.FixedSize, privacy.Poisson, privacy.NoSampling} {
 		b.Run(string(sampling), func(b *testing.B) {
 			recipe := tenEpochs()

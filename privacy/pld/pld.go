@@ -4,8 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-
-	"coalmine/privacy/rdp"
+	"slices"
 )
 
 // Step is a Gaussian mechanism on a Poisson sample, run for some rounds.
@@ -22,7 +21,8 @@ type Bounds struct {
 
 // Epsilon bounds the smallest epsilon of all steps together at delta, within
 // (0, 1), for adding or removing one member. Both bounds are 0 or above; they
-// are +Inf where a step has no noise.
+// are +Inf where a step has no noise, and the upper one also where epsilon may
+// be beyond the largest number.
 func Epsilon(steps []Step, delta float64) (Bounds, error) {
 	if !(delta > 0 && delta < 1) {
 		return Bounds{}, fmt.Errorf("delta %v: expected a number above 0 and below 1", delta)
@@ -31,38 +31,56 @@ func Epsilon(steps []Step, delta float64) (Bounds, error) {
 	if err != nil {
 		return Bounds{}, err
 	}
-	if sigma, plain := plainSigma(active); plain {
-		e := GaussianEpsilon(sigma, delta)
-		return Bounds{e, e}, nil
+	switch sigma, plain := plainSigma(active); {
+	case plain && sigma == 0 && slices.ContainsFunc(active, Step.silent):
+		return Bounds{math.Inf(1), math.Inf(1)}, nil
+	case plain:
+		return exactly(GaussianEpsilon(sigma, delta)), nil
 	}
-	curve, err := renyiCurve(active)
-	if err != nil {
-		return Bounds{}, err
-	}
-	return epsilonBounds(active, curve, delta)
-}
-
-// epsilonBounds asks twice: roughly first, to learn how finely and with which
-// tilt to ask.
-func epsilonBounds(steps []Step, curve rdp.Curve, delta float64) (Bounds, error) {
-	answer := func(s sum, side bound) (float64, bool) { return s.epsilonAt(delta, side) }
-	renyi, _ := curve.Epsilon(delta, rdp.Improved)
-	q := query{steps: steps, tilt: tiltFor(curve, renyi), scale: renyi, delta: delta, tolerance: roughError}
-	rough, err := q.oneSided(true, above, answer)
-	if err != nil {
-		return Bounds{}, err
-	}
-	epsilon := math.Min(renyi, rough)
-	if epsilon == 0 {
+	if totalVariation(active) <= delta {
 		return Bounds{}, nil
 	}
-	q.tilt, q.scale, q.tolerance = tiltFor(curve, epsilon), epsilon, stepError
-	b, err := q.bounds(answer)
-	b.Upper = math.Min(b.Upper, renyi)
-	return b, err
+	if s := active[0]; len(active) == 1 && s.Rounds == 1 {
+		return exactly(s.epsilonOnce(delta)), nil
+	}
+	return composed(active, delta), nil
 }
 
-// Delta bounds the delta of all steps together at epsilon, 0 or above, for
+// exactly returns the bounds on a number that is known, or too large to be.
+func exactly(x float64) Bounds { return Bounds{math.Min(x, math.MaxFloat64), x} }
+
+// composed bounds epsilon of several sampled rounds.
+func composed(steps []Step, delta float64) (b Bounds) {
+	for _, s := range steps {
+		b.Lower = math.Max(b.Lower, exactly(s.epsilonOnce(delta)).Lower)
+	}
+	loud, changed := withLeastNoise(steps)
+	for _, removing := range []bool{true, false} {
+		found := epsilonFor(loud, removing, delta, b.Lower)
+		b.Lower = math.Max(b.Lower, found.Lower)
+		b.Upper = math.Max(b.Upper, found.Upper)
+	}
+	everybody, _ := plainSigma(steps) // as if nobody was left out, which costs no less
+	if unsampled := GaussianEpsilon(everybody, delta); changed || unsampled < b.Upper {
+		b.Upper = unsampled
+	}
+	b.Upper = math.Max(b.Lower, b.Upper) // the two may be equal but for rounding
+	return b
+}
+
+// withLeastNoise raises the noise to what can be computed with. More noise
+// never costs more, so lower bounds stay what they are.
+func withLeastNoise(steps []Step) (loud []Step, changed bool) {
+	loud = slices.Clone(steps)
+	for i, s := range steps {
+		if s.Sigma < leastSigma {
+			loud[i].Sigma, changed = leastSigma, true
+		}
+	}
+	return loud, changed
+}
+
+// Delta bounds the smallest delta of all steps together at epsilon, 0 or above, for
 // adding or removing one member.
 func Delta(steps []Step, epsilon float64) (Bounds, error) {
 	if !(epsilon >= 0) || math.IsInf(epsilon, 1) {
@@ -73,19 +91,46 @@ func Delta(steps []Step, epsilon float64) (Bounds, error) {
 		return Bounds{}, err
 	}
 	if sigma, plain := plainSigma(active); plain {
-		d := GaussianDelta(sigma, epsilon)
-		return Bounds{d, d}, nil
+		return exactly(GaussianDelta(sigma, epsilon)), nil
 	}
-	curve, err := renyiCurve(active)
-	if err != nil {
-		return Bounds{}, err
+	loud, changed := withLeastNoise(active)
+	var b Bounds
+	for _, removing := range []bool{true, false} {
+		found := deltaFor(loud, removing, epsilon)
+		b.Lower = math.Max(b.Lower, found.Lower)
+		b.Upper = math.Max(b.Upper, found.Upper)
 	}
-	tilt := tiltFor(curve, epsilon)
-	q := query{
-		steps: active, tilt: tilt, tolerance: stepError,
-		scale: math.Max(epsilon, 0.1), delta: math.Exp(chernoff(curve, tilt, epsilon)),
+	everybody, _ := plainSigma(active)
+	if unsampled := GaussianDelta(everybody, epsilon); changed || unsampled < b.Upper {
+		b.Upper = math.Max(b.Lower, unsampled)
 	}
-	return q.bounds(func(s sum, side bound) (float64, bool) { return s.deltaAt(epsilon, side) })
+	return b, nil
+}
+
+// epsilonOnce returns the exact epsilon of one round of a step. Removing a member
+// costs delta(epsilon) = rate x the Gaussian mechanism's delta at
+// log(1 + (exp(epsilon)-1)/rate) (Balle, Barthe and Gaboardi 2018, Theorem 2);
+// adding one costs (1 - exp(epsilon) (1-rate)) x that at
+// -log(1 - (1-exp(-epsilon))/rate), where both factors are no larger.
+func (s Step) epsilonOnce(delta float64) float64 {
+	if delta >= s.Rate {
+		return 0
+	}
+	whole := GaussianEpsilon(s.Sigma, delta/s.Rate)
+	return pair{rate: s.Rate, unit: 1}.lossOfRemoving(whole)
+}
+
+// silent says that there is no noise.
+func (s Step) silent() bool { return s.Sigma == 0 }
+
+// totalVariation bounds delta at epsilon 0: that of a round is the share of it
+// that has the member, and rounds add up at most.
+func totalVariation(steps []Step) float64 {
+	total := 0.0
+	for _, s := range steps {
+		total += float64(s.Rounds) * s.Rate * GaussianDelta(s.Sigma, 0)
+	}
+	return total
 }
 
 // activeSteps returns the steps that cost anything, after checking all.
@@ -113,7 +158,7 @@ func activeSteps(steps []Step) ([]Step, error) {
 func plainSigma(steps []Step) (float64, bool) {
 	precision, sampled := 0.0, false
 	for _, s := range steps {
-		if s.Sigma < leastSigma {
+		if s.silent() {
 			return 0, true
 		}
 		precision += float64(s.Rounds) / s.Sigma / s.Sigma
@@ -122,52 +167,5 @@ func plainSigma(steps []Step) (float64, bool) {
 	return 1 / math.Sqrt(precision), !sampled
 }
 
-// leastSigma is the noise below which a sampled mechanism counts as having
-// none: a loss is then beyond 1e9.
-const leastSigma = 1e-5
-
-// tiltOrders are the Rényi orders among which the tilt is chosen. Any tilt is
-// right; one near the best keeps rounding errors small.
-var tiltOrders = []float64{1.00001, 1.0001, 1.001, 1.01, 1.03, 1.06, 1.1, 1.25, 1.5, 1.75, 2, 2.5, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128, 256, 512, 1024}
-
-func renyiCurve(steps []Step) (total rdp.Curve, err error) {
-	for i, s := range steps {
-		curve, err := rdp.Poisson(s.Rate, s.Sigma, tiltOrders)
-		if err != nil {
-			return rdp.Curve{}, err
-		}
-		curve = curve.Times(s.Rounds)
-		if i == 0 {
-			total = curve
-		} else if total, err = total.Plus(curve); err != nil {
-			return rdp.Curve{}, err
-		}
-	}
-	return total, nil
-}
-
-// tiltFor returns the least tilt whose Chernoff bound on the tail at epsilon
-// is near the best one. Larger tilts gain nothing and may widen the window.
-func tiltFor(curve rdp.Curve, epsilon float64) float64 {
-	best := math.Inf(1)
-	for _, order := range curve.Orders() {
-		best = math.Min(best, chernoff(curve, order-1, epsilon))
-	}
-	for _, order := range curve.Orders() {
-		if chernoff(curve, order-1, epsilon) <= best+5 {
-			return order - 1
-		}
-	}
-	return 0
-}
-
-// chernoff returns the log of the bound on P(loss > epsilon) at a tilt that is
-// an order of the curve less one, at most 0.
-func chernoff(curve rdp.Curve, tilt, epsilon float64) float64 {
-	for i, order := range curve.Orders() {
-		if order-1 == tilt {
-			return math.Min(0, tilt*(curve.Values()[i]-epsilon))
-		}
-	}
-	return 0
-}
+// leastSigma is the noise below which the squares of losses may overflow.
+const leastSigma = 1e-70

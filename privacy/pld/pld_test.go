@@ -144,7 +144,7 @@ func TestOneRoundBoundsEncloseTheHockeyStick(t *testing.T) {
 			t.Fatal(err)
 		}
 		// The mixture exceeds exp(e) times the noise beyond one output.
-		x := pair{rate: q, sigma: sigma, removing: true}.output(e)
+		x := sigma*sigma*math.Log1p(math.Expm1(e)/q) + 0.5
 		noise, shifted := upperTail(x/sigma), upperTail((x-1)/sigma)
 		want := (1-q)*noise + q*shifted - math.Exp(e)*noise
 		if got.Lower > want*(1+1e-6)+1e-15 || got.Upper < want*(1-1e-6)-1e-15 {

@@ -1,0 +1,198 @@
+package pld
+
+import (
+	"math"
+	"math/cmplx"
+	"math/rand/v2"
+	"testing"
+
+	"gonum.org/v1/gonum/stat/distuv"
+	"pgregory.net/rapid"
+)
+
+// The smoothed payoff lies between the payoff and what is taken off it again.
+func TestSmoothingRaisesThePayoffByNoMoreThanIsTakenOff(t *testing.T) {
+	t.Parallel()
+	for _, h := range []float64{1e-3, 0.03, 0.3, widest} {
+		for x := -12 * h; x <= 12*h; x += h / 37 {
+			payoff := math.Max(0, -math.Expm1(-x))
+			smooth := upperTail(-x/h-h/2) - math.Exp(-x)*upperTail(-x/h+h/2)
+			most := h * math.Exp(-x*x/(2*h*h)-x/2) / math.Sqrt(2*math.Pi)
+			if rise := smooth - payoff; rise < -1e-15 || rise > most+1e-15 {
+				t.Fatalf("width %v: the payoff at %v rises by %v, expected 0 to %v", h, x, rise, most)
+			}
+		}
+	}
+}
+
+func TestSpectrumIsTheSumOfExponentials(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2))
+	offsets, masses := make([]float64, 300), make([]float64, 300)
+	total := 0.0
+	for i := range offsets {
+		offsets[i] = 20 * random.NormFloat64()
+		masses[i] = random.ExpFloat64()
+		total += masses[i]
+	}
+	for i := range masses {
+		masses[i] /= total
+	}
+	const spacing, n = 0.37, 100
+	for k, got := range spectrum(offsets, masses, spacing, n) {
+		want := complex(0, 0)
+		for i, m := range masses {
+			want += complex(m, 0) * cmplx.Exp(complex(0, float64(k)*spacing*offsets[i]))
+		}
+		if cmplx.Abs(got-want) > transformError {
+			t.Fatalf("frequency %d: %v, expected %v", k, got, want)
+		}
+	}
+}
+
+// Panels that are laid for a frequency give the same transform as panels that
+// are laid for eight times as much.
+func TestQuadratureHasConverged(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		log := func(name string, low, high float64) float64 {
+			return math.Exp(rapid.Float64Range(math.Log(low), math.Log(high)).Draw(t, name))
+		}
+		d := pair{rate: log("rate", 1e-6, 0.99), sigma: log("sigma", 0.05, 20), removing: rapid.Bool().Draw(t, "removing"), unit: 1}
+		one := direction{parts: []part{{pair: d, rounds: 1, rough: d.points(1e-10, resolution{})}}}
+		spread := math.Sqrt(one.cumulants(0).variance)
+		r := resolution{tilt: log("tilt", 0.1, 3) / spread, frequency: log("frequency", 1, 300) / spread}
+		r.logMoment, _ = tilted(d.points(1e-10, r), r.tilt)
+		fine := r
+		fine.frequency *= 8
+		mean := one.cumulants(r.tilt).mean
+		got, want := transformAt(d.points(1e-10, r), r, mean), transformAt(d.points(1e-10, fine), r, mean)
+		points := d.points(1e-10, r)
+		logMoment, masses := tilted(points, r.tilt)
+		fixed, perFrequency := transformErrors(points, masses, r.tilt, logMoment)
+		if cmplx.Abs(got-want) > fixed/2+perFrequency*r.frequency {
+			t.Errorf("%+v at %+v: %v, expected %v", d, r, got, want)
+		}
+	})
+}
+
+// transformAt returns the mean of exp(i x frequency x (loss - centre)) under the
+// tilt.
+func transformAt(points []point, r resolution, centre float64) (mean complex128) {
+	_, masses := tilted(points, r.tilt)
+	for i, m := range masses {
+		mean += complex(m, 0) * cmplx.Exp(complex(0, r.frequency*(points[i].loss-centre)))
+	}
+	return mean
+}
+
+func drawStep(t *rapid.T) Step {
+	log := func(name string, low, high float64) float64 {
+		return math.Exp(rapid.Float64Range(math.Log(low), math.Log(high)).Draw(t, name))
+	}
+	return Step{Rate: log("rate", 1e-4, 0.9), Sigma: log("sigma", 0.3, 10), Rounds: int(log("rounds", 1, 1e5))}
+}
+
+func drawDelta(t *rapid.T) float64 {
+	return math.Exp(rapid.Float64Range(math.Log(1e-10), math.Log(1e-3)).Draw(t, "delta"))
+}
+
+// One round has a closed form, which the composition of one must enclose.
+func TestCompositionOfOneRoundEnclosesItsClosedForm(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		s, delta := drawStep(t), drawDelta(t)
+		s.Rounds = 1
+		want := s.epsilonOnce(delta)
+		if want < 1e-9 {
+			t.Skip("nothing to compare")
+		}
+		got := epsilonFor([]Step{s}, true, delta, 0)
+		if got.Lower > want*(1+1e-9) || got.Upper < want*(1-1e-9) {
+			t.Errorf("%+v, delta %v: bounds %+v, exact %v", s, delta, got, want)
+		}
+	})
+}
+
+// The whole chain against the exact formula: nobody is left out, so that the
+// losses of all rounds together are normal.
+func TestCompositionEnclosesTheExactGaussian(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		s, delta := drawStep(t), drawDelta(t)
+		s.Rate = 1
+		want := GaussianEpsilon(s.Sigma/math.Sqrt(float64(s.Rounds)), delta)
+		for _, removing := range []bool{true, false} {
+			got := epsilonFor([]Step{s}, removing, delta, 0)
+			if got.Lower > want*(1+1e-9) || got.Upper < want*(1-1e-9) || got.Upper-got.Lower > 2e-3*want {
+				t.Errorf("%+v, delta %v: bounds %+v, exact %v", s, delta, got, want)
+			}
+		}
+	})
+}
+
+func TestEpsilonIsMonotone(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		s, delta := drawStep(t), drawDelta(t)
+		more, moreDelta := s, delta
+		switch rapid.SampledFrom([]string{"rounds", "rate", "noise", "delta"}).Draw(t, "what") {
+		case "rounds":
+			more.Rounds++
+		case "rate":
+			more.Rate *= 1.1
+		case "noise":
+			more.Sigma /= 1.1
+		case "delta":
+			moreDelta /= 2
+		}
+		less := epsilon(t, delta, s)
+		if got := epsilon(t, moreDelta, more); got.Lower > got.Upper || less.Lower > got.Upper*(1+1e-9) {
+			t.Errorf("%+v at %v costs %+v, but %+v at %v %+v", s, delta, less, more, moreDelta, got)
+		}
+	})
+}
+
+// With next to no noise every round tells whether the member was in it, and
+// epsilon is what the largest number of rounds costs that is not too unlikely.
+func TestNextToNoNoiseCostsWhatTheBinomialSays(t *testing.T) {
+	t.Parallel()
+	for _, sigma := range []float64{1e-5, 1e-9, 1e-30} {
+		for _, c := range []struct {
+			rate   float64
+			rounds int
+		}{{0.5, 10}, {0.1, 20}, {0.001, 1000}} {
+			most := distuv.Binomial{N: float64(c.rounds), P: c.rate}
+			k := 0
+			for most.Survival(float64(k)) > 1e-7 {
+				k++
+			}
+			want := float64(k) / 2 / sigma / sigma
+			got := epsilon(t, 1e-7, Step{c.rate, sigma, c.rounds})
+			if got.Lower > want*(1+1e-3) || got.Upper < want*(1-1e-3) || got.Upper > want*1.01 || got.Lower < want*0.99 {
+				t.Errorf("sigma %v, %+v: %+v, expected about %v", sigma, c, got, want)
+			}
+		}
+	}
+}
+
+func TestEpsilonBeyondTheLargestNumberIsNotSaidToBeInfinite(t *testing.T) {
+	t.Parallel()
+	for _, s := range []Step{{0.1, 1e-200, 1}, {0.1, 1e-200, 100}, {1, 1e-200, 1}} {
+		if got := epsilon(t, 1e-7, s); got.Lower != math.MaxFloat64 || !math.IsInf(got.Upper, 1) {
+			t.Errorf("%+v: %+v, expected from the largest number to infinite", s, got)
+		}
+	}
+}
+
+// Corners of what may be asked for: bounds that are finite and close.
+func TestBoundsAreCloseInCorners(t *testing.T) {
+	t.Parallel()
+	for _, s := range []Step{
+		{0.999, 0.01, 1000000}, {1e-7, 1, 1000000}, {0.9999, 0.1, 1000000}, {0.01, 0.001, 1000}, {1e-5, 10, 100000}, {0.1, 0.3, 100000},
+	} {
+		if got := epsilon(t, 1e-7, s); !(got.Lower > 0 && got.Upper <= got.Lower*1.002) {
+			t.Errorf("%+v: %+v, expected bounds within 0.2%%", s, got)
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package pld
+
+import "math"
+
+// part is one kind of round, seen when a member is removed or added.
+type part struct {
+	pair
+	rounds float64
+	rough  []point // enough to choose by, not to prove by
+}
+
+// direction is all rounds, seen when a member is removed or when one is added.
+type direction struct {
+	parts   []part
+	outside float64 // mass of a round's outputs that no account is taken of
+}
+
+func newDirection(steps []Step, removing bool, outside, unit float64) direction {
+	d := direction{}
+	rounds := 0.0
+	for _, s := range steps {
+		rounds += float64(s.Rounds)
+	}
+	d.outside = math.Max(outside, 1e-290) / rounds
+	for _, s := range steps {
+		p := part{pair: pair{rate: s.Rate, sigma: s.Sigma, removing: removing, unit: unit}, rounds: float64(s.Rounds)}
+		p.rough = p.points(d.outside, resolution{})
+		d.parts = append(d.parts, p)
+	}
+	return d
+}
+
+// cumulants are those of the sum of all losses under a tilt: log of the mean of
+// exp(tilt x loss), and its first two derivatives by the tilt.
+type cumulants struct {
+	value, mean, variance float64
+}
+
+func (d direction) cumulants(tilt float64) (sum cumulants) {
+	for _, p := range d.parts {
+		value, masses := tilted(p.rough, tilt)
+		mean, square := 0.0, 0.0
+		for i, m := range masses {
+			mean += m * p.rough[i].loss
+		}
+		for i, m := range masses {
+			d := p.rough[i].loss - mean
+			square += m * d * d
+		}
+		sum.value += p.rounds * value
+		sum.mean += p.rounds * mean
+		sum.variance += p.rounds * square
+	}
+	return sum
+}

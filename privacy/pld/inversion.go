@@ -1,0 +1,177 @@
+package pld
+
+import "math"
+
+// inversion gives delta as a function of epsilon. With s = tilt + iy,
+//
+//	delta(epsilon) = 1/(2 pi) x integral over y of exp(K(s) - s epsilon) / (s(s+1)),
+//
+// where K is the log of the mean of exp(s x loss), summed over the rounds. A
+// factor of exp(width^2 (s^2+s)/2) makes the integral converge fast: it is one
+// more Gaussian mechanism, of noise 1/width, which raises delta by no more than
+// the terms of raised add up to. Terms are relative to exp(logUnit) at the
+// setting's epsilon. The package comment has the proofs.
+type inversion struct {
+	setting
+	step          float64      // between frequencies
+	terms, raised []complex128 // at frequencies 0, step, 2 x step...
+	logUnit       float64
+	slack         float64 // of the sums, for rounding and for what is left out
+	slackByLoss   float64 // besides, times the size of epsilon
+	aliasLog      float64 // K at aliasTilt, smoothed
+	beyond        float64 // mass out of reach
+}
+
+// newInversion composes the rounds.
+func newInversion(d direction, s setting) *inversion {
+	v := &inversion{setting: s, step: 2 * math.Pi / s.window}
+	n := int(math.Ceil(math.Min(s.frequencies(), maxFrequencies))) + 1
+	f := newFrequencies(n, v.step, s)
+	for _, p := range d.parts {
+		rough, _ := tilted(p.rough, s.tilt)
+		points := p.points(d.outside, resolution{s.tilt, v.step * float64(n-1), rough})
+		f.multiply(p, points, s.tilt)
+		aliased, _ := tilted(points, s.aliasTilt)
+		v.aliasLog += p.rounds * aliased
+		v.beyond += p.rounds * d.outside
+	}
+	v.aliasLog += s.smoothing(s.aliasTilt)
+	v.logUnit = f.logMoment + s.smoothing(s.tilt) - s.tilt*s.epsilon
+	v.finish(f)
+	return v
+}
+
+// frequencies accumulates the integrand.
+type frequencies struct {
+	setting
+	step      float64
+	logSize   []float64 // of the integrand, relative to frequency 0
+	logMost   []float64 // the same, with the errors of the transform
+	phase     []float64
+	logMoment float64
+	// momentError is the error of logMoment.
+	momentError float64
+	shift       float64 // the mean of the tilted sum, which phases are relative to
+	shifts      float64 // sum of the absolute values that shift consists of
+}
+
+func newFrequencies(n int, step float64, s setting) *frequencies {
+	f := &frequencies{setting: s, step: step, logSize: make([]float64, n), logMost: make([]float64, n), phase: make([]float64, n)}
+	for k := range n {
+		y := float64(k) * step
+		f.logSize[k] = -s.width * s.width * y * y / 2
+		f.logMost[k] = f.logSize[k]
+		f.phase[k] = y * s.width * s.width * (s.tilt + 0.5)
+	}
+	return f
+}
+
+// multiply composes with all rounds of a part.
+func (f *frequencies) multiply(p part, points []point, tilt float64) {
+	logMoment, masses := tilted(points, tilt)
+	f.logMoment += p.rounds * logMoment
+	mean := 0.0
+	for i, m := range masses {
+		mean += m * points[i].loss
+	}
+	f.shift += p.rounds * mean
+	f.shifts += p.rounds * math.Abs(mean)
+	offsets := make([]float64, len(points))
+	for i, pt := range points {
+		offsets[i] = pt.loss - mean
+	}
+	fixed, perFrequency := transformErrors(points, masses, tilt, logMoment)
+	f.momentError += p.rounds * fixed
+	for k, c := range spectrum(offsets, masses, f.step, len(f.phase)) {
+		size := cabs(c)
+		err := fixed + perFrequency*float64(k)*f.step
+		f.logSize[k] += p.rounds * math.Log(size)
+		f.logMost[k] += p.rounds * math.Log(size+err)
+		f.phase[k] += p.rounds * math.Atan2(imag(c), real(c))
+	}
+}
+
+// finish turns frequencies into terms, and adds up what they may be off by.
+func (v *inversion) finish(f *frequencies) {
+	raise := v.width * v.width * math.Exp(v.width*v.width/8)
+	n := len(f.phase)
+	v.terms, v.raised = make([]complex128, 0, n), make([]complex128, 0, n)
+	total, moment := 0.0, 0.0 // of the sizes of all terms, and of those times frequency
+	for k := range n {
+		y := float64(k) * v.step
+		share := v.step / math.Pi
+		if k == 0 {
+			share /= 2
+		}
+		inverse := 1 / (complex(v.tilt, y) * complex(v.tilt+1, y))
+		weight := share * (cabs(inverse) + raise)
+		size := math.Exp(f.logSize[k])
+		v.slack += weight * (math.Exp(f.logMost[k]) - size)
+		total += weight * size
+		moment += weight * size * y
+		term := rotate(-f.phase[k]-y*(f.shift-v.epsilon)) * complex(share*size, 0)
+		v.terms = append(v.terms, term*inverse)
+		v.raised = append(v.raised, term*complex(raise, 0))
+	}
+	v.slack += total * (1e-13 + f.momentError + rounding*(math.Abs(f.logMoment)+math.Abs(v.logUnit)+v.tilt*math.Abs(v.epsilon)))
+	v.slack += rounding * moment * (f.shifts + math.Abs(v.epsilon))
+	v.slackByLoss = rounding * (moment + total*v.tilt)
+	top := float64(n-1) * v.step
+	v.slack += math.Exp(-v.width*v.width*top*top/2) / (math.Pi * v.width * v.width * top) * (1/(top*top) + raise)
+	v.trim(1e-22 * total)
+}
+
+// trim drops the last terms where they add up to no more than little.
+func (v *inversion) trim(little float64) {
+	dropped, n := 0.0, len(v.terms)
+	for n > 1 && dropped+cabs(v.terms[n-1])+cabs(v.raised[n-1]) <= little {
+		n--
+		dropped += cabs(v.terms[n]) + cabs(v.raised[n])
+	}
+	v.terms, v.raised = v.terms[:n], v.raised[:n]
+	v.slack += little
+}
+
+// rotate returns exp(-i angle).
+func rotate(angle float64) complex128 {
+	sin, cos := math.Sincos(angle)
+	return complex(cos, -sin)
+}
+
+func cabs(c complex128) float64 { return math.Hypot(real(c), imag(c)) }
+
+// bounds returns the bounds on delta at epsilon.
+func (v *inversion) bounds(epsilon float64) (lower, upper float64) {
+	shift := epsilon - v.setting.epsilon
+	sum, raised := 0.0, 0.0
+	turn, rotation := rotate(v.step*shift), complex(1, 0)
+	for k, term := range v.terms {
+		if k%64 == 0 { // lest rounding errors grow
+			rotation = rotate(float64(k) * v.step * shift)
+		}
+		sum += real(term)*real(rotation) - imag(term)*imag(rotation)
+		raised += real(v.raised[k])*real(rotation) - imag(v.raised[k])*imag(rotation)
+		rotation *= turn
+	}
+	slack := v.slack + v.slackByLoss*math.Abs(epsilon)
+	unit := math.Exp(v.logUnit - v.tilt*shift)
+	if math.IsInf(unit, 1) {
+		return 0, 1
+	}
+	upper = unit*(sum+slack) + v.beyond
+	lower = unit*(sum-raised-slack) - v.alias(epsilon)
+	if !(lower > 0) { // nor not a number
+		lower = 0
+	}
+	if !(upper < 1) {
+		upper = 1
+	}
+	return lower, upper
+}
+
+// alias bounds what the sum over frequencies adds to the integral: delta at all
+// epsilons that are multiples of the window away, tilted.
+func (v *inversion) alias(epsilon float64) float64 {
+	below, above := v.tilt*v.window, (v.aliasTilt-v.tilt)*v.window
+	return math.Exp(-below)/-math.Expm1(-below) + math.Exp(v.aliasLog-v.aliasTilt*epsilon-above)/-math.Expm1(-above)
+}

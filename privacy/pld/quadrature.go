@@ -1,0 +1,157 @@
+package pld
+
+import (
+	"math"
+	"sync"
+
+	"gonum.org/v1/gonum/integrate/quad"
+)
+
+// point is a node of the quadrature over p: the sum of exp(logMass) x f(loss)
+// is the mean of f, over the outputs within reach.
+type point struct {
+	loss    float64
+	logMass float64
+	size    float64 // of the numbers that loss is a sum of, which its rounding is relative to
+}
+
+// resolution says what moments of exp(s x loss) a quadrature must get right: all
+// s from 0 to tilt plus or minus i x frequency, to 1e-14 of exp(logMoment).
+type resolution struct {
+	tilt, frequency float64
+	logMoment       float64
+}
+
+// points lays Gauss-Legendre panels over all outputs but for a mass of outside.
+func (d pair) points(outside float64, r resolution) []point {
+	var out []point
+	components := d.components()
+	for _, c := range components {
+		reach := reachFor(outside / c.weight / float64(len(components)))
+		for start := -reach; start < reach; {
+			end := d.panelEnd(c, start, reach, r)
+			out = d.appendPanel(out, c, start, end)
+			start = end
+		}
+	}
+	return out
+}
+
+// reachFor returns how many standard deviations around the mean of a normal
+// distribution leave at most the given mass outside.
+func reachFor(mass float64) float64 {
+	low, high := 0.0, 38.0
+	for high-low > 0.01 {
+		if middle := (low + high) / 2; 2*upperTail(middle) > mass {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return high
+}
+
+// panelOrder is the number of nodes of a panel.
+const panelOrder = 64
+
+// A rule of n nodes on [-1, 1] errs by less than 5 M rho^-2n, where M bounds the
+// function on the ellipse with foci -1 and 1 and half axes (rho +- 1/rho)/2
+// (Trefethen 2013, Approximation Theory and Approximation Practice, Theorem
+// 19.3). With rho = 2.6 and n = 64 that is 5e-53 M. On a panel of half width w
+// standard deviations, the normal density grows by less than exp(21) from the
+// panel to the ellipse for w at most 3 and outputs up to 8 deviations away, and
+// exp(s x loss) by less than exp(70) under the limit below. The ellipse has to
+// stay clear of the points where the loss is singular.
+//
+// Where a panel has little of the tilted mass, it may err by more of that.
+const (
+	panelHalf   = 3.0
+	panelGrowth = 60.0
+	ellipseLong = 1.5 // the longer half axis
+	negligible  = -40 // log of a mass that does not matter
+)
+
+// panelEnd returns where a panel from start should end.
+func (d pair) panelEnd(c component, start, reach float64, r resolution) float64 {
+	turn := (d.turn() - c.ratio) * d.sigma // in standard deviations from the mean
+	half := math.Min(math.Min(panelHalf, 24/reach), (reach-start)/2)
+	for ; half > 1e-9; half *= 0.8 {
+		centre := start + half
+		if math.Hypot(centre-turn, math.Pi*d.sigma) < ellipseLong*half {
+			continue
+		}
+		logMass := d.logMassBound(c, start, start+2*half, r)
+		slope := d.slope(c.ratio+(centre+ellipseLong*half)/d.sigma) / d.sigma
+		if logMass < negligible || math.Hypot(r.tilt, r.frequency)*slope*half <= panelGrowth-0.9*logMass {
+			break
+		}
+	}
+	if start+2*half > reach-1e-9 {
+		return reach
+	}
+	return start + 2*half
+}
+
+// logMassBound bounds the log of the share that the outputs between two have of
+// the tilted mass.
+func (d pair) logMassBound(c component, start, end float64, r resolution) float64 {
+	nearest := math.Max(0, math.Max(start, -end))
+	highest := math.Max(r.tilt*d.loss(c.ratio+start/d.sigma), r.tilt*d.loss(c.ratio+end/d.sigma))
+	return math.Min(0, math.Log(c.weight*(end-start))-nearest*nearest/2+highest-r.logMoment)
+}
+
+// legendre holds nodes and weights of the rule on [-1, 1].
+var legendre = sync.OnceValues(func() (nodes, weights [panelOrder]float64) {
+	quad.Legendre{}.FixedLocations(nodes[:], weights[:], -1, 1)
+	return nodes, weights
+})
+
+func (d pair) appendPanel(out []point, c component, start, end float64) []point {
+	nodes, weights := legendre()
+	centre, half := (start+end)/2, (end-start)/2
+	logScale := math.Log(c.weight*half) - math.Log(2*math.Pi)/2
+	for i, node := range nodes {
+		g := centre + half*node
+		ratio := c.ratio + g/d.sigma
+		loss := d.loss(ratio)
+		out = append(out, point{
+			loss:    loss,
+			logMass: logScale + math.Log(weights[i]) - g*g/2,
+			size:    math.Abs(loss) + d.slope(ratio)*(math.Abs(c.ratio)+math.Abs(g)/d.sigma),
+		})
+	}
+	return out
+}
+
+// tilted returns the log of the mean of exp(tilt x loss), and each point's share
+// of it.
+func tilted(points []point, tilt float64) (logMoment float64, masses []float64) {
+	peak := math.Inf(-1)
+	for _, p := range points {
+		peak = math.Max(peak, tilt*p.loss+p.logMass)
+	}
+	masses = make([]float64, len(points))
+	total := 0.0
+	for i, p := range points {
+		masses[i] = math.Exp(tilt*p.loss + p.logMass - peak)
+		total += masses[i]
+	}
+	for i := range masses {
+		masses[i] /= total
+	}
+	return peak + math.Log(total), masses
+}
+
+// transformErrors bounds how far the mean of exp((tilt + iy) x loss), relative to that of
+// exp(tilt x loss), may be off: by fixed + y x perFrequency. Part of it is the
+// rounding of losses, which that of exponents depends on.
+func transformErrors(points []point, masses []float64, tilt, logMoment float64) (fixed, perFrequency float64) {
+	size := 0.0
+	for i, m := range masses {
+		size += m * points[i].size
+	}
+	return transformError + rounding*(math.Abs(logMoment)+tilt*size), rounding * size
+}
+
+// rounding is a few units in the last place.
+const rounding = 1e-15

@@ -1,0 +1,167 @@
+package pld
+
+import "math"
+
+// Shares of epsilon that smoothing may cost, while epsilon is looked for and
+// at the end.
+const (
+	roughGap = 1e-2
+	finalGap = 1e-5
+)
+
+// maxGuesses limits how often epsilon is looked for.
+const maxGuesses = 10
+
+// maxFrequencies limits the work of the last inversion.
+const maxFrequencies = 1 << 13
+
+// epsilonFor bounds epsilon at delta; an upper bound of no more than enough need
+// not be improved.
+func epsilonFor(steps []Step, removing bool, delta, enough float64) Bounds {
+	d := newDirection(steps, removing, 0.3*delta, 1)
+	if d.highest() <= enough {
+		return Bounds{}
+	}
+	guess := math.Min(d.highest(), d.chernoff(delta))
+	unit := d.unitFor(guess, math.Log(delta))
+	if unit == 1 {
+		return newDirection(steps, removing, tailError*delta, 1).epsilon(guess, delta, enough)
+	}
+	d = newDirection(steps, removing, tailError*delta, unit)
+	b := d.epsilon(guess/unit, delta*-math.Expm1(-unitShift), 0)
+	return Bounds{b.Lower * unit, (b.Upper + unitShift) * unit}
+}
+
+// epsilon bounds epsilon at delta, both in units of losses.
+func (d direction) epsilon(guess, delta, enough float64) (b Bounds) {
+	logDelta := math.Log(delta)
+	var v *inversion
+	for range maxGuesses {
+		v = newInversion(d, d.settingFor(guess, logDelta, 0))
+		b = v.epsilonAt(delta)
+		if b.Upper <= enough {
+			return b
+		}
+		last := guess
+		if guess = b.Upper; math.Abs(guess-last) <= 0.1*guess && b.Lower > 0 {
+			break
+		}
+	}
+	width := v.finer(finalGap * b.Upper / (b.Upper - b.Lower))
+	b = newInversion(d, d.settingFor(guess, logDelta, width)).epsilonAt(delta)
+	// Where delta falls by a jump, what is seen from above hides what is below.
+	for step := 1e-4; b.Lower == 0 && step < 1; step *= 10 {
+		v := newInversion(d, d.settingFor(guess*(1-step), logDelta, 0))
+		b.Lower = v.epsilonAt(delta).Lower
+	}
+	return b
+}
+
+// Losses that spread over more than widestSpread, or where epsilon is larger than
+// largestEpsilon, are counted in larger units,
+// so that they do not. With losses and epsilon in units of u, above 1, what
+// newInversion computes is E[(1 - exp((epsilon-loss)/u))+]. That is at most
+// delta(epsilon) and, since delta is at most P(loss > epsilon), at least
+// delta(epsilon + shift x u) x (1 - exp(-shift)).
+const (
+	widestSpread   = 1000
+	largestEpsilon = 1e5
+	unitShift      = 5.0
+)
+
+// unitFor returns the unit for losses near epsilon.
+func (d direction) unitFor(epsilon, logDelta float64) float64 {
+	spread := math.Sqrt(d.cumulants(d.centre(epsilon, logDelta)).variance)
+	return max(1, spread/widestSpread, epsilon/largestEpsilon)
+}
+
+// finer returns the width of the smoothing that makes its cost a share of what
+// it is, or the least that takes no more than maxFrequencies.
+func (v *inversion) finer(share float64) float64 {
+	return v.width * math.Max(math.Sqrt(share), v.setting.frequencies()/maxFrequencies)
+}
+
+// epsilonAt bounds epsilon at delta.
+func (v *inversion) epsilonAt(delta float64) Bounds {
+	lower := func(epsilon float64) float64 { b, _ := v.bounds(epsilon); return math.Log(b / delta) }
+	upper := func(epsilon float64) float64 { _, b := v.bounds(epsilon); return math.Log(b / delta) }
+	step := 1 / (v.tilt + 1)
+	low, _ := crossing(lower, v.setting.epsilon, step)
+	_, high := crossing(upper, v.setting.epsilon, step)
+	return Bounds{low, high}
+}
+
+// deltaFor bounds delta at epsilon.
+func deltaFor(steps []Step, removing bool, epsilon float64) Bounds {
+	d := newDirection(steps, removing, 1e-20, 1)
+	if d.highest() <= epsilon {
+		return Bounds{}
+	}
+	unit := d.unitFor(epsilon, -50)
+	at := func(epsilon float64) Bounds { return deltaAt(steps, removing, epsilon, unit) }
+	if unit == 1 {
+		return at(epsilon)
+	}
+	upper := at(math.Max(0, epsilon/unit-unitShift)).Upper / -math.Expm1(-unitShift)
+	return Bounds{at(epsilon / unit).Lower, math.Min(1, upper)}
+}
+
+// deltaAt bounds delta at epsilon, in units of losses.
+func deltaAt(steps []Step, removing bool, epsilon, unit float64) (b Bounds) {
+	delta, width := 1e-14, 0.0 // until they are known better
+	for range maxGuesses {
+		d := newDirection(steps, removing, tailError*delta, unit)
+		v := newInversion(d, d.settingFor(epsilon, math.Log(delta), width))
+		b.Lower, b.Upper = v.bounds(epsilon)
+		last := delta
+		delta = math.Max(b.Upper, 1e-280)
+		width = v.finer(finalGap * b.Upper / (b.Upper - b.Lower))
+		if width > v.width/1.5 && delta > last/2 && delta < last*2 {
+			break
+		}
+	}
+	return b
+}
+
+// crossing returns two numbers, 0 or above and close to each other, between
+// which f falls from above 0 to 0 or below. Where f(0) is not above 0 both are 0.
+func crossing(f func(float64) float64, guess, step float64) (low, high float64) {
+	low, high = guess, guess
+	atLow := f(guess)
+	atHigh := atLow
+	for n := 0; atHigh > 0 && n < 60; n++ {
+		low, atLow = high, atHigh
+		high += step
+		step *= 2
+		atHigh = f(high)
+	}
+	for n := 0; !(atLow > 0); n++ {
+		if low == 0 {
+			return 0, 0
+		}
+		high, atHigh = low, atLow
+		low = math.Max(0, low-step)
+		step *= 2
+		atLow = f(low)
+	}
+	for n := 0; n < 60 && high-low > 1e-8*high; n++ {
+		middle := (low + high) / 2
+		if share := atLow / (atLow - atHigh); n%3 < 2 && share > 0 && share < 1 {
+			middle = low + share*(high-low)
+			if n%2 == 0 {
+				middle += 1e-9 * high
+			} else {
+				middle -= 1e-9 * high
+			}
+		}
+		if !(middle > low && middle < high) {
+			middle = (low + high) / 2
+		}
+		if at := f(middle); at > 0 {
+			low, atLow = middle, at
+		} else {
+			high, atHigh = middle, at
+		}
+	}
+	return low, high
+}

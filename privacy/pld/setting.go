@@ -1,0 +1,143 @@
+package pld
+
+import "math"
+
+// tailError is the share of delta that outputs that no account is taken of, and
+// epsilons aliased, may have.
+const tailError = 1e-6
+
+// setting is where and how finely delta is inverted. Every setting gives
+// bounds; a good one gives tight bounds fast.
+type setting struct {
+	epsilon  float64 // about where delta is asked for
+	logDelta float64 // about the log of delta there
+
+	tilt      float64
+	excess    float64 // log of the unit that terms are relative to, over delta
+	width     float64 // of the smoothing
+	window    float64 // period of the sum over frequencies, in losses
+	aliasTilt float64 // by which Chernoff's inequality bounds what the period folds in
+}
+
+// smoothing returns the log of the mean of exp(tilt x loss) of the Gaussian
+// mechanism that smooths.
+func (s setting) smoothing(tilt float64) float64 {
+	return s.width * s.width * (tilt*tilt + tilt) / 2
+}
+
+// frequencies returns how many it takes until the smoothing has made the
+// integrand negligible.
+func (s setting) frequencies() float64 {
+	return math.Sqrt(2*(14+s.excess)) / s.width * s.window / (2 * math.Pi)
+}
+
+// widest is the most that a smoothing may be wide: beyond 1 its cost grows
+// exponentially.
+const widest = 0.7
+
+// ladder is a geometric series of tilts.
+const (
+	ladderRatio = 1.25
+	ladderDown  = 8
+	ladderUp    = 8
+)
+
+// leastTilt returns a tilt that hardly changes the distribution.
+func (d direction) leastTilt() float64 {
+	return 0.3 / math.Sqrt(d.cumulants(0).variance)
+}
+
+// highest returns the highest loss that all rounds can add up to.
+func (d direction) highest() float64 {
+	total := 0.0
+	for _, p := range d.parts {
+		if p.removing || p.rate == 1 {
+			return math.Inf(1)
+		}
+		total -= p.rounds * math.Log1p(-p.rate) / p.unit
+	}
+	return total
+}
+
+// chernoff returns the least epsilon that the moments prove for delta (Canonne,
+// Kamath and Steinke 2020, Proposition 12), roughly.
+func (d direction) chernoff(delta float64) float64 {
+	proved := func(tilt float64) float64 {
+		return (d.cumulants(tilt).value-math.Log(delta*(tilt+1)))/tilt + math.Log(tilt/(tilt+1))
+	}
+	tilt := d.leastTilt()
+	best := proved(tilt)
+	for _, ratio := range []float64{2, 0.5, 1.2, 1 / 1.2} {
+		for next := proved(tilt * ratio); next < best; next = proved(tilt * ratio) {
+			tilt, best = tilt*ratio, next
+		}
+	}
+	return math.Max(0, best)
+}
+
+// centre returns the tilt that moves the mean to epsilon, or nearly; a lower one
+// where that already proves delta to be far below exp(logDelta).
+func (d direction) centre(epsilon, logDelta float64) float64 {
+	enough := func(tilt float64) bool {
+		c := d.cumulants(tilt)
+		return c.mean >= epsilon || c.value-tilt*epsilon < logDelta-50
+	}
+	low := d.leastTilt()
+	if d.cumulants(0).mean >= epsilon {
+		return low
+	}
+	for enough(low) {
+		low /= 4
+	}
+	high := low
+	for !enough(high) {
+		low, high = high, high*4
+	}
+	for high > low*1.1 {
+		if middle := math.Sqrt(low * high); enough(middle) {
+			high = middle
+		} else {
+			low = middle
+		}
+	}
+	return high
+}
+
+// settingFor returns how to compute delta at about epsilon, where it is about
+// exp(logDelta), in the fewest frequencies. width is that of the smoothing; 0 is
+// one that costs about roughGap of epsilon.
+func (d direction) settingFor(epsilon, logDelta, width float64) setting {
+	centre := d.centre(epsilon, logDelta)
+	var tilts, logs [ladderDown + 1 + ladderUp]float64
+	for i := range tilts {
+		tilts[i] = centre * math.Pow(ladderRatio, float64(i-ladderDown))
+		logs[i] = d.cumulants(tilts[i]).value - tilts[i]*epsilon
+	}
+	scale := math.Max(epsilon, 0.1*math.Sqrt(d.cumulants(0).variance))
+	best, least := setting{}, math.Inf(1)
+	for i := range ladderDown + ladderUp/2 {
+		s := setting{epsilon: epsilon, logDelta: logDelta, tilt: tilts[i], width: math.Min(width, widest)}
+		if width == 0 {
+			s.width = min(widest, 3/tilts[i], math.Sqrt(roughGap*scale/(tilts[i]+1)))
+		}
+		s.excess = math.Max(0, logs[i]+s.smoothing(s.tilt)-logDelta)
+		s.setWindow(tilts[i+1:], logs[i+1:])
+		if n := s.frequencies(); n < least {
+			best, least = s, n
+		}
+	}
+	return best
+}
+
+// setWindow sets the window to the shortest that makes aliases a small share of
+// delta, given the logs of Chernoff's bounds on delta at some larger tilts.
+func (s *setting) setWindow(tilts, logs []float64) {
+	small := s.logDelta + math.Log(tailError)
+	s.window = math.Inf(1)
+	for i, tilt := range tilts {
+		if w := (logs[i] + s.smoothing(tilt) - small) / (tilt - s.tilt); w < s.window {
+			s.window, s.aliasTilt = w, tilt
+		}
+	}
+	s.window = math.Max(s.window, -small/s.tilt)
+}
