@@ -37,8 +37,8 @@
 //   - Cut-off. Outputs in the far tails of the noise, which have 1e-6 of delta
 //     together, are left out. The upper bound adds their mass.
 //   - Rounding, and the error of quadrature and Fourier transform by which K is
-//     computed: 2e-13 of a round's transform, composed over the rounds as the
-//     worst case.
+//     computed: 5e-14 of a round's transform and the rounding of its phase,
+//     composed over the rounds as the worst case.
 //
 // K is computed by Gauss-Legendre quadrature over the outputs of one round, at
 // all frequencies at once by the nonuniform fast Fourier transform.

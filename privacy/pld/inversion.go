@@ -113,13 +113,17 @@ func (v *inversion) finish(f *frequencies) {
 		v.terms = append(v.terms, term*inverse)
 		v.raised = append(v.raised, term*complex(raise, 0))
 	}
-	v.slack += total * (1e-13 + f.momentError + rounding*(math.Abs(f.logMoment)+math.Abs(v.logUnit)+v.tilt*math.Abs(v.epsilon)))
+	v.slack += total * (summing + f.momentError + rounding*(math.Abs(f.logMoment)+math.Abs(v.logUnit)+v.tilt*math.Abs(v.epsilon)))
 	v.slack += rounding * moment * (f.shifts + math.Abs(v.epsilon))
 	v.slackByLoss = rounding * (moment + total*v.tilt)
 	top := float64(n-1) * v.step
 	v.slack += math.Exp(-v.width*v.width*top*top/2) / (math.Pi * v.width * v.width * top) * (1/(top*top) + raise)
 	v.trim(1e-22 * total)
 }
+
+// summing bounds the rounding of a sum of maxFrequencies terms, relative to the
+// sum of their sizes.
+const summing = maxFrequencies * 2.3e-16
 
 // trim drops the last terms where they add up to no more than little.
 func (v *inversion) trim(little float64) {

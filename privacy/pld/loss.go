@@ -58,7 +58,10 @@ func (d pair) lossOfRemoving(ratio float64) float64 {
 // slope returns how fast the loss changes with the log ratio. It rises with the
 // ratio, and passes half its maximum at turn.
 func (d pair) slope(ratio float64) float64 {
-	return 1 / (1 + math.Exp(d.turn()-ratio)) / d.unit
+	if d.rate == 1 {
+		return 1 / d.unit
+	}
+	return 1 / (1 + (1-d.rate)/d.rate*math.Exp(-ratio)) / d.unit
 }
 
 // turn is the log ratio where either part of the mixture weighs the same. The

@@ -100,14 +100,17 @@ func (d pair) logMassBound(c component, start, end float64, r resolution) float6
 	return math.Min(0, math.Log(c.weight*(end-start))-nearest*nearest/2+highest-r.logMoment)
 }
 
-// legendre holds nodes and weights of the rule on [-1, 1].
-var legendre = sync.OnceValues(func() (nodes, weights [panelOrder]float64) {
-	quad.Legendre{}.FixedLocations(nodes[:], weights[:], -1, 1)
-	return nodes, weights
+// legendre holds nodes and the logs of weights of the rule on [-1, 1].
+var legendre = sync.OnceValues(func() (nodes, logWeights [panelOrder]float64) {
+	quad.Legendre{}.FixedLocations(nodes[:], logWeights[:], -1, 1)
+	for i, w := range logWeights {
+		logWeights[i] = math.Log(w)
+	}
+	return nodes, logWeights
 })
 
 func (d pair) appendPanel(out []point, c component, start, end float64) []point {
-	nodes, weights := legendre()
+	nodes, logWeights := legendre()
 	centre, half := (start+end)/2, (end-start)/2
 	logScale := math.Log(c.weight*half) - math.Log(2*math.Pi)/2
 	for i, node := range nodes {
@@ -116,7 +119,7 @@ func (d pair) appendPanel(out []point, c component, start, end float64) []point 
 		loss := d.loss(ratio)
 		out = append(out, point{
 			loss:    loss,
-			logMass: logScale + math.Log(weights[i]) - g*g/2,
+			logMass: logScale + logWeights[i] - g*g/2,
 			size:    math.Abs(loss) + d.slope(ratio)*(math.Abs(c.ratio)+math.Abs(g)/d.sigma),
 		})
 	}
@@ -131,10 +134,13 @@ func tilted(points []point, tilt float64) (logMoment float64, masses []float64) 
 		peak = math.Max(peak, tilt*p.loss+p.logMass)
 	}
 	masses = make([]float64, len(points))
-	total := 0.0
+	total, lost := 0.0, 0.0 // lost is what rounding has taken from total (Kahan 1965)
 	for i, p := range points {
 		masses[i] = math.Exp(tilt*p.loss + p.logMass - peak)
-		total += masses[i]
+		term := masses[i] - lost
+		sum := total + term
+		lost = (sum - total) - term
+		total = sum
 	}
 	for i := range masses {
 		masses[i] /= total

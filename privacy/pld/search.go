@@ -13,7 +13,7 @@ const (
 const maxGuesses = 10
 
 // maxFrequencies limits the work of the last inversion.
-const maxFrequencies = 1 << 13
+const maxFrequencies = 3 << 12
 
 // epsilonFor bounds epsilon at delta; an upper bound of no more than enough need
 // not be improved.

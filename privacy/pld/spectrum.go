@@ -46,7 +46,7 @@ func spectrum(offsets, masses []float64, spacing float64, n int) []complex128 {
 
 // transformError bounds the error of a value of spectrum: what the Gaussian's
 // aliases and ends leave, of the quadrature, and of rounding.
-const transformError = 2e-13
+const transformError = 5e-14
 
 // spread adds a mass at a position, in cells, to the ring.
 func spread(ring []float64, at, mass float64) {
