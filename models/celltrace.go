@@ -20,8 +20,8 @@ type cellTrace struct {
 	emittedGradient   []float32 // [active(0), units], if projected
 	joined            []float32 // [rows, in+out]: x and h', which is 0 in step 0
 
-	recurrent, recurrentBack   recurrentWeights // U, and its transpose
-	projection, projectionBack kernels.Packed   // P, and its transpose
+	recurrent  recurrentWeights // U, and on the way back its transpose
+	projection kernels.Packed   // P, and on the way back its transpose
 }
 
 // recurrentWeights are U, in two parts for a GRU.
@@ -154,9 +154,9 @@ func (c *cellTrace) memoryAfter(batch *packed, t int) []float32 {
 // sets the gradient of the inputs, dx [rows, in].
 func (c *cellTrace) backward(batch *packed, w, g *layerWeights, x, outputGradient, dx []float32) {
 	gates := c.cell.gates()
-	c.recurrentBack.packTransposed(c.cell, w)
+	c.recurrent.packTransposed(c.cell, w)
 	if c.projected {
-		kernels.PackB(true, c.out, c.units, w.projection, c.out, &c.projectionBack)
+		kernels.PackB(true, c.out, c.units, w.projection, c.out, &c.projection)
 	}
 	clear(c.memoryGradient)
 	for t := batch.steps() - 1; t >= 0; t-- {
@@ -175,7 +175,7 @@ func (c *cellTrace) backwardStep(batch *packed, t int, outputGradient []float32)
 	emitted := dh
 	if c.projected {
 		emitted = c.emittedGradient[:(end-start)*c.units]
-		kernels.GemmPacked(false, end-start, 1, dh, c.out, &c.projectionBack, 0, emitted, c.units)
+		kernels.GemmPacked(false, end-start, 1, dh, c.out, &c.projection, 0, emitted, c.units)
 	}
 	before := c.memoryBefore(batch, t)
 	for i := range end - start {
@@ -187,9 +187,9 @@ func (c *cellTrace) backwardStep(batch *packed, t int, outputGradient []float32)
 // step, which begin at row next.
 func (c *cellTrace) addRecurrentGradient(n, next int, dh []float32) {
 	gates := c.cell.gates()
-	kernels.GemmPacked(false, n, 1, c.gateGradient[next*gates:], gates, &c.recurrentBack.direct, 1, dh, c.out)
+	kernels.GemmPacked(false, n, 1, c.gateGradient[next*gates:], gates, &c.recurrent.direct, 1, dh, c.out)
 	if c.kind == GRU {
-		kernels.GemmPacked(false, n, 1, c.candidateGradient[next*c.units:], c.units, &c.recurrentBack.candidate, 1, dh, c.out)
+		kernels.GemmPacked(false, n, 1, c.candidateGradient[next*c.units:], c.units, &c.recurrent.candidate, 1, dh, c.out)
 	}
 }
 

@@ -148,9 +148,9 @@ func (s *set) block(w *workspace, g product, b panels, rows, columns, depth span
 			if t.count == 0 {
 				continue
 			}
-			x, tile := a.stack(t)
+			x, tile, step := a.stack(t)
 			c := g.c[(rows.start+t.firstRow)*g.ldc+columns.start+j:]
-			s.tiles[t.height](t.count, depth.length, x, tile, a.row, a.step, panel, panelRow, c, g.ldc, width, g.alpha, g.beta != 0, bias)
+			s.tiles[t.height](t.count, depth.length, x, tile, a.row, step, panel, panelRow, c, g.ldc, width, g.alpha, g.beta != 0, bias)
 		}
 	}
 }

@@ -6,630 +6,6 @@
 // Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·tile1AVX2(SB), NOSPLIT, $0-168
 	MOVQ count+0(FP), AX
-	MOVQ a_base+16(FP), SI
-	MOVQ c_base+96(FP), DI
-	MOVQ aRow+48(FP), R8
-	SHLQ $0x02, R8
-	MOVQ aStep+56(FP), R9
-	SHLQ $0x02, R9
-	MOVQ bRow+88(FP), R10
-	SHLQ $0x02, R10
-	MOVQ cRow+120(FP), R11
-	SHLQ $0x02, R11
-	LEAQ (R8)(R8*2), CX
-
-tile:
-	MOVQ       DI, CX
-	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)
-	VPXOR      Y0, Y0, Y0
-	VPXOR      Y1, Y1, Y1
-	MOVQ       SI, DX
-	LEAQ       (DX)(R8*4), CX
-	MOVQ       b_base+64(FP), BX
-	MOVQ       depth+8(FP), CX
-	PCALIGN    $0x20
-
-product:
-	VMOVUPS      (BX), Y2
-	VMOVUPS      32(BX), Y3
-	VBROADCASTSS (DX), Y4
-	VFMADD231PS  Y2, Y4, Y0
-	VFMADD231PS  Y3, Y4, Y1
-	ADDQ         R9, DX
-	ADDQ         R10, BX
-	DECQ         CX
-	JNZ          product
-	VBROADCASTSS alpha+136(FP), Y2
-	MOVQ         bias_base+144(FP), CX
-	XORQ         DX, DX
-	TESTQ        CX, CX
-	JNZ          addend
-	MOVB         accumulate+140(FP), BL
-	TESTB        BL, BL
-	JZ           addend
-	MOVQ         DI, CX
-	MOVQ         R11, DX
-
-addend:
-	MOVQ        columns+128(FP), BX
-	CMPQ        BX, $0x10
-	JLT         edge
-	TESTQ       CX, CX
-	JZ          store
-	VMOVUPS     (CX), Y3
-	VFMADD231PS Y0, Y2, Y3
-	VMOVUPS     Y3, (DI)
-	VMOVUPS     32(CX), Y0
-	VFMADD231PS Y1, Y2, Y0
-	VMOVUPS     Y0, 32(DI)
-	ADDQ        DX, CX
-	ADDQ        R11, DI
-	JMP         written
-
-store:
-	VMULPS  Y2, Y0, Y0
-	VMOVUPS Y0, (DI)
-	VMULPS  Y2, Y1, Y1
-	VMOVUPS Y1, 32(DI)
-	ADDQ    R11, DI
-	JMP     written
-
-edge:
-	LEAQ        tail_mask<>+0(SB), R12
-	NEGQ        BX
-	VMOVUPS     64(R12)(BX*4), Y3
-	VMOVUPS     96(R12)(BX*4), Y4
-	TESTQ       CX, CX
-	JZ          store_edge
-	VMASKMOVPS  (CX), Y3, Y5
-	VFMADD231PS Y0, Y2, Y5
-	VMASKMOVPS  Y5, Y3, (DI)
-	VMASKMOVPS  32(CX), Y4, Y0
-	VFMADD231PS Y1, Y2, Y0
-	VMASKMOVPS  Y0, Y4, 32(DI)
-	ADDQ        DX, CX
-	ADDQ        R11, DI
-	JMP         written
-
-store_edge:
-	VMULPS     Y2, Y0, Y0
-	VMASKMOVPS Y0, Y3, (DI)
-	VMULPS     Y2, Y1, Y1
-	VMASKMOVPS Y1, Y4, 32(DI)
-	ADDQ       R11, DI
-
-written:
-	MOVQ aTile+40(FP), CX
-	LEAQ (SI)(CX*4), SI
-	DECQ AX
-	JNZ  tile
-	VZEROUPPER
-	RET
-
-// func tile2AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·tile2AVX2(SB), NOSPLIT, $0-168
-	MOVQ count+0(FP), AX
-	MOVQ a_base+16(FP), SI
-	MOVQ c_base+96(FP), DI
-	MOVQ aRow+48(FP), R8
-	SHLQ $0x02, R8
-	MOVQ aStep+56(FP), R9
-	SHLQ $0x02, R9
-	MOVQ bRow+88(FP), R10
-	SHLQ $0x02, R10
-	MOVQ cRow+120(FP), R11
-	SHLQ $0x02, R11
-	LEAQ (R8)(R8*2), CX
-
-tile:
-	MOVQ       DI, CX
-	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)
-	ADDQ       R11, CX
-	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)
-	VPXOR      Y0, Y0, Y0
-	VPXOR      Y1, Y1, Y1
-	VPXOR      Y2, Y2, Y2
-	VPXOR      Y3, Y3, Y3
-	MOVQ       SI, DX
-	LEAQ       (DX)(R8*4), CX
-	MOVQ       b_base+64(FP), BX
-	MOVQ       depth+8(FP), CX
-	PCALIGN    $0x20
-
-product:
-	VMOVUPS      (BX), Y4
-	VMOVUPS      32(BX), Y5
-	VBROADCASTSS (DX), Y6
-	VFMADD231PS  Y4, Y6, Y0
-	VFMADD231PS  Y5, Y6, Y1
-	VBROADCASTSS (DX)(R8*1), Y6
-	VFMADD231PS  Y4, Y6, Y2
-	VFMADD231PS  Y5, Y6, Y3
-	ADDQ         R9, DX
-	ADDQ         R10, BX
-	DECQ         CX
-	JNZ          product
-	VBROADCASTSS alpha+136(FP), Y4
-	MOVQ         bias_base+144(FP), CX
-	XORQ         DX, DX
-	TESTQ        CX, CX
-	JNZ          addend
-	MOVB         accumulate+140(FP), BL
-	TESTB        BL, BL
-	JZ           addend
-	MOVQ         DI, CX
-	MOVQ         R11, DX
-
-addend:
-	MOVQ        columns+128(FP), BX
-	CMPQ        BX, $0x10
-	JLT         edge
-	TESTQ       CX, CX
-	JZ          store
-	VMOVUPS     (CX), Y5
-	VFMADD231PS Y0, Y4, Y5
-	VMOVUPS     Y5, (DI)
-	VMOVUPS     32(CX), Y0
-	VFMADD231PS Y1, Y4, Y0
-	VMOVUPS     Y0, 32(DI)
-	ADDQ        DX, CX
-	ADDQ        R11, DI
-	VMOVUPS     (CX), Y0
-	VFMADD231PS Y2, Y4, Y0
-	VMOVUPS     Y0, (DI)
-	VMOVUPS     32(CX), Y0
-	VFMADD231PS Y3, Y4, Y0
-	VMOVUPS     Y0, 32(DI)
-	ADDQ        DX, CX
-	ADDQ        R11, DI
-	JMP         written
-
-store:
-	VMULPS  Y4, Y0, Y0
-	VMOVUPS Y0, (DI)
-	VMULPS  Y4, Y1, Y1
-	VMOVUPS Y1, 32(DI)
-	ADDQ    R11, DI
-	VMULPS  Y4, Y2, Y2
-	VMOVUPS Y2, (DI)
-	VMULPS  Y4, Y3, Y3
-	VMOVUPS Y3, 32(DI)
-	ADDQ    R11, DI
-	JMP     written
-
-edge:
-	LEAQ        tail_mask<>+0(SB), R12
-	NEGQ        BX
-	VMOVUPS     64(R12)(BX*4), Y5
-	VMOVUPS     96(R12)(BX*4), Y6
-	TESTQ       CX, CX
-	JZ          store_edge
-	VMASKMOVPS  (CX), Y5, Y7
-	VFMADD231PS Y0, Y4, Y7
-	VMASKMOVPS  Y7, Y5, (DI)
-	VMASKMOVPS  32(CX), Y6, Y0
-	VFMADD231PS Y1, Y4, Y0
-	VMASKMOVPS  Y0, Y6, 32(DI)
-	ADDQ        DX, CX
-	ADDQ        R11, DI
-	VMASKMOVPS  (CX), Y5, Y0
-	VFMADD231PS Y2, Y4, Y0
-	VMASKMOVPS  Y0, Y5, (DI)
-	VMASKMOVPS  32(CX), Y6, Y0
-	VFMADD231PS Y3, Y4, Y0
-	VMASKMOVPS  Y0, Y6, 32(DI)
-	ADDQ        DX, CX
-	ADDQ        R11, DI
-	JMP         written
-
-store_edge:
-	VMULPS     Y4, Y0, Y0
-	VMASKMOVPS Y0, Y5, (DI)
-	VMULPS     Y4, Y1, Y1
-	VMASKMOVPS Y1, Y6, 32(DI)
-	ADDQ       R11, DI
-	VMULPS     Y4, Y2, Y2
-	VMASKMOVPS Y2, Y5, (DI)
-	VMULPS     Y4, Y3, Y3
-	VMASKMOVPS Y3, Y6, 32(DI)
-	ADDQ       R11, DI
-
-written:
-	MOVQ aTile+40(FP), CX
-	LEAQ (SI)(CX*4), SI
-	DECQ AX
-	JNZ  tile
-	VZEROUPPER
-	RET
-
-// func tile3AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·tile3AVX2(SB), NOSPLIT, $0-168
-	MOVQ count+0(FP), AX
-	MOVQ a_base+16(FP), SI
-	MOVQ c_base+96(FP), DI
-	MOVQ aRow+48(FP), R8
-	SHLQ $0x02, R8
-	MOVQ aStep+56(FP), R9
-	SHLQ $0x02, R9
-	MOVQ bRow+88(FP), R10
-	SHLQ $0x02, R10
-	MOVQ cRow+120(FP), R11
-	SHLQ $0x02, R11
-	LEAQ (R8)(R8*2), CX
-
-tile:
-	MOVQ       DI, CX
-	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)
-	ADDQ       R11, CX
-	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)
-	ADDQ       R11, CX
-	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)
-	VPXOR      Y0, Y0, Y0
-	VPXOR      Y1, Y1, Y1
-	VPXOR      Y2, Y2, Y2
-	VPXOR      Y3, Y3, Y3
-	VPXOR      Y4, Y4, Y4
-	VPXOR      Y5, Y5, Y5
-	MOVQ       SI, DX
-	LEAQ       (DX)(R8*4), CX
-	MOVQ       b_base+64(FP), BX
-	MOVQ       depth+8(FP), CX
-	PCALIGN    $0x20
-
-product:
-	VMOVUPS      (BX), Y6
-	VMOVUPS      32(BX), Y7
-	VBROADCASTSS (DX), Y8
-	VFMADD231PS  Y6, Y8, Y0
-	VFMADD231PS  Y7, Y8, Y1
-	VBROADCASTSS (DX)(R8*1), Y8
-	VFMADD231PS  Y6, Y8, Y2
-	VFMADD231PS  Y7, Y8, Y3
-	VBROADCASTSS (DX)(R8*2), Y8
-	VFMADD231PS  Y6, Y8, Y4
-	VFMADD231PS  Y7, Y8, Y5
-	ADDQ         R9, DX
-	ADDQ         R10, BX
-	DECQ         CX
-	JNZ          product
-	VBROADCASTSS alpha+136(FP), Y6
-	MOVQ         bias_base+144(FP), CX
-	XORQ         DX, DX
-	TESTQ        CX, CX
-	JNZ          addend
-	MOVB         accumulate+140(FP), BL
-	TESTB        BL, BL
-	JZ           addend
-	MOVQ         DI, CX
-	MOVQ         R11, DX
-
-addend:
-	MOVQ        columns+128(FP), BX
-	CMPQ        BX, $0x10
-	JLT         edge
-	TESTQ       CX, CX
-	JZ          store
-	VMOVUPS     (CX), Y7
-	VFMADD231PS Y0, Y6, Y7
-	VMOVUPS     Y7, (DI)
-	VMOVUPS     32(CX), Y0
-	VFMADD231PS Y1, Y6, Y0
-	VMOVUPS     Y0, 32(DI)
-	ADDQ        DX, CX
-	ADDQ        R11, DI
-	VMOVUPS     (CX), Y0
-	VFMADD231PS Y2, Y6, Y0
-	VMOVUPS     Y0, (DI)
-	VMOVUPS     32(CX), Y0
-	VFMADD231PS Y3, Y6, Y0
-	VMOVUPS     Y0, 32(DI)
-	ADDQ        DX, CX
-	ADDQ        R11, DI
-	VMOVUPS     (CX), Y0
-	VFMADD231PS Y4, Y6, Y0
-	VMOVUPS     Y0, (DI)
-	VMOVUPS     32(CX), Y0
-	VFMADD231PS Y5, Y6, Y0
-	VMOVUPS     Y0, 32(DI)
-	ADDQ        DX, CX
-	ADDQ        R11, DI
-	JMP         written
-
-store:
-	VMULPS  Y6, Y0, Y0
-	VMOVUPS Y0, (DI)
-	VMULPS  Y6, Y1, Y1
-	VMOVUPS Y1, 32(DI)
-	ADDQ    R11, DI
-	VMULPS  Y6, Y2, Y2
-	VMOVUPS Y2, (DI)
-	VMULPS  Y6, Y3, Y3
-	VMOVUPS Y3, 32(DI)
-	ADDQ    R11, DI
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS Y4, (DI)
-	VMULPS  Y6, Y5, Y5
-	VMOVUPS Y5, 32(DI)
-	ADDQ    R11, DI
-	JMP     written
-
-edge:
-	LEAQ        tail_mask<>+0(SB), R12
-	NEGQ        BX
-	VMOVUPS     64(R12)(BX*4), Y7
-	VMOVUPS     96(R12)(BX*4), Y8
-	TESTQ       CX, CX
-	JZ          store_edge
-	VMASKMOVPS  (CX), Y7, Y9
-	VFMADD231PS Y0, Y6, Y9
-	VMASKMOVPS  Y9, Y7, (DI)
-	VMASKMOVPS  32(CX), Y8, Y0
-	VFMADD231PS Y1, Y6, Y0
-	VMASKMOVPS  Y0, Y8, 32(DI)
-	ADDQ        DX, CX
-	ADDQ        R11, DI
-	VMASKMOVPS  (CX), Y7, Y0
-	VFMADD231PS Y2, Y6, Y0
-	VMASKMOVPS  Y0, Y7, (DI)
-	VMASKMOVPS  32(CX), Y8, Y0
-	VFMADD231PS Y3, Y6, Y0
-	VMASKMOVPS  Y0, Y8, 32(DI)
-	ADDQ        DX, CX
-	ADDQ        R11, DI
-	VMASKMOVPS  (CX), Y7, Y0
-	VFMADD231PS Y4, Y6, Y0
-	VMASKMOVPS  Y0, Y7, (DI)
-	VMASKMOVPS  32(CX), Y8, Y0
-	VFMADD231PS Y5, Y6, Y0
-	VMASKMOVPS  Y0, Y8, 32(DI)
-	ADDQ        DX, CX
-	ADDQ        R11, DI
-	JMP         written
-
-store_edge:
-	VMULPS     Y6, Y0, Y0
-	VMASKMOVPS Y0, Y7, (DI)
-	VMULPS     Y6, Y1, Y1
-	VMASKMOVPS Y1, Y8, 32(DI)
-	ADDQ       R11, DI
-	VMULPS     Y6, Y2, Y2
-	VMASKMOVPS Y2, Y7, (DI)
-	VMULPS     Y6, Y3, Y3
-	VMASKMOVPS Y3, Y8, 32(DI)
-	ADDQ       R11, DI
-	VMULPS     Y6, Y4, Y4
-	VMASKMOVPS Y4, Y7, (DI)
-	VMULPS     Y6, Y5, Y5
-	VMASKMOVPS Y5, Y8, 32(DI)
-	ADDQ       R11, DI
-
-written:
-	MOVQ aTile+40(FP), CX
-	LEAQ (SI)(CX*4), SI
-	DECQ AX
-	JNZ  tile
-	VZEROUPPER
-	RET
-
-// func tile4AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·tile4AVX2(SB), NOSPLIT, $0-168
-	MOVQ count+0(FP), AX
-	MOVQ a_base+16(FP), SI
-	MOVQ c_base+96(FP), DI
-	MOVQ aRow+48(FP), R8
-	SHLQ $0x02, R8
-	MOVQ aStep+56(FP), R9
-	SHLQ $0x02, R9
-	MOVQ bRow+88(FP), R10
-	SHLQ $0x02, R10
-	MOVQ cRow+120(FP), R11
-	SHLQ $0x02, R11
-	LEAQ (R8)(R8*2), R12
-
-tile:
-	MOVQ       DI, CX
-	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)
-	ADDQ       R11, CX
-	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)
-	ADDQ       R11, CX
-	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)
-	ADDQ       R11, CX
-	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)
-	VPXOR      Y0, Y0, Y0
-	VPXOR      Y1, Y1, Y1
-	VPXOR      Y2, Y2, Y2
-	VPXOR      Y3, Y3, Y3
-	VPXOR      Y4, Y4, Y4
-	VPXOR      Y5, Y5, Y5
-	VPXOR      Y6, Y6, Y6
-	VPXOR      Y7, Y7, Y7
-	MOVQ       SI, DX
-	LEAQ       (DX)(R8*4), CX
-	MOVQ       b_base+64(FP), BX
-	MOVQ       depth+8(FP), CX
-	PCALIGN    $0x20
-
-product:
-	VMOVUPS      (BX), Y8
-	VMOVUPS      32(BX), Y9
-	VBROADCASTSS (DX), Y10
-	VFMADD231PS  Y8, Y10, Y0
-	VFMADD231PS  Y9, Y10, Y1
-	VBROADCASTSS (DX)(R8*1), Y10
-	VFMADD231PS  Y8, Y10, Y2
-	VFMADD231PS  Y9, Y10, Y3
-	VBROADCASTSS (DX)(R8*2), Y10
-	VFMADD231PS  Y8, Y10, Y4
-	VFMADD231PS  Y9, Y10, Y5
-	VBROADCASTSS (DX)(R12*1), Y10
-	VFMADD231PS  Y8, Y10, Y6
-	VFMADD231PS  Y9, Y10, Y7
-	ADDQ         R9, DX
-	ADDQ         R10, BX
-	DECQ         CX
-	JNZ          product
-	VBROADCASTSS alpha+136(FP), Y8
-	MOVQ         bias_base+144(FP), CX
-	XORQ         DX, DX
-	TESTQ        CX, CX
-	JNZ          addend
-	MOVB         accumulate+140(FP), BL
-	TESTB        BL, BL
-	JZ           addend
-	MOVQ         DI, CX
-	MOVQ         R11, DX
-
-addend:
-	MOVQ        columns+128(FP), BX
-	CMPQ        BX, $0x10
-	JLT         edge
-	TESTQ       CX, CX
-	JZ          store
-	VMOVUPS     (CX), Y9
-	VFMADD231PS Y0, Y8, Y9
-	VMOVUPS     Y9, (DI)
-	VMOVUPS     32(CX), Y0
-	VFMADD231PS Y1, Y8, Y0
-	VMOVUPS     Y0, 32(DI)
-	ADDQ        DX, CX
-	ADDQ        R11, DI
-	VMOVUPS     (CX), Y0
-	VFMADD231PS Y2, Y8, Y0
-	VMOVUPS     Y0, (DI)
-	VMOVUPS     32(CX), Y0
-	VFMADD231PS Y3, Y8, Y0
-	VMOVUPS     Y0, 32(DI)
-	ADDQ        DX, CX
-	ADDQ        R11, DI
-	VMOVUPS     (CX), Y0
-	VFMADD231PS Y4, Y8, Y0
-	VMOVUPS     Y0, (DI)
-	VMOVUPS     32(CX), Y0
-	VFMADD231PS Y5, Y8, Y0
-	VMOVUPS     Y0, 32(DI)
-	ADDQ        DX, CX
-	ADDQ        R11, DI
-	VMOVUPS     (CX), Y0
-	VFMADD231PS Y6, Y8, Y0
-	VMOVUPS     Y0, (DI)
-	VMOVUPS     32(CX), Y0
-	VFMADD231PS Y7, Y8, Y0
-	VMOVUPS     Y0, 32(DI)
-	ADDQ        DX, CX
-	ADDQ        R11, DI
-	JMP         written
-
-store:
-	VMULPS  Y8, Y0, Y0
-	VMOVUPS Y0, (DI)
-	VMULPS  Y8, Y1, Y1
-	VMOVUPS Y1, 32(DI)
-	ADDQ    R11, DI
-	VMULPS  Y8, Y2, Y2
-	VMOVUPS Y2, (DI)
-	VMULPS  Y8, Y3, Y3
-	VMOVUPS Y3, 32(DI)
-	ADDQ    R11, DI
-	VMULPS  Y8, Y4, Y4
-	VMOVUPS Y4, (DI)
-	VMULPS  Y8, Y5, Y5
-	VMOVUPS Y5, 32(DI)
-	ADDQ    R11, DI
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS Y6, (DI)
-	VMULPS  Y8, Y7, Y7
-	VMOVUPS Y7, 32(DI)
-	ADDQ    R11, DI
-	JMP     written
-
-edge:
-	LEAQ        tail_mask<>+0(SB), R13
-	NEGQ        BX
-	VMOVUPS     64(R13)(BX*4), Y9
-	VMOVUPS     96(R13)(BX*4), Y10
-	TESTQ       CX, CX
-	JZ          store_edge
-	VMASKMOVPS  (CX), Y9, Y11
-	VFMADD231PS Y0, Y8, Y11
-	VMASKMOVPS  Y11, Y9, (DI)
-	VMASKMOVPS  32(CX), Y10, Y0
-	VFMADD231PS Y1, Y8, Y0
-	VMASKMOVPS  Y0, Y10, 32(DI)
-	ADDQ        DX, CX
-	ADDQ        R11, DI
-	VMASKMOVPS  (CX), Y9, Y0
-	VFMADD231PS Y2, Y8, Y0
-	VMASKMOVPS  Y0, Y9, (DI)
-	VMASKMOVPS  32(CX), Y10, Y0
-	VFMADD231PS Y3, Y8, Y0
-	VMASKMOVPS  Y0, Y10, 32(DI)
-	ADDQ        DX, CX
-	ADDQ        R11, DI
-	VMASKMOVPS  (CX), Y9, Y0
-	VFMADD231PS Y4, Y8, Y0
-	VMASKMOVPS  Y0, Y9, (DI)
-	VMASKMOVPS  32(CX), Y10, Y0
-	VFMADD231PS Y5, Y8, Y0
-	VMASKMOVPS  Y0, Y10, 32(DI)
-	ADDQ        DX, CX
-	ADDQ        R11, DI
-	VMASKMOVPS  (CX), Y9, Y0
-	VFMADD231PS Y6, Y8, Y0
-	VMASKMOVPS  Y0, Y9, (DI)
-	VMASKMOVPS  32(CX), Y10, Y0
-	VFMADD231PS Y7, Y8, Y0
-	VMASKMOVPS  Y0, Y10, 32(DI)
-	ADDQ        DX, CX
-	ADDQ        R11, DI
-	JMP         written
-
-store_edge:
-	VMULPS     Y8, Y0, Y0
-	VMASKMOVPS Y0, Y9, (DI)
-	VMULPS     Y8, Y1, Y1
-	VMASKMOVPS Y1, Y10, 32(DI)
-	ADDQ       R11, DI
-	VMULPS     Y8, Y2, Y2
-	VMASKMOVPS Y2, Y9, (DI)
-	VMULPS     Y8, Y3, Y3
-	VMASKMOVPS Y3, Y10, 32(DI)
-	ADDQ       R11, DI
-	VMULPS     Y8, Y4, Y4
-	VMASKMOVPS Y4, Y9, (DI)
-	VMULPS     Y8, Y5, Y5
-	VMASKMOVPS Y5, Y10, 32(DI)
-	ADDQ       R11, DI
-	VMULPS     Y8, Y6, Y6
-	VMASKMOVPS Y6, Y9, (DI)
-	VMULPS     Y8, Y7, Y7
-	VMASKMOVPS Y7, Y10, 32(DI)
-	ADDQ       R11, DI
-
-written:
-	MOVQ aTile+40(FP), CX
-	LEAQ (SI)(CX*4), SI
-	DECQ AX
-	JNZ  tile
-	VZEROUPPER
-	RET
-
-// func tile5AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·tile5AVX2(SB), NOSPLIT, $0-168
-	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DI
 	MOVQ c_base+96(FP), R8
 	MOVQ aRow+48(FP), R9
@@ -640,64 +16,35 @@ TEXT ·tile5AVX2(SB), NOSPLIT, $0-168
 	SHLQ $0x02, R11
 	MOVQ cRow+120(FP), R12
 	SHLQ $0x02, R12
-	LEAQ (R9)(R9*2), R13
+	LEAQ (R9)(R9*2), CX
 
 tile:
 	MOVQ       R8, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 60(CX)
-	ADDQ       R12, CX
-	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)
-	ADDQ       R12, CX
-	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)
-	ADDQ       R12, CX
-	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)
-	ADDQ       R12, CX
-	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)
 	VPXOR      Y0, Y0, Y0
 	VPXOR      Y1, Y1, Y1
-	VPXOR      Y2, Y2, Y2
-	VPXOR      Y3, Y3, Y3
-	VPXOR      Y4, Y4, Y4
-	VPXOR      Y5, Y5, Y5
-	VPXOR      Y6, Y6, Y6
-	VPXOR      Y7, Y7, Y7
-	VPXOR      Y8, Y8, Y8
-	VPXOR      Y9, Y9, Y9
-	MOVQ       DI, DX
-	LEAQ       (DX)(R9*4), BX
+	MOVQ       DI, BX
+	MOVQ       aTile+40(FP), DX
+	LEAQ       (BX)(DX*4), DX
+	LEAQ       (BX)(R9*4), CX
 	MOVQ       b_base+64(FP), SI
 	MOVQ       depth+8(FP), CX
 	PCALIGN    $0x20
 
 product:
-	VMOVUPS      (SI), Y10
-	VMOVUPS      32(SI), Y11
-	VBROADCASTSS (DX), Y12
-	VFMADD231PS  Y10, Y12, Y0
-	VFMADD231PS  Y11, Y12, Y1
-	VBROADCASTSS (DX)(R9*1), Y12
-	VFMADD231PS  Y10, Y12, Y2
-	VFMADD231PS  Y11, Y12, Y3
-	VBROADCASTSS (DX)(R9*2), Y12
-	VFMADD231PS  Y10, Y12, Y4
-	VFMADD231PS  Y11, Y12, Y5
-	VBROADCASTSS (DX)(R13*1), Y12
-	VFMADD231PS  Y10, Y12, Y6
-	VFMADD231PS  Y11, Y12, Y7
-	VBROADCASTSS (BX), Y12
-	VFMADD231PS  Y10, Y12, Y8
-	VFMADD231PS  Y11, Y12, Y9
-	ADDQ         R10, DX
+	VMOVUPS      (SI), Y2
+	VMOVUPS      32(SI), Y3
+	VBROADCASTSS (BX), Y4
+	VFMADD231PS  Y2, Y4, Y0
+	VFMADD231PS  Y3, Y4, Y1
+	PREFETCHT0   (DX)
+	ADDQ         $0x20, DX
 	ADDQ         R10, BX
 	ADDQ         R11, SI
 	DECQ         CX
 	JNZ          product
-	VBROADCASTSS alpha+136(FP), Y10
+	VBROADCASTSS alpha+136(FP), Y2
 	MOVQ         bias_base+144(FP), CX
 	XORQ         DX, DX
 	TESTQ        CX, CX
@@ -714,150 +61,46 @@ addend:
 	JLT         edge
 	TESTQ       CX, CX
 	JZ          store
-	VMOVUPS     (CX), Y11
-	VFMADD231PS Y0, Y10, Y11
-	VMOVUPS     Y11, (R8)
+	VMOVUPS     (CX), Y3
+	VFMADD231PS Y0, Y2, Y3
+	VMOVUPS     Y3, (R8)
 	VMOVUPS     32(CX), Y0
-	VFMADD231PS Y1, Y10, Y0
-	VMOVUPS     Y0, 32(R8)
-	ADDQ        DX, CX
-	ADDQ        R12, R8
-	VMOVUPS     (CX), Y0
-	VFMADD231PS Y2, Y10, Y0
-	VMOVUPS     Y0, (R8)
-	VMOVUPS     32(CX), Y0
-	VFMADD231PS Y3, Y10, Y0
-	VMOVUPS     Y0, 32(R8)
-	ADDQ        DX, CX
-	ADDQ        R12, R8
-	VMOVUPS     (CX), Y0
-	VFMADD231PS Y4, Y10, Y0
-	VMOVUPS     Y0, (R8)
-	VMOVUPS     32(CX), Y0
-	VFMADD231PS Y5, Y10, Y0
-	VMOVUPS     Y0, 32(R8)
-	ADDQ        DX, CX
-	ADDQ        R12, R8
-	VMOVUPS     (CX), Y0
-	VFMADD231PS Y6, Y10, Y0
-	VMOVUPS     Y0, (R8)
-	VMOVUPS     32(CX), Y0
-	VFMADD231PS Y7, Y10, Y0
-	VMOVUPS     Y0, 32(R8)
-	ADDQ        DX, CX
-	ADDQ        R12, R8
-	VMOVUPS     (CX), Y0
-	VFMADD231PS Y8, Y10, Y0
-	VMOVUPS     Y0, (R8)
-	VMOVUPS     32(CX), Y0
-	VFMADD231PS Y9, Y10, Y0
+	VFMADD231PS Y1, Y2, Y0
 	VMOVUPS     Y0, 32(R8)
 	ADDQ        DX, CX
 	ADDQ        R12, R8
 	JMP         written
 
 store:
-	VMULPS  Y10, Y0, Y0
+	VMULPS  Y2, Y0, Y0
 	VMOVUPS Y0, (R8)
-	VMULPS  Y10, Y1, Y1
+	VMULPS  Y2, Y1, Y1
 	VMOVUPS Y1, 32(R8)
-	ADDQ    R12, R8
-	VMULPS  Y10, Y2, Y2
-	VMOVUPS Y2, (R8)
-	VMULPS  Y10, Y3, Y3
-	VMOVUPS Y3, 32(R8)
-	ADDQ    R12, R8
-	VMULPS  Y10, Y4, Y4
-	VMOVUPS Y4, (R8)
-	VMULPS  Y10, Y5, Y5
-	VMOVUPS Y5, 32(R8)
-	ADDQ    R12, R8
-	VMULPS  Y10, Y6, Y6
-	VMOVUPS Y6, (R8)
-	VMULPS  Y10, Y7, Y7
-	VMOVUPS Y7, 32(R8)
-	ADDQ    R12, R8
-	VMULPS  Y10, Y8, Y8
-	VMOVUPS Y8, (R8)
-	VMULPS  Y10, Y9, Y9
-	VMOVUPS Y9, 32(R8)
 	ADDQ    R12, R8
 	JMP     written
 
 edge:
 	LEAQ        tail_mask<>+0(SB), SI
 	NEGQ        BX
-	VMOVUPS     64(SI)(BX*4), Y11
-	VMOVUPS     96(SI)(BX*4), Y12
+	VMOVUPS     64(SI)(BX*4), Y3
+	VMOVUPS     96(SI)(BX*4), Y4
 	TESTQ       CX, CX
 	JZ          store_edge
-	VMASKMOVPS  (CX), Y11, Y13
-	VFMADD231PS Y0, Y10, Y13
-	VMASKMOVPS  Y13, Y11, (R8)
-	VMASKMOVPS  32(CX), Y12, Y0
-	VFMADD231PS Y1, Y10, Y0
-	VMASKMOVPS  Y0, Y12, 32(R8)
-	ADDQ        DX, CX
-	ADDQ        R12, R8
-	VMASKMOVPS  (CX), Y11, Y0
-	VFMADD231PS Y2, Y10, Y0
-	VMASKMOVPS  Y0, Y11, (R8)
-	VMASKMOVPS  32(CX), Y12, Y0
-	VFMADD231PS Y3, Y10, Y0
-	VMASKMOVPS  Y0, Y12, 32(R8)
-	ADDQ        DX, CX
-	ADDQ        R12, R8
-	VMASKMOVPS  (CX), Y11, Y0
-	VFMADD231PS Y4, Y10, Y0
-	VMASKMOVPS  Y0, Y11, (R8)
-	VMASKMOVPS  32(CX), Y12, Y0
-	VFMADD231PS Y5, Y10, Y0
-	VMASKMOVPS  Y0, Y12, 32(R8)
-	ADDQ        DX, CX
-	ADDQ        R12, R8
-	VMASKMOVPS  (CX), Y11, Y0
-	VFMADD231PS Y6, Y10, Y0
-	VMASKMOVPS  Y0, Y11, (R8)
-	VMASKMOVPS  32(CX), Y12, Y0
-	VFMADD231PS Y7, Y10, Y0
-	VMASKMOVPS  Y0, Y12, 32(R8)
-	ADDQ        DX, CX
-	ADDQ        R12, R8
-	VMASKMOVPS  (CX), Y11, Y0
-	VFMADD231PS Y8, Y10, Y0
-	VMASKMOVPS  Y0, Y11, (R8)
-	VMASKMOVPS  32(CX), Y12, Y0
-	VFMADD231PS Y9, Y10, Y0
-	VMASKMOVPS  Y0, Y12, 32(R8)
+	VMASKMOVPS  (CX), Y3, Y5
+	VFMADD231PS Y0, Y2, Y5
+	VMASKMOVPS  Y5, Y3, (R8)
+	VMASKMOVPS  32(CX), Y4, Y0
+	VFMADD231PS Y1, Y2, Y0
+	VMASKMOVPS  Y0, Y4, 32(R8)
 	ADDQ        DX, CX
 	ADDQ        R12, R8
 	JMP         written
 
 store_edge:
-	VMULPS     Y10, Y0, Y0
-	VMASKMOVPS Y0, Y11, (R8)
-	VMULPS     Y10, Y1, Y1
-	VMASKMOVPS Y1, Y12, 32(R8)
-	ADDQ       R12, R8
-	VMULPS     Y10, Y2, Y2
-	VMASKMOVPS Y2, Y11, (R8)
-	VMULPS     Y10, Y3, Y3
-	VMASKMOVPS Y3, Y12, 32(R8)
-	ADDQ       R12, R8
-	VMULPS     Y10, Y4, Y4
-	VMASKMOVPS Y4, Y11, (R8)
-	VMULPS     Y10, Y5, Y5
-	VMASKMOVPS Y5, Y12, 32(R8)
-	ADDQ       R12, R8
-	VMULPS     Y10, Y6, Y6
-	VMASKMOVPS Y6, Y11, (R8)
-	VMULPS     Y10, Y7, Y7
-	VMASKMOVPS Y7, Y12, 32(R8)
-	ADDQ       R12, R8
-	VMULPS     Y10, Y8, Y8
-	VMASKMOVPS Y8, Y11, (R8)
-	VMULPS     Y10, Y9, Y9
-	VMASKMOVPS Y9, Y12, 32(R8)
+	VMULPS     Y2, Y0, Y0
+	VMASKMOVPS Y0, Y3, (R8)
+	VMULPS     Y2, Y1, Y1
+	VMASKMOVPS Y1, Y4, 32(R8)
 	ADDQ       R12, R8
 
 written:
@@ -868,9 +111,329 @@ written:
 	VZEROUPPER
 	RET
 
-// func tile6AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile2AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·tile6AVX2(SB), NOSPLIT, $0-168
+TEXT ·tile2AVX2(SB), NOSPLIT, $0-168
+	MOVQ count+0(FP), AX
+	MOVQ a_base+16(FP), DI
+	MOVQ c_base+96(FP), R8
+	MOVQ aRow+48(FP), R9
+	SHLQ $0x02, R9
+	MOVQ aStep+56(FP), R10
+	SHLQ $0x02, R10
+	MOVQ bRow+88(FP), R11
+	SHLQ $0x02, R11
+	MOVQ cRow+120(FP), R12
+	SHLQ $0x02, R12
+	LEAQ (R9)(R9*2), CX
+
+tile:
+	MOVQ       R8, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	ADDQ       R12, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y1, Y1, Y1
+	VPXOR      Y2, Y2, Y2
+	VPXOR      Y3, Y3, Y3
+	MOVQ       DI, BX
+	MOVQ       aTile+40(FP), DX
+	LEAQ       (BX)(DX*4), DX
+	LEAQ       (BX)(R9*4), CX
+	MOVQ       b_base+64(FP), SI
+	MOVQ       depth+8(FP), CX
+	PCALIGN    $0x20
+
+product:
+	VMOVUPS      (SI), Y4
+	VMOVUPS      32(SI), Y5
+	VBROADCASTSS (BX), Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS (BX)(R9*1), Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y3
+	PREFETCHT0   (DX)
+	ADDQ         $0x20, DX
+	ADDQ         R10, BX
+	ADDQ         R11, SI
+	DECQ         CX
+	JNZ          product
+	VBROADCASTSS alpha+136(FP), Y4
+	MOVQ         bias_base+144(FP), CX
+	XORQ         DX, DX
+	TESTQ        CX, CX
+	JNZ          addend
+	MOVB         accumulate+140(FP), BL
+	TESTB        BL, BL
+	JZ           addend
+	MOVQ         R8, CX
+	MOVQ         R12, DX
+
+addend:
+	MOVQ        columns+128(FP), BX
+	CMPQ        BX, $0x10
+	JLT         edge
+	TESTQ       CX, CX
+	JZ          store
+	VMOVUPS     (CX), Y5
+	VFMADD231PS Y0, Y4, Y5
+	VMOVUPS     Y5, (R8)
+	VMOVUPS     32(CX), Y0
+	VFMADD231PS Y1, Y4, Y0
+	VMOVUPS     Y0, 32(R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	VMOVUPS     (CX), Y0
+	VFMADD231PS Y2, Y4, Y0
+	VMOVUPS     Y0, (R8)
+	VMOVUPS     32(CX), Y0
+	VFMADD231PS Y3, Y4, Y0
+	VMOVUPS     Y0, 32(R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	JMP         written
+
+store:
+	VMULPS  Y4, Y0, Y0
+	VMOVUPS Y0, (R8)
+	VMULPS  Y4, Y1, Y1
+	VMOVUPS Y1, 32(R8)
+	ADDQ    R12, R8
+	VMULPS  Y4, Y2, Y2
+	VMOVUPS Y2, (R8)
+	VMULPS  Y4, Y3, Y3
+	VMOVUPS Y3, 32(R8)
+	ADDQ    R12, R8
+	JMP     written
+
+edge:
+	LEAQ        tail_mask<>+0(SB), SI
+	NEGQ        BX
+	VMOVUPS     64(SI)(BX*4), Y5
+	VMOVUPS     96(SI)(BX*4), Y6
+	TESTQ       CX, CX
+	JZ          store_edge
+	VMASKMOVPS  (CX), Y5, Y7
+	VFMADD231PS Y0, Y4, Y7
+	VMASKMOVPS  Y7, Y5, (R8)
+	VMASKMOVPS  32(CX), Y6, Y0
+	VFMADD231PS Y1, Y4, Y0
+	VMASKMOVPS  Y0, Y6, 32(R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	VMASKMOVPS  (CX), Y5, Y0
+	VFMADD231PS Y2, Y4, Y0
+	VMASKMOVPS  Y0, Y5, (R8)
+	VMASKMOVPS  32(CX), Y6, Y0
+	VFMADD231PS Y3, Y4, Y0
+	VMASKMOVPS  Y0, Y6, 32(R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	JMP         written
+
+store_edge:
+	VMULPS     Y4, Y0, Y0
+	VMASKMOVPS Y0, Y5, (R8)
+	VMULPS     Y4, Y1, Y1
+	VMASKMOVPS Y1, Y6, 32(R8)
+	ADDQ       R12, R8
+	VMULPS     Y4, Y2, Y2
+	VMASKMOVPS Y2, Y5, (R8)
+	VMULPS     Y4, Y3, Y3
+	VMASKMOVPS Y3, Y6, 32(R8)
+	ADDQ       R12, R8
+
+written:
+	MOVQ aTile+40(FP), CX
+	LEAQ (DI)(CX*4), DI
+	DECQ AX
+	JNZ  tile
+	VZEROUPPER
+	RET
+
+// func tile3AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·tile3AVX2(SB), NOSPLIT, $0-168
+	MOVQ count+0(FP), AX
+	MOVQ a_base+16(FP), DI
+	MOVQ c_base+96(FP), R8
+	MOVQ aRow+48(FP), R9
+	SHLQ $0x02, R9
+	MOVQ aStep+56(FP), R10
+	SHLQ $0x02, R10
+	MOVQ bRow+88(FP), R11
+	SHLQ $0x02, R11
+	MOVQ cRow+120(FP), R12
+	SHLQ $0x02, R12
+	LEAQ (R9)(R9*2), CX
+
+tile:
+	MOVQ       R8, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	ADDQ       R12, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	ADDQ       R12, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y1, Y1, Y1
+	VPXOR      Y2, Y2, Y2
+	VPXOR      Y3, Y3, Y3
+	VPXOR      Y4, Y4, Y4
+	VPXOR      Y5, Y5, Y5
+	MOVQ       DI, BX
+	MOVQ       aTile+40(FP), DX
+	LEAQ       (BX)(DX*4), DX
+	LEAQ       (BX)(R9*4), CX
+	MOVQ       b_base+64(FP), SI
+	MOVQ       depth+8(FP), CX
+	PCALIGN    $0x20
+
+product:
+	VMOVUPS      (SI), Y6
+	VMOVUPS      32(SI), Y7
+	VBROADCASTSS (BX), Y8
+	VFMADD231PS  Y6, Y8, Y0
+	VFMADD231PS  Y7, Y8, Y1
+	VBROADCASTSS (BX)(R9*1), Y8
+	VFMADD231PS  Y6, Y8, Y2
+	VFMADD231PS  Y7, Y8, Y3
+	VBROADCASTSS (BX)(R9*2), Y8
+	VFMADD231PS  Y6, Y8, Y4
+	VFMADD231PS  Y7, Y8, Y5
+	PREFETCHT0   (DX)
+	ADDQ         $0x20, DX
+	ADDQ         R10, BX
+	ADDQ         R11, SI
+	DECQ         CX
+	JNZ          product
+	VBROADCASTSS alpha+136(FP), Y6
+	MOVQ         bias_base+144(FP), CX
+	XORQ         DX, DX
+	TESTQ        CX, CX
+	JNZ          addend
+	MOVB         accumulate+140(FP), BL
+	TESTB        BL, BL
+	JZ           addend
+	MOVQ         R8, CX
+	MOVQ         R12, DX
+
+addend:
+	MOVQ        columns+128(FP), BX
+	CMPQ        BX, $0x10
+	JLT         edge
+	TESTQ       CX, CX
+	JZ          store
+	VMOVUPS     (CX), Y7
+	VFMADD231PS Y0, Y6, Y7
+	VMOVUPS     Y7, (R8)
+	VMOVUPS     32(CX), Y0
+	VFMADD231PS Y1, Y6, Y0
+	VMOVUPS     Y0, 32(R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	VMOVUPS     (CX), Y0
+	VFMADD231PS Y2, Y6, Y0
+	VMOVUPS     Y0, (R8)
+	VMOVUPS     32(CX), Y0
+	VFMADD231PS Y3, Y6, Y0
+	VMOVUPS     Y0, 32(R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	VMOVUPS     (CX), Y0
+	VFMADD231PS Y4, Y6, Y0
+	VMOVUPS     Y0, (R8)
+	VMOVUPS     32(CX), Y0
+	VFMADD231PS Y5, Y6, Y0
+	VMOVUPS     Y0, 32(R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	JMP         written
+
+store:
+	VMULPS  Y6, Y0, Y0
+	VMOVUPS Y0, (R8)
+	VMULPS  Y6, Y1, Y1
+	VMOVUPS Y1, 32(R8)
+	ADDQ    R12, R8
+	VMULPS  Y6, Y2, Y2
+	VMOVUPS Y2, (R8)
+	VMULPS  Y6, Y3, Y3
+	VMOVUPS Y3, 32(R8)
+	ADDQ    R12, R8
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS Y4, (R8)
+	VMULPS  Y6, Y5, Y5
+	VMOVUPS Y5, 32(R8)
+	ADDQ    R12, R8
+	JMP     written
+
+edge:
+	LEAQ        tail_mask<>+0(SB), SI
+	NEGQ        BX
+	VMOVUPS     64(SI)(BX*4), Y7
+	VMOVUPS     96(SI)(BX*4), Y8
+	TESTQ       CX, CX
+	JZ          store_edge
+	VMASKMOVPS  (CX), Y7, Y9
+	VFMADD231PS Y0, Y6, Y9
+	VMASKMOVPS  Y9, Y7, (R8)
+	VMASKMOVPS  32(CX), Y8, Y0
+	VFMADD231PS Y1, Y6, Y0
+	VMASKMOVPS  Y0, Y8, 32(R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	VMASKMOVPS  (CX), Y7, Y0
+	VFMADD231PS Y2, Y6, Y0
+	VMASKMOVPS  Y0, Y7, (R8)
+	VMASKMOVPS  32(CX), Y8, Y0
+	VFMADD231PS Y3, Y6, Y0
+	VMASKMOVPS  Y0, Y8, 32(R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	VMASKMOVPS  (CX), Y7, Y0
+	VFMADD231PS Y4, Y6, Y0
+	VMASKMOVPS  Y0, Y7, (R8)
+	VMASKMOVPS  32(CX), Y8, Y0
+	VFMADD231PS Y5, Y6, Y0
+	VMASKMOVPS  Y0, Y8, 32(R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	JMP         written
+
+store_edge:
+	VMULPS     Y6, Y0, Y0
+	VMASKMOVPS Y0, Y7, (R8)
+	VMULPS     Y6, Y1, Y1
+	VMASKMOVPS Y1, Y8, 32(R8)
+	ADDQ       R12, R8
+	VMULPS     Y6, Y2, Y2
+	VMASKMOVPS Y2, Y7, (R8)
+	VMULPS     Y6, Y3, Y3
+	VMASKMOVPS Y3, Y8, 32(R8)
+	ADDQ       R12, R8
+	VMULPS     Y6, Y4, Y4
+	VMASKMOVPS Y4, Y7, (R8)
+	VMULPS     Y6, Y5, Y5
+	VMASKMOVPS Y5, Y8, 32(R8)
+	ADDQ       R12, R8
+
+written:
+	MOVQ aTile+40(FP), CX
+	LEAQ (DI)(CX*4), DI
+	DECQ AX
+	JNZ  tile
+	VZEROUPPER
+	RET
+
+// func tile4AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·tile4AVX2(SB), NOSPLIT, $0-168
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DI
 	MOVQ c_base+96(FP), R8
@@ -897,10 +460,467 @@ tile:
 	ADDQ       R12, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 60(CX)
-	ADDQ       R12, CX
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y1, Y1, Y1
+	VPXOR      Y2, Y2, Y2
+	VPXOR      Y3, Y3, Y3
+	VPXOR      Y4, Y4, Y4
+	VPXOR      Y5, Y5, Y5
+	VPXOR      Y6, Y6, Y6
+	VPXOR      Y7, Y7, Y7
+	MOVQ       DI, BX
+	MOVQ       aTile+40(FP), DX
+	LEAQ       (BX)(DX*4), DX
+	LEAQ       (BX)(R9*4), CX
+	MOVQ       b_base+64(FP), SI
+	MOVQ       depth+8(FP), CX
+	PCALIGN    $0x20
+
+product:
+	VMOVUPS      (SI), Y8
+	VMOVUPS      32(SI), Y9
+	VBROADCASTSS (BX), Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y1
+	VBROADCASTSS (BX)(R9*1), Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y3
+	VBROADCASTSS (BX)(R9*2), Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VFMADD231PS  Y9, Y10, Y5
+	VBROADCASTSS (BX)(R13*1), Y10
+	VFMADD231PS  Y8, Y10, Y6
+	VFMADD231PS  Y9, Y10, Y7
+	PREFETCHT0   (DX)
+	ADDQ         $0x20, DX
+	ADDQ         R10, BX
+	ADDQ         R11, SI
+	DECQ         CX
+	JNZ          product
+	VBROADCASTSS alpha+136(FP), Y8
+	MOVQ         bias_base+144(FP), CX
+	XORQ         DX, DX
+	TESTQ        CX, CX
+	JNZ          addend
+	MOVB         accumulate+140(FP), BL
+	TESTB        BL, BL
+	JZ           addend
+	MOVQ         R8, CX
+	MOVQ         R12, DX
+
+addend:
+	MOVQ        columns+128(FP), BX
+	CMPQ        BX, $0x10
+	JLT         edge
+	TESTQ       CX, CX
+	JZ          store
+	VMOVUPS     (CX), Y9
+	VFMADD231PS Y0, Y8, Y9
+	VMOVUPS     Y9, (R8)
+	VMOVUPS     32(CX), Y0
+	VFMADD231PS Y1, Y8, Y0
+	VMOVUPS     Y0, 32(R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	VMOVUPS     (CX), Y0
+	VFMADD231PS Y2, Y8, Y0
+	VMOVUPS     Y0, (R8)
+	VMOVUPS     32(CX), Y0
+	VFMADD231PS Y3, Y8, Y0
+	VMOVUPS     Y0, 32(R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	VMOVUPS     (CX), Y0
+	VFMADD231PS Y4, Y8, Y0
+	VMOVUPS     Y0, (R8)
+	VMOVUPS     32(CX), Y0
+	VFMADD231PS Y5, Y8, Y0
+	VMOVUPS     Y0, 32(R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	VMOVUPS     (CX), Y0
+	VFMADD231PS Y6, Y8, Y0
+	VMOVUPS     Y0, (R8)
+	VMOVUPS     32(CX), Y0
+	VFMADD231PS Y7, Y8, Y0
+	VMOVUPS     Y0, 32(R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	JMP         written
+
+store:
+	VMULPS  Y8, Y0, Y0
+	VMOVUPS Y0, (R8)
+	VMULPS  Y8, Y1, Y1
+	VMOVUPS Y1, 32(R8)
+	ADDQ    R12, R8
+	VMULPS  Y8, Y2, Y2
+	VMOVUPS Y2, (R8)
+	VMULPS  Y8, Y3, Y3
+	VMOVUPS Y3, 32(R8)
+	ADDQ    R12, R8
+	VMULPS  Y8, Y4, Y4
+	VMOVUPS Y4, (R8)
+	VMULPS  Y8, Y5, Y5
+	VMOVUPS Y5, 32(R8)
+	ADDQ    R12, R8
+	VMULPS  Y8, Y6, Y6
+	VMOVUPS Y6, (R8)
+	VMULPS  Y8, Y7, Y7
+	VMOVUPS Y7, 32(R8)
+	ADDQ    R12, R8
+	JMP     written
+
+edge:
+	LEAQ        tail_mask<>+0(SB), SI
+	NEGQ        BX
+	VMOVUPS     64(SI)(BX*4), Y9
+	VMOVUPS     96(SI)(BX*4), Y10
+	TESTQ       CX, CX
+	JZ          store_edge
+	VMASKMOVPS  (CX), Y9, Y11
+	VFMADD231PS Y0, Y8, Y11
+	VMASKMOVPS  Y11, Y9, (R8)
+	VMASKMOVPS  32(CX), Y10, Y0
+	VFMADD231PS Y1, Y8, Y0
+	VMASKMOVPS  Y0, Y10, 32(R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	VMASKMOVPS  (CX), Y9, Y0
+	VFMADD231PS Y2, Y8, Y0
+	VMASKMOVPS  Y0, Y9, (R8)
+	VMASKMOVPS  32(CX), Y10, Y0
+	VFMADD231PS Y3, Y8, Y0
+	VMASKMOVPS  Y0, Y10, 32(R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	VMASKMOVPS  (CX), Y9, Y0
+	VFMADD231PS Y4, Y8, Y0
+	VMASKMOVPS  Y0, Y9, (R8)
+	VMASKMOVPS  32(CX), Y10, Y0
+	VFMADD231PS Y5, Y8, Y0
+	VMASKMOVPS  Y0, Y10, 32(R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	VMASKMOVPS  (CX), Y9, Y0
+	VFMADD231PS Y6, Y8, Y0
+	VMASKMOVPS  Y0, Y9, (R8)
+	VMASKMOVPS  32(CX), Y10, Y0
+	VFMADD231PS Y7, Y8, Y0
+	VMASKMOVPS  Y0, Y10, 32(R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	JMP         written
+
+store_edge:
+	VMULPS     Y8, Y0, Y0
+	VMASKMOVPS Y0, Y9, (R8)
+	VMULPS     Y8, Y1, Y1
+	VMASKMOVPS Y1, Y10, 32(R8)
+	ADDQ       R12, R8
+	VMULPS     Y8, Y2, Y2
+	VMASKMOVPS Y2, Y9, (R8)
+	VMULPS     Y8, Y3, Y3
+	VMASKMOVPS Y3, Y10, 32(R8)
+	ADDQ       R12, R8
+	VMULPS     Y8, Y4, Y4
+	VMASKMOVPS Y4, Y9, (R8)
+	VMULPS     Y8, Y5, Y5
+	VMASKMOVPS Y5, Y10, 32(R8)
+	ADDQ       R12, R8
+	VMULPS     Y8, Y6, Y6
+	VMASKMOVPS Y6, Y9, (R8)
+	VMULPS     Y8, Y7, Y7
+	VMASKMOVPS Y7, Y10, 32(R8)
+	ADDQ       R12, R8
+
+written:
+	MOVQ aTile+40(FP), CX
+	LEAQ (DI)(CX*4), DI
+	DECQ AX
+	JNZ  tile
+	VZEROUPPER
+	RET
+
+// func tile5AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·tile5AVX2(SB), NOSPLIT, $0-168
+	MOVQ count+0(FP), AX
+	MOVQ a_base+16(FP), R8
+	MOVQ c_base+96(FP), R9
+	MOVQ aRow+48(FP), R10
+	SHLQ $0x02, R10
+	MOVQ aStep+56(FP), R11
+	SHLQ $0x02, R11
+	MOVQ bRow+88(FP), R12
+	SHLQ $0x02, R12
+	MOVQ cRow+120(FP), R13
+	SHLQ $0x02, R13
+	LEAQ (R10)(R10*2), R14
+
+tile:
+	MOVQ       R9, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 60(CX)
-	ADDQ       R12, CX
+	ADDQ       R13, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	ADDQ       R13, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	ADDQ       R13, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	ADDQ       R13, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y1, Y1, Y1
+	VPXOR      Y2, Y2, Y2
+	VPXOR      Y3, Y3, Y3
+	VPXOR      Y4, Y4, Y4
+	VPXOR      Y5, Y5, Y5
+	VPXOR      Y6, Y6, Y6
+	VPXOR      Y7, Y7, Y7
+	VPXOR      Y8, Y8, Y8
+	VPXOR      Y9, Y9, Y9
+	MOVQ       R8, BX
+	MOVQ       aTile+40(FP), DX
+	LEAQ       (BX)(DX*4), DX
+	LEAQ       (BX)(R10*4), SI
+	MOVQ       b_base+64(FP), DI
+	MOVQ       depth+8(FP), CX
+	PCALIGN    $0x20
+
+product:
+	VMOVUPS      (DI), Y10
+	VMOVUPS      32(DI), Y11
+	VBROADCASTSS (BX), Y12
+	VFMADD231PS  Y10, Y12, Y0
+	VFMADD231PS  Y11, Y12, Y1
+	VBROADCASTSS (BX)(R10*1), Y12
+	VFMADD231PS  Y10, Y12, Y2
+	VFMADD231PS  Y11, Y12, Y3
+	VBROADCASTSS (BX)(R10*2), Y12
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y5
+	VBROADCASTSS (BX)(R14*1), Y12
+	VFMADD231PS  Y10, Y12, Y6
+	VFMADD231PS  Y11, Y12, Y7
+	VBROADCASTSS (SI), Y12
+	VFMADD231PS  Y10, Y12, Y8
+	VFMADD231PS  Y11, Y12, Y9
+	PREFETCHT0   (DX)
+	ADDQ         $0x20, DX
+	ADDQ         R11, BX
+	ADDQ         R11, SI
+	ADDQ         R12, DI
+	DECQ         CX
+	JNZ          product
+	VBROADCASTSS alpha+136(FP), Y10
+	MOVQ         bias_base+144(FP), CX
+	XORQ         DX, DX
+	TESTQ        CX, CX
+	JNZ          addend
+	MOVB         accumulate+140(FP), BL
+	TESTB        BL, BL
+	JZ           addend
+	MOVQ         R9, CX
+	MOVQ         R13, DX
+
+addend:
+	MOVQ        columns+128(FP), BX
+	CMPQ        BX, $0x10
+	JLT         edge
+	TESTQ       CX, CX
+	JZ          store
+	VMOVUPS     (CX), Y11
+	VFMADD231PS Y0, Y10, Y11
+	VMOVUPS     Y11, (R9)
+	VMOVUPS     32(CX), Y0
+	VFMADD231PS Y1, Y10, Y0
+	VMOVUPS     Y0, 32(R9)
+	ADDQ        DX, CX
+	ADDQ        R13, R9
+	VMOVUPS     (CX), Y0
+	VFMADD231PS Y2, Y10, Y0
+	VMOVUPS     Y0, (R9)
+	VMOVUPS     32(CX), Y0
+	VFMADD231PS Y3, Y10, Y0
+	VMOVUPS     Y0, 32(R9)
+	ADDQ        DX, CX
+	ADDQ        R13, R9
+	VMOVUPS     (CX), Y0
+	VFMADD231PS Y4, Y10, Y0
+	VMOVUPS     Y0, (R9)
+	VMOVUPS     32(CX), Y0
+	VFMADD231PS Y5, Y10, Y0
+	VMOVUPS     Y0, 32(R9)
+	ADDQ        DX, CX
+	ADDQ        R13, R9
+	VMOVUPS     (CX), Y0
+	VFMADD231PS Y6, Y10, Y0
+	VMOVUPS     Y0, (R9)
+	VMOVUPS     32(CX), Y0
+	VFMADD231PS Y7, Y10, Y0
+	VMOVUPS     Y0, 32(R9)
+	ADDQ        DX, CX
+	ADDQ        R13, R9
+	VMOVUPS     (CX), Y0
+	VFMADD231PS Y8, Y10, Y0
+	VMOVUPS     Y0, (R9)
+	VMOVUPS     32(CX), Y0
+	VFMADD231PS Y9, Y10, Y0
+	VMOVUPS     Y0, 32(R9)
+	ADDQ        DX, CX
+	ADDQ        R13, R9
+	JMP         written
+
+store:
+	VMULPS  Y10, Y0, Y0
+	VMOVUPS Y0, (R9)
+	VMULPS  Y10, Y1, Y1
+	VMOVUPS Y1, 32(R9)
+	ADDQ    R13, R9
+	VMULPS  Y10, Y2, Y2
+	VMOVUPS Y2, (R9)
+	VMULPS  Y10, Y3, Y3
+	VMOVUPS Y3, 32(R9)
+	ADDQ    R13, R9
+	VMULPS  Y10, Y4, Y4
+	VMOVUPS Y4, (R9)
+	VMULPS  Y10, Y5, Y5
+	VMOVUPS Y5, 32(R9)
+	ADDQ    R13, R9
+	VMULPS  Y10, Y6, Y6
+	VMOVUPS Y6, (R9)
+	VMULPS  Y10, Y7, Y7
+	VMOVUPS Y7, 32(R9)
+	ADDQ    R13, R9
+	VMULPS  Y10, Y8, Y8
+	VMOVUPS Y8, (R9)
+	VMULPS  Y10, Y9, Y9
+	VMOVUPS Y9, 32(R9)
+	ADDQ    R13, R9
+	JMP     written
+
+edge:
+	LEAQ        tail_mask<>+0(SB), SI
+	NEGQ        BX
+	VMOVUPS     64(SI)(BX*4), Y11
+	VMOVUPS     96(SI)(BX*4), Y12
+	TESTQ       CX, CX
+	JZ          store_edge
+	VMASKMOVPS  (CX), Y11, Y13
+	VFMADD231PS Y0, Y10, Y13
+	VMASKMOVPS  Y13, Y11, (R9)
+	VMASKMOVPS  32(CX), Y12, Y0
+	VFMADD231PS Y1, Y10, Y0
+	VMASKMOVPS  Y0, Y12, 32(R9)
+	ADDQ        DX, CX
+	ADDQ        R13, R9
+	VMASKMOVPS  (CX), Y11, Y0
+	VFMADD231PS Y2, Y10, Y0
+	VMASKMOVPS  Y0, Y11, (R9)
+	VMASKMOVPS  32(CX), Y12, Y0
+	VFMADD231PS Y3, Y10, Y0
+	VMASKMOVPS  Y0, Y12, 32(R9)
+	ADDQ        DX, CX
+	ADDQ        R13, R9
+	VMASKMOVPS  (CX), Y11, Y0
+	VFMADD231PS Y4, Y10, Y0
+	VMASKMOVPS  Y0, Y11, (R9)
+	VMASKMOVPS  32(CX), Y12, Y0
+	VFMADD231PS Y5, Y10, Y0
+	VMASKMOVPS  Y0, Y12, 32(R9)
+	ADDQ        DX, CX
+	ADDQ        R13, R9
+	VMASKMOVPS  (CX), Y11, Y0
+	VFMADD231PS Y6, Y10, Y0
+	VMASKMOVPS  Y0, Y11, (R9)
+	VMASKMOVPS  32(CX), Y12, Y0
+	VFMADD231PS Y7, Y10, Y0
+	VMASKMOVPS  Y0, Y12, 32(R9)
+	ADDQ        DX, CX
+	ADDQ        R13, R9
+	VMASKMOVPS  (CX), Y11, Y0
+	VFMADD231PS Y8, Y10, Y0
+	VMASKMOVPS  Y0, Y11, (R9)
+	VMASKMOVPS  32(CX), Y12, Y0
+	VFMADD231PS Y9, Y10, Y0
+	VMASKMOVPS  Y0, Y12, 32(R9)
+	ADDQ        DX, CX
+	ADDQ        R13, R9
+	JMP         written
+
+store_edge:
+	VMULPS     Y10, Y0, Y0
+	VMASKMOVPS Y0, Y11, (R9)
+	VMULPS     Y10, Y1, Y1
+	VMASKMOVPS Y1, Y12, 32(R9)
+	ADDQ       R13, R9
+	VMULPS     Y10, Y2, Y2
+	VMASKMOVPS Y2, Y11, (R9)
+	VMULPS     Y10, Y3, Y3
+	VMASKMOVPS Y3, Y12, 32(R9)
+	ADDQ       R13, R9
+	VMULPS     Y10, Y4, Y4
+	VMASKMOVPS Y4, Y11, (R9)
+	VMULPS     Y10, Y5, Y5
+	VMASKMOVPS Y5, Y12, 32(R9)
+	ADDQ       R13, R9
+	VMULPS     Y10, Y6, Y6
+	VMASKMOVPS Y6, Y11, (R9)
+	VMULPS     Y10, Y7, Y7
+	VMASKMOVPS Y7, Y12, 32(R9)
+	ADDQ       R13, R9
+	VMULPS     Y10, Y8, Y8
+	VMASKMOVPS Y8, Y11, (R9)
+	VMULPS     Y10, Y9, Y9
+	VMASKMOVPS Y9, Y12, 32(R9)
+	ADDQ       R13, R9
+
+written:
+	MOVQ aTile+40(FP), CX
+	LEAQ (R8)(CX*4), R8
+	DECQ AX
+	JNZ  tile
+	VZEROUPPER
+	RET
+
+// func tile6AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·tile6AVX2(SB), NOSPLIT, $0-168
+	MOVQ count+0(FP), AX
+	MOVQ a_base+16(FP), R8
+	MOVQ c_base+96(FP), R9
+	MOVQ aRow+48(FP), R10
+	SHLQ $0x02, R10
+	MOVQ aStep+56(FP), R11
+	SHLQ $0x02, R11
+	MOVQ bRow+88(FP), R12
+	SHLQ $0x02, R12
+	MOVQ cRow+120(FP), R13
+	SHLQ $0x02, R13
+	LEAQ (R10)(R10*2), R14
+
+tile:
+	MOVQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	ADDQ       R13, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	ADDQ       R13, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	ADDQ       R13, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	ADDQ       R13, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	ADDQ       R13, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 60(CX)
 	VPXOR      Y0, Y0, Y0
@@ -915,36 +935,40 @@ tile:
 	VPXOR      Y9, Y9, Y9
 	VPXOR      Y10, Y10, Y10
 	VPXOR      Y11, Y11, Y11
-	MOVQ       DI, DX
-	LEAQ       (DX)(R9*4), BX
-	MOVQ       b_base+64(FP), SI
+	MOVQ       R8, BX
+	MOVQ       aTile+40(FP), DX
+	LEAQ       (BX)(DX*4), DX
+	LEAQ       (BX)(R10*4), SI
+	MOVQ       b_base+64(FP), DI
 	MOVQ       depth+8(FP), CX
 	PCALIGN    $0x20
 
 product:
-	VMOVUPS      (SI), Y12
-	VMOVUPS      32(SI), Y13
-	VBROADCASTSS (DX), Y14
+	VMOVUPS      (DI), Y12
+	VMOVUPS      32(DI), Y13
+	VBROADCASTSS (BX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (DX)(R9*1), Y14
+	VBROADCASTSS (BX)(R10*1), Y14
 	VFMADD231PS  Y12, Y14, Y2
 	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (DX)(R9*2), Y14
+	VBROADCASTSS (BX)(R10*2), Y14
 	VFMADD231PS  Y12, Y14, Y4
 	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (DX)(R13*1), Y14
+	VBROADCASTSS (BX)(R14*1), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (BX), Y14
+	VBROADCASTSS (SI), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS (BX)(R9*1), Y14
+	VBROADCASTSS (SI)(R10*1), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
-	ADDQ         R10, DX
-	ADDQ         R10, BX
+	PREFETCHT0   (DX)
+	ADDQ         $0x20, DX
+	ADDQ         R11, BX
 	ADDQ         R11, SI
+	ADDQ         R12, DI
 	DECQ         CX
 	JNZ          product
 	VBROADCASTSS alpha+136(FP), Y12
@@ -955,8 +979,8 @@ product:
 	MOVB         accumulate+140(FP), BL
 	TESTB        BL, BL
 	JZ           addend
-	MOVQ         R8, CX
-	MOVQ         R12, DX
+	MOVQ         R9, CX
+	MOVQ         R13, DX
 
 addend:
 	MOVQ        columns+128(FP), BX
@@ -966,85 +990,85 @@ addend:
 	JZ          store
 	VMOVUPS     (CX), Y13
 	VFMADD231PS Y0, Y12, Y13
-	VMOVUPS     Y13, (R8)
+	VMOVUPS     Y13, (R9)
 	VMOVUPS     32(CX), Y0
 	VFMADD231PS Y1, Y12, Y0
-	VMOVUPS     Y0, 32(R8)
+	VMOVUPS     Y0, 32(R9)
 	ADDQ        DX, CX
-	ADDQ        R12, R8
+	ADDQ        R13, R9
 	VMOVUPS     (CX), Y0
 	VFMADD231PS Y2, Y12, Y0
-	VMOVUPS     Y0, (R8)
+	VMOVUPS     Y0, (R9)
 	VMOVUPS     32(CX), Y0
 	VFMADD231PS Y3, Y12, Y0
-	VMOVUPS     Y0, 32(R8)
+	VMOVUPS     Y0, 32(R9)
 	ADDQ        DX, CX
-	ADDQ        R12, R8
+	ADDQ        R13, R9
 	VMOVUPS     (CX), Y0
 	VFMADD231PS Y4, Y12, Y0
-	VMOVUPS     Y0, (R8)
+	VMOVUPS     Y0, (R9)
 	VMOVUPS     32(CX), Y0
 	VFMADD231PS Y5, Y12, Y0
-	VMOVUPS     Y0, 32(R8)
+	VMOVUPS     Y0, 32(R9)
 	ADDQ        DX, CX
-	ADDQ        R12, R8
+	ADDQ        R13, R9
 	VMOVUPS     (CX), Y0
 	VFMADD231PS Y6, Y12, Y0
-	VMOVUPS     Y0, (R8)
+	VMOVUPS     Y0, (R9)
 	VMOVUPS     32(CX), Y0
 	VFMADD231PS Y7, Y12, Y0
-	VMOVUPS     Y0, 32(R8)
+	VMOVUPS     Y0, 32(R9)
 	ADDQ        DX, CX
-	ADDQ        R12, R8
+	ADDQ        R13, R9
 	VMOVUPS     (CX), Y0
 	VFMADD231PS Y8, Y12, Y0
-	VMOVUPS     Y0, (R8)
+	VMOVUPS     Y0, (R9)
 	VMOVUPS     32(CX), Y0
 	VFMADD231PS Y9, Y12, Y0
-	VMOVUPS     Y0, 32(R8)
+	VMOVUPS     Y0, 32(R9)
 	ADDQ        DX, CX
-	ADDQ        R12, R8
+	ADDQ        R13, R9
 	VMOVUPS     (CX), Y0
 	VFMADD231PS Y10, Y12, Y0
-	VMOVUPS     Y0, (R8)
+	VMOVUPS     Y0, (R9)
 	VMOVUPS     32(CX), Y0
 	VFMADD231PS Y11, Y12, Y0
-	VMOVUPS     Y0, 32(R8)
+	VMOVUPS     Y0, 32(R9)
 	ADDQ        DX, CX
-	ADDQ        R12, R8
+	ADDQ        R13, R9
 	JMP         written
 
 store:
 	VMULPS  Y12, Y0, Y0
-	VMOVUPS Y0, (R8)
+	VMOVUPS Y0, (R9)
 	VMULPS  Y12, Y1, Y1
-	VMOVUPS Y1, 32(R8)
-	ADDQ    R12, R8
+	VMOVUPS Y1, 32(R9)
+	ADDQ    R13, R9
 	VMULPS  Y12, Y2, Y2
-	VMOVUPS Y2, (R8)
+	VMOVUPS Y2, (R9)
 	VMULPS  Y12, Y3, Y3
-	VMOVUPS Y3, 32(R8)
-	ADDQ    R12, R8
+	VMOVUPS Y3, 32(R9)
+	ADDQ    R13, R9
 	VMULPS  Y12, Y4, Y4
-	VMOVUPS Y4, (R8)
+	VMOVUPS Y4, (R9)
 	VMULPS  Y12, Y5, Y5
-	VMOVUPS Y5, 32(R8)
-	ADDQ    R12, R8
+	VMOVUPS Y5, 32(R9)
+	ADDQ    R13, R9
 	VMULPS  Y12, Y6, Y6
-	VMOVUPS Y6, (R8)
+	VMOVUPS Y6, (R9)
 	VMULPS  Y12, Y7, Y7
-	VMOVUPS Y7, 32(R8)
-	ADDQ    R12, R8
+	VMOVUPS Y7, 32(R9)
+	ADDQ    R13, R9
 	VMULPS  Y12, Y8, Y8
-	VMOVUPS Y8, (R8)
+	VMOVUPS Y8, (R9)
 	VMULPS  Y12, Y9, Y9
-	VMOVUPS Y9, 32(R8)
-	ADDQ    R12, R8
+	VMOVUPS Y9, 32(R9)
+	ADDQ    R13, R9
 	VMULPS  Y12, Y10, Y10
-	VMOVUPS Y10, (R8)
+	VMOVUPS Y10, (R9)
 	VMULPS  Y12, Y11, Y11
-	VMOVUPS Y11, 32(R8)
-	ADDQ    R12, R8
+	VMOVUPS Y11, 32(R9)
+	ADDQ    R13, R9
 	JMP     written
 
 edge:
@@ -1056,89 +1080,89 @@ edge:
 	JZ          store_edge
 	VMASKMOVPS  (CX), Y13, Y15
 	VFMADD231PS Y0, Y12, Y15
-	VMASKMOVPS  Y15, Y13, (R8)
+	VMASKMOVPS  Y15, Y13, (R9)
 	VMASKMOVPS  32(CX), Y14, Y0
 	VFMADD231PS Y1, Y12, Y0
-	VMASKMOVPS  Y0, Y14, 32(R8)
+	VMASKMOVPS  Y0, Y14, 32(R9)
 	ADDQ        DX, CX
-	ADDQ        R12, R8
+	ADDQ        R13, R9
 	VMASKMOVPS  (CX), Y13, Y0
 	VFMADD231PS Y2, Y12, Y0
-	VMASKMOVPS  Y0, Y13, (R8)
+	VMASKMOVPS  Y0, Y13, (R9)
 	VMASKMOVPS  32(CX), Y14, Y0
 	VFMADD231PS Y3, Y12, Y0
-	VMASKMOVPS  Y0, Y14, 32(R8)
+	VMASKMOVPS  Y0, Y14, 32(R9)
 	ADDQ        DX, CX
-	ADDQ        R12, R8
+	ADDQ        R13, R9
 	VMASKMOVPS  (CX), Y13, Y0
 	VFMADD231PS Y4, Y12, Y0
-	VMASKMOVPS  Y0, Y13, (R8)
+	VMASKMOVPS  Y0, Y13, (R9)
 	VMASKMOVPS  32(CX), Y14, Y0
 	VFMADD231PS Y5, Y12, Y0
-	VMASKMOVPS  Y0, Y14, 32(R8)
+	VMASKMOVPS  Y0, Y14, 32(R9)
 	ADDQ        DX, CX
-	ADDQ        R12, R8
+	ADDQ        R13, R9
 	VMASKMOVPS  (CX), Y13, Y0
 	VFMADD231PS Y6, Y12, Y0
-	VMASKMOVPS  Y0, Y13, (R8)
+	VMASKMOVPS  Y0, Y13, (R9)
 	VMASKMOVPS  32(CX), Y14, Y0
 	VFMADD231PS Y7, Y12, Y0
-	VMASKMOVPS  Y0, Y14, 32(R8)
+	VMASKMOVPS  Y0, Y14, 32(R9)
 	ADDQ        DX, CX
-	ADDQ        R12, R8
+	ADDQ        R13, R9
 	VMASKMOVPS  (CX), Y13, Y0
 	VFMADD231PS Y8, Y12, Y0
-	VMASKMOVPS  Y0, Y13, (R8)
+	VMASKMOVPS  Y0, Y13, (R9)
 	VMASKMOVPS  32(CX), Y14, Y0
 	VFMADD231PS Y9, Y12, Y0
-	VMASKMOVPS  Y0, Y14, 32(R8)
+	VMASKMOVPS  Y0, Y14, 32(R9)
 	ADDQ        DX, CX
-	ADDQ        R12, R8
+	ADDQ        R13, R9
 	VMASKMOVPS  (CX), Y13, Y0
 	VFMADD231PS Y10, Y12, Y0
-	VMASKMOVPS  Y0, Y13, (R8)
+	VMASKMOVPS  Y0, Y13, (R9)
 	VMASKMOVPS  32(CX), Y14, Y0
 	VFMADD231PS Y11, Y12, Y0
-	VMASKMOVPS  Y0, Y14, 32(R8)
+	VMASKMOVPS  Y0, Y14, 32(R9)
 	ADDQ        DX, CX
-	ADDQ        R12, R8
+	ADDQ        R13, R9
 	JMP         written
 
 store_edge:
 	VMULPS     Y12, Y0, Y0
-	VMASKMOVPS Y0, Y13, (R8)
+	VMASKMOVPS Y0, Y13, (R9)
 	VMULPS     Y12, Y1, Y1
-	VMASKMOVPS Y1, Y14, 32(R8)
-	ADDQ       R12, R8
+	VMASKMOVPS Y1, Y14, 32(R9)
+	ADDQ       R13, R9
 	VMULPS     Y12, Y2, Y2
-	VMASKMOVPS Y2, Y13, (R8)
+	VMASKMOVPS Y2, Y13, (R9)
 	VMULPS     Y12, Y3, Y3
-	VMASKMOVPS Y3, Y14, 32(R8)
-	ADDQ       R12, R8
+	VMASKMOVPS Y3, Y14, 32(R9)
+	ADDQ       R13, R9
 	VMULPS     Y12, Y4, Y4
-	VMASKMOVPS Y4, Y13, (R8)
+	VMASKMOVPS Y4, Y13, (R9)
 	VMULPS     Y12, Y5, Y5
-	VMASKMOVPS Y5, Y14, 32(R8)
-	ADDQ       R12, R8
+	VMASKMOVPS Y5, Y14, 32(R9)
+	ADDQ       R13, R9
 	VMULPS     Y12, Y6, Y6
-	VMASKMOVPS Y6, Y13, (R8)
+	VMASKMOVPS Y6, Y13, (R9)
 	VMULPS     Y12, Y7, Y7
-	VMASKMOVPS Y7, Y14, 32(R8)
-	ADDQ       R12, R8
+	VMASKMOVPS Y7, Y14, 32(R9)
+	ADDQ       R13, R9
 	VMULPS     Y12, Y8, Y8
-	VMASKMOVPS Y8, Y13, (R8)
+	VMASKMOVPS Y8, Y13, (R9)
 	VMULPS     Y12, Y9, Y9
-	VMASKMOVPS Y9, Y14, 32(R8)
-	ADDQ       R12, R8
+	VMASKMOVPS Y9, Y14, 32(R9)
+	ADDQ       R13, R9
 	VMULPS     Y12, Y10, Y10
-	VMASKMOVPS Y10, Y13, (R8)
+	VMASKMOVPS Y10, Y13, (R9)
 	VMULPS     Y12, Y11, Y11
-	VMASKMOVPS Y11, Y14, 32(R8)
-	ADDQ       R12, R8
+	VMASKMOVPS Y11, Y14, 32(R9)
+	ADDQ       R13, R9
 
 written:
 	MOVQ aTile+40(FP), CX
-	LEAQ (DI)(CX*4), DI
+	LEAQ (R8)(CX*4), R8
 	DECQ AX
 	JNZ  tile
 	VZEROUPPER
@@ -1164,16 +1188,20 @@ whole:
 	VMOVUPS     exp_lowest<>+0(SB), Y2
 	VMAXPS      Y0, Y2, Y0
 	VMAXPS      Y1, Y2, Y1
-	VMOVUPS     round_to_integer<>+0(SB), Y2
-	VMOVUPS     round_to_integer<>+0(SB), Y3
-	VFMADD231PS log2_e<>+0(SB), Y0, Y2
-	VFMADD231PS log2_e<>+0(SB), Y1, Y3
-	VSUBPS      round_to_integer<>+0(SB), Y2, Y4
-	VSUBPS      round_to_integer<>+0(SB), Y3, Y5
-	VFMADD231PS minus_ln2_high<>+0(SB), Y4, Y0
-	VFMADD231PS minus_ln2_high<>+0(SB), Y5, Y1
-	VFMADD231PS minus_ln2_low<>+0(SB), Y4, Y0
-	VFMADD231PS minus_ln2_low<>+0(SB), Y5, Y1
+	VMOVUPS     round_to_integer<>+0(SB), Y5
+	VMOVUPS     Y5, Y2
+	VMOVUPS     Y5, Y3
+	VMOVUPS     log2_e<>+0(SB), Y4
+	VFMADD231PS Y4, Y0, Y2
+	VFMADD231PS Y4, Y1, Y3
+	VSUBPS      Y5, Y2, Y4
+	VSUBPS      Y5, Y3, Y5
+	VMOVUPS     minus_ln2_high<>+0(SB), Y6
+	VFMADD231PS Y6, Y4, Y0
+	VFMADD231PS Y6, Y5, Y1
+	VMOVUPS     minus_ln2_low<>+0(SB), Y6
+	VFMADD231PS Y6, Y4, Y0
+	VFMADD231PS Y6, Y5, Y1
 	VMOVUPS     expm1_5<>+0(SB), Y4
 	VMOVUPS     expm1_5<>+0(SB), Y5
 	VFMADD213PS expm1_4<>+0(SB), Y0, Y4
@@ -1198,12 +1226,14 @@ whole:
 	VPSUBD      Y1, Y3, Y3
 	VPSLLD      $0x17, Y0, Y0
 	VPSLLD      $0x17, Y1, Y1
-	VPADDD      one<>+0(SB), Y0, Y0
-	VPADDD      one<>+0(SB), Y1, Y1
+	VMOVUPS     one<>+0(SB), Y6
+	VPADDD      Y6, Y0, Y0
+	VPADDD      Y6, Y1, Y1
 	VPSLLD      $0x17, Y2, Y2
 	VPSLLD      $0x17, Y3, Y3
-	VPADDD      one<>+0(SB), Y2, Y2
-	VPADDD      one<>+0(SB), Y3, Y3
+	VMOVUPS     one<>+0(SB), Y6
+	VPADDD      Y6, Y2, Y2
+	VPADDD      Y6, Y3, Y3
 	VADDPS      one<>+0(SB), Y4, Y4
 	VADDPS      one<>+0(SB), Y5, Y5
 	VMULPS      Y0, Y4, Y4
@@ -1231,16 +1261,20 @@ rest:
 	VMOVUPS     exp_lowest<>+0(SB), Y4
 	VMAXPS      Y2, Y4, Y2
 	VMAXPS      Y3, Y4, Y3
-	VMOVUPS     round_to_integer<>+0(SB), Y4
-	VMOVUPS     round_to_integer<>+0(SB), Y5
-	VFMADD231PS log2_e<>+0(SB), Y2, Y4
-	VFMADD231PS log2_e<>+0(SB), Y3, Y5
-	VSUBPS      round_to_integer<>+0(SB), Y4, Y6
-	VSUBPS      round_to_integer<>+0(SB), Y5, Y7
-	VFMADD231PS minus_ln2_high<>+0(SB), Y6, Y2
-	VFMADD231PS minus_ln2_high<>+0(SB), Y7, Y3
-	VFMADD231PS minus_ln2_low<>+0(SB), Y6, Y2
-	VFMADD231PS minus_ln2_low<>+0(SB), Y7, Y3
+	VMOVUPS     round_to_integer<>+0(SB), Y7
+	VMOVUPS     Y7, Y4
+	VMOVUPS     Y7, Y5
+	VMOVUPS     log2_e<>+0(SB), Y6
+	VFMADD231PS Y6, Y2, Y4
+	VFMADD231PS Y6, Y3, Y5
+	VSUBPS      Y7, Y4, Y6
+	VSUBPS      Y7, Y5, Y7
+	VMOVUPS     minus_ln2_high<>+0(SB), Y8
+	VFMADD231PS Y8, Y6, Y2
+	VFMADD231PS Y8, Y7, Y3
+	VMOVUPS     minus_ln2_low<>+0(SB), Y8
+	VFMADD231PS Y8, Y6, Y2
+	VFMADD231PS Y8, Y7, Y3
 	VMOVUPS     expm1_5<>+0(SB), Y6
 	VMOVUPS     expm1_5<>+0(SB), Y7
 	VFMADD213PS expm1_4<>+0(SB), Y2, Y6
@@ -1265,12 +1299,14 @@ rest:
 	VPSUBD      Y3, Y5, Y5
 	VPSLLD      $0x17, Y2, Y2
 	VPSLLD      $0x17, Y3, Y3
-	VPADDD      one<>+0(SB), Y2, Y2
-	VPADDD      one<>+0(SB), Y3, Y3
+	VMOVUPS     one<>+0(SB), Y8
+	VPADDD      Y8, Y2, Y2
+	VPADDD      Y8, Y3, Y3
 	VPSLLD      $0x17, Y4, Y4
 	VPSLLD      $0x17, Y5, Y5
-	VPADDD      one<>+0(SB), Y4, Y4
-	VPADDD      one<>+0(SB), Y5, Y5
+	VMOVUPS     one<>+0(SB), Y8
+	VPADDD      Y8, Y4, Y4
+	VPADDD      Y8, Y5, Y5
 	VADDPS      one<>+0(SB), Y6, Y6
 	VADDPS      one<>+0(SB), Y7, Y7
 	VMULPS      Y2, Y6, Y6
@@ -1408,16 +1444,20 @@ whole:
 	VMOVUPS     exp_lowest<>+0(SB), Y4
 	VMAXPS      Y2, Y4, Y2
 	VMAXPS      Y3, Y4, Y3
-	VMOVUPS     round_to_integer<>+0(SB), Y4
-	VMOVUPS     round_to_integer<>+0(SB), Y5
-	VFMADD231PS log2_e<>+0(SB), Y2, Y4
-	VFMADD231PS log2_e<>+0(SB), Y3, Y5
-	VSUBPS      round_to_integer<>+0(SB), Y4, Y6
-	VSUBPS      round_to_integer<>+0(SB), Y5, Y7
-	VFMADD231PS minus_ln2_high<>+0(SB), Y6, Y2
-	VFMADD231PS minus_ln2_high<>+0(SB), Y7, Y3
-	VFMADD231PS minus_ln2_low<>+0(SB), Y6, Y2
-	VFMADD231PS minus_ln2_low<>+0(SB), Y7, Y3
+	VMOVUPS     round_to_integer<>+0(SB), Y7
+	VMOVUPS     Y7, Y4
+	VMOVUPS     Y7, Y5
+	VMOVUPS     log2_e<>+0(SB), Y6
+	VFMADD231PS Y6, Y2, Y4
+	VFMADD231PS Y6, Y3, Y5
+	VSUBPS      Y7, Y4, Y6
+	VSUBPS      Y7, Y5, Y7
+	VMOVUPS     minus_ln2_high<>+0(SB), Y8
+	VFMADD231PS Y8, Y6, Y2
+	VFMADD231PS Y8, Y7, Y3
+	VMOVUPS     minus_ln2_low<>+0(SB), Y8
+	VFMADD231PS Y8, Y6, Y2
+	VFMADD231PS Y8, Y7, Y3
 	VMOVUPS     expm1_5<>+0(SB), Y6
 	VMOVUPS     expm1_5<>+0(SB), Y7
 	VFMADD213PS expm1_4<>+0(SB), Y2, Y6
@@ -1442,12 +1482,14 @@ whole:
 	VPSUBD      Y3, Y5, Y5
 	VPSLLD      $0x17, Y2, Y2
 	VPSLLD      $0x17, Y3, Y3
-	VPADDD      one<>+0(SB), Y2, Y2
-	VPADDD      one<>+0(SB), Y3, Y3
+	VMOVUPS     one<>+0(SB), Y8
+	VPADDD      Y8, Y2, Y2
+	VPADDD      Y8, Y3, Y3
 	VPSLLD      $0x17, Y4, Y4
 	VPSLLD      $0x17, Y5, Y5
-	VPADDD      one<>+0(SB), Y4, Y4
-	VPADDD      one<>+0(SB), Y5, Y5
+	VMOVUPS     one<>+0(SB), Y8
+	VPADDD      Y8, Y4, Y4
+	VPADDD      Y8, Y5, Y5
 	VADDPS      one<>+0(SB), Y6, Y6
 	VADDPS      one<>+0(SB), Y7, Y7
 	VMULPS      Y2, Y6, Y6
@@ -1481,16 +1523,20 @@ rest:
 	VMOVUPS     exp_lowest<>+0(SB), Y6
 	VMAXPS      Y4, Y6, Y4
 	VMAXPS      Y5, Y6, Y5
-	VMOVUPS     round_to_integer<>+0(SB), Y6
-	VMOVUPS     round_to_integer<>+0(SB), Y7
-	VFMADD231PS log2_e<>+0(SB), Y4, Y6
-	VFMADD231PS log2_e<>+0(SB), Y5, Y7
-	VSUBPS      round_to_integer<>+0(SB), Y6, Y8
-	VSUBPS      round_to_integer<>+0(SB), Y7, Y9
-	VFMADD231PS minus_ln2_high<>+0(SB), Y8, Y4
-	VFMADD231PS minus_ln2_high<>+0(SB), Y9, Y5
-	VFMADD231PS minus_ln2_low<>+0(SB), Y8, Y4
-	VFMADD231PS minus_ln2_low<>+0(SB), Y9, Y5
+	VMOVUPS     round_to_integer<>+0(SB), Y9
+	VMOVUPS     Y9, Y6
+	VMOVUPS     Y9, Y7
+	VMOVUPS     log2_e<>+0(SB), Y8
+	VFMADD231PS Y8, Y4, Y6
+	VFMADD231PS Y8, Y5, Y7
+	VSUBPS      Y9, Y6, Y8
+	VSUBPS      Y9, Y7, Y9
+	VMOVUPS     minus_ln2_high<>+0(SB), Y10
+	VFMADD231PS Y10, Y8, Y4
+	VFMADD231PS Y10, Y9, Y5
+	VMOVUPS     minus_ln2_low<>+0(SB), Y10
+	VFMADD231PS Y10, Y8, Y4
+	VFMADD231PS Y10, Y9, Y5
 	VMOVUPS     expm1_5<>+0(SB), Y8
 	VMOVUPS     expm1_5<>+0(SB), Y9
 	VFMADD213PS expm1_4<>+0(SB), Y4, Y8
@@ -1515,12 +1561,14 @@ rest:
 	VPSUBD      Y5, Y7, Y7
 	VPSLLD      $0x17, Y4, Y4
 	VPSLLD      $0x17, Y5, Y5
-	VPADDD      one<>+0(SB), Y4, Y4
-	VPADDD      one<>+0(SB), Y5, Y5
+	VMOVUPS     one<>+0(SB), Y10
+	VPADDD      Y10, Y4, Y4
+	VPADDD      Y10, Y5, Y5
 	VPSLLD      $0x17, Y6, Y6
 	VPSLLD      $0x17, Y7, Y7
-	VPADDD      one<>+0(SB), Y6, Y6
-	VPADDD      one<>+0(SB), Y7, Y7
+	VMOVUPS     one<>+0(SB), Y10
+	VPADDD      Y10, Y6, Y6
+	VPADDD      Y10, Y7, Y7
 	VADDPS      one<>+0(SB), Y8, Y8
 	VADDPS      one<>+0(SB), Y9, Y9
 	VMULPS      Y4, Y8, Y8
@@ -1562,16 +1610,20 @@ whole:
 	VMOVUPS     tanh_lowest<>+0(SB), Y4
 	VMAXPS      Y2, Y4, Y2
 	VMAXPS      Y3, Y4, Y3
-	VMOVUPS     round_to_integer<>+0(SB), Y4
-	VMOVUPS     round_to_integer<>+0(SB), Y5
-	VFMADD231PS log2_e<>+0(SB), Y2, Y4
-	VFMADD231PS log2_e<>+0(SB), Y3, Y5
-	VSUBPS      round_to_integer<>+0(SB), Y4, Y6
-	VSUBPS      round_to_integer<>+0(SB), Y5, Y7
-	VFMADD231PS minus_ln2_high<>+0(SB), Y6, Y2
-	VFMADD231PS minus_ln2_high<>+0(SB), Y7, Y3
-	VFMADD231PS minus_ln2_low<>+0(SB), Y6, Y2
-	VFMADD231PS minus_ln2_low<>+0(SB), Y7, Y3
+	VMOVUPS     round_to_integer<>+0(SB), Y7
+	VMOVUPS     Y7, Y4
+	VMOVUPS     Y7, Y5
+	VMOVUPS     log2_e<>+0(SB), Y6
+	VFMADD231PS Y6, Y2, Y4
+	VFMADD231PS Y6, Y3, Y5
+	VSUBPS      Y7, Y4, Y6
+	VSUBPS      Y7, Y5, Y7
+	VMOVUPS     minus_ln2_high<>+0(SB), Y8
+	VFMADD231PS Y8, Y6, Y2
+	VFMADD231PS Y8, Y7, Y3
+	VMOVUPS     minus_ln2_low<>+0(SB), Y8
+	VFMADD231PS Y8, Y6, Y2
+	VFMADD231PS Y8, Y7, Y3
 	VMOVUPS     expm1_5<>+0(SB), Y6
 	VMOVUPS     expm1_5<>+0(SB), Y7
 	VFMADD213PS expm1_4<>+0(SB), Y2, Y6
@@ -1590,8 +1642,9 @@ whole:
 	VFMADD213PS Y3, Y9, Y7
 	VPSLLD      $0x17, Y4, Y4
 	VPSLLD      $0x17, Y5, Y5
-	VPADDD      one<>+0(SB), Y4, Y4
-	VPADDD      one<>+0(SB), Y5, Y5
+	VMOVUPS     one<>+0(SB), Y2
+	VPADDD      Y2, Y4, Y4
+	VPADDD      Y2, Y5, Y5
 	VMOVUPS     one<>+0(SB), Y3
 	VSUBPS      Y3, Y4, Y2
 	VSUBPS      Y3, Y5, Y3
@@ -1629,16 +1682,20 @@ rest:
 	VMOVUPS     tanh_lowest<>+0(SB), Y6
 	VMAXPS      Y4, Y6, Y4
 	VMAXPS      Y5, Y6, Y5
-	VMOVUPS     round_to_integer<>+0(SB), Y6
-	VMOVUPS     round_to_integer<>+0(SB), Y7
-	VFMADD231PS log2_e<>+0(SB), Y4, Y6
-	VFMADD231PS log2_e<>+0(SB), Y5, Y7
-	VSUBPS      round_to_integer<>+0(SB), Y6, Y8
-	VSUBPS      round_to_integer<>+0(SB), Y7, Y9
-	VFMADD231PS minus_ln2_high<>+0(SB), Y8, Y4
-	VFMADD231PS minus_ln2_high<>+0(SB), Y9, Y5
-	VFMADD231PS minus_ln2_low<>+0(SB), Y8, Y4
-	VFMADD231PS minus_ln2_low<>+0(SB), Y9, Y5
+	VMOVUPS     round_to_integer<>+0(SB), Y9
+	VMOVUPS     Y9, Y6
+	VMOVUPS     Y9, Y7
+	VMOVUPS     log2_e<>+0(SB), Y8
+	VFMADD231PS Y8, Y4, Y6
+	VFMADD231PS Y8, Y5, Y7
+	VSUBPS      Y9, Y6, Y8
+	VSUBPS      Y9, Y7, Y9
+	VMOVUPS     minus_ln2_high<>+0(SB), Y10
+	VFMADD231PS Y10, Y8, Y4
+	VFMADD231PS Y10, Y9, Y5
+	VMOVUPS     minus_ln2_low<>+0(SB), Y10
+	VFMADD231PS Y10, Y8, Y4
+	VFMADD231PS Y10, Y9, Y5
 	VMOVUPS     expm1_5<>+0(SB), Y8
 	VMOVUPS     expm1_5<>+0(SB), Y9
 	VFMADD213PS expm1_4<>+0(SB), Y4, Y8
@@ -1657,8 +1714,9 @@ rest:
 	VFMADD213PS Y5, Y11, Y9
 	VPSLLD      $0x17, Y6, Y6
 	VPSLLD      $0x17, Y7, Y7
-	VPADDD      one<>+0(SB), Y6, Y6
-	VPADDD      one<>+0(SB), Y7, Y7
+	VMOVUPS     one<>+0(SB), Y4
+	VPADDD      Y4, Y6, Y6
+	VPADDD      Y4, Y7, Y7
 	VMOVUPS     one<>+0(SB), Y5
 	VSUBPS      Y5, Y6, Y4
 	VSUBPS      Y5, Y7, Y5
@@ -1757,16 +1815,20 @@ whole:
 	VMOVUPS      exp_lowest<>+0(SB), Y7
 	VMAXPS       Y5, Y7, Y5
 	VMAXPS       Y6, Y7, Y6
-	VMOVUPS      round_to_integer<>+0(SB), Y7
-	VMOVUPS      round_to_integer<>+0(SB), Y8
-	VFMADD231PS  log2_e<>+0(SB), Y5, Y7
-	VFMADD231PS  log2_e<>+0(SB), Y6, Y8
-	VSUBPS       round_to_integer<>+0(SB), Y7, Y9
-	VSUBPS       round_to_integer<>+0(SB), Y8, Y10
-	VFMADD231PS  minus_ln2_high<>+0(SB), Y9, Y5
-	VFMADD231PS  minus_ln2_high<>+0(SB), Y10, Y6
-	VFMADD231PS  minus_ln2_low<>+0(SB), Y9, Y5
-	VFMADD231PS  minus_ln2_low<>+0(SB), Y10, Y6
+	VMOVUPS      round_to_integer<>+0(SB), Y10
+	VMOVUPS      Y10, Y7
+	VMOVUPS      Y10, Y8
+	VMOVUPS      log2_e<>+0(SB), Y9
+	VFMADD231PS  Y9, Y5, Y7
+	VFMADD231PS  Y9, Y6, Y8
+	VSUBPS       Y10, Y7, Y9
+	VSUBPS       Y10, Y8, Y10
+	VMOVUPS      minus_ln2_high<>+0(SB), Y11
+	VFMADD231PS  Y11, Y9, Y5
+	VFMADD231PS  Y11, Y10, Y6
+	VMOVUPS      minus_ln2_low<>+0(SB), Y11
+	VFMADD231PS  Y11, Y9, Y5
+	VFMADD231PS  Y11, Y10, Y6
 	VMOVUPS      expm1_5<>+0(SB), Y9
 	VMOVUPS      expm1_5<>+0(SB), Y10
 	VFMADD213PS  expm1_4<>+0(SB), Y5, Y9
@@ -1791,12 +1853,14 @@ whole:
 	VPSUBD       Y6, Y8, Y8
 	VPSLLD       $0x17, Y5, Y5
 	VPSLLD       $0x17, Y6, Y6
-	VPADDD       one<>+0(SB), Y5, Y5
-	VPADDD       one<>+0(SB), Y6, Y6
+	VMOVUPS      one<>+0(SB), Y11
+	VPADDD       Y11, Y5, Y5
+	VPADDD       Y11, Y6, Y6
 	VPSLLD       $0x17, Y7, Y7
 	VPSLLD       $0x17, Y8, Y8
-	VPADDD       one<>+0(SB), Y7, Y7
-	VPADDD       one<>+0(SB), Y8, Y8
+	VMOVUPS      one<>+0(SB), Y11
+	VPADDD       Y11, Y7, Y7
+	VPADDD       Y11, Y8, Y8
 	VADDPS       one<>+0(SB), Y9, Y9
 	VADDPS       one<>+0(SB), Y10, Y10
 	VMULPS       Y5, Y9, Y9
@@ -1836,16 +1900,20 @@ rest:
 	VMOVUPS      exp_lowest<>+0(SB), Y0
 	VMAXPS       Y7, Y0, Y7
 	VMAXPS       Y8, Y0, Y8
-	VMOVUPS      round_to_integer<>+0(SB), Y0
-	VMOVUPS      round_to_integer<>+0(SB), Y9
-	VFMADD231PS  log2_e<>+0(SB), Y7, Y0
-	VFMADD231PS  log2_e<>+0(SB), Y8, Y9
-	VSUBPS       round_to_integer<>+0(SB), Y0, Y10
-	VSUBPS       round_to_integer<>+0(SB), Y9, Y11
-	VFMADD231PS  minus_ln2_high<>+0(SB), Y10, Y7
-	VFMADD231PS  minus_ln2_high<>+0(SB), Y11, Y8
-	VFMADD231PS  minus_ln2_low<>+0(SB), Y10, Y7
-	VFMADD231PS  minus_ln2_low<>+0(SB), Y11, Y8
+	VMOVUPS      round_to_integer<>+0(SB), Y11
+	VMOVUPS      Y11, Y0
+	VMOVUPS      Y11, Y9
+	VMOVUPS      log2_e<>+0(SB), Y10
+	VFMADD231PS  Y10, Y7, Y0
+	VFMADD231PS  Y10, Y8, Y9
+	VSUBPS       Y11, Y0, Y10
+	VSUBPS       Y11, Y9, Y11
+	VMOVUPS      minus_ln2_high<>+0(SB), Y12
+	VFMADD231PS  Y12, Y10, Y7
+	VFMADD231PS  Y12, Y11, Y8
+	VMOVUPS      minus_ln2_low<>+0(SB), Y12
+	VFMADD231PS  Y12, Y10, Y7
+	VFMADD231PS  Y12, Y11, Y8
 	VMOVUPS      expm1_5<>+0(SB), Y10
 	VMOVUPS      expm1_5<>+0(SB), Y11
 	VFMADD213PS  expm1_4<>+0(SB), Y7, Y10
@@ -1870,12 +1938,14 @@ rest:
 	VPSUBD       Y8, Y9, Y9
 	VPSLLD       $0x17, Y7, Y7
 	VPSLLD       $0x17, Y8, Y8
-	VPADDD       one<>+0(SB), Y7, Y7
-	VPADDD       one<>+0(SB), Y8, Y8
+	VMOVUPS      one<>+0(SB), Y12
+	VPADDD       Y12, Y7, Y7
+	VPADDD       Y12, Y8, Y8
 	VPSLLD       $0x17, Y0, Y0
 	VPSLLD       $0x17, Y9, Y9
-	VPADDD       one<>+0(SB), Y0, Y0
-	VPADDD       one<>+0(SB), Y9, Y9
+	VMOVUPS      one<>+0(SB), Y12
+	VPADDD       Y12, Y0, Y0
+	VPADDD       Y12, Y9, Y9
 	VADDPS       one<>+0(SB), Y10, Y10
 	VADDPS       one<>+0(SB), Y11, Y11
 	VMULPS       Y7, Y10, Y10
@@ -1937,16 +2007,20 @@ whole:
 	VMOVUPS      exp_lowest<>+0(SB), Y7
 	VMAXPS       Y5, Y7, Y5
 	VMAXPS       Y6, Y7, Y6
-	VMOVUPS      round_to_integer<>+0(SB), Y7
-	VMOVUPS      round_to_integer<>+0(SB), Y8
-	VFMADD231PS  log2_e<>+0(SB), Y5, Y7
-	VFMADD231PS  log2_e<>+0(SB), Y6, Y8
-	VSUBPS       round_to_integer<>+0(SB), Y7, Y9
-	VSUBPS       round_to_integer<>+0(SB), Y8, Y10
-	VFMADD231PS  minus_ln2_high<>+0(SB), Y9, Y5
-	VFMADD231PS  minus_ln2_high<>+0(SB), Y10, Y6
-	VFMADD231PS  minus_ln2_low<>+0(SB), Y9, Y5
-	VFMADD231PS  minus_ln2_low<>+0(SB), Y10, Y6
+	VMOVUPS      round_to_integer<>+0(SB), Y10
+	VMOVUPS      Y10, Y7
+	VMOVUPS      Y10, Y8
+	VMOVUPS      log2_e<>+0(SB), Y9
+	VFMADD231PS  Y9, Y5, Y7
+	VFMADD231PS  Y9, Y6, Y8
+	VSUBPS       Y10, Y7, Y9
+	VSUBPS       Y10, Y8, Y10
+	VMOVUPS      minus_ln2_high<>+0(SB), Y11
+	VFMADD231PS  Y11, Y9, Y5
+	VFMADD231PS  Y11, Y10, Y6
+	VMOVUPS      minus_ln2_low<>+0(SB), Y11
+	VFMADD231PS  Y11, Y9, Y5
+	VFMADD231PS  Y11, Y10, Y6
 	VMOVUPS      expm1_5<>+0(SB), Y9
 	VMOVUPS      expm1_5<>+0(SB), Y10
 	VFMADD213PS  expm1_4<>+0(SB), Y5, Y9
@@ -1971,12 +2045,14 @@ whole:
 	VPSUBD       Y6, Y8, Y8
 	VPSLLD       $0x17, Y5, Y5
 	VPSLLD       $0x17, Y6, Y6
-	VPADDD       one<>+0(SB), Y5, Y5
-	VPADDD       one<>+0(SB), Y6, Y6
+	VMOVUPS      one<>+0(SB), Y11
+	VPADDD       Y11, Y5, Y5
+	VPADDD       Y11, Y6, Y6
 	VPSLLD       $0x17, Y7, Y7
 	VPSLLD       $0x17, Y8, Y8
-	VPADDD       one<>+0(SB), Y7, Y7
-	VPADDD       one<>+0(SB), Y8, Y8
+	VMOVUPS      one<>+0(SB), Y11
+	VPADDD       Y11, Y7, Y7
+	VPADDD       Y11, Y8, Y8
 	VADDPS       one<>+0(SB), Y9, Y9
 	VADDPS       one<>+0(SB), Y10, Y10
 	VMULPS       Y5, Y9, Y9
@@ -2014,16 +2090,20 @@ rest:
 	VMOVUPS      exp_lowest<>+0(SB), Y0
 	VMAXPS       Y7, Y0, Y7
 	VMAXPS       Y8, Y0, Y8
-	VMOVUPS      round_to_integer<>+0(SB), Y0
-	VMOVUPS      round_to_integer<>+0(SB), Y9
-	VFMADD231PS  log2_e<>+0(SB), Y7, Y0
-	VFMADD231PS  log2_e<>+0(SB), Y8, Y9
-	VSUBPS       round_to_integer<>+0(SB), Y0, Y10
-	VSUBPS       round_to_integer<>+0(SB), Y9, Y11
-	VFMADD231PS  minus_ln2_high<>+0(SB), Y10, Y7
-	VFMADD231PS  minus_ln2_high<>+0(SB), Y11, Y8
-	VFMADD231PS  minus_ln2_low<>+0(SB), Y10, Y7
-	VFMADD231PS  minus_ln2_low<>+0(SB), Y11, Y8
+	VMOVUPS      round_to_integer<>+0(SB), Y11
+	VMOVUPS      Y11, Y0
+	VMOVUPS      Y11, Y9
+	VMOVUPS      log2_e<>+0(SB), Y10
+	VFMADD231PS  Y10, Y7, Y0
+	VFMADD231PS  Y10, Y8, Y9
+	VSUBPS       Y11, Y0, Y10
+	VSUBPS       Y11, Y9, Y11
+	VMOVUPS      minus_ln2_high<>+0(SB), Y12
+	VFMADD231PS  Y12, Y10, Y7
+	VFMADD231PS  Y12, Y11, Y8
+	VMOVUPS      minus_ln2_low<>+0(SB), Y12
+	VFMADD231PS  Y12, Y10, Y7
+	VFMADD231PS  Y12, Y11, Y8
 	VMOVUPS      expm1_5<>+0(SB), Y10
 	VMOVUPS      expm1_5<>+0(SB), Y11
 	VFMADD213PS  expm1_4<>+0(SB), Y7, Y10
@@ -2048,12 +2128,14 @@ rest:
 	VPSUBD       Y8, Y9, Y9
 	VPSLLD       $0x17, Y7, Y7
 	VPSLLD       $0x17, Y8, Y8
-	VPADDD       one<>+0(SB), Y7, Y7
-	VPADDD       one<>+0(SB), Y8, Y8
+	VMOVUPS      one<>+0(SB), Y12
+	VPADDD       Y12, Y7, Y7
+	VPADDD       Y12, Y8, Y8
 	VPSLLD       $0x17, Y0, Y0
 	VPSLLD       $0x17, Y9, Y9
-	VPADDD       one<>+0(SB), Y0, Y0
-	VPADDD       one<>+0(SB), Y9, Y9
+	VMOVUPS      one<>+0(SB), Y12
+	VPADDD       Y12, Y0, Y0
+	VPADDD       Y12, Y9, Y9
 	VADDPS       one<>+0(SB), Y10, Y10
 	VADDPS       one<>+0(SB), Y11, Y11
 	VMULPS       Y7, Y10, Y10
@@ -2200,34 +2282,39 @@ column:
 	VMAXPS       Y1, Y4, Y1
 	VMAXPS       Y2, Y4, Y2
 	VMAXPS       Y3, Y4, Y3
-	VMOVUPS      round_to_integer<>+0(SB), Y4
-	VMOVUPS      round_to_integer<>+0(SB), Y5
-	VMOVUPS      round_to_integer<>+0(SB), Y6
-	VMOVUPS      round_to_integer<>+0(SB), Y7
-	VFMADD231PS  log2_e<>+0(SB), Y0, Y4
-	VFMADD231PS  log2_e<>+0(SB), Y1, Y5
-	VFMADD231PS  log2_e<>+0(SB), Y2, Y6
-	VFMADD231PS  log2_e<>+0(SB), Y3, Y7
-	VSUBPS       round_to_integer<>+0(SB), Y4, Y8
-	VSUBPS       round_to_integer<>+0(SB), Y5, Y9
-	VSUBPS       round_to_integer<>+0(SB), Y6, Y10
-	VSUBPS       round_to_integer<>+0(SB), Y7, Y11
-	VFMADD231PS  minus_ln2_high<>+0(SB), Y8, Y0
-	VFMADD231PS  minus_ln2_high<>+0(SB), Y9, Y1
-	VFMADD231PS  minus_ln2_high<>+0(SB), Y10, Y2
-	VFMADD231PS  minus_ln2_high<>+0(SB), Y11, Y3
-	VFMADD231PS  minus_ln2_low<>+0(SB), Y8, Y0
-	VFMADD231PS  minus_ln2_low<>+0(SB), Y9, Y1
-	VFMADD231PS  minus_ln2_low<>+0(SB), Y10, Y2
-	VFMADD231PS  minus_ln2_low<>+0(SB), Y11, Y3
+	VMOVUPS      round_to_integer<>+0(SB), Y11
+	VMOVUPS      Y11, Y4
+	VMOVUPS      Y11, Y5
+	VMOVUPS      Y11, Y6
+	VMOVUPS      Y11, Y7
+	VMOVUPS      log2_e<>+0(SB), Y8
+	VFMADD231PS  Y8, Y0, Y4
+	VFMADD231PS  Y8, Y1, Y5
+	VFMADD231PS  Y8, Y2, Y6
+	VFMADD231PS  Y8, Y3, Y7
+	VSUBPS       Y11, Y4, Y8
+	VSUBPS       Y11, Y5, Y9
+	VSUBPS       Y11, Y6, Y10
+	VSUBPS       Y11, Y7, Y11
+	VMOVUPS      minus_ln2_high<>+0(SB), Y12
+	VFMADD231PS  Y12, Y8, Y0
+	VFMADD231PS  Y12, Y9, Y1
+	VFMADD231PS  Y12, Y10, Y2
+	VFMADD231PS  Y12, Y11, Y3
+	VMOVUPS      minus_ln2_low<>+0(SB), Y12
+	VFMADD231PS  Y12, Y8, Y0
+	VFMADD231PS  Y12, Y9, Y1
+	VFMADD231PS  Y12, Y10, Y2
+	VFMADD231PS  Y12, Y11, Y3
 	VPSLLD       $0x17, Y4, Y4
 	VPSLLD       $0x17, Y5, Y5
 	VPSLLD       $0x17, Y6, Y6
 	VPSLLD       $0x17, Y7, Y7
-	VPADDD       one<>+0(SB), Y4, Y4
-	VPADDD       one<>+0(SB), Y5, Y5
-	VPADDD       one<>+0(SB), Y6, Y6
-	VPADDD       one<>+0(SB), Y7, Y7
+	VMOVUPS      one<>+0(SB), Y8
+	VPADDD       Y8, Y4, Y4
+	VPADDD       Y8, Y5, Y5
+	VPADDD       Y8, Y6, Y6
+	VPADDD       Y8, Y7, Y7
 	VMOVUPS      Y4, (AX)(R9*1)
 	VMOVUPS      Y5, (DX)(R9*1)
 	VMOVUPS      Y6, (BX)(R9*1)
@@ -2236,38 +2323,44 @@ column:
 	VMULPS       Y1, Y1, Y5
 	VMULPS       Y2, Y2, Y6
 	VMULPS       Y3, Y3, Y7
-	VMOVUPS      expm1_5<>+0(SB), Y8
-	VMOVUPS      expm1_5<>+0(SB), Y9
-	VMOVUPS      expm1_5<>+0(SB), Y10
 	VMOVUPS      expm1_5<>+0(SB), Y11
-	VFMADD213PS  expm1_4<>+0(SB), Y0, Y8
-	VFMADD213PS  expm1_4<>+0(SB), Y1, Y9
-	VFMADD213PS  expm1_4<>+0(SB), Y2, Y10
-	VFMADD213PS  expm1_4<>+0(SB), Y3, Y11
-	VMOVUPS      expm1_3<>+0(SB), Y12
+	VMOVUPS      Y11, Y8
+	VMOVUPS      Y11, Y9
+	VMOVUPS      Y11, Y10
+	VMOVUPS      Y11, Y11
+	VMOVUPS      expm1_4<>+0(SB), Y12
+	VFMADD213PS  Y12, Y0, Y8
+	VFMADD213PS  Y12, Y1, Y9
+	VFMADD213PS  Y12, Y2, Y10
+	VFMADD213PS  Y12, Y3, Y11
+	VMOVUPS      expm1_2<>+0(SB), Y12
 	VMOVUPS      expm1_3<>+0(SB), Y13
-	VMOVUPS      expm1_3<>+0(SB), Y14
-	VMOVUPS      expm1_3<>+0(SB), Y15
-	VFMADD213PS  expm1_2<>+0(SB), Y0, Y12
-	VFMADD213PS  expm1_2<>+0(SB), Y1, Y13
-	VFMADD213PS  expm1_2<>+0(SB), Y2, Y14
-	VFMADD213PS  expm1_2<>+0(SB), Y3, Y15
-	VFMADD213PS  Y12, Y4, Y8
-	VFMADD213PS  Y13, Y5, Y9
+	VMOVUPS      Y13, Y14
+	VFMADD213PS  Y12, Y0, Y14
+	VFMADD213PS  Y14, Y4, Y8
+	VMOVUPS      Y13, Y14
+	VFMADD213PS  Y12, Y1, Y14
+	VFMADD213PS  Y14, Y5, Y9
+	VMOVUPS      Y13, Y14
+	VFMADD213PS  Y12, Y2, Y14
 	VFMADD213PS  Y14, Y6, Y10
-	VFMADD213PS  Y15, Y7, Y11
-	VMOVUPS      expm1_1<>+0(SB), Y12
+	VMOVUPS      Y13, Y13
+	VFMADD213PS  Y12, Y3, Y13
+	VFMADD213PS  Y13, Y7, Y11
+	VMOVUPS      expm1_0<>+0(SB), Y12
 	VMOVUPS      expm1_1<>+0(SB), Y13
-	VMOVUPS      expm1_1<>+0(SB), Y14
-	VMOVUPS      expm1_1<>+0(SB), Y15
-	VFMADD213PS  expm1_0<>+0(SB), Y0, Y12
-	VFMADD213PS  expm1_0<>+0(SB), Y1, Y13
-	VFMADD213PS  expm1_0<>+0(SB), Y2, Y14
-	VFMADD213PS  expm1_0<>+0(SB), Y3, Y15
-	VFMADD213PS  Y12, Y4, Y8
-	VFMADD213PS  Y13, Y5, Y9
+	VMOVUPS      Y13, Y14
+	VFMADD213PS  Y12, Y0, Y14
+	VFMADD213PS  Y14, Y4, Y8
+	VMOVUPS      Y13, Y14
+	VFMADD213PS  Y12, Y1, Y14
+	VFMADD213PS  Y14, Y5, Y9
+	VMOVUPS      Y13, Y14
+	VFMADD213PS  Y12, Y2, Y14
 	VFMADD213PS  Y14, Y6, Y10
-	VFMADD213PS  Y15, Y7, Y11
+	VMOVUPS      Y13, Y13
+	VFMADD213PS  Y12, Y3, Y13
+	VFMADD213PS  Y13, Y7, Y11
 	VFMADD213PS  Y0, Y4, Y8
 	VFMADD213PS  Y1, Y5, Y9
 	VFMADD213PS  Y2, Y6, Y10
@@ -2395,23 +2488,34 @@ column:
 	VMINPS       Y0, Y1, Y0
 	VMOVUPS      exp_normal_lowest<>+0(SB), Y1
 	VMAXPS       Y0, Y1, Y0
-	VMOVUPS      round_to_integer<>+0(SB), Y1
-	VFMADD231PS  log2_e<>+0(SB), Y0, Y1
-	VSUBPS       round_to_integer<>+0(SB), Y1, Y2
-	VFMADD231PS  minus_ln2_high<>+0(SB), Y2, Y0
-	VFMADD231PS  minus_ln2_low<>+0(SB), Y2, Y0
+	VMOVUPS      round_to_integer<>+0(SB), Y2
+	VMOVUPS      Y2, Y1
+	VMOVUPS      log2_e<>+0(SB), Y3
+	VFMADD231PS  Y3, Y0, Y1
+	VSUBPS       Y2, Y1, Y2
+	VMOVUPS      minus_ln2_high<>+0(SB), Y3
+	VFMADD231PS  Y3, Y2, Y0
+	VMOVUPS      minus_ln2_low<>+0(SB), Y3
+	VFMADD231PS  Y3, Y2, Y0
 	VPSLLD       $0x17, Y1, Y1
-	VPADDD       one<>+0(SB), Y1, Y1
+	VMOVUPS      one<>+0(SB), Y2
+	VPADDD       Y2, Y1, Y1
 	VMOVUPS      Y1, (AX)(SI*1)
 	VMULPS       Y0, Y0, Y1
 	VMOVUPS      expm1_5<>+0(SB), Y2
-	VFMADD213PS  expm1_4<>+0(SB), Y0, Y2
-	VMOVUPS      expm1_3<>+0(SB), Y3
-	VFMADD213PS  expm1_2<>+0(SB), Y0, Y3
-	VFMADD213PS  Y3, Y1, Y2
-	VMOVUPS      expm1_1<>+0(SB), Y3
-	VFMADD213PS  expm1_0<>+0(SB), Y0, Y3
-	VFMADD213PS  Y3, Y1, Y2
+	VMOVUPS      Y2, Y2
+	VMOVUPS      expm1_4<>+0(SB), Y3
+	VFMADD213PS  Y3, Y0, Y2
+	VMOVUPS      expm1_2<>+0(SB), Y3
+	VMOVUPS      expm1_3<>+0(SB), Y4
+	VMOVUPS      Y4, Y4
+	VFMADD213PS  Y3, Y0, Y4
+	VFMADD213PS  Y4, Y1, Y2
+	VMOVUPS      expm1_0<>+0(SB), Y3
+	VMOVUPS      expm1_1<>+0(SB), Y4
+	VMOVUPS      Y4, Y4
+	VFMADD213PS  Y3, Y0, Y4
+	VFMADD213PS  Y4, Y1, Y2
 	VFMADD213PS  Y0, Y1, Y2
 	VMOVUPS      (AX)(SI*1), Y0
 	VFMADD213PS  Y0, Y0, Y2
@@ -3260,22 +3364,26 @@ tile:
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
-	MOVQ       DX, R10
-	LEAQ       (R10)(SI*4), CX
-	MOVQ       b_base+64(FP), R11
+	MOVQ       DX, R11
+	MOVQ       aTile+40(FP), R10
+	LEAQ       (R11)(R10*4), R10
+	LEAQ       (R11)(SI*4), CX
+	MOVQ       b_base+64(FP), R12
 	MOVQ       depth+8(FP), CX
 	PCALIGN    $0x20
 
 product:
-	VMOVUPS      (R11), Z3
-	VMOVUPS      64(R11), Z4
-	VMOVUPS      128(R11), Z5
-	VBROADCASTSS (R10), Z6
+	VMOVUPS      (R12), Z3
+	VMOVUPS      64(R12), Z4
+	VMOVUPS      128(R12), Z5
+	VBROADCASTSS (R11), Z6
 	VFMADD231PS  Z3, Z6, Z0
 	VFMADD231PS  Z4, Z6, Z1
 	VFMADD231PS  Z5, Z6, Z2
-	ADDQ         DI, R10
-	ADDQ         R8, R11
+	PREFETCHT0   (R10)
+	ADDQ         $0x20, R10
+	ADDQ         DI, R11
+	ADDQ         R8, R12
 	DECQ         CX
 	JNZ          product
 	VBROADCASTSS alpha+136(FP), Z3
@@ -3388,26 +3496,30 @@ tile:
 	VPXORD     Z3, Z3, Z3
 	VPXORD     Z4, Z4, Z4
 	VPXORD     Z5, Z5, Z5
-	MOVQ       DX, R10
-	LEAQ       (R10)(SI*4), CX
-	MOVQ       b_base+64(FP), R11
+	MOVQ       DX, R11
+	MOVQ       aTile+40(FP), R10
+	LEAQ       (R11)(R10*4), R10
+	LEAQ       (R11)(SI*4), CX
+	MOVQ       b_base+64(FP), R12
 	MOVQ       depth+8(FP), CX
 	PCALIGN    $0x20
 
 product:
-	VMOVUPS      (R11), Z6
-	VMOVUPS      64(R11), Z7
-	VMOVUPS      128(R11), Z8
-	VBROADCASTSS (R10), Z9
+	VMOVUPS      (R12), Z6
+	VMOVUPS      64(R12), Z7
+	VMOVUPS      128(R12), Z8
+	VBROADCASTSS (R11), Z9
 	VFMADD231PS  Z6, Z9, Z0
 	VFMADD231PS  Z7, Z9, Z1
 	VFMADD231PS  Z8, Z9, Z2
-	VBROADCASTSS (R10)(SI*1), Z9
+	VBROADCASTSS (R11)(SI*1), Z9
 	VFMADD231PS  Z6, Z9, Z3
 	VFMADD231PS  Z7, Z9, Z4
 	VFMADD231PS  Z8, Z9, Z5
-	ADDQ         DI, R10
-	ADDQ         R8, R11
+	PREFETCHT0   (R10)
+	ADDQ         $0x20, R10
+	ADDQ         DI, R11
+	ADDQ         R8, R12
 	DECQ         CX
 	JNZ          product
 	VBROADCASTSS alpha+136(FP), Z6
@@ -3562,30 +3674,34 @@ tile:
 	VPXORD     Z6, Z6, Z6
 	VPXORD     Z7, Z7, Z7
 	VPXORD     Z8, Z8, Z8
-	MOVQ       DX, R10
-	LEAQ       (R10)(SI*4), CX
-	MOVQ       b_base+64(FP), R11
+	MOVQ       DX, R11
+	MOVQ       aTile+40(FP), R10
+	LEAQ       (R11)(R10*4), R10
+	LEAQ       (R11)(SI*4), CX
+	MOVQ       b_base+64(FP), R12
 	MOVQ       depth+8(FP), CX
 	PCALIGN    $0x20
 
 product:
-	VMOVUPS      (R11), Z9
-	VMOVUPS      64(R11), Z10
-	VMOVUPS      128(R11), Z11
-	VBROADCASTSS (R10), Z12
+	VMOVUPS      (R12), Z9
+	VMOVUPS      64(R12), Z10
+	VMOVUPS      128(R12), Z11
+	VBROADCASTSS (R11), Z12
 	VFMADD231PS  Z9, Z12, Z0
 	VFMADD231PS  Z10, Z12, Z1
 	VFMADD231PS  Z11, Z12, Z2
-	VBROADCASTSS (R10)(SI*1), Z12
+	VBROADCASTSS (R11)(SI*1), Z12
 	VFMADD231PS  Z9, Z12, Z3
 	VFMADD231PS  Z10, Z12, Z4
 	VFMADD231PS  Z11, Z12, Z5
-	VBROADCASTSS (R10)(SI*2), Z12
+	VBROADCASTSS (R11)(SI*2), Z12
 	VFMADD231PS  Z9, Z12, Z6
 	VFMADD231PS  Z10, Z12, Z7
 	VFMADD231PS  Z11, Z12, Z8
-	ADDQ         DI, R10
-	ADDQ         R8, R11
+	PREFETCHT0   (R10)
+	ADDQ         $0x20, R10
+	ADDQ         DI, R11
+	ADDQ         R8, R12
 	DECQ         CX
 	JNZ          product
 	VBROADCASTSS alpha+136(FP), Z9
@@ -3782,34 +3898,38 @@ tile:
 	VPXORD     Z9, Z9, Z9
 	VPXORD     Z10, Z10, Z10
 	VPXORD     Z11, Z11, Z11
-	MOVQ       DX, R11
-	LEAQ       (R11)(SI*4), CX
-	MOVQ       b_base+64(FP), R12
+	MOVQ       DX, R12
+	MOVQ       aTile+40(FP), R11
+	LEAQ       (R12)(R11*4), R11
+	LEAQ       (R12)(SI*4), CX
+	MOVQ       b_base+64(FP), R13
 	MOVQ       depth+8(FP), CX
 	PCALIGN    $0x20
 
 product:
-	VMOVUPS      (R12), Z12
-	VMOVUPS      64(R12), Z13
-	VMOVUPS      128(R12), Z14
-	VBROADCASTSS (R11), Z15
+	VMOVUPS      (R13), Z12
+	VMOVUPS      64(R13), Z13
+	VMOVUPS      128(R13), Z14
+	VBROADCASTSS (R12), Z15
 	VFMADD231PS  Z12, Z15, Z0
 	VFMADD231PS  Z13, Z15, Z1
 	VFMADD231PS  Z14, Z15, Z2
-	VBROADCASTSS (R11)(SI*1), Z15
+	VBROADCASTSS (R12)(SI*1), Z15
 	VFMADD231PS  Z12, Z15, Z3
 	VFMADD231PS  Z13, Z15, Z4
 	VFMADD231PS  Z14, Z15, Z5
-	VBROADCASTSS (R11)(SI*2), Z15
+	VBROADCASTSS (R12)(SI*2), Z15
 	VFMADD231PS  Z12, Z15, Z6
 	VFMADD231PS  Z13, Z15, Z7
 	VFMADD231PS  Z14, Z15, Z8
-	VBROADCASTSS (R11)(R10*1), Z15
+	VBROADCASTSS (R12)(R10*1), Z15
 	VFMADD231PS  Z12, Z15, Z9
 	VFMADD231PS  Z13, Z15, Z10
 	VFMADD231PS  Z14, Z15, Z11
-	ADDQ         DI, R11
-	ADDQ         R8, R12
+	PREFETCHT0   (R11)
+	ADDQ         $0x20, R11
+	ADDQ         DI, R12
+	ADDQ         R8, R13
 	DECQ         CX
 	JNZ          product
 	VBROADCASTSS alpha+136(FP), Z12
@@ -4048,39 +4168,43 @@ tile:
 	VPXORD     Z12, Z12, Z12
 	VPXORD     Z13, Z13, Z13
 	VPXORD     Z14, Z14, Z14
-	MOVQ       DX, R11
-	LEAQ       (R11)(SI*4), R12
-	MOVQ       b_base+64(FP), R13
+	MOVQ       DX, R12
+	MOVQ       aTile+40(FP), R11
+	LEAQ       (R12)(R11*4), R11
+	LEAQ       (R12)(SI*4), R13
+	MOVQ       b_base+64(FP), R14
 	MOVQ       depth+8(FP), CX
 	PCALIGN    $0x20
 
 product:
-	VMOVUPS      (R13), Z15
-	VMOVUPS      64(R13), Z16
-	VMOVUPS      128(R13), Z17
-	VBROADCASTSS (R11), Z18
+	VMOVUPS      (R14), Z15
+	VMOVUPS      64(R14), Z16
+	VMOVUPS      128(R14), Z17
+	VBROADCASTSS (R12), Z18
 	VFMADD231PS  Z15, Z18, Z0
 	VFMADD231PS  Z16, Z18, Z1
 	VFMADD231PS  Z17, Z18, Z2
-	VBROADCASTSS (R11)(SI*1), Z18
+	VBROADCASTSS (R12)(SI*1), Z18
 	VFMADD231PS  Z15, Z18, Z3
 	VFMADD231PS  Z16, Z18, Z4
 	VFMADD231PS  Z17, Z18, Z5
-	VBROADCASTSS (R11)(SI*2), Z18
+	VBROADCASTSS (R12)(SI*2), Z18
 	VFMADD231PS  Z15, Z18, Z6
 	VFMADD231PS  Z16, Z18, Z7
 	VFMADD231PS  Z17, Z18, Z8
-	VBROADCASTSS (R11)(R10*1), Z18
+	VBROADCASTSS (R12)(R10*1), Z18
 	VFMADD231PS  Z15, Z18, Z9
 	VFMADD231PS  Z16, Z18, Z10
 	VFMADD231PS  Z17, Z18, Z11
-	VBROADCASTSS (R12), Z18
+	VBROADCASTSS (R13), Z18
 	VFMADD231PS  Z15, Z18, Z12
 	VFMADD231PS  Z16, Z18, Z13
 	VFMADD231PS  Z17, Z18, Z14
-	ADDQ         DI, R11
+	PREFETCHT0   (R11)
+	ADDQ         $0x20, R11
 	ADDQ         DI, R12
-	ADDQ         R8, R13
+	ADDQ         DI, R13
+	ADDQ         R8, R14
 	DECQ         CX
 	JNZ          product
 	VBROADCASTSS alpha+136(FP), Z15
@@ -4361,43 +4485,47 @@ tile:
 	VPXORD     Z15, Z15, Z15
 	VPXORD     Z16, Z16, Z16
 	VPXORD     Z17, Z17, Z17
-	MOVQ       DX, R11
-	LEAQ       (R11)(SI*4), R12
-	MOVQ       b_base+64(FP), R13
+	MOVQ       DX, R12
+	MOVQ       aTile+40(FP), R11
+	LEAQ       (R12)(R11*4), R11
+	LEAQ       (R12)(SI*4), R13
+	MOVQ       b_base+64(FP), R14
 	MOVQ       depth+8(FP), CX
 	PCALIGN    $0x20
 
 product:
-	VMOVUPS      (R13), Z18
-	VMOVUPS      64(R13), Z19
-	VMOVUPS      128(R13), Z20
-	VBROADCASTSS (R11), Z21
+	VMOVUPS      (R14), Z18
+	VMOVUPS      64(R14), Z19
+	VMOVUPS      128(R14), Z20
+	VBROADCASTSS (R12), Z21
 	VFMADD231PS  Z18, Z21, Z0
 	VFMADD231PS  Z19, Z21, Z1
 	VFMADD231PS  Z20, Z21, Z2
-	VBROADCASTSS (R11)(SI*1), Z21
+	VBROADCASTSS (R12)(SI*1), Z21
 	VFMADD231PS  Z18, Z21, Z3
 	VFMADD231PS  Z19, Z21, Z4
 	VFMADD231PS  Z20, Z21, Z5
-	VBROADCASTSS (R11)(SI*2), Z21
+	VBROADCASTSS (R12)(SI*2), Z21
 	VFMADD231PS  Z18, Z21, Z6
 	VFMADD231PS  Z19, Z21, Z7
 	VFMADD231PS  Z20, Z21, Z8
-	VBROADCASTSS (R11)(R10*1), Z21
+	VBROADCASTSS (R12)(R10*1), Z21
 	VFMADD231PS  Z18, Z21, Z9
 	VFMADD231PS  Z19, Z21, Z10
 	VFMADD231PS  Z20, Z21, Z11
-	VBROADCASTSS (R12), Z21
+	VBROADCASTSS (R13), Z21
 	VFMADD231PS  Z18, Z21, Z12
 	VFMADD231PS  Z19, Z21, Z13
 	VFMADD231PS  Z20, Z21, Z14
-	VBROADCASTSS (R12)(SI*1), Z21
+	VBROADCASTSS (R13)(SI*1), Z21
 	VFMADD231PS  Z18, Z21, Z15
 	VFMADD231PS  Z19, Z21, Z16
 	VFMADD231PS  Z20, Z21, Z17
-	ADDQ         DI, R11
+	PREFETCHT0   (R11)
+	ADDQ         $0x20, R11
 	ADDQ         DI, R12
-	ADDQ         R8, R13
+	ADDQ         DI, R13
+	ADDQ         R8, R14
 	DECQ         CX
 	JNZ          product
 	VBROADCASTSS alpha+136(FP), Z18
@@ -4720,47 +4848,51 @@ tile:
 	VPXORD     Z18, Z18, Z18
 	VPXORD     Z19, Z19, Z19
 	VPXORD     Z20, Z20, Z20
-	MOVQ       DX, R11
-	LEAQ       (R11)(SI*4), R12
-	MOVQ       b_base+64(FP), R13
+	MOVQ       DX, R12
+	MOVQ       aTile+40(FP), R11
+	LEAQ       (R12)(R11*4), R11
+	LEAQ       (R12)(SI*4), R13
+	MOVQ       b_base+64(FP), R14
 	MOVQ       depth+8(FP), CX
 	PCALIGN    $0x20
 
 product:
-	VMOVUPS      (R13), Z21
-	VMOVUPS      64(R13), Z22
-	VMOVUPS      128(R13), Z23
-	VBROADCASTSS (R11), Z24
+	VMOVUPS      (R14), Z21
+	VMOVUPS      64(R14), Z22
+	VMOVUPS      128(R14), Z23
+	VBROADCASTSS (R12), Z24
 	VFMADD231PS  Z21, Z24, Z0
 	VFMADD231PS  Z22, Z24, Z1
 	VFMADD231PS  Z23, Z24, Z2
-	VBROADCASTSS (R11)(SI*1), Z24
+	VBROADCASTSS (R12)(SI*1), Z24
 	VFMADD231PS  Z21, Z24, Z3
 	VFMADD231PS  Z22, Z24, Z4
 	VFMADD231PS  Z23, Z24, Z5
-	VBROADCASTSS (R11)(SI*2), Z24
+	VBROADCASTSS (R12)(SI*2), Z24
 	VFMADD231PS  Z21, Z24, Z6
 	VFMADD231PS  Z22, Z24, Z7
 	VFMADD231PS  Z23, Z24, Z8
-	VBROADCASTSS (R11)(R10*1), Z24
+	VBROADCASTSS (R12)(R10*1), Z24
 	VFMADD231PS  Z21, Z24, Z9
 	VFMADD231PS  Z22, Z24, Z10
 	VFMADD231PS  Z23, Z24, Z11
-	VBROADCASTSS (R12), Z24
+	VBROADCASTSS (R13), Z24
 	VFMADD231PS  Z21, Z24, Z12
 	VFMADD231PS  Z22, Z24, Z13
 	VFMADD231PS  Z23, Z24, Z14
-	VBROADCASTSS (R12)(SI*1), Z24
+	VBROADCASTSS (R13)(SI*1), Z24
 	VFMADD231PS  Z21, Z24, Z15
 	VFMADD231PS  Z22, Z24, Z16
 	VFMADD231PS  Z23, Z24, Z17
-	VBROADCASTSS (R12)(SI*2), Z24
+	VBROADCASTSS (R13)(SI*2), Z24
 	VFMADD231PS  Z21, Z24, Z18
 	VFMADD231PS  Z22, Z24, Z19
 	VFMADD231PS  Z23, Z24, Z20
-	ADDQ         DI, R11
+	PREFETCHT0   (R11)
+	ADDQ         $0x20, R11
 	ADDQ         DI, R12
-	ADDQ         R8, R13
+	ADDQ         DI, R13
+	ADDQ         R8, R14
 	DECQ         CX
 	JNZ          product
 	VBROADCASTSS alpha+136(FP), Z21
@@ -5125,51 +5257,55 @@ tile:
 	VPXORD     Z21, Z21, Z21
 	VPXORD     Z22, Z22, Z22
 	VPXORD     Z23, Z23, Z23
-	MOVQ       DX, R11
-	LEAQ       (R11)(SI*4), R12
-	MOVQ       b_base+64(FP), R13
+	MOVQ       DX, R12
+	MOVQ       aTile+40(FP), R11
+	LEAQ       (R12)(R11*4), R11
+	LEAQ       (R12)(SI*4), R13
+	MOVQ       b_base+64(FP), R14
 	MOVQ       depth+8(FP), CX
 	PCALIGN    $0x20
 
 product:
-	VMOVUPS      (R13), Z24
-	VMOVUPS      64(R13), Z25
-	VMOVUPS      128(R13), Z26
-	VBROADCASTSS (R11), Z27
+	VMOVUPS      (R14), Z24
+	VMOVUPS      64(R14), Z25
+	VMOVUPS      128(R14), Z26
+	VBROADCASTSS (R12), Z27
 	VFMADD231PS  Z24, Z27, Z0
 	VFMADD231PS  Z25, Z27, Z1
 	VFMADD231PS  Z26, Z27, Z2
-	VBROADCASTSS (R11)(SI*1), Z27
+	VBROADCASTSS (R12)(SI*1), Z27
 	VFMADD231PS  Z24, Z27, Z3
 	VFMADD231PS  Z25, Z27, Z4
 	VFMADD231PS  Z26, Z27, Z5
-	VBROADCASTSS (R11)(SI*2), Z27
+	VBROADCASTSS (R12)(SI*2), Z27
 	VFMADD231PS  Z24, Z27, Z6
 	VFMADD231PS  Z25, Z27, Z7
 	VFMADD231PS  Z26, Z27, Z8
-	VBROADCASTSS (R11)(R10*1), Z27
+	VBROADCASTSS (R12)(R10*1), Z27
 	VFMADD231PS  Z24, Z27, Z9
 	VFMADD231PS  Z25, Z27, Z10
 	VFMADD231PS  Z26, Z27, Z11
-	VBROADCASTSS (R12), Z27
+	VBROADCASTSS (R13), Z27
 	VFMADD231PS  Z24, Z27, Z12
 	VFMADD231PS  Z25, Z27, Z13
 	VFMADD231PS  Z26, Z27, Z14
-	VBROADCASTSS (R12)(SI*1), Z27
+	VBROADCASTSS (R13)(SI*1), Z27
 	VFMADD231PS  Z24, Z27, Z15
 	VFMADD231PS  Z25, Z27, Z16
 	VFMADD231PS  Z26, Z27, Z17
-	VBROADCASTSS (R12)(SI*2), Z27
+	VBROADCASTSS (R13)(SI*2), Z27
 	VFMADD231PS  Z24, Z27, Z18
 	VFMADD231PS  Z25, Z27, Z19
 	VFMADD231PS  Z26, Z27, Z20
-	VBROADCASTSS (R12)(R10*1), Z27
+	VBROADCASTSS (R13)(R10*1), Z27
 	VFMADD231PS  Z24, Z27, Z21
 	VFMADD231PS  Z25, Z27, Z22
 	VFMADD231PS  Z26, Z27, Z23
-	ADDQ         DI, R11
+	PREFETCHT0   (R11)
+	ADDQ         $0x20, R11
 	ADDQ         DI, R12
-	ADDQ         R8, R13
+	ADDQ         DI, R13
+	ADDQ         R8, R14
 	DECQ         CX
 	JNZ          product
 	VBROADCASTSS alpha+136(FP), Z24
@@ -6700,29 +6836,29 @@ column:
 	VFMADD213PS   Z9, Z15, Z23
 	VFMADD213PS   Z9, Z16, Z24
 	VMOVUPS       Z8, Z25
-	VMOVUPS       Z8, Z26
-	VMOVUPS       Z8, Z27
-	VMOVUPS       Z8, Z28
 	VFMADD213PS   Z7, Z13, Z25
-	VFMADD213PS   Z7, Z14, Z26
-	VFMADD213PS   Z7, Z15, Z27
-	VFMADD213PS   Z7, Z16, Z28
 	VFMADD213PS   Z25, Z17, Z21
-	VFMADD213PS   Z26, Z18, Z22
-	VFMADD213PS   Z27, Z19, Z23
-	VFMADD213PS   Z28, Z20, Z24
+	VMOVUPS       Z8, Z25
+	VFMADD213PS   Z7, Z14, Z25
+	VFMADD213PS   Z25, Z18, Z22
+	VMOVUPS       Z8, Z25
+	VFMADD213PS   Z7, Z15, Z25
+	VFMADD213PS   Z25, Z19, Z23
+	VMOVUPS       Z8, Z25
+	VFMADD213PS   Z7, Z16, Z25
+	VFMADD213PS   Z25, Z20, Z24
 	VMOVUPS       Z6, Z25
-	VMOVUPS       Z6, Z26
-	VMOVUPS       Z6, Z27
-	VMOVUPS       Z6, Z28
 	VFMADD213PS   Z5, Z13, Z25
-	VFMADD213PS   Z5, Z14, Z26
-	VFMADD213PS   Z5, Z15, Z27
-	VFMADD213PS   Z5, Z16, Z28
 	VFMADD213PS   Z25, Z17, Z21
-	VFMADD213PS   Z26, Z18, Z22
-	VFMADD213PS   Z27, Z19, Z23
-	VFMADD213PS   Z28, Z20, Z24
+	VMOVUPS       Z6, Z25
+	VFMADD213PS   Z5, Z14, Z25
+	VFMADD213PS   Z25, Z18, Z22
+	VMOVUPS       Z6, Z25
+	VFMADD213PS   Z5, Z15, Z25
+	VFMADD213PS   Z25, Z19, Z23
+	VMOVUPS       Z6, Z25
+	VFMADD213PS   Z5, Z16, Z25
+	VFMADD213PS   Z25, Z20, Z24
 	VFMADD213PS   Z13, Z17, Z21
 	VFMADD213PS   Z14, Z18, Z22
 	VFMADD213PS   Z15, Z19, Z23
@@ -7806,7 +7942,7 @@ piece:
 	DECQ    R10
 	JNZ     piece
 	ADDQ    BX, CX
-	ADDQ    $0x20, AX
+	ADDQ    SI, AX
 	DECQ    DI
 	JNZ     row
 	VZEROUPPER

@@ -3,16 +3,16 @@ package kernels
 // blockA is a block of op(A): where it lies, or packed tile by tile.
 type blockA struct {
 	data      []float32
-	row, step int // strides over rows and over k
+	row, step int // strides over rows and, if not packed, over k
 	pitch     int // between packed tiles; 0 if not packed
 }
 
-// stack returns the tiles of a stack and the stride between them.
-func (a blockA) stack(t tiles) (data []float32, tile int) {
+// stack returns the tiles of a stack, and the strides between them and over k.
+func (a blockA) stack(t tiles) (data []float32, tile, step int) {
 	if a.pitch > 0 {
-		return a.data[t.firstTile*a.pitch:], a.pitch
+		return a.data[t.firstTile*a.pitch:], a.pitch, t.height
 	}
-	return a.data[t.firstRow*a.row:], t.height * a.row
+	return a.data[t.firstRow*a.row:], t.height * a.row, a.step
 }
 
 // packingTransposedPays is the number of columns of B from which packing the
@@ -29,12 +29,16 @@ func (s *set) viewA(w *workspace, g product, rows, depth span, tiling [2]tiles) 
 	return s.packTransposedA(w, g, rows, depth, tiling)
 }
 
-// packTransposedA deals the stored rows of A out to tiles of maxTileRows
-// elements in every column, of which a tile uses the first. The odd line
-// between tiles spreads their starts over the sets of the cache.
+// packTransposedA deals the stored rows of A out to tiles, column after column.
+// The odd line between tiles spreads their starts over the sets of the cache, and
+// takes the surplus of the last column.
 func (s *set) packTransposedA(w *workspace, g product, rows, depth span, tiling [2]tiles) blockA {
-	pitch := depth.length*maxTileRows + cacheLine
 	last := tiling[1]
+	height := last.height
+	if tiling[0].count > 0 {
+		height = tiling[0].height
+	}
+	pitch := depth.length*height + cacheLine
 	w.a = aligned(w.a, (last.firstTile+last.count)*pitch)
 	for _, t := range tiling {
 		if t.count > 0 {
@@ -42,7 +46,7 @@ func (s *set) packTransposedA(w *workspace, g product, rows, depth span, tiling 
 			s.packStack(w.a[t.firstTile*pitch:], pitch, from, g.lda, t, depth.length)
 		}
 	}
-	return blockA{data: w.a, row: 1, step: maxTileRows, pitch: pitch}
+	return blockA{data: w.a, row: 1, pitch: pitch}
 }
 
 // packStack packs equal tiles: by the kernel, which reads past a row's end,
@@ -56,7 +60,7 @@ func (s *set) packStack(dst []float32, pitch int, from []float32, stride int, t 
 	}
 	for p := whole; p < depth; p++ {
 		for i := range t.count {
-			copy(dst[i*pitch+p*maxTileRows:][:t.height], from[p*stride+i*t.height:])
+			copy(dst[i*pitch+p*t.height:][:t.height], from[p*stride+i*t.height:])
 		}
 	}
 }

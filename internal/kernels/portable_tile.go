@@ -70,7 +70,7 @@ func transpose8(dst []float32, dstRow int, src []float32, srcRow, count int) {
 func dealTiles(dst []float32, pitch int, src []float32, srcRow, height, count, depth int) {
 	for p := range depth {
 		for i := range count {
-			copy(dst[i*pitch+p*maxTileRows:][:maxTileRows], src[p*srcRow+i*height:])
+			copy(dst[i*pitch+p*height:][:maxTileRows], src[p*srcRow+i*height:])
 		}
 	}
 }

@@ -23,7 +23,8 @@ type set struct {
 	// 8*count columns, to dst; count > 0.
 	transpose8 func(dst []float32, dstRow int, src []float32, srcRow, count int)
 	// dealTiles copies maxTileRows elements from src[p*srcRow+i*height] to
-	// dst[i*pitch+p*maxTileRows], for every i < count and p < depth, both > 0.
+	// dst[i*pitch+p*height], for every i < count and, in this order, p < depth,
+	// both > 0: what is more than height of them is overwritten by the next.
 	dealTiles func(dst []float32, pitch int, src []float32, srcRow, height, count, depth int)
 
 	exp, log, sigmoid, tanh func(dst, x []float32)

@@ -74,13 +74,17 @@ func (s isa) boundedExp() func(x group, scratch []Mem) group {
 		for i, v := range n {
 			VMOVUPS(v, scratch[i])
 		}
-		square, q, pair := s.product(x, x), s.like(x), s.like(x)
-		s.set(k.expm1[5], q)
-		each(VFMADD213PS, k.expm1[4], x, q)
+		square, q := s.product(x, x), s.like(x)
+		s.set(s.inRegister(k.expm1[5]), q)
+		each(VFMADD213PS, s.inRegister(k.expm1[4]), x, q)
 		for i := 2; i >= 0; i -= 2 {
-			s.set(k.expm1[i+1], pair)
-			each(VFMADD213PS, k.expm1[i], x, pair)
-			each(VFMADD213PS, pair, square, q)
+			even, odd := s.inRegister(k.expm1[i]), s.inRegister(k.expm1[i+1])
+			for j, v := range q {
+				pair := s.vector()
+				VMOVUPS(odd, pair)
+				VFMADD213PS(even, x[j], pair)
+				VFMADD213PS(pair, square[j], v)
+			}
 		}
 		each(VFMADD213PS, x, square, q)
 		for i, v := range q {

@@ -48,18 +48,19 @@ func (s isa) expm1Reduced(k numbers, x group) (q, n group) {
 // reduceExp leaves of x what is beyond n*ln 2.
 func (s isa) reduceExp(k numbers, x group) (n group) {
 	n, whole := s.like(x), s.like(x)
-	s.set(k.round, n)
-	each(VFMADD231PS, k.log2E, x, n)
-	each(VSUBPS, k.round, n, whole)
-	each(VFMADD231PS, k.negLn2High, whole, x)
-	each(VFMADD231PS, k.negLn2Low, whole, x)
+	round := s.inRegister(k.round)
+	s.set(round, n)
+	each(VFMADD231PS, s.inRegister(k.log2E), x, n)
+	each(VSUBPS, round, n, whole)
+	each(VFMADD231PS, s.inRegister(k.negLn2High), whole, x)
+	each(VFMADD231PS, s.inRegister(k.negLn2Low), whole, x)
 	return n
 }
 
 // powerOfTwo turns integers n into 2^n. The shift drops a rounding constant.
 func (s isa) powerOfTwo(k numbers, n group) {
 	each(VPSLLD, U8(23), n, n)
-	each(VPADDD, k.one, n, n)
+	each(VPADDD, s.inRegister(k.one), n, n)
 }
 
 // expClamped computes e^x for clamped x, which it overwrites.

@@ -17,6 +17,7 @@ type tileRegisters struct {
 	count, depth                reg.GPVirtual
 	a, aNext, aRow, aRow3, step reg.GPVirtual
 	aStart, b, bRow, c, cRow    reg.GPVirtual
+	ahead                       reg.GPVirtual // in the next tile of A
 }
 
 // tile emits the kernel for tiles of the given rows: C stays in registers
@@ -39,13 +40,17 @@ func (s isa) tile(rows int) {
 func loadTileRegisters() tileRegisters {
 	r := tileRegisters{
 		count: Load(Param("count"), GP64()).(reg.GPVirtual),
-		depth: GP64(), a: GP64(), aNext: GP64(), b: GP64(),
+		depth: GP64(), ahead: GP64(), a: GP64(), aNext: GP64(), b: GP64(),
 		aStart: base("a"), c: base("c"),
 		aRow: stride("aRow"), step: stride("aStep"), bRow: stride("bRow"), cRow: stride("cRow"),
 	}
 	r.aRow3 = tripled(r.aRow)
 	return r
 }
+
+// aheadStep is how many bytes of the next tile of A are prefetched for every k:
+// enough for a tile of eight packed rows, or of dense rows of A itself.
+const aheadStep = 32
 
 // prefetch brings the rows of C in while the products are computed.
 func (s isa) prefetch(r tileRegisters, rows int) {
@@ -60,13 +65,17 @@ func (s isa) prefetch(r tileRegisters, rows int) {
 	}
 }
 
-// accumulateTile emits the loop over k and returns the sums, row by row.
+// accumulateTile emits the loop over k and returns the sums, row by row. On the
+// way it prefetches the next tile of A, whose rows are often too short for the
+// processor to see that they are read one after the other.
 func (s isa) accumulateTile(r tileRegisters, rows int) []group {
 	sums := make([]group, rows)
 	for i := range sums {
 		sums[i] = s.zeros(s.tileVectors)
 	}
 	MOVQ(r.aStart, r.a)
+	Load(Param("aTile"), r.ahead)
+	LEAQ(Mem{Base: r.a, Index: r.ahead, Scale: 4}, r.ahead)
 	LEAQ(Mem{Base: r.a, Index: r.aRow, Scale: 4}, r.aNext)
 	Load(Param("b").Base(), r.b)
 	Load(Param("depth"), r.depth)
@@ -83,6 +92,8 @@ func (s isa) accumulateTile(r tileRegisters, rows int) []group {
 			VFMADD231PS(b[j], x, sum)
 		}
 	}
+	PREFETCHT0(Mem{Base: r.ahead})
+	ADDQ(U8(aheadStep), r.ahead)
 	ADDQ(r.step, r.a)
 	if rows > 4 {
 		ADDQ(r.step, r.aNext)

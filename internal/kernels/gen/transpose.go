@@ -33,7 +33,7 @@ func transpose8() {
 
 // dealTiles emits the packing of a transposed A: each stored row is cut into
 // pieces of height elements, and piece i goes to column p of tile i. Eight
-// elements are copied, the surplus is not used. Both sets use it.
+// elements are copied, and the surplus overwritten. Both sets use it.
 func dealTiles() {
 	avx2.function("dealTiles", "(dst []float32, pitch int, src []float32, srcRow, height, count, depth int)")
 	dst, src := base("dst"), base("src")
@@ -52,7 +52,7 @@ func dealTiles() {
 	DECQ(count)
 	JNZ(LabelRef("piece"))
 	ADDQ(srcRow, src)
-	ADDQ(Imm(4*8), dst)
+	ADDQ(height, dst)
 	DECQ(depth)
 	JNZ(LabelRef("row"))
 	finish()
