@@ -10,10 +10,7 @@ import (
 // same as Gather and Step bit for bit. Extensions are sorted by parent and token;
 // to must be another batch than from.
 func (w *Walker) Advance(to, from *States, extensions []Extension) error {
-	if to == from {
-		return fmt.Errorf("states cannot be advanced in place along extensions: advance into another batch")
-	}
-	if err := w.check(from, extensions, len(extensions)); err != nil {
+	if err := w.checkAdvance(to, from, extensions); err != nil {
 		return err
 	}
 	to.reserve(from.cells, len(extensions))
@@ -26,26 +23,50 @@ func (w *Walker) Advance(to, from *States, extensions []Extension) error {
 	return nil
 }
 
+func (w *Walker) checkAdvance(to, from *States, extensions []Extension) error {
+	if to == from {
+		return fmt.Errorf("states cannot be advanced in place along extensions: advance into another batch")
+	}
+	return w.check(from, extensions, len(extensions))
+}
+
 // lowest advances the lowest layer along a block of extensions, whose states are
 // to's from at on. The order of arithmetic is that of scorerLayer.step.
 func (w *Walker) lowest(to, from *States, extensions []Extension, at int) {
-	l, n := &w.tables.scorer.layers[0], len(extensions)
+	w.emit(to, from, extensions, at)
+	w.project(to, len(extensions), at)
+}
+
+// emit is lowest up to the projection.
+func (w *Walker) emit(to, from *States, extensions []Extension, at int) {
+	l := &w.tables.scorer.layers[0]
 	w.gather(from.output[0], l.out, extensions, w.shares())
 	w.computeInputs(extensions)
 	w.recur(extensions)
 	w.gates, w.squash = grow(w.gates, l.gates()), grow(w.squash, l.units)
-	output := to.output[0][at*l.out : (at+n)*l.out]
-	emitted := output
-	if l.projected {
-		w.emitted = grow(w.emitted, n*l.units)
-		emitted = w.emitted
-	}
+	emitted := w.emissions(to, len(extensions), at)
 	for i, e := range extensions {
 		previous, memory := row(from.memory[0], e.Parent, l.units), row(to.memory[0], at+i, l.units)
 		l.activate(w.gatesOf(i, e.Token), w.candidateOf(i), previous, memory, w.squash, row(emitted, i, l.units))
 	}
+}
+
+// emissions is where n states of to, from at on, leave what the lowest layer emits:
+// their outputs, unless these are projected.
+func (w *Walker) emissions(to *States, n, at int) []float32 {
+	l := &w.tables.scorer.layers[0]
+	if !l.projected {
+		return to.output[0][at*l.out : (at+n)*l.out]
+	}
+	w.emitted = grow(w.emitted, n*l.units)
+	return w.emitted
+}
+
+// project makes outputs of n emissions.
+func (w *Walker) project(to *States, n, at int) {
+	l := &w.tables.scorer.layers[0]
 	if l.projected {
-		kernels.GemmPacked(false, n, 1, emitted, l.units, &l.projection, 0, output, l.out)
+		kernels.GemmPacked(false, n, 1, w.emitted, l.units, &l.projection, 0, to.output[0][at*l.out:(at+n)*l.out], l.out)
 		w.work.FLOPs += 2 * float64(n*l.units*l.out)
 	}
 	w.work.Advanced += int64(n)

@@ -47,10 +47,11 @@
 // A Walker scores many sequences that share their beginnings, and bounds
 // probabilities at a fraction of their price:
 //
-//	walker := scorer.Tabulate().NewWalker()
-//	err = walker.LogProbs(states, extensions, logProbs) // of tokens after states
-//	err = walker.Bounds(states, extensions, bounds)     // -log p is at least this
-//	err = walker.Advance(&next, states, extensions)     // states by those tokens
+//	tables := scorer.Tabulate()
+//	walker, near := tables.NewWalker(), tables.StandIns(typical)
+//	err = walker.LogProbs(states, extensions, logProbs)   // of tokens after states
+//	err = walker.Bounds(near, states, extensions, bounds) // -log p is in these intervals
+//	err = walker.Advance(&next, states, extensions)       // states by those tokens
 //
 // # Numbers
 //

@@ -1,6 +1,10 @@
 package models
 
-import "coalmine/internal/kernels"
+import (
+	"math"
+
+	"coalmine/internal/kernels"
+)
 
 // Tables are what walks under one Scorer share. They are immutable and safe for
 // concurrent use.
@@ -9,7 +13,12 @@ type Tables struct {
 	// inputs is [vocabulary, gates]: what each token brings to the gates of the
 	// lowest layer, the bias included; nil if that were more than maxInputs.
 	inputs []float32
-	merged merged
+	// targets is [vocabulary, units]: what each token's logit takes from an
+	// emission, P times the token's output vector; nil unless foresight needs it.
+	targets []float32
+	// coarse and fine are the groups of similar tokens that stand-ins are for.
+	coarse, fine []int
+	rounding
 }
 
 // maxInputs is the most elements of Tables.inputs: 256 MiB, three times what the
@@ -18,17 +27,22 @@ const maxInputs = 1 << 26
 
 // Tabulate prepares walks. The tables take Tables.Bytes of memory.
 func (s *Scorer) Tabulate() *Tables {
-	t := &Tables{scorer: s}
+	t := &Tables{scorer: s, rounding: roundingOf(s)}
 	if s.model.config.Vocabulary*s.layers[0].gates() <= maxInputs {
 		t.inputs = make([]float32, s.model.config.Vocabulary*s.layers[0].gates())
 		s.inputGates(s.weights.embedding, t.inputs)
 	}
-	t.merged = mergeVocabulary(s, s.typicalOutput())
+	if t.inputs != nil && s.foresees() {
+		t.targets = s.emissionVectors(s.weights.output)
+	}
+	t.coarse, t.fine = groupTokens(s, coarseGroups), groupTokens(s, fineGroups)
 	return t
 }
 
 // Bytes is the memory that the tables take, for caches.
-func (t *Tables) Bytes() int64 { return 4 * int64(len(t.inputs)+len(t.merged.bias)*t.merged.width) }
+func (t *Tables) Bytes() int64 {
+	return 4*int64(len(t.inputs)+len(t.targets)) + 8*int64(len(t.coarse)+len(t.fine))
+}
 
 // Scorer returns the scorer that the tables were made from.
 func (t *Tables) Scorer() *Scorer { return t.scorer }
@@ -40,22 +54,82 @@ func (s *Scorer) inputGates(vectors, gates []float32) {
 	kernels.GemmPackedBias(false, len(vectors)/l.in, vectors, l.in, &l.input, s.weights.layers[0].bias, gates, l.gates())
 }
 
-// typicalTokens is how many tokens a typical output is the mean of.
-const typicalTokens = 256
+// foresees says whether the cost of a token can be bounded from what a layer
+// emits, before the projection: whether there is one, and nothing above it.
+func (s *Scorer) foresees() bool { return len(s.layers) == 1 && s.layers[0].projected }
 
-// typicalOutput is the mean output after one token, over tokens spread evenly
-// over the vocabulary. It chooses a bound, and shows in no result.
-func (s *Scorer) typicalOutput() []float32 {
-	tokens := make([]int32, min(typicalTokens, s.model.config.Vocabulary))
-	for i := range tokens {
-		tokens[i] = int32(i * s.model.config.Vocabulary / len(tokens))
-	}
-	states := s.Start(len(tokens))
-	w := s.workspaces.Get().(*workspace)
-	defer s.workspaces.Put(w)
-	s.step(w, tokens, states)
-	mean := make([]float32, s.model.config.outputWidth())
-	addRows(mean, states.top())
-	kernels.Scale(1/float32(len(tokens)), mean)
-	return mean
+// emissionVectors carries output vectors [n, out] back through the projection: a
+// row's product with an emission is the vector's product with its output.
+func (s *Scorer) emissionVectors(vectors []float32) []float32 {
+	l := &s.layers[0]
+	n := len(vectors) / l.out
+	carried := make([]float32, n*l.units)
+	kernels.Gemm(false, true, n, l.units, l.out, 1, vectors, l.out, s.weights.layers[0].projection, l.out, 0, carried, l.units)
+	return carried
 }
+
+// rounding bounds the roundings between a bound of a price and the price as
+// LogProbs computes it.
+type rounding struct {
+	width int // of an output
+	// longest is the largest length of an output vector; offset bounds every bias
+	// and the entropies.
+	longest, offset float64
+	// units is how many emissions a projection adds up, and projection its
+	// Frobenius norm; 0 without foresight.
+	units      int
+	projection float64
+}
+
+func roundingOf(s *Scorer) rounding {
+	r := rounding{width: s.model.config.outputWidth()}
+	largest := 0.0
+	for w, b := range s.weights.outputBias {
+		largest = max(largest, math.Abs(float64(b)))
+		r.longest = max(r.longest, kernels.SquaredNorm(row(s.weights.output, w, r.width)))
+	}
+	r.longest, r.offset = math.Sqrt(r.longest), math.Log(float64(len(s.weights.outputBias)))+largest
+	if s.foresees() {
+		r.units, r.projection = s.layers[0].units, math.Sqrt(kernels.SquaredNorm(s.weights.layers[0].projection))
+	}
+	return r
+}
+
+// roundoff is half a unit in the last place of 1 in float32: the largest relative
+// error of one rounding.
+const roundoff = 1.0 / (1 << 24)
+
+// margin is how far rounding may put a bound beyond the log probability that
+// LogProbs computes, after an output of the given length. With A the largest
+// magnitude that the sum of absolute values of a logit can reach, the vector and
+// bias of a stand-in included, and g the number of roundings in a logit, in
+// units of roundoff:
+//
+//	3 g A   the logits of the vocabulary, of the stand-ins, of the target
+//	8 A + 8 two log-sum-exps: the difference to the peak, of a logit from its
+//	        tile's and of a tile's from the row's, at most 2 A each, and the two
+//	        exponentials, at most 2 each; sums are in float64
+//	2 A     a stand-in's vector and bias, rounded to float32
+//	3 A     the log probability, rounded to float32
+//
+// to which it adds some for the higher orders.
+func (r *rounding) margin(length float64) float64 {
+	largest := length*r.longest + r.offset
+	return roundoff * ((3*r.sums(r.width)+16)*largest + 16)
+}
+
+// emissionMargin is margin for a bound from an emission of the given length. By
+// Cauchy and Schwarz its length times the projection's norm is at least that of
+// the output, and times longest at least the sum B of the absolute values in any
+// way to a logit. Beyond margin there are, with g and G the roundings in sums over
+// the output and over the units, 2 G B for the output as LogProbs projects it, in
+// a stand-in's logit and the target's; g B for the vector of each of the two,
+// carried back through the projection; G B for the stand-in's logit. (The
+// target's is summed in float64.)
+func (r *rounding) emissionMargin(length float64) float64 {
+	output := length * r.projection
+	return r.margin(output) + roundoff*(3*r.sums(r.units)+2*r.sums(r.width)+16)*output*r.longest
+}
+
+// sums bounds the roundings in a sum of so many products, in blocks of k.
+func (r *rounding) sums(products int) float64 { return float64(products + products/128 + 8) }

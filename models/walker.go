@@ -18,18 +18,20 @@ type Walker struct {
 	tables *Tables
 	work   Work
 
-	parents   []int     // the states that a block of extensions needs, each once
-	place     []int     // [block]: an extension's parent as an index of parents
-	outputs   []float32 // [block, out]: their outputs
-	vectors   []float32 // [block, embedding] of the extensions' tokens, where their
-	inputs    []float32 // [block, gates] are not tabulated
-	gates     []float32 // [gates] of one extension
-	recurrent []float32 // [block, gates]: what the parents' outputs bring to the gates
-	candidate []float32 // [block, units], of a GRU
-	squash    []float32 // [units]
-	emitted   []float32 // [block, units]
-	logits    []float32 // [block, tileWidth or stand-ins]
-	targets   []float32 // [block]
+	parents   []int      // the states that a block of extensions needs, each once
+	place     []int      // [block]: an extension's parent as an index of parents
+	outputs   []float32  // [block, out]: their outputs
+	vectors   []float32  // [block, embedding] of the extensions' tokens, where their
+	inputs    []float32  // [block, gates] are not tabulated
+	gates     []float32  // [gates] of one extension
+	recurrent []float32  // [block, gates]: what the parents' outputs bring to the gates
+	candidate []float32  // [block, units], of a GRU
+	squash    []float32  // [units]
+	emitted   []float32  // [block, units]
+	logits    []float32  // [block, tileWidth or stand-ins]
+	targets   []float32  // [block]
+	sums      []Interval // [block]: bounds of log-sum-exps
+	kept      []int
 	normaliser
 }
 
@@ -48,8 +50,9 @@ func compareExtensions(a, b Extension) int {
 type Work struct {
 	// Advanced counts new states.
 	Advanced int64
-	// Exact and Bounded count states whose normaliser was computed, or bounded.
-	Exact, Bounded int64
+	// Exact and Bounded count states whose normaliser was computed, or bounded;
+	// Foreseen those that Pursue looked at before it made them, or did not.
+	Exact, Bounded, Foreseen int64
 	// FLOPs are the floating-point operations of all matrix products together.
 	FLOPs float64
 }
@@ -78,16 +81,20 @@ func (w *Walker) LogProbs(states *States, extensions []Extension, dst []float32)
 	return nil
 }
 
-// Bounds sets dst[i] to a lower bound of -log p of extension i, in nats, as
-// LogProbs computes it, at least 0; NaN or 0 if the output is not finite. It
-// costs a few hundredths of LogProbs on a large vocabulary. See merged.
-func (w *Walker) Bounds(states *States, extensions []Extension, dst []float64) error {
+// Interval holds a price, in nats; it is the price itself if its ends are equal.
+type Interval struct{ Low, High float64 }
+
+// Bounds sets dst[i] to an interval that holds -log p of extension i, as LogProbs
+// computes it: at least 0, and with ends that are NaN or show nothing if the output
+// is not finite. It costs a few hundredths of LogProbs on a large vocabulary. near
+// must be of the walker's tables.
+func (w *Walker) Bounds(near *StandIns, states *States, extensions []Extension, dst []Interval) error {
 	if err := w.check(states, extensions, len(dst)); err != nil {
 		return err
 	}
 	for len(extensions) > 0 {
 		n := w.gather(states.top(), w.width(), extensions, true)
-		w.bound(extensions[:n], dst[:n])
+		w.bound(near, extensions[:n], dst[:n])
 		extensions, dst = extensions[n:], dst[n:]
 	}
 	return nil
@@ -172,22 +179,24 @@ func (w *Walker) firstExtensions() []int {
 	return first
 }
 
-// bound is reduce over the merged vocabulary.
-func (w *Walker) bound(extensions []Extension, dst []float64) {
-	s, m := w.tables.scorer, &w.tables.merged
-	rows, columns := len(w.parents), len(m.bias)
-	w.logits = grow(w.logits, rows*columns)
-	kernels.GemmPackedBias(false, rows, w.outputs, m.width, &m.vectors, m.bias, w.logits, columns)
-	w.logs = grow(w.logs, rows)
-	for i := range w.logs {
-		length := math.Sqrt(kernels.SquaredNorm(row(w.outputs, i, m.width)))
-		w.logs[i] = kernels.LogSumExp(row(w.logits, i, columns)) - m.margin(length)
+// bound is reduce over the stand-ins.
+func (w *Walker) bound(near *StandIns, extensions []Extension, dst []Interval) {
+	t, width := w.tables, w.width()
+	rows, columns := len(w.parents), len(near.fine.bias)
+	w.logits, w.sums = grow(w.logits, rows*columns), grow(w.sums, rows)
+	kernels.GemmPackedBias(false, rows, w.outputs, width, &near.fine.vectors, near.fine.bias, w.logits, columns)
+	for i := range w.sums {
+		h := row(w.outputs, i, width)
+		squared := kernels.SquaredNorm(h)
+		margin := t.margin(math.Sqrt(squared))
+		w.sums[i] = Interval{kernels.LogSumExp(row(w.logits, i, columns)) - margin, near.ceiling.logSum(h, squared) + margin}
 	}
 	for i, e := range extensions {
-		parent := w.place[i]
-		logit := kernels.Dot(row(w.outputs, parent, m.width), row(s.weights.output, int(e.Token), m.width))
-		dst[i] = max(0, w.logs[parent]-(logit+float64(s.weights.outputBias[e.Token])))
+		sum := w.sums[w.place[i]]
+		logit := kernels.Dot(row(w.outputs, w.place[i], width), row(t.scorer.weights.output, int(e.Token), width))
+		logit += float64(t.scorer.weights.outputBias[e.Token])
+		dst[i] = Interval{max(0, sum.Low-logit), max(0, sum.High-logit)}
 	}
 	w.work.Bounded += int64(rows)
-	w.work.FLOPs += 2 * float64(rows) * float64(columns) * float64(m.width)
+	w.work.FLOPs += 2 * float64(rows) * float64(columns) * float64(width)
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // wideVocabulary has tokens that stand for themselves and groups of tokens.
-const wideVocabulary = soloTokens + 2*mergedGroups + 77
+const wideVocabulary = fineSolos + 2*fineGroups + 77
 
 // eachWalk runs a test on every variant, on layers wider than one sum of a
 // product, and without a table of the inputs.
@@ -80,65 +80,75 @@ func TestWalkersDoWhatScorersDoBitForBit(t *testing.T) {
 	})
 }
 
-func TestBoundsAreNeverAboveTheExactPrice(t *testing.T) {
+// standIns are tight near states like those of wanderingStates.
+func standIns(t *testing.T, w *Walker, rng *rand.Rand) *StandIns {
+	t.Helper()
+	s, err := w.tables.StandIns(wanderingStates(t, w.Scorer(), rng, 20))
+	check(t, err)
+	return s
+}
+
+func TestBoundsHoldTheExactPrice(t *testing.T) {
 	t.Parallel()
 	eachWalk(t, func(t *testing.T, w *Walker, rng *rand.Rand) {
 		s := w.Scorer()
+		near := standIns(t, w, rng)
 		states := wanderingStates(t, s, rng, 50)
 		extensions := someExtensions(s, rng, states.Len(), 400)
-		exact, bounds := make([]float32, len(extensions)), make([]float64, len(extensions))
+		exact, bounds := make([]float32, len(extensions)), make([]Interval, len(extensions))
 		check(t, w.LogProbs(states, extensions, exact))
-		check(t, w.Bounds(states, extensions, bounds))
+		check(t, w.Bounds(near, states, extensions, bounds))
 		for i, b := range bounds {
-			if b > -float64(exact[i]) || math.IsNaN(b) {
-				t.Fatalf("extension %d costs %v nats, its lower bound is %v", i, -exact[i], b)
+			if price := -float64(exact[i]); !(b.Low <= price && price <= b.High) {
+				t.Fatalf("extension %d costs %v nats, its bounds are %v", i, price, b)
 			}
 		}
 	})
 }
 
-// Where every token stands for itself, the bound is the price but for the
+// Where every token stands for itself, the lower bound is the price but for the
 // margin for rounding: neither too little, whatever the weights, nor too much.
 func TestTheMarginOfABoundIsThatOfRounding(t *testing.T) {
 	t.Parallel()
 	for _, scale := range []float32{0.01, 1, 5, 30} {
 		rng := testRand(42)
-		m := mustNew(t, soloTokens, 31, 45)
+		m := mustNew(t, fineSolos, 31, 45)
 		params := wideParams(m, rng)
 		for i := range params {
 			params[i] *= scale
 		}
 		s := mustScorer(t, m, params)
 		w := s.Tabulate().NewWalker()
+		near := standIns(t, w, rng)
 		states := wanderingStates(t, s, rng, 300)
 		extensions := someExtensions(s, rng, states.Len(), 3000)
-		exact, bounds := make([]float32, len(extensions)), make([]float64, len(extensions))
+		exact, bounds := make([]float32, len(extensions)), make([]Interval, len(extensions))
 		check(t, w.LogProbs(states, extensions, exact))
-		check(t, w.Bounds(states, extensions, bounds))
-		margin := w.tables.merged.margin(4 * float64(scale) * math.Sqrt(31))
+		check(t, w.Bounds(near, states, extensions, bounds))
+		margin := w.tables.margin(4 * float64(scale) * math.Sqrt(31))
 		for i, b := range bounds {
-			if gap := -float64(exact[i]) - b; gap < 0 || gap > 2*margin && b > 0 {
-				t.Fatalf("scale %v: extension %d costs %v nats, its lower bound is %v; want a gap of 0 to %v", scale, i, -exact[i], b, 2*margin)
+			if gap := -float64(exact[i]) - b.Low; gap < 0 || gap > 2*margin && b.Low > 0 {
+				t.Fatalf("scale %v: extension %d costs %v nats, its lower bound is %v; want a gap of 0 to %v", scale, i, -exact[i], b.Low, 2*margin)
 			}
 		}
 	}
 }
 
-// At the output for which the groups were made, merging loses nothing.
-func TestMergingIsTightAtTheTypicalOutput(t *testing.T) {
+// At the output for which the groups were made, merging loses nothing, and the
+// upper bound meets the lower.
+func TestBoundsAreTightAtTheTypicalOutput(t *testing.T) {
 	t.Parallel()
 	rng := testRand(43)
 	m := mustNew(t, wideVocabulary, 8, 12)
 	s := mustScorer(t, m, wideParams(m, rng))
-	h := s.typicalOutput()
-	states := s.Start(1)
-	copy(states.top(), h)
-	w := s.Tabulate().NewWalker()
-	exact, bound := make([]float32, 1), make([]float64, 1)
+	w, states := s.Tabulate().NewWalker(), wanderingStates(t, s, rng, 1)
+	near, err := w.tables.StandIns(states)
+	check(t, err)
+	exact, bound := make([]float32, 1), make([]Interval, 1)
 	check(t, w.LogProbs(states, []Extension{{0, 5}}, exact))
-	check(t, w.Bounds(states, []Extension{{0, 5}}, bound))
-	if gap := -float64(exact[0]) - bound[0]; gap < 0 || gap > 1e-3 {
-		t.Errorf("the bound is %v nats below the price %v at the typical output", gap, -exact[0])
+	check(t, w.Bounds(near, states, []Extension{{0, 5}}, bound))
+	if price := -float64(exact[0]); bound[0].Low > price || bound[0].High < price || bound[0].High-bound[0].Low > 1e-3 {
+		t.Errorf("the bounds are %v at the typical output, the price is %v", bound[0], price)
 	}
 }
 
@@ -148,13 +158,15 @@ func TestAnOutputThatIsNotFiniteIsNeverBoundedAway(t *testing.T) {
 	m := mustNew(t, wideVocabulary, 8, 12)
 	params := wideParams(m, rng)
 	s := mustScorer(t, m, params)
+	w := s.Tabulate().NewWalker()
+	near := standIns(t, w, rng)
 	for _, broken := range []float32{float32(math.NaN()), float32(math.Inf(1)), math.MaxFloat32} {
 		states := wanderingStates(t, s, rng, 1)
 		states.top()[3] = broken
-		bound := make([]float64, 1)
-		check(t, s.Tabulate().NewWalker().Bounds(states, []Extension{{0, 5}}, bound))
-		if bound[0] > 0 {
-			t.Errorf("an output with %v costs at least %v nats: want 0 or NaN", broken, bound[0])
+		bound := make([]Interval, 1)
+		check(t, w.Bounds(near, states, []Extension{{0, 5}}, bound))
+		if bound[0].Low > 0 || bound[0].High < math.MaxFloat32 {
+			t.Errorf("an output with %v costs %v nats: want bounds that show nothing", broken, bound[0])
 		}
 	}
 }
@@ -164,6 +176,7 @@ func TestWalkersRefuseWhatIsNotSortedOrOutOfRange(t *testing.T) {
 	m := mustNew(t, 20, 3, 4)
 	s := mustScorer(t, m, m.Init(testRand(45)))
 	w, states := s.Tabulate().NewWalker(), s.Start(2)
+	near := standIns(t, w, testRand(46))
 	for _, c := range []struct {
 		extensions []Extension
 		want       string
@@ -173,7 +186,7 @@ func TestWalkersRefuseWhatIsNotSortedOrOutOfRange(t *testing.T) {
 		{[]Extension{{2, 3}}, "of state 2"},
 		{[]Extension{{0, 20}}, "by token 20"},
 	} {
-		err := w.Bounds(states, c.extensions, make([]float64, len(c.extensions)))
+		err := w.Bounds(near, states, c.extensions, make([]Interval, len(c.extensions)))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: error %v, want one with %q", c.extensions, err, c.want)
 		}

@@ -118,7 +118,8 @@ func TestPrunedCountEqualsBruteForce(t *testing.T) {
 					drawn := drawReferences(seed, 60, canaries.Space{Words: length}.Choices(ordinary), nil)
 					prefix := []int32{datasets.FirstWord + int32(i)}
 					costs := bruteForceCosts(t, s, prefix, drawn)
-					r := newRanker(s.Tabulate().NewWalker(), drawn.first(drawn.Count()))
+					tables := s.Tabulate()
+					r := newRanker(tables.NewWalker(), drawn.first(drawn.Count()))
 					// Limits that equal a reference's own cost test the comparison to the last bit.
 					for _, limit := range []float64{costs[0], costs[1], costs[2], slices.Min(costs), slices.Max(costs), 0} {
 						want := int64(0)
@@ -131,7 +132,11 @@ func TestPrunedCountEqualsBruteForce(t *testing.T) {
 						if err != nil {
 							t.Fatal(err)
 						}
-						if got, err := r.count(t.Context(), state, limit); err != nil || got != want {
+						o, err := newOutlook(tables, state, r.references)
+						if err != nil {
+							t.Fatal(err)
+						}
+						if got, err := r.count(t.Context(), o, limit); err != nil || got != want {
 							rt.Fatalf("limit %v: counted %d references (%v), brute force %d", limit, got, err, want)
 						}
 					}

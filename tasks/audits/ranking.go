@@ -22,14 +22,16 @@ const exactSharing = 64
 // ends where its words alone already cost more than the whole canary, since
 // every further word can only add to that.
 //
-// Most words are not priced exactly but bounded from below, which is cheaper by
-// far (models.Walker.Bounds) and enough to end a branch. What is left at the end
-// is priced exactly, on the canary's own path through the kernels, before it
-// counts. So the count is exact.
+// Most words are not priced exactly but bounded from both sides, which is cheaper
+// by far (models.Walker.Bounds) and enough to end a branch, or to count it; and a
+// word that follows a branch is bounded before the branch's state is known
+// (models.Walker.Pursue). What is left open at the end is priced exactly, on the
+// canary's own path through the kernels, before it counts. So the count is exact.
 type ranker struct {
 	walker     *models.Walker
 	references *References
 	limit      float64 // the canary's log-perplexity, in nats
+	outlook    *outlook
 	found      int64
 	levels     []level // by depth; the last holds whole references
 }
@@ -39,10 +41,11 @@ type level struct {
 	branches []branch
 	states   *models.States // one for each branch
 	children []branch       // those of the branches
-	// For the prices of the extensions of the states.
+	// For the children's prices and states.
 	extensions []models.Extension
+	prospects  []models.Prospect
 	logProbs   []float32
-	bounds     []float64
+	bounds     []models.Interval
 }
 
 // branch is a set of references with common first words: [first, end) of the
@@ -50,11 +53,17 @@ type level struct {
 type branch struct {
 	models.Extension // of a state of the level above, by the last of the words
 	first, end       int
-	// price of the last word and cost of all words, in nats, or lower bounds of them.
-	price, cost float64
-	// exact says that the price is no mere bound; settled that the cost is none,
-	// or that it exceeds the limit.
-	exact, settled bool
+	// price of the last word and cost of all words, in nats.
+	price, cost models.Interval
+}
+
+// exactly is the interval of a known price.
+func exactly(nats float64) models.Interval { return models.Interval{Low: nats, High: nats} }
+
+// pay adds the price of the last word to what the words before it cost. Sums
+// round as those of single numbers do, so the ends still bound them.
+func (b *branch) pay(before models.Interval) {
+	b.cost = models.Interval{Low: before.Low + b.price.Low, High: before.High + b.price.High}
 }
 
 func newRanker(walker *models.Walker, references *References) *ranker {
@@ -66,11 +75,11 @@ func newRanker(walker *models.Walker, references *References) *ranker {
 }
 
 // count returns how many references have a log-perplexity of at most limit
-// after the state, which is that of begin and prefix.
-func (r *ranker) count(ctx context.Context, state *models.States, limit float64) (int64, error) {
-	r.limit, r.found = limit, 0
-	r.levels[0].states = state
-	r.levels[0].branches = []branch{{end: r.references.Count(), settled: true}}
+// after the state of the outlook, which is that of begin and prefix.
+func (r *ranker) count(ctx context.Context, o *outlook, limit float64) (int64, error) {
+	r.limit, r.outlook, r.found = limit, o, 0
+	r.levels[0].states = o.typical[0]
+	r.levels[0].branches = []branch{{end: r.references.Count()}}
 	err := r.visit(ctx, 0)
 	return r.found, err
 }
@@ -84,16 +93,14 @@ func (r *ranker) visit(ctx context.Context, depth int) error {
 	if err != nil {
 		return err
 	}
-	below := &r.levels[depth+1]
 	if depth+1 == r.references.length {
-		below.branches = children
+		r.levels[depth+1].branches = children
 		return r.settle()
 	}
 	for len(children) > 0 {
-		below.branches = children[:min(blockStates, len(children))]
-		children = children[len(below.branches):]
-		below.extensions = extensionsOf(below.extensions[:0], below.branches)
-		if err := r.walker.Advance(below.states, r.levels[depth].states, below.extensions); err != nil {
+		block := children[:min(blockStates, len(children))]
+		children = children[len(block):]
+		if err := r.pursue(depth+1, block); err != nil {
 			return err
 		}
 		if err := r.visit(ctx, depth+1); err != nil {
@@ -101,6 +108,36 @@ func (r *ranker) visit(ctx context.Context, depth int) error {
 		}
 	}
 	return nil
+}
+
+// pursue makes the states of those branches that the next word does not end, and
+// makes these, moved to the front, the branches of the level.
+func (r *ranker) pursue(depth int, branches []branch) error {
+	standIns, err := r.outlook.at(depth)
+	if err != nil {
+		return err
+	}
+	above, l := &r.levels[depth-1], &r.levels[depth]
+	l.extensions, l.prospects = extensionsOf(l.extensions[:0], branches), l.prospects[:0]
+	for _, b := range branches {
+		l.prospects = append(l.prospects, models.Prospect{Spent: b.cost.Low, Next: r.onlyWord(b, depth)})
+	}
+	kept, err := r.walker.Pursue(l.states, above.states, l.extensions, l.prospects, r.limit, standIns)
+	for to, from := range kept {
+		branches[to] = branches[from]
+	}
+	l.branches = branches[:len(kept)]
+	return err
+}
+
+// onlyWord is the word at a place of all references of a branch, NoToken if they
+// differ there.
+func (r *ranker) onlyWord(b branch, place int) int32 {
+	word := r.references.row(b.first)[place]
+	if r.references.row(b.end - 1)[place] != word {
+		return models.NoToken
+	}
+	return word
 }
 
 // split returns the children of a level's branches: one for each distinct next word.
@@ -121,47 +158,54 @@ func (r *ranker) split(depth int) []branch {
 	return l.children
 }
 
-// price finds what the children cost, or at least cost, and returns those that
-// may still win.
+// price finds what the children cost, or bounds it, and returns those that may
+// still win.
 func (r *ranker) price(depth int, children []branch) ([]branch, error) {
 	l := &r.levels[depth]
-	exact := len(children) >= exactSharing*len(l.branches)
-	find := r.priceAtLeast
-	if exact {
+	find := r.priceRoughly
+	if len(children) >= exactSharing*len(l.branches) {
 		find = r.priceExactly
 	}
-	if err := find(l, children); err != nil {
+	if err := find(depth, children); err != nil {
 		return nil, err
 	}
 	kept := children[:0]
 	for _, c := range children {
-		parent := &l.branches[c.Parent]
-		c.cost, c.exact, c.settled = parent.cost+c.price, exact, exact && parent.settled
-		if !r.lost(c.cost) {
+		c.pay(l.branches[c.Parent].cost)
+		if !r.lost(&c) {
 			kept = append(kept, c)
 		}
 	}
 	return kept, nil
 }
 
-// lost says whether a branch that costs so much can no longer win. A NaN shows
-// nothing until it is exact.
-func (r *ranker) lost(cost float64) bool { return cost > r.limit }
+// lost says whether a branch can no longer win, won whether a whole reference
+// does. A NaN shows nothing.
+func (r *ranker) lost(b *branch) bool { return b.cost.Low > r.limit }
+func (r *ranker) won(b *branch) bool  { return b.cost.High <= r.limit }
 
-func (r *ranker) priceExactly(l *level, children []branch) error {
+// priceExactly prices extensions of the states of a level.
+func (r *ranker) priceExactly(depth int, children []branch) error {
+	l := &r.levels[depth]
 	l.extensions = extensionsOf(l.extensions[:0], children)
 	l.logProbs = slices.Grow(l.logProbs[:0], len(children))[:len(children)]
 	err := r.walker.LogProbs(l.states, l.extensions, l.logProbs)
 	for i := range children {
-		children[i].price = surprise(l.logProbs[i])
+		children[i].price = exactly(surprise(l.logProbs[i]))
 	}
 	return err
 }
 
-func (r *ranker) priceAtLeast(l *level, children []branch) error {
+// priceRoughly is priceExactly by bounds.
+func (r *ranker) priceRoughly(depth int, children []branch) error {
+	standIns, err := r.outlook.at(depth)
+	if err != nil {
+		return err
+	}
+	l := &r.levels[depth]
 	l.extensions = extensionsOf(l.extensions[:0], children)
 	l.bounds = slices.Grow(l.bounds[:0], len(children))[:len(children)]
-	err := r.walker.Bounds(l.states, l.extensions, l.bounds)
+	err = r.walker.Bounds(standIns, l.states, l.extensions, l.bounds)
 	for i := range children {
 		children[i].price = l.bounds[i]
 	}
@@ -175,7 +219,8 @@ func extensionsOf(extensions []models.Extension, branches []branch) []models.Ext
 	return extensions
 }
 
-// settle makes the costs of whole references exact and counts those that win.
+// settle makes the costs of whole references exact, where the bounds leave open
+// who wins, and counts those that do.
 func (r *ranker) settle() error {
 	last := len(r.levels) - 1
 	whole := r.levels[last].branches
@@ -186,19 +231,23 @@ func (r *ranker) settle() error {
 	if err := r.resolve(last, every); err != nil {
 		return err
 	}
-	for _, b := range whole {
-		if b.cost <= r.limit {
-			r.found += int64(b.end - b.first)
+	for i := range whole {
+		if r.won(&whole[i]) {
+			r.found += int64(whole[i].end - whole[i].first)
 		}
 	}
 	return nil
 }
 
-// resolve settles the chosen branches of a level, given in ascending order, and
-// first their parents.
+// resolve makes the costs of the chosen branches of a level, given in ascending
+// order, exact, and first those of their parents; but not of branches that have
+// lost, or of whole references that have won.
 func (r *ranker) resolve(depth int, chosen []int) error {
 	branches := r.levels[depth].branches
-	chosen = slices.DeleteFunc(chosen, func(i int) bool { return branches[i].settled })
+	settled := func(b *branch) bool {
+		return b.cost.Low == b.cost.High || r.lost(b) || depth == len(r.levels)-1 && r.won(b)
+	}
+	chosen = slices.DeleteFunc(chosen, func(i int) bool { return settled(&branches[i]) })
 	if len(chosen) == 0 {
 		return nil
 	}
@@ -210,21 +259,20 @@ func (r *ranker) resolve(depth int, chosen []int) error {
 		return err
 	}
 	above := &r.levels[depth-1]
-	var inexact []branch
+	var open []branch
 	var places []int
 	for _, i := range chosen {
 		b := &branches[i]
-		b.cost = above.branches[b.Parent].cost + b.price
-		b.settled = b.exact || r.lost(b.cost)
-		if !b.settled {
-			inexact, places = append(inexact, *b), append(places, i)
+		b.pay(above.branches[b.Parent].cost)
+		if !settled(b) {
+			open, places = append(open, *b), append(places, i)
 		}
 	}
-	err := r.priceExactly(above, inexact)
+	err := r.priceExactly(depth-1, open)
 	for at, i := range places {
 		b := &branches[i]
-		b.price, b.exact, b.settled = inexact[at].price, true, true
-		b.cost = above.branches[b.Parent].cost + b.price
+		b.price = open[at].price
+		b.pay(above.branches[b.Parent].cost)
 	}
 	return err
 }

@@ -118,6 +118,7 @@ func suffixes(all []datasets.Placement, prefix int) [][]int32 {
 type Sampling struct {
 	canaries []datasets.Placement
 	prefix   int
+	tables   *models.Tables
 	walker   *models.Walker
 	rankers  []*ranker // of the pilots in use, and last of the whole set
 }
@@ -146,7 +147,7 @@ func newSampling(p *RandomSamplingParams, placed []datasets.Placement, tables *m
 	if p.Exact {
 		sets = sets[len(sets)-1:]
 	}
-	s := &Sampling{canaries: placed, prefix: p.Prefix, walker: tables.NewWalker()}
+	s := &Sampling{canaries: placed, prefix: p.Prefix, tables: tables, walker: tables.NewWalker()}
 	for _, set := range sets {
 		s.rankers = append(s.rankers, newRanker(s.walker, set))
 	}
@@ -177,8 +178,12 @@ func (s *Sampling) Rank(ctx context.Context, canary int) (Rank, error) {
 // shows that it is large, counted among all references otherwise.
 func (s *Sampling) place(ctx context.Context, state *models.States, cost float64) (Rank, error) {
 	pilots, all := s.rankers[:len(s.rankers)-1], s.rankers[len(s.rankers)-1]
+	o, err := newOutlook(s.tables, state, all.references)
+	if err != nil {
+		return Rank{}, err
+	}
 	for _, pilot := range pilots {
-		hits, err := pilot.count(ctx, state, cost)
+		hits, err := pilot.count(ctx, o, cost)
 		if err != nil {
 			return Rank{}, err
 		}
@@ -187,7 +192,7 @@ func (s *Sampling) place(ctx context.Context, state *models.States, cost float64
 			return Rank{LogPerplexity: cost, Rank: rank, ExposureError: deviation}, nil
 		}
 	}
-	n, err := all.count(ctx, state, cost)
+	n, err := all.count(ctx, o, cost)
 	return Rank{LogPerplexity: cost, Rank: 1 + n, Exact: true}, err
 }
 

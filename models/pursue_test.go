@@ -1,0 +1,130 @@
+package models
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// someProspects follow extensions: of every third more than one token may.
+func someProspects(s *Scorer, rng *rand.Rand, n int) []Prospect {
+	prospects := make([]Prospect, n)
+	for i := range prospects {
+		prospects[i] = Prospect{Spent: 3 * rng.Float64(), Next: NoToken}
+		if i%3 > 0 {
+			prospects[i].Next = int32(rng.IntN(s.model.config.Vocabulary))
+		}
+	}
+	return prospects
+}
+
+// A walker that pursues makes the states that one makes that advances, but for
+// those that would exceed the limit, of which it leaves many out where it can
+// foresee them.
+func TestOnlyWhatExceedsTheLimitIsNotPursued(t *testing.T) {
+	t.Parallel()
+	eachWalk(t, func(t *testing.T, w *Walker, rng *rand.Rand) {
+		s := w.Scorer()
+		const n = 2*scoringBlock + 9
+		near := standIns(t, w, rng)
+		states := wanderingStates(t, s, rng, scoringBlock+20)
+		extensions, prospects := someExtensions(s, rng, states.Len(), n), someProspects(s, rng, n)
+		costs := costsAfter(t, w, states, extensions, prospects)
+		limit := slices.Sorted(slices.Values(costs))[n/2] // to the last bit
+		var advanced, pursued, chosen States
+		check(t, w.Advance(&advanced, states, extensions))
+		kept, err := w.Pursue(&pursued, states, extensions, prospects, limit, near)
+		check(t, err)
+		check(t, chosen.Gather(&advanced, kept))
+		for l := range s.layers {
+			if !slices.Equal(pursued.memory[l], chosen.memory[l]) || !slices.Equal(pursued.output[l], chosen.output[l]) {
+				t.Errorf("pursued states differ from advanced ones in layer %d", l)
+			}
+		}
+		for i, cost := range costs {
+			if !slices.Contains(kept, i) && cost <= limit {
+				t.Errorf("extension %d was not pursued for a cost of %v; the limit is %v", i, cost, limit)
+			}
+		}
+		if left := n - len(kept); s.foresees() && w.tables.inputs != nil && left < n/8 {
+			t.Errorf("only %d of %d extensions were left out, about half exceed the limit", left, n)
+		}
+	})
+}
+
+// costsAfter are what extensions have cost with their next token: nothing more
+// where that is open.
+func costsAfter(t *testing.T, w *Walker, states *States, extensions []Extension, prospects []Prospect) []float64 {
+	t.Helper()
+	var advanced States
+	check(t, w.Advance(&advanced, states, extensions))
+	costs, price := make([]float64, len(prospects)), make([]float32, 1)
+	for i, p := range prospects {
+		costs[i] = p.Spent
+		if p.Next != NoToken {
+			check(t, w.LogProbs(&advanced, []Extension{{i, p.Next}}, price))
+			costs[i] += -float64(price[0])
+		}
+	}
+	return costs
+}
+
+// With weights of any size what is foreseen stays below the price, and where every
+// token stands for itself it is the price but for the margin.
+func TestWhatIsForeseenIsBelowThePriceByTheMargin(t *testing.T) {
+	t.Parallel()
+	for _, scale := range []float32{0.01, 1, 5, 30} {
+		rng := testRand(47)
+		m := mustNew(t, coarseSolos, 31, 45)
+		params := wideParams(m, rng)
+		for i := range params {
+			params[i] *= scale
+		}
+		s := mustScorer(t, m, params)
+		w := s.Tabulate().NewWalker()
+		near := standIns(t, w, rng)
+		const n = scoringBlock
+		states := wanderingStates(t, s, rng, 20)
+		extensions, prospects := someExtensions(s, rng, states.Len(), n), make([]Prospect, n)
+		for i := range prospects {
+			prospects[i].Next = int32(rng.IntN(coarseSolos))
+		}
+		var to States
+		to.reserve(states.cells, n)
+		w.emit(&to, states, extensions, 0)
+		w.foresee(n, near)
+		emitted := slices.Clone(w.emitted)
+		low := make([]float64, n)
+		for i, p := range prospects {
+			low[i] = w.foreseen(i, p.Next, near)
+		}
+		for i, price := range costsAfter(t, w, states, extensions, prospects) {
+			margin := w.tables.emissionMargin(math.Sqrt(45))
+			if gap := price - low[i]; gap < 0 || gap > 2*margin && low[i] > 0 {
+				t.Fatalf("scale %v: extension %d of %v costs %v nats, %v are foreseen; want a gap of 0 to %v", scale, i, emitted[i*45:][:3], price, low[i], 2*margin)
+			}
+		}
+	}
+}
+
+func TestWalkersRefuseProspectsThatDoNotFit(t *testing.T) {
+	t.Parallel()
+	m := mustNew(t, 20, 3, 4)
+	w := mustScorer(t, m, m.Init(testRand(45))).Tabulate().NewWalker()
+	near, states := standIns(t, w, testRand(46)), w.Scorer().Start(2)
+	for _, c := range []struct {
+		prospects []Prospect
+		want      string
+	}{
+		{nil, "the prospects has 0 elements, want 1"},
+		{[]Prospect{{0, 20}}, "token 20 next"},
+		{[]Prospect{{0, -2}}, "token -2 next"},
+	} {
+		_, err := w.Pursue(new(States), states, []Extension{{1, 3}}, c.prospects, 1, near)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: error %v, want one with %q", c.prospects, err, c.want)
+		}
+	}
+}
