@@ -33,12 +33,13 @@ func (w *Walker) checkAdvance(to, from *States, extensions []Extension) error {
 // lowest advances the lowest layer along a block of extensions, whose states are
 // to's from at on. The order of arithmetic is that of scorerLayer.step.
 func (w *Walker) lowest(to, from *States, extensions []Extension, at int) {
-	w.emit(to, from, extensions, at)
+	w.emit(to, from, extensions, nil, at)
 	w.project(to, len(extensions), at)
 }
 
-// emit is lowest up to the projection.
-func (w *Walker) emit(to, from *States, extensions []Extension, at int) {
+// emit is lowest up to the projection. Prospects, if any, show what will be read
+// next.
+func (w *Walker) emit(to, from *States, extensions []Extension, prospects []Prospect, at int) {
 	l := &w.tables.scorer.layers[0]
 	w.gather(from.output[0], l.out, extensions, w.shares())
 	w.computeInputs(extensions)
@@ -47,8 +48,31 @@ func (w *Walker) emit(to, from *States, extensions []Extension, at int) {
 	emitted := w.emissions(to, len(extensions), at)
 	for i, e := range extensions {
 		previous, memory := row(from.memory[0], e.Parent, l.units), row(to.memory[0], at+i, l.units)
-		l.activate(w.gatesOf(i, e.Token), w.candidateOf(i), previous, memory, w.squash, row(emitted, i, l.units))
+		emission := row(emitted, i, l.units)
+		if l.kind == CIFGLSTM && w.shares() {
+			ahead, later := w.upcoming(extensions, i), w.target(prospects, i, emission)
+			kernels.CIFGCell(w.input(i, e.Token), row(w.recurrent, w.place[i], l.gates()), previous, memory, emission, ahead, later)
+		} else {
+			l.activate(w.gatesOf(i, e.Token), w.candidateOf(i), previous, memory, w.squash, emission)
+		}
 	}
+}
+
+// upcoming is the input's share of the gates of the extension after i, of i itself
+// after the last. Most rows of a table as large as that of the paper's model are in
+// no cache, and a cell takes about as long as one takes to come.
+func (w *Walker) upcoming(extensions []Extension, i int) []float32 {
+	next := min(i+1, len(extensions)-1)
+	return w.input(next, extensions[next].Token)
+}
+
+// target is the vector by which an emission foresees its prospect, the emission
+// itself if there is none.
+func (w *Walker) target(prospects []Prospect, i int, emission []float32) []float32 {
+	if prospects == nil || prospects[i].Next == NoToken {
+		return emission
+	}
+	return row(w.tables.targets, int(prospects[i].Next), len(emission))
 }
 
 // emissions is where n states of to, from at on, leave what the lowest layer emits:

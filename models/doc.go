@@ -48,7 +48,8 @@
 // probabilities at a fraction of their price:
 //
 //	tables := scorer.Tabulate()
-//	walker, near := tables.NewWalker(), tables.StandIns(typical)
+//	walker := tables.NewWalker()
+//	near, err := tables.StandIns(typical) // states like those that come
 //	err = walker.LogProbs(states, extensions, logProbs)   // of tokens after states
 //	err = walker.Bounds(near, states, extensions, bounds) // -log p is in these intervals
 //	err = walker.Advance(&next, states, extensions)       // states by those tokens

@@ -42,7 +42,7 @@ func (w *Walker) Pursue(to, from *States, extensions []Extension, prospects []Pr
 	to.reserve(from.cells, len(extensions))
 	for start := 0; start < len(extensions); start += scoringBlock {
 		end, at := min(start+scoringBlock, len(extensions)), len(w.kept)
-		w.emit(to, from, extensions[start:end], at)
+		w.emit(to, from, extensions[start:end], prospects[start:end], at)
 		w.affordable(prospects[start:end], start, limit, near)
 		w.close(to, start, at)
 		w.project(to, len(w.kept)-at, at)
@@ -68,10 +68,20 @@ func (w *Walker) checkProspects(prospects []Prospect, extensions int) error {
 func (w *Walker) affordable(prospects []Prospect, start int, limit float64, near *StandIns) {
 	w.foresee(len(prospects), near)
 	for i, p := range prospects {
-		if p.Next == NoToken || !(p.Spent+w.foreseen(i, p.Next, near) > limit) {
+		if p.Next == NoToken || !w.exceeds(i, p, limit, near) {
 			w.kept = append(w.kept, start+i)
 		}
 	}
+}
+
+// exceeds says whether emission i's prospect is certain to exceed the limit.
+func (w *Walker) exceeds(i int, p Prospect, limit float64, near *StandIns) bool {
+	emission, low := row(w.emitted, i, w.tables.units), w.foreseen(i, p.Next, near)
+	if !(p.Spent+low > limit) {
+		return false // whatever the margin, which is dearer
+	}
+	margin := w.tables.emissionMargin(math.Sqrt(kernels.SquaredNorm(emission)))
+	return p.Spent+(low-margin) > limit
 }
 
 // foresee computes the logits of the coarse stand-ins for rows of emissions.
@@ -83,13 +93,12 @@ func (w *Walker) foresee(rows int, near *StandIns) {
 	w.work.FLOPs += 2 * float64(rows) * float64(columns) * float64(units)
 }
 
-// foreseen is a lower bound of what the token costs after emission i, as in Bounds.
+// foreseen is a lower bound of what the token costs after emission i, in nats, but
+// for rounding.
 func (w *Walker) foreseen(i int, token int32, near *StandIns) float64 {
 	t, columns := w.tables, len(near.coarse.bias)
-	emission := row(w.emitted, i, t.units)
-	margin := t.emissionMargin(math.Sqrt(kernels.SquaredNorm(emission)))
-	logit := kernels.Dot(emission, row(t.targets, int(token), t.units)) + float64(t.scorer.weights.outputBias[token])
-	return max(0, kernels.LogSumExp(row(w.logits, i, columns))-margin-logit)
+	logit := kernels.Dot(row(w.emitted, i, t.units), row(t.targets, int(token), t.units)) + float64(t.scorer.weights.outputBias[token])
+	return kernels.LogSumExp(row(w.logits, i, columns)) - logit
 }
 
 // close moves the kept states of a block, whose first extension is number start

@@ -67,9 +67,13 @@ func emulated(suffix string, tileRows, tileColumns int) *set {
 		dot:        func(x, y []float32) (r float64) { call("dot", &r, x, y); return r },
 		expColumns: expColumnsNamed("expColumns4"), expColumns1: expColumnsNamed("expColumns1"),
 		dotRows: dotRowsNamed("dotRows4"), dotRows1: dotRowsNamed("dotRows1"),
-		mul:          func(dst, x, y []float32) { call("mul", nil, dst, x, y) },
-		blend:        func(dst, w, x, y []float32) { call("blend", nil, dst, w, x, y) },
-		mulAdd:       func(dst, v, w, x, y []float32) { call("mulAdd", nil, dst, v, w, x, y) },
+		mul:     func(dst, x, y []float32) { call("mul", nil, dst, x, y) },
+		blend:   func(dst, w, x, y []float32) { call("blend", nil, dst, w, x, y) },
+		mulAdd:  func(dst, v, w, x, y []float32) { call("mulAdd", nil, dst, v, w, x, y) },
+		mulTanh: unary("mulTanh"),
+		cifgGates: func(input, recurrent, previous, cell, output, ahead, later []float32) {
+			call("cifgGates", nil, input, recurrent, previous, cell, output, ahead, later)
+		},
 		cifgBackward: backward("cifgBackward"), lstmBackward: backward("lstmBackward"),
 		gruCandidate: func(dst, r, x []float32) { call("gruCandidate", nil, dst, r, x) },
 		gruCell:      func(dst, u, x, z []float32) { call("gruCell", nil, dst, u, x, z) },

@@ -60,6 +60,10 @@ func lstmBackwardAVX2(gates []float32, previous []float32, tanhCell []float32, d
 
 func gruBackwardAVX2(gates []float32, candidate []float32, previous []float32, dOutput []float32, dCell []float32, dGates []float32, dCandidate []float32)
 
+func cifgGatesAVX2(input []float32, recurrent []float32, previous []float32, cell []float32, output []float32, ahead []float32, later []float32)
+
+func mulTanhAVX2(dst []float32, x []float32)
+
 func peakAVX2(rounds int) int
 
 func tile1AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
@@ -123,6 +127,10 @@ func cifgBackwardAVX512(gates []float32, previous []float32, tanhCell []float32,
 func lstmBackwardAVX512(gates []float32, previous []float32, tanhCell []float32, dOutput []float32, dCell []float32, dGates []float32)
 
 func gruBackwardAVX512(gates []float32, candidate []float32, previous []float32, dOutput []float32, dCell []float32, dGates []float32, dCandidate []float32)
+
+func cifgGatesAVX512(input []float32, recurrent []float32, previous []float32, cell []float32, output []float32, ahead []float32, later []float32)
+
+func mulTanhAVX512(dst []float32, x []float32)
 
 func peakAVX512(rounds int) int
 

@@ -3301,6 +3301,438 @@ done:
 	VZEROUPPER
 	RET
 
+// func cifgGatesAVX2(input []float32, recurrent []float32, previous []float32, cell []float32, output []float32, ahead []float32, later []float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·cifgGatesAVX2(SB), NOSPLIT, $0-168
+	MOVQ    input_base+0(FP), AX
+	MOVQ    recurrent_base+24(FP), CX
+	MOVQ    previous_base+48(FP), DX
+	MOVQ    cell_base+72(FP), BX
+	MOVQ    output_base+96(FP), SI
+	MOVQ    ahead_base+120(FP), DI
+	MOVQ    later_base+144(FP), R8
+	MOVQ    output_len+104(FP), R9
+	XORQ    R10, R10
+	LEAQ    (R10)(R9*4), R11
+	LEAQ    (R11)(R9*4), R12
+	SUBQ    $0x08, R9
+	JLT     rest
+	PCALIGN $0x20
+
+whole:
+	PREFETCHT0  (DI)(R10*1)
+	PREFETCHT0  (DI)(R11*1)
+	PREFETCHT0  (DI)(R12*1)
+	PREFETCHT0  (R8)(R10*1)
+	VMOVUPS     (AX)(R10*1), Y0
+	VMOVUPS     (CX)(R10*1), Y1
+	VADDPS      Y1, Y0, Y0
+	VMOVUPS     (AX)(R12*1), Y1
+	VMOVUPS     (CX)(R12*1), Y2
+	VADDPS      Y2, Y1, Y1
+	VPOR        sign_bit<>+0(SB), Y0, Y0
+	VPOR        sign_bit<>+0(SB), Y1, Y1
+	VMOVUPS     exp_lowest<>+0(SB), Y2
+	VMAXPS      Y0, Y2, Y0
+	VMAXPS      Y1, Y2, Y1
+	VMOVUPS     (AX)(R11*1), Y2
+	VMOVUPS     (CX)(R11*1), Y3
+	VADDPS      Y3, Y2, Y2
+	VPOR        sign_bit<>+0(SB), Y2, Y2
+	VADDPS      Y2, Y2, Y2
+	VMOVUPS     tanh_lowest<>+0(SB), Y3
+	VMAXPS      Y2, Y3, Y2
+	VMOVUPS     round_to_integer<>+0(SB), Y8
+	VMOVUPS     Y8, Y3
+	VMOVUPS     Y8, Y4
+	VMOVUPS     Y8, Y5
+	VMOVUPS     log2_e<>+0(SB), Y6
+	VFMADD231PS Y6, Y0, Y3
+	VFMADD231PS Y6, Y1, Y4
+	VFMADD231PS Y6, Y2, Y5
+	VSUBPS      Y8, Y3, Y6
+	VSUBPS      Y8, Y4, Y7
+	VSUBPS      Y8, Y5, Y8
+	VMOVUPS     minus_ln2_high<>+0(SB), Y9
+	VFMADD231PS Y9, Y6, Y0
+	VFMADD231PS Y9, Y7, Y1
+	VFMADD231PS Y9, Y8, Y2
+	VMOVUPS     minus_ln2_low<>+0(SB), Y9
+	VFMADD231PS Y9, Y6, Y0
+	VFMADD231PS Y9, Y7, Y1
+	VFMADD231PS Y9, Y8, Y2
+	VMOVUPS     expm1_5<>+0(SB), Y6
+	VMOVUPS     expm1_5<>+0(SB), Y7
+	VMOVUPS     expm1_5<>+0(SB), Y8
+	VFMADD213PS expm1_4<>+0(SB), Y0, Y6
+	VFMADD213PS expm1_4<>+0(SB), Y1, Y7
+	VFMADD213PS expm1_4<>+0(SB), Y2, Y8
+	VFMADD213PS expm1_3<>+0(SB), Y0, Y6
+	VFMADD213PS expm1_3<>+0(SB), Y1, Y7
+	VFMADD213PS expm1_3<>+0(SB), Y2, Y8
+	VFMADD213PS expm1_2<>+0(SB), Y0, Y6
+	VFMADD213PS expm1_2<>+0(SB), Y1, Y7
+	VFMADD213PS expm1_2<>+0(SB), Y2, Y8
+	VFMADD213PS expm1_1<>+0(SB), Y0, Y6
+	VFMADD213PS expm1_1<>+0(SB), Y1, Y7
+	VFMADD213PS expm1_1<>+0(SB), Y2, Y8
+	VFMADD213PS expm1_0<>+0(SB), Y0, Y6
+	VFMADD213PS expm1_0<>+0(SB), Y1, Y7
+	VFMADD213PS expm1_0<>+0(SB), Y2, Y8
+	VMULPS      Y0, Y0, Y9
+	VMULPS      Y1, Y1, Y10
+	VMULPS      Y2, Y2, Y11
+	VFMADD213PS Y0, Y9, Y6
+	VFMADD213PS Y1, Y10, Y7
+	VFMADD213PS Y2, Y11, Y8
+	VMOVUPS     (AX)(R10*1), Y0
+	VMOVUPS     (CX)(R10*1), Y1
+	VADDPS      Y1, Y0, Y0
+	VMOVUPS     (AX)(R12*1), Y1
+	VMOVUPS     (CX)(R12*1), Y2
+	VADDPS      Y2, Y1, Y1
+	VPSUBD      round_to_integer<>+0(SB), Y3, Y3
+	VPSUBD      round_to_integer<>+0(SB), Y4, Y4
+	VPSRAD      $0x01, Y3, Y2
+	VPSRAD      $0x01, Y4, Y9
+	VPSUBD      Y2, Y3, Y3
+	VPSUBD      Y9, Y4, Y4
+	VPSLLD      $0x17, Y2, Y2
+	VPSLLD      $0x17, Y9, Y9
+	VMOVUPS     one<>+0(SB), Y10
+	VPADDD      Y10, Y2, Y2
+	VPADDD      Y10, Y9, Y9
+	VPSLLD      $0x17, Y3, Y3
+	VPSLLD      $0x17, Y4, Y4
+	VMOVUPS     one<>+0(SB), Y10
+	VPADDD      Y10, Y3, Y3
+	VPADDD      Y10, Y4, Y4
+	VADDPS      one<>+0(SB), Y6, Y6
+	VADDPS      one<>+0(SB), Y7, Y7
+	VMULPS      Y2, Y6, Y6
+	VMULPS      Y9, Y7, Y7
+	VMULPS      Y3, Y6, Y6
+	VMULPS      Y4, Y7, Y7
+	VMOVUPS     one<>+0(SB), Y2
+	VBLENDVPS   Y0, Y6, Y2, Y0
+	VBLENDVPS   Y1, Y7, Y2, Y1
+	VADDPS      one<>+0(SB), Y6, Y6
+	VADDPS      one<>+0(SB), Y7, Y7
+	VDIVPS      Y6, Y0, Y0
+	VDIVPS      Y7, Y1, Y1
+	VMOVUPS     (AX)(R11*1), Y2
+	VMOVUPS     (CX)(R11*1), Y3
+	VADDPS      Y3, Y2, Y2
+	VPSLLD      $0x17, Y5, Y5
+	VMOVUPS     one<>+0(SB), Y3
+	VPADDD      Y3, Y5, Y5
+	VMOVUPS     one<>+0(SB), Y3
+	VSUBPS      Y3, Y5, Y3
+	VFMADD213PS Y3, Y5, Y8
+	VADDPS      two<>+0(SB), Y8, Y3
+	VPAND       sign_bit<>+0(SB), Y2, Y2
+	VPAND       magnitude_bits<>+0(SB), Y8, Y8
+	VPOR        Y2, Y8, Y8
+	VDIVPS      Y3, Y8, Y8
+	VMOVUPS     (DX)(R10*1), Y2
+	VSUBPS      Y2, Y8, Y8
+	VFMADD231PS Y8, Y0, Y2
+	VMOVUPS     Y2, (BX)(R10*1)
+	VMOVUPS     Y1, (SI)(R10*1)
+	ADDQ        $0x00000020, R10
+	ADDQ        $0x00000020, R11
+	ADDQ        $0x00000020, R12
+	SUBQ        $0x08, R9
+	JGE         whole
+
+rest:
+	ADDQ        $0x08, R9
+	JZ          done
+	LEAQ        tail_mask<>+0(SB), R13
+	NEGQ        R9
+	VMOVUPS     64(R13)(R9*4), Y0
+	PREFETCHT0  (DI)(R10*1)
+	PREFETCHT0  (DI)(R11*1)
+	PREFETCHT0  (DI)(R12*1)
+	PREFETCHT0  (R8)(R10*1)
+	VMASKMOVPS  (AX)(R10*1), Y0, Y1
+	VMASKMOVPS  (CX)(R10*1), Y0, Y2
+	VADDPS      Y2, Y1, Y1
+	VMASKMOVPS  (AX)(R12*1), Y0, Y2
+	VMASKMOVPS  (CX)(R12*1), Y0, Y3
+	VADDPS      Y3, Y2, Y2
+	VPOR        sign_bit<>+0(SB), Y1, Y1
+	VPOR        sign_bit<>+0(SB), Y2, Y2
+	VMOVUPS     exp_lowest<>+0(SB), Y3
+	VMAXPS      Y1, Y3, Y1
+	VMAXPS      Y2, Y3, Y2
+	VMASKMOVPS  (AX)(R11*1), Y0, Y3
+	VMASKMOVPS  (CX)(R11*1), Y0, Y4
+	VADDPS      Y4, Y3, Y3
+	VPOR        sign_bit<>+0(SB), Y3, Y3
+	VADDPS      Y3, Y3, Y3
+	VMOVUPS     tanh_lowest<>+0(SB), Y4
+	VMAXPS      Y3, Y4, Y3
+	VMOVUPS     round_to_integer<>+0(SB), Y9
+	VMOVUPS     Y9, Y4
+	VMOVUPS     Y9, Y5
+	VMOVUPS     Y9, Y6
+	VMOVUPS     log2_e<>+0(SB), Y7
+	VFMADD231PS Y7, Y1, Y4
+	VFMADD231PS Y7, Y2, Y5
+	VFMADD231PS Y7, Y3, Y6
+	VSUBPS      Y9, Y4, Y7
+	VSUBPS      Y9, Y5, Y8
+	VSUBPS      Y9, Y6, Y9
+	VMOVUPS     minus_ln2_high<>+0(SB), Y10
+	VFMADD231PS Y10, Y7, Y1
+	VFMADD231PS Y10, Y8, Y2
+	VFMADD231PS Y10, Y9, Y3
+	VMOVUPS     minus_ln2_low<>+0(SB), Y10
+	VFMADD231PS Y10, Y7, Y1
+	VFMADD231PS Y10, Y8, Y2
+	VFMADD231PS Y10, Y9, Y3
+	VMOVUPS     expm1_5<>+0(SB), Y7
+	VMOVUPS     expm1_5<>+0(SB), Y8
+	VMOVUPS     expm1_5<>+0(SB), Y9
+	VFMADD213PS expm1_4<>+0(SB), Y1, Y7
+	VFMADD213PS expm1_4<>+0(SB), Y2, Y8
+	VFMADD213PS expm1_4<>+0(SB), Y3, Y9
+	VFMADD213PS expm1_3<>+0(SB), Y1, Y7
+	VFMADD213PS expm1_3<>+0(SB), Y2, Y8
+	VFMADD213PS expm1_3<>+0(SB), Y3, Y9
+	VFMADD213PS expm1_2<>+0(SB), Y1, Y7
+	VFMADD213PS expm1_2<>+0(SB), Y2, Y8
+	VFMADD213PS expm1_2<>+0(SB), Y3, Y9
+	VFMADD213PS expm1_1<>+0(SB), Y1, Y7
+	VFMADD213PS expm1_1<>+0(SB), Y2, Y8
+	VFMADD213PS expm1_1<>+0(SB), Y3, Y9
+	VFMADD213PS expm1_0<>+0(SB), Y1, Y7
+	VFMADD213PS expm1_0<>+0(SB), Y2, Y8
+	VFMADD213PS expm1_0<>+0(SB), Y3, Y9
+	VMULPS      Y1, Y1, Y10
+	VMULPS      Y2, Y2, Y11
+	VMULPS      Y3, Y3, Y12
+	VFMADD213PS Y1, Y10, Y7
+	VFMADD213PS Y2, Y11, Y8
+	VFMADD213PS Y3, Y12, Y9
+	VMASKMOVPS  (AX)(R10*1), Y0, Y1
+	VMASKMOVPS  (CX)(R10*1), Y0, Y2
+	VADDPS      Y2, Y1, Y1
+	VMASKMOVPS  (AX)(R12*1), Y0, Y2
+	VMASKMOVPS  (CX)(R12*1), Y0, Y3
+	VADDPS      Y3, Y2, Y2
+	VPSUBD      round_to_integer<>+0(SB), Y4, Y4
+	VPSUBD      round_to_integer<>+0(SB), Y5, Y5
+	VPSRAD      $0x01, Y4, Y3
+	VPSRAD      $0x01, Y5, Y10
+	VPSUBD      Y3, Y4, Y4
+	VPSUBD      Y10, Y5, Y5
+	VPSLLD      $0x17, Y3, Y3
+	VPSLLD      $0x17, Y10, Y10
+	VMOVUPS     one<>+0(SB), Y11
+	VPADDD      Y11, Y3, Y3
+	VPADDD      Y11, Y10, Y10
+	VPSLLD      $0x17, Y4, Y4
+	VPSLLD      $0x17, Y5, Y5
+	VMOVUPS     one<>+0(SB), Y11
+	VPADDD      Y11, Y4, Y4
+	VPADDD      Y11, Y5, Y5
+	VADDPS      one<>+0(SB), Y7, Y7
+	VADDPS      one<>+0(SB), Y8, Y8
+	VMULPS      Y3, Y7, Y7
+	VMULPS      Y10, Y8, Y8
+	VMULPS      Y4, Y7, Y7
+	VMULPS      Y5, Y8, Y8
+	VMOVUPS     one<>+0(SB), Y3
+	VBLENDVPS   Y1, Y7, Y3, Y1
+	VBLENDVPS   Y2, Y8, Y3, Y2
+	VADDPS      one<>+0(SB), Y7, Y7
+	VADDPS      one<>+0(SB), Y8, Y8
+	VDIVPS      Y7, Y1, Y1
+	VDIVPS      Y8, Y2, Y2
+	VMASKMOVPS  (AX)(R11*1), Y0, Y3
+	VMASKMOVPS  (CX)(R11*1), Y0, Y4
+	VADDPS      Y4, Y3, Y3
+	VPSLLD      $0x17, Y6, Y6
+	VMOVUPS     one<>+0(SB), Y4
+	VPADDD      Y4, Y6, Y6
+	VMOVUPS     one<>+0(SB), Y4
+	VSUBPS      Y4, Y6, Y4
+	VFMADD213PS Y4, Y6, Y9
+	VADDPS      two<>+0(SB), Y9, Y4
+	VPAND       sign_bit<>+0(SB), Y3, Y3
+	VPAND       magnitude_bits<>+0(SB), Y9, Y9
+	VPOR        Y3, Y9, Y9
+	VDIVPS      Y4, Y9, Y9
+	VMASKMOVPS  (DX)(R10*1), Y0, Y3
+	VSUBPS      Y3, Y9, Y9
+	VFMADD231PS Y9, Y1, Y3
+	VMASKMOVPS  Y3, Y0, (BX)(R10*1)
+	VMASKMOVPS  Y2, Y0, (SI)(R10*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func mulTanhAVX2(dst []float32, x []float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·mulTanhAVX2(SB), NOSPLIT, $0-48
+	MOVQ    dst_base+0(FP), AX
+	MOVQ    x_base+24(FP), CX
+	MOVQ    x_len+32(FP), DX
+	XORQ    BX, BX
+	SUBQ    $0x10, DX
+	JLT     rest
+	PCALIGN $0x20
+
+whole:
+	VMOVUPS     (CX)(BX*1), Y0
+	VMOVUPS     32(CX)(BX*1), Y1
+	VPOR        sign_bit<>+0(SB), Y0, Y2
+	VPOR        sign_bit<>+0(SB), Y1, Y3
+	VADDPS      Y2, Y2, Y2
+	VADDPS      Y3, Y3, Y3
+	VMOVUPS     tanh_lowest<>+0(SB), Y4
+	VMAXPS      Y2, Y4, Y2
+	VMAXPS      Y3, Y4, Y3
+	VMOVUPS     round_to_integer<>+0(SB), Y7
+	VMOVUPS     Y7, Y4
+	VMOVUPS     Y7, Y5
+	VMOVUPS     log2_e<>+0(SB), Y6
+	VFMADD231PS Y6, Y2, Y4
+	VFMADD231PS Y6, Y3, Y5
+	VSUBPS      Y7, Y4, Y6
+	VSUBPS      Y7, Y5, Y7
+	VMOVUPS     minus_ln2_high<>+0(SB), Y8
+	VFMADD231PS Y8, Y6, Y2
+	VFMADD231PS Y8, Y7, Y3
+	VMOVUPS     minus_ln2_low<>+0(SB), Y8
+	VFMADD231PS Y8, Y6, Y2
+	VFMADD231PS Y8, Y7, Y3
+	VMOVUPS     expm1_5<>+0(SB), Y6
+	VMOVUPS     expm1_5<>+0(SB), Y7
+	VFMADD213PS expm1_4<>+0(SB), Y2, Y6
+	VFMADD213PS expm1_4<>+0(SB), Y3, Y7
+	VFMADD213PS expm1_3<>+0(SB), Y2, Y6
+	VFMADD213PS expm1_3<>+0(SB), Y3, Y7
+	VFMADD213PS expm1_2<>+0(SB), Y2, Y6
+	VFMADD213PS expm1_2<>+0(SB), Y3, Y7
+	VFMADD213PS expm1_1<>+0(SB), Y2, Y6
+	VFMADD213PS expm1_1<>+0(SB), Y3, Y7
+	VFMADD213PS expm1_0<>+0(SB), Y2, Y6
+	VFMADD213PS expm1_0<>+0(SB), Y3, Y7
+	VMULPS      Y2, Y2, Y8
+	VMULPS      Y3, Y3, Y9
+	VFMADD213PS Y2, Y8, Y6
+	VFMADD213PS Y3, Y9, Y7
+	VPSLLD      $0x17, Y4, Y4
+	VPSLLD      $0x17, Y5, Y5
+	VMOVUPS     one<>+0(SB), Y2
+	VPADDD      Y2, Y4, Y4
+	VPADDD      Y2, Y5, Y5
+	VMOVUPS     one<>+0(SB), Y3
+	VSUBPS      Y3, Y4, Y2
+	VSUBPS      Y3, Y5, Y3
+	VFMADD213PS Y2, Y4, Y6
+	VFMADD213PS Y3, Y5, Y7
+	VADDPS      two<>+0(SB), Y6, Y2
+	VADDPS      two<>+0(SB), Y7, Y3
+	VPAND       sign_bit<>+0(SB), Y0, Y0
+	VPAND       sign_bit<>+0(SB), Y1, Y1
+	VPAND       magnitude_bits<>+0(SB), Y6, Y6
+	VPAND       magnitude_bits<>+0(SB), Y7, Y7
+	VPOR        Y0, Y6, Y6
+	VPOR        Y1, Y7, Y7
+	VDIVPS      Y2, Y6, Y6
+	VDIVPS      Y3, Y7, Y7
+	VMOVUPS     (AX)(BX*1), Y0
+	VMOVUPS     32(AX)(BX*1), Y1
+	VMULPS      Y6, Y0, Y0
+	VMULPS      Y7, Y1, Y1
+	VMOVUPS     Y0, (AX)(BX*1)
+	VMOVUPS     Y1, 32(AX)(BX*1)
+	ADDQ        $0x00000040, BX
+	SUBQ        $0x10, DX
+	JGE         whole
+
+rest:
+	ADDQ        $0x10, DX
+	JZ          done
+	LEAQ        tail_mask<>+0(SB), SI
+	NEGQ        DX
+	VMOVUPS     64(SI)(DX*4), Y0
+	VMOVUPS     96(SI)(DX*4), Y1
+	VMASKMOVPS  (CX)(BX*1), Y0, Y2
+	VMASKMOVPS  32(CX)(BX*1), Y1, Y3
+	VPOR        sign_bit<>+0(SB), Y2, Y4
+	VPOR        sign_bit<>+0(SB), Y3, Y5
+	VADDPS      Y4, Y4, Y4
+	VADDPS      Y5, Y5, Y5
+	VMOVUPS     tanh_lowest<>+0(SB), Y6
+	VMAXPS      Y4, Y6, Y4
+	VMAXPS      Y5, Y6, Y5
+	VMOVUPS     round_to_integer<>+0(SB), Y9
+	VMOVUPS     Y9, Y6
+	VMOVUPS     Y9, Y7
+	VMOVUPS     log2_e<>+0(SB), Y8
+	VFMADD231PS Y8, Y4, Y6
+	VFMADD231PS Y8, Y5, Y7
+	VSUBPS      Y9, Y6, Y8
+	VSUBPS      Y9, Y7, Y9
+	VMOVUPS     minus_ln2_high<>+0(SB), Y10
+	VFMADD231PS Y10, Y8, Y4
+	VFMADD231PS Y10, Y9, Y5
+	VMOVUPS     minus_ln2_low<>+0(SB), Y10
+	VFMADD231PS Y10, Y8, Y4
+	VFMADD231PS Y10, Y9, Y5
+	VMOVUPS     expm1_5<>+0(SB), Y8
+	VMOVUPS     expm1_5<>+0(SB), Y9
+	VFMADD213PS expm1_4<>+0(SB), Y4, Y8
+	VFMADD213PS expm1_4<>+0(SB), Y5, Y9
+	VFMADD213PS expm1_3<>+0(SB), Y4, Y8
+	VFMADD213PS expm1_3<>+0(SB), Y5, Y9
+	VFMADD213PS expm1_2<>+0(SB), Y4, Y8
+	VFMADD213PS expm1_2<>+0(SB), Y5, Y9
+	VFMADD213PS expm1_1<>+0(SB), Y4, Y8
+	VFMADD213PS expm1_1<>+0(SB), Y5, Y9
+	VFMADD213PS expm1_0<>+0(SB), Y4, Y8
+	VFMADD213PS expm1_0<>+0(SB), Y5, Y9
+	VMULPS      Y4, Y4, Y10
+	VMULPS      Y5, Y5, Y11
+	VFMADD213PS Y4, Y10, Y8
+	VFMADD213PS Y5, Y11, Y9
+	VPSLLD      $0x17, Y6, Y6
+	VPSLLD      $0x17, Y7, Y7
+	VMOVUPS     one<>+0(SB), Y4
+	VPADDD      Y4, Y6, Y6
+	VPADDD      Y4, Y7, Y7
+	VMOVUPS     one<>+0(SB), Y5
+	VSUBPS      Y5, Y6, Y4
+	VSUBPS      Y5, Y7, Y5
+	VFMADD213PS Y4, Y6, Y8
+	VFMADD213PS Y5, Y7, Y9
+	VADDPS      two<>+0(SB), Y8, Y4
+	VADDPS      two<>+0(SB), Y9, Y5
+	VPAND       sign_bit<>+0(SB), Y2, Y2
+	VPAND       sign_bit<>+0(SB), Y3, Y3
+	VPAND       magnitude_bits<>+0(SB), Y8, Y8
+	VPAND       magnitude_bits<>+0(SB), Y9, Y9
+	VPOR        Y2, Y8, Y8
+	VPOR        Y3, Y9, Y9
+	VDIVPS      Y4, Y8, Y8
+	VDIVPS      Y5, Y9, Y9
+	VMASKMOVPS  (AX)(BX*1), Y0, Y2
+	VMASKMOVPS  32(AX)(BX*1), Y1, Y3
+	VMULPS      Y8, Y2, Y2
+	VMULPS      Y9, Y3, Y3
+	VMASKMOVPS  Y2, Y0, (AX)(BX*1)
+	VMASKMOVPS  Y3, Y1, 32(AX)(BX*1)
+
+done:
+	VZEROUPPER
+	RET
+
 // func peakAVX2(rounds int) int
 // Requires: AVX, AVX2, FMA3
 TEXT ·peakAVX2(SB), NOSPLIT, $0-16
@@ -7808,6 +8240,441 @@ rest:
 	VMULPS    Z2, Z1, Z0
 	MOVQ      dCandidate_base+144(FP), CX
 	VMOVUPS   Z0, K1, (CX)(AX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func cifgGatesAVX512(input []float32, recurrent []float32, previous []float32, cell []float32, output []float32, ahead []float32, later []float32)
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
+TEXT ·cifgGatesAVX512(SB), NOSPLIT, $0-168
+	MOVQ         input_base+0(FP), AX
+	MOVQ         recurrent_base+24(FP), DX
+	MOVQ         previous_base+48(FP), BX
+	MOVQ         cell_base+72(FP), SI
+	MOVQ         output_base+96(FP), DI
+	MOVQ         ahead_base+120(FP), R8
+	MOVQ         later_base+144(FP), R9
+	MOVQ         output_len+104(FP), CX
+	XORQ         R10, R10
+	LEAQ         (R10)(CX*4), R11
+	LEAQ         (R11)(CX*4), R12
+	VBROADCASTSS one<>+0(SB), Z0
+	VBROADCASTSS sign_bit<>+0(SB), Z1
+	VBROADCASTSS log2_e<>+0(SB), Z2
+	VBROADCASTSS round_to_integer<>+0(SB), Z3
+	VBROADCASTSS minus_ln2_high<>+0(SB), Z4
+	VBROADCASTSS minus_ln2_low<>+0(SB), Z5
+	VBROADCASTSS exp_lowest<>+0(SB), Z6
+	VBROADCASTSS expm1_0<>+0(SB), Z7
+	VBROADCASTSS expm1_1<>+0(SB), Z8
+	VBROADCASTSS expm1_2<>+0(SB), Z9
+	VBROADCASTSS expm1_3<>+0(SB), Z10
+	VBROADCASTSS expm1_4<>+0(SB), Z11
+	VBROADCASTSS expm1_5<>+0(SB), Z12
+	VBROADCASTSS two<>+0(SB), Z13
+	VBROADCASTSS magnitude_bits<>+0(SB), Z14
+	VBROADCASTSS tanh_lowest<>+0(SB), Z15
+	SUBQ         $0x10, CX
+	JLT          rest
+	PCALIGN      $0x20
+
+whole:
+	PREFETCHT0  (R8)(R10*1)
+	PREFETCHT0  (R8)(R11*1)
+	PREFETCHT0  (R8)(R12*1)
+	PREFETCHT0  (R9)(R10*1)
+	VMOVUPS     (AX)(R10*1), Z16
+	VMOVUPS     (DX)(R10*1), Z17
+	VADDPS      Z17, Z16, Z16
+	VMOVUPS     (AX)(R12*1), Z17
+	VMOVUPS     (DX)(R12*1), Z22
+	VADDPS      Z22, Z17, Z17
+	VPORD       Z1, Z16, Z16
+	VPORD       Z1, Z17, Z17
+	VMAXPS      Z16, Z6, Z16
+	VMAXPS      Z17, Z6, Z17
+	VMOVUPS     (AX)(R11*1), Z22
+	VMOVUPS     (DX)(R11*1), Z23
+	VADDPS      Z23, Z22, Z22
+	VPORD       Z1, Z22, Z22
+	VADDPS      Z22, Z22, Z22
+	VMAXPS      Z22, Z15, Z22
+	VMOVUPS     Z3, Z23
+	VMOVUPS     Z3, Z24
+	VMOVUPS     Z3, Z25
+	VFMADD231PS Z2, Z16, Z23
+	VFMADD231PS Z2, Z17, Z24
+	VFMADD231PS Z2, Z22, Z25
+	VSUBPS      Z3, Z23, Z26
+	VSUBPS      Z3, Z24, Z27
+	VSUBPS      Z3, Z25, Z28
+	VFMADD231PS Z4, Z26, Z16
+	VFMADD231PS Z4, Z27, Z17
+	VFMADD231PS Z4, Z28, Z22
+	VFMADD231PS Z5, Z26, Z16
+	VFMADD231PS Z5, Z27, Z17
+	VFMADD231PS Z5, Z28, Z22
+	VMOVUPS     Z12, Z26
+	VMOVUPS     Z12, Z27
+	VMOVUPS     Z12, Z28
+	VFMADD213PS Z11, Z16, Z26
+	VFMADD213PS Z11, Z17, Z27
+	VFMADD213PS Z11, Z22, Z28
+	VFMADD213PS Z10, Z16, Z26
+	VFMADD213PS Z10, Z17, Z27
+	VFMADD213PS Z10, Z22, Z28
+	VFMADD213PS Z9, Z16, Z26
+	VFMADD213PS Z9, Z17, Z27
+	VFMADD213PS Z9, Z22, Z28
+	VFMADD213PS Z8, Z16, Z26
+	VFMADD213PS Z8, Z17, Z27
+	VFMADD213PS Z8, Z22, Z28
+	VFMADD213PS Z7, Z16, Z26
+	VFMADD213PS Z7, Z17, Z27
+	VFMADD213PS Z7, Z22, Z28
+	VMULPS      Z16, Z16, Z29
+	VMULPS      Z17, Z17, Z30
+	VMULPS      Z22, Z22, Z31
+	VFMADD213PS Z16, Z29, Z26
+	VFMADD213PS Z17, Z30, Z27
+	VFMADD213PS Z22, Z31, Z28
+	VMOVUPS     (AX)(R10*1), Z16
+	VMOVUPS     (DX)(R10*1), Z17
+	VADDPS      Z17, Z16, Z16
+	VMOVUPS     (AX)(R12*1), Z17
+	VMOVUPS     (DX)(R12*1), Z22
+	VADDPS      Z22, Z17, Z17
+	VPSUBD      Z3, Z23, Z23
+	VPSUBD      Z3, Z24, Z24
+	VPSRAD      $0x01, Z23, Z22
+	VPSRAD      $0x01, Z24, Z29
+	VPSUBD      Z22, Z23, Z23
+	VPSUBD      Z29, Z24, Z24
+	VPSLLD      $0x17, Z22, Z22
+	VPSLLD      $0x17, Z29, Z29
+	VPADDD      Z0, Z22, Z22
+	VPADDD      Z0, Z29, Z29
+	VPSLLD      $0x17, Z23, Z23
+	VPSLLD      $0x17, Z24, Z24
+	VPADDD      Z0, Z23, Z23
+	VPADDD      Z0, Z24, Z24
+	VADDPS      Z0, Z26, Z26
+	VADDPS      Z0, Z27, Z27
+	VMULPS      Z22, Z26, Z26
+	VMULPS      Z29, Z27, Z27
+	VMULPS      Z23, Z26, Z26
+	VMULPS      Z24, Z27, Z27
+	VPMOVD2M    Z16, K1
+	VPMOVD2M    Z17, K2
+	VBLENDMPS   Z26, Z0, K1, Z18
+	VBLENDMPS   Z27, Z0, K2, Z19
+	VADDPS      Z0, Z26, Z26
+	VADDPS      Z0, Z27, Z27
+	VDIVPS      Z26, Z18, Z18
+	VDIVPS      Z27, Z19, Z19
+	VMOVUPS     (AX)(R11*1), Z16
+	VMOVUPS     (DX)(R11*1), Z17
+	VADDPS      Z17, Z16, Z16
+	VPSLLD      $0x17, Z25, Z25
+	VPADDD      Z0, Z25, Z25
+	VSUBPS      Z0, Z25, Z17
+	VFMADD213PS Z17, Z25, Z28
+	VADDPS      Z13, Z28, Z17
+	VPANDD      Z1, Z16, Z16
+	VPANDD      Z14, Z28, Z28
+	VPORD       Z16, Z28, Z28
+	VDIVPS      Z17, Z28, Z28
+	VMOVUPS     (BX)(R10*1), Z16
+	VSUBPS      Z16, Z28, Z28
+	VFMADD231PS Z28, Z18, Z16
+	VMOVUPS     Z16, (SI)(R10*1)
+	VMOVUPS     Z19, (DI)(R10*1)
+	ADDQ        $0x00000040, R10
+	ADDQ        $0x00000040, R11
+	ADDQ        $0x00000040, R12
+	SUBQ        $0x10, CX
+	JGE         whole
+
+rest:
+	ADDQ        $0x10, CX
+	JZ          done
+	MOVQ        $0x00000001, R13
+	SHLQ        CL, R13
+	DECQ        R13
+	KMOVW       R13, K1
+	PREFETCHT0  (R8)(R10*1)
+	PREFETCHT0  (R8)(R11*1)
+	PREFETCHT0  (R8)(R12*1)
+	PREFETCHT0  (R9)(R10*1)
+	VMOVUPS.Z   (AX)(R10*1), K1, Z16
+	VMOVUPS.Z   (DX)(R10*1), K1, Z17
+	VADDPS      Z17, Z16, Z16
+	VMOVUPS.Z   (AX)(R12*1), K1, Z17
+	VMOVUPS.Z   (DX)(R12*1), K1, Z18
+	VADDPS      Z18, Z17, Z17
+	VPORD       Z1, Z16, Z16
+	VPORD       Z1, Z17, Z17
+	VMAXPS      Z16, Z6, Z16
+	VMAXPS      Z17, Z6, Z17
+	VMOVUPS.Z   (AX)(R11*1), K1, Z6
+	VMOVUPS.Z   (DX)(R11*1), K1, Z18
+	VADDPS      Z18, Z6, Z6
+	VPORD       Z1, Z6, Z6
+	VADDPS      Z6, Z6, Z6
+	VMAXPS      Z6, Z15, Z6
+	VMOVUPS     Z3, Z15
+	VMOVUPS     Z3, Z18
+	VMOVUPS     Z3, Z19
+	VFMADD231PS Z2, Z16, Z15
+	VFMADD231PS Z2, Z17, Z18
+	VFMADD231PS Z2, Z6, Z19
+	VSUBPS      Z3, Z15, Z2
+	VSUBPS      Z3, Z18, Z22
+	VSUBPS      Z3, Z19, Z23
+	VFMADD231PS Z4, Z2, Z16
+	VFMADD231PS Z4, Z22, Z17
+	VFMADD231PS Z4, Z23, Z6
+	VFMADD231PS Z5, Z2, Z16
+	VFMADD231PS Z5, Z22, Z17
+	VFMADD231PS Z5, Z23, Z6
+	VMOVUPS     Z12, Z2
+	VMOVUPS     Z12, Z4
+	VMOVUPS     Z12, Z5
+	VFMADD213PS Z11, Z16, Z2
+	VFMADD213PS Z11, Z17, Z4
+	VFMADD213PS Z11, Z6, Z5
+	VFMADD213PS Z10, Z16, Z2
+	VFMADD213PS Z10, Z17, Z4
+	VFMADD213PS Z10, Z6, Z5
+	VFMADD213PS Z9, Z16, Z2
+	VFMADD213PS Z9, Z17, Z4
+	VFMADD213PS Z9, Z6, Z5
+	VFMADD213PS Z8, Z16, Z2
+	VFMADD213PS Z8, Z17, Z4
+	VFMADD213PS Z8, Z6, Z5
+	VFMADD213PS Z7, Z16, Z2
+	VFMADD213PS Z7, Z17, Z4
+	VFMADD213PS Z7, Z6, Z5
+	VMULPS      Z16, Z16, Z7
+	VMULPS      Z17, Z17, Z8
+	VMULPS      Z6, Z6, Z9
+	VFMADD213PS Z16, Z7, Z2
+	VFMADD213PS Z17, Z8, Z4
+	VFMADD213PS Z6, Z9, Z5
+	VMOVUPS.Z   (AX)(R10*1), K1, Z6
+	VMOVUPS.Z   (DX)(R10*1), K1, Z7
+	VADDPS      Z7, Z6, Z6
+	VMOVUPS.Z   (AX)(R12*1), K1, Z7
+	VMOVUPS.Z   (DX)(R12*1), K1, Z8
+	VADDPS      Z8, Z7, Z7
+	VPSUBD      Z3, Z15, Z15
+	VPSUBD      Z3, Z18, Z18
+	VPSRAD      $0x01, Z15, Z3
+	VPSRAD      $0x01, Z18, Z8
+	VPSUBD      Z3, Z15, Z15
+	VPSUBD      Z8, Z18, Z18
+	VPSLLD      $0x17, Z3, Z3
+	VPSLLD      $0x17, Z8, Z8
+	VPADDD      Z0, Z3, Z3
+	VPADDD      Z0, Z8, Z8
+	VPSLLD      $0x17, Z15, Z15
+	VPSLLD      $0x17, Z18, Z18
+	VPADDD      Z0, Z15, Z15
+	VPADDD      Z0, Z18, Z18
+	VADDPS      Z0, Z2, Z2
+	VADDPS      Z0, Z4, Z4
+	VMULPS      Z3, Z2, Z2
+	VMULPS      Z8, Z4, Z4
+	VMULPS      Z15, Z2, Z2
+	VMULPS      Z18, Z4, Z4
+	VPMOVD2M    Z6, K2
+	VPMOVD2M    Z7, K3
+	VBLENDMPS   Z2, Z0, K2, Z20
+	VBLENDMPS   Z4, Z0, K3, Z21
+	VADDPS      Z0, Z2, Z2
+	VADDPS      Z0, Z4, Z4
+	VDIVPS      Z2, Z20, Z20
+	VDIVPS      Z4, Z21, Z21
+	VMOVUPS.Z   (AX)(R11*1), K1, Z2
+	VMOVUPS.Z   (DX)(R11*1), K1, Z3
+	VADDPS      Z3, Z2, Z2
+	VPSLLD      $0x17, Z19, Z19
+	VPADDD      Z0, Z19, Z19
+	VSUBPS      Z0, Z19, Z0
+	VFMADD213PS Z0, Z19, Z5
+	VADDPS      Z13, Z5, Z0
+	VPANDD      Z1, Z2, Z1
+	VPANDD      Z14, Z5, Z5
+	VPORD       Z1, Z5, Z5
+	VDIVPS      Z0, Z5, Z5
+	VMOVUPS.Z   (BX)(R10*1), K1, Z0
+	VSUBPS      Z0, Z5, Z5
+	VFMADD231PS Z5, Z20, Z0
+	VMOVUPS     Z0, K1, (SI)(R10*1)
+	VMOVUPS     Z21, K1, (DI)(R10*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func mulTanhAVX512(dst []float32, x []float32)
+// Requires: AVX, AVX512F
+TEXT ·mulTanhAVX512(SB), NOSPLIT, $0-48
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         x_base+24(FP), DX
+	MOVQ         x_len+32(FP), CX
+	XORQ         BX, BX
+	VBROADCASTSS one<>+0(SB), Z0
+	VBROADCASTSS sign_bit<>+0(SB), Z1
+	VBROADCASTSS log2_e<>+0(SB), Z2
+	VBROADCASTSS round_to_integer<>+0(SB), Z3
+	VBROADCASTSS minus_ln2_high<>+0(SB), Z4
+	VBROADCASTSS minus_ln2_low<>+0(SB), Z5
+	VBROADCASTSS exp_lowest<>+0(SB), Z6
+	VBROADCASTSS expm1_0<>+0(SB), Z6
+	VBROADCASTSS expm1_1<>+0(SB), Z7
+	VBROADCASTSS expm1_2<>+0(SB), Z8
+	VBROADCASTSS expm1_3<>+0(SB), Z9
+	VBROADCASTSS expm1_4<>+0(SB), Z10
+	VBROADCASTSS expm1_5<>+0(SB), Z11
+	VBROADCASTSS two<>+0(SB), Z12
+	VBROADCASTSS magnitude_bits<>+0(SB), Z13
+	VBROADCASTSS tanh_lowest<>+0(SB), Z14
+	SUBQ         $0x20, CX
+	JLT          rest
+	PCALIGN      $0x20
+
+whole:
+	VMOVUPS     (DX)(BX*1), Z15
+	VMOVUPS     64(DX)(BX*1), Z16
+	VPORD       Z1, Z15, Z17
+	VPORD       Z1, Z16, Z18
+	VADDPS      Z17, Z17, Z17
+	VADDPS      Z18, Z18, Z18
+	VMAXPS      Z17, Z14, Z17
+	VMAXPS      Z18, Z14, Z18
+	VMOVUPS     Z3, Z19
+	VMOVUPS     Z3, Z20
+	VFMADD231PS Z2, Z17, Z19
+	VFMADD231PS Z2, Z18, Z20
+	VSUBPS      Z3, Z19, Z21
+	VSUBPS      Z3, Z20, Z22
+	VFMADD231PS Z4, Z21, Z17
+	VFMADD231PS Z4, Z22, Z18
+	VFMADD231PS Z5, Z21, Z17
+	VFMADD231PS Z5, Z22, Z18
+	VMOVUPS     Z11, Z21
+	VMOVUPS     Z11, Z22
+	VFMADD213PS Z10, Z17, Z21
+	VFMADD213PS Z10, Z18, Z22
+	VFMADD213PS Z9, Z17, Z21
+	VFMADD213PS Z9, Z18, Z22
+	VFMADD213PS Z8, Z17, Z21
+	VFMADD213PS Z8, Z18, Z22
+	VFMADD213PS Z7, Z17, Z21
+	VFMADD213PS Z7, Z18, Z22
+	VFMADD213PS Z6, Z17, Z21
+	VFMADD213PS Z6, Z18, Z22
+	VMULPS      Z17, Z17, Z23
+	VMULPS      Z18, Z18, Z24
+	VFMADD213PS Z17, Z23, Z21
+	VFMADD213PS Z18, Z24, Z22
+	VPSLLD      $0x17, Z19, Z19
+	VPSLLD      $0x17, Z20, Z20
+	VPADDD      Z0, Z19, Z19
+	VPADDD      Z0, Z20, Z20
+	VSUBPS      Z0, Z19, Z17
+	VSUBPS      Z0, Z20, Z18
+	VFMADD213PS Z17, Z19, Z21
+	VFMADD213PS Z18, Z20, Z22
+	VADDPS      Z12, Z21, Z17
+	VADDPS      Z12, Z22, Z18
+	VPANDD      Z1, Z15, Z15
+	VPANDD      Z1, Z16, Z16
+	VPANDD      Z13, Z21, Z21
+	VPANDD      Z13, Z22, Z22
+	VPORD       Z15, Z21, Z21
+	VPORD       Z16, Z22, Z22
+	VDIVPS      Z17, Z21, Z21
+	VDIVPS      Z18, Z22, Z22
+	VMOVUPS     (AX)(BX*1), Z15
+	VMOVUPS     64(AX)(BX*1), Z16
+	VMULPS      Z21, Z15, Z15
+	VMULPS      Z22, Z16, Z16
+	VMOVUPS     Z15, (AX)(BX*1)
+	VMOVUPS     Z16, 64(AX)(BX*1)
+	ADDQ        $0x00000080, BX
+	SUBQ        $0x20, CX
+	JGE         whole
+
+rest:
+	ADDQ        $0x20, CX
+	JZ          done
+	MOVQ        $0x00000001, SI
+	SHLQ        CL, SI
+	DECQ        SI
+	KMOVW       SI, K1
+	SHRQ        $0x10, SI
+	KMOVW       SI, K2
+	VMOVUPS.Z   (DX)(BX*1), K1, Z15
+	VMOVUPS.Z   64(DX)(BX*1), K2, Z16
+	VPORD       Z1, Z15, Z17
+	VPORD       Z1, Z16, Z18
+	VADDPS      Z17, Z17, Z17
+	VADDPS      Z18, Z18, Z18
+	VMAXPS      Z17, Z14, Z17
+	VMAXPS      Z18, Z14, Z18
+	VMOVUPS     Z3, Z14
+	VMOVUPS     Z3, Z19
+	VFMADD231PS Z2, Z17, Z14
+	VFMADD231PS Z2, Z18, Z19
+	VSUBPS      Z3, Z14, Z2
+	VSUBPS      Z3, Z19, Z3
+	VFMADD231PS Z4, Z2, Z17
+	VFMADD231PS Z4, Z3, Z18
+	VFMADD231PS Z5, Z2, Z17
+	VFMADD231PS Z5, Z3, Z18
+	VMOVUPS     Z11, Z2
+	VMOVUPS     Z11, Z3
+	VFMADD213PS Z10, Z17, Z2
+	VFMADD213PS Z10, Z18, Z3
+	VFMADD213PS Z9, Z17, Z2
+	VFMADD213PS Z9, Z18, Z3
+	VFMADD213PS Z8, Z17, Z2
+	VFMADD213PS Z8, Z18, Z3
+	VFMADD213PS Z7, Z17, Z2
+	VFMADD213PS Z7, Z18, Z3
+	VFMADD213PS Z6, Z17, Z2
+	VFMADD213PS Z6, Z18, Z3
+	VMULPS      Z17, Z17, Z4
+	VMULPS      Z18, Z18, Z5
+	VFMADD213PS Z17, Z4, Z2
+	VFMADD213PS Z18, Z5, Z3
+	VPSLLD      $0x17, Z14, Z14
+	VPSLLD      $0x17, Z19, Z19
+	VPADDD      Z0, Z14, Z14
+	VPADDD      Z0, Z19, Z19
+	VSUBPS      Z0, Z14, Z4
+	VSUBPS      Z0, Z19, Z0
+	VFMADD213PS Z4, Z14, Z2
+	VFMADD213PS Z0, Z19, Z3
+	VADDPS      Z12, Z2, Z0
+	VADDPS      Z12, Z3, Z4
+	VPANDD      Z1, Z15, Z5
+	VPANDD      Z1, Z16, Z1
+	VPANDD      Z13, Z2, Z2
+	VPANDD      Z13, Z3, Z3
+	VPORD       Z5, Z2, Z2
+	VPORD       Z1, Z3, Z3
+	VDIVPS      Z0, Z2, Z2
+	VDIVPS      Z4, Z3, Z3
+	VMOVUPS.Z   (AX)(BX*1), K1, Z0
+	VMOVUPS.Z   64(AX)(BX*1), K2, Z1
+	VMULPS      Z2, Z0, Z0
+	VMULPS      Z3, Z1, Z1
+	VMOVUPS     Z0, K1, (AX)(BX*1)
+	VMOVUPS     Z1, K2, 64(AX)(BX*1)
 
 done:
 	VZEROUPPER

@@ -34,6 +34,8 @@ var portable = &set{
 	mul:          mul,
 	blend:        blend,
 	mulAdd:       mulAdd,
+	cifgGates:    cifgGates,
+	mulTanh:      mulTanh,
 	cifgBackward: cifgBackward,
 	lstmBackward: lstmBackward,
 	gruCandidate: gruCandidate,

@@ -43,6 +43,8 @@ type set struct {
 	mul          func(dst, x, y []float32)
 	blend        func(dst, w, x, y []float32)    // dst = y + w*(x-y)
 	mulAdd       func(dst, v, w, x, y []float32) // dst = v*w + x*y
+	cifgGates    func(input, recurrent, previous, cell, output, ahead, later []float32)
+	mulTanh      func(dst, x []float32) // dst = dst*tanh(x)
 	cifgBackward func(gates, previous, tanhCell, dOutput, dCell, dGates []float32)
 	lstmBackward func(gates, previous, tanhCell, dOutput, dCell, dGates []float32)
 	gruCandidate func(dst, r, x []float32)    // dst = dst + r*x, the product rounded

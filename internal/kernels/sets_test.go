@@ -175,6 +175,25 @@ func TestSetsAgreeOnGates(t *testing.T) {
 	}
 }
 
+func TestSetsAgreeOnTheCellInOnePass(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(10, 0))
+	for n := range 40 {
+		for _, random := range []func(*rand.Rand, int) []float32{randomVector, anyBits} {
+			input, recurrent, previous := random(rng, 3*n), random(rng, 3*n), random(rng, n)
+			gates, wantCell, wantOutput := clone(input), make([]float32, n), make([]float32, n)
+			portable.add(gates, recurrent)
+			portable.cifgForward(gates, previous, wantCell, make([]float32, n), wantOutput)
+			for _, s := range allSets() {
+				cell, output := clone(previous), make([]float32, n)
+				s.cifgCell(input, recurrent, cell, cell, output, input, output) // cell may be previous
+				mustEqual(t, fmt.Sprintf("%s: cell of %d units", s.name, n), cell, wantCell)
+				mustEqual(t, fmt.Sprintf("%s: output of %d units", s.name, n), output, wantOutput)
+			}
+		}
+	}
+}
+
 func TestSetsTransposeExactly(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(9, 0))

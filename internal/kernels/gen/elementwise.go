@@ -66,7 +66,12 @@ func (s isa) powerOfTwo(k numbers, n group) {
 // expClamped computes e^x for clamped x, which it overwrites.
 func (s isa) expClamped(k numbers, x group) group {
 	q, n := s.expm1Reduced(k, x)
-	half := s.like(x)
+	return s.expScaled(k, q, n)
+}
+
+// expScaled joins what expm1Reduced has split; it overwrites both.
+func (s isa) expScaled(k numbers, q, n group) group {
+	half := s.like(q)
 	each(VPSUBD, k.round, n, n)
 	each(VPSRAD, U8(1), n, half)
 	each(VPSUBD, half, n, n)
@@ -96,38 +101,59 @@ func (s isa) exp() func(x group) group {
 func (s isa) sigmoid() func(x group) group {
 	k := s.numbers()
 	return func(x group) group {
-		y := s.like(x)
-		each(s.or, k.sign, x, y) // -|x|
-		s.atLeast(k.expLowest, y)
-		e := s.expClamped(k, y)
-		numerator := s.like(x)
-		s.choose(s.negative(x), e, k.one, numerator)
-		each(VADDPS, k.one, e, e)
-		each(VDIVPS, e, numerator, numerator)
-		return numerator
+		q, n := s.expm1Reduced(k, s.sigmoidExponent(k, x))
+		return s.sigmoidOf(k, x, q, n)
 	}
+}
+
+// sigmoidExponent is -|x|, clamped.
+func (s isa) sigmoidExponent(k numbers, x group) group {
+	y := s.like(x)
+	each(s.or, k.sign, x, y)
+	s.atLeast(k.expLowest, y)
+	return y
+}
+
+// sigmoidOf is the sigmoid of x, given the exponential of its exponent in parts.
+func (s isa) sigmoidOf(k numbers, x, q, n group) group {
+	e := s.expScaled(k, q, n)
+	numerator := s.like(x)
+	s.choose(s.negative(x), e, k.one, numerator)
+	each(VADDPS, k.one, e, e)
+	each(VDIVPS, e, numerator, numerator)
+	return numerator
 }
 
 func (s isa) tanh() func(x group) group {
 	k := s.tanhNumbers()
 	return func(x group) group {
-		y := s.like(x)
-		each(s.or, k.sign, x, y)
-		each(VADDPS, y, y, y)
-		s.atLeast(k.tanhLowest, y)
-		u, power := s.expm1Reduced(k, y)
-		s.powerOfTwo(k, power)
-		less1 := s.like(x)
-		each(VSUBPS, s.inRegister(k.one), power, less1)
-		each(VFMADD213PS, less1, power, u) // e^y - 1
-		denominator, sign := s.like(x), s.like(x)
-		each(VADDPS, k.two, u, denominator)
-		each(s.and, k.sign, x, sign)
-		each(s.and, k.magnitude, u, u)
-		each(s.or, sign, u, u)
-		each(VDIVPS, denominator, u, u)
-		return u
+		u, power := s.expm1Reduced(k, s.tanhExponent(k, x))
+		return s.tanhOf(k, x, u, power)
 	}
+}
+
+// tanhExponent is -2|x|, clamped.
+func (s isa) tanhExponent(k numbers, x group) group {
+	y := s.like(x)
+	each(s.or, k.sign, x, y)
+	each(VADDPS, y, y, y)
+	s.atLeast(k.tanhLowest, y)
+	return y
+}
+
+// tanhOf is the tanh of x, given the exponential of its exponent in parts.
+func (s isa) tanhOf(k numbers, x, u, power group) group {
+	s.powerOfTwo(k, power)
+	less1 := s.like(x)
+	each(VSUBPS, s.inRegister(k.one), power, less1)
+	each(VFMADD213PS, less1, power, u) // e^y - 1
+	denominator, sign := s.like(x), s.like(x)
+	each(VADDPS, k.two, u, denominator)
+	each(s.and, k.sign, x, sign)
+	each(s.and, k.magnitude, u, u)
+	each(s.or, sign, u, u)
+	each(VDIVPS, denominator, u, u)
+	return u
 }
 
 // log follows the portable version.

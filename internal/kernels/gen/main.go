@@ -19,6 +19,7 @@ func main() {
 		s.columns()
 		s.updates()
 		s.gates()
+		s.cifg()
 		s.peak()
 	}
 	transpose8()
