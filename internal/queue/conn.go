@@ -151,7 +151,10 @@ func (s server) explain(err error) error {
 	case s.secure && isSilence(err):
 		// A Redis without TLS waits for the end of the line in what asks for TLS.
 		return fmt.Errorf("%w: it takes the connection and does not answer: if it does not speak TLS, begin the address with redis:// in place of rediss:// (%w)", ErrUnreachable, err)
-	case !s.secure && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)):
+	case s.secure && isReset(err):
+		// The alert that says so is lost when the reset overtakes it.
+		return fmt.Errorf("%w: it ends the connection once TLS is agreed on, as one does that asks for a client certificate or refuses the client certificate it is given: name another by cert=FILE and key=FILE in the URL (%w)", ErrUnreachable, err)
+	case isReset(err):
 		return fmt.Errorf("%w: it ends the connection at once: if it speaks TLS, begin the address with rediss:// in place of redis:// (%w)", ErrUnreachable, err)
 	}
 	if s.sentinel {
@@ -166,6 +169,12 @@ func (s server) explain(err error) error {
 func isSilence(err error) bool {
 	_, network := errors.AsType[*net.OpError](err)
 	return errors.Is(err, context.DeadlineExceeded) && !network
+}
+
+// isReset reports whether an error is that of a connection that the other side
+// has ended.
+func isReset(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 // login says how to give the password that is missing or wrong.
