@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"syscall"
 	"time"
 
@@ -95,6 +96,17 @@ func (s *Store) probeRest(ctx context.Context, name string, content []byte) erro
 	return err
 }
 
+// isHangUp reports whether an error is that of a connection that the server has
+// taken and ended. Which one it is depends on who notices first.
+func isHangUp(err error) bool {
+	for _, ended := range []error{io.EOF, syscall.ECONNRESET, syscall.EPIPE, net.ErrClosed} {
+		if errors.Is(err, ended) {
+			return true
+		}
+	}
+	return false
+}
+
 // unsuitable says what to change. No answer at all is not the store's fault: it
 // may be there the next time.
 func (s *Store) unsuitable(err error) error {
@@ -106,7 +118,7 @@ func (s *Store) unsuitable(err error) error {
 	switch {
 	case certificates.Explain(err) != nil:
 		return fmt.Errorf("%w: S3 server %s: %w", storage.ErrUnsuitable, endpoint, certificates.Explain(err))
-	case r.StatusCode == 0 && endpoint.Scheme == "http" && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)):
+	case r.StatusCode == 0 && endpoint.Scheme == "http" && isHangUp(err):
 		return fmt.Errorf("the server at %s ends the connection at once: if it speaks TLS, begin the endpoint with https:// in place of http://: %w", endpoint, err)
 	case r.StatusCode == 0 && errors.Is(err, storage.ErrUnknown):
 		return fmt.Errorf("no S3 server answers at %s: start it or correct the endpoint of --store (COALMINE_STORE_URL): %w", endpoint, err)
