@@ -180,7 +180,8 @@ func (a *accountFlags) mixed(f *pflag.FlagSet) error {
 	case a.tree && f.Changed("clip-count-noise"):
 		return fmt.Errorf("--tree with --clip-count-noise: expected a fixed clip norm, since the count of clipped updates is no part of the tree")
 	case a.recipe.LossDistribution && a.recipe.Sampling == privacy.FixedSize:
-		return fmt.Errorf("--pld with cohorts of fixed size, which have no privacy loss distribution here: use --sampling poisson or none")
+		return fmt.Errorf("--pld with cohorts of fixed size, for which no loss distribution is known to bound every pair of neighbours: leave --pld out; " +
+			"--sampling poisson --pld prints what Poisson cohorts of the same expected size cost, which proves nothing for these")
 	}
 	return nil
 }

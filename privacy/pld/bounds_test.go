@@ -135,6 +135,21 @@ func TestCompositionEnclosesTheExactGaussian(t *testing.T) {
 	})
 }
 
+// Losses that are counted in units larger than 1 are bounded from either side by
+// different deltas.
+func TestLargeLossesEncloseTheExactGaussian(t *testing.T) {
+	t.Parallel()
+	for _, s := range []Step{{1, 0.3456, 24333}, {1, 0.3, 1000000}, {1, 0.01, 50}, {1, 1e-6, 3}} {
+		for _, delta := range []float64{1e-10, 1e-3} {
+			want := GaussianEpsilon(s.Sigma/math.Sqrt(float64(s.Rounds)), delta)
+			got := epsilonFor([]Step{s}, true, delta, 0)
+			if got.Lower > want*(1+1e-12) || got.Upper < want*(1-1e-12) || got.Upper-got.Lower > 2e-3*want {
+				t.Errorf("%+v, delta %v: bounds %+v, exact %v", s, delta, got, want)
+			}
+		}
+	}
+}
+
 func TestEpsilonIsMonotone(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

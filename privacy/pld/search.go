@@ -25,20 +25,21 @@ func epsilonFor(steps []Step, removing bool, delta, enough float64) Bounds {
 	guess := math.Min(d.highest(), d.chernoff(delta))
 	unit := d.unitFor(guess, math.Log(delta))
 	if unit == 1 {
-		return newDirection(steps, removing, tailError*delta, 1).epsilon(guess, delta, enough)
+		return newDirection(steps, removing, tailError*delta, 1).epsilon(guess, delta, delta, enough)
 	}
 	d = newDirection(steps, removing, tailError*delta, unit)
-	b := d.epsilon(guess/unit, delta*-math.Expm1(-unitShift), 0)
+	b := d.epsilon(guess/unit, delta, delta*-math.Expm1(-unitShift), 0)
 	return Bounds{b.Lower * unit, (b.Upper + unitShift) * unit}
 }
 
-// epsilon bounds epsilon at delta, both in units of losses.
-func (d direction) epsilon(guess, delta, enough float64) (b Bounds) {
-	logDelta := math.Log(delta)
+// epsilon bounds from below the epsilon at the delta forLower, and from above that
+// at forUpper, in units of losses.
+func (d direction) epsilon(guess, forLower, forUpper, enough float64) (b Bounds) {
+	logDelta := math.Log(forUpper)
 	var v *inversion
 	for range maxGuesses {
 		v = newInversion(d, d.settingFor(guess, logDelta, 0))
-		b = v.epsilonAt(delta)
+		b = v.epsilonAt(forLower, forUpper)
 		if b.Upper <= enough {
 			return b
 		}
@@ -48,18 +49,17 @@ func (d direction) epsilon(guess, delta, enough float64) (b Bounds) {
 		}
 	}
 	width := v.finer(finalGap * b.Upper / (b.Upper - b.Lower))
-	b = newInversion(d, d.settingFor(guess, logDelta, width)).epsilonAt(delta)
+	b = newInversion(d, d.settingFor(guess, logDelta, width)).epsilonAt(forLower, forUpper)
 	// Where delta falls by a jump, what is seen from above hides what is below.
 	for step := 1e-4; b.Lower == 0 && step < 1; step *= 10 {
 		v := newInversion(d, d.settingFor(guess*(1-step), logDelta, 0))
-		b.Lower = v.epsilonAt(delta).Lower
+		b.Lower = v.epsilonAt(forLower, forUpper).Lower
 	}
 	return b
 }
 
-// Losses that spread over more than widestSpread, or where epsilon is larger than
-// largestEpsilon, are counted in larger units,
-// so that they do not. With losses and epsilon in units of u, above 1, what
+// Losses that spread over more than widestSpread, or are to be compared with an
+// epsilon above largestEpsilon, are counted in larger units, so that they do not. With losses and epsilon in units of u, above 1, what
 // newInversion computes is E[(1 - exp((epsilon-loss)/u))+]. That is at most
 // delta(epsilon) and, since delta is at most P(loss > epsilon), at least
 // delta(epsilon + shift x u) x (1 - exp(-shift)).
@@ -81,10 +81,10 @@ func (v *inversion) finer(share float64) float64 {
 	return v.width * math.Max(math.Sqrt(share), v.setting.frequencies()/maxFrequencies)
 }
 
-// epsilonAt bounds epsilon at delta.
-func (v *inversion) epsilonAt(delta float64) Bounds {
-	lower := func(epsilon float64) float64 { b, _ := v.bounds(epsilon); return math.Log(b / delta) }
-	upper := func(epsilon float64) float64 { _, b := v.bounds(epsilon); return math.Log(b / delta) }
+// epsilonAt bounds epsilon from below at one delta and from above at another.
+func (v *inversion) epsilonAt(forLower, forUpper float64) Bounds {
+	lower := func(epsilon float64) float64 { b, _ := v.bounds(epsilon); return math.Log(b / forLower) }
+	upper := func(epsilon float64) float64 { _, b := v.bounds(epsilon); return math.Log(b / forUpper) }
 	step := 1 / (v.tilt + 1)
 	low, _ := crossing(lower, v.setting.epsilon, step)
 	_, high := crossing(upper, v.setting.epsilon, step)
