@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"fmt"
 	"os"
 	"sync"
 
@@ -21,7 +22,7 @@ var assembly = sync.OnceValue(func() *emulate.Program {
 
 // emulated is a set whose assembly is interpreted. It runs on any processor,
 // and fails on any access outside of its arguments.
-func emulated(suffix string, tileRows, tileColumns int) *set {
+func emulated(suffix string, tileRows, tileLanes, tileVectors int) *set {
 	call := func(name string, result any, args ...any) {
 		if err := assembly().Call(name+suffix, result, args...); err != nil {
 			panic(err)
@@ -51,7 +52,8 @@ func emulated(suffix string, tileRows, tileColumns int) *set {
 	}
 	s := &set{
 		name:     suffix + " emulated",
-		tileRows: tileRows, tileColumns: tileColumns,
+		tileRows: tileRows, tileColumns: tileLanes * tileVectors, tileLanes: tileLanes,
+		tiles: make([][]tileFunc, tileVectors+1),
 		transpose8: func(dst []float32, dstRow int, src []float32, srcRow, count int) {
 			shared("transpose8AVX2", dst, dstRow, src, srcRow, count)
 		},
@@ -82,17 +84,20 @@ func emulated(suffix string, tileRows, tileColumns int) *set {
 		},
 		peak: func(rounds int) (r int) { call("peak", &r, rounds); return r },
 	}
-	for rows := 1; rows <= tileRows; rows++ {
-		name := "tile" + string(rune('0'+rows))
-		s.tiles[rows] = func(count, depth int, a []float32, aTile, aRow, aStep int, b []float32, bRow int,
-			c []float32, cRow, columns int, alpha float32, accumulate bool, bias []float32) {
-			call(name, nil, count, depth, a, aTile, aRow, aStep, b, bRow, c, cRow, columns, alpha, accumulate, bias)
+	for vectors := range s.tiles {
+		s.tiles[vectors] = make([]tileFunc, tileRows+1)
+		for rows := range s.tiles[vectors] {
+			name := fmt.Sprintf("tile%dx%d", rows, vectors)
+			s.tiles[vectors][rows] = func(count, depth int, a []float32, aTile, aRow, aStep int, b []float32, bRow int,
+				c []float32, cRow, columns int, alpha float32, accumulate bool, bias []float32) {
+				call(name, nil, count, depth, a, aTile, aRow, aStep, b, bRow, c, cRow, columns, alpha, accumulate, bias)
+			}
 		}
 	}
 	return s
 }
 
-var emulatedSets = []*set{emulated("AVX2", 6, 16), emulated("AVX512", 8, 48)}
+var emulatedSets = []*set{emulated("AVX2", 6, 8, 2), emulated("AVX512", 8, 16, 3)}
 
 // ForceEmulated is ForceSet for an interpreted set, for the tests outside of the
 // package: "AVX2" or "AVX512".

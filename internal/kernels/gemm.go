@@ -17,12 +17,12 @@ const (
 const BlockDepth = 384
 
 // tileFunc computes count tiles of C, one below the other, each of a fixed
-// number of rows R and of columns <= the set's tileColumns:
+// number of rows R and of columns up to so many registers' (set.tiles):
 //
 //	C[t*R+i][j] = alpha * sum_p A[t][i][p]*B[p][j]  (+ bias[j], or else + C[t*R+i][j] if accumulate)
 //
 // where A[t][i][p] is a[t*aTile+i*aRow+p*aStep], B[p][j] is b[p*bRow+j] and
-// C[i][j] is c[i*cRow+j]. b must hold tileColumns columns in every row.
+// C[i][j] is c[i*cRow+j]. b must hold whole registers in every row.
 type tileFunc func(count, depth int, a []float32, aTile, aRow, aStep int, b []float32, bRow int,
 	c []float32, cRow, columns int, alpha float32, accumulate bool, bias []float32)
 
@@ -140,6 +140,7 @@ func (s *set) block(w *workspace, g product, b panels, rows, columns, depth span
 	for j := 0; j < columns.length; j += s.tileColumns {
 		width := min(s.tileColumns, columns.length-j)
 		panel, panelRow := b.at(j)
+		tile := s.tiles[(width+s.tileLanes-1)/s.tileLanes]
 		var bias []float32
 		if g.bias != nil {
 			bias = g.bias[columns.start+j:]
@@ -148,9 +149,9 @@ func (s *set) block(w *workspace, g product, b panels, rows, columns, depth span
 			if t.count == 0 {
 				continue
 			}
-			x, tile, step := a.stack(t)
+			x, next, step := a.stack(t)
 			c := g.c[(rows.start+t.firstRow)*g.ldc+columns.start+j:]
-			s.tiles[t.height](t.count, depth.length, x, tile, a.row, step, panel, panelRow, c, g.ldc, width, g.alpha, g.beta != 0, bias)
+			tile[t.height](t.count, depth.length, x, next, a.row, step, panel, panelRow, c, g.ldc, width, g.alpha, g.beta != 0, bias)
 		}
 	}
 }

@@ -2,9 +2,911 @@
 
 #include "textflag.h"
 
-// func tile1AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile1x1AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·tile1AVX2(SB), NOSPLIT, $0-168
+TEXT ·tile1x1AVX2(SB), NOSPLIT, $0-168
+	MOVQ count+0(FP), AX
+	MOVQ a_base+16(FP), DI
+	MOVQ c_base+96(FP), R8
+	MOVQ aRow+48(FP), R9
+	SHLQ $0x02, R9
+	MOVQ aStep+56(FP), R10
+	SHLQ $0x02, R10
+	MOVQ bRow+88(FP), R11
+	SHLQ $0x02, R11
+	MOVQ cRow+120(FP), R12
+	SHLQ $0x02, R12
+	LEAQ (R9)(R9*2), CX
+
+tile:
+	MOVQ       R8, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 28(CX)
+	VPXOR      Y0, Y0, Y0
+	MOVQ       DI, BX
+	MOVQ       aTile+40(FP), DX
+	LEAQ       (BX)(DX*4), DX
+	LEAQ       (BX)(R9*4), CX
+	MOVQ       b_base+64(FP), SI
+	MOVQ       depth+8(FP), CX
+	PCALIGN    $0x20
+
+product:
+	VMOVUPS      (SI), Y1
+	VBROADCASTSS (BX), Y2
+	VFMADD231PS  Y1, Y2, Y0
+	PREFETCHT0   (DX)
+	ADDQ         $0x20, DX
+	ADDQ         R10, BX
+	ADDQ         R11, SI
+	DECQ         CX
+	JNZ          product
+	VBROADCASTSS alpha+136(FP), Y1
+	MOVQ         bias_base+144(FP), CX
+	XORQ         DX, DX
+	TESTQ        CX, CX
+	JNZ          addend
+	MOVB         accumulate+140(FP), BL
+	TESTB        BL, BL
+	JZ           addend
+	MOVQ         R8, CX
+	MOVQ         R12, DX
+
+addend:
+	MOVQ        columns+128(FP), BX
+	CMPQ        BX, $0x08
+	JLT         edge
+	TESTQ       CX, CX
+	JZ          store
+	VMOVUPS     (CX), Y2
+	VFMADD231PS Y0, Y1, Y2
+	VMOVUPS     Y2, (R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	JMP         written
+
+store:
+	VMULPS  Y1, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R12, R8
+	JMP     written
+
+edge:
+	LEAQ        tail_mask<>+0(SB), SI
+	NEGQ        BX
+	VMOVUPS     64(SI)(BX*4), Y2
+	TESTQ       CX, CX
+	JZ          store_edge
+	VMASKMOVPS  (CX), Y2, Y3
+	VFMADD231PS Y0, Y1, Y3
+	VMASKMOVPS  Y3, Y2, (R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	JMP         written
+
+store_edge:
+	VMULPS     Y1, Y0, Y0
+	VMASKMOVPS Y0, Y2, (R8)
+	ADDQ       R12, R8
+
+written:
+	MOVQ aTile+40(FP), CX
+	LEAQ (DI)(CX*4), DI
+	DECQ AX
+	JNZ  tile
+	VZEROUPPER
+	RET
+
+// func tile2x1AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·tile2x1AVX2(SB), NOSPLIT, $0-168
+	MOVQ count+0(FP), AX
+	MOVQ a_base+16(FP), DI
+	MOVQ c_base+96(FP), R8
+	MOVQ aRow+48(FP), R9
+	SHLQ $0x02, R9
+	MOVQ aStep+56(FP), R10
+	SHLQ $0x02, R10
+	MOVQ bRow+88(FP), R11
+	SHLQ $0x02, R11
+	MOVQ cRow+120(FP), R12
+	SHLQ $0x02, R12
+	LEAQ (R9)(R9*2), CX
+
+tile:
+	MOVQ       R8, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 28(CX)
+	ADDQ       R12, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 28(CX)
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y1, Y1, Y1
+	MOVQ       DI, BX
+	MOVQ       aTile+40(FP), DX
+	LEAQ       (BX)(DX*4), DX
+	LEAQ       (BX)(R9*4), CX
+	MOVQ       b_base+64(FP), SI
+	MOVQ       depth+8(FP), CX
+	PCALIGN    $0x20
+
+product:
+	VMOVUPS      (SI), Y2
+	VBROADCASTSS (BX), Y3
+	VFMADD231PS  Y2, Y3, Y0
+	VBROADCASTSS (BX)(R9*1), Y3
+	VFMADD231PS  Y2, Y3, Y1
+	PREFETCHT0   (DX)
+	ADDQ         $0x20, DX
+	ADDQ         R10, BX
+	ADDQ         R11, SI
+	DECQ         CX
+	JNZ          product
+	VBROADCASTSS alpha+136(FP), Y2
+	MOVQ         bias_base+144(FP), CX
+	XORQ         DX, DX
+	TESTQ        CX, CX
+	JNZ          addend
+	MOVB         accumulate+140(FP), BL
+	TESTB        BL, BL
+	JZ           addend
+	MOVQ         R8, CX
+	MOVQ         R12, DX
+
+addend:
+	MOVQ        columns+128(FP), BX
+	CMPQ        BX, $0x08
+	JLT         edge
+	TESTQ       CX, CX
+	JZ          store
+	VMOVUPS     (CX), Y3
+	VFMADD231PS Y0, Y2, Y3
+	VMOVUPS     Y3, (R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	VMOVUPS     (CX), Y0
+	VFMADD231PS Y1, Y2, Y0
+	VMOVUPS     Y0, (R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	JMP         written
+
+store:
+	VMULPS  Y2, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R12, R8
+	VMULPS  Y2, Y1, Y1
+	VMOVUPS Y1, (R8)
+	ADDQ    R12, R8
+	JMP     written
+
+edge:
+	LEAQ        tail_mask<>+0(SB), SI
+	NEGQ        BX
+	VMOVUPS     64(SI)(BX*4), Y3
+	TESTQ       CX, CX
+	JZ          store_edge
+	VMASKMOVPS  (CX), Y3, Y4
+	VFMADD231PS Y0, Y2, Y4
+	VMASKMOVPS  Y4, Y3, (R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	VMASKMOVPS  (CX), Y3, Y0
+	VFMADD231PS Y1, Y2, Y0
+	VMASKMOVPS  Y0, Y3, (R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	JMP         written
+
+store_edge:
+	VMULPS     Y2, Y0, Y0
+	VMASKMOVPS Y0, Y3, (R8)
+	ADDQ       R12, R8
+	VMULPS     Y2, Y1, Y1
+	VMASKMOVPS Y1, Y3, (R8)
+	ADDQ       R12, R8
+
+written:
+	MOVQ aTile+40(FP), CX
+	LEAQ (DI)(CX*4), DI
+	DECQ AX
+	JNZ  tile
+	VZEROUPPER
+	RET
+
+// func tile3x1AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·tile3x1AVX2(SB), NOSPLIT, $0-168
+	MOVQ count+0(FP), AX
+	MOVQ a_base+16(FP), DI
+	MOVQ c_base+96(FP), R8
+	MOVQ aRow+48(FP), R9
+	SHLQ $0x02, R9
+	MOVQ aStep+56(FP), R10
+	SHLQ $0x02, R10
+	MOVQ bRow+88(FP), R11
+	SHLQ $0x02, R11
+	MOVQ cRow+120(FP), R12
+	SHLQ $0x02, R12
+	LEAQ (R9)(R9*2), CX
+
+tile:
+	MOVQ       R8, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 28(CX)
+	ADDQ       R12, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 28(CX)
+	ADDQ       R12, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 28(CX)
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y1, Y1, Y1
+	VPXOR      Y2, Y2, Y2
+	MOVQ       DI, BX
+	MOVQ       aTile+40(FP), DX
+	LEAQ       (BX)(DX*4), DX
+	LEAQ       (BX)(R9*4), CX
+	MOVQ       b_base+64(FP), SI
+	MOVQ       depth+8(FP), CX
+	PCALIGN    $0x20
+
+product:
+	VMOVUPS      (SI), Y3
+	VBROADCASTSS (BX), Y4
+	VFMADD231PS  Y3, Y4, Y0
+	VBROADCASTSS (BX)(R9*1), Y4
+	VFMADD231PS  Y3, Y4, Y1
+	VBROADCASTSS (BX)(R9*2), Y4
+	VFMADD231PS  Y3, Y4, Y2
+	PREFETCHT0   (DX)
+	ADDQ         $0x20, DX
+	ADDQ         R10, BX
+	ADDQ         R11, SI
+	DECQ         CX
+	JNZ          product
+	VBROADCASTSS alpha+136(FP), Y3
+	MOVQ         bias_base+144(FP), CX
+	XORQ         DX, DX
+	TESTQ        CX, CX
+	JNZ          addend
+	MOVB         accumulate+140(FP), BL
+	TESTB        BL, BL
+	JZ           addend
+	MOVQ         R8, CX
+	MOVQ         R12, DX
+
+addend:
+	MOVQ        columns+128(FP), BX
+	CMPQ        BX, $0x08
+	JLT         edge
+	TESTQ       CX, CX
+	JZ          store
+	VMOVUPS     (CX), Y4
+	VFMADD231PS Y0, Y3, Y4
+	VMOVUPS     Y4, (R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	VMOVUPS     (CX), Y0
+	VFMADD231PS Y1, Y3, Y0
+	VMOVUPS     Y0, (R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	VMOVUPS     (CX), Y0
+	VFMADD231PS Y2, Y3, Y0
+	VMOVUPS     Y0, (R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	JMP         written
+
+store:
+	VMULPS  Y3, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R12, R8
+	VMULPS  Y3, Y1, Y1
+	VMOVUPS Y1, (R8)
+	ADDQ    R12, R8
+	VMULPS  Y3, Y2, Y2
+	VMOVUPS Y2, (R8)
+	ADDQ    R12, R8
+	JMP     written
+
+edge:
+	LEAQ        tail_mask<>+0(SB), SI
+	NEGQ        BX
+	VMOVUPS     64(SI)(BX*4), Y4
+	TESTQ       CX, CX
+	JZ          store_edge
+	VMASKMOVPS  (CX), Y4, Y5
+	VFMADD231PS Y0, Y3, Y5
+	VMASKMOVPS  Y5, Y4, (R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	VMASKMOVPS  (CX), Y4, Y0
+	VFMADD231PS Y1, Y3, Y0
+	VMASKMOVPS  Y0, Y4, (R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	VMASKMOVPS  (CX), Y4, Y0
+	VFMADD231PS Y2, Y3, Y0
+	VMASKMOVPS  Y0, Y4, (R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	JMP         written
+
+store_edge:
+	VMULPS     Y3, Y0, Y0
+	VMASKMOVPS Y0, Y4, (R8)
+	ADDQ       R12, R8
+	VMULPS     Y3, Y1, Y1
+	VMASKMOVPS Y1, Y4, (R8)
+	ADDQ       R12, R8
+	VMULPS     Y3, Y2, Y2
+	VMASKMOVPS Y2, Y4, (R8)
+	ADDQ       R12, R8
+
+written:
+	MOVQ aTile+40(FP), CX
+	LEAQ (DI)(CX*4), DI
+	DECQ AX
+	JNZ  tile
+	VZEROUPPER
+	RET
+
+// func tile4x1AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·tile4x1AVX2(SB), NOSPLIT, $0-168
+	MOVQ count+0(FP), AX
+	MOVQ a_base+16(FP), DI
+	MOVQ c_base+96(FP), R8
+	MOVQ aRow+48(FP), R9
+	SHLQ $0x02, R9
+	MOVQ aStep+56(FP), R10
+	SHLQ $0x02, R10
+	MOVQ bRow+88(FP), R11
+	SHLQ $0x02, R11
+	MOVQ cRow+120(FP), R12
+	SHLQ $0x02, R12
+	LEAQ (R9)(R9*2), R13
+
+tile:
+	MOVQ       R8, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 28(CX)
+	ADDQ       R12, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 28(CX)
+	ADDQ       R12, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 28(CX)
+	ADDQ       R12, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 28(CX)
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y1, Y1, Y1
+	VPXOR      Y2, Y2, Y2
+	VPXOR      Y3, Y3, Y3
+	MOVQ       DI, BX
+	MOVQ       aTile+40(FP), DX
+	LEAQ       (BX)(DX*4), DX
+	LEAQ       (BX)(R9*4), CX
+	MOVQ       b_base+64(FP), SI
+	MOVQ       depth+8(FP), CX
+	PCALIGN    $0x20
+
+product:
+	VMOVUPS      (SI), Y4
+	VBROADCASTSS (BX), Y5
+	VFMADD231PS  Y4, Y5, Y0
+	VBROADCASTSS (BX)(R9*1), Y5
+	VFMADD231PS  Y4, Y5, Y1
+	VBROADCASTSS (BX)(R9*2), Y5
+	VFMADD231PS  Y4, Y5, Y2
+	VBROADCASTSS (BX)(R13*1), Y5
+	VFMADD231PS  Y4, Y5, Y3
+	PREFETCHT0   (DX)
+	ADDQ         $0x20, DX
+	ADDQ         R10, BX
+	ADDQ         R11, SI
+	DECQ         CX
+	JNZ          product
+	VBROADCASTSS alpha+136(FP), Y4
+	MOVQ         bias_base+144(FP), CX
+	XORQ         DX, DX
+	TESTQ        CX, CX
+	JNZ          addend
+	MOVB         accumulate+140(FP), BL
+	TESTB        BL, BL
+	JZ           addend
+	MOVQ         R8, CX
+	MOVQ         R12, DX
+
+addend:
+	MOVQ        columns+128(FP), BX
+	CMPQ        BX, $0x08
+	JLT         edge
+	TESTQ       CX, CX
+	JZ          store
+	VMOVUPS     (CX), Y5
+	VFMADD231PS Y0, Y4, Y5
+	VMOVUPS     Y5, (R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	VMOVUPS     (CX), Y0
+	VFMADD231PS Y1, Y4, Y0
+	VMOVUPS     Y0, (R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	VMOVUPS     (CX), Y0
+	VFMADD231PS Y2, Y4, Y0
+	VMOVUPS     Y0, (R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	VMOVUPS     (CX), Y0
+	VFMADD231PS Y3, Y4, Y0
+	VMOVUPS     Y0, (R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	JMP         written
+
+store:
+	VMULPS  Y4, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R12, R8
+	VMULPS  Y4, Y1, Y1
+	VMOVUPS Y1, (R8)
+	ADDQ    R12, R8
+	VMULPS  Y4, Y2, Y2
+	VMOVUPS Y2, (R8)
+	ADDQ    R12, R8
+	VMULPS  Y4, Y3, Y3
+	VMOVUPS Y3, (R8)
+	ADDQ    R12, R8
+	JMP     written
+
+edge:
+	LEAQ        tail_mask<>+0(SB), SI
+	NEGQ        BX
+	VMOVUPS     64(SI)(BX*4), Y5
+	TESTQ       CX, CX
+	JZ          store_edge
+	VMASKMOVPS  (CX), Y5, Y6
+	VFMADD231PS Y0, Y4, Y6
+	VMASKMOVPS  Y6, Y5, (R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	VMASKMOVPS  (CX), Y5, Y0
+	VFMADD231PS Y1, Y4, Y0
+	VMASKMOVPS  Y0, Y5, (R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	VMASKMOVPS  (CX), Y5, Y0
+	VFMADD231PS Y2, Y4, Y0
+	VMASKMOVPS  Y0, Y5, (R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	VMASKMOVPS  (CX), Y5, Y0
+	VFMADD231PS Y3, Y4, Y0
+	VMASKMOVPS  Y0, Y5, (R8)
+	ADDQ        DX, CX
+	ADDQ        R12, R8
+	JMP         written
+
+store_edge:
+	VMULPS     Y4, Y0, Y0
+	VMASKMOVPS Y0, Y5, (R8)
+	ADDQ       R12, R8
+	VMULPS     Y4, Y1, Y1
+	VMASKMOVPS Y1, Y5, (R8)
+	ADDQ       R12, R8
+	VMULPS     Y4, Y2, Y2
+	VMASKMOVPS Y2, Y5, (R8)
+	ADDQ       R12, R8
+	VMULPS     Y4, Y3, Y3
+	VMASKMOVPS Y3, Y5, (R8)
+	ADDQ       R12, R8
+
+written:
+	MOVQ aTile+40(FP), CX
+	LEAQ (DI)(CX*4), DI
+	DECQ AX
+	JNZ  tile
+	VZEROUPPER
+	RET
+
+// func tile5x1AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·tile5x1AVX2(SB), NOSPLIT, $0-168
+	MOVQ count+0(FP), AX
+	MOVQ a_base+16(FP), R8
+	MOVQ c_base+96(FP), R9
+	MOVQ aRow+48(FP), R10
+	SHLQ $0x02, R10
+	MOVQ aStep+56(FP), R11
+	SHLQ $0x02, R11
+	MOVQ bRow+88(FP), R12
+	SHLQ $0x02, R12
+	MOVQ cRow+120(FP), R13
+	SHLQ $0x02, R13
+	LEAQ (R10)(R10*2), R14
+
+tile:
+	MOVQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 28(CX)
+	ADDQ       R13, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 28(CX)
+	ADDQ       R13, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 28(CX)
+	ADDQ       R13, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 28(CX)
+	ADDQ       R13, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 28(CX)
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y1, Y1, Y1
+	VPXOR      Y2, Y2, Y2
+	VPXOR      Y3, Y3, Y3
+	VPXOR      Y4, Y4, Y4
+	MOVQ       R8, BX
+	MOVQ       aTile+40(FP), DX
+	LEAQ       (BX)(DX*4), DX
+	LEAQ       (BX)(R10*4), SI
+	MOVQ       b_base+64(FP), DI
+	MOVQ       depth+8(FP), CX
+	PCALIGN    $0x20
+
+product:
+	VMOVUPS      (DI), Y5
+	VBROADCASTSS (BX), Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VBROADCASTSS (BX)(R10*1), Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS (BX)(R10*2), Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VBROADCASTSS (BX)(R14*1), Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VBROADCASTSS (SI), Y6
+	VFMADD231PS  Y5, Y6, Y4
+	PREFETCHT0   (DX)
+	ADDQ         $0x20, DX
+	ADDQ         R11, BX
+	ADDQ         R11, SI
+	ADDQ         R12, DI
+	DECQ         CX
+	JNZ          product
+	VBROADCASTSS alpha+136(FP), Y5
+	MOVQ         bias_base+144(FP), CX
+	XORQ         DX, DX
+	TESTQ        CX, CX
+	JNZ          addend
+	MOVB         accumulate+140(FP), BL
+	TESTB        BL, BL
+	JZ           addend
+	MOVQ         R9, CX
+	MOVQ         R13, DX
+
+addend:
+	MOVQ        columns+128(FP), BX
+	CMPQ        BX, $0x08
+	JLT         edge
+	TESTQ       CX, CX
+	JZ          store
+	VMOVUPS     (CX), Y6
+	VFMADD231PS Y0, Y5, Y6
+	VMOVUPS     Y6, (R9)
+	ADDQ        DX, CX
+	ADDQ        R13, R9
+	VMOVUPS     (CX), Y0
+	VFMADD231PS Y1, Y5, Y0
+	VMOVUPS     Y0, (R9)
+	ADDQ        DX, CX
+	ADDQ        R13, R9
+	VMOVUPS     (CX), Y0
+	VFMADD231PS Y2, Y5, Y0
+	VMOVUPS     Y0, (R9)
+	ADDQ        DX, CX
+	ADDQ        R13, R9
+	VMOVUPS     (CX), Y0
+	VFMADD231PS Y3, Y5, Y0
+	VMOVUPS     Y0, (R9)
+	ADDQ        DX, CX
+	ADDQ        R13, R9
+	VMOVUPS     (CX), Y0
+	VFMADD231PS Y4, Y5, Y0
+	VMOVUPS     Y0, (R9)
+	ADDQ        DX, CX
+	ADDQ        R13, R9
+	JMP         written
+
+store:
+	VMULPS  Y5, Y0, Y0
+	VMOVUPS Y0, (R9)
+	ADDQ    R13, R9
+	VMULPS  Y5, Y1, Y1
+	VMOVUPS Y1, (R9)
+	ADDQ    R13, R9
+	VMULPS  Y5, Y2, Y2
+	VMOVUPS Y2, (R9)
+	ADDQ    R13, R9
+	VMULPS  Y5, Y3, Y3
+	VMOVUPS Y3, (R9)
+	ADDQ    R13, R9
+	VMULPS  Y5, Y4, Y4
+	VMOVUPS Y4, (R9)
+	ADDQ    R13, R9
+	JMP     written
+
+edge:
+	LEAQ        tail_mask<>+0(SB), SI
+	NEGQ        BX
+	VMOVUPS     64(SI)(BX*4), Y6
+	TESTQ       CX, CX
+	JZ          store_edge
+	VMASKMOVPS  (CX), Y6, Y7
+	VFMADD231PS Y0, Y5, Y7
+	VMASKMOVPS  Y7, Y6, (R9)
+	ADDQ        DX, CX
+	ADDQ        R13, R9
+	VMASKMOVPS  (CX), Y6, Y0
+	VFMADD231PS Y1, Y5, Y0
+	VMASKMOVPS  Y0, Y6, (R9)
+	ADDQ        DX, CX
+	ADDQ        R13, R9
+	VMASKMOVPS  (CX), Y6, Y0
+	VFMADD231PS Y2, Y5, Y0
+	VMASKMOVPS  Y0, Y6, (R9)
+	ADDQ        DX, CX
+	ADDQ        R13, R9
+	VMASKMOVPS  (CX), Y6, Y0
+	VFMADD231PS Y3, Y5, Y0
+	VMASKMOVPS  Y0, Y6, (R9)
+	ADDQ        DX, CX
+	ADDQ        R13, R9
+	VMASKMOVPS  (CX), Y6, Y0
+	VFMADD231PS Y4, Y5, Y0
+	VMASKMOVPS  Y0, Y6, (R9)
+	ADDQ        DX, CX
+	ADDQ        R13, R9
+	JMP         written
+
+store_edge:
+	VMULPS     Y5, Y0, Y0
+	VMASKMOVPS Y0, Y6, (R9)
+	ADDQ       R13, R9
+	VMULPS     Y5, Y1, Y1
+	VMASKMOVPS Y1, Y6, (R9)
+	ADDQ       R13, R9
+	VMULPS     Y5, Y2, Y2
+	VMASKMOVPS Y2, Y6, (R9)
+	ADDQ       R13, R9
+	VMULPS     Y5, Y3, Y3
+	VMASKMOVPS Y3, Y6, (R9)
+	ADDQ       R13, R9
+	VMULPS     Y5, Y4, Y4
+	VMASKMOVPS Y4, Y6, (R9)
+	ADDQ       R13, R9
+
+written:
+	MOVQ aTile+40(FP), CX
+	LEAQ (R8)(CX*4), R8
+	DECQ AX
+	JNZ  tile
+	VZEROUPPER
+	RET
+
+// func tile6x1AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·tile6x1AVX2(SB), NOSPLIT, $0-168
+	MOVQ count+0(FP), AX
+	MOVQ a_base+16(FP), R8
+	MOVQ c_base+96(FP), R9
+	MOVQ aRow+48(FP), R10
+	SHLQ $0x02, R10
+	MOVQ aStep+56(FP), R11
+	SHLQ $0x02, R11
+	MOVQ bRow+88(FP), R12
+	SHLQ $0x02, R12
+	MOVQ cRow+120(FP), R13
+	SHLQ $0x02, R13
+	LEAQ (R10)(R10*2), R14
+
+tile:
+	MOVQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 28(CX)
+	ADDQ       R13, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 28(CX)
+	ADDQ       R13, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 28(CX)
+	ADDQ       R13, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 28(CX)
+	ADDQ       R13, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 28(CX)
+	ADDQ       R13, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 28(CX)
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y1, Y1, Y1
+	VPXOR      Y2, Y2, Y2
+	VPXOR      Y3, Y3, Y3
+	VPXOR      Y4, Y4, Y4
+	VPXOR      Y5, Y5, Y5
+	MOVQ       R8, BX
+	MOVQ       aTile+40(FP), DX
+	LEAQ       (BX)(DX*4), DX
+	LEAQ       (BX)(R10*4), SI
+	MOVQ       b_base+64(FP), DI
+	MOVQ       depth+8(FP), CX
+	PCALIGN    $0x20
+
+product:
+	VMOVUPS      (DI), Y6
+	VBROADCASTSS (BX), Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VBROADCASTSS (BX)(R10*1), Y7
+	VFMADD231PS  Y6, Y7, Y1
+	VBROADCASTSS (BX)(R10*2), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VBROADCASTSS (BX)(R14*1), Y7
+	VFMADD231PS  Y6, Y7, Y3
+	VBROADCASTSS (SI), Y7
+	VFMADD231PS  Y6, Y7, Y4
+	VBROADCASTSS (SI)(R10*1), Y7
+	VFMADD231PS  Y6, Y7, Y5
+	PREFETCHT0   (DX)
+	ADDQ         $0x20, DX
+	ADDQ         R11, BX
+	ADDQ         R11, SI
+	ADDQ         R12, DI
+	DECQ         CX
+	JNZ          product
+	VBROADCASTSS alpha+136(FP), Y6
+	MOVQ         bias_base+144(FP), CX
+	XORQ         DX, DX
+	TESTQ        CX, CX
+	JNZ          addend
+	MOVB         accumulate+140(FP), BL
+	TESTB        BL, BL
+	JZ           addend
+	MOVQ         R9, CX
+	MOVQ         R13, DX
+
+addend:
+	MOVQ        columns+128(FP), BX
+	CMPQ        BX, $0x08
+	JLT         edge
+	TESTQ       CX, CX
+	JZ          store
+	VMOVUPS     (CX), Y7
+	VFMADD231PS Y0, Y6, Y7
+	VMOVUPS     Y7, (R9)
+	ADDQ        DX, CX
+	ADDQ        R13, R9
+	VMOVUPS     (CX), Y0
+	VFMADD231PS Y1, Y6, Y0
+	VMOVUPS     Y0, (R9)
+	ADDQ        DX, CX
+	ADDQ        R13, R9
+	VMOVUPS     (CX), Y0
+	VFMADD231PS Y2, Y6, Y0
+	VMOVUPS     Y0, (R9)
+	ADDQ        DX, CX
+	ADDQ        R13, R9
+	VMOVUPS     (CX), Y0
+	VFMADD231PS Y3, Y6, Y0
+	VMOVUPS     Y0, (R9)
+	ADDQ        DX, CX
+	ADDQ        R13, R9
+	VMOVUPS     (CX), Y0
+	VFMADD231PS Y4, Y6, Y0
+	VMOVUPS     Y0, (R9)
+	ADDQ        DX, CX
+	ADDQ        R13, R9
+	VMOVUPS     (CX), Y0
+	VFMADD231PS Y5, Y6, Y0
+	VMOVUPS     Y0, (R9)
+	ADDQ        DX, CX
+	ADDQ        R13, R9
+	JMP         written
+
+store:
+	VMULPS  Y6, Y0, Y0
+	VMOVUPS Y0, (R9)
+	ADDQ    R13, R9
+	VMULPS  Y6, Y1, Y1
+	VMOVUPS Y1, (R9)
+	ADDQ    R13, R9
+	VMULPS  Y6, Y2, Y2
+	VMOVUPS Y2, (R9)
+	ADDQ    R13, R9
+	VMULPS  Y6, Y3, Y3
+	VMOVUPS Y3, (R9)
+	ADDQ    R13, R9
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS Y4, (R9)
+	ADDQ    R13, R9
+	VMULPS  Y6, Y5, Y5
+	VMOVUPS Y5, (R9)
+	ADDQ    R13, R9
+	JMP     written
+
+edge:
+	LEAQ        tail_mask<>+0(SB), SI
+	NEGQ        BX
+	VMOVUPS     64(SI)(BX*4), Y7
+	TESTQ       CX, CX
+	JZ          store_edge
+	VMASKMOVPS  (CX), Y7, Y8
+	VFMADD231PS Y0, Y6, Y8
+	VMASKMOVPS  Y8, Y7, (R9)
+	ADDQ        DX, CX
+	ADDQ        R13, R9
+	VMASKMOVPS  (CX), Y7, Y0
+	VFMADD231PS Y1, Y6, Y0
+	VMASKMOVPS  Y0, Y7, (R9)
+	ADDQ        DX, CX
+	ADDQ        R13, R9
+	VMASKMOVPS  (CX), Y7, Y0
+	VFMADD231PS Y2, Y6, Y0
+	VMASKMOVPS  Y0, Y7, (R9)
+	ADDQ        DX, CX
+	ADDQ        R13, R9
+	VMASKMOVPS  (CX), Y7, Y0
+	VFMADD231PS Y3, Y6, Y0
+	VMASKMOVPS  Y0, Y7, (R9)
+	ADDQ        DX, CX
+	ADDQ        R13, R9
+	VMASKMOVPS  (CX), Y7, Y0
+	VFMADD231PS Y4, Y6, Y0
+	VMASKMOVPS  Y0, Y7, (R9)
+	ADDQ        DX, CX
+	ADDQ        R13, R9
+	VMASKMOVPS  (CX), Y7, Y0
+	VFMADD231PS Y5, Y6, Y0
+	VMASKMOVPS  Y0, Y7, (R9)
+	ADDQ        DX, CX
+	ADDQ        R13, R9
+	JMP         written
+
+store_edge:
+	VMULPS     Y6, Y0, Y0
+	VMASKMOVPS Y0, Y7, (R9)
+	ADDQ       R13, R9
+	VMULPS     Y6, Y1, Y1
+	VMASKMOVPS Y1, Y7, (R9)
+	ADDQ       R13, R9
+	VMULPS     Y6, Y2, Y2
+	VMASKMOVPS Y2, Y7, (R9)
+	ADDQ       R13, R9
+	VMULPS     Y6, Y3, Y3
+	VMASKMOVPS Y3, Y7, (R9)
+	ADDQ       R13, R9
+	VMULPS     Y6, Y4, Y4
+	VMASKMOVPS Y4, Y7, (R9)
+	ADDQ       R13, R9
+	VMULPS     Y6, Y5, Y5
+	VMASKMOVPS Y5, Y7, (R9)
+	ADDQ       R13, R9
+
+written:
+	MOVQ aTile+40(FP), CX
+	LEAQ (R8)(CX*4), R8
+	DECQ AX
+	JNZ  tile
+	VZEROUPPER
+	RET
+
+// func tile1x2AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·tile1x2AVX2(SB), NOSPLIT, $0-168
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DI
 	MOVQ c_base+96(FP), R8
@@ -111,9 +1013,9 @@ written:
 	VZEROUPPER
 	RET
 
-// func tile2AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile2x2AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·tile2AVX2(SB), NOSPLIT, $0-168
+TEXT ·tile2x2AVX2(SB), NOSPLIT, $0-168
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DI
 	MOVQ c_base+96(FP), R8
@@ -254,9 +1156,9 @@ written:
 	VZEROUPPER
 	RET
 
-// func tile3AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile3x2AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·tile3AVX2(SB), NOSPLIT, $0-168
+TEXT ·tile3x2AVX2(SB), NOSPLIT, $0-168
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DI
 	MOVQ c_base+96(FP), R8
@@ -431,9 +1333,9 @@ written:
 	VZEROUPPER
 	RET
 
-// func tile4AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile4x2AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·tile4AVX2(SB), NOSPLIT, $0-168
+TEXT ·tile4x2AVX2(SB), NOSPLIT, $0-168
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DI
 	MOVQ c_base+96(FP), R8
@@ -642,9 +1544,9 @@ written:
 	VZEROUPPER
 	RET
 
-// func tile5AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile5x2AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·tile5AVX2(SB), NOSPLIT, $0-168
+TEXT ·tile5x2AVX2(SB), NOSPLIT, $0-168
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), R8
 	MOVQ c_base+96(FP), R9
@@ -888,9 +1790,9 @@ written:
 	VZEROUPPER
 	RET
 
-// func tile6AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile6x2AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·tile6AVX2(SB), NOSPLIT, $0-168
+TEXT ·tile6x2AVX2(SB), NOSPLIT, $0-168
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), R8
 	MOVQ c_base+96(FP), R9
@@ -3773,9 +4675,3241 @@ round:
 	MOVQ        CX, ret+8(FP)
 	RET
 
-// func tile1AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile1x1AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile1AVX512(SB), NOSPLIT, $0-168
+TEXT ·tile1x1AVX512(SB), NOSPLIT, $0-168
+	MOVQ count+0(FP), AX
+	MOVQ a_base+16(FP), DX
+	MOVQ c_base+96(FP), BX
+	MOVQ aRow+48(FP), SI
+	SHLQ $0x02, SI
+	MOVQ aStep+56(FP), DI
+	SHLQ $0x02, DI
+	MOVQ bRow+88(FP), R8
+	SHLQ $0x02, R8
+	MOVQ cRow+120(FP), R9
+	SHLQ $0x02, R9
+	LEAQ (SI)(SI*2), CX
+
+tile:
+	MOVQ       BX, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	VPXORD     Z0, Z0, Z0
+	MOVQ       DX, R11
+	MOVQ       aTile+40(FP), R10
+	LEAQ       (R11)(R10*4), R10
+	LEAQ       (R11)(SI*4), CX
+	MOVQ       b_base+64(FP), R12
+	MOVQ       depth+8(FP), CX
+	PCALIGN    $0x20
+
+product:
+	VMOVUPS      (R12), Z1
+	VBROADCASTSS (R11), Z2
+	VFMADD231PS  Z1, Z2, Z0
+	PREFETCHT0   (R10)
+	ADDQ         $0x20, R10
+	ADDQ         DI, R11
+	ADDQ         R8, R12
+	DECQ         CX
+	JNZ          product
+	VBROADCASTSS alpha+136(FP), Z1
+	MOVQ         bias_base+144(FP), R10
+	XORQ         R11, R11
+	TESTQ        R10, R10
+	JNZ          addend
+	MOVB         accumulate+140(FP), CL
+	TESTB        CL, CL
+	JZ           addend
+	MOVQ         BX, R10
+	MOVQ         R9, R11
+
+addend:
+	MOVQ        columns+128(FP), CX
+	CMPQ        CX, $0x10
+	JLT         edge
+	TESTQ       R10, R10
+	JZ          store
+	VMOVUPS     (R10), Z2
+	VFMADD231PS Z0, Z1, Z2
+	VMOVUPS     Z2, (BX)
+	ADDQ        R11, R10
+	ADDQ        R9, BX
+	JMP         written
+
+store:
+	VMULPS  Z1, Z0, Z0
+	VMOVUPS Z0, (BX)
+	ADDQ    R9, BX
+	JMP     written
+
+edge:
+	MOVQ        $0x00000001, R12
+	SHLQ        CL, R12
+	DECQ        R12
+	KMOVW       R12, K1
+	TESTQ       R10, R10
+	JZ          store_edge
+	VMOVUPS.Z   (R10), K1, Z2
+	VFMADD231PS Z0, Z1, Z2
+	VMOVUPS     Z2, K1, (BX)
+	ADDQ        R11, R10
+	ADDQ        R9, BX
+	JMP         written
+
+store_edge:
+	VMULPS  Z1, Z0, Z0
+	VMOVUPS Z0, K1, (BX)
+	ADDQ    R9, BX
+
+written:
+	MOVQ aTile+40(FP), CX
+	LEAQ (DX)(CX*4), DX
+	DECQ AX
+	JNZ  tile
+	VZEROUPPER
+	RET
+
+// func tile2x1AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·tile2x1AVX512(SB), NOSPLIT, $0-168
+	MOVQ count+0(FP), AX
+	MOVQ a_base+16(FP), DX
+	MOVQ c_base+96(FP), BX
+	MOVQ aRow+48(FP), SI
+	SHLQ $0x02, SI
+	MOVQ aStep+56(FP), DI
+	SHLQ $0x02, DI
+	MOVQ bRow+88(FP), R8
+	SHLQ $0x02, R8
+	MOVQ cRow+120(FP), R9
+	SHLQ $0x02, R9
+	LEAQ (SI)(SI*2), CX
+
+tile:
+	MOVQ       BX, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	MOVQ       DX, R11
+	MOVQ       aTile+40(FP), R10
+	LEAQ       (R11)(R10*4), R10
+	LEAQ       (R11)(SI*4), CX
+	MOVQ       b_base+64(FP), R12
+	MOVQ       depth+8(FP), CX
+	PCALIGN    $0x20
+
+product:
+	VMOVUPS      (R12), Z2
+	VBROADCASTSS (R11), Z3
+	VFMADD231PS  Z2, Z3, Z0
+	VBROADCASTSS (R11)(SI*1), Z3
+	VFMADD231PS  Z2, Z3, Z1
+	PREFETCHT0   (R10)
+	ADDQ         $0x20, R10
+	ADDQ         DI, R11
+	ADDQ         R8, R12
+	DECQ         CX
+	JNZ          product
+	VBROADCASTSS alpha+136(FP), Z2
+	MOVQ         bias_base+144(FP), R10
+	XORQ         R11, R11
+	TESTQ        R10, R10
+	JNZ          addend
+	MOVB         accumulate+140(FP), CL
+	TESTB        CL, CL
+	JZ           addend
+	MOVQ         BX, R10
+	MOVQ         R9, R11
+
+addend:
+	MOVQ        columns+128(FP), CX
+	CMPQ        CX, $0x10
+	JLT         edge
+	TESTQ       R10, R10
+	JZ          store
+	VMOVUPS     (R10), Z3
+	VFMADD231PS Z0, Z2, Z3
+	VMOVUPS     Z3, (BX)
+	ADDQ        R11, R10
+	ADDQ        R9, BX
+	VMOVUPS     (R10), Z3
+	VFMADD231PS Z1, Z2, Z3
+	VMOVUPS     Z3, (BX)
+	ADDQ        R11, R10
+	ADDQ        R9, BX
+	JMP         written
+
+store:
+	VMULPS  Z2, Z0, Z0
+	VMOVUPS Z0, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z2, Z1, Z1
+	VMOVUPS Z1, (BX)
+	ADDQ    R9, BX
+	JMP     written
+
+edge:
+	MOVQ        $0x00000001, R12
+	SHLQ        CL, R12
+	DECQ        R12
+	KMOVW       R12, K1
+	TESTQ       R10, R10
+	JZ          store_edge
+	VMOVUPS.Z   (R10), K1, Z3
+	VFMADD231PS Z0, Z2, Z3
+	VMOVUPS     Z3, K1, (BX)
+	ADDQ        R11, R10
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R10), K1, Z3
+	VFMADD231PS Z1, Z2, Z3
+	VMOVUPS     Z3, K1, (BX)
+	ADDQ        R11, R10
+	ADDQ        R9, BX
+	JMP         written
+
+store_edge:
+	VMULPS  Z2, Z0, Z0
+	VMOVUPS Z0, K1, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z2, Z1, Z1
+	VMOVUPS Z1, K1, (BX)
+	ADDQ    R9, BX
+
+written:
+	MOVQ aTile+40(FP), CX
+	LEAQ (DX)(CX*4), DX
+	DECQ AX
+	JNZ  tile
+	VZEROUPPER
+	RET
+
+// func tile3x1AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·tile3x1AVX512(SB), NOSPLIT, $0-168
+	MOVQ count+0(FP), AX
+	MOVQ a_base+16(FP), DX
+	MOVQ c_base+96(FP), BX
+	MOVQ aRow+48(FP), SI
+	SHLQ $0x02, SI
+	MOVQ aStep+56(FP), DI
+	SHLQ $0x02, DI
+	MOVQ bRow+88(FP), R8
+	SHLQ $0x02, R8
+	MOVQ cRow+120(FP), R9
+	SHLQ $0x02, R9
+	LEAQ (SI)(SI*2), CX
+
+tile:
+	MOVQ       BX, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	MOVQ       DX, R11
+	MOVQ       aTile+40(FP), R10
+	LEAQ       (R11)(R10*4), R10
+	LEAQ       (R11)(SI*4), CX
+	MOVQ       b_base+64(FP), R12
+	MOVQ       depth+8(FP), CX
+	PCALIGN    $0x20
+
+product:
+	VMOVUPS      (R12), Z3
+	VBROADCASTSS (R11), Z4
+	VFMADD231PS  Z3, Z4, Z0
+	VBROADCASTSS (R11)(SI*1), Z4
+	VFMADD231PS  Z3, Z4, Z1
+	VBROADCASTSS (R11)(SI*2), Z4
+	VFMADD231PS  Z3, Z4, Z2
+	PREFETCHT0   (R10)
+	ADDQ         $0x20, R10
+	ADDQ         DI, R11
+	ADDQ         R8, R12
+	DECQ         CX
+	JNZ          product
+	VBROADCASTSS alpha+136(FP), Z3
+	MOVQ         bias_base+144(FP), R10
+	XORQ         R11, R11
+	TESTQ        R10, R10
+	JNZ          addend
+	MOVB         accumulate+140(FP), CL
+	TESTB        CL, CL
+	JZ           addend
+	MOVQ         BX, R10
+	MOVQ         R9, R11
+
+addend:
+	MOVQ        columns+128(FP), CX
+	CMPQ        CX, $0x10
+	JLT         edge
+	TESTQ       R10, R10
+	JZ          store
+	VMOVUPS     (R10), Z4
+	VFMADD231PS Z0, Z3, Z4
+	VMOVUPS     Z4, (BX)
+	ADDQ        R11, R10
+	ADDQ        R9, BX
+	VMOVUPS     (R10), Z4
+	VFMADD231PS Z1, Z3, Z4
+	VMOVUPS     Z4, (BX)
+	ADDQ        R11, R10
+	ADDQ        R9, BX
+	VMOVUPS     (R10), Z4
+	VFMADD231PS Z2, Z3, Z4
+	VMOVUPS     Z4, (BX)
+	ADDQ        R11, R10
+	ADDQ        R9, BX
+	JMP         written
+
+store:
+	VMULPS  Z3, Z0, Z0
+	VMOVUPS Z0, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z3, Z1, Z1
+	VMOVUPS Z1, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z3, Z2, Z2
+	VMOVUPS Z2, (BX)
+	ADDQ    R9, BX
+	JMP     written
+
+edge:
+	MOVQ        $0x00000001, R12
+	SHLQ        CL, R12
+	DECQ        R12
+	KMOVW       R12, K1
+	TESTQ       R10, R10
+	JZ          store_edge
+	VMOVUPS.Z   (R10), K1, Z4
+	VFMADD231PS Z0, Z3, Z4
+	VMOVUPS     Z4, K1, (BX)
+	ADDQ        R11, R10
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R10), K1, Z4
+	VFMADD231PS Z1, Z3, Z4
+	VMOVUPS     Z4, K1, (BX)
+	ADDQ        R11, R10
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R10), K1, Z4
+	VFMADD231PS Z2, Z3, Z4
+	VMOVUPS     Z4, K1, (BX)
+	ADDQ        R11, R10
+	ADDQ        R9, BX
+	JMP         written
+
+store_edge:
+	VMULPS  Z3, Z0, Z0
+	VMOVUPS Z0, K1, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z3, Z1, Z1
+	VMOVUPS Z1, K1, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z3, Z2, Z2
+	VMOVUPS Z2, K1, (BX)
+	ADDQ    R9, BX
+
+written:
+	MOVQ aTile+40(FP), CX
+	LEAQ (DX)(CX*4), DX
+	DECQ AX
+	JNZ  tile
+	VZEROUPPER
+	RET
+
+// func tile4x1AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·tile4x1AVX512(SB), NOSPLIT, $0-168
+	MOVQ count+0(FP), AX
+	MOVQ a_base+16(FP), DX
+	MOVQ c_base+96(FP), BX
+	MOVQ aRow+48(FP), SI
+	SHLQ $0x02, SI
+	MOVQ aStep+56(FP), DI
+	SHLQ $0x02, DI
+	MOVQ bRow+88(FP), R8
+	SHLQ $0x02, R8
+	MOVQ cRow+120(FP), R9
+	SHLQ $0x02, R9
+	LEAQ (SI)(SI*2), R10
+
+tile:
+	MOVQ       BX, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	MOVQ       DX, R12
+	MOVQ       aTile+40(FP), R11
+	LEAQ       (R12)(R11*4), R11
+	LEAQ       (R12)(SI*4), CX
+	MOVQ       b_base+64(FP), R13
+	MOVQ       depth+8(FP), CX
+	PCALIGN    $0x20
+
+product:
+	VMOVUPS      (R13), Z4
+	VBROADCASTSS (R12), Z5
+	VFMADD231PS  Z4, Z5, Z0
+	VBROADCASTSS (R12)(SI*1), Z5
+	VFMADD231PS  Z4, Z5, Z1
+	VBROADCASTSS (R12)(SI*2), Z5
+	VFMADD231PS  Z4, Z5, Z2
+	VBROADCASTSS (R12)(R10*1), Z5
+	VFMADD231PS  Z4, Z5, Z3
+	PREFETCHT0   (R11)
+	ADDQ         $0x20, R11
+	ADDQ         DI, R12
+	ADDQ         R8, R13
+	DECQ         CX
+	JNZ          product
+	VBROADCASTSS alpha+136(FP), Z4
+	MOVQ         bias_base+144(FP), R11
+	XORQ         R12, R12
+	TESTQ        R11, R11
+	JNZ          addend
+	MOVB         accumulate+140(FP), CL
+	TESTB        CL, CL
+	JZ           addend
+	MOVQ         BX, R11
+	MOVQ         R9, R12
+
+addend:
+	MOVQ        columns+128(FP), CX
+	CMPQ        CX, $0x10
+	JLT         edge
+	TESTQ       R11, R11
+	JZ          store
+	VMOVUPS     (R11), Z5
+	VFMADD231PS Z0, Z4, Z5
+	VMOVUPS     Z5, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z5
+	VFMADD231PS Z1, Z4, Z5
+	VMOVUPS     Z5, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z5
+	VFMADD231PS Z2, Z4, Z5
+	VMOVUPS     Z5, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z5
+	VFMADD231PS Z3, Z4, Z5
+	VMOVUPS     Z5, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	JMP         written
+
+store:
+	VMULPS  Z4, Z0, Z0
+	VMOVUPS Z0, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z4, Z1, Z1
+	VMOVUPS Z1, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z4, Z2, Z2
+	VMOVUPS Z2, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z4, Z3, Z3
+	VMOVUPS Z3, (BX)
+	ADDQ    R9, BX
+	JMP     written
+
+edge:
+	MOVQ        $0x00000001, R13
+	SHLQ        CL, R13
+	DECQ        R13
+	KMOVW       R13, K1
+	TESTQ       R11, R11
+	JZ          store_edge
+	VMOVUPS.Z   (R11), K1, Z5
+	VFMADD231PS Z0, Z4, Z5
+	VMOVUPS     Z5, K1, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z5
+	VFMADD231PS Z1, Z4, Z5
+	VMOVUPS     Z5, K1, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z5
+	VFMADD231PS Z2, Z4, Z5
+	VMOVUPS     Z5, K1, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z5
+	VFMADD231PS Z3, Z4, Z5
+	VMOVUPS     Z5, K1, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	JMP         written
+
+store_edge:
+	VMULPS  Z4, Z0, Z0
+	VMOVUPS Z0, K1, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z4, Z1, Z1
+	VMOVUPS Z1, K1, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z4, Z2, Z2
+	VMOVUPS Z2, K1, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z4, Z3, Z3
+	VMOVUPS Z3, K1, (BX)
+	ADDQ    R9, BX
+
+written:
+	MOVQ aTile+40(FP), CX
+	LEAQ (DX)(CX*4), DX
+	DECQ AX
+	JNZ  tile
+	VZEROUPPER
+	RET
+
+// func tile5x1AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·tile5x1AVX512(SB), NOSPLIT, $0-168
+	MOVQ count+0(FP), AX
+	MOVQ a_base+16(FP), DX
+	MOVQ c_base+96(FP), BX
+	MOVQ aRow+48(FP), SI
+	SHLQ $0x02, SI
+	MOVQ aStep+56(FP), DI
+	SHLQ $0x02, DI
+	MOVQ bRow+88(FP), R8
+	SHLQ $0x02, R8
+	MOVQ cRow+120(FP), R9
+	SHLQ $0x02, R9
+	LEAQ (SI)(SI*2), R10
+
+tile:
+	MOVQ       BX, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	MOVQ       DX, R12
+	MOVQ       aTile+40(FP), R11
+	LEAQ       (R12)(R11*4), R11
+	LEAQ       (R12)(SI*4), R13
+	MOVQ       b_base+64(FP), R14
+	MOVQ       depth+8(FP), CX
+	PCALIGN    $0x20
+
+product:
+	VMOVUPS      (R14), Z5
+	VBROADCASTSS (R12), Z6
+	VFMADD231PS  Z5, Z6, Z0
+	VBROADCASTSS (R12)(SI*1), Z6
+	VFMADD231PS  Z5, Z6, Z1
+	VBROADCASTSS (R12)(SI*2), Z6
+	VFMADD231PS  Z5, Z6, Z2
+	VBROADCASTSS (R12)(R10*1), Z6
+	VFMADD231PS  Z5, Z6, Z3
+	VBROADCASTSS (R13), Z6
+	VFMADD231PS  Z5, Z6, Z4
+	PREFETCHT0   (R11)
+	ADDQ         $0x20, R11
+	ADDQ         DI, R12
+	ADDQ         DI, R13
+	ADDQ         R8, R14
+	DECQ         CX
+	JNZ          product
+	VBROADCASTSS alpha+136(FP), Z5
+	MOVQ         bias_base+144(FP), R11
+	XORQ         R12, R12
+	TESTQ        R11, R11
+	JNZ          addend
+	MOVB         accumulate+140(FP), CL
+	TESTB        CL, CL
+	JZ           addend
+	MOVQ         BX, R11
+	MOVQ         R9, R12
+
+addend:
+	MOVQ        columns+128(FP), CX
+	CMPQ        CX, $0x10
+	JLT         edge
+	TESTQ       R11, R11
+	JZ          store
+	VMOVUPS     (R11), Z6
+	VFMADD231PS Z0, Z5, Z6
+	VMOVUPS     Z6, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z6
+	VFMADD231PS Z1, Z5, Z6
+	VMOVUPS     Z6, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z6
+	VFMADD231PS Z2, Z5, Z6
+	VMOVUPS     Z6, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z6
+	VFMADD231PS Z3, Z5, Z6
+	VMOVUPS     Z6, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z6
+	VFMADD231PS Z4, Z5, Z6
+	VMOVUPS     Z6, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	JMP         written
+
+store:
+	VMULPS  Z5, Z0, Z0
+	VMOVUPS Z0, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z5, Z1, Z1
+	VMOVUPS Z1, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z5, Z2, Z2
+	VMOVUPS Z2, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z5, Z3, Z3
+	VMOVUPS Z3, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z5, Z4, Z4
+	VMOVUPS Z4, (BX)
+	ADDQ    R9, BX
+	JMP     written
+
+edge:
+	MOVQ        $0x00000001, R13
+	SHLQ        CL, R13
+	DECQ        R13
+	KMOVW       R13, K1
+	TESTQ       R11, R11
+	JZ          store_edge
+	VMOVUPS.Z   (R11), K1, Z6
+	VFMADD231PS Z0, Z5, Z6
+	VMOVUPS     Z6, K1, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z6
+	VFMADD231PS Z1, Z5, Z6
+	VMOVUPS     Z6, K1, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z6
+	VFMADD231PS Z2, Z5, Z6
+	VMOVUPS     Z6, K1, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z6
+	VFMADD231PS Z3, Z5, Z6
+	VMOVUPS     Z6, K1, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z6
+	VFMADD231PS Z4, Z5, Z6
+	VMOVUPS     Z6, K1, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	JMP         written
+
+store_edge:
+	VMULPS  Z5, Z0, Z0
+	VMOVUPS Z0, K1, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z5, Z1, Z1
+	VMOVUPS Z1, K1, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z5, Z2, Z2
+	VMOVUPS Z2, K1, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z5, Z3, Z3
+	VMOVUPS Z3, K1, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z5, Z4, Z4
+	VMOVUPS Z4, K1, (BX)
+	ADDQ    R9, BX
+
+written:
+	MOVQ aTile+40(FP), CX
+	LEAQ (DX)(CX*4), DX
+	DECQ AX
+	JNZ  tile
+	VZEROUPPER
+	RET
+
+// func tile6x1AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·tile6x1AVX512(SB), NOSPLIT, $0-168
+	MOVQ count+0(FP), AX
+	MOVQ a_base+16(FP), DX
+	MOVQ c_base+96(FP), BX
+	MOVQ aRow+48(FP), SI
+	SHLQ $0x02, SI
+	MOVQ aStep+56(FP), DI
+	SHLQ $0x02, DI
+	MOVQ bRow+88(FP), R8
+	SHLQ $0x02, R8
+	MOVQ cRow+120(FP), R9
+	SHLQ $0x02, R9
+	LEAQ (SI)(SI*2), R10
+
+tile:
+	MOVQ       BX, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	MOVQ       DX, R12
+	MOVQ       aTile+40(FP), R11
+	LEAQ       (R12)(R11*4), R11
+	LEAQ       (R12)(SI*4), R13
+	MOVQ       b_base+64(FP), R14
+	MOVQ       depth+8(FP), CX
+	PCALIGN    $0x20
+
+product:
+	VMOVUPS      (R14), Z6
+	VBROADCASTSS (R12), Z7
+	VFMADD231PS  Z6, Z7, Z0
+	VBROADCASTSS (R12)(SI*1), Z7
+	VFMADD231PS  Z6, Z7, Z1
+	VBROADCASTSS (R12)(SI*2), Z7
+	VFMADD231PS  Z6, Z7, Z2
+	VBROADCASTSS (R12)(R10*1), Z7
+	VFMADD231PS  Z6, Z7, Z3
+	VBROADCASTSS (R13), Z7
+	VFMADD231PS  Z6, Z7, Z4
+	VBROADCASTSS (R13)(SI*1), Z7
+	VFMADD231PS  Z6, Z7, Z5
+	PREFETCHT0   (R11)
+	ADDQ         $0x20, R11
+	ADDQ         DI, R12
+	ADDQ         DI, R13
+	ADDQ         R8, R14
+	DECQ         CX
+	JNZ          product
+	VBROADCASTSS alpha+136(FP), Z6
+	MOVQ         bias_base+144(FP), R11
+	XORQ         R12, R12
+	TESTQ        R11, R11
+	JNZ          addend
+	MOVB         accumulate+140(FP), CL
+	TESTB        CL, CL
+	JZ           addend
+	MOVQ         BX, R11
+	MOVQ         R9, R12
+
+addend:
+	MOVQ        columns+128(FP), CX
+	CMPQ        CX, $0x10
+	JLT         edge
+	TESTQ       R11, R11
+	JZ          store
+	VMOVUPS     (R11), Z7
+	VFMADD231PS Z0, Z6, Z7
+	VMOVUPS     Z7, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z7
+	VFMADD231PS Z1, Z6, Z7
+	VMOVUPS     Z7, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z7
+	VFMADD231PS Z2, Z6, Z7
+	VMOVUPS     Z7, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z7
+	VFMADD231PS Z3, Z6, Z7
+	VMOVUPS     Z7, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z7
+	VFMADD231PS Z4, Z6, Z7
+	VMOVUPS     Z7, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z7
+	VFMADD231PS Z5, Z6, Z7
+	VMOVUPS     Z7, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	JMP         written
+
+store:
+	VMULPS  Z6, Z0, Z0
+	VMOVUPS Z0, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z6, Z1, Z1
+	VMOVUPS Z1, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z6, Z2, Z2
+	VMOVUPS Z2, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z6, Z3, Z3
+	VMOVUPS Z3, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z6, Z4, Z4
+	VMOVUPS Z4, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z6, Z5, Z5
+	VMOVUPS Z5, (BX)
+	ADDQ    R9, BX
+	JMP     written
+
+edge:
+	MOVQ        $0x00000001, R13
+	SHLQ        CL, R13
+	DECQ        R13
+	KMOVW       R13, K1
+	TESTQ       R11, R11
+	JZ          store_edge
+	VMOVUPS.Z   (R11), K1, Z7
+	VFMADD231PS Z0, Z6, Z7
+	VMOVUPS     Z7, K1, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z7
+	VFMADD231PS Z1, Z6, Z7
+	VMOVUPS     Z7, K1, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z7
+	VFMADD231PS Z2, Z6, Z7
+	VMOVUPS     Z7, K1, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z7
+	VFMADD231PS Z3, Z6, Z7
+	VMOVUPS     Z7, K1, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z7
+	VFMADD231PS Z4, Z6, Z7
+	VMOVUPS     Z7, K1, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z7
+	VFMADD231PS Z5, Z6, Z7
+	VMOVUPS     Z7, K1, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	JMP         written
+
+store_edge:
+	VMULPS  Z6, Z0, Z0
+	VMOVUPS Z0, K1, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z6, Z1, Z1
+	VMOVUPS Z1, K1, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z6, Z2, Z2
+	VMOVUPS Z2, K1, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z6, Z3, Z3
+	VMOVUPS Z3, K1, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z6, Z4, Z4
+	VMOVUPS Z4, K1, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z6, Z5, Z5
+	VMOVUPS Z5, K1, (BX)
+	ADDQ    R9, BX
+
+written:
+	MOVQ aTile+40(FP), CX
+	LEAQ (DX)(CX*4), DX
+	DECQ AX
+	JNZ  tile
+	VZEROUPPER
+	RET
+
+// func tile7x1AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·tile7x1AVX512(SB), NOSPLIT, $0-168
+	MOVQ count+0(FP), AX
+	MOVQ a_base+16(FP), DX
+	MOVQ c_base+96(FP), BX
+	MOVQ aRow+48(FP), SI
+	SHLQ $0x02, SI
+	MOVQ aStep+56(FP), DI
+	SHLQ $0x02, DI
+	MOVQ bRow+88(FP), R8
+	SHLQ $0x02, R8
+	MOVQ cRow+120(FP), R9
+	SHLQ $0x02, R9
+	LEAQ (SI)(SI*2), R10
+
+tile:
+	MOVQ       BX, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	MOVQ       DX, R12
+	MOVQ       aTile+40(FP), R11
+	LEAQ       (R12)(R11*4), R11
+	LEAQ       (R12)(SI*4), R13
+	MOVQ       b_base+64(FP), R14
+	MOVQ       depth+8(FP), CX
+	PCALIGN    $0x20
+
+product:
+	VMOVUPS      (R14), Z7
+	VBROADCASTSS (R12), Z8
+	VFMADD231PS  Z7, Z8, Z0
+	VBROADCASTSS (R12)(SI*1), Z8
+	VFMADD231PS  Z7, Z8, Z1
+	VBROADCASTSS (R12)(SI*2), Z8
+	VFMADD231PS  Z7, Z8, Z2
+	VBROADCASTSS (R12)(R10*1), Z8
+	VFMADD231PS  Z7, Z8, Z3
+	VBROADCASTSS (R13), Z8
+	VFMADD231PS  Z7, Z8, Z4
+	VBROADCASTSS (R13)(SI*1), Z8
+	VFMADD231PS  Z7, Z8, Z5
+	VBROADCASTSS (R13)(SI*2), Z8
+	VFMADD231PS  Z7, Z8, Z6
+	PREFETCHT0   (R11)
+	ADDQ         $0x20, R11
+	ADDQ         DI, R12
+	ADDQ         DI, R13
+	ADDQ         R8, R14
+	DECQ         CX
+	JNZ          product
+	VBROADCASTSS alpha+136(FP), Z7
+	MOVQ         bias_base+144(FP), R11
+	XORQ         R12, R12
+	TESTQ        R11, R11
+	JNZ          addend
+	MOVB         accumulate+140(FP), CL
+	TESTB        CL, CL
+	JZ           addend
+	MOVQ         BX, R11
+	MOVQ         R9, R12
+
+addend:
+	MOVQ        columns+128(FP), CX
+	CMPQ        CX, $0x10
+	JLT         edge
+	TESTQ       R11, R11
+	JZ          store
+	VMOVUPS     (R11), Z8
+	VFMADD231PS Z0, Z7, Z8
+	VMOVUPS     Z8, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z8
+	VFMADD231PS Z1, Z7, Z8
+	VMOVUPS     Z8, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z8
+	VFMADD231PS Z2, Z7, Z8
+	VMOVUPS     Z8, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z8
+	VFMADD231PS Z3, Z7, Z8
+	VMOVUPS     Z8, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z8
+	VFMADD231PS Z4, Z7, Z8
+	VMOVUPS     Z8, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z8
+	VFMADD231PS Z5, Z7, Z8
+	VMOVUPS     Z8, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z8
+	VFMADD231PS Z6, Z7, Z8
+	VMOVUPS     Z8, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	JMP         written
+
+store:
+	VMULPS  Z7, Z0, Z0
+	VMOVUPS Z0, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z7, Z1, Z1
+	VMOVUPS Z1, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z7, Z2, Z2
+	VMOVUPS Z2, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z7, Z3, Z3
+	VMOVUPS Z3, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z7, Z4, Z4
+	VMOVUPS Z4, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z7, Z5, Z5
+	VMOVUPS Z5, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z7, Z6, Z6
+	VMOVUPS Z6, (BX)
+	ADDQ    R9, BX
+	JMP     written
+
+edge:
+	MOVQ        $0x00000001, R13
+	SHLQ        CL, R13
+	DECQ        R13
+	KMOVW       R13, K1
+	TESTQ       R11, R11
+	JZ          store_edge
+	VMOVUPS.Z   (R11), K1, Z8
+	VFMADD231PS Z0, Z7, Z8
+	VMOVUPS     Z8, K1, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z8
+	VFMADD231PS Z1, Z7, Z8
+	VMOVUPS     Z8, K1, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z8
+	VFMADD231PS Z2, Z7, Z8
+	VMOVUPS     Z8, K1, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z8
+	VFMADD231PS Z3, Z7, Z8
+	VMOVUPS     Z8, K1, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z8
+	VFMADD231PS Z4, Z7, Z8
+	VMOVUPS     Z8, K1, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z8
+	VFMADD231PS Z5, Z7, Z8
+	VMOVUPS     Z8, K1, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z8
+	VFMADD231PS Z6, Z7, Z8
+	VMOVUPS     Z8, K1, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	JMP         written
+
+store_edge:
+	VMULPS  Z7, Z0, Z0
+	VMOVUPS Z0, K1, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z7, Z1, Z1
+	VMOVUPS Z1, K1, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z7, Z2, Z2
+	VMOVUPS Z2, K1, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z7, Z3, Z3
+	VMOVUPS Z3, K1, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z7, Z4, Z4
+	VMOVUPS Z4, K1, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z7, Z5, Z5
+	VMOVUPS Z5, K1, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z7, Z6, Z6
+	VMOVUPS Z6, K1, (BX)
+	ADDQ    R9, BX
+
+written:
+	MOVQ aTile+40(FP), CX
+	LEAQ (DX)(CX*4), DX
+	DECQ AX
+	JNZ  tile
+	VZEROUPPER
+	RET
+
+// func tile8x1AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·tile8x1AVX512(SB), NOSPLIT, $0-168
+	MOVQ count+0(FP), AX
+	MOVQ a_base+16(FP), DX
+	MOVQ c_base+96(FP), BX
+	MOVQ aRow+48(FP), SI
+	SHLQ $0x02, SI
+	MOVQ aStep+56(FP), DI
+	SHLQ $0x02, DI
+	MOVQ bRow+88(FP), R8
+	SHLQ $0x02, R8
+	MOVQ cRow+120(FP), R9
+	SHLQ $0x02, R9
+	LEAQ (SI)(SI*2), R10
+
+tile:
+	MOVQ       BX, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	MOVQ       DX, R12
+	MOVQ       aTile+40(FP), R11
+	LEAQ       (R12)(R11*4), R11
+	LEAQ       (R12)(SI*4), R13
+	MOVQ       b_base+64(FP), R14
+	MOVQ       depth+8(FP), CX
+	PCALIGN    $0x20
+
+product:
+	VMOVUPS      (R14), Z8
+	VBROADCASTSS (R12), Z9
+	VFMADD231PS  Z8, Z9, Z0
+	VBROADCASTSS (R12)(SI*1), Z9
+	VFMADD231PS  Z8, Z9, Z1
+	VBROADCASTSS (R12)(SI*2), Z9
+	VFMADD231PS  Z8, Z9, Z2
+	VBROADCASTSS (R12)(R10*1), Z9
+	VFMADD231PS  Z8, Z9, Z3
+	VBROADCASTSS (R13), Z9
+	VFMADD231PS  Z8, Z9, Z4
+	VBROADCASTSS (R13)(SI*1), Z9
+	VFMADD231PS  Z8, Z9, Z5
+	VBROADCASTSS (R13)(SI*2), Z9
+	VFMADD231PS  Z8, Z9, Z6
+	VBROADCASTSS (R13)(R10*1), Z9
+	VFMADD231PS  Z8, Z9, Z7
+	PREFETCHT0   (R11)
+	ADDQ         $0x20, R11
+	ADDQ         DI, R12
+	ADDQ         DI, R13
+	ADDQ         R8, R14
+	DECQ         CX
+	JNZ          product
+	VBROADCASTSS alpha+136(FP), Z8
+	MOVQ         bias_base+144(FP), R11
+	XORQ         R12, R12
+	TESTQ        R11, R11
+	JNZ          addend
+	MOVB         accumulate+140(FP), CL
+	TESTB        CL, CL
+	JZ           addend
+	MOVQ         BX, R11
+	MOVQ         R9, R12
+
+addend:
+	MOVQ        columns+128(FP), CX
+	CMPQ        CX, $0x10
+	JLT         edge
+	TESTQ       R11, R11
+	JZ          store
+	VMOVUPS     (R11), Z9
+	VFMADD231PS Z0, Z8, Z9
+	VMOVUPS     Z9, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z9
+	VFMADD231PS Z1, Z8, Z9
+	VMOVUPS     Z9, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z9
+	VFMADD231PS Z2, Z8, Z9
+	VMOVUPS     Z9, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z9
+	VFMADD231PS Z3, Z8, Z9
+	VMOVUPS     Z9, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z9
+	VFMADD231PS Z4, Z8, Z9
+	VMOVUPS     Z9, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z9
+	VFMADD231PS Z5, Z8, Z9
+	VMOVUPS     Z9, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z9
+	VFMADD231PS Z6, Z8, Z9
+	VMOVUPS     Z9, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z9
+	VFMADD231PS Z7, Z8, Z9
+	VMOVUPS     Z9, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	JMP         written
+
+store:
+	VMULPS  Z8, Z0, Z0
+	VMOVUPS Z0, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z8, Z1, Z1
+	VMOVUPS Z1, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z8, Z2, Z2
+	VMOVUPS Z2, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z8, Z3, Z3
+	VMOVUPS Z3, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z8, Z4, Z4
+	VMOVUPS Z4, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z8, Z5, Z5
+	VMOVUPS Z5, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z8, Z6, Z6
+	VMOVUPS Z6, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z8, Z7, Z7
+	VMOVUPS Z7, (BX)
+	ADDQ    R9, BX
+	JMP     written
+
+edge:
+	MOVQ        $0x00000001, R13
+	SHLQ        CL, R13
+	DECQ        R13
+	KMOVW       R13, K1
+	TESTQ       R11, R11
+	JZ          store_edge
+	VMOVUPS.Z   (R11), K1, Z9
+	VFMADD231PS Z0, Z8, Z9
+	VMOVUPS     Z9, K1, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z9
+	VFMADD231PS Z1, Z8, Z9
+	VMOVUPS     Z9, K1, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z9
+	VFMADD231PS Z2, Z8, Z9
+	VMOVUPS     Z9, K1, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z9
+	VFMADD231PS Z3, Z8, Z9
+	VMOVUPS     Z9, K1, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z9
+	VFMADD231PS Z4, Z8, Z9
+	VMOVUPS     Z9, K1, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z9
+	VFMADD231PS Z5, Z8, Z9
+	VMOVUPS     Z9, K1, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z9
+	VFMADD231PS Z6, Z8, Z9
+	VMOVUPS     Z9, K1, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z9
+	VFMADD231PS Z7, Z8, Z9
+	VMOVUPS     Z9, K1, (BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	JMP         written
+
+store_edge:
+	VMULPS  Z8, Z0, Z0
+	VMOVUPS Z0, K1, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z8, Z1, Z1
+	VMOVUPS Z1, K1, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z8, Z2, Z2
+	VMOVUPS Z2, K1, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z8, Z3, Z3
+	VMOVUPS Z3, K1, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z8, Z4, Z4
+	VMOVUPS Z4, K1, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z8, Z5, Z5
+	VMOVUPS Z5, K1, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z8, Z6, Z6
+	VMOVUPS Z6, K1, (BX)
+	ADDQ    R9, BX
+	VMULPS  Z8, Z7, Z7
+	VMOVUPS Z7, K1, (BX)
+	ADDQ    R9, BX
+
+written:
+	MOVQ aTile+40(FP), CX
+	LEAQ (DX)(CX*4), DX
+	DECQ AX
+	JNZ  tile
+	VZEROUPPER
+	RET
+
+// func tile1x2AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·tile1x2AVX512(SB), NOSPLIT, $0-168
+	MOVQ count+0(FP), AX
+	MOVQ a_base+16(FP), DX
+	MOVQ c_base+96(FP), BX
+	MOVQ aRow+48(FP), SI
+	SHLQ $0x02, SI
+	MOVQ aStep+56(FP), DI
+	SHLQ $0x02, DI
+	MOVQ bRow+88(FP), R8
+	SHLQ $0x02, R8
+	MOVQ cRow+120(FP), R9
+	SHLQ $0x02, R9
+	LEAQ (SI)(SI*2), CX
+
+tile:
+	MOVQ       BX, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 124(CX)
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	MOVQ       DX, R11
+	MOVQ       aTile+40(FP), R10
+	LEAQ       (R11)(R10*4), R10
+	LEAQ       (R11)(SI*4), CX
+	MOVQ       b_base+64(FP), R12
+	MOVQ       depth+8(FP), CX
+	PCALIGN    $0x20
+
+product:
+	VMOVUPS      (R12), Z2
+	VMOVUPS      64(R12), Z3
+	VBROADCASTSS (R11), Z4
+	VFMADD231PS  Z2, Z4, Z0
+	VFMADD231PS  Z3, Z4, Z1
+	PREFETCHT0   (R10)
+	ADDQ         $0x20, R10
+	ADDQ         DI, R11
+	ADDQ         R8, R12
+	DECQ         CX
+	JNZ          product
+	VBROADCASTSS alpha+136(FP), Z2
+	MOVQ         bias_base+144(FP), R10
+	XORQ         R11, R11
+	TESTQ        R10, R10
+	JNZ          addend
+	MOVB         accumulate+140(FP), CL
+	TESTB        CL, CL
+	JZ           addend
+	MOVQ         BX, R10
+	MOVQ         R9, R11
+
+addend:
+	MOVQ        columns+128(FP), CX
+	CMPQ        CX, $0x20
+	JLT         edge
+	TESTQ       R10, R10
+	JZ          store
+	VMOVUPS     (R10), Z3
+	VFMADD231PS Z0, Z2, Z3
+	VMOVUPS     Z3, (BX)
+	VMOVUPS     64(R10), Z3
+	VFMADD231PS Z1, Z2, Z3
+	VMOVUPS     Z3, 64(BX)
+	ADDQ        R11, R10
+	ADDQ        R9, BX
+	JMP         written
+
+store:
+	VMULPS  Z2, Z0, Z0
+	VMOVUPS Z0, (BX)
+	VMULPS  Z2, Z1, Z1
+	VMOVUPS Z1, 64(BX)
+	ADDQ    R9, BX
+	JMP     written
+
+edge:
+	MOVQ        $0x00000001, R12
+	SHLQ        CL, R12
+	DECQ        R12
+	KMOVW       R12, K1
+	SHRQ        $0x10, R12
+	KMOVW       R12, K2
+	TESTQ       R10, R10
+	JZ          store_edge
+	VMOVUPS.Z   (R10), K1, Z3
+	VFMADD231PS Z0, Z2, Z3
+	VMOVUPS     Z3, K1, (BX)
+	VMOVUPS.Z   64(R10), K2, Z3
+	VFMADD231PS Z1, Z2, Z3
+	VMOVUPS     Z3, K2, 64(BX)
+	ADDQ        R11, R10
+	ADDQ        R9, BX
+	JMP         written
+
+store_edge:
+	VMULPS  Z2, Z0, Z0
+	VMOVUPS Z0, K1, (BX)
+	VMULPS  Z2, Z1, Z1
+	VMOVUPS Z1, K2, 64(BX)
+	ADDQ    R9, BX
+
+written:
+	MOVQ aTile+40(FP), CX
+	LEAQ (DX)(CX*4), DX
+	DECQ AX
+	JNZ  tile
+	VZEROUPPER
+	RET
+
+// func tile2x2AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·tile2x2AVX512(SB), NOSPLIT, $0-168
+	MOVQ count+0(FP), AX
+	MOVQ a_base+16(FP), DX
+	MOVQ c_base+96(FP), BX
+	MOVQ aRow+48(FP), SI
+	SHLQ $0x02, SI
+	MOVQ aStep+56(FP), DI
+	SHLQ $0x02, DI
+	MOVQ bRow+88(FP), R8
+	SHLQ $0x02, R8
+	MOVQ cRow+120(FP), R9
+	SHLQ $0x02, R9
+	LEAQ (SI)(SI*2), CX
+
+tile:
+	MOVQ       BX, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 124(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 124(CX)
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	MOVQ       DX, R11
+	MOVQ       aTile+40(FP), R10
+	LEAQ       (R11)(R10*4), R10
+	LEAQ       (R11)(SI*4), CX
+	MOVQ       b_base+64(FP), R12
+	MOVQ       depth+8(FP), CX
+	PCALIGN    $0x20
+
+product:
+	VMOVUPS      (R12), Z4
+	VMOVUPS      64(R12), Z5
+	VBROADCASTSS (R11), Z6
+	VFMADD231PS  Z4, Z6, Z0
+	VFMADD231PS  Z5, Z6, Z1
+	VBROADCASTSS (R11)(SI*1), Z6
+	VFMADD231PS  Z4, Z6, Z2
+	VFMADD231PS  Z5, Z6, Z3
+	PREFETCHT0   (R10)
+	ADDQ         $0x20, R10
+	ADDQ         DI, R11
+	ADDQ         R8, R12
+	DECQ         CX
+	JNZ          product
+	VBROADCASTSS alpha+136(FP), Z4
+	MOVQ         bias_base+144(FP), R10
+	XORQ         R11, R11
+	TESTQ        R10, R10
+	JNZ          addend
+	MOVB         accumulate+140(FP), CL
+	TESTB        CL, CL
+	JZ           addend
+	MOVQ         BX, R10
+	MOVQ         R9, R11
+
+addend:
+	MOVQ        columns+128(FP), CX
+	CMPQ        CX, $0x20
+	JLT         edge
+	TESTQ       R10, R10
+	JZ          store
+	VMOVUPS     (R10), Z5
+	VFMADD231PS Z0, Z4, Z5
+	VMOVUPS     Z5, (BX)
+	VMOVUPS     64(R10), Z5
+	VFMADD231PS Z1, Z4, Z5
+	VMOVUPS     Z5, 64(BX)
+	ADDQ        R11, R10
+	ADDQ        R9, BX
+	VMOVUPS     (R10), Z5
+	VFMADD231PS Z2, Z4, Z5
+	VMOVUPS     Z5, (BX)
+	VMOVUPS     64(R10), Z5
+	VFMADD231PS Z3, Z4, Z5
+	VMOVUPS     Z5, 64(BX)
+	ADDQ        R11, R10
+	ADDQ        R9, BX
+	JMP         written
+
+store:
+	VMULPS  Z4, Z0, Z0
+	VMOVUPS Z0, (BX)
+	VMULPS  Z4, Z1, Z1
+	VMOVUPS Z1, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z4, Z2, Z2
+	VMOVUPS Z2, (BX)
+	VMULPS  Z4, Z3, Z3
+	VMOVUPS Z3, 64(BX)
+	ADDQ    R9, BX
+	JMP     written
+
+edge:
+	MOVQ        $0x00000001, R12
+	SHLQ        CL, R12
+	DECQ        R12
+	KMOVW       R12, K1
+	SHRQ        $0x10, R12
+	KMOVW       R12, K2
+	TESTQ       R10, R10
+	JZ          store_edge
+	VMOVUPS.Z   (R10), K1, Z5
+	VFMADD231PS Z0, Z4, Z5
+	VMOVUPS     Z5, K1, (BX)
+	VMOVUPS.Z   64(R10), K2, Z5
+	VFMADD231PS Z1, Z4, Z5
+	VMOVUPS     Z5, K2, 64(BX)
+	ADDQ        R11, R10
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R10), K1, Z5
+	VFMADD231PS Z2, Z4, Z5
+	VMOVUPS     Z5, K1, (BX)
+	VMOVUPS.Z   64(R10), K2, Z5
+	VFMADD231PS Z3, Z4, Z5
+	VMOVUPS     Z5, K2, 64(BX)
+	ADDQ        R11, R10
+	ADDQ        R9, BX
+	JMP         written
+
+store_edge:
+	VMULPS  Z4, Z0, Z0
+	VMOVUPS Z0, K1, (BX)
+	VMULPS  Z4, Z1, Z1
+	VMOVUPS Z1, K2, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z4, Z2, Z2
+	VMOVUPS Z2, K1, (BX)
+	VMULPS  Z4, Z3, Z3
+	VMOVUPS Z3, K2, 64(BX)
+	ADDQ    R9, BX
+
+written:
+	MOVQ aTile+40(FP), CX
+	LEAQ (DX)(CX*4), DX
+	DECQ AX
+	JNZ  tile
+	VZEROUPPER
+	RET
+
+// func tile3x2AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·tile3x2AVX512(SB), NOSPLIT, $0-168
+	MOVQ count+0(FP), AX
+	MOVQ a_base+16(FP), DX
+	MOVQ c_base+96(FP), BX
+	MOVQ aRow+48(FP), SI
+	SHLQ $0x02, SI
+	MOVQ aStep+56(FP), DI
+	SHLQ $0x02, DI
+	MOVQ bRow+88(FP), R8
+	SHLQ $0x02, R8
+	MOVQ cRow+120(FP), R9
+	SHLQ $0x02, R9
+	LEAQ (SI)(SI*2), CX
+
+tile:
+	MOVQ       BX, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 124(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 124(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 124(CX)
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	MOVQ       DX, R11
+	MOVQ       aTile+40(FP), R10
+	LEAQ       (R11)(R10*4), R10
+	LEAQ       (R11)(SI*4), CX
+	MOVQ       b_base+64(FP), R12
+	MOVQ       depth+8(FP), CX
+	PCALIGN    $0x20
+
+product:
+	VMOVUPS      (R12), Z6
+	VMOVUPS      64(R12), Z7
+	VBROADCASTSS (R11), Z8
+	VFMADD231PS  Z6, Z8, Z0
+	VFMADD231PS  Z7, Z8, Z1
+	VBROADCASTSS (R11)(SI*1), Z8
+	VFMADD231PS  Z6, Z8, Z2
+	VFMADD231PS  Z7, Z8, Z3
+	VBROADCASTSS (R11)(SI*2), Z8
+	VFMADD231PS  Z6, Z8, Z4
+	VFMADD231PS  Z7, Z8, Z5
+	PREFETCHT0   (R10)
+	ADDQ         $0x20, R10
+	ADDQ         DI, R11
+	ADDQ         R8, R12
+	DECQ         CX
+	JNZ          product
+	VBROADCASTSS alpha+136(FP), Z6
+	MOVQ         bias_base+144(FP), R10
+	XORQ         R11, R11
+	TESTQ        R10, R10
+	JNZ          addend
+	MOVB         accumulate+140(FP), CL
+	TESTB        CL, CL
+	JZ           addend
+	MOVQ         BX, R10
+	MOVQ         R9, R11
+
+addend:
+	MOVQ        columns+128(FP), CX
+	CMPQ        CX, $0x20
+	JLT         edge
+	TESTQ       R10, R10
+	JZ          store
+	VMOVUPS     (R10), Z7
+	VFMADD231PS Z0, Z6, Z7
+	VMOVUPS     Z7, (BX)
+	VMOVUPS     64(R10), Z7
+	VFMADD231PS Z1, Z6, Z7
+	VMOVUPS     Z7, 64(BX)
+	ADDQ        R11, R10
+	ADDQ        R9, BX
+	VMOVUPS     (R10), Z7
+	VFMADD231PS Z2, Z6, Z7
+	VMOVUPS     Z7, (BX)
+	VMOVUPS     64(R10), Z7
+	VFMADD231PS Z3, Z6, Z7
+	VMOVUPS     Z7, 64(BX)
+	ADDQ        R11, R10
+	ADDQ        R9, BX
+	VMOVUPS     (R10), Z7
+	VFMADD231PS Z4, Z6, Z7
+	VMOVUPS     Z7, (BX)
+	VMOVUPS     64(R10), Z7
+	VFMADD231PS Z5, Z6, Z7
+	VMOVUPS     Z7, 64(BX)
+	ADDQ        R11, R10
+	ADDQ        R9, BX
+	JMP         written
+
+store:
+	VMULPS  Z6, Z0, Z0
+	VMOVUPS Z0, (BX)
+	VMULPS  Z6, Z1, Z1
+	VMOVUPS Z1, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z6, Z2, Z2
+	VMOVUPS Z2, (BX)
+	VMULPS  Z6, Z3, Z3
+	VMOVUPS Z3, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z6, Z4, Z4
+	VMOVUPS Z4, (BX)
+	VMULPS  Z6, Z5, Z5
+	VMOVUPS Z5, 64(BX)
+	ADDQ    R9, BX
+	JMP     written
+
+edge:
+	MOVQ        $0x00000001, R12
+	SHLQ        CL, R12
+	DECQ        R12
+	KMOVW       R12, K1
+	SHRQ        $0x10, R12
+	KMOVW       R12, K2
+	TESTQ       R10, R10
+	JZ          store_edge
+	VMOVUPS.Z   (R10), K1, Z7
+	VFMADD231PS Z0, Z6, Z7
+	VMOVUPS     Z7, K1, (BX)
+	VMOVUPS.Z   64(R10), K2, Z7
+	VFMADD231PS Z1, Z6, Z7
+	VMOVUPS     Z7, K2, 64(BX)
+	ADDQ        R11, R10
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R10), K1, Z7
+	VFMADD231PS Z2, Z6, Z7
+	VMOVUPS     Z7, K1, (BX)
+	VMOVUPS.Z   64(R10), K2, Z7
+	VFMADD231PS Z3, Z6, Z7
+	VMOVUPS     Z7, K2, 64(BX)
+	ADDQ        R11, R10
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R10), K1, Z7
+	VFMADD231PS Z4, Z6, Z7
+	VMOVUPS     Z7, K1, (BX)
+	VMOVUPS.Z   64(R10), K2, Z7
+	VFMADD231PS Z5, Z6, Z7
+	VMOVUPS     Z7, K2, 64(BX)
+	ADDQ        R11, R10
+	ADDQ        R9, BX
+	JMP         written
+
+store_edge:
+	VMULPS  Z6, Z0, Z0
+	VMOVUPS Z0, K1, (BX)
+	VMULPS  Z6, Z1, Z1
+	VMOVUPS Z1, K2, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z6, Z2, Z2
+	VMOVUPS Z2, K1, (BX)
+	VMULPS  Z6, Z3, Z3
+	VMOVUPS Z3, K2, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z6, Z4, Z4
+	VMOVUPS Z4, K1, (BX)
+	VMULPS  Z6, Z5, Z5
+	VMOVUPS Z5, K2, 64(BX)
+	ADDQ    R9, BX
+
+written:
+	MOVQ aTile+40(FP), CX
+	LEAQ (DX)(CX*4), DX
+	DECQ AX
+	JNZ  tile
+	VZEROUPPER
+	RET
+
+// func tile4x2AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·tile4x2AVX512(SB), NOSPLIT, $0-168
+	MOVQ count+0(FP), AX
+	MOVQ a_base+16(FP), DX
+	MOVQ c_base+96(FP), BX
+	MOVQ aRow+48(FP), SI
+	SHLQ $0x02, SI
+	MOVQ aStep+56(FP), DI
+	SHLQ $0x02, DI
+	MOVQ bRow+88(FP), R8
+	SHLQ $0x02, R8
+	MOVQ cRow+120(FP), R9
+	SHLQ $0x02, R9
+	LEAQ (SI)(SI*2), R10
+
+tile:
+	MOVQ       BX, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 124(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 124(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 124(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 124(CX)
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	MOVQ       DX, R12
+	MOVQ       aTile+40(FP), R11
+	LEAQ       (R12)(R11*4), R11
+	LEAQ       (R12)(SI*4), CX
+	MOVQ       b_base+64(FP), R13
+	MOVQ       depth+8(FP), CX
+	PCALIGN    $0x20
+
+product:
+	VMOVUPS      (R13), Z8
+	VMOVUPS      64(R13), Z9
+	VBROADCASTSS (R12), Z10
+	VFMADD231PS  Z8, Z10, Z0
+	VFMADD231PS  Z9, Z10, Z1
+	VBROADCASTSS (R12)(SI*1), Z10
+	VFMADD231PS  Z8, Z10, Z2
+	VFMADD231PS  Z9, Z10, Z3
+	VBROADCASTSS (R12)(SI*2), Z10
+	VFMADD231PS  Z8, Z10, Z4
+	VFMADD231PS  Z9, Z10, Z5
+	VBROADCASTSS (R12)(R10*1), Z10
+	VFMADD231PS  Z8, Z10, Z6
+	VFMADD231PS  Z9, Z10, Z7
+	PREFETCHT0   (R11)
+	ADDQ         $0x20, R11
+	ADDQ         DI, R12
+	ADDQ         R8, R13
+	DECQ         CX
+	JNZ          product
+	VBROADCASTSS alpha+136(FP), Z8
+	MOVQ         bias_base+144(FP), R11
+	XORQ         R12, R12
+	TESTQ        R11, R11
+	JNZ          addend
+	MOVB         accumulate+140(FP), CL
+	TESTB        CL, CL
+	JZ           addend
+	MOVQ         BX, R11
+	MOVQ         R9, R12
+
+addend:
+	MOVQ        columns+128(FP), CX
+	CMPQ        CX, $0x20
+	JLT         edge
+	TESTQ       R11, R11
+	JZ          store
+	VMOVUPS     (R11), Z9
+	VFMADD231PS Z0, Z8, Z9
+	VMOVUPS     Z9, (BX)
+	VMOVUPS     64(R11), Z9
+	VFMADD231PS Z1, Z8, Z9
+	VMOVUPS     Z9, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z9
+	VFMADD231PS Z2, Z8, Z9
+	VMOVUPS     Z9, (BX)
+	VMOVUPS     64(R11), Z9
+	VFMADD231PS Z3, Z8, Z9
+	VMOVUPS     Z9, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z9
+	VFMADD231PS Z4, Z8, Z9
+	VMOVUPS     Z9, (BX)
+	VMOVUPS     64(R11), Z9
+	VFMADD231PS Z5, Z8, Z9
+	VMOVUPS     Z9, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z9
+	VFMADD231PS Z6, Z8, Z9
+	VMOVUPS     Z9, (BX)
+	VMOVUPS     64(R11), Z9
+	VFMADD231PS Z7, Z8, Z9
+	VMOVUPS     Z9, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	JMP         written
+
+store:
+	VMULPS  Z8, Z0, Z0
+	VMOVUPS Z0, (BX)
+	VMULPS  Z8, Z1, Z1
+	VMOVUPS Z1, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z8, Z2, Z2
+	VMOVUPS Z2, (BX)
+	VMULPS  Z8, Z3, Z3
+	VMOVUPS Z3, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z8, Z4, Z4
+	VMOVUPS Z4, (BX)
+	VMULPS  Z8, Z5, Z5
+	VMOVUPS Z5, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z8, Z6, Z6
+	VMOVUPS Z6, (BX)
+	VMULPS  Z8, Z7, Z7
+	VMOVUPS Z7, 64(BX)
+	ADDQ    R9, BX
+	JMP     written
+
+edge:
+	MOVQ        $0x00000001, R13
+	SHLQ        CL, R13
+	DECQ        R13
+	KMOVW       R13, K1
+	SHRQ        $0x10, R13
+	KMOVW       R13, K2
+	TESTQ       R11, R11
+	JZ          store_edge
+	VMOVUPS.Z   (R11), K1, Z9
+	VFMADD231PS Z0, Z8, Z9
+	VMOVUPS     Z9, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z9
+	VFMADD231PS Z1, Z8, Z9
+	VMOVUPS     Z9, K2, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z9
+	VFMADD231PS Z2, Z8, Z9
+	VMOVUPS     Z9, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z9
+	VFMADD231PS Z3, Z8, Z9
+	VMOVUPS     Z9, K2, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z9
+	VFMADD231PS Z4, Z8, Z9
+	VMOVUPS     Z9, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z9
+	VFMADD231PS Z5, Z8, Z9
+	VMOVUPS     Z9, K2, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z9
+	VFMADD231PS Z6, Z8, Z9
+	VMOVUPS     Z9, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z9
+	VFMADD231PS Z7, Z8, Z9
+	VMOVUPS     Z9, K2, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	JMP         written
+
+store_edge:
+	VMULPS  Z8, Z0, Z0
+	VMOVUPS Z0, K1, (BX)
+	VMULPS  Z8, Z1, Z1
+	VMOVUPS Z1, K2, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z8, Z2, Z2
+	VMOVUPS Z2, K1, (BX)
+	VMULPS  Z8, Z3, Z3
+	VMOVUPS Z3, K2, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z8, Z4, Z4
+	VMOVUPS Z4, K1, (BX)
+	VMULPS  Z8, Z5, Z5
+	VMOVUPS Z5, K2, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z8, Z6, Z6
+	VMOVUPS Z6, K1, (BX)
+	VMULPS  Z8, Z7, Z7
+	VMOVUPS Z7, K2, 64(BX)
+	ADDQ    R9, BX
+
+written:
+	MOVQ aTile+40(FP), CX
+	LEAQ (DX)(CX*4), DX
+	DECQ AX
+	JNZ  tile
+	VZEROUPPER
+	RET
+
+// func tile5x2AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·tile5x2AVX512(SB), NOSPLIT, $0-168
+	MOVQ count+0(FP), AX
+	MOVQ a_base+16(FP), DX
+	MOVQ c_base+96(FP), BX
+	MOVQ aRow+48(FP), SI
+	SHLQ $0x02, SI
+	MOVQ aStep+56(FP), DI
+	SHLQ $0x02, DI
+	MOVQ bRow+88(FP), R8
+	SHLQ $0x02, R8
+	MOVQ cRow+120(FP), R9
+	SHLQ $0x02, R9
+	LEAQ (SI)(SI*2), R10
+
+tile:
+	MOVQ       BX, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 124(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 124(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 124(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 124(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 124(CX)
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	MOVQ       DX, R12
+	MOVQ       aTile+40(FP), R11
+	LEAQ       (R12)(R11*4), R11
+	LEAQ       (R12)(SI*4), R13
+	MOVQ       b_base+64(FP), R14
+	MOVQ       depth+8(FP), CX
+	PCALIGN    $0x20
+
+product:
+	VMOVUPS      (R14), Z10
+	VMOVUPS      64(R14), Z11
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z10, Z12, Z0
+	VFMADD231PS  Z11, Z12, Z1
+	VBROADCASTSS (R12)(SI*1), Z12
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS (R12)(SI*2), Z12
+	VFMADD231PS  Z10, Z12, Z4
+	VFMADD231PS  Z11, Z12, Z5
+	VBROADCASTSS (R12)(R10*1), Z12
+	VFMADD231PS  Z10, Z12, Z6
+	VFMADD231PS  Z11, Z12, Z7
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z10, Z12, Z8
+	VFMADD231PS  Z11, Z12, Z9
+	PREFETCHT0   (R11)
+	ADDQ         $0x20, R11
+	ADDQ         DI, R12
+	ADDQ         DI, R13
+	ADDQ         R8, R14
+	DECQ         CX
+	JNZ          product
+	VBROADCASTSS alpha+136(FP), Z10
+	MOVQ         bias_base+144(FP), R11
+	XORQ         R12, R12
+	TESTQ        R11, R11
+	JNZ          addend
+	MOVB         accumulate+140(FP), CL
+	TESTB        CL, CL
+	JZ           addend
+	MOVQ         BX, R11
+	MOVQ         R9, R12
+
+addend:
+	MOVQ        columns+128(FP), CX
+	CMPQ        CX, $0x20
+	JLT         edge
+	TESTQ       R11, R11
+	JZ          store
+	VMOVUPS     (R11), Z11
+	VFMADD231PS Z0, Z10, Z11
+	VMOVUPS     Z11, (BX)
+	VMOVUPS     64(R11), Z11
+	VFMADD231PS Z1, Z10, Z11
+	VMOVUPS     Z11, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z11
+	VFMADD231PS Z2, Z10, Z11
+	VMOVUPS     Z11, (BX)
+	VMOVUPS     64(R11), Z11
+	VFMADD231PS Z3, Z10, Z11
+	VMOVUPS     Z11, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z11
+	VFMADD231PS Z4, Z10, Z11
+	VMOVUPS     Z11, (BX)
+	VMOVUPS     64(R11), Z11
+	VFMADD231PS Z5, Z10, Z11
+	VMOVUPS     Z11, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z11
+	VFMADD231PS Z6, Z10, Z11
+	VMOVUPS     Z11, (BX)
+	VMOVUPS     64(R11), Z11
+	VFMADD231PS Z7, Z10, Z11
+	VMOVUPS     Z11, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z11
+	VFMADD231PS Z8, Z10, Z11
+	VMOVUPS     Z11, (BX)
+	VMOVUPS     64(R11), Z11
+	VFMADD231PS Z9, Z10, Z11
+	VMOVUPS     Z11, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	JMP         written
+
+store:
+	VMULPS  Z10, Z0, Z0
+	VMOVUPS Z0, (BX)
+	VMULPS  Z10, Z1, Z1
+	VMOVUPS Z1, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z10, Z2, Z2
+	VMOVUPS Z2, (BX)
+	VMULPS  Z10, Z3, Z3
+	VMOVUPS Z3, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z10, Z4, Z4
+	VMOVUPS Z4, (BX)
+	VMULPS  Z10, Z5, Z5
+	VMOVUPS Z5, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z10, Z6, Z6
+	VMOVUPS Z6, (BX)
+	VMULPS  Z10, Z7, Z7
+	VMOVUPS Z7, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z10, Z8, Z8
+	VMOVUPS Z8, (BX)
+	VMULPS  Z10, Z9, Z9
+	VMOVUPS Z9, 64(BX)
+	ADDQ    R9, BX
+	JMP     written
+
+edge:
+	MOVQ        $0x00000001, R13
+	SHLQ        CL, R13
+	DECQ        R13
+	KMOVW       R13, K1
+	SHRQ        $0x10, R13
+	KMOVW       R13, K2
+	TESTQ       R11, R11
+	JZ          store_edge
+	VMOVUPS.Z   (R11), K1, Z11
+	VFMADD231PS Z0, Z10, Z11
+	VMOVUPS     Z11, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z11
+	VFMADD231PS Z1, Z10, Z11
+	VMOVUPS     Z11, K2, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z11
+	VFMADD231PS Z2, Z10, Z11
+	VMOVUPS     Z11, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z11
+	VFMADD231PS Z3, Z10, Z11
+	VMOVUPS     Z11, K2, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z11
+	VFMADD231PS Z4, Z10, Z11
+	VMOVUPS     Z11, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z11
+	VFMADD231PS Z5, Z10, Z11
+	VMOVUPS     Z11, K2, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z11
+	VFMADD231PS Z6, Z10, Z11
+	VMOVUPS     Z11, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z11
+	VFMADD231PS Z7, Z10, Z11
+	VMOVUPS     Z11, K2, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z11
+	VFMADD231PS Z8, Z10, Z11
+	VMOVUPS     Z11, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z11
+	VFMADD231PS Z9, Z10, Z11
+	VMOVUPS     Z11, K2, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	JMP         written
+
+store_edge:
+	VMULPS  Z10, Z0, Z0
+	VMOVUPS Z0, K1, (BX)
+	VMULPS  Z10, Z1, Z1
+	VMOVUPS Z1, K2, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z10, Z2, Z2
+	VMOVUPS Z2, K1, (BX)
+	VMULPS  Z10, Z3, Z3
+	VMOVUPS Z3, K2, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z10, Z4, Z4
+	VMOVUPS Z4, K1, (BX)
+	VMULPS  Z10, Z5, Z5
+	VMOVUPS Z5, K2, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z10, Z6, Z6
+	VMOVUPS Z6, K1, (BX)
+	VMULPS  Z10, Z7, Z7
+	VMOVUPS Z7, K2, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z10, Z8, Z8
+	VMOVUPS Z8, K1, (BX)
+	VMULPS  Z10, Z9, Z9
+	VMOVUPS Z9, K2, 64(BX)
+	ADDQ    R9, BX
+
+written:
+	MOVQ aTile+40(FP), CX
+	LEAQ (DX)(CX*4), DX
+	DECQ AX
+	JNZ  tile
+	VZEROUPPER
+	RET
+
+// func tile6x2AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·tile6x2AVX512(SB), NOSPLIT, $0-168
+	MOVQ count+0(FP), AX
+	MOVQ a_base+16(FP), DX
+	MOVQ c_base+96(FP), BX
+	MOVQ aRow+48(FP), SI
+	SHLQ $0x02, SI
+	MOVQ aStep+56(FP), DI
+	SHLQ $0x02, DI
+	MOVQ bRow+88(FP), R8
+	SHLQ $0x02, R8
+	MOVQ cRow+120(FP), R9
+	SHLQ $0x02, R9
+	LEAQ (SI)(SI*2), R10
+
+tile:
+	MOVQ       BX, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 124(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 124(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 124(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 124(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 124(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 124(CX)
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	MOVQ       DX, R12
+	MOVQ       aTile+40(FP), R11
+	LEAQ       (R12)(R11*4), R11
+	LEAQ       (R12)(SI*4), R13
+	MOVQ       b_base+64(FP), R14
+	MOVQ       depth+8(FP), CX
+	PCALIGN    $0x20
+
+product:
+	VMOVUPS      (R14), Z12
+	VMOVUPS      64(R14), Z13
+	VBROADCASTSS (R12), Z14
+	VFMADD231PS  Z12, Z14, Z0
+	VFMADD231PS  Z13, Z14, Z1
+	VBROADCASTSS (R12)(SI*1), Z14
+	VFMADD231PS  Z12, Z14, Z2
+	VFMADD231PS  Z13, Z14, Z3
+	VBROADCASTSS (R12)(SI*2), Z14
+	VFMADD231PS  Z12, Z14, Z4
+	VFMADD231PS  Z13, Z14, Z5
+	VBROADCASTSS (R12)(R10*1), Z14
+	VFMADD231PS  Z12, Z14, Z6
+	VFMADD231PS  Z13, Z14, Z7
+	VBROADCASTSS (R13), Z14
+	VFMADD231PS  Z12, Z14, Z8
+	VFMADD231PS  Z13, Z14, Z9
+	VBROADCASTSS (R13)(SI*1), Z14
+	VFMADD231PS  Z12, Z14, Z10
+	VFMADD231PS  Z13, Z14, Z11
+	PREFETCHT0   (R11)
+	ADDQ         $0x20, R11
+	ADDQ         DI, R12
+	ADDQ         DI, R13
+	ADDQ         R8, R14
+	DECQ         CX
+	JNZ          product
+	VBROADCASTSS alpha+136(FP), Z12
+	MOVQ         bias_base+144(FP), R11
+	XORQ         R12, R12
+	TESTQ        R11, R11
+	JNZ          addend
+	MOVB         accumulate+140(FP), CL
+	TESTB        CL, CL
+	JZ           addend
+	MOVQ         BX, R11
+	MOVQ         R9, R12
+
+addend:
+	MOVQ        columns+128(FP), CX
+	CMPQ        CX, $0x20
+	JLT         edge
+	TESTQ       R11, R11
+	JZ          store
+	VMOVUPS     (R11), Z13
+	VFMADD231PS Z0, Z12, Z13
+	VMOVUPS     Z13, (BX)
+	VMOVUPS     64(R11), Z13
+	VFMADD231PS Z1, Z12, Z13
+	VMOVUPS     Z13, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z13
+	VFMADD231PS Z2, Z12, Z13
+	VMOVUPS     Z13, (BX)
+	VMOVUPS     64(R11), Z13
+	VFMADD231PS Z3, Z12, Z13
+	VMOVUPS     Z13, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z13
+	VFMADD231PS Z4, Z12, Z13
+	VMOVUPS     Z13, (BX)
+	VMOVUPS     64(R11), Z13
+	VFMADD231PS Z5, Z12, Z13
+	VMOVUPS     Z13, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z13
+	VFMADD231PS Z6, Z12, Z13
+	VMOVUPS     Z13, (BX)
+	VMOVUPS     64(R11), Z13
+	VFMADD231PS Z7, Z12, Z13
+	VMOVUPS     Z13, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z13
+	VFMADD231PS Z8, Z12, Z13
+	VMOVUPS     Z13, (BX)
+	VMOVUPS     64(R11), Z13
+	VFMADD231PS Z9, Z12, Z13
+	VMOVUPS     Z13, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z13
+	VFMADD231PS Z10, Z12, Z13
+	VMOVUPS     Z13, (BX)
+	VMOVUPS     64(R11), Z13
+	VFMADD231PS Z11, Z12, Z13
+	VMOVUPS     Z13, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	JMP         written
+
+store:
+	VMULPS  Z12, Z0, Z0
+	VMOVUPS Z0, (BX)
+	VMULPS  Z12, Z1, Z1
+	VMOVUPS Z1, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z12, Z2, Z2
+	VMOVUPS Z2, (BX)
+	VMULPS  Z12, Z3, Z3
+	VMOVUPS Z3, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z12, Z4, Z4
+	VMOVUPS Z4, (BX)
+	VMULPS  Z12, Z5, Z5
+	VMOVUPS Z5, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z12, Z6, Z6
+	VMOVUPS Z6, (BX)
+	VMULPS  Z12, Z7, Z7
+	VMOVUPS Z7, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z12, Z8, Z8
+	VMOVUPS Z8, (BX)
+	VMULPS  Z12, Z9, Z9
+	VMOVUPS Z9, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z12, Z10, Z10
+	VMOVUPS Z10, (BX)
+	VMULPS  Z12, Z11, Z11
+	VMOVUPS Z11, 64(BX)
+	ADDQ    R9, BX
+	JMP     written
+
+edge:
+	MOVQ        $0x00000001, R13
+	SHLQ        CL, R13
+	DECQ        R13
+	KMOVW       R13, K1
+	SHRQ        $0x10, R13
+	KMOVW       R13, K2
+	TESTQ       R11, R11
+	JZ          store_edge
+	VMOVUPS.Z   (R11), K1, Z13
+	VFMADD231PS Z0, Z12, Z13
+	VMOVUPS     Z13, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z13
+	VFMADD231PS Z1, Z12, Z13
+	VMOVUPS     Z13, K2, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z13
+	VFMADD231PS Z2, Z12, Z13
+	VMOVUPS     Z13, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z13
+	VFMADD231PS Z3, Z12, Z13
+	VMOVUPS     Z13, K2, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z13
+	VFMADD231PS Z4, Z12, Z13
+	VMOVUPS     Z13, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z13
+	VFMADD231PS Z5, Z12, Z13
+	VMOVUPS     Z13, K2, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z13
+	VFMADD231PS Z6, Z12, Z13
+	VMOVUPS     Z13, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z13
+	VFMADD231PS Z7, Z12, Z13
+	VMOVUPS     Z13, K2, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z13
+	VFMADD231PS Z8, Z12, Z13
+	VMOVUPS     Z13, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z13
+	VFMADD231PS Z9, Z12, Z13
+	VMOVUPS     Z13, K2, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z13
+	VFMADD231PS Z10, Z12, Z13
+	VMOVUPS     Z13, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z13
+	VFMADD231PS Z11, Z12, Z13
+	VMOVUPS     Z13, K2, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	JMP         written
+
+store_edge:
+	VMULPS  Z12, Z0, Z0
+	VMOVUPS Z0, K1, (BX)
+	VMULPS  Z12, Z1, Z1
+	VMOVUPS Z1, K2, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z12, Z2, Z2
+	VMOVUPS Z2, K1, (BX)
+	VMULPS  Z12, Z3, Z3
+	VMOVUPS Z3, K2, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z12, Z4, Z4
+	VMOVUPS Z4, K1, (BX)
+	VMULPS  Z12, Z5, Z5
+	VMOVUPS Z5, K2, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z12, Z6, Z6
+	VMOVUPS Z6, K1, (BX)
+	VMULPS  Z12, Z7, Z7
+	VMOVUPS Z7, K2, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z12, Z8, Z8
+	VMOVUPS Z8, K1, (BX)
+	VMULPS  Z12, Z9, Z9
+	VMOVUPS Z9, K2, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z12, Z10, Z10
+	VMOVUPS Z10, K1, (BX)
+	VMULPS  Z12, Z11, Z11
+	VMOVUPS Z11, K2, 64(BX)
+	ADDQ    R9, BX
+
+written:
+	MOVQ aTile+40(FP), CX
+	LEAQ (DX)(CX*4), DX
+	DECQ AX
+	JNZ  tile
+	VZEROUPPER
+	RET
+
+// func tile7x2AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·tile7x2AVX512(SB), NOSPLIT, $0-168
+	MOVQ count+0(FP), AX
+	MOVQ a_base+16(FP), DX
+	MOVQ c_base+96(FP), BX
+	MOVQ aRow+48(FP), SI
+	SHLQ $0x02, SI
+	MOVQ aStep+56(FP), DI
+	SHLQ $0x02, DI
+	MOVQ bRow+88(FP), R8
+	SHLQ $0x02, R8
+	MOVQ cRow+120(FP), R9
+	SHLQ $0x02, R9
+	LEAQ (SI)(SI*2), R10
+
+tile:
+	MOVQ       BX, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 124(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 124(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 124(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 124(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 124(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 124(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 124(CX)
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	VPXORD     Z12, Z12, Z12
+	VPXORD     Z13, Z13, Z13
+	MOVQ       DX, R12
+	MOVQ       aTile+40(FP), R11
+	LEAQ       (R12)(R11*4), R11
+	LEAQ       (R12)(SI*4), R13
+	MOVQ       b_base+64(FP), R14
+	MOVQ       depth+8(FP), CX
+	PCALIGN    $0x20
+
+product:
+	VMOVUPS      (R14), Z14
+	VMOVUPS      64(R14), Z15
+	VBROADCASTSS (R12), Z16
+	VFMADD231PS  Z14, Z16, Z0
+	VFMADD231PS  Z15, Z16, Z1
+	VBROADCASTSS (R12)(SI*1), Z16
+	VFMADD231PS  Z14, Z16, Z2
+	VFMADD231PS  Z15, Z16, Z3
+	VBROADCASTSS (R12)(SI*2), Z16
+	VFMADD231PS  Z14, Z16, Z4
+	VFMADD231PS  Z15, Z16, Z5
+	VBROADCASTSS (R12)(R10*1), Z16
+	VFMADD231PS  Z14, Z16, Z6
+	VFMADD231PS  Z15, Z16, Z7
+	VBROADCASTSS (R13), Z16
+	VFMADD231PS  Z14, Z16, Z8
+	VFMADD231PS  Z15, Z16, Z9
+	VBROADCASTSS (R13)(SI*1), Z16
+	VFMADD231PS  Z14, Z16, Z10
+	VFMADD231PS  Z15, Z16, Z11
+	VBROADCASTSS (R13)(SI*2), Z16
+	VFMADD231PS  Z14, Z16, Z12
+	VFMADD231PS  Z15, Z16, Z13
+	PREFETCHT0   (R11)
+	ADDQ         $0x20, R11
+	ADDQ         DI, R12
+	ADDQ         DI, R13
+	ADDQ         R8, R14
+	DECQ         CX
+	JNZ          product
+	VBROADCASTSS alpha+136(FP), Z14
+	MOVQ         bias_base+144(FP), R11
+	XORQ         R12, R12
+	TESTQ        R11, R11
+	JNZ          addend
+	MOVB         accumulate+140(FP), CL
+	TESTB        CL, CL
+	JZ           addend
+	MOVQ         BX, R11
+	MOVQ         R9, R12
+
+addend:
+	MOVQ        columns+128(FP), CX
+	CMPQ        CX, $0x20
+	JLT         edge
+	TESTQ       R11, R11
+	JZ          store
+	VMOVUPS     (R11), Z15
+	VFMADD231PS Z0, Z14, Z15
+	VMOVUPS     Z15, (BX)
+	VMOVUPS     64(R11), Z15
+	VFMADD231PS Z1, Z14, Z15
+	VMOVUPS     Z15, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z15
+	VFMADD231PS Z2, Z14, Z15
+	VMOVUPS     Z15, (BX)
+	VMOVUPS     64(R11), Z15
+	VFMADD231PS Z3, Z14, Z15
+	VMOVUPS     Z15, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z15
+	VFMADD231PS Z4, Z14, Z15
+	VMOVUPS     Z15, (BX)
+	VMOVUPS     64(R11), Z15
+	VFMADD231PS Z5, Z14, Z15
+	VMOVUPS     Z15, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z15
+	VFMADD231PS Z6, Z14, Z15
+	VMOVUPS     Z15, (BX)
+	VMOVUPS     64(R11), Z15
+	VFMADD231PS Z7, Z14, Z15
+	VMOVUPS     Z15, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z15
+	VFMADD231PS Z8, Z14, Z15
+	VMOVUPS     Z15, (BX)
+	VMOVUPS     64(R11), Z15
+	VFMADD231PS Z9, Z14, Z15
+	VMOVUPS     Z15, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z15
+	VFMADD231PS Z10, Z14, Z15
+	VMOVUPS     Z15, (BX)
+	VMOVUPS     64(R11), Z15
+	VFMADD231PS Z11, Z14, Z15
+	VMOVUPS     Z15, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z15
+	VFMADD231PS Z12, Z14, Z15
+	VMOVUPS     Z15, (BX)
+	VMOVUPS     64(R11), Z15
+	VFMADD231PS Z13, Z14, Z15
+	VMOVUPS     Z15, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	JMP         written
+
+store:
+	VMULPS  Z14, Z0, Z0
+	VMOVUPS Z0, (BX)
+	VMULPS  Z14, Z1, Z1
+	VMOVUPS Z1, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z14, Z2, Z2
+	VMOVUPS Z2, (BX)
+	VMULPS  Z14, Z3, Z3
+	VMOVUPS Z3, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z14, Z4, Z4
+	VMOVUPS Z4, (BX)
+	VMULPS  Z14, Z5, Z5
+	VMOVUPS Z5, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z14, Z6, Z6
+	VMOVUPS Z6, (BX)
+	VMULPS  Z14, Z7, Z7
+	VMOVUPS Z7, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z14, Z8, Z8
+	VMOVUPS Z8, (BX)
+	VMULPS  Z14, Z9, Z9
+	VMOVUPS Z9, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z14, Z10, Z10
+	VMOVUPS Z10, (BX)
+	VMULPS  Z14, Z11, Z11
+	VMOVUPS Z11, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z14, Z12, Z12
+	VMOVUPS Z12, (BX)
+	VMULPS  Z14, Z13, Z13
+	VMOVUPS Z13, 64(BX)
+	ADDQ    R9, BX
+	JMP     written
+
+edge:
+	MOVQ        $0x00000001, R13
+	SHLQ        CL, R13
+	DECQ        R13
+	KMOVW       R13, K1
+	SHRQ        $0x10, R13
+	KMOVW       R13, K2
+	TESTQ       R11, R11
+	JZ          store_edge
+	VMOVUPS.Z   (R11), K1, Z15
+	VFMADD231PS Z0, Z14, Z15
+	VMOVUPS     Z15, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z15
+	VFMADD231PS Z1, Z14, Z15
+	VMOVUPS     Z15, K2, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z15
+	VFMADD231PS Z2, Z14, Z15
+	VMOVUPS     Z15, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z15
+	VFMADD231PS Z3, Z14, Z15
+	VMOVUPS     Z15, K2, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z15
+	VFMADD231PS Z4, Z14, Z15
+	VMOVUPS     Z15, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z15
+	VFMADD231PS Z5, Z14, Z15
+	VMOVUPS     Z15, K2, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z15
+	VFMADD231PS Z6, Z14, Z15
+	VMOVUPS     Z15, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z15
+	VFMADD231PS Z7, Z14, Z15
+	VMOVUPS     Z15, K2, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z15
+	VFMADD231PS Z8, Z14, Z15
+	VMOVUPS     Z15, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z15
+	VFMADD231PS Z9, Z14, Z15
+	VMOVUPS     Z15, K2, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z15
+	VFMADD231PS Z10, Z14, Z15
+	VMOVUPS     Z15, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z15
+	VFMADD231PS Z11, Z14, Z15
+	VMOVUPS     Z15, K2, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z15
+	VFMADD231PS Z12, Z14, Z15
+	VMOVUPS     Z15, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z15
+	VFMADD231PS Z13, Z14, Z15
+	VMOVUPS     Z15, K2, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	JMP         written
+
+store_edge:
+	VMULPS  Z14, Z0, Z0
+	VMOVUPS Z0, K1, (BX)
+	VMULPS  Z14, Z1, Z1
+	VMOVUPS Z1, K2, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z14, Z2, Z2
+	VMOVUPS Z2, K1, (BX)
+	VMULPS  Z14, Z3, Z3
+	VMOVUPS Z3, K2, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z14, Z4, Z4
+	VMOVUPS Z4, K1, (BX)
+	VMULPS  Z14, Z5, Z5
+	VMOVUPS Z5, K2, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z14, Z6, Z6
+	VMOVUPS Z6, K1, (BX)
+	VMULPS  Z14, Z7, Z7
+	VMOVUPS Z7, K2, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z14, Z8, Z8
+	VMOVUPS Z8, K1, (BX)
+	VMULPS  Z14, Z9, Z9
+	VMOVUPS Z9, K2, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z14, Z10, Z10
+	VMOVUPS Z10, K1, (BX)
+	VMULPS  Z14, Z11, Z11
+	VMOVUPS Z11, K2, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z14, Z12, Z12
+	VMOVUPS Z12, K1, (BX)
+	VMULPS  Z14, Z13, Z13
+	VMOVUPS Z13, K2, 64(BX)
+	ADDQ    R9, BX
+
+written:
+	MOVQ aTile+40(FP), CX
+	LEAQ (DX)(CX*4), DX
+	DECQ AX
+	JNZ  tile
+	VZEROUPPER
+	RET
+
+// func tile8x2AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·tile8x2AVX512(SB), NOSPLIT, $0-168
+	MOVQ count+0(FP), AX
+	MOVQ a_base+16(FP), DX
+	MOVQ c_base+96(FP), BX
+	MOVQ aRow+48(FP), SI
+	SHLQ $0x02, SI
+	MOVQ aStep+56(FP), DI
+	SHLQ $0x02, DI
+	MOVQ bRow+88(FP), R8
+	SHLQ $0x02, R8
+	MOVQ cRow+120(FP), R9
+	SHLQ $0x02, R9
+	LEAQ (SI)(SI*2), R10
+
+tile:
+	MOVQ       BX, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 124(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 124(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 124(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 124(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 124(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 124(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 124(CX)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 124(CX)
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	VPXORD     Z12, Z12, Z12
+	VPXORD     Z13, Z13, Z13
+	VPXORD     Z14, Z14, Z14
+	VPXORD     Z15, Z15, Z15
+	MOVQ       DX, R12
+	MOVQ       aTile+40(FP), R11
+	LEAQ       (R12)(R11*4), R11
+	LEAQ       (R12)(SI*4), R13
+	MOVQ       b_base+64(FP), R14
+	MOVQ       depth+8(FP), CX
+	PCALIGN    $0x20
+
+product:
+	VMOVUPS      (R14), Z16
+	VMOVUPS      64(R14), Z17
+	VBROADCASTSS (R12), Z18
+	VFMADD231PS  Z16, Z18, Z0
+	VFMADD231PS  Z17, Z18, Z1
+	VBROADCASTSS (R12)(SI*1), Z18
+	VFMADD231PS  Z16, Z18, Z2
+	VFMADD231PS  Z17, Z18, Z3
+	VBROADCASTSS (R12)(SI*2), Z18
+	VFMADD231PS  Z16, Z18, Z4
+	VFMADD231PS  Z17, Z18, Z5
+	VBROADCASTSS (R12)(R10*1), Z18
+	VFMADD231PS  Z16, Z18, Z6
+	VFMADD231PS  Z17, Z18, Z7
+	VBROADCASTSS (R13), Z18
+	VFMADD231PS  Z16, Z18, Z8
+	VFMADD231PS  Z17, Z18, Z9
+	VBROADCASTSS (R13)(SI*1), Z18
+	VFMADD231PS  Z16, Z18, Z10
+	VFMADD231PS  Z17, Z18, Z11
+	VBROADCASTSS (R13)(SI*2), Z18
+	VFMADD231PS  Z16, Z18, Z12
+	VFMADD231PS  Z17, Z18, Z13
+	VBROADCASTSS (R13)(R10*1), Z18
+	VFMADD231PS  Z16, Z18, Z14
+	VFMADD231PS  Z17, Z18, Z15
+	PREFETCHT0   (R11)
+	ADDQ         $0x20, R11
+	ADDQ         DI, R12
+	ADDQ         DI, R13
+	ADDQ         R8, R14
+	DECQ         CX
+	JNZ          product
+	VBROADCASTSS alpha+136(FP), Z16
+	MOVQ         bias_base+144(FP), R11
+	XORQ         R12, R12
+	TESTQ        R11, R11
+	JNZ          addend
+	MOVB         accumulate+140(FP), CL
+	TESTB        CL, CL
+	JZ           addend
+	MOVQ         BX, R11
+	MOVQ         R9, R12
+
+addend:
+	MOVQ        columns+128(FP), CX
+	CMPQ        CX, $0x20
+	JLT         edge
+	TESTQ       R11, R11
+	JZ          store
+	VMOVUPS     (R11), Z17
+	VFMADD231PS Z0, Z16, Z17
+	VMOVUPS     Z17, (BX)
+	VMOVUPS     64(R11), Z17
+	VFMADD231PS Z1, Z16, Z17
+	VMOVUPS     Z17, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z17
+	VFMADD231PS Z2, Z16, Z17
+	VMOVUPS     Z17, (BX)
+	VMOVUPS     64(R11), Z17
+	VFMADD231PS Z3, Z16, Z17
+	VMOVUPS     Z17, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z17
+	VFMADD231PS Z4, Z16, Z17
+	VMOVUPS     Z17, (BX)
+	VMOVUPS     64(R11), Z17
+	VFMADD231PS Z5, Z16, Z17
+	VMOVUPS     Z17, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z17
+	VFMADD231PS Z6, Z16, Z17
+	VMOVUPS     Z17, (BX)
+	VMOVUPS     64(R11), Z17
+	VFMADD231PS Z7, Z16, Z17
+	VMOVUPS     Z17, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z17
+	VFMADD231PS Z8, Z16, Z17
+	VMOVUPS     Z17, (BX)
+	VMOVUPS     64(R11), Z17
+	VFMADD231PS Z9, Z16, Z17
+	VMOVUPS     Z17, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z17
+	VFMADD231PS Z10, Z16, Z17
+	VMOVUPS     Z17, (BX)
+	VMOVUPS     64(R11), Z17
+	VFMADD231PS Z11, Z16, Z17
+	VMOVUPS     Z17, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z17
+	VFMADD231PS Z12, Z16, Z17
+	VMOVUPS     Z17, (BX)
+	VMOVUPS     64(R11), Z17
+	VFMADD231PS Z13, Z16, Z17
+	VMOVUPS     Z17, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS     (R11), Z17
+	VFMADD231PS Z14, Z16, Z17
+	VMOVUPS     Z17, (BX)
+	VMOVUPS     64(R11), Z17
+	VFMADD231PS Z15, Z16, Z17
+	VMOVUPS     Z17, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	JMP         written
+
+store:
+	VMULPS  Z16, Z0, Z0
+	VMOVUPS Z0, (BX)
+	VMULPS  Z16, Z1, Z1
+	VMOVUPS Z1, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z16, Z2, Z2
+	VMOVUPS Z2, (BX)
+	VMULPS  Z16, Z3, Z3
+	VMOVUPS Z3, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z16, Z4, Z4
+	VMOVUPS Z4, (BX)
+	VMULPS  Z16, Z5, Z5
+	VMOVUPS Z5, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z16, Z6, Z6
+	VMOVUPS Z6, (BX)
+	VMULPS  Z16, Z7, Z7
+	VMOVUPS Z7, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z16, Z8, Z8
+	VMOVUPS Z8, (BX)
+	VMULPS  Z16, Z9, Z9
+	VMOVUPS Z9, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z16, Z10, Z10
+	VMOVUPS Z10, (BX)
+	VMULPS  Z16, Z11, Z11
+	VMOVUPS Z11, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z16, Z12, Z12
+	VMOVUPS Z12, (BX)
+	VMULPS  Z16, Z13, Z13
+	VMOVUPS Z13, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z16, Z14, Z14
+	VMOVUPS Z14, (BX)
+	VMULPS  Z16, Z15, Z15
+	VMOVUPS Z15, 64(BX)
+	ADDQ    R9, BX
+	JMP     written
+
+edge:
+	MOVQ        $0x00000001, R13
+	SHLQ        CL, R13
+	DECQ        R13
+	KMOVW       R13, K1
+	SHRQ        $0x10, R13
+	KMOVW       R13, K2
+	TESTQ       R11, R11
+	JZ          store_edge
+	VMOVUPS.Z   (R11), K1, Z17
+	VFMADD231PS Z0, Z16, Z17
+	VMOVUPS     Z17, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z17
+	VFMADD231PS Z1, Z16, Z17
+	VMOVUPS     Z17, K2, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z17
+	VFMADD231PS Z2, Z16, Z17
+	VMOVUPS     Z17, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z17
+	VFMADD231PS Z3, Z16, Z17
+	VMOVUPS     Z17, K2, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z17
+	VFMADD231PS Z4, Z16, Z17
+	VMOVUPS     Z17, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z17
+	VFMADD231PS Z5, Z16, Z17
+	VMOVUPS     Z17, K2, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z17
+	VFMADD231PS Z6, Z16, Z17
+	VMOVUPS     Z17, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z17
+	VFMADD231PS Z7, Z16, Z17
+	VMOVUPS     Z17, K2, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z17
+	VFMADD231PS Z8, Z16, Z17
+	VMOVUPS     Z17, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z17
+	VFMADD231PS Z9, Z16, Z17
+	VMOVUPS     Z17, K2, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z17
+	VFMADD231PS Z10, Z16, Z17
+	VMOVUPS     Z17, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z17
+	VFMADD231PS Z11, Z16, Z17
+	VMOVUPS     Z17, K2, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z17
+	VFMADD231PS Z12, Z16, Z17
+	VMOVUPS     Z17, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z17
+	VFMADD231PS Z13, Z16, Z17
+	VMOVUPS     Z17, K2, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	VMOVUPS.Z   (R11), K1, Z17
+	VFMADD231PS Z14, Z16, Z17
+	VMOVUPS     Z17, K1, (BX)
+	VMOVUPS.Z   64(R11), K2, Z17
+	VFMADD231PS Z15, Z16, Z17
+	VMOVUPS     Z17, K2, 64(BX)
+	ADDQ        R12, R11
+	ADDQ        R9, BX
+	JMP         written
+
+store_edge:
+	VMULPS  Z16, Z0, Z0
+	VMOVUPS Z0, K1, (BX)
+	VMULPS  Z16, Z1, Z1
+	VMOVUPS Z1, K2, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z16, Z2, Z2
+	VMOVUPS Z2, K1, (BX)
+	VMULPS  Z16, Z3, Z3
+	VMOVUPS Z3, K2, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z16, Z4, Z4
+	VMOVUPS Z4, K1, (BX)
+	VMULPS  Z16, Z5, Z5
+	VMOVUPS Z5, K2, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z16, Z6, Z6
+	VMOVUPS Z6, K1, (BX)
+	VMULPS  Z16, Z7, Z7
+	VMOVUPS Z7, K2, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z16, Z8, Z8
+	VMOVUPS Z8, K1, (BX)
+	VMULPS  Z16, Z9, Z9
+	VMOVUPS Z9, K2, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z16, Z10, Z10
+	VMOVUPS Z10, K1, (BX)
+	VMULPS  Z16, Z11, Z11
+	VMOVUPS Z11, K2, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z16, Z12, Z12
+	VMOVUPS Z12, K1, (BX)
+	VMULPS  Z16, Z13, Z13
+	VMOVUPS Z13, K2, 64(BX)
+	ADDQ    R9, BX
+	VMULPS  Z16, Z14, Z14
+	VMOVUPS Z14, K1, (BX)
+	VMULPS  Z16, Z15, Z15
+	VMOVUPS Z15, K2, 64(BX)
+	ADDQ    R9, BX
+
+written:
+	MOVQ aTile+40(FP), CX
+	LEAQ (DX)(CX*4), DX
+	DECQ AX
+	JNZ  tile
+	VZEROUPPER
+	RET
+
+// func tile1x3AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·tile1x3AVX512(SB), NOSPLIT, $0-168
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DX
 	MOVQ c_base+96(FP), BX
@@ -3899,9 +8033,9 @@ written:
 	VZEROUPPER
 	RET
 
-// func tile2AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile2x3AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile2AVX512(SB), NOSPLIT, $0-168
+TEXT ·tile2x3AVX512(SB), NOSPLIT, $0-168
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DX
 	MOVQ c_base+96(FP), BX
@@ -4071,9 +8205,9 @@ written:
 	VZEROUPPER
 	RET
 
-// func tile3AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile3x3AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile3AVX512(SB), NOSPLIT, $0-168
+TEXT ·tile3x3AVX512(SB), NOSPLIT, $0-168
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DX
 	MOVQ c_base+96(FP), BX
@@ -4289,9 +8423,9 @@ written:
 	VZEROUPPER
 	RET
 
-// func tile4AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile4x3AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile4AVX512(SB), NOSPLIT, $0-168
+TEXT ·tile4x3AVX512(SB), NOSPLIT, $0-168
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DX
 	MOVQ c_base+96(FP), BX
@@ -4553,9 +8687,9 @@ written:
 	VZEROUPPER
 	RET
 
-// func tile5AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile5x3AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile5AVX512(SB), NOSPLIT, $0-168
+TEXT ·tile5x3AVX512(SB), NOSPLIT, $0-168
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DX
 	MOVQ c_base+96(FP), BX
@@ -4864,9 +8998,9 @@ written:
 	VZEROUPPER
 	RET
 
-// func tile6AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile6x3AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile6AVX512(SB), NOSPLIT, $0-168
+TEXT ·tile6x3AVX512(SB), NOSPLIT, $0-168
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DX
 	MOVQ c_base+96(FP), BX
@@ -5221,9 +9355,9 @@ written:
 	VZEROUPPER
 	RET
 
-// func tile7AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile7x3AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile7AVX512(SB), NOSPLIT, $0-168
+TEXT ·tile7x3AVX512(SB), NOSPLIT, $0-168
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DX
 	MOVQ c_base+96(FP), BX
@@ -5624,9 +9758,9 @@ written:
 	VZEROUPPER
 	RET
 
-// func tile8AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile8x3AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile8AVX512(SB), NOSPLIT, $0-168
+TEXT ·tile8x3AVX512(SB), NOSPLIT, $0-168
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DX
 	MOVQ c_base+96(FP), BX

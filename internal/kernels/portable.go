@@ -12,8 +12,8 @@ import (
 // product is converted explicitly, so that no compiler fuses it into a sum.
 var portable = &set{
 	name:     "go",
-	tileRows: maxTileRows, tileColumns: panelWidth,
-	tiles:        portableTiles(),
+	tileRows: maxTileRows, tileColumns: panelWidth, tileLanes: panelWidth,
+	tiles:        [][]tileFunc{1: portableTiles()},
 	transpose8:   transpose8,
 	dealTiles:    dealTiles,
 	exp:          each(exp),

@@ -2,7 +2,8 @@ package kernels
 
 import "coalmine/internal/kernels/ieee"
 
-func portableTiles() (tiles [maxTileRows + 1]tileFunc) {
+func portableTiles() []tileFunc {
+	tiles := make([]tileFunc, maxTileRows+1)
 	for rows := 1; rows <= maxTileRows; rows++ {
 		tiles[rows] = portableTile(rows)
 	}

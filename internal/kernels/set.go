@@ -15,10 +15,11 @@ const Environment = "COALMINE_KERNELS"
 type set struct {
 	name string
 
-	// The matrix tile covers up to tileRows rows and tileColumns columns of C;
-	// tiles[r] is the kernel for tiles of r rows.
-	tileRows, tileColumns int
-	tiles                 [maxTileRows + 1]tileFunc
+	// The matrix tile covers up to tileRows rows and tileColumns columns of C, by
+	// registers of tileLanes; tiles[v][r] is the kernel for v registers of columns
+	// and r rows.
+	tileRows, tileColumns, tileLanes int
+	tiles                            [][]tileFunc
 	// transpose8 writes the transpose of the block src[i*srcRow+j], 8 rows by
 	// 8*count columns, to dst; count > 0.
 	transpose8 func(dst []float32, dstRow int, src []float32, srcRow, count int)

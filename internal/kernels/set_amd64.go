@@ -4,8 +4,11 @@ import "golang.org/x/sys/cpu"
 
 var avx2 = &set{
 	name:     "avx2",
-	tileRows: 6, tileColumns: 16,
-	tiles:        [maxTileRows + 1]tileFunc{1: tile1AVX2, tile2AVX2, tile3AVX2, tile4AVX2, tile5AVX2, tile6AVX2},
+	tileRows: 6, tileColumns: 16, tileLanes: 8,
+	tiles: [][]tileFunc{
+		1: {1: tile1x1AVX2, tile2x1AVX2, tile3x1AVX2, tile4x1AVX2, tile5x1AVX2, tile6x1AVX2},
+		2: {1: tile1x2AVX2, tile2x2AVX2, tile3x2AVX2, tile4x2AVX2, tile5x2AVX2, tile6x2AVX2},
+	},
 	transpose8:   transpose8AVX2,
 	dealTiles:    dealTilesAVX2,
 	exp:          expAVX2,
@@ -38,10 +41,11 @@ var avx2 = &set{
 
 var avx512 = &set{
 	name:     "avx512",
-	tileRows: 8, tileColumns: 48,
-	tiles: [maxTileRows + 1]tileFunc{
-		1: tile1AVX512, tile2AVX512, tile3AVX512, tile4AVX512,
-		tile5AVX512, tile6AVX512, tile7AVX512, tile8AVX512,
+	tileRows: 8, tileColumns: 48, tileLanes: 16,
+	tiles: [][]tileFunc{
+		1: {1: tile1x1AVX512, tile2x1AVX512, tile3x1AVX512, tile4x1AVX512, tile5x1AVX512, tile6x1AVX512, tile7x1AVX512, tile8x1AVX512},
+		2: {1: tile1x2AVX512, tile2x2AVX512, tile3x2AVX512, tile4x2AVX512, tile5x2AVX512, tile6x2AVX512, tile7x2AVX512, tile8x2AVX512},
+		3: {1: tile1x3AVX512, tile2x3AVX512, tile3x3AVX512, tile4x3AVX512, tile5x3AVX512, tile6x3AVX512, tile7x3AVX512, tile8x3AVX512},
 	},
 	transpose8:   transpose8AVX2,
 	dealTiles:    dealTilesAVX2,

@@ -13,7 +13,7 @@ type isa struct {
 	lanes    int // float32 in a register
 	vector   func() reg.VecVirtual
 	tileRows int
-	// tileVectors is how many registers span a row of a tile.
+	// tileVectors is how many registers span a row of a tile, at most.
 	tileVectors int
 
 	and, or, xor func(ops ...Op)

@@ -11,9 +11,7 @@ import (
 
 func main() {
 	for _, s := range []isa{avx2, avx512} {
-		for rows := 1; rows <= s.tileRows; rows++ {
-			s.tile(rows)
-		}
+		s.tiles()
 		s.elementwise()
 		s.reductions()
 		s.columns()

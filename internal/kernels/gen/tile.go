@@ -20,10 +20,21 @@ type tileRegisters struct {
 	ahead                       reg.GPVirtual // in the next tile of A
 }
 
+// tiles emits the kernels for tiles of every number of rows and registers.
+func (s isa) tiles() {
+	for vectors := 1; vectors <= s.tileVectors; vectors++ {
+		narrow := s
+		narrow.tileVectors = vectors
+		for rows := 1; rows <= s.tileRows; rows++ {
+			narrow.tile(rows)
+		}
+	}
+}
+
 // tile emits the kernel for tiles of the given rows: C stays in registers
 // while one column of A and one row of B pass by.
 func (s isa) tile(rows int) {
-	s.function(fmt.Sprintf("tile%d", rows), tileSignature)
+	s.function(fmt.Sprintf("tile%dx%d", rows, s.tileVectors), tileSignature)
 	r := loadTileRegisters()
 	Label("tile")
 	s.prefetch(r, rows)
