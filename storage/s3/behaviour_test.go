@@ -117,7 +117,11 @@ func TestPutIsRepeatedWhileTheServerIsInTrouble(t *testing.T) {
 			return false
 		}
 		_, _ = io.CopyN(io.Discard, r.Body, 10) // leave most of it unread
-		fail(w, http.StatusServiceUnavailable, "SlowDown")
+		if n == 1 {
+			fail(w, http.StatusServiceUnavailable, "SlowDown")
+		} else {
+			fail(w, http.StatusConflict, "ExistingObjectIsDirectory")
+		}
 		return true
 	})
 	data := bytes.Repeat([]byte("0123456789"), 10_000)

@@ -76,13 +76,15 @@ func isRefusal(err error) bool {
 }
 
 // isPassing reports whether sending the same request again may help: no answer
-// came, or one that says that the server is in trouble.
+// came, or one that says that the server is in trouble, or busy with another
+// request in the same place, as versitygw's "Existing Object is a directory" does
+// when a delete takes away the directory that a put has just made.
 func isPassing(err error) bool {
 	if errors.Is(explain(err), storage.ErrFull) || certificates.Explain(err) != nil {
 		return false
 	}
 	code := status(err)
-	return code == 0 || isTransient(code)
+	return code == 0 || code == http.StatusConflict || isTransient(code)
 }
 
 // repeat calls do until it succeeds, fails for good, or has failed often enough.

@@ -210,7 +210,7 @@ func createError(err error) error {
 	switch {
 	case code == http.StatusPreconditionFailed:
 		return fmt.Errorf("%w: %w", storage.ErrExists, err)
-	case code == 0, code == http.StatusConflict, isPassing(err):
+	case code == 0, isPassing(err):
 		return fmt.Errorf("%w: %w", storage.ErrUnknown, err)
 	}
 	return err
