@@ -232,7 +232,7 @@ func (t *term) queueFails(err error) {
 }
 
 // queueWorks looks at everything in flight after an absence: a queue that was
-// away may have forgotten all of it.
+// away may have forgotten all of it, and that somebody has steered a run.
 func (t *term) queueWorks() {
 	if t.queueDown.since.IsZero() {
 		return
@@ -242,4 +242,5 @@ func (t *term) queueWorks() {
 	t.changed = true
 	t.recheckFlights()
 	t.askForFlights()
+	t.nudged()
 }

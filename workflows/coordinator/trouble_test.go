@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -98,4 +99,28 @@ func TestFlushesDoNotMakeATaskPoisonous(t *testing.T) {
 	if w.run(id).state.Mourns(w.workers[0].id) {
 		w.fail("a living worker counts as dead")
 	}
+}
+
+// A nudge is lost with the queue that it was sent through. A finished run is not
+// looked at for a minute without one.
+func TestARunResumedWhileTheQueueWasAwayGoesOnWhenItIsBack(t *testing.T) {
+	t.Parallel()
+	p := federated(t, chainOptions{salt: "x", width: 2, steps: 30})
+	w := newWorld(t, 3, chaos{}, map[string]*plan.Plan{"a": p})
+	id := w.submit("a", 0)
+	w.untilPhase(runs.Running, id)
+	w.steer(id, runs.Entry{Kind: runs.CancelEntry})
+	w.untilPhase(runs.Cancelled, id)
+	w.away = true
+	w.until(func() bool { return !w.term.queueDown.since.IsZero() })
+	if err := w.service.Steer(context.Background(), id, runs.Entry{Kind: runs.ResumeEntry}); err != nil {
+		t.Fatal(err)
+	}
+	w.away = false
+	back := w.clock
+	w.until(func() bool { return w.run(id).state.Phase == runs.Running })
+	if took := w.clock.Sub(back); took > 10*time.Second {
+		w.fail("the run goes on after %s", took)
+	}
+	w.untilPhase(runs.Done, id)
 }
