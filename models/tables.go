@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"coalmine/internal/kernels"
+	"coalmine/internal/largepages"
 )
 
 // Tables are what walks under one Scorer share. They are immutable and safe for
@@ -29,7 +30,7 @@ const maxInputs = 1 << 26
 func (s *Scorer) Tabulate() *Tables {
 	t := &Tables{scorer: s, rounding: roundingOf(s)}
 	if s.model.config.Vocabulary*s.layers[0].gates() <= maxInputs {
-		t.inputs = make([]float32, s.model.config.Vocabulary*s.layers[0].gates())
+		t.inputs = largepages.Floats(s.model.config.Vocabulary * s.layers[0].gates())
 		s.inputGates(s.weights.embedding, t.inputs)
 	}
 	if t.inputs != nil && s.foresees() {
@@ -63,7 +64,7 @@ func (s *Scorer) foresees() bool { return len(s.layers) == 1 && s.layers[0].proj
 func (s *Scorer) emissionVectors(vectors []float32) []float32 {
 	l := &s.layers[0]
 	n := len(vectors) / l.out
-	carried := make([]float32, n*l.units)
+	carried := largepages.Floats(n * l.units)
 	kernels.Gemm(false, true, n, l.units, l.out, 1, vectors, l.out, s.weights.layers[0].projection, l.out, 0, carried, l.units)
 	return carried
 }
