@@ -56,7 +56,8 @@ type Row struct {
 	Name string `json:"row"`
 	// What says in words what was measured.
 	What string `json:"what"`
-	// TokensPerSecond counts tokens that were predicted and trained on.
+	// TokensPerSecond counts tokens that were predicted, and trained on but where only
+	// scoring is measured.
 	TokensPerSecond float64 `json:"tokens_per_second,omitempty"`
 	GFLOPS          float64 `json:"gflops,omitempty"`
 	// OfPeak is GFLOPS as a share of one core's peak in the same moments.
@@ -100,7 +101,8 @@ var rows = []struct {
 	{"characters", "training step, 2 layers of 200 LSTM units on 260 characters (The Secret Sharer), batch 16 x 100", characters.measure},
 	{"two-workers", "two trainers on two cores; ratio: to one", measureTwoWorkers},
 	{"allocations", "allocations of a training step, paper's model", measureAllocations},
-	{"scoring", "exact rank of one canary among 2,000,000 references, paper's model, untrained; measured once", measureScoring},
+	{"scoring-whole", "scoring word after word of 480 sequences over the full softmax, paper's model: no bound, nothing shared", measureWholeScoring},
+	{"scoring", "exact rank of one canary among 2,000,000 references, paper's model, untrained; ratio: to scoring them whole at peak; measured once", measureScoring},
 	{"audit-untrained", "random sampling of 90 canaries, paper's model, untrained, on all processors; measured once", measureAudit("untrained")},
 	{"audit-trained", "the same, trained for a minute until some canaries are memorized", measureAudit("trained")},
 	{"memory", "memory of a clients task above its model and gradient, paper's model, batch 16 x 20", measureMemory},

@@ -15,20 +15,23 @@ const text = "../../examples/data/state-of-the-union.jsonl.gz"
 func TestARunMeasuresTheRowsAskedFor(t *testing.T) { // not parallel: it measures allocations
 	var seen []string
 	report, err := Run(t.Context(), Options{
-		Repeat: 2, Only: []string{"allocations", "peak", "memory"}, Done: func(r Row) { seen = append(seen, r.Name) },
+		Repeat: 2, Only: []string{"allocations", "peak", "memory", "scoring-whole"}, Done: func(r Row) { seen = append(seen, r.Name) },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(seen, " "); got != "peak allocations memory" {
+	if got := strings.Join(seen, " "); got != "peak allocations scoring-whole memory" {
 		t.Errorf("rows %q, want those asked for in the order of the table", got)
 	}
-	peak, allocations, memory := report.Rows[0], report.Rows[1], report.Rows[2]
+	peak, allocations, scoring, memory := report.Rows[0], report.Rows[1], report.Rows[2], report.Rows[3]
 	if peak.GFLOPS <= 0 {
 		t.Errorf("peak of %v GFLOP/s", peak.GFLOPS)
 	}
 	if !raceDetector && (allocations.Allocations == nil || *allocations.Allocations != 0) {
 		t.Errorf("allocations %+v: want 0 in the steady state", allocations)
+	}
+	if scoring.GFLOPS <= 0 || scoring.TokensPerSecond <= 0 || scoring.Reached == nil {
+		t.Errorf("scoring %+v: want a rate and a goal", scoring)
 	}
 	if memory.Megabytes == nil || *memory.Megabytes < 20 || *memory.Megabytes > 64 {
 		t.Errorf("memory %+v: want under 64 MB, and more than the logits alone", memory)
