@@ -24,12 +24,19 @@ tile:
 	PREFETCHT0 28(CX)
 	VPXOR      Y0, Y0, Y0
 	MOVQ       DI, BX
-	MOVQ       aTile+40(FP), DX
-	LEAQ       (BX)(DX*4), DX
-	LEAQ       (BX)(R9*4), CX
-	MOVQ       b_base+64(FP), SI
 	MOVQ       depth+8(FP), CX
-	PCALIGN    $0x20
+	MOVQ       aTile+40(FP), DX
+	IMUL3Q     $0x00000001, CX, SI
+	ADDQ       $0x00000010, SI
+	CMPQ       SI, DX
+	JGE        dense
+	XORQ       DX, DX
+
+dense:
+	LEAQ    (BX)(DX*4), DX
+	LEAQ    (BX)(R9*4), SI
+	MOVQ    b_base+64(FP), SI
+	PCALIGN $0x20
 
 product:
 	VMOVUPS      (SI), Y1
@@ -123,12 +130,19 @@ tile:
 	VPXOR      Y0, Y0, Y0
 	VPXOR      Y1, Y1, Y1
 	MOVQ       DI, BX
-	MOVQ       aTile+40(FP), DX
-	LEAQ       (BX)(DX*4), DX
-	LEAQ       (BX)(R9*4), CX
-	MOVQ       b_base+64(FP), SI
 	MOVQ       depth+8(FP), CX
-	PCALIGN    $0x20
+	MOVQ       aTile+40(FP), DX
+	IMUL3Q     $0x00000002, CX, SI
+	ADDQ       $0x00000020, SI
+	CMPQ       SI, DX
+	JGE        dense
+	XORQ       DX, DX
+
+dense:
+	LEAQ    (BX)(DX*4), DX
+	LEAQ    (BX)(R9*4), SI
+	MOVQ    b_base+64(FP), SI
+	PCALIGN $0x20
 
 product:
 	VMOVUPS      (SI), Y2
@@ -244,12 +258,19 @@ tile:
 	VPXOR      Y1, Y1, Y1
 	VPXOR      Y2, Y2, Y2
 	MOVQ       DI, BX
-	MOVQ       aTile+40(FP), DX
-	LEAQ       (BX)(DX*4), DX
-	LEAQ       (BX)(R9*4), CX
-	MOVQ       b_base+64(FP), SI
 	MOVQ       depth+8(FP), CX
-	PCALIGN    $0x20
+	MOVQ       aTile+40(FP), DX
+	IMUL3Q     $0x00000003, CX, SI
+	ADDQ       $0x00000030, SI
+	CMPQ       SI, DX
+	JGE        dense
+	XORQ       DX, DX
+
+dense:
+	LEAQ    (BX)(DX*4), DX
+	LEAQ    (BX)(R9*4), SI
+	MOVQ    b_base+64(FP), SI
+	PCALIGN $0x20
 
 product:
 	VMOVUPS      (SI), Y3
@@ -387,12 +408,19 @@ tile:
 	VPXOR      Y2, Y2, Y2
 	VPXOR      Y3, Y3, Y3
 	MOVQ       DI, BX
-	MOVQ       aTile+40(FP), DX
-	LEAQ       (BX)(DX*4), DX
-	LEAQ       (BX)(R9*4), CX
-	MOVQ       b_base+64(FP), SI
 	MOVQ       depth+8(FP), CX
-	PCALIGN    $0x20
+	MOVQ       aTile+40(FP), DX
+	IMUL3Q     $0x00000004, CX, SI
+	ADDQ       $0x00000040, SI
+	CMPQ       SI, DX
+	JGE        dense
+	XORQ       DX, DX
+
+dense:
+	LEAQ    (BX)(DX*4), DX
+	LEAQ    (BX)(R9*4), SI
+	MOVQ    b_base+64(FP), SI
+	PCALIGN $0x20
 
 product:
 	VMOVUPS      (SI), Y4
@@ -552,12 +580,19 @@ tile:
 	VPXOR      Y3, Y3, Y3
 	VPXOR      Y4, Y4, Y4
 	MOVQ       R8, BX
-	MOVQ       aTile+40(FP), DX
-	LEAQ       (BX)(DX*4), DX
-	LEAQ       (BX)(R10*4), SI
-	MOVQ       b_base+64(FP), DI
 	MOVQ       depth+8(FP), CX
-	PCALIGN    $0x20
+	MOVQ       aTile+40(FP), DX
+	IMUL3Q     $0x00000005, CX, SI
+	ADDQ       $0x00000050, SI
+	CMPQ       SI, DX
+	JGE        dense
+	XORQ       DX, DX
+
+dense:
+	LEAQ    (BX)(DX*4), DX
+	LEAQ    (BX)(R10*4), SI
+	MOVQ    b_base+64(FP), DI
+	PCALIGN $0x20
 
 product:
 	VMOVUPS      (DI), Y5
@@ -740,12 +775,19 @@ tile:
 	VPXOR      Y4, Y4, Y4
 	VPXOR      Y5, Y5, Y5
 	MOVQ       R8, BX
-	MOVQ       aTile+40(FP), DX
-	LEAQ       (BX)(DX*4), DX
-	LEAQ       (BX)(R10*4), SI
-	MOVQ       b_base+64(FP), DI
 	MOVQ       depth+8(FP), CX
-	PCALIGN    $0x20
+	MOVQ       aTile+40(FP), DX
+	IMUL3Q     $0x00000006, CX, SI
+	ADDQ       $0x00000060, SI
+	CMPQ       SI, DX
+	JGE        dense
+	XORQ       DX, DX
+
+dense:
+	LEAQ    (BX)(DX*4), DX
+	LEAQ    (BX)(R10*4), SI
+	MOVQ    b_base+64(FP), DI
+	PCALIGN $0x20
 
 product:
 	VMOVUPS      (DI), Y6
@@ -927,12 +969,19 @@ tile:
 	VPXOR      Y0, Y0, Y0
 	VPXOR      Y1, Y1, Y1
 	MOVQ       DI, BX
-	MOVQ       aTile+40(FP), DX
-	LEAQ       (BX)(DX*4), DX
-	LEAQ       (BX)(R9*4), CX
-	MOVQ       b_base+64(FP), SI
 	MOVQ       depth+8(FP), CX
-	PCALIGN    $0x20
+	MOVQ       aTile+40(FP), DX
+	IMUL3Q     $0x00000001, CX, SI
+	ADDQ       $0x00000010, SI
+	CMPQ       SI, DX
+	JGE        dense
+	XORQ       DX, DX
+
+dense:
+	LEAQ    (BX)(DX*4), DX
+	LEAQ    (BX)(R9*4), SI
+	MOVQ    b_base+64(FP), SI
+	PCALIGN $0x20
 
 product:
 	VMOVUPS      (SI), Y2
@@ -1041,12 +1090,19 @@ tile:
 	VPXOR      Y2, Y2, Y2
 	VPXOR      Y3, Y3, Y3
 	MOVQ       DI, BX
-	MOVQ       aTile+40(FP), DX
-	LEAQ       (BX)(DX*4), DX
-	LEAQ       (BX)(R9*4), CX
-	MOVQ       b_base+64(FP), SI
 	MOVQ       depth+8(FP), CX
-	PCALIGN    $0x20
+	MOVQ       aTile+40(FP), DX
+	IMUL3Q     $0x00000002, CX, SI
+	ADDQ       $0x00000020, SI
+	CMPQ       SI, DX
+	JGE        dense
+	XORQ       DX, DX
+
+dense:
+	LEAQ    (BX)(DX*4), DX
+	LEAQ    (BX)(R9*4), SI
+	MOVQ    b_base+64(FP), SI
+	PCALIGN $0x20
 
 product:
 	VMOVUPS      (SI), Y4
@@ -1189,12 +1245,19 @@ tile:
 	VPXOR      Y4, Y4, Y4
 	VPXOR      Y5, Y5, Y5
 	MOVQ       DI, BX
-	MOVQ       aTile+40(FP), DX
-	LEAQ       (BX)(DX*4), DX
-	LEAQ       (BX)(R9*4), CX
-	MOVQ       b_base+64(FP), SI
 	MOVQ       depth+8(FP), CX
-	PCALIGN    $0x20
+	MOVQ       aTile+40(FP), DX
+	IMUL3Q     $0x00000003, CX, SI
+	ADDQ       $0x00000030, SI
+	CMPQ       SI, DX
+	JGE        dense
+	XORQ       DX, DX
+
+dense:
+	LEAQ    (BX)(DX*4), DX
+	LEAQ    (BX)(R9*4), SI
+	MOVQ    b_base+64(FP), SI
+	PCALIGN $0x20
 
 product:
 	VMOVUPS      (SI), Y6
@@ -1371,12 +1434,19 @@ tile:
 	VPXOR      Y6, Y6, Y6
 	VPXOR      Y7, Y7, Y7
 	MOVQ       DI, BX
-	MOVQ       aTile+40(FP), DX
-	LEAQ       (BX)(DX*4), DX
-	LEAQ       (BX)(R9*4), CX
-	MOVQ       b_base+64(FP), SI
 	MOVQ       depth+8(FP), CX
-	PCALIGN    $0x20
+	MOVQ       aTile+40(FP), DX
+	IMUL3Q     $0x00000004, CX, SI
+	ADDQ       $0x00000040, SI
+	CMPQ       SI, DX
+	JGE        dense
+	XORQ       DX, DX
+
+dense:
+	LEAQ    (BX)(DX*4), DX
+	LEAQ    (BX)(R9*4), SI
+	MOVQ    b_base+64(FP), SI
+	PCALIGN $0x20
 
 product:
 	VMOVUPS      (SI), Y8
@@ -1587,12 +1657,19 @@ tile:
 	VPXOR      Y8, Y8, Y8
 	VPXOR      Y9, Y9, Y9
 	MOVQ       R8, BX
-	MOVQ       aTile+40(FP), DX
-	LEAQ       (BX)(DX*4), DX
-	LEAQ       (BX)(R10*4), SI
-	MOVQ       b_base+64(FP), DI
 	MOVQ       depth+8(FP), CX
-	PCALIGN    $0x20
+	MOVQ       aTile+40(FP), DX
+	IMUL3Q     $0x00000005, CX, SI
+	ADDQ       $0x00000050, SI
+	CMPQ       SI, DX
+	JGE        dense
+	XORQ       DX, DX
+
+dense:
+	LEAQ    (BX)(DX*4), DX
+	LEAQ    (BX)(R10*4), SI
+	MOVQ    b_base+64(FP), DI
+	PCALIGN $0x20
 
 product:
 	VMOVUPS      (DI), Y10
@@ -1838,12 +1915,19 @@ tile:
 	VPXOR      Y10, Y10, Y10
 	VPXOR      Y11, Y11, Y11
 	MOVQ       R8, BX
-	MOVQ       aTile+40(FP), DX
-	LEAQ       (BX)(DX*4), DX
-	LEAQ       (BX)(R10*4), SI
-	MOVQ       b_base+64(FP), DI
 	MOVQ       depth+8(FP), CX
-	PCALIGN    $0x20
+	MOVQ       aTile+40(FP), DX
+	IMUL3Q     $0x00000006, CX, SI
+	ADDQ       $0x00000060, SI
+	CMPQ       SI, DX
+	JGE        dense
+	XORQ       DX, DX
+
+dense:
+	LEAQ    (BX)(DX*4), DX
+	LEAQ    (BX)(R10*4), SI
+	MOVQ    b_base+64(FP), DI
+	PCALIGN $0x20
 
 product:
 	VMOVUPS      (DI), Y12
@@ -4697,12 +4781,19 @@ tile:
 	PREFETCHT0 60(CX)
 	VPXORD     Z0, Z0, Z0
 	MOVQ       DX, R11
-	MOVQ       aTile+40(FP), R10
-	LEAQ       (R11)(R10*4), R10
-	LEAQ       (R11)(SI*4), CX
-	MOVQ       b_base+64(FP), R12
 	MOVQ       depth+8(FP), CX
-	PCALIGN    $0x20
+	MOVQ       aTile+40(FP), R10
+	IMUL3Q     $0x00000001, CX, R12
+	ADDQ       $0x00000010, R12
+	CMPQ       R12, R10
+	JGE        dense
+	XORQ       R10, R10
+
+dense:
+	LEAQ    (R11)(R10*4), R10
+	LEAQ    (R11)(SI*4), R12
+	MOVQ    b_base+64(FP), R12
+	PCALIGN $0x20
 
 product:
 	VMOVUPS      (R12), Z1
@@ -4797,12 +4888,19 @@ tile:
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	MOVQ       DX, R11
-	MOVQ       aTile+40(FP), R10
-	LEAQ       (R11)(R10*4), R10
-	LEAQ       (R11)(SI*4), CX
-	MOVQ       b_base+64(FP), R12
 	MOVQ       depth+8(FP), CX
-	PCALIGN    $0x20
+	MOVQ       aTile+40(FP), R10
+	IMUL3Q     $0x00000002, CX, R12
+	ADDQ       $0x00000020, R12
+	CMPQ       R12, R10
+	JGE        dense
+	XORQ       R10, R10
+
+dense:
+	LEAQ    (R11)(R10*4), R10
+	LEAQ    (R11)(SI*4), R12
+	MOVQ    b_base+64(FP), R12
+	PCALIGN $0x20
 
 product:
 	VMOVUPS      (R12), Z2
@@ -4919,12 +5017,19 @@ tile:
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
 	MOVQ       DX, R11
-	MOVQ       aTile+40(FP), R10
-	LEAQ       (R11)(R10*4), R10
-	LEAQ       (R11)(SI*4), CX
-	MOVQ       b_base+64(FP), R12
 	MOVQ       depth+8(FP), CX
-	PCALIGN    $0x20
+	MOVQ       aTile+40(FP), R10
+	IMUL3Q     $0x00000003, CX, R12
+	ADDQ       $0x00000030, R12
+	CMPQ       R12, R10
+	JGE        dense
+	XORQ       R10, R10
+
+dense:
+	LEAQ    (R11)(R10*4), R10
+	LEAQ    (R11)(SI*4), R12
+	MOVQ    b_base+64(FP), R12
+	PCALIGN $0x20
 
 product:
 	VMOVUPS      (R12), Z3
@@ -5063,12 +5168,19 @@ tile:
 	VPXORD     Z2, Z2, Z2
 	VPXORD     Z3, Z3, Z3
 	MOVQ       DX, R12
-	MOVQ       aTile+40(FP), R11
-	LEAQ       (R12)(R11*4), R11
-	LEAQ       (R12)(SI*4), CX
-	MOVQ       b_base+64(FP), R13
 	MOVQ       depth+8(FP), CX
-	PCALIGN    $0x20
+	MOVQ       aTile+40(FP), R11
+	IMUL3Q     $0x00000004, CX, R13
+	ADDQ       $0x00000040, R13
+	CMPQ       R13, R11
+	JGE        dense
+	XORQ       R11, R11
+
+dense:
+	LEAQ    (R12)(R11*4), R11
+	LEAQ    (R12)(SI*4), R13
+	MOVQ    b_base+64(FP), R13
+	PCALIGN $0x20
 
 product:
 	VMOVUPS      (R13), Z4
@@ -5229,12 +5341,19 @@ tile:
 	VPXORD     Z3, Z3, Z3
 	VPXORD     Z4, Z4, Z4
 	MOVQ       DX, R12
-	MOVQ       aTile+40(FP), R11
-	LEAQ       (R12)(R11*4), R11
-	LEAQ       (R12)(SI*4), R13
-	MOVQ       b_base+64(FP), R14
 	MOVQ       depth+8(FP), CX
-	PCALIGN    $0x20
+	MOVQ       aTile+40(FP), R11
+	IMUL3Q     $0x00000005, CX, R13
+	ADDQ       $0x00000050, R13
+	CMPQ       R13, R11
+	JGE        dense
+	XORQ       R11, R11
+
+dense:
+	LEAQ    (R12)(R11*4), R11
+	LEAQ    (R12)(SI*4), R13
+	MOVQ    b_base+64(FP), R14
+	PCALIGN $0x20
 
 product:
 	VMOVUPS      (R14), Z5
@@ -5418,12 +5537,19 @@ tile:
 	VPXORD     Z4, Z4, Z4
 	VPXORD     Z5, Z5, Z5
 	MOVQ       DX, R12
-	MOVQ       aTile+40(FP), R11
-	LEAQ       (R12)(R11*4), R11
-	LEAQ       (R12)(SI*4), R13
-	MOVQ       b_base+64(FP), R14
 	MOVQ       depth+8(FP), CX
-	PCALIGN    $0x20
+	MOVQ       aTile+40(FP), R11
+	IMUL3Q     $0x00000006, CX, R13
+	ADDQ       $0x00000060, R13
+	CMPQ       R13, R11
+	JGE        dense
+	XORQ       R11, R11
+
+dense:
+	LEAQ    (R12)(R11*4), R11
+	LEAQ    (R12)(SI*4), R13
+	MOVQ    b_base+64(FP), R14
+	PCALIGN $0x20
 
 product:
 	VMOVUPS      (R14), Z6
@@ -5629,12 +5755,19 @@ tile:
 	VPXORD     Z5, Z5, Z5
 	VPXORD     Z6, Z6, Z6
 	MOVQ       DX, R12
-	MOVQ       aTile+40(FP), R11
-	LEAQ       (R12)(R11*4), R11
-	LEAQ       (R12)(SI*4), R13
-	MOVQ       b_base+64(FP), R14
 	MOVQ       depth+8(FP), CX
-	PCALIGN    $0x20
+	MOVQ       aTile+40(FP), R11
+	IMUL3Q     $0x00000007, CX, R13
+	ADDQ       $0x00000070, R13
+	CMPQ       R13, R11
+	JGE        dense
+	XORQ       R11, R11
+
+dense:
+	LEAQ    (R12)(R11*4), R11
+	LEAQ    (R12)(SI*4), R13
+	MOVQ    b_base+64(FP), R14
+	PCALIGN $0x20
 
 product:
 	VMOVUPS      (R14), Z7
@@ -5862,12 +5995,19 @@ tile:
 	VPXORD     Z6, Z6, Z6
 	VPXORD     Z7, Z7, Z7
 	MOVQ       DX, R12
-	MOVQ       aTile+40(FP), R11
-	LEAQ       (R12)(R11*4), R11
-	LEAQ       (R12)(SI*4), R13
-	MOVQ       b_base+64(FP), R14
 	MOVQ       depth+8(FP), CX
-	PCALIGN    $0x20
+	MOVQ       aTile+40(FP), R11
+	IMUL3Q     $0x00000008, CX, R13
+	ADDQ       $0x00000080, R13
+	CMPQ       R13, R11
+	JGE        dense
+	XORQ       R11, R11
+
+dense:
+	LEAQ    (R12)(R11*4), R11
+	LEAQ    (R12)(SI*4), R13
+	MOVQ    b_base+64(FP), R14
+	PCALIGN $0x20
 
 product:
 	VMOVUPS      (R14), Z8
@@ -6086,12 +6226,19 @@ tile:
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	MOVQ       DX, R11
-	MOVQ       aTile+40(FP), R10
-	LEAQ       (R11)(R10*4), R10
-	LEAQ       (R11)(SI*4), CX
-	MOVQ       b_base+64(FP), R12
 	MOVQ       depth+8(FP), CX
-	PCALIGN    $0x20
+	MOVQ       aTile+40(FP), R10
+	IMUL3Q     $0x00000001, CX, R12
+	ADDQ       $0x00000010, R12
+	CMPQ       R12, R10
+	JGE        dense
+	XORQ       R10, R10
+
+dense:
+	LEAQ    (R11)(R10*4), R10
+	LEAQ    (R11)(SI*4), R12
+	MOVQ    b_base+64(FP), R12
+	PCALIGN $0x20
 
 product:
 	VMOVUPS      (R12), Z2
@@ -6202,12 +6349,19 @@ tile:
 	VPXORD     Z2, Z2, Z2
 	VPXORD     Z3, Z3, Z3
 	MOVQ       DX, R11
-	MOVQ       aTile+40(FP), R10
-	LEAQ       (R11)(R10*4), R10
-	LEAQ       (R11)(SI*4), CX
-	MOVQ       b_base+64(FP), R12
 	MOVQ       depth+8(FP), CX
-	PCALIGN    $0x20
+	MOVQ       aTile+40(FP), R10
+	IMUL3Q     $0x00000002, CX, R12
+	ADDQ       $0x00000020, R12
+	CMPQ       R12, R10
+	JGE        dense
+	XORQ       R10, R10
+
+dense:
+	LEAQ    (R11)(R10*4), R10
+	LEAQ    (R11)(SI*4), R12
+	MOVQ    b_base+64(FP), R12
+	PCALIGN $0x20
 
 product:
 	VMOVUPS      (R12), Z4
@@ -6352,12 +6506,19 @@ tile:
 	VPXORD     Z4, Z4, Z4
 	VPXORD     Z5, Z5, Z5
 	MOVQ       DX, R11
-	MOVQ       aTile+40(FP), R10
-	LEAQ       (R11)(R10*4), R10
-	LEAQ       (R11)(SI*4), CX
-	MOVQ       b_base+64(FP), R12
 	MOVQ       depth+8(FP), CX
-	PCALIGN    $0x20
+	MOVQ       aTile+40(FP), R10
+	IMUL3Q     $0x00000003, CX, R12
+	ADDQ       $0x00000030, R12
+	CMPQ       R12, R10
+	JGE        dense
+	XORQ       R10, R10
+
+dense:
+	LEAQ    (R11)(R10*4), R10
+	LEAQ    (R11)(SI*4), R12
+	MOVQ    b_base+64(FP), R12
+	PCALIGN $0x20
 
 product:
 	VMOVUPS      (R12), Z6
@@ -6536,12 +6697,19 @@ tile:
 	VPXORD     Z6, Z6, Z6
 	VPXORD     Z7, Z7, Z7
 	MOVQ       DX, R12
-	MOVQ       aTile+40(FP), R11
-	LEAQ       (R12)(R11*4), R11
-	LEAQ       (R12)(SI*4), CX
-	MOVQ       b_base+64(FP), R13
 	MOVQ       depth+8(FP), CX
-	PCALIGN    $0x20
+	MOVQ       aTile+40(FP), R11
+	IMUL3Q     $0x00000004, CX, R13
+	ADDQ       $0x00000040, R13
+	CMPQ       R13, R11
+	JGE        dense
+	XORQ       R11, R11
+
+dense:
+	LEAQ    (R12)(R11*4), R11
+	LEAQ    (R12)(SI*4), R13
+	MOVQ    b_base+64(FP), R13
+	PCALIGN $0x20
 
 product:
 	VMOVUPS      (R13), Z8
@@ -6754,12 +6922,19 @@ tile:
 	VPXORD     Z8, Z8, Z8
 	VPXORD     Z9, Z9, Z9
 	MOVQ       DX, R12
-	MOVQ       aTile+40(FP), R11
-	LEAQ       (R12)(R11*4), R11
-	LEAQ       (R12)(SI*4), R13
-	MOVQ       b_base+64(FP), R14
 	MOVQ       depth+8(FP), CX
-	PCALIGN    $0x20
+	MOVQ       aTile+40(FP), R11
+	IMUL3Q     $0x00000005, CX, R13
+	ADDQ       $0x00000050, R13
+	CMPQ       R13, R11
+	JGE        dense
+	XORQ       R11, R11
+
+dense:
+	LEAQ    (R12)(R11*4), R11
+	LEAQ    (R12)(SI*4), R13
+	MOVQ    b_base+64(FP), R14
+	PCALIGN $0x20
 
 product:
 	VMOVUPS      (R14), Z10
@@ -7007,12 +7182,19 @@ tile:
 	VPXORD     Z10, Z10, Z10
 	VPXORD     Z11, Z11, Z11
 	MOVQ       DX, R12
-	MOVQ       aTile+40(FP), R11
-	LEAQ       (R12)(R11*4), R11
-	LEAQ       (R12)(SI*4), R13
-	MOVQ       b_base+64(FP), R14
 	MOVQ       depth+8(FP), CX
-	PCALIGN    $0x20
+	MOVQ       aTile+40(FP), R11
+	IMUL3Q     $0x00000006, CX, R13
+	ADDQ       $0x00000060, R13
+	CMPQ       R13, R11
+	JGE        dense
+	XORQ       R11, R11
+
+dense:
+	LEAQ    (R12)(R11*4), R11
+	LEAQ    (R12)(SI*4), R13
+	MOVQ    b_base+64(FP), R14
+	PCALIGN $0x20
 
 product:
 	VMOVUPS      (R14), Z12
@@ -7294,12 +7476,19 @@ tile:
 	VPXORD     Z12, Z12, Z12
 	VPXORD     Z13, Z13, Z13
 	MOVQ       DX, R12
-	MOVQ       aTile+40(FP), R11
-	LEAQ       (R12)(R11*4), R11
-	LEAQ       (R12)(SI*4), R13
-	MOVQ       b_base+64(FP), R14
 	MOVQ       depth+8(FP), CX
-	PCALIGN    $0x20
+	MOVQ       aTile+40(FP), R11
+	IMUL3Q     $0x00000007, CX, R13
+	ADDQ       $0x00000070, R13
+	CMPQ       R13, R11
+	JGE        dense
+	XORQ       R11, R11
+
+dense:
+	LEAQ    (R12)(R11*4), R11
+	LEAQ    (R12)(SI*4), R13
+	MOVQ    b_base+64(FP), R14
+	PCALIGN $0x20
 
 product:
 	VMOVUPS      (R14), Z14
@@ -7615,12 +7804,19 @@ tile:
 	VPXORD     Z14, Z14, Z14
 	VPXORD     Z15, Z15, Z15
 	MOVQ       DX, R12
-	MOVQ       aTile+40(FP), R11
-	LEAQ       (R12)(R11*4), R11
-	LEAQ       (R12)(SI*4), R13
-	MOVQ       b_base+64(FP), R14
 	MOVQ       depth+8(FP), CX
-	PCALIGN    $0x20
+	MOVQ       aTile+40(FP), R11
+	IMUL3Q     $0x00000008, CX, R13
+	ADDQ       $0x00000080, R13
+	CMPQ       R13, R11
+	JGE        dense
+	XORQ       R11, R11
+
+dense:
+	LEAQ    (R12)(R11*4), R11
+	LEAQ    (R12)(SI*4), R13
+	MOVQ    b_base+64(FP), R14
+	PCALIGN $0x20
 
 product:
 	VMOVUPS      (R14), Z16
@@ -7931,12 +8127,19 @@ tile:
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
 	MOVQ       DX, R11
-	MOVQ       aTile+40(FP), R10
-	LEAQ       (R11)(R10*4), R10
-	LEAQ       (R11)(SI*4), CX
-	MOVQ       b_base+64(FP), R12
 	MOVQ       depth+8(FP), CX
-	PCALIGN    $0x20
+	MOVQ       aTile+40(FP), R10
+	IMUL3Q     $0x00000001, CX, R12
+	ADDQ       $0x00000010, R12
+	CMPQ       R12, R10
+	JGE        dense
+	XORQ       R10, R10
+
+dense:
+	LEAQ    (R11)(R10*4), R10
+	LEAQ    (R11)(SI*4), R12
+	MOVQ    b_base+64(FP), R12
+	PCALIGN $0x20
 
 product:
 	VMOVUPS      (R12), Z3
@@ -8063,12 +8266,19 @@ tile:
 	VPXORD     Z4, Z4, Z4
 	VPXORD     Z5, Z5, Z5
 	MOVQ       DX, R11
-	MOVQ       aTile+40(FP), R10
-	LEAQ       (R11)(R10*4), R10
-	LEAQ       (R11)(SI*4), CX
-	MOVQ       b_base+64(FP), R12
 	MOVQ       depth+8(FP), CX
-	PCALIGN    $0x20
+	MOVQ       aTile+40(FP), R10
+	IMUL3Q     $0x00000002, CX, R12
+	ADDQ       $0x00000020, R12
+	CMPQ       R12, R10
+	JGE        dense
+	XORQ       R10, R10
+
+dense:
+	LEAQ    (R11)(R10*4), R10
+	LEAQ    (R11)(SI*4), R12
+	MOVQ    b_base+64(FP), R12
+	PCALIGN $0x20
 
 product:
 	VMOVUPS      (R12), Z6
@@ -8241,12 +8451,19 @@ tile:
 	VPXORD     Z7, Z7, Z7
 	VPXORD     Z8, Z8, Z8
 	MOVQ       DX, R11
-	MOVQ       aTile+40(FP), R10
-	LEAQ       (R11)(R10*4), R10
-	LEAQ       (R11)(SI*4), CX
-	MOVQ       b_base+64(FP), R12
 	MOVQ       depth+8(FP), CX
-	PCALIGN    $0x20
+	MOVQ       aTile+40(FP), R10
+	IMUL3Q     $0x00000003, CX, R12
+	ADDQ       $0x00000030, R12
+	CMPQ       R12, R10
+	JGE        dense
+	XORQ       R10, R10
+
+dense:
+	LEAQ    (R11)(R10*4), R10
+	LEAQ    (R11)(SI*4), R12
+	MOVQ    b_base+64(FP), R12
+	PCALIGN $0x20
 
 product:
 	VMOVUPS      (R12), Z9
@@ -8465,12 +8682,19 @@ tile:
 	VPXORD     Z10, Z10, Z10
 	VPXORD     Z11, Z11, Z11
 	MOVQ       DX, R12
-	MOVQ       aTile+40(FP), R11
-	LEAQ       (R12)(R11*4), R11
-	LEAQ       (R12)(SI*4), CX
-	MOVQ       b_base+64(FP), R13
 	MOVQ       depth+8(FP), CX
-	PCALIGN    $0x20
+	MOVQ       aTile+40(FP), R11
+	IMUL3Q     $0x00000004, CX, R13
+	ADDQ       $0x00000040, R13
+	CMPQ       R13, R11
+	JGE        dense
+	XORQ       R11, R11
+
+dense:
+	LEAQ    (R12)(R11*4), R11
+	LEAQ    (R12)(SI*4), R13
+	MOVQ    b_base+64(FP), R13
+	PCALIGN $0x20
 
 product:
 	VMOVUPS      (R13), Z12
@@ -8735,12 +8959,19 @@ tile:
 	VPXORD     Z13, Z13, Z13
 	VPXORD     Z14, Z14, Z14
 	MOVQ       DX, R12
-	MOVQ       aTile+40(FP), R11
-	LEAQ       (R12)(R11*4), R11
-	LEAQ       (R12)(SI*4), R13
-	MOVQ       b_base+64(FP), R14
 	MOVQ       depth+8(FP), CX
-	PCALIGN    $0x20
+	MOVQ       aTile+40(FP), R11
+	IMUL3Q     $0x00000005, CX, R13
+	ADDQ       $0x00000050, R13
+	CMPQ       R13, R11
+	JGE        dense
+	XORQ       R11, R11
+
+dense:
+	LEAQ    (R12)(R11*4), R11
+	LEAQ    (R12)(SI*4), R13
+	MOVQ    b_base+64(FP), R14
+	PCALIGN $0x20
 
 product:
 	VMOVUPS      (R14), Z15
@@ -9052,12 +9283,19 @@ tile:
 	VPXORD     Z16, Z16, Z16
 	VPXORD     Z17, Z17, Z17
 	MOVQ       DX, R12
-	MOVQ       aTile+40(FP), R11
-	LEAQ       (R12)(R11*4), R11
-	LEAQ       (R12)(SI*4), R13
-	MOVQ       b_base+64(FP), R14
 	MOVQ       depth+8(FP), CX
-	PCALIGN    $0x20
+	MOVQ       aTile+40(FP), R11
+	IMUL3Q     $0x00000006, CX, R13
+	ADDQ       $0x00000060, R13
+	CMPQ       R13, R11
+	JGE        dense
+	XORQ       R11, R11
+
+dense:
+	LEAQ    (R12)(R11*4), R11
+	LEAQ    (R12)(SI*4), R13
+	MOVQ    b_base+64(FP), R14
+	PCALIGN $0x20
 
 product:
 	VMOVUPS      (R14), Z18
@@ -9415,12 +9653,19 @@ tile:
 	VPXORD     Z19, Z19, Z19
 	VPXORD     Z20, Z20, Z20
 	MOVQ       DX, R12
-	MOVQ       aTile+40(FP), R11
-	LEAQ       (R12)(R11*4), R11
-	LEAQ       (R12)(SI*4), R13
-	MOVQ       b_base+64(FP), R14
 	MOVQ       depth+8(FP), CX
-	PCALIGN    $0x20
+	MOVQ       aTile+40(FP), R11
+	IMUL3Q     $0x00000007, CX, R13
+	ADDQ       $0x00000070, R13
+	CMPQ       R13, R11
+	JGE        dense
+	XORQ       R11, R11
+
+dense:
+	LEAQ    (R12)(R11*4), R11
+	LEAQ    (R12)(SI*4), R13
+	MOVQ    b_base+64(FP), R14
+	PCALIGN $0x20
 
 product:
 	VMOVUPS      (R14), Z21
@@ -9824,12 +10069,19 @@ tile:
 	VPXORD     Z22, Z22, Z22
 	VPXORD     Z23, Z23, Z23
 	MOVQ       DX, R12
-	MOVQ       aTile+40(FP), R11
-	LEAQ       (R12)(R11*4), R11
-	LEAQ       (R12)(SI*4), R13
-	MOVQ       b_base+64(FP), R14
 	MOVQ       depth+8(FP), CX
-	PCALIGN    $0x20
+	MOVQ       aTile+40(FP), R11
+	IMUL3Q     $0x00000008, CX, R13
+	ADDQ       $0x00000080, R13
+	CMPQ       R13, R11
+	JGE        dense
+	XORQ       R11, R11
+
+dense:
+	LEAQ    (R12)(R11*4), R11
+	LEAQ    (R12)(SI*4), R13
+	MOVQ    b_base+64(FP), R14
+	PCALIGN $0x20
 
 product:
 	VMOVUPS      (R14), Z24

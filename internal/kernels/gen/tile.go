@@ -85,11 +85,10 @@ func (s isa) accumulateTile(r tileRegisters, rows int) []group {
 		sums[i] = s.zeros(s.tileVectors)
 	}
 	MOVQ(r.aStart, r.a)
-	Load(Param("aTile"), r.ahead)
-	LEAQ(Mem{Base: r.a, Index: r.ahead, Scale: 4}, r.ahead)
+	Load(Param("depth"), r.depth)
+	r.lookAhead(rows)
 	LEAQ(Mem{Base: r.a, Index: r.aRow, Scale: 4}, r.aNext)
 	Load(Param("b").Base(), r.b)
-	Load(Param("depth"), r.depth)
 	b := s.group(s.tileVectors)
 	alignLoop()
 	Label("product")
@@ -114,6 +113,23 @@ func (s isa) accumulateTile(r tileRegisters, rows int) []group {
 	JNZ(LabelRef("product"))
 	return sums
 }
+
+// lookAhead points r.ahead to the next tile of A if its rows lie so close that
+// they are prefetched as one stream, and else to this one, where it does no harm.
+func (r tileRegisters) lookAhead(rows int) {
+	Load(Param("aTile"), r.ahead)
+	dense := GP64()
+	IMUL3Q(U32(rows), r.depth, dense)
+	ADDQ(U32(rows*rowSlack), dense)
+	CMPQ(dense, r.ahead)
+	JGE(LabelRef("dense"))
+	XORQ(r.ahead, r.ahead)
+	Label("dense")
+	LEAQ(Mem{Base: r.a, Index: r.ahead, Scale: 4}, r.ahead)
+}
+
+// rowSlack is how many elements may lie between two rows that are close.
+const rowSlack = 16
 
 // addend is what a tile adds its products to: rows of memory, and the stride
 // between them.
