@@ -221,6 +221,37 @@ func TestLargeRanksAreEstimatedWithinTheirError(t *testing.T) {
 	}
 }
 
+// Whatever the order in which they are looked at, the smallest pilot with enough
+// hits decides: also one that follows on a pilot without any.
+func TestTheSmallestPilotWithEnoughHitsDecides(t *testing.T) {
+	t.Parallel()
+	tables := testScorer(t, 30, 5).Tabulate()
+	drawn := drawReferences(9, 3000, canaries.Space{Words: 3}.Choices(26), nil)
+	list := []datasets.Placement{{Canary: datasets.Canary{Tokens: append([]int32{datasets.FirstWord}, drawn.row(0)...)}}}
+	costs := bruteForceCosts(t, tables.Scorer(), list[0].Tokens[:1], drawn)
+	pick := func(most int, hit bool) (picked References) {
+		picked.length = drawn.length
+		for i, c := range costs {
+			if (c <= costs[0]) == hit && picked.Count() < most {
+				picked.tokens = append(picked.tokens, drawn.row(i)...)
+			}
+		}
+		return picked
+	}
+	hits, misses := pick(300, true), pick(300, false)
+	all := References{length: drawn.length, tokens: slices.Concat(misses.tokens, hits.tokens)}
+	sets := []*References{misses.first(100), all.first(misses.Count() + minPilotHits), all.first(all.Count())}
+	got, err := newSampling(&RandomSamplingParams{Prefix: 1}, list, tables, sets).Rank(t.Context(), 0)
+	if want, _ := estimate(minPilotHits, sets[1].Count(), all.Count()); err != nil || got.Exact || got.Rank != want {
+		t.Errorf("%+v (%v), want the rank %d by the second pilot", got, err, want)
+	}
+	sets[1] = all.first(misses.Count() + minPilotHits - 1)
+	got, err = newSampling(&RandomSamplingParams{Prefix: 1}, list, tables, sets).Rank(t.Context(), 0)
+	if err != nil || !got.Exact || got.Rank != int64(1+hits.Count()) {
+		t.Errorf("%+v (%v), want the exact rank %d: no pilot has enough hits", got, err, 1+hits.Count())
+	}
+}
+
 // manyCanaries are placements whose costs are spread over those of the references.
 func manyCanaries(n, ordinary int) []datasets.Placement {
 	list := make([]datasets.Placement, n)

@@ -175,25 +175,44 @@ func (s *Sampling) Rank(ctx context.Context, canary int) (Rank, error) {
 }
 
 // place finds the rank of a cost: estimated from the smallest pilot that alone
-// shows that it is large, counted among all references otherwise.
+// shows that it is large, counted among all references otherwise. After a pilot
+// without a hit it counts all at once: if there are too few hits in all, there are
+// in every other pilot.
 func (s *Sampling) place(ctx context.Context, state *models.States, cost float64) (Rank, error) {
 	pilots, all := s.rankers[:len(s.rankers)-1], s.rankers[len(s.rankers)-1]
 	o, err := newOutlook(s.tables, state, all.references)
 	if err != nil {
 		return Rank{}, err
 	}
-	for _, pilot := range pilots {
-		hits, err := pilot.count(ctx, o, cost)
-		if err != nil {
-			return Rank{}, err
+	for len(pilots) > 0 {
+		hits, err := pilots[0].count(ctx, o, cost)
+		if err != nil || hits >= minPilotHits {
+			return estimated(cost, hits, pilots[0], all), err
 		}
-		if hits >= minPilotHits {
-			rank, deviation := estimate(hits, pilot.references.Count(), all.references.Count())
-			return Rank{LogPerplexity: cost, Rank: rank, ExposureError: deviation}, nil
+		pilots = pilots[1:]
+		if hits == 0 {
+			break
 		}
 	}
 	n, err := all.count(ctx, o, cost)
-	return Rank{LogPerplexity: cost, Rank: 1 + n, Exact: true}, err
+	if err != nil {
+		return Rank{}, err
+	}
+	if n >= minPilotHits {
+		for _, pilot := range pilots {
+			hits, err := pilot.count(ctx, o, cost)
+			if err != nil || hits >= minPilotHits {
+				return estimated(cost, hits, pilot, all), err
+			}
+		}
+	}
+	return Rank{LogPerplexity: cost, Rank: 1 + n, Exact: true}, nil
+}
+
+// estimated is the rank of a cost by the hits in a pilot.
+func estimated(cost float64, hits int64, pilot, all *ranker) Rank {
+	rank, deviation := estimate(hits, pilot.references.Count(), all.references.Count())
+	return Rank{LogPerplexity: cost, Rank: rank, ExposureError: deviation}
 }
 
 // estimate is the rank among all references that the hits in a pilot suggest,
