@@ -65,7 +65,7 @@ func (b *Bucket) URL(key string) string { return "s3://" + b.config.Bucket + "/"
 func (b *Bucket) Stat(ctx context.Context, key string) (Object, error) {
 	// Not HEAD: its answer cannot say what is absent, the key or the bucket.
 	core := minio.Core{Client: b.client}
-	body, info, _, err := core.GetObject(ctx, b.config.Bucket, key, minio.GetObjectOptions{})
+	body, info, _, err := core.GetObject(patient(ctx), b.config.Bucket, key, minio.GetObjectOptions{})
 	if err != nil {
 		return Object{}, b.fail(ctx, key, err)
 	}
@@ -77,7 +77,7 @@ func (b *Bucket) Stat(ctx context.Context, key string) (Object, error) {
 // it come once for all as an Object of which only Key is set, ending in the slash.
 func (b *Bucket) List(ctx context.Context, prefix string) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
-		ctx, cancel := context.WithCancel(ctx)
+		ctx, cancel := context.WithCancel(patient(ctx))
 		defer cancel()
 		for o := range b.client.ListObjectsIter(ctx, b.config.Bucket, minio.ListObjectsOptions{Prefix: prefix}) {
 			if o.Err != nil {
@@ -97,7 +97,7 @@ func (b *Bucket) Open(ctx context.Context, o Object) (io.ReadCloser, error) {
 	if o.Size == 0 {
 		return io.NopCloser(strings.NewReader("")), nil
 	}
-	r := &reader{client: b.client, bucket: b.config.Bucket, key: o.Key, ctx: ctx, etag: o.ETag, end: -1,
+	r := &reader{client: b.client, bucket: b.config.Bucket, key: o.Key, ctx: patient(ctx), etag: o.ETag, end: -1,
 		fail: func(err error) error { return b.fail(ctx, o.Key, err) }}
 	if err := r.open(); err != nil {
 		return nil, r.fail(err)

@@ -24,7 +24,7 @@ func (s *Store) Get(ctx context.Context, name string, offset, length int64) (io.
 		}
 		return io.NopCloser(bytes.NewReader(nil)), nil
 	}
-	r := &reader{client: s.client, bucket: s.config.Bucket, key: s.key(name), ctx: ctx, offset: offset, end: -1,
+	r := &reader{client: s.client, bucket: s.config.Bucket, key: s.key(name), ctx: patient(ctx), offset: offset, end: -1,
 		fail: func(err error) error { return s.fail("get", name, err) }}
 	if length > 0 {
 		r.end = offset + length
@@ -47,7 +47,9 @@ type reader struct {
 	offset int64
 	end    int64 // -1: the end of the object
 	body   io.ReadCloser
-	breaks int
+	// breaks counts the transfers that broke off, silences those in a row that
+	// stopped without a byte.
+	breaks, silences int
 }
 
 func (r *reader) open() error {
@@ -83,10 +85,16 @@ func (r *reader) setRange(options *minio.GetObjectOptions) error {
 func (r *reader) Read(p []byte) (int, error) {
 	n, err := r.body.Read(p)
 	r.offset += int64(n)
+	if n > 0 {
+		r.silences = 0
+	}
 	if err == nil || err == io.EOF {
 		return n, err
 	}
-	if r.breaks++; r.breaks >= retries || r.ctx.Err() != nil {
+	if isTimeout(err) {
+		r.silences++
+	}
+	if r.breaks++; r.breaks >= retries || r.silences >= maxSilences || r.ctx.Err() != nil {
 		return n, r.fail(err)
 	}
 	if r.offset == r.end {

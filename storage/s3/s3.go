@@ -140,6 +140,7 @@ func (s *Store) Put(ctx context.Context, name string, body io.ReadSeeker, _ stor
 	if size > maxPut {
 		return s.refuse("put", name, "%d bytes, S3 takes at most %d in one request: split the data into several files", size, int64(maxPut))
 	}
+	ctx = patient(ctx)
 	err = repeat(ctx, func() error {
 		reader, err := fresh(body, size)
 		if err != nil {
@@ -221,7 +222,7 @@ func (s *Store) Head(ctx context.Context, name string) (storage.Info, error) {
 	if err := check(ctx, storage.CheckName, name); err != nil {
 		return storage.Info{}, err
 	}
-	o, err := s.client.StatObject(ctx, s.config.Bucket, s.key(name), minio.StatObjectOptions{})
+	o, err := s.client.StatObject(patient(ctx), s.config.Bucket, s.key(name), minio.StatObjectOptions{})
 	if err != nil {
 		return storage.Info{}, s.fail("head", name, err)
 	}
@@ -235,7 +236,7 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[storage.Info,
 			yield(storage.Info{}, err)
 			return
 		}
-		ctx, cancel := context.WithCancel(ctx)
+		ctx, cancel := context.WithCancel(patient(ctx))
 		defer cancel()
 		options := minio.ListObjectsOptions{Prefix: s.key(prefix), Recursive: true}
 		for o := range s.client.ListObjectsIter(ctx, s.config.Bucket, options) {
@@ -275,7 +276,7 @@ func (s *Store) children(ctx context.Context, dir string) ([]string, error) {
 	if dir != "" {
 		dir += "/"
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(patient(ctx))
 	defer cancel()
 	var children []string
 	options := minio.ListObjectsOptions{Prefix: s.key(dir)}
@@ -296,6 +297,7 @@ func (s *Store) Delete(ctx context.Context, names ...string) error {
 			return err
 		}
 	}
+	ctx = patient(ctx)
 	if len(names) == 1 {
 		err := s.client.RemoveObject(ctx, s.config.Bucket, s.key(names[0]), minio.RemoveObjectOptions{})
 		if err == nil || errors.Is(explain(err), storage.ErrNotFound) {

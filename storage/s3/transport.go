@@ -2,8 +2,11 @@ package s3
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 )
 
@@ -13,14 +16,19 @@ import (
 // farewell, however large the object is: a transfer that moves has no limit.
 const silence = 15 * time.Second
 
+// maxSilences is how many tries of an operation in a row may end in silence. Those
+// that are left then fail at once: the caller hears of a server that hangs after
+// about a minute.
+const maxSilences = 3
+
 // newTransport has limits for everything that a dead peer could stall.
-func newTransport(config Config, silence time.Duration) (*http.Transport, error) {
+func newTransport(config Config, silence time.Duration) (http.RoundTripper, error) {
 	files, err := config.TLS.Config()
 	if err != nil {
 		return nil, err
 	}
 	dialer := &net.Dialer{Timeout: 10 * time.Second}
-	return &http.Transport{
+	return patience{&http.Transport{
 		Proxy: http.ProxyFromEnvironment,
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			conn, err := dialer.DialContext(ctx, network, address)
@@ -36,7 +44,46 @@ func newTransport(config Config, silence time.Duration) (*http.Transport, error)
 		TLSHandshakeTimeout:   10 * time.Second,
 		ExpectContinueTimeout: 10 * time.Second,
 		DisableCompression:    true, // objects come as they are stored
-	}, nil
+	}}, nil
+}
+
+// patience gives an operation up whose tries end in silence. The client's own
+// repetition cannot: it counts errors, and takes a silence for one like any other.
+type patience struct{ http.RoundTripper }
+
+type silencesKey struct{}
+
+// patient is the context of one operation, with a count of its silences.
+func patient(ctx context.Context) context.Context {
+	return context.WithValue(ctx, silencesKey{}, new(atomic.Int32))
+}
+
+var errSilent = fmt.Errorf("the server takes requests and does not answer: %d tries in a row ended in silence", maxSilences)
+
+// RoundTrip implements http.RoundTripper.
+func (p patience) RoundTrip(r *http.Request) (*http.Response, error) {
+	silences, counted := r.Context().Value(silencesKey{}).(*atomic.Int32)
+	if !counted {
+		return p.RoundTripper.RoundTrip(r)
+	}
+	if silences.Load() >= maxSilences {
+		if r.Body != nil {
+			r.Body.Close()
+		}
+		return nil, errSilent
+	}
+	response, err := p.RoundTripper.RoundTrip(r)
+	if isTimeout(err) {
+		silences.Add(1)
+	} else {
+		silences.Store(0)
+	}
+	return response, err
+}
+
+func isTimeout(err error) bool {
+	e, ok := errors.AsType[net.Error](err)
+	return ok && e.Timeout()
 }
 
 // watchedConn ends a connection by a timeout that has carried nothing for a while.

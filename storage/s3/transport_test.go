@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -165,5 +166,53 @@ func TestAHalfOpenConnectionHasAnEnd(t *testing.T) {
 	link.Set(proxy.Open)
 	if err := s.Create(t.Context(), "y", []byte("y")); err != nil {
 		t.Errorf("afterwards: %v", err)
+	}
+}
+
+// A server that hangs is no reason to try as often as one that answers with errors.
+func TestAServerThatHangsIsGivenUpAfterThreeSilences(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	s, err := s3.OpenImpatient(t.Context(), f.config(), impatience/5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.answer(func(_ int, w http.ResponseWriter, _ *http.Request) bool { hang(t, w); return true })
+	_, err = s.Head(t.Context(), "x")
+	if !errors.Is(err, storage.ErrAway) || !strings.Contains(err.Error(), "3 tries in a row ended in silence") {
+		t.Errorf("head: %v, want an error that wraps %q and says why", err, storage.ErrAway)
+	}
+	// The transport itself sends a request again whose connection had been idle.
+	if n := f.asked(); n > 5 {
+		t.Errorf("the server was asked %d times, want 3", n)
+	}
+}
+
+// Neither is one that answers and then sends nothing of what it has promised.
+func TestADownloadThatStandsStillIsGivenUp(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	s, err := s3.OpenImpatient(t.Context(), f.config(), impatience/5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.answer(func(_ int, w http.ResponseWriter, _ *http.Request) bool {
+		w.Header().Set("ETag", `"tag"`)
+		w.Header().Set("Last-Modified", lastModified)
+		w.Header().Set("Content-Length", "1000")
+		_ = http.NewResponseController(w).Flush()
+		hang(t, w)
+		return true
+	})
+	r, err := s.Get(t.Context(), "x", 0, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if _, err := io.ReadAll(r); !errors.Is(err, storage.ErrAway) {
+		t.Errorf("got %v, want an error that wraps %q", err, storage.ErrAway)
+	}
+	if n := f.asked(); n != 3 {
+		t.Errorf("the server was asked %d times, want 3", n)
 	}
 }
