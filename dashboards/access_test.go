@@ -6,8 +6,10 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"coalmine/internal/testserver"
 	"coalmine/workflows/coordinator"
@@ -242,6 +244,47 @@ func TestTLS(t *testing.T) {
 	}
 	if _, err := plain.List(t.Context()); err == nil {
 		t.Error("plain HTTP was answered")
+	}
+}
+
+func TestARenewedCertificateIsServedWithoutARestart(t *testing.T) {
+	t.Parallel()
+	ca := testserver.NewAuthority(t)
+	pair := ca.Issue("server", testserver.Expired)
+	s := newTestServer(t, newFake(), Options{OperatorToken: operatorToken, CertificateFile: pair.Certificate, KeyFile: pair.Key})
+	plain, _ := startOn(t, s, "127.0.0.1:0")
+	address := strings.Replace(plain.base.String(), "http://", "https://", 1) + "?ca=" + ca.File
+	// replace gives the file another time, however coarse the file system's clock is.
+	renewals := 0
+	replace := func(file string, data []byte) {
+		renewals++
+		if err := os.WriteFile(file, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(file, time.Time{}, time.Now().Add(time.Duration(renewals)*time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := client(t, address, operatorToken).Ready(t.Context()); err == nil {
+		t.Error("an expired certificate was taken")
+	}
+	renewed := ca.Issue("renewed")
+	certificate, err1 := os.ReadFile(renewed.Certificate)
+	key, err2 := os.ReadFile(renewed.Key)
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	replace(pair.Certificate, certificate) // its key is still the one before
+	if err := client(t, address, operatorToken).Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "expired") {
+		t.Errorf("half of a renewal: %v, want the certificate before", err)
+	}
+	replace(pair.Key, key)
+	if err := client(t, address, operatorToken).Ready(t.Context()); err != nil {
+		t.Errorf("a renewed one: %v", err)
+	}
+	replace(pair.Certificate, []byte("no certificate"))
+	if err := client(t, address, operatorToken).Ready(t.Context()); err != nil {
+		t.Errorf("a broken file has ended the service: %v", err)
 	}
 }
 

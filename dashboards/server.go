@@ -102,13 +102,13 @@ func (s *Server) secure(l net.Listener) (net.Listener, error) {
 	if s.options.CertificateFile == "" {
 		return l, nil
 	}
-	certificate, err := tls.LoadX509KeyPair(s.options.CertificateFile, s.options.KeyFile)
-	if err != nil {
-		return nil, fmt.Errorf("HTTP server on %s: certificate %s: %w", l.Addr(), s.options.CertificateFile, err)
+	certificate := &certificate{file: s.options.CertificateFile, key: s.options.KeyFile, log: s.options.Log}
+	if err := certificate.load(); err != nil {
+		return nil, fmt.Errorf("HTTP server on %s: %w", l.Addr(), err)
 	}
 	return tls.NewListener(l, &tls.Config{
-		Certificates: []tls.Certificate{certificate},
-		MinVersion:   tls.VersionTLS12,
-		NextProtos:   []string{"h2", "http/1.1"},
+		GetCertificate: certificate.get,
+		MinVersion:     tls.VersionTLS12,
+		NextProtos:     []string{"h2", "http/1.1"},
 	}), nil
 }
