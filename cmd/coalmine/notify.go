@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -23,9 +24,13 @@ type notifier struct {
 	pause time.Duration
 }
 
+// notifyVariable keeps the address out of the list of processes.
+const notifyVariable = "COALMINE_NOTIFY_URL"
+
 func (n *notifier) flag(f *pflag.FlagSet) {
 	n.pause = time.Second
-	f.StringVar(&n.address, "notify", "", "http or https URL that the outcome is POSTed to as JSON when the run has ended")
+	f.StringVar(&n.address, "notify", os.Getenv(notifyVariable), "http or https URL that the outcome is POSTed to as JSON when the run has ended ("+notifyVariable+")")
+	f.Lookup("notify").DefValue = "" // --help shows no secrets
 }
 
 // check refuses an address before anything is done.
@@ -34,7 +39,7 @@ func (n *notifier) check() error {
 		return nil
 	}
 	if u, err := url.Parse(n.address); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return errors.New("--notify: expected a URL that begins with http:// or https:// and a host")
+		return errors.New("--notify (" + notifyVariable + "): expected a URL that begins with http:// or https:// and a host")
 	}
 	return nil
 }

@@ -115,8 +115,25 @@ func TestABadAddressIsRefusedBeforeTheRun(t *testing.T) {
 	for _, address := range []string{"hooks.example", "ftp://hooks.example/x", "https:///x", "http://%zz"} {
 		var out, messages bytes.Buffer
 		code := execute(t.Context(), []string{"run", "nowhere.yaml", "--notify", address}, &out, &messages)
-		if code != exitUsage || !strings.Contains(messages.String(), "--notify: expected a URL that begins with http://") {
+		if code != exitUsage || !strings.Contains(messages.String(), "--notify (COALMINE_NOTIFY_URL): expected a URL that begins with http://") {
 			t.Errorf("%s: exit status %d: %s", address, code, messages.String())
+		}
+	}
+}
+
+// Addresses of hooks tend to be secrets: the environment keeps them out of the list
+// of processes, and the help does not show them.
+func TestTheEnvironmentNamesTheHook(t *testing.T) {
+	t.Setenv("COALMINE_NOTIFY_URL", "ftp://hooks.example/hush-hush")
+	for _, args := range [][]string{{"run", "nowhere.yaml"}, {"watch", "a-run"}} {
+		var out, messages bytes.Buffer
+		code := execute(t.Context(), args, &out, &messages)
+		if code != exitUsage || !strings.Contains(messages.String(), "COALMINE_NOTIFY_URL") || strings.Contains(messages.String(), "hush-hush") {
+			t.Errorf("%v: exit status %d: %s", args, code, messages.String())
+		}
+		out.Reset()
+		if code := execute(t.Context(), []string{args[0], "--help"}, &out, &messages); code != exitDone || strings.Contains(out.String(), "hush-hush") {
+			t.Errorf("%s --help: exit status %d: %s", args[0], code, out.String())
 		}
 	}
 }
