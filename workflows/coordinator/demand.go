@@ -45,6 +45,7 @@ func (t *term) recount() {
 		t.checkEnd(r)
 	}
 	for _, ch := range t.chainsInOrder() {
+		ch.sharing = ch.sharing && ch.wanted()
 		t.poke(ch)
 	}
 	for _, n := range t.nodesReady() {

@@ -189,9 +189,15 @@ func (q *liveQueue) Publish(_ context.Context, name string, data []byte, _ time.
 // newLeader returns a coordinator over one plan for every run.
 func newLeader(t testing.TB, archive *storage.Archive, q Queue, holder string, p *plan.Plan) *Coordinator {
 	t.Helper()
+	return newLeaderOf(t, archive, q, holder, func(*runs.Run) *plan.Plan { return p })
+}
+
+// newLeaderOf returns a coordinator over the plans of runs.
+func newLeaderOf(t testing.TB, archive *storage.Archive, q Queue, holder string, planOf func(*runs.Run) *plan.Plan) *Coordinator {
+	t.Helper()
 	c, err := New(Config{
 		Archive: archive, Queue: q, Holder: holder, Registry: testKinds,
-		Compile: func(context.Context, *runs.Run) (*plan.Plan, error) { return p, nil },
+		Compile: func(_ context.Context, r *runs.Run) (*plan.Plan, error) { return planOf(r), nil },
 		Log:     slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	if err != nil {

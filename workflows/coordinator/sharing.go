@@ -38,8 +38,9 @@ func (x *task) useTime(seconds float64) {
 	}
 }
 
-// beginSharing has a training that begins stand where the one stands that has had
-// the least: time in which it did not want to run is no claim.
+// beginSharing has a training that begins, or goes on after a pause, stand at least
+// where the one stands that has had the least: time in which it did not want to run
+// is no claim.
 func (t *term) beginSharing(ch *chain) {
 	if ch == nil || ch.sharing {
 		return
@@ -52,7 +53,7 @@ func (t *term) beginSharing(ch *chain) {
 	}
 	ch.sharing = true
 	if !math.IsInf(least, 1) {
-		ch.used = least
+		ch.used = max(ch.used, least)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"coalmine/storage/storagetest"
 	"coalmine/tasks"
 	"coalmine/workflows/plan"
+	"coalmine/workflows/runs"
 )
 
 // mixed is a plan of long trainings, whose steps are one task, and of quick ones,
@@ -65,6 +66,64 @@ func timeOfTrainings(t *testing.T, slots, pairs int, runFor time.Duration) map[s
 		q.work.Wait()
 	})
 	return used
+}
+
+// alone is a plan of one training that does not come to its end.
+func alone(t testing.TB, name string, width int) *plan.Plan {
+	b := newBuilder()
+	origin := b.node(standingKind, hashParams{Salt: "origin"})
+	c := b.chain(chainOptions{salt: name, width: width, steps: 1_000_000}, origin)
+	b.cell(b.node(reportKind, hashParams{Salt: "report " + name}, c.At(c.Steps)), c.At(c.Steps))
+	return b.done(t)
+}
+
+// A run that was paused for long has no claim to the time that others have had
+// meanwhile: when it goes on, long tasks are not held up until it has caught up.
+func TestAPauseIsNoClaimToTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		archive := storage.NewArchive(storagetest.NewMemory())
+		q := newLiveQueue(archive)
+		q.slots = make(chan struct{}, 1)
+		var long time.Duration
+		q.takes = func(a tasks.Attempt) time.Duration {
+			var p hashParams
+			if err := json.Unmarshal(a.Params, &p); err != nil {
+				panic(err)
+			}
+			if strings.HasPrefix(p.Salt, "long") {
+				long += 20 * time.Second // one slot: nothing runs beside it
+				return 20 * time.Second
+			}
+			return 100 * time.Millisecond
+		}
+		plans := map[string]*plan.Plan{"long": alone(t, "long", 0), "quick": alone(t, "quick", 2)}
+		c := newLeaderOf(t, archive, q, "", func(r *runs.Run) *plan.Plan { return plans[r.Spec.Name] })
+		ctx, stop := context.WithCancel(context.Background())
+		var leading sync.WaitGroup
+		leading.Go(func() { _ = c.Lead(ctx) })
+		submitTo(t, archive, "long")
+		quick := submitTo(t, archive, "quick")
+		steer := func(kind runs.Kind) {
+			if err := runs.NewService(archive, nil).Steer(ctx, quick, runs.Entry{Kind: kind}); err != nil {
+				t.Error(err)
+			}
+			c.Nudge()
+		}
+		c.Nudge()
+		time.Sleep(time.Minute)
+		steer(runs.PauseEntry)
+		time.Sleep(20 * time.Minute)
+		steer(runs.ResumeEntry)
+		before, runFor := long, 5*time.Minute
+		time.Sleep(runFor)
+		if share := (long - before).Seconds() / runFor.Seconds(); share < 0.3 || share > 0.7 {
+			t.Errorf("after the pause the long training had %.0f%% of the time, want about half", 100*share)
+		}
+		stop()
+		leading.Wait()
+		q.work.Wait()
+	})
 }
 
 // Federated rounds beside long segments of SGD: each training gets about its share
