@@ -358,6 +358,37 @@ func TestLinesAboutANodeNameItsRunAndTheAttempt(t *testing.T) {
 	}
 }
 
+// The first of two parts that fail takes the wants of the other with it.
+func TestAFailureThatNobodyWantsIsNoError(t *testing.T) {
+	t.Parallel()
+	b := newBuilder()
+	data := b.node(standingKind, hashParams{Salt: "data"})
+	broken := b.chain(chainOptions{salt: "broken", width: 2, steps: 5}, data)
+	b.cell(b.node(reportKind, hashParams{Salt: "r"}, data), broken.At(5))
+	w := newWorld(t, 14, chaos{}, map[string]*plan.Plan{"a": b.done(t)})
+	w.override = func(a tasks.Attempt) *tasks.Outcome {
+		if a.Key == broken.PartKey(3, 0) || a.Key == broken.PartKey(3, 1) {
+			return &tasks.Outcome{Result: tasks.Refused, Error: "the loss is NaN"}
+		}
+		return nil
+	}
+	id := w.submit("a", 0)
+	w.untilPhase(runs.Failed, id)
+	w.settle()
+	errors := 0
+	for _, line := range w.trace {
+		if strings.HasPrefix(line, "ERROR ") {
+			errors++
+			if !strings.Contains(line, " run="+id) {
+				w.fail("an error without its run: %q", line)
+			}
+		}
+	}
+	if errors != 1 {
+		w.fail("%d errors, want that of the one part", errors)
+	}
+}
+
 func TestALostWorkersTaskRunsElsewhereWithinFourSeconds(t *testing.T) {
 	t.Parallel()
 	b := newBuilder()

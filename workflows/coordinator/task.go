@@ -228,7 +228,11 @@ func (t *term) relaunch(x *task) {
 
 // logOf is the log for lines about a task.
 func (t *term) logOf(x *task) *slog.Logger {
-	return t.log.With("run", strings.Join(runIDs(x.wants), ","), "node", x.key.Short(), "label", x.label, "kind", x.spec.Kind)
+	log := t.log
+	if len(x.wants) > 0 {
+		log = log.With("run", strings.Join(runIDs(x.wants), ","))
+	}
+	return log.With("node", x.key.Short(), "label", x.label, "kind", x.spec.Kind)
 }
 
 func runIDs(wants []*run) []string {
@@ -506,8 +510,12 @@ func (t *term) purge(ctx context.Context, key storage.Key) error {
 // fail gives a task up for all runs that want it, and with it their cells that
 // need it. Another run that wants it later tries it afresh.
 func (t *term) fail(x *task, evidence string) {
-	t.logOf(x).Error("node failed", "attempt", x.number, "error", evidence)
-	t.metrics.failures.WithLabelValues(x.spec.Kind).Inc()
+	if len(x.wants) == 0 {
+		t.logOf(x).Info("node failed that no run wants any more", "attempt", x.number, "error", evidence)
+	} else {
+		t.logOf(x).Error("node failed", "attempt", x.number, "error", evidence)
+		t.metrics.failures.WithLabelValues(x.spec.Kind).Inc()
+	}
 	x.traceEnd(errors.New(evidence))
 	key := x.key
 	for _, r := range slices.Clone(x.wants) {
