@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -75,15 +76,7 @@ const readyTimeout = 5 * time.Second
 // ready asks all that the process needs. Why it is not ready stays in the log:
 // whoever asks need not have a token.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
-	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
-	defer cancel()
-	var silent []string
-	for _, c := range s.checks {
-		if err := c.Ask(ctx); err != nil {
-			silent = append(silent, c.Name)
-			s.options.Log.Warn("not ready", slog.String("missing", c.Name), slog.Any("error", err))
-		}
-	}
+	silent := s.silent(r.Context())
 	if len(silent) > 0 {
 		writeError(w, errorKind{kind: "not-ready", status: http.StatusServiceUnavailable},
 			fmt.Sprintf("no answer from %s; the log of this process says why", strings.Join(silent, " and ")))
@@ -96,6 +89,27 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
 	}
 	writeJSON(w, http.StatusOK, answer)
 	return nil
+}
+
+// silent are the names of what does not answer. All are asked at once: one that
+// hangs takes no time from the others.
+func (s *Server) silent(ctx context.Context) []string {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	errs := make([]error, len(s.checks))
+	var asked sync.WaitGroup
+	for i, c := range s.checks {
+		asked.Go(func() { errs[i] = c.Ask(ctx) })
+	}
+	asked.Wait()
+	var names []string
+	for i, c := range s.checks {
+		if errs[i] != nil {
+			names = append(names, c.Name)
+			s.options.Log.Warn("not ready", slog.String("missing", c.Name), slog.Any("error", errs[i]))
+		}
+	}
+	return names
 }
 
 // storeCheck asks the store for anything at all.

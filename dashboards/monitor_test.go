@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -78,4 +80,18 @@ func TestReadinessNamesWhatDoesNotAnswerAndHealthAsksNobody(t *testing.T) {
 	ready(503, "no answer from the store and Redis; ")
 	redis = nil
 	ready(503, "no answer from the store; ")
+}
+
+// A store that hangs takes Redis no time to answer: each is named for its own silence.
+func TestReadinessBlamesOnlyWhatHangs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		hanging := Check{"the store", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
+		redis := Check{"Redis", func(ctx context.Context) error { return ctx.Err() }}
+		s := newTestServer(t, newFake(), Options{})
+		s.checks = []Check{hanging, redis}
+		if silent := s.silent(t.Context()); !slices.Equal(silent, []string{"the store"}) {
+			t.Errorf("silent are %v", silent)
+		}
+	})
 }
