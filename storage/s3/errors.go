@@ -80,7 +80,7 @@ func isRefusal(err error) bool {
 // request in the same place, as versitygw's "Existing Object is a directory" does
 // when a delete takes away the directory that a put has just made.
 func isPassing(err error) bool {
-	if errors.Is(explain(err), storage.ErrFull) || certificates.Explain(err) != nil {
+	if errors.Is(explain(err), storage.ErrFull) || errors.Is(err, errSilent) || certificates.Explain(err) != nil {
 		return false
 	}
 	code := status(err)

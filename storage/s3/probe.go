@@ -22,6 +22,7 @@ const probes = "probe/"
 // and deletes it. The object is empty where the store has no room for more: whoever
 // makes room has to open it.
 func (s *Store) probe(ctx context.Context) error {
+	ctx = patient(ctx)
 	name := probes + rand.Text()
 	content := []byte(name)
 	err := s.probeCreate(ctx, name, content)

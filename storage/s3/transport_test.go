@@ -178,6 +178,10 @@ func TestAServerThatHangsIsGivenUpAfterThreeSilences(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.answer(func(_ int, w http.ResponseWriter, _ *http.Request) bool { hang(t, w); return true })
+	if _, err := s3.OpenImpatient(t.Context(), f.config(), impatience/5); err == nil || !strings.Contains(err.Error(), "no S3 server answers") || !strings.Contains(err.Error(), "3 tries in a row") {
+		t.Errorf("open: %v, want an error that says why", err)
+	}
+	f.answer(func(_ int, w http.ResponseWriter, _ *http.Request) bool { hang(t, w); return true })
 	_, err = s.Head(t.Context(), "x")
 	if !errors.Is(err, storage.ErrAway) || !strings.Contains(err.Error(), "3 tries in a row ended in silence") {
 		t.Errorf("head: %v, want an error that wraps %q and says why", err, storage.ErrAway)
