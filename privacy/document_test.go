@@ -1,0 +1,86 @@
+package privacy_test
+
+import (
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"coalmine/privacy"
+)
+
+// Every number of the table in docs/privacy.md is what is computed, rounded to
+// the digits that stand there.
+func TestTheDocumentedTableIsWhatIsComputed(t *testing.T) {
+	t.Parallel()
+	rows := documentedRows(t)
+	if len(rows) != 17 {
+		t.Fatalf("%d rows, expected 17", len(rows))
+	}
+	for _, row := range rows {
+		t.Run(row[0]+" users for "+row[2]+" rounds", func(t *testing.T) {
+			t.Parallel()
+			recipe := documentedRecipe(t, row)
+			classic := account(t, recipe)
+			recipe.Conversion = privacy.Improved
+			improved := account(t, recipe)
+			recipe.Sampling, recipe.LossDistribution = privacy.Poisson, true
+			poisson := account(t, recipe)
+			ours, order, _ := strings.Cut(strings.TrimSuffix(row[6], ")"), " (")
+			for text, got := range map[string]float64{
+				row[5]: float64(classic.Epsilon), ours: float64(classic.Epsilon), order: classic.Order,
+				row[7]: float64(classic.EpsilonProved), row[8]: float64(improved.EpsilonProved),
+				row[9]: float64(poisson.EpsilonProved), row[10]: float64(poisson.LossDistribution.Upper),
+			} {
+				if rounded := roundedLike(text, got); rounded != text {
+					t.Errorf("%s stands there, %s is computed", text, rounded)
+				}
+			}
+		})
+	}
+}
+
+// documentedRows returns the cells of the rows that begin with a population.
+func documentedRows(t *testing.T) (rows [][]string) {
+	text, err := os.ReadFile("../docs/privacy.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range regexp.MustCompile(`(?m)^\| [0-9].*$`).FindAllString(string(text), -1) {
+		cells := strings.Split(strings.Trim(line, "| "), "|")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		rows = append(rows, cells)
+	}
+	return rows
+}
+
+func documentedRecipe(t *testing.T, row []string) privacy.Recipe {
+	return privacy.Recipe{
+		Population: int(documentedNumber(t, row[0])), Cohort: int(documentedNumber(t, row[1])),
+		Rounds:          int(documentedNumber(t, row[2])),
+		NoiseMultiplier: documentedNumber(t, row[3]), Delta: documentedNumber(t, row[4]),
+	}
+}
+
+func documentedNumber(t *testing.T, text string) float64 {
+	x, err := strconv.ParseFloat(strings.ReplaceAll(text, ",", ""), 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// roundedLike writes x with the digits, and in the form, of a text such as 0.160,
+// 154 or 9.99e6.
+func roundedLike(text string, x float64) string {
+	format := byte('f')
+	mantissa, _, scientific := strings.Cut(text, "e")
+	if scientific {
+		format = 'e'
+	}
+	_, decimals, _ := strings.Cut(mantissa, ".")
+	return strings.Replace(strconv.FormatFloat(x, format, len(decimals), 64), "e+0", "e", 1)
+}
