@@ -215,3 +215,21 @@ func TestBoundsAreCloseInCorners(t *testing.T) {
 		}
 	}
 }
+
+// Where delta is asked for next to its median, the tilt must not vanish; where it is
+// next to the least number, and where all losses are the same, the search must end.
+func TestBoundsAtExtremeDeltas(t *testing.T) {
+	t.Parallel()
+	for _, s := range []Step{{0.5, 1, 1000000}, {0.5, 0.3, 1000000}} {
+		if got := epsilon(t, 0.5, s); !(got.Lower > 0 && got.Upper <= got.Lower*1.001) {
+			t.Errorf("%+v: %+v, expected bounds within 0.1%%", s, got)
+		}
+	}
+	for _, s := range []Step{{1e-7, 1e-300, 1 << 40}, {1e-300, 1e-300, 2}, {0.01, 1, 1000}} {
+		for _, delta := range []float64{1e-300, 1e-190, 0.5} {
+			if got := epsilon(t, delta, s); !(got.Lower >= 0 && got.Lower <= got.Upper) {
+				t.Errorf("%+v, delta %v: %+v", s, delta, got)
+			}
+		}
+	}
+}

@@ -113,7 +113,7 @@ func (v *inversion) finish(f *frequencies) {
 		v.terms = append(v.terms, term*inverse)
 		v.raised = append(v.raised, term*complex(raise, 0))
 	}
-	v.slack += total * (summing + f.momentError + rounding*(math.Abs(f.logMoment)+math.Abs(v.logUnit)+v.tilt*math.Abs(v.epsilon)))
+	v.slack += total * (summing + math.Expm1(f.momentError) + rounding*(math.Abs(f.logMoment)+math.Abs(v.logUnit)+v.tilt*math.Abs(v.epsilon)))
 	v.slack += rounding * moment * (f.shifts + math.Abs(v.epsilon))
 	v.slackByLoss = rounding * (moment + total*v.tilt)
 	top := float64(n-1) * v.step

@@ -54,14 +54,18 @@ func composed(steps []Step, delta float64) (b Bounds) {
 	for _, s := range steps {
 		b.Lower = math.Max(b.Lower, exactly(s.epsilonOnce(delta)).Lower)
 	}
+	everybody, _ := plainSigma(steps) // as if nobody was left out, which costs no less
+	unsampled := GaussianEpsilon(everybody, delta)
+	if delta < leastDelta {
+		return Bounds{b.Lower, math.Max(b.Lower, unsampled)}
+	}
 	loud, changed := withLeastNoise(steps)
 	for _, removing := range []bool{true, false} {
 		found := epsilonFor(loud, removing, delta, b.Lower)
 		b.Lower = math.Max(b.Lower, found.Lower)
 		b.Upper = math.Max(b.Upper, found.Upper)
 	}
-	everybody, _ := plainSigma(steps) // as if nobody was left out, which costs no less
-	if unsampled := GaussianEpsilon(everybody, delta); changed || unsampled < b.Upper {
+	if changed || unsampled < b.Upper {
 		b.Upper = unsampled
 	}
 	b.Upper = math.Max(b.Lower, b.Upper) // the two may be equal but for rounding
@@ -166,6 +170,10 @@ func plainSigma(steps []Step) (float64, bool) {
 	}
 	return 1 / math.Sqrt(precision), !sampled
 }
+
+// leastDelta is the delta below which the shares of it that may be left out are
+// not numbers any more, and simple bounds have to do.
+const leastDelta = 1e-200
 
 // leastSigma is the noise below which the squares of losses may overflow.
 const leastSigma = 1e-70

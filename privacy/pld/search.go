@@ -40,7 +40,7 @@ func (d direction) epsilon(guess, forLower, forUpper, enough float64) (b Bounds)
 	for range maxGuesses {
 		v = newInversion(d, d.settingFor(guess, logDelta, 0))
 		b = v.epsilonAt(forLower, forUpper)
-		if b.Upper <= enough {
+		if b.Upper <= enough || math.IsInf(b.Upper, 1) {
 			return b
 		}
 		last := guess
@@ -59,10 +59,11 @@ func (d direction) epsilon(guess, forLower, forUpper, enough float64) (b Bounds)
 }
 
 // Losses that spread over more than widestSpread, or are to be compared with an
-// epsilon above largestEpsilon, are counted in larger units, so that they do not. With losses and epsilon in units of u, above 1, what
-// newInversion computes is E[(1 - exp((epsilon-loss)/u))+]. That is at most
-// delta(epsilon) and, since delta is at most P(loss > epsilon), at least
-// delta(epsilon + shift x u) x (1 - exp(-shift)).
+// epsilon above largestEpsilon, are counted in larger units, so that they do not.
+// With losses and epsilon in units of u, above 1, what newInversion computes is
+// E[(1 - exp((epsilon-loss)/u))+]. That is at most delta(epsilon) and, since
+// delta is at most P(loss > epsilon), at least delta(epsilon + shift x u) x (1 -
+// exp(-shift)).
 const (
 	widestSpread   = 1000
 	largestEpsilon = 1e5
@@ -124,7 +125,8 @@ func deltaAt(steps []Step, removing bool, epsilon, unit float64) (b Bounds) {
 }
 
 // crossing returns two numbers, 0 or above and close to each other, between
-// which f falls from above 0 to 0 or below. Where f(0) is not above 0 both are 0.
+// which f falls from above 0 to 0 or below. Where f(0) is not above 0 both are 0;
+// where f is still above 0 far beyond guess, high is +Inf.
 func crossing(f func(float64) float64, guess, step float64) (low, high float64) {
 	low, high = guess, guess
 	atLow := f(guess)
@@ -134,6 +136,9 @@ func crossing(f func(float64) float64, guess, step float64) (low, high float64) 
 		high += step
 		step *= 2
 		atHigh = f(high)
+	}
+	if atHigh > 0 {
+		return high, math.Inf(1)
 	}
 	for n := 0; !(atLow > 0); n++ {
 		if low == 0 {

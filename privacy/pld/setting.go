@@ -42,9 +42,16 @@ const (
 	ladderUp    = 8
 )
 
-// leastTilt returns a tilt that hardly changes the distribution.
+// leastTilt returns the tilt below which nothing is won: terms are but a few times
+// as large as without any tilt, and a lower one takes a longer window.
 func (d direction) leastTilt() float64 {
-	return 0.3 / math.Sqrt(d.cumulants(0).variance)
+	without := d.cumulants(0)
+	rounded := 1e-12 * without.mean // losses that all are the same have no variance but this
+	tilt := 0.3 / math.Sqrt(math.Max(without.variance, rounded*rounded))
+	for d.cumulants(tilt).value-tilt*without.mean > 1 {
+		tilt /= 2
+	}
+	return tilt
 }
 
 // highest returns the highest loss that all rounds can add up to.
@@ -76,31 +83,33 @@ func (d direction) chernoff(delta float64) float64 {
 }
 
 // centre returns the tilt that moves the mean to epsilon, or nearly; a lower one
-// where that already proves delta to be far below exp(logDelta).
+// where that already proves delta to be far below exp(logDelta), and none below
+// leastTilt.
 func (d direction) centre(epsilon, logDelta float64) float64 {
 	enough := func(tilt float64) bool {
 		c := d.cumulants(tilt)
 		return c.mean >= epsilon || c.value-tilt*epsilon < logDelta-50
 	}
-	low := d.leastTilt()
+	least := d.leastTilt()
 	if d.cumulants(0).mean >= epsilon {
-		return low
+		return least
 	}
+	low := least
 	for enough(low) {
 		low /= 4
 	}
 	high := low
-	for !enough(high) {
+	for !enough(high) && !math.IsInf(high, 1) {
 		low, high = high, high*4
 	}
-	for high > low*1.1 {
+	for high > math.Max(low*1.1, least) {
 		if middle := math.Sqrt(low * high); enough(middle) {
 			high = middle
 		} else {
 			low = middle
 		}
 	}
-	return high
+	return math.Max(high, least)
 }
 
 // settingFor returns how to compute delta at about epsilon, where it is about
