@@ -224,6 +224,27 @@ func TestRetryForgetsFailures(t *testing.T) {
 	}
 }
 
+// A retry may come between a failure and the end of the run that the coordinator
+// has concluded from it, not knowing of the retry.
+func TestARetryOutlivesAnEndWrittenWithoutKnowingIt(t *testing.T) {
+	t.Parallel()
+	key := storage.Key{Digest: storage.DigestOf([]byte("a"))}
+	failure := Entry{Kind: NodeFailed, Key: &key, Error: "x", Cells: []string{"c01"}}
+	end := Entry{Kind: Finished, Outcomes: map[string]Phase{"c01": Failed, "c02": Done}}
+	var s State
+	for _, e := range []Entry{{Kind: Started}, failure, {Kind: RetryEntry}, end} {
+		s.Apply(e)
+	}
+	if s.Phase != Running || s.Outcomes != nil {
+		t.Errorf("the end overruled the retry: %+v", s)
+	}
+	s.Apply(failure)
+	s.Apply(end)
+	if s.Phase != Failed {
+		t.Errorf("after it has failed again: %+v", s)
+	}
+}
+
 func TestADamagedSpecIsReadAgainAndNeverBelieved(t *testing.T) {
 	t.Parallel()
 	memory := storagetest.NewMemory()

@@ -244,13 +244,20 @@ func (s *State) IsPinned() bool { return s.Pinned || len(s.PinnedCells) > 0 }
 // Pins reports whether a cell is pinned, by itself or with the run.
 func (s *State) Pins(cell string) bool { return s.Pinned || slices.Contains(s.PinnedCells, cell) }
 
+// finish ends the run, unless a cell has failed of nodes that are being tried again:
+// then the coordinator did not know of the retry when it wrote that.
 func (s *State) finish(e Entry) {
-	s.Phase, s.Finished, s.Outcomes = Done, e.Time, e.Outcomes
-	for _, outcome := range e.Outcomes {
-		if outcome == Failed {
-			s.Phase = Failed
+	phase, failed := Done, s.FailedCells()
+	for cell, outcome := range e.Outcomes {
+		if outcome != Failed {
+			continue
 		}
+		if !failed[cell] {
+			return
+		}
+		phase = Failed
 	}
+	s.Phase, s.Finished, s.Outcomes = phase, e.Time, e.Outcomes
 }
 
 // retry forgets failures, so that their nodes are tried again from the start.
