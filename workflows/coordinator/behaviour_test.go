@@ -267,6 +267,40 @@ func TestAFailureStaysInItsCells(t *testing.T) {
 	}
 }
 
+// An operator may see a failure, and have its node tried again, before the
+// coordinator has written that the run has failed.
+func TestARetryThatCrossesTheEndOfItsRunCounts(t *testing.T) {
+	t.Parallel()
+	b := newBuilder()
+	refused := b.node(standingKind, hashParams{Salt: "refused"})
+	b.cell(b.node(reportKind, hashParams{Salt: "r"}, refused), refused)
+	w := newWorld(t, 6, chaos{}, map[string]*plan.Plan{"a": b.done(t)})
+	refuse, id := true, ""
+	w.override = func(a tasks.Attempt) *tasks.Outcome {
+		if refuse && a.Key == refused.Key {
+			return &tasks.Outcome{Result: tasks.Refused, Error: "the source is gone"}
+		}
+		return nil
+	}
+	id = w.submit("a", 0)
+	w.store.before = func() {
+		run, err := w.service.Get(context.Background(), id)
+		if err != nil || !refuse || len(run.State.Failures) == 0 {
+			return
+		}
+		if run.State.Phase != runs.Running {
+			t.Fatalf("the run is %s already", run.State.Phase)
+		}
+		refuse = false
+		if err := w.service.Steer(context.Background(), id, runs.Entry{Kind: runs.RetryEntry}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.until(func() bool { return w.phase(id) == runs.Done })
+	w.settle()
+	w.checkTruth("a")
+}
+
 func TestTransientErrorsAreTriedAgainUntilTheyAreTooMany(t *testing.T) {
 	t.Parallel()
 	for _, failures := range []int{4, 5} {

@@ -94,6 +94,7 @@ type watchedStore struct {
 	*storagetest.Memory
 	mu      sync.Mutex
 	fail    func() error // nil when storage works
+	before  func()       // what others do just before an object is created
 	commits map[string]outputs
 	rounds  map[string]int
 	wrong   []string
@@ -130,6 +131,9 @@ func (s *watchedStore) fault() error {
 }
 
 func (s *watchedStore) Create(ctx context.Context, name string, data []byte) error {
+	if s.before != nil {
+		s.before()
+	}
 	err := s.Memory.Create(ctx, name, data)
 	if err == nil && strings.HasPrefix(name, "commits/") {
 		var sealed struct{ Record storage.Commit }
