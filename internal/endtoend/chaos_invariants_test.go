@@ -25,9 +25,8 @@ const chaosPatience = 3 * time.Minute
 // awaitEnd waits until the run has ended, and all processes are at work and idle.
 func (a *arena) awaitEnd() {
 	deadline := time.Now().Add(chaosPatience)
-	for !a.over() || !a.quiet() {
+	for a.retryIfFailed(); len(a.orders) > 0 || !a.over() || !a.quiet(); a.retryIfFailed() {
 		a.waitUntil(time.Now().Add(5*tick), nil)
-		a.retryIfFailed()
 		if a.t.Failed() {
 			a.t.FailNow()
 		}
