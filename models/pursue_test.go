@@ -79,12 +79,7 @@ func TestWhatIsForeseenIsBelowThePriceByTheMargin(t *testing.T) {
 	t.Parallel()
 	for _, scale := range []float32{0.01, 1, 5, 30} {
 		rng := testRand(47)
-		m := mustNew(t, coarseSolos, 31, 45)
-		params := wideParams(m, rng)
-		for i := range params {
-			params[i] *= scale
-		}
-		s := mustScorer(t, m, params)
+		s := scaledScorer(t, mustNew(t, coarseSolos, 31, 45), scale, rng)
 		w := s.Tabulate().NewWalker()
 		near := standIns(t, w, rng)
 		const n = scoringBlock

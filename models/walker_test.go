@@ -106,18 +106,23 @@ func TestBoundsHoldTheExactPrice(t *testing.T) {
 	})
 }
 
+// scaledScorer is a scorer of the model with wide parameters times scale.
+func scaledScorer(t *testing.T, m *Language, scale float32, rng *rand.Rand) *Scorer {
+	t.Helper()
+	params := wideParams(m, rng)
+	for i := range params {
+		params[i] *= scale
+	}
+	return mustScorer(t, m, params)
+}
+
 // Where every token stands for itself, the lower bound is the price but for the
 // margin for rounding: neither too little, whatever the weights, nor too much.
 func TestTheMarginOfABoundIsThatOfRounding(t *testing.T) {
 	t.Parallel()
 	for _, scale := range []float32{0.01, 1, 5, 30} {
 		rng := testRand(42)
-		m := mustNew(t, fineSolos, 31, 45)
-		params := wideParams(m, rng)
-		for i := range params {
-			params[i] *= scale
-		}
-		s := mustScorer(t, m, params)
+		s := scaledScorer(t, mustNew(t, fineSolos, 31, 45), scale, rng)
 		w := s.Tabulate().NewWalker()
 		near := standIns(t, w, rng)
 		states := wanderingStates(t, s, rng, 300)

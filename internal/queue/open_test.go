@@ -46,13 +46,7 @@ func TestOpenTellsWhatIsWrongAndWhatToDo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-			defer cancel()
-			conn, err := Open(ctx, c.url)
-			if err == nil {
-				_ = conn.Close()
-				t.Fatalf("Open(%q) succeeded", c.url)
-			}
+			err := openError(t, c.url)
 			if c.kind != nil && !errors.Is(err, c.kind) {
 				t.Errorf("error %q does not wrap %q", err, c.kind)
 			}
@@ -175,4 +169,17 @@ func FuzzParseURL(f *testing.F) {
 			t.Errorf("%q: no error and no name", text)
 		}
 	})
+}
+
+// openError is why a URL cannot be opened.
+func openError(t *testing.T, url string) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	conn, err := Open(ctx, url)
+	if err == nil {
+		_ = conn.Close()
+		t.Fatalf("Open(%q) succeeded", url)
+	}
+	return err
 }

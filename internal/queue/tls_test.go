@@ -53,13 +53,7 @@ func TestTroubleWithTLSIsNamedWithWhatEndsIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-			defer cancel()
-			conn, err := Open(ctx, c.url)
-			if err == nil {
-				_ = conn.Close()
-				t.Fatalf("Open(%q) succeeded", c.url)
-			}
+			err := openError(t, c.url)
 			if strings.Contains(err.Error(), "start redis-server") || strings.Contains(err.Error(), "\n") {
 				t.Errorf("the advice is of no use: %v", err)
 			}
