@@ -89,6 +89,7 @@ func TestSoftmaxSurvivesUnderflow(t *testing.T) {
 
 func TestLogFloat64(t *testing.T) {
 	t.Parallel()
+	const oneUlp = 0x1p-52 // math.Log itself may be off: on arm64 it fuses products
 	rng := rand.New(rand.NewPCG(3, 2))
 	for range 100_000 {
 		x := math.Float64frombits(rng.Uint64() >> 1)
@@ -96,7 +97,7 @@ func TestLogFloat64(t *testing.T) {
 		if x < 0x1p-1022 { // where math.Log is wrong on amd64
 			want = math.Log(x*0x1p200) - 200*math.Ln2
 		}
-		if math.Abs(got-want) > 2e-16*math.Abs(want) && !identical64(got, want) {
+		if math.Abs(got-want) > oneUlp*math.Abs(want) && !identical64(got, want) {
 			t.Fatalf("log %v = %v, want %v", x, got, want)
 		}
 	}
