@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"coalmine/internal/sleep"
 )
 
 // heartbeat is how often a stream says that it is alive when there is nothing
@@ -49,7 +51,7 @@ func (s *Server) followRun(ctx context.Context, run string, show show) {
 	for status := range statuses {
 		data, err := json.Marshal(status)
 		show(data, status.Phase.Finished(), err)
-		if status.Phase.Finished() || !sleep(ctx, s.pace.run) {
+		if status.Phase.Finished() || sleep.For(ctx, s.pace.run) != nil {
 			return
 		}
 	}
@@ -72,7 +74,7 @@ func (s *Server) followList(ctx context.Context, show show) {
 			return
 		}
 		show(data, false, err)
-		if !sleep(ctx, s.pace.list) {
+		if sleep.For(ctx, s.pace.list) != nil {
 			return
 		}
 		select {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"sync"
-	"time"
 )
 
 // source shows what a feed is about, again whenever it changes, until it has
@@ -96,18 +95,6 @@ func (fs *feeds) run(f *feed, from source) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	fs.drop(f)
-}
-
-// sleep waits, and reports whether ctx still goes on.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }
 
 // show replaces the view if there is anything new.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"coalmine/internal/sleep"
 	"coalmine/workflows/coordinator"
 )
 
@@ -101,7 +102,7 @@ func (w *watcher) reconnect(ctx context.Context) *stream {
 	settings := w.client.watch
 	lost := time.Now()
 	for pause := settings.first; time.Since(lost) < settings.patience; pause = min(2*pause, settings.longest) {
-		if !sleep(ctx, pause) {
+		if sleep.For(ctx, pause) != nil {
 			return nil
 		}
 		s, err := w.connect(ctx)

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"coalmine/internal/sleep"
 )
 
 // Archive is the typed view of a Store: it knows the layout, checks what it
@@ -100,7 +102,7 @@ func (a *Archive) create(ctx context.Context, name string, data []byte, isOurs f
 		if try > 0 {
 			// Nothing was there: the request was lost, or the object has just been
 			// deleted. Either way it is ours to make again.
-			if err := pause(ctx, firstPause<<try); err != nil {
+			if err := sleep.For(ctx, firstPause<<try); err != nil {
 				return nil, err
 			}
 		}
@@ -129,15 +131,3 @@ const (
 	createTries = 8
 	firstPause  = 8 * time.Millisecond
 )
-
-// pause waits, or returns the context's error if that ends first.
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"coalmine/internal/sleep"
 	"coalmine/workflows/results"
 )
 
@@ -113,12 +114,10 @@ func (n *notifier) deliver(ctx context.Context, body []byte) (err error) {
 		if again, err = n.post(ctx, body); err == nil || !again || try == notifyTries {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if sleep.For(ctx, pause) != nil {
 			return err
-		case <-time.After(pause):
-			pause *= 2
 		}
+		pause *= 2
 	}
 }
 

@@ -418,15 +418,3 @@ func (b *Broker) drain(ctx context.Context, first popped) ([]Report, error) {
 	}
 	return reports, nil
 }
-
-// sleep waits for d or until ctx is done, whose error it then returns.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}

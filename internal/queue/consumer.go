@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"coalmine/internal/sleep"
 )
 
 // Causes with which a handler's context ends; see context.Cause.
@@ -268,7 +270,7 @@ func retry(ctx context.Context, do func() error) error {
 		if err == nil {
 			return nil
 		}
-		if sleep(ctx, pause) != nil {
+		if sleep.For(ctx, pause) != nil {
 			return err
 		}
 	}

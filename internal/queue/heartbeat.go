@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"coalmine/internal/sleep"
 )
 
 const (
@@ -39,7 +41,7 @@ func (s *consumer) beat(ctx context.Context) {
 
 // awaitBeat waits until the next heartbeat is due; false means that ctx is done.
 func (s *consumer) awaitBeat(ctx context.Context) bool {
-	if sleep(ctx, heartbeatGap) != nil {
+	if sleep.For(ctx, heartbeatGap) != nil {
 		return false
 	}
 	timer := time.NewTimer(heartbeatEvery - heartbeatGap)

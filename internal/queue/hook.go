@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"coalmine/internal/sleep"
 )
 
 // dequeueHook turns asynq's poll of an empty queue into a wait. It sits on the
@@ -159,7 +161,7 @@ func (h *dequeueHook) try(cmd *redis.Cmd, tokens int) error {
 	switch {
 	case err == nil, errors.Is(err, redis.Nil), redis.HasErrorPrefix(err, "NOSCRIPT"):
 		return err
-	case sleep(h.stopped, errorPause) != nil:
+	case sleep.For(h.stopped, errorPause) != nil:
 		return h.empty(cmd)
 	}
 	return err
@@ -193,7 +195,7 @@ func (h *dequeueHook) awaitToken() bool {
 	}
 	err := h.waiter.BLPop(h.stopped, wakeWait, h.wakes).Err()
 	if err != nil && !errors.Is(err, redis.Nil) {
-		_ = sleep(h.stopped, errorPause)
+		_ = sleep.For(h.stopped, errorPause)
 	}
 	return err == nil && h.stopped.Err() == nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/minio/minio-go/v7"
 
 	"coalmine/internal/certificates"
+	"coalmine/internal/sleep"
 	"coalmine/storage"
 )
 
@@ -105,12 +106,5 @@ func repeat(ctx context.Context, do func() error) error {
 // so that many workers do not come back at once.
 func backoff(ctx context.Context, try int) error {
 	longest := min(50*time.Millisecond<<try, time.Second)
-	timer := time.NewTimer(longest/2 + rand.N(longest/2))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return sleep.For(ctx, longest/2+rand.N(longest/2))
 }

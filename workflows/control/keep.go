@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"coalmine/internal/sleep"
 	"coalmine/storage"
 	"coalmine/workflows/coordinator"
 	"coalmine/workflows/runs"
@@ -53,7 +54,7 @@ func (l *Local) KeepHouse(ctx context.Context, h Housekeeping) error {
 		h.Log = slog.Default()
 	}
 	m := newHousekeepingMetrics(h.Metrics)
-	for h.Every > 0 && sleepUntil(ctx, nextMultiple(time.Now(), h.Every)) {
+	for h.Every > 0 && sleep.For(ctx, time.Until(nextMultiple(time.Now(), h.Every))) == nil {
 		removed, c, err := l.tidy(ctx, h.Retain)
 		if errors.Is(err, coordinator.ErrStandby) || ctx.Err() != nil {
 			continue
@@ -72,18 +73,6 @@ func (l *Local) KeepHouse(ctx context.Context, h Housekeeping) error {
 // nextMultiple is the first multiple of a duration after a moment.
 func nextMultiple(now time.Time, every time.Duration) time.Time {
 	return now.UTC().Truncate(every).Add(every)
-}
-
-// sleepUntil reports whether the moment came before ctx was done.
-func sleepUntil(ctx context.Context, moment time.Time) bool {
-	timer := time.NewTimer(time.Until(moment))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // tidy removes the runs that have been kept long enough, and collects. The error

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"coalmine/internal/sleep"
 	"coalmine/internal/tracing"
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -142,7 +143,7 @@ func (c *Coordinator) Lead(ctx context.Context) error {
 			return fmt.Errorf("store %s: %w; one process at a time may own it", c.cfg.Archive, err)
 		case err != nil:
 			c.cfg.Log.Warn("leading no more; standing by", "error", err)
-			_ = pause(ctx, leaseRenew) // its only error is ctx's
+			_ = sleep.For(ctx, leaseRenew) // its only error is ctx's
 		}
 	}
 	return nil
@@ -159,7 +160,7 @@ func (c *Coordinator) awaitLease(ctx context.Context) error {
 		if err != nil && ctx.Err() == nil {
 			c.cfg.Log.Debug("the queue does not say who leads", "error", err)
 		}
-		if err := pause(ctx, leaseRenew); err != nil {
+		if err := sleep.For(ctx, leaseRenew); err != nil {
 			return err
 		}
 	}
@@ -173,7 +174,7 @@ func (c *Coordinator) keepLease(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	for pause(ctx, leaseRenew) == nil {
+	for sleep.For(ctx, leaseRenew) == nil {
 		held, err := c.cfg.Queue.Lease(ctx, leaseName, c.cfg.Holder, leaseTTL)
 		if err == nil && !held {
 			return fmt.Errorf("%w: it holds the lease", errDeposed)
@@ -191,17 +192,5 @@ func (c *Coordinator) release() {
 	defer cancel()
 	if err := c.cfg.Queue.Release(ctx, leaseName, c.cfg.Holder); err != nil {
 		c.cfg.Log.Debug("the lease expires by itself", "error", err)
-	}
-}
-
-// pause waits for d, or returns the error of ctx.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }

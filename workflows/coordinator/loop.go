@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"coalmine/internal/queue"
+	"coalmine/internal/sleep"
 )
 
 // loop is the goroutine to which a term belongs, with the jobs beside it.
@@ -132,7 +133,7 @@ func (l *loop) pumpReports() {
 		reports, err := l.Queue.Reports(l.ctx, reportsWait)
 		if err != nil && !errors.Is(err, context.Canceled) {
 			l.deliver(func() { l.queueFails(err) })
-			if pause(l.ctx, retryPauses[0]) != nil {
+			if sleep.For(l.ctx, retryPauses[0]) != nil {
 				return
 			}
 		}

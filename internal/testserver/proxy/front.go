@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"coalmine/internal/sleep"
 )
 
 // Spoiling is what becomes of one request.
@@ -202,7 +204,7 @@ func (a *recorded) deliver(w http.ResponseWriter, r *http.Request, s Spoiling) {
 		return
 	}
 	if s == Late {
-		wait(r, lateness)
+		_ = sleep.For(r.Context(), lateness) // less if the client goes away
 	}
 	body := a.body.Bytes()
 	cut := 0 // damage is at another place each time, as on a bad line
@@ -241,16 +243,6 @@ func trickle(w http.ResponseWriter, r *http.Request, body []byte) {
 		}
 		_ = http.NewResponseController(w).Flush()
 		body = body[n:]
-		wait(r, tricklePause)
-	}
-}
-
-// wait ends early when the client goes away.
-func wait(r *http.Request, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-r.Context().Done():
+		_ = sleep.For(r.Context(), tricklePause) // the next write finds out who went away
 	}
 }

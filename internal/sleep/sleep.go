@@ -1,0 +1,33 @@
+// Package sleep waits as [time.Sleep] does, but no longer than a context lasts.
+//
+// Whatever pauses in a program that can be stopped at any moment pauses like this:
+//
+//	for try := 1; ; try++ {
+//		err := attempt(ctx)
+//		if err == nil || try == tries {
+//			return err
+//		}
+//		if sleep.For(ctx, pause) != nil {
+//			return err // the attempt's: it says more than that time is up
+//		}
+//	}
+//
+// It keeps the clock of package testing/synctest, like all timers.
+package sleep
+
+import (
+	"context"
+	"time"
+)
+
+// For waits for d, or until ctx is done, whose error it then returns at once.
+func For(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
