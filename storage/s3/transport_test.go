@@ -66,9 +66,28 @@ func TestTheWaitForAnAnswerBeginsWhenTheRequestIsWritten(t *testing.T) {
 	})
 }
 
-// impatience is far longer than a request takes here, and far shorter than a
-// test may take.
-const impatience = 500 * time.Millisecond
+// impatience is far longer than a large transfer stands still on a busy machine,
+// and far shorter than a test may take. Small requests need less.
+const (
+	impatience      = 2 * time.Second
+	smallImpatience = 100 * time.Millisecond
+)
+
+func (f *fakeServer) openImpatient(t *testing.T, silence time.Duration) *s3.Store {
+	t.Helper()
+	s, err := s3.OpenImpatient(t.Context(), f.config(), silence)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// promise begins the answer to a request for an object.
+func promise(w http.ResponseWriter, length int) {
+	w.Header().Set("ETag", `"tag"`)
+	w.Header().Set("Last-Modified", lastModified)
+	w.Header().Set("Content-Length", fmt.Sprint(length))
+}
 
 // hang leaves the client waiting for the rest of the answer.
 func hang(t *testing.T, w http.ResponseWriter) {
@@ -93,9 +112,7 @@ func TestARequestIntoSilenceIsSentAgain(t *testing.T) {
 		}},
 		"a download that stops": {
 			func(t *testing.T, w http.ResponseWriter) {
-				w.Header().Set("ETag", `"tag"`)
-				w.Header().Set("Last-Modified", lastModified)
-				w.Header().Set("Content-Length", fmt.Sprint(len(data)))
+				promise(w, len(data))
 				_, _ = w.Write(data[:len(data)/3])
 				_ = http.NewResponseController(w).Flush()
 				hang(t, w)
@@ -117,10 +134,7 @@ func TestARequestIntoSilenceIsSentAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := startFake(t)
-			s, err := s3.OpenImpatient(t.Context(), f.config(), impatience)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := f.openImpatient(t, impatience)
 			if err := s.Put(t.Context(), "x", bytes.NewReader(data), storage.Durable); err != nil {
 				t.Fatal(err)
 			}
@@ -146,7 +160,7 @@ func TestAHalfOpenConnectionHasAnEnd(t *testing.T) {
 	link := proxy.NewLink(t, server.Addr())
 	config := configFor(t, server, server.URL("p"))
 	config.Endpoint = "http://" + link.Addr()
-	s, err := s3.OpenImpatient(t.Context(), config, impatience/5)
+	s, err := s3.OpenImpatient(t.Context(), config, smallImpatience)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,16 +187,13 @@ func TestAHalfOpenConnectionHasAnEnd(t *testing.T) {
 func TestAServerThatHangsIsGivenUpAfterThreeSilences(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
-	s, err := s3.OpenImpatient(t.Context(), f.config(), impatience/5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := f.openImpatient(t, smallImpatience)
 	f.answer(func(_ int, w http.ResponseWriter, _ *http.Request) bool { hang(t, w); return true })
-	if _, err := s3.OpenImpatient(t.Context(), f.config(), impatience/5); err == nil || !strings.Contains(err.Error(), "no S3 server answers") || !strings.Contains(err.Error(), "3 tries in a row") {
+	if _, err := s3.OpenImpatient(t.Context(), f.config(), smallImpatience); err == nil || !strings.Contains(err.Error(), "no S3 server answers") || !strings.Contains(err.Error(), "3 tries in a row") {
 		t.Errorf("open: %v, want an error that says why", err)
 	}
 	f.answer(func(_ int, w http.ResponseWriter, _ *http.Request) bool { hang(t, w); return true })
-	_, err = s.Head(t.Context(), "x")
+	_, err := s.Head(t.Context(), "x")
 	if !errors.Is(err, storage.ErrAway) || !strings.Contains(err.Error(), "3 tries in a row ended in silence") {
 		t.Errorf("head: %v, want an error that wraps %q and says why", err, storage.ErrAway)
 	}
@@ -196,14 +207,9 @@ func TestAServerThatHangsIsGivenUpAfterThreeSilences(t *testing.T) {
 func TestADownloadThatStandsStillIsGivenUp(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
-	s, err := s3.OpenImpatient(t.Context(), f.config(), impatience/5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := f.openImpatient(t, smallImpatience)
 	f.answer(func(_ int, w http.ResponseWriter, _ *http.Request) bool {
-		w.Header().Set("ETag", `"tag"`)
-		w.Header().Set("Last-Modified", lastModified)
-		w.Header().Set("Content-Length", "1000")
+		promise(w, 1000)
 		_ = http.NewResponseController(w).Flush()
 		hang(t, w)
 		return true
