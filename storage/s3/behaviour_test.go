@@ -2,6 +2,7 @@ package s3_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -252,6 +253,30 @@ func TestBrokenTransferGoesOnWhereItWas(t *testing.T) {
 	}
 	if f.asked() != 2 {
 		t.Errorf("%d requests, want 2", f.asked())
+	}
+}
+
+// A listing cut off by the end of its context must not pass for a whole one.
+func TestAListingThatIsInterruptedEndsWithAnError(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	s := f.open(t)
+	f.answer(func(_ int, w http.ResponseWriter, _ *http.Request) bool {
+		fmt.Fprint(w, "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>more</NextContinuationToken>"+
+			"<Contents><Key>p/a/b</Key><Size>1</Size></Contents></ListBucketResult>")
+		return true
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	var names []string
+	var last error
+	for info, err := range s.List(ctx, "a/") {
+		if last = err; err == nil {
+			names = append(names, info.Name)
+			cancel()
+		}
+	}
+	if len(names) != 1 || !errors.Is(last, context.Canceled) {
+		t.Errorf("listed %q and then %v, want one name and the context's error", names, last)
 	}
 }
 

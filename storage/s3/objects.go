@@ -77,11 +77,9 @@ func (b *Bucket) Stat(ctx context.Context, key string) (Object, error) {
 // it come once for all as an Object of which only Key is set, ending in the slash.
 func (b *Bucket) List(ctx context.Context, prefix string) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
-		ctx, cancel := context.WithCancel(patient(ctx))
-		defer cancel()
-		for o := range b.client.ListObjectsIter(ctx, b.config.Bucket, minio.ListObjectsOptions{Prefix: prefix}) {
-			if o.Err != nil {
-				yield(Object{}, b.fail(ctx, prefix, o.Err))
+		for o, err := range list(patient(ctx), b.client, b.config.Bucket, minio.ListObjectsOptions{Prefix: prefix}) {
+			if err != nil {
+				yield(Object{}, b.fail(ctx, prefix, err))
 				return
 			}
 			if !yield(Object{Key: o.Key, Size: o.Size, ETag: o.ETag}, nil) {

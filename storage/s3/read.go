@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"iter"
 
 	"github.com/minio/minio-go/v7"
 
@@ -12,7 +13,8 @@ import (
 
 // Get implements storage.Store. A transfer that breaks off goes on where it was.
 func (s *Store) Get(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
-	if err := check(ctx, storage.CheckName, name); err != nil {
+	ctx, err := begin(ctx, storage.CheckName, name)
+	if err != nil {
 		return nil, err
 	}
 	if offset < 0 {
@@ -24,7 +26,7 @@ func (s *Store) Get(ctx context.Context, name string, offset, length int64) (io.
 		}
 		return io.NopCloser(bytes.NewReader(nil)), nil
 	}
-	r := &reader{client: s.client, bucket: s.config.Bucket, key: s.key(name), ctx: patient(ctx), offset: offset, end: -1,
+	r := &reader{client: s.client, bucket: s.config.Bucket, key: s.key(name), ctx: ctx, offset: offset, end: -1,
 		fail: func(err error) error { return s.fail("get", name, err) }}
 	if length > 0 {
 		r.end = offset + length
@@ -33,6 +35,23 @@ func (s *Store) Get(ctx context.Context, name string, offset, length int64) (io.
 		return nil, r.fail(err)
 	}
 	return r, nil
+}
+
+// list lists a part of a bucket. An error comes last, that of the context included,
+// at whose end the client's own iterator just stops.
+func list(ctx context.Context, client *minio.Client, bucket string, options minio.ListObjectsOptions) iter.Seq2[minio.ObjectInfo, error] {
+	return func(yield func(minio.ObjectInfo, error) bool) {
+		listing, cancel := context.WithCancel(ctx) // the client asks for its end
+		defer cancel()
+		for o := range client.ListObjectsIter(listing, bucket, options) {
+			if !yield(o, o.Err) || o.Err != nil {
+				return
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			yield(minio.ObjectInfo{}, err)
+		}
+	}
 }
 
 // reader reads a range of an object and opens it again, at the place reached, if

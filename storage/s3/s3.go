@@ -130,7 +130,8 @@ const maxPut = 5 << 30
 
 // Put implements storage.Store. S3 makes no difference between durabilities.
 func (s *Store) Put(ctx context.Context, name string, body io.ReadSeeker, _ storage.Durability) error {
-	if err := check(ctx, storage.CheckName, name); err != nil {
+	ctx, err := begin(ctx, storage.CheckName, name)
+	if err != nil {
 		return err
 	}
 	size, err := body.Seek(0, io.SeekEnd)
@@ -140,7 +141,6 @@ func (s *Store) Put(ctx context.Context, name string, body io.ReadSeeker, _ stor
 	if size > maxPut {
 		return s.refuse("put", name, "%d bytes, S3 takes at most %d in one request: split the data into several files", size, int64(maxPut))
 	}
-	ctx = patient(ctx)
 	err = repeat(ctx, func() error {
 		reader, err := fresh(body, size)
 		if err != nil {
@@ -180,7 +180,8 @@ const conflictTries = 10
 // reported as storage.ErrExists; where a proxy repeats requests it can hide that
 // the caller's own first one succeeded.
 func (s *Store) Create(ctx context.Context, name string, data []byte) error {
-	if err := check(ctx, storage.CheckName, name); err != nil {
+	ctx, err := begin(ctx, storage.CheckName, name)
+	if err != nil {
 		return err
 	}
 	if len(data) > storage.MaxCreate {
@@ -188,7 +189,6 @@ func (s *Store) Create(ctx context.Context, name string, data []byte) error {
 	}
 	options := minio.PutObjectOptions{}
 	options.SetMatchETagExcept("*")
-	var err error
 	for try := range conflictTries {
 		err = s.send(ctx, name, bytes.NewReader(data), int64(len(data)), options)
 		if status(err) != http.StatusConflict {
@@ -219,10 +219,11 @@ func createError(err error) error {
 
 // Head implements storage.Store.
 func (s *Store) Head(ctx context.Context, name string) (storage.Info, error) {
-	if err := check(ctx, storage.CheckName, name); err != nil {
+	ctx, err := begin(ctx, storage.CheckName, name)
+	if err != nil {
 		return storage.Info{}, err
 	}
-	o, err := s.client.StatObject(patient(ctx), s.config.Bucket, s.key(name), minio.StatObjectOptions{})
+	o, err := s.client.StatObject(ctx, s.config.Bucket, s.key(name), minio.StatObjectOptions{})
 	if err != nil {
 		return storage.Info{}, s.fail("head", name, err)
 	}
@@ -232,16 +233,15 @@ func (s *Store) Head(ctx context.Context, name string) (storage.Info, error) {
 // List implements storage.Store.
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[storage.Info, error] {
 	return func(yield func(storage.Info, error) bool) {
-		if err := check(ctx, storage.CheckPrefix, prefix); err != nil {
+		ctx, err := begin(ctx, storage.CheckPrefix, prefix)
+		if err != nil {
 			yield(storage.Info{}, err)
 			return
 		}
-		ctx, cancel := context.WithCancel(patient(ctx))
-		defer cancel()
 		options := minio.ListObjectsOptions{Prefix: s.key(prefix), Recursive: true}
-		for o := range s.client.ListObjectsIter(ctx, s.config.Bucket, options) {
-			if o.Err != nil {
-				yield(storage.Info{}, s.fail("list", prefix, o.Err))
+		for o, err := range list(ctx, s.client, s.config.Bucket, options) {
+			if err != nil {
+				yield(storage.Info{}, s.fail("list", prefix, err))
 				return
 			}
 			if !yield(storage.Info{Name: s.name(o.Key), Size: o.Size, Modified: o.LastModified}, nil) {
@@ -270,19 +270,18 @@ func (s *Store) Children(ctx context.Context, dir string) iter.Seq2[string, erro
 // children collects before it sorts: a page of a listing has the objects first
 // and the directories after them.
 func (s *Store) children(ctx context.Context, dir string) ([]string, error) {
-	if err := check(ctx, storage.CheckDir, dir); err != nil {
+	ctx, err := begin(ctx, storage.CheckDir, dir)
+	if err != nil {
 		return nil, err
 	}
 	if dir != "" {
 		dir += "/"
 	}
-	ctx, cancel := context.WithCancel(patient(ctx))
-	defer cancel()
 	var children []string
 	options := minio.ListObjectsOptions{Prefix: s.key(dir)}
-	for o := range s.client.ListObjectsIter(ctx, s.config.Bucket, options) {
-		if o.Err != nil {
-			return nil, s.fail("list", dir, o.Err)
+	for o, err := range list(ctx, s.client, s.config.Bucket, options) {
+		if err != nil {
+			return nil, s.fail("list", dir, err)
 		}
 		children = append(children, s.name(o.Key)[len(dir):])
 	}
@@ -292,12 +291,10 @@ func (s *Store) children(ctx context.Context, dir string) ([]string, error) {
 
 // Delete implements storage.Store.
 func (s *Store) Delete(ctx context.Context, names ...string) error {
-	for _, name := range names {
-		if err := check(ctx, storage.CheckName, name); err != nil {
-			return err
-		}
+	ctx, err := begin(ctx, storage.CheckName, names...)
+	if err != nil {
+		return err
 	}
-	ctx = patient(ctx)
 	if len(names) == 1 {
 		err := s.client.RemoveObject(ctx, s.config.Bucket, s.key(names[0]), minio.RemoveObjectOptions{})
 		if err == nil || errors.Is(explain(err), storage.ErrNotFound) {
@@ -329,9 +326,16 @@ func (s *Store) deleteMany(ctx context.Context, names []string) error {
 	return failed
 }
 
-func check(ctx context.Context, valid func(string) error, name string) error {
+// begin returns the context of one operation, unless the caller's has ended or a
+// name is not valid.
+func begin(ctx context.Context, valid func(string) error, names ...string) (context.Context, error) {
 	if err := ctx.Err(); err != nil {
-		return err
+		return nil, err
 	}
-	return valid(name)
+	for _, name := range names {
+		if err := valid(name); err != nil {
+			return nil, err
+		}
+	}
+	return patient(ctx), nil
 }

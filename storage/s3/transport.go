@@ -53,8 +53,12 @@ type patience struct{ http.RoundTripper }
 
 type silencesKey struct{}
 
-// patient is the context of one operation, with a count of its silences.
+// patient is the context of one operation, with a count of its silences. What an
+// operation does by others of its own store counts with it.
 func patient(ctx context.Context) context.Context {
+	if ctx.Value(silencesKey{}) != nil {
+		return ctx
+	}
 	return context.WithValue(ctx, silencesKey{}, new(atomic.Int32))
 }
 
