@@ -221,7 +221,7 @@ func TestALostLeaseLeavesTheHandlerAlone(t *testing.T) {
 		}
 		return []byte("done")
 	}}
-	s := newConsumer(conn, cfg)
+	s := newConsumer(testContext(t), conn, cfg)
 	s.reporting = testContext(t)
 	lost, lose := context.WithCancel(context.Background())
 	lose()
@@ -238,7 +238,7 @@ func TestAMessageSentToItsOwnRunnerIsNotRunTwice(t *testing.T) {
 	t.Parallel()
 	conn := mustEmbed(t)
 	g := newGate()
-	s := newConsumer(conn, ConsumerConfig{WorkerID: "w", Handler: g.handle})
+	s := newConsumer(testContext(t), conn, ConsumerConfig{WorkerID: "w", Handler: g.handle})
 	s.reporting = testContext(t)
 	var first sync.WaitGroup
 	first.Go(func() { s.handle(context.Background(), compute("a")) })

@@ -79,10 +79,10 @@ const (
 )
 
 // How long a report is offered to a Redis that is away, and how long during a
-// shutdown. What is then lost is a hint; the coordinator looks into storage besides.
+// shutdown. It is a hint: the coordinator looks into storage besides.
 const (
 	reportPatience   = 30 * time.Second
-	drainingPatience = 2 * time.Second
+	shutdownPatience = 2 * time.Second
 )
 
 // consumer is the state of one Serve.
@@ -93,6 +93,9 @@ type consumer struct {
 	started time.Time
 	settler *settler
 
+	// shutdown is done when the process is asked to end; draining says that no more
+	// messages are taken, for that reason or another.
+	shutdown context.Context
 	draining atomic.Bool
 	// away says that the last heartbeat did not reach Redis.
 	away atomic.Bool
@@ -129,7 +132,7 @@ func (c *Conn) Serve(ctx context.Context, cfg ConsumerConfig) error {
 	if err := cfg.check(); err != nil {
 		return err
 	}
-	s := newConsumer(c, cfg)
+	s := newConsumer(ctx, c, cfg)
 	reporting, endReports := context.WithCancel(context.WithoutCancel(ctx))
 	defer endReports()
 	s.reporting = reporting
@@ -163,9 +166,10 @@ func (c *Conn) Serve(ctx context.Context, cfg ConsumerConfig) error {
 	return nil
 }
 
-func newConsumer(c *Conn, cfg ConsumerConfig) *consumer {
+// newConsumer is for one Serve, until ctx is done.
+func newConsumer(ctx context.Context, c *Conn, cfg ConsumerConfig) *consumer {
 	s := &consumer{
-		conn: c, cfg: cfg, log: cfg.Log, started: time.Now(), settler: &settler{client: c.client},
+		shutdown: ctx, conn: c, cfg: cfg, log: cfg.Log, started: time.Now(), settler: &settler{client: c.client},
 		changed: make(chan struct{}, 1), running: map[string]*attempt{},
 	}
 	s.idle = sync.NewCond(&s.mu)
@@ -242,11 +246,7 @@ func (s *consumer) announce() {
 // deliver ends the task in the queue and sends the report, if there is one, again
 // and again while Redis is away. asynq does not end it: see dequeueHook.
 func (s *consumer) deliver(leased context.Context, m Message, body []byte) {
-	patience := reportPatience
-	if s.draining.Load() {
-		patience = drainingPatience
-	}
-	ctx, cancel := context.WithTimeout(s.reporting, patience)
+	ctx, cancel := context.WithTimeout(s.reporting, s.patience())
 	defer cancel()
 	err := retry(ctx, func() error {
 		if leased.Err() != nil {
@@ -258,8 +258,17 @@ func (s *consumer) deliver(leased context.Context, m Message, body []byte) {
 		return s.settler.settle(ctx, m.Class, Report{ID: m.ID, Worker: s.cfg.WorkerID, Body: body})
 	})
 	if err != nil {
-		s.log.Warn("report lost; the coordinator will find the outcome in storage", "message", m.ID, "error", err)
+		s.log.Info("a report was not taken; the coordinator finds the outcome in storage", "message", m.ID, "error", err)
 	}
+}
+
+// patience is how long a report may take that is sent now. A worker that drains
+// is in no hurry.
+func (s *consumer) patience() time.Duration {
+	if s.shutdown.Err() != nil {
+		return shutdownPatience
+	}
+	return reportPatience
 }
 
 // retry calls do until it succeeds or ctx is done, waiting 50 ms at first and a

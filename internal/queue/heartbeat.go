@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -24,18 +25,41 @@ const (
 
 // beat writes heartbeats and obeys stop requests until ctx is done, then says goodbye.
 func (s *consumer) beat(ctx context.Context) {
+	var silence silence
 	for {
 		err := s.beatOnce(ctx)
-		away := s.away.Swap(err != nil)
-		if err != nil && !away && ctx.Err() == nil {
-			s.log.Warn("redis is away; running tasks go on", "redis", s.conn.String(), "error", err)
-		} else if err == nil && away {
-			s.log.Info("redis is back", "redis", s.conn.String())
+		s.away.Store(err != nil)
+		if ctx.Err() == nil {
+			silence.note(err, s.log.With("queue", s.conn.String()))
 		}
 		if !s.awaitBeat(ctx) {
 			s.goodbye()
 			return
 		}
+	}
+}
+
+// silence is a time in which no heartbeat gets through. It is told once it has
+// lasted as long as a heartbeat lives: a shorter one changes nothing for anybody,
+// and on a busy machine an answer may take its second, of an embedded queue too.
+type silence struct {
+	since time.Time // zero while heartbeats get through
+	told  bool
+}
+
+// note takes in how a heartbeat went.
+func (x *silence) note(err error, log *slog.Logger) {
+	switch {
+	case err == nil:
+		if x.told {
+			log.Info("the queue answers again", "after", time.Since(x.since).Round(time.Second))
+		}
+		*x = silence{}
+	case x.since.IsZero():
+		x.since = time.Now()
+	case !x.told && time.Since(x.since) >= heartbeatTTL:
+		x.told = true
+		log.Warn("the queue does not answer; running tasks go on", "since", x.since.UTC().Format(time.RFC3339), "error", err)
 	}
 }
 

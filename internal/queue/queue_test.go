@@ -381,6 +381,23 @@ func TestADrainedWorkerFinishesWhatItHasAndEnds(t *testing.T) {
 	})
 }
 
+// A worker that drains outlasts an absence of Redis like any other; one that must
+// end gives up its reports sooner.
+func TestOnlyAShutdownHurriesReports(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancel(testContext(t))
+	s := newConsumer(ctx, mustEmbed(t), ConsumerConfig{WorkerID: "w"})
+	s.drainOnce()
+	s.stopTaking(nil)
+	if got := s.patience(); got != reportPatience {
+		t.Errorf("a draining worker offers a report for %s, want %s", got, reportPatience)
+	}
+	stop()
+	if got := s.patience(); got != shutdownPatience {
+		t.Errorf("a worker that must end offers a report for %s, want %s", got, shutdownPatience)
+	}
+}
+
 func TestReportsReturnWhenTheContextEndsAndLoseNothing(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, conn *Conn) {
