@@ -48,6 +48,7 @@ func TestTroubleWithTLSIsNamedWithWhatEndsIt(t *testing.T) {
 		"files without TLS":   {"redis://localhost?ca=" + ca.File, []string{"rediss://"}},
 		"no such file":        {"rediss://localhost?ca=" + ca.File + ".gone", []string{"ca", ".gone", "no such file"}},
 		"no certificate file": {"rediss://localhost?ca=" + client.Key, []string{"holds none", "BEGIN CERTIFICATE"}},
+		"whoever answers":     {good.URL() + me + "&skip_verify=true", []string{"skip_verify", "ca=FILE"}},
 		"half a pair":         {good.URL() + "&cert=" + client.Certificate, []string{"key=FILE"}},
 		"two halves":          {good.URL() + "&cert=" + client.Certificate + "&key=" + stranger.Key, []string{"client certificate", "match"}},
 	} {

@@ -44,7 +44,8 @@ type server struct {
 //
 // Query parameters are ca, cert and key, which name files for TLS (see package
 // certificates); password_file, which names the file with the password, so that it
-// need not stand in the URL; and for the first three the options of redis.ParseURL.
+// need not stand in the URL; and for the first three the options of redis.ParseURL
+// but skip_verify.
 // For Sentinel, user and password are those of the Redis servers; the Sentinels'
 // own are the parameters sentinel_username and sentinel_password or
 // sentinel_password_file.
@@ -166,12 +167,19 @@ func parseSingle(scheme, address string, query url.Values, x extras) (server, er
 		options.Password = x.password
 	}
 	if x.tls != nil {
-		x.tls.ServerName, x.tls.InsecureSkipVerify = options.TLSConfig.ServerName, options.TLSConfig.InsecureSkipVerify
+		if options.TLSConfig.InsecureSkipVerify {
+			return server{}, errUnverified
+		}
+		x.tls.ServerName = options.TLSConfig.ServerName
 		options.TLSConfig = x.tls
 	}
 	name := fmt.Sprintf("redis at %s, database %d", options.Addr, options.DB)
 	return server{name: name, secure: x.tls != nil, dial: func() *redis.Client { return newClient(options) }}, nil
 }
+
+// errUnverified refuses what the driver's own URLs allow: with it everybody on the
+// way could read the password, and answer in the place of Redis.
+var errUnverified = errors.New("skip_verify would trust whoever answers: leave it out, and name the authority of the server's certificate by ca=FILE")
 
 var errTwoPasswords = errors.New("it holds a password and a password_file: leave one of them out")
 
