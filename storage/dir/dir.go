@@ -40,7 +40,7 @@ func Open(path string) (*Store, error) {
 		return nil, fmt.Errorf("%w: %s: %w", storage.ErrUnsuitable, path, err)
 	}
 	s := &Store{root: root}
-	if err := os.MkdirAll(s.tempDir(), 0o777); err != nil {
+	if err := s.makeRoot(); err != nil {
 		return nil, s.unsuitable(err)
 	}
 	if err := s.removeLeftovers(); err != nil {

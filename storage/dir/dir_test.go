@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -134,6 +135,27 @@ func TestAFileSystemInTroubleIsToldFromAbsence(t *testing.T) {
 	for _, err := range []error{absent, below, s.Create(t.Context(), "x", []byte("y"))} {
 		if err == nil || storage.IsTrouble(err) {
 			t.Errorf("%v is no trouble of the store", err)
+		}
+	}
+}
+
+func TestTheNamesAboveANewDirectoryAreSynced(t *testing.T) {
+	t.Parallel()
+	base := t.TempDir()
+	in := func(names ...string) string { return filepath.Join(append([]string{base}, names...)...) }
+	for _, c := range []struct {
+		path string
+		want []string
+	}{
+		{in("a", "b", "store"), []string{base, in("a"), in("a", "b")}},
+		{in("a", "b", "other"), []string{in("a", "b")}},
+		{in("a"), []string{base}}, // whoever made it may not have synced
+	} {
+		if got, err := dir.MakeAndSync(c.path); err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("making %s has synced %q, %v; want %q", c.path, got, err, c.want)
+		}
+		if info, err := os.Stat(c.path); err != nil || !info.IsDir() {
+			t.Errorf("%s has not been made: %v", c.path, err)
 		}
 	}
 }

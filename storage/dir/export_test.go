@@ -21,3 +21,12 @@ func (s *Store) Fail(err error) error { return s.fail("put", "x", err) }
 
 // TempDir is where files are written before they get their names.
 func (s *Store) TempDir() string { return s.tempDir() }
+
+// MakeAndSync makes a directory and returns the directories that it has synced.
+func MakeAndSync(path string) (synced []string, err error) {
+	err = makeAndSync(path, 0o777, func(dir string) error {
+		synced = append(synced, dir)
+		return nil
+	})
+	return synced, err
+}

@@ -26,6 +26,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"coalmine/storage/dir"
 )
 
 // Home is a directory that this process owns.
@@ -67,21 +69,21 @@ const (
 	patience   = 5 * time.Second
 )
 
-// Claim makes this process the owner of dir, which it creates if need be. The
+// Claim makes this process the owner of a directory, which it creates if need be. The
 // error is an *OwnedError if another process is, or if this one already is; an
 // owner that has not announced itself yet is given some seconds to do so, or to
 // end.
-func Claim(dir string) (*Home, error) {
-	dir, err := filepath.Abs(dir)
+func Claim(path string) (*Home, error) {
+	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("home: %w", err)
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("home %s: %w", dir, err)
+	if err := dir.Make(path, 0o700); err != nil {
+		return nil, fmt.Errorf("home %s: %w", path, err)
 	}
 	deadline := time.Now().Add(patience)
 	for pause := firstPause; ; pause = min(2*pause, longest) {
-		h, err := try(dir)
+		h, err := try(path)
 		owned, taken := errors.AsType[*OwnedError](err)
 		if !taken || owned.Address != "" || time.Now().After(deadline) {
 			return h, err
