@@ -63,6 +63,27 @@ func TestExplainSaysWhatRunsAndWhy(t *testing.T) {
 	}
 }
 
+// A longer run closes the segment in which a shorter one ended, and the records
+// of that segment's steps go; the shorter one's checkpoints are there all the same.
+func TestExplainFindsTheCheckpointsOfAShorterRun(t *testing.T) {
+	t.Parallel()
+	short := federated(t, chainOptions{salt: "x", width: 2, steps: 60, keep: []int{30}, big: true})
+	long := federated(t, chainOptions{salt: "x", width: 2, steps: 130, big: true})
+	w := newWorld(t, 1, chaos{}, map[string]*plan.Plan{"short": short, "long": long})
+	w.untilPhase(runs.Done, w.submit("short", 0))
+	w.untilPhase(runs.Done, w.submit("long", 0))
+	w.settle()
+
+	if x := explain(t, w, short); !x.Cells[0].Cached {
+		t.Errorf("the shorter run: %+v, passes %v, want it cached", x.Cells[0], training(x).Passes)
+	}
+	other := federated(t, chainOptions{salt: "x", width: 2, steps: 60, keep: []int{30, 50}, big: true})
+	why := []string{"replay to 50 from the checkpoint at 30"}
+	if got := training(explain(t, w, other)).Why(); !slices.Equal(got, why) {
+		t.Errorf("with one more audit: %q, want %q", got, why)
+	}
+}
+
 func TestExplainNamesEvictedBlobs(t *testing.T) {
 	t.Parallel()
 	b := newBuilder()

@@ -12,7 +12,7 @@ import (
 
 // survey is what storage holds of a chain.
 type survey struct {
-	// frontier is the highest step that is committed, 0 if none.
+	// frontier is the highest step that is committed as far as was asked, 0 if none.
 	frontier int
 	// have are steps whose checkpoints are available, ascending: those asked
 	// for, and the nearest ones below those that aren't.
@@ -40,8 +40,8 @@ type surveyor struct {
 	err        error
 }
 
-// survey looks for the frontier up to step limit, and for the nearest
-// available checkpoint at or below each of the goals.
+// survey looks for the frontier up to the end of the segment of step limit, and
+// for the nearest available checkpoint at or below each of the goals.
 func (s *surveyor) survey(limit int, goals []int) (survey, error) {
 	s.seen, s.near = make(map[int]found), make(map[int]int)
 	out := survey{frontier: s.frontier(limit)}
@@ -70,9 +70,11 @@ func ascending(steps []int) []int {
 	return slices.Compact(slices.Sorted(slices.Values(steps)))
 }
 
-// frontier bisects the boundaries, then the segment above the last of them.
+// frontier bisects the boundaries, then the segment above the last of them. The
+// boundary that ends limit's own segment counts: where a longer run has closed
+// it, the records before are gone.
 func (s *surveyor) frontier(limit int) int {
-	closed := s.bisect(plan.Segment(limit), func(segment int) int { return segment * tasks.SegmentSteps })
+	closed := s.bisect(plan.Segment(plan.SegmentEnd(limit)), func(segment int) int { return segment * tasks.SegmentSteps })
 	boundary := closed * tasks.SegmentSteps
 	return s.lastOf(boundary, min(boundary+tasks.SegmentSteps-1, limit))
 }
