@@ -267,6 +267,7 @@ func TestAListingThatIsInterruptedEndsWithAnError(t *testing.T) {
 		return true
 	})
 	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	var names []string
 	var last error
 	for info, err := range s.List(ctx, "a/") {
