@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"net"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -98,6 +99,19 @@ func (r *replicated) failedOver() bool {
 
 func TestARunOutlivesTheMasterOfItsRedis(t *testing.T) {
 	t.Parallel()
+	for name, end := range map[string]func(*testserver.Redis){
+		"killed": (*testserver.Redis).Kill,
+		"frozen": func(r *testserver.Redis) { r.Signal(syscall.SIGSTOP) }, // as if its machine were off the network
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			replaceMaster(t, end)
+		})
+	}
+}
+
+// replaceMaster ends the master in the middle of a run.
+func replaceMaster(t *testing.T, end func(*testserver.Redis)) {
 	want := undisturbed(t)
 	w := newWorkspace(t)
 	r := startReplicated(t, w)
@@ -114,9 +128,12 @@ func TestARunOutlivesTheMasterOfItsRedis(t *testing.T) {
 	id := strings.TrimSpace(must(t, part("submit", "experiment.yaml")))
 
 	worker.await("nodes are committed", progress(20))
-	r.master.Kill()
+	ended := time.Now()
+	end(r.master)
 	worker.await("the Sentinels have made the replica master", r.failedOver)
-	worker.await("nodes are committed again", progress(20))
+	chosen := time.Since(ended)
+	worker.await("a node is committed again", progress(1))
+	t.Logf("from the end of the master to a new one %.1f s, to the next commit %.1f s", chosen.Seconds(), time.Since(ended).Seconds())
 
 	must(t, part("watch", id))
 	opened, err := dir.Open(store)
