@@ -26,7 +26,10 @@
 //     attempts that they run.
 //   - Reports. A handler's result travels on a list of its own, so that the
 //     coordinator reacts at once and asynq need not keep finished tasks.
-//   - Retries belong to the coordinator: asynq's own are off.
+//   - Retries belong to the coordinator: asynq's own are off. What a worker had when
+//     Redis was set back to an old snapshot, and has ended since, asynq finds after a
+//     minute and puts into its archive, where nobody looks: at most a task for each
+//     slot, of which it keeps 10,000 in all, for 90 days. Sent again, a task leaves it.
 //
 // Each class of tasks has a queue and an asynq server of its own: with two
 // queues in one server, a wait on the first would starve the second.
