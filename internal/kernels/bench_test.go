@@ -2,6 +2,8 @@ package kernels
 
 import (
 	"fmt"
+	"math"
+	"strings"
 	"testing"
 	"time"
 )
@@ -60,4 +62,83 @@ func BenchmarkGemm(b *testing.B) {
 			b.ReportMetric(100*gflops/peak, "%peak")
 		})
 	}
+}
+
+// BenchmarkLoops runs the inner loops of a training step on data in the
+// first-level cache. The time of an element is given in multiply-adds of whole
+// registers at the peak, which leaves the clock out; bench/static.py computes it.
+func BenchmarkLoops(b *testing.B) {
+	s := active.Load()
+	peak := s.peakGFLOPS(300 * time.Millisecond)
+	for _, loop := range hotLoops(s) {
+		b.Run(loop.kernel+strings.ToUpper(s.name), func(b *testing.B) {
+			const runs = 16
+			best := time.Duration(math.MaxInt64)
+			for b.Loop() {
+				start := time.Now()
+				for range runs {
+					loop.run()
+				}
+				best = min(best, time.Since(start))
+			}
+			elements := float64(runs * loop.elements)
+			b.ReportMetric(float64(best.Nanoseconds())/elements*peak/float64(2*s.tileLanes), "fma/element")
+		})
+	}
+}
+
+// hotLoop runs a kernel's loop over so many elements.
+type hotLoop struct {
+	kernel   string
+	elements int
+	run      func()
+}
+
+func hotLoops(s *set) []hotLoop {
+	const n = 512
+	x, y, z := numbered(n), numbered(n), numbered(n)
+	long, other, sums := numbered(3*n), numbered(3*n), make([]float64, n)
+	return append(tileLoops(s),
+		hotLoop{"exp", 3 * n, func() { s.exp(other, long) }},
+		hotLoop{"sigmoid", 3 * n, func() { s.sigmoid(other, long) }},
+		hotLoop{"tanh", 3 * n, func() { s.tanh(other, long) }},
+		hotLoop{"expSum", 3 * n, func() { s.expSum(other, long, 3) }},
+		hotLoop{"sumExp", 3 * n, func() { s.sumExp(long, 3) }},
+		hotLoop{"dot", 3 * n, func() { s.dot(long, other) }},
+		hotLoop{"axpy", 3 * n, func() { s.axpy(0.5, long, other) }},
+		hotLoop{"scale", 3 * n, func() { s.scale(1, long) }},
+		hotLoop{"add", 3 * n, func() { s.add(other, long) }},
+		hotLoop{"mulTanh", 3 * n, func() { s.mulTanh(other, long) }},
+		hotLoop{"cifgGates", n, func() { s.cifgGates(long, other, x, y, z, long, x) }},
+		hotLoop{"cifgBackward", n, func() { s.cifgBackward(long, x, y, z, x, other) }},
+		hotLoop{"expColumns4", n / 2, func() { s.expColumns(other, n/2, n/2, x, sums) }},
+		hotLoop{"dotRows4", 3 * n, func() { s.dotRows(y, long, 0, 3*n, other) }},
+		hotLoop{"transpose8", 3 * n / 64, func() { s.transpose8(other, 8, long, 3*n/8, 3*n/64) }},
+		hotLoop{"dealTiles", 3 * n / 8, func() { s.dealTiles(other, 8, long, 0, 8, 3*n/8, 1) }},
+	)
+}
+
+// tileLoops are tiles of the heights and widths that a step has most of. They
+// read the same row of B for every k, and store C once in a long while.
+func tileLoops(s *set) (loops []hotLoop) {
+	const depth = 4096
+	a, b, c := numbered(maxTileRows), numbered(panelWidth), numbered(maxTileRows*panelWidth)
+	for rows := s.tileRows; rows >= s.tileRows-1; rows-- {
+		for vectors := s.tileColumns / s.tileLanes; vectors > 0; vectors-- {
+			tile := s.tiles[vectors][rows]
+			loops = append(loops, hotLoop{fmt.Sprintf("tile%dx%d", rows, vectors), depth, func() {
+				tile(1, depth, a, 0, 1, 0, b, 0, c, panelWidth, vectors*s.tileLanes, 1, false, nil)
+			}})
+		}
+	}
+	return loops
+}
+
+// numbered returns a vector that repeats -3 to 3.
+func numbered(n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(i%7) - 3
+	}
+	return x
 }
