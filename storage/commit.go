@@ -75,6 +75,19 @@ func (c *Commit) Blob(name string) (Blob, bool) {
 	return Blob{}, false
 }
 
+// Objects are the blobs that are objects of their own, without their block sums:
+// what it takes to delete the node. It is not nil even if there are none.
+func (c *Commit) Objects() []Blob {
+	objects := []Blob{}
+	for _, b := range c.Blobs {
+		if !b.IsInline() {
+			b.Blocks = nil
+			objects = append(objects, b)
+		}
+	}
+	return objects
+}
+
 // Differs says in what the outputs of two commits of one node differ, for
 // people, or "" if they agree. Two executions of a task MUST agree in blobs and
 // metrics; attempt, provenance and what travels inline do not count.

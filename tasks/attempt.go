@@ -53,8 +53,10 @@ type Outcome struct {
 	Error   string      `json:"error,omitempty"`
 	Seconds float64     `json:"seconds"`
 	Tokens  int64       `json:"tokens,omitempty"`
-	// Commit is the record that stands in storage when Result is Done.
-	Commit *storage.Commit `json:"commit,omitempty"`
+	// Objects are those of the record that stands in storage when Result is Done
+	// (see storage.Commit.Objects), which saves reading it when the node is deleted;
+	// nil if the worker has not told.
+	Objects []storage.Blob `json:"objects,omitzero"`
 	// MissingNode is set when Result is Missing.
 	MissingNode *storage.Key `json:"missing_node,omitempty"`
 	// StoreFull is set when Result is StoreAway for want of room.

@@ -339,7 +339,7 @@ func (x *execution) foreign(ctx context.Context, stands *storage.Commit, differe
 
 func (x *execution) done(stands *storage.Commit) tasks.Outcome {
 	out := x.ended(tasks.Done, nil)
-	out.Commit = stands
+	out.Objects = stands.Objects()
 	return out
 }
 

@@ -102,6 +102,16 @@ func (l *lab) outcome() tasks.Outcome {
 	return outcomeFrom(l.t, l.broker)
 }
 
+// committed returns the record of a node.
+func (l *lab) committed(spec tasks.Spec) *storage.Commit {
+	l.t.Helper()
+	c, err := l.archive.Committed(testContext(l.t), spec.Key)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return c
+}
+
 // outcomeFrom waits for one report.
 func outcomeFrom(t testing.TB, b *queue.Broker) tasks.Outcome {
 	t.Helper()

@@ -31,13 +31,10 @@ func TestATaskIsRunAndCommitted(t *testing.T) {
 	l.do(a, 1, tasks.Done)
 	l.do(b, 1, tasks.Done)
 	out := l.do(c, 1, tasks.Done)
-	if out.Tokens != 42 || out.Seconds <= 0 || out.Commit == nil {
+	if out.Tokens != 42 || out.Seconds <= 0 || len(out.Objects) != 1 || out.Objects[0].Name != "big" {
 		t.Errorf("outcome %+v", out)
 	}
-	stands, err := l.archive.Committed(testContext(t), c.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stands := l.committed(c)
 	if p := stands.Provenance; p.Worker != out.Worker || p.Version != "v1" || p.Kernels != "go" || p.Host != "host" || p.Started.IsZero() {
 		t.Errorf("provenance %+v", p)
 	}
@@ -74,9 +71,10 @@ func TestACommittedNodeIsNotRunAgain(t *testing.T) {
 	k, runs := counted(hashKind)
 	l.start(l.worker(k))
 	a := mustSpec(t, k, "a")
-	first := l.do(a, 1, tasks.Done)
+	l.do(a, 1, tasks.Done)
+	first := l.committed(a)
 	second := l.do(a, 2, tasks.Done)
-	if runs.Load() != 1 || second.Commit.Attempt != first.Commit.Attempt || second.Divergent != "" {
+	if runs.Load() != 1 || l.committed(a).Attempt != first.Attempt || second.Divergent != "" {
 		t.Errorf("%d runs, outcome %+v", runs.Load(), second)
 	}
 }
@@ -97,18 +95,19 @@ func TestAnEvictedNodeIsMadeAgain(t *testing.T) {
 	l.start(l.worker(hashKind, manyKind))
 	ctx := testContext(t)
 	for _, spec := range []tasks.Spec{mustSpec(t, hashKind, "a"), mustSpec(t, manyKind, "a")} {
-		first := l.do(spec, 1, tasks.Done)
-		if err := l.archive.DeleteBlobs(ctx, first.Commit); err != nil {
+		l.do(spec, 1, tasks.Done)
+		first := l.committed(spec)
+		if err := l.archive.DeleteBlobs(ctx, first); err != nil {
 			t.Fatal(err)
 		}
-		if ok, err := l.archive.Available(ctx, first.Commit); err != nil || ok {
+		if ok, err := l.archive.Available(ctx, first); err != nil || ok {
 			t.Fatalf("blobs of %s were not evicted: %v", spec.Kind, err)
 		}
 		again := l.do(spec, 2, tasks.Done)
-		if again.Commit.Attempt != first.Commit.Attempt || again.Divergent != "" {
-			t.Errorf("replay made commit %+v", again.Commit)
+		if stands := l.committed(spec); stands.Attempt != first.Attempt || again.Divergent != "" {
+			t.Errorf("replay made commit %+v, outcome %+v", stands, again)
 		}
-		if ok, err := l.archive.Available(ctx, first.Commit); err != nil || !ok {
+		if ok, err := l.archive.Available(ctx, first); err != nil || !ok {
 			t.Errorf("blobs of %s are not back: %v", spec.Kind, err)
 		}
 	}
@@ -128,8 +127,8 @@ func TestAReplayWithOtherBytesFailsAndIsReported(t *testing.T) {
 	k := fickleKind(func(ctx context.Context, t *tasks.Task, data []byte) error { return t.Put(ctx, "out", data) })
 	l.start(l.worker(k))
 	spec := mustSpec(t, k, nil)
-	first := l.do(spec, 1, tasks.Done)
-	if err := l.archive.DeleteBlobs(testContext(t), first.Commit); err != nil {
+	l.do(spec, 1, tasks.Done)
+	if err := l.archive.DeleteBlobs(testContext(t), l.committed(spec)); err != nil {
 		t.Fatal(err)
 	}
 	out := l.do(spec, 2, tasks.Failed)
@@ -192,7 +191,7 @@ func TestOtherBytesThanAnotherArchitecturesAreNotReported(t *testing.T) {
 	})
 	l.start(l.worker(k))
 	spec := mustSpec(t, k, nil)
-	if out := l.do(spec, 1, tasks.Done); out.Divergent != "" || out.Commit.Attempt != "elsewhere" {
+	if out := l.do(spec, 1, tasks.Done); out.Divergent != "" || l.committed(spec).Attempt != "elsewhere" {
 		t.Errorf("outcome %+v", out)
 	}
 	if err := l.archive.DeleteBlobs(testContext(t), foreign); err != nil {
@@ -229,7 +228,7 @@ func TestTheLoserOfARaceReportsOtherBytes(t *testing.T) {
 			outs = append(outs, decodeOutcome(t, r))
 		}
 	}
-	if outs[0].Result != tasks.Done || outs[1].Result != tasks.Done || outs[0].Commit.Attempt != outs[1].Commit.Attempt {
+	if outs[0].Result != tasks.Done || outs[1].Result != tasks.Done || outs[0].Objects[0].Digest != outs[1].Objects[0].Digest {
 		t.Errorf("both must be done by one commit: %+v", outs)
 	}
 	if (outs[0].Divergent == "") == (outs[1].Divergent == "") {
@@ -288,7 +287,7 @@ func TestAMissingInputIsNamed(t *testing.T) {
 		}
 	}
 	wantMissing(1, "not committed")
-	made := l.do(a, 1, tasks.Done)
+	l.do(a, 1, tasks.Done)
 	damage := &fault.Rule{Op: fault.Get, Name: "blobs/*/*", Flip: true}
 	l.store.Add(damage)
 	wantMissing(2, "corrupt")
@@ -296,7 +295,7 @@ func TestAMissingInputIsNamed(t *testing.T) {
 		t.Errorf("a damaged blob was read %d times, want twice", damage.Fired())
 	}
 	l.store.Clear()
-	if err := l.archive.DeleteBlobs(ctx, made.Commit); err != nil {
+	if err := l.archive.DeleteBlobs(ctx, l.committed(a)); err != nil {
 		t.Fatal(err)
 	}
 	wantMissing(3, `"big"`)

@@ -173,7 +173,7 @@ func (t *term) invalidate(n *node) {
 }
 
 // committed implements owner.
-func (n *node) committed(t *term, _ *task, _ *storage.Commit) { t.arrived(n) }
+func (n *node) committed(t *term, _ *task, _ []storage.Blob) { t.arrived(n) }
 
 // input implements owner.
 func (n *node) input(t *term, _ *task, key storage.Key) (input, bool) {

@@ -186,7 +186,7 @@ func (w *instantWorker) Enqueue(ctx context.Context, messages ...queue.Message) 
 		if err := json.Unmarshal(m.Payload, &a); err != nil {
 			return err
 		}
-		body, err := json.Marshal(tasks.Outcome{Key: a.Key, Number: a.Number, Worker: "w", Result: tasks.Done, Commit: w.execute(ctx, a)})
+		body, err := json.Marshal(tasks.Outcome{Key: a.Key, Number: a.Number, Worker: "w", Result: tasks.Done, Objects: w.execute(ctx, a).Objects()})
 		if err != nil {
 			return err
 		}

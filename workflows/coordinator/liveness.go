@@ -191,7 +191,7 @@ func (t *term) checkThen(f *flight, orElse func()) {
 			case !inFlight():
 			case found.available() && f.task.state == flying:
 				t.logOf(f.task).Info("found an outcome that was not reported", "attempt", f.number)
-				t.succeed(f.task, found.commit)
+				t.succeed(f.task, found.commit.Objects())
 				orElse()
 			default:
 				orElse()

@@ -94,7 +94,7 @@ func (q *liveQueue) execute(a tasks.Attempt) tasks.Outcome {
 	ctx := context.Background()
 	o := tasks.Outcome{Key: a.Key, Number: a.Number, Worker: "w1", Result: tasks.Failed, Tokens: 100}
 	if f, err := lookUp(ctx, q.archive, a.Key); err == nil && f.available() {
-		o.Result, o.Commit = tasks.Done, f.commit
+		o.Result, o.Objects = tasks.Done, f.commit.Objects()
 		return o
 	}
 	sink := make(memorySink)
@@ -105,7 +105,7 @@ func (q *liveQueue) execute(a tasks.Attempt) tasks.Outcome {
 		return o
 	}
 	if err == nil {
-		o.Commit, err = q.commit(ctx, a, sink)
+		o.Objects, err = q.commit(ctx, a, sink)
 	}
 	if err != nil {
 		o.Error = err.Error()
@@ -115,7 +115,7 @@ func (q *liveQueue) execute(a tasks.Attempt) tasks.Outcome {
 	return o
 }
 
-func (q *liveQueue) commit(ctx context.Context, a tasks.Attempt, sink memorySink) (*storage.Commit, error) {
+func (q *liveQueue) commit(ctx context.Context, a tasks.Attempt, sink memorySink) ([]storage.Blob, error) {
 	c := &storage.Commit{Key: a.Key, Kind: a.Kind, KindVersion: 1, Attempt: fmt.Sprint(a.ID(), time.Now().UnixNano())}
 	for _, name := range slices.Sorted(maps.Keys(sink)) {
 		b, err := q.archive.PutBlob(ctx, a.Key, name, sink[name], storage.Recomputable)
@@ -125,7 +125,10 @@ func (q *liveQueue) commit(ctx context.Context, a tasks.Attempt, sink memorySink
 		c.Blobs = append(c.Blobs, b)
 	}
 	stands, _, err := q.archive.Commit(ctx, c)
-	return stands, err
+	if err != nil {
+		return nil, err
+	}
+	return stands.Objects(), nil
 }
 
 func (q *liveQueue) Reports(ctx context.Context, wait time.Duration) ([]queue.Report, error) {

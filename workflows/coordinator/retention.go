@@ -57,9 +57,9 @@ func (p *retention) busy() bool {
 type retirement struct {
 	what retired
 	step int
-	// commits are those of the step's parts as far as they are known, which
-	// saves reading them.
-	commits map[storage.Key]*storage.Commit
+	// objects are those of the step's parts as far as they are known, which saves
+	// reading the records.
+	objects map[storage.Key][]storage.Blob
 }
 
 type retired int
@@ -97,7 +97,7 @@ func (t *term) retireKnown(ch *chain, r retirement) {
 func (t *term) retireAfter(ch *chain, s *step, ended bool) {
 	r := s.r
 	t.retire(ch, retiredBlobs, r-1)
-	t.retireKnown(ch, retirement{retiredParts, r, s.commits})
+	t.retireKnown(ch, retirement{retiredParts, r, s.objects})
 	if plan.Boundary(r) || ended && ch.closed(r) {
 		t.retire(ch, retiredRecords, r)
 	}
@@ -208,9 +208,9 @@ func (t *term) sweepAll() {
 
 // deletion is a node to be deleted, or its blobs.
 type deletion struct {
-	key    storage.Key
-	whole  bool            // the record too
-	commit *storage.Commit // nil if it has to be read
+	key     storage.Key
+	whole   bool           // the record too
+	objects []storage.Blob // nil if the record has to be read
 }
 
 // deletionsFor decides what of a retirement is really to go.
@@ -223,7 +223,7 @@ func (t *term) deletionsFor(ch *chain, r retirement) []deletion {
 		}
 		for j := range ch.shape.Width {
 			key := ch.shape.PartKey(r.step, j)
-			out = append(out, deletion{key, true, r.commits[key]})
+			out = append(out, deletion{key, true, r.objects[key]})
 		}
 	case retiredBlobs, retiredStep:
 		if !t.keeps(ch, r.step) {
@@ -262,8 +262,9 @@ func (t *term) deleteAll(ctx context.Context, deletions []deletion) error {
 // delete removes blobs before the record that names them, so that a deletion
 // cut short leaves a record from which it can be repeated.
 func (t *term) delete(ctx context.Context, d deletion) (err error) {
-	if d.commit == nil {
-		d.commit, err = t.archive.Committed(ctx, d.key)
+	c := &storage.Commit{Key: d.key, Blobs: d.objects}
+	if d.objects == nil {
+		c, err = t.archive.Committed(ctx, d.key)
 	}
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
@@ -275,9 +276,9 @@ func (t *term) delete(ctx context.Context, d deletion) (err error) {
 	case err != nil:
 		return err
 	case d.whole:
-		return t.archive.DeleteNode(ctx, d.commit)
+		return t.archive.DeleteNode(ctx, c)
 	}
-	return t.evict(ctx, d.commit)
+	return t.evict(ctx, c)
 }
 
 // evict deletes the blobs of a checkpoint; the metric rows of a segment stay with

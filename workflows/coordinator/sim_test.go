@@ -506,7 +506,7 @@ func (w *world) lookFirst(x *simWorker, e *execution) {
 		w.t.Fatal(err)
 	}
 	if f.available() {
-		w.end(x, e, tasks.Outcome{Result: tasks.Done, Commit: f.commit})
+		w.end(x, e, tasks.Outcome{Result: tasks.Done, Objects: f.commit.Objects()})
 		return
 	}
 	e.next = func() { w.compute(x, e) }
@@ -565,7 +565,7 @@ func (w *world) commit(x *simWorker, e *execution, c *storage.Commit) {
 		w.end(x, e, tasks.Outcome{Result: tasks.Failed, Error: err.Error()})
 		return
 	}
-	o := tasks.Outcome{Result: tasks.Done, Commit: stands, Seconds: simSeconds(e.attempt)}
+	o := tasks.Outcome{Result: tasks.Done, Objects: stands.Objects(), Seconds: simSeconds(e.attempt)}
 	if !won {
 		o.Divergent = stands.Differs(c)
 	}

@@ -3,7 +3,6 @@ package coordinator
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"coalmine/internal/tracing"
@@ -21,13 +20,12 @@ type step struct {
 	join  *task
 	// unfinished is the number of parts that have yet to be committed.
 	unfinished int
-	// commits are those of the parts, without their inline blobs and metrics: for
-	// deleting them.
-	commits map[storage.Key]*storage.Commit
+	// objects are those of the parts as far as they are known: for deleting them.
+	objects map[storage.Key][]storage.Blob
 }
 
 func newStep(ch *chain, r int, now time.Time) *step {
-	s := &step{chain: ch, r: r, began: now, unfinished: ch.shape.Width, commits: make(map[storage.Key]*storage.Commit, ch.shape.Width)}
+	s := &step{chain: ch, r: r, began: now, unfinished: ch.shape.Width, objects: make(map[storage.Key][]storage.Blob, ch.shape.Width)}
 	for j := range ch.shape.Width {
 		label := fmt.Sprintf("step %d, part %d of %d", r, j+1, ch.shape.Width)
 		s.parts = append(s.parts, &task{key: ch.shape.PartKey(r, j), label: label, owner: s, spec: ch.shape.PartSpec(r, j)})
@@ -111,7 +109,7 @@ func (t *term) readyIfIdle(task *task) {
 }
 
 // committed implements owner.
-func (s *step) committed(t *term, task *task, c *storage.Commit) {
+func (s *step) committed(t *term, task *task, objects []storage.Blob) {
 	task.state = finished
 	ch := s.chain
 	if ch.current != s {
@@ -122,18 +120,10 @@ func (s *step) committed(t *term, task *task, c *storage.Commit) {
 		t.poke(ch)
 		return
 	}
-	if c != nil {
-		s.commits[task.key] = outline(c)
-	}
+	s.objects[task.key] = objects
 	if s.unfinished--; s.unfinished == 0 {
 		t.poke(ch) // before, nothing else of the step depends on the part
 	}
-}
-
-// outline is a commit with what it takes to delete it, and no more.
-func outline(c *storage.Commit) *storage.Commit {
-	blobs := slices.DeleteFunc(slices.Clone(c.Blobs), storage.Blob.IsInline)
-	return &storage.Commit{Key: c.Key, Blobs: blobs}
 }
 
 // stepped moves the chain on to the step that has just been joined.

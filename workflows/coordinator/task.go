@@ -60,8 +60,9 @@ const (
 
 // owner is what a task belongs to: a standing node or a step.
 type owner interface {
-	// committed says that the task's output is there.
-	committed(t *term, task *task, commit *storage.Commit)
+	// committed says that the task's output is there, and which of it are objects
+	// of their own; nil if that is not known.
+	committed(t *term, task *task, objects []storage.Blob)
 	// input finds one of the task's inputs, false if it has no such input.
 	input(t *term, task *task, key storage.Key) (input, bool)
 	// again has an idle task run as soon as its inputs are there.
@@ -282,7 +283,7 @@ func (t *term) outcome(f *flight, o tasks.Outcome) {
 	switch o.Result {
 	case tasks.Done:
 		t.measure(f, o)
-		t.succeed(x, o.Commit)
+		t.succeed(x, o.Objects)
 	case tasks.Refused:
 		t.logTrouble(x, runs.Entry{Kind: runs.AttemptFailed, Error: o.Error, Worker: o.Worker})
 		t.fail(x, o.Error)
@@ -315,8 +316,8 @@ func (t *term) storeFailed(f *flight, o tasks.Outcome) {
 	t.handedBack(f)
 }
 
-// succeed ends a task whose output is there.
-func (t *term) succeed(x *task, c *storage.Commit) {
+// succeed ends a task whose output is there, with these objects if they are known.
+func (t *term) succeed(x *task, objects []storage.Blob) {
 	if x.state == finished {
 		return
 	}
@@ -328,7 +329,7 @@ func (t *term) succeed(x *task, c *storage.Commit) {
 		delete(t.losses, in.Key)
 	}
 	t.drop(x)
-	x.owner.committed(t, x, c)
+	x.owner.committed(t, x, objects)
 }
 
 // drop ends a task and calls back its attempts.
