@@ -61,9 +61,7 @@ func TestAThousandRoundsLeaveAHundredthOfObjects(t *testing.T) {
 	})
 	w.settle()
 	w.checkTruth("long")
-	if left := w.leftovers("long"); len(left) > 0 {
-		w.fail("leftovers: %s", strings.Join(left, "\n"))
-	}
+	w.checkLeftovers(0, "long")
 	if most > 60 {
 		w.fail("%d things in memory at one time, want them independent of the rounds", most)
 	}
@@ -87,9 +85,7 @@ func TestMoreRoundsExtendAChain(t *testing.T) {
 		w.fail("%d steps ran, want the 140 new ones", ran)
 	}
 	w.checkTruth("short", "long")
-	if left := w.leftovers("short", "long"); len(left) > 0 {
-		w.fail("leftovers: %s", strings.Join(left, "\n"))
-	}
+	w.checkLeftovers(0, "short", "long")
 }
 
 // Invariant 6: older checkpoints are replayed from the nearest that is kept.
@@ -106,9 +102,7 @@ func TestOldCheckpointsAreReplayedFromTheNearest(t *testing.T) {
 		w.fail("%d steps ran, want %d: 121 to 145 and 251 to 305", ran, want)
 	}
 	w.checkTruth("first", "audits")
-	if left := w.leftovers("first", "audits"); len(left) > 0 {
-		w.fail("leftovers: %s", strings.Join(left, "\n"))
-	}
+	w.checkLeftovers(0, "first", "audits")
 }
 
 func TestAReplayGoesOnWhereItWasAfterARestart(t *testing.T) {
@@ -135,9 +129,7 @@ func TestAReplayGoesOnWhereItWasAfterARestart(t *testing.T) {
 				w.fail("%d steps ran for a replay of 220 that was interrupted at %d", ran, at)
 			}
 			w.checkTruth("first", "audit")
-			if left := w.leftovers("first", "audit"); len(left) > 0 {
-				w.fail("leftovers: %s", strings.Join(left, "\n"))
-			}
+			w.checkLeftovers(0, "first", "audit")
 		})
 	}
 }

@@ -46,9 +46,7 @@ type checkpoint struct {
 	wants     []*run
 	rank      int
 	available bool
-	parents   []*node
-	chains    []*chain
-	cells     []*cell
+	listeners
 }
 
 func (t *term) adoptChain(r *run, p *plan.Chain) {
@@ -78,11 +76,8 @@ func (t *term) linkChain(ch *chain) {
 // listen has the chain told when one of its inputs becomes available.
 func (t *term) listen(ch *chain, ref plan.Ref) dependency {
 	d := t.resolve(ref)
-	if d.node != nil && !slices.Contains(d.node.chains, ch) {
-		d.node.chains = append(d.node.chains, ch)
-	}
-	if d.checkpoint != nil && !slices.Contains(d.checkpoint.chains, ch) {
-		d.checkpoint.chains = append(d.checkpoint.chains, ch)
+	if l := d.listeners(); !slices.Contains(l.chains, ch) {
+		l.chains = append(l.chains, ch)
 	}
 	return d
 }
@@ -90,8 +85,8 @@ func (t *term) listen(ch *chain, ref plan.Ref) dependency {
 func (t *term) releaseChain(ch *chain, r *run, gone map[*node]bool) {
 	delete(ch.plans, r)
 	for _, cp := range ch.checkpoints {
-		cp.parents = slices.DeleteFunc(cp.parents, func(n *node) bool { return gone[n] })
-		cp.cells = slices.DeleteFunc(cp.cells, func(c *cell) bool { return c.run == r })
+		cp.forgetNodes(gone)
+		cp.forgetRun(r)
 	}
 	if len(ch.plans) > 0 {
 		return
@@ -99,7 +94,8 @@ func (t *term) releaseChain(ch *chain, r *run, gone map[*node]bool) {
 	t.leave(ch)
 	delete(t.chains, ch.recipe)
 	for _, d := range append(ch.inputs, ch.origin) {
-		d.forget(ch)
+		l := d.listeners()
+		l.chains = slices.DeleteFunc(l.chains, func(c *chain) bool { return c == ch })
 	}
 }
 
@@ -233,15 +229,7 @@ func (t *term) setAvailable(cp *checkpoint, is bool) {
 		return
 	}
 	cp.wants = cp.wants[:0]
-	for _, n := range cp.parents {
-		t.consider(n)
-	}
-	for _, ch := range cp.chains {
-		t.poke(ch)
-	}
-	for _, c := range cp.cells {
-		t.checkEnd(c.run)
-	}
+	t.tell(&cp.listeners)
 }
 
 // lose forgets a checkpoint that turned out to be gone and looks again.

@@ -51,8 +51,9 @@ func (w *world) checkTruth(names ...string) {
 	}
 }
 
-// leftovers names what the chains of plans have stored beyond retention.
-func (w *world) leftovers(names ...string) []string {
+// checkLeftovers fails if the chains of plans have stored more than so many
+// objects beyond retention.
+func (w *world) checkLeftovers(most int, names ...string) {
 	w.t.Helper()
 	var left []string
 	for _, name := range names {
@@ -60,7 +61,9 @@ func (w *world) leftovers(names ...string) []string {
 			left = append(left, w.leftoversOf(c)...)
 		}
 	}
-	return left
+	if len(left) > most {
+		w.fail("leftovers after %d restarts, at most %d expected: %s", w.restarts, most, strings.Join(left, "\n"))
+	}
 }
 
 // leftoversOf looks at every step and part of a chain for what should have gone.
@@ -124,9 +127,7 @@ func TestAPlanEndsWithTheBytesOfAPlainEvaluation(t *testing.T) {
 			w.untilPhase(runs.Done, w.submit("a", 0))
 			w.settle()
 			w.checkTruth("a")
-			if left := w.leftovers("a"); len(left) > 0 {
-				w.fail("leftovers: %s", strings.Join(left, "\n"))
-			}
+			w.checkLeftovers(0, "a")
 			for name, n := range w.store.rounds {
 				if n > 1 {
 					w.fail("%s was committed %d times", name, n)
@@ -161,9 +162,7 @@ func TestAnythingMayHappenAndTheBytesAreTheSame(t *testing.T) {
 			w.checkTruth("a", "b")
 			// An attempt that outlives its term, and whose report is lost, may
 			// store something again that nobody remembers: garbage collection's.
-			if left := w.leftovers("a", "b"); len(left) > w.restarts {
-				w.fail("leftovers after %d restarts: %s", w.restarts, strings.Join(left, "\n"))
-			}
+			w.checkLeftovers(w.restarts, "a", "b")
 		})
 	}
 }

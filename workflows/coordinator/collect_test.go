@@ -86,9 +86,7 @@ func TestCollectionRacesWithEverythingAndLosesNothing(t *testing.T) {
 			w.checkTruth("a", "b", "c")
 			w.collect()
 			w.checkTruth("a", "b", "c")
-			if left := w.leftovers("a", "b", "c"); len(left) > 0 {
-				w.fail("left by the collection: %s", strings.Join(left, "\n"))
-			}
+			w.checkLeftovers(0, "a", "b", "c")
 			for _, id := range []string{again, b, c} {
 				w.remove(id)
 			}

@@ -150,15 +150,7 @@ func (t *term) arrived(n *node) {
 	if !n.ready() {
 		t.dirty = true // what it would have needed is no longer wanted for it
 	}
-	for _, p := range n.parents {
-		t.consider(p)
-	}
-	for _, ch := range n.chains {
-		t.poke(ch)
-	}
-	for _, c := range n.cells {
-		t.checkEnd(c.run)
-	}
+	t.tell(&n.listeners)
 	t.changed = true
 }
 
@@ -215,21 +207,12 @@ func (t *term) cellsOf(task *task, r *run) []*cell {
 			return
 		}
 		seen[d] = true
-		var parents []*node
-		if d.node != nil {
-			parents = d.node.parents
-			cells = append(cells, d.node.cells...)
-			for _, ch := range d.node.chains {
-				ch.missing(up)
-			}
-		} else {
-			parents = d.checkpoint.parents
-			cells = append(cells, d.checkpoint.cells...)
-			for _, ch := range d.checkpoint.chains {
-				ch.missing(up)
-			}
+		l := d.listeners()
+		cells = append(cells, l.cells...)
+		for _, ch := range l.chains {
+			ch.missing(up)
 		}
-		for _, p := range parents {
+		for _, p := range l.parents {
 			up(dependency{node: p})
 		}
 	}

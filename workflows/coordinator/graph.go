@@ -83,11 +83,47 @@ func (d dependency) available() bool {
 	return d.checkpoint.available
 }
 
+func (d dependency) listeners() *listeners {
+	if d.node != nil {
+		return &d.node.listeners
+	}
+	return &d.checkpoint.listeners
+}
+
 func (d dependency) key() storage.Key {
 	if d.node != nil {
 		return d.node.key
 	}
 	return d.checkpoint.chain.shape.Key(d.checkpoint.step)
+}
+
+// listeners are who is told when a dependency becomes available.
+type listeners struct {
+	parents []*node
+	chains  []*chain
+	cells   []*cell
+}
+
+// tell has all listeners look again.
+func (t *term) tell(l *listeners) {
+	for _, n := range l.parents {
+		t.consider(n)
+	}
+	for _, ch := range l.chains {
+		t.poke(ch)
+	}
+	for _, c := range l.cells {
+		t.checkEnd(c.run)
+	}
+}
+
+// forgetNodes removes parents that are gone, forgetRun the cells of a run.
+func (l *listeners) forgetNodes(gone map[*node]bool) {
+	l.parents = slices.DeleteFunc(l.parents, func(n *node) bool { return gone[n] })
+}
+
+func (l *listeners) forgetRun(r *run) {
+	l.cells = slices.DeleteFunc(l.cells, func(c *cell) bool { return c.run == r })
 }
 
 // status is what the term knows of a standing node's outputs.
@@ -103,17 +139,13 @@ const (
 // node is a standing node, shared by all live runs whose plans hold it.
 type node struct {
 	*task
+	listeners
 	planned *plan.Node
 	status  status
 	why     string // of being absent, for people
 	needs   []dependency
 	// plans counts the live runs that hold the node.
 	plans int
-
-	// Who is told when the node becomes available.
-	parents []*node
-	chains  []*chain
-	cells   []*cell
 }
 
 // ready reports whether all that the node needs is there.
@@ -166,11 +198,8 @@ func (t *term) link(n *node) {
 	for _, ref := range n.planned.Needs {
 		d := t.resolve(ref)
 		n.needs = append(n.needs, d)
-		if d.node != nil {
-			d.node.parents = append(d.node.parents, n)
-		} else {
-			d.checkpoint.parents = append(d.checkpoint.parents, n)
-		}
+		l := d.listeners()
+		l.parents = append(l.parents, n)
 	}
 }
 
@@ -186,11 +215,8 @@ func (t *term) newCell(r *run, p plan.Cell) *cell {
 	for _, ref := range []plan.Ref{p.Report, p.Model} {
 		d := t.resolve(ref)
 		c.targets = append(c.targets, d)
-		if d.node != nil {
-			d.node.cells = append(d.node.cells, c)
-		} else {
-			d.checkpoint.cells = append(d.checkpoint.cells, c)
-		}
+		l := d.listeners()
+		l.cells = append(l.cells, c)
 	}
 	return c
 }
@@ -211,36 +237,16 @@ func (t *term) release(r *run) {
 			gone[n] = true
 			delete(t.nodes, key)
 		}
-		n.cells = slices.DeleteFunc(n.cells, func(c *cell) bool { return c.run == r })
+		n.forgetRun(r)
 	}
 	for _, recipe := range plan.SortedKeys(p.Chains) {
 		t.releaseChain(t.chains[recipe], r, gone)
 	}
 	for n := range gone {
 		for _, d := range n.needs {
-			d.unlink(gone)
+			d.listeners().forgetNodes(gone)
 		}
 		n.wants, n.status, n.state = nil, unknown, idle
 	}
 	t.dirty = true
-}
-
-// unlink removes parents that are gone.
-func (d dependency) unlink(gone map[*node]bool) {
-	isGone := func(n *node) bool { return gone[n] }
-	if d.node != nil {
-		d.node.parents = slices.DeleteFunc(d.node.parents, isGone)
-	} else {
-		d.checkpoint.parents = slices.DeleteFunc(d.checkpoint.parents, isGone)
-	}
-}
-
-// forget removes a chain from those that are told of d.
-func (d dependency) forget(ch *chain) {
-	is := func(c *chain) bool { return c == ch }
-	if d.node != nil {
-		d.node.chains = slices.DeleteFunc(d.node.chains, is)
-	} else {
-		d.checkpoint.chains = slices.DeleteFunc(d.checkpoint.chains, is)
-	}
 }
