@@ -14,13 +14,14 @@ import (
 	"coalmine/internal/queue"
 	"coalmine/storage"
 	"coalmine/storage/open"
-	"coalmine/tasks/datasets"
 	"coalmine/workflows/compile"
 	"coalmine/workflows/control"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/inline"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/sources"
+	"coalmine/workflows/submission"
 )
 
 func newBenchCommand(g *global) *cobra.Command {
@@ -142,27 +143,15 @@ func newIdleWorkerCommand(g *global) *cobra.Command {
 	return c
 }
 
-// benchSpec is a tiny experiment of so many rounds on the text, resolved.
-func benchSpec(ctx context.Context, text []byte, rounds, chunks int) (*experiment.Spec, error) {
-	file := fmt.Sprintf(`
+// benchSubmission is a tiny experiment of so many rounds on the text.
+func benchSubmission(ctx context.Context, text []byte, rounds, chunks int) (*submission.Submission, error) {
+	file := fmt.Appendf(nil, `
 name: bench-queue
 data: {source: synthetic, vocabulary: {size: 100}, users: {words: 40}}
 model: {embedding: 8, units: 8}
 training: {algorithm: fedavg, rounds: %d, cohort: %d, chunks: %d, checkpoints: {every: %d, keep: 0}}
 `, rounds, 2*chunks, chunks, rounds)
-	spec, err := experiment.Parse("bench", []byte(file), experiment.Options{})
-	if err != nil {
-		return nil, err
-	}
-	files := []datasets.File{datasets.InMemory("synthetic", text)}
-	facts, err := datasets.Survey(ctx, files, datasets.Limits{}, []datasets.Recipe{compile.Recipe(&spec.Cells[0].Experiment)})
-	if err != nil {
-		return nil, err
-	}
-	return spec, spec.Resolve([]experiment.Facts{{
-		Files: []storage.Digest{storage.DigestOf(text)}, Users: facts[0].Balance.Balanced.Users,
-		Examples: facts[0].Balance.Balanced.Examples, DistinctWords: facts[0].Parts.DistinctWords,
-	}})
+	return submission.PrepareFile(ctx, "bench", file, experiment.Options{}, sources.Text(text), nil)
 }
 
 // benchText is JSON lines of users with short sentences.
@@ -196,11 +185,11 @@ func (g *global) benchQueue(ctx context.Context, rounds, chunks int) (*queueBenc
 
 // benchPlain times the rounds after the first in one loop.
 func benchPlain(ctx context.Context, text []byte, rounds, chunks int) (time.Duration, error) {
-	spec, err := benchSpec(ctx, text, rounds+1, chunks)
+	s, err := benchSubmission(ctx, text, rounds+1, chunks)
 	if err != nil {
 		return 0, err
 	}
-	p, err := compile.Plan(spec)
+	p, err := compile.Plan(s.Spec)
 	if err != nil {
 		return 0, err
 	}
@@ -261,12 +250,12 @@ func benchRuns(ctx context.Context, e *engine, text []byte, rounds, chunks int) 
 	}
 	var took time.Duration
 	for _, n := range []int{1, rounds + 1} {
-		spec, err := benchSpec(ctx, text, n, chunks)
+		s, err := benchSubmission(ctx, text, n, chunks)
 		if err != nil {
 			return 0, err
 		}
 		start := time.Now()
-		if err := benchRun(ctx, e.control, spec); err != nil {
+		if err := benchRun(ctx, e.control, s.Record()); err != nil {
 			return 0, err
 		}
 		took = time.Since(start)
@@ -274,9 +263,8 @@ func benchRuns(ctx context.Context, e *engine, text []byte, rounds, chunks int) 
 	return took, nil
 }
 
-// benchRun submits a spec and waits for its end.
-func benchRun(ctx context.Context, api control.API, spec *experiment.Spec) error {
-	record := runs.Spec{Name: spec.Name, Digest: spec.Digest(), Experiment: spec.Canonical()}
+// benchRun submits a run and waits for its end.
+func benchRun(ctx context.Context, api control.API, record runs.Spec) error {
 	submitted, err := api.Submit(ctx, record, true)
 	if err != nil {
 		return err

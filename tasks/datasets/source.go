@@ -251,8 +251,3 @@ func invalidAt(line []byte) int {
 	}
 	return at
 }
-
-// InMemory is a file whose bytes are at hand.
-func InMemory(name string, data []byte) File {
-	return File{Name: name, Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }}
-}

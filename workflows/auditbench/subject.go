@@ -11,7 +11,6 @@ import (
 	"io"
 	"os"
 
-	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
@@ -20,6 +19,8 @@ import (
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/inline"
 	"coalmine/workflows/plan"
+	"coalmine/workflows/sources"
+	"coalmine/workflows/submission"
 )
 
 // Subject is a model to audit.
@@ -133,21 +134,10 @@ func firstRecords(ctx context.Context, path string, most int) ([]byte, error) {
 
 // planTraining plans the recipe on the text.
 func planTraining(ctx context.Context, text []byte, of size) (*plan.Plan, error) {
-	spec, err := experiment.Parse("bench", fmt.Appendf(nil, recipe, of.vocabulary, of.steps), experiment.Options{})
+	file := fmt.Appendf(nil, recipe, of.vocabulary, of.steps)
+	s, err := submission.PrepareFile(ctx, "bench", file, experiment.Options{}, sources.Text(text), nil)
 	if err != nil {
 		return nil, err
 	}
-	files := []datasets.File{datasets.InMemory("text", text)}
-	facts, err := datasets.Survey(ctx, files, datasets.Limits{}, []datasets.Recipe{compile.Recipe(&spec.Cells[0].Experiment)})
-	if err != nil {
-		return nil, err
-	}
-	err = spec.Resolve([]experiment.Facts{{
-		Files: []storage.Digest{storage.DigestOf(text)}, Users: facts[0].Balance.Balanced.Users,
-		Examples: facts[0].Balance.Balanced.Examples, DistinctWords: facts[0].Parts.DistinctWords,
-	}})
-	if err != nil {
-		return nil, err
-	}
-	return compile.Plan(spec)
+	return compile.Plan(s.Spec)
 }
