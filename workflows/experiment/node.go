@@ -94,16 +94,31 @@ func (n *node) without(key string) *node {
 
 // in returns the tree as part of another layer.
 func (n *node) in(l layer) *node {
+	return n.edited(func(n *node) { n.layer = l })
+}
+
+// standing returns the tree with every node at one place.
+func (n *node) standing(at position) *node {
+	return n.edited(func(n *node) {
+		n.at = at
+		for i := range n.entries {
+			n.entries[i].at = at
+		}
+	})
+}
+
+// edited returns a copy of the tree whose nodes edit has changed.
+func (n *node) edited(edit func(*node)) *node {
 	out := *n
-	out.layer = l
 	out.items = make([]*node, len(n.items))
 	for i, item := range n.items {
-		out.items[i] = item.in(l)
+		out.items[i] = item.edited(edit)
 	}
 	out.entries = make([]entry, len(n.entries))
 	for i, e := range n.entries {
-		out.entries[i] = entry{e.key, e.at, e.value.in(l)}
+		out.entries[i] = entry{e.key, e.at, e.value.edited(edit)}
 	}
+	edit(&out)
 	return &out
 }
 

@@ -71,18 +71,3 @@ func overrideValue(text, path string, at position, ps *problems) *node {
 	c := converter{source: at.source, problems: ps}
 	return c.convert(file.Docs[0].Body, path)
 }
-
-// standing returns the tree with every node at one place.
-func (n *node) standing(at position) *node {
-	out := *n
-	out.at = at
-	out.items = make([]*node, len(n.items))
-	for i, item := range n.items {
-		out.items[i] = item.standing(at)
-	}
-	out.entries = make([]entry, len(n.entries))
-	for i, e := range n.entries {
-		out.entries[i] = entry{e.key, at, e.value.standing(at)}
-	}
-	return &out
-}
