@@ -3,7 +3,6 @@ package dashboards
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +10,7 @@ import (
 
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
+	"coalmine/tasks/taskstest"
 	"coalmine/workflows/control"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/results"
@@ -34,17 +34,7 @@ grid:
 `
 
 // tinyData has enough words and users for tiny.
-func tinyData() []byte {
-	var b bytes.Buffer
-	for i := range 3000 {
-		words := make([]string, 6+i%7)
-		for j := range words {
-			words[j] = fmt.Sprintf("w%d", (i*(j+3)+j*j*7+i/11)%97)
-		}
-		fmt.Fprintf(&b, `{"user":"u%d","text":"%s ."}`+"\n", i*i%37, strings.Join(words, " "))
-	}
-	return b.Bytes()
-}
+func tinyData() []byte { return taskstest.Text(3000) }
 
 // prepared is a submission of tiny with its data.
 func prepared(t testing.TB) (runs.Spec, []byte) {

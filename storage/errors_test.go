@@ -11,22 +11,14 @@ import (
 	"coalmine/internal/testserver"
 	"coalmine/storage"
 	"coalmine/storage/dir"
-	"coalmine/storage/s3"
+	"coalmine/storage/storagetest"
 )
 
 // lostS3 is an archive whose server has gone, and the server's address.
 func lostS3(t *testing.T) (archive *storage.Archive, place string) {
 	t.Helper()
 	server := testserver.StartS3(t)
-	config, err := s3.ParseURL(server.URL("p"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.AccessKey, config.SecretKey = server.AccessKey, server.SecretKey
-	store, err := s3.OpenConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := storagetest.OpenS3(t, server.URL("p"), server.AccessKey, server.SecretKey)
 	server.Kill()
 	return storage.NewArchive(store), server.Addr()
 }

@@ -3,7 +3,6 @@
 package endtoend_test
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -20,7 +19,7 @@ import (
 	"coalmine/internal/testserver/proxy"
 	"coalmine/storage"
 	"coalmine/storage/dir"
-	"coalmine/storage/s3"
+	"coalmine/storage/storagetest"
 	"coalmine/workflows/runs"
 )
 
@@ -117,16 +116,7 @@ func (a *arena) openS3() {
 	a.front = proxy.NewFront(a.t, a.s3.Addr())
 	a.front.Watch(a.puts.see)
 	a.objects = filepath.Join(a.s3.Dir, a.s3.Bucket, chaosBucketPrefix)
-	config, err := s3.ParseURL(a.s3.URL(chaosBucketPrefix))
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	config.AccessKey, config.SecretKey = a.s3.AccessKey, a.s3.SecretKey
-	store, err := s3.OpenConfig(context.Background(), config)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	a.archive = storage.NewArchive(store)
+	a.archive = storage.NewArchive(storagetest.OpenS3(a.t, a.s3.URL(chaosBucketPrefix), a.s3.AccessKey, a.s3.SecretKey))
 }
 
 // openDirectory makes the store a file system of its own if it may, so that it

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -38,22 +37,8 @@ grid:
       - {algorithm: fedavg}
 `
 
-// chaosText is JSON lines of 400 users with 20 random sentences each: too much for
-// its encoded form to travel in a record.
-func chaosText() string {
-	random := rand.New(rand.NewPCG(1, 2))
-	var b strings.Builder
-	for user := range 400 {
-		for range 20 {
-			fmt.Fprintf(&b, `{"user":"u%d","text":"`, user)
-			for range 6 {
-				fmt.Fprintf(&b, "w%d ", random.IntN(350))
-			}
-			b.WriteString("\"}\n")
-		}
-	}
-	return b.String()
-}
+// chaosText is too much for its encoded form to travel in a record.
+func chaosText() string { return randomText(400, 350) }
 
 func newChaosWorkspace(t testing.TB) workspace {
 	w := workspace{t, t.TempDir()}

@@ -1,7 +1,6 @@
 package endtoend_test
 
 import (
-	"context"
 	"net"
 	"net/http"
 	"net/url"
@@ -15,7 +14,7 @@ import (
 
 	"coalmine/internal/testserver"
 	"coalmine/storage"
-	"coalmine/storage/s3"
+	"coalmine/storage/storagetest"
 )
 
 // cluster starts the services of compose.yaml as processes of this machine. What
@@ -168,16 +167,8 @@ func (c *cluster) coalmine(w workspace, args ...string) command {
 func (c *cluster) archive() *storage.Archive {
 	c.t.Helper()
 	environment := c.file.Services["worker"].Environment
-	config, err := s3.ParseURL(c.local("worker", environment["COALMINE_STORE_URL"]))
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	config.AccessKey, config.SecretKey = environment["AWS_ACCESS_KEY_ID"], environment["AWS_SECRET_ACCESS_KEY"]
-	store, err := s3.OpenConfig(context.Background(), config)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return storage.NewArchive(store)
+	url := c.local("worker", environment["COALMINE_STORE_URL"])
+	return storage.NewArchive(storagetest.OpenS3(c.t, url, environment["AWS_ACCESS_KEY_ID"], environment["AWS_SECRET_ACCESS_KEY"]))
 }
 
 func TestTheClusterOfComposeYieldsWhatOneProcessDoes(t *testing.T) {

@@ -30,15 +30,18 @@ grid:
       - {algorithm: fedavg}
 `
 
-// text is JSON lines of 40 users with 20 random sentences each.
-func text() string {
+// text is the source of the experiment.
+func text() string { return randomText(40, 80) }
+
+// randomText is JSON lines of users with 20 random sentences of six words each.
+func randomText(users, words int) string {
 	random := rand.New(rand.NewPCG(1, 2))
 	var b strings.Builder
-	for user := range 40 {
+	for user := range users {
 		for range 20 {
 			fmt.Fprintf(&b, `{"user":"u%d","text":"`, user)
 			for range 6 {
-				fmt.Fprintf(&b, "w%d ", random.IntN(80))
+				fmt.Fprintf(&b, "w%d ", random.IntN(words))
 			}
 			b.WriteString("\"}\n")
 		}

@@ -11,7 +11,7 @@ import (
 
 	"coalmine/internal/testserver"
 	"coalmine/storage"
-	"coalmine/storage/s3"
+	"coalmine/storage/storagetest"
 )
 
 // Collecting makes room on a disk on which nothing can be written any more.
@@ -64,15 +64,7 @@ func TestAFullS3StoreIsOpenedAndLed(t *testing.T) {
 	if _, err := ballastIn(server.Dir); err != nil {
 		t.Fatal(err)
 	}
-	config, err := s3.ParseURL(server.URL("store"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.AccessKey, config.SecretKey = server.AccessKey, server.SecretKey
-	store, err := s3.OpenConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := storagetest.OpenS3(t, server.URL("store"), server.AccessKey, server.SecretKey)
 	archive := storage.NewArchive(store)
 	if err := archive.CreateRun(t.Context(), "r", []byte("text")); !errors.Is(err, storage.ErrFull) {
 		t.Errorf("there is room: %v", err)

@@ -3,10 +3,8 @@ package metered_test
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,22 +18,7 @@ import (
 
 func TestACountedStoreKeepsTheContract(t *testing.T) {
 	t.Parallel()
-	var mu sync.Mutex
-	stores := make(map[string]storage.Store)
-	storagetest.Run(t, storagetest.Driver{
-		Location: func(testing.TB) string {
-			mu.Lock()
-			defer mu.Unlock()
-			location := fmt.Sprint(len(stores))
-			stores[location] = metered.New(storagetest.NewMemory(), nil)
-			return location
-		},
-		Open: func(_ testing.TB, location string) storage.Store {
-			mu.Lock()
-			defer mu.Unlock()
-			return stores[location]
-		},
-	})
+	storagetest.Run(t, storagetest.InProcess(func() storage.Store { return metered.New(storagetest.NewMemory(), nil) }))
 }
 
 func TestOperationsAndBytesAreCountedByOutcome(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"sync"
 	"testing"
 
 	"coalmine/storage"
@@ -23,6 +24,26 @@ type Driver struct {
 	// with package open; nil if none can, which leaves out the tests that kill
 	// a process. A driver with ChildEnv needs a TestMain that calls Main.
 	ChildEnv []string
+}
+
+// InProcess is the driver of stores that live in this process alone.
+func InProcess(create func() storage.Store) Driver {
+	var mu sync.Mutex
+	stores := make(map[string]storage.Store)
+	return Driver{
+		Location: func(testing.TB) string {
+			mu.Lock()
+			defer mu.Unlock()
+			location := fmt.Sprint(len(stores))
+			stores[location] = create()
+			return location
+		},
+		Open: func(_ testing.TB, location string) storage.Store {
+			mu.Lock()
+			defer mu.Unlock()
+			return stores[location]
+		},
+	}
 }
 
 // Run runs the suite: every MUST of storage.Store and, on top of the driver,

@@ -99,19 +99,10 @@ func TestDropoutRepeatsAndDoesNotDependOnTheChunk(t *testing.T) {
 func TestSGDWithOptionsIsTheSameInOneStretchOrMany(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	p := SGDParams{Seed: 2, Order: ByRecord, StepsPerTask: 30, Local: Local{
+	b.sameInThreeStretches(30, SGDParams{Seed: 2, Order: ByRecord, Local: Local{
 		Optimizer: sgd, LearningRate: 0.2, Batch: 7, Dropout: 0.3, WeightDecay: 0.01,
 		Schedule: &optimizers.Schedule{Kind: optimizers.Cosine, WarmUp: 5, Steps: 30},
-	}}
-	whole := b.mustStep(SGD, p, b.origin, 1, 0)
-	p.StepsPerTask = 10
-	last := b.origin
-	for step := 1; step <= 3; step++ {
-		last = b.mustStep(SGD, p, last, step, 0)
-	}
-	if !slices.Equal(b.model(whole).Params, b.model(last).Params) {
-		t.Error("30 steps in one task and in three differ")
-	}
+	}})
 }
 
 func TestImpossibleOptionsArePermanentErrors(t *testing.T) {

@@ -16,23 +16,14 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/aggregation"
 	"coalmine/tasks/reports"
+	"coalmine/tasks/taskstest"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/inline"
 	"coalmine/workflows/plan"
 )
 
 // source is a small text with enough words and users for a real experiment.
-func source() []byte {
-	var b strings.Builder
-	for i := range 3000 {
-		words := make([]string, 6+i%7)
-		for j := range words {
-			words[j] = fmt.Sprintf("w%d", (i*(j+3)+j*j*7+i/11)%97)
-		}
-		fmt.Fprintf(&b, `{"user":"u%d","text":"%s ."}`+"\n", i*i%37, strings.Join(words, " "))
-	}
-	return []byte(b.String())
-}
+func source() []byte { return taskstest.Text(3000) }
 
 const small = `
 name: small

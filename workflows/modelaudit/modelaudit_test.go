@@ -3,7 +3,6 @@ package modelaudit_test
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -15,24 +14,13 @@ import (
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/reports"
+	"coalmine/tasks/taskstest"
 	"coalmine/workflows/compile"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/inline"
 	"coalmine/workflows/modelaudit"
 	"coalmine/workflows/plan"
 )
-
-func source() []byte {
-	var b strings.Builder
-	for i := range 1500 {
-		words := make([]string, 6+i%7)
-		for j := range words {
-			words[j] = fmt.Sprintf("w%d", (i*(j+3)+j*j*7+i/11)%97)
-		}
-		fmt.Fprintf(&b, `{"user":"u%d","text":"%s ."}`+"\n", i*i%37, strings.Join(words, " "))
-	}
-	return []byte(b.String())
-}
 
 const file = `
 name: small
@@ -63,7 +51,7 @@ func trainedAs(t *testing.T, file, separator string) (audit *audits.Audit, list 
 	if err != nil {
 		t.Fatal(err)
 	}
-	data := source()
+	data := taskstest.Text(1500)
 	facts := []experiment.Facts{{Files: []storage.Digest{storage.DigestOf(data)}, Users: 30, Examples: 1000, DistinctWords: 90, TestExamples: 100}}
 	if err := spec.Resolve(facts); err != nil {
 		t.Fatal(err)

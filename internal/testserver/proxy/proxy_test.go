@@ -65,6 +65,15 @@ func dial(t *testing.T, address string) *client {
 	return &client{t, conn, bufio.NewReader(conn)}
 }
 
+// connected is a client that the server has answered.
+func connected(t *testing.T, link *proxy.Link) *client {
+	t.Helper()
+	c := dial(t, link.Addr())
+	c.say("hello")
+	c.hears("hello")
+	return c
+}
+
 func (c *client) say(text string) {
 	c.t.Helper()
 	if _, err := fmt.Fprintln(c.conn, text); err != nil {
@@ -120,24 +129,18 @@ func resetsNew(t *testing.T, link *proxy.Link) {
 func TestACutLinkResetsOldAndNewConnections(t *testing.T) {
 	t.Parallel()
 	link := proxy.NewLink(t, startEcho(t))
-	old := dial(t, link.Addr())
-	old.say("before")
-	old.hears("before")
+	old := connected(t, link)
 	link.Set(proxy.Cut)
 	old.isReset()
 	resetsNew(t, link)
 	link.Set(proxy.Open)
-	fresh := dial(t, link.Addr())
-	fresh.say("after")
-	fresh.hears("after")
+	connected(t, link)
 }
 
 func TestAStalledLinkDeliversLater(t *testing.T) {
 	t.Parallel()
 	link := proxy.NewLink(t, startEcho(t))
-	old := dial(t, link.Addr())
-	old.say("before")
-	old.hears("before")
+	old := connected(t, link)
 	link.Set(proxy.Stalled)
 	old.say("meanwhile")
 	fresh := dial(t, link.Addr())
@@ -152,11 +155,7 @@ func TestAStalledLinkDeliversLater(t *testing.T) {
 func TestAHalfOpenLinkLosesWhatIsSaid(t *testing.T) {
 	t.Parallel()
 	link := proxy.NewLink(t, startEcho(t))
-	silent, talking := dial(t, link.Addr()), dial(t, link.Addr())
-	for _, c := range []*client{silent, talking} {
-		c.say("before")
-		c.hears("before")
-	}
+	silent, talking := connected(t, link), connected(t, link)
 	link.Set(proxy.HalfOpen)
 	talking.say("lost")
 	talking.hearsNothing()
@@ -170,22 +169,16 @@ func TestASlowLinkDelivers(t *testing.T) {
 	t.Parallel()
 	link := proxy.NewLink(t, startEcho(t))
 	link.Set(proxy.Slow)
-	c := dial(t, link.Addr())
-	c.say("slowly")
-	c.hears("slowly")
+	connected(t, link)
 }
 
 func TestAResetLeavesTheLinkOpen(t *testing.T) {
 	t.Parallel()
 	link := proxy.NewLink(t, startEcho(t))
-	old := dial(t, link.Addr())
-	old.say("before")
-	old.hears("before")
+	old := connected(t, link)
 	link.Reset()
 	old.isReset()
-	fresh := dial(t, link.Addr())
-	fresh.say("after")
-	fresh.hears("after")
+	connected(t, link)
 }
 
 func TestALinkToNobodyResets(t *testing.T) {
