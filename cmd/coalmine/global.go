@@ -8,9 +8,11 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/pflag"
+	"github.com/vbauerster/mpb/v8"
 
 	"coalmine/dashboards"
 	"coalmine/internal/queue"
@@ -33,6 +35,7 @@ type global struct {
 	storeSuffices                                bool // to look and to steer, while the queue is away
 	logLevel                                     slog.LevelVar
 	logFormat                                    logFormat
+	bars                                         atomic.Pointer[mpb.Progress] // nil while there are none
 	// metrics is where the parts of this process register theirs; nil where nobody
 	// can ask for them.
 	metrics metricsRegistry
@@ -77,9 +80,9 @@ func (g *global) coordinates(f *pflag.FlagSet) {
 func (g *global) logger() *slog.Logger {
 	options := &slog.HandlerOptions{Level: &g.logLevel}
 	if g.logFormat == jsonFormat {
-		return slog.New(slog.NewJSONHandler(g.stderr, options))
+		return slog.New(slog.NewJSONHandler(logOutput{g}, options))
 	}
-	return slog.New(slog.NewTextHandler(g.stderr, options))
+	return slog.New(slog.NewTextHandler(logOutput{g}, options))
 }
 
 // logFormat is the form of log lines.

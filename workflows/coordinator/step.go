@@ -7,6 +7,7 @@ import (
 
 	"coalmine/internal/tracing"
 	"coalmine/storage"
+	"coalmine/workflows/plan"
 )
 
 // step is the one step of a chain whose tasks exist: its parts, and the join
@@ -26,12 +27,25 @@ type step struct {
 
 func newStep(ch *chain, r int, now time.Time) *step {
 	s := &step{chain: ch, r: r, began: now, unfinished: ch.shape.Width, objects: make(map[storage.Key][]storage.Blob, ch.shape.Width)}
+	label := stepLabel(ch.shape, r)
 	for j := range ch.shape.Width {
-		label := fmt.Sprintf("step %d, part %d of %d", r, j+1, ch.shape.Width)
-		s.parts = append(s.parts, &task{key: ch.shape.PartKey(r, j), label: label, owner: s, spec: ch.shape.PartSpec(r, j)})
+		part := fmt.Sprintf("%s, part %d of %d", label, j+1, ch.shape.Width)
+		s.parts = append(s.parts, &task{key: ch.shape.PartKey(r, j), label: part, owner: s, spec: ch.shape.PartSpec(r, j)})
 	}
-	s.join = &task{key: ch.shape.Key(r), label: fmt.Sprintf("step %d", r), owner: s, spec: ch.shape.JoinSpec(r)}
+	s.join = &task{key: ch.shape.Key(r), label: label, owner: s, spec: ch.shape.JoinSpec(r)}
 	return s
+}
+
+// stepLabel says in the words of the experiment file what a step of a chain
+// advances: a federated round, or so many steps of SGD.
+func stepLabel(shape *plan.Chain, r int) string {
+	switch each := max(1, shape.StepRounds); {
+	case shape.Width > 0:
+		return fmt.Sprintf("round %d", r)
+	case each > 1:
+		return fmt.Sprintf("steps %d to %d", (r-1)*each+1, r*each)
+	}
+	return fmt.Sprintf("step %d", r)
 }
 
 // advance has the tasks of the current step run, as far as they can.

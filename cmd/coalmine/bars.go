@@ -1,0 +1,172 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/mattn/go-runewidth"
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+	"golang.org/x/term"
+
+	"coalmine/workflows/coordinator"
+	"coalmine/workflows/runs"
+)
+
+const (
+	// barWidth is that of a bar without its label and count.
+	barWidth = 16
+	// besideLabel is what a label leaves for the bar and its count.
+	besideLabel = barWidth + 14
+	// besideBars are the rows of a terminal that no bar takes: the total, what was
+	// printed last, the prompt.
+	besideBars = 4
+	// leastNow is the least room in which it helps to say what a cell does.
+	leastNow = 8
+)
+
+// barDisplay keeps a bar for each cell that has yet to end, as many as the terminal
+// has rows for, and a line about them all below. Cells that end leave a line above.
+type barDisplay struct {
+	progress *mpb.Progress
+	rows     int // of bars, at most
+	bars     map[string]*cellBar
+	ended    map[string]bool
+	total    atomic.Value // the line below the bars
+	totalBar *mpb.Bar
+}
+
+// cellBar is the bar of a cell, and what the cell does now.
+type cellBar struct {
+	*mpb.Bar
+	now atomic.Value
+}
+
+func newBarDisplay(w io.Writer, rows int, options ...mpb.ContainerOption) *barDisplay {
+	options = append([]mpb.ContainerOption{mpb.WithOutput(w), mpb.WithRefreshRate(200 * time.Millisecond)}, options...)
+	return &barDisplay{
+		progress: mpb.New(options...),
+		rows:     max(1, rows-besideBars),
+		bars:     map[string]*cellBar{},
+		ended:    map[string]bool{},
+	}
+}
+
+// terminalRows is the height of a terminal.
+func terminalRows(f *os.File) int {
+	_, rows, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 24
+	}
+	return rows
+}
+
+func (d *barDisplay) show(s *coordinator.Status) {
+	if d.totalBar == nil {
+		d.totalBar = d.progress.New(0, mpb.NopStyle(), mpb.BarPriority(math.MaxInt), mpb.PrependDecorators(decor.Any(text(&d.total))))
+	}
+	hidden := 0
+	for i, c := range s.Cells {
+		switch {
+		case c.Phase == runs.Done || c.Phase == runs.Failed:
+			d.close(s, c)
+		case d.bars[c.Cell] != nil || len(d.bars) < d.rows:
+			d.showCell(i, c)
+		default:
+			hidden++
+		}
+	}
+	total := overall(s)
+	if hidden > 0 {
+		total += fmt.Sprintf(", %d more to come", hidden)
+	}
+	if waits := waitsFor(s); waits != "-" {
+		total += ", waiting: " + waits
+	}
+	d.total.Store(total)
+}
+
+// close takes the bar of a cell that has ended away, and says once how it ended.
+func (d *barDisplay) close(s *coordinator.Status, c coordinator.CellStatus) {
+	if bar := d.bars[c.Cell]; bar != nil {
+		bar.Abort(true)
+		delete(d.bars, c.Cell)
+	}
+	if !d.ended[c.Cell] {
+		d.ended[c.Cell] = true
+		fmt.Fprintln(d.progress, cellLine(s, c))
+	}
+}
+
+// showCell moves a cell's bar, which counts rounds. It is one short of full
+// until the cell has been measured too.
+func (d *barDisplay) showCell(index int, c coordinator.CellStatus) {
+	bar := d.bars[c.Cell]
+	if bar == nil {
+		bar = d.newCellBar(index, c)
+		d.bars[c.Cell] = bar
+	}
+	rounds := int64(max(1, c.Steps*max(1, c.StepRounds)))
+	bar.SetTotal(rounds, false)
+	bar.SetCurrent(min(int64(c.Step*max(1, c.StepRounds)), rounds-1))
+	bar.now.Store(c.Now)
+}
+
+func (d *barDisplay) newCellBar(index int, c coordinator.CellStatus) *cellBar {
+	b := new(cellBar)
+	label := func(s decor.Statistics) string {
+		return fit(c.Cell+" "+c.Label, s.AvailableWidth-besideLabel)
+	}
+	now := func(s decor.Statistics) string {
+		room := s.AvailableWidth - barWidth - 2
+		if room < leastNow {
+			return ""
+		}
+		return fit(text(&b.now)(s), room)
+	}
+	b.Bar = d.progress.AddBar(0, mpb.BarWidth(barWidth), mpb.BarPriority(index),
+		mpb.PrependDecorators(decor.Any(label, decor.WCSyncSpaceR)),
+		mpb.AppendDecorators(decor.CountersNoUnit("%d/%d "), decor.Any(now)))
+	return b
+}
+
+// fit cuts a text to a width on the terminal.
+func fit(text string, width int) string {
+	return runewidth.Truncate(text, max(width, 0), "…")
+}
+
+// text shows a value that another goroutine sets.
+func text(v *atomic.Value) decor.DecorFunc {
+	return func(decor.Statistics) string {
+		s, _ := v.Load().(string)
+		return s
+	}
+}
+
+func (d *barDisplay) end() {
+	for _, bar := range d.bars {
+		bar.Abort(false)
+	}
+	if d.totalBar != nil {
+		d.totalBar.Abort(false)
+	}
+	d.progress.Wait()
+}
+
+// logOutput is where log lines go: to standard error, or above the bars while
+// there are some, which would else paint over them.
+type logOutput struct{ *global }
+
+// Write implements io.Writer.
+func (l logOutput) Write(line []byte) (int, error) {
+	if bars := l.bars.Load(); bars != nil {
+		if n, err := bars.Write(line); err == nil {
+			return n, nil
+		}
+	}
+	return l.stderr.Write(line)
+}
