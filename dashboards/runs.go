@@ -186,10 +186,11 @@ var resultTypes = map[string]string{
 	"csv":     "text/csv; charset=utf-8",
 	"latex":   "text/x-latex; charset=utf-8",
 	"parquet": "application/vnd.apache.parquet",
+	"html":    "text/html; charset=utf-8",
 }
 
 // extensions of the formats that browsers save rather than show.
-var extensions = map[string]string{"csv": ".csv", "latex": ".tex", "parquet": ".parquet"}
+var extensions = map[string]string{"csv": ".csv", "latex": ".tex", "parquet": ".parquet", "html": ".html"}
 
 func (s *Server) runResults(w http.ResponseWriter, r *http.Request) error {
 	format := cmp.Or(r.URL.Query().Get("format"), "json")

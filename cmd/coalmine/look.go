@@ -167,12 +167,21 @@ func cellProgress(c coordinator.CellStatus) string {
 	var text string
 	if c.Steps > 0 && c.Phase != runs.Done {
 		each := max(1, c.StepRounds)
-		text = fmt.Sprintf(", round %d of %d", c.Step*each, c.Steps*each)
+		text = fmt.Sprintf(", %s %d of %d", roundWord(c), c.Step*each, c.Steps*each)
 	}
 	if c.Now != "" {
 		text += ": " + c.Now
 	}
 	return text
+}
+
+// roundWord is what a cell's training counts: rounds, or steps of SGD, which go
+// by many at a time.
+func roundWord(c coordinator.CellStatus) string {
+	if c.StepRounds > 1 {
+		return "step"
+	}
+	return "round"
 }
 
 func newWatchCommand(g *global) *cobra.Command {
@@ -240,7 +249,12 @@ func newResultsCommand(g *global) *cobra.Command {
 		Long: `Print the outcome of a run, complete or not: the columns of the table are those
 of Table 1 of Thakkar et al. 2020. RS is random sampling, BS beam search; "lowest"
 is the rarest configuration of which a canary was memorized, by p_u x p_e and then
-by p_u; accuracy is recall@1.`,
+by p_u; accuracy is recall@1.
+
+csv and parquet have one row a cell, json every canary and every audited round
+besides. html is a page that stands alone, with figures: exposure against copies,
+and what is memorized by round.`,
+		Example: "  coalmine results quickstart --format html -o report.html\n  coalmine results quickstart --json | jq '.cells[].audit.random_sampling'",
 		GroupID: groupLook,
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -108,7 +108,7 @@ func summary(s *coordinator.Status) string {
 	for _, c := range s.Cells {
 		if c.Phase == runs.Running && c.Steps > 0 {
 			each := max(1, c.StepRounds)
-			fmt.Fprintf(&b, ", %s round %d/%d", c.Cell, c.Step*each, c.Steps*each)
+			fmt.Fprintf(&b, ", %s %s %d/%d", c.Cell, roundWord(c), c.Step*each, c.Steps*each)
 		}
 	}
 	return b.String()

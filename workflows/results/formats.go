@@ -15,7 +15,7 @@ import (
 )
 
 // Formats lists what Write knows.
-func Formats() []string { return []string{"table", "json", "csv", "latex", "parquet"} }
+func Formats() []string { return []string{"table", "json", "csv", "latex", "parquet", "html"} }
 
 // Write writes the results in one of Formats.
 func (r *Results) Write(w io.Writer, format string) error {
@@ -30,6 +30,8 @@ func (r *Results) Write(w io.Writer, format string) error {
 		return r.WriteLaTeX(w)
 	case "parquet":
 		return r.WriteParquet(w)
+	case "html":
+		return r.WriteHTML(w)
 	}
 	return fmt.Errorf("format %q is unknown; expected one of %s", format, strings.Join(Formats(), ", "))
 }

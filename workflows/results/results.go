@@ -1,5 +1,5 @@
 // Package results reads the outcome of a run from storage and writes it as a
-// table, JSON, CSV, LaTeX or Parquet.
+// table, JSON, CSV, LaTeX, Parquet or a page with figures.
 package results
 
 import (

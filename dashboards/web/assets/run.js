@@ -147,7 +147,7 @@ function drawResults(cells) {
   const errors = cells.flatMap((c) => (c.errors ?? []).map((e) => `${c.cell} (${c.label}) failed: ${e}`));
   byId('errors').hidden = errors.length === 0 || !byId('failures-section').hidden; // which says it better
   byId('errors').replaceChildren(...errors.map((e) => el('li', {}, e)));
-  byId('exports').replaceChildren('Download: ', ...['csv', 'latex', 'parquet', 'json', 'table'].map((f) => el('a', { href: `/api/v1${path}/results?format=${f}` }, f)));
+  byId('exports').replaceChildren('Download: ', ...['html', 'csv', 'latex', 'parquet', 'json', 'table'].map((f) => el('a', { href: `/api/v1${path}/results?format=${f}` }, f)));
   byId('results-section').hidden = false;
 }
 
