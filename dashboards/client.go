@@ -279,7 +279,7 @@ func (c *Client) path(segments ...string) *url.URL {
 }
 
 func (c *Client) runPath(run string, segments ...string) *url.URL {
-	return c.path(append([]string{"runs", cmp.Or(run, latest)}, segments...)...)
+	return c.path(append([]string{"runs", cmp.Or(run, control.Latest)}, segments...)...)
 }
 
 func (c *Client) get(ctx context.Context, target *url.URL, into any) error {

@@ -255,7 +255,7 @@ func TestTheListOfRunsIsLive(t *testing.T) {
 func TestServingEndsInTime(t *testing.T) {
 	t.Parallel()
 	c, stop := startOn(t, newTestServer(t, newFake(), Options{}), alone("127.0.0.4"))
-	response, err := c.do(t.Context(), "GET", c.path("runs", latest, "events"), nil)
+	response, err := c.do(t.Context(), "GET", c.path("runs", control.Latest, "events"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

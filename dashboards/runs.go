@@ -22,9 +22,6 @@ import (
 	"coalmine/workflows/runs"
 )
 
-// latest is the path segment that stands for the newest run.
-const latest = "latest"
-
 // Largest bodies of requests. A run's record is at most storage.MaxCreate, but
 // it travels in base64 within JSON.
 const (
@@ -34,7 +31,7 @@ const (
 
 // runName is the run that the path names; "" is the newest.
 func runName(r *http.Request) string {
-	if name := r.PathValue("run"); name != latest {
+	if name := r.PathValue("run"); name != control.Latest {
 		return name
 	}
 	return ""

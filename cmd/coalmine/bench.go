@@ -215,7 +215,7 @@ func (g *global) openBench(ctx context.Context) (*engine, closer, error) {
 	}
 	remove := func() error { return os.RemoveAll(dir) }
 	if g.redis == "" {
-		e, err := openEmbedded(ctx, dir, g)
+		e, err := openEmbedded(ctx, dir, g, listenFlags{address: anyPort})
 		return e, remove, err
 	}
 	location := g.store

@@ -82,7 +82,8 @@ dies. The page binds to localhost unless --listen says otherwise; elsewhere it
 wants a token and TLS, or --insecure.
 
 Without --redis and --store it owns --home and works there too: other commands on
-that home then talk to it.`
+that home then talk to it. Its page is for this machine alone, on a free port unless
+--listen names one; from elsewhere: ssh -L 8080:localhost:8080 HOST.`
 
 func newServeCommand(g *global) *cobra.Command {
 	var listen listenFlags
@@ -92,6 +93,7 @@ func newServeCommand(g *global) *cobra.Command {
 		Use:     "serve",
 		Short:   "Coordinate a cluster and show its runs",
 		Long:    serveHelp,
+		Example: "  coalmine serve --redis redis://localhost:6379 --store 's3://coalmine/runs?endpoint=http://localhost:7070'\n  coalmine serve --home .coalmine --listen localhost:8080",
 		GroupID: groupRun,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -103,11 +105,14 @@ func newServeCommand(g *global) *cobra.Command {
 			if err := keep.Check(); err != nil {
 				return fmt.Errorf("--gc-every, --retain: %w", err)
 			}
-			if !g.clustered() {
-				return g.serveHome(c.Context(), allowed, keep)
-			}
 			if err := listen.complete(); err != nil {
 				return err
+			}
+			if !g.clustered() {
+				if err := listen.suitHome(c.Flags()); err != nil {
+					return err
+				}
+				return g.serveHome(c.Context(), listen, allowed, keep)
 			}
 			return g.serveCluster(c.Context(), &listen, allowed, keep)
 		},
@@ -125,8 +130,8 @@ func newServeCommand(g *global) *cobra.Command {
 }
 
 // serveHome owns a home and works in it until interrupted.
-func (g *global) serveHome(ctx context.Context, allowed *sources.Allowed, keep control.Housekeeping) error {
-	e, err := openEmbedded(ctx, g.home, g)
+func (g *global) serveHome(ctx context.Context, listen listenFlags, allowed *sources.Allowed, keep control.Housekeeping) error {
+	e, err := openEmbedded(ctx, g.home, g, listen)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,6 +94,7 @@ type engine struct {
 	worker  *workers.Worker
 	control *control.Local
 	home    *home.Home   // nil in a cluster
+	front   listenFlags  // of a home
 	listen  net.Listener // nil in a cluster
 	// loginCode logs the user's browser in to the home's page.
 	loginCode string
@@ -108,9 +110,9 @@ const (
 	embeddedMemory = 256 << 20
 )
 
-// openEmbedded claims a home. The error is a *home.OwnedError if another
-// process has it.
-func openEmbedded(ctx context.Context, dir string, g *global) (*engine, error) {
+// openEmbedded claims a home, and answers for it at the address of front. The
+// error is a *home.OwnedError if another process has it.
+func openEmbedded(ctx context.Context, dir string, g *global, front listenFlags) (*engine, error) {
 	keys, err := g.keysIfThere()
 	if err != nil {
 		return nil, err
@@ -119,7 +121,7 @@ func openEmbedded(ctx context.Context, dir string, g *global) (*engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &engine{home: h, keys: keys, global: g, loginCode: newToken(tokenLength)}
+	e := &engine{home: h, keys: keys, global: g, front: front, loginCode: newToken(tokenLength)}
 	if err := errors.Join(g.observe(ctx, "coalmine"), e.open(ctx)); err != nil {
 		return nil, errors.Join(err, e.close())
 	}
@@ -135,7 +137,7 @@ func (e *engine) open(ctx context.Context) error {
 	if e.conn, err = queue.Embedded(ctx); err != nil {
 		return err
 	}
-	if e.listen, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+	if e.listen, err = e.front.listen(); err != nil {
 		return err
 	}
 	return e.assemble("")
@@ -190,13 +192,13 @@ func (e *engine) work(ctx context.Context) error {
 }
 
 // serve answers for the home until ctx is done: to whom can read its token in the
-// home, and so to no other user of this machine.
+// home, and so to no other user of this machine, unless it was given one.
 func (e *engine) serve(ctx context.Context) error {
-	token := newToken(tokenLength)
+	token := cmp.Or(e.front.options.OperatorToken, newToken(tokenLength))
 	server, err := dashboards.NewServer(e.control, dashboards.Options{
 		Version: version(), Log: e.global.logger(), Updated: e.leader.Updated,
 		Metrics: e.global.metrics, Leads: e.leader.Leads,
-		OperatorToken: token, LoginCode: e.loginCode,
+		OperatorToken: token, ReaderToken: e.front.options.ReaderToken, LoginCode: e.loginCode,
 	})
 	if err != nil {
 		return err

@@ -124,8 +124,8 @@ func (g *global) control(ctx context.Context) (control.API, closer, error) {
 	case g.clustered():
 		return g.clusterControl(ctx)
 	}
-	if _, err := os.Stat(g.home); err != nil {
-		return nil, nil, fmt.Errorf("home %s: %w; start a run with: coalmine run FILE, or name another place by --home, --store or --server", g.home, err)
+	if err := g.homeExists(); err != nil {
+		return nil, nil, err
 	}
 	h, err := home.Claim(g.home)
 	if owned, ok := errors.AsType[*home.OwnedError](err); ok && owned.Address != "" {
@@ -140,6 +140,13 @@ func (g *global) control(ctx context.Context) (control.API, closer, error) {
 		return nil, nil, errors.Join(err, h.Close())
 	}
 	return control.New(storage.NewArchive(store), nil, nil), h.Close, nil
+}
+
+func (g *global) homeExists() error {
+	if _, err := os.Stat(g.home); err != nil {
+		return fmt.Errorf("home %s: %w; start a run with: coalmine run FILE, or name another place by --home, --store or --server", g.home, err)
+	}
+	return nil
 }
 
 func (g *global) clusterControl(ctx context.Context) (control.API, closer, error) {

@@ -17,10 +17,17 @@ import (
 	"coalmine/workflows/runs"
 )
 
+const statusHelp = `Show how all runs stand, the newest first, or one of them in detail: its cells, what
+it waits for, what has failed, and the workers. A run is named by its id, by the
+beginning of it if that fits one run only, or as latest; commands with [RUN] take the
+latest if none is named. "coalmine watch" keeps looking.`
+
 func newStatusCommand(g *global) *cobra.Command {
 	return &cobra.Command{
 		Use:     "status [RUN]",
 		Short:   "Show how all runs stand, or one of them in detail",
+		Long:    statusHelp,
+		Example: "  coalmine status\n  coalmine status latest --json | jq '.runs[0].cells[] | {cell, state}'",
 		GroupID: groupLook,
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -56,6 +63,10 @@ type statusList struct {
 }
 
 func writeList(w io.Writer, list []*coordinator.Status) error {
+	if len(list) == 0 {
+		_, err := fmt.Fprintln(w, "no runs yet; start one with: coalmine run FILE")
+		return err
+	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "RUN\tSTATE\tCELLS\tSUBMITTED\tTIME LEFT\tWAITS FOR")
 	for _, s := range list {

@@ -72,6 +72,23 @@ func (l *listenFlags) add(f *pflag.FlagSet, address, what string) {
 	f.BoolVar(&l.options.Insecure, "insecure", false, "serve beyond localhost without TLS")
 }
 
+// anyPort is where a home is served unless it is said otherwise.
+const anyPort = "127.0.0.1:0"
+
+// suitHome refuses the flags that a home cannot heed, and has it take any port
+// where none is given.
+func (l *listenFlags) suitHome(given *pflag.FlagSet) error {
+	for _, name := range []string{"host", "tls-cert", "tls-key", "insecure"} {
+		if given.Changed(name) {
+			return fmt.Errorf("--%s: a home is served to its own machine alone, over plain HTTP; reach it from elsewhere by ssh -L, or serve a cluster with --redis and --store", name)
+		}
+	}
+	if !given.Changed("listen") {
+		l.address = anyPort
+	}
+	return nil
+}
+
 // complete reads the files of the tokens.
 func (l *listenFlags) complete() (err error) {
 	if l.options.OperatorToken, err = readToken(l.tokenFile); err != nil {

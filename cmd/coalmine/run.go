@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/home"
 	"coalmine/workflows/results"
+	"coalmine/workflows/runs"
 	"coalmine/workflows/submission"
 )
 
@@ -115,7 +117,7 @@ func (g *global) runSubmission(ctx context.Context, flags *submitFlags, sub *sub
 // runAtHome works in the home, or has its owner work for as long as there is one.
 func (g *global) runAtHome(ctx context.Context, flags *submitFlags, sub *submission.Submission) error {
 	for {
-		e, err := openEmbedded(ctx, g.home, g)
+		e, err := openEmbedded(ctx, g.home, g, listenFlags{address: anyPort})
 		if err == nil {
 			return g.runHere(ctx, flags, sub, e)
 		}
@@ -192,6 +194,7 @@ func (g *global) runHere(ctx context.Context, flags *submitFlags, sub *submissio
 	var outcome *results.Results
 	submitted, err := flags.submit(ctx, e.control, sub)
 	if err == nil {
+		g.noteOthers(ctx, e.control, submitted.Run)
 		outcome, err = g.follow(working, e.control, submitted)
 	}
 	stop()
@@ -199,6 +202,24 @@ func (g *global) runHere(ctx context.Context, flags *submitFlags, sub *submissio
 		err = errors.Join(err, workErr)
 	}
 	return g.conclude(ctx, &flags.notify, outcome, err)
+}
+
+// noteOthers says which unfinished runs share this process with a run, so that
+// nobody wonders why it takes so long.
+func (g *global) noteOthers(ctx context.Context, api control.API, run string) {
+	all, err := api.List(ctx)
+	if err != nil {
+		return // the run itself will meet the same error, if it matters
+	}
+	var others []string
+	for _, s := range all {
+		if s.Run != run && (s.Phase == runs.Queued || s.Phase == runs.Running) {
+			others = append(others, s.Run)
+		}
+	}
+	if len(others) > 0 {
+		g.note("unfinished runs go on beside it: %s (coalmine pause RUN, or cancel RUN, stops one)", strings.Join(others, ", "))
+	}
 }
 
 // runElsewhere submits to a server and follows from here.

@@ -75,6 +75,11 @@ func (g *global) verify(ctx context.Context, name string, f verifyFlags) error {
 	if f.sample < 1 || f.parallel < 0 {
 		return fmt.Errorf("--sample %d, --parallel %d: expected at least 1 and 0", f.sample, f.parallel)
 	}
+	if !g.clustered() {
+		if err := g.homeExists(); err != nil {
+			return err
+		}
+	}
 	archive, done, err := g.planArchive(ctx)
 	if err != nil {
 		return err

@@ -26,8 +26,11 @@ import (
 	"coalmine/workflows/sources"
 )
 
+// Latest names the newest run where people name one.
+const Latest = "latest"
+
 // API is everything that people do with runs. Runs are named by their id, by
-// the beginning of it if that is unique, or by "" for the newest.
+// the beginning of it if that is unique, or by Latest or "" for the newest.
 type API interface {
 	// HasSource reports whether a source has been uploaded.
 	HasSource(ctx context.Context, digest storage.Digest) (bool, error)
@@ -209,7 +212,7 @@ func person() string {
 
 // find returns the run that a name means.
 func (l *Local) find(ctx context.Context, name string) (*runs.Run, error) {
-	if name == "" {
+	if name == "" || name == Latest {
 		all, err := l.list(ctx)
 		if err != nil {
 			return nil, err
@@ -262,7 +265,7 @@ func (l *Local) List(ctx context.Context) ([]*coordinator.Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out []*coordinator.Status
+	out := make([]*coordinator.Status, 0, len(all)) // an empty list, not null, in JSON
 	for _, run := range all {
 		out = append(out, l.status(ctx, run))
 	}

@@ -13,7 +13,7 @@ import (
 // The view box of a figure and the margins of its axes.
 const (
 	figureWidth, figureHeight = 360, 220
-	figureLeft, figureRight   = 34, 348
+	figureLeft, figureRight   = 34, 340
 	figureTop, figureBottom   = 10, 196
 )
 

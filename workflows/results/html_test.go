@@ -54,7 +54,7 @@ func TestThePageShowsEveryCanaryAndEveryFailure(t *testing.T) {
 		"3 of 4 cells done", "<td>54/90</td>", "iid, FedAvg) failed: step 3: training diverged", "gate: exposure is 20, above the limit of 15",
 		`<circle class="canary memorized"`, `<circle class="canary control" cx="34"`,
 		"b: 10 copies at 10 users; exposure at least 20.9 bits, rank 7</title>", "c d: 1000 copies at 1000 users; exposure 3.5 bits, rank 7</title>",
-		`<polyline class="random" points="191,196 348,103"/>`, `<polyline class="beam" points="191,196 348,196"/>`,
+		`<polyline class="random" points="187,196 340,103"/>`, `<polyline class="beam" points="187,196 340,196"/>`,
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the page lacks %s", want)

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"coalmine/dashboards"
+	"coalmine/storage"
+	"coalmine/storage/open"
+	"coalmine/workflows/control"
+	"coalmine/workflows/home"
+	"coalmine/workflows/runs"
+)
+
+// freeAddress is one of this machine that nobody listens on now.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func TestAHomeIsServedWhereAndToWhomItIsSaid(t *testing.T) {
+	t.Parallel()
+	dir, address, token := t.TempDir(), freeAddress(t), "a-token-of-26-characters-xx"
+	file := filepath.Join(dir, "token")
+	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan int, 1)
+	go func() {
+		ended <- execute(ctx, []string{"serve", "--home", filepath.Join(dir, "home"), "--listen", address, "--token-file", file}, &bytes.Buffer{}, &bytes.Buffer{})
+	}()
+	defer func() {
+		stop()
+		<-ended
+	}()
+	awaitServer(t, "http://"+address+"/healthz")
+
+	client, err := dashboards.NewClient("http://"+address, token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list, err := client.List(t.Context()); err != nil || len(list) != 0 {
+		t.Errorf("runs %v, %v, want none", list, err)
+	}
+	_, err = home.Claim(filepath.Join(dir, "home"))
+	if err == nil || !strings.Contains(err.Error(), address) {
+		t.Errorf("another process is told %v, want the address %s", err, address)
+	}
+}
+
+// awaitServer asks until a server answers.
+func awaitServer(t *testing.T, url string) {
+	t.Helper()
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for deadline := time.After(30 * time.Second); ; {
+		if response, err := http.Get(url); err == nil {
+			response.Body.Close()
+			return
+		}
+		select {
+		case <-ticker.C:
+		case <-deadline:
+			t.Fatal("the server does not answer")
+		}
+	}
+}
+
+func TestAHomeRefusesFlagsThatItCannotHeed(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "home")
+	for _, flags := range [][]string{{"--tls-cert", "cert.pem"}, {"--host", "example.org"}, {"--insecure"}, {"--listen", "0.0.0.0:0"}} {
+		var stderr bytes.Buffer
+		code := execute(t.Context(), append([]string{"serve", "--home", dir}, flags...), &bytes.Buffer{}, &stderr)
+		if code != exitUsage || !strings.Contains(stderr.String(), "localhost") && !strings.Contains(stderr.String(), flags[0]) {
+			t.Errorf("%v: exit %d, %s", flags, code, &stderr)
+		}
+	}
+}
+
+// A run in a home shares the machine with whatever else is unfinished there.
+func TestARunNamesTheUnfinishedOnesBesideIt(t *testing.T) {
+	t.Parallel()
+	store, err := open.Open(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive := storage.NewArchive(store)
+	service := runs.NewService(archive, nil)
+	var ids []string
+	for _, name := range []string{"mine", "other", "paused"} {
+		run, _, err := service.Submit(t.Context(), runs.Spec{Name: name, Experiment: []byte(name), Digest: storage.DigestOf([]byte(name))}, "somebody", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, run.ID)
+	}
+	api := control.New(archive, nil, nil)
+	if _, err := api.Steer(t.Context(), ids[2], runs.Entry{Kind: runs.PauseEntry}); err != nil {
+		t.Fatal(err)
+	}
+	var stderr bytes.Buffer
+	(&global{stderr: &stderr}).noteOthers(t.Context(), api, ids[0])
+	if want := "unfinished runs go on beside it: " + ids[1] + " (coalmine pause RUN"; !strings.Contains(stderr.String(), want) {
+		t.Errorf("%q, want %q", &stderr, want)
+	}
+}
+
+func TestAHomeWithoutRunsSaysSo(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for says, args := range map[string][]string{
+		"no runs yet":    {"status"},
+		`"runs": []`:     {"status", "--json"},
+		"holds none yet": {"status", "latest"},
+	} {
+		var out bytes.Buffer
+		execute(t.Context(), append(args, "--home", dir), &out, &out)
+		if !strings.Contains(out.String(), says) {
+			t.Errorf("%v: %s, want %q", args, &out, says)
+		}
+	}
+	missing := filepath.Join(dir, "missing")
+	var out bytes.Buffer
+	if code := execute(t.Context(), []string{"verify", "--home", missing}, &out, &out); code != exitUsage || !strings.Contains(out.String(), missing) {
+		t.Errorf("verify of no home: exit %d, %s", code, &out)
+	}
+}
