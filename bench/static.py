@@ -112,12 +112,17 @@ def traffic(instruction):
     return (4 if "broadcast" in instruction else width(instruction)), 0
 
 
+def plain_load(line):
+    """A broadcast from memory as any other load, which it is (README.md): LLVM's models add a shuffle."""
+    return re.sub(r"^vbroadcastss(\s+[^%]*\()", r"vmovups\1", line)
+
+
 def simulate(mca, cpu, loops):
     """Fills in what llvm-mca says of the loops; leaves out those that the processor lacks."""
     for loop in loops:
         done = subprocess.run(
             [mca, f"-mcpu={cpu}", f"-iterations={PASSES}", "-bottleneck-analysis"],
-            input="\n".join(loop.lines), capture_output=True, text=True,
+            input="\n".join(map(plain_load, loop.lines)), capture_output=True, text=True,
         )
         loop.cycles = None
         if done.returncode != 0:
