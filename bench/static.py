@@ -14,8 +14,8 @@ and simulates each for a processor. Its table gives, for one pass of a loop:
   busiest     units of the processor, and the share of the cycles they work
   waits       share of the cycles in which an operand held something up
 
-Needs Go and LLVM (Debian: llvm-19; other versions by --llvm). Nothing of
-Coalmine needs this program. See README.md beside it.
+Needs Go and LLVM (Debian: llvm-19; another version by --llvm: old ones know less
+of the processors). Nothing of Coalmine needs this program. See README.md beside it.
 """
 
 import argparse
@@ -32,11 +32,22 @@ HOT = (
 PASSES = 200
 
 
-def run(*command, stdin=None):
-    done = subprocess.run(command, input=stdin, capture_output=True, text=True)
+def run(*command):
+    try:
+        done = subprocess.run(command, capture_output=True, text=True)
+    except FileNotFoundError:
+        sys.exit(f"static.py: no program {command[0]}: install Go and LLVM, or name LLVM's version by --llvm")
     if done.returncode != 0:
         sys.exit(f"static.py: {' '.join(command[:3])} ...:\n{done.stderr.strip()}")
     return done.stdout
+
+
+def kernels(llvm):
+    """The lines of every kernel, compiled and disassembled."""
+    with tempfile.TemporaryDirectory() as folder:
+        binary = folder + "/kernels.test"
+        run("go", "test", "-c", "-o", binary, "./internal/kernels")
+        return disassemble("llvm-objdump" + llvm, binary)
 
 
 def disassemble(objdump, binary):
@@ -46,14 +57,14 @@ def disassemble(objdump, binary):
         objdump, "-d", "--no-show-raw-insn", "--no-leading-addr", "--symbolize-operands",
         "--disassemble-symbols=" + ",".join(symbols), binary,
     )
-    kernels = {}
+    found = {}
     for line in text.splitlines():
         line = re.sub(r"\s*#.*", "", line)
         if begin := re.match(rf"<{re.escape(PACKAGE)}\.(\w+)\.abi0>:", line):
-            lines = kernels[begin.group(1)] = []
+            lines = found[begin.group(1)] = []
         elif line.strip() and "Disassembly" not in line and "file format" not in line:
             lines.append(operands(line.strip()))
-    return kernels
+    return found
 
 
 def operands(line):
@@ -84,7 +95,7 @@ class Loop:
         self.name, self.lines = name, lines
         self.instructions = [line for line in lines if not re.fullmatch(r"L\d+:", line)]
         self.fused = len(self.instructions) - 1
-        self.elements = next((int(m.group(1), 16) for line in lines if (m := re.match(r"subq\s+\$(0x\w+)", line))), 1)
+        self.elements = next((int(m.group(1), 0) for line in lines if (m := re.match(r"subq\s+\$(\w+)", line))), 1)
         self.flop = sum(map(flop, self.instructions))
         self.loaded = sum(traffic(i)[0] for i in self.instructions)
         self.stored = sum(traffic(i)[1] for i in self.instructions)
@@ -100,7 +111,7 @@ def flop(instruction):
     if not operation:
         return 0
     lanes = width(instruction) // (4 if operation.group(2) == "s" else 8)
-    return lanes * (2 if "fm" in instruction or "fn" in instruction else 1)
+    return lanes * (2 if operation.group(1).startswith("f") else 1)
 
 
 def traffic(instruction):
@@ -126,13 +137,17 @@ def simulate(mca, cpu, loops):
         )
         loop.cycles = None
         if done.returncode != 0:
+            refusal = done.stderr
             continue
         report = done.stdout
         loop.cycles = int(re.search(r"Total Cycles:\s+(\d+)", report).group(1)) / PASSES
         loop.busiest = busiest(report, loop.cycles)
         waits = re.search(r"Data Dependencies:\s+\[ ([\d.]+)% \]", report)
         loop.waits = float(waits.group(1)) if waits else 0.0
-    return [loop for loop in loops if loop.cycles]
+    able = [loop for loop in loops if loop.cycles]
+    if not able:
+        sys.exit(f"{mca} simulates nothing on {cpu!r}:\n{refusal}")
+    return able
 
 
 def busiest(report, cycles):
@@ -173,18 +188,19 @@ def set_of(loop):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cpu", action="append", help="as llvm-mca names it; may be repeated (default: skylake-avx512, znver4)")
+    parser.add_argument("--cpu", action="append", help="as llvm-mca names it (default: skylake-avx512, then znver4)")
     parser.add_argument("--kernels", default=HOT, help="regular expression of kernels, with or without the set's name")
     parser.add_argument("--llvm", default="-19", help="ending of LLVM's program names (default: -19)")
     parser.add_argument("--measure", action="store_true", help="run the loops here too, beside the first --cpu")
     options = parser.parse_args()
 
     wanted = re.compile(rf"({options.kernels})(AVX2|AVX512)?")
-    with tempfile.TemporaryDirectory() as folder:
-        binary = folder + "/kernels.test"
-        run("go", "test", "-c", "-o", binary, "./internal/kernels")
-        kernels = disassemble("llvm-objdump" + options.llvm, binary)
-    loops = [Loop(name, lines) for name, body in kernels.items() if wanted.fullmatch(name) or name.startswith("peak") for lines in innermost(body)]
+    loops = [
+        Loop(name, lines)
+        for name, body in kernels(options.llvm).items()
+        if wanted.fullmatch(name) or name.startswith("peak")
+        for lines in innermost(body)
+    ]
     measured = measure() if options.measure else {}
     for cpu in options.cpu or ["skylake-avx512", "znver4"]:
         print(f"\n{cpu}")
