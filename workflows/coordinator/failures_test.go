@@ -1,0 +1,317 @@
+package coordinator
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/runs"
+)
+
+// Invariant 8: a failure takes its cells with it and leaves the others alone;
+// retry runs just what failed.
+func TestAFailureStaysInItsCells(t *testing.T) {
+	t.Parallel()
+	b := newBuilder()
+	data := b.node(standingKind, hashParams{Salt: "data"})
+	bad := b.node(standingKind, hashParams{Salt: "bad"}, data)
+	good := b.node(standingKind, hashParams{Salt: "good"}, data)
+	broken := b.chain(chainOptions{salt: "broken", width: 2, steps: 5}, data)
+	whole := b.chain(chainOptions{salt: "whole", width: 2, steps: 5}, data)
+	b.cell(b.node(reportKind, hashParams{Salt: "r1"}, bad), whole.At(5))
+	b.cell(b.node(reportKind, hashParams{Salt: "r2"}, good), whole.At(5))
+	b.cell(b.node(reportKind, hashParams{Salt: "r3"}, good), broken.At(5))
+	w := newWorld(t, 5, chaos{}, map[string]*plan.Plan{"a": b.done(t)})
+	refuse := true
+	w.override = func(a tasks.Attempt) *tasks.Outcome {
+		if refuse && (a.Key == bad.Key || a.Key == broken.PartKey(3, 1)) {
+			return &tasks.Outcome{Result: tasks.Refused, Error: "the loss is NaN"}
+		}
+		return nil
+	}
+	id := w.submit("a", 0)
+	w.untilPhase(runs.Failed, id)
+	outcomes := w.run(id).state.Outcomes
+	if outcomes["c01"] != runs.Failed || outcomes["c02"] != runs.Done || outcomes["c03"] != runs.Failed {
+		w.fail("outcomes %v, want c01 and c03 failed, c02 done", outcomes)
+	}
+	failure := w.run(id).state.Failures[broken.PartKey(3, 1)]
+	if failure.Error != "the loss is NaN" || !slices.Equal(failure.Cells, []string{"c03"}) {
+		w.fail("failure %+v", failure)
+	}
+	// A restart does not try failed nodes again, a retry does.
+	w.lead()
+	w.until(func() bool { return w.term.runs[id] != nil && w.term.runs[id].claimed })
+	refuse = false
+	clear(w.ran)
+	w.steer(id, runs.Entry{Kind: runs.RetryEntry})
+	w.until(func() bool { return w.run(id).state.Phase == runs.Running })
+	w.untilPhase(runs.Done, id)
+	w.settle()
+	w.checkTruth("a")
+	if w.ran[partKind.Name] > 2*3+1 {
+		w.fail("%d parts ran after the retry, want those of steps 3 to 5", w.ran[partKind.Name])
+	}
+}
+
+// An operator may see a failure, and have its node tried again, before the
+// coordinator has written that the run has failed.
+func TestARetryThatCrossesTheEndOfItsRunCounts(t *testing.T) {
+	t.Parallel()
+	b := newBuilder()
+	refused := b.node(standingKind, hashParams{Salt: "refused"})
+	b.cell(b.node(reportKind, hashParams{Salt: "r"}, refused), refused)
+	w := newWorld(t, 6, chaos{}, map[string]*plan.Plan{"a": b.done(t)})
+	refuse, id := true, ""
+	w.override = func(a tasks.Attempt) *tasks.Outcome {
+		if refuse && a.Key == refused.Key {
+			return &tasks.Outcome{Result: tasks.Refused, Error: "the source is gone"}
+		}
+		return nil
+	}
+	id = w.submit("a", 0)
+	w.store.before = func() {
+		run, err := w.service.Get(context.Background(), id)
+		if err != nil || !refuse || len(run.State.Failures) == 0 {
+			return
+		}
+		if run.State.Phase != runs.Running {
+			t.Fatalf("the run is %s already", run.State.Phase)
+		}
+		refuse = false
+		if err := w.service.Steer(context.Background(), id, runs.Entry{Kind: runs.RetryEntry}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.until(func() bool { return w.phase(id) == runs.Done })
+	w.settle()
+	w.checkTruth("a")
+}
+
+func TestTransientErrorsAreTriedAgainUntilTheyAreTooMany(t *testing.T) {
+	t.Parallel()
+	for _, failures := range []int{4, 5} {
+		b := newBuilder()
+		flaky := b.node(standingKind, hashParams{Salt: "flaky"})
+		b.cell(b.node(reportKind, hashParams{Salt: "r"}, flaky), flaky)
+		w := newWorld(t, 6, chaos{}, map[string]*plan.Plan{"a": b.done(t)})
+		n := 0
+		w.override = func(a tasks.Attempt) *tasks.Outcome {
+			if a.Key == flaky.Key && n < failures {
+				n++
+				return &tasks.Outcome{Result: tasks.Failed, Error: "connection reset"}
+			}
+			return nil
+		}
+		id := w.submit("a", 0)
+		w.until(func() bool { return n == 3 && len(w.term.flights)+len(w.run(id).outbox) == 0 })
+		w.lead() // tries are counted across terms
+		if failures < 5 {
+			w.untilPhase(runs.Done, id)
+			continue
+		}
+		w.untilPhase(runs.Failed, id)
+		if got := w.run(id).state.Failures[flaky.Key]; !strings.Contains(got.Error, "failed 5 times") || !strings.Contains(got.Error, "connection reset") {
+			w.fail("failure %+v", got)
+		}
+	}
+}
+
+func TestATaskThatKillsItsWorkersIsSetAside(t *testing.T) {
+	t.Parallel()
+	b := newBuilder()
+	poison, fine := b.node(standingKind, hashParams{Salt: "poison"}), b.node(standingKind, hashParams{Salt: "fine"})
+	b.cell(b.node(reportKind, hashParams{Salt: "r1"}, poison), fine)
+	b.cell(b.node(reportKind, hashParams{Salt: "r2"}, fine), fine)
+	w := newWorld(t, 7, chaos{}, map[string]*plan.Plan{"a": b.done(t)})
+	w.kills = func(a tasks.Attempt) bool { return a.Key == poison.Key }
+	id := w.submit("a", 0)
+	w.untilPhase(runs.Failed, id)
+	failure := w.run(id).state.Failures[poison.Key]
+	if got := failure.Error; !strings.Contains(got, "killed its worker 3 times: w") || strings.Count(got, " at 1.9 GiB of 2.0 GiB") != 3 {
+		w.fail("evidence %q", got)
+	}
+	for i, d := range failure.Deaths {
+		if d.Attempt != i+1 || d.MemoryBytes != simMemory.Used || d.MemoryLimitBytes != simMemory.Limit {
+			w.fail("death %d: %+v", i+1, d)
+		}
+	}
+	if len(failure.Deaths) != 3 {
+		w.fail("%d deaths in the failure, want 3", len(failure.Deaths))
+	}
+	if w.deaths != 3 {
+		w.fail("%d workers died, want 3", w.deaths)
+	}
+	if w.run(id).state.Outcomes["c02"] != runs.Done {
+		w.fail("outcomes %v", w.run(id).state.Outcomes)
+	}
+}
+
+func TestLinesAboutANodeNameItsRunAndTheAttempt(t *testing.T) {
+	t.Parallel()
+	b := newBuilder()
+	deadly, flaky := b.node(standingKind, hashParams{Salt: "deadly"}), b.node(standingKind, hashParams{Salt: "flaky"})
+	b.cell(b.node(reportKind, hashParams{Salt: "r"}, deadly), flaky)
+	w := newWorld(t, 13, chaos{}, map[string]*plan.Plan{"a": b.done(t)})
+	w.kills = func(a tasks.Attempt) bool { return a.Key == deadly.Key }
+	w.override = func(a tasks.Attempt) *tasks.Outcome {
+		if a.Key == flaky.Key && a.Number == 1 {
+			return &tasks.Outcome{Result: tasks.Failed, Error: "connection reset"}
+		}
+		return nil
+	}
+	id := w.submit("a", 0)
+	w.untilPhase(runs.Failed, id)
+	said := 0
+	for _, line := range w.trace {
+		if !strings.Contains(line, " node=") {
+			continue
+		}
+		said++
+		for _, attribute := range []string{" run=" + id, " label=", " kind=", " attempt="} {
+			if !strings.Contains(line, attribute) {
+				w.fail("no%s in %q", attribute, line)
+			}
+		}
+	}
+	if said < 5 { // three lost attempts, one that failed, one node given up
+		w.fail("%d lines about nodes, want 5", said)
+	}
+}
+
+// The first of two parts that fail takes the wants of the other with it.
+func TestAFailureThatNobodyWantsIsNoError(t *testing.T) {
+	t.Parallel()
+	b := newBuilder()
+	data := b.node(standingKind, hashParams{Salt: "data"})
+	broken := b.chain(chainOptions{salt: "broken", width: 2, steps: 5}, data)
+	b.cell(b.node(reportKind, hashParams{Salt: "r"}, data), broken.At(5))
+	w := newWorld(t, 14, chaos{}, map[string]*plan.Plan{"a": b.done(t)})
+	w.override = func(a tasks.Attempt) *tasks.Outcome {
+		if a.Key == broken.PartKey(3, 0) || a.Key == broken.PartKey(3, 1) {
+			return &tasks.Outcome{Result: tasks.Refused, Error: "the loss is NaN"}
+		}
+		return nil
+	}
+	id := w.submit("a", 0)
+	w.untilPhase(runs.Failed, id)
+	w.settle()
+	errors := 0
+	for _, line := range w.trace {
+		if strings.HasPrefix(line, "ERROR ") {
+			errors++
+			if !strings.Contains(line, " run="+id) {
+				w.fail("an error without its run: %q", line)
+			}
+		}
+	}
+	if errors != 1 {
+		w.fail("%d errors, want that of the one part", errors)
+	}
+}
+
+func TestALostWorkersTaskRunsElsewhereWithinFourSeconds(t *testing.T) {
+	t.Parallel()
+	b := newBuilder()
+	n := b.node(standingKind, hashParams{Salt: "n"})
+	b.cell(n, n)
+	w := newWorld(t, 8, chaos{}, map[string]*plan.Plan{"a": b.done(t)})
+	var died, ran time.Time
+	w.kills = func(tasks.Attempt) bool {
+		if died.IsZero() {
+			died = w.clock
+			return true
+		}
+		ran = w.clock
+		return false
+	}
+	w.untilPhase(runs.Done, w.submit("a", 0))
+	if took := ran.Sub(died); took > 4*time.Second {
+		w.fail("it took %s", took)
+	}
+}
+
+func TestAnInputThatKeepsVanishingIsAFailureWithEvidence(t *testing.T) {
+	t.Parallel()
+	b := newBuilder()
+	input := b.node(standingKind, hashParams{Salt: "input", Big: true})
+	c := b.chain(chainOptions{salt: "x", width: 2, steps: 3, big: true}, input)
+	b.cell(b.node(reportKind, hashParams{Salt: "r"}, input), input)
+	b.cell(c.At(3), c.At(3))
+	w := newWorld(t, 9, chaos{}, map[string]*plan.Plan{"a": b.done(t)})
+	vanish := func(key storage.Key) *tasks.Outcome {
+		if commit, err := w.archive.Committed(context.Background(), key); err == nil {
+			if err := w.archive.DeleteBlobs(context.Background(), commit); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return nil
+	}
+	w.override = func(a tasks.Attempt) *tasks.Outcome {
+		switch {
+		case a.Kind == reportKind.Name:
+			return vanish(input.Key)
+		case a.Kind == partKind.Name && a.Step == 3:
+			return vanish(c.Key(2))
+		}
+		return nil
+	}
+	id := w.submit("a", 0)
+	w.untilPhase(runs.Failed, id)
+	if len(w.run(id).state.Failures) != 2 {
+		w.fail("failures %v", w.run(id).state.Failures)
+	}
+	for _, f := range w.run(id).state.Failures {
+		if !strings.Contains(f.Error, "is missing still") {
+			w.fail("evidence %q", f.Error)
+		}
+	}
+}
+
+func TestDamagedBlobsAndTornCommitsAreMadeAgain(t *testing.T) {
+	t.Parallel()
+	p := federated(t, chainOptions{salt: "x", width: 2, steps: 8, keep: []int{4}, big: true})
+	w := newWorld(t, 10, chaos{}, map[string]*plan.Plan{"a": p})
+	damaged := make(map[storage.Key]bool)
+	damage := func(key storage.Key) {
+		if damaged[key] {
+			return
+		}
+		damaged[key] = true
+		for _, name := range w.names("blobs/" + key.String()) {
+			if err := w.memory.Put(context.Background(), name, strings.NewReader(strings.Repeat("x", 40_000)), storage.Durable); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	tear := func(key storage.Key) {
+		if damaged[key] {
+			return
+		}
+		damaged[key] = true
+		if err := w.memory.Create(context.Background(), "commits/"+key.String(), []byte(`{"sha256`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.override = func(a tasks.Attempt) *tasks.Outcome {
+		switch {
+		case a.Kind == joinKind.Name && a.Step == 6:
+			damage(a.Inputs[1].Key) // its first part
+		case a.Kind == partKind.Name && a.Step == 3:
+			damage(a.Inputs[0].Key) // the step before
+		case a.Kind == standingKind.Name && len(a.Inputs) > 0:
+			damage(a.Inputs[0].Key) // what an audit reads
+		case a.Kind == joinKind.Name && a.Step == 7:
+			tear(a.Key)
+		}
+		return nil
+	}
+	w.untilPhase(runs.Done, w.submit("a", 0))
+	w.settle()
+	w.checkTruth("a")
+}
