@@ -70,24 +70,7 @@ carry the canaries of each configuration, and how many examples they replace.`,
 			if r.Level == datasets.ByteLevel && !c.Flags().Changed("vocabulary") {
 				r.VocabularySize = 0
 			}
-			source, err := sources.Here{}.Find(c.Context(), args[0], "")
-			if err != nil {
-				return err
-			}
-			facts, err := source.Survey(c.Context(), limits, []datasets.Recipe{r})
-			if err != nil {
-				return err
-			}
-			found := inspection{Facts: facts[0], SHA256: experiment.SourceDigest(source.Digests()), Files: listed(source)}
-			if iid {
-				if found.IID, err = refill(c.Context(), source, limits, r); err != nil {
-					return err
-				}
-			}
-			if g.json {
-				return g.printJSON(found)
-			}
-			return writeFacts(g.stdout, &found, r)
+			return g.inspectSource(c.Context(), args[0], limits, r, iid)
 		},
 	}
 	f := c.Flags()
@@ -103,6 +86,28 @@ carry the canaries of each configuration, and how many examples they replace.`,
 	f.IntVar(&r.Words, "words", 2000, "words of a balanced user")
 	f.Float64Var(&r.HeldOutUsers, "held-out-users", 0, "share of the balanced users that never train")
 	return c
+}
+
+// inspectSource counts what a recipe makes of a source.
+func (g *global) inspectSource(ctx context.Context, name string, limits datasets.Limits, r datasets.Recipe, iid bool) error {
+	source, err := sources.Here{}.Find(ctx, name, "")
+	if err != nil {
+		return err
+	}
+	facts, err := source.Survey(ctx, limits, []datasets.Recipe{r})
+	if err != nil {
+		return err
+	}
+	found := inspection{Facts: facts[0], SHA256: experiment.SourceDigest(source.Digests()), Files: listed(source)}
+	if iid {
+		if found.IID, err = refill(ctx, source, limits, r); err != nil {
+			return err
+		}
+	}
+	if g.json {
+		return g.printJSON(found)
+	}
+	return writeFacts(g.stdout, &found, r)
 }
 
 // onlyOf refuses the flags of a command but for those of these names, since an

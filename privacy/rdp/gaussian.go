@@ -1,9 +1,6 @@
 package rdp
 
-import (
-	"fmt"
-	"math"
-)
+import "fmt"
 
 // Gaussian returns the curve a/(2 sigma^2) of the Gaussian mechanism without
 // sampling (Mironov 2017, Proposition 7). sigma is 0 or above.
@@ -22,13 +19,6 @@ func ZeroConcentrated(rho float64, orders []float64) (Curve, error) {
 		return Curve{}, fmt.Errorf("zero-concentrated privacy %v: expected rho to be 0 or above", rho)
 	}
 	return newCurve(orders, func(order float64) float64 { return order * rho })
-}
-
-// ZeroConcentratedEpsilon is the closed conversion rho + 2 sqrt(rho
-// log(1/delta)) of Bun and Steinke 2016, Proposition 1.3: what Curve.Epsilon
-// gives with the classic conversion and every order at hand.
-func ZeroConcentratedEpsilon(rho, delta float64) float64 {
-	return rho + 2*math.Sqrt(-rho*math.Log(delta))
 }
 
 // rho is the zero-concentrated privacy of Gaussian noise: 1/(2 sigma^2).

@@ -71,9 +71,10 @@ func TestConversionsMatchPublishedValues(t *testing.T) {
 	if math.Abs(epsilon-8.92) > 0.05 {
 		t.Errorf("zero-concentrated 0.81: epsilon %v, published 8.90 to 8.92", epsilon)
 	}
+	// Bun and Steinke 2016, Proposition 1.3: the classic conversion with every order.
 	for _, rho := range []float64{0.01, 0.81, 20} {
 		grid, _ := must(rdp.ZeroConcentrated(rho, rdp.DefaultOrders())).Epsilon(1e-6, rdp.Classic)
-		closed := rdp.ZeroConcentratedEpsilon(rho, 1e-6)
+		closed := rho + 2*math.Sqrt(-rho*math.Log(1e-6))
 		if grid < closed || relative(grid, closed) > 0.01 {
 			t.Errorf("rho %v: %v over the orders, %v in closed form", rho, grid, closed)
 		}

@@ -16,7 +16,6 @@
 //	gate         held for a moment by whoever looks at the lock
 //	owner.json   who the owner is and where it answers
 //	store/       the store
-//	cache/       what workers keep of it
 package home
 
 import (
@@ -159,14 +158,8 @@ func (h *Home) Close() error {
 	return errors.Join(forget(h.dir), h.lock.Close())
 }
 
-// Dir is the home itself, an absolute path.
-func (h *Home) Dir() string { return h.dir }
-
 // Store is the directory of the store.
 func (h *Home) Store() string { return StorePath(h.dir) }
 
 // StorePath is the directory of a home's store, for those who only read it.
 func StorePath(dir string) string { return filepath.Join(dir, "store") }
-
-// Cache is the directory of what workers keep of the store.
-func (h *Home) Cache() string { return filepath.Join(h.dir, "cache") }
