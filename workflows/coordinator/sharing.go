@@ -19,8 +19,8 @@ const (
 	// leastLong is the least length of a task that yields, in seconds. Shorter ones
 	// hold nobody up.
 	leastLong = 1
-	// muchShorter is by how much the tasks must be shorter to which one yields.
-	muchShorter = 10
+	// shorter is by how much the tasks must be shorter to which one yields.
+	shorter = 2
 )
 
 // training is the chain whose step a task belongs to, nil for a standing node.
@@ -72,7 +72,7 @@ func (t *term) yields(x *task, r *run) bool {
 	for _, other := range t.chains {
 		switch {
 		case other != ch && !other.contends(t, class, r.state.Priority):
-		case other != ch && other.used < ch.used && other.taskLength()*muchShorter <= length:
+		case other != ch && other.used < ch.used && other.taskLength()*shorter <= length:
 			quick[other] = true
 			room += max(1, other.shape.Width)
 		default:

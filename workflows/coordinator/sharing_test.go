@@ -72,7 +72,7 @@ func timeOfTrainings(t *testing.T, slots, pairs int, runFor time.Duration) map[s
 func alone(t testing.TB, name string, width int) *plan.Plan {
 	b := newBuilder()
 	origin := b.node(standingKind, hashParams{Salt: "origin"})
-	c := b.chain(chainOptions{salt: name, width: width, steps: 1_000_000}, origin)
+	c := b.chain(chainOptions{salt: name, width: width, steps: 30_000}, origin)
 	b.cell(b.node(reportKind, hashParams{Salt: "report " + name}, c.At(c.Steps)), c.At(c.Steps))
 	return b.done(t)
 }

@@ -52,6 +52,8 @@ type world struct {
 	kinds    []string       // what workers advertise
 	keys     []string       // secret keys that workers hold
 	slow     func(*execution) float64
+	// seconds is how long an attempt says that it took.
+	seconds func(tasks.Attempt) float64
 
 	pending []queue.Message
 	// silence is until when no worker shows a heartbeat after a flush.
@@ -155,7 +157,7 @@ func (s *watchedStore) Create(ctx context.Context, name string, data []byte) err
 func newWorld(t testing.TB, seed uint64, c chaos, plans map[string]*plan.Plan) *world {
 	w := &world{
 		t: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 1)), chaos: c, plans: plans,
-		clock: time.Unix(1_700_000_000, 0), ran: make(map[string]int), kinds: testKinds.Advertised(),
+		clock: time.Unix(1_700_000_000, 0), ran: make(map[string]int), kinds: testKinds.Advertised(), seconds: simSeconds,
 	}
 	w.targets = make(map[string]bool)
 	for _, p := range plans {
@@ -565,7 +567,7 @@ func (w *world) commit(x *simWorker, e *execution, c *storage.Commit) {
 		w.end(x, e, tasks.Outcome{Result: tasks.Failed, Error: err.Error()})
 		return
 	}
-	o := tasks.Outcome{Result: tasks.Done, Objects: stands.Objects(), Seconds: simSeconds(e.attempt)}
+	o := tasks.Outcome{Result: tasks.Done, Objects: stands.Objects(), Seconds: w.seconds(e.attempt)}
 	if !won {
 		o.Divergent = stands.Differs(c)
 	}

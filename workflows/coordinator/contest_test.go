@@ -1,0 +1,124 @@
+package coordinator
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"coalmine/tasks"
+	"coalmine/workflows/plan"
+)
+
+// contest is a world of one worker on a clock of its own, in which trainings compete
+// for the slots: tasks begin in the order of the queue, take the time that their
+// training's tasks take, and nothing else takes any.
+type contest struct {
+	*world
+	worker  *simWorker
+	widths  map[string]int           // of the trainings, by their names
+	lengths map[string]time.Duration // of their tasks
+	ends    map[*execution]time.Time
+	used    map[string]time.Duration // of slots, by name
+}
+
+func newContest(t testing.TB, slots int, rivals []rival) *contest {
+	plans := make(map[string]*plan.Plan)
+	c := &contest{
+		widths: make(map[string]int), lengths: make(map[string]time.Duration),
+		ends: make(map[*execution]time.Time), used: make(map[string]time.Duration),
+	}
+	for _, r := range rivals {
+		plans[r.name] = alone(t, r.name, r.width)
+		c.widths[r.name], c.lengths[r.name] = r.width, r.length
+	}
+	c.world = newWorld(t, 1, chaos{}, plans)
+	c.worker = &simWorker{id: "w0", slots: slots}
+	c.workers = []*simWorker{c.worker}
+	c.seconds = func(a tasks.Attempt) float64 { return c.length(a).Seconds() }
+	return c
+}
+
+func nameOf(a tasks.Attempt) string {
+	var p hashParams
+	if err := json.Unmarshal(a.Params, &p); err != nil {
+		panic(err)
+	}
+	return p.Salt
+}
+
+// length is how long an attempt takes. What comes before a training takes no time,
+// and to join the parts of a round little.
+func (c *contest) length(a tasks.Attempt) time.Duration {
+	name := nameOf(a)
+	if c.widths[name] > 0 && a.Kind == joinKind.Name {
+		return c.lengths[name] / 20
+	}
+	return c.lengths[name]
+}
+
+// pass lets time pass.
+func (c *contest) pass(d time.Duration) {
+	for until := c.clock.Add(d); ; {
+		c.calm()
+		next := until
+		if at, ok := c.term.nextTimer(); ok && at.Before(next) {
+			next = at
+		}
+		var first *execution
+		for _, e := range c.worker.running {
+			if end := c.ends[e]; first == nil && !end.After(next) || first != nil && end.Before(next) {
+				first, next = e, end
+			}
+		}
+		if next.After(c.clock) {
+			c.clock = next
+		}
+		if first != nil {
+			c.finish(first)
+		} else if !c.clock.Before(until) {
+			return
+		}
+		c.term.tick()
+		c.term.settle()
+	}
+}
+
+// calm does everything that takes no time.
+func (c *contest) calm() {
+	for {
+		switch {
+		case len(c.jobs) > 0:
+			c.runJob()
+		case len(c.applying) > 0:
+			c.apply()
+		case len(c.reports) > 0:
+			c.report()
+		case len(c.pending) > 0 && len(c.worker.running) < c.worker.slots:
+			c.begin()
+		default:
+			return
+		}
+		c.term.settle()
+	}
+}
+
+// begin has the worker take the oldest message.
+func (c *contest) begin() {
+	m := c.pending[0]
+	c.pending = c.pending[1:]
+	e := &execution{id: m.ID}
+	if err := json.Unmarshal(m.Payload, &e.attempt); err != nil {
+		c.t.Fatal(err)
+	}
+	e.next = func() { c.lookFirst(c.worker, e) }
+	c.worker.running = append(c.worker.running, e)
+	c.ends[e] = c.clock.Add(c.length(e.attempt))
+}
+
+func (c *contest) finish(e *execution) {
+	delete(c.ends, e)
+	c.used[nameOf(e.attempt)] += c.length(e.attempt)
+	for e.next != nil {
+		c.work(c.worker, e)
+	}
+}
