@@ -29,8 +29,10 @@ func CheckPrefix(prefix string) error {
 	if len(prefix) > maxName {
 		return fmt.Errorf("%w: %.80q... has %d bytes, at most %d are allowed", ErrName, prefix, len(prefix), maxName)
 	}
-	if i := strings.IndexFunc(prefix, func(r rune) bool { return !isNameRune(r) }); i >= 0 {
-		return fmt.Errorf("%w: %.80q: only letters, digits and . _ - / are allowed", ErrName, prefix)
+	for i := range len(prefix) {
+		if !isNameByte(prefix[i]) {
+			return fmt.Errorf("%w: %.80q: only letters, digits and . _ - / are allowed", ErrName, prefix)
+		}
 	}
 	return nil
 }
@@ -44,12 +46,12 @@ func CheckDir(dir string) error {
 	return CheckName(dir)
 }
 
-func isNameRune(r rune) bool {
+func isNameByte(b byte) bool {
 	switch {
-	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9':
+	case 'a' <= b && b <= 'z', 'A' <= b && b <= 'Z', '0' <= b && b <= '9':
 		return true
 	}
-	return strings.ContainsRune("._-/", r)
+	return b == '.' || b == '_' || b == '-' || b == '/'
 }
 
 var runID = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,80}$`)

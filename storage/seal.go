@@ -20,7 +20,7 @@ func seal(record any) ([]byte, error) {
 		return nil, fmt.Errorf("record cannot be encoded: %w", err)
 	}
 	// What json.Marshal makes of a sealed, without checking the record again.
-	return fmt.Appendf(nil, `{"sha256":%q,"record":%s}`, DigestOf(raw), raw), nil
+	return []byte(`{"sha256":"` + DigestOf(raw).String() + `","record":` + string(raw) + `}`), nil
 }
 
 // unseal checks a record and decodes it. A record that is torn or damaged gives

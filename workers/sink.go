@@ -20,9 +20,9 @@ const parallelPuts = 4
 type sink struct {
 	archive *storage.Archive
 	key     storage.Key
-	puts    *errgroup.Group
+	puts    errgroup.Group
 	ctx     context.Context // ends with the first failed put, or when given up
-	giveUp  context.CancelFunc
+	giveUp  context.CancelCauseFunc
 
 	mu    sync.Mutex
 	names map[string]bool
@@ -34,17 +34,17 @@ type sink struct {
 }
 
 func newSink(ctx context.Context, archive *storage.Archive, key storage.Key, budget int64) *sink {
-	ctx, giveUp := context.WithCancel(context.WithoutCancel(ctx))
-	puts, ctx := errgroup.WithContext(ctx)
-	puts.SetLimit(parallelPuts)
-	return &sink{
-		archive: archive, key: key, puts: puts, ctx: ctx, giveUp: giveUp,
+	ctx, giveUp := context.WithCancelCause(context.WithoutCancel(ctx))
+	s := &sink{
+		archive: archive, key: key, ctx: ctx, giveUp: giveUp,
 		names: map[string]bool{}, kept: map[storage.Digest][]byte{}, budget: budget,
 	}
+	s.puts.SetLimit(parallelPuts)
+	return s
 }
 
-// Put implements tasks.Sink. It returns before the blob is stored; wait returns
-// the error if there is one.
+// Put implements tasks.Sink. It returns before a blob is stored that is an object
+// of its own; wait returns the error if there is one.
 func (s *sink) Put(_ context.Context, name string, data []byte, durability storage.Durability) error {
 	if err := s.claim(name); err != nil {
 		return err
@@ -52,14 +52,25 @@ func (s *sink) Put(_ context.Context, name string, data []byte, durability stora
 	if s.ctx.Err() != nil {
 		return fmt.Errorf("output %q: an earlier one was not stored: %w", name, context.Cause(s.ctx))
 	}
+	if len(data) <= storage.MaxInline {
+		return s.put(name, data, durability) // travels in the commit: there is no wait
+	}
 	s.puts.Go(func() error {
-		blob, err := s.archive.PutBlob(s.ctx, s.key, name, data, durability)
-		if err == nil {
-			s.record(blob, data)
+		err := s.put(name, data, durability)
+		if err != nil {
+			s.giveUp(err)
 		}
 		return err
 	})
 	return nil
+}
+
+func (s *sink) put(name string, data []byte, durability storage.Durability) error {
+	blob, err := s.archive.PutBlob(s.ctx, s.key, name, data, durability)
+	if err == nil {
+		s.record(blob, data)
+	}
+	return err
 }
 
 func (s *sink) claim(name string) error {
@@ -87,9 +98,9 @@ func (s *sink) record(blob storage.Blob, data []byte) {
 // given up.
 func (s *sink) wait(taskErr error) ([]storage.Blob, error) {
 	if taskErr != nil {
-		s.giveUp()
+		s.giveUp(nil)
 	}
-	defer s.giveUp()
+	defer s.giveUp(nil)
 	err := s.puts.Wait()
 	return s.blobs, err
 }

@@ -167,14 +167,11 @@ func (s *Store) Delete(ctx context.Context, names ...string) error {
 }
 
 func (s *Store) remove(name string) error {
-	info, err := os.Lstat(s.path(name))
-	if err == nil && info.IsDir() {
-		return nil
-	}
-	if err == nil {
-		err = os.Remove(s.path(name))
-	}
-	if err = absence(err); err != nil && !errors.Is(err, storage.ErrNotFound) {
+	err := removeFile(s.path(name))
+	if absent := errors.Is(absence(err), storage.ErrNotFound); err != nil && !absent {
+		if info, statErr := os.Lstat(s.path(name)); statErr == nil && info.IsDir() {
+			return nil // no object
+		}
 		return err
 	}
 	for dir := filepath.Dir(name); strings.ContainsRune(dir, filepath.Separator); dir = filepath.Dir(dir) {

@@ -33,6 +33,19 @@ func syncDir(path string) error {
 	return d.Sync()
 }
 
+// removeFile removes a file. A directory stays, with one error or another.
+func removeFile(path string) error {
+	for {
+		err := syscall.Unlink(path)
+		if err == nil {
+			return nil
+		}
+		if err != syscall.EINTR {
+			return &fs.PathError{Op: "remove", Path: path, Err: err}
+		}
+	}
+}
+
 // removeDir removes an empty directory and nothing else.
 func removeDir(path string) error { return syscall.Rmdir(path) }
 

@@ -16,6 +16,18 @@ func openFile(path string, flags int, perm fs.FileMode) (*os.File, error) {
 // syncDir does nothing: Windows cannot sync directories; NTFS journals names.
 func syncDir(string) error { return nil }
 
+// removeFile removes a file. A directory stays, with an error.
+func removeFile(path string) error {
+	name, err := windows.UTF16PtrFromString(path)
+	if err == nil {
+		err = windows.DeleteFile(name)
+	}
+	if err != nil {
+		return &fs.PathError{Op: "remove", Path: path, Err: err}
+	}
+	return nil
+}
+
 // removeDir removes an empty directory and nothing else.
 func removeDir(path string) error { return syscall.Rmdir(path) }
 
