@@ -59,26 +59,33 @@ func loadTileRegisters() tileRegisters {
 	return r
 }
 
-// aheadStep is how many bytes of the next tile of A are prefetched for every k:
-// enough for a tile of eight packed rows, or of dense rows of A itself.
-const aheadStep = 32
-
-// prefetch brings the rows of C in while the products are computed.
+// prefetch brings the rows of C in while the products are computed: of every row
+// the last line and, if it has more than one, the first. The first of one that
+// lies across two lines has come with the tile before.
 func (s isa) prefetch(r tileRegisters, rows int) {
-	row := GP64()
+	row, bytes := GP64(), s.tileVectors*s.bytes()
 	MOVQ(r.c, row)
 	for i := range rows {
-		PREFETCHT0(Mem{Base: row})
-		PREFETCHT0(Mem{Base: row, Disp: 4*s.lanes*s.tileVectors - 4})
+		if bytes > line {
+			PREFETCHT0(Mem{Base: row})
+		}
+		PREFETCHT0(Mem{Base: row, Disp: bytes - 4})
 		if i < rows-1 {
 			ADDQ(r.cRow, row)
 		}
 	}
 }
 
+// line is the size of a cache line in bytes.
+const line = 64
+
+// deep is how many values of k a turn of the loop over them takes in.
+const deep = 4
+
 // accumulateTile emits the loop over k and returns the sums, row by row. On the
 // way it prefetches the next tile of A, whose rows are often too short for the
-// processor to see that they are read one after the other.
+// processor to see that they are read one after the other: two lines for every
+// four k, enough for a tile of eight packed rows, or of dense rows of A itself.
 func (s isa) accumulateTile(r tileRegisters, rows int) []group {
 	sums := make([]group, rows)
 	for i := range sums {
@@ -89,9 +96,34 @@ func (s isa) accumulateTile(r tileRegisters, rows int) []group {
 	r.lookAhead(rows)
 	LEAQ(Mem{Base: r.a, Index: r.aRow, Scale: 4}, r.aNext)
 	Load(Param("b").Base(), r.b)
-	b := s.group(s.tileVectors)
+	SUBQ(U8(deep), r.depth)
+	JLT(LabelRef("few"))
 	alignLoop()
+	Label("products")
+	for p := range deep {
+		s.multiplyAdd(r, sums)
+		if p%2 == 0 {
+			PREFETCHT0(Mem{Base: r.ahead, Disp: p / 2 * line})
+		}
+	}
+	ADDQ(U32(deep/2*line), r.ahead)
+	SUBQ(U8(deep), r.depth)
+	JGE(LabelRef("products"))
+	Label("few")
+	ADDQ(U8(deep), r.depth)
+	JZ(LabelRef("summed"))
 	Label("product")
+	s.multiplyAdd(r, sums)
+	DECQ(r.depth)
+	JNZ(LabelRef("product"))
+	Label("summed")
+	return sums
+}
+
+// multiplyAdd adds the products of a column of A and a row of B to the sums, and
+// moves on to the next.
+func (s isa) multiplyAdd(r tileRegisters, sums []group) {
+	b := s.group(s.tileVectors)
 	for j, v := range b {
 		VMOVUPS(Mem{Base: r.b, Disp: j * s.bytes()}, v)
 	}
@@ -102,16 +134,11 @@ func (s isa) accumulateTile(r tileRegisters, rows int) []group {
 			VFMADD231PS(b[j], x, sum)
 		}
 	}
-	PREFETCHT0(Mem{Base: r.ahead})
-	ADDQ(U8(aheadStep), r.ahead)
 	ADDQ(r.step, r.a)
-	if rows > 4 {
+	if len(sums) > 4 {
 		ADDQ(r.step, r.aNext)
 	}
 	ADDQ(r.bRow, r.b)
-	DECQ(r.depth)
-	JNZ(LabelRef("product"))
-	return sums
 }
 
 // lookAhead points r.ahead to the next tile of A if its rows lie so close that
