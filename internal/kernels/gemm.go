@@ -8,6 +8,7 @@ const (
 	blockDepth   = BlockDepth
 	blockRows    = 192 // m; a multiple of every set's tile
 	blockColumns = 480 // n; a multiple of panelWidth
+	onceColumns  = 144 // the same where A is a single block, so that B is read just once: soon after it is packed
 	panelWidth   = 48  // columns that a product packs side by side; a multiple of every set's tile
 	maxTileRows  = 8
 )
@@ -97,17 +98,30 @@ func (s *set) multiply(g product, b operandB) {
 	w := workspaces.Get().(*workspace)
 	defer workspaces.Put(w)
 	for p0 := 0; p0 < g.k; p0 += blockDepth {
-		depth := min(blockDepth, g.k-p0)
 		if p0 > 0 {
 			g.bias, g.beta = nil, 1
 		}
-		for j0 := 0; j0 < g.n; j0 += blockColumns {
-			columns := min(blockColumns, g.n-j0)
-			panels := s.panelsOf(w, b, g, p0, depth, j0, columns)
-			for i0 := 0; i0 < g.m; i0 += blockRows {
-				rows := min(blockRows, g.m-i0)
-				s.block(w, g, panels, span{i0, rows}, span{j0, columns}, span{p0, depth})
+		s.multiplyDepth(w, g, b, span{p0, min(blockDepth, g.k-p0)})
+	}
+}
+
+// multiplyDepth walks the blocks of one depth.
+func (s *set) multiplyDepth(w *workspace, g product, b operandB, depth span) {
+	once, most := g.m <= blockRows, blockColumns
+	if once {
+		most = onceColumns
+	}
+	var a blockA
+	for j0 := 0; j0 < g.n; j0 += most {
+		columns := span{j0, min(most, g.n-j0)}
+		panels := s.panelsOf(w, b, g, depth, columns)
+		for i0 := 0; i0 < g.m; i0 += blockRows {
+			rows := span{i0, min(blockRows, g.m-i0)}
+			tiling := splitRows(rows.length, s.tileRows)
+			if j0 == 0 || !once {
+				a = s.viewA(w, g, rows, depth, tiling)
 			}
+			s.block(g, a, tiling, panels, rows, columns, depth.length)
 		}
 	}
 }
@@ -134,9 +148,7 @@ func (s *set) prescale(g product, empty bool) {
 type span struct{ start, length int }
 
 // block multiplies a block of A with a block of B, panel by panel.
-func (s *set) block(w *workspace, g product, b panels, rows, columns, depth span) {
-	tiling := splitRows(rows.length, s.tileRows)
-	a := s.viewA(w, g, rows, depth, tiling)
+func (s *set) block(g product, a blockA, tiling [2]tiles, b panels, rows, columns span, depth int) {
 	for j := 0; j < columns.length; j += s.tileColumns {
 		width := min(s.tileColumns, columns.length-j)
 		panel, panelRow := b.at(j)
@@ -151,7 +163,7 @@ func (s *set) block(w *workspace, g product, b panels, rows, columns, depth span
 			}
 			x, next, step := a.stack(t)
 			c := g.c[(rows.start+t.firstRow)*g.ldc+columns.start+j:]
-			tile[t.height](t.count, depth.length, x, next, a.row, step, panel, panelRow, c, g.ldc, width, g.alpha, g.beta != 0, bias)
+			tile[t.height](t.count, depth, x, next, a.row, step, panel, panelRow, c, g.ldc, width, g.alpha, g.beta != 0, bias)
 		}
 	}
 }

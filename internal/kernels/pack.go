@@ -74,25 +74,28 @@ const nearStride = 416
 func scattered(stride int) bool { return stride > nearStride || stride%(2*cacheLine) == 0 }
 
 // panelsOf brings a block of op(B) into the form that tiles read.
-func (s *set) panelsOf(w *workspace, b operandB, g product, p0, depth, j0, columns int) panels {
+func (s *set) panelsOf(w *workspace, b operandB, g product, depth, columns span) panels {
 	if b.packed != nil {
 		p := b.packed
 		if p.width%s.tileColumns != 0 {
 			panic("kernels: b was packed by another set of kernels than " + s.name)
 		}
-		return packedPanels(p.data[p0*roundUp(p.n, p.width)+j0*depth:], p.width, depth, columns)
+		return packedPanels(p.data[depth.start*roundUp(p.n, p.width)+columns.start*depth.length:], p.width, depth.length, columns.length)
 	}
 	if b.trans || g.m >= packingPays && scattered(b.stride) {
-		w.b = aligned(w.b, depth*roundUp(columns, panelWidth))
-		s.packPanels(w.b, panelWidth, b, span{p0, depth}, span{j0, columns})
-		return packedPanels(w.b, panelWidth, depth, columns)
+		w.b = aligned(w.b, depth.length*roundUp(columns.length, panelWidth))
+		s.packPanels(w.b, panelWidth, b, depth, columns)
+		return packedPanels(w.b, panelWidth, depth.length, columns.length)
 	}
-	whole := columns / panelWidth * panelWidth
-	w.b = aligned(w.b, depth*panelWidth)
-	if whole < columns {
-		s.packPanels(w.b, panelWidth, b, span{p0, depth}, span{j0 + whole, columns - whole})
+	whole := columns.length / panelWidth * panelWidth
+	w.b = aligned(w.b, depth.length*panelWidth)
+	if whole < columns.length {
+		s.packPanels(w.b, panelWidth, b, depth, span{columns.start + whole, columns.length - whole})
 	}
-	return panels{data: b.data[p0*b.stride+j0:], width: panelWidth, row: b.stride, next: panelWidth, tail: w.b, tailStart: whole}
+	return panels{
+		data: b.data[depth.start*b.stride+columns.start:], width: panelWidth, row: b.stride, next: panelWidth,
+		tail: w.b, tailStart: whole,
+	}
 }
 
 // packPanels packs a part of op(B) in panels of the given width.
