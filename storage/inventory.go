@@ -11,13 +11,13 @@ import (
 // ObjectKind says what an object of a store is.
 type ObjectKind string
 
-// The kinds of objects that housekeeping deals with, as the layout has them.
+// The kinds of objects that housekeeping deals with, each a directory of the layout.
 const (
-	CommitObject ObjectKind = "commits"
-	BlobObject   ObjectKind = "blobs"
-	LogObject    ObjectKind = "logs"    // what an attempt has printed
-	RecordObject ObjectKind = "runs"    // a run's spec or an entry of its log
-	SourceObject ObjectKind = "sources" // cannot be made again
+	CommitObject ObjectKind = commitsDir
+	BlobObject   ObjectKind = blobsDir
+	LogObject    ObjectKind = logsDir    // what an attempt has printed
+	RecordObject ObjectKind = runsDir    // a run's spec or an entry of its log
+	SourceObject ObjectKind = sourcesDir // cannot be made again
 )
 
 // Object is something that a store holds, as a listing shows it. Which of Key,

@@ -1,11 +1,11 @@
 // Package tasks defines what a task is; the packages below it hold the kinds:
 //
 //	datasets     import, encode, balance, partition
-//	canaries     draw and insert
+//	canaries     draw, insert; the units of a one-run audit
 //	training     initial model, client chunks, central SGD
 //	aggregation  the server step of a round
 //	evaluation   utility on the test part
-//	audits       random sampling, beam search
+//	audits       random sampling, beam search, their summary, one-run
 //	reports      the result of a cell
 //
 // A task is a pure function of its parameters and its inputs: the same key

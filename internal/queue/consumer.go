@@ -126,8 +126,9 @@ type attempt struct {
 // Serve takes messages from the queues and handles them until ctx is done. Then
 // it takes no more, lets handlers finish for the grace, stops the rest, and
 // returns nil. When the broker asks it to drain it takes no more either, lets
-// handlers finish for as long as they need, and returns nil. A handler that does not return within ten seconds of that is left
-// behind, and its message goes back into the queue. Serve outlasts any absence of Redis.
+// handlers finish for as long as they need, and returns nil. A handler that does
+// not return within ten seconds of being stopped is left behind, and its message
+// goes back into the queue. Serve outlasts any absence of Redis.
 func (c *Conn) Serve(ctx context.Context, cfg ConsumerConfig) error {
 	if err := cfg.check(); err != nil {
 		return err

@@ -1,10 +1,13 @@
 // Package storagetest holds the suite that every storage driver passes, and a
 // store in memory for the tests of other packages.
 //
-// A driver's test hands the suite a way to open its store:
+// A driver's test hands the suite a way to find new, empty stores and to open them:
 //
 //	func TestContract(t *testing.T) {
-//		storagetest.Run(t, storagetest.Driver{Open: func(t *testing.T) storage.Store { ... }})
+//		storagetest.Run(t, storagetest.Driver{
+//			Location: func(t testing.TB) string { return t.TempDir() },
+//			Open:     func(t testing.TB, location string) storage.Store { ... },
+//		})
 //	}
 //
 // Package fault, below, makes chosen calls of any store go wrong.
