@@ -3,6 +3,7 @@ package coordinator
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"coalmine/internal/tracing"
@@ -94,7 +95,7 @@ func (t *term) inputsReady(ch *chain, wants []*run, rank int) bool {
 
 // setWants replaces the wants of a step's task.
 func (t *term) setWants(task *task, wants []*run, rank int) {
-	changed := !equalRuns(task.wants, wants)
+	changed := !slices.Equal(task.wants, wants)
 	if changed && len(task.wants) == 0 {
 		task.inheritTroubles(wants)
 	}
@@ -102,18 +103,6 @@ func (t *term) setWants(task *task, wants []*run, rank int) {
 	if changed && task.state == backlogged {
 		t.offer(task)
 	}
-}
-
-func equalRuns(a, b []*run) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }
 
 func (t *term) readyIfIdle(task *task) {

@@ -154,11 +154,11 @@ func (t *term) launch(x *task, r *run) {
 		return
 	}
 	m := queue.Message{ID: f.id, Class: string(f.class), Payload: payload}
-	t.launching = append(t.launching, launch{f, m, f.span.Child("enqueue")})
+	t.launching = append(t.launching, outgoing{f, m, f.span.Child("enqueue")})
 }
 
-// launch is an attempt that has yet to be sent.
-type launch struct {
+// outgoing is an attempt that has yet to be sent.
+type outgoing struct {
 	flight  *flight
 	message queue.Message
 	span    tracing.Span // of the sending

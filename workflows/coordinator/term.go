@@ -36,7 +36,7 @@ type term struct {
 
 	flights map[string]*flight
 	// launching are attempts on their way out.
-	launching []launch
+	launching []outgoing
 	flying    map[tasks.Class]int
 	workers   []queue.Worker
 	// foreign are attempts, by key, that workers run though this term has not
@@ -103,7 +103,7 @@ type trouble struct {
 	err   error
 }
 
-func (x *trouble) begin(now time.Time, err error) (new bool) {
+func (x *trouble) begin(now time.Time, err error) (first bool) {
 	x.err = err
 	if !x.since.IsZero() {
 		return false
