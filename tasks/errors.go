@@ -23,8 +23,8 @@ func Permanent(err error) error {
 
 // IsPermanent reports whether err was marked by Permanent.
 func IsPermanent(err error) bool {
-	var p permanentError
-	return errors.As(err, &p)
+	_, ok := errors.AsType[permanentError](err)
+	return ok
 }
 
 // MissingError says that the output of a node is gone, or never was. It is no

@@ -36,3 +36,13 @@ func (r Registry) Advertised() []string {
 	slices.Sort(names)
 	return names
 }
+
+// Classes lists the classes of the kinds, each once, sorted.
+func (r Registry) Classes() []string {
+	var classes []string
+	for _, k := range r {
+		classes = append(classes, string(k.Class))
+	}
+	slices.Sort(classes)
+	return slices.Compact(classes)
+}

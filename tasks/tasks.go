@@ -277,7 +277,7 @@ func (t *Task) BlobRange(ctx context.Context, input, name string, offset, length
 	return t.source.BlobRange(ctx, key, name, offset, length)
 }
 
-// Metrics decodes the metrics of the named input's commit.
+// InputMetrics decodes the metrics of the named input's commit.
 func (t *Task) InputMetrics(ctx context.Context, input string, into any) error {
 	key, err := t.Input(input)
 	if err != nil {

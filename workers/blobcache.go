@@ -42,9 +42,9 @@ func (c *blobCache) whole(ctx context.Context, digest storage.Digest, fetch func
 	})
 }
 
-// part returns its own copy of length bytes from offset of a blob that is cached, or worth
-// caching: one that was read in part before, such as the shards that every
-// round's clients come from. It goes to disk only, lest a data set push the
+// part returns its own copy of length bytes from offset of a blob that is cached,
+// or worth caching: one that was read in part before, such as the shards that
+// every round's clients come from. It goes to disk only, lest a data set push the
 // models out of memory. ok is false if the caller must read the part himself.
 func (c *blobCache) part(ctx context.Context, b storage.Blob, offset, length int64, fetch func() ([]byte, error)) (data []byte, ok bool, err error) {
 	if data, ok := c.memory.peek(b.Digest); ok {

@@ -10,7 +10,6 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -123,7 +122,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	err = w.Queue.Serve(ctx, queue.ConsumerConfig{
 		WorkerID: e.workerID,
 		Host:     e.host,
-		Classes:  classes(w.Registry),
+		Classes:  w.Registry.Classes(),
 		Kinds:    w.Registry.Advertised(),
 		Keys:     w.Keys.Fingerprints(),
 		Slots:    w.slots(),
@@ -223,14 +222,4 @@ func newWorkerID(host string) string {
 		clean = clean[:60]
 	}
 	return fmt.Sprintf("%s-%d-%s", cmp.Or(clean, "worker"), os.Getpid(), strings.ToLower(rand.Text()[:8]))
-}
-
-// classes are the queues of the kinds in a registry, sorted.
-func classes(registry tasks.Registry) []string {
-	var found []string
-	for _, kind := range registry {
-		found = append(found, string(kind.Class))
-	}
-	slices.Sort(found)
-	return slices.Compact(found)
 }

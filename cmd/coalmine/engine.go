@@ -54,12 +54,7 @@ func (g *global) newCoordinator(archive *storage.Archive, conn *queue.Conn, hold
 // classLimits checks the limits of --class-limit: a misspelt class would limit
 // nothing, and a limit of 0 would stop every run.
 func classLimits(registry tasks.Registry, limits map[string]int) (map[tasks.Class]int, error) {
-	var classes []string
-	for _, kind := range registry {
-		classes = append(classes, string(kind.Class))
-	}
-	slices.Sort(classes)
-	classes = slices.Compact(classes)
+	classes := registry.Classes()
 	checked := make(map[tasks.Class]int)
 	for _, class := range slices.Sorted(maps.Keys(limits)) {
 		most := limits[class]

@@ -10,9 +10,9 @@
 // TestChaos plays seeded schedules of faults on clusters of real processes and
 // servers: kills, freezes, lost networks, a Redis that forgets, a store that
 // fails, lies or tears, and an operator who pauses, cancels, resumes and retries
-// meanwhile, drains workers, and submits and cancels other runs. What the run leaves must be what an undisturbed run
-// leaves, byte for byte, and every object in the store must be accounted for.
-// make chaos SEEDS=200 FIRST=1 plays many.
+// meanwhile, drains workers, and submits and cancels other runs. What the run
+// leaves must be what an undisturbed run leaves, byte for byte, and every object
+// in the store must be accounted for. make chaos SEEDS=200 FIRST=1 plays many.
 //
 // TestSoak, which only make soak runs, trains thousands of rounds and fits a line
 // through what each process uses.

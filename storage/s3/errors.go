@@ -18,8 +18,7 @@ import (
 
 // response is the server's answer inside an error; zero if there was none.
 func response(err error) minio.ErrorResponse {
-	var r minio.ErrorResponse
-	errors.As(err, &r)
+	r, _ := errors.AsType[minio.ErrorResponse](err)
 	return r
 }
 

@@ -39,7 +39,7 @@ var CorpusIndexBlob = IndexBlob(corpusPart)
 
 // ImportParams are the parameters of Import.
 type ImportParams struct {
-	// Sources are the digests of the files, in order of their names.
+	// Sources are the digests of the files, in the order in which they are read.
 	Sources []storage.Digest `json:"sources"`
 	Limits  Limits           `json:"limits"`
 	Reading
@@ -119,11 +119,10 @@ func (f *importedFile) Close() error {
 // classify marks faults of the source as permanent. Bytes that were damaged on
 // their way, or that never came, are no fault of the source.
 func (x *importedFiles) classify(err error) error {
-	var fault *SourceError
-	switch {
-	case !errors.As(err, &fault):
+	if _, ok := errors.AsType[*SourceError](err); !ok {
 		return err
-	case x.damage != nil:
+	}
+	if x.damage != nil {
 		return fmt.Errorf("%w (after %w)", x.damage, err)
 	}
 	return tasks.Permanent(err)

@@ -191,8 +191,7 @@ func badLine(format string, args ...any) error {
 
 // inLine completes a *SourceError with its place; other errors pass.
 func inLine(file string, line int, err error) error {
-	var fault *SourceError
-	if errors.As(err, &fault) {
+	if fault, ok := errors.AsType[*SourceError](err); ok {
 		return &SourceError{file, line, fault.Err}
 	}
 	return err
@@ -229,8 +228,8 @@ func parseRecord(line []byte) (Record, error) {
 }
 
 func explainJSON(err error) error {
-	var wrongType *json.UnmarshalTypeError
-	if !errors.As(err, &wrongType) {
+	wrongType, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	if !ok {
 		return badLine("not JSON (%w); %s", err, wanted)
 	}
 	if wrongType.Field == "" {

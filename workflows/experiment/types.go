@@ -119,7 +119,8 @@ type Part struct {
 }
 
 // Canaries are random sequences of ordinary words or, at the byte level, of
-// symbols of an alphabet. They are inserted on purpose, by every pair of a user probability and an example probability.
+// symbols of an alphabet. They are inserted on purpose, by every pair of a user
+// probability and an example probability.
 type Canaries struct {
 	// Words of each canary; at the byte level its random symbols, by default 10 or
 	// what the format has. At most data.sequence.

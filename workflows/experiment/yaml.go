@@ -98,8 +98,8 @@ func tooDeep(source string, tokens token.Tokens) (position, bool) {
 
 func syntaxError(source string, err error) (position, string) {
 	at := position{source: source, line: 1, column: 1}
-	var syntax yaml.Error
-	if !errors.As(err, &syntax) {
+	syntax, ok := errors.AsType[yaml.Error](err)
+	if !ok {
 		return at, err.Error()
 	}
 	if t := syntax.GetToken(); t != nil && t.Position != nil {

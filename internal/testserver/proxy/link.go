@@ -205,8 +205,7 @@ func (l *Link) pump(p *pair, from, to net.Conn) {
 }
 
 func closeWrite(p *pair, to net.Conn, err error) {
-	var failed *net.OpError
-	if errors.As(err, &failed) {
+	if _, failed := errors.AsType[*net.OpError](err); failed {
 		p.reset()
 		return
 	}
