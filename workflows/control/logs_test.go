@@ -1,0 +1,52 @@
+package control_test
+
+import (
+	"strings"
+	"testing"
+
+	"coalmine/storage"
+	"coalmine/storage/storagetest"
+	"coalmine/workflows/control"
+	"coalmine/workflows/runs"
+)
+
+// A worker that is killed leaves no log, nor does a task that never ran: what is
+// known of them is told all the same.
+func TestLogsTellOfAttemptsThatLeftNone(t *testing.T) {
+	t.Parallel()
+	archive := storage.NewArchive(storagetest.NewMemory())
+	service := runs.NewService(archive, nil)
+	run, _, err := service.Submit(t.Context(), runs.Spec{Name: "x", Digest: storage.DigestOf(nil)}, "somebody", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := func(name string) *storage.Key { return &storage.Key{Digest: storage.DigestOf([]byte(name))} }
+	const gib = 1 << 30
+	if err := service.Append(t.Context(), run.ID,
+		runs.Entry{Kind: runs.WorkerDied, Key: key("alive"), Worker: "w1", Attempts: 1},
+		runs.Entry{Kind: runs.WorkerDied, Key: key("poisoned"), Worker: "w2", Attempts: 2, MemoryBytes: gib, MemoryLimitBytes: 2 * gib},
+		runs.Entry{Kind: runs.NodeFailed, Key: key("poisoned"), Label: "step 3", Attempts: 2, Error: "workers died"},
+		runs.Entry{Kind: runs.NodeFailed, Key: key("unsendable"), Label: "step 4", Attempts: 5, Error: "its parameters cannot be sent"},
+		runs.Entry{Kind: runs.NodeFailed, Key: key("logged"), Label: "step 5", Attempts: 1, Error: "as the log says"},
+	); err != nil {
+		t.Fatal(err)
+	}
+	if err := archive.PutTaskLog(t.Context(), run.ID, *key("logged"), "1.w3", []byte("what it printed")); err != nil {
+		t.Fatal(err)
+	}
+	for node, want := range map[string]string{
+		"a node that was tried again": "1.w1: the worker vanished while it was at work on this: w1\n",
+		"step 3":                      "2.w2: the worker vanished while it was at work on this: w2 at 1.0 GiB of 2.0 GiB\n",
+		"step 4":                      "5: its parameters cannot be sent\n",
+		"step 5":                      "1.w3: what it printed",
+	} {
+		logs, err := control.New(archive, nil, nil).Logs(t.Context(), run.ID, node)
+		var got strings.Builder
+		for _, l := range logs {
+			got.WriteString(l.Attempt + ": " + l.Text)
+		}
+		if err != nil || got.String() != want {
+			t.Errorf("logs of %q: %q, %v; want %q", node, got.String(), err, want)
+		}
+	}
+}
