@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/user"
 	"slices"
 	"strings"
 	"time"
@@ -204,10 +205,15 @@ func (l *Local) checkSources(ctx context.Context, spec *runs.Spec) error {
 	return nil
 }
 
-// person names who steers, for the log.
+// person names who steers, for the log: as a rule the user of this process. In a
+// container that may be a number without a name.
 func person() string {
 	host, _ := os.Hostname()
-	return fmt.Sprintf("%s@%s", os.Getenv("USER"), host)
+	name := fmt.Sprint("uid ", os.Getuid())
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		name = u.Username
+	}
+	return name + "@" + host
 }
 
 // find returns the run that a name means.
