@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"coalmine/internal/garbage"
 	"coalmine/internal/kernels"
 )
 
@@ -43,7 +44,11 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
+// allowedGarbage is how much a process may have however little it lives in, in bytes.
+const allowedGarbage = 32 << 20
+
 func main() {
+	garbage.Allow(allowedGarbage)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	code := execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
