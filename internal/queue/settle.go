@@ -79,19 +79,35 @@ func (s *settler) take() *settlement {
 func (s *settler) send(tasks []settled) error {
 	ctx := context.Background()
 	_, err := s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for _, t := range tasks {
-			// The task is among the oldest of those at work, which stand at the end.
-			p.LRem(ctx, asynqKey(t.class, "active"), -1, t.report.ID)
-			p.ZRem(ctx, asynqKey(t.class, "lease"), t.report.ID)
-			p.Del(ctx, asynqKey(t.class, "t:"+t.report.ID))
-			if t.report.Body != nil {
-				p.RPush(ctx, reportsKey, t.report.encode())
-			}
-		}
+		end(ctx, p, tasks)
 		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("sending %d reports: %w", len(tasks), err)
 	}
 	return nil
+}
+
+// end removes the tasks from their queues and appends their reports, with as few
+// commands as that takes.
+func end(ctx context.Context, pipe redis.Pipeliner, tasks []settled) {
+	var records []string
+	var reports []any
+	leases := make(map[string][]any)
+	for _, t := range tasks {
+		// The task is among the oldest of those at work, which stand at the end.
+		pipe.LRem(ctx, asynqKey(t.class, "active"), -1, t.report.ID)
+		leases[t.class] = append(leases[t.class], t.report.ID)
+		records = append(records, asynqKey(t.class, "t:"+t.report.ID))
+		if t.report.Body != nil {
+			reports = append(reports, t.report.encode())
+		}
+	}
+	for class, ids := range leases {
+		pipe.ZRem(ctx, asynqKey(class, "lease"), ids...)
+	}
+	pipe.Del(ctx, records...)
+	if len(reports) > 0 {
+		pipe.RPush(ctx, reportsKey, reports...)
+	}
 }
