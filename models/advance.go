@@ -41,7 +41,7 @@ func (w *Walker) lowest(to, from *States, extensions []Extension, at int) {
 // next.
 func (w *Walker) emit(to, from *States, extensions []Extension, prospects []Prospect, at int) {
 	l := &w.tables.scorer.layers[0]
-	w.gather(from.output[0], l.out, extensions, w.shares())
+	w.gather(from.output[0], l.out, extensions, w.shares(), scoringBlock)
 	w.computeInputs(extensions)
 	w.recur(extensions)
 	w.gates, w.squash = grow(w.gates, l.gates()), grow(w.squash, l.units)

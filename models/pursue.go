@@ -34,20 +34,28 @@ func (w *Walker) Pursue(to, from *States, extensions []Extension, prospects []Pr
 	}
 	w.kept = w.kept[:0]
 	if w.tables.targets == nil {
-		for i := range extensions {
-			w.kept = append(w.kept, i)
-		}
+		w.kept = upTo(w.kept, 0, len(extensions))
 		return w.kept, w.Advance(to, from, extensions)
 	}
+	w.work.Foreseen += int64(len(extensions))
+	foresee := w.glance(from, extensions, prospects, limit, near)
+	extensions, prospects = w.likelyOnes(extensions, prospects)
 	to.reserve(from.cells, len(extensions))
 	for start := 0; start < len(extensions); start += scoringBlock {
 		end, at := min(start+scoringBlock, len(extensions)), len(w.kept)
 		w.emit(to, from, extensions[start:end], prospects[start:end], at)
-		w.affordable(prospects[start:end], start, limit, near)
+		if foresee {
+			w.affordable(prospects[start:end], start, limit, near)
+		} else {
+			w.kept = upTo(w.kept, start, end)
+		}
 		w.close(to, start, at)
 		w.project(to, len(w.kept)-at, at)
 	}
 	to.reserve(from.cells, len(w.kept))
+	for i, k := range w.kept {
+		w.kept[i] = w.likely[k]
+	}
 	return w.kept, nil
 }
 
@@ -89,7 +97,6 @@ func (w *Walker) foresee(rows int, near *StandIns) {
 	units, columns := w.tables.units, len(near.coarse.bias)
 	w.logits = grow(w.logits, rows*columns)
 	kernels.GemmPackedBias(false, rows, w.emitted, units, &near.emitted, near.coarse.bias, w.logits, columns)
-	w.work.Foreseen += int64(rows)
 	w.work.FLOPs += 2 * float64(rows) * float64(columns) * float64(units)
 }
 

@@ -17,6 +17,7 @@ type StandIns struct {
 	// emitted are the vectors of coarse, carried back through the projection:
 	// [units, stand-ins]. Only with foresight.
 	emitted kernels.Packed
+	whole   whole // only with foresight
 	ceiling ceiling
 }
 
@@ -53,6 +54,7 @@ func (t *Tables) StandIns(typical *States) (*StandIns, error) {
 	if t.targets != nil {
 		units := s.layers[0].units
 		kernels.PackB(true, units, len(in.coarse.bias), s.emissionVectors(vectors), units, &in.emitted)
+		in.whole = s.newWhole(in.ceiling.mean, in.ceiling.merged)
 	}
 	return in, nil
 }
@@ -140,6 +142,7 @@ func (s *Scorer) standIn(vector, logits []float32, tokens []int32) (bias float64
 // one, that is next to nothing; far from the typical output it is without bound.
 type ceiling struct {
 	typical, mean  []float32
+	merged         float64 // the bias of the stand-in
 	bias           float64 // roundings at the typical output included
 	spread, radius float64 // at least that eigenvalue, and that largest distance
 	squared        float64 // |t|^2
@@ -152,7 +155,8 @@ func (t *Tables) newCeiling(h, logits []float32) ceiling {
 		all[w] = int32(w)
 	}
 	c := ceiling{typical: h, mean: make([]float32, len(h)), squared: kernels.SquaredNorm(h)}
-	c.bias = s.standIn(c.mean, logits, all) + t.margin(math.Sqrt(c.squared))
+	c.merged = s.standIn(c.mean, logits, all)
+	c.bias = c.merged + t.margin(math.Sqrt(c.squared))
 	c.spread, c.radius = s.spread(c.mean, logits)
 	return c
 }

@@ -17,6 +17,7 @@ type Tables struct {
 	// targets is [vocabulary, units]: what each token's logit takes from an
 	// emission, P times the token's output vector; nil unless foresight needs it.
 	targets []float32
+	glances *glances // nil without targets, and where cells have no rough version
 	// coarse and fine are the groups of similar tokens that stand-ins are for.
 	coarse, fine []int
 	rounding
@@ -36,6 +37,7 @@ func (s *Scorer) Tabulate() *Tables {
 	if t.inputs != nil && s.foresees() {
 		t.targets = s.emissionVectors(s.weights.output)
 	}
+	t.glances = t.newGlances()
 	t.coarse, t.fine = groupTokens(s, coarseGroups), groupTokens(s, fineGroups)
 	return t
 }

@@ -32,6 +32,12 @@ type Walker struct {
 	targets   []float32  // [block]
 	sums      []Interval // [block]: bounds of log-sum-exps
 	kept      []int
+	// What a glance leaves, by number and as they are, and how far the recurrent
+	// products of a block of parents are off.
+	likely     []int
+	extensions []Extension
+	prospects  []Prospect
+	errors     []float64
 	normaliser
 }
 
@@ -74,7 +80,7 @@ func (w *Walker) LogProbs(states *States, extensions []Extension, dst []float32)
 		return err
 	}
 	for len(extensions) > 0 {
-		n := w.gather(states.top(), w.width(), extensions, true)
+		n := w.gather(states.top(), w.width(), extensions, true, scoringBlock)
 		w.reduce(extensions[:n], dst[:n])
 		extensions, dst = extensions[n:], dst[n:]
 	}
@@ -93,7 +99,7 @@ func (w *Walker) Bounds(near *StandIns, states *States, extensions []Extension, 
 		return err
 	}
 	for len(extensions) > 0 {
-		n := w.gather(states.top(), w.width(), extensions, true)
+		n := w.gather(states.top(), w.width(), extensions, true, scoringBlock)
 		w.bound(near, extensions[:n], dst[:n])
 		extensions, dst = extensions[n:], dst[n:]
 	}
@@ -119,14 +125,14 @@ func (w *Walker) check(states *States, extensions []Extension, room int) error {
 	return nil
 }
 
-// gather collects the outputs of the parents of the first extensions, up to a
-// block of parents, and returns the number of these extensions. Extensions with
+// gather collects the outputs of the parents of the first extensions, of at most so
+// many parents, and returns the number of these extensions. Extensions with
 // the same parent share it, unless each is to have its own copy.
-func (w *Walker) gather(outputs []float32, width int, extensions []Extension, share bool) int {
+func (w *Walker) gather(outputs []float32, width int, extensions []Extension, share bool, most int) int {
 	w.parents, w.place = w.parents[:0], w.place[:0]
 	for _, e := range extensions {
 		if last := len(w.parents) - 1; last < 0 || !share || w.parents[last] != e.Parent {
-			if len(w.parents) == scoringBlock {
+			if len(w.parents) == most {
 				break
 			}
 			w.parents = append(w.parents, e.Parent)

@@ -25,7 +25,7 @@ func eachWalk(t *testing.T, test func(t *testing.T, w *Walker, rng *rand.Rand)) 
 		rng := testRand(41)
 		m := mustNew(t, wideVocabulary, 9, 14)
 		tables := mustScorer(t, m, wideParams(m, rng)).Tabulate()
-		tables.inputs = nil
+		tables.inputs, tables.glances = nil, nil
 		test(t, tables.NewWalker(), rng)
 	})
 	for _, kind := range Kinds() {

@@ -76,6 +76,14 @@ func emulated(suffix string, tileRows, tileLanes, tileVectors int) *set {
 		cifgGates: func(input, recurrent, previous, cell, output, ahead, later []float32) {
 			call("cifgGates", nil, input, recurrent, previous, cell, output, ahead, later)
 		},
+		roundedRows: roundedRows * tileLanes / 16,
+		roundedTile: func(panels, depth int, a, b, c []float32, cRow int, scales []float32) {
+			call("roundedTile", nil, panels, depth, a, b, c, cRow, scales)
+		},
+		cifgRoughDot: func(input, recurrent, previous, x, y, ahead, later []float32) (r float32) {
+			call("cifgRoughDot", &r, input, recurrent, previous, x, y, ahead, later)
+			return r
+		},
 		cifgBackward: backward("cifgBackward"), lstmBackward: backward("lstmBackward"),
 		gruCandidate: func(dst, r, x []float32) { call("gruCandidate", nil, dst, r, x) },
 		gruCell:      func(dst, u, x, z []float32) { call("gruCell", nil, dst, u, x, z) },

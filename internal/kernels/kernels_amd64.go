@@ -76,6 +76,10 @@ func cifgGatesAVX2(input []float32, recurrent []float32, previous []float32, cel
 
 func mulTanhAVX2(dst []float32, x []float32)
 
+func cifgRoughDotAVX2(input []float32, recurrent []float32, previous []float32, x []float32, y []float32, ahead []float32, later []float32) float32
+
+func roundedTileAVX2(panels int, depth int, a []float32, b []float32, c []float32, cRow int, scales []float32)
+
 func peakAVX2(rounds int) int
 
 func tile1x1AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
@@ -175,6 +179,10 @@ func gruBackwardAVX512(gates []float32, candidate []float32, previous []float32,
 func cifgGatesAVX512(input []float32, recurrent []float32, previous []float32, cell []float32, output []float32, ahead []float32, later []float32)
 
 func mulTanhAVX512(dst []float32, x []float32)
+
+func cifgRoughDotAVX512(input []float32, recurrent []float32, previous []float32, x []float32, y []float32, ahead []float32, later []float32) float32
+
+func roundedTileAVX512(panels int, depth int, a []float32, b []float32, c []float32, cRow int, scales []float32)
 
 func peakAVX512(rounds int) int
 

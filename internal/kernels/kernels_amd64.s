@@ -5437,6 +5437,442 @@ done:
 	VZEROUPPER
 	RET
 
+// func cifgRoughDotAVX2(input []float32, recurrent []float32, previous []float32, x []float32, y []float32, ahead []float32, later []float32) float32
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·cifgRoughDotAVX2(SB), NOSPLIT, $0-172
+	MOVQ    input_base+0(FP), AX
+	MOVQ    recurrent_base+24(FP), CX
+	MOVQ    previous_base+48(FP), DX
+	MOVQ    x_base+72(FP), BX
+	MOVQ    y_base+96(FP), SI
+	MOVQ    ahead_base+120(FP), DI
+	MOVQ    later_base+144(FP), R8
+	MOVQ    x_len+80(FP), R9
+	XORQ    R10, R10
+	LEAQ    (R10)(R9*4), R11
+	LEAQ    (R11)(R9*4), R12
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	SUBQ    $0x10, R9
+	JLT     rest
+	PCALIGN $0x20
+
+whole:
+	PREFETCHT0  (DI)(R10*1)
+	PREFETCHT0  (DI)(R11*1)
+	PREFETCHT0  (DI)(R12*1)
+	PREFETCHT0  (R8)(R10*1)
+	VMOVUPS     (DX)(R10*1), Y2
+	VMOVUPS     32(DX)(R10*1), Y3
+	VMOVUPS     (AX)(R10*1), Y4
+	VMOVUPS     32(AX)(R10*1), Y5
+	VMOVUPS     (CX)(R10*1), Y6
+	VMOVUPS     32(CX)(R10*1), Y7
+	VADDPS      Y6, Y4, Y4
+	VADDPS      Y7, Y5, Y5
+	VMOVUPS     sigmoid_rough_highest<>+0(SB), Y6
+	VMINPS      Y4, Y6, Y4
+	VMINPS      Y5, Y6, Y5
+	VMOVUPS     sigmoid_rough_lowest<>+0(SB), Y6
+	VMAXPS      Y4, Y6, Y4
+	VMAXPS      Y5, Y6, Y5
+	VMULPS      Y4, Y4, Y6
+	VMULPS      Y5, Y5, Y7
+	VMOVUPS     rough_sigmoid_numerator_1<>+0(SB), Y8
+	VMOVUPS     rough_sigmoid_numerator_1<>+0(SB), Y9
+	VFMADD213PS rough_sigmoid_numerator_0<>+0(SB), Y6, Y8
+	VFMADD213PS rough_sigmoid_numerator_0<>+0(SB), Y7, Y9
+	VMULPS      Y4, Y8, Y8
+	VMULPS      Y5, Y9, Y9
+	VMOVUPS     rough_sigmoid_denominator_2<>+0(SB), Y4
+	VMOVUPS     rough_sigmoid_denominator_2<>+0(SB), Y5
+	VFMADD213PS rough_sigmoid_denominator_1<>+0(SB), Y6, Y4
+	VFMADD213PS rough_sigmoid_denominator_1<>+0(SB), Y7, Y5
+	VFMADD213PS rough_sigmoid_denominator_0<>+0(SB), Y6, Y4
+	VFMADD213PS rough_sigmoid_denominator_0<>+0(SB), Y7, Y5
+	VSUBPS      Y8, Y4, Y6
+	VSUBPS      Y9, Y5, Y7
+	VADDPS      Y4, Y8, Y8
+	VADDPS      Y5, Y9, Y9
+	VMULPS      Y6, Y2, Y2
+	VMULPS      Y7, Y3, Y3
+	VMOVUPS     (AX)(R11*1), Y6
+	VMOVUPS     32(AX)(R11*1), Y7
+	VMOVUPS     (CX)(R11*1), Y10
+	VMOVUPS     32(CX)(R11*1), Y11
+	VADDPS      Y10, Y6, Y6
+	VADDPS      Y11, Y7, Y7
+	VMOVUPS     tanh_rough_highest<>+0(SB), Y10
+	VMINPS      Y6, Y10, Y6
+	VMINPS      Y7, Y10, Y7
+	VMOVUPS     tanh_rough_lowest<>+0(SB), Y10
+	VMAXPS      Y6, Y10, Y6
+	VMAXPS      Y7, Y10, Y7
+	VMULPS      Y6, Y6, Y10
+	VMULPS      Y7, Y7, Y11
+	VMOVUPS     rough_tanh_numerator_1<>+0(SB), Y12
+	VMOVUPS     rough_tanh_numerator_1<>+0(SB), Y13
+	VFMADD213PS rough_tanh_numerator_0<>+0(SB), Y10, Y12
+	VFMADD213PS rough_tanh_numerator_0<>+0(SB), Y11, Y13
+	VMULPS      Y6, Y12, Y12
+	VMULPS      Y7, Y13, Y13
+	VMOVUPS     rough_tanh_denominator_2<>+0(SB), Y6
+	VMOVUPS     rough_tanh_denominator_2<>+0(SB), Y7
+	VFMADD213PS rough_tanh_denominator_1<>+0(SB), Y10, Y6
+	VFMADD213PS rough_tanh_denominator_1<>+0(SB), Y11, Y7
+	VFMADD213PS rough_tanh_denominator_0<>+0(SB), Y10, Y6
+	VFMADD213PS rough_tanh_denominator_0<>+0(SB), Y11, Y7
+	VMULPS      Y8, Y12, Y12
+	VMULPS      Y9, Y13, Y13
+	VFMADD213PS Y12, Y6, Y2
+	VFMADD213PS Y13, Y7, Y3
+	VMULPS      Y4, Y6, Y6
+	VMULPS      Y5, Y7, Y7
+	VMOVUPS     (AX)(R12*1), Y4
+	VMOVUPS     32(AX)(R12*1), Y5
+	VMOVUPS     (CX)(R12*1), Y8
+	VMOVUPS     32(CX)(R12*1), Y9
+	VADDPS      Y8, Y4, Y4
+	VADDPS      Y9, Y5, Y5
+	VMOVUPS     sigmoid_rough_highest<>+0(SB), Y8
+	VMINPS      Y4, Y8, Y4
+	VMINPS      Y5, Y8, Y5
+	VMOVUPS     sigmoid_rough_lowest<>+0(SB), Y8
+	VMAXPS      Y4, Y8, Y4
+	VMAXPS      Y5, Y8, Y5
+	VMULPS      Y4, Y4, Y8
+	VMULPS      Y5, Y5, Y9
+	VMOVUPS     rough_sigmoid_numerator_1<>+0(SB), Y10
+	VMOVUPS     rough_sigmoid_numerator_1<>+0(SB), Y11
+	VFMADD213PS rough_sigmoid_numerator_0<>+0(SB), Y8, Y10
+	VFMADD213PS rough_sigmoid_numerator_0<>+0(SB), Y9, Y11
+	VMULPS      Y4, Y10, Y10
+	VMULPS      Y5, Y11, Y11
+	VMOVUPS     rough_sigmoid_denominator_2<>+0(SB), Y4
+	VMOVUPS     rough_sigmoid_denominator_2<>+0(SB), Y5
+	VFMADD213PS rough_sigmoid_denominator_1<>+0(SB), Y8, Y4
+	VFMADD213PS rough_sigmoid_denominator_1<>+0(SB), Y9, Y5
+	VFMADD213PS rough_sigmoid_denominator_0<>+0(SB), Y8, Y4
+	VFMADD213PS rough_sigmoid_denominator_0<>+0(SB), Y9, Y5
+	VADDPS      Y4, Y10, Y10
+	VADDPS      Y5, Y11, Y11
+	VMULPS      Y4, Y6, Y8
+	VMULPS      Y5, Y7, Y9
+	VMOVUPS     one<>+0(SB), Y12
+	VDIVPS      Y8, Y12, Y8
+	VDIVPS      Y9, Y12, Y9
+	VMULPS      Y4, Y2, Y2
+	VMULPS      Y5, Y3, Y3
+	VMULPS      Y8, Y2, Y2
+	VMULPS      Y9, Y3, Y3
+	VMULPS      Y8, Y6, Y6
+	VMULPS      Y9, Y7, Y7
+	VMULPS      Y6, Y10, Y10
+	VMULPS      Y7, Y11, Y11
+	VMULPS      Y2, Y2, Y4
+	VMULPS      Y3, Y3, Y5
+	VMOVUPS     rough_memory_2<>+0(SB), Y6
+	VMOVUPS     rough_memory_2<>+0(SB), Y7
+	VFMADD213PS rough_memory_1<>+0(SB), Y4, Y6
+	VFMADD213PS rough_memory_1<>+0(SB), Y5, Y7
+	VFMADD213PS rough_memory_0<>+0(SB), Y4, Y6
+	VFMADD213PS rough_memory_0<>+0(SB), Y5, Y7
+	VMULPS      Y10, Y2, Y2
+	VMULPS      Y11, Y3, Y3
+	VMULPS      Y6, Y2, Y2
+	VMULPS      Y7, Y3, Y3
+	VMOVUPS     (BX)(R10*1), Y4
+	VMOVUPS     32(BX)(R10*1), Y5
+	VMOVUPS     (SI)(R10*1), Y6
+	VMOVUPS     32(SI)(R10*1), Y7
+	VSUBPS      Y6, Y4, Y4
+	VSUBPS      Y7, Y5, Y5
+	VFMADD231PS Y4, Y2, Y0
+	VFMADD231PS Y5, Y3, Y1
+	ADDQ        $0x00000040, R10
+	ADDQ        $0x00000040, R11
+	ADDQ        $0x00000040, R12
+	SUBQ        $0x10, R9
+	JGE         whole
+
+rest:
+	ADDQ        $0x10, R9
+	JZ          done
+	LEAQ        tail_mask<>+0(SB), R13
+	NEGQ        R9
+	VMOVUPS     64(R13)(R9*4), Y2
+	VMOVUPS     96(R13)(R9*4), Y3
+	PREFETCHT0  (DI)(R10*1)
+	PREFETCHT0  (DI)(R11*1)
+	PREFETCHT0  (DI)(R12*1)
+	PREFETCHT0  (R8)(R10*1)
+	VMASKMOVPS  (DX)(R10*1), Y2, Y4
+	VMASKMOVPS  32(DX)(R10*1), Y3, Y5
+	VMASKMOVPS  (AX)(R10*1), Y2, Y6
+	VMASKMOVPS  32(AX)(R10*1), Y3, Y7
+	VMASKMOVPS  (CX)(R10*1), Y2, Y8
+	VMASKMOVPS  32(CX)(R10*1), Y3, Y9
+	VADDPS      Y8, Y6, Y6
+	VADDPS      Y9, Y7, Y7
+	VMOVUPS     sigmoid_rough_highest<>+0(SB), Y8
+	VMINPS      Y6, Y8, Y6
+	VMINPS      Y7, Y8, Y7
+	VMOVUPS     sigmoid_rough_lowest<>+0(SB), Y8
+	VMAXPS      Y6, Y8, Y6
+	VMAXPS      Y7, Y8, Y7
+	VMULPS      Y6, Y6, Y8
+	VMULPS      Y7, Y7, Y9
+	VMOVUPS     rough_sigmoid_numerator_1<>+0(SB), Y10
+	VMOVUPS     rough_sigmoid_numerator_1<>+0(SB), Y11
+	VFMADD213PS rough_sigmoid_numerator_0<>+0(SB), Y8, Y10
+	VFMADD213PS rough_sigmoid_numerator_0<>+0(SB), Y9, Y11
+	VMULPS      Y6, Y10, Y10
+	VMULPS      Y7, Y11, Y11
+	VMOVUPS     rough_sigmoid_denominator_2<>+0(SB), Y6
+	VMOVUPS     rough_sigmoid_denominator_2<>+0(SB), Y7
+	VFMADD213PS rough_sigmoid_denominator_1<>+0(SB), Y8, Y6
+	VFMADD213PS rough_sigmoid_denominator_1<>+0(SB), Y9, Y7
+	VFMADD213PS rough_sigmoid_denominator_0<>+0(SB), Y8, Y6
+	VFMADD213PS rough_sigmoid_denominator_0<>+0(SB), Y9, Y7
+	VSUBPS      Y10, Y6, Y8
+	VSUBPS      Y11, Y7, Y9
+	VADDPS      Y6, Y10, Y10
+	VADDPS      Y7, Y11, Y11
+	VMULPS      Y8, Y4, Y4
+	VMULPS      Y9, Y5, Y5
+	VMASKMOVPS  (AX)(R11*1), Y2, Y8
+	VMASKMOVPS  32(AX)(R11*1), Y3, Y9
+	VMASKMOVPS  (CX)(R11*1), Y2, Y12
+	VMASKMOVPS  32(CX)(R11*1), Y3, Y13
+	VADDPS      Y12, Y8, Y8
+	VADDPS      Y13, Y9, Y9
+	VMOVUPS     tanh_rough_highest<>+0(SB), Y12
+	VMINPS      Y8, Y12, Y8
+	VMINPS      Y9, Y12, Y9
+	VMOVUPS     tanh_rough_lowest<>+0(SB), Y12
+	VMAXPS      Y8, Y12, Y8
+	VMAXPS      Y9, Y12, Y9
+	VMULPS      Y8, Y8, Y12
+	VMULPS      Y9, Y9, Y13
+	VMOVUPS     rough_tanh_numerator_1<>+0(SB), Y14
+	VMOVUPS     rough_tanh_numerator_1<>+0(SB), Y15
+	VFMADD213PS rough_tanh_numerator_0<>+0(SB), Y12, Y14
+	VFMADD213PS rough_tanh_numerator_0<>+0(SB), Y13, Y15
+	VMULPS      Y8, Y14, Y14
+	VMULPS      Y9, Y15, Y15
+	VMOVUPS     rough_tanh_denominator_2<>+0(SB), Y8
+	VMOVUPS     rough_tanh_denominator_2<>+0(SB), Y9
+	VFMADD213PS rough_tanh_denominator_1<>+0(SB), Y12, Y8
+	VFMADD213PS rough_tanh_denominator_1<>+0(SB), Y13, Y9
+	VFMADD213PS rough_tanh_denominator_0<>+0(SB), Y12, Y8
+	VFMADD213PS rough_tanh_denominator_0<>+0(SB), Y13, Y9
+	VMULPS      Y10, Y14, Y14
+	VMULPS      Y11, Y15, Y15
+	VFMADD213PS Y14, Y8, Y4
+	VFMADD213PS Y15, Y9, Y5
+	VMULPS      Y6, Y8, Y8
+	VMULPS      Y7, Y9, Y9
+	VMASKMOVPS  (AX)(R12*1), Y2, Y6
+	VMASKMOVPS  32(AX)(R12*1), Y3, Y7
+	VMASKMOVPS  (CX)(R12*1), Y2, Y10
+	VMASKMOVPS  32(CX)(R12*1), Y3, Y11
+	VADDPS      Y10, Y6, Y6
+	VADDPS      Y11, Y7, Y7
+	VMOVUPS     sigmoid_rough_highest<>+0(SB), Y10
+	VMINPS      Y6, Y10, Y6
+	VMINPS      Y7, Y10, Y7
+	VMOVUPS     sigmoid_rough_lowest<>+0(SB), Y10
+	VMAXPS      Y6, Y10, Y6
+	VMAXPS      Y7, Y10, Y7
+	VMULPS      Y6, Y6, Y10
+	VMULPS      Y7, Y7, Y11
+	VMOVUPS     rough_sigmoid_numerator_1<>+0(SB), Y12
+	VMOVUPS     rough_sigmoid_numerator_1<>+0(SB), Y13
+	VFMADD213PS rough_sigmoid_numerator_0<>+0(SB), Y10, Y12
+	VFMADD213PS rough_sigmoid_numerator_0<>+0(SB), Y11, Y13
+	VMULPS      Y6, Y12, Y12
+	VMULPS      Y7, Y13, Y13
+	VMOVUPS     rough_sigmoid_denominator_2<>+0(SB), Y6
+	VMOVUPS     rough_sigmoid_denominator_2<>+0(SB), Y7
+	VFMADD213PS rough_sigmoid_denominator_1<>+0(SB), Y10, Y6
+	VFMADD213PS rough_sigmoid_denominator_1<>+0(SB), Y11, Y7
+	VFMADD213PS rough_sigmoid_denominator_0<>+0(SB), Y10, Y6
+	VFMADD213PS rough_sigmoid_denominator_0<>+0(SB), Y11, Y7
+	VADDPS      Y6, Y12, Y12
+	VADDPS      Y7, Y13, Y13
+	VMULPS      Y6, Y8, Y10
+	VMULPS      Y7, Y9, Y11
+	VMOVUPS     one<>+0(SB), Y14
+	VDIVPS      Y10, Y14, Y10
+	VDIVPS      Y11, Y14, Y11
+	VMULPS      Y6, Y4, Y4
+	VMULPS      Y7, Y5, Y5
+	VMULPS      Y10, Y4, Y4
+	VMULPS      Y11, Y5, Y5
+	VMULPS      Y10, Y8, Y8
+	VMULPS      Y11, Y9, Y9
+	VMULPS      Y8, Y12, Y12
+	VMULPS      Y9, Y13, Y13
+	VMULPS      Y4, Y4, Y6
+	VMULPS      Y5, Y5, Y7
+	VMOVUPS     rough_memory_2<>+0(SB), Y8
+	VMOVUPS     rough_memory_2<>+0(SB), Y9
+	VFMADD213PS rough_memory_1<>+0(SB), Y6, Y8
+	VFMADD213PS rough_memory_1<>+0(SB), Y7, Y9
+	VFMADD213PS rough_memory_0<>+0(SB), Y6, Y8
+	VFMADD213PS rough_memory_0<>+0(SB), Y7, Y9
+	VMULPS      Y12, Y4, Y4
+	VMULPS      Y13, Y5, Y5
+	VMULPS      Y8, Y4, Y4
+	VMULPS      Y9, Y5, Y5
+	VMASKMOVPS  (BX)(R10*1), Y2, Y6
+	VMASKMOVPS  32(BX)(R10*1), Y3, Y7
+	VMASKMOVPS  (SI)(R10*1), Y2, Y2
+	VMASKMOVPS  32(SI)(R10*1), Y3, Y3
+	VSUBPS      Y2, Y6, Y6
+	VSUBPS      Y3, Y7, Y7
+	VFMADD231PS Y6, Y4, Y0
+	VFMADD231PS Y7, Y5, Y1
+
+done:
+	VMOVUPS      Y0, Y0
+	VMOVUPS      Y1, Y1
+	VADDPS       Y0, Y1, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X0, X1, X0
+	VPERMILPS    $0x0e, X0, X1
+	VADDPS       X0, X1, X0
+	VPERMILPS    $0x01, X0, X1
+	VADDPS       X0, X1, X0
+	VZEROUPPER
+	VMOVSS       X0, ret+168(FP)
+	RET
+
+// func roundedTileAVX2(panels int, depth int, a []float32, b []float32, c []float32, cRow int, scales []float32)
+// Requires: AVX, AVX2
+TEXT ·roundedTileAVX2(SB), NOSPLIT, $0-120
+	MOVQ panels+0(FP), AX
+	MOVQ a_base+16(FP), DX
+	MOVQ b_base+40(FP), BX
+	MOVQ c_base+64(FP), SI
+	MOVQ cRow+88(FP), DI
+	SHLQ $0x02, DI
+	MOVQ depth+8(FP), R8
+	SHLQ $0x02, R8
+	LEAQ (R8)(R8*2), R9
+
+panel:
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	VPXOR   Y6, Y6, Y6
+	VPXOR   Y7, Y7, Y7
+	VPXOR   Y8, Y8, Y8
+	VPXOR   Y9, Y9, Y9
+	VPXOR   Y10, Y10, Y10
+	VPXOR   Y11, Y11, Y11
+	MOVQ    DX, R10
+	LEAQ    (R10)(R8*4), R11
+	MOVQ    depth+8(FP), CX
+	PCALIGN $0x20
+
+product:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (R10), Y15
+	VPMADDWD     Y12, Y15, Y14
+	VPADDD       Y14, Y0, Y0
+	VPMADDWD     Y13, Y15, Y14
+	VPADDD       Y14, Y1, Y1
+	VBROADCASTSS (R10)(R8*1), Y15
+	VPMADDWD     Y12, Y15, Y14
+	VPADDD       Y14, Y2, Y2
+	VPMADDWD     Y13, Y15, Y14
+	VPADDD       Y14, Y3, Y3
+	VBROADCASTSS (R10)(R8*2), Y15
+	VPMADDWD     Y12, Y15, Y14
+	VPADDD       Y14, Y4, Y4
+	VPMADDWD     Y13, Y15, Y14
+	VPADDD       Y14, Y5, Y5
+	VBROADCASTSS (R10)(R9*1), Y15
+	VPMADDWD     Y12, Y15, Y14
+	VPADDD       Y14, Y6, Y6
+	VPMADDWD     Y13, Y15, Y14
+	VPADDD       Y14, Y7, Y7
+	VBROADCASTSS (R11), Y15
+	VPMADDWD     Y12, Y15, Y14
+	VPADDD       Y14, Y8, Y8
+	VPMADDWD     Y13, Y15, Y14
+	VPADDD       Y14, Y9, Y9
+	VBROADCASTSS (R11)(R8*1), Y15
+	VPMADDWD     Y12, Y15, Y14
+	VPADDD       Y14, Y10, Y10
+	VPMADDWD     Y13, Y15, Y14
+	VPADDD       Y14, Y11, Y11
+	ADDQ         $0x04, R10
+	ADDQ         $0x04, R11
+	ADDQ         $0x40, BX
+	DECQ         CX
+	JNZ          product
+	MOVQ         scales_base+96(FP), CX
+	MOVQ         SI, R10
+	VBROADCASTSS (CX), Y12
+	VCVTDQ2PS    Y0, Y0
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y12, Y0, Y0
+	VMULPS       Y12, Y1, Y1
+	VMOVUPS      Y0, (R10)
+	VMOVUPS      Y1, 32(R10)
+	ADDQ         DI, R10
+	VBROADCASTSS 4(CX), Y0
+	VCVTDQ2PS    Y2, Y2
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y3, Y3
+	VMOVUPS      Y2, (R10)
+	VMOVUPS      Y3, 32(R10)
+	ADDQ         DI, R10
+	VBROADCASTSS 8(CX), Y0
+	VCVTDQ2PS    Y4, Y4
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y0, Y4, Y4
+	VMULPS       Y0, Y5, Y5
+	VMOVUPS      Y4, (R10)
+	VMOVUPS      Y5, 32(R10)
+	ADDQ         DI, R10
+	VBROADCASTSS 12(CX), Y0
+	VCVTDQ2PS    Y6, Y6
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y0, Y6, Y6
+	VMULPS       Y0, Y7, Y7
+	VMOVUPS      Y6, (R10)
+	VMOVUPS      Y7, 32(R10)
+	ADDQ         DI, R10
+	VBROADCASTSS 16(CX), Y0
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y0, Y8, Y8
+	VMULPS       Y0, Y9, Y9
+	VMOVUPS      Y8, (R10)
+	VMOVUPS      Y9, 32(R10)
+	ADDQ         DI, R10
+	VBROADCASTSS 20(CX), Y0
+	VCVTDQ2PS    Y10, Y10
+	VCVTDQ2PS    Y11, Y11
+	VMULPS       Y0, Y10, Y10
+	VMULPS       Y0, Y11, Y11
+	VMOVUPS      Y10, (R10)
+	VMOVUPS      Y11, 32(R10)
+	ADDQ         DI, R10
+	ADDQ         $0x40, SI
+	DECQ         AX
+	JNZ          panel
+	VZEROUPPER
+	RET
+
 // func peakAVX2(rounds int) int
 // Requires: AVX, AVX2, FMA3
 TEXT ·peakAVX2(SB), NOSPLIT, $0-16
@@ -15788,6 +16224,344 @@ done:
 	VZEROUPPER
 	RET
 
+// func cifgRoughDotAVX512(input []float32, recurrent []float32, previous []float32, x []float32, y []float32, ahead []float32, later []float32) float32
+// Requires: AVX, AVX512F, MMX+
+TEXT ·cifgRoughDotAVX512(SB), NOSPLIT, $0-172
+	MOVQ         input_base+0(FP), AX
+	MOVQ         recurrent_base+24(FP), DX
+	MOVQ         previous_base+48(FP), BX
+	MOVQ         x_base+72(FP), SI
+	MOVQ         y_base+96(FP), DI
+	MOVQ         ahead_base+120(FP), R8
+	MOVQ         later_base+144(FP), R9
+	MOVQ         x_len+80(FP), CX
+	XORQ         R10, R10
+	LEAQ         (R10)(CX*4), R11
+	LEAQ         (R11)(CX*4), R12
+	VBROADCASTSS rough_sigmoid_numerator_0<>+0(SB), Z0
+	VBROADCASTSS rough_sigmoid_numerator_1<>+0(SB), Z1
+	VBROADCASTSS rough_sigmoid_denominator_0<>+0(SB), Z2
+	VBROADCASTSS rough_sigmoid_denominator_1<>+0(SB), Z3
+	VBROADCASTSS rough_sigmoid_denominator_2<>+0(SB), Z4
+	VBROADCASTSS sigmoid_rough_lowest<>+0(SB), Z5
+	VBROADCASTSS sigmoid_rough_highest<>+0(SB), Z6
+	VBROADCASTSS rough_tanh_numerator_0<>+0(SB), Z7
+	VBROADCASTSS rough_tanh_numerator_1<>+0(SB), Z8
+	VBROADCASTSS rough_tanh_denominator_0<>+0(SB), Z9
+	VBROADCASTSS rough_tanh_denominator_1<>+0(SB), Z10
+	VBROADCASTSS rough_tanh_denominator_2<>+0(SB), Z11
+	VBROADCASTSS tanh_rough_lowest<>+0(SB), Z12
+	VBROADCASTSS tanh_rough_highest<>+0(SB), Z13
+	VBROADCASTSS one<>+0(SB), Z14
+	VBROADCASTSS rough_memory_0<>+0(SB), Z15
+	VBROADCASTSS rough_memory_1<>+0(SB), Z16
+	VBROADCASTSS rough_memory_2<>+0(SB), Z17
+	VPXORD       Z18, Z18, Z18
+	SUBQ         $0x10, CX
+	JLT          rest
+	PCALIGN      $0x20
+
+whole:
+	PREFETCHT0  (R8)(R10*1)
+	PREFETCHT0  (R8)(R11*1)
+	PREFETCHT0  (R8)(R12*1)
+	PREFETCHT0  (R9)(R10*1)
+	VMOVUPS     (BX)(R10*1), Z19
+	VMOVUPS     (AX)(R10*1), Z20
+	VMOVUPS     (DX)(R10*1), Z21
+	VADDPS      Z21, Z20, Z20
+	VMINPS      Z20, Z6, Z20
+	VMAXPS      Z20, Z5, Z20
+	VMULPS      Z20, Z20, Z21
+	VMOVUPS     Z1, Z22
+	VFMADD213PS Z0, Z21, Z22
+	VMULPS      Z20, Z22, Z22
+	VMOVUPS     Z4, Z20
+	VFMADD213PS Z3, Z21, Z20
+	VFMADD213PS Z2, Z21, Z20
+	VSUBPS      Z22, Z20, Z21
+	VADDPS      Z20, Z22, Z22
+	VMULPS      Z21, Z19, Z19
+	VMOVUPS     (AX)(R11*1), Z21
+	VMOVUPS     (DX)(R11*1), Z23
+	VADDPS      Z23, Z21, Z21
+	VMINPS      Z21, Z13, Z21
+	VMAXPS      Z21, Z12, Z21
+	VMULPS      Z21, Z21, Z23
+	VMOVUPS     Z8, Z24
+	VFMADD213PS Z7, Z23, Z24
+	VMULPS      Z21, Z24, Z24
+	VMOVUPS     Z11, Z21
+	VFMADD213PS Z10, Z23, Z21
+	VFMADD213PS Z9, Z23, Z21
+	VMULPS      Z22, Z24, Z24
+	VFMADD213PS Z24, Z21, Z19
+	VMULPS      Z20, Z21, Z21
+	VMOVUPS     (AX)(R12*1), Z20
+	VMOVUPS     (DX)(R12*1), Z22
+	VADDPS      Z22, Z20, Z20
+	VMINPS      Z20, Z6, Z20
+	VMAXPS      Z20, Z5, Z20
+	VMULPS      Z20, Z20, Z22
+	VMOVUPS     Z1, Z23
+	VFMADD213PS Z0, Z22, Z23
+	VMULPS      Z20, Z23, Z23
+	VMOVUPS     Z4, Z20
+	VFMADD213PS Z3, Z22, Z20
+	VFMADD213PS Z2, Z22, Z20
+	VADDPS      Z20, Z23, Z23
+	VMULPS      Z20, Z21, Z22
+	VDIVPS      Z22, Z14, Z22
+	VMULPS      Z20, Z19, Z19
+	VMULPS      Z22, Z19, Z19
+	VMULPS      Z22, Z21, Z21
+	VMULPS      Z21, Z23, Z23
+	VMULPS      Z19, Z19, Z20
+	VMOVUPS     Z17, Z21
+	VFMADD213PS Z16, Z20, Z21
+	VFMADD213PS Z15, Z20, Z21
+	VMULPS      Z23, Z19, Z19
+	VMULPS      Z21, Z19, Z19
+	VMOVUPS     (SI)(R10*1), Z20
+	VMOVUPS     (DI)(R10*1), Z21
+	VSUBPS      Z21, Z20, Z20
+	VFMADD231PS Z20, Z19, Z18
+	ADDQ        $0x00000040, R10
+	ADDQ        $0x00000040, R11
+	ADDQ        $0x00000040, R12
+	SUBQ        $0x10, CX
+	JGE         whole
+
+rest:
+	ADDQ        $0x10, CX
+	JZ          done
+	MOVQ        $0x00000001, R13
+	SHLQ        CL, R13
+	DECQ        R13
+	KMOVW       R13, K1
+	PREFETCHT0  (R8)(R10*1)
+	PREFETCHT0  (R8)(R11*1)
+	PREFETCHT0  (R8)(R12*1)
+	PREFETCHT0  (R9)(R10*1)
+	VMOVUPS.Z   (BX)(R10*1), K1, Z19
+	VMOVUPS.Z   (AX)(R10*1), K1, Z20
+	VMOVUPS.Z   (DX)(R10*1), K1, Z21
+	VADDPS      Z21, Z20, Z20
+	VMINPS      Z20, Z6, Z20
+	VMAXPS      Z20, Z5, Z20
+	VMULPS      Z20, Z20, Z21
+	VMOVUPS     Z1, Z22
+	VFMADD213PS Z0, Z21, Z22
+	VMULPS      Z20, Z22, Z22
+	VMOVUPS     Z4, Z20
+	VFMADD213PS Z3, Z21, Z20
+	VFMADD213PS Z2, Z21, Z20
+	VSUBPS      Z22, Z20, Z21
+	VADDPS      Z20, Z22, Z22
+	VMULPS      Z21, Z19, Z19
+	VMOVUPS.Z   (AX)(R11*1), K1, Z21
+	VMOVUPS.Z   (DX)(R11*1), K1, Z23
+	VADDPS      Z23, Z21, Z21
+	VMINPS      Z21, Z13, Z21
+	VMAXPS      Z21, Z12, Z21
+	VMULPS      Z21, Z21, Z12
+	VMOVUPS     Z8, Z8
+	VFMADD213PS Z7, Z12, Z8
+	VMULPS      Z21, Z8, Z8
+	VMOVUPS     Z11, Z7
+	VFMADD213PS Z10, Z12, Z7
+	VFMADD213PS Z9, Z12, Z7
+	VMULPS      Z22, Z8, Z8
+	VFMADD213PS Z8, Z7, Z19
+	VMULPS      Z20, Z7, Z7
+	VMOVUPS.Z   (AX)(R12*1), K1, Z8
+	VMOVUPS.Z   (DX)(R12*1), K1, Z9
+	VADDPS      Z9, Z8, Z8
+	VMINPS      Z8, Z6, Z8
+	VMAXPS      Z8, Z5, Z8
+	VMULPS      Z8, Z8, Z5
+	VMOVUPS     Z1, Z1
+	VFMADD213PS Z0, Z5, Z1
+	VMULPS      Z8, Z1, Z1
+	VMOVUPS     Z4, Z0
+	VFMADD213PS Z3, Z5, Z0
+	VFMADD213PS Z2, Z5, Z0
+	VADDPS      Z0, Z1, Z1
+	VMULPS      Z0, Z7, Z2
+	VDIVPS      Z2, Z14, Z2
+	VMULPS      Z0, Z19, Z19
+	VMULPS      Z2, Z19, Z19
+	VMULPS      Z2, Z7, Z7
+	VMULPS      Z7, Z1, Z1
+	VMULPS      Z19, Z19, Z0
+	VMOVUPS     Z17, Z2
+	VFMADD213PS Z16, Z0, Z2
+	VFMADD213PS Z15, Z0, Z2
+	VMULPS      Z1, Z19, Z19
+	VMULPS      Z2, Z19, Z19
+	VMOVUPS.Z   (SI)(R10*1), K1, Z0
+	VMOVUPS.Z   (DI)(R10*1), K1, Z1
+	VSUBPS      Z1, Z0, Z0
+	VFMADD231PS Z0, Z19, Z18
+
+done:
+	VMOVUPS       Z18, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPS        Y0, Y1, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPS        X0, X1, X0
+	VPERMILPS     $0x0e, X0, X1
+	VADDPS        X0, X1, X0
+	VPERMILPS     $0x01, X0, X1
+	VADDPS        X0, X1, X0
+	VZEROUPPER
+	VMOVSS        X0, ret+168(FP)
+	RET
+
+// func roundedTileAVX512(panels int, depth int, a []float32, b []float32, c []float32, cRow int, scales []float32)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·roundedTileAVX512(SB), NOSPLIT, $0-120
+	MOVQ panels+0(FP), AX
+	MOVQ a_base+16(FP), DX
+	MOVQ b_base+40(FP), BX
+	MOVQ c_base+64(FP), SI
+	MOVQ cRow+88(FP), DI
+	SHLQ $0x02, DI
+	MOVQ depth+8(FP), R8
+	SHLQ $0x02, R8
+	LEAQ (R8)(R8*2), R9
+
+panel:
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	MOVQ    DX, R10
+	LEAQ    (R10)(R8*4), R11
+	LEAQ    (R11)(R8*4), R12
+	MOVQ    depth+8(FP), CX
+	PCALIGN $0x20
+
+product:
+	VMOVUPS      (BX), Z12
+	VBROADCASTSS (R10), Z13
+	VPMADDWD     Z12, Z13, Z13
+	VPADDD       Z13, Z0, Z0
+	VBROADCASTSS (R10)(R8*1), Z13
+	VPMADDWD     Z12, Z13, Z13
+	VPADDD       Z13, Z1, Z1
+	VBROADCASTSS (R10)(R8*2), Z13
+	VPMADDWD     Z12, Z13, Z13
+	VPADDD       Z13, Z2, Z2
+	VBROADCASTSS (R10)(R9*1), Z13
+	VPMADDWD     Z12, Z13, Z13
+	VPADDD       Z13, Z3, Z3
+	VBROADCASTSS (R11), Z13
+	VPMADDWD     Z12, Z13, Z13
+	VPADDD       Z13, Z4, Z4
+	VBROADCASTSS (R11)(R8*1), Z13
+	VPMADDWD     Z12, Z13, Z13
+	VPADDD       Z13, Z5, Z5
+	VBROADCASTSS (R11)(R8*2), Z13
+	VPMADDWD     Z12, Z13, Z13
+	VPADDD       Z13, Z6, Z6
+	VBROADCASTSS (R11)(R9*1), Z13
+	VPMADDWD     Z12, Z13, Z13
+	VPADDD       Z13, Z7, Z7
+	VBROADCASTSS (R12), Z13
+	VPMADDWD     Z12, Z13, Z13
+	VPADDD       Z13, Z8, Z8
+	VBROADCASTSS (R12)(R8*1), Z13
+	VPMADDWD     Z12, Z13, Z13
+	VPADDD       Z13, Z9, Z9
+	VBROADCASTSS (R12)(R8*2), Z13
+	VPMADDWD     Z12, Z13, Z13
+	VPADDD       Z13, Z10, Z10
+	VBROADCASTSS (R12)(R9*1), Z13
+	VPMADDWD     Z12, Z13, Z13
+	VPADDD       Z13, Z11, Z11
+	ADDQ         $0x04, R10
+	ADDQ         $0x04, R11
+	ADDQ         $0x04, R12
+	ADDQ         $0x40, BX
+	DECQ         CX
+	JNZ          product
+	MOVQ         scales_base+96(FP), CX
+	MOVQ         SI, R10
+	VBROADCASTSS (CX), Z12
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z12, Z0, Z0
+	VMOVUPS      Z0, (R10)
+	ADDQ         DI, R10
+	VBROADCASTSS 4(CX), Z12
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z12, Z1, Z1
+	VMOVUPS      Z1, (R10)
+	ADDQ         DI, R10
+	VBROADCASTSS 8(CX), Z12
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z12, Z2, Z2
+	VMOVUPS      Z2, (R10)
+	ADDQ         DI, R10
+	VBROADCASTSS 12(CX), Z12
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z12, Z3, Z3
+	VMOVUPS      Z3, (R10)
+	ADDQ         DI, R10
+	VBROADCASTSS 16(CX), Z12
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z12, Z4, Z4
+	VMOVUPS      Z4, (R10)
+	ADDQ         DI, R10
+	VBROADCASTSS 20(CX), Z12
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z12, Z5, Z5
+	VMOVUPS      Z5, (R10)
+	ADDQ         DI, R10
+	VBROADCASTSS 24(CX), Z12
+	VCVTDQ2PS    Z6, Z6
+	VMULPS       Z12, Z6, Z6
+	VMOVUPS      Z6, (R10)
+	ADDQ         DI, R10
+	VBROADCASTSS 28(CX), Z12
+	VCVTDQ2PS    Z7, Z7
+	VMULPS       Z12, Z7, Z7
+	VMOVUPS      Z7, (R10)
+	ADDQ         DI, R10
+	VBROADCASTSS 32(CX), Z12
+	VCVTDQ2PS    Z8, Z8
+	VMULPS       Z12, Z8, Z8
+	VMOVUPS      Z8, (R10)
+	ADDQ         DI, R10
+	VBROADCASTSS 36(CX), Z12
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z12, Z9, Z9
+	VMOVUPS      Z9, (R10)
+	ADDQ         DI, R10
+	VBROADCASTSS 40(CX), Z12
+	VCVTDQ2PS    Z10, Z10
+	VMULPS       Z12, Z10, Z10
+	VMOVUPS      Z10, (R10)
+	ADDQ         DI, R10
+	VBROADCASTSS 44(CX), Z12
+	VCVTDQ2PS    Z11, Z11
+	VMULPS       Z12, Z11, Z11
+	VMOVUPS      Z11, (R10)
+	ADDQ         DI, R10
+	ADDQ         $0x40, SI
+	DECQ         AX
+	JNZ          panel
+	VZEROUPPER
+	RET
+
 // func peakAVX512(rounds int) int
 // Requires: AVX, AVX512F
 TEXT ·peakAVX512(SB), NOSPLIT, $0-16
@@ -16115,11 +16889,101 @@ DATA one<>+16(SB)/8, $0x3f8000003f800000
 DATA one<>+24(SB)/8, $0x3f8000003f800000
 GLOBL one<>(SB), RODATA|NOPTR, $32
 
+DATA rough_memory_0<>+0(SB)/8, $0x3e7f44263e7f4426
+DATA rough_memory_0<>+8(SB)/8, $0x3e7f44263e7f4426
+DATA rough_memory_0<>+16(SB)/8, $0x3e7f44263e7f4426
+DATA rough_memory_0<>+24(SB)/8, $0x3e7f44263e7f4426
+GLOBL rough_memory_0<>(SB), RODATA|NOPTR, $32
+
+DATA rough_memory_1<>+0(SB)/8, $0xbc9d9b22bc9d9b22
+DATA rough_memory_1<>+8(SB)/8, $0xbc9d9b22bc9d9b22
+DATA rough_memory_1<>+16(SB)/8, $0xbc9d9b22bc9d9b22
+DATA rough_memory_1<>+24(SB)/8, $0xbc9d9b22bc9d9b22
+GLOBL rough_memory_1<>(SB), RODATA|NOPTR, $32
+
+DATA rough_memory_2<>+0(SB)/8, $0x3a94c44a3a94c44a
+DATA rough_memory_2<>+8(SB)/8, $0x3a94c44a3a94c44a
+DATA rough_memory_2<>+16(SB)/8, $0x3a94c44a3a94c44a
+DATA rough_memory_2<>+24(SB)/8, $0x3a94c44a3a94c44a
+GLOBL rough_memory_2<>(SB), RODATA|NOPTR, $32
+
+DATA rough_sigmoid_denominator_0<>+0(SB)/8, $0x3f8000003f800000
+DATA rough_sigmoid_denominator_0<>+8(SB)/8, $0x3f8000003f800000
+DATA rough_sigmoid_denominator_0<>+16(SB)/8, $0x3f8000003f800000
+DATA rough_sigmoid_denominator_0<>+24(SB)/8, $0x3f8000003f800000
+GLOBL rough_sigmoid_denominator_0<>(SB), RODATA|NOPTR, $32
+
+DATA rough_sigmoid_denominator_1<>+0(SB)/8, $0x3dd071a43dd071a4
+DATA rough_sigmoid_denominator_1<>+8(SB)/8, $0x3dd071a43dd071a4
+DATA rough_sigmoid_denominator_1<>+16(SB)/8, $0x3dd071a43dd071a4
+DATA rough_sigmoid_denominator_1<>+24(SB)/8, $0x3dd071a43dd071a4
+GLOBL rough_sigmoid_denominator_1<>(SB), RODATA|NOPTR, $32
+
+DATA rough_sigmoid_denominator_2<>+0(SB)/8, $0x39c045d939c045d9
+DATA rough_sigmoid_denominator_2<>+8(SB)/8, $0x39c045d939c045d9
+DATA rough_sigmoid_denominator_2<>+16(SB)/8, $0x39c045d939c045d9
+DATA rough_sigmoid_denominator_2<>+24(SB)/8, $0x39c045d939c045d9
+GLOBL rough_sigmoid_denominator_2<>(SB), RODATA|NOPTR, $32
+
+DATA rough_sigmoid_numerator_0<>+0(SB)/8, $0x3eff80923eff8092
+DATA rough_sigmoid_numerator_0<>+8(SB)/8, $0x3eff80923eff8092
+DATA rough_sigmoid_numerator_0<>+16(SB)/8, $0x3eff80923eff8092
+DATA rough_sigmoid_numerator_0<>+24(SB)/8, $0x3eff80923eff8092
+GLOBL rough_sigmoid_numerator_0<>(SB), RODATA|NOPTR, $32
+
+DATA rough_sigmoid_numerator_1<>+0(SB)/8, $0x3c20b3613c20b361
+DATA rough_sigmoid_numerator_1<>+8(SB)/8, $0x3c20b3613c20b361
+DATA rough_sigmoid_numerator_1<>+16(SB)/8, $0x3c20b3613c20b361
+DATA rough_sigmoid_numerator_1<>+24(SB)/8, $0x3c20b3613c20b361
+GLOBL rough_sigmoid_numerator_1<>(SB), RODATA|NOPTR, $32
+
+DATA rough_tanh_denominator_0<>+0(SB)/8, $0x3f8000003f800000
+DATA rough_tanh_denominator_0<>+8(SB)/8, $0x3f8000003f800000
+DATA rough_tanh_denominator_0<>+16(SB)/8, $0x3f8000003f800000
+DATA rough_tanh_denominator_0<>+24(SB)/8, $0x3f8000003f800000
+GLOBL rough_tanh_denominator_0<>(SB), RODATA|NOPTR, $32
+
+DATA rough_tanh_denominator_1<>+0(SB)/8, $0x3ed071a43ed071a4
+DATA rough_tanh_denominator_1<>+8(SB)/8, $0x3ed071a43ed071a4
+DATA rough_tanh_denominator_1<>+16(SB)/8, $0x3ed071a43ed071a4
+DATA rough_tanh_denominator_1<>+24(SB)/8, $0x3ed071a43ed071a4
+GLOBL rough_tanh_denominator_1<>(SB), RODATA|NOPTR, $32
+
+DATA rough_tanh_denominator_2<>+0(SB)/8, $0x3bc045d93bc045d9
+DATA rough_tanh_denominator_2<>+8(SB)/8, $0x3bc045d93bc045d9
+DATA rough_tanh_denominator_2<>+16(SB)/8, $0x3bc045d93bc045d9
+DATA rough_tanh_denominator_2<>+24(SB)/8, $0x3bc045d93bc045d9
+GLOBL rough_tanh_denominator_2<>(SB), RODATA|NOPTR, $32
+
+DATA rough_tanh_numerator_0<>+0(SB)/8, $0x3f7f80923f7f8092
+DATA rough_tanh_numerator_0<>+8(SB)/8, $0x3f7f80923f7f8092
+DATA rough_tanh_numerator_0<>+16(SB)/8, $0x3f7f80923f7f8092
+DATA rough_tanh_numerator_0<>+24(SB)/8, $0x3f7f80923f7f8092
+GLOBL rough_tanh_numerator_0<>(SB), RODATA|NOPTR, $32
+
+DATA rough_tanh_numerator_1<>+0(SB)/8, $0x3da0b3613da0b361
+DATA rough_tanh_numerator_1<>+8(SB)/8, $0x3da0b3613da0b361
+DATA rough_tanh_numerator_1<>+16(SB)/8, $0x3da0b3613da0b361
+DATA rough_tanh_numerator_1<>+24(SB)/8, $0x3da0b3613da0b361
+GLOBL rough_tanh_numerator_1<>(SB), RODATA|NOPTR, $32
+
 DATA round_to_integer<>+0(SB)/8, $0x4b4000004b400000
 DATA round_to_integer<>+8(SB)/8, $0x4b4000004b400000
 DATA round_to_integer<>+16(SB)/8, $0x4b4000004b400000
 DATA round_to_integer<>+24(SB)/8, $0x4b4000004b400000
 GLOBL round_to_integer<>(SB), RODATA|NOPTR, $32
+
+DATA sigmoid_rough_highest<>+0(SB)/8, $0x4110000041100000
+DATA sigmoid_rough_highest<>+8(SB)/8, $0x4110000041100000
+DATA sigmoid_rough_highest<>+16(SB)/8, $0x4110000041100000
+DATA sigmoid_rough_highest<>+24(SB)/8, $0x4110000041100000
+GLOBL sigmoid_rough_highest<>(SB), RODATA|NOPTR, $32
+
+DATA sigmoid_rough_lowest<>+0(SB)/8, $0xc1100000c1100000
+DATA sigmoid_rough_lowest<>+8(SB)/8, $0xc1100000c1100000
+DATA sigmoid_rough_lowest<>+16(SB)/8, $0xc1100000c1100000
+DATA sigmoid_rough_lowest<>+24(SB)/8, $0xc1100000c1100000
+GLOBL sigmoid_rough_lowest<>(SB), RODATA|NOPTR, $32
 
 DATA sign_bit<>+0(SB)/8, $0x8000000080000000
 DATA sign_bit<>+8(SB)/8, $0x8000000080000000
@@ -16156,6 +17020,18 @@ DATA tanh_lowest<>+8(SB)/8, $0xc1a00000c1a00000
 DATA tanh_lowest<>+16(SB)/8, $0xc1a00000c1a00000
 DATA tanh_lowest<>+24(SB)/8, $0xc1a00000c1a00000
 GLOBL tanh_lowest<>(SB), RODATA|NOPTR, $32
+
+DATA tanh_rough_highest<>+0(SB)/8, $0x4090000040900000
+DATA tanh_rough_highest<>+8(SB)/8, $0x4090000040900000
+DATA tanh_rough_highest<>+16(SB)/8, $0x4090000040900000
+DATA tanh_rough_highest<>+24(SB)/8, $0x4090000040900000
+GLOBL tanh_rough_highest<>(SB), RODATA|NOPTR, $32
+
+DATA tanh_rough_lowest<>+0(SB)/8, $0xc0900000c0900000
+DATA tanh_rough_lowest<>+8(SB)/8, $0xc0900000c0900000
+DATA tanh_rough_lowest<>+16(SB)/8, $0xc0900000c0900000
+DATA tanh_rough_lowest<>+24(SB)/8, $0xc0900000c0900000
+GLOBL tanh_rough_lowest<>(SB), RODATA|NOPTR, $32
 
 DATA two<>+0(SB)/8, $0x4000000040000000
 DATA two<>+8(SB)/8, $0x4000000040000000

@@ -37,15 +37,20 @@ type set struct {
 	expColumns, expColumns1 func(x []float32, row, columns int, bias []float32, sums []float64)
 	dotRows, dotRows1       func(dst, x []float32, row, columns int, y []float32)
 
-	axpy         func(alpha float32, x, y []float32)
-	scale        func(alpha float32, x []float32)
-	add          func(dst, x []float32)
-	dot          func(x, y []float32) float64
-	mul          func(dst, x, y []float32)
-	blend        func(dst, w, x, y []float32)    // dst = y + w*(x-y)
-	mulAdd       func(dst, v, w, x, y []float32) // dst = v*w + x*y
-	cifgGates    func(input, recurrent, previous, cell, output, ahead, later []float32)
-	mulTanh      func(dst, x []float32) // dst = dst*tanh(x)
+	axpy      func(alpha float32, x, y []float32)
+	scale     func(alpha float32, x []float32)
+	add       func(dst, x []float32)
+	dot       func(x, y []float32) float64
+	mul       func(dst, x, y []float32)
+	blend     func(dst, w, x, y []float32)    // dst = y + w*(x-y)
+	mulAdd    func(dst, v, w, x, y []float32) // dst = v*w + x*y
+	cifgGates func(input, recurrent, previous, cell, output, ahead, later []float32)
+	mulTanh   func(dst, x []float32) // dst = dst*tanh(x)
+	// roundedTile multiplies roundedRows rows of A, which divide roundedRows of the
+	// package, with panels of B, in pairs, and scales each row of the sums.
+	roundedTile  func(panels, depth int, a, b, c []float32, cRow int, scales []float32)
+	roundedRows  int
+	cifgRoughDot func(input, recurrent, previous, x, y, ahead, later []float32) float32
 	cifgBackward func(gates, previous, tanhCell, dOutput, dCell, dGates []float32)
 	lstmBackward func(gates, previous, tanhCell, dOutput, dCell, dGates []float32)
 	gruCandidate func(dst, r, x []float32)    // dst = dst + r*x, the product rounded

@@ -50,3 +50,16 @@ var Log = [9]float32{
 	3.3333331174e-1, -2.4999993993e-1, 2.0000714765e-1, -1.6668057665e-1, 1.4249322787e-1,
 	-1.2420140846e-1, 1.1676998740e-1, -1.1514610310e-1, 7.0376836292e-2,
 }
+
+// Rough gates are tanh(x) = x (n0 + n1 x^2) / (1 + d1 x^2 + d2 x^4) for |x| <= RoughLimit,
+// by which x is bounded: off by at most 7.5e-4. The sigmoid is 1/2 + tanh(x/2)/2.
+const RoughLimit = 4.5
+
+var (
+	RoughNumerator   = [2]float32{0x1.ff0124p-1, 0x1.4166c2p-4}
+	RoughDenominator = [3]float32{1, 0x1.a0e348p-2, 0x1.808bb2p-8}
+)
+
+// RoughTanh are the coefficients of tanh(x)/x in powers of x^2 for |x| <= 1.002, with
+// the least absolute error of tanh of their number: below 3.9e-4.
+var RoughTanh = [3]float32{0x1.fe884cp-1, -0x1.3b3644p-2, 0x1.298894p-4}

@@ -34,6 +34,9 @@ var vectorHandlers = map[string]func(*machine, []operand) error{
 	"VFMADD231PD":  doubles(func(d, x, y float64) float64 { return math.FMA(x, y, d) }),
 
 	"VPADDD": words(func(x, y uint32) uint32 { return x + y }),
+	"VPMADDWD": words(func(x, y uint32) uint32 {
+		return uint32(int32(int16(x))*int32(int16(y)) + int32(int16(x>>16))*int32(int16(y>>16)))
+	}),
 	"VPSUBD": words(func(x, y uint32) uint32 { return x - y }),
 	"VPAND":  words(func(x, y uint32) uint32 { return x & y }),
 	"VPANDD": words(func(x, y uint32) uint32 { return x & y }),

@@ -18,6 +18,8 @@ func main() {
 		s.updates()
 		s.gates()
 		s.cifg()
+		s.cifgRoughDot()
+		s.roundedTile()
 		s.peak()
 	}
 	transpose8()

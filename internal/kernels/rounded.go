@@ -1,0 +1,174 @@
+package kernels
+
+import (
+	"fmt"
+	"math"
+)
+
+// Rounded is a matrix B whose elements are rounded to integers times a step, for
+// rough products at about half the cost of exact ones. The zero value is an empty
+// matrix. It may be read by several goroutines.
+type Rounded struct {
+	k, n   int
+	most   int32   // the largest integer in a product, on either side
+	step   float64 // of B
+	length float64 // at least the length of a column of B
+	pairs  []float32
+}
+
+const (
+	// roundedRows divides the rows that a product computes, in every set.
+	roundedRows = 12
+	// roundedColumns is the width of a panel.
+	roundedColumns = 16
+	// nearPanels are read again for the next rows while they are in the cache.
+	nearPanels = 6
+)
+
+// RoundB rounds B, k x n with the stride ldb.
+func RoundB(k, n int, b []float32, ldb int) *Rounded {
+	checkMatrix("b", b, k, n, ldb, false)
+	r := &Rounded{k: k, n: n, most: math.MaxInt16}
+	if k > 0 {
+		r.most = min(r.most, int32(math.Sqrt(math.MaxInt32/float64(k))))
+	}
+	largest := 0.0
+	squares := make([]float64, n)
+	for p := range k {
+		for j, v := range b[p*ldb:][:n] {
+			largest = math.Max(largest, math.Abs(float64(v)))
+			squares[j] += float64(v) * float64(v)
+		}
+	}
+	for _, square := range squares {
+		r.length = math.Max(r.length, math.Sqrt(square)*(1+1e-9))
+	}
+	r.step = largest / float64(r.most)
+	depth, panels := r.depth(), r.Stride()/roundedColumns
+	r.pairs = aligned(nil, panels*depth*roundedColumns)
+	for j := range n {
+		panel := r.pairs[j/roundedColumns*depth*roundedColumns+j%roundedColumns:]
+		for p := 0; p < k; p += 2 {
+			second := int32(0)
+			if p+1 < k {
+				second = r.integer(b[(p+1)*ldb+j], r.step)
+			}
+			panel[p/2*roundedColumns] = pair(r.integer(b[p*ldb+j], r.step), second)
+		}
+	}
+	return r
+}
+
+// integer is v in steps, rounded, and 0 if that is no number.
+func (r *Rounded) integer(v float32, step float64) int32 {
+	x := float64(v) / step
+	if !(math.Abs(x) <= float64(r.most)+0.5) {
+		return 0
+	}
+	return int32(math.Round(x))
+}
+
+// pair joins two integers of 16 bits in the memory of a float32.
+func pair(first, second int32) float32 {
+	return math.Float32frombits(uint32(uint16(first)) | uint32(uint16(second))<<16)
+}
+
+// depth is the number of pairs in a column.
+func (r *Rounded) depth() int { return (r.k + 1) / 2 }
+
+// Stride is that of the rows of a product.
+func (r *Rounded) Stride() int { return roundUp(r.n, roundedColumns) }
+
+// Room is how many elements a product with m rows of A needs.
+func (r *Rounded) Room(m int) int { return roundUp(m, roundedRows) * r.Stride() }
+
+// GemmRounded sets the first n elements of m rows of c, b.Stride() apart, to roughly
+// A*B, for an A of m x k with rows k apart, and what else is in b.Room(m) of c to
+// anything. It sets errors[i] to a bound of the error of every element of row i
+// against the exact product, or one that Gemm computes; it is NaN or infinite where A
+// or B is not finite.
+//
+// Rows of A are rounded, too. A pair of integers is multiplied, added to its
+// neighbour and to the sum, without overflow since they are small enough for k; so
+// the sum is exact, and so is its order's result.
+func GemmRounded(m int, a []float32, b *Rounded, c []float32, errors []float64) {
+	checkMatrix("a", a, m, b.k, b.k, false)
+	if len(errors) != m || len(c) < b.Room(m) {
+		panic(fmt.Sprintf("kernels: errors has %d elements and c %d; %d rows need as many and %d", len(errors), len(c), m, b.Room(m)))
+	}
+	if m == 0 || b.n == 0 {
+		return
+	}
+	rows, depth := roundUp(m, roundedRows), b.depth()
+	w := workspaces.Get().(*workspace)
+	defer workspaces.Put(w)
+	w.a, w.b = aligned(w.a, rows*depth), aligned(w.b, rows) // w.b holds the rows' scales
+	clear(w.a[m*depth:])
+	clear(w.b[m:])
+	for i := range m {
+		w.b[i], errors[i] = b.roundRow(w.a[i*depth:][:depth], a[i*b.k:][:b.k])
+	}
+	if depth == 0 {
+		clear(c[:b.Room(m)])
+		return
+	}
+	s, panels := active.Load(), b.Stride()/roundedColumns
+	for j := 0; j < panels; j += nearPanels {
+		from, to := j*roundedColumns, min(j+nearPanels, panels)
+		for i := 0; i < rows; i += s.roundedRows {
+			s.roundedTile(to-j, depth, w.a[i*depth:], b.pairs[from*depth:], c[i*b.Stride()+from:], b.Stride(), w.b[i:])
+		}
+	}
+}
+
+// roundRow rounds a row of A, and returns by what an integer of the product is to be
+// multiplied, and a bound of its error. With a', b' the rounded row and a rounded
+// column, |a b - a' b'| is at most |a-a'| |b| + |a'| |b-b'| (Cauchy and Schwarz); no
+// element of the differences is more than half a step. What is left is the rounding
+// of the exact product in float32, in any order, and of the result.
+func (r *Rounded) roundRow(dst, a []float32) (scale float32, bound float64) {
+	largest := float32(0)
+	for _, v := range a {
+		largest = max(largest, abs(v))
+	}
+	step, length := float64(largest)/float64(r.most), math.Sqrt(SquaredNorm(a))
+	if step < 1e-30 {
+		clear(dst) // what has no inverse in float32
+		return 0, length * r.length
+	}
+	inverse := float32(1 / step)
+	for p := range dst {
+		first, second := nearest(a[2*p]*inverse), int32(0)
+		if 2*p+1 < len(a) {
+			second = nearest(a[2*p+1] * inverse)
+		}
+		dst[p] = pair(first, second)
+	}
+	width := float64(r.k)
+	half := math.Sqrt(width) / 2 * (1 + 1e-2) // the quotients are rounded, too
+	rounding := (width + 16) / (1 << 24)
+	bound = half*step*r.length + (length+half*step)*half*r.step + rounding*length*r.length
+	return float32(step * r.step), bound
+}
+
+// nearest rounds to an integer of 16 bits.
+func nearest(x float32) int32 { return int32(x+(1<<15)+0.5) - 1<<15 }
+
+// roundedTile is the definition of the kernel.
+func roundedTile(panels, depth int, a, b, c []float32, cRow int, scales []float32) {
+	for i := range roundedRows {
+		for j := range panels * roundedColumns {
+			panel := b[j/roundedColumns*depth*roundedColumns+j%roundedColumns:]
+			sum := int32(0)
+			for p := range depth {
+				sum += pairProduct(a[i*depth+p], panel[p*roundedColumns])
+			}
+			c[i*cRow+j] = float32(sum) * scales[i]
+		}
+	}
+}
+
+func pairProduct(x, y float32) int32 {
+	a, b := math.Float32bits(x), math.Float32bits(y)
+	return int32(int16(a))*int32(int16(b)) + int32(int16(a>>16))*int32(int16(b>>16))
+}
