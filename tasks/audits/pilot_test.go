@@ -58,3 +58,38 @@ func atMost(costs []float64, limit float64) int {
 	}
 	return n
 }
+
+// A set is passed over where it is unlikely to have enough hits; what it has is seen
+// in the larger one that is walked instead.
+func TestPilotsThatAreUnlikelyToDecideAreNotWalked(t *testing.T) {
+	t.Parallel()
+	s := newSampling(&RandomSamplingParams{}, nil, testScorer(t, 40, 6).Tabulate(), []*References{
+		{length: 1, tokens: make([]int32, 20)}, {length: 1, tokens: make([]int32, 200)}, {length: 1, tokens: make([]int32, 2000)},
+	})
+	for hits, want := range map[int64]int{0: 2, 9: 2, 10: 1, 19: 1} {
+		if got := s.after(0, hits); got != want {
+			t.Errorf("after %d hits in the first pilot set %d is walked, want %d", hits, got, want)
+		}
+	}
+	if got := s.after(1, 150); got != 2 {
+		t.Errorf("after the second pilot set %d is walked, want all references", got)
+	}
+}
+
+func TestASortedSetKnowsTheDrawsOfItsSequences(t *testing.T) {
+	t.Parallel()
+	drawn := drawReferences(4, 500, canaries.Space{Words: 2}.Choices(12), nil)
+	for _, n := range []int{1, 77, 500} {
+		sorted := drawn.first(n)
+		seen := map[int32]bool{}
+		for i, draw := range sorted.drawn {
+			seen[draw] = true
+			if int(draw) >= n || !slices.Equal(sorted.row(i), drawn.row(int(draw))) {
+				t.Fatalf("row %d of the first %d is %v by draw %d, which is %v", i, n, sorted.row(i), draw, drawn.row(int(draw)))
+			}
+		}
+		if len(seen) != n || !slices.IsSortedFunc(slices.Collect(slices.Chunk(sorted.tokens, 2)), slices.Compare[[]int32]) {
+			t.Errorf("the first %d are not sorted, or not all there", n)
+		}
+	}
+}

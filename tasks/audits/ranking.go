@@ -32,7 +32,7 @@ type ranker struct {
 	references *References
 	limit      float64 // the canary's log-perplexity, in nats
 	outlook    *outlook
-	found      int64
+	found      []int32 // the draws of the references that win
 	levels     []level // by depth; the last holds whole references
 }
 
@@ -77,11 +77,23 @@ func newRanker(walker *models.Walker, references *References) *ranker {
 // count returns how many references have a log-perplexity of at most limit
 // after the state of the outlook, which is that of begin and prefix.
 func (r *ranker) count(ctx context.Context, o *outlook, limit float64) (int64, error) {
-	r.limit, r.outlook, r.found = limit, o, 0
+	r.limit, r.outlook, r.found = limit, o, r.found[:0]
 	r.levels[0].states = o.typical[0]
 	r.levels[0].branches = []branch{{end: r.references.Count()}}
 	err := r.visit(ctx, 0)
-	return r.found, err
+	return int64(len(r.found)), err
+}
+
+// foundWithin is how many of the references that count has found are among the first
+// n draws.
+func (r *ranker) foundWithin(n int) int64 {
+	hits := int64(0)
+	for _, draw := range r.found {
+		if int(draw) < n {
+			hits++
+		}
+	}
+	return hits
 }
 
 // visit handles the branches of a level, whose states are known.
@@ -233,7 +245,7 @@ func (r *ranker) settle() error {
 	}
 	for i := range whole {
 		if r.won(&whole[i]) {
-			r.found += int64(whole[i].end - whole[i].first)
+			r.found = append(r.found, r.references.drawn[whole[i].first:whole[i].end]...)
 		}
 	}
 	return nil

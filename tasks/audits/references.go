@@ -1,6 +1,7 @@
 package audits
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -25,6 +26,7 @@ const minPilotHits = 200
 type References struct {
 	length int
 	tokens []int32 // [count, length]
+	drawn  []int32 // [count]: the number of each as it was drawn; nil before sorting
 }
 
 // Count is the number of sequences.
@@ -64,16 +66,17 @@ func draw(rng *rand.Rand, row []int32, choices [][]int32) {
 	}
 }
 
-// first returns a sorted copy of the first n sequences.
+// first returns a sorted copy of the first n sequences of a set as it was drawn.
 func (r *References) first(n int) *References {
-	rows := make([][]int32, n)
-	for i := range rows {
-		rows[i] = r.row(i)
+	sorted := &References{length: r.length, tokens: make([]int32, 0, n*r.length), drawn: make([]int32, n)}
+	for i := range sorted.drawn {
+		sorted.drawn[i] = int32(i)
 	}
-	slices.SortFunc(rows, slices.Compare[[]int32])
-	sorted := &References{length: r.length, tokens: make([]int32, 0, n*r.length)}
-	for _, row := range rows {
-		sorted.tokens = append(sorted.tokens, row...)
+	slices.SortFunc(sorted.drawn, func(a, b int32) int {
+		return cmp.Or(slices.Compare(r.row(int(a)), r.row(int(b))), cmp.Compare(a, b))
+	})
+	for _, i := range sorted.drawn {
+		sorted.tokens = append(sorted.tokens, r.row(int(i))...)
 	}
 	return sorted
 }
@@ -103,7 +106,7 @@ func readReferences(t *tasks.Task, p *RandomSamplingParams, ordinary int, exclud
 		sets := drawReferences(p.Seed, p.References, choices, excluded).nested()
 		size := int64(0)
 		for _, set := range sets {
-			size += int64(4 * len(set.tokens))
+			size += int64(4 * (len(set.tokens) + len(set.drawn)))
 		}
 		return sets, size, nil
 	})

@@ -174,39 +174,44 @@ func (s *Sampling) Rank(ctx context.Context, canary int) (Rank, error) {
 	return s.place(ctx, state, cost)
 }
 
-// place finds the rank of a cost: estimated from the smallest pilot that alone
-// shows that it is large, counted among all references otherwise. After a pilot
-// without a hit it counts all at once: if there are too few hits in all, there are
-// in every other pilot.
+// place finds the rank of a cost: estimated from the smallest pilot that alone shows
+// that it is large, counted among all references otherwise. A set shows what every
+// smaller one holds, so that those in which enough hits are unlikely need no walk of
+// their own: which are walked shows in no result.
 func (s *Sampling) place(ctx context.Context, state *models.States, cost float64) (Rank, error) {
-	pilots, all := s.rankers[:len(s.rankers)-1], s.rankers[len(s.rankers)-1]
+	last := len(s.rankers) - 1
+	all := s.rankers[last]
 	o, err := newOutlook(s.tables, state, all.references)
 	if err != nil {
 		return Rank{}, err
 	}
-	for len(pilots) > 0 {
-		hits, err := pilots[0].count(ctx, o, cost)
-		if err != nil || hits >= minPilotHits {
-			return estimated(cost, hits, pilots[0], all), err
+	for walked := 0; ; {
+		n, err := s.rankers[walked].count(ctx, o, cost)
+		if err != nil {
+			return Rank{}, err
 		}
-		pilots = pilots[1:]
-		if hits == 0 {
-			break
-		}
-	}
-	n, err := all.count(ctx, o, cost)
-	if err != nil {
-		return Rank{}, err
-	}
-	if n >= minPilotHits {
-		for _, pilot := range pilots {
-			hits, err := pilot.count(ctx, o, cost)
-			if err != nil || hits >= minPilotHits {
-				return estimated(cost, hits, pilot, all), err
+		for _, pilot := range s.rankers[:min(walked+1, last)] {
+			if hits := s.rankers[walked].foundWithin(pilot.references.Count()); hits >= minPilotHits {
+				return estimated(cost, hits, pilot, all), nil
 			}
 		}
+		if walked == last {
+			return Rank{LogPerplexity: cost, Rank: 1 + n, Exact: true}, nil
+		}
+		walked = s.after(walked, n)
 	}
-	return Rank{LogPerplexity: cost, Rank: 1 + n, Exact: true}, nil
+}
+
+// after is the set to walk after a pilot with too few hits: the next in which half of
+// what is enough may be expected, or else all references.
+func (s *Sampling) after(walked int, hits int64) int {
+	share := float64(hits) / float64(s.rankers[walked].references.Count())
+	for next := walked + 1; next < len(s.rankers)-1; next++ {
+		if share*float64(s.rankers[next].references.Count()) >= minPilotHits/2 {
+			return next
+		}
+	}
+	return len(s.rankers) - 1
 }
 
 // estimated is the rank of a cost by the hits in a pilot.
