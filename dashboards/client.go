@@ -21,6 +21,7 @@ import (
 	"coalmine/storage"
 	"coalmine/workflows/control"
 	"coalmine/workflows/coordinator"
+	"coalmine/workflows/experiment"
 	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
 )
@@ -224,6 +225,15 @@ func (c *Client) Drain(ctx context.Context, worker string) ([]string, error) {
 	var answer drained
 	err := c.post(ctx, c.path("workers", worker, "drain"), struct{}{}, &answer)
 	return answer.Workers, err
+}
+
+// Experiment implements control.API.
+func (c *Client) Experiment(ctx context.Context, run string) (*experiment.Spec, error) {
+	var answer experiment.Spec
+	if err := c.get(ctx, c.runPath(run, "experiment"), &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
 }
 
 // Results implements control.API.

@@ -13,6 +13,7 @@ import (
 	"coalmine/storage"
 	"coalmine/workflows/control"
 	"coalmine/workflows/coordinator"
+	"coalmine/workflows/experiment"
 	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
 )
@@ -27,6 +28,7 @@ type fakeAPI struct {
 	changed  chan struct{}
 	watchers int
 	sources  map[storage.Digest][]byte
+	spec     experiment.Spec
 	results  results.Results
 	model    []byte
 	spending control.Spending
@@ -191,6 +193,13 @@ func (f *fakeAPI) Model(_ context.Context, run, cell string, round int) ([]byte,
 	defer f.mu.Unlock()
 	f.asked.run, f.asked.cell, f.asked.round = run, cell, round
 	return f.model, f.err
+}
+
+func (f *fakeAPI) Experiment(_ context.Context, run string) (*experiment.Spec, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked.run = run
+	return &f.spec, f.err
 }
 
 func (f *fakeAPI) Spending(_ context.Context, run, cell string) (control.Spending, error) {

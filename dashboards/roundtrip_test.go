@@ -120,6 +120,13 @@ func TestWhatIsAskedAndAnsweredArrivesWhole(t *testing.T) {
 			t.Errorf("the only cell was asked for as %q after %d, %v", api.asked.cell, api.asked.round, err)
 		}
 	})
+	t.Run("experiment", func(t *testing.T) {
+		api.spec = experiment.Spec{Name: "grid", Cells: []experiment.Cell{{Name: "c01", Label: "iid", Axes: experiment.Axes{{Path: "data.partition", Value: []byte(`"iid"`)}}}}}
+		got, err := c.Experiment(ctx, "grid")
+		if err != nil || !reflect.DeepEqual(*got, api.spec) || api.asked.run != "grid" {
+			t.Errorf("asked for %q, got %+v, %v", api.asked.run, got, err)
+		}
+	})
 	t.Run("spending", func(t *testing.T) {
 		api.spending = control.Spending{
 			Cell: "c01", Delta: 1e-7, Sampling: privacy.FixedSize, Neighbouring: privacy.ReplaceOne, Conversion: privacy.Classic, Unit: "balanced user",
@@ -261,6 +268,7 @@ func TestEveryMethodReportsErrors(t *testing.T) {
 		"Remove":     func() error { _, err := c.Remove(ctx, ""); return err },
 		"Collect":    func() error { _, err := c.Collect(ctx, control.CollectOptions{}); return err },
 		"Drain":      func() error { _, err := c.Drain(ctx, "w"); return err },
+		"Experiment": func() error { _, err := c.Experiment(ctx, ""); return err },
 		"Results":    func() error { _, err := c.Results(ctx, ""); return err },
 		"Model":      func() error { _, err := c.Model(ctx, "", "", 0); return err },
 		"Spending":   func() error { _, err := c.Spending(ctx, "", "c01"); return err },

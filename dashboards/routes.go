@@ -27,6 +27,7 @@ func (s *Server) routes() []route {
 		{"DELETE /api/v1/runs/{run}", operator, s.removeRun},
 		{"POST /api/v1/gc", operator, s.collect},
 		{"POST /api/v1/workers/{worker}/drain", operator, s.drainWorker},
+		{"GET /api/v1/runs/{run}/experiment", reader, s.runExperiment},
 		{"GET /api/v1/runs/{run}/results", reader, s.runResults},
 		{"GET /api/v1/runs/{run}/model", reader, s.exportModel},
 		{"GET /api/v1/runs/{run}/cells/{cell}/model", reader, s.exportModel},

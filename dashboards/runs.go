@@ -176,6 +176,15 @@ func (s *Server) drainWorker(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+func (s *Server) runExperiment(w http.ResponseWriter, r *http.Request) error {
+	spec, err := s.api.Experiment(r.Context(), runName(r))
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, spec)
+	return nil
+}
+
 // resultTypes are the media types of results.Formats.
 var resultTypes = map[string]string{
 	"table":   "text/plain; charset=utf-8",

@@ -116,7 +116,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 		&cobra.Group{ID: groupOther, Title: "Other:"})
 	for _, add := range []func(*global) *cobra.Command{
 		newRunCommand, newPlanCommand, newSubmitCommand, newWorkerCommand, newServeCommand,
-		newStatusCommand, newWatchCommand, newLogsCommand, newResultsCommand, newExportCommand,
+		newStatusCommand, newWatchCommand, newLogsCommand, newResultsCommand, newCompareCommand, newShowCommand, newExportCommand,
 		newDataCommand, newCollectCommand, newVerifyCommand, newAuditCommand, newAccountCommand, newBenchCommand,
 		newHealthCommand, newVersionCommand,
 	} {

@@ -61,6 +61,8 @@ type API interface {
 	// end. They are named by id, by the beginning of it, or by their host, which
 	// means all of it. It returns their ids.
 	Drain(ctx context.Context, worker string) ([]string, error)
+	// Experiment returns the resolved experiment of a run.
+	Experiment(ctx context.Context, run string) (*experiment.Spec, error)
 	// Results returns the outcome of a run, complete or not.
 	Results(ctx context.Context, run string) (*results.Results, error)
 	// Model returns the checkpoint of a cell after a round as a safetensors
@@ -452,4 +454,17 @@ func (l *Local) Results(ctx context.Context, name string) (*results.Results, err
 		return nil, err
 	}
 	return results.Load(ctx, l.archive, run)
+}
+
+// Experiment implements API.
+func (l *Local) Experiment(ctx context.Context, name string) (*experiment.Spec, error) {
+	run, err := l.find(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := experiment.ReadSpec(run.Spec.Experiment)
+	if err != nil {
+		return nil, fmt.Errorf("run %s: %w", run.ID, err)
+	}
+	return spec, nil
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/goccy/go-yaml"
+
 	"coalmine/storage"
 )
 
@@ -145,6 +147,9 @@ func ReadSpec(data []byte) (*Spec, error) {
 // Canonical is the experiment as JSON: fields in a fixed order, defaults filled
 // in, every value in its one text form. It is a valid experiment file.
 func (e *Experiment) Canonical() []byte { return mustMarshal(e) }
+
+// YAML is Canonical in the form that people write.
+func (e *Experiment) YAML() ([]byte, error) { return yaml.JSONToYAML(e.Canonical()) }
 
 // Digest identifies a resolved experiment.
 func (e *Experiment) Digest() storage.Digest { return storage.DigestOf(e.Canonical()) }

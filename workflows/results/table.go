@@ -156,27 +156,32 @@ func probability(p float64) string {
 // mean, and the failures.
 func (r *Results) WriteTable(w io.Writer) error {
 	header, rows := r.rows()
+	var b strings.Builder
+	writeAligned(&b, header, rows)
+	for _, note := range r.notes() {
+		b.WriteString(note + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// writeAligned writes a header, a rule and rows in columns.
+func writeAligned(b *strings.Builder, header []string, rows [][]string) {
 	widths := make([]int, len(header))
 	for _, row := range append([][]string{header}, rows...) {
 		for i, text := range row {
 			widths[i] = max(widths[i], utf8.RuneCountInString(text))
 		}
 	}
-	var b strings.Builder
-	writeRow(&b, widths, header)
+	writeRow(b, widths, header)
 	rule := make([]string, len(header))
 	for i := range rule {
 		rule[i] = strings.Repeat("-", widths[i])
 	}
-	writeRow(&b, widths, rule)
+	writeRow(b, widths, rule)
 	for _, row := range rows {
-		writeRow(&b, widths, row)
+		writeRow(b, widths, row)
 	}
-	for _, note := range r.notes() {
-		b.WriteString(note + "\n")
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
 }
 
 func writeRow(b *strings.Builder, widths []int, row []string) {

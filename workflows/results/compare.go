@@ -1,0 +1,152 @@
+package results
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"coalmine/workflows/experiment"
+)
+
+// Side is one run of a comparison.
+type Side struct {
+	Spec    *experiment.Spec
+	Results *Results
+}
+
+// Comparison sets two runs side by side, cell by cell.
+type Comparison struct {
+	// Before and After are the runs' ids.
+	Before string `json:"before"`
+	After  string `json:"after"`
+	// Pairs are the cells that both runs have: those of the same point of the grid,
+	// or the only ones.
+	Pairs []Pair `json:"pairs"`
+	// OnlyBefore and OnlyAfter are the labels of the other cells.
+	OnlyBefore []string `json:"only_before"`
+	OnlyAfter  []string `json:"only_after"`
+}
+
+// Pair is a cell of both runs.
+type Pair struct {
+	Label string `json:"label"`
+	// Fields are those of the experiment in which the two differ.
+	Fields []experiment.Difference `json:"fields"`
+	Before Cell                    `json:"before"`
+	After  Cell                    `json:"after"`
+}
+
+// Compare sets two runs side by side.
+func Compare(before, after Side) *Comparison {
+	c := &Comparison{Before: before.Results.Run, After: after.Results.Run, Pairs: []Pair{}, OnlyBefore: []string{}, OnlyAfter: []string{}}
+	partners := before.partners(after)
+	for i, cell := range before.Results.Cells {
+		j, found := partners[i]
+		if !found {
+			c.OnlyBefore = append(c.OnlyBefore, cell.Label)
+			continue
+		}
+		c.Pairs = append(c.Pairs, Pair{
+			Label:  cell.Label,
+			Fields: experiment.Differences(&before.Spec.Cells[i].Experiment, &after.Spec.Cells[j].Experiment),
+			Before: cell, After: after.Results.Cells[j],
+		})
+	}
+	paired := make(map[int]bool)
+	for _, j := range partners {
+		paired[j] = true
+	}
+	for j, cell := range after.Results.Cells {
+		if !paired[j] {
+			c.OnlyAfter = append(c.OnlyAfter, cell.Label)
+		}
+	}
+	return c
+}
+
+// partners gives for cells of one side, by index, those of the other.
+func (s Side) partners(other Side) map[int]int {
+	if len(s.Spec.Cells) == 1 && len(other.Spec.Cells) == 1 {
+		return map[int]int{0: 0}
+	}
+	at := make(map[string]int)
+	for j := range other.Spec.Cells {
+		at[other.Spec.Cells[j].Axes.String()] = j
+	}
+	partners := make(map[int]int)
+	for i := range s.Spec.Cells {
+		if j, found := at[s.Spec.Cells[i].Axes.String()]; found {
+			partners[i] = j
+		}
+	}
+	return partners
+}
+
+// WriteTable writes for people what differs between the runs: fields of the
+// experiment, and then the columns of the results, "3/8 -> 5/8" where they differ.
+func (c *Comparison) WriteTable(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s -> %s\n", c.Before, c.After)
+	c.writeFields(&b)
+	for _, label := range c.OnlyBefore {
+		fmt.Fprintf(&b, "only in %s: %s\n", c.Before, label)
+	}
+	for _, label := range c.OnlyAfter {
+		fmt.Fprintf(&b, "only in %s: %s\n", c.After, label)
+	}
+	if len(c.Pairs) > 0 {
+		header, rows := c.rows()
+		b.WriteByte('\n')
+		writeAligned(&b, header, rows)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// writeFields says each difference once, and of which cells if not of all.
+func (c *Comparison) writeFields(b *strings.Builder) {
+	var order []string
+	labels := make(map[string][]string)
+	for _, p := range c.Pairs {
+		for _, d := range p.Fields {
+			text := d.String()
+			if labels[text] == nil {
+				order = append(order, text)
+			}
+			labels[text] = append(labels[text], p.Label)
+		}
+	}
+	if len(c.Pairs) > 0 && len(order) == 0 {
+		b.WriteString("  the experiments are the same\n")
+	}
+	for _, text := range order {
+		of := ""
+		if in := labels[text]; len(in) < len(c.Pairs) {
+			of = " (" + strings.Join(in, "; ") + ")"
+		}
+		fmt.Fprintf(b, "  %s%s\n", text, of)
+	}
+}
+
+// rows are the pairs as text.
+func (c *Comparison) rows() (header []string, rows [][]string) {
+	both := &Results{}
+	for _, p := range c.Pairs {
+		both.Cells = append(both.Cells, p.Before, p.After)
+	}
+	header, all := both.rows()
+	for pair := range slices.Chunk(all, 2) {
+		row := []string{pair[0][0]}
+		for k := 1; k < len(header); k++ {
+			before, after := cmp.Or(pair[0][k], "-"), cmp.Or(pair[1][k], "-")
+			if before != after {
+				before += " -> " + after
+			}
+			row = append(row, before)
+		}
+		rows = append(rows, row)
+	}
+	return header, rows
+}
