@@ -212,7 +212,7 @@ func newWatchCommand(g *global) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				outcome, err := g.follow(c.Context(), api, control.Submitted{Run: s.Run, Continued: true})
+				outcome, err := g.follow(c.Context(), api, control.Submitted{Run: s.Run})
 				return g.conclude(c.Context(), &notify, outcome, err)
 			})
 		},

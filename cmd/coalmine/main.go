@@ -124,6 +124,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	}
 	root.AddCommand(newSteerCommands(g)...)
 	explainArguments(root)
+	g.completeArguments(root)
 	root.SetFlagErrorFunc(explainFlag)
 	return root
 }

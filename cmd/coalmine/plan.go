@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,7 +30,11 @@ func newPlanCommand(g *global) *cobra.Command {
 		Long: `Show the cells of an experiment, what of them is cached and why the rest is not,
 what a training with clipped updates will cost in privacy, and an estimate of the
 arithmetic, bytes and time on this machine. The population of an iid cell is filled
-only when it runs: its epsilon may differ a little from the one shown.`,
+only when it runs: its epsilon may differ a little from the one shown.
+
+Tasks that cells share are counted for each of them, and are run once. --json lists
+all kinds of tasks of every cell.`,
+		Example: "  coalmine plan examples/quickstart.yaml\n  coalmine plan experiment.yaml --set training.rounds=2000",
 		GroupID: groupRun,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -97,39 +102,58 @@ func (g *global) planArchive(ctx context.Context) (*storage.Archive, closer, err
 
 // writePlan prints the plan for people; spent has the privacy cost of each cell, or nil.
 func (g *global) writePlan(x *coordinator.Explanation, cost estimate.Cost, spent []*privacy.Report) {
-	for i, c := range x.Cells {
-		state := "to run"
-		if c.Cached {
-			state = "cached"
-		}
-		g.printf("%s  %s: %s\n", c.Name, c.Label, state)
-		if spent[i] != nil {
-			g.printf("      privacy: %s\n", spent[i].Summary())
-		}
-		if c.Cached {
-			continue
-		}
-		if t := c.Training; t != nil {
-			for _, why := range t.Why() {
-				g.printf("      training: %s\n", why)
-			}
-			if len(t.Passes) == 0 {
-				g.printf("      training: cached\n")
-			}
-		}
-		for _, group := range c.Groups {
-			g.printf("      %-24s %d to run, %d cached, %d not needed", group.Kind, group.ToRun, group.Cached, group.Unneeded)
-			for i, why := range group.Why {
-				g.printf("%s%s", map[bool]string{true: ": ", false: "; "}[i == 0], why)
-			}
-			g.printf("\n")
-		}
+	for i := range x.Cells {
+		g.writePlannedCell(&x.Cells[i], spent[i])
 	}
 	peak := kernels.PeakGFLOPS(100 * time.Millisecond)
 	g.printf("\n%s to train and %s to measure; about %s through the store\n",
 		flop(cost.TrainingFLOP), flop(cost.MeasuringFLOP), bytesText(cost.Bytes))
 	g.printf("about %s on this machine: %d cores of %.0f GFLOP/s (%s kernels), %.0f%% of it used\n",
 		cost.Duration(peak, runtime.GOMAXPROCS(0)).Round(time.Second), runtime.GOMAXPROCS(0), peak, kernels.Set(), 100*estimate.Efficiency)
+}
+
+func (g *global) writePlannedCell(c *coordinator.ExplainedCell, spent *privacy.Report) {
+	state := "to run"
+	if c.Cached {
+		state = "cached"
+	}
+	g.printf("%s  %s: %s\n", c.Name, c.Label, state)
+	if spent != nil {
+		g.printf("      privacy: %s\n", spent.Summary())
+	}
+	if c.Cached {
+		return
+	}
+	if t := c.Training; t != nil {
+		for _, why := range t.Why() {
+			g.printf("      training: %s\n", why)
+		}
+		if len(t.Passes) == 0 {
+			g.printf("      training: cached\n")
+		}
+	}
+	g.writeGroups(c.Groups)
+}
+
+// writeGroups says which tasks of a cell run, and why. Where all of them do, for one
+// reason, they are only counted.
+func (g *global) writeGroups(groups []coordinator.Group) {
+	toRun, cached, unneeded := 0, 0, 0
+	reasons := map[string]bool{}
+	for _, group := range groups {
+		toRun, cached, unneeded = toRun+group.ToRun, cached+group.Cached, unneeded+group.Unneeded
+		reasons[strings.Join(group.Why, "; ")] = true
+	}
+	if cached+unneeded == 0 && len(reasons) == 1 {
+		g.printf("      %d other tasks to run: %s\n", toRun, strings.Join(groups[0].Why, "; "))
+		return
+	}
+	for _, group := range groups {
+		if group.ToRun > 0 {
+			g.printf("      %-24s %d to run: %s\n", group.Kind, group.ToRun, strings.Join(group.Why, "; "))
+		}
+	}
+	g.printf("      other tasks: %d cached, %d not needed any more\n", cached, unneeded)
 }
 
 // planView is what plan --json prints.

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"coalmine/workflows/control"
+	"coalmine/workflows/coordinator"
+	"coalmine/workflows/results"
+)
+
+// completionPatience is how long a shell waits for the names of runs.
+const completionPatience = 2 * time.Second
+
+// completeArguments has shells complete what the usage of a command calls RUN, CELL
+// and FILE, and the values of --format.
+func (g *global) completeArguments(c *cobra.Command) {
+	if words := strings.Fields(c.Use); len(words) > 1 && c.ValidArgsFunction == nil {
+		c.ValidArgsFunction = func(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return g.complete(c.Context(), argument(words[1:], len(args)), args)
+		}
+	}
+	if f := c.Flags().Lookup("format"); f != nil && f.DefValue == results.Formats()[0] {
+		_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(results.Formats(), cobra.ShellCompDirectiveNoFileComp))
+	}
+	for _, child := range c.Commands() {
+		g.completeArguments(child)
+	}
+}
+
+// argument is what the usage calls an argument, by its position: "RUN" of "[RUN]";
+// the last repeats if it ends in dots. It is "" beyond.
+func argument(words []string, position int) string {
+	if last := len(words) - 1; position > last && strings.Contains(words[last], "...") {
+		position = last
+	}
+	if position >= len(words) {
+		return ""
+	}
+	return strings.Trim(words[position], "[.]")
+}
+
+func (g *global) complete(ctx context.Context, argument string, args []string) (out []cobra.Completion, _ cobra.ShellCompDirective) {
+	switch argument {
+	case "FILE", "SOURCE|FILE.yaml", "SOURCE", "MODEL":
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	ctx, cancel := context.WithTimeout(ctx, completionPatience)
+	defer cancel()
+	// What cannot be asked for is not completed; the command itself will say why.
+	_ = g.withControl(ctx, func(api control.API) (err error) {
+		switch argument {
+		case "RUN":
+			out, err = completeRuns(ctx, api)
+		case "CELL":
+			out, err = completeCells(ctx, api, args[0])
+		}
+		return err
+	})
+	return out, cobra.ShellCompDirectiveNoFileComp
+}
+
+func completeRuns(ctx context.Context, api control.API) (out []cobra.Completion, err error) {
+	list, err := api.List(ctx)
+	for _, s := range list {
+		out = append(out, cobra.CompletionWithDesc(s.Run, fmt.Sprintf("%s, %s cells", stateText(s), cellCounts(s))))
+	}
+	return out, err
+}
+
+func completeCells(ctx context.Context, api control.API, run string) (out []cobra.Completion, err error) {
+	var s *coordinator.Status
+	if s, err = api.Status(ctx, run); err != nil {
+		return nil, err
+	}
+	for _, c := range s.Cells {
+		out = append(out, cobra.CompletionWithDesc(c.Cell, c.Label))
+	}
+	return out, nil
+}
