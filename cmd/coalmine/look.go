@@ -71,9 +71,25 @@ func writeList(w io.Writer, list []*coordinator.Status) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "RUN\tSTATE\tCELLS\tSUBMITTED\tTIME LEFT\tWAITS FOR")
 	for _, s := range list {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", s.Run, stateText(s), cellCounts(s), s.Submitted.Local().Format(time.DateTime), timeLeft(s), waitsFor(s))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", s.Run, stateText(s), cellCounts(s), submittedText(s), timeLeft(s), waitsFor(s))
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, s := range list {
+		if s.Error != "" {
+			fmt.Fprintf(w, "%s: %s\n", s.Run, s.Error)
+		}
+	}
+	return nil
+}
+
+// submittedText is when a run was submitted, as far as that is known.
+func submittedText(s *coordinator.Status) string {
+	if s.Submitted.IsZero() {
+		return "-"
+	}
+	return s.Submitted.Local().Format(time.DateTime)
 }
 
 // stateText is "running", or "running, stuck".

@@ -5,6 +5,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -263,19 +264,30 @@ func (l *Local) get(ctx context.Context, id string) (*runs.Run, error) {
 
 // list returns all runs but those on their way out, the newest first.
 func (l *Local) list(ctx context.Context) ([]*runs.Run, error) {
-	all, err := l.runs.List(ctx)
-	return slices.DeleteFunc(all, func(r *runs.Run) bool { return r.State.Removed }), err
+	all, _, err := l.runs.Readable(ctx)
+	return present(all), err
 }
 
-// List implements API.
+// present leaves out the runs that are on their way out.
+func present(all []*runs.Run) []*runs.Run {
+	return slices.DeleteFunc(all, func(r *runs.Run) bool { return r.State.Removed })
+}
+
+// List implements API. Runs whose records are damaged stand at the end, as failed.
 func (l *Local) List(ctx context.Context) ([]*coordinator.Status, error) {
-	all, err := l.list(ctx)
+	all, damaged, err := l.runs.Readable(ctx)
 	if err != nil {
 		return nil, err
 	}
 	out := make([]*coordinator.Status, 0, len(all)) // an empty list, not null, in JSON
-	for _, run := range all {
+	for _, run := range present(all) {
 		out = append(out, l.status(ctx, run))
+	}
+	for _, d := range damaged {
+		out = append(out, &coordinator.Status{
+			Run: d.ID, Phase: runs.Failed, Error: d.Err.Error(),
+			Cells: []coordinator.CellStatus{}, Workers: []coordinator.WorkerStatus{},
+		})
 	}
 	return out, nil
 }
@@ -406,7 +418,8 @@ func stored(run *runs.Run) *coordinator.Status {
 	s.Nodes.Failed = len(s.Failures)
 	spec, err := experiment.ReadSpec(run.Spec.Experiment)
 	if err != nil {
-		return s // the run's own error says so
+		s.Error = cmp.Or(s.Error, err.Error())
+		return s
 	}
 	failed := state.FailedCells()
 	for i := range spec.Cells {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"coalmine/storage"
 	"coalmine/workflows/compile"
 	"coalmine/workflows/coordinator"
 	"coalmine/workflows/experiment"
@@ -98,19 +99,18 @@ func (l *Local) asLeader(ctx context.Context, do func(context.Context, *coordina
 // process does.
 func (l *Local) Remove(ctx context.Context, name string) (*Removed, error) {
 	id, err := l.Steer(ctx, name, runs.Entry{Kind: runs.RemoveEntry})
+	switch {
+	case errors.Is(err, storage.ErrCorrupt):
+		id = name
+		err = l.deleteRecord(ctx, func(ctx context.Context) error { return l.runs.DeleteDamaged(ctx, id) })
+	case err == nil && l.deleter == nil:
+		err = l.deleteRecord(ctx, func(ctx context.Context) error { return l.runs.Delete(ctx, id) })
+		if l.away != nil || errors.Is(err, coordinator.ErrLed) {
+			err = nil // the leader will see that the run is to go
+		}
+	}
 	if err != nil {
 		return nil, err
-	}
-	if l.deleter == nil {
-		err := l.asLeader(ctx, func(ctx context.Context, permit *coordinator.Permit) error {
-			if err := permit.Check(ctx); err != nil {
-				return err
-			}
-			return l.runs.Delete(ctx, id)
-		})
-		if err != nil && l.away == nil && !errors.Is(err, coordinator.ErrLed) {
-			return nil, err
-		}
 	}
 	c, err := l.collector(nil)
 	if err != nil {
@@ -121,6 +121,16 @@ func (l *Local) Remove(ctx context.Context, name string) (*Removed, error) {
 		return nil, fmt.Errorf("run %s is removed, but what that frees is not known: %w", id, err)
 	}
 	return &Removed{id, freed}, nil
+}
+
+// deleteRecord deletes what belongs to a run, as the leader.
+func (l *Local) deleteRecord(ctx context.Context, do func(context.Context) error) error {
+	return l.asLeader(ctx, func(ctx context.Context, permit *coordinator.Permit) error {
+		if err := permit.Check(ctx); err != nil {
+			return err
+		}
+		return do(ctx)
+	})
 }
 
 // checkCells refuses to pin cells that the run does not have.

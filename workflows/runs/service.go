@@ -181,30 +181,49 @@ func (s *Service) readSpec(ctx context.Context, id string) (Spec, error) {
 			return spec, nil
 		}
 	}
-	return Spec{}, fmt.Errorf("record of run %s in %s: %w: %w", id, s.archive, storage.ErrCorrupt, damage)
+	return Spec{}, fmt.Errorf("record of run %s in %s: %w: %w; its results are no part of it: submit the experiment again, and remove this record by its full id: coalmine rm %s",
+		id, s.archive, storage.ErrCorrupt, damage, id)
 }
 
-// List returns all runs, the newest first.
+// List returns all runs, the newest first. One whose record is damaged is an error.
 func (s *Service) List(ctx context.Context) ([]*Run, error) {
+	all, damaged, err := s.Readable(ctx)
+	if err == nil && len(damaged) > 0 {
+		return nil, damaged[0].Err
+	}
+	return all, err
+}
+
+// Damaged is a run whose record makes no sense.
+type Damaged struct {
+	ID  string
+	Err error // wraps storage.ErrCorrupt
+}
+
+// Readable returns the runs whose records can be read, the newest first, and beside
+// them those whose records are damaged.
+func (s *Service) Readable(ctx context.Context) (all []*Run, damaged []Damaged, err error) {
 	ids, err := s.archive.Runs(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var all []*Run
 	for _, id := range ids {
 		run, err := s.Get(ctx, id)
-		if errors.Is(err, storage.ErrNotFound) {
+		switch {
+		case errors.Is(err, storage.ErrNotFound):
 			continue // removed while we were listing
-		}
-		if err != nil {
-			return nil, err
+		case errors.Is(err, storage.ErrCorrupt):
+			damaged = append(damaged, Damaged{id, err})
+			continue
+		case err != nil:
+			return nil, nil, err
 		}
 		all = append(all, run)
 	}
 	slices.SortFunc(all, func(a, b *Run) int {
 		return cmp.Or(b.State.Submitted.Compare(a.State.Submitted), cmp.Compare(b.ID, a.ID))
 	})
-	return all, nil
+	return all, damaged, nil
 }
 
 // IDs returns the ids of all runs, in byte order.
@@ -326,6 +345,19 @@ func (s *Service) Delete(ctx context.Context, id string) error {
 	run, err := s.Get(ctx, id)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && run.State.Removed {
 		return s.archive.DeleteRun(ctx, id)
+	}
+	return err
+}
+
+// DeleteDamaged removes the record of a run that is damaged, and no other. Only the
+// leader calls it.
+func (s *Service) DeleteDamaged(ctx context.Context, id string) error {
+	_, err := s.Get(ctx, id)
+	switch {
+	case errors.Is(err, storage.ErrCorrupt):
+		return s.archive.DeleteRun(ctx, id)
+	case err == nil:
+		return fmt.Errorf("run %s: %w; its record can be read", id, ErrState)
 	}
 	return err
 }

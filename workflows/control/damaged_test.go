@@ -1,0 +1,53 @@
+package control_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"coalmine/storage"
+	"coalmine/storage/storagetest"
+	"coalmine/workflows/control"
+	"coalmine/workflows/runs"
+)
+
+// A power cut may tear the record of a run. It hides no other run, and can be removed.
+func TestADamagedRecordHidesNoOtherRun(t *testing.T) {
+	t.Parallel()
+	store := storagetest.NewMemory()
+	archive := storage.NewArchive(store)
+	service := runs.NewService(archive, nil)
+	var ids []string
+	for _, name := range []string{"good", "torn"} {
+		run, _, err := service.Submit(t.Context(), runs.Spec{Name: name, Experiment: []byte(name), Digest: storage.DigestOf([]byte(name))}, "somebody", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, run.ID)
+	}
+	if err := store.Put(t.Context(), "runs/"+ids[1]+"/spec", strings.NewReader(`{"name":"to`), storage.Durable); err != nil {
+		t.Fatal(err)
+	}
+	api := control.New(archive, nil, nil)
+	list, err := api.List(t.Context())
+	if err != nil || len(list) != 2 || list[0].Run != ids[0] || list[1].Run != ids[1] || list[1].Phase != runs.Failed || list[1].Error == "" {
+		t.Fatalf("list %+v, %v, want the good run and then the damaged one as failed", list, err)
+	}
+	if s, err := api.Status(t.Context(), control.Latest); err != nil || s.Run != ids[0] {
+		t.Errorf("the latest is %+v, %v, want the run that can be read", s, err)
+	}
+	if _, err := api.Status(t.Context(), ids[1]); !errors.Is(err, storage.ErrCorrupt) {
+		t.Errorf("status of the damaged run: %v", err)
+	}
+	if _, err := api.Remove(t.Context(), "torn"); err == nil {
+		t.Error("a damaged run was removed by the beginning of its id")
+	}
+	// These experiments cannot be planned, so what the removal frees is not known.
+	if _, err := api.Remove(t.Context(), ids[1]); err == nil || !strings.Contains(err.Error(), "is removed, but") {
+		t.Errorf("the removal: %v", err)
+	}
+	if left, err := archive.Runs(t.Context()); err != nil || !slices.Equal(left, ids[:1]) {
+		t.Errorf("runs %v, %v after the removal, want the good one", left, err)
+	}
+}
