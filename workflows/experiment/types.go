@@ -26,9 +26,9 @@ type Experiment struct {
 	Name string `json:"name" required:"true"`
 	// Seed from which every random stream derives. Cells that differ in one
 	// field draw the same numbers for everything else.
-	Seed uint64 `json:"seed" default:"1" range:"[0,9007199254740991]"`
+	Seed uint64 `json:"seed" default:"1" range:"[0,9007199254740991]" also:"random_seed"`
 	// Data says which text is read and how it is divided among users.
-	Data Data `json:"data"`
+	Data Data `json:"data" also:"dataset"`
 	// Canaries to insert into the training part. Absent: none are inserted, and
 	// nothing is audited against them.
 	Canaries *Canaries `json:"canaries,omitempty"`
@@ -61,7 +61,7 @@ type Data struct {
 	Sequence int `json:"sequence,omitzero" range:"[1,1000]" unit:"words (byte level: bytes)" also:"sequence_length length max_length" source:"20 words in Thakkar et al. 2020, section 4.1"`
 	// Vocabulary is made of the most frequent words of the training part. At the
 	// byte level it is fixed.
-	Vocabulary Vocabulary `json:"vocabulary"`
+	Vocabulary Vocabulary `json:"vocabulary" also:"vocab vocab_size"`
 	// Users are balanced to one size.
 	Users Users `json:"users"`
 	// Partition of the examples: by-user keeps each user's own; iid shuffles all
@@ -148,11 +148,11 @@ type Canaries struct {
 type Model struct {
 	// Kind of the recurrent cells: cifg-lstm is an LSTM with coupled input and
 	// forget gates.
-	Kind string `json:"kind" default:"cifg-lstm" oneof:"cifg-lstm lstm gru" source:"Thakkar et al. 2020, section 4.1"`
+	Kind string `json:"kind" default:"cifg-lstm" oneof:"cifg-lstm lstm gru" also:"type architecture" source:"Thakkar et al. 2020, section 4.1"`
 	// Embedding dimension.
 	Embedding int `json:"embedding" default:"96" range:"[1,65536]" source:"Thakkar et al. 2020, section 4.1"`
 	// Units of each recurrent layer.
-	Units int `json:"units" default:"670" range:"[1,65536]" also:"hidden" source:"Thakkar et al. 2020, section 4.1"`
+	Units int `json:"units" default:"670" range:"[1,65536]" also:"hidden hidden_size hidden_units" source:"Thakkar et al. 2020, section 4.1"`
 	// Layers of recurrent cells, each fed with the outputs of the one below.
 	Layers int `json:"layers" default:"1" range:"[1,3]" unit:"layers" source:"Thakkar et al. 2020, section 4.1"`
 	// Projection is the width that every layer's output is projected to, by
@@ -178,13 +178,13 @@ type Training struct {
 	Algorithm string `json:"algorithm" default:"fedavg" oneof:"fedavg sgd"`
 	// Rounds of training; with sgd, steps. Exactly one of rounds and epochs is
 	// given in a file.
-	Rounds int `json:"rounds,omitzero" range:"[1,1000000000]" unit:"rounds (sgd: steps)" also:"steps iterations"`
+	Rounds int `json:"rounds,omitzero" range:"[1,1000000000]" unit:"rounds (sgd: steps)" also:"steps iterations num_rounds"`
 	// Epochs over the training data, in place of rounds: the rounds are
 	// epochs x users / cohort (sgd: steps, epochs x examples / cohort), rounded up.
 	Epochs float64 `json:"epochs,omitzero" range:"(0,1000000]" unit:"epochs"`
 	// Cohort is the number of users in a round, weighted equally if their
 	// updates are clipped, else by their examples; with sgd, the records of a minibatch.
-	Cohort int `json:"cohort" required:"true" range:"[1,100000000]" unit:"users (sgd: records)" also:"batch batch_size minibatch clients users_per_round"`
+	Cohort int `json:"cohort" required:"true" range:"[1,100000000]" unit:"users (sgd: records)" also:"batch batch_size minibatch clients users_per_round clients_per_round num_clients cohort_size"`
 	// Chunks are the tasks that a round's cohort is split into. They are part of
 	// a result's identity, since they fix the order of sums. Where the cohort is
 	// smaller than the default, it is the cohort.
@@ -219,10 +219,10 @@ type Client struct {
 	// this setting do not state it.
 	Batch int `json:"batch,omitzero" default:"16" range:"[1,1000000]" when:"algorithm=fedavg" unit:"examples" also:"batch_size"`
 	// Epochs that a client makes over its own data in a round.
-	Epochs int `json:"epochs,omitzero" default:"1" range:"[1,10000]" when:"algorithm=fedavg" unit:"epochs"`
+	Epochs int `json:"epochs,omitzero" default:"1" range:"[1,10000]" when:"algorithm=fedavg" unit:"epochs" also:"local_epochs num_epochs"`
 	// GradientClip bounds the L2 norm of every minibatch's gradient. Absent: no
 	// bound. The papers have no such option; it keeps high learning rates stable.
-	GradientClip *float64 `json:"gradient_clip,omitempty" range:"(0,1e9]"`
+	GradientClip *float64 `json:"gradient_clip,omitempty" range:"(0,1e9]" also:"max_grad_norm clip"`
 	// Dropout is the probability that an element of a recurrent layer's output is
 	// dropped before the next layer or the output layer sees it. In training only.
 	Dropout float64 `json:"dropout,omitzero" default:"0" range:"[0,1)" source:"Zaremba et al. 2014, section 3"`
@@ -243,7 +243,7 @@ type Server struct{ Optimizer }
 // fixed-size rounds (Thakkar et al. 2020, appendix A).
 type Privacy struct {
 	// Clip bounds the L2 norm of each user's update, over all tensors together.
-	Clip float64 `json:"clip" required:"true" range:"(0,1e9]" also:"clip_norm" source:"0.2 in Thakkar et al. 2020, section 4.2.1"`
+	Clip float64 `json:"clip" required:"true" range:"(0,1e9]" also:"clip_norm clipping_norm l2_norm_clip" source:"0.2 in Thakkar et al. 2020, section 4.2.1"`
 	// NoiseMultiplier z: the mean update gets Gaussian noise of standard
 	// deviation z x clip / cohort. 0: clipping alone, with infinite epsilon.
 	NoiseMultiplier float64 `json:"noise_multiplier" default:"0" range:"[0,1e6]" also:"noise sigma z" source:"1 in Thakkar et al. 2020, section 4.2.1"`
@@ -329,7 +329,7 @@ type Audit struct {
 // inserted, by the model's log-perplexity given the same prefix.
 type RandomSampling struct {
 	// References are the random sequences that each canary is ranked against.
-	References int `json:"references" default:"2000000" range:"[1,1000000000]" unit:"sequences" source:"Thakkar et al. 2020, section 4.1"`
+	References int `json:"references" default:"2000000" range:"[1,1000000000]" unit:"sequences" also:"num_references samples" source:"Thakkar et al. 2020, section 4.1"`
 	// Prefix is the number of the canary's words that are given; with
 	// canaries.format by default what stands before its first #.
 	Prefix int `json:"prefix" default:"1" range:"[1,999]" unit:"words (byte level: bytes)" source:"Thakkar et al. 2020, section 4.1"`
@@ -341,7 +341,7 @@ type RandomSampling struct {
 // BeamSearch tries to extract each canary from its prefix.
 type BeamSearch struct {
 	// Width is the number of sequences that the search keeps.
-	Width int `json:"width" default:"5" range:"[1,10000]" unit:"sequences" source:"Thakkar et al. 2020, section 4.1"`
+	Width int `json:"width" default:"5" range:"[1,10000]" unit:"sequences" also:"beam_width" source:"Thakkar et al. 2020, section 4.1"`
 	// Prefix is the number of the canary's words that are given; with
 	// canaries.format by default what stands before its first #.
 	Prefix int `json:"prefix" default:"1" range:"[1,999]" unit:"words (byte level: bytes)" source:"Thakkar et al. 2020, section 4.1"`
