@@ -91,8 +91,8 @@ func Claim(path string) (*Home, error) {
 	}
 }
 
-// Owner says which process owns a home; nil if none does.
-func Owner(dir string) (*OwnedError, error) {
+// ownerOf says which process owns a home; nil if none does.
+func ownerOf(dir string) (*OwnedError, error) {
 	h, err := try(dir)
 	if owned, taken := errors.AsType[*OwnedError](err); taken {
 		return owned, nil
@@ -106,7 +106,7 @@ func Owner(dir string) (*OwnedError, error) {
 // Owns reports whether that process still owns the home, as far as can be told: a
 // home that cannot be looked at has the owner that it had.
 func (e *OwnedError) Owns() bool {
-	now, err := Owner(e.Dir)
+	now, err := ownerOf(e.Dir)
 	return err != nil || now != nil && now.PID == e.PID && now.Address == e.Address
 }
 

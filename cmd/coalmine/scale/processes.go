@@ -19,8 +19,8 @@ import (
 	"coalmine/storage"
 )
 
-// WorkerArgs is the command line of a worker; Redis and store are in its environment.
-func WorkerArgs(slots int) []string {
+// workerArgs is the command line of a worker; Redis and store are in its environment.
+func workerArgs(slots int) []string {
 	return []string{"bench", "idle-worker", "--slots", strconv.Itoa(slots)}
 }
 
@@ -54,7 +54,7 @@ func startChild(cmd *exec.Cmd) (*child, error) {
 // startWorker starts a worker, which ends when its standard input does, and so
 // with this process even if that is killed.
 func startWorker(program, redis, store string, slots int) (*child, error) {
-	cmd := exec.Command(program, WorkerArgs(slots)...)
+	cmd := exec.Command(program, workerArgs(slots)...)
 	cmd.Env = append(os.Environ(), "COALMINE_REDIS_URL="+redis, "COALMINE_STORE_URL="+store)
 	return startChild(cmd)
 }

@@ -41,9 +41,6 @@ const (
 	Flipped
 )
 
-// Spoilings are all that a request can suffer.
-var Spoilings = []Spoiling{Unavailable, Failing, Lost, Unanswered, Late, Trickling, Truncated, Short, Flipped}
-
 func (s Spoiling) String() string {
 	return [...]string{"none", "503", "500", "request lost", "answer lost", "late answer",
 		"slow body", "truncated body", "short body", "flipped bit"}[s]
