@@ -25,7 +25,7 @@ const chaosPatience = 3 * time.Minute
 // awaitEnd waits until the run has ended, and all processes are at work and idle.
 func (a *arena) awaitEnd() {
 	deadline := time.Now().Add(chaosPatience)
-	for a.retryIfFailed(); len(a.orders) > 0 || !a.over() || !a.quiet(); a.retryIfFailed() {
+	for len(a.orders) > 0 || !a.over() || !a.quiet() || a.retryIfFailed() {
 		a.waitUntil(time.Now().Add(5*tick), nil)
 		if a.t.Failed() {
 			a.t.FailNow()
@@ -45,12 +45,18 @@ func (a *arena) awaitEnd() {
 }
 
 // retryIfFailed does what an operator does who has lost the source and put it
-// back: an attempt may have missed it that failed only after the first retry.
-func (a *arena) retryIfFailed() {
-	failed := a.settled(a.run, func(s *runs.State) bool { return s.Phase == runs.Failed })
-	if len(a.orders) == 0 && a.counts[sourceLost] > 0 && failed() {
+// back, and reports whether that was needed: an attempt may have missed it that
+// failed only after the first retry.
+func (a *arena) retryIfFailed() bool {
+	run, err := runs.NewService(a.archive, nil).Get(context.Background(), a.run)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	failed := a.counts[sourceLost] > 0 && run.State.Phase == runs.Failed
+	if failed {
 		a.retry()
 	}
+	return failed
 }
 
 func (a *arena) status() string {
