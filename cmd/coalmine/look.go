@@ -190,10 +190,12 @@ func writeStatus(w io.Writer, s *coordinator.Status) {
 	}
 }
 
-// cellProgress is ", round 400 of 8000: random sampling 3 of 9".
+// cellProgress is ", round 400 of 8000: random sampling 3 of 9". Of a cell that has
+// ended before its time the record does not tell how far it came.
 func cellProgress(c coordinator.CellStatus) string {
 	var text string
-	if c.Steps > 0 && c.Phase != runs.Done {
+	untold := c.Step == 0 && c.Phase.Finished()
+	if c.Steps > 0 && c.Phase != runs.Done && !untold {
 		each := max(1, c.StepRounds)
 		text = fmt.Sprintf(", %s %d of %d", roundWord(c), c.Step*each, c.Steps*each)
 	}
