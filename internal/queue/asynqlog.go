@@ -11,7 +11,8 @@ import (
 // asynqLog writes asynq's messages to the worker's log, with node and attempt as
 // fields where they name a task. None of them is an error here: what asynq cannot
 // do, it does later or the coordinator makes good. While Redis is away, which the
-// heartbeat tells once, all of it fails every second, and says nothing new.
+// heartbeat tells once it has lasted, all of it fails every second, and says nothing
+// new; nor does a connection that breaks before the heartbeat has noticed.
 type asynqLog struct {
 	log  *slog.Logger
 	away *atomic.Bool
@@ -26,11 +27,14 @@ func (l asynqLog) Fatal(args ...any) { l.write(slog.LevelError, args) }
 // namedAttempt is the id of an attempt: the key of its node and its number.
 var namedAttempt = regexp.MustCompile(`\b([0-9a-f]{12})[0-9a-f]{52}\.([0-9]+)\b`)
 
+// ofConnection are the errors of a connection that is not there.
+var ofConnection = regexp.MustCompile(`\bdial (tcp|unix)\b|\bi/o timeout\b|\bEOF\b|\bconnection reset\b|\bbroken pipe\b`)
+
 func (l asynqLog) write(level slog.Level, args []any) {
-	if l.away.Load() && level < slog.LevelError {
+	text, log := fmt.Sprint(args...), l.log
+	if level < slog.LevelError && (l.away.Load() || ofConnection.MatchString(text)) {
 		level = slog.LevelDebug
 	}
-	text, log := fmt.Sprint(args...), l.log
 	if named := namedAttempt.FindAllStringSubmatch(text, -1); len(named) == 1 {
 		log = log.With("node", named[0][1], "attempt", named[0][2])
 	}

@@ -20,15 +20,18 @@ func TestWhatAsynqSaysNamesItsTaskAndIsQuietWhileRedisIsAway(t *testing.T) {
 		return out.String()
 	}
 	for _, want := range []string{"level=WARN", "worker=w1", "node=aaaaaaaaaaaa", "attempt=7", "Could not push"} {
-		if got := say("Could not push task id=" + id("a") + " back to queue: EOF"); !strings.Contains(got, want) {
+		if got := say("Could not push task id=" + id("a") + " back to queue: NOT FOUND"); !strings.Contains(got, want) {
 			t.Errorf("%q lacks %q", got, want)
 		}
 	}
 	if got := say("Failed to extend lease for tasks [", id("a"), " ", id("b"), "]"); strings.Contains(got, "node=") {
 		t.Errorf("a line about two tasks names one: %q", got)
 	}
+	if got := say("Failed to write server state data: SADD failed: dial tcp 127.0.0.1:1: connect: connection refused"); got != "" {
+		t.Errorf("of a connection: %q", got)
+	}
 	away.Store(true)
-	if got := say("Failed to write server state data: EOF"); got != "" {
+	if got := say("Failed to write server state data: LOADING"); got != "" {
 		t.Errorf("while redis is away: %q", got)
 	}
 }
