@@ -6,18 +6,18 @@ import (
 	"coalmine/storage"
 )
 
-// Attempt is one planned execution of a spec, as the coordinator sends it.
+// Attempt is one planned execution of a spec, as the coordinator sends it; see Encode.
 type Attempt struct {
 	Spec
 	// Number counts the attempts at this node from 1.
-	Number int `json:"number"`
+	Number int
 	// Runs are the runs that want the node, for logs only.
-	Runs []string `json:"runs,omitempty"`
+	Runs []string
 	// Trace ties the attempt to the span of the coordinator that sent it, as a
 	// traceparent of W3C Trace Context; empty if nothing is traced.
-	Trace string `json:"trace,omitempty"`
+	Trace string
 	// TimeoutSeconds ends the attempt with an error; 0 never.
-	TimeoutSeconds float64 `json:"timeout_seconds,omitempty"`
+	TimeoutSeconds float64
 }
 
 // ID names the attempt in the queue: sending it twice conflicts harmlessly.

@@ -32,19 +32,19 @@ import (
 
 // Spec is a node as it travels from the plan to a worker.
 type Spec struct {
-	Key     storage.Key     `json:"key"`
-	Kind    string          `json:"kind"`
-	Version int             `json:"version"`
-	Params  json.RawMessage `json:"params"`
-	Inputs  []Input         `json:"inputs,omitempty"`
+	Key     storage.Key
+	Kind    string
+	Version int
+	Params  json.RawMessage
+	Inputs  []Input
 	// Step and Part place a task in a training chain: steps count from 1, parts
 	// from 0. Both are 0 for standing nodes.
-	Step int `json:"step,omitempty"`
-	Part int `json:"part,omitempty"`
+	Step int
+	Part int
 	// SecretKey is the fingerprint of the secret key that a worker must hold to
 	// run the task, "" if it needs none. It says what the parameters say, to those
 	// who do not read them, and is no part of the key.
-	SecretKey string `json:"secret_key,omitempty"`
+	SecretKey string
 }
 
 // SegmentSteps is how many steps of a chain share one lasting record: the
@@ -72,8 +72,8 @@ func PartInput(j int) string { return fmt.Sprintf("part-%d", j) }
 
 // Input names a node whose outputs a task reads.
 type Input struct {
-	Name string      `json:"name"`
-	Key  storage.Key `json:"key"`
+	Name string
+	Key  storage.Key
 }
 
 // Kind is one sort of task.

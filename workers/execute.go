@@ -41,8 +41,7 @@ func (e *executor) dropCaches() {
 // handle executes one message and returns the encoded outcome. ctx ends with one
 // of the causes of package queue.
 func (e *executor) handle(ctx context.Context, m queue.Message) []byte {
-	var a tasks.Attempt
-	err := json.Unmarshal(m.Payload, &a)
+	a, err := tasks.DecodeAttempt(m.Payload)
 	if err == nil && a.ID() != m.ID {
 		err = fmt.Errorf("it holds attempt %s", a.ID())
 	}

@@ -88,11 +88,7 @@ func (l *lab) send(spec tasks.Spec, number int) {
 
 func (l *lab) sendAttempt(a tasks.Attempt) {
 	l.t.Helper()
-	payload, err := json.Marshal(&a)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	if err := l.broker.Enqueue(testContext(l.t), queue.Message{ID: a.ID(), Class: string(tasks.Compute), Payload: payload}); err != nil {
+	if err := l.broker.Enqueue(testContext(l.t), queue.Message{ID: a.ID(), Class: string(tasks.Compute), Payload: a.Encode()}); err != nil {
 		l.t.Fatal(err)
 	}
 }

@@ -182,8 +182,8 @@ func (w *instantWorker) Enqueue(ctx context.Context, messages ...queue.Message) 
 	w.calls++
 	w.messages += len(messages)
 	for _, m := range messages {
-		var a tasks.Attempt
-		if err := json.Unmarshal(m.Payload, &a); err != nil {
+		a, err := tasks.DecodeAttempt(m.Payload)
+		if err != nil {
 			return err
 		}
 		body, err := json.Marshal(tasks.Outcome{Key: a.Key, Number: a.Number, Worker: "w", Result: tasks.Done, Objects: w.execute(ctx, a).Objects()})

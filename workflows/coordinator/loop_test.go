@@ -58,8 +58,8 @@ func (q *liveQueue) Enqueue(_ context.Context, messages ...queue.Message) error 
 }
 
 func (q *liveQueue) enqueue(m queue.Message) error {
-	var a tasks.Attempt
-	if err := json.Unmarshal(m.Payload, &a); err != nil {
+	a, err := tasks.DecodeAttempt(m.Payload)
+	if err != nil {
 		return err
 	}
 	q.mu.Lock()

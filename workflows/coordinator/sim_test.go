@@ -481,10 +481,11 @@ func (w *world) take(x *simWorker) {
 		w.note("a message is lost")
 		return
 	}
-	e := &execution{id: m.ID}
-	if err := json.Unmarshal(m.Payload, &e.attempt); err != nil {
+	a, err := tasks.DecodeAttempt(m.Payload)
+	if err != nil {
 		w.t.Fatal(err)
 	}
+	e := &execution{id: m.ID, attempt: a}
 	if slices.ContainsFunc(x.running, func(other *execution) bool { return other.id == e.id }) {
 		return
 	}

@@ -147,13 +147,7 @@ func (t *term) launch(x *task, r *run) {
 	r.lastServed = t.served
 	f.span = t.attemptSpan(f)
 	attempt := tasks.Attempt{Spec: x.spec, Number: f.number, Runs: runIDs(x.wants), Trace: f.span.Envelope(), TimeoutSeconds: t.TaskTimeout.Seconds()}
-	payload, err := json.Marshal(attempt)
-	if err != nil {
-		t.land(f)
-		t.fail(x, fmt.Sprintf("its parameters cannot be sent: %v", err))
-		return
-	}
-	m := queue.Message{ID: f.id, Class: string(f.class), Payload: payload}
+	m := queue.Message{ID: f.id, Class: string(f.class), Payload: attempt.Encode()}
 	t.launching = append(t.launching, outgoing{f, m, f.span.Child("enqueue")})
 }
 
