@@ -20,9 +20,9 @@ const parallelPuts = 4
 type sink struct {
 	archive *storage.Archive
 	key     storage.Key
-	puts    errgroup.Group
+	puts    *errgroup.Group
 	ctx     context.Context // ends with the first failed put, or when given up
-	giveUp  context.CancelCauseFunc
+	giveUp  context.CancelFunc
 
 	mu    sync.Mutex
 	names map[string]bool
@@ -34,13 +34,13 @@ type sink struct {
 }
 
 func newSink(ctx context.Context, archive *storage.Archive, key storage.Key, budget int64) *sink {
-	ctx, giveUp := context.WithCancelCause(context.WithoutCancel(ctx))
-	s := &sink{
-		archive: archive, key: key, ctx: ctx, giveUp: giveUp,
+	ctx, giveUp := context.WithCancel(context.WithoutCancel(ctx))
+	puts, ctx := errgroup.WithContext(ctx)
+	puts.SetLimit(parallelPuts)
+	return &sink{
+		archive: archive, key: key, puts: puts, ctx: ctx, giveUp: giveUp,
 		names: map[string]bool{}, kept: map[storage.Digest][]byte{}, budget: budget,
 	}
-	s.puts.SetLimit(parallelPuts)
-	return s
 }
 
 // Put implements tasks.Sink. It returns before a blob is stored that is an object
@@ -55,13 +55,7 @@ func (s *sink) Put(_ context.Context, name string, data []byte, durability stora
 	if len(data) <= storage.MaxInline {
 		return s.put(name, data, durability) // travels in the commit: there is no wait
 	}
-	s.puts.Go(func() error {
-		err := s.put(name, data, durability)
-		if err != nil {
-			s.giveUp(err)
-		}
-		return err
-	})
+	s.puts.Go(func() error { return s.put(name, data, durability) })
 	return nil
 }
 
@@ -98,9 +92,9 @@ func (s *sink) record(blob storage.Blob, data []byte) {
 // given up.
 func (s *sink) wait(taskErr error) ([]storage.Blob, error) {
 	if taskErr != nil {
-		s.giveUp(nil)
+		s.giveUp()
 	}
-	defer s.giveUp(nil)
+	defer s.giveUp()
 	err := s.puts.Wait()
 	return s.blobs, err
 }

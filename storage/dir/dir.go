@@ -167,8 +167,7 @@ func (s *Store) Delete(ctx context.Context, names ...string) error {
 }
 
 func (s *Store) remove(name string) error {
-	err := removeFile(s.path(name))
-	if absent := errors.Is(absence(err), storage.ErrNotFound); err != nil && !absent {
+	if err := absence(removeFile(s.path(name))); err != nil && err != storage.ErrNotFound {
 		if info, statErr := os.Lstat(s.path(name)); statErr == nil && info.IsDir() {
 			return nil // no object
 		}
