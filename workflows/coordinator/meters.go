@@ -31,6 +31,15 @@ func (s *samples) median() (seconds float64, of int) {
 	return s.middle, of
 }
 
+// mean is that of the durations, false if there are none.
+func (s *samples) mean() (seconds float64, ok bool) {
+	of := min(s.n, len(s.last))
+	for _, d := range s.last[:of] {
+		seconds += d / float64(of)
+	}
+	return seconds, of > 0
+}
+
 // meter is a rate over the last half minute.
 type meter struct {
 	buckets [meterBuckets]int64

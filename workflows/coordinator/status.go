@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"coalmine/storage"
-	"coalmine/tasks"
 	"coalmine/workflows/runs"
 )
 
@@ -30,8 +29,8 @@ type Status struct {
 	Failures []FailureStatus `json:"failures,omitempty"`
 	// TokensPerSecond is the mean over the last half minute.
 	TokensPerSecond float64 `json:"tokens_per_second"`
-	// SecondsLeft is an estimate from the tasks of the trainings so far; nil if there is
-	// nothing to estimate from yet.
+	// SecondsLeft is an estimate from the tasks so far, of trainings and of all else,
+	// such as audits; nil if there is nothing to estimate from yet.
 	SecondsLeft *float64       `json:"seconds_left"`
 	Workers     []WorkerStatus `json:"workers"`
 	// Pace tells a stuck run from a slow one; "" for a run that has finished.
@@ -314,40 +313,6 @@ func (t *term) cellStatus(c *cell, now map[any]string) CellStatus {
 		s.Phase = runs.Running
 	}
 	return s
-}
-
-// secondsLeft estimates the time that the run's trainings take: the work that is
-// left, shared by all slots, or the longest training if that takes longer, since
-// its steps follow one another. It is nil while no step of some training has
-// been seen.
-func (t *term) secondsLeft(r *run) *float64 {
-	work, longest := 0.0, 0.0
-	for recipe, p := range r.plan.Chains {
-		ch := t.chains[recipe]
-		left := float64(p.Steps - min(max(ch.at, 0), p.Steps))
-		if left == 0 || ch.checkpointAt(p.Steps).available {
-			continue
-		}
-		part, parts := ch.median(p.Part.Kind.Name)
-		join, joins := ch.median(p.Join.Kind.Name)
-		if joins == 0 || p.Width > 0 && parts == 0 {
-			return nil
-		}
-		work += left * (float64(p.Width)*part + join)
-		longest = max(longest, left*(part+join))
-	}
-	if slots := t.slots[tasks.Compute]; slots > 0 {
-		longest = max(longest, work/float64(slots))
-	}
-	return &longest
-}
-
-// median is how long a task of the chain takes, in seconds, and of how many.
-func (ch *chain) median(kind string) (seconds float64, of int) {
-	if s := ch.durations[kind]; s != nil {
-		return s.median()
-	}
-	return 0, 0
 }
 
 // tasksOf yields the tasks that the run wants at the moment.
