@@ -59,7 +59,7 @@ type Work struct {
 	// Exact and Bounded count states whose normaliser was computed, or bounded;
 	// Foreseen those that Pursue looked at before it made them, or did not.
 	Exact, Bounded, Foreseen int64
-	// FLOPs are the floating-point operations of all matrix products together.
+	// FLOPs are the operations of all matrix products together, of rounded ones too.
 	FLOPs float64
 }
 

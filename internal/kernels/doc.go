@@ -43,6 +43,10 @@
 // lane i takes in lane i+8, i+4, i+2 and i+1. AddRowDots does the same in float32;
 // the sums of ExpColumns run down the columns, as it says.
 //
+// GemmRounded adds up integers, which is exact in any order; CIFGRoughDot is one
+// sequence of operations for each unit, and a sum in float32 like that of AddRowDots.
+// Both say how far they may be off what they stand for.
+//
 // The plain Go set emulates the fused multiply-add of float32 (package ieee),
 // at about a hundredth of the speed of AVX2.
 //
