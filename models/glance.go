@@ -60,16 +60,19 @@ func absoluteSum(x []float32) float64 {
 // Neither of these shows in a result.
 const (
 	// sampleSize is how many extensions Pursue glances at to see whether it pays to
-	// foresee anything: whether that leaves out at least an eighth.
+	// glance at the others.
 	sampleSize = 64
 	// glancedParents are few enough that their recurrent products stay in the cache.
 	glancedParents = 24
 )
 
+// pays says whether it is worth its time to find so many left of so many.
+func pays(left, of int) bool { return left <= of-of/8 }
+
 // glance sets w.likely to those extensions that a rough look at their emissions
 // leaves in the race, in ascending order. It costs less than an emission, and makes
-// none. It returns whether it pays to foresee what these cost, once there are
-// emissions.
+// none. It returns whether it may pay to foresee what these cost, once there are
+// emissions: not where a glance leaves out nothing.
 func (w *Walker) glance(from *States, extensions []Extension, prospects []Prospect, limit float64, near *StandIns) bool {
 	w.likely = w.likely[:0]
 	if w.tables.glances == nil {
@@ -82,9 +85,9 @@ func (w *Walker) glance(from *States, extensions []Extension, prospects []Prospe
 			end = min(sampleSize, end)
 		}
 		at += w.glanceBlock(from, extensions[at:end], prospects[at:end], at, limit, near)
-		if at == sampleSize && len(w.likely) > sampleSize*7/8 {
+		if left := len(w.likely); at == sampleSize && !pays(left, sampleSize) {
 			w.likely = upTo(w.likely, at, len(extensions))
-			return false
+			return left < sampleSize
 		}
 	}
 	return true

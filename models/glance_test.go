@@ -66,22 +66,29 @@ func TestAGlanceNeverLeavesOutWhatIsNotFinite(t *testing.T) {
 	}
 }
 
-// Foreseeing stops where it leaves out next to nothing, and no sooner.
-func TestForeseeingStopsWhereItDoesNotPay(t *testing.T) {
+// Glances stop where they leave out next to nothing, and no sooner; foreseeing where
+// they leave out nothing.
+func TestGlancesStopWhereTheyDoNotPay(t *testing.T) {
 	t.Parallel()
 	rng := testRand(50)
 	s := scaledScorer(t, mustNew(t, wideVocabulary, 8, 12), 1, rng)
 	w := s.Tabulate().NewWalker()
 	near, states := standIns(t, w, rng), wanderingStates(t, s, rng, 5)
-	const n = 3 * sampleSize
-	extensions, prospects := someExtensions(s, rng, states.Len(), n), make([]Prospect, n)
-	for i := range prospects {
-		prospects[i] = Prospect{Spent: 1, Next: 7}
-	}
-	if w.glance(states, extensions, prospects, 0.5, near) != true || len(w.likely) != 0 {
-		t.Errorf("%d extensions were left that have spent more than the limit", len(w.likely))
-	}
-	if w.glance(states, extensions, prospects, 1e6, near) != false || len(w.likely) != n {
-		t.Errorf("%d of %d extensions were left under a limit that none reaches, or it seemed to pay", len(w.likely), n)
+	const n, enough = 3 * sampleSize, sampleSize / 8
+	extensions := someExtensions(s, rng, states.Len(), n)
+	for _, c := range []struct {
+		lost, left int // of the sample, and of all
+		foresee    bool
+	}{{0, n, false}, {1, n - 1, true}, {enough - 1, n - enough + 1, true}, {enough, n - 3*enough, true}, {sampleSize, 0, true}} {
+		prospects := make([]Prospect, n)
+		for i := range prospects {
+			prospects[i] = Prospect{Spent: 1, Next: 7}
+			if i%sampleSize < c.lost {
+				prospects[i].Spent = 1e6
+			}
+		}
+		if foresee := w.glance(states, extensions, prospects, 1e3, near); foresee != c.foresee || len(w.likely) != c.left {
+			t.Errorf("%d lost of the sample: %d left, foresee %v; want %d, %v", c.lost, len(w.likely), foresee, c.left, c.foresee)
+		}
 	}
 }

@@ -46,6 +46,7 @@ func (w *Walker) Pursue(to, from *States, extensions []Extension, prospects []Pr
 		w.emit(to, from, extensions[start:end], prospects[start:end], at)
 		if foresee {
 			w.affordable(prospects[start:end], start, limit, near)
+			foresee = pays(len(w.kept)-at, end-start)
 		} else {
 			w.kept = upTo(w.kept, start, end)
 		}
