@@ -1,6 +1,9 @@
 package models
 
-import "coalmine/internal/kernels"
+import (
+	"coalmine/internal/kernels"
+	"coalmine/internal/largepages"
+)
 
 // outputTrace computes loss and gradient of the output layer in training, and
 // owns the memory for it. It has a row for every target.
@@ -92,7 +95,8 @@ func (o *outputTrace) prepare(w *weights, h []float32, targets []int32) {
 
 // exponentiate sets exps, sums and turned, tile by tile of tokens.
 func (o *outputTrace) exponentiate(w *weights) {
-	o.exps, o.turned = grow(o.exps, o.vocabulary*o.stride), grow(o.turned, o.width*o.columns)
+	o.reserve(o.vocabulary * o.stride)
+	o.turned = grow(o.turned, o.width*o.columns)
 	o.sums, o.shift = grow(o.sums, o.columns), grow(o.shift, o.columns)
 	clear(o.sums)
 	clear(o.shift)
@@ -106,6 +110,15 @@ func (o *outputTrace) exponentiate(w *weights) {
 		kernels.ExpColumns(exps, o.stride, n, o.columns, w.outputBias[from:to], o.sums)
 		kernels.Gemm(true, false, o.width, o.columns, n, 1, weights, o.width, exps, o.stride, unless(k == 0), o.turned, o.columns)
 	}
+}
+
+// reserve makes room for n exps, in large pages: they are most of the memory that
+// a training step passes through.
+func (o *outputTrace) reserve(n int) {
+	if cap(o.exps) < n {
+		o.exps = largepages.Floats(n)
+	}
+	o.exps = o.exps[:n]
 }
 
 // largestSum keeps the factors, and their products with the exps, well inside
@@ -128,7 +141,7 @@ func (o *outputTrace) raiseReferences(w *weights, rows int) {
 	for k := range tileCount(o.vocabulary) {
 		from, to := tileBounds(o.vocabulary, k)
 		n := to - from
-		o.exps = grow(o.exps, rows*n)
+		o.reserve(rows * n)
 		kernels.GemmBias(false, true, rows, n, o.width, o.inputs, o.width, w.output[from*o.width:], o.width, w.outputBias[from:to], o.exps, n)
 		for i := range o.references {
 			o.references[i] = max(o.references[i], kernels.Max(row(o.exps, i, n)))

@@ -1,6 +1,7 @@
-// Package largepages allocates tables that are read all over. In pages of 4 KiB
-// most reads of a table of many megabytes wait for the translation of an address
-// first; in pages of 2 MiB few do.
+// Package largepages allocates tables that are read all over, and vectors that a
+// training step passes through again and again. In pages of 4 KiB most reads of a
+// table of many megabytes wait for the translation of an address first, and the
+// processor's own fetching ahead ends with every page; in pages of 2 MiB few do.
 package largepages
 
 // Floats returns n zeros, in large pages where the system grants them: on Linux,

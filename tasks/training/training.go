@@ -14,6 +14,7 @@ import (
 	"fmt"
 
 	"coalmine/internal/kernels"
+	"coalmine/internal/largepages"
 	"coalmine/internal/seeds"
 	"coalmine/models"
 	"coalmine/models/optimizers"
@@ -105,8 +106,8 @@ func newLearner(language *models.Language, local Local) (*learner, error) {
 	l := &learner{
 		local:    local,
 		trainer:  language.NewTrainer(),
-		params:   make([]float32, language.Parameters()),
-		gradient: make([]float32, language.Parameters()),
+		params:   largepages.Floats(language.Parameters()),
+		gradient: largepages.Floats(language.Parameters()),
 	}
 	return l, l.reset()
 }

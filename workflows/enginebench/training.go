@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"coalmine/internal/kernels"
+	"coalmine/internal/largepages"
 	"coalmine/internal/seeds"
 	"coalmine/models"
 	"coalmine/tasks/training"
@@ -48,7 +49,8 @@ func (s step) batch() [][]int32 {
 	return batch
 }
 
-// learner takes training steps: the gradient of a batch, and a step of SGD.
+// learner takes training steps: the gradient of a batch, and a step of SGD. Its
+// vectors lie in large pages, as those of a task do.
 type learner struct {
 	model            *models.Language
 	trainer          *models.Trainer
@@ -60,7 +62,9 @@ func newLearner(config models.Config) (*learner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &learner{m, m.NewTrainer(), m.Init(seeds.Stream(seed, seeds.Weights)), make([]float32, m.Parameters())}, nil
+	l := &learner{m, m.NewTrainer(), largepages.Floats(m.Parameters()), largepages.Floats(m.Parameters())}
+	copy(l.params, m.Init(seeds.Stream(seed, seeds.Weights)))
+	return l, nil
 }
 
 // step moves the parameters too little to change what a step costs.
