@@ -69,16 +69,37 @@ func draw(rng *rand.Rand, row []int32, choices [][]int32) {
 // first returns a sorted copy of the first n sequences of a set as it was drawn.
 func (r *References) first(n int) *References {
 	sorted := &References{length: r.length, tokens: make([]int32, 0, n*r.length), drawn: make([]int32, n)}
-	for i := range sorted.drawn {
-		sorted.drawn[i] = int32(i)
+	places := make([]place, n)
+	for i := range places {
+		places[i] = place{r.key(i), int32(i)}
 	}
-	slices.SortFunc(sorted.drawn, func(a, b int32) int {
-		return cmp.Or(slices.Compare(r.row(int(a)), r.row(int(b))), cmp.Compare(a, b))
+	slices.SortFunc(places, func(a, b place) int {
+		if a.key != b.key {
+			return cmp.Compare(a.key, b.key)
+		}
+		return cmp.Or(slices.Compare(r.row(int(a.draw)), r.row(int(b.draw))), cmp.Compare(a.draw, b.draw))
 	})
-	for _, i := range sorted.drawn {
-		sorted.tokens = append(sorted.tokens, r.row(int(i))...)
+	for i, p := range places {
+		sorted.drawn[i] = p.draw
+		sorted.tokens = append(sorted.tokens, r.row(int(p.draw))...)
 	}
 	return sorted
+}
+
+// place is a sequence that is being sorted. Few share a key, so that comparing keys
+// spares most looks at sequences, which lie all over the memory.
+type place struct {
+	key  uint64
+	draw int32
+}
+
+// key orders sequences by their first two tokens.
+func (r *References) key(i int) uint64 {
+	key := uint64(r.tokens[i*r.length]) << 32
+	if r.length > 1 {
+		key |= uint64(r.tokens[i*r.length+1])
+	}
+	return key
 }
 
 // nested returns the sorted pilots that are smaller than the set, in ascending
