@@ -68,7 +68,7 @@ func (m *member) get(path string) ([]byte, error) {
 	if found == nil {
 		return nil, fmt.Errorf("its log %s does not say where it answers", m.log())
 	}
-	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := client.Get(string(found[1]) + path)
 	if err != nil {
 		return nil, err
