@@ -27,7 +27,7 @@ import tempfile
 PACKAGE = "coalmine/internal/kernels"
 HOT = (
     "peak|tile8x[123]AVX512|tile[56]x2AVX2|tile6x1AVX2|expColumns4|dotRows4|cifgGates|mulTanh|cifgBackward|"
-    "sumExp|expSum|exp|sigmoid|tanh|axpy|scale|add|dot|transpose8|dealTiles"
+    "sumExp|expSum|exp|sigmoid|tanh|axpy|scale|add|dot|transpose8"
 )
 PASSES = 200
 

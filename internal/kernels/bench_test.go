@@ -114,7 +114,6 @@ func hotLoops(s *set) []hotLoop {
 		hotLoop{"expColumns4", n / 2, func() { s.expColumns(other, n/2, n/2, x, sums) }},
 		hotLoop{"dotRows4", 3 * n, func() { s.dotRows(y, long, 0, 3*n, other) }},
 		hotLoop{"transpose8", 3 * n / 64, func() { s.transpose8(other, 8, long, 3*n/8, 3*n/64) }},
-		hotLoop{"dealTiles", 3 * n / 8, func() { s.dealTiles(other, 8, long, 0, 8, 3*n/8, 1) }},
 	)
 }
 
@@ -127,7 +126,7 @@ func tileLoops(s *set) (loops []hotLoop) {
 		for vectors := s.tileColumns / s.tileLanes; vectors > 0; vectors-- {
 			tile := s.tiles[vectors][rows]
 			loops = append(loops, hotLoop{fmt.Sprintf("tile%dx%d", rows, vectors), depth, func() {
-				tile(1, depth, a, 0, 1, 0, b, 0, c, panelWidth, vectors*s.tileLanes, 1, false, nil)
+				tile(1, depth, a, 1, 0, b, 0, c, panelWidth, vectors*s.tileLanes, 1, false, nil)
 			}})
 		}
 	}

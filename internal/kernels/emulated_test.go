@@ -57,9 +57,6 @@ func emulated(suffix string, tileRows, tileLanes, tileVectors int) *set {
 		transpose8: func(dst []float32, dstRow int, src []float32, srcRow, count int) {
 			shared("transpose8AVX2", dst, dstRow, src, srcRow, count)
 		},
-		dealTiles: func(dst []float32, pitch int, src []float32, srcRow, height, count, depth int) {
-			shared("dealTilesAVX2", dst, pitch, src, srcRow, height, count, depth)
-		},
 		exp: unary("exp"), log: unary("log"), sigmoid: unary("sigmoid"), tanh: unary("tanh"), add: unary("add"),
 		axpy:       func(alpha float32, x, y []float32) { call("axpy", nil, alpha, x, y) },
 		scale:      func(alpha float32, x []float32) { call("scale", nil, alpha, x) },
@@ -96,9 +93,9 @@ func emulated(suffix string, tileRows, tileLanes, tileVectors int) *set {
 		s.tiles[vectors] = make([]tileFunc, tileRows+1)
 		for rows := range s.tiles[vectors] {
 			name := fmt.Sprintf("tile%dx%d", rows, vectors)
-			s.tiles[vectors][rows] = func(count, depth int, a []float32, aTile, aRow, aStep int, b []float32, bRow int,
+			s.tiles[vectors][rows] = func(count, depth int, a []float32, aRow, aStep int, b []float32, bRow int,
 				c []float32, cRow, columns int, alpha float32, accumulate bool, bias []float32) {
-				call(name, nil, count, depth, a, aTile, aRow, aStep, b, bRow, c, cRow, columns, alpha, accumulate, bias)
+				call(name, nil, count, depth, a, aRow, aStep, b, bRow, c, cRow, columns, alpha, accumulate, bias)
 			}
 		}
 	}

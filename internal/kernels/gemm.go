@@ -22,9 +22,9 @@ const BlockDepth = 384
 //
 //	C[t*R+i][j] = alpha * sum_p A[t][i][p]*B[p][j]  (+ bias[j], or else + C[t*R+i][j] if accumulate)
 //
-// where A[t][i][p] is a[t*aTile+i*aRow+p*aStep], B[p][j] is b[p*bRow+j] and
+// where A[t][i][p] is a[(t*R+i)*aRow+p*aStep], B[p][j] is b[p*bRow+j] and
 // C[i][j] is c[i*cRow+j]. b must hold whole registers in every row.
-type tileFunc func(count, depth int, a []float32, aTile, aRow, aStep int, b []float32, bRow int,
+type tileFunc func(count, depth int, a []float32, aRow, aStep int, b []float32, bRow int,
 	c []float32, cRow, columns int, alpha float32, accumulate bool, bias []float32)
 
 // Gemm computes C = alpha*op(A)*op(B) + beta*C on row-major matrices, where
@@ -119,7 +119,7 @@ func (s *set) multiplyDepth(w *workspace, g product, b operandB, depth span) {
 			rows := span{i0, min(blockRows, g.m-i0)}
 			tiling := splitRows(rows.length, s.tileRows)
 			if j0 == 0 || !once {
-				a = s.viewA(w, g, rows, depth, tiling)
+				a = s.viewA(w, g, rows, depth)
 			}
 			s.block(g, a, tiling, panels, rows, columns, depth.length)
 		}
@@ -161,15 +161,14 @@ func (s *set) block(g product, a blockA, tiling [2]tiles, b panels, rows, column
 			if t.count == 0 {
 				continue
 			}
-			x, next, step := a.stack(t)
 			c := g.c[(rows.start+t.firstRow)*g.ldc+columns.start+j:]
-			tile[t.height](t.count, depth, x, next, a.row, step, panel, panelRow, c, g.ldc, width, g.alpha, g.beta != 0, bias)
+			tile[t.height](t.count, depth, a.data[t.firstRow*a.row:], a.row, a.step, panel, panelRow, c, g.ldc, width, g.alpha, g.beta != 0, bias)
 		}
 	}
 }
 
 // tiles is a stack of equal tiles.
-type tiles struct{ height, count, firstRow, firstTile int }
+type tiles struct{ height, count, firstRow int }
 
 // splitRows cuts rows into tall tiles and then tiles shorter by one: a tile of
 // few rows cannot hide the latency of its multiply-adds.
@@ -178,7 +177,7 @@ func splitRows(rows, most int) [2]tiles {
 	height, tall := rows/count, rows%count
 	return [2]tiles{
 		{height: height + 1, count: tall},
-		{height: height, count: count - tall, firstRow: tall * (height + 1), firstTile: tall},
+		{height: height, count: count - tall, firstRow: tall * (height + 1)},
 	}
 }
 

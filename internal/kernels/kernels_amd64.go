@@ -2,29 +2,29 @@
 
 package kernels
 
-func tile1x1AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+func tile1x1AVX2(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 
-func tile2x1AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+func tile2x1AVX2(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 
-func tile3x1AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+func tile3x1AVX2(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 
-func tile4x1AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+func tile4x1AVX2(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 
-func tile5x1AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+func tile5x1AVX2(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 
-func tile6x1AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+func tile6x1AVX2(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 
-func tile1x2AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+func tile1x2AVX2(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 
-func tile2x2AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+func tile2x2AVX2(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 
-func tile3x2AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+func tile3x2AVX2(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 
-func tile4x2AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+func tile4x2AVX2(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 
-func tile5x2AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+func tile5x2AVX2(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 
-func tile6x2AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+func tile6x2AVX2(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 
 func expAVX2(dst []float32, x []float32)
 
@@ -82,53 +82,53 @@ func roundedTileAVX2(panels int, depth int, a []float32, b []float32, c []float3
 
 func peakAVX2(rounds int) int
 
-func tile1x1AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+func tile1x1AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 
-func tile2x1AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+func tile2x1AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 
-func tile3x1AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+func tile3x1AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 
-func tile4x1AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+func tile4x1AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 
-func tile5x1AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+func tile5x1AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 
-func tile6x1AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+func tile6x1AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 
-func tile7x1AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+func tile7x1AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 
-func tile8x1AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+func tile8x1AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 
-func tile1x2AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+func tile1x2AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 
-func tile2x2AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+func tile2x2AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 
-func tile3x2AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+func tile3x2AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 
-func tile4x2AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+func tile4x2AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 
-func tile5x2AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+func tile5x2AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 
-func tile6x2AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+func tile6x2AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 
-func tile7x2AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+func tile7x2AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 
-func tile8x2AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+func tile8x2AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 
-func tile1x3AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+func tile1x3AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 
-func tile2x3AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+func tile2x3AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 
-func tile3x3AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+func tile3x3AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 
-func tile4x3AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+func tile4x3AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 
-func tile5x3AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+func tile5x3AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 
-func tile6x3AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+func tile6x3AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 
-func tile7x3AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+func tile7x3AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 
-func tile8x3AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+func tile8x3AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 
 func expAVX512(dst []float32, x []float32)
 
@@ -187,5 +187,3 @@ func roundedTileAVX512(panels int, depth int, a []float32, b []float32, c []floa
 func peakAVX512(rounds int) int
 
 func transpose8AVX2(dst []float32, dstRow int, src []float32, srcRow int, count int)
-
-func dealTilesAVX2(dst []float32, pitch int, src []float32, srcRow int, height int, count int, depth int)

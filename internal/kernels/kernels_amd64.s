@@ -2,19 +2,19 @@
 
 #include "textflag.h"
 
-// func tile1x1AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile1x1AVX2(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·tile1x1AVX2(SB), NOSPLIT, $0-168
+TEXT ·tile1x1AVX2(SB), NOSPLIT, $0-160
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DI
-	MOVQ c_base+96(FP), R8
-	MOVQ aRow+48(FP), R9
+	MOVQ c_base+88(FP), R8
+	MOVQ aRow+40(FP), R9
 	SHLQ $0x02, R9
-	MOVQ aStep+56(FP), R10
+	MOVQ aStep+48(FP), R10
 	SHLQ $0x02, R10
-	MOVQ bRow+88(FP), R11
+	MOVQ bRow+80(FP), R11
 	SHLQ $0x02, R11
-	MOVQ cRow+120(FP), R12
+	MOVQ cRow+112(FP), R12
 	SHLQ $0x02, R12
 	LEAQ (R9)(R9*2), CX
 
@@ -24,17 +24,17 @@ tile:
 	VPXOR      Y0, Y0, Y0
 	MOVQ       DI, BX
 	MOVQ       depth+8(FP), CX
-	MOVQ       aTile+40(FP), DX
-	IMUL3Q     $0x00000001, CX, SI
-	ADDQ       $0x00000010, SI
-	CMPQ       SI, DX
+	IMUL3Q     $0x00000001, R9, DX
+	LEAQ       32(CX), SI
+	SHLQ       $0x02, SI
+	CMPQ       SI, R9
 	JGE        dense
 	XORQ       DX, DX
 
 dense:
-	LEAQ    (BX)(DX*4), DX
+	ADDQ    BX, DX
 	LEAQ    (BX)(R9*4), SI
-	MOVQ    b_base+64(FP), SI
+	MOVQ    b_base+56(FP), SI
 	SUBQ    $0x04, CX
 	JLT     few
 	PCALIGN $0x20
@@ -80,19 +80,19 @@ product:
 	JNZ          product
 
 summed:
-	VBROADCASTSS alpha+136(FP), Y1
-	MOVQ         bias_base+144(FP), CX
+	VBROADCASTSS alpha+128(FP), Y1
+	MOVQ         bias_base+136(FP), CX
 	XORQ         DX, DX
 	TESTQ        CX, CX
 	JNZ          addend
-	MOVB         accumulate+140(FP), BL
+	MOVB         accumulate+132(FP), BL
 	TESTB        BL, BL
 	JZ           addend
 	MOVQ         R8, CX
 	MOVQ         R12, DX
 
 addend:
-	MOVQ        columns+128(FP), BX
+	MOVQ        columns+120(FP), BX
 	CMPQ        BX, $0x08
 	JLT         edge
 	TESTQ       CX, CX
@@ -129,26 +129,26 @@ store_edge:
 	ADDQ       R12, R8
 
 written:
-	MOVQ aTile+40(FP), CX
-	LEAQ (DI)(CX*4), DI
-	DECQ AX
-	JNZ  tile
+	IMUL3Q $0x00000001, R9, CX
+	ADDQ   CX, DI
+	DECQ   AX
+	JNZ    tile
 	VZEROUPPER
 	RET
 
-// func tile2x1AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile2x1AVX2(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·tile2x1AVX2(SB), NOSPLIT, $0-168
+TEXT ·tile2x1AVX2(SB), NOSPLIT, $0-160
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DI
-	MOVQ c_base+96(FP), R8
-	MOVQ aRow+48(FP), R9
+	MOVQ c_base+88(FP), R8
+	MOVQ aRow+40(FP), R9
 	SHLQ $0x02, R9
-	MOVQ aStep+56(FP), R10
+	MOVQ aStep+48(FP), R10
 	SHLQ $0x02, R10
-	MOVQ bRow+88(FP), R11
+	MOVQ bRow+80(FP), R11
 	SHLQ $0x02, R11
-	MOVQ cRow+120(FP), R12
+	MOVQ cRow+112(FP), R12
 	SHLQ $0x02, R12
 	LEAQ (R9)(R9*2), CX
 
@@ -161,17 +161,17 @@ tile:
 	VPXOR      Y1, Y1, Y1
 	MOVQ       DI, BX
 	MOVQ       depth+8(FP), CX
-	MOVQ       aTile+40(FP), DX
-	IMUL3Q     $0x00000002, CX, SI
-	ADDQ       $0x00000020, SI
-	CMPQ       SI, DX
+	IMUL3Q     $0x00000002, R9, DX
+	LEAQ       32(CX), SI
+	SHLQ       $0x02, SI
+	CMPQ       SI, R9
 	JGE        dense
 	XORQ       DX, DX
 
 dense:
-	LEAQ    (BX)(DX*4), DX
+	ADDQ    BX, DX
 	LEAQ    (BX)(R9*4), SI
-	MOVQ    b_base+64(FP), SI
+	MOVQ    b_base+56(FP), SI
 	SUBQ    $0x04, CX
 	JLT     few
 	PCALIGN $0x20
@@ -227,19 +227,19 @@ product:
 	JNZ          product
 
 summed:
-	VBROADCASTSS alpha+136(FP), Y2
-	MOVQ         bias_base+144(FP), CX
+	VBROADCASTSS alpha+128(FP), Y2
+	MOVQ         bias_base+136(FP), CX
 	XORQ         DX, DX
 	TESTQ        CX, CX
 	JNZ          addend
-	MOVB         accumulate+140(FP), BL
+	MOVB         accumulate+132(FP), BL
 	TESTB        BL, BL
 	JZ           addend
 	MOVQ         R8, CX
 	MOVQ         R12, DX
 
 addend:
-	MOVQ        columns+128(FP), BX
+	MOVQ        columns+120(FP), BX
 	CMPQ        BX, $0x08
 	JLT         edge
 	TESTQ       CX, CX
@@ -292,26 +292,26 @@ store_edge:
 	ADDQ       R12, R8
 
 written:
-	MOVQ aTile+40(FP), CX
-	LEAQ (DI)(CX*4), DI
-	DECQ AX
-	JNZ  tile
+	IMUL3Q $0x00000002, R9, CX
+	ADDQ   CX, DI
+	DECQ   AX
+	JNZ    tile
 	VZEROUPPER
 	RET
 
-// func tile3x1AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile3x1AVX2(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·tile3x1AVX2(SB), NOSPLIT, $0-168
+TEXT ·tile3x1AVX2(SB), NOSPLIT, $0-160
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DI
-	MOVQ c_base+96(FP), R8
-	MOVQ aRow+48(FP), R9
+	MOVQ c_base+88(FP), R8
+	MOVQ aRow+40(FP), R9
 	SHLQ $0x02, R9
-	MOVQ aStep+56(FP), R10
+	MOVQ aStep+48(FP), R10
 	SHLQ $0x02, R10
-	MOVQ bRow+88(FP), R11
+	MOVQ bRow+80(FP), R11
 	SHLQ $0x02, R11
-	MOVQ cRow+120(FP), R12
+	MOVQ cRow+112(FP), R12
 	SHLQ $0x02, R12
 	LEAQ (R9)(R9*2), CX
 
@@ -327,17 +327,17 @@ tile:
 	VPXOR      Y2, Y2, Y2
 	MOVQ       DI, BX
 	MOVQ       depth+8(FP), CX
-	MOVQ       aTile+40(FP), DX
-	IMUL3Q     $0x00000003, CX, SI
-	ADDQ       $0x00000030, SI
-	CMPQ       SI, DX
+	IMUL3Q     $0x00000003, R9, DX
+	LEAQ       32(CX), SI
+	SHLQ       $0x02, SI
+	CMPQ       SI, R9
 	JGE        dense
 	XORQ       DX, DX
 
 dense:
-	LEAQ    (BX)(DX*4), DX
+	ADDQ    BX, DX
 	LEAQ    (BX)(R9*4), SI
-	MOVQ    b_base+64(FP), SI
+	MOVQ    b_base+56(FP), SI
 	SUBQ    $0x04, CX
 	JLT     few
 	PCALIGN $0x20
@@ -403,19 +403,19 @@ product:
 	JNZ          product
 
 summed:
-	VBROADCASTSS alpha+136(FP), Y3
-	MOVQ         bias_base+144(FP), CX
+	VBROADCASTSS alpha+128(FP), Y3
+	MOVQ         bias_base+136(FP), CX
 	XORQ         DX, DX
 	TESTQ        CX, CX
 	JNZ          addend
-	MOVB         accumulate+140(FP), BL
+	MOVB         accumulate+132(FP), BL
 	TESTB        BL, BL
 	JZ           addend
 	MOVQ         R8, CX
 	MOVQ         R12, DX
 
 addend:
-	MOVQ        columns+128(FP), BX
+	MOVQ        columns+120(FP), BX
 	CMPQ        BX, $0x08
 	JLT         edge
 	TESTQ       CX, CX
@@ -484,26 +484,26 @@ store_edge:
 	ADDQ       R12, R8
 
 written:
-	MOVQ aTile+40(FP), CX
-	LEAQ (DI)(CX*4), DI
-	DECQ AX
-	JNZ  tile
+	IMUL3Q $0x00000003, R9, CX
+	ADDQ   CX, DI
+	DECQ   AX
+	JNZ    tile
 	VZEROUPPER
 	RET
 
-// func tile4x1AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile4x1AVX2(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·tile4x1AVX2(SB), NOSPLIT, $0-168
+TEXT ·tile4x1AVX2(SB), NOSPLIT, $0-160
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DI
-	MOVQ c_base+96(FP), R8
-	MOVQ aRow+48(FP), R9
+	MOVQ c_base+88(FP), R8
+	MOVQ aRow+40(FP), R9
 	SHLQ $0x02, R9
-	MOVQ aStep+56(FP), R10
+	MOVQ aStep+48(FP), R10
 	SHLQ $0x02, R10
-	MOVQ bRow+88(FP), R11
+	MOVQ bRow+80(FP), R11
 	SHLQ $0x02, R11
-	MOVQ cRow+120(FP), R12
+	MOVQ cRow+112(FP), R12
 	SHLQ $0x02, R12
 	LEAQ (R9)(R9*2), R13
 
@@ -522,17 +522,17 @@ tile:
 	VPXOR      Y3, Y3, Y3
 	MOVQ       DI, BX
 	MOVQ       depth+8(FP), CX
-	MOVQ       aTile+40(FP), DX
-	IMUL3Q     $0x00000004, CX, SI
-	ADDQ       $0x00000040, SI
-	CMPQ       SI, DX
+	IMUL3Q     $0x00000004, R9, DX
+	LEAQ       32(CX), SI
+	SHLQ       $0x02, SI
+	CMPQ       SI, R9
 	JGE        dense
 	XORQ       DX, DX
 
 dense:
-	LEAQ    (BX)(DX*4), DX
+	ADDQ    BX, DX
 	LEAQ    (BX)(R9*4), SI
-	MOVQ    b_base+64(FP), SI
+	MOVQ    b_base+56(FP), SI
 	SUBQ    $0x04, CX
 	JLT     few
 	PCALIGN $0x20
@@ -608,19 +608,19 @@ product:
 	JNZ          product
 
 summed:
-	VBROADCASTSS alpha+136(FP), Y4
-	MOVQ         bias_base+144(FP), CX
+	VBROADCASTSS alpha+128(FP), Y4
+	MOVQ         bias_base+136(FP), CX
 	XORQ         DX, DX
 	TESTQ        CX, CX
 	JNZ          addend
-	MOVB         accumulate+140(FP), BL
+	MOVB         accumulate+132(FP), BL
 	TESTB        BL, BL
 	JZ           addend
 	MOVQ         R8, CX
 	MOVQ         R12, DX
 
 addend:
-	MOVQ        columns+128(FP), BX
+	MOVQ        columns+120(FP), BX
 	CMPQ        BX, $0x08
 	JLT         edge
 	TESTQ       CX, CX
@@ -705,26 +705,26 @@ store_edge:
 	ADDQ       R12, R8
 
 written:
-	MOVQ aTile+40(FP), CX
-	LEAQ (DI)(CX*4), DI
-	DECQ AX
-	JNZ  tile
+	IMUL3Q $0x00000004, R9, CX
+	ADDQ   CX, DI
+	DECQ   AX
+	JNZ    tile
 	VZEROUPPER
 	RET
 
-// func tile5x1AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile5x1AVX2(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·tile5x1AVX2(SB), NOSPLIT, $0-168
+TEXT ·tile5x1AVX2(SB), NOSPLIT, $0-160
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), R8
-	MOVQ c_base+96(FP), R9
-	MOVQ aRow+48(FP), R10
+	MOVQ c_base+88(FP), R9
+	MOVQ aRow+40(FP), R10
 	SHLQ $0x02, R10
-	MOVQ aStep+56(FP), R11
+	MOVQ aStep+48(FP), R11
 	SHLQ $0x02, R11
-	MOVQ bRow+88(FP), R12
+	MOVQ bRow+80(FP), R12
 	SHLQ $0x02, R12
-	MOVQ cRow+120(FP), R13
+	MOVQ cRow+112(FP), R13
 	SHLQ $0x02, R13
 	LEAQ (R10)(R10*2), R14
 
@@ -746,17 +746,17 @@ tile:
 	VPXOR      Y4, Y4, Y4
 	MOVQ       R8, BX
 	MOVQ       depth+8(FP), CX
-	MOVQ       aTile+40(FP), DX
-	IMUL3Q     $0x00000005, CX, SI
-	ADDQ       $0x00000050, SI
-	CMPQ       SI, DX
+	IMUL3Q     $0x00000005, R10, DX
+	LEAQ       32(CX), SI
+	SHLQ       $0x02, SI
+	CMPQ       SI, R10
 	JGE        dense
 	XORQ       DX, DX
 
 dense:
-	LEAQ    (BX)(DX*4), DX
+	ADDQ    BX, DX
 	LEAQ    (BX)(R10*4), SI
-	MOVQ    b_base+64(FP), DI
+	MOVQ    b_base+56(FP), DI
 	SUBQ    $0x04, CX
 	JLT     few
 	PCALIGN $0x20
@@ -847,19 +847,19 @@ product:
 	JNZ          product
 
 summed:
-	VBROADCASTSS alpha+136(FP), Y5
-	MOVQ         bias_base+144(FP), CX
+	VBROADCASTSS alpha+128(FP), Y5
+	MOVQ         bias_base+136(FP), CX
 	XORQ         DX, DX
 	TESTQ        CX, CX
 	JNZ          addend
-	MOVB         accumulate+140(FP), BL
+	MOVB         accumulate+132(FP), BL
 	TESTB        BL, BL
 	JZ           addend
 	MOVQ         R9, CX
 	MOVQ         R13, DX
 
 addend:
-	MOVQ        columns+128(FP), BX
+	MOVQ        columns+120(FP), BX
 	CMPQ        BX, $0x08
 	JLT         edge
 	TESTQ       CX, CX
@@ -960,26 +960,26 @@ store_edge:
 	ADDQ       R13, R9
 
 written:
-	MOVQ aTile+40(FP), CX
-	LEAQ (R8)(CX*4), R8
-	DECQ AX
-	JNZ  tile
+	IMUL3Q $0x00000005, R10, CX
+	ADDQ   CX, R8
+	DECQ   AX
+	JNZ    tile
 	VZEROUPPER
 	RET
 
-// func tile6x1AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile6x1AVX2(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·tile6x1AVX2(SB), NOSPLIT, $0-168
+TEXT ·tile6x1AVX2(SB), NOSPLIT, $0-160
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), R8
-	MOVQ c_base+96(FP), R9
-	MOVQ aRow+48(FP), R10
+	MOVQ c_base+88(FP), R9
+	MOVQ aRow+40(FP), R10
 	SHLQ $0x02, R10
-	MOVQ aStep+56(FP), R11
+	MOVQ aStep+48(FP), R11
 	SHLQ $0x02, R11
-	MOVQ bRow+88(FP), R12
+	MOVQ bRow+80(FP), R12
 	SHLQ $0x02, R12
-	MOVQ cRow+120(FP), R13
+	MOVQ cRow+112(FP), R13
 	SHLQ $0x02, R13
 	LEAQ (R10)(R10*2), R14
 
@@ -1004,17 +1004,17 @@ tile:
 	VPXOR      Y5, Y5, Y5
 	MOVQ       R8, BX
 	MOVQ       depth+8(FP), CX
-	MOVQ       aTile+40(FP), DX
-	IMUL3Q     $0x00000006, CX, SI
-	ADDQ       $0x00000060, SI
-	CMPQ       SI, DX
+	IMUL3Q     $0x00000006, R10, DX
+	LEAQ       32(CX), SI
+	SHLQ       $0x02, SI
+	CMPQ       SI, R10
 	JGE        dense
 	XORQ       DX, DX
 
 dense:
-	LEAQ    (BX)(DX*4), DX
+	ADDQ    BX, DX
 	LEAQ    (BX)(R10*4), SI
-	MOVQ    b_base+64(FP), DI
+	MOVQ    b_base+56(FP), DI
 	SUBQ    $0x04, CX
 	JLT     few
 	PCALIGN $0x20
@@ -1115,19 +1115,19 @@ product:
 	JNZ          product
 
 summed:
-	VBROADCASTSS alpha+136(FP), Y6
-	MOVQ         bias_base+144(FP), CX
+	VBROADCASTSS alpha+128(FP), Y6
+	MOVQ         bias_base+136(FP), CX
 	XORQ         DX, DX
 	TESTQ        CX, CX
 	JNZ          addend
-	MOVB         accumulate+140(FP), BL
+	MOVB         accumulate+132(FP), BL
 	TESTB        BL, BL
 	JZ           addend
 	MOVQ         R9, CX
 	MOVQ         R13, DX
 
 addend:
-	MOVQ        columns+128(FP), BX
+	MOVQ        columns+120(FP), BX
 	CMPQ        BX, $0x08
 	JLT         edge
 	TESTQ       CX, CX
@@ -1244,26 +1244,26 @@ store_edge:
 	ADDQ       R13, R9
 
 written:
-	MOVQ aTile+40(FP), CX
-	LEAQ (R8)(CX*4), R8
-	DECQ AX
-	JNZ  tile
+	IMUL3Q $0x00000006, R10, CX
+	ADDQ   CX, R8
+	DECQ   AX
+	JNZ    tile
 	VZEROUPPER
 	RET
 
-// func tile1x2AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile1x2AVX2(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·tile1x2AVX2(SB), NOSPLIT, $0-168
+TEXT ·tile1x2AVX2(SB), NOSPLIT, $0-160
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DI
-	MOVQ c_base+96(FP), R8
-	MOVQ aRow+48(FP), R9
+	MOVQ c_base+88(FP), R8
+	MOVQ aRow+40(FP), R9
 	SHLQ $0x02, R9
-	MOVQ aStep+56(FP), R10
+	MOVQ aStep+48(FP), R10
 	SHLQ $0x02, R10
-	MOVQ bRow+88(FP), R11
+	MOVQ bRow+80(FP), R11
 	SHLQ $0x02, R11
-	MOVQ cRow+120(FP), R12
+	MOVQ cRow+112(FP), R12
 	SHLQ $0x02, R12
 	LEAQ (R9)(R9*2), CX
 
@@ -1274,17 +1274,17 @@ tile:
 	VPXOR      Y1, Y1, Y1
 	MOVQ       DI, BX
 	MOVQ       depth+8(FP), CX
-	MOVQ       aTile+40(FP), DX
-	IMUL3Q     $0x00000001, CX, SI
-	ADDQ       $0x00000010, SI
-	CMPQ       SI, DX
+	IMUL3Q     $0x00000001, R9, DX
+	LEAQ       32(CX), SI
+	SHLQ       $0x02, SI
+	CMPQ       SI, R9
 	JGE        dense
 	XORQ       DX, DX
 
 dense:
-	LEAQ    (BX)(DX*4), DX
+	ADDQ    BX, DX
 	LEAQ    (BX)(R9*4), SI
-	MOVQ    b_base+64(FP), SI
+	MOVQ    b_base+56(FP), SI
 	SUBQ    $0x04, CX
 	JLT     few
 	PCALIGN $0x20
@@ -1340,19 +1340,19 @@ product:
 	JNZ          product
 
 summed:
-	VBROADCASTSS alpha+136(FP), Y2
-	MOVQ         bias_base+144(FP), CX
+	VBROADCASTSS alpha+128(FP), Y2
+	MOVQ         bias_base+136(FP), CX
 	XORQ         DX, DX
 	TESTQ        CX, CX
 	JNZ          addend
-	MOVB         accumulate+140(FP), BL
+	MOVB         accumulate+132(FP), BL
 	TESTB        BL, BL
 	JZ           addend
 	MOVQ         R8, CX
 	MOVQ         R12, DX
 
 addend:
-	MOVQ        columns+128(FP), BX
+	MOVQ        columns+120(FP), BX
 	CMPQ        BX, $0x10
 	JLT         edge
 	TESTQ       CX, CX
@@ -1400,26 +1400,26 @@ store_edge:
 	ADDQ       R12, R8
 
 written:
-	MOVQ aTile+40(FP), CX
-	LEAQ (DI)(CX*4), DI
-	DECQ AX
-	JNZ  tile
+	IMUL3Q $0x00000001, R9, CX
+	ADDQ   CX, DI
+	DECQ   AX
+	JNZ    tile
 	VZEROUPPER
 	RET
 
-// func tile2x2AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile2x2AVX2(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·tile2x2AVX2(SB), NOSPLIT, $0-168
+TEXT ·tile2x2AVX2(SB), NOSPLIT, $0-160
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DI
-	MOVQ c_base+96(FP), R8
-	MOVQ aRow+48(FP), R9
+	MOVQ c_base+88(FP), R8
+	MOVQ aRow+40(FP), R9
 	SHLQ $0x02, R9
-	MOVQ aStep+56(FP), R10
+	MOVQ aStep+48(FP), R10
 	SHLQ $0x02, R10
-	MOVQ bRow+88(FP), R11
+	MOVQ bRow+80(FP), R11
 	SHLQ $0x02, R11
-	MOVQ cRow+120(FP), R12
+	MOVQ cRow+112(FP), R12
 	SHLQ $0x02, R12
 	LEAQ (R9)(R9*2), CX
 
@@ -1434,17 +1434,17 @@ tile:
 	VPXOR      Y3, Y3, Y3
 	MOVQ       DI, BX
 	MOVQ       depth+8(FP), CX
-	MOVQ       aTile+40(FP), DX
-	IMUL3Q     $0x00000002, CX, SI
-	ADDQ       $0x00000020, SI
-	CMPQ       SI, DX
+	IMUL3Q     $0x00000002, R9, DX
+	LEAQ       32(CX), SI
+	SHLQ       $0x02, SI
+	CMPQ       SI, R9
 	JGE        dense
 	XORQ       DX, DX
 
 dense:
-	LEAQ    (BX)(DX*4), DX
+	ADDQ    BX, DX
 	LEAQ    (BX)(R9*4), SI
-	MOVQ    b_base+64(FP), SI
+	MOVQ    b_base+56(FP), SI
 	SUBQ    $0x04, CX
 	JLT     few
 	PCALIGN $0x20
@@ -1515,19 +1515,19 @@ product:
 	JNZ          product
 
 summed:
-	VBROADCASTSS alpha+136(FP), Y4
-	MOVQ         bias_base+144(FP), CX
+	VBROADCASTSS alpha+128(FP), Y4
+	MOVQ         bias_base+136(FP), CX
 	XORQ         DX, DX
 	TESTQ        CX, CX
 	JNZ          addend
-	MOVB         accumulate+140(FP), BL
+	MOVB         accumulate+132(FP), BL
 	TESTB        BL, BL
 	JZ           addend
 	MOVQ         R8, CX
 	MOVQ         R12, DX
 
 addend:
-	MOVQ        columns+128(FP), BX
+	MOVQ        columns+120(FP), BX
 	CMPQ        BX, $0x10
 	JLT         edge
 	TESTQ       CX, CX
@@ -1601,26 +1601,26 @@ store_edge:
 	ADDQ       R12, R8
 
 written:
-	MOVQ aTile+40(FP), CX
-	LEAQ (DI)(CX*4), DI
-	DECQ AX
-	JNZ  tile
+	IMUL3Q $0x00000002, R9, CX
+	ADDQ   CX, DI
+	DECQ   AX
+	JNZ    tile
 	VZEROUPPER
 	RET
 
-// func tile3x2AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile3x2AVX2(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·tile3x2AVX2(SB), NOSPLIT, $0-168
+TEXT ·tile3x2AVX2(SB), NOSPLIT, $0-160
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DI
-	MOVQ c_base+96(FP), R8
-	MOVQ aRow+48(FP), R9
+	MOVQ c_base+88(FP), R8
+	MOVQ aRow+40(FP), R9
 	SHLQ $0x02, R9
-	MOVQ aStep+56(FP), R10
+	MOVQ aStep+48(FP), R10
 	SHLQ $0x02, R10
-	MOVQ bRow+88(FP), R11
+	MOVQ bRow+80(FP), R11
 	SHLQ $0x02, R11
-	MOVQ cRow+120(FP), R12
+	MOVQ cRow+112(FP), R12
 	SHLQ $0x02, R12
 	LEAQ (R9)(R9*2), CX
 
@@ -1639,17 +1639,17 @@ tile:
 	VPXOR      Y5, Y5, Y5
 	MOVQ       DI, BX
 	MOVQ       depth+8(FP), CX
-	MOVQ       aTile+40(FP), DX
-	IMUL3Q     $0x00000003, CX, SI
-	ADDQ       $0x00000030, SI
-	CMPQ       SI, DX
+	IMUL3Q     $0x00000003, R9, DX
+	LEAQ       32(CX), SI
+	SHLQ       $0x02, SI
+	CMPQ       SI, R9
 	JGE        dense
 	XORQ       DX, DX
 
 dense:
-	LEAQ    (BX)(DX*4), DX
+	ADDQ    BX, DX
 	LEAQ    (BX)(R9*4), SI
-	MOVQ    b_base+64(FP), SI
+	MOVQ    b_base+56(FP), SI
 	SUBQ    $0x04, CX
 	JLT     few
 	PCALIGN $0x20
@@ -1735,19 +1735,19 @@ product:
 	JNZ          product
 
 summed:
-	VBROADCASTSS alpha+136(FP), Y6
-	MOVQ         bias_base+144(FP), CX
+	VBROADCASTSS alpha+128(FP), Y6
+	MOVQ         bias_base+136(FP), CX
 	XORQ         DX, DX
 	TESTQ        CX, CX
 	JNZ          addend
-	MOVB         accumulate+140(FP), BL
+	MOVB         accumulate+132(FP), BL
 	TESTB        BL, BL
 	JZ           addend
 	MOVQ         R8, CX
 	MOVQ         R12, DX
 
 addend:
-	MOVQ        columns+128(FP), BX
+	MOVQ        columns+120(FP), BX
 	CMPQ        BX, $0x10
 	JLT         edge
 	TESTQ       CX, CX
@@ -1847,26 +1847,26 @@ store_edge:
 	ADDQ       R12, R8
 
 written:
-	MOVQ aTile+40(FP), CX
-	LEAQ (DI)(CX*4), DI
-	DECQ AX
-	JNZ  tile
+	IMUL3Q $0x00000003, R9, CX
+	ADDQ   CX, DI
+	DECQ   AX
+	JNZ    tile
 	VZEROUPPER
 	RET
 
-// func tile4x2AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile4x2AVX2(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·tile4x2AVX2(SB), NOSPLIT, $0-168
+TEXT ·tile4x2AVX2(SB), NOSPLIT, $0-160
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DI
-	MOVQ c_base+96(FP), R8
-	MOVQ aRow+48(FP), R9
+	MOVQ c_base+88(FP), R8
+	MOVQ aRow+40(FP), R9
 	SHLQ $0x02, R9
-	MOVQ aStep+56(FP), R10
+	MOVQ aStep+48(FP), R10
 	SHLQ $0x02, R10
-	MOVQ bRow+88(FP), R11
+	MOVQ bRow+80(FP), R11
 	SHLQ $0x02, R11
-	MOVQ cRow+120(FP), R12
+	MOVQ cRow+112(FP), R12
 	SHLQ $0x02, R12
 	LEAQ (R9)(R9*2), R13
 
@@ -1889,17 +1889,17 @@ tile:
 	VPXOR      Y7, Y7, Y7
 	MOVQ       DI, BX
 	MOVQ       depth+8(FP), CX
-	MOVQ       aTile+40(FP), DX
-	IMUL3Q     $0x00000004, CX, SI
-	ADDQ       $0x00000040, SI
-	CMPQ       SI, DX
+	IMUL3Q     $0x00000004, R9, DX
+	LEAQ       32(CX), SI
+	SHLQ       $0x02, SI
+	CMPQ       SI, R9
 	JGE        dense
 	XORQ       DX, DX
 
 dense:
-	LEAQ    (BX)(DX*4), DX
+	ADDQ    BX, DX
 	LEAQ    (BX)(R9*4), SI
-	MOVQ    b_base+64(FP), SI
+	MOVQ    b_base+56(FP), SI
 	SUBQ    $0x04, CX
 	JLT     few
 	PCALIGN $0x20
@@ -2000,19 +2000,19 @@ product:
 	JNZ          product
 
 summed:
-	VBROADCASTSS alpha+136(FP), Y8
-	MOVQ         bias_base+144(FP), CX
+	VBROADCASTSS alpha+128(FP), Y8
+	MOVQ         bias_base+136(FP), CX
 	XORQ         DX, DX
 	TESTQ        CX, CX
 	JNZ          addend
-	MOVB         accumulate+140(FP), BL
+	MOVB         accumulate+132(FP), BL
 	TESTB        BL, BL
 	JZ           addend
 	MOVQ         R8, CX
 	MOVQ         R12, DX
 
 addend:
-	MOVQ        columns+128(FP), BX
+	MOVQ        columns+120(FP), BX
 	CMPQ        BX, $0x10
 	JLT         edge
 	TESTQ       CX, CX
@@ -2138,26 +2138,26 @@ store_edge:
 	ADDQ       R12, R8
 
 written:
-	MOVQ aTile+40(FP), CX
-	LEAQ (DI)(CX*4), DI
-	DECQ AX
-	JNZ  tile
+	IMUL3Q $0x00000004, R9, CX
+	ADDQ   CX, DI
+	DECQ   AX
+	JNZ    tile
 	VZEROUPPER
 	RET
 
-// func tile5x2AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile5x2AVX2(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·tile5x2AVX2(SB), NOSPLIT, $0-168
+TEXT ·tile5x2AVX2(SB), NOSPLIT, $0-160
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), R8
-	MOVQ c_base+96(FP), R9
-	MOVQ aRow+48(FP), R10
+	MOVQ c_base+88(FP), R9
+	MOVQ aRow+40(FP), R10
 	SHLQ $0x02, R10
-	MOVQ aStep+56(FP), R11
+	MOVQ aStep+48(FP), R11
 	SHLQ $0x02, R11
-	MOVQ bRow+88(FP), R12
+	MOVQ bRow+80(FP), R12
 	SHLQ $0x02, R12
-	MOVQ cRow+120(FP), R13
+	MOVQ cRow+112(FP), R13
 	SHLQ $0x02, R13
 	LEAQ (R10)(R10*2), R14
 
@@ -2184,17 +2184,17 @@ tile:
 	VPXOR      Y9, Y9, Y9
 	MOVQ       R8, BX
 	MOVQ       depth+8(FP), CX
-	MOVQ       aTile+40(FP), DX
-	IMUL3Q     $0x00000005, CX, SI
-	ADDQ       $0x00000050, SI
-	CMPQ       SI, DX
+	IMUL3Q     $0x00000005, R10, DX
+	LEAQ       32(CX), SI
+	SHLQ       $0x02, SI
+	CMPQ       SI, R10
 	JGE        dense
 	XORQ       DX, DX
 
 dense:
-	LEAQ    (BX)(DX*4), DX
+	ADDQ    BX, DX
 	LEAQ    (BX)(R10*4), SI
-	MOVQ    b_base+64(FP), DI
+	MOVQ    b_base+56(FP), DI
 	SUBQ    $0x04, CX
 	JLT     few
 	PCALIGN $0x20
@@ -2315,19 +2315,19 @@ product:
 	JNZ          product
 
 summed:
-	VBROADCASTSS alpha+136(FP), Y10
-	MOVQ         bias_base+144(FP), CX
+	VBROADCASTSS alpha+128(FP), Y10
+	MOVQ         bias_base+136(FP), CX
 	XORQ         DX, DX
 	TESTQ        CX, CX
 	JNZ          addend
-	MOVB         accumulate+140(FP), BL
+	MOVB         accumulate+132(FP), BL
 	TESTB        BL, BL
 	JZ           addend
 	MOVQ         R9, CX
 	MOVQ         R13, DX
 
 addend:
-	MOVQ        columns+128(FP), BX
+	MOVQ        columns+120(FP), BX
 	CMPQ        BX, $0x10
 	JLT         edge
 	TESTQ       CX, CX
@@ -2479,26 +2479,26 @@ store_edge:
 	ADDQ       R13, R9
 
 written:
-	MOVQ aTile+40(FP), CX
-	LEAQ (R8)(CX*4), R8
-	DECQ AX
-	JNZ  tile
+	IMUL3Q $0x00000005, R10, CX
+	ADDQ   CX, R8
+	DECQ   AX
+	JNZ    tile
 	VZEROUPPER
 	RET
 
-// func tile6x2AVX2(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile6x2AVX2(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·tile6x2AVX2(SB), NOSPLIT, $0-168
+TEXT ·tile6x2AVX2(SB), NOSPLIT, $0-160
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), R8
-	MOVQ c_base+96(FP), R9
-	MOVQ aRow+48(FP), R10
+	MOVQ c_base+88(FP), R9
+	MOVQ aRow+40(FP), R10
 	SHLQ $0x02, R10
-	MOVQ aStep+56(FP), R11
+	MOVQ aStep+48(FP), R11
 	SHLQ $0x02, R11
-	MOVQ bRow+88(FP), R12
+	MOVQ bRow+80(FP), R12
 	SHLQ $0x02, R12
-	MOVQ cRow+120(FP), R13
+	MOVQ cRow+112(FP), R13
 	SHLQ $0x02, R13
 	LEAQ (R10)(R10*2), R14
 
@@ -2529,17 +2529,17 @@ tile:
 	VPXOR      Y11, Y11, Y11
 	MOVQ       R8, BX
 	MOVQ       depth+8(FP), CX
-	MOVQ       aTile+40(FP), DX
-	IMUL3Q     $0x00000006, CX, SI
-	ADDQ       $0x00000060, SI
-	CMPQ       SI, DX
+	IMUL3Q     $0x00000006, R10, DX
+	LEAQ       32(CX), SI
+	SHLQ       $0x02, SI
+	CMPQ       SI, R10
 	JGE        dense
 	XORQ       DX, DX
 
 dense:
-	LEAQ    (BX)(DX*4), DX
+	ADDQ    BX, DX
 	LEAQ    (BX)(R10*4), SI
-	MOVQ    b_base+64(FP), DI
+	MOVQ    b_base+56(FP), DI
 	SUBQ    $0x04, CX
 	JLT     few
 	PCALIGN $0x20
@@ -2675,19 +2675,19 @@ product:
 	JNZ          product
 
 summed:
-	VBROADCASTSS alpha+136(FP), Y12
-	MOVQ         bias_base+144(FP), CX
+	VBROADCASTSS alpha+128(FP), Y12
+	MOVQ         bias_base+136(FP), CX
 	XORQ         DX, DX
 	TESTQ        CX, CX
 	JNZ          addend
-	MOVB         accumulate+140(FP), BL
+	MOVB         accumulate+132(FP), BL
 	TESTB        BL, BL
 	JZ           addend
 	MOVQ         R9, CX
 	MOVQ         R13, DX
 
 addend:
-	MOVQ        columns+128(FP), BX
+	MOVQ        columns+120(FP), BX
 	CMPQ        BX, $0x10
 	JLT         edge
 	TESTQ       CX, CX
@@ -2865,10 +2865,10 @@ store_edge:
 	ADDQ       R13, R9
 
 written:
-	MOVQ aTile+40(FP), CX
-	LEAQ (R8)(CX*4), R8
-	DECQ AX
-	JNZ  tile
+	IMUL3Q $0x00000006, R10, CX
+	ADDQ   CX, R8
+	DECQ   AX
+	JNZ    tile
 	VZEROUPPER
 	RET
 
@@ -5913,19 +5913,19 @@ round:
 	MOVQ        CX, ret+8(FP)
 	RET
 
-// func tile1x1AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile1x1AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile1x1AVX512(SB), NOSPLIT, $0-168
+TEXT ·tile1x1AVX512(SB), NOSPLIT, $0-160
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DX
-	MOVQ c_base+96(FP), BX
-	MOVQ aRow+48(FP), SI
+	MOVQ c_base+88(FP), BX
+	MOVQ aRow+40(FP), SI
 	SHLQ $0x02, SI
-	MOVQ aStep+56(FP), DI
+	MOVQ aStep+48(FP), DI
 	SHLQ $0x02, DI
-	MOVQ bRow+88(FP), R8
+	MOVQ bRow+80(FP), R8
 	SHLQ $0x02, R8
-	MOVQ cRow+120(FP), R9
+	MOVQ cRow+112(FP), R9
 	SHLQ $0x02, R9
 	LEAQ (SI)(SI*2), CX
 
@@ -5935,17 +5935,17 @@ tile:
 	VPXORD     Z0, Z0, Z0
 	MOVQ       DX, R11
 	MOVQ       depth+8(FP), CX
-	MOVQ       aTile+40(FP), R10
-	IMUL3Q     $0x00000001, CX, R12
-	ADDQ       $0x00000010, R12
-	CMPQ       R12, R10
+	IMUL3Q     $0x00000001, SI, R10
+	LEAQ       32(CX), R12
+	SHLQ       $0x02, R12
+	CMPQ       R12, SI
 	JGE        dense
 	XORQ       R10, R10
 
 dense:
-	LEAQ    (R11)(R10*4), R10
+	ADDQ    R11, R10
 	LEAQ    (R11)(SI*4), R12
-	MOVQ    b_base+64(FP), R12
+	MOVQ    b_base+56(FP), R12
 	SUBQ    $0x04, CX
 	JLT     few
 	PCALIGN $0x20
@@ -5991,19 +5991,19 @@ product:
 	JNZ          product
 
 summed:
-	VBROADCASTSS alpha+136(FP), Z1
-	MOVQ         bias_base+144(FP), R10
+	VBROADCASTSS alpha+128(FP), Z1
+	MOVQ         bias_base+136(FP), R10
 	XORQ         R11, R11
 	TESTQ        R10, R10
 	JNZ          addend
-	MOVB         accumulate+140(FP), CL
+	MOVB         accumulate+132(FP), CL
 	TESTB        CL, CL
 	JZ           addend
 	MOVQ         BX, R10
 	MOVQ         R9, R11
 
 addend:
-	MOVQ        columns+128(FP), CX
+	MOVQ        columns+120(FP), CX
 	CMPQ        CX, $0x10
 	JLT         edge
 	TESTQ       R10, R10
@@ -6041,26 +6041,26 @@ store_edge:
 	ADDQ    R9, BX
 
 written:
-	MOVQ aTile+40(FP), CX
-	LEAQ (DX)(CX*4), DX
-	DECQ AX
-	JNZ  tile
+	IMUL3Q $0x00000001, SI, CX
+	ADDQ   CX, DX
+	DECQ   AX
+	JNZ    tile
 	VZEROUPPER
 	RET
 
-// func tile2x1AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile2x1AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile2x1AVX512(SB), NOSPLIT, $0-168
+TEXT ·tile2x1AVX512(SB), NOSPLIT, $0-160
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DX
-	MOVQ c_base+96(FP), BX
-	MOVQ aRow+48(FP), SI
+	MOVQ c_base+88(FP), BX
+	MOVQ aRow+40(FP), SI
 	SHLQ $0x02, SI
-	MOVQ aStep+56(FP), DI
+	MOVQ aStep+48(FP), DI
 	SHLQ $0x02, DI
-	MOVQ bRow+88(FP), R8
+	MOVQ bRow+80(FP), R8
 	SHLQ $0x02, R8
-	MOVQ cRow+120(FP), R9
+	MOVQ cRow+112(FP), R9
 	SHLQ $0x02, R9
 	LEAQ (SI)(SI*2), CX
 
@@ -6073,17 +6073,17 @@ tile:
 	VPXORD     Z1, Z1, Z1
 	MOVQ       DX, R11
 	MOVQ       depth+8(FP), CX
-	MOVQ       aTile+40(FP), R10
-	IMUL3Q     $0x00000002, CX, R12
-	ADDQ       $0x00000020, R12
-	CMPQ       R12, R10
+	IMUL3Q     $0x00000002, SI, R10
+	LEAQ       32(CX), R12
+	SHLQ       $0x02, R12
+	CMPQ       R12, SI
 	JGE        dense
 	XORQ       R10, R10
 
 dense:
-	LEAQ    (R11)(R10*4), R10
+	ADDQ    R11, R10
 	LEAQ    (R11)(SI*4), R12
-	MOVQ    b_base+64(FP), R12
+	MOVQ    b_base+56(FP), R12
 	SUBQ    $0x04, CX
 	JLT     few
 	PCALIGN $0x20
@@ -6139,19 +6139,19 @@ product:
 	JNZ          product
 
 summed:
-	VBROADCASTSS alpha+136(FP), Z2
-	MOVQ         bias_base+144(FP), R10
+	VBROADCASTSS alpha+128(FP), Z2
+	MOVQ         bias_base+136(FP), R10
 	XORQ         R11, R11
 	TESTQ        R10, R10
 	JNZ          addend
-	MOVB         accumulate+140(FP), CL
+	MOVB         accumulate+132(FP), CL
 	TESTB        CL, CL
 	JZ           addend
 	MOVQ         BX, R10
 	MOVQ         R9, R11
 
 addend:
-	MOVQ        columns+128(FP), CX
+	MOVQ        columns+120(FP), CX
 	CMPQ        CX, $0x10
 	JLT         edge
 	TESTQ       R10, R10
@@ -6205,26 +6205,26 @@ store_edge:
 	ADDQ    R9, BX
 
 written:
-	MOVQ aTile+40(FP), CX
-	LEAQ (DX)(CX*4), DX
-	DECQ AX
-	JNZ  tile
+	IMUL3Q $0x00000002, SI, CX
+	ADDQ   CX, DX
+	DECQ   AX
+	JNZ    tile
 	VZEROUPPER
 	RET
 
-// func tile3x1AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile3x1AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile3x1AVX512(SB), NOSPLIT, $0-168
+TEXT ·tile3x1AVX512(SB), NOSPLIT, $0-160
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DX
-	MOVQ c_base+96(FP), BX
-	MOVQ aRow+48(FP), SI
+	MOVQ c_base+88(FP), BX
+	MOVQ aRow+40(FP), SI
 	SHLQ $0x02, SI
-	MOVQ aStep+56(FP), DI
+	MOVQ aStep+48(FP), DI
 	SHLQ $0x02, DI
-	MOVQ bRow+88(FP), R8
+	MOVQ bRow+80(FP), R8
 	SHLQ $0x02, R8
-	MOVQ cRow+120(FP), R9
+	MOVQ cRow+112(FP), R9
 	SHLQ $0x02, R9
 	LEAQ (SI)(SI*2), CX
 
@@ -6240,17 +6240,17 @@ tile:
 	VPXORD     Z2, Z2, Z2
 	MOVQ       DX, R11
 	MOVQ       depth+8(FP), CX
-	MOVQ       aTile+40(FP), R10
-	IMUL3Q     $0x00000003, CX, R12
-	ADDQ       $0x00000030, R12
-	CMPQ       R12, R10
+	IMUL3Q     $0x00000003, SI, R10
+	LEAQ       32(CX), R12
+	SHLQ       $0x02, R12
+	CMPQ       R12, SI
 	JGE        dense
 	XORQ       R10, R10
 
 dense:
-	LEAQ    (R11)(R10*4), R10
+	ADDQ    R11, R10
 	LEAQ    (R11)(SI*4), R12
-	MOVQ    b_base+64(FP), R12
+	MOVQ    b_base+56(FP), R12
 	SUBQ    $0x04, CX
 	JLT     few
 	PCALIGN $0x20
@@ -6316,19 +6316,19 @@ product:
 	JNZ          product
 
 summed:
-	VBROADCASTSS alpha+136(FP), Z3
-	MOVQ         bias_base+144(FP), R10
+	VBROADCASTSS alpha+128(FP), Z3
+	MOVQ         bias_base+136(FP), R10
 	XORQ         R11, R11
 	TESTQ        R10, R10
 	JNZ          addend
-	MOVB         accumulate+140(FP), CL
+	MOVB         accumulate+132(FP), CL
 	TESTB        CL, CL
 	JZ           addend
 	MOVQ         BX, R10
 	MOVQ         R9, R11
 
 addend:
-	MOVQ        columns+128(FP), CX
+	MOVQ        columns+120(FP), CX
 	CMPQ        CX, $0x10
 	JLT         edge
 	TESTQ       R10, R10
@@ -6398,26 +6398,26 @@ store_edge:
 	ADDQ    R9, BX
 
 written:
-	MOVQ aTile+40(FP), CX
-	LEAQ (DX)(CX*4), DX
-	DECQ AX
-	JNZ  tile
+	IMUL3Q $0x00000003, SI, CX
+	ADDQ   CX, DX
+	DECQ   AX
+	JNZ    tile
 	VZEROUPPER
 	RET
 
-// func tile4x1AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile4x1AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile4x1AVX512(SB), NOSPLIT, $0-168
+TEXT ·tile4x1AVX512(SB), NOSPLIT, $0-160
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DX
-	MOVQ c_base+96(FP), BX
-	MOVQ aRow+48(FP), SI
+	MOVQ c_base+88(FP), BX
+	MOVQ aRow+40(FP), SI
 	SHLQ $0x02, SI
-	MOVQ aStep+56(FP), DI
+	MOVQ aStep+48(FP), DI
 	SHLQ $0x02, DI
-	MOVQ bRow+88(FP), R8
+	MOVQ bRow+80(FP), R8
 	SHLQ $0x02, R8
-	MOVQ cRow+120(FP), R9
+	MOVQ cRow+112(FP), R9
 	SHLQ $0x02, R9
 	LEAQ (SI)(SI*2), R10
 
@@ -6436,17 +6436,17 @@ tile:
 	VPXORD     Z3, Z3, Z3
 	MOVQ       DX, R12
 	MOVQ       depth+8(FP), CX
-	MOVQ       aTile+40(FP), R11
-	IMUL3Q     $0x00000004, CX, R13
-	ADDQ       $0x00000040, R13
-	CMPQ       R13, R11
+	IMUL3Q     $0x00000004, SI, R11
+	LEAQ       32(CX), R13
+	SHLQ       $0x02, R13
+	CMPQ       R13, SI
 	JGE        dense
 	XORQ       R11, R11
 
 dense:
-	LEAQ    (R12)(R11*4), R11
+	ADDQ    R12, R11
 	LEAQ    (R12)(SI*4), R13
-	MOVQ    b_base+64(FP), R13
+	MOVQ    b_base+56(FP), R13
 	SUBQ    $0x04, CX
 	JLT     few
 	PCALIGN $0x20
@@ -6522,19 +6522,19 @@ product:
 	JNZ          product
 
 summed:
-	VBROADCASTSS alpha+136(FP), Z4
-	MOVQ         bias_base+144(FP), R11
+	VBROADCASTSS alpha+128(FP), Z4
+	MOVQ         bias_base+136(FP), R11
 	XORQ         R12, R12
 	TESTQ        R11, R11
 	JNZ          addend
-	MOVB         accumulate+140(FP), CL
+	MOVB         accumulate+132(FP), CL
 	TESTB        CL, CL
 	JZ           addend
 	MOVQ         BX, R11
 	MOVQ         R9, R12
 
 addend:
-	MOVQ        columns+128(FP), CX
+	MOVQ        columns+120(FP), CX
 	CMPQ        CX, $0x10
 	JLT         edge
 	TESTQ       R11, R11
@@ -6620,26 +6620,26 @@ store_edge:
 	ADDQ    R9, BX
 
 written:
-	MOVQ aTile+40(FP), CX
-	LEAQ (DX)(CX*4), DX
-	DECQ AX
-	JNZ  tile
+	IMUL3Q $0x00000004, SI, CX
+	ADDQ   CX, DX
+	DECQ   AX
+	JNZ    tile
 	VZEROUPPER
 	RET
 
-// func tile5x1AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile5x1AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile5x1AVX512(SB), NOSPLIT, $0-168
+TEXT ·tile5x1AVX512(SB), NOSPLIT, $0-160
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DX
-	MOVQ c_base+96(FP), BX
-	MOVQ aRow+48(FP), SI
+	MOVQ c_base+88(FP), BX
+	MOVQ aRow+40(FP), SI
 	SHLQ $0x02, SI
-	MOVQ aStep+56(FP), DI
+	MOVQ aStep+48(FP), DI
 	SHLQ $0x02, DI
-	MOVQ bRow+88(FP), R8
+	MOVQ bRow+80(FP), R8
 	SHLQ $0x02, R8
-	MOVQ cRow+120(FP), R9
+	MOVQ cRow+112(FP), R9
 	SHLQ $0x02, R9
 	LEAQ (SI)(SI*2), R10
 
@@ -6661,17 +6661,17 @@ tile:
 	VPXORD     Z4, Z4, Z4
 	MOVQ       DX, R12
 	MOVQ       depth+8(FP), CX
-	MOVQ       aTile+40(FP), R11
-	IMUL3Q     $0x00000005, CX, R13
-	ADDQ       $0x00000050, R13
-	CMPQ       R13, R11
+	IMUL3Q     $0x00000005, SI, R11
+	LEAQ       32(CX), R13
+	SHLQ       $0x02, R13
+	CMPQ       R13, SI
 	JGE        dense
 	XORQ       R11, R11
 
 dense:
-	LEAQ    (R12)(R11*4), R11
+	ADDQ    R12, R11
 	LEAQ    (R12)(SI*4), R13
-	MOVQ    b_base+64(FP), R14
+	MOVQ    b_base+56(FP), R14
 	SUBQ    $0x04, CX
 	JLT     few
 	PCALIGN $0x20
@@ -6762,19 +6762,19 @@ product:
 	JNZ          product
 
 summed:
-	VBROADCASTSS alpha+136(FP), Z5
-	MOVQ         bias_base+144(FP), R11
+	VBROADCASTSS alpha+128(FP), Z5
+	MOVQ         bias_base+136(FP), R11
 	XORQ         R12, R12
 	TESTQ        R11, R11
 	JNZ          addend
-	MOVB         accumulate+140(FP), CL
+	MOVB         accumulate+132(FP), CL
 	TESTB        CL, CL
 	JZ           addend
 	MOVQ         BX, R11
 	MOVQ         R9, R12
 
 addend:
-	MOVQ        columns+128(FP), CX
+	MOVQ        columns+120(FP), CX
 	CMPQ        CX, $0x10
 	JLT         edge
 	TESTQ       R11, R11
@@ -6876,26 +6876,26 @@ store_edge:
 	ADDQ    R9, BX
 
 written:
-	MOVQ aTile+40(FP), CX
-	LEAQ (DX)(CX*4), DX
-	DECQ AX
-	JNZ  tile
+	IMUL3Q $0x00000005, SI, CX
+	ADDQ   CX, DX
+	DECQ   AX
+	JNZ    tile
 	VZEROUPPER
 	RET
 
-// func tile6x1AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile6x1AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile6x1AVX512(SB), NOSPLIT, $0-168
+TEXT ·tile6x1AVX512(SB), NOSPLIT, $0-160
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DX
-	MOVQ c_base+96(FP), BX
-	MOVQ aRow+48(FP), SI
+	MOVQ c_base+88(FP), BX
+	MOVQ aRow+40(FP), SI
 	SHLQ $0x02, SI
-	MOVQ aStep+56(FP), DI
+	MOVQ aStep+48(FP), DI
 	SHLQ $0x02, DI
-	MOVQ bRow+88(FP), R8
+	MOVQ bRow+80(FP), R8
 	SHLQ $0x02, R8
-	MOVQ cRow+120(FP), R9
+	MOVQ cRow+112(FP), R9
 	SHLQ $0x02, R9
 	LEAQ (SI)(SI*2), R10
 
@@ -6920,17 +6920,17 @@ tile:
 	VPXORD     Z5, Z5, Z5
 	MOVQ       DX, R12
 	MOVQ       depth+8(FP), CX
-	MOVQ       aTile+40(FP), R11
-	IMUL3Q     $0x00000006, CX, R13
-	ADDQ       $0x00000060, R13
-	CMPQ       R13, R11
+	IMUL3Q     $0x00000006, SI, R11
+	LEAQ       32(CX), R13
+	SHLQ       $0x02, R13
+	CMPQ       R13, SI
 	JGE        dense
 	XORQ       R11, R11
 
 dense:
-	LEAQ    (R12)(R11*4), R11
+	ADDQ    R12, R11
 	LEAQ    (R12)(SI*4), R13
-	MOVQ    b_base+64(FP), R14
+	MOVQ    b_base+56(FP), R14
 	SUBQ    $0x04, CX
 	JLT     few
 	PCALIGN $0x20
@@ -7031,19 +7031,19 @@ product:
 	JNZ          product
 
 summed:
-	VBROADCASTSS alpha+136(FP), Z6
-	MOVQ         bias_base+144(FP), R11
+	VBROADCASTSS alpha+128(FP), Z6
+	MOVQ         bias_base+136(FP), R11
 	XORQ         R12, R12
 	TESTQ        R11, R11
 	JNZ          addend
-	MOVB         accumulate+140(FP), CL
+	MOVB         accumulate+132(FP), CL
 	TESTB        CL, CL
 	JZ           addend
 	MOVQ         BX, R11
 	MOVQ         R9, R12
 
 addend:
-	MOVQ        columns+128(FP), CX
+	MOVQ        columns+120(FP), CX
 	CMPQ        CX, $0x10
 	JLT         edge
 	TESTQ       R11, R11
@@ -7161,26 +7161,26 @@ store_edge:
 	ADDQ    R9, BX
 
 written:
-	MOVQ aTile+40(FP), CX
-	LEAQ (DX)(CX*4), DX
-	DECQ AX
-	JNZ  tile
+	IMUL3Q $0x00000006, SI, CX
+	ADDQ   CX, DX
+	DECQ   AX
+	JNZ    tile
 	VZEROUPPER
 	RET
 
-// func tile7x1AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile7x1AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile7x1AVX512(SB), NOSPLIT, $0-168
+TEXT ·tile7x1AVX512(SB), NOSPLIT, $0-160
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DX
-	MOVQ c_base+96(FP), BX
-	MOVQ aRow+48(FP), SI
+	MOVQ c_base+88(FP), BX
+	MOVQ aRow+40(FP), SI
 	SHLQ $0x02, SI
-	MOVQ aStep+56(FP), DI
+	MOVQ aStep+48(FP), DI
 	SHLQ $0x02, DI
-	MOVQ bRow+88(FP), R8
+	MOVQ bRow+80(FP), R8
 	SHLQ $0x02, R8
-	MOVQ cRow+120(FP), R9
+	MOVQ cRow+112(FP), R9
 	SHLQ $0x02, R9
 	LEAQ (SI)(SI*2), R10
 
@@ -7208,17 +7208,17 @@ tile:
 	VPXORD     Z6, Z6, Z6
 	MOVQ       DX, R12
 	MOVQ       depth+8(FP), CX
-	MOVQ       aTile+40(FP), R11
-	IMUL3Q     $0x00000007, CX, R13
-	ADDQ       $0x00000070, R13
-	CMPQ       R13, R11
+	IMUL3Q     $0x00000007, SI, R11
+	LEAQ       32(CX), R13
+	SHLQ       $0x02, R13
+	CMPQ       R13, SI
 	JGE        dense
 	XORQ       R11, R11
 
 dense:
-	LEAQ    (R12)(R11*4), R11
+	ADDQ    R12, R11
 	LEAQ    (R12)(SI*4), R13
-	MOVQ    b_base+64(FP), R14
+	MOVQ    b_base+56(FP), R14
 	SUBQ    $0x04, CX
 	JLT     few
 	PCALIGN $0x20
@@ -7329,19 +7329,19 @@ product:
 	JNZ          product
 
 summed:
-	VBROADCASTSS alpha+136(FP), Z7
-	MOVQ         bias_base+144(FP), R11
+	VBROADCASTSS alpha+128(FP), Z7
+	MOVQ         bias_base+136(FP), R11
 	XORQ         R12, R12
 	TESTQ        R11, R11
 	JNZ          addend
-	MOVB         accumulate+140(FP), CL
+	MOVB         accumulate+132(FP), CL
 	TESTB        CL, CL
 	JZ           addend
 	MOVQ         BX, R11
 	MOVQ         R9, R12
 
 addend:
-	MOVQ        columns+128(FP), CX
+	MOVQ        columns+120(FP), CX
 	CMPQ        CX, $0x10
 	JLT         edge
 	TESTQ       R11, R11
@@ -7475,26 +7475,26 @@ store_edge:
 	ADDQ    R9, BX
 
 written:
-	MOVQ aTile+40(FP), CX
-	LEAQ (DX)(CX*4), DX
-	DECQ AX
-	JNZ  tile
+	IMUL3Q $0x00000007, SI, CX
+	ADDQ   CX, DX
+	DECQ   AX
+	JNZ    tile
 	VZEROUPPER
 	RET
 
-// func tile8x1AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile8x1AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile8x1AVX512(SB), NOSPLIT, $0-168
+TEXT ·tile8x1AVX512(SB), NOSPLIT, $0-160
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DX
-	MOVQ c_base+96(FP), BX
-	MOVQ aRow+48(FP), SI
+	MOVQ c_base+88(FP), BX
+	MOVQ aRow+40(FP), SI
 	SHLQ $0x02, SI
-	MOVQ aStep+56(FP), DI
+	MOVQ aStep+48(FP), DI
 	SHLQ $0x02, DI
-	MOVQ bRow+88(FP), R8
+	MOVQ bRow+80(FP), R8
 	SHLQ $0x02, R8
-	MOVQ cRow+120(FP), R9
+	MOVQ cRow+112(FP), R9
 	SHLQ $0x02, R9
 	LEAQ (SI)(SI*2), R10
 
@@ -7525,17 +7525,17 @@ tile:
 	VPXORD     Z7, Z7, Z7
 	MOVQ       DX, R12
 	MOVQ       depth+8(FP), CX
-	MOVQ       aTile+40(FP), R11
-	IMUL3Q     $0x00000008, CX, R13
-	ADDQ       $0x00000080, R13
-	CMPQ       R13, R11
+	IMUL3Q     $0x00000008, SI, R11
+	LEAQ       32(CX), R13
+	SHLQ       $0x02, R13
+	CMPQ       R13, SI
 	JGE        dense
 	XORQ       R11, R11
 
 dense:
-	LEAQ    (R12)(R11*4), R11
+	ADDQ    R12, R11
 	LEAQ    (R12)(SI*4), R13
-	MOVQ    b_base+64(FP), R14
+	MOVQ    b_base+56(FP), R14
 	SUBQ    $0x04, CX
 	JLT     few
 	PCALIGN $0x20
@@ -7656,19 +7656,19 @@ product:
 	JNZ          product
 
 summed:
-	VBROADCASTSS alpha+136(FP), Z8
-	MOVQ         bias_base+144(FP), R11
+	VBROADCASTSS alpha+128(FP), Z8
+	MOVQ         bias_base+136(FP), R11
 	XORQ         R12, R12
 	TESTQ        R11, R11
 	JNZ          addend
-	MOVB         accumulate+140(FP), CL
+	MOVB         accumulate+132(FP), CL
 	TESTB        CL, CL
 	JZ           addend
 	MOVQ         BX, R11
 	MOVQ         R9, R12
 
 addend:
-	MOVQ        columns+128(FP), CX
+	MOVQ        columns+120(FP), CX
 	CMPQ        CX, $0x10
 	JLT         edge
 	TESTQ       R11, R11
@@ -7818,26 +7818,26 @@ store_edge:
 	ADDQ    R9, BX
 
 written:
-	MOVQ aTile+40(FP), CX
-	LEAQ (DX)(CX*4), DX
-	DECQ AX
-	JNZ  tile
+	IMUL3Q $0x00000008, SI, CX
+	ADDQ   CX, DX
+	DECQ   AX
+	JNZ    tile
 	VZEROUPPER
 	RET
 
-// func tile1x2AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile1x2AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile1x2AVX512(SB), NOSPLIT, $0-168
+TEXT ·tile1x2AVX512(SB), NOSPLIT, $0-160
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DX
-	MOVQ c_base+96(FP), BX
-	MOVQ aRow+48(FP), SI
+	MOVQ c_base+88(FP), BX
+	MOVQ aRow+40(FP), SI
 	SHLQ $0x02, SI
-	MOVQ aStep+56(FP), DI
+	MOVQ aStep+48(FP), DI
 	SHLQ $0x02, DI
-	MOVQ bRow+88(FP), R8
+	MOVQ bRow+80(FP), R8
 	SHLQ $0x02, R8
-	MOVQ cRow+120(FP), R9
+	MOVQ cRow+112(FP), R9
 	SHLQ $0x02, R9
 	LEAQ (SI)(SI*2), CX
 
@@ -7849,17 +7849,17 @@ tile:
 	VPXORD     Z1, Z1, Z1
 	MOVQ       DX, R11
 	MOVQ       depth+8(FP), CX
-	MOVQ       aTile+40(FP), R10
-	IMUL3Q     $0x00000001, CX, R12
-	ADDQ       $0x00000010, R12
-	CMPQ       R12, R10
+	IMUL3Q     $0x00000001, SI, R10
+	LEAQ       32(CX), R12
+	SHLQ       $0x02, R12
+	CMPQ       R12, SI
 	JGE        dense
 	XORQ       R10, R10
 
 dense:
-	LEAQ    (R11)(R10*4), R10
+	ADDQ    R11, R10
 	LEAQ    (R11)(SI*4), R12
-	MOVQ    b_base+64(FP), R12
+	MOVQ    b_base+56(FP), R12
 	SUBQ    $0x04, CX
 	JLT     few
 	PCALIGN $0x20
@@ -7915,19 +7915,19 @@ product:
 	JNZ          product
 
 summed:
-	VBROADCASTSS alpha+136(FP), Z2
-	MOVQ         bias_base+144(FP), R10
+	VBROADCASTSS alpha+128(FP), Z2
+	MOVQ         bias_base+136(FP), R10
 	XORQ         R11, R11
 	TESTQ        R10, R10
 	JNZ          addend
-	MOVB         accumulate+140(FP), CL
+	MOVB         accumulate+132(FP), CL
 	TESTB        CL, CL
 	JZ           addend
 	MOVQ         BX, R10
 	MOVQ         R9, R11
 
 addend:
-	MOVQ        columns+128(FP), CX
+	MOVQ        columns+120(FP), CX
 	CMPQ        CX, $0x20
 	JLT         edge
 	TESTQ       R10, R10
@@ -7977,26 +7977,26 @@ store_edge:
 	ADDQ    R9, BX
 
 written:
-	MOVQ aTile+40(FP), CX
-	LEAQ (DX)(CX*4), DX
-	DECQ AX
-	JNZ  tile
+	IMUL3Q $0x00000001, SI, CX
+	ADDQ   CX, DX
+	DECQ   AX
+	JNZ    tile
 	VZEROUPPER
 	RET
 
-// func tile2x2AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile2x2AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile2x2AVX512(SB), NOSPLIT, $0-168
+TEXT ·tile2x2AVX512(SB), NOSPLIT, $0-160
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DX
-	MOVQ c_base+96(FP), BX
-	MOVQ aRow+48(FP), SI
+	MOVQ c_base+88(FP), BX
+	MOVQ aRow+40(FP), SI
 	SHLQ $0x02, SI
-	MOVQ aStep+56(FP), DI
+	MOVQ aStep+48(FP), DI
 	SHLQ $0x02, DI
-	MOVQ bRow+88(FP), R8
+	MOVQ bRow+80(FP), R8
 	SHLQ $0x02, R8
-	MOVQ cRow+120(FP), R9
+	MOVQ cRow+112(FP), R9
 	SHLQ $0x02, R9
 	LEAQ (SI)(SI*2), CX
 
@@ -8013,17 +8013,17 @@ tile:
 	VPXORD     Z3, Z3, Z3
 	MOVQ       DX, R11
 	MOVQ       depth+8(FP), CX
-	MOVQ       aTile+40(FP), R10
-	IMUL3Q     $0x00000002, CX, R12
-	ADDQ       $0x00000020, R12
-	CMPQ       R12, R10
+	IMUL3Q     $0x00000002, SI, R10
+	LEAQ       32(CX), R12
+	SHLQ       $0x02, R12
+	CMPQ       R12, SI
 	JGE        dense
 	XORQ       R10, R10
 
 dense:
-	LEAQ    (R11)(R10*4), R10
+	ADDQ    R11, R10
 	LEAQ    (R11)(SI*4), R12
-	MOVQ    b_base+64(FP), R12
+	MOVQ    b_base+56(FP), R12
 	SUBQ    $0x04, CX
 	JLT     few
 	PCALIGN $0x20
@@ -8094,19 +8094,19 @@ product:
 	JNZ          product
 
 summed:
-	VBROADCASTSS alpha+136(FP), Z4
-	MOVQ         bias_base+144(FP), R10
+	VBROADCASTSS alpha+128(FP), Z4
+	MOVQ         bias_base+136(FP), R10
 	XORQ         R11, R11
 	TESTQ        R10, R10
 	JNZ          addend
-	MOVB         accumulate+140(FP), CL
+	MOVB         accumulate+132(FP), CL
 	TESTB        CL, CL
 	JZ           addend
 	MOVQ         BX, R10
 	MOVQ         R9, R11
 
 addend:
-	MOVQ        columns+128(FP), CX
+	MOVQ        columns+120(FP), CX
 	CMPQ        CX, $0x20
 	JLT         edge
 	TESTQ       R10, R10
@@ -8182,26 +8182,26 @@ store_edge:
 	ADDQ    R9, BX
 
 written:
-	MOVQ aTile+40(FP), CX
-	LEAQ (DX)(CX*4), DX
-	DECQ AX
-	JNZ  tile
+	IMUL3Q $0x00000002, SI, CX
+	ADDQ   CX, DX
+	DECQ   AX
+	JNZ    tile
 	VZEROUPPER
 	RET
 
-// func tile3x2AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile3x2AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile3x2AVX512(SB), NOSPLIT, $0-168
+TEXT ·tile3x2AVX512(SB), NOSPLIT, $0-160
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DX
-	MOVQ c_base+96(FP), BX
-	MOVQ aRow+48(FP), SI
+	MOVQ c_base+88(FP), BX
+	MOVQ aRow+40(FP), SI
 	SHLQ $0x02, SI
-	MOVQ aStep+56(FP), DI
+	MOVQ aStep+48(FP), DI
 	SHLQ $0x02, DI
-	MOVQ bRow+88(FP), R8
+	MOVQ bRow+80(FP), R8
 	SHLQ $0x02, R8
-	MOVQ cRow+120(FP), R9
+	MOVQ cRow+112(FP), R9
 	SHLQ $0x02, R9
 	LEAQ (SI)(SI*2), CX
 
@@ -8223,17 +8223,17 @@ tile:
 	VPXORD     Z5, Z5, Z5
 	MOVQ       DX, R11
 	MOVQ       depth+8(FP), CX
-	MOVQ       aTile+40(FP), R10
-	IMUL3Q     $0x00000003, CX, R12
-	ADDQ       $0x00000030, R12
-	CMPQ       R12, R10
+	IMUL3Q     $0x00000003, SI, R10
+	LEAQ       32(CX), R12
+	SHLQ       $0x02, R12
+	CMPQ       R12, SI
 	JGE        dense
 	XORQ       R10, R10
 
 dense:
-	LEAQ    (R11)(R10*4), R10
+	ADDQ    R11, R10
 	LEAQ    (R11)(SI*4), R12
-	MOVQ    b_base+64(FP), R12
+	MOVQ    b_base+56(FP), R12
 	SUBQ    $0x04, CX
 	JLT     few
 	PCALIGN $0x20
@@ -8319,19 +8319,19 @@ product:
 	JNZ          product
 
 summed:
-	VBROADCASTSS alpha+136(FP), Z6
-	MOVQ         bias_base+144(FP), R10
+	VBROADCASTSS alpha+128(FP), Z6
+	MOVQ         bias_base+136(FP), R10
 	XORQ         R11, R11
 	TESTQ        R10, R10
 	JNZ          addend
-	MOVB         accumulate+140(FP), CL
+	MOVB         accumulate+132(FP), CL
 	TESTB        CL, CL
 	JZ           addend
 	MOVQ         BX, R10
 	MOVQ         R9, R11
 
 addend:
-	MOVQ        columns+128(FP), CX
+	MOVQ        columns+120(FP), CX
 	CMPQ        CX, $0x20
 	JLT         edge
 	TESTQ       R10, R10
@@ -8433,26 +8433,26 @@ store_edge:
 	ADDQ    R9, BX
 
 written:
-	MOVQ aTile+40(FP), CX
-	LEAQ (DX)(CX*4), DX
-	DECQ AX
-	JNZ  tile
+	IMUL3Q $0x00000003, SI, CX
+	ADDQ   CX, DX
+	DECQ   AX
+	JNZ    tile
 	VZEROUPPER
 	RET
 
-// func tile4x2AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile4x2AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile4x2AVX512(SB), NOSPLIT, $0-168
+TEXT ·tile4x2AVX512(SB), NOSPLIT, $0-160
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DX
-	MOVQ c_base+96(FP), BX
-	MOVQ aRow+48(FP), SI
+	MOVQ c_base+88(FP), BX
+	MOVQ aRow+40(FP), SI
 	SHLQ $0x02, SI
-	MOVQ aStep+56(FP), DI
+	MOVQ aStep+48(FP), DI
 	SHLQ $0x02, DI
-	MOVQ bRow+88(FP), R8
+	MOVQ bRow+80(FP), R8
 	SHLQ $0x02, R8
-	MOVQ cRow+120(FP), R9
+	MOVQ cRow+112(FP), R9
 	SHLQ $0x02, R9
 	LEAQ (SI)(SI*2), R10
 
@@ -8479,17 +8479,17 @@ tile:
 	VPXORD     Z7, Z7, Z7
 	MOVQ       DX, R12
 	MOVQ       depth+8(FP), CX
-	MOVQ       aTile+40(FP), R11
-	IMUL3Q     $0x00000004, CX, R13
-	ADDQ       $0x00000040, R13
-	CMPQ       R13, R11
+	IMUL3Q     $0x00000004, SI, R11
+	LEAQ       32(CX), R13
+	SHLQ       $0x02, R13
+	CMPQ       R13, SI
 	JGE        dense
 	XORQ       R11, R11
 
 dense:
-	LEAQ    (R12)(R11*4), R11
+	ADDQ    R12, R11
 	LEAQ    (R12)(SI*4), R13
-	MOVQ    b_base+64(FP), R13
+	MOVQ    b_base+56(FP), R13
 	SUBQ    $0x04, CX
 	JLT     few
 	PCALIGN $0x20
@@ -8590,19 +8590,19 @@ product:
 	JNZ          product
 
 summed:
-	VBROADCASTSS alpha+136(FP), Z8
-	MOVQ         bias_base+144(FP), R11
+	VBROADCASTSS alpha+128(FP), Z8
+	MOVQ         bias_base+136(FP), R11
 	XORQ         R12, R12
 	TESTQ        R11, R11
 	JNZ          addend
-	MOVB         accumulate+140(FP), CL
+	MOVB         accumulate+132(FP), CL
 	TESTB        CL, CL
 	JZ           addend
 	MOVQ         BX, R11
 	MOVQ         R9, R12
 
 addend:
-	MOVQ        columns+128(FP), CX
+	MOVQ        columns+120(FP), CX
 	CMPQ        CX, $0x20
 	JLT         edge
 	TESTQ       R11, R11
@@ -8730,26 +8730,26 @@ store_edge:
 	ADDQ    R9, BX
 
 written:
-	MOVQ aTile+40(FP), CX
-	LEAQ (DX)(CX*4), DX
-	DECQ AX
-	JNZ  tile
+	IMUL3Q $0x00000004, SI, CX
+	ADDQ   CX, DX
+	DECQ   AX
+	JNZ    tile
 	VZEROUPPER
 	RET
 
-// func tile5x2AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile5x2AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile5x2AVX512(SB), NOSPLIT, $0-168
+TEXT ·tile5x2AVX512(SB), NOSPLIT, $0-160
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DX
-	MOVQ c_base+96(FP), BX
-	MOVQ aRow+48(FP), SI
+	MOVQ c_base+88(FP), BX
+	MOVQ aRow+40(FP), SI
 	SHLQ $0x02, SI
-	MOVQ aStep+56(FP), DI
+	MOVQ aStep+48(FP), DI
 	SHLQ $0x02, DI
-	MOVQ bRow+88(FP), R8
+	MOVQ bRow+80(FP), R8
 	SHLQ $0x02, R8
-	MOVQ cRow+120(FP), R9
+	MOVQ cRow+112(FP), R9
 	SHLQ $0x02, R9
 	LEAQ (SI)(SI*2), R10
 
@@ -8781,17 +8781,17 @@ tile:
 	VPXORD     Z9, Z9, Z9
 	MOVQ       DX, R12
 	MOVQ       depth+8(FP), CX
-	MOVQ       aTile+40(FP), R11
-	IMUL3Q     $0x00000005, CX, R13
-	ADDQ       $0x00000050, R13
-	CMPQ       R13, R11
+	IMUL3Q     $0x00000005, SI, R11
+	LEAQ       32(CX), R13
+	SHLQ       $0x02, R13
+	CMPQ       R13, SI
 	JGE        dense
 	XORQ       R11, R11
 
 dense:
-	LEAQ    (R12)(R11*4), R11
+	ADDQ    R12, R11
 	LEAQ    (R12)(SI*4), R13
-	MOVQ    b_base+64(FP), R14
+	MOVQ    b_base+56(FP), R14
 	SUBQ    $0x04, CX
 	JLT     few
 	PCALIGN $0x20
@@ -8912,19 +8912,19 @@ product:
 	JNZ          product
 
 summed:
-	VBROADCASTSS alpha+136(FP), Z10
-	MOVQ         bias_base+144(FP), R11
+	VBROADCASTSS alpha+128(FP), Z10
+	MOVQ         bias_base+136(FP), R11
 	XORQ         R12, R12
 	TESTQ        R11, R11
 	JNZ          addend
-	MOVB         accumulate+140(FP), CL
+	MOVB         accumulate+132(FP), CL
 	TESTB        CL, CL
 	JZ           addend
 	MOVQ         BX, R11
 	MOVQ         R9, R12
 
 addend:
-	MOVQ        columns+128(FP), CX
+	MOVQ        columns+120(FP), CX
 	CMPQ        CX, $0x20
 	JLT         edge
 	TESTQ       R11, R11
@@ -9078,26 +9078,26 @@ store_edge:
 	ADDQ    R9, BX
 
 written:
-	MOVQ aTile+40(FP), CX
-	LEAQ (DX)(CX*4), DX
-	DECQ AX
-	JNZ  tile
+	IMUL3Q $0x00000005, SI, CX
+	ADDQ   CX, DX
+	DECQ   AX
+	JNZ    tile
 	VZEROUPPER
 	RET
 
-// func tile6x2AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile6x2AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile6x2AVX512(SB), NOSPLIT, $0-168
+TEXT ·tile6x2AVX512(SB), NOSPLIT, $0-160
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DX
-	MOVQ c_base+96(FP), BX
-	MOVQ aRow+48(FP), SI
+	MOVQ c_base+88(FP), BX
+	MOVQ aRow+40(FP), SI
 	SHLQ $0x02, SI
-	MOVQ aStep+56(FP), DI
+	MOVQ aStep+48(FP), DI
 	SHLQ $0x02, DI
-	MOVQ bRow+88(FP), R8
+	MOVQ bRow+80(FP), R8
 	SHLQ $0x02, R8
-	MOVQ cRow+120(FP), R9
+	MOVQ cRow+112(FP), R9
 	SHLQ $0x02, R9
 	LEAQ (SI)(SI*2), R10
 
@@ -9134,17 +9134,17 @@ tile:
 	VPXORD     Z11, Z11, Z11
 	MOVQ       DX, R12
 	MOVQ       depth+8(FP), CX
-	MOVQ       aTile+40(FP), R11
-	IMUL3Q     $0x00000006, CX, R13
-	ADDQ       $0x00000060, R13
-	CMPQ       R13, R11
+	IMUL3Q     $0x00000006, SI, R11
+	LEAQ       32(CX), R13
+	SHLQ       $0x02, R13
+	CMPQ       R13, SI
 	JGE        dense
 	XORQ       R11, R11
 
 dense:
-	LEAQ    (R12)(R11*4), R11
+	ADDQ    R12, R11
 	LEAQ    (R12)(SI*4), R13
-	MOVQ    b_base+64(FP), R14
+	MOVQ    b_base+56(FP), R14
 	SUBQ    $0x04, CX
 	JLT     few
 	PCALIGN $0x20
@@ -9280,19 +9280,19 @@ product:
 	JNZ          product
 
 summed:
-	VBROADCASTSS alpha+136(FP), Z12
-	MOVQ         bias_base+144(FP), R11
+	VBROADCASTSS alpha+128(FP), Z12
+	MOVQ         bias_base+136(FP), R11
 	XORQ         R12, R12
 	TESTQ        R11, R11
 	JNZ          addend
-	MOVB         accumulate+140(FP), CL
+	MOVB         accumulate+132(FP), CL
 	TESTB        CL, CL
 	JZ           addend
 	MOVQ         BX, R11
 	MOVQ         R9, R12
 
 addend:
-	MOVQ        columns+128(FP), CX
+	MOVQ        columns+120(FP), CX
 	CMPQ        CX, $0x20
 	JLT         edge
 	TESTQ       R11, R11
@@ -9472,26 +9472,26 @@ store_edge:
 	ADDQ    R9, BX
 
 written:
-	MOVQ aTile+40(FP), CX
-	LEAQ (DX)(CX*4), DX
-	DECQ AX
-	JNZ  tile
+	IMUL3Q $0x00000006, SI, CX
+	ADDQ   CX, DX
+	DECQ   AX
+	JNZ    tile
 	VZEROUPPER
 	RET
 
-// func tile7x2AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile7x2AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile7x2AVX512(SB), NOSPLIT, $0-168
+TEXT ·tile7x2AVX512(SB), NOSPLIT, $0-160
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DX
-	MOVQ c_base+96(FP), BX
-	MOVQ aRow+48(FP), SI
+	MOVQ c_base+88(FP), BX
+	MOVQ aRow+40(FP), SI
 	SHLQ $0x02, SI
-	MOVQ aStep+56(FP), DI
+	MOVQ aStep+48(FP), DI
 	SHLQ $0x02, DI
-	MOVQ bRow+88(FP), R8
+	MOVQ bRow+80(FP), R8
 	SHLQ $0x02, R8
-	MOVQ cRow+120(FP), R9
+	MOVQ cRow+112(FP), R9
 	SHLQ $0x02, R9
 	LEAQ (SI)(SI*2), R10
 
@@ -9533,17 +9533,17 @@ tile:
 	VPXORD     Z13, Z13, Z13
 	MOVQ       DX, R12
 	MOVQ       depth+8(FP), CX
-	MOVQ       aTile+40(FP), R11
-	IMUL3Q     $0x00000007, CX, R13
-	ADDQ       $0x00000070, R13
-	CMPQ       R13, R11
+	IMUL3Q     $0x00000007, SI, R11
+	LEAQ       32(CX), R13
+	SHLQ       $0x02, R13
+	CMPQ       R13, SI
 	JGE        dense
 	XORQ       R11, R11
 
 dense:
-	LEAQ    (R12)(R11*4), R11
+	ADDQ    R12, R11
 	LEAQ    (R12)(SI*4), R13
-	MOVQ    b_base+64(FP), R14
+	MOVQ    b_base+56(FP), R14
 	SUBQ    $0x04, CX
 	JLT     few
 	PCALIGN $0x20
@@ -9694,19 +9694,19 @@ product:
 	JNZ          product
 
 summed:
-	VBROADCASTSS alpha+136(FP), Z14
-	MOVQ         bias_base+144(FP), R11
+	VBROADCASTSS alpha+128(FP), Z14
+	MOVQ         bias_base+136(FP), R11
 	XORQ         R12, R12
 	TESTQ        R11, R11
 	JNZ          addend
-	MOVB         accumulate+140(FP), CL
+	MOVB         accumulate+132(FP), CL
 	TESTB        CL, CL
 	JZ           addend
 	MOVQ         BX, R11
 	MOVQ         R9, R12
 
 addend:
-	MOVQ        columns+128(FP), CX
+	MOVQ        columns+120(FP), CX
 	CMPQ        CX, $0x20
 	JLT         edge
 	TESTQ       R11, R11
@@ -9912,26 +9912,26 @@ store_edge:
 	ADDQ    R9, BX
 
 written:
-	MOVQ aTile+40(FP), CX
-	LEAQ (DX)(CX*4), DX
-	DECQ AX
-	JNZ  tile
+	IMUL3Q $0x00000007, SI, CX
+	ADDQ   CX, DX
+	DECQ   AX
+	JNZ    tile
 	VZEROUPPER
 	RET
 
-// func tile8x2AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile8x2AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile8x2AVX512(SB), NOSPLIT, $0-168
+TEXT ·tile8x2AVX512(SB), NOSPLIT, $0-160
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DX
-	MOVQ c_base+96(FP), BX
-	MOVQ aRow+48(FP), SI
+	MOVQ c_base+88(FP), BX
+	MOVQ aRow+40(FP), SI
 	SHLQ $0x02, SI
-	MOVQ aStep+56(FP), DI
+	MOVQ aStep+48(FP), DI
 	SHLQ $0x02, DI
-	MOVQ bRow+88(FP), R8
+	MOVQ bRow+80(FP), R8
 	SHLQ $0x02, R8
-	MOVQ cRow+120(FP), R9
+	MOVQ cRow+112(FP), R9
 	SHLQ $0x02, R9
 	LEAQ (SI)(SI*2), R10
 
@@ -9978,17 +9978,17 @@ tile:
 	VPXORD     Z15, Z15, Z15
 	MOVQ       DX, R12
 	MOVQ       depth+8(FP), CX
-	MOVQ       aTile+40(FP), R11
-	IMUL3Q     $0x00000008, CX, R13
-	ADDQ       $0x00000080, R13
-	CMPQ       R13, R11
+	IMUL3Q     $0x00000008, SI, R11
+	LEAQ       32(CX), R13
+	SHLQ       $0x02, R13
+	CMPQ       R13, SI
 	JGE        dense
 	XORQ       R11, R11
 
 dense:
-	LEAQ    (R12)(R11*4), R11
+	ADDQ    R12, R11
 	LEAQ    (R12)(SI*4), R13
-	MOVQ    b_base+64(FP), R14
+	MOVQ    b_base+56(FP), R14
 	SUBQ    $0x04, CX
 	JLT     few
 	PCALIGN $0x20
@@ -10154,19 +10154,19 @@ product:
 	JNZ          product
 
 summed:
-	VBROADCASTSS alpha+136(FP), Z16
-	MOVQ         bias_base+144(FP), R11
+	VBROADCASTSS alpha+128(FP), Z16
+	MOVQ         bias_base+136(FP), R11
 	XORQ         R12, R12
 	TESTQ        R11, R11
 	JNZ          addend
-	MOVB         accumulate+140(FP), CL
+	MOVB         accumulate+132(FP), CL
 	TESTB        CL, CL
 	JZ           addend
 	MOVQ         BX, R11
 	MOVQ         R9, R12
 
 addend:
-	MOVQ        columns+128(FP), CX
+	MOVQ        columns+120(FP), CX
 	CMPQ        CX, $0x20
 	JLT         edge
 	TESTQ       R11, R11
@@ -10398,26 +10398,26 @@ store_edge:
 	ADDQ    R9, BX
 
 written:
-	MOVQ aTile+40(FP), CX
-	LEAQ (DX)(CX*4), DX
-	DECQ AX
-	JNZ  tile
+	IMUL3Q $0x00000008, SI, CX
+	ADDQ   CX, DX
+	DECQ   AX
+	JNZ    tile
 	VZEROUPPER
 	RET
 
-// func tile1x3AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile1x3AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile1x3AVX512(SB), NOSPLIT, $0-168
+TEXT ·tile1x3AVX512(SB), NOSPLIT, $0-160
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DX
-	MOVQ c_base+96(FP), BX
-	MOVQ aRow+48(FP), SI
+	MOVQ c_base+88(FP), BX
+	MOVQ aRow+40(FP), SI
 	SHLQ $0x02, SI
-	MOVQ aStep+56(FP), DI
+	MOVQ aStep+48(FP), DI
 	SHLQ $0x02, DI
-	MOVQ bRow+88(FP), R8
+	MOVQ bRow+80(FP), R8
 	SHLQ $0x02, R8
-	MOVQ cRow+120(FP), R9
+	MOVQ cRow+112(FP), R9
 	SHLQ $0x02, R9
 	LEAQ (SI)(SI*2), CX
 
@@ -10430,17 +10430,17 @@ tile:
 	VPXORD     Z2, Z2, Z2
 	MOVQ       DX, R11
 	MOVQ       depth+8(FP), CX
-	MOVQ       aTile+40(FP), R10
-	IMUL3Q     $0x00000001, CX, R12
-	ADDQ       $0x00000010, R12
-	CMPQ       R12, R10
+	IMUL3Q     $0x00000001, SI, R10
+	LEAQ       32(CX), R12
+	SHLQ       $0x02, R12
+	CMPQ       R12, SI
 	JGE        dense
 	XORQ       R10, R10
 
 dense:
-	LEAQ    (R11)(R10*4), R10
+	ADDQ    R11, R10
 	LEAQ    (R11)(SI*4), R12
-	MOVQ    b_base+64(FP), R12
+	MOVQ    b_base+56(FP), R12
 	SUBQ    $0x04, CX
 	JLT     few
 	PCALIGN $0x20
@@ -10506,19 +10506,19 @@ product:
 	JNZ          product
 
 summed:
-	VBROADCASTSS alpha+136(FP), Z3
-	MOVQ         bias_base+144(FP), R10
+	VBROADCASTSS alpha+128(FP), Z3
+	MOVQ         bias_base+136(FP), R10
 	XORQ         R11, R11
 	TESTQ        R10, R10
 	JNZ          addend
-	MOVB         accumulate+140(FP), CL
+	MOVB         accumulate+132(FP), CL
 	TESTB        CL, CL
 	JZ           addend
 	MOVQ         BX, R10
 	MOVQ         R9, R11
 
 addend:
-	MOVQ        columns+128(FP), CX
+	MOVQ        columns+120(FP), CX
 	CMPQ        CX, $0x30
 	JLT         edge
 	TESTQ       R10, R10
@@ -10580,26 +10580,26 @@ store_edge:
 	ADDQ    R9, BX
 
 written:
-	MOVQ aTile+40(FP), CX
-	LEAQ (DX)(CX*4), DX
-	DECQ AX
-	JNZ  tile
+	IMUL3Q $0x00000001, SI, CX
+	ADDQ   CX, DX
+	DECQ   AX
+	JNZ    tile
 	VZEROUPPER
 	RET
 
-// func tile2x3AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile2x3AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile2x3AVX512(SB), NOSPLIT, $0-168
+TEXT ·tile2x3AVX512(SB), NOSPLIT, $0-160
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DX
-	MOVQ c_base+96(FP), BX
-	MOVQ aRow+48(FP), SI
+	MOVQ c_base+88(FP), BX
+	MOVQ aRow+40(FP), SI
 	SHLQ $0x02, SI
-	MOVQ aStep+56(FP), DI
+	MOVQ aStep+48(FP), DI
 	SHLQ $0x02, DI
-	MOVQ bRow+88(FP), R8
+	MOVQ bRow+80(FP), R8
 	SHLQ $0x02, R8
-	MOVQ cRow+120(FP), R9
+	MOVQ cRow+112(FP), R9
 	SHLQ $0x02, R9
 	LEAQ (SI)(SI*2), CX
 
@@ -10618,17 +10618,17 @@ tile:
 	VPXORD     Z5, Z5, Z5
 	MOVQ       DX, R11
 	MOVQ       depth+8(FP), CX
-	MOVQ       aTile+40(FP), R10
-	IMUL3Q     $0x00000002, CX, R12
-	ADDQ       $0x00000020, R12
-	CMPQ       R12, R10
+	IMUL3Q     $0x00000002, SI, R10
+	LEAQ       32(CX), R12
+	SHLQ       $0x02, R12
+	CMPQ       R12, SI
 	JGE        dense
 	XORQ       R10, R10
 
 dense:
-	LEAQ    (R11)(R10*4), R10
+	ADDQ    R11, R10
 	LEAQ    (R11)(SI*4), R12
-	MOVQ    b_base+64(FP), R12
+	MOVQ    b_base+56(FP), R12
 	SUBQ    $0x04, CX
 	JLT     few
 	PCALIGN $0x20
@@ -10714,19 +10714,19 @@ product:
 	JNZ          product
 
 summed:
-	VBROADCASTSS alpha+136(FP), Z6
-	MOVQ         bias_base+144(FP), R10
+	VBROADCASTSS alpha+128(FP), Z6
+	MOVQ         bias_base+136(FP), R10
 	XORQ         R11, R11
 	TESTQ        R10, R10
 	JNZ          addend
-	MOVB         accumulate+140(FP), CL
+	MOVB         accumulate+132(FP), CL
 	TESTB        CL, CL
 	JZ           addend
 	MOVQ         BX, R10
 	MOVQ         R9, R11
 
 addend:
-	MOVQ        columns+128(FP), CX
+	MOVQ        columns+120(FP), CX
 	CMPQ        CX, $0x30
 	JLT         edge
 	TESTQ       R10, R10
@@ -10824,26 +10824,26 @@ store_edge:
 	ADDQ    R9, BX
 
 written:
-	MOVQ aTile+40(FP), CX
-	LEAQ (DX)(CX*4), DX
-	DECQ AX
-	JNZ  tile
+	IMUL3Q $0x00000002, SI, CX
+	ADDQ   CX, DX
+	DECQ   AX
+	JNZ    tile
 	VZEROUPPER
 	RET
 
-// func tile3x3AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile3x3AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile3x3AVX512(SB), NOSPLIT, $0-168
+TEXT ·tile3x3AVX512(SB), NOSPLIT, $0-160
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DX
-	MOVQ c_base+96(FP), BX
-	MOVQ aRow+48(FP), SI
+	MOVQ c_base+88(FP), BX
+	MOVQ aRow+40(FP), SI
 	SHLQ $0x02, SI
-	MOVQ aStep+56(FP), DI
+	MOVQ aStep+48(FP), DI
 	SHLQ $0x02, DI
-	MOVQ bRow+88(FP), R8
+	MOVQ bRow+80(FP), R8
 	SHLQ $0x02, R8
-	MOVQ cRow+120(FP), R9
+	MOVQ cRow+112(FP), R9
 	SHLQ $0x02, R9
 	LEAQ (SI)(SI*2), CX
 
@@ -10868,17 +10868,17 @@ tile:
 	VPXORD     Z8, Z8, Z8
 	MOVQ       DX, R11
 	MOVQ       depth+8(FP), CX
-	MOVQ       aTile+40(FP), R10
-	IMUL3Q     $0x00000003, CX, R12
-	ADDQ       $0x00000030, R12
-	CMPQ       R12, R10
+	IMUL3Q     $0x00000003, SI, R10
+	LEAQ       32(CX), R12
+	SHLQ       $0x02, R12
+	CMPQ       R12, SI
 	JGE        dense
 	XORQ       R10, R10
 
 dense:
-	LEAQ    (R11)(R10*4), R10
+	ADDQ    R11, R10
 	LEAQ    (R11)(SI*4), R12
-	MOVQ    b_base+64(FP), R12
+	MOVQ    b_base+56(FP), R12
 	SUBQ    $0x04, CX
 	JLT     few
 	PCALIGN $0x20
@@ -10984,19 +10984,19 @@ product:
 	JNZ          product
 
 summed:
-	VBROADCASTSS alpha+136(FP), Z9
-	MOVQ         bias_base+144(FP), R10
+	VBROADCASTSS alpha+128(FP), Z9
+	MOVQ         bias_base+136(FP), R10
 	XORQ         R11, R11
 	TESTQ        R10, R10
 	JNZ          addend
-	MOVB         accumulate+140(FP), CL
+	MOVB         accumulate+132(FP), CL
 	TESTB        CL, CL
 	JZ           addend
 	MOVQ         BX, R10
 	MOVQ         R9, R11
 
 addend:
-	MOVQ        columns+128(FP), CX
+	MOVQ        columns+120(FP), CX
 	CMPQ        CX, $0x30
 	JLT         edge
 	TESTQ       R10, R10
@@ -11130,26 +11130,26 @@ store_edge:
 	ADDQ    R9, BX
 
 written:
-	MOVQ aTile+40(FP), CX
-	LEAQ (DX)(CX*4), DX
-	DECQ AX
-	JNZ  tile
+	IMUL3Q $0x00000003, SI, CX
+	ADDQ   CX, DX
+	DECQ   AX
+	JNZ    tile
 	VZEROUPPER
 	RET
 
-// func tile4x3AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile4x3AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile4x3AVX512(SB), NOSPLIT, $0-168
+TEXT ·tile4x3AVX512(SB), NOSPLIT, $0-160
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DX
-	MOVQ c_base+96(FP), BX
-	MOVQ aRow+48(FP), SI
+	MOVQ c_base+88(FP), BX
+	MOVQ aRow+40(FP), SI
 	SHLQ $0x02, SI
-	MOVQ aStep+56(FP), DI
+	MOVQ aStep+48(FP), DI
 	SHLQ $0x02, DI
-	MOVQ bRow+88(FP), R8
+	MOVQ bRow+80(FP), R8
 	SHLQ $0x02, R8
-	MOVQ cRow+120(FP), R9
+	MOVQ cRow+112(FP), R9
 	SHLQ $0x02, R9
 	LEAQ (SI)(SI*2), R10
 
@@ -11180,17 +11180,17 @@ tile:
 	VPXORD     Z11, Z11, Z11
 	MOVQ       DX, R12
 	MOVQ       depth+8(FP), CX
-	MOVQ       aTile+40(FP), R11
-	IMUL3Q     $0x00000004, CX, R13
-	ADDQ       $0x00000040, R13
-	CMPQ       R13, R11
+	IMUL3Q     $0x00000004, SI, R11
+	LEAQ       32(CX), R13
+	SHLQ       $0x02, R13
+	CMPQ       R13, SI
 	JGE        dense
 	XORQ       R11, R11
 
 dense:
-	LEAQ    (R12)(R11*4), R11
+	ADDQ    R12, R11
 	LEAQ    (R12)(SI*4), R13
-	MOVQ    b_base+64(FP), R13
+	MOVQ    b_base+56(FP), R13
 	SUBQ    $0x04, CX
 	JLT     few
 	PCALIGN $0x20
@@ -11316,19 +11316,19 @@ product:
 	JNZ          product
 
 summed:
-	VBROADCASTSS alpha+136(FP), Z12
-	MOVQ         bias_base+144(FP), R11
+	VBROADCASTSS alpha+128(FP), Z12
+	MOVQ         bias_base+136(FP), R11
 	XORQ         R12, R12
 	TESTQ        R11, R11
 	JNZ          addend
-	MOVB         accumulate+140(FP), CL
+	MOVB         accumulate+132(FP), CL
 	TESTB        CL, CL
 	JZ           addend
 	MOVQ         BX, R11
 	MOVQ         R9, R12
 
 addend:
-	MOVQ        columns+128(FP), CX
+	MOVQ        columns+120(FP), CX
 	CMPQ        CX, $0x30
 	JLT         edge
 	TESTQ       R11, R11
@@ -11498,26 +11498,26 @@ store_edge:
 	ADDQ    R9, BX
 
 written:
-	MOVQ aTile+40(FP), CX
-	LEAQ (DX)(CX*4), DX
-	DECQ AX
-	JNZ  tile
+	IMUL3Q $0x00000004, SI, CX
+	ADDQ   CX, DX
+	DECQ   AX
+	JNZ    tile
 	VZEROUPPER
 	RET
 
-// func tile5x3AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile5x3AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile5x3AVX512(SB), NOSPLIT, $0-168
+TEXT ·tile5x3AVX512(SB), NOSPLIT, $0-160
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DX
-	MOVQ c_base+96(FP), BX
-	MOVQ aRow+48(FP), SI
+	MOVQ c_base+88(FP), BX
+	MOVQ aRow+40(FP), SI
 	SHLQ $0x02, SI
-	MOVQ aStep+56(FP), DI
+	MOVQ aStep+48(FP), DI
 	SHLQ $0x02, DI
-	MOVQ bRow+88(FP), R8
+	MOVQ bRow+80(FP), R8
 	SHLQ $0x02, R8
-	MOVQ cRow+120(FP), R9
+	MOVQ cRow+112(FP), R9
 	SHLQ $0x02, R9
 	LEAQ (SI)(SI*2), R10
 
@@ -11554,17 +11554,17 @@ tile:
 	VPXORD     Z14, Z14, Z14
 	MOVQ       DX, R12
 	MOVQ       depth+8(FP), CX
-	MOVQ       aTile+40(FP), R11
-	IMUL3Q     $0x00000005, CX, R13
-	ADDQ       $0x00000050, R13
-	CMPQ       R13, R11
+	IMUL3Q     $0x00000005, SI, R11
+	LEAQ       32(CX), R13
+	SHLQ       $0x02, R13
+	CMPQ       R13, SI
 	JGE        dense
 	XORQ       R11, R11
 
 dense:
-	LEAQ    (R12)(R11*4), R11
+	ADDQ    R12, R11
 	LEAQ    (R12)(SI*4), R13
-	MOVQ    b_base+64(FP), R14
+	MOVQ    b_base+56(FP), R14
 	SUBQ    $0x04, CX
 	JLT     few
 	PCALIGN $0x20
@@ -11715,19 +11715,19 @@ product:
 	JNZ          product
 
 summed:
-	VBROADCASTSS alpha+136(FP), Z15
-	MOVQ         bias_base+144(FP), R11
+	VBROADCASTSS alpha+128(FP), Z15
+	MOVQ         bias_base+136(FP), R11
 	XORQ         R12, R12
 	TESTQ        R11, R11
 	JNZ          addend
-	MOVB         accumulate+140(FP), CL
+	MOVB         accumulate+132(FP), CL
 	TESTB        CL, CL
 	JZ           addend
 	MOVQ         BX, R11
 	MOVQ         R9, R12
 
 addend:
-	MOVQ        columns+128(FP), CX
+	MOVQ        columns+120(FP), CX
 	CMPQ        CX, $0x30
 	JLT         edge
 	TESTQ       R11, R11
@@ -11933,26 +11933,26 @@ store_edge:
 	ADDQ    R9, BX
 
 written:
-	MOVQ aTile+40(FP), CX
-	LEAQ (DX)(CX*4), DX
-	DECQ AX
-	JNZ  tile
+	IMUL3Q $0x00000005, SI, CX
+	ADDQ   CX, DX
+	DECQ   AX
+	JNZ    tile
 	VZEROUPPER
 	RET
 
-// func tile6x3AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile6x3AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile6x3AVX512(SB), NOSPLIT, $0-168
+TEXT ·tile6x3AVX512(SB), NOSPLIT, $0-160
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DX
-	MOVQ c_base+96(FP), BX
-	MOVQ aRow+48(FP), SI
+	MOVQ c_base+88(FP), BX
+	MOVQ aRow+40(FP), SI
 	SHLQ $0x02, SI
-	MOVQ aStep+56(FP), DI
+	MOVQ aStep+48(FP), DI
 	SHLQ $0x02, DI
-	MOVQ bRow+88(FP), R8
+	MOVQ bRow+80(FP), R8
 	SHLQ $0x02, R8
-	MOVQ cRow+120(FP), R9
+	MOVQ cRow+112(FP), R9
 	SHLQ $0x02, R9
 	LEAQ (SI)(SI*2), R10
 
@@ -11995,17 +11995,17 @@ tile:
 	VPXORD     Z17, Z17, Z17
 	MOVQ       DX, R12
 	MOVQ       depth+8(FP), CX
-	MOVQ       aTile+40(FP), R11
-	IMUL3Q     $0x00000006, CX, R13
-	ADDQ       $0x00000060, R13
-	CMPQ       R13, R11
+	IMUL3Q     $0x00000006, SI, R11
+	LEAQ       32(CX), R13
+	SHLQ       $0x02, R13
+	CMPQ       R13, SI
 	JGE        dense
 	XORQ       R11, R11
 
 dense:
-	LEAQ    (R12)(R11*4), R11
+	ADDQ    R12, R11
 	LEAQ    (R12)(SI*4), R13
-	MOVQ    b_base+64(FP), R14
+	MOVQ    b_base+56(FP), R14
 	SUBQ    $0x04, CX
 	JLT     few
 	PCALIGN $0x20
@@ -12176,19 +12176,19 @@ product:
 	JNZ          product
 
 summed:
-	VBROADCASTSS alpha+136(FP), Z18
-	MOVQ         bias_base+144(FP), R11
+	VBROADCASTSS alpha+128(FP), Z18
+	MOVQ         bias_base+136(FP), R11
 	XORQ         R12, R12
 	TESTQ        R11, R11
 	JNZ          addend
-	MOVB         accumulate+140(FP), CL
+	MOVB         accumulate+132(FP), CL
 	TESTB        CL, CL
 	JZ           addend
 	MOVQ         BX, R11
 	MOVQ         R9, R12
 
 addend:
-	MOVQ        columns+128(FP), CX
+	MOVQ        columns+120(FP), CX
 	CMPQ        CX, $0x30
 	JLT         edge
 	TESTQ       R11, R11
@@ -12430,26 +12430,26 @@ store_edge:
 	ADDQ    R9, BX
 
 written:
-	MOVQ aTile+40(FP), CX
-	LEAQ (DX)(CX*4), DX
-	DECQ AX
-	JNZ  tile
+	IMUL3Q $0x00000006, SI, CX
+	ADDQ   CX, DX
+	DECQ   AX
+	JNZ    tile
 	VZEROUPPER
 	RET
 
-// func tile7x3AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile7x3AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile7x3AVX512(SB), NOSPLIT, $0-168
+TEXT ·tile7x3AVX512(SB), NOSPLIT, $0-160
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DX
-	MOVQ c_base+96(FP), BX
-	MOVQ aRow+48(FP), SI
+	MOVQ c_base+88(FP), BX
+	MOVQ aRow+40(FP), SI
 	SHLQ $0x02, SI
-	MOVQ aStep+56(FP), DI
+	MOVQ aStep+48(FP), DI
 	SHLQ $0x02, DI
-	MOVQ bRow+88(FP), R8
+	MOVQ bRow+80(FP), R8
 	SHLQ $0x02, R8
-	MOVQ cRow+120(FP), R9
+	MOVQ cRow+112(FP), R9
 	SHLQ $0x02, R9
 	LEAQ (SI)(SI*2), R10
 
@@ -12498,17 +12498,17 @@ tile:
 	VPXORD     Z20, Z20, Z20
 	MOVQ       DX, R12
 	MOVQ       depth+8(FP), CX
-	MOVQ       aTile+40(FP), R11
-	IMUL3Q     $0x00000007, CX, R13
-	ADDQ       $0x00000070, R13
-	CMPQ       R13, R11
+	IMUL3Q     $0x00000007, SI, R11
+	LEAQ       32(CX), R13
+	SHLQ       $0x02, R13
+	CMPQ       R13, SI
 	JGE        dense
 	XORQ       R11, R11
 
 dense:
-	LEAQ    (R12)(R11*4), R11
+	ADDQ    R12, R11
 	LEAQ    (R12)(SI*4), R13
-	MOVQ    b_base+64(FP), R14
+	MOVQ    b_base+56(FP), R14
 	SUBQ    $0x04, CX
 	JLT     few
 	PCALIGN $0x20
@@ -12699,19 +12699,19 @@ product:
 	JNZ          product
 
 summed:
-	VBROADCASTSS alpha+136(FP), Z21
-	MOVQ         bias_base+144(FP), R11
+	VBROADCASTSS alpha+128(FP), Z21
+	MOVQ         bias_base+136(FP), R11
 	XORQ         R12, R12
 	TESTQ        R11, R11
 	JNZ          addend
-	MOVB         accumulate+140(FP), CL
+	MOVB         accumulate+132(FP), CL
 	TESTB        CL, CL
 	JZ           addend
 	MOVQ         BX, R11
 	MOVQ         R9, R12
 
 addend:
-	MOVQ        columns+128(FP), CX
+	MOVQ        columns+120(FP), CX
 	CMPQ        CX, $0x30
 	JLT         edge
 	TESTQ       R11, R11
@@ -12989,26 +12989,26 @@ store_edge:
 	ADDQ    R9, BX
 
 written:
-	MOVQ aTile+40(FP), CX
-	LEAQ (DX)(CX*4), DX
-	DECQ AX
-	JNZ  tile
+	IMUL3Q $0x00000007, SI, CX
+	ADDQ   CX, DX
+	DECQ   AX
+	JNZ    tile
 	VZEROUPPER
 	RET
 
-// func tile8x3AVX512(count int, depth int, a []float32, aTile int, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
+// func tile8x3AVX512(count int, depth int, a []float32, aRow int, aStep int, b []float32, bRow int, c []float32, cRow int, columns int, alpha float32, accumulate bool, bias []float32)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile8x3AVX512(SB), NOSPLIT, $0-168
+TEXT ·tile8x3AVX512(SB), NOSPLIT, $0-160
 	MOVQ count+0(FP), AX
 	MOVQ a_base+16(FP), DX
-	MOVQ c_base+96(FP), BX
-	MOVQ aRow+48(FP), SI
+	MOVQ c_base+88(FP), BX
+	MOVQ aRow+40(FP), SI
 	SHLQ $0x02, SI
-	MOVQ aStep+56(FP), DI
+	MOVQ aStep+48(FP), DI
 	SHLQ $0x02, DI
-	MOVQ bRow+88(FP), R8
+	MOVQ bRow+80(FP), R8
 	SHLQ $0x02, R8
-	MOVQ cRow+120(FP), R9
+	MOVQ cRow+112(FP), R9
 	SHLQ $0x02, R9
 	LEAQ (SI)(SI*2), R10
 
@@ -13063,17 +13063,17 @@ tile:
 	VPXORD     Z23, Z23, Z23
 	MOVQ       DX, R12
 	MOVQ       depth+8(FP), CX
-	MOVQ       aTile+40(FP), R11
-	IMUL3Q     $0x00000008, CX, R13
-	ADDQ       $0x00000080, R13
-	CMPQ       R13, R11
+	IMUL3Q     $0x00000008, SI, R11
+	LEAQ       32(CX), R13
+	SHLQ       $0x02, R13
+	CMPQ       R13, SI
 	JGE        dense
 	XORQ       R11, R11
 
 dense:
-	LEAQ    (R12)(R11*4), R11
+	ADDQ    R12, R11
 	LEAQ    (R12)(SI*4), R13
-	MOVQ    b_base+64(FP), R14
+	MOVQ    b_base+56(FP), R14
 	SUBQ    $0x04, CX
 	JLT     few
 	PCALIGN $0x20
@@ -13284,19 +13284,19 @@ product:
 	JNZ          product
 
 summed:
-	VBROADCASTSS alpha+136(FP), Z24
-	MOVQ         bias_base+144(FP), R11
+	VBROADCASTSS alpha+128(FP), Z24
+	MOVQ         bias_base+136(FP), R11
 	XORQ         R12, R12
 	TESTQ        R11, R11
 	JNZ          addend
-	MOVB         accumulate+140(FP), CL
+	MOVB         accumulate+132(FP), CL
 	TESTB        CL, CL
 	JZ           addend
 	MOVQ         BX, R11
 	MOVQ         R9, R12
 
 addend:
-	MOVQ        columns+128(FP), CX
+	MOVQ        columns+120(FP), CX
 	CMPQ        CX, $0x30
 	JLT         edge
 	TESTQ       R11, R11
@@ -13610,10 +13610,10 @@ store_edge:
 	ADDQ    R9, BX
 
 written:
-	MOVQ aTile+40(FP), CX
-	LEAQ (DX)(CX*4), DX
-	DECQ AX
-	JNZ  tile
+	IMUL3Q $0x00000008, SI, CX
+	ADDQ   CX, DX
+	DECQ   AX
+	JNZ    tile
 	VZEROUPPER
 	RET
 
@@ -16662,38 +16662,6 @@ block:
 	LEAQ       (CX)(BX*8), CX
 	DECQ       SI
 	JNZ        block
-	VZEROUPPER
-	RET
-
-// func dealTilesAVX2(dst []float32, pitch int, src []float32, srcRow int, height int, count int, depth int)
-// Requires: AVX
-TEXT ·dealTilesAVX2(SB), NOSPLIT, $0-88
-	MOVQ dst_base+0(FP), AX
-	MOVQ src_base+32(FP), CX
-	MOVQ pitch+24(FP), DX
-	SHLQ $0x02, DX
-	MOVQ srcRow+56(FP), BX
-	SHLQ $0x02, BX
-	MOVQ height+64(FP), SI
-	SHLQ $0x02, SI
-	MOVQ depth+80(FP), DI
-
-row:
-	MOVQ AX, R8
-	MOVQ CX, R9
-	MOVQ count+72(FP), R10
-
-piece:
-	VMOVUPS (R9), Y0
-	VMOVUPS Y0, (R8)
-	ADDQ    SI, R9
-	ADDQ    DX, R8
-	DECQ    R10
-	JNZ     piece
-	ADDQ    BX, CX
-	ADDQ    SI, AX
-	DECQ    DI
-	JNZ     row
 	VZEROUPPER
 	RET
 

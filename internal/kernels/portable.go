@@ -15,7 +15,6 @@ var portable = &set{
 	tileRows: maxTileRows, tileColumns: panelWidth, tileLanes: panelWidth,
 	tiles:        [][]tileFunc{1: portableTiles()},
 	transpose8:   transpose8,
-	dealTiles:    dealTiles,
 	exp:          each(exp),
 	log:          each(log),
 	sigmoid:      each(sigmoid),

@@ -11,11 +11,11 @@ func portableTiles() []tileFunc {
 }
 
 func portableTile(rows int) tileFunc {
-	return func(count, depth int, a []float32, aTile, aRow, aStep int, b []float32, bRow int,
+	return func(count, depth int, a []float32, aRow, aStep int, b []float32, bRow int,
 		c []float32, cRow, columns int, alpha float32, accumulate bool, bias []float32) {
 		for t := range count {
 			for i := range rows {
-				from := a[t*aTile+i*aRow:]
+				from := a[(t*rows+i)*aRow:]
 				to := c[(t*rows+i)*cRow:][:columns]
 				var addend []float32
 				switch {
@@ -64,14 +64,6 @@ func transpose8(dst []float32, dstRow int, src []float32, srcRow, count int) {
 	for i := range 8 {
 		for j, v := range src[i*srcRow:][:8*count] {
 			dst[j*dstRow+i] = v
-		}
-	}
-}
-
-func dealTiles(dst []float32, pitch int, src []float32, srcRow, height, count, depth int) {
-	for p := range depth {
-		for i := range count {
-			copy(dst[i*pitch+p*height:][:maxTileRows], src[p*srcRow+i*height:])
 		}
 	}
 }

@@ -23,10 +23,6 @@ type set struct {
 	// transpose8 writes the transpose of the block src[i*srcRow+j], 8 rows by
 	// 8*count columns, to dst; count > 0.
 	transpose8 func(dst []float32, dstRow int, src []float32, srcRow, count int)
-	// dealTiles copies maxTileRows elements from src[p*srcRow+i*height] to
-	// dst[i*pitch+p*height], for every i < count and, in this order, p < depth,
-	// both > 0: what is more than height of them is overwritten by the next.
-	dealTiles func(dst []float32, pitch int, src []float32, srcRow, height, count, depth int)
 
 	exp, log, sigmoid, tanh func(dst, x []float32)
 	max                     func(x []float32) float32

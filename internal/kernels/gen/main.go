@@ -23,7 +23,6 @@ func main() {
 		s.peak()
 	}
 	transpose8()
-	dealTiles()
 	constants.define()
 	Generate()
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-const tileSignature = "(count, depth int, a []float32, aTile, aRow, aStep int, b []float32, bRow int, " +
+const tileSignature = "(count, depth int, a []float32, aRow, aStep int, b []float32, bRow int, " +
 	"c []float32, cRow, columns int, alpha float32, accumulate bool, bias []float32)"
 
 // tileRegisters are the addresses and strides, in bytes, of a tile kernel.
@@ -40,8 +40,9 @@ func (s isa) tile(rows int) {
 	s.prefetch(r, rows)
 	sums := s.accumulateTile(r, rows)
 	s.writeTile(r, rows, sums)
-	next := Load(Param("aTile"), GP64())
-	LEAQ(Mem{Base: r.aStart, Index: next, Scale: 4}, r.aStart)
+	next := GP64()
+	IMUL3Q(U32(rows), r.aRow, next)
+	ADDQ(next, r.aStart)
 	DECQ(r.count)
 	JNZ(LabelRef("tile"))
 	VZEROUPPER()
@@ -85,7 +86,7 @@ const deep = 4
 // accumulateTile emits the loop over k and returns the sums, row by row. On the
 // way it prefetches the next tile of A, whose rows are often too short for the
 // processor to see that they are read one after the other: two lines for every
-// four k, enough for a tile of eight packed rows, or of dense rows of A itself.
+// four k, enough for a tile of eight rows.
 func (s isa) accumulateTile(r tileRegisters, rows int) []group {
 	sums := make([]group, rows)
 	for i := range sums {
@@ -144,19 +145,19 @@ func (s isa) multiplyAdd(r tileRegisters, sums []group) {
 // lookAhead points r.ahead to the next tile of A if its rows lie so close that
 // they are prefetched as one stream, and else to this one, where it does no harm.
 func (r tileRegisters) lookAhead(rows int) {
-	Load(Param("aTile"), r.ahead)
+	IMUL3Q(U32(rows), r.aRow, r.ahead)
 	dense := GP64()
-	IMUL3Q(U32(rows), r.depth, dense)
-	ADDQ(U32(rows*rowSlack), dense)
-	CMPQ(dense, r.ahead)
+	LEAQ(Mem{Base: r.depth, Disp: rowSlack}, dense)
+	SHLQ(U8(2), dense)
+	CMPQ(dense, r.aRow)
 	JGE(LabelRef("dense"))
 	XORQ(r.ahead, r.ahead)
 	Label("dense")
-	LEAQ(Mem{Base: r.a, Index: r.ahead, Scale: 4}, r.ahead)
+	ADDQ(r.a, r.ahead)
 }
 
 // rowSlack is how many elements may lie between two rows that are close.
-const rowSlack = 16
+const rowSlack = 32
 
 // addend is what a tile adds its products to: rows of memory, and the stride
 // between them.

@@ -31,33 +31,6 @@ func transpose8() {
 	finish()
 }
 
-// dealTiles emits the packing of a transposed A: each stored row is cut into
-// pieces of height elements, and piece i goes to column p of tile i. Eight
-// elements are copied, and the surplus overwritten. Both sets use it.
-func dealTiles() {
-	avx2.function("dealTiles", "(dst []float32, pitch int, src []float32, srcRow, height, count, depth int)")
-	dst, src := base("dst"), base("src")
-	pitch, srcRow, height := stride("pitch"), stride("srcRow"), stride("height")
-	depth := Load(Param("depth"), GP64()).(reg.GPVirtual)
-	to, from, count, piece := GP64(), GP64(), GP64(), YMM()
-	Label("row")
-	MOVQ(dst, to)
-	MOVQ(src, from)
-	Load(Param("count"), count)
-	Label("piece")
-	VMOVUPS(Mem{Base: from}, piece)
-	VMOVUPS(piece, Mem{Base: to})
-	ADDQ(height, from)
-	ADDQ(pitch, to)
-	DECQ(count)
-	JNZ(LabelRef("piece"))
-	ADDQ(srcRow, src)
-	ADDQ(height, dst)
-	DECQ(depth)
-	JNZ(LabelRef("row"))
-	finish()
-}
-
 // interleavePairs merges rows 2i and 2i+1 element by element.
 func interleavePairs(rows group) group {
 	out := avx2.group(8)
