@@ -1,11 +1,12 @@
 package garbage
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
+	"runtime/metrics"
 	"strconv"
-	"strings"
 	"testing"
 )
 
@@ -29,58 +30,61 @@ func TestThePercentageFollowsWhatLives(t *testing.T) {
 	}
 }
 
-// churnEnv says how much garbage to allow, and makes this binary the program that
-// TestASmallHeapIsCollectedLess starts.
-const churnEnv = "COALMINE_TEST_CHURN"
+// allowEnv says how much garbage to allow, and makes this binary the program that
+// TestASmallHeapMayGrow starts.
+const allowEnv = "COALMINE_TEST_ALLOW"
 
 func TestMain(m *testing.M) {
-	if allowed, err := strconv.ParseInt(os.Getenv(churnEnv), 10, 64); err == nil {
-		churn(allowed)
+	if allowed, err := strconv.ParseInt(os.Getenv(allowEnv), 10, 64); err == nil {
+		fmt.Print(goalWith(allowed))
 		return
 	}
 	os.Exit(m.Run())
 }
 
-var sink []byte
-
-// churn makes 512 MiB of garbage and prints how often it was collected.
-func churn(allowed int64) {
+// goalWith is the largest heap at which a program that allows garbage is to collect
+// it, in bytes, over some collections.
+func goalWith(allowed int64) (largest uint64) {
 	if allowed > 0 {
 		Allow(allowed)
 	}
-	for range 512 << 20 / 4096 {
-		sink = make([]byte, 4096)
+	const collections = 100 // the pace is set some time after the first
+	for range collections {
+		runtime.GC()
+		runtime.Gosched()
+		goal := []metrics.Sample{{Name: "/gc/heap/goal:bytes"}}
+		metrics.Read(goal)
+		largest = max(largest, goal[0].Value.Uint64())
 	}
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	os.Stdout.WriteString(strconv.Itoa(int(m.NumGC)))
+	return largest
 }
 
 // The collector is one for the process, so that each case has one of its own.
-func TestASmallHeapIsCollectedLess(t *testing.T) {
+func TestASmallHeapMayGrow(t *testing.T) {
 	t.Parallel()
-	collections := func(env ...string) int {
+	const mib = 1 << 20
+	for _, c := range []struct {
+		what        string
+		env         []string
+		least, most uint64
+	}{
+		{"nothing is allowed", []string{allowEnv + "=0"}, 0, 16 * mib},
+		{"32 MiB are allowed", []string{allowEnv + "=33554432"}, 24 * mib, 48 * mib},
+		{"GOGC is set", []string{allowEnv + "=33554432", "GOGC=100"}, 0, 16 * mib},
+		{"memory is limited", []string{allowEnv + "=33554432", "GOMEMLIMIT=12MiB"}, 0, 12 * mib},
+	} {
 		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(append(os.Environ(), "GOGC=", "GOMEMLIMIT="), env...)
+		cmd.Env = append(append(os.Environ(), "GOGC=", "GOMEMLIMIT="), c.env...)
 		out, err := cmd.Output()
 		if err != nil {
 			t.Fatal(err)
 		}
-		n, err := strconv.Atoi(strings.TrimSpace(string(out)))
+		goal, err := strconv.ParseUint(string(out), 10, 64)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return n
-	}
-	const allow = churnEnv + "=33554432"
-	usual, allowed := collections(churnEnv+"=0"), collections(allow)
-	if usual < 3*allowed {
-		t.Errorf("%d collections where 32 MiB of garbage are allowed, %d where not", allowed, usual)
-	}
-	if n := collections(allow, "GOGC=100"); n < 2*allowed {
-		t.Errorf("%d collections although GOGC is set, %d without", n, allowed)
-	}
-	if n := collections(allow, "GOMEMLIMIT=12MiB"); n < 2*allowed {
-		t.Errorf("%d collections in spite of a limit of memory, %d without", n, allowed)
+		if goal < c.least || goal > c.most {
+			t.Errorf("where %s, garbage is collected at %d bytes: want %d to %d", c.what, goal, c.least, c.most)
+		}
 	}
 }
