@@ -177,9 +177,10 @@ func (a *arena) account() (unknown, left []string) {
 		a.t.Fatal(err)
 	}
 	known, ids := map[storage.Key]lasting{}, map[string]bool{}
+	commits := a.readCommits()
 	for _, run := range all {
 		ids[run.ID] = true
-		addKnown(known, runPlan(a.t, run))
+		addKnown(known, runPlan(a.t, run), commits)
 	}
 	sources := 0
 	for info, err := range a.archive.Store().List(context.Background(), "") {
@@ -222,18 +223,27 @@ func (a *arena) account() (unknown, left []string) {
 // lasting says what of a node is in the store when its run has ended.
 type lasting struct{ record, blobs bool }
 
-// addKnown adds all nodes of a plan whose chains have less than a segment.
-func addKnown(known map[storage.Key]lasting, p *plan.Plan) {
+// addKnown adds all nodes of a plan whose chains have less than a segment. The
+// newest checkpoint of each stays too: of a run that was cancelled it is the one
+// from which it, or a longer run, goes on.
+func addKnown(known map[storage.Key]lasting, p *plan.Plan, commits map[storage.Key]*storage.Commit) {
 	for key := range p.Nodes {
 		known[key] = lasting{true, true}
 	}
 	for _, c := range p.Chains {
+		newest := 0
 		for r := 1; r <= c.Steps; r++ {
 			for j := range c.Width {
 				known[c.PartKey(r, j)] = lasting{}
 			}
 			kept := known[c.Key(r)].blobs || keepsCheckpoint(c, r)
 			known[c.Key(r)] = lasting{record: true, blobs: kept}
+			if commits[c.Key(r)] != nil {
+				newest = r
+			}
+		}
+		if newest > 0 {
+			known[c.Key(newest)] = lasting{true, true}
 		}
 	}
 }
