@@ -46,6 +46,8 @@ type arena struct {
 	members []*member
 	// workerArguments are further ones of every worker.
 	workerArguments []string
+	// variables are further ones of every process's environment.
+	variables []string
 
 	archive *storage.Archive
 	files   workspace // what is submitted
@@ -254,7 +256,7 @@ func (a *arena) coalmine(w workspace, args ...string) command {
 // environment leads a process to the servers at these addresses; without an
 // address of the S3 server, directly to it.
 func (a *arena) environment(redis, s3 string) []string {
-	env := []string{"COALMINE_REDIS_URL=redis://" + redis + "/0"}
+	env := append(slices.Clone(a.variables), "COALMINE_REDIS_URL=redis://"+redis+"/0")
 	if a.s3 == nil {
 		return append(env, "COALMINE_STORE_URL="+a.objects)
 	}

@@ -48,6 +48,8 @@ func TestSoak(t *testing.T) {
 	a := newArena(t, schedule{workers: 2})
 	// What a worker caches grows up to a limit, which it must reach while warming up.
 	a.workerArguments = []string{"--cache-memory", "32"}
+	// Garbage of which 32 MiB may come together would hide what stays.
+	a.variables = []string{"GOGC=100"}
 	for _, m := range a.members {
 		m.start()
 		m.process.await("it is at work", m.ready)
