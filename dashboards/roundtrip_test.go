@@ -2,6 +2,7 @@ package dashboards
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -121,7 +122,20 @@ func TestWhatIsAskedAndAnsweredArrivesWhole(t *testing.T) {
 		}
 	})
 	t.Run("experiment", func(t *testing.T) {
-		api.spec = experiment.Spec{Name: "grid", Cells: []experiment.Cell{{Name: "c01", Label: "iid", Axes: experiment.Axes{{Path: "data.partition", Value: []byte(`"iid"`)}}}}}
+		file := "name: grid\ndata: {source: a.jsonl}\ntraining: {cohort: 5, epochs: 1}\ngrid: {axes: {data.partition: [iid, by-user]}}\n"
+		parsed, err := experiment.Parse("grid.yaml", []byte(file), experiment.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored, err := json.Marshal(parsed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec, err := experiment.ReadSpec(stored)
+		if err != nil {
+			t.Fatal(err)
+		}
+		api.spec = *spec
 		got, err := c.Experiment(ctx, "grid")
 		if err != nil || !reflect.DeepEqual(*got, api.spec) || api.asked.run != "grid" {
 			t.Errorf("asked for %q, got %+v, %v", api.asked.run, got, err)

@@ -13,8 +13,8 @@ func TestAStatusTellsNoRoundOfWhichItKnowsNothing(t *testing.T) {
 		status coordinator.CellStatus
 		want   string
 	}{
-		{coordinator.CellStatus{Phase: runs.Queued, Steps: 30, StepRounds: 10}, ", round 0 of 300"},
-		{coordinator.CellStatus{Phase: runs.Running, Step: 4, Steps: 30, StepRounds: 10, Now: "step 5"}, ", round 40 of 300: step 5"},
+		{coordinator.CellStatus{Phase: runs.Queued, Steps: 30, StepRounds: 10}, ", step 0 of 300"},
+		{coordinator.CellStatus{Phase: runs.Running, Step: 4, Steps: 30, StepRounds: 10, Now: "step 5"}, ", step 40 of 300: step 5"},
 		{coordinator.CellStatus{Phase: runs.Failed, Steps: 30, StepRounds: 10}, ""},
 		{coordinator.CellStatus{Phase: runs.Failed, Step: 4, Steps: 30}, ", round 4 of 30"},
 		{coordinator.CellStatus{Phase: runs.Done, Step: 30, Steps: 30}, ""},
