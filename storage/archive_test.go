@@ -93,6 +93,27 @@ func TestAnEpochBeginsInAFullStore(t *testing.T) {
 	}
 }
 
+func TestAFullStoreGoesWithoutAnIdentityUntilThereIsRoom(t *testing.T) {
+	t.Parallel()
+	a := faulty(&fault.Rule{Op: fault.Create, Nth: 1, Err: storage.ErrFull})
+	if id, err := a.Identify(t.Context()); err != nil || id != "" {
+		t.Errorf("a full store has identity %q, %v", id, err)
+	}
+	if id, err := a.Identify(t.Context()); err != nil || id == "" {
+		t.Errorf("with room again it has identity %q, %v", id, err)
+	}
+}
+
+func TestADamagedIdentityTellsNothing(t *testing.T) {
+	t.Parallel()
+	a := faulty(&fault.Rule{Op: fault.Create, Name: "leader/*", Flip: true})
+	for range 2 {
+		if id, err := a.Identify(t.Context()); err != nil || id != "" {
+			t.Errorf("identity %q, %v", id, err)
+		}
+	}
+}
+
 func TestCommitReportsAStoreThatFails(t *testing.T) {
 	t.Parallel()
 	a := faulty(&fault.Rule{Op: fault.Create, Err: storage.ErrFull})

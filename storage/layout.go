@@ -17,6 +17,7 @@ import (
 //	blobs/<key>/<digest>        a node's outputs
 //	logs/<run>/<key>/<attempt>  what an execution printed
 //	leader/<epoch>              who leads, and so may delete
+//	leader/store                what tells the store from others
 const (
 	sourcesDir = "sources"
 	runsDir    = "runs"
@@ -24,6 +25,8 @@ const (
 	blobsDir   = "blobs"
 	logsDir    = "logs"
 	leaderDir  = "leader"
+
+	identityName = leaderDir + "/store" // not a number, and so no epoch
 )
 
 func sourceName(d Digest) string            { return sourcesDir + "/" + d.String() }

@@ -1,6 +1,9 @@
 package tasks
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"strconv"
 
 	"coalmine/storage"
@@ -18,7 +21,43 @@ type Attempt struct {
 	Trace string
 	// TimeoutSeconds ends the attempt with an error; 0 never.
 	TimeoutSeconds float64
+	// Leader is the coordinator that sent the attempt.
+	Leader Leader
 }
+
+// Leader is a coordinator as others know it who share its queue. It is empty where
+// coordinator and workers are one process.
+type Leader struct {
+	// Holder names the process, for people.
+	Holder string `json:"holder"`
+	// Store is the URL of its store, without credentials, for people.
+	Store string `json:"store"`
+	// StoreID is the identity of that store (storage.Archive.Identify); empty if it
+	// is not known.
+	StoreID string `json:"store_id"`
+}
+
+// CheckStore returns an error that wraps ErrOtherStore unless archive is on the
+// store of the leader, or either has no identity to tell by. Any other error is of
+// reading, and proves nothing.
+func (l Leader) CheckStore(ctx context.Context, archive *storage.Archive) error {
+	if l.StoreID == "" {
+		return nil
+	}
+	id, err := archive.Identity(ctx)
+	switch {
+	case errors.Is(err, storage.ErrNotFound): // whoever leads there has given it one
+	case err != nil:
+		return err
+	case id == "" || id == l.StoreID:
+		return nil
+	}
+	return fmt.Errorf("%w: this process works on %s, the coordinator %s on %s; give both the same --store, or each store a Redis database of its own",
+		ErrOtherStore, archive, l.Holder, l.Store)
+}
+
+// ErrOtherStore: the processes that meet in a queue work on different stores.
+var ErrOtherStore = errors.New("the coordinator of this queue has another store")
 
 // ID names the attempt in the queue: sending it twice conflicts harmlessly.
 func (a *Attempt) ID() string { return a.Key.String() + "." + strconv.Itoa(a.Number) }

@@ -26,11 +26,18 @@ const (
 	runField // one for each
 	traceField
 	timeoutField
+	leaderField // with the three fields below
 )
 
 const (
 	inputNameField protowire.Number = iota + 1
 	inputKeyField
+)
+
+const (
+	holderField protowire.Number = iota + 1
+	storeField
+	storeIDField
 )
 
 // Encode writes the attempt for DecodeAttempt.
@@ -52,7 +59,14 @@ func (a *Attempt) Encode() []byte {
 	}
 	b = appendBytes(b, traceField, a.Trace)
 	b = protowire.AppendTag(b, timeoutField, protowire.Fixed64Type)
-	return protowire.AppendFixed64(b, math.Float64bits(a.TimeoutSeconds))
+	b = protowire.AppendFixed64(b, math.Float64bits(a.TimeoutSeconds))
+	return appendBytes(b, leaderField, a.Leader.encode())
+}
+
+func (l Leader) encode() []byte {
+	b := appendBytes(nil, holderField, l.Holder)
+	b = appendBytes(b, storeField, l.Store)
+	return appendBytes(b, storeIDField, l.StoreID)
 }
 
 // DecodeAttempt reads what Encode has written. The attempt shares the bytes.
@@ -86,6 +100,8 @@ func DecodeAttempt(data []byte) (Attempt, error) {
 			a.Trace = string(v.bytes)
 		case timeoutField:
 			a.TimeoutSeconds = math.Float64frombits(v.number)
+		case leaderField:
+			a.Leader, err = decodeLeader(v.bytes)
 		}
 		return err
 	})
@@ -107,6 +123,22 @@ func decodeInput(data []byte) (Input, error) {
 		return err
 	})
 	return in, err
+}
+
+func decodeLeader(data []byte) (Leader, error) {
+	var l Leader
+	err := eachField(data, func(field protowire.Number, v value) error {
+		switch field {
+		case holderField:
+			l.Holder = string(v.bytes)
+		case storeField:
+			l.Store = string(v.bytes)
+		case storeIDField:
+			l.StoreID = string(v.bytes)
+		}
+		return nil
+	})
+	return l, err
 }
 
 func appendBytes[T string | ~[]byte](b []byte, field protowire.Number, v T) []byte {

@@ -31,6 +31,7 @@ func attempts() *rapid.Generator[tasks.Attempt] {
 			},
 			Number: rapid.Int().Draw(t, "number"), Trace: rapid.String().Draw(t, "trace"),
 			TimeoutSeconds: rapid.Float64().Draw(t, "timeout"),
+			Leader:         tasks.Leader{Holder: rapid.String().Draw(t, "holder"), Store: rapid.String().Draw(t, "store"), StoreID: rapid.String().Draw(t, "store id")},
 		}
 		// What is left out comes back as nil, as from JSON.
 		if params := rapid.MapOf(rapid.String(), rapid.Int()).Draw(t, "params"); len(params) > 0 {

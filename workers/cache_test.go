@@ -372,7 +372,7 @@ func TestCommitsTakeASixteenthOfTheMemoryBesides(t *testing.T) {
 	l := newLab(t)
 	w := l.worker(hashKind)
 	w.MemoryBytes = 1 << 20
-	e, err := w.newExecutor()
+	e, err := w.newExecutor(func(error) {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,6 +29,7 @@ type executor struct {
 	progress       *progressBoard
 	metrics        *metrics
 	guard          *memoryGuard
+	store          *storeCheck
 }
 
 // dropCaches forgets what is cached in memory.
@@ -167,6 +168,11 @@ func (x *execution) runGuarded(ctx context.Context) tasks.Outcome {
 
 // run brings the node about, and says how that went.
 func (x *execution) run(ctx context.Context) tasks.Outcome {
+	if err := x.store.check(ctx, x.attempt.Leader); errors.Is(err, tasks.ErrOtherStore) {
+		return x.ended(tasks.Returned, err)
+	} else if err != nil {
+		return x.failed(ctx, err)
+	}
 	if !x.worker.Registry.Knows(x.attempt.Spec) {
 		return x.ended(tasks.Returned, fmt.Errorf("worker %s does not know %s@%d", x.workerID, x.attempt.Kind, x.attempt.Version))
 	}

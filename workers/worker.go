@@ -102,18 +102,19 @@ func (w *Worker) check() error {
 
 // Run executes attempts until ctx is done or the worker has been idle for
 // IdleFor, and then returns nil. It outlasts any absence of Redis; errors of the
-// archive fail the attempt that met them.
+// archive fail the attempt that met them. At an attempt of a coordinator with another
+// store it hands that back and ends, with an error that wraps tasks.ErrOtherStore.
 func (w *Worker) Run(ctx context.Context) error {
 	if err := w.check(); err != nil {
 		return err
 	}
-	e, err := w.newExecutor()
+	ctx, quit := context.WithCancelCause(ctx)
+	defer quit(nil)
+	e, err := w.newExecutor(quit)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	idle := newIdleTimer(w.IdleFor, cancel)
+	idle := newIdleTimer(w.IdleFor, func() { quit(nil) })
 	defer idle.stop()
 	e.metrics.slots.Set(float64(w.slots()))
 	e.metrics.memoryLimit.Set(float64(w.MemoryLimit))
@@ -136,10 +137,14 @@ func (w *Worker) Run(ctx context.Context) error {
 		Log:      w.log(),
 	})
 	e.log.Info("worker ended")
+	if cause := context.Cause(ctx); errors.Is(cause, tasks.ErrOtherStore) {
+		return cause
+	}
 	return err
 }
 
-func (w *Worker) newExecutor() (*executor, error) {
+// newExecutor is for one Run, which quit ends.
+func (w *Worker) newExecutor(quit context.CancelCauseFunc) (*executor, error) {
 	m := newMetrics(w.Metrics, w.Registry)
 	blobs := newBlobCache(w.memory() / 2)
 	blobs.memory.metrics = m.gauge("blobs")
@@ -164,6 +169,7 @@ func (w *Worker) newExecutor() (*executor, error) {
 		memo:     newMemo(w.memory() / 2),
 		progress: newProgressBoard(),
 		metrics:  m,
+		store:    &storeCheck{worker: w, quit: quit},
 	}
 	e.source.commits.metrics, e.memo.values.metrics = m.gauge("commits"), m.gauge("values")
 	e.log = w.log().With("worker", e.workerID)

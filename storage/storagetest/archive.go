@@ -343,6 +343,32 @@ func archiveEpochs(t *testing.T, d Driver) {
 	}
 }
 
+func archiveIdentity(t *testing.T, d Driver) {
+	location := d.Location(t)
+	stores := openAll(t, d, location)
+	first := storage.NewArchive(stores[0])
+	if id, err := first.Identity(t.Context()); !errors.Is(err, storage.ErrNotFound) {
+		t.Errorf("a new store has the identity %q, %v", id, err)
+	}
+	given := make([]string, racers)
+	race(stores, func(i int, s storage.Store) {
+		var err error
+		if given[i], err = storage.NewArchive(s).Identify(t.Context()); err != nil {
+			t.Errorf("racer %d: %v", i, err)
+		}
+	})
+	id, err := first.Identity(t.Context())
+	if distinct := slices.Compact(given); err != nil || id == "" || len(distinct) != 1 || distinct[0] != id {
+		t.Errorf("identities %q were given, %q stands (%v)", distinct, id, err)
+	}
+	if other, err := storage.NewArchive(d.new(t)).Identify(t.Context()); err != nil || other == id {
+		t.Errorf("another store has identity %q too (%v)", other, err)
+	}
+	if epoch, err := first.CurrentEpoch(t.Context()); err != nil || epoch != 0 {
+		t.Errorf("the identity counts as epoch %d, %v", epoch, err)
+	}
+}
+
 func archiveNodeDeletion(t *testing.T, d Driver) {
 	a := storage.NewArchive(d.new(t))
 	model := putBlob(t, a, 1, "model", pattern(50_000))

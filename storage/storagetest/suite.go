@@ -75,6 +75,7 @@ func Run(t *testing.T, d Driver) {
 		"archive log append race":       archiveLogAppendRace,
 		"archive log compaction race":   archiveLogCompactionRace,
 		"archive epochs":                archiveEpochs,
+		"archive identity":              archiveIdentity,
 		"archive node deletion":         archiveNodeDeletion,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -152,12 +152,15 @@ func (c *Coordinator) Lead(ctx context.Context) error {
 // awaitLease waits until this process may lead. Errors of the queue are waited
 // out like another's lease.
 func (c *Coordinator) awaitLease(ctx context.Context) error {
+	var leader tasks.Leader // the other one
 	for c.cfg.Holder != "" {
 		held, err := c.cfg.Queue.Lease(ctx, leaseName, c.cfg.Holder, leaseTTL)
-		if err == nil && held {
+		switch {
+		case err == nil && held:
 			return nil
-		}
-		if err != nil && ctx.Err() == nil {
+		case err == nil:
+			leader = c.watchLeader(ctx, leader)
+		case ctx.Err() == nil:
 			c.cfg.Log.Debug("the queue does not say who leads", "error", err)
 		}
 		if err := sleep.For(ctx, leaseRenew); err != nil {

@@ -26,6 +26,10 @@ const eventBuffer = 256
 
 // reign leads for one term: until ctx is done, or another leads.
 func (c *Coordinator) reign(parent context.Context) error {
+	leader, err := c.introduce(parent)
+	if err != nil {
+		return err
+	}
 	epoch, err := c.cfg.Archive.NextEpoch(parent, c.cfg.Holder)
 	if err != nil {
 		return err
@@ -33,6 +37,7 @@ func (c *Coordinator) reign(parent context.Context) error {
 	ctx, cancel := context.WithCancelCause(parent)
 	l := &loop{ctx: ctx, events: make(chan func(), eventBuffer)}
 	l.term = newTerm(c.cfg, c.metrics, epoch, time.Now, l.start)
+	l.leader = leader
 	c.setPermit(l.permit)
 	defer c.setPermit(nil)
 	l.log.Info("leading", "store", c.cfg.Archive.String())

@@ -189,6 +189,12 @@ func (q *liveQueue) Publish(_ context.Context, name string, data []byte, _ time.
 	return nil
 }
 
+func (q *liveQueue) Published(_ context.Context, name string) ([]byte, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.published[name], nil
+}
+
 // newLeader returns a coordinator over one plan for every run.
 func newLeader(t testing.TB, archive *storage.Archive, q Queue, holder string, p *plan.Plan) *Coordinator {
 	t.Helper()

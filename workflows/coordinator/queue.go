@@ -31,6 +31,9 @@ type Queue interface {
 	Release(ctx context.Context, name, holder string) error
 	// Publish keeps data under name for ttl.
 	Publish(ctx context.Context, name string, data []byte, ttl time.Duration) error
+	// Published returns what was published under name, or nil if that is nothing or
+	// has expired.
+	Published(ctx context.Context, name string) ([]byte, error)
 }
 
 var _ Queue = (*queue.Broker)(nil)

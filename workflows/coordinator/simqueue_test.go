@@ -120,3 +120,5 @@ func (q *simQueue) Lease(context.Context, string, string, time.Duration) (bool, 
 func (q *simQueue) Release(context.Context, string, string) error { return q.err() }
 
 func (q *simQueue) Publish(context.Context, string, []byte, time.Duration) error { return q.err() }
+
+func (q *simQueue) Published(context.Context, string) ([]byte, error) { return nil, q.err() }

@@ -146,7 +146,10 @@ func (t *term) launch(x *task, r *run) {
 	t.served++
 	r.lastServed = t.served
 	f.span = t.attemptSpan(f)
-	attempt := tasks.Attempt{Spec: x.spec, Number: f.number, Runs: runIDs(x.wants), Trace: f.span.Envelope(), TimeoutSeconds: t.TaskTimeout.Seconds()}
+	attempt := tasks.Attempt{
+		Spec: x.spec, Number: f.number, Runs: runIDs(x.wants), Trace: f.span.Envelope(),
+		TimeoutSeconds: t.TaskTimeout.Seconds(), Leader: t.leader,
+	}
 	m := queue.Message{ID: f.id, Class: string(f.class), Payload: attempt.Encode()}
 	t.launching = append(t.launching, outgoing{f, m, f.span.Child("enqueue")})
 }

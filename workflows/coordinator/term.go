@@ -20,6 +20,7 @@ type term struct {
 	archive *storage.Archive
 	service *runs.Service
 	permit  *Permit
+	leader  tasks.Leader // what attempts say of this process
 	now     func() time.Time
 	// start runs a job aside and applies, in the loop, what it returns.
 	start   func(lane, job)
@@ -146,6 +147,9 @@ func (t *term) begin() {
 	t.every(recheckEvery, t.recheckFlights)
 	t.every(knownEvery, t.askForFlights)
 	t.every(stragglersEvery, t.helpStragglers)
+	if t.leader.StoreID != "" {
+		t.every(announceEvery, t.announce)
+	}
 }
 
 // settle does all that follows from what has just been applied.

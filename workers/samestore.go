@@ -1,0 +1,38 @@
+package workers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"coalmine/tasks"
+)
+
+// storeCheck makes sure that the attempts of a worker come from a coordinator with
+// the same store. On another one their inputs are missing and their outputs lost.
+type storeCheck struct {
+	worker *Worker
+	// confirmed is the identity that the worker's store was last found to have, so
+	// that it is read once and not for every attempt.
+	confirmed atomic.Pointer[string]
+	// quit ends the worker.
+	quit context.CancelCauseFunc
+}
+
+// check returns an error that wraps tasks.ErrOtherStore, and ends the worker, if the
+// leader has another store. Any other error proves nothing.
+func (c *storeCheck) check(ctx context.Context, leader tasks.Leader) error {
+	if known := c.confirmed.Load(); known != nil && *known == leader.StoreID {
+		return nil
+	}
+	err := leader.CheckStore(ctx, c.worker.Archive)
+	switch {
+	case err == nil:
+		c.confirmed.Store(&leader.StoreID)
+	case errors.Is(err, tasks.ErrOtherStore):
+		err = fmt.Errorf("worker on %s: %w", c.worker.Queue, err)
+		c.quit(err)
+	}
+	return err
+}
