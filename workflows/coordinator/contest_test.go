@@ -106,10 +106,11 @@ func (c *contest) calm() {
 func (c *contest) begin() {
 	m := c.pending[0]
 	c.pending = c.pending[1:]
-	e := &execution{id: m.ID}
-	if err := json.Unmarshal(m.Payload, &e.attempt); err != nil {
+	attempt, err := tasks.DecodeAttempt(m.Payload)
+	if err != nil {
 		c.t.Fatal(err)
 	}
+	e := &execution{id: m.ID, attempt: attempt}
 	e.next = func() { c.lookFirst(c.worker, e) }
 	c.worker.running = append(c.worker.running, e)
 	c.ends[e] = c.clock.Add(c.length(e.attempt))
