@@ -126,13 +126,16 @@ const (
 )
 
 // Lead leads until ctx is done, then returns nil. With a Holder it leads only
-// while it holds the lease in the queue, and stands by otherwise. Without one
+// while it holds the lease in the queue, and stands by otherwise; for a leader with
+// another store it does not, but returns an error (tasks.ErrOtherStore). Without one
 // it leads at once, and returns an error if another process takes the lead: the
 // store has two owners then.
 func (c *Coordinator) Lead(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if err := c.awaitLease(ctx); err != nil {
-			return nil // only ctx ends the wait
+		if err := c.awaitLease(ctx); ctx.Err() != nil {
+			return nil
+		} else if err != nil {
+			return err
 		}
 		err := c.reign(ctx)
 		switch {
@@ -150,7 +153,7 @@ func (c *Coordinator) Lead(ctx context.Context) error {
 }
 
 // awaitLease waits until this process may lead. Errors of the queue are waited
-// out like another's lease.
+// out like another's lease; a leader with another store is an error.
 func (c *Coordinator) awaitLease(ctx context.Context) error {
 	var leader tasks.Leader // the other one
 	for c.cfg.Holder != "" {
@@ -159,7 +162,9 @@ func (c *Coordinator) awaitLease(ctx context.Context) error {
 		case err == nil && held:
 			return nil
 		case err == nil:
-			leader = c.watchLeader(ctx, leader)
+			if leader, err = c.meetLeader(ctx, leader); err != nil {
+				return err
+			}
 		case ctx.Err() == nil:
 			c.cfg.Log.Debug("the queue does not say who leads", "error", err)
 		}

@@ -11,7 +11,7 @@ import (
 
 // Processes that meet in one queue must work on one store. Each attempt says which
 // its coordinator has, so that a worker with another touches nothing; what the leader
-// publishes says it to those that stand by.
+// publishes says it to those that would stand by.
 const (
 	leaderName    = "leader"
 	announceEvery = 2 * time.Second
@@ -44,23 +44,24 @@ func (t *term) announce() {
 	})
 }
 
-// watchLeader warns of a leader with another store, where the runs of this one do
-// not begin. It returns the leader that it has looked at: the one before if there is
-// none, or nothing can be said of it yet.
-func (c *Coordinator) watchLeader(ctx context.Context, before tasks.Leader) tasks.Leader {
+// meetLeader returns an error that wraps tasks.ErrOtherStore if the leader has
+// another store: to stand by for it would be to wait for nothing, and to lead after
+// it would send its workers away. Else it returns the leader that it has looked at:
+// the one before if there is none, or nothing can be said of it yet.
+func (c *Coordinator) meetLeader(ctx context.Context, before tasks.Leader) (tasks.Leader, error) {
 	data, err := c.cfg.Queue.Published(ctx, leaderName)
 	if err != nil || data == nil {
-		return before
+		return before, nil
 	}
 	var leader tasks.Leader
 	if json.Unmarshal(data, &leader) != nil || leader == before {
-		return before
+		return before, nil
 	}
 	err = leader.CheckStore(ctx, c.cfg.Archive)
 	if errors.Is(err, tasks.ErrOtherStore) {
-		c.cfg.Log.Warn("standing by for another store: no run of this one begins", "error", err)
+		return leader, err
 	} else if err != nil {
-		return before
+		return before, nil // nothing is proved
 	}
-	return leader
+	return leader, nil
 }

@@ -1,9 +1,8 @@
 package coordinator
 
 import (
-	"bytes"
 	"context"
-	"log/slog"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -16,42 +15,35 @@ import (
 	"coalmine/tasks"
 )
 
-func TestAStandbyWarnsOnceOfALeaderWithAnotherStore(t *testing.T) {
+func TestNobodyStandsByForALeaderWithAnotherStore(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
-		store storage.Store // of the standby; nil is the leader's
-		warns int
-	}{
-		"its own store": {nil, 0},
-		"another store": {storagetest.NewMemory(), 1},
-	} {
+	for name, other := range map[string]bool{"its own store": false, "another store": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				archive := storage.NewArchive(storagetest.NewMemory())
 				q := newLiveQueue(archive)
 				leader := newLeader(t, archive, q, "first", nil)
-				if test.store != nil {
-					archive = storage.NewArchive(test.store)
+				if other {
+					archive = storage.NewArchive(storagetest.NewMemory())
 				}
 				standby := newLeader(t, archive, q, "second", nil)
-				var log bytes.Buffer
-				standby.cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
 
 				ctx, stop := context.WithCancel(t.Context())
-				var both sync.WaitGroup
-				both.Go(func() { _ = leader.Lead(ctx) })
+				var first sync.WaitGroup
+				first.Go(func() { _ = leader.Lead(ctx) })
 				synctest.Wait()
-				both.Go(func() { _ = standby.Lead(ctx) })
-				time.Sleep(20 * time.Second)
+				standing, end := context.WithTimeout(ctx, 20*time.Second)
+				defer end()
+				err := standby.Lead(standing)
+				if errors.Is(err, tasks.ErrOtherStore) != other || !other && err != nil {
+					t.Errorf("it ends with %v", err)
+				}
+				if other && (standing.Err() != nil || !strings.Contains(err.Error(), "the coordinator first")) {
+					t.Errorf("it is to end at once, and to name the leader: %v", err)
+				}
 				stop()
-				both.Wait()
-				if n := strings.Count(log.String(), "level=WARN"); n != test.warns {
-					t.Errorf("%d warnings, want %d:\n%s", n, test.warns, &log)
-				}
-				if test.warns > 0 && !strings.Contains(log.String(), "the coordinator first") {
-					t.Errorf("the warning does not name the leader:\n%s", &log)
-				}
+				first.Wait()
 			})
 		})
 	}
