@@ -84,10 +84,7 @@ func (c *cluster) command(service string, args ...string) command {
 		c.t.Fatalf("compose.yaml has no service %s", service)
 	}
 	for _, mount := range s.Configs {
-		content := c.local(service, c.file.Configs[mount.Source].Content)
-		if err := os.WriteFile(c.local(service, mount.Target), []byte(content), 0o600); err != nil {
-			c.t.Fatal(err)
-		}
+		c.provide(c.local(service, mount.Target), c.local(service, c.file.Configs[mount.Source].Content))
 	}
 	if len(args) == 0 {
 		args = s.Command
@@ -105,6 +102,18 @@ func (c *cluster) command(service string, args ...string) command {
 		out.env = append(out.env, name+"="+c.local(service, value))
 	}
 	return out
+}
+
+// provide writes a file that containers find in place. A service may be reading it
+// while its health is checked, so it is written once.
+func (c *cluster) provide(path, content string) {
+	c.t.Helper()
+	if _, err := os.Stat(path); err == nil {
+		return
+	}
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		c.t.Fatal(err)
+	}
 }
 
 // start starts a service and waits until its own health check is content.
