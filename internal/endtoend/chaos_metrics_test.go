@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// vitals are what a process uses at one moment.
+// vitals are what a process uses at one moment. The heap is what the last collection
+// has left, not the garbage since; it counts so under GOGC=100 only.
 type vitals struct {
 	resident, heap          float64 // bytes
 	goroutines, descriptors float64
@@ -33,7 +34,7 @@ func (m *member) vitals() vitals {
 	}
 	return vitals{
 		resident:    told["process_resident_memory_bytes"],
-		heap:        told["go_memstats_heap_alloc_bytes"],
+		heap:        told["go_memstats_next_gc_bytes"] / 2, // the next is due when it has doubled
 		goroutines:  told["go_goroutines"],
 		descriptors: float64(len(entries)),
 	}
