@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"coalmine/dashboards"
+	"coalmine/internal/testserver"
 	"coalmine/storage"
 	"coalmine/storage/open"
 	"coalmine/workflows/control"
@@ -19,20 +19,9 @@ import (
 	"coalmine/workflows/runs"
 )
 
-// freeAddress is one of this machine that nobody listens on now.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 func TestAHomeIsServedWhereAndToWhomItIsSaid(t *testing.T) {
 	t.Parallel()
-	dir, address, token := t.TempDir(), freeAddress(t), "a-token-of-26-characters-xx"
+	dir, address, token := t.TempDir(), testserver.FreeAddress(t), "a-token-of-26-characters-xx"
 	file := filepath.Join(dir, "token")
 	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
 		t.Fatal(err)

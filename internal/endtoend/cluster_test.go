@@ -32,7 +32,7 @@ func newCluster(t testing.TB) *cluster {
 	return &cluster{
 		t: t, file: readCompose(t, secrets), dir: t.TempDir(),
 		redisServer: testserver.RedisServer(t), versitygw: testserver.Versitygw(t),
-		redis: freeAddress(t), s3: freeAddress(t), coordinator: freeAddress(t),
+		redis: testserver.FreeAddress(t), s3: testserver.FreeAddress(t), coordinator: testserver.FreeAddress(t),
 	}
 }
 

@@ -1,7 +1,6 @@
 package endtoend_test
 
 import (
-	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -162,18 +161,4 @@ func TestTheExampleOfTheEnvironmentNamesEverySecretAndSetsNone(t *testing.T) {
 			t.Errorf("compose.env.example: no empty %s", name)
 		}
 	}
-}
-
-// freeAddress is a host:port of the loopback interface that nobody uses now.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return address
 }

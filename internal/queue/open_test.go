@@ -15,11 +15,7 @@ import (
 
 func TestOpenTellsWhatIsWrongAndWhatToDo(t *testing.T) {
 	t.Parallel()
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = closed.Close()
+	nobody := testserver.FreeAddress(t)
 	evicting := startRedis(t, "--maxmemory-policy", "allkeys-lru")
 	locked := startRedis(t)
 	lock(t, locked, "s3cret")
@@ -32,9 +28,9 @@ func TestOpenTellsWhatIsWrongAndWhatToDo(t *testing.T) {
 		kind error
 		says []string
 	}{
-		"nobody there":   {"redis://" + closed.Addr().String(), ErrUnreachable, []string{closed.Addr().String(), "start redis-server"}},
+		"nobody there":   {"redis://" + nobody, ErrUnreachable, []string{nobody, "start redis-server"}},
 		"evicts":         {evicting.URL(), ErrUnsuitable, []string{evicting.Addr(), "allkeys-lru", "noeviction"}},
-		"no Sentinels":   {"redis-sentinel://" + closed.Addr().String() + ",127.0.0.1:1?master=m", ErrUnreachable, []string{closed.Addr().String(), "start the Sentinels", "; "}},
+		"no Sentinels":   {"redis-sentinel://" + nobody + ",127.0.0.1:1?master=m", ErrUnreachable, []string{nobody, "start the Sentinels", "; "}},
 		"no password":    {locked.URL(), ErrUnsuitable, []string{locked.Addr(), "user:password"}},
 		"wrong password": {"redis://:wr0ng@" + locked.Addr(), ErrUnsuitable, []string{locked.Addr(), "user:password"}},
 		"replica":        {replica.URL(), ErrUnsuitable, []string{"read-only", "master"}},

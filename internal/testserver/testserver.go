@@ -57,9 +57,7 @@ func (s *server) start(binary string) {
 	})
 	var err error
 	for range startTries {
-		if s.addr, err = freeAddr(); err != nil {
-			break
-		}
+		s.addr = FreeAddress(s.t)
 		if err = s.launch(binary); err == nil {
 			return
 		}
@@ -135,12 +133,17 @@ func (s *server) Restart() {
 // Addr is the server's host:port; it stays the same over restarts.
 func (s *server) Addr() string { return s.addr }
 
-func freeAddr() (string, error) {
+// FreeAddress is a host:port of the loopback interface that nobody listens on now.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return "", err
+		t.Fatal(err)
 	}
-	return l.Addr().String(), l.Close()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return l.Addr().String()
 }
 
 // find returns the path of a server's binary: the environment variable's, else
