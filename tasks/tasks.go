@@ -7,6 +7,7 @@
 //	evaluation   utility on the test part
 //	audits       random sampling, beam search, their summary, one-run
 //	reports      the result of a cell
+//	attempts     what coordinator and workers say to each other; no kind imports it
 //
 // A task is a pure function of its parameters and its inputs: the same key
 // gives the same bytes on whichever worker, however often, in whatever order.

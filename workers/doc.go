@@ -7,7 +7,7 @@
 //
 // One attempt goes through these steps:
 //
-//	same store? a coordinator with another store ends the worker (tasks.ErrOtherStore)
+//	same store? a coordinator with another store ends the worker (attempts.ErrOtherStore)
 //	known?      a kind, version or secret key that the worker lacks is returned untried
 //	committed?  if the node is done and its blobs are there, nothing is left to do
 //	run         the kind reads through a Source, writes through a Sink

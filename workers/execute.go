@@ -17,6 +17,7 @@ import (
 	"coalmine/internal/tracing"
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/attempts"
 )
 
 // executor runs attempts; its parts are shared by the slots of a worker.
@@ -42,7 +43,7 @@ func (e *executor) dropCaches() {
 // handle executes one message and returns the encoded outcome. ctx ends with one
 // of the causes of package queue.
 func (e *executor) handle(ctx context.Context, m queue.Message) []byte {
-	a, err := tasks.DecodeAttempt(m.Payload)
+	a, err := attempts.DecodeAttempt(m.Payload)
 	if err == nil && a.ID() != m.ID {
 		err = fmt.Errorf("it holds attempt %s", a.ID())
 	}
@@ -65,7 +66,7 @@ func (e *executor) handle(ctx context.Context, m queue.Message) []byte {
 
 // refuseUnreadable answers a message that is no attempt, or another than its ID says.
 func (e *executor) refuseUnreadable(m queue.Message, err error) []byte {
-	var out tasks.Outcome
+	var out attempts.Outcome
 	keyText, number, _ := strings.Cut(m.ID, ".")
 	key, keyErr := storage.ParseKey(keyText)
 	_, numberErr := fmt.Sscan(number, &out.Number)
@@ -73,13 +74,13 @@ func (e *executor) refuseUnreadable(m queue.Message, err error) []byte {
 	if keyErr != nil || numberErr != nil {
 		return nil // nobody to answer to
 	}
-	out.Key, out.Worker, out.Result = key, e.workerID, tasks.Refused
+	out.Key, out.Worker, out.Result = key, e.workerID, attempts.Refused
 	out.Error = fmt.Sprintf("message %s is not the attempt that its name says; make sure that coordinator and workers are of one version: %v", m.ID, err)
 	return e.encode(out)
 }
 
 // encode writes an outcome; a struct of strings, numbers and valid JSON always can be.
-func (e *executor) encode(out tasks.Outcome) []byte {
+func (e *executor) encode(out attempts.Outcome) []byte {
 	data, err := json.Marshal(out)
 	if err != nil {
 		e.log.Error("outcome cannot be encoded", "node", out.Key.Short(), "attempt", out.Number, "error", err)
@@ -90,7 +91,7 @@ func (e *executor) encode(out tasks.Outcome) []byte {
 // execution is one attempt in progress.
 type execution struct {
 	*executor
-	attempt *tasks.Attempt
+	attempt *attempts.Attempt
 	id      string // the attempt's, in the queue
 	started time.Time
 	// journal and logger are made when there is something to say: most attempts
@@ -100,7 +101,7 @@ type execution struct {
 	span    tracing.Span
 }
 
-func (e *executor) begin(id string, a *tasks.Attempt) *execution {
+func (e *executor) begin(id string, a *attempts.Attempt) *execution {
 	x := &execution{executor: e, attempt: a, id: id, started: time.Now()}
 	x.journal = sync.OnceValue(func() *journal { return newJournal(e.log.Handler()) })
 	x.logger = sync.OnceValue(func() *slog.Logger {
@@ -131,7 +132,7 @@ func (x *execution) beginSpan() {
 	}
 }
 
-func (x *execution) endSpan(out *tasks.Outcome) {
+func (x *execution) endSpan(out *attempts.Outcome) {
 	x.span.String("result", string(out.Result))
 	x.span.Int("tokens", out.Tokens)
 	if out.Error != "" {
@@ -157,28 +158,28 @@ func (x *execution) limit(ctx context.Context) (context.Context, context.CancelF
 }
 
 // runGuarded runs the attempt once there is memory for it.
-func (x *execution) runGuarded(ctx context.Context) tasks.Outcome {
+func (x *execution) runGuarded(ctx context.Context) attempts.Outcome {
 	ctx, leave, err := x.guard.enter(ctx, x.attempt.Key)
 	if err != nil {
-		return x.ended(tasks.Returned, err)
+		return x.ended(attempts.Returned, err)
 	}
 	defer leave()
 	return x.run(ctx)
 }
 
 // run brings the node about, and says how that went.
-func (x *execution) run(ctx context.Context) tasks.Outcome {
-	if err := x.store.check(ctx, x.attempt.Leader); errors.Is(err, tasks.ErrOtherStore) {
-		return x.ended(tasks.Returned, err)
+func (x *execution) run(ctx context.Context) attempts.Outcome {
+	if err := x.store.check(ctx, x.attempt.Leader); errors.Is(err, attempts.ErrOtherStore) {
+		return x.ended(attempts.Returned, err)
 	} else if err != nil {
 		return x.failed(ctx, err)
 	}
 	if !x.worker.Registry.Knows(x.attempt.Spec) {
-		return x.ended(tasks.Returned, fmt.Errorf("worker %s does not know %s@%d", x.workerID, x.attempt.Kind, x.attempt.Version))
+		return x.ended(attempts.Returned, fmt.Errorf("worker %s does not know %s@%d", x.workerID, x.attempt.Kind, x.attempt.Version))
 	}
 	if needed := x.attempt.SecretKey; needed != "" {
 		if _, err := x.worker.Keys.Key(needed); err != nil {
-			return x.ended(tasks.Returned, err)
+			return x.ended(attempts.Returned, err)
 		}
 	}
 	stands, err := x.standing(ctx)
@@ -262,7 +263,7 @@ func (x *execution) call(ctx context.Context, task *tasks.Task) (err error) {
 
 // commit makes the node done. The work is finished, so that a stop no longer
 // interrupts it.
-func (x *execution) commit(ctx context.Context, task *tasks.Task, blobs []storage.Blob, out *sink) tasks.Outcome {
+func (x *execution) commit(ctx context.Context, task *tasks.Task, blobs []storage.Blob, out *sink) attempts.Outcome {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
 	defer cancel()
 	ours := x.record(task, blobs)
@@ -314,7 +315,7 @@ func (x *execution) record(task *tasks.Task, blobs []storage.Blob) *storage.Comm
 // diverged reports a task that made other bytes than the commit that stands. If
 // those are there, the node is done none the less; if they were evicted, this
 // attempt has not brought them back.
-func (x *execution) diverged(ctx context.Context, stands *storage.Commit, difference string) tasks.Outcome {
+func (x *execution) diverged(ctx context.Context, stands *storage.Commit, difference string) attempts.Outcome {
 	x.logger().Error("task is not deterministic", "difference", difference, "other", stands.Provenance.Worker)
 	missing, err := x.worker.Archive.Missing(ctx, stands)
 	if err != nil {
@@ -322,7 +323,7 @@ func (x *execution) diverged(ctx context.Context, stands *storage.Commit, differ
 	}
 	out := x.done(stands)
 	if len(missing) > 0 {
-		out = x.ended(tasks.Failed, fmt.Errorf("replay of %s gave other bytes than its commit: %s", x.attempt.Kind, difference))
+		out = x.ended(attempts.Failed, fmt.Errorf("replay of %s gave other bytes than its commit: %s", x.attempt.Kind, difference))
 	}
 	out.Divergent = difference
 	return out
@@ -330,26 +331,26 @@ func (x *execution) diverged(ctx context.Context, stands *storage.Commit, differ
 
 // foreign deals with a commit of another architecture, where other bytes are no
 // fault. If they are evicted only such a worker can bring them back.
-func (x *execution) foreign(ctx context.Context, stands *storage.Commit, difference string) tasks.Outcome {
+func (x *execution) foreign(ctx context.Context, stands *storage.Commit, difference string) attempts.Outcome {
 	missing, err := x.worker.Archive.Missing(ctx, stands)
 	if err != nil {
 		return x.failed(ctx, err)
 	}
 	if len(missing) > 0 {
-		return x.ended(tasks.Failed, fmt.Errorf("replay of %s on %s gave other bytes than its commit, which is of %s (%s); only a worker of that architecture can replay it",
+		return x.ended(attempts.Failed, fmt.Errorf("replay of %s on %s gave other bytes than its commit, which is of %s (%s); only a worker of that architecture can replay it",
 			x.attempt.Kind, runtime.GOARCH, stands.Provenance.Arch, difference))
 	}
 	return x.done(stands)
 }
 
-func (x *execution) done(stands *storage.Commit) tasks.Outcome {
-	out := x.ended(tasks.Done, nil)
+func (x *execution) done(stands *storage.Commit) attempts.Outcome {
+	out := x.ended(attempts.Done, nil)
 	out.Objects = stands.Objects()
 	return out
 }
 
-func (x *execution) ended(result tasks.Result, err error) tasks.Outcome {
-	out := tasks.Outcome{Key: x.attempt.Key, Number: x.attempt.Number, Worker: x.workerID, Result: result}
+func (x *execution) ended(result attempts.Result, err error) attempts.Outcome {
+	out := attempts.Outcome{Key: x.attempt.Key, Number: x.attempt.Number, Worker: x.workerID, Result: result}
 	if err != nil {
 		out.Error = err.Error()
 	}
@@ -359,31 +360,31 @@ func (x *execution) ended(result tasks.Result, err error) tasks.Outcome {
 // failed sorts an error into a result. A panic is one whatever else happened;
 // the errors of a stopped attempt are those of stopping; one that took too long may
 // be faster elsewhere, and one that needs too much memory may find it there.
-func (x *execution) failed(ctx context.Context, err error) tasks.Outcome {
+func (x *execution) failed(ctx context.Context, err error) attempts.Outcome {
 	if panicked(err) {
-		return x.ended(tasks.Refused, err)
+		return x.ended(attempts.Refused, err)
 	}
 	if late, ok := errors.AsType[*timeoutError](context.Cause(ctx)); ok {
-		return x.ended(tasks.Failed, late)
+		return x.ended(attempts.Failed, late)
 	}
 	if full, ok := errors.AsType[*memoryError](context.Cause(ctx)); ok && full.others == 0 {
-		return x.ended(tasks.Failed, full)
+		return x.ended(attempts.Failed, full)
 	}
 	if ctx.Err() != nil {
-		return x.ended(tasks.Returned, context.Cause(ctx))
+		return x.ended(attempts.Returned, context.Cause(ctx))
 	}
 	if missing, ok := errors.AsType[*tasks.MissingError](err); ok {
-		out := x.ended(tasks.Missing, err)
+		out := x.ended(attempts.Missing, err)
 		out.MissingNode = &missing.Node
 		return out
 	}
 	if tasks.IsPermanent(err) {
-		return x.ended(tasks.Refused, err)
+		return x.ended(attempts.Refused, err)
 	}
 	if storage.IsTrouble(err) {
-		out := x.ended(tasks.StoreAway, err)
+		out := x.ended(attempts.StoreAway, err)
 		out.StoreFull = errors.Is(err, storage.ErrFull)
 		return out
 	}
-	return x.ended(tasks.Failed, err)
+	return x.ended(attempts.Failed, err)
 }

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"coalmine/tasks"
+	"coalmine/tasks/attempts"
 )
 
 // maxJournal bounds the log of one attempt, in bytes.
@@ -79,9 +79,9 @@ func (b *boundedBuffer) bytes() []byte {
 }
 
 // finish logs how the attempt ended, and keeps its log where that is of use.
-func (x *execution) finish(ctx context.Context, out *tasks.Outcome) {
+func (x *execution) finish(ctx context.Context, out *attempts.Outcome) {
 	level := slog.LevelDebug
-	if out.Result == tasks.Failed || out.Result == tasks.Refused {
+	if out.Result == attempts.Failed || out.Result == attempts.Refused {
 		level = slog.LevelWarn
 	}
 	keep := level == slog.LevelWarn || out.Divergent != "" || x.worker.KeepLogs

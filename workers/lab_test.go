@@ -15,6 +15,7 @@ import (
 	"coalmine/storage/storagetest"
 	"coalmine/storage/storagetest/fault"
 	"coalmine/tasks"
+	"coalmine/tasks/attempts"
 )
 
 const patience = 20 * time.Second
@@ -83,17 +84,17 @@ func (l *lab) start(w *Worker) (stop func()) {
 
 func (l *lab) send(spec tasks.Spec, number int) {
 	l.t.Helper()
-	l.sendAttempt(tasks.Attempt{Spec: spec, Number: number, Runs: []string{"run-1"}})
+	l.sendAttempt(attempts.Attempt{Spec: spec, Number: number, Runs: []string{"run-1"}})
 }
 
-func (l *lab) sendAttempt(a tasks.Attempt) {
+func (l *lab) sendAttempt(a attempts.Attempt) {
 	l.t.Helper()
 	if err := l.broker.Enqueue(testContext(l.t), queue.Message{ID: a.ID(), Class: string(tasks.Compute), Payload: a.Encode()}); err != nil {
 		l.t.Fatal(err)
 	}
 }
 
-func (l *lab) outcome() tasks.Outcome {
+func (l *lab) outcome() attempts.Outcome {
 	l.t.Helper()
 	return outcomeFrom(l.t, l.broker)
 }
@@ -109,7 +110,7 @@ func (l *lab) committed(spec tasks.Spec) *storage.Commit {
 }
 
 // outcomeFrom waits for one report.
-func outcomeFrom(t testing.TB, b *queue.Broker) tasks.Outcome {
+func outcomeFrom(t testing.TB, b *queue.Broker) attempts.Outcome {
 	t.Helper()
 	ctx := testContext(t)
 	for {
@@ -126,9 +127,9 @@ func outcomeFrom(t testing.TB, b *queue.Broker) tasks.Outcome {
 	}
 }
 
-func decodeOutcome(t testing.TB, r queue.Report) tasks.Outcome {
+func decodeOutcome(t testing.TB, r queue.Report) attempts.Outcome {
 	t.Helper()
-	var out tasks.Outcome
+	var out attempts.Outcome
 	if err := json.Unmarshal(r.Body, &out); err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +137,7 @@ func decodeOutcome(t testing.TB, r queue.Report) tasks.Outcome {
 }
 
 // do sends a spec and waits for its outcome, which must be want.
-func (l *lab) do(spec tasks.Spec, number int, want tasks.Result) tasks.Outcome {
+func (l *lab) do(spec tasks.Spec, number int, want attempts.Result) attempts.Outcome {
 	l.t.Helper()
 	l.send(spec, number)
 	out := l.outcome()

@@ -15,6 +15,7 @@ import (
 	"coalmine/internal/queue"
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/attempts"
 )
 
 // scale is a guard over a pretended memory.
@@ -199,7 +200,7 @@ func TestAWorkerProcessKeepsWithinItsMemory(t *testing.T) {
 	start(memoryVariable + "=" + strconv.Itoa(256<<20))
 
 	huge := mustSpec(t, hoardingKind(""), hoard{400})
-	out := l.do(huge, 1, tasks.Failed)
+	out := l.do(huge, 1, attempts.Failed)
 	for _, part := range []string{"needs more memory than there is", "limit of 256 MiB", "--memory"} {
 		if !strings.Contains(out.Error, part) {
 			t.Errorf("error %q, want %q in it", out.Error, part)
@@ -211,13 +212,13 @@ func TestAWorkerProcessKeepsWithinItsMemory(t *testing.T) {
 	l.send(first, 1)
 	<-g.entered
 	l.send(second, 1)
-	if out := l.outcome(); out.Result != tasks.Returned || out.Key != second.Key || !strings.Contains(out.Error, "1 attempts beside it") {
+	if out := l.outcome(); out.Result != attempts.Returned || out.Key != second.Key || !strings.Contains(out.Error, "1 attempts beside it") {
 		t.Fatalf("outcome %+v, want the youngest handed back", out)
 	}
 	l.send(second, 2)
 	close(g.leave)
 	for _, want := range []tasks.Spec{first, second} {
-		if out := l.outcome(); out.Result != tasks.Done || out.Key != want.Key {
+		if out := l.outcome(); out.Result != attempts.Done || out.Key != want.Key {
 			t.Errorf("outcome %+v, want %s done", out, want.Key.Short())
 		}
 	}

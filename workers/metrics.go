@@ -5,6 +5,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"coalmine/tasks"
+	"coalmine/tasks/attempts"
 )
 
 // metrics are what a worker tells Prometheus. Their labels are few and fixed:
@@ -75,7 +76,7 @@ func (m *metrics) kind(name string) string {
 }
 
 // ended counts an attempt.
-func (m *metrics) ended(kind string, out *tasks.Outcome) {
+func (m *metrics) ended(kind string, out *attempts.Outcome) {
 	m.attempts.WithLabelValues(m.kind(kind), string(out.Result)).Inc()
 	m.seconds.WithLabelValues(m.kind(kind)).Observe(out.Seconds)
 }

@@ -21,6 +21,7 @@ import (
 	"coalmine/storage"
 	"coalmine/storage/dir"
 	"coalmine/tasks"
+	"coalmine/tasks/attempts"
 )
 
 // Variables that make the test binary a worker process.
@@ -183,7 +184,7 @@ func TestAWorkerKilledInMidTaskLeavesNothingHalfMade(t *testing.T) {
 	<-g.entered
 	close(g.leave)
 	out := l.outcome()
-	if out.Result != tasks.Done || out.Number != 2 {
+	if out.Result != attempts.Done || out.Number != 2 {
 		t.Errorf("outcome %+v", out)
 	}
 	c := l.committed(spec)
@@ -240,7 +241,7 @@ func TestResultsDoNotDependOnWhoComputesThem(t *testing.T) {
 	}
 	for _, layer := range graph {
 		for _, spec := range layer {
-			peace.do(spec, 1, tasks.Done)
+			peace.do(spec, 1, attempts.Done)
 		}
 		trouble.settle(layer, flush)
 	}

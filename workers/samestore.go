@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"coalmine/tasks"
+	"coalmine/tasks/attempts"
 )
 
 // storeCheck makes sure that the attempts of a worker come from a coordinator with
@@ -20,9 +20,9 @@ type storeCheck struct {
 	quit context.CancelCauseFunc
 }
 
-// check returns an error that wraps tasks.ErrOtherStore, and ends the worker, if the
+// check returns an error that wraps attempts.ErrOtherStore, and ends the worker, if the
 // leader has another store. Any other error proves nothing.
-func (c *storeCheck) check(ctx context.Context, leader tasks.Leader) error {
+func (c *storeCheck) check(ctx context.Context, leader attempts.Leader) error {
 	if known := c.confirmed.Load(); known != nil && *known == leader.StoreID {
 		return nil
 	}
@@ -30,7 +30,7 @@ func (c *storeCheck) check(ctx context.Context, leader tasks.Leader) error {
 	switch {
 	case err == nil:
 		c.confirmed.Store(&leader.StoreID)
-	case errors.Is(err, tasks.ErrOtherStore):
+	case errors.Is(err, attempts.ErrOtherStore):
 		err = fmt.Errorf("worker on %s: %w", c.worker.Queue, err)
 		c.quit(err)
 	}

@@ -16,16 +16,17 @@ import (
 	"coalmine/storage/dir"
 	"coalmine/storage/storagetest/fault"
 	"coalmine/tasks"
+	"coalmine/tasks/attempts"
 )
 
 // leader is a coordinator of the lab.
-func (l *lab) leader(holder string) tasks.Leader {
+func (l *lab) leader(holder string) attempts.Leader {
 	l.t.Helper()
 	id, err := l.archive.Identify(testContext(l.t))
 	if err != nil || id == "" {
 		l.t.Fatalf("identity %q, %v", id, err)
 	}
-	return tasks.Leader{Holder: holder, Store: l.archive.String(), StoreID: id}
+	return attempts.Leader{Holder: holder, Store: l.archive.String(), StoreID: id}
 }
 
 func dirArchive(t *testing.T, root string) *storage.Archive {
@@ -84,10 +85,10 @@ func TestAWorkerWithAnotherStoreDoesNothingButEnd(t *testing.T) {
 			for i := range sent {
 				spec := mustSpec(t, hashKind, i)
 				specs[spec.Key] = spec
-				l.sendAttempt(tasks.Attempt{Spec: spec, Number: 1, Leader: l.leader("coordinator-7")})
+				l.sendAttempt(attempts.Attempt{Spec: spec, Number: 1, Leader: l.leader("coordinator-7")})
 			}
 			err = stray.Run(testContext(t))
-			if !errors.Is(err, tasks.ErrOtherStore) {
+			if !errors.Is(err, attempts.ErrOtherStore) {
 				t.Fatalf("the worker ended with %v", err)
 			}
 			for _, part := range []string{stray.Archive.String(), l.archive.String(), "coordinator-7", server.Addr(), "--store"} {
@@ -107,9 +108,9 @@ func TestAWorkerWithAnotherStoreDoesNothingButEnd(t *testing.T) {
 				}
 				for _, r := range reports {
 					switch out := decodeOutcome(t, r); out.Result {
-					case tasks.Returned:
-						l.sendAttempt(tasks.Attempt{Spec: specs[out.Key], Number: 2, Leader: l.leader("coordinator-8")})
-					case tasks.Done:
+					case attempts.Returned:
+						l.sendAttempt(attempts.Attempt{Spec: specs[out.Key], Number: 2, Leader: l.leader("coordinator-8")})
+					case attempts.Done:
 						done++
 					default:
 						t.Fatalf("outcome %+v", out)
@@ -137,9 +138,9 @@ func TestAStoreIsTheSameByAnyAddressAndUnderAnyLeader(t *testing.T) {
 	l.start(w)
 	// The second is one of the past, whose attempt has waited in the queue. The last
 	// found the store too full to give it an identity.
-	for i, leader := range []tasks.Leader{l.leader("second"), l.leader("first"), {}, {Holder: "third", Store: "elsewhere"}} {
-		l.sendAttempt(tasks.Attempt{Spec: mustSpec(t, hashKind, i), Number: 1, Leader: leader})
-		if out := l.outcome(); out.Result != tasks.Done {
+	for i, leader := range []attempts.Leader{l.leader("second"), l.leader("first"), {}, {Holder: "third", Store: "elsewhere"}} {
+		l.sendAttempt(attempts.Attempt{Spec: mustSpec(t, hashKind, i), Number: 1, Leader: leader})
+		if out := l.outcome(); out.Result != attempts.Done {
 			t.Errorf("attempt of %+v: %+v", leader, out)
 		}
 	}
@@ -152,8 +153,8 @@ func TestTroubleWithTheStoreIsNoProofOfAnother(t *testing.T) {
 	read := &fault.Rule{Op: fault.Get, Name: "leader/store", Nth: 1, Err: storage.ErrAway}
 	l.store.Add(read)
 	l.start(l.worker(hashKind))
-	for i, want := range []tasks.Result{tasks.StoreAway, tasks.Done, tasks.Done} {
-		l.sendAttempt(tasks.Attempt{Spec: mustSpec(t, hashKind, i), Number: 1, Leader: leader})
+	for i, want := range []attempts.Result{attempts.StoreAway, attempts.Done, attempts.Done} {
+		l.sendAttempt(attempts.Attempt{Spec: mustSpec(t, hashKind, i), Number: 1, Leader: leader})
 		if out := l.outcome(); out.Result != want {
 			t.Errorf("attempt %d: %+v, want %s", i, out, want)
 		}
@@ -169,8 +170,8 @@ func TestADamagedIdentityIsNoProofOfAnother(t *testing.T) {
 	leader := l.leader("coordinator")
 	l.store.Add(&fault.Rule{Op: fault.Get, Name: "leader/store", Flip: true})
 	l.start(l.worker(hashKind))
-	l.sendAttempt(tasks.Attempt{Spec: mustSpec(t, hashKind, 1), Number: 1, Leader: leader})
-	if out := l.outcome(); out.Result != tasks.Done {
+	l.sendAttempt(attempts.Attempt{Spec: mustSpec(t, hashKind, 1), Number: 1, Leader: leader})
+	if out := l.outcome(); out.Result != attempts.Done {
 		t.Errorf("outcome %+v", out)
 	}
 }
@@ -189,17 +190,17 @@ func TestAWorkerWithAnotherStoreEndsWhileItsOtherTasksHaveTheirGrace(t *testing.
 	w.Log = slog.New(slog.DiscardHandler)
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(testContext(t)) }()
-	l.sendAttempt(tasks.Attempt{Spec: mustSpec(t, slow, nil), Number: 1, Leader: l.leader("ours")})
+	l.sendAttempt(attempts.Attempt{Spec: mustSpec(t, slow, nil), Number: 1, Leader: l.leader("ours")})
 	<-begun
-	l.sendAttempt(tasks.Attempt{Spec: mustSpec(t, hashKind, nil), Number: 1, Leader: tasks.Leader{Holder: "theirs", StoreID: "another"}})
-	if out := l.outcome(); out.Result != tasks.Returned || !strings.Contains(out.Error, "another store") {
+	l.sendAttempt(attempts.Attempt{Spec: mustSpec(t, hashKind, nil), Number: 1, Leader: attempts.Leader{Holder: "theirs", StoreID: "another"}})
+	if out := l.outcome(); out.Result != attempts.Returned || !strings.Contains(out.Error, "another store") {
 		t.Errorf("outcome %+v", out)
 	}
 	close(leave)
-	if out := l.outcome(); out.Result != tasks.Done {
+	if out := l.outcome(); out.Result != attempts.Done {
 		t.Errorf("outcome of the other task %+v", out)
 	}
-	if err := <-ended; !errors.Is(err, tasks.ErrOtherStore) {
+	if err := <-ended; !errors.Is(err, attempts.ErrOtherStore) {
 		t.Errorf("the worker ended with %v", err)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"coalmine/internal/tracing"
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/attempts"
 )
 
 // Defaults of a Worker's zero fields.
@@ -103,7 +104,7 @@ func (w *Worker) check() error {
 // Run executes attempts until ctx is done or the worker has been idle for
 // IdleFor, and then returns nil. It outlasts any absence of Redis; errors of the
 // archive fail the attempt that met them. At an attempt of a coordinator with another
-// store it hands that back and ends, with an error that wraps tasks.ErrOtherStore.
+// store it hands that back and ends, with an error that wraps attempts.ErrOtherStore.
 func (w *Worker) Run(ctx context.Context) error {
 	if err := w.check(); err != nil {
 		return err
@@ -137,7 +138,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		Log:      w.log(),
 	})
 	e.log.Info("worker ended")
-	if cause := context.Cause(ctx); errors.Is(cause, tasks.ErrOtherStore) {
+	if cause := context.Cause(ctx); errors.Is(cause, attempts.ErrOtherStore) {
 		return cause
 	}
 	return err

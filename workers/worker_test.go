@@ -18,6 +18,7 @@ import (
 	"coalmine/storage"
 	"coalmine/storage/storagetest/fault"
 	"coalmine/tasks"
+	"coalmine/tasks/attempts"
 )
 
 func TestATaskIsRunAndCommitted(t *testing.T) {
@@ -28,9 +29,9 @@ func TestATaskIsRunAndCommitted(t *testing.T) {
 	l.start(w)
 	a, b := mustSpec(t, hashKind, "a"), mustSpec(t, hashKind, "b")
 	c := mustSpec(t, hashKind, "c", input("a", a), input("b", b))
-	l.do(a, 1, tasks.Done)
-	l.do(b, 1, tasks.Done)
-	out := l.do(c, 1, tasks.Done)
+	l.do(a, 1, attempts.Done)
+	l.do(b, 1, attempts.Done)
+	out := l.do(c, 1, attempts.Done)
 	if out.Tokens != 42 || out.Seconds <= 0 || len(out.Objects) != 1 || out.Objects[0].Name != "big" {
 		t.Errorf("outcome %+v", out)
 	}
@@ -71,9 +72,9 @@ func TestACommittedNodeIsNotRunAgain(t *testing.T) {
 	k, runs := counted(hashKind)
 	l.start(l.worker(k))
 	a := mustSpec(t, k, "a")
-	l.do(a, 1, tasks.Done)
+	l.do(a, 1, attempts.Done)
 	first := l.committed(a)
-	second := l.do(a, 2, tasks.Done)
+	second := l.do(a, 2, attempts.Done)
 	if runs.Load() != 1 || l.committed(a).Attempt != first.Attempt || second.Divergent != "" {
 		t.Errorf("%d runs, outcome %+v", runs.Load(), second)
 	}
@@ -95,7 +96,7 @@ func TestAnEvictedNodeIsMadeAgain(t *testing.T) {
 	l.start(l.worker(hashKind, manyKind))
 	ctx := testContext(t)
 	for _, spec := range []tasks.Spec{mustSpec(t, hashKind, "a"), mustSpec(t, manyKind, "a")} {
-		l.do(spec, 1, tasks.Done)
+		l.do(spec, 1, attempts.Done)
 		first := l.committed(spec)
 		if err := l.archive.DeleteBlobs(ctx, first); err != nil {
 			t.Fatal(err)
@@ -103,7 +104,7 @@ func TestAnEvictedNodeIsMadeAgain(t *testing.T) {
 		if ok, err := l.archive.Available(ctx, first); err != nil || ok {
 			t.Fatalf("blobs of %s were not evicted: %v", spec.Kind, err)
 		}
-		again := l.do(spec, 2, tasks.Done)
+		again := l.do(spec, 2, attempts.Done)
 		if stands := l.committed(spec); stands.Attempt != first.Attempt || again.Divergent != "" {
 			t.Errorf("replay made commit %+v, outcome %+v", stands, again)
 		}
@@ -127,11 +128,11 @@ func TestAReplayWithOtherBytesFailsAndIsReported(t *testing.T) {
 	k := fickleKind(func(ctx context.Context, t *tasks.Task, data []byte) error { return t.Put(ctx, "out", data) })
 	l.start(l.worker(k))
 	spec := mustSpec(t, k, nil)
-	l.do(spec, 1, tasks.Done)
+	l.do(spec, 1, attempts.Done)
 	if err := l.archive.DeleteBlobs(testContext(t), l.committed(spec)); err != nil {
 		t.Fatal(err)
 	}
-	out := l.do(spec, 2, tasks.Failed)
+	out := l.do(spec, 2, attempts.Failed)
 	if !strings.Contains(out.Divergent, `"out"`) || !strings.Contains(out.Error, "other bytes") {
 		t.Errorf("outcome %+v", out)
 	}
@@ -147,11 +148,11 @@ func TestAnAttemptPastItsTimeoutFails(t *testing.T) {
 		return ctx.Err()
 	})
 	l.start(l.worker(k))
-	l.sendAttempt(tasks.Attempt{Spec: mustSpec(t, k, nil), Number: 1, TimeoutSeconds: 0.05})
-	if out := l.outcome(); out.Result != tasks.Failed || !strings.Contains(out.Error, "timeout of 50ms") {
+	l.sendAttempt(attempts.Attempt{Spec: mustSpec(t, k, nil), Number: 1, TimeoutSeconds: 0.05})
+	if out := l.outcome(); out.Result != attempts.Failed || !strings.Contains(out.Error, "timeout of 50ms") {
 		t.Errorf("outcome %+v", out)
 	}
-	l.sendAttempt(tasks.Attempt{Spec: mustSpec(t, k, nil), Number: 2, TimeoutSeconds: 3600})
+	l.sendAttempt(attempts.Attempt{Spec: mustSpec(t, k, nil), Number: 2, TimeoutSeconds: 3600})
 	for ctx := testContext(t); ; { // until the worker has it
 		if workers, err := l.broker.Workers(ctx); err != nil {
 			t.Fatal(err)
@@ -159,11 +160,11 @@ func TestAnAttemptPastItsTimeoutFails(t *testing.T) {
 			break
 		}
 	}
-	a := tasks.Attempt{Spec: mustSpec(t, k, nil), Number: 2}
+	a := attempts.Attempt{Spec: mustSpec(t, k, nil), Number: 2}
 	if err := l.broker.Stop(testContext(t), a.ID()); err != nil {
 		t.Fatal(err)
 	}
-	if out := l.outcome(); out.Result != tasks.Returned {
+	if out := l.outcome(); out.Result != attempts.Returned {
 		t.Errorf("a stopped attempt: %+v", out)
 	}
 }
@@ -191,13 +192,13 @@ func TestOtherBytesThanAnotherArchitecturesAreNotReported(t *testing.T) {
 	})
 	l.start(l.worker(k))
 	spec := mustSpec(t, k, nil)
-	if out := l.do(spec, 1, tasks.Done); out.Divergent != "" || l.committed(spec).Attempt != "elsewhere" {
+	if out := l.do(spec, 1, attempts.Done); out.Divergent != "" || l.committed(spec).Attempt != "elsewhere" {
 		t.Errorf("outcome %+v", out)
 	}
 	if err := l.archive.DeleteBlobs(testContext(t), foreign); err != nil {
 		t.Fatal(err)
 	}
-	if out := l.do(spec, 2, tasks.Failed); out.Divergent != "" || !strings.Contains(out.Error, "pdp11") {
+	if out := l.do(spec, 2, attempts.Failed); out.Divergent != "" || !strings.Contains(out.Error, "pdp11") {
 		t.Errorf("a replay of what pdp11 has made: %+v", out)
 	}
 }
@@ -218,7 +219,7 @@ func TestTheLoserOfARaceReportsOtherBytes(t *testing.T) {
 	spec := mustSpec(t, k, nil)
 	l.send(spec, 1)
 	l.send(spec, 2)
-	var outs []tasks.Outcome
+	var outs []attempts.Outcome
 	for ctx := testContext(t); len(outs) < 2; {
 		reports, err := l.broker.Reports(ctx, time.Second)
 		if err != nil {
@@ -228,7 +229,7 @@ func TestTheLoserOfARaceReportsOtherBytes(t *testing.T) {
 			outs = append(outs, decodeOutcome(t, r))
 		}
 	}
-	if outs[0].Result != tasks.Done || outs[1].Result != tasks.Done || outs[0].Objects[0].Digest != outs[1].Objects[0].Digest {
+	if outs[0].Result != attempts.Done || outs[1].Result != attempts.Done || outs[0].Objects[0].Digest != outs[1].Objects[0].Digest {
 		t.Errorf("both must be done by one commit: %+v", outs)
 	}
 	if (outs[0].Divergent == "") == (outs[1].Divergent == "") {
@@ -243,7 +244,7 @@ func TestUnknownKindsAreReturned(t *testing.T) {
 	newer := hashKind
 	newer.Version = 2
 	for _, k := range []tasks.Kind{newer, kind("test/unheard-of", nil)} {
-		out := l.do(mustSpec(t, k, nil), 1, tasks.Returned)
+		out := l.do(mustSpec(t, k, nil), 1, attempts.Returned)
 		if !strings.Contains(out.Error, fmt.Sprintf("%s@%d", k.Name, k.Version)) {
 			t.Errorf("error %q", out.Error)
 		}
@@ -260,14 +261,14 @@ func TestATaskWhoseSecretKeyIsNotHereIsReturned(t *testing.T) {
 	spec := mustSpec(t, hashKind, "a")
 	spec.SecretKey = key.Fingerprint()
 	stop := l.start(l.worker(hashKind))
-	if out := l.do(spec, 1, tasks.Returned); !strings.Contains(out.Error, key.Fingerprint()) {
+	if out := l.do(spec, 1, attempts.Returned); !strings.Contains(out.Error, key.Fingerprint()) {
 		t.Errorf("error %q", out.Error)
 	}
 	stop()
 	w := l.worker(hashKind)
 	w.Keys = secrets.NewKeyring(key)
 	l.start(w)
-	l.do(spec, 1, tasks.Done)
+	l.do(spec, 1, attempts.Done)
 }
 
 func TestAMissingInputIsNamed(t *testing.T) {
@@ -281,13 +282,13 @@ func TestAMissingInputIsNamed(t *testing.T) {
 	b := mustSpec(t, hashKind, "b", input("a", a))
 	wantMissing := func(number int, words string) {
 		t.Helper()
-		out := l.do(b, number, tasks.Missing)
+		out := l.do(b, number, attempts.Missing)
 		if out.MissingNode == nil || *out.MissingNode != a.Key || !strings.Contains(out.Error, words) {
 			t.Errorf("outcome %+v", out)
 		}
 	}
 	wantMissing(1, "not committed")
-	l.do(a, 1, tasks.Done)
+	l.do(a, 1, attempts.Done)
 	damage := &fault.Rule{Op: fault.Get, Name: "blobs/*/*", Flip: true}
 	l.store.Add(damage)
 	wantMissing(2, "corrupt")
@@ -299,8 +300,8 @@ func TestAMissingInputIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantMissing(3, `"big"`)
-	l.do(a, 2, tasks.Done)
-	l.do(b, 4, tasks.Done)
+	l.do(a, 2, attempts.Done)
+	l.do(b, 4, attempts.Done)
 }
 
 func TestOneDamagedReadIsNoObstacle(t *testing.T) {
@@ -310,9 +311,9 @@ func TestOneDamagedReadIsNoObstacle(t *testing.T) {
 	w.MemoryBytes = 2 // caches nothing
 	l.start(w)
 	a := mustSpec(t, hashKind, "a")
-	l.do(a, 1, tasks.Done)
+	l.do(a, 1, attempts.Done)
 	l.store.Add(&fault.Rule{Op: fault.Get, Name: "blobs/*/*", Nth: 1, Flip: true})
-	l.do(mustSpec(t, hashKind, "b", input("a", a)), 1, tasks.Done)
+	l.do(mustSpec(t, hashKind, "b", input("a", a)), 1, attempts.Done)
 }
 
 func TestATornInputIsMissing(t *testing.T) {
@@ -324,38 +325,38 @@ func TestATornInputIsMissing(t *testing.T) {
 	if err := l.store.Create(testContext(t), "commits/"+a.Key.String(), []byte("torn")); err != nil {
 		t.Fatal(err)
 	}
-	if out := l.do(b, 1, tasks.Missing); out.MissingNode == nil || *out.MissingNode != a.Key {
+	if out := l.do(b, 1, attempts.Missing); out.MissingNode == nil || *out.MissingNode != a.Key {
 		t.Errorf("outcome %+v", out)
 	}
-	l.do(a, 1, tasks.Failed) // the leader has to remove the torn record
+	l.do(a, 1, attempts.Failed) // the leader has to remove the torn record
 }
 
 func TestErrorsOfAKind(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		run  func(ctx context.Context, t *tasks.Task) error
-		want tasks.Result
+		want attempts.Result
 		says string
 		log  string
 	}{
-		"transient": {func(context.Context, *tasks.Task) error { return errors.New("no route to host") }, tasks.Failed, "no route", "no route"},
-		"permanent": {func(context.Context, *tasks.Task) error { return tasks.Permanent(errors.New("loss is NaN")) }, tasks.Refused, "NaN", "NaN"},
-		"panic":     {func(context.Context, *tasks.Task) error { panic("index out of range") }, tasks.Refused, "index out of range", "worker_test.go"},
+		"transient": {func(context.Context, *tasks.Task) error { return errors.New("no route to host") }, attempts.Failed, "no route", "no route"},
+		"permanent": {func(context.Context, *tasks.Task) error { return tasks.Permanent(errors.New("loss is NaN")) }, attempts.Refused, "NaN", "NaN"},
+		"panic":     {func(context.Context, *tasks.Task) error { panic("index out of range") }, attempts.Refused, "index out of range", "worker_test.go"},
 		"two outputs of a name": {func(ctx context.Context, t *tasks.Task) error {
 			return errors.Join(t.Put(ctx, "x", nil), t.Put(ctx, "x", nil))
-		}, tasks.Refused, "twice", "twice"},
+		}, attempts.Refused, "twice", "twice"},
 		"no such blob": {func(ctx context.Context, t *tasks.Task) error {
 			_, err := t.Blob(ctx, "a", "middling")
 			return err
-		}, tasks.Refused, `no blob "middling"`, "middling"},
+		}, attempts.Refused, `no blob "middling"`, "middling"},
 		"beyond a blob": {func(ctx context.Context, t *tasks.Task) error {
 			_, err := t.BlobRange(ctx, "a", "big", bigBlob, 1)
 			return err
-		}, tasks.Refused, "bytes", "bytes"},
+		}, attempts.Refused, "bytes", "bytes"},
 		"no such source": {func(ctx context.Context, t *tasks.Task) error {
 			_, err := t.Imported(ctx, storage.DigestOf(nil))
 			return err
-		}, tasks.Refused, "submit the run again", "submit"},
+		}, attempts.Refused, "submit the run again", "submit"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -363,7 +364,7 @@ func TestErrorsOfAKind(t *testing.T) {
 			k := kind("test/bad", c.run)
 			l.start(l.worker(hashKind, k))
 			a := mustSpec(t, hashKind, "a")
-			l.do(a, 1, tasks.Done)
+			l.do(a, 1, attempts.Done)
 			spec := mustSpec(t, k, nil, input("a", a))
 			out := l.do(spec, 7, c.want)
 			if !strings.Contains(out.Error, c.says) {
@@ -390,14 +391,14 @@ func TestAStoreInTroubleCostsNoTry(t *testing.T) {
 			spec := mustSpec(t, hashKind, "a")
 			for n, trouble := range []error{storage.ErrFull, storage.ErrAway} {
 				l.store.Add(&fault.Rule{Op: op, Name: name, Err: trouble})
-				if out := l.do(spec, n+1, tasks.StoreAway); !strings.Contains(out.Error, trouble.Error()) {
+				if out := l.do(spec, n+1, attempts.StoreAway); !strings.Contains(out.Error, trouble.Error()) {
 					t.Errorf("error %q", out.Error)
 				} else if out.StoreFull != (trouble == storage.ErrFull) {
 					t.Errorf("%v: reported as full: %v", trouble, out.StoreFull)
 				}
 				l.store.Clear()
 			}
-			l.do(spec, 3, tasks.Done)
+			l.do(spec, 3, attempts.Done)
 		})
 	}
 }
@@ -423,13 +424,13 @@ func TestStoppedAttemptsAreReturned(t *testing.T) {
 	if err := l.broker.Stop(testContext(t), spec.Key.String()+".1"); err != nil {
 		t.Fatal(err)
 	}
-	if out := l.outcome(); out.Result != tasks.Returned || out.Error != queue.ErrStopped.Error() {
+	if out := l.outcome(); out.Result != attempts.Returned || out.Error != queue.ErrStopped.Error() {
 		t.Errorf("outcome %+v", out)
 	}
 	l.send(spec, 1) // costs no attempt: the same number again
 	<-begun
 	stop()
-	if out := l.outcome(); out.Result != tasks.Returned || out.Error != queue.ErrShutdown.Error() {
+	if out := l.outcome(); out.Result != attempts.Returned || out.Error != queue.ErrShutdown.Error() {
 		t.Errorf("outcome %+v", out)
 	}
 }
@@ -449,7 +450,7 @@ func TestAStopDoesNotInterruptACommit(t *testing.T) {
 	l.send(spec, 1)
 	<-begun
 	stop()
-	if out := l.outcome(); out.Result != tasks.Done {
+	if out := l.outcome(); out.Result != attempts.Done {
 		t.Errorf("outcome %+v", out)
 	}
 }
@@ -464,7 +465,7 @@ func TestMessagesThatAreNoAttemptsAreRefused(t *testing.T) {
 		if err := l.broker.Enqueue(testContext(t), m); err != nil {
 			t.Fatal(err)
 		}
-		if out := l.outcome(); out.Result != tasks.Refused || out.Key != spec.Key || out.Number != 1 {
+		if out := l.outcome(); out.Result != attempts.Refused || out.Key != spec.Key || out.Number != 1 {
 			t.Errorf("outcome %+v", out)
 		}
 	}
@@ -522,7 +523,7 @@ func TestLogsAreKeptOnRequest(t *testing.T) {
 	w.KeepLogs = true
 	l.start(w)
 	a := mustSpec(t, hashKind, "a")
-	l.do(a, 1, tasks.Done)
+	l.do(a, 1, attempts.Done)
 	if logs, err := l.archive.TaskLogs(testContext(t), "run-1", a.Key); err != nil || len(logs) != 1 {
 		t.Errorf("logs %v, %v", logs, err)
 	}
@@ -543,7 +544,7 @@ func TestAFailedPutIsTheReasonWhateverTheKindSays(t *testing.T) {
 		return nil
 	})
 	l.start(l.worker(k))
-	if out := l.do(mustSpec(t, k, nil), 1, tasks.StoreAway); !strings.Contains(out.Error, storage.ErrFull.Error()) {
+	if out := l.do(mustSpec(t, k, nil), 1, attempts.StoreAway); !strings.Contains(out.Error, storage.ErrFull.Error()) {
 		t.Errorf("error %q", out.Error)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"math"
 	"strings"
 
+	"coalmine/internal/externalsort"
 	"coalmine/storage"
 	"coalmine/tasks"
 )
@@ -62,8 +63,8 @@ func runImport(ctx context.Context, t *tasks.Task) error {
 	if err := p.check(); err != nil {
 		return tasks.Permanent(err)
 	}
-	imp := importer{sorter: newSorter(), names: newNumbering(), lexicon: newLexicon(p.Reading)}
-	defer imp.sorter.close()
+	imp := importer{sorter: externalsort.New(), names: newNumbering(), lexicon: newLexicon(p.Reading)}
+	defer imp.sorter.Close()
 	files := importedFiles{ctx: ctx, task: t}
 	for rec, err := range Records(ctx, files.of(p.Sources), p.Limits) {
 		if err != nil {
@@ -130,7 +131,7 @@ func (x *importedFiles) classify(err error) error {
 
 // importer collects the examples of a source by user.
 type importer struct {
-	sorter   *sorter
+	sorter   *externalsort.Sorter
 	names    *numbering
 	lexicon  *lexicon
 	users    []importedUser
@@ -165,12 +166,12 @@ func (imp *importer) add(rec Record) error {
 	user.extent.Words += len(words)
 	user.extent.Length += int64(len(imp.record))
 	imp.examples++
-	return imp.sorter.add(u, imp.record)
+	return imp.sorter.Add(u, imp.record)
 }
 
 func (imp *importer) write(ctx context.Context, t *tasks.Task) error {
 	w := newStreamWriter(ctx, t, corpusPart)
-	for record, err := range imp.sorter.sorted() {
+	for record, err := range imp.sorter.Sorted() {
 		if err == nil {
 			_, err = w.Write(record)
 		}

@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"coalmine/internal/externalsort"
 	"coalmine/internal/seeds"
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -187,21 +188,21 @@ func (p *partitioner) iid(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	sorted := newSorter()
-	defer sorted.close()
+	sorted := externalsort.New()
+	defer sorted.Close()
 	var packed []byte
 	err = p.eachExample(ctx, func(r record) error {
 		packed = binary.AppendUvarint(packed[:0], uint64(r.canary+1))
 		packed = appendExample(packed, r.original)
 		place := places[0]
 		places = places[1:]
-		return sorted.add(uint64(place), packed)
+		return sorted.Add(uint64(place), packed)
 	}, false)
 	if err != nil {
 		return err
 	}
 	refill := refiller{partitioner: p, stream: newStreamWriter(ctx, p.task, Train)}
-	for packed, err := range sorted.sorted() {
+	for packed, err := range sorted.Sorted() {
 		if err == nil {
 			err = refill.add(packed)
 		}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"coalmine/storage"
-	"coalmine/tasks"
+	"coalmine/tasks/attempts"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
 )
@@ -227,7 +227,7 @@ func TestTheHigherPriorityGoesFirstAndEqualsShare(t *testing.T) {
 	}
 	w := newWorld(t, 11, chaos{}, plans)
 	var order []string
-	w.override = func(a tasks.Attempt) *tasks.Outcome {
+	w.override = func(a attempts.Attempt) *attempts.Outcome {
 		if a.Kind == standingKind.Name {
 			order = append(order, a.Runs[0][:1])
 		}
@@ -303,7 +303,7 @@ func TestAStragglerGetsASecondAttempt(t *testing.T) {
 	p := federated(t, chainOptions{salt: "x", width: 4, steps: 6, big: true})
 	w := newWorld(t, 13, chaos{}, map[string]*plan.Plan{"a": p})
 	var stuck *execution
-	w.override = func(a tasks.Attempt) *tasks.Outcome {
+	w.override = func(a attempts.Attempt) *attempts.Outcome {
 		if a.Kind == partKind.Name && a.Step == 4 && a.Part == 2 && a.Number == 1 {
 			_, stuck = (*simQueue)(w).find(a.ID())
 			return hang

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"coalmine/tasks"
+	"coalmine/tasks/attempts"
 	"coalmine/workflows/plan"
 )
 
@@ -34,11 +34,11 @@ func newContest(t testing.TB, slots int, rivals []rival) *contest {
 	c.world = newWorld(t, 1, chaos{}, plans)
 	c.worker = &simWorker{id: "w0", slots: slots}
 	c.workers = []*simWorker{c.worker}
-	c.seconds = func(a tasks.Attempt) float64 { return c.length(a).Seconds() }
+	c.seconds = func(a attempts.Attempt) float64 { return c.length(a).Seconds() }
 	return c
 }
 
-func nameOf(a tasks.Attempt) string {
+func nameOf(a attempts.Attempt) string {
 	var p hashParams
 	if err := json.Unmarshal(a.Params, &p); err != nil {
 		panic(err)
@@ -48,7 +48,7 @@ func nameOf(a tasks.Attempt) string {
 
 // length is how long an attempt takes. What comes before a training takes no time,
 // and to join the parts of a round little.
-func (c *contest) length(a tasks.Attempt) time.Duration {
+func (c *contest) length(a attempts.Attempt) time.Duration {
 	name := nameOf(a)
 	if c.widths[name] > 0 && a.Kind == joinKind.Name {
 		return c.lengths[name] / 20
@@ -106,7 +106,7 @@ func (c *contest) calm() {
 func (c *contest) begin() {
 	m := c.pending[0]
 	c.pending = c.pending[1:]
-	attempt, err := tasks.DecodeAttempt(m.Payload)
+	attempt, err := attempts.DecodeAttempt(m.Payload)
 	if err != nil {
 		c.t.Fatal(err)
 	}

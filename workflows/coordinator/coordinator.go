@@ -15,6 +15,7 @@ import (
 	"coalmine/internal/tracing"
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/attempts"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
 )
@@ -127,7 +128,7 @@ const (
 
 // Lead leads until ctx is done, then returns nil. With a Holder it leads only
 // while it holds the lease in the queue, and stands by otherwise; for a leader with
-// another store it does not, but returns an error (tasks.ErrOtherStore). Without one
+// another store it does not, but returns an error (attempts.ErrOtherStore). Without one
 // it leads at once, and returns an error if another process takes the lead: the
 // store has two owners then.
 func (c *Coordinator) Lead(ctx context.Context) error {
@@ -155,7 +156,7 @@ func (c *Coordinator) Lead(ctx context.Context) error {
 // awaitLease waits until this process may lead. Errors of the queue are waited
 // out like another's lease; a leader with another store is an error.
 func (c *Coordinator) awaitLease(ctx context.Context) error {
-	var leader tasks.Leader // the other one
+	var leader attempts.Leader // the other one
 	for c.cfg.Holder != "" {
 		held, err := c.cfg.Queue.Lease(ctx, leaseName, c.cfg.Holder, leaseTTL)
 		switch {

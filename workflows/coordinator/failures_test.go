@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"coalmine/storage"
-	"coalmine/tasks"
+	"coalmine/tasks/attempts"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
 )
@@ -28,9 +28,9 @@ func TestAFailureStaysInItsCells(t *testing.T) {
 	b.cell(b.node(reportKind, hashParams{Salt: "r3"}, good), broken.At(5))
 	w := newWorld(t, 5, chaos{}, map[string]*plan.Plan{"a": b.done(t)})
 	refuse := true
-	w.override = func(a tasks.Attempt) *tasks.Outcome {
+	w.override = func(a attempts.Attempt) *attempts.Outcome {
 		if refuse && (a.Key == bad.Key || a.Key == broken.PartKey(3, 1)) {
-			return &tasks.Outcome{Result: tasks.Refused, Error: "the loss is NaN"}
+			return &attempts.Outcome{Result: attempts.Refused, Error: "the loss is NaN"}
 		}
 		return nil
 	}
@@ -68,9 +68,9 @@ func TestARetryThatCrossesTheEndOfItsRunCounts(t *testing.T) {
 	b.cell(b.node(reportKind, hashParams{Salt: "r"}, refused), refused)
 	w := newWorld(t, 6, chaos{}, map[string]*plan.Plan{"a": b.done(t)})
 	refuse, id := true, ""
-	w.override = func(a tasks.Attempt) *tasks.Outcome {
+	w.override = func(a attempts.Attempt) *attempts.Outcome {
 		if refuse && a.Key == refused.Key {
-			return &tasks.Outcome{Result: tasks.Refused, Error: "the source is gone"}
+			return &attempts.Outcome{Result: attempts.Refused, Error: "the source is gone"}
 		}
 		return nil
 	}
@@ -101,10 +101,10 @@ func TestTransientErrorsAreTriedAgainUntilTheyAreTooMany(t *testing.T) {
 		b.cell(b.node(reportKind, hashParams{Salt: "r"}, flaky), flaky)
 		w := newWorld(t, 6, chaos{}, map[string]*plan.Plan{"a": b.done(t)})
 		n := 0
-		w.override = func(a tasks.Attempt) *tasks.Outcome {
+		w.override = func(a attempts.Attempt) *attempts.Outcome {
 			if a.Key == flaky.Key && n < failures {
 				n++
-				return &tasks.Outcome{Result: tasks.Failed, Error: "connection reset"}
+				return &attempts.Outcome{Result: attempts.Failed, Error: "connection reset"}
 			}
 			return nil
 		}
@@ -129,7 +129,7 @@ func TestATaskThatKillsItsWorkersIsSetAside(t *testing.T) {
 	b.cell(b.node(reportKind, hashParams{Salt: "r1"}, poison), fine)
 	b.cell(b.node(reportKind, hashParams{Salt: "r2"}, fine), fine)
 	w := newWorld(t, 7, chaos{}, map[string]*plan.Plan{"a": b.done(t)})
-	w.kills = func(a tasks.Attempt) bool { return a.Key == poison.Key }
+	w.kills = func(a attempts.Attempt) bool { return a.Key == poison.Key }
 	id := w.submit("a", 0)
 	w.untilPhase(runs.Failed, id)
 	failure := w.run(id).state.Failures[poison.Key]
@@ -158,10 +158,10 @@ func TestLinesAboutANodeNameItsRunAndTheAttempt(t *testing.T) {
 	deadly, flaky := b.node(standingKind, hashParams{Salt: "deadly"}), b.node(standingKind, hashParams{Salt: "flaky"})
 	b.cell(b.node(reportKind, hashParams{Salt: "r"}, deadly), flaky)
 	w := newWorld(t, 13, chaos{}, map[string]*plan.Plan{"a": b.done(t)})
-	w.kills = func(a tasks.Attempt) bool { return a.Key == deadly.Key }
-	w.override = func(a tasks.Attempt) *tasks.Outcome {
+	w.kills = func(a attempts.Attempt) bool { return a.Key == deadly.Key }
+	w.override = func(a attempts.Attempt) *attempts.Outcome {
 		if a.Key == flaky.Key && a.Number == 1 {
-			return &tasks.Outcome{Result: tasks.Failed, Error: "connection reset"}
+			return &attempts.Outcome{Result: attempts.Failed, Error: "connection reset"}
 		}
 		return nil
 	}
@@ -192,9 +192,9 @@ func TestAFailureThatNobodyWantsIsNoError(t *testing.T) {
 	broken := b.chain(chainOptions{salt: "broken", width: 2, steps: 5}, data)
 	b.cell(b.node(reportKind, hashParams{Salt: "r"}, data), broken.At(5))
 	w := newWorld(t, 14, chaos{}, map[string]*plan.Plan{"a": b.done(t)})
-	w.override = func(a tasks.Attempt) *tasks.Outcome {
+	w.override = func(a attempts.Attempt) *attempts.Outcome {
 		if a.Key == broken.PartKey(3, 0) || a.Key == broken.PartKey(3, 1) {
-			return &tasks.Outcome{Result: tasks.Refused, Error: "the loss is NaN"}
+			return &attempts.Outcome{Result: attempts.Refused, Error: "the loss is NaN"}
 		}
 		return nil
 	}
@@ -222,7 +222,7 @@ func TestALostWorkersTaskRunsElsewhereWithinFourSeconds(t *testing.T) {
 	b.cell(n, n)
 	w := newWorld(t, 8, chaos{}, map[string]*plan.Plan{"a": b.done(t)})
 	var died, ran time.Time
-	w.kills = func(tasks.Attempt) bool {
+	w.kills = func(attempts.Attempt) bool {
 		if died.IsZero() {
 			died = w.clock
 			return true
@@ -244,7 +244,7 @@ func TestAnInputThatKeepsVanishingIsAFailureWithEvidence(t *testing.T) {
 	b.cell(b.node(reportKind, hashParams{Salt: "r"}, input), input)
 	b.cell(c.At(3), c.At(3))
 	w := newWorld(t, 9, chaos{}, map[string]*plan.Plan{"a": b.done(t)})
-	vanish := func(key storage.Key) *tasks.Outcome {
+	vanish := func(key storage.Key) *attempts.Outcome {
 		if commit, err := w.archive.Committed(context.Background(), key); err == nil {
 			if err := w.archive.DeleteBlobs(context.Background(), commit); err != nil {
 				t.Fatal(err)
@@ -252,7 +252,7 @@ func TestAnInputThatKeepsVanishingIsAFailureWithEvidence(t *testing.T) {
 		}
 		return nil
 	}
-	w.override = func(a tasks.Attempt) *tasks.Outcome {
+	w.override = func(a attempts.Attempt) *attempts.Outcome {
 		switch {
 		case a.Kind == reportKind.Name:
 			return vanish(input.Key)
@@ -298,7 +298,7 @@ func TestDamagedBlobsAndTornCommitsAreMadeAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.override = func(a tasks.Attempt) *tasks.Outcome {
+	w.override = func(a attempts.Attempt) *attempts.Outcome {
 		switch {
 		case a.Kind == joinKind.Name && a.Step == 6:
 			damage(a.Inputs[1].Key) // its first part

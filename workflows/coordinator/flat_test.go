@@ -16,6 +16,7 @@ import (
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/tasks"
+	"coalmine/tasks/attempts"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
 )
@@ -182,11 +183,11 @@ func (w *instantWorker) Enqueue(ctx context.Context, messages ...queue.Message) 
 	w.calls++
 	w.messages += len(messages)
 	for _, m := range messages {
-		a, err := tasks.DecodeAttempt(m.Payload)
+		a, err := attempts.DecodeAttempt(m.Payload)
 		if err != nil {
 			return err
 		}
-		body, err := json.Marshal(tasks.Outcome{Key: a.Key, Number: a.Number, Worker: "w", Result: tasks.Done, Objects: w.execute(ctx, a).Objects()})
+		body, err := json.Marshal(attempts.Outcome{Key: a.Key, Number: a.Number, Worker: "w", Result: attempts.Done, Objects: w.execute(ctx, a).Objects()})
 		if err != nil {
 			return err
 		}
@@ -195,7 +196,7 @@ func (w *instantWorker) Enqueue(ctx context.Context, messages ...queue.Message) 
 	return nil
 }
 
-func (w *instantWorker) execute(ctx context.Context, a tasks.Attempt) *storage.Commit {
+func (w *instantWorker) execute(ctx context.Context, a attempts.Attempt) *storage.Commit {
 	sink := make(memorySink)
 	if err := testKinds[a.Kind].Run(ctx, tasks.NewTask(a.Spec, archiveSource{w.archive}, sink, nil, nil)); err != nil {
 		w.t.Fatal(err)

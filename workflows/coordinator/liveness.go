@@ -13,6 +13,7 @@ import (
 	"coalmine/internal/queue"
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/attempts"
 	"coalmine/workflows/runs"
 )
 
@@ -353,7 +354,7 @@ func (t *term) samplesOf(x *task) *samples {
 }
 
 // measure takes in how long an attempt took.
-func (t *term) measure(f *flight, o tasks.Outcome) {
+func (t *term) measure(f *flight, o attempts.Outcome) {
 	t.samplesOf(f.task).add(o.Seconds)
 	f.task.useTime(o.Seconds)
 	f.run.tokens.add(t.now(), o.Tokens)

@@ -20,6 +20,7 @@ import (
 	"coalmine/storage/dir"
 	"coalmine/storage/storagetest"
 	"coalmine/tasks"
+	"coalmine/tasks/attempts"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
 )
@@ -30,7 +31,7 @@ type liveQueue struct {
 	archive *storage.Archive
 	slots   chan struct{}
 	// takes, if set, is how long an attempt holds its slot.
-	takes   func(tasks.Attempt) time.Duration
+	takes   func(attempts.Attempt) time.Duration
 	reports chan queue.Report
 	work    sync.WaitGroup
 
@@ -58,7 +59,7 @@ func (q *liveQueue) Enqueue(_ context.Context, messages ...queue.Message) error 
 }
 
 func (q *liveQueue) enqueue(m queue.Message) error {
-	a, err := tasks.DecodeAttempt(m.Payload)
+	a, err := attempts.DecodeAttempt(m.Payload)
 	if err != nil {
 		return err
 	}
@@ -90,18 +91,18 @@ func (q *liveQueue) enqueue(m queue.Message) error {
 	return nil
 }
 
-func (q *liveQueue) execute(a tasks.Attempt) tasks.Outcome {
+func (q *liveQueue) execute(a attempts.Attempt) attempts.Outcome {
 	ctx := context.Background()
-	o := tasks.Outcome{Key: a.Key, Number: a.Number, Worker: "w1", Result: tasks.Failed, Tokens: 100}
+	o := attempts.Outcome{Key: a.Key, Number: a.Number, Worker: "w1", Result: attempts.Failed, Tokens: 100}
 	if f, err := lookUp(ctx, q.archive, a.Key); err == nil && f.available() {
-		o.Result, o.Objects = tasks.Done, f.commit.Objects()
+		o.Result, o.Objects = attempts.Done, f.commit.Objects()
 		return o
 	}
 	sink := make(memorySink)
 	err := testKinds[a.Kind].Run(ctx, tasks.NewTask(a.Spec, archiveSource{q.archive}, sink, nil, nil))
 	var missing *tasks.MissingError
 	if errors.As(err, &missing) {
-		o.Result, o.MissingNode, o.Error = tasks.Missing, &missing.Node, err.Error()
+		o.Result, o.MissingNode, o.Error = attempts.Missing, &missing.Node, err.Error()
 		return o
 	}
 	if err == nil {
@@ -111,11 +112,11 @@ func (q *liveQueue) execute(a tasks.Attempt) tasks.Outcome {
 		o.Error = err.Error()
 		return o
 	}
-	o.Result = tasks.Done
+	o.Result = attempts.Done
 	return o
 }
 
-func (q *liveQueue) commit(ctx context.Context, a tasks.Attempt, sink memorySink) ([]storage.Blob, error) {
+func (q *liveQueue) commit(ctx context.Context, a attempts.Attempt, sink memorySink) ([]storage.Blob, error) {
 	c := &storage.Commit{Key: a.Key, Kind: a.Kind, KindVersion: 1, Attempt: fmt.Sprint(a.ID(), time.Now().UnixNano())}
 	for _, name := range slices.Sorted(maps.Keys(sink)) {
 		b, err := q.archive.PutBlob(ctx, a.Key, name, sink[name], storage.Recomputable)

@@ -13,6 +13,7 @@ import (
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/tasks"
+	"coalmine/tasks/attempts"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
 )
@@ -25,14 +26,14 @@ func TestMetricsCountAttemptsTakeoversAndFailures(t *testing.T) {
 	b.cell(b.node(reportKind, hashParams{Salt: "r2"}, bad), deadly)
 	w := newWorld(t, 11, chaos{}, map[string]*plan.Plan{"a": b.done(t)})
 	killed := false
-	w.kills = func(a tasks.Attempt) bool {
+	w.kills = func(a attempts.Attempt) bool {
 		kill := !killed && a.Key == deadly.Key
 		killed = killed || kill
 		return kill
 	}
-	w.override = func(a tasks.Attempt) *tasks.Outcome {
+	w.override = func(a attempts.Attempt) *attempts.Outcome {
 		if a.Key == bad.Key {
-			return &tasks.Outcome{Result: tasks.Refused, Error: "the loss is NaN"}
+			return &attempts.Outcome{Result: attempts.Refused, Error: "the loss is NaN"}
 		}
 		return nil
 	}
@@ -44,8 +45,8 @@ func TestMetricsCountAttemptsTakeoversAndFailures(t *testing.T) {
 	}{
 		"takeovers": {m.takeovers, 1},
 		"lost":      {m.attempts.WithLabelValues(standingKind.Name, lost), 1},
-		"done":      {m.attempts.WithLabelValues(standingKind.Name, string(tasks.Done)), 1},
-		"refused":   {m.attempts.WithLabelValues(standingKind.Name, string(tasks.Refused)), 1},
+		"done":      {m.attempts.WithLabelValues(standingKind.Name, string(attempts.Done)), 1},
+		"refused":   {m.attempts.WithLabelValues(standingKind.Name, string(attempts.Refused)), 1},
 		"failures":  {m.failures.WithLabelValues(standingKind.Name), 1},
 		"divergent": {m.divergent, 0},
 	} {

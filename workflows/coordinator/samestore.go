@@ -6,7 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"coalmine/tasks"
+	"coalmine/tasks/attempts"
 )
 
 // Processes that meet in one queue must work on one store. Each attempt says which
@@ -20,12 +20,12 @@ const (
 
 // introduce is how this process presents itself once it leads. Without a contest it
 // has no name: its worker is the same process.
-func (c *Coordinator) introduce(ctx context.Context) (tasks.Leader, error) {
+func (c *Coordinator) introduce(ctx context.Context) (attempts.Leader, error) {
 	if c.cfg.Holder == "" {
-		return tasks.Leader{}, nil
+		return attempts.Leader{}, nil
 	}
 	id, err := c.cfg.Archive.Identify(ctx)
-	return tasks.Leader{Holder: c.cfg.Holder, Store: c.cfg.Archive.String(), StoreID: id}, err
+	return attempts.Leader{Holder: c.cfg.Holder, Store: c.cfg.Archive.String(), StoreID: id}, err
 }
 
 // announce tells those that stand by which store is led. Nothing hangs on it, and
@@ -44,21 +44,21 @@ func (t *term) announce() {
 	})
 }
 
-// meetLeader returns an error that wraps tasks.ErrOtherStore if the leader has
+// meetLeader returns an error that wraps attempts.ErrOtherStore if the leader has
 // another store: to stand by for it would be to wait for nothing, and to lead after
 // it would send its workers away. Else it returns the leader that it has looked at:
 // the one before if there is none, or nothing can be said of it yet.
-func (c *Coordinator) meetLeader(ctx context.Context, before tasks.Leader) (tasks.Leader, error) {
+func (c *Coordinator) meetLeader(ctx context.Context, before attempts.Leader) (attempts.Leader, error) {
 	data, err := c.cfg.Queue.Published(ctx, leaderName)
 	if err != nil || data == nil {
 		return before, nil
 	}
-	var leader tasks.Leader
+	var leader attempts.Leader
 	if json.Unmarshal(data, &leader) != nil || leader == before {
 		return before, nil
 	}
 	err = leader.CheckStore(ctx, c.cfg.Archive)
-	if errors.Is(err, tasks.ErrOtherStore) {
+	if errors.Is(err, attempts.ErrOtherStore) {
 		return leader, err
 	} else if err != nil {
 		return before, nil // nothing is proved

@@ -12,7 +12,7 @@ import (
 	"coalmine/internal/queue"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
-	"coalmine/tasks"
+	"coalmine/tasks/attempts"
 )
 
 func TestNobodyStandsByForALeaderWithAnotherStore(t *testing.T) {
@@ -36,7 +36,7 @@ func TestNobodyStandsByForALeaderWithAnotherStore(t *testing.T) {
 				standing, end := context.WithTimeout(ctx, 20*time.Second)
 				defer end()
 				err := standby.Lead(standing)
-				if errors.Is(err, tasks.ErrOtherStore) != other || !other && err != nil {
+				if errors.Is(err, attempts.ErrOtherStore) != other || !other && err != nil {
 					t.Errorf("it ends with %v", err)
 				}
 				if other && (standing.Err() != nil || !strings.Contains(err.Error(), "the coordinator first")) {
@@ -53,13 +53,13 @@ func TestNobodyStandsByForALeaderWithAnotherStore(t *testing.T) {
 type sentQueue struct {
 	*liveQueue
 	mu      sync.Mutex
-	leaders map[tasks.Leader]int
+	leaders map[attempts.Leader]int
 }
 
 func (q *sentQueue) Enqueue(ctx context.Context, messages ...queue.Message) error {
 	q.mu.Lock()
 	for _, m := range messages {
-		if a, err := tasks.DecodeAttempt(m.Payload); err == nil {
+		if a, err := attempts.DecodeAttempt(m.Payload); err == nil {
 			q.leaders[a.Leader]++
 		}
 	}
@@ -72,7 +72,7 @@ func TestAttemptsTellTheStoreOfAClustersLeader(t *testing.T) {
 	for _, holder := range []string{"", "somebody"} {
 		synctest.Test(t, func(t *testing.T) {
 			archive := storage.NewArchive(storagetest.NewMemory())
-			q := &sentQueue{liveQueue: newLiveQueue(archive), leaders: make(map[tasks.Leader]int)}
+			q := &sentQueue{liveQueue: newLiveQueue(archive), leaders: make(map[attempts.Leader]int)}
 			c := newLeader(t, archive, q, holder, federated(t, chainOptions{salt: "x", width: 2, steps: 3}))
 			ctx, stop := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
@@ -83,13 +83,13 @@ func TestAttemptsTellTheStoreOfAClustersLeader(t *testing.T) {
 				t.Error(err)
 			}
 			q.work.Wait()
-			var want tasks.Leader // of a home: nothing
+			var want attempts.Leader // of a home: nothing
 			if holder != "" {
 				id, err := archive.Identity(t.Context())
 				if err != nil {
 					t.Fatal(err)
 				}
-				want = tasks.Leader{Holder: holder, Store: archive.String(), StoreID: id}
+				want = attempts.Leader{Holder: holder, Store: archive.String(), StoreID: id}
 			}
 			if len(q.leaders) != 1 || q.leaders[want] == 0 {
 				t.Errorf("attempts tell of %v, want %+v alone", q.leaders, want)

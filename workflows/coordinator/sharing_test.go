@@ -12,7 +12,7 @@ import (
 
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
-	"coalmine/tasks"
+	"coalmine/tasks/attempts"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
 )
@@ -40,7 +40,7 @@ func timeOfTrainings(t *testing.T, slots, pairs int, runFor time.Duration) map[s
 		q := newLiveQueue(archive)
 		q.slots = make(chan struct{}, slots)
 		var mu sync.Mutex
-		q.takes = func(a tasks.Attempt) time.Duration {
+		q.takes = func(a attempts.Attempt) time.Duration {
 			var p hashParams
 			if err := json.Unmarshal(a.Params, &p); err != nil {
 				panic(err)
@@ -86,7 +86,7 @@ func TestAPauseIsNoClaimToTime(t *testing.T) {
 		q := newLiveQueue(archive)
 		q.slots = make(chan struct{}, 1)
 		var long time.Duration
-		q.takes = func(a tasks.Attempt) time.Duration {
+		q.takes = func(a attempts.Attempt) time.Duration {
 			var p hashParams
 			if err := json.Unmarshal(a.Params, &p); err != nil {
 				panic(err)

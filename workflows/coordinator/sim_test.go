@@ -19,6 +19,7 @@ import (
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/tasks"
+	"coalmine/tasks/attempts"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
 )
@@ -45,15 +46,15 @@ type world struct {
 	// override, if set, decides how an attempt ends instead of the kind; kills
 	// says that it takes its worker with it; faults are the odds, in thousandths,
 	// that storage fails a job of the coordinator.
-	override func(tasks.Attempt) *tasks.Outcome
-	kills    func(tasks.Attempt) bool
+	override func(attempts.Attempt) *attempts.Outcome
+	kills    func(attempts.Attempt) bool
 	faults   int
 	ran      map[string]int // executions by kind
 	kinds    []string       // what workers advertise
 	keys     []string       // secret keys that workers hold
 	slow     func(*execution) float64
 	// seconds is how long an attempt says that it took.
-	seconds func(tasks.Attempt) float64
+	seconds func(attempts.Attempt) float64
 
 	pending []queue.Message
 	// silence is until when no worker shows a heartbeat after a flush.
@@ -85,7 +86,7 @@ func (w *simWorker) dead() bool { return !w.silent.IsZero() }
 
 // execution is an attempt at a worker, between two of its steps.
 type execution struct {
-	attempt tasks.Attempt
+	attempt attempts.Attempt
 	id      string
 	stopped bool
 	next    func() // what it does next, nil when it has reported
@@ -481,7 +482,7 @@ func (w *world) take(x *simWorker) {
 		w.note("a message is lost")
 		return
 	}
-	a, err := tasks.DecodeAttempt(m.Payload)
+	a, err := attempts.DecodeAttempt(m.Payload)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -495,7 +496,7 @@ func (w *world) take(x *simWorker) {
 
 func (w *world) work(x *simWorker, e *execution) {
 	if e.stopped {
-		w.end(x, e, tasks.Outcome{Result: tasks.Returned})
+		w.end(x, e, attempts.Outcome{Result: attempts.Returned})
 		return
 	}
 	e.next()
@@ -509,7 +510,7 @@ func (w *world) lookFirst(x *simWorker, e *execution) {
 		w.t.Fatal(err)
 	}
 	if f.available() {
-		w.end(x, e, tasks.Outcome{Result: tasks.Done, Objects: f.commit.Objects()})
+		w.end(x, e, attempts.Outcome{Result: attempts.Done, Objects: f.commit.Objects()})
 		return
 	}
 	e.next = func() { w.compute(x, e) }
@@ -537,18 +538,18 @@ func (w *world) compute(x *simWorker, e *execution) {
 	var missing *tasks.MissingError
 	switch {
 	case errors.As(err, &missing):
-		w.end(x, e, tasks.Outcome{Result: tasks.Missing, MissingNode: &missing.Node, Error: err.Error()})
+		w.end(x, e, attempts.Outcome{Result: attempts.Missing, MissingNode: &missing.Node, Error: err.Error()})
 	case tasks.IsPermanent(err):
-		w.end(x, e, tasks.Outcome{Result: tasks.Refused, Error: err.Error()})
+		w.end(x, e, attempts.Outcome{Result: attempts.Refused, Error: err.Error()})
 	case err != nil:
-		w.end(x, e, tasks.Outcome{Result: tasks.Failed, Error: err.Error()})
+		w.end(x, e, attempts.Outcome{Result: attempts.Failed, Error: err.Error()})
 	default:
 		e.next = func() { w.putBlobs(x, e, sink) }
 	}
 }
 
 // hang is what an override returns for an attempt that never ends.
-var hang = new(tasks.Outcome)
+var hang = new(attempts.Outcome)
 
 func (w *world) putBlobs(x *simWorker, e *execution, sink memorySink) {
 	c := &storage.Commit{Key: e.attempt.Key, Kind: e.attempt.Kind, KindVersion: 1, Attempt: fmt.Sprint(x.id, e.id, w.rand.Uint64())}
@@ -565,10 +566,10 @@ func (w *world) putBlobs(x *simWorker, e *execution, sink memorySink) {
 func (w *world) commit(x *simWorker, e *execution, c *storage.Commit) {
 	stands, won, err := w.archive.Commit(context.Background(), c)
 	if err != nil {
-		w.end(x, e, tasks.Outcome{Result: tasks.Failed, Error: err.Error()})
+		w.end(x, e, attempts.Outcome{Result: attempts.Failed, Error: err.Error()})
 		return
 	}
-	o := tasks.Outcome{Result: tasks.Done, Objects: stands.Objects(), Seconds: w.seconds(e.attempt)}
+	o := attempts.Outcome{Result: attempts.Done, Objects: stands.Objects(), Seconds: w.seconds(e.attempt)}
 	if !won {
 		o.Divergent = stands.Differs(c)
 	}
@@ -577,11 +578,11 @@ func (w *world) commit(x *simWorker, e *execution, c *storage.Commit) {
 
 // simSeconds is how long an attempt says that it took, the same for the whole of a
 // training: some are so much longer than others that they yield.
-func simSeconds(a tasks.Attempt) float64 {
+func simSeconds(a attempts.Attempt) float64 {
 	return []float64{0.1, 0.2, 5, 60}[storage.DigestOf(a.Params)[0]%4]
 }
 
-func (w *world) end(x *simWorker, e *execution, o tasks.Outcome) {
+func (w *world) end(x *simWorker, e *execution, o attempts.Outcome) {
 	e.next = nil
 	x.running = slices.DeleteFunc(x.running, func(other *execution) bool { return other == e })
 	o.Key, o.Number, o.Worker = e.attempt.Key, e.attempt.Number, x.id

@@ -15,6 +15,7 @@ import (
 	"coalmine/internal/tracing"
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/attempts"
 	"coalmine/workflows/runs"
 )
 
@@ -104,7 +105,7 @@ type flight struct {
 }
 
 func attemptID(key storage.Key, number int) string {
-	a := tasks.Attempt{Spec: tasks.Spec{Key: key}, Number: number}
+	a := attempts.Attempt{Spec: tasks.Spec{Key: key}, Number: number}
 	return a.ID()
 }
 
@@ -146,7 +147,7 @@ func (t *term) launch(x *task, r *run) {
 	t.served++
 	r.lastServed = t.served
 	f.span = t.attemptSpan(f)
-	attempt := tasks.Attempt{
+	attempt := attempts.Attempt{
 		Spec: x.spec, Number: f.number, Runs: runIDs(x.wants), Trace: f.span.Envelope(),
 		TimeoutSeconds: t.TaskTimeout.Seconds(), Leader: t.leader,
 	}
@@ -247,7 +248,7 @@ func (t *term) report(r queue.Report) {
 		t.nudged()
 		return
 	}
-	var o tasks.Outcome
+	var o attempts.Outcome
 	if err := json.Unmarshal(r.Body, &o); err != nil || attemptID(o.Key, o.Number) != r.ID {
 		t.log.Warn("a report makes no sense; the attempt will be looked for in storage", "message", r.ID, "worker", r.Worker, "error", err)
 		return
@@ -267,7 +268,7 @@ func (t *term) report(r queue.Report) {
 		t.diverged(f.task, o)
 	}
 	if f.task.state == finished {
-		if o.Result == tasks.Done {
+		if o.Result == attempts.Done {
 			f.task.owner.late(t, f.task)
 		}
 		return
@@ -275,32 +276,32 @@ func (t *term) report(r queue.Report) {
 	t.outcome(f, o)
 }
 
-func (t *term) outcome(f *flight, o tasks.Outcome) {
+func (t *term) outcome(f *flight, o attempts.Outcome) {
 	x := f.task
 	switch o.Result {
-	case tasks.Done:
+	case attempts.Done:
 		t.measure(f, o)
 		t.succeed(x, o.Objects)
-	case tasks.Refused:
+	case attempts.Refused:
 		t.logTrouble(x, runs.Entry{Kind: runs.AttemptFailed, Error: o.Error, Worker: o.Worker})
 		t.fail(x, o.Error)
-	case tasks.Missing:
+	case attempts.Missing:
 		t.inputMissing(x, o)
-	case tasks.Returned:
+	case attempts.Returned:
 		t.handedBack(f)
-	case tasks.StoreAway:
+	case attempts.StoreAway:
 		t.storeFailed(f, o)
 	default:
 		t.tryAgain(x, o)
 	}
-	if o.Result != tasks.StoreAway {
+	if o.Result != attempts.StoreAway {
 		x.store = ""
 	}
 }
 
 // storeFailed sends a task back for the store's sake. That may go on for hours,
 // so it is logged once.
-func (t *term) storeFailed(f *flight, o tasks.Outcome) {
+func (t *term) storeFailed(f *flight, o attempts.Outcome) {
 	x := f.task
 	cause := WaitStore
 	if o.StoreFull {
@@ -379,7 +380,7 @@ func backoff(n int) time.Duration {
 }
 
 // tryAgain counts an error that another attempt may mend.
-func (t *term) tryAgain(x *task, o tasks.Outcome) {
+func (t *term) tryAgain(x *task, o attempts.Outcome) {
 	x.tries++
 	x.lastErr = o.Error
 	t.logTrouble(x, runs.Entry{Kind: runs.AttemptFailed, Error: o.Error, Worker: o.Worker})
@@ -445,7 +446,7 @@ const maxMissing = 6
 const purgeAfter = 2
 
 // inputMissing plans an input again that a worker could not read.
-func (t *term) inputMissing(x *task, o tasks.Outcome) {
+func (t *term) inputMissing(x *task, o attempts.Outcome) {
 	if o.MissingNode == nil {
 		o.Error = "an input is missing, but the worker did not say which: " + o.Error
 		t.tryAgain(x, o)
@@ -467,7 +468,7 @@ func (t *term) inputMissing(x *task, o tasks.Outcome) {
 
 // inputLost plans an input again that was thought to be there. It counts how
 // often that happens until a task could read it.
-func (t *term) inputLost(x *task, in input, o tasks.Outcome) {
+func (t *term) inputLost(x *task, in input, o attempts.Outcome) {
 	key := *o.MissingNode
 	t.losses[key]++
 	count := t.losses[key]
@@ -541,7 +542,7 @@ func (t *term) logTrouble(x *task, e runs.Entry) {
 	}
 }
 
-func (t *term) diverged(x *task, o tasks.Outcome) {
+func (t *term) diverged(x *task, o attempts.Outcome) {
 	t.logOf(x).Error("two attempts at one node differ: its kind is not deterministic",
 		"attempt", o.Number, "worker", o.Worker, "difference", o.Divergent)
 	t.metrics.divergent.WithLabelValues(x.spec.Kind).Inc()
@@ -550,8 +551,8 @@ func (t *term) diverged(x *task, o tasks.Outcome) {
 
 // stray deals with a report on an attempt that this term does not have in its
 // books: from the term before, or given up for lost. It is a hint to look.
-func (t *term) stray(o tasks.Outcome) {
-	if o.Result != tasks.Done {
+func (t *term) stray(o attempts.Outcome) {
+	if o.Result != attempts.Done {
 		return
 	}
 	for _, f := range t.flightsInOrder() {

@@ -9,6 +9,7 @@ import (
 	"coalmine/internal/queue"
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/attempts"
 	"coalmine/workflows/runs"
 )
 
@@ -20,7 +21,7 @@ type term struct {
 	archive *storage.Archive
 	service *runs.Service
 	permit  *Permit
-	leader  tasks.Leader // what attempts say of this process
+	leader  attempts.Leader // what attempts say of this process
 	now     func() time.Time
 	// start runs a job aside and applies, in the loop, what it returns.
 	start   func(lane, job)

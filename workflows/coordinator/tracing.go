@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"coalmine/internal/tracing"
-	"coalmine/tasks"
+	"coalmine/tasks/attempts"
 )
 
 // unit is the span of what a task belongs to: its round, or the task itself. It
@@ -66,7 +66,7 @@ func (t *term) attemptSpan(f *flight) tracing.Span {
 }
 
 // traceOutcome says of an attempt's span how it ended.
-func (f *flight) traceOutcome(o tasks.Outcome) {
+func (f *flight) traceOutcome(o attempts.Outcome) {
 	f.span.String("result", string(o.Result))
 	f.span.String("worker", o.Worker)
 	if o.Error != "" {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"coalmine/tasks"
+	"coalmine/tasks/attempts"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
 )
@@ -18,12 +18,12 @@ func TestNoAbsenceOfTheStoreFailsANode(t *testing.T) {
 	id := w.submit("a", 0)
 	const absences = 100
 	n := 0
-	w.override = func(tasks.Attempt) *tasks.Outcome {
+	w.override = func(attempts.Attempt) *attempts.Outcome {
 		if n == absences {
 			return nil
 		}
 		n++
-		return &tasks.Outcome{Result: tasks.StoreAway, Error: "503 slow down"}
+		return &attempts.Outcome{Result: attempts.StoreAway, Error: "503 slow down"}
 	}
 	w.until(func() bool { return n == absences })
 	if said := strings.Join(w.term.status(w.run(id)).Reasons, "; "); !strings.Contains(said, "503 slow down") {
@@ -46,12 +46,12 @@ func TestAFullStoreThatOnlyWorkersMeetIsSaidOnce(t *testing.T) {
 	w := newWorld(t, 7, chaos{}, map[string]*plan.Plan{"a": federated(t, chainOptions{salt: "x", width: 2, steps: 5})})
 	id := w.submit("a", 0)
 	full, n := true, 0
-	w.override = func(tasks.Attempt) *tasks.Outcome {
+	w.override = func(attempts.Attempt) *attempts.Outcome {
 		if !full {
 			return nil
 		}
 		n++
-		return &tasks.Outcome{Result: tasks.StoreAway, StoreFull: true, Error: fmt.Sprintf("no space left for file %d", n)}
+		return &attempts.Outcome{Result: attempts.StoreAway, StoreFull: true, Error: fmt.Sprintf("no space left for file %d", n)}
 	}
 	first, _ := w.awaitWait(id, WaitSpace)
 	for tries := n; n < tries+20; {
@@ -74,7 +74,7 @@ func TestFlushesDoNotMakeATaskPoisonous(t *testing.T) {
 	b.cell(b.node(reportKind, hashParams{Salt: "r"}, long), long)
 	w := newWorld(t, 8, chaos{}, map[string]*plan.Plan{"a": b.done(t)})
 	hanging := true
-	w.override = func(a tasks.Attempt) *tasks.Outcome {
+	w.override = func(a attempts.Attempt) *attempts.Outcome {
 		if hanging && a.Key == long.Key {
 			return hang
 		}

@@ -10,6 +10,7 @@ import (
 
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/attempts"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
 )
@@ -36,12 +37,12 @@ func (w *world) awaitWait(id string, cause Cause) (Wait, *Status) {
 
 func TestAStuckRunIsToldFromASlowOne(t *testing.T) {
 	t.Parallel()
-	transient := func(kind string) func(tasks.Attempt) *tasks.Outcome {
-		return func(a tasks.Attempt) *tasks.Outcome {
+	transient := func(kind string) func(attempts.Attempt) *attempts.Outcome {
+		return func(a attempts.Attempt) *attempts.Outcome {
 			if a.Kind != kind || a.Number > 2 {
 				return nil
 			}
-			return &tasks.Outcome{Result: tasks.Failed, Error: "connection reset"}
+			return &attempts.Outcome{Result: attempts.Failed, Error: "connection reset"}
 		}
 	}
 	for _, c := range []struct {
@@ -100,7 +101,7 @@ func TestARunBehindOthersSaysWhose(t *testing.T) {
 			if limited {
 				w.term.Limits = map[tasks.Class]int{tasks.Compute: 2}
 			}
-			w.override = func(a tasks.Attempt) *tasks.Outcome {
+			w.override = func(a attempts.Attempt) *attempts.Outcome {
 				if a.Kind == partKind.Name && strings.Contains(string(a.Params), "first") {
 					return hang
 				}
@@ -129,7 +130,7 @@ func TestAttemptsCarryTheTimeout(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 24, chaos{}, map[string]*plan.Plan{"a": federated(t, chainOptions{salt: "x", width: 1, steps: 2})})
 	w.term.TaskTimeout = 90 * time.Second
-	w.override = func(a tasks.Attempt) *tasks.Outcome {
+	w.override = func(a attempts.Attempt) *attempts.Outcome {
 		if a.TimeoutSeconds != 90 {
 			t.Errorf("attempt at %s has a timeout of %v s", a.Kind, a.TimeoutSeconds)
 		}

@@ -1,4 +1,4 @@
-package tasks
+package attempts
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"coalmine/storage"
+	"coalmine/tasks"
 )
 
 // An attempt travels in the wire format of Protocol Buffers: to a worker with many
@@ -83,7 +84,7 @@ func DecodeAttempt(data []byte) (Attempt, error) {
 		case paramsField:
 			a.Params = v.bytes
 		case inputField:
-			var in Input
+			var in tasks.Input
 			in, err = decodeInput(v.bytes)
 			a.Inputs = append(a.Inputs, in)
 		case stepField:
@@ -111,8 +112,8 @@ func DecodeAttempt(data []byte) (Attempt, error) {
 	return a, nil
 }
 
-func decodeInput(data []byte) (Input, error) {
-	var in Input
+func decodeInput(data []byte) (tasks.Input, error) {
+	var in tasks.Input
 	err := eachField(data, func(field protowire.Number, v value) (err error) {
 		switch field {
 		case inputNameField:

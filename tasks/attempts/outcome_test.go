@@ -1,11 +1,11 @@
-package tasks_test
+package attempts_test
 
 import (
 	"encoding/json"
 	"testing"
 
 	"coalmine/storage"
-	"coalmine/tasks"
+	"coalmine/tasks/attempts"
 )
 
 // A worker that does not tell of objects must not look like one that has stored
@@ -15,14 +15,14 @@ func TestAnOutcomeTellsNoObjectsFromUntoldOnes(t *testing.T) {
 	c := &storage.Commit{Blobs: []storage.Blob{
 		{Name: "empty"}, {Name: "inline", Size: 1, Inline: []byte{1}}, {Name: "object", Size: 1 << 20, Blocks: []byte("sums")},
 	}}
-	for what, sent := range map[string]tasks.Outcome{
+	for what, sent := range map[string]attempts.Outcome{
 		"untold": {}, "none": {Objects: (&storage.Commit{}).Objects()}, "one": {Objects: c.Objects()},
 	} {
 		data, err := json.Marshal(sent)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var got tasks.Outcome
+		var got attempts.Outcome
 		if err := json.Unmarshal(data, &got); err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package datasets
+package externalsort
 
 import (
 	"encoding/binary"
@@ -13,8 +13,8 @@ func TestSorterIsStableWhateverItSpills(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		keys := rapid.SliceOfN(rapid.Uint64Range(0, 20), 0, 200).Draw(t, "keys")
-		s := &sorter{limit: rapid.IntRange(1, 3000).Draw(t, "limit")}
-		defer s.close()
+		s := &Sorter{limit: rapid.IntRange(1, 3000).Draw(t, "limit")}
+		defer s.Close()
 		type keyedOrdinal struct {
 			key     uint64
 			ordinal int
@@ -23,13 +23,13 @@ func TestSorterIsStableWhateverItSpills(t *testing.T) {
 		for i, k := range keys {
 			want = append(want, keyedOrdinal{k, i})
 			record := binary.AppendUvarint(binary.AppendUvarint(nil, k), uint64(i))
-			if err := s.add(k, append(record, make([]byte, i%7)...)); err != nil {
+			if err := s.Add(k, append(record, make([]byte, i%7)...)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		slices.SortStableFunc(want, func(a, b keyedOrdinal) int { return int(a.key) - int(b.key) })
 		var got []keyedOrdinal
-		for record, err := range s.sorted() {
+		for record, err := range s.Sorted() {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -50,16 +50,16 @@ func TestSorterIsStableWhateverItSpills(t *testing.T) {
 func TestSorterLeavesNoFileBehind(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
-	s := &sorter{limit: 1}
+	s := &Sorter{limit: 1}
 	for k := range uint64(10) {
-		if err := s.add(9-k, []byte{byte(k)}); err != nil {
+		if err := s.Add(9-k, []byte{byte(k)}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for range s.sorted() {
+	for range s.Sorted() {
 		break // a caller may stop early
 	}
-	s.close()
+	s.Close()
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v (%v)", left, err)
 	}

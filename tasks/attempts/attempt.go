@@ -1,4 +1,4 @@
-package tasks
+package attempts
 
 import (
 	"context"
@@ -7,11 +7,12 @@ import (
 	"strconv"
 
 	"coalmine/storage"
+	"coalmine/tasks"
 )
 
 // Attempt is one planned execution of a spec, as the coordinator sends it; see Encode.
 type Attempt struct {
-	Spec
+	tasks.Spec
 	// Number counts the attempts at this node from 1.
 	Number int
 	// Runs are the runs that want the node, for logs only.
@@ -70,7 +71,7 @@ const (
 	Done Result = "done"
 	// Failed: an error that another try may mend.
 	Failed Result = "failed"
-	// Refused: an error that no other try mends; see Permanent.
+	// Refused: an error that no other try mends; see tasks.Permanent.
 	Refused Result = "refused"
 	// Missing: an input's output is gone; plan that node again, then this one.
 	Missing Result = "missing"

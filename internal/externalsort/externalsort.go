@@ -1,4 +1,7 @@
-package datasets
+// Package externalsort orders more records than fit into memory: what does not fit
+// goes to a temporary file as sorted runs, which are merged at the end (Knuth, The
+// Art of Computer Programming 3, section 5.4).
+package externalsort
 
 import (
 	"bufio"
@@ -12,10 +15,9 @@ import (
 	"slices"
 )
 
-// sorter orders records by a number, equal numbers by arrival, in bounded
-// memory: what does not fit goes to a temporary file as sorted runs, which are
-// merged at the end (Knuth, The Art of Computer Programming 3, section 5.4).
-type sorter struct {
+// Sorter orders records by a number, equal numbers by arrival, in bounded memory. It
+// is for one goroutine.
+type Sorter struct {
 	limit   int // bytes of records in memory
 	records []keyed
 	arena   []byte
@@ -35,14 +37,15 @@ type keyed struct {
 type run struct{ offset, length int64 }
 
 const (
-	sorterMemory  = 64 << 20
+	memory        = 64 << 20
 	keyedOverhead = 24 // bytes of a keyed
 )
 
-func newSorter() *sorter { return &sorter{limit: sorterMemory} }
+// New returns an empty sorter, which uses up to 64 MiB of memory.
+func New() *Sorter { return &Sorter{limit: memory} }
 
-// add takes a copy of a record.
-func (s *sorter) add(key uint64, record []byte) error {
+// Add takes a copy of a record.
+func (s *Sorter) Add(key uint64, record []byte) error {
 	from := len(s.arena)
 	s.arena = append(s.arena, record...)
 	s.records = append(s.records, keyed{key, from, len(s.arena)})
@@ -53,14 +56,14 @@ func (s *sorter) add(key uint64, record []byte) error {
 }
 
 // order sorts the records in memory; the arena keeps the order of arrival.
-func (s *sorter) order() {
+func (s *Sorter) order() {
 	slices.SortFunc(s.records, func(a, b keyed) int {
 		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.from, b.from))
 	})
 }
 
 // spill writes the records in memory to the file as one run.
-func (s *sorter) spill() error {
+func (s *Sorter) spill() error {
 	if s.file == nil {
 		f, err := os.CreateTemp("", "coalmine-sort-*")
 		if err != nil {
@@ -68,7 +71,7 @@ func (s *sorter) spill() error {
 		}
 		s.file = f
 		// Gone at once where the system allows it, so that even a killed
-		// process leaves nothing behind; close removes it elsewhere.
+		// process leaves nothing behind; Close removes it elsewhere.
 		os.Remove(f.Name())
 	}
 	s.order()
@@ -90,16 +93,16 @@ func (s *sorter) spill() error {
 	return nil
 }
 
-// sorted yields the records in order, each valid only until the next. The sorter
+// Sorted yields the records in order, each valid only until the next. The sorter
 // takes no more records afterwards.
-func (s *sorter) sorted() iter.Seq2[[]byte, error] {
+func (s *Sorter) Sorted() iter.Seq2[[]byte, error] {
 	if s.file == nil {
 		return s.inMemory
 	}
 	return s.merged
 }
 
-func (s *sorter) inMemory(yield func([]byte, error) bool) {
+func (s *Sorter) inMemory(yield func([]byte, error) bool) {
 	s.order()
 	for _, r := range s.records {
 		if !yield(s.arena[r.from:r.to], nil) {
@@ -108,7 +111,7 @@ func (s *sorter) inMemory(yield func([]byte, error) bool) {
 	}
 }
 
-func (s *sorter) merged(yield func([]byte, error) bool) {
+func (s *Sorter) merged(yield func([]byte, error) bool) {
 	if err := s.spill(); err != nil {
 		yield(nil, err)
 		return
@@ -143,8 +146,8 @@ func (s *sorter) merged(yield func([]byte, error) bool) {
 	}
 }
 
-// close gives the temporary file back.
-func (s *sorter) close() {
+// Close gives the temporary file back.
+func (s *Sorter) Close() {
 	if s.file != nil {
 		s.file.Close()
 		os.Remove(s.file.Name())

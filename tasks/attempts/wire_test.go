@@ -1,4 +1,4 @@
-package tasks_test
+package attempts_test
 
 import (
 	"encoding/json"
@@ -11,6 +11,7 @@ import (
 
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/attempts"
 )
 
 func keys() *rapid.Generator[storage.Key] {
@@ -19,19 +20,19 @@ func keys() *rapid.Generator[storage.Key] {
 	})
 }
 
-func attempts() *rapid.Generator[tasks.Attempt] {
-	return rapid.Custom(func(t *rapid.T) tasks.Attempt {
+func drawnAttempts() *rapid.Generator[attempts.Attempt] {
+	return rapid.Custom(func(t *rapid.T) attempts.Attempt {
 		input := rapid.Custom(func(t *rapid.T) tasks.Input {
 			return tasks.Input{Name: rapid.String().Draw(t, "name"), Key: keys().Draw(t, "input")}
 		})
-		a := tasks.Attempt{
+		a := attempts.Attempt{
 			Spec: tasks.Spec{
 				Key: keys().Draw(t, "key"), Kind: rapid.String().Draw(t, "kind"), Version: rapid.Int().Draw(t, "version"),
 				Step: rapid.Int().Draw(t, "step"), Part: rapid.Int().Draw(t, "part"), SecretKey: rapid.String().Draw(t, "secret key"),
 			},
 			Number: rapid.Int().Draw(t, "number"), Trace: rapid.String().Draw(t, "trace"),
 			TimeoutSeconds: rapid.Float64().Draw(t, "timeout"),
-			Leader:         tasks.Leader{Holder: rapid.String().Draw(t, "holder"), Store: rapid.String().Draw(t, "store"), StoreID: rapid.String().Draw(t, "store id")},
+			Leader:         attempts.Leader{Holder: rapid.String().Draw(t, "holder"), Store: rapid.String().Draw(t, "store"), StoreID: rapid.String().Draw(t, "store id")},
 		}
 		// What is left out comes back as nil, as from JSON.
 		if params := rapid.MapOf(rapid.String(), rapid.Int()).Draw(t, "params"); len(params) > 0 {
@@ -50,8 +51,8 @@ func attempts() *rapid.Generator[tasks.Attempt] {
 func TestAnAttemptArrivesAsItWasSent(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		sent := attempts().Draw(t, "attempt")
-		got, err := tasks.DecodeAttempt(sent.Encode())
+		sent := drawnAttempts().Draw(t, "attempt")
+		got, err := attempts.DecodeAttempt(sent.Encode())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,9 +65,9 @@ func TestAnAttemptArrivesAsItWasSent(t *testing.T) {
 // Every field of the type must travel: one that is added later is not forgotten.
 func TestAllFieldsOfAnAttemptTravel(t *testing.T) {
 	t.Parallel()
-	var sent tasks.Attempt
+	var sent attempts.Attempt
 	fill(reflect.ValueOf(&sent).Elem())
-	got, err := tasks.DecodeAttempt(sent.Encode())
+	got, err := attempts.DecodeAttempt(sent.Encode())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,11 +107,11 @@ func fill(v reflect.Value) {
 
 func TestAReaderPassesOverFieldsOfLaterVersions(t *testing.T) {
 	t.Parallel()
-	sent := tasks.Attempt{Number: 3}
+	sent := attempts.Attempt{Number: 3}
 	data := protowire.AppendTag(nil, 99, protowire.BytesType)
 	data = protowire.AppendString(data, "later")
 	data = protowire.AppendTag(append(data, sent.Encode()...), 98, protowire.Fixed32Type)
-	got, err := tasks.DecodeAttempt(protowire.AppendFixed32(data, 1))
+	got, err := attempts.DecodeAttempt(protowire.AppendFixed32(data, 1))
 	if err != nil || !reflect.DeepEqual(got, sent) {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -118,27 +119,27 @@ func TestAReaderPassesOverFieldsOfLaterVersions(t *testing.T) {
 
 func TestWhatIsNoAttemptIsRefused(t *testing.T) {
 	t.Parallel()
-	whole := (&tasks.Attempt{Spec: tasks.Spec{Kind: "test/kind"}, Number: 1}).Encode()
+	whole := (&attempts.Attempt{Spec: tasks.Spec{Kind: "test/kind"}, Number: 1}).Encode()
 	shortKey := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), "short")
 	for what, data := range map[string][]byte{
 		"JSON": []byte(`{"key":"00"}`), "a part": whole[:len(whole)-1], "a short key": shortKey, "zeros": make([]byte, 4),
 	} {
-		if a, err := tasks.DecodeAttempt(data); err == nil || !strings.Contains(err.Error(), "no attempt") {
+		if a, err := attempts.DecodeAttempt(data); err == nil || !strings.Contains(err.Error(), "no attempt") {
 			t.Errorf("%s gave %+v, %v", what, a, err)
 		}
 	}
 }
 
 func FuzzDecodeAttempt(f *testing.F) {
-	f.Add((&tasks.Attempt{Spec: tasks.Spec{Kind: "test/kind", Inputs: []tasks.Input{{Name: "in"}}}, Number: 1, Runs: []string{"run"}}).Encode())
+	f.Add((&attempts.Attempt{Spec: tasks.Spec{Kind: "test/kind", Inputs: []tasks.Input{{Name: "in"}}}, Number: 1, Runs: []string{"run"}}).Encode())
 	f.Add([]byte(`{"key":"00"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		a, err := tasks.DecodeAttempt(data)
+		a, err := attempts.DecodeAttempt(data)
 		if err != nil {
 			return
 		}
 		// A name that is empty may stand there, and is left out the next time.
-		again, err := tasks.DecodeAttempt(a.Encode())
+		again, err := attempts.DecodeAttempt(a.Encode())
 		if err != nil || again.ID() != a.ID() || len(again.Inputs) != len(a.Inputs) {
 			t.Errorf("%+v came back as %+v, %v", a, again, err)
 		}
