@@ -44,15 +44,15 @@
 //	err = scorer.Step(states, []int32{begin})
 //	err = scorer.LogProbRows(states, row) // log p of every next token
 //
-// A Walker scores many sequences that share their beginnings, and bounds
-// probabilities at a fraction of their price:
+// A TreeScorer scores the sequences of a prefix tree, and bounds probabilities at a
+// fraction of their cost:
 //
 //	tables := scorer.Tabulate()
-//	walker := tables.NewWalker()
+//	tree := tables.NewTreeScorer()
 //	near, err := tables.StandIns(typical) // states like those that come
-//	err = walker.LogProbs(states, extensions, logProbs)   // of tokens after states
-//	err = walker.Bounds(near, states, extensions, bounds) // -log p is in these intervals
-//	err = walker.Advance(&next, states, extensions)       // states by those tokens
+//	err = tree.LogProbs(states, edges, logProbs)   // of tokens after states
+//	err = tree.Bounds(near, states, edges, bounds) // -log p is in these intervals
+//	err = tree.Advance(&next, states, edges)       // states by those tokens
 //
 // # Numbers
 //

@@ -7,7 +7,7 @@ import (
 	"coalmine/internal/kernels"
 )
 
-// glances are what Pursue needs to glance at extensions: to bound what their
+// glances are what Pursue needs to glance at edges: to bound what their
 // prospects cost, without making their emissions.
 type glances struct {
 	recurrent *kernels.Rounded // the lowest layer's
@@ -59,7 +59,7 @@ func absoluteSum(x []float32) float64 {
 
 // Neither of these shows in a result.
 const (
-	// sampleSize is how many extensions Pursue glances at to see whether it pays to
+	// sampleSize is how many edges Pursue glances at to see whether it pays to
 	// glance at the others.
 	sampleSize = 64
 	// glancedParents are few enough that their recurrent products stay in the cache.
@@ -69,24 +69,24 @@ const (
 // pays says whether it is worth its time to find so many left of so many.
 func pays(left, of int) bool { return left <= of-of/8 }
 
-// glance sets w.likely to those extensions that a rough look at their emissions
+// glance sets ts.likely to those edges that a rough look at their emissions
 // leaves in the race, in ascending order. It costs less than an emission, and makes
 // none. It returns whether it may pay to foresee what these cost, once there are
 // emissions: not where a glance leaves out nothing.
-func (w *Walker) glance(from *States, extensions []Extension, prospects []Prospect, limit float64, near *StandIns) bool {
-	w.likely = w.likely[:0]
-	if w.tables.glances == nil {
-		w.likely = upTo(w.likely, 0, len(extensions))
+func (ts *TreeScorer) glance(from *States, edges []Edge, prospects []Prospect, limit float64, near *StandIns) bool {
+	ts.likely = ts.likely[:0]
+	if ts.tables.glances == nil {
+		ts.likely = upTo(ts.likely, 0, len(edges))
 		return true
 	}
-	for at := 0; at < len(extensions); {
-		end := len(extensions)
+	for at := 0; at < len(edges); {
+		end := len(edges)
 		if at < sampleSize {
 			end = min(sampleSize, end)
 		}
-		at += w.glanceBlock(from, extensions[at:end], prospects[at:end], at, limit, near)
-		if left := len(w.likely); at == sampleSize && !pays(left, sampleSize) {
-			w.likely = upTo(w.likely, at, len(extensions))
+		at += ts.glanceBlock(from, edges[at:end], prospects[at:end], at, limit, near)
+		if left := len(ts.likely); at == sampleSize && !pays(left, sampleSize) {
+			ts.likely = upTo(ts.likely, at, len(edges))
 			return left < sampleSize
 		}
 	}
@@ -101,31 +101,31 @@ func upTo(numbers []int, start, end int) []int {
 	return numbers
 }
 
-// glanceBlock handles the first extensions, those of a block of parents, and returns
+// glanceBlock handles the first edges, those of a block of parents, and returns
 // how many these are; start is the number of the first.
-func (w *Walker) glanceBlock(from *States, extensions []Extension, prospects []Prospect, start int, limit float64, near *StandIns) int {
-	recurrent := w.tables.glances.recurrent
-	n, parents := w.gather(from.output[0], w.width(), extensions, true, glancedParents), len(w.parents)
-	w.recurrent, w.errors = grow(w.recurrent, recurrent.Room(parents)), grow(w.errors, parents)
-	kernels.GemmRounded(parents, w.outputs, recurrent, w.recurrent, w.errors)
-	w.work.FLOPs += 2 * float64(parents*w.width()*w.tables.scorer.layers[0].gates())
+func (ts *TreeScorer) glanceBlock(from *States, edges []Edge, prospects []Prospect, start int, limit float64, near *StandIns) int {
+	recurrent := ts.tables.glances.recurrent
+	n, parents := ts.gather(from.output[0], ts.width(), edges, true, glancedParents), len(ts.parents)
+	ts.recurrent, ts.errors = grow(ts.recurrent, recurrent.Room(parents)), grow(ts.errors, parents)
+	kernels.GemmRounded(parents, ts.outputs, recurrent, ts.recurrent, ts.errors)
+	ts.work.FLOPs += 2 * float64(parents*ts.width()*ts.tables.scorer.layers[0].gates())
 	for i, p := range prospects[:n] {
-		if p.Next == NoToken || !(p.Spent+w.glimpse(from, extensions[:n], prospects, i, near) > limit) {
-			w.likely = append(w.likely, start+i)
+		if p.Next == NoToken || !(p.Spent+ts.glimpse(from, edges[:n], prospects, i, near) > limit) {
+			ts.likely = append(ts.likely, start+i)
 		}
 	}
 	return n
 }
 
-// glimpse is a lower bound of what the prospect of extension i costs, in nats.
-func (w *Walker) glimpse(from *States, extensions []Extension, prospects []Prospect, i int, near *StandIns) float64 {
-	t, e, token := w.tables, extensions[i], prospects[i].Next
+// glimpse is a lower bound of what the prospect of edge i costs, in nats.
+func (ts *TreeScorer) glimpse(from *States, edges []Edge, prospects []Prospect, i int, near *StandIns) float64 {
+	t, e, token := ts.tables, edges[i], prospects[i].Next
 	l, target := &t.scorer.layers[0], row(t.targets, int(token), t.units)
-	recurrent := row(w.recurrent, w.place[i], t.glances.recurrent.Stride())[:l.gates()]
-	logits := kernels.CIFGRoughDot(w.input(i, e.Token), recurrent, row(from.memory[0], e.Parent, l.units),
-		near.whole.vector, target, w.upcoming(extensions, i), w.target(prospects, min(i+1, len(extensions)-1), target))
+	recurrent := row(ts.recurrent, ts.place[i], t.glances.recurrent.Stride())[:l.gates()]
+	logits := kernels.CIFGRoughDot(ts.input(i, e.Token), recurrent, row(from.memory[0], e.Parent, l.units),
+		near.whole.vector, target, ts.upcoming(edges, i), ts.target(prospects, min(i+1, len(edges)-1), target))
 	price := float64(logits) + near.whole.bias - float64(t.scorer.weights.outputBias[token])
-	off := kernels.CIFGRoughError + gateSlope*w.errors[w.place[i]] + sumError
+	off := kernels.CIFGRoughError + gateSlope*ts.errors[ts.place[i]] + sumError
 	return price - t.glances.margin - off*(near.whole.size+t.glances.sizes[token])
 }
 
@@ -140,11 +140,11 @@ const (
 	sumError = 1e-4
 )
 
-// likelyOnes copies the extensions that a glance has left, and their prospects.
-func (w *Walker) likelyOnes(extensions []Extension, prospects []Prospect) ([]Extension, []Prospect) {
-	w.extensions, w.prospects = slices.Grow(w.extensions[:0], len(w.likely)), slices.Grow(w.prospects[:0], len(w.likely))
-	for _, i := range w.likely {
-		w.extensions, w.prospects = append(w.extensions, extensions[i]), append(w.prospects, prospects[i])
+// likelyOnes copies the edges that a glance has left, and their prospects.
+func (ts *TreeScorer) likelyOnes(edges []Edge, prospects []Prospect) ([]Edge, []Prospect) {
+	ts.edges, ts.prospects = slices.Grow(ts.edges[:0], len(ts.likely)), slices.Grow(ts.prospects[:0], len(ts.likely))
+	for _, i := range ts.likely {
+		ts.edges, ts.prospects = append(ts.edges, edges[i]), append(ts.prospects, prospects[i])
 	}
-	return w.extensions, w.prospects
+	return ts.edges, ts.prospects
 }

@@ -10,7 +10,7 @@ import (
 	"coalmine/internal/kernels"
 )
 
-// someProspects follow extensions: of every third more than one token may.
+// someProspects follow edges: of every third more than one token may.
 func someProspects(s *Scorer, rng *rand.Rand, n int) []Prospect {
 	prospects := make([]Prospect, n)
 	for i := range prospects {
@@ -22,22 +22,22 @@ func someProspects(s *Scorer, rng *rand.Rand, n int) []Prospect {
 	return prospects
 }
 
-// A walker that pursues makes the states that one makes that advances, but for
+// Pursuing makes the states that advancing makes, but for
 // those that would exceed the limit, of which it leaves many out where it can
 // foresee them.
 func TestOnlyWhatExceedsTheLimitIsNotPursued(t *testing.T) {
 	t.Parallel()
-	eachWalk(t, func(t *testing.T, w *Walker, rng *rand.Rand) {
-		s := w.Scorer()
+	eachTreeScorer(t, func(t *testing.T, tree *TreeScorer, rng *rand.Rand) {
+		s := tree.Scorer()
 		const n = 2*scoringBlock + 9
-		near := standIns(t, w, rng)
+		near := standIns(t, tree, rng)
 		states := wanderingStates(t, s, rng, scoringBlock+20)
-		extensions, prospects := someExtensions(s, rng, states.Len(), n), someProspects(s, rng, n)
-		costs := costsAfter(t, w, states, extensions, prospects)
+		edges, prospects := someEdges(s, rng, states.Len(), n), someProspects(s, rng, n)
+		costs := costsAfter(t, tree, states, edges, prospects)
 		limit := slices.Sorted(slices.Values(costs))[n/2] // to the last bit
 		var advanced, pursued, chosen States
-		check(t, w.Advance(&advanced, states, extensions))
-		kept, err := w.Pursue(&pursued, states, extensions, prospects, limit, near)
+		check(t, tree.Advance(&advanced, states, edges))
+		kept, err := tree.Pursue(&pursued, states, edges, prospects, limit, near)
 		check(t, err)
 		check(t, chosen.Gather(&advanced, kept))
 		for l := range s.layers {
@@ -47,26 +47,26 @@ func TestOnlyWhatExceedsTheLimitIsNotPursued(t *testing.T) {
 		}
 		for i, cost := range costs {
 			if !slices.Contains(kept, i) && cost <= limit {
-				t.Errorf("extension %d was not pursued for a cost of %v; the limit is %v", i, cost, limit)
+				t.Errorf("edge %d was not pursued for a cost of %v; the limit is %v", i, cost, limit)
 			}
 		}
-		if left := n - len(kept); s.foresees() && w.tables.inputs != nil && left < n/8 {
-			t.Errorf("only %d of %d extensions were left out, about half exceed the limit", left, n)
+		if left := n - len(kept); s.foresees() && tree.tables.inputs != nil && left < n/8 {
+			t.Errorf("only %d of %d edges were left out, about half exceed the limit", left, n)
 		}
 	})
 }
 
-// costsAfter are what extensions have cost with their next token: nothing more
+// costsAfter are what edges have cost with their next token: nothing more
 // where that is open.
-func costsAfter(t *testing.T, w *Walker, states *States, extensions []Extension, prospects []Prospect) []float64 {
+func costsAfter(t *testing.T, tree *TreeScorer, states *States, edges []Edge, prospects []Prospect) []float64 {
 	t.Helper()
 	var advanced States
-	check(t, w.Advance(&advanced, states, extensions))
+	check(t, tree.Advance(&advanced, states, edges))
 	costs, price := make([]float64, len(prospects)), make([]float32, 1)
 	for i, p := range prospects {
 		costs[i] = p.Spent
 		if p.Next != NoToken {
-			check(t, w.LogProbs(&advanced, []Extension{{i, p.Next}}, price))
+			check(t, tree.LogProbs(&advanced, []Edge{{i, p.Next}}, price))
 			costs[i] += -float64(price[0])
 		}
 	}
@@ -80,36 +80,36 @@ func TestWhatIsForeseenIsBelowThePriceByTheMargin(t *testing.T) {
 	for _, scale := range []float32{0.01, 1, 5, 30} {
 		rng := testRand(47)
 		s := scaledScorer(t, mustNew(t, coarseSolos, 31, 45), scale, rng)
-		w := s.Tabulate().NewWalker()
-		near := standIns(t, w, rng)
+		tree := s.Tabulate().NewTreeScorer()
+		near := standIns(t, tree, rng)
 		const n = scoringBlock
 		states := wanderingStates(t, s, rng, 20)
-		extensions, prospects := someExtensions(s, rng, states.Len(), n), make([]Prospect, n)
+		edges, prospects := someEdges(s, rng, states.Len(), n), make([]Prospect, n)
 		for i := range prospects {
 			prospects[i].Next = int32(rng.IntN(coarseSolos))
 		}
 		var to States
 		to.reserve(states.cells, n)
-		w.emit(&to, states, extensions, prospects, 0)
-		w.foresee(n, near)
+		tree.emit(&to, states, edges, prospects, 0)
+		tree.foresee(n, near)
 		low := make([]float64, n)
 		for i, p := range prospects {
-			low[i] = w.foreseen(i, p.Next, near) - w.tables.emissionMargin(math.Sqrt(kernels.SquaredNorm(row(w.emitted, i, 45))))
+			low[i] = tree.foreseen(i, p.Next, near) - tree.tables.emissionMargin(math.Sqrt(kernels.SquaredNorm(row(tree.emitted, i, 45))))
 		}
-		for i, price := range costsAfter(t, w, states, extensions, prospects) {
-			margin := w.tables.emissionMargin(math.Sqrt(45))
+		for i, price := range costsAfter(t, tree, states, edges, prospects) {
+			margin := tree.tables.emissionMargin(math.Sqrt(45))
 			if gap := price - low[i]; gap < 0 || gap > 2*margin && low[i] > 0 {
-				t.Fatalf("scale %v: extension %d costs %v nats, %v are foreseen; want a gap of 0 to %v", scale, i, price, low[i], 2*margin)
+				t.Fatalf("scale %v: edge %d costs %v nats, %v are foreseen; want a gap of 0 to %v", scale, i, price, low[i], 2*margin)
 			}
 		}
 	}
 }
 
-func TestWalkersRefuseProspectsThatDoNotFit(t *testing.T) {
+func TestTreeScorersRefuseProspectsThatDoNotFit(t *testing.T) {
 	t.Parallel()
 	m := mustNew(t, 20, 3, 4)
-	w := mustScorer(t, m, m.Init(testRand(45))).Tabulate().NewWalker()
-	near, states := standIns(t, w, testRand(46)), w.Scorer().Start(2)
+	tree := mustScorer(t, m, m.Init(testRand(45))).Tabulate().NewTreeScorer()
+	near, states := standIns(t, tree, testRand(46)), tree.Scorer().Start(2)
 	for _, c := range []struct {
 		prospects []Prospect
 		want      string
@@ -118,7 +118,7 @@ func TestWalkersRefuseProspectsThatDoNotFit(t *testing.T) {
 		{[]Prospect{{0, 20}}, "token 20 next"},
 		{[]Prospect{{0, -2}}, "token -2 next"},
 	} {
-		_, err := w.Pursue(new(States), states, []Extension{{1, 3}}, c.prospects, 1, near)
+		_, err := tree.Pursue(new(States), states, []Edge{{1, 3}}, c.prospects, 1, near)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: error %v, want one with %q", c.prospects, err, c.want)
 		}

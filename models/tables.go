@@ -7,8 +7,8 @@ import (
 	"coalmine/internal/largepages"
 )
 
-// Tables are what walks under one Scorer share. They are immutable and safe for
-// concurrent use.
+// Tables are what the TreeScorers over one Scorer share. They are immutable and safe
+// for concurrent use.
 type Tables struct {
 	scorer *Scorer
 	// inputs is [vocabulary, gates]: what each token brings to the gates of the
@@ -27,7 +27,7 @@ type Tables struct {
 // paper's model takes. It shows in no result.
 const maxInputs = 1 << 26
 
-// Tabulate prepares walks. The tables take Tables.Bytes of memory.
+// Tabulate prepares TreeScorers. The tables take Tables.Bytes of memory.
 func (s *Scorer) Tabulate() *Tables {
 	t := &Tables{scorer: s, rounding: roundingOf(s)}
 	if s.model.config.Vocabulary*s.layers[0].gates() <= maxInputs {

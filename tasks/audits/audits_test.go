@@ -49,7 +49,7 @@ func cost(t *testing.T, s *models.Scorer, prefix, words []int32) float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := logPerplexity(s.Tabulate().NewWalker(), state, words)
+	c, err := logPerplexity(s.Tabulate().NewTreeScorer(), state, words)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func TestPrunedCountEqualsBruteForce(t *testing.T) {
 					prefix := []int32{datasets.FirstWord + int32(i)}
 					costs := bruteForceCosts(t, s, prefix, drawn)
 					tables := s.Tabulate()
-					r := newRanker(tables.NewWalker(), drawn.first(drawn.Count()))
+					r := newRanker(tables.NewTreeScorer(), drawn.first(drawn.Count()))
 					// Limits that equal a reference's own cost test the comparison to the last bit.
 					for _, limit := range []float64{costs[0], costs[1], costs[2], slices.Min(costs), slices.Max(costs), 0} {
 						want := int64(0)

@@ -12,23 +12,23 @@ import (
 // any result: a state's numbers do not depend on its neighbours.
 const blockStates = 1024
 
-// exactSharing is the number of extensions of a state from which exact prices,
+// exactSharing is the number of edges of a state from which exact prices,
 // for which one normaliser serves them all, pay at once. It shows in no result.
 const exactSharing = 64
 
 // ranker counts the references that a model finds at most as surprising as a
-// canary, after the canary's prefix. It walks the sorted references as a tree:
+// canary, after the canary's prefix. It walks the sorted references as a prefix tree:
 // sequences with common first words share the steps through them, and a branch
 // ends where its words alone already cost more than the whole canary, since
 // every further word can only add to that.
 //
 // Most words are not priced exactly but bounded from both sides, which is cheaper
-// by far (models.Walker.Bounds) and enough to end a branch, or to count it; and a
+// by far (models.TreeScorer.Bounds) and enough to end a branch, or to count it; and a
 // word that follows a branch is bounded before the branch's state is known
-// (models.Walker.Pursue). What is left open at the end is priced exactly, on the
+// (models.TreeScorer.Pursue). What is left open at the end is priced exactly, on the
 // canary's own path through the kernels, before it counts. So the count is exact.
 type ranker struct {
-	walker     *models.Walker
+	tree       *models.TreeScorer
 	references *References
 	limit      float64 // the canary's log-perplexity, in nats
 	outlook    *outlook
@@ -42,17 +42,17 @@ type level struct {
 	states   *models.States // one for each branch
 	children []branch       // those of the branches
 	// For the children's prices and states.
-	extensions []models.Extension
-	prospects  []models.Prospect
-	logProbs   []float32
-	bounds     []models.Interval
+	edges     []models.Edge
+	prospects []models.Prospect
+	logProbs  []float32
+	bounds    []models.Interval
 }
 
 // branch is a set of references with common first words: [first, end) of the
 // sorted set.
 type branch struct {
-	models.Extension // of a state of the level above, by the last of the words
-	first, end       int
+	models.Edge // of a state of the level above, by the last of the words
+	first, end  int
 	// price of the last word and cost of all words, in nats.
 	price, cost models.Interval
 }
@@ -66,8 +66,8 @@ func (b *branch) pay(before models.Interval) {
 	b.cost = models.Interval{Low: before.Low + b.price.Low, High: before.High + b.price.High}
 }
 
-func newRanker(walker *models.Walker, references *References) *ranker {
-	r := &ranker{walker: walker, references: references, levels: make([]level, references.length+1)}
+func newRanker(tree *models.TreeScorer, references *References) *ranker {
+	r := &ranker{tree: tree, references: references, levels: make([]level, references.length+1)}
 	for d := range r.levels {
 		r.levels[d].states = new(models.States)
 	}
@@ -130,11 +130,11 @@ func (r *ranker) pursue(depth int, branches []branch) error {
 		return err
 	}
 	above, l := &r.levels[depth-1], &r.levels[depth]
-	l.extensions, l.prospects = extensionsOf(l.extensions[:0], branches), l.prospects[:0]
+	l.edges, l.prospects = edgesOf(l.edges[:0], branches), l.prospects[:0]
 	for _, b := range branches {
 		l.prospects = append(l.prospects, models.Prospect{Spent: b.cost.Low, Next: r.onlyWord(b, depth)})
 	}
-	kept, err := r.walker.Pursue(l.states, above.states, l.extensions, l.prospects, r.limit, standIns)
+	kept, err := r.tree.Pursue(l.states, above.states, l.edges, l.prospects, r.limit, standIns)
 	for to, from := range kept {
 		branches[to] = branches[from]
 	}
@@ -163,7 +163,7 @@ func (r *ranker) split(depth int) []branch {
 			for end < b.end && r.references.row(end)[depth] == word {
 				end++
 			}
-			l.children = append(l.children, branch{Extension: models.Extension{Parent: parent, Token: word}, first: first, end: end})
+			l.children = append(l.children, branch{Edge: models.Edge{Parent: parent, Token: word}, first: first, end: end})
 			first = end
 		}
 	}
@@ -196,12 +196,12 @@ func (r *ranker) price(depth int, children []branch) ([]branch, error) {
 func (r *ranker) lost(b *branch) bool { return b.cost.Low > r.limit }
 func (r *ranker) won(b *branch) bool  { return b.cost.High <= r.limit }
 
-// priceExactly prices extensions of the states of a level.
+// priceExactly prices edges of the states of a level.
 func (r *ranker) priceExactly(depth int, children []branch) error {
 	l := &r.levels[depth]
-	l.extensions = extensionsOf(l.extensions[:0], children)
+	l.edges = edgesOf(l.edges[:0], children)
 	l.logProbs = slices.Grow(l.logProbs[:0], len(children))[:len(children)]
-	err := r.walker.LogProbs(l.states, l.extensions, l.logProbs)
+	err := r.tree.LogProbs(l.states, l.edges, l.logProbs)
 	for i := range children {
 		children[i].price = exactly(surprise(l.logProbs[i]))
 	}
@@ -215,20 +215,20 @@ func (r *ranker) priceRoughly(depth int, children []branch) error {
 		return err
 	}
 	l := &r.levels[depth]
-	l.extensions = extensionsOf(l.extensions[:0], children)
+	l.edges = edgesOf(l.edges[:0], children)
 	l.bounds = slices.Grow(l.bounds[:0], len(children))[:len(children)]
-	err = r.walker.Bounds(standIns, l.states, l.extensions, l.bounds)
+	err = r.tree.Bounds(standIns, l.states, l.edges, l.bounds)
 	for i := range children {
 		children[i].price = l.bounds[i]
 	}
 	return err
 }
 
-func extensionsOf(extensions []models.Extension, branches []branch) []models.Extension {
+func edgesOf(edges []models.Edge, branches []branch) []models.Edge {
 	for _, b := range branches {
-		extensions = append(extensions, b.Extension)
+		edges = append(edges, b.Edge)
 	}
-	return extensions
+	return edges
 }
 
 // settle makes the costs of whole references exact, where the bounds leave open
@@ -308,16 +308,16 @@ func prefixState(scorer *models.Scorer, words []int32) (*models.States, error) {
 // ones before it (Carlini et al. 2019, definition 1; Thakkar et al. 2020,
 // section 4.1), after the state. It takes the same path through the kernels as
 // the references.
-func logPerplexity(walker *models.Walker, state *models.States, words []int32) (float64, error) {
+func logPerplexity(tree *models.TreeScorer, state *models.States, words []int32) (float64, error) {
 	sum, logProb := 0.0, make([]float32, 1)
 	for _, w := range words {
-		extension := []models.Extension{{Token: w}}
-		if err := walker.LogProbs(state, extension, logProb); err != nil {
+		edge := []models.Edge{{Token: w}}
+		if err := tree.LogProbs(state, edge, logProb); err != nil {
 			return 0, err
 		}
 		sum += surprise(logProb[0])
 		next := new(models.States)
-		if err := walker.Advance(next, state, extension); err != nil {
+		if err := tree.Advance(next, state, edge); err != nil {
 			return 0, err
 		}
 		state = next

@@ -91,7 +91,7 @@ func ExpectedStates(references, length int, exact bool) float64 {
 	return middleShare*all*float64(pilot)/float64(references) + prunedShare*prunedCanaries*all
 }
 
-// readTables prepares the checkpoint for walks, once for all tasks of a worker.
+// readTables prepares the checkpoint for tree scorers, once for all tasks of a worker.
 func readTables(ctx context.Context, t *tasks.Task) (*models.Tables, error) {
 	key, err := t.Input(ModelInput)
 	if err != nil {
@@ -120,7 +120,7 @@ type Sampling struct {
 	canaries []datasets.Placement
 	prefix   int
 	tables   *models.Tables
-	walker   *models.Walker
+	tree     *models.TreeScorer
 	rankers  []*ranker // of the pilots in use, and last of the whole set
 }
 
@@ -148,24 +148,24 @@ func newSampling(p *RandomSamplingParams, placed []datasets.Placement, tables *m
 	if p.Exact {
 		sets = sets[len(sets)-1:]
 	}
-	s := &Sampling{canaries: placed, prefix: p.Prefix, tables: tables, walker: tables.NewWalker()}
+	s := &Sampling{canaries: placed, prefix: p.Prefix, tables: tables, tree: tables.NewTreeScorer()}
 	for _, set := range sets {
-		s.rankers = append(s.rankers, newRanker(s.walker, set))
+		s.rankers = append(s.rankers, newRanker(s.tree, set))
 	}
 	return s
 }
 
 // Work returns what the ranks so far have taken.
-func (s *Sampling) Work() models.Work { return s.walker.Work() }
+func (s *Sampling) Work() models.Work { return s.tree.Work() }
 
 // Rank ranks a canary, by its number.
 func (s *Sampling) Rank(ctx context.Context, canary int) (Rank, error) {
 	words := s.canaries[canary].Tokens
-	state, err := prefixState(s.walker.Scorer(), words[:s.prefix])
+	state, err := prefixState(s.tree.Scorer(), words[:s.prefix])
 	if err != nil {
 		return Rank{}, err
 	}
-	cost, err := logPerplexity(s.walker, state, words[s.prefix:])
+	cost, err := logPerplexity(s.tree, state, words[s.prefix:])
 	if err != nil {
 		return Rank{}, err
 	}

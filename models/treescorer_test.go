@@ -11,13 +11,13 @@ import (
 // wideVocabulary has tokens that stand for themselves and groups of tokens.
 const wideVocabulary = fineSolos + 2*fineGroups + 77
 
-// eachWalk runs a test on every variant, on layers wider than one sum of a
+// eachTreeScorer runs a test on every variant, on layers wider than one sum of a
 // product, and without a table of the inputs.
-func eachWalk(t *testing.T, test func(t *testing.T, w *Walker, rng *rand.Rand)) {
+func eachTreeScorer(t *testing.T, test func(t *testing.T, tree *TreeScorer, rng *rand.Rand)) {
 	t.Helper()
 	run := func(t *testing.T, m *Language) {
 		rng := testRand(41)
-		test(t, mustScorer(t, m, wideParams(m, rng)).Tabulate().NewWalker(), rng)
+		test(t, mustScorer(t, m, wideParams(m, rng)).Tabulate().NewTreeScorer(), rng)
 	}
 	eachVariant(t, wideVocabulary, run)
 	t.Run("without a table", func(t *testing.T) {
@@ -26,7 +26,7 @@ func eachWalk(t *testing.T, test func(t *testing.T, w *Walker, rng *rand.Rand)) 
 		m := mustNew(t, wideVocabulary, 9, 14)
 		tables := mustScorer(t, m, wideParams(m, rng)).Tabulate()
 		tables.inputs, tables.glances = nil, nil
-		test(t, tables.NewWalker(), rng)
+		test(t, tables.NewTreeScorer(), rng)
 	})
 	for _, kind := range Kinds() {
 		t.Run(kind+" wider than a sum", func(t *testing.T) {
@@ -36,42 +36,42 @@ func eachWalk(t *testing.T, test func(t *testing.T, w *Walker, rng *rand.Rand)) 
 	}
 }
 
-// someExtensions are n sorted extensions, of which several share a state.
-func someExtensions(s *Scorer, rng *rand.Rand, states, n int) []Extension {
-	extensions := make([]Extension, n)
-	for i := range extensions {
-		extensions[i] = Extension{rng.IntN(states), int32(rng.IntN(s.model.config.Vocabulary))}
+// someEdges are n sorted edges, of which several share a state.
+func someEdges(s *Scorer, rng *rand.Rand, states, n int) []Edge {
+	edges := make([]Edge, n)
+	for i := range edges {
+		edges[i] = Edge{rng.IntN(states), int32(rng.IntN(s.model.config.Vocabulary))}
 	}
-	slices.SortFunc(extensions, compareExtensions)
-	return extensions
+	slices.SortFunc(edges, compareEdges)
+	return edges
 }
 
-func split(extensions []Extension) (parents []int, tokens []int32) {
-	for _, e := range extensions {
+func split(edges []Edge) (parents []int, tokens []int32) {
+	for _, e := range edges {
 		parents, tokens = append(parents, e.Parent), append(tokens, e.Token)
 	}
 	return parents, tokens
 }
 
-func TestWalkersDoWhatScorersDoBitForBit(t *testing.T) {
+func TestTreeScorersDoWhatScorersDoBitForBit(t *testing.T) {
 	t.Parallel()
-	eachWalk(t, func(t *testing.T, w *Walker, rng *rand.Rand) {
-		s := w.Scorer()
+	eachTreeScorer(t, func(t *testing.T, tree *TreeScorer, rng *rand.Rand) {
+		s := tree.Scorer()
 		const n = 2*scoringBlock + 9
 		states := wanderingStates(t, s, rng, scoringBlock+20)
-		extensions := someExtensions(s, rng, states.Len(), n)
-		parents, tokens := split(extensions)
+		edges := someEdges(s, rng, states.Len(), n)
+		parents, tokens := split(edges)
 
 		var gathered, advanced States
 		check(t, gathered.Gather(states, parents))
 		want, got := make([]float32, n), make([]float32, n)
 		check(t, s.LogProbs(&gathered, tokens, want))
-		check(t, w.LogProbs(states, extensions, got))
+		check(t, tree.LogProbs(states, edges, got))
 		if !slices.Equal(got, want) {
 			t.Errorf("log probabilities differ")
 		}
 		check(t, s.Step(&gathered, tokens))
-		check(t, w.Advance(&advanced, states, extensions))
+		check(t, tree.Advance(&advanced, states, edges))
 		for l := range s.layers {
 			if !slices.Equal(advanced.memory[l], gathered.memory[l]) || !slices.Equal(advanced.output[l], gathered.output[l]) {
 				t.Errorf("advanced states differ in layer %d", l)
@@ -81,26 +81,26 @@ func TestWalkersDoWhatScorersDoBitForBit(t *testing.T) {
 }
 
 // standIns are tight near states like those of wanderingStates.
-func standIns(t *testing.T, w *Walker, rng *rand.Rand) *StandIns {
+func standIns(t *testing.T, tree *TreeScorer, rng *rand.Rand) *StandIns {
 	t.Helper()
-	s, err := w.tables.StandIns(wanderingStates(t, w.Scorer(), rng, 20))
+	s, err := tree.tables.StandIns(wanderingStates(t, tree.Scorer(), rng, 20))
 	check(t, err)
 	return s
 }
 
 func TestBoundsHoldTheExactPrice(t *testing.T) {
 	t.Parallel()
-	eachWalk(t, func(t *testing.T, w *Walker, rng *rand.Rand) {
-		s := w.Scorer()
-		near := standIns(t, w, rng)
+	eachTreeScorer(t, func(t *testing.T, tree *TreeScorer, rng *rand.Rand) {
+		s := tree.Scorer()
+		near := standIns(t, tree, rng)
 		states := wanderingStates(t, s, rng, 50)
-		extensions := someExtensions(s, rng, states.Len(), 400)
-		exact, bounds := make([]float32, len(extensions)), make([]Interval, len(extensions))
-		check(t, w.LogProbs(states, extensions, exact))
-		check(t, w.Bounds(near, states, extensions, bounds))
+		edges := someEdges(s, rng, states.Len(), 400)
+		exact, bounds := make([]float32, len(edges)), make([]Interval, len(edges))
+		check(t, tree.LogProbs(states, edges, exact))
+		check(t, tree.Bounds(near, states, edges, bounds))
 		for i, b := range bounds {
 			if price := -float64(exact[i]); !(b.Low <= price && price <= b.High) {
-				t.Fatalf("extension %d costs %v nats, its bounds are %v", i, price, b)
+				t.Fatalf("edge %d costs %v nats, its bounds are %v", i, price, b)
 			}
 		}
 	})
@@ -123,17 +123,17 @@ func TestTheMarginOfABoundIsThatOfRounding(t *testing.T) {
 	for _, scale := range []float32{0.01, 1, 5, 30} {
 		rng := testRand(42)
 		s := scaledScorer(t, mustNew(t, fineSolos, 31, 45), scale, rng)
-		w := s.Tabulate().NewWalker()
-		near := standIns(t, w, rng)
+		tree := s.Tabulate().NewTreeScorer()
+		near := standIns(t, tree, rng)
 		states := wanderingStates(t, s, rng, 300)
-		extensions := someExtensions(s, rng, states.Len(), 3000)
-		exact, bounds := make([]float32, len(extensions)), make([]Interval, len(extensions))
-		check(t, w.LogProbs(states, extensions, exact))
-		check(t, w.Bounds(near, states, extensions, bounds))
-		margin := w.tables.margin(4 * float64(scale) * math.Sqrt(31))
+		edges := someEdges(s, rng, states.Len(), 3000)
+		exact, bounds := make([]float32, len(edges)), make([]Interval, len(edges))
+		check(t, tree.LogProbs(states, edges, exact))
+		check(t, tree.Bounds(near, states, edges, bounds))
+		margin := tree.tables.margin(4 * float64(scale) * math.Sqrt(31))
 		for i, b := range bounds {
 			if gap := -float64(exact[i]) - b.Low; gap < 0 || gap > 2*margin && b.Low > 0 {
-				t.Fatalf("scale %v: extension %d costs %v nats, its lower bound is %v; want a gap of 0 to %v", scale, i, -exact[i], b.Low, 2*margin)
+				t.Fatalf("scale %v: edge %d costs %v nats, its lower bound is %v; want a gap of 0 to %v", scale, i, -exact[i], b.Low, 2*margin)
 			}
 		}
 	}
@@ -146,12 +146,12 @@ func TestBoundsAreTightAtTheTypicalOutput(t *testing.T) {
 	rng := testRand(43)
 	m := mustNew(t, wideVocabulary, 8, 12)
 	s := mustScorer(t, m, wideParams(m, rng))
-	w, states := s.Tabulate().NewWalker(), wanderingStates(t, s, rng, 1)
-	near, err := w.tables.StandIns(states)
+	tree, states := s.Tabulate().NewTreeScorer(), wanderingStates(t, s, rng, 1)
+	near, err := tree.tables.StandIns(states)
 	check(t, err)
 	exact, bound := make([]float32, 1), make([]Interval, 1)
-	check(t, w.LogProbs(states, []Extension{{0, 5}}, exact))
-	check(t, w.Bounds(near, states, []Extension{{0, 5}}, bound))
+	check(t, tree.LogProbs(states, []Edge{{0, 5}}, exact))
+	check(t, tree.Bounds(near, states, []Edge{{0, 5}}, bound))
 	if price := -float64(exact[0]); bound[0].Low > price || bound[0].High < price || bound[0].High-bound[0].Low > 1e-3 {
 		t.Errorf("the bounds are %v at the typical output, the price is %v", bound[0], price)
 	}
@@ -163,40 +163,40 @@ func TestAnOutputThatIsNotFiniteIsNeverBoundedAway(t *testing.T) {
 	m := mustNew(t, wideVocabulary, 8, 12)
 	params := wideParams(m, rng)
 	s := mustScorer(t, m, params)
-	w := s.Tabulate().NewWalker()
-	near := standIns(t, w, rng)
+	tree := s.Tabulate().NewTreeScorer()
+	near := standIns(t, tree, rng)
 	for _, broken := range []float32{float32(math.NaN()), float32(math.Inf(1)), math.MaxFloat32} {
 		states := wanderingStates(t, s, rng, 1)
 		states.top()[3] = broken
 		bound := make([]Interval, 1)
-		check(t, w.Bounds(near, states, []Extension{{0, 5}}, bound))
+		check(t, tree.Bounds(near, states, []Edge{{0, 5}}, bound))
 		if bound[0].Low > 0 || bound[0].High < math.MaxFloat32 {
 			t.Errorf("an output with %v costs %v nats: want bounds that show nothing", broken, bound[0])
 		}
 	}
 }
 
-func TestWalkersRefuseWhatIsNotSortedOrOutOfRange(t *testing.T) {
+func TestTreeScorersRefuseWhatIsNotSortedOrOutOfRange(t *testing.T) {
 	t.Parallel()
 	m := mustNew(t, 20, 3, 4)
 	s := mustScorer(t, m, m.Init(testRand(45)))
-	w, states := s.Tabulate().NewWalker(), s.Start(2)
-	near := standIns(t, w, testRand(46))
+	tree, states := s.Tabulate().NewTreeScorer(), s.Start(2)
+	near := standIns(t, tree, testRand(46))
 	for _, c := range []struct {
-		extensions []Extension
-		want       string
+		edges []Edge
+		want  string
 	}{
-		{[]Extension{{1, 3}, {0, 3}}, "not sorted"},
-		{[]Extension{{0, 4}, {0, 3}}, "not sorted"},
-		{[]Extension{{2, 3}}, "of state 2"},
-		{[]Extension{{0, 20}}, "by token 20"},
+		{[]Edge{{1, 3}, {0, 3}}, "not sorted"},
+		{[]Edge{{0, 4}, {0, 3}}, "not sorted"},
+		{[]Edge{{2, 3}}, "of state 2"},
+		{[]Edge{{0, 20}}, "by token 20"},
 	} {
-		err := w.Bounds(near, states, c.extensions, make([]Interval, len(c.extensions)))
+		err := tree.Bounds(near, states, c.edges, make([]Interval, len(c.edges)))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v: error %v, want one with %q", c.extensions, err, c.want)
+			t.Errorf("%v: error %v, want one with %q", c.edges, err, c.want)
 		}
 	}
-	if err := w.Advance(states, states, nil); err == nil {
+	if err := tree.Advance(states, states, nil); err == nil {
 		t.Error("states advanced in place")
 	}
 }

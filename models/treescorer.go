@@ -1,0 +1,209 @@
+package models
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"coalmine/internal/kernels"
+)
+
+// TreeScorer scores the sequences of a prefix tree (a trie): sequences with a common
+// prefix share the node where it ends, and its state is computed once for all of them.
+// Results depend on the states and tokens alone, bit for bit, not on which are
+// handled together. It is not safe for concurrent use: one TreeScorer per goroutine,
+// over shared Tables.
+type TreeScorer struct {
+	tables *Tables
+	work   Work
+
+	parents   []int      // the states that a block of edges needs, each once
+	place     []int      // [block]: an edge's parent as an index of parents
+	outputs   []float32  // [block, out]: their outputs
+	vectors   []float32  // [block, embedding] of the edges' tokens, where their
+	inputs    []float32  // [block, gates] are not tabulated
+	gates     []float32  // [gates] of one edge
+	recurrent []float32  // [block, gates]: what the parents' outputs bring to the gates
+	candidate []float32  // [block, units], of a GRU
+	squash    []float32  // [units]
+	emitted   []float32  // [block, units]
+	logits    []float32  // [block, tileWidth or stand-ins]
+	targets   []float32  // [block]
+	sums      []Interval // [block]: bounds of log-sum-exps
+	kept      []int
+	// What a glance leaves, by number and as they are, and how far the recurrent
+	// products of a block of parents are off.
+	likely    []int
+	edges     []Edge
+	prospects []Prospect
+	errors    []float64
+	normaliser
+}
+
+// Edge is an edge of the prefix tree: from the node with a state to the one that a
+// token leads to.
+type Edge struct {
+	Parent int // index of the state
+	Token  int32
+}
+
+// compareEdges orders edges by parent, then token.
+func compareEdges(a, b Edge) int {
+	return cmp.Or(cmp.Compare(a.Parent, b.Parent), cmp.Compare(a.Token, b.Token))
+}
+
+// Work counts what a TreeScorer has done.
+type Work struct {
+	// Advanced counts new states.
+	Advanced int64
+	// Exact and Bounded count states whose normaliser was computed, or bounded;
+	// Foreseen those that Pursue looked at before it made them, or did not.
+	Exact, Bounded, Foreseen int64
+	// FLOPs are the operations of all matrix products together, of rounded ones too.
+	FLOPs float64
+}
+
+// NewTreeScorer returns a tree scorer with no memory yet.
+func (t *Tables) NewTreeScorer() *TreeScorer { return &TreeScorer{tables: t} }
+
+// Work returns what the tree scorer has done so far.
+func (ts *TreeScorer) Work() Work { return ts.work }
+
+// Scorer returns the scorer under whose parameters the tree is scored.
+func (ts *TreeScorer) Scorer() *Scorer { return ts.tables.scorer }
+
+// LogProbs sets dst[i] to the log probability of edge i, the same as
+// Scorer.LogProbs bit for bit. Edges are sorted by parent and token; a
+// parent's normaliser is computed once for all of its own.
+func (ts *TreeScorer) LogProbs(states *States, edges []Edge, dst []float32) error {
+	if err := ts.check(states, edges, len(dst)); err != nil {
+		return err
+	}
+	for len(edges) > 0 {
+		n := ts.gather(states.top(), ts.width(), edges, true, scoringBlock)
+		ts.reduce(edges[:n], dst[:n])
+		edges, dst = edges[n:], dst[n:]
+	}
+	return nil
+}
+
+// Interval holds a price, in nats; it is the price itself if its ends are equal.
+type Interval struct{ Low, High float64 }
+
+// Bounds sets dst[i] to an interval that holds -log p of edge i, as LogProbs
+// computes it: at least 0, and with ends that are NaN or show nothing if the output
+// is not finite. It costs a few hundredths of LogProbs on a large vocabulary. near
+// must be of the same tables.
+func (ts *TreeScorer) Bounds(near *StandIns, states *States, edges []Edge, dst []Interval) error {
+	if err := ts.check(states, edges, len(dst)); err != nil {
+		return err
+	}
+	for len(edges) > 0 {
+		n := ts.gather(states.top(), ts.width(), edges, true, scoringBlock)
+		ts.bound(near, edges[:n], dst[:n])
+		edges, dst = edges[n:], dst[n:]
+	}
+	return nil
+}
+
+func (ts *TreeScorer) check(states *States, edges []Edge, room int) error {
+	s := ts.tables.scorer
+	if err := s.checkStates(states, states.Len(), "states"); err != nil {
+		return err
+	}
+	if err := checkLength("the destination", room, len(edges)); err != nil {
+		return err
+	}
+	if !slices.IsSortedFunc(edges, compareEdges) {
+		return fmt.Errorf("edges are not sorted: sort them by parent, then token")
+	}
+	for _, e := range edges {
+		if e.Parent < 0 || e.Parent >= states.Len() || e.Token < 0 || int(e.Token) >= s.model.config.Vocabulary {
+			return fmt.Errorf("edge of state %d by token %d: want one of %d states and %d tokens", e.Parent, e.Token, states.Len(), s.model.config.Vocabulary)
+		}
+	}
+	return nil
+}
+
+// gather collects the outputs of the parents of the first edges, of at most so
+// many parents, and returns the number of these edges. Edges with
+// the same parent share it, unless each is to have its own copy.
+func (ts *TreeScorer) gather(outputs []float32, width int, edges []Edge, share bool, most int) int {
+	ts.parents, ts.place = ts.parents[:0], ts.place[:0]
+	for _, e := range edges {
+		if last := len(ts.parents) - 1; last < 0 || !share || ts.parents[last] != e.Parent {
+			if len(ts.parents) == most {
+				break
+			}
+			ts.parents = append(ts.parents, e.Parent)
+		}
+		ts.place = append(ts.place, len(ts.parents)-1)
+	}
+	ts.outputs = grow(ts.outputs, len(ts.parents)*width)
+	gatherStates(ts.outputs, outputs, width, ts.parents)
+	return len(ts.place)
+}
+
+// width is that of an output.
+func (ts *TreeScorer) width() int { return ts.tables.scorer.model.config.outputWidth() }
+
+// reduce runs the gathered parents through all tiles, and picks the targets'
+// logits on the way.
+func (ts *TreeScorer) reduce(edges []Edge, dst []float32) {
+	s, rows := ts.tables.scorer, len(ts.parents)
+	ts.logits, ts.targets = grow(ts.logits, rows*tileWidth), grow(ts.targets, len(edges))
+	ts.reset(rows, len(s.tiles))
+	next := ts.firstEdges()
+	for k := range s.tiles {
+		from, to := tileBounds(s.model.config.Vocabulary, k)
+		columns := to - from
+		s.tileLogits(k, rows, ts.outputs, ts.logits, columns)
+		for i := range rows {
+			logits := row(ts.logits, i, columns)
+			for ; next[i] < len(edges) && ts.place[next[i]] == i && int(edges[next[i]].Token) < to; next[i]++ {
+				ts.targets[next[i]] = logits[int(edges[next[i]].Token)-from]
+			}
+			ts.add(i, k, logits)
+		}
+	}
+	ts.finish()
+	for i := range edges {
+		dst[i] = ts.logProb(ts.place[i], ts.targets[i])
+	}
+	ts.work.Exact += int64(rows)
+	ts.work.FLOPs += 2 * float64(rows) * float64(s.model.config.Vocabulary) * float64(ts.width())
+}
+
+// firstEdges returns the place of each gathered parent's first edge.
+func (ts *TreeScorer) firstEdges() []int {
+	first := make([]int, 0, len(ts.parents))
+	for i, parent := range ts.place {
+		if parent == len(first) {
+			first = append(first, i)
+		}
+	}
+	return first
+}
+
+// bound is reduce over the stand-ins.
+func (ts *TreeScorer) bound(near *StandIns, edges []Edge, dst []Interval) {
+	t, width := ts.tables, ts.width()
+	rows, columns := len(ts.parents), len(near.fine.bias)
+	ts.logits, ts.sums = grow(ts.logits, rows*columns), grow(ts.sums, rows)
+	kernels.GemmPackedBias(false, rows, ts.outputs, width, &near.fine.vectors, near.fine.bias, ts.logits, columns)
+	for i := range ts.sums {
+		h := row(ts.outputs, i, width)
+		squared := kernels.SquaredNorm(h)
+		margin := t.margin(math.Sqrt(squared))
+		ts.sums[i] = Interval{kernels.LogSumExp(row(ts.logits, i, columns)) - margin, near.ceiling.logSum(h, squared) + margin}
+	}
+	for i, e := range edges {
+		sum := ts.sums[ts.place[i]]
+		logit := kernels.Dot(row(ts.outputs, ts.place[i], width), row(t.scorer.weights.output, int(e.Token), width))
+		logit += float64(t.scorer.weights.outputBias[e.Token])
+		dst[i] = Interval{max(0, sum.Low-logit), max(0, sum.High-logit)}
+	}
+	ts.work.Bounded += int64(rows)
+	ts.work.FLOPs += 2 * float64(rows) * float64(columns) * float64(width)
+}
