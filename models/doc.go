@@ -49,9 +49,9 @@
 //
 //	tables := scorer.Tabulate()
 //	tree := tables.NewTreeScorer()
-//	near, err := tables.StandIns(typical) // states like those that come
+//	normaliser, err := tables.NormaliserBounds(typical)   // tight near states like these
 //	err = tree.LogProbs(states, edges, logProbs)   // of tokens after states
-//	err = tree.Bounds(near, states, edges, bounds) // -log p is in these intervals
+//	err = tree.Bounds(normaliser, states, edges, intervals) // -log p lies in these intervals
 //	err = tree.Advance(&next, states, edges)       // states by those tokens
 //
 // # Numbers

@@ -34,9 +34,9 @@ func (t *Tables) newGlances() *glances {
 	return g
 }
 
-// whole is the stand-in of the whole vocabulary, carried back through the
+// whole is the merged token of the whole vocabulary, carried back through the
 // projection: the log-sum-exp after an emission e is at least e vector + bias. It is
-// looser than those of more stand-ins, and costs one product.
+// looser than that of more merged tokens, and costs one product.
 type whole struct {
 	vector []float32 // [units]
 	bias   float64
@@ -73,7 +73,7 @@ func pays(left, of int) bool { return left <= of-of/8 }
 // leaves in the race, in ascending order. It costs less than an emission, and makes
 // none. It returns whether it may pay to foresee what these cost, once there are
 // emissions: not where a glance leaves out nothing.
-func (ts *TreeScorer) glance(from *States, edges []Edge, prospects []Prospect, limit float64, near *StandIns) bool {
+func (ts *TreeScorer) glance(from *States, edges []Edge, prospects []Prospect, limit float64, normaliser *NormaliserBounds) bool {
 	ts.likely = ts.likely[:0]
 	if ts.tables.glances == nil {
 		ts.likely = upTo(ts.likely, 0, len(edges))
@@ -84,7 +84,7 @@ func (ts *TreeScorer) glance(from *States, edges []Edge, prospects []Prospect, l
 		if at < sampleSize {
 			end = min(sampleSize, end)
 		}
-		at += ts.glanceBlock(from, edges[at:end], prospects[at:end], at, limit, near)
+		at += ts.glanceBlock(from, edges[at:end], prospects[at:end], at, limit, normaliser)
 		if left := len(ts.likely); at == sampleSize && !pays(left, sampleSize) {
 			ts.likely = upTo(ts.likely, at, len(edges))
 			return left < sampleSize
@@ -103,14 +103,14 @@ func upTo(numbers []int, start, end int) []int {
 
 // glanceBlock handles the first edges, those of a block of parents, and returns
 // how many these are; start is the number of the first.
-func (ts *TreeScorer) glanceBlock(from *States, edges []Edge, prospects []Prospect, start int, limit float64, near *StandIns) int {
+func (ts *TreeScorer) glanceBlock(from *States, edges []Edge, prospects []Prospect, start int, limit float64, normaliser *NormaliserBounds) int {
 	recurrent := ts.tables.glances.recurrent
 	n, parents := ts.gather(from.output[0], ts.width(), edges, true, glancedParents), len(ts.parents)
 	ts.recurrent, ts.errors = grow(ts.recurrent, recurrent.Room(parents)), grow(ts.errors, parents)
 	kernels.GemmRounded(parents, ts.outputs, recurrent, ts.recurrent, ts.errors)
 	ts.work.FLOPs += 2 * float64(parents*ts.width()*ts.tables.scorer.layers[0].gates())
 	for i, p := range prospects[:n] {
-		if p.Next == NoToken || !(p.Spent+ts.glimpse(from, edges[:n], prospects, i, near) > limit) {
+		if p.Next == NoToken || !(p.Spent+ts.glimpse(from, edges[:n], prospects, i, normaliser) > limit) {
 			ts.likely = append(ts.likely, start+i)
 		}
 	}
@@ -118,15 +118,15 @@ func (ts *TreeScorer) glanceBlock(from *States, edges []Edge, prospects []Prospe
 }
 
 // glimpse is a lower bound of what the prospect of edge i costs, in nats.
-func (ts *TreeScorer) glimpse(from *States, edges []Edge, prospects []Prospect, i int, near *StandIns) float64 {
+func (ts *TreeScorer) glimpse(from *States, edges []Edge, prospects []Prospect, i int, normaliser *NormaliserBounds) float64 {
 	t, e, token := ts.tables, edges[i], prospects[i].Next
 	l, target := &t.scorer.layers[0], row(t.targets, int(token), t.units)
 	recurrent := row(ts.recurrent, ts.place[i], t.glances.recurrent.Stride())[:l.gates()]
 	logits := kernels.CIFGRoughDot(ts.input(i, e.Token), recurrent, row(from.memory[0], e.Parent, l.units),
-		near.whole.vector, target, ts.upcoming(edges, i), ts.target(prospects, min(i+1, len(edges)-1), target))
-	price := float64(logits) + near.whole.bias - float64(t.scorer.weights.outputBias[token])
+		normaliser.whole.vector, target, ts.upcoming(edges, i), ts.target(prospects, min(i+1, len(edges)-1), target))
+	price := float64(logits) + normaliser.whole.bias - float64(t.scorer.weights.outputBias[token])
 	off := kernels.CIFGRoughError + gateSlope*ts.errors[ts.place[i]] + sumError
-	return price - t.glances.margin - off*(near.whole.size+t.glances.sizes[token])
+	return price - t.glances.margin - off*(normaliser.whole.size+t.glances.sizes[token])
 }
 
 const (

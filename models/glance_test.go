@@ -9,7 +9,7 @@ import (
 )
 
 // With weights of any size a glimpse stays below the price. Where all tokens are alike,
-// so that one stands for them without a loss, it is the price but for the errors that
+// so that they merge into one without a loss, it is the price but for the errors that
 // it allows for.
 func TestAGlimpseIsBelowThePrice(t *testing.T) {
 	t.Parallel()
@@ -26,7 +26,7 @@ func TestAGlimpseIsBelowThePrice(t *testing.T) {
 			}
 			s := mustScorer(t, m, params)
 			tree := s.Tabulate().NewTreeScorer()
-			near := standIns(t, tree, rng)
+			normaliser := normaliserBounds(t, tree, rng)
 			const n = 300
 			states := wanderingStates(t, s, rng, glancedParents)
 			edges, prospects := someEdges(s, rng, states.Len(), n), make([]Prospect, n)
@@ -35,13 +35,13 @@ func TestAGlimpseIsBelowThePrice(t *testing.T) {
 			}
 			costs := costsAfter(t, tree, states, edges, prospects)
 			tree.likely = nil
-			if looked := tree.glanceBlock(states, edges, prospects, 0, math.Inf(1), near); looked != n || len(tree.likely) != n {
+			if looked := tree.glanceBlock(states, edges, prospects, 0, math.Inf(1), normaliser); looked != n || len(tree.likely) != n {
 				t.Fatalf("%d of %d edges were looked at, %d left: want all", looked, n, len(tree.likely))
 			}
 			for i, price := range costs {
-				low := tree.glimpse(states, edges, prospects, i, near)
+				low := tree.glimpse(states, edges, prospects, i, normaliser)
 				off := kernels.CIFGRoughError + gateSlope*tree.errors[tree.place[i]] + sumError
-				allowed := tree.tables.glances.margin + off*(near.whole.size+tree.tables.glances.sizes[prospects[i].Next])
+				allowed := tree.tables.glances.margin + off*(normaliser.whole.size+tree.tables.glances.sizes[prospects[i].Next])
 				if gap := price - low; gap < 0 || alike && gap > 2*allowed {
 					t.Fatalf("alike %v, scale %v: edge %d costs %v nats, a glimpse shows %v; want a gap of 0 to %v", alike, scale, i, price, low, 2*allowed)
 				}
@@ -55,11 +55,11 @@ func TestAGlanceNeverLeavesOutWhatIsNotFinite(t *testing.T) {
 	rng := testRand(49)
 	s := scaledScorer(t, mustNew(t, wideVocabulary, 8, 12), 1, rng)
 	tree := s.Tabulate().NewTreeScorer()
-	near := standIns(t, tree, rng)
+	normaliser := normaliserBounds(t, tree, rng)
 	for _, broken := range []float32{float32(math.NaN()), float32(math.Inf(1)), math.MaxFloat32} {
 		states := wanderingStates(t, s, rng, 1)
 		states.top()[3] = broken
-		tree.glance(states, []Edge{{0, 5}}, []Prospect{{Spent: 1, Next: 7}}, 2, near)
+		tree.glance(states, []Edge{{0, 5}}, []Prospect{{Spent: 1, Next: 7}}, 2, normaliser)
 		if len(tree.likely) != 1 {
 			t.Errorf("an edge of an output with %v was left out", broken)
 		}
@@ -73,7 +73,7 @@ func TestGlancesStopWhereTheyDoNotPay(t *testing.T) {
 	rng := testRand(50)
 	s := scaledScorer(t, mustNew(t, wideVocabulary, 8, 12), 1, rng)
 	tree := s.Tabulate().NewTreeScorer()
-	near, states := standIns(t, tree, rng), wanderingStates(t, s, rng, 5)
+	normaliser, states := normaliserBounds(t, tree, rng), wanderingStates(t, s, rng, 5)
 	const n, enough = 3 * sampleSize, sampleSize / 8
 	edges := someEdges(s, rng, states.Len(), n)
 	for _, c := range []struct {
@@ -87,7 +87,7 @@ func TestGlancesStopWhereTheyDoNotPay(t *testing.T) {
 				prospects[i].Spent = 1e6
 			}
 		}
-		if foresee := tree.glance(states, edges, prospects, 1e3, near); foresee != c.foresee || len(tree.likely) != c.left {
+		if foresee := tree.glance(states, edges, prospects, 1e3, normaliser); foresee != c.foresee || len(tree.likely) != c.left {
 			t.Errorf("%d lost of the sample: %d left, foresee %v; want %d, %v", c.lost, len(tree.likely), foresee, c.left, c.foresee)
 		}
 	}

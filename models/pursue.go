@@ -23,9 +23,9 @@ const NoToken = -1
 // what was spent to exceed the limit in nats. It returns which these are, in
 // ascending order: their states are those of to. The others are not made: their
 // costs are bounded before their outputs are known. The slice that it returns is
-// overwritten by the next call. near is as in Bounds, for the outputs that the new
+// overwritten by the next call. normaliser is as in Bounds, for the outputs that the new
 // states would have.
-func (ts *TreeScorer) Pursue(to, from *States, edges []Edge, prospects []Prospect, limit float64, near *StandIns) ([]int, error) {
+func (ts *TreeScorer) Pursue(to, from *States, edges []Edge, prospects []Prospect, limit float64, normaliser *NormaliserBounds) ([]int, error) {
 	if err := ts.checkAdvance(to, from, edges); err != nil {
 		return nil, err
 	}
@@ -38,14 +38,14 @@ func (ts *TreeScorer) Pursue(to, from *States, edges []Edge, prospects []Prospec
 		return ts.kept, ts.Advance(to, from, edges)
 	}
 	ts.work.Foreseen += int64(len(edges))
-	foresee := ts.glance(from, edges, prospects, limit, near)
+	foresee := ts.glance(from, edges, prospects, limit, normaliser)
 	edges, prospects = ts.likelyOnes(edges, prospects)
 	to.reserve(from.cells, len(edges))
 	for start := 0; start < len(edges); start += scoringBlock {
 		end, at := min(start+scoringBlock, len(edges)), len(ts.kept)
 		ts.emit(to, from, edges[start:end], prospects[start:end], at)
 		if foresee {
-			ts.affordable(prospects[start:end], start, limit, near)
+			ts.affordable(prospects[start:end], start, limit, normaliser)
 			foresee = pays(len(ts.kept)-at, end-start)
 		} else {
 			ts.kept = upTo(ts.kept, start, end)
@@ -74,18 +74,18 @@ func (ts *TreeScorer) checkProspects(prospects []Prospect, edges int) error {
 
 // affordable adds to ts.kept those of a block of emissions, the first of which is
 // of edge start, that are to be pursued.
-func (ts *TreeScorer) affordable(prospects []Prospect, start int, limit float64, near *StandIns) {
-	ts.foresee(len(prospects), near)
+func (ts *TreeScorer) affordable(prospects []Prospect, start int, limit float64, normaliser *NormaliserBounds) {
+	ts.foresee(len(prospects), normaliser)
 	for i, p := range prospects {
-		if p.Next == NoToken || !ts.exceeds(i, p, limit, near) {
+		if p.Next == NoToken || !ts.exceeds(i, p, limit, normaliser) {
 			ts.kept = append(ts.kept, start+i)
 		}
 	}
 }
 
 // exceeds says whether emission i's prospect is certain to exceed the limit.
-func (ts *TreeScorer) exceeds(i int, p Prospect, limit float64, near *StandIns) bool {
-	emission, low := row(ts.emitted, i, ts.tables.units), ts.foreseen(i, p.Next, near)
+func (ts *TreeScorer) exceeds(i int, p Prospect, limit float64, normaliser *NormaliserBounds) bool {
+	emission, low := row(ts.emitted, i, ts.tables.units), ts.foreseen(i, p.Next, normaliser)
 	if !(p.Spent+low > limit) {
 		return false // whatever the margin, which is dearer
 	}
@@ -93,18 +93,18 @@ func (ts *TreeScorer) exceeds(i int, p Prospect, limit float64, near *StandIns) 
 	return p.Spent+(low-margin) > limit
 }
 
-// foresee computes the logits of the coarse stand-ins for rows of emissions.
-func (ts *TreeScorer) foresee(rows int, near *StandIns) {
-	units, columns := ts.tables.units, len(near.coarse.bias)
+// foresee computes the logits of the merged tokens for rows of emissions.
+func (ts *TreeScorer) foresee(rows int, normaliser *NormaliserBounds) {
+	units, columns := ts.tables.units, len(normaliser.ofEmissions.bias)
 	ts.logits = grow(ts.logits, rows*columns)
-	kernels.GemmPackedBias(false, rows, ts.emitted, units, &near.emitted, near.coarse.bias, ts.logits, columns)
+	kernels.GemmPackedBias(false, rows, ts.emitted, units, &normaliser.emissionVectors, normaliser.ofEmissions.bias, ts.logits, columns)
 	ts.work.FLOPs += 2 * float64(rows) * float64(columns) * float64(units)
 }
 
 // foreseen is a lower bound of what the token costs after emission i, in nats, but
 // for rounding.
-func (ts *TreeScorer) foreseen(i int, token int32, near *StandIns) float64 {
-	t, columns := ts.tables, len(near.coarse.bias)
+func (ts *TreeScorer) foreseen(i int, token int32, normaliser *NormaliserBounds) float64 {
+	t, columns := ts.tables, len(normaliser.ofEmissions.bias)
 	logit := kernels.Dot(row(ts.emitted, i, t.units), row(t.targets, int(token), t.units)) + float64(t.scorer.weights.outputBias[token])
 	return kernels.LogSumExp(row(ts.logits, i, columns)) - logit
 }

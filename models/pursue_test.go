@@ -30,14 +30,14 @@ func TestOnlyWhatExceedsTheLimitIsNotPursued(t *testing.T) {
 	eachTreeScorer(t, func(t *testing.T, tree *TreeScorer, rng *rand.Rand) {
 		s := tree.Scorer()
 		const n = 2*scoringBlock + 9
-		near := standIns(t, tree, rng)
+		normaliser := normaliserBounds(t, tree, rng)
 		states := wanderingStates(t, s, rng, scoringBlock+20)
 		edges, prospects := someEdges(s, rng, states.Len(), n), someProspects(s, rng, n)
 		costs := costsAfter(t, tree, states, edges, prospects)
 		limit := slices.Sorted(slices.Values(costs))[n/2] // to the last bit
 		var advanced, pursued, chosen States
 		check(t, tree.Advance(&advanced, states, edges))
-		kept, err := tree.Pursue(&pursued, states, edges, prospects, limit, near)
+		kept, err := tree.Pursue(&pursued, states, edges, prospects, limit, normaliser)
 		check(t, err)
 		check(t, chosen.Gather(&advanced, kept))
 		for l := range s.layers {
@@ -74,27 +74,27 @@ func costsAfter(t *testing.T, tree *TreeScorer, states *States, edges []Edge, pr
 }
 
 // With weights of any size what is foreseen stays below the price, and where every
-// token stands for itself it is the price but for the margin.
+// merged token is one token it is the price but for the margin.
 func TestWhatIsForeseenIsBelowThePriceByTheMargin(t *testing.T) {
 	t.Parallel()
 	for _, scale := range []float32{0.01, 1, 5, 30} {
 		rng := testRand(47)
-		s := scaledScorer(t, mustNew(t, coarseSolos, 31, 45), scale, rng)
+		s := scaledScorer(t, mustNew(t, emissionSingletons, 31, 45), scale, rng)
 		tree := s.Tabulate().NewTreeScorer()
-		near := standIns(t, tree, rng)
+		normaliser := normaliserBounds(t, tree, rng)
 		const n = scoringBlock
 		states := wanderingStates(t, s, rng, 20)
 		edges, prospects := someEdges(s, rng, states.Len(), n), make([]Prospect, n)
 		for i := range prospects {
-			prospects[i].Next = int32(rng.IntN(coarseSolos))
+			prospects[i].Next = int32(rng.IntN(emissionSingletons))
 		}
 		var to States
 		to.reserve(states.cells, n)
 		tree.emit(&to, states, edges, prospects, 0)
-		tree.foresee(n, near)
+		tree.foresee(n, normaliser)
 		low := make([]float64, n)
 		for i, p := range prospects {
-			low[i] = tree.foreseen(i, p.Next, near) - tree.tables.emissionMargin(math.Sqrt(kernels.SquaredNorm(row(tree.emitted, i, 45))))
+			low[i] = tree.foreseen(i, p.Next, normaliser) - tree.tables.emissionMargin(math.Sqrt(kernels.SquaredNorm(row(tree.emitted, i, 45))))
 		}
 		for i, price := range costsAfter(t, tree, states, edges, prospects) {
 			margin := tree.tables.emissionMargin(math.Sqrt(45))
@@ -109,7 +109,7 @@ func TestTreeScorersRefuseProspectsThatDoNotFit(t *testing.T) {
 	t.Parallel()
 	m := mustNew(t, 20, 3, 4)
 	tree := mustScorer(t, m, m.Init(testRand(45))).Tabulate().NewTreeScorer()
-	near, states := standIns(t, tree, testRand(46)), tree.Scorer().Start(2)
+	normaliser, states := normaliserBounds(t, tree, testRand(46)), tree.Scorer().Start(2)
 	for _, c := range []struct {
 		prospects []Prospect
 		want      string
@@ -118,7 +118,7 @@ func TestTreeScorersRefuseProspectsThatDoNotFit(t *testing.T) {
 		{[]Prospect{{0, 20}}, "token 20 next"},
 		{[]Prospect{{0, -2}}, "token -2 next"},
 	} {
-		_, err := tree.Pursue(new(States), states, []Edge{{1, 3}}, c.prospects, 1, near)
+		_, err := tree.Pursue(new(States), states, []Edge{{1, 3}}, c.prospects, 1, normaliser)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: error %v, want one with %q", c.prospects, err, c.want)
 		}

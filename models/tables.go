@@ -18,8 +18,8 @@ type Tables struct {
 	// emission, P times the token's output vector; nil unless foresight needs it.
 	targets []float32
 	glances *glances // nil without targets, and where cells have no rough version
-	// coarse and fine are the groups of similar tokens that stand-ins are for.
-	coarse, fine []int
+	// By token: its group of tokens with similar output vectors, for NormaliserBounds.
+	outputGroupOf, emissionGroupOf []int
 	rounding
 }
 
@@ -38,13 +38,13 @@ func (s *Scorer) Tabulate() *Tables {
 		t.targets = s.emissionVectors(s.weights.output)
 	}
 	t.glances = t.newGlances()
-	t.coarse, t.fine = groupTokens(s, coarseGroups), groupTokens(s, fineGroups)
+	t.outputGroupOf, t.emissionGroupOf = groupTokens(s, outputGroups), groupTokens(s, emissionGroups)
 	return t
 }
 
 // Bytes is the memory that the tables take, for caches.
 func (t *Tables) Bytes() int64 {
-	return 4*int64(len(t.inputs)+len(t.targets)) + 8*int64(len(t.coarse)+len(t.fine))
+	return 4*int64(len(t.inputs)+len(t.targets)) + 8*int64(len(t.emissionGroupOf)+len(t.outputGroupOf))
 }
 
 // Scorer returns the scorer that the tables were made from.
@@ -105,14 +105,14 @@ const roundoff = 1.0 / (1 << 24)
 // margin is how far rounding may put a bound beyond the log probability that
 // LogProbs computes, after an output of the given length. With A the largest
 // magnitude that the sum of absolute values of a logit can reach, the vector and
-// bias of a stand-in included, and g the number of roundings in a logit, in
+// bias of a merged token included, and g the number of roundings in a logit, in
 // units of roundoff:
 //
-//	3 g A   the logits of the vocabulary, of the stand-ins, of the target
+//	3 g A   the logits of the vocabulary, of the merged tokens, of the target
 //	8 A + 8 two log-sum-exps: the difference to the peak, of a logit from its
 //	        tile's and of a tile's from the row's, at most 2 A each, and the two
 //	        exponentials, at most 2 each; sums are in float64
-//	2 A     a stand-in's vector and bias, rounded to float32
+//	2 A     a merged token's vector and bias, rounded to float32
 //	3 A     the log probability, rounded to float32
 //
 // to which it adds some for the higher orders.
@@ -126,8 +126,8 @@ func (r *rounding) margin(length float64) float64 {
 // the output, and times longest at least the sum B of the absolute values in any
 // way to a logit. Beyond margin there are, with g and G the roundings in sums over
 // the output and over the units, 2 G B for the output as LogProbs projects it, in
-// a stand-in's logit and the target's; g B for the vector of each of the two,
-// carried back through the projection; G B for the stand-in's logit. (The
+// a merged token's logit and the target's; g B for the vector of each of the two,
+// carried back through the projection; G B for the merged token's logit. (The
 // target's is summed in float64.)
 func (r *rounding) emissionMargin(length float64) float64 {
 	output := length * r.projection

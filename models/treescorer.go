@@ -28,7 +28,7 @@ type TreeScorer struct {
 	candidate []float32  // [block, units], of a GRU
 	squash    []float32  // [units]
 	emitted   []float32  // [block, units]
-	logits    []float32  // [block, tileWidth or stand-ins]
+	logits    []float32  // [block, tileWidth or merged tokens]
 	targets   []float32  // [block]
 	sums      []Interval // [block]: bounds of log-sum-exps
 	kept      []int
@@ -93,15 +93,15 @@ type Interval struct{ Low, High float64 }
 
 // Bounds sets dst[i] to an interval that holds -log p of edge i, as LogProbs
 // computes it: at least 0, and with ends that are NaN or show nothing if the output
-// is not finite. It costs a few hundredths of LogProbs on a large vocabulary. near
+// is not finite. It costs a few hundredths of LogProbs on a large vocabulary. normaliser
 // must be of the same tables.
-func (ts *TreeScorer) Bounds(near *StandIns, states *States, edges []Edge, dst []Interval) error {
+func (ts *TreeScorer) Bounds(normaliser *NormaliserBounds, states *States, edges []Edge, dst []Interval) error {
 	if err := ts.check(states, edges, len(dst)); err != nil {
 		return err
 	}
 	for len(edges) > 0 {
 		n := ts.gather(states.top(), ts.width(), edges, true, scoringBlock)
-		ts.bound(near, edges[:n], dst[:n])
+		ts.bound(normaliser, edges[:n], dst[:n])
 		edges, dst = edges[n:], dst[n:]
 	}
 	return nil
@@ -186,17 +186,17 @@ func (ts *TreeScorer) firstEdges() []int {
 	return first
 }
 
-// bound is reduce over the stand-ins.
-func (ts *TreeScorer) bound(near *StandIns, edges []Edge, dst []Interval) {
+// bound bounds the surprisals of edges from the gathered outputs.
+func (ts *TreeScorer) bound(normaliser *NormaliserBounds, edges []Edge, dst []Interval) {
 	t, width := ts.tables, ts.width()
-	rows, columns := len(ts.parents), len(near.fine.bias)
+	rows, columns := len(ts.parents), len(normaliser.ofOutputs.bias)
 	ts.logits, ts.sums = grow(ts.logits, rows*columns), grow(ts.sums, rows)
-	kernels.GemmPackedBias(false, rows, ts.outputs, width, &near.fine.vectors, near.fine.bias, ts.logits, columns)
+	kernels.GemmPackedBias(false, rows, ts.outputs, width, &normaliser.ofOutputs.vectors, normaliser.ofOutputs.bias, ts.logits, columns)
 	for i := range ts.sums {
 		h := row(ts.outputs, i, width)
 		squared := kernels.SquaredNorm(h)
 		margin := t.margin(math.Sqrt(squared))
-		ts.sums[i] = Interval{kernels.LogSumExp(row(ts.logits, i, columns)) - margin, near.ceiling.logSum(h, squared) + margin}
+		ts.sums[i] = Interval{kernels.LogSumExp(row(ts.logits, i, columns)) - margin, normaliser.upper.logSum(h, squared) + margin}
 	}
 	for i, e := range edges {
 		sum := ts.sums[ts.place[i]]

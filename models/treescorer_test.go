@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// wideVocabulary has tokens that stand for themselves and groups of tokens.
-const wideVocabulary = fineSolos + 2*fineGroups + 77
+// wideVocabulary is merged into singletons and groups of several tokens.
+const wideVocabulary = outputSingletons + 2*outputGroups + 77
 
 // eachTreeScorer runs a test on every variant, on layers wider than one sum of a
 // product, and without a table of the inputs.
@@ -80,25 +80,25 @@ func TestTreeScorersDoWhatScorersDoBitForBit(t *testing.T) {
 	})
 }
 
-// standIns are tight near states like those of wanderingStates.
-func standIns(t *testing.T, tree *TreeScorer, rng *rand.Rand) *StandIns {
+// normaliserBounds are tight near states like those of wanderingStates.
+func normaliserBounds(t *testing.T, tree *TreeScorer, rng *rand.Rand) *NormaliserBounds {
 	t.Helper()
-	s, err := tree.tables.StandIns(wanderingStates(t, tree.Scorer(), rng, 20))
+	n, err := tree.tables.NormaliserBounds(wanderingStates(t, tree.Scorer(), rng, 20))
 	check(t, err)
-	return s
+	return n
 }
 
 func TestBoundsHoldTheExactPrice(t *testing.T) {
 	t.Parallel()
 	eachTreeScorer(t, func(t *testing.T, tree *TreeScorer, rng *rand.Rand) {
 		s := tree.Scorer()
-		near := standIns(t, tree, rng)
+		normaliser := normaliserBounds(t, tree, rng)
 		states := wanderingStates(t, s, rng, 50)
 		edges := someEdges(s, rng, states.Len(), 400)
-		exact, bounds := make([]float32, len(edges)), make([]Interval, len(edges))
+		exact, intervals := make([]float32, len(edges)), make([]Interval, len(edges))
 		check(t, tree.LogProbs(states, edges, exact))
-		check(t, tree.Bounds(near, states, edges, bounds))
-		for i, b := range bounds {
+		check(t, tree.Bounds(normaliser, states, edges, intervals))
+		for i, b := range intervals {
 			if price := -float64(exact[i]); !(b.Low <= price && price <= b.High) {
 				t.Fatalf("edge %d costs %v nats, its bounds are %v", i, price, b)
 			}
@@ -116,22 +116,22 @@ func scaledScorer(t *testing.T, m *Language, scale float32, rng *rand.Rand) *Sco
 	return mustScorer(t, m, params)
 }
 
-// Where every token stands for itself, the lower bound is the price but for the
+// Where every merged token is one token, the lower bound is the price but for the
 // margin for rounding: neither too little, whatever the weights, nor too much.
 func TestTheMarginOfABoundIsThatOfRounding(t *testing.T) {
 	t.Parallel()
 	for _, scale := range []float32{0.01, 1, 5, 30} {
 		rng := testRand(42)
-		s := scaledScorer(t, mustNew(t, fineSolos, 31, 45), scale, rng)
+		s := scaledScorer(t, mustNew(t, outputSingletons, 31, 45), scale, rng)
 		tree := s.Tabulate().NewTreeScorer()
-		near := standIns(t, tree, rng)
+		normaliser := normaliserBounds(t, tree, rng)
 		states := wanderingStates(t, s, rng, 300)
 		edges := someEdges(s, rng, states.Len(), 3000)
-		exact, bounds := make([]float32, len(edges)), make([]Interval, len(edges))
+		exact, intervals := make([]float32, len(edges)), make([]Interval, len(edges))
 		check(t, tree.LogProbs(states, edges, exact))
-		check(t, tree.Bounds(near, states, edges, bounds))
+		check(t, tree.Bounds(normaliser, states, edges, intervals))
 		margin := tree.tables.margin(4 * float64(scale) * math.Sqrt(31))
-		for i, b := range bounds {
+		for i, b := range intervals {
 			if gap := -float64(exact[i]) - b.Low; gap < 0 || gap > 2*margin && b.Low > 0 {
 				t.Fatalf("scale %v: edge %d costs %v nats, its lower bound is %v; want a gap of 0 to %v", scale, i, -exact[i], b.Low, 2*margin)
 			}
@@ -147,13 +147,13 @@ func TestBoundsAreTightAtTheTypicalOutput(t *testing.T) {
 	m := mustNew(t, wideVocabulary, 8, 12)
 	s := mustScorer(t, m, wideParams(m, rng))
 	tree, states := s.Tabulate().NewTreeScorer(), wanderingStates(t, s, rng, 1)
-	near, err := tree.tables.StandIns(states)
+	normaliser, err := tree.tables.NormaliserBounds(states)
 	check(t, err)
-	exact, bound := make([]float32, 1), make([]Interval, 1)
+	exact, interval := make([]float32, 1), make([]Interval, 1)
 	check(t, tree.LogProbs(states, []Edge{{0, 5}}, exact))
-	check(t, tree.Bounds(near, states, []Edge{{0, 5}}, bound))
-	if price := -float64(exact[0]); bound[0].Low > price || bound[0].High < price || bound[0].High-bound[0].Low > 1e-3 {
-		t.Errorf("the bounds are %v at the typical output, the price is %v", bound[0], price)
+	check(t, tree.Bounds(normaliser, states, []Edge{{0, 5}}, interval))
+	if price := -float64(exact[0]); interval[0].Low > price || interval[0].High < price || interval[0].High-interval[0].Low > 1e-3 {
+		t.Errorf("the bounds are %v at the typical output, the price is %v", interval[0], price)
 	}
 }
 
@@ -164,14 +164,14 @@ func TestAnOutputThatIsNotFiniteIsNeverBoundedAway(t *testing.T) {
 	params := wideParams(m, rng)
 	s := mustScorer(t, m, params)
 	tree := s.Tabulate().NewTreeScorer()
-	near := standIns(t, tree, rng)
+	normaliser := normaliserBounds(t, tree, rng)
 	for _, broken := range []float32{float32(math.NaN()), float32(math.Inf(1)), math.MaxFloat32} {
 		states := wanderingStates(t, s, rng, 1)
 		states.top()[3] = broken
-		bound := make([]Interval, 1)
-		check(t, tree.Bounds(near, states, []Edge{{0, 5}}, bound))
-		if bound[0].Low > 0 || bound[0].High < math.MaxFloat32 {
-			t.Errorf("an output with %v costs %v nats: want bounds that show nothing", broken, bound[0])
+		interval := make([]Interval, 1)
+		check(t, tree.Bounds(normaliser, states, []Edge{{0, 5}}, interval))
+		if interval[0].Low > 0 || interval[0].High < math.MaxFloat32 {
+			t.Errorf("an output with %v costs %v nats: want bounds that show nothing", broken, interval[0])
 		}
 	}
 }
@@ -181,7 +181,7 @@ func TestTreeScorersRefuseWhatIsNotSortedOrOutOfRange(t *testing.T) {
 	m := mustNew(t, 20, 3, 4)
 	s := mustScorer(t, m, m.Init(testRand(45)))
 	tree, states := s.Tabulate().NewTreeScorer(), s.Start(2)
-	near := standIns(t, tree, testRand(46))
+	normaliser := normaliserBounds(t, tree, testRand(46))
 	for _, c := range []struct {
 		edges []Edge
 		want  string
@@ -191,7 +191,7 @@ func TestTreeScorersRefuseWhatIsNotSortedOrOutOfRange(t *testing.T) {
 		{[]Edge{{2, 3}}, "of state 2"},
 		{[]Edge{{0, 20}}, "by token 20"},
 	} {
-		err := tree.Bounds(near, states, c.edges, make([]Interval, len(c.edges)))
+		err := tree.Bounds(normaliser, states, c.edges, make([]Interval, len(c.edges)))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: error %v, want one with %q", c.edges, err, c.want)
 		}

@@ -101,7 +101,7 @@ func bruteForceCosts(t *testing.T, s *models.Scorer, prefix []int32, r *Referenc
 	return costs
 }
 
-// The vocabularies are such that all tokens, or only some, stand for themselves
+// The vocabularies are such that all tokens, or only some, are singletons
 // in the bounds; the numbers of words such that states are shared by many
 // references or by few.
 func TestPrunedCountEqualsBruteForce(t *testing.T) {

@@ -9,14 +9,14 @@ const typicalReferences = 128
 // outlook holds the bounds for the prices after one prefix: at every depth other
 // ones, tight where the model typically is by then.
 type outlook struct {
-	tables   *models.Tables
-	typical  []*models.States   // by depth: the prefix's state, then what some references make of it
-	standIns []*models.StandIns // nil until needed
+	tables  *models.Tables
+	typical []*models.States           // by depth: the prefix's state, then what some references make of it
+	bounds  []*models.NormaliserBounds // nil until needed
 }
 
 // newOutlook looks at references after a state.
 func newOutlook(tables *models.Tables, state *models.States, references *References) (*outlook, error) {
-	o := &outlook{tables: tables, typical: []*models.States{state}, standIns: make([]*models.StandIns, references.length)}
+	o := &outlook{tables: tables, typical: []*models.States{state}, bounds: make([]*models.NormaliserBounds, references.length)}
 	n := min(typicalReferences, references.Count())
 	from, words := make([]int, n), make([]int32, n)
 	for depth := range references.length - 1 {
@@ -39,13 +39,13 @@ func newOutlook(tables *models.Tables, state *models.States, references *Referen
 }
 
 // at returns the bounds for what follows so many words.
-func (o *outlook) at(depth int) (*models.StandIns, error) {
-	if o.standIns[depth] == nil {
-		made, err := o.tables.StandIns(o.typical[depth])
+func (o *outlook) at(depth int) (*models.NormaliserBounds, error) {
+	if o.bounds[depth] == nil {
+		made, err := o.tables.NormaliserBounds(o.typical[depth])
 		if err != nil {
 			return nil, err
 		}
-		o.standIns[depth] = made
+		o.bounds[depth] = made
 	}
-	return o.standIns[depth], nil
+	return o.bounds[depth], nil
 }

@@ -45,7 +45,7 @@ type level struct {
 	edges     []models.Edge
 	prospects []models.Prospect
 	logProbs  []float32
-	bounds    []models.Interval
+	intervals []models.Interval
 }
 
 // branch is a set of references with common first words: [first, end) of the
@@ -125,7 +125,7 @@ func (r *ranker) visit(ctx context.Context, depth int) error {
 // pursue makes the states of those branches that the next word does not end, and
 // makes these, moved to the front, the branches of the level.
 func (r *ranker) pursue(depth int, branches []branch) error {
-	standIns, err := r.outlook.at(depth)
+	normaliser, err := r.outlook.at(depth)
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (r *ranker) pursue(depth int, branches []branch) error {
 	for _, b := range branches {
 		l.prospects = append(l.prospects, models.Prospect{Spent: b.cost.Low, Next: r.onlyWord(b, depth)})
 	}
-	kept, err := r.tree.Pursue(l.states, above.states, l.edges, l.prospects, r.limit, standIns)
+	kept, err := r.tree.Pursue(l.states, above.states, l.edges, l.prospects, r.limit, normaliser)
 	for to, from := range kept {
 		branches[to] = branches[from]
 	}
@@ -210,16 +210,16 @@ func (r *ranker) priceExactly(depth int, children []branch) error {
 
 // priceRoughly is priceExactly by bounds.
 func (r *ranker) priceRoughly(depth int, children []branch) error {
-	standIns, err := r.outlook.at(depth)
+	normaliser, err := r.outlook.at(depth)
 	if err != nil {
 		return err
 	}
 	l := &r.levels[depth]
 	l.edges = edgesOf(l.edges[:0], children)
-	l.bounds = slices.Grow(l.bounds[:0], len(children))[:len(children)]
-	err = r.tree.Bounds(standIns, l.states, l.edges, l.bounds)
+	l.intervals = slices.Grow(l.intervals[:0], len(children))[:len(children)]
+	err = r.tree.Bounds(normaliser, l.states, l.edges, l.intervals)
 	for i := range children {
-		children[i].price = l.bounds[i]
+		children[i].price = l.intervals[i]
 	}
 	return err
 }
