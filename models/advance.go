@@ -39,7 +39,7 @@ func (ts *TreeScorer) lowest(to, from *States, edges []Edge, at int) {
 
 // emit is lowest up to the projection. Prospects, if any, show what will be read
 // next.
-func (ts *TreeScorer) emit(to, from *States, edges []Edge, prospects []Prospect, at int) {
+func (ts *TreeScorer) emit(to, from *States, edges []Edge, candidates []Candidate, at int) {
 	l := &ts.tables.scorer.layers[0]
 	ts.gather(from.output[0], l.out, edges, ts.shares(), scoringBlock)
 	ts.computeInputs(edges)
@@ -50,10 +50,10 @@ func (ts *TreeScorer) emit(to, from *States, edges []Edge, prospects []Prospect,
 		previous, memory := row(from.memory[0], e.Parent, l.units), row(to.memory[0], at+i, l.units)
 		emission := row(emitted, i, l.units)
 		if l.kind == CIFGLSTM && ts.shares() {
-			ahead, later := ts.upcoming(edges, i), ts.target(prospects, i, emission)
+			ahead, later := ts.upcoming(edges, i), ts.target(candidates, i, emission)
 			kernels.CIFGCell(ts.input(i, e.Token), row(ts.recurrent, ts.place[i], l.gates()), previous, memory, emission, ahead, later)
 		} else {
-			l.activate(ts.gatesOf(i, e.Token), ts.candidateOf(i), previous, memory, ts.squash, emission)
+			l.activate(ts.gatesOf(i, e.Token), ts.gruCandidateOf(i), previous, memory, ts.squash, emission)
 		}
 	}
 }
@@ -66,13 +66,13 @@ func (ts *TreeScorer) upcoming(edges []Edge, i int) []float32 {
 	return ts.input(next, edges[next].Token)
 }
 
-// target is the vector by which an emission foresees its prospect, the emission
+// target is the vector by which an emission foresees its candidate, the emission
 // itself if there is none.
-func (ts *TreeScorer) target(prospects []Prospect, i int, emission []float32) []float32 {
-	if prospects == nil || prospects[i].Next == NoToken {
+func (ts *TreeScorer) target(candidates []Candidate, i int, emission []float32) []float32 {
+	if candidates == nil || candidates[i].Next == NoToken {
 		return emission
 	}
-	return row(ts.tables.targets, int(prospects[i].Next), len(emission))
+	return row(ts.tables.targets, int(candidates[i].Next), len(emission))
 }
 
 // emissions is where n states of to, from at on, leave what the lowest layer emits:
@@ -138,10 +138,10 @@ func (ts *TreeScorer) recur(edges []Edge) {
 		}
 	}
 	if l.kind == GRU {
-		ts.candidate = grow(ts.candidate, rows*l.units)
-		fillRows(ts.candidate, s.weights.layers[0].candidateBias)
+		ts.gruCandidate = grow(ts.gruCandidate, rows*l.units)
+		fillRows(ts.gruCandidate, s.weights.layers[0].candidateBias)
 	}
-	l.recurrent.add(l.cell, rows, ts.outputs, unless(ts.shares()), ts.recurrent, ts.candidate)
+	l.recurrent.add(l.cell, rows, ts.outputs, unless(ts.shares()), ts.recurrent, ts.gruCandidate)
 	ts.work.FLOPs += 2 * float64(rows*l.out*gates)
 }
 
@@ -157,13 +157,14 @@ func (ts *TreeScorer) gatesOf(i int, token int32) []float32 {
 	return ts.gates
 }
 
-// candidateOf returns the recurrent part of edge i's candidate, of a GRU.
-func (ts *TreeScorer) candidateOf(i int) []float32 {
+// gruCandidateOf returns the recurrent part of the candidate activation of a GRU's cell
+// along edge i, nil for another cell.
+func (ts *TreeScorer) gruCandidateOf(i int) []float32 {
 	l := &ts.tables.scorer.layers[0]
 	if l.kind != GRU {
 		return nil
 	}
-	return row(ts.candidate, ts.place[i], l.units)
+	return row(ts.gruCandidate, ts.place[i], l.units)
 }
 
 // above advances the layers above the lowest, which is done.

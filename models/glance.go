@@ -7,8 +7,8 @@ import (
 	"coalmine/internal/kernels"
 )
 
-// glances are what Pursue needs to glance at edges: to bound what their
-// prospects cost, without making their emissions.
+// glances are what AdvancePruned needs to glance at edges: to bound what their
+// candidates cost, without making their emissions.
 type glances struct {
 	recurrent *kernels.Rounded // the lowest layer's
 	sizes     []float64        // by token: the sum of the absolute values of its target
@@ -59,7 +59,7 @@ func absoluteSum(x []float32) float64 {
 
 // Neither of these shows in a result.
 const (
-	// sampleSize is how many edges Pursue glances at to see whether it pays to
+	// sampleSize is how many edges AdvancePruned glances at to see whether it pays to
 	// glance at the others.
 	sampleSize = 64
 	// glancedParents are few enough that their recurrent products stay in the cache.
@@ -73,7 +73,7 @@ func pays(left, of int) bool { return left <= of-of/8 }
 // leaves in the race, in ascending order. It costs less than an emission, and makes
 // none. It returns whether it may pay to foresee what these cost, once there are
 // emissions: not where a glance leaves out nothing.
-func (ts *TreeScorer) glance(from *States, edges []Edge, prospects []Prospect, limit float64, normaliser *NormaliserBounds) bool {
+func (ts *TreeScorer) glance(from *States, edges []Edge, candidates []Candidate, limit float64, normaliser *NormaliserBounds) bool {
 	ts.likely = ts.likely[:0]
 	if ts.tables.glances == nil {
 		ts.likely = upTo(ts.likely, 0, len(edges))
@@ -84,7 +84,7 @@ func (ts *TreeScorer) glance(from *States, edges []Edge, prospects []Prospect, l
 		if at < sampleSize {
 			end = min(sampleSize, end)
 		}
-		at += ts.glanceBlock(from, edges[at:end], prospects[at:end], at, limit, normaliser)
+		at += ts.glanceBlock(from, edges[at:end], candidates[at:end], at, limit, normaliser)
 		if left := len(ts.likely); at == sampleSize && !pays(left, sampleSize) {
 			ts.likely = upTo(ts.likely, at, len(edges))
 			return left < sampleSize
@@ -103,27 +103,27 @@ func upTo(numbers []int, start, end int) []int {
 
 // glanceBlock handles the first edges, those of a block of parents, and returns
 // how many these are; start is the number of the first.
-func (ts *TreeScorer) glanceBlock(from *States, edges []Edge, prospects []Prospect, start int, limit float64, normaliser *NormaliserBounds) int {
+func (ts *TreeScorer) glanceBlock(from *States, edges []Edge, candidates []Candidate, start int, limit float64, normaliser *NormaliserBounds) int {
 	recurrent := ts.tables.glances.recurrent
 	n, parents := ts.gather(from.output[0], ts.width(), edges, true, glancedParents), len(ts.parents)
 	ts.recurrent, ts.errors = grow(ts.recurrent, recurrent.Room(parents)), grow(ts.errors, parents)
 	kernels.GemmRounded(parents, ts.outputs, recurrent, ts.recurrent, ts.errors)
 	ts.work.FLOPs += 2 * float64(parents*ts.width()*ts.tables.scorer.layers[0].gates())
-	for i, p := range prospects[:n] {
-		if p.Next == NoToken || !(p.Spent+ts.glimpse(from, edges[:n], prospects, i, normaliser) > limit) {
+	for i, c := range candidates[:n] {
+		if c.Next == NoToken || !(c.Cost+ts.glimpse(from, edges[:n], candidates, i, normaliser) > limit) {
 			ts.likely = append(ts.likely, start+i)
 		}
 	}
 	return n
 }
 
-// glimpse is a lower bound of what the prospect of edge i costs, in nats.
-func (ts *TreeScorer) glimpse(from *States, edges []Edge, prospects []Prospect, i int, normaliser *NormaliserBounds) float64 {
-	t, e, token := ts.tables, edges[i], prospects[i].Next
+// glimpse is a lower bound of what the candidate of edge i costs, in nats.
+func (ts *TreeScorer) glimpse(from *States, edges []Edge, candidates []Candidate, i int, normaliser *NormaliserBounds) float64 {
+	t, e, token := ts.tables, edges[i], candidates[i].Next
 	l, target := &t.scorer.layers[0], row(t.targets, int(token), t.units)
 	recurrent := row(ts.recurrent, ts.place[i], t.glances.recurrent.Stride())[:l.gates()]
 	logits := kernels.CIFGRoughDot(ts.input(i, e.Token), recurrent, row(from.memory[0], e.Parent, l.units),
-		normaliser.whole.vector, target, ts.upcoming(edges, i), ts.target(prospects, min(i+1, len(edges)-1), target))
+		normaliser.whole.vector, target, ts.upcoming(edges, i), ts.target(candidates, min(i+1, len(edges)-1), target))
 	price := float64(logits) + normaliser.whole.bias - float64(t.scorer.weights.outputBias[token])
 	off := kernels.CIFGRoughError + gateSlope*ts.errors[ts.place[i]] + sumError
 	return price - t.glances.margin - off*(normaliser.whole.size+t.glances.sizes[token])
@@ -140,11 +140,11 @@ const (
 	sumError = 1e-4
 )
 
-// likelyOnes copies the edges that a glance has left, and their prospects.
-func (ts *TreeScorer) likelyOnes(edges []Edge, prospects []Prospect) ([]Edge, []Prospect) {
-	ts.edges, ts.prospects = slices.Grow(ts.edges[:0], len(ts.likely)), slices.Grow(ts.prospects[:0], len(ts.likely))
+// likelyOnes copies the edges that a glance has left, and their candidates.
+func (ts *TreeScorer) likelyOnes(edges []Edge, candidates []Candidate) ([]Edge, []Candidate) {
+	ts.edges, ts.candidates = slices.Grow(ts.edges[:0], len(ts.likely)), slices.Grow(ts.candidates[:0], len(ts.likely))
 	for _, i := range ts.likely {
-		ts.edges, ts.prospects = append(ts.edges, edges[i]), append(ts.prospects, prospects[i])
+		ts.edges, ts.candidates = append(ts.edges, edges[i]), append(ts.candidates, candidates[i])
 	}
-	return ts.edges, ts.prospects
+	return ts.edges, ts.candidates
 }

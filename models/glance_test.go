@@ -29,19 +29,19 @@ func TestAGlimpseIsBelowThePrice(t *testing.T) {
 			normaliser := normaliserBounds(t, tree, rng)
 			const n = 300
 			states := wanderingStates(t, s, rng, glancedParents)
-			edges, prospects := someEdges(s, rng, states.Len(), n), make([]Prospect, n)
-			for i := range prospects {
-				prospects[i].Next = int32(rng.IntN(wideVocabulary))
+			edges, candidates := someEdges(s, rng, states.Len(), n), make([]Candidate, n)
+			for i := range candidates {
+				candidates[i].Next = int32(rng.IntN(wideVocabulary))
 			}
-			costs := costsAfter(t, tree, states, edges, prospects)
+			costs := costsAfter(t, tree, states, edges, candidates)
 			tree.likely = nil
-			if looked := tree.glanceBlock(states, edges, prospects, 0, math.Inf(1), normaliser); looked != n || len(tree.likely) != n {
+			if looked := tree.glanceBlock(states, edges, candidates, 0, math.Inf(1), normaliser); looked != n || len(tree.likely) != n {
 				t.Fatalf("%d of %d edges were looked at, %d left: want all", looked, n, len(tree.likely))
 			}
 			for i, price := range costs {
-				low := tree.glimpse(states, edges, prospects, i, normaliser)
+				low := tree.glimpse(states, edges, candidates, i, normaliser)
 				off := kernels.CIFGRoughError + gateSlope*tree.errors[tree.place[i]] + sumError
-				allowed := tree.tables.glances.margin + off*(normaliser.whole.size+tree.tables.glances.sizes[prospects[i].Next])
+				allowed := tree.tables.glances.margin + off*(normaliser.whole.size+tree.tables.glances.sizes[candidates[i].Next])
 				if gap := price - low; gap < 0 || alike && gap > 2*allowed {
 					t.Fatalf("alike %v, scale %v: edge %d costs %v nats, a glimpse shows %v; want a gap of 0 to %v", alike, scale, i, price, low, 2*allowed)
 				}
@@ -59,7 +59,7 @@ func TestAGlanceNeverLeavesOutWhatIsNotFinite(t *testing.T) {
 	for _, broken := range []float32{float32(math.NaN()), float32(math.Inf(1)), math.MaxFloat32} {
 		states := wanderingStates(t, s, rng, 1)
 		states.top()[3] = broken
-		tree.glance(states, []Edge{{0, 5}}, []Prospect{{Spent: 1, Next: 7}}, 2, normaliser)
+		tree.glance(states, []Edge{{0, 5}}, []Candidate{{Cost: 1, Next: 7}}, 2, normaliser)
 		if len(tree.likely) != 1 {
 			t.Errorf("an edge of an output with %v was left out", broken)
 		}
@@ -80,14 +80,14 @@ func TestGlancesStopWhereTheyDoNotPay(t *testing.T) {
 		lost, left int // of the sample, and of all
 		foresee    bool
 	}{{0, n, false}, {1, n - 1, true}, {enough - 1, n - enough + 1, true}, {enough, n - 3*enough, true}, {sampleSize, 0, true}} {
-		prospects := make([]Prospect, n)
-		for i := range prospects {
-			prospects[i] = Prospect{Spent: 1, Next: 7}
+		candidates := make([]Candidate, n)
+		for i := range candidates {
+			candidates[i] = Candidate{Cost: 1, Next: 7}
 			if i%sampleSize < c.lost {
-				prospects[i].Spent = 1e6
+				candidates[i].Cost = 1e6
 			}
 		}
-		if foresee := tree.glance(states, edges, prospects, 1e3, normaliser); foresee != c.foresee || len(tree.likely) != c.left {
+		if foresee := tree.glance(states, edges, candidates, 1e3, normaliser); foresee != c.foresee || len(tree.likely) != c.left {
 			t.Errorf("%d lost of the sample: %d left, foresee %v; want %d, %v", c.lost, len(tree.likely), foresee, c.left, c.foresee)
 		}
 	}

@@ -18,26 +18,26 @@ type TreeScorer struct {
 	tables *Tables
 	work   Work
 
-	parents   []int      // the states that a block of edges needs, each once
-	place     []int      // [block]: an edge's parent as an index of parents
-	outputs   []float32  // [block, out]: their outputs
-	vectors   []float32  // [block, embedding] of the edges' tokens, where their
-	inputs    []float32  // [block, gates] are not tabulated
-	gates     []float32  // [gates] of one edge
-	recurrent []float32  // [block, gates]: what the parents' outputs bring to the gates
-	candidate []float32  // [block, units], of a GRU
-	squash    []float32  // [units]
-	emitted   []float32  // [block, units]
-	logits    []float32  // [block, tileWidth or merged tokens]
-	targets   []float32  // [block]
-	sums      []Interval // [block]: bounds of log-sum-exps
-	kept      []int
+	parents      []int      // the states that a block of edges needs, each once
+	place        []int      // [block]: an edge's parent as an index of parents
+	outputs      []float32  // [block, out]: their outputs
+	vectors      []float32  // [block, embedding] of the edges' tokens, where their
+	inputs       []float32  // [block, gates] are not tabulated
+	gates        []float32  // [gates] of one edge
+	recurrent    []float32  // [block, gates]: what the parents' outputs bring to the gates
+	gruCandidate []float32  // [block, units]
+	squash       []float32  // [units]
+	emitted      []float32  // [block, units]
+	logits       []float32  // [block, tileWidth or merged tokens]
+	targets      []float32  // [block]
+	sums         []Interval // [block]: bounds of log-sum-exps
+	kept         []int
 	// What a glance leaves, by number and as they are, and how far the recurrent
 	// products of a block of parents are off.
-	likely    []int
-	edges     []Edge
-	prospects []Prospect
-	errors    []float64
+	likely     []int
+	edges      []Edge
+	candidates []Candidate
+	errors     []float64
 	normaliser
 }
 
@@ -58,7 +58,7 @@ type Work struct {
 	// Advanced counts new states.
 	Advanced int64
 	// Exact and Bounded count states whose normaliser was computed, or bounded;
-	// Foreseen those that Pursue looked at before it made them, or did not.
+	// Foreseen those that AdvancePruned looked at before it made them, or did not.
 	Exact, Bounded, Foreseen int64
 	// FLOPs are the operations of all matrix products together, of rounded ones too.
 	FLOPs float64

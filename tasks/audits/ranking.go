@@ -25,7 +25,7 @@ const exactSharing = 64
 // Most words are not priced exactly but bounded from both sides, which is cheaper
 // by far (models.TreeScorer.Bounds) and enough to end a branch, or to count it; and a
 // word that follows a branch is bounded before the branch's state is known
-// (models.TreeScorer.Pursue). What is left open at the end is priced exactly, on the
+// (models.TreeScorer.AdvancePruned). What is left open at the end is priced exactly, on the
 // canary's own path through the kernels, before it counts. So the count is exact.
 type ranker struct {
 	tree       *models.TreeScorer
@@ -42,10 +42,10 @@ type level struct {
 	states   *models.States // one for each branch
 	children []branch       // those of the branches
 	// For the children's prices and states.
-	edges     []models.Edge
-	prospects []models.Prospect
-	logProbs  []float32
-	intervals []models.Interval
+	edges      []models.Edge
+	candidates []models.Candidate
+	logProbs   []float32
+	intervals  []models.Interval
 }
 
 // branch is a set of references with common first words: [first, end) of the
@@ -112,7 +112,7 @@ func (r *ranker) visit(ctx context.Context, depth int) error {
 	for len(children) > 0 {
 		block := children[:min(blockStates, len(children))]
 		children = children[len(block):]
-		if err := r.pursue(depth+1, block); err != nil {
+		if err := r.advance(depth+1, block); err != nil {
 			return err
 		}
 		if err := r.visit(ctx, depth+1); err != nil {
@@ -122,19 +122,19 @@ func (r *ranker) visit(ctx context.Context, depth int) error {
 	return nil
 }
 
-// pursue makes the states of those branches that the next word does not end, and
+// advance makes the states of those branches that the next word does not end, and
 // makes these, moved to the front, the branches of the level.
-func (r *ranker) pursue(depth int, branches []branch) error {
+func (r *ranker) advance(depth int, branches []branch) error {
 	normaliser, err := r.outlook.at(depth)
 	if err != nil {
 		return err
 	}
 	above, l := &r.levels[depth-1], &r.levels[depth]
-	l.edges, l.prospects = edgesOf(l.edges[:0], branches), l.prospects[:0]
+	l.edges, l.candidates = edgesOf(l.edges[:0], branches), l.candidates[:0]
 	for _, b := range branches {
-		l.prospects = append(l.prospects, models.Prospect{Spent: b.cost.Low, Next: r.onlyWord(b, depth)})
+		l.candidates = append(l.candidates, models.Candidate{Cost: b.cost.Low, Next: r.onlyWord(b, depth)})
 	}
-	kept, err := r.tree.Pursue(l.states, above.states, l.edges, l.prospects, r.limit, normaliser)
+	kept, err := r.tree.AdvancePruned(l.states, above.states, l.edges, l.candidates, r.limit, normaliser)
 	for to, from := range kept {
 		branches[to] = branches[from]
 	}

@@ -1,0 +1,121 @@
+package models
+
+import (
+	"fmt"
+	"math"
+
+	"coalmine/internal/kernels"
+)
+
+// Candidate is what branch and bound knows of an edge. Cost is what the tokens up to and
+// with the edge's have cost, in nats. Next is the token that follows, NoToken where more
+// than one may.
+type Candidate struct {
+	Cost float64
+	Next int32
+}
+
+// NoToken is no token.
+const NoToken = -1
+
+// AdvancePruned is Advance along the edges that may stay within a limit, in nats. It
+// prunes an edge if a lower bound of its candidate's Cost and of what Next costs after
+// it exceeds the limit; the bound needs no state of the pruned edge. It returns the
+// edges that are left, in ascending order; their states are those of to. The next call
+// overwrites the slice. normaliser is as in Bounds, for the outputs of the new states.
+func (ts *TreeScorer) AdvancePruned(to, from *States, edges []Edge, candidates []Candidate, limit float64, normaliser *NormaliserBounds) ([]int, error) {
+	if err := ts.checkAdvance(to, from, edges); err != nil {
+		return nil, err
+	}
+	if err := ts.checkCandidates(candidates, len(edges)); err != nil {
+		return nil, err
+	}
+	ts.kept = ts.kept[:0]
+	if ts.tables.targets == nil {
+		ts.kept = upTo(ts.kept, 0, len(edges))
+		return ts.kept, ts.Advance(to, from, edges)
+	}
+	ts.work.Foreseen += int64(len(edges))
+	foresee := ts.glance(from, edges, candidates, limit, normaliser)
+	edges, candidates = ts.likelyOnes(edges, candidates)
+	to.reserve(from.cells, len(edges))
+	for start := 0; start < len(edges); start += scoringBlock {
+		end, at := min(start+scoringBlock, len(edges)), len(ts.kept)
+		ts.emit(to, from, edges[start:end], candidates[start:end], at)
+		if foresee {
+			ts.affordable(candidates[start:end], start, limit, normaliser)
+			foresee = pays(len(ts.kept)-at, end-start)
+		} else {
+			ts.kept = upTo(ts.kept, start, end)
+		}
+		ts.compact(to, start, at)
+		ts.project(to, len(ts.kept)-at, at)
+	}
+	to.reserve(from.cells, len(ts.kept))
+	for i, k := range ts.kept {
+		ts.kept[i] = ts.likely[k]
+	}
+	return ts.kept, nil
+}
+
+func (ts *TreeScorer) checkCandidates(candidates []Candidate, edges int) error {
+	if err := checkLength("the candidates", len(candidates), edges); err != nil {
+		return err
+	}
+	for i, c := range candidates {
+		if c.Next != NoToken && (c.Next < 0 || int(c.Next) >= ts.tables.scorer.model.config.Vocabulary) {
+			return fmt.Errorf("candidate %d has token %d next: want one of %d, or %d for none", i, c.Next, ts.tables.scorer.model.config.Vocabulary, NoToken)
+		}
+	}
+	return nil
+}
+
+// affordable adds those of a block's edges to ts.kept that may stay within the limit.
+// The emissions are those of the block, whose first edge is number start.
+func (ts *TreeScorer) affordable(candidates []Candidate, start int, limit float64, normaliser *NormaliserBounds) {
+	ts.foresee(len(candidates), normaliser)
+	for i, c := range candidates {
+		if c.Next == NoToken || !ts.exceeds(i, c, limit, normaliser) {
+			ts.kept = append(ts.kept, start+i)
+		}
+	}
+}
+
+// exceeds says whether emission i's candidate is certain to exceed the limit.
+func (ts *TreeScorer) exceeds(i int, c Candidate, limit float64, normaliser *NormaliserBounds) bool {
+	emission, low := row(ts.emitted, i, ts.tables.units), ts.foreseen(i, c.Next, normaliser)
+	if !(c.Cost+low > limit) {
+		return false // whatever the margin, which costs more to compute
+	}
+	margin := ts.tables.emissionMargin(math.Sqrt(kernels.SquaredNorm(emission)))
+	return c.Cost+(low-margin) > limit
+}
+
+// foresee computes the logits of the merged tokens for rows of emissions.
+func (ts *TreeScorer) foresee(rows int, normaliser *NormaliserBounds) {
+	units, columns := ts.tables.units, len(normaliser.ofEmissions.bias)
+	ts.logits = grow(ts.logits, rows*columns)
+	kernels.GemmPackedBias(false, rows, ts.emitted, units, &normaliser.emissionVectors, normaliser.ofEmissions.bias, ts.logits, columns)
+	ts.work.FLOPs += 2 * float64(rows) * float64(columns) * float64(units)
+}
+
+// foreseen is a lower bound of what the token costs after emission i, in nats, but
+// for rounding.
+func (ts *TreeScorer) foreseen(i int, token int32, normaliser *NormaliserBounds) float64 {
+	t, columns := ts.tables, len(normaliser.ofEmissions.bias)
+	logit := kernels.Dot(row(ts.emitted, i, t.units), row(t.targets, int(token), t.units)) + float64(t.scorer.weights.outputBias[token])
+	return kernels.LogSumExp(row(ts.logits, i, columns)) - logit
+}
+
+// compact closes the gaps that pruned edges leave in a block's states and emissions.
+// The block's first edge is number start, and its states are to's from at on.
+func (ts *TreeScorer) compact(to *States, start, at int) {
+	units := ts.tables.units
+	memory := to.memory[0][at*units:]
+	for i, k := range ts.kept[at:] {
+		if from := k - start; from != i {
+			copy(row(memory, i, units), row(memory, from, units))
+			copy(row(ts.emitted, i, units), row(ts.emitted, from, units))
+		}
+	}
+}
