@@ -37,8 +37,8 @@ func (ts *TreeScorer) lowest(to, from *States, edges []Edge, at int) {
 	ts.project(to, len(edges), at)
 }
 
-// emit is lowest up to the projection. Prospects, if any, show what will be read
-// next.
+// emit is lowest up to the projection. It fetches what a look-ahead for the candidates
+// reads next; they may be nil.
 func (ts *TreeScorer) emit(to, from *States, edges []Edge, candidates []Candidate, at int) {
 	l := &ts.tables.scorer.layers[0]
 	ts.gather(from.output[0], l.out, edges, ts.shares(), scoringBlock)

@@ -36,8 +36,8 @@ func (ts *TreeScorer) AdvancePruned(to, from *States, edges []Edge, candidates [
 		return ts.kept, ts.Advance(to, from, edges)
 	}
 	ts.work.Foreseen += int64(len(edges))
-	foresee := ts.glance(from, edges, candidates, limit, normaliser)
-	edges, candidates = ts.likelyOnes(edges, candidates)
+	foresee := ts.pruneCoarsely(from, edges, candidates, limit, normaliser)
+	edges, candidates = ts.takeRemaining(edges, candidates)
 	to.reserve(from.cells, len(edges))
 	for start := 0; start < len(edges); start += scoringBlock {
 		end, at := min(start+scoringBlock, len(edges)), len(ts.kept)
@@ -53,7 +53,7 @@ func (ts *TreeScorer) AdvancePruned(to, from *States, edges []Edge, candidates [
 	}
 	to.reserve(from.cells, len(ts.kept))
 	for i, k := range ts.kept {
-		ts.kept[i] = ts.likely[k]
+		ts.kept[i] = ts.remaining[k]
 	}
 	return ts.kept, nil
 }

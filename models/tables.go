@@ -17,7 +17,7 @@ type Tables struct {
 	// targets is [vocabulary, units]: what each token's logit takes from an
 	// emission, P times the token's output vector; nil unless foresight needs it.
 	targets []float32
-	glances *glances // nil without targets, and where cells have no rough version
+	coarse  *coarseBounds // nil without targets, and where cells have no rational approximation
 	// By token: its group of tokens with similar output vectors, for NormaliserBounds.
 	outputGroupOf, emissionGroupOf []int
 	rounding
@@ -37,7 +37,7 @@ func (s *Scorer) Tabulate() *Tables {
 	if t.inputs != nil && s.foresees() {
 		t.targets = s.emissionVectors(s.weights.output)
 	}
-	t.glances = t.newGlances()
+	t.coarse = t.newCoarseBounds()
 	t.outputGroupOf, t.emissionGroupOf = groupTokens(s, outputGroups), groupTokens(s, emissionGroups)
 	return t
 }

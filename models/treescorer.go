@@ -32,12 +32,11 @@ type TreeScorer struct {
 	targets      []float32  // [block]
 	sums         []Interval // [block]: bounds of log-sum-exps
 	kept         []int
-	// What a glance leaves, by number and as they are, and how far the recurrent
-	// products of a block of parents are off.
-	likely     []int
+	// What coarse bounds leave: the edges' numbers, the edges, their candidates.
+	remaining  []int
 	edges      []Edge
 	candidates []Candidate
-	errors     []float64
+	errors     []float64 // of the quantised recurrent product of each parent, at most
 	normaliser
 }
 

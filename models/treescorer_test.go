@@ -25,7 +25,7 @@ func eachTreeScorer(t *testing.T, test func(t *testing.T, tree *TreeScorer, rng 
 		rng := testRand(41)
 		m := mustNew(t, wideVocabulary, 9, 14)
 		tables := mustScorer(t, m, wideParams(m, rng)).Tabulate()
-		tables.inputs, tables.glances = nil, nil
+		tables.inputs, tables.coarse = nil, nil
 		test(t, tables.NewTreeScorer(), rng)
 	})
 	for _, kind := range Kinds() {

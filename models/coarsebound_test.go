@@ -8,10 +8,10 @@ import (
 	"coalmine/internal/kernels"
 )
 
-// With weights of any size a glimpse stays below the price. Where all tokens are alike,
-// so that they merge into one without a loss, it is the price but for the errors that
-// it allows for.
-func TestAGlimpseIsBelowThePrice(t *testing.T) {
+// With weights of any size a coarse bound stays below the surprisal. Where all tokens are
+// alike, so that they merge into one without a loss, it is the surprisal but for the
+// errors that it allows for.
+func TestACoarseBoundIsBelowTheSurprisal(t *testing.T) {
 	t.Parallel()
 	for _, alike := range []bool{false, true} {
 		for _, scale := range []float32{0.01, 1, 5, 30} {
@@ -28,29 +28,29 @@ func TestAGlimpseIsBelowThePrice(t *testing.T) {
 			tree := s.Tabulate().NewTreeScorer()
 			normaliser := normaliserBounds(t, tree, rng)
 			const n = 300
-			states := wanderingStates(t, s, rng, glancedParents)
+			states := wanderingStates(t, s, rng, coarseParents)
 			edges, candidates := someEdges(s, rng, states.Len(), n), make([]Candidate, n)
 			for i := range candidates {
 				candidates[i].Next = int32(rng.IntN(wideVocabulary))
 			}
 			costs := costsAfter(t, tree, states, edges, candidates)
-			tree.likely = nil
-			if looked := tree.glanceBlock(states, edges, candidates, 0, math.Inf(1), normaliser); looked != n || len(tree.likely) != n {
-				t.Fatalf("%d of %d edges were looked at, %d left: want all", looked, n, len(tree.likely))
+			tree.remaining = nil
+			if looked := tree.pruneBlockCoarsely(states, edges, candidates, 0, math.Inf(1), normaliser); looked != n || len(tree.remaining) != n {
+				t.Fatalf("%d of %d edges were looked at, %d left: want all", looked, n, len(tree.remaining))
 			}
 			for i, price := range costs {
-				low := tree.glimpse(states, edges, candidates, i, normaliser)
+				low := tree.coarseBound(states, edges, candidates, i, normaliser)
 				off := kernels.CIFGRoughError + gateSlope*tree.errors[tree.place[i]] + sumError
-				allowed := tree.tables.glances.margin + off*(normaliser.whole.size+tree.tables.glances.sizes[candidates[i].Next])
+				allowed := tree.tables.coarse.margin + off*(normaliser.whole.size+tree.tables.coarse.sizes[candidates[i].Next])
 				if gap := price - low; gap < 0 || alike && gap > 2*allowed {
-					t.Fatalf("alike %v, scale %v: edge %d costs %v nats, a glimpse shows %v; want a gap of 0 to %v", alike, scale, i, price, low, 2*allowed)
+					t.Fatalf("alike %v, scale %v: edge %d costs %v nats, the coarse bound is %v; want a gap of 0 to %v", alike, scale, i, price, low, 2*allowed)
 				}
 			}
 		}
 	}
 }
 
-func TestAGlanceNeverLeavesOutWhatIsNotFinite(t *testing.T) {
+func TestACoarseBoundNeverPrunesWhatIsNotFinite(t *testing.T) {
 	t.Parallel()
 	rng := testRand(49)
 	s := scaledScorer(t, mustNew(t, wideVocabulary, 8, 12), 1, rng)
@@ -59,16 +59,16 @@ func TestAGlanceNeverLeavesOutWhatIsNotFinite(t *testing.T) {
 	for _, broken := range []float32{float32(math.NaN()), float32(math.Inf(1)), math.MaxFloat32} {
 		states := wanderingStates(t, s, rng, 1)
 		states.top()[3] = broken
-		tree.glance(states, []Edge{{0, 5}}, []Candidate{{Cost: 1, Next: 7}}, 2, normaliser)
-		if len(tree.likely) != 1 {
-			t.Errorf("an edge of an output with %v was left out", broken)
+		tree.pruneCoarsely(states, []Edge{{0, 5}}, []Candidate{{Cost: 1, Next: 7}}, 2, normaliser)
+		if len(tree.remaining) != 1 {
+			t.Errorf("an edge of an output with %v was pruned", broken)
 		}
 	}
 }
 
-// Glances stop where they leave out next to nothing, and no sooner; foreseeing where
-// they leave out nothing.
-func TestGlancesStopWhereTheyDoNotPay(t *testing.T) {
+// Coarse bounds stop where they prune next to nothing, and no sooner. Look-ahead stops
+// where they prune nothing.
+func TestCoarseBoundsStopWhereTheyDoNotPay(t *testing.T) {
 	t.Parallel()
 	rng := testRand(50)
 	s := scaledScorer(t, mustNew(t, wideVocabulary, 8, 12), 1, rng)
@@ -87,8 +87,8 @@ func TestGlancesStopWhereTheyDoNotPay(t *testing.T) {
 				candidates[i].Cost = 1e6
 			}
 		}
-		if foresee := tree.glance(states, edges, candidates, 1e3, normaliser); foresee != c.foresee || len(tree.likely) != c.left {
-			t.Errorf("%d lost of the sample: %d left, foresee %v; want %d, %v", c.lost, len(tree.likely), foresee, c.left, c.foresee)
+		if foresee := tree.pruneCoarsely(states, edges, candidates, 1e3, normaliser); foresee != c.foresee || len(tree.remaining) != c.left {
+			t.Errorf("%d lost of the sample: %d left, foresee %v; want %d, %v", c.lost, len(tree.remaining), foresee, c.left, c.foresee)
 		}
 	}
 }

@@ -1,0 +1,154 @@
+package models
+
+import (
+	"math"
+	"slices"
+
+	"coalmine/internal/kernels"
+)
+
+// coarseBounds are tables for the coarse bound of a candidate's surprisal. The coarse
+// bound takes a quantised recurrent product (of 16-bit integers) and a cell of rational
+// functions in place of the emission, and one merged token in place of the vocabulary.
+// It subtracts the most that all of these can be off.
+type coarseBounds struct {
+	recurrent *kernels.Rounded // weights of the lowest layer, quantised
+	sizes     []float64        // by token: the sum of the absolute values of its target
+	// margin covers rounding after any emission. Its elements are at most tanh 1 in
+	// magnitude, since the memory never exceeds 1.
+	margin float64
+}
+
+// newCoarseBounds returns nil where the model's cell has no rational approximation, or
+// its emissions allow no look-ahead.
+func (t *Tables) newCoarseBounds() *coarseBounds {
+	l := &t.scorer.layers[0]
+	if t.targets == nil || l.kind != CIFGLSTM {
+		return nil
+	}
+	b := &coarseBounds{
+		recurrent: kernels.RoundB(l.out, l.gates(), t.scorer.weights.layers[0].recurrent, l.gates()),
+		sizes:     make([]float64, t.scorer.model.config.Vocabulary),
+		margin:    t.emissionMargin(math.Tanh(1) * math.Sqrt(float64(t.units)) * (1 + 1e-6)),
+	}
+	for w := range b.sizes {
+		b.sizes[w] = absoluteSum(row(t.targets, w, t.units))
+	}
+	return b
+}
+
+// whole is the merged token of the whole vocabulary, carried back through the
+// projection: the log-sum-exp after an emission e is at least e vector + bias. That is
+// looser than the bound of several merged tokens, and costs one inner product.
+type whole struct {
+	vector []float32 // [units]
+	bias   float64
+	size   float64 // the sum of the vector's absolute values
+}
+
+func (s *Scorer) newWhole(mean []float32, bias float64) whole {
+	vector := s.emissionVectors(mean)
+	return whole{vector: vector, bias: bias, size: absoluteSum(vector)}
+}
+
+// absoluteSum is at least the sum of the absolute values.
+func absoluteSum(x []float32) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += math.Abs(float64(v))
+	}
+	return sum * (1 + 1e-12)
+}
+
+// Neither of these changes a result.
+const (
+	// sampleSize is the number of edges by which AdvancePruned decides whether coarse
+	// bounds of the others pay.
+	sampleSize = 64
+	// coarseParents are few enough that their recurrent products stay in the cache.
+	coarseParents = 24
+)
+
+// pays says whether a bound that leaves so many edges of so many was worth its time.
+func pays(left, of int) bool { return left <= of-of/8 }
+
+// pruneCoarsely sets ts.remaining to the edges whose coarse bound is within the limit,
+// in ascending order. A coarse bound costs less than an emission, and makes none. The
+// result says whether a look-ahead from the emissions of these edges may pay, too: it
+// does not where coarse bounds prune nothing.
+func (ts *TreeScorer) pruneCoarsely(from *States, edges []Edge, candidates []Candidate, limit float64, normaliser *NormaliserBounds) bool {
+	ts.remaining = ts.remaining[:0]
+	if ts.tables.coarse == nil {
+		ts.remaining = upTo(ts.remaining, 0, len(edges))
+		return true
+	}
+	for at := 0; at < len(edges); {
+		end := len(edges)
+		if at < sampleSize {
+			end = min(sampleSize, end)
+		}
+		at += ts.pruneBlockCoarsely(from, edges[at:end], candidates[at:end], at, limit, normaliser)
+		if left := len(ts.remaining); at == sampleSize && !pays(left, sampleSize) {
+			ts.remaining = upTo(ts.remaining, at, len(edges))
+			return left < sampleSize
+		}
+	}
+	return true
+}
+
+// upTo appends the numbers from start up to end.
+func upTo(numbers []int, start, end int) []int {
+	for i := start; i < end; i++ {
+		numbers = append(numbers, i)
+	}
+	return numbers
+}
+
+// pruneBlockCoarsely handles the edges of the first few parents, and returns how many
+// they are. The first has the number start.
+func (ts *TreeScorer) pruneBlockCoarsely(from *States, edges []Edge, candidates []Candidate, start int, limit float64, normaliser *NormaliserBounds) int {
+	recurrent := ts.tables.coarse.recurrent
+	n, parents := ts.gather(from.output[0], ts.width(), edges, true, coarseParents), len(ts.parents)
+	ts.recurrent, ts.errors = grow(ts.recurrent, recurrent.Room(parents)), grow(ts.errors, parents)
+	kernels.GemmRounded(parents, ts.outputs, recurrent, ts.recurrent, ts.errors)
+	ts.work.FLOPs += 2 * float64(parents*ts.width()*ts.tables.scorer.layers[0].gates())
+	for i, c := range candidates[:n] {
+		if c.Next == NoToken || !(c.Cost+ts.coarseBound(from, edges[:n], candidates, i, normaliser) > limit) {
+			ts.remaining = append(ts.remaining, start+i)
+		}
+	}
+	return n
+}
+
+// coarseBound is a lower bound of the surprisal of edge i's candidate, in nats.
+func (ts *TreeScorer) coarseBound(from *States, edges []Edge, candidates []Candidate, i int, normaliser *NormaliserBounds) float64 {
+	t, e, token := ts.tables, edges[i], candidates[i].Next
+	l, target := &t.scorer.layers[0], row(t.targets, int(token), t.units)
+	recurrent := row(ts.recurrent, ts.place[i], t.coarse.recurrent.Stride())[:l.gates()]
+	logits := kernels.CIFGRoughDot(ts.input(i, e.Token), recurrent, row(from.memory[0], e.Parent, l.units),
+		normaliser.whole.vector, target, ts.upcoming(edges, i), ts.target(candidates, min(i+1, len(edges)-1), target))
+	price := float64(logits) + normaliser.whole.bias - float64(t.scorer.weights.outputBias[token])
+	off := kernels.CIFGRoughError + gateSlope*ts.errors[ts.place[i]] + sumError
+	return price - t.coarse.margin - off*(normaliser.whole.size+t.coarse.sizes[token])
+}
+
+const (
+	// gateSlope is the most that an element of an emission moves if each of its three
+	// pre-activations moves by at most 1. A sigmoid's slope is at most 1/4. The input
+	// gate moves the memory by 1/4 of its distance to the cell's candidate activation,
+	// which is at most 2; that activation moves it by at most 1; the output gate moves
+	// the emission by 1/4 of at most tanh 1.
+	gateSlope = 0.25*2 + 1 + 0.25*0.77
+	// sumError is the rounding error for each unit, of the sum over units in float32
+	// and of the rational cell.
+	sumError = 1e-4
+)
+
+// takeRemaining returns copies of the remaining edges and of their candidates.
+func (ts *TreeScorer) takeRemaining(edges []Edge, candidates []Candidate) ([]Edge, []Candidate) {
+	ts.edges, ts.candidates = slices.Grow(ts.edges[:0], len(ts.remaining)), slices.Grow(ts.candidates[:0], len(ts.remaining))
+	for _, i := range ts.remaining {
+		ts.edges, ts.candidates = append(ts.edges, edges[i]), append(ts.candidates, candidates[i])
+	}
+	return ts.edges, ts.candidates
+}
