@@ -66,7 +66,7 @@ func (ts *TreeScorer) upcoming(edges []Edge, i int) []float32 {
 	return ts.input(next, edges[next].Token)
 }
 
-// target is the vector by which an emission foresees its candidate, the emission
+// target is the vector of a candidate's next token, for a look-ahead; it is the emission
 // itself if there is none.
 func (ts *TreeScorer) target(candidates []Candidate, i int, emission []float32) []float32 {
 	if candidates == nil || candidates[i].Next == NoToken {

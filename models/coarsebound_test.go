@@ -78,7 +78,7 @@ func TestCoarseBoundsStopWhereTheyDoNotPay(t *testing.T) {
 	edges := someEdges(s, rng, states.Len(), n)
 	for _, c := range []struct {
 		lost, left int // of the sample, and of all
-		foresee    bool
+		lookAhead  bool
 	}{{0, n, false}, {1, n - 1, true}, {enough - 1, n - enough + 1, true}, {enough, n - 3*enough, true}, {sampleSize, 0, true}} {
 		candidates := make([]Candidate, n)
 		for i := range candidates {
@@ -87,8 +87,8 @@ func TestCoarseBoundsStopWhereTheyDoNotPay(t *testing.T) {
 				candidates[i].Cost = 1e6
 			}
 		}
-		if foresee := tree.pruneCoarsely(states, edges, candidates, 1e3, normaliser); foresee != c.foresee || len(tree.remaining) != c.left {
-			t.Errorf("%d lost of the sample: %d left, foresee %v; want %d, %v", c.lost, len(tree.remaining), foresee, c.left, c.foresee)
+		if lookAhead := tree.pruneCoarsely(states, edges, candidates, 1e3, normaliser); lookAhead != c.lookAhead || len(tree.remaining) != c.left {
+			t.Errorf("%d lost of the sample: %d left, look-ahead %v; want %d, %v", c.lost, len(tree.remaining), lookAhead, c.left, c.lookAhead)
 		}
 	}
 }

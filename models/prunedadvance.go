@@ -35,16 +35,16 @@ func (ts *TreeScorer) AdvancePruned(to, from *States, edges []Edge, candidates [
 		ts.kept = upTo(ts.kept, 0, len(edges))
 		return ts.kept, ts.Advance(to, from, edges)
 	}
-	ts.work.Foreseen += int64(len(edges))
-	foresee := ts.pruneCoarsely(from, edges, candidates, limit, normaliser)
+	ts.work.LookedAhead += int64(len(edges))
+	lookAhead := ts.pruneCoarsely(from, edges, candidates, limit, normaliser)
 	edges, candidates = ts.takeRemaining(edges, candidates)
 	to.reserve(from.cells, len(edges))
 	for start := 0; start < len(edges); start += scoringBlock {
 		end, at := min(start+scoringBlock, len(edges)), len(ts.kept)
 		ts.emit(to, from, edges[start:end], candidates[start:end], at)
-		if foresee {
+		if lookAhead {
 			ts.affordable(candidates[start:end], start, limit, normaliser)
-			foresee = pays(len(ts.kept)-at, end-start)
+			lookAhead = pays(len(ts.kept)-at, end-start)
 		} else {
 			ts.kept = upTo(ts.kept, start, end)
 		}
@@ -73,7 +73,7 @@ func (ts *TreeScorer) checkCandidates(candidates []Candidate, edges int) error {
 // affordable adds those of a block's edges to ts.kept that may stay within the limit.
 // The emissions are those of the block, whose first edge is number start.
 func (ts *TreeScorer) affordable(candidates []Candidate, start int, limit float64, normaliser *NormaliserBounds) {
-	ts.foresee(len(candidates), normaliser)
+	ts.lookAhead(len(candidates), normaliser)
 	for i, c := range candidates {
 		if c.Next == NoToken || !ts.exceeds(i, c, limit, normaliser) {
 			ts.kept = append(ts.kept, start+i)
@@ -83,7 +83,7 @@ func (ts *TreeScorer) affordable(candidates []Candidate, start int, limit float6
 
 // exceeds says whether emission i's candidate is certain to exceed the limit.
 func (ts *TreeScorer) exceeds(i int, c Candidate, limit float64, normaliser *NormaliserBounds) bool {
-	emission, low := row(ts.emitted, i, ts.tables.units), ts.foreseen(i, c.Next, normaliser)
+	emission, low := row(ts.emitted, i, ts.tables.units), ts.lookAheadBound(i, c.Next, normaliser)
 	if !(c.Cost+low > limit) {
 		return false // whatever the margin, which costs more to compute
 	}
@@ -91,17 +91,17 @@ func (ts *TreeScorer) exceeds(i int, c Candidate, limit float64, normaliser *Nor
 	return c.Cost+(low-margin) > limit
 }
 
-// foresee computes the logits of the merged tokens for rows of emissions.
-func (ts *TreeScorer) foresee(rows int, normaliser *NormaliserBounds) {
+// lookAhead computes the logits of the merged tokens after so many emissions.
+func (ts *TreeScorer) lookAhead(rows int, normaliser *NormaliserBounds) {
 	units, columns := ts.tables.units, len(normaliser.ofEmissions.bias)
 	ts.logits = grow(ts.logits, rows*columns)
 	kernels.GemmPackedBias(false, rows, ts.emitted, units, &normaliser.emissionVectors, normaliser.ofEmissions.bias, ts.logits, columns)
 	ts.work.FLOPs += 2 * float64(rows) * float64(columns) * float64(units)
 }
 
-// foreseen is a lower bound of what the token costs after emission i, in nats, but
-// for rounding.
-func (ts *TreeScorer) foreseen(i int, token int32, normaliser *NormaliserBounds) float64 {
+// lookAheadBound is a lower bound of the token's surprisal after emission i, in nats,
+// but for rounding.
+func (ts *TreeScorer) lookAheadBound(i int, token int32, normaliser *NormaliserBounds) float64 {
 	t, columns := ts.tables, len(normaliser.ofEmissions.bias)
 	logit := kernels.Dot(row(ts.emitted, i, t.units), row(t.targets, int(token), t.units)) + float64(t.scorer.weights.outputBias[token])
 	return kernels.LogSumExp(row(ts.logits, i, columns)) - logit

@@ -50,7 +50,7 @@ func TestOnlyEdgesThatExceedTheLimitArePruned(t *testing.T) {
 				t.Errorf("edge %d was pruned at a cost of %v; the limit is %v", i, cost, limit)
 			}
 		}
-		if left := n - len(kept); s.foresees() && tree.tables.inputs != nil && left < n/8 {
+		if left := n - len(kept); s.looksAhead() && tree.tables.inputs != nil && left < n/8 {
 			t.Errorf("only %d of %d edges were pruned, about half exceed the limit", left, n)
 		}
 	})
@@ -72,9 +72,9 @@ func costsAfter(t *testing.T, tree *TreeScorer, states *States, edges []Edge, ca
 	return costs
 }
 
-// With weights of any size what is foreseen stays below the price, and where every
-// merged token is one token it is the price but for the margin.
-func TestWhatIsForeseenIsBelowThePriceByTheMargin(t *testing.T) {
+// With weights of any size the look-ahead bound stays below the surprisal. Where every
+// merged token is one token, it is the surprisal but for the margin.
+func TestALookAheadBoundIsBelowTheSurprisalByTheMargin(t *testing.T) {
 	t.Parallel()
 	for _, scale := range []float32{0.01, 1, 5, 30} {
 		rng := testRand(47)
@@ -90,15 +90,15 @@ func TestWhatIsForeseenIsBelowThePriceByTheMargin(t *testing.T) {
 		var to States
 		to.reserve(states.cells, n)
 		tree.emit(&to, states, edges, candidates, 0)
-		tree.foresee(n, normaliser)
+		tree.lookAhead(n, normaliser)
 		low := make([]float64, n)
 		for i, c := range candidates {
-			low[i] = tree.foreseen(i, c.Next, normaliser) - tree.tables.emissionMargin(math.Sqrt(kernels.SquaredNorm(row(tree.emitted, i, 45))))
+			low[i] = tree.lookAheadBound(i, c.Next, normaliser) - tree.tables.emissionMargin(math.Sqrt(kernels.SquaredNorm(row(tree.emitted, i, 45))))
 		}
 		for i, price := range costsAfter(t, tree, states, edges, candidates) {
 			margin := tree.tables.emissionMargin(math.Sqrt(45))
 			if gap := price - low[i]; gap < 0 || gap > 2*margin && low[i] > 0 {
-				t.Fatalf("scale %v: edge %d costs %v nats, %v are foreseen; want a gap of 0 to %v", scale, i, price, low[i], 2*margin)
+				t.Fatalf("scale %v: edge %d costs %v nats, the look-ahead bound is %v; want a gap of 0 to %v", scale, i, price, low[i], 2*margin)
 			}
 		}
 	}

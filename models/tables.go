@@ -15,7 +15,7 @@ type Tables struct {
 	// lowest layer, the bias included; nil if that were more than maxInputs.
 	inputs []float32
 	// targets is [vocabulary, units]: what each token's logit takes from an
-	// emission, P times the token's output vector; nil unless foresight needs it.
+	// emission, P times the token's output vector; nil unless look-ahead needs it.
 	targets []float32
 	coarse  *coarseBounds // nil without targets, and where cells have no rational approximation
 	// By token: its group of tokens with similar output vectors, for NormaliserBounds.
@@ -34,7 +34,7 @@ func (s *Scorer) Tabulate() *Tables {
 		t.inputs = largepages.Floats(s.model.config.Vocabulary * s.layers[0].gates())
 		s.inputGates(s.weights.embedding, t.inputs)
 	}
-	if t.inputs != nil && s.foresees() {
+	if t.inputs != nil && s.looksAhead() {
 		t.targets = s.emissionVectors(s.weights.output)
 	}
 	t.coarse = t.newCoarseBounds()
@@ -57,9 +57,9 @@ func (s *Scorer) inputGates(vectors, gates []float32) {
 	kernels.GemmPackedBias(false, len(vectors)/l.in, vectors, l.in, &l.input, s.weights.layers[0].bias, gates, l.gates())
 }
 
-// foresees says whether the cost of a token can be bounded from what a layer
-// emits, before the projection: whether there is one, and nothing above it.
-func (s *Scorer) foresees() bool { return len(s.layers) == 1 && s.layers[0].projected }
+// looksAhead says whether the surprisal of a token can be bounded from an emission:
+// whether the emitting layer is projected, and no layer stands above it.
+func (s *Scorer) looksAhead() bool { return len(s.layers) == 1 && s.layers[0].projected }
 
 // emissionVectors carries output vectors [n, out] back through the projection: a
 // row's product with an emission is the vector's product with its output.
@@ -79,7 +79,7 @@ type rounding struct {
 	// and the entropies.
 	longest, offset float64
 	// units is how many emissions a projection adds up, and projection its
-	// Frobenius norm; 0 without foresight.
+	// Frobenius norm; 0 without look-ahead.
 	units      int
 	projection float64
 }
@@ -92,7 +92,7 @@ func roundingOf(s *Scorer) rounding {
 		r.longest = max(r.longest, kernels.SquaredNorm(row(s.weights.output, w, r.width)))
 	}
 	r.longest, r.offset = math.Sqrt(r.longest), math.Log(float64(len(s.weights.outputBias)))+largest
-	if s.foresees() {
+	if s.looksAhead() {
 		r.units, r.projection = s.layers[0].units, math.Sqrt(kernels.SquaredNorm(s.weights.layers[0].projection))
 	}
 	return r

@@ -57,8 +57,8 @@ type Work struct {
 	// Advanced counts new states.
 	Advanced int64
 	// Exact and Bounded count states whose normaliser was computed, or bounded;
-	// Foreseen those that AdvancePruned looked at before it made them, or did not.
-	Exact, Bounded, Foreseen int64
+	// LookedAhead those that AdvancePruned was given, which it made or pruned.
+	Exact, Bounded, LookedAhead int64
 	// FLOPs are the operations of all matrix products together, of rounded ones too.
 	FLOPs float64
 }

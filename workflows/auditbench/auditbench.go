@@ -33,12 +33,12 @@ type RankTiming struct {
 	Rank       audits.Rank `json:"rank"`
 	Seconds    float64     `json:"seconds"`
 	// Advanced counts the states that were scored; Exact and Bounded those whose
-	// normaliser was computed, or bounded; Foreseen those that were bounded before
-	// their output was known, and advanced only if that left them in the race.
-	Advanced int64 `json:"advanced"`
-	Exact    int64 `json:"exact"`
-	Bounded  int64 `json:"bounded"`
-	Foreseen int64 `json:"foreseen"`
+	// normaliser was computed, or bounded; LookedAhead those that were bounded before
+	// their output was known, and advanced only if the bound did not prune them.
+	Advanced    int64 `json:"advanced"`
+	Exact       int64 `json:"exact"`
+	Bounded     int64 `json:"bounded"`
+	LookedAhead int64 `json:"foreseen"`
 	// GFLOP is the work of the matrix products, GFLOPS their rate over all of the
 	// time.
 	GFLOP  float64 `json:"gflop"`
@@ -84,7 +84,7 @@ func (t *RankTiming) count(s *Subject, p *audits.RandomSamplingParams, w models.
 	if err != nil {
 		return err
 	}
-	t.Advanced, t.Exact, t.Bounded, t.Foreseen = w.Advanced, w.Exact, w.Bounded, w.Foreseen
+	t.Advanced, t.Exact, t.Bounded, t.LookedAhead = w.Advanced, w.Exact, w.Bounded, w.LookedAhead
 	t.GFLOP = w.FLOPs / 1e9
 	t.GFLOPS = t.GFLOP / t.Seconds
 	t.SequencesPerSecond = float64(t.References) / t.Seconds
