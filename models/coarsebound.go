@@ -127,9 +127,9 @@ func (ts *TreeScorer) coarseBound(from *States, edges []Edge, candidates []Candi
 	recurrent := row(ts.recurrent, ts.place[i], t.coarse.recurrent.Stride())[:l.gates()]
 	logits := kernels.CIFGRoughDot(ts.input(i, e.Token), recurrent, row(from.memory[0], e.Parent, l.units),
 		normaliser.whole.vector, target, ts.upcoming(edges, i), ts.target(candidates, min(i+1, len(edges)-1), target))
-	price := float64(logits) + normaliser.whole.bias - float64(t.scorer.weights.outputBias[token])
+	surprisal := float64(logits) + normaliser.whole.bias - float64(t.scorer.weights.outputBias[token])
 	off := kernels.CIFGRoughError + gateSlope*ts.errors[ts.place[i]] + sumError
-	return price - t.coarse.margin - off*(normaliser.whole.size+t.coarse.sizes[token])
+	return surprisal - t.coarse.margin - off*(normaliser.whole.size+t.coarse.sizes[token])
 }
 
 const (

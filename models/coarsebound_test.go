@@ -38,12 +38,12 @@ func TestACoarseBoundIsBelowTheSurprisal(t *testing.T) {
 			if looked := tree.pruneBlockCoarsely(states, edges, candidates, 0, math.Inf(1), normaliser); looked != n || len(tree.remaining) != n {
 				t.Fatalf("%d of %d edges were looked at, %d left: want all", looked, n, len(tree.remaining))
 			}
-			for i, price := range costs {
+			for i, surprisal := range costs {
 				low := tree.coarseBound(states, edges, candidates, i, normaliser)
 				off := kernels.CIFGRoughError + gateSlope*tree.errors[tree.place[i]] + sumError
 				allowed := tree.tables.coarse.margin + off*(normaliser.whole.size+tree.tables.coarse.sizes[candidates[i].Next])
-				if gap := price - low; gap < 0 || alike && gap > 2*allowed {
-					t.Fatalf("alike %v, scale %v: edge %d costs %v nats, the coarse bound is %v; want a gap of 0 to %v", alike, scale, i, price, low, 2*allowed)
+				if gap := surprisal - low; gap < 0 || alike && gap > 2*allowed {
+					t.Fatalf("alike %v, scale %v: edge %d costs %v nats, the coarse bound is %v; want a gap of 0 to %v", alike, scale, i, surprisal, low, 2*allowed)
 				}
 			}
 		}

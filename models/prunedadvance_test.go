@@ -61,12 +61,12 @@ func costsAfter(t *testing.T, tree *TreeScorer, states *States, edges []Edge, ca
 	t.Helper()
 	var advanced States
 	check(t, tree.Advance(&advanced, states, edges))
-	costs, price := make([]float64, len(candidates)), make([]float32, 1)
+	costs, surprisal := make([]float64, len(candidates)), make([]float32, 1)
 	for i, c := range candidates {
 		costs[i] = c.Cost
 		if c.Next != NoToken {
-			check(t, tree.LogProbs(&advanced, []Edge{{i, c.Next}}, price))
-			costs[i] += -float64(price[0])
+			check(t, tree.LogProbs(&advanced, []Edge{{i, c.Next}}, surprisal))
+			costs[i] += -float64(surprisal[0])
 		}
 	}
 	return costs
@@ -95,10 +95,10 @@ func TestALookAheadBoundIsBelowTheSurprisalByTheMargin(t *testing.T) {
 		for i, c := range candidates {
 			low[i] = tree.lookAheadBound(i, c.Next, normaliser) - tree.tables.emissionMargin(math.Sqrt(kernels.SquaredNorm(row(tree.emitted, i, 45))))
 		}
-		for i, price := range costsAfter(t, tree, states, edges, candidates) {
+		for i, surprisal := range costsAfter(t, tree, states, edges, candidates) {
 			margin := tree.tables.emissionMargin(math.Sqrt(45))
-			if gap := price - low[i]; gap < 0 || gap > 2*margin && low[i] > 0 {
-				t.Fatalf("scale %v: edge %d costs %v nats, the look-ahead bound is %v; want a gap of 0 to %v", scale, i, price, low[i], 2*margin)
+			if gap := surprisal - low[i]; gap < 0 || gap > 2*margin && low[i] > 0 {
+				t.Fatalf("scale %v: edge %d costs %v nats, the look-ahead bound is %v; want a gap of 0 to %v", scale, i, surprisal, low[i], 2*margin)
 			}
 		}
 	}

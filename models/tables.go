@@ -71,7 +71,7 @@ func (s *Scorer) emissionVectors(vectors []float32) []float32 {
 	return carried
 }
 
-// rounding bounds the roundings between a bound of a price and the price as
+// rounding bounds the roundings between the bound of a surprisal and the surprisal as
 // LogProbs computes it.
 type rounding struct {
 	width int // of an output

@@ -87,7 +87,8 @@ func (ts *TreeScorer) LogProbs(states *States, edges []Edge, dst []float32) erro
 	return nil
 }
 
-// Interval holds a price, in nats; it is the price itself if its ends are equal.
+// Interval contains a surprisal (-log p) or a sum of them, in nats. It is exact if its
+// ends are equal.
 type Interval struct{ Low, High float64 }
 
 // Bounds sets dst[i] to an interval that holds -log p of edge i, as LogProbs

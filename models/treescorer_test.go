@@ -88,7 +88,7 @@ func normaliserBounds(t *testing.T, tree *TreeScorer, rng *rand.Rand) *Normalise
 	return n
 }
 
-func TestBoundsHoldTheExactPrice(t *testing.T) {
+func TestBoundsContainTheExactSurprisal(t *testing.T) {
 	t.Parallel()
 	eachTreeScorer(t, func(t *testing.T, tree *TreeScorer, rng *rand.Rand) {
 		s := tree.Scorer()
@@ -99,8 +99,8 @@ func TestBoundsHoldTheExactPrice(t *testing.T) {
 		check(t, tree.LogProbs(states, edges, exact))
 		check(t, tree.Bounds(normaliser, states, edges, intervals))
 		for i, b := range intervals {
-			if price := -float64(exact[i]); !(b.Low <= price && price <= b.High) {
-				t.Fatalf("edge %d costs %v nats, its bounds are %v", i, price, b)
+			if surprisal := -float64(exact[i]); !(b.Low <= surprisal && surprisal <= b.High) {
+				t.Fatalf("edge %d has a surprisal of %v nats, its bounds are %v", i, surprisal, b)
 			}
 		}
 	})
@@ -116,7 +116,7 @@ func scaledScorer(t *testing.T, m *Language, scale float32, rng *rand.Rand) *Sco
 	return mustScorer(t, m, params)
 }
 
-// Where every merged token is one token, the lower bound is the price but for the
+// Where every merged token is one token, the lower bound is the surprisal but for the
 // margin for rounding: neither too little, whatever the weights, nor too much.
 func TestTheMarginOfABoundIsThatOfRounding(t *testing.T) {
 	t.Parallel()
@@ -152,8 +152,8 @@ func TestBoundsAreTightAtTheTypicalOutput(t *testing.T) {
 	exact, interval := make([]float32, 1), make([]Interval, 1)
 	check(t, tree.LogProbs(states, []Edge{{0, 5}}, exact))
 	check(t, tree.Bounds(normaliser, states, []Edge{{0, 5}}, interval))
-	if price := -float64(exact[0]); interval[0].Low > price || interval[0].High < price || interval[0].High-interval[0].Low > 1e-3 {
-		t.Errorf("the bounds are %v at the typical output, the price is %v", interval[0], price)
+	if surprisal := -float64(exact[0]); interval[0].Low > surprisal || interval[0].High < surprisal || interval[0].High-interval[0].Low > 1e-3 {
+		t.Errorf("the bounds are %v at the typical output, the surprisal is %v", interval[0], surprisal)
 	}
 }
 

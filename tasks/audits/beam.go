@@ -127,7 +127,7 @@ func extend(scorer *models.Scorer, states *models.States, beam []candidate, amon
 	for i, c := range beam {
 		row := rows[i*vocabulary : (i+1)*vocabulary]
 		for _, word := range cheapestWords(row, among, width) {
-			cost := c.cost + surprise(row[word])
+			cost := c.cost + surprisal(row[word])
 			if math.IsNaN(cost) {
 				return nil, &models.DivergedError{What: "log probability", Value: cost}
 			}

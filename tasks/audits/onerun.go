@@ -195,7 +195,7 @@ func blockLosses(scorer *models.Scorer, block []datasets.Canary) ([]float64, err
 			return nil, err
 		}
 		for i, l := range logProbs {
-			losses[i] += surprise(l)
+			losses[i] += surprisal(l)
 		}
 	}
 	for _, loss := range losses {

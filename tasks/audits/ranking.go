@@ -12,27 +12,27 @@ import (
 // any result: a state's numbers do not depend on its neighbours.
 const blockStates = 1024
 
-// exactSharing is the number of edges of a state from which exact prices,
-// for which one normaliser serves them all, pay at once. It shows in no result.
+// exactSharing is the number of edges of a state from which exact surprisals are the
+// faster ones: one normaliser serves them all. It changes no result.
 const exactSharing = 64
 
-// ranker counts the references that a model finds at most as surprising as a
-// canary, after the canary's prefix. It walks the sorted references as a prefix tree:
-// sequences with common first words share the steps through them, and a branch
-// ends where its words alone already cost more than the whole canary, since
-// every further word can only add to that.
+// ranker counts the references whose log-perplexity, after a canary's prefix, is at most
+// the canary's. It is a branch and bound over the prefix tree of the sorted references.
+// Sequences with common first words share the states behind them. A branch is pruned
+// where its words alone cost more than the whole canary, since every further word can
+// only add to that.
 //
-// Most words are not priced exactly but bounded from both sides, which is cheaper
-// by far (models.TreeScorer.Bounds) and enough to end a branch, or to count it; and a
-// word that follows a branch is bounded before the branch's state is known
-// (models.TreeScorer.AdvancePruned). What is left open at the end is priced exactly, on the
-// canary's own path through the kernels, before it counts. So the count is exact.
+// Most surprisals are bounded from both sides, not computed (models.TreeScorer.Bounds).
+// Bounds are far faster, and mostly enough to prune a branch, or to count a reference.
+// The word after a branch is bounded even before the branch's state is known
+// (models.TreeScorer.AdvancePruned). What the bounds leave open at the end is computed,
+// on the canary's own path through the kernels, before it counts. So the count is exact.
 type ranker struct {
 	tree       *models.TreeScorer
 	references *References
 	limit      float64 // the canary's log-perplexity, in nats
 	outlook    *outlook
-	found      []int32 // the draws of the references that win
+	found      []int32 // the draws of the references within the limit
 	levels     []level // by depth; the last holds whole references
 }
 
@@ -41,7 +41,7 @@ type level struct {
 	branches []branch
 	states   *models.States // one for each branch
 	children []branch       // those of the branches
-	// For the children's prices and states.
+	// For the children's surprisals and states.
 	edges      []models.Edge
 	candidates []models.Candidate
 	logProbs   []float32
@@ -53,17 +53,17 @@ type level struct {
 type branch struct {
 	models.Edge // of a state of the level above, by the last of the words
 	first, end  int
-	// price of the last word and cost of all words, in nats.
-	price, cost models.Interval
+	// surprisal is that of the last word, cost the sum of those of all words, in nats.
+	surprisal, cost models.Interval
 }
 
-// exactly is the interval of a known price.
+// exactly is the interval of a known surprisal.
 func exactly(nats float64) models.Interval { return models.Interval{Low: nats, High: nats} }
 
-// pay adds the price of the last word to what the words before it cost. Sums
-// round as those of single numbers do, so the ends still bound them.
-func (b *branch) pay(before models.Interval) {
-	b.cost = models.Interval{Low: before.Low + b.price.Low, High: before.High + b.price.High}
+// addTo makes the cost that of the words before and of the last word. The ends of
+// intervals are added as single numbers are, so that rounding keeps their order.
+func (b *branch) addTo(before models.Interval) {
+	b.cost = models.Interval{Low: before.Low + b.surprisal.Low, High: before.High + b.surprisal.High}
 }
 
 func newRanker(tree *models.TreeScorer, references *References) *ranker {
@@ -74,8 +74,8 @@ func newRanker(tree *models.TreeScorer, references *References) *ranker {
 	return r
 }
 
-// count returns how many references have a log-perplexity of at most limit
-// after the state of the outlook, which is that of begin and prefix.
+// count returns how many references have a log-perplexity of at most limit after the
+// outlook's first state, that of begin and prefix.
 func (r *ranker) count(ctx context.Context, o *outlook, limit float64) (int64, error) {
 	r.limit, r.outlook, r.found = limit, o, r.found[:0]
 	r.levels[0].states = o.typical[0]
@@ -101,7 +101,7 @@ func (r *ranker) visit(ctx context.Context, depth int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	children, err := r.price(depth, r.split(depth))
+	children, err := r.prune(depth, r.split(depth))
 	if err != nil {
 		return err
 	}
@@ -122,8 +122,8 @@ func (r *ranker) visit(ctx context.Context, depth int) error {
 	return nil
 }
 
-// advance makes the states of those branches that the next word does not end, and
-// makes these, moved to the front, the branches of the level.
+// advance computes the states of the branches that the next word does not prune. These
+// branches, moved to the front, become those of the level.
 func (r *ranker) advance(depth int, branches []branch) error {
 	normaliser, err := r.outlook.at(depth)
 	if err != nil {
@@ -170,46 +170,46 @@ func (r *ranker) split(depth int) []branch {
 	return l.children
 }
 
-// price finds what the children cost, or bounds it, and returns those that may
-// still win.
-func (r *ranker) price(depth int, children []branch) ([]branch, error) {
+// prune bounds or computes the costs of the children, and returns those that may still
+// be within the limit.
+func (r *ranker) prune(depth int, children []branch) ([]branch, error) {
 	l := &r.levels[depth]
-	find := r.priceRoughly
+	score := r.boundSurprisals
 	if len(children) >= exactSharing*len(l.branches) {
-		find = r.priceExactly
+		score = r.computeSurprisals
 	}
-	if err := find(depth, children); err != nil {
+	if err := score(depth, children); err != nil {
 		return nil, err
 	}
 	kept := children[:0]
 	for _, c := range children {
-		c.pay(l.branches[c.Parent].cost)
-		if !r.lost(&c) {
+		c.addTo(l.branches[c.Parent].cost)
+		if !r.exceeds(&c) {
 			kept = append(kept, c)
 		}
 	}
 	return kept, nil
 }
 
-// lost says whether a branch can no longer win, won whether a whole reference
-// does. A NaN shows nothing.
-func (r *ranker) lost(b *branch) bool { return b.cost.Low > r.limit }
-func (r *ranker) won(b *branch) bool  { return b.cost.High <= r.limit }
+// exceeds says whether all references of a branch are certain to exceed the limit, within
+// whether a whole reference is certain not to. Neither holds for NaN.
+func (r *ranker) exceeds(b *branch) bool { return b.cost.Low > r.limit }
+func (r *ranker) within(b *branch) bool  { return b.cost.High <= r.limit }
 
-// priceExactly prices edges of the states of a level.
-func (r *ranker) priceExactly(depth int, children []branch) error {
+// computeSurprisals sets the children's exact surprisals, from the states of the level.
+func (r *ranker) computeSurprisals(depth int, children []branch) error {
 	l := &r.levels[depth]
 	l.edges = edgesOf(l.edges[:0], children)
 	l.logProbs = slices.Grow(l.logProbs[:0], len(children))[:len(children)]
 	err := r.tree.LogProbs(l.states, l.edges, l.logProbs)
 	for i := range children {
-		children[i].price = exactly(surprise(l.logProbs[i]))
+		children[i].surprisal = exactly(surprisal(l.logProbs[i]))
 	}
 	return err
 }
 
-// priceRoughly is priceExactly by bounds.
-func (r *ranker) priceRoughly(depth int, children []branch) error {
+// boundSurprisals sets intervals that contain the children's surprisals.
+func (r *ranker) boundSurprisals(depth int, children []branch) error {
 	normaliser, err := r.outlook.at(depth)
 	if err != nil {
 		return err
@@ -219,7 +219,7 @@ func (r *ranker) priceRoughly(depth int, children []branch) error {
 	l.intervals = slices.Grow(l.intervals[:0], len(children))[:len(children)]
 	err = r.tree.Bounds(normaliser, l.states, l.edges, l.intervals)
 	for i := range children {
-		children[i].price = l.intervals[i]
+		children[i].surprisal = l.intervals[i]
 	}
 	return err
 }
@@ -231,8 +231,8 @@ func edgesOf(edges []models.Edge, branches []branch) []models.Edge {
 	return edges
 }
 
-// settle makes the costs of whole references exact, where the bounds leave open
-// who wins, and counts those that do.
+// settle computes the costs of the whole references for which the bounds leave open
+// whether they are within the limit, and counts those that are.
 func (r *ranker) settle() error {
 	last := len(r.levels) - 1
 	whole := r.levels[last].branches
@@ -244,20 +244,20 @@ func (r *ranker) settle() error {
 		return err
 	}
 	for i := range whole {
-		if r.won(&whole[i]) {
+		if r.within(&whole[i]) {
 			r.found = append(r.found, r.references.drawn[whole[i].first:whole[i].end]...)
 		}
 	}
 	return nil
 }
 
-// resolve makes the costs of the chosen branches of a level, given in ascending
-// order, exact, and first those of their parents; but not of branches that have
-// lost, or of whole references that have won.
+// resolve computes the costs of the chosen branches of a level, which are in ascending
+// order, and before them those of their parents. It leaves out branches that exceed the
+// limit, and whole references that are within it.
 func (r *ranker) resolve(depth int, chosen []int) error {
 	branches := r.levels[depth].branches
 	settled := func(b *branch) bool {
-		return b.cost.Low == b.cost.High || r.lost(b) || depth == len(r.levels)-1 && r.won(b)
+		return b.cost.Low == b.cost.High || r.exceeds(b) || depth == len(r.levels)-1 && r.within(b)
 	}
 	chosen = slices.DeleteFunc(chosen, func(i int) bool { return settled(&branches[i]) })
 	if len(chosen) == 0 {
@@ -275,23 +275,23 @@ func (r *ranker) resolve(depth int, chosen []int) error {
 	var places []int
 	for _, i := range chosen {
 		b := &branches[i]
-		b.pay(above.branches[b.Parent].cost)
+		b.addTo(above.branches[b.Parent].cost)
 		if !settled(b) {
 			open, places = append(open, *b), append(places, i)
 		}
 	}
-	err := r.priceExactly(depth-1, open)
+	err := r.computeSurprisals(depth-1, open)
 	for at, i := range places {
 		b := &branches[i]
-		b.price = open[at].price
-		b.pay(above.branches[b.Parent].cost)
+		b.surprisal = open[at].surprisal
+		b.addTo(above.branches[b.Parent].cost)
 	}
 	return err
 }
 
-// surprise is -log p in nats, never negative: rounding may put a certain word
-// a hair above probability 1, and a branch must never become cheaper.
-func surprise(logProb float32) float64 { return max(0, -float64(logProb)) }
+// surprisal is -log p in nats. It is never negative, although rounding may put a
+// probability just above 1: the cost of a branch must never fall.
+func surprisal(logProb float32) float64 { return max(0, -float64(logProb)) }
 
 // prefixState is the state after begin and the words.
 func prefixState(scorer *models.Scorer, words []int32) (*models.States, error) {
@@ -315,7 +315,7 @@ func logPerplexity(tree *models.TreeScorer, state *models.States, words []int32)
 		if err := tree.LogProbs(state, edge, logProb); err != nil {
 			return 0, err
 		}
-		sum += surprise(logProb[0])
+		sum += surprisal(logProb[0])
 		next := new(models.States)
 		if err := tree.Advance(next, state, edge); err != nil {
 			return 0, err
