@@ -132,11 +132,11 @@ func TestPrunedCountEqualsBruteForce(t *testing.T) {
 						if err != nil {
 							t.Fatal(err)
 						}
-						o, err := newOutlook(tables, state, r.references)
+						bounds, err := newDepthBounds(tables, state, r.references)
 						if err != nil {
 							t.Fatal(err)
 						}
-						if got, err := r.count(t.Context(), o, limit); err != nil || got != want {
+						if got, err := r.count(t.Context(), bounds, limit); err != nil || got != want {
 							rt.Fatalf("limit %v: counted %d references (%v), brute force %d", limit, got, err, want)
 						}
 					}

@@ -31,7 +31,7 @@ type ranker struct {
 	tree       *models.TreeScorer
 	references *References
 	limit      float64 // the canary's log-perplexity, in nats
-	outlook    *outlook
+	bounds     *depthBounds
 	found      []int32 // the draws of the references within the limit
 	levels     []level // by depth; the last holds whole references
 }
@@ -75,10 +75,10 @@ func newRanker(tree *models.TreeScorer, references *References) *ranker {
 }
 
 // count returns how many references have a log-perplexity of at most limit after the
-// outlook's first state, that of begin and prefix.
-func (r *ranker) count(ctx context.Context, o *outlook, limit float64) (int64, error) {
-	r.limit, r.outlook, r.found = limit, o, r.found[:0]
-	r.levels[0].states = o.typical[0]
+// state of begin and prefix, from which the bounds were made.
+func (r *ranker) count(ctx context.Context, bounds *depthBounds, limit float64) (int64, error) {
+	r.limit, r.bounds, r.found = limit, bounds, r.found[:0]
+	r.levels[0].states = bounds.typical[0]
 	r.levels[0].branches = []branch{{end: r.references.Count()}}
 	err := r.visit(ctx, 0)
 	return int64(len(r.found)), err
@@ -125,7 +125,7 @@ func (r *ranker) visit(ctx context.Context, depth int) error {
 // advance computes the states of the branches that the next word does not prune. These
 // branches, moved to the front, become those of the level.
 func (r *ranker) advance(depth int, branches []branch) error {
-	normaliser, err := r.outlook.at(depth)
+	normaliser, err := r.bounds.at(depth)
 	if err != nil {
 		return err
 	}
@@ -210,7 +210,7 @@ func (r *ranker) computeSurprisals(depth int, children []branch) error {
 
 // boundSurprisals sets intervals that contain the children's surprisals.
 func (r *ranker) boundSurprisals(depth int, children []branch) error {
-	normaliser, err := r.outlook.at(depth)
+	normaliser, err := r.bounds.at(depth)
 	if err != nil {
 		return err
 	}

@@ -182,12 +182,12 @@ func (s *Sampling) Rank(ctx context.Context, canary int) (Rank, error) {
 func (s *Sampling) place(ctx context.Context, state *models.States, cost float64) (Rank, error) {
 	last := len(s.rankers) - 1
 	all := s.rankers[last]
-	o, err := newOutlook(s.tables, state, all.references)
+	bounds, err := newDepthBounds(s.tables, state, all.references)
 	if err != nil {
 		return Rank{}, err
 	}
 	for walked := 0; ; {
-		n, err := s.rankers[walked].count(ctx, o, cost)
+		n, err := s.rankers[walked].count(ctx, bounds, cost)
 		if err != nil {
 			return Rank{}, err
 		}
