@@ -6,8 +6,8 @@ import (
 	"coalmine/internal/kernels"
 )
 
-// Advance makes to the states that follow the edges, in their order: the
-// same as Gather and Step bit for bit. Edges are sorted by parent and token;
+// Advance computes the states that the edges lead to, in their order, into to. They are
+// those of Gather and Step, bit for bit. Edges must be sorted by parent and token, and
 // to must be another batch than from.
 func (ts *TreeScorer) Advance(to, from *States, edges []Edge) error {
 	if err := ts.checkAdvance(to, from, edges); err != nil {
@@ -30,15 +30,15 @@ func (ts *TreeScorer) checkAdvance(to, from *States, edges []Edge) error {
 	return ts.check(from, edges, len(edges))
 }
 
-// lowest advances the lowest layer along a block of edges, whose states are
-// to's from at on. The order of arithmetic is that of scorerLayer.step.
+// lowest advances the lowest layer along a block of edges. Their states are those of to
+// from at on. The order of arithmetic is that of scorerLayer.step.
 func (ts *TreeScorer) lowest(to, from *States, edges []Edge, at int) {
 	ts.emit(to, from, edges, nil, at)
 	ts.project(to, len(edges), at)
 }
 
-// emit is lowest up to the projection. It fetches what a look-ahead for the candidates
-// reads next; they may be nil.
+// emit is lowest up to the projection. Where there are candidates, a look-ahead follows:
+// emit fetches the memory that it will read into the cache.
 func (ts *TreeScorer) emit(to, from *States, edges []Edge, candidates []Candidate, at int) {
 	l := &ts.tables.scorer.layers[0]
 	ts.gather(from.output[0], l.out, edges, ts.shares(), scoringBlock)
@@ -58,16 +58,15 @@ func (ts *TreeScorer) emit(to, from *States, edges []Edge, candidates []Candidat
 	}
 }
 
-// upcoming is the input's share of the gates of the edge after i, of i itself
-// after the last. Most rows of a table as large as that of the paper's model are in
-// no cache, and a cell takes about as long as one takes to come.
+// upcoming is the input's share of the gates of the edge after i, or of the last edge
+// itself, to be fetched during the cell of i. Most rows of a table as large as that of
+// the paper's model are in no cache, and a row takes about as long as a cell.
 func (ts *TreeScorer) upcoming(edges []Edge, i int) []float32 {
 	next := min(i+1, len(edges)-1)
 	return ts.input(next, edges[next].Token)
 }
 
-// target is the vector of a candidate's next token, for a look-ahead; it is the emission
-// itself if there is none.
+// target is the vector of candidate i's next token, or the emission if it has none.
 func (ts *TreeScorer) target(candidates []Candidate, i int, emission []float32) []float32 {
 	if candidates == nil || candidates[i].Next == NoToken {
 		return emission
@@ -75,8 +74,8 @@ func (ts *TreeScorer) target(candidates []Candidate, i int, emission []float32) 
 	return row(ts.tables.targets, int(candidates[i].Next), len(emission))
 }
 
-// emissions is where n states of to, from at on, leave what the lowest layer emits:
-// their outputs, unless these are projected.
+// emissions is where the lowest layer's emissions of n states of to, from at on, are kept.
+// Without a projection they are the states' outputs.
 func (ts *TreeScorer) emissions(to *States, n, at int) []float32 {
 	l := &ts.tables.scorer.layers[0]
 	if !l.projected {
@@ -86,7 +85,7 @@ func (ts *TreeScorer) emissions(to *States, n, at int) []float32 {
 	return ts.emitted
 }
 
-// project makes outputs of n emissions.
+// project computes the outputs of n emissions, into the states of to from at on.
 func (ts *TreeScorer) project(to *States, n, at int) {
 	l := &ts.tables.scorer.layers[0]
 	if l.projected {
@@ -96,8 +95,7 @@ func (ts *TreeScorer) project(to *States, n, at int) {
 	ts.work.Advanced += int64(n)
 }
 
-// computeInputs computes the input's share of the gates of a block, where it is
-// not tabulated.
+// computeInputs computes the inputs' share of the gates of a block, unless it is tabulated.
 func (ts *TreeScorer) computeInputs(edges []Edge) {
 	s := ts.tables.scorer
 	if ts.tables.inputs != nil {
@@ -121,13 +119,13 @@ func (ts *TreeScorer) input(i int, token int32) []float32 {
 	return row(ts.tables.inputs, int(token), gates)
 }
 
-// shares says whether the edges of a state share its recurrent product:
-// whether that reaches the gates as one sum, so that adding the input's share to
-// it rounds as scorerLayer.step does.
+// shares says whether the edges of a state may share its recurrent product. They may if
+// the product is one sum, because adding the input's share to it then rounds as
+// scorerLayer.step does.
 func (ts *TreeScorer) shares() bool { return ts.tables.scorer.layers[0].out <= kernels.BlockDepth }
 
-// recur computes the recurrent products of the gathered parents; those that are
-// not shared include the input's share.
+// recur computes the recurrent products of the gathered parents. A product that is not
+// shared includes the input's share.
 func (ts *TreeScorer) recur(edges []Edge) {
 	s, rows := ts.tables.scorer, len(ts.parents)
 	l, gates := &s.layers[0], s.layers[0].gates()
@@ -167,7 +165,7 @@ func (ts *TreeScorer) gruCandidateOf(i int) []float32 {
 	return row(ts.gruCandidate, ts.place[i], l.units)
 }
 
-// above advances the layers above the lowest, which is done.
+// above advances the layers above the lowest, after lowest.
 func (ts *TreeScorer) above(to, from *States, edges []Edge, at int) {
 	s := ts.tables.scorer
 	if len(s.layers) == 1 {

@@ -11,11 +11,12 @@ import (
 // for concurrent use.
 type Tables struct {
 	scorer *Scorer
-	// inputs is [vocabulary, gates]: what each token brings to the gates of the
-	// lowest layer, the bias included; nil if that were more than maxInputs.
+	// inputs is [vocabulary, gates]: each token's share of the gates of the lowest layer,
+	// the bias included. It is nil if it had more than maxInputs elements.
 	inputs []float32
-	// targets is [vocabulary, units]: what each token's logit takes from an
-	// emission, P times the token's output vector; nil unless look-ahead needs it.
+	// targets is [vocabulary, units]: the projection times each token's output vector, so
+	// that its product with an emission is the token's logit, but for the bias. It is nil
+	// unless a look-ahead needs it.
 	targets []float32
 	coarse  *coarseBounds // nil without targets, and where cells have no rational approximation
 	// By token: its group of tokens with similar output vectors, for NormaliserBounds.
@@ -24,7 +25,7 @@ type Tables struct {
 }
 
 // maxInputs is the most elements of Tables.inputs: 256 MiB, three times what the
-// paper's model takes. It shows in no result.
+// paper's model takes. It changes no result.
 const maxInputs = 1 << 26
 
 // Tabulate prepares TreeScorers. The tables take Tables.Bytes of memory.
@@ -61,8 +62,8 @@ func (s *Scorer) inputGates(vectors, gates []float32) {
 // whether the emitting layer is projected, and no layer stands above it.
 func (s *Scorer) looksAhead() bool { return len(s.layers) == 1 && s.layers[0].projected }
 
-// emissionVectors carries output vectors [n, out] back through the projection: a
-// row's product with an emission is the vector's product with its output.
+// emissionVectors carries output vectors [n, out] back through the projection. The product
+// of a row with an emission is that of the vector with the emission's output.
 func (s *Scorer) emissionVectors(vectors []float32) []float32 {
 	l := &s.layers[0]
 	n := len(vectors) / l.out

@@ -18,26 +18,29 @@ type TreeScorer struct {
 	tables *Tables
 	work   Work
 
-	parents      []int      // the states that a block of edges needs, each once
-	place        []int      // [block]: an edge's parent as an index of parents
-	outputs      []float32  // [block, out]: their outputs
-	vectors      []float32  // [block, embedding] of the edges' tokens, where their
-	inputs       []float32  // [block, gates] are not tabulated
-	gates        []float32  // [gates] of one edge
-	recurrent    []float32  // [block, gates]: what the parents' outputs bring to the gates
-	gruCandidate []float32  // [block, units]
-	squash       []float32  // [units]
-	emitted      []float32  // [block, units]
-	logits       []float32  // [block, tileWidth or merged tokens]
-	targets      []float32  // [block]
-	sums         []Interval // [block]: bounds of log-sum-exps
-	kept         []int
-	// What coarse bounds leave: the edges' numbers, the edges, their candidates.
-	remaining  []int
-	edges      []Edge
-	candidates []Candidate
-	errors     []float64 // of the quantised recurrent product of each parent, at most
+	// A block of edges, gathered by their parents.
+	parents []int     // the states that the edges start from
+	place   []int     // by edge: its parent as an index of parents
+	outputs []float32 // [parents, out]
+	// The cell along each edge.
+	vectors      []float32 // [block, embedding] of the tokens; unused if inputs are tabulated
+	inputs       []float32 // [block, gates]: the inputs' share of the gates; as vectors
+	recurrent    []float32 // [parents, gates]: the outputs' share of the gates
+	gruCandidate []float32 // [parents, units]: the outputs' share of a GRU's candidate activation
+	gates        []float32 // [gates] of one edge
+	squash       []float32 // [units] of one edge
+	emitted      []float32 // [block, units]: what the cells emit, before the projection
+	// Softmax.
+	logits  []float32  // [block, tileWidth or merged tokens]
+	targets []float32  // by edge: its token's logit
+	sums    []Interval // by parent: bounds of the normaliser
 	normaliser
+	// A pruned advance.
+	errors     []float64 // by parent: bounds the error of the quantised recurrent product
+	remaining  []int     // numbers of the edges that coarse bounds leave
+	edges      []Edge    // the remaining ones
+	candidates []Candidate
+	kept       []int // those of the remaining that are not pruned later
 }
 
 // Edge is an edge of the prefix tree: from the node with a state to the one that a
@@ -54,12 +57,12 @@ func compareEdges(a, b Edge) int {
 
 // Work counts what a TreeScorer has done.
 type Work struct {
-	// Advanced counts new states.
+	// Advanced is the number of new states.
 	Advanced int64
-	// Exact and Bounded count states whose normaliser was computed, or bounded;
-	// LookedAhead those that AdvancePruned was given, which it made or pruned.
+	// Exact and Bounded are the numbers of states whose normaliser was computed, and
+	// bounded. LookedAhead is the number of edges given to AdvancePruned.
 	Exact, Bounded, LookedAhead int64
-	// FLOPs are the operations of all matrix products together, of rounded ones too.
+	// FLOPs are the operations of all matrix products together, quantised ones included.
 	FLOPs float64
 }
 
@@ -73,8 +76,8 @@ func (ts *TreeScorer) Work() Work { return ts.work }
 func (ts *TreeScorer) Scorer() *Scorer { return ts.tables.scorer }
 
 // LogProbs sets dst[i] to the log probability of edge i, the same as
-// Scorer.LogProbs bit for bit. Edges are sorted by parent and token; a
-// parent's normaliser is computed once for all of its own.
+// Scorer.LogProbs bit for bit. Edges must be sorted by parent and token. The normaliser
+// of a parent is computed once for all of its edges.
 func (ts *TreeScorer) LogProbs(states *States, edges []Edge, dst []float32) error {
 	if err := ts.check(states, edges, len(dst)); err != nil {
 		return err
@@ -91,10 +94,10 @@ func (ts *TreeScorer) LogProbs(states *States, edges []Edge, dst []float32) erro
 // ends are equal.
 type Interval struct{ Low, High float64 }
 
-// Bounds sets dst[i] to an interval that holds -log p of edge i, as LogProbs
-// computes it: at least 0, and with ends that are NaN or show nothing if the output
-// is not finite. It costs a few hundredths of LogProbs on a large vocabulary. normaliser
-// must be of the same tables.
+// Bounds sets dst[i] to an interval that contains -log p of edge i, as LogProbs computes
+// it. Its ends are at least 0; after an output that is not finite they are NaN or exclude
+// nothing. Edges must be sorted, and normaliser be of the same tables. On a large
+// vocabulary it costs a few hundredths of LogProbs.
 func (ts *TreeScorer) Bounds(normaliser *NormaliserBounds, states *States, edges []Edge, dst []Interval) error {
 	if err := ts.check(states, edges, len(dst)); err != nil {
 		return err
@@ -126,9 +129,9 @@ func (ts *TreeScorer) check(states *States, edges []Edge, room int) error {
 	return nil
 }
 
-// gather collects the outputs of the parents of the first edges, of at most so
-// many parents, and returns the number of these edges. Edges with
-// the same parent share it, unless each is to have its own copy.
+// gather collects the outputs of the parents of the first edges, as many as have at most
+// so many parents, and returns the number of these edges. Edges of one parent share its
+// output if share is set; otherwise each gets a copy.
 func (ts *TreeScorer) gather(outputs []float32, width int, edges []Edge, share bool, most int) int {
 	ts.parents, ts.place = ts.parents[:0], ts.place[:0]
 	for _, e := range edges {
@@ -145,11 +148,10 @@ func (ts *TreeScorer) gather(outputs []float32, width int, edges []Edge, share b
 	return len(ts.place)
 }
 
-// width is that of an output.
+// width is the number of elements of an output.
 func (ts *TreeScorer) width() int { return ts.tables.scorer.model.config.outputWidth() }
 
-// reduce runs the gathered parents through all tiles, and picks the targets'
-// logits on the way.
+// reduce computes the log probabilities of edges from the gathered outputs, tile by tile.
 func (ts *TreeScorer) reduce(edges []Edge, dst []float32) {
 	s, rows := ts.tables.scorer, len(ts.parents)
 	ts.logits, ts.targets = grow(ts.logits, rows*tileWidth), grow(ts.targets, len(edges))
@@ -175,7 +177,7 @@ func (ts *TreeScorer) reduce(edges []Edge, dst []float32) {
 	ts.work.FLOPs += 2 * float64(rows) * float64(s.model.config.Vocabulary) * float64(ts.width())
 }
 
-// firstEdges returns the place of each gathered parent's first edge.
+// firstEdges returns the number of each gathered parent's first edge.
 func (ts *TreeScorer) firstEdges() []int {
 	first := make([]int, 0, len(ts.parents))
 	for i, parent := range ts.place {
