@@ -2,6 +2,7 @@ package taskstest
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -16,7 +17,25 @@ import (
 	"coalmine/tasks"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the golden digests under testdata instead of comparing with them")
+var rewrite = flag.Bool("rewrite", false, "write golden and generated files anew instead of comparing with them")
+
+// File fails the test when a committed file is not what the code makes of it.
+func File(t testing.TB, path string, got []byte) {
+	t.Helper()
+	if *rewrite {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, got, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s is not what the code makes of it, which begins\n%.4000s\nIf that is right, run the package's tests with -rewrite and look at the difference.", path, got)
+	}
+}
 
 // goldenMu guards the golden files while parallel tests rewrite them.
 var goldenMu sync.Mutex

@@ -3,7 +3,6 @@ package experiment
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -13,36 +12,18 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"coalmine/tasks/taskstest"
 )
 
 // The JSON Schema and the tables of the reference page are generated from the
 // types, their tags and their comments:
 //
 //	go test ./workflows/experiment -rewrite
-var rewrite = flag.Bool("rewrite", false, "write generated files and golden files anew")
-
 const (
 	schemaFile    = "experiment.schema.json"
 	referenceFile = "../../docs/experiment-file.md"
 )
-
-// checkGenerated compares a committed file with what it should be.
-func checkGenerated(t *testing.T, file string, want []byte) {
-	t.Helper()
-	if *rewrite {
-		if err := os.WriteFile(file, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	got, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s is not what the code makes of it; run go test ./workflows/experiment -rewrite and look at the difference", file)
-	}
-}
 
 // comments are the field comments of types.go and optimizer.go, by type and field.
 func comments(t *testing.T) map[string]string {
@@ -343,7 +324,7 @@ func TestTheSchemaFollowsTheTypes(t *testing.T) {
 	if err := e.Encode(schema(reference(t))); err != nil {
 		t.Fatal(err)
 	}
-	checkGenerated(t, schemaFile, b.Bytes())
+	taskstest.File(t, schemaFile, b.Bytes())
 }
 
 func TestTheReferencePageFollowsTheTypes(t *testing.T) {
@@ -358,5 +339,5 @@ func TestTheReferencePageFollowsTheTypes(t *testing.T) {
 	if !ok || !ok2 {
 		t.Fatalf("%s lacks its markers %q and %q", referenceFile, begin, end)
 	}
-	checkGenerated(t, referenceFile, []byte(before+begin+"\n"+tables(reference(t))+"\n"+end+after))
+	taskstest.File(t, referenceFile, []byte(before+begin+"\n"+tables(reference(t))+"\n"+end+after))
 }

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"coalmine/tasks/taskstest"
 )
 
 // setsOf reads the overrides that a test file asks for in its first lines:
@@ -43,7 +45,7 @@ func TestMistakesAreReportedAllAtOnceAndInPlace(t *testing.T) {
 			if err == nil {
 				t.Fatal("no mistake was found")
 			}
-			checkGenerated(t, strings.TrimSuffix(file, ".yaml")+".txt", []byte(err.Error()+"\n"))
+			taskstest.File(t, strings.TrimSuffix(file, ".yaml")+".txt", []byte(err.Error()+"\n"))
 		})
 	}
 }

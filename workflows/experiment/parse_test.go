@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"coalmine/models"
+	"coalmine/tasks/taskstest"
 )
 
 // minimal is the smallest experiment.
@@ -52,7 +53,7 @@ func TestExamplesExpandToTheirCells(t *testing.T) {
 				t.Errorf("a shipped example is doubtful: %s", w)
 			}
 			fmt.Fprintf(&b, "\n%s\n", spec.Cells[0].Experiment.Canonical())
-			checkGenerated(t, "testdata/cells/"+strings.TrimSuffix(name, ".yaml")+".txt", []byte(b.String()))
+			taskstest.File(t, "testdata/cells/"+strings.TrimSuffix(name, ".yaml")+".txt", []byte(b.String()))
 		})
 	}
 }

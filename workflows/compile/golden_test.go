@@ -1,0 +1,107 @@
+package compile
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/taskstest"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/plan"
+)
+
+// Whoever has results has them under these keys, and whoever has submitted an
+// experiment finds its run by the digest: neither may move unless a kind's version
+// has risen, and then that kind's keys and what depends on them alone.
+func TestExperimentsKeepTheirDigestsAndKeys(t *testing.T) {
+	t.Parallel()
+	for folder, files := range map[string]string{"examples": "../../examples/*.yaml", "complete": "testdata/complete/*.yaml"} {
+		paths, err := filepath.Glob(files)
+		if err != nil || len(paths) == 0 {
+			t.Fatalf("no %s: %v", folder, err)
+		}
+		for _, path := range paths {
+			name := strings.TrimSuffix(filepath.Base(path), ".yaml") + ".txt"
+			t.Run(folder+" "+name, func(t *testing.T) {
+				t.Parallel()
+				spec := fitted(t, path)
+				got := identities(t, spec)
+				if folder == "complete" {
+					got = append(got, spec.Canonical()...)
+				}
+				taskstest.File(t, filepath.Join("testdata", folder, name), got)
+			})
+		}
+	}
+}
+
+// fitted resolves an experiment file as if its data fitted it.
+func fitted(t *testing.T, file string) *experiment.Spec {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := experiment.Parse(filepath.Base(file), text, experiment.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	facts := make([]experiment.Facts, len(spec.Cells))
+	for i := range facts {
+		facts[i] = experiment.Facts{
+			Files: []storage.Digest{storage.DigestOf([]byte("the text"))}, Users: 392_000, Examples: 93_000_000,
+			DistinctWords: 500_000, TestExamples: 16_000_000,
+		}
+	}
+	if err := spec.Resolve(facts); err != nil {
+		t.Fatal(err)
+	}
+	return spec
+}
+
+// identities are the digests of an experiment and its cells, and for each kind how
+// many nodes it has and a digest of their keys.
+func identities(t *testing.T, spec *experiment.Spec) []byte {
+	t.Helper()
+	p, err := Plan(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	fmt.Fprintf(&out, "spec %s\n", spec.Digest())
+	for i := range spec.Cells {
+		fmt.Fprintf(&out, "cell %s %s\n", spec.Cells[i].Name, spec.Cells[i].Experiment.Digest())
+	}
+	keys := map[string][]storage.Key{}
+	for key, n := range p.Nodes {
+		kind := fmt.Sprintf("%s@%d", n.Kind, n.Version)
+		keys[kind] = append(keys[kind], key)
+	}
+	for _, chain := range p.Chains {
+		kind := fmt.Sprintf("chain of %s@%d", chain.Join.Kind.Name, chain.Join.Kind.Version)
+		keys[kind] = append(keys[kind], endOf(chain))
+	}
+	for _, kind := range slices.Sorted(maps.Keys(keys)) {
+		fmt.Fprintf(&out, "%s %d %s\n", kind, len(keys[kind]), digestOf(keys[kind]))
+	}
+	return out.Bytes()
+}
+
+// endOf is the key of a chain's last step, or of a near one where that is far.
+func endOf(c *plan.Chain) storage.Key { return c.Key(min(c.Steps, 1000)) }
+
+func digestOf(keys []storage.Key) storage.Key {
+	slices.SortFunc(keys, storage.Key.Compare)
+	h := tasks.NewHasher("keys")
+	for _, key := range keys {
+		h.Key(key)
+	}
+	return h.Sum()
+}

@@ -1,0 +1,73 @@
+package results
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+
+	"coalmine/tasks/taskstest"
+)
+
+// recorded are the results of a run of six cells, by-user and iid, without privacy,
+// with clipping and with noise, of which three have failed; as a program got them by
+// results --format json.
+func recorded(t *testing.T) *Results {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", "results.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := new(Results)
+	if err := json.Unmarshal(data, r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// Programs read these, and people have them in papers: fields and columns may be
+// added, none may move.
+func TestRecordedResultsAreWrittenAsTheyWere(t *testing.T) {
+	t.Parallel()
+	for _, format := range Formats() {
+		t.Run(format, func(t *testing.T) {
+			t.Parallel()
+			var b bytes.Buffer
+			if err := recorded(t).Write(&b, format); err != nil {
+				t.Fatal(err)
+			}
+			written := b.Bytes()
+			if format == "parquet" {
+				written = describeParquet(t, written)
+			}
+			taskstest.File(t, filepath.Join("testdata", "results."+format), written)
+		})
+	}
+}
+
+// describeParquet is the schema of a file and its rows, one value a line.
+func describeParquet(t *testing.T, file []byte) []byte {
+	t.Helper()
+	f, err := parquet.OpenFile(bytes.NewReader(file), int64(len(file)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := bytes.NewBufferString(f.Schema().String() + "\n")
+	rows := make([]parquet.Row, f.NumRows())
+	for _, group := range f.RowGroups() {
+		if n, err := group.Rows().ReadRows(rows); n != len(rows) {
+			t.Fatalf("%d of %d rows: %v", n, len(rows), err)
+		}
+	}
+	columns := f.Schema().Columns()
+	for i, row := range rows {
+		for _, v := range row {
+			fmt.Fprintf(out, "%d %s %v\n", i, columns[v.Column()][0], v)
+		}
+	}
+	return out.Bytes()
+}
