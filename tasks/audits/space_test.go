@@ -72,6 +72,8 @@ func TestBeamSearchFindsTheBestSequenceOfTheSpace(t *testing.T) {
 	}
 }
 
+// Were more references drawn than there are sequences, their number would promise an
+// exposure that no canary can have.
 func TestAReferenceSetLargerThanItsSpaceIsRefused(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
@@ -91,8 +93,11 @@ func TestAReferenceSetLargerThanItsSpaceIsRefused(t *testing.T) {
 	if err := rank(999, pin, 3); err != nil {
 		t.Errorf("999 references of the 999 that there are: %v", err)
 	}
-	if err := rank(1000, pin, 3); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "1000 references and 1 canaries of 6 symbols; expected at most the 1000 sequences") {
+	if err := rank(1000, pin, 3); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "1000 references and 1 canaries, which differ in what follows the prefix; expected at most the 1000 sequences") {
 		t.Errorf("1000 references: %v", err)
+	}
+	if err := rank(256, canaries.Space{Words: 9}, 8); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "256 references and 1 canaries") {
+		t.Errorf("256 references of 255 ordinary words beside the canary: %v", err)
 	}
 	if err := rank(10, pin, 9); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "a prefix of 9 leaves nothing") {
 		t.Errorf("a prefix of all bytes: %v", err)

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"fmt"
 	"strings"
 
 	"coalmine/tasks/canaries"
@@ -113,18 +114,22 @@ func (c *checker) room() {
 }
 
 // suffix checks that what follows a prefix is random, and has room for a
-// reference set over an alphabet; references is 0 where there is none.
+// reference set; references is 0 where there is none.
 func (c *checker) suffix(path string, prefix, references int) {
 	space := c.Canaries.Space()
-	if space.Alphabet == "" || prefix >= space.Words || space.Format != "" && c.Canaries.blanks() == 0 {
+	if prefix >= space.Words || space.Format != "" && c.Canaries.blanks() == 0 {
 		return
 	}
 	room, drawn := canaries.Sequences(space.Choices(c.Data.Ordinary())[prefix:]), c.Canaries.Drawn()
+	over, unit, larger := fmt.Sprintf("vocabulary of %d words", c.Data.Ordinary()), "words", "vocabulary"
+	if space.Alphabet != "" {
+		over, unit, larger = fmt.Sprintf("alphabet %s", space.Alphabet), "bytes", "alphabet"
+	}
 	switch {
 	case room == 1:
 		c.fail([]string{path + ".prefix", "canaries.format"}, "is %d, which leaves no random symbol of canaries.format to find; expected at most %d", prefix, strings.LastIndexByte(c.Canaries.Format, canaries.Blank))
 	case references > 0 && float64(references+drawn) > room:
-		c.fail([]string{path + ".references", path + ".prefix", "canaries.words", "canaries.format", "canaries.alphabet"},
-			"is %d; expected, with the %d canaries, at most %.0f: so many sequences over the alphabet %s can follow the prefix of %d bytes. Use fewer references, longer canaries or a larger alphabet", references, drawn, room, space.Alphabet, prefix)
+		c.fail([]string{path + ".references", path + ".prefix", "canaries.words", "canaries.format", "canaries.alphabet", "data.vocabulary.size"},
+			"is %d; expected, with the %d canaries, at most %.0f: so many sequences over the %s can follow the prefix of %d %s. Use fewer references, longer canaries or a larger %s", references, drawn, room, over, prefix, unit, larger)
 	}
 }
