@@ -45,7 +45,7 @@ func newAuditCommand(g *global) *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&list, "canaries", "", "text file with one canary a line")
 	f.IntVar(&options.References, "references", 2_000_000, "random sequences that each canary is ranked among; 0 leaves random sampling out")
-	f.IntVar(&options.Prefix, "prefix", 1, "words of a canary that are given")
+	f.IntVar(&options.Prefix, "prefix", 0, "words of a canary that are given; by default, as in a run, what stands before the first # of --format, else 1")
 	f.IntVar(&options.BeamWidth, "beam-width", 5, "sequences that beam search keeps; 0 leaves it out")
 	f.Uint64Var(&options.Seed, "seed", 1, "of the random sequences")
 	f.BoolVar(&options.Exact, "exact", false, "count large ranks too, which are else estimated")

@@ -80,6 +80,10 @@ func (s Space) Check(ordinary int) error {
 	return nil
 }
 
+// DefaultPrefix is how many symbols of a canary an audit gives where nobody says
+// otherwise: what stands before the first random one of the format, at least 1.
+func (s Space) DefaultPrefix() int { return max(1, strings.IndexByte(s.Format, Blank)) }
+
 // Choices lists, for each position of a sequence, the tokens that may stand
 // there, ascending, out of so many ordinary ones.
 func (s Space) Choices(ordinary int) [][]int32 {

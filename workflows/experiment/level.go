@@ -54,21 +54,20 @@ const symbolsAtByteLevel = 10
 // completeSymbols fills in what follows from the byte level and the format.
 func (d *decoder) completeSymbols(e *Experiment) {
 	c := e.Canaries
-	fixed := strings.IndexByte(c.Format, canaries.Blank)
 	if d.present["canaries.words"] == nil {
 		c.Words = symbolsAtByteLevel
-		if fixed >= 0 {
-			c.Words = c.blanks()
+		if n := c.blanks(); n > 0 {
+			c.Words = n
 		}
 	}
-	if e.Audit == nil || fixed < 1 {
+	if e.Audit == nil {
 		return
 	}
 	if a := e.Audit.RandomSampling; a != nil && d.present["audit.random_sampling.prefix"] == nil {
-		a.Prefix = fixed
+		a.Prefix = c.Space().DefaultPrefix()
 	}
 	if a := e.Audit.BeamSearch; a != nil && d.present["audit.beam_search.prefix"] == nil {
-		a.Prefix = fixed
+		a.Prefix = c.Space().DefaultPrefix()
 	}
 }
 

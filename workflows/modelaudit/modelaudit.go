@@ -6,7 +6,7 @@
 //	...
 //	list, err := modelaudit.ReadCanaries("canaries.txt", lines)
 //	...
-//	report, err := modelaudit.Run(ctx, model, list, modelaudit.Options{References: 200_000, Prefix: 1, BeamWidth: 5})
+//	report, err := modelaudit.Run(ctx, model, list, modelaudit.Options{References: 200_000, BeamWidth: 5})
 package modelaudit
 
 import (
@@ -37,7 +37,8 @@ type Options struct {
 	// References is the size of the set that each canary is ranked among; 0
 	// leaves random sampling out.
 	References int
-	// Prefix is how many words of a canary are given, 1 or more.
+	// Prefix is how many words of a canary are given; 0 stands for what a run gives
+	// by default: what stands before the first # of Format, else 1.
 	Prefix int
 	// BeamWidth is how many sequences beam search keeps; 0 leaves it out.
 	BeamWidth int
@@ -54,11 +55,12 @@ func (o *Options) space(words int) canaries.Space {
 	return canaries.Space{Words: words, Alphabet: o.Alphabet, Format: o.Format}
 }
 
-// complete fills in what depends on the model.
+// complete fills in defaults.
 func (o *Options) complete(vocabulary *datasets.Vocabulary) {
 	if vocabulary.Level() == datasets.ByteLevel {
 		o.Alphabet = cmp.Or(o.Alphabet, canaries.Lower)
 	}
+	o.Prefix = cmp.Or(o.Prefix, o.space(0).DefaultPrefix())
 }
 
 func (o *Options) check(vocabulary *datasets.Vocabulary) error {
@@ -71,8 +73,8 @@ func (o *Options) check(vocabulary *datasets.Vocabulary) error {
 		return fmt.Errorf("neither references nor a beam width: there is nothing to do")
 	case vocabulary.Level() == datasets.WordLevel && (o.Alphabet != "" || o.Format != ""):
 		return fmt.Errorf("alphabet %q and format %q: the model reads words, and canaries are ranked among those of its vocabulary; leave both out", o.Alphabet, o.Format)
-	case o.Prefix < 1:
-		return fmt.Errorf("prefix of %d words: expected at least 1", o.Prefix)
+	case o.Prefix < 0:
+		return fmt.Errorf("prefix of %d words: expected at least 1, or 0 for the default", o.Prefix)
 	}
 	return nil
 }
@@ -145,7 +147,7 @@ func Run(ctx context.Context, model *Model, list []Line, o Options) (*Report, er
 	a.model = a.given("model", storage.DigestOf(model.file).String(), map[string][]byte{tasks.ModelBlob: model.file})
 	for length, group := range byLength(encoded) {
 		if err := a.group(ctx, length, group); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("canaries of length %d: %w", length, err)
 		}
 	}
 	for i, c := range encoded {

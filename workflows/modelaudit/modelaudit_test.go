@@ -118,13 +118,13 @@ func TestAFinishedModelIsAuditedAsItsRunWas(t *testing.T) {
 	t.Run("words", func(t *testing.T) {
 		t.Parallel()
 		want, list, file := trained(t)
-		checkAudit(t, want, list, file, modelaudit.Options{Seed: 5, References: 500, Prefix: 1, BeamWidth: 3})
+		checkAudit(t, want, list, file, modelaudit.Options{Seed: 5, References: 500, BeamWidth: 3})
 	})
 	t.Run("bytes", func(t *testing.T) {
 		t.Parallel()
 		want, list, file := trainedAs(t, byteFile, "")
 		checkAudit(t, want, list, file, modelaudit.Options{
-			Seed: 5, References: 500, Prefix: len("Pin "), BeamWidth: 3, Alphabet: canaries.Digits, Format: "Pin ##-#",
+			Seed: 5, References: 500, BeamWidth: 3, Alphabet: canaries.Digits, Format: "Pin ##-#",
 		})
 	})
 }
@@ -230,10 +230,11 @@ list.txt, line 6: a canary of 1001 words; expected more than the prefix of 2, an
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
 	for want, change := range map[string]func(*modelaudit.Options){
-		"prefix of 0 words": func(o *modelaudit.Options) { o.Prefix = 0 },
-		"-1 references":     func(o *modelaudit.Options) { o.References = -1 },
-		"beam width 61":     func(o *modelaudit.Options) { o.BeamWidth = 61 },
-		"there is nothing":  func(o *modelaudit.Options) { o.References, o.BeamWidth = 0, 0 },
+		"prefix of -1 words":             func(o *modelaudit.Options) { o.Prefix = -1 },
+		"1000 references and 1 canaries": func(o *modelaudit.Options) { o.References = 1000 },
+		"-1 references":                  func(o *modelaudit.Options) { o.References = -1 },
+		"beam width 61":                  func(o *modelaudit.Options) { o.BeamWidth = 61 },
+		"there is nothing":               func(o *modelaudit.Options) { o.References, o.BeamWidth = 0, 0 },
 	} {
 		o := good
 		change(&o)
