@@ -103,34 +103,13 @@ func preparations(ctx context.Context, sub *submission.Submission) ([]*preparati
 
 // populationsOf are the partitions that something in a plan needs, by key.
 func populationsOf(p *plan.Plan, from plan.Ref) []storage.Key {
-	seen := map[storage.Key]bool{}
+	nodes, _ := p.Needed(from)
 	var found []storage.Key
-	var visit func(plan.Ref)
-	visit = func(r plan.Ref) {
-		key := r.Key
-		if r.Chain != nil {
-			key = r.Chain.Recipe
-		}
-		if seen[key] {
-			return
-		}
-		seen[key] = true
-		if r.Chain != nil {
-			visit(r.Chain.Origin)
-			for _, need := range r.Chain.StepNeeds() {
-				visit(need)
-			}
-			return
-		}
-		n := p.Nodes[key]
+	for _, n := range nodes {
 		if n.Kind == datasets.Partition.Name {
-			found = append(found, key)
-		}
-		for _, need := range n.Needs {
-			visit(need)
+			found = append(found, n.Key)
 		}
 	}
-	visit(from)
 	slices.SortFunc(found, storage.Key.Compare)
 	return found
 }

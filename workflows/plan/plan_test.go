@@ -2,6 +2,7 @@ package plan
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,6 +60,32 @@ func TestSegmentsEndAtTheirBoundary(t *testing.T) {
 	}
 	if Boundary(0) {
 		t.Error("the origin is no boundary")
+	}
+}
+
+func TestLastingStepsAreThoseOfBoundariesClaimsAndTheOpenSegment(t *testing.T) {
+	t.Parallel()
+	got := (&Chain{Steps: 203, Keep: []int{7, 203}, Every: 80, KeepLast: 1}).LastingSteps()
+	if want := []int{7, 80, 100, 160, 200, 201, 202, 203}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestWhatIsNeededStandsAfterWhatItReads(t *testing.T) {
+	t.Parallel()
+	a, b, c, d := keyOf("a"), keyOf("b"), keyOf("c"), keyOf("d")
+	chain := &Chain{Recipe: keyOf("r"), Origin: Ref{Key: a}, Steps: 5, Join: Template{Needs: []Ref{{Key: b}}}}
+	node := func(key storage.Key, needs ...Ref) *Node { return &Node{Spec: tasks.Spec{Key: key}, Needs: needs} }
+	p := Plan{Nodes: map[storage.Key]*Node{
+		a: node(a), b: node(b, Ref{Key: a}), c: node(c, chain.At(2), Ref{Key: b}), d: node(d, Ref{Key: c}),
+	}}
+	nodes, chains := p.Needed(Ref{Key: c}, chain.At(5))
+	var order []storage.Key
+	for _, n := range nodes {
+		order = append(order, n.Key)
+	}
+	if want := []storage.Key{a, b, c}; !slices.Equal(order, want) || !slices.Equal(chains, []*Chain{chain}) {
+		t.Errorf("nodes %v and %d chains, want %v and the one", order, len(chains), want)
 	}
 }
 

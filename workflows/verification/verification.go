@@ -89,7 +89,7 @@ func (v *Verifier) Candidates(ctx context.Context) ([]plan.Ref, error) {
 	}
 	for _, recipe := range plan.SortedKeys(v.Plan.Chains) {
 		c := v.Plan.Chains[recipe]
-		for _, step := range lastingSteps(c) {
+		for _, step := range c.LastingSteps() {
 			refs = append(refs, c.At(step))
 		}
 	}
@@ -112,21 +112,6 @@ func (v *Verifier) Candidates(ctx context.Context) ([]plan.Ref, error) {
 		}
 	}
 	return found, nil
-}
-
-// lastingSteps are the steps of a training whose records may outlive it.
-func lastingSteps(c *plan.Chain) []int {
-	steps := slices.Clone(c.Keep)
-	for step := tasks.SegmentSteps; step <= c.Steps; step += tasks.SegmentSteps {
-		steps = append(steps, step)
-	}
-	for step := c.Every; c.Every > 0 && step <= c.Steps; step += c.Every {
-		steps = append(steps, step)
-	}
-	for step := plan.Segment(c.Steps)*tasks.SegmentSteps + 1; step <= c.Steps; step++ {
-		steps = append(steps, step)
-	}
-	return slices.Compact(slices.Sorted(slices.Values(steps)))
 }
 
 // Sample draws n of the candidates without replacement, in the order of the

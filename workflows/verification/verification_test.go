@@ -49,11 +49,3 @@ func TestEveryNodeIsDrawnSometime(t *testing.T) {
 		t.Errorf("drawn were only %v", seen)
 	}
 }
-
-func TestLastingStepsAreThoseOfBoundariesClaimsAndTheOpenSegment(t *testing.T) {
-	t.Parallel()
-	got := lastingSteps(&plan.Chain{Steps: 203, Keep: []int{7, 203}, Every: 80, KeepLast: 1})
-	if want := []int{7, 80, 100, 160, 200, 201, 202, 203}; !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-}

@@ -1,0 +1,68 @@
+package plan
+
+import (
+	"slices"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+)
+
+// Needed lists the standing nodes and the trainings that the given nodes are
+// made from, these nodes among them: each once, after everything that it reads.
+func (p *Plan) Needed(refs ...Ref) ([]*Node, []*Chain) {
+	w := walk{plan: p, seen: map[storage.Key]bool{}}
+	for _, r := range refs {
+		w.visit(r)
+	}
+	return w.nodes, w.chains
+}
+
+// walk collects what Needed returns. Chains are seen by their recipe.
+type walk struct {
+	plan   *Plan
+	seen   map[storage.Key]bool
+	nodes  []*Node
+	chains []*Chain
+}
+
+func (w *walk) visit(r Ref) {
+	self := r.Key
+	if r.Chain != nil {
+		self = r.Chain.Recipe
+	}
+	if w.seen[self] {
+		return
+	}
+	w.seen[self] = true
+	if r.Chain != nil {
+		w.visitAll(r.Chain.StandingNeeds())
+		w.chains = append(w.chains, r.Chain)
+		return
+	}
+	n := w.plan.Nodes[r.Key]
+	w.visitAll(n.Needs)
+	w.nodes = append(w.nodes, n)
+}
+
+func (w *walk) visitAll(refs []Ref) {
+	for _, r := range refs {
+		w.visit(r)
+	}
+}
+
+// LastingSteps are the steps whose records may outlive the training, ascending:
+// the kept ones, the ends of segments, the checkpoints of the rolling retention,
+// and those of the segment that is open at the end.
+func (c *Chain) LastingSteps() []int {
+	steps := slices.Clone(c.Keep)
+	for step := tasks.SegmentSteps; step <= c.Steps; step += tasks.SegmentSteps {
+		steps = append(steps, step)
+	}
+	for step := c.Every; c.Every > 0 && step <= c.Steps; step += c.Every {
+		steps = append(steps, step)
+	}
+	for step := Segment(c.Steps)*tasks.SegmentSteps + 1; step <= c.Steps; step++ {
+		steps = append(steps, step)
+	}
+	return slices.Compact(slices.Sorted(slices.Values(steps)))
+}
