@@ -106,12 +106,12 @@ func train(t testing.TB, m *models.Language, config optimizers.Config, rate floa
 
 func TestEveryOptimizerTrainsTheModel(t *testing.T) {
 	t.Parallel()
-	rates := map[string]float64{
+	rates := map[optimizers.Kind]float64{
 		optimizers.SGD: 2, optimizers.Momentum: 0.3, optimizers.Nesterov: 0.3, optimizers.Adam: 0.01,
 		optimizers.RMSProp: 0.005, optimizers.Adagrad: 0.1, optimizers.Yogi: 0.01,
 	}
 	for _, kind := range optimizers.Kinds() {
-		t.Run(kind, func(t *testing.T) {
+		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			config, err := optimizers.Defaults(kind)
 			if err != nil {

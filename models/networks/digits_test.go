@@ -86,8 +86,9 @@ func learn(t *testing.T, c *Classifier, params, inputs []float32, labels []int) 
 	check(t, err)
 	gradient := make([]float32, len(params))
 	batches := len(labels) / digitsBatch
-	schedule := optimizers.Schedule{Kind: optimizers.Cosine, Steps: 5 * batches}
-	for step := range schedule.Steps {
+	steps := 5 * batches
+	schedule := optimizers.Schedule{Kind: optimizers.Cosine}.For(steps)
+	for step := range steps {
 		from := step % batches * digitsBatch
 		to := from + digitsBatch
 		_, err := trainer.Gradient(params, inputs[from*digits.Inputs:to*digits.Inputs], labels[from:to], gradient)

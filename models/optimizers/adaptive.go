@@ -5,6 +5,28 @@ import "math"
 // Every product below is converted to float32 before it is added, so that no
 // compiler fuses the two into one rounding and the bytes stay the same everywhere.
 
+var adagradRule = Rule{
+	Kind: Adagrad, Title: "Adagrad",
+	Summary:    "the gradient over the root of the sum of all squared ones",
+	Source:     "Duchi et al. 2011",
+	Parameters: []Default{{epsilon, 1e-10}, {initial, 0}},
+	start: func(c Config, n int) Optimizer {
+		o := &scaled{keep: 1, add: 1, epsilon: float32(c.Epsilon), squares: make([]float32, n)}
+		fill(o.squares, float32(c.Initial))
+		return o
+	},
+}
+
+var rmspropRule = Rule{
+	Kind: RMSProp, Title: "RMSProp",
+	Summary:    "the gradient over the root of the mean squared one",
+	Source:     "Tieleman and Hinton 2012, lecture 6e",
+	Parameters: []Default{{beta2, 0.9}, {epsilon, 1e-8}},
+	start: func(c Config, n int) Optimizer {
+		return &scaled{keep: float32(c.Beta2), add: float32(1 - c.Beta2), epsilon: float32(c.Epsilon), squares: make([]float32, n)}
+	},
+}
+
 // scaled divides each element's gradient by the root of its own history:
 //
 //	squares = keep * squares + add * grad^2
@@ -16,17 +38,6 @@ import "math"
 type scaled struct {
 	keep, add, epsilon float32
 	squares            []float32
-}
-
-func newScaled(c Config, n int) *scaled {
-	o := &scaled{keep: 1, add: 1, epsilon: float32(c.Epsilon), squares: make([]float32, n)}
-	if c.Kind == RMSProp {
-		o.keep, o.add = float32(c.Beta2), float32(1-c.Beta2)
-	}
-	if c.Kind == Adagrad {
-		fill(o.squares, float32(c.Initial))
-	}
-	return o
 }
 
 func (o *scaled) Step(params, grad []float32, learningRate float64) {
@@ -43,73 +54,25 @@ func (o *scaled) State() []NamedVector { return []NamedVector{{"squares", o.squa
 
 func (o *scaled) Restore(state []NamedVector) error { return restore(o.State(), state) }
 
-// moments keeps decaying means of the gradient and of its square.
-//
-// Adam (Kingma and Ba, "Adam: A Method for Stochastic Optimization", 2015,
-// algorithm 1) corrects both for their start at zero:
-//
-//	mean    = beta1 * mean    + (1-beta1) * grad
-//	squares = beta2 * squares + (1-beta2) * grad^2
-//	params -= rate * mean/(1-beta1^t) / (sqrt(squares/(1-beta2^t)) + epsilon)
-//
-// Yogi (Zaheer et al., "Adaptive Methods for Nonconvex Optimization", 2018,
-// algorithm 2) lets the squares fall no faster than they rise, and corrects nothing:
-//
-//	squares -= (1-beta2) * sign(squares - grad^2) * grad^2
+// moments are decaying means of the gradient and of its square.
 type moments struct {
 	config        Config
 	mean, squares []float32
 	// step holds one number, the steps taken: exact as a float32 because it
-	// stops at maxStep, where the corrections have long been 1.
+	// stops at maxStep, where adam's corrections have long been 1.
 	step []float32
 }
 
 const maxStep = 1 << 24
 
-func newMoments(c Config, n int) *moments {
-	o := &moments{config: c, mean: make([]float32, n), squares: make([]float32, n), step: make([]float32, 1)}
-	if c.Kind == Yogi {
-		fill(o.squares, float32(c.Initial))
-	}
-	return o
+func newMoments(c Config, n int) moments {
+	return moments{config: c, mean: make([]float32, n), squares: make([]float32, n), step: make([]float32, 1)}
 }
 
-func (o *moments) Step(params, grad []float32, learningRate float64) {
+// count begins a step.
+func (o *moments) count(params, grad []float32) {
 	checkSizes(params, grad, len(o.mean))
 	o.step[0] = min(o.step[0]+1, maxStep)
-	if o.config.Kind == Yogi {
-		o.trackYogi(grad)
-		o.move(params, learningRate, 1)
-		return
-	}
-	o.trackAdam(grad)
-	t := float64(o.step[0])
-	rate := learningRate / (1 - math.Pow(o.config.Beta1, t))
-	o.move(params, rate, 1/(1-math.Pow(o.config.Beta2, t)))
-}
-
-func (o *moments) trackAdam(grad []float32) {
-	keep1, add1 := float32(o.config.Beta1), float32(1-o.config.Beta1)
-	keep2, add2 := float32(o.config.Beta2), float32(1-o.config.Beta2)
-	for i, g := range grad {
-		o.mean[i] = float32(keep1*o.mean[i]) + float32(add1*g)
-		o.squares[i] = float32(keep2*o.squares[i]) + float32(add2*float32(g*g))
-	}
-}
-
-func (o *moments) trackYogi(grad []float32) {
-	keep1, add1 := float32(o.config.Beta1), float32(1-o.config.Beta1)
-	add2 := float32(1 - o.config.Beta2)
-	for i, g := range grad {
-		o.mean[i] = float32(keep1*o.mean[i]) + float32(add1*g)
-		square := float32(g * g)
-		switch {
-		case o.squares[i] > square:
-			o.squares[i] -= float32(add2 * square)
-		case o.squares[i] < square:
-			o.squares[i] += float32(add2 * square)
-		}
-	}
 }
 
 func (o *moments) move(params []float32, learningRate, correction float64) {
@@ -124,6 +87,70 @@ func (o *moments) State() []NamedVector {
 }
 
 func (o *moments) Restore(state []NamedVector) error { return restore(o.State(), state) }
+
+var adamRule = Rule{
+	Kind: Adam, Title: "Adam",
+	Summary:    "the mean gradient over the root of the mean squared one, both corrected for their start at zero",
+	Source:     "Kingma and Ba 2015, algorithm 1",
+	Parameters: []Default{{beta1, 0.9}, {beta2, 0.999}, {epsilon, 1e-8}},
+	start:      func(c Config, n int) Optimizer { return &adam{newMoments(c, n)} },
+}
+
+// adam is Kingma and Ba, "Adam: A Method for Stochastic Optimization", 2015,
+// algorithm 1:
+//
+//	mean    = beta1 * mean    + (1-beta1) * grad
+//	squares = beta2 * squares + (1-beta2) * grad^2
+//	params -= rate * mean/(1-beta1^t) / (sqrt(squares/(1-beta2^t)) + epsilon)
+type adam struct{ moments }
+
+func (o *adam) Step(params, grad []float32, learningRate float64) {
+	o.count(params, grad)
+	keep1, add1 := float32(o.config.Beta1), float32(1-o.config.Beta1)
+	keep2, add2 := float32(o.config.Beta2), float32(1-o.config.Beta2)
+	for i, g := range grad {
+		o.mean[i] = float32(keep1*o.mean[i]) + float32(add1*g)
+		o.squares[i] = float32(keep2*o.squares[i]) + float32(add2*float32(g*g))
+	}
+	t := float64(o.step[0])
+	rate := learningRate / (1 - math.Pow(o.config.Beta1, t))
+	o.move(params, rate, 1/(1-math.Pow(o.config.Beta2, t)))
+}
+
+var yogiRule = Rule{
+	Kind: Yogi, Title: "Yogi",
+	Summary:    "as adam, but the squares fall no faster than they rise, and nothing is corrected",
+	Source:     "Zaheer et al. 2018, section 5; initial: TensorFlow Addons",
+	Parameters: []Default{{beta1, 0.9}, {beta2, 0.999}, {epsilon, 1e-3}, {initial, 1e-6}},
+	start: func(c Config, n int) Optimizer {
+		o := &yogi{newMoments(c, n)}
+		fill(o.squares, float32(c.Initial))
+		return o
+	},
+}
+
+// yogi is Zaheer et al., "Adaptive Methods for Nonconvex Optimization", 2018,
+// algorithm 2: the mean and the step are adam's without its corrections, and
+//
+//	squares -= (1-beta2) * sign(squares - grad^2) * grad^2
+type yogi struct{ moments }
+
+func (o *yogi) Step(params, grad []float32, learningRate float64) {
+	o.count(params, grad)
+	keep1, add1 := float32(o.config.Beta1), float32(1-o.config.Beta1)
+	add2 := float32(1 - o.config.Beta2)
+	for i, g := range grad {
+		o.mean[i] = float32(keep1*o.mean[i]) + float32(add1*g)
+		square := float32(g * g)
+		switch {
+		case o.squares[i] > square:
+			o.squares[i] -= float32(add2 * square)
+		case o.squares[i] < square:
+			o.squares[i] += float32(add2 * square)
+		}
+	}
+	o.move(params, learningRate, 1)
+}
 
 func sqrt(x float32) float32 { return float32(math.Sqrt(float64(x))) }
 

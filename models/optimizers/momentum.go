@@ -2,6 +2,13 @@ package optimizers
 
 import "coalmine/internal/kernels"
 
+var sgdRule = Rule{
+	Kind: SGD, Title: "SGD", PlainStep: true,
+	Summary: "steps along the gradient; on the server at rate 1 it is federated averaging",
+	Source:  "McMahan et al. 2017, algorithm 1",
+	start:   func(_ Config, n int) Optimizer { return &sgd{size: n} },
+}
+
 // sgd: params -= rate * grad.
 type sgd struct{ size int }
 
@@ -13,6 +20,26 @@ func (o *sgd) Step(params, grad []float32, learningRate float64) {
 func (o *sgd) State() []NamedVector { return nil }
 
 func (o *sgd) Restore(state []NamedVector) error { return restore(nil, state) }
+
+var momentumRule = Rule{
+	Kind: Momentum, Title: "Momentum", PlainStep: true,
+	Summary:    "steps along a decaying sum of the gradients",
+	Source:     "Sutskever et al. 2013, section 2",
+	Parameters: []Default{{momentumShare, 0.9}},
+	start: func(c Config, n int) Optimizer {
+		return &momentum{decay: float32(c.Momentum), velocity: make([]float32, n)}
+	},
+}
+
+var nesterovRule = Rule{
+	Kind: Nesterov, Title: "Nesterov", PlainStep: true,
+	Summary:    "momentum that looks ahead by one step",
+	Source:     "Sutskever et al. 2013, section 2",
+	Parameters: []Default{{momentumShare, 0.9}},
+	start: func(c Config, n int) Optimizer {
+		return &momentum{decay: float32(c.Momentum), nesterov: true, velocity: make([]float32, n)}
+	},
+}
 
 // momentum: velocity = decay * velocity + grad; params -= rate * velocity, or
 // with Nesterov's look-ahead params -= rate * (grad + decay * velocity).

@@ -41,110 +41,57 @@ type NamedVector struct {
 	Values []float32
 }
 
-// Kinds of optimizers.
-const (
-	SGD      = "sgd"
-	Momentum = "momentum"
-	Nesterov = "nesterov"
-	Adam     = "adam"
-	RMSProp  = "rmsprop"
-	Adagrad  = "adagrad"
-	Yogi     = "yogi"
-)
-
-// Kinds lists the kinds.
-func Kinds() []string { return []string{SGD, Momentum, Nesterov, Adam, RMSProp, Adagrad, Yogi} }
-
 // Config chooses a rule. Start from Defaults: zero is a value, not "unset".
-// A rule ignores the fields it does not use.
+// Parameters that the rule does not use are zero.
 type Config struct {
-	Kind string `json:"kind"`
-	// Momentum is the share of the last velocity that is kept, 0 <= m < 1, of
-	// momentum and nesterov.
+	Kind Kind `json:"kind"`
+	// Momentum is the share of the last velocity that is kept, 0 <= m < 1.
 	Momentum float64 `json:"momentum,omitempty"`
-	// Beta1 is the decay of the mean gradient, 0 <= b < 1, of adam and yogi.
+	// Beta1 is the decay of the mean gradient, 0 <= b < 1.
 	Beta1 float64 `json:"beta1,omitempty"`
-	// Beta2 is the decay of the mean squared gradient, 0 <= b < 1, of adam,
-	// yogi and rmsprop.
+	// Beta2 is the decay of the mean squared gradient, 0 <= b < 1.
 	Beta2 float64 `json:"beta2,omitempty"`
-	// Epsilon > 0 is added to the root of the squared gradients, of the
-	// adaptive rules.
+	// Epsilon > 0 is added to the root of the squared gradients.
 	Epsilon float64 `json:"epsilon,omitempty"`
-	// Initial >= 0 is what the sum or mean of squared gradients starts from, of
-	// adagrad and yogi.
+	// Initial >= 0 is what the sum or mean of squared gradients starts from.
 	Initial float64 `json:"initial,omitempty"`
 }
 
-// Defaults returns the hyperparameters that the literature recommends:
-//
-//	momentum  0.9                                      Sutskever et al. 2013
-//	nesterov  0.9                                      Sutskever et al. 2013
-//	adam      beta1 0.9, beta2 0.999, epsilon 1e-8     Kingma and Ba 2015, algorithm 1
-//	rmsprop   beta2 0.9, epsilon 1e-8                  Hinton 2012, lecture 6e
-//	adagrad   epsilon 1e-10, initial 0                 Duchi et al. 2011
-//	yogi      beta1 0.9, beta2 0.999, epsilon 1e-3     Zaheer et al. 2018, section 5
-//	          initial 1e-6                             TensorFlow Addons
-//
-// As server rules Reddi et al. (2021) use beta2 0.99 and epsilon 1e-3 or larger.
-func Defaults(kind string) (Config, error) {
-	switch kind {
-	case SGD:
-		return Config{Kind: kind}, nil
-	case Momentum, Nesterov:
-		return Config{Kind: kind, Momentum: 0.9}, nil
-	case Adam:
-		return Config{Kind: kind, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}, nil
-	case RMSProp:
-		return Config{Kind: kind, Beta2: 0.9, Epsilon: 1e-8}, nil
-	case Adagrad:
-		return Config{Kind: kind, Epsilon: 1e-10}, nil
-	case Yogi:
-		return Config{Kind: kind, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-3, Initial: 1e-6}, nil
+// Defaults returns the parameters that the literature recommends for a kind; the
+// kind's Rule says where. As server rules Reddi et al. (2021) use beta2 0.99 and
+// epsilon 1e-3 or larger.
+func Defaults(kind Kind) (Config, error) {
+	rule, err := rules.Find(kind)
+	if err != nil {
+		return Config{}, err
 	}
-	return Config{}, unknownKind(kind)
+	c := Config{Kind: kind}
+	for _, d := range rule.Parameters {
+		*d.in(&c) = d.Value
+	}
+	return c, nil
 }
 
 // Validate reports everything that is wrong with the configuration, in one error.
 func (c Config) Validate() error {
+	rule, err := rules.Find(c.Kind)
+	if err != nil {
+		return err
+	}
 	var problems []error
-	if !slices.Contains(Kinds(), c.Kind) {
-		problems = append(problems, unknownKind(c.Kind))
-	}
-	decay := func(name string, value float64) {
-		if !(value >= 0 && float32(value) < 1) { // the steps are taken in float32
-			problems = append(problems, fmt.Errorf("%s %v: want at least 0 and below 1", name, value))
+	for _, p := range parameters {
+		value := *p.in(&c)
+		switch {
+		case !rule.Uses(p.Name) && value != 0:
+			problems = append(problems, fmt.Errorf("%s %v: %s does not use it", p.Name, value, c.Kind))
+		case rule.Uses(p.Name) && !p.allows(value):
+			problems = append(problems, fmt.Errorf("%s %v: want %s", p.Name, value, p.wanted))
 		}
-	}
-	switch c.Kind {
-	case Momentum, Nesterov:
-		decay("momentum", c.Momentum)
-	case Adam, Yogi:
-		decay("beta1", c.Beta1)
-		decay("beta2", c.Beta2)
-	case RMSProp:
-		decay("beta2", c.Beta2)
-	}
-	if c.adaptive() && !(c.Epsilon >= minEpsilon && c.Epsilon <= 1e6) {
-		problems = append(problems, fmt.Errorf("epsilon %v: want %v to 1e6", c.Epsilon, minEpsilon))
-	}
-	if c.adaptive() && !(c.Initial >= 0 && c.Initial <= 1e6) {
-		problems = append(problems, fmt.Errorf("initial %v: want 0 to 1e6", c.Initial))
 	}
 	if err := errors.Join(problems...); err != nil {
 		return fmt.Errorf("optimizer: %w", err)
 	}
 	return nil
-}
-
-// minEpsilon is the smallest epsilon that float32 holds with full precision.
-const minEpsilon = 1e-30
-
-func (c Config) adaptive() bool {
-	return slices.Contains([]string{Adam, RMSProp, Adagrad, Yogi}, c.Kind)
-}
-
-func unknownKind(kind string) error {
-	return fmt.Errorf("kind %q: want one of %s", kind, strings.Join(Kinds(), ", "))
 }
 
 // New returns the configured rule for vectors of n parameters, at its first step.
@@ -155,16 +102,11 @@ func New(c Config, n int) (Optimizer, error) {
 	if n < 1 {
 		return nil, fmt.Errorf("optimizer for %d parameters: want at least 1", n)
 	}
-	switch c.Kind {
-	case SGD:
-		return &sgd{size: n}, nil
-	case Momentum, Nesterov:
-		return &momentum{decay: float32(c.Momentum), nesterov: c.Kind == Nesterov, velocity: make([]float32, n)}, nil
-	case RMSProp, Adagrad:
-		return newScaled(c, n), nil
-	default:
-		return newMoments(c, n), nil
+	rule, err := rules.Find(c.Kind)
+	if err != nil {
+		return nil, err
 	}
+	return rule.start(c, n), nil
 }
 
 func checkSizes(params, grad []float32, want int) {

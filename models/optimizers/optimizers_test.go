@@ -19,7 +19,7 @@ func mustNew(t testing.TB, c optimizers.Config, n int) optimizers.Optimizer {
 	return o
 }
 
-func mustDefaults(t testing.TB, kind string) optimizers.Config {
+func mustDefaults(t testing.TB, kind optimizers.Kind) optimizers.Config {
 	t.Helper()
 	c, err := optimizers.Defaults(kind)
 	if err != nil {
@@ -182,7 +182,7 @@ func TestStepKeepsTheGradient(t *testing.T) {
 // A bowl with very different curvatures: every rule must find its bottom.
 func TestEveryRuleDescendsABowl(t *testing.T) {
 	t.Parallel()
-	rates := map[string]float64{
+	rates := map[optimizers.Kind]float64{
 		optimizers.SGD: 0.1, optimizers.Momentum: 0.05, optimizers.Nesterov: 0.05, optimizers.Adam: 0.05,
 		optimizers.RMSProp: 0.01, optimizers.Adagrad: 0.5, optimizers.Yogi: 0.05,
 	}
@@ -209,8 +209,10 @@ func TestConfigurationsAreChecked(t *testing.T) {
 		config optimizers.Config
 		want   string
 	}{
-		{optimizers.Config{Kind: "lion"}, `kind "lion": want one of sgd, momentum`},
-		{optimizers.Config{}, `kind "": want one of`},
+		{optimizers.Config{Kind: "lion"}, `optimizer "lion": expected one of sgd, momentum`},
+		{optimizers.Config{}, `optimizer "": expected one of`},
+		{optimizers.Config{Kind: optimizers.SGD, Momentum: 0.9}, "momentum 0.9: sgd does not use it"},
+		{optimizers.Config{Kind: optimizers.RMSProp, Beta1: 0.9, Beta2: 0.9, Epsilon: 1}, "beta1 0.9: rmsprop does not use it"},
 		{optimizers.Config{Kind: optimizers.Momentum, Momentum: 1}, "momentum 1: want"},
 		{optimizers.Config{Kind: optimizers.Momentum, Momentum: 0.999999999}, "momentum 0.999999999: want"},
 		{optimizers.Config{Kind: optimizers.Adam, Beta1: -0.1, Beta2: math.NaN(), Epsilon: 1}, "beta2 NaN: want"},

@@ -1,67 +1,128 @@
 package optimizers
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
-	"strings"
+
+	"coalmine/internal/registry"
 )
+
+// ScheduleKind names the course of a learning rate after its warm-up.
+type ScheduleKind string
 
 // Kinds of schedules.
 const (
-	Constant = "constant"
-	StepWise = "step"
-	Cosine   = "cosine"
+	Constant ScheduleKind = "constant"
+	StepWise ScheduleKind = "step"
+	Cosine   ScheduleKind = "cosine"
 )
 
-// ScheduleKinds lists the kinds of schedules.
-func ScheduleKinds() []string { return []string{Constant, StepWise, Cosine} }
+// courses are all that a schedule's kind may name.
+var courses = registry.New("schedule", func(c Course) ScheduleKind { return c.Kind }, constant, stepWise, cosine)
+
+// Course describes a kind of schedule: all that the rest of the project knows of it.
+type Course struct {
+	Kind ScheduleKind
+	// Summary says in one line how the rate runs, Source where it stands.
+	Summary, Source string
+	// Fields are those of a Schedule, by their names in JSON, that only some
+	// kinds have and this one has.
+	Fields []string
+	// NeedsLength says that the rates depend on the length of the training, so
+	// that a longer training is another one, not its continuation.
+	NeedsLength bool
+
+	check func(Schedule) []error
+	// share of the full rate so many steps past the warm-up, of a valid schedule.
+	share func(s Schedule, after int) float64
+}
+
+// Courses lists the kinds of schedules.
+func Courses() []Course { return courses.Entries() }
+
+// Choices lists the kinds as words of an experiment file.
+func (ScheduleKind) Choices() []string { return courses.Words() }
 
 // Schedule is how a learning rate changes over training: a warm-up, then the
 // course that Kind names. The zero value is a constant rate.
 type Schedule struct {
-	// Kind is one of ScheduleKinds; empty means constant.
-	Kind string `json:"kind,omitempty"`
+	// Kind may be empty for Constant.
+	Kind ScheduleKind `json:"kind,omitempty"`
 	// WarmUp is the number of first steps over which the rate rises linearly to
 	// its full value: step 0 has 1/WarmUp of it, step WarmUp-1 all. 0 is none.
 	WarmUp int `json:"warm_up,omitempty"`
-	// Every and Factor belong to "step": after each Every steps past the
+	// Every and Factor belong to StepWise: after each Every steps past the
 	// warm-up the rate is multiplied by Factor, 0 < Factor <= 1.
 	Every  int     `json:"every,omitempty"`
 	Factor float64 `json:"factor,omitempty"`
-	// Steps and Floor belong to "cosine": from the end of the warm-up to step
-	// Steps the rate falls along half a cosine to Floor times its full value,
-	// 0 <= Floor <= 1, and stays there (Loshchilov and Hutter, "SGDR", 2017,
-	// equation 5, one period).
-	Steps int     `json:"steps,omitempty"`
+	// Last and Floor belong to Cosine: from the end of the warm-up to step Last,
+	// the last of the training, the rate falls to Floor times its full value,
+	// 0 <= Floor <= 1. It stays there.
+	Last  int     `json:"last,omitempty"`
 	Floor float64 `json:"floor,omitempty"`
 }
 
-// Validate reports everything that is wrong with the schedule, in one error.
-func (s Schedule) Validate() error {
-	var problems []error
-	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
-	if s.WarmUp < 0 {
-		bad("warm_up %d: want at least 0", s.WarmUp)
-	}
-	switch s.Kind {
-	case "", Constant:
-	case StepWise:
+var constant = Course{
+	Kind:    Constant,
+	Summary: "the full rate",
+	check:   func(Schedule) []error { return nil },
+	share:   func(Schedule, int) float64 { return 1 },
+}
+
+var stepWise = Course{
+	Kind:    StepWise,
+	Summary: "the full rate times factor^floor(t/every), t steps after the warm-up",
+	Fields:  []string{"every", "factor"},
+	check: func(s Schedule) (problems []error) {
 		if s.Every < 1 {
-			bad("every %d: want at least 1 step", s.Every)
+			problems = append(problems, fmt.Errorf("every %d: want at least 1 step", s.Every))
 		}
 		if !(s.Factor > 0 && s.Factor <= 1) {
-			bad("factor %v: want above 0 and at most 1", s.Factor)
+			problems = append(problems, fmt.Errorf("factor %v: want above 0 and at most 1", s.Factor))
 		}
-	case Cosine:
-		if s.Steps <= s.WarmUp {
-			bad("steps %d: want more than the %d of the warm-up", s.Steps, s.WarmUp)
+		return problems
+	},
+	share: func(s Schedule, after int) float64 { return math.Pow(s.Factor, float64(after/s.Every)) },
+}
+
+// cosine is equation 5 of Loshchilov and Hutter, "SGDR", 2017, over one period:
+// T_cur counts the steps after the warm-up from 0 to T-1, and the period is T-1,
+// so that the first of these T steps has the full rate and the last the floor.
+var cosine = Course{
+	Kind:        Cosine,
+	Summary:     "the full rate times floor + (1 - floor) (1 + cos(pi t/(T-1)))/2, t steps after the warm-up, of T there are",
+	Source:      "Loshchilov and Hutter 2017, equation 5",
+	Fields:      []string{"floor"},
+	NeedsLength: true,
+	check: func(s Schedule) (problems []error) {
+		if s.Last <= s.WarmUp {
+			problems = append(problems, fmt.Errorf("%d steps with a warm-up of %d: want at least 2 after the warm-up, the first at the full rate and the last at the floor", s.Last+1, s.WarmUp))
 		}
 		if !(s.Floor >= 0 && s.Floor <= 1) {
-			bad("floor %v: want 0 to 1", s.Floor)
+			problems = append(problems, fmt.Errorf("floor %v: want 0 to 1", s.Floor))
 		}
-	default:
-		bad("kind %q: want one of %s", s.Kind, strings.Join(ScheduleKinds(), ", "))
+		return problems
+	},
+	share: func(s Schedule, after int) float64 {
+		done := min(1, float64(after)/float64(s.Last-s.WarmUp))
+		half := (1 + math.Cos(math.Pi*done)) / 2
+		return s.Floor + float64((1-s.Floor)*half)
+	},
+}
+
+func (s Schedule) course() (Course, error) { return courses.Find(cmp.Or(s.Kind, Constant)) }
+
+// Validate reports everything that is wrong with the schedule, in one error.
+func (s Schedule) Validate() error {
+	course, err := s.course()
+	if err != nil {
+		return fmt.Errorf("learning rate: %w", err)
+	}
+	problems := course.check(s)
+	if s.WarmUp < 0 {
+		problems = append(problems, fmt.Errorf("warm_up %d: want at least 0", s.WarmUp))
 	}
 	if err := errors.Join(problems...); err != nil {
 		return fmt.Errorf("learning-rate schedule: %w", err)
@@ -71,23 +132,22 @@ func (s Schedule) Validate() error {
 
 // Rate is the learning rate of a step, counted from 0, where base is the full
 // rate. It depends on nothing else, so a resumed training takes the same steps.
+// A schedule that Validate refuses is a mistake in the program, and may panic.
 func (s Schedule) Rate(base float64, step int) float64 {
 	if step < s.WarmUp {
 		return base * float64(step+1) / float64(s.WarmUp)
 	}
-	after := step - s.WarmUp
-	switch s.Kind {
-	case StepWise:
-		return base * math.Pow(s.Factor, float64(after/s.Every))
-	case Cosine:
-		share := min(1, float64(after)/float64(s.Steps-s.WarmUp))
-		half := (1 + math.Cos(math.Pi*share)) / 2
-		return base * (s.Floor + float64((1-s.Floor)*half))
-	default:
-		return base
+	course, err := s.course()
+	if err != nil {
+		panic(err)
 	}
+	return base * course.share(s, step-s.WarmUp)
 }
 
-// NeedsLength reports whether the rates depend on the length of the training,
-// so that a longer training is another one, not its continuation.
-func (s Schedule) NeedsLength() bool { return s.Kind == Cosine }
+// For completes the schedule for a training of so many steps.
+func (s Schedule) For(steps int) Schedule {
+	if course, err := s.course(); err == nil && course.NeedsLength {
+		s.Last = steps - 1
+	}
+	return s
+}

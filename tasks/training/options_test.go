@@ -9,6 +9,7 @@ import (
 	"coalmine/internal/seeds"
 	"coalmine/models/optimizers"
 	"coalmine/tasks"
+	"coalmine/tasks/taskstest"
 )
 
 // oneClient trains a single client and returns its update and its definition.
@@ -101,16 +102,37 @@ func TestSGDWithOptionsIsTheSameInOneStretchOrMany(t *testing.T) {
 	b := newBench(t)
 	b.sameInThreeStretches(30, SGDParams{Seed: 2, Order: ByRecord, Local: Local{
 		Optimizer: sgd, LearningRate: 0.2, Batch: 7, Dropout: 0.3, WeightDecay: 0.01,
-		Schedule: &optimizers.Schedule{Kind: optimizers.Cosine, WarmUp: 5, Steps: 30},
+		Schedule: &optimizers.Schedule{Kind: optimizers.Cosine, WarmUp: 5, Last: 29},
 	}})
+}
+
+func TestTheLastStepOfACosineToZeroMovesNothing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	schedule := optimizers.Schedule{Kind: optimizers.Cosine}.For(11)
+	p := SGDParams{Seed: 2, Order: ByRecord, StepsPerTask: 9, Local: Local{Optimizer: sgd, LearningRate: 0.2, Batch: 7, Schedule: &schedule}}
+	nine := b.mustStep(SGD, p, b.origin, 1, 0)
+	next := func(first, steps int, previous *taskstest.Node) *taskstest.Node {
+		tail := p
+		tail.First, tail.Steps = first, steps
+		return b.mustStep(SGD, tail, previous, 0, 0)
+	}
+	ten := next(9, 1, nine)
+	eleven := next(10, 1, ten)
+	if slices.Equal(b.model(nine).Params, b.model(ten).Params) {
+		t.Error("the step before the last moves nothing")
+	}
+	if !slices.Equal(b.model(ten).Params, b.model(eleven).Params) {
+		t.Error("the last step moves the model, whose rate should be 0")
+	}
 }
 
 func TestImpossibleOptionsArePermanentErrors(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for want, change := range map[string]func(*Local){
-		"dropout rate 1: want": func(l *Local) { l.Dropout = 1 },
-		`kind "linear": want`:  func(l *Local) { l.Schedule = &optimizers.Schedule{Kind: "linear"} },
+		"dropout rate 1: want":        func(l *Local) { l.Dropout = 1 },
+		`schedule "linear": expected`: func(l *Local) { l.Schedule = &optimizers.Schedule{Kind: "linear"} },
 	} {
 		p := clientsParams()
 		change(&p.Local)

@@ -226,7 +226,7 @@ func (b *bench) sixChunksAgainst(whole []float32, p ClientsParams) {
 func TestSGDIsTheSameInOneStretchOrMany(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	for _, kind := range []string{optimizers.SGD, optimizers.Momentum, optimizers.Adam} {
+	for _, kind := range []optimizers.Kind{optimizers.SGD, optimizers.Momentum, optimizers.Adam} {
 		rule, err := optimizers.Defaults(kind)
 		if err != nil {
 			t.Fatal(err)

@@ -427,7 +427,7 @@ func TestOptionsReachTheirTasks(t *testing.T) {
 		"training.client={dropout: 0.1, weight_decay: 0.01, proximal: 0.2, schedule: {kind: cosine, warm_up: 3}}",
 		"training.server={optimizer: momentum, schedule: {kind: step, every: 5, factor: 0.5}}"))
 	for got, want := range map[string]string{
-		string(chain.Part.Params): `"schedule":{"kind":"cosine","warm_up":3,"steps":20},"batch":16,"dropout":0.1,"weight_decay":0.01,"proximal":0.2`,
+		string(chain.Part.Params): `"schedule":{"kind":"cosine","warm_up":3,"last":19},"batch":16,"dropout":0.1,"weight_decay":0.01,"proximal":0.2`,
 		string(chain.Join.Params): `"schedule":{"kind":"step","every":5,"factor":0.5}`,
 	} {
 		if !strings.Contains(got, want) {

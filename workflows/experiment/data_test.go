@@ -99,7 +99,7 @@ func TestWhatDoesNotFitTheDataIsReportedInPlace(t *testing.T) {
 		},
 		"warm-up as long as the training": {
 			[]string{"training={rounds: null, epochs: 0.1, client: {schedule: {kind: cosine, warm_up: 784}}}"}, func(*Facts) {},
-			"steps 784: want more than the 784 of the warm-up; the training has 784 rounds",
+			"784 steps with a warm-up of 784: want at least 2 after the warm-up, the first at the full rate and the last at the floor; the training has 784 rounds",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -61,7 +61,7 @@ func readTags(f reflect.StructField) field {
 	name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 	out := field{name: name, index: f.Index, typ: f.Type, required: f.Tag.Get("required") != "", omitZero: options != ""}
 	out.fallback, out.hasDef = f.Tag.Lookup("default")
-	out.oneOf = strings.Fields(f.Tag.Get("oneof"))
+	out.oneOf = wordsOf(f)
 	out.also = strings.Fields(f.Tag.Get("also"))
 	if text := f.Tag.Get("range"); text != "" {
 		out.limits = parseInterval(text)
@@ -70,6 +70,15 @@ func readTags(f reflect.StructField) field {
 		out.when = condition{key, strings.Fields(values)}
 	}
 	return out
+}
+
+// wordsOf are the words that a field may be: its type lists them where they are
+// the kinds of a registry, else its tag does.
+func wordsOf(f reflect.StructField) []string {
+	if registered, ok := reflect.Zero(f.Type).Interface().(interface{ Choices() []string }); ok {
+		return registered.Choices()
+	}
+	return strings.Fields(f.Tag.Get("oneof"))
 }
 
 // block returns the struct type of a field that holds other fields.

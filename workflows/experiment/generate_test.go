@@ -25,11 +25,11 @@ const (
 	referenceFile = "../../docs/experiment-file.md"
 )
 
-// comments are the field comments of types.go and optimizer.go, by type and field.
+// comments are the field comments of the files that declare fields, by type and field.
 func comments(t *testing.T) map[string]string {
 	t.Helper()
 	found := make(map[string]string)
-	for _, file := range []string{"types.go", "optimizer.go"} {
+	for _, file := range []string{"types.go", "optimizer.go", "../../models/optimizers/parameters.go"} {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+
+	"coalmine/models/optimizers"
 )
 
 // leafValue is one field of a resolved experiment.
@@ -143,17 +145,11 @@ func wording(path, value string) string {
 	return path + "=" + text
 }
 
-// optimizerNames are the papers' spellings.
-var optimizerNames = map[string]string{
-	"sgd": "SGD", "momentum": "Momentum", "nesterov": "Nesterov", "adam": "Adam",
-	"rmsprop": "RMSProp", "adagrad": "Adagrad", "yogi": "Yogi",
-}
-
 // Setting names the training as the tables of Thakkar et al. 2020 do: SGD,
 // Momentum, FedAvg, FedAvg+Adam, FedAvg+Clip, DP-FedAvg.
 func (t *Training) Setting() string {
 	if t.Central() {
-		return optimizerNames[t.Client.Name]
+		return t.Client.title()
 	}
 	name := "FedAvg"
 	if t.Privacy != nil && t.Privacy.NoiseMultiplier > 0 {
@@ -163,11 +159,11 @@ func (t *Training) Setting() string {
 	if t.Privacy != nil && t.Privacy.NoiseMultiplier == 0 {
 		also = append(also, "Clip")
 	}
-	if t.Server != nil && t.Server.Name != "sgd" {
-		also = append(also, optimizerNames[t.Server.Name])
+	if t.Server != nil && t.Server.Name != optimizers.SGD {
+		also = append(also, t.Server.title())
 	}
-	if t.Client.Name != "sgd" {
-		also = append(also, "client "+optimizerNames[t.Client.Name])
+	if t.Client.Name != optimizers.SGD {
+		also = append(also, "client "+t.Client.title())
 	}
 	return strings.Join(append([]string{name}, also...), "+")
 }

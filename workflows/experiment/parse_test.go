@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"coalmine/models"
+	"coalmine/models/optimizers"
 	"coalmine/tasks/taskstest"
 )
 
@@ -327,7 +328,7 @@ var choices = map[string][]string{
 	"training.algorithm":                  {"fedavg", "sgd"},
 	"training.cohort":                     {"1", "8", "500"},
 	"training.chunks":                     {"1", "null"},
-	"training.client.optimizer":           {"sgd", "momentum", "adam", "yogi", "adagrad", "rmsprop", "nesterov"},
+	"training.client.optimizer":           optimizers.SGD.Choices(),
 	"training.client.learning_rate":       {"0.1", "1e-4", "3"},
 	"training.client.gradient_clip":       {"null", "0.5"},
 	"training.client.schedule":            {"{}", "{warm_up: 2}", "{kind: step, every: 3, factor: 0.5}", "{kind: cosine, floor: 0.1}", "{kind: cosine, every: 3}"},
@@ -503,7 +504,7 @@ func TestModelsAndSchedulesAreCheckedBeforeAnythingRuns(t *testing.T) {
 	for set, want := range map[string]string{
 		"model.projection=0":                                    "the last layer's output has width 670: want that of the embedding, 96",
 		"training.client.schedule={kind: step}":                 "training.client.schedule: learning-rate schedule: every 0: want at least 1 step",
-		"training.server.schedule={kind: cosine, warm_up: 100}": "steps 100: want more than the 100 of the warm-up",
+		"training.server.schedule={kind: cosine, warm_up: 100}": "100 steps with a warm-up of 100: want at least 2 after the warm-up",
 		"training.client.schedule={kind: constant, every: 3}":   "has no meaning with training.client.schedule.kind: constant",
 		"training={algorithm: sgd, client: {proximal: 1}}":      "training.client.proximal: has no meaning with training.algorithm: sgd",
 		"training.client.dropout=1":                             "training.client.dropout: is 1; expected a number from 0, below 1",

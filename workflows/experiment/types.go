@@ -12,7 +12,7 @@ import (
 //	default   its value where the file gives none
 //	required  "true": every cell must have it
 //	range     the interval of its values, such as "(0,1]"
-//	oneof     the words that it may be
+//	oneof     the words that it may be, where its type does not list them
 //	when      another field's value that it belongs to: "algorithm=fedavg", or with
 //	          a path where the field stands in another block
 //	unit      what it counts

@@ -1,0 +1,62 @@
+// Package registry keeps the kinds of one sort of thing, such as optimizers or
+// samplings, in one list. What a file may name, what a message offers, and what
+// is found under a name all come from that list, so none of them can be
+// forgotten when a kind is added:
+//
+//	var rules = registry.New("optimizer", func(r Rule) Kind { return r.Kind }, sgdRule, adamRule)
+//
+//	rule, err := rules.Find("lion") // optimizer "lion": expected one of sgd, adam
+package registry
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Registry is a list of entries, each with a name of its own. It never changes,
+// and may be shared.
+type Registry[K ~string, E any] struct {
+	sort    string
+	entries []E
+	names   []K
+}
+
+// New makes the list of entries, in their order. sort says in the singular what
+// they are, for messages. A name that is empty or there twice is a mistake in the
+// program and panics.
+func New[K ~string, E any](sort string, name func(E) K, entries ...E) Registry[K, E] {
+	r := Registry[K, E]{sort: sort, entries: entries}
+	for _, e := range entries {
+		n := name(e)
+		if n == "" || slices.Contains(r.names, n) {
+			panic(fmt.Sprintf("registry: %s %q is empty or there twice", sort, n))
+		}
+		r.names = append(r.names, n)
+	}
+	return r
+}
+
+// Find returns the entry of a name, or an error that lists the names there are.
+func (r Registry[K, E]) Find(name K) (E, error) {
+	if i := slices.Index(r.names, name); i >= 0 {
+		return r.entries[i], nil
+	}
+	var none E
+	return none, fmt.Errorf("%s %q: expected one of %s", r.sort, name, strings.Join(r.Words(), ", "))
+}
+
+// Entries returns all entries, in order.
+func (r Registry[K, E]) Entries() []E { return slices.Clone(r.entries) }
+
+// Names returns all names, in order.
+func (r Registry[K, E]) Names() []K { return slices.Clone(r.names) }
+
+// Words returns all names as plain strings, in order.
+func (r Registry[K, E]) Words() []string {
+	words := make([]string, len(r.names))
+	for i, n := range r.names {
+		words[i] = string(n)
+	}
+	return words
+}

@@ -1,0 +1,98 @@
+package optimizers
+
+// Parameter is a number that update rules may use.
+type Parameter struct {
+	// Name in experiment files and in the JSON of a Config.
+	Name string
+
+	in     func(*Config) *float64
+	given  func(*Given) **float64 // nil where experiment files cannot state it
+	allows func(float64) bool
+	wanted string // what allows allows
+}
+
+var (
+	momentumShare = Parameter{
+		Name: "momentum", allows: isDecay, wanted: decays,
+		in:    func(c *Config) *float64 { return &c.Momentum },
+		given: func(g *Given) **float64 { return &g.Momentum },
+	}
+	beta1 = Parameter{
+		Name: "beta1", allows: isDecay, wanted: decays,
+		in:    func(c *Config) *float64 { return &c.Beta1 },
+		given: func(g *Given) **float64 { return &g.Beta1 },
+	}
+	beta2 = Parameter{
+		Name: "beta2", allows: isDecay, wanted: decays,
+		in:    func(c *Config) *float64 { return &c.Beta2 },
+		given: func(g *Given) **float64 { return &g.Beta2 },
+	}
+	// The least epsilon is one that float32 holds with full precision.
+	epsilon = Parameter{
+		Name: "epsilon", allows: func(x float64) bool { return x >= 1e-30 && x <= 1e6 }, wanted: "1e-30 to 1e6",
+		in:    func(c *Config) *float64 { return &c.Epsilon },
+		given: func(g *Given) **float64 { return &g.Epsilon },
+	}
+	initial = Parameter{
+		Name: "initial", allows: func(x float64) bool { return x >= 0 && x <= 1e6 }, wanted: "0 to 1e6",
+		in: func(c *Config) *float64 { return &c.Initial },
+	}
+)
+
+// parameters are all that there are, in the order of a Config.
+var parameters = []Parameter{momentumShare, beta1, beta2, epsilon, initial}
+
+const decays = "at least 0 and below 1"
+
+// isDecay: the steps are taken in float32.
+func isDecay(x float64) bool { return x >= 0 && float32(x) < 1 }
+
+// Given are the parameters of an update rule as an experiment file states them;
+// nil ones are left to the rule. The tags are those of the experiment's types
+// (package experiment): a parameter stands in a file only with the rules of
+// "when", which are those that use it.
+type Given struct {
+	// Momentum coefficient, by default 0.9.
+	Momentum *float64 `json:"momentum,omitempty" range:"[0,1)" when:"optimizer=momentum nesterov" source:"Thakkar et al. 2020, appendix B"`
+	// Beta1 is the decay of the mean gradient, by default 0.9.
+	Beta1 *float64 `json:"beta1,omitempty" range:"[0,1)" when:"optimizer=adam yogi"`
+	// Beta2 is the decay of the mean squared gradient, by default 0.999, with
+	// rmsprop 0.9.
+	Beta2 *float64 `json:"beta2,omitempty" range:"[0,1)" when:"optimizer=adam yogi rmsprop"`
+	// Epsilon is added to the denominator, by default 1e-8, with yogi 1e-3,
+	// with adagrad 1e-10.
+	Epsilon *float64 `json:"epsilon,omitempty" range:"[1e-30,1e6]" when:"optimizer=adam yogi rmsprop adagrad"`
+}
+
+// Config returns the rule of a kind with the parameters that are given, and its
+// defaults for the others. An unknown kind is an error.
+func (g *Given) Config(kind Kind) (Config, error) {
+	config, err := Defaults(kind)
+	if err != nil {
+		return Config{}, err
+	}
+	for _, p := range parameters {
+		if p.given == nil {
+			continue
+		}
+		if value := *p.given(g); value != nil {
+			*p.in(&config) = *value
+		}
+	}
+	return config, nil
+}
+
+// Complete states every parameter that the rule uses. A kind that is unknown
+// changes nothing.
+func (g *Given) Complete(kind Kind) {
+	config, err := g.Config(kind)
+	if err != nil {
+		return
+	}
+	rule, _ := rules.Find(kind) // its defaults have just been found
+	for _, d := range rule.Parameters {
+		if d.given != nil {
+			*d.given(g) = new(*d.in(&config))
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package optimizers
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// fileField is the field of Given under a parameter's name.
+func fileField(t *testing.T, name string) reflect.StructField {
+	t.Helper()
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[Given]()) {
+		if tag, _, _ := strings.Cut(f.Tag.Get("json"), ","); tag == name {
+			return f
+		}
+	}
+	t.Fatalf("Given has no field %q", name)
+	return reflect.StructField{}
+}
+
+func TestAParameterStandsInAFileWithTheRulesThatUseIt(t *testing.T) {
+	t.Parallel()
+	for _, p := range parameters {
+		if p.given == nil {
+			continue
+		}
+		_, when, _ := strings.Cut(fileField(t, p.Name).Tag.Get("when"), "optimizer=")
+		for _, rule := range Rules() {
+			if says := slices.Contains(strings.Fields(when), string(rule.Kind)); says != rule.Uses(p.Name) {
+				t.Errorf("the tag when of Given's %s says optimizer=%s, and the entry of %s: uses it: %v; make them agree",
+					p.Name, when, rule.Kind, rule.Uses(p.Name))
+			}
+		}
+	}
+}
+
+func TestEveryParameterIsListedOnce(t *testing.T) {
+	t.Parallel()
+	config := reflect.TypeFor[Config]()
+	if n := config.NumField() - 1; n != len(parameters) {
+		t.Errorf("Config has %d parameters, and %d are listed", n, len(parameters))
+	}
+	if n := reflect.TypeFor[Given]().NumField(); n != len(slices.DeleteFunc(slices.Clone(parameters), func(p Parameter) bool { return p.given == nil })) {
+		t.Errorf("Given has %d parameters, which is not the number of those listed that a file can state", n)
+	}
+	for i, p := range parameters {
+		var c Config
+		*p.in(&c) = 7
+		if f := reflect.ValueOf(c).Field(i + 1); f.Float() != 7 || !strings.HasPrefix(config.Field(i+1).Tag.Get("json"), p.Name+",") {
+			t.Errorf("%s is not field %d of Config", p.Name, i+1)
+		}
+	}
+}
+
+func TestGivenParametersReplaceTheDefaultsOfTheirRule(t *testing.T) {
+	t.Parallel()
+	for _, rule := range Rules() {
+		g := Given{Beta2: new(0.25)}
+		if !rule.Uses("beta2") {
+			g.Beta2 = nil
+		}
+		config, err := g.Config(rule.Kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := Defaults(rule.Kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rule.Uses("beta2") {
+			want.Beta2 = 0.25
+		}
+		if config != want {
+			t.Errorf("%s: %+v, want %+v", rule.Kind, config, want)
+		}
+		g.Complete(rule.Kind)
+		if again, err := g.Config(rule.Kind); err != nil || again != config {
+			t.Errorf("%s, completed: %+v (%v), want %+v", rule.Kind, again, err, config)
+		}
+		if (g.Momentum != nil) != rule.Uses("momentum") || (g.Epsilon != nil) != rule.Uses("epsilon") {
+			t.Errorf("%s: completed to parameters that it does not use, or without some", rule.Kind)
+		}
+	}
+	if _, err := (&Given{}).Config("lion"); err == nil {
+		t.Error("parameters of an unknown rule")
+	}
+}
+
+func TestEveryRuleAndCourseSaysWhatItDoes(t *testing.T) {
+	t.Parallel()
+	for _, r := range Rules() {
+		if r.Title == "" || r.Summary == "" || r.Source == "" || r.start == nil {
+			t.Errorf("the entry of %s lacks a title, a summary, a source or its constructor", r.Kind)
+		}
+		if config, err := Defaults(r.Kind); err != nil || config.Validate() != nil {
+			t.Errorf("the defaults of %s are not valid: %v, %v", r.Kind, err, config.Validate())
+		}
+	}
+	for _, c := range Courses() {
+		if c.Summary == "" || c.check == nil || c.share == nil {
+			t.Errorf("the entry of the schedule %s lacks a summary or a function", c.Kind)
+		}
+	}
+}

@@ -1,0 +1,51 @@
+package experiment
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+
+	"coalmine/models/optimizers"
+)
+
+func TestAFieldOfAScheduleStandsWithTheKindsThatUseIt(t *testing.T) {
+	t.Parallel()
+	for _, f := range fieldsOf(reflect.TypeFor[Schedule]()) {
+		if f.when.field != "kind" {
+			continue
+		}
+		for _, c := range optimizers.Courses() {
+			if says := slices.Contains(f.when.values, string(c.Kind)); says != slices.Contains(c.Fields, f.name) {
+				t.Errorf("the tag when of %s says kind=%v, and the entry of %s has the fields %v; make them agree", f.name, f.when.values, c.Kind, c.Fields)
+			}
+		}
+	}
+}
+
+// A range of the file and the bounds of the rule's own check end at the same numbers.
+func TestRangesOfAnOptimizersParametersAreThoseOfItsRule(t *testing.T) {
+	t.Parallel()
+	for _, rule := range optimizers.Rules() {
+		for _, f := range fieldsOf(reflect.TypeFor[optimizers.Given]()) {
+			if !rule.Uses(f.name) {
+				continue
+			}
+			low, _ := f.limits.low.Float64()
+			high, _ := f.limits.high.Float64()
+			for _, end := range []struct {
+				value  float64
+				within bool
+			}{{low, !f.limits.openLow}, {high, !f.limits.openHigh}, {low - 1, false}, {high + 1, false}} {
+				var given optimizers.Given
+				reflect.ValueOf(&given).Elem().FieldByIndex(f.index).Set(reflect.ValueOf(&end.value))
+				config, err := given.Config(rule.Kind)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := config.Validate(); (err == nil) != end.within {
+					t.Errorf("%s %s %v: the file's range takes it: %v; the rule says %v", rule.Kind, f.name, end.value, end.within, err)
+				}
+			}
+		}
+	}
+}
