@@ -8,7 +8,7 @@ import (
 
 	"coalmine/storage"
 	"coalmine/workflows/control"
-	"coalmine/workflows/coordinator"
+	"coalmine/workflows/leadership"
 	"coalmine/workflows/runs"
 )
 
@@ -40,8 +40,8 @@ var errorKinds = []errorKind{
 	{"ambiguous", http.StatusBadRequest, control.ErrAmbiguous},
 	{"input", http.StatusBadRequest, control.ErrInput},
 	{"state", http.StatusConflict, runs.ErrState},
-	{"standby", http.StatusConflict, coordinator.ErrStandby},
-	{"led", http.StatusConflict, coordinator.ErrLed},
+	{"standby", http.StatusConflict, leadership.ErrStandby},
+	{"led", http.StatusConflict, leadership.ErrLed},
 	{"name", http.StatusBadRequest, storage.ErrName},
 	{"not-found", http.StatusNotFound, storage.ErrNotFound},
 	{"exists", http.StatusConflict, storage.ErrExists},

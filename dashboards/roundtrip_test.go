@@ -19,6 +19,7 @@ import (
 	"coalmine/workflows/control"
 	"coalmine/workflows/coordinator"
 	"coalmine/workflows/experiment"
+	"coalmine/workflows/leadership"
 	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
 )
@@ -101,8 +102,8 @@ func TestWhatIsAskedAndAnsweredArrivesWhole(t *testing.T) {
 		if err != nil || !reflect.DeepEqual(*got, api.collected) || !slices.Equal(seen, []int{13, 23, 33}) {
 			t.Errorf("got %+v, %v after the progress %v", got, err, seen)
 		}
-		api.err = fmt.Errorf("collecting: %w", coordinator.ErrStandby)
-		if got, err := c.Collect(ctx, want); !errors.Is(err, coordinator.ErrStandby) || err.Error() != api.err.Error() || len(seen) != 6 {
+		api.err = fmt.Errorf("collecting: %w", leadership.ErrStandby)
+		if got, err := c.Collect(ctx, want); !errors.Is(err, leadership.ErrStandby) || err.Error() != api.err.Error() || len(seen) != 6 {
 			t.Errorf("a collection that fails midway: %+v, %v after the progress %v", got, err, seen)
 		}
 	})

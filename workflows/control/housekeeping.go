@@ -12,6 +12,7 @@ import (
 	"coalmine/workflows/compile"
 	"coalmine/workflows/coordinator"
 	"coalmine/workflows/experiment"
+	"coalmine/workflows/leadership"
 	"coalmine/workflows/runs"
 )
 
@@ -49,8 +50,8 @@ func (l *Local) Collect(ctx context.Context, o CollectOptions) (*coordinator.Col
 	}
 	c.Progress = o.Progress
 	var out *coordinator.Collection
-	err = l.asLeader(ctx, func(ctx context.Context, permit *coordinator.Permit) error {
-		out, err = c.Collect(ctx, permit)
+	err = l.asLeader(ctx, func(ctx context.Context, token *leadership.Token) error {
+		out, err = c.Collect(ctx, token)
 		return err
 	})
 	return out, err
@@ -73,23 +74,23 @@ func (l *Local) collector(olderThan *float64) (*coordinator.Collector, error) {
 }
 
 // asLeader does something with the right to delete.
-func (l *Local) asLeader(ctx context.Context, do func(context.Context, *coordinator.Permit) error) error {
+func (l *Local) asLeader(ctx context.Context, do func(context.Context, *leadership.Token) error) error {
 	if l.deleter != nil {
-		permit, err := l.deleter.Permit()
+		token, err := l.deleter.Token()
 		if err != nil {
 			return err
 		}
-		return do(ctx, permit)
+		return do(ctx, token)
 	}
 	if l.away != nil {
 		return fmt.Errorf("it is not known whether another process leads, and so must do the deleting: %w", l.away)
 	}
-	var q coordinator.Queue
+	var q leadership.Queue
 	if l.queue != nil {
 		q = l.queue
 	}
-	err := coordinator.Interregnum(ctx, l.archive, q, person(), do)
-	if errors.Is(err, coordinator.ErrLed) {
+	err := leadership.Temporarily(ctx, l.archive, q, person(), do)
+	if errors.Is(err, leadership.ErrLed) {
 		return fmt.Errorf("%w; ask that process, by --server URL or COALMINE_SERVER", err)
 	}
 	return err
@@ -105,7 +106,7 @@ func (l *Local) Remove(ctx context.Context, name string) (*Removed, error) {
 		err = l.deleteRecord(ctx, func(ctx context.Context) error { return l.runs.DeleteDamaged(ctx, id) })
 	case err == nil && l.deleter == nil:
 		err = l.deleteRecord(ctx, func(ctx context.Context) error { return l.runs.Delete(ctx, id) })
-		if l.away != nil || errors.Is(err, coordinator.ErrLed) {
+		if l.away != nil || errors.Is(err, leadership.ErrLed) {
 			err = nil // the leader will see that the run is to go
 		}
 	}
@@ -125,8 +126,8 @@ func (l *Local) Remove(ctx context.Context, name string) (*Removed, error) {
 
 // deleteRecord deletes what belongs to a run, as the leader.
 func (l *Local) deleteRecord(ctx context.Context, do func(context.Context) error) error {
-	return l.asLeader(ctx, func(ctx context.Context, permit *coordinator.Permit) error {
-		if err := permit.Check(ctx); err != nil {
+	return l.asLeader(ctx, func(ctx context.Context, token *leadership.Token) error {
+		if err := token.Check(ctx); err != nil {
 			return err
 		}
 		return do(ctx)

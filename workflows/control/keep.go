@@ -13,6 +13,7 @@ import (
 	"coalmine/internal/sleep"
 	"coalmine/storage"
 	"coalmine/workflows/coordinator"
+	"coalmine/workflows/leadership"
 	"coalmine/workflows/runs"
 )
 
@@ -56,7 +57,7 @@ func (l *Local) KeepHouse(ctx context.Context, h Housekeeping) error {
 	m := newHousekeepingMetrics(h.Metrics)
 	for h.Every > 0 && sleep.For(ctx, time.Until(nextMultiple(time.Now(), h.Every))) == nil {
 		removed, c, err := l.tidy(ctx, h.Retain)
-		if errors.Is(err, coordinator.ErrStandby) || ctx.Err() != nil {
+		if errors.Is(err, leadership.ErrStandby) || ctx.Err() != nil {
 			continue
 		}
 		m.count(removed, c, err)
@@ -76,9 +77,9 @@ func nextMultiple(now time.Time, every time.Duration) time.Time {
 }
 
 // tidy removes the runs that have been kept long enough, and collects. The error
-// wraps coordinator.ErrStandby if another process is to do it.
+// wraps leadership.ErrStandby if another process is to do it.
 func (l *Local) tidy(ctx context.Context, retain time.Duration) (removed int, c *coordinator.Collection, err error) {
-	err = l.asLeader(ctx, func(ctx context.Context, permit *coordinator.Permit) error {
+	err = l.asLeader(ctx, func(ctx context.Context, token *leadership.Token) error {
 		if retain > 0 {
 			if removed, err = l.removeOlder(ctx, time.Now().Add(-retain)); err != nil {
 				return err
@@ -88,7 +89,7 @@ func (l *Local) tidy(ctx context.Context, retain time.Duration) (removed int, c 
 		if err != nil {
 			return err
 		}
-		c, err = collector.Collect(ctx, permit)
+		c, err = collector.Collect(ctx, token)
 		return err
 	})
 	return removed, c, err

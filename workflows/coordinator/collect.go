@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"coalmine/storage"
+	"coalmine/workflows/leadership"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
 )
@@ -101,7 +102,7 @@ func (c *Collection) take(objects []storage.Object) {
 }
 
 // Survey says what Collect would delete now, as if the runs named in without had
-// been removed. It deletes nothing and needs no permit.
+// been removed. It deletes nothing and needs no token.
 func (c *Collector) Survey(ctx context.Context, without ...string) (*Collection, error) {
 	inv, err := c.takeInventory(ctx)
 	if err != nil {
@@ -123,11 +124,11 @@ func (c *Collector) Survey(ctx context.Context, without ...string) (*Collection,
 	return out, nil
 }
 
-// Collect deletes what no run needs, batch by batch. It asks for the permit
+// Collect deletes what no run needs, batch by batch. It checks the token
 // before each, and works out anew what is needed if the runs have changed. When
 // it is interrupted it returns what it has done; the next one does the rest.
-func (c *Collector) Collect(ctx context.Context, permit *Permit) (*Collection, error) {
-	if err := c.eraseRemoved(ctx, permit); err != nil {
+func (c *Collector) Collect(ctx context.Context, token *leadership.Token) (*Collection, error) {
+	if err := c.eraseRemoved(ctx, token); err != nil {
 		return nil, err
 	}
 	inv, err := c.takeInventory(ctx)
@@ -145,7 +146,7 @@ func (c *Collector) Collect(ctx context.Context, permit *Permit) (*Collection, e
 			return sum, err
 		}
 		sum.Runs, sum.Young, sum.Kept = out.Runs, out.Young, out.Kept
-		done, err := c.deleteBatches(ctx, batches, inv, all, permit, sum)
+		done, err := c.deleteBatches(ctx, batches, inv, all, token, sum)
 		if done || err != nil {
 			return sum, err
 		}
@@ -153,7 +154,7 @@ func (c *Collector) Collect(ctx context.Context, permit *Permit) (*Collection, e
 }
 
 // eraseRemoved deletes the records of removed runs that a leader has not come to.
-func (c *Collector) eraseRemoved(ctx context.Context, permit *Permit) error {
+func (c *Collector) eraseRemoved(ctx context.Context, token *leadership.Token) error {
 	all, err := c.readRuns(ctx)
 	if err != nil {
 		return err
@@ -162,7 +163,7 @@ func (c *Collector) eraseRemoved(ctx context.Context, permit *Permit) error {
 		if !r.State.Removed {
 			continue
 		}
-		if err := permit.Check(ctx); err != nil {
+		if err := token.Check(ctx); err != nil {
 			return fmt.Errorf("collecting garbage: %w", err)
 		}
 		if err := runs.NewService(c.Archive, nil).Delete(ctx, r.ID); err != nil {
@@ -182,13 +183,13 @@ func (c *Collector) newCollection() *Collection {
 
 // deleteBatches returns false if the runs have changed, before it has come to
 // the end.
-func (c *Collector) deleteBatches(ctx context.Context, batches [][]storage.Object, inv *inventory, all []*runs.Run, permit *Permit, sum *Collection) (bool, error) {
+func (c *Collector) deleteBatches(ctx context.Context, batches [][]storage.Object, inv *inventory, all []*runs.Run, token *leadership.Token, sum *Collection) (bool, error) {
 	total, deleted := 0, 0
 	for _, batch := range batches {
 		total += len(batch)
 	}
 	for _, batch := range batches {
-		same, err := c.deleteBatch(ctx, batch, all, permit)
+		same, err := c.deleteBatch(ctx, batch, all, token)
 		if !same || err != nil {
 			return false, err
 		}
@@ -202,9 +203,9 @@ func (c *Collector) deleteBatches(ctx context.Context, batches [][]storage.Objec
 }
 
 // deleteBatch returns false, and has done nothing, if the runs have changed.
-func (c *Collector) deleteBatch(ctx context.Context, batch []storage.Object, all []*runs.Run, permit *Permit) (bool, error) {
-	defer permit.batches.begin()()
-	same, err := c.stillSo(ctx, all, permit)
+func (c *Collector) deleteBatch(ctx context.Context, batch []storage.Object, all []*runs.Run, token *leadership.Token) (bool, error) {
+	defer token.BeginBatch()()
+	same, err := c.stillSo(ctx, all, token)
 	if !same || err != nil {
 		return false, err
 	}
@@ -220,14 +221,14 @@ const checkLasts = 10 * time.Second
 
 // stillSo makes sure, just before a batch, that this process leads and that the
 // runs are those that the batch was worked out from.
-func (c *Collector) stillSo(ctx context.Context, all []*runs.Run, permit *Permit) (bool, error) {
+func (c *Collector) stillSo(ctx context.Context, all []*runs.Run, token *leadership.Token) (bool, error) {
 	for {
 		begun := time.Now()
 		now, err := c.readRuns(ctx)
 		if err != nil || !slices.EqualFunc(all, now, sameRun) {
 			return false, err
 		}
-		if err := permit.Check(ctx); err != nil {
+		if err := token.Check(ctx); err != nil {
 			return false, fmt.Errorf("collecting garbage: %w", err)
 		}
 		if time.Since(begun) < checkLasts {

@@ -12,6 +12,7 @@ import (
 
 	"coalmine/storage"
 	"coalmine/storage/storagetest/fault"
+	"coalmine/workflows/leadership"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
 )
@@ -26,11 +27,11 @@ func (w *world) collector(store storage.Store) *Collector {
 	}
 }
 
-func (w *world) permit() *Permit { return w.term.permit }
+func (w *world) token() *leadership.Token { return w.term.token }
 
 func (w *world) collect() *Collection {
 	w.t.Helper()
-	got, err := w.collector(w.store).Collect(context.Background(), w.permit())
+	got, err := w.collector(w.store).Collect(context.Background(), w.token())
 	if err != nil {
 		w.fail("collecting: %v", err)
 	}
@@ -76,8 +77,8 @@ func TestCollectionRacesWithEverythingAndLosesNothing(t *testing.T) {
 				}
 			}})
 			for again == "" || c == "" || !w.phase(again).Finished() || !w.phase(c).Finished() || !w.phase(b).Finished() {
-				_, err := w.collector(restless).Collect(context.Background(), w.permit())
-				if err != nil && !errors.Is(err, errDeposed) {
+				_, err := w.collector(restless).Collect(context.Background(), w.token())
+				if err != nil && !errors.Is(err, leadership.ErrDeposed) {
 					w.fail("collecting: %v", err)
 				}
 			}
@@ -162,7 +163,7 @@ func TestTheYoungAndWhatAnUnknownRunMayNeedStay(t *testing.T) {
 	}
 	c = w.collector(w.store)
 	c.Compile = func(context.Context, *runs.Run) (*plan.Plan, error) { return nil, errors.New("of another version") }
-	if _, err := c.Collect(context.Background(), w.permit()); err == nil || !strings.Contains(err.Error(), id) {
+	if _, err := c.Collect(context.Background(), w.token()); err == nil || !strings.Contains(err.Error(), id) {
 		t.Errorf("a run without a plan: %v, want an error that names it", err)
 	}
 	if now := w.objects(""); now != objects {
@@ -176,9 +177,9 @@ func TestOnlyTheLeaderCollects(t *testing.T) {
 	id := w.submit("a", 0)
 	w.untilPhase(runs.Done, id)
 	w.remove(id)
-	permit, objects := w.permit(), w.objects("commits/")
+	token, objects := w.token(), w.objects("commits/")
 	w.lead()
-	if _, err := w.collector(w.store).Collect(context.Background(), permit); !errors.Is(err, errDeposed) {
+	if _, err := w.collector(w.store).Collect(context.Background(), token); !errors.Is(err, leadership.ErrDeposed) {
 		t.Errorf("a leader of yesterday: %v", err)
 	}
 	if now := w.objects("commits/"); now != objects {

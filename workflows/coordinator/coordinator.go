@@ -11,11 +11,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"coalmine/internal/sleep"
 	"coalmine/internal/tracing"
 	"coalmine/storage"
 	"coalmine/tasks"
-	"coalmine/tasks/attempts"
+	"coalmine/workflows/leadership"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
 )
@@ -62,12 +61,13 @@ func (c *Coordinator) TaskTimeout() time.Duration { return c.cfg.TaskTimeout }
 // Coordinator leads, or stands by until it can.
 type Coordinator struct {
 	cfg     Config
+	contest leadership.Contest
 	nudges  chan struct{}
 	metrics *metrics
 	leading atomic.Pointer[loop] // nil while standing by
 
 	mu        sync.Mutex
-	permit    *Permit // of the term at work; nil while standing by
+	token     *leadership.Token // of the term at work; nil while standing by
 	snapshots map[string]*Status
 	updated   chan struct{} // closed and replaced when snapshots change
 }
@@ -98,6 +98,7 @@ func New(cfg Config) (*Coordinator, error) {
 	}
 	c := &Coordinator{
 		cfg:       cfg,
+		contest:   leadership.Contest{Archive: cfg.Archive, Queue: cfg.Queue, Holder: cfg.Holder, Log: cfg.Log},
 		nudges:    make(chan struct{}, 1),
 		snapshots: make(map[string]*Status),
 		updated:   make(chan struct{}),
@@ -118,14 +119,6 @@ func (c *Coordinator) Nudge() {
 	}
 }
 
-// The contest for leadership: the leader renews its lease every leaseRenew, and
-// a stand-by asks as often, so another leads within four seconds.
-const (
-	leaseName  = "leader"
-	leaseTTL   = 3 * time.Second
-	leaseRenew = time.Second
-)
-
 // Lead leads until ctx is done, then returns nil. With a Holder it leads only
 // while it holds the lease in the queue, and stands by otherwise; for a leader with
 // another store it does not, but returns an error (attempts.ErrOtherStore). Without one
@@ -133,7 +126,7 @@ const (
 // store has two owners then.
 func (c *Coordinator) Lead(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if err := c.awaitLease(ctx); ctx.Err() != nil {
+		if err := c.contest.Await(ctx); ctx.Err() != nil {
 			return nil
 		} else if err != nil {
 			return err
@@ -141,65 +134,31 @@ func (c *Coordinator) Lead(ctx context.Context) error {
 		err := c.reign(ctx)
 		switch {
 		case ctx.Err() != nil:
-			c.release()
+			c.contest.Release()
 			return nil
-		case c.cfg.Holder == "" && errors.Is(err, errDeposed):
+		case c.cfg.Holder == "" && errors.Is(err, leadership.ErrDeposed):
 			return fmt.Errorf("store %s: %w; one process at a time may own it", c.cfg.Archive, err)
 		case err != nil:
 			c.cfg.Log.Warn("leading no more; standing by", "error", err)
-			_ = sleep.For(ctx, leaseRenew) // its only error is ctx's
+			_ = leadership.Pause(ctx) // its only error is ctx's
 		}
 	}
 	return nil
 }
 
-// awaitLease waits until this process may lead. Errors of the queue are waited
-// out like another's lease; a leader with another store is an error.
-func (c *Coordinator) awaitLease(ctx context.Context) error {
-	var leader attempts.Leader // the other one
-	for c.cfg.Holder != "" {
-		held, err := c.cfg.Queue.Lease(ctx, leaseName, c.cfg.Holder, leaseTTL)
-		switch {
-		case err == nil && held:
-			return nil
-		case err == nil:
-			if leader, err = c.meetLeader(ctx, leader); err != nil {
-				return err
-			}
-		case ctx.Err() == nil:
-			c.cfg.Log.Debug("the queue does not say who leads", "error", err)
-		}
-		if err := sleep.For(ctx, leaseRenew); err != nil {
-			return err
-		}
+// Token is the fencing token of the term that this process leads. The error wraps
+// leadership.ErrStandby if it leads none.
+func (c *Coordinator) Token() (*leadership.Token, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.token == nil {
+		return nil, fmt.Errorf("%w; ask the process that does, or again in some seconds", leadership.ErrStandby)
 	}
-	return ctx.Err()
+	return c.token, nil
 }
 
-// keepLease renews the lease until ctx is done or another holds it. While the
-// queue is away nobody can take the lease, so the leader goes on.
-func (c *Coordinator) keepLease(ctx context.Context) error {
-	if c.cfg.Holder == "" {
-		<-ctx.Done()
-		return nil
-	}
-	for sleep.For(ctx, leaseRenew) == nil {
-		held, err := c.cfg.Queue.Lease(ctx, leaseName, c.cfg.Holder, leaseTTL)
-		if err == nil && !held {
-			return fmt.Errorf("%w: it holds the lease", errDeposed)
-		}
-	}
-	return nil
-}
-
-// release hands the lease on at once, so that nobody waits for it to expire.
-func (c *Coordinator) release() {
-	if c.cfg.Holder == "" {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), leaseRenew)
-	defer cancel()
-	if err := c.cfg.Queue.Release(ctx, leaseName, c.cfg.Holder); err != nil {
-		c.cfg.Log.Debug("the lease expires by itself", "error", err)
-	}
+func (c *Coordinator) setToken(t *leadership.Token) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.token = t
 }

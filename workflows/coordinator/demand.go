@@ -281,9 +281,9 @@ func (t *term) assure(r *run) {
 	}
 	keys := plan.SortedKeys(targets)
 	t.persist(reading, "looking at the outcome of run "+r.id, r.stillAssuring, func(ctx context.Context) (func(), error) {
-		before, quietBefore := t.permit.batches.quiet()
+		before, quietBefore := t.token.Quiet()
 		gone, err := t.goneOf(ctx, keys)
-		after, quietAfter := t.permit.batches.quiet()
+		after, quietAfter := t.token.Quiet()
 		quiet := quietBefore && quietAfter && before == after
 		return func() {
 			for _, key := range gone {

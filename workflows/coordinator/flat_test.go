@@ -17,6 +17,7 @@ import (
 	"coalmine/storage/storagetest"
 	"coalmine/tasks"
 	"coalmine/tasks/attempts"
+	"coalmine/workflows/leadership"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
 )
@@ -83,11 +84,11 @@ func newMachine(t *testing.T, p *plan.Plan) *machine {
 	if _, _, err := runs.NewService(m.worker.archive, m.now).Submit(t.Context(), spec, "", true); err != nil {
 		t.Fatal(err)
 	}
-	epoch, err := m.worker.archive.NextEpoch(t.Context(), "")
+	token, err := (&leadership.Contest{Archive: m.worker.archive}).Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.term = newTerm(cfg, newMetrics(nil), epoch, m.now, func(_ lane, j job) { m.jobs = append(m.jobs, j) })
+	m.term = newTerm(cfg, newMetrics(nil), token, m.now, func(_ lane, j job) { m.jobs = append(m.jobs, j) })
 	m.begin()
 	return m
 }

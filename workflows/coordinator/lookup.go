@@ -48,13 +48,6 @@ func lookUp(ctx context.Context, archive *storage.Archive, key storage.Key) (fou
 	return found{commit: c, evicted: evicted}, err
 }
 
-// errDeposed says that another process has begun to lead.
-var errDeposed = errors.New("another coordinator leads now")
-
-// checkEpoch returns an error that wraps errDeposed unless this term is the
-// newest. Every batch of deletions asks first.
-func (t *term) checkEpoch(ctx context.Context) error { return t.permit.Check(ctx) }
-
 // lookUpClean is lookUp for the leader: a torn record is removed, so that the
 // node can commit again.
 func (t *term) lookUpClean(ctx context.Context, key storage.Key) (found, error) {
@@ -66,7 +59,7 @@ func (t *term) lookUpClean(ctx context.Context, key storage.Key) (found, error) 
 }
 
 func (t *term) removeTorn(ctx context.Context, key storage.Key) error {
-	if err := t.checkEpoch(ctx); err != nil {
+	if err := t.token.Check(ctx); err != nil {
 		return err
 	}
 	_, err := t.archive.RemoveTorn(ctx, key)

@@ -26,23 +26,23 @@ const eventBuffer = 256
 
 // reign leads for one term: until ctx is done, or another leads.
 func (c *Coordinator) reign(parent context.Context) error {
-	leader, err := c.introduce(parent)
+	leader, err := c.contest.Introduce(parent)
 	if err != nil {
 		return err
 	}
-	epoch, err := c.cfg.Archive.NextEpoch(parent, c.cfg.Holder)
+	token, err := c.contest.Begin(parent)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(parent)
 	l := &loop{ctx: ctx, events: make(chan func(), eventBuffer)}
-	l.term = newTerm(c.cfg, c.metrics, epoch, time.Now, l.start)
+	l.term = newTerm(c.cfg, c.metrics, token, time.Now, l.start)
 	l.leader = leader
-	c.setPermit(l.permit)
-	defer c.setPermit(nil)
+	c.setToken(token)
+	defer c.setToken(nil)
 	l.log.Info("leading", "store", c.cfg.Archive.String())
 	l.jobs.Go(l.pumpReports)
-	l.jobs.Go(func() { cancel(c.keepLease(ctx)) })
+	l.jobs.Go(func() { cancel(c.contest.Keep(ctx)) })
 	l.begin()
 	c.metrics.terms.Inc()
 	c.leading.Store(l)

@@ -21,6 +21,7 @@ import (
 	"coalmine/storage/storagetest"
 	"coalmine/tasks"
 	"coalmine/tasks/attempts"
+	"coalmine/workflows/leadership"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
 )
@@ -375,7 +376,7 @@ func TestAnOwnerThatIsDeposedSaysSo(t *testing.T) {
 		}
 		submitTo(t, archive, "deposed")
 		c.Nudge()
-		if err := <-ended; !errors.Is(err, errDeposed) {
+		if err := <-ended; !errors.Is(err, leadership.ErrDeposed) {
 			t.Errorf("Lead returned %v, want that another leads", err)
 		}
 		q.work.Wait()

@@ -5,11 +5,13 @@ import (
 	"time"
 
 	"coalmine/internal/queue"
+	"coalmine/workflows/leadership"
 )
 
 // Queue carries attempts to workers and reports back. It may forget everything
 // at any moment, deliver twice, late and in any order. queue.Broker is one.
 type Queue interface {
+	leadership.Queue
 	// Enqueue sends attempts; one that is pending or running stays as it is. After
 	// an error some may have been sent.
 	Enqueue(ctx context.Context, messages ...queue.Message) error
@@ -25,15 +27,6 @@ type Queue interface {
 	Stop(ctx context.Context, ids ...string) error
 	// Forget drops every trace of attempts whose worker has died.
 	Forget(ctx context.Context, ids ...string) error
-	// Lease takes or renews the named lease; it reports whether holder has it.
-	Lease(ctx context.Context, name, holder string, ttl time.Duration) (bool, error)
-	// Release gives the lease up, if holder has it.
-	Release(ctx context.Context, name, holder string) error
-	// Publish keeps data under name for ttl.
-	Publish(ctx context.Context, name string, data []byte, ttl time.Duration) error
-	// Published returns what was published under name, or nil if that is nothing or
-	// has expired.
-	Published(ctx context.Context, name string) ([]byte, error)
 }
 
 var _ Queue = (*queue.Broker)(nil)

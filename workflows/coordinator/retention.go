@@ -240,7 +240,7 @@ func (t *term) deleteAll(ctx context.Context, deletions []deletion) error {
 	if len(deletions) == 0 {
 		return nil
 	}
-	if err := t.checkEpoch(ctx); err != nil {
+	if err := t.token.Check(ctx); err != nil {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)

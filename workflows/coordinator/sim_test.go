@@ -20,6 +20,7 @@ import (
 	"coalmine/storage/storagetest"
 	"coalmine/tasks"
 	"coalmine/tasks/attempts"
+	"coalmine/workflows/leadership"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
 )
@@ -183,7 +184,7 @@ func (w *world) note(format string, args ...any) {
 
 // lead begins a new term, as a coordinator does that starts on this storage.
 func (w *world) lead() {
-	epoch, err := w.archive.NextEpoch(context.Background(), "")
+	token, err := (&leadership.Contest{Archive: w.archive}).Begin(context.Background())
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -195,7 +196,7 @@ func (w *world) lead() {
 			return w.plans[r.Spec.Name], nil
 		},
 	}
-	w.term = newTerm(cfg, newMetrics(nil), epoch, w.now, func(_ lane, j job) { w.jobs = append(w.jobs, j) })
+	w.term = newTerm(cfg, newMetrics(nil), token, w.now, func(_ lane, j job) { w.jobs = append(w.jobs, j) })
 	w.term.begin()
 }
 

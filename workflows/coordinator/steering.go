@@ -193,7 +193,7 @@ func (t *term) erase(r *run) {
 	r.erasing = true
 	exists := func() bool { return t.runs[r.id] == r }
 	t.persist(deleting, "removing run "+r.id, exists, func(ctx context.Context) (func(), error) {
-		if err := t.checkEpoch(ctx); err != nil {
+		if err := t.token.Check(ctx); err != nil {
 			return nil, err
 		}
 		return func() {

@@ -500,7 +500,7 @@ func (t *term) purge(ctx context.Context, key storage.Key) error {
 	if err != nil || f.commit == nil {
 		return err
 	}
-	if err := t.checkEpoch(ctx); err != nil {
+	if err := t.token.Check(ctx); err != nil {
 		return err
 	}
 	return t.archive.DeleteBlobs(ctx, f.commit)

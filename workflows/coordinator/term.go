@@ -10,6 +10,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/attempts"
+	"coalmine/workflows/leadership"
 	"coalmine/workflows/runs"
 )
 
@@ -20,7 +21,7 @@ type term struct {
 	Config
 	archive *storage.Archive
 	service *runs.Service
-	permit  *Permit
+	token   *leadership.Token
 	leader  attempts.Leader // what attempts say of this process
 	now     func() time.Time
 	// start runs a job aside and applies, in the loop, what it returns.
@@ -114,15 +115,15 @@ func (x *trouble) begin(now time.Time, err error) (first bool) {
 	return true
 }
 
-func newTerm(cfg Config, m *metrics, epoch int, now func() time.Time, start func(lane, job)) *term {
+func newTerm(cfg Config, m *metrics, token *leadership.Token, now func() time.Time, start func(lane, job)) *term {
 	return &term{
 		Config:    cfg,
 		archive:   cfg.Archive,
 		service:   runs.NewService(cfg.Archive, now),
-		permit:    newPermit(cfg.Archive, epoch),
+		token:     token,
 		now:       now,
 		start:     start,
-		log:       cfg.Log.With("epoch", epoch),
+		log:       cfg.Log.With("epoch", token.Epoch()),
 		metrics:   m,
 		runs:      make(map[string]*run),
 		nodes:     make(map[storage.Key]*node),
@@ -149,7 +150,7 @@ func (t *term) begin() {
 	t.every(knownEvery, t.askForFlights)
 	t.every(stragglersEvery, t.helpStragglers)
 	if t.leader.StoreID != "" {
-		t.every(announceEvery, t.announce)
+		t.every(leadership.AnnounceEvery, t.announce)
 	}
 }
 
@@ -200,7 +201,7 @@ func (t *term) persistFrom(try int, l lane, what string, stillNeeded func() bool
 				if apply != nil {
 					apply()
 				}
-			case errors.Is(err, errDeposed):
+			case errors.Is(err, leadership.ErrDeposed):
 				t.deposed = err
 			default:
 				t.storageFails(what, err)
@@ -210,6 +211,19 @@ func (t *term) persistFrom(try int, l lane, what string, stillNeeded func() bool
 						t.persistFrom(try+1, l, what, stillNeeded, do)
 					}
 				})
+			}
+		}
+	})
+}
+
+// announce tells those that stand by which store is led. Nothing hangs on it, and
+// that the queue is away is found by others.
+func (t *term) announce() {
+	t.start(sending, func(ctx context.Context) func() {
+		err := leadership.Announce(ctx, t.Queue, t.leader)
+		return func() {
+			if err != nil {
+				t.log.Debug("the leader is not announced", "error", err)
 			}
 		}
 	})
