@@ -7,6 +7,7 @@ import (
 
 	"coalmine/internal/tracing"
 	"coalmine/storage"
+	"coalmine/workflows/availability"
 	"coalmine/workflows/plan"
 )
 
@@ -189,18 +190,18 @@ func (t *term) survey(ch *chain) {
 	t.persist(reading, "looking where a training stands",
 		func() bool { return t.chains[ch.recipe] == ch },
 		func(ctx context.Context) (func(), error) {
-			s := surveyor{ctx: ctx, lookUp: t.lookUpClean, has: t.archive.HasCommit, chain: shape, claims: claims}
-			result, err := s.survey(limit, goals)
+			s := availability.Surveyor{LookUp: t.lookUpClean, Has: t.archive.HasCommit, Chain: shape, Kept: claims.stepsKept}
+			result, err := s.Survey(ctx, limit, goals)
 			return func() { t.surveyed(ch, goals, result) }, err
 		})
 }
 
-func (t *term) surveyed(ch *chain, goals []int, s survey) {
+func (t *term) surveyed(ch *chain, goals []int, stored availability.Chain) {
 	ch.surveying = false
 	if t.chains[ch.recipe] != ch {
 		return
 	}
-	ch.surveyed, ch.frontier, ch.have = true, max(s.frontier, ch.at), s.have
+	ch.surveyed, ch.frontier, ch.have = true, max(stored.Frontier, ch.at), stored.Checkpoints
 	if ch.at > 0 {
 		ch.gain(ch.at) // the pass under way knows better than a look at storage
 	}

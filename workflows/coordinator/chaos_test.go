@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"coalmine/storage"
+	"coalmine/workflows/availability"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
 )
@@ -30,9 +31,9 @@ func (w *world) checkTruth(names ...string) {
 				if err := e.reach(p, ref); err != nil {
 					w.t.Fatal(err)
 				}
-				f, err := lookUp(context.Background(), w.archive, ref.Key)
-				if err != nil || !f.available() {
-					w.fail("target of %s %s is not available: %s, %v", name, c.Name, f.why(), err)
+				f, err := availability.LookUp(context.Background(), w.archive, ref.Key)
+				if err != nil || !f.Available() {
+					w.fail("target of %s %s is not available: %s, %v", name, c.Name, f.Why(), err)
 				}
 			}
 		}

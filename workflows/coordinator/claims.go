@@ -80,6 +80,15 @@ func (c claim) stepsKept(frontier int) []int {
 // claims are those of several runs.
 type claims []claim
 
+// stepsKept are all steps up to frontier that some claim keeps.
+func (cs claims) stepsKept(frontier int) []int {
+	var kept []int
+	for _, c := range cs {
+		kept = append(kept, c.stepsKept(frontier)...)
+	}
+	return kept
+}
+
 func (cs claims) keep(step, frontier int) bool {
 	return slices.ContainsFunc(cs, func(c claim) bool { return c.keeps(step, frontier) })
 }

@@ -12,6 +12,7 @@ import (
 
 	"coalmine/storage"
 	"coalmine/storage/storagetest/fault"
+	"coalmine/workflows/availability"
 	"coalmine/workflows/leadership"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
@@ -219,7 +220,7 @@ func checkpointsOf(w *world, p *plan.Plan) []int {
 	var steps []int
 	for _, c := range p.Chains {
 		for r := 1; r <= c.Steps; r++ {
-			if f, err := lookUp(context.Background(), w.archive, c.Key(r)); err == nil && f.available() {
+			if f, err := availability.LookUp(context.Background(), w.archive, c.Key(r)); err == nil && f.Available() {
 				steps = append(steps, r)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"coalmine/storage"
+	"coalmine/workflows/availability"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
 )
@@ -121,15 +122,15 @@ func (t *term) inspect(n *node) {
 		})
 }
 
-func (t *term) inspected(n *node, f found) {
+func (t *term) inspected(n *node, f availability.Node) {
 	if n.status != checking {
 		return // it has been run, or let go, meanwhile
 	}
-	if f.available() {
+	if f.Available() {
 		t.arrived(n)
 		return
 	}
-	n.status, n.why = absent, f.why()
+	n.status, n.why = absent, f.Why()
 	for _, r := range slices.Clone(n.wants) {
 		t.wantNeeds(n, r, n.rank)
 	}
@@ -322,7 +323,7 @@ func (t *term) goneOf(ctx context.Context, keys []storage.Key) ([]storage.Key, e
 	for i, key := range keys {
 		group.Go(func() error {
 			f, err := t.lookUpClean(ctx, key)
-			gone[i] = !f.available()
+			gone[i] = !f.Available()
 			return err
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"coalmine/storage"
+	"coalmine/workflows/availability"
 	"coalmine/workflows/plan"
 )
 
@@ -177,12 +178,12 @@ func (x *explainer) standing(ctx context.Context, refs []plan.Ref) (needs []plan
 			x.out.Nodes[ref.Key] = ExplainedNode{n.Kind, n.Label, Cached, ""}
 		}
 	}
-	answers := make([]found, len(fresh))
+	answers := make([]availability.Node, len(fresh))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(explainAtOnce)
 	for i, n := range fresh {
 		group.Go(func() (err error) {
-			answers[i], err = lookUp(ctx, x.archive, n.Key)
+			answers[i], err = availability.LookUp(ctx, x.archive, n.Key)
 			return err
 		})
 	}
@@ -190,8 +191,8 @@ func (x *explainer) standing(ctx context.Context, refs []plan.Ref) (needs []plan
 		return nil, err
 	}
 	for i, n := range fresh {
-		if !answers[i].available() {
-			x.out.Nodes[n.Key] = ExplainedNode{n.Kind, n.Label, ToRun, answers[i].why()}
+		if !answers[i].Available() {
+			x.out.Nodes[n.Key] = ExplainedNode{n.Kind, n.Label, ToRun, answers[i].Why()}
 			needs = append(needs, n.Needs...)
 		}
 	}
@@ -229,11 +230,10 @@ func (x *explainer) survey(ctx context.Context, c *plan.Chain) error {
 	for _, n := range x.plan.Nodes {
 		addGoal(goals, c, n.Needs...)
 	}
-	s := surveyor{ctx: ctx, chain: c, claims: claims{claimOf(c)}, has: x.archive.HasCommit,
-		lookUp: func(ctx context.Context, key storage.Key) (found, error) { return lookUp(ctx, x.archive, key) }}
-	result, err := s.survey(c.Steps, slices.Sorted(maps.Keys(goals)))
-	x.have[c.Recipe] = result.have
-	x.out.Chains[c.Recipe] = &ExplainedChain{Frontier: result.frontier, Steps: c.Steps, StepRounds: c.StepRounds}
+	surveyor := availability.NewSurveyor(x.archive, c, claimOf(c).stepsKept)
+	stored, err := surveyor.Survey(ctx, c.Steps, slices.Sorted(maps.Keys(goals)))
+	x.have[c.Recipe] = stored.Checkpoints
+	x.out.Chains[c.Recipe] = &ExplainedChain{Frontier: stored.Frontier, Steps: c.Steps, StepRounds: c.StepRounds}
 	return err
 }
 
@@ -271,7 +271,7 @@ func (x *explainer) passes() {
 			} else {
 				c.Passes = append(c.Passes, Pass{from, step})
 			}
-			have = ascending(append(have, step))
+			have = slices.Compact(slices.Sorted(slices.Values(append(have, step))))
 		}
 	}
 }

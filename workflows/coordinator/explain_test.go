@@ -5,7 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	"coalmine/storage"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
 )
@@ -102,44 +101,6 @@ func TestExplainNamesEvictedBlobs(t *testing.T) {
 	x := explain(t, w, p)
 	if got := x.Nodes[n.Key]; got.Fate != ToRun || got.Why != "evicted: model" {
 		t.Errorf("node %+v, want it to run since its model was evicted", got)
-	}
-}
-
-// A survey asks about as many records as a binary search does, however long
-// the training.
-func TestASurveyAsksLittle(t *testing.T) {
-	t.Parallel()
-	p := federated(t, chainOptions{salt: "x", width: 2, steps: 200_000})
-	c := p.Cells[0].Chain
-	const frontier = 154_321
-	heads, looks := 0, 0
-	index := make(map[storage.Key]int) // of boundaries and of the open segment
-	for r := 100; r <= 200_000; r += 100 {
-		index[c.Key(r)] = r
-	}
-	for r := 154_301; r < 154_400; r++ {
-		index[c.Key(r)] = r
-	}
-	s := surveyor{
-		ctx: context.Background(), chain: c, claims: claims{claimOf(c)},
-		has: func(_ context.Context, key storage.Key) (bool, error) {
-			heads++
-			return index[key] > 0 && index[key] <= frontier, nil
-		},
-		lookUp: func(_ context.Context, key storage.Key) (found, error) {
-			looks++
-			if index[key] == frontier {
-				return found{commit: &storage.Commit{}}, nil
-			}
-			return found{}, nil
-		},
-	}
-	got, err := s.survey(c.Steps, []int{c.Steps})
-	if err != nil || got.frontier != frontier || !slices.Equal(got.have, []int{frontier}) {
-		t.Errorf("survey %+v, %v, want the frontier %d", got, err, frontier)
-	}
-	if heads > 19 || looks > 1 {
-		t.Errorf("%d HEADs and %d reads, want a binary search", heads, looks)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/attempts"
+	"coalmine/workflows/availability"
 	"coalmine/workflows/runs"
 )
 
@@ -185,14 +186,14 @@ func (t *term) checkThen(f *flight, orElse func()) {
 	f.checked, f.checking = t.now(), true
 	inFlight := func() bool { return t.flights[f.id] == f }
 	t.persist(reading, "looking for an attempt's outcome", inFlight, func(ctx context.Context) (func(), error) {
-		found, err := lookUp(ctx, t.archive, f.task.key)
+		found, err := availability.LookUp(ctx, t.archive, f.task.key)
 		return func() {
 			f.checking = false
 			switch {
 			case !inFlight():
-			case found.available() && f.task.state == flying:
+			case found.Available() && f.task.state == flying:
 				t.logOf(f.task).Info("found an outcome that was not reported", "attempt", f.number)
-				t.succeed(f.task, found.commit.Objects())
+				t.succeed(f.task, found.Commit.Objects())
 				orElse()
 			default:
 				orElse()

@@ -21,6 +21,7 @@ import (
 	"coalmine/storage/storagetest"
 	"coalmine/tasks"
 	"coalmine/tasks/attempts"
+	"coalmine/workflows/availability"
 	"coalmine/workflows/leadership"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
@@ -95,8 +96,8 @@ func (q *liveQueue) enqueue(m queue.Message) error {
 func (q *liveQueue) execute(a attempts.Attempt) attempts.Outcome {
 	ctx := context.Background()
 	o := attempts.Outcome{Key: a.Key, Number: a.Number, Worker: "w1", Result: attempts.Failed, Tokens: 100}
-	if f, err := lookUp(ctx, q.archive, a.Key); err == nil && f.available() {
-		o.Result, o.Objects = attempts.Done, f.commit.Objects()
+	if f, err := availability.LookUp(ctx, q.archive, a.Key); err == nil && f.Available() {
+		o.Result, o.Objects = attempts.Done, f.Commit.Objects()
 		return o
 	}
 	sink := make(memorySink)

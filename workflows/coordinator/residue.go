@@ -6,6 +6,7 @@ import (
 
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/workflows/availability"
 	"coalmine/workflows/plan"
 )
 
@@ -64,7 +65,7 @@ func (x *residue) find() ([]retirement, error) {
 		left = append(left, x.rolledOut(c)...)
 		tops = append(tops, c.stepsKept(closed)...)
 	}
-	for _, top := range ascending(tops) {
+	for _, top := range slices.Compact(slices.Sorted(slices.Values(tops))) {
 		if x.claims.keep(top, x.frontier) || plan.Boundary(top) {
 			left = append(left, x.recordsBelow(top, closed)...)
 		}
@@ -135,9 +136,9 @@ func (x *residue) hasBlobs(step int) bool {
 	if x.err != nil || step < 1 {
 		return false
 	}
-	f, err := lookUp(x.ctx, x.archive, x.chain.Key(step))
+	f, err := availability.LookUp(x.ctx, x.archive, x.chain.Key(step))
 	x.err = err
-	return f.available() && slices.ContainsFunc(f.commit.Blobs, func(b storage.Blob) bool {
+	return f.Available() && slices.ContainsFunc(f.Commit.Blobs, func(b storage.Blob) bool {
 		return !b.IsInline() && b.Name != tasks.SegmentBlob
 	})
 }

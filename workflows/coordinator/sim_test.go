@@ -20,6 +20,7 @@ import (
 	"coalmine/storage/storagetest"
 	"coalmine/tasks"
 	"coalmine/tasks/attempts"
+	"coalmine/workflows/availability"
 	"coalmine/workflows/leadership"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
@@ -506,12 +507,12 @@ func (w *world) work(x *simWorker, e *execution) {
 // The steps of an execution are those of a real worker: look for the commit,
 // compute, store the blobs, commit, report.
 func (w *world) lookFirst(x *simWorker, e *execution) {
-	f, err := lookUp(context.Background(), w.archive, e.attempt.Key)
+	f, err := availability.LookUp(context.Background(), w.archive, e.attempt.Key)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if f.available() {
-		w.end(x, e, attempts.Outcome{Result: attempts.Done, Objects: f.commit.Objects()})
+	if f.Available() {
+		w.end(x, e, attempts.Outcome{Result: attempts.Done, Objects: f.Commit.Objects()})
 		return
 	}
 	e.next = func() { w.compute(x, e) }

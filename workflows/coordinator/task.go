@@ -497,13 +497,13 @@ func (t *term) inputLost(x *task, in input, o attempts.Outcome) {
 // purge deletes the blobs of a node, so that it is run again.
 func (t *term) purge(ctx context.Context, key storage.Key) error {
 	f, err := t.lookUpClean(ctx, key)
-	if err != nil || f.commit == nil {
+	if err != nil || f.Commit == nil {
 		return err
 	}
 	if err := t.token.Check(ctx); err != nil {
 		return err
 	}
-	return t.archive.DeleteBlobs(ctx, f.commit)
+	return t.archive.DeleteBlobs(ctx, f.Commit)
 }
 
 // fail gives a task up for all runs that want it, and with it their cells that

@@ -1,0 +1,56 @@
+// Package availability reads what storage holds of a plan: of a node ([LookUp]), and
+// of a training of any length ([Surveyor]). It changes nothing and lists nothing.
+//
+// A node is available if it is committed and its blobs can be read. Whatever is not
+// available is only work (invariant 6): it is made again from the nearest outputs that
+// are.
+package availability
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"coalmine/storage"
+)
+
+// Node is what storage holds of a node.
+type Node struct {
+	// Commit is the node's record, nil if there is none, or if it is torn.
+	Commit *storage.Commit
+	// Torn says that there is a record that makes no sense: its writer was cut off.
+	Torn bool
+	// Evicted names the blobs that are gone.
+	Evicted []string
+}
+
+// Available reports whether the node can be used as it is.
+func (n Node) Available() bool { return n.Commit != nil && len(n.Evicted) == 0 }
+
+// Why says for people why the node is or isn't cached.
+func (n Node) Why() string {
+	switch {
+	case n.Torn:
+		return "its commit is torn"
+	case n.Commit == nil:
+		return "not committed"
+	case len(n.Evicted) > 0:
+		return "evicted: " + strings.Join(n.Evicted, ", ")
+	}
+	return "cached"
+}
+
+// LookUp asks storage for a node. That it is missing, torn or evicted is no error.
+func LookUp(ctx context.Context, archive *storage.Archive, key storage.Key) (Node, error) {
+	c, err := archive.Committed(ctx, key)
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		return Node{}, nil
+	case errors.Is(err, storage.ErrCorrupt):
+		return Node{Torn: true}, nil
+	case err != nil:
+		return Node{}, err
+	}
+	evicted, err := archive.Missing(ctx, c)
+	return Node{Commit: c, Evicted: evicted}, err
+}

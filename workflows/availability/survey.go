@@ -1,0 +1,166 @@
+package availability
+
+import (
+	"context"
+	"slices"
+	"sort"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/workflows/plan"
+)
+
+// Chain is what storage holds of a chain.
+type Chain struct {
+	// Frontier is the highest step that is committed as far as was asked, 0 if none.
+	Frontier int
+	// Checkpoints are steps whose checkpoints are available, ascending: those asked
+	// for, and the nearest ones below those that aren't.
+	Checkpoints []int
+}
+
+// Surveyor finds out where a chain stands without listing anything.
+//
+// The records of a chain's steps are there for every boundary up to the
+// frontier, and for every step of the open segment up to the frontier; both are
+// rows without holes, so they can be bisected. A replay leaves the same trace
+// in the segment it is in. Whatever has been deleted beyond that is only work:
+// the steps found are available, even if better ones were overlooked.
+type Surveyor struct {
+	// LookUp asks storage for a node, Has for its record alone.
+	LookUp func(context.Context, storage.Key) (Node, error)
+	Has    func(context.Context, storage.Key) (bool, error)
+	Chain  *plan.Chain
+	// Kept names the steps whose checkpoints are kept at a frontier, and so are
+	// likely to be found.
+	Kept func(frontier int) []int
+}
+
+// NewSurveyor returns a surveyor of a chain in an archive.
+func NewSurveyor(archive *storage.Archive, chain *plan.Chain, kept func(frontier int) []int) Surveyor {
+	return Surveyor{
+		LookUp: func(ctx context.Context, key storage.Key) (Node, error) { return LookUp(ctx, archive, key) },
+		Has:    archive.HasCommit, Chain: chain, Kept: kept,
+	}
+}
+
+// Survey looks for the frontier up to the end of the segment of step limit, and
+// for the nearest available checkpoint at or below each of the goals.
+func (s Surveyor) Survey(ctx context.Context, limit int, goals []int) (Chain, error) {
+	x := &search{Surveyor: s, ctx: ctx, seen: make(map[int]Node), near: make(map[int]int)}
+	out := Chain{Frontier: x.frontier(limit)}
+	wanted := []int{out.Frontier}
+	for _, goal := range goals {
+		wanted = append(wanted, min(goal, out.Frontier))
+	}
+	wanted = ascending(wanted)
+	x.candidates = ascending(append(s.Kept(out.Frontier), wanted...))
+	for _, step := range wanted {
+		x.near[step] = x.nearest(step)
+		if x.near[step] > 0 {
+			out.Checkpoints = append(out.Checkpoints, x.near[step])
+		}
+	}
+	out.Checkpoints = ascending(out.Checkpoints)
+	return out, x.err
+}
+
+// ascending returns the distinct steps in order.
+func ascending(steps []int) []int {
+	return slices.Compact(slices.Sorted(slices.Values(steps)))
+}
+
+// search is one survey. Once storage has returned an error, the search asks no more.
+type search struct {
+	Surveyor
+	ctx        context.Context
+	candidates []int        // steps at which to look first, ascending
+	seen       map[int]Node // by step
+	near       map[int]int  // results of nearest, by step
+	err        error
+}
+
+// frontier bisects the boundaries, then the segment above the last of them. The
+// boundary that ends limit's own segment counts: where a longer run has closed
+// it, the records before are gone.
+func (x *search) frontier(limit int) int {
+	closed := x.bisect(plan.Segment(plan.SegmentEnd(limit)), func(segment int) int { return segment * tasks.SegmentSteps })
+	boundary := closed * tasks.SegmentSteps
+	return x.lastOf(boundary, min(boundary+tasks.SegmentSteps-1, limit))
+}
+
+// lastOf returns the last of the steps from+1..to that follow one another
+// without a hole, from if there are none.
+func (x *search) lastOf(from, to int) int {
+	return from + x.bisect(to-from, func(i int) int { return from + i })
+}
+
+// bisect returns the highest i of 1..n for which step(i) has a record, 0 if
+// none has, given that all below it have one too.
+func (x *search) bisect(n int, step func(i int) int) int {
+	return sort.Search(max(n, 0), func(i int) bool { return !x.committed(step(i + 1)) })
+}
+
+func (x *search) committed(step int) bool {
+	if x.err != nil {
+		return false
+	}
+	there, err := x.Has(x.ctx, x.Chain.Key(step))
+	x.err = err
+	return there
+}
+
+func (x *search) available(step int) bool {
+	if x.err != nil {
+		return false
+	}
+	n, ok := x.seen[step]
+	if !ok {
+		n, x.err = x.LookUp(x.ctx, x.Chain.Key(step))
+		x.seen[step] = n
+	}
+	return n.Available()
+}
+
+// nearest returns the highest step up to t with an available checkpoint as far
+// as it can be found, 0 for the origin: t itself, or the last step of a row of
+// records (a forward training or a replay that was interrupted), or a candidate,
+// or a boundary. A row ends below the next candidate or boundary, which may
+// have a record of its own from an earlier pass.
+func (x *search) nearest(t int) int {
+	if t < 1 || x.available(t) {
+		return max(t, 0)
+	}
+	for top := t; top > 0 && x.err == nil; {
+		for _, start := range x.startsBelow(top) {
+			// A replay within the open segment finds all records there already:
+			// then only the checkpoints tell how far it had come.
+			for step := x.lastOf(start, top-1); step > start; step-- {
+				if x.available(step) {
+					return step
+				}
+			}
+			if near, known := x.near[start]; known {
+				return near
+			}
+			if start > 0 && x.available(start) {
+				return start
+			}
+			top = start
+		}
+	}
+	return 0
+}
+
+// startsBelow are the steps of top's segment from which a row of records may
+// begin: candidates below top, and the boundary, descending.
+func (x *search) startsBelow(top int) []int {
+	boundary := plan.Segment(top-1) * tasks.SegmentSteps
+	var starts []int
+	for _, c := range slices.Backward(x.candidates) {
+		if boundary < c && c < top {
+			starts = append(starts, c)
+		}
+	}
+	return append(starts, boundary)
+}
