@@ -145,11 +145,19 @@ func ReadSpec(data []byte) (*Spec, error) {
 }
 
 // Canonical is the experiment as JSON: fields in a fixed order, defaults filled
-// in, every value in its one text form. It is a valid experiment file.
+// in, every value in its one text form. Once resolved, it has the rounds beside the
+// epochs that they follow from.
 func (e *Experiment) Canonical() []byte { return mustMarshal(e) }
 
-// YAML is Canonical in the form that people write.
-func (e *Experiment) YAML() ([]byte, error) { return yaml.JSONToYAML(e.Canonical()) }
+// YAML is an experiment file that gives this experiment again: Canonical in the form
+// that people write, without rounds that follow from epochs.
+func (e *Experiment) YAML() ([]byte, error) {
+	file := *e
+	if file.Training.Epochs > 0 {
+		file.Training.Rounds = 0
+	}
+	return yaml.JSONToYAML(file.Canonical())
+}
 
 // Digest identifies a resolved experiment.
 func (e *Experiment) Digest() storage.Digest { return storage.DigestOf(e.Canonical()) }

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"coalmine/storage"
+	"coalmine/workflows/experiment"
+)
+
+// resolvedFile parses an experiment file and resolves it by data that every example
+// fits.
+func resolvedFile(t *testing.T, name string, text []byte) *experiment.Spec {
+	t.Helper()
+	spec, err := experiment.Parse(name, text, experiment.Options{})
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	facts := slices.Repeat([]experiment.Facts{{
+		Files: []storage.Digest{storage.DigestOf([]byte("text"))}, Users: 392_000, Examples: 93_000_000, DistinctWords: 500_000, TestExamples: 16_000_000,
+	}}, len(spec.Cells))
+	if err := spec.Resolve(facts); err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	return spec
+}
+
+// shown is what show prints of a spec.
+func shown(t *testing.T, spec *experiment.Spec) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := (&global{stdout: &out}).writeSpec(spec); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func TestWhatShowPrintsIsTheSameExperimentAgain(t *testing.T) {
+	t.Parallel()
+	examples, err := filepath.Glob("../../examples/*.yaml")
+	if err != nil || len(examples) == 0 {
+		t.Fatalf("no examples: %v", err)
+	}
+	complete, err := filepath.Glob("../../workflows/compile/testdata/complete/*.yaml")
+	if err != nil || len(complete) == 0 {
+		t.Fatalf("no files with every field: %v", err)
+	}
+	for _, path := range append(examples, complete...) {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			t.Parallel()
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			spec := resolvedFile(t, path, text)
+			documents := strings.Split(shown(t, spec), "---\n")
+			if len(documents) != len(spec.Cells) {
+				t.Fatalf("%d documents for %d cells", len(documents), len(spec.Cells))
+			}
+			for i, cell := range spec.Cells {
+				one := *spec
+				if err := onlyCell(&one, cell.Name); err != nil {
+					t.Fatal(err)
+				}
+				for _, file := range []string{documents[i], shown(t, &one)} {
+					again := resolvedFile(t, cell.Name, []byte(file)).Cells[0].Experiment
+					if again.Digest() != cell.Experiment.Digest() {
+						t.Errorf("%s is another experiment:\n%s", cell.Name, file)
+					}
+				}
+			}
+		})
+	}
+}
