@@ -207,7 +207,7 @@ func TestResultsArriveWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, format := range results.Formats() {
+	for _, format := range results.FormatNames() {
 		var want, have bytes.Buffer
 		if err := errors.Join(api.results.Write(&want, format), got.Write(&have, format)); err != nil {
 			t.Fatal(err)
@@ -223,19 +223,37 @@ func TestResultsComeInEveryFormat(t *testing.T) {
 	api := newFake()
 	api.results = sampleResults()
 	c, _ := start(t, api, Options{})
-	for _, format := range results.Formats() {
+	answers := map[string]struct{ contentType, file string }{
+		"table":   {"text/plain; charset=utf-8", ""},
+		"json":    {"application/json", ""},
+		"csv":     {"text/csv; charset=utf-8", "grid-01234567.csv"},
+		"latex":   {"text/x-latex; charset=utf-8", "grid-01234567.tex"},
+		"parquet": {"application/vnd.apache.parquet", "grid-01234567.parquet"},
+		"html":    {"text/html; charset=utf-8", "grid-01234567.html"},
+	}
+	for _, format := range results.FormatNames() {
+		expected, known := answers[format]
+		if !known {
+			t.Errorf("%s: say here how a browser must take it", format)
+		}
 		a := c.ask(t, "GET", "/api/v1/runs/latest/results?format="+format, nil, nil)
 		var want bytes.Buffer
 		if err := api.results.Write(&want, format); err != nil {
 			t.Fatal(err)
 		}
-		if a.StatusCode != 200 || a.body != want.String() || a.Header.Get("Content-Type") != resultTypes[format] {
+		if a.StatusCode != 200 || a.body != want.String() || a.Header.Get("Content-Type") != expected.contentType {
 			t.Errorf("%s: %s, %s, %d bytes, want %d", format, a.Status, a.Header.Get("Content-Type"), len(a.body), want.Len())
 		}
-		saved := strings.Contains(a.Header.Get("Content-Disposition"), "grid-01234567")
-		if saved != (extensions[format] != "") {
-			t.Errorf("%s: Content-Disposition is %q", format, a.Header.Get("Content-Disposition"))
+		disposition := ""
+		if expected.file != "" {
+			disposition = "attachment; filename=" + expected.file
 		}
+		if got := a.Header.Get("Content-Disposition"); got != disposition {
+			t.Errorf("%s: Content-Disposition is %q, want %q", format, got, disposition)
+		}
+	}
+	if a := c.ask(t, "GET", "/api/v1/runs/latest/results?format=gif", nil, nil); a.StatusCode != 400 || !strings.Contains(a.body, "expected one of table, json") {
+		t.Errorf("an unknown format: %s %s", a.Status, a.body)
 	}
 }
 

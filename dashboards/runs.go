@@ -12,7 +12,6 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 
 	"coalmine/privacy"
 	"coalmine/workflows/control"
@@ -185,35 +184,22 @@ func (s *Server) runExperiment(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// resultTypes are the media types of results.Formats.
-var resultTypes = map[string]string{
-	"table":   "text/plain; charset=utf-8",
-	"json":    "application/json",
-	"csv":     "text/csv; charset=utf-8",
-	"latex":   "text/x-latex; charset=utf-8",
-	"parquet": "application/vnd.apache.parquet",
-	"html":    "text/html; charset=utf-8",
-}
-
-// extensions of the formats that browsers save rather than show.
-var extensions = map[string]string{"csv": ".csv", "latex": ".tex", "parquet": ".parquet", "html": ".html"}
-
 func (s *Server) runResults(w http.ResponseWriter, r *http.Request) error {
-	format := cmp.Or(r.URL.Query().Get("format"), "json")
-	if !slices.Contains(results.Formats(), format) {
-		return fmt.Errorf("format %.40q %w: expected one of %s", format, control.ErrInput, strings.Join(results.Formats(), ", "))
+	format, err := results.FormatNamed(cmp.Or(r.URL.Query().Get("format"), "json"))
+	if err != nil {
+		return fmt.Errorf("answer %w: %w", control.ErrInput, err)
 	}
 	found, err := s.api.Results(r.Context(), runName(r))
 	if err != nil {
 		return err
 	}
 	var b bytes.Buffer
-	if err := found.Write(&b, format); err != nil {
+	if err := found.Write(&b, format.Name); err != nil {
 		return fmt.Errorf("results of run %s: %w", found.Run, err)
 	}
-	w.Header().Set("Content-Type", resultTypes[format])
-	if ext := extensions[format]; ext != "" {
-		attach(w, found.Run+ext)
+	w.Header().Set("Content-Type", format.MediaType)
+	if format.Extension != "" {
+		attach(w, found.Run+format.Extension)
 	}
 	send(w, b.Bytes())
 	return nil

@@ -24,12 +24,19 @@ func (g *global) completeArguments(c *cobra.Command) {
 			return g.complete(c.Context(), argument(words[1:], len(args)), args)
 		}
 	}
-	if f := c.Flags().Lookup("format"); f != nil && f.DefValue == results.Formats()[0] {
-		_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(results.Formats(), cobra.ShellCompDirectiveNoFileComp))
+	if f := c.Flags().Lookup("format"); f != nil && f.DefValue == results.FormatNames()[0] {
+		_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formatCompletions(), cobra.ShellCompDirectiveNoFileComp))
 	}
 	for _, child := range c.Commands() {
 		g.completeArguments(child)
 	}
+}
+
+func formatCompletions() (out []cobra.Completion) {
+	for _, f := range results.Formats() {
+		out = append(out, cobra.CompletionWithDesc(f.Name, f.Description))
+	}
+	return out
 }
 
 // argument is what the usage calls an argument, by its position: "RUN" of "[RUN]";

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -281,9 +280,8 @@ of Table 1 of Thakkar et al. 2020. RS is random sampling, BS beam search; "lowes
 is the rarest configuration of which a canary was memorized, by p_u x p_e and then
 by p_u; accuracy is recall@1.
 
-csv and parquet have one row a cell, json every canary and every audited round
-besides. html is a page that stands alone, with figures: exposure against copies,
-and what is memorized by round.`,
+Formats:
+` + formatsHelp(),
 		Example: "  coalmine results quickstart --format html -o report.html\n  coalmine results quickstart --json | jq '.cells[].audit.random_sampling'",
 		GroupID: groupLook,
 		Args:    cobra.MaximumNArgs(1),
@@ -291,8 +289,8 @@ and what is memorized by round.`,
 			if g.json {
 				format = "json"
 			}
-			if !slices.Contains(results.Formats(), format) {
-				return fmt.Errorf("--format %q: expected one of %s", format, strings.Join(results.Formats(), ", "))
+			if _, err := results.FormatNamed(format); err != nil {
+				return fmt.Errorf("--format: %w", err)
 			}
 			return g.withControl(c.Context(), func(api control.API) error {
 				r, err := api.Results(c.Context(), runArgument(args))
@@ -303,9 +301,18 @@ and what is memorized by round.`,
 			})
 		},
 	}
-	c.Flags().StringVar(&format, "format", "table", strings.Join(results.Formats(), ", "))
+	c.Flags().StringVar(&format, "format", results.FormatNames()[0], strings.Join(results.FormatNames(), ", "))
 	c.Flags().StringVarP(&output, "output", "o", "", "file to write; standard output if none is given")
 	return c
+}
+
+// formatsHelp lists the formats of results, one a line.
+func formatsHelp() string {
+	var lines []string
+	for _, f := range results.Formats() {
+		lines = append(lines, fmt.Sprintf("  %-8s %s", f.Name, f.Description))
+	}
+	return strings.Join(lines, "\n")
 }
 
 // writeFile writes to a file, or to standard output if none is named.

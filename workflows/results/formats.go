@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,26 +15,61 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// Formats lists what Write knows.
-func Formats() []string { return []string{"table", "json", "csv", "latex", "parquet", "html"} }
+// Format is a form in which results are written.
+type Format struct {
+	// Name is what --format and the API call it.
+	Name string
+	// Description says what it holds, in a few words.
+	Description string
+	// MediaType is its Content-Type.
+	MediaType string
+	// Extension ends the name of a file, with its dot. A browser saves a format that
+	// has one, and shows the others.
+	Extension string
 
-// Write writes the results in one of Formats.
-func (r *Results) Write(w io.Writer, format string) error {
-	switch format {
-	case "table":
-		return r.WriteTable(w)
-	case "json":
-		return r.WriteJSON(w)
-	case "csv":
-		return r.WriteCSV(w)
-	case "latex":
-		return r.WriteLaTeX(w)
-	case "parquet":
-		return r.WriteParquet(w)
-	case "html":
-		return r.WriteHTML(w)
+	write func(*Results, io.Writer) error
+}
+
+// formats is the registry: the command, its completion, the API and the page take
+// them from here, the first being the command's default.
+var formats = []Format{
+	{"table", "the columns of the papers, for people", "text/plain; charset=utf-8", "", (*Results).WriteTable},
+	{"json", "everything, with every canary and every audited round", "application/json", "", (*Results).WriteJSON},
+	{"csv", "one row a cell", "text/csv; charset=utf-8", ".csv", (*Results).WriteCSV},
+	{"latex", "the table, for a paper", "text/x-latex; charset=utf-8", ".tex", (*Results).WriteLaTeX},
+	{"parquet", "one row a cell", "application/vnd.apache.parquet", ".parquet", (*Results).WriteParquet},
+	{"html", "a page that stands alone, with figures", "text/html; charset=utf-8", ".html", (*Results).WriteHTML},
+}
+
+// Formats lists the forms in which results are written.
+func Formats() []Format { return slices.Clone(formats) }
+
+// FormatNames lists their names.
+func FormatNames() []string {
+	var names []string
+	for _, f := range formats {
+		names = append(names, f.Name)
 	}
-	return fmt.Errorf("format %q is unknown; expected one of %s", format, strings.Join(Formats(), ", "))
+	return names
+}
+
+// FormatNamed is the format of that name.
+func FormatNamed(name string) (Format, error) {
+	for _, f := range formats {
+		if f.Name == name {
+			return f, nil
+		}
+	}
+	return Format{}, fmt.Errorf("format %.40q: expected one of %s", name, strings.Join(FormatNames(), ", "))
+}
+
+// Write writes the results in a format, by its name.
+func (r *Results) Write(w io.Writer, format string) error {
+	f, err := FormatNamed(format)
+	if err != nil {
+		return err
+	}
+	return f.write(r, w)
 }
 
 // WriteJSON writes the whole outcome, one JSON object.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
@@ -33,19 +34,26 @@ func recorded(t *testing.T) *Results {
 // added, none may move.
 func TestRecordedResultsAreWrittenAsTheyWere(t *testing.T) {
 	t.Parallel()
-	for _, format := range Formats() {
+	for _, format := range FormatNames() {
 		t.Run(format, func(t *testing.T) {
 			t.Parallel()
-			var b bytes.Buffer
-			if err := recorded(t).Write(&b, format); err != nil {
-				t.Fatal(err)
-			}
-			written := b.Bytes()
-			if format == "parquet" {
-				written = describeParquet(t, written)
-			}
-			taskstest.File(t, filepath.Join("testdata", "results."+format), written)
+			taskstest.File(t, filepath.Join("testdata", "results."+format), []byte(written(t, recorded(t), format)))
 		})
+	}
+}
+
+func TestTheDocsNameEveryFormat(t *testing.T) {
+	t.Parallel()
+	for _, page := range []string{"../../README.md", "../../docs/api.md"} {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, format := range FormatNames() {
+			if !strings.Contains(string(text), "`"+format+"`") && !strings.Contains(string(text), "--format "+format) {
+				t.Errorf("%s does not name the format %s", page, format)
+			}
+		}
 	}
 }
 

@@ -174,39 +174,51 @@ func audited(lower float64) *Results {
 
 func TestALowerBoundIsNeverBare(t *testing.T) {
 	t.Parallel()
-	for format, wants := range map[string][]string{
+	formats := map[string][]string{
 		"table": {
 			"one-run epsilon >= (of)", "1.29 (1.82)",
 			"epsilon at least 1.29 at delta 1e-07 with 95% confidence (replace-one, unit balanced user, score loss-difference): 17 of 18 guesses about 60 canaries are right; all of them would certify 1.82, as many as canaries 2.97\n",
 		},
-		"latex": {`one-run epsilon >= (of) \\`, `1.29 (1.82) \\`, `epsilon at least 1.29 at delta 1e-07 with 95\% confidence (replace-one, unit balanced user`},
-		"json":  {`"one_run": {`, `"epsilon_lower": 1.29`, `"k_plus": 10`, `"confidence": 0.95`, `"epsilon_largest_canaries": 2.97`},
-		"csv":   {"epsilon_lower,one_run_delta,one_run_confidence,one_run_neighbouring,one_run_unit", "1.29,1e-07,0.95,replace-one,balanced user,60,10,8,17,1.82"},
-	} {
-		var b bytes.Buffer
-		if err := audited(1.29).Write(&b, format); err != nil {
-			t.Fatal(err)
+		"latex":   {`one-run epsilon >= (of) \\`, `1.29 (1.82) \\`, `epsilon at least 1.29 at delta 1e-07 with 95\% confidence (replace-one, unit balanced user`},
+		"json":    {`"one_run": {`, `"epsilon_lower": 1.29`, `"k_plus": 10`, `"confidence": 0.95`, `"epsilon_largest_canaries": 2.97`},
+		"csv":     {"epsilon_lower,one_run_delta,one_run_confidence,one_run_neighbouring,one_run_unit", "1.29,1e-07,0.95,replace-one,balanced user,60,10,8,17,1.82"},
+		"html":    {"<th scope=\"col\">one-run epsilon &gt;= (of)</th>", "<td>1.29 (1.82)</td>", "epsilon at least 1.29 at delta 1e-07 with 95% confidence (replace-one, unit balanced user"},
+		"parquet": {"epsilon_lower 1.29", "one_run_delta 1e-07", "one_run_confidence 0.95", "one_run_neighbouring replace-one", "one_run_unit balanced user", "one_run_epsilon_largest 1.82"},
+	}
+	for _, format := range FormatNames() {
+		text := written(t, audited(1.29), format)
+		if formats[format] == nil {
+			t.Errorf("%s: say here what it shows of a lower bound", format)
 		}
-		for _, want := range wants {
-			if !strings.Contains(b.String(), want) {
-				t.Errorf("%s lacks %q:\n%s", format, want, b.String())
+		for _, want := range formats[format] {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s lacks %q:\n%s", format, want, text)
 			}
 		}
 	}
 }
 
+// written are results in a format, as text.
+func written(t *testing.T, r *Results, format string) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := r.Write(&b, format); err != nil {
+		t.Fatal(err)
+	}
+	if format == "parquet" {
+		return string(describeParquet(t, b.Bytes()))
+	}
+	return b.String()
+}
+
 // Whatever prints an epsilon prints what it assumes.
 func TestNoFormatPrintsABareEpsilon(t *testing.T) {
 	t.Parallel()
-	for _, format := range []string{"table", "latex", "json", "csv"} {
-		var b bytes.Buffer
-		if err := sample().Write(&b, format); err != nil {
-			t.Fatal(err)
-		}
-		text := strings.ReplaceAll(b.String(), "1e-07", "1e-7") // JSON writes it so
+	for _, format := range FormatNames() {
+		text := strings.ReplaceAll(written(t, sample(), format), "1e-07", "1e-7") // JSON writes it so
 		for _, fact := range []string{"154", "1e-7", "fixed-size", "replace-one", "classic", "balanced user", "add-or-remove-one"} {
 			if !strings.Contains(text, fact) {
-				t.Errorf("%s lacks %q beside its epsilons:\n%s", format, fact, b.String())
+				t.Errorf("%s lacks %q beside its epsilons:\n%s", format, fact, text)
 			}
 		}
 	}
