@@ -6,6 +6,7 @@ import (
 	"math/big"
 	"strconv"
 
+	"coalmine/internal/fractions"
 	"coalmine/privacy"
 	"coalmine/storage"
 	"coalmine/tasks/datasets"
@@ -251,7 +252,7 @@ func (e *Experiment) Warnings() []string {
 	return warnings
 }
 
-func total(ps []Probability) float64 {
+func total(ps []fractions.Probability) float64 {
 	var sum float64
 	for _, p := range ps {
 		sum += p.Float64()

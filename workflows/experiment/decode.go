@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"coalmine/internal/fractions"
 )
 
 // decoder reads a tree into the types. It goes on after a mistake, so that all
@@ -183,7 +185,7 @@ func leafHint(n *node, f *field) string {
 }
 
 func readProbability(n *node, v reflect.Value, f *field) bool {
-	p, err := ParseProbability(n.text)
+	p, err := fractions.ParseProbability(n.text)
 	if err != nil || !f.limits.contains(p.Rat()) {
 		return false
 	}
@@ -192,7 +194,7 @@ func readProbability(n *node, v reflect.Value, f *field) bool {
 }
 
 func readShare(n *node, v reflect.Value) bool {
-	s, err := ParseShare(strings.ReplaceAll(n.text, "_", ""))
+	s, err := fractions.ParseShare(strings.ReplaceAll(n.text, "_", ""))
 	v.Set(reflect.ValueOf(s))
 	return err == nil
 }

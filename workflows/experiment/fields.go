@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"coalmine/internal/fractions"
 )
 
 // field is what the tags of a struct field say.
@@ -34,8 +36,8 @@ type condition struct {
 }
 
 var (
-	probabilityType = reflect.TypeFor[Probability]()
-	shareType       = reflect.TypeFor[Share]()
+	probabilityType = reflect.TypeFor[fractions.Probability]()
+	shareType       = reflect.TypeFor[fractions.Share]()
 	experimentType  = reflect.TypeFor[Experiment]()
 )
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"coalmine/internal/fractions"
 	"coalmine/tasks/datasets"
 )
 
@@ -165,7 +166,7 @@ func (c *checker) privacy() {
 func (c *checker) canaries() {
 	for _, list := range []struct {
 		path   string
-		values []Probability
+		values []fractions.Probability
 	}{
 		{"canaries.user_probability", c.Canaries.UserProbability},
 		{"canaries.example_probability", c.Canaries.ExampleProbability},

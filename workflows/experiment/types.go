@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"coalmine/internal/fractions"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
 )
@@ -109,13 +110,13 @@ type Users struct {
 // TestPart is the share of the examples that utility is measured on.
 type TestPart struct {
 	// Fraction of the examples that are held out; each has this probability.
-	Fraction Probability `json:"fraction" default:"10%" range:"[0,1)"`
+	Fraction fractions.Probability `json:"fraction" default:"10%" range:"[0,1)"`
 }
 
 // Part is a share of the data that is kept from training.
 type Part struct {
 	// Fraction that is held out; each item has this probability.
-	Fraction Probability `json:"fraction" default:"0" range:"[0,1)"`
+	Fraction fractions.Probability `json:"fraction" default:"0" range:"[0,1)"`
 }
 
 // Canaries are random sequences of ordinary words or, at the byte level, of
@@ -136,10 +137,10 @@ type Canaries struct {
 	PerConfiguration int `json:"per_configuration" default:"10" range:"[1,10000]" unit:"canaries" source:"Thakkar et al. 2020, section 4.1"`
 	// UserProbability is p_u: the probability that a user becomes a secret
 	// sharer of a canary. One value or a list.
-	UserProbability []Probability `json:"user_probability" required:"true" range:"(0,1]" also:"p_u" source:"Thakkar et al. 2020, section 4.1"`
+	UserProbability []fractions.Probability `json:"user_probability" required:"true" range:"(0,1]" also:"p_u" source:"Thakkar et al. 2020, section 4.1"`
 	// ExampleProbability is p_e: the probability that an example of a secret
 	// sharer is replaced by the canary. One value or a list.
-	ExampleProbability []Probability `json:"example_probability" required:"true" range:"(0,1]" also:"p_e" source:"Thakkar et al. 2020, section 4.1"`
+	ExampleProbability []fractions.Probability `json:"example_probability" required:"true" range:"(0,1]" also:"p_e" source:"Thakkar et al. 2020, section 4.1"`
 	// HeldBack canaries are drawn like the others and inserted nowhere: controls.
 	HeldBack int `json:"held_back" default:"10" range:"[0,10000]" unit:"canaries"`
 }
@@ -295,7 +296,7 @@ type Budget struct {
 // Checkpoints say which models are kept besides the audited ones and the last.
 type Checkpoints struct {
 	// Every so many rounds a checkpoint is kept: a count or a share of the rounds.
-	Every Share `json:"every" default:"5%" unit:"rounds or %"`
+	Every fractions.Share `json:"every" default:"5%" unit:"rounds or %"`
 	// Keep the newest so many of them.
 	Keep int `json:"keep" default:"3" range:"[0,100000]" unit:"checkpoints"`
 }
@@ -304,7 +305,7 @@ type Checkpoints struct {
 type Audit struct {
 	// Every so many rounds the model is audited, and always after the last: a
 	// count or a share of the rounds. Absent: after the last only.
-	Every Share `json:"every,omitzero" unit:"rounds or %"`
+	Every fractions.Share `json:"every,omitzero" unit:"rounds or %"`
 	// RandomSampling ranks each canary among random sequences. Absent: not done.
 	RandomSampling *RandomSampling `json:"random_sampling,omitempty"`
 	// BeamSearch tries to extract each canary from its prefix. Absent: not done.
@@ -361,7 +362,7 @@ type OneRun struct {
 	Delta float64 `json:"delta" range:"[0,1)"`
 	// Confidence of the bound: it is too high with at most the rest of the
 	// probability.
-	Confidence Probability `json:"confidence" default:"95%" range:"(0,1)" source:"Steinke et al. 2023"`
+	Confidence fractions.Probability `json:"confidence" default:"95%" range:"(0,1)" source:"Steinke et al. 2023"`
 }
 
 // Guesses are fixed before the model is there.

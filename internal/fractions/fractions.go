@@ -1,4 +1,8 @@
-package experiment
+// Package fractions holds the numbers that people write as parts of something:
+// probabilities, exact, as 1/5000, 10% or 0.1; and shares of a training, as a count or
+// a percentage of its rounds. A value has one text form, so that equal values have
+// equal digests.
+package fractions
 
 import (
 	"errors"
