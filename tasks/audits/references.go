@@ -120,7 +120,7 @@ func readReferences(t *tasks.Task, p *RandomSamplingParams, ordinary int, exclud
 	if err != nil {
 		return nil, tasks.Permanent(err)
 	}
-	if room := canaries.Sequences(choices); float64(p.References+len(excluded)) > room {
+	if room := p.Sequences(ordinary, p.Prefix); float64(p.References+len(excluded)) > room {
 		return nil, tasks.Permanent(fmt.Errorf("%d references and %d canaries, which differ in what follows the prefix; expected at most the %.0f sequences that may follow it: use fewer references, a shorter prefix or longer canaries", p.References, len(excluded), room))
 	}
 	return tasks.Memoize(t, referencesKey(p, ordinary, excluded), "references", func() ([]*References, int64, error) {

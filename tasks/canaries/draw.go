@@ -108,7 +108,7 @@ func (p *DrawParams) fits(v *datasets.Vocabulary) error {
 		}
 		return nil
 	}
-	if room := Sequences(p.Choices(n)); float64(2*p.Canaries()) > room {
+	if room := p.Sequences(n, 0); float64(2*p.Canaries()) > room {
 		return fmt.Errorf("%d different canaries of %d symbols; expected at most half of the %.0f sequences: make them longer or fewer", p.Canaries(), p.Words, room)
 	}
 	return nil

@@ -142,7 +142,7 @@ func (d *design) draw(v *datasets.Vocabulary) error {
 		return fmt.Errorf("canaries of %d words; expected at most %d, where sequences are cut", p.Words, longest)
 	}
 	choices := p.Choices(v.Ordinary())
-	if room := Sequences(choices); float64(2*p.Canaries) > room {
+	if room := p.Sequences(v.Ordinary(), 0); float64(2*p.Canaries) > room {
 		return fmt.Errorf("%d different canaries of %d out of %d symbols; expected at most half of the %.0f sequences: make them longer or fewer", p.Canaries, p.Words, len(choices[0]), room)
 	}
 	users, err := d.carriers()

@@ -105,11 +105,18 @@ func (s Space) Choices(ordinary int) [][]int32 {
 	return choices
 }
 
-// Sequences is the number of sequences that the choices make.
-func Sequences(choices [][]int32) float64 {
+// Sequences is the number of sequences that may follow a prefix, out of so many
+// ordinary tokens.
+func (s Space) Sequences(ordinary, prefix int) float64 {
+	random := float64(ordinary)
+	if s.Alphabet != "" {
+		random = float64(len(s.Alphabet.tokens()))
+	}
 	n := 1.0
-	for _, tokens := range choices {
-		n *= float64(len(tokens))
+	for i := prefix; i < s.Words; i++ {
+		if s.Format == "" || s.Format[i] == Blank {
+			n *= random
+		}
 	}
 	return n
 }

@@ -1,7 +1,6 @@
 package canaries
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -99,7 +98,21 @@ func TestSpacesThatDoNotFitAreRefused(t *testing.T) {
 	if _, err := draw(t, taskstest.NewGraph(t), 100, good); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "alphabet digits for a vocabulary of 100 words") {
 		t.Errorf("an alphabet over words: %v", err)
 	}
-	if got := fmt.Sprint(Sequences(Space{Words: 4, Alphabet: Digits, Format: "a-##"}.Choices(datasets.Bytes))); got != "100" {
-		t.Errorf("two digits make %s sequences", got)
+}
+
+func TestSequencesAreAsManyAsTheChoicesMake(t *testing.T) {
+	t.Parallel()
+	for _, space := range []Space{
+		{Words: 3}, {Words: 5, Alphabet: Lower}, {Words: 9, Alphabet: Digits, Format: "a ##-#.#!"}, {Words: 4, Alphabet: Printable, Format: "####"},
+	} {
+		for prefix := range space.Words + 1 {
+			want := 1.0
+			for _, among := range space.Choices(datasets.Bytes)[prefix:] {
+				want *= float64(len(among))
+			}
+			if got := space.Sequences(datasets.Bytes, prefix); got != want {
+				t.Errorf("%+v after %d: %v sequences, want %v", space, prefix, got, want)
+			}
+		}
 	}
 }

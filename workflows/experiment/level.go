@@ -106,7 +106,7 @@ func (c *checker) room() {
 		}
 		return
 	}
-	if room := canaries.Sequences(c.Canaries.Space().Choices(c.Data.Ordinary())); float64(2*drawn) > room {
+	if room := c.Canaries.Space().Sequences(c.Data.Ordinary(), 0); float64(2*drawn) > room {
 		c.fail([]string{"canaries", "canaries.words", "canaries.format", "canaries.alphabet"},
 			"ask for %d different canaries of %d symbols; expected at most half of the %.0f sequences over the alphabet %s: use fewer or longer ones, or a larger alphabet", drawn, c.Canaries.Words, room, c.Canaries.Alphabet)
 	}
@@ -119,7 +119,7 @@ func (c *checker) suffix(path string, prefix, references int) {
 	if prefix >= space.Words || space.Format != "" && c.Canaries.blanks() == 0 {
 		return
 	}
-	room, drawn := canaries.Sequences(space.Choices(c.Data.Ordinary())[prefix:]), c.Canaries.Drawn()
+	room, drawn := space.Sequences(c.Data.Ordinary(), prefix), c.Canaries.Drawn()
 	over, unit, larger := fmt.Sprintf("vocabulary of %d words", c.Data.Ordinary()), "words", "vocabulary"
 	if space.Alphabet != "" {
 		over, unit, larger = fmt.Sprintf("alphabet %s", space.Alphabet), "bytes", "alphabet"

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"coalmine/privacy/onerun"
-	"coalmine/tasks/canaries"
 )
 
 // oneRun checks that the audit is the experiment that its theorem is about, and
@@ -40,7 +39,7 @@ func (c *checker) oneRunRoom() {
 	if space.Alphabet != "" {
 		over = fmt.Sprintf("symbols over the alphabet %s", space.Alphabet)
 	}
-	if room := canaries.Sequences(space.Choices(c.Data.Ordinary())); float64(2*o.Canaries) > room {
+	if room := space.Sequences(c.Data.Ordinary(), 0); float64(2*o.Canaries) > room {
 		c.fail([]string{path + ".canaries", path + ".words", "data.vocabulary.size", "canaries.alphabet"},
 			"is %d; expected at most half of the %.0f sequences of %d %s", o.Canaries, room, o.Words, over)
 	}
