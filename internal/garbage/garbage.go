@@ -1,10 +1,12 @@
-// Package garbage keeps a process with a small heap from collecting garbage all the
-// time.
+// Package garbage decides how much garbage a process lets come together before it
+// collects it.
 //
 // Go collects whenever the heap has grown by what lived after the last collection.
-// That is right for a worker that holds models. A coordinator, or a worker whose
-// tasks are small, lives in a few MiB, and would collect many times a second to save
-// as little:
+// That is too soon for a process that lives in a few MiB, such as a coordinator: it
+// would collect many times a second to save as little. And it is too late for a worker
+// that caches models: hundreds of MiB live, the same again would be garbage, and a
+// collection costs next to nothing, since arrays of numbers are not searched for
+// pointers.
 //
 //	garbage.Allow(32 << 20) // in main
 package garbage
@@ -16,9 +18,10 @@ import (
 	"runtime/metrics"
 )
 
-// Allow lets garbage come to about so many bytes before it is collected, or to as
-// much as lives if that is more, as ever. A memory limit (debug.SetMemoryLimit) still
-// has it collected earlier. Allow does nothing where GOGC says how to collect.
+// Allow lets garbage come to the largest of: so many bytes; the part of the heap that
+// a collection searches for pointers, which is what it costs; an eighth of what lives.
+// A memory limit (debug.SetMemoryLimit) still has it collected earlier. Allow does
+// nothing where GOGC says how to collect.
 func Allow(bytes int64) {
 	if os.Getenv("GOGC") == "" {
 		pace{bytes: bytes, percent: defaultPercent}.next()
@@ -30,6 +33,9 @@ const (
 	defaultPercent = 100
 	// leastHeap is what Go takes for the heap if less lives.
 	leastHeap = 4 << 20
+	// leastShare is the part of what lives that may always come in garbage: with less
+	// one collection would follow the other.
+	leastShare = 8
 )
 
 // pace is how collections follow one another.
@@ -46,7 +52,7 @@ func (p pace) next() {
 
 // keep sets the percentage right after a collection.
 func (p pace) keep() pace {
-	percent := percentFor(p.bytes, scanned())
+	percent := percentFor(p.bytes, afterCollection())
 	if percent == p.percent {
 		return p
 	}
@@ -57,23 +63,29 @@ func (p pace) keep() pace {
 	return pace{p.bytes, percent}
 }
 
-// percentFor is the percentage by which garbage may come to so many bytes where
-// live bytes are left after a collection. It has few values, for a new one stops
-// the process for a moment.
-func percentFor(garbage, live int64) int {
-	const step = 50
-	percent := garbage * 100 / max(live, leastHeap)
-	return int(max(percent/step*step, defaultPercent))
+// heap is what a collection has left, in bytes.
+type heap struct {
+	live     int64 // what Go takes the percentage of: objects, stacks and global variables
+	searched int64 // the part of the objects in which there may be pointers
 }
 
-// scanned is what Go takes the percentage of: what lived in the heap after the last
-// collection, stacks and global variables.
-func scanned() int64 {
-	samples := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"}}
-	metrics.Read(samples)
-	sum := int64(0)
-	for _, s := range samples {
-		sum += int64(s.Value.Uint64())
+// percentFor is the percentage of what lives that garbage may come to: at least so
+// many bytes. It has few values, for a new one stops the process for a moment.
+func percentFor(bytes int64, h heap) int {
+	live := max(h.live, leastHeap)
+	percent := max(bytes, h.searched, live/leastShare) * 100 / live
+	step := int64(50)
+	if percent < defaultPercent {
+		step = 10
 	}
-	return sum
+	return int(percent / step * step)
+}
+
+func afterCollection() heap {
+	samples := []metrics.Sample{
+		{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"}, {Name: "/gc/scan/heap:bytes"},
+	}
+	metrics.Read(samples)
+	bytes := func(i int) int64 { return int64(samples[i].Value.Uint64()) }
+	return heap{live: bytes(0) + bytes(1) + bytes(2), searched: bytes(3)}
 }
