@@ -68,6 +68,19 @@ func (m *Language) NewScorer(params []float32) (*Scorer, error) {
 	return s, nil
 }
 
+// Bytes is the memory that the scorer takes, its parameters included, for caches.
+func (s *Scorer) Bytes() int64 {
+	bytes := 4 * int64(s.model.Parameters())
+	for i := range s.layers {
+		l := &s.layers[i]
+		bytes += l.input.Bytes() + l.projection.Bytes() + l.recurrent.direct.Bytes() + l.recurrent.candidate.Bytes()
+	}
+	for i := range s.tiles {
+		bytes += s.tiles[i].Bytes()
+	}
+	return bytes
+}
+
 func (l *scorerLayer) prepare(c cell, w *layerWeights) {
 	l.cell = c
 	kernels.PackB(false, c.in, c.gates(), w.input, c.gates(), &l.input)

@@ -43,9 +43,14 @@ func (s *Scorer) Tabulate() *Tables {
 	return t
 }
 
-// Bytes is the memory that the tables take, for caches.
+// Bytes is the memory that the tables take, the scorer and its parameters included,
+// for caches.
 func (t *Tables) Bytes() int64 {
-	return 4*int64(len(t.inputs)+len(t.targets)) + 8*int64(len(t.emissionGroupOf)+len(t.outputGroupOf))
+	bytes := t.scorer.Bytes() + 4*int64(len(t.inputs)+len(t.targets)) + 8*int64(len(t.outputGroupOf)+len(t.emissionGroupOf))
+	if t.coarse != nil {
+		bytes += t.coarse.recurrent.Bytes() + 8*int64(len(t.coarse.sizes))
+	}
+	return bytes
 }
 
 // Scorer returns the scorer that the tables were made from.

@@ -15,6 +15,9 @@ type Packed struct {
 // Shape returns the rows and columns of op(B).
 func (p *Packed) Shape() (k, n int) { return p.k, p.n }
 
+// Bytes is the memory that the matrix takes.
+func (p *Packed) Bytes() int64 { return 4 * int64(cap(p.data)) }
+
 // PackB packs op(B), k x n (b itself, or its transpose if transB; ldb is the
 // stride of the stored rows), into dst, whose memory it reuses.
 func PackB(transB bool, k, n int, b []float32, ldb int, dst *Packed) {

@@ -59,6 +59,9 @@ func RoundB(k, n int, b []float32, ldb int) *Rounded {
 	return r
 }
 
+// Bytes is the memory that the matrix takes.
+func (r *Rounded) Bytes() int64 { return 4 * int64(cap(r.pairs)) }
+
 // integer is v in steps, rounded, and 0 if that is no number.
 func (r *Rounded) integer(v float32, step float64) int32 {
 	x := float64(v) / step

@@ -62,7 +62,7 @@ func ReadScorer(ctx context.Context, t *tasks.Task, input string) (*models.Score
 		if err != nil {
 			return nil, 0, tasks.Permanent(err)
 		}
-		return s, 4 * int64(len(m.Params)), nil
+		return s, s.Bytes(), nil
 	})
 }
 
