@@ -19,10 +19,10 @@ type blobCache struct {
 // maxAsked is how many blobs are remembered as read in part.
 const maxAsked = 10_000
 
-func newBlobCache(capacity int64) *blobCache {
+func newBlobCache(memory *budget) *blobCache {
 	return &blobCache{
-		memory: newCache[storage.Digest, []byte](capacity),
-		asked:  newCache[storage.Digest, struct{}](maxAsked),
+		memory: newCache[storage.Digest, []byte](memory),
+		asked:  newCache[storage.Digest, struct{}](newBudget(maxAsked)),
 	}
 }
 

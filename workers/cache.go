@@ -7,35 +7,60 @@ import (
 	"sync"
 )
 
-// cache keeps the values used last, up to a number of bytes, and loads each at
-// most once at a time. Values are immutable and shared.
-type cache[K comparable, V any] struct {
+// budget bounds the bytes that several caches keep between them. What was used
+// least recently goes first, whichever cache has it.
+type budget struct {
 	capacity int64
-	// dropped is told what the cache no longer keeps; nil if nobody cares. It is
-	// called with the cache locked.
-	dropped func(K)
+
+	mu    sync.Mutex // of all caches with this budget
+	used  int64
+	order *list.List // of evictable, used last in front
+}
+
+// evictable is an entry of a cache, as the budget sees it.
+type evictable interface{ evict(element *list.Element) }
+
+func newBudget(capacity int64) *budget { return &budget{capacity: capacity, order: list.New()} }
+
+// clear has the caches forget everything.
+func (b *budget) clear() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.shrink(-1)
+}
+
+// shrink evicts what was not used for longest until no more than so many bytes are
+// used; -1 evicts everything.
+func (b *budget) shrink(bytes int64) {
+	for b.used > bytes && b.order.Len() > 0 {
+		last := b.order.Back()
+		last.Value.(evictable).evict(last)
+	}
+}
+
+// cache keeps values within a budget, and loads each at most once at a time. Values
+// are immutable and shared.
+type cache[K comparable, V any] struct {
+	budget *budget
+	// evicted is told what the cache no longer keeps; nil if nobody cares. It is
+	// called with the budget locked.
+	evicted func(K)
 	metrics cacheMetrics
 
-	mu      sync.Mutex
 	size    int64
-	order   *list.List // of *entry[K, V], used last in front
 	entries map[K]*list.Element
 	loading map[K]chan struct{} // closed when the load has ended
 }
 
 type entry[K comparable, V any] struct {
+	cache *cache[K, V]
 	key   K
 	value V
 	size  int64
 }
 
-func newCache[K comparable, V any](capacity int64) *cache[K, V] {
-	return &cache[K, V]{
-		capacity: capacity,
-		order:    list.New(),
-		entries:  map[K]*list.Element{},
-		loading:  map[K]chan struct{}{},
-	}
+func newCache[K comparable, V any](b *budget) *cache[K, V] {
+	return &cache[K, V]{budget: b, entries: map[K]*list.Element{}, loading: map[K]chan struct{}{}}
 }
 
 // get returns the value under key, from load if it is not there. While one
@@ -63,10 +88,10 @@ func (c *cache[K, V]) get(ctx context.Context, key K, load func() (V, int64, err
 // claim returns the value, or the load under way to wait for, or neither: then
 // the load is the caller's.
 func (c *cache[K, V]) claim(key K) (value V, ok bool, wait chan struct{}) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.budget.mu.Lock()
+	defer c.budget.mu.Unlock()
 	if element := c.entries[key]; element != nil {
-		c.order.MoveToFront(element)
+		c.budget.order.MoveToFront(element)
 		return element.Value.(*entry[K, V]).value, true, nil
 	}
 	if wait = c.loading[key]; wait == nil {
@@ -81,8 +106,8 @@ var errLoadPanicked = errors.New("loading panicked")
 func (c *cache[K, V]) fill(key K, load func() (V, int64, error)) (value V, err error) {
 	size, err := int64(0), errLoadPanicked
 	defer func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
+		c.budget.mu.Lock()
+		defer c.budget.mu.Unlock()
 		if err == nil {
 			c.store(key, value, size)
 		}
@@ -95,76 +120,69 @@ func (c *cache[K, V]) fill(key K, load func() (V, int64, error)) (value V, err e
 
 // add keeps a value that the caller has made.
 func (c *cache[K, V]) add(key K, value V, size int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.budget.mu.Lock()
+	defer c.budget.mu.Unlock()
 	c.store(key, value, size)
 }
 
 // peek returns the value if it is there.
 func (c *cache[K, V]) peek(key K) (V, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.budget.mu.Lock()
+	defer c.budget.mu.Unlock()
 	element := c.entries[key]
 	if element == nil {
 		var zero V
 		return zero, false
 	}
-	c.order.MoveToFront(element)
+	c.budget.order.MoveToFront(element)
 	return element.Value.(*entry[K, V]).value, true
 }
 
 // remove forgets a value.
 func (c *cache[K, V]) remove(key K) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.drop(c.entries[key])
-}
-
-// clear forgets all values.
-func (c *cache[K, V]) clear() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for c.order.Len() > 0 {
-		c.drop(c.order.Back())
+	c.budget.mu.Lock()
+	defer c.budget.mu.Unlock()
+	if element := c.entries[key]; element != nil {
+		element.Value.(evictable).evict(element)
 	}
 }
 
-// store keeps a value and drops those not used for longest, which may be the
-// value itself if it is larger than the whole cache.
+// store keeps a value and evicts what is then beyond the budget: the value itself if
+// it is larger than all of that.
 func (c *cache[K, V]) store(key K, value V, size int64) {
 	if element := c.entries[key]; element != nil {
-		c.forget(element) // replaced, not dropped
+		c.forget(element) // replaced, not evicted
 	}
-	c.entries[key] = c.order.PushFront(&entry[K, V]{key, value, size})
-	c.size += size
-	for c.size > c.capacity {
-		c.drop(c.order.Back())
-	}
-	c.metrics.holds(c.size)
+	c.entries[key] = c.budget.order.PushFront(&entry[K, V]{c, key, value, size})
+	c.count(size)
+	c.budget.shrink(c.budget.capacity)
 }
 
-func (c *cache[K, V]) drop(element *list.Element) {
-	if element == nil {
-		return
-	}
-	key := c.forget(element)
-	c.metrics.holds(c.size)
-	if c.dropped != nil {
-		c.dropped(key)
+// evict implements evictable.
+func (e *entry[K, V]) evict(element *list.Element) {
+	e.cache.forget(element)
+	if e.cache.evicted != nil {
+		e.cache.evicted(e.key)
 	}
 }
 
-func (c *cache[K, V]) forget(element *list.Element) K {
-	e := c.order.Remove(element).(*entry[K, V])
+func (c *cache[K, V]) forget(element *list.Element) {
+	e := c.budget.order.Remove(element).(*entry[K, V])
 	delete(c.entries, e.key)
-	c.size -= e.size
-	return e.key
+	c.count(-e.size)
+}
+
+// count adds to what the cache has used of its budget.
+func (c *cache[K, V]) count(bytes int64) {
+	c.size += bytes
+	c.budget.used += bytes
+	c.metrics.holds(c.size)
 }
 
 // memo implements tasks.Memo.
 type memo struct{ values *cache[string, any] }
 
-func newMemo(capacity int64) *memo { return &memo{newCache[string, any](capacity)} }
+func newMemo(b *budget) *memo { return &memo{newCache[string, any](b)} }
 
 // Get implements tasks.Memo.
 func (m *memo) Get(key string, load func() (value any, size int64, err error)) (any, error) {

@@ -19,20 +19,20 @@ import (
 	"coalmine/storage/storagetest"
 )
 
-// The cache must keep what was used last and no more than its capacity, just as
-// a plain list of what was touched says.
-func TestCacheKeepsWhatWasUsedLast(t *testing.T) {
+// Caches with one budget must keep what was used last of all that they have, and no
+// more than the budget, just as a plain list of what was touched says.
+func TestCachesKeepWhatWasUsedLast(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		capacity := rapid.Int64Range(0, 20).Draw(t, "capacity")
-		c := newCache[int, int](capacity)
+		b := newBudget(rapid.Int64Range(0, 20).Draw(t, "capacity"))
+		caches := []*cache[int, int]{newCache[int, int](b), newCache[int, int](b)}
 		sizes := map[int]int64{}
 		var recent []int // used last at the end
 		touch := func(key int) {
 			recent = append(slices.DeleteFunc(recent, func(k int) bool { return k == key }), key)
 			total := int64(0)
 			for i := len(recent) - 1; i >= 0; i-- {
-				if total += sizes[recent[i]]; total > capacity {
+				if total += sizes[recent[i]]; total > b.capacity {
 					recent = slices.Delete(recent, 0, i+1)
 					return
 				}
@@ -42,7 +42,7 @@ func TestCacheKeepsWhatWasUsedLast(t *testing.T) {
 			key := rapid.IntRange(0, 8).Draw(t, "key")
 			had := slices.Contains(recent, key)
 			loaded := false
-			v, err := c.get(context.Background(), key, func() (int, int64, error) {
+			v, err := caches[key%2].get(context.Background(), key, func() (int, int64, error) {
 				loaded = true
 				sizes[key] = rapid.Int64Range(0, 25).Draw(t, "size")
 				return -key, sizes[key], nil
@@ -54,16 +54,21 @@ func TestCacheKeepsWhatWasUsedLast(t *testing.T) {
 				t.Fatalf("get(%d) loaded: %v, kept before: %v", key, loaded, had)
 			}
 			touch(key)
-			if c.size > c.capacity || len(c.entries) != len(recent) || c.order.Len() != len(recent) {
-				t.Fatalf("cache of %d bytes holds %d in %d entries, want %v", c.capacity, c.size, len(c.entries), recent)
+			entries := len(caches[0].entries) + len(caches[1].entries)
+			if b.used > b.capacity || b.used != caches[0].size+caches[1].size || entries != len(recent) || b.order.Len() != len(recent) {
+				t.Fatalf("caches of %d bytes hold %d in %d entries, want %v", b.capacity, b.used, entries, recent)
 			}
+		}
+		b.clear()
+		if b.used != 0 || b.order.Len() != 0 || len(caches[0].entries) != 0 || len(caches[1].entries) != 0 {
+			t.Fatalf("%d bytes in %d entries are left of what was cleared", b.used, b.order.Len())
 		}
 	})
 }
 
 func TestCacheLoadsOnceAtATime(t *testing.T) {
 	t.Parallel()
-	m := newMemo(100)
+	m := newMemo(newBudget(100))
 	var loads atomic.Int64
 	release := make(chan struct{})
 	var all sync.WaitGroup
@@ -94,7 +99,7 @@ func TestAFailedOrPanickedLoadLetsOthersTry(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := newCache[string, int](100)
+			c := newCache[string, int](newBudget(100))
 			begun, proceed := make(chan struct{}), make(chan struct{})
 			var first sync.WaitGroup
 			first.Go(func() {
@@ -125,7 +130,7 @@ func TestAFailedOrPanickedLoadLetsOthersTry(t *testing.T) {
 
 func TestAWaitForAnothersLoadEndsWithTheContext(t *testing.T) {
 	t.Parallel()
-	c := newCache[string, int](100)
+	c := newCache[string, int](newBudget(100))
 	begun, proceed := make(chan struct{}), make(chan struct{})
 	var loader sync.WaitGroup
 	loader.Go(func() {
@@ -171,7 +176,7 @@ func diskCacheOf(t *testing.T, dir string, capacity int64) *blobCache {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newBlobCache(0) // nothing in memory
+	c := newBlobCache(newBudget(0)) // nothing in memory
 	c.disk = disk
 	return c
 }
@@ -257,7 +262,7 @@ func TestABlobReadInPartAgainIsKeptOnDisk(t *testing.T) {
 	}
 	read(c, false, 1) // another worker emptied the directory
 	read(c, true, 2)
-	read(newBlobCache(1<<20), false, 2) // no disk, nothing in memory
+	read(newBlobCache(newBudget(1<<20)), false, 2) // no disk, nothing in memory
 }
 
 // The bit is flipped after the file was read and found good, as a disk does it.
@@ -283,7 +288,7 @@ func TestAFlippedBitOnDiskIsFoundAndNeverUsed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := newBlobCache(0)
+		c := newBlobCache(newBudget(0))
 		c.disk = disk
 		read := func(offset, length int64) (ok bool) {
 			data, ok, err := c.part(context.Background(), b, offset, length, s.fetch)
@@ -364,26 +369,5 @@ func TestWorkerIDsAreNamesOfObjects(t *testing.T) {
 		if newWorkerID(host) == id {
 			t.Errorf("worker ID %q came twice", id)
 		}
-	}
-}
-
-func TestCommitsTakeASixteenthOfTheMemoryBesides(t *testing.T) {
-	t.Parallel()
-	l := newLab(t)
-	w := l.worker(hashKind)
-	w.MemoryBytes = 1 << 20
-	e, err := w.newExecutor(func(error) {})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for n := range 100 {
-		c := &storage.Commit{
-			Key:   storage.Key{Digest: storage.DigestOf([]byte{byte(n)})},
-			Blobs: []storage.Blob{{Inline: make([]byte, 1000)}, {Blocks: make([]byte, 1000)}},
-		}
-		e.source.remember(c, newSink(t.Context(), l.archive, c.Key, 0))
-	}
-	if kept := e.source.commits; kept.size > w.MemoryBytes/16 || len(kept.entries) < 10 {
-		t.Errorf("%d commits of %d bytes are kept", len(kept.entries), kept.size)
 	}
 }

@@ -42,8 +42,8 @@ func openDiskCache(dir string, capacity int64, log *slog.Logger) (*diskCache, er
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("cache directory %s cannot be made; name another by --cache: %w", dir, err)
 	}
-	c := &diskCache{dir: dir, log: log, files: newCache[storage.Digest, struct{}](capacity)}
-	c.files.dropped = func(d storage.Digest) { _ = os.Remove(c.path(d)) }
+	c := &diskCache{dir: dir, log: log, files: newCache[storage.Digest, struct{}](newBudget(capacity))}
+	c.files.evicted = func(d storage.Digest) { _ = os.Remove(c.path(d)) }
 	return c, c.adopt()
 }
 
@@ -81,7 +81,7 @@ func (c *diskCache) path(d storage.Digest) string { return filepath.Join(c.dir, 
 
 // largest is the size of the largest blob worth keeping: one that does not push
 // everything else out.
-func (c *diskCache) largest() int64 { return c.files.capacity / 4 }
+func (c *diskCache) largest() int64 { return c.files.budget.capacity / 4 }
 
 // read returns a whole blob, checked.
 func (c *diskCache) read(digest storage.Digest) (data []byte, ok bool) {

@@ -33,13 +33,6 @@ type executor struct {
 	store          *storeCheck
 }
 
-// dropCaches forgets what is cached in memory.
-func (e *executor) dropCaches() {
-	e.source.commits.clear()
-	e.source.blobs.memory.clear()
-	e.memo.values.clear()
-}
-
 // handle executes one message and returns the encoded outcome. ctx ends with one
 // of the causes of package queue.
 func (e *executor) handle(ctx context.Context, m queue.Message) []byte {
@@ -189,7 +182,7 @@ func (x *execution) run(ctx context.Context) attempts.Outcome {
 	if stands != nil {
 		return x.done(stands)
 	}
-	out := newSink(ctx, x.worker.Archive, x.attempt.Key, x.worker.memory()/8)
+	out := newSink(ctx, x.worker.Archive, x.attempt.Key, x.worker.keptOutputs())
 	task := tasks.NewTask(x.attempt.Spec, x.source, out, x.memo, x.report()).WithKeys(x.worker.Keys)
 	blobs, err := x.produce(ctx, task, out)
 	if err != nil {

@@ -73,7 +73,7 @@ func newMemoryGuard(limit int64, dropCaches func(), log *slog.Logger) *memoryGua
 		exit:       func() { os.Exit(1) },
 		log:        log,
 		room:       semaphore.NewWeighted(math.MaxInt64),
-		hungry:     newCache[storage.Key, struct{}](maxHungry),
+		hungry:     newCache[storage.Key, struct{}](newBudget(maxHungry)),
 	}
 }
 

@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
+	"os"
 	"runtime"
 	"strconv"
 	"strings"
@@ -13,9 +15,12 @@ import (
 	"time"
 
 	"coalmine/internal/queue"
+	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/attempts"
+	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/training"
 )
 
 // scale is a guard over a pretended memory.
@@ -175,6 +180,56 @@ func TestHeartbeatsTellTheMemory(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond) // between two looks
 	}
+}
+
+// tablesKind prepares its model for audits, as they do.
+var tablesKind = kind("test/tables", func(ctx context.Context, t *tasks.Task) error {
+	_, err := tasks.Memoize(t, t.Key, "tables", func() (*models.Tables, int64, error) {
+		scorer, err := checkpoints.ReadScorer(ctx, t, "model")
+		if err != nil {
+			return nil, 0, err
+		}
+		tables := scorer.Tabulate()
+		return tables, tables.Bytes(), nil
+	})
+	return err
+})
+
+// A long training brings ever new models, and its audits ever new tables: here 60, of
+// 10 MiB each with what is made of them. A worker that may cache 32 MiB must not come
+// to hold a part of them that grows.
+func TestAWorkerProcessDoesNotGrowWithTheModelsThatItSees(t *testing.T) {
+	t.Parallel()
+	l, start := newProcessLab(t, "")
+	worker := start(cacheVariable + "=" + strconv.Itoa(32<<20)).Process.Pid
+	const trainings, bound = 60, 128 << 20
+	for seed := range uint64(trainings) {
+		model := mustSpec(t, training.Initial, training.InitialParams{Seed: seed, Model: models.Config{
+			Kind: models.CIFGLSTM, Vocabulary: 3000, Embedding: 64, Units: 128,
+		}})
+		l.do(model, 1, attempts.Done)
+		l.do(mustSpec(t, tablesKind, nil, input("model", model)), 1, attempts.Done)
+	}
+	peak := peakMemory(t, worker)
+	t.Logf("the worker came to %d MiB", peak>>20)
+	if peak > bound {
+		t.Errorf("the worker came to %d MiB, want at most %d", peak>>20, bound>>20)
+	}
+}
+
+// peakMemory is the most that a process has had of the machine's memory, in bytes.
+func peakMemory(t *testing.T, process int) int64 {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", process))
+	if err != nil {
+		t.Skipf("this system does not tell the memory of processes: %v", err)
+	}
+	_, rest, _ := strings.Cut(string(status), "VmHWM:")
+	var kib int64
+	if _, err := fmt.Sscan(rest, &kib); err != nil {
+		t.Fatalf("no peak in the status of the process: %v", err)
+	}
+	return kib << 10
 }
 
 // hoardingKind takes memory, asks the gate for leave, and gives it back.

@@ -16,12 +16,14 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"coalmine/internal/garbage"
 	"coalmine/internal/queue"
 	"coalmine/internal/testserver"
 	"coalmine/storage"
 	"coalmine/storage/dir"
 	"coalmine/tasks"
 	"coalmine/tasks/attempts"
+	"coalmine/tasks/training"
 )
 
 // Variables that make the test binary a worker process.
@@ -29,8 +31,10 @@ const (
 	redisVariable = "COALMINE_TEST_REDIS"
 	storeVariable = "COALMINE_TEST_STORE"
 	gateVariable  = "COALMINE_TEST_GATE"
-	// memoryVariable is a limit of memory in bytes, if set.
+	// memoryVariable is a limit of memory in bytes, if set, and cacheVariable one of
+	// what is cached.
 	memoryVariable = "COALMINE_TEST_MEMORY"
+	cacheVariable  = "COALMINE_TEST_CACHE"
 )
 
 func TestMain(m *testing.M) {
@@ -43,6 +47,7 @@ func TestMain(m *testing.M) {
 
 // workerProcess is a worker on a real Redis and a directory until it is killed.
 func workerProcess() error {
+	garbage.Allow(32 << 20) // as the program does
 	ctx := context.Background()
 	conn, err := queue.Open(ctx, os.Getenv(redisVariable))
 	if err != nil {
@@ -54,11 +59,13 @@ func workerProcess() error {
 	}
 	gate := os.Getenv(gateVariable)
 	limit, _ := strconv.ParseInt(os.Getenv(memoryVariable), 10, 64)
+	cached, _ := strconv.ParseInt(os.Getenv(cacheVariable), 10, 64)
 	w := &Worker{
 		Archive:     storage.NewArchive(store),
 		Queue:       conn,
-		Registry:    tasks.NewRegistry(gatedKind(gate), hoardingKind(gate)),
+		Registry:    tasks.NewRegistry(gatedKind(gate), hoardingKind(gate), training.Initial, tablesKind),
 		Slots:       2,
+		CacheMemory: cached,
 		MemoryLimit: limit,
 		Log:         slog.New(slog.DiscardHandler),
 	}
@@ -236,7 +243,7 @@ func TestResultsDoNotDependOnWhoComputesThem(t *testing.T) {
 	for range 2 {
 		w := trouble.worker(hashKind)
 		w.CacheDir = t.TempDir()
-		w.MemoryBytes = 4 * bigBlob // far too little
+		w.CacheMemory = 4 * bigBlob // far too little
 		trouble.start(w)
 	}
 	for _, layer := range graph {

@@ -27,19 +27,19 @@ type sink struct {
 	mu    sync.Mutex
 	names map[string]bool
 	blobs []storage.Blob
-	// kept are the bytes of blobs for the cache, of at most budget bytes more: an
+	// kept are the bytes of blobs for the cache, of at most room bytes more: an
 	// import may put more than memory holds.
-	kept   map[storage.Digest][]byte
-	budget int64
+	kept map[storage.Digest][]byte
+	room int64
 }
 
-func newSink(ctx context.Context, archive *storage.Archive, key storage.Key, budget int64) *sink {
+func newSink(ctx context.Context, archive *storage.Archive, key storage.Key, room int64) *sink {
 	ctx, giveUp := context.WithCancel(context.WithoutCancel(ctx))
 	puts, ctx := errgroup.WithContext(ctx)
 	puts.SetLimit(parallelPuts)
 	return &sink{
 		archive: archive, key: key, puts: puts, ctx: ctx, giveUp: giveUp,
-		names: map[string]bool{}, kept: map[storage.Digest][]byte{}, budget: budget,
+		names: map[string]bool{}, kept: map[storage.Digest][]byte{}, room: room,
 	}
 }
 
@@ -81,8 +81,8 @@ func (s *sink) record(blob storage.Blob, data []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.blobs = append(s.blobs, blob)
-	if !blob.IsInline() && blob.Size <= s.budget {
-		s.budget -= blob.Size
+	if !blob.IsInline() && blob.Size <= s.room {
+		s.room -= blob.Size
 		s.kept[blob.Digest] = data
 	}
 }

@@ -23,9 +23,8 @@ type source struct {
 // counts, in bytes.
 const commitOverhead = 2 << 10
 
-// newSource keeps commits of up to capacity bytes.
-func newSource(archive *storage.Archive, blobs *blobCache, capacity int64) *source {
-	return &source{archive: archive, blobs: blobs, commits: newCache[storage.Key, *storage.Commit](capacity)}
+func newSource(archive *storage.Archive, memory *budget) *source {
+	return &source{archive: archive, blobs: newBlobCache(memory), commits: newCache[storage.Key, *storage.Commit](memory)}
 }
 
 // Commit implements tasks.Source.

@@ -26,8 +26,8 @@ import (
 
 // Defaults of a Worker's zero fields.
 const (
-	DefaultCacheBytes  = 20 << 30 // 20 GiB
-	DefaultMemoryBytes = 1 << 30  // 1 GiB
+	DefaultCacheBytes  = 20 << 30  // 20 GiB
+	DefaultCacheMemory = 256 << 20 // 256 MiB, for each slot
 	DefaultGrace       = 10 * time.Second
 )
 
@@ -51,10 +51,10 @@ type Worker struct {
 	CacheDir string
 	// CacheBytes bounds the files in CacheDir. Default DefaultCacheBytes.
 	CacheBytes int64
-	// MemoryBytes bounds what is cached in memory: half for blobs, half for the
-	// values that tasks decode from them. Commits may take a sixteenth besides.
-	// Default DefaultMemoryBytes; at most a quarter of MemoryLimit.
-	MemoryBytes int64
+	// CacheMemory bounds what is cached in memory, in bytes: blobs, commits, and the
+	// values that tasks decode from them, all together. Default DefaultCacheMemory
+	// for each slot; at most a quarter of MemoryLimit.
+	CacheMemory int64
 	// MemoryLimit bounds the memory of the whole process, in bytes; 0 means no
 	// bound. Over it caches are dropped, then attempts handed back, and one that
 	// needs more all by itself fails. Run sets the runtime's soft limit somewhat
@@ -91,9 +91,9 @@ func (w *Worker) check() error {
 	if len(w.Registry) == 0 {
 		errs = append(errs, errors.New("its Registry knows no kinds"))
 	}
-	if w.Slots < 0 || w.CacheBytes < 0 || w.MemoryBytes < 0 || w.MemoryLimit < 0 || w.IdleFor < 0 {
-		errs = append(errs, fmt.Errorf("Slots (%d), CacheBytes (%d), MemoryBytes (%d), MemoryLimit (%d) and IdleFor (%v) must not be negative",
-			w.Slots, w.CacheBytes, w.MemoryBytes, w.MemoryLimit, w.IdleFor))
+	if w.Slots < 0 || w.CacheBytes < 0 || w.CacheMemory < 0 || w.MemoryLimit < 0 || w.IdleFor < 0 {
+		errs = append(errs, fmt.Errorf("Slots (%d), CacheBytes (%d), CacheMemory (%d), MemoryLimit (%d) and IdleFor (%v) must not be negative",
+			w.Slots, w.CacheBytes, w.CacheMemory, w.MemoryLimit, w.IdleFor))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("worker: %w", err)
@@ -147,15 +147,16 @@ func (w *Worker) Run(ctx context.Context) error {
 // newExecutor is for one Run, which quit ends.
 func (w *Worker) newExecutor(quit context.CancelCauseFunc) (*executor, error) {
 	m := newMetrics(w.Metrics, w.Registry)
-	blobs := newBlobCache(w.memory() / 2)
-	blobs.memory.metrics = m.gauge("blobs")
+	memory := newBudget(w.cacheMemory())
+	source, memo := newSource(w.Archive, memory), newMemo(memory)
+	source.blobs.memory.metrics, source.commits.metrics, memo.values.metrics = m.gauge("blobs"), m.gauge("commits"), m.gauge("values")
 	if w.CacheDir != "" {
 		disk, err := openDiskCache(w.CacheDir, cmp.Or(w.CacheBytes, DefaultCacheBytes), w.log())
 		if err != nil {
 			return nil, fmt.Errorf("worker: %w", err)
 		}
 		disk.countIn(m.gauge("disk"))
-		blobs.disk = disk
+		source.blobs.disk = disk
 	}
 	host := w.Host
 	if host == "" {
@@ -166,15 +167,14 @@ func (w *Worker) newExecutor(quit context.CancelCauseFunc) (*executor, error) {
 		worker:   w,
 		workerID: newWorkerID(host),
 		host:     host,
-		source:   newSource(w.Archive, blobs, w.memory()/16),
-		memo:     newMemo(w.memory() / 2),
+		source:   source,
+		memo:     memo,
 		progress: newProgressBoard(),
 		metrics:  m,
 		store:    &storeCheck{worker: w, quit: quit},
 	}
-	e.source.commits.metrics, e.memo.values.metrics = m.gauge("commits"), m.gauge("values")
 	e.log = w.log().With("worker", e.workerID)
-	e.guard = newMemoryGuard(w.MemoryLimit, e.dropCaches, e.log)
+	e.guard = newMemoryGuard(w.MemoryLimit, memory.clear, e.log)
 	return e, nil
 }
 
@@ -198,14 +198,18 @@ func (w *Worker) limitMemory(ctx context.Context, guard *memoryGuard) (end func(
 
 func (w *Worker) slots() int { return cmp.Or(w.Slots, runtime.GOMAXPROCS(0)) }
 
-// memory is what caches may take.
-func (w *Worker) memory() int64 {
-	caches := cmp.Or(w.MemoryBytes, DefaultMemoryBytes)
+// cacheMemory is what may be cached in memory, in bytes.
+func (w *Worker) cacheMemory() int64 {
+	bytes := cmp.Or(w.CacheMemory, int64(w.slots())*DefaultCacheMemory)
 	if w.MemoryLimit > 0 {
-		caches = min(caches, w.MemoryLimit/4)
+		bytes = min(bytes, w.MemoryLimit/4)
 	}
-	return caches
+	return bytes
 }
+
+// keptOutputs is how many bytes of its outputs an attempt holds on to until they
+// can be cached: an eighth of its slot's share of the cache.
+func (w *Worker) keptOutputs() int64 { return w.cacheMemory() / int64(w.slots()) / 8 }
 
 func (w *Worker) grace() time.Duration { return max(0, cmp.Or(w.Grace, DefaultGrace)) }
 

@@ -275,7 +275,7 @@ func TestAMissingInputIsNamed(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	w := l.worker(hashKind)
-	w.MemoryBytes = 2 // caches nothing
+	w.CacheMemory = 2 // caches nothing
 	l.start(w)
 	ctx := testContext(t)
 	a := mustSpec(t, hashKind, "a")
@@ -308,7 +308,7 @@ func TestOneDamagedReadIsNoObstacle(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	w := l.worker(hashKind)
-	w.MemoryBytes = 2 // caches nothing
+	w.CacheMemory = 2 // caches nothing
 	l.start(w)
 	a := mustSpec(t, hashKind, "a")
 	l.do(a, 1, attempts.Done)

@@ -134,8 +134,8 @@ func newIdleWorkerCommand(g *global) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			w := newWorker(archive, conn, g)
-			w.Registry, w.Slots = scale.Registry(), slots
+			w := newWorker(archive, conn, g, slots)
+			w.Registry = scale.Registry()
 			return errors.Join(scale.Work(c.Context(), c.InOrStdin(), w.Run), conn.Close())
 		},
 	}

@@ -53,10 +53,10 @@ func newWorkerCommand(g *global) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			w := newWorker(archive, conn, g)
+			w := newWorker(archive, conn, g, slots)
 			w.Keys = keys
-			w.Slots, w.CacheDir, w.CacheBytes = slots, cacheDir, cacheGiB<<30
-			w.MemoryBytes = memoryMiB << 20
+			w.CacheDir, w.CacheBytes = cacheDir, cacheGiB<<30
+			w.CacheMemory = memoryMiB << 20
 			w.Grace, w.IdleFor = grace, idle
 			store, redis := checks(archive, conn)
 			listen.options.Log, listen.options.Metrics = w.Log, g.metrics
@@ -69,7 +69,7 @@ func newWorkerCommand(g *global) *cobra.Command {
 	f.IntVar(&slots, "slots", 0, "tasks at a time; 0 is one for each core")
 	f.StringVar(&cacheDir, "cache", "", "directory for a disk cache of inputs; workers of one machine may share it")
 	f.Int64Var(&cacheGiB, "cache-size", 20, "size of the disk cache in GiB")
-	f.Int64Var(&memoryMiB, "cache-memory", 1024, "size of the cache in memory in MiB, half of it for inputs and half for what tasks make of them")
+	f.Int64Var(&memoryMiB, "cache-memory", 0, "size of the cache in memory in MiB, for inputs and what tasks make of them; 0 is 256 for each slot; at most a quarter of --memory")
 	g.works(f)
 	f.DurationVar(&grace, "grace", 10*time.Second, "how long tasks may go on after an interrupt")
 	f.DurationVar(&idle, "exit-when-idle", 0, "end after so long without a task; 0 is never")

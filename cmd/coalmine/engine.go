@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -66,12 +67,15 @@ func classLimits(registry tasks.Registry, limits map[string]int) (map[tasks.Clas
 	return checked, nil
 }
 
-func newWorker(archive *storage.Archive, conn *queue.Conn, g *global) *workers.Worker {
+// newWorker has so many slots; 0 is one for each core that this process may use.
+func newWorker(archive *storage.Archive, conn *queue.Conn, g *global, slots int) *workers.Worker {
+	slots = cmp.Or(slots, runtime.GOMAXPROCS(0))
 	return &workers.Worker{
 		Archive:     archive,
 		Queue:       conn,
 		Registry:    compile.Registry(),
-		MemoryLimit: g.memory.limit(),
+		Slots:       slots,
+		MemoryLimit: g.memory.limit(slots),
 		Version:     version(),
 		Kernels:     kernels.Set(),
 		Log:         g.logger(),
@@ -97,13 +101,9 @@ type engine struct {
 	global    *global
 }
 
-const (
-	// embeddedGrace is how long the tasks of an interrupted run may go on: they
-	// are short, and are done again otherwise.
-	embeddedGrace = 2 * time.Second
-	// embeddedMemory bounds the caches of a worker beside a local store.
-	embeddedMemory = 256 << 20
-)
+// embeddedGrace is how long the tasks of an interrupted run may go on: they are
+// short, and are done again otherwise.
+const embeddedGrace = 2 * time.Second
 
 // openEmbedded claims a home, and answers for it at the address of front. The
 // error is a *home.OwnedError if another process has it.
@@ -160,8 +160,8 @@ func (e *engine) assemble(holder string) (err error) {
 	if e.leader, err = e.global.newCoordinator(e.archive, e.conn, holder); err != nil {
 		return err
 	}
-	e.worker = newWorker(e.archive, e.conn, e.global)
-	e.worker.Grace, e.worker.MemoryBytes, e.worker.Keys = embeddedGrace, embeddedMemory, e.keys
+	e.worker = newWorker(e.archive, e.conn, e.global, 0)
+	e.worker.Grace, e.worker.Keys = embeddedGrace, e.keys
 	e.control = control.New(e.archive, e.conn, e.leader)
 	return nil
 }

@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 
@@ -15,7 +17,7 @@ import (
 )
 
 // memoryFlag is how much memory a process that works may use. Its zero value
-// leaves that to the control group.
+// leaves that to memoryFor.
 type memoryFlag struct {
 	set   bool
 	bytes int64 // 0: no limit
@@ -23,7 +25,7 @@ type memoryFlag struct {
 
 // works adds the flags of a command whose process executes tasks.
 func (g *global) works(f *pflag.FlagSet) {
-	f.TextVar(&g.memory, "memory", &memoryFlag{}, "memory of this process, such as 2GiB: beyond it tasks are handed back; none is no limit, auto nine tenths of the limit of the control group (of the container), if there is one")
+	f.TextVar(&g.memory, "memory", &memoryFlag{}, "memory of this process, such as 2GiB: beyond it tasks are handed back; none is no limit, auto nine tenths of the container's limit, or where there is none of the machine's memory times slots / cores")
 }
 
 // MarshalText implements encoding.TextMarshaler.
@@ -58,12 +60,39 @@ func (m *memoryFlag) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// limit is the number of bytes, 0 for none.
-func (m *memoryFlag) limit() int64 {
+// limit is the number of bytes for so many slots, 0 for none.
+func (m *memoryFlag) limit(slots int) int64 {
 	if m.set {
 		return m.bytes
 	}
-	return controlGroupMemory("/sys/fs/cgroup", "/proc/self/cgroup") / 10 * 9
+	group := controlGroupMemory("/sys/fs/cgroup", "/proc/self/cgroup")
+	return memoryFor(slots, runtime.NumCPU(), group, machineMemory("/proc/meminfo"))
+}
+
+// memoryFor is how many bytes a worker takes unless it is told: nine tenths of what
+// is its own, 0 if that is not known. A control group with a limit, such as a
+// container, is all its own. Of a machine it is the share of its slots in the cores,
+// since the other cores are for other workers.
+func memoryFor(slots, cores int, group, machine int64) int64 {
+	share := machine / int64(cores) * int64(min(slots, cores))
+	if group > 0 && (group < machine || machine == 0) {
+		share = group
+	}
+	return share / 10 * 9
+}
+
+// machineMemory reads the size of the machine's memory in bytes; 0 if the system does
+// not tell it there.
+func machineMemory(path string) int64 {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return 0
+	}
+	var kib int64
+	if _, err := fmt.Sscanf(string(data), "MemTotal: %d kB", &kib); err != nil {
+		return 0
+	}
+	return kib << 10
 }
 
 // controlGroupMemory is the least memory.max from this process's control group up

@@ -10,14 +10,51 @@ func TestTheMemoryFlagReadsSizes(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]int64{"2GiB": 2 << 30, "512MiB": 512 << 20, "1.5 GB": 1_500_000_000, "none": 0} {
 		var m memoryFlag
-		if err := m.UnmarshalText([]byte(text)); err != nil || m.limit() != want {
-			t.Errorf("--memory %s is %d (%v), want %d", text, m.limit(), err, want)
+		if err := m.UnmarshalText([]byte(text)); err != nil || m.limit(1) != want {
+			t.Errorf("--memory %s is %d (%v), want %d", text, m.limit(1), err, want)
 		}
 	}
 	for _, text := range []string{"", "0", "-1GiB", "2", "lots", "63MiB", "99EiB"} {
 		var m memoryFlag
 		if err := m.UnmarshalText([]byte(text)); err == nil {
-			t.Errorf("--memory %q is taken as %d", text, m.limit())
+			t.Errorf("--memory %q is taken as %d", text, m.limit(1))
+		}
+	}
+}
+
+func TestAWorkerTakesItsShareOfTheMemory(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		what                 string
+		slots, cores         int
+		group, machine, want int64
+	}{
+		{"all cores of a machine", 4, 4, 0, 8000, 7200},
+		{"one slot of a machine with four cores", 1, 4, 0, 8000, 1800},
+		{"more slots than cores", 9, 4, 0, 8000, 7200},
+		{"one slot in a container", 1, 4, 1000, 8000, 900},
+		{"a container whose limit is beyond the machine", 4, 4, 9000, 8000, 7200},
+		{"a container on a system that does not tell its memory", 1, 4, 1000, 0, 900},
+		{"a system that tells nothing", 1, 4, 0, 0, 0},
+	} {
+		if got := memoryFor(c.slots, c.cores, c.group, c.machine); got != c.want {
+			t.Errorf("%s: %d of %d bytes, want %d", c.what, got, c.machine, c.want)
+		}
+	}
+}
+
+func TestTheMemoryOfTheMachineIsRead(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "meminfo")
+	if got := machineMemory(path); got != 0 {
+		t.Errorf("%d bytes where the system tells nothing", got)
+	}
+	for text, want := range map[string]int64{"MemTotal:       24676404 kB\nMemFree: 5 kB\n": 24676404 << 10, "nothing": 0} {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got := machineMemory(path); got != want {
+			t.Errorf("%d bytes, want %d of %q", got, want, text)
 		}
 	}
 }
