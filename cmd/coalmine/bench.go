@@ -17,7 +17,7 @@ import (
 	"coalmine/workflows/compile"
 	"coalmine/workflows/control"
 	"coalmine/workflows/experiment"
-	"coalmine/workflows/inline"
+	"coalmine/workflows/localexec"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
 	"coalmine/workflows/sources"
@@ -193,7 +193,7 @@ func benchPlain(ctx context.Context, text []byte, rounds, chunks int) (time.Dura
 	if err != nil {
 		return 0, err
 	}
-	x := inline.New(p, compile.Registry(), text)
+	x := localexec.New(p, compile.Registry(), text)
 	first := p.Cells[0].Chain.At(1)
 	if err := x.Reach(ctx, first); err != nil {
 		return 0, err

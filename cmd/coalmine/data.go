@@ -19,7 +19,7 @@ import (
 	"coalmine/workflows/compile"
 	"coalmine/workflows/control"
 	"coalmine/workflows/experiment"
-	"coalmine/workflows/inline"
+	"coalmine/workflows/localexec"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/sources"
 )
@@ -186,7 +186,7 @@ func refill(ctx context.Context, source *sources.Source, limits datasets.Limits,
 	balanced := node(datasets.Balance, r.Balance(), tasks.Input{Name: datasets.PartsInput, Key: parts})
 	population := node(datasets.Partition, datasets.PartitionParams{Partition: datasets.IID, Words: r.Words, Seed: r.Seed},
 		tasks.Input{Name: datasets.PartsInput, Key: parts}, tasks.Input{Name: datasets.BalancedInput, Key: balanced})
-	x := inline.New(p, compile.Registry(), files...)
+	x := localexec.New(p, compile.Registry(), files...)
 	if failed = errors.Join(failed, x.Reach(ctx, plan.Ref{Key: population})); failed != nil {
 		return nil, failed
 	}

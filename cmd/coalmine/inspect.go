@@ -13,7 +13,7 @@ import (
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
 	"coalmine/workflows/compile"
-	"coalmine/workflows/inline"
+	"coalmine/workflows/localexec"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/submission"
 )
@@ -84,7 +84,7 @@ func preparations(ctx context.Context, sub *submission.Submission) ([]*preparati
 		}
 		files = append(files, more...)
 	}
-	x := inline.New(p, compile.Registry(), files...)
+	x := localexec.New(p, compile.Registry(), files...)
 	known := map[storage.Key]*preparation{}
 	var found []*preparation
 	for _, cell := range p.Cells {
@@ -115,7 +115,7 @@ func populationsOf(p *plan.Plan, from plan.Ref) []storage.Key {
 }
 
 // prepare runs what leads to a partition, and reads what the steps have counted.
-func prepare(ctx context.Context, x *inline.Executor, whole *plan.Plan, n *plan.Node) (*preparation, error) {
+func prepare(ctx context.Context, x *localexec.Executor, whole *plan.Plan, n *plan.Node) (*preparation, error) {
 	if err := x.Reach(ctx, plan.Ref{Key: n.Key}); err != nil {
 		return nil, err
 	}
@@ -157,7 +157,7 @@ func inputOf(n *plan.Node, name string) storage.Key {
 	return storage.Key{}
 }
 
-func readMetrics(ctx context.Context, x *inline.Executor, key storage.Key, into any) error {
+func readMetrics(ctx context.Context, x *localexec.Executor, key storage.Key, into any) error {
 	c, err := x.Commit(ctx, key)
 	if err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 	"coalmine/tasks/training"
 	"coalmine/workflows/compile"
 	"coalmine/workflows/experiment"
-	"coalmine/workflows/inline"
+	"coalmine/workflows/localexec"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/sources"
 	"coalmine/workflows/submission"
@@ -75,7 +75,7 @@ func subjects(ctx context.Context, path string, of size) ([]Subject, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := inline.New(p, compile.Registry(), text)
+	x := localexec.New(p, compile.Registry(), text)
 	list, err := blobOf(ctx, x, theOnly(p, canaries.Draw), datasets.CanariesBlob)
 	if err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func subjects(ctx context.Context, path string, of size) ([]Subject, error) {
 }
 
 // blobOf runs a node of the plan, and all before it, and returns one of its blobs.
-func blobOf(ctx context.Context, x *inline.Executor, r plan.Ref, name string) ([]byte, error) {
+func blobOf(ctx context.Context, x *localexec.Executor, r plan.Ref, name string) ([]byte, error) {
 	if err := x.Reach(ctx, r); err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/reports"
 	"coalmine/workflows/experiment"
-	"coalmine/workflows/inline"
+	"coalmine/workflows/localexec"
 	"coalmine/workflows/plan"
 )
 
@@ -31,7 +31,7 @@ audit:
 func TestAnExperimentOnBytesRunsToItsReport(t *testing.T) {
 	t.Parallel()
 	p := compiled(t, characters, storage.DigestOf(source()))
-	e := inline.New(p, Registry(), source())
+	e := localexec.New(p, Registry(), source())
 	c := &p.Cells[0]
 	if err := e.Reach(t.Context(), c.Report); err != nil {
 		t.Fatal(err)
@@ -65,7 +65,7 @@ func TestAnExperimentOnBytesRunsToItsReport(t *testing.T) {
 }
 
 // oneRunCanaries are those of the plan's coins, without the canaries before them.
-func oneRunCanaries(t *testing.T, e *inline.Executor, p *plan.Plan) []datasets.Placement {
+func oneRunCanaries(t *testing.T, e *localexec.Executor, p *plan.Plan) []datasets.Placement {
 	t.Helper()
 	var list []datasets.Placement
 	for key, n := range p.Nodes {
@@ -79,7 +79,7 @@ func oneRunCanaries(t *testing.T, e *inline.Executor, p *plan.Plan) []datasets.P
 	return list[4:]
 }
 
-func decodeBlob(t *testing.T, e *inline.Executor, ref plan.Ref, name string, into any) {
+func decodeBlob(t *testing.T, e *localexec.Executor, ref plan.Ref, name string, into any) {
 	t.Helper()
 	data, err := e.Blob(t.Context(), ref.Key, name)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"coalmine/tasks/reports"
 	"coalmine/tasks/taskstest"
 	"coalmine/workflows/experiment"
-	"coalmine/workflows/inline"
+	"coalmine/workflows/localexec"
 	"coalmine/workflows/plan"
 )
 
@@ -102,7 +102,7 @@ func compiled(t *testing.T, text string, digest storage.Digest, sets ...string) 
 func TestAGridRunsToItsReports(t *testing.T) {
 	t.Parallel()
 	p := compiled(t, small, storage.DigestOf(source()))
-	e := inline.New(p, Registry(), source())
+	e := localexec.New(p, Registry(), source())
 	for _, c := range p.Cells {
 		for _, target := range []plan.Ref{c.Report, c.Model} {
 			if err := e.Reach(t.Context(), target); err != nil {
@@ -147,7 +147,7 @@ audit: {every: 1}
 func outcome(t *testing.T, text string, sets ...string) reports.Report {
 	t.Helper()
 	p := compiled(t, text, storage.DigestOf(source()), sets...)
-	e := inline.New(p, Registry(), source())
+	e := localexec.New(p, Registry(), source())
 	e.UseKeys(secrets.NewKeyring(testKey(t)))
 	if err := e.Reach(t.Context(), p.Cells[0].Report); err != nil {
 		t.Fatal(err)
@@ -273,7 +273,7 @@ func TestSecretNoiseRepeatsUnderItsKeyAlone(t *testing.T) {
 	const secret = "training.privacy.randomness=secret"
 	digest := storage.DigestOf(source())
 	model := func(p *plan.Plan, keys *secrets.Keyring) ([]byte, error) {
-		e := inline.New(p, Registry(), source())
+		e := localexec.New(p, Registry(), source())
 		e.UseKeys(keys)
 		if err := e.Reach(t.Context(), p.Cells[0].Model); err != nil {
 			return nil, err
@@ -442,7 +442,7 @@ func TestEveryModelRunsToItsReport(t *testing.T) {
 		"canaries={words: 4, per_configuration: 2, user_probability: 1/5, example_probability: 1, held_back: 1}",
 		"training.client={dropout: 0.1, proximal: 0.1, schedule: {warm_up: 2}}",
 		"grid={axes: {model: [{kind: lstm, layers: 2}, {kind: gru, projection: 0, untied: true}, {kind: gru, layers: 3, projection: 5, untied: true}]}}")
-	e := inline.New(p, Registry(), source())
+	e := localexec.New(p, Registry(), source())
 	for _, c := range p.Cells {
 		if err := e.Reach(t.Context(), c.Report); err != nil {
 			t.Errorf("%s: %v", c.Label, err)

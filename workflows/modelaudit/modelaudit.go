@@ -26,7 +26,7 @@ import (
 	"coalmine/tasks/datasets"
 	"coalmine/workflows/compile"
 	"coalmine/workflows/control"
-	"coalmine/workflows/inline"
+	"coalmine/workflows/localexec"
 	"coalmine/workflows/plan"
 )
 
@@ -143,7 +143,7 @@ func Run(ctx context.Context, model *Model, list []Line, o Options) (*Report, er
 		return nil, err
 	}
 	a := audit{options: o, plan: &plan.Plan{Nodes: map[storage.Key]*plan.Node{}}, report: &Report{Canaries: make([]Canary, len(list))}}
-	a.executor = inline.New(a.plan, compile.Registry())
+	a.executor = localexec.New(a.plan, compile.Registry())
 	a.model = a.given("model", storage.DigestOf(model.file).String(), map[string][]byte{tasks.ModelBlob: model.file})
 	for length, group := range byLength(encoded) {
 		if err := a.group(ctx, length, group); err != nil {
@@ -162,7 +162,7 @@ func Run(ctx context.Context, model *Model, list []Line, o Options) (*Report, er
 type audit struct {
 	options  Options
 	plan     *plan.Plan
-	executor *inline.Executor
+	executor *localexec.Executor
 	model    plan.Ref
 	report   *Report
 }

@@ -17,7 +17,7 @@ import (
 	"coalmine/tasks/taskstest"
 	"coalmine/workflows/compile"
 	"coalmine/workflows/experiment"
-	"coalmine/workflows/inline"
+	"coalmine/workflows/localexec"
 	"coalmine/workflows/modelaudit"
 	"coalmine/workflows/plan"
 )
@@ -60,7 +60,7 @@ func trainedAs(t *testing.T, file, separator string) (audit *audits.Audit, list 
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := inline.New(p, compile.Registry(), data)
+	e := localexec.New(p, compile.Registry(), data)
 	blob := func(r plan.Ref, name string) []byte {
 		if err := e.Reach(t.Context(), r); err != nil {
 			t.Fatal(err)

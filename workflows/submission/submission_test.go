@@ -14,7 +14,7 @@ import (
 	"coalmine/tasks/reports"
 	"coalmine/workflows/compile"
 	"coalmine/workflows/experiment"
-	"coalmine/workflows/inline"
+	"coalmine/workflows/localexec"
 )
 
 const tiny = `
@@ -173,7 +173,7 @@ func TestARunOnADirectoryIsTheRunOnItsLines(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		x := inline.New(p, compile.Registry(), sources.files...)
+		x := localexec.New(p, compile.Registry(), sources.files...)
 		if err := x.Reach(t.Context(), p.Cells[0].Report); err != nil {
 			t.Fatal(err)
 		}

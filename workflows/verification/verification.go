@@ -22,7 +22,7 @@ import (
 	"coalmine/internal/seeds"
 	"coalmine/storage"
 	"coalmine/tasks"
-	"coalmine/workflows/inline"
+	"coalmine/workflows/localexec"
 	"coalmine/workflows/plan"
 )
 
@@ -179,7 +179,7 @@ func (v *Verifier) verify(ctx context.Context, r plan.Ref, mu *sync.Mutex) (Node
 	if err != nil {
 		return out, err
 	}
-	x := inline.New(v.Plan, v.Kinds)
+	x := localexec.New(v.Plan, v.Kinds)
 	x.UseKeys(v.Keys)
 	x.UseStored(v.Archive)
 	x.OnBegin(func(s tasks.Spec) {

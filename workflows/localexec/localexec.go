@@ -1,8 +1,8 @@
-// Package inline executes a plan in one loop and in memory: no queue, no
-// store, no workers. It is what the machinery is measured against, what tests
-// compare its results with, and what nodes are verified by: then it reads what a
-// store has of the plan, and executes the rest.
-package inline
+// Package localexec is the local executor: it runs the nodes of a plan one after
+// another in this process, without queue, workers or coordinator. The machinery is
+// measured against it, and tests compare results with its own. For verification it
+// reads what a store has of the plan and executes the rest.
+package localexec
 
 import (
 	"bytes"
@@ -19,8 +19,8 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// Executor runs the nodes of a plan, each once. It implements tasks.Source
-// over what it has run. It is for one goroutine.
+// Executor runs the nodes of a plan, each once, and keeps their outputs in memory. It
+// implements tasks.Source over them. It is for one goroutine.
 type Executor struct {
 	plan  *plan.Plan
 	kinds tasks.Registry

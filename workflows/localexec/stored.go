@@ -1,4 +1,4 @@
-package inline
+package localexec
 
 import (
 	"context"
