@@ -110,10 +110,10 @@ func newServeCommand(g *global) *cobra.Command {
 				return err
 			}
 			if !g.clustered() {
-				if err := listen.suitHome(c.Flags()); err != nil {
+				if err := listen.suitEmbedded(c.Flags()); err != nil {
 					return err
 				}
-				return g.serveHome(c.Context(), listen, allowed, keep)
+				return g.serveEmbedded(c.Context(), listen, allowed, keep)
 			}
 			return g.serveCluster(c.Context(), &listen, allowed, keep)
 		},
@@ -130,8 +130,8 @@ func newServeCommand(g *global) *cobra.Command {
 	return c
 }
 
-// serveHome owns a home and works in it until interrupted.
-func (g *global) serveHome(ctx context.Context, listen listenFlags, allowed *sources.Allowed, keep control.Housekeeping) error {
+// serveEmbedded owns a data directory and works in it until interrupted.
+func (g *global) serveEmbedded(ctx context.Context, listen listenFlags, allowed *sources.Allowed, keep control.Housekeeping) error {
 	e, err := openEmbedded(ctx, g.home, g, listen)
 	if err != nil {
 		return err

@@ -7,14 +7,14 @@ import (
 
 	"coalmine/storage"
 	"coalmine/storage/open"
-	"coalmine/workflows/home"
+	"coalmine/workflows/datadir"
 	"coalmine/workflows/runs"
 )
 
 func TestShellsCompleteWhatTheUsageNames(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	store, err := open.Open(t.Context(), home.StorePath(dir))
+	store, err := open.Open(t.Context(), datadir.StorePath(dir))
 	if err != nil {
 		t.Fatal(err)
 	}

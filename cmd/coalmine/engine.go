@@ -26,7 +26,7 @@ import (
 	"coalmine/workflows/compile"
 	"coalmine/workflows/control"
 	"coalmine/workflows/coordinator"
-	"coalmine/workflows/home"
+	"coalmine/workflows/datadir"
 )
 
 func (g *global) newCoordinator(archive *storage.Archive, conn *queue.Conn, holder string) (*coordinator.Coordinator, error) {
@@ -84,18 +84,18 @@ func newWorker(archive *storage.Archive, conn *queue.Conn, g *global, slots int)
 	}
 }
 
-// engine is everything in one process: a home or a cluster's servers, a
-// coordinator, a worker and, for a home, the server that answers for it.
+// engine is everything in one process: a data directory or a cluster's servers, a
+// coordinator, a worker and, for a data directory, the server that answers for it.
 type engine struct {
 	archive *storage.Archive
 	conn    *queue.Conn
 	leader  *coordinator.Coordinator
 	worker  *workers.Worker
 	control *control.Local
-	home    *home.Home   // nil in a cluster
-	front   listenFlags  // of a home
+	dir     *datadir.Dir // nil in a cluster
+	front   listenFlags  // of a data directory
 	listen  net.Listener // nil in a cluster
-	// loginCode logs the user's browser in to the home's page.
+	// loginCode logs the user's browser in to the page of the data directory.
 	loginCode string
 	keys      *secrets.Keyring
 	global    *global
@@ -105,18 +105,18 @@ type engine struct {
 // short, and are done again otherwise.
 const embeddedGrace = 2 * time.Second
 
-// openEmbedded claims a home, and answers for it at the address of front. The
-// error is a *home.OwnedError if another process has it.
+// openEmbedded claims a data directory, and answers for it at the address of front.
+// The error is a *datadir.OwnedError if another process has it.
 func openEmbedded(ctx context.Context, dir string, g *global, front listenFlags) (*engine, error) {
 	keys, err := g.keysIfThere()
 	if err != nil {
 		return nil, err
 	}
-	h, err := home.Claim(dir)
+	d, err := datadir.Claim(dir)
 	if err != nil {
 		return nil, err
 	}
-	e := &engine{home: h, keys: keys, global: g, front: front, loginCode: newToken(tokenLength)}
+	e := &engine{dir: d, keys: keys, global: g, front: front, loginCode: newToken(tokenLength)}
 	if err := errors.Join(g.observe(ctx, "coalmine"), e.open(ctx)); err != nil {
 		return nil, errors.Join(err, e.close())
 	}
@@ -124,7 +124,7 @@ func openEmbedded(ctx context.Context, dir string, g *global, front listenFlags)
 }
 
 func (e *engine) open(ctx context.Context) error {
-	store, err := open.Open(ctx, e.home.Store())
+	store, err := open.Open(ctx, e.dir.Store())
 	if err != nil {
 		return err
 	}
@@ -180,14 +180,14 @@ func (e *engine) work(ctx context.Context) error {
 		return e.worker.Run(workerCtx)
 	})
 	group.Go(func() error { return e.leader.Lead(groupCtx) })
-	if e.home != nil {
+	if e.dir != nil {
 		group.Go(func() error { return e.serve(groupCtx) })
 	}
 	return errors.Join(group.Wait(), e.close())
 }
 
-// serve answers for the home until ctx is done: to whom can read its token in the
-// home, and so to no other user of this machine, unless it was given one.
+// serve answers for the data directory until ctx is done. Its token lies in the
+// directory, so that no other user of this machine can ask, unless it was given one.
 func (e *engine) serve(ctx context.Context) error {
 	token := cmp.Or(e.front.options.OperatorToken, newToken(tokenLength))
 	server, err := dashboards.NewServer(e.control, dashboards.Options{
@@ -198,17 +198,16 @@ func (e *engine) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := e.home.Announce(e.address(), token); err != nil {
+	if err := e.dir.Announce(e.address(), token); err != nil {
 		return err
 	}
 	return server.Serve(ctx, e.listen)
 }
 
-// tokenLength is that of the home's token and login code, in characters of five
-// bits.
+// tokenLength is that of token and login code, in characters of five bits.
 const tokenLength = 26
 
-// address is where the home's API answers.
+// address is where the API answers.
 func (e *engine) address() string { return "http://" + e.listen.Addr().String() }
 
 // page is the address for a browser, which logs it in once.
@@ -220,8 +219,8 @@ func (e *engine) close() error {
 		errs = append(errs, e.conn.Close())
 	}
 	errs = append(errs, e.global.tracer.Close())
-	if e.home != nil {
-		errs = append(errs, e.home.Close())
+	if e.dir != nil {
+		errs = append(errs, e.dir.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -23,7 +23,7 @@ import (
 	"coalmine/storage/open"
 	"coalmine/workflows/control"
 	"coalmine/workflows/coordinator"
-	"coalmine/workflows/home"
+	"coalmine/workflows/datadir"
 )
 
 // global are the flags that all commands share, and where they print.
@@ -115,7 +115,7 @@ type closer func() error
 func noClose() error { return nil }
 
 // control opens the runs that the command is about: those of a server, of a
-// cluster's store, or of a home, whose owner answers for it if it has one.
+// cluster's store, or of a data directory, whose owner answers for it if it has one.
 func (g *global) control(ctx context.Context) (control.API, closer, error) {
 	switch {
 	case g.server != "":
@@ -124,25 +124,25 @@ func (g *global) control(ctx context.Context) (control.API, closer, error) {
 	case g.clustered():
 		return g.clusterControl(ctx)
 	}
-	if err := g.homeExists(); err != nil {
+	if err := g.dataDirExists(); err != nil {
 		return nil, nil, err
 	}
-	h, err := home.Claim(g.home)
-	if owned, ok := errors.AsType[*home.OwnedError](err); ok && owned.Address != "" {
+	d, err := datadir.Claim(g.home)
+	if owned, ok := errors.AsType[*datadir.OwnedError](err); ok && owned.Address != "" {
 		client, err := dashboards.NewClient(owned.Address, owned.Token)
 		return client, noClose, err
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	store, err := open.Open(ctx, h.Store())
+	store, err := open.Open(ctx, d.Store())
 	if err != nil {
-		return nil, nil, errors.Join(err, h.Close())
+		return nil, nil, errors.Join(err, d.Close())
 	}
-	return control.New(storage.NewArchive(store), nil, nil), h.Close, nil
+	return control.New(storage.NewArchive(store), nil, nil), d.Close, nil
 }
 
-func (g *global) homeExists() error {
+func (g *global) dataDirExists() error {
 	if _, err := os.Stat(g.home); err != nil {
 		return fmt.Errorf("home %s: %w; start a run with: coalmine run FILE, or name another place by --home, --store or --server", g.home, err)
 	}

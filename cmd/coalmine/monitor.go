@@ -72,12 +72,12 @@ func (l *listenFlags) add(f *pflag.FlagSet, address, what string) {
 	f.BoolVar(&l.options.Insecure, "insecure", false, "serve beyond localhost without TLS")
 }
 
-// anyPort is where a home is served unless it is said otherwise.
+// anyPort is where a data directory is served unless it is said otherwise.
 const anyPort = "127.0.0.1:0"
 
-// suitHome refuses the flags that a home cannot heed, and has it take any port
+// suitEmbedded refuses the flags that embedded runs cannot heed, and has them take any port
 // where none is given.
-func (l *listenFlags) suitHome(given *pflag.FlagSet) error {
+func (l *listenFlags) suitEmbedded(given *pflag.FlagSet) error {
 	for _, name := range []string{"host", "tls-cert", "tls-key", "insecure"} {
 		if given.Changed(name) {
 			return fmt.Errorf("--%s: a home is served to its own machine alone, over plain HTTP; reach it from elsewhere by ssh -L, or serve a cluster with --redis and --store", name)

@@ -17,8 +17,8 @@ import (
 	"coalmine/storage/open"
 	"coalmine/workflows/compile"
 	"coalmine/workflows/coordinator"
+	"coalmine/workflows/datadir"
 	"coalmine/workflows/estimate"
-	"coalmine/workflows/home"
 	"coalmine/workflows/submission"
 )
 
@@ -85,7 +85,7 @@ func (g *global) planArchive(ctx context.Context) (*storage.Archive, closer, err
 	}
 	if _, err := os.Stat(g.home); err == nil {
 		// Reading beside an owner does no harm: objects are immutable.
-		store, err := open.Open(ctx, home.StorePath(g.home))
+		store, err := open.Open(ctx, datadir.StorePath(g.home))
 		return storage.NewArchive(store), noClose, err
 	}
 	dir, err := os.MkdirTemp("", "coalmine-plan-")

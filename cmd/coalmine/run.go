@@ -12,8 +12,8 @@ import (
 
 	"coalmine/dashboards"
 	"coalmine/workflows/control"
+	"coalmine/workflows/datadir"
 	"coalmine/workflows/experiment"
-	"coalmine/workflows/home"
 	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
 	"coalmine/workflows/submission"
@@ -111,17 +111,17 @@ func (g *global) runSubmission(ctx context.Context, flags *submitFlags, sub *sub
 		}
 		return g.runHere(ctx, flags, sub, e)
 	}
-	return g.runAtHome(ctx, flags, sub)
+	return g.runEmbedded(ctx, flags, sub)
 }
 
-// runAtHome works in the home, or has its owner work for as long as there is one.
-func (g *global) runAtHome(ctx context.Context, flags *submitFlags, sub *submission.Submission) error {
+// runEmbedded works in the data directory, or has its owner work for as long as there is one.
+func (g *global) runEmbedded(ctx context.Context, flags *submitFlags, sub *submission.Submission) error {
 	for {
 		e, err := openEmbedded(ctx, g.home, g, listenFlags{address: anyPort})
 		if err == nil {
 			return g.runHere(ctx, flags, sub, e)
 		}
-		owned, ok := errors.AsType[*home.OwnedError](err)
+		owned, ok := errors.AsType[*datadir.OwnedError](err)
 		if !ok || owned.Address == "" {
 			return err
 		}
@@ -136,14 +136,14 @@ func (g *global) runAtHome(ctx context.Context, flags *submitFlags, sub *submiss
 
 const (
 	// ownerEvery is how often a run that another process works on looks whether that
-	// one still owns the home.
+	// one still owns the data directory.
 	ownerEvery = time.Second
 	// ownerPatience is how long an owner that answers no more may take to end.
 	ownerPatience = 10 * time.Second
 )
 
-// ends reports whether an error of the owner of a home is that of one which ends.
-func ends(ctx context.Context, owned *home.OwnedError, err error) bool {
+// ends reports whether an error of the owner of a data directory is that of one which ends.
+func ends(ctx context.Context, owned *datadir.OwnedError, err error) bool {
 	if _, answered := errors.AsType[*dashboards.Error](err); answered {
 		return !owned.Owns()
 	}
@@ -152,8 +152,8 @@ func ends(ctx context.Context, owned *home.OwnedError, err error) bool {
 	return awaitEnd(ctx, owned)
 }
 
-// awaitEnd waits until a process owns its home no more; false means that ctx is done.
-func awaitEnd(ctx context.Context, owned *home.OwnedError) bool {
+// awaitEnd waits until a process owns its data directory no more; false means that ctx is done.
+func awaitEnd(ctx context.Context, owned *datadir.OwnedError) bool {
 	ticker := time.NewTicker(ownerEvery)
 	defer ticker.Stop()
 	for owned.Owns() {
@@ -166,9 +166,9 @@ func awaitEnd(ctx context.Context, owned *home.OwnedError) bool {
 	return true
 }
 
-// runBeside submits to the owner of a home, and follows until the run has finished
-// or the owner owns the home no more.
-func (g *global) runBeside(ctx context.Context, flags *submitFlags, sub *submission.Submission, owned *home.OwnedError) (*results.Results, error) {
+// runBeside submits to the owner of a data directory, and follows until the run has finished
+// or the owner owns the data directory no more.
+func (g *global) runBeside(ctx context.Context, flags *submitFlags, sub *submission.Submission, owned *datadir.OwnedError) (*results.Results, error) {
 	ctx, stop := context.WithCancel(ctx)
 	var looking sync.WaitGroup
 	defer looking.Wait()
@@ -188,7 +188,7 @@ func (g *global) runHere(ctx context.Context, flags *submitFlags, sub *submissio
 	worked := make(chan error, 1)
 	go func() { worked <- e.work(working) }()
 
-	if _, watched := g.terminal(); watched && e.home != nil {
+	if _, watched := g.terminal(); watched && e.dir != nil {
 		g.note("page: %s (logs one browser in)", e.page())
 	}
 	var outcome *results.Results

@@ -76,7 +76,7 @@ func (g *global) verify(ctx context.Context, name string, f verifyFlags) error {
 		return fmt.Errorf("--sample %d, --parallel %d: expected at least 1 and 0", f.sample, f.parallel)
 	}
 	if !g.clustered() {
-		if err := g.homeExists(); err != nil {
+		if err := g.dataDirExists(); err != nil {
 			return err
 		}
 	}

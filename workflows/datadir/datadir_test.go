@@ -1,4 +1,4 @@
-package home_test
+package datadir_test
 
 import (
 	"bufio"
@@ -12,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"coalmine/workflows/home"
+	"coalmine/workflows/datadir"
 )
 
 // ownHome has this test binary act as another process: it claims the home,
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 }
 
 func own(dir string) error {
-	h, err := home.Claim(dir)
+	h, err := datadir.Claim(dir)
 	if err != nil {
 		return err
 	}
@@ -75,9 +75,9 @@ func start(t *testing.T, dir string) *process {
 	return &process{c, input}
 }
 
-func claim(t *testing.T, dir string) *home.Home {
+func claim(t *testing.T, dir string) *datadir.Dir {
 	t.Helper()
-	h, err := home.Claim(dir)
+	h, err := datadir.Claim(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestAHomeIsCreatedAndKnowsItsPlaces(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "new", "home")
 	h := claim(t, dir)
-	if h.Store() != filepath.Join(dir, "store") || h.Store() != home.StorePath(dir) {
+	if h.Store() != filepath.Join(dir, "store") || h.Store() != datadir.StorePath(dir) {
 		t.Errorf("the store of %s is %s", dir, h.Store())
 	}
 }
@@ -102,8 +102,8 @@ func TestASecondProcessLearnsWhoOwnsTheHome(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	other := start(t, dir)
-	_, err := home.Claim(dir)
-	owned, ok := errors.AsType[*home.OwnedError](err)
+	_, err := datadir.Claim(dir)
+	owned, ok := errors.AsType[*datadir.OwnedError](err)
 	if !ok || owned.Address != "http://other.example" || owned.PID != other.Process.Pid {
 		t.Errorf("claim gives %#v, want the address and the id %d of the owner", err, other.Process.Pid)
 	}
@@ -148,13 +148,13 @@ func TestAStaleFileIsNotBelieved(t *testing.T) {
 	h := claim(t, dir)
 	claimed := make(chan error)
 	go func() {
-		_, err := home.Claim(dir)
+		_, err := datadir.Claim(dir)
 		claimed <- err
 	}()
 	if err := h.Announce("http://alive", "secret of http://alive"); err != nil {
 		t.Fatal(err)
 	}
-	owned, ok := errors.AsType[*home.OwnedError](<-claimed)
+	owned, ok := errors.AsType[*datadir.OwnedError](<-claimed)
 	if !ok || owned.Address != "http://alive" || owned.Token != "secret of http://alive" || owned.PID != os.Getpid() {
 		t.Errorf("claim gives %+v, want the living owner", owned)
 	} else if strings.Contains(owned.Error(), "secret") {
@@ -168,7 +168,7 @@ func TestAnOwnerThatEndsUnannouncedIsSucceeded(t *testing.T) {
 	first := claim(t, dir)
 	claimed := make(chan error)
 	go func() {
-		h, err := home.Claim(dir)
+		h, err := datadir.Claim(dir)
 		if err == nil {
 			err = h.Close()
 		}
@@ -184,12 +184,12 @@ func TestOneOfManyClaimsWins(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	const claims = 16
-	homes := make([]*home.Home, claims)
+	homes := make([]*datadir.Dir, claims)
 	var all sync.WaitGroup
 	for i := range claims {
 		all.Go(func() {
-			h, err := home.Claim(dir)
-			owned, ok := errors.AsType[*home.OwnedError](err)
+			h, err := datadir.Claim(dir)
+			owned, ok := errors.AsType[*datadir.OwnedError](err)
 			switch {
 			case err == nil:
 				homes[i] = h
@@ -231,7 +231,7 @@ func TestAHomeThatCannotBeIsRefusedWithItsName(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := home.Claim(file); err == nil {
+	if _, err := datadir.Claim(file); err == nil {
 		t.Error("a file became a home")
 	}
 }

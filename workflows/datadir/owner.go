@@ -1,4 +1,4 @@
-package home
+package datadir
 
 import (
 	"encoding/json"
@@ -12,7 +12,7 @@ import (
 type owner struct {
 	Address string `json:"address"` // empty until it is announced
 	// Token opens the API. Who can read this file may do everything there, and
-	// that is the user whose home it is.
+	// that is the user whose directory it is.
 	Token string `json:"token,omitempty"`
 	PID   int    `json:"pid"`
 }
@@ -37,7 +37,7 @@ func writeOwner(dir string, o owner) error {
 	return nil
 }
 
-// forget removes owner.json: a home without one has an owner that does not answer.
+// forget removes owner.json: a directory without one has an owner that does not answer.
 func forget(dir string) error {
 	err := os.Remove(ownerFile(dir))
 	if errors.Is(err, os.ErrNotExist) {

@@ -15,7 +15,7 @@ import (
 	"coalmine/storage"
 	"coalmine/storage/open"
 	"coalmine/workflows/control"
-	"coalmine/workflows/home"
+	"coalmine/workflows/datadir"
 	"coalmine/workflows/runs"
 )
 
@@ -44,7 +44,7 @@ func TestAHomeIsServedWhereAndToWhomItIsSaid(t *testing.T) {
 	if list, err := client.List(t.Context()); err != nil || len(list) != 0 {
 		t.Errorf("runs %v, %v, want none", list, err)
 	}
-	_, err = home.Claim(filepath.Join(dir, "home"))
+	_, err = datadir.Claim(filepath.Join(dir, "home"))
 	if err == nil || !strings.Contains(err.Error(), address) {
 		t.Errorf("another process is told %v, want the address %s", err, address)
 	}

@@ -1,22 +1,22 @@
-// Package home keeps the directory of embedded runs. A home has one owner at a
-// time; whoever else comes talks to the owner's HTTP API:
+// Package datadir keeps the data directory of embedded runs, which users name by
+// --home and call a home. It has one owner at a time; whoever else comes talks to the
+// owner's HTTP API:
 //
-//	h, err := home.Claim(".coalmine")
-//	if owned, ok := errors.AsType[*home.OwnedError](err); ok {
+//	d, err := datadir.Claim(".coalmine")
+//	if owned, ok := errors.AsType[*datadir.OwnedError](err); ok {
 //		// be a client of owned.Address, with owned.Token
 //	}
-//	defer h.Close()
-//	h.Announce("http://127.0.0.1:41234", token)
+//	defer d.Close()
+//	d.Announce("http://127.0.0.1:41234", token)
 //
-// Ownership is a lock on an open file, which the system takes back when the
-// process ends, however it ends: there is nothing to clean up after a kill -9.
-// Inside are
+// Ownership is a lock on an open file. The system takes it back when the process
+// ends, however it ends: there is nothing to clean up after a kill -9. Inside are
 //
 //	lock         held by the owner as long as it lives
 //	gate         held for a moment by whoever looks at the lock
 //	owner.json   who the owner is and where it answers
 //	store/       the store
-package home
+package datadir
 
 import (
 	"errors"
@@ -29,16 +29,16 @@ import (
 	"coalmine/storage/dir"
 )
 
-// Home is a directory that this process owns.
-type Home struct {
-	dir  string
+// Dir is a data directory that this process owns.
+type Dir struct {
+	path string
 	lock *os.File
 
 	mu     sync.Mutex
 	closed bool
 }
 
-// OwnedError says that another process owns the home.
+// OwnedError says that another process owns the directory.
 type OwnedError struct {
 	Dir string
 	// Address is where the owner's HTTP API answers; empty if the owner has
@@ -72,7 +72,7 @@ const (
 // error is an *OwnedError if another process is, or if this one already is; an
 // owner that has not announced itself yet is given some seconds to do so, or to
 // end.
-func Claim(path string) (*Home, error) {
+func Claim(path string) (*Dir, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("home: %w", err)
@@ -82,84 +82,84 @@ func Claim(path string) (*Home, error) {
 	}
 	deadline := time.Now().Add(patience)
 	for pause := firstPause; ; pause = min(2*pause, longest) {
-		h, err := try(path)
+		d, err := try(path)
 		owned, taken := errors.AsType[*OwnedError](err)
 		if !taken || owned.Address != "" || time.Now().After(deadline) {
-			return h, err
+			return d, err
 		}
 		time.Sleep(pause)
 	}
 }
 
-// ownerOf says which process owns a home; nil if none does.
-func ownerOf(dir string) (*OwnedError, error) {
-	h, err := try(dir)
+// ownerOf says which process owns a directory; nil if none does.
+func ownerOf(path string) (*OwnedError, error) {
+	d, err := try(path)
 	if owned, taken := errors.AsType[*OwnedError](err); taken {
 		return owned, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return nil, h.Close()
+	return nil, d.Close()
 }
 
-// Owns reports whether that process still owns the home, as far as can be told: a
-// home that cannot be looked at has the owner that it had.
+// Owns reports whether that process still owns the directory, as far as can be told:
+// one that cannot be looked at has the owner that it had.
 func (e *OwnedError) Owns() bool {
 	now, err := ownerOf(e.Dir)
 	return err != nil || now != nil && now.PID == e.PID && now.Address == e.Address
 }
 
-// try claims the home or says who has it. It holds the gate meanwhile: a new
+// try claims the directory or says who has it. It holds the gate meanwhile: a new
 // owner passes it only after it has replaced its predecessor's owner.json, so
 // that whoever finds the lock taken finds nobody else's name beside it.
-func try(dir string) (*Home, error) {
-	gate, err := tryLock(filepath.Join(dir, "gate"))
+func try(path string) (*Dir, error) {
+	gate, err := tryLock(filepath.Join(path, "gate"))
 	if errors.Is(err, errLocked) {
-		return nil, &OwnedError{Dir: dir}
+		return nil, &OwnedError{Dir: path}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("home %s: %w", dir, err)
+		return nil, fmt.Errorf("home %s: %w", path, err)
 	}
 	defer gate.Close()
-	lock, err := tryLock(filepath.Join(dir, "lock"))
+	lock, err := tryLock(filepath.Join(path, "lock"))
 	if errors.Is(err, errLocked) {
-		return nil, readOwner(dir)
+		return nil, readOwner(path)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("home %s: %w", dir, err)
+		return nil, fmt.Errorf("home %s: %w", path, err)
 	}
-	h := &Home{dir: dir, lock: lock}
-	if err := h.Announce("", ""); err != nil && forget(dir) != nil { // a disk may be full
+	d := &Dir{path: path, lock: lock}
+	if err := d.Announce("", ""); err != nil && forget(path) != nil { // a disk may be full
 		return nil, errors.Join(err, lock.Close())
 	}
-	return h, nil
+	return d, nil
 }
 
 // Announce tells the others, of the same user, where this process answers and
 // what token opens its API.
-func (h *Home) Announce(address, token string) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed {
-		return fmt.Errorf("home %s: announced after it was closed", h.dir)
+func (d *Dir) Announce(address, token string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return fmt.Errorf("home %s: announced after it was closed", d.path)
 	}
-	return writeOwner(h.dir, owner{address, token, os.Getpid()})
+	return writeOwner(d.path, owner{address, token, os.Getpid()})
 }
 
-// Close gives the home up. It may be called again.
-func (h *Home) Close() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed {
+// Close gives the directory up. It may be called again.
+func (d *Dir) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
 		return nil
 	}
-	h.closed = true
-	return errors.Join(forget(h.dir), h.lock.Close())
+	d.closed = true
+	return errors.Join(forget(d.path), d.lock.Close())
 }
 
-// Store is the directory of the store.
-func (h *Home) Store() string { return StorePath(h.dir) }
+// Store is where the store is.
+func (d *Dir) Store() string { return StorePath(d.path) }
 
-// StorePath is the directory of a home's store, for those who only read it.
-func StorePath(dir string) string { return filepath.Join(dir, "store") }
+// StorePath is where the store of a data directory is, for those who only read it.
+func StorePath(path string) string { return filepath.Join(path, "store") }
