@@ -12,17 +12,17 @@ import (
 type blobCache struct {
 	memory *cache[storage.Digest, []byte]
 	disk   *diskCache // nil: none
-	// asked remembers the blobs of which a part was read, each with size 1.
-	asked *cache[storage.Digest, struct{}]
+	// readInPart has the blobs of which a part was read, each with size 1.
+	readInPart *cache[storage.Digest, struct{}]
 }
 
-// maxAsked is how many blobs are remembered as read in part.
-const maxAsked = 10_000
+// maxReadInPart is how many blobs are remembered as read in part.
+const maxReadInPart = 10_000
 
 func newBlobCache(memory *budget) *blobCache {
 	return &blobCache{
-		memory: newCache[storage.Digest, []byte](memory),
-		asked:  newCache[storage.Digest, struct{}](newBudget(maxAsked)),
+		memory:     newCache[storage.Digest, []byte](memory),
+		readInPart: newCache[storage.Digest, struct{}](newBudget(maxReadInPart)),
 	}
 }
 
@@ -42,10 +42,10 @@ func (c *blobCache) whole(ctx context.Context, digest storage.Digest, fetch func
 	})
 }
 
-// part returns its own copy of length bytes from offset of a blob that is cached,
-// or worth caching: one that was read in part before, such as the shards that
-// every round's clients come from. It goes to disk only, lest a data set push the
-// models out of memory. ok is false if the caller must read the part himself.
+// part returns a copy of length bytes from offset of a blob that is cached, or worth
+// caching: one that was read in part before, such as the shards that every round's
+// clients come from. Such a blob goes to disk only, lest a data set push the models
+// out of memory. ok is false if the caller must read the part itself.
 func (c *blobCache) part(ctx context.Context, b storage.Blob, offset, length int64, fetch func() ([]byte, error)) (data []byte, ok bool, err error) {
 	if data, ok := c.memory.peek(b.Digest); ok {
 		c.memory.metrics.looked(true)
@@ -57,8 +57,8 @@ func (c *blobCache) part(ctx context.Context, b storage.Blob, offset, length int
 	if data, ok := c.disk.readPart(b, offset, length); ok {
 		return data, true, nil
 	}
-	if _, again := c.asked.peek(b.Digest); !again {
-		c.asked.add(b.Digest, struct{}{}, 1)
+	if _, again := c.readInPart.peek(b.Digest); !again {
+		c.readInPart.add(b.Digest, struct{}{}, 1)
 		return nil, false, nil
 	}
 	if err := c.disk.fill(ctx, b.Digest, fetch); err != nil {

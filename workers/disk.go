@@ -20,7 +20,7 @@ import (
 
 // diskCache keeps blobs as files named by their digests. The directory may be
 // shared and may be emptied at any time: a file that is gone or damaged is only
-// a blob to fetch again. Its bound holds for each process on its own.
+// a blob to fetch again. Each process bounds what it knows of on its own.
 type diskCache struct {
 	dir   string
 	log   *slog.Logger

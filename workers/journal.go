@@ -79,18 +79,18 @@ func (b *boundedBuffer) bytes() []byte {
 }
 
 // finish logs how the attempt ended, and keeps its log where that is of use.
-func (x *execution) finish(ctx context.Context, out *attempts.Outcome) {
+func (a *attempt) finish(ctx context.Context, out *attempts.Outcome) {
 	level := slog.LevelDebug
 	if out.Result == attempts.Failed || out.Result == attempts.Refused {
 		level = slog.LevelWarn
 	}
-	keep := level == slog.LevelWarn || out.Divergent != "" || x.worker.KeepLogs
-	if !keep && !x.executor.log.Enabled(ctx, level) {
+	keep := level == slog.LevelWarn || out.Divergent != "" || a.worker.KeepLogs
+	if !keep && !a.executor.log.Enabled(ctx, level) {
 		return
 	}
-	x.logger().Log(ctx, level, "attempt ended", "result", out.Result, "seconds", out.Seconds, "error", out.Error)
+	a.logger().Log(ctx, level, "attempt ended", "result", out.Result, "seconds", out.Seconds, "error", out.Error)
 	if keep {
-		x.storeLog(ctx)
+		a.storeLog(ctx)
 	}
 }
 
@@ -98,13 +98,13 @@ func (x *execution) finish(ctx context.Context, out *attempts.Outcome) {
 // the attempt failed, must not hold up its report.
 const logTimeout = 10 * time.Second
 
-func (x *execution) storeLog(ctx context.Context) {
+func (a *attempt) storeLog(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logTimeout)
 	defer cancel()
-	name := fmt.Sprintf("%d.%s", x.attempt.Number, x.workerID)
-	for _, run := range x.attempt.Runs {
-		if err := x.worker.Archive.PutTaskLog(ctx, run, x.attempt.Key, name, x.journal().kept.bytes()); err != nil {
-			x.logger().Warn("log of the attempt was not stored", "error", err)
+	name := fmt.Sprintf("%d.%s", a.Number, a.workerID)
+	for _, run := range a.Runs {
+		if err := a.worker.Archive.PutTaskLog(ctx, run, a.Key, name, a.journal().kept.bytes()); err != nil {
+			a.logger().Warn("log of the attempt was not stored", "error", err)
 		}
 	}
 }

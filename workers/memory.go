@@ -26,8 +26,8 @@ const (
 	// memoryPatience is for how many checks a stopped attempt may hold on to too
 	// much memory before the process ends itself: ten seconds.
 	memoryPatience = 100
-	// maxHungry is how many nodes are remembered as needing a process for themselves.
-	maxHungry = 10_000
+	// maxLarge is how many nodes are remembered as in need of a process for themselves.
+	maxLarge = 10_000
 )
 
 // memoryGuard keeps the process within a limit of memory, so that the system need
@@ -48,17 +48,17 @@ type memoryGuard struct {
 	dropCaches func()
 	exit       func()
 	log        *slog.Logger
-	// room has a place for each attempt; who must be alone takes all of them.
+	// room has a place for each attempt. One that must be alone takes all of them.
 	room *semaphore.Weighted
 
 	mu       sync.Mutex
-	attempts []*guarded // at work, oldest first
-	hungry   *cache[storage.Key, struct{}]
-	stuck    int // checks in a row that found a stopped attempt still there
+	attempts []*runningAttempt             // oldest first
+	large    *cache[storage.Key, struct{}] // nodes whose attempts run alone
+	stuck    int                           // checks in a row that found a stopped attempt still there
 }
 
-// guarded is an attempt at work.
-type guarded struct {
+// runningAttempt is an attempt at work, as the guard knows it.
+type runningAttempt struct {
 	key     storage.Key
 	stop    context.CancelCauseFunc
 	stopped bool
@@ -73,7 +73,7 @@ func newMemoryGuard(limit int64, dropCaches func(), log *slog.Logger) *memoryGua
 		exit:       func() { os.Exit(1) },
 		log:        log,
 		room:       semaphore.NewWeighted(math.MaxInt64),
-		hungry:     newCache[storage.Key, struct{}](newBudget(maxHungry)),
+		large:      newCache[storage.Key, struct{}](newBudget(maxLarge)),
 	}
 }
 
@@ -117,14 +117,14 @@ func (e *memoryError) Error() string {
 // that ctx is done.
 func (g *memoryGuard) enter(ctx context.Context, key storage.Key) (_ context.Context, leave func(), err error) {
 	places := int64(1)
-	if _, hungry := g.hungry.peek(key); hungry {
+	if _, large := g.large.peek(key); large {
 		places = math.MaxInt64
 	}
 	if err := g.room.Acquire(ctx, places); err != nil {
 		return nil, nil, context.Cause(ctx)
 	}
 	ctx, stop := context.WithCancelCause(ctx)
-	a := &guarded{key: key, stop: stop}
+	a := &runningAttempt{key: key, stop: stop}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.attempts = append(g.attempts, a)
@@ -135,10 +135,10 @@ func (g *memoryGuard) enter(ctx context.Context, key storage.Key) (_ context.Con
 	}, nil
 }
 
-func (g *memoryGuard) left(a *guarded) {
+func (g *memoryGuard) left(a *runningAttempt) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.attempts = slices.DeleteFunc(g.attempts, func(b *guarded) bool { return a == b })
+	g.attempts = slices.DeleteFunc(g.attempts, func(b *runningAttempt) bool { return a == b })
 }
 
 // watch checks the memory until ctx is done.
@@ -172,7 +172,7 @@ func (g *memoryGuard) stopYoungest(used int64) {
 	if len(g.attempts) == 0 {
 		return // it is not for tasks: nobody is to blame
 	}
-	if slices.ContainsFunc(g.attempts, func(a *guarded) bool { return a.stopped }) {
+	if slices.ContainsFunc(g.attempts, func(a *runningAttempt) bool { return a.stopped }) {
 		g.awaitStopped(used)
 		return
 	}
@@ -180,7 +180,7 @@ func (g *memoryGuard) stopYoungest(used int64) {
 	youngest := g.attempts[len(g.attempts)-1]
 	why := &memoryError{used: used, limit: g.limit, others: len(g.attempts) - 1}
 	g.log.Warn("memory is over its limit: stopping the youngest attempt", "node", youngest.key.Short(), "used", used, "limit", g.limit, "attempts", len(g.attempts))
-	g.hungry.add(youngest.key, struct{}{}, 1)
+	g.large.add(youngest.key, struct{}{}, 1)
 	youngest.stopped = true
 	youngest.stop(why)
 }

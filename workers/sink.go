@@ -16,7 +16,7 @@ import (
 const parallelPuts = 4
 
 // sink stores the outputs of one attempt, several at a time, while the task goes
-// on. A stop of the attempt does not interrupt it: the task may just have ended.
+// on. A stop of the attempt does not interrupt it, since the task may just have ended.
 type sink struct {
 	archive *storage.Archive
 	key     storage.Key
@@ -87,9 +87,8 @@ func (s *sink) record(blob storage.Blob, data []byte) {
 	}
 }
 
-// wait returns the blobs once all are stored, in any order: the archive sorts
-// them. After an error of the task nobody needs them, and what is under way is
-// given up.
+// wait returns the blobs once all are stored, in any order: the archive sorts them.
+// After an error of the task it gives up what is under way, for nobody needs it.
 func (s *sink) wait(taskErr error) ([]storage.Blob, error) {
 	if taskErr != nil {
 		s.giveUp()

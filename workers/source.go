@@ -62,9 +62,8 @@ func (s *source) Blob(ctx context.Context, node storage.Key, name string) ([]byt
 	return s.blobs.whole(ctx, b.Digest, func() ([]byte, error) { return s.fetch(ctx, node, b) })
 }
 
-// BlobRange implements tasks.Source. A part that is not cached comes straight
-// from the store; a blob that is asked for again and again is fetched whole,
-// checked, and kept on disk.
+// BlobRange implements tasks.Source. A part that is not cached comes straight from
+// the store. A blob that is asked for again is fetched whole, checked, and kept on disk.
 func (s *source) BlobRange(ctx context.Context, node storage.Key, name string, offset, length int64) ([]byte, error) {
 	b, err := s.find(ctx, node, name)
 	if err != nil {
@@ -134,7 +133,7 @@ func (s *source) twice(node storage.Key, b storage.Blob, read func() ([]byte, er
 }
 
 // missing turns the error of a blob that is gone or damaged into work for the
-// coordinator. The node may have been run again by then, so its commit is read anew.
+// coordinator. It forgets the commit, since the node may be run again.
 func (s *source) missing(node storage.Key, b storage.Blob, err error) error {
 	if !errors.Is(err, storage.ErrNotFound) && !errors.Is(err, storage.ErrCorrupt) {
 		return err

@@ -56,8 +56,8 @@ type Worker struct {
 	// for each slot; at most a quarter of MemoryLimit.
 	CacheMemory int64
 	// MemoryLimit bounds the memory of the whole process, in bytes; 0 means no
-	// bound. Over it caches are dropped, then attempts handed back, and one that
-	// needs more all by itself fails. Run sets the runtime's soft limit somewhat
+	// bound. Over it the worker drops its caches, then hands attempts back, and fails
+	// one that needs more all by itself. Run sets the runtime's soft limit somewhat
 	// below (debug.SetMemoryLimit), unless GOMEMLIMIT is set.
 	MemoryLimit int64
 	// Grace is how long tasks may go on after ctx is done. What runs longer is
@@ -102,9 +102,9 @@ func (w *Worker) check() error {
 }
 
 // Run executes attempts until ctx is done or the worker has been idle for
-// IdleFor, and then returns nil. It outlasts any absence of Redis; errors of the
-// archive fail the attempt that met them. At an attempt of a coordinator with another
-// store it hands that back and ends, with an error that wraps attempts.ErrOtherStore.
+// IdleFor, and then returns nil. It outlasts any absence of Redis. An error of the
+// archive fails the attempt that met it. An attempt of a coordinator with another store
+// is handed back, and ends Run with an error that wraps attempts.ErrOtherStore.
 func (w *Worker) Run(ctx context.Context) error {
 	if err := w.check(); err != nil {
 		return err

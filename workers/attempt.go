@@ -1,0 +1,318 @@
+package workers
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"coalmine/internal/tracing"
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/attempts"
+)
+
+// attempt is an attempt at work.
+type attempt struct {
+	*executor
+	*attempts.Attempt
+	started time.Time
+	// journal and logger are made once there is something to say: most attempts just
+	// end well.
+	journal func() *journal
+	logger  func() *slog.Logger
+	span    tracing.Span
+}
+
+func (e *executor) begin(sent *attempts.Attempt) *attempt {
+	a := &attempt{executor: e, Attempt: sent, started: time.Now()}
+	a.journal = sync.OnceValue(func() *journal { return newJournal(e.log.Handler()) })
+	a.logger = sync.OnceValue(func() *slog.Logger {
+		log := slog.New(a.journal()).With("run", strings.Join(a.Runs, ","), "node", a.Key.Short(), "kind", a.Kind, "attempt", a.Number)
+		if a.Step > 0 {
+			log = log.With("step", a.Step, "part", a.Part)
+		}
+		return log
+	})
+	a.beginSpan()
+	return a
+}
+
+// beginSpan continues the trace of the coordinator.
+func (a *attempt) beginSpan() {
+	if a.worker.Tracer == nil {
+		return
+	}
+	a.span = a.worker.Tracer.Continue(a.Trace, "run "+a.Kind)
+	a.span.Strings("run", a.Runs)
+	a.span.String("kind", a.Kind)
+	a.span.String("node", a.Key.String())
+	a.span.Int("attempt", int64(a.Number))
+	a.span.String("worker", a.workerID)
+	if a.Step > 0 {
+		a.span.Int("round", int64(a.Step))
+	}
+}
+
+func (a *attempt) endSpan(out *attempts.Outcome) {
+	a.span.String("result", string(out.Result))
+	a.span.Int("tokens", out.Tokens)
+	if out.Error != "" {
+		a.span.Fail(out.Error)
+	}
+	a.span.End(nil)
+}
+
+// timeoutError ends the context of an attempt that takes too long.
+type timeoutError struct{ after time.Duration }
+
+func (e *timeoutError) Error() string {
+	return fmt.Sprintf("the attempt took longer than the task timeout of %v; if it is right that it takes so long, raise --task-timeout", e.after)
+}
+
+// limit ends the attempt's context when its time is over.
+func (a *attempt) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	if a.TimeoutSeconds <= 0 {
+		return context.WithCancel(ctx)
+	}
+	after := time.Duration(a.TimeoutSeconds * float64(time.Second))
+	return context.WithTimeoutCause(ctx, after, &timeoutError{after})
+}
+
+// runWithinMemory runs the attempt once there is memory for it.
+func (a *attempt) runWithinMemory(ctx context.Context) attempts.Outcome {
+	ctx, leave, err := a.guard.enter(ctx, a.Key)
+	if err != nil {
+		return a.ended(attempts.Returned, err)
+	}
+	defer leave()
+	return a.run(ctx)
+}
+
+// run brings the node about, and says how that went.
+func (a *attempt) run(ctx context.Context) attempts.Outcome {
+	if err := a.store.check(ctx, a.Leader); errors.Is(err, attempts.ErrOtherStore) {
+		return a.ended(attempts.Returned, err)
+	} else if err != nil {
+		return a.failed(ctx, err)
+	}
+	if !a.worker.Registry.Knows(a.Spec) {
+		return a.ended(attempts.Returned, fmt.Errorf("worker %s does not know %s@%d", a.workerID, a.Kind, a.Version))
+	}
+	if needed := a.SecretKey; needed != "" {
+		if _, err := a.worker.Keys.Key(needed); err != nil {
+			return a.ended(attempts.Returned, err)
+		}
+	}
+	stands, err := a.standing(ctx)
+	if err != nil {
+		return a.failed(ctx, err)
+	}
+	if stands != nil {
+		return a.done(stands)
+	}
+	out := newSink(ctx, a.worker.Archive, a.Key, a.worker.keptOutputs())
+	task := tasks.NewTask(a.Spec, a.source, out, a.memo, a.report()).WithKeys(a.worker.Keys)
+	blobs, err := a.produce(ctx, task, out)
+	if err != nil {
+		return a.failed(ctx, err)
+	}
+	return a.commit(ctx, task, blobs, out)
+}
+
+// standing returns the node's commit if nothing is left to do, and nil if the
+// node must be run: not committed, or evicted since.
+func (a *attempt) standing(ctx context.Context) (*storage.Commit, error) {
+	c, err := a.worker.Archive.Committed(ctx, a.Key)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	missing, err := a.worker.Archive.Missing(ctx, c)
+	if err != nil || len(missing) == 0 {
+		return c, err
+	}
+	a.logger().Debug("node is committed but evicted: running it again", "missing", missing)
+	return nil, nil
+}
+
+// report is how the kind tells its progress.
+func (a *attempt) report() func(tasks.Progress) {
+	return a.metrics.counted(a.Kind, a.progress.reporter(a.ID()))
+}
+
+// produce runs the kind and stores what it puts.
+func (a *attempt) produce(ctx context.Context, task *tasks.Task, out *sink) ([]storage.Blob, error) {
+	runErr := a.call(ctx, task)
+	blobs, putErr := out.wait(runErr)
+	switch {
+	case runErr == nil:
+		return blobs, putErr
+	case putErr == nil, errors.Is(putErr, context.Canceled), panicked(runErr):
+		return nil, runErr
+	}
+	// A kind that was refused a put fails for that reason, whatever it says.
+	return nil, putErr
+}
+
+// panicError is a kind's panic as an error.
+type panicError struct {
+	kind  string
+	value any
+}
+
+func (e *panicError) Error() string {
+	return fmt.Sprintf("%s panicked: %v (the attempt's log has the stack)", e.kind, e.value)
+}
+
+func panicked(err error) bool {
+	_, ok := errors.AsType[*panicError](err)
+	return ok
+}
+
+// call runs the kind and turns a panic into an error that no other try mends.
+func (a *attempt) call(ctx context.Context, task *tasks.Task) (err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			a.logger().Error("task panicked", "panic", fmt.Sprint(value), "stack", string(debug.Stack()))
+			err = tasks.Permanent(&panicError{a.Kind, value})
+		}
+	}()
+	return a.worker.Registry[a.Kind].Run(ctx, task)
+}
+
+// commit makes the node done. A stop no longer interrupts it: the work is finished.
+func (a *attempt) commit(ctx context.Context, task *tasks.Task, blobs []storage.Blob, out *sink) attempts.Outcome {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
+	defer cancel()
+	ours := a.record(task, blobs)
+	span := a.span.Child("commit")
+	stands, won, err := a.worker.Archive.Commit(ctx, ours)
+	span.End(err)
+	if err != nil {
+		return a.failed(ctx, err)
+	}
+	difference := ""
+	if !won {
+		difference = stands.Differs(ours)
+	}
+	if difference != "" && ours.Provenance.Comparable(stands.Provenance) {
+		return a.diverged(ctx, stands, difference)
+	}
+	if difference != "" {
+		return a.foreign(ctx, stands, difference)
+	}
+	a.source.remember(stands, out)
+	return a.done(stands)
+}
+
+// commitTimeout bounds a commit during a shutdown, which waits for it.
+const commitTimeout = time.Minute
+
+func (a *attempt) record(task *tasks.Task, blobs []storage.Blob) *storage.Commit {
+	return &storage.Commit{
+		Key:         a.Key,
+		Kind:        a.Kind,
+		KindVersion: a.Version,
+		// An attempt that was sent twice runs twice: its ID alone would not tell
+		// who has won.
+		Attempt: fmt.Sprintf("%d.%s.%s", a.Number, a.workerID, strings.ToLower(rand.Text()[:8])),
+		Blobs:   blobs,
+		Metrics: task.Metrics(),
+		Provenance: storage.Provenance{
+			Worker:  a.workerID,
+			Host:    a.host,
+			Version: a.worker.Version,
+			Arch:    runtime.GOARCH,
+			Kernels: a.worker.Kernels,
+			Started: a.started.UTC(),
+			Seconds: time.Since(a.started).Seconds(),
+		},
+	}
+}
+
+// diverged reports a task that made other bytes than the commit that stands. If
+// those are there, the node is done none the less. If they were evicted, this attempt
+// has not brought them back.
+func (a *attempt) diverged(ctx context.Context, stands *storage.Commit, difference string) attempts.Outcome {
+	a.logger().Error("task is not deterministic", "difference", difference, "other", stands.Provenance.Worker)
+	missing, err := a.worker.Archive.Missing(ctx, stands)
+	if err != nil {
+		return a.failed(ctx, err)
+	}
+	out := a.done(stands)
+	if len(missing) > 0 {
+		out = a.ended(attempts.Failed, fmt.Errorf("replay of %s gave other bytes than its commit: %s", a.Kind, difference))
+	}
+	out.Divergent = difference
+	return out
+}
+
+// foreign deals with a commit of another architecture: other bytes are no fault there.
+// If they were evicted, only a worker of that architecture can bring them back.
+func (a *attempt) foreign(ctx context.Context, stands *storage.Commit, difference string) attempts.Outcome {
+	missing, err := a.worker.Archive.Missing(ctx, stands)
+	if err != nil {
+		return a.failed(ctx, err)
+	}
+	if len(missing) > 0 {
+		return a.ended(attempts.Failed, fmt.Errorf("replay of %s on %s gave other bytes than its commit, which is of %s (%s); only a worker of that architecture can replay it",
+			a.Kind, runtime.GOARCH, stands.Provenance.Arch, difference))
+	}
+	return a.done(stands)
+}
+
+func (a *attempt) done(stands *storage.Commit) attempts.Outcome {
+	out := a.ended(attempts.Done, nil)
+	out.Objects = stands.Objects()
+	return out
+}
+
+func (a *attempt) ended(result attempts.Result, err error) attempts.Outcome {
+	out := attempts.Outcome{Key: a.Key, Number: a.Number, Worker: a.workerID, Result: result}
+	if err != nil {
+		out.Error = err.Error()
+	}
+	return out
+}
+
+// failed sorts an error into a result. A panic counts whatever else happened. An
+// attempt that took too long has failed, and so has one that ran out of memory all by
+// itself: both may do better elsewhere. Any other that was stopped is handed back,
+// since its error is one of stopping.
+func (a *attempt) failed(ctx context.Context, err error) attempts.Outcome {
+	if panicked(err) {
+		return a.ended(attempts.Refused, err)
+	}
+	if late, ok := errors.AsType[*timeoutError](context.Cause(ctx)); ok {
+		return a.ended(attempts.Failed, late)
+	}
+	if full, ok := errors.AsType[*memoryError](context.Cause(ctx)); ok && full.others == 0 {
+		return a.ended(attempts.Failed, full)
+	}
+	if ctx.Err() != nil {
+		return a.ended(attempts.Returned, context.Cause(ctx))
+	}
+	if missing, ok := errors.AsType[*tasks.MissingError](err); ok {
+		out := a.ended(attempts.Missing, err)
+		out.MissingNode = &missing.Node
+		return out
+	}
+	if tasks.IsPermanent(err) {
+		return a.ended(attempts.Refused, err)
+	}
+	if storage.IsTrouble(err) {
+		out := a.ended(attempts.StoreAway, err)
+		out.StoreFull = errors.Is(err, storage.ErrFull)
+		return out
+	}
+	return a.ended(attempts.Failed, err)
+}
