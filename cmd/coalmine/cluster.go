@@ -162,9 +162,8 @@ func (g *global) serveCluster(ctx context.Context, listen *listenFlags, allowed 
 	options := listen.options
 	options.Version, options.Log, options.Metrics = version(), g.logger(), g.metrics
 	options.Checks, options.Leads = []dashboards.Check{redis}, leader.Leads
-	api := control.New(archive, conn, nil)
+	api := control.New(archive, conn, leader)
 	api.AllowSources(allowed)
-	api.DeleteBy(leader)
 	server, err := dashboards.NewServer(api, options)
 	if err != nil {
 		return errors.Join(err, l.Close(), conn.Close())

@@ -111,20 +111,20 @@ type Local struct {
 	// there is none to reach. away says why one that there is cannot be reached.
 	queue *queue.Broker
 	away  error
-	// leader is the coordinator of this process; nil where it has none.
-	leader *coordinator.Coordinator
+	// coordinator is that of this process, which leads or stands by; nil where it has
+	// none.
+	coordinator *coordinator.Coordinator
 	// allowed is where files that are submitted may have their data read from;
 	// nil for nowhere.
 	allowed *sources.Allowed
-	// deleter is the coordinator of this process too, but one that may stand by.
-	deleter *coordinator.Coordinator
 }
 
 var _ API = (*Local)(nil)
 
-// New controls the runs of an archive. conn and leader may be nil.
-func New(archive *storage.Archive, conn *queue.Conn, leader *coordinator.Coordinator) *Local {
-	l := &Local{archive: archive, runs: runs.NewService(archive, nil), leader: leader, deleter: leader}
+// New controls the runs of an archive. conn is nil where there is no queue, and c where
+// this process has no coordinator.
+func New(archive *storage.Archive, conn *queue.Conn, c *coordinator.Coordinator) *Local {
+	l := &Local{archive: archive, runs: runs.NewService(archive, nil), coordinator: c}
 	if conn != nil {
 		l.queue = conn.Broker()
 	}
@@ -138,13 +138,17 @@ func (l *Local) QueueAway(why error) { l.away = why }
 // nudge has the coordinator look now rather than within seconds; if it cannot
 // be reached it will look by itself.
 func (l *Local) nudge(ctx context.Context) {
-	switch {
-	case l.leader != nil:
-		l.leader.Nudge()
-	case l.queue != nil:
+	if l.coordinator != nil {
+		l.coordinator.Nudge()
+	}
+	if !l.leads() && l.queue != nil {
 		_ = l.queue.Nudge(ctx)
 	}
 }
+
+// leads reports whether the coordinator of this process leads: what it says needs no
+// queue to arrive.
+func (l *Local) leads() bool { return l.coordinator != nil && l.coordinator.Leads() }
 
 // HasSource implements API.
 func (l *Local) HasSource(ctx context.Context, digest storage.Digest) (bool, error) {
@@ -341,10 +345,10 @@ func (l *Local) Watch(ctx context.Context, name string) (<-chan *coordinator.Sta
 // changes is closed when the coordinator of this process has news; it never is
 // where there is none.
 func (l *Local) changes() <-chan struct{} {
-	if l.leader == nil {
+	if l.coordinator == nil {
 		return nil
 	}
-	return l.leader.Updated()
+	return l.coordinator.Updated()
 }
 
 // status is what the coordinator says of an unfinished run, or what storage does.
@@ -358,10 +362,10 @@ func (l *Local) status(ctx context.Context, run *runs.Run) *coordinator.Status {
 	}
 	s := stored(run)
 	switch {
-	case l.leader != nil || s.Phase == runs.Paused:
+	case l.leads() || s.Phase == runs.Paused:
 	case err != nil:
 		stick(s, coordinator.WaitQueue, fmt.Sprintf("the queue does not answer, so nothing is known of coordinators and workers: %v", err))
-	default:
+	case l.coordinator == nil:
 		stick(s, coordinator.WaitCoordinator, "no coordinator reports on it; start one with: coalmine serve, or coalmine run FILE")
 	}
 	return s
@@ -376,8 +380,8 @@ func stick(s *coordinator.Status, cause coordinator.Cause, detail string) {
 // live is the coordinator's status of a run; nil if it has none that is as new
 // as the run's record, with the error of a queue that does not answer.
 func (l *Local) live(ctx context.Context, run *runs.Run) (*coordinator.Status, error) {
-	if c := l.leading(); c != nil {
-		if s, ok := c.Snapshot(run.ID); ok && s.Phase == run.State.Phase {
+	if l.leads() {
+		if s, ok := l.coordinator.Snapshot(run.ID); ok && s.Phase == run.State.Phase {
 			return s, nil
 		}
 	}
@@ -393,15 +397,6 @@ func (l *Local) live(ctx context.Context, run *runs.Run) (*coordinator.Status, e
 		return nil, nil
 	}
 	return &s, nil
-}
-
-// leading is the coordinator of this process if it leads, or will; its word needs
-// no queue to arrive.
-func (l *Local) leading() *coordinator.Coordinator {
-	if l.leader == nil && l.deleter != nil && l.deleter.Leads() {
-		return l.deleter
-	}
-	return l.leader
 }
 
 // stored is what the record of a run says.

@@ -35,9 +35,6 @@ type Removed struct {
 	Freed *coordinator.Collection `json:"freed"`
 }
 
-// DeleteBy names the coordinator of this process that deletes while it leads.
-func (l *Local) DeleteBy(c *coordinator.Coordinator) { l.deleter = c }
-
 // Collect implements API. Only the leader deletes: the coordinator of this
 // process if it leads, or this process itself where no coordinator does.
 func (l *Local) Collect(ctx context.Context, o CollectOptions) (*coordinator.Collection, error) {
@@ -60,8 +57,8 @@ func (l *Local) Collect(ctx context.Context, o CollectOptions) (*coordinator.Col
 // collector takes the age in seconds; nil for the default.
 func (l *Local) collector(olderThan *float64) (*coordinator.Collector, error) {
 	age := coordinator.DefaultTaskTimeout + coordinator.SafetyMargin
-	if l.deleter != nil {
-		age = l.deleter.TaskTimeout() + coordinator.SafetyMargin
+	if l.coordinator != nil {
+		age = l.coordinator.TaskTimeout() + coordinator.SafetyMargin
 	}
 	if olderThan != nil {
 		const most = 100 * 365 * 24 * time.Hour
@@ -75,8 +72,8 @@ func (l *Local) collector(olderThan *float64) (*coordinator.Collector, error) {
 
 // asLeader does something with the right to delete.
 func (l *Local) asLeader(ctx context.Context, do func(context.Context, *leadership.Token) error) error {
-	if l.deleter != nil {
-		token, err := l.deleter.Token()
+	if l.coordinator != nil {
+		token, err := l.coordinator.Token()
 		if err != nil {
 			return err
 		}
@@ -104,7 +101,7 @@ func (l *Local) Remove(ctx context.Context, name string) (*Removed, error) {
 	case errors.Is(err, storage.ErrCorrupt):
 		id = name
 		err = l.deleteRecord(ctx, func(ctx context.Context) error { return l.runs.DeleteDamaged(ctx, id) })
-	case err == nil && l.deleter == nil:
+	case err == nil && l.coordinator == nil:
 		err = l.deleteRecord(ctx, func(ctx context.Context) error { return l.runs.Delete(ctx, id) })
 		if l.away != nil || errors.Is(err, leadership.ErrLed) {
 			err = nil // the leader will see that the run is to go

@@ -45,8 +45,8 @@ func (h *Housekeeping) Check() error {
 }
 
 // KeepHouse collects again and again until ctx is done, while the coordinator of
-// this process (see DeleteBy) leads; one that stands by leaves it to the leader.
-// What goes wrong is logged and counted, and may go well the next time.
+// this process leads. One that stands by leaves it to the leader. What goes wrong is
+// logged and counted, and may go well the next time.
 func (l *Local) KeepHouse(ctx context.Context, h Housekeeping) error {
 	if err := h.Check(); err != nil {
 		return err
