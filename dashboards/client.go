@@ -21,6 +21,7 @@ import (
 	"coalmine/storage"
 	"coalmine/workflows/control"
 	"coalmine/workflows/coordinator"
+	"coalmine/workflows/dataexport"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
@@ -251,7 +252,9 @@ func (c *Client) Model(ctx context.Context, run, cell string, round int) ([]byte
 	if cell != "" {
 		target = c.runPath(run, "cells", cell, "model")
 	}
-	target.RawQuery = url.Values{"round": {strconv.Itoa(round)}}.Encode()
+	if round != control.LastRound {
+		target.RawQuery = url.Values{"round": {strconv.Itoa(round)}}.Encode()
+	}
 	response, err := c.do(ctx, http.MethodGet, target, nil)
 	if err != nil {
 		return nil, err
@@ -261,6 +264,36 @@ func (c *Client) Model(ctx context.Context, run, cell string, round int) ([]byte
 		return nil, c.broken(err)
 	}
 	return data, nil
+}
+
+// Data implements control.API.
+func (c *Client) Data(ctx context.Context, run, cell string, table dataexport.Table, format dataexport.Format, w io.Writer) error {
+	target := c.runPath(run, "data", string(table))
+	if cell != "" {
+		target = c.runPath(run, "cells", cell, "data", string(table))
+	}
+	target.RawQuery = url.Values{"format": {string(format)}}.Encode()
+	response, err := c.do(ctx, http.MethodGet, target, nil)
+	if err != nil {
+		return err
+	}
+	written := &countedWriter{w: w}
+	_, err = io.Copy(written, response.Body)
+	if err = errors.Join(err, response.Body.Close()); err != nil && written.err == nil {
+		return c.broken(err)
+	}
+	return written.err
+}
+
+// Nodes implements control.API.
+func (c *Client) Nodes(ctx context.Context, run, cell string) ([]control.Node, error) {
+	target := c.runPath(run, "nodes")
+	if cell != "" {
+		target = c.runPath(run, "cells", cell, "nodes")
+	}
+	var answer nodeList
+	err := c.get(ctx, target, &answer)
+	return answer.Nodes, err
 }
 
 // Spending implements control.API.

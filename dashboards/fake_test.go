@@ -13,6 +13,7 @@ import (
 	"coalmine/storage"
 	"coalmine/workflows/control"
 	"coalmine/workflows/coordinator"
+	"coalmine/workflows/dataexport"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
@@ -31,6 +32,8 @@ type fakeAPI struct {
 	spec     experiment.Spec
 	results  results.Results
 	model    []byte
+	data     []byte
+	nodes    []control.Node
 	spending control.Spending
 	logs     []control.AttemptLog
 	// collected is the answer to collections and removals.
@@ -41,6 +44,8 @@ type fakeAPI struct {
 	asked struct {
 		run, cell, node string
 		round           int
+		table           dataexport.Table
+		format          dataexport.Format
 		spec            runs.Spec
 		file            control.File
 		fresh           bool
@@ -193,6 +198,21 @@ func (f *fakeAPI) Model(_ context.Context, run, cell string, round int) ([]byte,
 	defer f.mu.Unlock()
 	f.asked.run, f.asked.cell, f.asked.round = run, cell, round
 	return f.model, f.err
+}
+
+func (f *fakeAPI) Data(_ context.Context, run, cell string, table dataexport.Table, format dataexport.Format, w io.Writer) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked.run, f.asked.cell, f.asked.table, f.asked.format = run, cell, table, format
+	_, err := w.Write(f.data)
+	return cmp.Or(err, f.err)
+}
+
+func (f *fakeAPI) Nodes(_ context.Context, run, cell string) ([]control.Node, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked.run, f.asked.cell = run, cell
+	return f.nodes, f.err
 }
 
 func (f *fakeAPI) Experiment(_ context.Context, run string) (*experiment.Spec, error) {

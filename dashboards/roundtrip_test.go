@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"reflect"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"coalmine/tasks/reports"
 	"coalmine/workflows/control"
 	"coalmine/workflows/coordinator"
+	"coalmine/workflows/dataexport"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/leadership"
 	"coalmine/workflows/results"
@@ -118,8 +120,36 @@ func TestWhatIsAskedAndAnsweredArrivesWhole(t *testing.T) {
 		if err != nil || !bytes.Equal(model, api.model) || api.asked.cell != "c01" || api.asked.round != 400 {
 			t.Errorf("asked for %q, %d; got %d bytes, %v", api.asked.cell, api.asked.round, len(model), err)
 		}
-		if _, err := c.Model(ctx, "", "", 0); err != nil || api.asked.cell != "" || api.asked.round != 0 {
-			t.Errorf("the only cell was asked for as %q after %d, %v", api.asked.cell, api.asked.round, err)
+		for _, round := range []int{0, control.LastRound} {
+			if _, err := c.Model(ctx, "", "", round); err != nil || api.asked.cell != "" || api.asked.round != round {
+				t.Errorf("the only cell was asked for as %q after %d, want %d (%v)", api.asked.cell, api.asked.round, round, err)
+			}
+		}
+	})
+	t.Run("data", func(t *testing.T) {
+		api.data = bytes.Repeat([]byte("rows "), flowChunk)
+		var got bytes.Buffer
+		err := c.Data(ctx, "grid", "c01", dataexport.References, dataexport.Parquet, &got)
+		if err != nil || !bytes.Equal(got.Bytes(), api.data) || api.asked.cell != "c01" || api.asked.table != dataexport.References || api.asked.format != dataexport.Parquet {
+			t.Errorf("asked for %q, %q as %q; got %d bytes, %v", api.asked.cell, api.asked.table, api.asked.format, got.Len(), err)
+		}
+		api.err = errors.New("the store went away")
+		defer func() { api.err = nil }()
+		if err := c.Data(ctx, "grid", "c01", dataexport.Parts, dataexport.JSONLines, io.Discard); err == nil || !strings.Contains(err.Error(), "cut short") {
+			t.Errorf("rows that end too early: %v", err)
+		}
+	})
+	t.Run("nodes", func(t *testing.T) {
+		api.nodes = []control.Node{{
+			Key: key, Kind: "datasets/encode", Version: 1, Label: "parts", Cells: []string{"c01"}, Params: json.RawMessage(`{"seed":1}`),
+			Inputs: []control.NodeInput{{Name: "corpus", Key: key}}, Committed: true,
+			Blobs: []control.NodeBlob{{Name: "vocabulary", Bytes: 7, SHA256: key.Digest, Stored: true}},
+		}}
+		for _, cell := range []string{"c01", ""} {
+			got, err := c.Nodes(ctx, "grid", cell)
+			if err != nil || !reflect.DeepEqual(got, api.nodes) || api.asked.cell != cell {
+				t.Errorf("asked for %q, got %+v, %v", api.asked.cell, got, err)
+			}
 		}
 	})
 	t.Run("experiment", func(t *testing.T) {
@@ -304,6 +334,8 @@ func TestEveryMethodReportsErrors(t *testing.T) {
 		"Experiment": func() error { _, err := c.Experiment(ctx, ""); return err },
 		"Results":    func() error { _, err := c.Results(ctx, ""); return err },
 		"Model":      func() error { _, err := c.Model(ctx, "", "", 0); return err },
+		"Data":       func() error { return c.Data(ctx, "", "", dataexport.Parts, dataexport.JSONLines, io.Discard) },
+		"Nodes":      func() error { _, err := c.Nodes(ctx, "", ""); return err },
 		"Spending":   func() error { _, err := c.Spending(ctx, "", "c01"); return err },
 		"Logs":       func() error { _, err := c.Logs(ctx, "", ""); return err },
 	} {

@@ -16,6 +16,7 @@ import (
 	"coalmine/privacy"
 	"coalmine/workflows/control"
 	"coalmine/workflows/coordinator"
+	"coalmine/workflows/dataexport"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
@@ -206,11 +207,11 @@ func (s *Server) runResults(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) exportModel(w http.ResponseWriter, r *http.Request) error {
-	round := 0
+	round := control.LastRound
 	if text := r.URL.Query().Get("round"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 {
-			return fmt.Errorf("round=%.40q %w: expected a number of rounds, or nothing for the last", text, control.ErrInput)
+			return fmt.Errorf("round=%.40q %w: expected a number of rounds, 0 for the initial model, or nothing for the last", text, control.ErrInput)
 		}
 		round = n
 	}
@@ -234,6 +235,58 @@ func modelName(r *http.Request) string {
 		}
 	}
 	return name + ".safetensors"
+}
+
+// dataTypes are the media types of dataexport.Formats.
+var dataTypes = map[dataexport.Format]string{
+	dataexport.JSONLines: "application/jsonl",
+	dataexport.Parquet:   "application/vnd.apache.parquet",
+}
+
+// exportData sends a table while it is read. An answer that breaks off is cut, so
+// that nobody takes it for the whole.
+func (s *Server) exportData(w http.ResponseWriter, r *http.Request) error {
+	table, format := r.PathValue("table"), cmp.Or(r.URL.Query().Get("format"), string(dataexport.JSONLines))
+	w.Header().Set("Content-Type", dataTypes[dataexport.Format(format)])
+	attach(w, table+"."+format)
+	sent := &countedWriter{w: newFlow(w, nil)}
+	err := s.api.Data(r.Context(), runName(r), r.PathValue("cell"), dataexport.Table(table), dataexport.Format(format), sent)
+	if err == nil || sent.n == 0 {
+		return err
+	}
+	if r.Context().Err() == nil {
+		s.options.Log.Error("export broken off", slog.String("path", r.URL.Path), slog.Any("error", err))
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// countedWriter counts what it passes on, and keeps the first error.
+type countedWriter struct {
+	w   io.Writer
+	n   int64
+	err error
+}
+
+func (c *countedWriter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	c.err = cmp.Or(c.err, err)
+	return n, err
+}
+
+// nodeList is the answer to GET /runs/{run}/nodes.
+type nodeList struct {
+	Nodes []control.Node `json:"nodes"`
+}
+
+func (s *Server) listNodes(w http.ResponseWriter, r *http.Request) error {
+	newFlow(w, nil) // looking up what each has made may take a while
+	nodes, err := s.api.Nodes(r.Context(), runName(r), r.PathValue("cell"))
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, nodeList{nodes})
+	return nil
 }
 
 // cellPrivacy answers with numbers, or with a picture of them.

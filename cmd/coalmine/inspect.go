@@ -120,10 +120,10 @@ func prepare(ctx context.Context, x *localexec.Executor, whole *plan.Plan, n *pl
 		return nil, err
 	}
 	p := &preparation{Label: n.Label}
-	parts, balanced := inputOf(n, datasets.PartsInput), inputOf(n, datasets.BalancedInput)
-	corpus := inputOf(whole.Nodes[parts], datasets.CorpusInput)
+	parts, balanced := n.Input(datasets.PartsInput), n.Input(datasets.BalancedInput)
+	corpus := whole.Nodes[parts].Input(datasets.CorpusInput)
 	read := map[storage.Key]any{n.Key: &p.Population, corpus: &p.Source, parts: &p.Parts, balanced: &p.Balance}
-	if insertions := inputOf(n, datasets.InsertionsInput); !insertions.IsZero() {
+	if insertions := n.Input(datasets.InsertionsInput); !insertions.IsZero() {
 		p.Insertions = &canaries.InsertMetrics{}
 		read[insertions] = p.Insertions
 	}
@@ -145,16 +145,6 @@ func prepare(ctx context.Context, x *localexec.Executor, whole *plan.Plan, n *pl
 	}
 	p.Canaries = byConfiguration(placements)
 	return p, nil
-}
-
-// inputOf is the key of a node's input of that name, zero if it has none.
-func inputOf(n *plan.Node, name string) storage.Key {
-	for _, in := range n.Inputs {
-		if in.Name == name {
-			return in.Key
-		}
-	}
-	return storage.Key{}
 }
 
 func readMetrics(ctx context.Context, x *localexec.Executor, key storage.Key, into any) error {

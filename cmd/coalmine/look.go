@@ -331,36 +331,3 @@ func (g *global) writeFile(path string, write func(io.Writer) error) (err error)
 	}()
 	return write(f)
 }
-
-func newExportCommand(g *global) *cobra.Command {
-	var round int
-	var output string
-	c := &cobra.Command{
-		Use:   "export RUN CELL",
-		Short: "Write the model of a cell as a safetensors file with its vocabulary",
-		Long: `Write the model of a cell as a safetensors file. Its metadata hold the model's
-configuration and its vocabulary, a JSON array with the word of each token.`,
-		Example: "  coalmine export quickstart c01 -o model.safetensors",
-		GroupID: groupOther,
-		Args:    cobra.ExactArgs(2),
-		RunE: func(c *cobra.Command, args []string) error {
-			return g.withControl(c.Context(), func(api control.API) error {
-				data, err := api.Model(c.Context(), args[0], args[1], round)
-				if err != nil {
-					return err
-				}
-				if output == "" {
-					output = fmt.Sprintf("%s-%s.safetensors", args[0], args[1])
-				}
-				if err := os.WriteFile(output, data, 0o644); err != nil {
-					return err
-				}
-				g.note("wrote %s (%d bytes)", output, len(data))
-				return nil
-			})
-		},
-	}
-	c.Flags().IntVar(&round, "round", 0, "round (SGD step) after which; the last if 0")
-	c.Flags().StringVarP(&output, "output", "o", "", "file to write; RUN-CELL.safetensors if none is given")
-	return c
-}

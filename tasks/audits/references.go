@@ -3,6 +3,7 @@ package audits
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"slices"
 
@@ -10,6 +11,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/canaries"
+	"coalmine/tasks/datasets"
 )
 
 // pilotSizes are the sizes of the parts of a reference set from which a large
@@ -35,25 +37,49 @@ func (r *References) Count() int { return len(r.tokens) / r.length }
 // row is sequence i.
 func (r *References) row(i int) []int32 { return r.tokens[i*r.length : (i+1)*r.length] }
 
-// drawReferences draws count sequences, each word uniform over the choices for its
-// position. Sequences in excluded, the suffixes of the canaries,
-// are drawn again. The first draws of a larger set are those of a smaller one.
+// drawReferences draws a set, see eachReference.
 func drawReferences(seed uint64, count int, choices, excluded [][]int32) *References {
-	length := len(choices)
-	rng := seeds.Stream(seed, seeds.References, uint64(length))
+	r := &References{length: len(choices), tokens: make([]int32, 0, count*len(choices))}
+	for row := range eachReference(seed, count, choices, excluded) {
+		r.tokens = append(r.tokens, row...)
+	}
+	return r
+}
+
+// DrawReferences draws the references of an audit in their order, each word
+// uniform over what may stand there after the prefix, those of canaries left
+// out. ordinary is the number of ordinary words. A sequence is valid until the
+// next; nothing but the canaries is kept in memory.
+func (p *RandomSamplingParams) DrawReferences(ordinary int, list []datasets.Placement) (iter.Seq[[]int32], error) {
+	choices, err := suffixChoices(p.Space, p.Prefix, ordinary)
+	if err != nil {
+		return nil, err
+	}
+	return eachReference(p.Seed, p.References, choices, suffixes(list, p.Prefix)), nil
+}
+
+// eachReference draws count sequences, each word uniform over the choices for its
+// position. Sequences in excluded, the suffixes of the canaries, are drawn again.
+// The first draws of a larger set are those of a smaller one. A sequence is valid
+// until the next.
+func eachReference(seed uint64, count int, choices, excluded [][]int32) iter.Seq[[]int32] {
 	byFirst := map[int32][][]int32{}
 	for _, suffix := range excluded {
 		byFirst[suffix[0]] = append(byFirst[suffix[0]], suffix)
 	}
-	r := &References{length: length, tokens: make([]int32, count*length)}
-	for i := range count {
-		row := r.row(i)
-		draw(rng, row, choices)
-		for contains(byFirst[row[0]], row) {
+	return func(yield func([]int32) bool) {
+		rng := seeds.Stream(seed, seeds.References, uint64(len(choices)))
+		row := make([]int32, len(choices))
+		for range count {
 			draw(rng, row, choices)
+			for contains(byFirst[row[0]], row) {
+				draw(rng, row, choices)
+			}
+			if !yield(row) {
+				return
+			}
 		}
 	}
-	return r
 }
 
 func contains(rows [][]int32, row []int32) bool {

@@ -73,16 +73,9 @@ func runEncode(ctx context.Context, t *tasks.Task) error {
 	if err := e.params.check(); err != nil {
 		return tasks.Permanent(err)
 	}
-	index, err := ReadIndex(ctx, t, CorpusInput, CorpusIndexBlob)
-	if err != nil {
+	if err := e.open(ctx); err != nil {
 		return err
 	}
-	dictionary, err := t.Blob(ctx, CorpusInput, DictionaryBlob)
-	if err != nil {
-		return err
-	}
-	e.corpus, e.words = index, splitLines(dictionary)
-	e.tossCoins()
 	if err := e.chooseVocabulary(ctx); err != nil {
 		return err
 	}
@@ -102,6 +95,20 @@ type encoder struct {
 
 func (m *EncodeMetrics) counts(part partNumber) *Counts {
 	return [...]*Counts{train: &m.Train, test: &m.Test, validation: &m.Validation}[part]
+}
+
+// open reads what is known of the corpus, and decides the parts.
+func (e *encoder) open(ctx context.Context) (err error) {
+	if e.corpus, err = ReadIndex(ctx, e.task, CorpusInput, CorpusIndexBlob); err != nil {
+		return err
+	}
+	dictionary, err := e.task.Blob(ctx, CorpusInput, DictionaryBlob)
+	if err != nil {
+		return err
+	}
+	e.words = splitLines(dictionary)
+	e.tossCoins()
+	return nil
 }
 
 // tossCoins decides the part of every example: the corpus is in another order
@@ -151,9 +158,9 @@ func (e *encoder) ordinaryWords(ctx context.Context) ([]uint32, error) {
 // countedWords counts the words of the training part.
 func (e *encoder) countedWords(ctx context.Context) ([]uint32, error) {
 	counts := make([]int64, len(e.words))
-	err := e.eachExample(ctx, func(part partNumber, words []uint32) error {
-		if part == train {
-			for _, w := range words {
+	err := e.eachExample(ctx, func(x sourceExample) error {
+		if e.parts[x.ordinal] == train {
+			for _, w := range x.words {
 				counts[w]++
 			}
 		}
@@ -180,11 +187,11 @@ func (e *encoder) writeParts(ctx context.Context) error {
 	for j, part := range allParts {
 		writers[j] = partWriter{stream: newStreamWriter(ctx, e.task, part), sequence: e.corpus.Sequence}
 	}
-	err := e.eachExample(ctx, func(part partNumber, words []uint32) error {
-		for i, w := range words {
-			words[i] = e.tokens[w]
+	err := e.eachExample(ctx, func(x sourceExample) error {
+		for i, w := range x.words {
+			x.words[i] = e.tokens[w]
 		}
-		return writers[part].add(words)
+		return writers[e.parts[x.ordinal]].add(x.words)
 	}, func() {
 		for j := range writers {
 			writers[j].endUser()
@@ -206,9 +213,16 @@ func (e *encoder) writeParts(ctx context.Context) error {
 	return e.task.SetMetrics(e.metrics)
 }
 
-// eachExample goes through the corpus: example gets the part and the words,
-// which it may change; endUser is called after each user, if it is not nil.
-func (e *encoder) eachExample(ctx context.Context, example func(part partNumber, words []uint32) error, endUser func()) error {
+// sourceExample is an example as the corpus holds it.
+type sourceExample struct {
+	user    int
+	ordinal int      // its place in the source, from 0
+	words   []uint32 // valid only during the call, which may change them
+}
+
+// eachExample goes through the corpus. endUser is called after each user, if it
+// is not nil.
+func (e *encoder) eachExample(ctx context.Context, example func(sourceExample) error, endUser func()) error {
 	corpus := stream{task: e.task, input: CorpusInput, part: corpusPart, size: e.corpus.ShardBytes}
 	scan := corpus.scan(ctx, 0, e.corpus.end())
 	words := make([]uint32, 0, e.corpus.Sequence)
@@ -226,7 +240,7 @@ func (e *encoder) eachExample(ctx context.Context, example func(part partNumber,
 			if ordinal < 0 || ordinal >= len(e.parts) {
 				return fmt.Errorf("example %d of a source with %d: %w", ordinal, len(e.parts), storage.ErrCorrupt)
 			}
-			if err := example(e.parts[ordinal], words); err != nil {
+			if err := example(sourceExample{u, ordinal, words}); err != nil {
 				return err
 			}
 		}

@@ -91,7 +91,7 @@ func runClients(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	users, err := cohort(&p, rng, population.Users())
+	users, err := Cohort(&p, rng, population.Users())
 	if err != nil {
 		return err
 	}

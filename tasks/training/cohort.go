@@ -19,9 +19,10 @@ const (
 	Poisson = "poisson"
 )
 
-// cohort returns the users of a round in ascending order. It depends on the
-// round's stream and the size of the population, never on the data.
-func cohort(p *ClientsParams, rng *rand.Rand, population int) ([]int, error) {
+// Cohort returns the users of a round in ascending order. It depends on the
+// round's stream and the size of the population, never on the data. A cohort
+// larger than the population is an error.
+func Cohort(p *ClientsParams, rng *rand.Rand, population int) ([]int, error) {
 	if p.Cohort > population {
 		return nil, tasks.Permanent(fmt.Errorf(
 			"the cohort of %d is above the population of %d users: lower training.cohort or data.users.words", p.Cohort, population))

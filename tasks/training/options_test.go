@@ -17,7 +17,7 @@ func oneClient(t *testing.T, b *bench, p ClientsParams, round int) (got []float3
 	t.Helper()
 	p.Cohort, p.Clip = 1, 1e6 // a clip gives the client weight 1
 	population := b.users()
-	members, err := cohort(&p, seeds.Stream(p.Seed, seeds.Cohort, uint64(round)), population.Users())
+	members, err := Cohort(&p, seeds.Stream(p.Seed, seeds.Cohort, uint64(round)), population.Users())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -170,7 +170,7 @@ func TestAChunkSumsItsClientsUpdates(t *testing.T) {
 		p := clientsParams()
 		p.Clip = clip
 		population := b.users()
-		members, err := cohort(&p, seeds.Stream(p.Seed, seeds.Cohort, 3), population.Users())
+		members, err := Cohort(&p, seeds.Stream(p.Seed, seeds.Cohort, 3), population.Users())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -309,7 +309,7 @@ func TestCohortsAreUniformSetsOfUsers(t *testing.T) {
 	p := clientsParams()
 	counts := make([]float64, 30)
 	for round := range 4000 {
-		users, err := cohort(&p, seeds.Stream(p.Seed, seeds.Cohort, uint64(round)), len(counts))
+		users, err := Cohort(&p, seeds.Stream(p.Seed, seeds.Cohort, uint64(round)), len(counts))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -349,7 +349,7 @@ func TestAnEmptyPoissonRoundSumsToNothing(t *testing.T) {
 	p.Cohort, p.Chunks, p.Sampling, p.Clip = 1, 1, Poisson, 0.1
 	round := 1
 	for ; ; round++ { // a round is empty with probability near 1/e
-		users, err := cohort(&p, seeds.Stream(p.Seed, seeds.Cohort, uint64(round)), b.users().Users())
+		users, err := Cohort(&p, seeds.Stream(p.Seed, seeds.Cohort, uint64(round)), b.users().Users())
 		if err != nil {
 			t.Fatal(err)
 		}

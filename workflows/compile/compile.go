@@ -80,7 +80,8 @@ func (c *cell) compile(files []storage.Digest) error {
 	}
 	report := c.report()
 	c.plan.Cells = append(c.plan.Cells, plan.Cell{
-		Index: c.index, Name: c.spec.Name, Label: c.spec.Label, Report: report, Model: c.model, Vocabulary: c.parts, Chain: c.chain,
+		Index: c.index, Name: c.spec.Name, Label: c.spec.Label, Report: report, Chain: c.chain, Model: c.model, Initial: c.origin,
+		Vocabulary: c.parts, Population: c.population, Shards: c.shards,
 	})
 	return c.err
 }

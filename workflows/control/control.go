@@ -21,6 +21,7 @@ import (
 	"coalmine/storage"
 	"coalmine/workflows/compile"
 	"coalmine/workflows/coordinator"
+	"coalmine/workflows/dataexport"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/results"
@@ -66,9 +67,16 @@ type API interface {
 	Experiment(ctx context.Context, run string) (*experiment.Spec, error)
 	// Results returns the outcome of a run, complete or not.
 	Results(ctx context.Context, run string) (*results.Results, error)
-	// Model returns the checkpoint of a cell after a round as a safetensors
-	// file with its vocabulary; round 0 is the last.
+	// Model returns the checkpoint of a cell after a round (of SGD: a step) as a
+	// safetensors file with its vocabulary: 0 is the initial model, LastRound the
+	// trained one.
 	Model(ctx context.Context, run, cell string, round int) ([]byte, error)
+	// Data writes a table of the data that a cell was computed on. After an error
+	// what has been written is not the whole of it.
+	Data(ctx context.Context, run, cell string, table dataexport.Table, format dataexport.Format, w io.Writer) error
+	// Nodes returns the nodes of a run, or of one of its cells, and what they have
+	// made. Of trainings it has the steps whose records are kept.
+	Nodes(ctx context.Context, run, cell string) ([]Node, error)
 	// Spending returns what the training of a cell has cost in privacy so far.
 	Spending(ctx context.Context, run, cell string) (Spending, error)
 	// Logs returns the logs of a run's attempts, of one node, by its label or the

@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"coalmine/storage"
 	"coalmine/storage/safetensors"
@@ -17,6 +20,9 @@ import (
 	"coalmine/workflows/runs"
 )
 
+// LastRound, in place of a round, is the end of the training.
+const LastRound = -1
+
 // Metadata fields of an exported model, beside the configuration.
 const (
 	vocabularyField = "vocabulary" // JSON array: the word of each token
@@ -27,22 +33,17 @@ const (
 
 // Model implements API.
 func (l *Local) Model(ctx context.Context, name, cell string, round int) ([]byte, error) {
-	run, err := l.find(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	x, err := newExporter(run, cell)
+	x, err := l.exporter(ctx, name, cell)
 	if err != nil {
 		return nil, err
 	}
 	ref, round, err := x.checkpoint(round)
 	if err != nil {
-		return nil, err
+		return nil, l.tellStored(ctx, x, err)
 	}
 	file, err := l.readBlob(ctx, ref.Key, tasks.ModelBlob)
 	if errors.Is(err, storage.ErrNotFound) {
-		return nil, fmt.Errorf("run %s, cell %s: the checkpoint after %d is not stored: %w; kept are the audited ones, the last, and those of training.checkpoints",
-			run.ID, x.cell.Name, round, err)
+		return nil, l.tellStored(ctx, x, fmt.Errorf("run %s, cell %s: there is no model after %s: %w", x.run.ID, x.cell.Name, x.count(round), err))
 	}
 	if err != nil {
 		return nil, err
@@ -53,10 +54,10 @@ func (l *Local) Model(ctx context.Context, name, cell string, round int) ([]byte
 	}
 	model, err := checkpoints.Decode(file)
 	if err != nil {
-		return nil, fmt.Errorf("run %s, cell %s: %w", run.ID, x.cell.Name, err)
+		return nil, fmt.Errorf("run %s, cell %s: %w", x.run.ID, x.cell.Name, err)
 	}
 	return checkpoints.Encode(model.Language, model.Params, map[string]string{
-		vocabularyField: vocabulary, runField: run.ID, cellField: x.cell.Name, roundField: fmt.Sprint(round),
+		vocabularyField: vocabulary, runField: x.run.ID, cellField: x.cell.Name, roundField: fmt.Sprint(round),
 	})
 }
 
@@ -108,6 +109,8 @@ func ExportedVocabulary(model []byte) ([]string, error) {
 
 // exporter finds the nodes of one cell.
 type exporter struct {
+	run        *runs.Run
+	plan       *plan.Plan
 	cell       *plan.Cell
 	experiment *experiment.Experiment
 }
@@ -123,29 +126,115 @@ func newExporter(run *runs.Run, name string) (*exporter, error) {
 	}
 	for i := range p.Cells {
 		if p.Cells[i].Name == name || name == "" && len(p.Cells) == 1 {
-			return &exporter{&p.Cells[i], &spec.Cells[i].Experiment}, nil
+			return &exporter{run, p, &p.Cells[i], &spec.Cells[i].Experiment}, nil
 		}
 	}
-	return nil, fmt.Errorf("run %s: cell %q %w: it has c01 to %s", run.ID, name, ErrInput, p.Cells[len(p.Cells)-1].Name)
+	return nil, noCell(run, p, name)
 }
 
-// checkpoint is the model after a round, 0 for the last.
-func (x *exporter) checkpoint(round int) (plan.Ref, int, error) {
-	rounds := x.experiment.Training.Rounds
-	if round == 0 || round == rounds {
-		return x.cell.Model, rounds, nil
+func noCell(run *runs.Run, p *plan.Plan, name string) error {
+	return fmt.Errorf("run %s: cell %q %w: it has %s to %s", run.ID, name, ErrInput, p.Cells[0].Name, p.Cells[len(p.Cells)-1].Name)
+}
+
+// exporter finds a cell of a run by their names.
+func (l *Local) exporter(ctx context.Context, name, cell string) (*exporter, error) {
+	run, err := l.find(ctx, name)
+	if err != nil {
+		return nil, err
 	}
-	chain := x.cell.Chain
-	if chain == nil || round < 0 || round > rounds || round%chain.StepRounds != 0 {
-		return plan.Ref{}, 0, fmt.Errorf("round %d %w: checkpoints of cell %s are after every %d rounds up to %d",
-			round, ErrInput, x.cell.Name, max(1, stepRounds(chain)), rounds)
+	return newExporter(run, cell)
+}
+
+// checkpoint is the model after a round, which it returns too: LastRound is a number then.
+func (x *exporter) checkpoint(round int) (plan.Ref, int, error) {
+	rounds, chain := x.experiment.Training.Rounds, x.cell.Chain
+	switch {
+	case round == LastRound || round == rounds:
+		return x.cell.Model, rounds, nil
+	case round == 0:
+		return x.cell.Initial, 0, nil
+	case round < 0 || round > rounds || chain == nil || round%chain.StepRounds != 0:
+		return plan.Ref{}, 0, fmt.Errorf("a model after %s %w: %s", x.count(round), ErrInput, x.checkpointsAre())
 	}
 	return chain.At(round / chain.StepRounds), round, nil
 }
 
-func stepRounds(c *plan.Chain) int {
-	if c == nil {
-		return 0
+// checkpointsAre says after which rounds the cell's training writes checkpoints.
+func (x *exporter) checkpointsAre() string {
+	rounds, chain := x.experiment.Training.Rounds, x.cell.Chain
+	if chain == nil {
+		return fmt.Sprintf("cell %s has those after 0 and %s", x.cell.Name, x.count(rounds))
 	}
-	return c.StepRounds
+	return fmt.Sprintf("cell %s has one after every %d, up to %s", x.cell.Name, chain.StepRounds, x.count(rounds))
+}
+
+// count is "round 7", or "step 7" of SGD.
+func (x *exporter) count(round int) string {
+	if x.experiment.Training.Central() {
+		return fmt.Sprintf("step %d", round)
+	}
+	return fmt.Sprintf("round %d", round)
+}
+
+// mostListed is how many models an error lists.
+const mostListed = 30
+
+// tellStored adds to an error after which rounds the models of a cell are stored,
+// as far as that can be found out.
+func (l *Local) tellStored(ctx context.Context, x *exporter, err error) error {
+	rounds, listErr := l.modelRounds(ctx, x)
+	if listErr != nil {
+		return err
+	}
+	if len(rounds) == 0 {
+		return fmt.Errorf("%w; none is stored yet", err)
+	}
+	more := ""
+	if n := len(rounds) - mostListed; n > 0 {
+		rounds, more = rounds[n:], fmt.Sprintf(" and %d before", n)
+	}
+	list := strings.Trim(strings.ReplaceAll(fmt.Sprint(rounds), " ", ", "), "[]")
+	return fmt.Errorf("%w; stored are those after %s%s (kept are the initial one, the audited ones, the last, and those of training.checkpoints)", err, list, more)
+}
+
+// modelRounds are the rounds after which the models of a cell are stored, ascending.
+func (l *Local) modelRounds(ctx context.Context, x *exporter) ([]int, error) {
+	candidates, err := l.checkpointSteps(ctx, x.cell.Chain)
+	if err != nil {
+		return nil, err
+	}
+	refs := map[int]plan.Ref{0: x.cell.Initial, x.experiment.Training.Rounds: x.cell.Model}
+	for _, step := range candidates {
+		refs[step*x.cell.Chain.StepRounds] = x.cell.Chain.At(step)
+	}
+	var rounds []int
+	for _, round := range slices.Sorted(maps.Keys(refs)) {
+		commit, err := l.archive.Committed(ctx, refs[round].Key)
+		if errors.Is(err, storage.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if there, err := l.archive.Available(ctx, commit, tasks.ModelBlob); err != nil {
+			return nil, err
+		} else if there {
+			rounds = append(rounds, round)
+		}
+	}
+	return rounds, nil
+}
+
+// checkpointSteps are the steps of a training that may have records: those that
+// last, and those of the segment that it is in.
+func (l *Local) checkpointSteps(ctx context.Context, chain *plan.Chain) ([]int, error) {
+	if chain == nil {
+		return nil, nil
+	}
+	done, err := l.lastStep(ctx, chain)
+	steps := chain.LastingSteps()
+	for step := plan.Segment(done)*tasks.SegmentSteps + 1; step <= done; step++ {
+		steps = append(steps, step)
+	}
+	return slices.Compact(slices.Sorted(slices.Values(steps))), err
 }

@@ -56,11 +56,7 @@ const (
 
 // Spending implements API.
 func (l *Local) Spending(ctx context.Context, name, cell string) (Spending, error) {
-	run, err := l.find(ctx, name)
-	if err != nil {
-		return Spending{}, err
-	}
-	x, err := newExporter(run, cell)
+	x, err := l.exporter(ctx, name, cell)
 	if err != nil {
 		return Spending{}, err
 	}
@@ -74,7 +70,7 @@ func (l *Local) Spending(ctx context.Context, name, cell string) (Spending, erro
 	s.Unit = reports.Unit(x.experiment.Data.Partition)
 	rows, err := l.someRows(ctx, x.cell.Chain)
 	if err != nil {
-		return s, fmt.Errorf("run %s, cell %s: %w", run.ID, s.Cell, err)
+		return s, fmt.Errorf("run %s, cell %s: %w", x.run.ID, s.Cell, err)
 	}
 	stride := (len(rows) + spendingRounds - 1) / spendingRounds
 	for i, row := range rows {

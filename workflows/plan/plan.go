@@ -36,8 +36,13 @@ type Cell struct {
 	Report Ref
 	// Model is the final checkpoint. Report and Model are what the cell wants.
 	Model Ref
+	// Initial is the model before training.
+	Initial Ref
 	// Vocabulary is the node whose blob "vocabulary" has the words of the model's tokens.
 	Vocabulary Ref
+	// Population is the node that says who trains on what, Shards the one with the
+	// text of it.
+	Population, Shards Ref
 	// Chain is the cell's training, nil if it trains nothing.
 	Chain *Chain
 }
@@ -56,6 +61,16 @@ type Node struct {
 	Label string
 	// Needs are the inputs of the spec, in the same order.
 	Needs []Ref
+}
+
+// Input is the key of the node's input of that name, zero if it has none.
+func (n *Node) Input(name string) storage.Key {
+	for _, in := range n.Inputs {
+		if in.Name == name {
+			return in.Key
+		}
+	}
+	return storage.Key{}
 }
 
 // Template is what the tasks of a chain have in common.

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/spf13/cobra"
+
+	"coalmine/storage"
+	"coalmine/workflows/control"
+	"coalmine/workflows/dataexport"
+	"coalmine/workflows/experiment"
+)
+
+const dataExportHelp = `Write the data that a cell was computed on as tables, one file each, so that other
+programs can recompute what its results say:
+
+  vocabulary   the text of each token
+  parts        each example of the source: its user, its part, its tokens
+  population   each example that trains: its user, its tokens, and the canary
+               that stands there, if one does
+  canaries     each canary, and where its copies stand in the population
+  references   the random sequences that canaries are ranked against
+  cohorts      the users that were sampled for each round
+
+A cell has no canaries, references or cohorts where its experiment asks for none.
+Cohorts of a training with randomness: secret are not told. Rows are written as they
+are read or drawn, so that the size of a table does not matter. docs/data.md has the
+columns. A file that exists is never overwritten.`
+
+type dataExportFlags struct {
+	dir, format string
+	only        []string
+}
+
+func newDataExportCommand(g *global) *cobra.Command {
+	var f dataExportFlags
+	c := &cobra.Command{
+		Use:   "export RUN CELL",
+		Short: "Write the data of a cell as tables: parts, population, canaries, references",
+		Long:  dataExportHelp,
+		Example: "  coalmine data export quickstart c01 -o c01\n" +
+			"  coalmine data export quickstart c01 --only references --format parquet\n" +
+			"  coalmine data export latest c03 --only canaries --json | jq -r '.files[].path'",
+		Args: cobra.ExactArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			return g.withControl(c.Context(), func(api control.API) error {
+				return g.exportData(c.Context(), api, args[0], args[1], f)
+			})
+		},
+	}
+	formats := fmt.Sprintf("%s or %s", dataexport.JSONLines, dataexport.Parquet)
+	c.Flags().StringVarP(&f.dir, "output", "o", "", "directory to write to; RUN-CELL if none is given")
+	c.Flags().StringVar(&f.format, "format", string(dataexport.JSONLines), formats)
+	c.Flags().StringSliceVar(&f.only, "only", nil, "tables to write, separated by commas; all that the cell has if none is given")
+	return c
+}
+
+// exportedData is what data export --json prints.
+type exportedData struct {
+	Run   string         `json:"run"`
+	Cell  string         `json:"cell"`
+	Files []exportedFile `json:"files"`
+}
+
+type exportedFile struct {
+	Table  dataexport.Table `json:"table"`
+	Path   string           `json:"path"`
+	Rows   int64            `json:"rows"`
+	Bytes  int64            `json:"bytes"`
+	SHA256 storage.Digest   `json:"sha256"`
+}
+
+func (g *global) exportData(ctx context.Context, api control.API, run, cell string, f dataExportFlags) error {
+	status, err := api.Status(ctx, run)
+	if err != nil {
+		return err
+	}
+	spec, err := api.Experiment(ctx, status.Run)
+	if err != nil {
+		return err
+	}
+	if err := onlyCell(spec, cell); err != nil {
+		return fmt.Errorf("run %s: %w", status.Run, err)
+	}
+	tables, err := f.tables(&spec.Cells[0].Experiment)
+	if err != nil {
+		return fmt.Errorf("run %s, cell %s: %w", status.Run, cell, err)
+	}
+	if f.dir == "" {
+		f.dir = status.Run + "-" + cell
+	}
+	out := exportedData{Run: status.Run, Cell: cell}
+	if out.Files, err = f.write(ctx, api, status.Run, cell, tables); err != nil {
+		return err
+	}
+	if g.json {
+		return g.printJSON(out)
+	}
+	return writeExported(g.stdout, out.Files)
+}
+
+// tables are those asked for, in the order in which they are written.
+func (f *dataExportFlags) tables(e *experiment.Experiment) ([]dataexport.Table, error) {
+	if !slices.Contains(dataexport.Formats(), dataexport.Format(f.format)) {
+		return nil, fmt.Errorf("--format %q: expected one of %q", f.format, dataexport.Formats())
+	}
+	has := dataexport.Tables(e)
+	if len(f.only) == 0 {
+		return has, nil
+	}
+	for _, name := range f.only {
+		if !slices.Contains(dataexport.AllTables(), dataexport.Table(name)) {
+			return nil, fmt.Errorf("--only %q: expected some of %q", name, dataexport.AllTables())
+		}
+		if !slices.Contains(has, dataexport.Table(name)) {
+			return nil, fmt.Errorf("--only %s: its experiment gives it none; it has %q", name, has)
+		}
+	}
+	return slices.DeleteFunc(has, func(t dataexport.Table) bool { return !slices.Contains(f.only, string(t)) }), nil
+}
+
+// write writes the tables, or leaves nothing.
+func (f *dataExportFlags) write(ctx context.Context, api control.API, run, cell string, tables []dataexport.Table) (files []exportedFile, err error) {
+	for _, table := range tables {
+		if _, err := os.Lstat(f.path(table)); !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("%s is there already, and nothing is overwritten: name another directory by --output, or remove it", f.path(table))
+		}
+	}
+	_, missing := os.Stat(f.dir)
+	if err := os.MkdirAll(f.dir, 0o755); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err == nil {
+			return
+		}
+		for _, done := range files {
+			os.Remove(done.Path)
+		}
+		if missing != nil {
+			os.Remove(f.dir)
+		}
+	}()
+	for _, table := range tables {
+		file, err := f.writeTable(ctx, api, run, cell, table)
+		if err != nil {
+			return files, err
+		}
+		files = append(files, file)
+	}
+	return files, nil
+}
+
+func (f *dataExportFlags) path(table dataexport.Table) string {
+	return filepath.Join(f.dir, string(table)+"."+f.format)
+}
+
+// writeTable writes to a name of its own, so that a file with the table's name is
+// always whole.
+func (f *dataExportFlags) writeTable(ctx context.Context, api control.API, run, cell string, table dataexport.Table) (exportedFile, error) {
+	file, err := os.CreateTemp(f.dir, string(table)+"-*.unfinished")
+	if err != nil {
+		return exportedFile{}, err
+	}
+	w := &tableWriter{file: file, digest: sha256.New()}
+	err = api.Data(ctx, run, cell, table, dataexport.Format(f.format), w)
+	out := exportedFile{Table: table, Path: f.path(table), Bytes: w.bytes, SHA256: storage.Digest(w.digest.Sum(nil))}
+	if err == nil {
+		out.Rows, err = w.rows(dataexport.Format(f.format))
+	}
+	if err = errors.Join(err, file.Chmod(0o644), file.Close()); err == nil {
+		err = os.Rename(file.Name(), out.Path)
+	}
+	if err != nil {
+		os.Remove(file.Name())
+	}
+	return out, err
+}
+
+// tableWriter counts what it writes.
+type tableWriter struct {
+	file         *os.File
+	digest       hash.Hash
+	bytes, lines int64
+}
+
+func (w *tableWriter) Write(p []byte) (int, error) {
+	n, err := w.file.Write(p)
+	w.digest.Write(p[:n])
+	w.bytes += int64(n)
+	w.lines += int64(bytes.Count(p[:n], []byte{'\n'}))
+	return n, err
+}
+
+func (w *tableWriter) rows(format dataexport.Format) (int64, error) {
+	if format == dataexport.JSONLines {
+		return w.lines, nil
+	}
+	file, err := parquet.OpenFile(w.file, w.bytes)
+	if err != nil {
+		return 0, err
+	}
+	return file.NumRows(), nil
+}
+
+func writeExported(w io.Writer, files []exportedFile) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "table\trows\tbytes\tfile")
+	for _, f := range files {
+		fmt.Fprintf(t, "%s\t%d\t%d\t%s\n", f.Table, f.Rows, f.Bytes, f.Path)
+	}
+	return t.Flush()
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"coalmine/workflows/control"
+	"coalmine/workflows/experiment"
+)
+
+const showHelp = `Print the experiment of a run as it was resolved: the grid taken apart, --set and
+all defaults filled in, the data named by digest. Each cell is an experiment file of
+its own: of one, what is printed runs again and finds everything cached.
+
+--nodes lists instead which node has made what: its key, kind and version, its
+parameters, the nodes that it reads, whether it is committed, and its outputs with
+sizes and digests. Of a training it has the steps whose records are kept, each with
+its parts; the records of parts go once their step is done.`
+
+func newShowCommand(g *global) *cobra.Command {
+	nodes := false
+	c := &cobra.Command{
+		Use:   "show RUN [CELL]",
+		Short: "Print the experiment of a run, or of one cell, with all defaults",
+		Long:  showHelp,
+		Example: "  coalmine show latest\n  coalmine show quickstart c02 > again.yaml && coalmine run again.yaml\n" +
+			"  coalmine show quickstart c02 --nodes --json | jq '.nodes[] | select(.kind == \"datasets/encode\")'",
+		GroupID: groupLook,
+		Args:    cobra.RangeArgs(1, 2),
+		RunE: func(c *cobra.Command, args []string) error {
+			return g.withControl(c.Context(), func(api control.API) error {
+				if nodes {
+					return g.showNodes(c.Context(), api, args)
+				}
+				spec, err := api.Experiment(c.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				if len(args) == 2 {
+					if err := onlyCell(spec, args[1]); err != nil {
+						return fmt.Errorf("run %s: %w", args[0], err)
+					}
+				}
+				if g.json {
+					return g.printJSON(spec)
+				}
+				return g.writeSpec(spec)
+			})
+		},
+	}
+	c.Flags().BoolVar(&nodes, "nodes", false, "list the nodes and what they have made")
+	return c
+}
+
+// onlyCell leaves one cell of a spec.
+func onlyCell(spec *experiment.Spec, name string) error {
+	for _, c := range spec.Cells {
+		if c.Name == name {
+			spec.Cells = []experiment.Cell{c}
+			return nil
+		}
+	}
+	return fmt.Errorf("there is no cell %q: it has %s to %s", name, spec.Cells[0].Name, spec.Cells[len(spec.Cells)-1].Name)
+}
+
+// writeSpec prints the cells as YAML documents.
+func (g *global) writeSpec(spec *experiment.Spec) error {
+	for i := range spec.Cells {
+		c := &spec.Cells[i]
+		text, err := c.Experiment.YAML()
+		if err != nil {
+			return fmt.Errorf("cell %s: %w", c.Name, err)
+		}
+		if i > 0 {
+			g.printf("---\n")
+		}
+		g.printf("# %s: %s\n%s", c.Name, c.Label, text)
+	}
+	return nil
+}
+
+// shownNodes is what show --nodes --json prints.
+type shownNodes struct {
+	Nodes []control.Node `json:"nodes"`
+}
+
+func (g *global) showNodes(ctx context.Context, api control.API, args []string) error {
+	cell := ""
+	if len(args) == 2 {
+		cell = args[1]
+	}
+	nodes, err := api.Nodes(ctx, args[0], cell)
+	if err != nil {
+		return err
+	}
+	if g.json {
+		return g.printJSON(shownNodes{nodes})
+	}
+	for i := range nodes {
+		writeNode(g.stdout, &nodes[i])
+	}
+	return nil
+}
+
+// writeNode prints a node as a block of lines.
+func writeNode(w io.Writer, n *control.Node) {
+	state := "not committed"
+	if n.Committed {
+		state = "committed"
+	}
+	fmt.Fprintf(w, "%s  %s@%d  %s\n", n.Key, n.Kind, n.Version, state)
+	fmt.Fprintf(w, "  label   %s (%s)\n", n.Label, strings.Join(n.Cells, ", "))
+	fmt.Fprintf(w, "  params  %s\n", n.Params)
+	for _, in := range n.Inputs {
+		fmt.Fprintf(w, "  reads   %s  %s\n", in.Key, in.Name)
+	}
+	for _, b := range n.Blobs {
+		fmt.Fprintf(w, "  wrote   %s  %s, %d bytes%s\n", b.SHA256, b.Name, b.Bytes, storedText(b))
+	}
+	if len(n.Metrics) > 0 {
+		fmt.Fprintf(w, "  metrics %s\n", n.Metrics)
+	}
+}
+
+func storedText(b control.NodeBlob) string {
+	if b.Stored {
+		return ""
+	}
+	return ", deleted since"
+}

@@ -1,0 +1,71 @@
+package datasets
+
+import (
+	"context"
+	"fmt"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+)
+
+// PlacedExample is an example of a source and the part that it went to.
+type PlacedExample struct {
+	// Example is its place in the source, from 0; User the user's in the corpus.
+	Example, User int
+	Part          Part
+	// Sentence is what the part holds of it: token ids from Begin, with End unless
+	// they fill a sequence. It must not be written to.
+	Sentence []int32
+}
+
+// EachPlaced goes through the examples of a source, user after user, and says
+// where each is. t has as inputs CorpusInput, Import, and PartsInput, Encode with
+// the given parameters. The sentences come from the parts themselves, so that a
+// part which does not hold what its coins say gives an error. Memory is a byte
+// an example, and the users of the source.
+func EachPlaced(ctx context.Context, t *tasks.Task, p EncodeParams, do func(PlacedExample) error) error {
+	e := encoder{task: t, params: p}
+	if err := e.open(ctx); err != nil {
+		return err
+	}
+	var parts [len(allParts)]partReader
+	for j, part := range allParts {
+		population, err := OpenPart(ctx, t, PartsInput, part)
+		if err != nil {
+			return err
+		}
+		parts[j].population = population
+	}
+	return e.eachExample(ctx, func(x sourceExample) error {
+		number := e.parts[x.ordinal]
+		sentence, err := parts[number].next(ctx, x.user)
+		if err != nil {
+			return err
+		}
+		if WordsOf(sentence) != len(x.words) {
+			return fmt.Errorf("example %d of the source has %d words, %d in the part %s: %w", x.ordinal, len(x.words), WordsOf(sentence), allParts[number], storage.ErrCorrupt)
+		}
+		return do(PlacedExample{x.ordinal, x.user, allParts[number], sentence})
+	}, nil)
+}
+
+// partReader reads the examples of a part in their order.
+type partReader struct {
+	population *Population
+	user, read int // read of the user's examples have been read
+}
+
+func (r *partReader) next(ctx context.Context, user int) ([]int32, error) {
+	if user != r.user {
+		r.user, r.read = user, 0
+	}
+	if user >= r.population.Users() || r.read >= r.population.Examples(user) {
+		return nil, fmt.Errorf("the part %s has no example %d of user %d: %w", r.population.stream.part, r.read, user, storage.ErrCorrupt)
+	}
+	sentences, err := r.population.ReadUser(ctx, user)
+	if err != nil {
+		return nil, err
+	}
+	r.read++
+	return sentences[r.read-1], nil
+}

@@ -1,0 +1,134 @@
+// Package dataexport writes the data that a cell of a run was computed on as
+// tables that other programs read: what became of every example of the source,
+// what each user trained on, where each copy of a canary stands, who trained in
+// which round, and what the canaries are ranked against.
+//
+//	cell := dataexport.Cell{Archive: archive, Plan: p, Cell: &p.Cells[0], Experiment: e}
+//	for _, table := range dataexport.Tables(e) {
+//		err := cell.Write(ctx, table, dataexport.JSONLines, file)
+//	}
+//
+// Rows are written as they are read or drawn: memory grows with the users and
+// words of the source, and a byte an example for Parts, never with the rows.
+package dataexport
+
+import "coalmine/workflows/experiment"
+
+// Table names one of the tables.
+type Table string
+
+// The tables of a cell. Rows are the types below.
+const (
+	// Vocabulary has a Word for each token.
+	Vocabulary Table = "vocabulary"
+	// Parts has an Example for each example of the source, user after user.
+	Parts Table = "parts"
+	// Population has a Trained for each example that trains, user after user.
+	Population Table = "population"
+	// Canaries has a Canary for each, those of a one-run audit last.
+	Canaries Table = "canaries"
+	// References has a Reference for each random sequence, as they are drawn.
+	References Table = "references"
+	// Cohorts has a Cohort for each round.
+	Cohorts Table = "cohorts"
+)
+
+// Tables lists what a cell has. There are canaries where the experiment asks for
+// some, references with random sampling, and cohorts where users are sampled by
+// a seed: of a secret key nobody shall learn them.
+func Tables(e *experiment.Experiment) []Table {
+	tables := []Table{Vocabulary, Parts, Population}
+	if e.Canaries != nil || e.Audit != nil && e.Audit.OneRun != nil {
+		tables = append(tables, Canaries)
+	}
+	if e.Canaries != nil && e.Audit != nil && e.Audit.RandomSampling != nil {
+		tables = append(tables, References)
+	}
+	if !e.Training.Central() && !e.Training.Privacy.Secret() {
+		tables = append(tables, Cohorts)
+	}
+	return tables
+}
+
+// AllTables are the names that there are.
+func AllTables() []Table {
+	return []Table{Vocabulary, Parts, Population, Canaries, References, Cohorts}
+}
+
+// Word is a token and its text.
+type Word struct {
+	Token int32  `json:"token" parquet:"token"`
+	Text  string `json:"text" parquet:"text"`
+}
+
+// Example is an example of the source and the part that it went to.
+type Example struct {
+	// Example is its place in the source, from 0: line Example+1 of its file if
+	// there is one.
+	Example int64  `json:"example" parquet:"example"`
+	User    string `json:"user" parquet:"user,dict"`
+	// Part is train, test or validation. Of train, balancing leaves out some.
+	Part string `json:"part" parquet:"part,dict"`
+	// Tokens are what a model reads: <begin>, the words, and <end> unless they
+	// fill a whole sequence.
+	Tokens []int32 `json:"tokens" parquet:"tokens,list"`
+}
+
+// Trained is an example of the population.
+type Trained struct {
+	// User counts the population's users from 0, Example those of the user.
+	User    int64 `json:"user" parquet:"user"`
+	Example int64 `json:"example" parquet:"example"`
+	// Canary is the number of the one that stands there, null if there is none.
+	Canary *int64 `json:"canary" parquet:"canary,optional"`
+	// Tokens are what is trained on, with <begin> and <end> as in Example.
+	Tokens []int32 `json:"tokens" parquet:"tokens,list"`
+}
+
+// Canary is a canary and where its copies are.
+type Canary struct {
+	Number int64 `json:"number" parquet:"number"`
+	// Tokens are its words, without <begin> and <end>.
+	Tokens []int32  `json:"tokens" parquet:"tokens,list"`
+	Words  []string `json:"words" parquet:"words,list"`
+	// UserProbability and ExampleProbability are exact, such as 1/5000; empty for
+	// canaries that are held back, and for those of a one-run audit.
+	UserProbability    string `json:"user_probability" parquet:"user_probability"`
+	ExampleProbability string `json:"example_probability" parquet:"example_probability"`
+	HeldBack           bool   `json:"held_back" parquet:"held_back"`
+	// Sharers are the balanced users selected to carry it, before an iid shuffle.
+	Sharers int64 `json:"sharers" parquet:"sharers"`
+	// Copies are its places in the population.
+	Copies []Place `json:"copies" parquet:"copies,list"`
+	// Coin is that of a one-run audit; null for other canaries.
+	Coin *Coin `json:"coin" parquet:"coin,optional"`
+}
+
+// Place is an example of a user of the population.
+type Place struct {
+	User    int64 `json:"user" parquet:"user"`
+	Example int64 `json:"example" parquet:"example"`
+}
+
+// Coin is one coin of a one-run audit.
+type Coin struct {
+	User int64 `json:"user" parquet:"user"`
+	// Example is the record that the coin is about, -1 for the whole user.
+	Example  int64 `json:"example" parquet:"example"`
+	Included bool  `json:"included" parquet:"included"`
+}
+
+// Reference is a random sequence that canaries are ranked against.
+type Reference struct {
+	// Number counts them as they are drawn, from 0.
+	Number int64 `json:"number" parquet:"number"`
+	// Tokens follow the prefix of a canary.
+	Tokens []int32 `json:"tokens" parquet:"tokens,list"`
+}
+
+// Cohort is who was sampled for a round.
+type Cohort struct {
+	Round int64 `json:"round" parquet:"round"`
+	// Users are those of the population, ascending.
+	Users []int32 `json:"users" parquet:"users,list"`
+}

@@ -1,0 +1,104 @@
+package dataexport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/workflows/plan"
+)
+
+// source gives the reading parts of tasks what is stored. It keeps the blobs
+// that were read last, since streams are read in small pieces. It is for one
+// goroutine.
+type source struct {
+	archive *storage.Archive
+	plan    *plan.Plan
+	commits map[storage.Key]*storage.Commit
+	recent  []recentBlob // the newest last
+}
+
+// recentBlobs is how many whole blobs are kept: a shard of each stream that a
+// table reads at a time, and one more.
+const recentBlobs = 5
+
+type recentBlob struct {
+	node storage.Key
+	name string
+	data []byte
+}
+
+// task is a task that reads the given inputs and does nothing.
+func (c *Cell) task(inputs ...tasks.Input) *tasks.Task {
+	s := &source{archive: c.Archive, plan: c.Plan, commits: map[storage.Key]*storage.Commit{}}
+	return tasks.NewTask(tasks.Spec{Kind: "data export", Inputs: inputs}, s, nil, nil, nil)
+}
+
+// Commit implements tasks.Source.
+func (s *source) Commit(ctx context.Context, node storage.Key) (*storage.Commit, error) {
+	if c := s.commits[node]; c != nil {
+		return c, nil
+	}
+	c, err := s.archive.Committed(ctx, node)
+	if err != nil {
+		return nil, s.missing(node, err)
+	}
+	s.commits[node] = c
+	return c, nil
+}
+
+// Blob implements tasks.Source.
+func (s *source) Blob(ctx context.Context, node storage.Key, name string) ([]byte, error) {
+	i := slices.IndexFunc(s.recent, func(b recentBlob) bool { return b.node == node && b.name == name })
+	if i >= 0 {
+		found := s.recent[i]
+		s.recent = append(slices.Delete(s.recent, i, i+1), found)
+		return found.data, nil
+	}
+	c, err := s.Commit(ctx, node)
+	if err != nil {
+		return nil, err
+	}
+	blob, ok := c.Blob(name)
+	if !ok {
+		return nil, fmt.Errorf("%s %s has no blob %q: %w", c.Kind, node.Short(), name, storage.ErrCorrupt)
+	}
+	data, err := s.archive.ReadBlob(ctx, node, blob)
+	if err != nil {
+		return nil, s.missing(node, err)
+	}
+	if len(s.recent) == recentBlobs {
+		s.recent = slices.Delete(s.recent, 0, 1)
+	}
+	s.recent = append(s.recent, recentBlob{node, name, data})
+	return data, nil
+}
+
+// BlobRange implements tasks.Source.
+func (s *source) BlobRange(ctx context.Context, node storage.Key, name string, offset, length int64) ([]byte, error) {
+	data, err := s.Blob(ctx, node, name)
+	if err != nil {
+		return nil, err
+	}
+	if offset < 0 || length < 0 || offset+length > int64(len(data)) {
+		return nil, fmt.Errorf("blob %q of node %s has %d bytes, no %d from %d: %w", name, node.Short(), len(data), length, offset, storage.ErrCorrupt)
+	}
+	return data[offset : offset+length : offset+length], nil
+}
+
+// Imported implements tasks.Source. No table reads the source itself.
+func (s *source) Imported(_ context.Context, digest storage.Digest) (io.ReadCloser, error) {
+	return nil, fmt.Errorf("source %s is not read again", digest.Short())
+}
+
+// missing names the node of what is not stored, and says what to do.
+func (s *source) missing(node storage.Key, err error) error {
+	if n := s.plan.Nodes[node]; n != nil && errors.Is(err, storage.ErrNotFound) {
+		return fmt.Errorf("%q (%s, node %s) is not stored: %w; it is once the run has come to it, and stays while the run exists", n.Label, n.Kind, node.Short(), storage.ErrNotFound)
+	}
+	return err
+}

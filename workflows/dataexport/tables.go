@@ -1,0 +1,230 @@
+package dataexport
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"coalmine/internal/seeds"
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/canaries"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/training"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/plan"
+)
+
+// Cell is a cell whose data may be written.
+type Cell struct {
+	Archive    *storage.Archive
+	Plan       *plan.Plan
+	Cell       *plan.Cell
+	Experiment *experiment.Experiment
+}
+
+// The names of inputs that the tables give to what they read.
+const (
+	populationInput = "population"
+	shardsInput     = "shards"
+)
+
+func (c *Cell) vocabulary(ctx context.Context) (*datasets.Vocabulary, error) {
+	t := c.task(tasks.Input{Name: datasets.PartsInput, Key: c.Cell.Vocabulary.Key})
+	return datasets.ReadVocabulary(ctx, t, datasets.PartsInput)
+}
+
+func (c *Cell) eachWord(ctx context.Context, row func(Word) error) error {
+	v, err := c.vocabulary(ctx)
+	if err != nil {
+		return err
+	}
+	for token, text := range v.Words {
+		if err := row(Word{int32(token), text}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Cell) eachExample(ctx context.Context, row func(Example) error) error {
+	encode := c.Plan.Nodes[c.Cell.Vocabulary.Key]
+	var params datasets.EncodeParams
+	if err := json.Unmarshal(encode.Params, &params); err != nil {
+		return fmt.Errorf("parameters of %s: %w", encode.Kind, err)
+	}
+	corpus := encode.Input(datasets.CorpusInput)
+	t := c.task(tasks.Input{Name: datasets.PartsInput, Key: encode.Key}, tasks.Input{Name: datasets.CorpusInput, Key: corpus})
+	users, err := readJSON[string](ctx, t, datasets.CorpusInput, datasets.UsersBlob)
+	if err != nil {
+		return err
+	}
+	return datasets.EachPlaced(ctx, t, params, func(x datasets.PlacedExample) error {
+		if x.User >= len(users) {
+			return fmt.Errorf("user %d of %d names: %w", x.User, len(users), storage.ErrCorrupt)
+		}
+		return row(Example{int64(x.Example), users[x.User], string(x.Part), x.Sentence})
+	})
+}
+
+// populationTask is a task that reads what the cell trains on.
+func (c *Cell) populationTask() *tasks.Task {
+	return c.task(tasks.Input{Name: populationInput, Key: c.Cell.Population.Key}, tasks.Input{Name: shardsInput, Key: c.Cell.Shards.Key})
+}
+
+func (c *Cell) eachTrained(ctx context.Context, row func(Trained) error) error {
+	population, err := datasets.OpenPopulation(ctx, c.populationTask(), populationInput, shardsInput)
+	if err != nil {
+		return err
+	}
+	replaced := population.Replacements()
+	for user := range population.Users() {
+		sentences, err := population.ReadUser(ctx, user)
+		if err != nil {
+			return err
+		}
+		for example, tokens := range sentences {
+			x := Trained{User: int64(user), Example: int64(example), Tokens: tokens}
+			if len(replaced) > 0 && replaced[0].User == user && replaced[0].Example == example {
+				canary := int64(replaced[0].Canary)
+				x.Canary, replaced = &canary, replaced[1:]
+			}
+			if err := row(x); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (c *Cell) eachCanary(ctx context.Context, row func(Canary) error) error {
+	t := c.populationTask()
+	population, err := datasets.OpenPopulation(ctx, t, populationInput, shardsInput)
+	if err != nil {
+		return err
+	}
+	placed, err := datasets.ReadPlacements(ctx, t, populationInput)
+	if err != nil {
+		return err
+	}
+	coins, err := c.coins(ctx, t)
+	if err != nil {
+		return err
+	}
+	copies := make([][]Place, len(placed))
+	for _, r := range population.Replacements() {
+		copies[r.Canary] = append(copies[r.Canary], Place{int64(r.User), int64(r.Example)})
+	}
+	for i, p := range placed {
+		err := row(Canary{
+			Number: int64(p.Number), Tokens: p.Tokens, Words: p.Words, UserProbability: p.UserProbability, ExampleProbability: p.ExampleProbability,
+			HeldBack: p.HeldBack, Sharers: int64(p.Users), Copies: append([]Place{}, copies[i]...), Coin: coins[p.Number],
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// coins are those of a one-run audit by canary; none without one.
+func (c *Cell) coins(ctx context.Context, t *tasks.Task) (map[int]*Coin, error) {
+	if c.Plan.Nodes[c.Cell.Population.Key].Kind != canaries.OneRun.Name {
+		return nil, nil
+	}
+	units, _, err := canaries.ReadUnits(ctx, t, populationInput)
+	if err != nil {
+		return nil, err
+	}
+	coins := map[int]*Coin{}
+	for _, u := range units {
+		coins[u.Canary] = &Coin{int64(u.User), int64(u.Example), u.Included}
+	}
+	return coins, nil
+}
+
+func (c *Cell) eachReference(ctx context.Context, row func(Reference) error) error {
+	sampling := c.needed(audits.RandomSampling)
+	var params audits.RandomSamplingParams
+	if err := json.Unmarshal(sampling.Params, &params); err != nil {
+		return fmt.Errorf("parameters of %s: %w", sampling.Kind, err)
+	}
+	v, err := c.vocabulary(ctx)
+	if err != nil {
+		return err
+	}
+	t := c.task(tasks.Input{Name: audits.CanariesInput, Key: sampling.Input(audits.CanariesInput)})
+	drawn, err := datasets.ReadPlacements(ctx, t, audits.CanariesInput)
+	if err != nil {
+		return err
+	}
+	references, err := params.DrawReferences(v.Ordinary(), drawn)
+	if err != nil {
+		return err
+	}
+	number := int64(0)
+	for tokens := range references {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := row(Reference{number, tokens}); err != nil {
+			return err
+		}
+		number++
+	}
+	return nil
+}
+
+func (c *Cell) eachCohort(ctx context.Context, row func(Cohort) error) error {
+	chain := c.Cell.Chain
+	var params training.ClientsParams
+	if err := json.Unmarshal(chain.Part.Params, &params); err != nil {
+		return fmt.Errorf("parameters of %s: %w", chain.Part.Kind.Name, err)
+	}
+	population, err := datasets.OpenPopulation(ctx, c.populationTask(), populationInput, shardsInput)
+	if err != nil {
+		return err
+	}
+	for round := 1; round <= c.Experiment.Training.Rounds; round++ {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		users, err := training.Cohort(&params, seeds.Stream(params.Seed, seeds.Cohort, uint64(round)), population.Users())
+		if err != nil {
+			return err
+		}
+		sampled := Cohort{Round: int64(round), Users: make([]int32, len(users))}
+		for i, user := range users {
+			sampled.Users[i] = int32(user)
+		}
+		if err := row(sampled); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// needed is a node of a kind that the cell's report needs.
+func (c *Cell) needed(kind tasks.Kind) *plan.Node {
+	nodes, _ := c.Plan.Needed(c.Cell.Report)
+	for _, n := range nodes {
+		if n.Kind == kind.Name {
+			return n
+		}
+	}
+	return nil
+}
+
+// readJSON reads a blob that is a JSON array.
+func readJSON[T any](ctx context.Context, t *tasks.Task, input, blob string) ([]T, error) {
+	data, err := t.Blob(ctx, input, blob)
+	if err != nil {
+		return nil, err
+	}
+	var list []T
+	if err := json.Unmarshal(data, &list); err != nil {
+		return nil, fmt.Errorf("%s of %s: %w: %w", blob, input, err, storage.ErrCorrupt)
+	}
+	return list, nil
+}

@@ -1,0 +1,82 @@
+package dataexport
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// Format is how a table is written.
+type Format string
+
+// The formats.
+const (
+	// JSONLines has one JSON object a line.
+	JSONLines Format = "jsonl"
+	// Parquet has row groups of rowGroup rows, compressed by Zstandard.
+	Parquet Format = "parquet"
+)
+
+// Formats lists the formats.
+func Formats() []Format { return []Format{JSONLines, Parquet} }
+
+// rowGroup is how many rows of a Parquet file are held in memory.
+const rowGroup = 1 << 15
+
+// Write writes a table, one of Tables, in one of Formats. After an error what was
+// written is not the whole of it.
+func (c *Cell) Write(ctx context.Context, table Table, format Format, w io.Writer) error {
+	if !slices.Contains(Tables(c.Experiment), table) {
+		return fmt.Errorf("cell %s has no table %s", c.Cell.Name, table)
+	}
+	switch table {
+	case Vocabulary:
+		return write(ctx, c.eachWord, format, w)
+	case Parts:
+		return write(ctx, c.eachExample, format, w)
+	case Population:
+		return write(ctx, c.eachTrained, format, w)
+	case Canaries:
+		return write(ctx, c.eachCanary, format, w)
+	case References:
+		return write(ctx, c.eachReference, format, w)
+	case Cohorts:
+		return write(ctx, c.eachCohort, format, w)
+	}
+	return fmt.Errorf("table %q is unknown", table)
+}
+
+// write writes what a table gives row by row.
+func write[Row any](ctx context.Context, each func(context.Context, func(Row) error) error, format Format, w io.Writer) error {
+	switch format {
+	case JSONLines:
+		buffered := bufio.NewWriter(w)
+		encoder := json.NewEncoder(buffered)
+		encoder.SetEscapeHTML(false)
+		return errors.Join(each(ctx, func(row Row) error { return encoder.Encode(row) }), buffered.Flush())
+	case Parquet:
+		return writeParquet(ctx, each, w)
+	}
+	return fmt.Errorf("format %q is unknown; expected one of %q", format, Formats())
+}
+
+func writeParquet[Row any](ctx context.Context, each func(context.Context, func(Row) error) error, w io.Writer) error {
+	file := parquet.NewGenericWriter[Row](w, parquet.Compression(&parquet.Zstd))
+	rows := 0
+	err := each(ctx, func(row Row) error {
+		if _, err := file.Write([]Row{row}); err != nil {
+			return err
+		}
+		if rows++; rows%rowGroup == 0 {
+			return file.Flush()
+		}
+		return nil
+	})
+	return errors.Join(err, file.Close())
+}
