@@ -77,7 +77,9 @@ func (x *records) reach(frontier int, kept []int) {
 func (x *records) surveyor(kept []int) Surveyor {
 	return Surveyor{
 		Chain: x.chain,
-		Kept:  func(frontier int) []int { return slices.DeleteFunc(slices.Clone(kept), func(r int) bool { return r > frontier }) },
+		Kept: func(frontier int) []int {
+			return slices.DeleteFunc(slices.Clone(kept), func(r int) bool { return r > frontier })
+		},
 		Has: func(_ context.Context, key storage.Key) (bool, error) {
 			x.heads++
 			return x.steps[key] > 0, nil

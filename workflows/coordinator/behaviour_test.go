@@ -387,7 +387,7 @@ func TestARunThatIsRemovedIsLetGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.until(func() bool { return w.term.runs[id] == nil && len(w.term.flights) == 0 })
-	if len(w.term.nodes)+len(w.term.chains)+len(w.term.claims) > 0 {
-		w.fail("%d nodes, %d chains, %d claims are still held", len(w.term.nodes), len(w.term.chains), len(w.term.claims))
+	if len(w.term.nodes)+len(w.term.chains)+w.term.claims.Chains() > 0 {
+		w.fail("%d nodes, %d chains, %d claims are still held", len(w.term.nodes), len(w.term.chains), w.term.claims.Chains())
 	}
 }

@@ -30,9 +30,9 @@ type chain struct {
 	at                  int   // the step that current builds upon, -1 if none is chosen
 	current             *step // nil between steps
 
-	poked     bool
-	retention retention
-	durations map[string]*samples // by kind
+	poked       bool
+	retirements retirements
+	durations   map[string]*samples // by kind
 	// used is the time that its tasks have taken, in seconds, from where it began to
 	// share slots with others; see sharing.go.
 	used    float64
@@ -142,6 +142,11 @@ func (ch *chain) gain(step int) {
 	}
 }
 
+// forget notes that the checkpoint of a step is gone.
+func (ch *chain) forget(step int) {
+	ch.have = slices.DeleteFunc(ch.have, func(s int) bool { return s == step })
+}
+
 func (t *term) poke(ch *chain) {
 	if !ch.poked {
 		ch.poked = true
@@ -181,7 +186,7 @@ func (t *term) survey(ch *chain) {
 		return
 	}
 	ch.surveying = true
-	claims, limit := t.claimsOn(ch.recipe)
+	claims := t.claims.On(ch.recipe)
 	var goals []int
 	for _, cp := range ch.checkpoints {
 		goals = append(goals, cp.step)
@@ -190,8 +195,8 @@ func (t *term) survey(ch *chain) {
 	t.persist(reading, "looking where a training stands",
 		func() bool { return t.chains[ch.recipe] == ch },
 		func(ctx context.Context) (func(), error) {
-			s := availability.Surveyor{LookUp: t.lookUpClean, Has: t.archive.HasCommit, Chain: shape, Kept: claims.stepsKept}
-			result, err := s.Survey(ctx, limit, goals)
+			s := availability.Surveyor{LookUp: t.lookUpClean, Has: t.archive.HasCommit, Chain: shape, Kept: claims.StepsKept}
+			result, err := s.Survey(ctx, claims.Limit(), goals)
 			return func() { t.surveyed(ch, goals, result) }, err
 		})
 }
@@ -213,7 +218,7 @@ func (t *term) surveyed(ch *chain, goals []int, stored availability.Chain) {
 		}
 	}
 	if ch.frontier > 0 && ch.at < 0 {
-		ch.remember(ch.frontier) // attempts of the term before may still be at work
+		ch.retirements.recent.Remember(ch.shape, ch.frontier) // attempts of the term before may still be at work
 	}
 	t.sweepResidue(ch)
 	t.poke(ch)
@@ -235,7 +240,7 @@ func (t *term) setAvailable(cp *checkpoint, is bool) {
 
 // lose forgets a checkpoint that turned out to be gone and looks again.
 func (t *term) lose(ch *chain, step int) {
-	ch.have = slices.DeleteFunc(ch.have, func(s int) bool { return s == step })
+	ch.forget(step)
 	for _, cp := range ch.checkpoints {
 		if cp.step == step {
 			t.setAvailable(cp, false)

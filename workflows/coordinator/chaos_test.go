@@ -13,6 +13,7 @@ import (
 	"coalmine/storage"
 	"coalmine/workflows/availability"
 	"coalmine/workflows/plan"
+	"coalmine/workflows/retention"
 	"coalmine/workflows/runs"
 )
 
@@ -70,14 +71,14 @@ func (w *world) checkLeftovers(most int, names ...string) {
 // leftoversOf looks at every step and part of a chain for what should have gone.
 func (w *world) leftoversOf(c *plan.Chain) []string {
 	ctx := context.Background()
-	cs, limit := claims{}, 0
+	var cs retention.Claims
 	for _, p := range w.plans {
 		if other := p.Chains[c.Recipe]; other != nil {
-			cs, limit = append(cs, claimOf(other)), max(limit, other.Steps)
+			cs = append(cs, retention.ClaimOf(other))
 		}
 	}
 	frontier := 0
-	for r := limit; r > 0 && frontier == 0; r-- {
+	for r := cs.Limit(); r > 0 && frontier == 0; r-- {
 		if there, _ := w.archive.HasCommit(ctx, c.Key(r)); there {
 			frontier = r
 		}
@@ -95,7 +96,7 @@ func (w *world) leftoversOf(c *plan.Chain) []string {
 			}
 			objects(c.PartKey(r, j), "part's blob")
 		}
-		if r == frontier || cs.keep(r, frontier) {
+		if r == frontier || cs.Keep(r, frontier) {
 			continue
 		}
 		commit, err := w.archive.Committed(ctx, c.Key(r))

@@ -21,7 +21,7 @@
 // A training is a chain of steps, of which only the current one exists in
 // memory: its parts, and the join that follows them. Where a chain stands is
 // found without listing: the boundaries of its segments are bisected, then the
-// open segment. See package availability for that, retention.go for what stays stored.
+// open segment. See package availability for that, package retention for what stays stored.
 //
 // # One goroutine
 //

@@ -11,6 +11,7 @@ import (
 	"coalmine/storage"
 	"coalmine/workflows/availability"
 	"coalmine/workflows/plan"
+	"coalmine/workflows/retention"
 )
 
 // Explanation says what of a plan would run now, and why.
@@ -230,7 +231,7 @@ func (x *explainer) survey(ctx context.Context, c *plan.Chain) error {
 	for _, n := range x.plan.Nodes {
 		addGoal(goals, c, n.Needs...)
 	}
-	surveyor := availability.NewSurveyor(x.archive, c, claimOf(c).stepsKept)
+	surveyor := availability.NewSurveyor(x.archive, c, retention.ClaimOf(c).StepsKept)
 	stored, err := surveyor.Survey(ctx, c.Steps, slices.Sorted(maps.Keys(goals)))
 	x.have[c.Recipe] = stored.Checkpoints
 	x.out.Chains[c.Recipe] = &ExplainedChain{Frontier: stored.Frontier, Steps: c.Steps, StepRounds: c.StepRounds}

@@ -161,7 +161,7 @@ func (n *node) ready() bool {
 // adopt takes up a run's plan: its nodes are merged into those that are there.
 func (t *term) adopt(r *run, p *plan.Plan) {
 	r.plan = p
-	t.claim(r, p)
+	t.enterClaims(r, p)
 	for _, key := range plan.SortedKeys(p.Nodes) {
 		if n := t.nodes[key]; n != nil {
 			n.plans++

@@ -9,6 +9,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/workflows/plan"
+	"coalmine/workflows/retention"
 	"coalmine/workflows/runs"
 )
 
@@ -46,8 +47,7 @@ type needs struct {
 // wantedChain is a training with what all runs want of it.
 type wantedChain struct {
 	shape  *plan.Chain
-	claims claims
-	limit  int
+	claims retention.Claims
 	live   bool // an unfinished run works on it
 }
 
@@ -93,14 +93,13 @@ func (c *Collector) markRun(ctx context.Context, x *needs, r *runs.Run) error {
 	for key := range p.Nodes {
 		x.need(key, needAll)
 	}
-	for recipe, claim := range claimsOf(&r.State, p) {
+	for recipe, claim := range retention.ClaimsOf(&r.State, p) {
 		w := x.chains[recipe]
 		if w == nil {
 			w = &wantedChain{shape: p.Chains[recipe]}
 			x.chains[recipe] = w
 		}
 		w.claims = append(w.claims, claim)
-		w.limit = max(w.limit, claim.steps)
 		w.live = w.live || !r.State.Phase.Finished()
 	}
 	return nil
@@ -109,7 +108,7 @@ func (c *Collector) markRun(ctx context.Context, x *needs, r *runs.Run) error {
 // markChain walks the keys of a training once, 150 ns a step.
 func (x *needs) markChain(ctx context.Context, w *wantedChain) error {
 	frontier := 0
-	for r := 1; r <= w.limit; r++ {
+	for r := 1; r <= w.claims.Limit(); r++ {
 		if r%tasks.SegmentSteps == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -117,7 +116,7 @@ func (x *needs) markChain(ctx context.Context, w *wantedChain) error {
 			frontier = r
 		}
 	}
-	for r := 1; r <= w.limit; r++ {
+	for r := 1; r <= w.claims.Limit(); r++ {
 		if r%tasks.SegmentSteps == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -132,7 +131,7 @@ func (x *needs) markChain(ctx context.Context, w *wantedChain) error {
 // needs is what must stay of a step.
 func (w *wantedChain) needs(step, frontier int) need {
 	switch {
-	case w.live, step == frontier, w.claims.keep(step, frontier):
+	case w.live, step == frontier, w.claims.Keep(step, frontier):
 		return needAll
 	case plan.Boundary(step) && step < frontier:
 		return needRows

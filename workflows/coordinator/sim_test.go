@@ -295,7 +295,7 @@ func (w *world) settle() {
 			busy += len(x.running)
 		}
 		for _, ch := range w.term.chains {
-			busy += len(ch.retention.pending)
+			busy += len(ch.retirements.pending)
 		}
 		return busy == 0
 	})

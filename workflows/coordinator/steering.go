@@ -11,6 +11,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/workflows/plan"
+	"coalmine/workflows/retention"
 	"coalmine/workflows/runs"
 )
 
@@ -121,7 +122,7 @@ func (t *term) discoveredRuns(fresh []*runs.Run) {
 
 func (t *term) remove(r *run) {
 	t.release(r)
-	t.unclaim(r)
+	t.claims.Strike(r.id)
 	delete(t.runs, r.id)
 	t.order = slices.DeleteFunc(t.order, func(x *run) bool { return x == r })
 }
@@ -178,10 +179,16 @@ func (t *term) followPins(r *run, before runs.State) {
 		return
 	}
 	if r.live() {
-		t.claim(r, r.plan)
+		t.enterClaims(r, r.plan)
 	} else {
 		r.claimed = false // follow compiles its plan again
 	}
+}
+
+// enterClaims notes what a run keeps of its chains.
+func (t *term) enterClaims(r *run, p *plan.Plan) {
+	r.claimed = true
+	t.claims.Enter(r.id, retention.ClaimsOf(&r.state, p))
 }
 
 // erase deletes the record of a run that was removed, once nothing more is to
@@ -230,7 +237,7 @@ func (t *term) compile(r *run) {
 func (t *term) compiled(r *run, p *plan.Plan, err error) {
 	switch {
 	case err == nil && r.state.Phase.Finished():
-		t.claim(r, p)
+		t.enterClaims(r, p)
 	case err == nil:
 		t.adopt(r, p)
 		t.dirty = true

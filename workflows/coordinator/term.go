@@ -11,6 +11,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/attempts"
 	"coalmine/workflows/leadership"
+	"coalmine/workflows/retention"
 	"coalmine/workflows/runs"
 )
 
@@ -32,8 +33,7 @@ type term struct {
 	runs   map[string]*run
 	nodes  map[storage.Key]*node
 	chains map[storage.Key]*chain
-	// claims say which checkpoints of a chain the runs keep, by recipe and run.
-	claims map[storage.Key]map[string]claim
+	claims retention.Ledger
 
 	order []*run // by id
 
@@ -128,7 +128,6 @@ func newTerm(cfg Config, m *metrics, token *leadership.Token, now func() time.Ti
 		runs:      make(map[string]*run),
 		nodes:     make(map[storage.Key]*node),
 		chains:    make(map[storage.Key]*chain),
-		claims:    make(map[storage.Key]map[string]claim),
 		flights:   make(map[string]*flight),
 		foreign:   make(map[storage.Key]int),
 		slots:     make(map[tasks.Class]int),

@@ -1,0 +1,147 @@
+package retention
+
+import (
+	"maps"
+	"slices"
+
+	"coalmine/storage"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/runs"
+)
+
+// Claim says which checkpoints of a chain a run keeps for as long as the run
+// exists, finished or not.
+type Claim struct {
+	keep            []int // ascending
+	every, keepLast int
+	steps           int
+}
+
+// ClaimOf is the claim of a run, none of whose cells is pinned, on a chain of its plan.
+func ClaimOf(p *plan.Chain) Claim {
+	return Claim{keep: p.Keep, every: p.Every, keepLast: p.KeepLast, steps: p.Steps}
+}
+
+// pinned is the claim of a run that keeps every checkpoint of its rolling
+// window, however old.
+func (c Claim) pinned() Claim {
+	if c.every > 0 {
+		c.keepLast = c.steps/c.every + 1
+	}
+	return c
+}
+
+// ClaimsOf are the claims of a run on the chains of its plan, by recipe.
+func ClaimsOf(state *runs.State, p *plan.Plan) map[storage.Key]Claim {
+	claims := make(map[storage.Key]Claim, len(p.Chains))
+	for recipe, ch := range p.Chains {
+		claims[recipe] = ClaimOf(ch)
+	}
+	for _, cell := range p.Cells {
+		if cell.Chain != nil && state.Pins(cell.Name) {
+			claims[cell.Chain.Recipe] = claims[cell.Chain.Recipe].pinned()
+		}
+	}
+	return claims
+}
+
+// window returns the oldest and the newest step of the rolling window at a
+// frontier, 1 and 0 if there is none.
+func (c Claim) window(frontier int) (first, last int) {
+	if c.every <= 0 || c.keepLast <= 0 {
+		return 1, 0
+	}
+	last = min(frontier, c.steps) / c.every * c.every
+	return max(last-(c.keepLast-1)*c.every, c.every), last
+}
+
+// Keeps reports whether the checkpoint of a step stays while the chain has
+// reached frontier.
+func (c Claim) Keeps(step, frontier int) bool {
+	if _, named := slices.BinarySearch(c.keep, step); named {
+		return true
+	}
+	first, last := c.window(frontier)
+	return first <= step && step <= last && step%c.every == 0
+}
+
+// StepsKept are all steps up to frontier that the claim keeps.
+func (c Claim) StepsKept(frontier int) []int {
+	n, named := slices.BinarySearch(c.keep, frontier)
+	if named {
+		n++
+	}
+	kept := slices.Clone(c.keep[:n])
+	for first, last := c.window(frontier); first <= last; first += c.every {
+		kept = append(kept, first)
+	}
+	return kept
+}
+
+// Claims are those of several runs on one chain.
+type Claims []Claim
+
+// Keep reports whether some claim keeps the checkpoint of a step.
+func (cs Claims) Keep(step, frontier int) bool {
+	return slices.ContainsFunc(cs, func(c Claim) bool { return c.Keeps(step, frontier) })
+}
+
+// StepsKept are all steps up to frontier that some claim keeps.
+func (cs Claims) StepsKept(frontier int) []int {
+	var kept []int
+	for _, c := range cs {
+		kept = append(kept, c.StepsKept(frontier)...)
+	}
+	return kept
+}
+
+// Limit is the last step that some run wants, 0 if there are no claims.
+func (cs Claims) Limit() int {
+	limit := 0
+	for _, c := range cs {
+		limit = max(limit, c.steps)
+	}
+	return limit
+}
+
+// Ledger holds the claims of runs. The zero value holds none.
+type Ledger struct {
+	byChain map[storage.Key]map[string]Claim // by recipe and run
+}
+
+// Enter notes the claims of a run, by recipe; those that the run had on the same
+// chains count no longer.
+func (l *Ledger) Enter(run string, claims map[storage.Key]Claim) {
+	if l.byChain == nil {
+		l.byChain = make(map[storage.Key]map[string]Claim)
+	}
+	for recipe, c := range claims {
+		if l.byChain[recipe] == nil {
+			l.byChain[recipe] = make(map[string]Claim)
+		}
+		l.byChain[recipe][run] = c
+	}
+}
+
+// Strike forgets the claims of a run that has been removed.
+func (l *Ledger) Strike(run string) {
+	for recipe, byRun := range l.byChain {
+		delete(byRun, run)
+		if len(byRun) == 0 {
+			delete(l.byChain, recipe)
+		}
+	}
+}
+
+// On are the claims on a chain, in the order of their runs' ids.
+func (l *Ledger) On(recipe storage.Key) Claims {
+	byRun := l.byChain[recipe]
+	var cs Claims
+	for _, run := range slices.Sorted(maps.Keys(byRun)) {
+		cs = append(cs, byRun[run])
+	}
+	return cs
+}
+
+// Chains is the number of chains on which there are claims.
+func (l *Ledger) Chains() int { return len(l.byChain) }

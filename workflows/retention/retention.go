@@ -1,0 +1,165 @@
+// Package retention decides what stays of a chain, so that a training of any length
+// takes bounded work and a hundredth of an object a step (invariant 9):
+//
+//   - When a step has been joined, its parts go, commits and blobs, and so does
+//     the checkpoint of the step before.
+//   - When the boundary of a segment has been joined, the records of the other
+//     steps of the segment go; the boundary holds their metric rows.
+//   - A replay leaves the same traces and they go in the same way.
+//   - Claimed checkpoints stay whole ([Claim]), and so do the frontier and the step
+//     that the chain is at.
+//
+// What goes is first listed ([Retirement]). Whether it is to be kept after all is
+// decided when its turn comes ([Chain.Deletions]). Deletions run behind the training,
+// in order, so what a leader has not come to is the newest few steps; its successor
+// finds them ([Residue]). Each deletion is harmless to repeat, and one too many costs
+// a replay.
+package retention
+
+import (
+	"slices"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/workflows/plan"
+)
+
+// Retirement is something that goes unless it is to be kept.
+type Retirement struct {
+	What Retired
+	Step int
+	// Objects are those of the step's parts as far as they are known, which saves
+	// reading their records.
+	Objects map[storage.Key][]storage.Blob
+}
+
+// Retired says what of a step goes.
+type Retired int
+
+// What of a step may go.
+const (
+	Parts     Retired = iota // its parts, without a trace
+	Blobs                    // its checkpoint; its record stays
+	Records                  // the records of its segment's steps below it
+	WholeStep                // its checkpoint, and its record if its segment is closed
+)
+
+// Chain is a chain as far as retention has to know it.
+type Chain struct {
+	Shape *plan.Chain
+	// Frontier is the highest committed step, 0 if there is none.
+	Frontier int
+	// Running is the step whose tasks may be at work, 0 if there is none: its parts stay.
+	Running int
+	// Keeps reports whether somebody needs the checkpoint of a step.
+	Keeps func(step int) bool
+}
+
+// Closed reports whether the boundary of the step's segment is committed.
+func (c *Chain) Closed(step int) bool { return plan.SegmentEnd(step) <= c.Frontier }
+
+// AfterStep returns what a step that has just been joined makes superfluous. objects
+// are those of its parts as far as they are known; ended says that the pass has
+// reached its last checkpoint.
+func (c *Chain) AfterStep(step int, objects map[storage.Key][]storage.Blob, ended bool, claims Claims) []Retirement {
+	out := []Retirement{{What: Blobs, Step: step - 1}, {Parts, step, objects}}
+	if plan.Boundary(step) || ended && c.Closed(step) {
+		out = append(out, Retirement{What: Records, Step: step})
+	}
+	if step == c.Frontier {
+		for _, claim := range claims {
+			if first, last := claim.window(step); last == step {
+				out = append(out, Retirement{What: WholeStep, Step: first - claim.every})
+			}
+		}
+	}
+	return possible(c.Shape, out)
+}
+
+// AfterPass returns what goes when a pass is given up at a step: the step, unless it
+// is the frontier, and the parts of the next step if its tasks existed.
+func (c *Chain) AfterPass(step int, begun bool) []Retirement {
+	var out []Retirement
+	if begun {
+		out = append(out, Retirement{What: Parts, Step: step + 1})
+	}
+	if step != c.Frontier {
+		out = append(out, Retirement{What: WholeStep, Step: step})
+		if step > 0 && c.Closed(step) {
+			out = append(out, Retirement{What: Records, Step: step})
+		}
+	}
+	return possible(c.Shape, out)
+}
+
+// possible leaves out what does not exist: steps before the first, and parts of a
+// chain that has none.
+func possible(chain *plan.Chain, all []Retirement) []Retirement {
+	return slices.DeleteFunc(all, func(r Retirement) bool { return r.Step < 1 || r.What == Parts && chain.Width == 0 })
+}
+
+// Deletion is a node to be deleted, or its blobs.
+type Deletion struct {
+	Key storage.Key
+	// Step is the step whose checkpoint goes, 0 for a part.
+	Step int
+	// Whole says that the record goes too.
+	Whole bool
+	// Objects are the node's, nil if its record has to be read for them.
+	Objects []storage.Blob
+}
+
+// Deletions decides what of a retirement really goes.
+func (c *Chain) Deletions(r Retirement) []Deletion {
+	var out []Deletion
+	switch r.What {
+	case Parts:
+		if c.Running == r.Step {
+			return nil // it is being run again
+		}
+		for j := range c.Shape.Width {
+			key := c.Shape.PartKey(r.Step, j)
+			out = append(out, Deletion{Key: key, Whole: true, Objects: r.Objects[key]})
+		}
+	case Blobs, WholeStep:
+		if !c.Keeps(r.Step) {
+			whole := r.What == WholeStep && c.Closed(r.Step) && !plan.Boundary(r.Step)
+			out = append(out, Deletion{Key: c.Shape.Key(r.Step), Step: r.Step, Whole: whole})
+		}
+	case Records:
+		for step := plan.Segment(r.Step-1)*tasks.SegmentSteps + 1; step < r.Step; step++ {
+			if !c.Keeps(step) {
+				out = append(out, Deletion{Key: c.Shape.Key(step), Step: step, Whole: true})
+			}
+		}
+	}
+	return out
+}
+
+// Recent remembers what has been retired with the last two steps that were joined:
+// an attempt that was overtaken may commit it once more.
+type Recent [2]map[storage.Key]Retirement // the newest first
+
+// Remember notes what is retired with a step.
+func (x *Recent) Remember(shape *plan.Chain, step int) {
+	newest := make(map[storage.Key]Retirement)
+	if step > 1 {
+		newest[shape.Key(step-1)] = Retirement{What: WholeStep, Step: step - 1}
+	}
+	for j := range shape.Width {
+		newest[shape.PartKey(step, j)] = Retirement{What: Parts, Step: step}
+	}
+	*x = Recent{newest, x[0]}
+}
+
+// Late returns what has to be retired again because an overtaken attempt has
+// committed a node.
+func (x *Recent) Late(key storage.Key) []Retirement {
+	var again []Retirement
+	for _, retired := range x {
+		if r, ok := retired[key]; ok {
+			again = append(again, r)
+		}
+	}
+	return again
+}
