@@ -9,14 +9,14 @@ import (
 	"net/http"
 	"strings"
 
+	"coalmine/workflows/collection"
 	"coalmine/workflows/control"
-	"coalmine/workflows/coordinator"
 )
 
 // Events of a collection whose asker wants to see how far it is.
 const (
 	progressEvent = "progress" // a deletion
-	doneEvent     = "done"     // the coordinator.Collection; the last event
+	doneEvent     = "done"     // the collection.Result; the last event
 	failedEvent   = "failed"   // an errorBody; the last event
 )
 
@@ -84,7 +84,7 @@ func (c *collectionStream) send(kind string, v any) {
 }
 
 // Collect implements control.API.
-func (c *Client) Collect(ctx context.Context, o control.CollectOptions) (*coordinator.Collection, error) {
+func (c *Client) Collect(ctx context.Context, o control.CollectOptions) (*collection.Result, error) {
 	request, err := c.postRequest(ctx, c.path("gc"), o)
 	if err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func (c *Client) Collect(ctx context.Context, o control.CollectOptions) (*coordi
 		return nil, err
 	}
 	defer response.Body.Close()
-	var answer coordinator.Collection
+	var answer collection.Result
 	if !strings.HasPrefix(response.Header.Get("Content-Type"), eventStream) {
 		if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
 			return nil, c.broken(err)
@@ -115,7 +115,7 @@ func (c *Client) Collect(ctx context.Context, o control.CollectOptions) (*coordi
 }
 
 // takeCollection takes one event in. errOver says that the answer is complete.
-func (c *Client) takeCollection(kind, data string, progress func(deleted, of int), answer *coordinator.Collection) error {
+func (c *Client) takeCollection(kind, data string, progress func(deleted, of int), answer *collection.Result) error {
 	switch kind {
 	case progressEvent:
 		var d deletion

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"coalmine/storage"
+	"coalmine/workflows/collection"
 	"coalmine/workflows/control"
 	"coalmine/workflows/coordinator"
 	"coalmine/workflows/dataexport"
@@ -37,7 +38,7 @@ type fakeAPI struct {
 	spending control.Spending
 	logs     []control.AttemptLog
 	// collected is the answer to collections and removals.
-	collected coordinator.Collection
+	collected collection.Result
 	// batches is how many deletions a collection tells of, before its error if any.
 	batches int
 
@@ -168,7 +169,7 @@ func (f *fakeAPI) Remove(_ context.Context, run string) (*control.Removed, error
 	return &control.Removed{Run: f.status.Run, Freed: &f.collected}, f.err
 }
 
-func (f *fakeAPI) Collect(_ context.Context, o control.CollectOptions) (*coordinator.Collection, error) {
+func (f *fakeAPI) Collect(_ context.Context, o control.CollectOptions) (*collection.Result, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i := range f.batches {

@@ -17,6 +17,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/evaluation"
 	"coalmine/tasks/reports"
+	"coalmine/workflows/collection"
 	"coalmine/workflows/control"
 	"coalmine/workflows/coordinator"
 	"coalmine/workflows/dataexport"
@@ -80,9 +81,9 @@ func TestWhatIsAskedAndAnsweredArrivesWhole(t *testing.T) {
 		}
 	})
 	t.Run("remove and collect", func(t *testing.T) {
-		api.collected = coordinator.Collection{
-			DryRun: true, OlderThan: 3600, Runs: 2, Young: coordinator.Amount{Objects: 1, Bytes: 2},
-			Collected: map[storage.ObjectKind]*coordinator.Amount{storage.BlobObject: {Objects: 3, Bytes: 1 << 40}},
+		api.collected = collection.Result{
+			DryRun: true, OlderThan: 3600, Runs: 2, Young: collection.Amount{Objects: 1, Bytes: 2},
+			Collected: map[storage.ObjectKind]*collection.Amount{storage.BlobObject: {Objects: 3, Bytes: 1 << 40}},
 		}
 		removed, err := c.Remove(ctx, "grid-0")
 		if err != nil || removed.Run != "grid-01234567" || api.asked.run != "grid-0" || !reflect.DeepEqual(*removed.Freed, api.collected) {

@@ -12,8 +12,8 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 
 	"coalmine/storage"
+	"coalmine/workflows/collection"
 	"coalmine/workflows/control"
-	"coalmine/workflows/coordinator"
 )
 
 const gcHelp = `Delete what no run needs: commits and blobs of removed runs, checkpoints that
@@ -90,9 +90,9 @@ func (g *global) showDeletion() (progress func(deleted, of int), end func()) {
 	}
 }
 
-func writeCollection(w io.Writer, c *coordinator.Collection) error {
+func writeCollection(w io.Writer, c *collection.Result) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	line := func(what string, a coordinator.Amount) {
+	line := func(what string, a collection.Amount) {
 		fmt.Fprintf(t, "%s\t%d\t%s\t\n", what, a.Objects, bytesText(float64(a.Bytes)))
 	}
 	verb := "deleted"

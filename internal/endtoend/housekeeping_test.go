@@ -14,15 +14,15 @@ import (
 	"time"
 
 	"coalmine/storage"
-	"coalmine/workflows/coordinator"
+	"coalmine/workflows/collection"
 	"coalmine/workflows/plan"
 )
 
 // collect runs gc with some flags and reads what it says.
-func (w workspace) collect(flags ...string) (coordinator.Collection, result) {
+func (w workspace) collect(flags ...string) (collection.Result, result) {
 	w.t.Helper()
 	r := run(w.t, w.coalmine(append([]string{"gc", "--json"}, flags...)...))
-	var c coordinator.Collection
+	var c collection.Result
 	if r.code == 0 {
 		if err := json.Unmarshal([]byte(r.stdout), &c); err != nil {
 			w.t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 
 	"coalmine/internal/queue"
 	"coalmine/storage"
+	"coalmine/workflows/collection"
 	"coalmine/workflows/compile"
 	"coalmine/workflows/coordinator"
 	"coalmine/workflows/dataexport"
@@ -58,7 +59,7 @@ type API interface {
 	// Remove removes the record of a finished run that is not pinned.
 	Remove(ctx context.Context, run string) (*Removed, error)
 	// Collect deletes what no run needs.
-	Collect(ctx context.Context, o CollectOptions) (*coordinator.Collection, error)
+	Collect(ctx context.Context, o CollectOptions) (*collection.Result, error)
 	// Drain asks workers to take no more tasks, to finish what they have, and to
 	// end. They are named by id, by the beginning of it, or by their host, which
 	// means all of it. It returns their ids.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"coalmine/storage"
+	"coalmine/workflows/collection"
 	"coalmine/workflows/compile"
 	"coalmine/workflows/coordinator"
 	"coalmine/workflows/experiment"
@@ -32,21 +33,21 @@ type Removed struct {
 	Run string `json:"run"`
 	// Freed is what the next collection can delete, once it is old enough: of
 	// this run and of all that is not needed besides.
-	Freed *coordinator.Collection `json:"freed"`
+	Freed *collection.Result `json:"freed"`
 }
 
 // Collect implements API. Only the leader deletes: the coordinator of this
 // process if it leads, or this process itself where no coordinator does.
-func (l *Local) Collect(ctx context.Context, o CollectOptions) (*coordinator.Collection, error) {
+func (l *Local) Collect(ctx context.Context, o CollectOptions) (*collection.Result, error) {
 	c, err := l.collector(o.OlderThan)
 	if err != nil {
 		return nil, err
 	}
 	if o.DryRun {
-		return c.Survey(ctx)
+		return c.Preview(ctx)
 	}
 	c.Progress = o.Progress
-	var out *coordinator.Collection
+	var out *collection.Result
 	err = l.asLeader(ctx, func(ctx context.Context, token *leadership.Token) error {
 		out, err = c.Collect(ctx, token)
 		return err
@@ -55,10 +56,10 @@ func (l *Local) Collect(ctx context.Context, o CollectOptions) (*coordinator.Col
 }
 
 // collector takes the age in seconds; nil for the default.
-func (l *Local) collector(olderThan *float64) (*coordinator.Collector, error) {
-	age := coordinator.DefaultTaskTimeout + coordinator.SafetyMargin
+func (l *Local) collector(olderThan *float64) (*collection.Collector, error) {
+	age := coordinator.DefaultTaskTimeout + collection.SafetyMargin
 	if l.coordinator != nil {
-		age = l.coordinator.TaskTimeout() + coordinator.SafetyMargin
+		age = l.coordinator.TaskTimeout() + collection.SafetyMargin
 	}
 	if olderThan != nil {
 		const most = 100 * 365 * 24 * time.Hour
@@ -67,7 +68,7 @@ func (l *Local) collector(olderThan *float64) (*coordinator.Collector, error) {
 		}
 		age = time.Duration(*olderThan * float64(time.Second))
 	}
-	return &coordinator.Collector{Archive: l.archive, Compile: compile.Run, Sources: compile.Sources, OlderThan: age}, nil
+	return &collection.Collector{Archive: l.archive, Compile: compile.Run, Sources: compile.Sources, OlderThan: age}, nil
 }
 
 // asLeader does something with the right to delete.
@@ -114,7 +115,7 @@ func (l *Local) Remove(ctx context.Context, name string) (*Removed, error) {
 	if err != nil {
 		return nil, err
 	}
-	freed, err := c.Survey(ctx, id)
+	freed, err := c.Preview(ctx, id)
 	if err != nil {
 		return nil, fmt.Errorf("run %s is removed, but what that frees is not known: %w", id, err)
 	}

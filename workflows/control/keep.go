@@ -12,7 +12,7 @@ import (
 
 	"coalmine/internal/sleep"
 	"coalmine/storage"
-	"coalmine/workflows/coordinator"
+	"coalmine/workflows/collection"
 	"coalmine/workflows/leadership"
 	"coalmine/workflows/runs"
 )
@@ -78,7 +78,7 @@ func nextMultiple(now time.Time, every time.Duration) time.Time {
 
 // tidy removes the runs that have been kept long enough, and collects. The error
 // wraps leadership.ErrStandby if another process is to do it.
-func (l *Local) tidy(ctx context.Context, retain time.Duration) (removed int, c *coordinator.Collection, err error) {
+func (l *Local) tidy(ctx context.Context, retain time.Duration) (removed int, c *collection.Result, err error) {
 	err = l.asLeader(ctx, func(ctx context.Context, token *leadership.Token) error {
 		if retain > 0 {
 			if removed, err = l.removeOlder(ctx, time.Now().Add(-retain)); err != nil {
@@ -154,7 +154,7 @@ func newHousekeepingMetrics(r prometheus.Registerer) *housekeepingMetrics {
 	}
 }
 
-func (m *housekeepingMetrics) count(removed int, c *coordinator.Collection, err error) {
+func (m *housekeepingMetrics) count(removed int, c *collection.Result, err error) {
 	m.removed.Add(float64(removed))
 	if c != nil { // what was deleted before a failure, too
 		for kind, amount := range c.Collected {

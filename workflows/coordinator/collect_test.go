@@ -13,14 +13,15 @@ import (
 	"coalmine/storage"
 	"coalmine/storage/storagetest/fault"
 	"coalmine/workflows/availability"
+	"coalmine/workflows/collection"
 	"coalmine/workflows/leadership"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
 )
 
 // collector collects in the world's store whatever nobody needs, however young.
-func (w *world) collector(store storage.Store) *Collector {
-	return &Collector{
+func (w *world) collector(store storage.Store) *collection.Collector {
+	return &collection.Collector{
 		Archive: storage.NewArchive(store),
 		Compile: func(_ context.Context, r *runs.Run) (*plan.Plan, error) { return w.plans[r.Spec.Name], nil },
 		Sources: func(*runs.Run) ([]storage.Digest, error) { return nil, nil },
@@ -30,7 +31,7 @@ func (w *world) collector(store storage.Store) *Collector {
 
 func (w *world) token() *leadership.Token { return w.term.token }
 
-func (w *world) collect() *Collection {
+func (w *world) collect() *collection.Result {
 	w.t.Helper()
 	got, err := w.collector(w.store).Collect(context.Background(), w.token())
 	if err != nil {
@@ -154,13 +155,13 @@ func TestTheYoungAndWhatAnUnknownRunMayNeedStay(t *testing.T) {
 	objects := w.objects("")
 	c := w.collector(w.store)
 	c.Now, c.OlderThan = nil, time.Minute
-	survey, err := c.Survey(context.Background(), id)
-	if err != nil || survey.Total().Objects != 0 || survey.Young.Objects == 0 {
-		t.Errorf("of young objects would go: %+v, %v", survey, err)
+	preview, err := c.Preview(context.Background(), id)
+	if err != nil || preview.Total().Objects != 0 || preview.Young.Objects == 0 {
+		t.Errorf("of young objects would go: %+v, %v", preview, err)
 	}
-	survey, err = w.collector(w.store).Survey(context.Background(), id)
-	if err != nil || !survey.DryRun || survey.Total().Objects == 0 {
-		t.Errorf("of old objects would go: %+v, %v", survey, err)
+	preview, err = w.collector(w.store).Preview(context.Background(), id)
+	if err != nil || !preview.DryRun || preview.Total().Objects == 0 {
+		t.Errorf("of old objects would go: %+v, %v", preview, err)
 	}
 	c = w.collector(w.store)
 	c.Compile = func(context.Context, *runs.Run) (*plan.Plan, error) { return nil, errors.New("of another version") }

@@ -1,4 +1,22 @@
-package coordinator
+// Package collection deletes what no run needs any more: garbage collection.
+// Retention tidies behind each training while it goes on; a collection takes the
+// rest, such as what removed runs have left and attempts that were lost.
+//
+// A collection marks what the runs that there are need (mark.go), and sweeps the rest
+// of an inventory of the store (sweep.go); nothing is remembered from one collection to
+// the next. What is young stays in any case: an attempt stores its blobs some time
+// before its commit, and a submission its source before its run.
+//
+// A collection may run beside live runs. They may take up what is just being deleted:
+// that costs a replay and no more, since a lost blob is work (invariant 6). For what is
+// no mere input the runs are read once more just before each batch:
+//
+//   - The outcome of a run that finds all of it cached. The leader looks at the
+//     outcome of every run before it declares its end, and looks again if a batch
+//     was under way ([leadership.Token.Quiet]).
+//   - A source, which nothing makes again. A submission looks for its sources
+//     once more after its run is recorded.
+package collection
 
 import (
 	"cmp"
@@ -13,27 +31,11 @@ import (
 	"coalmine/workflows/runs"
 )
 
-// Collector deletes what no run needs any more: garbage collection. Retention
-// tidies behind each training while it goes on; the collector takes the rest,
-// such as what removed runs have left and attempts that were lost.
-//
-// What is needed is worked out from the runs that there are, with the rules of
-// mark.go; nothing is remembered from one collection to the next. What is young
-// stays in any case: an attempt stores its blobs some time before its commit,
-// and a submission its source before its run.
-//
-// It may run beside live runs. They may take up what is just being deleted: that
-// costs a replay and no more, since a lost blob is work. For what is no mere
-// input the runs are read once more just before each batch:
-//
-//   - The outcome of a run that finds all of it cached. The leader looks at the
-//     outcome of every run before it declares its end, and looks again if a batch
-//     was under way (see assure).
-//   - A source, which nothing makes again. A submission looks for its sources
-//     once more after its run is recorded.
+// Collector deletes what no run needs.
 type Collector struct {
 	Archive *storage.Archive
-	// Compile makes the plan of a run, as that of Config does.
+	// Compile makes the plan of a run. It MUST give the same plan every time; an error
+	// marked tasks.Permanent says that the run has none.
 	Compile func(ctx context.Context, run *runs.Run) (*plan.Plan, error)
 	// Sources names the sources that a run needs.
 	Sources func(run *runs.Run) ([]storage.Digest, error)
@@ -69,8 +71,8 @@ func (a *Amount) add(objects ...storage.Object) {
 	}
 }
 
-// Collection is what a collector has deleted, or would delete.
-type Collection struct {
+// Result is what a collector has deleted, or would delete.
+type Result struct {
 	DryRun bool `json:"dry_run"`
 	// OlderThan is the least age, in seconds.
 	OlderThan float64 `json:"older_than_seconds"`
@@ -86,7 +88,7 @@ type Collection struct {
 }
 
 // Total sums up what was collected.
-func (c *Collection) Total() Amount {
+func (c *Result) Total() Amount {
 	var sum Amount
 	for _, a := range c.Collected {
 		sum.Objects += a.Objects
@@ -95,15 +97,15 @@ func (c *Collection) Total() Amount {
 	return sum
 }
 
-func (c *Collection) take(objects []storage.Object) {
+func (c *Result) take(objects []storage.Object) {
 	for _, o := range objects {
 		c.Collected[o.Kind].add(o)
 	}
 }
 
-// Survey says what Collect would delete now, as if the runs named in without had
+// Preview says what Collect would delete now, as if the runs named in without had
 // been removed. It deletes nothing and needs no token.
-func (c *Collector) Survey(ctx context.Context, without ...string) (*Collection, error) {
+func (c *Collector) Preview(ctx context.Context, without ...string) (*Result, error) {
 	inv, err := c.takeInventory(ctx)
 	if err != nil {
 		return nil, err
@@ -113,7 +115,7 @@ func (c *Collector) Survey(ctx context.Context, without ...string) (*Collection,
 		return nil, err
 	}
 	all = slices.DeleteFunc(all, func(r *runs.Run) bool { return slices.Contains(without, r.ID) })
-	batches, out, err := c.condemn(ctx, inv, all)
+	batches, out, err := c.sweep(ctx, inv, all)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +129,7 @@ func (c *Collector) Survey(ctx context.Context, without ...string) (*Collection,
 // Collect deletes what no run needs, batch by batch. It checks the token
 // before each, and works out anew what is needed if the runs have changed. When
 // it is interrupted it returns what it has done; the next one does the rest.
-func (c *Collector) Collect(ctx context.Context, token *leadership.Token) (*Collection, error) {
+func (c *Collector) Collect(ctx context.Context, token *leadership.Token) (*Result, error) {
 	if err := c.eraseRemoved(ctx, token); err != nil {
 		return nil, err
 	}
@@ -135,13 +137,13 @@ func (c *Collector) Collect(ctx context.Context, token *leadership.Token) (*Coll
 	if err != nil {
 		return nil, err
 	}
-	sum := c.newCollection()
+	sum := c.newResult()
 	for {
 		all, err := c.readRuns(ctx)
 		if err != nil {
 			return sum, err
 		}
-		batches, out, err := c.condemn(ctx, inv, all)
+		batches, out, err := c.sweep(ctx, inv, all)
 		if err != nil {
 			return sum, err
 		}
@@ -173,8 +175,8 @@ func (c *Collector) eraseRemoved(ctx context.Context, token *leadership.Token) e
 	return nil
 }
 
-func (c *Collector) newCollection() *Collection {
-	out := &Collection{OlderThan: c.OlderThan.Seconds(), Collected: map[storage.ObjectKind]*Amount{}}
+func (c *Collector) newResult() *Result {
+	out := &Result{OlderThan: c.OlderThan.Seconds(), Collected: map[storage.ObjectKind]*Amount{}}
 	for _, kind := range collectedKinds {
 		out.Collected[kind] = &Amount{}
 	}
@@ -183,7 +185,7 @@ func (c *Collector) newCollection() *Collection {
 
 // deleteBatches returns false if the runs have changed, before it has come to
 // the end.
-func (c *Collector) deleteBatches(ctx context.Context, batches [][]storage.Object, inv *inventory, all []*runs.Run, token *leadership.Token, sum *Collection) (bool, error) {
+func (c *Collector) deleteBatches(ctx context.Context, batches [][]storage.Object, inv *inventory, all []*runs.Run, token *leadership.Token, sum *Result) (bool, error) {
 	total, deleted := 0, 0
 	for _, batch := range batches {
 		total += len(batch)
