@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,18 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"coalmine/cmd/coalmine/scale"
+	"coalmine/bench/overhead"
+	"coalmine/bench/scale"
 	"coalmine/internal/queue"
 	"coalmine/storage"
 	"coalmine/storage/open"
-	"coalmine/workflows/compile"
-	"coalmine/workflows/control"
-	"coalmine/workflows/experiment"
-	"coalmine/workflows/localexec"
-	"coalmine/workflows/plan"
-	"coalmine/workflows/runs"
-	"coalmine/workflows/sources"
-	"coalmine/workflows/submission"
 )
 
 func newBenchCommand(g *global) *cobra.Command {
@@ -35,10 +27,9 @@ func newBenchCommand(g *global) *cobra.Command {
 
 // queueBench is the outcome of bench queue. Times are milliseconds.
 type queueBench struct {
-	Queue    string  `json:"queue"`
-	Store    string  `json:"store"`
-	Rounds   int     `json:"rounds"`
-	Chunks   int     `json:"chunks"`
+	Queue string `json:"queue"`
+	Store string `json:"store"`
+	overhead.Training
 	Plain    float64 `json:"plain_ms_per_round"`
 	Queued   float64 `json:"queued_ms_per_round"`
 	Overhead float64 `json:"overhead_ms_per_round"`
@@ -68,7 +59,7 @@ func newBenchQueueCommand(g *global) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if !scaled {
-				return g.printQueueBench(c.Context(), rounds, chunks)
+				return g.printQueueBench(c.Context(), overhead.Training{Rounds: rounds, Chunks: chunks})
 			}
 			o.Rounds, o.Chunks = rounds, chunks
 			if !c.Flags().Changed("rounds") {
@@ -92,8 +83,8 @@ func newBenchQueueCommand(g *global) *cobra.Command {
 
 const scaleRounds = 10_000
 
-func (g *global) printQueueBench(ctx context.Context, rounds, chunks int) error {
-	b, err := g.benchQueue(ctx, rounds, chunks)
+func (g *global) printQueueBench(ctx context.Context, training overhead.Training) error {
+	b, err := g.benchQueue(ctx, training)
 	if err != nil {
 		return err
 	}
@@ -143,29 +134,8 @@ func newIdleWorkerCommand(g *global) *cobra.Command {
 	return c
 }
 
-// benchSubmission is a tiny experiment of so many rounds on the text.
-func benchSubmission(ctx context.Context, text []byte, rounds, chunks int) (*submission.Submission, error) {
-	file := fmt.Appendf(nil, `
-name: bench-queue
-data: {source: synthetic, vocabulary: {size: 100}, users: {words: 40}}
-model: {embedding: 8, units: 8}
-training: {algorithm: fedavg, rounds: %d, cohort: %d, chunks: %d, checkpoints: {every: %d, keep: 0}}
-`, rounds, 2*chunks, chunks, rounds)
-	return submission.PrepareFile(ctx, "bench", file, experiment.Options{}, sources.Text(text), nil)
-}
-
-// benchText is JSON lines of users with short sentences.
-func benchText() []byte {
-	var b bytes.Buffer
-	for i := range 4000 {
-		fmt.Fprintf(&b, `{"user":"u%d","text":"w%d w%d w%d w%d"}`+"\n", i%200, i%101, i*i%103, i%107, i*7%109)
-	}
-	return b.Bytes()
-}
-
-func (g *global) benchQueue(ctx context.Context, rounds, chunks int) (*queueBench, error) {
-	text := benchText()
-	plain, err := benchPlain(ctx, text, rounds, chunks)
+func (g *global) benchQueue(ctx context.Context, training overhead.Training) (*queueBench, error) {
+	plain, err := training.Plain(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -173,38 +143,24 @@ func (g *global) benchQueue(ctx context.Context, rounds, chunks int) (*queueBenc
 	if err != nil {
 		return nil, err
 	}
-	b := &queueBench{Queue: e.conn.String(), Store: e.archive.String(), Rounds: rounds, Chunks: chunks}
-	queued, err := benchEngine(ctx, e, text, rounds, chunks)
+	b := &queueBench{Queue: e.conn.String(), Store: e.archive.String(), Training: training}
+	queued, err := benchQueued(ctx, e, training)
 	if err = errors.Join(err, remove()); err != nil {
 		return nil, err
 	}
-	perRound := func(d time.Duration) float64 { return d.Seconds() * 1000 / float64(rounds) }
+	perRound := func(d time.Duration) float64 { return d.Seconds() * 1000 / float64(training.Rounds) }
 	b.Plain, b.Queued, b.Overhead = perRound(plain), perRound(queued), perRound(queued-plain)
 	return b, nil
 }
 
-// benchPlain times the rounds after the first in one loop.
-func benchPlain(ctx context.Context, text []byte, rounds, chunks int) (time.Duration, error) {
-	s, err := benchSubmission(ctx, text, rounds+1, chunks)
-	if err != nil {
-		return 0, err
-	}
-	p, err := compile.Plan(s.Spec)
-	if err != nil {
-		return 0, err
-	}
-	x := localexec.New(p, compile.Registry(), text)
-	first := p.Cells[0].Chain.At(1)
-	if err := x.Reach(ctx, first); err != nil {
-		return 0, err
-	}
-	start := time.Now()
-	for _, target := range []plan.Ref{p.Cells[0].Model, p.Cells[0].Report} {
-		if err := x.Reach(ctx, target); err != nil {
-			return 0, err
-		}
-	}
-	return time.Since(start), nil
+// benchQueued times the training under the engine.
+func benchQueued(ctx context.Context, e *engine, training overhead.Training) (time.Duration, error) {
+	working, stop := context.WithCancel(ctx)
+	worked := make(chan error, 1)
+	go func() { worked <- e.work(working) }()
+	took, err := training.Queued(working, e.control)
+	stop()
+	return took, errors.Join(err, <-worked)
 }
 
 // openBench is an engine in a temporary directory or on the given servers.
@@ -232,53 +188,4 @@ func (g *global) openBench(ctx context.Context) (*engine, closer, error) {
 	}
 	e := &engine{archive: storage.NewArchive(store), conn: conn, global: g}
 	return e, remove, e.assemble(holderName())
-}
-
-// benchEngine times the rounds after the first through the machinery.
-func benchEngine(ctx context.Context, e *engine, text []byte, rounds, chunks int) (time.Duration, error) {
-	working, stop := context.WithCancel(ctx)
-	worked := make(chan error, 1)
-	go func() { worked <- e.work(working) }()
-	took, err := benchRuns(working, e, text, rounds, chunks)
-	stop()
-	return took, errors.Join(err, <-worked)
-}
-
-func benchRuns(ctx context.Context, e *engine, text []byte, rounds, chunks int) (time.Duration, error) {
-	if _, err := e.control.PutSource(ctx, bytes.NewReader(text)); err != nil {
-		return 0, err
-	}
-	var took time.Duration
-	for _, n := range []int{1, rounds + 1} {
-		s, err := benchSubmission(ctx, text, n, chunks)
-		if err != nil {
-			return 0, err
-		}
-		start := time.Now()
-		if err := benchRun(ctx, e.control, s.Record()); err != nil {
-			return 0, err
-		}
-		took = time.Since(start)
-	}
-	return took, nil
-}
-
-// benchRun submits a run and waits for its end.
-func benchRun(ctx context.Context, api control.API, record runs.Spec) error {
-	submitted, err := api.Submit(ctx, record, true)
-	if err != nil {
-		return err
-	}
-	statuses, err := api.Watch(ctx, submitted.Run)
-	if err != nil {
-		return err
-	}
-	phase := runs.Queued
-	for s := range statuses {
-		phase = s.Phase
-	}
-	if phase != runs.Done {
-		return fmt.Errorf("the benchmark's run ended as %s", phase)
-	}
-	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/cmd/coalmine/scale"
+	"coalmine/bench/scale"
 	"coalmine/internal/testserver"
 )
 

@@ -66,7 +66,7 @@ func BenchmarkGemm(b *testing.B) {
 
 // BenchmarkLoops runs the inner loops of a training step on data in the
 // first-level cache. The time of an element is given in multiply-adds of whole
-// registers at the peak, which leaves the clock out; bench/static.py computes it.
+// registers at the peak, which leaves the clock out; bench/static/static.py computes it.
 func BenchmarkLoops(b *testing.B) {
 	s := active.Load()
 	peak := s.peakGFLOPS(300 * time.Millisecond)

@@ -57,7 +57,7 @@
 // set that the processor runs with the plain Go one; and they interpret the
 // assembly of both instruction sets, by package emulate, on any processor. So
 // the AVX-512 kernels are tested where there is no AVX-512 too. Scripts beside
-// bench/README.md compare the machine code with the assembly, and compute how
+// bench/static/README.md compare the machine code with the assembly, and compute how
 // fast the loops are on other processors.
 package kernels
 

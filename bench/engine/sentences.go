@@ -1,4 +1,4 @@
-package enginebench
+package engine
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package enginebench
+package engine
 
 import (
 	"encoding/json"
@@ -105,7 +105,7 @@ func TestAPeerIsRead(t *testing.T) {
 	for content, want := range map[string]string{
 		`{"name":"PyTorch","rows":[{"row":"training","tokens_per_second":50.5}]}`: "",
 		`{"rows":[]}`: "no name or no rows",
-		`PyTorch`:     "bench/pytorch.py",
+		`PyTorch`:     "bench/pytorch/pytorch.py",
 	} {
 		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
 			t.Fatal(err)

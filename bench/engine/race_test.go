@@ -1,6 +1,6 @@
 //go:build race
 
-package enginebench
+package engine
 
 // raceDetector: the detector makes sync.Pool drop values at random, so that
 // pooled memory shows as allocations.

@@ -1,5 +1,5 @@
 //go:build !race
 
-package enginebench
+package engine
 
 const raceDetector = false

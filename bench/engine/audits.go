@@ -1,4 +1,4 @@
-package enginebench
+package engine
 
 import (
 	"context"
@@ -7,17 +7,17 @@ import (
 	"io/fs"
 	"runtime"
 
+	"coalmine/bench/audit"
 	"coalmine/internal/kernels"
 	"coalmine/internal/seeds"
-	"coalmine/workflows/auditbench"
 )
 
 // subject returns a model to audit, or nil and why there is none. The first call
 // makes them all, which takes a minute or two.
-func (b *bench) subject(ctx context.Context, r *Row, name string) (*auditbench.Subject, error) {
+func (b *bench) subject(ctx context.Context, r *Row, name string) (*audit.Subject, error) {
 	if b.subjects == nil {
 		var err error
-		b.subjects, err = auditbench.Subjects(ctx, b.Text)
+		b.subjects, err = audit.Subjects(ctx, b.Text)
 		if errors.Is(err, fs.ErrNotExist) {
 			r.Skipped = noText(b.Text)
 			return nil, nil
@@ -69,7 +69,7 @@ func measureScoring(ctx context.Context, b *bench, r *Row) error {
 		return err
 	}
 	peak := kernels.PeakGFLOPS(peakTime)
-	t, err := auditbench.Rank(ctx, s, 0, auditbench.References)
+	t, err := audit.Rank(ctx, s, 0, audit.References)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func measureAudit(name string) measure {
 		if s == nil {
 			return err
 		}
-		t, err := auditbench.Audit(ctx, s, runtime.GOMAXPROCS(0), auditbench.References)
+		t, err := audit.Audit(ctx, s, runtime.GOMAXPROCS(0), audit.References)
 		if err != nil {
 			return err
 		}

@@ -1,4 +1,4 @@
-package auditbench
+package audit
 
 import (
 	"encoding/json"

@@ -3,7 +3,7 @@
 # coalmine bench engine. Arguments go to both, such as: --repeat 21
 # PYTHON names an interpreter that has torch (default: /usr/bin/python3).
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 python=${PYTHON:-/usr/bin/python3}
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
@@ -15,13 +15,13 @@ elif grep -qw AuthenticAMD /proc/cpuinfo; then
 else
 	core=HASWELL capability=avx2
 fi
-if "$python" bench/pytorch.py --only | grep -q 'reference BLAS'; then
+if "$python" bench/pytorch/pytorch.py --only | grep -q 'reference BLAS'; then
 	echo "PyTorch runs on the plain reference BLAS here, some ten times slower than on OpenBLAS:" >&2
 	echo "the comparison says nothing. Install libopenblas0, or unpack it and name the folder" >&2
 	echo "of its libblas.so.3 in LD_LIBRARY_PATH." >&2
 	exit 1
 fi
-"$python" bench/pytorch.py "$@" >"$out/stock.json"
-OPENBLAS_CORETYPE=$core ATEN_CPU_CAPABILITY=$capability "$python" bench/pytorch.py "$@" >"$out/tuned.json"
+"$python" bench/pytorch/pytorch.py "$@" >"$out/stock.json"
+OPENBLAS_CORETYPE=$core ATEN_CPU_CAPABILITY=$capability "$python" bench/pytorch/pytorch.py "$@" >"$out/tuned.json"
 go run ./cmd/coalmine bench engine --only training,lstm,small,characters \
 	--peer "$out/stock.json" --peer "$out/tuned.json" "$@"

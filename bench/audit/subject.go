@@ -1,7 +1,7 @@
-// Package auditbench measures how fast audits are: it makes models to audit, an
+// Package audit measures how fast audits are: it makes models to audit, an
 // untrained one and one that has memorized some of its canaries, and times the
 // tasks of audits/random-sampling on them.
-package auditbench
+package audit
 
 import (
 	"bytes"
@@ -110,7 +110,7 @@ func theOnly(p *plan.Plan, kind tasks.Kind) plan.Ref {
 			return plan.Ref{Key: key}
 		}
 	}
-	panic("auditbench: the recipe has no " + kind.Name)
+	panic("audit: the recipe has no " + kind.Name)
 }
 
 // firstRecords returns the first records of a source, as JSON lines.

@@ -1,4 +1,4 @@
-package enginebench
+package engine
 
 import (
 	"encoding/json"
@@ -7,7 +7,7 @@ import (
 )
 
 // Peer is the outcome of another program on the same rows, such as
-// bench/pytorch.py.
+// bench/pytorch/pytorch.py.
 type Peer struct {
 	// Name says which program, how built and how set up.
 	Name string `json:"name"`
@@ -25,10 +25,10 @@ func ReadPeer(path string) (*Peer, error) {
 	}
 	p := new(Peer)
 	if err := json.Unmarshal(data, p); err != nil {
-		return nil, fmt.Errorf("%s: %w: want the JSON that bench/pytorch.py prints", path, err)
+		return nil, fmt.Errorf("%s: %w: want the JSON that bench/pytorch/pytorch.py prints", path, err)
 	}
 	if p.Name == "" || len(p.Rows) == 0 {
-		return nil, fmt.Errorf("%s: no name or no rows: want the JSON that bench/pytorch.py prints", path)
+		return nil, fmt.Errorf("%s: no name or no rows: want the JSON that bench/pytorch/pytorch.py prints", path)
 	}
 	return p, nil
 }

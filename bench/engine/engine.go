@@ -1,4 +1,4 @@
-// Package enginebench measures the compute engine on this machine: training
+// Package engine measures the compute engine on this machine: training
 // steps against what the core can do at most, workers side by side, memory.
 //
 // A row is measured several times and the median counts. Before each
@@ -13,7 +13,7 @@
 // that is predicted. Everything else, the exponentials too, takes time and
 // counts as nothing. (The recurrent product of a sentence's first token counts,
 // as in every framework, though it is left out, its operand being zero.)
-package enginebench
+package engine
 
 import (
 	"context"
@@ -23,8 +23,8 @@ import (
 	"strings"
 	"time"
 
+	"coalmine/bench/audit"
 	"coalmine/internal/kernels"
-	"coalmine/workflows/auditbench"
 )
 
 // Options say what to measure.
@@ -159,7 +159,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 // bench is a benchmark in progress.
 type bench struct {
 	Options
-	subjects []auditbench.Subject // models to audit, once made
+	subjects []audit.Subject // models to audit, once made
 }
 
 // peakTime is how long a peak is measured.

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package enginebench
+package engine
 
 import "time"
 
