@@ -9,10 +9,13 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"coalmine/models"
+	"coalmine/storage"
+	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/inmemory"
 	"coalmine/workflows/compile"
 )
 
@@ -27,26 +30,16 @@ const (
 
 // RankTiming is the exact rank of one canary, on one core.
 type RankTiming struct {
-	Subject    string      `json:"subject"`
-	Canary     int         `json:"canary"`
-	References int         `json:"references"`
-	Rank       audits.Rank `json:"rank"`
-	Seconds    float64     `json:"seconds"`
-	// Advanced counts the states that were scored; Exact and Bounded those whose
-	// normaliser was computed, or bounded; LookedAhead those that were bounded before
-	// their output was known, and advanced only if the bound did not prune them.
-	Advanced    int64 `json:"advanced"`
-	Exact       int64 `json:"exact"`
-	Bounded     int64 `json:"bounded"`
-	LookedAhead int64 `json:"foreseen"`
-	// GFLOP is the work of the matrix products, GFLOPS their rate over all of the
-	// time.
-	GFLOP  float64 `json:"gflop"`
-	GFLOPS float64 `json:"gflops"`
+	Rank    audits.Rank
+	Seconds float64
+	// Work is what the tree scorer did. GFLOPS is the rate of its matrix products over
+	// all of the time.
+	Work   models.Work
+	GFLOPS float64
 	// SequencesPerSecond and BruteForceGFLOPS are what scoring every word of every
 	// reference would need to be as fast.
-	SequencesPerSecond float64 `json:"sequences_per_second"`
-	BruteForceGFLOPS   float64 `json:"brute_force_gflops"`
+	SequencesPerSecond float64
+	BruteForceGFLOPS   float64
 }
 
 // Rank times the exact rank of a canary of the subject. The references and the
@@ -61,11 +54,12 @@ func Rank(ctx context.Context, s *Subject, canary, references int) (*RankTiming,
 	}
 	p := s.params(list, references)
 	p.Exact = true
-	task, err := newBench(s).task(p, new(ranks))
+	b := newBench(s)
+	spec, err := b.spec(p)
 	if err != nil {
 		return nil, err
 	}
-	sampling, err := audits.OpenSampling(ctx, task, &p)
+	sampling, err := audits.OpenSampling(ctx, b.runner.Task(spec, nil), &p)
 	if err != nil {
 		return nil, err
 	}
@@ -74,36 +68,29 @@ func Rank(ctx context.Context, s *Subject, canary, references int) (*RankTiming,
 	if err != nil {
 		return nil, err
 	}
-	t := &RankTiming{Subject: s.Name, Canary: canary, References: references, Rank: rank, Seconds: time.Since(start).Seconds()}
-	return t, t.count(s, &p, sampling.Work())
+	t := &RankTiming{Rank: rank, Seconds: time.Since(start).Seconds(), Work: sampling.Work()}
+	return t, t.rates(s, &p)
 }
 
-// count fills in the work and the rates.
-func (t *RankTiming) count(s *Subject, p *audits.RandomSamplingParams, w models.Work) error {
+// rates fills in the rates.
+func (t *RankTiming) rates(s *Subject, p *audits.RandomSamplingParams) error {
 	model, err := checkpoints.Decode(s.Model)
 	if err != nil {
 		return err
 	}
-	t.Advanced, t.Exact, t.Bounded, t.LookedAhead = w.Advanced, w.Exact, w.Bounded, w.LookedAhead
-	t.GFLOP = w.FLOPs / 1e9
-	t.GFLOPS = t.GFLOP / t.Seconds
-	t.SequencesPerSecond = float64(t.References) / t.Seconds
+	t.GFLOPS = t.Work.FLOPs / 1e9 / t.Seconds
+	t.SequencesPerSecond = float64(p.References) / t.Seconds
 	t.BruteForceGFLOPS = t.SequencesPerSecond * float64(p.Words-p.Prefix) * model.Language.ScoringFLOPs() / 1e9
 	return nil
 }
 
 // AuditTiming is the random sampling of a whole audit.
 type AuditTiming struct {
-	Subject    string  `json:"subject"`
-	Workers    int     `json:"workers"`
-	Canaries   int     `json:"canaries"`
-	References int     `json:"references"`
-	Seconds    float64 `json:"seconds"`
-	// Memorized canaries have rank 1; Exact ranks are counted, the others estimated.
-	Memorized int `json:"memorized"`
-	Exact     int `json:"exact"`
+	Canaries   int
+	References int
+	Seconds    float64
 	// Ranks of the canaries, in their order.
-	Ranks []audits.Rank `json:"-"`
+	Ranks []audits.Rank
 }
 
 // Audit times the random sampling of all canaries of the subject, divided into
@@ -113,20 +100,12 @@ func Audit(ctx context.Context, s *Subject, workers, references int) (*AuditTimi
 	if err != nil {
 		return nil, err
 	}
-	t := &AuditTiming{Subject: s.Name, Workers: workers, Canaries: len(list), References: references}
+	t := &AuditTiming{Canaries: len(list), References: references}
 	start := time.Now()
 	if t.Ranks, err = s.rankAll(ctx, workers, s.params(list, references)); err != nil {
 		return nil, err
 	}
 	t.Seconds = time.Since(start).Seconds()
-	for _, r := range t.Ranks {
-		if r.Rank == 1 {
-			t.Memorized++
-		}
-		if r.Exact {
-			t.Exact++
-		}
-	}
 	return t, nil
 }
 
@@ -145,6 +124,46 @@ func (s *Subject) rankAll(ctx context.Context, workers int, whole audits.RandomS
 		})
 	}
 	return all, group.Wait()
+}
+
+// bench runs the tasks of one audit in memory.
+type bench struct {
+	runner      *inmemory.Runner
+	model, list storage.Key
+}
+
+func newBench(s *Subject) *bench {
+	b := &bench{runner: inmemory.New()}
+	b.model = b.given(tasks.ModelBlob, s.Model)
+	b.list = b.given(datasets.CanariesBlob, s.Canaries)
+	return b
+}
+
+// given is a node with one blob.
+func (b *bench) given(blob string, data []byte) storage.Key {
+	h := tasks.NewHasher("audit bench")
+	h.String(string(data))
+	n := &inmemory.Node{Spec: tasks.Spec{Key: h.Sum()}, Blobs: map[string][]byte{blob: data}}
+	b.runner.Give(n)
+	return n.Key
+}
+
+func (b *bench) spec(p audits.RandomSamplingParams) (tasks.Spec, error) {
+	return tasks.NewSpec(audits.RandomSampling, p,
+		tasks.Input{Name: audits.ModelInput, Key: b.model}, tasks.Input{Name: audits.CanariesInput, Key: b.list})
+}
+
+func (b *bench) run(ctx context.Context, p audits.RandomSamplingParams) ([]audits.Rank, error) {
+	spec, err := b.spec(p)
+	if err != nil {
+		return nil, err
+	}
+	n, err := b.runner.Run(ctx, audits.RandomSampling, spec)
+	if err != nil {
+		return nil, err
+	}
+	var ranks []audits.Rank
+	return ranks, json.Unmarshal(n.Blobs[audits.RanksBlob], &ranks)
 }
 
 func (s *Subject) placements() ([]datasets.Placement, error) {

@@ -45,7 +45,7 @@ func TestSubjectsAreRankedAlikeByAnyNumberOfWorkers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if single.Rank != one.Ranks[canaries-1] || single.Advanced == 0 || single.GFLOP <= 0 {
+		if single.Rank != one.Ranks[canaries-1] || single.Work.Advanced == 0 || single.GFLOPS <= 0 {
 			t.Errorf("%s: %+v alone, %+v in the audit", s.Name, single, one.Ranks[canaries-1])
 		}
 	}

@@ -25,12 +25,11 @@ import (
 
 // Subject is a model to audit.
 type Subject struct {
-	// Name is "untrained" or "trained"; About says what it was trained on.
-	Name  string `json:"name"`
-	About string `json:"about"`
+	// Name is "untrained" or "trained".
+	Name string
 	// Model is a safetensors file, Canaries a JSON array of datasets.Placement.
-	Model    []byte `json:"-"`
-	Canaries []byte `json:"-"`
+	Model    []byte
+	Canaries []byte
 }
 
 // recipe is the paper's model (Thakkar et al. 2020, section 4.1) and its 90
@@ -88,10 +87,9 @@ func subjects(ctx context.Context, path string, of size) ([]Subject, error) {
 	if err != nil {
 		return nil, err
 	}
-	about := fmt.Sprintf("%d SGD steps of 32 records on the first %d records of %s", of.steps, of.records, path)
 	return []Subject{
-		{Name: "untrained", About: "initial weights", Model: untrained, Canaries: list},
-		{Name: "trained", About: about, Model: trained, Canaries: list},
+		{Name: "untrained", Model: untrained, Canaries: list},
+		{Name: "trained", Model: trained, Canaries: list},
 	}, nil
 }
 

@@ -5,44 +5,35 @@
 package localexec
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"coalmine/internal/secrets"
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/inmemory"
 	"coalmine/workflows/plan"
 )
 
 // Executor runs the nodes of a plan, each once, and keeps their outputs in memory. It
 // implements tasks.Source over them. It is for one goroutine.
 type Executor struct {
-	plan  *plan.Plan
-	kinds tasks.Registry
-	nodes map[storage.Key]*node
-	memo  memo
-	// sources by digest.
-	sources map[storage.Digest][]byte
-	keys    *secrets.Keyring
-	stored  *stored // nil without a store
-	begin   func(tasks.Spec)
-}
-
-type node struct {
-	commit storage.Commit
-	blobs  map[string][]byte
+	plan   *plan.Plan
+	kinds  tasks.Registry
+	runner *inmemory.Runner
+	stored *stored // nil without a store
+	begin  func(tasks.Spec)
 }
 
 // New executes the nodes of a plan whose sources are given.
 func New(p *plan.Plan, kinds tasks.Registry, sources ...[]byte) *Executor {
-	e := &Executor{plan: p, kinds: kinds, nodes: map[storage.Key]*node{}, memo: memo{}, sources: map[storage.Digest][]byte{}}
+	e := &Executor{plan: p, kinds: kinds, runner: inmemory.New()}
+	e.runner.Source = e
 	for _, s := range sources {
-		e.sources[storage.DigestOf(s)] = s
+		e.runner.Import(s)
 	}
 	return e
 }
@@ -51,13 +42,7 @@ func New(p *plan.Plan, kinds tasks.Registry, sources ...[]byte) *Executor {
 func (e *Executor) OnBegin(do func(tasks.Spec)) { e.begin = do }
 
 // UseKeys gives the executor the secret keys that its tasks need.
-func (e *Executor) UseKeys(keys *secrets.Keyring) { e.keys = keys }
-
-// Give adds the outputs of a node that is not run: others may read it as an
-// input, and it need not be in the plan.
-func (e *Executor) Give(key storage.Key, blobs map[string][]byte) {
-	e.nodes[key] = &node{commit: storage.Commit{Key: key}, blobs: blobs}
-}
+func (e *Executor) UseKeys(keys *secrets.Keyring) { e.runner.Keys = keys }
 
 // Reach runs a node and everything that it needs, as far as it has not been run.
 func (e *Executor) Reach(ctx context.Context, r plan.Ref) error {
@@ -73,8 +58,8 @@ func (e *Executor) Reach(ctx context.Context, r plan.Ref) error {
 
 // there reports whether a node has been run, or is stored.
 func (e *Executor) there(ctx context.Context, key storage.Key) (bool, error) {
-	if e.nodes[key] != nil || e.stored == nil {
-		return e.nodes[key] != nil, nil
+	if ran := e.runner.Node(key) != nil; ran || e.stored == nil {
+		return ran, nil
 	}
 	return e.stored.has(ctx, key)
 }
@@ -129,11 +114,10 @@ func (e *Executor) step(ctx context.Context, c *plan.Chain, step int) error {
 // tidy forgets the parts of a step, and the step before unless it is kept.
 func (e *Executor) tidy(c *plan.Chain, step int) {
 	for part := range c.Width {
-		delete(e.nodes, c.PartKey(step, part))
+		e.runner.Forget(c.PartKey(step, part))
 	}
 	if previous := step - 1; previous > 0 && !slices.Contains(c.Keep, previous) {
-		delete(e.nodes, c.Key(previous))
-		e.memo.forget(c.Key(previous))
+		e.runner.Forget(c.Key(previous))
 	}
 }
 
@@ -145,97 +129,41 @@ func (e *Executor) run(ctx context.Context, spec tasks.Spec) error {
 	if e.begin != nil {
 		e.begin(spec)
 	}
-	n := &node{blobs: map[string][]byte{}}
-	t := tasks.NewTask(spec, e, n, e.memo, nil).WithKeys(e.keys)
-	if err := kind.Run(ctx, t); err != nil {
+	if _, err := e.runner.Run(ctx, kind, spec); err != nil {
 		return fmt.Errorf("%s %s, step %d, part %d: %w", spec.Kind, spec.Key.Short(), spec.Step, spec.Part, err)
 	}
-	n.commit = storage.Commit{Key: spec.Key, Kind: spec.Kind, KindVersion: spec.Version, Metrics: t.Metrics()}
-	e.nodes[spec.Key] = n
 	return nil
 }
 
-// Put implements tasks.Sink.
-func (n *node) Put(_ context.Context, name string, data []byte, _ storage.Durability) error {
-	n.blobs[name] = data
-	return nil
+// source is where the outputs of a node are: among what has run, or in the store.
+func (e *Executor) source(key storage.Key) tasks.Source {
+	if e.stored == nil || e.runner.Node(key) != nil {
+		return e.runner
+	}
+	return e.stored
 }
 
-// Commit implements tasks.Source. The commit has metrics, and no blobs.
+// Commit implements tasks.Source. The commit of a node that has run here has metrics,
+// and no blobs.
 func (e *Executor) Commit(ctx context.Context, key storage.Key) (*storage.Commit, error) {
-	n := e.nodes[key]
-	if n == nil && e.stored != nil {
-		return e.stored.Commit(ctx, key)
-	}
-	if n == nil {
-		return nil, &tasks.MissingError{Node: key, Err: storage.ErrNotFound}
-	}
-	return &n.commit, nil
+	return e.source(key).Commit(ctx, key)
 }
 
 // Blob implements tasks.Source.
 func (e *Executor) Blob(ctx context.Context, key storage.Key, name string) ([]byte, error) {
-	n := e.nodes[key]
-	if n == nil && e.stored != nil {
-		return e.stored.Blob(ctx, key, name)
-	}
-	if n == nil {
-		return nil, &tasks.MissingError{Node: key, Blob: name, Err: storage.ErrNotFound}
-	}
-	data, ok := n.blobs[name]
-	if !ok {
-		return nil, &tasks.MissingError{Node: key, Blob: name, Err: storage.ErrNotFound}
-	}
-	return data, nil
+	return e.source(key).Blob(ctx, key, name)
 }
 
 // BlobRange implements tasks.Source.
 func (e *Executor) BlobRange(ctx context.Context, key storage.Key, name string, offset, length int64) ([]byte, error) {
-	if e.nodes[key] == nil && e.stored != nil {
-		return e.stored.BlobRange(ctx, key, name, offset, length)
-	}
-	data, err := e.Blob(ctx, key, name)
-	if err != nil {
-		return nil, err
-	}
-	if offset < 0 || length < 0 || offset+length > int64(len(data)) {
-		return nil, fmt.Errorf("blob %q has %d bytes: no bytes %d to %d", name, len(data), offset, offset+length)
-	}
-	return data[offset : offset+length : offset+length], nil
+	return e.source(key).BlobRange(ctx, key, name, offset, length)
 }
 
 // Imported implements tasks.Source.
 func (e *Executor) Imported(ctx context.Context, digest storage.Digest) (io.ReadCloser, error) {
-	data, ok := e.sources[digest]
-	if !ok && e.stored != nil {
-		return e.stored.archive.OpenSource(ctx, digest)
+	data, err := e.runner.Imported(ctx, digest)
+	if errors.Is(err, storage.ErrNotFound) && e.stored != nil {
+		return e.stored.Imported(ctx, digest)
 	}
-	if !ok {
-		return nil, fmt.Errorf("source %s: %w", digest.Short(), storage.ErrNotFound)
-	}
-	return io.NopCloser(bytes.NewReader(data)), nil
-}
-
-// memo keeps every decoded value.
-type memo map[string]any
-
-// Get implements tasks.Memo.
-func (m memo) Get(key string, load func() (any, int64, error)) (any, error) {
-	if v, ok := m[key]; ok {
-		return v, nil
-	}
-	v, _, err := load()
-	if err == nil {
-		m[key] = v
-	}
-	return v, err
-}
-
-// forget drops what was decoded from a node.
-func (m memo) forget(key storage.Key) {
-	for name := range m {
-		if strings.HasPrefix(name, key.String()) {
-			delete(m, name)
-		}
-	}
+	return data, err
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
+	"io"
 	"slices"
 
 	"coalmine/storage"
@@ -40,13 +40,7 @@ func (e *Executor) Execute(ctx context.Context, r plan.Ref) (*storage.Commit, er
 	if err := e.Reach(ctx, r); err != nil {
 		return nil, err
 	}
-	n := e.nodes[r.Key]
-	c := n.commit
-	for _, name := range slices.Sorted(maps.Keys(n.blobs)) {
-		data := n.blobs[name]
-		c.Blobs = append(c.Blobs, storage.Blob{Name: name, Digest: storage.DigestOf(data), Size: int64(len(data))})
-	}
-	return &c, nil
+	return e.runner.Node(r.Key).Commit(), nil
 }
 
 func (s *stored) has(ctx context.Context, key storage.Key) (bool, error) {
@@ -110,6 +104,11 @@ func (s *stored) BlobRange(ctx context.Context, key storage.Key, name string, of
 	}
 	data, err := s.archive.ReadBlobRange(ctx, key, b, offset, length)
 	return slices.Clone(data), missing(key, name, err) // a part may be written to
+}
+
+// Imported implements tasks.Source.
+func (s *stored) Imported(ctx context.Context, digest storage.Digest) (io.ReadCloser, error) {
+	return s.archive.OpenSource(ctx, digest)
 }
 
 func (s *stored) find(ctx context.Context, key storage.Key, name string) (storage.Blob, error) {

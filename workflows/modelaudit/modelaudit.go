@@ -24,10 +24,8 @@ import (
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
-	"coalmine/workflows/compile"
+	"coalmine/tasks/inmemory"
 	"coalmine/workflows/control"
-	"coalmine/workflows/localexec"
-	"coalmine/workflows/plan"
 )
 
 // Options say how canaries are audited.
@@ -142,8 +140,7 @@ func Run(ctx context.Context, model *Model, list []Line, o Options) (*Report, er
 	if err != nil {
 		return nil, err
 	}
-	a := audit{options: o, plan: &plan.Plan{Nodes: map[storage.Key]*plan.Node{}}, report: &Report{Canaries: make([]Canary, len(list))}}
-	a.executor = localexec.New(a.plan, compile.Registry())
+	a := audit{options: o, runner: inmemory.New(), report: &Report{Canaries: make([]Canary, len(list))}}
 	a.model = a.given("model", storage.DigestOf(model.file).String(), map[string][]byte{tasks.ModelBlob: model.file})
 	for length, group := range byLength(encoded) {
 		if err := a.group(ctx, length, group); err != nil {
@@ -160,11 +157,10 @@ func Run(ctx context.Context, model *Model, list []Line, o Options) (*Report, er
 
 // audit is one execution of Run.
 type audit struct {
-	options  Options
-	plan     *plan.Plan
-	executor *localexec.Executor
-	model    plan.Ref
-	report   *Report
+	options Options
+	runner  *inmemory.Runner
+	model   storage.Key
+	report  *Report
 }
 
 // canary is a line of the list in tokens.
@@ -188,12 +184,12 @@ func byLength(list []canary) func(yield func(int, []canary) bool) {
 }
 
 // given is a node whose outputs are there.
-func (a *audit) given(what, name string, blobs map[string][]byte) plan.Ref {
+func (a *audit) given(what, name string, blobs map[string][]byte) storage.Key {
 	h := tasks.NewHasher("given " + what)
 	h.String(name)
 	key := h.Sum()
-	a.executor.Give(key, blobs)
-	return plan.Ref{Key: key}
+	a.runner.Give(&inmemory.Node{Spec: tasks.Spec{Key: key}, Blobs: blobs})
+	return key
 }
 
 // group audits the canaries of one length.
@@ -233,22 +229,17 @@ func (a *audit) group(ctx context.Context, length int, group []canary) error {
 }
 
 // run executes an audit and decodes one of its blobs.
-func (a *audit) run(ctx context.Context, kind tasks.Kind, params any, given plan.Ref, blob string, into any) error {
-	needs := []plan.Ref{a.model, given}
+func (a *audit) run(ctx context.Context, kind tasks.Kind, params any, given storage.Key, blob string, into any) error {
 	spec, err := tasks.NewSpec(kind, params,
-		tasks.Input{Name: audits.ModelInput, Key: a.model.Key}, tasks.Input{Name: audits.CanariesInput, Key: given.Key})
+		tasks.Input{Name: audits.ModelInput, Key: a.model}, tasks.Input{Name: audits.CanariesInput, Key: given})
 	if err != nil {
 		return err
 	}
-	a.plan.Nodes[spec.Key] = &plan.Node{Spec: spec, Label: kind.Name, Needs: needs}
-	if err := a.executor.Reach(ctx, plan.Ref{Key: spec.Key}); err != nil {
-		return err
-	}
-	data, err := a.executor.Blob(ctx, spec.Key, blob)
+	node, err := a.runner.Run(ctx, kind, spec)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", kind.Name, err)
 	}
-	return json.Unmarshal(data, into)
+	return json.Unmarshal(node.Blobs[blob], into)
 }
 
 // judge counts the memorized canaries.

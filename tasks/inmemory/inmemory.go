@@ -1,0 +1,178 @@
+// Package inmemory runs tasks without a store, a queue or a worker. A Runner keeps the
+// outputs of what it has run, and gives them to the tasks that follow:
+//
+//	r := inmemory.New()
+//	source := r.Import(data)
+//	corpus, err := r.Run(ctx, datasets.Import, spec)
+//	corpus.Blobs[datasets.CorpusBlob]
+//
+// Plans are executed by it in one loop (workflows/localexec), as are benchmarks and the
+// tests of kinds (tasks/taskstest).
+package inmemory
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"sync"
+
+	"coalmine/internal/secrets"
+	"coalmine/storage"
+	"coalmine/tasks"
+)
+
+// Runner runs tasks. It is the tasks.Source of what it runs, and safe for concurrent use.
+// Its exported fields must be set before the first run.
+type Runner struct {
+	// Source is what tasks read from: the runner itself unless another is set, which may
+	// fall back on the runner.
+	Source tasks.Source
+	// Keys are the secret keys that tasks may need; nil is none.
+	Keys *secrets.Keyring
+	// Report, if set, is told the progress of tasks.
+	Report func(tasks.Progress)
+
+	mu      sync.Mutex
+	nodes   map[storage.Key]*Node
+	sources map[storage.Digest][]byte
+	memo    memo
+}
+
+// Node is a node that has run, or whose outputs were given.
+type Node struct {
+	tasks.Spec
+	// Blobs are the outputs by name.
+	Blobs map[string][]byte
+	// Metrics is what the task recorded, nil if nothing.
+	Metrics json.RawMessage
+}
+
+// New returns a runner that has run nothing.
+func New() *Runner {
+	r := &Runner{nodes: map[storage.Key]*Node{}, sources: map[storage.Digest][]byte{}, memo: newMemo()}
+	r.Source = r
+	return r
+}
+
+// Import adds a source and returns its digest.
+func (r *Runner) Import(data []byte) storage.Digest {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d := storage.DigestOf(data)
+	r.sources[d] = data
+	return d
+}
+
+// Give adds a node that is not run, by its outputs.
+func (r *Runner) Give(n *Node) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.nodes[n.Key] = n
+}
+
+// Run executes a spec of a kind, and keeps the outcome in place of an earlier one.
+func (r *Runner) Run(ctx context.Context, kind tasks.Kind, spec tasks.Spec) (*Node, error) {
+	n := &Node{Spec: spec, Blobs: map[string][]byte{}}
+	task := r.Task(spec, sink{n})
+	if err := kind.Run(ctx, task); err != nil {
+		return nil, err
+	}
+	n.Metrics = task.Metrics()
+	r.Give(n)
+	return n, nil
+}
+
+// Task is an execution of a spec that reads what Run would give it, and writes elsewhere.
+func (r *Runner) Task(spec tasks.Spec, into tasks.Sink) *tasks.Task {
+	return tasks.NewTask(spec, r.Source, into, &r.memo, r.Report).WithKeys(r.Keys)
+}
+
+// Node returns what is kept of a node, nil if there is nothing.
+func (r *Runner) Node(key storage.Key) *Node {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.nodes[key]
+}
+
+// Forget drops a node and what was decoded from it.
+func (r *Runner) Forget(key storage.Key) {
+	r.mu.Lock()
+	delete(r.nodes, key)
+	r.mu.Unlock()
+	r.memo.forget(key)
+}
+
+// Commit implements tasks.Source. The record has no blobs: no task asks for their digests.
+func (r *Runner) Commit(_ context.Context, key storage.Key) (*storage.Commit, error) {
+	n := r.Node(key)
+	if n == nil {
+		return nil, &tasks.MissingError{Node: key, Err: storage.ErrNotFound}
+	}
+	return n.record(), nil
+}
+
+// Blob implements tasks.Source.
+func (r *Runner) Blob(_ context.Context, key storage.Key, name string) ([]byte, error) {
+	if n := r.Node(key); n != nil {
+		if data, ok := n.Blobs[name]; ok {
+			return data, nil
+		}
+	}
+	return nil, &tasks.MissingError{Node: key, Blob: name, Err: storage.ErrNotFound}
+}
+
+// BlobRange implements tasks.Source.
+func (r *Runner) BlobRange(ctx context.Context, key storage.Key, name string, offset, length int64) ([]byte, error) {
+	data, err := r.Blob(ctx, key, name)
+	if err != nil {
+		return nil, err
+	}
+	if offset < 0 || length < 0 || offset+length > int64(len(data)) {
+		return nil, fmt.Errorf("blob %q has %d bytes: no bytes %d to %d", name, len(data), offset, offset+length)
+	}
+	return data[offset : offset+length : offset+length], nil
+}
+
+// Imported implements tasks.Source.
+func (r *Runner) Imported(_ context.Context, digest storage.Digest) (io.ReadCloser, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	data, ok := r.sources[digest]
+	if !ok {
+		return nil, fmt.Errorf("source %s: %w", digest.Short(), storage.ErrNotFound)
+	}
+	return io.NopCloser(bytes.NewReader(data)), nil
+}
+
+func (n *Node) record() *storage.Commit {
+	return &storage.Commit{Key: n.Key, Kind: n.Kind, KindVersion: n.Version, Metrics: n.Metrics}
+}
+
+// Commit is the record that a worker would make of the node, without provenance.
+func (n *Node) Commit() *storage.Commit {
+	c := n.record()
+	for _, name := range n.Names() {
+		data := n.Blobs[name]
+		c.Blobs = append(c.Blobs, storage.Blob{Name: name, Digest: storage.DigestOf(data), Size: int64(len(data))})
+	}
+	return c
+}
+
+// Names lists the blobs, sorted.
+func (n *Node) Names() []string { return slices.Sorted(maps.Keys(n.Blobs)) }
+
+// sink collects the blobs of one task.
+type sink struct{ node *Node }
+
+// Put implements tasks.Sink.
+func (s sink) Put(_ context.Context, name string, data []byte, _ storage.Durability) error {
+	if _, twice := s.node.Blobs[name]; twice {
+		return fmt.Errorf("blob %q written twice", name)
+	}
+	s.node.Blobs[name] = data
+	return nil
+}

@@ -1,0 +1,103 @@
+package inmemory_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/inmemory"
+)
+
+var errDamaged = errors.New("damaged")
+
+// reader is a kind that decodes its input once for all of its tasks.
+func reader(decode func() error) tasks.Kind {
+	return tasks.Kind{Name: "test/read", Run: func(ctx context.Context, t *tasks.Task) error {
+		key, err := t.Input("in")
+		if err != nil {
+			return err
+		}
+		text, err := tasks.Memoize(t, key, "text", func() (string, int64, error) {
+			data, err := t.Blob(ctx, "in", "text")
+			return string(data), 0, errors.Join(err, decode())
+		})
+		if err != nil {
+			return err
+		}
+		return t.Put(ctx, "out", []byte(text))
+	}}
+}
+
+// given is a runner that has one node, and a spec that reads it.
+func given(t *testing.T, kind tasks.Kind, params any) (*inmemory.Runner, tasks.Spec) {
+	t.Helper()
+	r, key := inmemory.New(), tasks.NewHasher("given").Sum()
+	r.Give(&inmemory.Node{Spec: tasks.Spec{Key: key}, Blobs: map[string][]byte{"text": []byte("abc")}})
+	spec, err := tasks.NewSpec(kind, params, tasks.Input{Name: "in", Key: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, spec
+}
+
+func TestTasksThatRunTogetherDecodeTheirInputOnce(t *testing.T) {
+	t.Parallel()
+	var decoded atomic.Int64
+	kind := reader(func() error { decoded.Add(1); return nil })
+	r, spec := given(t, kind, nil)
+	var running sync.WaitGroup
+	for range 8 {
+		running.Go(func() {
+			n, err := r.Run(t.Context(), kind, spec)
+			if err != nil || string(n.Blobs["out"]) != "abc" {
+				t.Errorf("%v, %v", n, err)
+			}
+		})
+	}
+	running.Wait()
+	if n := decoded.Load(); n != 1 {
+		t.Errorf("the input was decoded %d times", n)
+	}
+}
+
+func TestWhatCouldNotBeDecodedIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	failures := []error{errDamaged, nil}
+	kind := reader(func() (err error) { err, failures = failures[0], failures[1:]; return err })
+	r, spec := given(t, kind, nil)
+	if _, err := r.Run(t.Context(), kind, spec); !errors.Is(err, errDamaged) || r.Node(spec.Key) != nil {
+		t.Errorf("error %v, kept %v; want the damage, and nothing kept", err, r.Node(spec.Key))
+	}
+	if _, err := r.Run(t.Context(), kind, spec); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAForgottenNodeIsMissing(t *testing.T) {
+	t.Parallel()
+	kind := reader(func() error { return nil })
+	r, spec := given(t, kind, nil)
+	if _, err := r.Run(t.Context(), kind, spec); err != nil {
+		t.Fatal(err)
+	}
+	r.Forget(spec.Inputs[0].Key)
+	_, err := r.Run(t.Context(), kind, spec)
+	if missing, ok := errors.AsType[*tasks.MissingError](err); !ok || missing.Node != spec.Inputs[0].Key || !errors.Is(err, storage.ErrNotFound) {
+		t.Errorf("error %v, want that the input is missing", err)
+	}
+}
+
+func TestABlobIsWrittenOnce(t *testing.T) {
+	t.Parallel()
+	kind := tasks.Kind{Name: "test/twice", Run: func(ctx context.Context, t *tasks.Task) error {
+		return errors.Join(t.Put(ctx, "out", nil), t.Put(ctx, "out", nil))
+	}}
+	r, spec := given(t, kind, nil)
+	if _, err := r.Run(t.Context(), kind, spec); err == nil {
+		t.Error("a blob was written twice")
+	}
+}
