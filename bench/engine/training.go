@@ -12,7 +12,6 @@ import (
 	"coalmine/internal/largepages"
 	"coalmine/internal/seeds"
 	"coalmine/models"
-	"coalmine/tasks/training"
 )
 
 // seed of all random numbers here; they do not bear on the speed.
@@ -196,21 +195,5 @@ func measureAllocations(_ context.Context, b *bench, r *Row) error {
 	count := median(counts)
 	r.Allocations = &count
 	r.goal(count == 0, "none")
-	return nil
-}
-
-// measureMemory asks the task itself what it holds.
-func measureMemory(_ context.Context, _ *bench, r *Row) error {
-	m, err := models.New(paper.config)
-	if err != nil {
-		return err
-	}
-	bytes, err := training.ClientsMemory(m, paper.batch())
-	if err != nil {
-		return err
-	}
-	megabytes := float64(bytes) / 1e6
-	r.Megabytes = &megabytes
-	r.goal(megabytes < 64, "under 64 MB")
 	return nil
 }

@@ -1,0 +1,123 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"runtime"
+
+	"coalmine/models"
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/training"
+	"coalmine/workflows/compile"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/localexec"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/sources"
+	"coalmine/workflows/submission"
+)
+
+// memoryExperiment trains one client of one batch with the paper's model. A sentence of
+// 19 words has 20 targets.
+const memoryExperiment = `
+name: bench-memory
+data: {source: synthetic, vocabulary: {size: 10_000}, users: {words: 304}}
+model: {kind: cifg-lstm, embedding: 96, units: 670}
+training: {algorithm: fedavg, rounds: 1, cohort: 1, chunks: 1, client: {batch: 16}}
+`
+
+// memoryText is JSON lines of users with sentences of 19 words. The test part takes some
+// of the words, of which 10,000 must be left.
+func memoryText() []byte {
+	var b bytes.Buffer
+	for sentence := range 2000 {
+		fmt.Fprintf(&b, `{"user":"u%d","text":"`, sentence/20)
+		for word := range 19 {
+			fmt.Fprintf(&b, "w%d ", (19*sentence+word)%12_000)
+		}
+		b.WriteString("\"}\n")
+	}
+	return b.Bytes()
+}
+
+func measureMemory(ctx context.Context, _ *bench, r *Row) error {
+	bytes, err := clientsMemory(ctx)
+	if err != nil {
+		return err
+	}
+	megabytes := float64(bytes) / 1e6
+	r.Megabytes = &megabytes
+	r.goal(megabytes < 64, "under 64 MB")
+	return nil
+}
+
+// clientsMemory measures how many bytes of heap a task of training/clients holds at
+// most, above one copy of the model and one gradient: the client's copy of the
+// parameters, the trainer's memory, the sum of the updates, the sum as it is encoded.
+// The heap is looked at whenever the task reports progress or hands over an output.
+// Inputs and the worker's caches are not in it, nor is garbage. Anything else that
+// allocates in the process meanwhile counts too.
+func clientsMemory(ctx context.Context) (int64, error) {
+	chain, inputs, err := reachFirstRound(ctx)
+	if err != nil {
+		return 0, err
+	}
+	model, err := models.New(paper.config)
+	if err != nil {
+		return 0, err
+	}
+	meter := heapMeter{before: liveHeap()}
+	task := tasks.NewTask(chain.PartSpec(1, 0), inputs, &meter, nil, func(tasks.Progress) { meter.look(0) })
+	if err := training.Clients.Run(ctx, task); err != nil {
+		return 0, err
+	}
+	runtime.KeepAlive(inputs)
+	const copies, float32Bytes = 2, 4
+	return meter.most - copies*float32Bytes*int64(model.Parameters()), nil
+}
+
+// reachFirstRound makes all that the first round of the experiment needs.
+func reachFirstRound(ctx context.Context) (*plan.Chain, tasks.Source, error) {
+	text := memoryText()
+	s, err := submission.PrepareFile(ctx, "bench", []byte(memoryExperiment), experiment.Options{}, sources.Text(text), nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := compile.Plan(s.Spec)
+	if err != nil {
+		return nil, nil, err
+	}
+	chain, x := p.Cells[0].Chain, localexec.New(p, compile.Registry(), text)
+	for _, need := range append(chain.StepNeeds(), chain.At(0)) {
+		if err := x.Reach(ctx, need); err != nil {
+			return nil, nil, err
+		}
+	}
+	return chain, x, nil
+}
+
+// heapMeter is a sink that forgets what it is given.
+type heapMeter struct{ before, most int64 }
+
+// look takes the live heap, and bytes that it no longer shows.
+func (m *heapMeter) look(gone int) { m.most = max(m.most, liveHeap()-m.before+int64(gone)) }
+
+// Put implements tasks.Sink. The values that the output was encoded from took as much
+// memory beside it, and are gone.
+func (m *heapMeter) Put(_ context.Context, _ string, data []byte, _ storage.Durability) error {
+	m.look(len(data))
+	runtime.KeepAlive(data)
+	return nil
+}
+
+// liveHeap is the number of bytes on the heap that are in use. What pools hold
+// outlasts one collection, and what it needs another.
+func liveHeap() int64 {
+	for range 3 {
+		runtime.GC()
+	}
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
+}
