@@ -16,9 +16,9 @@ import (
 	"coalmine/storage"
 	"coalmine/storage/open"
 	"coalmine/workflows/compile"
-	"coalmine/workflows/coordinator"
 	"coalmine/workflows/datadir"
 	"coalmine/workflows/estimate"
+	"coalmine/workflows/explanation"
 	"coalmine/workflows/submission"
 )
 
@@ -58,7 +58,7 @@ func (g *global) plan(ctx context.Context, sub *submission.Submission) error {
 	if err != nil {
 		return err
 	}
-	x, err := coordinator.Explain(ctx, p, archive)
+	x, err := explanation.Explain(ctx, p, archive)
 	if err = errors.Join(err, done()); err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (g *global) planArchive(ctx context.Context) (*storage.Archive, closer, err
 }
 
 // writePlan prints the plan for people; spent has the privacy cost of each cell, or nil.
-func (g *global) writePlan(x *coordinator.Explanation, cost estimate.Cost, spent []*privacy.Report) {
+func (g *global) writePlan(x *explanation.Plan, cost estimate.Cost, spent []*privacy.Report) {
 	for i := range x.Cells {
 		g.writePlannedCell(&x.Cells[i], spent[i])
 	}
@@ -112,7 +112,7 @@ func (g *global) writePlan(x *coordinator.Explanation, cost estimate.Cost, spent
 		cost.Duration(peak, runtime.GOMAXPROCS(0)).Round(time.Second), runtime.GOMAXPROCS(0), peak, kernels.Set(), 100*estimate.Efficiency)
 }
 
-func (g *global) writePlannedCell(c *coordinator.ExplainedCell, spent *privacy.Report) {
+func (g *global) writePlannedCell(c *explanation.Cell, spent *privacy.Report) {
 	state := "to run"
 	if c.Cached {
 		state = "cached"
@@ -137,7 +137,7 @@ func (g *global) writePlannedCell(c *coordinator.ExplainedCell, spent *privacy.R
 
 // writeGroups says which tasks of a cell run, and why. Where all of them do, for one
 // reason, they are only counted.
-func (g *global) writeGroups(groups []coordinator.Group) {
+func (g *global) writeGroups(groups []explanation.Group) {
 	toRun, cached, unneeded := 0, 0, 0
 	reasons := map[string]bool{}
 	for _, group := range groups {
@@ -157,13 +157,13 @@ func (g *global) writeGroups(groups []coordinator.Group) {
 }
 
 // planView is what plan --json prints.
-func planView(x *coordinator.Explanation, cost estimate.Cost, spent []*privacy.Report) any {
+func planView(x *explanation.Plan, cost estimate.Cost, spent []*privacy.Report) any {
 	type cell struct {
 		Cell     string              `json:"cell"`
 		Label    string              `json:"label"`
 		Cached   bool                `json:"cached"`
 		Training []string            `json:"training"`
-		Nodes    []coordinator.Group `json:"nodes"`
+		Nodes    []explanation.Group `json:"nodes"`
 		Privacy  *privacy.Report     `json:"privacy,omitempty"`
 	}
 	view := struct {

@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"testing"
 
-	"coalmine/workflows/coordinator"
+	"coalmine/workflows/explanation"
 )
 
 func TestAPlanListsWhatDiffers(t *testing.T) {
 	t.Parallel()
 	missing := []string{"not committed"}
-	for want, groups := range map[string][]coordinator.Group{
+	for want, groups := range map[string][]explanation.Group{
 		"      5 other tasks to run: not committed\n": {
 			{Kind: "audits/summary", ToRun: 1, Why: missing}, {Kind: "evaluation/part", ToRun: 4, Why: missing},
 		},

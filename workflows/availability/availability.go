@@ -11,6 +11,8 @@ import (
 	"errors"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"coalmine/storage"
 )
 
@@ -53,4 +55,22 @@ func LookUp(ctx context.Context, archive *storage.Archive, key storage.Key) (Nod
 	}
 	evicted, err := archive.Missing(ctx, c)
 	return Node{Commit: c, Evicted: evicted}, err
+}
+
+// lookUpsAtOnce is how many nodes LookUpAll asks for at the same time.
+const lookUpsAtOnce = 16
+
+// LookUpAll asks storage for nodes, and returns what it holds of each, in the order of
+// their keys.
+func LookUpAll(ctx context.Context, archive *storage.Archive, keys []storage.Key) ([]Node, error) {
+	found := make([]Node, len(keys))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(lookUpsAtOnce)
+	for i, key := range keys {
+		group.Go(func() (err error) {
+			found[i], err = LookUp(ctx, archive, key)
+			return err
+		})
+	}
+	return found, group.Wait()
 }

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"coalmine/storage"
 	"coalmine/workflows/availability"
 	"coalmine/workflows/plan"
@@ -317,22 +315,12 @@ func (t *term) assured(r *run, seen bool) {
 
 // goneOf returns those of the nodes that cannot be read.
 func (t *term) goneOf(ctx context.Context, keys []storage.Key) ([]storage.Key, error) {
-	gone := make([]bool, len(keys))
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(explainAtOnce)
+	found, err := availability.LookUpAll(ctx, t.archive, keys)
+	var gone []storage.Key
 	for i, key := range keys {
-		group.Go(func() error {
-			f, err := t.lookUpClean(ctx, key)
-			gone[i] = !f.Available()
-			return err
-		})
-	}
-	err := group.Wait()
-	var out []storage.Key
-	for i, key := range keys {
-		if gone[i] {
-			out = append(out, key)
+		if !found[i].Available() {
+			gone = append(gone, key)
 		}
 	}
-	return out, err
+	return gone, err
 }

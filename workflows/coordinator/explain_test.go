@@ -5,13 +5,14 @@ import (
 	"slices"
 	"testing"
 
+	"coalmine/workflows/explanation"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
 )
 
-func explain(t *testing.T, w *world, p *plan.Plan) *Explanation {
+func explain(t *testing.T, w *world, p *plan.Plan) *explanation.Plan {
 	t.Helper()
-	x, err := Explain(context.Background(), p, w.archive)
+	x, err := explanation.Explain(context.Background(), p, w.archive)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -19,7 +20,7 @@ func explain(t *testing.T, w *world, p *plan.Plan) *Explanation {
 }
 
 // training is the only chain of an explained plan.
-func training(x *Explanation) *ExplainedChain {
+func training(x *explanation.Plan) *explanation.Chain {
 	for _, c := range x.Chains {
 		return c
 	}
@@ -35,7 +36,7 @@ func TestExplainSaysWhatRunsAndWhy(t *testing.T) {
 	if x.Cells[0].Cached || training(x).StepsToRun() != 330 {
 		t.Errorf("an empty store: %+v, %+v", x.Cells[0], training(x))
 	}
-	want := Group{Kind: standingKind.Name, ToRun: 5, Why: []string{"not committed"}}
+	want := explanation.Group{Kind: standingKind.Name, ToRun: 5, Why: []string{"not committed"}}
 	if got := x.Cells[0].Groups[1]; got.Kind != want.Kind || got.ToRun != want.ToRun || !slices.Equal(got.Why, want.Why) {
 		t.Errorf("group %+v, want %+v", got, want)
 	}
@@ -46,13 +47,13 @@ func TestExplainSaysWhatRunsAndWhy(t *testing.T) {
 	if !x.Cells[0].Cached || len(training(x).Passes) > 0 {
 		t.Errorf("after the run: %+v, %+v", x.Cells[0], training(x))
 	}
-	if got := x.Nodes[p.Cells[0].Chain.Origin.Key].Fate; got != NotNeeded {
-		t.Errorf("the initial model of a cached training is %q, want %q", got, NotNeeded)
+	if got := x.Nodes[p.Cells[0].Chain.Origin.Key].Disposition; got != explanation.NotNeeded {
+		t.Errorf("the initial model of a cached training is %q, want %q", got, explanation.NotNeeded)
 	}
 
 	audits := federated(t, chainOptions{salt: "x", width: 2, steps: 400, keep: []int{120, 250, 251}, big: true})
 	x = explain(t, w, audits)
-	passes := []Pass{{100, 120}, {250, 251}, {330, 400}}
+	passes := []explanation.Pass{{From: 100, To: 120}, {From: 250, To: 251}, {From: 330, To: 400}}
 	if got := training(x).Passes; !slices.Equal(got, passes) {
 		t.Errorf("passes %v, want %v", got, passes)
 	}
@@ -99,7 +100,7 @@ func TestExplainNamesEvictedBlobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := explain(t, w, p)
-	if got := x.Nodes[n.Key]; got.Fate != ToRun || got.Why != "evicted: model" {
+	if got := x.Nodes[n.Key]; got.Disposition != explanation.ToRun || got.Why != "evicted: model" {
 		t.Errorf("node %+v, want it to run since its model was evicted", got)
 	}
 }

@@ -7,8 +7,8 @@ import (
 
 	"coalmine/models"
 	"coalmine/tasks/audits"
-	"coalmine/workflows/coordinator"
 	"coalmine/workflows/experiment"
+	"coalmine/workflows/explanation"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/submission"
 )
@@ -33,9 +33,9 @@ func (c Cost) Duration(peakGFLOPS float64, cores int) time.Duration {
 
 // Of estimates a plan of which x says what would run. Chains that cells share
 // count once. Random sampling counts as audits.ExpectedStates says.
-func Of(s *submission.Submission, p *plan.Plan, x *coordinator.Explanation) Cost {
+func Of(s *submission.Submission, p *plan.Plan, x *explanation.Plan) Cost {
 	var total Cost
-	counted := map[*coordinator.ExplainedChain]bool{}
+	counted := map[*explanation.Chain]bool{}
 	for i := range p.Cells {
 		e := &s.Spec.Cells[i].Experiment
 		model, err := models.New(e.Model.Config(e.Data.Tokens()))
@@ -65,7 +65,7 @@ type costing struct {
 	tokens, testTokens float64
 }
 
-func (c *costing) train(t *coordinator.ExplainedChain, chain *plan.Chain) {
+func (c *costing) train(t *explanation.Chain, chain *plan.Chain) {
 	training := &c.experiment.Training
 	steps := float64(t.StepsToRun())
 	perStep := float64(training.Cohort) * float64(chain.StepRounds) * c.tokens

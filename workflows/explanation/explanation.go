@@ -1,4 +1,8 @@
-package coordinator
+// Package explanation says what of a plan would run if it were submitted now, and why.
+// It asks storage what a coordinator would ask, in the same order: from the cells'
+// targets back to the nearest outputs that are available (invariant 6). It changes
+// nothing.
+package explanation
 
 import (
 	"context"
@@ -6,47 +10,45 @@ import (
 	"maps"
 	"slices"
 
-	"golang.org/x/sync/errgroup"
-
 	"coalmine/storage"
 	"coalmine/workflows/availability"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/retention"
 )
 
-// Explanation says what of a plan would run now, and why.
-type Explanation struct {
-	Cells []ExplainedCell
+// Plan is a plan with what would run of it.
+type Plan struct {
+	Cells []Cell
 	// Nodes are the plan's standing nodes by key.
-	Nodes map[storage.Key]ExplainedNode
+	Nodes map[storage.Key]Node
 	// Chains are the plan's trainings by recipe.
-	Chains map[storage.Key]*ExplainedChain
+	Chains map[storage.Key]*Chain
 }
 
-// Fate is what becomes of a node when its plan is run.
-type Fate string
+// Disposition is what becomes of a node when its plan is run.
+type Disposition string
 
-// The fates of nodes.
+// The dispositions of nodes.
 const (
 	// Cached nodes are used as they are.
-	Cached Fate = "cached"
+	Cached Disposition = "cached"
 	// ToRun nodes are run, or run again.
-	ToRun Fate = "run"
+	ToRun Disposition = "run"
 	// NotNeeded nodes have outputs that nobody reads any more, since what is
 	// made of them is cached. Whether they are cached was not asked.
-	NotNeeded Fate = "not needed"
+	NotNeeded Disposition = "not needed"
 )
 
-// ExplainedNode is a standing node.
-type ExplainedNode struct {
+// Node is a standing node.
+type Node struct {
 	Kind, Label string
-	Fate        Fate
+	Disposition Disposition
 	// Why says why the node is run: not committed, or which blobs were evicted.
 	Why string
 }
 
-// ExplainedChain is a training.
-type ExplainedChain struct {
+// Chain is a training.
+type Chain struct {
 	// Frontier is the highest step that was ever reached, 0 if none.
 	Frontier int
 	// Steps are those that the plan's cells want in the end.
@@ -62,7 +64,7 @@ type ExplainedChain struct {
 type Pass struct{ From, To int }
 
 // StepsToRun is the number of steps in all passes.
-func (c *ExplainedChain) StepsToRun() int {
+func (c *Chain) StepsToRun() int {
 	n := 0
 	for _, p := range c.Passes {
 		n += p.To - p.From
@@ -71,7 +73,7 @@ func (c *ExplainedChain) StepsToRun() int {
 }
 
 // Why says for people what will be trained and why, "" if nothing.
-func (c *ExplainedChain) Why() []string {
+func (c *Chain) Why() []string {
 	var why []string
 	for _, p := range c.Passes {
 		from := fmt.Sprintf("from the checkpoint at %d", p.From*c.StepRounds)
@@ -87,15 +89,15 @@ func (c *ExplainedChain) Why() []string {
 	return why
 }
 
-// ExplainedCell is a cell with its nodes in groups.
-type ExplainedCell struct {
+// Cell is a cell with its nodes in groups.
+type Cell struct {
 	Name, Label string
 	// Cached says that nothing has to be run for the cell.
 	Cached bool
 	// Groups count the cell's standing nodes by kind, in order of the kinds' names.
 	Groups []Group
 	// Training is the cell's chain, nil if it trains nothing.
-	Training *ExplainedChain
+	Training *Chain
 }
 
 // Group counts the nodes of one kind in a cell.
@@ -106,11 +108,11 @@ type Group struct {
 	Why []string
 }
 
-// Explain says what would run if the plan were submitted now. It changes
-// nothing, and asks storage only about what matters.
-func Explain(ctx context.Context, p *plan.Plan, archive *storage.Archive) (*Explanation, error) {
-	x := explainer{archive: archive, plan: p, out: &Explanation{
-		Nodes: make(map[storage.Key]ExplainedNode), Chains: make(map[storage.Key]*ExplainedChain),
+// Explain says what would run if a plan were submitted now. It asks storage only
+// about what matters.
+func Explain(ctx context.Context, p *plan.Plan, archive *storage.Archive) (*Plan, error) {
+	x := explainer{archive: archive, plan: p, out: &Plan{
+		Nodes: make(map[storage.Key]Node), Chains: make(map[storage.Key]*Chain),
 	}, have: make(map[storage.Key][]int), wanted: make(map[storage.Key]map[int]bool)}
 	if err := x.walk(ctx); err != nil {
 		return nil, fmt.Errorf("explaining the plan: %w", err)
@@ -125,13 +127,10 @@ func Explain(ctx context.Context, p *plan.Plan, archive *storage.Archive) (*Expl
 type explainer struct {
 	archive *storage.Archive
 	plan    *plan.Plan
-	out     *Explanation
+	out     *Plan
 	have    map[storage.Key][]int        // available steps of surveyed chains
 	wanted  map[storage.Key]map[int]bool // steps that somebody needs
 }
-
-// explainAtOnce is how many questions are put to storage at the same time.
-const explainAtOnce = 16
 
 // walk goes from the targets to what is needed for them, a level at a time.
 func (x *explainer) walk(ctx context.Context) error {
@@ -172,28 +171,21 @@ func (x *explainer) level(ctx context.Context, refs []plan.Ref) ([]plan.Ref, err
 // standing asks about standing nodes, several at a time.
 func (x *explainer) standing(ctx context.Context, refs []plan.Ref) (needs []plan.Ref, err error) {
 	var fresh []*plan.Node
+	var keys []storage.Key
 	for _, ref := range refs {
-		if ref.Chain == nil && x.out.Nodes[ref.Key].Fate == "" {
+		if ref.Chain == nil && x.out.Nodes[ref.Key].Disposition == "" {
 			n := x.plan.Nodes[ref.Key]
-			fresh = append(fresh, n)
-			x.out.Nodes[ref.Key] = ExplainedNode{n.Kind, n.Label, Cached, ""}
+			fresh, keys = append(fresh, n), append(keys, n.Key)
+			x.out.Nodes[ref.Key] = Node{n.Kind, n.Label, Cached, ""}
 		}
 	}
-	answers := make([]availability.Node, len(fresh))
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(explainAtOnce)
-	for i, n := range fresh {
-		group.Go(func() (err error) {
-			answers[i], err = availability.LookUp(ctx, x.archive, n.Key)
-			return err
-		})
-	}
-	if err := group.Wait(); err != nil {
+	found, err := availability.LookUpAll(ctx, x.archive, keys)
+	if err != nil {
 		return nil, err
 	}
 	for i, n := range fresh {
-		if !answers[i].Available() {
-			x.out.Nodes[n.Key] = ExplainedNode{n.Kind, n.Label, ToRun, answers[i].Why()}
+		if !found[i].Available() {
+			x.out.Nodes[n.Key] = Node{n.Kind, n.Label, ToRun, found[i].Why()}
 			needs = append(needs, n.Needs...)
 		}
 	}
@@ -234,7 +226,7 @@ func (x *explainer) survey(ctx context.Context, c *plan.Chain) error {
 	surveyor := availability.NewSurveyor(x.archive, c, retention.ClaimOf(c).StepsKept)
 	stored, err := surveyor.Survey(ctx, c.Steps, slices.Sorted(maps.Keys(goals)))
 	x.have[c.Recipe] = stored.Checkpoints
-	x.out.Chains[c.Recipe] = &ExplainedChain{Frontier: stored.Frontier, Steps: c.Steps, StepRounds: c.StepRounds}
+	x.out.Chains[c.Recipe] = &Chain{Frontier: stored.Frontier, Steps: c.Steps, StepRounds: c.StepRounds}
 	return err
 }
 
@@ -278,8 +270,8 @@ func (x *explainer) passes() {
 }
 
 // cell sums up all that is below a cell.
-func (x *explainer) cell(c plan.Cell) ExplainedCell {
-	out := ExplainedCell{Name: c.Name, Label: c.Label, Cached: true}
+func (x *explainer) cell(c plan.Cell) Cell {
+	out := Cell{Name: c.Name, Label: c.Label, Cached: true}
 	below := make(map[storage.Key]bool)
 	x.below(below, c.Report)
 	x.below(below, c.Model)
@@ -293,9 +285,9 @@ func (x *explainer) cell(c plan.Cell) ExplainedCell {
 			groups[n.Kind] = &Group{Kind: n.Kind}
 		}
 		groups[n.Kind].add(x.out.Nodes[key])
-		out.Cached = out.Cached && x.out.Nodes[key].Fate != ToRun
-		if x.out.Nodes[key].Fate == "" {
-			x.out.Nodes[key] = ExplainedNode{n.Kind, n.Label, NotNeeded, ""}
+		out.Cached = out.Cached && x.out.Nodes[key].Disposition != ToRun
+		if x.out.Nodes[key].Disposition == "" {
+			x.out.Nodes[key] = Node{n.Kind, n.Label, NotNeeded, ""}
 		}
 	}
 	for _, kind := range slices.Sorted(maps.Keys(groups)) {
@@ -308,8 +300,8 @@ func (x *explainer) cell(c plan.Cell) ExplainedCell {
 	return out
 }
 
-func (g *Group) add(n ExplainedNode) {
-	switch n.Fate {
+func (g *Group) add(n Node) {
+	switch n.Disposition {
 	case Cached:
 		g.Cached++
 	case ToRun:
