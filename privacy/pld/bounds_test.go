@@ -65,6 +65,9 @@ func TestQuadratureHasConverged(t *testing.T) {
 		d := pair{rate: log("rate", 1e-6, 0.99), sigma: log("sigma", 0.05, 20), removing: rapid.Bool().Draw(t, "removing"), unit: 1}
 		one := direction{parts: []part{{pair: d, rounds: 1, rough: d.points(1e-10, resolution{})}}}
 		spread := math.Sqrt(one.cumulants(0).variance)
+		if spread < 1e-6 {
+			return // with little noise and a high rate the loss is one number, and no tilt moves it
+		}
 		r := resolution{tilt: log("tilt", 0.1, 3) / spread, frequency: log("frequency", 1, 300) / spread}
 		r.logMoment, _ = tilted(d.points(1e-10, r), r.tilt)
 		fine := r
