@@ -13,6 +13,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks/attempts"
 	"coalmine/workflows/plan"
+	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/runs"
 )
 
@@ -35,7 +36,7 @@ func (w *world) run(id string) *run {
 func TestAThousandRoundsLeaveAHundredthOfObjects(t *testing.T) {
 	t.Parallel()
 	const rounds, width = 1000, 4
-	p := federated(t, chainOptions{salt: "long", width: width, steps: rounds, keep: []int{250, 500}, every: 50, keepLast: 3, big: true})
+	p := plantest.Federated(t, plantest.ChainOptions{Salt: "long", Width: width, Steps: rounds, Keep: []int{250, 500}, Every: 50, KeepLast: 3, Big: true})
 	w := newWorld(t, 1, chaos{}, map[string]*plan.Plan{"long": p})
 	id := w.submit("long", 0)
 	most, looked := 0, 0
@@ -74,14 +75,14 @@ func TestAThousandRoundsLeaveAHundredthOfObjects(t *testing.T) {
 
 func TestMoreRoundsExtendAChain(t *testing.T) {
 	t.Parallel()
-	short := federated(t, chainOptions{salt: "x", width: 2, steps: 120, keep: []int{60}, big: true})
-	long := federated(t, chainOptions{salt: "x", width: 2, steps: 260, keep: []int{60}, big: true})
+	short := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 120, Keep: []int{60}, Big: true})
+	long := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 260, Keep: []int{60}, Big: true})
 	w := newWorld(t, 1, chaos{}, map[string]*plan.Plan{"short": short, "long": long})
 	w.untilPhase(runs.Done, w.submit("short", 0))
-	before := w.ran[joinKind.Name]
+	before := w.ran[plantest.Join.Name]
 	w.untilPhase(runs.Done, w.submit("long", 0))
 	w.settle()
-	if ran := w.ran[joinKind.Name] - before; ran != 140 {
+	if ran := w.ran[plantest.Join.Name] - before; ran != 140 {
 		w.fail("%d steps ran, want the 140 new ones", ran)
 	}
 	w.checkTruth("short", "long")
@@ -91,14 +92,14 @@ func TestMoreRoundsExtendAChain(t *testing.T) {
 // Invariant 6: older checkpoints are replayed from the nearest that is kept.
 func TestOldCheckpointsAreReplayedFromTheNearest(t *testing.T) {
 	t.Parallel()
-	first := federated(t, chainOptions{salt: "x", width: 2, steps: 330, keep: []int{120, 250}, big: true})
-	audits := federated(t, chainOptions{salt: "x", width: 2, steps: 330, keep: []int{140, 145, 305}, big: true})
+	first := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 330, Keep: []int{120, 250}, Big: true})
+	audits := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 330, Keep: []int{140, 145, 305}, Big: true})
 	w := newWorld(t, 1, chaos{}, map[string]*plan.Plan{"first": first, "audits": audits})
 	w.untilPhase(runs.Done, w.submit("first", 0))
-	before := w.ran[joinKind.Name]
+	before := w.ran[plantest.Join.Name]
 	w.untilPhase(runs.Done, w.submit("audits", 0))
 	w.settle()
-	if ran, want := w.ran[joinKind.Name]-before, 25+55; ran != want {
+	if ran, want := w.ran[plantest.Join.Name]-before, 25+55; ran != want {
 		w.fail("%d steps ran, want %d: 121 to 145 and 251 to 305", ran, want)
 	}
 	w.checkTruth("first", "audits")
@@ -110,11 +111,11 @@ func TestAReplayGoesOnWhereItWasAfterARestart(t *testing.T) {
 	for _, at := range []int{37, 100, 163, 199} {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
 			t.Parallel()
-			first := federated(t, chainOptions{salt: "x", width: 2, steps: 330, big: true})
-			audit := federated(t, chainOptions{salt: "x", width: 2, steps: 330, keep: []int{220}, big: true})
+			first := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 330, Big: true})
+			audit := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 330, Keep: []int{220}, Big: true})
 			w := newWorld(t, uint64(at), chaos{}, map[string]*plan.Plan{"first": first, "audit": audit})
 			w.untilPhase(runs.Done, w.submit("first", 0))
-			before := w.ran[joinKind.Name]
+			before := w.ran[plantest.Join.Name]
 			id := w.submit("audit", 0)
 			w.until(func() bool {
 				for _, ch := range w.term.chains {
@@ -125,7 +126,7 @@ func TestAReplayGoesOnWhereItWasAfterARestart(t *testing.T) {
 			w.lead()
 			w.untilPhase(runs.Done, id)
 			w.settle()
-			if ran := w.ran[joinKind.Name] - before; ran > 220+3 {
+			if ran := w.ran[plantest.Join.Name] - before; ran > 220+3 {
 				w.fail("%d steps ran for a replay of 220 that was interrupted at %d", ran, at)
 			}
 			w.checkTruth("first", "audit")
@@ -136,7 +137,7 @@ func TestAReplayGoesOnWhereItWasAfterARestart(t *testing.T) {
 
 func TestASecondRunFindsEverythingCached(t *testing.T) {
 	t.Parallel()
-	p := federated(t, chainOptions{salt: "x", width: 3, steps: 20, keep: []int{5, 10}, big: true})
+	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 3, Steps: 20, Keep: []int{5, 10}, Big: true})
 	w := newWorld(t, 1, chaos{}, map[string]*plan.Plan{"a": p})
 	first := w.submit("a", 0)
 	w.untilPhase(runs.Done, first)
@@ -155,8 +156,8 @@ func TestASecondRunFindsEverythingCached(t *testing.T) {
 // Invariant 5: equal nodes of different runs are one node.
 func TestRunsShareWhatTheyHaveInCommon(t *testing.T) {
 	t.Parallel()
-	o := chainOptions{salt: "x", width: 3, steps: 30, keep: []int{10}, big: true}
-	a, b := federated(t, o), federated(t, chainOptions{salt: "x", width: 3, steps: 30, keep: []int{20}, big: true})
+	o := plantest.ChainOptions{Salt: "x", Width: 3, Steps: 30, Keep: []int{10}, Big: true}
+	a, b := plantest.Federated(t, o), plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 3, Steps: 30, Keep: []int{20}, Big: true})
 	w := newWorld(t, 4, chaos{}, map[string]*plan.Plan{"a": a, "b": b})
 	w.untilPhase(runs.Done, w.submit("a", 0), w.submit("b", 0))
 	w.settle()
@@ -166,27 +167,27 @@ func TestRunsShareWhatTheyHaveInCommon(t *testing.T) {
 			w.fail("%s was committed %d times", name, n)
 		}
 	}
-	if w.ran[joinKind.Name] != 30 {
-		w.fail("%d joins ran for 30 steps", w.ran[joinKind.Name])
+	if w.ran[plantest.Join.Name] != 30 {
+		w.fail("%d joins ran for 30 steps", w.ran[plantest.Join.Name])
 	}
 }
 
 func TestAPausedRunWantsNothingAndGoesOnWhenResumed(t *testing.T) {
 	t.Parallel()
-	p := federated(t, chainOptions{salt: "x", width: 3, steps: 60, big: true})
+	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 3, Steps: 60, Big: true})
 	w := newWorld(t, 2, chaos{}, map[string]*plan.Plan{"a": p})
 	id := w.submit("a", 0)
-	w.until(func() bool { return w.ran[joinKind.Name] >= 10 })
+	w.until(func() bool { return w.ran[plantest.Join.Name] >= 10 })
 	w.steer(id, runs.Entry{Kind: runs.PauseEntry})
 	w.until(func() bool { return w.run(id).state.Phase == runs.Paused && len(w.term.flights) == 0 })
 	if s := w.term.status(w.run(id)); !slices.Equal(s.Reasons, []string{"paused"}) {
 		w.fail("reasons %v", s.Reasons)
 	}
-	before := w.ran[partKind.Name]
+	before := w.ran[plantest.Part.Name]
 	end := w.clock.Add(time.Minute)
 	w.until(func() bool { return w.clock.After(end) })
-	if w.ran[partKind.Name] != before {
-		w.fail("%d parts ran while the run was paused", w.ran[partKind.Name]-before)
+	if w.ran[plantest.Part.Name] != before {
+		w.fail("%d parts ran while the run was paused", w.ran[plantest.Part.Name]-before)
 	}
 	w.steer(id, runs.Entry{Kind: runs.ResumeEntry})
 	w.untilPhase(runs.Done, id)
@@ -196,11 +197,11 @@ func TestAPausedRunWantsNothingAndGoesOnWhenResumed(t *testing.T) {
 
 func TestCancellingLeavesWhatAnotherRunWants(t *testing.T) {
 	t.Parallel()
-	a := federated(t, chainOptions{salt: "x", width: 2, steps: 50, keep: []int{20}, big: true})
-	b := federated(t, chainOptions{salt: "x", width: 2, steps: 30, keep: []int{10}, big: true})
+	a := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 50, Keep: []int{20}, Big: true})
+	b := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 30, Keep: []int{10}, Big: true})
 	w := newWorld(t, 3, chaos{}, map[string]*plan.Plan{"a": a, "b": b})
 	first, second := w.submit("a", 0), w.submit("b", 0)
-	w.until(func() bool { return w.ran[joinKind.Name] >= 5 })
+	w.until(func() bool { return w.ran[plantest.Join.Name] >= 5 })
 	w.steer(first, runs.Entry{Kind: runs.CancelEntry})
 	w.untilPhase(runs.Done, second)
 	w.settle()
@@ -208,8 +209,8 @@ func TestCancellingLeavesWhatAnotherRunWants(t *testing.T) {
 	if got := w.phase(first); got != runs.Cancelled {
 		w.fail("the cancelled run is %s", got)
 	}
-	if w.ran[joinKind.Name] > 31 {
-		w.fail("%d steps ran, though only 30 are wanted after the cancel", w.ran[joinKind.Name])
+	if w.ran[plantest.Join.Name] > 31 {
+		w.fail("%d steps ran, though only 30 are wanted after the cancel", w.ran[plantest.Join.Name])
 	}
 }
 
@@ -217,18 +218,18 @@ func TestTheHigherPriorityGoesFirstAndEqualsShare(t *testing.T) {
 	t.Parallel()
 	plans := make(map[string]*plan.Plan)
 	for _, name := range []string{"a", "b", "c"} {
-		b := newBuilder()
+		b := plantest.NewBuilder()
 		var needs []plan.Ref
 		for i := range 30 {
-			needs = append(needs, b.node(standingKind, hashParams{Salt: fmt.Sprint(name, i)}))
+			needs = append(needs, b.Node(plantest.Standing, plantest.Params{Salt: fmt.Sprint(name, i)}))
 		}
-		b.cell(b.node(reportKind, hashParams{Salt: name}, needs...), needs[0])
-		plans[name] = b.done(t)
+		b.Cell(b.Node(plantest.Report, plantest.Params{Salt: name}, needs...), needs[0])
+		plans[name] = b.Done(t)
 	}
 	w := newWorld(t, 11, chaos{}, plans)
 	var order []string
 	w.override = func(a attempts.Attempt) *attempts.Outcome {
-		if a.Kind == standingKind.Name {
+		if a.Kind == plantest.Standing.Name {
 			order = append(order, a.Runs[0][:1])
 		}
 		return nil
@@ -265,7 +266,7 @@ func TestTheHigherPriorityGoesFirstAndEqualsShare(t *testing.T) {
 
 func TestATaskThatNoWorkerKnowsWaitsForOneThatDoes(t *testing.T) {
 	t.Parallel()
-	p := federated(t, chainOptions{salt: "x", width: 2, steps: 3})
+	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 3})
 	w := newWorld(t, 12, chaos{}, map[string]*plan.Plan{"a": p})
 	w.kinds = []string{"test/standing@1"}
 	id := w.submit("a", 0)
@@ -273,7 +274,7 @@ func TestATaskThatNoWorkerKnowsWaitsForOneThatDoes(t *testing.T) {
 	w.until(func() bool {
 		return slices.Contains(w.term.status(w.run(id)).Reasons, "no live worker knows test/part@1") && len(w.term.flights) == 0
 	})
-	w.kinds = testKinds.Advertised()
+	w.kinds = plantest.Kinds.Advertised()
 	w.untilPhase(runs.Done, id)
 	w.settle()
 	w.checkTruth("a")
@@ -281,7 +282,7 @@ func TestATaskThatNoWorkerKnowsWaitsForOneThatDoes(t *testing.T) {
 
 func TestATaskWhoseSecretKeyNoWorkerHoldsWaitsForOneThatDoes(t *testing.T) {
 	t.Parallel()
-	p := federated(t, chainOptions{salt: "x", width: 2, steps: 3, secretKey: "5ec4e7"})
+	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 3, SecretKey: "5ec4e7"})
 	w := newWorld(t, 12, chaos{}, map[string]*plan.Plan{"a": p})
 	id := w.submit("a", 0)
 	w.untilPhase(runs.Running, id)
@@ -289,8 +290,8 @@ func TestATaskWhoseSecretKeyNoWorkerHoldsWaitsForOneThatDoes(t *testing.T) {
 		reasons := w.term.status(w.run(id)).Reasons
 		return slices.ContainsFunc(reasons, func(r string) bool { return strings.Contains(r, "holds the secret key 5ec4e7") }) && len(w.term.flights) == 0
 	})
-	if w.ran[partKind.Name] > 0 {
-		t.Errorf("%d tasks ran without the key", w.ran[partKind.Name])
+	if w.ran[plantest.Part.Name] > 0 {
+		t.Errorf("%d tasks ran without the key", w.ran[plantest.Part.Name])
 	}
 	w.keys = []string{"5ec4e7"}
 	w.untilPhase(runs.Done, id)
@@ -300,11 +301,11 @@ func TestATaskWhoseSecretKeyNoWorkerHoldsWaitsForOneThatDoes(t *testing.T) {
 
 func TestAStragglerGetsASecondAttempt(t *testing.T) {
 	t.Parallel()
-	p := federated(t, chainOptions{salt: "x", width: 4, steps: 6, big: true})
+	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 4, Steps: 6, Big: true})
 	w := newWorld(t, 13, chaos{}, map[string]*plan.Plan{"a": p})
 	var stuck *execution
 	w.override = func(a attempts.Attempt) *attempts.Outcome {
-		if a.Kind == partKind.Name && a.Step == 4 && a.Part == 2 && a.Number == 1 {
+		if a.Kind == plantest.Part.Name && a.Step == 4 && a.Part == 2 && a.Number == 1 {
 			_, stuck = (*simQueue)(w).find(a.ID())
 			return hang
 		}
@@ -327,7 +328,7 @@ func TestAStragglerGetsASecondAttempt(t *testing.T) {
 func TestStorageMayFailTheCoordinatorAtAnyTime(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(10) {
-		p := randomPlan(t, rand.New(rand.NewPCG(seed, 4)))
+		p := plantest.Random(t, rand.New(rand.NewPCG(seed, 4)))
 		w := newWorld(t, seed, chaos{}, map[string]*plan.Plan{"a": p})
 		id := w.submit("a", 0)
 		w.faults = 200
@@ -340,10 +341,10 @@ func TestStorageMayFailTheCoordinatorAtAnyTime(t *testing.T) {
 
 func TestADeposedLeaderDeletesNothing(t *testing.T) {
 	t.Parallel()
-	p := federated(t, chainOptions{salt: "x", width: 2, steps: 40, big: true})
+	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 40, Big: true})
 	w := newWorld(t, 14, chaos{}, map[string]*plan.Plan{"a": p})
 	w.submit("a", 0)
-	for w.ran[joinKind.Name] < 5 {
+	for w.ran[plantest.Join.Name] < 5 {
 		w.step()
 	}
 	if _, err := w.archive.NextEpoch(context.Background(), "another"); err != nil {
@@ -366,9 +367,9 @@ func TestADeposedLeaderDeletesNothing(t *testing.T) {
 
 func TestARunWithoutAPlanIsRejected(t *testing.T) {
 	t.Parallel()
-	b := newBuilder()
-	n := b.node(standingKind, hashParams{Salt: "n"})
-	b.cell(n, plan.Ref{Key: storage.Key{Digest: storage.DigestOf([]byte("nowhere"))}})
+	b := plantest.NewBuilder()
+	n := b.Node(plantest.Standing, plantest.Params{Salt: "n"})
+	b.Cell(n, plan.Ref{Key: storage.Key{Digest: storage.DigestOf([]byte("nowhere"))}})
 	w := newWorld(t, 15, chaos{}, map[string]*plan.Plan{"a": &b.Plan})
 	id := w.submit("a", 0)
 	w.untilPhase(runs.Failed, id)
@@ -379,10 +380,10 @@ func TestARunWithoutAPlanIsRejected(t *testing.T) {
 
 func TestARunThatIsRemovedIsLetGo(t *testing.T) {
 	t.Parallel()
-	p := federated(t, chainOptions{salt: "x", width: 2, steps: 40})
+	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 40})
 	w := newWorld(t, 16, chaos{}, map[string]*plan.Plan{"a": p})
 	id := w.submit("a", 0)
-	w.until(func() bool { return w.ran[joinKind.Name] > 3 })
+	w.until(func() bool { return w.ran[plantest.Join.Name] > 3 })
 	if err := w.archive.DeleteRun(context.Background(), id); err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"coalmine/storage"
 	"coalmine/workflows/availability"
 	"coalmine/workflows/plan"
+	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/retention"
 	"coalmine/workflows/runs"
 )
@@ -24,12 +25,12 @@ var worlds = flag.Int("worlds", 30, "how many random worlds to try")
 // checkTruth compares what storage holds with a plain evaluation of the plans.
 func (w *world) checkTruth(names ...string) {
 	w.t.Helper()
-	e := newEvaluator()
+	e := plantest.NewEvaluator()
 	for _, name := range names {
 		p := w.plans[name]
 		for _, c := range p.Cells {
 			for _, ref := range []plan.Ref{c.Report, c.Model} {
-				if err := e.reach(p, ref); err != nil {
+				if err := e.Reach(p, ref); err != nil {
 					w.t.Fatal(err)
 				}
 				f, err := availability.LookUp(context.Background(), w.archive, ref.Key)
@@ -44,7 +45,7 @@ func (w *world) checkTruth(names ...string) {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		if e.blobs[key] != nil && !maps.Equal(got, e.outputs(key)) {
+		if want := e.Outputs(key); want != nil && !maps.Equal(got, want) {
 			w.fail("node %s was committed with other outputs than a plain evaluation gives", key.Short())
 		}
 	}
@@ -124,7 +125,7 @@ func TestAPlanEndsWithTheBytesOfAPlainEvaluation(t *testing.T) {
 	for seed := range uint64(*worlds / 2) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			t.Parallel()
-			p := randomPlan(t, rand.New(rand.NewPCG(seed, 2)))
+			p := plantest.Random(t, rand.New(rand.NewPCG(seed, 2)))
 			w := newWorld(t, seed, chaos{}, map[string]*plan.Plan{"a": p})
 			w.untilPhase(runs.Done, w.submit("a", 0))
 			w.settle()
@@ -145,7 +146,7 @@ func TestAnythingMayHappenAndTheBytesAreTheSame(t *testing.T) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			t.Parallel()
 			r := rand.New(rand.NewPCG(seed, 3))
-			a, b := randomPlan(t, r), randomPlan(t, r)
+			a, b := plantest.Random(t, r), plantest.Random(t, r)
 			c := chaos{flush: 1 + r.IntN(2), restart: 1 + r.IntN(2), loseReport: 10 * r.IntN(6), doubleReport: 50, queueAway: 1, losePending: 10 * r.IntN(6)}
 			faults := 0
 			// Three deaths of workers are too many for a task, so where attempts

@@ -16,6 +16,7 @@ import (
 	"coalmine/workflows/collection"
 	"coalmine/workflows/leadership"
 	"coalmine/workflows/plan"
+	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/runs"
 )
 
@@ -60,7 +61,7 @@ func TestCollectionRacesWithEverythingAndLosesNothing(t *testing.T) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			t.Parallel()
 			r := rand.New(rand.NewPCG(seed, 5))
-			plans := map[string]*plan.Plan{"a": randomPlan(t, r), "b": randomPlan(t, r), "c": randomPlan(t, r)}
+			plans := map[string]*plan.Plan{"a": plantest.Random(t, r), "b": plantest.Random(t, r), "c": plantest.Random(t, r)}
 			w := newWorld(t, seed, chaos{restart: 1, loseReport: 20, doubleReport: 20}, plans)
 			a, b := w.submit("a", 0), w.submit("b", 0)
 			w.untilPhase(runs.Done, a)
@@ -107,7 +108,7 @@ func TestCollectionRacesWithEverythingAndLosesNothing(t *testing.T) {
 // never has to do anything twice for that.
 func TestCollectionCostsALiveRunNothing(t *testing.T) {
 	t.Parallel()
-	p := federated(t, chainOptions{salt: "live", width: 3, steps: 120, keep: []int{40}, every: 10, keepLast: 2, big: true})
+	p := plantest.Federated(t, plantest.ChainOptions{Salt: "live", Width: 3, Steps: 120, Keep: []int{40}, Every: 10, KeepLast: 2, Big: true})
 	w := newWorld(t, 3, chaos{}, map[string]*plan.Plan{"live": p})
 	id := w.submit("live", 0)
 	for range 200 {
@@ -129,10 +130,10 @@ func TestCollectionCostsALiveRunNothing(t *testing.T) {
 // going on where it ended.
 func TestAFinishedTrainingIsExtendedAfterACollection(t *testing.T) {
 	t.Parallel()
-	o := chainOptions{salt: "x", width: 2, steps: 130, keep: []int{60}, big: true}
-	short := federated(t, o)
-	o.steps = 190
-	long := federated(t, o)
+	o := plantest.ChainOptions{Salt: "x", Width: 2, Steps: 130, Keep: []int{60}, Big: true}
+	short := plantest.Federated(t, o)
+	o.Steps = 190
+	long := plantest.Federated(t, o)
 	w := newWorld(t, 4, chaos{}, map[string]*plan.Plan{"short": short, "long": long})
 	w.untilPhase(runs.Done, w.submit("short", 0))
 	w.settle()
@@ -146,54 +147,11 @@ func TestAFinishedTrainingIsExtendedAfterACollection(t *testing.T) {
 	w.checkTruth("short", "long")
 }
 
-func TestTheYoungAndWhatAnUnknownRunMayNeedStay(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, 5, chaos{}, map[string]*plan.Plan{"a": federated(t, chainOptions{salt: "a", width: 1, steps: 3, big: true})})
-	id := w.submit("a", 0)
-	w.untilPhase(runs.Done, id)
-	w.settle()
-	objects := w.objects("")
-	c := w.collector(w.store)
-	c.Now, c.OlderThan = nil, time.Minute
-	preview, err := c.Preview(context.Background(), id)
-	if err != nil || preview.Total().Objects != 0 || preview.Young.Objects == 0 {
-		t.Errorf("of young objects would go: %+v, %v", preview, err)
-	}
-	preview, err = w.collector(w.store).Preview(context.Background(), id)
-	if err != nil || !preview.DryRun || preview.Total().Objects == 0 {
-		t.Errorf("of old objects would go: %+v, %v", preview, err)
-	}
-	c = w.collector(w.store)
-	c.Compile = func(context.Context, *runs.Run) (*plan.Plan, error) { return nil, errors.New("of another version") }
-	if _, err := c.Collect(context.Background(), w.token()); err == nil || !strings.Contains(err.Error(), id) {
-		t.Errorf("a run without a plan: %v, want an error that names it", err)
-	}
-	if now := w.objects(""); now != objects {
-		t.Errorf("%d objects are left of %d", now, objects)
-	}
-}
-
-func TestOnlyTheLeaderCollects(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, 6, chaos{}, map[string]*plan.Plan{"a": federated(t, chainOptions{salt: "a", width: 1, steps: 3, big: true})})
-	id := w.submit("a", 0)
-	w.untilPhase(runs.Done, id)
-	w.remove(id)
-	token, objects := w.token(), w.objects("commits/")
-	w.lead()
-	if _, err := w.collector(w.store).Collect(context.Background(), token); !errors.Is(err, leadership.ErrDeposed) {
-		t.Errorf("a leader of yesterday: %v", err)
-	}
-	if now := w.objects("commits/"); now != objects {
-		t.Errorf("it deleted %d commits", objects-now)
-	}
-}
-
 // A pinned run keeps every checkpoint of its rolling window; without the pin the
 // window rolls on, and collection takes what it left behind.
 func TestAPinKeepsCheckpointsFromRetentionAndTheRunFromRemoval(t *testing.T) {
 	t.Parallel()
-	p := federated(t, chainOptions{salt: "pin", width: 1, steps: 60, every: 10, keepLast: 1, big: true})
+	p := plantest.Federated(t, plantest.ChainOptions{Salt: "pin", Width: 1, Steps: 60, Every: 10, KeepLast: 1, Big: true})
 	w := newWorld(t, 7, chaos{}, map[string]*plan.Plan{"a": p})
 	id := w.submit("a", 0)
 	w.steer(id, runs.Entry{Kind: runs.PinEntry, Pinned: true, Cells: []string{"c01"}})

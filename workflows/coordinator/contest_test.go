@@ -7,6 +7,7 @@ import (
 
 	"coalmine/tasks/attempts"
 	"coalmine/workflows/plan"
+	"coalmine/workflows/plan/plantest"
 )
 
 // contest is a world of one worker on a clock of its own, in which trainings compete
@@ -39,7 +40,7 @@ func newContest(t testing.TB, slots int, rivals []rival) *contest {
 }
 
 func nameOf(a attempts.Attempt) string {
-	var p hashParams
+	var p plantest.Params
 	if err := json.Unmarshal(a.Params, &p); err != nil {
 		panic(err)
 	}
@@ -50,7 +51,7 @@ func nameOf(a attempts.Attempt) string {
 // and to join the parts of a round little.
 func (c *contest) length(a attempts.Attempt) time.Duration {
 	name := nameOf(a)
-	if c.widths[name] > 0 && a.Kind == joinKind.Name {
+	if c.widths[name] > 0 && a.Kind == plantest.Join.Name {
 		return c.lengths[name] / 20
 	}
 	return c.lengths[name]

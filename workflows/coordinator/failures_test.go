@@ -10,6 +10,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks/attempts"
 	"coalmine/workflows/plan"
+	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/runs"
 )
 
@@ -17,16 +18,16 @@ import (
 // retry runs just what failed.
 func TestAFailureStaysInItsCells(t *testing.T) {
 	t.Parallel()
-	b := newBuilder()
-	data := b.node(standingKind, hashParams{Salt: "data"})
-	bad := b.node(standingKind, hashParams{Salt: "bad"}, data)
-	good := b.node(standingKind, hashParams{Salt: "good"}, data)
-	broken := b.chain(chainOptions{salt: "broken", width: 2, steps: 5}, data)
-	whole := b.chain(chainOptions{salt: "whole", width: 2, steps: 5}, data)
-	b.cell(b.node(reportKind, hashParams{Salt: "r1"}, bad), whole.At(5))
-	b.cell(b.node(reportKind, hashParams{Salt: "r2"}, good), whole.At(5))
-	b.cell(b.node(reportKind, hashParams{Salt: "r3"}, good), broken.At(5))
-	w := newWorld(t, 5, chaos{}, map[string]*plan.Plan{"a": b.done(t)})
+	b := plantest.NewBuilder()
+	data := b.Node(plantest.Standing, plantest.Params{Salt: "data"})
+	bad := b.Node(plantest.Standing, plantest.Params{Salt: "bad"}, data)
+	good := b.Node(plantest.Standing, plantest.Params{Salt: "good"}, data)
+	broken := b.Chain(plantest.ChainOptions{Salt: "broken", Width: 2, Steps: 5}, data)
+	whole := b.Chain(plantest.ChainOptions{Salt: "whole", Width: 2, Steps: 5}, data)
+	b.Cell(b.Node(plantest.Report, plantest.Params{Salt: "r1"}, bad), whole.At(5))
+	b.Cell(b.Node(plantest.Report, plantest.Params{Salt: "r2"}, good), whole.At(5))
+	b.Cell(b.Node(plantest.Report, plantest.Params{Salt: "r3"}, good), broken.At(5))
+	w := newWorld(t, 5, chaos{}, map[string]*plan.Plan{"a": b.Done(t)})
 	refuse := true
 	w.override = func(a attempts.Attempt) *attempts.Outcome {
 		if refuse && (a.Key == bad.Key || a.Key == broken.PartKey(3, 1)) {
@@ -54,8 +55,8 @@ func TestAFailureStaysInItsCells(t *testing.T) {
 	w.untilPhase(runs.Done, id)
 	w.settle()
 	w.checkTruth("a")
-	if w.ran[partKind.Name] > 2*3+1 {
-		w.fail("%d parts ran after the retry, want those of steps 3 to 5", w.ran[partKind.Name])
+	if w.ran[plantest.Part.Name] > 2*3+1 {
+		w.fail("%d parts ran after the retry, want those of steps 3 to 5", w.ran[plantest.Part.Name])
 	}
 }
 
@@ -63,10 +64,10 @@ func TestAFailureStaysInItsCells(t *testing.T) {
 // coordinator has written that the run has failed.
 func TestARetryThatCrossesTheEndOfItsRunCounts(t *testing.T) {
 	t.Parallel()
-	b := newBuilder()
-	refused := b.node(standingKind, hashParams{Salt: "refused"})
-	b.cell(b.node(reportKind, hashParams{Salt: "r"}, refused), refused)
-	w := newWorld(t, 6, chaos{}, map[string]*plan.Plan{"a": b.done(t)})
+	b := plantest.NewBuilder()
+	refused := b.Node(plantest.Standing, plantest.Params{Salt: "refused"})
+	b.Cell(b.Node(plantest.Report, plantest.Params{Salt: "r"}, refused), refused)
+	w := newWorld(t, 6, chaos{}, map[string]*plan.Plan{"a": b.Done(t)})
 	refuse, id := true, ""
 	w.override = func(a attempts.Attempt) *attempts.Outcome {
 		if refuse && a.Key == refused.Key {
@@ -96,10 +97,10 @@ func TestARetryThatCrossesTheEndOfItsRunCounts(t *testing.T) {
 func TestTransientErrorsAreTriedAgainUntilTheyAreTooMany(t *testing.T) {
 	t.Parallel()
 	for _, failures := range []int{4, 5} {
-		b := newBuilder()
-		flaky := b.node(standingKind, hashParams{Salt: "flaky"})
-		b.cell(b.node(reportKind, hashParams{Salt: "r"}, flaky), flaky)
-		w := newWorld(t, 6, chaos{}, map[string]*plan.Plan{"a": b.done(t)})
+		b := plantest.NewBuilder()
+		flaky := b.Node(plantest.Standing, plantest.Params{Salt: "flaky"})
+		b.Cell(b.Node(plantest.Report, plantest.Params{Salt: "r"}, flaky), flaky)
+		w := newWorld(t, 6, chaos{}, map[string]*plan.Plan{"a": b.Done(t)})
 		n := 0
 		w.override = func(a attempts.Attempt) *attempts.Outcome {
 			if a.Key == flaky.Key && n < failures {
@@ -124,11 +125,11 @@ func TestTransientErrorsAreTriedAgainUntilTheyAreTooMany(t *testing.T) {
 
 func TestATaskThatKillsItsWorkersIsSetAside(t *testing.T) {
 	t.Parallel()
-	b := newBuilder()
-	poison, fine := b.node(standingKind, hashParams{Salt: "poison"}), b.node(standingKind, hashParams{Salt: "fine"})
-	b.cell(b.node(reportKind, hashParams{Salt: "r1"}, poison), fine)
-	b.cell(b.node(reportKind, hashParams{Salt: "r2"}, fine), fine)
-	w := newWorld(t, 7, chaos{}, map[string]*plan.Plan{"a": b.done(t)})
+	b := plantest.NewBuilder()
+	poison, fine := b.Node(plantest.Standing, plantest.Params{Salt: "poison"}), b.Node(plantest.Standing, plantest.Params{Salt: "fine"})
+	b.Cell(b.Node(plantest.Report, plantest.Params{Salt: "r1"}, poison), fine)
+	b.Cell(b.Node(plantest.Report, plantest.Params{Salt: "r2"}, fine), fine)
+	w := newWorld(t, 7, chaos{}, map[string]*plan.Plan{"a": b.Done(t)})
 	w.kills = func(a attempts.Attempt) bool { return a.Key == poison.Key }
 	id := w.submit("a", 0)
 	w.untilPhase(runs.Failed, id)
@@ -154,10 +155,10 @@ func TestATaskThatKillsItsWorkersIsSetAside(t *testing.T) {
 
 func TestLinesAboutANodeNameItsRunAndTheAttempt(t *testing.T) {
 	t.Parallel()
-	b := newBuilder()
-	deadly, flaky := b.node(standingKind, hashParams{Salt: "deadly"}), b.node(standingKind, hashParams{Salt: "flaky"})
-	b.cell(b.node(reportKind, hashParams{Salt: "r"}, deadly), flaky)
-	w := newWorld(t, 13, chaos{}, map[string]*plan.Plan{"a": b.done(t)})
+	b := plantest.NewBuilder()
+	deadly, flaky := b.Node(plantest.Standing, plantest.Params{Salt: "deadly"}), b.Node(plantest.Standing, plantest.Params{Salt: "flaky"})
+	b.Cell(b.Node(plantest.Report, plantest.Params{Salt: "r"}, deadly), flaky)
+	w := newWorld(t, 13, chaos{}, map[string]*plan.Plan{"a": b.Done(t)})
 	w.kills = func(a attempts.Attempt) bool { return a.Key == deadly.Key }
 	w.override = func(a attempts.Attempt) *attempts.Outcome {
 		if a.Key == flaky.Key && a.Number == 1 {
@@ -187,11 +188,11 @@ func TestLinesAboutANodeNameItsRunAndTheAttempt(t *testing.T) {
 // The first of two parts that fail takes the wants of the other with it.
 func TestAFailureThatNobodyWantsIsNoError(t *testing.T) {
 	t.Parallel()
-	b := newBuilder()
-	data := b.node(standingKind, hashParams{Salt: "data"})
-	broken := b.chain(chainOptions{salt: "broken", width: 2, steps: 5}, data)
-	b.cell(b.node(reportKind, hashParams{Salt: "r"}, data), broken.At(5))
-	w := newWorld(t, 14, chaos{}, map[string]*plan.Plan{"a": b.done(t)})
+	b := plantest.NewBuilder()
+	data := b.Node(plantest.Standing, plantest.Params{Salt: "data"})
+	broken := b.Chain(plantest.ChainOptions{Salt: "broken", Width: 2, Steps: 5}, data)
+	b.Cell(b.Node(plantest.Report, plantest.Params{Salt: "r"}, data), broken.At(5))
+	w := newWorld(t, 14, chaos{}, map[string]*plan.Plan{"a": b.Done(t)})
 	w.override = func(a attempts.Attempt) *attempts.Outcome {
 		if a.Key == broken.PartKey(3, 0) || a.Key == broken.PartKey(3, 1) {
 			return &attempts.Outcome{Result: attempts.Refused, Error: "the loss is NaN"}
@@ -217,10 +218,10 @@ func TestAFailureThatNobodyWantsIsNoError(t *testing.T) {
 
 func TestALostWorkersTaskRunsElsewhereWithinFourSeconds(t *testing.T) {
 	t.Parallel()
-	b := newBuilder()
-	n := b.node(standingKind, hashParams{Salt: "n"})
-	b.cell(n, n)
-	w := newWorld(t, 8, chaos{}, map[string]*plan.Plan{"a": b.done(t)})
+	b := plantest.NewBuilder()
+	n := b.Node(plantest.Standing, plantest.Params{Salt: "n"})
+	b.Cell(n, n)
+	w := newWorld(t, 8, chaos{}, map[string]*plan.Plan{"a": b.Done(t)})
 	var died, ran time.Time
 	w.kills = func(attempts.Attempt) bool {
 		if died.IsZero() {
@@ -238,12 +239,12 @@ func TestALostWorkersTaskRunsElsewhereWithinFourSeconds(t *testing.T) {
 
 func TestAnInputThatKeepsVanishingIsAFailureWithEvidence(t *testing.T) {
 	t.Parallel()
-	b := newBuilder()
-	input := b.node(standingKind, hashParams{Salt: "input", Big: true})
-	c := b.chain(chainOptions{salt: "x", width: 2, steps: 3, big: true}, input)
-	b.cell(b.node(reportKind, hashParams{Salt: "r"}, input), input)
-	b.cell(c.At(3), c.At(3))
-	w := newWorld(t, 9, chaos{}, map[string]*plan.Plan{"a": b.done(t)})
+	b := plantest.NewBuilder()
+	input := b.Node(plantest.Standing, plantest.Params{Salt: "input", Big: true})
+	c := b.Chain(plantest.ChainOptions{Salt: "x", Width: 2, Steps: 3, Big: true}, input)
+	b.Cell(b.Node(plantest.Report, plantest.Params{Salt: "r"}, input), input)
+	b.Cell(c.At(3), c.At(3))
+	w := newWorld(t, 9, chaos{}, map[string]*plan.Plan{"a": b.Done(t)})
 	vanish := func(key storage.Key) *attempts.Outcome {
 		if commit, err := w.archive.Committed(context.Background(), key); err == nil {
 			if err := w.archive.DeleteBlobs(context.Background(), commit); err != nil {
@@ -254,9 +255,9 @@ func TestAnInputThatKeepsVanishingIsAFailureWithEvidence(t *testing.T) {
 	}
 	w.override = func(a attempts.Attempt) *attempts.Outcome {
 		switch {
-		case a.Kind == reportKind.Name:
+		case a.Kind == plantest.Report.Name:
 			return vanish(input.Key)
-		case a.Kind == partKind.Name && a.Step == 3:
+		case a.Kind == plantest.Part.Name && a.Step == 3:
 			return vanish(c.Key(2))
 		}
 		return nil
@@ -275,7 +276,7 @@ func TestAnInputThatKeepsVanishingIsAFailureWithEvidence(t *testing.T) {
 
 func TestDamagedBlobsAndTornCommitsAreMadeAgain(t *testing.T) {
 	t.Parallel()
-	p := federated(t, chainOptions{salt: "x", width: 2, steps: 8, keep: []int{4}, big: true})
+	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 8, Keep: []int{4}, Big: true})
 	w := newWorld(t, 10, chaos{}, map[string]*plan.Plan{"a": p})
 	damaged := make(map[storage.Key]bool)
 	damage := func(key storage.Key) {
@@ -300,13 +301,13 @@ func TestDamagedBlobsAndTornCommitsAreMadeAgain(t *testing.T) {
 	}
 	w.override = func(a attempts.Attempt) *attempts.Outcome {
 		switch {
-		case a.Kind == joinKind.Name && a.Step == 6:
+		case a.Kind == plantest.Join.Name && a.Step == 6:
 			damage(a.Inputs[1].Key) // its first part
-		case a.Kind == partKind.Name && a.Step == 3:
+		case a.Kind == plantest.Part.Name && a.Step == 3:
 			damage(a.Inputs[0].Key) // the step before
-		case a.Kind == standingKind.Name && len(a.Inputs) > 0:
+		case a.Kind == plantest.Standing.Name && len(a.Inputs) > 0:
 			damage(a.Inputs[0].Key) // what an audit reads
-		case a.Kind == joinKind.Name && a.Step == 7:
+		case a.Kind == plantest.Join.Name && a.Step == 7:
 			tear(a.Key)
 		}
 		return nil

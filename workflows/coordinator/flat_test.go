@@ -6,7 +6,6 @@ import (
 	"io"
 	"iter"
 	"log/slog"
-	"maps"
 	"reflect"
 	"slices"
 	"testing"
@@ -19,6 +18,7 @@ import (
 	"coalmine/tasks/attempts"
 	"coalmine/workflows/leadership"
 	"coalmine/workflows/plan"
+	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/runs"
 )
 
@@ -26,7 +26,7 @@ import (
 // holds, are the same however many rounds came before. Counted, not timed.
 func TestTheWorkOfARoundDoesNotDependOnItsNumber(t *testing.T) {
 	t.Parallel()
-	m := newMachine(t, federated(t, chainOptions{width: 3, steps: 1000, every: 100, keepLast: 2, big: true}))
+	m := newMachine(t, plantest.Federated(t, plantest.ChainOptions{Width: 3, Steps: 1000, Every: 100, KeepLast: 2, Big: true}))
 	const warm = 300 // the rolling window is full by then
 	before := m.runTo(warm)
 	var windows []effort
@@ -74,9 +74,9 @@ type machine struct {
 func newMachine(t *testing.T, p *plan.Plan) *machine {
 	memory := storagetest.NewMemory()
 	m := &machine{t: t, clock: time.Unix(1_700_000_000, 0), requests: &tallyStore{Store: memory}}
-	m.worker = &instantWorker{t: t, archive: storage.NewArchive(memory)}
+	m.worker = &instantWorker{archive: storage.NewArchive(memory)}
 	cfg := Config{
-		Archive: storage.NewArchive(m.requests), Queue: m.worker, Registry: testKinds, MaxTries: 1,
+		Archive: storage.NewArchive(m.requests), Queue: m.worker, Registry: plantest.Kinds, MaxTries: 1,
 		Log:     slog.New(slog.DiscardHandler),
 		Compile: func(context.Context, *runs.Run) (*plan.Plan, error) { return p, nil },
 	}
@@ -174,7 +174,6 @@ func (s *tallyStore) Delete(ctx context.Context, names ...string) error {
 // time it is asked for reports.
 type instantWorker struct {
 	Queue
-	t               *testing.T
 	archive         *storage.Archive
 	done            []queue.Report
 	calls, messages int
@@ -188,33 +187,17 @@ func (w *instantWorker) Enqueue(ctx context.Context, messages ...queue.Message) 
 		if err != nil {
 			return err
 		}
-		body, err := json.Marshal(attempts.Outcome{Key: a.Key, Number: a.Number, Worker: "w", Result: attempts.Done, Objects: w.execute(ctx, a).Objects()})
+		c, err := plantest.Execute(ctx, w.archive, a.Spec, a.ID())
+		if err != nil {
+			return err
+		}
+		body, err := json.Marshal(attempts.Outcome{Key: a.Key, Number: a.Number, Worker: "w", Result: attempts.Done, Objects: c.Objects()})
 		if err != nil {
 			return err
 		}
 		w.done = append(w.done, queue.Report{ID: m.ID, Worker: "w", Body: body})
 	}
 	return nil
-}
-
-func (w *instantWorker) execute(ctx context.Context, a attempts.Attempt) *storage.Commit {
-	sink := make(memorySink)
-	if err := testKinds[a.Kind].Run(ctx, tasks.NewTask(a.Spec, archiveSource{w.archive}, sink, nil, nil)); err != nil {
-		w.t.Fatal(err)
-	}
-	c := &storage.Commit{Key: a.Key, Kind: a.Kind, KindVersion: 1, Attempt: a.ID()}
-	for _, name := range slices.Sorted(maps.Keys(sink)) {
-		b, err := w.archive.PutBlob(ctx, c.Key, name, sink[name], storage.Durable)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		c.Blobs = append(c.Blobs, b)
-	}
-	stands, _, err := w.archive.Commit(ctx, c)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return stands
 }
 
 func (w *instantWorker) take() []queue.Report {
@@ -224,7 +207,7 @@ func (w *instantWorker) take() []queue.Report {
 }
 
 func (w *instantWorker) Workers(context.Context) ([]queue.Worker, error) {
-	return []queue.Worker{{ID: "w", Classes: []string{string(tasks.Compute)}, Slots: 8, Kinds: testKinds.Advertised()}}, nil
+	return []queue.Worker{{ID: "w", Classes: []string{string(tasks.Compute)}, Slots: 8, Kinds: plantest.Kinds.Advertised()}}, nil
 }
 
 func (w *instantWorker) Known(_ context.Context, ids []string) (map[string]bool, error) {

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"maps"
 	"path/filepath"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -24,6 +23,7 @@ import (
 	"coalmine/workflows/availability"
 	"coalmine/workflows/leadership"
 	"coalmine/workflows/plan"
+	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/runs"
 )
 
@@ -100,38 +100,17 @@ func (q *liveQueue) execute(a attempts.Attempt) attempts.Outcome {
 		o.Result, o.Objects = attempts.Done, f.Commit.Objects()
 		return o
 	}
-	sink := make(memorySink)
-	err := testKinds[a.Kind].Run(ctx, tasks.NewTask(a.Spec, archiveSource{q.archive}, sink, nil, nil))
+	c, err := plantest.Execute(ctx, q.archive, a.Spec, fmt.Sprint(a.ID(), time.Now().UnixNano()))
 	var missing *tasks.MissingError
-	if errors.As(err, &missing) {
+	switch {
+	case errors.As(err, &missing):
 		o.Result, o.MissingNode, o.Error = attempts.Missing, &missing.Node, err.Error()
-		return o
-	}
-	if err == nil {
-		o.Objects, err = q.commit(ctx, a, sink)
-	}
-	if err != nil {
+	case err != nil:
 		o.Error = err.Error()
-		return o
+	default:
+		o.Result, o.Objects = attempts.Done, c.Objects()
 	}
-	o.Result = attempts.Done
 	return o
-}
-
-func (q *liveQueue) commit(ctx context.Context, a attempts.Attempt, sink memorySink) ([]storage.Blob, error) {
-	c := &storage.Commit{Key: a.Key, Kind: a.Kind, KindVersion: 1, Attempt: fmt.Sprint(a.ID(), time.Now().UnixNano())}
-	for _, name := range slices.Sorted(maps.Keys(sink)) {
-		b, err := q.archive.PutBlob(ctx, a.Key, name, sink[name], storage.Recomputable)
-		if err != nil {
-			return nil, err
-		}
-		c.Blobs = append(c.Blobs, b)
-	}
-	stands, _, err := q.archive.Commit(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	return stands.Objects(), nil
 }
 
 func (q *liveQueue) Reports(ctx context.Context, wait time.Duration) ([]queue.Report, error) {
@@ -148,7 +127,7 @@ func (q *liveQueue) Reports(ctx context.Context, wait time.Duration) ([]queue.Re
 }
 
 func (q *liveQueue) Workers(context.Context) ([]queue.Worker, error) {
-	return []queue.Worker{{ID: "w1", Classes: []string{string(tasks.Compute)}, Slots: cap(q.slots), Kinds: testKinds.Advertised()}}, nil
+	return []queue.Worker{{ID: "w1", Classes: []string{string(tasks.Compute)}, Slots: cap(q.slots), Kinds: plantest.Kinds.Advertised()}}, nil
 }
 
 func (q *liveQueue) Known(_ context.Context, ids []string) (map[string]bool, error) {
@@ -208,7 +187,7 @@ func newLeader(t testing.TB, archive *storage.Archive, q Queue, holder string, p
 func newLeaderOf(t testing.TB, archive *storage.Archive, q Queue, holder string, planOf func(*runs.Run) *plan.Plan) *Coordinator {
 	t.Helper()
 	c, err := New(Config{
-		Archive: archive, Queue: q, Holder: holder, Registry: testKinds,
+		Archive: archive, Queue: q, Holder: holder, Registry: plantest.Kinds,
 		Compile: func(_ context.Context, r *runs.Run) (*plan.Plan, error) { return planOf(r), nil },
 		Log:     slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
@@ -247,7 +226,7 @@ func TestACoordinatorLeadsARunOnADirectoryToItsEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	archive := storage.NewArchive(store)
-	p := federated(t, chainOptions{salt: "x", width: 4, steps: 12, keep: []int{4, 8}, every: 3, keepLast: 2, big: true})
+	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 4, Steps: 12, Keep: []int{4, 8}, Every: 3, KeepLast: 2, Big: true})
 	q := newLiveQueue(archive)
 	c := newLeader(t, archive, q, "", p)
 	ctx, stop := context.WithCancel(context.Background())
@@ -264,12 +243,12 @@ func TestACoordinatorLeadsARunOnADirectoryToItsEnd(t *testing.T) {
 		t.Errorf("Lead returned %v", err)
 	}
 	q.work.Wait()
-	e := newEvaluator()
-	if err := e.reach(p, p.Cells[0].Report); err != nil {
+	e := plantest.NewEvaluator()
+	if err := e.Reach(p, p.Cells[0].Report); err != nil {
 		t.Fatal(err)
 	}
 	report, err := archive.Committed(context.Background(), p.Cells[0].Report.Key)
-	if err != nil || !maps.Equal(outputsOf(report), e.outputs(report.Key)) {
+	if err != nil || !maps.Equal(plantest.OutputsOf(report), e.Outputs(report.Key)) {
 		t.Errorf("the report differs from a plain evaluation: %v", err)
 	}
 }
@@ -278,7 +257,7 @@ func TestAStandbyLeadsWithinFourSecondsOfTheLeadersDeath(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		archive := storage.NewArchive(storagetest.NewMemory())
-		p := federated(t, chainOptions{salt: "x", width: 2, steps: 30})
+		p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 30})
 		q := newLiveQueue(archive)
 		first := newLeader(t, archive, mortal{q, make(chan struct{})}, "first", p)
 		second := newLeader(t, archive, q, "second", p)
@@ -364,7 +343,7 @@ func TestAnOwnerThatIsDeposedSaysSo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		archive := storage.NewArchive(storagetest.NewMemory())
-		p := federated(t, chainOptions{salt: "x", width: 2, steps: 300, big: true})
+		p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 300, Big: true})
 		q := newLiveQueue(archive)
 		c := newLeader(t, archive, q, "", p)
 		ctx, stop := context.WithCancel(context.Background())

@@ -15,16 +15,17 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/attempts"
 	"coalmine/workflows/plan"
+	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/runs"
 )
 
 func TestMetricsCountAttemptsTakeoversAndFailures(t *testing.T) {
 	t.Parallel()
-	b := newBuilder()
-	deadly, bad := b.node(standingKind, hashParams{Salt: "deadly"}), b.node(standingKind, hashParams{Salt: "bad"})
-	b.cell(b.node(reportKind, hashParams{Salt: "r1"}, deadly), deadly)
-	b.cell(b.node(reportKind, hashParams{Salt: "r2"}, bad), deadly)
-	w := newWorld(t, 11, chaos{}, map[string]*plan.Plan{"a": b.done(t)})
+	b := plantest.NewBuilder()
+	deadly, bad := b.Node(plantest.Standing, plantest.Params{Salt: "deadly"}), b.Node(plantest.Standing, plantest.Params{Salt: "bad"})
+	b.Cell(b.Node(plantest.Report, plantest.Params{Salt: "r1"}, deadly), deadly)
+	b.Cell(b.Node(plantest.Report, plantest.Params{Salt: "r2"}, bad), deadly)
+	w := newWorld(t, 11, chaos{}, map[string]*plan.Plan{"a": b.Done(t)})
 	killed := false
 	w.kills = func(a attempts.Attempt) bool {
 		kill := !killed && a.Key == deadly.Key
@@ -44,10 +45,10 @@ func TestMetricsCountAttemptsTakeoversAndFailures(t *testing.T) {
 		want float64
 	}{
 		"takeovers": {m.takeovers, 1},
-		"lost":      {m.attempts.WithLabelValues(standingKind.Name, lost), 1},
-		"done":      {m.attempts.WithLabelValues(standingKind.Name, string(attempts.Done)), 1},
-		"refused":   {m.attempts.WithLabelValues(standingKind.Name, string(attempts.Refused)), 1},
-		"failures":  {m.failures.WithLabelValues(standingKind.Name), 1},
+		"lost":      {m.attempts.WithLabelValues(plantest.Standing.Name, lost), 1},
+		"done":      {m.attempts.WithLabelValues(plantest.Standing.Name, string(attempts.Done)), 1},
+		"refused":   {m.attempts.WithLabelValues(plantest.Standing.Name, string(attempts.Refused)), 1},
+		"failures":  {m.failures.WithLabelValues(plantest.Standing.Name), 1},
 		"divergent": {m.divergent, 0},
 	} {
 		got := 0.0
@@ -64,7 +65,7 @@ func TestMetricsCountAttemptsTakeoversAndFailures(t *testing.T) {
 // two parts, whose join waits for them.
 func TestTheStockTellsWhereTasksStand(t *testing.T) {
 	t.Parallel()
-	p := federated(t, chainOptions{salt: "x", width: 2, steps: 2})
+	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 2})
 	w := newWorld(t, 12, chaos{}, map[string]*plan.Plan{"a": p})
 	id := w.submit("a", 0)
 	var seen []string
@@ -107,7 +108,7 @@ func TestOnlyTheLeaderTellsOfTheStock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		archive := storage.NewArchive(storagetest.NewMemory())
-		p := federated(t, chainOptions{salt: "x", width: 2, steps: 2})
+		p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 2})
 		q := newLiveQueue(archive)
 		leader, standby := newLeader(t, archive, q, "first", p), newLeader(t, archive, q, "second", p)
 		ctx, stop := context.WithCancel(context.Background())

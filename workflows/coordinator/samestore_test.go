@@ -13,6 +13,7 @@ import (
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/tasks/attempts"
+	"coalmine/workflows/plan/plantest"
 )
 
 func TestNobodyStandsByForALeaderWithAnotherStore(t *testing.T) {
@@ -73,7 +74,7 @@ func TestAttemptsTellTheStoreOfAClustersLeader(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			archive := storage.NewArchive(storagetest.NewMemory())
 			q := &sentQueue{liveQueue: newLiveQueue(archive), leaders: make(map[attempts.Leader]int)}
-			c := newLeader(t, archive, q, holder, federated(t, chainOptions{salt: "x", width: 2, steps: 3}))
+			c := newLeader(t, archive, q, holder, plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 3}))
 			ctx, stop := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
 			go func() { ended <- c.Lead(ctx) }()

@@ -14,21 +14,22 @@ import (
 	"coalmine/storage/storagetest"
 	"coalmine/tasks/attempts"
 	"coalmine/workflows/plan"
+	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/runs"
 )
 
 // mixed is a plan of long trainings, whose steps are one task, and of quick ones,
 // whose steps are several, in turns. None comes to its end.
 func mixed(t testing.TB, pairs int) *plan.Plan {
-	b := newBuilder()
-	origin := b.node(standingKind, hashParams{Salt: "origin"})
+	b := plantest.NewBuilder()
+	origin := b.Node(plantest.Standing, plantest.Params{Salt: "origin"})
 	for i := range pairs {
 		for name, width := range map[string]int{"long": 0, "quick": 2} {
-			c := b.chain(chainOptions{salt: fmt.Sprint(name, i), width: width, steps: 1_000_000}, origin)
-			b.cell(b.node(reportKind, hashParams{Salt: fmt.Sprint("report ", name, i)}, c.At(c.Steps)), c.At(c.Steps))
+			c := b.Chain(plantest.ChainOptions{Salt: fmt.Sprint(name, i), Width: width, Steps: 1_000_000}, origin)
+			b.Cell(b.Node(plantest.Report, plantest.Params{Salt: fmt.Sprint("report ", name, i)}, c.At(c.Steps)), c.At(c.Steps))
 		}
 	}
-	return b.done(t)
+	return b.Done(t)
 }
 
 // timeOfTrainings runs a mixed plan for a time on a fake clock, and returns how many
@@ -41,7 +42,7 @@ func timeOfTrainings(t *testing.T, slots, pairs int, runFor time.Duration) map[s
 		q.slots = make(chan struct{}, slots)
 		var mu sync.Mutex
 		q.takes = func(a attempts.Attempt) time.Duration {
-			var p hashParams
+			var p plantest.Params
 			if err := json.Unmarshal(a.Params, &p); err != nil {
 				panic(err)
 			}
@@ -70,11 +71,11 @@ func timeOfTrainings(t *testing.T, slots, pairs int, runFor time.Duration) map[s
 
 // alone is a plan of one training that does not come to its end.
 func alone(t testing.TB, name string, width int) *plan.Plan {
-	b := newBuilder()
-	origin := b.node(standingKind, hashParams{Salt: "origin"})
-	c := b.chain(chainOptions{salt: name, width: width, steps: 30_000}, origin)
-	b.cell(b.node(reportKind, hashParams{Salt: "report " + name}, c.At(c.Steps)), c.At(c.Steps))
-	return b.done(t)
+	b := plantest.NewBuilder()
+	origin := b.Node(plantest.Standing, plantest.Params{Salt: "origin"})
+	c := b.Chain(plantest.ChainOptions{Salt: name, Width: width, Steps: 30_000}, origin)
+	b.Cell(b.Node(plantest.Report, plantest.Params{Salt: "report " + name}, c.At(c.Steps)), c.At(c.Steps))
+	return b.Done(t)
 }
 
 // A run that was paused for long has no claim to the time that others have had
@@ -87,7 +88,7 @@ func TestAPauseIsNoClaimToTime(t *testing.T) {
 		q.slots = make(chan struct{}, 1)
 		var long time.Duration
 		q.takes = func(a attempts.Attempt) time.Duration {
-			var p hashParams
+			var p plantest.Params
 			if err := json.Unmarshal(a.Params, &p); err != nil {
 				panic(err)
 			}

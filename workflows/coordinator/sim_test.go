@@ -23,6 +23,7 @@ import (
 	"coalmine/workflows/availability"
 	"coalmine/workflows/leadership"
 	"coalmine/workflows/plan"
+	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/runs"
 )
 
@@ -100,7 +101,7 @@ type watchedStore struct {
 	mu      sync.Mutex
 	fail    func() error // nil when storage works
 	before  func()       // what others do just before an object is created
-	commits map[string]outputs
+	commits map[string]plantest.Outputs
 	rounds  map[string]int
 	wrong   []string
 }
@@ -147,7 +148,7 @@ func (s *watchedStore) Create(ctx context.Context, name string, data []byte) err
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		out := outputsOf(&sealed.Record)
+		out := plantest.OutputsOf(&sealed.Record)
 		if before := s.commits[name]; before != nil && !maps.Equal(before, out) {
 			s.wrong = append(s.wrong, "two different commits: "+name)
 		}
@@ -160,7 +161,7 @@ func (s *watchedStore) Create(ctx context.Context, name string, data []byte) err
 func newWorld(t testing.TB, seed uint64, c chaos, plans map[string]*plan.Plan) *world {
 	w := &world{
 		t: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 1)), chaos: c, plans: plans,
-		clock: time.Unix(1_700_000_000, 0), ran: make(map[string]int), kinds: testKinds.Advertised(), seconds: simSeconds,
+		clock: time.Unix(1_700_000_000, 0), ran: make(map[string]int), kinds: plantest.Kinds.Advertised(), seconds: simSeconds,
 	}
 	w.targets = make(map[string]bool)
 	for _, p := range plans {
@@ -169,7 +170,7 @@ func newWorld(t testing.TB, seed uint64, c chaos, plans map[string]*plan.Plan) *
 		}
 	}
 	w.memory = storagetest.NewMemory()
-	w.store = &watchedStore{Memory: w.memory, commits: make(map[string]outputs), rounds: make(map[string]int)}
+	w.store = &watchedStore{Memory: w.memory, commits: make(map[string]plantest.Outputs), rounds: make(map[string]int)}
 	w.archive = storage.NewArchive(w.store)
 	w.service = runs.NewService(w.archive, w.now)
 	w.hire(2)
@@ -191,7 +192,7 @@ func (w *world) lead() {
 	}
 	w.jobs, w.applying = nil, nil
 	cfg := Config{
-		Archive: w.archive, Queue: (*simQueue)(w), Registry: testKinds, MaxTries: 5,
+		Archive: w.archive, Queue: (*simQueue)(w), Registry: plantest.Kinds, MaxTries: 5,
 		Log: slog.New(slog.NewTextHandler(traceWriter{w}, &slog.HandlerOptions{Level: slog.LevelInfo})),
 		Compile: func(_ context.Context, r *runs.Run) (*plan.Plan, error) {
 			return w.plans[r.Spec.Name], nil
@@ -534,9 +535,9 @@ func (w *world) compute(x *simWorker, e *execution) {
 			return
 		}
 	}
-	sink := make(memorySink)
-	task := tasks.NewTask(e.attempt.Spec, archiveSource{w.archive}, sink, nil, nil)
-	err := testKinds[e.attempt.Kind].Run(context.Background(), task)
+	sink := make(plantest.Sink)
+	task := tasks.NewTask(e.attempt.Spec, plantest.Source{Archive: w.archive}, sink, nil, nil)
+	err := plantest.Kinds[e.attempt.Kind].Run(context.Background(), task)
 	var missing *tasks.MissingError
 	switch {
 	case errors.As(err, &missing):
@@ -553,7 +554,7 @@ func (w *world) compute(x *simWorker, e *execution) {
 // hang is what an override returns for an attempt that never ends.
 var hang = new(attempts.Outcome)
 
-func (w *world) putBlobs(x *simWorker, e *execution, sink memorySink) {
+func (w *world) putBlobs(x *simWorker, e *execution, sink plantest.Sink) {
 	c := &storage.Commit{Key: e.attempt.Key, Kind: e.attempt.Kind, KindVersion: 1, Attempt: fmt.Sprint(x.id, e.id, w.rand.Uint64())}
 	for _, name := range slices.Sorted(maps.Keys(sink)) {
 		b, err := w.archive.PutBlob(context.Background(), c.Key, name, sink[name], storage.Durable)

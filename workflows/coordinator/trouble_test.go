@@ -9,12 +9,13 @@ import (
 
 	"coalmine/tasks/attempts"
 	"coalmine/workflows/plan"
+	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/runs"
 )
 
 func TestNoAbsenceOfTheStoreFailsANode(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 7, chaos{}, map[string]*plan.Plan{"a": federated(t, chainOptions{salt: "x", width: 2, steps: 5})})
+	w := newWorld(t, 7, chaos{}, map[string]*plan.Plan{"a": plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 5})})
 	id := w.submit("a", 0)
 	const absences = 100
 	n := 0
@@ -43,7 +44,7 @@ func TestNoAbsenceOfTheStoreFailsANode(t *testing.T) {
 // run says so once, however often its tasks are tried meanwhile.
 func TestAFullStoreThatOnlyWorkersMeetIsSaidOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 7, chaos{}, map[string]*plan.Plan{"a": federated(t, chainOptions{salt: "x", width: 2, steps: 5})})
+	w := newWorld(t, 7, chaos{}, map[string]*plan.Plan{"a": plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 5})})
 	id := w.submit("a", 0)
 	full, n := true, 0
 	w.override = func(attempts.Attempt) *attempts.Outcome {
@@ -69,10 +70,10 @@ func TestAFullStoreThatOnlyWorkersMeetIsSaidOnce(t *testing.T) {
 // A flush takes the heartbeats with it, so for a moment all workers look dead.
 func TestFlushesDoNotMakeATaskPoisonous(t *testing.T) {
 	t.Parallel()
-	b := newBuilder()
-	long := b.node(standingKind, hashParams{Salt: "long"})
-	b.cell(b.node(reportKind, hashParams{Salt: "r"}, long), long)
-	w := newWorld(t, 8, chaos{}, map[string]*plan.Plan{"a": b.done(t)})
+	b := plantest.NewBuilder()
+	long := b.Node(plantest.Standing, plantest.Params{Salt: "long"})
+	b.Cell(b.Node(plantest.Report, plantest.Params{Salt: "r"}, long), long)
+	w := newWorld(t, 8, chaos{}, map[string]*plan.Plan{"a": b.Done(t)})
 	hanging := true
 	w.override = func(a attempts.Attempt) *attempts.Outcome {
 		if hanging && a.Key == long.Key {
@@ -105,7 +106,7 @@ func TestFlushesDoNotMakeATaskPoisonous(t *testing.T) {
 // looked at for a minute without one.
 func TestARunResumedWhileTheQueueWasAwayGoesOnWhenItIsBack(t *testing.T) {
 	t.Parallel()
-	p := federated(t, chainOptions{salt: "x", width: 2, steps: 30})
+	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 30})
 	w := newWorld(t, 3, chaos{}, map[string]*plan.Plan{"a": p})
 	id := w.submit("a", 0)
 	w.untilPhase(runs.Running, id)

@@ -12,6 +12,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/attempts"
 	"coalmine/workflows/plan"
+	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/runs"
 )
 
@@ -54,14 +55,14 @@ func TestAStuckRunIsToldFromASlowOne(t *testing.T) {
 	}{
 		{WaitWorker, Stuck, "no live worker", func(w *world, _ string) { w.workers = nil }, func(w *world, _ string) { w.hire(2) }},
 		{WaitKind, Stuck, "no live worker knows test/part@1", func(w *world, _ string) { w.kinds = []string{"test/standing@1"} },
-			func(w *world, _ string) { w.kinds = testKinds.Advertised() }},
+			func(w *world, _ string) { w.kinds = plantest.Kinds.Advertised() }},
 		{WaitPaused, Resting, "paused", func(w *world, id string) { w.steer(id, runs.Entry{Kind: runs.PauseEntry}) },
 			func(w *world, id string) { w.steer(id, runs.Entry{Kind: runs.ResumeEntry}) }},
-		{WaitRetry, Slow, "of 5 at", func(w *world, _ string) { w.override = transient(standingKind.Name) }, func(*world, string) {}},
+		{WaitRetry, Slow, "of 5 at", func(w *world, _ string) { w.override = transient(plantest.Standing.Name) }, func(*world, string) {}},
 	} {
 		t.Run(string(c.cause), func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, 21, chaos{}, map[string]*plan.Plan{"a": federated(t, chainOptions{salt: "x", width: 2, steps: 6})})
+			w := newWorld(t, 21, chaos{}, map[string]*plan.Plan{"a": plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 6})})
 			id := w.submit("a", 0)
 			c.hinder(w, id)
 			wait, s := w.awaitWait(id, c.cause)
@@ -94,15 +95,15 @@ func TestARunBehindOthersSaysWhose(t *testing.T) {
 		t.Run(fmt.Sprintf("limited=%v", limited), func(t *testing.T) {
 			t.Parallel()
 			plans := map[string]*plan.Plan{
-				"first":  federated(t, chainOptions{salt: "first", width: 6, steps: 2}),
-				"second": federated(t, chainOptions{salt: "second", width: 6, steps: 2}),
+				"first":  plantest.Federated(t, plantest.ChainOptions{Salt: "first", Width: 6, Steps: 2}),
+				"second": plantest.Federated(t, plantest.ChainOptions{Salt: "second", Width: 6, Steps: 2}),
 			}
 			w := newWorld(t, 22, chaos{}, plans)
 			if limited {
 				w.term.Limits = map[tasks.Class]int{tasks.Compute: 2}
 			}
 			w.override = func(a attempts.Attempt) *attempts.Outcome {
-				if a.Kind == partKind.Name && strings.Contains(string(a.Params), "first") {
+				if a.Kind == plantest.Part.Name && strings.Contains(string(a.Params), "first") {
 					return hang
 				}
 				return nil
@@ -128,7 +129,7 @@ func TestARunBehindOthersSaysWhose(t *testing.T) {
 
 func TestAttemptsCarryTheTimeout(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 24, chaos{}, map[string]*plan.Plan{"a": federated(t, chainOptions{salt: "x", width: 1, steps: 2})})
+	w := newWorld(t, 24, chaos{}, map[string]*plan.Plan{"a": plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 1, Steps: 2})})
 	w.term.TaskTimeout = 90 * time.Second
 	w.override = func(a attempts.Attempt) *attempts.Outcome {
 		if a.TimeoutSeconds != 90 {
@@ -151,7 +152,7 @@ func TestServersThatAreAwayHoldARunUp(t *testing.T) {
 		{WaitSpace, func(t *term) { t.storageFails("writing", full) }},
 		{WaitQueue, func(t *term) { t.queueFails(errors.New("no route")) }},
 	} {
-		w := newWorld(t, 23, chaos{}, map[string]*plan.Plan{"a": federated(t, chainOptions{salt: "x", width: 1, steps: 2})})
+		w := newWorld(t, 23, chaos{}, map[string]*plan.Plan{"a": plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 1, Steps: 2})})
 		id := w.submit("a", 0)
 		w.untilPhase(runs.Running, id)
 		begun := w.clock

@@ -1,0 +1,463 @@
+// Package plantest makes plans for tests: by hand, as experiments have them, or at
+// random. Their kinds only hash, so that a plan of hundreds of steps runs in
+// milliseconds; an Evaluator says what it must come to.
+package plantest
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/workflows/plan"
+)
+
+// Params are those of the kinds, which write a hash of their parameters, their place,
+// and what they read.
+type Params struct {
+	// Salt tells nodes apart.
+	Salt string
+	// Big outputs are objects of their own, others travel in the commit.
+	Big bool
+	// Fail makes the kind refuse, always.
+	Fail bool `json:",omitempty"`
+}
+
+// The kinds.
+var (
+	Standing = tasks.Kind{Name: "test/standing", Version: 1, Class: tasks.Compute, Run: runStanding}
+	Report   = tasks.Kind{Name: "test/report", Version: 1, Class: tasks.Compute, Run: runStanding}
+	Part     = tasks.Kind{Name: "test/part", Version: 1, Class: tasks.Compute, Run: runPart}
+	Join     = tasks.Kind{Name: "test/join", Version: 1, Class: tasks.Compute, Run: runJoin}
+	Kinds    = tasks.NewRegistry(Standing, Report, Part, Join)
+)
+
+// outBlob is the output that every kind has.
+const outBlob = tasks.ModelBlob
+
+func runStanding(ctx context.Context, t *tasks.Task) error {
+	p, h, err := digestInputs(ctx, t)
+	if err != nil {
+		return err
+	}
+	return t.Put(ctx, outBlob, stretch(h, p.Big))
+}
+
+func runPart(ctx context.Context, t *tasks.Task) error {
+	p, h, err := digestInputs(ctx, t)
+	if err != nil {
+		return err
+	}
+	return t.PutRecomputable(ctx, outBlob, stretch(h, p.Big))
+}
+
+// runJoin keeps metric rows as a training does: a growing blob in the open
+// segment, and one that lasts at its end.
+func runJoin(ctx context.Context, t *tasks.Task) error {
+	p, h, err := digestInputs(ctx, t)
+	if err != nil {
+		return err
+	}
+	var rows []byte
+	if t.Step > 1 && !plan.Boundary(t.Step-1) {
+		if rows, err = t.Blob(ctx, tasks.PreviousInput, tasks.RowsBlob); err != nil {
+			return err
+		}
+	}
+	rows = append(bytes.Clone(rows), byte(t.Step))
+	name := tasks.RowsBlob
+	if plan.Boundary(t.Step) {
+		name = tasks.SegmentBlob
+		rows = stretch(sha256.Sum256(rows), p.Big)
+	}
+	return errors.Join(t.Put(ctx, outBlob, stretch(h, p.Big)), t.Put(ctx, name, rows))
+}
+
+func digestInputs(ctx context.Context, t *tasks.Task) (Params, [32]byte, error) {
+	var p Params
+	if err := t.Decode(&p); err != nil {
+		return p, [32]byte{}, err
+	}
+	if p.Fail {
+		return p, [32]byte{}, tasks.Permanent(errors.New("told to fail"))
+	}
+	h := sha256.New()
+	fmt.Fprintln(h, t.Kind, p.Salt, t.Step, t.Part)
+	for _, in := range t.Inputs {
+		data, err := t.Blob(ctx, in.Name, outBlob)
+		if err != nil {
+			return p, [32]byte{}, err
+		}
+		fmt.Fprintln(h, in.Name, storage.DigestOf(data))
+	}
+	return p, [32]byte(h.Sum(nil)), nil
+}
+
+func stretch(h [32]byte, big bool) []byte {
+	if !big {
+		return bytes.Clone(h[:])
+	}
+	return bytes.Repeat(h[:], storage.MaxInline/len(h)+1)
+}
+
+// Outputs are the digests of a node's blobs by name.
+type Outputs map[string]storage.Digest
+
+// OutputsOf are the outputs that a commit names.
+func OutputsOf(c *storage.Commit) Outputs {
+	out := make(Outputs)
+	for _, b := range c.Blobs {
+		out[b.Name] = b.Digest
+	}
+	return out
+}
+
+// Evaluator computes a plan one node after the other, in memory, with neither
+// queue nor store: what a coordinator must arrive at.
+type Evaluator struct {
+	blobs map[storage.Key]map[string][]byte
+}
+
+// NewEvaluator returns an evaluator that has computed nothing.
+func NewEvaluator() *Evaluator {
+	return &Evaluator{make(map[storage.Key]map[string][]byte)}
+}
+
+// Commit implements tasks.Source; the kinds read none.
+func (e *Evaluator) Commit(context.Context, storage.Key) (*storage.Commit, error) {
+	return nil, errors.New("test kinds read no metrics")
+}
+
+// Blob implements tasks.Source.
+func (e *Evaluator) Blob(_ context.Context, node storage.Key, name string) ([]byte, error) {
+	data, ok := e.blobs[node][name]
+	if !ok {
+		return nil, fmt.Errorf("no blob %q of %s", name, node.Short())
+	}
+	return data, nil
+}
+
+// BlobRange implements tasks.Source; the kinds read whole blobs.
+func (e *Evaluator) BlobRange(context.Context, storage.Key, string, int64, int64) ([]byte, error) {
+	return nil, errors.New("test kinds read whole blobs")
+}
+
+// Imported implements tasks.Source; the kinds import nothing.
+func (e *Evaluator) Imported(context.Context, storage.Digest) (io.ReadCloser, error) {
+	return nil, errors.New("test kinds import nothing")
+}
+
+// Sink holds the outputs of a task by name.
+type Sink map[string][]byte
+
+// Put implements tasks.Sink.
+func (s Sink) Put(_ context.Context, name string, data []byte, _ storage.Durability) error {
+	s[name] = data
+	return nil
+}
+
+func (e *Evaluator) execute(spec tasks.Spec) error {
+	sink := make(Sink)
+	if err := Kinds[spec.Kind].Run(context.Background(), tasks.NewTask(spec, e, sink, nil, nil)); err != nil {
+		return err
+	}
+	e.blobs[spec.Key] = sink
+	return nil
+}
+
+// Reach computes a node of a plan and all that it needs.
+func (e *Evaluator) Reach(p *plan.Plan, r plan.Ref) error {
+	w := walk{plan: p, done: func(key storage.Key) bool { return e.blobs[key] != nil }, execute: e.execute}
+	return w.reach(r)
+}
+
+// walk executes what a node needs, and then the node.
+type walk struct {
+	plan    *plan.Plan
+	done    func(storage.Key) bool
+	execute func(tasks.Spec) error
+}
+
+func (w *walk) reach(r plan.Ref) error {
+	if r.Chain == nil {
+		n := w.plan.Nodes[r.Key]
+		return w.all(n.Needs, n.Spec)
+	}
+	if err := w.all(r.Chain.StandingNeeds()); err != nil {
+		return err
+	}
+	for step := 1; step <= r.Step; step++ {
+		var specs []tasks.Spec
+		for j := range r.Chain.Width {
+			specs = append(specs, r.Chain.PartSpec(step, j))
+		}
+		if err := w.all(nil, append(specs, r.Chain.JoinSpec(step))...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// all executes what is not done yet, after its needs.
+func (w *walk) all(needs []plan.Ref, specs ...tasks.Spec) error {
+	for _, need := range needs {
+		if !w.done(need.Key) {
+			if err := w.reach(need); err != nil {
+				return err
+			}
+		}
+	}
+	for _, spec := range specs {
+		if !w.done(spec.Key) {
+			if err := w.execute(spec); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Outputs are those of a node that has been computed; nil of another.
+func (e *Evaluator) Outputs(key storage.Key) Outputs {
+	if e.blobs[key] == nil {
+		return nil
+	}
+	out := make(Outputs)
+	for name, data := range e.blobs[key] {
+		out[name] = storage.DigestOf(data)
+	}
+	return out
+}
+
+// Source reads inputs from an archive as a worker does.
+type Source struct{ Archive *storage.Archive }
+
+// Commit implements tasks.Source.
+func (s Source) Commit(ctx context.Context, node storage.Key) (*storage.Commit, error) {
+	c, err := s.Archive.Committed(ctx, node)
+	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrCorrupt) {
+		return nil, &tasks.MissingError{Node: node, Err: err}
+	}
+	return c, err
+}
+
+// Blob implements tasks.Source.
+func (s Source) Blob(ctx context.Context, node storage.Key, name string) ([]byte, error) {
+	c, err := s.Commit(ctx, node)
+	if err != nil {
+		return nil, err
+	}
+	b, ok := c.Blob(name)
+	if !ok {
+		return nil, fmt.Errorf("%s %s has no blob %q", c.Kind, node.Short(), name)
+	}
+	data, err := s.Archive.ReadBlob(ctx, node, b)
+	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrCorrupt) {
+		return nil, &tasks.MissingError{Node: node, Blob: name, Err: err}
+	}
+	return data, err
+}
+
+// BlobRange implements tasks.Source.
+func (s Source) BlobRange(context.Context, storage.Key, string, int64, int64) ([]byte, error) {
+	return nil, errors.New("test kinds read whole blobs")
+}
+
+// Imported implements tasks.Source.
+func (s Source) Imported(context.Context, storage.Digest) (io.ReadCloser, error) {
+	return nil, errors.New("test kinds import nothing")
+}
+
+// Execute runs a task on what an archive holds and commits its outputs there, as a
+// worker does. It returns the commit that stands.
+func Execute(ctx context.Context, archive *storage.Archive, spec tasks.Spec, attempt string) (*storage.Commit, error) {
+	sink := make(Sink)
+	if err := Kinds[spec.Kind].Run(ctx, tasks.NewTask(spec, Source{archive}, sink, nil, nil)); err != nil {
+		return nil, err
+	}
+	c := &storage.Commit{Key: spec.Key, Kind: spec.Kind, KindVersion: spec.Version, Attempt: attempt}
+	for _, name := range slices.Sorted(maps.Keys(sink)) {
+		b, err := archive.PutBlob(ctx, c.Key, name, sink[name], storage.Durable)
+		if err != nil {
+			return nil, err
+		}
+		c.Blobs = append(c.Blobs, b)
+	}
+	stands, _, err := archive.Commit(ctx, c)
+	return stands, err
+}
+
+// Store executes in an archive what the cells of a plan want, and all that they need.
+// Nothing of it is deleted again.
+func Store(t testing.TB, archive *storage.Archive, p *plan.Plan) {
+	t.Helper()
+	w := walk{
+		plan: p,
+		done: func(key storage.Key) bool {
+			there, err := archive.HasCommit(t.Context(), key)
+			return there && err == nil
+		},
+		execute: func(spec tasks.Spec) error {
+			_, err := Execute(t.Context(), archive, spec, "stored")
+			return err
+		},
+	}
+	for _, c := range p.Cells {
+		for _, ref := range []plan.Ref{c.Report, c.Model} {
+			if err := w.all([]plan.Ref{ref}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// Builder makes plans by hand.
+type Builder struct {
+	plan.Plan
+}
+
+// NewBuilder returns a builder of a plan without nodes.
+func NewBuilder() *Builder {
+	return &Builder{plan.Plan{Nodes: make(map[storage.Key]*plan.Node), Chains: make(map[storage.Key]*plan.Chain)}}
+}
+
+// Node adds a standing node.
+func (b *Builder) Node(kind tasks.Kind, p Params, needs ...plan.Ref) plan.Ref {
+	var inputs []tasks.Input
+	for i, need := range needs {
+		inputs = append(inputs, tasks.Input{Name: fmt.Sprintf("in-%d", i), Key: need.Key})
+	}
+	spec, err := tasks.NewSpec(kind, p, inputs...)
+	if err != nil {
+		panic(err)
+	}
+	b.Nodes[spec.Key] = &plan.Node{Spec: spec, Label: "node " + p.Salt, Needs: needs}
+	return plan.Ref{Key: spec.Key}
+}
+
+// ChainOptions are a training's. Keep, Every and KeepLast are those of plan.Chain; the
+// last step is always kept.
+type ChainOptions struct {
+	Salt            string
+	Width, Steps    int
+	Keep            []int
+	Every, KeepLast int
+	Big             bool
+	FailParts       bool
+	SecretKey       string
+}
+
+// Chain adds a training from origin on, whose parts read the shared nodes too.
+func (b *Builder) Chain(o ChainOptions, origin plan.Ref, shared ...plan.Ref) *plan.Chain {
+	template := func(kind tasks.Kind, fail bool, needs []plan.Ref) plan.Template {
+		raw, err := json.Marshal(Params{Salt: o.Salt, Big: o.Big, Fail: fail})
+		if err != nil {
+			panic(err)
+		}
+		t := plan.Template{Kind: kind, Params: raw, Needs: needs, SecretKey: o.SecretKey}
+		for i, need := range needs {
+			t.Inputs = append(t.Inputs, tasks.Input{Name: fmt.Sprintf("shared-%d", i), Key: need.Key})
+		}
+		return t
+	}
+	c := &plan.Chain{
+		Origin: origin, Steps: o.Steps, StepRounds: 1, Width: o.Width,
+		Part: template(Part, o.FailParts, shared), Join: template(Join, false, nil),
+		Keep: o.Keep, Every: o.Every, KeepLast: o.KeepLast,
+	}
+	if !slices.Contains(c.Keep, c.Steps) {
+		c.Keep = append(c.Keep, c.Steps)
+	}
+	slices.Sort(c.Keep)
+	c.Recipe = plan.Recipe(origin.Key, o.Width, 1, c.Part, c.Join)
+	b.Chains[c.Recipe] = c
+	return c
+}
+
+// Cell adds a cell.
+func (b *Builder) Cell(report, model plan.Ref) {
+	c := plan.Cell{Index: len(b.Cells), Name: fmt.Sprintf("c%02d", len(b.Cells)+1), Report: report, Model: model, Chain: model.Chain}
+	c.Label = "cell " + c.Name
+	b.Cells = append(b.Cells, c)
+}
+
+// Done returns the plan, after checking it.
+func (b *Builder) Done(t testing.TB) *plan.Plan {
+	t.Helper()
+	if err := b.Check(); err != nil {
+		t.Fatal(err)
+	}
+	return &b.Plan
+}
+
+// Federated is a plan as a federated experiment has it: data, a chain, an audit
+// at each kept step, and a report over all of them.
+func Federated(t testing.TB, o ChainOptions) *plan.Plan {
+	b := NewBuilder()
+	data := b.Node(Standing, Params{Salt: "data", Big: true})
+	origin := b.Node(Standing, Params{Salt: "origin", Big: true}, data)
+	c := b.Chain(o, origin, data)
+	var audits []plan.Ref
+	for _, step := range c.Keep {
+		audits = append(audits, b.Node(Standing, Params{Salt: fmt.Sprintf("audit %d", step)}, c.At(step), data))
+	}
+	b.Cell(b.Node(Report, Params{Salt: "report"}, audits...), c.At(c.Steps))
+	return b.Done(t)
+}
+
+// Random draws a plan: a layered DAG of standing nodes, of which some read
+// checkpoints, some chains, and cells over them.
+func Random(t testing.TB, r *rand.Rand) *plan.Plan {
+	b := NewBuilder()
+	var pool []plan.Ref
+	pick := func(most int) []plan.Ref {
+		var refs []plan.Ref
+		for _, i := range r.Perm(len(pool))[:min(len(pool), r.IntN(most+1))] {
+			refs = append(refs, pool[i])
+		}
+		return refs
+	}
+	node := func() {
+		p := Params{Salt: fmt.Sprint(len(pool), "-", r.IntN(3)), Big: r.IntN(2) == 0}
+		pool = append(pool, b.Node(Standing, p, pick(3)...))
+	}
+	for range 2 + r.IntN(4) {
+		node()
+	}
+	standing := slices.Clone(pool)
+	var chains []*plan.Chain
+	for i := range 1 + r.IntN(2) {
+		o := ChainOptions{Salt: fmt.Sprint("chain", i), Width: r.IntN(4), Steps: 1 + r.IntN(25), Big: r.IntN(3) > 0, Every: r.IntN(6), KeepLast: r.IntN(3)}
+		if r.IntN(4) == 0 {
+			o.Steps += 90
+		}
+		for range r.IntN(4) {
+			o.Keep = append(o.Keep, 1+r.IntN(o.Steps))
+		}
+		slices.Sort(o.Keep)
+		o.Keep = slices.Compact(o.Keep)
+		c := b.Chain(o, standing[r.IntN(len(standing))], standing[r.IntN(len(standing))])
+		chains = append(chains, c)
+		for _, step := range c.Keep {
+			pool = append(pool, b.Node(Standing, Params{Salt: fmt.Sprint("audit", i, step)}, c.At(step)))
+		}
+	}
+	for range r.IntN(4) {
+		node()
+	}
+	for i := range 1 + r.IntN(3) {
+		c := chains[r.IntN(len(chains))]
+		needs := append(pick(4), pool[len(pool)-1])
+		b.Cell(b.Node(Report, Params{Salt: fmt.Sprint("report", i)}, needs...), c.At(c.Steps))
+	}
+	return b.Done(t)
+}
