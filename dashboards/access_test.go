@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"coalmine/internal/testserver"
-	"coalmine/workflows/coordinator"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/status"
 )
 
 func contextWith(r *http.Request, local net.Addr) context.Context {
@@ -50,7 +50,7 @@ const emptyDigest = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b785
 func TestATokenDecidesWhatMayBeDone(t *testing.T) {
 	t.Parallel()
 	api := newFake()
-	api.set(func(s *coordinator.Status) { s.Phase = runs.Done }) // so that streams end
+	api.set(func(s *status.Run) { s.Phase = runs.Done }) // so that streams end
 	c, _ := start(t, api, Options{OperatorToken: operatorToken, ReaderToken: readerToken})
 	for name, who := range map[string]struct {
 		role   role
@@ -236,7 +236,7 @@ func TestTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	next(t, statuses)
-	api.set(func(s *coordinator.Status) { s.Phase = runs.Done })
+	api.set(func(s *status.Run) { s.Phase = runs.Done })
 	ends(t, statuses)
 	a := c.ask(t, "POST", "/login", strings.NewReader("token="+operatorToken), header("Content-Type", "application/x-www-form-urlencoded"))
 	if len(a.Cookies()) != 1 || !a.Cookies()[0].Secure {

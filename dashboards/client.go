@@ -20,11 +20,11 @@ import (
 	"coalmine/internal/certificates"
 	"coalmine/storage"
 	"coalmine/workflows/control"
-	"coalmine/workflows/coordinator"
 	"coalmine/workflows/dataexport"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/status"
 )
 
 // Client does what control.API says by asking a Server. It may be used from
@@ -186,15 +186,15 @@ func (c *Client) SubmitFile(ctx context.Context, file control.File, fresh bool) 
 }
 
 // List implements control.API.
-func (c *Client) List(ctx context.Context) ([]*coordinator.Status, error) {
+func (c *Client) List(ctx context.Context) ([]*status.Run, error) {
 	var answer runList
 	err := c.get(ctx, c.path("runs"), &answer)
 	return answer.Runs, err
 }
 
 // Status implements control.API.
-func (c *Client) Status(ctx context.Context, run string) (*coordinator.Status, error) {
-	var status coordinator.Status
+func (c *Client) Status(ctx context.Context, run string) (*status.Run, error) {
+	var status status.Run
 	if err := c.get(ctx, c.runPath(run), &status); err != nil {
 		return nil, err
 	}

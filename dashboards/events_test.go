@@ -13,12 +13,12 @@ import (
 
 	"coalmine/storage"
 	"coalmine/workflows/control"
-	"coalmine/workflows/coordinator"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/status"
 )
 
 // next is the next status of a watch.
-func next(t *testing.T, statuses <-chan *coordinator.Status) *coordinator.Status {
+func next(t *testing.T, statuses <-chan *status.Run) *status.Run {
 	t.Helper()
 	s, ok := <-statuses
 	if !ok {
@@ -37,7 +37,7 @@ func alone(host string) string {
 }
 
 // ends waits until a watch is over.
-func ends(t *testing.T, statuses <-chan *coordinator.Status) {
+func ends(t *testing.T, statuses <-chan *status.Run) {
 	t.Helper()
 	for range statuses {
 	}
@@ -55,14 +55,14 @@ func TestAWatchFollowsTheRunToItsEnd(t *testing.T) {
 		t.Errorf("first comes %+v", s)
 	}
 	for step := 2; step <= 9; step++ {
-		api.set(func(s *coordinator.Status) {
-			s.Cells = []coordinator.CellStatus{{Cell: "c01", Phase: runs.Running, Step: step, Steps: 9}}
+		api.set(func(s *status.Run) {
+			s.Cells = []status.Cell{{Cell: "c01", Phase: runs.Running, Step: step, Steps: 9}}
 		})
 		if s := next(t, statuses); s.Cells[0].Step != step {
 			t.Errorf("after step %d comes %+v", step, s)
 		}
 	}
-	api.set(func(s *coordinator.Status) { s.Phase = runs.Done })
+	api.set(func(s *status.Run) { s.Phase = runs.Done })
 	if s := next(t, statuses); s.Phase != runs.Done {
 		t.Errorf("last comes %+v", s)
 	}
@@ -74,7 +74,7 @@ func TestAWatchFollowsTheRunToItsEnd(t *testing.T) {
 func TestAFinishedRunIsShownOnce(t *testing.T) {
 	t.Parallel()
 	api := newFake()
-	api.set(func(s *coordinator.Status) { s.Phase = runs.Failed })
+	api.set(func(s *status.Run) { s.Phase = runs.Failed })
 	c, _ := start(t, api, Options{})
 	a := c.ask(t, "GET", "/api/v1/runs/latest/events", nil, nil)
 	if a.Header.Get("Content-Type") != "text/event-stream" || strings.Count(a.body, "event: status\n") != 1 || !strings.HasSuffix(a.body, "event: end\ndata: {}\n\n") {
@@ -92,7 +92,7 @@ func TestAWatchSurvivesARestartOfTheServer(t *testing.T) {
 	}
 	next(t, statuses)
 	stop()
-	api.set(func(s *coordinator.Status) { s.Error = "seen after the restart" })
+	api.set(func(s *status.Run) { s.Error = "seen after the restart" })
 	startOn(t, newTestServer(t, api, Options{}), c.base.Host)
 	if s := next(t, statuses); s.Error == "" {
 		t.Errorf("after the restart comes %+v", s)
@@ -103,7 +103,7 @@ func TestAWatchSurvivesARestartOfTheServer(t *testing.T) {
 	if asked != "grid-01234567" {
 		t.Errorf("after the restart %q was asked for: by then another run may be the newest", asked)
 	}
-	api.set(func(s *coordinator.Status) { s.Phase = runs.Done })
+	api.set(func(s *status.Run) { s.Phase = runs.Done })
 	ends(t, statuses)
 }
 
@@ -161,7 +161,7 @@ func TestASilentConnectionIsGivenUp(t *testing.T) {
 	}
 	next(t, statuses)
 	next(t, statuses) // the first of a second connection: nothing has changed
-	api.set(func(s *coordinator.Status) { s.Phase = runs.Done })
+	api.set(func(s *status.Run) { s.Phase = runs.Done })
 	ends(t, statuses)
 }
 
@@ -169,7 +169,7 @@ func TestManyWatchersCostOneLook(t *testing.T) {
 	t.Parallel()
 	api := newFake()
 	c, _ := start(t, api, Options{})
-	var all []<-chan *coordinator.Status
+	var all []<-chan *status.Run
 	for range 20 {
 		statuses, err := c.Watch(t.Context(), "")
 		if err != nil {
@@ -178,7 +178,7 @@ func TestManyWatchersCostOneLook(t *testing.T) {
 		next(t, statuses)
 		all = append(all, statuses)
 	}
-	api.set(func(s *coordinator.Status) { s.Phase = runs.Done })
+	api.set(func(s *status.Run) { s.Phase = runs.Done })
 	for _, statuses := range all {
 		if s := next(t, statuses); s.Phase != runs.Done {
 			t.Errorf("one watcher got %+v", s)
@@ -244,7 +244,7 @@ func TestTheListOfRunsIsLive(t *testing.T) {
 		if strings.Contains(data, `"state":"paused"`) {
 			return errOver
 		}
-		api.set(func(s *coordinator.Status) { s.Phase = runs.Paused })
+		api.set(func(s *status.Run) { s.Phase = runs.Paused })
 		return nil
 	})
 	if !errors.Is(err, errOver) || seen != 2 {

@@ -13,11 +13,11 @@ import (
 	"coalmine/storage"
 	"coalmine/workflows/collection"
 	"coalmine/workflows/control"
-	"coalmine/workflows/coordinator"
 	"coalmine/workflows/dataexport"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/status"
 )
 
 // fakeAPI answers as its fields say, and keeps what it was asked for.
@@ -26,7 +26,7 @@ type fakeAPI struct {
 	err error
 
 	mu       sync.Mutex
-	status   coordinator.Status
+	status   status.Run
 	changed  chan struct{}
 	watchers int
 	sources  map[storage.Digest][]byte
@@ -57,15 +57,15 @@ type fakeAPI struct {
 
 func newFake() *fakeAPI {
 	f := &fakeAPI{changed: make(chan struct{}), sources: map[storage.Digest][]byte{}}
-	f.status = coordinator.Status{
+	f.status = status.Run{
 		Run: "grid-01234567", Name: "grid", Phase: runs.Running,
-		Cells: []coordinator.CellStatus{{Cell: "c01", Label: "iid", Phase: runs.Running, Step: 1, Steps: 9}},
+		Cells: []status.Cell{{Cell: "c01", Label: "iid", Phase: runs.Running, Step: 1, Steps: 9}},
 	}
 	return f
 }
 
 // set changes the status; who watches learns of it.
-func (f *fakeAPI) set(change func(s *coordinator.Status)) {
+func (f *fakeAPI) set(change func(s *status.Run)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	change(&f.status)
@@ -73,7 +73,7 @@ func (f *fakeAPI) set(change func(s *coordinator.Status)) {
 	f.changed = make(chan struct{})
 }
 
-func (f *fakeAPI) current() (*coordinator.Status, <-chan struct{}) {
+func (f *fakeAPI) current() (*status.Run, <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := f.status
@@ -115,12 +115,12 @@ func (f *fakeAPI) SubmitFile(_ context.Context, file control.File, fresh bool) (
 	return control.Submitted{Run: "grid-01234567", Continued: !fresh}, f.err
 }
 
-func (f *fakeAPI) List(context.Context) ([]*coordinator.Status, error) {
+func (f *fakeAPI) List(context.Context) ([]*status.Run, error) {
 	s, _ := f.current()
-	return []*coordinator.Status{s}, f.err
+	return []*status.Run{s}, f.err
 }
 
-func (f *fakeAPI) Status(_ context.Context, run string) (*coordinator.Status, error) {
+func (f *fakeAPI) Status(_ context.Context, run string) (*status.Run, error) {
 	s, _ := f.current()
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -128,11 +128,11 @@ func (f *fakeAPI) Status(_ context.Context, run string) (*coordinator.Status, er
 	return s, f.err
 }
 
-func (f *fakeAPI) Watch(ctx context.Context, run string) (<-chan *coordinator.Status, error) {
+func (f *fakeAPI) Watch(ctx context.Context, run string) (<-chan *status.Run, error) {
 	f.mu.Lock()
 	f.watchers++
 	f.mu.Unlock()
-	out := make(chan *coordinator.Status)
+	out := make(chan *status.Run)
 	go func() {
 		defer close(out)
 		for {

@@ -19,12 +19,12 @@ import (
 	"coalmine/tasks/reports"
 	"coalmine/workflows/collection"
 	"coalmine/workflows/control"
-	"coalmine/workflows/coordinator"
 	"coalmine/workflows/dataexport"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/leadership"
 	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/status"
 )
 
 var key = storage.Key{Digest: storage.DigestOf([]byte("a node"))}
@@ -374,12 +374,12 @@ func TestWrongAddressesAreRefusedOrNamed(t *testing.T) {
 func TestTheClientRefusesToFollowRedirects(t *testing.T) {
 	t.Parallel()
 	c, _ := start(t, newFake(), Options{OperatorToken: operatorToken})
-	err := c.get(t.Context(), c.base.JoinPath("login"), new(coordinator.Status))
+	err := c.get(t.Context(), c.base.JoinPath("login"), new(status.Run))
 	if err == nil {
 		t.Error("an HTML page was taken for an answer")
 	}
 	anonymous := client(t, c.base.String(), "")
-	if err := anonymous.get(t.Context(), c.base.JoinPath("/"), new(coordinator.Status)); err == nil || !strings.Contains(err.Error(), "303") {
+	if err := anonymous.get(t.Context(), c.base.JoinPath("/"), new(status.Run)); err == nil || !strings.Contains(err.Error(), "303") {
 		t.Errorf("got %v, want the redirect as an error", err)
 	}
 }

@@ -15,11 +15,11 @@ import (
 
 	"coalmine/privacy"
 	"coalmine/workflows/control"
-	"coalmine/workflows/coordinator"
 	"coalmine/workflows/dataexport"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/status"
 )
 
 // Largest bodies of requests. A run's record is at most storage.MaxCreate, but
@@ -39,13 +39,13 @@ func runName(r *http.Request) string {
 
 // runList is the answer to GET /runs.
 type runList struct {
-	Runs []*coordinator.Status `json:"runs"`
+	Runs []*status.Run `json:"runs"`
 }
 
 func (s *Server) list(ctx context.Context) (runList, error) {
 	all, err := s.api.List(ctx)
 	if all == nil {
-		all = []*coordinator.Status{}
+		all = []*status.Run{}
 	}
 	return runList{all}, err
 }

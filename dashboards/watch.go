@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"coalmine/internal/sleep"
-	"coalmine/workflows/coordinator"
+	"coalmine/workflows/status"
 )
 
 // watching is how patient Client.Watch is.
@@ -34,9 +34,9 @@ var liveWatching = watching{
 // Watch implements control.API. A lost connection is made again. The channel
 // closes without the status of a finished run if ctx is done, the server
 // refuses, or it is away for two minutes; Status then says why.
-func (c *Client) Watch(ctx context.Context, run string) (<-chan *coordinator.Status, error) {
+func (c *Client) Watch(ctx context.Context, run string) (<-chan *status.Run, error) {
 	ctx, stop := context.WithCancel(ctx)
-	w := &watcher{client: c, run: run, statuses: make(chan *coordinator.Status)}
+	w := &watcher{client: c, run: run, statuses: make(chan *status.Run)}
 	stream, err := w.connect(ctx)
 	if err != nil {
 		stop()
@@ -54,7 +54,7 @@ func (c *Client) Watch(ctx context.Context, run string) (<-chan *coordinator.Sta
 type watcher struct {
 	client   *Client
 	run      string
-	statuses chan *coordinator.Status
+	statuses chan *status.Run
 }
 
 // stream is one connection of a watcher.
@@ -136,7 +136,7 @@ func (w *watcher) take(ctx context.Context, kind, data string) error {
 	case endEvent:
 		return errOver
 	case statusEvent:
-		var s coordinator.Status
+		var s status.Run
 		if err := json.Unmarshal([]byte(data), &s); err != nil {
 			return w.client.broken(err)
 		}

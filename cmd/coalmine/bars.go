@@ -13,8 +13,8 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 	"golang.org/x/term"
 
-	"coalmine/workflows/coordinator"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/status"
 )
 
 const (
@@ -65,7 +65,7 @@ func terminalRows(f *os.File) int {
 	return rows
 }
 
-func (d *barDisplay) show(s *coordinator.Status) {
+func (d *barDisplay) show(s *status.Run) {
 	if d.totalBar == nil {
 		d.totalBar = d.progress.New(0, mpb.NopStyle(), mpb.BarPriority(math.MaxInt), mpb.PrependDecorators(decor.Any(text(&d.total))))
 	}
@@ -91,7 +91,7 @@ func (d *barDisplay) show(s *coordinator.Status) {
 }
 
 // close takes the bar of a cell that has ended away, and says once how it ended.
-func (d *barDisplay) close(s *coordinator.Status, c coordinator.CellStatus) {
+func (d *barDisplay) close(s *status.Run, c status.Cell) {
 	if bar := d.bars[c.Cell]; bar != nil {
 		bar.Abort(true)
 		delete(d.bars, c.Cell)
@@ -104,7 +104,7 @@ func (d *barDisplay) close(s *coordinator.Status, c coordinator.CellStatus) {
 
 // showCell moves a cell's bar, which counts rounds. It is one short of full
 // until the cell has been measured too.
-func (d *barDisplay) showCell(index int, c coordinator.CellStatus) {
+func (d *barDisplay) showCell(index int, c status.Cell) {
 	bar := d.bars[c.Cell]
 	if bar == nil {
 		bar = d.newCellBar(index, c)
@@ -116,7 +116,7 @@ func (d *barDisplay) showCell(index int, c coordinator.CellStatus) {
 	bar.now.Store(c.Now)
 }
 
-func (d *barDisplay) newCellBar(index int, c coordinator.CellStatus) *cellBar {
+func (d *barDisplay) newCellBar(index int, c status.Cell) *cellBar {
 	b := new(cellBar)
 	label := func(s decor.Statistics) string {
 		return fit(c.Cell+" "+c.Label, s.AvailableWidth-besideLabel)

@@ -10,17 +10,17 @@ import (
 	"github.com/mattn/go-runewidth"
 	"github.com/vbauerster/mpb/v8"
 
-	"coalmine/workflows/coordinator"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/status"
 )
 
 // watched is a grid of 30 cells: one is done, one has failed, and the others work.
-func watched() *coordinator.Status {
-	s := &coordinator.Status{Run: "grid-1", Phase: runs.Running, Failures: []coordinator.FailureStatus{{
+func watched() *status.Run {
+	s := &status.Run{Run: "grid-1", Phase: runs.Running, Failures: []status.Failure{{
 		Failure: runs.Failure{Label: "round 2, part 1 of 2", Error: "training diverged", Cells: []string{"c02"}},
 	}}}
 	for i := 1; i <= 30; i++ {
-		s.Cells = append(s.Cells, coordinator.CellStatus{
+		s.Cells = append(s.Cells, status.Cell{
 			Cell: fmt.Sprintf("c%02d", i), Label: "by-user, training.client.learning_rate=0.5, training.server.optimizer=adam",
 			Phase: runs.Running, Step: 3, Steps: 40, StepRounds: 1, Now: "round 4, part 1 of 2",
 		})

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"coalmine/workflows/control"
-	"coalmine/workflows/coordinator"
 	"coalmine/workflows/results"
+	"coalmine/workflows/status"
 )
 
 // completionPatience is how long a shell waits for the names of runs.
@@ -83,7 +83,7 @@ func completeRuns(ctx context.Context, api control.API) (out []cobra.Completion,
 }
 
 func completeCells(ctx context.Context, api control.API, run string) (out []cobra.Completion, err error) {
-	var s *coordinator.Status
+	var s *status.Run
 	if s, err = api.Status(ctx, run); err != nil {
 		return nil, err
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"coalmine/workflows/control"
-	"coalmine/workflows/coordinator"
 	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/status"
 )
 
 const statusHelp = `Show how all runs stand, the newest first, or one of them in detail: its cells, what
@@ -32,12 +32,12 @@ func newStatusCommand(g *global) *cobra.Command {
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return g.withControl(c.Context(), func(api control.API) error {
-				var list []*coordinator.Status
+				var list []*status.Run
 				var err error
 				if len(args) == 0 {
 					list, err = api.List(c.Context())
 				} else {
-					var one *coordinator.Status
+					var one *status.Run
 					one, err = api.Status(c.Context(), args[0])
 					list = append(list, one)
 				}
@@ -59,10 +59,10 @@ func newStatusCommand(g *global) *cobra.Command {
 
 // statusList is what status --json prints.
 type statusList struct {
-	Runs []*coordinator.Status `json:"runs"`
+	Runs []*status.Run `json:"runs"`
 }
 
-func writeList(w io.Writer, list []*coordinator.Status) error {
+func writeList(w io.Writer, list []*status.Run) error {
 	if len(list) == 0 {
 		_, err := fmt.Fprintln(w, "no runs yet; start one with: coalmine run FILE")
 		return err
@@ -84,7 +84,7 @@ func writeList(w io.Writer, list []*coordinator.Status) error {
 }
 
 // submittedText is when a run was submitted, as far as that is known.
-func submittedText(s *coordinator.Status) string {
+func submittedText(s *status.Run) string {
 	if s.Submitted.IsZero() {
 		return "-"
 	}
@@ -92,16 +92,16 @@ func submittedText(s *coordinator.Status) string {
 }
 
 // stateText is "running", or "running, stuck".
-func stateText(s *coordinator.Status) string {
-	if s.Pace == coordinator.Stuck || s.Pace == coordinator.Slow {
-		return fmt.Sprintf("%s, %s", s.Phase, s.Pace)
+func stateText(s *status.Run) string {
+	if s.Health == status.Stuck || s.Health == status.Slow {
+		return fmt.Sprintf("%s, %s", s.Phase, s.Health)
 	}
 	return string(s.Phase)
 }
 
 // waitsFor is the gravest of what a run waits for, and how many there are besides.
-func waitsFor(s *coordinator.Status) string {
-	if len(s.Waits) == 0 || s.Pace == coordinator.Resting {
+func waitsFor(s *status.Run) string {
+	if len(s.Waits) == 0 || s.Health == status.Paused {
 		return "-"
 	}
 	text := s.Waits[0].Detail
@@ -112,7 +112,7 @@ func waitsFor(s *coordinator.Status) string {
 }
 
 // waitText is what a run waits for, since when, and how much of it.
-func waitText(w coordinator.Wait) string {
+func waitText(w status.Wait) string {
 	text := w.Detail
 	if !w.Since.IsZero() {
 		text += fmt.Sprintf(" (since %s", w.Since.Local().Format(time.DateTime))
@@ -125,7 +125,7 @@ func waitText(w coordinator.Wait) string {
 }
 
 // cellCounts is "2/4", or "2/4, 1 failed".
-func cellCounts(s *coordinator.Status) string {
+func cellCounts(s *status.Run) string {
 	done, failed := 0, 0
 	for _, c := range s.Cells {
 		switch c.Phase {
@@ -142,7 +142,7 @@ func cellCounts(s *coordinator.Status) string {
 	return text
 }
 
-func timeLeft(s *coordinator.Status) string {
+func timeLeft(s *status.Run) string {
 	if s.SecondsLeft == nil || s.Phase.Finished() {
 		return "-"
 	}
@@ -150,7 +150,7 @@ func timeLeft(s *coordinator.Status) string {
 }
 
 // writeStatus shows one run in detail.
-func writeStatus(w io.Writer, s *coordinator.Status) {
+func writeStatus(w io.Writer, s *status.Run) {
 	fmt.Fprintf(w, "%s: %s, %s cells", s.Run, stateText(s), cellCounts(s))
 	if s.TokensPerSecond > 0 {
 		fmt.Fprintf(w, ", %.0f tokens/s", s.TokensPerSecond)
@@ -191,7 +191,7 @@ func writeStatus(w io.Writer, s *coordinator.Status) {
 
 // cellProgress is ", round 400 of 8000: random sampling 3 of 9". Of a cell that has
 // ended before its time the record does not tell how far it came.
-func cellProgress(c coordinator.CellStatus) string {
+func cellProgress(c status.Cell) string {
 	var text string
 	untold := c.Step == 0 && c.Phase.Finished()
 	if c.Steps > 0 && c.Phase != runs.Done && !untold {
@@ -206,7 +206,7 @@ func cellProgress(c coordinator.CellStatus) string {
 
 // roundWord is what a cell's training counts: rounds, or steps of SGD, which go
 // by many at a time.
-func roundWord(c coordinator.CellStatus) string {
+func roundWord(c status.Cell) string {
 	if c.StepRounds > 1 {
 		return "step"
 	}

@@ -10,13 +10,13 @@ import (
 
 	"golang.org/x/term"
 
-	"coalmine/workflows/coordinator"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/status"
 )
 
 // showProgress follows the statuses of a run until they end: bars on a
 // terminal, lines elsewhere. Why a cell has failed is said in both when it does.
-func (g *global) showProgress(ctx context.Context, statuses <-chan *coordinator.Status) error {
+func (g *global) showProgress(ctx context.Context, statuses <-chan *status.Run) error {
 	var display display = &lineDisplay{note: g.note}
 	if f, ok := g.terminal(); ok {
 		bars := newBarDisplay(f, terminalRows(f))
@@ -24,7 +24,7 @@ func (g *global) showProgress(ctx context.Context, statuses <-chan *coordinator.
 		defer g.bars.Store(nil)
 		display = bars
 	}
-	var last *coordinator.Status
+	var last *status.Run
 	for s := range statuses {
 		display.show(s)
 		last = s
@@ -50,7 +50,7 @@ func (g *global) terminal() (*os.File, bool) {
 
 // display shows how a run goes on.
 type display interface {
-	show(*coordinator.Status)
+	show(*status.Run)
 	end()
 }
 
@@ -65,7 +65,7 @@ type lineDisplay struct {
 	reasons string
 }
 
-func (d *lineDisplay) show(s *coordinator.Status) {
+func (d *lineDisplay) show(s *status.Run) {
 	if d.phases == nil {
 		d.phases, d.printed = map[string]runs.Phase{}, time.Now()
 	}
@@ -91,7 +91,7 @@ func (d *lineDisplay) show(s *coordinator.Status) {
 func (d *lineDisplay) end() {}
 
 // cellLine is "c02 done: by-user, FedAvg", with the reason where it has failed.
-func cellLine(s *coordinator.Status, c coordinator.CellStatus) string {
+func cellLine(s *status.Run, c status.Cell) string {
 	text := fmt.Sprintf("%s %s: %s", c.Cell, c.Phase, c.Label)
 	for _, f := range s.Failures {
 		if c.Phase == runs.Failed && slices.Contains(f.Cells, c.Cell) {
@@ -102,7 +102,7 @@ func cellLine(s *coordinator.Status, c coordinator.CellStatus) string {
 }
 
 // summary is one line: cells, time left, tokens a second, rounds.
-func summary(s *coordinator.Status) string {
+func summary(s *status.Run) string {
 	var b strings.Builder
 	b.WriteString(overall(s))
 	for _, c := range s.Cells {
@@ -115,7 +115,7 @@ func summary(s *coordinator.Status) string {
 }
 
 // overall is how the run stands as a whole: cells, time left, tokens a second.
-func overall(s *coordinator.Status) string {
+func overall(s *status.Run) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "cells %s", cellCounts(s))
 	if left := timeLeft(s); left != "-" {

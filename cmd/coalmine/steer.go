@@ -10,8 +10,8 @@ import (
 
 	"coalmine/storage"
 	"coalmine/workflows/control"
-	"coalmine/workflows/coordinator"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/status"
 )
 
 // newSteerCommands are the commands that change how a run goes on.
@@ -88,10 +88,10 @@ func newRetryCommand(g *global) *cobra.Command {
 
 // failedNodes finds failed nodes of a run by their labels or the beginnings of
 // their keys, each of which must mean just one.
-func failedNodes(s *coordinator.Status, names []string) ([]storage.Key, error) {
+func failedNodes(s *status.Run, names []string) ([]storage.Key, error) {
 	var keys []storage.Key
 	for _, name := range names {
-		var found []coordinator.FailureStatus
+		var found []status.Failure
 		for _, f := range s.Failures {
 			if f.Label == name || name != "" && strings.HasPrefix(f.Key.String(), strings.ToLower(name)) {
 				found = append(found, f)
@@ -110,7 +110,7 @@ func failedNodes(s *coordinator.Status, names []string) ([]storage.Key, error) {
 }
 
 // listedNodes is "; they are:" with a line for each failed node.
-func listedNodes(failures []coordinator.FailureStatus) string {
+func listedNodes(failures []status.Failure) string {
 	if len(failures) == 0 {
 		return "; none has failed"
 	}

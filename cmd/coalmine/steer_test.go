@@ -6,23 +6,23 @@ import (
 	"testing"
 
 	"coalmine/storage"
-	"coalmine/workflows/coordinator"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/status"
 )
 
 // failedRun is a run of which three nodes have failed: the keys of two begin alike,
 // and the labels of two are the same.
-func failedRun(t *testing.T) *coordinator.Status {
+func failedRun(t *testing.T) *status.Run {
 	t.Helper()
-	s := &coordinator.Status{Run: "r-01234567"}
+	s := &status.Run{Run: "r-01234567"}
 	for prefix, label := range map[string]string{"aa1": "step 3", "aa2": "step 3", "b": "beam search at 40"} {
 		key, err := storage.ParseKey(prefix + strings.Repeat("0", 64-len(prefix)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.Failures = append(s.Failures, coordinator.FailureStatus{Key: key, Failure: runs.Failure{Label: label, Cells: []string{"c-" + prefix}}})
+		s.Failures = append(s.Failures, status.Failure{Key: key, Failure: runs.Failure{Label: label, Cells: []string{"c-" + prefix}}})
 	}
-	slices.SortFunc(s.Failures, func(a, b coordinator.FailureStatus) int { return a.Key.Compare(b.Key) })
+	slices.SortFunc(s.Failures, func(a, b status.Failure) int { return a.Key.Compare(b.Key) })
 	return s
 }
 
@@ -51,7 +51,7 @@ func TestFailedNodesAreFoundByNameAndByTheBeginningOfTheKey(t *testing.T) {
 			t.Errorf("%q: %v lists what does not fit", name, err)
 		}
 	}
-	if _, err := failedNodes(&coordinator.Status{Run: "x"}, []string{"a"}); err == nil || !strings.Contains(err.Error(), "none has failed") {
+	if _, err := failedNodes(&status.Run{Run: "x"}, []string{"a"}); err == nil || !strings.Contains(err.Error(), "none has failed") {
 		t.Errorf("of a run without failures: %v", err)
 	}
 }

@@ -14,8 +14,8 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
-	"coalmine/workflows/coordinator"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/status"
 )
 
 var soakRounds = flag.Int("soak.rounds", 0, "rounds of the soak test; 0 leaves it out")
@@ -91,7 +91,7 @@ func (a *arena) round() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	var status coordinator.Status
+	var status status.Run
 	if err := json.Unmarshal(body, &status); err != nil || len(status.Cells) != 1 {
 		return 0, fmt.Errorf("the status of a run with one cell: %v\n%s", err, body)
 	}

@@ -28,6 +28,7 @@ import (
 	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
 	"coalmine/workflows/sources"
+	"coalmine/workflows/status"
 )
 
 // Latest names the newest run where people name one.
@@ -48,12 +49,12 @@ type API interface {
 	// be read from.
 	SubmitFile(ctx context.Context, file File, fresh bool) (Submitted, error)
 	// List returns the status of all runs, the newest first.
-	List(ctx context.Context) ([]*coordinator.Status, error)
+	List(ctx context.Context) ([]*status.Run, error)
 	// Status returns how one run stands.
-	Status(ctx context.Context, run string) (*coordinator.Status, error)
+	Status(ctx context.Context, run string) (*status.Run, error)
 	// Watch sends the status of a run now and whenever it changes. The channel is
 	// closed after the status of the finished run, or when ctx is done.
-	Watch(ctx context.Context, run string) (<-chan *coordinator.Status, error)
+	Watch(ctx context.Context, run string) (<-chan *status.Run, error)
 	// Steer appends a command to the run's log and returns the run's id.
 	Steer(ctx context.Context, run string, e runs.Entry) (string, error)
 	// Remove removes the record of a finished run that is not pinned.
@@ -287,26 +288,26 @@ func present(all []*runs.Run) []*runs.Run {
 }
 
 // List implements API. Runs whose records are damaged stand at the end, as failed.
-func (l *Local) List(ctx context.Context) ([]*coordinator.Status, error) {
+func (l *Local) List(ctx context.Context) ([]*status.Run, error) {
 	all, damaged, err := l.runs.Readable(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]*coordinator.Status, 0, len(all)) // an empty list, not null, in JSON
+	out := make([]*status.Run, 0, len(all)) // an empty list, not null, in JSON
 	for _, run := range present(all) {
 		out = append(out, l.status(ctx, run))
 	}
 	for _, d := range damaged {
-		out = append(out, &coordinator.Status{
+		out = append(out, &status.Run{
 			Run: d.ID, Phase: runs.Failed, Error: d.Err.Error(),
-			Cells: []coordinator.CellStatus{}, Workers: []coordinator.WorkerStatus{},
+			Cells: []status.Cell{}, Workers: []status.Worker{},
 		})
 	}
 	return out, nil
 }
 
 // Status implements API.
-func (l *Local) Status(ctx context.Context, name string) (*coordinator.Status, error) {
+func (l *Local) Status(ctx context.Context, name string) (*status.Run, error) {
 	run, err := l.find(ctx, name)
 	if err != nil {
 		return nil, err
@@ -318,12 +319,12 @@ func (l *Local) Status(ctx context.Context, name string) (*coordinator.Status, e
 const watchEvery = time.Second
 
 // Watch implements API.
-func (l *Local) Watch(ctx context.Context, name string) (<-chan *coordinator.Status, error) {
+func (l *Local) Watch(ctx context.Context, name string) (<-chan *status.Run, error) {
 	run, err := l.find(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	statuses := make(chan *coordinator.Status)
+	statuses := make(chan *status.Run)
 	go func() {
 		defer close(statuses)
 		for {
@@ -361,7 +362,7 @@ func (l *Local) changes() <-chan struct{} {
 }
 
 // status is what the coordinator says of an unfinished run, or what storage does.
-func (l *Local) status(ctx context.Context, run *runs.Run) *coordinator.Status {
+func (l *Local) status(ctx context.Context, run *runs.Run) *status.Run {
 	if run.State.Phase.Finished() {
 		return stored(run)
 	}
@@ -373,22 +374,22 @@ func (l *Local) status(ctx context.Context, run *runs.Run) *coordinator.Status {
 	switch {
 	case l.leads() || s.Phase == runs.Paused:
 	case err != nil:
-		stick(s, coordinator.WaitQueue, fmt.Sprintf("the queue does not answer, so nothing is known of coordinators and workers: %v", err))
+		stick(s, status.WaitQueue, fmt.Sprintf("the queue does not answer, so nothing is known of coordinators and workers: %v", err))
 	case l.coordinator == nil:
-		stick(s, coordinator.WaitCoordinator, "no coordinator reports on it; start one with: coalmine serve, or coalmine run FILE")
+		stick(s, status.WaitCoordinator, "no coordinator reports on it; start one with: coalmine serve, or coalmine run FILE")
 	}
 	return s
 }
 
 // stick says that nobody works on a run, and why.
-func stick(s *coordinator.Status, cause coordinator.Cause, detail string) {
-	s.Pace, s.Reasons = coordinator.Stuck, []string{detail}
-	s.Waits = []coordinator.Wait{{Cause: cause, Detail: detail}}
+func stick(s *status.Run, reason status.WaitReason, detail string) {
+	s.Health, s.Reasons = status.Stuck, []string{detail}
+	s.Waits = []status.Wait{{Reason: reason, Detail: detail}}
 }
 
 // live is the coordinator's status of a run; nil if it has none that is as new
 // as the run's record, with the error of a queue that does not answer.
-func (l *Local) live(ctx context.Context, run *runs.Run) (*coordinator.Status, error) {
+func (l *Local) live(ctx context.Context, run *runs.Run) (*status.Run, error) {
 	if l.leads() {
 		if s, ok := l.coordinator.Snapshot(run.ID); ok && s.Phase == run.State.Phase {
 			return s, nil
@@ -397,11 +398,11 @@ func (l *Local) live(ctx context.Context, run *runs.Run) (*coordinator.Status, e
 	if l.queue == nil {
 		return nil, l.away
 	}
-	data, err := l.queue.Published(ctx, coordinator.PublishedName(run.ID))
+	data, err := l.queue.Published(ctx, status.PublishedName(run.ID))
 	if err != nil || data == nil {
 		return nil, err
 	}
-	var s coordinator.Status
+	var s status.Run
 	if json.Unmarshal(data, &s) != nil || s.Phase != run.State.Phase {
 		return nil, nil
 	}
@@ -409,15 +410,15 @@ func (l *Local) live(ctx context.Context, run *runs.Run) (*coordinator.Status, e
 }
 
 // stored is what the record of a run says.
-func stored(run *runs.Run) *coordinator.Status {
+func stored(run *runs.Run) *status.Run {
 	state := &run.State
-	s := &coordinator.Status{
+	s := &status.Run{
 		Run: run.ID, Name: run.Spec.Name, Phase: state.Phase, Error: state.Error,
 		Submitted: state.Submitted, Started: state.Started, Finished: state.Finished,
-		Cells: []coordinator.CellStatus{}, Workers: []coordinator.WorkerStatus{},
+		Cells: []status.Cell{}, Workers: []status.Worker{},
 	}
 	for _, key := range plan.SortedKeys(state.Failures) {
-		s.Failures = append(s.Failures, coordinator.FailureStatus{Key: key, Failure: state.Failures[key]})
+		s.Failures = append(s.Failures, status.Failure{Key: key, Failure: state.Failures[key]})
 	}
 	s.Nodes.Failed = len(s.Failures)
 	spec, err := experiment.ReadSpec(run.Spec.Experiment)
@@ -432,8 +433,8 @@ func stored(run *runs.Run) *coordinator.Status {
 	return s
 }
 
-func storedCell(state *runs.State, c *experiment.Cell, failed map[string]bool) coordinator.CellStatus {
-	s := coordinator.CellStatus{
+func storedCell(state *runs.State, c *experiment.Cell, failed map[string]bool) status.Cell {
+	s := status.Cell{
 		Cell: c.Name, Label: c.Label, Phase: runs.Queued, Steps: c.Experiment.Training.Rounds, StepRounds: 1,
 	}
 	if outcome, ended := state.Outcomes[c.Name]; ended {

@@ -8,8 +8,8 @@ import (
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/workflows/control"
-	"coalmine/workflows/coordinator"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/status"
 )
 
 func TestARunWithoutNewsTellsAnAwayQueueFromAMissingCoordinator(t *testing.T) {
@@ -26,17 +26,17 @@ func TestARunWithoutNewsTellsAnAwayQueueFromAMissingCoordinator(t *testing.T) {
 		t.Fatal(err)
 	}
 	api := control.New(archive, conn, nil)
-	expect := func(want coordinator.Cause) {
+	expect := func(want status.WaitReason) {
 		t.Helper()
 		s, err := api.Status(t.Context(), run.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s.Pace != coordinator.Stuck || len(s.Waits) != 1 || s.Waits[0].Cause != want {
-			t.Errorf("the run is %s and waits for %+v, want %s for %s", s.Pace, s.Waits, coordinator.Stuck, want)
+		if s.Health != status.Stuck || len(s.Waits) != 1 || s.Waits[0].Reason != want {
+			t.Errorf("the run is %s and waits for %+v, want %s for %s", s.Health, s.Waits, status.Stuck, want)
 		}
 	}
-	expect(coordinator.WaitCoordinator)
+	expect(status.WaitCoordinator)
 	redis.Kill()
-	expect(coordinator.WaitQueue)
+	expect(status.WaitQueue)
 }

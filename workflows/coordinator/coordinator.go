@@ -17,6 +17,7 @@ import (
 	"coalmine/workflows/leadership"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/status"
 )
 
 // Config says what a coordinator works with.
@@ -68,7 +69,7 @@ type Coordinator struct {
 
 	mu        sync.Mutex
 	token     *leadership.Token // of the term at work; nil while standing by
-	snapshots map[string]*Status
+	snapshots map[string]*status.Run
 	updated   chan struct{} // closed and replaced when snapshots change
 }
 
@@ -100,7 +101,7 @@ func New(cfg Config) (*Coordinator, error) {
 		cfg:       cfg,
 		contest:   leadership.Contest{Archive: cfg.Archive, Queue: cfg.Queue, Holder: cfg.Holder, Log: cfg.Log},
 		nudges:    make(chan struct{}, 1),
-		snapshots: make(map[string]*Status),
+		snapshots: make(map[string]*status.Run),
 		updated:   make(chan struct{}),
 		metrics:   newMetrics(cfg.Metrics),
 	}

@@ -83,7 +83,7 @@ func (t *term) want(d dependency, r *run, rank int) {
 		return
 	}
 	n.rank = min(n.rank, rank)
-	switch n.status {
+	switch n.presence {
 	case unknown:
 		t.inspect(n)
 	case absent:
@@ -111,9 +111,9 @@ func addWant(wants *[]*run, r *run) bool {
 
 // inspect asks storage whether a standing node is available.
 func (t *term) inspect(n *node) {
-	n.status = checking
+	n.presence = checking
 	t.persist(reading, "looking for "+n.label,
-		func() bool { return n.status == checking && n.plans > 0 },
+		func() bool { return n.presence == checking && n.plans > 0 },
 		func(ctx context.Context) (func(), error) {
 			f, err := t.lookUpClean(ctx, n.key)
 			return func() { t.inspected(n, f) }, err
@@ -121,14 +121,14 @@ func (t *term) inspect(n *node) {
 }
 
 func (t *term) inspected(n *node, f availability.Node) {
-	if n.status != checking {
+	if n.presence != checking {
 		return // it has been run, or let go, meanwhile
 	}
 	if f.Available() {
 		t.arrived(n)
 		return
 	}
-	n.status, n.why = absent, f.Why()
+	n.presence, n.why = absent, f.Why()
 	for _, r := range slices.Clone(n.wants) {
 		t.wantNeeds(n, r, n.rank)
 	}
@@ -137,14 +137,14 @@ func (t *term) inspected(n *node, f availability.Node) {
 
 // consider makes a node ready if it is wanted, absent, and has all it needs.
 func (t *term) consider(n *node) {
-	if n.status == absent && n.state == idle && len(n.wants) > 0 && n.ready() {
+	if n.presence == absent && n.state == idle && len(n.wants) > 0 && n.ready() {
 		t.ready(n.task)
 	}
 }
 
 // arrived marks a standing node available and tells whoever waits for it.
 func (t *term) arrived(n *node) {
-	n.status, n.state = available, finished
+	n.presence, n.state = available, finished
 	n.wants = n.wants[:0]
 	if !n.ready() {
 		t.dirty = true // what it would have needed is no longer wanted for it
@@ -156,10 +156,10 @@ func (t *term) arrived(n *node) {
 // invalidate marks a standing node's output as gone: it is looked for again, and
 // run again if it is indeed not there.
 func (t *term) invalidate(n *node) {
-	if n.status != available {
+	if n.presence != available {
 		return
 	}
-	n.status, n.state = unknown, idle
+	n.presence, n.state = unknown, idle
 	t.dirty = true
 }
 

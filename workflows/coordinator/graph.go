@@ -9,6 +9,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/status"
 )
 
 // run is a run as this term knows it. Its cells and nodes exist only while it
@@ -37,7 +38,7 @@ type run struct {
 	assuring   bool       // its outcome is being looked at
 	assured    bool       // its outcome has just been seen in storage
 	shown      runs.Phase // as last published
-	lastCells  []CellStatus
+	lastCells  []status.Cell
 	progressed time.Time             // when something that it wants was last committed
 	waiting    map[waitFor]time.Time // since when it waits for what
 }
@@ -78,7 +79,7 @@ type dependency struct {
 
 func (d dependency) available() bool {
 	if d.node != nil {
-		return d.node.status == available
+		return d.node.presence == available
 	}
 	return d.checkpoint.available
 }
@@ -127,12 +128,12 @@ func (l *listeners) forgetRun(r *run) {
 }
 
 // status is what the term knows of a standing node's outputs.
-type status int
+type presence int
 
 const (
-	unknown  status = iota // nobody has asked yet
-	checking               // storage is being asked
-	absent                 // must be run if it is wanted
+	unknown  presence = iota // nobody has asked yet
+	checking                 // storage is being asked
+	absent                   // must be run if it is wanted
 	available
 )
 
@@ -140,10 +141,10 @@ const (
 type node struct {
 	*task
 	listeners
-	planned *plan.Node
-	status  status
-	why     string // of being absent, for people
-	needs   []dependency
+	planned  *plan.Node
+	presence presence
+	why      string // of being absent, for people
+	needs    []dependency
 	// plans counts the live runs that hold the node.
 	plans int
 }
@@ -246,7 +247,7 @@ func (t *term) release(r *run) {
 		for _, d := range n.needs {
 			d.listeners().forgetNodes(gone)
 		}
-		n.wants, n.status, n.state = nil, unknown, idle
+		n.wants, n.presence, n.state = nil, unknown, idle
 	}
 	t.dirty = true
 }

@@ -25,6 +25,7 @@ import (
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/status"
 )
 
 // liveQueue is a queue with one worker, of four slots unless a test says otherwise,
@@ -208,7 +209,7 @@ func submitTo(t testing.TB, archive *storage.Archive, name string) string {
 }
 
 // await follows a coordinator's snapshots until the run has finished.
-func await(t testing.TB, c *Coordinator, id string) *Status {
+func await(t testing.TB, c *Coordinator, id string) *status.Run {
 	t.Helper()
 	for {
 		updated := c.Updated()

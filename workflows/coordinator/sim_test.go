@@ -320,7 +320,7 @@ func (w *world) describe() string {
 	}
 	for _, key := range plan.SortedKeys(w.term.nodes) {
 		n := w.term.nodes[key]
-		fmt.Fprintf(&b, " %q status %d state %d wants %d;", n.label, n.status, n.state, len(n.wants))
+		fmt.Fprintf(&b, " %q status %d state %d wants %d;", n.label, n.presence, n.state, len(n.wants))
 	}
 	return b.String()
 }

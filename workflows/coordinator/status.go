@@ -10,95 +10,8 @@ import (
 
 	"coalmine/storage"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/status"
 )
-
-// Status is how a run stands, for people and for the pages they look at.
-type Status struct {
-	Run   string     `json:"run"`
-	Name  string     `json:"experiment"`
-	Phase runs.Phase `json:"state"`
-	// Error says why the run as a whole has failed.
-	Error     string    `json:"error,omitempty"`
-	Submitted time.Time `json:"submitted,omitzero"`
-	Started   time.Time `json:"started,omitzero"`
-	Finished  time.Time `json:"finished,omitzero"`
-
-	Cells    []CellStatus    `json:"cells"`
-	Nodes    Counts          `json:"nodes"`
-	Running  []RunningStatus `json:"running,omitempty"`
-	Failures []FailureStatus `json:"failures,omitempty"`
-	// TokensPerSecond is the mean over the last half minute.
-	TokensPerSecond float64 `json:"tokens_per_second"`
-	// SecondsLeft is an estimate from the tasks so far, of trainings and of all else,
-	// such as audits; nil if there is nothing to estimate from yet.
-	SecondsLeft *float64       `json:"seconds_left"`
-	Workers     []WorkerStatus `json:"workers"`
-	// Pace tells a stuck run from a slow one; "" for a run that has finished.
-	Pace Pace `json:"pace,omitempty"`
-	// LastProgress is when an output that the run wants was last committed, as far
-	// as this leader has seen.
-	LastProgress time.Time `json:"last_progress,omitzero"`
-	// Waits say what holds the run up, the gravest first; Reasons are their details
-	// alone.
-	Waits   []Wait   `json:"waits,omitempty"`
-	Reasons []string `json:"reasons,omitempty"`
-}
-
-// Counts are numbers of standing nodes and of the tasks of current steps. Done
-// nodes are those that had been asked for and are available.
-type Counts struct {
-	Total   int `json:"total"`
-	Done    int `json:"done"`
-	Running int `json:"running"`
-	Ready   int `json:"ready"`
-	Waiting int `json:"waiting"`
-	Failed  int `json:"failed"`
-}
-
-// CellStatus is how a cell stands.
-type CellStatus struct {
-	Cell  string     `json:"cell"`
-	Label string     `json:"label"`
-	Phase runs.Phase `json:"state"` // queued, running, done or failed
-	// Step of Steps is where the cell's training stands; both 0 if it has none.
-	Step  int `json:"step"`
-	Steps int `json:"steps"`
-	// StepRounds is how many rounds, or steps of SGD, one step is.
-	StepRounds int `json:"step_rounds,omitempty"`
-	// Now is what runs for the cell at the moment.
-	Now string `json:"now,omitempty"`
-}
-
-// RunningStatus is an attempt at work.
-type RunningStatus struct {
-	Key     storage.Key `json:"key"`
-	Label   string      `json:"label"`
-	Kind    string      `json:"kind"`
-	Attempt int         `json:"attempt"`
-	Worker  string      `json:"worker,omitempty"`
-	Seconds float64     `json:"seconds"`
-	Done    int64       `json:"done,omitempty"`
-	Total   int64       `json:"total,omitempty"`
-}
-
-// FailureStatus is a node that was given up for the run.
-type FailureStatus struct {
-	Key storage.Key `json:"key"`
-	runs.Failure
-}
-
-// WorkerStatus is a live worker.
-type WorkerStatus struct {
-	ID       string `json:"id"`
-	Host     string `json:"host"`
-	Slots    int    `json:"slots"`
-	Running  int    `json:"running"`
-	Draining bool   `json:"draining,omitempty"`
-	// MemoryBytes is what its process has, MemoryLimitBytes what it may have; 0 where
-	// nothing limits it.
-	MemoryBytes      int64 `json:"memory_bytes,omitempty"`
-	MemoryLimitBytes int64 `json:"memory_limit_bytes,omitempty"`
-}
 
 // publishedTTL is how long a published status outlives its coordinator.
 const publishedTTL = 10 * time.Second
@@ -106,13 +19,9 @@ const publishedTTL = 10 * time.Second
 // publishEvery is how often the status of a run is published at most.
 const publishEvery = time.Second
 
-// PublishedName is the name under which the status of a run is published as
-// JSON, for processes other than the coordinator's.
-func PublishedName(run string) string { return "status/" + run }
-
 // Snapshot returns the status of a run as of a moment ago, or false if this
 // process leads no run of that id. It must not be changed.
-func (c *Coordinator) Snapshot(run string) (*Status, bool) {
+func (c *Coordinator) Snapshot(run string) (*status.Run, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s, ok := c.snapshots[run]
@@ -133,7 +42,7 @@ func (c *Coordinator) show(t *term) {
 	}
 	t.changed = false
 	c.mu.Lock()
-	fresh := make(map[string]*Status, len(t.order))
+	fresh := make(map[string]*status.Run, len(t.order))
 	for _, r := range t.order {
 		if old := c.snapshots[r.id]; old != nil && old.Phase.Finished() && old.Finished.Equal(r.state.Finished) {
 			fresh[r.id] = old
@@ -149,7 +58,7 @@ func (c *Coordinator) show(t *term) {
 }
 
 // publish shows the statuses of unfinished runs to other processes.
-func (t *term) publish(all map[string]*Status) {
+func (t *term) publish(all map[string]*status.Run) {
 	if t.now().Sub(t.published) < publishEvery || !t.queueDown.since.IsZero() {
 		t.changed = true // so that the last change is not the one left out
 		return
@@ -164,7 +73,7 @@ func (t *term) publish(all map[string]*Status) {
 		t.start(sending, func(ctx context.Context) func() {
 			data, err := json.Marshal(s)
 			if err == nil {
-				err = t.Queue.Publish(ctx, PublishedName(s.Run), data, publishedTTL)
+				err = t.Queue.Publish(ctx, status.PublishedName(s.Run), data, publishedTTL)
 			}
 			return func() {
 				if err != nil {
@@ -176,8 +85,8 @@ func (t *term) publish(all map[string]*Status) {
 }
 
 // status describes a run.
-func (t *term) status(r *run) *Status {
-	s := &Status{
+func (t *term) status(r *run) *status.Run {
+	s := &status.Run{
 		Run: r.id, Name: r.record.Spec.Name, Phase: r.state.Phase, Error: r.state.Error,
 		Submitted: r.state.Submitted, Started: r.state.Started, Finished: r.state.Finished,
 		TokensPerSecond: r.tokens.rate(t.now()),
@@ -186,11 +95,14 @@ func (t *term) status(r *run) *Status {
 		s.Phase = r.record.State.Phase // the end counts for others once it is stored
 	}
 	for _, key := range sortedFailures(r.state.Failures) {
-		s.Failures = append(s.Failures, FailureStatus{key, r.state.Failures[key]})
+		s.Failures = append(s.Failures, status.Failure{Key: key, Failure: r.state.Failures[key]})
 	}
 	s.Nodes.Failed = len(s.Failures)
 	for _, w := range t.workers {
-		s.Workers = append(s.Workers, WorkerStatus{w.ID, w.Host, w.Slots, len(w.Running), w.Draining, w.Memory.Used, w.Memory.Limit})
+		s.Workers = append(s.Workers, status.Worker{
+			ID: w.ID, Host: w.Host, Slots: w.Slots, Running: len(w.Running), Draining: w.Draining,
+			MemoryBytes: w.Memory.Used, MemoryLimitBytes: w.Memory.Limit,
+		})
 	}
 	s.LastProgress = r.progressed
 	t.addWaits(s, r)
@@ -211,11 +123,11 @@ func sortedFailures(m map[storage.Key]runs.Failure) []storage.Key {
 
 // endedCells are the cells of a run that is not live: as they were when it was
 // let go, if that was in this term, with what became of them.
-func (r *run) endedCells() []CellStatus {
+func (r *run) endedCells() []status.Cell {
 	cells := slices.Clone(r.lastCells)
 	if len(cells) == 0 {
 		for _, name := range slices.Sorted(maps.Keys(r.state.Outcomes)) {
-			cells = append(cells, CellStatus{Cell: name})
+			cells = append(cells, status.Cell{Cell: name})
 		}
 	}
 	for i := range cells {
@@ -232,7 +144,7 @@ func (r *run) endedCells() []CellStatus {
 
 // addRunning lists the attempts at work for the run, and returns what runs for
 // each of its chains and nodes.
-func (t *term) addRunning(s *Status, r *run) map[any]string {
+func (t *term) addRunning(s *status.Run, r *run) map[any]string {
 	now := make(map[any]string)
 	for _, f := range t.flightsInOrder() {
 		if f.stopping || !slices.Contains(f.task.wants, r) {
@@ -240,7 +152,7 @@ func (t *term) addRunning(s *Status, r *run) map[any]string {
 		}
 		x := f.task
 		if f.worker != "" {
-			s.Running = append(s.Running, RunningStatus{
+			s.Running = append(s.Running, status.Attempt{
 				Key: x.key, Label: x.label, Kind: x.spec.Kind, Attempt: f.number,
 				Worker: f.worker, Seconds: f.running, Done: f.progress.Done, Total: f.progress.Total,
 			})
@@ -254,7 +166,7 @@ func (t *term) addRunning(s *Status, r *run) map[any]string {
 	return now
 }
 
-func (t *term) addNodes(s *Status, r *run) {
+func (t *term) addNodes(s *status.Run, r *run) {
 	count := func(x *task) {
 		s.Nodes.Total++
 		switch x.state {
@@ -280,16 +192,16 @@ func (t *term) addNodes(s *Status, r *run) {
 	}
 }
 
-func (t *term) cellStatuses(r *run, now map[any]string) []CellStatus {
-	var cells []CellStatus
+func (t *term) cellStatuses(r *run, now map[any]string) []status.Cell {
+	var cells []status.Cell
 	for _, c := range r.cells {
 		cells = append(cells, t.cellStatus(c, now))
 	}
 	return cells
 }
 
-func (t *term) cellStatus(c *cell, now map[any]string) CellStatus {
-	s := CellStatus{Cell: c.plan.Name, Label: c.plan.Label, Phase: runs.Queued}
+func (t *term) cellStatus(c *cell, now map[any]string) status.Cell {
+	s := status.Cell{Cell: c.plan.Name, Label: c.plan.Label, Phase: runs.Queued}
 	for _, d := range c.targets {
 		if d.node != nil && now[owner(d.node)] != "" {
 			s.Now = now[owner(d.node)]

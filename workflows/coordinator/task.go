@@ -17,6 +17,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/attempts"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/status"
 )
 
 // task is a node that has to be run, with its attempts.
@@ -43,9 +44,9 @@ type task struct {
 	returned int
 	deaths   []runs.Death
 	lastErr  string
-	store    Cause        // WaitStore or WaitSpace, if the store failed the last attempt
-	waiting  time.Time    // until when a failed attempt is not repeated
-	span     tracing.Span // of a standing node, from its first attempt to its end
+	store    status.WaitReason // status.WaitStore or status.WaitSpace, if the store failed the last attempt
+	waiting  time.Time         // until when a failed attempt is not repeated
+	span     tracing.Span      // of a standing node, from its first attempt to its end
 }
 
 type taskState int
@@ -303,14 +304,14 @@ func (t *term) outcome(f *flight, o attempts.Outcome) {
 // so it is logged once.
 func (t *term) storeFailed(f *flight, o attempts.Outcome) {
 	x := f.task
-	cause := WaitStore
+	reason := status.WaitStore
 	if o.StoreFull {
-		cause = WaitSpace
+		reason = status.WaitSpace
 	}
-	if x.store != cause {
+	if x.store != reason {
 		t.logOf(x).Warn("the store failed an attempt; it waits for the store", "attempt", o.Number, "worker", o.Worker, "error", o.Error)
 	}
-	x.store, x.lastErr = cause, o.Error
+	x.store, x.lastErr = reason, o.Error
 	t.handedBack(f)
 }
 

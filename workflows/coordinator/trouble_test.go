@@ -11,6 +11,7 @@ import (
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/status"
 )
 
 func TestNoAbsenceOfTheStoreFailsANode(t *testing.T) {
@@ -54,11 +55,11 @@ func TestAFullStoreThatOnlyWorkersMeetIsSaidOnce(t *testing.T) {
 		n++
 		return &attempts.Outcome{Result: attempts.StoreAway, StoreFull: true, Error: fmt.Sprintf("no space left for file %d", n)}
 	}
-	first, _ := w.awaitWait(id, WaitSpace)
+	first, _ := w.awaitWait(id, status.WaitSpace)
 	for tries := n; n < tries+20; {
-		now, s := w.awaitWait(id, WaitSpace)
-		if now.Detail != first.Detail || !now.Since.Equal(first.Since) || s.Pace != Stuck || len(s.Waits) != 1 {
-			w.fail("the run is %s and waits for %+v, at first for %+v", s.Pace, s.Waits, first)
+		now, s := w.awaitWait(id, status.WaitSpace)
+		if now.Detail != first.Detail || !now.Since.Equal(first.Since) || s.Health != status.Stuck || len(s.Waits) != 1 {
+			w.fail("the run is %s and waits for %+v, at first for %+v", s.Health, s.Waits, first)
 		}
 		seen := n
 		w.until(func() bool { return n > seen })

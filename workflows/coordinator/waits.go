@@ -11,87 +11,13 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/status"
 )
-
-// Pace says how an unfinished run gets on.
-type Pace string
-
-// The paces of a run.
-const (
-	// Working: nothing holds it up but the work.
-	Working Pace = "working"
-	// Slow: something holds it up that passes by itself.
-	Slow Pace = "slow"
-	// Stuck: it does not go on until somebody does something, or until what is
-	// away comes back.
-	Stuck Pace = "stuck"
-	// Resting: it is paused.
-	Resting Pace = "paused"
-)
-
-// Cause is what a run waits for.
-type Cause string
-
-// The causes of waiting, the gravest first.
-const (
-	// WaitPaused: to be resumed.
-	WaitPaused Cause = "paused"
-	// WaitCoordinator: for a process that leads.
-	WaitCoordinator Cause = "no-coordinator"
-	// WaitQueue and WaitStore: for a server that does not answer.
-	WaitQueue Cause = "queue-away"
-	WaitStore Cause = "store-away"
-	// WaitSpace: for room in the store.
-	WaitSpace Cause = "store-full"
-	// WaitWorker: for any worker that takes tasks.
-	WaitWorker Cause = "no-worker"
-	// WaitKind: for a worker that knows a kind of task, in its version.
-	WaitKind Cause = "no-worker-for-kind"
-	// WaitKey: for a worker that holds the secret key of a training.
-	WaitKey Cause = "no-worker-with-key"
-	// WaitPlan: for its plan, which failed to be made and is tried again.
-	WaitPlan Cause = "plan"
-	// WaitRetry: for another attempt at a task that has failed.
-	WaitRetry Cause = "retry"
-	// WaitReturned: for another attempt at a task that a worker has handed back.
-	WaitReturned Cause = "handed-back"
-	// WaitStraggler: for an attempt that takes far longer than its siblings.
-	WaitStraggler Cause = "straggler"
-	// WaitLimit: for others of a class whose number is limited.
-	WaitLimit Cause = "class-limit"
-	// WaitSlot: for a slot, which all have work.
-	WaitSlot Cause = "no-free-slot"
-	// WaitTidying: for the deletion of old rounds, at its end.
-	WaitTidying Cause = "tidying"
-)
-
-// blocks reports whether the cause holds up everything that it concerns until
-// somebody acts or something comes back.
-func (c Cause) blocks() bool {
-	return slices.Contains([]Cause{WaitCoordinator, WaitQueue, WaitStore, WaitSpace, WaitWorker, WaitKind, WaitKey}, c)
-}
-
-// Wait is one thing that holds a run up.
-type Wait struct {
-	Cause Cause `json:"cause"`
-	// Since when, as far as this leader has seen.
-	Since time.Time `json:"since,omitzero"`
-	// Detail is for people.
-	Detail string `json:"detail"`
-	// Tasks is how many tasks it concerns; 0 for the run as a whole.
-	Tasks int `json:"tasks,omitempty"`
-	// Key, Attempt and Error are those of the task, where it is just one that
-	// failed or is slow; Worker is who runs it.
-	Key     *storage.Key `json:"key,omitempty"`
-	Attempt int          `json:"attempt,omitempty"`
-	Error   string       `json:"error,omitempty"`
-	Worker  string       `json:"worker,omitempty"`
-}
 
 // waitFor tells what a run waits for from all else that it waits for.
 type waitFor struct {
-	cause Cause
-	what  string // the kind, the class, the task
+	reason status.WaitReason
+	what   string // the kind, the class, the task
 }
 
 // waits collects what holds a run up.
@@ -99,18 +25,18 @@ type waits struct {
 	term   *term
 	run    *run
 	atWork bool // a worker has something of the run
-	list   []Wait
+	list   []status.Wait
 	at     map[waitFor]int
 	kept   map[waitFor]time.Time
 }
 
-// fleeting is how long causes are left unsaid that come and go by the second
+// fleeting is how long reasons are left unsaid that come and go by the second
 // while a run works as it should.
 const fleeting = 5 * time.Second
 
 // add notes a wait, or one more task of a wait that there is already. It is shown
 // once it has lasted for patience.
-func (w *waits) add(of waitFor, patience time.Duration, wait Wait) {
+func (w *waits) add(of waitFor, patience time.Duration, wait status.Wait) {
 	if i, known := w.at[of]; known {
 		if i >= 0 {
 			w.list[i].Tasks += wait.Tasks
@@ -130,19 +56,19 @@ func (w *waits) add(of waitFor, patience time.Duration, wait Wait) {
 	if now.Sub(since) < patience {
 		return
 	}
-	wait.Cause, wait.Since = of.cause, since
+	wait.Reason, wait.Since = of.reason, since
 	w.at[of] = len(w.list)
 	w.list = append(w.list, wait)
 }
 
 // addWaits says what the run waits for, and how it gets on.
-func (t *term) addWaits(s *Status, r *run) {
+func (t *term) addWaits(s *status.Run, r *run) {
 	if s.Phase.Finished() {
 		return
 	}
 	w := &waits{term: t, run: r, atWork: t.atWork(r), at: make(map[waitFor]int), kept: make(map[waitFor]time.Time)}
 	if r.state.Phase == runs.Paused {
-		w.add(waitFor{cause: WaitPaused}, 0, Wait{Detail: "paused"})
+		w.add(waitFor{reason: status.WaitPaused}, 0, status.Wait{Detail: "paused"})
 	} else {
 		t.addServices(w)
 		t.addTasks(w)
@@ -152,22 +78,7 @@ func (t *term) addWaits(s *Status, r *run) {
 	for _, wait := range w.list {
 		s.Reasons = append(s.Reasons, wait.Detail)
 	}
-	s.Pace = pace(w.list, w.atWork)
-}
-
-// pace judges by what a run waits for and whether something of it is at work.
-func pace(list []Wait, atWork bool) Pace {
-	blocked := slices.ContainsFunc(list, func(w Wait) bool { return w.Cause.blocks() })
-	away := slices.ContainsFunc(list, func(w Wait) bool { return w.Cause == WaitStore || w.Cause == WaitSpace })
-	switch {
-	case len(list) == 0:
-		return Working
-	case list[0].Cause == WaitPaused:
-		return Resting
-	case away, blocked && !atWork:
-		return Stuck
-	}
-	return Slow
+	s.Health = status.HealthOf(w.list, w.atWork)
 }
 
 // atWork reports whether a worker has an attempt that the run wants.
@@ -189,20 +100,20 @@ const storeFull = "the store is full: make room, and the run goes on by itself"
 // addServices adds what all runs wait for.
 func (t *term) addServices(w *waits) {
 	if x := &t.queueDown; !x.since.IsZero() {
-		w.add(waitFor{cause: WaitQueue}, 0, Wait{Since: x.since, Detail: fmt.Sprintf("queue unreachable since %s: %v", x.since.Format(time.TimeOnly), x.err)})
+		w.add(waitFor{reason: status.WaitQueue}, 0, status.Wait{Since: x.since, Detail: fmt.Sprintf("queue unreachable since %s: %v", x.since.Format(time.TimeOnly), x.err)})
 	}
 	switch x := &t.storageDown; {
 	case errors.Is(x.err, storage.ErrFull):
-		w.add(waitFor{cause: WaitSpace}, 0, Wait{Since: x.since, Detail: storeFull})
+		w.add(waitFor{reason: status.WaitSpace}, 0, status.Wait{Since: x.since, Detail: storeFull})
 	case !x.since.IsZero():
-		w.add(waitFor{cause: WaitStore}, 0, Wait{Since: x.since, Detail: fmt.Sprintf("storage unreachable since %s: %v", x.since.Format(time.TimeOnly), x.err)})
+		w.add(waitFor{reason: status.WaitStore}, 0, status.Wait{Since: x.since, Detail: fmt.Sprintf("storage unreachable since %s: %v", x.since.Format(time.TimeOnly), x.err)})
 	}
 	if len(t.slots) == 0 && t.now().Sub(t.begun) > heartbeatPatience {
 		detail := "no live worker"
 		if n := len(t.workers); n > 0 {
 			detail = fmt.Sprintf("no live worker takes tasks: all %d are draining", n)
 		}
-		w.add(waitFor{cause: WaitWorker}, 0, Wait{Detail: detail})
+		w.add(waitFor{reason: status.WaitWorker}, 0, status.Wait{Detail: detail})
 	}
 }
 
@@ -211,7 +122,7 @@ func (t *term) addTasks(w *waits) {
 	r := w.run
 	if !r.live() {
 		if r.compileTries > 0 {
-			w.add(waitFor{cause: WaitPlan}, 0, Wait{Detail: fmt.Sprintf("its plan could not be made, %d times so far; it is tried again", r.compileTries)})
+			w.add(waitFor{reason: status.WaitPlan}, 0, status.Wait{Detail: fmt.Sprintf("its plan could not be made, %d times so far; it is tried again", r.compileTries)})
 		}
 		return
 	}
@@ -235,28 +146,28 @@ func (t *term) addTasks(w *waits) {
 		t.addTask(w, x)
 	}
 	if !r.tidying.IsZero() {
-		w.add(waitFor{cause: WaitTidying}, 0, Wait{Since: r.tidying, Detail: "deleting old rounds"})
+		w.add(waitFor{reason: status.WaitTidying}, 0, status.Wait{Since: r.tidying, Detail: "deleting old rounds"})
 	}
 }
 
 func (t *term) addTask(w *waits, x *task) {
-	one := Wait{Tasks: 1, Key: &x.key, Attempt: x.number}
+	one := status.Wait{Tasks: 1, Key: &x.key, Attempt: x.number}
 	switch {
 	case x.state == parked:
 		t.addParked(w, x)
-	case x.store == WaitSpace: // also while it is tried again, or the wait would come and go
-		w.add(waitFor{cause: WaitSpace}, 0, Wait{Tasks: 1, Detail: storeFull})
-	case x.state == pausing && x.store == WaitStore:
+	case x.store == status.WaitSpace: // also while it is tried again, or the wait would come and go
+		w.add(waitFor{reason: status.WaitSpace}, 0, status.Wait{Tasks: 1, Detail: storeFull})
+	case x.state == pausing && x.store == status.WaitStore:
 		one.Error = x.lastErr
 		one.Detail = fmt.Sprintf("%s: the store failed its last attempt, and another follows: %s", x.label, x.lastErr)
-		w.add(waitFor{WaitRetry, x.key.String()}, 0, one)
+		w.add(waitFor{status.WaitRetry, x.key.String()}, 0, one)
 	case x.state == pausing && x.lastErr != "":
 		one.Error = x.lastErr
 		one.Detail = fmt.Sprintf("%s: attempt %d of %d at %s, after: %s", x.label, x.tries+1, t.MaxTries, x.waiting.Format(time.TimeOnly), x.lastErr)
-		w.add(waitFor{WaitRetry, x.key.String()}, 0, one)
+		w.add(waitFor{status.WaitRetry, x.key.String()}, 0, one)
 	case x.state == pausing:
 		one.Detail = x.label + ": handed back by its worker"
-		w.add(waitFor{WaitReturned, x.key.String()}, fleeting, one)
+		w.add(waitFor{status.WaitReturned, x.key.String()}, fleeting, one)
 	case x.state == flying:
 		t.addFlying(w, x, one)
 	case x.state == backlogged:
@@ -270,15 +181,15 @@ func (t *term) addParked(w *waits, x *task) {
 	if detail == "" {
 		return // one has come, and takes it next
 	}
-	cause := WaitKind
+	reason := status.WaitKind
 	if t.kinds[advertised(x)] {
-		cause = WaitKey
+		reason = status.WaitKey
 	}
-	w.add(waitFor{cause, detail}, 0, Wait{Tasks: 1, Detail: detail})
+	w.add(waitFor{reason, detail}, 0, status.Wait{Tasks: 1, Detail: detail})
 }
 
 // addFlying adds an attempt that takes far longer than its siblings did.
-func (t *term) addFlying(w *waits, x *task, one Wait) {
+func (t *term) addFlying(w *waits, x *task, one status.Wait) {
 	f := x.flights[0]
 	median, n := t.samplesOf(x).median()
 	if f.worker == "" || n < stragglerSamples || f.running <= max(stragglerFactor*median, stragglerFloor.Seconds()) {
@@ -290,19 +201,19 @@ func (t *term) addFlying(w *waits, x *task, one Wait) {
 	if len(x.flights) > 1 {
 		one.Detail += "; a second attempt is under way"
 	}
-	w.add(waitFor{WaitStraggler, x.key.String()}, 0, one)
+	w.add(waitFor{status.WaitStraggler, x.key.String()}, 0, one)
 }
 
 // addBacklogged adds a task that could run while nothing of its run does.
 func (t *term) addBacklogged(w *waits, x *task) {
 	class := t.classOf(x)
 	if most, limited := t.Limits[class]; limited && t.flying[class] >= most {
-		w.add(waitFor{WaitLimit, string(class)}, fleeting, Wait{Tasks: 1,
+		w.add(waitFor{status.WaitLimit, string(class)}, fleeting, status.Wait{Tasks: 1,
 			Detail: fmt.Sprintf("class %s is at its limit: %d of %d tasks are queued or at work", class, t.flying[class], most)})
 		return
 	}
 	if slots := t.slots[class]; slots > 0 {
-		w.add(waitFor{WaitSlot, string(class)}, fleeting, Wait{Tasks: 1,
+		w.add(waitFor{status.WaitSlot, string(class)}, fleeting, status.Wait{Tasks: 1,
 			Detail: fmt.Sprintf("all %d slots of class %s work for %s", slots, class, strings.Join(t.busyWith(class), ", "))})
 	}
 }

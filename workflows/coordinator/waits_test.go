@@ -14,20 +14,21 @@ import (
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/status"
 )
 
-// awaitWait lets the world go on until the run waits for a cause, and returns it
+// awaitWait lets the world go on until the run waits for a reason, and returns it
 // with the status.
-func (w *world) awaitWait(id string, cause Cause) (Wait, *Status) {
+func (w *world) awaitWait(id string, reason status.WaitReason) (status.Wait, *status.Run) {
 	w.t.Helper()
-	var s *Status
+	var s *status.Run
 	i := -1
 	w.until(func() bool {
 		if w.term.runs[id] == nil {
 			return false
 		}
 		s = w.term.status(w.run(id))
-		i = slices.IndexFunc(s.Waits, func(x Wait) bool { return x.Cause == cause })
+		i = slices.IndexFunc(s.Waits, func(x status.Wait) bool { return x.Reason == reason })
 		return i >= 0
 	})
 	if s.Reasons[i] != s.Waits[i].Detail {
@@ -47,41 +48,41 @@ func TestAStuckRunIsToldFromASlowOne(t *testing.T) {
 		}
 	}
 	for _, c := range []struct {
-		cause  Cause
-		pace   Pace
+		reason status.WaitReason
+		health status.Health
 		detail string
 		hinder func(w *world, id string)
 		mend   func(w *world, id string)
 	}{
-		{WaitWorker, Stuck, "no live worker", func(w *world, _ string) { w.workers = nil }, func(w *world, _ string) { w.hire(2) }},
-		{WaitKind, Stuck, "no live worker knows test/part@1", func(w *world, _ string) { w.kinds = []string{"test/standing@1"} },
+		{status.WaitWorker, status.Stuck, "no live worker", func(w *world, _ string) { w.workers = nil }, func(w *world, _ string) { w.hire(2) }},
+		{status.WaitKind, status.Stuck, "no live worker knows test/part@1", func(w *world, _ string) { w.kinds = []string{"test/standing@1"} },
 			func(w *world, _ string) { w.kinds = plantest.Kinds.Advertised() }},
-		{WaitPaused, Resting, "paused", func(w *world, id string) { w.steer(id, runs.Entry{Kind: runs.PauseEntry}) },
+		{status.WaitPaused, status.Paused, "paused", func(w *world, id string) { w.steer(id, runs.Entry{Kind: runs.PauseEntry}) },
 			func(w *world, id string) { w.steer(id, runs.Entry{Kind: runs.ResumeEntry}) }},
-		{WaitRetry, Slow, "of 5 at", func(w *world, _ string) { w.override = transient(plantest.Standing.Name) }, func(*world, string) {}},
+		{status.WaitRetry, status.Slow, "of 5 at", func(w *world, _ string) { w.override = transient(plantest.Standing.Name) }, func(*world, string) {}},
 	} {
-		t.Run(string(c.cause), func(t *testing.T) {
+		t.Run(string(c.reason), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, 21, chaos{}, map[string]*plan.Plan{"a": plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 6})})
 			id := w.submit("a", 0)
 			c.hinder(w, id)
-			wait, s := w.awaitWait(id, c.cause)
-			if s.Pace != c.pace || !strings.Contains(wait.Detail, c.detail) {
-				t.Errorf("the run is %s: %+v", s.Pace, wait)
+			wait, s := w.awaitWait(id, c.reason)
+			if s.Health != c.health || !strings.Contains(wait.Detail, c.detail) {
+				t.Errorf("the run is %s: %+v", s.Health, wait)
 			}
-			if c.cause == WaitRetry && (wait.Error != "connection reset" || wait.Attempt == 0 || wait.Key == nil) {
+			if c.reason == status.WaitRetry && (wait.Error != "connection reset" || wait.Attempt == 0 || wait.Key == nil) {
 				t.Errorf("a retry without its evidence: %+v", wait)
 			}
-			if later := w.clock.Add(time.Second); c.pace == Stuck {
+			if later := w.clock.Add(time.Second); c.health == status.Stuck {
 				w.until(func() bool { return w.clock.After(later) })
-				if again, _ := w.awaitWait(id, c.cause); !again.Since.Equal(wait.Since) {
+				if again, _ := w.awaitWait(id, c.reason); !again.Since.Equal(wait.Since) {
 					t.Errorf("it waits since %v, a second before since %v", again.Since, wait.Since)
 				}
 			}
 			c.mend(w, id)
 			w.untilPhase(runs.Done, id)
-			if s := w.term.status(w.run(id)); s.Pace != "" || len(s.Waits) > 0 {
-				t.Errorf("a finished run is %q and waits for %+v", s.Pace, s.Waits)
+			if s := w.term.status(w.run(id)); s.Health != "" || len(s.Waits) > 0 {
+				t.Errorf("a finished run is %q and waits for %+v", s.Health, s.Waits)
 			}
 		})
 	}
@@ -111,14 +112,14 @@ func TestARunBehindOthersSaysWhose(t *testing.T) {
 			first := w.submit("first", 5)
 			w.until(func() bool { return len(w.term.flights) >= 2 && w.term.atWork(w.run(first)) })
 			second := w.submit("second", 0)
-			cause, text := WaitSlot, first
+			reason, text := status.WaitSlot, first
 			if limited {
-				cause, text = WaitLimit, "class compute"
+				reason, text = status.WaitLimit, "class compute"
 			}
 			begun := w.clock
-			wait, s := w.awaitWait(second, cause)
-			if s.Pace != Slow || !strings.Contains(wait.Detail, text) || wait.Tasks < 1 {
-				t.Errorf("the run is %s: %+v", s.Pace, wait)
+			wait, s := w.awaitWait(second, reason)
+			if s.Health != status.Slow || !strings.Contains(wait.Detail, text) || wait.Tasks < 1 {
+				t.Errorf("the run is %s: %+v", s.Health, wait)
 			}
 			if w.clock.Sub(begun) < fleeting {
 				t.Errorf("said after %v", w.clock.Sub(begun))
@@ -145,12 +146,12 @@ func TestServersThatAreAwayHoldARunUp(t *testing.T) {
 	t.Parallel()
 	full := fmt.Errorf("put: %w", storage.ErrFull)
 	for _, c := range []struct {
-		cause Cause
-		fail  func(*term)
+		reason status.WaitReason
+		fail   func(*term)
 	}{
-		{WaitStore, func(t *term) { t.storageFails("reading", errors.New("503")) }},
-		{WaitSpace, func(t *term) { t.storageFails("writing", full) }},
-		{WaitQueue, func(t *term) { t.queueFails(errors.New("no route")) }},
+		{status.WaitStore, func(t *term) { t.storageFails("reading", errors.New("503")) }},
+		{status.WaitSpace, func(t *term) { t.storageFails("writing", full) }},
+		{status.WaitQueue, func(t *term) { t.queueFails(errors.New("no route")) }},
 	} {
 		w := newWorld(t, 23, chaos{}, map[string]*plan.Plan{"a": plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 1, Steps: 2})})
 		id := w.submit("a", 0)
@@ -160,8 +161,8 @@ func TestServersThatAreAwayHoldARunUp(t *testing.T) {
 		w.clock = w.clock.Add(time.Minute)
 		c.fail(w.term)
 		s := w.term.status(w.run(id))
-		if s.Pace != Stuck || len(s.Waits) != 1 || s.Waits[0].Cause != c.cause || !s.Waits[0].Since.Equal(begun) {
-			t.Errorf("%s: the run is %s and waits for %+v", c.cause, s.Pace, s.Waits)
+		if s.Health != status.Stuck || len(s.Waits) != 1 || s.Waits[0].Reason != c.reason || !s.Waits[0].Since.Equal(begun) {
+			t.Errorf("%s: the run is %s and waits for %+v", c.reason, s.Health, s.Waits)
 		}
 	}
 }

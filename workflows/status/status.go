@@ -1,0 +1,103 @@
+// Package status is how runs stand, as data: what a coordinator publishes, and what
+// commands, API and page show. Its JSON is read by other programs: fields may be added,
+// none renamed.
+package status
+
+import (
+	"time"
+
+	"coalmine/storage"
+	"coalmine/workflows/runs"
+)
+
+// Run is how a run stands, for people and for the pages they look at.
+type Run struct {
+	Run   string     `json:"run"`
+	Name  string     `json:"experiment"`
+	Phase runs.Phase `json:"state"`
+	// Error says why the run as a whole has failed.
+	Error     string    `json:"error,omitempty"`
+	Submitted time.Time `json:"submitted,omitzero"`
+	Started   time.Time `json:"started,omitzero"`
+	Finished  time.Time `json:"finished,omitzero"`
+
+	Cells    []Cell    `json:"cells"`
+	Nodes    Counts    `json:"nodes"`
+	Running  []Attempt `json:"running,omitempty"`
+	Failures []Failure `json:"failures,omitempty"`
+	// TokensPerSecond is the mean over the last half minute.
+	TokensPerSecond float64 `json:"tokens_per_second"`
+	// SecondsLeft is an estimate from the tasks so far, of trainings and of all else,
+	// such as audits; nil if there is nothing to estimate from yet.
+	SecondsLeft *float64 `json:"seconds_left"`
+	Workers     []Worker `json:"workers"`
+	// Health tells a stuck run from a slow one; "" for a run that has finished.
+	Health Health `json:"pace,omitempty"`
+	// LastProgress is when an output that the run wants was last committed, as far
+	// as this leader has seen.
+	LastProgress time.Time `json:"last_progress,omitzero"`
+	// Waits say what holds the run up, the gravest first; Reasons are their details
+	// alone.
+	Waits   []Wait   `json:"waits,omitempty"`
+	Reasons []string `json:"reasons,omitempty"`
+}
+
+// Counts are numbers of standing nodes and of the tasks of current steps. Done
+// nodes are those that had been asked for and are available.
+type Counts struct {
+	Total   int `json:"total"`
+	Done    int `json:"done"`
+	Running int `json:"running"`
+	Ready   int `json:"ready"`
+	Waiting int `json:"waiting"`
+	Failed  int `json:"failed"`
+}
+
+// Cell is how a cell stands.
+type Cell struct {
+	Cell  string     `json:"cell"`
+	Label string     `json:"label"`
+	Phase runs.Phase `json:"state"` // queued, running, done or failed
+	// Step of Steps is where the cell's training stands; both 0 if it has none.
+	Step  int `json:"step"`
+	Steps int `json:"steps"`
+	// StepRounds is how many rounds, or steps of SGD, one step is.
+	StepRounds int `json:"step_rounds,omitempty"`
+	// Now is what runs for the cell at the moment.
+	Now string `json:"now,omitempty"`
+}
+
+// Attempt is an attempt at work.
+type Attempt struct {
+	Key     storage.Key `json:"key"`
+	Label   string      `json:"label"`
+	Kind    string      `json:"kind"`
+	Attempt int         `json:"attempt"`
+	Worker  string      `json:"worker,omitempty"`
+	Seconds float64     `json:"seconds"`
+	Done    int64       `json:"done,omitempty"`
+	Total   int64       `json:"total,omitempty"`
+}
+
+// Failure is a node that was given up for the run.
+type Failure struct {
+	Key storage.Key `json:"key"`
+	runs.Failure
+}
+
+// Worker is a live worker.
+type Worker struct {
+	ID       string `json:"id"`
+	Host     string `json:"host"`
+	Slots    int    `json:"slots"`
+	Running  int    `json:"running"`
+	Draining bool   `json:"draining,omitempty"`
+	// MemoryBytes is what its process has, MemoryLimitBytes what it may have; 0 where
+	// nothing limits it.
+	MemoryBytes      int64 `json:"memory_bytes,omitempty"`
+	MemoryLimitBytes int64 `json:"memory_limit_bytes,omitempty"`
+}
+
+// PublishedName is the name under which the status of a run is published as
+// JSON, for processes other than the coordinator's.
+func PublishedName(run string) string { return "status/" + run }
