@@ -108,7 +108,7 @@ func (t *term) room(class tasks.Class) int {
 	if most, ok := t.Limits[class]; ok {
 		limit = min(limit, most)
 	}
-	return limit - t.flying[class]
+	return limit - t.inFlight[class]
 }
 
 // next takes the task to send next: of the run with the highest priority, among
@@ -131,7 +131,7 @@ func (t *term) next(class tasks.Class) (*task, *run) {
 func (r *run) goesBefore(other *run) bool {
 	return cmp.Or(
 		-cmp.Compare(r.state.Priority, other.state.Priority),
-		cmp.Compare(r.flying, other.flying),
+		cmp.Compare(r.inFlight, other.inFlight),
 		cmp.Compare(r.lastServed, other.lastServed)) < 0
 }
 

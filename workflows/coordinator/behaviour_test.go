@@ -56,7 +56,7 @@ func TestAThousandRoundsLeaveAHundredthOfObjects(t *testing.T) {
 		if got > allowed {
 			w.fail("%d objects at step %d, want at most %d", got, frontier, allowed)
 		}
-		most = max(most, len(w.term.nodes)+len(w.term.flights)+len(w.term.timers))
+		most = max(most, len(w.term.nodes)+len(w.term.attempts)+len(w.term.timers))
 		r := w.term.runs[id]
 		return r != nil && r.state.Phase == runs.Done && len(r.outbox) == 0
 	})
@@ -179,7 +179,7 @@ func TestAPausedRunWantsNothingAndGoesOnWhenResumed(t *testing.T) {
 	id := w.submit("a", 0)
 	w.until(func() bool { return w.ran[plantest.Join.Name] >= 10 })
 	w.steer(id, runs.Entry{Kind: runs.PauseEntry})
-	w.until(func() bool { return w.run(id).state.Phase == runs.Paused && len(w.term.flights) == 0 })
+	w.until(func() bool { return w.run(id).state.Phase == runs.Paused && len(w.term.attempts) == 0 })
 	if s := w.term.status(w.run(id)); !slices.Equal(s.Reasons, []string{"paused"}) {
 		w.fail("reasons %v", s.Reasons)
 	}
@@ -272,7 +272,7 @@ func TestATaskThatNoWorkerKnowsWaitsForOneThatDoes(t *testing.T) {
 	id := w.submit("a", 0)
 	w.untilPhase(runs.Running, id)
 	w.until(func() bool {
-		return slices.Contains(w.term.status(w.run(id)).Reasons, "no live worker knows test/part@1") && len(w.term.flights) == 0
+		return slices.Contains(w.term.status(w.run(id)).Reasons, "no live worker knows test/part@1") && len(w.term.attempts) == 0
 	})
 	w.kinds = plantest.Kinds.Advertised()
 	w.untilPhase(runs.Done, id)
@@ -288,7 +288,7 @@ func TestATaskWhoseSecretKeyNoWorkerHoldsWaitsForOneThatDoes(t *testing.T) {
 	w.untilPhase(runs.Running, id)
 	w.until(func() bool {
 		reasons := w.term.status(w.run(id)).Reasons
-		return slices.ContainsFunc(reasons, func(r string) bool { return strings.Contains(r, "holds the secret key 5ec4e7") }) && len(w.term.flights) == 0
+		return slices.ContainsFunc(reasons, func(r string) bool { return strings.Contains(r, "holds the secret key 5ec4e7") }) && len(w.term.attempts) == 0
 	})
 	if w.ran[plantest.Part.Name] > 0 {
 		t.Errorf("%d tasks ran without the key", w.ran[plantest.Part.Name])
@@ -387,7 +387,7 @@ func TestARunThatIsRemovedIsLetGo(t *testing.T) {
 	if err := w.archive.DeleteRun(context.Background(), id); err != nil {
 		t.Fatal(err)
 	}
-	w.until(func() bool { return w.term.runs[id] == nil && len(w.term.flights) == 0 })
+	w.until(func() bool { return w.term.runs[id] == nil && len(w.term.attempts) == 0 })
 	if len(w.term.nodes)+len(w.term.chains)+w.term.claims.Chains() > 0 {
 		w.fail("%d nodes, %d chains, %d claims are still held", len(w.term.nodes), len(w.term.chains), w.term.claims.Chains())
 	}

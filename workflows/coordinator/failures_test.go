@@ -110,7 +110,7 @@ func TestTransientErrorsAreTriedAgainUntilTheyAreTooMany(t *testing.T) {
 			return nil
 		}
 		id := w.submit("a", 0)
-		w.until(func() bool { return n == 3 && len(w.term.flights)+len(w.run(id).outbox) == 0 })
+		w.until(func() bool { return n == 3 && len(w.term.attempts)+len(w.run(id).outbox) == 0 })
 		w.lead() // tries are counted across terms
 		if failures < 5 {
 			w.untilPhase(runs.Done, id)

@@ -30,7 +30,7 @@ type run struct {
 	erasing      bool       // its record is being deleted
 	cells        []*cell
 
-	flying     int // attempts in flight that are charged to it
+	inFlight   int // attempts in flight that are charged to it
 	lastServed int
 	backlog    map[tasks.Class]*backlog
 	tokens     meter

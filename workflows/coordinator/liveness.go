@@ -34,8 +34,8 @@ const (
 	stragglersEvery = time.Second
 )
 
-func (t *term) flightsInOrder() []*flight {
-	return slices.SortedFunc(maps.Values(t.flights), func(a, b *flight) int { return cmp.Compare(a.id, b.id) })
+func (t *term) attemptsInOrder() []*attempt {
+	return slices.SortedFunc(maps.Values(t.attempts), func(a, b *attempt) int { return cmp.Compare(a.id, b.id) })
 }
 
 // pollWorkers reads who is alive.
@@ -100,8 +100,8 @@ func lacking(has, lacks []queue.Worker) []queue.Worker {
 
 // heardOf takes in that a worker runs an attempt.
 func (t *term) heardOf(w queue.Worker, r queue.Running) {
-	if f := t.flights[r.ID]; f != nil {
-		f.worker, f.memory, f.running, f.progress, f.misses = w.ID, w.Memory, r.Seconds, r.Progress, 0
+	if a := t.attempts[r.ID]; a != nil {
+		a.worker, a.memory, a.running, a.progress, a.misses = w.ID, w.Memory, r.Seconds, r.Progress, 0
 		return
 	}
 	if key, number, ok := parseAttemptID(r.ID); ok {
@@ -121,10 +121,10 @@ func (t *term) workerGone(w queue.Worker) {
 	t.vanished = newVanished(t.now(), w)
 	t.changed = true
 	t.log.Info("worker is gone", "worker", w.ID, "host", w.Host)
-	for _, f := range t.flightsInOrder() {
-		if f.worker == w.ID {
-			t.vanished.room[string(f.class)]--
-			t.checkThen(f, func() { t.lost(f, &w) })
+	for _, a := range t.attemptsInOrder() {
+		if a.worker == w.ID {
+			t.vanished.room[string(a.class)]--
+			t.checkThen(a, func() { t.lost(a, &w) })
 		}
 	}
 }
@@ -169,31 +169,31 @@ func (t *term) tasks() iter.Seq[*task] {
 }
 
 // recheckFlights looks in storage for attempts whose report may have been lost.
-func (t *term) recheckFlights() {
+func (t *term) recheckAttempts() {
 	now := t.now()
-	for _, f := range t.flightsInOrder() {
-		if f.acked && !f.checking && now.Sub(f.checked) >= recheckEvery {
-			t.recheck(f)
+	for _, a := range t.attemptsInOrder() {
+		if a.acked && !a.checking && now.Sub(a.checked) >= recheckEvery {
+			t.recheck(a)
 		}
 	}
 }
 
-func (t *term) recheck(f *flight) { t.checkThen(f, func() {}) }
+func (t *term) recheck(a *attempt) { t.checkThen(a, func() {}) }
 
-// checkThen looks in storage whether the flight's task is done; otherwise, if
+// checkThen looks in storage whether the attempt's task is done; otherwise, if
 // the attempt has not been reported meanwhile, it calls orElse.
-func (t *term) checkThen(f *flight, orElse func()) {
-	f.checked, f.checking = t.now(), true
-	inFlight := func() bool { return t.flights[f.id] == f }
-	t.persist(reading, "looking for an attempt's outcome", inFlight, func(ctx context.Context) (func(), error) {
-		found, err := availability.LookUp(ctx, t.archive, f.task.key)
+func (t *term) checkThen(a *attempt, orElse func()) {
+	a.checked, a.checking = t.now(), true
+	unreported := func() bool { return t.attempts[a.id] == a }
+	t.persist(reading, "looking for an attempt's outcome", unreported, func(ctx context.Context) (func(), error) {
+		found, err := availability.LookUp(ctx, t.archive, a.task.key)
 		return func() {
-			f.checking = false
+			a.checking = false
 			switch {
-			case !inFlight():
-			case found.Available() && f.task.state == flying:
-				t.logOf(f.task).Info("found an outcome that was not reported", "attempt", f.number)
-				t.succeed(f.task, found.Commit.Objects())
+			case !unreported():
+			case found.Available() && a.task.state == inFlight:
+				t.logOf(a.task).Info("found an outcome that was not reported", "attempt", a.number)
+				t.succeed(a.task, found.Commit.Objects())
 				orElse()
 			default:
 				orElse()
@@ -203,14 +203,14 @@ func (t *term) checkThen(f *flight, orElse func()) {
 }
 
 // askForFlights asks the queue whether it still has what was sent.
-func (t *term) askForFlights() {
+func (t *term) askForAttempts() {
 	if t.asking {
 		return
 	}
 	var ids []string
-	for _, f := range t.flightsInOrder() {
-		if f.acked && t.now().Sub(f.sent) >= knownEvery {
-			ids = append(ids, f.id)
+	for _, a := range t.attemptsInOrder() {
+		if a.acked && t.now().Sub(a.sent) >= knownEvery {
+			ids = append(ids, a.id)
 		}
 	}
 	if len(ids) == 0 {
@@ -234,16 +234,16 @@ func (t *term) askForFlights() {
 }
 
 func (t *term) heardKnown(id string, known bool) {
-	f := t.flights[id]
-	if f == nil {
+	a := t.attempts[id]
+	if a == nil {
 		return
 	}
 	if known {
-		f.misses = 0
+		a.misses = 0
 		return
 	}
-	if f.misses++; f.misses >= knownMisses {
-		t.checkThen(f, func() { t.lost(f, t.suspect(f)) })
+	if a.misses++; a.misses >= knownMisses {
+		t.checkThen(a, func() { t.lost(a, t.suspect(a)) })
 	}
 }
 
@@ -266,12 +266,12 @@ func newVanished(at time.Time, w queue.Worker) vanished {
 
 // suspect is the worker that the attempt may have killed, nil if it was more
 // likely the queue that forgot it.
-func (t *term) suspect(f *flight) *queue.Worker {
-	if f.worker != "" {
-		return &queue.Worker{ID: f.worker, Memory: f.memory}
+func (t *term) suspect(a *attempt) *queue.Worker {
+	if a.worker != "" {
+		return &queue.Worker{ID: a.worker, Memory: a.memory}
 	}
-	v, class := &t.vanished, string(f.class)
-	if !v.at.After(f.sent) || v.room[class] <= 0 {
+	v, class := &t.vanished, string(a.class)
+	if !v.at.After(a.sent) || v.room[class] <= 0 {
 		return nil
 	}
 	v.room[class]--
@@ -280,13 +280,13 @@ func (t *term) suspect(f *flight) *queue.Worker {
 
 // lost gives up an attempt that nobody works on any more. killed is the worker
 // that died with it, if one did.
-func (t *term) lost(f *flight, killed *queue.Worker) {
-	x := f.task
-	f.span.Fail("lost: its worker died, or the queue forgot it")
-	t.land(f)
+func (t *term) lost(a *attempt, killed *queue.Worker) {
+	x := a.task
+	a.span.Fail("lost: its worker died, or the queue forgot it")
+	t.land(a)
 	t.countAttempt(x, lost)
 	t.start(sending, func(ctx context.Context) func() {
-		err := t.Queue.Forget(ctx, f.id)
+		err := t.Queue.Forget(ctx, a.id)
 		return func() {
 			if err != nil {
 				t.queueFails(err)
@@ -296,11 +296,11 @@ func (t *term) lost(f *flight, killed *queue.Worker) {
 	if x.state == finished {
 		return
 	}
-	t.logOf(x).Warn("attempt is lost", "attempt", f.number, "worker", f.worker)
-	if killed != nil && !f.stopping {
+	t.logOf(x).Warn("attempt is lost", "attempt", a.number, "worker", a.worker)
+	if killed != nil && !a.stopping {
 		m := killed.Memory
-		x.deaths = append(x.deaths, runs.Death{Worker: killed.ID, Attempt: f.number, MemoryBytes: m.Used, MemoryLimitBytes: m.Limit})
-		t.logTrouble(x, runs.Entry{Kind: runs.WorkerDied, Attempts: f.number, Worker: killed.ID, MemoryBytes: m.Used, MemoryLimitBytes: m.Limit})
+		x.deaths = append(x.deaths, runs.Death{Worker: killed.ID, Attempt: a.number, MemoryBytes: m.Used, MemoryLimitBytes: m.Limit})
+		t.logTrouble(x, runs.Entry{Kind: runs.WorkerDied, Attempts: a.number, Worker: killed.ID, MemoryBytes: m.Used, MemoryLimitBytes: m.Limit})
 		if len(x.deaths) >= maxDeaths {
 			t.fail(x, x.evidenceOfDeaths())
 			return
@@ -324,22 +324,22 @@ func (t *term) helpStragglers() {
 	if !t.queueDown.since.IsZero() {
 		return
 	}
-	for _, f := range t.flightsInOrder() {
-		idleSlots := t.slots[f.class] - t.flying[f.class]
-		if idleSlots > 0 && len(f.task.wants) > 0 && t.straggles(f) {
-			t.logOf(f.task).Info("second attempt at a straggler", "attempt", f.number, "worker", f.worker, "seconds", f.running)
-			t.launch(f.task, f.run)
+	for _, a := range t.attemptsInOrder() {
+		idleSlots := t.slots[a.class] - t.inFlight[a.class]
+		if idleSlots > 0 && len(a.task.wants) > 0 && t.straggles(a) {
+			t.logOf(a.task).Info("second attempt at a straggler", "attempt", a.number, "worker", a.worker, "seconds", a.running)
+			t.launch(a.task, a.run)
 		}
 	}
 }
 
-func (t *term) straggles(f *flight) bool {
-	x := f.task
-	if f.stopping || x.state != flying || len(x.flights) != 1 || f.worker == "" {
+func (t *term) straggles(a *attempt) bool {
+	x := a.task
+	if a.stopping || x.state != inFlight || len(x.attempts) != 1 || a.worker == "" {
 		return false
 	}
 	median, n := t.samplesOf(x).median()
-	return n >= stragglerSamples && f.running > max(stragglerFactor*median, stragglerFloor.Seconds())
+	return n >= stragglerSamples && a.running > max(stragglerFactor*median, stragglerFloor.Seconds())
 }
 
 // samplesOf are the durations of the task's siblings.
@@ -355,8 +355,8 @@ func (t *term) samplesOf(x *task) *samples {
 }
 
 // measure takes in how long an attempt took.
-func (t *term) measure(f *flight, o attempts.Outcome) {
-	t.samplesOf(f.task).add(o.Seconds)
-	f.task.useTime(o.Seconds)
-	f.run.tokens.add(t.now(), o.Tokens)
+func (t *term) measure(a *attempt, o attempts.Outcome) {
+	t.samplesOf(a.task).add(o.Seconds)
+	a.task.useTime(o.Seconds)
+	a.run.tokens.add(t.now(), o.Tokens)
 }

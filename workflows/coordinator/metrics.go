@@ -94,8 +94,8 @@ func (x *task) metricsState() string {
 		return taskReady
 	case pausing:
 		return taskRetrying
-	case flying:
-		if slices.ContainsFunc(x.flights, func(f *flight) bool { return f.worker != "" }) {
+	case inFlight:
+		if slices.ContainsFunc(x.attempts, func(a *attempt) bool { return a.worker != "" }) {
 			return taskRunning
 		}
 		return taskQueued

@@ -93,12 +93,12 @@ func TestTheStockTellsWhereTasksStand(t *testing.T) {
 
 func TestATaskIsQueuedUntilAWorkerIsKnownToHaveIt(t *testing.T) {
 	t.Parallel()
-	f := &flight{}
-	x := &task{state: flying, flights: []*flight{{}, f}}
+	a := &attempt{}
+	x := &task{state: inFlight, attempts: []*attempt{{}, a}}
 	if got := x.metricsState(); got != taskQueued {
 		t.Errorf("%s, want %s", got, taskQueued)
 	}
-	f.worker = "w1"
+	a.worker = "w1"
 	if got := x.metricsState(); got != taskRunning {
 		t.Errorf("%s, want %s", got, taskRunning)
 	}

@@ -86,11 +86,11 @@ func (t *term) nodesLeft(r *run) (left remainder, ok bool) {
 func (t *term) taskLeft(x *task) (seconds float64, ok bool) {
 	mean, ok := t.samplesOf(x).mean()
 	seconds = mean
-	for _, f := range x.flights {
-		if f.progress.Done > 0 && f.progress.Total >= f.progress.Done {
-			return f.running * float64(f.progress.Total-f.progress.Done) / float64(f.progress.Done), true
+	for _, a := range x.attempts {
+		if a.progress.Done > 0 && a.progress.Total >= a.progress.Done {
+			return a.running * float64(a.progress.Total-a.progress.Done) / float64(a.progress.Done), true
 		}
-		seconds = max(0, mean-f.running)
+		seconds = max(0, mean-a.running)
 	}
 	return seconds, ok
 }

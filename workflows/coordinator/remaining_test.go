@@ -11,7 +11,7 @@ import (
 )
 
 // audits is a run of nothing but audits: so many done, at work and waiting.
-func auditsOf(t *testing.T, done []float64, atWork []flight, waiting int) (*term, *run) {
+func auditsOf(t *testing.T, done []float64, atWork []attempt, waiting int) (*term, *run) {
 	t.Helper()
 	const kind = "audits/random-sampling"
 	r := &run{plan: &plan.Plan{Nodes: map[storage.Key]*plan.Node{}}}
@@ -31,7 +31,7 @@ func auditsOf(t *testing.T, done []float64, atWork []flight, waiting int) (*term
 		tm.samplesOf(x).add(seconds)
 	}
 	for i := range atWork {
-		add(&task{state: flying, flights: []*flight{&atWork[i]}})
+		add(&task{state: inFlight, attempts: []*attempt{&atWork[i]}})
 	}
 	for range waiting {
 		add(&task{})
@@ -44,17 +44,17 @@ func TestTheTimeLeftCountsAudits(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		done    []float64
-		atWork  []flight
+		atWork  []attempt
 		waiting int
 		want    float64 // seconds; negative: nothing is known
 	}{
 		{"all done", []float64{3}, nil, 0, 0},
-		{"nothing seen", nil, []flight{{running: 5}}, 3, -1},
+		{"nothing seen", nil, []attempt{{running: 5}}, 3, -1},
 		{"siblings, on two slots", []float64{2, 2, 8}, nil, 5, 10},
 		{"one alone", []float64{6}, nil, 1, 6},
-		{"at work, by its siblings", []float64{6}, []flight{{running: 4}}, 0, 2},
-		{"at work, longer than its siblings", []float64{6}, []flight{{running: 9}}, 0, 0},
-		{"at work, by its progress", nil, []flight{{running: 9, progress: queue.Progress{Done: 3, Total: 5}}}, 0, 6},
+		{"at work, by its siblings", []float64{6}, []attempt{{running: 4}}, 0, 2},
+		{"at work, longer than its siblings", []float64{6}, []attempt{{running: 9}}, 0, 0},
+		{"at work, by its progress", nil, []attempt{{running: 9, progress: queue.Progress{Done: 3, Total: 5}}}, 0, 6},
 	} {
 		tm, r := auditsOf(t, c.done, c.atWork, c.waiting)
 		got := tm.secondsLeft(r)

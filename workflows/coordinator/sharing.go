@@ -85,8 +85,8 @@ func (t *term) yields(x *task, r *run) bool {
 	slots := t.slots[class]
 	theirs := min((slots*len(quick)+len(quick)+others-1)/(len(quick)+others), room) // rounded up
 	taken := 0
-	for _, f := range t.flights {
-		if f.class == class && !quick[f.task.training()] {
+	for _, a := range t.attempts {
+		if a.class == class && !quick[a.task.training()] {
 			taken++
 		}
 	}
@@ -101,7 +101,7 @@ func (ch *chain) contends(t *term, class tasks.Class, priority int) bool {
 	}
 	return slices.ContainsFunc(ch.current.tasks(), func(x *task) bool {
 		wanted := slices.ContainsFunc(x.wants, func(r *run) bool { return r.state.Priority >= priority })
-		return wanted && (x.state == backlogged || x.state == flying) && t.classOf(x) == class
+		return wanted && (x.state == backlogged || x.state == inFlight) && t.classOf(x) == class
 	})
 }
 

@@ -309,8 +309,8 @@ func (w *world) describe() string {
 	for _, r := range w.term.order {
 		fmt.Fprintf(&b, " run %s %s", r.id, r.state.Phase)
 	}
-	for _, f := range w.term.flightsInOrder() {
-		fmt.Fprintf(&b, " flight %s of %q state %d stopping %v;", f.id[:6], f.task.label, f.task.state, f.stopping)
+	for _, a := range w.term.attemptsInOrder() {
+		fmt.Fprintf(&b, " attempt %s of %q state %d stopping %v;", a.id[:6], a.task.label, a.task.state, a.stopping)
 	}
 	for _, ch := range w.term.chainsInOrder() {
 		fmt.Fprintf(&b, " chain at %d frontier %d have %v surveyed %v current %v;", ch.at, ch.frontier, ch.have, ch.surveyed, ch.current != nil)

@@ -37,7 +37,7 @@ func (c *Coordinator) Updated() <-chan struct{} {
 
 // show renews the snapshots, if anything has changed or is at work.
 func (c *Coordinator) show(t *term) {
-	if !t.changed && len(t.flights) == 0 {
+	if !t.changed && len(t.attempts) == 0 {
 		return
 	}
 	t.changed = false
@@ -146,15 +146,15 @@ func (r *run) endedCells() []status.Cell {
 // each of its chains and nodes.
 func (t *term) addRunning(s *status.Run, r *run) map[any]string {
 	now := make(map[any]string)
-	for _, f := range t.flightsInOrder() {
-		if f.stopping || !slices.Contains(f.task.wants, r) {
+	for _, a := range t.attemptsInOrder() {
+		if a.stopping || !slices.Contains(a.task.wants, r) {
 			continue
 		}
-		x := f.task
-		if f.worker != "" {
+		x := a.task
+		if a.worker != "" {
 			s.Running = append(s.Running, status.Attempt{
-				Key: x.key, Label: x.label, Kind: x.spec.Kind, Attempt: f.number,
-				Worker: f.worker, Seconds: f.running, Done: f.progress.Done, Total: f.progress.Total,
+				Key: x.key, Label: x.label, Kind: x.spec.Kind, Attempt: a.number,
+				Worker: a.worker, Seconds: a.running, Done: a.progress.Done, Total: a.progress.Total,
 			})
 		}
 		if own, ok := x.owner.(*step); ok {
@@ -172,7 +172,7 @@ func (t *term) addNodes(s *status.Run, r *run) {
 		switch x.state {
 		case finished:
 			s.Nodes.Done++
-		case flying:
+		case inFlight:
 			s.Nodes.Running++
 		case backlogged:
 			s.Nodes.Ready++

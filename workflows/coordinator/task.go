@@ -35,8 +35,8 @@ type task struct {
 	state taskState
 	// urgent tasks go ahead of the backlog: their worker was lost, or others
 	// have begun to wait for them.
-	urgent  bool
-	flights []*flight
+	urgent   bool
+	attempts []*attempt
 	// number is that of the last attempt; tries and deaths count what went
 	// wrong with them.
 	number   int
@@ -56,7 +56,7 @@ const (
 	parked                      // no live worker knows its kind, or holds its key
 	backlogged                  // could run now
 	pausing                     // will be ready again after a pause
-	flying                      // has attempts in the queue or at workers
+	inFlight                    // has attempts in the queue or at workers
 	finished
 )
 
@@ -83,8 +83,8 @@ type input struct {
 	lose func()
 }
 
-// flight is an attempt that was sent and has not been reported.
-type flight struct {
+// attempt is an attempt that was sent and has not been reported.
+type attempt struct {
 	task   *task
 	number int
 	id     string
@@ -137,28 +137,28 @@ func (t *term) inheritTroubles(r *run) {
 func (t *term) launch(x *task, r *run) {
 	t.beginSharing(x.training())
 	x.number = max(x.number+1, t.foreign[x.key])
-	f := &flight{task: x, number: x.number, class: t.classOf(x), run: r, sent: t.now()}
-	f.id = attemptID(x.key, f.number)
-	f.checked = f.sent
-	x.state, x.urgent = flying, false
-	x.flights = append(x.flights, f)
-	t.flights[f.id] = f
-	t.flying[f.class]++
-	r.flying++
+	a := &attempt{task: x, number: x.number, class: t.classOf(x), run: r, sent: t.now()}
+	a.id = attemptID(x.key, a.number)
+	a.checked = a.sent
+	x.state, x.urgent = inFlight, false
+	x.attempts = append(x.attempts, a)
+	t.attempts[a.id] = a
+	t.inFlight[a.class]++
+	r.inFlight++
 	t.served++
 	r.lastServed = t.served
-	f.span = t.attemptSpan(f)
+	a.span = t.attemptSpan(a)
 	attempt := attempts.Attempt{
-		Spec: x.spec, Number: f.number, Runs: runIDs(x.wants), Trace: f.span.Envelope(),
+		Spec: x.spec, Number: a.number, Runs: runIDs(x.wants), Trace: a.span.Envelope(),
 		TimeoutSeconds: t.TaskTimeout.Seconds(), Leader: t.leader,
 	}
-	m := queue.Message{ID: f.id, Class: string(f.class), Payload: attempt.Encode()}
-	t.launching = append(t.launching, outgoing{f, m, f.span.Child("enqueue")})
+	m := queue.Message{ID: a.id, Class: string(a.class), Payload: attempt.Encode()}
+	t.launching = append(t.launching, outgoing{a, m, a.span.Child("enqueue")})
 }
 
 // outgoing is an attempt that has yet to be sent.
 type outgoing struct {
-	flight  *flight
+	attempt *attempt
 	message queue.Message
 	span    tracing.Span // of the sending
 }
@@ -178,7 +178,7 @@ func (t *term) sendOff() {
 			return func() {
 				for _, l := range batch {
 					l.span.End(err)
-					t.launched(l.flight, err)
+					t.launched(l.attempt, err)
 				}
 			}
 		})
@@ -186,34 +186,34 @@ func (t *term) sendOff() {
 	t.launching = nil
 }
 
-func (t *term) launched(f *flight, err error) {
+func (t *term) launched(a *attempt, err error) {
 	if err != nil {
 		t.queueFails(err)
-		if t.flights[f.id] == f {
-			t.land(f)
-			if f.task.number == f.number {
-				f.task.number-- // the same attempt again: if it did arrive, the two are one
+		if t.attempts[a.id] == a {
+			t.land(a)
+			if a.task.number == a.number {
+				a.task.number-- // the same attempt again: if it did arrive, the two are one
 			}
-			t.relaunch(f.task)
+			t.relaunch(a.task)
 		}
 		return
 	}
 	t.queueWorks()
-	f.acked = true
-	if f.stopping {
-		t.stop(f) // the first request may have overtaken the message
+	a.acked = true
+	if a.stopping {
+		t.stop(a) // the first request may have overtaken the message
 	}
 }
 
-// land takes a flight out of the books.
-func (t *term) land(f *flight) {
-	f.span.End(nil)
-	delete(t.flights, f.id)
-	t.flying[f.class]--
-	f.run.flying--
-	f.task.flights = slices.DeleteFunc(f.task.flights, func(g *flight) bool { return g == f })
-	if f.task.state == flying && len(f.task.flights) == 0 {
-		f.task.state = idle
+// land takes an attempt out of the books.
+func (t *term) land(a *attempt) {
+	a.span.End(nil)
+	delete(t.attempts, a.id)
+	t.inFlight[a.class]--
+	a.run.inFlight--
+	a.task.attempts = slices.DeleteFunc(a.task.attempts, func(b *attempt) bool { return b == a })
+	if a.task.state == inFlight && len(a.task.attempts) == 0 {
+		a.task.state = idle
 	}
 	t.changed = true
 }
@@ -254,34 +254,34 @@ func (t *term) report(r queue.Report) {
 		t.log.Warn("a report makes no sense; the attempt will be looked for in storage", "message", r.ID, "worker", r.Worker, "error", err)
 		return
 	}
-	f := t.flights[r.ID]
-	if f == nil {
+	a := t.attempts[r.ID]
+	if a == nil {
 		t.stray(o)
 		return
 	}
-	if f.worker == "" {
-		f.worker = r.Worker
+	if a.worker == "" {
+		a.worker = r.Worker
 	}
-	f.traceOutcome(o)
-	t.land(f)
-	t.countAttempt(f.task, string(o.Result))
+	a.traceOutcome(o)
+	t.land(a)
+	t.countAttempt(a.task, string(o.Result))
 	if o.Divergent != "" {
-		t.diverged(f.task, o)
+		t.diverged(a.task, o)
 	}
-	if f.task.state == finished {
+	if a.task.state == finished {
 		if o.Result == attempts.Done {
-			f.task.owner.late(t, f.task)
+			a.task.owner.late(t, a.task)
 		}
 		return
 	}
-	t.outcome(f, o)
+	t.outcome(a, o)
 }
 
-func (t *term) outcome(f *flight, o attempts.Outcome) {
-	x := f.task
+func (t *term) outcome(a *attempt, o attempts.Outcome) {
+	x := a.task
 	switch o.Result {
 	case attempts.Done:
-		t.measure(f, o)
+		t.measure(a, o)
 		t.succeed(x, o.Objects)
 	case attempts.Refused:
 		t.logTrouble(x, runs.Entry{Kind: runs.AttemptFailed, Error: o.Error, Worker: o.Worker})
@@ -289,9 +289,9 @@ func (t *term) outcome(f *flight, o attempts.Outcome) {
 	case attempts.Missing:
 		t.inputMissing(x, o)
 	case attempts.Returned:
-		t.handedBack(f)
+		t.handedBack(a)
 	case attempts.StoreAway:
-		t.storeFailed(f, o)
+		t.storeFailed(a, o)
 	default:
 		t.tryAgain(x, o)
 	}
@@ -302,8 +302,8 @@ func (t *term) outcome(f *flight, o attempts.Outcome) {
 
 // storeFailed sends a task back for the store's sake. That may go on for hours,
 // so it is logged once.
-func (t *term) storeFailed(f *flight, o attempts.Outcome) {
-	x := f.task
+func (t *term) storeFailed(a *attempt, o attempts.Outcome) {
+	x := a.task
 	reason := status.WaitStore
 	if o.StoreFull {
 		reason = status.WaitSpace
@@ -312,7 +312,7 @@ func (t *term) storeFailed(f *flight, o attempts.Outcome) {
 		t.logOf(x).Warn("the store failed an attempt; it waits for the store", "attempt", o.Number, "worker", o.Worker, "error", o.Error)
 	}
 	x.store, x.lastErr = reason, o.Error
-	t.handedBack(f)
+	t.handedBack(a)
 }
 
 // succeed ends a task whose output is there, with these objects if they are known.
@@ -335,32 +335,32 @@ func (t *term) succeed(x *task, objects []storage.Blob) {
 func (t *term) drop(x *task) {
 	x.state = finished
 	x.traceEnd(nil)
-	for _, f := range x.flights {
-		t.callBack(f)
+	for _, a := range x.attempts {
+		t.callBack(a)
 	}
 }
 
 // callBack tells whoever has an attempt that it is no longer needed.
-func (t *term) callBack(f *flight) {
-	if !f.stopping {
-		f.stopping = true
-		t.stop(f)
+func (t *term) callBack(a *attempt) {
+	if !a.stopping {
+		a.stopping = true
+		t.stop(a)
 	}
 }
 
-func (t *term) stop(f *flight) {
+func (t *term) stop(a *attempt) {
 	t.start(sending, func(ctx context.Context) func() {
-		withdrawn, err := t.Queue.Withdraw(ctx, f.id)
+		withdrawn, err := t.Queue.Withdraw(ctx, a.id)
 		if err == nil && !withdrawn {
-			err = t.Queue.Stop(ctx, f.id)
+			err = t.Queue.Stop(ctx, a.id)
 		}
 		return func() {
 			if err != nil {
 				t.queueFails(err)
 			}
-			if withdrawn && f.acked && t.flights[f.id] == f {
-				t.land(f)
-				t.relaunch(f.task)
+			if withdrawn && a.acked && t.attempts[a.id] == a {
+				t.land(a)
+				t.relaunch(a.task)
 			}
 		}
 	})
@@ -368,9 +368,9 @@ func (t *term) stop(f *flight) {
 
 // withdrawUnwanted calls back the attempts at tasks that have no wants left.
 func (t *term) withdrawUnwanted() {
-	for _, f := range t.flightsInOrder() {
-		if len(f.task.wants) == 0 && f.task.state != finished {
-			t.callBack(f)
+	for _, a := range t.attemptsInOrder() {
+		if len(a.task.wants) == 0 && a.task.state != finished {
+			t.callBack(a)
 		}
 	}
 }
@@ -416,12 +416,12 @@ func (t *term) resumeAfter(x *task, pause time.Duration) {
 // handedBack deals with an attempt that was returned untried: because we asked
 // for it, because its worker shuts down or is too old for it, or because the
 // store was away. However often that happens, it is no reason to give up.
-func (t *term) handedBack(f *flight) {
-	x := f.task
+func (t *term) handedBack(a *attempt) {
+	x := a.task
 	if x.state != idle {
 		return
 	}
-	if f.stopping {
+	if a.stopping {
 		t.relaunch(x) // wanted again meanwhile
 		return
 	}
@@ -556,9 +556,9 @@ func (t *term) stray(o attempts.Outcome) {
 	if o.Result != attempts.Done {
 		return
 	}
-	for _, f := range t.flightsInOrder() {
-		if f.task.key == o.Key {
-			t.recheck(f)
+	for _, a := range t.attemptsInOrder() {
+		if a.task.key == o.Key {
+			t.recheck(a)
 			return
 		}
 	}

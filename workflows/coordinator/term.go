@@ -37,10 +37,10 @@ type term struct {
 
 	order []*run // by id
 
-	flights map[string]*flight
+	attempts map[string]*attempt
 	// launching are attempts on their way out.
 	launching []outgoing
-	flying    map[tasks.Class]int
+	inFlight  map[tasks.Class]int
 	workers   []queue.Worker
 	// foreign are attempts, by key, that workers run though this term has not
 	// sent them: those of the term before.
@@ -76,7 +76,7 @@ type term struct {
 	storageDown trouble
 	durations   map[string]*samples // of standing nodes, by kind
 	vanished    vanished
-	asking      bool      // the queue is being asked for flights
+	asking      bool      // the queue is being asked for attempts
 	published   time.Time // when statuses were published last
 	deposed     error
 }
@@ -128,10 +128,10 @@ func newTerm(cfg Config, m *metrics, token *leadership.Token, now func() time.Ti
 		runs:      make(map[string]*run),
 		nodes:     make(map[storage.Key]*node),
 		chains:    make(map[storage.Key]*chain),
-		flights:   make(map[string]*flight),
+		attempts:  make(map[string]*attempt),
 		foreign:   make(map[storage.Key]int),
 		slots:     make(map[tasks.Class]int),
-		flying:    make(map[tasks.Class]int),
+		inFlight:  make(map[tasks.Class]int),
 		losses:    make(map[storage.Key]int),
 		purging:   make(map[storage.Key]bool),
 		durations: make(map[string]*samples),
@@ -145,8 +145,8 @@ func (t *term) begin() {
 	t.every(discoverEvery, t.discover)
 	t.every(discoverAllEvery, func() { t.discoverAll = true })
 	t.every(workersEvery, t.pollWorkers)
-	t.every(recheckEvery, t.recheckFlights)
-	t.every(knownEvery, t.askForFlights)
+	t.every(recheckEvery, t.recheckAttempts)
+	t.every(knownEvery, t.askForAttempts)
 	t.every(stragglersEvery, t.helpStragglers)
 	if t.leader.StoreID != "" {
 		t.every(leadership.AnnounceEvery, t.announce)
@@ -258,7 +258,7 @@ func (t *term) queueWorks() {
 	t.log.Info("queue answers again", "away", t.now().Sub(t.queueDown.since).Round(time.Second))
 	t.queueDown = trouble{}
 	t.changed = true
-	t.recheckFlights()
-	t.askForFlights()
+	t.recheckAttempts()
+	t.askForAttempts()
 	t.nudged()
 }

@@ -50,15 +50,15 @@ func (t *term) describeSpan(span tracing.Span, x *task) {
 }
 
 // attemptSpan begins the span of an attempt.
-func (t *term) attemptSpan(f *flight) tracing.Span {
-	x := f.task
+func (t *term) attemptSpan(a *attempt) tracing.Span {
+	x := a.task
 	unit := t.unit(x)
 	if !unit.On() {
 		return unit
 	}
 	span := unit.Child("attempt " + x.spec.Kind)
 	t.describeSpan(span, x)
-	span.Int("attempt", int64(f.number))
+	span.Int("attempt", int64(a.number))
 	if s, ok := x.owner.(*step); ok {
 		span.Int("round", int64(s.r))
 	}
@@ -66,11 +66,11 @@ func (t *term) attemptSpan(f *flight) tracing.Span {
 }
 
 // traceOutcome says of an attempt's span how it ended.
-func (f *flight) traceOutcome(o attempts.Outcome) {
-	f.span.String("result", string(o.Result))
-	f.span.String("worker", o.Worker)
+func (a *attempt) traceOutcome(o attempts.Outcome) {
+	a.span.String("result", string(o.Result))
+	a.span.String("worker", o.Worker)
 	if o.Error != "" {
-		f.span.Fail(o.Error)
+		a.span.Fail(o.Error)
 	}
 }
 

@@ -83,8 +83,8 @@ func (t *term) addWaits(s *status.Run, r *run) {
 
 // atWork reports whether a worker has an attempt that the run wants.
 func (t *term) atWork(r *run) bool {
-	for _, f := range t.flights {
-		if f.worker != "" && !f.stopping && slices.Contains(f.task.wants, r) {
+	for _, a := range t.attempts {
+		if a.worker != "" && !a.stopping && slices.Contains(a.task.wants, r) {
 			return true
 		}
 	}
@@ -129,7 +129,7 @@ func (t *term) addTasks(w *waits) {
 	if errors.Is(t.storageDown.err, storage.ErrFull) {
 		return // what the tasks say of it says no more
 	}
-	gravest := []taskState{parked, pausing, flying}
+	gravest := []taskState{parked, pausing, inFlight}
 	if !w.atWork {
 		gravest = append(gravest, backlogged)
 	}
@@ -168,8 +168,8 @@ func (t *term) addTask(w *waits, x *task) {
 	case x.state == pausing:
 		one.Detail = x.label + ": handed back by its worker"
 		w.add(waitFor{status.WaitReturned, x.key.String()}, fleeting, one)
-	case x.state == flying:
-		t.addFlying(w, x, one)
+	case x.state == inFlight:
+		t.addInFlight(w, x, one)
 	case x.state == backlogged:
 		t.addBacklogged(w, x)
 	}
@@ -189,16 +189,16 @@ func (t *term) addParked(w *waits, x *task) {
 }
 
 // addFlying adds an attempt that takes far longer than its siblings did.
-func (t *term) addFlying(w *waits, x *task, one status.Wait) {
-	f := x.flights[0]
+func (t *term) addInFlight(w *waits, x *task, one status.Wait) {
+	a := x.attempts[0]
 	median, n := t.samplesOf(x).median()
-	if f.worker == "" || n < stragglerSamples || f.running <= max(stragglerFactor*median, stragglerFloor.Seconds()) {
+	if a.worker == "" || n < stragglerSamples || a.running <= max(stragglerFactor*median, stragglerFloor.Seconds()) {
 		return
 	}
-	one.Worker, one.Attempt = f.worker, f.number
-	one.Since = t.now().Add(-time.Duration(f.running * float64(time.Second)))
-	one.Detail = fmt.Sprintf("%s: at work on %s since %s, its siblings took %.3g s", x.label, f.worker, one.Since.Format(time.TimeOnly), median)
-	if len(x.flights) > 1 {
+	one.Worker, one.Attempt = a.worker, a.number
+	one.Since = t.now().Add(-time.Duration(a.running * float64(time.Second)))
+	one.Detail = fmt.Sprintf("%s: at work on %s since %s, its siblings took %.3g s", x.label, a.worker, one.Since.Format(time.TimeOnly), median)
+	if len(x.attempts) > 1 {
 		one.Detail += "; a second attempt is under way"
 	}
 	w.add(waitFor{status.WaitStraggler, x.key.String()}, 0, one)
@@ -207,9 +207,9 @@ func (t *term) addFlying(w *waits, x *task, one status.Wait) {
 // addBacklogged adds a task that could run while nothing of its run does.
 func (t *term) addBacklogged(w *waits, x *task) {
 	class := t.classOf(x)
-	if most, limited := t.Limits[class]; limited && t.flying[class] >= most {
+	if most, limited := t.Limits[class]; limited && t.inFlight[class] >= most {
 		w.add(waitFor{status.WaitLimit, string(class)}, fleeting, status.Wait{Tasks: 1,
-			Detail: fmt.Sprintf("class %s is at its limit: %d of %d tasks are queued or at work", class, t.flying[class], most)})
+			Detail: fmt.Sprintf("class %s is at its limit: %d of %d tasks are queued or at work", class, t.inFlight[class], most)})
 		return
 	}
 	if slots := t.slots[class]; slots > 0 {
@@ -221,9 +221,9 @@ func (t *term) addBacklogged(w *waits, x *task) {
 // busyWith names the runs that attempts of a class are at work for.
 func (t *term) busyWith(class tasks.Class) []string {
 	var names []string
-	for _, f := range t.flightsInOrder() {
-		if f.class == class {
-			names = append(names, f.run.id)
+	for _, a := range t.attemptsInOrder() {
+		if a.class == class {
+			names = append(names, a.run.id)
 		}
 	}
 	slices.Sort(names)

@@ -110,7 +110,7 @@ func TestARunBehindOthersSaysWhose(t *testing.T) {
 				return nil
 			}
 			first := w.submit("first", 5)
-			w.until(func() bool { return len(w.term.flights) >= 2 && w.term.atWork(w.run(first)) })
+			w.until(func() bool { return len(w.term.attempts) >= 2 && w.term.atWork(w.run(first)) })
 			second := w.submit("second", 0)
 			reason, text := status.WaitSlot, first
 			if limited {
