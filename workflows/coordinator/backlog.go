@@ -185,7 +185,7 @@ func (t *term) unpark() {
 	for _, x := range parkedBefore {
 		if x.state == parked {
 			x.state = idle
-			x.owner.again(t, x)
+			x.owner.requeue(t, x)
 		}
 	}
 }

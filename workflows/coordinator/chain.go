@@ -30,7 +30,7 @@ type chain struct {
 	at                  int   // the step that current builds upon, -1 if none is chosen
 	current             *step // nil between steps
 
-	poked       bool
+	scheduled   bool
 	retirements retirements
 	durations   map[string]*samples // by kind
 	// used is the time that its tasks have taken, in seconds, from where it began to
@@ -147,10 +147,10 @@ func (ch *chain) forget(step int) {
 	ch.have = slices.DeleteFunc(ch.have, func(s int) bool { return s == step })
 }
 
-func (t *term) poke(ch *chain) {
-	if !ch.poked {
-		ch.poked = true
-		t.pokes = append(t.pokes, ch)
+func (t *term) schedule(ch *chain) {
+	if !ch.scheduled {
+		ch.scheduled = true
+		t.scheduled = append(t.scheduled, ch)
 	}
 }
 
@@ -221,7 +221,7 @@ func (t *term) surveyed(ch *chain, goals []int, stored availability.Chain) {
 		ch.retirements.recent.Remember(ch.shape, ch.frontier) // attempts of the term before may still be at work
 	}
 	t.sweepResidue(ch)
-	t.poke(ch)
+	t.schedule(ch)
 }
 
 func (t *term) setAvailable(cp *checkpoint, is bool) {
@@ -235,7 +235,7 @@ func (t *term) setAvailable(cp *checkpoint, is bool) {
 		return
 	}
 	cp.wants = cp.wants[:0]
-	t.tell(&cp.listeners)
+	t.notify(&cp.listeners)
 }
 
 // lose forgets a checkpoint that turned out to be gone and looks again.
@@ -251,7 +251,7 @@ func (t *term) lose(ch *chain, step int) {
 		ch.at = -1
 	}
 	ch.surveyed = false
-	t.poke(ch)
+	t.schedule(ch)
 }
 
 // choose picks the pass to work on and sets at to where it begins. A replay is

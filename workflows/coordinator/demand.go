@@ -45,7 +45,7 @@ func (t *term) recount() {
 	}
 	for _, ch := range t.chainsInOrder() {
 		ch.sharing = ch.sharing && ch.wanted()
-		t.poke(ch)
+		t.schedule(ch)
 	}
 	for _, n := range t.nodesReady() {
 		t.offer(n.task)
@@ -74,7 +74,7 @@ func (t *term) want(d dependency, r *run, rank int) {
 	if d.checkpoint != nil {
 		if addWant(&d.checkpoint.wants, r) {
 			d.checkpoint.rank = min(d.checkpoint.rank, rank)
-			t.poke(d.checkpoint.chain)
+			t.schedule(d.checkpoint.chain)
 		}
 		return
 	}
@@ -91,7 +91,7 @@ func (t *term) want(d dependency, r *run, rank int) {
 		if n.state == backlogged {
 			t.offer(n.task)
 		}
-		t.consider(n)
+		t.readyIfPossible(n)
 	}
 }
 
@@ -132,11 +132,11 @@ func (t *term) inspected(n *node, f availability.Node) {
 	for _, r := range slices.Clone(n.wants) {
 		t.wantNeeds(n, r, n.rank)
 	}
-	t.consider(n)
+	t.readyIfPossible(n)
 }
 
-// consider makes a node ready if it is wanted, absent, and has all it needs.
-func (t *term) consider(n *node) {
+// readyIfPossible makes a node ready if it is wanted, absent, and has all it needs.
+func (t *term) readyIfPossible(n *node) {
 	if n.presence == absent && n.state == idle && len(n.wants) > 0 && n.ready() {
 		t.ready(n.task)
 	}
@@ -149,7 +149,7 @@ func (t *term) arrived(n *node) {
 	if !n.ready() {
 		t.dirty = true // what it would have needed is no longer wanted for it
 	}
-	t.tell(&n.listeners)
+	t.notify(&n.listeners)
 	t.changed = true
 }
 
@@ -189,8 +189,8 @@ func (t *term) loseDependency(d dependency) {
 // late implements owner: a standing node that is there twice is there once.
 func (n *node) late(*term, *task) {}
 
-// again implements owner: the node goes back to wait for what it needs.
-func (n *node) again(t *term, _ *task) { t.consider(n) }
+// requeue implements owner: the node goes back to wait for what it needs.
+func (n *node) requeue(t *term, _ *task) { t.readyIfPossible(n) }
 
 // dependents implements owner.
 func (n *node) dependents(visit func(dependency)) { visit(dependency{node: n}) }

@@ -105,13 +105,13 @@ type listeners struct {
 	cells   []*cell
 }
 
-// tell has all listeners look again.
-func (t *term) tell(l *listeners) {
+// notify has all listeners look again.
+func (t *term) notify(l *listeners) {
 	for _, n := range l.parents {
-		t.consider(n)
+		t.readyIfPossible(n)
 	}
 	for _, ch := range l.chains {
-		t.poke(ch)
+		t.schedule(ch)
 	}
 	for _, c := range l.cells {
 		t.checkEnd(c.run)

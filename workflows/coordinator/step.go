@@ -120,12 +120,12 @@ func (s *step) committed(t *term, task *task, objects []storage.Blob) {
 	}
 	if task == s.join {
 		t.stepped(ch, s)
-		t.poke(ch)
+		t.schedule(ch)
 		return
 	}
 	s.objects[task.key] = objects
 	if s.unfinished--; s.unfinished == 0 {
-		t.poke(ch) // before, nothing else of the step depends on the part
+		t.schedule(ch) // before, nothing else of the step depends on the part
 	}
 }
 
@@ -199,12 +199,12 @@ func (s *step) runAgain(t *term, part *task) {
 	if part.state == finished && s.chain.current == s {
 		part.state = idle
 		s.unfinished++
-		t.poke(s.chain)
+		t.schedule(s.chain)
 	}
 }
 
-// again implements owner.
-func (s *step) again(t *term, _ *task) { t.poke(s.chain) }
+// requeue implements owner.
+func (s *step) requeue(t *term, _ *task) { t.schedule(s.chain) }
 
 // late implements owner: what such an attempt has stored again goes again.
 func (s *step) late(t *term, task *task) { t.retireLate(s.chain, task.key) }

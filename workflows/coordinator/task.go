@@ -67,8 +67,8 @@ type owner interface {
 	committed(t *term, task *task, objects []storage.Blob)
 	// input finds one of the task's inputs, false if it has no such input.
 	input(t *term, task *task, key storage.Key) (input, bool)
-	// again has an idle task run as soon as its inputs are there.
-	again(t *term, task *task)
+	// requeue has an idle task run as soon as its inputs are there.
+	requeue(t *term, task *task)
 	// late says that an attempt has committed the task after it was dropped.
 	late(t *term, task *task)
 	// dependents visits what the task's output goes into.
@@ -222,7 +222,7 @@ func (t *term) land(a *attempt) {
 func (t *term) relaunch(x *task) {
 	if x.state == idle {
 		x.urgent = true
-		x.owner.again(t, x)
+		x.owner.requeue(t, x)
 	}
 }
 
@@ -408,7 +408,7 @@ func (t *term) resumeAfter(x *task, pause time.Duration) {
 	t.after(pause, func() {
 		if x.state == pausing {
 			x.state = idle
-			x.owner.again(t, x)
+			x.owner.requeue(t, x)
 		}
 	})
 }
@@ -461,7 +461,7 @@ func (t *term) inputMissing(x *task, o attempts.Outcome) {
 		t.tryAgain(x, o)
 	case t.purging[key]: // it goes on when the input has been planned again
 	case !in.there:
-		x.owner.again(t, x)
+		x.owner.requeue(t, x)
 	default:
 		t.inputLost(x, in, o)
 	}
@@ -481,7 +481,7 @@ func (t *term) inputLost(x *task, in input, o attempts.Outcome) {
 	t.logOf(x).Info("an input is missing; it is planned again", "attempt", o.Number, "input", key.Short(), "times", count)
 	if count < purgeAfter {
 		in.lose()
-		x.owner.again(t, x)
+		x.owner.requeue(t, x)
 		return
 	}
 	t.purging[key] = true
@@ -490,7 +490,7 @@ func (t *term) inputLost(x *task, in input, o attempts.Outcome) {
 		return func() {
 			delete(t.purging, key)
 			in.lose()
-			x.owner.again(t, x)
+			x.owner.requeue(t, x)
 		}, err
 	})
 }

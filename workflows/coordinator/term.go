@@ -63,7 +63,7 @@ type term struct {
 
 	dirty     bool     // the wants must be counted anew
 	withdrawn bool     // some attempts may have lost their last want
-	pokes     []*chain // chains that may be able to go on
+	scheduled []*chain // chains that may be able to go on
 	ending    []*run   // runs whose cells may all have ended
 	changed   bool     // something that people see has changed
 	begun     time.Time
@@ -155,14 +155,14 @@ func (t *term) begin() {
 
 // settle does all that follows from what has just been applied.
 func (t *term) settle() {
-	for t.dirty || len(t.pokes) > 0 || len(t.ending) > 0 {
+	for t.dirty || len(t.scheduled) > 0 || len(t.ending) > 0 {
 		if t.dirty {
 			t.recount()
 		}
-		for len(t.pokes) > 0 {
-			ch := t.pokes[0]
-			t.pokes = t.pokes[1:]
-			ch.poked = false
+		for len(t.scheduled) > 0 {
+			ch := t.scheduled[0]
+			t.scheduled = t.scheduled[1:]
+			ch.scheduled = false
 			t.drive(ch)
 		}
 		ending := t.ending
@@ -171,7 +171,7 @@ func (t *term) settle() {
 			t.finishIfEnded(r)
 		}
 	}
-	t.pokes = nil
+	t.scheduled = nil
 	if t.withdrawn {
 		t.withdrawn = false
 		t.withdrawUnwanted()
