@@ -47,7 +47,7 @@ type checkpoint struct {
 	wants     []*run
 	rank      int
 	available bool
-	listeners
+	dependents
 }
 
 func (t *term) adoptChain(r *run, p *plan.Chain) {
@@ -69,16 +69,16 @@ func (t *term) linkChain(ch *chain) {
 	}
 	ch.linked = true
 	for _, ref := range ch.shape.StepNeeds() {
-		ch.inputs = append(ch.inputs, t.listen(ch, ref))
+		ch.inputs = append(ch.inputs, t.dependOn(ch, ref))
 	}
-	ch.origin = t.listen(ch, ch.shape.Origin)
+	ch.origin = t.dependOn(ch, ch.shape.Origin)
 }
 
 // listen has the chain told when one of its inputs becomes available.
-func (t *term) listen(ch *chain, ref plan.Ref) dependency {
+func (t *term) dependOn(ch *chain, ref plan.Ref) dependency {
 	d := t.resolve(ref)
-	if l := d.listeners(); !slices.Contains(l.chains, ch) {
-		l.chains = append(l.chains, ch)
+	if ds := d.dependents(); !slices.Contains(ds.chains, ch) {
+		ds.chains = append(ds.chains, ch)
 	}
 	return d
 }
@@ -95,8 +95,8 @@ func (t *term) releaseChain(ch *chain, r *run, gone map[*node]bool) {
 	t.leave(ch)
 	delete(t.chains, ch.recipe)
 	for _, d := range append(ch.inputs, ch.origin) {
-		l := d.listeners()
-		l.chains = slices.DeleteFunc(l.chains, func(c *chain) bool { return c == ch })
+		ds := d.dependents()
+		ds.chains = slices.DeleteFunc(ds.chains, func(c *chain) bool { return c == ch })
 	}
 }
 
@@ -108,9 +108,9 @@ func (ch *chain) checkpointAt(step int) *checkpoint {
 	return ch.checkpoints[i]
 }
 
-// dependentCheckpoints visits the missing checkpoints above step that a pass
+// missingAbove visits the missing checkpoints above step that a pass
 // from there would reach.
-func (ch *chain) dependentCheckpoints(step int, visit func(dependency)) {
+func (ch *chain) missingAbove(step int, visit func(dependency)) {
 	for _, cp := range ch.checkpoints {
 		if !cp.available && cp.step > step && ch.base(cp.step) <= step {
 			visit(dependency{checkpoint: cp})
@@ -235,7 +235,7 @@ func (t *term) setAvailable(cp *checkpoint, is bool) {
 		return
 	}
 	cp.wants = cp.wants[:0]
-	t.notify(&cp.listeners)
+	t.notify(&cp.dependents)
 }
 
 // lose forgets a checkpoint that turned out to be gone and looks again.

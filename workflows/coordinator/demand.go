@@ -149,7 +149,7 @@ func (t *term) arrived(n *node) {
 	if !n.ready() {
 		t.dirty = true // what it would have needed is no longer wanted for it
 	}
-	t.notify(&n.listeners)
+	t.notify(&n.dependents)
 	t.changed = true
 }
 
@@ -192,8 +192,8 @@ func (n *node) late(*term, *task) {}
 // requeue implements owner: the node goes back to wait for what it needs.
 func (n *node) requeue(t *term, _ *task) { t.readyIfPossible(n) }
 
-// dependents implements owner.
-func (n *node) dependents(visit func(dependency)) { visit(dependency{node: n}) }
+// contributesTo implements owner.
+func (n *node) contributesTo(visit func(dependency)) { visit(dependency{node: n}) }
 
 // cellsOf returns the cells of a run that need a task's output, by walking up
 // from it through all that is not available.
@@ -206,16 +206,16 @@ func (t *term) cellsOf(task *task, r *run) []*cell {
 			return
 		}
 		seen[d] = true
-		l := d.listeners()
-		cells = append(cells, l.cells...)
-		for _, ch := range l.chains {
+		ds := d.dependents()
+		cells = append(cells, ds.cells...)
+		for _, ch := range ds.chains {
 			ch.missing(up)
 		}
-		for _, p := range l.parents {
+		for _, p := range ds.nodes {
 			up(dependency{node: p})
 		}
 	}
-	task.owner.dependents(up)
+	task.owner.contributesTo(up)
 	var ofRun []*cell
 	for _, c := range r.cells {
 		if slices.Contains(cells, c) {

@@ -84,11 +84,11 @@ func (d dependency) available() bool {
 	return d.checkpoint.available
 }
 
-func (d dependency) listeners() *listeners {
+func (d dependency) dependents() *dependents {
 	if d.node != nil {
-		return &d.node.listeners
+		return &d.node.dependents
 	}
-	return &d.checkpoint.listeners
+	return &d.checkpoint.dependents
 }
 
 func (d dependency) key() storage.Key {
@@ -98,33 +98,33 @@ func (d dependency) key() storage.Key {
 	return d.checkpoint.chain.shape.Key(d.checkpoint.step)
 }
 
-// listeners are who is told when a dependency becomes available.
-type listeners struct {
-	parents []*node
-	chains  []*chain
-	cells   []*cell
+// dependents are who is notified when a dependency becomes available.
+type dependents struct {
+	nodes  []*node
+	chains []*chain
+	cells  []*cell
 }
 
-// notify has all listeners look again.
-func (t *term) notify(l *listeners) {
-	for _, n := range l.parents {
+// notify has all dependents look again.
+func (t *term) notify(ds *dependents) {
+	for _, n := range ds.nodes {
 		t.readyIfPossible(n)
 	}
-	for _, ch := range l.chains {
+	for _, ch := range ds.chains {
 		t.schedule(ch)
 	}
-	for _, c := range l.cells {
+	for _, c := range ds.cells {
 		t.checkEnd(c.run)
 	}
 }
 
 // forgetNodes removes parents that are gone, forgetRun the cells of a run.
-func (l *listeners) forgetNodes(gone map[*node]bool) {
-	l.parents = slices.DeleteFunc(l.parents, func(n *node) bool { return gone[n] })
+func (ds *dependents) forgetNodes(gone map[*node]bool) {
+	ds.nodes = slices.DeleteFunc(ds.nodes, func(n *node) bool { return gone[n] })
 }
 
-func (l *listeners) forgetRun(r *run) {
-	l.cells = slices.DeleteFunc(l.cells, func(c *cell) bool { return c.run == r })
+func (ds *dependents) forgetRun(r *run) {
+	ds.cells = slices.DeleteFunc(ds.cells, func(c *cell) bool { return c.run == r })
 }
 
 // status is what the term knows of a standing node's outputs.
@@ -140,7 +140,7 @@ const (
 // node is a standing node, shared by all live runs whose plans hold it.
 type node struct {
 	*task
-	listeners
+	dependents
 	planned  *plan.Node
 	presence presence
 	why      string // of being absent, for people
@@ -199,8 +199,8 @@ func (t *term) link(n *node) {
 	for _, ref := range n.planned.Needs {
 		d := t.resolve(ref)
 		n.needs = append(n.needs, d)
-		l := d.listeners()
-		l.parents = append(l.parents, n)
+		ds := d.dependents()
+		ds.nodes = append(ds.nodes, n)
 	}
 }
 
@@ -216,8 +216,8 @@ func (t *term) newCell(r *run, p plan.Cell) *cell {
 	for _, ref := range []plan.Ref{p.Report, p.Model} {
 		d := t.resolve(ref)
 		c.targets = append(c.targets, d)
-		l := d.listeners()
-		l.cells = append(l.cells, c)
+		ds := d.dependents()
+		ds.cells = append(ds.cells, c)
 	}
 	return c
 }
@@ -245,7 +245,7 @@ func (t *term) release(r *run) {
 	}
 	for n := range gone {
 		for _, d := range n.needs {
-			d.listeners().forgetNodes(gone)
+			d.dependents().forgetNodes(gone)
 		}
 		n.wants, n.presence, n.state = nil, unknown, idle
 	}

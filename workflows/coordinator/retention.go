@@ -88,7 +88,7 @@ func (t *term) keeps(ch *chain, step int) bool {
 
 // needed reports whether something that reads the checkpoint has yet to run.
 func (cp *checkpoint) needed() bool {
-	return slices.ContainsFunc(cp.parents, func(n *node) bool { return n.presence != available })
+	return slices.ContainsFunc(cp.nodes, func(n *node) bool { return n.presence != available })
 }
 
 // sweepBatch is how many retirements one job carries out.

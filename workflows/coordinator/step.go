@@ -209,5 +209,5 @@ func (s *step) requeue(t *term, _ *task) { t.schedule(s.chain) }
 // late implements owner: what such an attempt has stored again goes again.
 func (s *step) late(t *term, task *task) { t.retireLate(s.chain, task.key) }
 
-// dependents implements owner: whoever needs a checkpoint that this pass reaches.
-func (s *step) dependents(visit func(dependency)) { s.chain.dependentCheckpoints(s.chain.at, visit) }
+// contributesTo implements owner: whoever needs a checkpoint that this pass reaches.
+func (s *step) contributesTo(visit func(dependency)) { s.chain.missingAbove(s.chain.at, visit) }

@@ -71,8 +71,8 @@ type owner interface {
 	requeue(t *term, task *task)
 	// late says that an attempt has committed the task after it was dropped.
 	late(t *term, task *task)
-	// dependents visits what the task's output goes into.
-	dependents(visit func(dependency))
+	// contributesTo visits what the task's output goes into.
+	contributesTo(visit func(dependency))
 }
 
 // input is what a task reads.
