@@ -136,7 +136,7 @@ func (t *term) workerCame(w queue.Worker) {
 		t.vanished = vanished{}
 	}
 	for _, r := range t.order {
-		if r.active() && r.state.Mourns(w.ID) {
+		if r.active() && r.state.CountsDead(w.ID) {
 			t.log.Info("worker is back", "worker", w.ID, "host", w.Host, "run", r.id)
 			t.record(r, runs.Entry{Kind: runs.WorkerBack, Worker: w.ID})
 		}

@@ -98,7 +98,7 @@ func TestFlushesDoNotMakeATaskPoisonous(t *testing.T) {
 	hanging = false
 	w.hire(1)
 	w.untilPhase(runs.Done, id)
-	if w.run(id).state.Mourns(w.workers[0].id) {
+	if w.run(id).state.CountsDead(w.workers[0].id) {
 		w.fail("a living worker counts as dead")
 	}
 }

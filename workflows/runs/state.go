@@ -190,10 +190,10 @@ func (s *State) Apply(e Entry) {
 		s.retry(e)
 	case AttemptFailed, WorkerDied, NodeFailed, Diverged:
 		if e.Key != nil {
-			s.suffer(*e.Key, e)
+			s.recordTrouble(*e.Key, e)
 		}
 	case WorkerBack:
-		s.acquit(e.Worker)
+		s.retractDeaths(e.Worker)
 	default:
 		s.move(e)
 	}
@@ -281,7 +281,7 @@ func (s *State) reopen() {
 	s.Phase, s.Error, s.Outcomes, s.Finished = Queued, "", nil, time.Time{}
 }
 
-func (s *State) suffer(key storage.Key, e Entry) {
+func (s *State) recordTrouble(key storage.Key, e Entry) {
 	switch e.Kind {
 	case NodeFailed:
 		set(&s.Failures, key, Failure{e.Label, e.Error, e.Attempts, e.Cells, e.Time, s.Troubles[key].Deaths})
@@ -299,27 +299,27 @@ func (s *State) suffer(key storage.Key, e Entry) {
 	}
 }
 
-// acquit takes the deaths of a worker back that lives.
-func (s *State) acquit(worker string) {
+// retractDeaths takes back the deaths of a worker that lives after all.
+func (s *State) retractDeaths(worker string) {
 	for key, t := range s.Troubles {
-		if t.mourns(worker) {
+		if t.countsDead(worker) {
 			t.Deaths = slices.DeleteFunc(slices.Clone(t.Deaths), func(d Death) bool { return d.Worker == worker })
 			s.Troubles[key] = t
 		}
 	}
 }
 
-// Mourns reports whether a worker counts as dead in the run's record.
-func (s *State) Mourns(worker string) bool {
+// CountsDead reports whether a worker counts as dead in the run's record.
+func (s *State) CountsDead(worker string) bool {
 	for _, t := range s.Troubles {
-		if t.mourns(worker) {
+		if t.countsDead(worker) {
 			return true
 		}
 	}
 	return false
 }
 
-func (t *Trouble) mourns(worker string) bool {
+func (t *Trouble) countsDead(worker string) bool {
 	return slices.ContainsFunc(t.Deaths, func(d Death) bool { return d.Worker == worker })
 }
 
