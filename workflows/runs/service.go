@@ -289,33 +289,30 @@ func (s *Service) Steer(ctx context.Context, id string, e Entry) error {
 	return s.Append(ctx, id, e)
 }
 
+// commands are the entries that people may write.
+var commands = []Kind{PauseEntry, ResumeEntry, CancelEntry, RetryEntry, PinEntry, Prioritized, RemoveEntry}
+
+// allowed returns an error if a person's command makes no sense in the state of a run.
 func allowed(run *Run, e Entry) error {
-	phase := run.State.Phase
-	if run.State.Removed && e.Kind != RemoveEntry {
-		return fmt.Errorf("run %s is being removed: %w; submit its experiment again", run.ID, ErrState)
-	}
-	var want string
-	switch e.Kind {
-	case PauseEntry, CancelEntry:
-		if phase.Finished() {
-			want = "a queued, running or paused run"
-		}
-	case ResumeEntry:
-		if phase != Paused && phase != Cancelled {
-			want = "a paused or cancelled run"
-		}
-	case RetryEntry:
-		return retryable(run, e)
-	case PinEntry:
-		return pinnable(run, e)
-	case RemoveEntry:
-		return removable(run)
-	case Prioritized:
-	default:
+	state := &run.State
+	_, moves := findMove(e.Kind, state.Phase)
+	switch {
+	case !slices.Contains(commands, e.Kind):
 		return fmt.Errorf("run %s: %q is no command", run.ID, e.Kind)
-	}
-	if want != "" {
-		return fmt.Errorf("run %s is %s: %w; want %s", run.ID, phase, ErrState, want)
+	case state.Removed && state.blocked(e.Kind):
+		return fmt.Errorf("run %s is being removed: %w; submit its experiment again", run.ID, ErrState)
+	case e.Kind == PinEntry:
+		return pinnable(run, e)
+	case e.Kind == Prioritized:
+		return nil
+	case e.Kind == RemoveEntry && !moves:
+		return fmt.Errorf("run %s is %s: %w; cancel it first (coalmine cancel %s), or wait for its end", run.ID, state.Phase, ErrState, run.ID)
+	case !moves:
+		return fmt.Errorf("run %s is %s: %w; want a %s run", run.ID, state.Phase, ErrState, phasesFor(e.Kind))
+	case state.blocked(e.Kind):
+		return fmt.Errorf("run %s is pinned: %w; unpin it first (coalmine unpin %s)", run.ID, ErrState, run.ID)
+	case e.Kind == RetryEntry:
+		return retryable(run, e)
 	}
 	return nil
 }
@@ -324,16 +321,6 @@ func allowed(run *Run, e Entry) error {
 func pinnable(run *Run, e Entry) error {
 	if !e.Pinned && run.State.Pinned && len(e.Cells) > 0 {
 		return fmt.Errorf("run %s is pinned as a whole: %w; unpin the run, and pin the cells that are to stay", run.ID, ErrState)
-	}
-	return nil
-}
-
-func removable(run *Run) error {
-	switch state := &run.State; {
-	case !state.Phase.Finished():
-		return fmt.Errorf("run %s is %s: %w; cancel it first (coalmine cancel %s), or wait for its end", run.ID, state.Phase, ErrState, run.ID)
-	case state.IsPinned():
-		return fmt.Errorf("run %s is pinned: %w; unpin it first (coalmine unpin %s)", run.ID, ErrState, run.ID)
 	}
 	return nil
 }

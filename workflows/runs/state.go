@@ -1,14 +1,26 @@
 // Package runs keeps the record of every run: what was submitted, and a log of
 // what was done to it since. The log is the truth about a run; its state is a
-// fold over the log, the same for whoever reads it:
+// fold over the log, the same for whoever reads it.
 //
-//	           pause              resume
-//	queued ----------> paused ---------------+
-//	  |                  ^                   |
-//	  | started    pause |                   v
-//	  +--------------> running <--- retry --- done, failed, cancelled
-//	                     |  finished            ^
-//	                     +----------------------+
+// # Phases
+//
+// Each line is a move: the phases in which an entry of a kind counts, and the phase
+// that it leads to. In any other phase the entry changes nothing, and a person who
+// would write it is told so. A test compares the lines with the table in phase.go.
+//
+//	queued                                    --started-->   running
+//	queued, running, paused                   --paused-->    paused
+//	paused, cancelled                         --resumed-->   queued
+//	queued, running, paused                   --cancelled--> cancelled
+//	failed                                    --retried-->   queued
+//	queued, running, paused, done, cancelled  --retried-->   as before
+//	queued, running, paused                   --rejected-->  failed
+//	queued, running, paused                   --finished-->  done, failed
+//	done, failed, cancelled                   --removed-->   as before
+//
+// A coordinator that takes a queued run up notes that it has started; a resumed or a
+// retried one is queued again until then. A removed run keeps its phase until the
+// leader has deleted its record, and takes no more commands.
 //
 // Any process may append to a log at any time; the coordinator that leads
 // reads it, acts, and appends what came of it. The experiment itself is opaque
@@ -24,22 +36,6 @@ import (
 
 	"coalmine/storage"
 )
-
-// Phase is where a run stands.
-type Phase string
-
-// The phases of a run.
-const (
-	Queued    Phase = "queued"    // submitted; no coordinator has taken it up yet
-	Running   Phase = "running"   // being worked on
-	Paused    Phase = "paused"    // wants nothing until it is resumed
-	Done      Phase = "done"      // every cell is done
-	Failed    Phase = "failed"    // every cell has ended, some failed
-	Cancelled Phase = "cancelled" // wants nothing any more
-)
-
-// Finished reports whether nothing more happens to the run by itself.
-func (p Phase) Finished() bool { return p == Done || p == Failed || p == Cancelled }
 
 // Kind says what an entry of a run's log records.
 type Kind string
@@ -186,8 +182,6 @@ func (s *State) Apply(e Entry) {
 		s.pin(e)
 	case Prioritized:
 		s.Priority = e.Priority
-	case RetryEntry:
-		s.retry(e)
 	case AttemptFailed, WorkerDied, NodeFailed, Diverged:
 		if e.Key != nil {
 			s.recordTrouble(*e.Key, e)
@@ -196,29 +190,6 @@ func (s *State) Apply(e Entry) {
 		s.retractDeaths(e.Worker)
 	default:
 		s.move(e)
-	}
-}
-
-// move applies the entries that change the phase alone.
-func (s *State) move(e Entry) {
-	switch {
-	case e.Kind == Started && s.Phase == Queued:
-		s.Phase = Running
-		if s.Started.IsZero() {
-			s.Started = e.Time
-		}
-	case e.Kind == PauseEntry && !s.Phase.Finished():
-		s.Phase = Paused
-	case e.Kind == ResumeEntry && !s.Removed && (s.Phase == Paused || s.Phase == Cancelled):
-		s.reopen()
-	case e.Kind == CancelEntry && !s.Phase.Finished():
-		s.Phase, s.Finished = Cancelled, e.Time
-	case e.Kind == RemoveEntry && s.Phase.Finished() && !s.IsPinned():
-		s.Removed = true
-	case e.Kind == Rejected && !s.Phase.Finished():
-		s.Phase, s.Error, s.Finished = Failed, e.Error, e.Time
-	case e.Kind == Finished && !s.Phase.Finished():
-		s.finish(e)
 	}
 }
 
@@ -243,43 +214,6 @@ func (s *State) IsPinned() bool { return s.Pinned || len(s.PinnedCells) > 0 }
 
 // Pins reports whether a cell is pinned, by itself or with the run.
 func (s *State) Pins(cell string) bool { return s.Pinned || slices.Contains(s.PinnedCells, cell) }
-
-// finish ends the run, unless a cell has failed of nodes that are being tried again:
-// then the coordinator did not know of the retry when it wrote that.
-func (s *State) finish(e Entry) {
-	phase, failed := Done, s.FailedCells()
-	for cell, outcome := range e.Outcomes {
-		if outcome != Failed {
-			continue
-		}
-		if !failed[cell] {
-			return
-		}
-		phase = Failed
-	}
-	s.Phase, s.Finished, s.Outcomes = phase, e.Time, e.Outcomes
-}
-
-// retry forgets failures, so that their nodes are tried again from the start.
-func (s *State) retry(e Entry) {
-	if s.Removed {
-		return
-	}
-	if len(e.Keys) == 0 {
-		s.Failures, s.Troubles = nil, nil
-	}
-	for _, key := range e.Keys {
-		delete(s.Failures, key)
-		delete(s.Troubles, key)
-	}
-	if s.Phase == Failed {
-		s.reopen()
-	}
-}
-
-func (s *State) reopen() {
-	s.Phase, s.Error, s.Outcomes, s.Finished = Queued, "", nil, time.Time{}
-}
 
 func (s *State) recordTrouble(key storage.Key, e Entry) {
 	switch e.Kind {

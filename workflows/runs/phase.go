@@ -1,0 +1,158 @@
+package runs
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"coalmine/storage"
+)
+
+// Phase is where a run stands.
+type Phase string
+
+// The phases of a run.
+const (
+	Queued    Phase = "queued"    // submitted; no coordinator has taken it up yet
+	Running   Phase = "running"   // being worked on
+	Paused    Phase = "paused"    // wants nothing until it is resumed
+	Done      Phase = "done"      // every cell is done
+	Failed    Phase = "failed"    // every cell has ended, some failed
+	Cancelled Phase = "cancelled" // wants nothing any more
+)
+
+// Finished reports whether nothing more happens to the run by itself.
+func (p Phase) Finished() bool { return p == Done || p == Failed || p == Cancelled }
+
+// move is a line of the drawing in the package comment: in the phases from, an entry
+// of a kind leads to the phase to. An entry that leads to one of several phases says
+// to which; one that leads to none leaves the phase as it is.
+type move struct {
+	kind Kind
+	from []Phase
+	to   []Phase
+}
+
+var (
+	unfinished = []Phase{Queued, Running, Paused}
+	finished   = []Phase{Done, Failed, Cancelled}
+)
+
+// moves is the table of all moves. What people may steer and what a log comes to both
+// follow from it.
+var moves = []move{
+	{Started, []Phase{Queued}, []Phase{Running}},
+	{PauseEntry, unfinished, []Phase{Paused}},
+	{ResumeEntry, []Phase{Paused, Cancelled}, []Phase{Queued}},
+	{CancelEntry, unfinished, []Phase{Cancelled}},
+	{RetryEntry, []Phase{Failed}, []Phase{Queued}},
+	{RetryEntry, []Phase{Queued, Running, Paused, Done, Cancelled}, nil},
+	{Rejected, unfinished, []Phase{Failed}},
+	{Finished, unfinished, []Phase{Done, Failed}},
+	{RemoveEntry, finished, nil},
+}
+
+// findMove returns the move of an entry in a phase, false if it has none there.
+func findMove(kind Kind, phase Phase) (move, bool) {
+	for _, m := range moves {
+		if m.kind == kind && slices.Contains(m.from, phase) {
+			return m, true
+		}
+	}
+	return move{}, false
+}
+
+// phasesFor are the phases in which an entry of a kind counts, for people.
+func phasesFor(kind Kind) string {
+	var names []string
+	for _, m := range moves {
+		for _, phase := range m.from {
+			if m.kind == kind {
+				names = append(names, string(phase))
+			}
+		}
+	}
+	if last := len(names) - 1; last > 0 {
+		return strings.Join(names[:last], ", ") + " or " + names[last]
+	}
+	return strings.Join(names, "")
+}
+
+// blocked reports whether an entry of a kind counts for nothing whatever the phase:
+// any but another removal when the run is being removed, and the removal of a run of
+// which something is pinned.
+func (s *State) blocked(kind Kind) bool {
+	if kind == RemoveEntry {
+		return s.IsPinned()
+	}
+	return s.Removed
+}
+
+// move applies an entry that moves the run, if the run is in a phase for it.
+func (s *State) move(e Entry) {
+	m, ok := findMove(e.Kind, s.Phase)
+	if !ok || s.blocked(e.Kind) {
+		return
+	}
+	switch e.Kind {
+	case Finished:
+		outcome, known := s.outcome(e)
+		if !known {
+			return
+		}
+		m.to, s.Outcomes = []Phase{outcome}, e.Outcomes
+	case Started:
+		if s.Started.IsZero() {
+			s.Started = e.Time
+		}
+	case Rejected:
+		s.Error = e.Error
+	case RetryEntry:
+		s.forgetFailures(e.Keys)
+	case RemoveEntry:
+		s.Removed = true
+	}
+	if len(m.to) > 0 {
+		s.enter(m.to[0], e.Time)
+	}
+}
+
+// enter changes the phase.
+func (s *State) enter(phase Phase, at time.Time) {
+	s.Phase = phase
+	switch {
+	case phase.Finished():
+		s.Finished = at
+	case phase == Queued:
+		s.Error, s.Outcomes, s.Finished = "", nil, time.Time{}
+	}
+}
+
+// outcome is the phase in which the run ends. It is not known if a cell has failed of
+// nodes that are being tried again: the coordinator did not know of the retry when it
+// wrote the entry.
+func (s *State) outcome(e Entry) (phase Phase, known bool) {
+	phase, failed := Done, s.FailedCells()
+	for cell, outcome := range e.Outcomes {
+		if outcome != Failed {
+			continue
+		}
+		if !failed[cell] {
+			return "", false
+		}
+		phase = Failed
+	}
+	return phase, true
+}
+
+// forgetFailures has nodes tried again from the start; all that have failed if no keys
+// are given.
+func (s *State) forgetFailures(keys []storage.Key) {
+	if len(keys) == 0 {
+		s.Failures, s.Troubles = nil, nil
+	}
+	for _, key := range keys {
+		delete(s.Failures, key)
+		delete(s.Troubles, key)
+	}
+}
