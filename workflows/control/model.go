@@ -14,6 +14,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
+	"coalmine/workflows/availability"
 	"coalmine/workflows/compile"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
@@ -209,16 +210,11 @@ func (l *Local) modelRounds(ctx context.Context, x *exporter) ([]int, error) {
 	}
 	var rounds []int
 	for _, round := range slices.Sorted(maps.Keys(refs)) {
-		commit, err := l.archive.Committed(ctx, refs[round].Key)
-		if errors.Is(err, storage.ErrNotFound) {
-			continue
-		}
+		node, err := availability.LookUp(ctx, l.archive, refs[round].Key)
 		if err != nil {
 			return nil, err
 		}
-		if there, err := l.archive.Available(ctx, commit, tasks.ModelBlob); err != nil {
-			return nil, err
-		} else if there {
+		if node.Commit != nil && !slices.Contains(node.Evicted, tasks.ModelBlob) {
 			rounds = append(rounds, round)
 		}
 	}

@@ -3,7 +3,6 @@ package control
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -11,6 +10,7 @@ import (
 
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/workflows/availability"
 	"coalmine/workflows/compile"
 	"coalmine/workflows/plan"
 )
@@ -21,7 +21,7 @@ type Node struct {
 	Kind    string      `json:"kind"`
 	Version int         `json:"version"`
 	Label   string      `json:"label"`
-	// Cells are those that need the node.
+	// Cells are those that need the node, of the cells asked for.
 	Cells []string `json:"cells"`
 	// Params and Inputs decide, with kind and version, what the node makes. Those
 	// of a step of a training do not decide its key, which is the place in the
@@ -147,20 +147,13 @@ func (l *Local) recordedSteps(ctx context.Context, chain *plan.Chain) ([]int, er
 func (l *Local) lookUp(ctx context.Context, nodes []Node) error {
 	return each(ctx, len(nodes), func(ctx context.Context, i int) error {
 		n := &nodes[i]
-		c, err := l.archive.Committed(ctx, n.Key)
-		if errors.Is(err, storage.ErrNotFound) {
-			return nil
-		}
-		if err != nil {
+		found, err := availability.LookUp(ctx, l.archive, n.Key)
+		if err != nil || found.Commit == nil {
 			return err
 		}
-		missing, err := l.archive.Missing(ctx, c)
-		if err != nil {
-			return err
-		}
-		n.Committed, n.Metrics = true, c.Metrics
-		for _, b := range c.Blobs {
-			n.Blobs = append(n.Blobs, NodeBlob{b.Name, b.Size, b.Digest, !slices.Contains(missing, b.Name)})
+		n.Committed, n.Metrics = true, found.Commit.Metrics
+		for _, b := range found.Commit.Blobs {
+			n.Blobs = append(n.Blobs, NodeBlob{b.Name, b.Size, b.Digest, !slices.Contains(found.Evicted, b.Name)})
 		}
 		return nil
 	})

@@ -1,0 +1,396 @@
+package dataexport_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+
+	"coalmine/storage"
+	"coalmine/storage/storagetest"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/canaries"
+	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/taskstest"
+	"coalmine/workflows/compile"
+	. "coalmine/workflows/dataexport"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/localexec"
+	"coalmine/workflows/plan"
+)
+
+const small = `
+name: small
+data: {source: none.jsonl, vocabulary: {size: 60}, users: {words: 100}, validation: {fraction: 5%}}
+canaries: {words: 3, per_configuration: 2, user_probability: 5%, example_probability: [1/3, 1], held_back: 2}
+model: {embedding: 3, units: 4}
+training: {rounds: 3, cohort: 5, chunks: 2}
+audit: {random_sampling: {references: 300}}
+`
+
+// stored is a cell of which everything is stored that its tables are made from.
+type stored struct {
+	Cell
+	executor *localexec.Executor
+}
+
+// store resolves an experiment of one cell and runs what its tables need.
+func store(t *testing.T, sets ...string) *stored {
+	t.Helper()
+	source := taskstest.Text(1500)
+	spec, err := experiment.Parse("small.yaml", []byte(small), experiment.Options{Sets: sets})
+	if err != nil {
+		t.Fatal(err)
+	}
+	facts := experiment.Facts{Files: []storage.Digest{storage.DigestOf(source)}, Users: 90, Examples: 1200, DistinctWords: 98, TestExamples: 150}
+	if err := spec.Resolve([]experiment.Facts{facts}); err != nil {
+		t.Fatal(err)
+	}
+	p, err := compile.Plan(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &stored{
+		Cell:     Cell{Archive: storage.NewArchive(storagetest.NewMemory()), Plan: p, Cell: &p.Cells[0], Experiment: &spec.Cells[0].Experiment},
+		executor: localexec.New(p, compile.Registry(), source),
+	}
+	nodes, _ := p.Needed(p.Cells[0].Population)
+	for _, n := range nodes {
+		s.commit(t, n)
+	}
+	return s
+}
+
+// commit executes a node and stores what it makes.
+func (s *stored) commit(t *testing.T, n *plan.Node) {
+	t.Helper()
+	commit, err := s.executor.Execute(t.Context(), plan.Ref{Key: n.Key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit.Attempt = "of the test"
+	for i, b := range commit.Blobs {
+		data, err := s.executor.Blob(t.Context(), n.Key, b.Name)
+		if err == nil {
+			commit.Blobs[i], err = s.Archive.PutBlob(t.Context(), n.Key, b.Name, data, storage.Durable)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := s.Archive.Commit(t.Context(), commit); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *stored) metrics(t *testing.T, kind tasks.Kind, into any) {
+	t.Helper()
+	for key, n := range s.Plan.Nodes {
+		if n.Kind != kind.Name {
+			continue
+		}
+		c, err := s.Archive.Committed(t.Context(), key)
+		if err == nil {
+			err = json.Unmarshal(c.Metrics, into)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// rows are those of a table, read from both formats, which must have the same.
+func rows[Row any](t *testing.T, s *stored, table Table) []Row {
+	t.Helper()
+	var lines, file bytes.Buffer
+	for format, w := range map[Format]io.Writer{JSONLines: &lines, Parquet: &file} {
+		if err := s.Write(t.Context(), table, format, w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fromParquet, err := parquet.Read[Row](bytes.NewReader(file.Bytes()), int64(file.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []Row
+	for line := range strings.Lines(lines.String()) {
+		var row Row
+		decoder := json.NewDecoder(strings.NewReader(line))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(&row); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, row)
+	}
+	if len(out) != len(fromParquet) {
+		t.Fatalf("%s: %d lines and %d rows of Parquet", table, len(out), len(fromParquet))
+	}
+	for i := range out {
+		if a, b := fmt.Sprint(asJSON(t, out[i])), fmt.Sprint(asJSON(t, fromParquet[i])); a != b {
+			t.Fatalf("%s, row %d: %s as a line, %s in Parquet", table, i, a, b)
+		}
+	}
+	return out
+}
+
+// asJSON is a row without the difference between an empty list and none.
+func asJSON(t *testing.T, row any) string {
+	t.Helper()
+	text, err := json.Marshal(row)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.ReplaceAll(string(text), "null", "[]")
+}
+
+func TestTheTablesOfACellAreWhatItsExperimentAsksFor(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		sets []string
+		more []Table
+	}{
+		{nil, []Table{Canaries, References, Cohorts}},
+		{[]string{"canaries=null", "audit.random_sampling=null"}, []Table{Cohorts}},
+		{[]string{"canaries=null", "audit={random_sampling: null, one_run: {canaries: 20}}"}, []Table{Canaries, Cohorts}},
+		{[]string{"audit={random_sampling: null, beam_search: {}}"}, []Table{Canaries, Cohorts}},
+		{sgd, []Table{Canaries, References}},
+		{[]string{"training.privacy={clip: 1, noise_multiplier: 1, delta: 1e-5, randomness: secret}"}, []Table{Canaries, References}},
+	} {
+		spec, err := experiment.Parse("small.yaml", []byte(small), experiment.Options{Sets: c.sets})
+		if err != nil {
+			t.Fatalf("%s: %v", c.sets, err)
+		}
+		want := append([]Table{Vocabulary, Parts, Population}, c.more...)
+		if got := Tables(&spec.Cells[0].Experiment); !slices.Equal(got, want) {
+			t.Errorf("%s: tables %v, want %v", c.sets, got, want)
+		}
+	}
+}
+
+var (
+	sgd     = []string{"training={algorithm: sgd, rounds: 5, cohort: 8, chunks: null, steps_per_task: 2}"}
+	oneRun  = []string{"audit.one_run={canaries: 10, guesses: {k_plus: 5, k_minus: 5}}", "canaries.user_probability=1%"}
+	iid     = []string{"data.partition=iid"}
+	poisson = []string{"training.sampling=poisson"}
+)
+
+func TestEveryExampleOfTheSourceStandsInOnePart(t *testing.T) {
+	t.Parallel()
+	s := store(t)
+	words, examples := rows[Word](t, s, Vocabulary), rows[Example](t, s, Parts)
+	if len(words) != 64 || words[datasets.Begin].Text != "<begin>" || words[63].Token != 63 {
+		t.Errorf("%d tokens: %v", len(words), words)
+	}
+	var counted datasets.EncodeMetrics
+	s.metrics(t, datasets.Encode, &counted)
+	seen, parts := map[int64]bool{}, map[string]int{}
+	for _, x := range examples {
+		seen[x.Example] = true
+		parts[x.Part]++
+		// taskstest.Text: example i is of user i^2 mod 37 and has 6 + i mod 7 words and a point.
+		if want := fmt.Sprintf("u%d", x.Example*x.Example%37); x.User != want || datasets.WordsOf(x.Tokens) != int(7+x.Example%7) {
+			t.Errorf("example %d is of %s and has %d words", x.Example, x.User, datasets.WordsOf(x.Tokens))
+		}
+	}
+	want := map[string]int{"train": counted.Train.Examples, "test": counted.Test.Examples, "validation": counted.Validation.Examples}
+	if len(seen) != 1500 || len(examples) != 1500 || !reflect.DeepEqual(parts, want) {
+		t.Errorf("%d examples, %d of them different, in parts %v; want 1500 in %v", len(examples), len(seen), parts, want)
+	}
+}
+
+func TestCanariesStandWhereThePopulationHasThem(t *testing.T) {
+	t.Parallel()
+	for name, sets := range map[string][]string{
+		"by-user": nil, "iid": iid, "sgd": sgd, "coins about users": oneRun, "coins about users, iid": append(iid, oneRun...),
+		"coins about records": append(sgd, oneRun...), "coins about users who are not there": append(poisson, oneRun...),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := store(t, sets...)
+			list, trained := rows[Canary](t, s, Canaries), rows[Trained](t, s, Population)
+			at := map[Place]Trained{}
+			marked := 0
+			for _, x := range trained {
+				at[Place{x.User, x.Example}] = x
+				if x.Canary != nil {
+					marked++
+				}
+			}
+			for _, c := range list {
+				marked -= len(c.Copies)
+				for _, place := range c.Copies {
+					x := at[place]
+					if x.Canary == nil || *x.Canary != c.Number || !slices.Equal(x.Tokens[1:len(x.Tokens)-1], c.Tokens) {
+						t.Errorf("canary %d %v is not at %+v: %+v", c.Number, c.Tokens, place, x)
+					}
+				}
+				checkCoin(t, &c)
+			}
+			var counted datasets.PartitionMetrics
+			s.metrics(t, s.populationKind(), &counted)
+			if marked != 0 || counted.ReplacedExamples == 0 || len(trained) != counted.Examples || len(at) != len(trained) {
+				t.Errorf("%d more examples marked than copies, %d examples, want %+v", marked, len(trained), counted)
+			}
+		})
+	}
+}
+
+// populationKind is the kind of node that the cell trains on.
+func (s *stored) populationKind() tasks.Kind {
+	if s.Experiment.Audit.OneRun != nil {
+		return canaries.OneRun
+	}
+	return datasets.Partition
+}
+
+// checkCoin compares a coin with the copies of its canary.
+func checkCoin(t *testing.T, c *Canary) {
+	t.Helper()
+	if c.Coin == nil {
+		return
+	}
+	if c.Coin.Included != (len(c.Copies) > 0) || c.Coin.Example >= 0 && len(c.Copies) > 1 {
+		t.Errorf("canary %d has %d copies, its coin %+v", c.Number, len(c.Copies), c.Coin)
+	}
+	for _, place := range c.Copies {
+		if place.User != c.Coin.User || c.Coin.Example >= 0 && place.Example != c.Coin.Example {
+			t.Errorf("a copy of canary %d is at %+v, its coin %+v", c.Number, place, c.Coin)
+		}
+	}
+}
+
+// The metric rows of a training count what its clients have trained on.
+func TestCohortsAreWhoHasTrained(t *testing.T) {
+	t.Parallel()
+	for name, sets := range map[string][]string{"fixed-size": nil, "poisson": poisson, "iid": iid} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := store(t, sets...)
+			examples, tokens := map[int32]int64{}, map[int32]int64{}
+			for _, x := range rows[Trained](t, s, Population) {
+				examples[int32(x.User)]++
+				tokens[int32(x.User)] += int64(len(x.Tokens) - 1)
+			}
+			cohorts, measured := rows[Cohort](t, s, Cohorts), s.train(t)
+			if len(cohorts) != 3 || len(measured) != 3 {
+				t.Fatalf("%d cohorts and %d rounds, want 3", len(cohorts), len(measured))
+			}
+			for i, row := range measured {
+				var have checkpoints.Row
+				for _, user := range cohorts[i].Users {
+					have.Clients++
+					have.Examples += examples[user]
+					have.Tokens += tokens[user]
+				}
+				if cohorts[i].Round != row.Round || have.Clients != row.Clients || have.Examples != row.Examples || have.Tokens != row.Tokens {
+					t.Errorf("round %d: cohort %v has %+v, trained were %+v", row.Round, cohorts[i].Users, have, row)
+				}
+			}
+		})
+	}
+}
+
+// train runs the cell's training and returns its metric rows.
+func (s *stored) train(t *testing.T) []checkpoints.Row {
+	t.Helper()
+	if err := s.executor.Reach(t.Context(), s.Cell.Cell.Model); err != nil {
+		t.Fatal(err)
+	}
+	data, err := s.executor.Blob(t.Context(), s.Cell.Cell.Model.Key, tasks.RowsBlob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	measured, err := checkpoints.DecodeRows(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return measured
+}
+
+func TestReferencesAreTheSequencesThatNoCanaryIs(t *testing.T) {
+	t.Parallel()
+	s := store(t)
+	references := rows[Reference](t, s, References)
+	suffixes := map[string]bool{}
+	for _, c := range rows[Canary](t, s, Canaries) {
+		suffixes[fmt.Sprint(c.Tokens[1:])] = true
+	}
+	for i, r := range references {
+		if r.Number != int64(i) || len(r.Tokens) != 2 || suffixes[fmt.Sprint(r.Tokens)] || slices.Min(r.Tokens) < datasets.FirstWord || slices.Max(r.Tokens) >= 64 {
+			t.Errorf("reference %d is %+v", i, r)
+		}
+	}
+	if len(references) != 300 || len(suffixes) != 6 {
+		t.Errorf("%d references, %d canaries", len(references), len(suffixes))
+	}
+}
+
+// Not parallel: it counts the memory of the whole process.
+func TestTwoMillionReferencesTakeNoMoreMemoryThanAFew(t *testing.T) {
+	s := store(t)
+	var params audits.RandomSamplingParams
+	for _, n := range s.Plan.Nodes {
+		if n.Kind == audits.RandomSampling.Name {
+			if err := json.Unmarshal(n.Params, &params); err != nil {
+				t.Fatal(err)
+			}
+			params.References = 2_000_000
+			n.Params, _ = json.Marshal(params)
+		}
+	}
+	for _, format := range Formats() {
+		var w watchedMemory
+		if err := s.Write(t.Context(), References, format, &w); err != nil {
+			t.Fatal(err)
+		}
+		if growth := w.last - w.first; growth > 4<<20 || w.written < 4<<20 {
+			t.Errorf("%s: %d KiB more memory in use at the end than after the first megabyte of %d", format, growth>>10, w.written>>20)
+		}
+	}
+}
+
+// watchedMemory looks after each megabyte at how much memory is in use.
+type watchedMemory struct{ first, last, written, next int64 }
+
+func (w *watchedMemory) Write(p []byte) (int, error) {
+	if w.written += int64(len(p)); w.written > w.next {
+		w.next, w.last = w.written+1<<20, heap()
+		if w.written > 1<<20 && w.first == 0 {
+			w.first = w.last
+		}
+	}
+	return len(p), nil
+}
+
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+func TestATableThatCannotBeWrittenSaysWhy(t *testing.T) {
+	t.Parallel()
+	s := store(t)
+	empty := Cell{Archive: storage.NewArchive(storagetest.NewMemory()), Plan: s.Plan, Cell: s.Cell.Cell, Experiment: s.Experiment}
+	for want, write := range map[string]func(context.Context, io.Writer) error{
+		`"parts and vocabulary" (datasets/encode`: func(ctx context.Context, w io.Writer) error { return empty.Write(ctx, Vocabulary, JSONLines, w) },
+		`format "csv" is unknown`:                 func(ctx context.Context, w io.Writer) error { return s.Write(ctx, Vocabulary, "csv", w) },
+		`has no table words`:                      func(ctx context.Context, w io.Writer) error { return s.Write(ctx, "words", JSONLines, w) },
+	} {
+		var out bytes.Buffer
+		if err := write(t.Context(), &out); err == nil || !strings.Contains(err.Error(), want) || out.Len() > 0 {
+			t.Errorf("%v after %d bytes, want %q", err, out.Len(), want)
+		}
+	}
+}
