@@ -1,0 +1,237 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// The programs in docs/ recompute in Python what a run has printed, from what a
+// user can export of it. They were written from the pages, not from the Go code.
+
+// cellsOf are the names of the cells of the newest run.
+func cellsOf(t *testing.T, home string) []string {
+	t.Helper()
+	var spec struct{ Cells []struct{ Name string } }
+	if err := json.Unmarshal([]byte(prints(t, "show", "latest", "--home", home, "--json")), &spec); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, c := range spec.Cells {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// exportCell writes all that can be exported of a cell into a directory, as the
+// programs say, and returns the directory.
+func exportCell(t *testing.T, home, cell string) string {
+	t.Helper()
+	dir := filepath.Join(home, "..", cell)
+	prints(t, "data", "export", "latest", cell, "--home", home, "-o", dir)
+	prints(t, "export", "latest", cell, "--home", home, "-o", filepath.Join(dir, "model.safetensors"))
+	prints(t, "export", "latest", cell, "--home", home, "--round", "0", "-o", filepath.Join(dir, "initial.safetensors"))
+	for name, text := range map[string]string{
+		"results.json":    prints(t, "results", "latest", "--home", home, "--json"),
+		"experiment.json": prints(t, "show", "latest", cell, "--home", home, "--json"),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func exportCells(t *testing.T, home string) []string {
+	t.Helper()
+	var dirs []string
+	for _, cell := range cellsOf(t, home) {
+		dirs = append(dirs, exportCell(t, home, cell))
+	}
+	return dirs
+}
+
+// python is a Python that has one of the modules, or "".
+func python(t *testing.T, module string) string {
+	t.Helper()
+	for _, name := range []string{"python3", "/usr/bin/python3"} { // the second has Debian's packages
+		if exec.CommandContext(t.Context(), name, "-c", "import "+module).Run() == nil {
+			return name
+		}
+	}
+	return ""
+}
+
+// runPython runs a program of docs/ in a directory.
+func runPython(t *testing.T, dir string, command ...string) {
+	t.Helper()
+	docs, err := filepath.Abs("../../docs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.CommandContext(t.Context(), command[0], command[1:]...)
+	c.Dir, c.Env = dir, append(os.Environ(), "PYTHONPATH="+docs, "PYTHONDONTWRITEBYTECODE=1")
+	output, err := c.CombinedOutput()
+	if err != nil {
+		t.Errorf("%s: %v\n%s", strings.Join(command, " "), err, output)
+	}
+	t.Logf("%s", output)
+}
+
+// withoutTorch runs the program of docs/ that is named first as if there were no PyTorch.
+const withoutTorch = `import runpy, sys; sys.modules["torch"] = None; sys.argv = sys.argv[1:]; runpy.run_module(sys.argv[0], run_name="__main__")`
+
+// modelsFile has every kind with one and two layers, tied and projected, or untied
+// and as wide as its units, on words and on bytes.
+const modelsFile = `
+name: models
+data: {source: %%s, users: {words: 150}, test: {fraction: 10%%%%}}
+canaries: {words: 6, per_configuration: 2, user_probability: 1/3, example_probability: 1, held_back: 2}
+model: {embedding: 6, units: 8}
+training: {rounds: 15, cohort: 10, client: {learning_rate: 8, gradient_clip: 1}}
+audit: {random_sampling: {references: 300, exact: true}, beam_search: {width: 3}}
+grid:
+  axes:
+    data: [{level: word, vocabulary: {size: 80}}, {level: byte, sequence: 40}]
+    model: [%s]
+`
+
+func allModels() string {
+	var models []string
+	for _, kind := range []string{"cifg-lstm", "lstm", "gru"} {
+		for layers := range 2 {
+			models = append(models, fmt.Sprintf("{kind: %s, layers: %d}", kind, layers+1),
+				fmt.Sprintf("{kind: %s, layers: %d, untied: true, projection: 0}", kind, layers+1))
+		}
+	}
+	return fmt.Sprintf(modelsFile, strings.Join(models, ", "))
+}
+
+func TestAnExportedModelGivesTheNumbersOfTheResultsElsewhere(t *testing.T) {
+	t.Parallel()
+	home := smallRun(t, allModels())
+	dirs := exportCells(t, home)
+	if len(dirs) != 24 {
+		t.Fatalf("%d cells, want 24", len(dirs))
+	}
+	t.Run("with NumPy", func(t *testing.T) {
+		t.Parallel()
+		numpy := python(t, "numpy")
+		if numpy == "" {
+			t.Skip("no python3 with NumPy: scripts/setup.sh installs it where it may")
+		}
+		for _, program := range []string{"check_export", "check_audit"} {
+			runPython(t, ".", append([]string{numpy, "-c", withoutTorch, program}, dirs...)...)
+		}
+	})
+	t.Run("with PyTorch", func(t *testing.T) {
+		t.Parallel()
+		torch := python(t, "torch")
+		if torch == "" {
+			t.Skip("no python3 with PyTorch: with NumPy the same is checked, but for the example of docs/model.md")
+		}
+		runPython(t, ".", append([]string{torch, "-m", "check_export"}, dirs...)...)
+		runPython(t, ".", append([]string{torch, "-c", inEach, pagesTorch(t)}, modulesOf(t, dirs)...)...)
+	})
+}
+
+// inEach runs the program that is given first in each of the directories after it.
+const inEach = `import os, sys
+for directory in sys.argv[2:]:
+    os.chdir(directory)
+    exec(sys.argv[1], {})`
+
+// pagesTorch is the example of docs/model.md.
+func pagesTorch(t *testing.T) string {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/model.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	example := regexp.MustCompile("(?s)```python\n(.*?)```").FindSubmatch(page)
+	if example == nil {
+		t.Fatal("docs/model.md has no example in Python")
+	}
+	return string(example[1])
+}
+
+// modulesOf are the directories of models for which PyTorch has a module.
+func modulesOf(t *testing.T, dirs []string) []string {
+	t.Helper()
+	var found []string
+	for _, dir := range dirs {
+		text, err := os.ReadFile(filepath.Join(dir, "experiment.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		has := func(field string) bool { return bytes.Contains(text, []byte(field)) }
+		if has(`"kind": "lstm"`) || has(`"kind": "gru"`) && has(`"projection": 0`) {
+			found = append(found, dir)
+		}
+	}
+	if len(found) != 12 {
+		t.Errorf("%d models, want the 8 of kind lstm and 4 of kind gru", len(found))
+	}
+	return found
+}
+
+// dataFile has every way in which data is drawn: the partitions, both ways to sample
+// a cohort, parts, users held out, and canaries so frequent that they collide.
+const dataFile = `
+name: data
+seed: 5
+data: {source: %s, vocabulary: {size: 70}, users: {words: 90}, validation: {fraction: 5%%}, held_out_users: {fraction: 10%%}}
+canaries: {words: 3, per_configuration: 3, user_probability: [1/3, 10%%], example_probability: [1, 1/4], held_back: 2}
+model: {embedding: 4, units: 5}
+training: {rounds: 5, cohort: 6, chunks: 2}
+audit: {random_sampling: {references: 400}}
+grid:
+  axes:
+    data.partition: [by-user, iid]
+    training:
+      - {algorithm: fedavg}
+      - {algorithm: fedavg, sampling: poisson, privacy: {clip: 0.3, noise_multiplier: 1, delta: 1e-5}}
+      - {algorithm: sgd, steps_per_task: 2}
+`
+
+// coinsFile is the same with coins about users and about records.
+var coinsFile = strings.NewReplacer(
+	"name: data", "name: coins",
+	"user_probability: [1/3, 10%%], example_probability: [1, 1/4]", "user_probability: [1%%], example_probability: [1/3]",
+	"audit: {", "audit: {one_run: {canaries: 12, guesses: {k_plus: 6, k_minus: 6}}, ",
+).Replace(dataFile)
+
+// bytesFile has canaries of a format, which begin alike.
+const bytesFile = `
+name: bytes
+data: {source: %s, level: byte, sequence: 30, users: {words: 300}}
+canaries: {alphabet: digits, format: "pin ##-#", per_configuration: 4, user_probability: 1/20, example_probability: 1/4, held_back: 3}
+model: {kind: gru, embedding: 4, units: 5}
+training: {rounds: 2, cohort: 3}
+audit: {random_sampling: {references: 200}, one_run: {canaries: 12, words: 8, guesses: {k_plus: 6, k_minus: 6}}}
+`
+
+func TestTheDataOfARunIsDrawnAgainElsewhere(t *testing.T) {
+	t.Parallel()
+	program := python(t, "hashlib")
+	if program == "" {
+		t.Skip("no python3")
+	}
+	for name, file := range map[string]string{"words": dataFile, "coins": coinsFile, "bytes": bytesFile} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dirs := exportCells(t, smallRun(t, file))
+			runPython(t, ".", append([]string{program, "-m", "check_data"}, dirs...)...)
+		})
+	}
+	t.Run("vectors", func(t *testing.T) {
+		t.Parallel()
+		runPython(t, ".", program, "-m", "check_streams")
+	})
+}

@@ -1,0 +1,232 @@
+"""Draws the data of a cell again: parts, users, canaries, population, references,
+cohorts and initial weights, from the experiment and the source's examples alone.
+
+    coalmine data export RUN CELL -o DIR
+    coalmine show RUN CELL --json > DIR/experiment.json
+    coalmine export RUN CELL --round 0 -o DIR/initial.safetensors
+    python3 docs/check_data.py DIR ...
+
+Of the export it takes the examples with their users and tokens; everything else is
+compared with it. It needs the standard library only, and is written from
+docs/data.md, docs/random-streams.md and docs/model.md.
+"""
+import itertools
+import json
+import math
+import os
+import struct
+import sys
+from fractions import Fraction
+
+from check_streams import cohort, float32, references, stream
+
+FIRST_WORD, END = 4, 3
+ALPHABETS = {"digits": "0123456789", "lower": "abcdefghijklmnopqrstuvwxyz",
+             "letters": "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
+             "printable": "".join(map(chr, range(32, 127)))}
+
+
+def rows(directory, table):
+    with open(f"{directory}/{table}.jsonl") as file:
+        return [json.loads(line) for line in file]
+
+
+def fraction(text):
+    return Fraction(text[:-1]) / 100 if text.endswith("%") else Fraction(text)
+
+
+def draw_parts(e, examples):
+    """The part of each example, in order of the source."""
+    test, validation = stream(e["seed"], "test part"), stream(e["seed"], "validation part")
+    shares = float(fraction(e["data"]["test"]["fraction"])), float(fraction(e["data"]["validation"]["fraction"]))
+    for _ in range(examples):
+        coins = test.float64(), validation.float64()
+        yield "test" if coins[0] < shares[0] else "validation" if coins[1] < shares[1] else "train"
+
+
+def balance(e, train):
+    """Runs of a user's examples of about the same number of words, some held out."""
+    users = []
+    for _, examples in itertools.groupby(train, key=lambda row: row["user"]):
+        open_user = []
+        for row in examples:
+            open_user.append([t for t in row["tokens"][1:] if t != END])
+            if sum(map(len, open_user)) >= e["data"]["users"]["words"]:
+                users.append(open_user)
+                open_user = []
+    share = float(fraction(e["data"]["held_out_users"]["fraction"]))
+    held = set(stream(e["seed"], "held-out users").permutation(len(users))[:int(share * len(users) + 0.5)])
+    return [user for i, user in enumerate(users) if i not in held]
+
+
+def choices(words, alphabet, form, vocabulary):
+    """The tokens that may stand at each place of a canary."""
+    if form:
+        words = len(form)
+    among = [FIRST_WORD + ord(c) for c in ALPHABETS[alphabet]] if alphabet else list(range(FIRST_WORD, vocabulary))
+    return [among if not form or form[i] == "#" else [FIRST_WORD + ord(form[i])] for i in range(words)]
+
+
+def draw_distinct(rng, among, taken, length):
+    """A sequence of which the first length tokens, or all of them, are not taken."""
+    while True:
+        row = [among[i][rng.below(len(among[i]))] for i in range(length)]
+        if tuple(row) not in taken:
+            taken.add(tuple(row))
+            return row + [a[rng.below(len(a))] for a in among[length:]]
+
+
+def draw_canaries(e, vocabulary):
+    c = e["canaries"]
+    among = choices(c.get("words"), c.get("alphabet"), c.get("format"), vocabulary)
+    configurations = [(fraction(u), fraction(x)) for u in c["user_probability"] for x in c["example_probability"]]
+    configured = [pair for pair in configurations for _ in range(c["per_configuration"])] + [None] * c["held_back"]
+    rng, taken = stream(e["seed"], "canaries"), set()
+    return [(draw_distinct(rng, among, taken, len(among) if c.get("alphabet") else 1), pair) for pair in configured]
+
+
+def insert(e, users, canaries):
+    """The canary of each (user, example) that has one, and who carries each."""
+    drawn, sharers = {}, [0] * len(canaries)
+    for number, (_, pair) in enumerate(canaries):
+        if not pair:
+            continue
+        coins = stream(e["seed"], "secret sharers", number)
+        for user, examples in enumerate(users):
+            if coins.float64() < float(pair[0]):
+                sharers[number] += 1
+                coin = stream(e["seed"], "insertions", number, user)
+                for example in range(len(examples)):
+                    if coin.float64() < float(pair[1]):
+                        drawn.setdefault((user, example), []).append(number)
+    return {place: numbers[stream(e["seed"], "collisions", *place).below(len(numbers))] if len(numbers) > 1 else numbers[0]
+            for place, numbers in drawn.items()}, sharers
+
+
+def partition(e, users, placed, canaries):
+    """The records of each user of the population: words and canary, or None."""
+    records = [[(canaries[placed[u, i]][0], placed[u, i]) if (u, i) in placed else (words, None)
+                for i, words in enumerate(user)] for u, user in enumerate(users)]
+    if e["data"]["partition"] == "by-user":
+        return records
+    flat = [record for user in records for record in user]
+    shuffled = [None] * len(flat)
+    for record, place in zip(flat, stream(e["seed"], "shuffle").permutation(len(flat))):
+        shuffled[place] = record
+    population, open_user = [], []
+    for record in shuffled:
+        open_user.append(record)
+        if sum(len(words) for words, _ in open_user) >= e["data"]["users"]["words"]:
+            population.append(open_user)
+            open_user = []
+    return population
+
+
+def toss_one_run(e, population, canaries, vocabulary):
+    """Lays out a one-run audit in the population; returns its coins."""
+    o, seed, first = e["audit"]["one_run"], e["seed"], len(canaries)
+    free = [u for u, user in enumerate(population) if all(canary is None for _, canary in user)]
+    carriers, words = stream(seed, "one-run units"), stream(seed, "one-run canaries")
+    coins, places, taken = stream(seed, "one-run coins"), stream(seed, "one-run units", 1), set()
+    among = choices(o["words"], e.get("canaries", {}).get("alphabet"), None, vocabulary)
+    by_record, poisson = e["training"]["algorithm"] == "sgd", e["training"].get("sampling") == "poisson"
+    for i in range(o["canaries"]):
+        j = i + carriers.below(len(free) - i)
+        free[i], free[j] = free[j], free[i]
+    tossed = {}
+    for number, user in zip(range(first, first + o["canaries"]), free):
+        canaries.append((draw_distinct(words, among, taken, len(among)), None))
+        included = coins.uint64() & 1 == 1
+        example = places.below(len(population[user])) if by_record else -1
+        tossed[number] = {"user": user, "example": example, "included": included}
+        if included:
+            population[user] = [(canaries[number][0], number) if example in (-1, i) else record
+                                for i, record in enumerate(population[user])]
+        elif poisson:
+            population[user] = []
+    return tossed
+
+
+def framed(words, sequence):
+    return [2] + words + [END] * (len(words) < sequence)
+
+
+def initial(e, tensors):
+    """The tensors of the initial model, drawn one after another."""
+    m, rng = e["model"], stream(e["seed"], "initial weights")
+    for name, shape in tensors:
+        layer, kind = name.partition(".")[::2]
+        n, size = m["units"], math.prod(shape)
+        if kind.endswith("bias"):
+            values = [0.0] * size
+            if layer.startswith("cell") and m["kind"] == "cifg-lstm":
+                values[:n] = [-1.0] * n
+            if layer.startswith("cell") and m["kind"] == "lstm":
+                values[n:2 * n] = [1.0] * n
+        else:
+            columns = n if layer.startswith("cell") else shape[1]
+            bound = math.sqrt(3 / shape[1] if name in ("embedding", "output.weights") else 6 / (shape[0] + columns))
+            values = [float32(bound * (2 * rng.float64() - 1)) for _ in range(size)]
+        yield name, values
+
+
+def read_tensors(path):
+    with open(path, "rb") as file:
+        header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+        data = file.read()
+    header.pop("__metadata__")
+    order = ["embedding", "cell.input", "cell.recurrent", "cell.bias", "cell.candidate_bias", "projection"]
+    order += [n.replace("cell", f"cell{i}").replace("projection", f"projection{i}") for i in (2, 3) for n in order[1:]]
+    order += ["output.weights", "output.bias"]
+    return [(n, header[n]["shape"], struct.unpack(f"<{math.prod(header[n]['shape'])}f", data[slice(*header[n]["data_offsets"])]))
+            for n in order if n in header]
+
+
+def check(directory):
+    e = json.load(open(f"{directory}/experiment.json"))["cells"][0]["experiment"]
+    vocabulary, examples = len(rows(directory, "vocabulary")), rows(directory, "parts")
+    sequence = e["data"].get("sequence") or (100 if e["data"].get("level") == "byte" else 20)
+    found = {}
+
+    in_order = sorted(examples, key=lambda row: row["example"])
+    found["parts"] = all(row["part"] == part for row, part in zip(in_order, draw_parts(e, len(in_order))))
+    users = balance(e, [row for row in examples if row["part"] == "train"])
+    canaries = draw_canaries(e, vocabulary) if "canaries" in e else []
+    of_audit = [tuple(tokens) for tokens, _ in canaries]
+    placed, sharers = insert(e, users, canaries)
+    population = partition(e, users, placed, canaries)
+    one_run = e.get("audit") and e["audit"].get("one_run")
+    coins = toss_one_run(e, population, canaries, vocabulary) if one_run else {}
+    found["population"] = rows(directory, "population") == [
+        {"user": u, "example": i, "canary": canary, "tokens": framed(words, sequence)}
+        for u, user in enumerate(population) for i, (words, canary) in enumerate(user)]
+    if canaries:
+        copies = [[] for _ in canaries]
+        for u, user in enumerate(population):
+            for i, (_, canary) in enumerate(user):
+                if canary is not None:
+                    copies[canary].append({"user": u, "example": i})
+        found["canaries"] = [(r["tokens"], r["copies"], r["coin"]) for r in rows(directory, "canaries")] == [
+            (tokens, copies[n], coins.get(n)) for n, (tokens, _) in enumerate(canaries)]
+        found["sharers"] = [r["sharers"] for r in rows(directory, "canaries")][:len(sharers)] == sharers
+    if os.path.exists(f"{directory}/references.jsonl"):
+        c, s = e["canaries"], e["audit"]["random_sampling"]
+        among = choices(c.get("words"), c.get("alphabet"), c.get("format"), vocabulary)[s["prefix"]:]
+        redrawn = references(stream(e["seed"], "references", len(among)), s["references"], among, {t[s["prefix"]:] for t in of_audit})
+        found["references"] = all(tuple(row["tokens"]) == redraw for row, redraw in
+                                  itertools.zip_longest(rows(directory, "references"), redrawn, fillvalue={"tokens": []}))
+    if os.path.exists(f"{directory}/cohorts.jsonl"):
+        t = e["training"]
+        found["cohorts"] = [row["users"] for row in rows(directory, "cohorts")] == [
+            cohort(stream(e["seed"], "cohort", r), len(population), t["cohort"], t["sampling"]) for r in range(1, t["rounds"] + 1)]
+    if os.path.exists(f"{directory}/initial.safetensors"):
+        tensors = read_tensors(f"{directory}/initial.safetensors")
+        found["initial weights"] = all(list(values) == redrawn for (_, _, values), (_, redrawn) in
+                                       zip(tensors, initial(e, [(n, shape) for n, shape, _ in tensors])))
+    print(f"{directory}: " + ", ".join(f"{what} {'drawn again' if same else 'DIFFER'}" for what, same in found.items()))
+    return all(found.values())
+
+
+if __name__ == "__main__":
+    failed = [d for d in sys.argv[1:] if not check(d)]
+    sys.exit(f"not the same: {', '.join(failed)}" if failed else 0)
