@@ -16,7 +16,7 @@ func Account(recipe Recipe) (Report, error) {
 	}
 	report := meter.After(recipe.Rounds)
 	if recipe.LossDistribution {
-		if report.LossDistribution, err = meter.recipe.lossDistribution(); err != nil {
+		if report.LossDistribution, err = meter.lossDistribution(); err != nil {
 			return Report{}, err
 		}
 	}
@@ -41,10 +41,10 @@ func Sweep(account func(Recipe) (Report, error), recipe Recipe, rounds []int) ([
 // the work of one round once. It is safe for concurrent use.
 type Meter struct {
 	recipe             Recipe
+	scheme             Scheme
 	papers, proved     rdp.Curve // of one round
 	sigma, sigmaProved float64
 	updateNoise        float64
-	provedNeighbouring Neighbouring
 }
 
 // NewMeter prepares a meter. The recipe's Rounds play no part.
@@ -53,27 +53,32 @@ func NewMeter(recipe Recipe) (*Meter, error) {
 		return nil, err
 	}
 	recipe = recipe.withDefaults()
-	relation := recipe.Sampling.Neighbouring()
+	scheme, err := FindScheme(recipe.Sampling)
+	if err != nil {
+		return nil, err
+	}
 	var updateNoise float64
 	if recipe.ClipQuantile != nil { // validated above
 		updateNoise, _ = recipe.ClipQuantile.UpdateNoise(recipe.NoiseMultiplier)
 	}
 	m := &Meter{
-		recipe: recipe,
-		sigma:  recipe.NoiseMultiplier, sigmaProved: recipe.NoiseMultiplier / relation.sensitivity(),
-		updateNoise: updateNoise, provedNeighbouring: relation,
+		recipe: recipe, scheme: scheme,
+		sigma: recipe.NoiseMultiplier, sigmaProved: recipe.NoiseMultiplier / scheme.Neighbouring.sensitivity(),
+		updateNoise: updateNoise,
 	}
-	var err error
-	if m.papers, err = recipe.round(m.sigma, recipe.papersOrders()); err != nil {
+	if m.papers, err = scheme.divergence(m.rate(), m.sigma, scheme.papersOrders()); err != nil {
 		return nil, err
 	}
 	if m.sigmaProved == m.sigma {
 		m.proved = m.papers
 		return m, nil
 	}
-	m.proved, err = recipe.round(m.sigmaProved, rdp.DefaultOrders())
+	m.proved, err = scheme.divergence(m.rate(), m.sigmaProved, rdp.DefaultOrders())
 	return m, err
 }
+
+// rate is the chance of a user to take part in a round.
+func (m *Meter) rate() float64 { return m.scheme.rate(m.recipe.Cohort, m.recipe.Population) }
 
 // After returns the cost of rounds rounds, 0 or more.
 func (m *Meter) After(rounds int) Report {
@@ -84,12 +89,12 @@ func (m *Meter) After(rounds int) Report {
 		Epsilon: Epsilon(epsilon), EpsilonProved: Epsilon(proved),
 		Infinite: math.IsInf(proved, 1), Delta: r.Delta,
 		Order: order, OrderProved: orderProved,
-		Conversion: r.Conversion, Sampling: r.Sampling, Neighbouring: m.provedNeighbouring,
-		Population: r.Population, Cohort: r.Cohort, SamplingRate: r.SamplingRate(),
+		Conversion: r.Conversion, Sampling: r.Sampling, Neighbouring: m.scheme.Neighbouring,
+		Population: r.Population, Cohort: r.Cohort, SamplingRate: m.rate(),
 		Rounds: rounds, NoiseMultiplier: r.NoiseMultiplier,
 		Sigma: m.sigma, SigmaProved: m.sigmaProved, UpdateNoise: m.updateNoise,
-		Accountant: accountantNames[r.Sampling], Unit: r.Unit, HoldsAgainst: r.holdsAgainst(),
-		Assumptions: r.assumptions(math.IsInf(proved, 1)), NotCovered: slices.Clone(notCovered),
+		Accountant: m.scheme.accountant, Unit: r.Unit, HoldsAgainst: r.holdsAgainst(),
+		Assumptions: m.assumptions(math.IsInf(proved, 1)), NotCovered: slices.Clone(notCovered),
 	}
 }
 

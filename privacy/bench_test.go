@@ -16,7 +16,7 @@ func BenchmarkAccount(b *testing.B) {
 			account(b, recipe)
 		}
 	})
-	for _, sampling := range []privacy.Sampling{privacy.FixedSize, privacy.Poisson, privacy.NoSampling} {
+	for _, sampling := range samplings() {
 		b.Run(string(sampling), func(b *testing.B) {
 			recipe := tenEpochs()
 			recipe.Sampling = sampling

@@ -15,7 +15,7 @@ func drawRecipe(t *rapid.T) privacy.Recipe {
 		Population: population, Cohort: rapid.IntRange(1, population).Draw(t, "cohort"),
 		Rounds:          int(logUniform(t, "rounds", 1, 1e6)),
 		NoiseMultiplier: logUniform(t, "noise", 0.01, 100), Delta: logUniform(t, "delta", 1e-12, 0.5),
-		Sampling:   rapid.SampledFrom([]privacy.Sampling{privacy.FixedSize, privacy.Poisson, privacy.NoSampling}).Draw(t, "sampling"),
+		Sampling:   rapid.SampledFrom(samplings()).Draw(t, "sampling"),
 		Conversion: rapid.SampledFrom([]privacy.Conversion{privacy.Classic, privacy.Improved}).Draw(t, "conversion"),
 	}
 }

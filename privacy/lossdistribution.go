@@ -7,19 +7,16 @@ import (
 )
 
 // lossDistribution bounds the proved epsilon by the privacy loss distribution,
-// or returns nil for cohorts of fixed size: for those, the distribution of
-// package pld does not hold.
-func (r Recipe) lossDistribution() (*Interval, error) {
-	if r.Sampling == FixedSize {
+// or returns nil where the distribution of package pld does not hold.
+func (m *Meter) lossDistribution() (*Interval, error) {
+	if !m.scheme.lossDistribution {
 		return nil, nil
 	}
-	if r.NoiseMultiplier == 0 {
+	if m.recipe.NoiseMultiplier == 0 {
 		none := Epsilon(math.Inf(1))
 		return &Interval{Lower: none, Upper: none}, nil
 	}
-	bounds, err := pld.Epsilon([]pld.Step{{
-		Rate: r.SamplingRate(), Sigma: r.NoiseMultiplier / r.Sampling.Neighbouring().sensitivity(), Rounds: r.Rounds,
-	}}, r.Delta)
+	bounds, err := pld.Epsilon([]pld.Step{{Rate: m.rate(), Sigma: m.sigmaProved, Rounds: m.recipe.Rounds}}, m.recipe.Delta)
 	if err != nil {
 		return nil, err
 	}

@@ -193,7 +193,7 @@ func TestBudgetStopsBeforeTheRoundThatWouldPassIt(t *testing.T) {
 
 func TestCalibratedNoiseIsTheLeastThatFits(t *testing.T) {
 	t.Parallel()
-	for _, sampling := range []privacy.Sampling{privacy.FixedSize, privacy.Poisson, privacy.NoSampling} {
+	for _, sampling := range samplings() {
 		for _, epsilon := range []float64{0.5, 8, 1000} {
 			recipe := tenEpochs()
 			recipe.Sampling, recipe.Conversion, recipe.Delta = sampling, privacy.Improved, 1e-6

@@ -7,32 +7,6 @@ import (
 	"coalmine/privacy/rdp"
 )
 
-// Sampling says how the cohort of a round is drawn from the population.
-type Sampling string
-
-const (
-	// FixedSize draws exactly Cohort users, without replacement within a round.
-	FixedSize Sampling = "fixed-size"
-	// Poisson lets every user take part independently with probability
-	// Cohort/Population; Cohort is the expected number.
-	Poisson Sampling = "poisson"
-	// NoSampling takes no credit for sampling: any user may be in every round.
-	NoSampling Sampling = "none"
-)
-
-// Neighbouring is the relation between two populations that the guarantee
-// makes hard to tell apart.
-type Neighbouring string
-
-const (
-	// ReplaceOne puts another user in the place of one. A sum of clipped
-	// updates moves by at most twice the clip norm.
-	ReplaceOne Neighbouring = "replace-one"
-	// AddOrRemoveOne adds a user or takes one away. A sum of clipped updates
-	// moves by at most the clip norm.
-	AddOrRemoveOne Neighbouring = "add-or-remove-one"
-)
-
 // Conversion names how Rényi divergence becomes (epsilon, delta).
 type Conversion = rdp.Conversion
 
@@ -52,6 +26,9 @@ const (
 	// Secret draws them from a key that is not published.
 	Secret Randomness = "secret"
 )
+
+// Choices lists the values as words of an experiment file.
+func (Randomness) Choices() []string { return []string{string(Seeded), string(Secret)} }
 
 // Recipe is what the privacy of a training depends on.
 type Recipe struct {
@@ -105,10 +82,12 @@ func (r Recipe) Validate() error {
 		errs = append(errs, noiseError(r.NoiseMultiplier))
 	}
 	check(r.Delta > 0 && r.Delta < 1 || r.Delta == 0 && r.NoiseMultiplier == 0, "delta %v: expected a number above 0 and below 1", r.Delta)
-	check(r.Sampling == FixedSize || r.Sampling == Poisson || r.Sampling == NoSampling,
-		"sampling %q: expected %s, %s or %s", r.Sampling, FixedSize, Poisson, NoSampling)
-	check(r.Conversion == Classic || r.Conversion == Improved,
-		"conversion %q: expected %s or %s", r.Conversion, Classic, Improved)
+	if _, err := FindScheme(r.Sampling); err != nil {
+		errs = append(errs, err)
+	}
+	if err := r.Conversion.Validate(); err != nil {
+		errs = append(errs, err)
+	}
 	if r.ClipQuantile != nil {
 		if _, err := r.ClipQuantile.UpdateNoise(r.NoiseMultiplier); err != nil {
 			errs = append(errs, err)
@@ -121,52 +100,4 @@ func (r Recipe) Validate() error {
 
 func noiseError(z float64) error {
 	return fmt.Errorf("noise multiplier %v: expected a positive number, or 0 for no noise and an infinite epsilon", z)
-}
-
-// SamplingRate is the chance of a user to take part in a round: 1 without
-// sampling.
-func (r Recipe) SamplingRate() float64 {
-	if r.Sampling == NoSampling {
-		return 1
-	}
-	return float64(r.Cohort) / float64(r.Population)
-}
-
-// Neighbouring is the relation under which the guarantee is proved.
-func (s Sampling) Neighbouring() Neighbouring {
-	if s == Poisson {
-		return AddOrRemoveOne
-	}
-	return ReplaceOne
-}
-
-// sensitivity is how far the clipped sum moves under the relation, in clip
-// norms.
-func (n Neighbouring) sensitivity() float64 {
-	if n == ReplaceOne {
-		return 2
-	}
-	return 1
-}
-
-// round returns the divergence curve of one round at noise sigma, relative to
-// the sensitivity, for the given orders.
-func (r Recipe) round(sigma float64, orders []float64) (rdp.Curve, error) {
-	switch r.Sampling {
-	case Poisson:
-		return rdp.Poisson(r.SamplingRate(), sigma, orders)
-	case NoSampling:
-		return rdp.Gaussian(sigma, orders)
-	}
-	return rdp.FixedSize(r.SamplingRate(), sigma, orders)
-}
-
-// papersOrders returns the orders for the papers' convention. For cohorts of
-// fixed size those are whole: the theorem is about whole orders, and the
-// values that the papers print are the best of these.
-func (r Recipe) papersOrders() []float64 {
-	if r.Sampling == FixedSize {
-		return rdp.WholeOrders()
-	}
-	return rdp.DefaultOrders()
 }

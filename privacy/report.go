@@ -108,13 +108,6 @@ type Interval struct {
 	Upper Epsilon `json:"upper"`
 }
 
-// accountantNames names the theorem behind each sampling.
-var accountantNames = map[Sampling]string{
-	FixedSize:  "RDP, fixed-size subsampled Gaussian (Wang, Balle and Kasiviswanathan 2019, Theorem 27)",
-	Poisson:    "RDP, Poisson subsampled Gaussian (Mironov, Talwar and Zhang 2019)",
-	NoSampling: "RDP, Gaussian (Mironov 2017)",
-}
-
 // notCovered is what a run learns from the data outside the noisy rounds.
 var notCovered = []string{
 	"the vocabulary",
@@ -124,22 +117,16 @@ var notCovered = []string{
 }
 
 // assumptions says in sentences what the two epsilons take for granted.
-func (r Recipe) assumptions(infinite bool) []string {
+func (m *Meter) assumptions(infinite bool) []string {
 	out := []string{
 		"every update is clipped to the clip norm C, and the noise on a round's sum has standard deviation noise multiplier x C",
 	}
-	const papers = "epsilon is the papers' convention: sigma = noise multiplier"
-	switch r.Sampling {
-	case FixedSize:
-		out = append(out, papers, "a round's cohort is a uniform sample of fixed size, without replacement",
-			"epsilon_proved: one user is replaced by another, which moves the sum by up to 2C, so sigma = noise multiplier / 2")
-	case Poisson:
-		out = append(out, "every user takes part in a round independently, and the sum is divided by the expected cohort",
-			"both epsilons are the same: one user is added or removed, which moves the sum by up to C, so sigma = noise multiplier")
-	case NoSampling:
-		out = append(out, papers, "any user may take part in every round",
-			"epsilon_proved: one user is replaced by another, which moves the sum by up to 2C, so sigma = noise multiplier / 2")
+	convention, relation := m.scheme.Neighbouring.assumptions()
+	if convention != "" {
+		out = append(out, convention)
 	}
+	out = append(out, m.scheme.assumption, relation)
+	r := m.recipe
 	if r.ClipQuantile != nil {
 		out = append(out, "C follows a quantile of the update norms: the noise multiplier is the total, "+
 			"shared by the updates and the noisy count of those clipped (Andrew et al. 2021, Theorem 1)")

@@ -8,10 +8,6 @@ import (
 	"coalmine/privacy/rdp"
 )
 
-// ZeroOutOne makes all updates of one user zero. A sum of clipped updates moves
-// by at most the clip norm. It is the relation of DP-FTRL.
-const ZeroOutOne Neighbouring = "zero-out-one"
-
 // Tree returns the cost of one epoch of DP-FTRL by tree aggregation without
 // restarts (Kairouz et al. 2021, Theorem 4.1), for a recipe to be compared with:
 // every user is in at most one of its Rounds, 1 or more, which Cohort and
@@ -42,7 +38,7 @@ func Tree(recipe Recipe) (Report, error) {
 		Epsilon: Epsilon(bound), EpsilonProved: Epsilon(bound), Infinite: math.IsInf(bound, 1), Delta: r.Delta,
 		Order: order, OrderProved: order,
 		Conversion: r.Conversion, Sampling: r.Sampling, Neighbouring: ZeroOutOne,
-		Population: r.Population, Cohort: r.Cohort, SamplingRate: r.SamplingRate(),
+		Population: r.Population, Cohort: r.Cohort, SamplingRate: 1,
 		Rounds: r.Rounds, NoiseMultiplier: r.NoiseMultiplier, Sigma: r.NoiseMultiplier, SigmaProved: r.NoiseMultiplier,
 		Rho:        Epsilon(float64(nodes) / (2 * r.NoiseMultiplier * r.NoiseMultiplier)),
 		Accountant: "RDP, tree aggregation without restarts, one epoch (Kairouz et al. 2021, Theorem 4.1)",
@@ -52,10 +48,11 @@ func Tree(recipe Recipe) (Report, error) {
 }
 
 func (r Recipe) treeAssumptions(infinite bool) []string {
+	_, relation := ZeroOutOne.assumptions()
 	out := []string{
 		"every update is clipped to the clip norm C, and every node of the tree over the rounds has noise of standard deviation noise multiplier x C",
 		"every user takes part in at most one round, in whatever order users come",
-		"both epsilons: the updates of one user become zero, which moves a node by up to C, so sigma = noise multiplier",
+		relation,
 	}
 	return append(out, r.noiseAssumptions(infinite)...)
 }

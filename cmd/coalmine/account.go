@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -85,7 +86,7 @@ func newAccountCommand(g *global) *cobra.Command {
 	f.IntSliceVar(&a.rounds, "rounds", nil, "rounds; several, separated by commas, for a sweep")
 	f.Float64Var(&a.recipe.NoiseMultiplier, "noise-multiplier", 0, "noise on a round's sum over the clip norm; 0 is none, and epsilon infinite")
 	f.Float64Var(&a.recipe.Delta, "delta", 0, "delta of the guarantee")
-	f.StringVar((*string)(&a.recipe.Sampling), "sampling", string(privacy.FixedSize), "fixed-size, poisson or none")
+	f.StringVar((*string)(&a.recipe.Sampling), "sampling", string(privacy.FixedSize), strings.Join(samplings(), ", "))
 	f.StringVar((*string)(&a.recipe.Conversion), "conversion", string(privacy.Classic), "classic (Mironov 2017) or improved (Canonne, Kamath and Steinke 2020)")
 	f.Float64Var(&a.countNoise, "clip-count-noise", 0, "adaptive clipping: the noise on the number of clients that were not clipped (usually cohort/20)")
 	f.BoolVar(&a.recipe.LossDistribution, "pld", false, "bounds of the privacy loss distribution too, where the sampling has one")
@@ -179,11 +180,30 @@ func (a *accountFlags) mixed(f *pflag.FlagSet) error {
 		return fmt.Errorf("--tree with --sampling, --pld, --target-epsilon or --scale-...: expected none of these, which are about sampled cohorts")
 	case a.tree && f.Changed("clip-count-noise"):
 		return fmt.Errorf("--tree with --clip-count-noise: expected a fixed clip norm, since the count of clipped updates is no part of the tree")
-	case a.recipe.LossDistribution && a.recipe.Sampling == privacy.FixedSize:
-		return fmt.Errorf("--pld with cohorts of fixed size, for which no loss distribution is known to bound every pair of neighbours: leave --pld out; " +
-			"--sampling poisson --pld prints what Poisson cohorts of the same expected size cost, which proves nothing for these")
+	}
+	return a.unbounded()
+}
+
+// unbounded finds a loss distribution that is asked for where none is known.
+func (a *accountFlags) unbounded() error {
+	scheme, err := privacy.FindScheme(a.recipe.Sampling)
+	if err != nil {
+		return err
+	}
+	if a.recipe.LossDistribution && !scheme.LossDistribution() {
+		return fmt.Errorf("--pld with --sampling %s, for which no loss distribution is known to bound every pair of neighbours: leave --pld out; "+
+			"--sampling poisson --pld prints what Poisson cohorts of the same expected size cost, which proves nothing for these", a.recipe.Sampling)
 	}
 	return nil
+}
+
+// samplings are the names that --sampling takes.
+func samplings() []string {
+	var names []string
+	for _, s := range privacy.Schemes() {
+		names = append(names, string(s.Sampling))
+	}
+	return names
 }
 
 func (a *accountFlags) solves(what string) bool { return a.solving && a.asked == what }

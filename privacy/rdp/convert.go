@@ -1,12 +1,16 @@
 package rdp
 
-import "math"
+import (
+	"math"
+
+	"coalmine/internal/registry"
+)
 
 // Conversion names the theorem that turns Rényi divergence into (epsilon,
-// delta). Both hold; they differ in tightness, so a figure of epsilon means
-// little without its conversion.
+// delta). A figure of epsilon means little without its conversion.
 type Conversion string
 
+// Conversions. Both hold; they differ in tightness.
 const (
 	// Classic is epsilon = r + log(1/delta)/(a-1) (Mironov 2017,
 	// Proposition 3), what papers before 2020 used.
@@ -17,26 +21,57 @@ const (
 	Improved Conversion = "improved"
 )
 
+// theorems are all conversions there are.
+var theorems = registry.New("conversion", func(t Theorem) Conversion { return t.Conversion },
+	Theorem{Classic, "r + log(1/delta)/(a-1), best over the orders a of a divergence r", "Mironov 2017, Proposition 3", classic},
+	Theorem{Improved, "r + log(1-1/a) - log(delta a)/(a-1), never larger", "Canonne, Kamath and Steinke 2020, Proposition 12", improved},
+)
+
+// Theorem describes a conversion.
+type Theorem struct {
+	Conversion Conversion
+	// Summary says in one line what epsilon is, Source where it is proved.
+	Summary, Source string
+
+	// epsilon of a divergence above 0 and finite, at an order above 1.
+	epsilon func(divergence, order, delta float64) float64
+}
+
+// Theorems lists all conversions.
+func Theorems() []Theorem { return theorems.Entries() }
+
+// Choices lists the conversions as words of an experiment file.
+func (Conversion) Choices() []string { return theorems.Words() }
+
+// Validate returns an error unless there is such a conversion.
+func (c Conversion) Validate() error {
+	_, err := theorems.Find(c)
+	return err
+}
+
 // Epsilon returns the smallest epsilon that the curve gives at delta, within
 // (0, 1), and the order that gives it. Epsilon is 0 or above; it is +Inf, with
-// order 0, when no order bounds it.
+// order 0, when no order bounds it. A conversion that Validate refuses proves
+// nothing, and gives +Inf too.
 func (c Curve) Epsilon(delta float64, conversion Conversion) (epsilon, order float64) {
+	theorem, err := theorems.Find(conversion)
+	if err != nil {
+		return math.Inf(1), 0
+	}
 	epsilon = math.Inf(1)
 	for i, a := range c.orders {
-		if e := convert(conversion, c.values[i], a, delta); e < epsilon {
+		e := c.values[i] // 0 of equal distributions, +Inf without a bound
+		if e != 0 && !math.IsInf(e, 1) {
+			e = theorem.epsilon(e, a, delta)
+		}
+		if e < epsilon {
 			epsilon, order = e, a
 		}
 	}
 	return epsilon, order
 }
 
-func convert(conversion Conversion, divergence, order, delta float64) float64 {
-	if divergence == 0 || math.IsInf(divergence, 1) {
-		return divergence // equal distributions, or no bound
-	}
-	if conversion == Improved {
-		return improved(divergence, order, delta)
-	}
+func classic(divergence, order, delta float64) float64 {
 	return divergence - math.Log(delta)/(order-1)
 }
 

@@ -18,8 +18,8 @@ const PopulationInput = "population"
 // Guarantee makes the server say in every metric row what the rounds so far
 // have cost.
 type Guarantee struct {
-	Sampling string  `json:"sampling"`
-	Delta    float64 `json:"delta"`
+	Sampling privacy.Sampling `json:"sampling"`
+	Delta    float64          `json:"delta"`
 	// Conversion is empty for the classic one.
 	Conversion privacy.Conversion `json:"conversion,omitempty"`
 	// Budget, where there is one, ends the training: a round that would pass it
@@ -52,7 +52,7 @@ func openLedger(ctx context.Context, t *tasks.Task, p *ServerParams) (*ledger, e
 		Cohort:          p.Cohort,
 		NoiseMultiplier: p.NoiseMultiplier,
 		Delta:           p.Guarantee.Delta,
-		Sampling:        privacy.Sampling(p.Guarantee.Sampling),
+		Sampling:        p.Guarantee.Sampling,
 		Conversion:      p.Guarantee.Conversion,
 		ClipQuantile:    p.Adaptive,
 	}

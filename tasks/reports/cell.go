@@ -49,7 +49,8 @@ type TrainingParams struct {
 	Rounds    int    `json:"rounds"`
 	Cohort    int    `json:"cohort"`
 	Partition string `json:"partition"`
-	Sampling  string `json:"sampling,omitempty"`
+	// Sampling of the cohorts; empty for central training.
+	Sampling privacy.Sampling `json:"sampling,omitempty"`
 	// Clip 0 means that updates were not clipped; NoiseMultiplier and Delta are
 	// those of the noise, 0 without.
 	Clip            float64 `json:"clip,omitempty"`
@@ -59,7 +60,7 @@ type TrainingParams struct {
 	Conversion privacy.Conversion `json:"conversion,omitempty"`
 	// Randomness is privacy.Secret where noise and cohorts come from a key, empty
 	// where they come from the seed.
-	Randomness string `json:"randomness,omitempty"`
+	Randomness privacy.Randomness `json:"randomness,omitempty"`
 	// Adaptive clipping, nil with a fixed clip norm.
 	Adaptive *privacy.ClipQuantile `json:"adaptive_clip,omitempty"`
 	// Budget that ended the training, nil if there was none.
@@ -249,10 +250,10 @@ func recipe(p *TrainingParams, users int) privacy.Recipe {
 		Rounds:          p.Rounds,
 		NoiseMultiplier: p.NoiseMultiplier,
 		Delta:           p.Delta,
-		Sampling:        privacy.Sampling(p.Sampling),
+		Sampling:        p.Sampling,
 		Conversion:      p.Conversion,
 		Unit:            Unit(p.Partition),
-		Randomness:      cmp.Or(privacy.Randomness(p.Randomness), privacy.Seeded),
+		Randomness:      cmp.Or(p.Randomness, privacy.Seeded),
 		ClipQuantile:    p.Adaptive,
 	}
 }

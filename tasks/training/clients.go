@@ -24,10 +24,10 @@ type ClientsParams struct {
 	Seed uint64 `json:"seed"`
 	// Cohort is the number of users a round samples (the expected number under
 	// Poisson sampling), Chunks the number of tasks they are split into.
-	Cohort   int    `json:"cohort"`
-	Chunks   int    `json:"chunks"`
-	Sampling string `json:"sampling"`
-	Local    Local  `json:"local"`
+	Cohort   int              `json:"cohort"`
+	Chunks   int              `json:"chunks"`
+	Sampling privacy.Sampling `json:"sampling"`
+	Local    Local            `json:"local"`
 	// Epochs is how often a client goes through its examples, each time in a
 	// new order.
 	Epochs int `json:"epochs"`
@@ -87,11 +87,9 @@ func runClients(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	rng, err := t.Stream(p.Seed, p.Secret, seeds.Cohort, uint64(t.Step))
-	if err != nil {
-		return err
-	}
-	users, err := Cohort(&p, rng, population.Users())
+	users, err := Cohort(&p, t.Step, population.Users(), func(round int) (*rand.Rand, error) {
+		return t.Stream(p.Seed, p.Secret, seeds.Cohort, uint64(round))
+	})
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/internal/seeds"
 	"coalmine/models/optimizers"
 	"coalmine/tasks"
 	"coalmine/tasks/taskstest"
@@ -17,10 +16,7 @@ func oneClient(t *testing.T, b *bench, p ClientsParams, round int) (got []float3
 	t.Helper()
 	p.Cohort, p.Clip = 1, 1e6 // a clip gives the client weight 1
 	population := b.users()
-	members, err := Cohort(&p, seeds.Stream(p.Seed, seeds.Cohort, uint64(round)), population.Users())
-	if err != nil {
-		t.Fatal(err)
-	}
+	members := cohortOf(t, &p, round, population.Users())
 	examples, err := population.ReadUser(t.Context(), members[0])
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"coalmine/internal/seeds"
 	"coalmine/models"
 	"coalmine/models/optimizers"
+	"coalmine/privacy"
 	"coalmine/storage"
 	"coalmine/storage/safetensors"
 	"coalmine/tasks"
@@ -111,7 +112,7 @@ func sumOf(t *testing.T, n *taskstest.Node) []float32 {
 
 func clientsParams() ClientsParams {
 	return ClientsParams{
-		Seed: 7, Cohort: 6, Chunks: 1, Sampling: FixedSize, Epochs: 2,
+		Seed: 7, Cohort: 6, Chunks: 1, Sampling: privacy.FixedSize, Epochs: 2,
 		Local: Local{Optimizer: sgd, LearningRate: 0.3, Batch: 4},
 	}
 }
@@ -170,10 +171,7 @@ func TestAChunkSumsItsClientsUpdates(t *testing.T) {
 		p := clientsParams()
 		p.Clip = clip
 		population := b.users()
-		members, err := Cohort(&p, seeds.Stream(p.Seed, seeds.Cohort, 3), population.Users())
-		if err != nil {
-			t.Fatal(err)
-		}
+		members := cohortOf(t, &p, 3, population.Users())
 		want, weights := make([]float64, len(b.model(b.origin).Params)), 0.0
 		for _, user := range members {
 			examples, err := population.ReadUser(t.Context(), user)
@@ -304,41 +302,31 @@ func TestEveryEpochSeesEveryRecordOnce(t *testing.T) {
 	}
 }
 
-func TestCohortsAreUniformSetsOfUsers(t *testing.T) {
-	t.Parallel()
-	p := clientsParams()
-	counts := make([]float64, 30)
-	for round := range 4000 {
-		users, err := Cohort(&p, seeds.Stream(p.Seed, seeds.Cohort, uint64(round)), len(counts))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(users) != p.Cohort || !slices.IsSorted(users) || len(slices.Compact(slices.Clone(users))) != p.Cohort {
-			t.Fatalf("round %d: cohort %v", round, users)
-		}
-		for _, u := range users {
-			counts[u]++
-		}
+// cohortOf is the cohort of a round.
+func cohortOf(t *testing.T, p *ClientsParams, round, population int) []int {
+	t.Helper()
+	users, err := Cohort(p, round, population, func(round int) (*rand.Rand, error) {
+		return seeds.Stream(p.Seed, seeds.Cohort, uint64(round)), nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	// Each count is binomial(4000, 1/5), standard deviation 25.3; beyond 5 of
-	// them with probability 6e-7 each, 2e-5 in all. The seed is fixed.
-	for user, n := range counts {
-		if math.Abs(n-800) > 127 {
-			t.Errorf("user %d took part %v times in 4,000 rounds, expected about 800", user, n)
-		}
-	}
+	return users
 }
 
-func TestPoissonCohortsHaveTheExpectedSize(t *testing.T) {
+func TestASamplingThatNoTrainingCanRunIsRefused(t *testing.T) {
 	t.Parallel()
-	rng := rand.New(rand.NewPCG(1, 2))
-	total := 0
-	for range 2000 {
-		total += len(poissonSample(rng, 50, 0.1))
-	}
-	// Binomial(100000, 0.1): standard deviation 95; five of them, probability 6e-7.
-	if math.Abs(float64(total)-10_000) > 475 {
-		t.Errorf("%d users in 2,000 rounds, expected about 10,000", total)
+	b := newBench(t)
+	for sampling, want := range map[privacy.Sampling]string{
+		"":                 `sampling "": expected one of fixed-size`,
+		"alphabetical":     `sampling "alphabetical": expected one of fixed-size`,
+		privacy.NoSampling: `sampling "none" is for accounting`,
+	} {
+		p := clientsParams()
+		p.Sampling = sampling
+		if _, err := b.step(Clients, p, b.origin, 1, 0); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), want) {
+			t.Errorf("sampling %q: error %v, want a permanent one with %q", sampling, err, want)
+		}
 	}
 }
 
@@ -346,14 +334,10 @@ func TestAnEmptyPoissonRoundSumsToNothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	p := clientsParams()
-	p.Cohort, p.Chunks, p.Sampling, p.Clip = 1, 1, Poisson, 0.1
+	p.Cohort, p.Chunks, p.Sampling, p.Clip = 1, 1, privacy.Poisson, 0.1
 	round := 1
 	for ; ; round++ { // a round is empty with probability near 1/e
-		users, err := Cohort(&p, seeds.Stream(p.Seed, seeds.Cohort, uint64(round)), b.users().Users())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(users) == 0 {
+		if len(cohortOf(t, &p, round, b.users().Users())) == 0 {
 			break
 		}
 	}
@@ -371,7 +355,7 @@ func TestAUserWithoutDataTakesNoPart(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	p := clientsParams()
-	p.Cohort, p.Sampling, p.Clip = b.users().Users(), Poisson, 0.1 // everybody comes
+	p.Cohort, p.Sampling, p.Clip = b.users().Users(), privacy.Poisson, 0.1 // everybody comes
 	before := b.users()
 	const out = 2
 	extents := slices.Clone(before.Index().Extents)

@@ -75,7 +75,7 @@ func oneRunParams(e *experiment.Experiment) canaries.OneRunParams {
 	if e.Training.Central() {
 		p.Unit = canaries.RecordUnit
 	} else {
-		p.Neighbouring = privacy.Sampling(e.Training.Sampling).Neighbouring()
+		p.Neighbouring = e.Training.Sampling.Neighbouring()
 	}
 	return p
 }

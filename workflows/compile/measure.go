@@ -53,7 +53,7 @@ func trainingParams(e *experiment.Experiment) reports.TrainingParams {
 	if t.Privacy != nil {
 		p.Clip, p.NoiseMultiplier, p.Delta = t.Privacy.Clip, t.Privacy.NoiseMultiplier, t.Privacy.Delta
 		if t.Privacy.Secret() {
-			p.Randomness = string(privacy.Secret)
+			p.Randomness = privacy.Secret
 		}
 		p.Conversion, p.Budget, p.Adaptive = t.Privacy.Accounting(), budget(t.Privacy), t.Privacy.ClipQuantile()
 	}

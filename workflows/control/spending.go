@@ -65,7 +65,7 @@ func (l *Local) Spending(ctx context.Context, name, cell string) (Spending, erro
 	if training.Privacy == nil || training.Privacy.NoiseMultiplier == 0 || x.cell.Chain == nil {
 		return s, nil
 	}
-	s.Delta, s.Sampling = training.Privacy.Delta, privacy.Sampling(training.Sampling)
+	s.Delta, s.Sampling = training.Privacy.Delta, training.Sampling
 	s.Neighbouring, s.Conversion = s.Sampling.Neighbouring(), cmp.Or(training.Privacy.Accounting(), privacy.Classic)
 	s.Unit = reports.Unit(x.experiment.Data.Partition)
 	rows, err := l.someRows(ctx, x.cell.Chain)

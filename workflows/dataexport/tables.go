@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 
 	"coalmine/internal/seeds"
 	"coalmine/storage"
@@ -190,7 +191,9 @@ func (c *Cell) eachCohort(ctx context.Context, row func(Cohort) error) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		users, err := training.Cohort(&params, seeds.Stream(params.Seed, seeds.Cohort, uint64(round)), population.Users())
+		users, err := training.Cohort(&params, round, population.Users(), func(round int) (*rand.Rand, error) {
+			return seeds.Stream(params.Seed, seeds.Cohort, uint64(round)), nil
+		})
 		if err != nil {
 			return err
 		}

@@ -170,8 +170,8 @@ func (e *Experiment) recipe(users int) privacy.Recipe {
 	t := &e.Training
 	return privacy.Recipe{
 		Population: users, Cohort: t.Cohort, Rounds: t.Rounds, NoiseMultiplier: t.Privacy.NoiseMultiplier, Delta: t.Privacy.Delta,
-		Sampling: privacy.Sampling(t.Sampling), Conversion: t.Privacy.Accounting(), ClipQuantile: t.Privacy.ClipQuantile(),
-		Unit: reports.Unit(e.Data.Partition), Randomness: cmp.Or(privacy.Randomness(t.Privacy.Randomness), privacy.Seeded),
+		Sampling: t.Sampling, Conversion: t.Privacy.Accounting(), ClipQuantile: t.Privacy.ClipQuantile(),
+		Unit: reports.Unit(e.Data.Partition), Randomness: cmp.Or(t.Privacy.Randomness, privacy.Seeded),
 	}
 }
 

@@ -79,15 +79,15 @@ func (p *Privacy) complete(cohort int) {
 }
 
 // Secret reports whether noise and cohorts come from a secret key.
-func (p *Privacy) Secret() bool { return p != nil && p.Randomness == string(privacy.Secret) }
+func (p *Privacy) Secret() bool { return p != nil && p.Randomness == privacy.Secret }
 
 // Accounting is the conversion of the cell's epsilons, empty for the classic one,
 // stated or not.
 func (p *Privacy) Accounting() privacy.Conversion {
-	if c := privacy.Conversion(p.Conversion); c != privacy.Classic {
-		return c
+	if p.Conversion == privacy.Classic {
+		return ""
 	}
-	return ""
+	return p.Conversion
 }
 
 // ClipQuantile is the adaptive clipping of the cell, nil with a fixed clip norm.

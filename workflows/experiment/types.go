@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"coalmine/internal/fractions"
+	"coalmine/privacy"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
 )
@@ -198,7 +199,7 @@ type Training struct {
 	// cohort / users, so that the cohort is the expected size of a round and a
 	// round may be empty. A clipped sum is divided by the expected size, and an
 	// empty round still gets its noise.
-	Sampling string `json:"sampling,omitzero" default:"fixed-size" oneof:"fixed-size poisson" when:"algorithm=fedavg" source:"Thakkar et al. 2020, appendix A"`
+	Sampling privacy.Sampling `json:"sampling,omitzero" default:"fixed-size" when:"algorithm=fedavg" source:"Thakkar et al. 2020, appendix A"`
 	// Client is the optimizer that sees the data: of each client or, with sgd,
 	// of the central training.
 	Client Client `json:"client"`
@@ -254,12 +255,12 @@ type Privacy struct {
 	// in the metrics of the rounds, the budget and the results. classic, also where
 	// the field is absent: Mironov 2017, which the papers use. improved: Canonne,
 	// Kamath and Steinke 2020, never larger.
-	Conversion string `json:"conversion,omitzero" oneof:"classic improved"`
+	Conversion privacy.Conversion `json:"conversion,omitzero"`
 	// Randomness says where noise and cohorts come from. seeded, also where the
 	// field is absent: from the experiment's seed, so that whoever knows it can
 	// subtract the noise. secret: from a key that is kept outside the results
 	// (--secret-key); required for any model that is to be released.
-	Randomness string `json:"randomness,omitzero" oneof:"seeded secret"`
+	Randomness privacy.Randomness `json:"randomness,omitzero"`
 	// Key is the fingerprint of the secret key, 32 hex digits. Given in the file,
 	// it guards against another key; a submitted run always carries it.
 	Key string `json:"key,omitzero"`

@@ -1,0 +1,146 @@
+package privacy
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"coalmine/internal/registry"
+	"coalmine/privacy/rdp"
+)
+
+// Sampling says how the cohort of a round is drawn from the population.
+type Sampling string
+
+// Ways to sample. The entry of each is in schemes.go.
+const (
+	FixedSize  Sampling = "fixed-size"
+	Poisson    Sampling = "poisson"
+	NoSampling Sampling = "none"
+)
+
+// schemes are all ways to sample.
+var schemes = registry.New("sampling", func(s Scheme) Sampling { return s.Sampling }, fixedSize, poisson, noSampling)
+
+// Scheme describes a way to sample: how cohorts are drawn, and what accounting for
+// them takes. The two stand together, since a bound holds for one draw alone.
+type Scheme struct {
+	Sampling Sampling
+	// Summary says in one line how a cohort is drawn, Source who proved its bound.
+	Summary, Source string
+	// Neighbouring is the relation under which the bound is proved.
+	Neighbouring Neighbouring
+
+	// draw returns the cohort of a round in ascending order, Round.Cohort users in
+	// the mean. nil: the scheme is for accounting, and no training can run it.
+	draw func(Round) ([]int, error)
+
+	// rate is the chance of a user to take part in a round.
+	rate func(cohort, population int) float64
+	// divergence is that of one round at a sampling rate and noise sigma, relative
+	// to the sensitivity, for the given orders (package rdp).
+	divergence func(rate, sigma float64, orders []float64) (rdp.Curve, error)
+	// papersOrders are the orders of the papers' convention.
+	papersOrders func() []float64
+	// accountant names the theorem behind divergence.
+	accountant string
+	// assumption says in a sentence what is taken for granted of the draw.
+	assumption string
+	// lossDistribution says that package pld bounds the scheme at its rate.
+	lossDistribution bool
+}
+
+// Round is what a cohort is drawn for.
+type Round struct {
+	// Number counts from 1.
+	Number int
+	// Population is the number of users, Cohort how many of them the round is to
+	// have, in the mean where its size is random. 1 <= Cohort <= Population.
+	Population, Cohort int
+	// Stream returns the random numbers of a round, from their start. A scheme
+	// whose rounds depend on each other may ask for those of earlier ones.
+	Stream func(number int) (*rand.Rand, error)
+}
+
+// FindScheme returns the entry of a way to sample.
+func FindScheme(s Sampling) (Scheme, error) { return schemes.Find(s) }
+
+// Schemes lists all ways to sample.
+func Schemes() []Scheme { return schemes.Entries() }
+
+// Choices lists the samplings that a training can run, as words of an experiment
+// file.
+func (Sampling) Choices() []string {
+	var words []string
+	for _, s := range schemes.Entries() {
+		if s.Drawn() {
+			words = append(words, string(s.Sampling))
+		}
+	}
+	return words
+}
+
+// Neighbouring is the relation under which the guarantee is proved. That of an
+// unknown sampling is empty, and no relation.
+func (s Sampling) Neighbouring() Neighbouring {
+	scheme, err := schemes.Find(s)
+	if err != nil {
+		return ""
+	}
+	return scheme.Neighbouring
+}
+
+// Drawn reports whether a training can run the scheme.
+func (s Scheme) Drawn() bool { return s.draw != nil }
+
+// Draw returns the users of a round in ascending order. It depends on the round
+// alone, never on the data. The error is that of Round.Stream. A scheme that is not
+// Drawn has no cohorts, and panics.
+func (s Scheme) Draw(r Round) ([]int, error) { return s.draw(r) }
+
+// LossDistribution reports whether the loss distribution of package pld bounds the
+// scheme.
+func (s Scheme) LossDistribution() bool { return s.lossDistribution }
+
+// Neighbouring is the relation between two populations that the guarantee
+// makes hard to tell apart.
+type Neighbouring string
+
+const (
+	// ReplaceOne puts another user in the place of one. A sum of clipped
+	// updates moves by at most twice the clip norm.
+	ReplaceOne Neighbouring = "replace-one"
+	// AddOrRemoveOne adds a user or takes one away. A sum of clipped updates
+	// moves by at most the clip norm.
+	AddOrRemoveOne Neighbouring = "add-or-remove-one"
+	// ZeroOutOne makes all updates of one user zero. A sum of clipped updates
+	// moves by at most the clip norm. It is the relation of DP-FTRL.
+	ZeroOutOne Neighbouring = "zero-out-one"
+)
+
+// sensitivity is how far the clipped sum moves under the relation, in clip
+// norms. Nothing bounds it under an unknown one.
+func (n Neighbouring) sensitivity() float64 {
+	switch n {
+	case ReplaceOne:
+		return 2
+	case AddOrRemoveOne, ZeroOutOne:
+		return 1
+	}
+	return math.Inf(1)
+}
+
+// assumptions are what the relation makes of the noise, and before it, where the
+// papers' epsilon is another one, their convention.
+func (n Neighbouring) assumptions() (convention, relation string) {
+	const papers = "epsilon is the papers' convention: sigma = noise multiplier"
+	switch n {
+	case ReplaceOne:
+		return papers, "epsilon_proved: one user is replaced by another, which moves the sum by up to 2C, so sigma = noise multiplier / 2"
+	case AddOrRemoveOne:
+		return "", "both epsilons are the same: one user is added or removed, which moves the sum by up to C, so sigma = noise multiplier"
+	case ZeroOutOne:
+		return "", "both epsilons: the updates of one user become zero, which moves a node by up to C, so sigma = noise multiplier"
+	}
+	return papers, fmt.Sprintf("epsilon_proved: nothing is known to bound the sum under %q", n)
+}

@@ -1,0 +1,145 @@
+package privacy_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"coalmine/privacy"
+)
+
+// drawn are the schemes that a training can run.
+func drawn() []privacy.Scheme {
+	return slices.DeleteFunc(privacy.Schemes(), func(s privacy.Scheme) bool { return !s.Drawn() })
+}
+
+// samplings are all that there are.
+func samplings() []privacy.Sampling {
+	var all []privacy.Sampling
+	for _, s := range privacy.Schemes() {
+		all = append(all, s.Sampling)
+	}
+	return all
+}
+
+// draw is the cohort of a round, from a seed of the test's.
+func draw(t *testing.T, s privacy.Scheme, number, population, cohort int) []int {
+	t.Helper()
+	users, err := s.Draw(privacy.Round{
+		Number: number, Population: population, Cohort: cohort,
+		Stream: func(number int) (*rand.Rand, error) { return rand.New(rand.NewPCG(7, uint64(number))), nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return users
+}
+
+func TestCohortsAreUsersInAscendingOrder(t *testing.T) {
+	t.Parallel()
+	for _, s := range drawn() {
+		for _, population := range []int{1, 2, 30} {
+			for number := range 200 {
+				cohort := 1 + number%population
+				users := draw(t, s, number, population, cohort)
+				if !slices.IsSorted(users) || len(users) > 0 && (users[0] < 0 || users[len(users)-1] >= population) {
+					t.Fatalf("%s: cohort %v of %d users", s.Sampling, users, population)
+				}
+				if again := draw(t, s, number, population, cohort); !slices.Equal(users, again) {
+					t.Fatalf("%s: round %d has the cohorts %v and %v", s.Sampling, number, users, again)
+				}
+			}
+		}
+	}
+}
+
+// Whatever the scheme, a clipped sum is divided by the cohort that was asked for,
+// and accounting takes every user to come equally often.
+func TestEveryUserComesAsOftenAsItsSamplingRateSays(t *testing.T) {
+	t.Parallel()
+	const population, cohort, rounds = 30, 6, 4000
+	for _, s := range drawn() {
+		counts, total := make([]float64, population), 0
+		for number := range rounds {
+			users := draw(t, s, number, population, cohort)
+			total += len(users)
+			for _, u := range users {
+				counts[u]++
+			}
+		}
+		// The rounds of a user are binomial(4000, 1/5), standard deviation 25.3; beyond
+		// 5 of them with probability 6e-7 each, 2e-5 in all. The total of independent
+		// users has standard deviation 139, beyond 5 of them 6e-7. The seed is fixed.
+		for user, n := range counts {
+			if math.Abs(n-rounds/5) > 127 {
+				t.Errorf("%s: user %d took part %v times in 4,000 rounds, expected about 800", s.Sampling, user, n)
+			}
+		}
+		if math.Abs(float64(total)-rounds*cohort) > 695 {
+			t.Errorf("%s: %d users in 4,000 rounds, expected about 24,000", s.Sampling, total)
+		}
+	}
+}
+
+func TestACohortOfFixedSizeHasThatSize(t *testing.T) {
+	t.Parallel()
+	s, err := privacy.FindScheme(privacy.FixedSize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for number := range 500 {
+		users := draw(t, s, number, 40, 9)
+		if len(slices.Compact(users)) != 9 {
+			t.Fatalf("round %d: cohort %v, want 9 different users", number, users)
+		}
+	}
+}
+
+func TestACohortNeedsTheStreamOfItsRound(t *testing.T) {
+	t.Parallel()
+	for _, s := range drawn() {
+		_, err := s.Draw(privacy.Round{
+			Number: 1, Population: 5, Cohort: 2,
+			Stream: func(int) (*rand.Rand, error) { return nil, fmt.Errorf("no key here") },
+		})
+		if err == nil || !strings.Contains(err.Error(), "no key here") {
+			t.Errorf("%s: error %v, want that of the stream", s.Sampling, err)
+		}
+	}
+}
+
+func TestEverySchemeSaysWhatItIsAndCanBeAccountedFor(t *testing.T) {
+	t.Parallel()
+	for _, s := range privacy.Schemes() {
+		if s.Summary == "" || s.Source == "" || s.Neighbouring != s.Sampling.Neighbouring() {
+			t.Errorf("the entry of %s lacks a summary, a source or its relation", s.Sampling)
+		}
+		r, err := privacy.Account(privacy.Recipe{
+			Population: 1000, Cohort: 10, Rounds: 50, NoiseMultiplier: 1, Delta: 1e-6, Sampling: s.Sampling,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Infinite || !(r.EpsilonProved >= r.Epsilon) || r.Accountant == "" || len(r.Assumptions) < 3 || r.Sampling != s.Sampling {
+			t.Errorf("%s: report %+v", s.Sampling, r)
+		}
+	}
+}
+
+func TestAnUnknownSamplingIsNeverAccountedForAsAnother(t *testing.T) {
+	t.Parallel()
+	if n := privacy.Sampling("alphabetical").Neighbouring(); n != "" {
+		t.Errorf("relation %q", n)
+	}
+	recipe := privacy.Recipe{Population: 1000, Cohort: 10, Rounds: 50, NoiseMultiplier: 1, Delta: 1e-6, Sampling: "alphabetical"}
+	if _, err := privacy.NewMeter(recipe); err == nil || !strings.Contains(err.Error(), `sampling "alphabetical": expected one of fixed-size, poisson, none`) {
+		t.Errorf("a meter for it: error %v", err)
+	}
+	report := privacy.Report{Epsilon: 1, EpsilonProved: 2, Neighbouring: "replace-half"}
+	if !strings.Contains(report.Summary(), "papers' convention") {
+		t.Errorf("a report under an unknown relation counts as proved: %s", report.Summary())
+	}
+}

@@ -1,0 +1,100 @@
+package privacy
+
+import (
+	"math/rand/v2"
+	"slices"
+
+	"coalmine/privacy/rdp"
+)
+
+var fixedSize = Scheme{
+	Sampling:     FixedSize,
+	Summary:      "exactly cohort users, uniformly and without replacement within a round",
+	Source:       "Wang, Balle and Kasiviswanathan 2019, Theorem 27",
+	Neighbouring: ReplaceOne,
+
+	draw: func(r Round) ([]int, error) {
+		rng, err := r.Stream(r.Number)
+		if err != nil {
+			return nil, err
+		}
+		return fixedSample(rng, r.Population, r.Cohort), nil
+	},
+
+	rate:       shareOfPopulation,
+	divergence: rdp.FixedSize,
+	// The theorem is about whole orders, and the values that the papers print are
+	// the best of these.
+	papersOrders: rdp.WholeOrders,
+	accountant:   "RDP, fixed-size subsampled Gaussian (Wang, Balle and Kasiviswanathan 2019, Theorem 27)",
+	assumption:   "a round's cohort is a uniform sample of fixed size, without replacement",
+}
+
+var poisson = Scheme{
+	Sampling:     Poisson,
+	Summary:      "every user independently with probability cohort / users; a round may have any size, even none",
+	Source:       "Mironov, Talwar and Zhang 2019",
+	Neighbouring: AddOrRemoveOne,
+
+	draw: func(r Round) ([]int, error) {
+		rng, err := r.Stream(r.Number)
+		if err != nil {
+			return nil, err
+		}
+		return poissonSample(rng, r.Population, shareOfPopulation(r.Cohort, r.Population)), nil
+	},
+
+	rate:             shareOfPopulation,
+	divergence:       rdp.Poisson,
+	papersOrders:     rdp.DefaultOrders,
+	accountant:       "RDP, Poisson subsampled Gaussian (Mironov, Talwar and Zhang 2019)",
+	assumption:       "every user takes part in a round independently, and the sum is divided by the expected cohort",
+	lossDistribution: true,
+}
+
+var noSampling = Scheme{
+	Sampling:     NoSampling,
+	Summary:      "no credit for sampling: any user may be in every round",
+	Source:       "Mironov 2017",
+	Neighbouring: ReplaceOne,
+
+	rate: func(int, int) float64 { return 1 },
+	divergence: func(_, sigma float64, orders []float64) (rdp.Curve, error) {
+		return rdp.Gaussian(sigma, orders)
+	},
+	papersOrders:     rdp.DefaultOrders,
+	accountant:       "RDP, Gaussian (Mironov 2017)",
+	assumption:       "any user may take part in every round",
+	lossDistribution: true,
+}
+
+func shareOfPopulation(cohort, population int) float64 { return float64(cohort) / float64(population) }
+
+// fixedSample is Floyd's algorithm: n of population, each subset equally likely,
+// in memory proportional to n.
+func fixedSample(rng *rand.Rand, population, n int) []int {
+	drawn := make(map[int]bool, n)
+	for top := population - n; top < population; top++ {
+		user := rng.IntN(top + 1)
+		if drawn[user] {
+			user = top
+		}
+		drawn[user] = true
+	}
+	users := make([]int, 0, n)
+	for user := range drawn {
+		users = append(users, user)
+	}
+	slices.Sort(users)
+	return users
+}
+
+func poissonSample(rng *rand.Rand, population int, rate float64) []int {
+	var users []int
+	for user := range population {
+		if rng.Float64() < rate {
+			users = append(users, user)
+		}
+	}
+	return users
+}
