@@ -72,10 +72,14 @@ func (p pipeline) partition(params PartitionParams, more ...taskstest.Edge) *tas
 }
 
 // open opens the population of a partition node.
-func (p pipeline) open(t testing.TB, node *taskstest.Node, partition string) *Population {
+func (p pipeline) open(t testing.TB, node *taskstest.Node, partition Partitioning) *Population {
 	t.Helper()
+	scheme, err := FindPartition(partition)
+	if err != nil {
+		t.Fatal(err)
+	}
 	shards := p.parts
-	if partition == IID {
+	if scheme.Rewrites {
 		shards = node
 	}
 	task := p.Task(taskstest.In("population", node), taskstest.In("shards", shards))

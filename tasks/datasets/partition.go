@@ -39,16 +39,10 @@ const (
 	InsertionsInput = "insertions"
 )
 
-// Ways to partition the balanced users' data.
-const (
-	ByUser = "by-user"
-	IID    = "iid"
-)
-
-// PartitionParams are the parameters of Partition.
+// PartitionParams are the parameters of Partition; PartitionScheme.Params makes
+// them.
 type PartitionParams struct {
-	// Partition is ByUser or IID.
-	Partition string `json:"partition"`
+	Partition Partitioning `json:"partition"`
 	// Words is the size of a synthetic user, Seed orders the shuffle. Both are 0
 	// for ByUser, so that seeds and sizes share its node.
 	Words int    `json:"words,omitempty"`
@@ -65,33 +59,22 @@ type PartitionMetrics struct {
 	DiscardedExamples int `json:"discarded_examples"`
 }
 
-func (p *PartitionParams) check() error {
-	switch {
-	case p.Partition == ByUser && (p.Words != 0 || p.Seed != 0):
-		return fmt.Errorf("a %s partition takes neither words nor seed; got %d and %d", ByUser, p.Words, p.Seed)
-	case p.Partition == IID && p.Words < 1:
-		return fmt.Errorf("users.words is %d; expected at least 1", p.Words)
-	case p.Partition != ByUser && p.Partition != IID:
-		return fmt.Errorf("partition %q; expected %q or %q", p.Partition, ByUser, IID)
-	}
-	return nil
-}
-
 func runPartition(ctx context.Context, t *tasks.Task) error {
 	p := partitioner{task: t}
 	if err := t.Decode(&p.params); err != nil {
 		return err
 	}
-	if err := p.params.check(); err != nil {
+	scheme, err := FindPartition(p.params.Partition)
+	if err == nil {
+		err = scheme.check(p.params)
+	}
+	if err != nil {
 		return tasks.Permanent(err)
 	}
 	if err := p.open(ctx); err != nil {
 		return err
 	}
-	if p.params.Partition == ByUser {
-		return p.byUser(ctx)
-	}
-	return p.iid(ctx)
+	return scheme.run(ctx, &p)
 }
 
 // partitioner is one execution of Partition.

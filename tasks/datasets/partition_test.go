@@ -185,10 +185,10 @@ func TestPartitionRefusesUnknownWays(t *testing.T) {
 	t.Parallel()
 	p := testPipeline(t, 3)
 	for want, params := range map[string]PartitionParams{
-		`partition "random"; expected "by-user" or "iid"`: {Partition: "random"},
-		"neither words nor seed":                          {Partition: ByUser, Words: 10},
-		"users.words is 0":                                {Partition: IID},
-		"do not fill one user of 1000000 words":           {Partition: IID, Words: 1e6},
+		`partition "random": expected one of by-user, iid`: {Partition: "random"},
+		"neither words nor seed":                           {Partition: ByUser, Words: 10},
+		"users.words is 0":                                 {Partition: IID},
+		"do not fill one user of 1000000 words":            {Partition: IID, Words: 1e6},
 	} {
 		_, err := p.Try(Partition, params, taskstest.In(BalancedInput, p.balanced), taskstest.In(PartsInput, p.parts))
 		if !tasks.IsPermanent(err) || !strings.Contains(err.Error(), want) {
@@ -298,4 +298,27 @@ func TestGoldenDigests(t *testing.T) {
 	taskstest.Golden(t,
 		p.partition(PartitionParams{Partition: ByUser}, insertions),
 		p.partition(PartitionParams{Partition: IID, Words: 60, Seed: 9}, insertions))
+}
+
+// What an entry says of the shards must be what its node does: training reads them
+// from the node that the entry names.
+func TestAPartitionWritesShardsWhereItsEntrySaysSo(t *testing.T) {
+	t.Parallel()
+	p := testPipeline(t, 5)
+	for _, s := range Partitions() {
+		if s.Summary == "" || s.Source == "" || s.Unit == "" {
+			t.Errorf("the entry of %s lacks a summary, a source or a unit", s.Partition)
+		}
+		params := s.Params(smallRecipe)
+		if params.Partition != s.Partition {
+			t.Errorf("%s: parameters %+v", s.Partition, params)
+		}
+		node := p.partition(params)
+		if slices.Contains(node.Names(), ShardBlob(Train, 0)) != s.Rewrites {
+			t.Errorf("%s: writes shards: %v, and its entry says %v", s.Partition, !s.Rewrites, s.Rewrites)
+		}
+		if users := p.open(t, node, s.Partition).Users(); users == 0 {
+			t.Errorf("%s: no users", s.Partition)
+		}
+	}
 }

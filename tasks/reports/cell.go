@@ -45,10 +45,10 @@ type CellParams struct {
 
 // TrainingParams say what was trained.
 type TrainingParams struct {
-	Algorithm string `json:"algorithm"`
-	Rounds    int    `json:"rounds"`
-	Cohort    int    `json:"cohort"`
-	Partition string `json:"partition"`
+	Algorithm string                `json:"algorithm"`
+	Rounds    int                   `json:"rounds"`
+	Cohort    int                   `json:"cohort"`
+	Partition datasets.Partitioning `json:"partition"`
 	// Sampling of the cohorts; empty for central training.
 	Sampling privacy.Sampling `json:"sampling,omitempty"`
 	// Clip 0 means that updates were not clipped; NoiseMultiplier and Delta are
@@ -258,10 +258,12 @@ func recipe(p *TrainingParams, users int) privacy.Recipe {
 	}
 }
 
-// Unit is what a guarantee over the population's users protects.
-func Unit(partition string) string {
-	if partition == datasets.IID {
-		return "synthetic user"
+// Unit is what a guarantee over the population's users protects; no user of a
+// partition that is unknown is more than a user.
+func Unit(partition datasets.Partitioning) string {
+	scheme, err := datasets.FindPartition(partition)
+	if err != nil {
+		return "user"
 	}
-	return "balanced user"
+	return scheme.Unit
 }

@@ -2,7 +2,9 @@ package training
 
 import (
 	"context"
+	"fmt"
 	"math"
+	"math/rand/v2"
 
 	"coalmine/internal/kernels"
 	"coalmine/internal/seeds"
@@ -13,21 +15,23 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Orders in which central training goes through the data.
+// Order is how central training goes through the data.
+type Order string
+
 const (
 	// ByRecord reshuffles all examples every epoch.
-	ByRecord = "records"
+	ByRecord Order = "records"
 	// ByUser goes through the users in a new order every epoch, and through
 	// each user's examples as they stand (Thakkar et al. 2020, section 4.2,
 	// "Non-IIDness in Central Learning"). Batches may cross users.
-	ByUser = "users"
+	ByUser Order = "users"
 )
 
 // SGDParams are the parameters of training/sgd.
 type SGDParams struct {
 	Seed  uint64 `json:"seed"`
 	Local Local  `json:"local"`
-	Order string `json:"order"`
+	Order Order  `json:"order"`
 	// StepsPerTask is how many SGD steps one step of the chain takes. Chain
 	// step s takes the SGD steps (s-1)*StepsPerTask+1 to s*StepsPerTask.
 	StepsPerTask int `json:"steps_per_task"`
@@ -168,8 +172,8 @@ func (r *recordStream) shuffle(epoch int64) error {
 		return err
 	}
 	order, err := tasks.Memoize(r.task, orderKey(key, r.params, epoch), "order", func() ([]uint32, int64, error) {
-		order := epochOrder(r.population, r.params, epoch)
-		return order, 4 * int64(len(order)), nil
+		order, err := epochOrder(r.population, r.params, epoch)
+		return order, 4 * int64(len(order)), err
 	})
 	r.epoch, r.order = epoch, order
 	return err
@@ -180,25 +184,37 @@ func orderKey(population storage.Key, p *SGDParams, epoch int64) storage.Key {
 	h := tasks.NewHasher("epoch order")
 	h.Key(population)
 	h.Uint(p.Seed)
-	h.String(p.Order)
+	h.String(string(p.Order))
 	h.Uint(uint64(epoch))
 	return h.Sum()
 }
 
-func epochOrder(population *datasets.Population, p *SGDParams, epoch int64) []uint32 {
+func epochOrder(population *datasets.Population, p *SGDParams, epoch int64) ([]uint32, error) {
 	rng := seeds.Stream(p.Seed, seeds.Epoch, uint64(epoch))
-	order := make([]uint32, 0, population.Records())
-	if p.Order == ByUser {
-		for _, user := range rng.Perm(population.Users()) {
-			first, end := population.UserRecords(user)
-			for i := first; i < end; i++ {
-				order = append(order, uint32(i))
-			}
-		}
-		return order
+	switch p.Order {
+	case ByUser:
+		return userOrder(population, rng), nil
+	case ByRecord:
+		return recordOrder(population, rng), nil
 	}
-	for i := range population.Records() {
-		order = append(order, uint32(i))
+	return nil, tasks.Permanent(fmt.Errorf("order %q of central training: expected %s or %s", p.Order, ByRecord, ByUser))
+}
+
+func userOrder(population *datasets.Population, rng *rand.Rand) []uint32 {
+	order := make([]uint32, 0, population.Records())
+	for _, user := range rng.Perm(population.Users()) {
+		first, end := population.UserRecords(user)
+		for i := first; i < end; i++ {
+			order = append(order, uint32(i))
+		}
+	}
+	return order
+}
+
+func recordOrder(population *datasets.Population, rng *rand.Rand) []uint32 {
+	order := make([]uint32, population.Records())
+	for i := range order {
+		order[i] = uint32(i)
 	}
 	rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 	return order

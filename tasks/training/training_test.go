@@ -229,7 +229,7 @@ func TestSGDIsTheSameInOneStretchOrMany(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, order := range []string{ByRecord, ByUser} {
+		for _, order := range []Order{ByRecord, ByUser} {
 			b.sameInThreeStretches(60, SGDParams{Seed: 2, Order: order, Local: Local{Optimizer: rule, LearningRate: 0.01, Batch: 7}})
 		}
 	}
@@ -265,12 +265,30 @@ func TestATailContinuesTheChain(t *testing.T) {
 	}
 }
 
+func orderOf(t *testing.T, population *datasets.Population, p *SGDParams, epoch int64) []uint32 {
+	t.Helper()
+	order, err := epochOrder(population, p, epoch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return order
+}
+
+func TestAnUnknownOrderIsNeverTakenForAnother(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := SGDParams{Seed: 2, Order: "backwards", StepsPerTask: 1, Local: Local{Optimizer: sgd, LearningRate: 0.2, Batch: 7}}
+	if _, err := b.step(SGD, p, b.origin, 1, 0); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), `order "backwards" of central training: expected records or users`) {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestEveryEpochSeesEveryRecordOnce(t *testing.T) {
 	t.Parallel()
 	population := newBench(t).users()
-	for _, order := range []string{ByRecord, ByUser} {
+	for _, order := range []Order{ByRecord, ByUser} {
 		p := &SGDParams{Seed: 5, Order: order}
-		first, second := epochOrder(population, p, 0), epochOrder(population, p, 1)
+		first, second := orderOf(t, population, p, 0), orderOf(t, population, p, 1)
 		if slices.Equal(first, second) {
 			t.Errorf("%s: two epochs have the same order", order)
 		}
@@ -287,7 +305,7 @@ func TestEveryEpochSeesEveryRecordOnce(t *testing.T) {
 		first, end := population.UserRecords(u)
 		endOf[first] = end
 	}
-	order := epochOrder(population, &SGDParams{Seed: 5, Order: ByUser}, 0)
+	order := orderOf(t, population, &SGDParams{Seed: 5, Order: ByUser}, 0)
 	for i := 0; i < len(order); {
 		end, begins := endOf[int(order[i])]
 		if !begins {

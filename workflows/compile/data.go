@@ -53,13 +53,14 @@ func (c *cell) partition(balanced plan.Ref) {
 			edge{datasets.BalancedInput, balanced}, edge{canaries.CanariesInput, c.canaries})
 		edges = append(edges, edge{datasets.InsertionsInput, insertions})
 	}
-	params := datasets.PartitionParams{Partition: e.Data.Partition}
-	if e.Data.Partition == datasets.IID {
-		params.Words, params.Seed = e.Data.Users.Words, e.Seed
+	scheme, err := datasets.FindPartition(e.Data.Partition)
+	if err != nil {
+		c.err = err
+		return
 	}
-	c.placements = c.node(datasets.Partition, e.Data.Partition+" partition", params, edges...)
+	c.placements = c.node(datasets.Partition, string(scheme.Partition)+" partition", scheme.Params(Recipe(e)), edges...)
 	c.shards = c.parts // a view of the encoded stream
-	if e.Data.Partition == datasets.IID {
+	if scheme.Rewrites {
 		c.shards = c.placements
 	}
 	c.population = c.placements

@@ -138,13 +138,22 @@ func (c *cell) after(round int) plan.Ref {
 }
 
 func sgdParams(e *experiment.Experiment) training.SGDParams {
-	order := training.ByUser
-	if e.Data.Partition == datasets.IID {
-		order = training.ByRecord
-	}
 	return training.SGDParams{
-		Seed: e.Seed, Local: local(e, e.Training.Cohort), Order: order, StepsPerTask: e.Training.StepsPerTask,
+		Seed: e.Seed, Local: local(e, e.Training.Cohort), Order: order(e.Data.Partition), StepsPerTask: e.Training.StepsPerTask,
 	}
+}
+
+// order is how central training goes through a population. That of an unknown
+// partition, which has no population either, is none.
+func order(p datasets.Partitioning) training.Order {
+	scheme, err := datasets.FindPartition(p)
+	switch {
+	case err != nil:
+		return ""
+	case scheme.UserOrder:
+		return training.ByUser
+	}
+	return training.ByRecord
 }
 
 func clientsParams(e *experiment.Experiment) training.ClientsParams {

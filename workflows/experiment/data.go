@@ -135,20 +135,22 @@ func (c *dataChecker) rounds() int {
 	return int(up.Int64())
 }
 
-// spareUsers is the share by which an iid population, which is filled anew, may
-// be larger than the balanced one.
+// spareUsers is the share by which a population that is filled anew may be larger
+// than the balanced one.
 const spareUsers = 0.05
 
-// affordable is how many of the rounds the cell's privacy budget allows. For an
-// iid population, whose size is known only about, it is a few more than that:
-// while it trains, the server counts exactly, and stops.
+// affordable is how many of the rounds the cell's privacy budget allows. For a
+// population whose size is known only about, it is a few more than that: while it
+// trains, the server counts exactly, and stops.
 func (c *dataChecker) affordable(rounds int) int {
 	t := &c.Experiment.Training
 	if t.Privacy == nil || t.Privacy.Budget == nil || t.Cohort > c.facts.Users || t.Privacy.NoiseMultiplier == 0 {
 		return rounds
 	}
 	users := c.facts.Users
-	if c.Experiment.Data.Partition == datasets.IID {
+	if scheme, err := datasets.FindPartition(c.Experiment.Data.Partition); err != nil {
+		c.fail("data.partition", "cannot be accounted for: %v", err)
+	} else if scheme.Refills {
 		users += int(spareUsers * float64(users))
 	}
 	budget := privacy.Budget{Epsilon: t.Privacy.Budget.Epsilon, Delta: t.Privacy.Budget.Delta}

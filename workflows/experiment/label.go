@@ -87,7 +87,7 @@ type settingPart struct {
 }
 
 var settingParts = []settingPart{
-	{[]string{"data.partition"}, func(e *Experiment) string { return e.Data.Partition }},
+	{[]string{"data.partition"}, func(e *Experiment) string { return string(e.Data.Partition) }},
 	{
 		[]string{
 			"training.algorithm", "training.client.optimizer", "training.server.optimizer",

@@ -68,7 +68,7 @@ type Data struct {
 	Users Users `json:"users"`
 	// Partition of the examples: by-user keeps each user's own; iid shuffles all
 	// examples, canaries included, and refills users of the same size.
-	Partition string `json:"partition" default:"by-user" oneof:"by-user iid" source:"Thakkar et al. 2020, section 4.1"`
+	Partition datasets.Partitioning `json:"partition" default:"by-user" source:"Thakkar et al. 2020, section 4.1"`
 	// Test part, drawn by example before users are balanced. It never holds a
 	// canary; utility is measured on it.
 	Test TestPart `json:"test"`

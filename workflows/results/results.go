@@ -76,7 +76,7 @@ func load(ctx context.Context, archive *storage.Archive, run *runs.Run, spec *ex
 	e := &spec.Experiment
 	cell := Cell{
 		Cell: spec.Name, Label: spec.Label, Axes: spec.Axes, Status: Pending,
-		Setting: e.Training.Setting(), Partition: e.Data.Partition,
+		Setting: e.Training.Setting(), Partition: string(e.Data.Partition),
 	}
 	report, err := readReport(ctx, archive, planned.Report.Key)
 	switch {
