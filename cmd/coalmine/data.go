@@ -67,7 +67,7 @@ carry the canaries of each configuration, and how many examples they replace.`,
 			if len(experimentFlags.sets) > 0 {
 				return fmt.Errorf("--set is for experiment files; %s is taken for a source", args[0])
 			}
-			if r.Level == datasets.ByteLevel && !c.Flags().Changed("vocabulary") {
+			if r.Level.Scheme().Symbols != nil && !c.Flags().Changed("vocabulary") {
 				r.VocabularySize = 0
 			}
 			return g.inspectSource(c.Context(), args[0], limits, r, iid)
@@ -200,12 +200,12 @@ func refill(ctx context.Context, source *sources.Source, limits datasets.Limits,
 
 func writeFacts(w io.Writer, f *inspection, r datasets.Recipe) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	unit := "words"
+	level := r.Level.Scheme()
 	vocabulary := fmt.Sprintf("%d distinct words in the training part; %d of its words are outside a vocabulary of %d.", f.Parts.DistinctWords, f.Parts.UnknownWords, r.VocabularySize)
-	if r.Level == datasets.ByteLevel {
-		unit, vocabulary = "bytes", "The vocabulary is the 256 bytes."
+	if n := len(level.Symbols); n > 0 {
+		vocabulary = fmt.Sprintf("The vocabulary is the %d %s.", n, level.Unit)
 	}
-	fmt.Fprintf(t, "step\tusers\texamples\t%s\t\n", unit)
+	fmt.Fprintf(t, "step\tusers\texamples\t%s\t\n", level.Unit)
 	row := func(step string, c datasets.Counts) {
 		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t\n", step, c.Users, c.Examples, c.Words)
 	}
@@ -226,8 +226,8 @@ func writeFacts(w io.Writer, f *inspection, r datasets.Recipe) error {
 %s
 %d users of the training part have fewer than %d %s; they and the remainders
 of the others are %d examples, %d %s.
-`, f.Source.CutExamples, r.Reading.Complete().Sequence, unit, vocabulary,
-		f.Balance.DroppedUsers, r.Words, unit, f.Balance.DiscardedExamples, f.Balance.DiscardedWords, unit)
+`, f.Source.CutExamples, r.Reading.Complete().Sequence, level.Unit, vocabulary,
+		f.Balance.DroppedUsers, r.Words, level.Unit, f.Balance.DiscardedExamples, f.Balance.DiscardedWords, level.Unit)
 	return err
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"coalmine/internal/registry"
 	"coalmine/tasks/datasets"
 )
 
@@ -28,26 +29,41 @@ type Alphabet string
 
 // Alphabets of canaries at the byte level.
 const (
-	Digits    Alphabet = "digits"    // 0 to 9
-	Lower     Alphabet = "lower"     // a to z
-	Letters   Alphabet = "letters"   // A to Z and a to z
-	Printable Alphabet = "printable" // the characters of ASCII from the space to ~
+	Digits    Alphabet = "digits"
+	Lower     Alphabet = "lower"
+	Letters   Alphabet = "letters"
+	Printable Alphabet = "printable"
 )
+
+// alphabets are all alphabets there are.
+var alphabets = registry.New("alphabet", func(s Symbols) Alphabet { return s.Alphabet },
+	Symbols{Digits, "0 to 9", func(b byte) bool { return '0' <= b && b <= '9' }},
+	Symbols{Lower, "a to z", isLower},
+	Symbols{Letters, "A to Z and a to z", func(b byte) bool { return isLower(b) || 'A' <= b && b <= 'Z' }},
+	Symbols{Printable, "the characters of ASCII from the space to ~", func(b byte) bool { return ' ' <= b && b <= '~' }},
+)
+
+// Symbols describes an alphabet.
+type Symbols struct {
+	Alphabet Alphabet
+	// Summary says in one line which bytes it has.
+	Summary string
+
+	holds func(byte) bool
+}
+
+func isLower(b byte) bool { return 'a' <= b && b <= 'z' }
+
+// Alphabets lists all alphabets.
+func Alphabets() []Symbols { return alphabets.Entries() }
+
+// Choices lists the alphabets as words of an experiment file.
+func (Alphabet) Choices() []string { return alphabets.Words() }
 
 // Holds reports whether a byte belongs to the alphabet; to an unknown one none does.
 func (a Alphabet) Holds(b byte) bool {
-	lower := 'a' <= b && b <= 'z'
-	switch a {
-	case Digits:
-		return '0' <= b && b <= '9'
-	case Lower:
-		return lower
-	case Letters:
-		return lower || 'A' <= b && b <= 'Z'
-	case Printable:
-		return ' ' <= b && b <= '~'
-	}
-	return false
+	s, err := alphabets.Find(a)
+	return err == nil && s.holds(b)
 }
 
 func (a Alphabet) tokens() []int32 {
@@ -63,15 +79,16 @@ func (a Alphabet) tokens() []int32 {
 // Check looks for what makes a space meaningless for a model with so many
 // ordinary tokens.
 func (s Space) Check(ordinary int) error {
+	_, unknown := alphabets.Find(s.Alphabet)
 	switch {
 	case s.Words < 1 || s.Words > datasets.MaxSequence:
 		return fmt.Errorf("canaries of %d words; expected 1 to %d", s.Words, datasets.MaxSequence)
 	case s.Alphabet == "" && s.Format != "":
-		return fmt.Errorf("format %q without an alphabet; expected one of %s, %s, %s, %s", s.Format, Digits, Lower, Letters, Printable)
+		return fmt.Errorf("format %q without an alphabet; expected one of %s", s.Format, strings.Join(alphabets.Words(), ", "))
 	case s.Alphabet == "":
 		return nil
-	case len(s.Alphabet.tokens()) == 0:
-		return fmt.Errorf("alphabet %q; expected one of %s, %s, %s, %s", s.Alphabet, Digits, Lower, Letters, Printable)
+	case unknown != nil:
+		return unknown
 	case ordinary != datasets.Bytes:
 		return fmt.Errorf("alphabet %s for a vocabulary of %d words; expected the %d bytes of the %s level", s.Alphabet, ordinary, datasets.Bytes, datasets.ByteLevel)
 	case s.Format != "" && (len(s.Format) != s.Words || strings.IndexByte(s.Format, Blank) < 0):

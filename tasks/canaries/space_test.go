@@ -83,7 +83,7 @@ func TestSpacesThatDoNotFitAreRefused(t *testing.T) {
 	t.Parallel()
 	good := DrawParams{Configurations: grid, PerConfiguration: 1, Space: Space{Words: 5, Alphabet: Digits}}
 	for want, space := range map[string]Space{
-		`alphabet "hex"; expected one of digits`:                                {Words: 5, Alphabet: "hex"},
+		`alphabet "hex": expected one of digits`:                                {Words: 5, Alphabet: "hex"},
 		`format "##" without an alphabet`:                                       {Words: 2, Format: "##"},
 		`format "##" for canaries of 3 bytes`:                                   {Words: 3, Alphabet: Digits, Format: "##"},
 		`format "abc" for canaries of 3 bytes`:                                  {Words: 3, Alphabet: Digits, Format: "abc"},

@@ -45,8 +45,8 @@ type EncodeMetrics struct {
 	Train      Counts `json:"train"`
 	Test       Counts `json:"test"`
 	Validation Counts `json:"validation"`
-	// DistinctWords are those of the training part; at the byte level, where
-	// nothing is counted, all Bytes.
+	// DistinctWords are those of the training part; at a level whose vocabulary is
+	// fixed, where nothing is counted, all its symbols.
 	DistinctWords int `json:"distinct_words"`
 	// UnknownWords of the training part are outside the vocabulary.
 	UnknownWords int `json:"unknown_words"`
@@ -56,10 +56,10 @@ func (p *EncodeParams) check() error {
 	if err := (Reading{Level: p.Level}).check(); err != nil {
 		return err
 	}
-	switch {
-	case p.Level == ByteLevel && p.VocabularySize != 0:
-		return fmt.Errorf("vocabulary size is %d; expected none at the %s level, whose vocabulary is fixed", p.VocabularySize, ByteLevel)
-	case p.Level != ByteLevel && p.VocabularySize < 1:
+	switch fixed := p.Level.Scheme().Symbols != nil; {
+	case fixed && p.VocabularySize != 0:
+		return fmt.Errorf("vocabulary size is %d; expected none at the %s level, whose vocabulary is fixed", p.VocabularySize, p.Level)
+	case !fixed && p.VocabularySize < 1:
 		return fmt.Errorf("vocabulary size is %d; expected at least 1", p.VocabularySize)
 	}
 	return errors.Join(checkFraction("test fraction", p.TestFraction), checkFraction("validation fraction", p.ValidationFraction))
@@ -141,16 +141,17 @@ func (e *encoder) chooseVocabulary(ctx context.Context) error {
 
 // ordinaryWords returns the numbers of the words of the vocabulary.
 func (e *encoder) ordinaryWords(ctx context.Context) ([]uint32, error) {
-	if e.params.Level != ByteLevel {
+	symbols := e.params.Level.Scheme().Symbols
+	if symbols == nil {
 		return e.countedWords(ctx)
 	}
-	if !slices.Equal(e.words, byteSymbols) {
-		return nil, tasks.Permanent(fmt.Errorf("the corpus has %d distinct words that are not the %d bytes; it was not imported at the %s level", len(e.words), Bytes, ByteLevel))
+	if !slices.Equal(e.words, symbols) {
+		return nil, tasks.Permanent(fmt.Errorf("the corpus has %d distinct words that are not the %d symbols of the %s level; it was not imported at the %s level", len(e.words), len(symbols), e.params.Level, e.params.Level))
 	}
-	e.metrics.DistinctWords = Bytes
-	every := make([]uint32, Bytes)
-	for b := range every {
-		every[b] = uint32(b)
+	e.metrics.DistinctWords = len(symbols)
+	every := make([]uint32, len(symbols))
+	for i := range every {
+		every[i] = uint32(i)
 	}
 	return every, nil
 }

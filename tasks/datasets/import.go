@@ -235,17 +235,18 @@ func (n *numbering) id(name []byte) uint64 {
 
 // lexicon turns texts into sentences of word numbers.
 type lexicon struct {
-	reading   Reading
-	words     *numbering
-	tokenizer Tokenizer
-	sentenced []uint32
+	reading     Reading
+	cutSentence func(l *lexicon, text string) (cut bool) // of the level
+	words       *numbering
+	tokenizer   Tokenizer
+	sentenced   []uint32
 }
 
 func newLexicon(r Reading) *lexicon {
-	l := &lexicon{reading: r.Complete(), words: newNumbering()}
-	if r.Level == ByteLevel {
-		l.words.all = byteSymbols
-	}
+	r = r.Complete()
+	scheme := r.Level.Scheme()
+	l := &lexicon{reading: r, cutSentence: scheme.sentence, words: newNumbering()}
+	l.words.all = scheme.Symbols
 	return l
 }
 
@@ -253,20 +254,8 @@ func newLexicon(r Reading) *lexicon {
 // until the next call, and whether there were more.
 func (l *lexicon) sentence(text string) (words []uint32, cut bool) {
 	l.sentenced = l.sentenced[:0]
-	if l.reading.Level == ByteLevel {
-		kept := text[:min(len(text), l.reading.Sequence)]
-		for i := range len(kept) {
-			l.sentenced = append(l.sentenced, uint32(kept[i]))
-		}
-		return l.sentenced, len(kept) < len(text)
-	}
-	for w := range l.tokenizer.Words(text) {
-		if len(l.sentenced) == l.reading.Sequence {
-			return l.sentenced, true
-		}
-		l.sentenced = append(l.sentenced, uint32(l.words.id(w)))
-	}
-	return l.sentenced, false
+	cut = l.cutSentence(l, text)
+	return l.sentenced, cut
 }
 
 // joinLines ends every word with a newline; no word holds one.

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"coalmine/internal/registry"
 )
 
 // Level says what a text is read as. The zero value is WordLevel.
@@ -20,12 +22,72 @@ const (
 	ByteLevel Level = "byte"
 )
 
+// levels are all levels there are.
+var levels = registry.New("level", func(s LevelScheme) Level { return s.Level }, wordLevel, byteLevel)
+
+// LevelScheme describes a level: all that the rest of the project knows of it.
+type LevelScheme struct {
+	Level Level
+	// Summary says in one line what a text is read as.
+	Summary string
+	// Symbols are the texts of the ordinary tokens where they are fixed: number i is
+	// token FirstWord + i. nil where the vocabulary is counted in the training part.
+	// They are shared and never written to.
+	Symbols []string
+	// Unit is what is counted, in the plural.
+	Unit string
+	// Sequence is the length at which a sentence is cut unless a Reading says
+	// another.
+	Sequence int
+
+	// sentence appends the numbers of the first words of a text to the lexicon's
+	// sentence, Reading.Sequence at most, and reports whether there were more.
+	sentence func(l *lexicon, text string) (cut bool)
+}
+
+// Levels lists all levels.
+func Levels() []LevelScheme { return levels.Entries() }
+
+// Choices lists the levels as words of an experiment file.
+func (Level) Choices() []string { return levels.Words() }
+
 // Bytes is the number of ordinary tokens at the byte level.
 const Bytes = 256
 
 // SentenceBytes is the length at which a sentence is cut at the byte level unless
 // a Reading says another: about SentenceWords words of English.
 const SentenceBytes = 100
+
+var wordLevel = LevelScheme{
+	Level:    WordLevel,
+	Summary:  "lower-cased words and punctuation marks, as the tokenizer takes them apart",
+	Unit:     "words",
+	Sequence: SentenceWords,
+	sentence: func(l *lexicon, text string) (cut bool) {
+		for w := range l.tokenizer.Words(text) {
+			if len(l.sentenced) == l.reading.Sequence {
+				return true
+			}
+			l.sentenced = append(l.sentenced, uint32(l.words.id(w)))
+		}
+		return false
+	},
+}
+
+var byteLevel = LevelScheme{
+	Level:    ByteLevel,
+	Summary:  "the bytes of the text's UTF-8, as they are",
+	Symbols:  byteSymbols,
+	Unit:     "bytes",
+	Sequence: SentenceBytes,
+	sentence: func(l *lexicon, text string) (cut bool) {
+		kept := text[:min(len(text), l.reading.Sequence)]
+		for i := range len(kept) {
+			l.sentenced = append(l.sentenced, uint32(kept[i]))
+		}
+		return len(kept) < len(text)
+	},
+}
 
 // MaxSequence is the greatest length at which sentences may be cut.
 const MaxSequence = 1000
@@ -58,18 +120,23 @@ func (r Reading) Shortest() Reading {
 	return r
 }
 
-func (l Level) sequence() int {
-	if l == ByteLevel {
-		return SentenceBytes
+// Scheme is the entry of the level; that of an unknown one, which every task
+// refuses, is empty.
+func (l Level) Scheme() LevelScheme {
+	s, err := levels.Find(cmp.Or(l, WordLevel))
+	if err != nil {
+		return LevelScheme{}
 	}
-	return SentenceWords
+	return s
 }
 
+func (l Level) sequence() int { return l.Scheme().Sequence }
+
 func (r Reading) check() error {
-	switch {
-	case !r.Level.IsZero() && r.Level != ByteLevel:
-		return fmt.Errorf("level %q; expected %q or %q", r.Level, WordLevel, ByteLevel)
-	case r.Sequence < 0 || r.Sequence > MaxSequence:
+	if _, err := levels.Find(cmp.Or(r.Level, WordLevel)); err != nil {
+		return err
+	}
+	if r.Sequence < 0 || r.Sequence > MaxSequence {
 		return fmt.Errorf("sequences of %d words; expected 1 to %d, or 0 for %d", r.Sequence, MaxSequence, r.Level.sequence())
 	}
 	return nil
@@ -104,8 +171,10 @@ func ByteSymbols(s string) []string {
 // Level is that of the texts that the vocabulary is for. No word of a text equals
 // the name of an unprintable byte, since the tokenizer takes brackets apart.
 func (v *Vocabulary) Level() Level {
-	if slices.Equal(v.Words[FirstWord:], byteSymbols) {
-		return ByteLevel
+	for _, s := range levels.Entries() {
+		if s.Symbols != nil && slices.Equal(v.Words[FirstWord:], s.Symbols) {
+			return s.Level
+		}
 	}
 	return WordLevel
 }

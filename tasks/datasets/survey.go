@@ -13,7 +13,7 @@ import (
 type Recipe struct {
 	Seed uint64 `json:"seed"`
 	Reading
-	// VocabularySize is the number of ordinary words, 0 at the byte level.
+	// VocabularySize is the number of ordinary words, 0 at a level that fixes them.
 	VocabularySize     int     `json:"vocabulary_size"`
 	TestFraction       float64 `json:"test_fraction"`
 	ValidationFraction float64 `json:"validation_fraction"`
@@ -183,8 +183,8 @@ func (r *recipeSurvey) count(words []uint32) {
 }
 
 func (r *recipeSurvey) parts() EncodeMetrics {
-	if r.recipe.Level == ByteLevel {
-		r.metrics.DistinctWords = Bytes
+	if symbols := r.recipe.Level.Scheme().Symbols; symbols != nil {
+		r.metrics.DistinctWords = len(symbols)
 		return r.metrics
 	}
 	found := mostFrequent(r.text.lexicon.words.all, r.words, len(r.words))

@@ -48,7 +48,7 @@ func (c *cell) report() plan.Ref {
 func trainingParams(e *experiment.Experiment) reports.TrainingParams {
 	t := &e.Training
 	p := reports.TrainingParams{
-		Algorithm: t.Algorithm, Rounds: t.Rounds, Cohort: t.Cohort, Partition: e.Data.Partition, Sampling: t.Sampling,
+		Algorithm: string(t.Algorithm), Rounds: t.Rounds, Cohort: t.Cohort, Partition: e.Data.Partition, Sampling: t.Sampling,
 	}
 	if t.Privacy != nil {
 		p.Clip, p.NoiseMultiplier, p.Delta = t.Privacy.Clip, t.Privacy.NoiseMultiplier, t.Privacy.Delta

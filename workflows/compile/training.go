@@ -1,7 +1,9 @@
 package compile
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	"coalmine/privacy"
 	"coalmine/tasks"
@@ -20,16 +22,20 @@ func (c *cell) training() {
 		Seed: e.Seed, Model: e.Model.Config(e.Data.Tokens()),
 	})
 	chain := &plan.Chain{Origin: c.origin, StepRounds: 1}
-	if e.Training.Central() {
+	switch e.Training.Algorithm {
+	case experiment.SGD:
 		chain.StepRounds = e.Training.StepsPerTask
 		chain.Join = c.template(training.SGD, sgdParams(e), c.dataEdges()...)
 		chain.Recipe = plan.Recipe(c.origin.Key, 0, chain.StepRounds, chain.Join)
-	} else {
+	case experiment.FedAvg:
 		chain.Width = e.Training.Chunks
 		c.federated(chain, nil)
 		if p := e.Training.Privacy; p.Secret() {
 			c.federated(chain, &tasks.Secret{Key: p.Key, Training: chain.Recipe.String()})
 		}
+	default:
+		c.err = fmt.Errorf("algorithm %q: expected one of %s", e.Training.Algorithm, strings.Join(e.Training.Algorithm.Choices(), ", "))
+		return
 	}
 	c.length(chain)
 }

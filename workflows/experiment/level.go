@@ -14,10 +14,10 @@ func (d *Data) Reading() datasets.Reading {
 }
 
 // Ordinary is the number of ordinary tokens: those of the vocabulary without the
-// special ones, or the bytes.
+// special ones, or the symbols that the level fixes.
 func (d *Data) Ordinary() int {
-	if d.Level == datasets.ByteLevel {
-		return datasets.Bytes
+	if symbols := d.Level.Scheme().Symbols; symbols != nil {
+		return len(symbols)
 	}
 	return d.Vocabulary.Size
 }

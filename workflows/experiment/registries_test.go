@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"coalmine/models/optimizers"
+	"coalmine/tasks/datasets"
 )
 
 func TestAFieldOfAScheduleStandsWithTheKindsThatUseIt(t *testing.T) {
@@ -46,6 +47,22 @@ func TestRangesOfAnOptimizersParametersAreThoseOfItsRule(t *testing.T) {
 					t.Errorf("%s %s %v: the file's range takes it: %v; the rule says %v", rule.Kind, f.name, end.value, end.within, err)
 				}
 			}
+		}
+	}
+}
+
+func TestTheSizeOfAVocabularyStandsWithTheLevelsThatCountIt(t *testing.T) {
+	t.Parallel()
+	f, ok := lookup("data.vocabulary.size")
+	if !ok {
+		t.Fatal("there is no data.vocabulary.size")
+	}
+	for _, l := range datasets.Levels() {
+		if counted := l.Symbols == nil; counted != slices.Contains(f.when.values, string(l.Level)) {
+			t.Errorf("the tag when of data.vocabulary.size says level=%v, and the entry of %s: counted: %v; make them agree", f.when.values, l.Level, counted)
+		}
+		if l.Summary == "" || l.Unit == "" || l.Sequence < 1 {
+			t.Errorf("the entry of %s lacks a summary, a unit or a length", l.Level)
 		}
 	}
 }

@@ -57,7 +57,7 @@ type Data struct {
 	// Level at which the text is read: word takes lower-cased words and punctuation
 	// marks; byte the 256 bytes of its UTF-8, capital letters as they are, and all
 	// that is counted in words is then counted in bytes.
-	Level datasets.Level `json:"level,omitzero" default:"word" oneof:"word byte" source:"byte: Carlini et al. 2019; Chen et al. 2019"`
+	Level datasets.Level `json:"level,omitzero" default:"word" source:"byte: Carlini et al. 2019; Chen et al. 2019"`
 	// Sequence is the length at which sentences are cut: by default 20 words or, at
 	// the byte level, 100 bytes, about as much English text.
 	Sequence int `json:"sequence,omitzero" range:"[1,1000]" unit:"words (byte level: bytes)" also:"sequence_length length max_length" source:"20 words in Thakkar et al. 2020, section 4.1"`
@@ -129,7 +129,7 @@ type Canaries struct {
 	Words int `json:"words" default:"5" range:"[2,1000]" unit:"words (byte level: symbols)" also:"length" source:"Thakkar et al. 2020, section 4.1"`
 	// Alphabet that random symbols are drawn from: 0-9, a-z, A-Z with a-z, or all
 	// printable characters of ASCII.
-	Alphabet canaries.Alphabet `json:"alphabet,omitzero" default:"lower" oneof:"digits lower letters printable" when:"data.level=byte"`
+	Alphabet canaries.Alphabet `json:"alphabet,omitzero" default:"lower" when:"data.level=byte"`
 	// Format of a canary, such as "my number is ###-####": every # is a random symbol
 	// of the alphabet, all else stands as it is. Absent: random symbols alone.
 	Format string `json:"format,omitzero" when:"data.level=byte" source:"Carlini et al. 2019"`
@@ -166,18 +166,24 @@ type Model struct {
 	Untied bool `json:"untied,omitzero" default:"false" source:"Press and Wolf 2017"`
 }
 
-// Algorithms of Training.Algorithm.
+// Algorithm names how a model is trained.
+type Algorithm string
+
+// Algorithms.
 const (
-	FedAvg = "fedavg"
-	SGD    = "sgd"
+	FedAvg Algorithm = "fedavg"
+	SGD    Algorithm = "sgd"
 )
+
+// Choices lists the algorithms as words of an experiment file.
+func (Algorithm) Choices() []string { return []string{string(FedAvg), string(SGD)} }
 
 // Training says how the model is trained.
 type Training struct {
 	// Algorithm: fedavg trains on a cohort of users in each round; sgd takes
 	// steps on minibatches of records, as in central training. sgd goes through
 	// the records shuffled (iid) or user after user (by-user).
-	Algorithm string `json:"algorithm" default:"fedavg" oneof:"fedavg sgd"`
+	Algorithm Algorithm `json:"algorithm" default:"fedavg"`
 	// Rounds of training; with sgd, steps. Exactly one of rounds and epochs is
 	// given in a file.
 	Rounds int `json:"rounds,omitzero" range:"[1,1000000000]" unit:"rounds (sgd: steps)" also:"steps iterations num_rounds"`

@@ -173,7 +173,7 @@ func TestCanariesOutsideTheirAlphabetAreRefused(t *testing.T) {
 		`line 2: "x", its byte 7`:         {"Pin 12-3\nPin 12x3", modelaudit.Options{Prefix: 4, Alphabet: canaries.Digits, Format: "Pin ##-#"}},
 		`for canaries of 3 bytes`:         {"Pin", modelaudit.Options{Prefix: 1, Alphabet: canaries.Digits, Format: "Pin ##-#"}},
 		`"<0x09>", its byte 5`:            {"Pin \t12", modelaudit.Options{Prefix: 4, Alphabet: canaries.Printable}},
-		`alphabet "hex"; expected one of`: {"Pin 12", modelaudit.Options{Prefix: 4, Alphabet: "hex"}},
+		`alphabet "hex": expected one of`: {"Pin 12", modelaudit.Options{Prefix: 4, Alphabet: "hex"}},
 	} {
 		c.References = 100
 		if _, err := modelaudit.Run(t.Context(), model, read(t, c.list), c.Options); err == nil || !strings.Contains(err.Error(), want) {

@@ -1,0 +1,24 @@
+package compile
+
+import (
+	"strings"
+	"testing"
+
+	"coalmine/storage"
+	"coalmine/workflows/experiment"
+)
+
+// A record of a run is read without the checks of a file.
+func TestARecordWithAnUnknownKindDoesNotCompileAsAnother(t *testing.T) {
+	t.Parallel()
+	for want, change := range map[string]func(*experiment.Experiment){
+		`algorithm "gossip": expected one of fedavg, sgd`: func(e *experiment.Experiment) { e.Training.Algorithm = "gossip" },
+		`partition "by-day": expected one of by-user`:     func(e *experiment.Experiment) { e.Data.Partition = "by-day" },
+	} {
+		spec := resolve(t, small, storage.DigestOf(source()))
+		change(&spec.Cells[0].Experiment)
+		if _, err := Plan(spec); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q in it", err, want)
+		}
+	}
+}
