@@ -131,7 +131,17 @@ func (r *recordReader) file(f File) (more bool, err error) {
 	}
 	defer func() { _ = plain.Close() }() // reading is over, or has failed with a better error
 
-	lines := bufio.NewReaderSize(plain, r.limits.LineBytes+1)
+	content := bufio.NewReaderSize(plain, r.limits.LineBytes+1)
+	head, _ := content.Peek(headBytes) // what is wrong shows again when it is read
+	form := recognise(f.Name, head)
+	if form.read == nil {
+		return false, form.refusal(f.Name)
+	}
+	return form.read(r, f.Name, content, plain)
+}
+
+// jsonLines yields the records of a file with one on every line.
+func (r *recordReader) jsonLines(name string, lines *bufio.Reader, file *plainReader) (more bool, err error) {
 	if bom, _ := lines.Peek(3); bytes.Equal(bom, []byte("\ufeff")) {
 		_, _ = lines.Discard(3) // they have just been seen
 	}
@@ -141,16 +151,16 @@ func (r *recordReader) file(f File) (more bool, err error) {
 		}
 		line, end, err := r.line(lines)
 		if err == nil {
-			err = r.checkRatio(plain, int64(len(line)))
+			err = r.checkRatio(file, int64(len(line)))
 		}
 		if err != nil || end {
-			return end, inLine(f.Name, n, err)
+			return end, inLine(name, n, err)
 		}
 		rec, err := parseRecord(line)
 		if err != nil {
-			return false, inLine(f.Name, n, err)
+			return false, inLine(name, n, err)
 		}
-		rec.File, rec.Line = f.Name, n
+		rec.File, rec.Line = name, n
 		r.records++
 		if !r.yield(rec, nil) {
 			return false, nil

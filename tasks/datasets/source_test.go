@@ -98,7 +98,7 @@ func TestBadInputNamesFileLineAndWhatIsExpected(t *testing.T) {
 	}{
 		{"a.jsonl", "a.jsonl, line 2: not JSON", []byte(good + "hello\n")},
 		{"a.jsonl", "a.jsonl, line 1: not JSON (unexpected end of JSON input)", []byte(`{"user":"ann",`)},
-		{"a.jsonl", `line 1: a JSON array, not an object; expected {"user": "…", "text": "…"}`, []byte(`[1]`)},
+		{"a.jsonl", `line 2: a JSON array, not an object; expected {"user": "…", "text": "…"}`, []byte(good + `[1]`)},
 		{"a.jsonl", `line 1: "user" is a JSON number, not a string`, []byte(`{"user":12,"text":"x"}`)},
 		{"a.jsonl", `line 2: "user" is missing; expected`, []byte(good + `{"text":"x"}`)},
 		{"a.jsonl", `"user" is empty`, []byte(`{"user":"","text":"x"}`)},

@@ -1,0 +1,130 @@
+package datasets
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"slices"
+	"strings"
+)
+
+// form is a form that the content of a file may have, once it is decompressed.
+type form struct {
+	// name says with its article what such a file is.
+	name string
+	// is tells the form from the content's first bytes, as many of headBytes as
+	// there are; nil where only names tell.
+	is func(head []byte) bool
+	// endings of names tell the form of content that nothing else tells, and that
+	// cannot be JSON lines.
+	endings []string
+	// read yields the records of a file. nil: the form is recognised, and refused.
+	read func(r *recordReader, name string, content *bufio.Reader, file *plainReader) (more bool, err error)
+	// wanted says what to do with a file that is refused.
+	wanted string
+}
+
+// headBytes are enough for every form; the mark of a tar file is the farthest, at
+// byte 257.
+const headBytes = 512
+
+// linesOfJSON is what is not recognised as anything else.
+var linesOfJSON = form{name: "JSON lines", read: (*recordReader).jsonLines}
+
+const (
+	unpack = "unpack it; lines may be compressed by gzip or Zstandard"
+	export = "export its users and texts as such lines"
+)
+
+// forms are all other forms. The first that fits is taken.
+var forms = []form{
+	{name: "a Parquet file", is: begins("PAR1"), endings: []string{".parquet"}, wanted: export},
+	{name: "an SQLite database", is: begins("SQLite format 3\x00"), endings: []string{".sqlite", ".sqlite3", ".db"}, wanted: export},
+	{name: "an HDF5 file", is: begins("\x89HDF\r\n\x1a\n"), endings: []string{".h5", ".hdf5"}, wanted: export},
+	{name: "an Arrow file", is: begins("ARROW1"), endings: []string{".arrow", ".feather"}, wanted: export},
+	{name: "an Avro file", is: begins("Obj\x01"), endings: []string{".avro"}, wanted: export},
+	{name: "an ORC file", is: begins("ORC"), endings: []string{".orc"}, wanted: export},
+	{name: "a file of TFRecords", is: isTFRecord, endings: []string{".tfrecord", ".tfrecords"}, wanted: export},
+	{name: "a NumPy array", is: begins("\x93NUMPY"), endings: []string{".npy"}, wanted: export},
+	{name: "a Python pickle", is: isPickle, endings: []string{".pkl", ".pickle"}, wanted: export},
+	{name: "an Excel workbook", endings: []string{".xlsx", ".xls"}, wanted: export},
+	{name: "a PDF document", is: begins("%PDF-"), endings: []string{".pdf"}, wanted: export},
+	{name: "a zip archive", is: begins("PK\x03\x04"), endings: []string{".zip", ".npz"}, wanted: unpack},
+	{name: "a 7z archive", is: begins("7z\xbc\xaf\x27\x1c"), endings: []string{".7z"}, wanted: unpack},
+	{name: "a RAR archive", is: begins("Rar!\x1a\x07"), endings: []string{".rar"}, wanted: unpack},
+	{name: "a tar archive", is: isTar, endings: []string{".tar"}, wanted: unpack},
+	{name: "compressed by xz", is: begins("\xfd7zXZ\x00"), endings: []string{".xz"}, wanted: unpack},
+	{name: "compressed by lzma", is: begins("\x5d\x00\x00"), endings: []string{".lzma"}, wanted: unpack},
+	{name: "compressed by bzip2", is: begins("BZh"), endings: []string{".bz2"}, wanted: unpack},
+	{name: "compressed by LZ4", is: begins("\x04\x22\x4d\x18"), endings: []string{".lz4"}, wanted: unpack},
+	{name: "text in UTF-16", is: isUTF16, wanted: "convert it to UTF-8"},
+	{name: "XML", is: startsWith('<'), endings: []string{".xml"}, wanted: export},
+	{name: "one JSON array", is: startsWith('['), wanted: "write its elements one a line"},
+	{name: "a CSV file", endings: []string{".csv", ".tsv"}, wanted: export},
+	{name: "a binary file of a form that is not known here", is: func(head []byte) bool { return bytes.IndexByte(head, 0) >= 0 }, wanted: export},
+}
+
+// recognise returns the form of a file with these first bytes. Content that begins
+// as an object of JSON is JSON lines, whatever its name.
+func recognise(name string, head []byte) form {
+	if len(head) == 0 || startsWith('{')(head) {
+		return linesOfJSON
+	}
+	name = strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(name), ".gz"), ".zst")
+	named := func(f form) bool {
+		return slices.ContainsFunc(f.endings, func(end string) bool { return strings.HasSuffix(name, end) })
+	}
+	told := func(f form) bool { return f.is != nil && f.is(head) }
+	// An Excel workbook is a zip archive: of those that the content tells, the one
+	// that the name tells too; next any that the content tells; at last the name's.
+	for _, fits := range []func(form) bool{
+		func(f form) bool { return named(f) && (f.is == nil || told(f)) }, told, named,
+	} {
+		if i := slices.IndexFunc(forms, fits); i >= 0 {
+			return forms[i]
+		}
+	}
+	return linesOfJSON
+}
+
+// refusal says what a file is, and how to make it what is read.
+func (f form) refusal(name string) error {
+	return &SourceError{File: name, Err: fmt.Errorf(
+		`the content is %s, which is not read; %s: %s (docs/data.md, section "Other forms")`, f.name, wanted, f.wanted)}
+}
+
+func begins(magic string) func([]byte) bool {
+	return func(head []byte) bool { return bytes.HasPrefix(head, []byte(magic)) }
+}
+
+// startsWith skips a byte order mark and white space.
+func startsWith(first byte) func([]byte) bool {
+	return func(head []byte) bool {
+		head = bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\ufeff")), " \t\r\n")
+		return len(head) > 0 && head[0] == first
+	}
+}
+
+func isTar(head []byte) bool { return len(head) >= 262 && string(head[257:262]) == "ustar" }
+
+// isUTF16 looks for a byte order mark.
+func isUTF16(head []byte) bool {
+	return bytes.HasPrefix(head, []byte{0xff, 0xfe}) || bytes.HasPrefix(head, []byte{0xfe, 0xff})
+}
+
+// isPickle knows the protocols 2 to 5, which begin with their number.
+func isPickle(head []byte) bool {
+	return len(head) >= 2 && head[0] == 0x80 && 2 <= head[1] && head[1] <= 5
+}
+
+// isTFRecord checks the masked CRC-32C of the first record's length
+// (TensorFlow, core/lib/io/record_writer.h).
+func isTFRecord(head []byte) bool {
+	if len(head) < 12 {
+		return false
+	}
+	sum := crc32.Checksum(head[:8], crc32.MakeTable(crc32.Castagnoli))
+	return binary.LittleEndian.Uint32(head[8:]) == (sum>>15|sum<<17)+0xa282ead8
+}

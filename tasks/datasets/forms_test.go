@@ -1,0 +1,157 @@
+package datasets
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"io"
+	"strings"
+	"testing"
+	"unicode/utf16"
+
+	"github.com/parquet-go/parquet-go"
+	"pgregory.net/rapid"
+)
+
+// archived writes a file into an archive.
+func archived(t *testing.T, into func(io.Writer) (io.Writer, io.Closer)) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w, archive := into(&out)
+	if _, err := w.Write([]byte(twoLines)); err != nil {
+		t.Fatal(err)
+	}
+	if err := archive.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func tarred(t *testing.T) []byte {
+	return archived(t, func(out io.Writer) (io.Writer, io.Closer) {
+		w := tar.NewWriter(out)
+		if err := w.WriteHeader(&tar.Header{Name: "posts.jsonl", Size: int64(len(twoLines)), Mode: 0o644}); err != nil {
+			t.Fatal(err)
+		}
+		return w, w
+	})
+}
+
+func zipped(t *testing.T) []byte {
+	return archived(t, func(out io.Writer) (io.Writer, io.Closer) {
+		w := zip.NewWriter(out)
+		file, err := w.Create("posts.jsonl")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return file, w
+	})
+}
+
+func parquetFile(t *testing.T) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	if err := parquet.Write(&out, []struct{ User, Text string }{{"ann", "Hello"}}); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// tfRecord is a record as TensorFlow writes it: length, its masked sum, data, and theirs.
+func tfRecord(data []byte) []byte {
+	masked := func(b []byte) []byte {
+		sum := crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli))
+		return binary.LittleEndian.AppendUint32(nil, (sum>>15|sum<<17)+0xa282ead8)
+	}
+	length := binary.LittleEndian.AppendUint64(nil, uint64(len(data)))
+	return bytes.Join([][]byte{length, masked(length), data, masked(data)}, nil)
+}
+
+func inUTF16(text string) []byte {
+	out := []byte{0xff, 0xfe}
+	for _, unit := range utf16.Encode([]rune(text)) {
+		out = binary.LittleEndian.AppendUint16(out, unit)
+	}
+	return out
+}
+
+func TestDataInAnotherFormIsRecognisedByItsContent(t *testing.T) {
+	t.Parallel()
+	padded := func(magic string) []byte { return append([]byte(magic), bytes.Repeat([]byte{0, 1, 2}, 400)...) }
+	for want, data := range map[string][]byte{
+		"a Parquet file":        parquetFile(t),
+		"an SQLite database":    padded("SQLite format 3\x00"),
+		"an HDF5 file":          padded("\x89HDF\r\n\x1a\n"),
+		"a file of TFRecords":   tfRecord(bytes.Repeat([]byte("example"), 100)),
+		"a tar archive":         tarred(t),
+		"a zip archive":         zipped(t),
+		"a 7z archive":          padded("7z\xbc\xaf\x27\x1c\x00\x04"),
+		"compressed by xz":      padded("\xfd7zXZ\x00\x00\x04"),
+		"compressed by lzma":    padded("\x5d\x00\x00\x80\x00"),
+		"compressed by bzip2":   padded("BZh91AY&SY"),
+		"text in UTF-16":        inUTF16(twoLines),
+		"XML":                   []byte("\ufeff<?xml version=\"1.0\"?>\n<posts>\n</posts>\n"),
+		"one JSON array":        []byte("[\n  {\"user\": \"ann\", \"text\": \"Hello\"}\n]\n"),
+		"a binary file of a fo": []byte("\x07\x00\x12"),
+	} {
+		for name, content := range map[string][]byte{"posts": data, "posts.jsonl": data, "posts.gz": gzipped(t, data), "posts.zst": zstandard(t, data)} {
+			refused(t, name, content, "the content is "+want)
+		}
+	}
+}
+
+func TestDataInAnotherFormIsRecognisedByItsName(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"posts.csv":     "a CSV file",
+		"POSTS.TSV":     "a CSV file",
+		"posts.parquet": "a Parquet file", // damaged, or not what it says
+	} {
+		refused(t, name, []byte("user,text\nann,Hello\n"), "the content is "+want)
+		refused(t, name+".gz", gzipped(t, []byte("user,text\nann,Hello\n")), "the content is "+want)
+	}
+	refused(t, "posts.xlsx", zipped(t), "an Excel workbook")
+}
+
+// refused reads a source and wants a fault of the file that says what it is, and
+// where to go.
+func refused(t *testing.T, name string, data []byte, want string) {
+	t.Helper()
+	_, err := readAll(t.Context(), Limits{}, fileOf(name, data))
+	fault, ok := errors.AsType[*SourceError](err)
+	if !ok || fault.File != name || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `{"user": "…", "text": "…"}`) ||
+		!strings.Contains(err.Error(), `docs/data.md, section "Other forms"`) || strings.Contains(err.Error(), "line 1") {
+		t.Errorf("%s: got %v; want %q and what to do", name, err, want)
+	}
+}
+
+func TestContentDecidesBeforeTheName(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"posts.csv", "posts.parquet", "posts.xml", "posts.json", "posts.txt", "posts"} {
+		if got, err := readAll(t.Context(), Limits{}, fileOf(name, []byte(twoLines))); err != nil || len(got) != 2 {
+			t.Errorf("%s with JSON lines in it: %d records, %v", name, len(got), err)
+		}
+	}
+}
+
+func TestRecognisingAFormNeverRefusesAnObject(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		head := append([]byte(rapid.SampledFrom([]string{"", " ", "\n\t", "\ufeff"}).Draw(t, "before")+"{"), rapid.SliceOfN(rapid.Byte(), 0, headBytes).Draw(t, "rest")...)
+		if f := recognise(rapid.String().Draw(t, "name"), head); f.read == nil {
+			t.Fatalf("%q is taken for %s", head, f.name)
+		}
+	})
+}
+
+func TestEveryFormSaysHowItIsToldAndWhatIsWanted(t *testing.T) {
+	t.Parallel()
+	for _, f := range forms {
+		if f.name == "" || f.is == nil && f.endings == nil || (f.read == nil) == (f.wanted == "") {
+			t.Errorf("the entry of %q is told by nothing, or says not what is wanted", f.name)
+		}
+	}
+}
