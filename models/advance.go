@@ -49,9 +49,9 @@ func (ts *TreeScorer) emit(to, from *States, edges []Edge, candidates []Candidat
 	for i, e := range edges {
 		previous, memory := row(from.memory[0], e.Parent, l.units), row(to.memory[0], at+i, l.units)
 		emission := row(emitted, i, l.units)
-		if l.kind == CIFGLSTM && ts.shares() {
+		if l.kind.edge != nil && ts.shares() {
 			ahead, later := ts.upcoming(edges, i), ts.target(candidates, i, emission)
-			kernels.CIFGCell(ts.input(i, e.Token), row(ts.recurrent, ts.place[i], l.gates()), previous, memory, emission, ahead, later)
+			l.kind.edge(ts.input(i, e.Token), row(ts.recurrent, ts.place[i], l.gates()), previous, memory, emission, ahead, later)
 		} else {
 			l.activate(ts.gatesOf(i, e.Token), ts.gruCandidateOf(i), previous, memory, ts.squash, emission)
 		}
@@ -135,7 +135,7 @@ func (ts *TreeScorer) recur(edges []Edge) {
 			copy(row(ts.recurrent, i, gates), ts.input(i, e.Token))
 		}
 	}
-	if l.kind == GRU {
+	if l.kind.resets {
 		ts.gruCandidate = grow(ts.gruCandidate, rows*l.units)
 		fillRows(ts.gruCandidate, s.weights.layers[0].candidateBias)
 	}
@@ -159,7 +159,7 @@ func (ts *TreeScorer) gatesOf(i int, token int32) []float32 {
 // along edge i, nil for another cell.
 func (ts *TreeScorer) gruCandidateOf(i int) []float32 {
 	l := &ts.tables.scorer.layers[0]
-	if l.kind != GRU {
+	if !l.kind.resets {
 		return nil
 	}
 	return row(ts.gruCandidate, ts.place[i], l.units)

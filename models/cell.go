@@ -15,37 +15,29 @@ import "coalmine/internal/kernels"
 //
 // and h = e P, or h = e without projection.
 type cell struct {
-	kind           string
+	kind           *CellKind
 	in, units, out int
 	projected      bool
 }
 
-// cellsOf are the layers of a model, the lowest first.
+// cellsOf are the layers of a model of a known kind, the lowest first.
 func cellsOf(c Config) []cell {
 	cells := make([]cell, c.layers())
+	kind, _ := kinds.Find(c.Kind) // Validate has found it
 	for i := range cells {
-		cells[i] = cell{kind: c.Kind, in: c.outputWidth(), units: c.Units, out: c.outputWidth(), projected: c.Projection != Unprojected}
+		cells[i] = cell{kind: kind, in: c.outputWidth(), units: c.Units, out: c.outputWidth(), projected: c.Projection != Unprojected}
 	}
 	cells[0].in = c.Embedding
 	return cells
 }
 
-// gatesPerUnit is the number of gate values of a memory cell, the candidate
-// among them.
-func (c cell) gatesPerUnit() int {
-	if c.kind == LSTM {
-		return 4
-	}
-	return 3
-}
-
-func (c cell) gates() int { return c.gatesPerUnit() * c.units }
+func (c cell) gates() int { return c.kind.gatesPerUnit * c.units }
 
 // direct is the number of gate columns that the previous output adds to without
-// more ado: all but the candidate of a GRU, whose part the reset gate scales.
+// more ado: all but the candidate's, where a reset gate scales that part.
 func (c cell) direct() int {
-	if c.kind == GRU {
-		return 2 * c.units
+	if c.kind.resets {
+		return c.gates() - c.units
 	}
 	return c.gates()
 }
@@ -60,19 +52,11 @@ func (c cell) products() int {
 }
 
 // activate computes one row's memory and emission from its gates, which hold
-// pre-activations and receive activations. candidate is, of a GRU, the recurrent
-// part of the candidate. squash receives tanh c, of an LSTM. memory may be
-// previous; a GRU's emitted may be its memory.
+// pre-activations and receive activations. candidate is, with a reset gate, the
+// recurrent part of the candidate. squash receives tanh c, of a kind that keeps it.
+// memory may be previous; emitted may be memory, of a kind that emits it.
 func (c cell) activate(gates, candidate, previous, memory, squash, emitted []float32) {
-	switch c.kind {
-	case CIFGLSTM:
-		kernels.CIFGForward(gates, previous, memory, squash, emitted)
-	case LSTM:
-		kernels.LSTMForward(gates, previous, memory, squash, emitted)
-	case GRU:
-		kernels.GRUForward(gates, candidate, previous, memory)
-		copy(emitted, memory)
-	}
+	c.kind.forward(gates, candidate, previous, memory, squash, emitted)
 }
 
 // row is row i of a matrix with the given width.

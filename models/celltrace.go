@@ -8,14 +8,14 @@ type cellTrace struct {
 	cell
 
 	gates     []float32 // [rows, gates], activated
-	candidate []float32 // gru: [rows, units], the candidate's recurrent part
+	candidate []float32 // with a reset gate: [rows, units], the candidate's recurrent part
 	memory    []float32 // [active(0)+rows, units]: zeros for step 0 to start from, then c
-	squash    []float32 // lstm: [rows, units]: tanh c
-	emitted   []float32 // [rows, units]: e; of a gru a part of memory
+	squash    []float32 // [rows, units]: tanh c, unless memory is emitted
+	emitted   []float32 // [rows, units]: e; where memory is emitted, a part of it
 	output    []float32 // [rows, out]: h; without projection it is emitted
 
 	gateGradient      []float32 // [rows, gates], before the activation
-	candidateGradient []float32 // gru: [rows, units]
+	candidateGradient []float32 // with a reset gate: [rows, units]
 	memoryGradient    []float32 // [active(0), units]
 	emittedGradient   []float32 // [active(0), units], if projected
 	joined            []float32 // [rows, in+out]: x and h', which is 0 in step 0
@@ -24,7 +24,7 @@ type cellTrace struct {
 	projection kernels.Packed   // P, and on the way back its transpose
 }
 
-// recurrentWeights are U, in two parts for a GRU.
+// recurrentWeights are U, in two parts where a reset gate scales one.
 type recurrentWeights struct {
 	direct    kernels.Packed
 	candidate kernels.Packed
@@ -32,23 +32,23 @@ type recurrentWeights struct {
 
 func (r *recurrentWeights) pack(c cell, w *layerWeights) {
 	kernels.PackB(false, c.out, c.direct(), w.recurrent, c.gates(), &r.direct)
-	if c.kind == GRU {
+	if c.kind.resets {
 		kernels.PackB(false, c.out, c.units, w.recurrent[c.direct():], c.gates(), &r.candidate)
 	}
 }
 
 func (r *recurrentWeights) packTransposed(c cell, w *layerWeights) {
 	kernels.PackB(true, c.direct(), c.out, w.recurrent, c.gates(), &r.direct)
-	if c.kind == GRU {
+	if c.kind.resets {
 		kernels.PackB(true, c.units, c.out, w.recurrent[c.direct():], c.gates(), &r.candidate)
 	}
 }
 
-// add adds the previous outputs' part to beta times n rows of gates and, of a GRU,
-// to candidate.
+// add adds the previous outputs' part to beta times n rows of gates and, where a reset
+// gate scales it, to candidate.
 func (r *recurrentWeights) add(c cell, n int, previous []float32, beta float32, gates, candidate []float32) {
 	kernels.GemmPacked(false, n, 1, previous, c.out, &r.direct, beta, gates, c.gates())
-	if c.kind == GRU {
+	if c.kind.resets {
 		kernels.GemmPacked(false, n, 1, previous, c.out, &r.candidate, 1, candidate, c.units)
 	}
 }
@@ -60,9 +60,11 @@ func (c *cellTrace) reserve(batch *packed) {
 	c.gateGradient = grow(c.gateGradient, rows*c.cell.gates())
 	c.memoryGradient = grow(c.memoryGradient, first*c.units)
 	c.joined = grow(c.joined, rows*(c.in+c.out))
-	if c.kind == GRU {
+	if c.kind.resets {
 		c.candidate = grow(c.candidate, rows*c.units)
 		c.candidateGradient = grow(c.candidateGradient, rows*c.units)
+	}
+	if c.kind.emitsMemory {
 		c.emitted = c.memory[first*c.units:]
 	} else {
 		c.squash = grow(c.squash, rows*c.units)
@@ -85,7 +87,7 @@ func (c *cellTrace) forward(batch *packed, w *layerWeights, x []float32) {
 		kernels.PackB(false, c.units, c.out, w.projection, c.out, &c.projection)
 	}
 	kernels.GemmBias(false, false, batch.rows(), gates, c.in, x, c.in, w.input, gates, w.bias, c.gates, gates)
-	if c.kind == GRU {
+	if c.kind.resets {
 		fillRows(c.candidate, w.candidateBias)
 	}
 	clear(c.memory[:batch.active(0)*c.units])
@@ -115,21 +117,28 @@ func (c *cellTrace) forwardStep(batch *packed, t int) {
 // The rows of the parts that only some kinds have are nil for the others.
 
 func (c *cellTrace) candidateFrom(r int) []float32 {
-	if c.kind != GRU {
+	if !c.kind.resets {
 		return nil
 	}
 	return c.candidate[r*c.units:]
 }
 
 func (c *cellTrace) candidateRow(r int) []float32 {
-	if c.kind != GRU {
+	if !c.kind.resets {
 		return nil
 	}
 	return row(c.candidate, r, c.units)
 }
 
+func (c *cellTrace) candidateGradientRow(r int) []float32 {
+	if !c.kind.resets {
+		return nil
+	}
+	return row(c.candidateGradient, r, c.units)
+}
+
 func (c *cellTrace) squashRow(r int) []float32 {
-	if c.kind == GRU {
+	if c.kind.emitsMemory {
 		return nil
 	}
 	return row(c.squash, r, c.units)
@@ -188,7 +197,7 @@ func (c *cellTrace) backwardStep(batch *packed, t int, outputGradient []float32)
 func (c *cellTrace) addRecurrentGradient(n, next int, dh []float32) {
 	gates := c.cell.gates()
 	kernels.GemmPacked(false, n, 1, c.gateGradient[next*gates:], gates, &c.recurrent.direct, 1, dh, c.out)
-	if c.kind == GRU {
+	if c.kind.resets {
 		kernels.GemmPacked(false, n, 1, c.candidateGradient[next*c.units:], c.units, &c.recurrent.candidate, 1, dh, c.out)
 	}
 }
@@ -197,22 +206,15 @@ func (c *cellTrace) addRecurrentGradient(n, next int, dh []float32) {
 // of its memory to the memory before.
 func (c *cellTrace) rowGradient(r int, previous, emitted, memory []float32) {
 	gates, gradient := row(c.gates, r, c.cell.gates()), row(c.gateGradient, r, c.cell.gates())
-	switch c.kind {
-	case CIFGLSTM:
-		kernels.CIFGBackward(gates, previous, c.squashRow(r), emitted, memory, gradient)
-	case LSTM:
-		kernels.LSTMBackward(gates, previous, c.squashRow(r), emitted, memory, gradient)
-	case GRU:
-		kernels.GRUBackward(gates, c.candidateRow(r), previous, emitted, memory, gradient, row(c.candidateGradient, r, c.units))
-	}
+	c.kind.backward(gates, c.candidateRow(r), previous, c.squashRow(r), emitted, memory, gradient, c.candidateGradientRow(r))
 }
 
 // weightGradients sums over all rows, in their order, in one product each.
 func (c *cellTrace) weightGradients(batch *packed, g *layerWeights, x, outputGradient []float32) {
 	rows := batch.rows()
 	c.join(batch, x)
-	if c.kind == GRU {
-		c.gruGradients(rows, g)
+	if c.kind.resets {
+		c.resetGradients(rows, g)
 	} else {
 		c.gatesGradient(rows, c.in+c.out, c.cell.gates(), c.joined, g.inputAndRecurrent)
 	}
@@ -223,8 +225,8 @@ func (c *cellTrace) weightGradients(batch *packed, g *layerWeights, x, outputGra
 	addRows(g.bias, c.gateGradient)
 }
 
-// gruGradients keeps apart what the reset gate scales.
-func (c *cellTrace) gruGradients(rows int, g *layerWeights) {
+// resetGradients keeps apart what the reset gate scales.
+func (c *cellTrace) resetGradients(rows int, g *layerWeights) {
 	previous := c.joined[c.in:]
 	c.gatesGradient(rows, c.in, c.cell.gates(), c.joined, g.input)
 	c.gatesGradient(rows, c.out, c.direct(), previous, g.recurrent)

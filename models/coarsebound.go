@@ -23,7 +23,7 @@ type coarseBounds struct {
 // its emissions allow no look-ahead.
 func (t *Tables) newCoarseBounds() *coarseBounds {
 	l := &t.scorer.layers[0]
-	if t.targets == nil || l.kind != CIFGLSTM {
+	if t.targets == nil || !l.kind.coarse {
 		return nil
 	}
 	b := &coarseBounds{

@@ -4,26 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
-	"strings"
 )
-
-// Kinds of recurrent cells.
-const (
-	// CIFGLSTM is an LSTM whose forget gate is one minus its input gate (Greff
-	// et al., "LSTM: A Search Space Odyssey", 2017, variant CIFG).
-	CIFGLSTM = "cifg-lstm"
-	// LSTM has input, forget and output gates, and no peepholes (Gers et al.,
-	// "Learning to Forget", 2000).
-	LSTM = "lstm"
-	// GRU is the gated recurrent unit (Cho et al., "Learning Phrase
-	// Representations using RNN Encoder-Decoder", 2014) that applies its reset
-	// gate after the recurrent matrix product, as cuDNN and PyTorch do.
-	GRU = "gru"
-)
-
-// Kinds lists the model kinds.
-func Kinds() []string { return []string{CIFGLSTM, LSTM, GRU} }
 
 // Config describes a language model: an embedding of the tokens, one to three
 // recurrent layers, and a softmax over the vocabulary. Kind, Vocabulary,
@@ -32,7 +13,7 @@ func Kinds() []string { return []string{CIFGLSTM, LSTM, GRU} }
 // of the embedding, and tied to it.
 type Config struct {
 	// Kind of the cells, one of Kinds.
-	Kind string `json:"kind"`
+	Kind Kind `json:"kind"`
 	// Vocabulary is the number of token ids, the special ones included.
 	// Ids are 0..Vocabulary-1. At least 2.
 	Vocabulary int `json:"vocabulary"`
@@ -84,8 +65,8 @@ func (c Config) outputWidth() int {
 // Validate reports everything that is wrong with the configuration, in one error.
 func (c Config) Validate() error {
 	var problems []error
-	if !slices.Contains(Kinds(), c.Kind) {
-		problems = append(problems, fmt.Errorf("kind %q: want one of %s", c.Kind, strings.Join(Kinds(), ", ")))
+	if _, err := kinds.Find(c.Kind); err != nil {
+		problems = append(problems, err)
 	}
 	check := func(name string, value, low, high int) {
 		if value < low || value > high {

@@ -41,12 +41,7 @@ func (c cell) initialize(rng *rand.Rand, w *layerWeights) {
 	fillUniform(rng, w.input, glorot(c.in, c.units))
 	fillUniform(rng, w.recurrent, glorot(c.out, c.units))
 	fillUniform(rng, w.projection, glorot(c.units, c.out))
-	switch c.kind {
-	case CIFGLSTM:
-		fill(w.bias[:c.units], initialInputGate)
-	case LSTM:
-		fill(w.bias[c.units:2*c.units], initialForgetGate)
-	}
+	c.kind.initialize(w.bias, c.units)
 }
 
 func glorot(in, out int) float64 { return math.Sqrt(6 / float64(in+out)) }

@@ -160,7 +160,7 @@ func (l *layout) addLayer(i int, c cell) {
 	at.input = l.add(layerTensor(InputTensor, i), c.in, c.gates())
 	at.recurrent = l.add(layerTensor(RecurrentTensor, i), c.out, c.gates())
 	at.bias = l.add(layerTensor(BiasTensor, i), c.gates())
-	if c.kind == GRU {
+	if c.kind.resets {
 		at.candidateBias = l.add(layerTensor(CandidateBiasTensor, i), c.units)
 	}
 	if c.projected {

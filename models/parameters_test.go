@@ -137,7 +137,7 @@ func TestValidateNamesEveryProblem(t *testing.T) {
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, want := range []string{`kind "transformer": want one of cifg-lstm`, "vocabulary 1:", "embedding 0:", "units 1048576:"} {
+	for _, want := range []string{`kind "transformer": expected one of cifg-lstm`, "vocabulary 1:", "embedding 0:", "units 1048576:"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("error %q does not contain %q", err, want)
 		}

@@ -20,7 +20,7 @@ type reference struct {
 }
 
 type referenceLayer struct {
-	kind                      string
+	kind                      Kind
 	units                     int
 	input, recurrent, project [][]float64 // project is nil without projection
 	bias, candidateBias       []float64

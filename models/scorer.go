@@ -190,7 +190,7 @@ func (s *Scorer) step(w *workspace, tokens []int32, states *States) {
 func (l *scorerLayer) step(w *workspace, b *layerWeights, x, memory, output []float32) {
 	c, n := l.cell, len(memory)/l.units
 	gates, candidate, emitted := w.gates[:n*c.gates()], w.candidate[:n*c.units], w.emitted[:n*c.units]
-	if c.kind == GRU {
+	if c.kind.resets {
 		fillRows(candidate, b.candidateBias)
 	}
 	kernels.GemmPackedBias(false, n, x, c.in, &l.input, b.bias, gates, c.gates())

@@ -75,5 +75,5 @@ func describe(cells []cell) string {
 		return "0 units"
 	}
 	c := cells[0]
-	return fmt.Sprintf("%d units and width %d in %d layers of %s", c.units, c.out, len(cells), c.kind)
+	return fmt.Sprintf("%d units and width %d in %d layers of %s", c.units, c.out, len(cells), c.kind.Kind)
 }

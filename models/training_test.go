@@ -133,7 +133,7 @@ func TestEveryOptimizerTrainsTheModel(t *testing.T) {
 func TestEveryKindTrains(t *testing.T) {
 	t.Parallel()
 	for _, kind := range models.Kinds() {
-		t.Run(kind, func(t *testing.T) {
+		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			m, err := models.New(models.Config{
 				Kind: kind, Vocabulary: 60, Embedding: 11, Units: 17, Layers: 2, Projection: models.Unprojected, Untied: true,

@@ -29,7 +29,7 @@ func eachTreeScorer(t *testing.T, test func(t *testing.T, tree *TreeScorer, rng 
 		test(t, tables.NewTreeScorer(), rng)
 	})
 	for _, kind := range Kinds() {
-		t.Run(kind+" wider than a sum", func(t *testing.T) {
+		t.Run(string(kind)+" wider than a sum", func(t *testing.T) {
 			t.Parallel()
 			run(t, mustConfigure(t, Config{Kind: kind, Vocabulary: 50, Embedding: 6, Units: 400, Projection: Unprojected, Untied: true, Layers: 2}))
 		})

@@ -1,27 +1,41 @@
 package networks
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 
 	"gorgonia.org/gorgonia"
 
+	"coalmine/internal/registry"
 	"coalmine/models"
 )
 
+// Activation names the function after a hidden layer.
+type Activation string
+
 // Activations of hidden layers.
 const (
-	ReLU    = "relu"
-	Tanh    = "tanh"
-	Sigmoid = "sigmoid"
+	ReLU    Activation = "relu"
+	Tanh    Activation = "tanh"
+	Sigmoid Activation = "sigmoid"
 )
 
+// activation is the entry of one.
+type activation struct {
+	name  Activation
+	apply func(*gorgonia.Node) (*gorgonia.Node, error)
+}
+
+// activations are all activations there are.
+var activations = registry.New("activation", func(a activation) Activation { return a.name },
+	activation{ReLU, gorgonia.Rectify}, activation{Tanh, gorgonia.Tanh}, activation{Sigmoid, gorgonia.Sigmoid})
+
 // Activations lists the activations.
-func Activations() []string { return []string{ReLU, Tanh, Sigmoid} }
+func Activations() []Activation { return activations.Names() }
 
 // Config describes a classifier: fully connected layers with an activation
 // after each but the last, whose outputs are the logits of a softmax.
@@ -33,8 +47,8 @@ type Config struct {
 	Hidden []int `json:"hidden,omitempty"`
 	// Classes is the number of labels, 0..Classes-1. At least 2.
 	Classes int `json:"classes"`
-	// Activation is one of Activations; empty is relu.
-	Activation string `json:"activation,omitempty"`
+	// Activation may be empty for ReLU.
+	Activation Activation `json:"activation,omitempty"`
 }
 
 // maxWidth bounds every layer, so that no size overflows.
@@ -53,8 +67,8 @@ func (c Config) Validate() error {
 	for _, width := range c.Hidden {
 		check("hidden width", width, 1)
 	}
-	if c.Activation != "" && !slices.Contains(Activations(), c.Activation) {
-		problems = append(problems, fmt.Errorf("activation %q: want one of %s", c.Activation, strings.Join(Activations(), ", ")))
+	if _, err := activations.Find(cmp.Or(c.Activation, ReLU)); err != nil {
+		problems = append(problems, err)
 	}
 	if err := errors.Join(problems...); err != nil {
 		return fmt.Errorf("classifier configuration: %w", err)
@@ -147,14 +161,12 @@ func dense[T Real](g *Graph[T], name string, x *gorgonia.Node, in, out int) (*go
 	return sum, nil
 }
 
-func activate(x *gorgonia.Node, kind string) (*gorgonia.Node, error) {
-	switch kind {
-	case Tanh:
-		return gorgonia.Tanh(x)
-	case Sigmoid:
-		return gorgonia.Sigmoid(x)
+func activate(x *gorgonia.Node, name Activation) (*gorgonia.Node, error) {
+	a, err := activations.Find(cmp.Or(name, ReLU))
+	if err != nil {
+		return nil, err
 	}
-	return gorgonia.Rectify(x)
+	return a.apply(x)
 }
 
 // crossEntropy is the sum of -weights * log softmax(logits), of the same shape.

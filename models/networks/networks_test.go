@@ -216,7 +216,7 @@ func TestTheEngineMultipliesLikeGonum(t *testing.T) {
 func TestBadInputIsRefused(t *testing.T) {
 	t.Parallel()
 	_, err := New(Config{Inputs: 0, Hidden: []int{0}, Classes: 1, Activation: "gelu"})
-	for _, want := range []string{"inputs 0: want", "classes 1: want 2", "hidden width 0: want 1", `activation "gelu": want one of relu`} {
+	for _, want := range []string{"inputs 0: want", "classes 1: want 2", "hidden width 0: want 1", `activation "gelu": expected one of relu`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q in it", err, want)
 		}

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"coalmine/internal/fractions"
+	"coalmine/models"
 	"coalmine/privacy"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
@@ -150,7 +151,7 @@ type Canaries struct {
 type Model struct {
 	// Kind of the recurrent cells: cifg-lstm is an LSTM with coupled input and
 	// forget gates.
-	Kind string `json:"kind" default:"cifg-lstm" oneof:"cifg-lstm lstm gru" also:"type architecture" source:"Thakkar et al. 2020, section 4.1"`
+	Kind models.Kind `json:"kind" default:"cifg-lstm" also:"type architecture" source:"Thakkar et al. 2020, section 4.1"`
 	// Embedding dimension.
 	Embedding int `json:"embedding" default:"96" range:"[1,65536]" source:"Thakkar et al. 2020, section 4.1"`
 	// Units of each recurrent layer.

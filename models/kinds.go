@@ -1,0 +1,112 @@
+package models
+
+import (
+	"coalmine/internal/kernels"
+	"coalmine/internal/registry"
+)
+
+// Kind names the recurrent cells of a language model.
+type Kind string
+
+// Kinds of recurrent cells.
+const (
+	CIFGLSTM Kind = "cifg-lstm"
+	LSTM     Kind = "lstm"
+	GRU      Kind = "gru"
+)
+
+// kinds are all kinds of cells.
+var kinds = registry.New("kind", func(k *CellKind) Kind { return k.Kind }, &cifgLSTM, &lstm, &gru)
+
+// CellKind describes a kind of recurrent cell: all that layers, training and
+// scoring know of it. The equations stand at cell.
+type CellKind struct {
+	Kind Kind
+	// Summary says in one line what the cell is, Source where it stands.
+	Summary, Source string
+
+	// gatesPerUnit is the number of gate values of a memory cell, the candidate
+	// activation among them.
+	gatesPerUnit int
+	// resets says that a reset gate scales the previous output's part of the
+	// candidate activation, which stands last among the gates: that part has a bias
+	// of its own (CandidateBiasTensor) and is computed apart.
+	resets bool
+	// emitsMemory says that what the cell emits is its memory, so that no tanh c is kept.
+	emitsMemory bool
+	// initialize sets the bias of a layer, which is zero, to its initial values.
+	initialize func(bias []float32, units int)
+	// forward and backward are the cell's kernels, by row. candidate is the
+	// previous output's part of the candidate activation, nil unless resets; squash is
+	// tanh c, nil with emitsMemory.
+	forward  func(gates, candidate, previous, memory, squash, emitted []float32)
+	backward func(gates, candidate, previous, squash, dEmitted, dMemory, dGates, dCandidate []float32)
+
+	// edge is forward from two shares of the gates, for a TreeScorer; nil where only
+	// forward does it. coarse says that coarse bounds hold for the cell.
+	edge   func(input, recurrent, previous, memory, emission, ahead, later []float32)
+	coarse bool
+}
+
+// Kinds lists the kinds.
+func Kinds() []Kind { return kinds.Names() }
+
+// CellKinds lists the entries of all kinds.
+func CellKinds() []*CellKind { return kinds.Entries() }
+
+// Choices lists the kinds as words of an experiment file.
+func (Kind) Choices() []string { return kinds.Words() }
+
+// cifgLSTM is an LSTM whose forget gate is one minus its input gate (Greff et al.,
+// "LSTM: A Search Space Odyssey", 2017, variant CIFG).
+var cifgLSTM = CellKind{
+	Kind:         CIFGLSTM,
+	Summary:      "an LSTM whose forget gate is one minus its input gate",
+	Source:       "Greff et al. 2017, variant CIFG",
+	gatesPerUnit: 3,
+	initialize:   func(bias []float32, units int) { fill(bias[:units], initialInputGate) },
+	forward: func(gates, _, previous, memory, squash, emitted []float32) {
+		kernels.CIFGForward(gates, previous, memory, squash, emitted)
+	},
+	backward: func(gates, _, previous, squash, dEmitted, dMemory, dGates, _ []float32) {
+		kernels.CIFGBackward(gates, previous, squash, dEmitted, dMemory, dGates)
+	},
+	edge:   kernels.CIFGCell,
+	coarse: true,
+}
+
+// lstm has input, forget and output gates, and no peepholes (Gers et al., "Learning
+// to Forget", 2000).
+var lstm = CellKind{
+	Kind:         LSTM,
+	Summary:      "input, forget and output gates, no peepholes",
+	Source:       "Gers et al. 2000",
+	gatesPerUnit: 4,
+	initialize:   func(bias []float32, units int) { fill(bias[units:2*units], initialForgetGate) },
+	forward: func(gates, _, previous, memory, squash, emitted []float32) {
+		kernels.LSTMForward(gates, previous, memory, squash, emitted)
+	},
+	backward: func(gates, _, previous, squash, dEmitted, dMemory, dGates, _ []float32) {
+		kernels.LSTMBackward(gates, previous, squash, dEmitted, dMemory, dGates)
+	},
+}
+
+// gru is the gated recurrent unit (Cho et al., "Learning Phrase Representations
+// using RNN Encoder-Decoder", 2014) that applies its reset gate after the recurrent
+// matrix product, as cuDNN and PyTorch do.
+var gru = CellKind{
+	Kind:         GRU,
+	Summary:      "a gated recurrent unit that applies its reset gate after the recurrent product, as cuDNN and PyTorch do",
+	Source:       "Cho et al. 2014",
+	gatesPerUnit: 3,
+	resets:       true,
+	emitsMemory:  true,
+	initialize:   func([]float32, int) {},
+	forward: func(gates, candidate, previous, memory, _, emitted []float32) {
+		kernels.GRUForward(gates, candidate, previous, memory)
+		copy(emitted, memory)
+	},
+	backward: func(gates, candidate, previous, _, dEmitted, dMemory, dGates, dCandidate []float32) {
+		kernels.GRUBackward(gates, candidate, previous, dEmitted, dMemory, dGates, dCandidate)
+	},
+}
