@@ -133,6 +133,7 @@ func cellCounts(s *status.Run) string {
 			done++
 		case runs.Failed:
 			failed++
+		case runs.Queued, runs.Running, runs.Paused, runs.Cancelled:
 		}
 	}
 	text := fmt.Sprintf("%d/%d", done, len(s.Cells))

@@ -309,7 +309,7 @@ func (g *Group) add(n Node) {
 		if !slices.Contains(g.Why, n.Why) {
 			g.Why = append(g.Why, n.Why)
 		}
-	default:
+	case NotNeeded:
 		g.Unneeded++
 	}
 }

@@ -130,6 +130,7 @@ func (c *checker) visit(r Ref) {
 		self, needs = ch, ch.StandingNeeds()
 	}
 	switch c.state[self] {
+	case unseen:
 	case closed:
 		return
 	case open:

@@ -32,6 +32,7 @@ func (m *machine) integer(o operand, size int) (uint64, error) {
 		return m.general[o.index], nil
 	case parameter:
 		return m.frame.get(o.displacement, size)
+	case vector, opmask, memory, label:
 	}
 	return 0, fmt.Errorf("operand is no integer")
 }

@@ -176,6 +176,7 @@ func (m *machine) lane(o operand, i int) (uint32, error) {
 			return 0, err
 		}
 		return m.memory.load(address + uint64(4*i))
+	case immediate, general, opmask, label:
 	}
 	return 0, fmt.Errorf("operand is no vector")
 }

@@ -136,7 +136,7 @@ func (f *Front) handler(target string) http.Handler {
 			reset(w)
 		case None:
 			direct.ServeHTTP(w, r)
-		default:
+		case Unanswered, Late, Trickling, Truncated, Short, Flipped:
 			answer := &recorded{header: http.Header{}, status: http.StatusOK}
 			direct.ServeHTTP(answer, r)
 			answer.deliver(w, r, s)

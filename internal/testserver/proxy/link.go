@@ -154,6 +154,7 @@ func (l *Link) awaitPassing() bool {
 			return false
 		case Open, Slow:
 			return true
+		case Stalled, HalfOpen: // until that changes
 		}
 		<-changed
 		if state == HalfOpen {
