@@ -11,11 +11,14 @@ COMPOSE_VERSION := v2.40.3
 build:
 	CGO_ENABLED=0 go build -o coalmine ./cmd/coalmine
 
+# Tests check more than programs at work do: see internal/invariants.
+TAGS := -tags invariants
+
 test:
 	scripts/setup.sh
 	scripts/check-compose.sh
 	scripts/check-deploy.sh
-	go test -timeout 10m ./...
+	go test $(TAGS) -timeout 10m ./...
 
 # Kills, cuts and corrupts parts of small clusters by seeded schedules: SEEDS of
 # them, from the seed FIRST on, two at a time; about five seconds each.
@@ -23,13 +26,13 @@ SEEDS ?= 20
 FIRST ?= 1
 chaos:
 	scripts/setup.sh
-	cd internal/endtoend && go test -count 1 -timeout 0 -parallel 2 -run '^TestChaos$$' -chaos.seeds $(SEEDS) -chaos.first $(FIRST)
+	cd internal/endtoend && go test $(TAGS) -count 1 -timeout 0 -parallel 2 -run '^TestChaos$$' -chaos.seeds $(SEEDS) -chaos.first $(FIRST)
 
 # Trains ROUNDS rounds on a small cluster and prints how much its processes grow.
 ROUNDS ?= 2000
 soak:
 	scripts/setup.sh
-	cd internal/endtoend && go test -count 1 -timeout 0 -run '^TestSoak$$' -soak.rounds $(ROUNDS)
+	cd internal/endtoend && go test $(TAGS) -count 1 -timeout 0 -run '^TestSoak$$' -soak.rounds $(ROUNDS)
 
 lint: $(GOLANGCI)
 	$(GOLANGCI) run --allow-parallel-runners --timeout 10m ./...

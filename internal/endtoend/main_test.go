@@ -6,7 +6,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
+
+	"coalmine/internal/invariants"
 )
 
 // binary is the program under test, built by TestMain; scratch is a directory
@@ -25,7 +28,11 @@ func buildAndRun(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	scratch, binary = dir, filepath.Join(dir, "coalmine")
-	build := exec.CommandContext(context.Background(), "go", "build", "-o", binary, "coalmine/cmd/coalmine")
+	args := []string{"build", "-o", binary, "coalmine/cmd/coalmine"}
+	if invariants.Enabled {
+		args = slices.Insert(args, 1, "-tags", "invariants")
+	}
+	build := exec.CommandContext(context.Background(), "go", args...)
 	if output, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "building coalmine: %v\n%s", err, output)
 		return 1

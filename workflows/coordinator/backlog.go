@@ -39,7 +39,7 @@ func (b *backlog) Pop() any {
 
 // ready puts a task into the backlog of every run that wants it.
 func (t *term) ready(x *task) {
-	x.state = backlogged
+	t.move(x, becomeReady)
 	t.readySeq++
 	x.seq = t.readySeq
 	t.offer(x)
@@ -141,7 +141,7 @@ func (t *term) peek(r *run, class tasks.Class) bool {
 	b := r.backlog[class]
 	for b != nil && len(*b) > 0 {
 		e := (*b)[0]
-		if e.task.state == backlogged && e.seq == e.task.seq && slices.Contains(e.task.wants, r) && t.runnable(e.task) {
+		if e.task.state == ready && e.seq == e.task.seq && slices.Contains(e.task.wants, r) && t.runnable(e.task) {
 			if !t.yields(e.task, r) {
 				return true
 			}
@@ -158,7 +158,7 @@ func (t *term) runnable(x *task) bool {
 	if t.lacking(x) == "" {
 		return true
 	}
-	x.state = parked
+	t.move(x, park)
 	t.parked = append(t.parked, x)
 	t.changed = true
 	return false
@@ -184,7 +184,7 @@ func (t *term) unpark() {
 	t.parked = nil
 	for _, x := range parkedBefore {
 		if x.state == parked {
-			x.state = idle
+			t.move(x, unpark)
 			x.owner.requeue(t, x)
 		}
 	}

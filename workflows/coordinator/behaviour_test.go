@@ -237,13 +237,13 @@ func TestTheHigherPriorityGoesFirstAndEqualsShare(t *testing.T) {
 	w.workers = nil
 	ids := []string{w.submit("a", 0), w.submit("b", 0), w.submit("c", 5)}
 	w.until(func() bool {
-		ready := 0
+		could := 0
 		for _, n := range w.term.nodes {
-			if n.state == backlogged {
-				ready++
+			if n.state == ready {
+				could++
 			}
 		}
-		return ready == 90
+		return could == 90
 	})
 	w.until(func() bool { return slices.Contains(w.term.status(w.run(ids[0])).Reasons, "no live worker") })
 	w.hire(2)

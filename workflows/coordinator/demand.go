@@ -55,14 +55,14 @@ func (t *term) recount() {
 // nodesReady are the standing nodes in the backlog, in the order in which they
 // became ready.
 func (t *term) nodesReady() []*node {
-	var ready []*node
+	var nodes []*node
 	for _, n := range t.nodes {
-		if n.state == backlogged {
-			ready = append(ready, n)
+		if n.state == ready {
+			nodes = append(nodes, n)
 		}
 	}
-	slices.SortFunc(ready, func(a, b *node) int { return a.seq - b.seq })
-	return ready
+	slices.SortFunc(nodes, func(a, b *node) int { return a.seq - b.seq })
+	return nodes
 }
 
 // want adds a run's interest in something, and in all that it takes to have it.
@@ -88,7 +88,7 @@ func (t *term) want(d dependency, r *run, rank int) {
 		t.inspect(n)
 	case absent:
 		t.wantNeeds(n, r, rank)
-		if n.state == backlogged {
+		if n.state == ready {
 			t.offer(n.task)
 		}
 		t.readyIfPossible(n)
@@ -144,7 +144,8 @@ func (t *term) readyIfPossible(n *node) {
 
 // arrived marks a standing node available and tells whoever waits for it.
 func (t *term) arrived(n *node) {
-	n.presence, n.state = available, finished
+	n.presence = available
+	t.finishTask(n.task)
 	n.wants = n.wants[:0]
 	if !n.ready() {
 		t.dirty = true // what it would have needed is no longer wanted for it
@@ -159,7 +160,8 @@ func (t *term) invalidate(n *node) {
 	if n.presence != available {
 		return
 	}
-	n.presence, n.state = unknown, idle
+	n.presence = unknown
+	t.move(n.task, lose)
 	t.dirty = true
 }
 

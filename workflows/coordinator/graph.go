@@ -247,7 +247,7 @@ func (t *term) release(r *run) {
 		for _, d := range n.needs {
 			d.dependents().forgetNodes(gone)
 		}
-		n.wants, n.presence, n.state = nil, unknown, idle
+		n.wants, n.presence = nil, unknown
 	}
 	t.dirty = true
 }

@@ -90,7 +90,7 @@ func (x *task) metricsState() string {
 		return taskBlocked
 	case parked:
 		return taskParked
-	case backlogged:
+	case ready:
 		return taskReady
 	case pausing:
 		return taskRetrying

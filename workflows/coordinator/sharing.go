@@ -101,7 +101,7 @@ func (ch *chain) contends(t *term, class tasks.Class, priority int) bool {
 	}
 	return slices.ContainsFunc(ch.current.tasks(), func(x *task) bool {
 		wanted := slices.ContainsFunc(x.wants, func(r *run) bool { return r.state.Priority >= priority })
-		return wanted && (x.state == backlogged || x.state == inFlight) && t.classOf(x) == class
+		return wanted && (x.state == ready || x.state == inFlight) && t.classOf(x) == class
 	})
 }
 

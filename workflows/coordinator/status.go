@@ -174,7 +174,7 @@ func (t *term) addNodes(s *status.Run, r *run) {
 			s.Nodes.Done++
 		case inFlight:
 			s.Nodes.Running++
-		case backlogged:
+		case ready:
 			s.Nodes.Ready++
 		default:
 			s.Nodes.Waiting++

@@ -100,7 +100,7 @@ func (t *term) setWants(task *task, wants []*run, rank int) {
 		task.inheritTroubles(wants)
 	}
 	task.wants, task.rank = wants, rank
-	if changed && task.state == backlogged {
+	if changed && task.state == ready {
 		t.offer(task)
 	}
 }
@@ -113,7 +113,6 @@ func (t *term) readyIfIdle(task *task) {
 
 // committed implements owner.
 func (s *step) committed(t *term, task *task, objects []storage.Blob) {
-	task.state = finished
 	ch := s.chain
 	if ch.current != s {
 		return
@@ -197,7 +196,7 @@ func (s *step) input(t *term, reader *task, key storage.Key) (input, bool) {
 // runAgain runs a part of the step whose output is gone, if the step still runs.
 func (s *step) runAgain(t *term, part *task) {
 	if part.state == finished && s.chain.current == s {
-		part.state = idle
+		t.move(part, lose)
 		s.unfinished++
 		t.schedule(s.chain)
 	}

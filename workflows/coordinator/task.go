@@ -49,17 +49,6 @@ type task struct {
 	span     tracing.Span      // of a standing node, from its first attempt to its end
 }
 
-type taskState int
-
-const (
-	idle       taskState = iota // not wanted, or not yet possible
-	parked                      // no live worker knows its kind, or holds its key
-	backlogged                  // could run now
-	pausing                     // will be ready again after a pause
-	inFlight                    // has attempts in the queue or at workers
-	finished
-)
-
 // owner is what a task belongs to: a standing node or a step.
 type owner interface {
 	// committed says that the task's output is there, and which of it are objects
@@ -140,7 +129,8 @@ func (t *term) launch(x *task, r *run) {
 	a := &attempt{task: x, number: x.number, class: t.classOf(x), run: r, sent: t.now()}
 	a.id = attemptID(x.key, a.number)
 	a.checked = a.sent
-	x.state, x.urgent = inFlight, false
+	t.move(x, send)
+	x.urgent = false
 	x.attempts = append(x.attempts, a)
 	t.attempts[a.id] = a
 	t.inFlight[a.class]++
@@ -213,7 +203,7 @@ func (t *term) land(a *attempt) {
 	a.run.inFlight--
 	a.task.attempts = slices.DeleteFunc(a.task.attempts, func(b *attempt) bool { return b == a })
 	if a.task.state == inFlight && len(a.task.attempts) == 0 {
-		a.task.state = idle
+		t.move(a.task, land)
 	}
 	t.changed = true
 }
@@ -333,7 +323,7 @@ func (t *term) succeed(x *task, objects []storage.Blob) {
 
 // drop ends a task and calls back its attempts.
 func (t *term) drop(x *task) {
-	x.state = finished
+	t.finishTask(x)
 	x.traceEnd(nil)
 	for _, a := range x.attempts {
 		t.callBack(a)
@@ -392,22 +382,23 @@ func (t *term) tryAgain(x *task, o attempts.Outcome) {
 	if x.state != idle {
 		return // a second attempt is still under way
 	}
-	pause := backoff(x.tries)
-	x.state, x.waiting = pausing, t.now().Add(pause)
-	t.logOf(x).Warn("attempt failed; trying again", "attempt", o.Number, "worker", o.Worker, "tries", x.tries, "pause", pause, "error", o.Error)
+	wait := backoff(x.tries)
+	t.move(x, pause)
+	x.waiting = t.now().Add(wait)
+	t.logOf(x).Warn("attempt failed; trying again", "attempt", o.Number, "worker", o.Worker, "tries", x.tries, "pause", wait, "error", o.Error)
 	// A torn record may be what made it fail; it must not stand in the way again.
 	t.persist(reading, "removing a torn commit", func() bool { return x.state == pausing }, func(ctx context.Context) (func(), error) {
 		_, err := t.lookUpClean(ctx, x.key)
 		return nil, err
 	})
-	t.resumeAfter(x, pause)
+	t.resumeAfter(x, wait)
 }
 
 // resumeAfter makes a pausing task ready once the pause is over.
 func (t *term) resumeAfter(x *task, pause time.Duration) {
 	t.after(pause, func() {
 		if x.state == pausing {
-			x.state = idle
+			t.move(x, resume)
 			x.owner.requeue(t, x)
 		}
 	})
@@ -427,7 +418,7 @@ func (t *term) handedBack(a *attempt) {
 	}
 	x.returned++
 	x.urgent = true
-	x.state = pausing
+	t.move(x, pause)
 	t.resumeAfter(x, spread(x.key, min(50*time.Millisecond<<min(x.returned, 7), 5*time.Second)))
 }
 
@@ -528,8 +519,8 @@ func (t *term) fail(x *task, evidence string) {
 		t.record(r, entry)
 	}
 	x.tries, x.deaths, x.returned = 0, nil, 0
-	if x.state == backlogged || x.state == pausing {
-		x.state = idle
+	if x.state == ready || x.state == pausing {
+		t.move(x, giveUp)
 	}
 	t.dirty = true
 }

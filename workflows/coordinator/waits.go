@@ -131,7 +131,7 @@ func (t *term) addTasks(w *waits) {
 	}
 	gravest := []taskState{parked, pausing, inFlight}
 	if !w.atWork {
-		gravest = append(gravest, backlogged)
+		gravest = append(gravest, ready)
 	}
 	var list []*task
 	for x := range t.tasksOf(r) {
@@ -170,7 +170,7 @@ func (t *term) addTask(w *waits, x *task) {
 		w.add(waitFor{status.WaitReturned, x.key.String()}, fleeting, one)
 	case x.state == inFlight:
 		t.addInFlight(w, x, one)
-	case x.state == backlogged:
+	case x.state == ready:
 		t.addBacklogged(w, x)
 	}
 }
