@@ -37,8 +37,11 @@ func Registry() tasks.Registry {
 }
 
 // Plan compiles a resolved experiment, whose sources are known by their digest
-// and whose rounds are counted.
+// and whose rounds are counted. What CheckSize refuses is not compiled.
 func Plan(spec *experiment.Spec) (*plan.Plan, error) {
+	if err := CheckSize(spec); err != nil {
+		return nil, err
+	}
 	p := &plan.Plan{Nodes: map[storage.Key]*plan.Node{}, Chains: map[storage.Key]*plan.Chain{}}
 	for i := range spec.Cells {
 		c := cell{plan: p, index: i, spec: &spec.Cells[i], experiment: &spec.Cells[i].Experiment}

@@ -24,7 +24,7 @@ func (c *cell) training() {
 	chain := &plan.Chain{Origin: c.origin, StepRounds: 1}
 	switch e.Training.Algorithm {
 	case experiment.SGD:
-		chain.StepRounds = e.Training.StepsPerTask
+		chain.StepRounds = max(1, e.Training.StepsPerTask)
 		chain.Join = c.template(training.SGD, sgdParams(e), c.dataEdges()...)
 		chain.Recipe = plan.Recipe(c.origin.Key, 0, chain.StepRounds, chain.Join)
 	case experiment.FedAvg:
@@ -126,13 +126,15 @@ func (c *cell) measured() []int {
 	var rounds []int
 	if every := e.Audit.Every.Of(e.Training.Rounds); every > 0 {
 		task := max(1, e.Training.StepsPerTask)
-		for round := every; round < e.Training.Rounds; round += every {
-			if end := (round + task - 1) / task * task; end < e.Training.Rounds {
+		for round := every; round < e.Training.Rounds; {
+			end := (round + task - 1) / task * task
+			if end < e.Training.Rounds {
 				rounds = append(rounds, end)
 			}
+			round = end/every*every + every
 		}
 	}
-	return slices.Compact(append(rounds, e.Training.Rounds))
+	return append(rounds, e.Training.Rounds)
 }
 
 // after is the model after a measured round.

@@ -51,9 +51,12 @@ func (c *Cell) place(path string) position {
 
 // Where begins the message of a mistake that is found outside this package:
 // "study.yaml:12:11: data.source".
-func (c *Cell) Where(path string) string {
+func (c *Cell) Where(path string) string { return c.Problem(path, "").where() }
+
+// Problem is a mistake of the cell that is found outside this package.
+func (c *Cell) Problem(path, format string, args ...any) Problem {
 	at := c.place(path)
-	return Problem{Source: at.source, Line: at.line, Column: at.column, Path: path}.where()
+	return Problem{Source: at.source, Line: at.line, Column: at.column, Path: path, Message: fmt.Sprintf(format, args...)}
 }
 
 // Axes are values by path, in order. As JSON they are one object.

@@ -57,6 +57,10 @@ func PrepareFile(ctx context.Context, name string, data []byte, o experiment.Opt
 	if err != nil {
 		return nil, err
 	}
+	// Before the data are read, and again with the rounds that follow from them.
+	if err := compile.CheckSize(spec); err != nil {
+		return nil, err
+	}
 	s := &Submission{Spec: spec}
 	facts, err := s.survey(ctx, finder)
 	if err != nil {
@@ -66,6 +70,9 @@ func PrepareFile(ctx context.Context, name string, data []byte, o experiment.Opt
 		return nil, err
 	}
 	if err := spec.Resolve(facts); err != nil {
+		return nil, err
+	}
+	if err := compile.CheckSize(spec); err != nil {
 		return nil, err
 	}
 	s.warn()

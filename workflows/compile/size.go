@@ -1,0 +1,176 @@
+package compile
+
+import (
+	"math"
+	"reflect"
+
+	"coalmine/internal/fractions"
+	"coalmine/storage"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/plan"
+)
+
+// maxCanaries is the most canaries of a cell: a measurement is compiled to count its
+// tasks, and has a number of them that grows with the canaries.
+const maxCanaries = 100_000
+
+// CheckSize refuses an experiment whose plan would have more nodes or steps than a plan
+// may have. It counts them by arithmetic; nothing is expanded but one measurement of each
+// sort. Cells whose rounds are not counted yet count as trained for one. The error is an
+// *experiment.Error with one problem.
+func CheckSize(spec *experiment.Spec) error {
+	s := sizer{spec: spec}
+	for i := range spec.Cells {
+		if p := s.add(&spec.Cells[i]); p != nil {
+			return &experiment.Error{Problems: []experiment.Problem{*p}}
+		}
+	}
+	if p := s.whole(); p != nil {
+		return &experiment.Error{Problems: []experiment.Problem{*p}}
+	}
+	return nil
+}
+
+// sizer adds up the sizes of cells. Counts are float64, which no product exceeds.
+type sizer struct {
+	spec         *experiment.Spec
+	nodes, steps float64
+	sorts        []sort
+}
+
+// recentSorts are compared with a cell, so that a grid of many sorts costs no more than to
+// count each.
+const recentSorts = 16
+
+// sort is how many tasks the cells with equal audits have.
+type sort struct {
+	audit       *experiment.Audit
+	canaries    *experiment.Canaries
+	fixed, each float64 // tasks of a cell that has no audit, and of one measurement
+}
+
+// add counts a cell, and returns what is wrong with it alone.
+func (s *sizer) add(c *experiment.Cell) *experiment.Problem {
+	e := &c.Experiment
+	if n := drawn(e); n > maxCanaries {
+		return problem(c, "canaries", "asks for %.0f canaries (per_configuration x user_probability x example_probability, and held_back); expected at most %d: use fewer of them", n, maxCanaries)
+	}
+	steps, rounds := chainSteps(&e.Training), max(1, e.Training.Rounds)
+	if steps > plan.MaxSteps {
+		return problem(c, "training.rounds", "asks for %.0f steps, which are tasks one after another; expected at most %d in a plan: train for fewer rounds, or with sgd take more steps_per_task", steps, plan.MaxSteps)
+	}
+	fixed, each := s.tasks(c)
+	measurements := measurements(e)
+	nodes := fixed + measurements*each
+	if nodes > plan.MaxNodes {
+		return problem(c, "audit.every", "asks for %.0f measurements (training.rounds %d, audit.every %s) of %.0f tasks each, %.0f tasks in all; expected at most %d in a plan: measure less often, or look for fewer canaries",
+			measurements, rounds, e.Audit.Every, each, nodes, plan.MaxNodes)
+	}
+	s.nodes += nodes
+	s.steps += steps
+	return nil
+}
+
+// whole returns what is wrong with all cells together.
+func (s *sizer) whole() *experiment.Problem {
+	first, cells := &s.spec.Cells[0], len(s.spec.Cells)
+	if s.nodes > plan.MaxNodes {
+		return problem(first, "grid", "makes %d cells of %.0f tasks on average, %.0f tasks in all; expected at most %d in a plan: use fewer values, measure less often (audit.every), or look for fewer canaries",
+			cells, s.nodes/float64(cells), s.nodes, plan.MaxNodes)
+	}
+	if s.steps > plan.MaxSteps && s.distinctSteps() > plan.MaxSteps {
+		return problem(first, "grid", "makes %d cells whose trainings (training.rounds) have %.0f steps in all; expected at most %d in a plan: use fewer values, or train for fewer rounds", cells, s.steps, plan.MaxSteps)
+	}
+	return nil
+}
+
+func problem(c *experiment.Cell, path, format string, args ...any) *experiment.Problem {
+	p := c.Problem(path, format, args...)
+	return &p
+}
+
+// drawn is the number of canaries of a cell.
+func drawn(e *experiment.Experiment) float64 {
+	c := e.Canaries
+	if c == nil {
+		return 0
+	}
+	return float64(c.PerConfiguration)*float64(len(c.UserProbability))*float64(len(c.ExampleProbability)) + float64(c.HeldBack)
+}
+
+// chainSteps is the length of a cell's chain.
+func chainSteps(t *experiment.Training) float64 {
+	return math.Floor(float64(t.Rounds) / float64(max(1, t.StepsPerTask)))
+}
+
+// measurements is how often a cell is measured, or a little more.
+func measurements(e *experiment.Experiment) float64 {
+	if e.Audit == nil {
+		return 0
+	}
+	every := e.Audit.Every.Of(e.Training.Rounds)
+	if every < 1 {
+		return 1
+	}
+	apart := max(every, e.Training.StepsPerTask)
+	return 1 + math.Floor(float64(max(0, e.Training.Rounds-1))/float64(apart))
+}
+
+// tasks counts those of a cell without audit and those of one measurement.
+func (s *sizer) tasks(c *experiment.Cell) (fixed, each float64) {
+	short := *c
+	e := &short.Experiment
+	e.Training.Rounds, e.Audit = 1, once(e.Audit)
+	for _, known := range s.sorts[max(0, len(s.sorts)-recentSorts):] {
+		if reflect.DeepEqual(known.audit, e.Audit) && reflect.DeepEqual(known.canaries, e.Canaries) {
+			return known.fixed, known.each
+		}
+	}
+	s.sorts = append(s.sorts, sort{audit: e.Audit, canaries: e.Canaries})
+	all := nodes(short)
+	e.Audit = nil
+	fixed = nodes(short)
+	each = max(0, all-fixed) + 1 // the report lists every measured round
+	found := &s.sorts[len(s.sorts)-1]
+	found.fixed, found.each = fixed, each
+	return fixed, each
+}
+
+// once is an audit that measures the last model alone.
+func once(a *experiment.Audit) *experiment.Audit {
+	if a == nil {
+		return nil
+	}
+	last := *a
+	last.Every = fractions.Share{}
+	return &last
+}
+
+// nodes counts those of the plan of a cell alone. One that does not compile has those
+// that it has got so far: the plan tells what is wrong with it.
+func nodes(c experiment.Cell) float64 {
+	alone := &experiment.Spec{Cells: []experiment.Cell{c}}
+	p := &plan.Plan{Nodes: map[storage.Key]*plan.Node{}, Chains: map[storage.Key]*plan.Chain{}}
+	compiling := cell{plan: p, spec: &alone.Cells[0], experiment: &alone.Cells[0].Experiment}
+	_ = compiling.compile([]storage.Digest{{}})
+	return float64(len(p.Nodes))
+}
+
+// distinctSteps counts the steps of cells that differ in nothing but the length of their
+// trainings once.
+func (s *sizer) distinctSteps() float64 {
+	longest := map[storage.Digest]float64{}
+	for i := range s.spec.Cells {
+		e := s.spec.Cells[i].Experiment
+		steps := chainSteps(&e.Training)
+		e.Audit = once(e.Audit)
+		e.Training.Rounds, e.Training.Epochs, e.Training.Checkpoints = 0, 0, experiment.Checkpoints{}
+		digest := e.Digest()
+		longest[digest] = max(longest[digest], steps)
+	}
+	total := 0.0
+	for _, steps := range longest {
+		total += steps
+	}
+	return total
+}
