@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"coalmine/internal/seeds"
+	"coalmine/privacy"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/training"
@@ -63,8 +64,8 @@ func drawnVectors(t *testing.T) map[string]string {
 		`draws(4, stream(1, "noise", 1).normal)`:                                      some(4, stream(1, seeds.Noise, 1).NormFloat64),
 		`digest(draws(20000, stream(1, "noise", 1).normal))`:                          digest32(drawn(20000, stream(1, seeds.Noise, 1).NormFloat64)),
 		`stream(1, "held-out users").permutation(10)`:                                 spaced(stream(1, seeds.HeldOutUsers).Perm(10)),
-		`cohort(stream(1, "cohort", 1), 20, 5, "fixed-size")`:                         spaced(cohortOf(t, training.FixedSize)),
-		`cohort(stream(1, "cohort", 1), 20, 5, "poisson")`:                            spaced(cohortOf(t, training.Poisson)),
+		`cohort(stream(1, "cohort", 1), 20, 5, "fixed-size")`:                         spaced(cohortOf(t, privacy.FixedSize)),
+		`cohort(stream(1, "cohort", 1), 20, 5, "poisson")`:                            spaced(cohortOf(t, privacy.Poisson)),
 		`sum(references(stream(1, "references", 2), 4, [range(4, 104)] * 2, []), ())`: spaced(referencesOf(t)),
 		`Stream(secret_key(bytes(range(32)), "a training", "noise", 7)).uint64()`:     some(1, secretStream("a training", 7).Uint64),
 	}
@@ -115,9 +116,11 @@ func digest32(values []float64) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-func cohortOf(t *testing.T, sampling string) []int {
+func cohortOf(t *testing.T, sampling privacy.Sampling) []int {
 	t.Helper()
-	users, err := training.Cohort(&training.ClientsParams{Cohort: 5, Sampling: sampling}, seeds.Stream(1, seeds.Cohort, 1), 20)
+	users, err := training.Cohort(&training.ClientsParams{Cohort: 5, Sampling: sampling}, 1, 20, func(round int) (*rand.Rand, error) {
+		return seeds.Stream(1, seeds.Cohort, uint64(round)), nil
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
