@@ -54,6 +54,29 @@ func probabilityOf(r *big.Rat) (Probability, error) {
 	return Probability{r.Num().Uint64(), r.Denom().Uint64() - 1}, nil
 }
 
+// ProbabilityOf is the simplest probability whose nearest float64 is x: 1/300 for
+// 0.0033333333333333335. It gives back what Float64 has rounded, if the denominator was
+// below 2^26: fractions with such denominators are farther apart than the float64s
+// between them.
+func ProbabilityOf(x float64) (Probability, error) {
+	if !(x >= 0 && x <= 1) {
+		return Probability{}, fmt.Errorf("%v is no probability", x)
+	}
+	// Convergents of the continued fraction; the last is x itself.
+	rest, before, last := new(big.Rat).SetFloat64(x), [2]*big.Int{big.NewInt(0), big.NewInt(1)}, [2]*big.Int{big.NewInt(1), big.NewInt(0)}
+	for {
+		whole := new(big.Int).Quo(rest.Num(), rest.Denom())
+		for i := range last {
+			before[i], last[i] = last[i], new(big.Int).Add(new(big.Int).Mul(whole, last[i]), before[i])
+		}
+		found := new(big.Rat).SetFrac(last[0], last[1])
+		if nearest, _ := found.Float64(); nearest == x {
+			return probabilityOf(found)
+		}
+		rest.Inv(rest.Sub(rest, new(big.Rat).SetInt(whole)))
+	}
+}
+
 // Rat returns the exact value.
 func (p Probability) Rat() *big.Rat {
 	n := new(big.Int).SetUint64(p.numerator)
@@ -81,6 +104,16 @@ func (p Probability) String() string {
 		return percent.Num().String() + "%"
 	}
 	return p.Rat().RatString()
+}
+
+// Percent is a percentage where that says the value with at most three decimals, else
+// the text form: "99.9%", "2/3".
+func (p Probability) Percent() string {
+	percent := new(big.Rat).Mul(p.Rat(), big.NewRat(100, 1))
+	if decimals, exact := percent.FloatPrec(); exact && decimals <= 3 {
+		return percent.FloatString(decimals) + "%"
+	}
+	return p.String()
 }
 
 // MarshalText writes the text form.

@@ -2,6 +2,7 @@ package fractions
 
 import (
 	"fmt"
+	"math"
 	"math/big"
 	"testing"
 
@@ -87,5 +88,49 @@ func TestAShareIsACountOrAPercentage(t *testing.T) {
 	}
 	if (Share{}).Of(100) != 0 {
 		t.Error("no share is some rounds")
+	}
+}
+
+func TestAProbabilityComesBackFromItsNumber(t *testing.T) {
+	t.Parallel()
+	for number, want := range map[float64]string{
+		0: "0", 1: "100%", 0.1: "10%", 1.0 / 3: "1/3", 1.0 / 300: "1/300", 2e-5: "1/50000", 6e-5: "3/50000", 1.0 / 342_477_000: "1/342477000",
+		0.00123: "123/100000", 5e-9 / 3: "1/600000000",
+	} {
+		if p, err := ProbabilityOf(number); err != nil || p.String() != want {
+			t.Errorf("%v: got %s, %v; want %s", number, p, err, want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		below := rapid.Uint64Range(1, 1<<26-1).Draw(t, "denominator")
+		above := rapid.Uint64Range(0, below).Draw(t, "numerator")
+		p, err := ParseProbability(fmt.Sprintf("%d/%d", above, below))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := ProbabilityOf(p.Float64()); err != nil || again != p {
+			t.Fatalf("%s is %v, and comes back as %s, %v", p, p.Float64(), again, err)
+		}
+	})
+}
+
+func TestANumberOutsideOfProbabilitiesIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, x := range []float64{-1e-300, 1.0000000000000002, math.NaN(), math.Inf(1), math.Inf(-1), 1e-300} {
+		if p, err := ProbabilityOf(x); err == nil {
+			t.Errorf("%v became %s", x, p)
+		}
+	}
+}
+
+func TestPercentagesAreExactOrAFraction(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"0.95": "95%", "0.29": "29%", "0.57": "57%", "99.9%": "99.9%", "0.12345": "12.345%", "2/3": "2/3", "0.1234567": "1234567/10000000", "0": "0%",
+	} {
+		p, err := ParseProbability(text)
+		if err != nil || p.Percent() != want {
+			t.Errorf("%s: got %s, %v; want %s", text, p.Percent(), err, want)
+		}
 	}
 }

@@ -166,14 +166,18 @@ function result(c, has) {
 const share = (v) => (v ? `${v.memorized}/${v.of}` : '');
 const lowest = (v) => (!v ? '' : v.lowest ? `${probability(v.lowest.user_probability)}, ${probability(v.lowest.example_probability)}` : '–');
 
-/** probability is a whole percentage, a short fraction or a decimal. */
+/** probability is a whole percentage or the simplest fraction of that value: 1/300, where people wrote 1/300. */
 function probability(p) {
-  if (Math.abs(p * 100 - Math.round(p * 100)) < 1e-9) return Math.round(p * 100) + '%';
-  for (let above = 1; above < 20; above++) {
-    const below = Math.round(above / p);
-    if (Math.abs(above / below - p) < 1e-9 * p) return `${above}/${below}`;
+  if (Math.round(p * 100) / 100 === p) return Math.round(p * 100) + '%';
+  let [above, below, earlierAbove, earlierBelow, rest] = [1, 0, 0, 1, p];
+  while (below < 2 ** 26) { // convergents of the continued fraction
+    const whole = Math.floor(rest);
+    [above, earlierAbove] = [whole * above + earlierAbove, above];
+    [below, earlierBelow] = [whole * below + earlierBelow, below];
+    if (above / below === p) return `${above}/${below}`;
+    rest = 1 / (rest - whole);
   }
-  return p.toPrecision(3);
+  return String(p);
 }
 
 const digits = (e) => (e === null ? 'infinite' : Number(e.toPrecision(3)).toString());
@@ -195,7 +199,7 @@ function assumptions(c) {
       (p.holds_against ? `; holds against ${p.holds_against}` : ''));
   }
   if (v) {
-    notes.push(`${c.cell} (${c.label}): epsilon at least ${digits(v.epsilon_lower)} at delta ${v.delta} with ${100 * v.confidence}% confidence (${v.neighbouring}, unit ${v.unit}): ${v.correct} of ${v.k_plus + v.k_minus} guesses about ${v.canaries} canaries are right` +
+    notes.push(`${c.cell} (${c.label}): epsilon at least ${digits(v.epsilon_lower)} at delta ${v.delta} with ${Number((100 * v.confidence).toPrecision(12))}% confidence (${v.neighbouring}, unit ${v.unit}): ${v.correct} of ${v.k_plus + v.k_minus} guesses about ${v.canaries} canaries are right` +
       (p && p.epsilon_proved !== null && v.epsilon_lower > p.epsilon_proved ? '; this is ABOVE what is proved' : ''));
   }
   return notes;
