@@ -59,7 +59,7 @@ func (p *ServerParams) rate(round int) float64 {
 // their order, in float64. Noise comes before the optimizer. With a Guarantee
 // the metric row says what the rounds so far have cost, and a round beyond the
 // budget changes nothing.
-var Server = tasks.Kind{Name: "aggregation/server", Version: 1, Class: tasks.Compute, Run: runServer}
+var Server = tasks.Kind{Name: "aggregation/server", Version: 2, Class: tasks.Compute, Run: runServer}
 
 func runServer(ctx context.Context, t *tasks.Task) error {
 	var p ServerParams
@@ -122,6 +122,7 @@ type round struct {
 	params  *ServerParams
 	account *ledger
 	sum     []float64
+	norms   []float32 // of all clients' updates, before clipping
 	chunks  training.ChunkMetrics
 }
 
@@ -135,17 +136,22 @@ func (r *round) addChunk(ctx context.Context, t *tasks.Task, j int) error {
 	if err != nil {
 		return tasks.Permanent(fmt.Errorf("sum of chunk %d: %w", j, err))
 	}
-	tensor, ok := file.Tensor(training.SumBlob)
-	if !ok || len(tensor.Float32) != len(r.sum) {
-		return tasks.Permanent(fmt.Errorf("sum of chunk %d has %d elements, want %d", j, len(tensor.Float32), len(r.sum)))
-	}
-	for i, v := range tensor.Float32 {
-		r.sum[i] += float64(v)
-	}
 	var m training.ChunkMetrics
 	if err := t.InputMetrics(ctx, input, &m); err != nil {
 		return err
 	}
+	sum, ok := file.Tensor(training.SumTensor)
+	if !ok || len(sum.Float32) != len(r.sum) {
+		return tasks.Permanent(fmt.Errorf("sum of chunk %d has %d elements, want %d", j, len(sum.Float32), len(r.sum)))
+	}
+	norms, ok := file.Tensor(training.NormsTensor)
+	if !ok || int64(len(norms.Float32)) != m.Clients {
+		return tasks.Permanent(fmt.Errorf("chunk %d has the norms of %d updates, want those of its %d clients", j, len(norms.Float32), m.Clients))
+	}
+	for i, v := range sum.Float32 {
+		r.sum[i] += float64(v)
+	}
+	r.norms = append(r.norms, norms.Float32...)
 	r.chunks.Add(m)
 	return nil
 }
@@ -226,14 +232,13 @@ func (r *round) row(step int, before, after []float32) checkpoints.Row {
 		Tokens:         r.chunks.Tokens,
 		UpdateNorm:     math.Sqrt(kernels.SquaredNorm(change)),
 		NoiseDeviation: r.params.noiseDeviation(),
+		Norms:          checkpoints.QuantilesOf(r.norms),
 	}
+	row.Clip = r.params.Clip
 	if r.chunks.Clients > 0 {
 		row.Loss = r.chunks.LossSum / float64(r.chunks.Tokens)
 		row.ClientNorm = r.chunks.NormSum / float64(r.chunks.Clients)
 		row.Clipped = float64(r.chunks.Clipped) / float64(r.chunks.Clients)
-	}
-	if r.params.Adaptive != nil {
-		row.Clip = r.params.Clip
 	}
 	r.account.charge(&row)
 	return row

@@ -5,14 +5,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"coalmine/internal/seeds"
 	"coalmine/models"
 	"coalmine/models/optimizers"
 	"coalmine/privacy"
-	"coalmine/storage/safetensors"
+	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/taskstest"
@@ -47,10 +49,19 @@ func (b *bench) read(n *taskstest.Node) *checkpoints.Model {
 	return m
 }
 
-// chunk is a node as training/clients leaves it.
+// chunk is a node as training/clients leaves it, whose updates all have norm 1.
 func (b *bench) chunk(name string, sum []float32, m training.ChunkMetrics) *taskstest.Node {
 	b.t.Helper()
-	data, err := safetensors.Marshal([]safetensors.Tensor{{Name: training.SumBlob, Shape: []int{len(sum)}, Float32: sum}}, nil)
+	norms := make([]float32, m.Clients)
+	for i := range norms {
+		norms[i] = 1
+	}
+	return b.chunkOf(name, sum, norms, m)
+}
+
+func (b *bench) chunkOf(name string, sum, norms []float32, m training.ChunkMetrics) *taskstest.Node {
+	b.t.Helper()
+	data, err := training.EncodeSum(sum, norms)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -310,6 +321,61 @@ func TestTheClipNormFollowsTheQuantileWithItsShareOfTheNoise(t *testing.T) {
 	fixed := b.server(private(), 1, b.origin, chunk)
 	if a, f := b.row(first), b.row(fixed); a.EpsilonProved != f.EpsilonProved {
 		t.Errorf("with adaptive clipping a round costs %v, without %v; want the same", a.EpsilonProved, f.EpsilonProved)
+	}
+}
+
+func TestARowHasQuantilesOfAllClientsNorms(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	nothing := make([]float32, len(b.model.Params))
+	few := b.chunkOf("few", nothing, []float32{4, 1, 3}, training.ChunkMetrics{Clients: 3, Weight: 3, Tokens: 9, Clipped: 2})
+	many := b.chunkOf("many", nothing, []float32{9, 2, 8, 7, 5, 6, 10}, training.ChunkMetrics{Clients: 7, Weight: 7, Tokens: 9, Clipped: 6})
+	p := plain(10)
+	p.Clip = 2.5
+	row := b.row(b.server(p, 1, b.origin, few, many))
+	if want := (checkpoints.Norms{Least: 1, Tenth: 1, Quarter: 3, Median: 5, ThreeQuarters: 8, NineTenths: 9, Largest: 10}); row.Norms != want {
+		t.Errorf("quantiles %+v, want %+v", row.Norms, want)
+	}
+	if want := (checkpoints.Norms{Least: 1, Tenth: 1, Quarter: 2.5, Median: 2.5, ThreeQuarters: 2.5, NineTenths: 2.5, Largest: 2.5}); row.Norms.Clipped(row.Clip) != want {
+		t.Errorf("after clipping to %v %+v, want %+v", row.Clip, row.Norms.Clipped(row.Clip), want)
+	}
+	if row.Clip != 2.5 || row.Clipped != 0.8 {
+		t.Errorf("clip norm %v, and a share of %v clipped", row.Clip, row.Clipped)
+	}
+	nobody := b.row(b.server(p, 1, b.origin, b.chunk("nobody", nothing, training.ChunkMetrics{})))
+	if nobody.Norms != (checkpoints.Norms{}) {
+		t.Errorf("a round without clients has the quantiles %+v", nobody.Norms)
+	}
+}
+
+func TestAChunkWithoutTheNormsOfItsClientsIsRefused(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := plain(10)
+	p.Chunks = 1
+	c := b.chunkOf("x", make([]float32, len(b.model.Params)), []float32{1}, training.ChunkMetrics{Clients: 2, Weight: 2, Tokens: 9})
+	spec, err := tasks.NewSpec(Server, p, tasks.Input{Name: tasks.PreviousInput, Key: b.origin.Key}, tasks.Input{Name: tasks.PartInput(0), Key: c.Key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Step = 1
+	if _, err := b.TrySpec(Server, spec); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "chunk 0 has the norms of 1 updates, want those of its 2 clients") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// The model has the bytes that it had before rows held norms, in version 1.
+func TestTheModelHasTheBytesOfEarlierVersions(t *testing.T) {
+	t.Parallel()
+	if runtime.GOARCH != "amd64" {
+		t.Skip("equal bytes are promised among x86-64 machines")
+	}
+	b := newBench(t)
+	p := plain(2)
+	p.Clip, p.NoiseMultiplier = 0.5, 1
+	n := b.server(p, 1, b.origin, b.chunk("x", b.random(1), training.ChunkMetrics{Clients: 2, Weight: 2, Tokens: 9, LossSum: 1}))
+	if got := storage.DigestOf(n.Blob(tasks.ModelBlob)).String(); got != "55e3b80aeeba4d0bbda791963be3506ea6ba394ec04a0c5d57ccf6b47333af99" {
+		t.Errorf("the model's digest is %s", got)
 	}
 }
 

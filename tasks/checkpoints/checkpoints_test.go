@@ -68,7 +68,7 @@ func TestAFileOfAnotherModelIsRefused(t *testing.T) {
 	for want, change := range map[string]func(f *safetensors.File){
 		`no metadata field "model"`:                     func(f *safetensors.File) { f.Metadata = nil },
 		`metadata field "model": invalid character`:     set("gru"),
-		`kind "bert": expected one of`:                      set(`{"kind":"bert","vocabulary":5,"embedding":2,"units":3}`),
+		`kind "bert": expected one of`:                  set(`{"kind":"bert","vocabulary":5,"embedding":2,"units":3}`),
 		`tensor "embedding" has shape [5 2], want`:      set(`{"kind":"gru","vocabulary":6,"embedding":2,"units":3}`),
 		`tensor "cell.input" has shape [2 9], want`:     set(`{"kind":"lstm","vocabulary":5,"embedding":2,"units":3}`),
 		`no tensor "cell2.input"`:                       set(`{"kind":"gru","vocabulary":5,"embedding":2,"units":3,"layers":2}`),

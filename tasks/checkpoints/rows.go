@@ -32,10 +32,11 @@ type Row struct {
 	// NoiseDeviation is the standard deviation of the noise on the mean update.
 	NoiseDeviation float64 `json:"noise_deviation,omitempty" parquet:"noise_deviation"`
 	Spending
+	Norms
 }
 
-// Spending is the part of a Row that only some trainings with clipping have. A Parquet
-// segment has its columns only if one of its rows has them.
+// Spending is the part of a Row that only trainings with clipping have. A Parquet
+// segment has its columns, and those of Norms, only if one of its rows has them.
 type Spending struct {
 	// Epsilon (noise relative to the clip norm) and EpsilonProved are the privacy spent
 	// up to this round, at the training's delta; 0 where nothing is accounted,
@@ -46,11 +47,47 @@ type Spending struct {
 	// Stopped says that the privacy budget did not allow the round: the model is
 	// that of the round before.
 	Stopped bool `json:"stopped,omitempty" parquet:"stopped,optional"`
-	// Clip is the round's clip norm, where it changes from round to round.
+	// Clip is the round's clip norm; 0 without clipping.
 	Clip float64 `json:"clip,omitempty" parquet:"clip,optional"`
 }
 
-// plainRow is a Row without Spending, as segments have it that spend nothing.
+// Norms are quantiles of the L2 norms of a round's clients' updates, before clipping:
+// for each the least norm that so large a share of the clients do not exceed. They are
+// exact, without noise; all are 0 where no client came. After clipping each norm is the
+// smaller of itself and the clip norm, and so is each quantile.
+type Norms struct {
+	Least   float64 `json:"client_norm_min,omitempty" parquet:"client_norm_min,optional"`
+	Tenth   float64 `json:"client_norm_p10,omitempty" parquet:"client_norm_p10,optional"`
+	Quarter float64 `json:"client_norm_p25,omitempty" parquet:"client_norm_p25,optional"`
+	Median  float64 `json:"client_norm_median,omitempty" parquet:"client_norm_median,optional"`
+	// ThreeQuarters and NineTenths are the 75% and the 90% quantile.
+	ThreeQuarters float64 `json:"client_norm_p75,omitempty" parquet:"client_norm_p75,optional"`
+	NineTenths    float64 `json:"client_norm_p90,omitempty" parquet:"client_norm_p90,optional"`
+	Largest       float64 `json:"client_norm_max,omitempty" parquet:"client_norm_max,optional"`
+}
+
+// QuantilesOf returns the quantiles of norms, whose order it leaves.
+func QuantilesOf(norms []float32) Norms {
+	if len(norms) == 0 {
+		return Norms{}
+	}
+	sorted := slices.Sorted(slices.Values(norms))
+	of := func(percent int) float64 { return float64(sorted[(percent*len(sorted)+99)/100-1]) }
+	return Norms{float64(sorted[0]), of(10), of(25), of(50), of(75), of(90), of(100)}
+}
+
+// Clipped returns the quantiles after clipping, which 0 does not.
+func (n Norms) Clipped(clip float64) Norms {
+	if clip == 0 {
+		return n
+	}
+	return Norms{
+		min(n.Least, clip), min(n.Tenth, clip), min(n.Quarter, clip), min(n.Median, clip),
+		min(n.ThreeQuarters, clip), min(n.NineTenths, clip), min(n.Largest, clip),
+	}
+}
+
+// plainRow is a Row without Spending and Norms, as segments of central training have it.
 type plainRow struct {
 	Round          int64   `parquet:"round"`
 	Clients        int64   `parquet:"clients"`
@@ -76,7 +113,7 @@ func (r *Row) plain() plainRow {
 func writeSegment(rows []Row) ([]byte, error) {
 	var file bytes.Buffer
 	var err error
-	if slices.ContainsFunc(rows, func(r Row) bool { return r.Spending != Spending{} }) {
+	if slices.ContainsFunc(rows, func(r Row) bool { return r.Spending != Spending{} || r.Norms != Norms{} }) {
 		err = parquet.Write(&file, rows)
 	} else {
 		plain := make([]plainRow, len(rows))

@@ -2,10 +2,12 @@ package checkpoints
 
 import (
 	"bytes"
+	"math"
 	"slices"
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
+	"pgregory.net/rapid"
 )
 
 func TestASegmentHasTheColumnsOfWhatItSpends(t *testing.T) {
@@ -30,6 +32,47 @@ func TestASegmentHasTheColumnsOfWhatItSpends(t *testing.T) {
 			t.Errorf("a segment with %+v has the columns %v", rows[0], file.Schema())
 		}
 	}
+}
+
+func TestASegmentKeepsTheNormsOfItsClients(t *testing.T) {
+	t.Parallel()
+	rows := []Row{{Round: 1, Clients: 3, Norms: QuantilesOf([]float32{3, 1, 2})}, {Round: 2}}
+	data, err := writeSegment(rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := DecodeSegment(data); err != nil || !slices.Equal(got, rows) {
+		t.Errorf("rows came back as %+v (%v), want %+v", got, err, rows)
+	}
+}
+
+// Each quantile is the least norm that the share does not exceed.
+func TestQuantilesFollowTheirDefinition(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		norms := rapid.SliceOfN(rapid.Float32Range(0, 100), 1, 300).Draw(t, "norms")
+		before := slices.Clone(norms)
+		q := QuantilesOf(norms)
+		if !slices.Equal(before, norms) {
+			t.Fatal("the norms were sorted in place")
+		}
+		atMost := func(x float64) (n int) {
+			for _, norm := range norms {
+				if float64(norm) <= x {
+					n++
+				}
+			}
+			return n
+		}
+		for share, value := range map[int]float64{10: q.Tenth, 25: q.Quarter, 50: q.Median, 75: q.ThreeQuarters, 90: q.NineTenths, 100: q.Largest} {
+			if 100*atMost(value) < share*len(norms) || 100*atMost(math.Nextafter(value, -1)) >= share*len(norms) {
+				t.Fatalf("%d%%: %v of %v", share, value, norms)
+			}
+		}
+		if q.Least != float64(slices.Min(norms)) {
+			t.Fatalf("least %v of %v", q.Least, norms)
+		}
+	})
 }
 
 // A segment without spending has the bytes that it had before there was any.

@@ -14,9 +14,18 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// SumBlob is the output of training/clients: one tensor, the weighted sum of
-// the chunk's updates, flat as the model's parameters.
+// SumBlob is the output of training/clients: a safetensors file with the tensors
+// SumTensor and NormsTensor.
 const SumBlob = "sum"
+
+const (
+	// SumTensor is the weighted sum of the chunk's updates, flat as the model's
+	// parameters.
+	SumTensor = "sum"
+	// NormsTensor holds the L2 norms of the updates before clipping, one a client, in
+	// the order of the users.
+	NormsTensor = "norms"
+)
 
 // ClientsParams are the parameters of training/clients. The task's Step is the
 // round, its Part the chunk.
@@ -72,7 +81,7 @@ func (m *ChunkMetrics) Add(other ChunkMetrics) {
 // Clients trains the clients of one chunk of a round's cohort, each from the
 // round's model, and sums their updates in the order of the users. An update
 // depends on the model, the user and the round's stream, never on the chunk.
-var Clients = tasks.Kind{Name: "training/clients", Version: 2, Class: tasks.Compute, Run: runClients}
+var Clients = tasks.Kind{Name: "training/clients", Version: 3, Class: tasks.Compute, Run: runClients}
 
 func runClients(ctx context.Context, t *tasks.Task) error {
 	var p ClientsParams
@@ -125,6 +134,7 @@ type chunkSum struct {
 	model   *checkpoints.Model
 	learner *learner
 	sum     []float64
+	norms   []float32
 	order   [][]int32
 	metrics ChunkMetrics
 }
@@ -134,7 +144,7 @@ func newChunkSum(p *ClientsParams, model *checkpoints.Model) (*chunkSum, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &chunkSum{params: p, model: model, learner: l, sum: make([]float64, len(model.Params))}, nil
+	return &chunkSum{params: p, model: model, learner: l, sum: make([]float64, len(model.Params)), norms: []float32{}}, nil
 }
 
 // add trains one client and adds its weighted update to the sum.
@@ -157,6 +167,7 @@ func (c *chunkSum) add(ctx context.Context, examples [][]int32, round, user int)
 	c.metrics.Clients++
 	c.metrics.Weight += weight
 	c.metrics.NormSum += norm
+	c.norms = append(c.norms, float32(norm))
 	if scale < 1 {
 		c.metrics.Clipped++
 	}
@@ -218,12 +229,16 @@ func (c *chunkSum) rounded() []float32 {
 	return sum
 }
 
-func encodeSum(sum []float32) ([]byte, error) {
-	return safetensors.Marshal([]safetensors.Tensor{{Name: SumBlob, Shape: []int{len(sum)}, Float32: sum}}, nil)
+// EncodeSum makes a SumBlob.
+func EncodeSum(sum, norms []float32) ([]byte, error) {
+	return safetensors.Marshal([]safetensors.Tensor{
+		{Name: SumTensor, Shape: []int{len(sum)}, Float32: sum},
+		{Name: NormsTensor, Shape: []int{len(norms)}, Float32: norms},
+	}, nil)
 }
 
 func (c *chunkSum) write(ctx context.Context, t *tasks.Task) error {
-	data, err := encodeSum(c.rounded())
+	data, err := EncodeSum(c.rounded(), c.norms)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -101,13 +102,19 @@ func (b *bench) users() *datasets.Population {
 	return p
 }
 
-func sumOf(t *testing.T, n *taskstest.Node) []float32 {
+func sumOf(t *testing.T, n *taskstest.Node) []float32 { return tensorOf(t, n, SumTensor) }
+
+func tensorOf(t *testing.T, n *taskstest.Node, name string) []float32 {
 	t.Helper()
 	f, err := safetensors.Unmarshal(n.Blob(SumBlob))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return f.Tensors[0].Float32
+	tensor, ok := f.Tensor(name)
+	if !ok {
+		t.Fatalf("there is no tensor %s", name)
+	}
+	return tensor.Float32
 }
 
 func clientsParams() ClientsParams {
@@ -494,6 +501,83 @@ func TestGradientClipBoundsEveryStep(t *testing.T) {
 	}
 	if n := norm(step); math.Abs(n-0.01) > 1e-5 {
 		t.Errorf("a step at rate 1 moved the model by %v, want the clip of 0.01", n)
+	}
+}
+
+func TestAChunkHasTheNormOfEveryUpdateBeforeClipping(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	whole := clientsParams()
+	whole.Clip = 0.05
+	n := b.mustStep(Clients, whole, b.origin, 3, 0)
+	norms := tensorOf(t, n, NormsTensor)
+	for i, user := range cohortOf(t, &whole, 3, b.users().Users()) {
+		alone := b.updateNorm(whole, 3, user)
+		if i >= len(norms) || math.Abs(float64(norms[i])/alone-1) > 1e-6 {
+			t.Errorf("norms %v: number %d should be %v, that of user %d", norms, i, alone, user)
+		}
+	}
+	var m ChunkMetrics
+	n.DecodeMetrics(&m)
+	above, sum := int64(0), 0.0
+	for _, norm := range norms {
+		sum += float64(norm)
+		if float64(norm) > whole.Clip {
+			above++
+		}
+	}
+	if int64(len(norms)) != m.Clients || above != m.Clipped || math.Abs(sum/m.NormSum-1) > 1e-6 {
+		t.Errorf("norms %v, and metrics %+v", norms, m)
+	}
+
+	split := whole
+	split.Chunks = 3
+	var joined []float32
+	for j := range split.Chunks {
+		joined = append(joined, tensorOf(t, b.mustStep(Clients, split, b.origin, 3, j), NormsTensor)...)
+	}
+	if !slices.Equal(joined, norms) {
+		t.Errorf("three chunks have the norms %v, one has %v", joined, norms)
+	}
+}
+
+// updateNorm trains one user alone, who need not be in the round's cohort.
+func (b *bench) updateNorm(p ClientsParams, round, user int) float64 {
+	b.t.Helper()
+	examples, err := b.users().ReadUser(b.t.Context(), user)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	p.Clip = 0
+	c, err := newChunkSum(&p, b.model(b.origin))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if err := c.add(b.t.Context(), examples, round, user); err != nil {
+		b.t.Fatal(err)
+	}
+	var squares float64
+	for _, v := range c.sum {
+		squares += v * v
+	}
+	return math.Sqrt(squares) / c.metrics.Weight
+}
+
+// The sum has the bytes that it had before norms stood beside it: version 2 wrote
+// this file.
+func TestTheSumHasTheBytesOfEarlierVersions(t *testing.T) {
+	t.Parallel()
+	if runtime.GOARCH != "amd64" {
+		t.Skip("equal bytes are promised among x86-64 machines")
+	}
+	b := newBench(t)
+	sum := sumOf(t, b.mustStep(Clients, clientsParams(), b.origin, 1, 0))
+	data, err := safetensors.Marshal([]safetensors.Tensor{{Name: SumTensor, Shape: []int{len(sum)}, Float32: sum}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := storage.DigestOf(data).String(); got != "078c08f13a4f6531869927e7946cb28412ba2532f8478408f9eff2e7548fda1d" {
+		t.Errorf("the sum's digest is %s", got)
 	}
 }
 
