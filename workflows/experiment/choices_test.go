@@ -1,0 +1,134 @@
+package experiment
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"coalmine/models"
+	"coalmine/models/optimizers"
+	"coalmine/privacy"
+	"coalmine/privacy/rdp"
+	"coalmine/tasks/canaries"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/taskstest"
+)
+
+const choicesIntro = `# The words of an experiment file
+
+What the words mean that a field of an [experiment file](experiment-file.md) may have.
+This page is made from the entries of the code; ` + "`go test ./workflows/experiment -rewrite`" + `
+writes it. [extending-registries.md](extending-registries.md) says how an entry is added.
+`
+
+// choice is one section of the page.
+type choice struct {
+	fields string
+	header []string
+	rows   [][]string
+}
+
+func (c choice) markdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n## %s\n\n| %s |\n%s|\n", c.fields, strings.Join(c.header, " | "), strings.Repeat("|---", len(c.header)))
+	for _, row := range c.rows {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", row[0], strings.Join(row[1:], " | "))
+	}
+	return b.String()
+}
+
+func levelChoice() choice {
+	c := choice{"`data.level`", []string{"word", "a text is read as", "vocabulary", "sentences are cut after"}, nil}
+	for _, l := range datasets.Levels() {
+		vocabulary := "the most frequent ones"
+		if n := len(l.Symbols); n > 0 {
+			vocabulary = fmt.Sprintf("all %d", n)
+		}
+		c.rows = append(c.rows, []string{string(l.Level), l.Summary, vocabulary, fmt.Sprintf("%d %s", l.Sequence, l.Unit)})
+	}
+	return c
+}
+
+func partitionChoice() choice {
+	c := choice{"`data.partition`", []string{"word", "the population", "a guarantee protects a", "source"}, nil}
+	for _, p := range datasets.Partitions() {
+		c.rows = append(c.rows, []string{string(p.Partition), p.Summary, p.Unit, p.Source})
+	}
+	return c
+}
+
+func alphabetChoice() choice {
+	c := choice{"`canaries.alphabet`", []string{"word", "symbols"}, nil}
+	for _, a := range canaries.Alphabets() {
+		c.rows = append(c.rows, []string{string(a.Alphabet), a.Summary})
+	}
+	return c
+}
+
+func modelChoice() choice {
+	c := choice{"`model.kind`", []string{"word", "cells", "source"}, nil}
+	for _, k := range models.CellKinds() {
+		c.rows = append(c.rows, []string{string(k.Kind), k.Summary, k.Source})
+	}
+	return c
+}
+
+func samplingChoice() choice {
+	c := choice{"`training.sampling`", []string{"word", "a cohort is", "epsilon is proved for", "by"}, nil}
+	for _, s := range privacy.Schemes() {
+		if s.Drawn() {
+			c.rows = append(c.rows, []string{string(s.Sampling), s.Summary, string(s.Neighbouring), s.Source})
+		}
+	}
+	return c
+}
+
+func conversionChoice() choice {
+	c := choice{"`training.privacy.conversion`", []string{"word", "epsilon at delta", "source"}, nil}
+	for _, t := range rdp.Theorems() {
+		c.rows = append(c.rows, []string{string(t.Conversion), t.Summary, t.Source})
+	}
+	return c
+}
+
+func optimizerChoice() choice {
+	c := choice{"`training.client.optimizer`, `training.server.optimizer`", []string{"word", "the update rule", "parameters by default", "source"}, nil}
+	for _, r := range optimizers.Rules() {
+		c.rows = append(c.rows, []string{string(r.Kind), r.Summary, parameterText(r), r.Source})
+	}
+	return c
+}
+
+// parameterText lists a rule's parameters, those that no file states as fixed.
+func parameterText(r optimizers.Rule) string {
+	var all []string
+	for _, p := range r.Parameters {
+		text := p.Name + " " + strconv.FormatFloat(p.Value, 'g', -1, 64)
+		if _, stated := lookup("training.client." + p.Name); !stated {
+			text += " (fixed)"
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, ", ")
+}
+
+func scheduleChoice() choice {
+	c := choice{"`training.client.schedule.kind`, `training.server.schedule.kind`", []string{"word", "the learning rate", "source"}, nil}
+	for _, s := range optimizers.Courses() {
+		c.rows = append(c.rows, []string{string(s.Kind), s.Summary, s.Source})
+	}
+	return c
+}
+
+func TestThePageOfChoicesFollowsTheEntries(t *testing.T) {
+	t.Parallel()
+	page := choicesIntro
+	for _, c := range []choice{
+		levelChoice(), partitionChoice(), alphabetChoice(), modelChoice(), samplingChoice(),
+		optimizerChoice(), scheduleChoice(), conversionChoice(),
+	} {
+		page += c.markdown()
+	}
+	taskstest.File(t, "../../docs/choices.md", []byte(page))
+}
