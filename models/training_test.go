@@ -113,6 +113,9 @@ func TestEveryOptimizerTrainsTheModel(t *testing.T) {
 	for _, kind := range optimizers.Kinds() {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
+			if rates[kind] == 0 {
+				t.Fatalf("there is no learning rate for %s: add one", kind)
+			}
 			config, err := optimizers.Defaults(kind)
 			if err != nil {
 				t.Fatal(err)

@@ -5,7 +5,7 @@
 //
 //	var rules = registry.New("optimizer", func(r Rule) Kind { return r.Kind }, sgdRule, adamRule)
 //
-//	rule, err := rules.Find("lion") // optimizer "lion": expected one of sgd, adam
+//	rule, err := rules.Find("newton") // optimizer "newton": expected one of sgd, adam
 package registry
 
 import (

@@ -82,7 +82,7 @@ func TestGivenParametersReplaceTheDefaultsOfTheirRule(t *testing.T) {
 			t.Errorf("%s: completed to parameters that it does not use, or without some", rule.Kind)
 		}
 	}
-	if _, err := (&Given{}).Config("lion"); err == nil {
+	if _, err := (&Given{}).Config("newton"); err == nil {
 		t.Error("parameters of an unknown rule")
 	}
 }
