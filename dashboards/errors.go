@@ -39,6 +39,7 @@ var errorKinds = []errorKind{
 	{"no-worker", http.StatusNotFound, control.ErrNoWorker},
 	{"ambiguous", http.StatusBadRequest, control.ErrAmbiguous},
 	{"input", http.StatusBadRequest, control.ErrInput},
+	{"experiment", http.StatusUnprocessableEntity, control.ErrExperiment},
 	{"state", http.StatusConflict, runs.ErrState},
 	{"standby", http.StatusConflict, leadership.ErrStandby},
 	{"led", http.StatusConflict, leadership.ErrLed},

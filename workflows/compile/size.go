@@ -16,19 +16,26 @@ const maxCanaries = 100_000
 
 // CheckSize refuses an experiment whose plan would have more nodes or steps than a plan
 // may have. It counts them by arithmetic; nothing is expanded but one measurement of each
-// sort. Cells whose rounds are not counted yet count as trained for one. The error is an
-// *experiment.Error with one problem.
+// sort. Cells whose rounds are not counted yet count as trained for one. The error is a
+// *SizeError.
 func CheckSize(spec *experiment.Spec) error {
 	s := sizer{spec: spec}
 	for i := range spec.Cells {
-		if p := s.add(&spec.Cells[i]); p != nil {
-			return &experiment.Error{Problems: []experiment.Problem{*p}}
+		if err := s.add(&spec.Cells[i]); err != nil {
+			return err
 		}
 	}
-	if p := s.whole(); p != nil {
-		return &experiment.Error{Problems: []experiment.Problem{*p}}
-	}
-	return nil
+	return s.whole()
+}
+
+// SizeError is an experiment that asks for too much.
+type SizeError struct{ experiment.Problem }
+
+// Error says which fields multiply to what, and what to change.
+func (e *SizeError) Error() string { return e.Problem.String() }
+
+func tooLarge(c *experiment.Cell, path, format string, args ...any) error {
+	return &SizeError{c.Problem(path, format, args...)}
 }
 
 // sizer adds up the sizes of cells. Counts are float64, which no product exceeds.
@@ -49,21 +56,21 @@ type sort struct {
 	fixed, each float64 // tasks of a cell that has no audit, and of one measurement
 }
 
-// add counts a cell, and returns what is wrong with it alone.
-func (s *sizer) add(c *experiment.Cell) *experiment.Problem {
+// add counts a cell, and refuses one that alone is too large.
+func (s *sizer) add(c *experiment.Cell) error {
 	e := &c.Experiment
 	if n := drawn(e); n > maxCanaries {
-		return problem(c, "canaries", "asks for %.0f canaries (per_configuration x user_probability x example_probability, and held_back); expected at most %d: use fewer of them", n, maxCanaries)
+		return tooLarge(c, "canaries", "asks for %.0f canaries (per_configuration x user_probability x example_probability, and held_back); expected at most %d: use fewer of them", n, maxCanaries)
 	}
 	steps, rounds := chainSteps(&e.Training), max(1, e.Training.Rounds)
 	if steps > plan.MaxSteps {
-		return problem(c, "training.rounds", "asks for %.0f steps, which are tasks one after another; expected at most %d in a plan: train for fewer rounds, or with sgd take more steps_per_task", steps, plan.MaxSteps)
+		return tooLarge(c, "training.rounds", "asks for %.0f steps, which are tasks one after another; expected at most %d in a plan: train for fewer rounds, or with sgd take more steps_per_task", steps, plan.MaxSteps)
 	}
 	fixed, each := s.tasks(c)
 	measurements := measurements(e)
 	nodes := fixed + measurements*each
 	if nodes > plan.MaxNodes {
-		return problem(c, "audit.every", "asks for %.0f measurements (training.rounds %d, audit.every %s) of %.0f tasks each, %.0f tasks in all; expected at most %d in a plan: measure less often, or look for fewer canaries",
+		return tooLarge(c, "audit.every", "asks for %.0f measurements (training.rounds %d, audit.every %s) of %.0f tasks each, %.0f tasks in all; expected at most %d in a plan: measure less often, or look for fewer canaries",
 			measurements, rounds, e.Audit.Every, each, nodes, plan.MaxNodes)
 	}
 	s.nodes += nodes
@@ -71,22 +78,17 @@ func (s *sizer) add(c *experiment.Cell) *experiment.Problem {
 	return nil
 }
 
-// whole returns what is wrong with all cells together.
-func (s *sizer) whole() *experiment.Problem {
+// whole refuses cells that together are too large.
+func (s *sizer) whole() error {
 	first, cells := &s.spec.Cells[0], len(s.spec.Cells)
 	if s.nodes > plan.MaxNodes {
-		return problem(first, "grid", "makes %d cells of %.0f tasks on average, %.0f tasks in all; expected at most %d in a plan: use fewer values, measure less often (audit.every), or look for fewer canaries",
+		return tooLarge(first, "grid", "makes %d cells of %.0f tasks on average, %.0f tasks in all; expected at most %d in a plan: use fewer values, measure less often (audit.every), or look for fewer canaries",
 			cells, s.nodes/float64(cells), s.nodes, plan.MaxNodes)
 	}
 	if s.steps > plan.MaxSteps && s.distinctSteps() > plan.MaxSteps {
-		return problem(first, "grid", "makes %d cells whose trainings (training.rounds) have %.0f steps in all; expected at most %d in a plan: use fewer values, or train for fewer rounds", cells, s.steps, plan.MaxSteps)
+		return tooLarge(first, "grid", "makes %d cells whose trainings (training.rounds) have %.0f steps in all; expected at most %d in a plan: use fewer values, or train for fewer rounds", cells, s.steps, plan.MaxSteps)
 	}
 	return nil
-}
-
-func problem(c *experiment.Cell, path, format string, args ...any) *experiment.Problem {
-	p := c.Problem(path, format, args...)
-	return &p
 }
 
 // drawn is the number of canaries of a cell.

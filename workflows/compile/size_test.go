@@ -43,8 +43,8 @@ func TestTheSizeOfACellIsThatOfItsPlan(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := sizer{spec: spec}
-			if problem := s.add(&spec.Cells[0]); problem != nil {
-				t.Fatal(problem)
+			if err := s.add(&spec.Cells[0]); err != nil {
+				t.Fatal(err)
 			}
 			e := &spec.Cells[0].Experiment
 			listed := measurements(e)

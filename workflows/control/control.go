@@ -111,6 +111,8 @@ var (
 	ErrNoWorker = errors.New("no such worker")
 	// ErrInput: what was asked for makes no sense.
 	ErrInput = errors.New("cannot be done")
+	// ErrExperiment: the experiment is none, or asks for too much.
+	ErrExperiment = errors.New("cannot be run")
 )
 
 // Local does everything on storage.
@@ -124,6 +126,9 @@ type Local struct {
 	// coordinator is that of this process, which leads or stands by; nil where it has
 	// none.
 	coordinator *coordinator.Coordinator
+	// checking holds the one submission that is being checked: a large one takes some
+	// hundred MB meanwhile.
+	checking chan struct{}
 	// allowed is where files that are submitted may have their data read from;
 	// nil for nowhere.
 	allowed *sources.Allowed
@@ -134,7 +139,7 @@ var _ API = (*Local)(nil)
 // New controls the runs of an archive. conn is nil where there is no queue, and c where
 // this process has no coordinator.
 func New(archive *storage.Archive, conn *queue.Conn, c *coordinator.Coordinator) *Local {
-	l := &Local{archive: archive, runs: runs.NewService(archive, nil), coordinator: c}
+	l := &Local{archive: archive, runs: runs.NewService(archive, nil), coordinator: c, checking: make(chan struct{}, 1)}
 	if conn != nil {
 		l.queue = conn.Broker()
 	}
@@ -190,17 +195,35 @@ func (l *Local) Submit(ctx context.Context, spec runs.Spec, fresh bool) (Submitt
 // check makes sure that a spec compiles and that its sources are there, so that
 // no run is recorded that cannot begin.
 func (l *Local) check(ctx context.Context, spec *runs.Spec) error {
+	select {
+	case l.checking <- struct{}{}:
+		defer func() { <-l.checking }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := checkRecord(spec); err != nil {
+		return err
+	}
+	return l.checkSources(ctx, spec)
+}
+
+// checkRecord holds a record to what makes a file one that can be run. Whoever sent it may
+// have made it up.
+func checkRecord(spec *runs.Spec) error {
 	e, err := experiment.ReadSpec(spec.Experiment)
 	if err != nil {
-		return fmt.Errorf("submission %w: %w", ErrInput, err)
+		return fmt.Errorf("submission %w: %w", ErrExperiment, err)
 	}
 	if e.Digest() != spec.Digest || e.Name != spec.Name {
 		return fmt.Errorf("submission %w: its digest or name is not that of its experiment", ErrInput)
 	}
-	if _, err := compile.Plan(e); err != nil {
-		return fmt.Errorf("submission %w: %w", ErrInput, err)
+	if err := e.Check(); err != nil {
+		return fmt.Errorf("submission %w: %w", ErrExperiment, err)
 	}
-	return l.checkSources(ctx, spec)
+	if _, err := compile.Plan(e); err != nil {
+		return fmt.Errorf("submission %w: %w", ErrExperiment, err)
+	}
+	return nil
 }
 
 // checkSources makes sure that the sources of a spec are there. It is asked

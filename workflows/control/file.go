@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"coalmine/tasks/datasets"
+	"coalmine/workflows/compile"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/sources"
 	"coalmine/workflows/submission"
@@ -43,6 +44,9 @@ func (l *Local) SubmitFile(ctx context.Context, file File, fresh bool) (Submitte
 
 // blame marks mistakes of an experiment and of its data as those of who sent them.
 func blame(err error) error {
+	if _, large := errors.AsType[*compile.SizeError](err); large {
+		return fmt.Errorf("experiment %w: %w", ErrExperiment, err)
+	}
 	_, mistake := errors.AsType[*experiment.Error](err)
 	_, faulty := errors.AsType[*datasets.SourceError](err)
 	if mistake || faulty {

@@ -132,21 +132,6 @@ func plain(value json.RawMessage) string {
 	return string(value)
 }
 
-// ReadSpec reads the JSON of a spec, as a run's record keeps it. It checks the
-// form; what it means was checked when the spec was made by Parse.
-func ReadSpec(data []byte) (*Spec, error) {
-	var s Spec
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&s); err != nil {
-		return nil, fmt.Errorf("resolved experiment: %w; it was written by another version of coalmine, or is damaged", err)
-	}
-	if len(s.Cells) == 0 {
-		return nil, fmt.Errorf("resolved experiment %q has no cells; expected at least one", s.Name)
-	}
-	return &s, nil
-}
-
 // Canonical is the experiment as JSON: fields in a fixed order, defaults filled
 // in, every value in its one text form. Once resolved, it has the rounds beside the
 // epochs that they follow from.
@@ -154,13 +139,7 @@ func (e *Experiment) Canonical() []byte { return mustMarshal(e) }
 
 // YAML is an experiment file that gives this experiment again: Canonical in the form
 // that people write, without rounds that follow from epochs.
-func (e *Experiment) YAML() ([]byte, error) {
-	file := *e
-	if file.Training.Epochs > 0 {
-		file.Training.Rounds = 0
-	}
-	return yaml.JSONToYAML(file.Canonical())
-}
+func (e *Experiment) YAML() ([]byte, error) { return yaml.JSONToYAML(e.asFile().Canonical()) }
 
 // Digest identifies a resolved experiment.
 func (e *Experiment) Digest() storage.Digest { return storage.DigestOf(e.Canonical()) }

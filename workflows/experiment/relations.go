@@ -19,6 +19,9 @@ var (
 	s3Pattern          = regexp.MustCompile(`^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/([^\s/?][^\s?]*)?(\?\S*)?$`)
 )
 
+// maxSource is the longest name of a source, in bytes; a path has no more on Linux.
+const maxSource = 4096
+
 // checker finds what is wrong between the fields of one cell.
 type checker struct {
 	*decoder
@@ -65,6 +68,8 @@ func (c *checker) names() {
 	}
 	source := c.Data.Source
 	switch {
+	case len(source) > maxSource:
+		c.fail([]string{"data.source"}, "has %d bytes; expected at most %d", len(source), maxSource)
 	case strings.TrimSpace(source) == "" || strings.ContainsFunc(source, func(r rune) bool { return r < ' ' }):
 		c.fail([]string{"data.source"}, "is %s; expected the name of a file, of a directory, or an s3:// URL", quote(source))
 	case strings.Contains(source, "://") && !s3Pattern.MatchString(source):

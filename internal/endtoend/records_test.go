@@ -1,0 +1,332 @@
+package endtoend_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"coalmine/internal/testserver"
+	"coalmine/storage"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/runs"
+	"coalmine/workflows/sources"
+	"coalmine/workflows/submission"
+)
+
+// Files that together have all fields of an experiment.
+var fullFiles = []string{`
+name: full
+seed: 3
+data:
+  source: text.jsonl
+  sequence: 12
+  vocabulary: {size: 60}
+  users: {words: 50}
+  test: {fraction: 10%}
+  validation: {fraction: 5%}
+  held_out_users: {fraction: 5%}
+  limits: {line: 100000}
+canaries: {words: 3, per_configuration: 1, user_probability: [20%], example_probability: [20%, 100%], held_back: 1}
+model: {embedding: 8, units: 8, layers: 2, projection: 4, untied: true}
+training:
+  epochs: 2
+  cohort: 4
+  chunks: 2
+  sampling: poisson
+  client:
+    optimizer: momentum
+    momentum: 0.5
+    learning_rate: 0.1
+    schedule: {kind: step, every: 5, factor: 0.5, warm_up: 2}
+    batch: 4
+    gradient_clip: 1
+    dropout: 0.1
+    weight_decay: 0.01
+    proximal: 0.1
+  server: {optimizer: adam, learning_rate: 0.1, beta1: 0.8, beta2: 0.9, epsilon: 1e-6, schedule: {kind: cosine, floor: 0.1}}
+  privacy:
+    clip: 0.5
+    noise_multiplier: 3
+    delta: 1e-5
+    conversion: improved
+    adaptive: {quantile: 0.5, learning_rate: 0.2, count_noise: 3}
+    budget: {epsilon: 1000, delta: 1e-5}
+  checkpoints: {every: 10%, keep: 2}
+audit:
+  every: 50%
+  random_sampling: {references: 500, exact: true}
+  beam_search: {width: 2}
+  one_run: {canaries: 20, words: 3, guesses: {k_plus: 5, k_minus: 5}, delta: 1e-5, confidence: 90%}
+  utility: true
+  fail_if: {random_sampling_memorized: 1, beam_search_memorized: 1, exposure: 5, epsilon: 100, epsilon_lower: 10}
+`, `
+name: full
+data: {source: text.jsonl, level: byte, users: {words: 200}}
+canaries: {alphabet: digits, format: "no ####", user_probability: [1/5], example_probability: [1/2]}
+model: {embedding: 8, units: 8}
+training:
+  algorithm: sgd
+  rounds: 10
+  cohort: 4
+  steps_per_task: 3
+  client: {optimizer: adam, learning_rate: 0.1}
+`}
+
+// outsideFiles are the fields that no file can have beside the others, or that need what
+// is not there: a secret key.
+var outsideFiles = []string{"training.privacy.randomness", "training.privacy.key"}
+
+// extremes are what each value of a record is replaced by.
+var extremes = []any{
+	json.Number("0"), json.Number("-1"), json.Number("1"), json.Number("0.5"),
+	json.Number("2147483647"), json.Number("2147483648"), json.Number("1000000000"), json.Number("4611686018427387904"),
+	json.Number("9223372036854775807"), json.Number("-9223372036854775808"), json.Number("18446744073709551615"),
+	json.Number("1e308"), json.Number("-1e308"), json.Number("5e-324"), json.Number("1e999"),
+	"", "NaN", "1/3", "1/18446744073709551615", "../../etc/passwd", "\x00", strings.Repeat("x", 1<<20),
+	nil, true, []any{}, []any{nil}, map[string]any{}, slices.Repeat([]any{json.Number("0.5")}, 100_000),
+}
+
+// Whoever may submit can send any record. Nothing that they send may stop the coordinator
+// or the worker, or make either large.
+func TestNoRecordStopsTheCluster(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	redis := testserver.StartRedis(t, "--appendonly", "no")
+	address := testserver.FreeAddress(t)
+	w.write("after.yaml", strings.ReplaceAll(experimentFile, "name: tiny", "name: after"))
+	part := func(args ...string) command {
+		c := w.coalmine(args...)
+		c.env = []string{"COALMINE_REDIS_URL=" + redis.URL(), "COALMINE_STORE_URL=" + filepath.Join(w.dir, "store")}
+		return c
+	}
+	serve := start(t, part("serve", "--listen", address))
+	serve.await("it serves", func() bool { return strings.Contains(serve.stderr.String(), "serving ") })
+	worker := start(t, part("worker", "--slots", "2", "--memory", "1GiB"))
+	must(t, part("submit", "experiment.yaml")) // uploads the text
+
+	api := recordSender{t: t, url: "http://" + address + "/api/v1/runs", answers: map[int]int{}}
+	for _, file := range fullFiles {
+		s, err := submission.PrepareFile(t.Context(), "full.yaml", []byte(file), experiment.Options{}, sources.Text(text()), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec := s.Spec.Canonical()
+		if status, answer := api.send(spec); status != http.StatusCreated {
+			t.Fatalf("the record as it is: %d %s", status, answer)
+		}
+		api.mutate(spec)
+	}
+	api.sendWhole()
+	t.Logf("answers: %v", api.answers)
+	if api.answers[http.StatusUnprocessableEntity] < 1000 {
+		t.Errorf("the answers were %v; expected most of them to be 422", api.answers)
+	}
+	api.coversTheSchema(filepath.Join("..", "..", "workflows", "experiment", "experiment.schema.json"))
+
+	must(t, part("watch", strings.TrimSpace(must(t, part("submit", "after.yaml")))))
+	for _, p := range []*process{serve, worker} {
+		if p.hasEnded() {
+			t.Errorf("%s has ended with %d", p.name, p.exitCode())
+		}
+		const most = 768 << 20
+		if peak, ok := peakMemory(p.cmd.Process.Pid); ok && peak > most {
+			t.Errorf("%s needed %d MiB at most; expected at most %d", p.name, peak>>20, most>>20)
+		}
+	}
+}
+
+// recordSender submits records and cancels what is taken.
+type recordSender struct {
+	t       *testing.T
+	url     string
+	answers map[int]int // by status
+	paths   []string    // of the fields that were mutated
+}
+
+// send submits a resolved experiment.
+func (s *recordSender) send(document []byte) (int, string) {
+	s.t.Helper()
+	name := "full"
+	if spec, err := experiment.ReadSpec(document); err == nil {
+		document, name = spec.Canonical(), spec.Name
+	}
+	body, err := json.Marshal(runs.Spec{Name: name, Digest: storage.DigestOf(document), Experiment: document})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	status, answer := s.post("?fresh=true", body)
+	s.answers[status]++
+	if status == http.StatusCreated {
+		var submitted struct{ Run string }
+		if err := json.Unmarshal([]byte(answer), &submitted); err != nil {
+			s.t.Fatal(err)
+		}
+		// It may have failed by now: its data are not what it asks for.
+		if status, answer := s.post("/"+submitted.Run+"/steer", []byte(`{"kind":"cancelled"}`)); status != http.StatusOK && status != http.StatusConflict {
+			s.t.Fatalf("cancelling %s: %d %s", submitted.Run, status, answer)
+		}
+	}
+	return status, answer
+}
+
+func (s *recordSender) post(path string, body []byte) (int, string) {
+	s.t.Helper()
+	client := http.Client{Timeout: patience}
+	answer, err := client.Post(s.url+path, "application/json", bytes.NewReader(body))
+	if err != nil {
+		s.t.Fatalf("the coordinator does not answer: %v", err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return answer.StatusCode, string(text)
+}
+
+// mutate sends the record with each of its values replaced by each extreme one, as far as
+// another record has not had it.
+func (s *recordSender) mutate(document []byte) {
+	var tree any
+	d := json.NewDecoder(bytes.NewReader(document))
+	d.UseNumber()
+	if err := d.Decode(&tree); err != nil {
+		s.t.Fatal(err)
+	}
+	encode := func() []byte {
+		data, err := json.Marshal(tree)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		return data
+	}
+	walk(tree, "", func(path string, set func(any), value any) {
+		if slices.Contains(s.paths, path) {
+			return
+		}
+		s.paths = append(s.paths, path)
+		for _, x := range extremes {
+			set(x)
+			s.judge(path, x, encode())
+		}
+		set(value)
+	})
+}
+
+// judge sends a record that has x at a path.
+func (s *recordSender) judge(path string, x any, document []byte) {
+	s.t.Helper()
+	switch status, answer := s.send(document); status {
+	case http.StatusCreated, http.StatusBadRequest, http.StatusRequestEntityTooLarge:
+	case http.StatusUnprocessableEntity:
+		var body struct{ Error string }
+		if err := json.Unmarshal([]byte(answer), &body); err != nil || body.Error == "" || strings.Contains(body.Error, "\n") || len(body.Error) > 1000 {
+			s.t.Errorf("%s = %.40s: %.400q; expected one sentence", path, fmt.Sprint(x), answer)
+		}
+	default:
+		s.t.Errorf("%s = %.40s: %d %.400s", path, fmt.Sprint(x), status, answer)
+	}
+}
+
+// walk visits the values below a node in a fixed order.
+func walk(n any, path string, visit func(path string, set func(any), value any)) {
+	switch n := n.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(n)) {
+			value := n[key]
+			visit(path+"."+key, func(x any) { n[key] = x }, value)
+			walk(value, path+"."+key, visit)
+		}
+	case []any:
+		for i, value := range n {
+			visit(path, func(x any) { n[i] = x }, value)
+			walk(value, path, visit)
+		}
+	}
+}
+
+// sendWhole sends documents that are no specs, or very large ones.
+func (s *recordSender) sendWhole() {
+	cells := func(cell string, n int) string {
+		return `{"name":"full","cells":[` + strings.TrimSuffix(strings.Repeat(cell+",", n), ",") + `]}`
+	}
+	for _, document := range []string{
+		"", "null", "0", `"x"`, "[]", "{}", `{"cells":{}}`, `{"name":"full","cells":[]}`, `{"cells":null}`, `{"cells":[null]}`,
+		`{"x":1}`, `{"name":"full"`, strings.Repeat("[", 1_000_000), `{"cells":` + strings.Repeat("[", 1_000_000),
+		cells("{}", 1), cells("{}", 1_000_000), cells("null", 1_000_000), cells(`{"index":0,"name":"c01"}`, 1_000_000),
+		`{"name":"full","sources":{` + strings.TrimSuffix(strings.Repeat(`"`+strings.Repeat("0", 64)+`":[],`, 100_000), ",") + `},"cells":[{}]}`,
+		cells(`{"axes":{`+strings.TrimSuffix(strings.Repeat(`"seed":1,`, 100_000), ",")+`}}`, 1),
+	} {
+		s.judge("the document", fmt.Sprintf("%.60s", document), []byte(document))
+	}
+}
+
+// coversTheSchema checks that every field of an experiment was mutated, those of an
+// optimizer at least of one.
+func (s *recordSender) coversTheSchema(path string) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var schema any
+	if err := json.Unmarshal(data, &schema); err != nil {
+		s.t.Fatal(err)
+	}
+	last := func(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
+	for _, field := range schemaFields(schema.(map[string]any), schema, "") {
+		mutated := slices.ContainsFunc(s.paths, func(path string) bool { return last(path) == last(field) })
+		if !mutated && !slices.Contains(outsideFiles, field) {
+			s.t.Errorf("no record has the field %s; add it to one of the files above", field)
+		}
+	}
+}
+
+// schemaFields lists the paths of the fields that a schema describes, without the grid.
+func schemaFields(root map[string]any, at any, path string) []string {
+	var fields []string
+	switch at := at.(type) {
+	case map[string]any:
+		if ref, ok := at["$ref"].(string); ok {
+			return schemaFields(root, root["$defs"].(map[string]any)[strings.TrimPrefix(ref, "#/$defs/")], path)
+		}
+		properties, _ := at["properties"].(map[string]any)
+		for name, property := range properties {
+			if name == "grid" && path == "" {
+				continue
+			}
+			fields = append(fields, strings.TrimPrefix(path+"."+name, "."))
+			fields = append(fields, schemaFields(root, property, path+"."+name)...)
+		}
+		for _, choice := range []string{"anyOf", "oneOf", "allOf"} {
+			alternatives, _ := at[choice].([]any)
+			for _, a := range alternatives {
+				fields = append(fields, schemaFields(root, a, path)...)
+			}
+		}
+	}
+	return fields
+}
+
+var peakLine = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
+
+// peakMemory is the most that a process has had in memory, in bytes, where the system
+// tells it.
+func peakMemory(pid int) (int64, bool) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	found := peakLine.FindSubmatch(status)
+	if err != nil || found == nil {
+		return 0, false
+	}
+	kib, err := strconv.ParseInt(string(found[1]), 10, 64)
+	return kib << 10, err == nil
+}

@@ -1,0 +1,285 @@
+package experiment
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"reflect"
+	"runtime"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"coalmine/storage"
+)
+
+// Limits of the record of a run, which may come from anybody.
+const (
+	// maxRecordedCells is the most cells of a record.
+	maxRecordedCells = 100_000
+	// maxRecordedCell is the most bytes of a cell's JSON. A cell says no more than the
+	// file that it comes from.
+	maxRecordedCell = 2 * MaxFileSize
+	// maxLabel is the longest label of a cell, in bytes.
+	maxLabel = 64 << 10
+)
+
+// ReadSpec reads the JSON of a spec, as a run's record keeps it. It checks the
+// form; what it means was checked when the spec was made by Parse. See Spec.Check.
+func ReadSpec(data []byte) (*Spec, error) {
+	s := new(Spec)
+	if err := s.read(json.NewDecoder(bytes.NewReader(data))); err != nil {
+		return nil, fmt.Errorf("resolved experiment: %s; it was written by another version of coalmine, or is damaged", brief(err))
+	}
+	if len(s.Cells) == 0 {
+		return nil, fmt.Errorf("resolved experiment %.100q has no cells; expected at least one", s.Name)
+	}
+	return s, nil
+}
+
+// brief is a message that is no longer than people read: it may quote what was sent.
+func brief(message any) string {
+	const most = 400
+	if text := fmt.Sprint(message); len(text) > most {
+		return strings.ToValidUTF8(text[:most/2], "") + " ... " + strings.ToValidUTF8(text[len(text)-most/2:], "")
+	}
+	return fmt.Sprint(message)
+}
+
+// read takes the spec apart, so that what is too large is not made into cells.
+func (s *Spec) read(d *json.Decoder) error {
+	d.DisallowUnknownFields()
+	if err := expect(d, '{'); err != nil {
+		return err
+	}
+	for d.More() {
+		field, err := d.Token()
+		if err != nil {
+			return err
+		}
+		switch field {
+		case "name":
+			err = d.Decode(&s.Name)
+		case "cells":
+			err = s.readCells(d)
+		case "sources":
+			err = d.Decode(&s.Sources)
+		default:
+			err = fmt.Errorf("unknown field %.100q", field)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := expect(d, '}'); err != nil {
+		return err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return errors.New("there is something after the object")
+	}
+	return nil
+}
+
+// expect reads a bracket.
+func expect(d *json.Decoder, bracket json.Delim) error {
+	found, err := d.Token()
+	if err == nil && found != bracket {
+		err = fmt.Errorf("expected %s, found %.40q", bracket, fmt.Sprint(found))
+	}
+	return err
+}
+
+func (s *Spec) readCells(d *json.Decoder) error {
+	if err := expect(d, '['); err != nil {
+		return err
+	}
+	s.Cells = nil
+	for d.More() {
+		if len(s.Cells) == maxRecordedCells {
+			return fmt.Errorf("it has more than %d cells", maxRecordedCells)
+		}
+		var cell json.RawMessage
+		if err := d.Decode(&cell); err != nil {
+			return err
+		}
+		if err := s.readCell(cell); err != nil {
+			return fmt.Errorf("cell %d: %w", len(s.Cells), err)
+		}
+	}
+	return expect(d, ']')
+}
+
+func (s *Spec) readCell(data []byte) error {
+	if len(data) > maxRecordedCell {
+		return fmt.Errorf("it has %d bytes; expected at most %d", len(data), maxRecordedCell)
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	s.Cells = append(s.Cells, Cell{})
+	return d.Decode(&s.Cells[len(s.Cells)-1])
+}
+
+// Check reports what is wrong with a spec that was read from a record and that Parse and
+// Resolve would not have made: values out of range, fields that contradict each other or
+// are missing, names that are not the cells'. A file is held to the same ranges and
+// relations; what depends on the data is not checked. The error names one mistake.
+func (s *Spec) Check() error {
+	for sum, files := range s.Sources {
+		if got := SourceDigest(files).String(); got != sum {
+			return fmt.Errorf("sources: the %d files of %.64q have the digest %s", len(files), sum, got)
+		}
+	}
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	const share = 64 // cells that are checked at a time
+	for first := 0; first < len(s.Cells); first += share {
+		group.Go(func() error {
+			for i := first; i < min(first+share, len(s.Cells)); i++ {
+				if err := s.checkCell(i); err != nil {
+					return fmt.Errorf("cell %s: %w", cellName(i, len(s.Cells)), err)
+				}
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+func (s *Spec) checkCell(i int) error {
+	c := &s.Cells[i]
+	if want := cellName(i, len(s.Cells)); c.Index != i || c.Name != want || c.Experiment.Name != s.Name {
+		return fmt.Errorf("it says index %d, name %.40q, experiment %.60q; expected %d, %q, %.60q", c.Index, c.Name, c.Experiment.Name, i, want, s.Name)
+	}
+	if len(c.Label) > maxLabel {
+		return fmt.Errorf("its label has %d bytes; expected at most %d", len(c.Label), maxLabel)
+	}
+	for _, axis := range c.Axes {
+		if _, ok := lookup(axis.Path); !ok {
+			return fmt.Errorf("axes: no field of the experiment has the path %.60q", axis.Path)
+		}
+	}
+	return c.Experiment.check()
+}
+
+// check reads the experiment as if its JSON were a file. What comes out must be what went
+// in: a default or a derived value was left out otherwise.
+func (e *Experiment) check() error {
+	root, err := nodeOf(e.asFile().Canonical(), e.Name)
+	if err != nil {
+		return err
+	}
+	var ps problems
+	d, again := newDecoder(&ps), new(Experiment)
+	d.block(root, reflect.ValueOf(again).Elem(), experimentType, "")
+	d.complete(again)
+	d.relations(again, root)
+	again.Training.Rounds = e.Training.Rounds
+	again.checkRounds(&ps, root)
+	if len(ps.found) > 0 {
+		return errors.New(brief(ps.found[0]))
+	}
+	if _, err := storage.ParseDigest(e.Data.SHA256); err != nil {
+		return fmt.Errorf("data.sha256: %w", err)
+	}
+	return e.same(again)
+}
+
+// same reports where the experiment differs from what a file gives.
+func (e *Experiment) same(given *Experiment) error {
+	want := given.Canonical()
+	if bytes.Equal(e.Canonical(), want) {
+		return nil
+	}
+	read := new(Experiment)
+	if err := json.Unmarshal(want, read); err != nil {
+		return err
+	}
+	for _, d := range Differences(read, e) {
+		return fmt.Errorf("%s is %.100s; expected %.100s, as in a file", d.Path, plainOrNone(d.After), plainOrNone(d.Before))
+	}
+	return errors.New("its fields are not those that a file gives")
+}
+
+// checkRounds checks what depends on the rounds that epochs amount to.
+func (e *Experiment) checkRounds(ps *problems, root *node) {
+	if f, _ := lookup("training.rounds"); !f.limits.contains(big.NewRat(int64(e.Training.Rounds), 1)) {
+		ps.add(root.at, "training.rounds", "is %d; expected %s", e.Training.Rounds, f.expected())
+	}
+	for path, o := range map[string]*Optimizer{"training.client": &e.Training.Client.Optimizer, "training.server": e.Training.Server.optimizer()} {
+		if o == nil || o.Schedule == nil {
+			continue
+		}
+		if err := o.Schedule.check(e.Training.Rounds); err != nil {
+			ps.add(root.at, path+".schedule", "%v", err)
+		}
+	}
+}
+
+// optimizer is nil without a server.
+func (s *Server) optimizer() *Optimizer {
+	if s == nil {
+		return nil
+	}
+	return &s.Optimizer
+}
+
+// asFile is the experiment as a file gives it: without rounds that follow from epochs.
+func (e *Experiment) asFile() *Experiment {
+	file := *e
+	if file.Training.Epochs > 0 {
+		file.Training.Rounds = 0
+	}
+	return &file
+}
+
+// nodeOf is a JSON value as a tree, all of it at one place.
+func nodeOf(data []byte, source string) (*node, error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	return readNode(d, position{source: source})
+}
+
+func readNode(d *json.Decoder, at position) (*node, error) {
+	token, err := d.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch v := token.(type) {
+	case json.Delim:
+		n := &node{kind: mappingNode, at: at}
+		if v == '[' {
+			n.kind = sequenceNode
+		}
+		for err == nil && d.More() {
+			err = n.readMember(d)
+		}
+		if err == nil {
+			_, err = d.Token()
+		}
+		return n, err
+	case string:
+		return &node{kind: scalarNode, at: at, text: v, quoted: true}, nil
+	case nil:
+		return &node{kind: nullNode, at: at}, nil
+	}
+	return &node{kind: scalarNode, at: at, text: fmt.Sprint(token)}, nil
+}
+
+// readMember reads a member of an object or an array.
+func (n *node) readMember(d *json.Decoder) error {
+	if n.kind == sequenceNode {
+		item, err := readNode(d, n.at)
+		n.items = append(n.items, item)
+		return err
+	}
+	key, err := d.Token()
+	if err != nil {
+		return err
+	}
+	value, err := readNode(d, n.at)
+	n.entries = append(n.entries, entry{key: key.(string), at: n.at, value: value})
+	return err
+}
