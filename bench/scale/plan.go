@@ -79,7 +79,7 @@ func (b builder) cell(i int, s shape) error {
 		needs = append(needs, audit)
 	}
 	report, err := b.node("report of "+name, needs...)
-	b.Cells = append(b.Cells, plan.Cell{Index: i, Name: name, Label: name, Report: report, Model: c.At(s.Rounds), Chain: c})
+	b.Cells = append(b.Cells, plan.Cell{Index: i, Name: name, Label: name, Report: report, Model: c.At(s.Rounds), Chain: c, Unit: plan.Round})
 	return err
 }
 

@@ -102,17 +102,17 @@ func (d *barDisplay) close(s *status.Run, c status.Cell) {
 	}
 }
 
-// showCell moves a cell's bar, which counts rounds. It is one short of full
-// until the cell has been measured too.
+// showCell moves a cell's bar, which counts rounds or steps of SGD. It is one short of
+// full until the cell has been measured too.
 func (d *barDisplay) showCell(index int, c status.Cell) {
 	bar := d.bars[c.Cell]
 	if bar == nil {
 		bar = d.newCellBar(index, c)
 		d.bars[c.Cell] = bar
 	}
-	rounds := int64(max(1, c.Steps*max(1, c.StepRounds)))
-	bar.SetTotal(rounds, false)
-	bar.SetCurrent(min(int64(c.Step*max(1, c.StepRounds)), rounds-1))
+	steps := int64(max(1, c.Steps))
+	bar.SetTotal(steps, false)
+	bar.SetCurrent(min(int64(c.Step), steps-1))
 	bar.now.Store(c.Now)
 }
 

@@ -196,22 +196,12 @@ func cellProgress(c status.Cell) string {
 	var text string
 	untold := c.Step == 0 && c.Phase.Finished()
 	if c.Steps > 0 && c.Phase != runs.Done && !untold {
-		each := max(1, c.StepRounds)
-		text = fmt.Sprintf(", %s %d of %d", roundWord(c), c.Step*each, c.Steps*each)
+		text = fmt.Sprintf(", %s %d of %d", c.Unit, c.Step, c.Steps)
 	}
 	if c.Now != "" {
 		text += ": " + c.Now
 	}
 	return text
-}
-
-// roundWord is what a cell's training counts: rounds, or steps of SGD, which go
-// by many at a time.
-func roundWord(c status.Cell) string {
-	if c.StepRounds > 1 {
-		return "step"
-	}
-	return "round"
 }
 
 func newWatchCommand(g *global) *cobra.Command {

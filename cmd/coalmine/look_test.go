@@ -3,6 +3,7 @@ package main
 import (
 	"testing"
 
+	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
 	"coalmine/workflows/status"
 )
@@ -13,10 +14,10 @@ func TestAStatusTellsNoRoundOfWhichItKnowsNothing(t *testing.T) {
 		status status.Cell
 		want   string
 	}{
-		{status.Cell{Phase: runs.Queued, Steps: 30, StepRounds: 10}, ", step 0 of 300"},
-		{status.Cell{Phase: runs.Running, Step: 4, Steps: 30, StepRounds: 10, Now: "step 5"}, ", step 40 of 300: step 5"},
-		{status.Cell{Phase: runs.Failed, Steps: 30, StepRounds: 10}, ""},
-		{status.Cell{Phase: runs.Failed, Step: 4, Steps: 30}, ", round 4 of 30"},
+		{status.Cell{Phase: runs.Queued, Steps: 285, Unit: plan.Step}, ", step 0 of 285"},
+		{status.Cell{Phase: runs.Running, Step: 200, Steps: 285, Unit: plan.Step, Now: "last SGD steps"}, ", step 200 of 285: last SGD steps"},
+		{status.Cell{Phase: runs.Failed, Steps: 30}, ""},
+		{status.Cell{Phase: runs.Failed, Step: 4, Steps: 30, Unit: plan.Round}, ", round 4 of 30"},
 		{status.Cell{Phase: runs.Done, Step: 30, Steps: 30}, ""},
 	} {
 		if got := cellProgress(c.status); got != c.want {

@@ -19,6 +19,7 @@ import (
 	"coalmine/workflows/datadir"
 	"coalmine/workflows/estimate"
 	"coalmine/workflows/explanation"
+	"coalmine/workflows/plan"
 	"coalmine/workflows/submission"
 )
 
@@ -62,18 +63,43 @@ func (g *global) plan(ctx context.Context, sub *submission.Submission) error {
 	if err = errors.Join(err, done()); err != nil {
 		return err
 	}
-	spent := make([]*privacy.Report, len(sub.Spec.Cells))
-	for i := range spent {
-		if spent[i], err = sub.Spec.Cells[i].Privacy(); err != nil {
+	cells := make([]plannedCell, len(p.Cells))
+	for i := range cells {
+		cells[i] = plannedCell{Cell: &x.Cells[i], training: trainingToRun(&p.Cells[i], x, i)}
+		if cells[i].privacy, err = sub.Spec.Cells[i].Privacy(); err != nil {
 			return err
 		}
 	}
 	cost := estimate.Of(sub, p, x)
 	if g.json {
-		return g.printJSON(planView(x, cost, spent))
+		return g.printJSON(planView(cells, cost))
 	}
-	g.writePlan(x, cost, spent)
+	g.writePlan(cells, cost)
 	return nil
+}
+
+// plannedCell is what a run would do for a cell.
+type plannedCell struct {
+	*explanation.Cell
+	training []string        // what of it runs, and from where
+	privacy  *privacy.Report // what it costs; nil if nothing is clipped
+}
+
+// trainingToRun says what of the training of cell i runs: steps of its chain, and the
+// tail. It is empty if all is cached.
+func trainingToRun(c *plan.Cell, x *explanation.Plan, i int) []string {
+	lines := []string{}
+	if t := x.Cells[i].Training; t != nil {
+		lines = append(lines, t.Why()...)
+	}
+	if c.Tail.Rounds > 0 && x.Nodes[c.Model.Key].Disposition == explanation.ToRun {
+		from := "the start"
+		if before := c.Rounds() - c.Tail.Rounds; before > 0 {
+			from = fmt.Sprintf("the checkpoint at %d", before)
+		}
+		lines = append(lines, fmt.Sprintf("train to %d from %s", c.Rounds(), from))
+	}
+	return lines
 }
 
 // planArchive is the store that a run would use; an empty one where there is
@@ -100,10 +126,10 @@ func (g *global) planArchive(ctx context.Context) (*storage.Archive, closer, err
 	return storage.NewArchive(store), remove, nil
 }
 
-// writePlan prints the plan for people; spent has the privacy cost of each cell, or nil.
-func (g *global) writePlan(x *explanation.Plan, cost estimate.Cost, spent []*privacy.Report) {
-	for i := range x.Cells {
-		g.writePlannedCell(&x.Cells[i], spent[i])
+// writePlan prints the plan for people.
+func (g *global) writePlan(cells []plannedCell, cost estimate.Cost) {
+	for i := range cells {
+		g.writePlannedCell(&cells[i])
 	}
 	peak := kernels.PeakGFLOPS(100 * time.Millisecond)
 	g.printf("\n%s to train and %s to measure; about %s through the store\n",
@@ -112,25 +138,23 @@ func (g *global) writePlan(x *explanation.Plan, cost estimate.Cost, spent []*pri
 		cost.Duration(peak, runtime.GOMAXPROCS(0)).Round(time.Second), runtime.GOMAXPROCS(0), peak, kernels.Set(), 100*estimate.Efficiency)
 }
 
-func (g *global) writePlannedCell(c *explanation.Cell, spent *privacy.Report) {
+func (g *global) writePlannedCell(c *plannedCell) {
 	state := "to run"
 	if c.Cached {
 		state = "cached"
 	}
 	g.printf("%s  %s: %s\n", c.Name, c.Label, state)
-	if spent != nil {
-		g.printf("      privacy: %s\n", spent.Summary())
+	if c.privacy != nil {
+		g.printf("      privacy: %s\n", c.privacy.Summary())
 	}
 	if c.Cached {
 		return
 	}
-	if t := c.Training; t != nil {
-		for _, why := range t.Why() {
-			g.printf("      training: %s\n", why)
-		}
-		if len(t.Passes) == 0 {
-			g.printf("      training: cached\n")
-		}
+	for _, line := range c.training {
+		g.printf("      training: %s\n", line)
+	}
+	if len(c.training) == 0 {
+		g.printf("      training: cached\n")
 	}
 	g.writeGroups(c.Groups)
 }
@@ -157,7 +181,7 @@ func (g *global) writeGroups(groups []explanation.Group) {
 }
 
 // planView is what plan --json prints.
-func planView(x *explanation.Plan, cost estimate.Cost, spent []*privacy.Report) any {
+func planView(cells []plannedCell, cost estimate.Cost) any {
 	type cell struct {
 		Cell     string              `json:"cell"`
 		Label    string              `json:"label"`
@@ -172,12 +196,8 @@ func planView(x *explanation.Plan, cost estimate.Cost, spent []*privacy.Report) 
 		MeasuringFLOP float64 `json:"measuring_flop"`
 		Bytes         float64 `json:"bytes"`
 	}{TrainingFLOP: cost.TrainingFLOP, MeasuringFLOP: cost.MeasuringFLOP, Bytes: cost.Bytes}
-	for i, c := range x.Cells {
-		one := cell{Cell: c.Name, Label: c.Label, Cached: c.Cached, Training: []string{}, Nodes: c.Groups, Privacy: spent[i]}
-		if c.Training != nil {
-			one.Training = append(one.Training, c.Training.Why()...)
-		}
-		view.Cells = append(view.Cells, one)
+	for _, c := range cells {
+		view.Cells = append(view.Cells, cell{c.Name, c.Label, c.Cached, c.training, c.Groups, c.privacy})
 	}
 	return view
 }

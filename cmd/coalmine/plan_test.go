@@ -2,6 +2,13 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"coalmine/workflows/explanation"
@@ -24,6 +31,57 @@ func TestAPlanListsWhatDiffers(t *testing.T) {
 		var out bytes.Buffer
 		if (&global{stdout: &out}).writeGroups(groups); out.String() != want {
 			t.Errorf("%+v: %q, want %q", groups, &out, want)
+		}
+	}
+}
+
+// Steps of SGD come by 50 a task here, and what is left over by itself.
+func TestAPlanCountsTheLastStepsOfATraining(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	source, file := filepath.Join(dir, "text.jsonl"), filepath.Join(dir, "central.yaml")
+	var text strings.Builder
+	for i := range 300 {
+		fmt.Fprintf(&text, `{"user":"u%d","text":"a%d b%d c%d"}`+"\n", i%23, i%13, i%7, i%5)
+	}
+	experiment := fmt.Sprintf(`
+name: central
+data: {source: %q, vocabulary: {size: 20}, users: {words: 10}}
+model: {embedding: 3, units: 4}
+training: {algorithm: sgd, rounds: 50, cohort: 4, steps_per_task: 50, client: {learning_rate: 1}}
+audit: {utility: true}
+`, source)
+	for path, data := range map[string]string{source: text.String(), file: experiment} {
+		if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var perStep float64
+	for _, c := range []struct {
+		steps int
+		want  []string
+	}{
+		{50, []string{"train to 50 from the start"}},
+		{49, []string{"train to 49 from the start"}},
+		{149, []string{"train to 100 from the start", "train to 149 from the checkpoint at 100"}},
+	} {
+		var out, messages bytes.Buffer
+		args := []string{"plan", file, "--json", "--set", fmt.Sprintf("training.rounds=%d", c.steps), "--home", filepath.Join(dir, "none")}
+		if code := execute(t.Context(), args, &out, &messages); code != exitDone {
+			t.Fatalf("exit status %d: %s", code, messages.String())
+		}
+		var plan struct {
+			Cells        []struct{ Training []string }
+			TrainingFLOP float64 `json:"training_flop"`
+		}
+		if err := json.Unmarshal(out.Bytes(), &plan); err != nil || !slices.Equal(plan.Cells[0].Training, c.want) {
+			t.Errorf("%d steps: %v in %s, want %q", c.steps, err, out.String(), c.want)
+		}
+		if perStep == 0 {
+			perStep = plan.TrainingFLOP / float64(c.steps)
+		}
+		if got := plan.TrainingFLOP / float64(c.steps); perStep == 0 || math.Abs(got/perStep-1) > 1e-12 {
+			t.Errorf("%d steps: %g FLOP each, want the %g of whole tasks", c.steps, got, perStep)
 		}
 	}
 }

@@ -107,8 +107,7 @@ func summary(s *status.Run) string {
 	b.WriteString(overall(s))
 	for _, c := range s.Cells {
 		if c.Phase == runs.Running && c.Steps > 0 {
-			each := max(1, c.StepRounds)
-			fmt.Fprintf(&b, ", %s %s %d/%d", c.Cell, roundWord(c), c.Step*each, c.Steps*each)
+			fmt.Fprintf(&b, ", %s %s %d/%d", c.Cell, c.Unit, c.Step, c.Steps)
 		}
 	}
 	return b.String()

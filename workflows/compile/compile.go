@@ -71,6 +71,7 @@ type cell struct {
 	origin plan.Ref
 	chain  *plan.Chain
 	model  plan.Ref
+	rest   plan.Tail // of the training, after its chain
 }
 
 func (c *cell) compile(files []storage.Digest) error {
@@ -83,7 +84,8 @@ func (c *cell) compile(files []storage.Digest) error {
 	}
 	report := c.report()
 	c.plan.Cells = append(c.plan.Cells, plan.Cell{
-		Index: c.index, Name: c.spec.Name, Label: c.spec.Label, Report: report, Chain: c.chain, Model: c.model, Initial: c.origin,
+		Index: c.index, Name: c.spec.Name, Label: c.spec.Label, Report: report,
+		Chain: c.chain, Tail: c.rest, Unit: Unit(&c.experiment.Training), Model: c.model, Initial: c.origin,
 		Vocabulary: c.parts, Population: c.population, Shards: c.shards,
 	})
 	return c.err

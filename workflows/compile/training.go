@@ -109,10 +109,19 @@ func (c *cell) share(chain *plan.Chain) *plan.Chain {
 
 // tail compiles the SGD steps that are left after the last whole task.
 func (c *cell) tail(first, steps int) {
+	c.rest = plan.Tail{After: c.model.Step, Rounds: steps}
 	params := sgdParams(c.experiment)
 	params.First, params.Steps = first, steps
 	edges := append([]edge{{tasks.PreviousInput, c.model}}, c.dataEdges()...)
 	c.model = c.node(training.SGD, "last SGD steps", params, edges...)
+}
+
+// Unit is what a training counts.
+func Unit(t *experiment.Training) plan.Unit {
+	if t.Central() {
+		return plan.Step
+	}
+	return plan.Round
 }
 
 // measured lists the rounds (SGD steps) after which the cell is measured,

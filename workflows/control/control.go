@@ -458,7 +458,7 @@ func stored(run *runs.Run) *status.Run {
 
 func storedCell(state *runs.State, c *experiment.Cell, failed map[string]bool) status.Cell {
 	s := status.Cell{
-		Cell: c.Name, Label: c.Label, Phase: runs.Queued, Steps: c.Experiment.Training.Rounds, StepRounds: 1,
+		Cell: c.Name, Label: c.Label, Phase: runs.Queued, Steps: c.Experiment.Training.Rounds, Unit: compile.Unit(&c.Experiment.Training), StepRounds: 1,
 	}
 	if outcome, ended := state.Outcomes[c.Name]; ended {
 		s.Phase = outcome

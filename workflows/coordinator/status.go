@@ -201,20 +201,17 @@ func (t *term) cellStatuses(r *run, now map[any]string) []status.Cell {
 }
 
 func (t *term) cellStatus(c *cell, now map[any]string) status.Cell {
-	s := status.Cell{Cell: c.plan.Name, Label: c.plan.Label, Phase: runs.Queued}
+	s := status.Cell{
+		Cell: c.plan.Name, Label: c.plan.Label, Phase: runs.Queued,
+		Step: t.roundsDone(c), Steps: c.plan.Rounds(), Unit: c.plan.Unit, StepRounds: 1,
+	}
 	for _, d := range c.targets {
 		if d.node != nil && now[owner(d.node)] != "" {
 			s.Now = now[owner(d.node)]
 		}
 	}
 	if p := c.plan.Chain; p != nil {
-		ch := t.chains[p.Recipe]
-		s.Steps, s.StepRounds = cmp.Or(c.plan.Model.Step, p.Steps), p.StepRounds
-		s.Step = min(max(ch.at, 0), s.Steps)
-		if cp := ch.checkpointAt(s.Steps); cp.available {
-			s.Step = s.Steps
-		}
-		s.Now = cmp.Or(now[ch], s.Now)
+		s.Now = cmp.Or(now[t.chains[p.Recipe]], s.Now)
 	}
 	switch {
 	case c.failed:
@@ -225,6 +222,23 @@ func (t *term) cellStatus(c *cell, now map[any]string) status.Cell {
 		s.Phase = runs.Running
 	}
 	return s
+}
+
+// roundsDone is how much of a cell's training is behind it, in the training's unit.
+func (t *term) roundsDone(c *cell) int {
+	trained := false
+	if n := t.nodes[c.plan.Model.Key]; n != nil {
+		trained = dependency{node: n}.available()
+	}
+	p := c.plan.Chain
+	if p == nil {
+		return c.plan.RoundsDone(0, trained)
+	}
+	ch, last := t.chains[p.Recipe], c.plan.ChainSteps()
+	if last > 0 && ch.checkpointAt(last).available {
+		return c.plan.RoundsDone(last, trained)
+	}
+	return c.plan.RoundsDone(ch.at, trained)
 }
 
 // tasksOf yields the tasks that the run wants at the moment.

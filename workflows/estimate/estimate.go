@@ -31,11 +31,11 @@ func (c Cost) Duration(peakGFLOPS float64, cores int) time.Duration {
 	return time.Duration(seconds * float64(time.Second))
 }
 
-// Of estimates a plan of which x says what would run. Chains that cells share
+// Of estimates a plan of which x says what would run. Trainings that cells share
 // count once. Random sampling counts as audits.ExpectedStates says.
 func Of(s *submission.Submission, p *plan.Plan, x *explanation.Plan) Cost {
 	var total Cost
-	counted := map[*explanation.Chain]bool{}
+	counted := map[any]bool{} // chains and tails
 	for i := range p.Cells {
 		e := &s.Spec.Cells[i].Experiment
 		model, err := models.New(e.Model.Config(e.Data.Tokens()))
@@ -45,7 +45,12 @@ func Of(s *submission.Submission, p *plan.Plan, x *explanation.Plan) Cost {
 		c := costing{experiment: e, model: model, tokens: s.TokensPerExample[i], testTokens: s.TestTokens[i]}
 		if t := x.Cells[i].Training; t != nil && !counted[t] {
 			counted[t] = true
-			c.train(t, p.Cells[i].Chain)
+			chain := p.Cells[i].Chain
+			c.train(t.StepsToRun(), chain.StepRounds, chain.Width)
+		}
+		if tail, key := p.Cells[i].Tail, p.Cells[i].Model.Key; x.Nodes[key].Disposition == explanation.ToRun && !counted[key] {
+			counted[key] = true
+			c.train(1, tail.Rounds, 0)
 		}
 		if !x.Cells[i].Cached {
 			c.measure()
@@ -65,18 +70,18 @@ type costing struct {
 	tokens, testTokens float64
 }
 
-func (c *costing) train(t *explanation.Chain, chain *plan.Chain) {
-	training := &c.experiment.Training
-	steps := float64(t.StepsToRun())
-	perStep := float64(training.Cohort) * float64(chain.StepRounds) * c.tokens
+// train adds steps of so many rounds each, and of so many parts beside the join.
+func (c *costing) train(number, rounds, width int) {
+	training, steps := &c.experiment.Training, float64(number)
+	perStep := float64(training.Cohort) * float64(rounds) * c.tokens
 	if !training.Central() {
 		words := float64(c.experiment.Data.Users.Words)
 		// A user's examples bring one token each beside their words.
 		perStep = float64(training.Cohort) * float64(training.Client.Epochs) * words * c.tokens / max(1, c.tokens-1)
 	}
-	c.TrainingFLOP = steps * perStep * c.model.TrainingFLOPs()
+	c.TrainingFLOP += steps * perStep * c.model.TrainingFLOPs()
 	size := 4 * float64(c.model.Parameters())
-	c.Bytes = steps * size * float64(2+3*chain.Width)
+	c.Bytes += steps * size * float64(2+3*width)
 }
 
 func (c *costing) measure() {

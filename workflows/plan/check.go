@@ -29,6 +29,7 @@ func (p *Plan) Check() error {
 		names[cell.Name] = true
 		c.ref("report of cell "+cell.Name, cell.Report)
 		c.ref("model of cell "+cell.Name, cell.Model)
+		c.tail(&cell)
 	}
 	if len(c.problems) == 0 {
 		c.cycles()
@@ -78,6 +79,17 @@ func (c *checker) chain(recipe storage.Key, ch *Chain) {
 	c.needs("join of "+what, ch.Join.Inputs, ch.Join.Needs)
 	if ch.Width > 0 {
 		c.needs("parts of "+what, ch.Part.Inputs, ch.Part.Needs)
+	}
+}
+
+// tail checks that the rest of a training follows its chain, and is a node of its own.
+func (c *checker) tail(cell *Cell) {
+	switch tail := cell.Tail; {
+	case tail == Tail{}:
+	case tail.Rounds < 1 || tail.After < 0 || cell.Model.Chain != nil:
+		c.say("the training of cell %s ends with %d steps after step %d of its chain, want a node of at least 1", cell.Name, tail.Rounds, tail.After)
+	case tail.After > 0 && (cell.Chain == nil || tail.After > cell.Chain.Steps):
+		c.say("the training of cell %s ends after step %d, which its chain does not have", cell.Name, tail.After)
 	}
 }
 

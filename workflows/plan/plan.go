@@ -43,8 +43,12 @@ type Cell struct {
 	// Population is the node that says who trains on what, Shards the one with the
 	// text of it.
 	Population, Shards Ref
-	// Chain is the cell's training, nil if it trains nothing.
+	// Chain is the cell's training as far as it has whole steps, nil if it has none.
 	Chain *Chain
+	// Tail is the rest of the training.
+	Tail Tail
+	// Unit is what the training counts.
+	Unit Unit
 }
 
 // Ref points to a node: a standing one, or a step of a chain.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"coalmine/storage"
+	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
 )
 
@@ -58,10 +59,12 @@ type Cell struct {
 	Cell  string     `json:"cell"`
 	Label string     `json:"label"`
 	Phase runs.Phase `json:"state"` // queued, running, done or failed
-	// Step of Steps is where the cell's training stands; both 0 if it has none.
-	Step  int `json:"step"`
-	Steps int `json:"steps"`
-	// StepRounds is how many rounds, or steps of SGD, one step is.
+	// Step of Steps is where the cell's training stands, in rounds or in steps of SGD,
+	// as Unit says.
+	Step  int       `json:"step"`
+	Steps int       `json:"steps"`
+	Unit  plan.Unit `json:"unit,omitempty"`
+	// StepRounds is 1, for programs that multiply by it.
 	StepRounds int `json:"step_rounds,omitempty"`
 	// Now is what runs for the cell at the moment.
 	Now string `json:"now,omitempty"`

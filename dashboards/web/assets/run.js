@@ -55,7 +55,7 @@ function cell(c) {
     el('th', { scope: 'row' }, c.cell),
     el('td', {}, c.label),
     el('td', {}, state(c.state)),
-    el('td', { class: 'wide' }, c.steps ? bar(c.step, c.steps, `training steps of ${c.cell}`) : ''),
+    el('td', { class: 'wide' }, c.steps ? bar(c.step, c.steps, `${c.unit ?? 'round'}s of ${c.cell}`) : ''),
     el('td', {}, c.now ?? ''));
 }
 
