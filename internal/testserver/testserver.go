@@ -22,6 +22,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"coalmine/internal/clone"
 )
 
 // readyTimeout is how long a server may take until it answers. A machine that
@@ -160,7 +162,7 @@ func find(t testing.TB, binary, variable, install string) string {
 	if path, err := exec.LookPath(binary); err == nil {
 		return path
 	}
-	if root, ok := repositoryRoot(); ok {
+	if root, ok := clone.Root(); ok {
 		path := filepath.Join(root, ".tools", "bin", binary)
 		if _, err := os.Stat(path); err == nil {
 			return path
@@ -168,24 +170,6 @@ func find(t testing.TB, binary, variable, install string) string {
 	}
 	t.Skipf("%s is not installed: %s, or set %s", binary, install, variable)
 	return ""
-}
-
-// repositoryRoot is the directory above the test's that holds go.mod.
-func repositoryRoot() (string, bool) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", false
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir, true
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return "", false
-		}
-		dir = parent
-	}
 }
 
 // output keeps the last part of what a server prints.

@@ -1,0 +1,40 @@
+// Package shareddata finds data for tests that is no part of the repository: too large
+// for it, or under a licence of its own.
+//
+// It lies in the folder that COALMINE_DATA names, by default in shared/data beside the
+// clone. A test that uses it runs on a small substitute of the same form too, which it
+// makes or ships, so that it shows something in any clone:
+//
+//	t.Run("drawn", func(t *testing.T) { test(t, drawDigits(t)) })
+//	t.Run("handwritten", func(t *testing.T) { test(t, shareddata.Dir(t, "mnist-writers")) })
+package shareddata
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"coalmine/internal/clone"
+)
+
+// Variable names the folder with the data.
+const Variable = "COALMINE_DATA"
+
+// Dir returns the directory of a data set. The test is skipped where it is absent.
+func Dir(t testing.TB, name string) string {
+	t.Helper()
+	dir := filepath.Join(folder(), name)
+	if _, err := os.Stat(dir); err != nil {
+		t.Skipf("the data set %s is not here: %v; %s names the folder that has it", name, err, Variable)
+	}
+	return dir
+}
+
+// folder has all data sets.
+func folder() string {
+	if dir := os.Getenv(Variable); dir != "" {
+		return dir
+	}
+	root, _ := clone.Root()
+	return filepath.Join(root, "..", "shared", "data")
+}
