@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"coalmine/internal/race"
 )
 
 func mustGradient(tb testing.TB, trainer *Trainer, params []float32, sentences [][]int32) (Loss, []float32) {
@@ -278,7 +280,7 @@ func TestGradientRefusesWhatDoesNotFit(t *testing.T) {
 
 // Not parallel: AllocsPerRun counts the allocations of the whole process.
 func TestGradientAllocatesNothingOnceWarm(t *testing.T) {
-	if raceDetector {
+	if race.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	rng := testRand(9)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"coalmine/internal/kernels"
+	"coalmine/internal/race"
 	"coalmine/internal/seeds"
 )
 
@@ -144,7 +145,7 @@ func TestEveryVariantSpendsNothingOnPadding(t *testing.T) {
 
 // Not parallel: AllocsPerRun counts the allocations of the whole process.
 func TestNoVariantAllocatesOnceWarm(t *testing.T) {
-	if raceDetector {
+	if race.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	for _, c := range variants(300) {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"coalmine/internal/queue"
+	"coalmine/internal/race"
 	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -200,6 +201,9 @@ var tablesKind = kind("test/tables", func(ctx context.Context, t *tasks.Task) er
 // to hold a part of them that grows.
 func TestAWorkerProcessDoesNotGrowWithTheModelsThatItSees(t *testing.T) {
 	t.Parallel()
+	if race.Enabled {
+		t.Skip("the race detector takes several times the memory")
+	}
 	l, start := newProcessLab(t, "")
 	worker := start(cacheVariable + "=" + strconv.Itoa(32<<20)).Process.Pid
 	const trainings, bound = 60, 128 << 20

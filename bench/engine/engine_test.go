@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/race"
 	"coalmine/tasks/datasets"
 )
 
@@ -27,7 +28,7 @@ func TestARunMeasuresTheRowsAskedFor(t *testing.T) { // not parallel: it measure
 	if peak.GFLOPS <= 0 {
 		t.Errorf("peak of %v GFLOP/s", peak.GFLOPS)
 	}
-	if !raceDetector && (allocations.Allocations == nil || *allocations.Allocations != 0) {
+	if !race.Enabled && (allocations.Allocations == nil || *allocations.Allocations != 0) {
 		t.Errorf("allocations %+v: want 0 in the steady state", allocations)
 	}
 	if scoring.GFLOPS <= 0 || scoring.TokensPerSecond <= 0 || scoring.Reached == nil {

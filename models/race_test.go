@@ -1,7 +1,0 @@
-//go:build race
-
-package models
-
-// raceDetector: the detector makes sync.Pool drop values at random, so that
-// pooled memory shows as allocations.
-const raceDetector = true
