@@ -190,8 +190,8 @@ func writeStatus(w io.Writer, s *status.Run) {
 	}
 }
 
-// cellProgress is ", round 400 of 8000: random sampling 3 of 9". Of a cell that has
-// ended before its time the record does not tell how far it came.
+// cellProgress is ", round 400 of 8000: random sampling 3 of 9". The record of a cell
+// that was ended before its time does not tell how far it came.
 func cellProgress(c status.Cell) string {
 	var text string
 	untold := c.Step == 0 && c.Phase.Finished()

@@ -69,10 +69,10 @@ func (m *memoryFlag) limit(slots int) int64 {
 	return memoryFor(slots, runtime.NumCPU(), group, machineMemory("/proc/meminfo"))
 }
 
-// memoryFor is how many bytes a worker takes unless it is told: nine tenths of what
-// is its own, 0 if that is not known. A control group with a limit, such as a
-// container, is all its own. Of a machine it is the share of its slots in the cores,
-// since the other cores are for other workers.
+// memoryFor is how many bytes a worker may take unless it is told: nine tenths of its
+// own memory, 0 if that is not known. The memory of a control group with a limit, such
+// as a container, is all its own. Of a machine's memory it has the share of its slots
+// in the cores, since the other cores are for other workers.
 func memoryFor(slots, cores int, group, machine int64) int64 {
 	share := machine / int64(cores) * int64(min(slots, cores))
 	if group > 0 && (group < machine || machine == 0) {

@@ -75,8 +75,8 @@ func (l *listenFlags) add(f *pflag.FlagSet, address, what string) {
 // anyPort is where a data directory is served unless it is said otherwise.
 const anyPort = "127.0.0.1:0"
 
-// suitEmbedded refuses the flags that embedded runs cannot heed, and has them take any port
-// where none is given.
+// suitEmbedded refuses the flags that embedded runs cannot heed. Where no address is
+// given it takes any port.
 func (l *listenFlags) suitEmbedded(given *pflag.FlagSet) error {
 	for _, name := range []string{"host", "tls-cert", "tls-key", "insecure"} {
 		if given.Changed(name) {

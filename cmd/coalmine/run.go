@@ -142,7 +142,7 @@ const (
 	ownerPatience = 10 * time.Second
 )
 
-// ends reports whether an error of the owner of a data directory is that of one which ends.
+// ends reports whether an error of a data directory's owner means that the owner ends.
 func ends(ctx context.Context, owned *datadir.OwnedError, err error) bool {
 	if _, answered := errors.AsType[*dashboards.Error](err); answered {
 		return !owned.Owns()
@@ -152,7 +152,8 @@ func ends(ctx context.Context, owned *datadir.OwnedError, err error) bool {
 	return awaitEnd(ctx, owned)
 }
 
-// awaitEnd waits until a process owns its data directory no more; false means that ctx is done.
+// awaitEnd waits until a process no longer owns its data directory. It returns false if
+// ctx is done before.
 func awaitEnd(ctx context.Context, owned *datadir.OwnedError) bool {
 	ticker := time.NewTicker(ownerEvery)
 	defer ticker.Stop()
@@ -166,8 +167,8 @@ func awaitEnd(ctx context.Context, owned *datadir.OwnedError) bool {
 	return true
 }
 
-// runBeside submits to the owner of a data directory, and follows until the run has finished
-// or the owner owns the data directory no more.
+// runBeside submits to the owner of a data directory. It follows until the run has
+// finished or the owner no longer owns the directory.
 func (g *global) runBeside(ctx context.Context, flags *submitFlags, sub *submission.Submission, owned *datadir.OwnedError) (*results.Results, error) {
 	ctx, stop := context.WithCancel(ctx)
 	var looking sync.WaitGroup
@@ -204,8 +205,8 @@ func (g *global) runHere(ctx context.Context, flags *submitFlags, sub *submissio
 	return g.conclude(ctx, &flags.notify, outcome, err)
 }
 
-// noteOthers says which unfinished runs share this process with a run, so that
-// nobody wonders why it takes so long.
+// noteOthers says which unfinished runs share this process with a run: they are why it
+// takes longer.
 func (g *global) noteOthers(ctx context.Context, api control.API, run string) {
 	all, err := api.List(ctx)
 	if err != nil {
@@ -252,7 +253,8 @@ func (g *global) follow(ctx context.Context, api control.API, submitted control.
 	return api.Results(ctx, submitted.Run)
 }
 
-// conclude prints the results, tells the web hook, and turns them into an exit code.
+// conclude prints the results, calls the web hook, and turns the results into an exit
+// code.
 func (g *global) conclude(ctx context.Context, notify *notifier, r *results.Results, err error) error {
 	if ctx.Err() != nil {
 		return &exitError{exitInterrupted, errors.New("interrupted; the same command goes on where it was")}
