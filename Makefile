@@ -6,7 +6,7 @@ GOLANGCI_VERSION := v2.15.0
 GOLANGCI := $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION)
 COMPOSE_VERSION := v2.40.3
 
-.PHONY: build test chaos soak lint compose-tool generate bench clean
+.PHONY: build test race chaos soak lint compose-tool generate bench clean
 
 build:
 	CGO_ENABLED=0 go build -o coalmine ./cmd/coalmine
@@ -19,6 +19,20 @@ test:
 	scripts/check-compose.sh
 	scripts/check-deploy.sh
 	go test $(TAGS) -timeout 10m ./...
+
+# The packages with goroutines, tests included, under the race detector. Left out are
+# internal/kernels and models, whose arithmetic would take minutes and is checked for
+# equal bytes from many goroutines by make test, and internal/endtoend, which starts
+# programs that were built without the detector.
+RACE := ./workers ./dashboards ./storage/... ./cmd/coalmine \
+	./workflows/control ./workflows/coordinator ./workflows/datadir ./workflows/leadership \
+	./workflows/availability ./workflows/collection ./workflows/retention ./workflows/runs \
+	./workflows/submission ./workflows/verification ./tasks/inmemory ./tasks/taskstest \
+	./internal/queue ./internal/certificates ./internal/garbage ./internal/sleep \
+	./internal/testserver/... ./internal/tracing
+race:
+	scripts/setup.sh
+	go test $(TAGS) -race -timeout 10m $(RACE)
 
 # Kills, cuts and corrupts parts of small clusters by seeded schedules: SEEDS of
 # them, from the seed FIRST on, two at a time; about five seconds each.
