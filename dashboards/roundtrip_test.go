@@ -14,8 +14,8 @@ import (
 
 	"coalmine/privacy"
 	"coalmine/storage"
-	"coalmine/tasks/audits"
-	"coalmine/tasks/evaluation"
+	"coalmine/tasks/audits/summary"
+	"coalmine/tasks/audits/utility"
 	"coalmine/tasks/reports"
 	"coalmine/workflows/collection"
 	"coalmine/workflows/control"
@@ -209,7 +209,7 @@ func TestWhatIsAskedAndAnsweredArrivesWhole(t *testing.T) {
 }
 
 func sampleResults() results.Results {
-	lowest := &audits.Configuration{UserProbability: 0.0002, ExampleProbability: 0.1}
+	lowest := &summary.Configuration{UserProbability: 0.0002, ExampleProbability: 0.1}
 	return results.Results{
 		Run: "grid-01234567", Experiment: "grid",
 		Cells: []results.Cell{
@@ -217,10 +217,10 @@ func sampleResults() results.Results {
 				Cell: "c01", Label: "iid, FedAvg", Status: results.Done, Setting: "FedAvg", Partition: "iid",
 				Axes: experiment.Axes{{Path: "data.partition", Value: []byte(`"iid"`)}},
 				Report: &reports.Report{
-					Utility: &evaluation.Utility{RecallAt1: 0.25, Perplexity: 60.5, Tokens: 99},
+					Utility: &utility.Utility{RecallAt1: 0.25, Perplexity: 60.5, Tokens: 99},
 					Privacy: &privacy.Report{Epsilon: 18.8, EpsilonProved: privacy.Epsilon(math.Inf(1)), Infinite: true, Delta: 1e-7},
-					Audit: &audits.Audit{
-						RandomSampling: &audits.SamplingVerdict{Memorized: 5, Of: 9, Lowest: lowest, References: 2000},
+					Audit: &summary.Audit{
+						RandomSampling: &summary.SamplingVerdict{Memorized: 5, Of: 9, Lowest: lowest, References: 2000},
 					},
 				},
 			},

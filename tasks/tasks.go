@@ -1,11 +1,10 @@
 // Package tasks defines what a task is; the packages below it hold the kinds:
 //
 //	datasets     import, encode, balance, partition
-//	canaries     draw, insert; the units of a one-run audit
+//	canaries     draw, insert
 //	training     initial model, client chunks, central SGD
 //	aggregation  the server step of a round
-//	evaluation   utility on the test part
-//	audits       random sampling, beam search, their summary, one-run
+//	audits       what is measured of a model; each audit has a folder below
 //	reports      the result of a cell
 //	attempts     what coordinator and workers say to each other; no kind imports it
 //

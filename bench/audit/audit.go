@@ -12,6 +12,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/randomsampling"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
@@ -30,7 +31,7 @@ const (
 
 // RankTiming is the exact rank of one canary, on one core.
 type RankTiming struct {
-	Rank    audits.Rank
+	Rank    randomsampling.Rank
 	Seconds float64
 	// Work is what the tree scorer did. GFLOPS is the rate of its matrix products over
 	// all of the time.
@@ -59,7 +60,7 @@ func Rank(ctx context.Context, s *Subject, canary, references int) (*RankTiming,
 	if err != nil {
 		return nil, err
 	}
-	sampling, err := audits.OpenSampling(ctx, b.runner.Task(spec, nil), &p)
+	sampling, err := randomsampling.Open(ctx, b.runner.Task(spec, nil), &p)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +74,7 @@ func Rank(ctx context.Context, s *Subject, canary, references int) (*RankTiming,
 }
 
 // rates fills in the rates.
-func (t *RankTiming) rates(s *Subject, p *audits.RandomSamplingParams) error {
+func (t *RankTiming) rates(s *Subject, p *randomsampling.Params) error {
 	model, err := checkpoints.Decode(s.Model)
 	if err != nil {
 		return err
@@ -90,7 +91,7 @@ type AuditTiming struct {
 	References int
 	Seconds    float64
 	// Ranks of the canaries, in their order.
-	Ranks []audits.Rank
+	Ranks []randomsampling.Rank
 }
 
 // Audit times the random sampling of all canaries of the subject, divided into
@@ -110,8 +111,8 @@ func Audit(ctx context.Context, s *Subject, workers, references int) (*AuditTimi
 }
 
 // rankAll runs the tasks that rank the canaries of whole.
-func (s *Subject) rankAll(ctx context.Context, workers int, whole audits.RandomSamplingParams) ([]audits.Rank, error) {
-	b, all := newBench(s), make([]audits.Rank, whole.Count)
+func (s *Subject) rankAll(ctx context.Context, workers int, whole randomsampling.Params) ([]randomsampling.Rank, error) {
+	b, all := newBench(s), make([]randomsampling.Rank, whole.Count)
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(workers)
 	for first := 0; first < whole.Count; first += compile.SamplingCanaries {
@@ -148,22 +149,22 @@ func (b *bench) given(blob string, data []byte) storage.Key {
 	return n.Key
 }
 
-func (b *bench) spec(p audits.RandomSamplingParams) (tasks.Spec, error) {
-	return tasks.NewSpec(audits.RandomSampling, p,
+func (b *bench) spec(p randomsampling.Params) (tasks.Spec, error) {
+	return tasks.NewSpec(randomsampling.Kind, p,
 		tasks.Input{Name: audits.ModelInput, Key: b.model}, tasks.Input{Name: audits.CanariesInput, Key: b.list})
 }
 
-func (b *bench) run(ctx context.Context, p audits.RandomSamplingParams) ([]audits.Rank, error) {
+func (b *bench) run(ctx context.Context, p randomsampling.Params) ([]randomsampling.Rank, error) {
 	spec, err := b.spec(p)
 	if err != nil {
 		return nil, err
 	}
-	n, err := b.runner.Run(ctx, audits.RandomSampling, spec)
+	n, err := b.runner.Run(ctx, randomsampling.Kind, spec)
 	if err != nil {
 		return nil, err
 	}
-	var ranks []audits.Rank
-	return ranks, json.Unmarshal(n.Blobs[audits.RanksBlob], &ranks)
+	var ranks []randomsampling.Rank
+	return ranks, json.Unmarshal(n.Blobs[randomsampling.RanksBlob], &ranks)
 }
 
 func (s *Subject) placements() ([]datasets.Placement, error) {
@@ -178,6 +179,6 @@ func (s *Subject) placements() ([]datasets.Placement, error) {
 }
 
 // params are those of a task that ranks all canaries.
-func (s *Subject) params(list []datasets.Placement, references int) audits.RandomSamplingParams {
-	return audits.RandomSamplingParams{Seed: seed, References: references, Space: canaries.Space{Words: len(list[0].Tokens)}, Prefix: prefix, Count: len(list)}
+func (s *Subject) params(list []datasets.Placement, references int) randomsampling.Params {
+	return randomsampling.Params{Seed: seed, References: references, Space: canaries.Space{Words: len(list[0].Tokens)}, Prefix: prefix, Count: len(list)}
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/tasks/audits"
+	canaryaudit "coalmine/tasks/audits/summary"
 	"coalmine/workflows/modelaudit"
 )
 
@@ -45,8 +45,8 @@ func TestAuditTableSaysWhatIsOnlyABound(t *testing.T) {
 	err := (&global{stdout: &out}).writeAudit(&modelaudit.Report{
 		RandomSampling: &modelaudit.Verdict{Memorized: 1, Of: 3, References: 200_000},
 		Canaries: []modelaudit.Canary{
-			{Text: "a b", CanaryOutcome: audits.CanaryOutcome{Rank: &first, RankExact: &yes, Exposure: &high, ExposureCensored: &yes, BeamFound: &yes}},
-			{Text: "c", CanaryOutcome: audits.CanaryOutcome{Rank: &far, RankExact: &no, Exposure: &low, ExposureSE: &se, ExposureCensored: &no, BeamFound: &no}},
+			{Text: "a b", CanaryOutcome: canaryaudit.CanaryOutcome{Rank: &first, RankExact: &yes, Exposure: &high, ExposureCensored: &yes, BeamFound: &yes}},
+			{Text: "c", CanaryOutcome: canaryaudit.CanaryOutcome{Rank: &far, RankExact: &no, Exposure: &low, ExposureSE: &se, ExposureCensored: &no, BeamFound: &no}},
 			{Text: "d"},
 		},
 	})

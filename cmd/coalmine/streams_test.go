@@ -16,7 +16,7 @@ import (
 
 	"coalmine/internal/seeds"
 	"coalmine/privacy"
-	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/randomsampling"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/training"
 )
@@ -129,7 +129,7 @@ func cohortOf(t *testing.T, sampling privacy.Sampling) []int {
 
 func referencesOf(t *testing.T) []int32 {
 	t.Helper()
-	p := audits.RandomSamplingParams{Seed: 1, References: 4, Space: canaries.Space{Words: 3}, Prefix: 1}
+	p := randomsampling.Params{Seed: 1, References: 4, Space: canaries.Space{Words: 3}, Prefix: 1}
 	rows, err := p.DrawReferences(100, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -12,15 +12,9 @@
 // Each canary has a configuration (p_u, p_e): every balanced user is selected to
 // carry it with probability p_u, and of a selected user's examples each is
 // replaced with probability p_e, all coins independent.
-//
-// A one-run audit (package onerun below privacy) needs another design, and has
-// canaries of its own, in users of their own:
-//
-//	one-run  population, vocabulary -> the population with one fair coin a
-//	         canary, and the list of the coins
 package canaries
 
 import "coalmine/tasks"
 
 // Kinds lists the kinds of this package.
-func Kinds() []tasks.Kind { return []tasks.Kind{Draw, Insert, OneRun} }
+func Kinds() []tasks.Kind { return []tasks.Kind{Draw, Insert} }

@@ -122,7 +122,7 @@ func drawAll(rng *rand.Rand, p *DrawParams, v *datasets.Vocabulary) []datasets.C
 		if p.Alphabet == "" {
 			c.Tokens = drawTokens(rng, choices, taken)
 		} else {
-			c.Tokens = drawDistinct(rng, choices, seen)
+			c.Tokens = DrawDistinct(rng, choices, seen)
 		}
 		for _, w := range c.Tokens {
 			c.Words = append(c.Words, v.Words[w])
@@ -152,8 +152,8 @@ func drawTokens(rng *rand.Rand, choices [][]int32, taken map[int32]bool) []int32
 	return tokens
 }
 
-// drawDistinct draws a sequence, again where it was seen.
-func drawDistinct(rng *rand.Rand, choices [][]int32, seen map[string]bool) []int32 {
+// DrawDistinct draws a sequence, again where it was seen.
+func DrawDistinct(rng *rand.Rand, choices [][]int32, seen map[string]bool) []int32 {
 	tokens := make([]int32, len(choices))
 	for {
 		for i, among := range choices {

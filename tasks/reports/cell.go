@@ -11,9 +11,10 @@ import (
 
 	"coalmine/privacy"
 	"coalmine/tasks"
-	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/onerun"
+	"coalmine/tasks/audits/summary"
+	"coalmine/tasks/audits/utility"
 	"coalmine/tasks/datasets"
-	"coalmine/tasks/evaluation"
 )
 
 // PopulationInput of reports/cell is the datasets/partition node.
@@ -72,11 +73,11 @@ func (p *TrainingParams) federated() bool { return p.Sampling != "" }
 
 // Report is the outcome of a cell.
 type Report struct {
-	Utility *evaluation.Utility `json:"utility,omitempty"`
-	Privacy *privacy.Report     `json:"privacy,omitempty"`
+	Utility *utility.Utility `json:"utility,omitempty"`
+	Privacy *privacy.Report  `json:"privacy,omitempty"`
 	// Budget is how far the privacy budget reached; nil without one.
-	Budget *BudgetUse    `json:"privacy_budget,omitempty"`
-	Audit  *audits.Audit `json:"audit,omitempty"`
+	Budget *BudgetUse     `json:"privacy_budget,omitempty"`
+	Audit  *summary.Audit `json:"audit,omitempty"`
 	// Training says what was trained on what.
 	Training Training `json:"training"`
 	// Curve holds the measurements along the training, the last included.
@@ -106,10 +107,10 @@ type Training struct {
 
 // Point is one measurement.
 type Point struct {
-	Round                   int                 `json:"round"`
-	Utility                 *evaluation.Utility `json:"utility,omitempty"`
-	RandomSamplingMemorized *int                `json:"random_sampling_memorized,omitempty"`
-	BeamSearchMemorized     *int                `json:"beam_search_memorized,omitempty"`
+	Round                   int              `json:"round"`
+	Utility                 *utility.Utility `json:"utility,omitempty"`
+	RandomSamplingMemorized *int             `json:"random_sampling_memorized,omitempty"`
+	BeamSearchMemorized     *int             `json:"beam_search_memorized,omitempty"`
 	// Privacy is what the training had cost by then; nil where none is claimed.
 	Privacy *Cost `json:"privacy,omitempty"`
 }
@@ -173,18 +174,18 @@ func describe(p *TrainingParams, population *datasets.PartitionMetrics) Training
 func (c *Report) measure(ctx context.Context, t *tasks.Task, p *CellParams, round int) error {
 	point := Point{Round: round}
 	if p.Utility {
-		c.Utility = new(evaluation.Utility)
+		c.Utility = new(utility.Utility)
 		if err := t.InputMetrics(ctx, UtilityInput(round), c.Utility); err != nil {
 			return err
 		}
 		point.Utility = c.Utility
 	}
 	if p.Audit {
-		data, err := t.Blob(ctx, AuditInput(round), audits.SummaryBlob)
+		data, err := t.Blob(ctx, AuditInput(round), summary.SummaryBlob)
 		if err != nil {
 			return err
 		}
-		c.Audit = new(audits.Audit)
+		c.Audit = new(summary.Audit)
 		if err := json.Unmarshal(data, c.Audit); err != nil {
 			return tasks.Permanent(fmt.Errorf("audit after round %d: %w", round, err))
 		}
@@ -195,12 +196,12 @@ func (c *Report) measure(ctx context.Context, t *tasks.Task, p *CellParams, roun
 }
 
 func (c *Report) addOneRun(ctx context.Context, t *tasks.Task) error {
-	data, err := t.Blob(ctx, OneRunInput, audits.OneRunBlob)
+	data, err := t.Blob(ctx, OneRunInput, onerun.VerdictBlob)
 	if err != nil {
 		return err
 	}
 	if c.Audit == nil {
-		c.Audit = audits.NewAudit()
+		c.Audit = summary.NewAudit()
 	}
 	if err := json.Unmarshal(data, &c.Audit.OneRun); err != nil {
 		return tasks.Permanent(fmt.Errorf("one-run audit: %w", err))
@@ -208,7 +209,7 @@ func (c *Report) addOneRun(ctx context.Context, t *tasks.Task) error {
 	return nil
 }
 
-func (p *Point) setMemorized(a *audits.Audit) {
+func (p *Point) setMemorized(a *summary.Audit) {
 	if a.RandomSampling != nil {
 		p.RandomSamplingMemorized = &a.RandomSampling.Memorized
 	}

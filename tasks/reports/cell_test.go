@@ -5,9 +5,9 @@ import (
 	"math"
 	"testing"
 
-	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/summary"
+	"coalmine/tasks/audits/utility"
 	"coalmine/tasks/datasets"
-	"coalmine/tasks/evaluation"
 	"coalmine/tasks/taskstest"
 )
 
@@ -27,13 +27,13 @@ func measured(t *testing.T) (g *taskstest.Graph, edges []taskstest.Edge) {
 		Counts: datasets.Counts{Users: 392_000, Examples: 93_000_000, Words: 784_000_000}, ReplacedExamples: 73_000,
 	}, nil)))
 	for round, memorized := range map[int]int{3920: 7, 7840: 12} {
-		audit, err := json.Marshal(audits.Audit{RandomSampling: &audits.SamplingVerdict{Memorized: memorized, Of: 90, References: 2_000_000}})
+		audit, err := json.Marshal(summary.Audit{RandomSampling: &summary.SamplingVerdict{Memorized: memorized, Of: 90, References: 2_000_000}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		edges = append(edges,
-			taskstest.In(AuditInput(round), node(AuditInput(round), nil, map[string][]byte{audits.SummaryBlob: audit})),
-			taskstest.In(UtilityInput(round), node(UtilityInput(round), evaluation.Utility{RecallAt1: 0.2, Perplexity: 70 - float64(memorized), Tokens: 9}, nil)))
+			taskstest.In(AuditInput(round), node(AuditInput(round), nil, map[string][]byte{summary.SummaryBlob: audit})),
+			taskstest.In(UtilityInput(round), node(UtilityInput(round), utility.Utility{RecallAt1: 0.2, Perplexity: 70 - float64(memorized), Tokens: 9}, nil)))
 	}
 	return g, edges
 }

@@ -6,7 +6,8 @@ import (
 	"testing"
 
 	"coalmine/storage"
-	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/onerun"
+	"coalmine/tasks/audits/summary"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/reports"
@@ -41,7 +42,7 @@ func TestAnExperimentOnBytesRunsToItsReport(t *testing.T) {
 	if u := report.Utility; u == nil || !(u.Perplexity > 1 && u.Perplexity < 300) || u.AllTargets.Tokens <= u.Tokens {
 		t.Errorf("utility %+v: want a perplexity per byte, and ends of sentences among all targets", report.Utility)
 	}
-	all := append(append(append([]audits.CanaryResult{}, report.Audit.Canaries...), report.Audit.NeverInserted...), report.Audit.Controls...)
+	all := append(append(append([]summary.CanaryResult{}, report.Audit.Canaries...), report.Audit.NeverInserted...), report.Audit.Controls...)
 	if len(all) != 4 {
 		t.Fatalf("%d canaries", len(all))
 	}
@@ -69,7 +70,7 @@ func oneRunCanaries(t *testing.T, e *localexec.Executor, p *plan.Plan) []dataset
 	t.Helper()
 	var list []datasets.Placement
 	for key, n := range p.Nodes {
-		if n.Kind == canaries.OneRun.Name {
+		if n.Kind == onerun.Coins.Name {
 			decodeBlob(t, e, plan.Ref{Key: key}, datasets.CanariesBlob, &list)
 		}
 	}

@@ -18,10 +18,13 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/aggregation"
-	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/beamsearch"
+	"coalmine/tasks/audits/onerun"
+	"coalmine/tasks/audits/randomsampling"
+	"coalmine/tasks/audits/summary"
+	"coalmine/tasks/audits/utility"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
-	"coalmine/tasks/evaluation"
 	"coalmine/tasks/reports"
 	"coalmine/tasks/training"
 	"coalmine/workflows/experiment"
@@ -32,7 +35,7 @@ import (
 func Registry() tasks.Registry {
 	return tasks.NewRegistry(slices.Concat(
 		datasets.Kinds(), canaries.Kinds(), training.Kinds(), aggregation.Kinds(),
-		evaluation.Kinds(), audits.Kinds(), reports.Kinds(),
+		utility.Kinds(), randomsampling.Kinds(), beamsearch.Kinds(), summary.Kinds(), onerun.Kinds(), reports.Kinds(),
 	)...)
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"coalmine/privacy"
 	"coalmine/storage"
+	"coalmine/tasks/audits/onerun"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
 	"coalmine/workflows/experiment"
@@ -65,16 +66,16 @@ func (c *cell) partition(balanced plan.Ref) {
 	}
 	c.population = c.placements
 	if e.Audit != nil && e.Audit.OneRun != nil {
-		c.population = c.node(canaries.OneRun, "coins of the one-run audit", oneRunParams(e), edge{canaries.PopulationInput, c.placements},
-			edge{canaries.ShardsInput, c.shards}, edge{datasets.PartsInput, c.parts})
+		c.population = c.node(onerun.Coins, "coins of the one-run audit", oneRunParams(e), edge{onerun.PopulationInput, c.placements},
+			edge{onerun.ShardsInput, c.shards}, edge{datasets.PartsInput, c.parts})
 	}
 }
 
 // oneRunParams make the coins stand for what the privacy bound is about.
-func oneRunParams(e *experiment.Experiment) canaries.OneRunParams {
-	p := canaries.OneRunParams{Seed: e.Seed, Canaries: e.Audit.OneRun.Canaries, Space: e.OneRunSpace(), Unit: canaries.UserUnit, Neighbouring: privacy.ReplaceOne}
+func oneRunParams(e *experiment.Experiment) onerun.CoinsParams {
+	p := onerun.CoinsParams{Seed: e.Seed, Canaries: e.Audit.OneRun.Canaries, Space: e.OneRunSpace(), Unit: onerun.UserUnit, Neighbouring: privacy.ReplaceOne}
 	if e.Training.Central() {
-		p.Unit = canaries.RecordUnit
+		p.Unit = onerun.RecordUnit
 	} else {
 		p.Neighbouring = e.Training.Sampling.Neighbouring()
 	}

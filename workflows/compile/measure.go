@@ -6,9 +6,12 @@ import (
 	"coalmine/privacy"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
-	"coalmine/tasks/canaries"
+	"coalmine/tasks/audits/beamsearch"
+	"coalmine/tasks/audits/onerun"
+	"coalmine/tasks/audits/randomsampling"
+	"coalmine/tasks/audits/summary"
+	"coalmine/tasks/audits/utility"
 	"coalmine/tasks/datasets"
-	"coalmine/tasks/evaluation"
 	"coalmine/tasks/reports"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
@@ -63,57 +66,57 @@ func trainingParams(e *experiment.Experiment) reports.TrainingParams {
 func (c *cell) utility(round int) plan.Ref {
 	var shares []edge
 	for share := range utilityShares {
-		part := c.node(evaluation.Part, fmt.Sprintf("utility %d of %d after %d", share+1, utilityShares, round),
-			evaluation.PartParams{Data: datasets.Test, Share: share, Shares: utilityShares},
-			edge{evaluation.ModelInput, c.after(round)}, edge{evaluation.DataInput, c.parts})
+		part := c.node(utility.Part, fmt.Sprintf("utility %d of %d after %d", share+1, utilityShares, round),
+			utility.PartParams{Data: datasets.Test, Share: share, Shares: utilityShares},
+			edge{utility.ModelInput, c.after(round)}, edge{utility.DataInput, c.parts})
 		shares = append(shares, edge{tasks.PartInput(share), part})
 	}
-	return c.node(evaluation.Sum, fmt.Sprintf("utility after %d", round), evaluation.UtilityParams{Shares: utilityShares}, shares...)
+	return c.node(utility.Sum, fmt.Sprintf("utility after %d", round), utility.UtilityParams{Shares: utilityShares}, shares...)
 }
 
 // audit compiles both audits of one checkpoint and their summary.
 func (c *cell) audit(round int) plan.Ref {
 	e := c.experiment
-	var params audits.SummaryParams
+	var params summary.SummaryParams
 	edges := []edge{{audits.PlacementsInput, c.placements}}
 	if s := e.Audit.RandomSampling; s != nil {
 		params.References = s.References
 		for _, r := range spans(c.canaryCount(), SamplingCanaries) {
-			node := c.node(audits.RandomSampling, fmt.Sprintf("random sampling from canary %d after %d", r.first, round),
-				audits.RandomSamplingParams{
+			node := c.node(randomsampling.Kind, fmt.Sprintf("random sampling from canary %d after %d", r.first, round),
+				randomsampling.Params{
 					Seed: e.Seed, References: s.References, Space: e.Canaries.Space(), Prefix: s.Prefix,
 					Exact: s.Exact, First: r.first, Count: r.count,
 				}, c.auditEdges(round)...)
-			edges = append(edges, edge{audits.SamplingInput(params.SamplingParts), node})
+			edges = append(edges, edge{summary.SamplingInput(params.SamplingParts), node})
 			params.SamplingParts++
 		}
 	}
 	if b := e.Audit.BeamSearch; b != nil {
 		params.BeamWidth = b.Width
 		for _, r := range spans(c.canaryCount(), beamCanaries) {
-			node := c.node(audits.BeamSearch, fmt.Sprintf("beam search from canary %d after %d", r.first, round),
-				audits.BeamSearchParams{
+			node := c.node(beamsearch.Kind, fmt.Sprintf("beam search from canary %d after %d", r.first, round),
+				beamsearch.Params{
 					Width: b.Width, Space: e.Canaries.Space(), Prefix: b.Prefix, First: r.first, Count: r.count,
 				}, c.auditEdges(round)...)
-			edges = append(edges, edge{audits.BeamInput(params.BeamParts), node})
+			edges = append(edges, edge{summary.BeamInput(params.BeamParts), node})
 			params.BeamParts++
 		}
 	}
-	return c.node(audits.Summary, fmt.Sprintf("audit after %d", round), params, edges...)
+	return c.node(summary.Summary, fmt.Sprintf("audit after %d", round), params, edges...)
 }
 
 // oneRun compiles the lower bound on epsilon of the trained model.
 func (c *cell) oneRun() plan.Ref {
 	o, coins := c.experiment.Audit.OneRun, oneRunParams(c.experiment)
-	params := audits.OneRunParams{
+	params := onerun.BoundParams{
 		KPlus: o.Guesses.KPlus, KMinus: o.Guesses.KMinus, Delta: o.Delta, Confidence: o.Confidence.Float64(),
 		Neighbouring: coins.Neighbouring, Unit: reports.Unit(c.experiment.Data.Partition),
 	}
-	if coins.Unit == canaries.RecordUnit {
-		params.Unit = canaries.RecordUnit
+	if coins.Unit == onerun.RecordUnit {
+		params.Unit = onerun.RecordUnit
 	}
-	return c.node(audits.OneRun, "one-run audit", params,
-		edge{audits.ModelInput, c.model}, edge{audits.InitialInput, c.origin}, edge{audits.UnitsInput, c.population})
+	return c.node(onerun.Bound, "one-run audit", params,
+		edge{audits.ModelInput, c.model}, edge{onerun.InitialInput, c.origin}, edge{onerun.UnitsInput, c.population})
 }
 
 func (c *cell) auditEdges(round int) []edge {

@@ -6,7 +6,7 @@ import (
 
 	"coalmine/privacy"
 	"coalmine/storage"
-	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/onerun"
 	"coalmine/workflows/plan"
 )
 
@@ -28,7 +28,7 @@ audit:
 
 const heavyNoise = "training.privacy={clip: 0.1, noise_multiplier: 40, delta: 1e-5}"
 
-func oneRun(t *testing.T, sets ...string) *audits.OneRunVerdict {
+func oneRun(t *testing.T, sets ...string) *onerun.Verdict {
 	t.Helper()
 	r := outcome(t, oneRunFile, sets...)
 	if r.Audit == nil || r.Audit.OneRun == nil {

@@ -17,8 +17,8 @@ import (
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/tasks"
-	"coalmine/tasks/audits"
-	"coalmine/tasks/canaries"
+	"coalmine/tasks/audits/onerun"
+	"coalmine/tasks/audits/randomsampling"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/taskstest"
@@ -248,7 +248,7 @@ func TestCanariesStandWhereThePopulationHasThem(t *testing.T) {
 // populationKind is the kind of node that the cell trains on.
 func (s *stored) populationKind() tasks.Kind {
 	if s.Experiment.Audit.OneRun != nil {
-		return canaries.OneRun
+		return onerun.Coins
 	}
 	return datasets.Partition
 }
@@ -338,9 +338,9 @@ func TestReferencesAreTheSequencesThatNoCanaryIs(t *testing.T) {
 // Not parallel: it counts the memory of the whole process.
 func TestTwoMillionReferencesTakeNoMoreMemoryThanAFew(t *testing.T) {
 	s := store(t)
-	var params audits.RandomSamplingParams
+	var params randomsampling.Params
 	for _, n := range s.Plan.Nodes {
-		if n.Kind == audits.RandomSampling.Name {
+		if n.Kind == randomsampling.Kind.Name {
 			if err := json.Unmarshal(n.Params, &params); err != nil {
 				t.Fatal(err)
 			}

@@ -10,7 +10,8 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
-	"coalmine/tasks/canaries"
+	"coalmine/tasks/audits/onerun"
+	"coalmine/tasks/audits/randomsampling"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/training"
 	"coalmine/workflows/experiment"
@@ -131,10 +132,10 @@ func (c *Cell) eachCanary(ctx context.Context, row func(Canary) error) error {
 
 // coins are those of a one-run audit by canary; none without one.
 func (c *Cell) coins(ctx context.Context, t *tasks.Task) (map[int]*Coin, error) {
-	if c.Plan.Nodes[c.Cell.Population.Key].Kind != canaries.OneRun.Name {
+	if c.Plan.Nodes[c.Cell.Population.Key].Kind != onerun.Coins.Name {
 		return nil, nil
 	}
-	units, _, err := canaries.ReadUnits(ctx, t, populationInput)
+	units, _, err := onerun.ReadUnits(ctx, t, populationInput)
 	if err != nil {
 		return nil, err
 	}
@@ -146,8 +147,8 @@ func (c *Cell) coins(ctx context.Context, t *tasks.Task) (map[int]*Coin, error) 
 }
 
 func (c *Cell) eachReference(ctx context.Context, row func(Reference) error) error {
-	sampling := c.needed(audits.RandomSampling)
-	var params audits.RandomSamplingParams
+	sampling := c.needed(randomsampling.Kind)
+	var params randomsampling.Params
 	if err := json.Unmarshal(sampling.Params, &params); err != nil {
 		return fmt.Errorf("parameters of %s: %w", sampling.Kind, err)
 	}

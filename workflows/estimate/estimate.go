@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"coalmine/models"
-	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/randomsampling"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/explanation"
 	"coalmine/workflows/plan"
@@ -32,7 +32,7 @@ func (c Cost) Duration(peakGFLOPS float64, cores int) time.Duration {
 }
 
 // Of estimates a plan of which x says what would run. Trainings that cells share
-// count once. Random sampling counts as audits.ExpectedStates says.
+// count once. Random sampling counts as randomsampling.ExpectedStates says.
 func Of(s *submission.Submission, p *plan.Plan, x *explanation.Plan) Cost {
 	var total Cost
 	counted := map[any]bool{} // chains and tails
@@ -100,7 +100,7 @@ func (c *costing) measure() {
 	if canaries := c.experiment.Canaries; canaries != nil {
 		n := float64(canaries.Drawn())
 		if rs := audit.RandomSampling; rs != nil {
-			states += n * audits.ExpectedStates(rs.References, canaries.Space().Words-rs.Prefix, rs.Exact)
+			states += n * randomsampling.ExpectedStates(rs.References, canaries.Space().Words-rs.Prefix, rs.Exact)
 		}
 		if bs := audit.BeamSearch; bs != nil {
 			states += n * float64(bs.Width*(canaries.Space().Words-bs.Prefix))

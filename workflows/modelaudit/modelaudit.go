@@ -21,6 +21,9 @@ import (
 	"coalmine/storage/safetensors"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/beamsearch"
+	"coalmine/tasks/audits/randomsampling"
+	"coalmine/tasks/audits/summary"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
@@ -100,7 +103,7 @@ type Canary struct {
 	Line  int      `json:"line"`
 	Text  string   `json:"text"`
 	Words []string `json:"words"`
-	audits.CanaryOutcome
+	summary.CanaryOutcome
 }
 
 // Model is an exported model.
@@ -204,11 +207,11 @@ func (a *audit) group(ctx context.Context, length int, group []canary) error {
 	}
 	given := a.given("canaries", string(data), map[string][]byte{datasets.CanariesBlob: data})
 	if o := a.options; o.References > 0 {
-		var ranks []audits.Rank
-		params := audits.RandomSamplingParams{
+		var ranks []randomsampling.Rank
+		params := randomsampling.Params{
 			Seed: o.Seed, References: o.References, Space: o.space(length), Prefix: o.Prefix, Exact: o.Exact, Count: len(group),
 		}
-		if err := a.run(ctx, audits.RandomSampling, params, given, audits.RanksBlob, &ranks); err != nil {
+		if err := a.run(ctx, randomsampling.Kind, params, given, randomsampling.RanksBlob, &ranks); err != nil {
 			return err
 		}
 		for i, c := range group {
@@ -216,9 +219,9 @@ func (a *audit) group(ctx context.Context, length int, group []canary) error {
 		}
 	}
 	if o := a.options; o.BeamWidth > 0 {
-		var found []audits.Extraction
-		params := audits.BeamSearchParams{Width: o.BeamWidth, Space: o.space(length), Prefix: o.Prefix, Count: len(group)}
-		if err := a.run(ctx, audits.BeamSearch, params, given, audits.ExtractionsBlob, &found); err != nil {
+		var found []beamsearch.Extraction
+		params := beamsearch.Params{Width: o.BeamWidth, Space: o.space(length), Prefix: o.Prefix, Count: len(group)}
+		if err := a.run(ctx, beamsearch.Kind, params, given, beamsearch.ExtractionsBlob, &found); err != nil {
 			return err
 		}
 		for i, c := range group {

@@ -9,7 +9,7 @@ import (
 
 	"coalmine/storage"
 	"coalmine/tasks"
-	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/summary"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
@@ -38,14 +38,14 @@ var byteFile = strings.NewReplacer("vocabulary: {size: 60}", "level: byte", "use
 
 // trained runs a small experiment and returns its audit, its canaries as a list,
 // and its model as export writes it.
-func trained(t *testing.T) (audit *audits.Audit, list string, model []byte) {
+func trained(t *testing.T) (audit *summary.Audit, list string, model []byte) {
 	t.Helper()
 	return trainedAs(t, file, " ")
 }
 
 // trainedAs runs an experiment whose canaries' words are written with the
 // separator between them.
-func trainedAs(t *testing.T, file, separator string) (audit *audits.Audit, list string, model []byte) {
+func trainedAs(t *testing.T, file, separator string) (audit *summary.Audit, list string, model []byte) {
 	t.Helper()
 	spec, err := experiment.Parse("test.yaml", []byte(file), experiment.Options{})
 	if err != nil {
@@ -99,8 +99,8 @@ func trainedAs(t *testing.T, file, separator string) (audit *audits.Audit, list 
 	return report.Audit, lines.String(), model
 }
 
-func all(a *audits.Audit) []audits.CanaryResult {
-	out := append([]audits.CanaryResult{}, a.Canaries...)
+func all(a *summary.Audit) []summary.CanaryResult {
+	out := append([]summary.CanaryResult{}, a.Canaries...)
 	return append(append(out, a.NeverInserted...), a.Controls...)
 }
 
@@ -130,7 +130,7 @@ func TestAFinishedModelIsAuditedAsItsRunWas(t *testing.T) {
 }
 
 // checkAudit audits a model, and compares with the audit of its run.
-func checkAudit(t *testing.T, want *audits.Audit, list string, file []byte, options modelaudit.Options) {
+func checkAudit(t *testing.T, want *summary.Audit, list string, file []byte, options modelaudit.Options) {
 	t.Helper()
 	model, err := modelaudit.OpenModel(bytes.NewReader(file))
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/tasks/audits"
-	"coalmine/tasks/evaluation"
+	"coalmine/tasks/audits/summary"
+	"coalmine/tasks/audits/utility"
 	"coalmine/tasks/reports"
 	"coalmine/workflows/experiment"
 )
@@ -32,8 +32,8 @@ grid: {axes: {data.partition: [iid, by-user]}}
 		r.Cells = append(r.Cells, Cell{Cell: c.Name, Label: c.Label, Axes: c.Axes, Status: Pending})
 	}
 	r.Cells[0].Status, r.Cells[0].Report = Done, &reports.Report{
-		Utility: &evaluation.Utility{RecallAt1: 0.25, Perplexity: 60},
-		Audit:   &audits.Audit{RandomSampling: &audits.SamplingVerdict{Memorized: memorized, Of: 8}},
+		Utility: &utility.Utility{RecallAt1: 0.25, Perplexity: 60},
+		Audit:   &summary.Audit{RandomSampling: &summary.SamplingVerdict{Memorized: memorized, Of: 8}},
 	}
 	return Side{spec, r}
 }

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/summary"
 	"coalmine/tasks/reports"
 )
 
@@ -113,14 +113,14 @@ type dot struct {
 }
 
 // newExposureFigure is nil if no canary of the audit was ranked.
-func newExposureFigure(a *audits.Audit, label string, copies, exposure axis) *exposureFigure {
+func newExposureFigure(a *summary.Audit, label string, copies, exposure axis) *exposureFigure {
 	if a == nil || a.RandomSampling == nil {
 		return nil
 	}
 	f := &exposureFigure{Frame: newFrame("exposure in bits against copies, "+label, copies, exposure)}
 	most := exposure.at(math.Log2(float64(a.RandomSampling.References)))
 	f.Limit = fmt.Sprintf("M%d %gH%d", figureLeft, most, figureRight)
-	for _, canaries := range [][]audits.CanaryResult{a.Controls, a.NeverInserted, a.Canaries} {
+	for _, canaries := range [][]summary.CanaryResult{a.Controls, a.NeverInserted, a.Canaries} {
 		for i := range canaries {
 			c := &canaries[i]
 			if c.Exposure == nil {
@@ -136,7 +136,7 @@ func newExposureFigure(a *audits.Audit, label string, copies, exposure axis) *ex
 }
 
 // canaryTitle says all about a canary of which the exposure is known.
-func canaryTitle(c *audits.CanaryResult) string {
+func canaryTitle(c *summary.CanaryResult) string {
 	atLeast := ""
 	if c.ExposureCensored != nil && *c.ExposureCensored {
 		atLeast = "at least "

@@ -12,7 +12,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"coalmine/privacy"
-	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/onerun"
 )
 
 // Format is a form in which results are written.
@@ -227,7 +227,7 @@ func (f *flatRow) addPrivacy(p *privacy.Report) {
 	}
 }
 
-func (f *flatRow) addOneRun(v *audits.OneRunVerdict) {
+func (f *flatRow) addOneRun(v *onerun.Verdict) {
 	if v == nil {
 		return
 	}

@@ -10,14 +10,14 @@ import (
 
 	"pgregory.net/rapid"
 
-	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/summary"
 	"coalmine/tasks/reports"
 )
 
 // ranked is a canary of so many copies.
-func ranked(words string, copies int, exposure float64, memorized bool) audits.CanaryResult {
+func ranked(words string, copies int, exposure float64, memorized bool) summary.CanaryResult {
 	rank := int64(7)
-	return audits.CanaryResult{Words: strings.Fields(words), Holders: copies, Insertions: copies, CanaryOutcome: audits.CanaryOutcome{
+	return summary.CanaryResult{Words: strings.Fields(words), Holders: copies, Insertions: copies, CanaryOutcome: summary.CanaryOutcome{
 		Rank: &rank, Exposure: &exposure, ExposureCensored: &memorized, Memorized: &memorized,
 	}}
 }
@@ -27,9 +27,9 @@ func inspected() *Results {
 	r := sample()
 	c := &r.Cells[0]
 	c.Breaches = []string{"exposure is 20, above the limit of 15"}
-	c.Audit.Canaries = []audits.CanaryResult{ranked("<script>alert(1)</script> b", 10, 20.9, true), ranked("c d", 1000, 3.5, false)}
-	c.Audit.Controls = []audits.CanaryResult{ranked("held back", 0, 1.25, false)}
-	c.Audit.NeverInserted = []audits.CanaryResult{{Words: []string{"unranked"}}}
+	c.Audit.Canaries = []summary.CanaryResult{ranked("<script>alert(1)</script> b", 10, 20.9, true), ranked("c d", 1000, 3.5, false)}
+	c.Audit.Controls = []summary.CanaryResult{ranked("held back", 0, 1.25, false)}
+	c.Audit.NeverInserted = []summary.CanaryResult{{Words: []string{"unranked"}}}
 	zero, one := 0, 1
 	c.Curve = []reports.Point{
 		{Round: 50, RandomSamplingMemorized: &zero, BeamSearchMemorized: &zero},

@@ -11,24 +11,25 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"coalmine/privacy"
-	"coalmine/tasks/audits"
-	"coalmine/tasks/evaluation"
+	"coalmine/tasks/audits/onerun"
+	"coalmine/tasks/audits/summary"
+	"coalmine/tasks/audits/utility"
 	"coalmine/tasks/reports"
 	"coalmine/workflows/experiment"
 )
 
 func sample() *Results {
-	audit := &audits.Audit{
-		RandomSampling: &audits.SamplingVerdict{Memorized: 54, Of: 90, References: 2_000_000,
-			Lowest: &audits.Configuration{UserProbability: 2e-5, ExampleProbability: 0.1}},
-		BeamSearch: &audits.BeamVerdict{Of: 90, Width: 5},
-		Canaries:   []audits.CanaryResult{}, NeverInserted: []audits.CanaryResult{}, Controls: []audits.CanaryResult{},
+	audit := &summary.Audit{
+		RandomSampling: &summary.SamplingVerdict{Memorized: 54, Of: 90, References: 2_000_000,
+			Lowest: &summary.Configuration{UserProbability: 2e-5, ExampleProbability: 0.1}},
+		BeamSearch: &summary.BeamVerdict{Of: 90, Width: 5},
+		Canaries:   []summary.CanaryResult{}, NeverInserted: []summary.CanaryResult{}, Controls: []summary.CanaryResult{},
 	}
 	return &Results{Run: "r-1", Experiment: "r", Cells: []Cell{
 		{
 			Cell: "c01", Label: "iid, SGD, b=32", Status: Done, Setting: "SGD", Partition: "iid",
 			Axes:   experiment.Axes{{Path: "data.partition", Value: json.RawMessage(`"iid"`)}},
-			Report: &reports.Report{Utility: &evaluation.Utility{RecallAt1: 0.24, Perplexity: 62.2, Tokens: 123456}, Audit: audit},
+			Report: &reports.Report{Utility: &utility.Utility{RecallAt1: 0.24, Perplexity: 62.2, Tokens: 123456}, Audit: audit},
 		},
 		{
 			Cell: "c02", Label: "by-user, DP-FedAvg & 100%_", Status: Done,
@@ -164,10 +165,10 @@ func TestGatesCountMemorizedCanaries(t *testing.T) {
 func audited(lower float64) *Results {
 	r := sample()
 	r.Cells = r.Cells[1:2]
-	r.Cells[0].Audit = audits.NewAudit()
-	r.Cells[0].Audit.OneRun = &audits.OneRunVerdict{
+	r.Cells[0].Audit = summary.NewAudit()
+	r.Cells[0].Audit.OneRun = &onerun.Verdict{
 		Canaries: 60, Included: 37, KPlus: 10, KMinus: 8, Correct: 17, EpsilonLower: lower, Delta: 1e-7, Confidence: 0.95,
-		EpsilonLargest: 1.82, EpsilonLargestCanaries: 2.97, Neighbouring: privacy.ReplaceOne, Unit: "balanced user", Score: audits.ScoreLossDifference,
+		EpsilonLargest: 1.82, EpsilonLargestCanaries: 2.97, Neighbouring: privacy.ReplaceOne, Unit: "balanced user", Score: onerun.ScoreLossDifference,
 	}
 	return r
 }

@@ -10,7 +10,8 @@ import (
 	"unicode/utf8"
 
 	"coalmine/privacy"
-	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/onerun"
+	"coalmine/tasks/audits/summary"
 )
 
 // columns are those of Table 1 of Thakkar et al. 2020, with the privacy cost
@@ -76,7 +77,7 @@ func (c *Cell) epsilon() string {
 }
 
 // oneRun is the cell's lower bound on epsilon, nil without one.
-func (c *Cell) oneRun() *audits.OneRunVerdict {
+func (c *Cell) oneRun() *onerun.Verdict {
 	if c.Report == nil || c.Audit == nil {
 		return nil
 	}
@@ -128,7 +129,7 @@ func (c *Cell) contradiction() string {
 }
 
 // lowest is a configuration as the paper prints it: "1/5000, 10%"; "-" for none.
-func lowest(c *audits.Configuration) string {
+func lowest(c *summary.Configuration) string {
 	if c == nil {
 		return "-"
 	}

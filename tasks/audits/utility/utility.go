@@ -1,9 +1,9 @@
-// Package evaluation holds the kinds that measure how useful a model is, on
+// Package utility holds the kinds that measure how useful a model is, on
 // the test part that training never saw and that holds no canary:
 //
 //	evaluation/part     tallies over one share of the test part
 //	evaluation/utility  their sum: recall@1 and perplexity
-package evaluation
+package utility
 
 import (
 	"context"

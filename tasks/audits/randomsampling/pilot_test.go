@@ -1,4 +1,4 @@
-package audits
+package randomsampling
 
 import (
 	"math"
@@ -31,7 +31,7 @@ func TestAnEstimateRestsOnTheHitsOfAFixedPilot(t *testing.T) {
 	if !slices.Contains(hits, enough) || !slices.ContainsFunc(hits, func(n int) bool { return n == enough-1 || n == enough-2 }) {
 		t.Fatalf("the canaries have %v hits: none is just below %d, or none has as many", hits, enough)
 	}
-	sampling := newSampling(&RandomSamplingParams{References: all, Prefix: len(prefix)}, list, scorer.Tabulate(), drawn.nested())
+	sampling := newSampling(&Params{References: all, Prefix: len(prefix)}, list, scorer.Tabulate(), drawn.nested())
 	for i, n := range hits {
 		want := Rank{Rank: int64(ranks[i]), Exact: true}
 		if n >= enough {
@@ -63,7 +63,7 @@ func atMost(costs []float64, limit float64) int {
 // in the larger one that is walked instead.
 func TestPilotsThatAreUnlikelyToDecideAreNotWalked(t *testing.T) {
 	t.Parallel()
-	s := newSampling(&RandomSamplingParams{}, nil, testScorer(t, 40, 6).Tabulate(), []*References{
+	s := newSampling(&Params{}, nil, testScorer(t, 40, 6).Tabulate(), []*References{
 		{length: 1, tokens: make([]int32, 20)}, {length: 1, tokens: make([]int32, 200)}, {length: 1, tokens: make([]int32, 2000)},
 	})
 	for hits, want := range map[int64]int{0: 2, 9: 2, 10: 1, 19: 1} {

@@ -1,14 +1,15 @@
-package audits
+package onerun
 
 import (
 	"encoding/json"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"coalmine/models"
 	"coalmine/privacy"
-	"coalmine/tasks/canaries"
+	"coalmine/tasks/audits"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/training"
@@ -16,26 +17,37 @@ import (
 
 func TestBlockLossesAreThoseOfOneCanaryAtATime(t *testing.T) {
 	t.Parallel()
-	s := testScorer(t, 30, 4)
-	drawn := drawReferences(8, 9, canaries.Space{Words: 5}.Choices(26), nil)
-	var list []datasets.Canary
-	for i := range drawn.Count() {
-		list = append(list, datasets.Canary{Tokens: drawn.row(i)})
-	}
-	got, err := blockLosses(s, list)
+	m, err := models.New(models.Config{Kind: models.CIFGLSTM, Vocabulary: 30, Embedding: 7, Units: 9})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, c := range list {
-		if want := cost(t, s, nil, c.Tokens); got[i] != want {
-			t.Errorf("canary %d: %v together, %v alone", i, got[i], want)
+	params := m.Init(rand.New(rand.NewPCG(4, 1)))
+	for i := range params {
+		params[i] *= 4 // far from uniform
+	}
+	s, err := m.NewScorer(params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []datasets.Canary
+	for i := range int32(9) {
+		list = append(list, datasets.Canary{Tokens: []int32{4 + i, 29 - i, 12, 7 + 2*i, 25}})
+	}
+	together, err := blockLosses(s, list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range list {
+		alone, err := blockLosses(s, list[i:i+1])
+		if err != nil || together[i] != alone[0] {
+			t.Errorf("canary %d: %v together, %v alone (%v)", i, together[i], alone, err)
 		}
 	}
 }
 
 func TestTheVerdictSaysWhatItRestsOn(t *testing.T) {
 	t.Parallel()
-	p := OneRunParams{KPlus: 20, KMinus: 10, Delta: 1e-5, Confidence: 0.95, Neighbouring: privacy.ReplaceOne, Unit: "balanced user"}
+	p := BoundParams{KPlus: 20, KMinus: 10, Delta: 1e-5, Confidence: 0.95, Neighbouring: privacy.ReplaceOne, Unit: "balanced user"}
 	included, scores := make([]bool, 100), make([]float64, 100)
 	for i := range included { // the lower half is in, scores fall: all guesses are right
 		included[i], scores[i] = i < 50, -float64(i)
@@ -56,22 +68,22 @@ func TestTheVerdictSaysWhatItRestsOn(t *testing.T) {
 	}
 }
 
-// oneRunGraph audits a made-up training: the model's own initial weights against
+// auditMadeUp audits a made-up training: the model's own initial weights against
 // other ones.
-func oneRunGraph(t *testing.T, params OneRunParams) OneRunVerdict {
+func auditMadeUp(t *testing.T, params BoundParams) Verdict {
 	t.Helper()
 	g := taskstest.NewGraph(t)
 	config := models.Config{Kind: models.CIFGLSTM, Vocabulary: 40, Embedding: 6, Units: 9}
 	initial := g.Run(training.Initial, training.InitialParams{Seed: 3, Model: config})
 	trained := g.Run(training.Initial, training.InitialParams{Seed: 4, Model: config})
 	var list []datasets.Placement
-	var units []canaries.Unit
+	var units []Unit
 	for i := range 16 {
 		list = append(list, datasets.Placement{Canary: datasets.Canary{Number: i, Tokens: []int32{int32(4 + i), 30, int32(39 - i)}}})
-		units = append(units, canaries.Unit{Canary: i, User: i, Example: -1, Included: i%2 == 0})
+		units = append(units, Unit{Canary: i, User: i, Example: -1, Included: i%2 == 0})
 	}
 	blobs := map[string][]byte{}
-	for name, v := range map[string]any{datasets.CanariesBlob: list, canaries.UnitsBlob: units} {
+	for name, v := range map[string]any{datasets.CanariesBlob: list, UnitsBlob: units} {
 		data, err := json.Marshal(v)
 		if err != nil {
 			t.Fatal(err)
@@ -79,18 +91,18 @@ func oneRunGraph(t *testing.T, params OneRunParams) OneRunVerdict {
 		blobs[name] = data
 	}
 	coins := g.Put("coins", blobs)
-	n := g.Run(OneRun, params, taskstest.In(ModelInput, trained), taskstest.In(InitialInput, initial), taskstest.In(UnitsInput, coins))
+	n := g.Run(Bound, params, taskstest.In(audits.ModelInput, trained), taskstest.In(InitialInput, initial), taskstest.In(UnitsInput, coins))
 	taskstest.Golden(t, n)
-	var v OneRunVerdict
-	if err := json.Unmarshal(n.Blob(OneRunBlob), &v); err != nil {
+	var v Verdict
+	if err := json.Unmarshal(n.Blob(VerdictBlob), &v); err != nil {
 		t.Fatal(err)
 	}
 	return v
 }
 
-func TestGoldenOneRun(t *testing.T) {
+func TestGoldenBound(t *testing.T) {
 	t.Parallel()
-	v := oneRunGraph(t, OneRunParams{KPlus: 4, KMinus: 4, Delta: 1e-5, Confidence: 0.9, Neighbouring: privacy.ReplaceOne, Unit: "record"})
+	v := auditMadeUp(t, BoundParams{KPlus: 4, KMinus: 4, Delta: 1e-5, Confidence: 0.9, Neighbouring: privacy.ReplaceOne, Unit: "record"})
 	if v.Canaries != 16 || v.Included != 8 || v.Score != ScoreLossDifference || v.Unit != "record" || math.IsNaN(v.EpsilonLower) {
 		t.Errorf("verdict %+v", v)
 	}

@@ -1,46 +1,24 @@
-// Package audits holds the kinds that measure what a checkpoint has memorized
-// of the canaries:
+// Package summary holds the kind that puts both audits of the canaries together:
 //
-//	audits/random-sampling  the rank of some canaries among random sequences
-//	audits/beam-search      an attempt to extract some canaries
-//	audits/summary          both, for all canaries of one checkpoint
-//	audits/one-run          a lower bound on epsilon, from canaries of its own
-package audits
+//	audits/summary  the ranks and extractions of all canaries of one checkpoint
+package summary
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
 
-	"coalmine/models"
 	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/beamsearch"
+	"coalmine/tasks/audits/onerun"
+	"coalmine/tasks/audits/randomsampling"
 	"coalmine/tasks/canaries"
-	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
 )
 
 // Kinds lists the kinds of this package.
-func Kinds() []tasks.Kind { return []tasks.Kind{RandomSampling, BeamSearch, Summary, OneRun} }
-
-// Inputs of the two partial audits.
-const (
-	ModelInput    = "model"    // a checkpoint
-	CanariesInput = "canaries" // canaries/draw
-)
-
-// openAudit reads what both partial audits need.
-func openAudit(ctx context.Context, t *tasks.Task) ([]datasets.Placement, *models.Scorer, error) {
-	all, err := datasets.ReadPlacements(ctx, t, CanariesInput)
-	if err != nil {
-		return nil, nil, err
-	}
-	scorer, err := checkpoints.ReadScorer(ctx, t, ModelInput)
-	return all, scorer, err
-}
-
-// PlacementsInput of audits/summary is the datasets/partition node, which knows
-// where every canary went.
-const PlacementsInput = "placements"
+func Kinds() []tasks.Kind { return []tasks.Kind{Summary} }
 
 // SamplingInput and BeamInput name the partial audits that a summary joins.
 func SamplingInput(i int) string { return fmt.Sprintf("sampling-%d", i) }
@@ -65,7 +43,7 @@ type Audit struct {
 	RandomSampling *SamplingVerdict `json:"random_sampling,omitempty"`
 	BeamSearch     *BeamVerdict     `json:"beam_search,omitempty"`
 	// OneRun is about other canaries than all the rest.
-	OneRun *OneRunVerdict `json:"one_run,omitempty"`
+	OneRun *onerun.Verdict `json:"one_run,omitempty"`
 	// Canaries are those with at least one copy in the population.
 	Canaries []CanaryResult `json:"canaries"`
 	// NeverInserted were drawn into no user's data; they count nowhere.
@@ -133,7 +111,7 @@ type CanaryOutcome struct {
 }
 
 // SetRank takes in what random sampling found among so many references.
-func (o *CanaryOutcome) SetRank(rank Rank, references int) {
+func (o *CanaryOutcome) SetRank(rank randomsampling.Rank, references int) {
 	exposure, memorized := rank.Exposure(references), rank.Rank == 1
 	o.Rank, o.RankExact, o.LogPerplexity = &rank.Rank, &rank.Exact, &rank.LogPerplexity
 	o.Exposure, o.ExposureCensored, o.Memorized = &exposure, &memorized, &memorized
@@ -150,15 +128,15 @@ func runSummary(ctx context.Context, t *tasks.Task) error {
 	if err := t.Decode(&p); err != nil {
 		return err
 	}
-	placements, err := datasets.ReadPlacements(ctx, t, PlacementsInput)
+	placements, err := datasets.ReadPlacements(ctx, t, audits.PlacementsInput)
 	if err != nil {
 		return err
 	}
-	ranks, err := readParts[Rank](ctx, t, SamplingInput, p.SamplingParts, RanksBlob, len(placements))
+	ranks, err := readParts[randomsampling.Rank](ctx, t, SamplingInput, p.SamplingParts, randomsampling.RanksBlob, len(placements))
 	if err != nil {
 		return err
 	}
-	extractions, err := readParts[Extraction](ctx, t, BeamInput, p.BeamParts, ExtractionsBlob, len(placements))
+	extractions, err := readParts[beamsearch.Extraction](ctx, t, BeamInput, p.BeamParts, beamsearch.ExtractionsBlob, len(placements))
 	if err != nil {
 		return err
 	}
@@ -177,7 +155,7 @@ func runSummary(ctx context.Context, t *tasks.Task) error {
 		audit.add(result, placed)
 	}
 	audit.judge(&p)
-	return putJSON(ctx, t, SummaryBlob, audit)
+	return audits.PutJSON(ctx, t, SummaryBlob, audit)
 }
 
 // readParts joins the outputs of a split audit; nil if it has no parts.

@@ -1,14 +1,14 @@
-package audits
+package randomsampling
 
 import (
 	"encoding/json"
-	"math"
 	"slices"
 	"strings"
 	"testing"
 
 	"coalmine/models"
 	"coalmine/tasks"
+	"coalmine/tasks/audits"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/taskstest"
@@ -52,26 +52,6 @@ func TestReferencesComeFromTheSpaceOfTheCanaries(t *testing.T) {
 	}
 }
 
-func TestBeamSearchFindsTheBestSequenceOfTheSpace(t *testing.T) {
-	t.Parallel()
-	s := testScorer(t, datasets.FirstWord+datasets.Bytes, 4)
-	prefix := tokensOf("no ")
-	best, err := beamSearch(s, prefix, pin.Choices(datasets.Bytes)[3:], 1000) // nothing is cut
-	if err != nil {
-		t.Fatal(err)
-	}
-	wantCost, want := math.Inf(1), ""
-	for i := range 1000 {
-		text := string([]byte{'0' + byte(i/100), '0' + byte(i/10%10), '-', '0' + byte(i%10), '.', '!'})
-		if c := cost(t, s, prefix, tokensOf(text)); c < wantCost {
-			wantCost, want = c, text
-		}
-	}
-	if !slices.Equal(best.words, tokensOf(want)) || best.cost != wantCost {
-		t.Errorf("found %v at %v, brute force %q at %v", best.words, best.cost, want, wantCost)
-	}
-}
-
 // Were more references drawn than there are sequences, their number would promise an
 // exposure that no canary can have.
 func TestAReferenceSetLargerThanItsSpaceIsRefused(t *testing.T) {
@@ -86,8 +66,8 @@ func TestAReferenceSetLargerThanItsSpaceIsRefused(t *testing.T) {
 	}
 	given := g.Put("canaries", map[string][]byte{datasets.CanariesBlob: data})
 	rank := func(references int, space canaries.Space, prefix int) error {
-		_, err := g.Try(RandomSampling, RandomSamplingParams{References: references, Space: space, Prefix: prefix, Count: 1},
-			taskstest.In(ModelInput, model), taskstest.In(CanariesInput, given))
+		_, err := g.Try(Kind, Params{References: references, Space: space, Prefix: prefix, Count: 1},
+			taskstest.In(audits.ModelInput, model), taskstest.In(audits.CanariesInput, given))
 		return err
 	}
 	if err := rank(999, pin, 3); err != nil {

@@ -1,19 +1,23 @@
-package audits
+// Package randomsampling ranks canaries among random sequences that were never
+// inserted (Carlini et al. 2019, section 4; Thakkar et al. 2020, section 4.1):
+//
+//	audits/random-sampling  the ranks of some canaries under one checkpoint
+package randomsampling
 
 import (
 	"context"
-	"encoding/json"
 	"math"
 
 	"coalmine/models"
 	"coalmine/tasks"
+	"coalmine/tasks/audits"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
 )
 
-// RandomSamplingParams are the parameters of audits/random-sampling.
-type RandomSamplingParams struct {
+// Params are the parameters of audits/random-sampling.
+type Params struct {
 	Seed uint64 `json:"seed"`
 	// References is the size of the reference set.
 	References int `json:"references"`
@@ -41,20 +45,23 @@ type Rank struct {
 	ExposureError float64 `json:"exposure_error,omitempty"`
 }
 
-// RandomSampling ranks some canaries among random sequences (Carlini et al.
+// Kind ranks some canaries among random sequences (Carlini et al.
 // 2019, section 4; Thakkar et al. 2020, section 4.1). Its inputs are the
 // checkpoint and the canaries; its blob RanksBlob holds one Rank a canary.
-var RandomSampling = tasks.Kind{Name: "audits/random-sampling", Version: 2, Class: tasks.Compute, Run: runRandomSampling}
+var Kind = tasks.Kind{Name: "audits/random-sampling", Version: 2, Class: tasks.Compute, Run: run}
+
+// Kinds lists the kinds of this package.
+func Kinds() []tasks.Kind { return []tasks.Kind{Kind} }
 
 // RanksBlob is a JSON array of Rank.
 const RanksBlob = "ranks"
 
-func runRandomSampling(ctx context.Context, t *tasks.Task) error {
-	var p RandomSamplingParams
+func run(ctx context.Context, t *tasks.Task) error {
+	var p Params
 	if err := t.Decode(&p); err != nil {
 		return err
 	}
-	s, err := OpenSampling(ctx, t, &p)
+	s, err := Open(ctx, t, &p)
 	if err != nil {
 		return err
 	}
@@ -67,7 +74,7 @@ func runRandomSampling(ctx context.Context, t *tasks.Task) error {
 		ranks = append(ranks, rank)
 		t.Progress(tasks.Progress{Done: int64(i + 1), Total: int64(p.Count), Tokens: s.Work().Advanced})
 	}
-	return putJSON(ctx, t, RanksBlob, ranks)
+	return audits.PutJSON(ctx, t, RanksBlob, ranks)
 }
 
 // Measured on the paper's model, on 90 canaries of which a third are memorized and
@@ -93,12 +100,12 @@ func ExpectedStates(references, length int, exact bool) float64 {
 
 // readTables prepares the checkpoint for tree scorers, once for all tasks of a worker.
 func readTables(ctx context.Context, t *tasks.Task) (*models.Tables, error) {
-	key, err := t.Input(ModelInput)
+	key, err := t.Input(audits.ModelInput)
 	if err != nil {
 		return nil, err
 	}
 	return tasks.Memoize(t, key, "tables", func() (*models.Tables, int64, error) {
-		scorer, err := checkpoints.ReadScorer(ctx, t, ModelInput)
+		scorer, err := checkpoints.ReadScorer(ctx, t, audits.ModelInput)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -124,10 +131,10 @@ type Sampling struct {
 	rankers  []*ranker // of the pilots in use, and last of the whole set
 }
 
-// OpenSampling reads what a task of RandomSampling needs: the canaries, the
+// Open reads what a task of Kind needs: the canaries, the
 // checkpoint, and the references, which all tasks of a worker share.
-func OpenSampling(ctx context.Context, t *tasks.Task, p *RandomSamplingParams) (*Sampling, error) {
-	placed, err := datasets.ReadPlacements(ctx, t, CanariesInput)
+func Open(ctx context.Context, t *tasks.Task, p *Params) (*Sampling, error) {
+	placed, err := datasets.ReadPlacements(ctx, t, audits.CanariesInput)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +151,7 @@ func OpenSampling(ctx context.Context, t *tasks.Task, p *RandomSamplingParams) (
 }
 
 // newSampling ranks among sets as References.nested returns them.
-func newSampling(p *RandomSamplingParams, placed []datasets.Placement, tables *models.Tables, sets []*References) *Sampling {
+func newSampling(p *Params, placed []datasets.Placement, tables *models.Tables, sets []*References) *Sampling {
 	if p.Exact {
 		sets = sets[len(sets)-1:]
 	}
@@ -161,7 +168,7 @@ func (s *Sampling) Work() models.Work { return s.tree.Work() }
 // Rank ranks a canary, by its number.
 func (s *Sampling) Rank(ctx context.Context, canary int) (Rank, error) {
 	words := s.canaries[canary].Tokens
-	state, err := prefixState(s.tree.Scorer(), words[:s.prefix])
+	state, err := audits.PrefixState(s.tree.Scorer(), words[:s.prefix])
 	if err != nil {
 		return Rank{}, err
 	}
@@ -232,12 +239,4 @@ func estimate(hits int64, pilot, all int) (rank int64, deviation float64) {
 // definition 4, with the references in place of the whole space).
 func (r Rank) Exposure(references int) float64 {
 	return math.Log2(float64(references)) - math.Log2(float64(r.Rank))
-}
-
-func putJSON(ctx context.Context, t *tasks.Task, name string, v any) error {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return tasks.Permanent(err)
-	}
-	return t.Put(ctx, name, data)
 }

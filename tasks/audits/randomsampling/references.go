@@ -1,4 +1,4 @@
-package audits
+package randomsampling
 
 import (
 	"cmp"
@@ -10,7 +10,7 @@ import (
 	"coalmine/internal/seeds"
 	"coalmine/storage"
 	"coalmine/tasks"
-	"coalmine/tasks/canaries"
+	"coalmine/tasks/audits"
 	"coalmine/tasks/datasets"
 )
 
@@ -50,8 +50,8 @@ func drawReferences(seed uint64, count int, choices, excluded [][]int32) *Refere
 // uniform over what may stand there after the prefix, those of canaries left
 // out. ordinary is the number of ordinary words. A sequence is valid until the
 // next; nothing but the canaries is kept in memory.
-func (p *RandomSamplingParams) DrawReferences(ordinary int, list []datasets.Placement) (iter.Seq[[]int32], error) {
-	choices, err := suffixChoices(p.Space, p.Prefix, ordinary)
+func (p *Params) DrawReferences(ordinary int, list []datasets.Placement) (iter.Seq[[]int32], error) {
+	choices, err := audits.SuffixChoices(p.Space, p.Prefix, ordinary)
 	if err != nil {
 		return nil, err
 	}
@@ -141,8 +141,8 @@ func (r *References) nested() []*References {
 }
 
 // readReferences draws the set and its pilots once for all audits of a worker.
-func readReferences(t *tasks.Task, p *RandomSamplingParams, ordinary int, excluded [][]int32) ([]*References, error) {
-	choices, err := suffixChoices(p.Space, p.Prefix, ordinary)
+func readReferences(t *tasks.Task, p *Params, ordinary int, excluded [][]int32) ([]*References, error) {
+	choices, err := audits.SuffixChoices(p.Space, p.Prefix, ordinary)
 	if err != nil {
 		return nil, tasks.Permanent(err)
 	}
@@ -159,18 +159,7 @@ func readReferences(t *tasks.Task, p *RandomSamplingParams, ordinary int, exclud
 	})
 }
 
-// suffixChoices are the choices for what follows the prefix of a canary.
-func suffixChoices(s canaries.Space, prefix, ordinary int) ([][]int32, error) {
-	if err := s.Check(ordinary); err != nil {
-		return nil, err
-	}
-	if prefix < 0 || prefix >= s.Words {
-		return nil, fmt.Errorf("a prefix of %d leaves nothing of a canary of %d words", prefix, s.Words)
-	}
-	return s.Choices(ordinary)[prefix:], nil
-}
-
-func referencesKey(p *RandomSamplingParams, ordinary int, excluded [][]int32) storage.Key {
+func referencesKey(p *Params, ordinary int, excluded [][]int32) storage.Key {
 	h := tasks.NewHasher("references")
 	h.Uint(p.Seed)
 	h.Uint(uint64(p.References))

@@ -1,4 +1,4 @@
-package audits
+package randomsampling
 
 import (
 	"encoding/json"
@@ -12,6 +12,7 @@ import (
 
 	"coalmine/internal/kernels"
 	"coalmine/models"
+	"coalmine/tasks/audits"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/taskstest"
@@ -45,7 +46,7 @@ func randomScorer(t *testing.T, config models.Config, seed uint64, scale float32
 
 func cost(t *testing.T, s *models.Scorer, prefix, words []int32) float64 {
 	t.Helper()
-	state, err := prefixState(s, prefix)
+	state, err := audits.PrefixState(s, prefix)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +129,7 @@ func TestPrunedCountEqualsBruteForce(t *testing.T) {
 								want++
 							}
 						}
-						state, err := prefixState(s, prefix)
+						state, err := audits.PrefixState(s, prefix)
 						if err != nil {
 							t.Fatal(err)
 						}
@@ -184,7 +185,7 @@ func TestLargeRanksAreEstimatedWithinTheirError(t *testing.T) {
 	t.Parallel()
 	const count = 12
 	tables := testScorer(t, 30, 5).Tabulate()
-	p := RandomSamplingParams{References: 60_000, Space: canaries.Space{Words: 4}, Prefix: 1}
+	p := Params{References: 60_000, Space: canaries.Space{Words: 4}, Prefix: 1}
 	drawn := drawReferences(9, p.References, canaries.Space{Words: 3}.Choices(26), nil)
 	var list []datasets.Placement
 	for i := range count {
@@ -241,12 +242,12 @@ func TestTheSmallestPilotWithEnoughHitsDecides(t *testing.T) {
 	hits, misses := pick(300, true), pick(300, false)
 	all := References{length: drawn.length, tokens: slices.Concat(misses.tokens, hits.tokens)}
 	sets := []*References{misses.first(100), all.first(misses.Count() + minPilotHits), all.first(all.Count())}
-	got, err := newSampling(&RandomSamplingParams{Prefix: 1}, list, tables, sets).Rank(t.Context(), 0)
+	got, err := newSampling(&Params{Prefix: 1}, list, tables, sets).Rank(t.Context(), 0)
 	if want, _ := estimate(minPilotHits, sets[1].Count(), all.Count()); err != nil || got.Exact || got.Rank != want {
 		t.Errorf("%+v (%v), want the rank %d by the second pilot", got, err, want)
 	}
 	sets[1] = all.first(misses.Count() + minPilotHits - 1)
-	got, err = newSampling(&RandomSamplingParams{Prefix: 1}, list, tables, sets).Rank(t.Context(), 0)
+	got, err = newSampling(&Params{Prefix: 1}, list, tables, sets).Rank(t.Context(), 0)
 	if err != nil || !got.Exact || got.Rank != int64(1+hits.Count()) {
 		t.Errorf("%+v (%v), want the exact rank %d: no pilot has enough hits", got, err, 1+hits.Count())
 	}
@@ -278,8 +279,8 @@ func ranksOf(t *testing.T, n, count int) []Rank {
 	list := g.Put("canaries", map[string][]byte{datasets.CanariesBlob: data})
 	var all []Rank
 	for first := 0; first < n; first += count {
-		node := g.Run(RandomSampling, RandomSamplingParams{Seed: 1, References: 500, Space: canaries.Space{Words: 4}, Prefix: 1, First: first, Count: count},
-			taskstest.In(ModelInput, model), taskstest.In(CanariesInput, list))
+		node := g.Run(Kind, Params{Seed: 1, References: 500, Space: canaries.Space{Words: 4}, Prefix: 1, First: first, Count: count},
+			taskstest.In(audits.ModelInput, model), taskstest.In(audits.CanariesInput, list))
 		var ranks []Rank
 		if err := json.Unmarshal(node.Blob(RanksBlob), &ranks); err != nil {
 			t.Fatal(err)
@@ -317,83 +318,6 @@ func TestRanksDoNotDependOnTheKernelSet(t *testing.T) {
 	}
 }
 
-func TestWideBeamSearchFindsTheBestSequence(t *testing.T) {
-	t.Parallel()
-	const vocabulary = 14
-	for seed := range uint64(5) {
-		s := testScorer(t, vocabulary, seed)
-		prefix := []int32{datasets.FirstWord + 2}
-		best, err := beamSearch(s, prefix, canaries.Space{Words: 3}.Choices(10), 100) // 10 words, 100 pairs: nothing is cut
-		if err != nil {
-			t.Fatal(err)
-		}
-		wantCost, want := math.Inf(1), []int32(nil)
-		for i := range int32(1000) {
-			words := []int32{4 + i/100, 4 + i/10%10, 4 + i%10}
-			if c := cost(t, s, prefix, words); c < wantCost {
-				wantCost, want = c, words
-			}
-		}
-		if !slices.Equal(best.words, want) || best.cost != wantCost {
-			t.Errorf("seed %d: found %v at %v, brute force %v at %v", seed, best.words, best.cost, want, wantCost)
-		}
-	}
-}
-
-func TestNarrowBeamIsGreedy(t *testing.T) {
-	t.Parallel()
-	s := testScorer(t, 14, 3)
-	prefix := []int32{5}
-	best, err := beamSearch(s, prefix, canaries.Space{Words: 3}.Choices(10), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	greedy := append([]int32(nil), prefix...)
-	for range 3 {
-		state, err := prefixState(s, greedy)
-		if err != nil {
-			t.Fatal(err)
-		}
-		row := make([]float32, 14)
-		if err := s.LogProbRows(state, row); err != nil {
-			t.Fatal(err)
-		}
-		word := int32(datasets.FirstWord)
-		for w := word; int(w) < len(row); w++ {
-			if row[w] > row[word] {
-				word = w
-			}
-		}
-		greedy = append(greedy, word)
-	}
-	if !slices.Equal(best.words, greedy[1:]) {
-		t.Errorf("width 1 found %v, step by step the best words are %v", best.words, greedy[1:])
-	}
-}
-
-func TestLowestIsByFrequencyThenUsers(t *testing.T) {
-	t.Parallel()
-	yes, no := true, false
-	result := func(pu, pe string, memorized *bool) CanaryResult {
-		r, err := newResult(datasets.Placement{Canary: datasets.Canary{UserProbability: pu, ExampleProbability: pe}, Insertions: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Memorized = memorized
-		return r
-	}
-	a := Audit{Canaries: []CanaryResult{
-		result("1/5000", "1/100", &yes), // 2e-6
-		result("1/50000", "1/10", &yes), // 2e-6 too, fewer users
-		result("1/50000", "1/100", &no), // lower, but not memorized
-		result("3/50000", "1", &yes),
-	}}
-	n, lowest := a.count(func(c *CanaryResult) bool { return *c.Memorized })
-	if want := (Configuration{UserProbability: 2e-5, ExampleProbability: 0.1}); n != 3 || *lowest != want {
-		t.Errorf("%d memorized, lowest %+v; want 3 and %+v", n, *lowest, want)
-	}
-}
-
 func TestGoldenBytes(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
@@ -409,13 +333,7 @@ func TestGoldenBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	given := g.Put("canaries", map[string][]byte{datasets.CanariesBlob: data})
-	sampling := g.Run(RandomSampling, RandomSamplingParams{Seed: 1, References: 300, Space: canaries.Space{Words: 4}, Prefix: 1, Count: 2},
-		taskstest.In(ModelInput, model), taskstest.In(CanariesInput, given))
-	beam := g.Run(BeamSearch, BeamSearchParams{Width: 3, Space: canaries.Space{Words: 4}, Prefix: 1, Count: 2},
-		taskstest.In(ModelInput, model), taskstest.In(CanariesInput, given))
-	summary := g.Run(Summary, SummaryParams{SamplingParts: 1, References: 300, BeamParts: 1, BeamWidth: 3},
-		taskstest.In(PlacementsInput, given), taskstest.In(SamplingInput(0), sampling), taskstest.In(BeamInput(0), beam))
+	sampling := g.Run(Kind, Params{Seed: 1, References: 300, Space: canaries.Space{Words: 4}, Prefix: 1, Count: 2},
+		taskstest.In(audits.ModelInput, model), taskstest.In(audits.CanariesInput, given))
 	taskstest.Golden(t, sampling)
-	taskstest.Golden(t, beam)
-	taskstest.Golden(t, summary)
 }

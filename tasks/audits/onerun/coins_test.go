@@ -1,13 +1,17 @@
-package canaries
+package onerun
 
 import (
 	"encoding/json"
+	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
 	"coalmine/privacy"
+	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/taskstest"
 )
@@ -20,28 +24,51 @@ type audited struct {
 	metrics       datasets.PartitionMetrics
 }
 
-// oneRunBench is a by-user population with some canaries of the usual kind.
-type oneRunBench struct {
+// bench is a by-user population with some canaries of the usual kind.
+type bench struct {
 	*taskstest.Graph
 	t                 *testing.T
 	parts, population *taskstest.Node
 }
 
-func newOneRunBench(t *testing.T) *oneRunBench {
+func newBench(t *testing.T) *bench {
 	t.Helper()
 	g := taskstest.NewGraph(t)
-	in := insert(t, g, DrawParams{Seed: 2, Configurations: []Configuration{{"1/20", "1/2"}}, PerConfiguration: 3, Space: Space{Words: 5}, HeldBack: 1})
+	parts, balanced := balancedUsers(g)
+	drawn := g.Run(canaries.Draw, canaries.DrawParams{
+		Seed: 2, Configurations: []canaries.Configuration{{UserProbability: "1/20", ExampleProbability: "1/2"}},
+		PerConfiguration: 3, Space: canaries.Space{Words: 5}, HeldBack: 1,
+	}, taskstest.In(datasets.PartsInput, parts))
+	inserted := g.Run(canaries.Insert, canaries.InsertParams{Seed: 2},
+		taskstest.In(datasets.BalancedInput, balanced), taskstest.In(canaries.CanariesInput, drawn))
 	population := g.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.ByUser},
-		taskstest.In(datasets.PartsInput, in.parts), taskstest.In(datasets.BalancedInput, in.balanced), taskstest.In(datasets.InsertionsInput, in.node))
-	return &oneRunBench{g, t, in.parts, population}
+		taskstest.In(datasets.PartsInput, parts), taskstest.In(datasets.BalancedInput, balanced), taskstest.In(datasets.InsertionsInput, inserted))
+	return &bench{g, t, parts, population}
 }
 
-func (b *oneRunBench) try(p OneRunParams) (*taskstest.Node, error) {
+// balancedUsers runs the tasks of package datasets over random text.
+func balancedUsers(g *taskstest.Graph) (parts, balanced *taskstest.Node) {
+	rng := rand.New(rand.NewPCG(5, 5))
+	var source strings.Builder
+	for range 3000 {
+		fmt.Fprintf(&source, `{"user":"u%d","text":"`, rng.IntN(20))
+		for range 1 + rng.IntN(10) {
+			fmt.Fprintf(&source, "w%d ", int(rng.ExpFloat64()*30))
+		}
+		source.WriteString(`."}` + "\n")
+	}
+	r := datasets.Recipe{Seed: 5, VocabularySize: 80, TestFraction: 0.2, Words: 40}
+	corpus := g.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{g.Import([]byte(source.String()))}})
+	parts = g.Run(datasets.Encode, r.Encode(), taskstest.In(datasets.CorpusInput, corpus))
+	return parts, g.Run(datasets.Balance, r.Balance(), taskstest.In(datasets.PartsInput, parts))
+}
+
+func (b *bench) try(p CoinsParams) (*taskstest.Node, error) {
 	b.t.Helper()
-	return b.Try(OneRun, p, taskstest.In(PopulationInput, b.population), taskstest.In(ShardsInput, b.parts), taskstest.In(datasets.PartsInput, b.parts))
+	return b.Try(Coins, p, taskstest.In(PopulationInput, b.population), taskstest.In(ShardsInput, b.parts), taskstest.In(datasets.PartsInput, b.parts))
 }
 
-func (b *oneRunBench) open(node *taskstest.Node) *datasets.Population {
+func (b *bench) open(node *taskstest.Node) *datasets.Population {
 	b.t.Helper()
 	p, err := datasets.OpenPopulation(b.t.Context(), b.Task(taskstest.In("p", node), taskstest.In("s", b.parts)), "p", "s")
 	if err != nil {
@@ -50,7 +77,7 @@ func (b *oneRunBench) open(node *taskstest.Node) *datasets.Population {
 	return p
 }
 
-func (b *oneRunBench) run(p OneRunParams) audited {
+func (b *bench) run(p CoinsParams) audited {
 	b.t.Helper()
 	node, err := b.try(p)
 	if err != nil {
@@ -64,7 +91,7 @@ func (b *oneRunBench) run(p OneRunParams) audited {
 	return out
 }
 
-func (b *oneRunBench) sentences(p *datasets.Population, user int) [][]int32 {
+func (b *bench) sentences(p *datasets.Population, user int) [][]int32 {
 	b.t.Helper()
 	s, err := p.ReadUser(b.t.Context(), user)
 	if err != nil {
@@ -73,21 +100,21 @@ func (b *oneRunBench) sentences(p *datasets.Population, user int) [][]int32 {
 	return s
 }
 
-func replaceUsers(canaries int) OneRunParams {
-	return OneRunParams{Seed: 3, Canaries: canaries, Space: Space{Words: 4}, Unit: UserUnit, Neighbouring: privacy.ReplaceOne}
+func replaceUsers(n int) CoinsParams {
+	return CoinsParams{Seed: 3, Canaries: n, Space: canaries.Space{Words: 4}, Unit: UserUnit, Neighbouring: privacy.ReplaceOne}
 }
 
 // The data of users who are no unit, and of units whose coin says out, stay; a
 // unit that is in has nothing but its canary, or has it once, as one record.
 func TestCoinsChangeTheirUnitsAndNothingElse(t *testing.T) {
 	t.Parallel()
-	b := newOneRunBench(t)
-	record := OneRunParams{Seed: 3, Canaries: 40, Space: Space{Words: 4}, Unit: RecordUnit, Neighbouring: privacy.ReplaceOne}
+	b := newBench(t)
+	record := CoinsParams{Seed: 3, Canaries: 40, Space: canaries.Space{Words: 4}, Unit: RecordUnit, Neighbouring: privacy.ReplaceOne}
 	remove := replaceUsers(40)
 	remove.Neighbouring = privacy.AddOrRemoveOne
-	for name, p := range map[string]OneRunParams{"replaced users": replaceUsers(40), "removed users": remove, "records": record} {
+	for name, p := range map[string]CoinsParams{"replaced users": replaceUsers(40), "removed users": remove, "records": record} {
 		a := b.run(p)
-		_, canaries, err := ReadUnits(t.Context(), b.Task(taskstest.In("units", a.node)), "units")
+		_, carried, err := ReadUnits(t.Context(), b.Task(taskstest.In("units", a.node)), "units")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +128,7 @@ func TestCoinsChangeTheirUnitsAndNothingElse(t *testing.T) {
 		for user := range a.before.Users() {
 			want := b.sentences(a.before, user)
 			if u, ok := units[user]; ok {
-				want = changed(want, u, p, canaries[u.Canary-a.units[0].Canary].Tokens)
+				want = changed(want, u, p, carried[u.Canary-a.units[0].Canary].Tokens)
 			}
 			got, words := b.sentences(a.after, user), 0
 			for _, s := range got {
@@ -115,7 +142,7 @@ func TestCoinsChangeTheirUnitsAndNothingElse(t *testing.T) {
 }
 
 // changed is what a unit's coin makes of its user's sentences.
-func changed(sentences [][]int32, u Unit, p OneRunParams, canary []int32) [][]int32 {
+func changed(sentences [][]int32, u Unit, p CoinsParams, canary []int32) [][]int32 {
 	if !u.Included {
 		if p.Neighbouring == privacy.AddOrRemoveOne {
 			return nil
@@ -134,7 +161,7 @@ func changed(sentences [][]int32, u Unit, p OneRunParams, canary []int32) [][]in
 
 func TestNoUserCarriesTwoCanaries(t *testing.T) {
 	t.Parallel()
-	a := newOneRunBench(t).run(replaceUsers(100))
+	a := newBench(t).run(replaceUsers(100))
 	carries := map[int]bool{}
 	for _, r := range a.before.Replacements() {
 		carries[r.User] = true
@@ -156,7 +183,7 @@ func TestNoUserCarriesTwoCanaries(t *testing.T) {
 // are uniform: see chi-squared below.
 func TestCoinsAreFairAndIndependent(t *testing.T) {
 	t.Parallel()
-	b := newOneRunBench(t)
+	b := newBench(t)
 	heads, alike, tossed := 0, 0, 0
 	var bins [10]float64
 	for seed := range uint64(20) {
@@ -193,7 +220,7 @@ func TestCoinsAreFairAndIndependent(t *testing.T) {
 
 func TestUsersAndCoinsDoNotDependOnTheLengthOfCanaries(t *testing.T) {
 	t.Parallel()
-	b := newOneRunBench(t)
+	b := newBench(t)
 	short, long := replaceUsers(30), replaceUsers(30)
 	long.Words = 9
 	if x, y := b.run(short).units, b.run(long).units; !slices.Equal(x, y) {
@@ -204,19 +231,19 @@ func TestUsersAndCoinsDoNotDependOnTheLengthOfCanaries(t *testing.T) {
 	}
 }
 
-func TestOneRunRefusesWhatIsNoSuchDesign(t *testing.T) {
+func TestCoinsRefuseWhatIsNoSuchDesign(t *testing.T) {
 	t.Parallel()
-	b := newOneRunBench(t)
-	for want, change := range map[string]func(*OneRunParams){
-		"of 0 canaries":                  func(p *OneRunParams) { p.Canaries = 0 },
-		"canaries of 21 words":           func(p *OneRunParams) { p.Words = 21 },
-		"alphabet digits for a vocabula": func(p *OneRunParams) { p.Alphabet = Digits },
-		"canaries of 0 words; expected ": func(p *OneRunParams) { p.Words = 0 },
-		`unit "house"; expected "user"`:  func(p *OneRunParams) { p.Unit = "house" },
-		`neighbouring "far"; expected`:   func(p *OneRunParams) { p.Neighbouring = "far" },
-		"under replace-one alone; got a": func(p *OneRunParams) { p.Unit, p.Neighbouring = RecordUnit, privacy.AddOrRemoveOne },
-		"needs as many users without":    func(p *OneRunParams) { p.Canaries = 1000 },
-		"at most half of the 80 sequenc": func(p *OneRunParams) { p.Canaries, p.Words = 41, 1 },
+	b := newBench(t)
+	for want, change := range map[string]func(*CoinsParams){
+		"of 0 canaries":                  func(p *CoinsParams) { p.Canaries = 0 },
+		"canaries of 21 words":           func(p *CoinsParams) { p.Words = 21 },
+		"alphabet digits for a vocabula": func(p *CoinsParams) { p.Alphabet = canaries.Digits },
+		"canaries of 0 words; expected ": func(p *CoinsParams) { p.Words = 0 },
+		`unit "house"; expected "user"`:  func(p *CoinsParams) { p.Unit = "house" },
+		`neighbouring "far"; expected`:   func(p *CoinsParams) { p.Neighbouring = "far" },
+		"under replace-one alone; got a": func(p *CoinsParams) { p.Unit, p.Neighbouring = RecordUnit, privacy.AddOrRemoveOne },
+		"needs as many users without":    func(p *CoinsParams) { p.Canaries = 1000 },
+		"at most half of the 80 sequenc": func(p *CoinsParams) { p.Canaries, p.Words = 41, 1 },
 	} {
 		p := replaceUsers(10)
 		change(&p)
@@ -228,13 +255,13 @@ func TestOneRunRefusesWhatIsNoSuchDesign(t *testing.T) {
 
 func TestGoldenCoins(t *testing.T) {
 	t.Parallel()
-	b := newOneRunBench(t)
+	b := newBench(t)
 	remove := replaceUsers(12)
 	remove.Neighbouring = privacy.AddOrRemoveOne
 	record := replaceUsers(12)
 	record.Unit = RecordUnit
 	var nodes []*taskstest.Node
-	for _, p := range []OneRunParams{replaceUsers(12), remove, record} {
+	for _, p := range []CoinsParams{replaceUsers(12), remove, record} {
 		nodes = append(nodes, b.run(p).node)
 	}
 	taskstest.Golden(t, nodes...)

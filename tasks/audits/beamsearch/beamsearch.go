@@ -1,4 +1,8 @@
-package audits
+// Package beamsearch tries to extract canaries from the beginning of each (Thakkar et
+// al. 2020, section 4.1):
+//
+//	audits/beam-search  what a search finds in place of some canaries, under one checkpoint
+package beamsearch
 
 import (
 	"cmp"
@@ -9,12 +13,14 @@ import (
 
 	"coalmine/models"
 	"coalmine/tasks"
+	"coalmine/tasks/audits"
 	"coalmine/tasks/canaries"
+	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
 )
 
-// BeamSearchParams are the parameters of audits/beam-search.
-type BeamSearchParams struct {
+// Params are the parameters of audits/beam-search.
+type Params struct {
 	// Width is the number of sequences kept at each word.
 	Width int `json:"width"`
 	// Space is what canaries are drawn from, Prefix how many of their words are given.
@@ -35,28 +41,35 @@ type Extraction struct {
 	Found bool `json:"found"`
 }
 
-// BeamSearch tries to extract some canaries from their prefix and length alone
+// Kind tries to extract some canaries from their prefix and length alone
 // (Thakkar et al. 2020, section 4.1): the sequences have the canary's length
 // and consist of the symbols that canaries have at each position, ordinary words
 // or those of an alphabet and a format; probabilities are those of the full output,
 // without length normalisation; ties go to the lower token. Its inputs are the
 // checkpoint and the canaries; its blob ExtractionsBlob holds one Extraction a
 // canary.
-var BeamSearch = tasks.Kind{Name: "audits/beam-search", Version: 1, Class: tasks.Compute, Run: runBeamSearch}
+var Kind = tasks.Kind{Name: "audits/beam-search", Version: 1, Class: tasks.Compute, Run: run}
+
+// Kinds lists the kinds of this package.
+func Kinds() []tasks.Kind { return []tasks.Kind{Kind} }
 
 // ExtractionsBlob is a JSON array of Extraction.
 const ExtractionsBlob = "extractions"
 
-func runBeamSearch(ctx context.Context, t *tasks.Task) error {
-	var p BeamSearchParams
+func run(ctx context.Context, t *tasks.Task) error {
+	var p Params
 	if err := t.Decode(&p); err != nil {
 		return err
 	}
-	all, scorer, err := openAudit(ctx, t)
+	all, err := datasets.ReadPlacements(ctx, t, audits.CanariesInput)
 	if err != nil {
 		return err
 	}
-	choices, err := suffixChoices(p.Space, p.Prefix, scorer.Model().Config().Vocabulary-datasets.FirstWord)
+	scorer, err := checkpoints.ReadScorer(ctx, t, audits.ModelInput)
+	if err != nil {
+		return err
+	}
+	choices, err := audits.SuffixChoices(p.Space, p.Prefix, scorer.Model().Config().Vocabulary-datasets.FirstWord)
 	if err != nil {
 		return tasks.Permanent(err)
 	}
@@ -76,7 +89,7 @@ func runBeamSearch(ctx context.Context, t *tasks.Task) error {
 		})
 		t.Progress(tasks.Progress{Done: int64(i + 1), Total: int64(p.Count)})
 	}
-	return putJSON(ctx, t, ExtractionsBlob, found)
+	return audits.PutJSON(ctx, t, ExtractionsBlob, found)
 }
 
 // candidate is a sequence that a search keeps, or may keep.
@@ -94,7 +107,7 @@ func compareCandidates(a, b candidate) int {
 // beamSearch returns the best continuation of prefix by one of the choices for
 // each position.
 func beamSearch(scorer *models.Scorer, prefix []int32, choices [][]int32, width int) (candidate, error) {
-	states, err := prefixState(scorer, prefix)
+	states, err := audits.PrefixState(scorer, prefix)
 	if err != nil {
 		return candidate{}, err
 	}
@@ -127,7 +140,7 @@ func extend(scorer *models.Scorer, states *models.States, beam []candidate, amon
 	for i, c := range beam {
 		row := rows[i*vocabulary : (i+1)*vocabulary]
 		for _, word := range cheapestWords(row, among, width) {
-			cost := c.cost + surprisal(row[word])
+			cost := c.cost + audits.Surprisal(row[word])
 			if math.IsNaN(cost) {
 				return nil, &models.DivergedError{What: "log probability", Value: cost}
 			}

@@ -1,4 +1,4 @@
-package audits
+package randomsampling
 
 import "coalmine/models"
 

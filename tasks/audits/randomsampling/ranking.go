@@ -1,11 +1,11 @@
-package audits
+package randomsampling
 
 import (
 	"context"
 	"slices"
 
 	"coalmine/models"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/audits"
 )
 
 // blockStates is how many sequences are advanced together. It does not show in
@@ -203,7 +203,7 @@ func (r *ranker) computeSurprisals(depth int, children []branch) error {
 	l.logProbs = slices.Grow(l.logProbs[:0], len(children))[:len(children)]
 	err := r.tree.LogProbs(l.states, l.edges, l.logProbs)
 	for i := range children {
-		children[i].surprisal = exactly(surprisal(l.logProbs[i]))
+		children[i].surprisal = exactly(audits.Surprisal(l.logProbs[i]))
 	}
 	return err
 }
@@ -289,21 +289,6 @@ func (r *ranker) resolve(depth int, chosen []int) error {
 	return err
 }
 
-// surprisal is -log p in nats. It is never negative, although rounding may put a
-// probability just above 1: the cost of a branch must never fall.
-func surprisal(logProb float32) float64 { return max(0, -float64(logProb)) }
-
-// prefixState is the state after begin and the words.
-func prefixState(scorer *models.Scorer, words []int32) (*models.States, error) {
-	state := scorer.Start(1)
-	for _, w := range append([]int32{datasets.Begin}, words...) {
-		if err := scorer.Step(state, []int32{w}); err != nil {
-			return nil, err
-		}
-	}
-	return state, nil
-}
-
 // logPerplexity is the sum of -log p over the words, in nats, each after the
 // ones before it (Carlini et al. 2019, definition 1; Thakkar et al. 2020,
 // section 4.1), after the state. It takes the same path through the kernels as
@@ -315,7 +300,7 @@ func logPerplexity(tree *models.TreeScorer, state *models.States, words []int32)
 		if err := tree.LogProbs(state, edge, logProb); err != nil {
 			return 0, err
 		}
-		sum += surprisal(logProb[0])
+		sum += audits.Surprisal(logProb[0])
 		next := new(models.States)
 		if err := tree.Advance(next, state, edge); err != nil {
 			return 0, err

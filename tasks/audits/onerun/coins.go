@@ -1,4 +1,4 @@
-package canaries
+package onerun
 
 import (
 	"context"
@@ -10,10 +10,11 @@ import (
 	"coalmine/privacy"
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
 )
 
-// OneRun lays out a one-run audit (Steinke, Nasr and Jagielski 2023) in a
+// Coins lays out a one-run audit (Steinke, Nasr and Jagielski 2023) in a
 // population: Canaries units, each carried by a user of its own who holds no
 // other canary, each put in by an independent fair coin. Heads and tails are two
 // neighbours under the relation that the privacy bound is proved for:
@@ -29,14 +30,14 @@ import (
 // Canaries, users and coins have streams of their own: which users are units
 // depends neither on the coins nor on the length of the canaries.
 //
-// Params: OneRunParams. Inputs: "population": datasets/partition; "shards": where
+// Params: CoinsParams. Inputs: "population": datasets/partition; "shards": where
 // its stream is; "parts": datasets/encode. Metrics and blobs are those of
 // datasets/partition, the canaries of the audit after those that were there, and
 //
 //	units  JSON array of Unit: the coins, which the audit reads and no training
-var OneRun = tasks.Kind{Name: "canaries/one-run", Version: 1, Class: tasks.Compute, Run: runOneRun}
+var Coins = tasks.Kind{Name: "canaries/one-run", Version: 1, Class: tasks.Compute, Run: runCoins}
 
-// Inputs of OneRun beside datasets.PartsInput.
+// Inputs of Coins beside datasets.PartsInput.
 const (
 	PopulationInput = "population"
 	ShardsInput     = "shards"
@@ -48,14 +49,14 @@ const (
 	RecordUnit = "record"
 )
 
-// OneRunParams are the parameters of OneRun.
-type OneRunParams struct {
+// CoinsParams are the parameters of Coins.
+type CoinsParams struct {
 	Seed uint64 `json:"seed"`
 	// Canaries is the number of units, m in the paper.
 	Canaries int `json:"canaries"`
 	// Space is what canaries are drawn from; none is longer than the population's
 	// sequences.
-	Space
+	canaries.Space
 	// Unit is UserUnit or RecordUnit.
 	Unit string `json:"unit"`
 	// Neighbouring is the relation between heads and tails; for records it is
@@ -77,7 +78,7 @@ type Unit struct {
 // UnitsBlob is a JSON array of Unit.
 const UnitsBlob = "units"
 
-func (p *OneRunParams) check() error {
+func (p *CoinsParams) check() error {
 	switch {
 	case p.Canaries < 1:
 		return fmt.Errorf("one-run audit of %d canaries; expected at least 1", p.Canaries)
@@ -91,8 +92,8 @@ func (p *OneRunParams) check() error {
 	return nil
 }
 
-func runOneRun(ctx context.Context, t *tasks.Task) error {
-	var p OneRunParams
+func runCoins(ctx context.Context, t *tasks.Task) error {
+	var p CoinsParams
 	if err := t.Decode(&p); err != nil {
 		return err
 	}
@@ -121,9 +122,9 @@ func runOneRun(ctx context.Context, t *tasks.Task) error {
 	return d.write(ctx, t, append(list, d.canaries...))
 }
 
-// design is one execution of OneRun.
+// design is one execution of Coins.
 type design struct {
-	params     *OneRunParams
+	params     *CoinsParams
 	population *datasets.Population
 	first      int // number of the first canary
 	canaries   []datasets.Placement
@@ -153,7 +154,7 @@ func (d *design) draw(v *datasets.Vocabulary) error {
 	places := seeds.Stream(p.Seed, seeds.OneRunUnits, 1)
 	seen := map[string]bool{}
 	for i := range p.Canaries {
-		c := datasets.Canary{Number: d.first + i, Tokens: drawDistinct(words, choices, seen)}
+		c := datasets.Canary{Number: d.first + i, Tokens: canaries.DrawDistinct(words, choices, seen)}
 		for _, w := range c.Tokens {
 			c.Words = append(c.Words, v.Words[w])
 		}
@@ -244,7 +245,7 @@ func (d *design) write(ctx context.Context, t *tasks.Task, list []datasets.Place
 	return datasets.WritePopulation(ctx, t, index, list, d.overlay, before.DiscardedExamples)
 }
 
-// ReadUnits reads the coins of a OneRun node, with the canary of each.
+// ReadUnits reads the coins of a Coins node, with the canary of each.
 func ReadUnits(ctx context.Context, t *tasks.Task, input string) ([]Unit, []datasets.Canary, error) {
 	list, err := datasets.ReadPlacements(ctx, t, input)
 	if err != nil {

@@ -1,4 +1,10 @@
-package audits
+// Package onerun bounds epsilon from below by one trained model (Steinke, Nasr and
+// Jagielski 2023): canaries of its own, each in a user of its own by a fair coin, and
+// guesses from the model how the coins came up.
+//
+//	canaries/one-run  population, vocabulary -> the population with the coins in it
+//	audits/one-run    the lower bound, from the models before and after training
+package onerun
 
 import (
 	"context"
@@ -9,13 +15,13 @@ import (
 	"coalmine/privacy"
 	"coalmine/privacy/onerun"
 	"coalmine/tasks"
-	"coalmine/tasks/canaries"
+	"coalmine/tasks/audits"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
 )
 
-// OneRunParams are the parameters of audits/one-run.
-type OneRunParams struct {
+// BoundParams are the parameters of audits/one-run.
+type BoundParams struct {
 	// KPlus units of the highest scores are guessed to be in, KMinus of the
 	// lowest to be out.
 	KPlus  int `json:"k_plus"`
@@ -28,29 +34,32 @@ type OneRunParams struct {
 	Unit         string               `json:"unit"`
 }
 
-// OneRun bounds epsilon from below by what can be guessed of the coins of
+// Bound bounds epsilon from below by what can be guessed of the coins of
 // canaries/one-run (Steinke, Nasr and Jagielski 2023). The score of a unit is
 // ScoreLossDifference; nothing about it is fitted to this model or its coins.
 //
 // Inputs: "model": the trained checkpoint; "initial": the one before training;
-// "units": canaries/one-run. Its blob OneRunBlob is a OneRunVerdict.
-var OneRun = tasks.Kind{Name: "audits/one-run", Version: 1, Class: tasks.Compute, Run: runOneRun}
+// "units": canaries/one-run. Its blob VerdictBlob is a Verdict.
+var Bound = tasks.Kind{Name: "audits/one-run", Version: 1, Class: tasks.Compute, Run: runBound}
 
-// Inputs of OneRun beside ModelInput.
+// Kinds lists the kinds of this package.
+func Kinds() []tasks.Kind { return []tasks.Kind{Coins, Bound} }
+
+// Inputs of Bound beside audits.ModelInput.
 const (
 	InitialInput = "initial"
 	UnitsInput   = "units"
 )
 
-// OneRunBlob is a OneRunVerdict, as JSON.
-const OneRunBlob = "one-run"
+// VerdictBlob is a Verdict, as JSON.
+const VerdictBlob = "one-run"
 
 // ScoreLossDifference names the score of a unit: its canary's log-perplexity
 // under the initial model less that under the trained one.
 const ScoreLossDifference = "loss-difference"
 
-// OneRunVerdict is a lower bound on epsilon, and all that it rests on.
-type OneRunVerdict struct {
+// Verdict is a lower bound on epsilon, and all that it rests on.
+type Verdict struct {
 	// Canaries is the number of coins, m in the paper; Included of them came up
 	// heads.
 	Canaries int `json:"canaries"`
@@ -75,19 +84,19 @@ type OneRunVerdict struct {
 }
 
 // Summary is the verdict in one line, never a bare epsilon.
-func (v *OneRunVerdict) Summary() string {
+func (v *Verdict) Summary() string {
 	return fmt.Sprintf("one-run audit: epsilon at least %s at delta %g with %g%% confidence (%s, unit %s, score %s): "+
 		"%d of %d guesses about %d canaries are right; all of them would certify %s, as many as canaries %s",
 		privacy.Epsilon(v.EpsilonLower), v.Delta, 100*v.Confidence, v.Neighbouring, v.Unit, v.Score,
 		v.Correct, v.KPlus+v.KMinus, v.Canaries, privacy.Epsilon(v.EpsilonLargest), privacy.Epsilon(v.EpsilonLargestCanaries))
 }
 
-func runOneRun(ctx context.Context, t *tasks.Task) error {
-	var p OneRunParams
+func runBound(ctx context.Context, t *tasks.Task) error {
+	var p BoundParams
 	if err := t.Decode(&p); err != nil {
 		return err
 	}
-	units, carried, err := canaries.ReadUnits(ctx, t, UnitsInput)
+	units, carried, err := ReadUnits(ctx, t, UnitsInput)
 	if err != nil {
 		return err
 	}
@@ -103,25 +112,25 @@ func runOneRun(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return tasks.Permanent(err)
 	}
-	return putJSON(ctx, t, OneRunBlob, verdict)
+	return audits.PutJSON(ctx, t, VerdictBlob, verdict)
 }
 
 // judge guesses and bounds.
-func (p *OneRunParams) judge(included []bool, scores []float64) (OneRunVerdict, error) {
+func (p *BoundParams) judge(included []bool, scores []float64) (Verdict, error) {
 	outcome, err := onerun.Guess(included, scores, p.KPlus, p.KMinus)
 	if err != nil {
-		return OneRunVerdict{}, err
+		return Verdict{}, err
 	}
 	bound, err := onerun.LowerBound(outcome, p.Delta, p.Confidence)
 	if err != nil {
-		return OneRunVerdict{}, err
+		return Verdict{}, err
 	}
 	m := len(included)
 	all, err := onerun.LowerBound(onerun.Outcome{Units: m, Guesses: m, Correct: m}, p.Delta, p.Confidence)
 	if err != nil {
-		return OneRunVerdict{}, err
+		return Verdict{}, err
 	}
-	v := OneRunVerdict{
+	v := Verdict{
 		Canaries: m, KPlus: p.KPlus, KMinus: p.KMinus, Correct: outcome.Correct,
 		EpsilonLower: bound.Epsilon, Delta: p.Delta, Confidence: p.Confidence,
 		EpsilonLargest: bound.Largest, EpsilonLargestCanaries: all.Epsilon,
@@ -141,7 +150,7 @@ func lossDifferences(ctx context.Context, t *tasks.Task, list []datasets.Canary)
 	if err != nil {
 		return nil, err
 	}
-	after, err := readLosses(ctx, t, ModelInput, list)
+	after, err := readLosses(ctx, t, audits.ModelInput, list)
 	if err != nil {
 		return nil, err
 	}
@@ -195,7 +204,7 @@ func blockLosses(scorer *models.Scorer, block []datasets.Canary) ([]float64, err
 			return nil, err
 		}
 		for i, l := range logProbs {
-			losses[i] += surprisal(l)
+			losses[i] += audits.Surprisal(l)
 		}
 	}
 	for _, loss := range losses {

@@ -1,0 +1,55 @@
+package audits
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"coalmine/models"
+	"coalmine/tasks"
+	"coalmine/tasks/canaries"
+	"coalmine/tasks/datasets"
+)
+
+// Inputs that audits share.
+const (
+	ModelInput      = "model"      // a checkpoint
+	CanariesInput   = "canaries"   // canaries/draw
+	PlacementsInput = "placements" // datasets/partition, which knows where every canary went
+)
+
+// Surprisal is -log p in nats. It is never negative, although rounding may put a
+// certain word a hair above probability 1: a longer sequence never costs less.
+func Surprisal(logProb float32) float64 { return max(0, -float64(logProb)) }
+
+// PrefixState is the state after begin and the words.
+func PrefixState(scorer *models.Scorer, words []int32) (*models.States, error) {
+	state := scorer.Start(1)
+	for _, w := range append([]int32{datasets.Begin}, words...) {
+		if err := scorer.Step(state, []int32{w}); err != nil {
+			return nil, err
+		}
+	}
+	return state, nil
+}
+
+// SuffixChoices are the choices for what follows the prefix of a canary, out of so
+// many ordinary tokens.
+func SuffixChoices(s canaries.Space, prefix, ordinary int) ([][]int32, error) {
+	if err := s.Check(ordinary); err != nil {
+		return nil, err
+	}
+	if prefix < 0 || prefix >= s.Words {
+		return nil, fmt.Errorf("a prefix of %d leaves nothing of a canary of %d words", prefix, s.Words)
+	}
+	return s.Choices(ordinary)[prefix:], nil
+}
+
+// PutJSON stores a blob of JSON.
+func PutJSON(ctx context.Context, t *tasks.Task, name string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return tasks.Permanent(err)
+	}
+	return t.Put(ctx, name, data)
+}
