@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -14,8 +13,6 @@ import (
 
 	"coalmine/privacy"
 	"coalmine/storage"
-	"coalmine/tasks/audits/summary"
-	"coalmine/tasks/audits/utility"
 	"coalmine/tasks/reports"
 	"coalmine/workflows/collection"
 	"coalmine/workflows/control"
@@ -209,20 +206,26 @@ func TestWhatIsAskedAndAnsweredArrivesWhole(t *testing.T) {
 }
 
 func sampleResults() results.Results {
-	lowest := &summary.Configuration{UserProbability: 0.0002, ExampleProbability: 0.1}
+	const measured = `{
+		"utility": {"recall_at_1": 0.25, "perplexity": 60.5, "tokens": 99},
+		"privacy": {"epsilon": 18.8, "epsilon_proved": null, "infinite": true, "delta": 1e-7},
+		"audit": {
+			"random_sampling": {"memorized": 5, "of": 9, "references": 2000, "lowest": {"user_probability": 0.0002, "example_probability": 0.1}},
+			"audit_of_another_version": {"found": "more"},
+			"canaries": [{"words": ["a", "b"], "user_probability": 0.5, "example_probability": 1, "users": 2, "holders": 1, "insertions": 7, "rank": 1}],
+			"never_inserted": [], "controls": []},
+		"curve": [{"round": 3, "utility": {"recall_at_1": 0.25}, "random_sampling_memorized": 5}]}`
+	report := new(reports.Report)
+	if err := json.Unmarshal([]byte(measured), report); err != nil {
+		panic(err)
+	}
 	return results.Results{
 		Run: "grid-01234567", Experiment: "grid",
 		Cells: []results.Cell{
 			{
 				Cell: "c01", Label: "iid, FedAvg", Status: results.Done, Setting: "FedAvg", Partition: "iid",
-				Axes: experiment.Axes{{Path: "data.partition", Value: []byte(`"iid"`)}},
-				Report: &reports.Report{
-					Utility: &utility.Utility{RecallAt1: 0.25, Perplexity: 60.5, Tokens: 99},
-					Privacy: &privacy.Report{Epsilon: 18.8, EpsilonProved: privacy.Epsilon(math.Inf(1)), Infinite: true, Delta: 1e-7},
-					Audit: &summary.Audit{
-						RandomSampling: &summary.SamplingVerdict{Memorized: 5, Of: 9, Lowest: lowest, References: 2000},
-					},
-				},
+				Axes:   experiment.Axes{{Path: "data.partition", Value: []byte(`"iid"`)}},
+				Report: report,
 			},
 			{Cell: "c02", Label: "by-user, SGD", Status: results.Failed, Errors: []string{"round 3: diverged"}, Axes: experiment.Axes{}},
 		},
@@ -283,8 +286,42 @@ func TestResultsComeInEveryFormat(t *testing.T) {
 			t.Errorf("%s: Content-Disposition is %q, want %q", format, got, disposition)
 		}
 	}
+	for _, format := range []string{"csv", "parquet"} {
+		a := c.ask(t, "GET", "/api/v1/runs/latest/results?rows=canaries&format="+format, nil, nil)
+		var want bytes.Buffer
+		if err := api.results.WriteRows(&want, format, results.Canaries); err != nil {
+			t.Fatal(err)
+		}
+		if a.StatusCode != 200 || a.body != want.String() {
+			t.Errorf("canaries as %s: %s, %d bytes, want %d", format, a.Status, len(a.body), want.Len())
+		}
+	}
+	for query, want := range map[string]string{"format=html&rows=canaries": "format html has no rows of canaries; expected one of csv, parquet", "rows=users": "expected cells or canaries"} {
+		if a := c.ask(t, "GET", "/api/v1/runs/latest/results?"+query, nil, nil); a.StatusCode != 400 || !strings.Contains(a.body, want) {
+			t.Errorf("%s: %s %s", query, a.Status, a.body)
+		}
+	}
 	if a := c.ask(t, "GET", "/api/v1/runs/latest/results?format=gif", nil, nil); a.StatusCode != 400 || !strings.Contains(a.body, "expected one of table, json") {
 		t.Errorf("an unknown format: %s %s", a.Status, a.body)
+	}
+}
+
+func TestThePageGetsTheTableThatPeopleRead(t *testing.T) {
+	t.Parallel()
+	api := newFake()
+	api.results = sampleResults()
+	c, _ := start(t, api, Options{})
+	var got runTable
+	a := c.ask(t, "GET", "/api/v1/runs/latest/table", nil, nil)
+	if err := json.Unmarshal([]byte(a.body), &got); err != nil {
+		t.Fatalf("%v in %s", err, a.body)
+	}
+	want, err := api.results.Table()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got.Table, want) || len(got.Rows) != 2 || got.Rows[0].Texts[1] != "5/9" || len(got.Formats) != len(results.Formats()) {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 

@@ -29,6 +29,7 @@ func (s *Server) routes() []route {
 		{"POST /api/v1/workers/{worker}/drain", operator, s.drainWorker},
 		{"GET /api/v1/runs/{run}/experiment", reader, s.runExperiment},
 		{"GET /api/v1/runs/{run}/results", reader, s.runResults},
+		{"GET /api/v1/runs/{run}/table", reader, s.showTable},
 		{"GET /api/v1/runs/{run}/model", reader, s.exportModel},
 		{"GET /api/v1/runs/{run}/cells/{cell}/model", reader, s.exportModel},
 		{"GET /api/v1/runs/{run}/nodes", reader, s.listNodes},

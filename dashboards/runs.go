@@ -190,12 +190,16 @@ func (s *Server) runResults(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return fmt.Errorf("answer %w: %w", control.ErrInput, err)
 	}
+	rows := results.Rows(cmp.Or(r.URL.Query().Get("rows"), string(results.Cells)))
+	if err := format.Has(rows); err != nil {
+		return fmt.Errorf("answer %w: %w", control.ErrInput, err)
+	}
 	found, err := s.api.Results(r.Context(), runName(r))
 	if err != nil {
 		return err
 	}
 	var b bytes.Buffer
-	if err := found.Write(&b, format.Name); err != nil {
+	if err := found.WriteRows(&b, format.Name, rows); err != nil {
 		return fmt.Errorf("results of run %s: %w", found.Run, err)
 	}
 	w.Header().Set("Content-Type", format.MediaType)
@@ -203,6 +207,35 @@ func (s *Server) runResults(w http.ResponseWriter, r *http.Request) error {
 		attach(w, found.Run+format.Extension)
 	}
 	send(w, b.Bytes())
+	return nil
+}
+
+// runTable is the answer to GET /runs/{run}/table: the results as people read them, and
+// the formats that they can be had in.
+type runTable struct {
+	*results.Table
+	Formats []resultFormat `json:"formats"`
+}
+
+type resultFormat struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+}
+
+func (s *Server) showTable(w http.ResponseWriter, r *http.Request) error {
+	found, err := s.api.Results(r.Context(), runName(r))
+	if err != nil {
+		return err
+	}
+	table, err := found.Table()
+	if err != nil {
+		return fmt.Errorf("results of run %s: %w", found.Run, err)
+	}
+	answer := runTable{Table: table}
+	for _, f := range results.Formats() {
+		answer.Formats = append(answer.Formats, resultFormat{f.Name, f.Description})
+	}
+	writeJSON(w, http.StatusOK, answer)
 	return nil
 }
 

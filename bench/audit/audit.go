@@ -17,7 +17,6 @@ import (
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/inmemory"
-	"coalmine/workflows/compile"
 )
 
 // References is how many references an audit ranks its canaries among: the
@@ -115,10 +114,10 @@ func (s *Subject) rankAll(ctx context.Context, workers int, whole randomsampling
 	b, all := newBench(s), make([]randomsampling.Rank, whole.Count)
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(workers)
-	for first := 0; first < whole.Count; first += compile.SamplingCanaries {
+	for first := 0; first < whole.Count; first += randomsampling.CanariesATask {
 		group.Go(func() error {
 			p := whole
-			p.First, p.Count = first, min(compile.SamplingCanaries, whole.Count-first)
+			p.First, p.Count = first, min(randomsampling.CanariesATask, whole.Count-first)
 			part, err := b.run(ctx, p)
 			copy(all[first:], part)
 			return err

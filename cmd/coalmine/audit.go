@@ -121,9 +121,9 @@ func exposureText(c *modelaudit.Canary) string {
 
 func foundText(c *modelaudit.Canary) string {
 	switch {
-	case c.BeamFound == nil:
+	case c.Found == nil:
 		return "-"
-	case *c.BeamFound:
+	case *c.Found:
 		return "found"
 	}
 	return "not found"

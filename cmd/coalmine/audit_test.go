@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	canaryaudit "coalmine/tasks/audits/summary"
 	"coalmine/workflows/modelaudit"
 )
 
@@ -45,8 +44,8 @@ func TestAuditTableSaysWhatIsOnlyABound(t *testing.T) {
 	err := (&global{stdout: &out}).writeAudit(&modelaudit.Report{
 		RandomSampling: &modelaudit.Verdict{Memorized: 1, Of: 3, References: 200_000},
 		Canaries: []modelaudit.Canary{
-			{Text: "a b", CanaryOutcome: canaryaudit.CanaryOutcome{Rank: &first, RankExact: &yes, Exposure: &high, ExposureCensored: &yes, BeamFound: &yes}},
-			{Text: "c", CanaryOutcome: canaryaudit.CanaryOutcome{Rank: &far, RankExact: &no, Exposure: &low, ExposureSE: &se, ExposureCensored: &no, BeamFound: &no}},
+			{Text: "a b", Ranked: modelaudit.Ranked{Rank: &first, RankExact: &yes, Exposure: &high, ExposureCensored: &yes}, Extracted: modelaudit.Extracted{Found: &yes}},
+			{Text: "c", Ranked: modelaudit.Ranked{Rank: &far, RankExact: &no, Exposure: &low, ExposureSE: &se, ExposureCensored: &no}, Extracted: modelaudit.Extracted{Found: &no}},
 			{Text: "d"},
 		},
 	})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"coalmine/tasks/audits/all"
 	"coalmine/workflows/control"
 	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
@@ -262,16 +263,14 @@ func newLogsCommand(g *global) *cobra.Command {
 }
 
 func newResultsCommand(g *global) *cobra.Command {
-	var format, output string
+	var format, rows, output string
 	c := &cobra.Command{
 		Use:   "results [RUN]",
 		Short: "Print the outcome of a run",
-		Long: `Print the outcome of a run, complete or not: the columns of the table are those
-of Table 1 of Thakkar et al. 2020. RS is random sampling, BS beam search; "lowest"
-is the rarest configuration of which a canary was memorized, by p_u x p_e and then
-by p_u; accuracy is recall@1.
+		Long: `Print the outcome of a run, complete or not. The first columns of the table are
+those of Table 1 of Thakkar et al. 2020; others are there where a cell has them.
 
-Formats:
+` + legendsHelp() + `Formats:
 ` + formatsHelp(),
 		Example: "  coalmine results quickstart --format html -o report.html\n  coalmine results quickstart --json | jq '.cells[].audit.random_sampling'",
 		GroupID: groupLook,
@@ -280,21 +279,58 @@ Formats:
 			if g.json {
 				format = "json"
 			}
-			if _, err := results.FormatNamed(format); err != nil {
+			f, err := results.FormatNamed(format)
+			if err != nil {
 				return fmt.Errorf("--format: %w", err)
+			}
+			if err := f.Has(results.Rows(rows)); err != nil {
+				return fmt.Errorf("--rows: %w", err)
 			}
 			return g.withControl(c.Context(), func(api control.API) error {
 				r, err := api.Results(c.Context(), runArgument(args))
 				if err != nil {
 					return err
 				}
-				return g.writeFile(output, func(w io.Writer) error { return r.Write(w, format) })
+				return g.writeFile(output, func(w io.Writer) error { return r.WriteRows(w, format, results.Rows(rows)) })
 			})
 		},
 	}
 	c.Flags().StringVar(&format, "format", results.FormatNames()[0], strings.Join(results.FormatNames(), ", "))
+	c.Flags().StringVar(&rows, "rows", string(results.Cells), "what has a row of csv and parquet: cells, or canaries with all that the audits say of each")
 	c.Flags().StringVarP(&output, "output", "o", "", "file to write; standard output if none is given")
 	return c
+}
+
+// legendsHelp explains the columns of the table.
+func legendsHelp() string {
+	var b strings.Builder
+	for _, d := range all.Audits() {
+		if d.Legend != "" {
+			b.WriteString(wrapped(d.Legend) + "\n")
+		}
+	}
+	return b.String()
+}
+
+// helpWidth is how wide the paragraphs of help are.
+const helpWidth = 80
+
+// wrapped is text in lines of at most helpWidth, each with its end.
+func wrapped(text string) string {
+	var b strings.Builder
+	width := 0
+	for _, word := range strings.Fields(text) {
+		if width > 0 && width+1+len(word) > helpWidth {
+			b.WriteByte('\n')
+			width = 0
+		} else if width > 0 {
+			b.WriteByte(' ')
+			width++
+		}
+		b.WriteString(word)
+		width += len(word)
+	}
+	return b.String() + "\n"
 }
 
 // formatsHelp lists the formats of results, one a line.

@@ -1,8 +1,27 @@
-// Package audits holds what the audits below it share; each has a folder:
+// Package audits says what an audit is; each audit is a package below it. An audit
+// measures something of a trained model. All that the project knows of it is its
+// Description, and the types that this names:
 //
-//	randomsampling  the rank of each canary among random sequences
-//	beamsearch      an attempt to extract each canary
-//	summary         both, for all canaries of one checkpoint
-//	onerun          a lower bound on epsilon, from canaries of its own
-//	utility         how useful the model is: recall@1 and perplexity
+//	experiment file   New returns the Fields that it adds to the audit block; their tags
+//	                  and comments make the decoder, the JSON Schema and the reference
+//	                  page. Limits adds fields to audit.fail_if.
+//	plan              Fields.Compile adds the nodes that measure one model. Kinds are
+//	                  their tasks. Fields.States is what they cost.
+//	results           Verdict is what is decoded from the last of these nodes: Texts
+//	                  under Columns in table, LaTeX and page, Row in CSV and Parquet, its
+//	                  JSON as it stands. Curves are drawn along the training.
+//
+// More is there for audits that need it; each is an interface that Fields, Limits or
+// Verdict may implement: Completer, DataChecker, Warner, Planter, LimitChecker, Noter,
+// Figured, Lister.
+//
+// Package all lists the descriptions. The experiment file, the plan, its estimate, the
+// results, the gates and the page go through that list and know no audit by name, so
+// that a new audit is a folder here, a line there, and a section of docs/method.md. See
+// docs/extending.md.
+//
+// An audit of the canaries of the canaries block says something of each of them. Its
+// Outcome stands with the canary, beside those of other audits; ReadParts and Lowest
+// join what several tasks have found. An audit with canaries of its own puts them into
+// the population as a Planter, and lists them as a Lister.
 package audits

@@ -97,6 +97,9 @@ func (s Space) Check(ordinary int) error {
 	return nil
 }
 
+// Blanks is the number of random symbols of the format.
+func (s Space) Blanks() int { return strings.Count(s.Format, string(Blank)) }
+
 // DefaultPrefix is how many symbols of a canary an audit gives where nobody says
 // otherwise: what stands before the first random one of the format, at least 1.
 func (s Space) DefaultPrefix() int { return max(1, strings.IndexByte(s.Format, Blank)) }

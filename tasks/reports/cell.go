@@ -8,26 +8,24 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
+	"coalmine/internal/orderedjson"
 	"coalmine/privacy"
 	"coalmine/tasks"
-	"coalmine/tasks/audits/onerun"
-	"coalmine/tasks/audits/summary"
-	"coalmine/tasks/audits/utility"
+	"coalmine/tasks/audits"
 	"coalmine/tasks/datasets"
 )
 
 // PopulationInput of reports/cell is the datasets/partition node.
 const PopulationInput = "population"
 
-// OneRunInput of reports/cell is the audits/one-run node.
-const OneRunInput = "one-run"
+// PlacementsInput of reports/cell is the datasets/partition node, which knows where the
+// canaries went. There is one where an audit says something of them.
+const PlacementsInput = audits.PlacementsInput
 
-// AuditInput and UtilityInput name the measurements after a round (an SGD step).
-func AuditInput(round int) string { return fmt.Sprintf("audit-%d", round) }
-
-// UtilityInput names the utility after a round.
-func UtilityInput(round int) string { return fmt.Sprintf("utility-%d", round) }
+// AuditInput names the measurement of an audit after a round (an SGD step).
+func AuditInput(audit string, round int) string { return fmt.Sprintf("%s-%d", audit, round) }
 
 // CellBlob is the Report, as JSON.
 const CellBlob = "cell"
@@ -38,10 +36,19 @@ type CellParams struct {
 	// Measured lists the rounds after which the model was measured, ascending;
 	// the last is the end of the training.
 	Measured []int `json:"measured"`
-	Audit    bool  `json:"audit"`
-	Utility  bool  `json:"utility"`
-	// OneRun says that the end of the training was audited by coins.
-	OneRun bool `json:"one_run,omitempty"`
+	// Audits are what was measured.
+	Audits []AuditParams `json:"audits"`
+}
+
+// AuditParams say what to read of an audit's nodes.
+type AuditParams struct {
+	// Name of the audit; its nodes are the inputs AuditInput(Name, round).
+	Name string `json:"name"`
+	// AtEnd audits measured the last model alone.
+	AtEnd bool `json:"at_end,omitempty"`
+	// VerdictBlob and OutcomesBlob are those of audits.Description.
+	VerdictBlob  string `json:"verdict_blob,omitempty"`
+	OutcomesBlob string `json:"outcomes_blob,omitempty"`
 }
 
 // TrainingParams say what was trained.
@@ -71,61 +78,9 @@ type TrainingParams struct {
 // federated reports whether rounds sample users.
 func (p *TrainingParams) federated() bool { return p.Sampling != "" }
 
-// Report is the outcome of a cell.
-type Report struct {
-	Utility *utility.Utility `json:"utility,omitempty"`
-	Privacy *privacy.Report  `json:"privacy,omitempty"`
-	// Budget is how far the privacy budget reached; nil without one.
-	Budget *BudgetUse     `json:"privacy_budget,omitempty"`
-	Audit  *summary.Audit `json:"audit,omitempty"`
-	// Training says what was trained on what.
-	Training Training `json:"training"`
-	// Curve holds the measurements along the training, the last included.
-	Curve []Point `json:"curve"`
-}
-
-// BudgetUse is how far a privacy budget reached.
-type BudgetUse struct {
-	privacy.Budget
-	// RoundsAllowed is the most that the budget allows; Privacy.Rounds of them
-	// have run.
-	RoundsAllowed int `json:"rounds_allowed"`
-	// Stopped says that one more round would have passed the budget.
-	Stopped bool `json:"stopped"`
-}
-
-// Training says what was trained on what.
-type Training struct {
-	TrainingParams
-	// Epochs are the rounds in passes over the population.
-	Epochs float64 `json:"epochs"`
-	// Users, Examples and Words are those of the population.
-	datasets.Counts
-	// ReplacedExamples of them are canaries.
-	ReplacedExamples int `json:"replaced_examples"`
-}
-
-// Point is one measurement.
-type Point struct {
-	Round                   int              `json:"round"`
-	Utility                 *utility.Utility `json:"utility,omitempty"`
-	RandomSamplingMemorized *int             `json:"random_sampling_memorized,omitempty"`
-	BeamSearchMemorized     *int             `json:"beam_search_memorized,omitempty"`
-	// Privacy is what the training had cost by then; nil where none is claimed.
-	Privacy *Cost `json:"privacy,omitempty"`
-}
-
-// Cost is the privacy spent up to a round, in both conventions; the Report's
-// Privacy says what they assume. Infinite epsilons are null.
-type Cost struct {
-	Epsilon       privacy.Epsilon `json:"epsilon"`
-	EpsilonProved privacy.Epsilon `json:"epsilon_proved"`
-	Infinite      bool            `json:"infinite,omitempty"`
-	Delta         float64         `json:"delta"`
-}
-
-// Cell puts the outcome of a cell together.
-var Cell = tasks.Kind{Name: "reports/cell", Version: 2, Class: tasks.Compute, Run: runCell}
+// Cell puts the outcome of a cell together. It knows no audit: verdicts stand in the
+// report as they are.
+var Cell = tasks.Kind{Name: "reports/cell", Version: 3, Class: tasks.Compute, Run: runCell}
 
 // Kinds lists the kinds of this package.
 func Kinds() []tasks.Kind { return []tasks.Kind{Cell} }
@@ -141,13 +96,14 @@ func runCell(ctx context.Context, t *tasks.Task) error {
 	}
 	cell := Report{Training: describe(&p.Training, &population)}
 	for _, round := range p.Measured {
-		if err := cell.measure(ctx, t, &p, round); err != nil {
-			return err
-		}
+		cell.Curve = append(cell.Curve, Point{Round: round})
 	}
-	if p.OneRun {
-		if err := cell.addOneRun(ctx, t); err != nil {
-			return err
+	if err := cell.readCanaries(ctx, t, &p); err != nil {
+		return err
+	}
+	for i := range p.Audits {
+		if err := cell.read(ctx, t, &p.Audits[i]); err != nil {
+			return fmt.Errorf("audit %s: %w", p.Audits[i].Name, err)
 		}
 	}
 	if err := cell.account(population.Users); err != nil {
@@ -170,58 +126,101 @@ func describe(p *TrainingParams, population *datasets.PartitionMetrics) Training
 	return t
 }
 
-// measure reads what was measured after a round. The last one stands for the cell.
-func (c *Report) measure(ctx context.Context, t *tasks.Task, p *CellParams, round int) error {
-	point := Point{Round: round}
-	if p.Utility {
-		c.Utility = new(utility.Utility)
-		if err := t.InputMetrics(ctx, UtilityInput(round), c.Utility); err != nil {
-			return err
-		}
-		point.Utility = c.Utility
+// readCanaries lists the canaries of the canaries block, if an audit says something of
+// them.
+func (r *Report) readCanaries(ctx context.Context, t *tasks.Task, p *CellParams) error {
+	if !slices.ContainsFunc(p.Audits, func(a AuditParams) bool { return a.OutcomesBlob != "" }) {
+		return nil
 	}
-	if p.Audit {
-		data, err := t.Blob(ctx, AuditInput(round), summary.SummaryBlob)
-		if err != nil {
-			return err
-		}
-		c.Audit = new(summary.Audit)
-		if err := json.Unmarshal(data, c.Audit); err != nil {
-			return tasks.Permanent(fmt.Errorf("audit after round %d: %w", round, err))
-		}
-		point.setMemorized(c.Audit)
-	}
-	c.Curve = append(c.Curve, point)
-	return nil
-}
-
-func (c *Report) addOneRun(ctx context.Context, t *tasks.Task) error {
-	data, err := t.Blob(ctx, OneRunInput, onerun.VerdictBlob)
+	placed, err := datasets.ReadPlacements(ctx, t, PlacementsInput)
 	if err != nil {
 		return err
 	}
-	if c.Audit == nil {
-		c.Audit = summary.NewAudit()
-	}
-	if err := json.Unmarshal(data, &c.Audit.OneRun); err != nil {
-		return tasks.Permanent(fmt.Errorf("one-run audit: %w", err))
+	r.Audit = newAudit()
+	for _, one := range placed {
+		canary, err := newCanary(one)
+		if err != nil {
+			return tasks.Permanent(err)
+		}
+		r.Audit.canaries = append(r.Audit.canaries, canary)
 	}
 	return nil
 }
 
-func (p *Point) setMemorized(a *summary.Audit) {
-	if a.RandomSampling != nil {
-		p.RandomSamplingMemorized = &a.RandomSampling.Memorized
+// read takes in what an audit has measured. The last measurement stands for the cell.
+func (r *Report) read(ctx context.Context, t *tasks.Task, a *AuditParams) error {
+	for i := range r.Curve {
+		if a.AtEnd {
+			break
+		}
+		if err := r.Curve[i].read(ctx, t, a); err != nil {
+			return err
+		}
 	}
-	if a.BeamSearch != nil {
-		p.BeamSearchMemorized = &a.BeamSearch.Memorized
+	return r.readVerdict(ctx, t, a, AuditInput(a.Name, r.Curve[len(r.Curve)-1].Round))
+}
+
+// read takes in the metrics of a measurement.
+func (p *Point) read(ctx context.Context, t *tasks.Task, a *AuditParams) error {
+	input := AuditInput(a.Name, p.Round)
+	if a.Name == Utility {
+		return t.InputMetrics(ctx, input, &p.Utility)
 	}
+	var metrics orderedjson.Object
+	if err := t.InputMetrics(ctx, input, &metrics); err != nil {
+		return err
+	}
+	return p.Metrics.Join(metrics)
+}
+
+func (r *Report) readVerdict(ctx context.Context, t *tasks.Task, a *AuditParams, input string) error {
+	var verdict json.RawMessage
+	var err error
+	if a.VerdictBlob == "" {
+		err = t.InputMetrics(ctx, input, &verdict)
+	} else {
+		verdict, err = t.Blob(ctx, input, a.VerdictBlob)
+	}
+	if err != nil {
+		return err
+	}
+	if a.Name == Utility {
+		r.Utility = verdict
+		return nil
+	}
+	if r.Audit == nil {
+		r.Audit = newAudit()
+	}
+	if err := r.Audit.Verdicts.Set(a.Name, verdict); err != nil || a.OutcomesBlob == "" {
+		return err
+	}
+	return r.Audit.readOutcomes(ctx, t, a, input)
+}
+
+func (a *Audit) readOutcomes(ctx context.Context, t *tasks.Task, from *AuditParams, input string) error {
+	data, err := t.Blob(ctx, input, from.OutcomesBlob)
+	if err != nil {
+		return err
+	}
+	var outcomes []orderedjson.Object
+	if err := json.Unmarshal(data, &outcomes); err != nil {
+		return tasks.Permanent(fmt.Errorf("%s: %w", from.OutcomesBlob, err))
+	}
+	if len(outcomes) != len(a.canaries) {
+		return tasks.Permanent(fmt.Errorf("%d outcomes for %d canaries", len(outcomes), len(a.canaries)))
+	}
+	for i, outcome := range outcomes {
+		if err := a.canaries[i].Outcomes.Join(outcome); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // account adds the privacy cost of a training with clipped updates, at its end
 // and along the curve. Where nothing was clipped no privacy is claimed.
-func (c *Report) account(users int) error {
-	p := &c.Training
+func (r *Report) account(users int) error {
+	p := &r.Training
 	if p.Clip == 0 {
 		return nil
 	}
@@ -230,16 +229,16 @@ func (c *Report) account(users int) error {
 		return err
 	}
 	if p.Budget != nil {
-		c.Budget = &BudgetUse{Budget: *p.Budget, RoundsAllowed: p.Budget.RoundsWithin(meter)}
-		c.Budget.Stopped = c.Budget.RoundsAllowed <= p.Rounds
-		p.Epochs *= float64(min(p.Rounds, c.Budget.RoundsAllowed)) / float64(p.Rounds)
-		p.Rounds = min(p.Rounds, c.Budget.RoundsAllowed)
+		r.Budget = &BudgetUse{Budget: *p.Budget, RoundsAllowed: p.Budget.RoundsWithin(meter)}
+		r.Budget.Stopped = r.Budget.RoundsAllowed <= p.Rounds
+		p.Epochs *= float64(min(p.Rounds, r.Budget.RoundsAllowed)) / float64(p.Rounds)
+		p.Rounds = min(p.Rounds, r.Budget.RoundsAllowed)
 	}
 	report := meter.After(p.Rounds)
-	c.Privacy = &report
-	for i := range c.Curve {
-		r := meter.After(min(c.Curve[i].Round, p.Rounds))
-		c.Curve[i].Privacy = &Cost{r.Epsilon, r.EpsilonProved, r.Infinite, r.Delta}
+	r.Privacy = &report
+	for i := range r.Curve {
+		cost := meter.After(min(r.Curve[i].Round, p.Rounds))
+		r.Curve[i].Privacy = &Cost{cost.Epsilon, cost.EpsilonProved, cost.Infinite, cost.Delta}
 	}
 	return nil
 }

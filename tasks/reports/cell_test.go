@@ -2,11 +2,11 @@ package reports
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
+	"strings"
 	"testing"
 
-	"coalmine/tasks/audits/summary"
-	"coalmine/tasks/audits/utility"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/taskstest"
 )
@@ -26,15 +26,26 @@ func measured(t *testing.T) (g *taskstest.Graph, edges []taskstest.Edge) {
 	edges = append(edges, taskstest.In(PopulationInput, node("population", datasets.PartitionMetrics{
 		Counts: datasets.Counts{Users: 392_000, Examples: 93_000_000, Words: 784_000_000}, ReplacedExamples: 73_000,
 	}, nil)))
-	for round, memorized := range map[int]int{3920: 7, 7840: 12} {
-		audit, err := json.Marshal(summary.Audit{RandomSampling: &summary.SamplingVerdict{Memorized: memorized, Of: 90, References: 2_000_000}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		edges = append(edges,
-			taskstest.In(AuditInput(round), node(AuditInput(round), nil, map[string][]byte{summary.SummaryBlob: audit})),
-			taskstest.In(UtilityInput(round), node(UtilityInput(round), utility.Utility{RecallAt1: 0.2, Perplexity: 70 - float64(memorized), Tokens: 9}, nil)))
+	placed := []datasets.Placement{
+		{Canary: datasets.Canary{Tokens: []int32{5, 6}, Words: []string{"a", "b"}, UserProbability: "1/5000", ExampleProbability: "1/10"}, Users: 3, Holders: 2, Insertions: 7},
+		{Canary: datasets.Canary{Number: 1, Tokens: []int32{7, 6}, Words: []string{"c", "b"}, UserProbability: "1/50", ExampleProbability: "1"}},
+		{Canary: datasets.Canary{Number: 2, Tokens: []int32{8, 6}, Words: []string{"d", "b"}, HeldBack: true}},
 	}
+	list, err := json.Marshal(placed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	edges = append(edges, taskstest.In(PlacementsInput, node("placements", nil, map[string][]byte{datasets.CanariesBlob: list})))
+	for _, m := range []struct{ round, memorized int }{{3920, 7}, {7840, 12}} {
+		sampling, useful := AuditInput("random_sampling", m.round), AuditInput(Utility, m.round)
+		edges = append(edges,
+			taskstest.In(sampling, node(sampling, map[string]int{"random_sampling_memorized": m.memorized}, map[string][]byte{
+				"verdict":  fmt.Appendf(nil, `{"memorized":%d,"of":90}`, m.memorized),
+				"outcomes": []byte(`[{"rank":1,"likeness":0.5},{"rank":2},{"rank":3}]`),
+			})),
+			taskstest.In(useful, node(useful, map[string]any{"perplexity": 70 - m.memorized}, nil)))
+	}
+	edges = append(edges, taskstest.In(AuditInput("one_run", 7840), node("coins", nil, map[string][]byte{"verdict": []byte(`{"epsilon_lower":1.5}`)})))
 	return g, edges
 }
 
@@ -45,7 +56,11 @@ func papers() CellParams {
 			Algorithm: "fedavg", Rounds: 7840, Cohort: 5000, Partition: datasets.ByUser, Sampling: "fixed-size",
 			Clip: 0.2, NoiseMultiplier: 1, Delta: 1e-7,
 		},
-		Measured: []int{3920, 7840}, Audit: true, Utility: true,
+		Measured: []int{3920, 7840},
+		Audits: []AuditParams{
+			{Name: "random_sampling", VerdictBlob: "verdict", OutcomesBlob: "outcomes"}, {Name: Utility},
+			{Name: "one_run", AtEnd: true, VerdictBlob: "verdict"},
+		},
 	}
 }
 
@@ -80,11 +95,50 @@ func TestAReportHasThePapersEpsilonAndTheProvedOne(t *testing.T) {
 func TestTheLastMeasurementStandsForTheCell(t *testing.T) {
 	t.Parallel()
 	r, _ := run(t, papers())
-	if r.Audit.RandomSampling.Memorized != 12 || r.Utility.Perplexity != 58 {
-		t.Errorf("the cell has %d memorized at perplexity %v, want those of the last round", r.Audit.RandomSampling.Memorized, r.Utility.Perplexity)
+	for audit, want := range map[string]string{
+		"random_sampling": `{"memorized":12,"of":90}`, Utility: `{"perplexity":58}`, "one_run": `{"epsilon_lower":1.5}`,
+	} {
+		if got, _ := r.Verdict(audit); string(got) != want {
+			t.Errorf("%s: %s, want %s", audit, got, want)
+		}
 	}
-	if len(r.Curve) != 2 || r.Curve[0].Round != 3920 || *r.Curve[0].RandomSamplingMemorized != 7 {
+	if _, there := r.Verdict("membership"); there {
+		t.Error("an audit that has measured nothing has a verdict")
+	}
+	first, ok := r.Curve[0].Metric("random_sampling_memorized")
+	if len(r.Curve) != 2 || r.Curve[0].Round != 3920 || !ok || first != 7 || string(r.Curve[0].Utility) != `{"perplexity":63}` || r.Curve[0].Privacy == nil {
 		t.Errorf("curve %+v", r.Curve)
+	}
+}
+
+func TestCanariesHaveWhatEveryAuditSaysOfThem(t *testing.T) {
+	t.Parallel()
+	_, n := run(t, papers())
+	nulls := `"rank_exact":null,"log_perplexity":null,"exposure":null,"exposure_se":null,"exposure_censored":null,"memorized":null,"beam_found":null`
+	want := `"canaries":[{"words":["a","b"],"user_probability":0.0002,"example_probability":0.1,"users":3,"holders":2,"insertions":7,"rank":1,` + nulls + `,"likeness":0.5}],` +
+		`"never_inserted":[{"words":["c","b"],"user_probability":0.02,"example_probability":1,"users":0,"holders":0,"insertions":0,"rank":2,` + nulls + `}],` +
+		`"controls":[{"words":["d","b"],"user_probability":0,"example_probability":0,"users":0,"holders":0,"insertions":0,"rank":3,` + nulls + `}]}`
+	if got := string(n.Blob(CellBlob)); !strings.Contains(got, want) {
+		t.Errorf("report\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestAReportComesBackAsItWas(t *testing.T) {
+	t.Parallel()
+	r, n := run(t, papers())
+	again, err := json.Marshal(r)
+	if err != nil || string(again) != string(n.Blob(CellBlob)) {
+		t.Errorf("%v, report\n%s\nbecame\n%s", err, n.Blob(CellBlob), again)
+	}
+}
+
+func TestWithoutAuditsThereIsNoListOfCanaries(t *testing.T) {
+	t.Parallel()
+	p := papers()
+	p.Audits = p.Audits[1:2]
+	r, _ := run(t, p)
+	if r.Audit != nil || r.Utility == nil {
+		t.Errorf("audit %+v, utility %s", r.Audit, r.Utility)
 	}
 }
 

@@ -1,19 +1,20 @@
-package compile
+package compile_test
 
 import (
-	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
 	"coalmine/storage"
-	"coalmine/tasks/audits/onerun"
-	"coalmine/tasks/audits/summary"
+	"coalmine/tasks/audits/beamsearch"
+	"coalmine/tasks/audits/randomsampling"
+	"coalmine/tasks/audits/utility"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/reports"
+	"coalmine/workflows/compile"
+	"coalmine/workflows/compile/compiletest"
 	"coalmine/workflows/experiment"
-	"coalmine/workflows/localexec"
-	"coalmine/workflows/plan"
 )
 
 // characters is the character model of the Secret Sharer in miniature.
@@ -26,23 +27,21 @@ training: {rounds: 4, cohort: 6, chunks: 2, client: {learning_rate: 0.5}}
 audit:
   random_sampling: {references: 500}
   beam_search: {width: 3}
-  one_run: {canaries: 20, words: 30, guesses: {k_plus: 10, k_minus: 10}}
 `
 
 func TestAnExperimentOnBytesRunsToItsReport(t *testing.T) {
 	t.Parallel()
-	p := compiled(t, characters, storage.DigestOf(source()))
-	e := localexec.New(p, Registry(), source())
+	p := compiled(t, characters, storage.DigestOf(compiletest.Source()))
+	e := compiletest.Executor(t, p)
 	c := &p.Cells[0]
-	if err := e.Reach(t.Context(), c.Report); err != nil {
-		t.Fatal(err)
-	}
 	var report reports.Report
-	decodeBlob(t, e, c.Report, reports.CellBlob, &report)
-	if u := report.Utility; u == nil || !(u.Perplexity > 1 && u.Perplexity < 300) || u.AllTargets.Tokens <= u.Tokens {
-		t.Errorf("utility %+v: want a perplexity per byte, and ends of sentences among all targets", report.Utility)
+	compiletest.Decode(t, e, c.Report, reports.CellBlob, &report)
+	var u utility.Verdict
+	compiletest.Verdict(t, &report, "utility", &u)
+	if !(u.Perplexity > 1 && u.Perplexity < 300) || u.AllTargets.Tokens <= u.Tokens {
+		t.Errorf("utility %+v: want a perplexity per byte, and ends of sentences among all targets", u)
 	}
-	all := append(append(append([]summary.CanaryResult{}, report.Audit.Canaries...), report.Audit.NeverInserted...), report.Audit.Controls...)
+	all := report.Audit.Canaries()
 	if len(all) != 4 {
 		t.Fatalf("%d canaries", len(all))
 	}
@@ -51,50 +50,21 @@ func TestAnExperimentOnBytesRunsToItsReport(t *testing.T) {
 		if len(text) != 10 || text[:4] != "pin " || text[7] != '-' || !canaries.Digits.Holds(text[4]) {
 			t.Errorf("canary %q", text)
 		}
-		if canary.Rank == nil || *canary.Rank < 1 || *canary.Rank > 501 || canary.BeamFound == nil {
-			t.Errorf("canary %q was not audited: %+v", text, canary)
+		var ranked randomsampling.Outcome
+		var extracted beamsearch.Outcome
+		if err := errors.Join(canary.Decode(&ranked), canary.Decode(&extracted)); err != nil {
+			t.Fatal(err)
 		}
-	}
-	if report.Audit.OneRun == nil || report.Audit.OneRun.Canaries != 20 {
-		t.Errorf("one-run audit: %+v", report.Audit.OneRun)
-	}
-	for _, canary := range oneRunCanaries(t, e, p) {
-		if text := strings.Join(canary.Words, ""); len(text) != 30 || strings.Trim(text, "0123456789") != "" {
-			t.Errorf("one-run canary %q, want 30 digits", text)
+		if ranked.Rank == nil || *ranked.Rank < 1 || *ranked.Rank > 501 || extracted.Found == nil || len(extracted.Best) != 6 {
+			t.Errorf("canary %q was not audited: %+v, %+v", text, ranked, extracted)
 		}
-	}
-}
-
-// oneRunCanaries are those of the plan's coins, without the canaries before them.
-func oneRunCanaries(t *testing.T, e *localexec.Executor, p *plan.Plan) []datasets.Placement {
-	t.Helper()
-	var list []datasets.Placement
-	for key, n := range p.Nodes {
-		if n.Kind == onerun.Coins.Name {
-			decodeBlob(t, e, plan.Ref{Key: key}, datasets.CanariesBlob, &list)
-		}
-	}
-	if len(list) != 24 {
-		t.Fatalf("%d canaries, want 4 and 20 of the one-run audit", len(list))
-	}
-	return list[4:]
-}
-
-func decodeBlob(t *testing.T, e *localexec.Executor, ref plan.Ref, name string, into any) {
-	t.Helper()
-	data, err := e.Blob(t.Context(), ref.Key, name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(data, into); err != nil {
-		t.Fatal(err)
 	}
 }
 
 // What the level adds to a file must leave the keys of words where they were.
 func TestWordsKeepTheirKeysBesideBytes(t *testing.T) {
 	t.Parallel()
-	digest := storage.DigestOf(source())
+	digest := storage.DigestOf(compiletest.Source())
 	before := compiled(t, onePrivate, digest)
 	named := compiled(t, onePrivate, digest, "data.level=word", "data.sequence=20")
 	if before.Cells[0].Report != named.Cells[0].Report {
@@ -140,10 +110,12 @@ func TestTheByteLevelHasDefaultsOfItsOwn(t *testing.T) {
 			t.Errorf("%q: %s, want %s", sets, e.Canonical(), want)
 		}
 		prefix := max(1, strings.IndexByte(e.Canaries.Format, canaries.Blank))
-		if e.Audit.RandomSampling.Prefix != prefix || e.Audit.BeamSearch.Prefix != prefix {
-			t.Errorf("%q: prefixes %+v, %+v; want %d", sets, e.Audit.RandomSampling, e.Audit.BeamSearch, prefix)
+		sampling, _ := experiment.AskedFor[*randomsampling.Fields](e.Audit)
+		beam, _ := experiment.AskedFor[*beamsearch.Fields](e.Audit)
+		if sampling.RandomSampling.Prefix != prefix || beam.BeamSearch.Prefix != prefix {
+			t.Errorf("%q: prefixes %d, %d; want %d", sets, sampling.RandomSampling.Prefix, beam.BeamSearch.Prefix, prefix)
 		}
-		if got := Recipe(e); got.Complete() != (datasets.Reading{Level: datasets.ByteLevel, Sequence: 100}) || got.VocabularySize != 0 {
+		if got := compile.Recipe(e); got.Complete() != (datasets.Reading{Level: datasets.ByteLevel, Sequence: 100}) || got.VocabularySize != 0 {
 			t.Errorf("recipe %+v", got)
 		}
 		again, err := experiment.Parse("again.yaml", e.Canonical(), experiment.Options{})

@@ -3,11 +3,12 @@
 // and report. It is pure: the same experiment gives the same keys, and what two
 // cells have in common is one node.
 //
-//	import - encode - balance ------------- partition - training - audits ----- report
-//	            \         \                /                \         /        /
-//	             draw ---- insert --------                   utility ---------
+//	import - encode - balance ------------- partition - training - audits - report
+//	            \         \                /
+//	             draw ---- insert --------
 //
-// A one-run audit lays its coins out between partition and training.
+// Audits that put something of their own into the data do so between partition and
+// training. What an audit measures with, it compiles itself (package audits).
 package compile
 
 import (
@@ -18,11 +19,8 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/aggregation"
-	"coalmine/tasks/audits/beamsearch"
-	"coalmine/tasks/audits/onerun"
-	"coalmine/tasks/audits/randomsampling"
-	"coalmine/tasks/audits/summary"
-	"coalmine/tasks/audits/utility"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/all"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/reports"
@@ -35,7 +33,7 @@ import (
 func Registry() tasks.Registry {
 	return tasks.NewRegistry(slices.Concat(
 		datasets.Kinds(), canaries.Kinds(), training.Kinds(), aggregation.Kinds(),
-		utility.Kinds(), randomsampling.Kinds(), beamsearch.Kinds(), summary.Kinds(), onerun.Kinds(), reports.Kinds(),
+		all.Kinds(), reports.Kinds(),
 	)...)
 }
 
@@ -47,7 +45,7 @@ func Plan(spec *experiment.Spec) (*plan.Plan, error) {
 	}
 	p := &plan.Plan{Nodes: map[storage.Key]*plan.Node{}, Chains: map[storage.Key]*plan.Chain{}}
 	for i := range spec.Cells {
-		c := cell{plan: p, index: i, spec: &spec.Cells[i], experiment: &spec.Cells[i].Experiment}
+		c := newCell(p, spec, i)
 		files, err := spec.Files(&c.experiment.Data)
 		if err == nil {
 			err = c.compile(files)
@@ -59,6 +57,13 @@ func Plan(spec *experiment.Spec) (*plan.Plan, error) {
 	return p, nil
 }
 
+func newCell(p *plan.Plan, spec *experiment.Spec, index int) *cell {
+	return &cell{
+		plan: p, index: index, spec: &spec.Cells[index], experiment: &spec.Cells[index].Experiment,
+		setting: spec.Cells[index].Experiment.Setting(), refs: map[storage.Key]plan.Ref{}, planted: map[audits.Planter]storage.Key{},
+	}
+}
+
 // cell compiles one cell. Its fields after experiment are the nodes so far.
 type cell struct {
 	plan       *plan.Plan
@@ -68,13 +73,19 @@ type cell struct {
 	err        error // the first; later nodes are then meaningless
 
 	// placements is the partition, which knows where the canaries went;
-	// population what is trained on: the same but for a one-run audit's canaries.
+	// population what is trained on: the same but for what audits plant.
 	parts, canaries, placements, population, shards plan.Ref
 
 	origin plan.Ref
 	chain  *plan.Chain
 	model  plan.Ref
 	rest   plan.Tail // of the training, after its chain
+
+	// setting is the experiment as audits see it.
+	setting *audits.Setting
+	// refs are the nodes that audits know by their keys, planted those of the planters.
+	refs    map[storage.Key]plan.Ref
+	planted map[audits.Planter]storage.Key
 }
 
 func (c *cell) compile(files []storage.Digest) error {

@@ -1,12 +1,10 @@
-package compile
+package compile_test
 
 import (
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,15 +13,14 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/aggregation"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/utility"
 	"coalmine/tasks/reports"
-	"coalmine/tasks/taskstest"
-	"coalmine/workflows/experiment"
+	"coalmine/workflows/compile"
+	"coalmine/workflows/compile/compiletest"
 	"coalmine/workflows/localexec"
 	"coalmine/workflows/plan"
 )
-
-// source is a small text with enough words and users for a real experiment.
-func source() []byte { return taskstest.Text(3000) }
 
 const small = `
 name: small
@@ -52,57 +49,16 @@ grid:
       - {privacy: {clip: 0.3, noise_multiplier: 0.5, delta: 1e-5}}
 `
 
-// testKey is the key of the experiments that ask for one, the same in all tests.
-func testKey(t *testing.T) secrets.Key {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(path, []byte(strings.Repeat("5a", secrets.Size)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	key, err := secrets.Read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
-}
-
-func resolve(t *testing.T, text string, digest storage.Digest, sets ...string) *experiment.Spec {
-	t.Helper()
-	return resolveFiles(t, text, []storage.Digest{digest}, sets...)
-}
-
-func resolveFiles(t *testing.T, text string, files []storage.Digest, sets ...string) *experiment.Spec {
-	t.Helper()
-	spec, err := experiment.Parse("test.yaml", []byte(text), experiment.Options{Sets: sets})
-	if err != nil {
-		t.Fatal(err)
-	}
-	facts := make([]experiment.Facts, len(spec.Cells))
-	for i := range facts {
-		facts[i] = experiment.Facts{Key: testKey(t).Fingerprint(), Files: files, Users: 74, Examples: 2000, DistinctWords: 90, TestExamples: 300}
-	}
-	if err := spec.Resolve(facts); err != nil {
-		t.Fatal(err)
-	}
-	return spec
-}
-
+// compiled is the plan of an experiment.
 func compiled(t *testing.T, text string, digest storage.Digest, sets ...string) *plan.Plan {
 	t.Helper()
-	p, err := Plan(resolve(t, text, digest, sets...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Check(); err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return compiletest.Plan(t, text, digest, sets...)
 }
 
 func TestAGridRunsToItsReports(t *testing.T) {
 	t.Parallel()
-	p := compiled(t, small, storage.DigestOf(source()))
-	e := localexec.New(p, Registry(), source())
+	p := compiled(t, small, storage.DigestOf(compiletest.Source()))
+	e := localexec.New(p, compile.Registry(), compiletest.Source())
 	for _, c := range p.Cells {
 		for _, target := range []plan.Ref{c.Report, c.Model} {
 			if err := e.Reach(t.Context(), target); err != nil {
@@ -117,12 +73,17 @@ func TestAGridRunsToItsReports(t *testing.T) {
 		if err := json.Unmarshal(data, &report); err != nil {
 			t.Fatal(err)
 		}
-		if report.Utility == nil || !(report.Utility.Perplexity > 1 && report.Utility.Perplexity < 64) {
-			t.Errorf("%s: utility %+v, want a perplexity above 1 and not above the vocabulary's size", c.Label, report.Utility)
+		var useful utility.Verdict
+		compiletest.Verdict(t, &report, "utility", &useful)
+		if !(useful.Perplexity > 1 && useful.Perplexity < 64) {
+			t.Errorf("%s: utility %+v, want a perplexity above 1 and not above the vocabulary's size", c.Label, useful)
 		}
-		a := report.Audit
-		if got := len(a.Canaries) + len(a.NeverInserted); got != 4 || len(a.Controls) != 2 {
-			t.Errorf("%s: %d canaries and %d controls, want 4 and 2", c.Label, got, len(a.Controls))
+		roles := map[audits.Role]int{}
+		for _, canary := range report.Audit.Canaries() {
+			roles[canary.Role]++
+		}
+		if roles[audits.Inserted]+roles[audits.NeverInserted] != 4 || roles[audits.Control] != 2 {
+			t.Errorf("%s: %v, want 4 canaries and 2 controls", c.Label, roles)
 		}
 		if strings.Contains(c.Label, "DP") == (report.Privacy == nil) {
 			t.Errorf("%s: privacy %+v", c.Label, report.Privacy)
@@ -146,21 +107,7 @@ audit: {every: 1}
 // outcome runs the only cell of an experiment to its report.
 func outcome(t *testing.T, text string, sets ...string) reports.Report {
 	t.Helper()
-	p := compiled(t, text, storage.DigestOf(source()), sets...)
-	e := localexec.New(p, Registry(), source())
-	e.UseKeys(secrets.NewKeyring(testKey(t)))
-	if err := e.Reach(t.Context(), p.Cells[0].Report); err != nil {
-		t.Fatal(err)
-	}
-	data, err := e.Blob(t.Context(), p.Cells[0].Report.Key, reports.CellBlob)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var report reports.Report
-	if err := json.Unmarshal(data, &report); err != nil {
-		t.Fatal(err)
-	}
-	return report
+	return compiletest.Report(t, text, sets...)
 }
 
 func TestPoissonCohortsAreAccountedAsWhatTheyAre(t *testing.T) {
@@ -271,16 +218,16 @@ func TestAdaptiveClippingRunsAndSaysSo(t *testing.T) {
 func TestSecretNoiseRepeatsUnderItsKeyAlone(t *testing.T) {
 	t.Parallel()
 	const secret = "training.privacy.randomness=secret"
-	digest := storage.DigestOf(source())
+	digest := storage.DigestOf(compiletest.Source())
 	model := func(p *plan.Plan, keys *secrets.Keyring) ([]byte, error) {
-		e := localexec.New(p, Registry(), source())
+		e := localexec.New(p, compile.Registry(), compiletest.Source())
 		e.UseKeys(keys)
 		if err := e.Reach(t.Context(), p.Cells[0].Model); err != nil {
 			return nil, err
 		}
 		return e.Blob(t.Context(), p.Cells[0].Model.Key, tasks.ModelBlob)
 	}
-	p, keys := compiled(t, onePrivate, digest, secret), secrets.NewKeyring(testKey(t))
+	p, keys := compiled(t, onePrivate, digest, secret), secrets.NewKeyring(compiletest.Key(t))
 	first, err := model(p, keys)
 	if err != nil {
 		t.Fatal(err)
@@ -438,11 +385,11 @@ func TestOptionsReachTheirTasks(t *testing.T) {
 
 func TestEveryModelRunsToItsReport(t *testing.T) {
 	t.Parallel()
-	p := compiled(t, oneCell, storage.DigestOf(source()), "training.rounds=2", "audit={beam_search: {width: 3}}",
+	p := compiled(t, oneCell, storage.DigestOf(compiletest.Source()), "training.rounds=2", "audit={beam_search: {width: 3}}",
 		"canaries={words: 4, per_configuration: 2, user_probability: 1/5, example_probability: 1, held_back: 1}",
 		"training.client={dropout: 0.1, proximal: 0.1, schedule: {warm_up: 2}}",
 		"grid={axes: {model: [{kind: lstm, layers: 2}, {kind: gru, projection: 0, untied: true}, {kind: gru, layers: 3, projection: 5, untied: true}]}}")
-	e := localexec.New(p, Registry(), source())
+	e := localexec.New(p, compile.Registry(), compiletest.Source())
 	for _, c := range p.Cells {
 		if err := e.Reach(t.Context(), c.Report); err != nil {
 			t.Errorf("%s: %v", c.Label, err)

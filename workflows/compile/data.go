@@ -3,9 +3,8 @@ package compile
 import (
 	"fmt"
 
-	"coalmine/privacy"
 	"coalmine/storage"
-	"coalmine/tasks/audits/onerun"
+	"coalmine/tasks/audits"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
 	"coalmine/workflows/experiment"
@@ -65,21 +64,11 @@ func (c *cell) partition(balanced plan.Ref) {
 		c.shards = c.placements
 	}
 	c.population = c.placements
-	if e.Audit != nil && e.Audit.OneRun != nil {
-		c.population = c.node(onerun.Coins, "coins of the one-run audit", oneRunParams(e), edge{onerun.PopulationInput, c.placements},
-			edge{onerun.ShardsInput, c.shards}, edge{datasets.PartsInput, c.parts})
+	for _, m := range e.Audit.Asked() {
+		if p, ok := m.Fields.(audits.Planter); ok {
+			c.population = c.plant(p)
+		}
 	}
-}
-
-// oneRunParams make the coins stand for what the privacy bound is about.
-func oneRunParams(e *experiment.Experiment) onerun.CoinsParams {
-	p := onerun.CoinsParams{Seed: e.Seed, Canaries: e.Audit.OneRun.Canaries, Space: e.OneRunSpace(), Unit: onerun.UserUnit, Neighbouring: privacy.ReplaceOne}
-	if e.Training.Central() {
-		p.Unit = onerun.RecordUnit
-	} else {
-		p.Neighbouring = e.Training.Sampling.Neighbouring()
-	}
-	return p
 }
 
 func drawParams(e *experiment.Experiment) canaries.DrawParams {

@@ -1,4 +1,4 @@
-package compile
+package compile_test
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/taskstest"
+	"coalmine/workflows/compile"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
 )
@@ -70,7 +71,7 @@ func fitted(t *testing.T, file string) *experiment.Spec {
 // many nodes it has and a digest of their keys.
 func identities(t *testing.T, spec *experiment.Spec) []byte {
 	t.Helper()
-	p, err := Plan(spec)
+	p, err := compile.Plan(spec)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package compile
+package compile_test
 
 import (
 	"fmt"
@@ -7,13 +7,14 @@ import (
 	"pgregory.net/rapid"
 
 	"coalmine/storage"
+	"coalmine/workflows/compile/compiletest"
 	"coalmine/workflows/plan"
 )
 
 // However many steps of SGD fit into a task, a cell is as long as its file says.
 func TestACellIsAsLongAsItsTraining(t *testing.T) {
 	t.Parallel()
-	digest := storage.DigestOf(source())
+	digest := storage.DigestOf(compiletest.Source())
 	rapid.Check(t, func(rt *rapid.T) {
 		rounds, perTask := rapid.IntRange(1, 60).Draw(rt, "rounds"), rapid.IntRange(1, 70).Draw(rt, "steps a task")
 		p := compiled(t, small, digest, fmt.Sprintf("audit.every=%d", rounds), "grid=null",

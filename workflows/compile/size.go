@@ -153,8 +153,7 @@ func once(a *experiment.Audit) *experiment.Audit {
 func nodes(c experiment.Cell) float64 {
 	alone := &experiment.Spec{Cells: []experiment.Cell{c}}
 	p := &plan.Plan{Nodes: map[storage.Key]*plan.Node{}, Chains: map[storage.Key]*plan.Chain{}}
-	compiling := cell{plan: p, spec: &alone.Cells[0], experiment: &alone.Cells[0].Experiment}
-	_ = compiling.compile([]storage.Digest{{}})
+	_ = newCell(p, alone, 0).compile([]storage.Digest{{}})
 	return float64(len(p.Nodes))
 }
 

@@ -1,10 +1,12 @@
-package compile
+package compile_test
 
 import (
 	"strings"
 	"testing"
 
 	"coalmine/storage"
+	"coalmine/workflows/compile"
+	"coalmine/workflows/compile/compiletest"
 	"coalmine/workflows/experiment"
 )
 
@@ -15,9 +17,9 @@ func TestARecordWithAnUnknownKindDoesNotCompileAsAnother(t *testing.T) {
 		`algorithm "gossip": expected one of fedavg, sgd`: func(e *experiment.Experiment) { e.Training.Algorithm = "gossip" },
 		`partition "by-day": expected one of by-user`:     func(e *experiment.Experiment) { e.Data.Partition = "by-day" },
 	} {
-		spec := resolve(t, small, storage.DigestOf(source()))
+		spec := compiletest.Resolve(t, small, []storage.Digest{storage.DigestOf(compiletest.Source())})
 		change(&spec.Cells[0].Experiment)
-		if _, err := Plan(spec); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := compile.Plan(spec); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q in it", err, want)
 		}
 	}

@@ -12,7 +12,12 @@
 // words of the source, and a byte an example for Parts, never with the rows.
 package dataexport
 
-import "coalmine/workflows/experiment"
+import (
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/randomsampling"
+	"coalmine/workflows/experiment"
+	"slices"
+)
 
 // Table names one of the tables.
 type Table string
@@ -25,7 +30,7 @@ const (
 	Parts Table = "parts"
 	// Population has a Trained for each example that trains, user after user.
 	Population Table = "population"
-	// Canaries has a Canary for each, those of a one-run audit last.
+	// Canaries has a Canary for each, those of an audit's own last.
 	Canaries Table = "canaries"
 	// References has a Reference for each random sequence, as they are drawn.
 	References Table = "references"
@@ -38,16 +43,24 @@ const (
 // a seed: of a secret key nobody shall learn them.
 func Tables(e *experiment.Experiment) []Table {
 	tables := []Table{Vocabulary, Parts, Population}
-	if e.Canaries != nil || e.Audit != nil && e.Audit.OneRun != nil {
+	if e.Canaries != nil || planted(e) {
 		tables = append(tables, Canaries)
 	}
-	if e.Canaries != nil && e.Audit != nil && e.Audit.RandomSampling != nil {
+	if _, ranked := experiment.AskedFor[*randomsampling.Fields](e.Audit); ranked {
 		tables = append(tables, References)
 	}
 	if !e.Training.Central() && !e.Training.Privacy.Secret() {
 		tables = append(tables, Cohorts)
 	}
 	return tables
+}
+
+// planted reports whether an audit has canaries of its own.
+func planted(e *experiment.Experiment) bool {
+	return slices.ContainsFunc(e.Audit.Asked(), func(m experiment.Method) bool {
+		_, plants := m.Fields.(audits.Planter)
+		return plants
+	})
 }
 
 // AllTables are the names that there are.
@@ -92,7 +105,7 @@ type Canary struct {
 	Tokens []int32  `json:"tokens" parquet:"tokens,list"`
 	Words  []string `json:"words" parquet:"words,list"`
 	// UserProbability and ExampleProbability are exact, such as 1/5000; empty for
-	// canaries that are held back, and for those of a one-run audit.
+	// canaries that are held back, and for those of an audit's own.
 	UserProbability    string `json:"user_probability" parquet:"user_probability"`
 	ExampleProbability string `json:"example_probability" parquet:"example_probability"`
 	HeldBack           bool   `json:"held_back" parquet:"held_back"`
@@ -100,7 +113,7 @@ type Canary struct {
 	Sharers int64 `json:"sharers" parquet:"sharers"`
 	// Copies are its places in the population.
 	Copies []Place `json:"copies" parquet:"copies,list"`
-	// Coin is that of a one-run audit; null for other canaries.
+	// Coin is that of a canary of an audit's own; null for other canaries.
 	Coin *Coin `json:"coin" parquet:"coin,optional"`
 }
 
@@ -110,7 +123,7 @@ type Place struct {
 	Example int64 `json:"example" parquet:"example"`
 }
 
-// Coin is one coin of a one-run audit.
+// Coin decides whether a canary of an audit's own is in the data.
 type Coin struct {
 	User int64 `json:"user" parquet:"user"`
 	// Example is the record that the coin is about, -1 for the whole user.

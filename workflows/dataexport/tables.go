@@ -10,7 +10,6 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
-	"coalmine/tasks/audits/onerun"
 	"coalmine/tasks/audits/randomsampling"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/training"
@@ -130,12 +129,12 @@ func (c *Cell) eachCanary(ctx context.Context, row func(Canary) error) error {
 	return nil
 }
 
-// coins are those of a one-run audit by canary; none without one.
+// coins are those of an audit with canaries of its own, by canary; none without one.
 func (c *Cell) coins(ctx context.Context, t *tasks.Task) (map[int]*Coin, error) {
-	if c.Plan.Nodes[c.Cell.Population.Key].Kind != onerun.Coins.Name {
+	if c.Plan.Nodes[c.Cell.Population.Key].Kind == datasets.Partition.Name {
 		return nil, nil
 	}
-	units, _, err := onerun.ReadUnits(ctx, t, populationInput)
+	units, _, err := audits.ReadUnits(ctx, t, populationInput)
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"coalmine/models"
-	"coalmine/tasks/audits/randomsampling"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/explanation"
 	"coalmine/workflows/plan"
@@ -32,7 +31,7 @@ func (c Cost) Duration(peakGFLOPS float64, cores int) time.Duration {
 }
 
 // Of estimates a plan of which x says what would run. Trainings that cells share
-// count once. Random sampling counts as randomsampling.ExpectedStates says.
+// count once. What audits cost they say themselves.
 func Of(s *submission.Submission, p *plan.Plan, x *explanation.Plan) Cost {
 	var total Cost
 	counted := map[any]bool{} // chains and tails
@@ -85,37 +84,14 @@ func (c *costing) train(number, rounds, width int) {
 }
 
 func (c *costing) measure() {
-	audit := c.experiment.Audit
-	if audit == nil {
-		return
-	}
-	times := 1.0
-	if every := audit.Every.Of(c.experiment.Training.Rounds); every > 0 {
-		times = float64((c.experiment.Training.Rounds + every - 1) / every)
-	}
-	states := 0.0
-	if audit.Utility {
-		states += c.testTokens
-	}
-	if canaries := c.experiment.Canaries; canaries != nil {
-		n := float64(canaries.Drawn())
-		if rs := audit.RandomSampling; rs != nil {
-			states += n * randomsampling.ExpectedStates(rs.References, canaries.Space().Words-rs.Prefix, rs.Exact)
+	e := c.experiment
+	setting := e.Setting()
+	setting.TestTokens = c.testTokens
+	for _, m := range e.Audit.Asked() {
+		times := 1.0
+		if every := e.Audit.Every.Of(e.Training.Rounds); every > 0 && !m.AtEnd {
+			times = float64((e.Training.Rounds + every - 1) / every)
 		}
-		if bs := audit.BeamSearch; bs != nil {
-			states += n * float64(bs.Width*(canaries.Space().Words-bs.Prefix))
-		}
+		c.MeasuringFLOP += times * m.States(setting) * c.model.ScoringFLOPs()
 	}
-	c.MeasuringFLOP = c.oneRun() * c.model.ScoringFLOPs()
-	c.MeasuringFLOP += times * states * c.model.ScoringFLOPs()
-}
-
-// oneRun is the states that the one-run audit scores: its canaries, under two
-// models, at the end.
-func (c *costing) oneRun() float64 {
-	o := c.experiment.Audit.OneRun
-	if o == nil {
-		return 0
-	}
-	return 2 * float64(o.Canaries) * float64(o.Words)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"coalmine/storage"
+	"coalmine/tasks/audits"
 )
 
 // Spec is a whole experiment in its resolved form. Two files with equal specs
@@ -35,9 +36,9 @@ type Cell struct {
 	// Experiment is the configuration, complete.
 	Experiment Experiment `json:"experiment"`
 
-	tree      *node // what it was read from, for messages; nil after ReadSpec
-	shortened int   // the rounds asked for, where the privacy budget allows fewer
-	users     int   // the balanced users, once the data were read
+	tree      *node        // what it was read from, for messages; nil after ReadSpec
+	shortened int          // the rounds asked for, where the privacy budget allows fewer
+	data      *audits.Data // nil as long as the data were not read
 }
 
 // place is where a field stands, or, of a cell that comes from a record, the name

@@ -9,6 +9,7 @@ import (
 	"coalmine/internal/fractions"
 	"coalmine/privacy"
 	"coalmine/storage"
+	"coalmine/tasks/audits"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/reports"
 )
@@ -26,6 +27,11 @@ type Facts struct {
 	TestExamples int
 	// Key is the fingerprint of the secret key at hand, empty without one.
 	Key string
+}
+
+// of are the facts as audits see them.
+func (f *Facts) of(c *Cell) *audits.Data {
+	return &audits.Data{Label: c.Label, Source: c.Experiment.Data.Source, Users: f.Users, TestExamples: f.TestExamples}
 }
 
 // Inserted is the number of canaries that are drawn for insertion.
@@ -56,7 +62,7 @@ func (s *Spec) Resolve(facts []Facts) error {
 	}
 	for i := range s.Cells {
 		s.Cells[i].noteBudget(rounds[i])
-		s.Cells[i].users = facts[i].Users
+		s.Cells[i].data = facts[i].of(&s.Cells[i])
 		s.setSource(&s.Cells[i].Experiment.Data, facts[i].Files)
 		s.Cells[i].Experiment.Training.Rounds = rounds[i]
 		if p := s.Cells[i].Experiment.Training.Privacy; p.Secret() {
@@ -86,16 +92,15 @@ func (c *dataChecker) check() {
 	if size := e.Data.Vocabulary.Size; size > f.DistinctWords {
 		c.fail("data.vocabulary.size", "is %d; expected at most %d, the distinct words in the training part of %s", size, f.DistinctWords, e.Data.Source)
 	}
-	if e.Audit != nil && e.Audit.Utility && f.TestExamples == 0 {
-		c.fail("data.test.fraction", "is %s, which leaves the test part of %s empty; raise it, or set audit.utility to false", e.Data.Test.Fraction, e.Data.Source)
-	}
 	if p := e.Training.Privacy; p.Secret() && f.Key == "" {
 		c.fail("training.privacy.randomness", "is secret, and there is no key: name a key file by --secret-key or COALMINE_SECRET_KEY_FILE; one that does not exist yet is created")
 	} else if p.Secret() && p.Key != "" && p.Key != f.Key {
 		c.fail("training.privacy.key", "is %s, but the key at hand is %s; name the file of the right key, or correct the field", p.Key, f.Key)
 	}
-	if e.Audit != nil && e.Audit.OneRun != nil && e.Audit.OneRun.Canaries > f.Users {
-		c.fail("audit.one_run.canaries", "is %d; expected at most %d, the balanced users of %s: each carries one", e.Audit.OneRun.Canaries, f.Users, e.Data.Source)
+	for _, m := range e.Audit.Asked() {
+		if checker, ok := m.Fields.(audits.DataChecker); ok {
+			checker.CheckData(e.Setting(), f.of(c.Cell), func(paths []string, format string, args ...any) { c.fail(paths[0], format, args...) })
+		}
 	}
 	available, what := c.available()
 	if available == 0 {
@@ -181,10 +186,10 @@ func (e *Experiment) recipe(users int) privacy.Recipe {
 // where none is claimed. The population of an iid cell is filled only when it
 // runs, so that its cost is known about.
 func (c *Cell) Privacy() (*privacy.Report, error) {
-	if c.Experiment.Training.Privacy == nil || c.users == 0 {
+	if c.Experiment.Training.Privacy == nil || c.data == nil {
 		return nil, nil
 	}
-	report, err := privacy.Account(c.Experiment.recipe(c.users))
+	report, err := privacy.Account(c.Experiment.recipe(c.data.Users))
 	return &report, err
 }
 
@@ -204,9 +209,9 @@ func (c *Cell) Warnings() []string {
 	if t := &c.Experiment.Training; c.shortened > 0 {
 		warnings = append(warnings, fmt.Sprintf("training.privacy.budget allows %d of the %d rounds (%s)", t.Rounds, c.shortened, c.Label))
 	}
-	if a := c.Experiment.Audit; a != nil && a.OneRun != nil && c.users > 0 {
-		if share := float64(a.OneRun.Canaries) / 2 / float64(c.users); share > maxReplaced && !c.Experiment.Training.Central() {
-			warnings = append(warnings, fmt.Sprintf("audit.one_run replaces the data of about %.2g%% of the users (%s); above %g%% its canaries change what the model learns: the bound holds, utility and memorization are those of such data", 100*share, c.Label, 100*maxReplaced))
+	for _, m := range c.Experiment.Audit.Asked() {
+		if w, ok := m.Fields.(audits.Warner); ok && c.data != nil {
+			warnings = append(warnings, w.Warnings(c.Experiment.Setting(), c.data)...)
 		}
 	}
 	return warnings
@@ -230,11 +235,9 @@ func (c *dataChecker) schedule(path string, s *Schedule, rounds int) {
 	}
 }
 
-// Limits above which canaries disturb what they measure.
-const (
-	maxReplaced = 0.01
-	maxPerUser  = 0.1
-)
+// maxPerUser is how many canaries a user may carry on average; with more they are not
+// independent.
+const maxPerUser = 0.1
 
 // Warnings names doubtful choices that are no mistakes, one sentence each.
 func (e *Experiment) Warnings() []string {
@@ -245,8 +248,8 @@ func (e *Experiment) Warnings() []string {
 	var warnings []string
 	perUser := float64(c.PerConfiguration*len(c.ExampleProbability)) * total(c.UserProbability)
 	replaced := float64(c.PerConfiguration) * total(c.UserProbability) * total(c.ExampleProbability)
-	if replaced > maxReplaced {
-		warnings = append(warnings, fmt.Sprintf("canaries replace about %.2g%% of the training examples; above %g%% they change what the model learns: lower the probabilities or canaries.per_configuration", 100*replaced, 100*maxReplaced))
+	if replaced > audits.MaxReplaced {
+		warnings = append(warnings, fmt.Sprintf("canaries replace about %.2g%% of the training examples; above %g%% they change what the model learns: lower the probabilities or canaries.per_configuration", 100*replaced, 100*audits.MaxReplaced))
 	}
 	if perUser > maxPerUser {
 		warnings = append(warnings, fmt.Sprintf("a user carries %.2g canaries on average; above %g canaries share users and are no longer independent: lower canaries.user_probability or canaries.per_configuration", perUser, maxPerUser))

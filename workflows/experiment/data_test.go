@@ -56,10 +56,6 @@ func TestWhatDoesNotFitTheDataIsReportedInPlace(t *testing.T) {
 			nil, func(f *Facts) { f.Users = 49 },
 			"x.yaml:3:20: training.cohort: is 50; expected at most 49, the balanced users of a.jsonl",
 		},
-		"more coins than users": {
-			[]string{"audit={one_run: {canaries: 60}}"}, func(f *Facts) { f.Users = 59 },
-			"audit.one_run.canaries: is 60; expected at most 59, the balanced users of a.jsonl: each carries one",
-		},
 		"minibatch above the examples": {
 			[]string{"training.algorithm=sgd"}, func(f *Facts) { f.Examples = 49 },
 			"x.yaml:3:20: training.cohort: is 50; expected at most 49, the training examples of a.jsonl",
@@ -129,22 +125,6 @@ func TestASpecFromARecordResolvesWithoutItsFile(t *testing.T) {
 	err = spec.Resolve(factsFor(spec, facts))
 	if want := "x: training.cohort: is 50; expected at most 3, the balanced users of a.jsonl"; err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
-	}
-}
-
-func TestManyCoinsGiveAWarning(t *testing.T) {
-	t.Parallel()
-	for sets, want := range map[string]int{
-		"audit.one_run.canaries=7840": 0, "audit.one_run.canaries=7900": 1,
-		"audit.one_run.canaries=7900 training.algorithm=sgd": 0,
-	} {
-		spec := parse(t, minimal, strings.Fields(sets)...)
-		if err := spec.Resolve(factsFor(spec, plenty)); err != nil {
-			t.Fatal(err)
-		}
-		if got := spec.Cells[0].Warnings(); len(got) != want {
-			t.Errorf("%s: got %q, want %d warnings", sets, got, want)
-		}
 	}
 }
 

@@ -73,7 +73,7 @@ func (d *decoder) block(n *node, v reflect.Value, t reflect.Type, path string) {
 			d.unknown(e, t, path)
 			continue
 		}
-		d.value(e.value, v.FieldByIndex(fields[i].index), &fields[i], join(path, e.key))
+		d.value(e.value, fields[i].in(v), &fields[i], join(path, e.key))
 	}
 	if !d.patch {
 		d.missing(n, v, fields, path)
@@ -89,7 +89,7 @@ func (d *decoder) missing(n *node, v reflect.Value, fields []field, path string)
 		}
 		inner := join(path, f.name)
 		if t, ok := f.block(); ok && f.typ.Kind() != reflect.Pointer {
-			d.block(&node{kind: mappingNode, at: n.at}, v.FieldByIndex(f.index), t, inner)
+			d.block(&node{kind: mappingNode, at: n.at}, f.in(v), t, inner)
 		} else if f.required && !d.isBad(inner) {
 			d.fail(n.at, inner, "missing; expected %s", f.expected())
 		}

@@ -21,12 +21,10 @@ type scope struct {
 func (d *decoder) complete(e *Experiment) {
 	d.completeBlock([]scope{{reflect.ValueOf(e).Elem(), ""}})
 	t := &e.Training
-	if e.Audit != nil && e.Audit.OneRun != nil {
-		d.completeOneRun(e.Audit.OneRun, t.Privacy)
-	}
 	if e.Canaries != nil && e.Data.Level == datasets.ByteLevel {
 		d.completeSymbols(e)
 	}
+	d.completeAudits(e)
 	if e.Model.Projection == nil && e.Model.Embedding > 0 {
 		e.Model.Projection = new(e.Model.Embedding)
 	}
@@ -41,27 +39,6 @@ func (d *decoder) complete(e *Experiment) {
 	t.Privacy.complete(t.Cohort)
 	if d.present["training.chunks"] == nil && t.Cohort > 0 {
 		t.Chunks = min(t.Chunks, t.Cohort)
-	}
-}
-
-// defaultDelta is that of a one-run audit of a training without noise.
-const defaultDelta = 1e-5
-
-// completeOneRun fills in what follows from other fields.
-func (d *decoder) completeOneRun(o *OneRun, p *Privacy) {
-	const path = "audit.one_run."
-	if d.present[path+"delta"] == nil {
-		o.Delta = defaultDelta
-		if p != nil && p.NoiseMultiplier > 0 {
-			o.Delta = p.Delta
-		}
-	}
-	eighth := (o.Canaries + 7) / 8
-	if d.present[path+"guesses.k_plus"] == nil {
-		o.Guesses.KPlus = eighth
-	}
-	if d.present[path+"guesses.k_minus"] == nil {
-		o.Guesses.KMinus = eighth
 	}
 }
 
@@ -104,7 +81,7 @@ func (p *Privacy) ClipQuantile() *privacy.ClipQuantile {
 func (d *decoder) completeBlock(scopes []scope) {
 	here := scopes[len(scopes)-1]
 	for _, f := range fieldsOf(here.value.Type()) {
-		v, path := here.value.FieldByIndex(f.index), join(here.path, f.name)
+		v, path := f.in(here.value), join(here.path, f.name)
 		if !d.applies(f, scopes, path) {
 			v.SetZero()
 			continue
@@ -130,7 +107,7 @@ func fieldAt(block reflect.Value, path string) (reflect.Value, bool) {
 		if i < 0 {
 			return block, false
 		}
-		block = block.FieldByIndex(fields[i].index)
+		block = fields[i].in(block)
 	}
 	return block, true
 }

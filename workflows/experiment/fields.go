@@ -12,19 +12,21 @@ import (
 	"coalmine/internal/fractions"
 )
 
-// field is what the tags of a struct field say.
+// field is what the tags of a struct field say, and where its value is.
 type field struct {
-	name     string
-	index    []int
-	typ      reflect.Type // as declared: a pointer for an optional block
-	fallback string       // the default's text
-	hasDef   bool
-	omitZero bool // its JSON leaves out the zero value
-	required bool
-	limits   *interval
-	oneOf    []string
-	when     condition
-	also     []string
+	name      string
+	declared  reflect.StructField
+	structure reflect.Type // which has the field, itself or in an embedded struct
+	added     *added       // nil for the fields of the block's own type
+	typ       reflect.Type // as declared: a pointer for an optional block
+	fallback  string       // the default's text
+	hasDef    bool
+	omitZero  bool // its JSON leaves out the zero value
+	required  bool
+	limits    *interval
+	oneOf     []string
+	when      condition
+	also      []string
 }
 
 // condition makes a field depend on the value of another one: the nearest
@@ -43,25 +45,28 @@ var (
 
 var fieldCache sync.Map // reflect.Type -> []field
 
-// fieldsOf lists the fields of a struct in order; embedded structs count as
-// their fields.
+// fieldsOf lists the fields of a struct in order; embedded structs, and those that
+// audits add, count as their fields.
 func fieldsOf(t reflect.Type) []field {
 	if cached, ok := fieldCache.Load(t); ok {
 		return cached.([]field)
 	}
 	var fields []field
 	for _, f := range reflect.VisibleFields(t) {
-		if !f.Anonymous {
-			fields = append(fields, readTags(f))
+		switch {
+		case f.Type == methodsType || f.Type == gatesType:
+			fields = append(fields, addedFields(f)...)
+		case !f.Anonymous:
+			fields = append(fields, readTags(t, f))
 		}
 	}
 	fieldCache.Store(t, fields)
 	return fields
 }
 
-func readTags(f reflect.StructField) field {
+func readTags(in reflect.Type, f reflect.StructField) field {
 	name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-	out := field{name: name, index: f.Index, typ: f.Type, required: f.Tag.Get("required") != "", omitZero: options != ""}
+	out := field{name: name, declared: f, structure: in, typ: f.Type, required: f.Tag.Get("required") != "", omitZero: options != ""}
 	out.fallback, out.hasDef = f.Tag.Lookup("default")
 	out.oneOf = wordsOf(f)
 	out.also = strings.Fields(f.Tag.Get("also"))
@@ -81,6 +86,22 @@ func wordsOf(f reflect.StructField) []string {
 		return registered.Choices()
 	}
 	return strings.Fields(f.Tag.Get("oneof"))
+}
+
+// in is the value of the field in its block, which can be set.
+func (f *field) in(block reflect.Value) reflect.Value {
+	if f.added != nil {
+		block = f.added.in(block)
+	}
+	return block.FieldByIndex(f.declared.Index)
+}
+
+// owner is the type that declares the field.
+func (f *field) owner() reflect.Type {
+	if outer := f.declared.Index[:len(f.declared.Index)-1]; len(outer) > 0 {
+		return f.structure.FieldByIndex(outer).Type
+	}
+	return f.structure
 }
 
 // block returns the struct type of a field that holds other fields.

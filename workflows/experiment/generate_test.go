@@ -9,6 +9,7 @@ import (
 	"go/token"
 	"math/big"
 	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -25,33 +26,49 @@ const (
 	referenceFile = "../../docs/experiment-file.md"
 )
 
-// comments are the field comments of the files that declare fields, by type and field.
-func comments(t *testing.T) map[string]string {
+// comments are the field comments of the packages that declare fields, by package, type
+// and field.
+type comments map[string]string
+
+// of is the comment of a field of a type.
+func (c comments) of(t *testing.T, owner reflect.Type, field string) string {
 	t.Helper()
-	found := make(map[string]string)
-	for _, file := range []string{"types.go", "optimizer.go", "../../models/optimizers/parameters.go"} {
+	if _, read := c[owner.PkgPath()]; !read {
+		c[owner.PkgPath()] = "read"
+		c.read(t, owner.PkgPath())
+	}
+	return c[owner.PkgPath()+"."+owner.Name()+"."+field]
+}
+
+// read takes in the comments of a package of this module.
+func (c comments) read(t *testing.T, path string) {
+	t.Helper()
+	files, err := filepath.Glob("../../" + strings.TrimPrefix(path, "coalmine/") + "/*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files of %s: %v", path, err)
+	}
+	for _, file := range files {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)
 		}
 		ast.Inspect(parsed, func(n ast.Node) bool {
 			if spec, ok := n.(*ast.TypeSpec); ok {
-				fieldComments(spec, found)
+				fieldComments(path, spec, c)
 			}
 			return true
 		})
 	}
-	return found
 }
 
-func fieldComments(spec *ast.TypeSpec, found map[string]string) {
+func fieldComments(path string, spec *ast.TypeSpec, found comments) {
 	structure, ok := spec.Type.(*ast.StructType)
 	if !ok {
 		return
 	}
 	for _, f := range structure.Fields.List {
 		for _, name := range f.Names {
-			found[spec.Name.Name+"."+name.Name] = strings.Join(strings.Fields(f.Doc.Text()), " ")
+			found[path+"."+spec.Name.Name+"."+name.Name] = strings.Join(strings.Fields(f.Doc.Text()), " ")
 		}
 	}
 }
@@ -65,23 +82,19 @@ type documented struct {
 // reference lists every path with its documentation, in the order of the types.
 func reference(t *testing.T) []documented {
 	t.Helper()
-	text := comments(t)
+	text := comments{}
 	var out []documented
 	var walk func(structure reflect.Type, prefix string)
 	walk = func(structure reflect.Type, prefix string) {
 		for _, f := range fieldsOf(structure) {
-			declared := structure.FieldByIndex(f.index)
-			owner := structure
-			if len(f.index) > 1 {
-				owner = structure.FieldByIndex(f.index[:len(f.index)-1]).Type
-			}
+			owner := f.owner()
 			d := documented{
 				field: f, path: join(prefix, f.name),
-				comment: forUsers(text[owner.Name()+"."+declared.Name], declared.Name, f.name),
-				unit:    declared.Tag.Get("unit"), source: declared.Tag.Get("source"),
+				comment: forUsers(text.of(t, owner, f.declared.Name), f.declared.Name, f.name),
+				unit:    f.declared.Tag.Get("unit"), source: f.declared.Tag.Get("source"),
 			}
 			if d.comment == "" {
-				t.Errorf("%s.%s has no comment", owner.Name(), declared.Name)
+				t.Errorf("%s.%s has no comment", owner, f.declared.Name)
 			}
 			out = append(out, d)
 			if inner, ok := f.block(); ok {

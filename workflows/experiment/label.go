@@ -23,7 +23,7 @@ func leafValues(e *Experiment) []leafValue {
 	var walk func(v reflect.Value, path string)
 	walk = func(v reflect.Value, path string) {
 		for _, f := range fieldsOf(v.Type()) {
-			inner, name := v.FieldByIndex(f.index), join(path, f.name)
+			inner, name := f.in(v), join(path, f.name)
 			if f.absent(inner) {
 				continue
 			}

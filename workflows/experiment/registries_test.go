@@ -38,7 +38,7 @@ func TestRangesOfAnOptimizersParametersAreThoseOfItsRule(t *testing.T) {
 				within bool
 			}{{low, !f.limits.openLow}, {high, !f.limits.openHigh}, {low - 1, false}, {high + 1, false}} {
 				var given optimizers.Given
-				reflect.ValueOf(&given).Elem().FieldByIndex(f.index).Set(reflect.ValueOf(&end.value))
+				f.in(reflect.ValueOf(&given).Elem()).Set(reflect.ValueOf(&end.value))
 				config, err := given.Config(rule.Kind)
 				if err != nil {
 					t.Fatal(err)

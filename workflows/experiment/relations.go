@@ -1,15 +1,12 @@
 package experiment
 
 import (
-	"math"
 	"math/big"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 
 	"coalmine/internal/fractions"
-	"coalmine/tasks/datasets"
 )
 
 var (
@@ -44,9 +41,7 @@ func (d *decoder) relations(e *Experiment, root *node) {
 	}
 	if c.Audit != nil {
 		c.audit()
-		c.oneRun()
-		c.prefixes()
-		c.gates()
+		c.limits()
 	}
 }
 
@@ -184,92 +179,4 @@ func (c *checker) canaries() {
 	}
 	c.sequences()
 	c.room()
-}
-
-func (c *checker) audit() {
-	a := c.Audit
-	if a.RandomSampling == nil && a.BeamSearch == nil && a.OneRun == nil && !a.Utility {
-		c.fail([]string{"audit"}, "measures nothing; add random_sampling, beam_search, one_run or utility: true, or remove audit")
-	}
-	if a.Utility && c.Data.Test.Fraction.IsZero() {
-		c.fail([]string{"audit.utility", "data.test.fraction"},
-			"needs a test part, but data.test.fraction is 0; raise it, or set audit.utility to false")
-	}
-	if a.BeamSearch != nil && a.BeamSearch.Width > c.Data.Ordinary() {
-		what := "data.vocabulary.size"
-		if c.Data.Level == datasets.ByteLevel {
-			what = "the bytes of data.level: byte"
-		}
-		c.fail([]string{"audit.beam_search.width", "data.vocabulary.size"},
-			"is %d; expected at most %s, %d", a.BeamSearch.Width, what, c.Data.Ordinary())
-	}
-}
-
-// prefixes checks that every audit leaves at least one word to find.
-func (c *checker) prefixes() {
-	if a := c.Audit.RandomSampling; a != nil {
-		c.prefix("audit.random_sampling", a.Prefix, a.References)
-	}
-	if a := c.Audit.BeamSearch; a != nil {
-		c.prefix("audit.beam_search", a.Prefix, 0)
-	}
-}
-
-func (c *checker) prefix(path string, prefix, references int) {
-	if c.Canaries == nil {
-		c.fail([]string{path, "canaries"}, "looks for canaries, but the experiment inserts none; add canaries, or remove %s", path)
-		return
-	}
-	if n := c.Canaries.Space().Words; prefix >= n {
-		what := "canaries.words"
-		if c.Canaries.Format != "" {
-			what = "the length of canaries.format"
-		}
-		c.fail([]string{path + ".prefix", "canaries.words", "canaries.format"},
-			"is %d; expected less than %s, %d, so that a word is left to find", prefix, what, n)
-	}
-	c.suffix(path, prefix, references)
-}
-
-// gates checks that every limit can be measured, and can be passed.
-func (c *checker) gates() {
-	g := c.Audit.FailIf
-	if g == nil {
-		return
-	}
-	if *g == (FailIf{}) {
-		c.fail([]string{"audit.fail_if"}, "has no limit; expected one of %s", fieldNames(reflect.TypeFor[FailIf]()))
-	}
-	if g.RandomSamplingMemorized != nil {
-		c.needs("audit.fail_if.random_sampling_memorized", "audit.random_sampling", c.Audit.RandomSampling != nil)
-	}
-	if g.BeamSearchMemorized != nil {
-		c.needs("audit.fail_if.beam_search_memorized", "audit.beam_search", c.Audit.BeamSearch != nil)
-	}
-	if g.EpsilonLower != nil {
-		c.needs("audit.fail_if.epsilon_lower", "audit.one_run", c.Audit.OneRun != nil)
-	}
-	if g.Exposure != nil {
-		c.exposureGate(*g.Exposure)
-	}
-	noise := c.Training.Privacy != nil && c.Training.Privacy.NoiseMultiplier > 0
-	if g.Epsilon != nil && !noise {
-		c.fail([]string{"audit.fail_if.epsilon", "training.privacy"},
-			"limits epsilon, which is infinite without noise; set training.privacy.noise_multiplier, or remove the limit")
-	}
-}
-
-func (c *checker) exposureGate(limit float64) {
-	path := "audit.fail_if.exposure"
-	c.needs(path, "audit.random_sampling", c.Audit.RandomSampling != nil)
-	if a := c.Audit.RandomSampling; a != nil && limit >= math.Log2(float64(a.References)) {
-		c.fail([]string{path, "audit.random_sampling.references"},
-			"is %g, which no canary can exceed: exposure is at most log2(%d references) = %.2f bits", limit, a.References, math.Log2(float64(a.References)))
-	}
-}
-
-func (c *checker) needs(path, other string, there bool) {
-	if !there {
-		c.fail([]string{path, other}, "limits what %s measures, which is not there; add it, or remove the limit", other)
-	}
 }

@@ -21,6 +21,9 @@ import (
 //	unit      what it counts
 //	source    where its default or definition comes from
 //	also      words that people try instead, for suggestions
+//
+// Fields of a type with Choices have the words of a registry in place of oneof, and
+// Methods and Gates stand for the fields that the audits add (package all).
 
 // Experiment is one cell, fully resolved.
 type Experiment struct {
@@ -314,86 +317,16 @@ type Audit struct {
 	// Every so many rounds the model is audited, and always after the last: a
 	// count or a share of the rounds. Absent: after the last only.
 	Every fractions.Share `json:"every,omitzero" unit:"rounds or %"`
-	// RandomSampling ranks each canary among random sequences. Absent: not done.
-	RandomSampling *RandomSampling `json:"random_sampling,omitempty"`
-	// BeamSearch tries to extract each canary from its prefix. Absent: not done.
-	BeamSearch *BeamSearch `json:"beam_search,omitempty"`
-	// OneRun bounds epsilon from below after the last round: a fair coin puts each
-	// of its canaries into the training data or not, and an auditor guesses from
-	// the trained model how the coins came up. Its canaries are not those of the
-	// canaries block, which are inserted with other probabilities; no user carries
-	// two. A coin changes what the proved epsilon is about: with sampling
-	// fixed-size, whether a user's data are the canary or the user's own; with
-	// poisson, whether a user with nothing but the canary is there at all; with
-	// algorithm sgd, whether one record of a user is the canary. Absent: not done.
-	OneRun *OneRun `json:"one_run,omitempty"`
-	// Utility measures recall@1 and perplexity on the test part.
-	Utility bool `json:"utility" default:"true"`
+	// Methods are the fields of the audits that there are.
+	Methods Methods
 	// FailIf holds limits on what the finished model may show. A cell above one
 	// of them makes the command exit with status 4.
 	FailIf *FailIf `json:"fail_if,omitempty" also:"gates limits"`
 }
 
-// RandomSampling ranks each canary among random sequences that were never
-// inserted, by the model's log-perplexity given the same prefix.
-type RandomSampling struct {
-	// References are the random sequences that each canary is ranked against.
-	References int `json:"references" default:"2000000" range:"[1,1000000000]" unit:"sequences" also:"num_references samples" source:"Thakkar et al. 2020, section 4.1"`
-	// Prefix is the number of the canary's words that are given; with
-	// canaries.format by default what stands before its first #.
-	Prefix int `json:"prefix" default:"1" range:"[1,999]" unit:"words (byte level: bytes)" source:"Thakkar et al. 2020, section 4.1"`
-	// Exact computes large ranks exactly too, where an estimate with its
-	// standard error would do. The verdict "memorized" is always exact.
-	Exact bool `json:"exact" default:"false"`
-}
-
-// BeamSearch tries to extract each canary from its prefix.
-type BeamSearch struct {
-	// Width is the number of sequences that the search keeps.
-	Width int `json:"width" default:"5" range:"[1,10000]" unit:"sequences" also:"beam_width" source:"Thakkar et al. 2020, section 4.1"`
-	// Prefix is the number of the canary's words that are given; with
-	// canaries.format by default what stands before its first #.
-	Prefix int `json:"prefix" default:"1" range:"[1,999]" unit:"words (byte level: bytes)" source:"Thakkar et al. 2020, section 4.1"`
-}
-
-// OneRun bounds epsilon from below, by coins and guesses.
-type OneRun struct {
-	// Canaries of the audit, m in the paper, each in a user of its own. Always given.
-	Canaries int `json:"canaries" range:"[1,1000000]" unit:"users (sgd: records)" source:"Steinke et al. 2023"`
-	// Words of each canary, at most data.sequence; at the byte level symbols of
-	// canaries.alphabet or, without a canaries block, any bytes.
-	Words int `json:"words" default:"5" range:"[2,1000]" unit:"words (byte level: bytes)" also:"length"`
-	// Guesses that are made; on the other canaries the auditor abstains.
-	Guesses Guesses `json:"guesses"`
-	// Delta of the bound: by default that of training.privacy, which it must equal
-	// where there is noise; 1e-5 without.
-	Delta float64 `json:"delta" range:"[0,1)"`
-	// Confidence of the bound: it is too high with at most the rest of the
-	// probability.
-	Confidence fractions.Probability `json:"confidence" default:"95%" range:"(0,1)" source:"Steinke et al. 2023"`
-}
-
-// Guesses are fixed before the model is there.
-type Guesses struct {
-	// KPlus canaries whose loss has fallen most are guessed to be in; by default an
-	// eighth of the canaries, rounded up.
-	KPlus int `json:"k_plus" range:"[0,1000000]" unit:"canaries" also:"in k+" source:"Steinke et al. 2023"`
-	// KMinus canaries whose loss has fallen least are guessed to be out; by default
-	// an eighth of the canaries, rounded up.
-	KMinus int `json:"k_minus" range:"[0,1000000]" unit:"canaries" also:"out k-" source:"Steinke et al. 2023"`
-}
-
 // FailIf holds limits on what the finished model may show. Each is the largest
 // value that still passes; controls and never-inserted canaries do not count.
 type FailIf struct {
-	// RandomSamplingMemorized limits the canaries memorized by random sampling.
-	RandomSamplingMemorized *int `json:"random_sampling_memorized,omitempty" range:"[0,1000000000]" unit:"canaries"`
-	// BeamSearchMemorized limits the canaries that beam search finds.
-	BeamSearchMemorized *int `json:"beam_search_memorized,omitempty" range:"[0,1000000000]" unit:"canaries"`
-	// Exposure limits the highest exposure of any canary.
-	Exposure *float64 `json:"exposure,omitempty" range:"[0,64]" unit:"bits" source:"Carlini et al. 2019, section 4"`
-	// Epsilon limits the proved epsilon (epsilon_proved in the results).
-	Epsilon *float64 `json:"epsilon,omitempty" range:"[0,1e9]"`
-	// EpsilonLower limits the lower bound on epsilon of the one-run audit.
-	EpsilonLower *float64 `json:"epsilon_lower,omitempty" range:"[0,1e9]"`
+	// Gates are the fields of the audits that there are.
+	Gates Gates
 }

@@ -23,7 +23,6 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/beamsearch"
 	"coalmine/tasks/audits/randomsampling"
-	"coalmine/tasks/audits/summary"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
@@ -103,8 +102,15 @@ type Canary struct {
 	Line  int      `json:"line"`
 	Text  string   `json:"text"`
 	Words []string `json:"words"`
-	summary.CanaryOutcome
+	Ranked
+	Extracted
 }
+
+// What the audits say of a canary.
+type (
+	Ranked    = randomsampling.Outcome
+	Extracted = beamsearch.Outcome
+)
 
 // Model is an exported model.
 type Model struct {
@@ -143,7 +149,7 @@ func Run(ctx context.Context, model *Model, list []Line, o Options) (*Report, er
 	if err != nil {
 		return nil, err
 	}
-	a := audit{options: o, runner: inmemory.New(), report: &Report{Canaries: make([]Canary, len(list))}}
+	a := audit{options: o, vocabulary: model.vocabulary, runner: inmemory.New(), report: &Report{Canaries: make([]Canary, len(list))}}
 	a.model = a.given("model", storage.DigestOf(model.file).String(), map[string][]byte{tasks.ModelBlob: model.file})
 	for length, group := range byLength(encoded) {
 		if err := a.group(ctx, length, group); err != nil {
@@ -160,10 +166,11 @@ func Run(ctx context.Context, model *Model, list []Line, o Options) (*Report, er
 
 // audit is one execution of Run.
 type audit struct {
-	options Options
-	runner  *inmemory.Runner
-	model   storage.Key
-	report  *Report
+	options    Options
+	vocabulary *datasets.Vocabulary
+	runner     *inmemory.Runner
+	model      storage.Key
+	report     *Report
 }
 
 // canary is a line of the list in tokens.
@@ -215,7 +222,7 @@ func (a *audit) group(ctx context.Context, length int, group []canary) error {
 			return err
 		}
 		for i, c := range group {
-			a.report.Canaries[c.place].SetRank(ranks[i], o.References)
+			a.report.Canaries[c.place].Ranked = ranks[i].Outcome(o.References)
 		}
 	}
 	if o := a.options; o.BeamWidth > 0 {
@@ -225,7 +232,9 @@ func (a *audit) group(ctx context.Context, length int, group []canary) error {
 			return err
 		}
 		for i, c := range group {
-			a.report.Canaries[c.place].BeamFound = &found[i].Found
+			if a.report.Canaries[c.place].Extracted, err = found[i].Outcome(a.vocabulary); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -260,6 +269,6 @@ func (r *Report) judge(o Options) {
 		r.RandomSampling = &Verdict{Of: len(r.Canaries), References: o.References, Memorized: count(func(c *Canary) *bool { return c.Memorized })}
 	}
 	if o.BeamWidth > 0 {
-		r.BeamSearch = &Verdict{Of: len(r.Canaries), Width: o.BeamWidth, Memorized: count(func(c *Canary) *bool { return c.BeamFound })}
+		r.BeamSearch = &Verdict{Of: len(r.Canaries), Width: o.BeamWidth, Memorized: count(func(c *Canary) *bool { return c.Found })}
 	}
 }

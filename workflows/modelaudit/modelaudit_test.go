@@ -9,7 +9,6 @@ import (
 
 	"coalmine/storage"
 	"coalmine/tasks"
-	"coalmine/tasks/audits/summary"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
@@ -38,14 +37,14 @@ var byteFile = strings.NewReplacer("vocabulary: {size: 60}", "level: byte", "use
 
 // trained runs a small experiment and returns its audit, its canaries as a list,
 // and its model as export writes it.
-func trained(t *testing.T) (audit *summary.Audit, list string, model []byte) {
+func trained(t *testing.T) (audit *reports.Audit, list string, model []byte) {
 	t.Helper()
 	return trainedAs(t, file, " ")
 }
 
 // trainedAs runs an experiment whose canaries' words are written with the
 // separator between them.
-func trainedAs(t *testing.T, file, separator string) (audit *summary.Audit, list string, model []byte) {
+func trainedAs(t *testing.T, file, separator string) (audit *reports.Audit, list string, model []byte) {
 	t.Helper()
 	spec, err := experiment.Parse("test.yaml", []byte(file), experiment.Options{})
 	if err != nil {
@@ -99,10 +98,7 @@ func trainedAs(t *testing.T, file, separator string) (audit *summary.Audit, list
 	return report.Audit, lines.String(), model
 }
 
-func all(a *summary.Audit) []summary.CanaryResult {
-	out := append([]summary.CanaryResult{}, a.Canaries...)
-	return append(append(out, a.NeverInserted...), a.Controls...)
-}
+func all(a *reports.Audit) []reports.Canary { return a.Canaries() }
 
 func read(t *testing.T, list string) []modelaudit.Line {
 	t.Helper()
@@ -130,7 +126,7 @@ func TestAFinishedModelIsAuditedAsItsRunWas(t *testing.T) {
 }
 
 // checkAudit audits a model, and compares with the audit of its run.
-func checkAudit(t *testing.T, want *summary.Audit, list string, file []byte, options modelaudit.Options) {
+func checkAudit(t *testing.T, want *reports.Audit, list string, file []byte, options modelaudit.Options) {
 	t.Helper()
 	model, err := modelaudit.OpenModel(bytes.NewReader(file))
 	if err != nil {
@@ -141,15 +137,21 @@ func checkAudit(t *testing.T, want *summary.Audit, list string, file []byte, opt
 		t.Fatal(err)
 	}
 	memorized, found := 0, 0
-	for i, c := range all(want) {
-		g := got.Canaries[i]
-		if *g.Rank != *c.Rank || *g.LogPerplexity != *c.LogPerplexity || *g.Memorized != *c.Memorized || *g.BeamFound != *c.BeamFound || g.Line != i+3 {
-			t.Errorf("canary %v: rank %d, found %v in line %d; the run says rank %d, found %v", c.Words, *g.Rank, *g.BeamFound, g.Line, *c.Rank, *c.BeamFound)
+	for i, canary := range all(want) {
+		g, c := got.Canaries[i], struct {
+			modelaudit.Ranked
+			modelaudit.Extracted
+		}{}
+		if err := canary.Decode(&c); err != nil {
+			t.Fatal(err)
+		}
+		if *g.Rank != *c.Rank || *g.Ranked.LogPerplexity != *c.Ranked.LogPerplexity || *g.CanaryLogPerplexity != *c.CanaryLogPerplexity || !slices.Equal(g.Best, c.Best) || *g.Memorized != *c.Memorized || *g.Found != *c.Found || g.Line != i+3 {
+			t.Errorf("canary %v: rank %d, found %v in line %d; the run says rank %d, found %v", canary.Words, *g.Rank, *g.Found, g.Line, *c.Rank, *c.Found)
 		}
 		if *c.Memorized {
 			memorized++
 		}
-		if *c.BeamFound {
+		if *c.Found {
 			found++
 		}
 	}
@@ -203,7 +205,7 @@ func TestCanariesOfSeveralLengthsKeepTheirPlaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, want := range [][]string{words, words[:2], words[1:]} {
-		if c := r.Canaries[i]; c.Line != i+1 || !slices.Equal(c.Words, want) || c.Rank == nil || c.BeamFound != nil {
+		if c := r.Canaries[i]; c.Line != i+1 || !slices.Equal(c.Words, want) || c.Rank == nil || c.Found != nil {
 			t.Errorf("canary %d is %+v, want %v with a rank", i, c, want)
 		}
 	}

@@ -97,7 +97,10 @@ func (c *Comparison) WriteTable(w io.Writer) error {
 		fmt.Fprintf(&b, "only in %s: %s\n", c.After, label)
 	}
 	if len(c.Pairs) > 0 {
-		header, rows := c.rows()
+		header, rows, err := c.rows()
+		if err != nil {
+			return err
+		}
 		b.WriteByte('\n')
 		writeAligned(&b, header, rows)
 	}
@@ -131,15 +134,18 @@ func (c *Comparison) writeFields(b *strings.Builder) {
 }
 
 // rows are the pairs as text.
-func (c *Comparison) rows() (header []string, rows [][]string) {
+func (c *Comparison) rows() (header []string, rows [][]string, err error) {
 	both := &Results{}
 	for _, p := range c.Pairs {
 		both.Cells = append(both.Cells, p.Before, p.After)
 	}
-	header, all := both.rows()
-	for pair := range slices.Chunk(all, 2) {
+	table, err := both.Table()
+	if err != nil {
+		return nil, nil, err
+	}
+	for pair := range slices.Chunk(table.texts(), 2) {
 		row := []string{pair[0][0]}
-		for k := 1; k < len(header); k++ {
+		for k := 1; k < len(table.Header); k++ {
 			before, after := cmp.Or(pair[0][k], "-"), cmp.Or(pair[1][k], "-")
 			if before != after {
 				before += " -> " + after
@@ -148,5 +154,5 @@ func (c *Comparison) rows() (header []string, rows [][]string) {
 		}
 		rows = append(rows, row)
 	}
-	return header, rows
+	return table.Header, rows, nil
 }

@@ -2,12 +2,10 @@ package results
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
-	"coalmine/tasks/audits/summary"
-	"coalmine/tasks/audits/utility"
-	"coalmine/tasks/reports"
 	"coalmine/workflows/experiment"
 )
 
@@ -31,10 +29,8 @@ grid: {axes: {data.partition: [iid, by-user]}}
 	for _, c := range spec.Cells {
 		r.Cells = append(r.Cells, Cell{Cell: c.Name, Label: c.Label, Axes: c.Axes, Status: Pending})
 	}
-	r.Cells[0].Status, r.Cells[0].Report = Done, &reports.Report{
-		Utility: &utility.Utility{RecallAt1: 0.25, Perplexity: 60},
-		Audit:   &summary.Audit{RandomSampling: &summary.SamplingVerdict{Memorized: memorized, Of: 8}},
-	}
+	r.Cells[0].Status, r.Cells[0].Report = Done, reported(fmt.Sprintf(
+		`{"utility": {"recall_at_1": 0.25, "perplexity": 60}, "audit": {"random_sampling": {"memorized": %d, "of": 8}}}`, memorized))
 	return Side{spec, r}
 }
 

@@ -1,13 +1,12 @@
 package results
 
 import (
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/all"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
-
-	"coalmine/tasks/audits/summary"
-	"coalmine/tasks/reports"
 )
 
 // The view box of a figure and the margins of its axes.
@@ -98,87 +97,106 @@ func roundStep(least float64) float64 {
 	}
 }
 
-// exposureFigure has a dot for every canary of a cell: its copies, its exposure.
-type exposureFigure struct {
-	Frame frame
-	Limit string // path of the most that the references can show
-	Dots  []dot
+// dotFigure draws what an audit has found in one cell.
+type dotFigure struct {
+	Frame   frame
+	Caption string
+	Limit   string // path of the limit, empty for none
+	Dots    []dot
 }
 
-// dot is a canary. A control has no copy.
+// dot is a thing that was measured.
 type dot struct {
-	X, Y               float64
-	Memorized, Control bool
-	Title              string
+	X, Y         float64
+	Filled, Grey bool
+	Title        string
 }
 
-// newExposureFigure is nil if no canary of the audit was ranked.
-func newExposureFigure(a *summary.Audit, label string, copies, exposure axis) *exposureFigure {
-	if a == nil || a.RandomSampling == nil {
-		return nil
-	}
-	f := &exposureFigure{Frame: newFrame("exposure in bits against copies, "+label, copies, exposure)}
-	most := exposure.at(math.Log2(float64(a.RandomSampling.References)))
-	f.Limit = fmt.Sprintf("M%d %gH%d", figureLeft, most, figureRight)
-	for _, canaries := range [][]summary.CanaryResult{a.Controls, a.NeverInserted, a.Canaries} {
-		for i := range canaries {
-			c := &canaries[i]
-			if c.Exposure == nil {
-				continue
-			}
-			f.Dots = append(f.Dots, dot{
-				X: copies.at(float64(c.Insertions)), Y: exposure.at(math.Max(*c.Exposure, 0)),
-				Memorized: c.Memorized != nil && *c.Memorized, Control: c.Insertions == 0, Title: canaryTitle(c),
-			})
-		}
-	}
-	return f
+// span is how long the axes of the figures of one name are, over all cells.
+type span struct{ x, y audits.Axis }
+
+// with is long enough for another figure too.
+func (s span) with(f *audits.Figure) span {
+	x, y := f.X, f.Y
+	x.Most, y.Most = max(x.Most, s.x.Most), max(y.Most, s.y.Most)
+	return span{x, y}
 }
 
-// canaryTitle says all about a canary of which the exposure is known.
-func canaryTitle(c *summary.CanaryResult) string {
-	atLeast := ""
-	if c.ExposureCensored != nil && *c.ExposureCensored {
-		atLeast = "at least "
+func newDotFigure(f *audits.Figure, cell string, s span) *dotFigure {
+	x, y := horizontal(s.x.Most, s.x.Logarithmic), vertical(s.y.Most)
+	out := &dotFigure{Frame: newFrame(f.Title+", "+cell, x, y), Caption: f.Name}
+	if f.Limit > 0 {
+		out.Limit = fmt.Sprintf("M%d %gH%d", figureLeft, y.at(f.Limit), figureRight)
 	}
-	text := fmt.Sprintf("%s: %d copies at %d users; exposure %s%.1f bits", strings.Join(c.Words, " "), c.Insertions, c.Holders, atLeast, *c.Exposure)
-	if c.Rank != nil {
-		text += fmt.Sprintf(", rank %d", *c.Rank)
+	for _, d := range f.Dots {
+		out.Dots = append(out.Dots, dot{X: x.at(d.X), Y: y.at(d.Y), Filled: d.Filled, Grey: d.Grey, Title: d.About})
 	}
-	if c.ExposureSE != nil {
-		text += fmt.Sprintf(" (estimated, standard error %.2f bits)", *c.ExposureSE)
-	}
-	return text
+	return out
 }
 
-// curveFigure has how many canaries were memorized along a training.
-type curveFigure struct {
-	Frame frame
-	Lines []line
+// lineFigure has metrics along a training.
+type lineFigure struct {
+	Frame   frame
+	Caption string
+	Lines   []line
 }
 
-// line is a polyline of a class of the page's style.
+// line is a polyline. Class tells it from others of the figure, in words of the caption.
 type line struct{ Class, Points string }
 
-// newCurveFigure is nil unless the cell was audited at two rounds or more.
-func newCurveFigure(curve []reports.Point, label string, of int) *curveFigure {
-	if len(curve) < 2 || of == 0 {
+// strokes are the classes of lines, in the order in which a figure uses them; with more
+// lines they repeat.
+var strokes = []string{"solid", "dashed", "dotted", "dash-dotted"}
+
+// lineFigures draw the curves of a cell, those of one figure together. There are none
+// unless the cell was measured at two rounds or more.
+func (c *viewCell) lineFigures() []*lineFigure {
+	if c.Report == nil || len(c.Curve) < 2 {
 		return nil
 	}
-	rounds, memorized := horizontal(float64(curve[len(curve)-1].Round), false), vertical(float64(of))
-	f := &curveFigure{Frame: newFrame("canaries memorized by round, "+label, rounds, memorized)}
-	add := func(class string, value func(*reports.Point) *int) {
+	var names []string
+	most, curves := map[string]float64{}, map[string][]audits.Curve{}
+	for place, verdict := range c.verdicts {
+		if verdict == nil {
+			continue
+		}
+		for _, curve := range all.Audits()[place].Curves {
+			if curves[curve.Figure] == nil {
+				names = append(names, curve.Figure)
+			}
+			curves[curve.Figure] = append(curves[curve.Figure], curve)
+			most[curve.Figure] = max(most[curve.Figure], curve.Most(verdict))
+		}
+	}
+	var figures []*lineFigure
+	for _, name := range names {
+		if f := newLineFigure(name, c, curves[name], most[name]); f != nil {
+			figures = append(figures, f)
+		}
+	}
+	return figures
+}
+
+func newLineFigure(name string, c *viewCell, curves []audits.Curve, most float64) *lineFigure {
+	if most == 0 {
+		return nil
+	}
+	x, y := horizontal(float64(c.Curve[len(c.Curve)-1].Round), false), vertical(most)
+	f := &lineFigure{Frame: newFrame(strings.ToLower(name)+" by round, "+c.Cell.Cell, x, y)}
+	var drawn []string
+	for _, curve := range curves {
+		stroke := strokes[len(f.Lines)%len(strokes)]
 		var points []string
-		for i := range curve {
-			if v := value(&curve[i]); v != nil {
-				points = append(points, fmt.Sprintf("%g,%g", rounds.at(float64(curve[i].Round)), memorized.at(float64(*v))))
+		for i := range c.Curve {
+			if value, ok := c.Curve[i].Metric(curve.Metric); ok {
+				points = append(points, fmt.Sprintf("%g,%g", x.at(float64(c.Curve[i].Round)), y.at(value)))
 			}
 		}
 		if len(points) > 0 {
-			f.Lines = append(f.Lines, line{class, strings.Join(points, " ")})
+			f.Lines = append(f.Lines, line{stroke, strings.Join(points, " ")})
+			drawn = append(drawn, curve.Name+" "+stroke)
 		}
 	}
-	add("random", func(p *reports.Point) *int { return p.RandomSamplingMemorized })
-	add("beam", func(p *reports.Point) *int { return p.BeamSearchMemorized })
+	f.Caption = name + ", by round: " + strings.Join(drawn, ", ")
 	return f
 }

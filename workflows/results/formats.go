@@ -1,18 +1,11 @@
 package results
 
 import (
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
-
-	"github.com/parquet-go/parquet-go"
-
-	"coalmine/privacy"
-	"coalmine/tasks/audits/onerun"
 )
 
 // Format is a form in which results are written.
@@ -27,19 +20,36 @@ type Format struct {
 	// has one, and shows the others.
 	Extension string
 
-	write func(*Results, io.Writer) error
+	write func(*view, io.Writer) error
+	// writeCanaries writes one row a canary; nil where the format has no such form.
+	writeCanaries func(*view, io.Writer) error
 }
 
 // formats is the registry: the command, its completion, the API and the page take
 // them from here, the first being the command's default.
 var formats = []Format{
-	{"table", "the columns of the papers, for people", "text/plain; charset=utf-8", "", (*Results).WriteTable},
-	{"json", "everything, with every canary and every audited round", "application/json", "", (*Results).WriteJSON},
-	{"csv", "one row a cell", "text/csv; charset=utf-8", ".csv", (*Results).WriteCSV},
-	{"latex", "the table, for a paper", "text/x-latex; charset=utf-8", ".tex", (*Results).WriteLaTeX},
-	{"parquet", "one row a cell", "application/vnd.apache.parquet", ".parquet", (*Results).WriteParquet},
-	{"html", "a page that stands alone, with figures", "text/html; charset=utf-8", ".html", (*Results).WriteHTML},
+	{Name: "table", Description: "the columns of the papers, for people", MediaType: "text/plain; charset=utf-8", write: (*view).writeTable},
+	{Name: "json", Description: "everything, with every canary and every audited round", MediaType: "application/json", write: (*view).writeJSON},
+	{
+		Name: "csv", Description: "one row a cell, or a canary", MediaType: "text/csv; charset=utf-8", Extension: ".csv",
+		write: writerOf(cellRows, writeCSV), writeCanaries: writerOf(canaryRows, writeCSV),
+	},
+	{Name: "latex", Description: "the table, for a paper", MediaType: "text/x-latex; charset=utf-8", Extension: ".tex", write: (*view).writeLaTeX},
+	{
+		Name: "parquet", Description: "one row a cell, or a canary", MediaType: "application/vnd.apache.parquet", Extension: ".parquet",
+		write: writerOf(cellRows, writeParquet), writeCanaries: writerOf(canaryRows, writeParquet),
+	},
+	{Name: "html", Description: "a page that stands alone, with figures", MediaType: "text/html; charset=utf-8", Extension: ".html", write: (*view).writeHTML},
 }
+
+// Rows is what has a row of its own.
+type Rows string
+
+// What may have rows.
+const (
+	Cells    Rows = "cells"
+	Canaries Rows = "canaries"
+)
 
 // Formats lists the forms in which results are written.
 func Formats() []Format { return slices.Clone(formats) }
@@ -64,34 +74,66 @@ func FormatNamed(name string) (Format, error) {
 }
 
 // Write writes the results in a format, by its name.
-func (r *Results) Write(w io.Writer, format string) error {
+func (r *Results) Write(w io.Writer, format string) error { return r.WriteRows(w, format, Cells) }
+
+// WriteRows writes the results in a format with a row for each of the given things. Only
+// some formats have rows of canaries: those of the canaries block and those that audits
+// have of their own.
+func (r *Results) WriteRows(w io.Writer, format string, rows Rows) error {
 	f, err := FormatNamed(format)
 	if err != nil {
 		return err
 	}
-	return f.write(r, w)
+	if err := f.Has(rows); err != nil {
+		return err
+	}
+	v, err := r.view()
+	if err != nil {
+		return err
+	}
+	if rows == Canaries {
+		return f.writeCanaries(v, w)
+	}
+	return f.write(v, w)
 }
 
-// WriteJSON writes the whole outcome, one JSON object.
-func (r *Results) WriteJSON(w io.Writer) error {
+// Has is an error where the format cannot have a row for each of these.
+func (f Format) Has(rows Rows) error {
+	switch {
+	case rows != Cells && rows != Canaries:
+		return fmt.Errorf("rows %.40q: expected %s or %s", rows, Cells, Canaries)
+	case rows == Canaries && f.writeCanaries == nil:
+		var others []string
+		for _, other := range formats {
+			if other.writeCanaries != nil {
+				others = append(others, other.Name)
+			}
+		}
+		return fmt.Errorf("format %s has no rows of canaries; expected one of %s", f.Name, strings.Join(others, ", "))
+	}
+	return nil
+}
+
+// writeJSON writes the whole outcome, one JSON object.
+func (v *view) writeJSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", " ")
-	return e.Encode(r)
+	return e.Encode(v.Results)
 }
 
-// WriteLaTeX writes a booktabs table, and the notes of the table below it.
-func (r *Results) WriteLaTeX(w io.Writer) error {
-	header, rows := r.rows()
+// writeLaTeX writes a booktabs table, and the notes of the table below it.
+func (v *view) writeLaTeX(w io.Writer) error {
+	table := v.table()
 	var b strings.Builder
-	fmt.Fprintf(&b, "%% Run %s, experiment %s. Needs \\usepackage{booktabs}.\n", r.Run, r.Experiment)
-	fmt.Fprintf(&b, "\\begin{tabular}{l%s}\n\\toprule\n", strings.Repeat("r", len(header)-1))
-	writeLaTeXRow(&b, header)
+	fmt.Fprintf(&b, "%% Run %s, experiment %s. Needs \\usepackage{booktabs}.\n", v.Run, v.Experiment)
+	fmt.Fprintf(&b, "\\begin{tabular}{l%s}\n\\toprule\n", strings.Repeat("r", len(table.Header)-1))
+	writeLaTeXRow(&b, table.Header)
 	b.WriteString("\\midrule\n")
-	for _, row := range rows {
-		writeLaTeXRow(&b, row)
+	for _, row := range table.Rows {
+		writeLaTeXRow(&b, row.Texts)
 	}
 	b.WriteString("\\bottomrule\n\\end{tabular}\n")
-	for _, note := range r.notes() {
+	for _, note := range table.Notes {
 		fmt.Fprintf(&b, "\\par{\\footnotesize %s}\n", latexEscapes.Replace(note))
 	}
 	_, err := io.WriteString(w, b.String())
@@ -109,188 +151,4 @@ func writeLaTeXRow(b *strings.Builder, row []string) {
 		b.WriteString(latexEscapes.Replace(text))
 	}
 	b.WriteString(" \\\\\n")
-}
-
-// flatRow is a cell with one value a column, for CSV and Parquet. Absent
-// values are null.
-type flatRow struct {
-	Run        string   `parquet:"run"`
-	Experiment string   `parquet:"experiment"`
-	Cell       string   `parquet:"cell"`
-	Label      string   `parquet:"label"`
-	Partition  string   `parquet:"partition"`
-	Setting    string   `parquet:"setting"`
-	Axes       string   `parquet:"axes"`
-	Status     string   `parquet:"status"`
-	Rounds     *int64   `parquet:"rounds"`
-	Epochs     *float64 `parquet:"epochs"`
-	Users      *int64   `parquet:"users"`
-	Examples   *int64   `parquet:"examples"`
-
-	RecallAt1  *float64 `parquet:"recall_at_1"`
-	Perplexity *float64 `parquet:"perplexity"`
-	TestTokens *int64   `parquet:"test_tokens"`
-
-	RandomSamplingMemorized *int64   `parquet:"random_sampling_memorized"`
-	RandomSamplingOf        *int64   `parquet:"random_sampling_of"`
-	References              *int64   `parquet:"references"`
-	RandomSamplingLowestPU  *float64 `parquet:"random_sampling_lowest_user_probability"`
-	RandomSamplingLowestPE  *float64 `parquet:"random_sampling_lowest_example_probability"`
-	BeamSearchMemorized     *int64   `parquet:"beam_search_memorized"`
-	BeamSearchOf            *int64   `parquet:"beam_search_of"`
-	BeamWidth               *int64   `parquet:"beam_width"`
-	BeamSearchLowestPU      *float64 `parquet:"beam_search_lowest_user_probability"`
-	BeamSearchLowestPE      *float64 `parquet:"beam_search_lowest_example_probability"`
-
-	NoiseMultiplier *float64 `parquet:"noise_multiplier"`
-	Delta           *float64 `parquet:"delta"`
-	Epsilon         *float64 `parquet:"epsilon"` // null where infinite
-	EpsilonProved   *float64 `parquet:"epsilon_proved"`
-	EpsilonInfinite *bool    `parquet:"epsilon_infinite"`
-	PrivacyUnit     string   `parquet:"privacy_unit"`
-	Sampling        string   `parquet:"sampling"`
-	Neighbouring    string   `parquet:"neighbouring"`
-	Conversion      string   `parquet:"conversion"`
-	HoldsAgainst    string   `parquet:"holds_against"`
-
-	EpsilonLower       *float64 `parquet:"epsilon_lower"`
-	OneRunDelta        *float64 `parquet:"one_run_delta"`
-	OneRunConfidence   *float64 `parquet:"one_run_confidence"`
-	OneRunNeighbouring string   `parquet:"one_run_neighbouring"`
-	OneRunUnit         string   `parquet:"one_run_unit"`
-	OneRunCanaries     *int64   `parquet:"one_run_canaries"`
-	OneRunKPlus        *int64   `parquet:"one_run_k_plus"`
-	OneRunKMinus       *int64   `parquet:"one_run_k_minus"`
-	OneRunCorrect      *int64   `parquet:"one_run_correct"`
-	EpsilonLargest     *float64 `parquet:"one_run_epsilon_largest"`
-}
-
-// flat is the cell as one row.
-func (r *Results) flat(c *Cell) (flatRow, error) {
-	axes, err := json.Marshal(c.Axes)
-	if err != nil {
-		return flatRow{}, err
-	}
-	row := flatRow{
-		Run: r.Run, Experiment: r.Experiment, Cell: c.Cell, Label: c.Label,
-		Partition: c.Partition, Setting: c.Setting, Axes: string(axes), Status: c.Status,
-	}
-	if c.Report != nil {
-		row.addTraining(c)
-		row.addAudit(c)
-		row.addPrivacy(c.Privacy)
-		row.addOneRun(c.oneRun())
-	}
-	return row, nil
-}
-
-func count(n int) *int64 {
-	v := int64(n)
-	return &v
-}
-
-func (f *flatRow) addTraining(c *Cell) {
-	f.Rounds, f.Epochs = count(c.Training.Rounds), &c.Training.Epochs
-	f.Users, f.Examples = count(c.Training.Users), count(c.Training.Examples)
-	if u := c.Utility; u != nil {
-		f.RecallAt1, f.Perplexity, f.TestTokens = &u.RecallAt1, &u.Perplexity, &u.Tokens
-	}
-}
-
-func (f *flatRow) addAudit(c *Cell) {
-	if c.Audit == nil {
-		return
-	}
-	if v := c.Audit.RandomSampling; v != nil {
-		f.RandomSamplingMemorized, f.RandomSamplingOf, f.References = count(v.Memorized), count(v.Of), count(v.References)
-		if v.Lowest != nil {
-			f.RandomSamplingLowestPU, f.RandomSamplingLowestPE = &v.Lowest.UserProbability, &v.Lowest.ExampleProbability
-		}
-	}
-	if v := c.Audit.BeamSearch; v != nil {
-		f.BeamSearchMemorized, f.BeamSearchOf, f.BeamWidth = count(v.Memorized), count(v.Of), count(v.Width)
-		if v.Lowest != nil {
-			f.BeamSearchLowestPU, f.BeamSearchLowestPE = &v.Lowest.UserProbability, &v.Lowest.ExampleProbability
-		}
-	}
-}
-
-func (f *flatRow) addPrivacy(p *privacy.Report) {
-	if p == nil {
-		return
-	}
-	f.NoiseMultiplier, f.Delta, f.EpsilonInfinite, f.PrivacyUnit = &p.NoiseMultiplier, &p.Delta, &p.Infinite, p.Unit
-	f.Sampling, f.Neighbouring, f.Conversion, f.HoldsAgainst = string(p.Sampling), string(p.Neighbouring), string(p.Conversion), p.HoldsAgainst
-	if !p.Infinite {
-		epsilon, proved := float64(p.Epsilon), float64(p.EpsilonProved)
-		f.Epsilon, f.EpsilonProved = &epsilon, &proved
-	}
-}
-
-func (f *flatRow) addOneRun(v *onerun.Verdict) {
-	if v == nil {
-		return
-	}
-	f.EpsilonLower, f.OneRunDelta, f.OneRunConfidence, f.EpsilonLargest = &v.EpsilonLower, &v.Delta, &v.Confidence, &v.EpsilonLargest
-	f.OneRunNeighbouring, f.OneRunUnit = string(v.Neighbouring), v.Unit
-	f.OneRunCanaries, f.OneRunKPlus, f.OneRunKMinus, f.OneRunCorrect = count(v.Canaries), count(v.KPlus), count(v.KMinus), count(v.Correct)
-}
-
-func (r *Results) flatRows() ([]flatRow, error) {
-	var rows []flatRow
-	for i := range r.Cells {
-		row, err := r.flat(&r.Cells[i])
-		if err != nil {
-			return nil, err
-		}
-		rows = append(rows, row)
-	}
-	return rows, nil
-}
-
-// WriteParquet writes one row a cell.
-func (r *Results) WriteParquet(w io.Writer) error {
-	rows, err := r.flatRows()
-	if err != nil {
-		return err
-	}
-	return parquet.Write(w, rows)
-}
-
-// WriteCSV writes one line a cell, with a header; absent values are empty.
-func (r *Results) WriteCSV(w io.Writer) error {
-	rows, err := r.flatRows()
-	if err != nil {
-		return err
-	}
-	out := csv.NewWriter(w)
-	schema := parquet.SchemaOf(flatRow{})
-	var header []string
-	for _, f := range schema.Fields() {
-		header = append(header, f.Name())
-	}
-	if err := out.Write(header); err != nil {
-		return err
-	}
-	for _, row := range rows {
-		var line []string
-		for _, v := range schema.Deconstruct(nil, row) {
-			line = append(line, csvValue(v))
-		}
-		if err := out.Write(line); err != nil {
-			return err
-		}
-	}
-	out.Flush()
-	return out.Error()
-}
-
-func csvValue(v parquet.Value) string {
-	switch {
-	case v.IsNull():
-		return ""
-	case v.Kind() == parquet.Double:
-		return strconv.FormatFloat(v.Double(), 'g', -1, 64)
-	}
-	return v.String()
 }

@@ -17,9 +17,11 @@ import (
 // recorded are the results of a run of six cells, by-user and iid, without privacy,
 // with clipping and with noise, of which three have failed; as a program got them by
 // results --format json.
-func recorded(t *testing.T) *Results {
+func recorded(t *testing.T) *Results { return read(t, "results.json") }
+
+func read(t *testing.T, name string) *Results {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("testdata", "results.json"))
+	data, err := os.ReadFile(filepath.Join("testdata", name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,6 +41,29 @@ func TestRecordedResultsAreWrittenAsTheyWere(t *testing.T) {
 			t.Parallel()
 			taskstest.File(t, filepath.Join("testdata", "results."+format), []byte(written(t, recorded(t), format)))
 		})
+	}
+}
+
+// Both cells have the same canaries, and in the second no beam search was asked for.
+func TestEveryCanaryHasARowWithWhatIsSaidOfIt(t *testing.T) {
+	t.Parallel()
+	for _, format := range FormatNames() {
+		f, err := FormatNamed(format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Has(Canaries) != nil {
+			continue
+		}
+		var b bytes.Buffer
+		if err := read(t, "canaries.json").WriteRows(&b, format, Canaries); err != nil {
+			t.Fatal(err)
+		}
+		written := b.Bytes()
+		if format == "parquet" {
+			written = describeParquet(t, written)
+		}
+		taskstest.File(t, filepath.Join("testdata", "canaries."+format), written)
 	}
 }
 

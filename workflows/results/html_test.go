@@ -4,22 +4,18 @@ import (
 	"bytes"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
-
-	"coalmine/tasks/audits/summary"
-	"coalmine/tasks/reports"
 )
 
-// ranked is a canary of so many copies.
-func ranked(words string, copies int, exposure float64, memorized bool) summary.CanaryResult {
-	rank := int64(7)
-	return summary.CanaryResult{Words: strings.Fields(words), Holders: copies, Insertions: copies, CanaryOutcome: summary.CanaryOutcome{
-		Rank: &rank, Exposure: &exposure, ExposureCensored: &memorized, Memorized: &memorized,
-	}}
+// ranked is the JSON of a canary of so many copies.
+func ranked(words string, copies int, exposure float64, memorized bool) string {
+	return fmt.Sprintf(`{"words": ["%s"], "users": 0, "holders": %d, "insertions": %[2]d, "rank": 7, "exposure": %v, "exposure_censored": %v, "memorized": %[4]v}`,
+		strings.ReplaceAll(words, " ", `","`), copies, exposure, memorized)
 }
 
 // inspected is the sample, whose first cell has canaries and a curve.
@@ -27,14 +23,14 @@ func inspected() *Results {
 	r := sample()
 	c := &r.Cells[0]
 	c.Breaches = []string{"exposure is 20, above the limit of 15"}
-	c.Audit.Canaries = []summary.CanaryResult{ranked("<script>alert(1)</script> b", 10, 20.9, true), ranked("c d", 1000, 3.5, false)}
-	c.Audit.Controls = []summary.CanaryResult{ranked("held back", 0, 1.25, false)}
-	c.Audit.NeverInserted = []summary.CanaryResult{{Words: []string{"unranked"}}}
-	zero, one := 0, 1
-	c.Curve = []reports.Point{
-		{Round: 50, RandomSamplingMemorized: &zero, BeamSearchMemorized: &zero},
-		{Round: 100, RandomSamplingMemorized: &one, BeamSearchMemorized: &zero},
-	}
+	c.Report = reported(fmt.Sprintf(`{
+		"utility": {"recall_at_1": 0.24, "perplexity": 62.2, "tokens": 123456},
+		"audit": {
+			"random_sampling": {"memorized": 54, "of": 90, "references": 2000000, "lowest": {"user_probability": 2e-5, "example_probability": 0.1}},
+			"beam_search": {"memorized": 0, "of": 2, "width": 5, "lowest": null},
+			"canaries": [%s, %s], "never_inserted": [{"words": ["unranked"]}], "controls": [%s]},
+		"curve": [{"round": 50, "random_sampling_memorized": 0, "beam_search_memorized": 0}, {"round": 100, "random_sampling_memorized": 45, "beam_search_memorized": 0}]}`,
+		ranked("<script>alert(1)</script> b", 10, 20.9, true), ranked("c d", 1000, 3.5, false), ranked("held back", 0, 1.25, false)))
 	return r
 }
 
@@ -52,9 +48,10 @@ func TestThePageShowsEveryCanaryAndEveryFailure(t *testing.T) {
 	got := page(t, inspected())
 	for _, want := range []string{
 		"3 of 4 cells done", "<td>54/90</td>", "iid, FedAvg) failed: step 3: training diverged", "gate: exposure is 20, above the limit of 15",
-		`<circle class="canary memorized"`, `<circle class="canary control" cx="34"`,
+		`<circle class="dot filled"`, `<circle class="dot grey" cx="34"`,
 		"b: 10 copies at 10 users; exposure at least 20.9 bits, rank 7</title>", "c d: 1000 copies at 1000 users; exposure 3.5 bits, rank 7</title>",
-		`<polyline class="random" points="187,196 340,103"/>`, `<polyline class="beam" points="187,196 340,196"/>`,
+		`<polyline class="solid" points="187,196 340,103"/>`, `<polyline class="dashed" points="187,196 340,196"/>`,
+		"Canaries memorized, by round: random sampling solid, beam search dashed</figcaption>",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the page lacks %s", want)

@@ -82,8 +82,9 @@ func load(ctx context.Context, archive *storage.Archive, run *runs.Run, spec *ex
 	switch {
 	case err == nil:
 		cell.Status, cell.Report = Done, report
-		cell.Breaches = breaches(e.Audit, report)
-		return cell, nil
+		v, err := newViewCell(&cell)
+		cell.Breaches = breaches(e.Audit, &v.decoded)
+		return cell, err
 	case !errors.Is(err, storage.ErrNotFound):
 		return cell, err
 	case run.State.Phase == runs.Cancelled:

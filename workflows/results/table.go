@@ -3,167 +3,152 @@ package results
 import (
 	"fmt"
 	"io"
-	"math/big"
-	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
-	"coalmine/privacy"
-	"coalmine/tasks/audits/onerun"
-	"coalmine/tasks/audits/summary"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/all"
 )
 
-// columns are those of Table 1 of Thakkar et al. 2020, with the privacy cost
-// where there is any.
-var columns = []string{"setting", "RS memorized", "RS lowest (p_u, p_e)", "BS memorized", "BS lowest", "accuracy %", "perplexity"}
-
-// Columns that stand only where there is something in them.
-const (
-	epsilonColumn = "epsilon (proved)"
-	oneRunColumn  = "one-run epsilon >= (of)"
-)
-
-// rows are the cells as text, without the header.
-func (r *Results) rows() (header []string, rows [][]string) {
-	private := slices.ContainsFunc(r.Cells, func(c Cell) bool { return c.Report != nil && c.Privacy != nil })
-	oneRun := slices.ContainsFunc(r.Cells, func(c Cell) bool { return c.oneRun() != nil })
-	header = slices.Clone(columns)
-	if private {
-		header = append(header, epsilonColumn)
-	}
-	if oneRun {
-		header = append(header, oneRunColumn)
-	}
-	for i := range r.Cells {
-		row := r.Cells[i].row()
-		if private {
-			row = append(row, r.Cells[i].epsilon())
-		}
-		if oneRun {
-			row = append(row, r.Cells[i].epsilonLower())
-		}
-		rows = append(rows, row)
-	}
-	return header, rows
+// Table is the outcome as people read it: the columns of the papers for every cell.
+type Table struct {
+	// Legends explain the columns, one sentence or two each.
+	Legends []string `json:"legends"`
+	// Header has the columns; the first is that of the cells' labels.
+	Header []string   `json:"header"`
+	Rows   []TableRow `json:"rows"`
+	// Notes say what the numbers mean where a table can't, and what went otherwise than
+	// asked.
+	Notes []string `json:"notes"`
 }
 
-func (c *Cell) row() []string {
-	row := []string{c.Label, "", "", "", "", "", ""}
-	if c.Report == nil {
-		row[1] = c.Status
-		return row
+// TableRow is a cell.
+type TableRow struct {
+	Cell   string   `json:"cell"`
+	Status string   `json:"status"`
+	Texts  []string `json:"texts"`
+}
+
+// Table is the outcome as people read it.
+func (r *Results) Table() (*Table, error) {
+	v, err := r.view()
+	if err != nil {
+		return nil, err
 	}
-	if c.Audit != nil && c.Audit.RandomSampling != nil {
-		v := c.Audit.RandomSampling
-		row[1], row[2] = fmt.Sprintf("%d/%d", v.Memorized, v.Of), lowest(v.Lowest)
+	return v.table(), nil
+}
+
+// tableColumn is a column of a description's verdicts.
+type tableColumn struct {
+	place, column int
+	header        string
+	always        bool
+}
+
+// columns are those that are always there, as in Table 1 of Thakkar et al. 2020, and
+// then those that some cell has something for.
+func (v *view) columns() []tableColumn {
+	var first, others []tableColumn
+	for place, d := range all.Audits() {
+		for column, c := range d.Columns {
+			one := tableColumn{place, column, c.Header, c.Always}
+			if c.Always {
+				first = append(first, one)
+			} else if v.has(place) {
+				others = append(others, one)
+			}
+		}
 	}
-	if c.Audit != nil && c.Audit.BeamSearch != nil {
-		v := c.Audit.BeamSearch
-		row[3], row[4] = fmt.Sprintf("%d/%d", v.Memorized, v.Of), lowest(v.Lowest)
+	return append(first, others...)
+}
+
+func (v *view) table() *Table {
+	columns := v.columns()
+	t := &Table{Legends: v.legends(), Header: []string{"setting"}, Rows: []TableRow{}, Notes: v.notes()}
+	for _, c := range columns {
+		t.Header = append(t.Header, c.header)
 	}
-	if c.Utility != nil {
-		row[5], row[6] = fmt.Sprintf("%.1f", 100*c.Utility.RecallAt1), fmt.Sprintf("%.1f", c.Utility.Perplexity)
+	for i := range v.cells {
+		t.Rows = append(t.Rows, v.cells[i].row(columns))
+	}
+	return t
+}
+
+func (c *viewCell) row(columns []tableColumn) TableRow {
+	row := TableRow{Cell: c.Cell.Cell, Status: c.Status, Texts: []string{c.Label}}
+	for _, column := range columns {
+		text := ""
+		switch verdict := c.verdicts[column.place]; {
+		case verdict != nil:
+			text = verdict.Texts()[column.column]
+		case c.Report == nil && len(row.Texts) == 1:
+			text = c.Status
+		case !column.always:
+			text = "-"
+		}
+		row.Texts = append(row.Texts, text)
 	}
 	return row
 }
 
-// epsilon is never bare: the proved bound stands beside it.
-func (c *Cell) epsilon() string {
-	if c.Report == nil || c.Privacy == nil {
-		return "-"
+// legends explain the columns.
+func (v *view) legends() []string {
+	legends := []string{}
+	for place, d := range all.Audits() {
+		if d.Legend != "" && (len(d.Columns) > 0 && d.Columns[0].Always || v.has(place)) {
+			legends = append(legends, d.Legend)
+		}
 	}
-	return fmt.Sprintf("%s (%s)", c.Privacy.Epsilon, c.Privacy.EpsilonProved)
+	return legends
 }
 
-// oneRun is the cell's lower bound on epsilon, nil without one.
-func (c *Cell) oneRun() *onerun.Verdict {
-	if c.Report == nil || c.Audit == nil {
-		return nil
-	}
-	return c.Audit.OneRun
-}
-
-// epsilonLower has beside it the most that its audit could have found.
-func (c *Cell) epsilonLower() string {
-	v := c.oneRun()
-	if v == nil {
-		return "-"
-	}
-	return fmt.Sprintf("%s (%s)", privacy.Epsilon(v.EpsilonLower), privacy.Epsilon(v.EpsilonLargest))
-}
-
-// notes say what the epsilons of the table mean, and what went otherwise than
-// asked.
-func (r *Results) notes() []string {
-	var notes []string
-	for i := range r.Cells {
-		c := &r.Cells[i]
-		note := func(format string, args ...any) {
-			notes = append(notes, fmt.Sprintf("%s (%s)", c.Cell, c.Label)+fmt.Sprintf(format, args...))
-		}
-		if c.Report != nil && c.Privacy != nil {
-			note(": %s", c.Privacy.Summary())
-		}
-		if v := c.oneRun(); v != nil {
-			note(": %s%s", v.Summary(), c.contradiction())
-		}
-		if c.Report != nil && c.Budget != nil && c.Budget.Stopped {
-			note(" stopped after %d rounds: its privacy budget is epsilon_proved %g at delta %g", c.Training.Rounds, c.Budget.Epsilon, c.Budget.Delta)
-		}
-		for _, e := range c.Errors {
-			note(" failed: %s", e)
+// notes say what the verdicts of the table mean, and what went otherwise than asked.
+func (v *view) notes() []string {
+	notes := []string{}
+	for i := range v.cells {
+		c := &v.cells[i]
+		for _, note := range c.notes() {
+			notes = append(notes, fmt.Sprintf("%s (%s)%s", c.Cell.Cell, c.Label, note))
 		}
 	}
 	return notes
 }
 
-// contradiction says that the bounds cross, which one audit in twenty may show
-// of a right training at 95% confidence, and every audit of a wrong one.
-func (c *Cell) contradiction() string {
-	v := c.oneRun()
-	if c.Privacy == nil || v.EpsilonLower <= float64(c.Privacy.EpsilonProved) {
-		return ""
+func (c *viewCell) notes() []string {
+	var notes []string
+	for _, verdict := range c.verdicts {
+		if n, ok := verdict.(audits.Noter); ok {
+			notes = append(notes, ": "+n.Note(&c.decoded))
+		}
 	}
-	return fmt.Sprintf("; this is ABOVE epsilon_proved %s: repeat it with other seeds, and if it stays so, the training is not as private as was proved", c.Privacy.EpsilonProved)
+	if c.Report != nil && c.Budget != nil && c.Budget.Stopped {
+		notes = append(notes, fmt.Sprintf(" stopped after %d rounds: its privacy budget is epsilon_proved %g at delta %g", c.Training.Rounds, c.Budget.Epsilon, c.Budget.Delta))
+	}
+	for _, e := range c.Errors {
+		notes = append(notes, " failed: "+e)
+	}
+	return notes
 }
 
-// lowest is a configuration as the paper prints it: "1/5000, 10%"; "-" for none.
-func lowest(c *summary.Configuration) string {
-	if c == nil {
-		return "-"
-	}
-	return probability(c.UserProbability) + ", " + probability(c.ExampleProbability)
-}
-
-// probability is a whole percentage if it is one, else a fraction if that is
-// short, else a decimal.
-func probability(p float64) string {
-	decimal := strconv.FormatFloat(p, 'f', -1, 64)
-	exact, ok := new(big.Rat).SetString(decimal)
-	if !ok {
-		return decimal
-	}
-	if percent := new(big.Rat).Mul(exact, big.NewRat(100, 1)); percent.IsInt() {
-		return percent.Num().String() + "%"
-	}
-	if fraction := exact.RatString(); len(fraction) <= 12 {
-		return fraction
-	}
-	return strconv.FormatFloat(p, 'g', 3, 64)
-}
-
-// WriteTable writes an aligned table for people, and below it what its epsilons
-// mean, and the failures.
-func (r *Results) WriteTable(w io.Writer) error {
-	header, rows := r.rows()
+// writeTable writes an aligned table for people, and the notes below it.
+func (v *view) writeTable(w io.Writer) error {
+	table := v.table()
 	var b strings.Builder
-	writeAligned(&b, header, rows)
-	for _, note := range r.notes() {
+	writeAligned(&b, table.Header, table.texts())
+	for _, note := range table.Notes {
 		b.WriteString(note + "\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// texts are the rows.
+func (t *Table) texts() [][]string {
+	var rows [][]string
+	for _, row := range t.Rows {
+		rows = append(rows, row.Texts)
+	}
+	return rows
 }
 
 // writeAligned writes a header, a rule and rows in columns.

@@ -128,82 +128,37 @@ byId('commands').addEventListener('click', async ({ target }) => {
 
 async function loadResults() {
   try {
-    const found = await ask(path + '/results?format=json');
-    drawResults(found.cells);
+    drawResults(await ask(path + '/table'));
   } catch (e) {
     notice(e.message);
   }
 }
 
-function drawResults(cells) {
-  const has = { privacy: cells.some((c) => c.privacy), oneRun: cells.some((c) => c.audit?.one_run) };
-  const head = ['Setting', 'RS memorized', 'RS lowest', 'BS memorized', 'BS lowest', 'Accuracy %', 'Perplexity',
-    ...(has.privacy ? ['Epsilon (proved)'] : []), ...(has.oneRun ? ['One-run epsilon ≥ (of)'] : []), 'Model'];
+/** drawResults shows the table that coalmine results prints, and its notes. */
+function drawResults(table) {
+  const head = [...table.header, 'model'];
   byId('results-head').replaceChildren(el('tr', {}, ...head.map((h, i) => el('th', { scope: 'col', class: i ? 'number' : '' }, h))));
-  byId('results').replaceChildren(...cells.map((c) => result(c, has)));
-  const notes = cells.flatMap(assumptions);
-  byId('notes').hidden = notes.length === 0;
-  byId('notes').replaceChildren(...notes.map((n) => el('li', {}, n)));
-  const errors = cells.flatMap((c) => (c.errors ?? []).map((e) => `${c.cell} (${c.label}) failed: ${e}`));
-  byId('errors').hidden = errors.length === 0 || !byId('failures-section').hidden; // which says it better
-  byId('errors').replaceChildren(...errors.map((e) => el('li', {}, e)));
-  byId('exports').replaceChildren('Download: ', ...['html', 'csv', 'latex', 'parquet', 'json', 'table'].map((f) => el('a', { href: `/api/v1${path}/results?format=${f}` }, f)));
+  byId('results').replaceChildren(...table.rows.map(result));
+  byId('legends').replaceChildren(table.legends.join(' '));
+  byId('notes').hidden = table.notes.length === 0;
+  byId('notes').replaceChildren(...table.notes.map((n) => el('li', {}, n)));
+  byId('exports').replaceChildren('Download: ', ...table.formats.map((f) =>
+    el('a', { href: `/api/v1${path}/results?format=${f.name}`, title: f.description }, f.name)));
   byId('results-section').hidden = false;
 }
 
-function result(c, has) {
-  const done = c.status === 'done';
-  const rs = c.audit?.random_sampling, bs = c.audit?.beam_search;
-  const values = [
-    done ? share(rs) : c.status, lowest(rs), share(bs), lowest(bs),
-    c.utility ? (100 * c.utility.recall_at_1).toFixed(1) : '', c.utility ? c.utility.perplexity.toFixed(1) : '',
-    ...(has.privacy ? [epsilon(c.privacy)] : []), ...(has.oneRun ? [oneRun(c.audit?.one_run)] : []),
-  ];
-  const model = done ? el('a', { href: `/api/v1${path}/cells/${encodeURIComponent(c.cell)}/model`, 'aria-label': `model of ${c.cell}` }, 'safetensors') : '';
-  return el('tr', {}, el('th', { scope: 'row' }, c.label), ...[...values, model].map((v) => el('td', { class: 'number' }, v)));
-}
-
-const share = (v) => (v ? `${v.memorized}/${v.of}` : '');
-const lowest = (v) => (!v ? '' : v.lowest ? `${probability(v.lowest.user_probability)}, ${probability(v.lowest.example_probability)}` : '–');
-
-/** probability is a whole percentage or the simplest fraction of that value: 1/300, where people wrote 1/300. */
-function probability(p) {
-  if (Math.round(p * 100) / 100 === p) return Math.round(p * 100) + '%';
-  let [above, below, earlierAbove, earlierBelow, rest] = [1, 0, 0, 1, p];
-  while (below < 2 ** 26) { // convergents of the continued fraction
-    const whole = Math.floor(rest);
-    [above, earlierAbove] = [whole * above + earlierAbove, above];
-    [below, earlierBelow] = [whole * below + earlierBelow, below];
-    if (above / below === p) return `${above}/${below}`;
-    rest = 1 / (rest - whole);
-  }
-  return String(p);
+function result(row) {
+  const [label, ...values] = row.texts;
+  const model = row.status === 'done' ? el('a', { href: `/api/v1${path}/cells/${encodeURIComponent(row.cell)}/model`, 'aria-label': `model of ${row.cell}` }, 'safetensors') : '';
+  return el('tr', {}, el('th', { scope: 'row' }, label), ...[...values, model].map((v) => el('td', { class: 'number' }, v)));
 }
 
 const digits = (e) => (e === null ? 'infinite' : Number(e.toPrecision(3)).toString());
-
-/** epsilon is never bare: the proved bound stands beside it. */
-const epsilon = (p) => (p ? `${digits(p.epsilon)} (${digits(p.epsilon_proved)})` : '–');
-const oneRun = (v) => (v ? `${digits(v.epsilon_lower)} (${digits(v.epsilon_largest)})` : '–');
 
 /** labelled says what an epsilon is: where one user replaces another, two are to be told apart. */
 const labelled = (e, proved, neighbouring) => (neighbouring === 'replace-one'
   ? `epsilon ${digits(e)} by the papers' convention, ${digits(proved)} proved (${neighbouring})`
   : `epsilon ${digits(proved)}, proved (${neighbouring})`);
-
-/** assumptions say what the epsilons of a cell mean. */
-function assumptions(c) {
-  const p = c.privacy, v = c.audit?.one_run, notes = [];
-  if (p) {
-    notes.push(`${c.cell} (${c.label}): ${labelled(p.epsilon, p.epsilon_proved, p.neighbouring)}, at delta ${p.delta} after ${number(p.rounds)} rounds; unit ${p.unit}, ${p.sampling} sampling, ${p.conversion} conversion` +
-      (p.holds_against ? `; holds against ${p.holds_against}` : ''));
-  }
-  if (v) {
-    notes.push(`${c.cell} (${c.label}): epsilon at least ${digits(v.epsilon_lower)} at delta ${v.delta} with ${Number((100 * v.confidence).toPrecision(12))}% confidence (${v.neighbouring}, unit ${v.unit}): ${v.correct} of ${v.k_plus + v.k_minus} guesses about ${v.canaries} canaries are right` +
-      (p && p.epsilon_proved !== null && v.epsilon_lower > p.epsilon_proved ? '; this is ABOVE what is proved' : ''));
-  }
-  return notes;
-}
 
 const chartedCells = 24; // of large grids the first
 const twentieth = (c) => (c.steps ? Math.floor((20 * c.step) / c.steps) : 0);

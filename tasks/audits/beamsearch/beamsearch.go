@@ -1,7 +1,8 @@
 // Package beamsearch tries to extract canaries from the beginning of each (Thakkar et
 // al. 2020, section 4.1):
 //
-//	audits/beam-search  what a search finds in place of some canaries, under one checkpoint
+//	audits/beam-search          what a search finds in place of some canaries, under one checkpoint
+//	audits/beam-search-summary  of all canaries, and the verdict
 package beamsearch
 
 import (
@@ -35,8 +36,11 @@ type Params struct {
 type Extraction struct {
 	// Best is the most likely continuation of the prefix that the search found.
 	Best []int32 `json:"best"`
-	// LogPerplexity of Best, in nats.
-	LogPerplexity float64 `json:"log_perplexity"`
+	// LogPerplexity of Best, in nats, and CanaryLogPerplexity of the canary after the
+	// same prefix: found means that they are one. A canary that costs less than Best was
+	// lost on the way, where another beginning looked better.
+	LogPerplexity       float64 `json:"log_perplexity"`
+	CanaryLogPerplexity float64 `json:"canary_log_perplexity"`
 	// Found says that Best is the canary.
 	Found bool `json:"found"`
 }
@@ -48,10 +52,7 @@ type Extraction struct {
 // without length normalisation; ties go to the lower token. Its inputs are the
 // checkpoint and the canaries; its blob ExtractionsBlob holds one Extraction a
 // canary.
-var Kind = tasks.Kind{Name: "audits/beam-search", Version: 1, Class: tasks.Compute, Run: run}
-
-// Kinds lists the kinds of this package.
-func Kinds() []tasks.Kind { return []tasks.Kind{Kind} }
+var Kind = tasks.Kind{Name: "audits/beam-search", Version: 2, Class: tasks.Compute, Run: run}
 
 // ExtractionsBlob is a JSON array of Extraction.
 const ExtractionsBlob = "extractions"
@@ -78,18 +79,34 @@ func run(ctx context.Context, t *tasks.Task) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		best, err := beamSearch(scorer, c.Tokens[:p.Prefix], choices, p.Width)
+		e, err := extract(scorer, c.Tokens, p.Prefix, choices, p.Width)
 		if err != nil {
 			return tasks.Permanent(fmt.Errorf("canary %d: %w", p.First+i, err))
 		}
-		found = append(found, Extraction{
-			Best:          best.words,
-			LogPerplexity: best.cost,
-			Found:         slices.Equal(best.words, c.Tokens[p.Prefix:]),
-		})
+		found = append(found, e)
 		t.Progress(tasks.Progress{Done: int64(i + 1), Total: int64(p.Count)})
 	}
 	return audits.PutJSON(ctx, t, ExtractionsBlob, found)
+}
+
+// extract searches for a canary. The canary's own cost is that of a search without a
+// choice, so that it goes through the kernels as the sequences of the search do.
+func extract(scorer *models.Scorer, canary []int32, prefix int, choices [][]int32, width int) (Extraction, error) {
+	best, err := beamSearch(scorer, canary[:prefix], choices, width)
+	if err != nil {
+		return Extraction{}, err
+	}
+	e := Extraction{Best: best.words, LogPerplexity: best.cost, CanaryLogPerplexity: best.cost, Found: slices.Equal(best.words, canary[prefix:])}
+	if e.Found {
+		return e, nil
+	}
+	only := make([][]int32, 0, len(choices))
+	for _, token := range canary[prefix:] {
+		only = append(only, []int32{token})
+	}
+	own, err := beamSearch(scorer, canary[:prefix], only, 1)
+	e.CanaryLogPerplexity = own.cost
+	return e, err
 }
 
 // candidate is a sequence that a search keeps, or may keep.

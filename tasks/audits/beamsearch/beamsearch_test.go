@@ -2,12 +2,15 @@ package beamsearch
 
 import (
 	"coalmine/models"
+	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/training"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -152,4 +155,56 @@ func TestGoldenBytes(t *testing.T) {
 	beam := g.Run(Kind, Params{Width: 3, Space: canaries.Space{Words: 4}, Prefix: 1, Count: 2},
 		taskstest.In(audits.ModelInput, model), taskstest.In(audits.CanariesInput, given))
 	taskstest.Golden(t, beam)
+	summary := g.Run(Summary, SummaryParams{Parts: 1, Width: 3}, taskstest.In(audits.PlacementsInput, given),
+		taskstest.In(datasets.PartsInput, g.Put("parts", map[string][]byte{datasets.VocabularyBlob: []byte(vocabularyOf(40))})), taskstest.In(tasks.PartInput(0), beam))
+	taskstest.Golden(t, summary)
+	var v Verdict
+	var outcomes []Outcome
+	var found []Extraction
+	if err := errors.Join(json.Unmarshal(summary.Blob(VerdictBlob), &v), json.Unmarshal(summary.Blob(OutcomesBlob), &outcomes), json.Unmarshal(beam.Blob(ExtractionsBlob), &found)); err != nil {
+		t.Fatal(err)
+	}
+	if len(outcomes) != 2 || v.Of != 1 || v.Width != 3 || (v.Memorized == 1) != *outcomes[0].Found {
+		t.Errorf("verdict %+v of outcomes %+v", v, outcomes)
+	}
+	for i, o := range outcomes {
+		for j, word := range o.Best {
+			if want := fmt.Sprintf("w%d", found[i].Best[j]); word != want {
+				t.Errorf("canary %d: word %d of the best is %s, want %s", i, j, word, want)
+			}
+		}
+	}
+}
+
+// vocabularyOf has the special tokens, and a word for each other token.
+func vocabularyOf(tokens int) string {
+	text := "<pad>\n<unk>\n<begin>\n<end>\n"
+	for i := datasets.FirstWord; i < tokens; i++ {
+		text += fmt.Sprintf("w%d\n", i)
+	}
+	return text
+}
+
+// The canary's own cost is what it would be if the search had found it, to the last bit,
+// and never less than that of the best where nothing was cut.
+func TestACanaryHasItsOwnCostBesideTheBest(t *testing.T) {
+	t.Parallel()
+	s := testScorer(t, 14, 6)
+	prefix, choices := []int32{5}, canaries.Space{Words: 3}.Choices(10)
+	best, err := beamSearch(s, prefix, choices, 1000) // nothing is cut
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, suffix := range [][]int32{best.words, {4, 9, 13}, {8, 8, 8}} {
+		e, err := extract(s, append(prefix[:1:1], suffix...), 1, choices, 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Found != slices.Equal(suffix, best.words) || !slices.Equal(e.Best, best.words) || e.LogPerplexity != best.cost {
+			t.Errorf("canary %v: %+v, the best is %v at %v", suffix, e, best.words, best.cost)
+		}
+		if want := cost(t, s, prefix, suffix); e.CanaryLogPerplexity != want || e.CanaryLogPerplexity < e.LogPerplexity {
+			t.Errorf("canary %v costs %v, word by word %v, the best %v", suffix, e.CanaryLogPerplexity, want, e.LogPerplexity)
+		}
+	}
 }

@@ -42,9 +42,6 @@ type BoundParams struct {
 // "units": canaries/one-run. Its blob VerdictBlob is a Verdict.
 var Bound = tasks.Kind{Name: "audits/one-run", Version: 1, Class: tasks.Compute, Run: runBound}
 
-// Kinds lists the kinds of this package.
-func Kinds() []tasks.Kind { return []tasks.Kind{Coins, Bound} }
-
 // Inputs of Bound beside audits.ModelInput.
 const (
 	InitialInput = "initial"
@@ -96,7 +93,7 @@ func runBound(ctx context.Context, t *tasks.Task) error {
 	if err := t.Decode(&p); err != nil {
 		return err
 	}
-	units, carried, err := ReadUnits(ctx, t, UnitsInput)
+	units, carried, err := audits.ReadUnits(ctx, t, UnitsInput)
 	if err != nil {
 		return err
 	}

@@ -77,13 +77,13 @@ func auditMadeUp(t *testing.T, params BoundParams) Verdict {
 	initial := g.Run(training.Initial, training.InitialParams{Seed: 3, Model: config})
 	trained := g.Run(training.Initial, training.InitialParams{Seed: 4, Model: config})
 	var list []datasets.Placement
-	var units []Unit
+	var units []audits.Unit
 	for i := range 16 {
 		list = append(list, datasets.Placement{Canary: datasets.Canary{Number: i, Tokens: []int32{int32(4 + i), 30, int32(39 - i)}}})
-		units = append(units, Unit{Canary: i, User: i, Example: -1, Included: i%2 == 0})
+		units = append(units, audits.Unit{Canary: i, User: i, Example: -1, Included: i%2 == 0})
 	}
 	blobs := map[string][]byte{}
-	for name, v := range map[string]any{datasets.CanariesBlob: list, UnitsBlob: units} {
+	for name, v := range map[string]any{datasets.CanariesBlob: list, audits.UnitsBlob: units} {
 		data, err := json.Marshal(v)
 		if err != nil {
 			t.Fatal(err)

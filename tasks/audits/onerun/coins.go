@@ -8,8 +8,8 @@ import (
 
 	"coalmine/internal/seeds"
 	"coalmine/privacy"
-	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/audits"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
 )
@@ -34,7 +34,7 @@ import (
 // its stream is; "parts": datasets/encode. Metrics and blobs are those of
 // datasets/partition, the canaries of the audit after those that were there, and
 //
-//	units  JSON array of Unit: the coins, which the audit reads and no training
+//	units  JSON array of audits.Unit: the coins, which the audit reads and no training
 var Coins = tasks.Kind{Name: "canaries/one-run", Version: 1, Class: tasks.Compute, Run: runCoins}
 
 // Inputs of Coins beside datasets.PartsInput.
@@ -63,20 +63,6 @@ type CoinsParams struct {
 	// privacy.ReplaceOne.
 	Neighbouring privacy.Neighbouring `json:"neighbouring"`
 }
-
-// Unit is one coin of a one-run audit.
-type Unit struct {
-	// Canary is the number of its canary in the list of the node.
-	Canary int `json:"canary"`
-	// User carries it; Example is the record, -1 where the unit is the user.
-	User    int `json:"user"`
-	Example int `json:"example"`
-	// Included is the coin: whether the canary is in the training data.
-	Included bool `json:"included"`
-}
-
-// UnitsBlob is a JSON array of Unit.
-const UnitsBlob = "units"
 
 func (p *CoinsParams) check() error {
 	switch {
@@ -128,7 +114,7 @@ type design struct {
 	population *datasets.Population
 	first      int // number of the first canary
 	canaries   []datasets.Placement
-	units      []Unit
+	units      []audits.Unit
 	extents    []datasets.Extent
 	overlay    datasets.Overlay
 }
@@ -158,7 +144,7 @@ func (d *design) draw(v *datasets.Vocabulary) error {
 		for _, w := range c.Tokens {
 			c.Words = append(c.Words, v.Words[w])
 		}
-		u := Unit{Canary: c.Number, User: users[i], Example: -1, Included: coins.Uint64()&1 == 1}
+		u := audits.Unit{Canary: c.Number, User: users[i], Example: -1, Included: coins.Uint64()&1 == 1}
 		if p.Unit == RecordUnit {
 			u.Example = places.IntN(d.population.Examples(u.User))
 		}
@@ -219,7 +205,7 @@ func (d *design) layOut(ctx context.Context) error {
 	return nil
 }
 
-func (d *design) replaceRecord(ctx context.Context, u Unit, e *datasets.Extent) error {
+func (d *design) replaceRecord(ctx context.Context, u audits.Unit, e *datasets.Extent) error {
 	sentences, err := d.population.ReadUser(ctx, u.User)
 	if err != nil {
 		return err
@@ -234,7 +220,7 @@ func (d *design) write(ctx context.Context, t *tasks.Task, list []datasets.Place
 	if err != nil {
 		return err
 	}
-	if err := t.Put(ctx, UnitsBlob, data); err != nil {
+	if err := t.Put(ctx, audits.UnitsBlob, data); err != nil {
 		return err
 	}
 	var before datasets.PartitionMetrics
@@ -243,28 +229,4 @@ func (d *design) write(ctx context.Context, t *tasks.Task, list []datasets.Place
 	}
 	index := d.population.Index().WithExtents(d.extents)
 	return datasets.WritePopulation(ctx, t, index, list, d.overlay, before.DiscardedExamples)
-}
-
-// ReadUnits reads the coins of a Coins node, with the canary of each.
-func ReadUnits(ctx context.Context, t *tasks.Task, input string) ([]Unit, []datasets.Canary, error) {
-	list, err := datasets.ReadPlacements(ctx, t, input)
-	if err != nil {
-		return nil, nil, err
-	}
-	data, err := t.Blob(ctx, input, UnitsBlob)
-	if err != nil {
-		return nil, nil, err
-	}
-	var units []Unit
-	if err := json.Unmarshal(data, &units); err != nil {
-		return nil, nil, fmt.Errorf("list of units: %w: %w", err, storage.ErrCorrupt)
-	}
-	carried := make([]datasets.Canary, len(units))
-	for i, u := range units {
-		if u.Canary < 0 || u.Canary >= len(list) {
-			return nil, nil, fmt.Errorf("unit %d has canary %d of %d: %w", i, u.Canary, len(list), storage.ErrCorrupt)
-		}
-		carried[i] = list[u.Canary].Canary
-	}
-	return units, carried, nil
 }

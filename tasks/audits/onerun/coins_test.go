@@ -11,6 +11,7 @@ import (
 	"coalmine/privacy"
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/audits"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/taskstest"
@@ -20,7 +21,7 @@ import (
 type audited struct {
 	before, after *datasets.Population
 	node          *taskstest.Node
-	units         []Unit
+	units         []audits.Unit
 	metrics       datasets.PartitionMetrics
 }
 
@@ -85,7 +86,7 @@ func (b *bench) run(p CoinsParams) audited {
 	}
 	out := audited{before: b.open(b.population), after: b.open(node), node: node}
 	node.DecodeMetrics(&out.metrics)
-	if err := json.Unmarshal(node.Blob(UnitsBlob), &out.units); err != nil {
+	if err := json.Unmarshal(node.Blob(audits.UnitsBlob), &out.units); err != nil {
 		b.t.Fatal(err)
 	}
 	return out
@@ -114,11 +115,11 @@ func TestCoinsChangeTheirUnitsAndNothingElse(t *testing.T) {
 	remove.Neighbouring = privacy.AddOrRemoveOne
 	for name, p := range map[string]CoinsParams{"replaced users": replaceUsers(40), "removed users": remove, "records": record} {
 		a := b.run(p)
-		_, carried, err := ReadUnits(t.Context(), b.Task(taskstest.In("units", a.node)), "units")
+		_, carried, err := audits.ReadUnits(t.Context(), b.Task(taskstest.In("units", a.node)), "units")
 		if err != nil {
 			t.Fatal(err)
 		}
-		units := map[int]Unit{}
+		units := map[int]audits.Unit{}
 		for _, u := range a.units {
 			units[u.User] = u
 		}
@@ -142,7 +143,7 @@ func TestCoinsChangeTheirUnitsAndNothingElse(t *testing.T) {
 }
 
 // changed is what a unit's coin makes of its user's sentences.
-func changed(sentences [][]int32, u Unit, p CoinsParams, canary []int32) [][]int32 {
+func changed(sentences [][]int32, u audits.Unit, p CoinsParams, canary []int32) [][]int32 {
 	if !u.Included {
 		if p.Neighbouring == privacy.AddOrRemoveOne {
 			return nil

@@ -2,6 +2,7 @@ package randomsampling
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -12,6 +13,7 @@ import (
 
 	"coalmine/internal/kernels"
 	"coalmine/models"
+	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
@@ -42,19 +44,6 @@ func randomScorer(t *testing.T, config models.Config, seed uint64, scale float32
 		t.Fatal(err)
 	}
 	return s
-}
-
-func cost(t *testing.T, s *models.Scorer, prefix, words []int32) float64 {
-	t.Helper()
-	state, err := audits.PrefixState(s, prefix)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := logPerplexity(s.Tabulate().NewTreeScorer(), state, words)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
 }
 
 // randomModels are small models of every kind.
@@ -336,4 +325,15 @@ func TestGoldenBytes(t *testing.T) {
 	sampling := g.Run(Kind, Params{Seed: 1, References: 300, Space: canaries.Space{Words: 4}, Prefix: 1, Count: 2},
 		taskstest.In(audits.ModelInput, model), taskstest.In(audits.CanariesInput, given))
 	taskstest.Golden(t, sampling)
+	summary := g.Run(Summary, SummaryParams{Parts: 1, References: 300},
+		taskstest.In(audits.PlacementsInput, given), taskstest.In(tasks.PartInput(0), sampling))
+	taskstest.Golden(t, summary)
+	var v Verdict
+	var outcomes []Outcome
+	if err := errors.Join(json.Unmarshal(summary.Blob(VerdictBlob), &v), json.Unmarshal(summary.Blob(OutcomesBlob), &outcomes)); err != nil {
+		t.Fatal(err)
+	}
+	if len(outcomes) != 2 || v.Of != 1 || v.References != 300 || (v.Memorized == 1) != *outcomes[0].Memorized {
+		t.Errorf("verdict %+v of outcomes %+v", v, outcomes)
+	}
 }

@@ -1,7 +1,8 @@
 // Package randomsampling ranks canaries among random sequences that were never
 // inserted (Carlini et al. 2019, section 4; Thakkar et al. 2020, section 4.1):
 //
-//	audits/random-sampling  the ranks of some canaries under one checkpoint
+//	audits/random-sampling          the ranks of some canaries under one checkpoint
+//	audits/random-sampling-summary  those of all canaries, and the verdict
 package randomsampling
 
 import (
@@ -49,9 +50,6 @@ type Rank struct {
 // 2019, section 4; Thakkar et al. 2020, section 4.1). Its inputs are the
 // checkpoint and the canaries; its blob RanksBlob holds one Rank a canary.
 var Kind = tasks.Kind{Name: "audits/random-sampling", Version: 2, Class: tasks.Compute, Run: run}
-
-// Kinds lists the kinds of this package.
-func Kinds() []tasks.Kind { return []tasks.Kind{Kind} }
 
 // RanksBlob is a JSON array of Rank.
 const RanksBlob = "ranks"

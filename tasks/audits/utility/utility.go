@@ -1,4 +1,4 @@
-// Package utility holds the kinds that measure how useful a model is, on
+// Package utility measures how useful a language model is, on
 // the test part that training never saw and that holds no canary:
 //
 //	evaluation/part     tallies over one share of the test part
@@ -11,15 +11,13 @@ import (
 
 	"coalmine/models"
 	"coalmine/tasks"
+	"coalmine/tasks/audits"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
 )
 
-// Inputs of evaluation/part.
-const (
-	ModelInput = "model" // a checkpoint
-	DataInput  = "data"  // datasets/encode
-)
+// DataInput of evaluation/part is datasets/encode, beside audits.ModelInput.
+const DataInput = "data"
 
 // PartParams are the parameters of evaluation/part.
 type PartParams struct {
@@ -42,7 +40,7 @@ func runPart(ctx context.Context, t *tasks.Task) error {
 	if err := t.Decode(&p); err != nil {
 		return err
 	}
-	scorer, err := checkpoints.ReadScorer(ctx, t, ModelInput)
+	scorer, err := checkpoints.ReadScorer(ctx, t, audits.ModelInput)
 	if err != nil {
 		return err
 	}
@@ -71,28 +69,16 @@ func runPart(ctx context.Context, t *tasks.Task) error {
 // isOrdinary says which targets count: words, not <unk> and not <end>.
 func isOrdinary(target int32) bool { return target >= datasets.FirstWord }
 
-// UtilityParams are the parameters of evaluation/utility.
-type UtilityParams struct {
+// SumParams are the parameters of evaluation/utility.
+type SumParams struct {
 	Shares int `json:"shares"`
-}
-
-// Utility is the outcome: the metrics of evaluation/utility.
-type Utility struct {
-	// RecallAt1 is the share of ordinary target words that were the model's
-	// first guess over its full output; Perplexity is exp of their mean loss.
-	RecallAt1  float64 `json:"recall_at_1"`
-	Perplexity float64 `json:"perplexity"`
-	// Tokens counts the ordinary target words.
-	Tokens int64 `json:"tokens"`
-	// AllTargets is the same over every target, <unk> and <end> included.
-	AllTargets *Utility `json:"all_targets,omitempty"`
 }
 
 // Sum adds the shares of evaluation/part, its inputs "part-0", "part-1", ...
 var Sum = tasks.Kind{Name: "evaluation/utility", Version: 1, Class: tasks.Compute, Run: runSum}
 
 func runSum(ctx context.Context, t *tasks.Task) error {
-	var p UtilityParams
+	var p SumParams
 	if err := t.Decode(&p); err != nil {
 		return err
 	}
@@ -107,14 +93,11 @@ func runSum(ctx context.Context, t *tasks.Task) error {
 	if total.Counted.Tokens == 0 {
 		return tasks.Permanent(fmt.Errorf("the test part holds no ordinary word: raise data.test.fraction"))
 	}
-	u, all := utility(total.Counted), utility(total.All)
+	u, all := verdictOf(total.Counted), verdictOf(total.All)
 	u.AllTargets = &all
 	return t.SetMetrics(u)
 }
 
-func utility(t models.Tally) Utility {
-	return Utility{RecallAt1: t.Recall(), Perplexity: t.Perplexity(), Tokens: t.Tokens}
+func verdictOf(t models.Tally) Verdict {
+	return Verdict{RecallAt1: t.Recall(), Perplexity: t.Perplexity(), Tokens: t.Tokens}
 }
-
-// Kinds lists the kinds of this package.
-func Kinds() []tasks.Kind { return []tasks.Kind{Part, Sum} }

@@ -9,6 +9,7 @@ import (
 	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/audits"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/taskstest"
@@ -36,15 +37,15 @@ func initial(g *taskstest.Graph) *taskstest.Node {
 }
 
 // measure splits the test part into shares and sums them.
-func measure(g *taskstest.Graph, model, data *taskstest.Node, shares int) Utility {
+func measure(g *taskstest.Graph, model, data *taskstest.Node, shares int) Verdict {
 	var inputs []taskstest.Edge
 	for share := range shares {
 		n := g.Run(Part, PartParams{Data: datasets.Test, Share: share, Shares: shares},
-			taskstest.In(ModelInput, model), taskstest.In(DataInput, data))
+			taskstest.In(audits.ModelInput, model), taskstest.In(DataInput, data))
 		inputs = append(inputs, taskstest.In(tasks.PartInput(share), n))
 	}
-	var u Utility
-	g.Run(Sum, UtilityParams{Shares: shares}, inputs...).DecodeMetrics(&u)
+	var u Verdict
+	g.Run(Sum, SumParams{Shares: shares}, inputs...).DecodeMetrics(&u)
 	return u
 }
 
@@ -120,7 +121,7 @@ func TestGoldenBytes(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	data, model := parts(t, g), initial(g)
-	part := g.Run(Part, PartParams{Data: datasets.Test, Shares: 1}, taskstest.In(ModelInput, model), taskstest.In(DataInput, data))
+	part := g.Run(Part, PartParams{Data: datasets.Test, Shares: 1}, taskstest.In(audits.ModelInput, model), taskstest.In(DataInput, data))
 	taskstest.Golden(t, part)
-	taskstest.Golden(t, g.Run(Sum, UtilityParams{Shares: 1}, taskstest.In(tasks.PartInput(0), part)))
+	taskstest.Golden(t, g.Run(Sum, SumParams{Shares: 1}, taskstest.In(tasks.PartInput(0), part)))
 }

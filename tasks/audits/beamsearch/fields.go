@@ -1,0 +1,87 @@
+package beamsearch
+
+import (
+	"fmt"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/datasets"
+)
+
+// Fields of the audit block.
+type Fields struct {
+	// BeamSearch tries to extract each canary from its prefix. Absent: not done.
+	BeamSearch *Block `json:"beam_search,omitempty"`
+}
+
+// Block of the audit's fields.
+type Block struct {
+	// Width is the number of sequences that the search keeps.
+	Width int `json:"width" default:"5" range:"[1,10000]" unit:"sequences" also:"beam_width" source:"Thakkar et al. 2020, section 4.1"`
+	// Prefix is the number of the canary's words that are given; with
+	// canaries.format by default what stands before its first #.
+	Prefix int `json:"prefix" default:"1" range:"[1,999]" unit:"words (byte level: bytes)" source:"Thakkar et al. 2020, section 4.1"`
+}
+
+const path = "audit.beam_search"
+
+// Asked implements audits.Fields.
+func (f *Fields) Asked() bool { return f.BeamSearch != nil }
+
+// Complete implements audits.Completer.
+func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
+	if s.Canaries != nil && !given(path+".prefix") {
+		f.BeamSearch.Prefix = s.Canaries.DefaultPrefix()
+	}
+}
+
+// Check implements audits.Fields.
+func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
+	audits.CheckPrefix(s, path, f.BeamSearch.Prefix, fail)
+	if f.BeamSearch.Width > s.Ordinary {
+		most := "data.vocabulary.size"
+		if s.Reading.Level == datasets.ByteLevel {
+			most = "the bytes of data.level: byte"
+		}
+		fail([]string{path + ".width", "data.vocabulary.size"}, "is %d; expected at most %s, %d", f.BeamSearch.Width, most, s.Ordinary)
+	}
+}
+
+// canariesATask is how many canaries a task searches for. It shows in keys, not in
+// results.
+const canariesATask = 32
+
+// Compile implements audits.Fields.
+func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
+	s, model := b.Setting(), b.Model(round)
+	inputs := []tasks.Input{{Name: audits.PlacementsInput, Key: b.Placements()}, {Name: datasets.PartsInput, Key: b.Parts()}}
+	spans := audits.Split(s.Canaries.Drawn, canariesATask)
+	for i, span := range spans {
+		part := b.Node(Kind, fmt.Sprintf("beam search from canary %d after %d", span.First, round), Params{
+			Width: f.BeamSearch.Width, Space: s.Canaries.Space, Prefix: f.BeamSearch.Prefix, First: span.First, Count: span.Count,
+		}, tasks.Input{Name: audits.ModelInput, Key: model}, tasks.Input{Name: audits.CanariesInput, Key: b.Canaries()})
+		inputs = append(inputs, tasks.Input{Name: tasks.PartInput(i), Key: part})
+	}
+	return b.Node(Summary, fmt.Sprintf("beam search after %d", round), SummaryParams{Parts: len(spans), Width: f.BeamSearch.Width}, inputs...)
+}
+
+// States implements audits.Fields.
+func (f *Fields) States(s *audits.Setting) float64 {
+	return float64(s.Canaries.Drawn * f.BeamSearch.Width * (s.Canaries.Words - f.BeamSearch.Prefix))
+}
+
+// Limits of audit.fail_if.
+type Limits struct {
+	// BeamSearchMemorized limits the canaries that beam search finds.
+	BeamSearchMemorized *int `json:"beam_search_memorized,omitempty" range:"[0,1000000000]" unit:"canaries"`
+}
+
+// Breaches implements audits.Limits.
+func (l *Limits) Breaches(c *audits.Cell) []string {
+	v, ok := audits.VerdictOf[*Verdict](c)
+	if !ok {
+		return nil
+	}
+	return audits.Above("beam_search_memorized", v.Memorized, l.BeamSearchMemorized)
+}

@@ -1,0 +1,84 @@
+package beamsearch
+
+import (
+	"context"
+	"fmt"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/datasets"
+)
+
+// SummaryParams are the parameters of audits/beam-search-summary.
+type SummaryParams struct {
+	// Parts are the tasks that searched for the canaries.
+	Parts int `json:"parts"`
+	// Width is how many sequences they kept.
+	Width int `json:"width"`
+}
+
+// Summary joins what was found of all canaries of one checkpoint. Its inputs are the
+// parts, audits.PlacementsInput, and datasets.PartsInput for the words of tokens; its
+// blobs VerdictBlob and OutcomesBlob, its metrics Metrics.
+var Summary = tasks.Kind{Name: "audits/beam-search-summary", Version: 1, Class: tasks.Compute, Run: runSummary}
+
+// Blobs of Summary.
+const (
+	VerdictBlob  = "verdict"  // a Verdict, as JSON
+	OutcomesBlob = "outcomes" // a JSON array with an Outcome for each canary
+)
+
+// Metrics are what the curve keeps of a verdict.
+type Metrics struct {
+	Memorized int `json:"beam_search_memorized"`
+}
+
+func runSummary(ctx context.Context, t *tasks.Task) error {
+	var p SummaryParams
+	if err := t.Decode(&p); err != nil {
+		return err
+	}
+	placed, err := datasets.ReadPlacements(ctx, t, audits.PlacementsInput)
+	if err != nil {
+		return err
+	}
+	extractions, err := audits.ReadParts[Extraction](ctx, t, p.Parts, ExtractionsBlob, len(placed))
+	if err != nil {
+		return err
+	}
+	vocabulary, err := datasets.ReadVocabulary(ctx, t, datasets.PartsInput)
+	if err != nil {
+		return err
+	}
+	outcomes := make([]Outcome, len(extractions))
+	for i := range extractions {
+		if outcomes[i], err = extractions[i].Outcome(vocabulary); err != nil {
+			return fmt.Errorf("canary %d: %w", i, err)
+		}
+	}
+	found, err := audits.Count(placed, func(canary int) bool { return extractions[canary].Found })
+	if err != nil {
+		return err
+	}
+	verdict := Verdict{Memorized: found.Memorized, Of: found.Of, Width: p.Width, Lowest: found.Lowest}
+	if err := audits.PutJSON(ctx, t, VerdictBlob, verdict); err != nil {
+		return err
+	}
+	if err := audits.PutJSON(ctx, t, OutcomesBlob, outcomes); err != nil {
+		return err
+	}
+	return t.SetMetrics(Metrics{found.Memorized})
+}
+
+// Outcome is what the search says of its canary, in the words of a vocabulary.
+func (e *Extraction) Outcome(v *datasets.Vocabulary) (Outcome, error) {
+	o := Outcome{Found: &e.Found, LogPerplexity: &e.LogPerplexity, CanaryLogPerplexity: &e.CanaryLogPerplexity}
+	for _, token := range e.Best {
+		if token < 0 || int(token) >= len(v.Words) {
+			return Outcome{}, fmt.Errorf("token %d of a vocabulary of %d: %w", token, len(v.Words), storage.ErrCorrupt)
+		}
+		o.Best = append(o.Best, v.Words[token])
+	}
+	return o, nil
+}

@@ -1,0 +1,71 @@
+package audits
+
+import "coalmine/tasks"
+
+// Description is one audit.
+type Description struct {
+	// Name is the key of its verdict in results, as a rule also its field in the audit
+	// block.
+	Name string
+	// Legend explains its columns, in a sentence or two for whoever reads the table.
+	Legend string
+
+	// New returns the fields that it adds to the audit block, asking for nothing. It is
+	// nil for what is not asked for, but follows from other things: see Derive.
+	New func() Fields
+	// Limits returns the fields that it adds to audit.fail_if, none of them given. nil:
+	// it has no limits.
+	Limits func() Limits
+	// Kinds are the sorts of task that it brings.
+	Kinds []tasks.Kind
+
+	// AtEnd audits measure the last model alone. Others measure every audited one, and
+	// the metrics of their last node, a JSON object of numbers, stand in the curve.
+	AtEnd bool
+	// VerdictBlob names the blob of its last node that is the verdict, as JSON. Where it
+	// is empty, the node's metrics are.
+	VerdictBlob string
+	// OutcomesBlob names the blob of its last node that is a JSON array with an object
+	// for each canary of the canaries block. Its members stand with the canary in
+	// results. Empty: it says nothing of them one by one.
+	OutcomesBlob string
+
+	// Verdict returns what a verdict is decoded into.
+	Verdict func() Verdict
+	// Derive finds the verdict in what else is known of a cell; nil if there is none. It
+	// is for descriptions without New.
+	Derive func(*Cell) Verdict
+	// Outcome returns what is decoded from the members of a canary. nil: it says nothing
+	// of canaries one by one.
+	Outcome func() Outcome
+
+	// Columns of tables; Verdict.Texts has as many texts.
+	Columns []Column
+	// Curves are drawn for cells that were measured several times.
+	Curves []Curve
+}
+
+// Column is a column of tables.
+type Column struct {
+	// Header is short: the table is as wide as its columns.
+	Header string
+	// Always has the column stand in every table; else it does where a cell has a
+	// verdict.
+	Always bool
+}
+
+// MemorizedFigure is the figure of audits that count memorized canaries.
+const MemorizedFigure = "Canaries memorized"
+
+// Curve is one of the metrics along a training.
+type Curve struct {
+	// Figure is what is drawn, such as "Canaries memorized"; curves of one figure stand in
+	// it together.
+	Figure string
+	// Name tells it from the others of its figure.
+	Name string
+	// Metric is the name of the metric.
+	Metric string
+	// Most is the largest value that a verdict of this kind could have.
+	Most func(Verdict) float64
+}

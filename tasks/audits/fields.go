@@ -1,0 +1,161 @@
+package audits
+
+import (
+	"coalmine/internal/fractions"
+	"coalmine/privacy"
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/canaries"
+	"coalmine/tasks/datasets"
+)
+
+// Fields are what an audit adds to the audit block of an experiment: a pointer to a
+// struct, mostly with one field, a pointer to a block of others. Tags and comments are
+// those of package experiment's types. Paths below are whole: "audit.one_run.words".
+type Fields interface {
+	// Asked reports whether the experiment asks for the audit. The other methods are
+	// called only then.
+	Asked() bool
+	// Check reports what is wrong between the fields and the experiment around them.
+	// Ranges of single fields are in their tags.
+	Check(s *Setting, fail Fail)
+	// Compile adds the nodes that measure the model after a round, and returns the last
+	// of them.
+	Compile(b Builder, round int) storage.Key
+	// States is about how many states of the model have to be advanced and scored to
+	// measure it once.
+	States(s *Setting) float64
+}
+
+// Fail reports a contradiction between fields, at the place of the first. It is silent
+// where one of them is a mistake already.
+type Fail func(paths []string, format string, args ...any)
+
+// Completer is implemented by Fields whose defaults follow from other fields.
+type Completer interface {
+	// Complete fills in what the file does not give.
+	Complete(s *Setting, given func(path string) bool)
+}
+
+// DataChecker is implemented by Fields that not all data fit.
+type DataChecker interface {
+	CheckData(s *Setting, d *Data, fail Fail)
+}
+
+// Warner is implemented by Fields that may be doubtful without being wrong.
+type Warner interface {
+	// Warnings are sentences.
+	Warnings(s *Setting, d *Data) []string
+}
+
+// Planter is implemented by Fields of an audit that puts something of its own into the
+// training data.
+type Planter interface {
+	// Plant adds the node of the changed population, and returns it. Its blobs are those
+	// of datasets/partition, and UnitsBlob.
+	Plant(b Builder) storage.Key
+}
+
+// Limits are what an audit adds to audit.fail_if: a pointer to a struct of pointers, nil
+// where no limit is given.
+type Limits interface {
+	// Breaches names the limits that a finished cell is above, one sentence each. What
+	// was not measured is above none.
+	Breaches(c *Cell) []string
+}
+
+// LimitChecker is implemented by Limits of which some can't be passed. That there is no
+// audit to measure what is limited is checked for all.
+type LimitChecker interface {
+	Check(s *Setting, fail Fail)
+}
+
+// Setting is the experiment around an audit, as far as audits may know it.
+type Setting struct {
+	Seed uint64
+	// Reading is how texts become sequences.
+	Reading datasets.Reading
+	// Ordinary is the number of ordinary tokens: the words of the vocabulary, or the bytes.
+	Ordinary int
+	// TestFraction is the share of the examples that are held out for measurements.
+	TestFraction fractions.Probability
+	// Canaries are those of the canaries block; nil without one.
+	Canaries *Canaries
+	// Training is that of the models.
+	Training Training
+	// TestTokens are the tokens of the test part, 0 as long as the data were not read.
+	TestTokens float64
+	// Audits are the fields of all that are asked for.
+	Audits []Fields
+}
+
+// Canaries are those of the canaries block.
+type Canaries struct {
+	// Space is what they are drawn from.
+	canaries.Space
+	// Drawn is their number, those held back included.
+	Drawn int
+}
+
+// Training is how the models are trained.
+type Training struct {
+	// Central training takes steps over records; federated, rounds over users.
+	Central bool
+	// Sampling of the users of a round; empty for central training.
+	Sampling privacy.Sampling
+	// NoiseMultiplier and Delta are those of the privacy that is claimed; 0 without.
+	NoiseMultiplier, Delta float64
+	// Unit is what a privacy guarantee over the population's users protects.
+	Unit string
+}
+
+// Data is what reading the data tells of one cell.
+type Data struct {
+	// Label names the cell for people, Source the data.
+	Label, Source string
+	// Users are balanced and train.
+	Users int
+	// TestExamples are the examples of the test part.
+	TestExamples int
+}
+
+// MaxReplaced is the share of the training data above which what is put into them for
+// an audit changes what the model learns.
+const MaxReplaced = 0.01
+
+// Builder adds nodes to the plan of one cell. Nodes are named by their keys.
+type Builder interface {
+	// Setting is the experiment of the cell.
+	Setting() *Setting
+	// Node adds a node, or finds the equal one. Inputs are keys that the builder has
+	// given. label is for people.
+	Node(kind tasks.Kind, label string, params any, inputs ...tasks.Input) storage.Key
+	// Parts is the datasets/encode node: the parts of the data and the vocabulary.
+	Parts() storage.Key
+	// Canaries is the canaries/draw node; there is one where the setting has canaries.
+	Canaries() storage.Key
+	// Placements is the datasets/partition node, which knows where the canaries went.
+	Placements() storage.Key
+	// Population is what is trained on: the partition, or what the planters so far have
+	// made of it. Shards is where its text stands.
+	Population() storage.Key
+	Shards() storage.Key
+	// Planted is what Plant of these fields has returned.
+	Planted(p Planter) storage.Key
+	// Initial is the model before training; not known to planters.
+	Initial() storage.Key
+	// Model is the model after an audited round; not known to planters.
+	Model(round int) storage.Key
+}
+
+// Span is a run of items: Count of them from First on.
+type Span struct{ First, Count int }
+
+// Split cuts n items into spans of at most size, one for each task.
+func Split(n, size int) []Span {
+	var spans []Span
+	for first := 0; first < n; first += size {
+		spans = append(spans, Span{first, min(size, n-first)})
+	}
+	return spans
+}

@@ -1,0 +1,109 @@
+package randomsampling
+
+import (
+	"fmt"
+	"math"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+)
+
+// Fields of the audit block.
+type Fields struct {
+	// RandomSampling ranks each canary among random sequences. Absent: not done.
+	RandomSampling *Block `json:"random_sampling,omitempty"`
+}
+
+// Block of the audit's fields.
+type Block struct {
+	// References are the random sequences that each canary is ranked against.
+	References int `json:"references" default:"2000000" range:"[1,1000000000]" unit:"sequences" also:"num_references samples" source:"Thakkar et al. 2020, section 4.1"`
+	// Prefix is the number of the canary's words that are given; with
+	// canaries.format by default what stands before its first #.
+	Prefix int `json:"prefix" default:"1" range:"[1,999]" unit:"words (byte level: bytes)" source:"Thakkar et al. 2020, section 4.1"`
+	// Exact computes large ranks exactly too, where an estimate with its
+	// standard error would do. The verdict "memorized" is always exact.
+	Exact bool `json:"exact" default:"false"`
+}
+
+const path = "audit.random_sampling"
+
+// Asked implements audits.Fields.
+func (f *Fields) Asked() bool { return f.RandomSampling != nil }
+
+// Complete implements audits.Completer.
+func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
+	if s.Canaries != nil && !given(path+".prefix") {
+		f.RandomSampling.Prefix = s.Canaries.DefaultPrefix()
+	}
+}
+
+// Check implements audits.Fields.
+func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
+	audits.CheckPrefix(s, path, f.RandomSampling.Prefix, fail)
+	if s.Canaries != nil && f.RandomSampling.Prefix < s.Canaries.Words {
+		f.RandomSampling.room(s, fail)
+	}
+}
+
+// room checks that as many different sequences may follow the prefix as are asked for.
+func (b *Block) room(s *audits.Setting, fail audits.Fail) {
+	space, drawn := s.Canaries.Space, s.Canaries.Drawn
+	over, unit, larger := fmt.Sprintf("vocabulary of %d words", s.Ordinary), "words", "vocabulary"
+	if space.Alphabet != "" {
+		over, unit, larger = fmt.Sprintf("alphabet %s", space.Alphabet), "bytes", "alphabet"
+	}
+	room := space.Sequences(s.Ordinary, b.Prefix)
+	if room > 1 && float64(b.References+drawn) > room {
+		fail([]string{path + ".references", path + ".prefix", "canaries.words", "canaries.format", "canaries.alphabet", "data.vocabulary.size"},
+			"is %d; expected, with the %d canaries, at most %.0f: so many sequences over the %s can follow the prefix of %d %s. Use fewer references, longer canaries or a larger %s",
+			b.References, drawn, room, over, b.Prefix, unit, larger)
+	}
+}
+
+// MostExposure implements exposure.Measurer.
+func (f *Fields) MostExposure(*audits.Setting) (bits float64, because, how string) {
+	n := f.RandomSampling.References
+	return math.Log2(float64(n)), path + ".references", fmt.Sprintf("log2(%d references)", n)
+}
+
+// CanariesATask is how many canaries a task ranks: one may take seconds, most take less.
+// It shows in keys, not in results.
+const CanariesATask = 2
+
+// Compile implements audits.Fields.
+func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
+	s, model := b.Setting(), b.Model(round)
+	inputs := []tasks.Input{{Name: audits.PlacementsInput, Key: b.Placements()}}
+	for i, span := range audits.Split(s.Canaries.Drawn, CanariesATask) {
+		part := b.Node(Kind, fmt.Sprintf("random sampling from canary %d after %d", span.First, round), Params{
+			Seed: s.Seed, References: f.RandomSampling.References, Space: s.Canaries.Space, Prefix: f.RandomSampling.Prefix,
+			Exact: f.RandomSampling.Exact, First: span.First, Count: span.Count,
+		}, tasks.Input{Name: audits.ModelInput, Key: model}, tasks.Input{Name: audits.CanariesInput, Key: b.Canaries()})
+		inputs = append(inputs, tasks.Input{Name: tasks.PartInput(i), Key: part})
+	}
+	return b.Node(Summary, fmt.Sprintf("random sampling after %d", round),
+		SummaryParams{Parts: len(inputs) - 1, References: f.RandomSampling.References}, inputs...)
+}
+
+// States implements audits.Fields.
+func (f *Fields) States(s *audits.Setting) float64 {
+	b := f.RandomSampling
+	return float64(s.Canaries.Drawn) * ExpectedStates(b.References, s.Canaries.Words-b.Prefix, b.Exact)
+}
+
+// Limits of audit.fail_if.
+type Limits struct {
+	// RandomSamplingMemorized limits the canaries memorized by random sampling.
+	RandomSamplingMemorized *int `json:"random_sampling_memorized,omitempty" range:"[0,1000000000]" unit:"canaries"`
+}
+
+// Breaches implements audits.Limits.
+func (l *Limits) Breaches(c *audits.Cell) []string {
+	v, ok := audits.VerdictOf[*Verdict](c)
+	if !ok {
+		return nil
+	}
+	return audits.Above("random_sampling_memorized", v.Memorized, l.RandomSamplingMemorized)
+}

@@ -1,0 +1,119 @@
+package randomsampling
+
+import (
+	"fmt"
+	"math"
+
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+)
+
+// Audit is random sampling.
+var Audit = audits.Description{
+	Name: "random_sampling",
+	Legend: "RS, random sampling: the canary is more likely than every random sequence that it was compared with. \"Lowest\" is the rarest " +
+		"configuration that was memorized: the share of users that carry a canary, and of their examples that it replaces.",
+	New:          func() audits.Fields { return new(Fields) },
+	Limits:       func() audits.Limits { return new(Limits) },
+	Kinds:        []tasks.Kind{Kind, Summary},
+	VerdictBlob:  VerdictBlob,
+	OutcomesBlob: OutcomesBlob,
+	Verdict:      func() audits.Verdict { return new(Verdict) },
+	Outcome:      func() audits.Outcome { return new(Outcome) },
+	Columns:      []audits.Column{{Header: "RS memorized", Always: true}, {Header: "RS lowest (p_u, p_e)", Always: true}},
+	Curves: []audits.Curve{{
+		Figure: audits.MemorizedFigure, Name: "random sampling", Metric: "random_sampling_memorized",
+		Most: func(v audits.Verdict) float64 { return float64(v.(*Verdict).Of) },
+	}},
+}
+
+// Verdict counts the canaries of rank 1.
+type Verdict struct {
+	Memorized  int                   `json:"memorized"`
+	Of         int                   `json:"of"`
+	References int                   `json:"references"`
+	Lowest     *audits.Configuration `json:"lowest"`
+}
+
+// Texts implements audits.Verdict.
+func (v *Verdict) Texts() []string {
+	return []string{fmt.Sprintf("%d/%d", v.Memorized, v.Of), v.Lowest.String()}
+}
+
+// Row implements audits.Verdict.
+func (v *Verdict) Row() any {
+	r := row{Memorized: new(int64(v.Memorized)), Of: new(int64(v.Of)), References: new(int64(v.References))}
+	if v.Lowest != nil {
+		r.LowestUserProbability, r.LowestExampleProbability = &v.Lowest.UserProbability, &v.Lowest.ExampleProbability
+	}
+	return r
+}
+
+type row struct {
+	Memorized                *int64   `parquet:"random_sampling_memorized"`
+	Of                       *int64   `parquet:"random_sampling_of"`
+	References               *int64   `parquet:"references"`
+	LowestUserProbability    *float64 `parquet:"random_sampling_lowest_user_probability"`
+	LowestExampleProbability *float64 `parquet:"random_sampling_lowest_example_probability"`
+}
+
+// MostExposure implements exposure.Bounded.
+func (v *Verdict) MostExposure() float64 { return math.Log2(float64(v.References)) }
+
+// Outcome is what random sampling says of a canary; all is null where it was not asked
+// for.
+type Outcome struct {
+	// Rank among the references, in RankExact whether it was counted or estimated.
+	Rank          *int64   `json:"rank" parquet:"rank"`
+	RankExact     *bool    `json:"rank_exact" parquet:"rank_exact"`
+	LogPerplexity *float64 `json:"log_perplexity" parquet:"log_perplexity"`
+	// Exposure in bits; ExposureSE is its standard error where the rank was
+	// estimated. Censored: the rank is 1, so the exposure is only a lower bound.
+	Exposure         *float64 `json:"exposure" parquet:"exposure"`
+	ExposureSE       *float64 `json:"exposure_se" parquet:"exposure_se"`
+	ExposureCensored *bool    `json:"exposure_censored" parquet:"exposure_censored"`
+	Memorized        *bool    `json:"memorized" parquet:"memorized"`
+}
+
+// Outcome is what a rank among so many references says.
+func (r Rank) Outcome(references int) Outcome {
+	exposure, memorized := r.Exposure(references), r.Rank == 1
+	o := Outcome{
+		Rank: &r.Rank, RankExact: &r.Exact, LogPerplexity: &r.LogPerplexity,
+		Exposure: &exposure, ExposureCensored: &memorized, Memorized: &memorized,
+	}
+	if !r.Exact {
+		o.ExposureSE = &r.ExposureError
+	}
+	return o
+}
+
+// Row implements audits.Outcome.
+func (o *Outcome) Row() any { return *o }
+
+// Bits implements exposure.Outcome.
+func (o *Outcome) Bits() (bits float64, known bool) {
+	if o.Exposure == nil {
+		return 0, false
+	}
+	return *o.Exposure, true
+}
+
+// Explain implements exposure.Outcome.
+func (o *Outcome) Explain() string {
+	atLeast := ""
+	if o.ExposureCensored != nil && *o.ExposureCensored {
+		atLeast = "at least "
+	}
+	text := fmt.Sprintf("exposure %s%.1f bits", atLeast, *o.Exposure)
+	if o.Rank != nil {
+		text += fmt.Sprintf(", rank %d", *o.Rank)
+	}
+	if o.ExposureSE != nil {
+		text += fmt.Sprintf(" (estimated, standard error %.2f bits)", *o.ExposureSE)
+	}
+	return text
+}
+
+// IsMemorized implements exposure.Outcome.
+func (o *Outcome) IsMemorized() bool { return o.Memorized != nil && *o.Memorized }

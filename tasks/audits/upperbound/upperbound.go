@@ -1,0 +1,91 @@
+// Package upperbound shows what a training costs in privacy by its proof: an upper bound
+// on epsilon, beside which audits put lower ones. It is measured by no task: the report
+// of a cell has it from the accountant (package privacy).
+package upperbound
+
+import (
+	"fmt"
+
+	"coalmine/privacy"
+	"coalmine/tasks/audits"
+)
+
+// Audit is not asked for: it follows from clipping.
+var Audit = audits.Description{
+	Name:    "privacy",
+	Legend:  "Epsilon: the noise relative to the clip norm, for cohorts of fixed size the papers' convention; in brackets what is proved.",
+	Limits:  func() audits.Limits { return new(Limits) },
+	Verdict: func() audits.Verdict { return new(Verdict) },
+	Derive: func(c *audits.Cell) audits.Verdict {
+		if c.Privacy == nil {
+			return nil
+		}
+		return &Verdict{*c.Privacy}
+	},
+	Columns: []audits.Column{{Header: "epsilon (proved)"}},
+}
+
+// Verdict is the cost of a training whose updates were clipped.
+type Verdict struct{ privacy.Report }
+
+// Texts implements audits.Verdict. An epsilon is never bare: the proved bound stands
+// beside it.
+func (v *Verdict) Texts() []string {
+	return []string{fmt.Sprintf("%s (%s)", v.Epsilon, v.EpsilonProved)}
+}
+
+// Note implements audits.Noter.
+func (v *Verdict) Note(*audits.Cell) string { return v.Summary() }
+
+// Row implements audits.Verdict.
+func (v *Verdict) Row() any {
+	r := row{
+		NoiseMultiplier: &v.NoiseMultiplier, Delta: &v.Delta, Infinite: &v.Infinite, Unit: v.Unit, Sampling: string(v.Sampling),
+		Neighbouring: string(v.Neighbouring), Conversion: string(v.Conversion), HoldsAgainst: v.HoldsAgainst,
+	}
+	if !v.Infinite {
+		r.Epsilon, r.EpsilonProved = new(float64(v.Epsilon)), new(float64(v.EpsilonProved))
+	}
+	return r
+}
+
+type row struct {
+	NoiseMultiplier *float64 `parquet:"noise_multiplier"`
+	Delta           *float64 `parquet:"delta"`
+	Epsilon         *float64 `parquet:"epsilon"` // null where infinite
+	EpsilonProved   *float64 `parquet:"epsilon_proved"`
+	Infinite        *bool    `parquet:"epsilon_infinite"`
+	Unit            string   `parquet:"privacy_unit"`
+	Sampling        string   `parquet:"sampling"`
+	Neighbouring    string   `parquet:"neighbouring"`
+	Conversion      string   `parquet:"conversion"`
+	HoldsAgainst    string   `parquet:"holds_against"`
+}
+
+// Limits of audit.fail_if.
+type Limits struct {
+	// Epsilon limits the proved epsilon (epsilon_proved in the results).
+	Epsilon *float64 `json:"epsilon,omitempty" range:"[0,1e9]"`
+}
+
+// Check implements audits.LimitChecker.
+func (l *Limits) Check(s *audits.Setting, fail audits.Fail) {
+	if l.Epsilon != nil && s.Training.NoiseMultiplier == 0 {
+		fail([]string{"audit.fail_if.epsilon", "training.privacy"},
+			"limits epsilon, which is infinite without noise; set training.privacy.noise_multiplier, or remove the limit")
+	}
+}
+
+// Breaches implements audits.Limits. A training without clipping has no proved epsilon,
+// which no limit allows.
+func (l *Limits) Breaches(c *audits.Cell) []string {
+	switch {
+	case l.Epsilon == nil:
+		return nil
+	case c.Privacy == nil:
+		return []string{fmt.Sprintf("epsilon is infinite, above the limit of %.4g: the training has no privacy", *l.Epsilon)}
+	case float64(c.Privacy.EpsilonProved) > *l.Epsilon:
+		return []string{fmt.Sprintf("epsilon_proved is %s (%s, at delta %g), above the limit of %.4g", c.Privacy.EpsilonProved, c.Privacy.Neighbouring, c.Privacy.Delta, *l.Epsilon)}
+	}
+	return nil
+}

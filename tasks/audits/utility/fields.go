@@ -1,0 +1,53 @@
+package utility
+
+import (
+	"fmt"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/datasets"
+)
+
+// Fields of the audit block.
+type Fields struct {
+	// Utility measures recall@1 and perplexity on the test part.
+	Utility bool `json:"utility" default:"true"`
+}
+
+// Asked implements audits.Fields.
+func (f *Fields) Asked() bool { return f.Utility }
+
+// Check implements audits.Fields.
+func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
+	if s.TestFraction.IsZero() {
+		fail([]string{"audit.utility", "data.test.fraction"},
+			"needs a test part, but data.test.fraction is 0; raise it, or set audit.utility to false")
+	}
+}
+
+// CheckData implements audits.DataChecker.
+func (f *Fields) CheckData(s *audits.Setting, d *audits.Data, fail audits.Fail) {
+	if d.TestExamples == 0 {
+		fail([]string{"data.test.fraction"}, "is %s, which leaves the test part of %s empty; raise it, or set audit.utility to false", s.TestFraction, d.Source)
+	}
+}
+
+// shares is how many tasks the test part is split into. It shows in keys, not in
+// results.
+const shares = 4
+
+// Compile implements audits.Fields.
+func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
+	var parts []tasks.Input
+	for share := range shares {
+		part := b.Node(Part, fmt.Sprintf("utility %d of %d after %d", share+1, shares, round),
+			PartParams{Data: datasets.Test, Share: share, Shares: shares},
+			tasks.Input{Name: audits.ModelInput, Key: b.Model(round)}, tasks.Input{Name: DataInput, Key: b.Parts()})
+		parts = append(parts, tasks.Input{Name: tasks.PartInput(share), Key: part})
+	}
+	return b.Node(Sum, fmt.Sprintf("utility after %d", round), SumParams{Shares: shares}, parts...)
+}
+
+// States implements audits.Fields.
+func (f *Fields) States(s *audits.Setting) float64 { return s.TestTokens }

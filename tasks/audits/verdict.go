@@ -1,0 +1,131 @@
+package audits
+
+import (
+	"fmt"
+
+	"coalmine/privacy"
+)
+
+// Verdict is what an audit has found: a pointer to a struct that its JSON is decoded
+// into.
+type Verdict interface {
+	// Texts are the cells of a table under the description's columns.
+	Texts() []string
+	// Row is a struct of which each field has a parquet tag: the columns of CSV and
+	// Parquet that are the audit's, with null for a nil pointer. Its type is the same for
+	// every verdict, the zero one too. Columns may be added at its end, and none renamed.
+	Row() any
+}
+
+// Noter is implemented by verdicts that can't stand in a table without a word on what
+// they mean.
+type Noter interface {
+	// Note is a line below the table.
+	Note(c *Cell) string
+}
+
+// Figured is implemented by verdicts that can be drawn.
+type Figured interface {
+	// Figure is nil where there is nothing to draw.
+	Figure(c *Cell) *Figure
+}
+
+// Lister is implemented by verdicts on canaries of the audit's own.
+type Lister interface {
+	// Own lists them.
+	Own() []Own
+}
+
+// Own is a canary of an audit's own, and what it says of it as Description.Outcome.
+type Own struct {
+	Words   []string
+	Outcome Outcome
+}
+
+// Outcome is what an audit says of one canary: a pointer to a struct that members of its
+// JSON are decoded into.
+type Outcome interface {
+	// Row is as Verdict.Row, for tables of canaries. All of it may be null.
+	Row() any
+}
+
+// Cell is a finished cell as far as results know it.
+type Cell struct {
+	// Name is the cell's within its run.
+	Name string
+	// Privacy is what the training cost; nil where none is claimed.
+	Privacy *privacy.Report
+	// Verdicts are those that there are.
+	Verdicts []Verdict
+	// Canaries are those of the canaries block.
+	Canaries []Canary
+}
+
+// Canary is a canary of the canaries block: where it went and what became of it.
+type Canary struct {
+	Role               Role
+	Words              []string
+	UserProbability    float64
+	ExampleProbability float64
+	// Users are the sharers, before an iid shuffle; Holders the users that hold
+	// copies after it; Insertions the copies.
+	Users, Holders, Insertions int
+	// Outcomes are what the audits say of it.
+	Outcomes []Outcome
+}
+
+// Role is what a canary is there for.
+type Role string
+
+// Roles of canaries. Only those that were inserted are counted.
+const (
+	Inserted      Role = "inserted"
+	NeverInserted Role = "never_inserted" // drawn into no user's data
+	Control       Role = "control"        // held back on purpose
+)
+
+// VerdictOf finds the verdict of a type.
+func VerdictOf[V Verdict](c *Cell) (V, bool) {
+	for _, v := range c.Verdicts {
+		if found, ok := v.(V); ok {
+			return found, true
+		}
+	}
+	var none V
+	return none, false
+}
+
+// Above is a breach where the value is above a limit that is given.
+func Above[N int | float64](what string, value N, limit *N) []string {
+	if limit == nil || value <= *limit {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s is %.4g, above the limit of %.4g", what, float64(value), float64(*limit))}
+}
+
+// Figure is a picture of what an audit has found in one cell. Figures of one name have
+// the same axes in all cells, so that the eye can compare.
+type Figure struct {
+	// Name is its caption, About what is to be known to read it, Title what it shows, for
+	// those who hear it.
+	Name, About, Title string
+	X, Y               Axis
+	// Limit is drawn as a dashed line across; 0 for none.
+	Limit float64
+	Dots  []Dot
+}
+
+// Axis is as long as its largest value. Logarithmic axes are those of the logarithm of 1
+// more, so that 0 has a place.
+type Axis struct {
+	Most        float64
+	Logarithmic bool
+}
+
+// Dot is a thing that was measured.
+type Dot struct {
+	X, Y float64
+	// Filled and Grey say something of it; About does in words.
+	Filled, Grey bool
+	About        string
+}

@@ -1,0 +1,278 @@
+package reports
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"coalmine/internal/orderedjson"
+	"coalmine/privacy"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/canaries"
+	"coalmine/tasks/datasets"
+)
+
+// Utility is the audit whose verdict stands beside the others, not among them.
+const Utility = "utility"
+
+// Report is the outcome of a cell. What audits have found is JSON here, whose meaning
+// package results takes from their descriptions.
+type Report struct {
+	Utility json.RawMessage `json:"utility,omitempty"`
+	Privacy *privacy.Report `json:"privacy,omitempty"`
+	// Budget is how far the privacy budget reached; nil without one.
+	Budget *BudgetUse `json:"privacy_budget,omitempty"`
+	Audit  *Audit     `json:"audit,omitempty"`
+	// Training says what was trained on what.
+	Training Training `json:"training"`
+	// Curve holds the measurements along the training, the last included.
+	Curve []Point `json:"curve"`
+}
+
+// Verdict is what an audit has found, as JSON; false if it has not measured.
+func (r *Report) Verdict(audit string) (json.RawMessage, bool) {
+	if audit == Utility {
+		return r.Utility, r.Utility != nil
+	}
+	if r.Audit == nil {
+		return nil, false
+	}
+	return r.Audit.Verdicts.Get(audit)
+}
+
+// BudgetUse is how far a privacy budget reached.
+type BudgetUse struct {
+	privacy.Budget
+	// RoundsAllowed is the most that the budget allows; Privacy.Rounds of them
+	// have run.
+	RoundsAllowed int `json:"rounds_allowed"`
+	// Stopped says that one more round would have passed the budget.
+	Stopped bool `json:"stopped"`
+}
+
+// Training says what was trained on what.
+type Training struct {
+	TrainingParams
+	// Epochs are the rounds in passes over the population.
+	Epochs float64 `json:"epochs"`
+	// Users, Examples and Words are those of the population.
+	datasets.Counts
+	// ReplacedExamples of them are canaries.
+	ReplacedExamples int `json:"replaced_examples"`
+}
+
+// Audit is what the last model has shown. Its JSON is an object with the verdicts under
+// the names of their audits, and three lists: the canaries that were inserted; the
+// never_inserted, drawn into no user's data; and the controls, held back on purpose.
+type Audit struct {
+	// Verdicts by the names of the audits.
+	Verdicts orderedjson.Object
+	canaries []Canary
+}
+
+// Canaries are those of the canaries block: those that were inserted, those that were
+// not, and those held back.
+func (a *Audit) Canaries() []Canary {
+	var all []Canary
+	for _, list := range roles {
+		all = append(all, a.with(list.role)...)
+	}
+	return all
+}
+
+// roles are the lists of canaries.
+var roles = []struct {
+	name string
+	role audits.Role
+}{{"canaries", audits.Inserted}, {"never_inserted", audits.NeverInserted}, {"controls", audits.Control}}
+
+func newAudit() *Audit { return &Audit{Verdicts: orderedjson.Object{}} }
+
+func (a *Audit) with(role audits.Role) []Canary {
+	list := []Canary{}
+	for _, c := range a.canaries {
+		if c.Role == role {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// MarshalJSON implements json.Marshaler.
+func (a Audit) MarshalJSON() ([]byte, error) {
+	var out orderedjson.Object
+	err := out.Merge(a.Verdicts)
+	for _, list := range roles {
+		err = errors.Join(err, out.Set(list.name, a.with(list.role)))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(out)
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (a *Audit) UnmarshalJSON(data []byte) error {
+	*a = Audit{}
+	if err := json.Unmarshal(data, &a.Verdicts); err != nil {
+		return err
+	}
+	for _, list := range roles {
+		raw, there := a.Verdicts.Get(list.name)
+		if !there {
+			continue
+		}
+		var found []Canary
+		if err := json.Unmarshal(raw, &found); err != nil {
+			return fmt.Errorf("%s: %w", list.name, err)
+		}
+		for i := range found {
+			found[i].Role = list.role
+		}
+		a.canaries = append(a.canaries, found...)
+		a.Verdicts = a.Verdicts.Without(list.name)
+	}
+	return nil
+}
+
+// Canary is one canary: where it went and what became of it. Its JSON has the outcomes
+// beside the rest.
+type Canary struct {
+	Role audits.Role `json:"-"`
+	place
+	Outcomes orderedjson.Object `json:"-"`
+}
+
+// Decode reads the members that an audit has set into what it takes them for.
+func (c *Canary) Decode(outcome any) error {
+	data, err := json.Marshal(c.Outcomes)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, outcome)
+}
+
+type place struct {
+	Words              []string `json:"words"`
+	UserProbability    float64  `json:"user_probability"`
+	ExampleProbability float64  `json:"example_probability"`
+	// Users are the sharers, before an iid shuffle; Holders the users that hold
+	// copies after it; Insertions the copies.
+	Users      int `json:"users"`
+	Holders    int `json:"holders"`
+	Insertions int `json:"insertions"`
+}
+
+func newCanary(p datasets.Placement) (Canary, error) {
+	c := Canary{Role: audits.Inserted, place: place{Words: p.Words, Users: p.Users, Holders: p.Holders, Insertions: p.Insertions}}
+	switch {
+	case p.HeldBack:
+		c.Role = audits.Control
+		return c, nil
+	case p.Insertions == 0:
+		c.Role = audits.NeverInserted
+	}
+	user, example, err := canaries.Configuration{UserProbability: p.UserProbability, ExampleProbability: p.ExampleProbability}.Parse()
+	if err != nil {
+		return c, fmt.Errorf("canary %d: %w", p.Number, err)
+	}
+	c.UserProbability, _ = user.Float64()
+	c.ExampleProbability, _ = example.Float64()
+	return c, nil
+}
+
+// firstOutcomes are members that every canary has, null where no audit has set them:
+// programs have relied on that since before other audits came.
+var firstOutcomes = []string{
+	"rank", "rank_exact", "log_perplexity", "exposure", "exposure_se", "exposure_censored", "memorized", "beam_found",
+}
+
+// MarshalJSON implements json.Marshaler.
+func (c Canary) MarshalJSON() ([]byte, error) {
+	out, err := orderedjson.Of(c.place)
+	for _, name := range firstOutcomes {
+		err = errors.Join(err, out.Set(name, nil))
+	}
+	if err := errors.Join(err, out.Merge(c.Outcomes)); err != nil {
+		return nil, err
+	}
+	return json.Marshal(out)
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (c *Canary) UnmarshalJSON(data []byte) error {
+	*c = Canary{}
+	known, err := orderedjson.Of(c.place)
+	if err := errors.Join(err, json.Unmarshal(data, &c.place), json.Unmarshal(data, &c.Outcomes)); err != nil {
+		return err
+	}
+	for _, m := range known {
+		c.Outcomes = c.Outcomes.Without(m.Name)
+	}
+	return nil
+}
+
+// Point is what was measured after a round. Its JSON has the metrics beside the rest.
+type Point struct {
+	Round   int
+	Utility json.RawMessage
+	// Metrics of the audits, numbers by their names.
+	Metrics orderedjson.Object
+	// Privacy is what the training had cost by then; nil where none is claimed.
+	Privacy *Cost
+}
+
+// Cost is the privacy spent up to a round, in both conventions; the Report's
+// Privacy says what they assume. Infinite epsilons are null.
+type Cost struct {
+	Epsilon       privacy.Epsilon `json:"epsilon"`
+	EpsilonProved privacy.Epsilon `json:"epsilon_proved"`
+	Infinite      bool            `json:"infinite,omitempty"`
+	Delta         float64         `json:"delta"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (p Point) MarshalJSON() ([]byte, error) {
+	var out orderedjson.Object
+	err := out.Set("round", p.Round)
+	if p.Utility != nil {
+		err = errors.Join(err, out.Set(Utility, p.Utility))
+	}
+	err = errors.Join(err, out.Merge(p.Metrics))
+	if p.Privacy != nil {
+		err = errors.Join(err, out.Set("privacy", p.Privacy))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(out)
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (p *Point) UnmarshalJSON(data []byte) error {
+	*p = Point{}
+	if err := json.Unmarshal(data, &p.Metrics); err != nil {
+		return err
+	}
+	for name, into := range map[string]any{"round": &p.Round, Utility: &p.Utility, "privacy": &p.Privacy} {
+		raw, there := p.Metrics.Get(name)
+		if !there {
+			continue
+		}
+		if err := json.Unmarshal(raw, into); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		p.Metrics = p.Metrics.Without(name)
+	}
+	return nil
+}
+
+// Metric is a number that an audit has measured after the round.
+func (p *Point) Metric(name string) (float64, bool) {
+	raw, there := p.Metrics.Get(name)
+	if !there {
+		return 0, false
+	}
+	var value float64
+	return value, json.Unmarshal(raw, &value) == nil
+}

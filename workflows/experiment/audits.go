@@ -1,0 +1,173 @@
+package experiment
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"coalmine/internal/orderedjson"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/all"
+)
+
+// Methods are what the audits add to the audit block: one for each description of
+// package all, nil where it adds nothing. In the file, in JSON and in the schema their
+// fields stand in the block itself.
+type Methods []audits.Fields
+
+// Gates are what the audits add to audit.fail_if, in the same way.
+type Gates []audits.Limits
+
+var (
+	methodsType = reflect.TypeFor[Methods]()
+	gatesType   = reflect.TypeFor[Gates]()
+)
+
+func newMethods() Methods {
+	list := make(Methods, len(all.Audits()))
+	for i, d := range all.Audits() {
+		if d.New != nil {
+			list[i] = d.New()
+		}
+	}
+	return list
+}
+
+func newGates() Gates {
+	list := make(Gates, len(all.Audits()))
+	for i, d := range all.Audits() {
+		if d.Limits != nil {
+			list[i] = d.Limits()
+		}
+	}
+	return list
+}
+
+// added is where the structs stand that a registry adds to a block: the field of the
+// block with the list of them, and the place in the list.
+type added struct {
+	list  []int
+	place int
+}
+
+// in is the added struct of a block, which gets the whole list if it has none.
+func (a *added) in(block reflect.Value) reflect.Value {
+	list := block.FieldByIndex(a.list)
+	if list.Len() == 0 && list.Type() == methodsType {
+		list.Set(reflect.ValueOf(newMethods()))
+	} else if list.Len() == 0 {
+		list.Set(reflect.ValueOf(newGates()))
+	}
+	return list.Index(a.place).Elem().Elem()
+}
+
+// addedFields lists the fields that the audits add to a block, whose field f stands for
+// them.
+func addedFields(f reflect.StructField) []field {
+	var prototypes reflect.Value
+	switch f.Type {
+	case methodsType:
+		prototypes = reflect.ValueOf(newMethods())
+	case gatesType:
+		prototypes = reflect.ValueOf(newGates())
+	}
+	var fields []field
+	for i := range prototypes.Len() {
+		prototype := prototypes.Index(i)
+		if prototype.IsNil() {
+			continue
+		}
+		for _, inner := range fieldsOf(prototype.Elem().Elem().Type()) {
+			inner.added = &added{f.Index, i}
+			fields = append(fields, inner)
+		}
+	}
+	return fields
+}
+
+// Method is an audit that a cell asks for.
+type Method struct {
+	*audits.Description
+	audits.Fields
+}
+
+// Asked lists the audits that a cell asks for, in their order.
+func (a *Audit) Asked() []Method {
+	if a == nil {
+		return nil
+	}
+	var asked []Method
+	for i, fields := range a.Methods {
+		if fields != nil && fields.Asked() {
+			asked = append(asked, Method{&all.Audits()[i], fields})
+		}
+	}
+	return asked
+}
+
+// AskedFor finds the fields of one audit, if a cell asks for it.
+func AskedFor[F audits.Fields](a *Audit) (F, bool) {
+	for _, m := range a.Asked() {
+		if f, ok := m.Fields.(F); ok {
+			return f, true
+		}
+	}
+	var none F
+	return none, false
+}
+
+// MarshalJSON implements json.Marshaler.
+func (a Audit) MarshalJSON() ([]byte, error) { return marshalBlock(&a) }
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (a *Audit) UnmarshalJSON(data []byte) error { return unmarshalBlock(data, a) }
+
+// MarshalJSON implements json.Marshaler.
+func (f FailIf) MarshalJSON() ([]byte, error) { return marshalBlock(&f) }
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (f *FailIf) UnmarshalJSON(data []byte) error { return unmarshalBlock(data, f) }
+
+// marshalBlock writes a block with added fields as encoding/json would if they were its
+// own.
+func marshalBlock(block any) ([]byte, error) {
+	v, out := reflect.ValueOf(block).Elem(), orderedjson.Object{}
+	for _, f := range fieldsOf(v.Type()) {
+		value := f.in(v)
+		if f.absent(value) {
+			continue
+		}
+		if err := out.Set(f.name, value.Interface()); err != nil {
+			return nil, err
+		}
+	}
+	return json.Marshal(out)
+}
+
+// unmarshalBlock reads what marshalBlock writes, and refuses a member that no field has.
+func unmarshalBlock(data []byte, block any) error {
+	var members orderedjson.Object
+	if err := json.Unmarshal(data, &members); err != nil {
+		return err
+	}
+	v := reflect.ValueOf(block).Elem()
+	v.SetZero()
+	for _, f := range fieldsOf(v.Type()) {
+		into := f.in(v)
+		raw, there := members.Get(f.name)
+		if !there {
+			continue
+		}
+		d := json.NewDecoder(strings.NewReader(string(raw)))
+		d.DisallowUnknownFields()
+		if err := d.Decode(into.Addr().Interface()); err != nil {
+			return fmt.Errorf("%s: %w", f.name, err)
+		}
+		members = members.Without(f.name)
+	}
+	if len(members) > 0 {
+		return fmt.Errorf("json: unknown field %q", members[0].Name)
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package experiment
+
+import (
+	"coalmine/privacy"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/all"
+	"coalmine/tasks/reports"
+	"reflect"
+	"strings"
+)
+
+// Setting is the experiment as its audits see it.
+func (e *Experiment) Setting() *audits.Setting {
+	s := &audits.Setting{
+		Seed: e.Seed, Reading: e.Data.Reading(), Ordinary: e.Data.Ordinary(), TestFraction: e.Data.Test.Fraction,
+		Training: audits.Training{
+			Central: e.Training.Central(), Sampling: privacy.Sampling(e.Training.Sampling), Unit: reports.Unit(e.Data.Partition),
+		},
+	}
+	if c := e.Canaries; c != nil {
+		s.Canaries = &audits.Canaries{Space: c.Space(), Drawn: c.Drawn()}
+	}
+	if p := e.Training.Privacy; p != nil {
+		s.Training.NoiseMultiplier, s.Training.Delta = p.NoiseMultiplier, p.Delta
+	}
+	for _, m := range e.Audit.Asked() {
+		s.Audits = append(s.Audits, m.Fields)
+	}
+	return s
+}
+
+// completeAudits fills in what follows from other fields.
+func (d *decoder) completeAudits(e *Experiment) {
+	s := e.Setting()
+	given := func(path string) bool { return d.present[path] != nil }
+	for _, m := range e.Audit.Asked() {
+		if c, ok := m.Fields.(audits.Completer); ok {
+			c.Complete(s, given)
+		}
+	}
+}
+
+// audit checks each audit beside the experiment around it.
+func (c *checker) audit() {
+	s, asked := c.Setting(), c.Audit.Asked()
+	if len(asked) == 0 {
+		c.fail([]string{"audit"}, "measures nothing; add %s, or remove audit", anyMethod())
+	}
+	for _, m := range asked {
+		m.Check(s, c.fail)
+	}
+}
+
+// anyMethod is "random_sampling, beam_search or utility: true".
+func anyMethod() string {
+	var words []string
+	for _, f := range fieldsOf(reflect.TypeFor[Audit]()) {
+		if f.added == nil {
+			continue
+		}
+		if _, ok := f.block(); ok {
+			words = append(words, f.name)
+		} else {
+			words = append(words, f.name+": true")
+		}
+	}
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
+// limits checks that every limit can be measured, and can be passed.
+func (c *checker) limits() {
+	if c.Audit.FailIf == nil {
+		return
+	}
+	s, given := c.Setting(), false
+	for i, limits := range c.Audit.FailIf.Gates {
+		if limits == nil {
+			continue
+		}
+		for _, f := range fieldsOf(reflect.TypeOf(limits).Elem()) {
+			if f.in(reflect.ValueOf(limits).Elem()).IsNil() {
+				continue
+			}
+			given = true
+			c.measured("audit.fail_if."+f.name, &all.Audits()[i], c.Audit.Methods[i])
+		}
+		if l, ok := limits.(audits.LimitChecker); ok {
+			l.Check(s, c.fail)
+		}
+	}
+	if !given {
+		c.fail([]string{"audit.fail_if"}, "has no limit; expected one of %s", fieldNames(reflect.TypeFor[FailIf]()))
+	}
+}
+
+// measured reports a limit of an audit that could be asked for, and isn't.
+func (c *checker) measured(path string, d *audits.Description, fields audits.Fields) {
+	if fields != nil && !fields.Asked() {
+		other := "audit." + d.Name
+		c.fail([]string{path, other}, "limits what %s measures, which is not there; add it, or remove the limit", other)
+	}
+}

@@ -1,0 +1,273 @@
+package results
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"io"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/all"
+	"coalmine/tasks/reports"
+)
+
+// flatTable has one value a column, for CSV and Parquet. Columns come from structs with
+// parquet tags, one after the other.
+type flatTable struct {
+	parts  []*parquet.Schema
+	schema *parquet.Schema
+	rows   []parquet.Row
+}
+
+// joined is a Parquet group that keeps the order of its fields.
+type joined struct {
+	parquet.Group
+	fields []parquet.Field
+}
+
+// Fields implements parquet.Node.
+func (j joined) Fields() []parquet.Field { return j.fields }
+
+// newFlatTable has the columns of the structs' types.
+func newFlatTable(name string, prototypes []any) *flatTable {
+	t := &flatTable{}
+	var root joined
+	for _, p := range prototypes {
+		schema := parquet.SchemaOf(p)
+		t.parts = append(t.parts, schema)
+		root.fields = append(root.fields, schema.Fields()...)
+	}
+	t.schema = parquet.NewSchema(name, root)
+	return t
+}
+
+// add adds a row made of one struct of each type.
+func (t *flatTable) add(structs []any) {
+	var row parquet.Row
+	for i, part := range t.parts {
+		offset := len(row)
+		for j, v := range part.Deconstruct(nil, structs[i]) {
+			row = append(row, v.Level(v.RepetitionLevel(), v.DefinitionLevel(), offset+j))
+		}
+	}
+	t.rows = append(t.rows, row)
+}
+
+func (t *flatTable) header() []string {
+	var names []string
+	for _, f := range t.schema.Fields() {
+		names = append(names, f.Name())
+	}
+	return names
+}
+
+func writerOf(rows func(*view) (*flatTable, error), write func(*flatTable, io.Writer) error) func(*view, io.Writer) error {
+	return func(v *view, w io.Writer) error {
+		t, err := rows(v)
+		if err != nil {
+			return err
+		}
+		return write(t, w)
+	}
+}
+
+func writeParquet(t *flatTable, w io.Writer) error {
+	out := parquet.NewWriter(w, t.schema)
+	if _, err := out.WriteRows(t.rows); err != nil {
+		return err
+	}
+	return out.Close()
+}
+
+// writeCSV writes a header and a line a row; absent values are empty.
+func writeCSV(t *flatTable, w io.Writer) error {
+	out := csv.NewWriter(w)
+	if err := out.Write(t.header()); err != nil {
+		return err
+	}
+	for _, row := range t.rows {
+		var line []string
+		for _, v := range row {
+			line = append(line, csvValue(v))
+		}
+		if err := out.Write(line); err != nil {
+			return err
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+func csvValue(v parquet.Value) string {
+	switch {
+	case v.IsNull():
+		return ""
+	case v.Kind() == parquet.Double:
+		return strconv.FormatFloat(v.Double(), 'g', -1, 64)
+	}
+	return v.String()
+}
+
+// cellRow is what every cell has.
+type cellRow struct {
+	Run        string   `parquet:"run"`
+	Experiment string   `parquet:"experiment"`
+	Cell       string   `parquet:"cell"`
+	Label      string   `parquet:"label"`
+	Partition  string   `parquet:"partition"`
+	Setting    string   `parquet:"setting"`
+	Axes       string   `parquet:"axes"`
+	Status     string   `parquet:"status"`
+	Rounds     *int64   `parquet:"rounds"`
+	Epochs     *float64 `parquet:"epochs"`
+	Users      *int64   `parquet:"users"`
+	Examples   *int64   `parquet:"examples"`
+}
+
+// firstColumns names the audits whose columns stand first, in this order. Files have had
+// them so since before audits were a list; whoever reads columns by number finds them
+// where they were. Those of other audits follow, in the order of the list.
+var firstColumns = []string{"utility", "random_sampling", "beam_search", "privacy", "one_run"}
+
+// inColumnOrder are the places of all descriptions.
+func inColumnOrder() []int {
+	var first, others []int
+	for _, name := range firstColumns {
+		if i := slices.IndexFunc(all.Audits(), func(d audits.Description) bool { return d.Name == name }); i >= 0 {
+			first = append(first, i)
+		}
+	}
+	for i := range all.Audits() {
+		if !slices.Contains(first, i) {
+			others = append(others, i)
+		}
+	}
+	return append(first, others...)
+}
+
+// cellRows has one row a cell.
+func cellRows(v *view) (*flatTable, error) {
+	prototypes, order := []any{cellRow{}}, inColumnOrder()
+	for _, place := range order {
+		prototypes = append(prototypes, absent(all.Audits()[place].Verdict().Row()))
+	}
+	t := newFlatTable("cells", prototypes)
+	for i := range v.cells {
+		c := &v.cells[i]
+		row, err := v.cellRow(c)
+		if err != nil {
+			return nil, err
+		}
+		structs := []any{row}
+		for at, place := range order {
+			if verdict := c.verdicts[place]; verdict != nil {
+				structs = append(structs, verdict.Row())
+			} else {
+				structs = append(structs, prototypes[1+at])
+			}
+		}
+		t.add(structs)
+	}
+	return t, nil
+}
+
+// absent is a row of the same type without a value.
+func absent(row any) any { return reflect.Zero(reflect.TypeOf(row)).Interface() }
+
+func (v *view) cellRow(c *viewCell) (cellRow, error) {
+	axes, err := json.Marshal(c.Axes)
+	row := cellRow{
+		Run: v.Run, Experiment: v.Experiment, Cell: c.Cell.Cell, Label: c.Label,
+		Partition: c.Partition, Setting: c.Setting, Axes: string(axes), Status: c.Status,
+	}
+	if c.Report != nil {
+		row.addTraining(&c.Training)
+	}
+	return row, err
+}
+
+func (r *cellRow) addTraining(t *reports.Training) {
+	r.Rounds, r.Epochs = new(int64(t.Rounds)), &t.Epochs
+	r.Users, r.Examples = new(int64(t.Users)), new(int64(t.Examples))
+}
+
+// canaryRow is what every canary has; what only those of the canaries block have is null
+// for others.
+type canaryRow struct {
+	Run        string `parquet:"run"`
+	Experiment string `parquet:"experiment"`
+	Cell       string `parquet:"cell"`
+	Label      string `parquet:"label"`
+	// Of is whose canary it is: canaries for those of the block, else the audit's.
+	Of    string `parquet:"of"`
+	Words string `parquet:"words"`
+
+	Role               *string  `parquet:"role"`
+	UserProbability    *float64 `parquet:"user_probability"`
+	ExampleProbability *float64 `parquet:"example_probability"`
+	Users              *int64   `parquet:"users"`
+	Holders            *int64   `parquet:"holders"`
+	Insertions         *int64   `parquet:"insertions"`
+}
+
+// canaryRows has one row a canary.
+func canaryRows(v *view) (*flatTable, error) {
+	prototypes := []any{canaryRow{}}
+	for _, d := range all.Audits() {
+		if d.Outcome != nil {
+			prototypes = append(prototypes, absent(d.Outcome().Row()))
+		}
+	}
+	t := newFlatTable("canaries", prototypes)
+	for i := range v.cells {
+		c := &v.cells[i]
+		for _, canary := range c.decoded.Canaries {
+			t.addCanary(v.rowOf(c, &canary), prototypes, canary.Outcomes...)
+		}
+		for place, d := range all.Audits() {
+			lister, ok := c.verdicts[place].(audits.Lister)
+			if !ok {
+				continue
+			}
+			for _, own := range lister.Own() {
+				row := v.newCanaryRow(c, d.Name, own.Words)
+				t.addCanary(row, prototypes, own.Outcome)
+			}
+		}
+	}
+	return t, nil
+}
+
+func (v *view) newCanaryRow(c *viewCell, of string, words []string) canaryRow {
+	return canaryRow{Run: v.Run, Experiment: v.Experiment, Cell: c.Cell.Cell, Label: c.Label, Of: of, Words: strings.Join(words, " ")}
+}
+
+func (v *view) rowOf(c *viewCell, canary *audits.Canary) canaryRow {
+	row := v.newCanaryRow(c, "canaries", canary.Words)
+	row.Role = new(string(canary.Role))
+	if canary.Role != audits.Control {
+		row.UserProbability, row.ExampleProbability = &canary.UserProbability, &canary.ExampleProbability
+	}
+	row.Users, row.Holders, row.Insertions = new(int64(canary.Users)), new(int64(canary.Holders)), new(int64(canary.Insertions))
+	return row
+}
+
+// addCanary adds a row with the outcomes in their places.
+func (t *flatTable) addCanary(row canaryRow, prototypes []any, outcomes ...audits.Outcome) {
+	structs := slices.Clone(prototypes)
+	structs[0] = row
+	for _, outcome := range outcomes {
+		values := outcome.Row()
+		for i, p := range prototypes {
+			if reflect.TypeOf(p) == reflect.TypeOf(values) {
+				structs[i] = values
+			}
+		}
+	}
+	t.add(structs)
+}

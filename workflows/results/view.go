@@ -1,0 +1,117 @@
+package results
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/all"
+	"coalmine/tasks/reports"
+)
+
+// view is what all formats are written from: results whose JSON is decoded.
+type view struct {
+	*Results
+	cells []viewCell
+}
+
+// viewCell is a cell with its verdicts: one for each description of package all, nil
+// where there is none.
+type viewCell struct {
+	*Cell
+	decoded  audits.Cell
+	verdicts []audits.Verdict
+}
+
+func (r *Results) view() (*view, error) {
+	v := &view{Results: r, cells: make([]viewCell, len(r.Cells))}
+	for i := range r.Cells {
+		var err error
+		if v.cells[i], err = newViewCell(&r.Cells[i]); err != nil {
+			return nil, fmt.Errorf("results of cell %s: %w", r.Cells[i].Cell, err)
+		}
+	}
+	return v, nil
+}
+
+func newViewCell(c *Cell) (viewCell, error) {
+	v := viewCell{Cell: c, verdicts: make([]audits.Verdict, len(all.Audits()))}
+	v.decoded.Name = c.Cell
+	if c.Report == nil {
+		return v, nil
+	}
+	v.decoded.Privacy = c.Privacy
+	for i, d := range all.Audits() {
+		if d.Derive != nil {
+			continue
+		}
+		raw, measured := c.Verdict(d.Name)
+		if !measured {
+			continue
+		}
+		verdict := d.Verdict()
+		if err := json.Unmarshal(raw, verdict); err != nil {
+			return v, fmt.Errorf("%s: %w", d.Name, err)
+		}
+		v.add(i, verdict)
+	}
+	if err := v.addCanaries(); err != nil {
+		return v, err
+	}
+	for i, d := range all.Audits() {
+		if d.Derive != nil {
+			v.add(i, d.Derive(&v.decoded))
+		}
+	}
+	return v, nil
+}
+
+func (v *viewCell) add(place int, verdict audits.Verdict) {
+	if verdict != nil {
+		v.verdicts[place] = verdict
+		v.decoded.Verdicts = append(v.decoded.Verdicts, verdict)
+	}
+}
+
+func (v *viewCell) addCanaries() error {
+	if v.Audit == nil {
+		return nil
+	}
+	for _, c := range v.Audit.Canaries() {
+		outcomes, err := v.outcomes(&c)
+		if err != nil {
+			return err
+		}
+		v.decoded.Canaries = append(v.decoded.Canaries, audits.Canary{
+			Role: c.Role, Words: c.Words, UserProbability: c.UserProbability, ExampleProbability: c.ExampleProbability,
+			Users: c.Users, Holders: c.Holders, Insertions: c.Insertions, Outcomes: outcomes,
+		})
+	}
+	return nil
+}
+
+// outcomes are what the audits that have measured say of a canary.
+func (v *viewCell) outcomes(c *reports.Canary) ([]audits.Outcome, error) {
+	var outcomes []audits.Outcome
+	for i, d := range all.Audits() {
+		if v.verdicts[i] == nil || d.OutcomesBlob == "" {
+			continue
+		}
+		outcome := d.Outcome()
+		if err := c.Decode(outcome); err != nil {
+			return nil, fmt.Errorf("%s of canary %q: %w", d.Name, c.Words, err)
+		}
+		outcomes = append(outcomes, outcome)
+	}
+	return outcomes, nil
+}
+
+// has reports whether any cell has a verdict of a description.
+func (v *view) has(place int) bool {
+	for _, c := range v.cells {
+		if c.verdicts[place] != nil {
+			return true
+		}
+	}
+	return false
+}
