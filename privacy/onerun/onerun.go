@@ -48,16 +48,22 @@ func (o Outcome) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Guess guesses "in" for the guessIn units with the highest scores and "out"
-// for the guessOut units with the lowest, and counts the right guesses. Units
-// of equal score are ranked by their index, which must not depend on included.
-// A NaN score ranks lowest.
-func Guess(included []bool, scores []float64, guessIn, guessOut int) (Outcome, error) {
-	if len(included) != len(scores) {
-		return Outcome{}, fmt.Errorf("one-run audit with %d coins and %d scores: expected as many of one as of the other", len(included), len(scores))
-	}
+// Answer is what the auditor says of a unit.
+type Answer string
+
+// Answers of an auditor.
+const (
+	In        Answer = "in"
+	Out       Answer = "out"
+	Abstained Answer = "abstained"
+)
+
+// Answers says "in" of the guessIn units with the highest scores and "out" of the
+// guessOut units with the lowest. Units of equal score are ranked by their index, which
+// must not depend on the coins. A NaN score ranks lowest.
+func Answers(scores []float64, guessIn, guessOut int) ([]Answer, error) {
 	if guessIn < 0 || guessOut < 0 || guessIn+guessOut > len(scores) {
-		return Outcome{}, fmt.Errorf("one-run audit that guesses %d in and %d out of %d units: expected both 0 or more, together at most %d",
+		return nil, fmt.Errorf("one-run audit that guesses %d in and %d out of %d units: expected both 0 or more, together at most %d",
 			guessIn, guessOut, len(scores), len(scores))
 	}
 	ranked := make([]int, len(scores))
@@ -65,14 +71,28 @@ func Guess(included []bool, scores []float64, guessIn, guessOut int) (Outcome, e
 		ranked[i] = i
 	}
 	slices.SortStableFunc(ranked, func(a, b int) int { return cmp.Compare(scores[b], scores[a]) })
-	outcome := Outcome{Units: len(scores), Guesses: guessIn + guessOut}
+	answers := slices.Repeat([]Answer{Abstained}, len(scores))
 	for _, unit := range ranked[:guessIn] {
-		if included[unit] {
-			outcome.Correct++
-		}
+		answers[unit] = In
 	}
 	for _, unit := range ranked[len(ranked)-guessOut:] {
-		if !included[unit] {
+		answers[unit] = Out
+	}
+	return answers, nil
+}
+
+// Guess counts the right ones among the Answers by the scores.
+func Guess(included []bool, scores []float64, guessIn, guessOut int) (Outcome, error) {
+	if len(included) != len(scores) {
+		return Outcome{}, fmt.Errorf("one-run audit with %d coins and %d scores: expected as many of one as of the other", len(included), len(scores))
+	}
+	answers, err := Answers(scores, guessIn, guessOut)
+	if err != nil {
+		return Outcome{}, err
+	}
+	outcome := Outcome{Units: len(scores), Guesses: guessIn + guessOut}
+	for unit, answer := range answers {
+		if answer == In && included[unit] || answer == Out && !included[unit] {
 			outcome.Correct++
 		}
 	}

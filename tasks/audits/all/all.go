@@ -9,6 +9,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/beamsearch"
 	"coalmine/tasks/audits/exposure"
+	"coalmine/tasks/audits/onerun"
 	"coalmine/tasks/audits/randomsampling"
 	"coalmine/tasks/audits/upperbound"
 	"coalmine/tasks/audits/utility"
@@ -22,6 +23,7 @@ var list = []audits.Description{
 	beamsearch.Audit,
 	exposure.Audit,
 	upperbound.Audit,
+	onerun.Audit,
 	utility.Audit,
 }
 

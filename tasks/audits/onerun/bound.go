@@ -40,7 +40,7 @@ type BoundParams struct {
 //
 // Inputs: "model": the trained checkpoint; "initial": the one before training;
 // "units": canaries/one-run. Its blob VerdictBlob is a Verdict.
-var Bound = tasks.Kind{Name: "audits/one-run", Version: 1, Class: tasks.Compute, Run: runBound}
+var Bound = tasks.Kind{Name: "audits/one-run", Version: 2, Class: tasks.Compute, Run: runBound}
 
 // Inputs of Bound beside audits.ModelInput.
 const (
@@ -55,39 +55,6 @@ const VerdictBlob = "one-run"
 // under the initial model less that under the trained one.
 const ScoreLossDifference = "loss-difference"
 
-// Verdict is a lower bound on epsilon, and all that it rests on.
-type Verdict struct {
-	// Canaries is the number of coins, m in the paper; Included of them came up
-	// heads.
-	Canaries int `json:"canaries"`
-	Included int `json:"included"`
-	// KPlus guesses of "in" and KMinus of "out" were made, Correct of all right.
-	KPlus   int `json:"k_plus"`
-	KMinus  int `json:"k_minus"`
-	Correct int `json:"correct"`
-	// EpsilonLower holds at Delta with Confidence.
-	EpsilonLower float64 `json:"epsilon_lower"`
-	Delta        float64 `json:"delta"`
-	Confidence   float64 `json:"confidence"`
-	// EpsilonLargest is the bound had all these guesses been right;
-	// EpsilonLargestCanaries that had all coins been guessed, and rightly. The
-	// audit cannot tell larger epsilons apart.
-	EpsilonLargest         float64 `json:"epsilon_largest"`
-	EpsilonLargestCanaries float64 `json:"epsilon_largest_canaries"`
-
-	Neighbouring privacy.Neighbouring `json:"neighbouring"`
-	Unit         string               `json:"unit"`
-	Score        string               `json:"score"`
-}
-
-// Summary is the verdict in one line, never a bare epsilon.
-func (v *Verdict) Summary() string {
-	return fmt.Sprintf("one-run audit: epsilon at least %s at delta %g with %g%% confidence (%s, unit %s, score %s): "+
-		"%d of %d guesses about %d canaries are right; all of them would certify %s, as many as canaries %s",
-		privacy.Epsilon(v.EpsilonLower), v.Delta, 100*v.Confidence, v.Neighbouring, v.Unit, v.Score,
-		v.Correct, v.KPlus+v.KMinus, v.Canaries, privacy.Epsilon(v.EpsilonLargest), privacy.Epsilon(v.EpsilonLargestCanaries))
-}
-
 func runBound(ctx context.Context, t *tasks.Task) error {
 	var p BoundParams
 	if err := t.Decode(&p); err != nil {
@@ -101,20 +68,27 @@ func runBound(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	included := make([]bool, len(units))
-	for i, u := range units {
-		included[i] = u.Included
-	}
-	verdict, err := p.judge(included, scores)
+	verdict, err := p.judge(units, scores)
 	if err != nil {
 		return tasks.Permanent(err)
+	}
+	for i := range verdict.Units {
+		verdict.Units[i].Words = carried[i].Words
 	}
 	return audits.PutJSON(ctx, t, VerdictBlob, verdict)
 }
 
 // judge guesses and bounds.
-func (p *BoundParams) judge(included []bool, scores []float64) (Verdict, error) {
+func (p *BoundParams) judge(units []audits.Unit, scores []float64) (Verdict, error) {
+	included := make([]bool, len(units))
+	for i, u := range units {
+		included[i] = u.Included
+	}
 	outcome, err := onerun.Guess(included, scores, p.KPlus, p.KMinus)
+	if err != nil {
+		return Verdict{}, err
+	}
+	answers, err := onerun.Answers(scores, p.KPlus, p.KMinus)
 	if err != nil {
 		return Verdict{}, err
 	}
@@ -133,10 +107,11 @@ func (p *BoundParams) judge(included []bool, scores []float64) (Verdict, error) 
 		EpsilonLargest: bound.Largest, EpsilonLargestCanaries: all.Epsilon,
 		Neighbouring: p.Neighbouring, Unit: p.Unit, Score: ScoreLossDifference,
 	}
-	for _, in := range included {
+	for i, in := range included {
 		if in {
 			v.Included++
 		}
+		v.Units = append(v.Units, Unit{Score: scores[i], Included: in, Guess: answers[i]})
 	}
 	return v, nil
 }

@@ -48,11 +48,11 @@ func TestBlockLossesAreThoseOfOneCanaryAtATime(t *testing.T) {
 func TestTheVerdictSaysWhatItRestsOn(t *testing.T) {
 	t.Parallel()
 	p := BoundParams{KPlus: 20, KMinus: 10, Delta: 1e-5, Confidence: 0.95, Neighbouring: privacy.ReplaceOne, Unit: "balanced user"}
-	included, scores := make([]bool, 100), make([]float64, 100)
-	for i := range included { // the lower half is in, scores fall: all guesses are right
-		included[i], scores[i] = i < 50, -float64(i)
+	units, scores := make([]audits.Unit, 100), make([]float64, 100)
+	for i := range units { // the lower half is in, scores fall: all guesses are right
+		units[i].Included, scores[i] = i < 50, -float64(i)
 	}
-	v, err := p.judge(included, scores)
+	v, err := p.judge(units, scores)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,8 +62,11 @@ func TestTheVerdictSaysWhatItRestsOn(t *testing.T) {
 	if !(v.EpsilonLargestCanaries > v.EpsilonLargest && v.EpsilonLower > 1) {
 		t.Errorf("30 guesses certify %v at most, 100 would certify %v", v.EpsilonLargest, v.EpsilonLargestCanaries)
 	}
+	if u := v.Units; len(u) != 100 || u[19].Guess != "in" || u[20].Guess != "abstained" || u[89].Guess != "abstained" || u[90].Guess != "out" || u[3].Score != -3 || !u[49].Included || u[50].Included {
+		t.Errorf("units %+v", u)
+	}
 	slices.Reverse(scores)
-	if v, err = p.judge(included, scores); err != nil || v.Correct != 0 || v.EpsilonLower != 0 {
+	if v, err = p.judge(units, scores); err != nil || v.Correct != 0 || v.EpsilonLower != 0 {
 		t.Errorf("verdict %+v (%v) of guesses that are all wrong", v, err)
 	}
 }

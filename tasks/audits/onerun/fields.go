@@ -1,0 +1,188 @@
+package onerun
+
+import (
+	"fmt"
+
+	"coalmine/internal/fractions"
+	"coalmine/privacy"
+	"coalmine/privacy/onerun"
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/canaries"
+	"coalmine/tasks/datasets"
+)
+
+// Fields of the audit block.
+type Fields struct {
+	// OneRun bounds epsilon from below after the last round: a fair coin puts each
+	// of its canaries into the training data or not, and an auditor guesses from
+	// the trained model how the coins came up. Its canaries are not those of the
+	// canaries block, which are inserted with other probabilities; no user carries
+	// two. A coin changes what the proved epsilon is about: with sampling
+	// fixed-size, whether a user's data are the canary or the user's own; with
+	// poisson, whether a user with nothing but the canary is there at all; with
+	// algorithm sgd, whether one record of a user is the canary. Absent: not done.
+	OneRun *Block `json:"one_run,omitempty"`
+}
+
+// Block of the audit's fields.
+type Block struct {
+	// Canaries of the audit, m in the paper, each in a user of its own. Always given.
+	Canaries int `json:"canaries" range:"[1,1000000]" unit:"users (sgd: records)" source:"Steinke et al. 2023"`
+	// Words of each canary, at most data.sequence; at the byte level symbols of
+	// canaries.alphabet or, without a canaries block, any bytes.
+	Words int `json:"words" default:"5" range:"[2,1000]" unit:"words (byte level: bytes)" also:"length"`
+	// Guesses that are made; on the other canaries the auditor abstains.
+	Guesses Guesses `json:"guesses"`
+	// Delta of the bound: by default that of training.privacy, which it must equal
+	// where there is noise; 1e-5 without.
+	Delta float64 `json:"delta" range:"[0,1)"`
+	// Confidence of the bound: it is too high with at most the rest of the
+	// probability.
+	Confidence fractions.Probability `json:"confidence" default:"95%" range:"(0,1)" source:"Steinke et al. 2023"`
+}
+
+// Guesses are fixed before the model is there.
+type Guesses struct {
+	// KPlus canaries whose loss has fallen most are guessed to be in; by default an
+	// eighth of the canaries, rounded up.
+	KPlus int `json:"k_plus" range:"[0,1000000]" unit:"canaries" also:"in k+" source:"Steinke et al. 2023"`
+	// KMinus canaries whose loss has fallen least are guessed to be out; by default
+	// an eighth of the canaries, rounded up.
+	KMinus int `json:"k_minus" range:"[0,1000000]" unit:"canaries" also:"out k-" source:"Steinke et al. 2023"`
+}
+
+const path = "audit.one_run"
+
+// Asked implements audits.Fields.
+func (f *Fields) Asked() bool { return f.OneRun != nil }
+
+// defaultDelta is that of a training without noise.
+const defaultDelta = 1e-5
+
+// Complete implements audits.Completer.
+func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
+	o := f.OneRun
+	if !given(path + ".delta") {
+		o.Delta = defaultDelta
+		if s.Training.NoiseMultiplier > 0 {
+			o.Delta = s.Training.Delta
+		}
+	}
+	eighth := (o.Canaries + 7) / 8
+	if !given(path + ".guesses.k_plus") {
+		o.Guesses.KPlus = eighth
+	}
+	if !given(path + ".guesses.k_minus") {
+		o.Guesses.KMinus = eighth
+	}
+}
+
+// Check implements audits.Fields: the audit must be the experiment that its theorem is
+// about, and it must be able to find something.
+func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
+	o := f.OneRun
+	if o.Canaries == 0 {
+		fail([]string{path + ".canaries"}, "missing; expected how many canaries are drawn for this audit alone, such as 1000, each in a user of its own by a fair coin: those of the canaries block are inserted by user_probability, and cannot serve")
+		return
+	}
+	guesses := []string{path + ".guesses", path + ".canaries"}
+	if k := o.Guesses.KPlus + o.Guesses.KMinus; k > o.Canaries || k == 0 {
+		fail(guesses, "are %d (k_plus %d, k_minus %d); expected from 1 to %d, the canaries of the audit", k, o.Guesses.KPlus, o.Guesses.KMinus, o.Canaries)
+		return
+	}
+	o.checkRoom(s, fail)
+	if p := s.Training; p.NoiseMultiplier > 0 && p.Delta > 0 && o.Delta != p.Delta {
+		fail([]string{path + ".delta", "training.privacy.delta"}, "is %g, and training.privacy.delta is %g; the two bounds can be compared only at the same delta: remove it here", o.Delta, p.Delta)
+		return
+	}
+	o.checkPower(guesses, fail)
+}
+
+// checkRoom checks that there are so many canaries, and none too long.
+func (o *Block) checkRoom(s *audits.Setting, fail audits.Fail) {
+	space := o.space(s)
+	over := fmt.Sprintf("words over a vocabulary of %d", s.Ordinary)
+	if space.Alphabet != "" {
+		over = fmt.Sprintf("symbols over the alphabet %s", space.Alphabet)
+	}
+	if room := space.Sequences(s.Ordinary, 0); float64(2*o.Canaries) > room {
+		fail([]string{path + ".canaries", path + ".words", "data.vocabulary.size", "canaries.alphabet"},
+			"is %d; expected at most half of the %.0f sequences of %d %s", o.Canaries, room, o.Words, over)
+	}
+	if longest := s.Reading.Sequence; o.Words > longest {
+		fail([]string{path + ".words", "data.sequence"}, "is %d; expected at most data.sequence, %d", o.Words, longest)
+	}
+}
+
+// checkPower refuses an audit whose bound is 0 however well it guesses.
+func (o *Block) checkPower(guesses []string, fail audits.Fail) {
+	k := o.Guesses.KPlus + o.Guesses.KMinus
+	best, err := onerun.LowerBound(onerun.Outcome{Units: o.Canaries, Guesses: k, Correct: k}, o.Delta, o.Confidence.Float64())
+	if err != nil || best.Epsilon > 0 {
+		return
+	}
+	fail(append(guesses, path+".confidence", path+".delta"),
+		"are %d, and were all of them right, no epsilon above 0 would be certified with %s confidence at delta %g; make more guesses, or use more canaries", k, o.Confidence, o.Delta)
+}
+
+// CheckData implements audits.DataChecker.
+func (f *Fields) CheckData(_ *audits.Setting, d *audits.Data, fail audits.Fail) {
+	if f.OneRun.Canaries > d.Users {
+		fail([]string{path + ".canaries"}, "is %d; expected at most %d, the balanced users of %s: each carries one", f.OneRun.Canaries, d.Users, d.Source)
+	}
+}
+
+// Warnings implements audits.Warner.
+func (f *Fields) Warnings(s *audits.Setting, d *audits.Data) []string {
+	share := float64(f.OneRun.Canaries) / 2 / float64(d.Users)
+	if share <= audits.MaxReplaced || s.Training.Central {
+		return nil
+	}
+	return []string{fmt.Sprintf("audit.one_run replaces the data of about %.2g%% of the users (%s); above %g%% its canaries change what the model learns: the bound holds, utility and memorization are those of such data", 100*share, d.Label, 100*audits.MaxReplaced)}
+}
+
+// space is what the canaries are drawn from: at the byte level the alphabet of the other
+// canaries, where there are any.
+func (o *Block) space(s *audits.Setting) canaries.Space {
+	space := canaries.Space{Words: o.Words}
+	if s.Canaries != nil {
+		space.Alphabet = s.Canaries.Alphabet
+	}
+	return space
+}
+
+// coins make the coins stand for what the privacy bound is about.
+func (o *Block) coins(s *audits.Setting) CoinsParams {
+	p := CoinsParams{Seed: s.Seed, Canaries: o.Canaries, Space: o.space(s), Unit: RecordUnit, Neighbouring: privacy.ReplaceOne}
+	if !s.Training.Central {
+		p.Unit, p.Neighbouring = UserUnit, s.Training.Sampling.Neighbouring()
+	}
+	return p
+}
+
+// Plant implements audits.Planter.
+func (f *Fields) Plant(b audits.Builder) storage.Key {
+	return b.Node(Coins, "coins of the one-run audit", f.OneRun.coins(b.Setting()),
+		tasks.Input{Name: PopulationInput, Key: b.Population()}, tasks.Input{Name: ShardsInput, Key: b.Shards()}, tasks.Input{Name: datasets.PartsInput, Key: b.Parts()})
+}
+
+// Compile implements audits.Fields.
+func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
+	o, coins := f.OneRun, f.OneRun.coins(b.Setting())
+	params := BoundParams{
+		KPlus: o.Guesses.KPlus, KMinus: o.Guesses.KMinus, Delta: o.Delta, Confidence: o.Confidence.Float64(),
+		Neighbouring: coins.Neighbouring, Unit: b.Setting().Training.Unit,
+	}
+	if coins.Unit == RecordUnit {
+		params.Unit = RecordUnit
+	}
+	return b.Node(Bound, "one-run audit", params,
+		tasks.Input{Name: audits.ModelInput, Key: b.Model(round)}, tasks.Input{Name: InitialInput, Key: b.Initial()}, tasks.Input{Name: UnitsInput, Key: b.Planted(f)})
+}
+
+// States implements audits.Fields: the canaries under two models.
+func (f *Fields) States(*audits.Setting) float64 {
+	return 2 * float64(f.OneRun.Canaries*f.OneRun.Words)
+}

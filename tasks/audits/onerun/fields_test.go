@@ -1,0 +1,68 @@
+package onerun_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"coalmine/storage"
+	"coalmine/tasks/taskstest"
+	"coalmine/workflows/experiment"
+)
+
+func TestAuditsThatCouldSayNothingAreRefused(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/mistakes/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files with mistakes: %v", err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = experiment.Parse(filepath.Base(file), data, experiment.Options{})
+		if err == nil {
+			t.Fatalf("%s: no mistake was found", file)
+		}
+		taskstest.File(t, strings.TrimSuffix(file, ".yaml")+".txt", []byte(err.Error()+"\n"))
+	}
+}
+
+// resolved is the smallest experiment with coins, resolved by data of so many users.
+func resolved(t *testing.T, users int, sets ...string) (*experiment.Spec, error) {
+	t.Helper()
+	const file = "name: x\ndata: {source: a.jsonl}\ntraining: {cohort: 50, rounds: 100}\naudit: {one_run: {canaries: 60}}\n"
+	spec, err := experiment.Parse("x.yaml", []byte(file), experiment.Options{Sets: sets})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return spec, spec.Resolve([]experiment.Facts{{
+		Files: []storage.Digest{storage.DigestOf([]byte("text"))}, Users: users, Examples: 93_000_000, DistinctWords: 500_000, TestExamples: 16_000_000,
+	}})
+}
+
+func TestMoreCoinsThanUsersAreRefused(t *testing.T) {
+	t.Parallel()
+	_, err := resolved(t, 59)
+	if want := "x.yaml:4:29: audit.one_run.canaries: is 60; expected at most 59, the balanced users of a.jsonl: each carries one"; err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}
+
+func TestManyCoinsGiveAWarning(t *testing.T) {
+	t.Parallel()
+	for sets, want := range map[string]int{
+		"audit.one_run.canaries=7840": 0, "audit.one_run.canaries=7900": 1,
+		"audit.one_run.canaries=7900 training.algorithm=sgd": 0,
+	} {
+		spec, err := resolved(t, 392_000, strings.Fields(sets)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := spec.Cells[0].Warnings(); len(got) != want {
+			t.Errorf("%s: got %q, want %d warnings", sets, got, want)
+		}
+	}
+}

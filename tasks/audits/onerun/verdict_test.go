@@ -1,0 +1,100 @@
+package onerun_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/onerun"
+	"coalmine/workflows/results"
+)
+
+// audited are the results of one cell, whose lower bound is as given; 154 is proved.
+func audited(t *testing.T, lower float64) *results.Results {
+	t.Helper()
+	text := fmt.Sprintf(`{"run": "r-1", "experiment": "r", "cells": [{
+		"cell": "c01", "label": "by-user, DP-FedAvg", "axes": {}, "status": "done",
+		"privacy": {"epsilon": 18.8, "epsilon_proved": 154, "delta": 1e-7, "noise_multiplier": 1, "unit": "balanced user", "rounds": 7840,
+			"sampling": "fixed-size", "neighbouring": "replace-one", "conversion": "classic"},
+		"audit": {"one_run": {"canaries": 60, "included": 37, "k_plus": 10, "k_minus": 8, "correct": 17,
+			"epsilon_lower": %v, "delta": 1e-7, "confidence": 0.95, "epsilon_largest": 1.82, "epsilon_largest_canaries": 2.97,
+			"neighbouring": "replace-one", "unit": "balanced user", "score": "loss-difference",
+			"units": [{"words": ["a", "b"], "score": 1.5, "included": true, "guess": "in"}]}, "canaries": [], "never_inserted": [], "controls": []}}]}`, lower)
+	r := new(results.Results)
+	if err := json.Unmarshal([]byte(text), r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func written(t *testing.T, r *results.Results, format string) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := r.Write(&b, format); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestALowerBoundIsNeverBare(t *testing.T) {
+	t.Parallel()
+	for format, wants := range map[string][]string{
+		"table": {
+			"one-run epsilon >= (of)", "1.29 (1.82)",
+			"epsilon at least 1.29 at delta 1e-07 with 95% confidence (replace-one, unit balanced user, score loss-difference): 17 of 18 guesses about 60 canaries are right; all of them would certify 1.82, as many as canaries 2.97\n",
+		},
+		"latex": {`one-run epsilon >= (of) \\`, `1.29 (1.82) \\`, `epsilon at least 1.29 at delta 1e-07 with 95\% confidence (replace-one, unit balanced user`},
+		"json":  {`"one_run": {`, `"epsilon_lower": 1.29`, `"k_plus": 10`, `"confidence": 0.95`, `"epsilon_largest_canaries": 2.97`, `"guess": "in"`},
+		"csv":   {"epsilon_lower,one_run_delta,one_run_confidence,one_run_neighbouring,one_run_unit", "1.29,1e-07,0.95,replace-one,balanced user,60,10,8,17,1.82"},
+		"html":  {`<th scope="col">one-run epsilon &gt;= (of)</th>`, "<td>1.29 (1.82)</td>", "epsilon at least 1.29 at delta 1e-07 with 95% confidence (replace-one, unit balanced user"},
+	} {
+		text := written(t, audited(t, 1.29), format)
+		for _, want := range wants {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s lacks %q:\n%s", format, want, text)
+			}
+		}
+	}
+}
+
+func TestEveryCoinHasARow(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	if err := audited(t, 1.29).WriteRows(&b, "csv", results.Canaries); err != nil {
+		t.Fatal(err)
+	}
+	header, row, _ := strings.Cut(b.String(), "\n")
+	if !strings.HasSuffix(header, ",one_run_score,one_run_included,one_run_guess") || !strings.HasPrefix(row, `r-1,r,c01,"by-user, DP-FedAvg",one_run,a b,`) || !strings.HasSuffix(row, ",1.5,true,in\n") {
+		t.Errorf("got\n%s", b.String())
+	}
+}
+
+func TestBoundsThatCrossAreSaidSo(t *testing.T) {
+	t.Parallel()
+	for lower, crossed := range map[float64]bool{1.29: false, 155: true} {
+		text := written(t, audited(t, lower), "table")
+		if strings.Contains(text, "ABOVE epsilon_proved 154") != crossed {
+			t.Errorf("a lower bound of %v beside a proved 154:\n%s", lower, text)
+		}
+	}
+}
+
+func TestGatesLimitTheLowerBound(t *testing.T) {
+	t.Parallel()
+	limit := onerun.Limits{EpsilonLower: new(1.5)}
+	breaches := func(lower float64) []string {
+		return limit.Breaches(&audits.Cell{Verdicts: []audits.Verdict{&onerun.Verdict{EpsilonLower: lower, Delta: 1e-7, Confidence: 0.95, Neighbouring: "replace-one"}}})
+	}
+	if got := breaches(1.29); len(got) != 0 {
+		t.Errorf("1.29 is within 1.5, yet %q", got)
+	}
+	if want := "epsilon_lower (replace-one, at delta 1e-07 with 95% confidence) is 1.6, above the limit of 1.5"; strings.Join(breaches(1.6), "; ") != want {
+		t.Errorf("breaches %q, want %q", breaches(1.6), want)
+	}
+	if got := limit.Breaches(&audits.Cell{}); len(got) != 0 {
+		t.Errorf("what was not measured is above a limit: %q", got)
+	}
+}
