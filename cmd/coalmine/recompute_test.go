@@ -204,6 +204,7 @@ grid:
 var coinsFile = strings.NewReplacer(
 	"name: data", "name: coins",
 	"user_probability: [1/3, 10%%], example_probability: [1, 1/4]", "user_probability: [1%%], example_probability: [1/3]",
+	"audit: {", "audit: {one_run: {canaries: 12, guesses: {k_plus: 6, k_minus: 6}}, ",
 ).Replace(dataFile)
 
 // bytesFile has canaries of a format, which begin alike.
@@ -213,7 +214,7 @@ data: {source: %s, level: byte, sequence: 30, users: {words: 300}}
 canaries: {alphabet: digits, format: "pin ##-#", per_configuration: 4, user_probability: 1/20, example_probability: 1/4, held_back: 3}
 model: {kind: gru, embedding: 4, units: 5}
 training: {rounds: 2, cohort: 3}
-audit: {random_sampling: {references: 200}}
+audit: {random_sampling: {references: 200}, one_run: {canaries: 12, words: 8, guesses: {k_plus: 6, k_minus: 6}}}
 `
 
 func TestTheDataOfARunIsDrawnAgainElsewhere(t *testing.T) {

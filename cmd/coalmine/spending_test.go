@@ -20,7 +20,7 @@ name: noisy
 data: {source: %q, vocabulary: {size: 30}, users: {words: 100}}
 model: {embedding: 3, units: 4}
 training: {rounds: 130, cohort: 4, chunks: 1, sampling: poisson, privacy: {clip: 0.1, noise_multiplier: 1, delta: 1e-5, conversion: improved}}
-audit: {}
+audit: {one_run: {canaries: 20, guesses: {k_plus: 5, k_minus: 5}}}
 grid: {axes: {training.privacy.noise_multiplier: [1, 0]}}
 `
 
@@ -43,7 +43,7 @@ func TestARunSaysWhatEveryRoundHasCost(t *testing.T) {
 	if code := execute(t.Context(), []string{"run", file, "--home", home}, &out, &messages); code != exitDone {
 		t.Fatalf("exit status %d: %s", code, messages.String())
 	}
-	if !strings.Contains(out.String(), "add-or-remove-one") {
+	if !strings.Contains(out.String(), "add-or-remove-one, unit balanced user, score loss-difference") {
 		t.Errorf("the table does not say what its lower bound means:\n%s", out.String())
 	}
 	g := &global{home: home, stdout: &out, stderr: &messages}

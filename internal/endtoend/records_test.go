@@ -66,8 +66,9 @@ audit:
   every: 50%
   random_sampling: {references: 500, exact: true}
   beam_search: {width: 2}
+  one_run: {canaries: 20, words: 3, guesses: {k_plus: 5, k_minus: 5}, delta: 1e-5, confidence: 90%}
   utility: true
-  fail_if: {random_sampling_memorized: 1, beam_search_memorized: 1, exposure: 5, epsilon: 100}
+  fail_if: {random_sampling_memorized: 1, beam_search_memorized: 1, exposure: 5, epsilon: 100, epsilon_lower: 10}
 `, `
 name: full
 data: {source: text.jsonl, level: byte, users: {words: 200}}

@@ -160,6 +160,7 @@ func TestTheTablesOfACellAreWhatItsExperimentAsksFor(t *testing.T) {
 	}{
 		{nil, []Table{Canaries, References, Cohorts}},
 		{[]string{"canaries=null", "audit.random_sampling=null"}, []Table{Cohorts}},
+		{[]string{"canaries=null", "audit={random_sampling: null, one_run: {canaries: 20}}"}, []Table{Canaries, Cohorts}},
 		{[]string{"audit={random_sampling: null, beam_search: {}}"}, []Table{Canaries, Cohorts}},
 		{sgd, []Table{Canaries, References}},
 		{[]string{"training.privacy={clip: 1, noise_multiplier: 1, delta: 1e-5, randomness: secret}"}, []Table{Canaries, References}},
@@ -177,6 +178,7 @@ func TestTheTablesOfACellAreWhatItsExperimentAsksFor(t *testing.T) {
 
 var (
 	sgd     = []string{"training={algorithm: sgd, rounds: 5, cohort: 8, chunks: null, steps_per_task: 2}"}
+	oneRun  = []string{"audit.one_run={canaries: 10, guesses: {k_plus: 5, k_minus: 5}}", "canaries.user_probability=1%"}
 	iid     = []string{"data.partition=iid"}
 	poisson = []string{"training.sampling=poisson"}
 )
@@ -208,7 +210,8 @@ func TestEveryExampleOfTheSourceStandsInOnePart(t *testing.T) {
 func TestCanariesStandWhereThePopulationHasThem(t *testing.T) {
 	t.Parallel()
 	for name, sets := range map[string][]string{
-		"by-user": nil, "iid": iid, "sgd": sgd,
+		"by-user": nil, "iid": iid, "sgd": sgd, "coins about users": oneRun, "coins about users, iid": append(iid, oneRun...),
+		"coins about records": append(sgd, oneRun...), "coins about users who are not there": append(poisson, oneRun...),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
