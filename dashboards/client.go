@@ -246,6 +246,17 @@ func (c *Client) Results(ctx context.Context, run string) (*results.Results, err
 	return &answer, nil
 }
 
+// Rounds implements control.API.
+func (c *Client) Rounds(ctx context.Context, run string) (*results.Rounds, error) {
+	var answer results.Rounds
+	target := c.runPath(run, "results")
+	target.RawQuery = url.Values{"rows": {string(results.RoundRows)}}.Encode()
+	if err := c.get(ctx, target, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
 // Model implements control.API.
 func (c *Client) Model(ctx context.Context, run, cell string, round int) ([]byte, error) {
 	target := c.runPath(run, "model")

@@ -36,6 +36,7 @@ type fakeAPI struct {
 	data     []byte
 	nodes    []control.Node
 	spending control.Spending
+	rounds   results.Rounds
 	logs     []control.AttemptLog
 	// collected is the answer to collections and removals.
 	collected collection.Result
@@ -191,6 +192,14 @@ func (f *fakeAPI) Results(_ context.Context, run string) (*results.Results, erro
 	defer f.mu.Unlock()
 	f.asked.run = run
 	r := f.results
+	return &r, f.err
+}
+
+func (f *fakeAPI) Rounds(_ context.Context, run string) (*results.Rounds, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked.run = run
+	r := f.rounds
 	return &r, f.err
 }
 

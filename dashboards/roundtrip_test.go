@@ -13,6 +13,7 @@ import (
 
 	"coalmine/privacy"
 	"coalmine/storage"
+	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/reports"
 	"coalmine/workflows/collection"
 	"coalmine/workflows/control"
@@ -122,6 +123,18 @@ func TestWhatIsAskedAndAnsweredArrivesWhole(t *testing.T) {
 			if _, err := c.Model(ctx, "", "", round); err != nil || api.asked.cell != "" || api.asked.round != round {
 				t.Errorf("the only cell was asked for as %q after %d, want %d (%v)", api.asked.cell, api.asked.round, round, err)
 			}
+		}
+	})
+	t.Run("rounds", func(t *testing.T) {
+		api.rounds = results.Rounds{Run: "grid", Experiment: "grid", Cells: []results.CellRounds{{
+			Cell: "c01", Label: "iid", Axes: experiment.Axes{}, Rounds: []results.Round{{
+				Row:          checkpoints.Row{Round: 1, Clients: 4, Norms: checkpoints.Norms{Least: 0.5, Largest: 2}, Spending: checkpoints.Spending{Clip: 1}},
+				ClippedNorms: results.ClippedNorms{Least: 0.5, Largest: 1},
+			}},
+		}}}
+		got, err := c.Rounds(ctx, "grid")
+		if err != nil || !reflect.DeepEqual(*got, api.rounds) || api.asked.run != "grid" {
+			t.Errorf("asked for %q, got %+v, %v", api.asked.run, got, err)
 		}
 	})
 	t.Run("data", func(t *testing.T) {
@@ -296,7 +309,7 @@ func TestResultsComeInEveryFormat(t *testing.T) {
 			t.Errorf("canaries as %s: %s, %d bytes, want %d", format, a.Status, len(a.body), want.Len())
 		}
 	}
-	for query, want := range map[string]string{"format=html&rows=canaries": "format html has no rows of canaries; expected one of csv, parquet", "rows=users": "expected cells or canaries"} {
+	for query, want := range map[string]string{"format=html&rows=canaries": "format html has no rows of canaries; expected one of csv, parquet", "format=html&rows=rounds": "format html has no rows of rounds; expected one of json, csv, parquet", "rows=users": "expected cells, canaries or rounds"} {
 		if a := c.ask(t, "GET", "/api/v1/runs/latest/results?"+query, nil, nil); a.StatusCode != 400 || !strings.Contains(a.body, want) {
 			t.Errorf("%s: %s %s", query, a.Status, a.body)
 		}
@@ -371,6 +384,7 @@ func TestEveryMethodReportsErrors(t *testing.T) {
 		"Drain":      func() error { _, err := c.Drain(ctx, "w"); return err },
 		"Experiment": func() error { _, err := c.Experiment(ctx, ""); return err },
 		"Results":    func() error { _, err := c.Results(ctx, ""); return err },
+		"Rounds":     func() error { _, err := c.Rounds(ctx, ""); return err },
 		"Model":      func() error { _, err := c.Model(ctx, "", "", 0); return err },
 		"Data":       func() error { return c.Data(ctx, "", "", dataexport.Parts, dataexport.JSONLines, io.Discard) },
 		"Nodes":      func() error { _, err := c.Nodes(ctx, "", ""); return err },

@@ -194,20 +194,39 @@ func (s *Server) runResults(w http.ResponseWriter, r *http.Request) error {
 	if err := format.Has(rows); err != nil {
 		return fmt.Errorf("answer %w: %w", control.ErrInput, err)
 	}
-	found, err := s.api.Results(r.Context(), runName(r))
+	if rows == results.RoundRows {
+		newFlow(w, nil) // there are many: it may take long
+	}
+	var b bytes.Buffer
+	id, err := s.writeResults(r.Context(), &b, runName(r), format.Name, rows)
 	if err != nil {
 		return err
 	}
-	var b bytes.Buffer
-	if err := found.WriteRows(&b, format.Name, rows); err != nil {
-		return fmt.Errorf("results of run %s: %w", found.Run, err)
-	}
 	w.Header().Set("Content-Type", format.MediaType)
 	if format.Extension != "" {
-		attach(w, found.Run+format.Extension)
+		attach(w, id+format.Extension)
 	}
 	send(w, b.Bytes())
 	return nil
+}
+
+// writeResults writes the outcome of a run, whose id it returns.
+func (s *Server) writeResults(ctx context.Context, w io.Writer, run, format string, rows results.Rows) (id string, err error) {
+	if rows == results.RoundRows {
+		found, err := s.api.Rounds(ctx, run)
+		if err != nil {
+			return "", err
+		}
+		return found.Run, found.Write(w, format)
+	}
+	found, err := s.api.Results(ctx, run)
+	if err != nil {
+		return "", err
+	}
+	if err := found.WriteRows(w, format, rows); err != nil {
+		return "", fmt.Errorf("results of run %s: %w", found.Run, err)
+	}
+	return found.Run, nil
 }
 
 // runTable is the answer to GET /runs/{run}/table: the results as people read them, and

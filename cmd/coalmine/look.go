@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -270,7 +271,11 @@ func newResultsCommand(g *global) *cobra.Command {
 		Long: `Print the outcome of a run, complete or not. The first columns of the table are
 those of Table 1 of Thakkar et al. 2020; others are there where a cell has them.
 
-` + legendsHelp() + `Formats:
+` + legendsHelp() + `--rows rounds writes, as json, csv or parquet, what every round has said about itself:
+its loss, its clients, the quantiles of their norms before and after clipping, the
+clip norm and what the rounds so far have cost.
+
+Formats:
 ` + formatsHelp(),
 		Example: "  coalmine results quickstart --format html -o report.html\n  coalmine results quickstart --json | jq '.cells[].audit.random_sampling'",
 		GroupID: groupLook,
@@ -287,18 +292,28 @@ those of Table 1 of Thakkar et al. 2020; others are there where a cell has them.
 				return fmt.Errorf("--rows: %w", err)
 			}
 			return g.withControl(c.Context(), func(api control.API) error {
-				r, err := api.Results(c.Context(), runArgument(args))
+				write, err := resultsOf(c.Context(), api, runArgument(args), format, results.Rows(rows))
 				if err != nil {
 					return err
 				}
-				return g.writeFile(output, func(w io.Writer) error { return r.WriteRows(w, format, results.Rows(rows)) })
+				return g.writeFile(output, write)
 			})
 		},
 	}
 	c.Flags().StringVar(&format, "format", results.FormatNames()[0], strings.Join(results.FormatNames(), ", "))
-	c.Flags().StringVar(&rows, "rows", string(results.Cells), "what has a row of csv and parquet: cells, or canaries with all that the audits say of each")
+	c.Flags().StringVar(&rows, "rows", string(results.Cells), "what has a row of csv and parquet: cells; canaries with all that the audits say of each; or rounds")
 	c.Flags().StringVarP(&output, "output", "o", "", "file to write; standard output if none is given")
 	return c
+}
+
+// resultsOf gets the outcome of a run, and returns what writes it.
+func resultsOf(ctx context.Context, api control.API, run, format string, rows results.Rows) (func(io.Writer) error, error) {
+	if rows == results.RoundRows {
+		r, err := api.Rounds(ctx, run)
+		return func(w io.Writer) error { return r.Write(w, format) }, err
+	}
+	r, err := api.Results(ctx, run)
+	return func(w io.Writer) error { return r.WriteRows(w, format, rows) }, err
 }
 
 // legendsHelp explains the columns of the table.

@@ -24,15 +24,20 @@ audit: {one_run: {canaries: 20, guesses: {k_plus: 5, k_minus: 5}}}
 grid: {axes: {training.privacy.noise_multiplier: [1, 0]}}
 `
 
-func TestARunSaysWhatEveryRoundHasCost(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
+// spendingText is a source of 23 users.
+func spendingText() string {
 	var text strings.Builder
 	for i := range 900 {
 		fmt.Fprintf(&text, `{"user":"u%d","text":"a%d b%d c%d d%d"}`+"\n", i%23, i%13, i%7, i%5, i*i%11)
 	}
+	return text.String()
+}
+
+func TestARunSaysWhatEveryRoundHasCost(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
 	source, file := filepath.Join(dir, "text.jsonl"), filepath.Join(dir, "noisy.yaml")
-	for path, data := range map[string]string{source: text.String(), file: fmt.Sprintf(noisyFile, source)} {
+	for path, data := range map[string]string{source: spendingText(), file: fmt.Sprintf(noisyFile, source)} {
 		if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
 			t.Fatal(err)
 		}

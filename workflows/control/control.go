@@ -69,6 +69,8 @@ type API interface {
 	Experiment(ctx context.Context, run string) (*experiment.Spec, error)
 	// Results returns the outcome of a run, complete or not.
 	Results(ctx context.Context, run string) (*results.Results, error)
+	// Rounds returns what the trainings of a run have said about every round.
+	Rounds(ctx context.Context, run string) (*results.Rounds, error)
 	// Model returns the checkpoint of a cell after a round (of SGD: a step) as a
 	// safetensors file with its vocabulary: 0 is the initial model, LastRound the
 	// trained one.
@@ -495,6 +497,15 @@ func (l *Local) Results(ctx context.Context, name string) (*results.Results, err
 		return nil, err
 	}
 	return results.Load(ctx, l.archive, run)
+}
+
+// Rounds implements API.
+func (l *Local) Rounds(ctx context.Context, name string) (*results.Rounds, error) {
+	run, err := l.find(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return results.LoadRounds(ctx, l.archive, run)
 }
 
 // Experiment implements API.

@@ -227,7 +227,7 @@ func (l *Local) checkpointSteps(ctx context.Context, chain *plan.Chain) ([]int, 
 	if chain == nil {
 		return nil, nil
 	}
-	done, err := l.lastStep(ctx, chain)
+	done, err := availability.LastStep(ctx, l.archive, chain)
 	steps := chain.LastingSteps()
 	for step := plan.Segment(done)*tasks.SegmentSteps + 1; step <= done; step++ {
 		steps = append(steps, step)

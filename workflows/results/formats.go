@@ -2,6 +2,7 @@ package results
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -23,21 +24,23 @@ type Format struct {
 	write func(*view, io.Writer) error
 	// writeCanaries writes one row a canary; nil where the format has no such form.
 	writeCanaries func(*view, io.Writer) error
+	// writeRounds writes one row a round; nil where the format has no such form.
+	writeRounds func(*Rounds, io.Writer) error
 }
 
 // formats is the registry: the command, its completion, the API and the page take
 // them from here, the first being the command's default.
 var formats = []Format{
 	{Name: "table", Description: "the columns of the papers, for people", MediaType: "text/plain; charset=utf-8", write: (*view).writeTable},
-	{Name: "json", Description: "everything, with every canary and every audited round", MediaType: "application/json", write: (*view).writeJSON},
+	{Name: "json", Description: "everything, with every canary and every audited round", MediaType: "application/json", write: (*view).writeJSON, writeRounds: (*Rounds).writeJSON},
 	{
-		Name: "csv", Description: "one row a cell, or a canary", MediaType: "text/csv; charset=utf-8", Extension: ".csv",
-		write: writerOf(cellRows, writeCSV), writeCanaries: writerOf(canaryRows, writeCSV),
+		Name: "csv", Description: "one row a cell, a canary or a round", MediaType: "text/csv; charset=utf-8", Extension: ".csv",
+		write: writerOf(cellRows, writeCSV), writeCanaries: writerOf(canaryRows, writeCSV), writeRounds: (*Rounds).writeCSV,
 	},
 	{Name: "latex", Description: "the table, for a paper", MediaType: "text/x-latex; charset=utf-8", Extension: ".tex", write: (*view).writeLaTeX},
 	{
-		Name: "parquet", Description: "one row a cell, or a canary", MediaType: "application/vnd.apache.parquet", Extension: ".parquet",
-		write: writerOf(cellRows, writeParquet), writeCanaries: writerOf(canaryRows, writeParquet),
+		Name: "parquet", Description: "one row a cell, a canary or a round", MediaType: "application/vnd.apache.parquet", Extension: ".parquet",
+		write: writerOf(cellRows, writeParquet), writeCanaries: writerOf(canaryRows, writeParquet), writeRounds: (*Rounds).writeParquet,
 	},
 	{Name: "html", Description: "a page that stands alone, with figures", MediaType: "text/html; charset=utf-8", Extension: ".html", write: (*view).writeHTML},
 }
@@ -47,8 +50,9 @@ type Rows string
 
 // What may have rows.
 const (
-	Cells    Rows = "cells"
-	Canaries Rows = "canaries"
+	Cells     Rows = "cells"
+	Canaries  Rows = "canaries"
+	RoundRows Rows = "rounds" // of Rounds, not of Results
 )
 
 // Formats lists the forms in which results are written.
@@ -80,38 +84,57 @@ func (r *Results) Write(w io.Writer, format string) error { return r.WriteRows(w
 // some formats have rows of canaries: those of the canaries block and those that audits
 // have of their own.
 func (r *Results) WriteRows(w io.Writer, format string, rows Rows) error {
-	f, err := FormatNamed(format)
+	f, err := formatWith(format, rows)
 	if err != nil {
-		return err
-	}
-	if err := f.Has(rows); err != nil {
 		return err
 	}
 	v, err := r.view()
 	if err != nil {
 		return err
 	}
-	if rows == Canaries {
+	switch rows {
+	case Cells:
+		return f.write(v, w)
+	case Canaries:
 		return f.writeCanaries(v, w)
+	case RoundRows:
+		return errors.New("rounds are written by Rounds")
 	}
-	return f.write(v, w)
+	return f.Has(rows)
+}
+
+// formatWith is the format of that name, if it has such rows.
+func formatWith(name string, rows Rows) (Format, error) {
+	f, err := FormatNamed(name)
+	if err == nil {
+		err = f.Has(rows)
+	}
+	return f, err
 }
 
 // Has is an error where the format cannot have a row for each of these.
 func (f Format) Has(rows Rows) error {
-	switch {
-	case rows != Cells && rows != Canaries:
-		return fmt.Errorf("rows %.40q: expected %s or %s", rows, Cells, Canaries)
-	case rows == Canaries && f.writeCanaries == nil:
-		var others []string
-		for _, other := range formats {
-			if other.writeCanaries != nil {
-				others = append(others, other.Name)
-			}
-		}
-		return fmt.Errorf("format %s has no rows of canaries; expected one of %s", f.Name, strings.Join(others, ", "))
+	var has func(Format) bool
+	switch rows {
+	case Cells:
+		return nil
+	case Canaries:
+		has = func(f Format) bool { return f.writeCanaries != nil }
+	case RoundRows:
+		has = func(f Format) bool { return f.writeRounds != nil }
+	default:
+		return fmt.Errorf("rows %.40q: expected %s, %s or %s", rows, Cells, Canaries, RoundRows)
 	}
-	return nil
+	if has(f) {
+		return nil
+	}
+	var others []string
+	for _, other := range formats {
+		if has(other) {
+			others = append(others, other.Name)
+		}
+	}
+	return fmt.Errorf("format %s has no rows of %s; expected one of %s", f.Name, rows, strings.Join(others, ", "))
 }
 
 // writeJSON writes the whole outcome, one JSON object.

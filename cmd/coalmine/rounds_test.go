@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+
+	"coalmine/workflows/results"
+)
+
+// 130 rounds: one whole segment of metric rows, and an open one; of central training
+// two tasks and a tail.
+const roundsFile = `
+name: rounds
+data: {source: %q, vocabulary: {size: 30}, users: {words: 100}}
+model: {embedding: 3, units: 4}
+grid:
+  axes:
+    training:
+      - {rounds: 130, cohort: 4, chunks: 2, privacy: {clip: 0.1, noise_multiplier: 1, delta: 1e-5, adaptive: {count_noise: 2}}}
+      - {rounds: 3, cohort: 4, chunks: 2}
+      - {algorithm: sgd, rounds: 50, cohort: 4, steps_per_task: 20}
+`
+
+// outputOf runs a command about the runs of a folder and returns what it prints.
+func outputOf(t *testing.T, home string, args ...string) []byte {
+	t.Helper()
+	var out, messages bytes.Buffer
+	if code := execute(t.Context(), append(args, "--home", home), &out, &messages); code != exitDone {
+		t.Fatalf("%v: exit status %d: %s", args, code, messages.String())
+	}
+	return out.Bytes()
+}
+
+func TestEveryRoundHasARowWithItsNormsAndItsClipNorm(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	home, source, file := filepath.Join(dir, "home"), filepath.Join(dir, "text.jsonl"), filepath.Join(dir, "rounds.yaml")
+	for path, data := range map[string]string{source: spendingText(), file: fmt.Sprintf(roundsFile, source)} {
+		if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	outputOf(t, home, "run", file)
+	var found results.Rounds
+	if err := json.Unmarshal(outputOf(t, home, "results", "--rows", "rounds", "--json"), &found); err != nil {
+		t.Fatal(err)
+	}
+	checkAdaptive(t, found.Cells[0].Rounds)
+	checkUnclipped(t, found.Cells[1].Rounds)
+	var steps []int64
+	for _, r := range found.Cells[2].Rounds {
+		steps = append(steps, r.Round)
+	}
+	if !slices.Equal(steps, []int64{20, 40, 50}) {
+		t.Errorf("the tasks of central training end at %v", steps)
+	}
+	checkFlatRounds(t, home, &found)
+
+	// A longer training closes the segment, and leaves the record of the last round.
+	outputOf(t, home, "run", file, "--set", "grid.axes.training=[{rounds: 230, cohort: 4, chunks: 2, privacy: {clip: 0.1, noise_multiplier: 1, delta: 1e-5, adaptive: {count_noise: 2}}}]")
+	var again results.Rounds
+	if err := json.Unmarshal(outputOf(t, home, "results", found.Run, "--rows", "rounds", "--json"), &again); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(again.Cells[0].Rounds, found.Cells[0].Rounds) {
+		t.Errorf("once a longer training has run, the run of 130 rounds has %d rows, or others", len(again.Cells[0].Rounds))
+	}
+}
+
+func checkAdaptive(t *testing.T, rounds []results.Round) {
+	t.Helper()
+	if len(rounds) != 130 {
+		t.Fatalf("%d rounds, want 130", len(rounds))
+	}
+	clips := map[float64]bool{}
+	for i, r := range rounds {
+		clips[r.Clip] = true
+		n, c := r.Norms, r.ClippedNorms
+		ascending := slices.IsSorted([]float64{0, n.Least, n.Tenth, n.Quarter, n.Median, n.ThreeQuarters, n.NineTenths, n.Largest})
+		if r.Round != int64(i+1) || r.Clients != 4 || n.Least == 0 || !ascending || r.EpsilonProved == 0 {
+			t.Errorf("row %d is %+v", i, r)
+		}
+		if c.Largest != min(n.Largest, r.Clip) || c.Median != min(n.Median, r.Clip) || (r.Clipped > 0) != (n.Largest > r.Clip) {
+			t.Errorf("round %d: clip norm %v, norms %+v, clipped to %+v, a share of %v", r.Round, r.Clip, n, c, r.Clipped)
+		}
+	}
+	if len(clips) < 100 || !clips[0.1] {
+		t.Errorf("an adaptive clip norm that begins at 0.1 has the values %v", clips)
+	}
+}
+
+func checkUnclipped(t *testing.T, rounds []results.Round) {
+	t.Helper()
+	for _, r := range rounds {
+		if r.Norms.Largest == 0 || r.ClippedNorms != (results.ClippedNorms{}) || r.Clip != 0 {
+			t.Errorf("a round without clipping: %+v", r)
+		}
+	}
+	if len(rounds) != 3 {
+		t.Errorf("%d rounds, want 3", len(rounds))
+	}
+}
+
+// checkFlatRounds compares the forms with one row a round with the JSON.
+func checkFlatRounds(t *testing.T, home string, want *results.Rounds) {
+	t.Helper()
+	type row struct {
+		Cell   string  `parquet:"cell"`
+		Round  int64   `parquet:"round"`
+		Clip   float64 `parquet:"clip,optional"`
+		Median float64 `parquet:"client_norm_median,optional"`
+	}
+	var expected []row
+	for _, c := range want.Cells {
+		for _, r := range c.Rounds {
+			expected = append(expected, row{c.Cell, r.Round, r.Clip, r.Norms.Median})
+		}
+	}
+	data := outputOf(t, home, "results", "--rows", "rounds", "--format", "parquet")
+	if got, err := parquet.Read[row](bytes.NewReader(data), int64(len(data))); err != nil || !slices.Equal(got, expected) {
+		t.Errorf("Parquet: %d rows, %v; want the %d of the JSON", len(got), err, len(expected))
+	}
+	lines, err := csv.NewReader(bytes.NewReader(outputOf(t, home, "results", "--rows", "rounds", "--format", "csv"))).ReadAll()
+	if err != nil || len(lines) != len(expected)+1 {
+		t.Fatalf("CSV: %d lines, %v; want a header and %d", len(lines), err, len(expected))
+	}
+	number := func(line []string, column string) float64 {
+		text := line[slices.Index(lines[0], column)]
+		if text == "" {
+			return 0
+		}
+		x, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			t.Error(err)
+		}
+		return x
+	}
+	for i, line := range lines[1:] {
+		if got := (row{line[slices.Index(lines[0], "cell")], int64(number(line, "round")), number(line, "clip"), number(line, "client_norm_median")}); got != expected[i] {
+			t.Errorf("CSV line %d: %+v, want %+v", i+2, got, expected[i])
+		}
+	}
+}
+
+func TestRoundsHaveNoTable(t *testing.T) {
+	t.Parallel()
+	for want, args := range map[string][]string{
+		`--rows: format table has no rows of rounds; expected one of json, csv, parquet`: {"results", "--rows", "rounds"},
+		`--rows: rows "clients": expected cells, canaries or rounds`:                     {"results", "--rows", "clients"},
+	} {
+		var out, messages bytes.Buffer
+		if code := execute(t.Context(), append(args, "--home", t.TempDir()), &out, &messages); code != exitUsage || !strings.Contains(messages.String(), want) {
+			t.Errorf("%v: exit status %d, %s; want %q", args, code, messages.String(), want)
+		}
+	}
+}

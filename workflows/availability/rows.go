@@ -1,0 +1,92 @@
+package availability
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sort"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/checkpoints"
+	"coalmine/workflows/plan"
+)
+
+// LastStep is the step that a training has reached; 0 where none is recorded.
+// Boundaries last, and the steps of the open segment while it is open, so that both
+// can be bisected.
+func LastStep(ctx context.Context, archive *storage.Archive, chain *plan.Chain) (int, error) {
+	var failed error
+	missing := func(step int) bool {
+		there, err := archive.HasCommit(ctx, chain.Key(step))
+		if err != nil {
+			failed = err
+		}
+		return !there
+	}
+	if !missing(chain.Steps) {
+		return chain.Steps, failed
+	}
+	whole := sort.Search(plan.Segment(chain.Steps), func(i int) bool { return missing((i + 1) * tasks.SegmentSteps) })
+	from := whole * tasks.SegmentSteps
+	open := sort.Search(min(tasks.SegmentSteps-1, chain.Steps-from), func(i int) bool { return missing(from + i + 1) })
+	return from + open, failed
+}
+
+// Rows are metric rows of a training's steps, in order: those of its open segment, and
+// of whole segments the first, the last and others evenly between them, about most in
+// all, or every one where most is 0. Rows whose record has gone are left out.
+func Rows(ctx context.Context, archive *storage.Archive, chain *plan.Chain, most int) ([]checkpoints.Row, error) {
+	done, err := LastStep(ctx, archive, chain)
+	if err != nil || done == 0 {
+		return nil, err
+	}
+	whole, stride := plan.Segment(done), 1
+	if most > 0 {
+		stride = max(1, (whole+most-1)/most)
+	}
+	var rows []checkpoints.Row
+	for i := 1; i <= whole; i++ {
+		if i%stride != 0 && i != 1 && i != whole {
+			continue
+		}
+		segment, err := readRows(ctx, archive, chain.Key(i*tasks.SegmentSteps), tasks.SegmentBlob, checkpoints.DecodeSegment)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, segment...)
+	}
+	if plan.Boundary(done) {
+		return rows, nil
+	}
+	open, err := StepRows(ctx, archive, chain.Key(done))
+	return append(rows, open...), err
+}
+
+// StepRows are the rows that a step of an open segment carries, or the tail of a
+// training; none where its record has gone.
+func StepRows(ctx context.Context, archive *storage.Archive, key storage.Key) ([]checkpoints.Row, error) {
+	return readRows(ctx, archive, key, tasks.RowsBlob, checkpoints.DecodeRows)
+}
+
+func readRows(ctx context.Context, archive *storage.Archive, key storage.Key, name string, decode func([]byte) ([]checkpoints.Row, error)) ([]checkpoints.Row, error) {
+	commit, err := archive.Committed(ctx, key)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	blob, ok := commit.Blob(name)
+	if !ok {
+		return nil, fmt.Errorf("%s %s has no blob %q: %w", commit.Kind, key.Short(), name, storage.ErrCorrupt)
+	}
+	data, err := archive.ReadBlob(ctx, key, blob)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return decode(data)
+}
