@@ -45,7 +45,13 @@ const (
 // Stream returns the generator of a role: ChaCha8, keyed by the SHA-256 of
 // seed, role and indices.
 func Stream(seed uint64, role Role, indices ...uint64) *rand.Rand {
-	return rand.New(rand.NewChaCha8(streamKey(seed, role, indices)))
+	return rand.New(Source(seed, role, indices...))
+}
+
+// Source is what Stream draws from, for the many numbers of a loop that nothing else
+// takes time in.
+func Source(seed uint64, role Role, indices ...uint64) *rand.ChaCha8 {
+	return rand.NewChaCha8(streamKey(seed, role, indices))
 }
 
 // SecretStream returns the generator of a role keyed by a secret: ChaCha8, keyed

@@ -2,6 +2,7 @@ package datasets
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 
 	"coalmine/internal/seeds"
@@ -22,27 +23,33 @@ var allParts = [...]Part{train: Train, test: Test, validation: Validation}
 // Each example takes one number from both streams whatever the outcome, so that
 // a larger fraction only adds examples to a part: recipes of one seed are paired.
 type partCoins struct {
-	test, validation           *rand.Rand
-	testShare, validationShare float64
+	test, validation           *rand.ChaCha8
+	testShare, validationShare uint64 // in units of 2^-53, rounded up
 }
+
+// unit is 2^53.
+const unit = 1 << 53
 
 func newPartCoins(seed uint64, testShare, validationShare float64) *partCoins {
 	return &partCoins{
-		test:            seeds.Stream(seed, seeds.TestPart),
-		validation:      seeds.Stream(seed, seeds.ValidationPart),
-		testShare:       testShare,
-		validationShare: validationShare,
+		test:            seeds.Source(seed, seeds.TestPart),
+		validation:      seeds.Source(seed, seeds.ValidationPart),
+		testShare:       uint64(math.Ceil(testShare * unit)),
+		validationShare: uint64(math.Ceil(validationShare * unit)),
 	}
 }
 
 // next is the part of the next example. The validation part is a share of what
 // the test part leaves.
 func (c *partCoins) next() partNumber {
-	testCoin, validationCoin := c.test.Float64(), c.validation.Float64()
+	// rand.Float64 is the low 53 bits of a Uint64 as a share of 2^53.
+	drawn := c.test.Uint64()&(unit-1) < c.testShare
+	// A coin of no share decides nothing, and nothing else is drawn from its stream.
+	validated := c.validationShare > 0 && c.validation.Uint64()&(unit-1) < c.validationShare
 	switch {
-	case testCoin < c.testShare:
+	case drawn:
 		return test
-	case validationCoin < c.validationShare:
+	case validated:
 		return validation
 	}
 	return train
@@ -60,6 +67,9 @@ func checkFraction(name string, f float64) error {
 // rounded to the nearest, each set of that size equally likely.
 func heldOut(seed uint64, n int, fraction float64) []bool {
 	out := make([]bool, n)
+	if fraction == 0 {
+		return out
+	}
 	for _, u := range seeds.Stream(seed, seeds.HeldOutUsers).Perm(n)[:int(fraction*float64(n)+0.5)] {
 		out[u] = true
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -312,5 +313,39 @@ func TestSurveyRefusesWhatTheTasksRefuse(t *testing.T) {
 	_, err = Survey(t.Context(), []File{file}, Limits{}, []Recipe{{VocabularySize: 1, Words: 1, TestFraction: 1}})
 	if err == nil || !strings.Contains(err.Error(), "test fraction is 1; expected at least 0 and less than 1") {
 		t.Errorf("a bad recipe: %v", err)
+	}
+}
+
+// Recipes are surveyed in several ways: the first ones while the source is read, others
+// from memory, or by reading it again. The facts are those of each alone.
+func TestFactsDoNotDependOnHowManyRecipesThereAre(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	for i := range blockExamples + 1000 {
+		fmt.Fprintf(&text, `{"user":"u%d","text":"w%d w%d w%d w%d"}`+"\n", i*i%53, i%101, i*i%997, i%(i/100+1), i*7%13)
+	}
+	source := []File{{Name: "text", Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text.String())), nil }}}
+	recipes := make([]Recipe, 2*firstRecipes+3)
+	alone := make([]Facts, len(recipes))
+	for i := range recipes {
+		recipes[i] = Recipe{Seed: uint64(i / 2), VocabularySize: 10 + 60*i, TestFraction: 0.05 * float64(i%3), ValidationFraction: 0.2 * float64(i%2), Words: 50 * (1 + i%7), HeldOutUsers: 0.1 * float64(i%4)}
+		if i%5 == 0 {
+			recipes[i].Reading, recipes[i].VocabularySize = Reading{Level: ByteLevel}, 0
+		}
+	}
+	for i, r := range recipes {
+		facts, err := Survey(t.Context(), source, Limits{}, []Recipe{r})
+		if err != nil {
+			t.Fatal(err)
+		}
+		alone[i] = facts[0]
+	}
+	for name, memory := range map[string]surveyMemory{
+		"kept": {kept: 1 << 30}, "read again": {kept: 1 << 16, states: 1 << 30}, "read again for every few": {},
+	} {
+		facts, err := survey(t.Context(), source, Limits{}, recipes, memory)
+		if err != nil || !slices.Equal(facts, alone) {
+			t.Errorf("%s: %v\n%+v\nwant\n%+v", name, err, facts, alone)
+		}
 	}
 }

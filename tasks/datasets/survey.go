@@ -5,7 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Recipe is what the numbers of a data set depend on: the parameters of Encode
@@ -51,11 +54,28 @@ type Facts struct {
 	Balance BalanceMetrics `json:"balance"`
 }
 
-// Survey reads a source once, validating every line, and returns the facts of
-// each recipe. Its memory grows with the users and the distinct words, not with
-// the size of the source. Errors are those of Records, or name the recipe's field.
+// Survey reads a source, validating every line, and returns the facts of each recipe.
+// Errors are those of Records, or name the recipe's field.
+//
+// Its memory grows with the users and the distinct words, not with the size of the source
+// nor with the number of recipes. A source of few words is read once, and kept as numbers
+// for the recipes after the first ones. A larger one is read again for every so many.
 func Survey(ctx context.Context, files []File, limits Limits, recipes []Recipe) ([]Facts, error) {
-	s := surveyor{names: newNumbering()}
+	return survey(ctx, files, limits, recipes, surveyMemory{kept: 64 << 20, states: 128 << 20})
+}
+
+// surveyMemory bounds the memory of a survey, in bytes.
+type surveyMemory struct {
+	kept   int // of the source as numbers
+	states int // of the recipes that are followed at a time, but for the first ones
+}
+
+// firstRecipes are followed while the source is read for the first time. What their states
+// take is known only then.
+const firstRecipes = 8
+
+func survey(ctx context.Context, files []File, limits Limits, recipes []Recipe, memory surveyMemory) ([]Facts, error) {
+	s := surveyor{names: newNumbering(), files: files, limits: limits, keep: len(recipes) > firstRecipes, memory: memory}
 	surveys := make([]*recipeSurvey, len(recipes))
 	for i, r := range recipes {
 		encode, balance := r.Encode(), r.Balance()
@@ -64,31 +84,67 @@ func Survey(ctx context.Context, files []File, limits Limits, recipes []Recipe) 
 		}
 		surveys[i] = newRecipeSurvey(r, s.reading(r.Reading.Complete()))
 	}
-	for rec, err := range Records(ctx, files, limits) {
-		if err != nil {
-			return nil, err
-		}
-		s.add(rec)
+	first := surveys[:min(len(surveys), firstRecipes)]
+	if err := s.read(ctx, first); err != nil {
+		return nil, err
 	}
+	s.known = true
 	facts := make([]Facts, len(recipes))
-	for i, r := range surveys {
-		r.text.metrics.Users = len(s.names.all)
-		facts[i] = Facts{Source: r.text.source(), Parts: r.parts(), Balance: r.balance()}
+	if err := s.conclude(ctx, first, facts); err != nil {
+		return nil, err
 	}
-	return facts, nil
+	return facts, s.others(ctx, surveys[len(first):], facts[len(first):])
 }
 
-// surveyor is one pass over a source for several recipes.
+// surveyor passes over a source for several recipes.
 type surveyor struct {
-	names *numbering
-	texts []*readText
+	files  []File
+	limits Limits
+	memory surveyMemory
+	names  *numbering
+	texts  []*readText
+	keep   bool // the source as numbers, as long as there is memory for it
+	known  bool // the source has been read: its words and users are numbered and counted
 }
 
 // readText is the source under one reading, for the recipes that share it.
 type readText struct {
 	lexicon *lexicon
 	metrics ImportMetrics
-	recipes []*recipeSurvey
+	counts  []int64 // occurrences in all parts, by word number; none at a level that fixes them
+	open    block   // what was read last
+	blocks  []block // what was read before, if it is kept
+}
+
+// block is a run of examples as numbers.
+type block struct {
+	users []int32  // by example: its user
+	ends  []int32  // by example: where its words end
+	words []uint32 // of all examples; none at a level that fixes them
+	total int      // number of words, also at a level that fixes them
+	// So many users and words were numbered at its end.
+	knownUsers, knownWords int
+}
+
+const blockExamples = 1 << 14
+
+func (b *block) bytes() int { return 4 * (len(b.users) + len(b.ends) + len(b.words)) }
+
+func (b *block) add(user int, words []uint32, counted bool) {
+	b.total += len(words)
+	b.users, b.ends = append(b.users, int32(user)), append(b.ends, int32(b.total))
+	if counted {
+		b.words = append(b.words, words...)
+	}
+}
+
+// reset empties a block; its memory is used again unless somebody has kept it.
+func (b *block) reset(kept bool) {
+	if kept {
+		*b = block{}
+		return
+	}
+	*b = block{users: b.users[:0], ends: b.ends[:0], words: b.words[:0]}
 }
 
 // reading finds the text under a complete reading, or begins it.
@@ -100,22 +156,144 @@ func (s *surveyor) reading(r Reading) *readText {
 	return s.texts[i]
 }
 
-func (s *surveyor) add(rec Record) {
-	user := int(s.names.id([]byte(rec.User)))
+// read passes over the source for some recipes.
+func (s *surveyor) read(ctx context.Context, recipes []*recipeSurvey) error {
+	for record, err := range Records(ctx, s.files, s.limits) {
+		if err != nil {
+			return err
+		}
+		user := int(s.names.id([]byte(record.User)))
+		for _, t := range s.texts {
+			if t.add(user, record.Text, s.known); len(t.open.users) == blockExamples {
+				if err := s.pass(ctx, t, recipes); err != nil {
+					return err
+				}
+			}
+		}
+	}
 	for _, t := range s.texts {
-		t.add(user, rec.Text)
+		if err := s.pass(ctx, t, recipes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pass shows the open block of a text to its recipes, and keeps it if there is memory.
+func (s *surveyor) pass(ctx context.Context, t *readText, recipes []*recipeSurvey) error {
+	t.open.knownUsers, t.open.knownWords = len(s.names.all), len(t.counts)
+	err := eachRecipe(ctx, recipes, func(r *recipeSurvey, _ int) {
+		if r.text == t {
+			r.add(&t.open)
+		}
+	})
+	if s.keep && !s.known {
+		if s.memory.kept -= t.open.bytes(); s.memory.kept < 0 {
+			s.forget()
+		} else {
+			t.blocks = append(t.blocks, t.open)
+		}
+	}
+	t.open.reset(s.keep && !s.known)
+	return err
+}
+
+// forget gives up what was kept of the source.
+func (s *surveyor) forget() {
+	s.keep = false
+	for _, t := range s.texts {
+		t.blocks = nil
 	}
 }
 
-func (t *readText) add(user int, text string) {
+// eachRecipe does something for every recipe, several at a time.
+func eachRecipe(ctx context.Context, recipes []*recipeSurvey, do func(r *recipeSurvey, i int)) error {
+	if len(recipes) == 1 {
+		do(recipes[0], 0)
+		return ctx.Err()
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i, r := range recipes {
+		group.Go(func() error {
+			if ctx.Err() == nil {
+				do(r, i)
+			}
+			return ctx.Err()
+		})
+	}
+	return group.Wait()
+}
+
+// conclude fills in the facts of recipes that have seen the whole source, and lets go of
+// what they remember.
+func (s *surveyor) conclude(ctx context.Context, recipes []*recipeSurvey, facts []Facts) error {
+	for _, t := range s.texts {
+		t.metrics.Users = len(s.names.all)
+	}
+	return eachRecipe(ctx, recipes, func(r *recipeSurvey, i int) { facts[i] = r.facts() })
+}
+
+// others surveys the recipes after the first ones: from memory if the source was kept, else
+// by reading it again.
+func (s *surveyor) others(ctx context.Context, recipes []*recipeSurvey, facts []Facts) error {
+	if s.keep {
+		return eachRecipe(ctx, recipes, func(r *recipeSurvey, i int) {
+			for b := range r.text.blocks {
+				r.add(&r.text.blocks[b])
+			}
+			facts[i] = r.facts()
+		})
+	}
+	for len(recipes) > 0 {
+		n := s.together(recipes)
+		if err := s.read(ctx, recipes[:n]); err != nil {
+			return err
+		}
+		if err := s.conclude(ctx, recipes[:n], facts[:n]); err != nil {
+			return err
+		}
+		recipes, facts = recipes[n:], facts[n:]
+	}
+	return nil
+}
+
+// together is how many of the recipes may be followed at a time.
+func (s *surveyor) together(recipes []*recipeSurvey) int {
+	room := s.memory.states
+	for i, r := range recipes {
+		if room -= 4*len(r.text.counts) + 12*len(s.names.all); room < 0 && i >= firstRecipes {
+			return i
+		}
+	}
+	return len(recipes)
+}
+
+func (t *readText) add(user int, text string, known bool) {
 	words, cut := t.lexicon.sentence(text)
+	counted := t.lexicon.reading.Level.Scheme().Symbols == nil
+	t.open.add(user, words, counted)
+	if known {
+		return
+	}
 	if cut {
 		t.metrics.CutExamples++
 	}
 	t.metrics.addExample(len(words))
-	for _, r := range t.recipes {
-		r.add(user, words)
+	if counted {
+		t.counts = resized(t.counts, len(t.lexicon.words.all))
+		for _, w := range words {
+			t.counts[w]++
+		}
 	}
+}
+
+// resized is a slice of at least n elements, new ones zero.
+func resized[T any](s []T, n int) []T {
+	if missing := n - len(s); missing > 0 {
+		return append(s, make([]T, missing)...)
+	}
+	return s
 }
 
 func (t *readText) source() ImportMetrics {
@@ -126,87 +304,150 @@ func (t *readText) source() ImportMetrics {
 
 // recipeSurvey follows one recipe through the source.
 type recipeSurvey struct {
-	recipe   Recipe
-	text     *readText
-	coins    *partCoins
-	metrics  EncodeMetrics
-	users    []surveyedUser
-	words    []int64 // occurrences in the training part, by word number
+	recipe Recipe
+	text   *readText
+	coins  *partCoins
+	counts [len(allParts)]Counts
+	users  []surveyedUser
+	// held are the occurrences of words outside of the training part, which is the larger
+	// one mostly, by word number.
+	held     []int32
 	balanced []balancedUser
 }
 
 // surveyedUser is one user of the source.
 type surveyedUser struct {
-	in  [len(allParts)]bool // the parts that hold examples of the user
-	cut cutter              // of the training part
+	// words and examples of the balanced user that is not complete yet.
+	words, examples int32
+	in              [len(allParts)]bool // the parts that hold examples of the user
 }
 
-// balancedUser is an extent, without a place, of the user it was cut from.
-type balancedUser struct {
-	user   int
-	extent Extent
-}
+// balancedUser is a complete one, of a user of the source.
+type balancedUser struct{ user, words, examples int32 }
 
 func newRecipeSurvey(r Recipe, t *readText) *recipeSurvey {
-	s := &recipeSurvey{recipe: r, text: t, coins: newPartCoins(r.Seed, r.TestFraction, r.ValidationFraction)}
-	t.recipes = append(t.recipes, s)
-	return s
+	return &recipeSurvey{recipe: r, text: t}
 }
 
-func (r *recipeSurvey) add(user int, words []uint32) {
-	if user == len(r.users) {
-		r.users = append(r.users, surveyedUser{cut: cutter{words: r.recipe.Words}})
+// add follows a block of examples.
+func (r *recipeSurvey) add(b *block) {
+	if r.coins == nil {
+		r.coins = newPartCoins(r.recipe.Seed, r.recipe.TestFraction, r.recipe.ValidationFraction)
 	}
-	u, part := &r.users[user], r.coins.next()
-	counts := r.metrics.counts(part)
-	counts.addExample(len(words))
-	if !u.in[part] {
-		u.in[part] = true
-		counts.Users++
-	}
-	if part != train {
-		return
-	}
-	r.count(words)
-	if closed, ok := u.cut.add(0, len(words)); ok {
-		r.balanced = append(r.balanced, balancedUser{user, closed})
+	r.users, r.held = resized(r.users, b.knownUsers), resized(r.held, b.knownWords)
+	for first := 0; first < len(b.users); {
+		first = r.addUser(b, first)
 	}
 }
 
-func (r *recipeSurvey) count(words []uint32) {
-	for _, w := range words {
-		if missing := int(w) + 1 - len(r.words); missing > 0 {
-			r.words = append(r.words, make([]int64, missing)...)
+// addUser follows the examples of one user from the first on, and returns what comes after
+// them. This loop is what surveys of many recipes spend their time in.
+func (r *recipeSurvey) addUser(b *block, first int) (next int) {
+	user, start := b.users[first], int32(0)
+	if first > 0 {
+		start = b.ends[first-1]
+	}
+	u, coins, size := r.users[user], r.coins, int32(r.recipe.Words)
+	trained := Counts{}
+	for next = first; next < len(b.users) && b.users[next] == user; next++ {
+		end := b.ends[next]
+		if part := coins.next(); part != train {
+			r.counts[part].addExample(int(end - start))
+			u.in[part] = true
+			if len(b.words) > 0 {
+				hold(r.held, b.words[start:end])
+			}
+			start = end
+			continue
 		}
-		r.words[w]++
+		trained.addExample(int(end - start))
+		u.words, u.examples, start = u.words+end-start, u.examples+1, end
+		if u.words >= size {
+			r.balanced = append(r.balanced, balancedUser{user, u.words, u.examples})
+			u.words, u.examples = 0, 0
+		}
 	}
+	r.counts[train].Examples += trained.Examples
+	r.counts[train].Words += trained.Words
+	u.in[train] = u.in[train] || trained.Examples > 0
+	r.users[user] = u
+	return next
+}
+
+// hold counts words that do not train.
+func hold(held []int32, words []uint32) {
+	for _, w := range words {
+		held[w]++
+	}
+}
+
+// facts are those of a recipe that has seen the whole source. It forgets what it has seen.
+func (r *recipeSurvey) facts() Facts {
+	f := Facts{Source: r.text.source(), Parts: r.parts(), Balance: r.balance()}
+	r.coins, r.users, r.held, r.balanced = nil, nil, nil, nil
+	return f
 }
 
 func (r *recipeSurvey) parts() EncodeMetrics {
+	for _, u := range r.users {
+		for part, in := range u.in {
+			if in {
+				r.counts[part].Users++
+			}
+		}
+	}
+	m := EncodeMetrics{Train: r.counts[train], Test: r.counts[test], Validation: r.counts[validation]}
 	if symbols := r.recipe.Level.Scheme().Symbols; symbols != nil {
-		r.metrics.DistinctWords = len(symbols)
-		return r.metrics
+		m.DistinctWords = len(symbols)
+		return m
 	}
-	found := mostFrequent(r.text.lexicon.words.all, r.words, len(r.words))
-	r.metrics.DistinctWords = len(found)
-	for _, w := range found[min(len(found), r.recipe.VocabularySize):] {
-		r.metrics.UnknownWords += int(r.words[w])
+	distinct, known := occurrences(r.text.counts, r.held, r.recipe.VocabularySize)
+	m.DistinctWords, m.UnknownWords = distinct, m.Train.Words-known
+	return m
+}
+
+// occurrences returns how many words occur in the training part at all, and how often the
+// most frequent ones, so many of them, occur there together.
+func occurrences(counts []int64, held []int32, most int) (distinct, sum int) {
+	// Nearly all words are rare: their counts are counted. The others are sorted.
+	var rare [1 << 10]int
+	var frequent []int64
+	for w, n := range counts {
+		switch n -= int64(held[w]); {
+		case n >= int64(len(rare)):
+			frequent = append(frequent, n)
+		case n > 0:
+			rare[n]++
+			distinct++
+		}
 	}
-	return r.metrics
+	distinct += len(frequent)
+	slices.SortFunc(frequent, func(a, b int64) int { return cmp.Compare(b, a) })
+	for _, n := range frequent[:min(most, len(frequent))] {
+		sum += int(n)
+	}
+	left := max(0, most-len(frequent))
+	for n := len(rare) - 1; n > 0 && left > 0; n-- {
+		taken := min(left, rare[n])
+		sum, left = sum+n*taken, left-taken
+	}
+	return distinct, sum
 }
 
 // balance puts the balanced users in the order of their index: by user, each
 // user's in order of the source, which is how they were appended.
 func (r *recipeSurvey) balance() BalanceMetrics {
-	slices.SortStableFunc(r.balanced, func(a, b balancedUser) int { return cmp.Compare(a.user, b.user) })
-	var all []Extent
-	users := 0
+	if r.recipe.HeldOutUsers > 0 {
+		slices.SortStableFunc(r.balanced, func(a, b balancedUser) int { return cmp.Compare(a.user, b.user) })
+	}
+	all, whole, users := make([]Extent, len(r.balanced)), make([]bool, len(r.users)), 0
 	for i, b := range r.balanced {
-		if i == 0 || b.user != r.balanced[i-1].user {
+		all[i] = Extent{Examples: int(b.examples), Words: int(b.words)}
+		if !whole[b.user] {
+			whole[b.user] = true
 			users++
 		}
-		all = append(all, b.extent)
 	}
 	members, out := split(all, heldOut(r.recipe.Seed, len(all), r.recipe.HeldOutUsers))
-	return newBalanceMetrics(r.metrics.Train, users, members, out)
+	return newBalanceMetrics(r.counts[train], users, members, out)
 }

@@ -61,6 +61,19 @@ func BenchmarkSurvey(b *testing.B) {
 	}
 }
 
+// BenchmarkSurveyOfManyRecipes has as many as a grid of seeds.
+func BenchmarkSurveyOfManyRecipes(b *testing.B) {
+	recipes := make([]Recipe, 1000)
+	for i := range recipes {
+		recipes[i] = Recipe{Seed: uint64(i), VocabularySize: 5000, TestFraction: 0.1, Words: 400}
+	}
+	for b.Loop() {
+		if _, err := Survey(b.Context(), []File{stateOfTheUnion()}, Limits{}, recipes); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 func BenchmarkPipeline(b *testing.B) {
 	f, err := stateOfTheUnion().Open()
 	if err != nil {
