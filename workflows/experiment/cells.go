@@ -3,6 +3,9 @@ package experiment
 import (
 	"fmt"
 	"reflect"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
 
 	"coalmine/storage"
 )
@@ -23,8 +26,7 @@ func (g *grid) cells(limit int, ps *problems) []Cell {
 	}
 	var kept []*candidate
 	used := make([]bool, len(g.exclude))
-	for i := range count {
-		c := g.candidate(i)
+	for _, c := range g.candidates(count) {
 		if !g.excludes(c, used) {
 			kept = append(kept, c)
 		}
@@ -43,6 +45,21 @@ func (g *grid) cells(limit int, ps *problems) []Cell {
 		g.duplicates(cells, ps)
 	}
 	return cells
+}
+
+// candidates builds and checks the first cells, several at a time.
+func (g *grid) candidates(count int) []*candidate {
+	all := make([]*candidate, count)
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range all {
+		group.Go(func() error {
+			all[i] = g.candidate(i)
+			return nil
+		})
+	}
+	_ = group.Wait() // mistakes are the candidates' own
+	return all
 }
 
 // candidate builds and checks one cell.

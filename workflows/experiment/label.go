@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -45,26 +46,58 @@ func (f *field) absent(v reflect.Value) bool { return f.omitZero && v.IsZero() }
 // (partition, algorithm, batch), as far as the cells differ in it, and then
 // whatever else is needed to tell them apart.
 func label(cells []Cell) {
-	values := make([]map[string]string, len(cells))
-	for i := range cells {
-		values[i] = make(map[string]string)
-		for _, leaf := range leafValues(&cells[i].Experiment) {
-			values[i][leaf.path] = leaf.json
-		}
-	}
+	columns := differingColumns(cells)
 	for _, part := range settingParts {
-		if len(cells) == 1 || part.differs(values) {
+		if len(cells) == 1 || part.differs(columns) {
 			appendParts(cells, func(e *Experiment) string { return part.text(e) })
 		}
 	}
 	for _, path := range allPaths() {
-		if !distinguishes(cells, values, path) {
+		column := columns[path]
+		if !distinguishes(cells, column) {
 			continue
 		}
 		for i := range cells {
-			addPart(&cells[i], wording(path, values[i][path]))
+			addPart(&cells[i], wording(path, column[i]))
 		}
 	}
+}
+
+// differingColumns has the values of all cells, "" where a field is absent, by the path of
+// the fields in which cells differ.
+func differingColumns(cells []Cell) map[string][]string {
+	first := make(map[string]string)
+	for _, leaf := range leafValues(&cells[0].Experiment) {
+		first[leaf.path] = leaf.json
+	}
+	columns := make(map[string][]string)
+	for i := range cells {
+		here := make(map[string]bool, len(first))
+		for _, leaf := range leafValues(&cells[i].Experiment) {
+			here[leaf.path] = true
+			setValue(columns, leaf, i, len(cells), first[leaf.path])
+		}
+		for path, value := range first {
+			if !here[path] {
+				setValue(columns, leafValue{path, ""}, i, len(cells), value)
+			}
+		}
+	}
+	return columns
+}
+
+// setValue notes the value of a cell. A column begins with the first cell that differs from
+// the very first.
+func setValue(columns map[string][]string, leaf leafValue, cell, cells int, first string) {
+	column, there := columns[leaf.path]
+	if !there && leaf.json == first {
+		return
+	}
+	if !there {
+		column = slices.Repeat([]string{first}, cells)
+		columns[leaf.path] = column
+	}
+	column[cell] = leaf.json
 }
 
 func appendParts(cells []Cell, text func(*Experiment) string) {
@@ -98,28 +131,24 @@ var settingParts = []settingPart{
 	{[]string{"training.cohort"}, func(e *Experiment) string { return "b=" + strconv.Itoa(e.Training.Cohort) }},
 }
 
-// differs reports whether any cell differs from the first in one of the fields.
-func (p settingPart) differs(values []map[string]string) bool {
-	for _, path := range p.fields {
-		for _, cell := range values {
-			if cell[path] != values[0][path] {
-				return true
-			}
-		}
-	}
-	return false
+// differs reports whether cells differ in one of the fields.
+func (p settingPart) differs(columns map[string][]string) bool {
+	return slices.ContainsFunc(p.fields, func(path string) bool { return columns[path] != nil })
 }
 
 // distinguishes reports whether a field tells two cells apart whose labels are
-// equal so far.
-func distinguishes(cells []Cell, values []map[string]string, path string) bool {
+// equal so far. The column of a field in which no cells differ is nil.
+func distinguishes(cells []Cell, column []string) bool {
+	if column == nil {
+		return false
+	}
 	first := make(map[string]string, len(cells))
 	for i := range cells {
 		value, known := first[cells[i].Label]
-		if known && value != values[i][path] {
+		if known && value != column[i] {
 			return true
 		}
-		first[cells[i].Label] = values[i][path]
+		first[cells[i].Label] = column[i]
 	}
 	return false
 }
