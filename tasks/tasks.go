@@ -154,6 +154,34 @@ func (h Hasher) Sum() storage.Key {
 	return k
 }
 
+// StepHasher derives the keys of the steps of a chain, without memory of its own: a chain
+// may have millions.
+type StepHasher struct {
+	fields [8 + len(stepDomain) + 32 + 8 + 32]byte
+}
+
+const (
+	stepDomain   = "step"
+	stepNumberAt = 8 + len(stepDomain) + 32
+)
+
+// NewStepHasher hashes for the chain of a recipe.
+func NewStepHasher(recipe storage.Key) *StepHasher {
+	h := new(StepHasher)
+	binary.LittleEndian.PutUint64(h.fields[:], uint64(len(stepDomain)))
+	copy(h.fields[8:], stepDomain)
+	copy(h.fields[8+len(stepDomain):], recipe.Digest[:])
+	return h
+}
+
+// Next is the key of a step, given that of the step before: what a Hasher of the domain
+// "step" makes of recipe, number and key.
+func (h *StepHasher) Next(step int, before storage.Key) storage.Key {
+	binary.LittleEndian.PutUint64(h.fields[stepNumberAt:], uint64(step))
+	copy(h.fields[stepNumberAt+8:], before.Digest[:])
+	return storage.Key{Digest: sha256.Sum256(h.fields[:])}
+}
+
 // Source gives a task the outputs of the nodes before it. Implementations
 // check digests and may cache: blobs are immutable.
 type Source interface {

@@ -116,12 +116,13 @@ type Chain struct {
 }
 
 // keyMemo remembers what the hash chain needs to be walked no further than a
-// segment: the key of every boundary so far, and the keys of the segment asked for
-// last, since each part of a step asks for the step and the one before.
+// segment: the key of every boundary so far, and the keys of the segment that is asked for
+// again and again, since each part of a step asks for the step and the one before. A
+// training that waits is asked once, for its end.
 type keyMemo struct {
 	mu         sync.Mutex
 	boundaries []storage.Key // boundaries[i] is the key of step i*tasks.SegmentSteps
-	segment    int
+	segment    int           // asked for last, counted from 1
 	inside     []storage.Key // inside[i] is the key of the segment's step i+1
 }
 
@@ -150,8 +151,9 @@ func (c *Chain) within(segment, r int) storage.Key {
 	if r == start {
 		return key
 	}
-	if m.segment != segment {
-		m.segment, m.inside = segment, m.inside[:0]
+	if m.segment != segment+1 {
+		m.segment, m.inside = segment+1, nil
+		return c.walk(key, start, r)
 	}
 	if known := len(m.inside); known > 0 {
 		key = m.inside[known-1]
@@ -176,12 +178,9 @@ func SegmentEnd(r int) int {
 }
 
 func (c *Chain) walk(k storage.Key, from, to int) storage.Key {
+	h := tasks.NewStepHasher(c.Recipe)
 	for r := from + 1; r <= to; r++ {
-		h := tasks.NewHasher("step")
-		h.Key(c.Recipe)
-		h.Uint(uint64(r))
-		h.Key(k)
-		k = h.Sum()
+		k = h.Next(r, k)
 	}
 	return k
 }
