@@ -12,9 +12,13 @@
 package compile
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"slices"
+
+	"golang.org/x/sync/errgroup"
 
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -43,23 +47,49 @@ func Plan(spec *experiment.Spec) (*plan.Plan, error) {
 	if err := CheckSize(spec); err != nil {
 		return nil, err
 	}
-	p := &plan.Plan{Nodes: map[storage.Key]*plan.Node{}, Chains: map[storage.Key]*plan.Chain{}}
+	p, same := newPlan(), make(shared)
 	for i := range spec.Cells {
-		c := newCell(p, spec, i)
-		files, err := spec.Files(&c.experiment.Data)
-		if err == nil {
-			err = c.compile(files)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("cell %s (%s): %w", c.spec.Name, c.spec.Label, err)
+		if err := compileCell(spec, i, p, same); err != nil {
+			return nil, err
 		}
 	}
 	return p, nil
 }
 
-func newCell(p *plan.Plan, spec *experiment.Spec, index int) *cell {
+// Check returns the error of Plan, or one of several. It makes the plan of each cell by
+// itself and keeps none of them.
+func Check(spec *experiment.Spec) error {
+	if err := CheckSize(spec); err != nil {
+		return err
+	}
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range spec.Cells {
+		group.Go(func() error { return compileCell(spec, i, newPlan(), make(shared)) })
+	}
+	return group.Wait()
+}
+
+func newPlan() *plan.Plan {
+	return &plan.Plan{Nodes: map[storage.Key]*plan.Node{}, Chains: map[storage.Key]*plan.Chain{}}
+}
+
+// compileCell adds a cell to a plan.
+func compileCell(spec *experiment.Spec, i int, p *plan.Plan, same shared) error {
+	c := newCell(spec, i, p, same)
+	files, err := spec.Files(&c.experiment.Data)
+	if err == nil {
+		err = c.compile(files)
+	}
+	if err != nil {
+		return fmt.Errorf("cell %s (%s): %w", c.spec.Name, c.spec.Label, err)
+	}
+	return nil
+}
+
+func newCell(spec *experiment.Spec, index int, p *plan.Plan, same shared) *cell {
 	return &cell{
-		plan: p, index: index, spec: &spec.Cells[index], experiment: &spec.Cells[index].Experiment,
+		plan: p, same: same, index: index, spec: &spec.Cells[index], experiment: &spec.Cells[index].Experiment,
 		setting: spec.Cells[index].Experiment.Setting(), refs: map[storage.Key]plan.Ref{}, planted: map[audits.Planter]storage.Key{},
 	}
 }
@@ -67,6 +97,7 @@ func newCell(p *plan.Plan, spec *experiment.Spec, index int) *cell {
 // cell compiles one cell. Its fields after experiment are the nodes so far.
 type cell struct {
 	plan       *plan.Plan
+	same       shared
 	index      int
 	spec       *experiment.Cell
 	experiment *experiment.Experiment
@@ -119,15 +150,41 @@ func (c *cell) node(kind tasks.Kind, label string, params any, edges ...edge) pl
 		c.err = err
 	}
 	if _, there := c.plan.Nodes[spec.Key]; !there {
+		label, spec.Params = c.same.with(label, spec.Params)
 		c.plan.Nodes[spec.Key] = &plan.Node{Spec: spec, Label: label, Needs: needs}
 	}
 	return plan.Ref{Key: spec.Key}
 }
 
+// shared has the parameters of the last node of each label, and the label. The nodes of
+// cells mostly have equal ones, which a plan of many cells then holds once.
+type shared map[string]sharedTexts
+
+type sharedTexts struct {
+	label  string
+	params json.RawMessage
+}
+
+// with returns the label and parameters, those of the last such node if they are equal.
+func (s shared) with(label string, params json.RawMessage) (string, json.RawMessage) {
+	last, there := s[label]
+	switch {
+	case !there:
+		last = sharedTexts{label, slices.Clip(params)}
+	case !bytes.Equal(last.params, params):
+		last.params = slices.Clip(params)
+	}
+	s[label] = last
+	return last.label, last.params
+}
+
 func connect(edges []edge) (inputs []tasks.Input, needs []plan.Ref) {
-	for _, e := range edges {
-		inputs = append(inputs, tasks.Input{Name: e.name, Key: e.ref.Key})
-		needs = append(needs, e.ref)
+	if len(edges) == 0 {
+		return nil, nil
+	}
+	inputs, needs = make([]tasks.Input, len(edges)), make([]plan.Ref, len(edges))
+	for i, e := range edges {
+		inputs[i], needs[i] = tasks.Input{Name: e.name, Key: e.ref.Key}, e.ref
 	}
 	return inputs, needs
 }

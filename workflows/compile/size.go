@@ -152,8 +152,8 @@ func once(a *experiment.Audit) *experiment.Audit {
 // that it has got so far: the plan tells what is wrong with it.
 func nodes(c experiment.Cell) float64 {
 	alone := &experiment.Spec{Cells: []experiment.Cell{c}}
-	p := &plan.Plan{Nodes: map[storage.Key]*plan.Node{}, Chains: map[storage.Key]*plan.Chain{}}
-	_ = newCell(p, alone, 0).compile([]storage.Digest{{}})
+	p := newPlan()
+	_ = newCell(alone, 0, p, make(shared)).compile([]storage.Digest{{}})
 	return float64(len(p.Nodes))
 }
 

@@ -222,7 +222,7 @@ func checkRecord(spec *runs.Spec) error {
 	if err := e.Check(); err != nil {
 		return fmt.Errorf("submission %w: %w", ErrExperiment, err)
 	}
-	if _, err := compile.Plan(e); err != nil {
+	if err := compile.Check(e); err != nil {
 		return fmt.Errorf("submission %w: %w", ErrExperiment, err)
 	}
 	return nil
