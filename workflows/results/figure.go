@@ -150,13 +150,13 @@ var strokes = []string{"solid", "dashed", "dotted", "dash-dotted"}
 
 // lineFigures draw the curves of a cell, those of one figure together. There are none
 // unless the cell was measured at two rounds or more.
-func (c *viewCell) lineFigures() []*lineFigure {
-	if c.Report == nil || len(c.Curve) < 2 {
+func (v *viewCell) lineFigures() []*lineFigure {
+	if v.Report == nil || len(v.Curve) < 2 {
 		return nil
 	}
 	var names []string
 	most, curves := map[string]float64{}, map[string][]audits.Curve{}
-	for place, verdict := range c.verdicts {
+	for place, verdict := range v.verdicts {
 		if verdict == nil {
 			continue
 		}
@@ -170,7 +170,7 @@ func (c *viewCell) lineFigures() []*lineFigure {
 	}
 	var figures []*lineFigure
 	for _, name := range names {
-		if f := newLineFigure(name, c, curves[name], most[name]); f != nil {
+		if f := newLineFigure(name, v, curves[name], most[name]); f != nil {
 			figures = append(figures, f)
 		}
 	}

@@ -55,11 +55,11 @@ func (v *view) writeHTML(w io.Writer) error {
 }
 
 // figures are those of the cell's verdicts.
-func (c *viewCell) figures() []*audits.Figure {
+func (v *viewCell) figures() []*audits.Figure {
 	var figures []*audits.Figure
-	for _, verdict := range c.verdicts {
+	for _, verdict := range v.verdicts {
 		if f, ok := verdict.(audits.Figured); ok {
-			if figure := f.Figure(&c.decoded); figure != nil {
+			if figure := f.Figure(&v.decoded); figure != nil {
 				figures = append(figures, figure)
 			}
 		}

@@ -74,15 +74,15 @@ func (v *view) table() *Table {
 	return t
 }
 
-func (c *viewCell) row(columns []tableColumn) TableRow {
-	row := TableRow{Cell: c.Cell.Cell, Status: c.Status, Texts: []string{c.Label}}
+func (v *viewCell) row(columns []tableColumn) TableRow {
+	row := TableRow{Cell: v.Cell.Cell, Status: v.Status, Texts: []string{v.Label}}
 	for _, column := range columns {
 		text := ""
-		switch verdict := c.verdicts[column.place]; {
+		switch verdict := v.verdicts[column.place]; {
 		case verdict != nil:
 			text = verdict.Texts()[column.column]
-		case c.Report == nil && len(row.Texts) == 1:
-			text = c.Status
+		case v.Report == nil && len(row.Texts) == 1:
+			text = v.Status
 		case !column.always:
 			text = "-"
 		}
@@ -114,17 +114,17 @@ func (v *view) notes() []string {
 	return notes
 }
 
-func (c *viewCell) notes() []string {
+func (v *viewCell) notes() []string {
 	var notes []string
-	for _, verdict := range c.verdicts {
+	for _, verdict := range v.verdicts {
 		if n, ok := verdict.(audits.Noter); ok {
-			notes = append(notes, ": "+n.Note(&c.decoded))
+			notes = append(notes, ": "+n.Note(&v.decoded))
 		}
 	}
-	if c.Report != nil && c.Budget != nil && c.Budget.Stopped {
-		notes = append(notes, fmt.Sprintf(" stopped after %d rounds: its privacy budget is epsilon_proved %g at delta %g", c.Training.Rounds, c.Budget.Epsilon, c.Budget.Delta))
+	if v.Report != nil && v.Budget != nil && v.Budget.Stopped {
+		notes = append(notes, fmt.Sprintf(" stopped after %d rounds: its privacy budget is epsilon_proved %g at delta %g", v.Training.Rounds, v.Budget.Epsilon, v.Budget.Delta))
 	}
-	for _, e := range c.Errors {
+	for _, e := range v.Errors {
 		notes = append(notes, " failed: "+e)
 	}
 	return notes
