@@ -12,7 +12,8 @@ import (
 // fields where they name a task. None of them is an error here: what asynq cannot
 // do, it does later or the coordinator makes good. While Redis is away, which the
 // heartbeat tells once it has lasted, all of it fails every second, and says nothing
-// new; nor does a connection that breaks before the heartbeat has noticed.
+// new; nor does a connection that breaks before the heartbeat has noticed, or a task
+// that ends after Redis has forgotten it.
 type asynqLog struct {
 	log  *slog.Logger
 	away *atomic.Bool
@@ -27,12 +28,13 @@ func (l asynqLog) Fatal(args ...any) { l.write(slog.LevelError, args) }
 // namedAttempt is the id of an attempt: the key of its node and its number.
 var namedAttempt = regexp.MustCompile(`\b([0-9a-f]{12})[0-9a-f]{52}\.([0-9]+)\b`)
 
-// ofConnection are the errors of a connection that is not there.
-var ofConnection = regexp.MustCompile(`\bdial (tcp|unix)\b|\bi/o timeout\b|\bEOF\b|\bconnection reset\b|\bbroken pipe\b`)
+// harmless are the errors of a connection that is not there, and of a task that is
+// not there.
+var harmless = regexp.MustCompile(`\bdial (tcp|unix)\b|\bi/o timeout\b|\bEOF\b|\bconnection reset\b|\bbroken pipe\b|\bNOT FOUND\b`)
 
 func (l asynqLog) write(level slog.Level, args []any) {
 	text, log := fmt.Sprint(args...), l.log
-	if level < slog.LevelError && (l.away.Load() || ofConnection.MatchString(text)) {
+	if level < slog.LevelError && (l.away.Load() || harmless.MatchString(text)) {
 		level = slog.LevelDebug
 	}
 	if named := namedAttempt.FindAllStringSubmatch(text, -1); len(named) == 1 {

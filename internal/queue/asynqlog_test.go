@@ -20,7 +20,7 @@ func TestWhatAsynqSaysNamesItsTaskAndIsQuietWhileRedisIsAway(t *testing.T) {
 		return out.String()
 	}
 	for _, want := range []string{"level=WARN", "worker=w1", "node=aaaaaaaaaaaa", "attempt=7", "Could not push"} {
-		if got := say("Could not push task id=" + id("a") + " back to queue: NOT FOUND"); !strings.Contains(got, want) {
+		if got := say("Could not push task id=" + id("a") + " back to queue: READONLY"); !strings.Contains(got, want) {
 			t.Errorf("%q lacks %q", got, want)
 		}
 	}

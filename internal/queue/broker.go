@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -19,8 +17,8 @@ import (
 // several goroutines at once. Any error means that Redis did not answer as it
 // should; the call may be repeated.
 type Broker struct {
-	conn  *Conn
-	asynq *asynq.Client
+	conn      *Conn
+	inspector *asynq.Inspector
 
 	mu      sync.Mutex
 	popping *pop // of reports, under way; nil if none is
@@ -28,124 +26,70 @@ type Broker struct {
 
 // Broker returns a new broker on the connection.
 func (c *Conn) Broker() *Broker {
-	return &Broker{conn: c, asynq: asynq.NewClientFromRedisClient(c.client)}
-}
-
-// taskType is asynq's name for what all messages are.
-const taskType = "attempt"
-
-// noTimeout stands for "none": asynq knows only timeouts, and takes half an
-// hour where none is given.
-const noTimeout = 10 * 365 * 24 * time.Hour
-
-// Enqueue puts the messages into the queues of their classes, in their order, and
-// wakes workers for them. A message whose ID is already pending or running stays
-// as it is; what is left of an earlier run of the same ID is removed first. After
-// an error some may have been sent.
-func (b *Broker) Enqueue(ctx context.Context, messages ...Message) error {
-	if len(messages) == 0 {
-		return nil
-	}
-	for _, m := range messages {
-		if m.ID == "" || m.Class == "" || strings.ContainsAny(m.ID, " \n") {
-			return fmt.Errorf("message %q of class %q: want an ID without spaces, and a class", m.ID, m.Class)
-		}
-	}
-	rest, err := b.send(ctx, messages)
-	if err != nil {
-		return fmt.Errorf("enqueuing %d messages, the first %s: %w", len(messages), messages[0].ID, err)
-	}
-	for _, m := range rest {
-		if err := b.enqueueAlone(ctx, m); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (b *Broker) enqueueAlone(ctx context.Context, m Message) error {
-	err := b.enqueue(ctx, m)
-	if errors.Is(err, asynq.ErrTaskIDConflict) {
-		err = b.enqueueAgain(ctx, m)
-	}
-	if err != nil {
-		return fmt.Errorf("enqueuing %s: %w", m.ID, err)
-	}
-	return b.wakeFor(ctx, m)
-}
-
-// enqueueAgain resolves a conflict of IDs.
-func (b *Broker) enqueueAgain(ctx context.Context, m Message) error {
-	const over = "archived completed retry scheduled"
-	found, err := b.conn.remove(ctx, m.Class, m.ID, over)
-	switch {
-	case err != nil, found == statePending:
-		return err
-	case found == stateActive:
-		return b.replaceUnlessAlive(ctx, m)
-	}
-	return b.enqueueOnce(ctx, m)
-}
-
-// replaceUnlessAlive sends the message if no live worker runs the one that looks
-// active. Its worker was killed, or the answer to its dequeue was lost.
-func (b *Broker) replaceUnlessAlive(ctx context.Context, m Message) error {
-	known, err := b.Known(ctx, []string{m.ID})
-	if err != nil || known[m.ID] {
-		return err
-	}
-	if _, err := b.conn.remove(ctx, m.Class, m.ID, "any"); err != nil {
-		return err
-	}
-	return b.enqueueOnce(ctx, m)
-}
-
-// enqueueOnce is content if somebody else has just sent the message.
-func (b *Broker) enqueueOnce(ctx context.Context, m Message) error {
-	if err := b.enqueue(ctx, m); !errors.Is(err, asynq.ErrTaskIDConflict) {
-		return err
-	}
-	return nil
+	return &Broker{conn: c, inspector: asynq.NewInspectorFromRedisClient(c.client)}
 }
 
 // Withdraw removes a message that no worker has taken yet, and reports whether
 // it did.
-func (b *Broker) Withdraw(ctx context.Context, id string) (bool, error) {
-	withdrawn := false
-	err := b.eachClass(ctx, func(class string) error {
-		found, err := b.conn.remove(ctx, class, id, string(statePending))
-		withdrawn = withdrawn || found == statePending
-		return err
-	})
-	return withdrawn, err
-}
-
-// Forget drops every trace of messages in the queue, running ones included. It
-// is for those whose worker died: nothing but asynq's slow recoverer would clean
-// up after them.
-func (b *Broker) Forget(ctx context.Context, ids ...string) error {
-	return b.eachClass(ctx, func(class string) error {
-		for _, id := range ids {
-			if _, err := b.conn.remove(ctx, class, id, "any"); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-func (b *Broker) eachClass(ctx context.Context, do func(class string) error) error {
-	classes, err := b.conn.client.SMembers(ctx, classesKey).Result()
+func (b *Broker) Withdraw(_ context.Context, id string) (bool, error) {
+	queues, err := b.queues()
 	if err != nil {
-		return fmt.Errorf("reading the classes in use: %w", err)
+		return false, err
 	}
-	slices.Sort(classes)
-	for _, class := range classes {
-		if err := do(class); err != nil {
-			return err
+	for _, queue := range queues {
+		if withdrawn, err := b.withdraw(queue, id); withdrawn || err != nil {
+			return withdrawn, err
 		}
 	}
-	return nil
+	return false, nil
+}
+
+func (b *Broker) withdraw(queue, id string) (bool, error) {
+	// asynq would delete an archived task too, whose handler may be at work.
+	state, err := b.state(queue, id)
+	if err != nil || state != asynq.TaskStatePending {
+		return false, err
+	}
+	err = b.inspector.DeleteTask(queue, id)
+	if err == nil {
+		return true, nil
+	}
+	// asynq refuses to delete an active task by an error that is like any other.
+	if state, stateErr := b.state(queue, id); stateErr == nil && state != asynq.TaskStatePending {
+		return false, nil
+	}
+	return false, fmt.Errorf("withdrawing %s from queue %s: %w", id, queue, err)
+}
+
+// gone is the state of a message that asynq does not have.
+const gone asynq.TaskState = 0
+
+// state returns what asynq does with a message.
+func (b *Broker) state(queue, id string) (asynq.TaskState, error) {
+	info, err := b.inspector.GetTaskInfo(queue, id)
+	if isGone(err) {
+		return gone, nil
+	}
+	if err != nil {
+		return gone, fmt.Errorf("asking for the state of %s in queue %s: %w", id, queue, err)
+	}
+	return info.State, nil
+}
+
+// isGone reports whether an error says that asynq does not have a task.
+func isGone(err error) bool {
+	return errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound)
+}
+
+// queues returns the queues of all classes that were ever enqueued.
+func (b *Broker) queues() ([]string, error) {
+	queues, err := b.inspector.Queues()
+	if err != nil {
+		return nil, fmt.Errorf("reading the queues in use: %w", err)
+	}
+	queues = slices.DeleteFunc(queues, func(name string) bool { return !isQueue(name) })
+	slices.Sort(queues)
+	return queues, nil
 }
 
 // stopTTL is how long a stop request waits for its worker to see it.
@@ -179,60 +123,58 @@ func (b *Broker) Drain(ctx context.Context, workerID string) error {
 	return nil
 }
 
-// asynqLease is how long asynq leases a task to a server, which then renews the
-// lease every five seconds.
-const asynqLease = 30 * time.Second
-
-// Known returns those of the messages that are pending or being run by a live
-// worker. One that was taken in the last seconds counts even if no heartbeat
-// lists it yet.
+// Known returns those of the messages that are pending, or that a live worker lists
+// as running. Between the two, for as long as a worker takes to write its next
+// heartbeat, a message is unknown: ask twice before it counts as lost.
 func (b *Broker) Known(ctx context.Context, ids []string) (map[string]bool, error) {
 	known := map[string]bool{}
 	if len(ids) == 0 {
 		return known, nil
 	}
+	// Pending ones come first: what is taken before the second question may be listed
+	// by then, while what is taken after the first is known already.
+	alive, err := b.pending()
+	if err != nil {
+		return nil, err
+	}
 	workers, err := b.Workers(ctx)
 	if err != nil {
 		return nil, err
 	}
-	wanted := make(map[string]bool, len(ids))
-	for _, id := range ids {
-		wanted[id] = true
-	}
 	for _, w := range workers {
 		for _, r := range w.Running {
-			if wanted[r.ID] {
-				known[r.ID] = true
-			}
+			alive[r.ID] = true
 		}
 	}
-	err = b.eachClass(ctx, func(class string) error { return b.addQueued(ctx, class, ids, known) })
-	return known, err
+	for _, id := range ids {
+		if alive[id] {
+			known[id] = true
+		}
+	}
+	return known, nil
 }
 
-// addQueued adds to known the ids that are pending in a class, or were leased so
-// lately that their worker may not have written a heartbeat since.
-func (b *Broker) addQueued(ctx context.Context, class string, ids []string, known map[string]bool) error {
-	args := make([]any, len(ids))
-	for i, id := range ids {
-		args[i] = id
+// everyPending is the size of a page that holds all messages of a queue: there are
+// about as many as slots.
+const everyPending = 1 << 20
+
+// pending returns the IDs of the messages that no worker has taken.
+func (b *Broker) pending() (map[string]bool, error) {
+	queues, err := b.queues()
+	if err != nil {
+		return nil, err
 	}
-	keys := []string{asynqKey(class, "t:"), asynqKey(class, "lease")}
-	found, err := statesScript.Run(ctx, b.conn.client, keys, args...).StringSlice()
-	if err != nil || len(found) != 2*len(ids) {
-		return fmt.Errorf("asking for the states of %d tasks in queue %s: %w", len(ids), class, err)
-	}
-	fresh := float64(time.Now().Add(asynqLease - heartbeatTTL).Unix())
-	for i, id := range ids {
-		expiry, _ := strconv.ParseFloat(found[2*i+1], 64)
-		switch state(found[2*i]) {
-		case statePending:
-			known[id] = true
-		case stateActive:
-			known[id] = known[id] || expiry >= fresh
+	ids := map[string]bool{}
+	for _, queue := range queues {
+		infos, err := b.inspector.ListPendingTasks(queue, asynq.PageSize(everyPending))
+		if err != nil && !isGone(err) {
+			return nil, fmt.Errorf("reading the pending tasks of queue %s: %w", queue, err)
+		}
+		for _, info := range infos {
+			ids[info.ID] = true
 		}
 	}
-	return nil
+	return ids, nil
 }
 
 // Workers returns the live workers, ordered by ID: those whose heartbeat is at

@@ -88,7 +88,6 @@ func Embedded(ctx context.Context) (*Conn, error) {
 
 func newConn(name string, dial func() *redis.Client) *Conn {
 	c := &Conn{name: name, dial: dial, client: dial()}
-	c.client.AddHook(batchHook{})
 	c.close = sync.OnceValue(c.client.Close)
 	return c
 }

@@ -91,7 +91,6 @@ type consumer struct {
 	cfg     ConsumerConfig
 	log     *slog.Logger
 	started time.Time
-	settler *settler
 
 	// shutdown is done when the process is asked to end; draining says that no more
 	// messages are taken, for that reason or another.
@@ -117,10 +116,7 @@ type consumer struct {
 type attempt struct {
 	since time.Time
 	stop  context.CancelCauseFunc
-	// reporting says that the handler has returned; ended is closed when the
-	// report has been sent.
-	reporting bool
-	ended     chan struct{}
+	ended chan struct{} // closed when the report has been sent
 }
 
 // Serve takes messages from the queues and handles them until ctx is done. Then
@@ -160,7 +156,9 @@ func (c *Conn) Serve(ctx context.Context, cfg ConsumerConfig) error {
 		s.awaitIdle(ctx)
 	}
 	s.finish()
-	endReports()
+	// A message that was taken in the last moment may have a handler that is yet to
+	// begin: asynq waits for it, and it reports.
+	defer time.AfterFunc(shutdownPatience, endReports).Stop()
 	closeAll(servers)
 	endBeats()
 	beats.Wait()
@@ -170,7 +168,7 @@ func (c *Conn) Serve(ctx context.Context, cfg ConsumerConfig) error {
 // newConsumer is for one Serve, until ctx is done.
 func newConsumer(ctx context.Context, c *Conn, cfg ConsumerConfig) *consumer {
 	s := &consumer{
-		shutdown: ctx, conn: c, cfg: cfg, log: cfg.Log, started: time.Now(), settler: &settler{client: c.client},
+		shutdown: ctx, conn: c, cfg: cfg, log: cfg.Log, started: time.Now(),
 		changed: make(chan struct{}, 1), running: map[string]*attempt{},
 	}
 	s.idle = sync.NewCond(&s.mu)
@@ -183,9 +181,9 @@ func newConsumer(ctx context.Context, c *Conn, cfg ConsumerConfig) *consumer {
 	return s
 }
 
-// handle runs the handler on a context of its own: leased is asynq's, and ends
-// when Redis was away for so long that the lease is lost.
-func (s *consumer) handle(leased context.Context, m Message) {
+// handle runs the handler on a context of its own: asynq's ends when Redis was away
+// for so long that the lease is lost.
+func (s *consumer) handle(m Message) {
 	ctx, stop := context.WithCancelCause(context.Background())
 	defer stop(nil)
 	if !s.begin(m.ID, stop) {
@@ -193,23 +191,15 @@ func (s *consumer) handle(leased context.Context, m Message) {
 		return
 	}
 	defer s.end(m.ID)
-	report := s.cfg.Handler(ctx, m)
-	s.reports(m.ID)
-	s.deliver(leased, m, report)
+	s.deliver(m.ID, s.cfg.Handler(ctx, m))
 }
 
-// begin takes an attempt into the books unless it is at work already. One whose
-// report may just have been read can be sent again before it has left them.
+// begin takes an attempt into the books unless it is at work already.
 func (s *consumer) begin(id string, stop context.CancelCauseFunc) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for earlier := s.running[id]; earlier != nil; earlier = s.running[id] {
-		if !earlier.reporting {
-			return false
-		}
-		s.mu.Unlock()
-		<-earlier.ended
-		s.mu.Lock()
+	if s.running[id] != nil {
+		return false
 	}
 	s.running[id] = &attempt{since: time.Now(), stop: stop, ended: make(chan struct{})}
 	if s.draining.Load() {
@@ -217,13 +207,6 @@ func (s *consumer) begin(id string, stop context.CancelCauseFunc) bool {
 	}
 	s.announce()
 	return true
-}
-
-// reports notes that a handler has returned.
-func (s *consumer) reports(id string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.running[id].reporting = true
 }
 
 func (s *consumer) end(id string) {
@@ -244,22 +227,18 @@ func (s *consumer) announce() {
 	}
 }
 
-// deliver ends the task in the queue and sends the report, if there is one, again
-// and again while Redis is away. asynq does not end it: see dequeueHook.
-func (s *consumer) deliver(leased context.Context, m Message, body []byte) {
+// deliver sends the report of a message, if there is one, again and again while Redis
+// is away.
+func (s *consumer) deliver(id string, body []byte) {
+	if body == nil {
+		return
+	}
 	ctx, cancel := context.WithTimeout(s.reporting, s.patience())
 	defer cancel()
-	err := retry(ctx, func() error {
-		if leased.Err() != nil {
-			// asynq has given the task up, and may have put it elsewhere.
-			if _, err := s.conn.remove(ctx, m.Class, m.ID, "any"); err != nil {
-				return err
-			}
-		}
-		return s.settler.settle(ctx, m.Class, Report{ID: m.ID, Worker: s.cfg.WorkerID, Body: body})
-	})
+	report := Report{ID: id, Worker: s.cfg.WorkerID, Body: body}.encode()
+	err := retry(ctx, func() error { return s.conn.client.RPush(ctx, reportsKey, report).Err() })
 	if err != nil {
-		s.log.Info("a report was not taken; the coordinator finds the outcome in storage", "message", m.ID, "error", err)
+		s.log.Info("a report was not taken; the coordinator finds the outcome in storage", "message", id, "error", err)
 	}
 }
 

@@ -9,6 +9,25 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// The scripts serve rare cases only: the embedded server starts a Lua machine for
+// each call.
+
+// leaseScript takes or renews the lease KEYS[1] for the holder ARGV[1].
+var leaseScript = redis.NewScript(`
+local holder = redis.call("GET", KEYS[1])
+if holder and holder ~= ARGV[1] then
+	return 0
+end
+redis.call("SET", KEYS[1], ARGV[1], "PX", ARGV[2])
+return 1`)
+
+// releaseScript gives the lease KEYS[1] up if ARGV[1] holds it.
+var releaseScript = redis.NewScript(`
+if redis.call("GET", KEYS[1]) == ARGV[1] then
+	return redis.call("DEL", KEYS[1])
+end
+return 0`)
+
 // Lease takes the named lease for holder, or renews it, for ttl, and reports
 // whether holder has it now. It decides who leads as long as Redis keeps its
 // memory; what must never happen twice is fenced in storage besides.

@@ -13,38 +13,37 @@ import (
 type classServer struct {
 	asynq  *asynq.Server
 	client *redis.Client
-	hook   *dequeueHook
+	waking *wakingClient
 }
 
 // Intervals of asynq's own housekeeping. There are no delayed, retried or
 // completed tasks here, so what looks for them may sleep.
 const (
 	housekeeping = 10 * time.Minute
-	// checkInterval is asynq's pause after an empty dequeue; the hook has waited already.
+	// checkInterval is asynq's pause after the answer that there is no task, for which
+	// its client has waited already.
 	checkInterval = time.Millisecond
 )
 
 func (s *consumer) startServer(class string) (*classServer, error) {
 	client := s.conn.dial()
-	hook := newDequeueHook(class, s.conn.client, s.conn.dial(), s.cfg.Slots)
-	client.AddHook(hook)
-	server := asynq.NewServerFromRedisClient(client, asynq.Config{
+	waking := newWakingClient(class, client, s.conn.dial())
+	server := asynq.NewServerFromRedisClient(waking, asynq.Config{
 		Concurrency:              s.cfg.Slots,
 		Queues:                   map[string]int{queueName(class): 1},
 		TaskCheckInterval:        checkInterval,
 		DelayedTaskCheckInterval: housekeeping,
 		JanitorInterval:          housekeeping,
 		ShutdownTimeout:          time.Second,
+		ErrorHandler:             asynq.ErrorHandlerFunc(s.givenUp),
 		Logger:                   asynqLog{s.log.With("class", class), &s.away},
 		LogLevel:                 asynq.WarnLevel,
 	})
-	err := server.Start(asynq.HandlerFunc(func(leased context.Context, t *asynq.Task) error {
-		growStack()
-		defer hook.enter()()
-		s.handle(leased, Message{ID: t.ResultWriter().TaskID(), Class: class, Payload: t.Payload()})
+	err := server.Start(asynq.HandlerFunc(func(_ context.Context, t *asynq.Task) error {
+		s.handle(Message{ID: t.ResultWriter().TaskID(), Class: class, Payload: t.Payload()})
 		return nil
 	}))
-	cs := &classServer{asynq: server, client: client, hook: hook}
+	cs := &classServer{asynq: server, client: client, waking: waking}
 	if err != nil {
 		cs.close()
 		return nil, err
@@ -52,17 +51,33 @@ func (s *consumer) startServer(class string) (*classServer, error) {
 	return cs, nil
 }
 
+// givenUp is called when asynq gives a task up while its handler is at work, because
+// Redis was away for so long that the lease is lost. asynq counts the slot as free
+// when this returns, so it waits for the handler.
+func (s *consumer) givenUp(ctx context.Context, _ *asynq.Task, _ error) {
+	id, _ := asynq.GetTaskID(ctx)
+	s.mu.Lock()
+	a := s.running[id]
+	s.mu.Unlock()
+	if a == nil {
+		return // the handler has panicked, and is over
+	}
+	select {
+	case <-a.ended:
+	case <-s.reporting.Done():
+	}
+}
+
 // stopTaking ends the wait for messages; what runs goes on.
 func (cs *classServer) stopTaking() {
-	cs.hook.stop()
+	cs.waking.stop()
 	cs.asynq.Stop()
-	cs.hook.passOn()
 }
 
 // close ends the server. Without Redis its goodbye is cut short.
 func (cs *classServer) close() {
 	cut := time.AfterFunc(closeGrace, func() { _ = cs.client.Close() })
-	cs.hook.stop()
+	cs.waking.stop()
 	cs.asynq.Shutdown()
 	if cut.Stop() {
 		_ = cs.client.Close()

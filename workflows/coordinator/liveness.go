@@ -285,14 +285,6 @@ func (t *term) lost(a *attempt, killed *queue.Worker) {
 	a.span.Fail("lost: its worker died, or the queue forgot it")
 	t.land(a)
 	t.countAttempt(x, lost)
-	t.start(sending, func(ctx context.Context) func() {
-		err := t.Queue.Forget(ctx, a.id)
-		return func() {
-			if err != nil {
-				t.queueFails(err)
-			}
-		}
-	})
 	if x.state == finished {
 		return
 	}

@@ -143,7 +143,6 @@ func (q *liveQueue) Known(_ context.Context, ids []string) (map[string]bool, err
 
 func (q *liveQueue) Withdraw(context.Context, string) (bool, error) { return false, nil }
 func (q *liveQueue) Stop(context.Context, ...string) error          { return nil }
-func (q *liveQueue) Forget(context.Context, ...string) error        { return nil }
 
 func (q *liveQueue) Lease(_ context.Context, _, holder string, ttl time.Duration) (bool, error) {
 	q.mu.Lock()

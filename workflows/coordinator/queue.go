@@ -19,14 +19,13 @@ type Queue interface {
 	Reports(ctx context.Context, wait time.Duration) ([]queue.Report, error)
 	// Workers returns the live workers, ordered by id.
 	Workers(ctx context.Context) ([]queue.Worker, error)
-	// Known returns which of the attempts are pending or run by a live worker.
+	// Known returns which of the attempts are pending or run by a live worker. One that
+	// was taken a moment ago may be missing.
 	Known(ctx context.Context, ids []string) (map[string]bool, error)
 	// Withdraw removes an attempt that no worker has taken.
 	Withdraw(ctx context.Context, id string) (bool, error)
 	// Stop asks the workers that run the attempts to give them back.
 	Stop(ctx context.Context, ids ...string) error
-	// Forget drops every trace of attempts whose worker has died.
-	Forget(ctx context.Context, ids ...string) error
 }
 
 var _ Queue = (*queue.Broker)(nil)

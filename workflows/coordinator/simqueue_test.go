@@ -111,8 +111,6 @@ func (q *simQueue) Stop(_ context.Context, ids ...string) error {
 	return nil
 }
 
-func (q *simQueue) Forget(context.Context, ...string) error { return q.err() }
-
 func (q *simQueue) Lease(context.Context, string, string, time.Duration) (bool, error) {
 	return true, q.err()
 }

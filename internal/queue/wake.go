@@ -1,0 +1,116 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"coalmine/internal/sleep"
+)
+
+// maxTokens bounds the wake tokens of a class. A worker that finds tasks without
+// having waited leaves their tokens, which cost another a look into an empty queue.
+const maxTokens = 256
+
+// pushTokens pushes a wake token for each message, and takes back what was asked about
+// earlier ones of the same IDs.
+func pushTokens(ctx context.Context, pipe redis.Pipeliner, messages []Message) {
+	tokens := make(map[string][]any)
+	var stops []string
+	for _, m := range messages {
+		tokens[m.Class] = append(tokens[m.Class], 1)
+		stops = append(stops, stopKey(m.ID))
+	}
+	pipe.Del(ctx, stops...)
+	for class, ones := range tokens {
+		pipe.LPush(ctx, wakeKey(class), ones...)
+		pipe.LTrim(ctx, wakeKey(class), 0, maxTokens-1)
+	}
+}
+
+// wake pushes the tokens of messages that were enqueued one by one.
+func (b *Broker) wake(ctx context.Context, messages []Message) error {
+	_, err := b.conn.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		pushTokens(ctx, p, messages)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("waking workers for %d messages, the first %s: %w", len(messages), messages[0].ID, err)
+	}
+	return nil
+}
+
+// wakingClient is the Redis client of one asynq server. It turns the server's poll of
+// an empty queue into a wait: it answers that there is no task only after it has
+// blocked in BLPOP for a wake token and looked once more.
+//
+// Redis hands each token to one waiter, so a new task wakes one server and not all
+// of them. A token is taken before the look, so none is lost beside a task that waits.
+//
+// asynq computes the lease of a task before it asks, so one wait must be short against
+// the 30 seconds of a lease.
+type wakingClient struct {
+	redis.UniversalClient
+	pending string        // asynq's key of the tasks that wait
+	tokens  string        // the key of the wake tokens
+	waiter  *redis.Client // for BLPOP alone; closed to end a wait
+
+	stopped context.Context // ends waits
+	stop    func()
+}
+
+const (
+	// wakeWait bounds one wait for a token: a lost token delays a task by this much.
+	// BLPOP takes whole seconds.
+	wakeWait = 2 * time.Second
+	// errorPause keeps asynq, which asks again at once, from spinning while Redis is
+	// away.
+	errorPause = 250 * time.Millisecond
+)
+
+func newWakingClient(class string, client, waiter *redis.Client) *wakingClient {
+	c := &wakingClient{UniversalClient: client, pending: pendingKey(class), tokens: wakeKey(class), waiter: waiter}
+	var endWaits context.CancelFunc
+	c.stopped, endWaits = context.WithCancel(context.Background())
+	c.stop = sync.OnceFunc(func() {
+		endWaits()
+		_ = waiter.Close() // interrupts the BLPOP, which a context cannot
+	})
+	return c
+}
+
+// pendingKey is asynq's key of the tasks of a class that wait. It is the first key of
+// the script by which a server asks for a task, and of no other that answers nil.
+func pendingKey(class string) string { return "asynq:{" + queueName(class) + "}:pending" }
+
+// EvalSha implements redis.Scripter, by which asynq runs its scripts.
+func (c *wakingClient) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
+	answer := c.UniversalClient.EvalSha(ctx, sha, keys, args...)
+	if len(keys) == 0 || keys[0] != c.pending {
+		return answer
+	}
+	switch err := answer.Err(); {
+	case err == nil, redis.HasErrorPrefix(err, "NOSCRIPT"):
+	case !errors.Is(err, redis.Nil):
+		_ = sleep.For(c.stopped, errorPause)
+	case c.awaitToken():
+		return c.UniversalClient.EvalSha(ctx, sha, keys, args...)
+	}
+	return answer
+}
+
+// awaitToken waits for a wake token and reports whether one came.
+func (c *wakingClient) awaitToken() bool {
+	if c.stopped.Err() != nil {
+		return false
+	}
+	err := c.waiter.BLPop(c.stopped, wakeWait, c.tokens).Err()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		_ = sleep.For(c.stopped, errorPause)
+	}
+	return err == nil
+}
