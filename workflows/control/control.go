@@ -5,7 +5,6 @@
 package control
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,7 +23,6 @@ import (
 	"coalmine/workflows/coordinator"
 	"coalmine/workflows/dataexport"
 	"coalmine/workflows/experiment"
-	"coalmine/workflows/plan"
 	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
 	"coalmine/workflows/sources"
@@ -128,6 +126,8 @@ type Local struct {
 	// coordinator is that of this process, which leads or stands by; nil where it has
 	// none.
 	coordinator *coordinator.Coordinator
+	// records are what lists and statuses show of the records of runs.
+	records records
 	// checking holds the one submission that is being checked: a large one takes some
 	// hundred MB meanwhile.
 	checking chan struct{}
@@ -314,13 +314,13 @@ func present(all []*runs.Run) []*runs.Run {
 
 // List implements API. Runs whose records are damaged stand at the end, as failed.
 func (l *Local) List(ctx context.Context) ([]*status.Run, error) {
-	all, damaged, err := l.runs.Readable(ctx)
+	all, damaged, shown, err := l.readable(ctx)
 	if err != nil {
 		return nil, err
 	}
 	out := make([]*status.Run, 0, len(all)) // an empty list, not null, in JSON
 	for _, run := range present(all) {
-		out = append(out, l.status(ctx, run))
+		out = append(out, l.status(ctx, run, shown[run.ID]))
 	}
 	for _, d := range damaged {
 		out = append(out, &status.Run{
@@ -337,7 +337,7 @@ func (l *Local) Status(ctx context.Context, name string) (*status.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.status(ctx, run), nil
+	return l.status(ctx, run, l.records.of(run)), nil
 }
 
 // watchEvery is how often a run is looked at that another process works on.
@@ -349,7 +349,7 @@ func (l *Local) Watch(ctx context.Context, name string) (<-chan *status.Run, err
 	if err != nil {
 		return nil, err
 	}
-	statuses := make(chan *status.Run)
+	statuses, record := make(chan *status.Run), l.records.of(run)
 	go func() {
 		defer close(statuses)
 		for {
@@ -357,7 +357,7 @@ func (l *Local) Watch(ctx context.Context, name string) (<-chan *status.Run, err
 			if _, err := l.runs.Refresh(ctx, run); err != nil && ctx.Err() != nil {
 				return
 			}
-			s := l.status(ctx, run)
+			s := l.status(ctx, run, record)
 			select {
 			case statuses <- s:
 			case <-ctx.Done():
@@ -387,15 +387,15 @@ func (l *Local) changes() <-chan struct{} {
 }
 
 // status is what the coordinator says of an unfinished run, or what storage does.
-func (l *Local) status(ctx context.Context, run *runs.Run) *status.Run {
+func (l *Local) status(ctx context.Context, run *runs.Run, record *recorded) *status.Run {
 	if run.State.Phase.Finished() {
-		return stored(run)
+		return stored(run, record)
 	}
 	live, err := l.live(ctx, run)
 	if live != nil {
 		return live
 	}
-	s := stored(run)
+	s := stored(run, record)
 	switch {
 	case l.leads() || s.Phase == runs.Paused:
 	case err != nil:
@@ -432,45 +432,6 @@ func (l *Local) live(ctx context.Context, run *runs.Run) (*status.Run, error) {
 		return nil, nil
 	}
 	return &s, nil
-}
-
-// stored is what the record of a run says.
-func stored(run *runs.Run) *status.Run {
-	state := &run.State
-	s := &status.Run{
-		Run: run.ID, Name: run.Spec.Name, Phase: state.Phase, Error: state.Error,
-		Submitted: state.Submitted, Started: state.Started, Finished: state.Finished,
-		Cells: []status.Cell{}, Workers: []status.Worker{},
-	}
-	for _, key := range plan.SortedKeys(state.Failures) {
-		s.Failures = append(s.Failures, status.Failure{Key: key, Failure: state.Failures[key]})
-	}
-	s.Nodes.Failed = len(s.Failures)
-	spec, err := experiment.ReadSpec(run.Spec.Experiment)
-	if err != nil {
-		s.Error = cmp.Or(s.Error, err.Error())
-		return s
-	}
-	failed := state.FailedCells()
-	for i := range spec.Cells {
-		s.Cells = append(s.Cells, storedCell(state, &spec.Cells[i], failed))
-	}
-	return s
-}
-
-func storedCell(state *runs.State, c *experiment.Cell, failed map[string]bool) status.Cell {
-	s := status.Cell{
-		Cell: c.Name, Label: c.Label, Phase: runs.Queued, Steps: c.Experiment.Training.Rounds, Unit: compile.Unit(&c.Experiment.Training), StepRounds: 1,
-	}
-	if outcome, ended := state.Outcomes[c.Name]; ended {
-		s.Phase = outcome
-	} else if failed[c.Name] {
-		s.Phase = runs.Failed
-	}
-	if s.Phase == runs.Done {
-		s.Step = s.Steps
-	}
-	return s
 }
 
 // Steer implements API.

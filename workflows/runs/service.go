@@ -153,12 +153,20 @@ func (s *Service) complete(ctx context.Context, run *Run, by string) error {
 
 // Get returns one run. The error wraps storage.ErrNotFound if there is none.
 func (s *Service) Get(ctx context.Context, id string) (*Run, error) {
-	run := &Run{ID: id, State: State{Phase: Queued}}
-	var err error
-	if run.Spec, err = s.readSpec(ctx, id); err != nil {
+	spec, err := s.readSpec(ctx, id)
+	if err != nil {
 		return nil, err
 	}
-	_, err = s.Refresh(ctx, run)
+	run, err := s.WithoutSpec(ctx, id)
+	run.Spec = spec
+	return run, err
+}
+
+// WithoutSpec returns a run with all but what was submitted. One that there is none of is
+// queued, and was never submitted.
+func (s *Service) WithoutSpec(ctx context.Context, id string) (*Run, error) {
+	run := &Run{ID: id, State: State{Phase: Queued}}
+	_, err := s.Refresh(ctx, run)
 	return run, err
 }
 
@@ -203,12 +211,17 @@ type Damaged struct {
 // Readable returns the runs whose records can be read, the newest first, and beside
 // them those whose records are damaged.
 func (s *Service) Readable(ctx context.Context) (all []*Run, damaged []Damaged, err error) {
+	return s.ReadableBy(ctx, s.Get)
+}
+
+// ReadableBy does the same with another way to read a run. Its errors are those of Get.
+func (s *Service) ReadableBy(ctx context.Context, get func(ctx context.Context, id string) (*Run, error)) (all []*Run, damaged []Damaged, err error) {
 	ids, err := s.archive.Runs(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, id := range ids {
-		run, err := s.Get(ctx, id)
+		run, err := get(ctx, id)
 		switch {
 		case errors.Is(err, storage.ErrNotFound):
 			continue // removed while we were listing

@@ -1,0 +1,151 @@
+package control
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"coalmine/workflows/compile"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/runs"
+	"coalmine/workflows/status"
+)
+
+// recorded is what a status shows of a run's record, which never changes. The resolved
+// experiment of a large grid has megabytes, and takes a second to read.
+type recorded struct {
+	submitted time.Time
+	spec      runs.Spec // without the experiment
+	cells     []status.Cell
+	err       error // of an experiment that cannot be read
+}
+
+func newRecorded(run *runs.Run) *recorded {
+	r := &recorded{submitted: run.State.Submitted, spec: run.Spec}
+	r.spec.Experiment = nil
+	spec, err := experiment.ReadSpec(run.Spec.Experiment)
+	if err != nil {
+		r.err = err
+		return r
+	}
+	r.cells = make([]status.Cell, len(spec.Cells))
+	for i := range spec.Cells {
+		c := &spec.Cells[i]
+		r.cells[i] = status.Cell{
+			Cell: c.Name, Label: c.Label, Phase: runs.Queued,
+			Steps: c.Experiment.Training.Rounds, Unit: compile.Unit(&c.Experiment.Training), StepRounds: 1,
+		}
+	}
+	return r
+}
+
+// records remembers what statuses show of the records of runs.
+type records struct {
+	mu    sync.Mutex
+	known map[string]*recorded // by run
+}
+
+// find returns what is known of a run that was submitted then, or nil. The id of a removed
+// run may be taken again.
+func (rs *records) find(run string, submitted time.Time) *recorded {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if r := rs.known[run]; r != nil && r.submitted.Equal(submitted) {
+		return r
+	}
+	return nil
+}
+
+// of returns what a status shows of the record of a run that was read with its experiment.
+func (rs *records) of(run *runs.Run) *recorded {
+	if r := rs.find(run.ID, run.State.Submitted); r != nil {
+		return r
+	}
+	r := newRecorded(run)
+	if r.submitted.IsZero() {
+		return r // its submission is not complete
+	}
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if rs.known == nil {
+		rs.known = make(map[string]*recorded)
+	}
+	rs.known[run.ID] = r
+	return r
+}
+
+// keep forgets all runs but those.
+func (rs *records) keep(all map[string]*recorded) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	for run := range rs.known {
+		if all[run] == nil {
+			delete(rs.known, run)
+		}
+	}
+}
+
+// readable returns all runs whose records can be read, the newest first, those whose
+// records are damaged, and what the records show. A run whose record is known comes
+// without its experiment.
+func (l *Local) readable(ctx context.Context) (all []*runs.Run, damaged []runs.Damaged, shown map[string]*recorded, err error) {
+	shown = make(map[string]*recorded)
+	all, damaged, err = l.runs.ReadableBy(ctx, func(ctx context.Context, id string) (*runs.Run, error) {
+		run, err := l.runs.WithoutSpec(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if r := l.records.find(id, run.State.Submitted); r != nil {
+			run.Spec, shown[id] = r.spec, r
+			return run, nil
+		}
+		run, err = l.runs.Get(ctx, id)
+		if err == nil {
+			shown[id] = l.records.of(run)
+		}
+		return run, err
+	})
+	if err == nil {
+		l.records.keep(shown)
+	}
+	return all, damaged, shown, err
+}
+
+// stored is what the record of a run says.
+func stored(run *runs.Run, record *recorded) *status.Run {
+	state := &run.State
+	s := &status.Run{
+		Run: run.ID, Name: run.Spec.Name, Phase: state.Phase, Error: state.Error,
+		Submitted: state.Submitted, Started: state.Started, Finished: state.Finished,
+		Cells: []status.Cell{}, Workers: []status.Worker{},
+	}
+	for _, key := range plan.SortedKeys(state.Failures) {
+		s.Failures = append(s.Failures, status.Failure{Key: key, Failure: state.Failures[key]})
+	}
+	s.Nodes.Failed = len(s.Failures)
+	if record.err != nil {
+		s.Error = cmp.Or(s.Error, record.err.Error())
+		return s
+	}
+	s.Cells = slices.Clone(record.cells)
+	failed := state.FailedCells()
+	for i := range s.Cells {
+		become(&s.Cells[i], state, failed)
+	}
+	return s
+}
+
+// become shows what has become of a cell.
+func become(c *status.Cell, state *runs.State, failed map[string]bool) {
+	if outcome, ended := state.Outcomes[c.Cell]; ended {
+		c.Phase = outcome
+	} else if failed[c.Cell] {
+		c.Phase = runs.Failed
+	}
+	if c.Phase == runs.Done {
+		c.Step = c.Steps
+	}
+}

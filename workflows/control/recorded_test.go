@@ -1,0 +1,87 @@
+package control_test
+
+import (
+	"context"
+	"io"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"coalmine/storage"
+	"coalmine/storage/storagetest"
+	"coalmine/workflows/compile/compiletest"
+	"coalmine/workflows/control"
+	"coalmine/workflows/runs"
+	"coalmine/workflows/status"
+)
+
+const grid = `
+name: grid
+seed: 1
+data: {source: text.jsonl, vocabulary: {size: 60}, users: {words: 100}}
+model: {embedding: 6, units: 8}
+training: {rounds: 4, cohort: 5}
+grid: {axes: {seed: [1, 2, 3]}}
+`
+
+// specReads counts how often a store is asked for what was submitted.
+type specReads struct {
+	storage.Store
+	n atomic.Int64
+}
+
+func (s *specReads) Get(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
+	if strings.HasSuffix(name, "/spec") {
+		s.n.Add(1)
+	}
+	return s.Store.Get(ctx, name, offset, length)
+}
+
+func TestAListReadsEachRecordOnceAndShowsWhatBecomesOfTheRun(t *testing.T) {
+	t.Parallel()
+	store := &specReads{Store: storagetest.NewMemory()}
+	archive := storage.NewArchive(store)
+	service, api := runs.NewService(archive, nil), control.New(archive, nil, nil)
+	spec := compiletest.Resolve(t, grid, []storage.Digest{storage.DigestOf(nil)})
+	record := runs.Spec{Name: spec.Name, Digest: spec.Digest(), Experiment: spec.Canonical()}
+	submit := func() string {
+		t.Helper()
+		run, _, err := service.Submit(t.Context(), record, "somebody", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return run.ID
+	}
+	list := func() *status.Run {
+		t.Helper()
+		all, err := api.List(t.Context())
+		if err != nil || len(all) != 1 || len(all[0].Cells) != len(spec.Cells) {
+			t.Fatalf("list %+v, %v, want one run of %d cells", all, err, len(spec.Cells))
+		}
+		return all[0]
+	}
+	id := submit()
+	if c := list().Cells[0]; c.Phase != runs.Queued || c.Label != spec.Cells[0].Label || c.Steps != spec.Cells[0].Experiment.Training.Rounds {
+		t.Errorf("at first %+v", c)
+	}
+	before := store.n.Load()
+	outcomes := map[string]runs.Phase{spec.Cells[0].Name: runs.Done}
+	if err := service.Append(t.Context(), id, runs.Entry{Kind: runs.Started}, runs.Entry{Kind: runs.Finished, Outcomes: outcomes}); err != nil {
+		t.Fatal(err)
+	}
+	if r := list(); r.Phase != runs.Done || r.Cells[0].Phase != runs.Done || r.Cells[0].Step != r.Cells[0].Steps {
+		t.Errorf("at the end %+v", r)
+	}
+	if n := store.n.Load() - before; n != 0 {
+		t.Errorf("the record was read %d times again", n)
+	}
+	if err := archive.DeleteRun(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	if again := submit(); again != id {
+		t.Fatalf("submitted again as %s, want %s", again, id)
+	}
+	if r := list(); r.Phase != runs.Queued || r.Cells[0].Phase != runs.Queued {
+		t.Errorf("submitted again %+v", r)
+	}
+}
