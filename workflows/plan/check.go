@@ -27,8 +27,8 @@ func (p *Plan) Check() error {
 			c.say("two cells are named %q", cell.Name)
 		}
 		names[cell.Name] = true
-		c.ref("report of cell "+cell.Name, cell.Report)
-		c.ref("model of cell "+cell.Name, cell.Model)
+		c.ref(func() string { return "report of cell " + cell.Name }, cell.Report)
+		c.ref(func() string { return "model of cell " + cell.Name }, cell.Model)
 		c.tail(&cell)
 	}
 	if len(c.problems) == 0 {
@@ -51,14 +51,18 @@ const (
 	closed
 )
 
+// naming says what a problem is about. It is asked if there is one: a plan may have a
+// million things that have none.
+type naming func() string
+
 func (c *checker) say(format string, args ...any) {
 	c.problems = append(c.problems, fmt.Errorf("plan: "+format, args...))
 }
 
 func (c *checker) node(key storage.Key, n *Node) {
-	what := fmt.Sprintf("node %s (%s)", key.Short(), n.Label)
+	what := func() string { return fmt.Sprintf("node %s (%s)", key.Short(), n.Label) }
 	if n.Key != key {
-		c.say("%s is filed under another key, %s", what, n.Key.Short())
+		c.say("%s is filed under another key, %s", what(), n.Key.Short())
 	}
 	c.needs(what, n.Inputs, n.Needs)
 }
@@ -75,10 +79,10 @@ func (c *checker) chain(recipe storage.Key, ch *Chain) {
 	case !slices.IsSorted(ch.Keep):
 		c.say("%s keeps steps %v, want them ascending", what, ch.Keep)
 	}
-	c.ref("origin of "+what, ch.Origin)
-	c.needs("join of "+what, ch.Join.Inputs, ch.Join.Needs)
+	c.ref(func() string { return "origin of " + what }, ch.Origin)
+	c.needs(func() string { return "join of " + what }, ch.Join.Inputs, ch.Join.Needs)
 	if ch.Width > 0 {
-		c.needs("parts of "+what, ch.Part.Inputs, ch.Part.Needs)
+		c.needs(func() string { return "parts of " + what }, ch.Part.Inputs, ch.Part.Needs)
 	}
 }
 
@@ -93,30 +97,30 @@ func (c *checker) tail(cell *Cell) {
 	}
 }
 
-func (c *checker) needs(what string, inputs []tasks.Input, needs []Ref) {
+func (c *checker) needs(what naming, inputs []tasks.Input, needs []Ref) {
 	if len(inputs) != len(needs) {
-		c.say("%s has %d inputs and %d needs", what, len(inputs), len(needs))
+		c.say("%s has %d inputs and %d needs", what(), len(inputs), len(needs))
 		return
 	}
 	for i, need := range needs {
 		if inputs[i].Key != need.Key {
-			c.say("input %q of %s is node %s, its need is %s", inputs[i].Name, what, inputs[i].Key.Short(), need.Key.Short())
+			c.say("input %q of %s is node %s, its need is %s", inputs[i].Name, what(), inputs[i].Key.Short(), need.Key.Short())
 		}
-		c.ref(fmt.Sprintf("input %q of %s", inputs[i].Name, what), need)
+		c.ref(func() string { return fmt.Sprintf("input %q of %s", inputs[i].Name, what()) }, need)
 	}
 }
 
-func (c *checker) ref(what string, r Ref) {
+func (c *checker) ref(what naming, r Ref) {
 	switch {
 	case r.Chain == nil && c.plan.Nodes[r.Key] == nil:
-		c.say("%s is node %s, which the plan does not hold", what, r.Key.Short())
+		c.say("%s is node %s, which the plan does not hold", what(), r.Key.Short())
 	case r.Chain == nil:
 	case c.plan.Chains[r.Chain.Recipe] == nil:
-		c.say("%s is a step of chain %s, which the plan does not hold", what, r.Chain.Recipe.Short())
+		c.say("%s is a step of chain %s, which the plan does not hold", what(), r.Chain.Recipe.Short())
 	case r.Step < 1 || r.Step > r.Chain.Steps:
-		c.say("%s is step %d of a chain of %d steps", what, r.Step, r.Chain.Steps)
+		c.say("%s is step %d of a chain of %d steps", what(), r.Step, r.Chain.Steps)
 	case r.Key != r.Chain.Key(r.Step):
-		c.say("%s has key %s, step %d has %s", what, r.Key.Short(), r.Step, r.Chain.Key(r.Step).Short())
+		c.say("%s has key %s, step %d has %s", what(), r.Key.Short(), r.Step, r.Chain.Key(r.Step).Short())
 	}
 }
 

@@ -116,14 +116,18 @@ type Chain struct {
 }
 
 // keyMemo remembers what the hash chain needs to be walked no further than a
-// segment: the key of every boundary so far, and the keys of the segment that is asked for
-// again and again, since each part of a step asks for the step and the one before. A
-// training that waits is asked once, for its end.
+// segment: the key of every boundary so far, and those of the two steps asked for last,
+// since each part of a step asks for the step and the one before.
 type keyMemo struct {
 	mu         sync.Mutex
 	boundaries []storage.Key // boundaries[i] is the key of step i*tasks.SegmentSteps
-	segment    int           // asked for last, counted from 1
-	inside     []storage.Key // inside[i] is the key of the segment's step i+1
+	recent     [2]stepKey
+}
+
+// stepKey is the key of a step; step 0 is none.
+type stepKey struct {
+	step int
+	key  storage.Key
 }
 
 // Key is the key of step r, 0 <= r: a bare hash chain,
@@ -147,22 +151,18 @@ func (c *Chain) Key(r int) storage.Key {
 
 // within is Key of a step from a segment's boundary on.
 func (c *Chain) within(segment, r int) storage.Key {
-	m, key, start := &c.memo, c.memo.boundaries[segment], segment*tasks.SegmentSteps
-	if r == start {
-		return key
+	m, from := &c.memo, stepKey{segment * tasks.SegmentSteps, c.memo.boundaries[segment]}
+	for _, known := range m.recent {
+		if from.step < known.step && known.step <= r {
+			from = known
+		}
 	}
-	if m.segment != segment+1 {
-		m.segment, m.inside = segment+1, nil
-		return c.walk(key, start, r)
+	if from.step == r {
+		return from.key
 	}
-	if known := len(m.inside); known > 0 {
-		key = m.inside[known-1]
-	}
-	for step := start + len(m.inside); step < r; step++ {
-		key = c.walk(key, step, step+1)
-		m.inside = append(m.inside, key)
-	}
-	return m.inside[r-start-1]
+	key := c.walk(from.key, from.step, r)
+	m.recent = [2]stepKey{{r, key}, m.recent[0]}
+	return key
 }
 
 // Segment is the number of segments that are complete at step r; equally, the
