@@ -22,7 +22,7 @@ import (
 	"coalmine/storage/metered"
 	"coalmine/storage/open"
 	"coalmine/workflows/control"
-	"coalmine/workflows/coordinator"
+	"coalmine/workflows/coordinator/policy"
 	"coalmine/workflows/datadir"
 )
 
@@ -72,7 +72,7 @@ func (g *global) warnOfPassword(f *pflag.FlagSet) {
 
 // coordinates adds the flags of a command that coordinates.
 func (g *global) coordinates(f *pflag.FlagSet) {
-	f.DurationVar(&g.taskTimeout, "task-timeout", coordinator.DefaultTaskTimeout, "how long an attempt at a task may take before it is ended and tried again")
+	f.DurationVar(&g.taskTimeout, "task-timeout", policy.TaskTimeout, "how long an attempt at a task may take before it is ended and tried again")
 	f.StringToIntVar(&g.classLimits, "class-limit", nil, "most tasks of a class that may be queued or at work at a time, such as compute=8; repeatable; default as many as there are slots for")
 }
 

@@ -11,7 +11,7 @@ import (
 	"coalmine/storage"
 	"coalmine/workflows/collection"
 	"coalmine/workflows/compile"
-	"coalmine/workflows/coordinator"
+	"coalmine/workflows/coordinator/policy"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/leadership"
 	"coalmine/workflows/runs"
@@ -57,7 +57,7 @@ func (l *Local) Collect(ctx context.Context, o CollectOptions) (*collection.Resu
 
 // collector takes the age in seconds; nil for the default.
 func (l *Local) collector(olderThan *float64) (*collection.Collector, error) {
-	age := coordinator.DefaultTaskTimeout + collection.SafetyMargin
+	age := policy.TaskTimeout + collection.SafetyMargin
 	if l.coordinator != nil {
 		age = l.coordinator.TaskTimeout() + collection.SafetyMargin
 	}

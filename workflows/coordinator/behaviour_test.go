@@ -12,6 +12,7 @@ import (
 
 	"coalmine/storage"
 	"coalmine/tasks/attempts"
+	"coalmine/workflows/coordinator/graph"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/runs"
@@ -24,7 +25,7 @@ func (w *world) objects(prefix string) int {
 
 func (w *world) run(id string) *run {
 	w.t.Helper()
-	r := w.term.runs[id]
+	r := w.term.records.byID[id]
 	if r == nil {
 		w.fail("no run %s", id)
 	}
@@ -42,8 +43,8 @@ func TestAThousandRoundsLeaveAHundredthOfObjects(t *testing.T) {
 	most, looked := 0, 0
 	w.until(func() bool {
 		frontier := rounds
-		for _, ch := range w.term.chains {
-			frontier = ch.frontier
+		for _, ch := range w.term.graph.Chains() {
+			frontier = ch.Frontier
 		}
 		if frontier < looked+7 && frontier < rounds {
 			return false
@@ -56,9 +57,9 @@ func TestAThousandRoundsLeaveAHundredthOfObjects(t *testing.T) {
 		if got > allowed {
 			w.fail("%d objects at step %d, want at most %d", got, frontier, allowed)
 		}
-		most = max(most, len(w.term.nodes)+len(w.term.attempts)+len(w.term.timers))
-		r := w.term.runs[id]
-		return r != nil && r.state.Phase == runs.Done && len(r.outbox) == 0
+		most = max(most, len(w.term.graph.Nodes())+len(w.term.graph.AttemptsInOrder())+len(w.term.timers.heap))
+		r := w.term.records.byID[id]
+		return r != nil && r.State.Phase == runs.Done && len(r.outbox) == 0
 	})
 	w.settle()
 	w.checkTruth("long")
@@ -118,8 +119,8 @@ func TestAReplayGoesOnWhereItWasAfterARestart(t *testing.T) {
 			before := w.ran[plantest.Join.Name]
 			id := w.submit("audit", 0)
 			w.until(func() bool {
-				for _, ch := range w.term.chains {
-					return ch.at >= at && ch.at < ch.frontier
+				for _, ch := range w.term.graph.Chains() {
+					return ch.At >= at && ch.At < ch.Frontier
 				}
 				return false
 			})
@@ -179,7 +180,7 @@ func TestAPausedRunWantsNothingAndGoesOnWhenResumed(t *testing.T) {
 	id := w.submit("a", 0)
 	w.until(func() bool { return w.ran[plantest.Join.Name] >= 10 })
 	w.steer(id, runs.Entry{Kind: runs.PauseEntry})
-	w.until(func() bool { return w.run(id).state.Phase == runs.Paused && len(w.term.attempts) == 0 })
+	w.until(func() bool { return w.run(id).State.Phase == runs.Paused && !w.term.graph.AnyInFlight() })
 	if s := w.term.status(w.run(id)); !slices.Equal(s.Reasons, []string{"paused"}) {
 		w.fail("reasons %v", s.Reasons)
 	}
@@ -238,8 +239,8 @@ func TestTheHigherPriorityGoesFirstAndEqualsShare(t *testing.T) {
 	ids := []string{w.submit("a", 0), w.submit("b", 0), w.submit("c", 5)}
 	w.until(func() bool {
 		could := 0
-		for _, n := range w.term.nodes {
-			if n.state == ready {
+		for _, n := range w.term.graph.Nodes() {
+			if n.State() == graph.Ready {
 				could++
 			}
 		}
@@ -272,7 +273,7 @@ func TestATaskThatNoWorkerKnowsWaitsForOneThatDoes(t *testing.T) {
 	id := w.submit("a", 0)
 	w.untilPhase(runs.Running, id)
 	w.until(func() bool {
-		return slices.Contains(w.term.status(w.run(id)).Reasons, "no live worker knows test/part@1") && len(w.term.attempts) == 0
+		return slices.Contains(w.term.status(w.run(id)).Reasons, "no live worker knows test/part@1") && !w.term.graph.AnyInFlight()
 	})
 	w.kinds = plantest.Kinds.Advertised()
 	w.untilPhase(runs.Done, id)
@@ -288,7 +289,7 @@ func TestATaskWhoseSecretKeyNoWorkerHoldsWaitsForOneThatDoes(t *testing.T) {
 	w.untilPhase(runs.Running, id)
 	w.until(func() bool {
 		reasons := w.term.status(w.run(id)).Reasons
-		return slices.ContainsFunc(reasons, func(r string) bool { return strings.Contains(r, "holds the secret key 5ec4e7") }) && len(w.term.attempts) == 0
+		return slices.ContainsFunc(reasons, func(r string) bool { return strings.Contains(r, "holds the secret key 5ec4e7") }) && !w.term.graph.AnyInFlight()
 	})
 	if w.ran[plantest.Part.Name] > 0 {
 		t.Errorf("%d tasks ran without the key", w.ran[plantest.Part.Name])
@@ -387,8 +388,8 @@ func TestARunThatIsRemovedIsLetGo(t *testing.T) {
 	if err := w.archive.DeleteRun(context.Background(), id); err != nil {
 		t.Fatal(err)
 	}
-	w.until(func() bool { return w.term.runs[id] == nil && len(w.term.attempts) == 0 })
-	if len(w.term.nodes)+len(w.term.chains)+w.term.claims.Chains() > 0 {
-		w.fail("%d nodes, %d chains, %d claims are still held", len(w.term.nodes), len(w.term.chains), w.term.claims.Chains())
+	w.until(func() bool { return w.term.records.byID[id] == nil && !w.term.graph.AnyInFlight() })
+	if len(w.term.graph.Nodes())+len(w.term.graph.Chains())+w.term.ledger.Chains() > 0 {
+		w.fail("%d nodes, %d chains, %d claims are still held", len(w.term.graph.Nodes()), len(w.term.graph.Chains()), w.term.ledger.Chains())
 	}
 }

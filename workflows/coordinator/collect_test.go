@@ -30,7 +30,7 @@ func (w *world) collector(store storage.Store) *collection.Collector {
 	}
 }
 
-func (w *world) token() *leadership.Token { return w.term.token }
+func (w *world) token() *leadership.Token { return w.term.store.token }
 
 func (w *world) collect() *collection.Result {
 	w.t.Helper()
@@ -47,7 +47,7 @@ func (w *world) remove(id string) {
 	w.steer(id, runs.Entry{Kind: runs.RemoveEntry})
 	w.until(func() bool {
 		_, err := w.service.Get(context.Background(), id)
-		return errors.Is(err, storage.ErrNotFound) && w.term.runs[id] == nil
+		return errors.Is(err, storage.ErrNotFound) && w.term.records.byID[id] == nil
 	})
 }
 
@@ -167,7 +167,7 @@ func TestAPinKeepsCheckpointsFromRetentionAndTheRunFromRemoval(t *testing.T) {
 		t.Errorf("removing a pinned run: %v", err)
 	}
 	w.steer(id, runs.Entry{Kind: runs.PinEntry})
-	w.until(func() bool { return w.term.claimsKnown() && w.term.runs[id] != nil })
+	w.until(func() bool { return w.term.claimsKnown() && w.term.records.byID[id] != nil })
 	w.collect()
 	if got := checkpointsOf(w, p); !slices.Equal(got, []int{60}) {
 		t.Errorf("checkpoints %v are kept without the pin, want the last", got)

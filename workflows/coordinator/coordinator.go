@@ -9,63 +9,21 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
-	"coalmine/internal/tracing"
-	"coalmine/storage"
-	"coalmine/tasks"
+	"coalmine/workflows/coordinator/policy"
 	"coalmine/workflows/leadership"
-	"coalmine/workflows/plan"
-	"coalmine/workflows/runs"
 	"coalmine/workflows/status"
 )
-
-// Config says what a coordinator works with.
-type Config struct {
-	// Archive is where the truth is.
-	Archive *storage.Archive
-	// Queue carries attempts to workers.
-	Queue Queue
-	// Compile makes the plan of a run. It MUST give the same plan every time;
-	// an error marked tasks.Permanent rejects the run, another is tried again.
-	// It is called from several goroutines.
-	Compile func(ctx context.Context, run *runs.Run) (*plan.Plan, error)
-	// Registry tells the class of each kind; one that it doesn't hold belongs
-	// to tasks.Compute.
-	Registry tasks.Registry
-	// Holder names this process in the contest for leadership. Empty means that
-	// there is no contest: whoever owns an embedded store leads.
-	Holder string
-	// MaxTries is how often a node is tried whose attempts end in errors that
-	// another try may mend. Default 5.
-	MaxTries int
-	// TaskTimeout is how long an attempt may take. Default DefaultTaskTimeout.
-	TaskTimeout time.Duration
-	// Limits bounds the attempts of a class that are in the queue or at work at
-	// one time. A class that it doesn't hold is bounded by the live slots only.
-	Limits map[tasks.Class]int
-	// Log is where the coordinator writes. Default slog.Default().
-	Log *slog.Logger
-	// Metrics is where the coordinator registers its metrics, one for each; nil
-	// keeps them to itself.
-	Metrics prometheus.Registerer
-	// Tracer makes spans of rounds, tasks and attempts; nil makes none.
-	Tracer *tracing.Tracer
-}
-
-// DefaultTaskTimeout ends attempts that hang; none should take hours.
-const DefaultTaskTimeout = 12 * time.Hour
 
 // TaskTimeout is how long an attempt may take.
 func (c *Coordinator) TaskTimeout() time.Duration { return c.cfg.TaskTimeout }
 
 // Coordinator leads, or stands by until it can.
 type Coordinator struct {
-	cfg     Config
-	contest leadership.Contest
-	nudges  chan struct{}
-	metrics *metrics
-	leading atomic.Pointer[loop] // nil while standing by
+	cfg      Config
+	contest  leadership.Contest
+	nudges   chan struct{}
+	counters *counters
+	leading  atomic.Pointer[loop] // nil while standing by
 
 	mu        sync.Mutex
 	token     *leadership.Token // of the term at work; nil while standing by
@@ -89,10 +47,10 @@ func New(cfg Config) (*Coordinator, error) {
 		return nil, fmt.Errorf("coordinator: %w", err)
 	}
 	if cfg.MaxTries == 0 {
-		cfg.MaxTries = 5
+		cfg.MaxTries = policy.MaxTries
 	}
 	if cfg.TaskTimeout == 0 {
-		cfg.TaskTimeout = DefaultTaskTimeout
+		cfg.TaskTimeout = policy.TaskTimeout
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
@@ -103,7 +61,7 @@ func New(cfg Config) (*Coordinator, error) {
 		nudges:    make(chan struct{}, 1),
 		snapshots: make(map[string]*status.Run),
 		updated:   make(chan struct{}),
-		metrics:   newMetrics(cfg.Metrics),
+		counters:  newCounters(cfg.Metrics),
 	}
 	if cfg.Metrics != nil {
 		cfg.Metrics.MustRegister(c)
@@ -162,4 +120,20 @@ func (c *Coordinator) setToken(t *leadership.Token) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.token = t
+}
+
+// Snapshot returns the status of a run as of a moment ago, or false if this
+// process leads no run of that id. It must not be changed.
+func (c *Coordinator) Snapshot(run string) (*status.Run, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s, ok := c.snapshots[run]
+	return s, ok
+}
+
+// Updated returns a channel that is closed when snapshots have changed.
+func (c *Coordinator) Updated() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.updated
 }

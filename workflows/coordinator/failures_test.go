@@ -37,21 +37,21 @@ func TestAFailureStaysInItsCells(t *testing.T) {
 	}
 	id := w.submit("a", 0)
 	w.untilPhase(runs.Failed, id)
-	outcomes := w.run(id).state.Outcomes
+	outcomes := w.run(id).State.Outcomes
 	if outcomes["c01"] != runs.Failed || outcomes["c02"] != runs.Done || outcomes["c03"] != runs.Failed {
 		w.fail("outcomes %v, want c01 and c03 failed, c02 done", outcomes)
 	}
-	failure := w.run(id).state.Failures[broken.PartKey(3, 1)]
+	failure := w.run(id).State.Failures[broken.PartKey(3, 1)]
 	if failure.Error != "the loss is NaN" || !slices.Equal(failure.Cells, []string{"c03"}) {
 		w.fail("failure %+v", failure)
 	}
 	// A restart does not try failed nodes again, a retry does.
 	w.lead()
-	w.until(func() bool { return w.term.runs[id] != nil && w.term.runs[id].claimed })
+	w.until(func() bool { return w.term.records.byID[id] != nil && w.term.records.byID[id].claimed })
 	refuse = false
 	clear(w.ran)
 	w.steer(id, runs.Entry{Kind: runs.RetryEntry})
-	w.until(func() bool { return w.run(id).state.Phase == runs.Running })
+	w.until(func() bool { return w.run(id).State.Phase == runs.Running })
 	w.untilPhase(runs.Done, id)
 	w.settle()
 	w.checkTruth("a")
@@ -110,14 +110,14 @@ func TestTransientErrorsAreTriedAgainUntilTheyAreTooMany(t *testing.T) {
 			return nil
 		}
 		id := w.submit("a", 0)
-		w.until(func() bool { return n == 3 && len(w.term.attempts)+len(w.run(id).outbox) == 0 })
+		w.until(func() bool { return n == 3 && len(w.term.graph.AttemptsInOrder())+len(w.run(id).outbox) == 0 })
 		w.lead() // tries are counted across terms
 		if failures < 5 {
 			w.untilPhase(runs.Done, id)
 			continue
 		}
 		w.untilPhase(runs.Failed, id)
-		if got := w.run(id).state.Failures[flaky.Key]; !strings.Contains(got.Error, "failed 5 times") || !strings.Contains(got.Error, "connection reset") {
+		if got := w.run(id).State.Failures[flaky.Key]; !strings.Contains(got.Error, "failed 5 times") || !strings.Contains(got.Error, "connection reset") {
 			w.fail("failure %+v", got)
 		}
 	}
@@ -133,7 +133,7 @@ func TestATaskThatKillsItsWorkersIsSetAside(t *testing.T) {
 	w.kills = func(a attempts.Attempt) bool { return a.Key == poison.Key }
 	id := w.submit("a", 0)
 	w.untilPhase(runs.Failed, id)
-	failure := w.run(id).state.Failures[poison.Key]
+	failure := w.run(id).State.Failures[poison.Key]
 	if got := failure.Error; !strings.Contains(got, "killed its worker 3 times: w") || strings.Count(got, " at 1.9 GiB of 2.0 GiB") != 3 {
 		w.fail("evidence %q", got)
 	}
@@ -148,8 +148,8 @@ func TestATaskThatKillsItsWorkersIsSetAside(t *testing.T) {
 	if w.deaths != 3 {
 		w.fail("%d workers died, want 3", w.deaths)
 	}
-	if w.run(id).state.Outcomes["c02"] != runs.Done {
-		w.fail("outcomes %v", w.run(id).state.Outcomes)
+	if w.run(id).State.Outcomes["c02"] != runs.Done {
+		w.fail("outcomes %v", w.run(id).State.Outcomes)
 	}
 }
 
@@ -264,10 +264,10 @@ func TestAnInputThatKeepsVanishingIsAFailureWithEvidence(t *testing.T) {
 	}
 	id := w.submit("a", 0)
 	w.untilPhase(runs.Failed, id)
-	if len(w.run(id).state.Failures) != 2 {
-		w.fail("failures %v", w.run(id).state.Failures)
+	if len(w.run(id).State.Failures) != 2 {
+		w.fail("failures %v", w.run(id).State.Failures)
 	}
-	for _, f := range w.run(id).state.Failures {
+	for _, f := range w.run(id).State.Failures {
 		if !strings.Contains(f.Error, "is missing still") {
 			w.fail("evidence %q", f.Error)
 		}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"reflect"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -88,7 +89,7 @@ func newMachine(t *testing.T, p *plan.Plan) *machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.term = newTerm(cfg, newMetrics(nil), token, m.now, func(_ lane, j job) { m.jobs = append(m.jobs, j) })
+	m.term = newTerm(cfg, newCounters(nil), token, m.now, func(_ lane, j job) { m.jobs = append(m.jobs, j) })
 	m.begin()
 	return m
 }
@@ -119,12 +120,12 @@ func (m *machine) runTo(round int) effort {
 	}
 	held := counter{seen: make(map[uintptr]bool)}
 	held.add(reflect.ValueOf(m.term))
-	return effort{m.requests.n, m.worker.calls, m.worker.messages, objects, held.n}
+	return effort{int(m.requests.n.Load()), m.worker.calls, m.worker.messages, objects, held.n}
 }
 
 func (m *machine) at() int {
-	for _, ch := range m.chains {
-		return ch.at
+	for _, ch := range m.graph.Chains() {
+		return ch.At
 	}
 	return 0
 }
@@ -132,41 +133,41 @@ func (m *machine) at() int {
 // tallyStore counts requests; a deletion is one for each object.
 type tallyStore struct {
 	storage.Store
-	n int
+	n atomic.Int64 // deletions are made at the same time
 }
 
 func (s *tallyStore) Put(ctx context.Context, name string, body io.ReadSeeker, d storage.Durability) error {
-	s.n++
+	s.n.Add(1)
 	return s.Store.Put(ctx, name, body, d)
 }
 
 func (s *tallyStore) Create(ctx context.Context, name string, data []byte) error {
-	s.n++
+	s.n.Add(1)
 	return s.Store.Create(ctx, name, data)
 }
 
 func (s *tallyStore) Get(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
-	s.n++
+	s.n.Add(1)
 	return s.Store.Get(ctx, name, offset, length)
 }
 
 func (s *tallyStore) Head(ctx context.Context, name string) (storage.Info, error) {
-	s.n++
+	s.n.Add(1)
 	return s.Store.Head(ctx, name)
 }
 
 func (s *tallyStore) List(ctx context.Context, prefix string) iter.Seq2[storage.Info, error] {
-	s.n += 1000 // nothing on the path of a round may list
+	s.n.Add(1000) // nothing on the path of a round may list
 	return s.Store.List(ctx, prefix)
 }
 
 func (s *tallyStore) Children(ctx context.Context, dir string) iter.Seq2[string, error] {
-	s.n++
+	s.n.Add(1)
 	return s.Store.Children(ctx, dir)
 }
 
 func (s *tallyStore) Delete(ctx context.Context, names ...string) error {
-	s.n += len(names)
+	s.n.Add(int64(len(names)))
 	return s.Store.Delete(ctx, names...)
 }
 

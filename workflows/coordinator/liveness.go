@@ -1,10 +1,7 @@
 package coordinator
 
 import (
-	"cmp"
 	"context"
-	"iter"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,96 +9,51 @@ import (
 
 	"coalmine/internal/queue"
 	"coalmine/storage"
-	"coalmine/tasks"
-	"coalmine/tasks/attempts"
 	"coalmine/workflows/availability"
+	"coalmine/workflows/coordinator/graph"
+	"coalmine/workflows/coordinator/policy"
 	"coalmine/workflows/runs"
 )
 
-const (
-	// workersEvery is how often the heartbeats are read. They live for three
-	// seconds, so a lost worker is noticed within four.
-	workersEvery = 500 * time.Millisecond
-	// recheckEvery is how often an attempt in flight is looked for in storage.
-	recheckEvery = 5 * time.Second
-	// knownEvery is how often the queue is asked whether it still has what was
-	// sent; what it has not known knownMisses times in a row is sent again.
-	knownEvery  = 2 * time.Second
-	knownMisses = 2
-	// maxDeaths is how many workers a task may take with it.
-	maxDeaths = 3
-	// stragglersEvery is how often stragglers are looked for.
-	stragglersEvery = time.Second
-)
-
-func (t *term) attemptsInOrder() []*attempt {
-	return slices.SortedFunc(maps.Values(t.attempts), func(a, b *attempt) int { return cmp.Compare(a.id, b.id) })
-}
-
 // pollWorkers reads who is alive.
 func (t *term) pollWorkers() {
-	t.start(sending, func(ctx context.Context) func() {
+	t.send(func(ctx context.Context) (func(), error) {
 		workers, err := t.Queue.Workers(ctx)
-		return func() {
-			if err != nil {
-				t.queueFails(err)
-				return
-			}
-			t.queueWorks()
-			t.heard(workers)
-		}
+		return func() { t.heard(workers) }, err
 	})
 }
 
 // heard takes in the heartbeats.
 func (t *term) heard(workers []queue.Worker) {
-	before := t.workers
-	t.workers = workers
+	before := t.dispatcher.Fleet.Workers
 	clear(t.foreign)
-	kinds, keys, slots := make(map[string]bool), make(map[string]bool), make(map[tasks.Class]int)
 	for _, w := range workers {
-		if !w.Draining {
-			for _, class := range w.Classes {
-				slots[tasks.Class(class)] += w.Slots
-			}
-			for _, k := range w.Kinds {
-				kinds[k] = true
-			}
-			for _, key := range w.Keys {
-				keys[key] = true
-			}
-		}
 		for _, r := range w.Running {
 			t.heardOf(w, r)
 		}
 	}
-	if !maps.Equal(slots, t.slots) || !maps.Equal(kinds, t.kinds) || !maps.Equal(keys, t.keys) {
-		t.slots, t.kinds, t.keys, t.changed = slots, kinds, keys, true
-		t.unpark()
+	if t.dispatcher.SetWorkers(workers) {
+		t.changed = true
 	}
-	for _, w := range lacking(before, workers) {
+	for _, w := range missingIn(workers, before) {
 		t.workerGone(w)
 	}
-	for _, w := range lacking(workers, before) {
+	for _, w := range missingIn(before, workers) {
 		t.workerCame(w)
 	}
 }
 
-// lacking are the workers of the first list that the second does not have.
-func lacking(has, lacks []queue.Worker) []queue.Worker {
-	var found []queue.Worker
-	for _, w := range has {
-		if !slices.ContainsFunc(lacks, func(x queue.Worker) bool { return x.ID == w.ID }) {
-			found = append(found, w)
-		}
-	}
-	return found
+// missingIn are the workers that a list lacks of another.
+func missingIn(list, of []queue.Worker) []queue.Worker {
+	return slices.DeleteFunc(slices.Clone(of), func(w queue.Worker) bool {
+		return slices.ContainsFunc(list, func(x queue.Worker) bool { return x.ID == w.ID })
+	})
 }
 
 // heardOf takes in that a worker runs an attempt.
 func (t *term) heardOf(w queue.Worker, r queue.Running) {
-	if a := t.attempts[r.ID]; a != nil {
-		a.worker, a.memory, a.running, a.progress, a.misses = w.ID, w.Memory, r.Seconds, r.Progress, 0
+	if a := t.graph.Attempt(r.ID); a != nil {
+		a.Worker, a.Memory, a.Running, a.Progress, a.Misses = w.ID, w.Memory, r.Seconds, r.Progress, 0
 		return
 	}
 	if key, number, ok := parseAttemptID(r.ID); ok {
@@ -121,9 +73,9 @@ func (t *term) workerGone(w queue.Worker) {
 	t.vanished = newVanished(t.now(), w)
 	t.changed = true
 	t.log.Info("worker is gone", "worker", w.ID, "host", w.Host)
-	for _, a := range t.attemptsInOrder() {
-		if a.worker == w.ID {
-			t.vanished.room[string(a.class)]--
+	for _, a := range t.graph.AttemptsInOrder() {
+		if a.Worker == w.ID {
+			t.vanished.room[string(a.Class)]--
 			t.checkThen(a, func() { t.lost(a, &w) })
 		}
 	}
@@ -135,82 +87,59 @@ func (t *term) workerCame(w queue.Worker) {
 	if t.vanished.worker.ID == w.ID {
 		t.vanished = vanished{}
 	}
-	for _, r := range t.order {
-		if r.active() && r.state.CountsDead(w.ID) {
-			t.log.Info("worker is back", "worker", w.ID, "host", w.Host, "run", r.id)
-			t.record(r, runs.Entry{Kind: runs.WorkerBack, Worker: w.ID})
+	for _, r := range t.graph.Runs() {
+		if r.Active() && r.State.CountsDead(w.ID) {
+			t.log.Info("worker is back", "worker", w.ID, "host", w.Host, "run", r.ID)
+			t.records.append(r, runs.Entry{Kind: runs.WorkerBack, Worker: w.ID})
 		}
 	}
-	for x := range t.tasks() {
-		x.deaths = slices.DeleteFunc(x.deaths, func(d runs.Death) bool { return d.Worker == w.ID })
-	}
-}
-
-// tasks yields all tasks that exist: the standing ones, and those of each
-// chain's current step.
-func (t *term) tasks() iter.Seq[*task] {
-	return func(yield func(*task) bool) {
-		for _, n := range t.nodes {
-			if !yield(n.task) {
-				return
-			}
-		}
-		for _, ch := range t.chains {
-			if ch.current == nil {
-				continue
-			}
-			for _, x := range ch.current.tasks() {
-				if !yield(x) {
-					return
-				}
-			}
-		}
+	for x := range t.graph.Tasks() {
+		x.Trouble.Deaths = slices.DeleteFunc(x.Trouble.Deaths, func(d runs.Death) bool { return d.Worker == w.ID })
 	}
 }
 
-// recheckFlights looks in storage for attempts whose report may have been lost.
+// recheckAttempts looks in storage for attempts whose report may have been lost.
 func (t *term) recheckAttempts() {
 	now := t.now()
-	for _, a := range t.attemptsInOrder() {
-		if a.acked && !a.checking && now.Sub(a.checked) >= recheckEvery {
+	for _, a := range t.graph.AttemptsInOrder() {
+		if a.Acked && !a.Checking && now.Sub(a.Checked) >= policy.RecheckEvery {
 			t.recheck(a)
 		}
 	}
 }
 
-func (t *term) recheck(a *attempt) { t.checkThen(a, func() {}) }
+func (t *term) recheck(a *graph.Attempt) { t.checkThen(a, func() {}) }
 
-// checkThen looks in storage whether the attempt's task is done; otherwise, if
-// the attempt has not been reported meanwhile, it calls orElse.
-func (t *term) checkThen(a *attempt, orElse func()) {
-	a.checked, a.checking = t.now(), true
-	unreported := func() bool { return t.attempts[a.id] == a }
+// checkThen looks in storage whether the attempt's task is done; then, if the attempt
+// has not been reported meanwhile, it calls next.
+func (t *term) checkThen(a *graph.Attempt, next func()) {
+	a.Checked, a.Checking = t.now(), true
+	unreported := func() bool { return t.graph.Attempt(a.ID) == a }
 	t.persist(reading, "looking for an attempt's outcome", unreported, func(ctx context.Context) (func(), error) {
-		found, err := availability.LookUp(ctx, t.archive, a.task.key)
+		found, err := availability.LookUp(ctx, t.store.archive, a.Task.Key)
 		return func() {
-			a.checking = false
-			switch {
-			case !unreported():
-			case found.Available() && a.task.state == inFlight:
-				t.logOf(a.task).Info("found an outcome that was not reported", "attempt", a.number)
-				t.succeed(a.task, found.Commit.Objects())
-				orElse()
-			default:
-				orElse()
+			a.Checking = false
+			if !unreported() {
+				return
 			}
+			if found.Available() && a.Task.State() == graph.InFlight {
+				t.logOf(a.Task).Info("found an outcome that was not reported", "attempt", a.Number)
+				t.succeed(a.Task, found.Commit.Objects())
+			}
+			next()
 		}, err
 	})
 }
 
-// askForFlights asks the queue whether it still has what was sent.
+// askForAttempts asks the queue whether it still has what was sent.
 func (t *term) askForAttempts() {
 	if t.asking {
 		return
 	}
 	var ids []string
-	for _, a := range t.attemptsInOrder() {
-		if a.acked && t.now().Sub(a.sent) >= knownEvery {
-			ids = append(ids, a.id)
+	for _, a := range t.graph.AttemptsInOrder() {
+		if a.Acked && t.now().Sub(a.Sent) >= policy.KnownEvery {
+			ids = append(ids, a.ID)
 		}
 	}
 	if len(ids) == 0 {
@@ -225,7 +154,7 @@ func (t *term) askForAttempts() {
 				t.queueFails(err)
 				return
 			}
-			t.queueWorks()
+			t.queueAnswers()
 			for _, id := range ids {
 				t.heardKnown(id, known[id])
 			}
@@ -234,15 +163,15 @@ func (t *term) askForAttempts() {
 }
 
 func (t *term) heardKnown(id string, known bool) {
-	a := t.attempts[id]
+	a := t.graph.Attempt(id)
 	if a == nil {
 		return
 	}
 	if known {
-		a.misses = 0
+		a.Misses = 0
 		return
 	}
-	if a.misses++; a.misses >= knownMisses {
+	if a.Misses++; a.Misses >= policy.KnownMisses {
 		t.checkThen(a, func() { t.lost(a, t.suspect(a)) })
 	}
 }
@@ -266,12 +195,12 @@ func newVanished(at time.Time, w queue.Worker) vanished {
 
 // suspect is the worker that the attempt may have killed, nil if it was more
 // likely the queue that forgot it.
-func (t *term) suspect(a *attempt) *queue.Worker {
-	if a.worker != "" {
-		return &queue.Worker{ID: a.worker, Memory: a.memory}
+func (t *term) suspect(a *graph.Attempt) *queue.Worker {
+	if a.Worker != "" {
+		return &queue.Worker{ID: a.Worker, Memory: a.Memory}
 	}
-	v, class := &t.vanished, string(a.class)
-	if !v.at.After(a.sent) || v.room[class] <= 0 {
+	v, class := &t.vanished, string(a.Class)
+	if !v.at.After(a.Sent) || v.room[class] <= 0 {
 		return nil
 	}
 	v.room[class]--
@@ -280,75 +209,39 @@ func (t *term) suspect(a *attempt) *queue.Worker {
 
 // lost gives up an attempt that nobody works on any more. killed is the worker
 // that died with it, if one did.
-func (t *term) lost(a *attempt, killed *queue.Worker) {
-	x := a.task
-	a.span.Fail("lost: its worker died, or the queue forgot it")
+func (t *term) lost(a *graph.Attempt, killed *queue.Worker) {
+	x := a.Task
+	a.Span.Fail("lost: its worker died, or the queue forgot it")
 	t.land(a)
-	t.countAttempt(x, lost)
-	if x.state == finished {
+	t.counters.countAttempt(x.Spec.Kind, lost)
+	if x.State() == graph.Finished {
 		return
 	}
-	t.logOf(x).Warn("attempt is lost", "attempt", a.number, "worker", a.worker)
-	if killed != nil && !a.stopping {
+	t.logOf(x).Warn("attempt is lost", "attempt", a.Number, "worker", a.Worker)
+	if killed != nil && !a.Stopping {
 		m := killed.Memory
-		x.deaths = append(x.deaths, runs.Death{Worker: killed.ID, Attempt: a.number, MemoryBytes: m.Used, MemoryLimitBytes: m.Limit})
-		t.logTrouble(x, runs.Entry{Kind: runs.WorkerDied, Attempts: a.number, Worker: killed.ID, MemoryBytes: m.Used, MemoryLimitBytes: m.Limit})
-		if len(x.deaths) >= maxDeaths {
-			t.fail(x, x.evidenceOfDeaths())
+		if t.died(x, runs.Death{Worker: killed.ID, Attempt: a.Number, MemoryBytes: m.Used, MemoryLimitBytes: m.Limit}) {
 			return
 		}
-		t.metrics.takeovers.Inc()
 	}
 	t.relaunch(x)
 }
 
-// Stragglers are attempts that take stragglerFactor times as long as the median
-// of their siblings, and at least stragglerFloor.
-const (
-	stragglerFactor  = 3
-	stragglerFloor   = 10 * time.Second
-	stragglerSamples = 3
-)
-
 // helpStragglers gives stragglers a second attempt while there are slots that
 // nobody needs; whichever commits first wins.
 func (t *term) helpStragglers() {
-	if !t.queueDown.since.IsZero() {
+	if t.queueAway.On() {
 		return
 	}
-	for _, a := range t.attemptsInOrder() {
-		idleSlots := t.slots[a.class] - t.inFlight[a.class]
-		if idleSlots > 0 && len(a.task.wants) > 0 && t.straggles(a) {
-			t.logOf(a.task).Info("second attempt at a straggler", "attempt", a.number, "worker", a.worker, "seconds", a.running)
-			t.launch(a.task, a.run)
+	for _, a := range t.graph.AttemptsInOrder() {
+		x := a.Task
+		idleSlots := t.dispatcher.Fleet.Slots[a.Class] - t.graph.InFlight(a.Class)
+		if idleSlots <= 0 || len(x.Wants) == 0 || a.Stopping || x.State() != graph.InFlight || len(x.Attempts) != 1 {
+			continue
+		}
+		if _, straggles := t.graph.Straggles(a); straggles {
+			t.logOf(x).Info("second attempt at a straggler", "attempt", a.Number, "worker", a.Worker, "seconds", a.Running)
+			t.launch(x, a.Run)
 		}
 	}
-}
-
-func (t *term) straggles(a *attempt) bool {
-	x := a.task
-	if a.stopping || x.state != inFlight || len(x.attempts) != 1 || a.worker == "" {
-		return false
-	}
-	median, n := t.samplesOf(x).median()
-	return n >= stragglerSamples && a.running > max(stragglerFactor*median, stragglerFloor.Seconds())
-}
-
-// samplesOf are the durations of the task's siblings.
-func (t *term) samplesOf(x *task) *samples {
-	durations := t.durations
-	if s, ok := x.owner.(*step); ok {
-		durations = s.chain.durations
-	}
-	if durations[x.spec.Kind] == nil {
-		durations[x.spec.Kind] = &samples{}
-	}
-	return durations[x.spec.Kind]
-}
-
-// measure takes in how long an attempt took.
-func (t *term) measure(a *attempt, o attempts.Outcome) {
-	t.samplesOf(a.task).add(o.Seconds)
-	a.task.useTime(o.Seconds)
-	a.run.tokens.add(t.now(), o.Tokens)
 }

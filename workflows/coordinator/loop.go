@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"coalmine/internal/queue"
 	"coalmine/internal/sleep"
+	"coalmine/workflows/coordinator/policy"
 )
 
 // loop is the goroutine to which a term belongs, with the jobs beside it.
@@ -36,7 +36,7 @@ func (c *Coordinator) reign(parent context.Context) error {
 	}
 	ctx, cancel := context.WithCancelCause(parent)
 	l := &loop{ctx: ctx, events: make(chan func(), eventBuffer)}
-	l.term = newTerm(c.cfg, c.metrics, token, time.Now, l.start)
+	l.term = newTerm(c.cfg, c.counters, token, time.Now, l.start)
 	l.leader = leader
 	c.setToken(token)
 	defer c.setToken(nil)
@@ -44,7 +44,7 @@ func (c *Coordinator) reign(parent context.Context) error {
 	l.jobs.Go(l.pumpReports)
 	l.jobs.Go(func() { cancel(c.contest.Keep(ctx)) })
 	l.begin()
-	c.metrics.terms.Inc()
+	c.counters.terms.Inc()
 	c.leading.Store(l)
 	err = l.run(c)
 	c.leading.Store(nil)
@@ -53,13 +53,10 @@ func (c *Coordinator) reign(parent context.Context) error {
 	return err
 }
 
-// snapshotEvery is how often what people see is renewed.
-const snapshotEvery = 250 * time.Millisecond
-
 func (l *loop) run(c *Coordinator) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	snapshots := time.NewTicker(snapshotEvery)
+	snapshots := time.NewTicker(policy.SnapshotEvery)
 	defer snapshots.Stop()
 	for {
 		select {
@@ -70,7 +67,7 @@ func (l *loop) run(c *Coordinator) error {
 			l.applyPending()
 		case <-timer.C:
 		case <-c.nudges:
-			l.nudged()
+			l.records.nudged()
 		case <-snapshots.C:
 			c.show(l.term)
 			continue
@@ -138,7 +135,7 @@ func (l *loop) pumpReports() {
 		reports, err := l.Queue.Reports(l.ctx, reportsWait)
 		if err != nil && !errors.Is(err, context.Canceled) {
 			l.deliver(func() { l.queueFails(err) })
-			if sleep.For(l.ctx, retryPauses[0]) != nil {
+			if sleep.For(l.ctx, policy.StorageRetries[0]) != nil {
 				return
 			}
 		}
@@ -148,8 +145,17 @@ func (l *loop) pumpReports() {
 	}
 }
 
-func (t *term) reports(reports []queue.Report) {
-	for _, r := range reports {
-		t.report(r)
+// show renews the snapshots, if anything has changed or is at work.
+func (c *Coordinator) show(t *term) {
+	if !t.changed && !t.graph.AnyInFlight() {
+		return
 	}
+	t.changed = false
+	c.mu.Lock()
+	c.snapshots = t.statuses(c.snapshots)
+	fresh := c.snapshots
+	close(c.updated)
+	c.updated = make(chan struct{})
+	c.mu.Unlock()
+	t.publish(fresh)
 }

@@ -14,6 +14,7 @@ import (
 	"coalmine/storage/storagetest"
 	"coalmine/tasks"
 	"coalmine/tasks/attempts"
+	"coalmine/workflows/coordinator/observe"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/runs"
@@ -39,7 +40,7 @@ func TestMetricsCountAttemptsTakeoversAndFailures(t *testing.T) {
 		return nil
 	}
 	w.untilPhase(runs.Failed, w.submit("a", 0))
-	m := w.term.metrics
+	m := w.term.counters
 	for what, c := range map[string]struct {
 		got  prometheus.Collector
 		want float64
@@ -71,36 +72,23 @@ func TestTheStockTellsWhereTasksStand(t *testing.T) {
 	var seen []string
 	states := map[string]bool{}
 	w.until(func() bool {
-		s := w.term.takeStock()
-		for state, n := range s.tasks[tasks.Compute] {
+		s := w.term.stock()
+		for state, n := range s.Tasks[tasks.Compute] {
 			if n > 0 && !states[state] {
 				states[state] = true
 				seen = append(seen, state)
 			}
 		}
-		return w.term.runs[id] != nil && w.term.runs[id].state.Phase == runs.Done
+		return w.term.records.byID[id] != nil && w.term.records.byID[id].State.Phase == runs.Done
 	})
-	for _, state := range []string{taskBlocked, taskQueued} {
+	for _, state := range []string{observe.Blocked, observe.Queued} {
 		if !states[state] {
 			w.fail("no task was ever %s; seen: %v", state, seen)
 		}
 	}
-	s := w.term.takeStock()
-	if s.runs[runs.Done] != 1 || len(s.tasks[tasks.Compute]) != 0 || s.active != 1 || s.slots[tasks.Compute] != 2 || !s.redisUp || !s.storeUp {
+	s := w.term.stock()
+	if s.Runs[runs.Done] != 1 || len(s.Tasks[tasks.Compute]) != 0 || s.Active != 1 || s.Slots[tasks.Compute] != 2 || !s.QueueUp || !s.StoreUp {
 		w.fail("stock at the end %+v", s)
-	}
-}
-
-func TestATaskIsQueuedUntilAWorkerIsKnownToHaveIt(t *testing.T) {
-	t.Parallel()
-	a := &attempt{}
-	x := &task{state: inFlight, attempts: []*attempt{{}, a}}
-	if got := x.metricsState(); got != taskQueued {
-		t.Errorf("%s, want %s", got, taskQueued)
-	}
-	a.worker = "w1"
-	if got := x.metricsState(); got != taskRunning {
-		t.Errorf("%s, want %s", got, taskRunning)
 	}
 }
 

@@ -40,7 +40,7 @@ func TestProgressCountsTheTailOfATraining(t *testing.T) {
 	id := w.submit("a", 0)
 	shown := [2][]int{}
 	for s := new(status.Run); s.Phase != runs.Done; w.step() {
-		if w.term.runs[id] == nil {
+		if w.term.records.byID[id] == nil {
 			continue
 		}
 		s = w.term.status(w.run(id))

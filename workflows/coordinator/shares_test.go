@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"coalmine/workflows/coordinator/policy"
 	"coalmine/workflows/runs"
 )
 
@@ -88,7 +89,7 @@ func TestRunsOfEqualPriorityShareSlotsByTime(t *testing.T) {
 		for name, share := range fairShares(slots, rivals) {
 			got, least := (c.used[name]-before[name]).Seconds()/window.Seconds(), leastShare
 			used, fair = used+got, fair+share
-			if c.lengths[name] < leastLong*time.Second {
+			if !policy.IsLong(c.lengths[name].Seconds()) {
 				least = leastShareShort
 			}
 			t.Logf("%s, %d x %.2f s: %.2f slots of %.2f", name, c.widths[name], c.lengths[name].Seconds(), got, share)
@@ -126,7 +127,7 @@ func comeAndGo(t *testing.T, r *rand.Rand, slots int, rivals []rival) map[string
 	for range 5 {
 		before := maps.Clone(c.used)
 		// Whoever waits has each slot's tasks ahead, and those at hand in the queue.
-		c.pass(time.Duration(2*perSlot+len(rivals)) * longestOf(rivals))
+		c.pass(time.Duration(2*policy.PerSlot+len(rivals)) * longestOf(rivals))
 		highest := math.MinInt
 		for name := range active {
 			highest = max(highest, priorities[name])

@@ -198,7 +198,7 @@ func (w *world) lead() {
 			return w.plans[r.Spec.Name], nil
 		},
 	}
-	w.term = newTerm(cfg, newMetrics(nil), token, w.now, func(_ lane, j job) { w.jobs = append(w.jobs, j) })
+	w.term = newTerm(cfg, newCounters(nil), token, w.now, func(_ lane, j job) { w.jobs = append(w.jobs, j) })
 	w.term.begin()
 }
 
@@ -223,7 +223,7 @@ func (w *world) submit(name string, priority int) string {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.term.nudged()
+	w.term.records.nudged()
 	return run.ID
 }
 
@@ -232,7 +232,7 @@ func (w *world) steer(id string, e runs.Entry) {
 	if err := w.service.Steer(context.Background(), id, e); err != nil {
 		w.t.Fatal(err)
 	}
-	w.term.nudged()
+	w.term.records.nudged()
 }
 
 func (w *world) phase(id string) runs.Phase {
@@ -273,11 +273,11 @@ func (w *world) untilPhase(phase runs.Phase, ids ...string) {
 	w.t.Helper()
 	w.until(func() bool {
 		for _, id := range ids {
-			r := w.term.runs[id]
-			if r != nil && r.state.Phase.Finished() && r.state.Phase != phase {
-				w.fail("run %s is %s, want %s: %+v", id, r.state.Phase, phase, r.state.Failures)
+			r := w.term.records.byID[id]
+			if r != nil && r.State.Phase.Finished() && r.State.Phase != phase {
+				w.fail("run %s is %s, want %s: %+v", id, r.State.Phase, phase, r.State.Failures)
 			}
-			if r == nil || r.state.Phase != phase || len(r.outbox) > 0 {
+			if r == nil || r.State.Phase != phase || len(r.outbox) > 0 {
 				return false
 			}
 		}
@@ -295,8 +295,8 @@ func (w *world) settle() {
 		for _, x := range w.workers {
 			busy += len(x.running)
 		}
-		for _, ch := range w.term.chains {
-			busy += len(ch.retirements.pending)
+		for _, l := range w.term.deletions.lists {
+			busy += len(l.pending)
 		}
 		return busy == 0
 	})
@@ -306,21 +306,21 @@ func (w *world) settle() {
 func (w *world) describe() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d jobs, %d pending, %d reports, away %v;", len(w.jobs), len(w.pending), len(w.reports), w.away)
-	for _, r := range w.term.order {
-		fmt.Fprintf(&b, " run %s %s", r.id, r.state.Phase)
+	for _, r := range w.term.graph.Runs() {
+		fmt.Fprintf(&b, " run %s %s", r.ID, r.State.Phase)
 	}
-	for _, a := range w.term.attemptsInOrder() {
-		fmt.Fprintf(&b, " attempt %s of %q state %d stopping %v;", a.id[:6], a.task.label, a.task.state, a.stopping)
+	for _, a := range w.term.graph.AttemptsInOrder() {
+		fmt.Fprintf(&b, " attempt %s of %q state %s stopping %v;", a.ID[:6], a.Task.Label, a.Task.State(), a.Stopping)
 	}
-	for _, ch := range w.term.chainsInOrder() {
-		fmt.Fprintf(&b, " chain at %d frontier %d have %v surveyed %v current %v;", ch.at, ch.frontier, ch.have, ch.surveyed, ch.current != nil)
-		for _, cp := range ch.checkpoints {
-			fmt.Fprintf(&b, " cp %d available %v wants %d", cp.step, cp.available, len(cp.wants))
+	for _, ch := range w.term.graph.Chains() {
+		fmt.Fprintf(&b, " chain at %d frontier %d have %v surveyed %v wanted %v current %v;", ch.At, ch.Frontier, ch.Have, ch.Surveyed, ch.Wanted(), ch.Current != nil)
+		for _, cp := range ch.Checkpoints {
+			fmt.Fprintf(&b, " cp %d available %v", cp.Step, cp.Available)
 		}
 	}
-	for _, key := range plan.SortedKeys(w.term.nodes) {
-		n := w.term.nodes[key]
-		fmt.Fprintf(&b, " %q status %d state %d wants %d;", n.label, n.presence, n.state, len(n.wants))
+	for _, key := range plan.SortedKeys(w.term.graph.Nodes()) {
+		n := w.term.graph.Node(key)
+		fmt.Fprintf(&b, " %q presence %d state %s wants %d;", n.Label, n.Presence, n.State(), len(n.Wants))
 	}
 	return b.String()
 }

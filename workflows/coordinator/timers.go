@@ -5,8 +5,11 @@ import (
 	"time"
 )
 
-// timers are functions to be called at a given time, in order.
-type timers []timer
+// timers are functions to be called at a given time, in order. The zero value has none.
+type timers struct {
+	heap timerHeap
+	seq  int
+}
 
 type timer struct {
 	at  time.Time
@@ -14,16 +17,18 @@ type timer struct {
 	do  func()
 }
 
-func (h timers) Len() int { return len(h) }
-func (h timers) Less(i, j int) bool {
+type timerHeap []timer
+
+func (h timerHeap) Len() int { return len(h) }
+func (h timerHeap) Less(i, j int) bool {
 	if !h[i].at.Equal(h[j].at) {
 		return h[i].at.Before(h[j].at)
 	}
 	return h[i].seq < h[j].seq
 }
-func (h timers) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *timers) Push(x any)   { *h = append(*h, x.(timer)) }
-func (h *timers) Pop() any {
+func (h timerHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *timerHeap) Push(x any)   { *h = append(*h, x.(timer)) }
+func (h *timerHeap) Pop() any {
 	old := *h
 	last := old[len(old)-1]
 	old[len(old)-1] = timer{}
@@ -31,30 +36,23 @@ func (h *timers) Pop() any {
 	return last
 }
 
-// after calls do once d has passed.
-func (t *term) after(d time.Duration, do func()) {
-	t.timerSeq++
-	heap.Push(&t.timers, timer{t.now().Add(d), t.timerSeq, do})
+// set has do called at a time.
+func (t *timers) set(at time.Time, do func()) {
+	t.seq++
+	heap.Push(&t.heap, timer{at, t.seq, do})
 }
 
-// every calls do now and then again each time that d has passed.
-func (t *term) every(d time.Duration, do func()) {
-	do()
-	t.after(d, func() { t.every(d, do) })
-}
-
-// tick calls what is due.
-func (t *term) tick() {
-	now := t.now()
-	for len(t.timers) > 0 && !t.timers[0].at.After(now) {
-		heap.Pop(&t.timers).(timer).do()
+// run calls what is due.
+func (t *timers) run(now time.Time) {
+	for len(t.heap) > 0 && !t.heap[0].at.After(now) {
+		heap.Pop(&t.heap).(timer).do()
 	}
 }
 
-// nextTimer is when tick has something to do again; false if never.
-func (t *term) nextTimer() (time.Time, bool) {
-	if len(t.timers) == 0 {
+// nextTimer is when run has something to do again; false if never.
+func (t *timers) nextTimer() (time.Time, bool) {
+	if len(t.heap) == 0 {
 		return time.Time{}, false
 	}
-	return t.timers[0].at, true
+	return t.heap[0].at, true
 }

@@ -1,81 +1,111 @@
 package coordinator
 
 import (
+	"errors"
 	"slices"
+	"time"
 
 	"coalmine/internal/tracing"
 	"coalmine/tasks/attempts"
+	"coalmine/workflows/coordinator/graph"
 )
+
+// spans makes the spans of rounds, tasks and attempts. Without a tracer they are off.
+type spans struct {
+	tracer *tracing.Tracer
+	graph  *graph.Graph
+	now    func() time.Time
+}
 
 // unit is the span of what a task belongs to: its round, or the task itself. It
 // begins with the first attempt.
-func (t *term) unit(x *task) tracing.Span {
-	if t.Tracer == nil {
+func (s *spans) unit(x *graph.Task) tracing.Span {
+	if s.tracer == nil {
 		return tracing.Span{}
 	}
-	if s, ok := x.owner.(*step); ok {
-		return t.roundSpan(s)
+	if x.Step != nil {
+		return s.round(x.Step)
 	}
-	if !x.span.On() {
-		x.span = t.Tracer.Root("task "+x.spec.Kind, t.now(), tracing.Span{})
-		t.describeSpan(x.span, x)
+	if !x.Span.On() {
+		x.Span = s.tracer.Root("task "+x.Spec.Kind, s.now(), tracing.Span{})
+		s.describe(x.Span, x)
 	}
-	return x.span
+	return x.Span
 }
 
-// roundSpan is the span of a step, linked to that of the step before.
-func (t *term) roundSpan(s *step) tracing.Span {
-	if !s.span.On() {
-		s.span = t.Tracer.Root("round", s.began, s.chain.traced)
-		t.describeSpan(s.span, s.join)
-		s.span.Int("round", int64(s.r))
-		s.chain.traced = s.span
+// round is the span of a step, linked to that of the step before.
+func (s *spans) round(step *graph.Step) tracing.Span {
+	if !step.Span.On() {
+		step.Span = s.tracer.Root("round", step.Began, step.Chain.Span)
+		s.describe(step.Span, step.Join)
+		step.Span.Int("round", int64(step.Number))
+		step.Chain.Span = step.Span
 	}
-	return s.span
+	return step.Span
 }
 
-// describeSpan says of a span whose work it is.
-func (t *term) describeSpan(span tracing.Span, x *task) {
+// describe says of a span whose work it is.
+func (s *spans) describe(span tracing.Span, x *graph.Task) {
 	var cells []string
-	for _, r := range x.wants {
-		for _, c := range t.cellsOf(x, r) {
-			cells = append(cells, c.plan.Name)
+	for _, r := range x.Wants {
+		for _, c := range s.graph.CellsOf(x, r) {
+			cells = append(cells, c.Plan.Name)
 		}
 	}
 	slices.Sort(cells)
-	span.Strings("run", runIDs(x.wants))
+	span.Strings("run", idsOf(x.Wants))
 	span.Strings("cell", slices.Compact(cells))
-	span.String("kind", x.spec.Kind)
-	span.String("node", x.key.String())
+	span.String("kind", x.Spec.Kind)
+	span.String("node", x.Key.String())
 }
 
-// attemptSpan begins the span of an attempt.
-func (t *term) attemptSpan(a *attempt) tracing.Span {
-	x := a.task
-	unit := t.unit(x)
+// attempt begins the span of an attempt.
+func (s *spans) attempt(a *graph.Attempt) tracing.Span {
+	x := a.Task
+	unit := s.unit(x)
 	if !unit.On() {
 		return unit
 	}
-	span := unit.Child("attempt " + x.spec.Kind)
-	t.describeSpan(span, x)
-	span.Int("attempt", int64(a.number))
-	if s, ok := x.owner.(*step); ok {
-		span.Int("round", int64(s.r))
+	span := unit.Child("attempt " + x.Spec.Kind)
+	s.describe(span, x)
+	span.Int("attempt", int64(a.Number))
+	if x.Step != nil {
+		span.Int("round", int64(x.Step.Number))
 	}
 	return span
 }
 
-// traceOutcome says of an attempt's span how it ended.
-func (a *attempt) traceOutcome(o attempts.Outcome) {
-	a.span.String("result", string(o.Result))
-	a.span.String("worker", o.Worker)
+// outcome says of an attempt's span how it ended.
+func (s *spans) outcome(a *graph.Attempt, o attempts.Outcome) {
+	a.Span.String("result", string(o.Result))
+	a.Span.String("worker", o.Worker)
 	if o.Error != "" {
-		a.span.Fail(o.Error)
+		a.Span.Fail(o.Error)
 	}
 }
 
-// traceEnd ends a task's own span; that of a round ends with the round.
-func (x *task) traceEnd(err error) {
-	x.span.End(err)
-	x.span = tracing.Span{}
+// endTask ends a task's own span; that of a round ends with the round.
+func (s *spans) endTask(x *graph.Task, err error) {
+	x.Span.End(err)
+	x.Span = tracing.Span{}
+}
+
+// errGivenUp is what a trace says of a round that is not finished.
+var errGivenUp = errors.New("given up: nobody wants it any more, or it is done elsewhere")
+
+// endRound ends the span of a step that was joined or dropped.
+func (s *spans) endRound(step *graph.Step, joined bool) {
+	if joined {
+		step.Span.End(nil)
+	} else {
+		step.Span.End(errGivenUp)
+	}
+}
+
+func idsOf(wants []*graph.Run) []string {
+	var ids []string
+	for _, r := range wants {
+		ids = append(ids, r.ID)
+	}
+	return ids
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"coalmine/tasks/attempts"
+	"coalmine/workflows/coordinator/graph"
+	"coalmine/workflows/coordinator/policy"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/runs"
@@ -83,14 +85,14 @@ func TestFlushesDoNotMakeATaskPoisonous(t *testing.T) {
 		return nil
 	}
 	id := w.submit("a", 0)
-	for range 2 * maxDeaths {
+	for range 2 * policy.MaxDeaths {
 		w.hire(1) // the one that hangs keeps its slot
 		w.until(func() bool {
-			n := w.term.nodes[long.Key]
-			if n == nil || n.number == 0 || w.clock.Before(w.silence.Add(5*time.Second)) {
+			n := w.term.graph.Nodes()[long.Key]
+			if n == nil || n.Number == 0 || w.clock.Before(w.silence.Add(5*time.Second)) {
 				return false
 			}
-			_, e := (*simQueue)(w).find(attemptID(long.Key, n.number))
+			_, e := (*simQueue)(w).find(graph.AttemptID(long.Key, n.Number))
 			return e != nil
 		})
 		w.flush()
@@ -98,7 +100,7 @@ func TestFlushesDoNotMakeATaskPoisonous(t *testing.T) {
 	hanging = false
 	w.hire(1)
 	w.untilPhase(runs.Done, id)
-	if w.run(id).state.CountsDead(w.workers[0].id) {
+	if w.run(id).State.CountsDead(w.workers[0].id) {
 		w.fail("a living worker counts as dead")
 	}
 }
@@ -114,13 +116,13 @@ func TestARunResumedWhileTheQueueWasAwayGoesOnWhenItIsBack(t *testing.T) {
 	w.steer(id, runs.Entry{Kind: runs.CancelEntry})
 	w.untilPhase(runs.Cancelled, id)
 	w.away = true
-	w.until(func() bool { return !w.term.queueDown.since.IsZero() })
+	w.until(func() bool { return w.term.queueAway.On() })
 	if err := w.service.Steer(context.Background(), id, runs.Entry{Kind: runs.ResumeEntry}); err != nil {
 		t.Fatal(err)
 	}
 	w.away = false
 	back := w.clock
-	w.until(func() bool { return w.run(id).state.Phase == runs.Running })
+	w.until(func() bool { return w.run(id).State.Phase == runs.Running })
 	if took := w.clock.Sub(back); took > 10*time.Second {
 		w.fail("the run goes on after %s", took)
 	}

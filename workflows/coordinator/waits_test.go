@@ -11,6 +11,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/attempts"
+	"coalmine/workflows/coordinator/policy"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/runs"
@@ -24,7 +25,7 @@ func (w *world) awaitWait(id string, reason status.WaitReason) (status.Wait, *st
 	var s *status.Run
 	i := -1
 	w.until(func() bool {
-		if w.term.runs[id] == nil {
+		if w.term.records.byID[id] == nil {
 			return false
 		}
 		s = w.term.status(w.run(id))
@@ -101,7 +102,7 @@ func TestARunBehindOthersSaysWhose(t *testing.T) {
 			}
 			w := newWorld(t, 22, chaos{}, plans)
 			if limited {
-				w.term.Limits = map[tasks.Class]int{tasks.Compute: 2}
+				w.term.dispatcher.Limits = map[tasks.Class]int{tasks.Compute: 2}
 			}
 			w.override = func(a attempts.Attempt) *attempts.Outcome {
 				if a.Kind == plantest.Part.Name && strings.Contains(string(a.Params), "first") {
@@ -110,7 +111,7 @@ func TestARunBehindOthersSaysWhose(t *testing.T) {
 				return nil
 			}
 			first := w.submit("first", 5)
-			w.until(func() bool { return len(w.term.attempts) >= 2 && w.term.atWork(w.run(first)) })
+			w.until(func() bool { return w.atWork(first) >= 2 })
 			second := w.submit("second", 0)
 			reason, text := status.WaitSlot, first
 			if limited {
@@ -121,11 +122,19 @@ func TestARunBehindOthersSaysWhose(t *testing.T) {
 			if s.Health != status.Slow || !strings.Contains(wait.Detail, text) || wait.Tasks < 1 {
 				t.Errorf("the run is %s: %+v", s.Health, wait)
 			}
-			if w.clock.Sub(begun) < fleeting {
+			if w.clock.Sub(begun) < policy.Fleeting {
 				t.Errorf("said after %v", w.clock.Sub(begun))
 			}
 		})
 	}
+}
+
+// atWork is how many attempts of a run are known to be at work.
+func (w *world) atWork(id string) int {
+	if w.term.records.byID[id] == nil {
+		return 0
+	}
+	return len(w.term.status(w.run(id)).Running)
 }
 
 func TestAttemptsCarryTheTimeout(t *testing.T) {
@@ -149,8 +158,8 @@ func TestServersThatAreAwayHoldARunUp(t *testing.T) {
 		reason status.WaitReason
 		fail   func(*term)
 	}{
-		{status.WaitStore, func(t *term) { t.storageFails("reading", errors.New("503")) }},
-		{status.WaitSpace, func(t *term) { t.storageFails("writing", full) }},
+		{status.WaitStore, func(t *term) { t.storeFails("reading", errors.New("503")) }},
+		{status.WaitSpace, func(t *term) { t.storeFails("writing", full) }},
 		{status.WaitQueue, func(t *term) { t.queueFails(errors.New("no route")) }},
 	} {
 		w := newWorld(t, 23, chaos{}, map[string]*plan.Plan{"a": plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 1, Steps: 2})})

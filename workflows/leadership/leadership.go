@@ -34,6 +34,7 @@ import (
 	"coalmine/internal/sleep"
 	"coalmine/storage"
 	"coalmine/tasks/attempts"
+	"coalmine/workflows/coordinator/policy"
 )
 
 // Errors of this package, to be tested with errors.Is.
@@ -59,13 +60,8 @@ type Queue interface {
 	Published(ctx context.Context, name string) ([]byte, error)
 }
 
-// The leader renews its lease every leaseRenew, and a stand-by asks as often, so
-// another leads within four seconds.
-const (
-	leaseName  = "leader"
-	leaseTTL   = 3 * time.Second
-	leaseRenew = time.Second
-)
+// leaseName is the name of the lease in the queue.
+const leaseName = "leader"
 
 // Contest is one process's part in the contest for leadership.
 type Contest struct {
@@ -84,7 +80,7 @@ type Contest struct {
 func (c *Contest) Await(ctx context.Context) error {
 	var leader attempts.Leader // the other one
 	for c.Holder != "" {
-		held, err := c.Queue.Lease(ctx, leaseName, c.Holder, leaseTTL)
+		held, err := c.Queue.Lease(ctx, leaseName, c.Holder, policy.LeaseTTL)
 		switch {
 		case err == nil && held:
 			return nil
@@ -104,7 +100,7 @@ func (c *Contest) Await(ctx context.Context) error {
 
 // Pause waits for as long as a stand-by does between two questions. The only error
 // is that of ctx.
-func Pause(ctx context.Context) error { return sleep.For(ctx, leaseRenew) }
+func Pause(ctx context.Context) error { return sleep.For(ctx, policy.LeaseRenew) }
 
 // Keep renews the lease until ctx is done, when it returns nil, or until another
 // process holds it, when the error wraps ErrDeposed. While the queue is away nobody
@@ -114,8 +110,8 @@ func (c *Contest) Keep(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	for sleep.For(ctx, leaseRenew) == nil {
-		held, err := c.Queue.Lease(ctx, leaseName, c.Holder, leaseTTL)
+	for sleep.For(ctx, policy.LeaseRenew) == nil {
+		held, err := c.Queue.Lease(ctx, leaseName, c.Holder, policy.LeaseTTL)
 		if err == nil && !held {
 			return fmt.Errorf("%w: it holds the lease", ErrDeposed)
 		}
@@ -128,7 +124,7 @@ func (c *Contest) Release() {
 	if c.Holder == "" {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), leaseRenew)
+	ctx, cancel := context.WithTimeout(context.Background(), policy.LeaseRenew)
 	defer cancel()
 	if err := c.Queue.Release(ctx, leaseName, c.Holder); err != nil {
 		c.Log.Debug("the lease expires by itself", "error", err)
@@ -152,7 +148,7 @@ func (c *Contest) Begin(ctx context.Context) (*Token, error) {
 func Temporarily(ctx context.Context, archive *storage.Archive, q Queue, holder string, do func(context.Context, *Token) error) error {
 	c := &Contest{Archive: archive, Queue: q, Holder: holder, Log: slog.Default()}
 	if q != nil {
-		held, err := q.Lease(ctx, leaseName, holder, leaseTTL)
+		held, err := q.Lease(ctx, leaseName, holder, policy.LeaseTTL)
 		if err != nil {
 			return err
 		}

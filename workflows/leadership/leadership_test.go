@@ -12,6 +12,7 @@ import (
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/tasks/attempts"
+	"coalmine/workflows/coordinator/policy"
 )
 
 // memoryQueue is a queue that several contests share.
@@ -151,7 +152,7 @@ func TestALeaderGoesOnWhileTheQueueIsAwayAndEndsWhenAnotherHasTheLease(t *testin
 			t.Fatalf("it ended while nobody could take the lease: %v", <-ended)
 		}
 		q.setAway(false)
-		if held, _ := q.Lease(t.Context(), leaseName, "second", leaseTTL); !held {
+		if held, _ := q.Lease(t.Context(), leaseName, "second", policy.LeaseTTL); !held {
 			t.Fatal("the lease has not expired")
 		}
 		if err := <-ended; !errors.Is(err, ErrDeposed) {
@@ -167,7 +168,7 @@ func TestTemporaryLeadershipIsRefusedWhileSomebodyLeads(t *testing.T) {
 		led := 0
 		do := func(ctx context.Context, token *Token) error {
 			led++
-			time.Sleep(10 * leaseTTL) // the lease is renewed meanwhile
+			time.Sleep(10 * policy.LeaseTTL) // the lease is renewed meanwhile
 			return errors.Join(ctx.Err(), token.Check(ctx))
 		}
 		if err := Temporarily(t.Context(), archive, q, "housekeeper", do); err != nil {
@@ -246,7 +247,7 @@ func TestNobodyStandsByForALeaderOfAnotherStore(t *testing.T) {
 				if !same {
 					archive = storage.NewArchive(storagetest.NewMemory())
 				}
-				standing, end := context.WithTimeout(t.Context(), leaseTTL-time.Millisecond)
+				standing, end := context.WithTimeout(t.Context(), policy.LeaseTTL-time.Millisecond)
 				defer end()
 				err = contest(q, archive, "second").Await(standing)
 				if errors.Is(err, attempts.ErrOtherStore) == same {

@@ -4,19 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"time"
 
 	"coalmine/tasks/attempts"
+	"coalmine/workflows/coordinator/policy"
 )
 
-const (
-	// leaderName is the name under which the leader announces itself in the queue.
-	leaderName = "leader"
-	// AnnounceEvery is how often the leader announces itself; what it has announced
-	// lasts for announcedTTL.
-	AnnounceEvery = 2 * time.Second
-	announcedTTL  = 5 * time.Second
-)
+// leaderName is the name under which the leader announces itself in the queue.
+const leaderName = "leader"
 
 // Introduce returns how this process introduces itself as the leader. Without a
 // contest it has no name: its worker is the same process.
@@ -34,7 +28,7 @@ func Announce(ctx context.Context, q Queue, leader attempts.Leader) error {
 	if err != nil {
 		return err
 	}
-	return q.Publish(ctx, leaderName, data, announcedTTL)
+	return q.Publish(ctx, leaderName, data, policy.AnnouncedTTL)
 }
 
 // meetLeader compares the store of the announced leader with this process's. An

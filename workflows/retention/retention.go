@@ -109,8 +109,24 @@ type Deletion struct {
 	Objects []storage.Blob
 }
 
-// Deletions decides what of a retirement really goes.
-func (c *Chain) Deletions(r Retirement) []Deletion {
+// Deletions decides what of retirements really goes, each node once.
+func (c *Chain) Deletions(all ...Retirement) []Deletion {
+	var out []Deletion
+	at := make(map[storage.Key]int)
+	for _, r := range all {
+		for _, d := range c.deletions(r) {
+			if i, twice := at[d.Key]; twice {
+				out[i].Whole = out[i].Whole || d.Whole
+				continue
+			}
+			at[d.Key] = len(out)
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+func (c *Chain) deletions(r Retirement) []Deletion {
 	var out []Deletion
 	switch r.What {
 	case Parts:

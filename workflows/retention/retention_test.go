@@ -87,10 +87,8 @@ func (x *training) retained() *Chain {
 }
 
 func (x *training) retire(all []Retirement) {
-	for _, r := range all {
-		if err := Delete(x.t.Context(), x.archive, x.token, x.retained().Deletions(r)); err != nil {
-			x.t.Fatal(err)
-		}
+	if err := Delete(x.t.Context(), x.archive, x.token, x.retained().Deletions(all...)); err != nil {
+		x.t.Fatal(err)
 	}
 }
 
@@ -214,10 +212,7 @@ func TestAFormerLeaderDeletesNothing(t *testing.T) {
 	retired := append(x.step(), x.step()...)
 	x.lead()
 	before := x.stored()
-	var batch []Deletion
-	for _, r := range retired {
-		batch = append(batch, x.retained().Deletions(r)...)
-	}
+	batch := x.retained().Deletions(retired...)
 	if err := Delete(t.Context(), x.archive, former, batch); !errors.Is(err, leadership.ErrDeposed) {
 		t.Errorf("deleting as a former leader: %v, want %v", err, leadership.ErrDeposed)
 	}

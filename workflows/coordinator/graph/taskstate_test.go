@@ -1,4 +1,4 @@
-package coordinator
+package graph
 
 import (
 	"fmt"
@@ -12,8 +12,8 @@ import (
 )
 
 var (
-	allStates = []taskState{idle, parked, ready, pausing, inFlight, finished}
-	allEvents = []taskEvent{becomeReady, park, unpark, send, land, pause, resume, giveUp, finish, lose}
+	allStates = []State{Idle, Parked, Ready, Pausing, InFlight, Finished}
+	allEvents = []event{becomeReady, park, unpark, send, land, pause, resume, giveUp, finish, lose}
 )
 
 // drawnMoves are the lines of the drawing in taskstate.go.
@@ -38,7 +38,7 @@ func drawnMoves(t *testing.T) []string {
 func TestTheDrawingShowsTheMovesOfATask(t *testing.T) {
 	t.Parallel()
 	var want []string
-	for _, m := range taskMoves {
+	for _, m := range moves {
 		var from []string
 		for _, s := range m.from {
 			from = append(from, s.String())
@@ -55,10 +55,10 @@ func TestTheDrawingShowsTheMovesOfATask(t *testing.T) {
 func TestATaskReachesEveryStateAndNoneForGood(t *testing.T) {
 	t.Parallel()
 	drawn := drawnMoves(t)
-	reached, left, seen := map[taskState]bool{idle: true}, map[taskState]bool{}, map[taskEvent]bool{}
+	reached, left, seen := map[State]bool{Idle: true}, map[State]bool{}, map[event]bool{}
 	for seed := range uint64(100) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		s := idle
+		s := Idle
 		for range 100 {
 			e := allEvents[r.IntN(len(allEvents))]
 			to, ok := s.next(e)
@@ -82,7 +82,7 @@ func TestATaskReachesEveryStateAndNoneForGood(t *testing.T) {
 	for _, s := range allStates {
 		for _, e := range allEvents {
 			n := 0
-			for _, m := range taskMoves {
+			for _, m := range moves {
 				if m.event == e && slices.Contains(m.from, s) {
 					n++
 				}

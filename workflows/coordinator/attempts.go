@@ -1,0 +1,96 @@
+package coordinator
+
+import (
+	"context"
+	"slices"
+
+	"coalmine/internal/queue"
+	"coalmine/tasks/attempts"
+	"coalmine/workflows/coordinator/graph"
+)
+
+// launch begins an attempt at a task, charged to a run; sendOff sends it.
+func (t *term) launch(x *graph.Task, r *graph.Run) {
+	t.dispatcher.Launched(x, r)
+	a := t.graph.Launch(x, r, t.dispatcher.ClassOf(x), t.foreign[x.Key], t.now())
+	a.Span = t.spans.attempt(a)
+	attempt := attempts.Attempt{
+		Spec: x.Spec, Number: a.Number, Runs: idsOf(x.Wants), Trace: a.Span.Envelope(),
+		TimeoutSeconds: t.TaskTimeout.Seconds(), Leader: t.leader,
+	}
+	m := queue.Message{ID: a.ID, Class: string(a.Class), Payload: attempt.Encode()}
+	span := a.Span.Child("enqueue")
+	t.launching = append(t.launching, outgoing{a, m, span.End})
+}
+
+// sendBatch is how many attempts are sent at once.
+const sendBatch = 128
+
+// sendOff sends the attempts that have been launched since it was last called.
+func (t *term) sendOff() {
+	for batch := range slices.Chunk(t.launching, sendBatch) {
+		t.start(sending, func(ctx context.Context) func() {
+			messages := make([]queue.Message, len(batch))
+			for i, l := range batch {
+				messages[i] = l.message
+			}
+			err := t.Queue.Enqueue(ctx, messages...)
+			return func() {
+				for _, l := range batch {
+					l.end(err)
+					t.launched(l.attempt, err)
+				}
+			}
+		})
+	}
+	t.launching = nil
+}
+
+func (t *term) launched(a *graph.Attempt, err error) {
+	if err != nil {
+		t.queueFails(err)
+		if t.graph.Attempt(a.ID) == a {
+			t.land(a)
+			if a.Task.Number == a.Number {
+				a.Task.Number-- // the same attempt again: if it did arrive, the two are one
+			}
+			t.relaunch(a.Task)
+		}
+		return
+	}
+	t.queueAnswers()
+	a.Acked = true
+	if a.Stopping {
+		t.stop(a) // the first request may have overtaken the message
+	}
+}
+
+// land takes an attempt out of the books.
+func (t *term) land(a *graph.Attempt) {
+	a.Span.End(nil)
+	t.graph.Land(a)
+}
+
+// relaunch has a task that is still wanted try again, ahead of the backlog.
+func (t *term) relaunch(x *graph.Task) {
+	if x.State() == graph.Idle {
+		x.Urgent = true
+		t.graph.Requeue(x)
+	}
+}
+
+// stop tells whoever has an attempt that it is no longer needed.
+func (t *term) stop(a *graph.Attempt) {
+	t.send(func(ctx context.Context) (func(), error) {
+		withdrawn, err := t.Queue.Withdraw(ctx, a.ID)
+		if err == nil && !withdrawn {
+			err = t.Queue.Stop(ctx, a.ID)
+		}
+		return func() {
+			if withdrawn && a.Acked && t.graph.Attempt(a.ID) == a {
+				t.land(a)
+				t.relaunch(a.Task)
+			}
+		}, err
+	})
+}

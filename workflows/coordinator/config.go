@@ -1,0 +1,48 @@
+package coordinator
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"coalmine/internal/tracing"
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/runs"
+)
+
+// Config says what a coordinator works with.
+type Config struct {
+	// Archive is where the truth is.
+	Archive *storage.Archive
+	// Queue carries attempts to workers.
+	Queue Queue
+	// Compile makes the plan of a run. It MUST give the same plan every time;
+	// an error marked tasks.Permanent rejects the run, another is tried again.
+	// It is called from several goroutines.
+	Compile func(ctx context.Context, run *runs.Run) (*plan.Plan, error)
+	// Registry tells the class of each kind; one that it doesn't hold belongs
+	// to tasks.Compute.
+	Registry tasks.Registry
+	// Holder names this process in the contest for leadership. Empty means that
+	// there is no contest: whoever owns an embedded store leads.
+	Holder string
+	// MaxTries is how often a node is tried whose attempts end in errors that
+	// another try may mend. Default policy.MaxTries.
+	MaxTries int
+	// TaskTimeout is how long an attempt may take. Default policy.TaskTimeout.
+	TaskTimeout time.Duration
+	// Limits bounds the attempts of a class that are in the queue or at work at
+	// one time. A class that it doesn't hold is bounded by the live slots only.
+	Limits map[tasks.Class]int
+	// Log is where the coordinator writes. Default slog.Default().
+	Log *slog.Logger
+	// Metrics is where the coordinator registers its metrics, one for each; nil
+	// keeps them to itself.
+	Metrics prometheus.Registerer
+	// Tracer makes spans of rounds, tasks and attempts; nil makes none.
+	Tracer *tracing.Tracer
+}

@@ -1,0 +1,167 @@
+package coordinator
+
+import (
+	"context"
+	"slices"
+
+	"coalmine/storage"
+	"coalmine/workflows/availability"
+	"coalmine/workflows/coordinator/graph"
+	"coalmine/workflows/coordinator/policy"
+	"coalmine/workflows/retention"
+)
+
+// deletions carries out, behind each chain and in order, what retention lists.
+type deletions struct {
+	*jobs
+	store  leaderStore
+	ledger *retention.Ledger
+	graph  *graph.Graph
+	// allowed reports whether the claims of all runs that exist are known: nothing is
+	// deleted before.
+	allowed func() bool
+
+	lists map[*graph.Chain]*retired
+	// advanced are chains of which less is left to be deleted than before.
+	advanced []*graph.Chain
+}
+
+// retired is a chain's list of what is to be deleted.
+type retired struct {
+	pending []retention.Retirement
+	running bool
+	residue residueState
+	recent  retention.Recent
+}
+
+// residueState says whether what former terms have left has been looked for.
+type residueState int
+
+const (
+	residueUnknown residueState = iota
+	residueSought
+	residueKnown // and pending, or gone
+)
+
+func (d *deletions) listOf(ch *graph.Chain) *retired {
+	if d.lists[ch] == nil {
+		d.lists[ch] = &retired{}
+	}
+	return d.lists[ch]
+}
+
+// busy reports whether something of a chain is still to be deleted.
+func (d *deletions) busy(ch *graph.Chain) bool {
+	l := d.listOf(ch)
+	return l.running || len(l.pending) > 0 || l.residue != residueKnown
+}
+
+// retained is the chain as retention sees it now.
+func (d *deletions) retained(ch *graph.Chain) *retention.Chain {
+	c := &retention.Chain{Shape: ch.Shape, Frontier: ch.Frontier, Keeps: func(step int) bool {
+		return ch.Keeps(step) || d.ledger.On(ch.Recipe).Keep(step, ch.Frontier)
+	}}
+	if ch.Current != nil {
+		c.Running = ch.Current.Number
+	}
+	return c
+}
+
+// afterStep deletes what a step that has just been joined makes superfluous.
+func (d *deletions) afterStep(j graph.Joined) {
+	ch, step := j.Step.Chain, j.Step.Number
+	d.retire(ch, d.retained(ch).AfterStep(step, j.Step.Objects, j.Ended, d.ledger.On(ch.Recipe))...)
+	d.listOf(ch).recent.Remember(ch.Shape, step)
+}
+
+// afterPass deletes the position of a pass that was given up before its end.
+func (d *deletions) afterPass(l graph.Left) {
+	d.retire(l.Chain, d.retained(l.Chain).AfterPass(l.Step, l.Begun)...)
+	d.forgetIfReleased(l.Chain)
+}
+
+// afterSurvey looks for what former terms have left of a chain. Their attempts may still
+// be at work.
+func (d *deletions) afterSurvey(ch *graph.Chain) {
+	if ch.Frontier > 0 && ch.At < 0 {
+		d.listOf(ch).recent.Remember(ch.Shape, ch.Frontier)
+	}
+	d.seekResidue(ch)
+}
+
+// late deletes again what an attempt that was overtaken may have stored once more.
+func (d *deletions) late(ch *graph.Chain, key storage.Key) {
+	d.retire(ch, d.listOf(ch).recent.Late(key)...)
+}
+
+// retire lists what is to go, and begins to delete.
+func (d *deletions) retire(ch *graph.Chain, all ...retention.Retirement) {
+	p := &d.listOf(ch).pending
+	for _, r := range all {
+		*p = append(*p, r)
+		if len(*p) > policy.MaxRetired {
+			d.log.Warn("deleting old rounds lags behind; some are left to garbage collection", "chain", ch.Recipe.Short())
+			*p = slices.Delete(*p, 0, policy.MaxRetired/2)
+		}
+	}
+	d.goOn(ch)
+}
+
+// goOn carries out the next retirements of a chain, if none are under way.
+func (d *deletions) goOn(ch *graph.Chain) {
+	l := d.listOf(ch)
+	if l.running || len(l.pending) == 0 || !d.allowed() {
+		return
+	}
+	n := min(len(l.pending), policy.DeleteAtOnce)
+	batch := d.retained(ch).Deletions(l.pending[:n]...)
+	for _, x := range batch {
+		ch.Forget(x.Step)
+	}
+	l.pending = slices.Delete(l.pending, 0, n)
+	l.running = true
+	d.persist(deleting, "deleting old rounds", always, func(ctx context.Context) (func(), error) {
+		err := retention.Delete(ctx, d.store.archive, d.store.token, batch)
+		return func() {
+			l.running = false
+			d.advanced = append(d.advanced, ch)
+			d.goOn(ch)
+			d.forgetIfReleased(ch)
+		}, err
+	})
+}
+
+// goOnAll goes on after the claims of all runs have become known.
+func (d *deletions) goOnAll() {
+	for _, ch := range d.graph.Chains() {
+		d.seekResidue(ch)
+		d.goOn(ch)
+	}
+}
+
+// seekResidue retires what earlier terms have left of the newest steps, once.
+func (d *deletions) seekResidue(ch *graph.Chain) {
+	l := d.listOf(ch)
+	if l.residue != residueUnknown || !ch.Surveyed || !d.allowed() {
+		return
+	}
+	l.residue = residueSought
+	residue := retention.NewResidue(d.store.archive, ch.Shape, d.ledger.On(ch.Recipe),
+		availability.Chain{Frontier: ch.Frontier, Checkpoints: slices.Clone(ch.Have)})
+	d.persist(reading, "looking for old rounds", always, func(ctx context.Context) (func(), error) {
+		left, err := residue.Find(ctx)
+		return func() {
+			l.residue = residueKnown
+			d.retire(ch, left...)
+			d.advanced = append(d.advanced, ch)
+			d.forgetIfReleased(ch)
+		}, err
+	})
+}
+
+// forgetIfReleased drops the list of a chain that no live run holds, once it is done.
+func (d *deletions) forgetIfReleased(ch *graph.Chain) {
+	if l := d.listOf(ch); len(ch.Plans) == 0 && !l.running && len(l.pending) == 0 {
+		delete(d.lists, ch)
+	}
+}

@@ -1,0 +1,208 @@
+// Package dispatch decides which of the tasks that are ready goes next, and how many are
+// sent at all: about two for each live slot (policy.PerSlot). It holds the backlogs;
+// what is sent it learns from the graph.
+//
+// Of each class, the run with the highest priority goes first; among equals the one
+// with the fewest attempts in flight; among those the one that was served the longest
+// ago. Within a run urgent tasks go first, then cells in the order of the grid. A long
+// task of a training may yield to trainings of shorter ones; see shares.go.
+//
+// Which task runs when changes no result, only when it is there.
+package dispatch
+
+import (
+	"cmp"
+	"slices"
+
+	"coalmine/internal/queue"
+	"coalmine/tasks"
+	"coalmine/workflows/coordinator/graph"
+	"coalmine/workflows/coordinator/policy"
+)
+
+// Dispatcher holds what is ready. Like the graph it belongs to one goroutine.
+type Dispatcher struct {
+	// Fleet is what live workers offer.
+	Fleet Fleet
+	// Limits bound the attempts of a class that are in flight at one time.
+	Limits map[tasks.Class]int
+
+	graph    *graph.Graph
+	registry tasks.Registry
+	lines    map[*graph.Run]*line
+	shares   map[*graph.Chain]*share
+	parked   []*graph.Task
+	served   int // counts attempts
+}
+
+// line is what a run has ready.
+type line struct {
+	backlogs map[tasks.Class]*backlog
+	served   int // when the run was served last
+}
+
+// New returns a dispatcher of a graph's tasks, without workers. Kinds that the registry
+// doesn't hold belong to tasks.Compute.
+func New(g *graph.Graph, registry tasks.Registry) *Dispatcher {
+	return &Dispatcher{
+		graph: g, registry: registry,
+		lines: make(map[*graph.Run]*line), shares: make(map[*graph.Chain]*share),
+	}
+}
+
+// ClassOf is the queue that a task belongs to.
+func (d *Dispatcher) ClassOf(x *graph.Task) tasks.Class {
+	if kind, ok := d.registry[x.Spec.Kind]; ok {
+		return kind.Class
+	}
+	return tasks.Compute
+}
+
+// SetWorkers says who is alive. If they offer something else than before, tasks that
+// none of them could run get another chance, and SetWorkers returns true.
+func (d *Dispatcher) SetWorkers(workers []queue.Worker) (changed bool) {
+	before := d.Fleet
+	d.Fleet = NewFleet(workers)
+	if d.Fleet.offersAs(&before) {
+		return false
+	}
+	parked := d.parked
+	d.parked = nil
+	for _, x := range parked {
+		d.graph.Unpark(x)
+	}
+	return true
+}
+
+// Offer enters a ready task for all runs that want it.
+func (d *Dispatcher) Offer(x *graph.Task) {
+	class := d.ClassOf(x)
+	for _, r := range x.Wants {
+		l := d.lineOf(r)
+		if l.backlogs[class] == nil {
+			l.backlogs[class] = new(backlog)
+		}
+		l.backlogs[class].add(entryOf(x))
+	}
+}
+
+func (d *Dispatcher) lineOf(r *graph.Run) *line {
+	if d.lines[r] == nil {
+		d.lines[r] = &line{backlogs: make(map[tasks.Class]*backlog)}
+	}
+	return d.lines[r]
+}
+
+// Reset forgets all offers: wants have been counted anew, and everything that is ready
+// is offered once more.
+func (d *Dispatcher) Reset() {
+	exists := make(map[*graph.Run]bool)
+	for _, r := range d.graph.Runs() {
+		exists[r] = true
+	}
+	for r, l := range d.lines {
+		clear(l.backlogs)
+		if !exists[r] {
+			delete(d.lines, r)
+		}
+	}
+	d.resetShares()
+}
+
+// Dispatch launches as much as the live workers can take.
+func (d *Dispatcher) Dispatch(launch func(*graph.Task, *graph.Run)) {
+	var yielded []yielded
+	for _, class := range d.classes() {
+		for range d.room(class) {
+			x, r := d.next(class, &yielded)
+			if x == nil {
+				break
+			}
+			launch(x, r)
+		}
+	}
+	for _, y := range yielded {
+		y.backlog.add(y.entry)
+	}
+}
+
+// Launched notes that an attempt at a task has been launched, charged to a run.
+func (d *Dispatcher) Launched(x *graph.Task, r *graph.Run) {
+	d.beginSharing(x.Chain())
+	d.served++
+	d.lineOf(r).served = d.served
+}
+
+func (d *Dispatcher) classes() []tasks.Class {
+	var classes []tasks.Class
+	for class := range d.Fleet.Slots {
+		classes = append(classes, class)
+	}
+	slices.Sort(classes)
+	return classes
+}
+
+// room is how many more attempts of a class may be sent.
+func (d *Dispatcher) room(class tasks.Class) int {
+	limit := policy.PerSlot * d.Fleet.Slots[class]
+	if most, ok := d.Limits[class]; ok {
+		limit = min(limit, most)
+	}
+	return limit - d.graph.InFlight(class)
+}
+
+// next takes the task to send next, and the run to which it is charged; nil if there
+// is none.
+func (d *Dispatcher) next(class tasks.Class, yielded *[]yielded) (*graph.Task, *graph.Run) {
+	var best *graph.Run
+	for _, r := range d.graph.Runs() {
+		if r.Active() && d.hasNext(r, class, yielded) && (best == nil || d.goesBefore(r, best)) {
+			best = r
+		}
+	}
+	if best == nil {
+		return nil, nil
+	}
+	return d.lineOf(best).backlogs[class].take().task, best
+}
+
+func (d *Dispatcher) goesBefore(r, other *graph.Run) bool {
+	return cmp.Or(
+		-cmp.Compare(r.State.Priority, other.State.Priority),
+		cmp.Compare(r.InFlight, other.InFlight),
+		cmp.Compare(d.lineOf(r).served, d.lineOf(other).served)) < 0
+}
+
+// hasNext reports whether a run has a task that can be sent. Entries that are out of
+// date, or whose tasks cannot be run or yield, are removed until then.
+func (d *Dispatcher) hasNext(r *graph.Run, class tasks.Class, gaveWay *[]yielded) bool {
+	b := d.lineOf(r).backlogs[class]
+	for b != nil && len(*b) > 0 {
+		e := (*b)[0]
+		if !e.stale() && e.task.WantedBy(r) && d.runnable(e.task) {
+			if !d.yields(e.task, r) {
+				return true
+			}
+			*gaveWay = append(*gaveWay, yielded{b, e})
+		}
+		b.take()
+	}
+	return false
+}
+
+// yielded is a place in the backlog of a run whose task has yielded.
+type yielded struct {
+	backlog *backlog
+	entry   entry
+}
+
+// runnable reports whether live workers can run the task. One that they cannot is
+// set aside until they change.
+func (d *Dispatcher) runnable(x *graph.Task) bool {
+	if d.Fleet.Lacks(x) == "" {
+		return true
+	}
+	d.graph.Park(x)
+	d.parked = append(d.parked, x)
+	return false
+}

@@ -1,0 +1,111 @@
+package coordinator
+
+import (
+	"context"
+	"time"
+
+	"coalmine/storage"
+	"coalmine/workflows/availability"
+	"coalmine/workflows/coordinator/graph"
+	"coalmine/workflows/coordinator/policy"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/runs"
+)
+
+// finishIfEnded ends a run all of whose cells have, once what its chains no
+// longer need to store has been deleted, and its outcome been seen to be there.
+func (t *term) finishIfEnded(r *run) {
+	assured := r.assured
+	r.assured = false
+	if !r.Active() {
+		return
+	}
+	outcomes := r.Outcomes()
+	switch {
+	case outcomes == nil || t.tidying(r):
+	case !assured:
+		t.assure(r)
+	default:
+		t.records.append(r.Run.Run, runs.Entry{Kind: runs.Finished, Outcomes: outcomes})
+	}
+}
+
+// tidying reports whether a run whose cells have ended should wait for what is
+// still to be deleted, so that a process that ends with its run leaves nothing.
+func (t *term) tidying(r *run) bool {
+	busy := false
+	for recipe := range r.Plan.Chains {
+		ch := t.graph.Chain(recipe)
+		busy = busy || ch.Surveyed && t.deletions.busy(ch)
+	}
+	if !busy {
+		r.Tidying = time.Time{}
+		return false
+	}
+	if r.Tidying.IsZero() {
+		r.Tidying = t.now()
+		t.after(policy.TidyPatience, func() { t.graph.CheckEnd(r.Run.Run) })
+	}
+	return t.now().Sub(r.Tidying) < policy.TidyPatience
+}
+
+// tidied lets the runs end that have waited for deletions.
+func (t *term) tidied() {
+	for _, ch := range t.deletions.advanced {
+		for _, r := range t.graph.Runs() {
+			if ch.Plans[r] != nil {
+				t.graph.CheckEnd(r)
+			}
+		}
+	}
+	t.deletions.advanced = nil
+}
+
+// assure looks at the outcome of a run in storage before the run ends: what was
+// found cached may have been collected since. While a batch of a collection is
+// under way the answer would count for nothing. One that begins afterwards reads
+// the runs first, this one among them.
+func (t *term) assure(r *run) {
+	if r.assuring {
+		return
+	}
+	r.assuring = true
+	targets := r.Targets()
+	keys := plan.SortedKeys(targets)
+	t.persist(reading, "looking at the outcome of run "+r.ID, r.stillAssuring, func(ctx context.Context) (func(), error) {
+		before, quietBefore := t.store.token.Quiet()
+		found, err := availability.LookUpAll(ctx, t.store.archive, keys)
+		after, quietAfter := t.store.token.Quiet()
+		quiet := quietBefore && quietAfter && before == after
+		return func() { t.assured(r, t.confirm(targets, keys, found) && quiet) }, err
+	})
+}
+
+// stillAssuring reports whether the outcome is still to be looked at.
+func (r *run) stillAssuring() bool {
+	r.assuring = r.Active()
+	return r.assuring
+}
+
+// confirm reports whether all targets were found; those that were not are looked for
+// again.
+func (t *term) confirm(targets map[storage.Key]graph.Dependency, keys []storage.Key, found []availability.Node) bool {
+	all := true
+	for i, key := range keys {
+		if !found[i].Available() {
+			t.graph.Lose(targets[key])
+			all = false
+		}
+	}
+	return all
+}
+
+// assured ends the run if its outcome was seen; otherwise it is looked at again.
+func (t *term) assured(r *run, seen bool) {
+	r.assuring, r.assured = false, seen
+	if seen {
+		t.graph.CheckEnd(r.Run.Run)
+		return
+	}
+	t.after(policy.AssureAgain, func() { t.graph.CheckEnd(r.Run.Run) })
+}

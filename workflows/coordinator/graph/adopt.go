@@ -1,0 +1,234 @@
+package graph
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"coalmine/storage"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/runs"
+)
+
+// AddRun adds a run, which has no plan yet.
+func (g *Graph) AddRun(id string) *Run {
+	r := &Run{ID: id}
+	i, _ := slices.BinarySearchFunc(g.runs, id, func(r *Run, id string) int { return cmp.Compare(r.ID, id) })
+	g.runs = slices.Insert(g.runs, i, r)
+	return r
+}
+
+// RemoveRun lets go of a run and of its plan.
+func (g *Graph) RemoveRun(r *Run) {
+	g.Release(r)
+	g.runs = slices.DeleteFunc(g.runs, func(x *Run) bool { return x == r })
+}
+
+// SetState replaces the state of a run.
+func (g *Graph) SetState(r *Run, state runs.State) {
+	before := r.State
+	r.State = state
+	if state.Phase != before.Phase || state.Priority != before.Priority {
+		g.dirty, g.asks.Changed = true, true
+	}
+	g.markFailedCells(r)
+}
+
+func (g *Graph) markFailedCells(r *Run) {
+	if !r.Live() {
+		return
+	}
+	failed := r.State.FailedCells()
+	for _, c := range r.Cells {
+		if c.Failed != failed[c.Plan.Name] {
+			c.Failed = failed[c.Plan.Name]
+			g.dirty = true
+		}
+	}
+}
+
+// Adopt takes up a run's plan: its nodes are merged into those that are there.
+func (g *Graph) Adopt(r *Run, p *plan.Plan) {
+	r.Plan = p
+	for _, key := range plan.SortedKeys(p.Nodes) {
+		if n := g.nodes[key]; n != nil {
+			n.plans++
+			continue
+		}
+		g.nodes[key] = newNode(p.Nodes[key])
+	}
+	for _, recipe := range plan.SortedKeys(p.Chains) {
+		g.adoptChain(r, p.Chains[recipe])
+	}
+	for _, key := range plan.SortedKeys(p.Nodes) {
+		g.linkNode(g.nodes[key])
+	}
+	for _, recipe := range plan.SortedKeys(p.Chains) {
+		g.linkChain(g.chains[recipe])
+	}
+	for _, c := range p.Cells {
+		r.Cells = append(r.Cells, g.newCell(r, c))
+	}
+	for key := range r.State.Troubles {
+		if n := g.nodes[key]; n != nil {
+			n.inheritTroubles([]*Run{r})
+		}
+	}
+	g.markFailedCells(r)
+	g.dirty = true
+}
+
+func newNode(p *plan.Node) *Node {
+	n := &Node{planned: p, plans: 1}
+	n.Task = &Task{Key: p.Key, Label: p.Label, Spec: p.Spec, Node: n, Rank: math.MaxInt}
+	return n
+}
+
+func (g *Graph) adoptChain(r *Run, p *plan.Chain) {
+	ch := g.chains[p.Recipe]
+	if ch == nil {
+		ch = &Chain{Recipe: p.Recipe, Shape: p, At: -1, Plans: make(map[*Run]*plan.Chain), Durations: make(map[string]*Samples)}
+		g.chains[p.Recipe] = ch
+	}
+	ch.Plans[r] = p
+	// A longer plan may know of a further frontier, and new checkpoints are
+	// wanted that the last survey did not ask for.
+	ch.Surveyed = false
+}
+
+// linkNode connects a new node with what it needs, once.
+func (g *Graph) linkNode(n *Node) {
+	if n.Needs != nil {
+		return
+	}
+	for _, ref := range n.planned.Needs {
+		d := g.resolve(ref)
+		n.Needs = append(n.Needs, d)
+		ds := d.dependents()
+		ds.nodes = append(ds.nodes, n)
+	}
+}
+
+// linkChain connects a new chain with what its tasks read, once.
+func (g *Graph) linkChain(ch *Chain) {
+	if ch.linked {
+		return
+	}
+	ch.linked = true
+	for _, ref := range ch.Shape.StepNeeds() {
+		ch.inputs = append(ch.inputs, g.dependOn(ch, ref))
+	}
+	ch.origin = g.dependOn(ch, ch.Shape.Origin)
+}
+
+// dependOn has the chain notified when one of its inputs becomes available.
+func (g *Graph) dependOn(ch *Chain, ref plan.Ref) Dependency {
+	d := g.resolve(ref)
+	if ds := d.dependents(); !slices.Contains(ds.chains, ch) {
+		ds.chains = append(ds.chains, ch)
+	}
+	return d
+}
+
+func (g *Graph) resolve(ref plan.Ref) Dependency {
+	if ref.Chain == nil {
+		return Dependency{Node: g.nodes[ref.Key]}
+	}
+	return Dependency{Checkpoint: g.chains[ref.Chain.Recipe].checkpointAt(ref.Step)}
+}
+
+// checkpointAt adds the checkpoint of a step that somebody needs, unless it is there.
+func (ch *Chain) checkpointAt(step int) *Checkpoint {
+	i, ok := ch.search(step)
+	if !ok {
+		ch.Checkpoints = slices.Insert(ch.Checkpoints, i, &Checkpoint{Chain: ch, Step: step, rank: math.MaxInt})
+	}
+	return ch.Checkpoints[i]
+}
+
+func (g *Graph) newCell(r *Run, p plan.Cell) *Cell {
+	c := &Cell{Run: r, Plan: p}
+	for _, ref := range []plan.Ref{p.Report, p.Model} {
+		d := g.resolve(ref)
+		c.Targets = append(c.Targets, d)
+		ds := d.dependents()
+		ds.cells = append(ds.cells, c)
+	}
+	return c
+}
+
+// Release lets go of a run's plan, if it has one. Nodes that no other live run holds
+// are gone from memory; what they have committed stays in storage.
+func (g *Graph) Release(r *Run) {
+	if !r.Live() {
+		return
+	}
+	p := r.Plan
+	r.Plan, r.Cells = nil, nil
+	gone := make(map[*Node]bool)
+	for _, key := range plan.SortedKeys(p.Nodes) {
+		n := g.nodes[key]
+		if n.plans--; n.plans == 0 {
+			gone[n] = true
+			delete(g.nodes, key)
+		}
+		n.forgetRun(r)
+	}
+	for _, recipe := range plan.SortedKeys(p.Chains) {
+		g.releaseChain(g.chains[recipe], r, gone)
+	}
+	for n := range gone {
+		for _, d := range n.Needs {
+			d.dependents().forgetNodes(gone)
+		}
+		n.Wants, n.Presence = nil, Unknown
+	}
+	g.dirty = true
+}
+
+func (g *Graph) releaseChain(ch *Chain, r *Run, gone map[*Node]bool) {
+	delete(ch.Plans, r)
+	for _, cp := range ch.Checkpoints {
+		cp.forgetNodes(gone)
+		cp.forgetRun(r)
+	}
+	if len(ch.Plans) > 0 {
+		return
+	}
+	g.leave(ch)
+	delete(g.chains, ch.Recipe)
+	for _, d := range append(ch.inputs, ch.origin) {
+		ds := d.dependents()
+		ds.chains = slices.DeleteFunc(ds.chains, func(c *Chain) bool { return c == ch })
+	}
+}
+
+// Outcomes are the phases of a live run's cells, Done or Failed, by name; nil unless
+// all of them have ended.
+func (r *Run) Outcomes() map[string]runs.Phase {
+	outcomes := make(map[string]runs.Phase, len(r.Cells))
+	for _, c := range r.Cells {
+		switch {
+		case c.Failed:
+			outcomes[c.Plan.Name] = runs.Failed
+		case c.Done():
+			outcomes[c.Plan.Name] = runs.Done
+		default:
+			return nil
+		}
+	}
+	return outcomes
+}
+
+// Targets are what the open cells of a live run are for, by key.
+func (r *Run) Targets() map[storage.Key]Dependency {
+	targets := make(map[storage.Key]Dependency)
+	for _, c := range r.Cells {
+		for _, d := range c.Targets {
+			if !c.Failed {
+				targets[d.Key()] = d
+			}
+		}
+	}
+	return targets
+}

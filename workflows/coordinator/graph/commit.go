@@ -1,0 +1,140 @@
+package graph
+
+import (
+	"slices"
+	"time"
+
+	"coalmine/storage"
+)
+
+// Commit ends a task whose output is there, with these objects if they are known.
+func (g *Graph) Commit(x *Task, objects []storage.Blob, now time.Time) {
+	if x.state == Finished {
+		return
+	}
+	x.Trouble.Tries, x.Trouble.Deaths = 0, nil
+	for _, r := range x.Wants {
+		r.Progressed = now
+	}
+	g.end(x)
+	switch s := x.Step; {
+	case s == nil:
+		g.arrived(x.Node)
+	case s.Chain.Current != s:
+		// The step was dropped meanwhile.
+	case x == s.Join:
+		g.joined(s)
+	default:
+		g.partCommitted(s, x, objects)
+	}
+}
+
+// GiveUp ends a task's trouble with a failure. Whoever wants it later tries it afresh.
+func (g *Graph) GiveUp(x *Task) {
+	x.Trouble.Tries, x.Trouble.Deaths, x.Trouble.Returned = 0, nil, 0
+	if x.state == Ready || x.state == Pausing {
+		g.move(x, giveUp)
+	}
+	g.dirty = true
+}
+
+// Requeue has an idle task run as soon as its inputs are there.
+func (g *Graph) Requeue(x *Task) {
+	if x.Step != nil {
+		g.schedule(x.Step.Chain)
+	} else {
+		g.readyIfPossible(x.Node)
+	}
+}
+
+// Resume ends the pause of a task, if it still pauses.
+func (g *Graph) Resume(x *Task) {
+	if x.state == Pausing {
+		g.move(x, resume)
+		g.Requeue(x)
+	}
+}
+
+// Unpark takes a task up again that was set aside, if it still is.
+func (g *Graph) Unpark(x *Task) {
+	if x.state == Parked {
+		g.move(x, unpark)
+		g.Requeue(x)
+	}
+}
+
+// Input is what a task reads.
+type Input struct {
+	// There says that it is thought to be available.
+	There bool
+	// Lose has it looked for again, or made again.
+	Lose func()
+}
+
+// Input finds one of a task's inputs, false if it has no such input.
+func (g *Graph) Input(x *Task, key storage.Key) (Input, bool) {
+	if x.Step != nil {
+		return g.inputOfStep(x.Step, x, key)
+	}
+	return g.inputAmong(x.Node.Needs, key)
+}
+
+func (g *Graph) inputAmong(all []Dependency, key storage.Key) (Input, bool) {
+	for _, d := range all {
+		if d.Key() == key {
+			return Input{d.Available(), func() { g.Lose(d) }}, true
+		}
+	}
+	return Input{}, false
+}
+
+func (g *Graph) inputOfStep(s *Step, reader *Task, key storage.Key) (Input, bool) {
+	ch := s.Chain
+	if ch.Current != s {
+		return Input{}, true // the step was dropped meanwhile
+	}
+	if i := slices.IndexFunc(s.Parts, func(part *Task) bool { return part.Key == key }); i >= 0 && reader == s.Join {
+		return Input{s.Parts[i].state == Finished, func() { g.partLost(s, s.Parts[i]) }}, true
+	}
+	if in, ok := g.inputAmong(ch.inputs, key); ok {
+		return in, true
+	}
+	switch at := ch.At; {
+	case key != ch.Shape.At(at).Key:
+		return Input{}, false
+	case at == 0:
+		return g.inputAmong([]Dependency{ch.origin}, key)
+	default:
+		return Input{true, func() { g.loseStep(ch, at) }}, true
+	}
+}
+
+// CellsOf returns the cells of a run that need a task's output, by walking up
+// from it through all that is not available.
+func (g *Graph) CellsOf(x *Task, r *Run) []*Cell {
+	seen := make(map[Dependency]bool)
+	found := make(map[*Cell]bool)
+	var up func(Dependency)
+	up = func(d Dependency) {
+		if seen[d] || d.Available() {
+			return
+		}
+		seen[d] = true
+		ds := d.dependents()
+		for _, c := range ds.cells {
+			found[c] = true
+		}
+		for _, ch := range ds.chains {
+			ch.missing(up)
+		}
+		for _, n := range ds.nodes {
+			up(Dependency{Node: n})
+		}
+	}
+	if x.Step != nil {
+		x.Step.Chain.missingAbove(x.Step.Chain.At, up)
+	} else {
+		up(Dependency{Node: x.Node})
+	}
+	return slices.DeleteFunc(slices.Clone(r.Cells), func(c *Cell) bool { return !found[c] })
+}

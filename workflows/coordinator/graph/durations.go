@@ -1,0 +1,63 @@
+package graph
+
+import (
+	"slices"
+
+	"coalmine/workflows/coordinator/policy"
+)
+
+// Samples are the last durations of one kind of task, in seconds. The zero value has none.
+type Samples struct {
+	last [32]float64
+	n    int
+	// middle is the median, unless stale says that it must be found again.
+	middle float64
+	stale  bool
+}
+
+// Add adds a duration.
+func (s *Samples) Add(seconds float64) {
+	s.last[s.n%len(s.last)] = seconds
+	s.n++
+	s.stale = true
+}
+
+// Median also returns of how many durations it is.
+func (s *Samples) Median() (seconds float64, of int) {
+	of = min(s.n, len(s.last))
+	if s.stale {
+		sorted := s.last
+		slices.Sort(sorted[:of])
+		s.middle, s.stale = sorted[of/2], false
+	}
+	return s.middle, of
+}
+
+// Mean is that of the durations, false if there are none.
+func (s *Samples) Mean() (seconds float64, ok bool) {
+	of := min(s.n, len(s.last))
+	for _, d := range s.last[:of] {
+		seconds += d / float64(of)
+	}
+	return seconds, of > 0
+}
+
+// Durations are those of a task's siblings: of the tasks of the same kind in its
+// chain, or of all standing nodes of its kind.
+func (g *Graph) Durations(x *Task) *Samples {
+	durations := g.durations
+	if ch := x.Chain(); ch != nil {
+		durations = ch.Durations
+	}
+	if durations[x.Spec.Kind] == nil {
+		durations[x.Spec.Kind] = &Samples{}
+	}
+	return durations[x.Spec.Kind]
+}
+
+// Straggles reports whether an attempt takes far longer than its siblings did, and how
+// long these took, in seconds.
+func (g *Graph) Straggles(a *Attempt) (median float64, is bool) {
+	median, siblings := g.Durations(a.Task).Median()
+	return median, a.Worker != "" && policy.Straggles(a.Running, median, siblings)
+}

@@ -1,0 +1,138 @@
+package graph
+
+import "slices"
+
+// schedule has Settle see whether a chain can go on.
+func (g *Graph) schedule(ch *Chain) {
+	if !ch.scheduled {
+		ch.scheduled = true
+		g.scheduled = append(g.scheduled, ch)
+	}
+}
+
+// CheckEnd has the graph's owner see whether all cells of a run have ended.
+func (g *Graph) CheckEnd(r *Run) {
+	if !r.ending {
+		r.ending = true
+		g.asks.Ending = append(g.asks.Ending, r)
+	}
+}
+
+// Recount has the wants counted anew.
+func (g *Graph) Recount() { g.dirty = true }
+
+// offer shows a ready task to the runs that want it.
+func (g *Graph) offer(x *Task) {
+	if !x.offered {
+		x.offered = true
+		g.asks.Offer = append(g.asks.Offer, x)
+	}
+}
+
+// readyIfIdle makes a task ready that is wanted and has all that it reads.
+func (g *Graph) readyIfIdle(x *Task) {
+	if x.state != Idle {
+		return
+	}
+	g.move(x, becomeReady)
+	g.readySeq++
+	x.Seq = g.readySeq
+	g.offer(x)
+}
+
+// readyIfPossible makes a node ready if it is wanted, absent, and has all it needs.
+func (g *Graph) readyIfPossible(n *Node) {
+	if n.Presence == Absent && len(n.Wants) > 0 && allAvailable(n.Needs) {
+		g.readyIfIdle(n.Task)
+	}
+}
+
+// notify has all dependents look again.
+func (g *Graph) notify(ds *dependents) {
+	for _, n := range ds.nodes {
+		g.readyIfPossible(n)
+	}
+	for _, ch := range ds.chains {
+		g.schedule(ch)
+	}
+	for _, c := range ds.cells {
+		g.CheckEnd(c.Run)
+	}
+}
+
+// arrived notes that the output of a standing node is there.
+func (g *Graph) arrived(n *Node) {
+	n.Presence = Available
+	g.end(n.Task)
+	n.Wants = n.Wants[:0]
+	if !allAvailable(n.Needs) {
+		g.dirty = true // what it would have needed is no longer wanted for it
+	}
+	g.notify(&n.dependents)
+	g.asks.Changed = true
+}
+
+// setAvailable notes whether a checkpoint is there.
+func (g *Graph) setAvailable(cp *Checkpoint, is bool) {
+	if cp.Available == is {
+		return
+	}
+	cp.Available = is
+	g.asks.Changed = true
+	if !is {
+		g.dirty = true
+		return
+	}
+	cp.wants = cp.wants[:0]
+	g.notify(&cp.dependents)
+}
+
+// Lose has something looked for again that turned out to be gone, and made again if
+// it is not there indeed.
+func (g *Graph) Lose(d Dependency) {
+	g.dirty = true
+	if d.Node != nil {
+		g.loseNode(d.Node)
+	} else {
+		g.loseStep(d.Checkpoint.Chain, d.Checkpoint.Step)
+	}
+}
+
+func (g *Graph) loseNode(n *Node) {
+	if n.Presence == Available {
+		n.Presence = Unknown
+		g.move(n.Task, lose)
+	}
+}
+
+// loseStep forgets the checkpoint of a step that turned out to be gone, and has the
+// chain surveyed again.
+func (g *Graph) loseStep(ch *Chain, step int) {
+	ch.Forget(step)
+	if cp := ch.checkpoint(step); cp != nil {
+		g.setAvailable(cp, false)
+	}
+	if ch.At == step {
+		g.dropStep(ch)
+		ch.At = -1
+	}
+	ch.Surveyed = false
+	g.schedule(ch)
+}
+
+// Forget notes that the checkpoint of a step is gone.
+func (ch *Chain) Forget(step int) {
+	ch.Have = slices.DeleteFunc(ch.Have, func(s int) bool { return s == step })
+}
+
+// dropStep gives up the current step; what its parts have committed stays.
+func (g *Graph) dropStep(ch *Chain) {
+	if ch.Current == nil {
+		return
+	}
+	for _, x := range ch.Current.Tasks() {
+		g.end(x)
+	}
+	g.asks.Dropped = append(g.asks.Dropped, ch.Current)
+	ch.Current = nil
+}

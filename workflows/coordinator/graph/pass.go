@@ -1,0 +1,171 @@
+package graph
+
+import (
+	"math"
+	"slices"
+
+	"coalmine/workflows/availability"
+)
+
+// A pass makes the missing checkpoints of a chain from the nearest available one below
+// them. The step that it begins at is its base; 0 is the origin.
+
+// Wanted reports whether somebody wants a checkpoint of the chain that is missing.
+func (ch *Chain) Wanted() bool {
+	return slices.ContainsFunc(ch.Checkpoints, func(cp *Checkpoint) bool { return !cp.Available && len(cp.wants) > 0 })
+}
+
+// base is the nearest available step below a missing one.
+func (ch *Chain) base(step int) int {
+	i, _ := slices.BinarySearch(ch.Have, step)
+	if i == 0 {
+		return 0
+	}
+	return ch.Have[i-1]
+}
+
+func (ch *Chain) gain(step int) {
+	if i, ok := slices.BinarySearch(ch.Have, step); !ok {
+		ch.Have = slices.Insert(ch.Have, i, step)
+	}
+}
+
+// passWants are the runs that want a checkpoint which a pass from step reaches.
+func (ch *Chain) passWants(step int) []*Run {
+	var wants []*Run
+	for _, cp := range ch.Checkpoints {
+		if cp.Available || ch.base(cp.Step) != step {
+			continue
+		}
+		for _, r := range cp.wants {
+			addWant(&wants, r)
+		}
+	}
+	return wants
+}
+
+// passRank is where the pass stands in the order of its runs' work.
+func (ch *Chain) passRank(step int) int {
+	rank := math.MaxInt
+	for _, cp := range ch.Checkpoints {
+		if !cp.Available && len(cp.wants) > 0 && ch.base(cp.Step) == step {
+			rank = min(rank, cp.rank)
+		}
+	}
+	return rank
+}
+
+// survey asks where a chain stands.
+func (g *Graph) survey(ch *Chain) {
+	if !ch.surveying {
+		ch.surveying = true
+		g.asks.Survey = append(g.asks.Survey, ch)
+	}
+}
+
+// Goals are the steps whose checkpoints a survey is to look for.
+func (ch *Chain) Goals() []int {
+	var goals []int
+	for _, cp := range ch.Checkpoints {
+		goals = append(goals, cp.Step)
+	}
+	return goals
+}
+
+// Surveyed says what storage holds of a chain, as far as it was asked for goals. It
+// reports whether the chain is still held.
+func (g *Graph) Surveyed(ch *Chain, goals []int, found availability.Chain) bool {
+	ch.surveying = false
+	if g.chains[ch.Recipe] != ch {
+		return false
+	}
+	ch.Surveyed, ch.Frontier, ch.Have = true, max(found.Frontier, ch.At), found.Checkpoints
+	if ch.At > 0 {
+		ch.gain(ch.At) // the pass under way knows better than a look at storage
+	}
+	for _, cp := range ch.Checkpoints {
+		if slices.Contains(goals, cp.Step) {
+			g.setAvailable(cp, slices.Contains(ch.Have, cp.Step))
+		} else {
+			ch.Surveyed = false // wanted since the survey began
+		}
+	}
+	g.schedule(ch)
+	return true
+}
+
+// choose picks the pass to work on and sets At to where it begins. A replay is
+// carried to its end while it is wanted, since leaving it loses its way.
+func (g *Graph) choose(ch *Chain) bool {
+	if ch.At > 0 && ch.At != ch.Frontier && len(ch.passWants(ch.At)) > 0 {
+		return true
+	}
+	best, bestPriority := -1, math.MinInt
+	for _, cp := range ch.Checkpoints {
+		if cp.Available {
+			continue
+		}
+		for _, r := range cp.wants {
+			if r.State.Priority > bestPriority {
+				best, bestPriority = ch.base(cp.Step), r.State.Priority
+			}
+		}
+	}
+	if best < 0 {
+		return false
+	}
+	if best != ch.At {
+		g.leave(ch)
+		ch.At = best
+	}
+	return true
+}
+
+// leave gives up the position of a pass, before its end or because nobody wants more.
+func (g *Graph) leave(ch *Chain) {
+	g.asks.Left = append(g.asks.Left, Left{Chain: ch, Step: ch.At, Begun: ch.Current != nil})
+	g.dropStep(ch)
+	if ch.At != ch.Frontier {
+		ch.At = -1
+	}
+}
+
+// Keeps reports whether the checkpoint of a step is needed: the chain stands there, or
+// goes on from there, or something that reads it has yet to run.
+func (ch *Chain) Keeps(step int) bool {
+	if step == ch.Frontier || step == ch.At {
+		return true
+	}
+	cp := ch.checkpoint(step)
+	return cp != nil && cp.needed()
+}
+
+// needed reports whether something that reads the checkpoint has yet to run.
+func (cp *Checkpoint) needed() bool {
+	return slices.ContainsFunc(cp.nodes, func(n *Node) bool { return n.Presence != Available })
+}
+
+// missing visits the checkpoints that are not available.
+func (ch *Chain) missing(visit func(Dependency)) {
+	for _, cp := range ch.Checkpoints {
+		if !cp.Available {
+			visit(Dependency{Checkpoint: cp})
+		}
+	}
+}
+
+// missingAbove visits the missing checkpoints above a step that a pass from there
+// would reach.
+func (ch *Chain) missingAbove(step int, visit func(Dependency)) {
+	ch.missing(func(d Dependency) {
+		if s := d.Checkpoint.Step; s > step && ch.base(s) <= step {
+			visit(d)
+		}
+	})
+}
+
+// Has reports whether the checkpoint of a step that somebody needs is available.
+func (ch *Chain) Has(step int) bool {
+	cp := ch.checkpoint(step)
+	return cp != nil && cp.Available
+}

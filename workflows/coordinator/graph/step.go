@@ -1,0 +1,139 @@
+package graph
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"coalmine/storage"
+	"coalmine/workflows/plan"
+)
+
+func newStep(ch *Chain, number int, now time.Time) *Step {
+	width := ch.Shape.Width
+	s := &Step{Chain: ch, Number: number, Began: now, unfinished: width, Objects: make(map[storage.Key][]storage.Blob, width)}
+	label := stepLabel(ch.Shape, number)
+	for j := range width {
+		part := fmt.Sprintf("%s, part %d of %d", label, j+1, width)
+		s.Parts = append(s.Parts, &Task{Key: ch.Shape.PartKey(number, j), Label: part, Step: s, Spec: ch.Shape.PartSpec(number, j)})
+	}
+	s.Join = &Task{Key: ch.Shape.Key(number), Label: label, Step: s, Spec: ch.Shape.JoinSpec(number)}
+	return s
+}
+
+// stepLabel says in the words of the experiment file what a step of a chain
+// advances: a federated round, or so many steps of SGD.
+func stepLabel(shape *plan.Chain, number int) string {
+	switch each := max(1, shape.StepRounds); {
+	case shape.Width > 0:
+		return fmt.Sprintf("round %d", number)
+	case each > 1:
+		return fmt.Sprintf("steps %d to %d", (number-1)*each+1, number*each)
+	}
+	return fmt.Sprintf("step %d", number)
+}
+
+// advance has the tasks of the current step run, as far as they can.
+func (g *Graph) advance(ch *Chain) {
+	s := ch.Current
+	wants, rank := ch.passWants(ch.At), ch.passRank(ch.At)
+	for _, x := range s.Tasks() {
+		g.setWants(x, wants, rank)
+	}
+	if len(wants) == 0 {
+		g.withdrawn = true
+		return
+	}
+	if !g.inputsReady(ch, wants, rank) {
+		return
+	}
+	for _, part := range s.Parts {
+		g.readyIfIdle(part)
+	}
+	if s.unfinished == 0 {
+		g.readyIfIdle(s.Join)
+	}
+}
+
+// setWants replaces the wants of a step's task.
+func (g *Graph) setWants(x *Task, wants []*Run, rank int) {
+	changed := !slices.Equal(x.Wants, wants)
+	if changed && len(x.Wants) == 0 {
+		x.inheritTroubles(wants)
+	}
+	x.Wants, x.Rank = wants, rank
+	if changed && x.state == Ready {
+		g.offer(x)
+	}
+}
+
+// inheritTroubles makes a task remember what the runs' logs say of it.
+func (x *Task) inheritTroubles(wants []*Run) {
+	for _, r := range wants {
+		logged, ok := r.State.Troubles[x.Key]
+		if !ok {
+			continue
+		}
+		x.Trouble.Tries = max(x.Trouble.Tries, logged.Tries)
+		if len(logged.Deaths) > len(x.Trouble.Deaths) {
+			x.Trouble.Deaths = slices.Clone(logged.Deaths)
+		}
+	}
+}
+
+// inputsReady reports whether what every task of the step reads is there, and
+// has it made if it isn't.
+func (g *Graph) inputsReady(ch *Chain, wants []*Run, rank int) bool {
+	inputs := ch.inputs
+	if ch.At == 0 {
+		inputs = append(inputs[:len(inputs):len(inputs)], ch.origin)
+	}
+	ready := true
+	for _, d := range inputs {
+		if d.Available() {
+			continue
+		}
+		ready = false
+		for _, r := range wants {
+			g.want(d, r, rank)
+		}
+	}
+	return ready
+}
+
+// partCommitted notes that a part of a step is there.
+func (g *Graph) partCommitted(s *Step, part *Task, objects []storage.Blob) {
+	s.Objects[part.Key] = objects
+	if s.unfinished--; s.unfinished == 0 {
+		g.schedule(s.Chain) // before, nothing else of the step depends on the part
+	}
+}
+
+// joined moves a chain on to the step that has just been committed.
+func (g *Graph) joined(s *Step) {
+	ch := s.Chain
+	for _, part := range s.Parts {
+		g.end(part) // a join that was found done may have outrun them
+	}
+	ch.Current = nil
+	ch.At = s.Number
+	ch.Frontier = max(ch.Frontier, s.Number)
+	ch.gain(s.Number)
+	ended := false
+	if cp := ch.checkpoint(s.Number); cp != nil {
+		g.setAvailable(cp, true)
+		ended = len(ch.passWants(s.Number)) == 0
+	}
+	g.asks.Joined = append(g.asks.Joined, Joined{Step: s, Ended: ended})
+	g.asks.Changed = true
+	g.schedule(ch)
+}
+
+// partLost runs a part of a step again whose output is gone.
+func (g *Graph) partLost(s *Step, part *Task) {
+	if part.state == Finished && s.Chain.Current == s {
+		g.move(part, lose)
+		s.unfinished++
+		g.schedule(s.Chain)
+	}
+}

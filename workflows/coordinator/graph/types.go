@@ -1,0 +1,446 @@
+package graph
+
+import (
+	"cmp"
+	"iter"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"coalmine/internal/queue"
+	"coalmine/internal/tracing"
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/runs"
+)
+
+// Graph is everything that live runs want. It belongs to one goroutine. Fields that
+// are exported, here and below, are for reading; where others write one, its comment
+// says so.
+type Graph struct {
+	log *slog.Logger
+
+	runs     []*Run // by id
+	nodes    map[storage.Key]*Node
+	chains   map[storage.Key]*Chain // by recipe
+	attempts map[string]*Attempt    // in flight, by id
+	inFlight map[tasks.Class]int    // their numbers
+
+	durations map[string]*Samples // of standing nodes, by kind
+
+	dirty     bool     // the wants must be counted anew
+	withdrawn bool     // some attempts may have lost their last want
+	scheduled []*Chain // chains that may be able to go on
+	readySeq  int
+	asks      Asks
+}
+
+// Asks are what a graph needs done, and what others follow, since they were last taken.
+type Asks struct {
+	// LookUp are standing nodes that are wanted and of which nothing is known.
+	LookUp []*Node
+	// Survey are chains that are wanted and of which it is not known where they stand.
+	Survey []*Chain
+	// Recounted says that wants were counted anew: earlier offers count no longer.
+	Recounted bool
+	// Offer are tasks that are ready and wanted, in the order in which they became so,
+	// or by other runs than before.
+	Offer []*Task
+	// Recall are attempts that nobody needs any more.
+	Recall []*Attempt
+	// Joined are steps that have been committed, Left positions that passes have given
+	// up, and Dropped steps that were given up, all in order.
+	Joined  []Joined
+	Left    []Left
+	Dropped []*Step
+	// Ending are runs whose cells may all have ended.
+	Ending []*Run
+	// Changed says that something has changed that people see.
+	Changed bool
+}
+
+// Joined is a step that has just been committed.
+type Joined struct {
+	Step *Step
+	// Ended says that the pass has reached its last checkpoint.
+	Ended bool
+}
+
+// Left is a position that a pass over a chain has given up before its end.
+type Left struct {
+	Chain *Chain
+	// Step is where the pass stood, -1 if nowhere.
+	Step int
+	// Begun says that the tasks of the next step existed.
+	Begun bool
+}
+
+// Run is a run. Its cells and nodes exist only while it is live: from when its plan was
+// made until it has finished.
+type Run struct {
+	ID string
+	// State is the fold of its log, with what is on its way to storage; see SetState.
+	State runs.State
+	// Plan is nil unless the run is live.
+	Plan  *plan.Plan
+	Cells []*Cell
+	// InFlight is the number of attempts in flight that are charged to it.
+	InFlight int
+	// Progressed is when something that it wants was last committed.
+	Progressed time.Time
+
+	ending bool // asked to be looked at, since its cells may all have ended
+}
+
+// Live reports whether the run has a plan whose nodes the graph holds.
+func (r *Run) Live() bool { return r.Plan != nil }
+
+// Active reports whether the run wants anything.
+func (r *Run) Active() bool {
+	return r.Live() && (r.State.Phase == runs.Queued || r.State.Phase == runs.Running)
+}
+
+// Cell is one point of a live run's grid.
+type Cell struct {
+	Run     *Run
+	Plan    plan.Cell
+	Targets []Dependency
+	// Failed cells want nothing.
+	Failed bool
+}
+
+// Done reports whether everything that the cell is for is there.
+func (c *Cell) Done() bool { return allAvailable(c.Targets) }
+
+// Dependency is something whose output somebody needs: a standing node, or a
+// checkpoint of a chain.
+type Dependency struct {
+	Node       *Node
+	Checkpoint *Checkpoint
+}
+
+// Available reports whether the output is there.
+func (d Dependency) Available() bool {
+	if d.Node != nil {
+		return d.Node.Presence == Available
+	}
+	return d.Checkpoint.Available
+}
+
+// Key is that of the node that has the output.
+func (d Dependency) Key() storage.Key {
+	if d.Node != nil {
+		return d.Node.Key
+	}
+	return d.Checkpoint.Chain.Shape.Key(d.Checkpoint.Step)
+}
+
+func (d Dependency) dependents() *dependents {
+	if d.Node != nil {
+		return &d.Node.dependents
+	}
+	return &d.Checkpoint.dependents
+}
+
+func allAvailable(all []Dependency) bool {
+	return !slices.ContainsFunc(all, func(d Dependency) bool { return !d.Available() })
+}
+
+// dependents are who is notified when an output becomes available.
+type dependents struct {
+	nodes  []*Node
+	chains []*Chain
+	cells  []*Cell
+}
+
+func (ds *dependents) forgetNodes(gone map[*Node]bool) {
+	ds.nodes = slices.DeleteFunc(ds.nodes, func(n *Node) bool { return gone[n] })
+}
+
+func (ds *dependents) forgetRun(r *Run) {
+	ds.cells = slices.DeleteFunc(ds.cells, func(c *Cell) bool { return c.Run == r })
+}
+
+// Presence is what is known of a standing node's outputs.
+type Presence int
+
+// What is known of outputs.
+const (
+	Unknown  Presence = iota // nobody has asked yet
+	Checking                 // storage is being asked
+	Absent                   // the node must be run if it is wanted
+	Available
+)
+
+// Node is a standing node, shared by all live runs whose plans hold it.
+type Node struct {
+	*Task
+	dependents
+	Presence Presence
+	// Why says for people why the node is absent.
+	Why   string
+	Needs []Dependency
+
+	planned *plan.Node
+	plans   int // the live runs that hold the node
+}
+
+// Held reports whether some live run holds the node.
+func (n *Node) Held() bool { return n.plans > 0 }
+
+// Chain is a training that live runs want checkpoints of. It is always at one
+// step, whose checkpoint is available, and works on the next; where older
+// checkpoints are wanted as well it makes several passes, one after the other.
+type Chain struct {
+	Recipe storage.Key
+	Shape  *plan.Chain // any live run's: they differ in length and retention only
+	Plans  map[*Run]*plan.Chain
+	// Checkpoints are the steps that nodes and cells need, ascending.
+	Checkpoints []*Checkpoint
+	// Surveyed says that it is known where the chain stands: Frontier is the highest
+	// committed step, and Have are steps with available checkpoints, ascending.
+	Surveyed bool
+	Frontier int
+	Have     []int
+	// At is the step that Current builds upon, -1 if none is chosen.
+	At      int
+	Current *Step // nil between steps
+	// Durations are those of its tasks, by kind.
+	Durations map[string]*Samples
+	// Span is that of the round begun last. The owner of the graph sets it.
+	Span tracing.Span
+
+	inputs    []Dependency // what the tasks of every step read
+	origin    Dependency
+	linked    bool
+	surveying bool
+	scheduled bool
+}
+
+// checkpoint is that of a step that somebody needs, nil if nobody does.
+func (ch *Chain) checkpoint(step int) *Checkpoint {
+	if i, ok := ch.search(step); ok {
+		return ch.Checkpoints[i]
+	}
+	return nil
+}
+
+func (ch *Chain) search(step int) (i int, found bool) {
+	return slices.BinarySearchFunc(ch.Checkpoints, step, func(cp *Checkpoint, s int) int { return cp.Step - s })
+}
+
+// Checkpoint is a step of a chain that somebody needs.
+type Checkpoint struct {
+	Chain     *Chain
+	Step      int
+	Available bool
+	wants     []*Run
+	rank      int
+	dependents
+}
+
+// Step is the one step of a chain whose tasks exist: its parts, and the join
+// that runs when they are all committed.
+type Step struct {
+	Chain  *Chain
+	Number int
+	Began  time.Time
+	Parts  []*Task
+	Join   *Task
+	// Objects are those of the parts as far as they are known: for deleting them.
+	Objects map[storage.Key][]storage.Blob
+	// Span is on from the first attempt. The owner of the graph sets it.
+	Span tracing.Span
+
+	unfinished int // parts that have yet to be committed
+}
+
+// Tasks are the parts and the join.
+func (s *Step) Tasks() []*Task { return append(s.Parts[:len(s.Parts):len(s.Parts)], s.Join) }
+
+// Task is a node that has to be run, with its attempts: a standing node, or part or
+// join of a step.
+type Task struct {
+	Key   storage.Key
+	Label string
+	Spec  tasks.Spec
+	// Node or Step is what the task belongs to; the other is nil.
+	Node *Node
+	Step *Step
+	// Wants are the runs that need it; Rank and Seq order it among the work of a run.
+	Wants []*Run
+	Rank  int
+	Seq   int
+	// Urgent tasks go ahead of the backlog: their worker was lost, or they were handed back.
+	Urgent   bool
+	Attempts []*Attempt
+	// Number is that of the last attempt.
+	Number int
+	// Trouble is what has gone wrong. The owner of the graph keeps it.
+	Trouble Trouble
+	// Span is that of a standing node, from its first attempt to its end. The owner of
+	// the graph sets it.
+	Span tracing.Span
+
+	state   State // see taskstate.go
+	offered bool  // in the asks
+}
+
+// State is where the task stands.
+func (x *Task) State() State { return x.state }
+
+// Chain is the chain whose step the task belongs to, nil for a standing node.
+func (x *Task) Chain() *Chain {
+	if x.Step == nil {
+		return nil
+	}
+	return x.Step.Chain
+}
+
+// WantedBy reports whether a run wants the task.
+func (x *Task) WantedBy(r *Run) bool { return slices.Contains(x.Wants, r) }
+
+// Trouble is what has befallen a task since its output was last there.
+type Trouble struct {
+	Tries    int          // attempts that ended in errors which another may mend
+	Returned int          // attempts that were handed back untried
+	Deaths   []runs.Death // workers that vanished with it
+	Error    string       // of the last attempt that failed
+	Store    StoreTrouble // whether the store failed the last attempt
+	Until    time.Time    // while it pauses: until when
+}
+
+// StoreTrouble is how the store failed an attempt.
+type StoreTrouble int
+
+// How the store failed an attempt.
+const (
+	StoreFine StoreTrouble = iota
+	StoreAway
+	StoreFull
+)
+
+// Attempt is an attempt that was sent and has not been reported. The owner of the
+// graph keeps what it hears of it.
+type Attempt struct {
+	Task   *Task
+	Number int
+	ID     string
+	Class  tasks.Class
+	Run    *Run // the one it is charged to
+	Sent   time.Time
+	// Stopping says that nobody needs it any more.
+	Stopping bool
+
+	Acked bool // the queue has it
+	// Worker is who runs it, as far as heartbeats have told, Memory what the worker had
+	// by the last of them, Running for how many seconds it had run, and Progress how
+	// far it had come.
+	Worker   string
+	Memory   queue.Memory
+	Running  float64
+	Progress queue.Progress
+	Checked  time.Time // when storage was last asked for its outcome
+	Checking bool      // storage is being asked
+	Misses   int       // how often in a row the queue did not know it
+	Span     tracing.Span
+}
+
+// Runs are the runs in the graph, in the order of their ids.
+func (g *Graph) Runs() []*Run { return g.runs }
+
+// Node returns a standing node, nil if no live run holds it.
+func (g *Graph) Node(key storage.Key) *Node { return g.nodes[key] }
+
+// Nodes are the standing nodes of live runs, by key.
+func (g *Graph) Nodes() map[storage.Key]*Node { return g.nodes }
+
+// Chain returns a chain by its recipe, nil if no live run holds it.
+func (g *Graph) Chain(recipe storage.Key) *Chain { return g.chains[recipe] }
+
+// Chains are the chains of live runs, in the order of their recipes.
+func (g *Graph) Chains() []*Chain {
+	var chains []*Chain
+	for _, recipe := range plan.SortedKeys(g.chains) {
+		chains = append(chains, g.chains[recipe])
+	}
+	return chains
+}
+
+// Attempt returns an attempt in flight, nil if there is none of that id.
+func (g *Graph) Attempt(id string) *Attempt { return g.attempts[id] }
+
+// Attempts yields those in flight, in no order.
+func (g *Graph) Attempts() iter.Seq[*Attempt] { return maps.Values(g.attempts) }
+
+// AttemptsInOrder are those in flight, in the order of their ids.
+func (g *Graph) AttemptsInOrder() []*Attempt {
+	return slices.SortedFunc(maps.Values(g.attempts), func(a, b *Attempt) int { return cmp.Compare(a.ID, b.ID) })
+}
+
+// AnyInFlight reports whether there are attempts.
+func (g *Graph) AnyInFlight() bool { return len(g.attempts) > 0 }
+
+// InFlight is the number of attempts of a class.
+func (g *Graph) InFlight(class tasks.Class) int { return g.inFlight[class] }
+
+// Tasks yields all tasks that exist, in no order: the standing ones, and those of each
+// chain's current step.
+func (g *Graph) Tasks() iter.Seq[*Task] {
+	return func(yield func(*Task) bool) {
+		for _, n := range g.nodes {
+			if !yield(n.Task) {
+				return
+			}
+		}
+		for _, ch := range g.chains {
+			if ch.Current != nil && !yieldAll(ch.Current.Tasks(), yield) {
+				return
+			}
+		}
+	}
+}
+
+// TasksOf yields the tasks of a live run's plan that exist, in no order, whether the
+// run wants them at the moment or not.
+func (g *Graph) TasksOf(r *Run) iter.Seq[*Task] {
+	return func(yield func(*Task) bool) {
+		for key := range r.Plan.Nodes {
+			if !yield(g.nodes[key].Task) {
+				return
+			}
+		}
+		for recipe := range r.Plan.Chains {
+			if current := g.chains[recipe].Current; current != nil && !yieldAll(current.Tasks(), yield) {
+				return
+			}
+		}
+	}
+}
+
+func yieldAll(all []*Task, yield func(*Task) bool) bool {
+	for _, x := range all {
+		if !yield(x) {
+			return false
+		}
+	}
+	return true
+}
+
+// Settled reports whether Settle has nothing to do.
+func (g *Graph) Settled() bool { return !g.dirty && len(g.scheduled) == 0 }
+
+// TakeAsks returns what has been asked since it was last called.
+func (g *Graph) TakeAsks() Asks {
+	asks := g.asks
+	g.asks = Asks{}
+	for _, x := range asks.Offer {
+		x.offered = false
+	}
+	for _, r := range asks.Ending {
+		r.ending = false
+	}
+	return asks
+}

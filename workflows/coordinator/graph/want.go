@@ -1,0 +1,118 @@
+package graph
+
+import (
+	"slices"
+
+	"coalmine/workflows/availability"
+)
+
+// recount counts anew who wants what.
+func (g *Graph) recount() {
+	g.dirty, g.withdrawn, g.asks.Changed, g.asks.Recounted = false, true, true, true
+	g.clearWants()
+	for _, r := range g.runs {
+		if r.Active() {
+			g.wantTargets(r)
+			g.CheckEnd(r)
+		}
+	}
+	for _, ch := range g.Chains() {
+		g.schedule(ch)
+	}
+}
+
+func (g *Graph) clearWants() {
+	for _, n := range g.nodes {
+		n.Wants = n.Wants[:0]
+	}
+	for _, ch := range g.chains {
+		for _, cp := range ch.Checkpoints {
+			cp.wants = cp.wants[:0]
+		}
+		if ch.Current != nil {
+			for _, x := range ch.Current.Tasks() {
+				x.Wants = nil // advance sets them again, and offers the task
+			}
+		}
+	}
+}
+
+// wantTargets has a run want what its open cells are for. Cells go in the order of the
+// grid.
+func (g *Graph) wantTargets(r *Run) {
+	for i, c := range r.Cells {
+		if c.Failed {
+			continue
+		}
+		for _, d := range c.Targets {
+			g.want(d, r, i)
+		}
+	}
+}
+
+// want adds a run's interest in something, and in all that it takes to have it.
+// rank orders the work of a run.
+func (g *Graph) want(d Dependency, r *Run, rank int) {
+	switch {
+	case d.Available():
+	case d.Checkpoint != nil:
+		g.wantCheckpoint(d.Checkpoint, r, rank)
+	default:
+		g.wantNode(d.Node, r, rank)
+	}
+}
+
+func (g *Graph) wantCheckpoint(cp *Checkpoint, r *Run, rank int) {
+	if addWant(&cp.wants, r) {
+		cp.rank = min(cp.rank, rank)
+		g.schedule(cp.Chain)
+	}
+}
+
+func (g *Graph) wantNode(n *Node, r *Run, rank int) {
+	if !addWant(&n.Wants, r) {
+		return
+	}
+	n.Rank = min(n.Rank, rank)
+	switch n.Presence {
+	case Unknown:
+		n.Presence = Checking
+		g.asks.LookUp = append(g.asks.LookUp, n)
+	case Absent:
+		g.wantNeeds(n, r, rank)
+		if n.state == Ready {
+			g.offer(n.Task)
+		}
+		g.readyIfPossible(n)
+	}
+}
+
+func (g *Graph) wantNeeds(n *Node, r *Run, rank int) {
+	for _, d := range n.Needs {
+		g.want(d, r, rank)
+	}
+}
+
+func addWant(wants *[]*Run, r *Run) bool {
+	if slices.Contains(*wants, r) {
+		return false
+	}
+	*wants = append(*wants, r)
+	return true
+}
+
+// Found says what storage holds of a node that was to be looked up.
+func (g *Graph) Found(n *Node, found availability.Node) {
+	if n.Presence != Checking {
+		return // it has been run, or let go, meanwhile
+	}
+	if found.Available() {
+		g.arrived(n)
+		return
+	}
+	n.Presence, n.Why = Absent, found.Why()
+	for _, r := range slices.Clone(n.Wants) {
+		g.wantNeeds(n, r, n.Rank)
+	}
+	g.readyIfPossible(n)
+}

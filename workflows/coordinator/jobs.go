@@ -1,0 +1,143 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"coalmine/workflows/coordinator/observe"
+	"coalmine/workflows/coordinator/policy"
+	"coalmine/workflows/leadership"
+)
+
+// job is work that takes time; the loop applies what it returns.
+type job func(context.Context) (apply func())
+
+// lane keeps jobs of different sorts from waiting for each other.
+type lane int
+
+const (
+	reading  lane = iota // storage, run logs
+	sending              // the queue
+	deleting             // one at a time for each chain
+	lanes
+)
+
+// laneWidth is how many jobs of a lane run at once.
+var laneWidth = [lanes]int{reading: 32, sending: 16, deleting: 4}
+
+// jobTimeout bounds a job, so that a store that hangs cannot fill a lane.
+const jobTimeout = time.Minute
+
+// jobs starts what takes time, tries again what storage refuses, and keeps the clock.
+// Nothing of a term reads another clock, waits, or blocks.
+type jobs struct {
+	// now tells the time.
+	now func() time.Time
+	// start runs a job aside and applies, in the loop, what it returns.
+	start func(lane, job)
+	log   *slog.Logger
+	timers
+
+	// queueAway and storeAway are whether the servers answer.
+	queueAway, storeAway observe.Outage
+	// queueReturned says that the queue answers again, and may have forgotten everything.
+	queueReturned bool
+	// deposed is the error of a term that has been deposed.
+	deposed error
+	changed bool // something has changed that people see
+}
+
+// after calls do once d has passed.
+func (j *jobs) after(d time.Duration, do func()) { j.timers.set(j.now().Add(d), do) }
+
+// every calls do now and then again each time that d has passed.
+func (j *jobs) every(d time.Duration, do func()) {
+	do()
+	j.after(d, func() { j.every(d, do) })
+}
+
+// tick calls what is due.
+func (j *jobs) tick() { j.timers.run(j.now()) }
+
+// persist runs a storage job until it succeeds. do returns what to apply;
+// stillNeeded is asked in the loop before another try.
+func (j *jobs) persist(l lane, what string, stillNeeded func() bool, do func(context.Context) (func(), error)) {
+	j.persistFrom(0, l, what, stillNeeded, do)
+}
+
+func (j *jobs) persistFrom(try int, l lane, what string, stillNeeded func() bool, do func(context.Context) (func(), error)) {
+	j.start(l, func(ctx context.Context) func() {
+		apply, err := do(ctx)
+		return func() {
+			switch {
+			case err == nil:
+				j.storeAnswers()
+				if apply != nil {
+					apply()
+				}
+			case errors.Is(err, leadership.ErrDeposed):
+				j.deposed = err
+			default:
+				j.storeFails(what, err)
+				pause := policy.StorageRetries[min(try, len(policy.StorageRetries)-1)]
+				j.after(pause, func() {
+					if stillNeeded() {
+						j.persistFrom(try+1, l, what, stillNeeded, do)
+					}
+				})
+			}
+		}
+	})
+}
+
+// always is for jobs that are needed whatever happens.
+func always() bool { return true }
+
+func (j *jobs) storeFails(what string, err error) {
+	if j.storeAway.Begin(j.now(), err) {
+		j.log.Warn("storage does not answer; trying again", "doing", what, "error", err)
+	}
+	j.changed = true
+}
+
+func (j *jobs) storeAnswers() {
+	if j.storeAway.End() {
+		j.changed = true
+	}
+}
+
+// send runs a job with the queue once, and applies what it returns unless the queue
+// failed.
+func (j *jobs) send(do func(context.Context) (apply func(), err error)) {
+	j.start(sending, func(ctx context.Context) func() {
+		apply, err := do(ctx)
+		return func() {
+			if err != nil {
+				j.queueFails(err)
+				return
+			}
+			j.queueAnswers()
+			if apply != nil {
+				apply()
+			}
+		}
+	})
+}
+
+func (j *jobs) queueFails(err error) {
+	if j.queueAway.Begin(j.now(), err) {
+		j.log.Warn("queue does not answer; nothing is lost, trying again", "error", err)
+	}
+	j.changed = true
+}
+
+func (j *jobs) queueAnswers() {
+	if !j.queueAway.On() {
+		return
+	}
+	j.log.Info("queue answers again", "away", j.now().Sub(j.queueAway.Since).Round(time.Second))
+	j.queueAway = observe.Outage{}
+	j.changed, j.queueReturned = true, true
+}

@@ -1,0 +1,42 @@
+package coordinator
+
+import (
+	"context"
+
+	"coalmine/storage"
+	"coalmine/workflows/availability"
+	"coalmine/workflows/leadership"
+)
+
+// leaderStore is storage as only the leader may change it. Each deletion checks the
+// fencing token first.
+type leaderStore struct {
+	archive *storage.Archive
+	token   *leadership.Token
+}
+
+// lookUp is availability.LookUp for the leader: a torn record is removed, so that the
+// node can commit again.
+func (s *leaderStore) lookUp(ctx context.Context, key storage.Key) (availability.Node, error) {
+	n, err := availability.LookUp(ctx, s.archive, key)
+	if err != nil || !n.Torn {
+		return n, err
+	}
+	if err := s.token.Check(ctx); err != nil {
+		return availability.Node{}, err
+	}
+	_, err = s.archive.RemoveTorn(ctx, key)
+	return availability.Node{}, err
+}
+
+// purge deletes the blobs of a node, so that it is run again.
+func (s *leaderStore) purge(ctx context.Context, key storage.Key) error {
+	n, err := s.lookUp(ctx, key)
+	if err != nil || n.Commit == nil {
+		return err
+	}
+	if err := s.token.Check(ctx); err != nil {
+		return err
+	}
+	return s.archive.DeleteBlobs(ctx, n.Commit)
+}

@@ -1,0 +1,196 @@
+package observe
+
+import (
+	"fmt"
+	"log/slog"
+	"math"
+	"testing"
+	"time"
+
+	"coalmine/internal/queue"
+	"coalmine/tasks"
+	"coalmine/workflows/availability"
+	"coalmine/workflows/coordinator/dispatch"
+	"coalmine/workflows/coordinator/graph"
+	"coalmine/workflows/coordinator/policy"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/plan/plantest"
+	"coalmine/workflows/runs"
+	"coalmine/workflows/status"
+)
+
+// fixture is a graph of runs of nothing but audits, of which storage has none.
+type fixture struct {
+	View
+	t *testing.T
+}
+
+func newFixture(t *testing.T, workers ...queue.Worker) *fixture {
+	g := graph.New(slog.New(slog.DiscardHandler))
+	now := time.Unix(1_700_000_000, 0)
+	x := &fixture{t: t, View: View{Graph: g, Dispatcher: dispatch.New(g, plantest.Kinds), MaxTries: policy.MaxTries, Now: now, Began: now}}
+	x.Dispatcher.SetWorkers(workers)
+	return x
+}
+
+// audits adds a run of so many audits, each for a cell, and returns it with its tasks,
+// which are ready.
+func (x *fixture) audits(name string, n int) (*Run, []*graph.Task) {
+	b := plantest.NewBuilder()
+	var audits []plan.Ref
+	for i := range n {
+		audit := b.Node(plantest.Standing, plantest.Params{Salt: fmt.Sprint(name, i)})
+		audits = append(audits, audit)
+		b.Cell(audit, audit)
+	}
+	r := &Run{Run: x.Graph.AddRun(name), Name: name}
+	x.Graph.SetState(r.Run, runs.State{Phase: runs.Running})
+	x.Graph.Adopt(r.Run, b.Done(x.t))
+	x.settle()
+	var all []*graph.Task
+	for _, ref := range audits {
+		all = append(all, x.Graph.Node(ref.Key).Task)
+	}
+	return r, all
+}
+
+// settle has the graph settle; nothing that it looks up is there.
+func (x *fixture) settle() {
+	for {
+		x.Graph.Settle(x.Now)
+		asks := x.Graph.TakeAsks()
+		if len(asks.LookUp) == 0 {
+			return
+		}
+		for _, n := range asks.LookUp {
+			x.Graph.Found(n, availability.Node{})
+		}
+	}
+}
+
+func (x *fixture) launch(r *Run, task *graph.Task) *graph.Attempt {
+	return x.Graph.Launch(task, r.Run, tasks.Compute, 1, x.Now)
+}
+
+// finish ends a task whose attempt took so many seconds.
+func (x *fixture) finish(r *Run, task *graph.Task, seconds float64) {
+	x.Graph.Land(x.launch(r, task))
+	x.Graph.Durations(task).Add(seconds)
+	x.Graph.Commit(task, nil, x.Now)
+	x.settle()
+}
+
+// worker is a worker of so many slots that knows all kinds.
+func worker(slots int) queue.Worker {
+	return queue.Worker{ID: "w1", Classes: []string{string(tasks.Compute)}, Slots: slots, Kinds: plantest.Kinds.Advertised()}
+}
+
+// atWork is how far an attempt is.
+type atWork struct {
+	running     float64
+	done, total int64
+}
+
+func TestTheTimeLeftCountsAudits(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		done    []float64
+		atWork  []atWork
+		waiting int
+		want    float64 // seconds; negative: nothing is known
+	}{
+		{"all done", []float64{3}, nil, 0, 0},
+		{"nothing seen", nil, []atWork{{running: 5}}, 3, -1},
+		{"siblings, on two slots", []float64{2, 2, 8}, nil, 5, 10},
+		{"one alone", []float64{6}, nil, 1, 6},
+		{"at work, by its siblings", []float64{6}, []atWork{{running: 4}}, 0, 2},
+		{"at work, longer than its siblings", []float64{6}, []atWork{{running: 9}}, 0, 0},
+		{"at work, by its progress", nil, []atWork{{running: 9, done: 3, total: 5}}, 0, 6},
+	} {
+		x := newFixture(t, worker(2))
+		r, audits := x.audits("a", len(c.done)+len(c.atWork)+c.waiting)
+		for _, seconds := range c.done {
+			x.finish(r, audits[0], seconds)
+			audits = audits[1:]
+		}
+		for _, at := range c.atWork {
+			a := x.launch(r, audits[0])
+			a.Running, a.Progress = at.running, queue.Progress{Done: at.done, Total: at.total}
+			audits = audits[1:]
+		}
+		got := x.View.Status(r).SecondsLeft
+		if (got == nil) != (c.want < 0) || got != nil && math.Abs(*got-c.want) > 1e-9 {
+			t.Errorf("%s: %v left, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+func TestATaskIsQueuedUntilAWorkerIsKnownToHaveIt(t *testing.T) {
+	t.Parallel()
+	x := newFixture(t, worker(2))
+	r, audits := x.audits("a", 1)
+	if got := taskState(audits[0]); got != Ready {
+		t.Errorf("%s, want %s", got, Ready)
+	}
+	a := x.launch(r, audits[0])
+	if got := taskState(audits[0]); got != Queued {
+		t.Errorf("%s, want %s", got, Queued)
+	}
+	a.Worker = "w1"
+	if got := taskState(audits[0]); got != Running {
+		t.Errorf("%s, want %s", got, Running)
+	}
+}
+
+func TestAStragglerIsSaidWithWhatItsSiblingsTook(t *testing.T) {
+	t.Parallel()
+	x := newFixture(t, worker(4))
+	r, audits := x.audits("a", 5)
+	for _, audit := range audits[:3] {
+		x.finish(r, audit, 2)
+	}
+	a := x.launch(r, audits[3])
+	a.Worker, a.Running = "w1", 9
+	if s := x.View.Status(r); len(s.Waits) > 0 {
+		t.Errorf("after 9 s beside siblings of 2 s it waits for %+v", s.Waits)
+	}
+	a.Running = 11
+	s := x.View.Status(r)
+	if len(s.Waits) != 1 || s.Waits[0].Reason != status.WaitStraggler || s.Waits[0].Worker != "w1" || !s.Waits[0].Since.Equal(x.Now.Add(-11*time.Second)) {
+		t.Errorf("after 11 s it waits for %+v", s.Waits)
+	}
+	if s.Health != status.Slow {
+		t.Errorf("it is %s", s.Health)
+	}
+}
+
+func TestAStatusCountsTasksAndShowsWhatIsAtWork(t *testing.T) {
+	t.Parallel()
+	x := newFixture(t, worker(4))
+	r, audits := x.audits("a", 4)
+	x.finish(r, audits[0], 2)
+	a := x.launch(r, audits[1])
+	a.Worker, a.Running, a.Progress = "w1", 3, queue.Progress{Done: 1, Total: 2}
+	s := x.View.Status(r)
+	if s.Nodes != (status.Counts{Total: 4, Done: 1, Running: 1, Ready: 2}) {
+		t.Errorf("counts %+v", s.Nodes)
+	}
+	if len(s.Running) != 1 || s.Running[0].Key != audits[1].Key || s.Running[0].Seconds != 3 || s.Running[0].Total != 2 {
+		t.Errorf("at work %+v", s.Running)
+	}
+	for i, want := range []runs.Phase{runs.Done, runs.Running, runs.Queued, runs.Queued} {
+		if s.Cells[i].Phase != want {
+			t.Errorf("cell %s is %s, want %s", s.Cells[i].Cell, s.Cells[i].Phase, want)
+		}
+	}
+	if len(s.Workers) != 1 || s.Workers[0].Slots != 4 {
+		t.Errorf("workers %+v", s.Workers)
+	}
+	x.View.LetGo(r)
+	x.Graph.SetState(r.Run, runs.State{Phase: runs.Cancelled})
+	x.Graph.Release(r.Run)
+	if s := x.View.Status(r); s.Cells[0].Phase != runs.Done || s.Cells[1].Phase != runs.Cancelled || s.Health != "" {
+		t.Errorf("after its end: cells %+v, health %q", s.Cells, s.Health)
+	}
+}

@@ -1,0 +1,175 @@
+package observe
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"coalmine/workflows/coordinator/graph"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/runs"
+	"coalmine/workflows/status"
+)
+
+// Status describes a run.
+func (v *View) Status(r *Run) *status.Run {
+	s := &status.Run{
+		Run: r.ID, Name: r.Name, Phase: r.State.Phase, Error: r.State.Error,
+		Submitted: r.State.Submitted, Started: r.State.Started, Finished: r.State.Finished,
+		TokensPerSecond: r.Tokens.Rate(v.Now), LastProgress: r.Progressed,
+	}
+	if s.Phase.Finished() && r.Pending {
+		s.Phase = r.Stored // the end counts for others once it is stored
+	}
+	for _, key := range plan.SortedKeys(r.State.Failures) {
+		s.Failures = append(s.Failures, status.Failure{Key: key, Failure: r.State.Failures[key]})
+	}
+	s.Nodes.Failed = len(s.Failures)
+	s.Workers = v.workers()
+	v.addWaits(s, r)
+	if !r.Live() {
+		s.Cells = r.endedCells()
+		return s
+	}
+	s.Running = v.running(r.Run)
+	v.countNodes(&s.Nodes, r.Run)
+	s.Cells = v.cells(r.Run)
+	s.SecondsLeft = v.secondsLeft(r.Run)
+	return s
+}
+
+func (v *View) workers() []status.Worker {
+	var workers []status.Worker
+	for _, w := range v.Dispatcher.Fleet.Workers {
+		workers = append(workers, status.Worker{
+			ID: w.ID, Host: w.Host, Slots: w.Slots, Running: len(w.Running), Draining: w.Draining,
+			MemoryBytes: w.Memory.Used, MemoryLimitBytes: w.Memory.Limit,
+		})
+	}
+	return workers
+}
+
+// LetGo remembers the cells of a live run, before the graph lets go of its plan.
+func (v *View) LetGo(r *Run) {
+	if r.Live() {
+		r.ended = v.cells(r.Run)
+	}
+}
+
+// SeenLive reports whether the run's cells were seen when it was let go.
+func (r *Run) SeenLive() bool { return r.ended != nil }
+
+// endedCells are the cells of a run that is not live: as they were when it was
+// let go, if that was in this term, with what became of them.
+func (r *Run) endedCells() []status.Cell {
+	cells := slices.Clone(r.ended)
+	if len(cells) == 0 {
+		for _, name := range slices.Sorted(maps.Keys(r.State.Outcomes)) {
+			cells = append(cells, status.Cell{Cell: name})
+		}
+	}
+	for i := range cells {
+		c := &cells[i]
+		c.Phase, c.Now = cmp.Or(r.State.Outcomes[c.Cell], c.Phase), ""
+		if c.Phase == runs.Done {
+			c.Step = c.Steps
+		} else if c.Phase != runs.Failed {
+			c.Phase = r.State.Phase
+		}
+	}
+	return cells
+}
+
+// wantedAttempts are the attempts that a run wants, in the order of their ids.
+func (v *View) wantedAttempts(r *graph.Run) []*graph.Attempt {
+	return slices.DeleteFunc(v.Graph.AttemptsInOrder(), func(a *graph.Attempt) bool { return a.Stopping || !a.Task.WantedBy(r) })
+}
+
+// running lists the attempts at work for the run.
+func (v *View) running(r *graph.Run) []status.Attempt {
+	var running []status.Attempt
+	for _, a := range v.wantedAttempts(r) {
+		if a.Worker != "" {
+			running = append(running, status.Attempt{
+				Key: a.Task.Key, Label: a.Task.Label, Kind: a.Task.Spec.Kind, Attempt: a.Number,
+				Worker: a.Worker, Seconds: a.Running, Done: a.Progress.Done, Total: a.Progress.Total,
+			})
+		}
+	}
+	return running
+}
+
+func (v *View) countNodes(n *status.Counts, r *graph.Run) {
+	for x := range v.Graph.TasksOf(r) {
+		n.Total++
+		switch x.State() {
+		case graph.Finished:
+			n.Done++
+		case graph.InFlight:
+			n.Running++
+		case graph.Ready:
+			n.Ready++
+		default:
+			n.Waiting++
+		}
+	}
+}
+
+func (v *View) cells(r *graph.Run) []status.Cell {
+	var cells []status.Cell
+	nodes, chains := v.labels(r)
+	for _, c := range r.Cells {
+		cells = append(cells, v.cell(c, nodes, chains))
+	}
+	return cells
+}
+
+// labels are those of the attempts that a run wants, by what they belong to.
+func (v *View) labels(r *graph.Run) (nodes map[*graph.Node]string, chains map[*graph.Chain]string) {
+	nodes, chains = make(map[*graph.Node]string), make(map[*graph.Chain]string)
+	for _, a := range v.wantedAttempts(r) {
+		if ch := a.Task.Chain(); ch != nil {
+			chains[ch] = a.Task.Label
+		} else {
+			nodes[a.Task.Node] = a.Task.Label
+		}
+	}
+	return nodes, chains
+}
+
+func (v *View) cell(c *graph.Cell, nodes map[*graph.Node]string, chains map[*graph.Chain]string) status.Cell {
+	s := status.Cell{
+		Cell: c.Plan.Name, Label: c.Plan.Label, Phase: runs.Queued,
+		Step: v.roundsDone(c), Steps: c.Plan.Rounds(), Unit: c.Plan.Unit, StepRounds: 1,
+	}
+	for _, d := range c.Targets {
+		s.Now = cmp.Or(nodes[d.Node], s.Now)
+	}
+	if p := c.Plan.Chain; p != nil {
+		s.Now = cmp.Or(chains[v.Graph.Chain(p.Recipe)], s.Now)
+	}
+	switch {
+	case c.Failed:
+		s.Phase = runs.Failed
+	case c.Done():
+		s.Phase = runs.Done
+	case s.Now != "" || s.Step > 0:
+		s.Phase = runs.Running
+	}
+	return s
+}
+
+// roundsDone is how much of a cell's training is behind it, in the training's unit.
+func (v *View) roundsDone(c *graph.Cell) int {
+	model := v.Graph.Node(c.Plan.Model.Key)
+	trained := model != nil && model.Presence == graph.Available
+	p := c.Plan.Chain
+	if p == nil {
+		return c.Plan.RoundsDone(0, trained)
+	}
+	ch, last := v.Graph.Chain(p.Recipe), c.Plan.ChainSteps()
+	if ch.Has(last) {
+		return c.Plan.RoundsDone(last, trained)
+	}
+	return c.Plan.RoundsDone(ch.At, trained)
+}

@@ -1,0 +1,88 @@
+package observe
+
+import (
+	"maps"
+	"slices"
+
+	"coalmine/tasks"
+	"coalmine/workflows/coordinator/graph"
+	"coalmine/workflows/runs"
+)
+
+// Of a task that is wanted, metrics tell one of these.
+const (
+	Blocked  = "blocked"  // its inputs are not there yet
+	Parked   = "parked"   // no live worker knows its kind
+	Ready    = "ready"    // waits for a place in the queue
+	Queued   = "queued"   // waits in the queue for a slot
+	Running  = "running"  // is at work
+	Retrying = "retrying" // waits after an attempt that failed
+)
+
+// TaskStates are what metrics tell of tasks.
+var TaskStates = []string{Blocked, Parked, Ready, Queued, Running, Retrying}
+
+// taskState is what metrics tell of a task, "" of one that is finished.
+func taskState(x *graph.Task) string {
+	switch x.State() {
+	case graph.Idle:
+		return Blocked
+	case graph.Parked:
+		return Parked
+	case graph.Ready:
+		return Ready
+	case graph.Pausing:
+		return Retrying
+	case graph.InFlight:
+		if slices.ContainsFunc(x.Attempts, func(a *graph.Attempt) bool { return a.Worker != "" }) {
+			return Running
+		}
+		return Queued
+	}
+	return ""
+}
+
+// Stock is how things stand at one moment of a term, as numbers.
+type Stock struct {
+	Runs  map[runs.Phase]int
+	Tasks map[tasks.Class]map[string]int // by class and state
+	Slots map[tasks.Class]int
+	// Active and Draining are numbers of workers.
+	Active, Draining int
+	QueueUp, StoreUp bool
+}
+
+// Stock counts what is there. It costs a walk over the nodes of live runs,
+// which is why it is done when somebody asks and not before.
+func (v *View) Stock(classes ...tasks.Class) Stock {
+	s := Stock{
+		Runs: map[runs.Phase]int{}, Tasks: map[tasks.Class]map[string]int{}, Slots: maps.Clone(v.Dispatcher.Fleet.Slots),
+		QueueUp: !v.Queue.On(), StoreUp: !v.Store.On(),
+	}
+	for _, class := range classes {
+		s.Tasks[class] = map[string]int{}
+	}
+	for _, r := range v.Graph.Runs() {
+		s.Runs[r.State.Phase]++
+	}
+	for x := range v.Graph.Tasks() {
+		if state := taskState(x); state != "" && len(x.Wants) > 0 {
+			s.count(v.Dispatcher.ClassOf(x), state)
+		}
+	}
+	for _, w := range v.Dispatcher.Fleet.Workers {
+		if w.Draining {
+			s.Draining++
+		} else {
+			s.Active++
+		}
+	}
+	return s
+}
+
+func (s *Stock) count(class tasks.Class, state string) {
+	if s.Tasks[class] == nil {
+		s.Tasks[class] = map[string]int{}
+	}
+	s.Tasks[class][state]++
+}

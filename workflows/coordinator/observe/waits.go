@@ -1,0 +1,240 @@
+package observe
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/workflows/coordinator/graph"
+	"coalmine/workflows/coordinator/policy"
+	"coalmine/workflows/runs"
+	"coalmine/workflows/status"
+)
+
+// waitFor tells what a run waits for from all else that it waits for.
+type waitFor struct {
+	reason status.WaitReason
+	what   string // the kind, the class, the task
+}
+
+// waits collects what holds a run up.
+type waits struct {
+	*View
+	run    *Run
+	atWork bool // a worker has something of the run
+	list   []status.Wait
+	at     map[waitFor]int // in the list, -1 if it is not shown yet
+	since  map[waitFor]time.Time
+}
+
+// add notes a wait, or one more task of a wait that there is already. It is shown
+// once it has lasted for patience.
+func (w *waits) add(of waitFor, patience time.Duration, wait status.Wait) {
+	if i, known := w.at[of]; known {
+		if i >= 0 {
+			w.list[i].Tasks += wait.Tasks
+		}
+		return
+	}
+	since, ok := w.run.since[of]
+	if !ok {
+		since = w.Now
+		if !wait.Since.IsZero() {
+			since = wait.Since
+		}
+	}
+	w.since[of] = since
+	w.at[of] = -1
+	if w.Now.Sub(since) < patience {
+		return
+	}
+	wait.Reason, wait.Since = of.reason, since
+	w.at[of] = len(w.list)
+	w.list = append(w.list, wait)
+}
+
+// addWaits says what the run waits for, and how it gets on.
+func (v *View) addWaits(s *status.Run, r *Run) {
+	if s.Phase.Finished() {
+		return
+	}
+	w := &waits{View: v, run: r, atWork: v.atWork(r.Run), at: make(map[waitFor]int), since: make(map[waitFor]time.Time)}
+	if r.State.Phase == runs.Paused {
+		w.add(waitFor{reason: status.WaitPaused}, 0, status.Wait{Detail: "paused"})
+	} else {
+		w.addServices()
+		w.addTasks()
+	}
+	r.since = w.since
+	s.Waits = w.list
+	for _, wait := range w.list {
+		s.Reasons = append(s.Reasons, wait.Detail)
+	}
+	s.Health = status.HealthOf(w.list, w.atWork)
+}
+
+// atWork reports whether a worker has an attempt that the run wants.
+func (v *View) atWork(r *graph.Run) bool {
+	for a := range v.Graph.Attempts() {
+		if a.Worker != "" && !a.Stopping && a.Task.WantedBy(r) {
+			return true
+		}
+	}
+	return false
+}
+
+const storeFull = "the store is full: make room, and the run goes on by itself"
+
+// addServices adds what all runs wait for.
+func (w *waits) addServices() {
+	if x := &w.Queue; x.On() {
+		w.add(waitFor{reason: status.WaitQueue}, 0, status.Wait{Since: x.Since, Detail: fmt.Sprintf("queue unreachable since %s: %v", x.Since.Format(time.TimeOnly), x.Err)})
+	}
+	switch x := &w.Store; {
+	case errors.Is(x.Err, storage.ErrFull):
+		w.add(waitFor{reason: status.WaitSpace}, 0, status.Wait{Since: x.Since, Detail: storeFull})
+	case x.On():
+		w.add(waitFor{reason: status.WaitStore}, 0, status.Wait{Since: x.Since, Detail: fmt.Sprintf("storage unreachable since %s: %v", x.Since.Format(time.TimeOnly), x.Err)})
+	}
+	fleet := &w.Dispatcher.Fleet
+	if len(fleet.Slots) == 0 && w.Now.Sub(w.Began) > policy.HeartbeatPatience {
+		detail := "no live worker"
+		if n := len(fleet.Workers); n > 0 {
+			detail = fmt.Sprintf("no live worker takes tasks: all %d are draining", n)
+		}
+		w.add(waitFor{reason: status.WaitWorker}, 0, status.Wait{Detail: detail})
+	}
+}
+
+// addTasks adds what single tasks of the run wait for.
+func (w *waits) addTasks() {
+	r := w.run
+	if !r.Live() {
+		if r.PlanTries > 0 {
+			w.add(waitFor{reason: status.WaitPlan}, 0, status.Wait{Detail: fmt.Sprintf("its plan could not be made, %d times so far; it is tried again", r.PlanTries)})
+		}
+		return
+	}
+	if errors.Is(w.Store.Err, storage.ErrFull) {
+		return // what the tasks say of it says no more
+	}
+	for _, x := range w.gravest() {
+		w.addTask(x)
+	}
+	if !r.Tidying.IsZero() {
+		w.add(waitFor{reason: status.WaitTidying}, 0, status.Wait{Since: r.Tidying, Detail: "deleting old rounds"})
+	}
+}
+
+// gravest are the tasks that may hold the run up, those first that do so the most.
+func (w *waits) gravest() []*graph.Task {
+	order := []graph.State{graph.Parked, graph.Pausing, graph.InFlight}
+	if !w.atWork {
+		order = append(order, graph.Ready)
+	}
+	var list []*graph.Task
+	for x := range w.Graph.TasksOf(w.run.Run) {
+		if x.WantedBy(w.run.Run) && slices.Contains(order, x.State()) {
+			list = append(list, x)
+		}
+	}
+	slices.SortFunc(list, func(a, b *graph.Task) int {
+		return cmp.Or(cmp.Compare(slices.Index(order, a.State()), slices.Index(order, b.State())), a.Key.Compare(b.Key))
+	})
+	return list
+}
+
+func (w *waits) addTask(x *graph.Task) {
+	switch {
+	case x.State() == graph.Parked:
+		w.addParked(x)
+	case x.Trouble.Store == graph.StoreFull: // also while it is tried again, or the wait would come and go
+		w.add(waitFor{reason: status.WaitSpace}, 0, status.Wait{Tasks: 1, Detail: storeFull})
+	case x.State() == graph.Pausing:
+		w.addPausing(x)
+	case x.State() == graph.InFlight:
+		w.addStraggler(x)
+	case x.State() == graph.Ready:
+		w.addReady(x)
+	}
+}
+
+// addParked adds a task that no live worker can run.
+func (w *waits) addParked(x *graph.Task) {
+	fleet := &w.Dispatcher.Fleet
+	detail := fleet.Lacks(x)
+	if detail == "" {
+		return // one has come, and takes it next
+	}
+	reason := status.WaitKind
+	if fleet.Knows(x) {
+		reason = status.WaitKey
+	}
+	w.add(waitFor{reason, detail}, 0, status.Wait{Tasks: 1, Detail: detail})
+}
+
+// addPausing adds a task that will be tried again.
+func (w *waits) addPausing(x *graph.Task) {
+	wait := status.Wait{Tasks: 1, Key: &x.Key, Attempt: x.Number, Error: x.Trouble.Error}
+	switch {
+	case x.Trouble.Store == graph.StoreAway:
+		wait.Detail = fmt.Sprintf("%s: the store failed its last attempt, and another follows: %s", x.Label, x.Trouble.Error)
+	case x.Trouble.Error != "":
+		wait.Detail = fmt.Sprintf("%s: attempt %d of %d at %s, after: %s",
+			x.Label, x.Trouble.Tries+1, w.MaxTries, x.Trouble.Until.Format(time.TimeOnly), x.Trouble.Error)
+	default:
+		wait.Detail = x.Label + ": handed back by its worker"
+		w.add(waitFor{status.WaitReturned, x.Key.String()}, policy.Fleeting, wait)
+		return
+	}
+	w.add(waitFor{status.WaitRetry, x.Key.String()}, 0, wait)
+}
+
+// addStraggler adds a task whose attempt takes far longer than its siblings did.
+func (w *waits) addStraggler(x *graph.Task) {
+	a := x.Attempts[0]
+	median, straggles := w.Graph.Straggles(a)
+	if !straggles {
+		return
+	}
+	since := w.Now.Add(-time.Duration(a.Running * float64(time.Second)))
+	wait := status.Wait{
+		Tasks: 1, Key: &x.Key, Attempt: a.Number, Worker: a.Worker, Since: since,
+		Detail: fmt.Sprintf("%s: at work on %s since %s, its siblings took %.3g s", x.Label, a.Worker, since.Format(time.TimeOnly), median),
+	}
+	if len(x.Attempts) > 1 {
+		wait.Detail += "; a second attempt is under way"
+	}
+	w.add(waitFor{status.WaitStraggler, x.Key.String()}, 0, wait)
+}
+
+// addReady adds a task that could run while nothing of its run does.
+func (w *waits) addReady(x *graph.Task) {
+	class := w.Dispatcher.ClassOf(x)
+	if most, limited := w.Dispatcher.Limits[class]; limited && w.Graph.InFlight(class) >= most {
+		w.add(waitFor{status.WaitLimit, string(class)}, policy.Fleeting, status.Wait{Tasks: 1,
+			Detail: fmt.Sprintf("class %s is at its limit: %d of %d tasks are queued or at work", class, w.Graph.InFlight(class), most)})
+		return
+	}
+	if slots := w.Dispatcher.Fleet.Slots[class]; slots > 0 {
+		w.add(waitFor{status.WaitSlot, string(class)}, policy.Fleeting, status.Wait{Tasks: 1,
+			Detail: fmt.Sprintf("all %d slots of class %s work for %s", slots, class, strings.Join(w.busyWith(class), ", "))})
+	}
+}
+
+// busyWith names the runs for which attempts of a class are in flight.
+func (w *waits) busyWith(class tasks.Class) []string {
+	var names []string
+	for a := range w.Graph.Attempts() {
+		if a.Class == class {
+			names = append(names, a.Run.ID)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

@@ -1,0 +1,236 @@
+package coordinator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"coalmine/storage"
+	"coalmine/tasks/attempts"
+	"coalmine/workflows/coordinator/graph"
+	"coalmine/workflows/coordinator/policy"
+	"coalmine/workflows/runs"
+)
+
+// outcome follows how an attempt has ended that its worker has reported.
+func (t *term) outcome(a *graph.Attempt, o attempts.Outcome) {
+	x := a.Task
+	switch o.Result {
+	case attempts.Done:
+		t.measure(a, o)
+		t.succeed(x, o.Objects)
+	case attempts.Refused:
+		t.logTrouble(x, runs.Entry{Kind: runs.AttemptFailed, Error: o.Error, Worker: o.Worker})
+		t.fail(x, o.Error)
+	case attempts.Missing:
+		t.inputMissing(x, o)
+	case attempts.Returned:
+		t.handedBack(a)
+	case attempts.StoreAway:
+		t.storeFailed(a, o)
+	default:
+		t.tryAgain(x, o)
+	}
+	if o.Result != attempts.StoreAway {
+		x.Trouble.Store = graph.StoreFine
+	}
+}
+
+// measure takes in how long an attempt took.
+func (t *term) measure(a *graph.Attempt, o attempts.Outcome) {
+	t.graph.Durations(a.Task).Add(o.Seconds)
+	t.dispatcher.UseTime(a.Task, o.Seconds)
+	if r := t.records.byID[a.Run.ID]; r != nil {
+		r.Tokens.Add(t.now(), o.Tokens)
+	}
+}
+
+// succeed ends a task whose output is there, with these objects if they are known.
+func (t *term) succeed(x *graph.Task, objects []storage.Blob) {
+	if x.State() == graph.Finished {
+		return
+	}
+	for _, in := range x.Spec.Inputs {
+		delete(t.losses, in.Key)
+	}
+	t.spans.endTask(x, nil)
+	t.graph.Commit(x, objects, t.now())
+}
+
+// storeFailed sends a task back for the store's sake. That may go on for hours,
+// so it is logged once.
+func (t *term) storeFailed(a *graph.Attempt, o attempts.Outcome) {
+	x, trouble := a.Task, graph.StoreAway
+	if o.StoreFull {
+		trouble = graph.StoreFull
+	}
+	if x.Trouble.Store != trouble {
+		t.logOf(x).Warn("the store failed an attempt; it waits for the store", "attempt", o.Number, "worker", o.Worker, "error", o.Error)
+	}
+	x.Trouble.Store, x.Trouble.Error = trouble, o.Error
+	t.handedBack(a)
+}
+
+// handedBack deals with an attempt that was returned untried: because we asked
+// for it, because its worker shuts down or is too old for it, or because the
+// store was away. However often that happens, it is no reason to give up.
+func (t *term) handedBack(a *graph.Attempt) {
+	x := a.Task
+	if x.State() != graph.Idle {
+		return
+	}
+	if a.Stopping {
+		t.relaunch(x) // wanted again meanwhile
+		return
+	}
+	x.Trouble.Returned++
+	x.Urgent = true
+	t.pause(x, policy.ReturnedPause(x.Key, x.Trouble.Returned))
+}
+
+// pause keeps an idle task from being tried again for a while.
+func (t *term) pause(x *graph.Task, d time.Duration) {
+	t.graph.Pause(x)
+	t.after(d, func() { t.graph.Resume(x) })
+}
+
+// tryAgain counts an error that another attempt may mend.
+func (t *term) tryAgain(x *graph.Task, o attempts.Outcome) {
+	trouble := &x.Trouble
+	trouble.Tries++
+	trouble.Error = o.Error
+	t.logTrouble(x, runs.Entry{Kind: runs.AttemptFailed, Error: o.Error, Worker: o.Worker})
+	if trouble.Tries >= t.MaxTries {
+		t.fail(x, fmt.Sprintf("failed %d times, the last time on worker %s: %s", trouble.Tries, o.Worker, o.Error))
+		return
+	}
+	if x.State() != graph.Idle {
+		return // a second attempt is still under way
+	}
+	pause := policy.Backoff(trouble.Tries)
+	trouble.Until = t.now().Add(pause)
+	t.logOf(x).Warn("attempt failed; trying again", "attempt", o.Number, "worker", o.Worker, "tries", trouble.Tries, "pause", pause, "error", o.Error)
+	t.pause(x, pause)
+	// A torn record may be what made it fail; it must not stand in the way again.
+	pausing := func() bool { return x.State() == graph.Pausing }
+	t.persist(reading, "removing a torn commit", pausing, func(ctx context.Context) (func(), error) {
+		_, err := t.store.lookUp(ctx, x.Key)
+		return nil, err
+	})
+}
+
+// inputMissing plans an input again that a worker could not read.
+func (t *term) inputMissing(x *graph.Task, o attempts.Outcome) {
+	if o.MissingNode == nil {
+		o.Error = "an input is missing, but the worker did not say which: " + o.Error
+		t.tryAgain(x, o)
+		return
+	}
+	key := *o.MissingNode
+	in, ok := t.graph.Input(x, key)
+	switch {
+	case !ok:
+		o.Error = fmt.Sprintf("node %s is missing, which is no input of %s: %s", key.Short(), x.Label, o.Error)
+		t.tryAgain(x, o)
+	case t.purging[key]: // it goes on when the input has been planned again
+	case !in.There:
+		t.graph.Requeue(x)
+	default:
+		t.inputLost(x, in, o)
+	}
+}
+
+// inputLost plans an input again that was thought to be there. It counts how
+// often that happens until a task could read it.
+func (t *term) inputLost(x *graph.Task, in graph.Input, o attempts.Outcome) {
+	key := *o.MissingNode
+	t.losses[key]++
+	count := t.losses[key]
+	if count > policy.MaxMissing {
+		delete(t.losses, key)
+		t.fail(x, fmt.Sprintf("its input %s was made again %d times and is missing still: %s", key.Short(), count-1, o.Error))
+		return
+	}
+	t.logOf(x).Info("an input is missing; it is planned again", "attempt", o.Number, "input", key.Short(), "times", count)
+	if count < policy.PurgeAfter {
+		in.Lose()
+		t.graph.Requeue(x)
+		return
+	}
+	t.purging[key] = true
+	t.persist(deleting, "removing damaged blobs", always, func(ctx context.Context) (func(), error) {
+		err := t.store.purge(ctx, key)
+		return func() {
+			delete(t.purging, key)
+			in.Lose()
+			t.graph.Requeue(x)
+		}, err
+	})
+}
+
+// fail gives a task up for all runs that want it, and with it their cells that
+// need it. Another run that wants it later tries it afresh.
+func (t *term) fail(x *graph.Task, evidence string) {
+	if len(x.Wants) == 0 {
+		t.logOf(x).Info("node failed that no run wants any more", "attempt", x.Number, "error", evidence)
+	} else {
+		t.logOf(x).Error("node failed", "attempt", x.Number, "error", evidence)
+		t.counters.failures.WithLabelValues(x.Spec.Kind).Inc()
+	}
+	t.spans.endTask(x, errors.New(evidence))
+	key := x.Key
+	for _, r := range slices.Clone(x.Wants) {
+		entry := runs.Entry{Kind: runs.NodeFailed, Key: &key, Label: x.Label, Error: evidence, Attempts: max(x.Trouble.Tries, 1)}
+		for _, c := range t.graph.CellsOf(x, r) {
+			if !c.Failed {
+				entry.Cells = append(entry.Cells, c.Plan.Name)
+			}
+		}
+		t.records.append(r, entry)
+	}
+	t.graph.GiveUp(x)
+}
+
+// logTrouble notes for all runs that want a task what has befallen it.
+func (t *term) logTrouble(x *graph.Task, e runs.Entry) {
+	key := x.Key
+	e.Key, e.Label, e.Attempts = &key, x.Label, cmp.Or(e.Attempts, x.Number)
+	for _, r := range x.Wants {
+		t.records.append(r, e)
+	}
+}
+
+// diverged notes that two attempts have committed different bytes.
+func (t *term) diverged(x *graph.Task, o attempts.Outcome) {
+	t.logOf(x).Error("two attempts at one node differ: its kind is not deterministic",
+		"attempt", o.Number, "worker", o.Worker, "difference", o.Divergent)
+	t.counters.divergent.WithLabelValues(x.Spec.Kind).Inc()
+	t.logTrouble(x, runs.Entry{Kind: runs.Diverged, Error: o.Divergent, Worker: o.Worker})
+}
+
+// died notes that a worker has died with an attempt at a task. It gives the task up,
+// and reports so, if that was one too many.
+func (t *term) died(x *graph.Task, d runs.Death) (givenUp bool) {
+	x.Trouble.Deaths = append(x.Trouble.Deaths, d)
+	t.logTrouble(x, runs.Entry{Kind: runs.WorkerDied, Attempts: d.Attempt, Worker: d.Worker, MemoryBytes: d.MemoryBytes, MemoryLimitBytes: d.MemoryLimitBytes})
+	if len(x.Trouble.Deaths) >= policy.MaxDeaths {
+		t.fail(x, evidenceOfDeaths(x.Trouble.Deaths))
+		return true
+	}
+	t.counters.takeovers.Inc()
+	return false
+}
+
+// evidenceOfDeaths says how a task has killed its workers: one that came near its
+// limit of memory, or near what the machine has, was killed for that.
+func evidenceOfDeaths(deaths []runs.Death) string {
+	var all []string
+	for _, d := range deaths {
+		all = append(all, d.String())
+	}
+	return fmt.Sprintf("killed its worker %d times: %s (memory by the last heartbeat)", len(deaths), strings.Join(all, ", "))
+}

@@ -1,0 +1,86 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/json"
+
+	"coalmine/tasks"
+	"coalmine/workflows/coordinator/observe"
+	"coalmine/workflows/coordinator/policy"
+	"coalmine/workflows/leadership"
+	"coalmine/workflows/status"
+)
+
+// view is what there is to see now.
+func (t *term) view() observe.View {
+	return observe.View{
+		Graph: t.graph, Dispatcher: t.dispatcher, Queue: t.queueAway, Store: t.storeAway,
+		MaxTries: t.MaxTries, Now: t.now(), Began: t.began,
+	}
+}
+
+// status describes a run.
+func (t *term) status(r *run) *status.Run {
+	r.Stored, r.Pending = r.record.State.Phase, len(r.outbox) > 0
+	view := t.view()
+	return view.Status(&r.Run)
+}
+
+// statuses describe all runs. Those that have ended are as they were in old.
+func (t *term) statuses(old map[string]*status.Run) map[string]*status.Run {
+	all := make(map[string]*status.Run, len(t.records.byID))
+	for _, r := range t.records.inOrder() {
+		if s := old[r.ID]; s != nil && s.Phase.Finished() && s.Finished.Equal(r.State.Finished) {
+			all[r.ID] = s
+			continue
+		}
+		all[r.ID] = t.status(r)
+	}
+	return all
+}
+
+// stock counts what there is.
+func (t *term) stock() observe.Stock {
+	var classes []tasks.Class
+	for _, kind := range t.Registry {
+		classes = append(classes, kind.Class)
+	}
+	view := t.view()
+	return view.Stock(classes...)
+}
+
+// publish shows the statuses of unfinished runs to other processes.
+func (t *term) publish(all map[string]*status.Run) {
+	if t.now().Sub(t.published) < policy.PublishEvery || t.queueAway.On() {
+		t.changed = true // so that the last change is not the one left out
+		return
+	}
+	t.published = t.now()
+	for _, r := range t.records.inOrder() {
+		s := all[r.ID]
+		if s.Phase.Finished() && (r.shown == s.Phase || !r.SeenLive()) {
+			continue // nobody waits for runs that ended before this term
+		}
+		r.shown = s.Phase
+		t.send(func(ctx context.Context) (func(), error) {
+			data, err := json.Marshal(s)
+			if err != nil {
+				return nil, err
+			}
+			return nil, t.Queue.Publish(ctx, status.PublishedName(s.Run), data, policy.PublishedTTL)
+		})
+	}
+}
+
+// announce tells those that stand by which store is led. Nothing hangs on it, and
+// that the queue is away is found by others.
+func (t *term) announce() {
+	t.start(sending, func(ctx context.Context) func() {
+		err := leadership.Announce(ctx, t.Queue, t.leader)
+		return func() {
+			if err != nil {
+				t.log.Debug("the leader is not announced", "error", err)
+			}
+		}
+	})
+}

@@ -1,0 +1,256 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"coalmine/storage"
+	"coalmine/workflows/coordinator/graph"
+	"coalmine/workflows/coordinator/observe"
+	"coalmine/workflows/coordinator/policy"
+	"coalmine/workflows/runs"
+)
+
+// run is a run as a term knows it.
+type run struct {
+	observe.Run
+	// record is the run as last read from storage; outbox are entries on their
+	// way there. The run's state is the fold of both.
+	record  *runs.Run
+	outbox  []runs.Entry
+	posting bool
+	erasing bool // its record is being deleted
+
+	toFollow bool
+	followed runs.State // as of when it was followed last
+
+	compiling bool
+	claimed   bool       // its claims on checkpoints are known
+	assuring  bool       // its outcome is being looked at
+	assured   bool       // its outcome has just been seen in storage
+	shown     runs.Phase // as last published
+}
+
+// records are the runs that there are, with their logs: what others append to a log
+// is read, and what this leader does is appended.
+type records struct {
+	*jobs
+	store   leaderStore
+	service *runs.Service
+	graph   *graph.Graph
+
+	byID map[string]*run
+	// toFollow are runs whose state may have changed since they were followed.
+	toFollow []*run
+
+	// discovered says that all runs have been read once.
+	discovered                              bool
+	discovering, discoverAgain, discoverAll bool
+}
+
+// inOrder are the runs in the order of their ids.
+func (c *records) inOrder() []*run {
+	var all []*run
+	for _, r := range c.graph.Runs() {
+		all = append(all, c.byID[r.ID])
+	}
+	return all
+}
+
+// nudged looks at storage again: somebody has submitted or steered a run.
+func (c *records) nudged() {
+	c.discoverAll = true
+	c.discover()
+}
+
+// discover reads the records of the runs, all of them or only those at work.
+func (c *records) discover() {
+	if c.discovering {
+		c.discoverAgain = true
+		return
+	}
+	c.discovering, c.discoverAgain = true, false
+	all := c.discoverAll
+	c.discoverAll = false
+	known := make(map[string]runs.Run, len(c.byID))
+	skip := make(map[string]bool)
+	for id, r := range c.byID {
+		known[id] = *r.record
+		skip[id] = !all && r.State.Phase.Finished()
+	}
+	c.start(reading, func(ctx context.Context) func() {
+		fresh, err := c.read(ctx, known, skip)
+		return func() { c.haveRead(fresh, err) }
+	})
+}
+
+// read returns all runs that exist, read anew unless they are in skip.
+func (c *records) read(ctx context.Context, known map[string]runs.Run, skip map[string]bool) ([]*runs.Run, error) {
+	ids, err := c.service.IDs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var fresh []*runs.Run
+	for _, id := range ids {
+		record, ok := known[id]
+		r := &record
+		switch {
+		case !ok:
+			r, err = c.service.Get(ctx, id)
+		case !skip[id]:
+			_, err = c.service.Refresh(ctx, r)
+		}
+		if errors.Is(err, storage.ErrNotFound) {
+			continue // removed while we were reading
+		}
+		if errors.Is(err, storage.ErrCorrupt) {
+			c.log.Error("run cannot be read; it is left alone", "run", id, "error", err)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		fresh = append(fresh, r)
+	}
+	return fresh, nil
+}
+
+func (c *records) haveRead(fresh []*runs.Run, err error) {
+	c.discovering = false
+	if err != nil {
+		c.storeFails("reading the runs", err)
+		c.discoverAll = true
+		c.after(policy.StorageRetries[1], c.discover)
+		return
+	}
+	c.storeAnswers()
+	c.takeIn(fresh)
+	if c.discoverAgain {
+		c.discover()
+	}
+}
+
+// takeIn takes in all runs that exist.
+func (c *records) takeIn(fresh []*runs.Run) {
+	exists := make(map[string]bool, len(fresh))
+	for _, record := range fresh {
+		exists[record.ID] = true
+		r := c.byID[record.ID]
+		if r == nil {
+			r = &run{record: record}
+			r.Run.Run, r.Name = c.graph.AddRun(record.ID), record.Spec.Name
+			c.byID[r.ID] = r
+		}
+		c.update(r, record)
+	}
+	for _, r := range c.inOrder() {
+		if !exists[r.ID] {
+			c.remove(r)
+		}
+	}
+	c.discovered = true
+	c.changed = true
+}
+
+// remove lets go of a run whose record is gone.
+func (c *records) remove(r *run) {
+	c.graph.RemoveRun(r.Run.Run)
+	delete(c.byID, r.ID)
+	c.follow(r)
+}
+
+// exists reports whether the run has not been removed meanwhile.
+func (c *records) exists(r *run) bool { return c.byID[r.ID] == r }
+
+// update takes in a newer record of a run.
+func (c *records) update(r *run, record *runs.Run) {
+	if record.Position() >= r.record.Position() {
+		r.record = record
+	}
+	state := r.record.State.Clone()
+	for _, e := range r.outbox {
+		state.Apply(e)
+	}
+	c.graph.SetState(r.Run.Run, state)
+	c.follow(r)
+}
+
+// follow has the term follow what the state of a run says.
+func (c *records) follow(r *run) {
+	if !r.toFollow {
+		r.toFollow = true
+		c.toFollow = append(c.toFollow, r)
+	}
+}
+
+// append adds an entry to a run's log. It counts at once; it is stored as soon
+// as storage takes it.
+func (c *records) append(of *graph.Run, e runs.Entry) {
+	r := c.byID[of.ID]
+	if r == nil {
+		return // the run has been removed
+	}
+	e.Time = c.now().UTC()
+	r.outbox = append(r.outbox, e)
+	state := r.State.Clone()
+	state.Apply(e)
+	c.graph.SetState(r.Run.Run, state)
+	c.follow(r)
+	c.post(r)
+}
+
+// post stores what is in a run's outbox, in order.
+func (c *records) post(r *run) {
+	if r.posting || len(r.outbox) == 0 {
+		return
+	}
+	r.posting = true
+	entries := slices.Clone(r.outbox)
+	record := *r.record
+	sent := 0 // survives tries: what has been appended is not appended again
+	exists := func() bool { return c.exists(r) }
+	c.persist(reading, fmt.Sprintf("writing the log of run %s", r.ID), exists, func(ctx context.Context) (func(), error) {
+		for ; sent < len(entries); sent++ {
+			if err := c.service.Append(ctx, r.ID, entries[sent]); err != nil {
+				return nil, err
+			}
+		}
+		if _, err := c.service.Refresh(ctx, &record); err != nil {
+			return nil, err
+		}
+		if err := c.service.Compact(ctx, &record); err != nil {
+			c.log.Warn("log of a run could not be folded; it will be later", "run", r.ID, "error", err)
+		}
+		return func() {
+			r.posting, c.changed = false, true
+			r.outbox = r.outbox[len(entries):]
+			if exists() {
+				c.update(r, &record)
+				c.post(r)
+			}
+		}, nil
+	})
+}
+
+// erase deletes the record of a run that was removed, once nothing more is to
+// be written to it. What it has computed is left to collection.
+func (c *records) erase(r *run) {
+	if r.erasing || r.posting || len(r.outbox) > 0 {
+		return
+	}
+	r.erasing = true
+	exists := func() bool { return c.exists(r) }
+	c.persist(deleting, "removing run "+r.ID, exists, func(ctx context.Context) (func(), error) {
+		if err := c.store.token.Check(ctx); err != nil {
+			return nil, err
+		}
+		return func() {
+			if exists() {
+				c.remove(r)
+				c.changed = true
+			}
+		}, c.service.Delete(ctx, r.ID)
+	})
+}

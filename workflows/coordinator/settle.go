@@ -1,0 +1,115 @@
+package coordinator
+
+import (
+	"context"
+
+	"coalmine/workflows/availability"
+	"coalmine/workflows/coordinator/graph"
+	"coalmine/workflows/coordinator/policy"
+)
+
+// begin sets the periodic duties going.
+func (t *term) begin() {
+	t.began = t.now()
+	t.records.discoverAll = true
+	t.every(policy.DiscoverEvery, t.records.discover)
+	t.every(policy.DiscoverAllEvery, func() { t.records.discoverAll = true })
+	t.every(policy.WorkersEvery, t.pollWorkers)
+	t.every(policy.RecheckEvery, t.recheckAttempts)
+	t.every(policy.KnownEvery, t.askForAttempts)
+	t.every(policy.StragglersEvery, t.helpStragglers)
+	if t.leader.StoreID != "" {
+		t.every(policy.AnnounceEvery, t.announce)
+	}
+}
+
+// settle does all that follows from what has just been applied.
+func (t *term) settle() {
+	if t.queueReturned {
+		t.queueReturned = false
+		t.queueBack()
+	}
+	for again := true; again; again = len(t.records.toFollow) > 0 || !t.graph.Settled() {
+		t.followRuns()
+		t.tidied()
+		t.graph.Settle(t.now())
+		t.carryOut(t.graph.TakeAsks())
+	}
+	if !t.queueAway.On() {
+		t.dispatcher.Dispatch(t.launch)
+	}
+	t.sendOff()
+}
+
+// queueBack looks at everything in flight after an absence: a queue that was
+// away may have forgotten all of it, and that somebody has steered a run.
+func (t *term) queueBack() {
+	t.recheckAttempts()
+	t.askForAttempts()
+	t.records.nudged()
+}
+
+// carryOut does what the graph asks for.
+func (t *term) carryOut(asks graph.Asks) {
+	t.changed = t.changed || asks.Changed
+	if asks.Recounted {
+		t.dispatcher.Reset()
+	}
+	for _, x := range asks.Offer {
+		t.dispatcher.Offer(x)
+	}
+	for _, a := range asks.Recall {
+		t.stop(a)
+	}
+	for _, n := range asks.LookUp {
+		t.lookUp(n)
+	}
+	for _, ch := range asks.Survey {
+		t.survey(ch)
+	}
+	t.advanced(asks)
+	for _, r := range asks.Ending {
+		if of := t.records.byID[r.ID]; of != nil {
+			t.finishIfEnded(of)
+		}
+	}
+}
+
+// advanced follows how chains have gone on.
+func (t *term) advanced(asks graph.Asks) {
+	for _, j := range asks.Joined {
+		t.counters.countRound(j.Step, t.now())
+		t.spans.endRound(j.Step, true)
+		t.deletions.afterStep(j)
+	}
+	for _, s := range asks.Dropped {
+		t.spans.endRound(s, false)
+	}
+	for _, l := range asks.Left {
+		t.deletions.afterPass(l)
+	}
+}
+
+// lookUp asks storage whether a standing node is available.
+func (t *term) lookUp(n *graph.Node) {
+	wanted := func() bool { return n.Presence == graph.Checking && n.Held() }
+	t.persist(reading, "looking for "+n.Label, wanted, func(ctx context.Context) (func(), error) {
+		found, err := t.store.lookUp(ctx, n.Key)
+		return func() { t.graph.Found(n, found) }, err
+	})
+}
+
+// survey finds out what storage has of a chain.
+func (t *term) survey(ch *graph.Chain) {
+	claims, goals := t.ledger.On(ch.Recipe), ch.Goals()
+	surveyor := availability.Surveyor{LookUp: t.store.lookUp, Has: t.store.archive.HasCommit, Chain: ch.Shape, Kept: claims.StepsKept}
+	held := func() bool { return t.graph.Chain(ch.Recipe) == ch }
+	t.persist(reading, "looking where a training stands", held, func(ctx context.Context) (func(), error) {
+		found, err := surveyor.Survey(ctx, claims.Limit(), goals)
+		return func() {
+			if t.graph.Surveyed(ch, goals, found) {
+				t.deletions.afterSurvey(ch)
+			}
+		}, err
+	})
+}
