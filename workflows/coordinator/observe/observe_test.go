@@ -143,6 +143,41 @@ func TestATaskIsQueuedUntilAWorkerIsKnownToHaveIt(t *testing.T) {
 	}
 }
 
+// A run that keeps all slots busy by itself is not held up, though some of its tasks
+// wait for a slot, and though no heartbeat has told yet that a worker has one.
+func TestARunIsNotSlowForWhatItKeepsBusyItself(t *testing.T) {
+	t.Parallel()
+	for _, limited := range []bool{false, true} {
+		x := newFixture(t, worker(2))
+		if limited {
+			x.Dispatcher.Limits = map[tasks.Class]int{tasks.Compute: 2}
+		}
+		r, audits := x.audits("alone", 5)
+		x.launch(r, audits[0])
+		x.launch(r, audits[1])
+		var s *status.Run
+		look := func(r *Run) {
+			x.View.Status(r)
+			x.Now = x.Now.Add(2 * policy.Fleeting)
+			s = x.View.Status(r)
+		}
+		if look(r); s.Health != status.Working || len(s.Waits) > 0 {
+			t.Errorf("limited %v: alone it is %s and waits for %+v", limited, s.Health, s.Waits)
+		}
+		other, _ := x.audits("other", 1)
+		want := status.WaitSlot
+		if limited {
+			want = status.WaitLimit
+		}
+		if look(other); s.Health != status.Slow || len(s.Waits) != 1 || s.Waits[0].Reason != want {
+			t.Errorf("limited %v: a run behind it is %s and waits for %+v, want %s", limited, s.Health, s.Waits, want)
+		}
+		if look(r); s.Health != status.Working {
+			t.Errorf("limited %v: beside a run that waits it is %s and waits for %+v", limited, s.Health, s.Waits)
+		}
+	}
+}
+
 func TestAStragglerIsSaidWithWhatItsSiblingsTook(t *testing.T) {
 	t.Parallel()
 	x := newFixture(t, worker(4))

@@ -213,9 +213,14 @@ func (w *waits) addStraggler(x *graph.Task) {
 	w.add(waitFor{status.WaitStraggler, x.Key.String()}, 0, wait)
 }
 
-// addReady adds a task that could run while nothing of its run does.
+// addReady adds a task that could run while nothing of its run does, and others have
+// what it would take. What the run itself keeps busy does not hold it up.
 func (w *waits) addReady(x *graph.Task) {
 	class := w.Dispatcher.ClassOf(x)
+	others := w.othersBusyWith(class)
+	if len(others) == 0 {
+		return
+	}
 	if most, limited := w.Dispatcher.Limits[class]; limited && w.Graph.InFlight(class) >= most {
 		w.add(waitFor{status.WaitLimit, string(class)}, policy.Fleeting, status.Wait{Tasks: 1,
 			Detail: fmt.Sprintf("class %s is at its limit: %d of %d tasks are queued or at work", class, w.Graph.InFlight(class), most)})
@@ -223,15 +228,16 @@ func (w *waits) addReady(x *graph.Task) {
 	}
 	if slots := w.Dispatcher.Fleet.Slots[class]; slots > 0 {
 		w.add(waitFor{status.WaitSlot, string(class)}, policy.Fleeting, status.Wait{Tasks: 1,
-			Detail: fmt.Sprintf("all %d slots of class %s work for %s", slots, class, strings.Join(w.busyWith(class), ", "))})
+			Detail: fmt.Sprintf("all %d slots of class %s work for %s", slots, class, strings.Join(others, ", "))})
 	}
 }
 
-// busyWith names the runs for which attempts of a class are in flight.
-func (w *waits) busyWith(class tasks.Class) []string {
+// othersBusyWith names the runs for which attempts of a class are in flight that the
+// run does not want.
+func (w *waits) othersBusyWith(class tasks.Class) []string {
 	var names []string
 	for a := range w.Graph.Attempts() {
-		if a.Class == class {
+		if a.Class == class && !a.Task.WantedBy(w.run.Run) {
 			names = append(names, a.Run.ID)
 		}
 	}
