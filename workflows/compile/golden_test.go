@@ -23,24 +23,39 @@ import (
 // has risen, and then that kind's keys and what depends on them alone.
 func TestExperimentsKeepTheirDigestsAndKeys(t *testing.T) {
 	t.Parallel()
-	for folder, files := range map[string]string{"examples": "../../examples/*.yaml", "complete": "testdata/complete/*.yaml"} {
-		paths, err := filepath.Glob(files)
-		if err != nil || len(paths) == 0 {
-			t.Fatalf("no %s: %v", folder, err)
-		}
-		for _, path := range paths {
-			name := strings.TrimSuffix(filepath.Base(path), ".yaml") + ".txt"
-			t.Run(folder+" "+name, func(t *testing.T) {
-				t.Parallel()
-				spec := fitted(t, path)
-				got := identities(t, spec)
-				if folder == "complete" {
-					got = append(got, spec.Canonical()...)
-				}
-				taskstest.File(t, filepath.Join("testdata", folder, name), got)
-			})
-		}
+	for _, path := range globbed(t, "../../examples/*.yaml") {
+		name := strings.TrimSuffix(filepath.Base(path), ".yaml") + ".txt"
+		t.Run("examples "+name, func(t *testing.T) {
+			t.Parallel()
+			taskstest.File(t, filepath.Join("testdata/examples", name), identities(t, fitted(t, path)))
+		})
 	}
+	for _, path := range globbed(t, completeFiles...) {
+		golden := strings.TrimSuffix(path, ".yaml") + ".txt"
+		t.Run("complete "+filepath.Base(golden), func(t *testing.T) {
+			t.Parallel()
+			spec := fitted(t, path)
+			taskstest.File(t, golden, append(identities(t, spec), spec.Canonical()...))
+		})
+	}
+}
+
+// completeFiles together have every field of an experiment. An audit may have its own in
+// its folder.
+var completeFiles = []string{"testdata/complete/*.yaml", "../../tasks/audits/*/testdata/complete/*.yaml"}
+
+// globbed are the files of patterns of which each has some.
+func globbed(t *testing.T, patterns ...string) []string {
+	t.Helper()
+	var all []string
+	for _, pattern := range patterns {
+		paths, err := filepath.Glob(pattern)
+		if err != nil || len(paths) == 0 {
+			t.Fatalf("no files %s: %v", pattern, err)
+		}
+		all = append(all, paths...)
+	}
+	return all
 }
 
 // fitted resolves an experiment file as if its data fitted it.
@@ -56,15 +71,20 @@ func fitted(t *testing.T, file string) *experiment.Spec {
 	}
 	facts := make([]experiment.Facts, len(spec.Cells))
 	for i := range facts {
-		facts[i] = experiment.Facts{
-			Files: []storage.Digest{storage.DigestOf([]byte("the text"))}, Users: 392_000, Examples: 93_000_000,
-			DistinctWords: 500_000, TestExamples: 16_000_000,
-		}
+		facts[i] = fitting()
 	}
 	if err := spec.Resolve(facts); err != nil {
 		t.Fatal(err)
 	}
 	return spec
+}
+
+// fitting are facts of data that are large enough for every experiment here.
+func fitting() experiment.Facts {
+	return experiment.Facts{
+		Files: []storage.Digest{storage.DigestOf([]byte("the text"))}, Users: 392_000, Examples: 93_000_000,
+		DistinctWords: 500_000, TestExamples: 16_000_000,
+	}
 }
 
 // identities are the digests of an experiment and its cells, and for each kind how

@@ -1,0 +1,198 @@
+package compile_test
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"coalmine/storage"
+	"coalmine/workflows/compile"
+	"coalmine/workflows/experiment"
+)
+
+// inNoKey are the fields that no result depends on, with the reason: cells that differ in
+// them alone share everything. Limits of audit.fail_if are such fields too: they are held
+// against finished results.
+var inNoKey = map[string]string{
+	"name":        "names the run, for people",
+	"data.source": "says where the text stands; its content is in the keys, by the digest",
+
+	"training.checkpoints.every": "says which models are kept, not what they are",
+	"training.checkpoints.keep":  "says which models are kept, not what they are",
+}
+
+// beside are the settings that a field needs beside it, where no file has them.
+var beside = map[string][]string{
+	"model.untied":                    {"model.projection=12"},
+	"training.client.schedule.floor":  {"training.client.schedule={kind: cosine, floor: 0.5}"},
+	"training.privacy.delta":          {"audit.one_run=null", "audit.fail_if=null"},
+	"training.privacy.key":            {"training.privacy.randomness=secret"},
+	"training.server.momentum":        {"training.server.optimizer=momentum"},
+	"training.server.schedule.every":  {"training.server.schedule={kind: step, every: 30, factor: 0.5}"},
+	"training.server.schedule.factor": {"training.server.schedule={kind: step, every: 30, factor: 0.5}"},
+}
+
+// texts are values of fields that hold text.
+var texts = map[string][]string{
+	"name":                 {"another"},
+	"data.source":          {"b.jsonl"},
+	"data.sha256":          {storage.DigestOf([]byte("other text")).String()},
+	"canaries.format":      {`"her pin is ###-####"`},
+	"training.privacy.key": {`"0123456789abcdef0123456789abcdef"`},
+}
+
+// numbers are values of all other fields, of which the first that fits is taken.
+var numbers = []string{"2", "1", "3", "7", "12", "40", "101", "300", "2048", "1000000", "0.001", "0.3", "0.75", "1e-7", "1/7", "30%"}
+
+// A field that reached no key would be ignored: two experiments that differ in it would
+// share their results. So each field is changed in every complete experiment that has it,
+// and must change the key of the report and, outside of the audit block, that of the
+// trained model; or it is listed above.
+func TestEveryFieldReachesAKey(t *testing.T) {
+	t.Parallel()
+	files := completeTexts(t)
+	paths := fieldPaths(t)
+	for path := range inNoKey {
+		if paths[path] == nil {
+			t.Errorf("%s is listed as a field that is in no key, and is no field", path)
+		}
+	}
+	for path, values := range paths {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			changed := 0
+			for name, text := range files {
+				if checkField(t, name, text, path, values) {
+					changed++
+				}
+			}
+			if changed == 0 {
+				t.Errorf("no file of testdata/complete, nor that of an audit, has %s and can have another value of it: write the field into one, or a value that fits into this test", path)
+			}
+		})
+	}
+}
+
+// checkField changes the field in a file, and reports whether it could.
+func checkField(t *testing.T, file, text, path string, values []string) bool {
+	t.Helper()
+	before, err := keysOf(file, text, beside[path])
+	if err != nil || !has(t, before.canonical, path) {
+		return false
+	}
+	for _, value := range values {
+		after, err := keysOf(file, text, append(slices.Clone(beside[path]), path+"="+value))
+		if err != nil || bytes.Equal(after.canonical, before.canonical) {
+			continue
+		}
+		listed := inNoKey[path] != "" || strings.HasPrefix(path, "audit.fail_if.")
+		if inReport := after.report != before.report; inReport == listed {
+			t.Errorf("%s: %s=%s changes the key of the report: %v, want %v", file, path, value, inReport, !listed)
+		}
+		if inModel := after.model != before.model; !strings.HasPrefix(path, "audit.") && inModel == listed {
+			t.Errorf("%s: %s=%s changes the key of the model: %v, want %v", file, path, value, inModel, !listed)
+		}
+		return true
+	}
+	return false
+}
+
+type keys struct {
+	canonical     []byte // of the experiment
+	model, report storage.Key
+}
+
+func keysOf(file, text string, sets []string) (keys, error) {
+	spec, err := experiment.Parse(file, []byte(text), experiment.Options{Sets: sets})
+	if err != nil {
+		return keys{}, err
+	}
+	if err := spec.Resolve([]experiment.Facts{asked(&spec.Cells[0].Experiment)}); err != nil {
+		return keys{}, err
+	}
+	p, err := compile.Plan(spec)
+	if err != nil {
+		return keys{}, err
+	}
+	return keys{spec.Cells[0].Experiment.Canonical(), p.Cells[0].Model.Key, p.Cells[0].Report.Key}, nil
+}
+
+// has reports whether a resolved experiment has the field.
+func has(t *testing.T, canonical []byte, path string) bool {
+	t.Helper()
+	rest := json.RawMessage(canonical)
+	for name := range strings.SplitSeq(path, ".") {
+		var block map[string]json.RawMessage
+		if err := json.Unmarshal(rest, &block); err != nil {
+			t.Fatal(err)
+		}
+		if rest = block[name]; rest == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// asked are facts of the data and the key that an experiment asks for by their digests.
+func asked(e *experiment.Experiment) experiment.Facts {
+	facts := fitting()
+	if digest, err := storage.ParseDigest(e.Data.SHA256); err == nil {
+		facts.Files = []storage.Digest{digest}
+	}
+	if p := e.Training.Privacy; p.Secret() {
+		facts.Key = cmp.Or(p.Key, strings.Repeat("5a", 16))
+	}
+	return facts
+}
+
+// completeTexts are the experiments that together have every field, by their paths.
+func completeTexts(t *testing.T) map[string]string {
+	t.Helper()
+	texts := map[string]string{}
+	for _, path := range globbed(t, completeFiles...) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[path] = string(text)
+	}
+	return texts
+}
+
+// fieldPaths are all fields of the experiment file that are no blocks, as its schema has
+// them, each with values that it may have.
+func fieldPaths(t *testing.T) map[string][]string {
+	t.Helper()
+	text, err := os.ReadFile("../experiment/experiment.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema struct {
+		Defs map[string]struct {
+			Type string   `json:"type"`
+			Enum []string `json:"enum"`
+		} `json:"$defs"`
+	}
+	if err := json.Unmarshal(text, &schema); err != nil {
+		t.Fatal(err)
+	}
+	paths := map[string][]string{}
+	for path, d := range schema.Defs {
+		switch {
+		case d.Type == "object" || strings.HasPrefix(path, "part of "):
+		case d.Enum != nil:
+			paths[path] = d.Enum
+		case d.Type == "boolean":
+			paths[path] = []string{"true", "false"}
+		case texts[path] != nil:
+			paths[path] = texts[path]
+		default:
+			paths[path] = numbers
+		}
+	}
+	return paths
+}
