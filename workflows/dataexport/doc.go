@@ -13,10 +13,11 @@
 package dataexport
 
 import (
+	"slices"
+
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/randomsampling"
 	"coalmine/workflows/experiment"
-	"slices"
 )
 
 // Table names one of the tables.

@@ -1,12 +1,13 @@
 package experiment
 
 import (
+	"reflect"
+	"strings"
+
 	"coalmine/privacy"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/all"
 	"coalmine/tasks/reports"
-	"reflect"
-	"strings"
 )
 
 // Setting is the experiment as its audits see it.

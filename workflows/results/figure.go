@@ -1,12 +1,13 @@
 package results
 
 import (
-	"coalmine/tasks/audits"
-	"coalmine/tasks/audits/all"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
+
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/all"
 )
 
 // The view box of a figure and the margins of its axes.

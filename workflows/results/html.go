@@ -1,11 +1,12 @@
 package results
 
 import (
-	"coalmine/tasks/audits"
 	_ "embed"
 	"fmt"
 	"html/template"
 	"io"
+
+	"coalmine/tasks/audits"
 )
 
 //go:embed report.html

@@ -1,13 +1,6 @@
 package beamsearch
 
 import (
-	"coalmine/models"
-	"coalmine/tasks"
-	"coalmine/tasks/audits"
-	"coalmine/tasks/canaries"
-	"coalmine/tasks/datasets"
-	"coalmine/tasks/taskstest"
-	"coalmine/tasks/training"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +8,14 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"coalmine/models"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/canaries"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/taskstest"
+	"coalmine/tasks/training"
 )
 
 // testScorer is an untrained model with weights large enough that its
