@@ -319,8 +319,9 @@ func (l *Local) List(ctx context.Context) ([]*status.Run, error) {
 		return nil, err
 	}
 	out := make([]*status.Run, 0, len(all)) // an empty list, not null, in JSON
+	glance := l.glance()                    // one for all of them
 	for _, run := range present(all) {
-		out = append(out, l.status(ctx, run, shown[run.ID]))
+		out = append(out, l.status(ctx, run, shown[run.ID], glance))
 	}
 	for _, d := range damaged {
 		out = append(out, &status.Run{
@@ -337,7 +338,7 @@ func (l *Local) Status(ctx context.Context, name string) (*status.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.status(ctx, run, l.records.of(run)), nil
+	return l.status(ctx, run, l.records.of(run), l.glance()), nil
 }
 
 // watchEvery is how often a run is looked at that another process works on.
@@ -357,7 +358,7 @@ func (l *Local) Watch(ctx context.Context, name string) (<-chan *status.Run, err
 			if _, err := l.runs.Refresh(ctx, run); err != nil && ctx.Err() != nil {
 				return
 			}
-			s := l.status(ctx, run, record)
+			s := l.status(ctx, run, record, l.glance())
 			select {
 			case statuses <- s:
 			case <-ctx.Done():
@@ -387,7 +388,7 @@ func (l *Local) changes() <-chan struct{} {
 }
 
 // status is what the coordinator says of an unfinished run, or what storage does.
-func (l *Local) status(ctx context.Context, run *runs.Run, record *recorded) *status.Run {
+func (l *Local) status(ctx context.Context, run *runs.Run, record *recorded, glance *glance) *status.Run {
 	if run.State.Phase.Finished() {
 		return stored(run, record)
 	}
@@ -396,12 +397,16 @@ func (l *Local) status(ctx context.Context, run *runs.Run, record *recorded) *st
 		return live
 	}
 	s := stored(run, record)
+	if l.leads() {
+		return s
+	}
+	looked := glance.at(ctx, record.head, s)
 	switch {
-	case l.leads() || s.Phase == runs.Paused:
+	case s.Phase == runs.Paused:
 	case err != nil:
-		stick(s, status.WaitQueue, fmt.Sprintf("the queue does not answer, so nothing is known of coordinators and workers: %v", err))
+		stick(s, status.WaitQueue, fmt.Sprintf("the queue does not answer, so nothing is known of coordinators and workers: %v; %s", err, looked))
 	case l.coordinator == nil:
-		stick(s, status.WaitCoordinator, "no coordinator reports on it; start one with: coalmine serve, or coalmine run FILE")
+		stick(s, status.WaitCoordinator, "no coordinator reports on it; start one with: coalmine serve, or coalmine run FILE; "+looked)
 	}
 	return s
 }

@@ -20,7 +20,8 @@ type recorded struct {
 	submitted time.Time
 	spec      runs.Spec // without the experiment
 	cells     []status.Cell
-	err       error // of an experiment that cannot be read
+	head      *experiment.Spec // with the first cells only, for a glance at storage
+	err       error            // of an experiment that cannot be read
 }
 
 func newRecorded(run *runs.Run) *recorded {
@@ -31,7 +32,9 @@ func newRecorded(run *runs.Run) *recorded {
 		r.err = err
 		return r
 	}
-	r.cells = make([]status.Cell, len(spec.Cells))
+	head := *spec
+	head.Cells = slices.Clone(spec.Cells[:min(len(spec.Cells), glanceCells)])
+	r.head, r.cells = &head, make([]status.Cell, len(spec.Cells))
 	for i := range spec.Cells {
 		c := &spec.Cells[i]
 		r.cells[i] = status.Cell{

@@ -32,6 +32,9 @@ type Run struct {
 	// such as audits; nil if there is nothing to estimate from yet.
 	SecondsLeft *float64 `json:"seconds_left"`
 	Workers     []Worker `json:"workers"`
+	// FromStorage says that no coordinator tells how far the cells are: it was read from
+	// storage, and nothing is known of what is at work.
+	FromStorage bool `json:"from_storage,omitempty"`
 	// Health tells a stuck run from a slow one; "" for a run that has finished.
 	Health Health `json:"pace,omitempty"`
 	// LastProgress is when an output that the run wants was last committed, as far

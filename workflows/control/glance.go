@@ -1,0 +1,202 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"coalmine/storage"
+	"coalmine/workflows/availability"
+	"coalmine/workflows/compile"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/retention"
+	"coalmine/workflows/runs"
+	"coalmine/workflows/status"
+)
+
+// What a glance asks is bounded, so that a status is there at once however many runs,
+// cells and rounds there are: about twenty records tell where a training stands.
+const (
+	glanceCells     = 32
+	glanceQuestions = 40 * glanceCells
+)
+
+// glance looks in storage how far runs are that no coordinator tells of. It lists nothing.
+type glance struct {
+	archive *storage.Archive
+	cells   int // that may yet be looked at
+	left    atomic.Int64
+}
+
+func (l *Local) glance() *glance {
+	g := &glance{archive: l.archive, cells: glanceCells}
+	g.left.Store(glanceQuestions)
+	return g
+}
+
+// at brings the first cells of an unfinished run to where storage has them, those of
+// spec, and says for people what it has looked at. spec is nil where it cannot be read.
+func (g *glance) at(ctx context.Context, spec *experiment.Spec, s *status.Run) string {
+	if spec == nil {
+		return "how far it is cannot be told without its experiment"
+	}
+	open := openCells(s.Cells)
+	some := openCells(s.Cells[:len(spec.Cells)])
+	some = some[:min(len(some), g.cells)]
+	g.cells -= len(some)
+	err := g.lookAt(ctx, spec, s.Cells, some)
+	s.FromStorage = err == nil
+	switch {
+	case err != nil:
+		return fmt.Sprintf("how far it is could not be read from storage: %v", err)
+	case len(some) < len(open):
+		return fmt.Sprintf("how far it is was read from storage for %d of its %d open cells", len(some), len(open))
+	}
+	return "how far it is was read from storage"
+}
+
+// openCells are those of which the record of a run says nothing.
+func openCells(cells []status.Cell) []int {
+	var open []int
+	for i := range cells {
+		if cells[i].Phase == runs.Queued {
+			open = append(open, i)
+		}
+	}
+	return open
+}
+
+// lookAt looks at some of the cells.
+func (g *glance) lookAt(ctx context.Context, spec *experiment.Spec, cells []status.Cell, open []int) error {
+	part := *spec
+	part.Cells = nil
+	for _, i := range open {
+		part.Cells = append(part.Cells, spec.Cells[i])
+	}
+	p, err := compile.Plan(&part)
+	if err != nil {
+		return err
+	}
+	seen, err := g.see(ctx, p)
+	if err != nil {
+		return err
+	}
+	for k := range p.Cells {
+		c, s := &p.Cells[k], &cells[open[p.Cells[k].Index]]
+		s.Step = c.RoundsDone(seen.step(c), seen.nodes[c.Model.Key])
+		switch {
+		case seen.available(c.Report) && seen.available(c.Model):
+			s.Phase = runs.Done
+		case s.Step > 0:
+			s.Phase = runs.Running
+		}
+	}
+	return nil
+}
+
+// seen is what storage has of the targets of cells.
+type seen struct {
+	nodes  map[storage.Key]bool               // standing ones that are available
+	chains map[storage.Key]availability.Chain // by recipe
+}
+
+// step is the last step that the cell's training can go on from.
+func (x *seen) step(c *plan.Cell) int {
+	step := 0
+	if c.Chain != nil {
+		for _, s := range x.chains[c.Chain.Recipe].Checkpoints { // ascending
+			if s <= c.ChainSteps() {
+				step = s
+			}
+		}
+	}
+	return step
+}
+
+func (x *seen) available(r plan.Ref) bool {
+	if r.Chain == nil {
+		return x.nodes[r.Key]
+	}
+	return slices.Contains(x.chains[r.Chain.Recipe].Checkpoints, r.Step)
+}
+
+// see looks up the targets of a plan's cells.
+func (g *glance) see(ctx context.Context, p *plan.Plan) (*seen, error) {
+	nodes, goals := targets(p)
+	x := &seen{nodes: nodes, chains: make(map[storage.Key]availability.Chain)}
+	var mu sync.Mutex // of x
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(lookupsAtOnce)
+	for _, key := range plan.SortedKeys(nodes) {
+		group.Go(func() error {
+			found, err := g.lookUp(ctx, key)
+			mu.Lock()
+			defer mu.Unlock()
+			x.nodes[key] = found.Available()
+			return err
+		})
+	}
+	for _, recipe := range plan.SortedKeys(goals) {
+		group.Go(func() error {
+			found, err := g.survey(ctx, p.Chains[recipe], goals[recipe])
+			mu.Lock()
+			defer mu.Unlock()
+			x.chains[recipe] = found
+			return err
+		})
+	}
+	return x, group.Wait()
+}
+
+// targets are what the cells of a plan are for: standing nodes, by key, and steps of
+// chains, by recipe.
+func targets(p *plan.Plan) (nodes map[storage.Key]bool, goals map[storage.Key][]int) {
+	nodes, goals = make(map[storage.Key]bool), make(map[storage.Key][]int)
+	for i := range p.Cells {
+		c := &p.Cells[i]
+		for _, r := range []plan.Ref{c.Report, c.Model} {
+			if r.Chain == nil {
+				nodes[r.Key] = false
+			}
+		}
+		if c.Chain != nil {
+			goals[c.Chain.Recipe] = append(goals[c.Chain.Recipe], c.ChainSteps())
+		}
+	}
+	return nodes, goals
+}
+
+func (g *glance) survey(ctx context.Context, chain *plan.Chain, goals []int) (availability.Chain, error) {
+	surveyor := availability.Surveyor{LookUp: g.lookUp, Has: g.has, Chain: chain, Kept: retention.ClaimOf(chain).StepsKept}
+	return surveyor.Survey(ctx, chain.Steps, goals)
+}
+
+// errTooLong says that a glance has asked all that it may.
+var errTooLong = errors.New("too much of it is missing to be found at a glance; a coordinator finds it")
+
+func (g *glance) ask() error {
+	if g.left.Add(-1) < 0 {
+		return errTooLong
+	}
+	return nil
+}
+
+func (g *glance) lookUp(ctx context.Context, key storage.Key) (availability.Node, error) {
+	if err := g.ask(); err != nil {
+		return availability.Node{}, err
+	}
+	return availability.LookUp(ctx, g.archive, key)
+}
+
+func (g *glance) has(ctx context.Context, key storage.Key) (bool, error) {
+	if err := g.ask(); err != nil {
+		return false, err
+	}
+	return g.archive.HasCommit(ctx, key)
+}

@@ -1,0 +1,197 @@
+package control_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"coalmine/storage"
+	"coalmine/storage/storagetest"
+	"coalmine/workflows/compile"
+	"coalmine/workflows/control"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/runs"
+	"coalmine/workflows/status"
+)
+
+// nosyStore counts what it is asked for, and lists no commits.
+type nosyStore struct {
+	storage.Store
+	t     *testing.T
+	asked atomic.Int64
+}
+
+func (s *nosyStore) Get(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
+	s.asked.Add(1)
+	return s.Store.Get(ctx, name, offset, length)
+}
+
+func (s *nosyStore) Head(ctx context.Context, name string) (storage.Info, error) {
+	s.asked.Add(1)
+	return s.Store.Head(ctx, name)
+}
+
+func (s *nosyStore) List(ctx context.Context, prefix string) iter.Seq2[storage.Info, error] {
+	if !strings.HasPrefix(prefix, "runs/") {
+		s.t.Errorf("%q was listed", prefix)
+	}
+	return s.Store.List(ctx, prefix)
+}
+
+// abandoned is a run that a coordinator began and nobody works on, with its plan.
+type abandoned struct {
+	t       *testing.T
+	store   *nosyStore
+	archive *storage.Archive
+	service *runs.Service
+	run     string
+	plan    *plan.Plan
+}
+
+func abandon(t *testing.T, text string) *abandoned {
+	t.Helper()
+	x := &abandoned{t: t, store: &nosyStore{Store: storagetest.NewMemory(), t: t}}
+	x.archive = storage.NewArchive(x.store)
+	x.service = runs.NewService(x.archive, nil)
+	source := storage.DigestOf([]byte("a source"))
+	text = fmt.Sprintf("name: x\ndata: {source: x.jsonl, sha256: %s}\n%s\n", source, text)
+	spec, err := experiment.Parse("x.yaml", []byte(text), experiment.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x.plan, err = compile.Plan(spec); err != nil {
+		t.Fatal(err)
+	}
+	run, _, err := x.service.Submit(t.Context(), runs.Spec{Name: "x", Digest: spec.Digest(), Experiment: spec.Canonical()}, "somebody", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.run = run.ID
+	x.log(runs.Entry{Kind: runs.Started})
+	return x
+}
+
+func (x *abandoned) log(e runs.Entry) {
+	x.t.Helper()
+	if err := x.service.Append(x.t.Context(), x.run, e); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+// commit stores nodes; the blobs of those that are evicted are gone.
+func (x *abandoned) commit(evicted bool, keys ...storage.Key) {
+	x.t.Helper()
+	for _, key := range keys {
+		c := &storage.Commit{Key: key, Kind: "test", KindVersion: 1, Attempt: "1"}
+		if evicted {
+			big := make([]byte, 2*storage.MaxInline)
+			c.Blobs = []storage.Blob{{Name: "model", Digest: storage.DigestOf(big), Size: int64(len(big))}}
+		}
+		if _, _, err := x.archive.Commit(x.t.Context(), c); err != nil {
+			x.t.Fatal(err)
+		}
+	}
+}
+
+// reach stores what a training leaves that has come to a round.
+func (x *abandoned) reach(cell, round int) {
+	x.t.Helper()
+	chain := x.plan.Cells[cell].Chain
+	for step := 1; step <= round; step++ {
+		if plan.Boundary(step) || plan.SegmentEnd(step) > round {
+			x.commit(step < round, chain.Key(step))
+		}
+	}
+}
+
+// status is what a process tells that has no coordinator, and how much it has asked.
+func (x *abandoned) status() (*status.Run, int64) {
+	x.t.Helper()
+	before := x.store.asked.Load()
+	s, err := control.New(x.archive, nil, nil).Status(x.t.Context(), x.run)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	return s, x.store.asked.Load() - before
+}
+
+const fourCells = `
+training: {rounds: 250, cohort: 2}
+grid: {axes: {seed: [1, 2, 3, 4]}}
+`
+
+func TestWithoutACoordinatorAStatusShowsWhatStorageHas(t *testing.T) {
+	t.Parallel()
+	x := abandon(t, fourCells)
+	x.reach(0, 230)
+	x.reach(1, 250)
+	x.reach(2, 250)
+	x.commit(false, x.plan.Cells[2].Report.Key)
+	s, asked := x.status()
+	for i, want := range []status.Cell{
+		{Phase: runs.Running, Step: 230}, {Phase: runs.Running, Step: 250}, {Phase: runs.Done, Step: 250}, {Phase: runs.Queued},
+	} {
+		if c := s.Cells[i]; c.Phase != want.Phase || c.Step != want.Step || c.Steps != 250 {
+			t.Errorf("cell %d is %s at %d of %d, want %s at %d of 250", i, c.Phase, c.Step, c.Steps, want.Phase, want.Step)
+		}
+	}
+	if !s.FromStorage || s.Health != status.Stuck || s.Waits[0].Reason != status.WaitCoordinator ||
+		!strings.HasSuffix(s.Waits[0].Detail, "how far it is was read from storage") {
+		t.Errorf("from storage %v, %s, waits %+v", s.FromStorage, s.Health, s.Waits)
+	}
+	if asked > 4*25 {
+		t.Errorf("%d questions for 4 cells, want some twenty for each", asked)
+	}
+}
+
+func TestWhatARecordSaysOfCellsIsNotLookedUp(t *testing.T) {
+	t.Parallel()
+	x := abandon(t, fourCells)
+	x.reach(0, 230)
+	x.log(runs.Entry{Kind: runs.NodeFailed, Key: &x.plan.Cells[0].Report.Key, Error: "broken", Cells: []string{x.plan.Cells[0].Name}})
+	x.log(runs.Entry{Kind: runs.PauseEntry})
+	s, _ := x.status()
+	if s.Phase != runs.Paused || !s.FromStorage || len(s.Waits) > 0 {
+		t.Errorf("the run is %s, from storage %v, and waits for %+v", s.Phase, s.FromStorage, s.Waits)
+	}
+	if s.Cells[0].Phase != runs.Failed || s.Cells[1].Phase != runs.Queued {
+		t.Errorf("cells %+v", s.Cells[:2])
+	}
+}
+
+// However large a run is, a status asks little.
+func TestAStatusWithoutACoordinatorAsksABoundedNumberOfQuestions(t *testing.T) {
+	t.Parallel()
+	seeds := make([]string, 100)
+	for i := range seeds {
+		seeds[i] = fmt.Sprint(i + 1)
+	}
+	many := abandon(t, "training: {rounds: 8000, cohort: 2}\ngrid: {axes: {seed: ["+strings.Join(seeds, ", ")+"]}}")
+	many.reach(0, 7_950)
+	many.reach(99, 7_950)
+	s, asked := many.status()
+	if s.Cells[0].Step != 7_950 || s.Cells[99].Step != 0 || !strings.Contains(s.Waits[0].Detail, "32 of its 100 open cells") {
+		t.Errorf("cells at %d and %d; %s", s.Cells[0].Step, s.Cells[99].Step, s.Waits[0].Detail)
+	}
+	if asked > 1500 {
+		t.Errorf("%d questions for 100 cells", asked)
+	}
+
+	// All checkpoints have gone, so that the nearest would be sought for long.
+	gone := abandon(t, "training: {rounds: 40000, cohort: 2}")
+	for step := 100; step <= 40_000; step += 100 {
+		gone.commit(true, gone.plan.Cells[0].Chain.Key(step))
+	}
+	s, asked = gone.status()
+	if s.FromStorage || s.Cells[0].Step != 0 || !strings.Contains(s.Waits[0].Detail, "could not be read from storage") {
+		t.Errorf("from storage %v, step %d: %s", s.FromStorage, s.Cells[0].Step, s.Waits[0].Detail)
+	}
+	if asked > 3000 {
+		t.Errorf("%d questions for a training without checkpoints", asked)
+	}
+}
