@@ -25,7 +25,7 @@ test:
 # equal bytes from many goroutines by make test, and internal/endtoend, which starts
 # programs that were built without the detector.
 RACE := ./workers ./dashboards ./storage/... ./cmd/coalmine \
-	./workflows/control ./workflows/coordinator ./workflows/datadir ./workflows/leadership \
+	./workflows/control ./workflows/coordinator/... ./workflows/datadir ./workflows/leadership \
 	./workflows/availability ./workflows/collection ./workflows/retention ./workflows/runs \
 	./workflows/submission ./workflows/verification ./tasks/inmemory ./tasks/taskstest \
 	./internal/queue ./internal/certificates ./internal/garbage ./internal/sleep \

@@ -23,6 +23,23 @@
 // found without listing: the boundaries of its segments are bisected, then the
 // open segment. See package availability for that, package retention for what stays stored.
 //
+// # Parts
+//
+// Packages use those above them in this list, never those below:
+//
+//	policy       every rule with its number and why
+//	graph        what live runs want and how far it is; pure, asks are left as data
+//	dispatch     which ready task goes next
+//	observe      statuses, waits, the time left, numbers for metrics; reads only
+//	coordinator  the term: events come in, the graph settles, its asks are carried out
+//
+// A report, say, ends an attempt (reports.go, outcomes.go); the graph is told
+// ([graph.Graph.Commit]); [graph.Graph.Settle] finds what is ready now; the term hands
+// that to the dispatcher and carries out the other asks (settle.go); what the dispatcher
+// launches is sent (attempts.go). liveness.go finds attempts that are never reported,
+// records.go keeps the runs' logs, following.go does what they say, ending.go ends runs,
+// and deletions.go deletes behind trainings.
+//
 // # One goroutine
 //
 // A term is one period of leadership. All its state belongs to one goroutine;

@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"go/parser"
 	"go/token"
+	"log/slog"
 	"math/rand/v2"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"coalmine/internal/invariants"
 )
 
 var (
@@ -92,4 +95,24 @@ func TestATaskReachesEveryStateAndNoneForGood(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestAMoveThatIsNotDrawnIsABug(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	g := New(slog.New(slog.NewTextHandler(&log, nil)))
+	x := &Task{Label: "round 7"}
+	const what = `task "round 7" is idle: it cannot land`
+	defer func() {
+		if r := recover(); invariants.Enabled && r != what || !invariants.Enabled && r != nil {
+			t.Errorf("it ends with %v", r)
+		}
+		if x.State() != Idle {
+			t.Errorf("the task is %s", x.State())
+		}
+		if !invariants.Enabled && !strings.Contains(log.String(), "a task cannot make this move") {
+			t.Errorf("the log says %q", log.String())
+		}
+	}()
+	g.move(x, land)
 }
