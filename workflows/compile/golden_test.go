@@ -58,6 +58,38 @@ func globbed(t *testing.T, patterns ...string) []string {
 	return all
 }
 
+// The digests stand beside the kinds' own tests; whether a kind has any is asked here,
+// where all kinds are known.
+func TestEveryKindHasGoldenBytes(t *testing.T) {
+	t.Parallel()
+	golden := make(map[string]bool)
+	for _, pattern := range []string{"../../tasks/*/testdata/golden.txt", "../../tasks/*/*/testdata/golden.txt"} {
+		paths, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for line := range strings.Lines(string(text)) {
+				kind, _, _ := strings.Cut(line, " ")
+				golden[kind] = true
+			}
+		}
+	}
+	for _, kind := range compile.Registry().Advertised() {
+		if !golden[kind] {
+			t.Errorf("%s has no golden digest: call taskstest.Golden in a test beside it, and run that with -rewrite", kind)
+		}
+		delete(golden, kind)
+	}
+	for kind := range golden {
+		t.Errorf("%s has a golden digest, and no plan may hold it", kind)
+	}
+}
+
 // fitted resolves an experiment file as if its data fitted it.
 func fitted(t *testing.T, file string) *experiment.Spec {
 	t.Helper()

@@ -19,7 +19,7 @@ const choicesIntro = `# The words of an experiment file
 
 What the words mean that a field of an [experiment file](experiment-file.md) may have.
 This page is made from the entries of the code; ` + "`go test ./workflows/experiment -rewrite`" + `
-writes it. [extending-registries.md](extending-registries.md) says how an entry is added.
+writes it. [extending.md](extending.md) says how an entry is added.
 `
 
 // choice is one section of the page.

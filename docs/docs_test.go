@@ -1,0 +1,164 @@
+// Package docs holds the tests of these pages.
+package docs
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"coalmine/internal/clone"
+)
+
+// root is that of the repository.
+func root(t *testing.T) string {
+	t.Helper()
+	dir, ok := clone.Root()
+	if !ok {
+		t.Fatal("the pages are those of a clone, and this test runs in none")
+	}
+	return dir
+}
+
+// pages are all pages of the repository, by their paths from its root.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	dir := root(t)
+	all := make(map[string]string)
+	for _, pattern := range []string{"*.md", "*/*.md", "*/*/*.md"} {
+		paths, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			name, err := filepath.Rel(dir, path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.HasPrefix(name, ".") {
+				continue // tools and their pages
+			}
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all[filepath.ToSlash(name)] = string(text)
+		}
+	}
+	if all["docs/architecture.md"] == "" {
+		t.Fatalf("only %d pages below %s, and docs/architecture.md is none of them", len(all), dir)
+	}
+	return all
+}
+
+var (
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading = regexp.MustCompile(`(?m)^#+ +(.+)$`)
+	block   = regexp.MustCompile("(?s)```.*?```")
+	notWord = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// anchors are those of a page's headings, as forges make them.
+func anchors(page string) map[string]bool {
+	found := make(map[string]bool)
+	for _, h := range heading.FindAllStringSubmatch(block.ReplaceAllString(page, ""), -1) {
+		text := notWord.ReplaceAllString(strings.ToLower(strings.TrimSpace(h[1])), "")
+		found[strings.ReplaceAll(text, " ", "-")] = true
+	}
+	return found
+}
+
+func TestLinksLeadSomewhere(t *testing.T) {
+	t.Parallel()
+	dir, all := root(t), pages(t)
+	for name, text := range all {
+		for _, match := range link.FindAllStringSubmatch(block.ReplaceAllString(text, ""), -1) {
+			if strings.Contains(match[1], ":") {
+				continue // another site
+			}
+			path, anchor, _ := strings.Cut(match[1], "#")
+			target := name
+			if path != "" {
+				target = filepath.ToSlash(filepath.Join(filepath.Dir(name), path))
+			}
+			if _, err := os.Stat(filepath.Join(dir, target)); err != nil {
+				t.Errorf("%s links to %s: %v", name, match[1], err)
+			} else if anchor != "" && !anchors(all[target])[anchor] {
+				t.Errorf("%s links to %s: %s has no such heading", name, match[1], target)
+			}
+		}
+	}
+}
+
+var (
+	named = regexp.MustCompile("`((?:bench|cmd|dashboards|docs|examples|internal|models|privacy|scripts|storage|tasks|workers|workflows)/[\\w./-]+)`")
+	walk  = regexp.MustCompile("`(\\w+)`\\s(?:\\([^`()]*\\)\\s)?(?:in\\s+|\\()`((?:cmd|dashboards|internal|models|privacy|storage|tasks|workers|workflows)/[\\w./-]+\\.go)`")
+)
+
+// The walks of architecture.md and the lists of extending.md name files and what stands in
+// them, and so must move with them.
+func TestFilesThatPagesNameAreThere(t *testing.T) {
+	t.Parallel()
+	dir, all := root(t), pages(t)
+	for _, name := range []string{"README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/extending.md"} {
+		for _, match := range named.FindAllStringSubmatch(all[name], -1) {
+			if _, err := os.Stat(filepath.Join(dir, match[1])); err != nil {
+				t.Errorf("%s names %s: %v", name, match[1], err)
+			}
+		}
+		for _, match := range walk.FindAllStringSubmatch(all[name], -1) {
+			code, err := os.ReadFile(filepath.Join(dir, match[2]))
+			if err != nil {
+				continue // told above
+			}
+			declared := regexp.MustCompile(`(?m)^(func (\([^)]*\) )?|type |var |\t)` + regexp.QuoteMeta(match[1]) + `\b`)
+			if !declared.Match(code) {
+				t.Errorf("%s says that %s is in %s, which does not declare it", name, match[1], match[2])
+			}
+		}
+	}
+	if n := len(walk.FindAllString(all["docs/architecture.md"], -1)); n < 15 {
+		t.Errorf("the test recognises only %d functions that architecture.md names in a file", n)
+	}
+}
+
+// Comments cite invariants by number.
+func TestInvariantsThatCommentsCiteAreListed(t *testing.T) {
+	t.Parallel()
+	_, list, _ := strings.Cut(pages(t)["docs/architecture.md"], "\n## Invariants\n")
+	list, _, _ = strings.Cut(list, "\n## ")
+	listed := make(map[string]bool)
+	for _, match := range regexp.MustCompile(`(?m)^(\d+)\. \*\*`).FindAllStringSubmatch(list, -1) {
+		listed[match[1]] = true
+	}
+	cited := regexp.MustCompile(`(?i)\binvariants? (\d+)`)
+	n := 0
+	err := filepath.WalkDir(root(t), func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() && strings.HasPrefix(entry.Name(), ".") {
+			return skip(err)
+		}
+		if filepath.Ext(path) != ".go" {
+			return nil
+		}
+		code, err := os.ReadFile(path)
+		for _, match := range cited.FindAllStringSubmatch(string(code), -1) {
+			n++
+			if !listed[match[1]] {
+				t.Errorf("%s cites invariant %s, which docs/architecture.md does not list", path, match[1])
+			}
+		}
+		return err
+	})
+	if err != nil || len(listed) != 9 || n < 8 {
+		t.Errorf("%d invariants listed, %d cited: %v", len(listed), n, err)
+	}
+}
+
+// skip leaves out a hidden directory, unless it is the way that failed.
+func skip(err error) error {
+	if err != nil {
+		return err
+	}
+	return filepath.SkipDir
+}
