@@ -67,6 +67,22 @@ func TestEveryCanaryHasARowWithWhatIsSaidOfIt(t *testing.T) {
 	}
 }
 
+// JSON has all of it: what was found in place of a canary and its cost, and every coin
+// with its score and guess.
+func TestJSONHasWhatIsSaidOfEveryCanary(t *testing.T) {
+	t.Parallel()
+	taskstest.File(t, filepath.Join("testdata", "canaries.json"), []byte(written(t, read(t, "canaries.json"), "json")))
+	for _, cell := range read(t, "canaries.json").Cells {
+		for _, c := range cell.Audit.Canaries() {
+			for _, name := range []string{"beam_best", "beam_log_perplexity", "beam_canary_log_perplexity"} {
+				if _, there := c.Outcomes.Get(name); there != (cell.Cell == "c01") {
+					t.Errorf("%s, canary %q: has %s: %v", cell.Cell, c.Words, name, there)
+				}
+			}
+		}
+	}
+}
+
 func TestTheDocsNameEveryFormat(t *testing.T) {
 	t.Parallel()
 	for _, page := range []string{"../../README.md", "../../docs/api.md"} {
