@@ -1,0 +1,245 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/all"
+	"coalmine/tasks/checkpoints"
+)
+
+// largeWeights is an audit that only this file knows. It counts the weights of a model
+// that are above a threshold, needs no canaries, and measures every audited round. All
+// that is done for it is this description and its line in the list.
+var largeWeights = audits.Description{
+	Name:    "large_weights",
+	Legend:  "Large weights: those of an absolute value above a threshold.",
+	New:     func() audits.Fields { return new(weightFields) },
+	Limits:  func() audits.Limits { return new(weightLimits) },
+	Kinds:   []tasks.Kind{countWeights},
+	Verdict: func() audits.Verdict { return new(weightVerdict) },
+	Columns: []audits.Column{{Header: "large weights"}},
+	Curves: []audits.Curve{{
+		Figure: "Large weights", Name: "weights", Metric: "large",
+		Most: func(v audits.Verdict) float64 { return v.(*weightVerdict).Of },
+	}},
+}
+
+type weightFields struct {
+	// LargeWeights are counted. Absent: not done.
+	LargeWeights *weightBlock `json:"large_weights,omitempty"`
+}
+
+type weightBlock struct {
+	// Threshold above which a weight is large.
+	Threshold float64 `json:"threshold" default:"0.25" range:"(0,10]" also:"bound"`
+}
+
+func (f *weightFields) Asked() bool { return f.LargeWeights != nil }
+
+func (f *weightFields) Check(s *audits.Setting, fail audits.Fail) {
+	if s.Training.Central {
+		fail([]string{"audit.large_weights", "training.algorithm"}, "counts weights after rounds, which sgd has not")
+	}
+}
+
+func (f *weightFields) Compile(b audits.Builder, round int) storage.Key {
+	return b.Node(countWeights, fmt.Sprintf("large weights after %d", round), f.LargeWeights, tasks.Input{Name: audits.ModelInput, Key: b.Model(round)})
+}
+
+func (f *weightFields) States(*audits.Setting) float64 { return 1e6 }
+
+var countWeights = tasks.Kind{Name: "audits/large-weights", Version: 1, Class: tasks.Compute, Run: func(ctx context.Context, t *tasks.Task) error {
+	var block weightBlock
+	model, err := checkpoints.Read(ctx, t, audits.ModelInput)
+	if err := errors.Join(err, t.Decode(&block)); err != nil {
+		return err
+	}
+	v := weightVerdict{Of: float64(len(model.Params))}
+	for _, w := range model.Params {
+		if max(w, -w) > float32(block.Threshold) {
+			v.Large++
+		}
+	}
+	return t.SetMetrics(v)
+}}
+
+type weightVerdict struct {
+	Large float64 `json:"large"`
+	Of    float64 `json:"of"`
+}
+
+func (v *weightVerdict) Texts() []string { return []string{fmt.Sprintf("%g/%g", v.Large, v.Of)} }
+
+func (v *weightVerdict) Note(*audits.Cell) string {
+	return fmt.Sprintf("%g weights are large", v.Large)
+}
+
+func (v *weightVerdict) Row() any { return weightRow{&v.Large} }
+
+type weightRow struct {
+	Large *float64 `parquet:"large_weights"`
+}
+
+func (v *weightVerdict) Figure(*audits.Cell) *audits.Figure {
+	return &audits.Figure{
+		Name: "Weights", About: "The dot is the model.", Title: "large weights", X: audits.Axis{Most: 1}, Y: audits.Axis{Most: v.Of},
+		Dots: []audits.Dot{{Y: v.Large, About: "a model with large weights"}},
+	}
+}
+
+type weightLimits struct {
+	// LargeWeights limits how many there are.
+	LargeWeights *float64 `json:"large_weights,omitempty" range:"[0,1e9]" unit:"weights"`
+}
+
+func (l *weightLimits) Breaches(c *audits.Cell) []string {
+	v, ok := audits.VerdictOf[*weightVerdict](c)
+	if !ok {
+		return nil
+	}
+	return audits.Above("large_weights", v.Large, l.LargeWeights)
+}
+
+// withLargeWeights in the environment makes the test program the command with one more
+// audit.
+const withLargeWeights = "COALMINE_TEST_LARGE_WEIGHTS"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(withLargeWeights) == "" {
+		os.Exit(m.Run())
+	}
+	all.Add(largeWeights)
+	os.Exit(execute(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// weighing runs the command that has the audit, in a folder with a text and a file.
+func weighing(t *testing.T, dir string, args ...string) (output string, code int) {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), os.Args[0], append(args, "--home", filepath.Join(dir, "home"))...)
+	c.Dir, c.Env = dir, append(os.Environ(), withLargeWeights+"=1")
+	out, err := c.CombinedOutput()
+	if _, ended := errors.AsType[*exec.ExitError](err); err != nil && !ended {
+		t.Fatal(err)
+	}
+	return string(out), c.ProcessState.ExitCode()
+}
+
+const weighedFile = `
+name: weighed
+data: {source: text.jsonl, vocabulary: {size: 30}, users: {words: 100}}
+model: {embedding: 3, units: 4}
+training: {rounds: 2, cohort: 4, chunks: 2}
+audit:
+  every: 1
+  utility: false
+  large_weights: {}
+  fail_if: {large_weights: 5}
+grid: {axes: {audit.large_weights.threshold: [10, 0.001]}}
+`
+
+func weighedFolder(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{"text.jsonl": spendingText(), "weighed.yaml": weighedFile} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// A new audit is its description and a line in the list: it appears in every output.
+func TestAnAddedAuditAppearsEverywhere(t *testing.T) {
+	t.Parallel()
+	dir := weighedFolder(t)
+	output, code := weighing(t, dir, "run", "weighed.yaml")
+	if code != exitGate || !strings.Contains(output, "above the limit of 5") {
+		t.Fatalf("run ended with %d, want the status of a gate:\n%s", code, output)
+	}
+	for args, wants := range map[string][]string{
+		"results":                {"large weights\n", "0/", "weights are large"},
+		"results --json":         {`"large_weights": {`, `"large": 0`, `"breaches": [`, `"round": 1`},
+		"results --format csv":   {",large_weights\n"},
+		"results --format latex": {"& large weights"},
+		"results --format html":  {"large weights</th>", "a model with large weights", "Large weights, by round: weights solid", "Large weights: those of an absolute value", "gate: large_weights is"},
+		"results --help":         {"Large weights: those of an absolute value"},
+		"show weighed c02":       {"threshold: 0.001"},
+	} {
+		output, code := weighing(t, dir, strings.Fields(args)...)
+		for _, want := range wants {
+			if code != exitDone && code != exitGate || !strings.Contains(output, want) {
+				t.Errorf("%s ends with %d and lacks %q:\n%s", args, code, want, output)
+			}
+		}
+	}
+	checkWeighedRows(t, dir)
+}
+
+func checkWeighedRows(t *testing.T, dir string) {
+	t.Helper()
+	file := filepath.Join(dir, "weighed.parquet")
+	if output, code := weighing(t, dir, "results", "--format", "parquet", "-o", file); code != exitDone {
+		t.Fatalf("exit status %d: %s", code, output)
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := parquet.Read[weightRow](bytes.NewReader(data), int64(len(data)))
+	if err != nil || len(rows) != 2 || *rows[0].Large != 0 || *rows[1].Large <= 5 {
+		t.Errorf("rows %+v, %v; want none of the weights, and more than 5", rows, err)
+	}
+}
+
+func TestAnAddedAuditIsPlannedAndPaid(t *testing.T) {
+	t.Parallel()
+	dir := weighedFolder(t)
+	flop := func(sets ...string) float64 {
+		args := []string{"plan", "weighed.yaml", "--json"}
+		for _, set := range sets {
+			args = append(args, "--set", set)
+		}
+		output, code := weighing(t, dir, args...)
+		var plan struct {
+			MeasuringFLOP float64 `json:"measuring_flop"`
+		}
+		if err := json.Unmarshal([]byte(output), &plan); err != nil || code != exitDone || !strings.Contains(output, `"audits/large-weights"`) {
+			t.Fatalf("plan ended with %d, %v:\n%s", code, err, output)
+		}
+		return plan.MeasuringFLOP
+	}
+	if twice, once := flop(), flop("audit.every=null"); once == 0 || twice != 2*once {
+		t.Errorf("measuring at both rounds costs %v, at the last %v", twice, once)
+	}
+}
+
+func TestAnAddedAuditsFieldsAreThoseOfTheFile(t *testing.T) {
+	t.Parallel()
+	dir := weighedFolder(t)
+	for set, want := range map[string]string{
+		"audit.large_weights={threshold: 11}":                                     "audit.large_weights.threshold: is 11; expected a number",
+		"audit.large_weights={bound: 1}":                                          "did you mean audit.large_weights.threshold?",
+		"audit.large_weigths={}":                                                  "did you mean audit.large_weights?",
+		"audit={fail_if: {large_weights: 3}, utility: true, large_weights: null}": "limits what audit.large_weights measures, which is not there",
+		"training={algorithm: sgd, chunks: null}":                                 "counts weights after rounds, which sgd has not",
+	} {
+		output, code := weighing(t, dir, "plan", "weighed.yaml", "--set", "grid=null", "--set", set)
+		if code != exitUsage || !strings.Contains(output, want) {
+			t.Errorf("--set %s: ended with %d and lacks %q:\n%s", set, code, want, output)
+		}
+	}
+}
