@@ -13,6 +13,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks/attempts"
 	"coalmine/workflows/coordinator/graph"
+	"coalmine/workflows/coordinator/policy"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/runs"
@@ -392,4 +393,37 @@ func TestARunThatIsRemovedIsLetGo(t *testing.T) {
 	if len(w.term.graph.Nodes())+len(w.term.graph.Chains())+w.term.ledger.Chains() > 0 {
 		w.fail("%d nodes, %d chains, %d claims are still held", len(w.term.graph.Nodes()), len(w.term.graph.Chains()), w.term.ledger.Chains())
 	}
+}
+
+// Nothing is deleted while it is not known what some run keeps. Once that run is gone
+// the deletions go on, and a run that has waited for them ends.
+func TestDeletionsGoOnWhenTheRunIsGoneWhoseClaimsWereUnknown(t *testing.T) {
+	t.Parallel()
+	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 5})
+	w := newWorld(t, 17, chaos{}, map[string]*plan.Plan{"a": p})
+	compile := w.term.Compile
+	w.term.Compile = func(ctx context.Context, r *runs.Run) (*plan.Plan, error) {
+		if r.Spec.Name == "unplanned" {
+			return nil, errors.New("not yet")
+		}
+		return compile(ctx, r)
+	}
+	unplanned := w.submit("unplanned", 0)
+	w.until(func() bool { return w.term.records.byID[unplanned] != nil })
+	id := w.submit("a", 0)
+	w.until(func() bool { return w.term.records.byID[id] != nil && !w.run(id).Tidying.IsZero() })
+	if w.run(unplanned).claimed {
+		w.fail("it is known what the run without a plan keeps")
+	}
+	waited := w.run(id).Tidying
+	if err := w.archive.DeleteRun(context.Background(), unplanned); err != nil {
+		t.Fatal(err)
+	}
+	w.term.records.nudged()
+	w.untilPhase(runs.Done, id)
+	if took := w.clock.Sub(waited); took > policy.TidyPatience/2 {
+		w.fail("the run ends %s after its last cell", took)
+	}
+	w.settle()
+	w.checkTruth("a")
 }
