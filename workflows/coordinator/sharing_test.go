@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -86,14 +87,14 @@ func TestAPauseIsNoClaimToTime(t *testing.T) {
 		archive := storage.NewArchive(storagetest.NewMemory())
 		q := newLiveQueue(archive)
 		q.slots = make(chan struct{}, 1)
-		var long time.Duration
+		var long atomic.Int64 // time that the long training has had
 		q.takes = func(a attempts.Attempt) time.Duration {
 			var p plantest.Params
 			if err := json.Unmarshal(a.Params, &p); err != nil {
 				panic(err)
 			}
 			if strings.HasPrefix(p.Salt, "long") {
-				long += 20 * time.Second // one slot: nothing runs beside it
+				long.Add(int64(20 * time.Second)) // one slot: nothing runs beside it
 				return 20 * time.Second
 			}
 			return 100 * time.Millisecond
@@ -116,9 +117,9 @@ func TestAPauseIsNoClaimToTime(t *testing.T) {
 		steer(runs.PauseEntry)
 		time.Sleep(20 * time.Minute)
 		steer(runs.ResumeEntry)
-		before, runFor := long, 5*time.Minute
+		before, runFor := long.Load(), 5*time.Minute
 		time.Sleep(runFor)
-		if share := (long - before).Seconds() / runFor.Seconds(); share < 0.3 || share > 0.7 {
+		if share := time.Duration(long.Load()-before).Seconds() / runFor.Seconds(); share < 0.3 || share > 0.7 {
 			t.Errorf("after the pause the long training had %.0f%% of the time, want about half", 100*share)
 		}
 		stop()
