@@ -7,8 +7,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"time"
 
+	"coalmine/bench/processes"
 	"coalmine/internal/queue"
 	"coalmine/storage"
 	"coalmine/storage/metered"
@@ -19,9 +19,9 @@ import (
 // cluster is everything that the first three measurements share.
 type cluster struct {
 	Options
-	dir     string // of what the benchmark writes, removed at the end
-	redis   *child // nil if a Redis was named
-	workers []*child
+	dir     string           // of what the benchmark writes, removed at the end
+	redis   *processes.Child // nil if a Redis was named
+	workers []*processes.Child
 	conn    *queue.Conn
 	// broker is one for all coordinators: what one leaves waits for the next.
 	broker  *queue.Broker
@@ -44,7 +44,7 @@ func (c *cluster) open(ctx context.Context) (err error) {
 	}
 	url := c.Redis
 	if url == "" {
-		if c.redis, url, err = startRedis(c.dir); err != nil {
+		if c.redis, url, err = processes.Redis(c.dir); err != nil {
 			return err
 		}
 	}
@@ -78,10 +78,10 @@ func (c *cluster) hire(ctx context.Context, url, place string) error {
 		}
 		c.workers = append(c.workers, w)
 	}
-	return await(ctx, "the workers to begin", func() (bool, error) {
+	return processes.Await(ctx, "the workers to begin", func() (bool, error) {
 		live, err := c.broker.Workers(ctx)
 		for _, w := range c.workers {
-			err = errors.Join(err, w.ended())
+			err = errors.Join(err, w.Ended())
 		}
 		return len(live) == c.Processes, err
 	})
@@ -91,7 +91,7 @@ func (c *cluster) hire(ctx context.Context, url, place string) error {
 func (c *cluster) close() error {
 	var errs []error
 	for _, w := range c.workers {
-		errs = append(errs, w.stop())
+		errs = append(errs, w.Stop())
 	}
 	if c.store != nil && c.remove != nil {
 		errs = append(errs, c.remove(c.store))
@@ -100,33 +100,12 @@ func (c *cluster) close() error {
 		errs = append(errs, c.conn.Close())
 	}
 	if c.redis != nil {
-		c.redis.kill()
+		c.redis.Kill()
 	}
 	if c.dir != "" {
 		errs = append(errs, os.RemoveAll(c.dir))
 	}
 	return errors.Join(errs...)
-}
-
-// patience is how long a process may take to begin.
-const patience = 30 * time.Second
-
-// await asks until it is so.
-func await(ctx context.Context, what string, so func() (bool, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	again := time.NewTicker(20 * time.Millisecond)
-	defer again.Stop()
-	for {
-		if is, err := so(); is || err != nil {
-			return err
-		}
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for %s: %w", what, ctx.Err())
-		}
-	}
 }
 
 func newLeader(archive *storage.Archive, q coordinator.Queue, log *slog.Logger) (*coordinator.Coordinator, error) {

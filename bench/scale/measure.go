@@ -129,7 +129,7 @@ func (m *windowMeter) windows() []Window {
 		took := m.queue.times(a.round, b.round)
 		out = append(out, Window{
 			Through: b.round, MedianMS: quantile(took, 0.5), P95MS: quantile(took, 0.95),
-			HeapBytes: b.heap, HeapObjects: b.objects, Resident: b.used.coordinator.rss,
+			HeapBytes: b.heap, HeapObjects: b.objects, Resident: b.used.coordinator.Resident,
 			StoreOperations: float64(b.operations-a.operations) / n, QueueCalls: float64(b.calls-a.calls) / n,
 			Milliseconds: b.used.since(a.used, n/1000),
 		})
@@ -161,5 +161,5 @@ func (c *cluster) idle(ctx context.Context) (*Idle, error) {
 	}
 	after := c.snapshot()
 	took := after.at.Sub(before.at).Seconds()
-	return &Idle{Seconds: took, Percent: after.since(before, took/100), WorkersResident: after.workers.rss}, ctx.Err()
+	return &Idle{Seconds: took, Percent: after.since(before, took/100), WorkersResident: after.workers.Resident}, ctx.Err()
 }

@@ -4,29 +4,25 @@ import (
 	"os"
 	"runtime"
 	"time"
-)
 
-// usage is what a process has used so far; zero where the system does not tell.
-type usage struct {
-	cpu time.Duration
-	rss int64 // bytes
-}
+	"coalmine/bench/processes"
+)
 
 // snapshot is what all processes have used up to a moment.
 type snapshot struct {
 	at                          time.Time
-	coordinator, workers, redis usage
+	coordinator, workers, redis processes.Usage
 }
 
 func (c *cluster) snapshot() snapshot {
-	s := snapshot{at: time.Now(), coordinator: usageOf(os.Getpid())}
+	s := snapshot{at: time.Now(), coordinator: processes.UsageOf(os.Getpid())}
 	for _, w := range c.workers {
-		u := usageOf(w.cmd.Process.Pid)
-		s.workers.cpu += u.cpu
-		s.workers.rss += u.rss
+		u := w.Usage()
+		s.workers.CPU += u.CPU
+		s.workers.Resident += u.Resident
 	}
 	if c.redis != nil {
-		s.redis = usageOf(c.redis.cmd.Process.Pid)
+		s.redis = c.redis.Usage()
 	}
 	return s
 }
@@ -41,9 +37,9 @@ type CPU struct {
 // since is the processor time since an earlier snapshot, in seconds divided by per.
 func (s snapshot) since(before snapshot, per float64) CPU {
 	return CPU{
-		Coordinator: (s.coordinator.cpu - before.coordinator.cpu).Seconds() / per,
-		Workers:     (s.workers.cpu - before.workers.cpu).Seconds() / per,
-		Redis:       (s.redis.cpu - before.redis.cpu).Seconds() / per,
+		Coordinator: (s.coordinator.CPU - before.coordinator.CPU).Seconds() / per,
+		Workers:     (s.workers.CPU - before.workers.CPU).Seconds() / per,
+		Redis:       (s.redis.CPU - before.redis.CPU).Seconds() / per,
 	}
 }
 

@@ -1,5 +1,0 @@
-//go:build !linux
-
-package scale
-
-func usageOf(int) usage { return usage{} }

@@ -1,0 +1,265 @@
+// Package submit measures what a large grid costs before anything of it is computed: the
+// command that submits it, the coordinator that takes it up, and the list of runs.
+//
+// Everything is what a cluster has, in processes of their own, but for workers: Redis, a
+// coordinator with its API, and the command, on a store in a directory. The program may be
+// another build of coalmine, to compare the two.
+package submit
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"coalmine/bench/processes"
+)
+
+// Options say what is submitted.
+type Options struct {
+	// Program is the path of coalmine.
+	Program string
+	// File is an experiment file; "" stands for a grid of Cells seeds, no two of which
+	// have any task in common but to import the text.
+	File  string
+	Cells int
+	// Lists is how often the list of runs is asked for.
+	Lists int
+	// Note is told what begins.
+	Note func(format string, args ...any)
+}
+
+// Result is what was measured.
+type Result struct {
+	Cells int `json:"cells"`
+	Nodes int `json:"nodes"` // tasks of the run, as the coordinator counts them
+	// Submit is the command, until it ends.
+	Submit Process `json:"submit"`
+	// Coordinator is the process of the coordinator, from its start until the run has
+	// tasks that could run, which is so long after the command ended. IdleBytes is what it
+	// held before.
+	Coordinator Process `json:"coordinator"`
+	IdleBytes   int64   `json:"coordinator_idle_bytes"`
+	TakenUp     float64 `json:"taken_up_seconds"`
+	// Lists are answers with the run while it waits for workers, EndedLists after it was
+	// cancelled.
+	Lists      Lists `json:"lists"`
+	EndedLists Lists `json:"ended_lists"`
+}
+
+// Process is what a process has used. What a system does not tell is 0.
+type Process struct {
+	Seconds       float64 `json:"seconds"`
+	CPUSeconds    float64 `json:"cpu_seconds"`
+	ResidentBytes int64   `json:"resident_bytes,omitempty"`
+	PeakBytes     int64   `json:"peak_bytes"`
+}
+
+func newProcess(took time.Duration, u processes.Usage) Process {
+	return Process{Seconds: took.Seconds(), CPUSeconds: u.CPU.Seconds(), ResidentBytes: u.Resident, PeakBytes: u.Peak}
+}
+
+// Lists are answers to GET /runs, in milliseconds.
+type Lists struct {
+	FirstMS  float64 `json:"first_ms"`
+	MedianMS float64 `json:"median_ms"`
+	Bytes    int     `json:"bytes"`
+}
+
+// Run measures. It leaves nothing behind, even after an error.
+func Run(ctx context.Context, o Options) (*Result, error) {
+	dir, err := os.MkdirTemp("", "coalmine-bench-")
+	if err != nil {
+		return nil, err
+	}
+	c := &cluster{Options: o, dir: dir}
+	r, err := c.measure(ctx)
+	return r, errors.Join(err, c.close())
+}
+
+// cluster is the processes of a measurement.
+type cluster struct {
+	Options
+	dir, redisURL, api string
+	redis, server      *processes.Child
+	started            time.Time
+}
+
+func (c *cluster) measure(ctx context.Context) (*Result, error) {
+	if err := c.start(ctx); err != nil {
+		return nil, err
+	}
+	r := &Result{IdleBytes: c.server.Usage().Resident}
+	if err := c.submit(ctx, r); err != nil {
+		return nil, err
+	}
+	if err := c.takeUp(ctx, r); err != nil {
+		return nil, err
+	}
+	var err error
+	if r.Lists, err = c.lists(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.cancel(ctx); err != nil {
+		return nil, err
+	}
+	r.EndedLists, err = c.lists(ctx)
+	return r, err
+}
+
+// start starts Redis and the coordinator.
+func (c *cluster) start(ctx context.Context) (err error) {
+	if c.redis, c.redisURL, err = processes.Redis(c.dir); err != nil {
+		return err
+	}
+	addr, err := processes.FreeAddress()
+	if err != nil {
+		return err
+	}
+	c.api, c.started = "http://"+addr+"/api/v1/runs", time.Now()
+	if c.server, err = processes.Start(c.command("serve", "--listen", addr)); err != nil {
+		return err
+	}
+	return processes.Await(ctx, "the coordinator to begin", func() (bool, error) {
+		_, err := c.list(ctx)
+		return err == nil, c.server.Ended()
+	})
+}
+
+func (c *cluster) command(args ...string) *exec.Cmd {
+	cmd := exec.Command(c.Program, args...)
+	cmd.Env = append(os.Environ(), "COALMINE_REDIS_URL="+c.redisURL, "COALMINE_STORE_URL="+filepath.Join(c.dir, "store"))
+	return cmd
+}
+
+// perform runs a command to its end.
+func (c *cluster) perform(ctx context.Context, args ...string) (Process, error) {
+	begun := time.Now()
+	child, err := processes.Start(c.command(args...))
+	if err != nil {
+		return Process{}, err
+	}
+	select {
+	case <-child.Done():
+	case <-ctx.Done():
+		child.Kill()
+		return Process{}, ctx.Err()
+	}
+	return newProcess(time.Since(begun), child.Usage()), child.Ended()
+}
+
+func (c *cluster) submit(ctx context.Context, r *Result) error {
+	file := c.File
+	if file == "" {
+		var err error
+		if file, err = writeGrid(c.dir, c.Cells); err != nil {
+			return err
+		}
+	}
+	c.Note("submitting")
+	var err error
+	r.Submit, err = c.perform(ctx, "submit", file)
+	return err
+}
+
+// takeUp waits until the coordinator has taken the run up.
+func (c *cluster) takeUp(ctx context.Context, r *Result) error {
+	c.Note("waiting for the coordinator to take it up")
+	submitted := time.Now()
+	err := processes.AwaitLong(ctx, "the coordinator to take the run up", func() (bool, error) {
+		run, err := c.run(ctx)
+		if err != nil {
+			return false, errors.Join(err, c.server.Ended())
+		}
+		r.Cells, r.Nodes = len(run.Cells), run.Nodes.Total
+		return run.State == "running" && run.Nodes.Ready > 0, nil
+	})
+	r.TakenUp = time.Since(submitted).Seconds()
+	r.Coordinator = newProcess(time.Since(c.started), c.server.Usage())
+	return err
+}
+
+func (c *cluster) cancel(ctx context.Context) error {
+	if _, err := c.perform(ctx, "cancel", "latest"); err != nil {
+		return err
+	}
+	return processes.Await(ctx, "the run to be cancelled", func() (bool, error) {
+		run, err := c.run(ctx)
+		return run.State == "cancelled", err
+	})
+}
+
+// shownRun is what the list says of a run.
+type shownRun struct {
+	State string            `json:"state"`
+	Cells []json.RawMessage `json:"cells"`
+	Nodes struct{ Total, Ready int }
+}
+
+func (c *cluster) run(ctx context.Context) (shownRun, error) {
+	data, err := c.list(ctx)
+	if err != nil {
+		return shownRun{}, err
+	}
+	var answer struct{ Runs []shownRun }
+	if err := json.Unmarshal(data, &answer); err != nil {
+		return shownRun{}, err
+	}
+	if len(answer.Runs) != 1 {
+		return shownRun{}, fmt.Errorf("%d runs, expected the one that was submitted", len(answer.Runs))
+	}
+	return answer.Runs[0], nil
+}
+
+// list asks for the list of runs.
+func (c *cluster) list(ctx context.Context) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.api, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(answer.Body)
+	err = errors.Join(err, answer.Body.Close())
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("GET %s: %s: %s", c.api, answer.Status, bytes.TrimSpace(data))
+	}
+	return data, err
+}
+
+// lists times the list of runs.
+func (c *cluster) lists(ctx context.Context) (Lists, error) {
+	var l Lists
+	times := make([]float64, max(1, c.Lists))
+	for i := range times {
+		begun := time.Now()
+		data, err := c.list(ctx)
+		if err != nil {
+			return Lists{}, err
+		}
+		times[i], l.Bytes = float64(time.Since(begun).Microseconds())/1000, len(data)
+	}
+	l.FirstMS = times[0]
+	slices.Sort(times)
+	l.MedianMS = times[len(times)/2]
+	return l, nil
+}
+
+func (c *cluster) close() error {
+	for _, child := range []*processes.Child{c.server, c.redis} {
+		if child != nil {
+			child.Kill()
+		}
+	}
+	return os.RemoveAll(c.dir)
+}
