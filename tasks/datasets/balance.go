@@ -80,7 +80,7 @@ func runBalance(ctx context.Context, t *tasks.Task) error {
 	if len(members) == 0 {
 		return tasks.Permanent(fmt.Errorf("no balanced user is left to train: users of %d words can be cut from %d of %d users, and %d are held out; lower users.words or held_out_users", p.Words, usersLeft, index.Counts().Users, len(out)))
 	}
-	metrics := newBalanceMetrics(index.Counts(), usersLeft, members, out)
+	metrics := newBalanceMetrics(index.Counts(), usersLeft, countUsers(members), countUsers(out))
 	if err := t.Put(ctx, PopulationIndexBlob, index.WithExtents(members).encode()); err != nil {
 		return err
 	}
@@ -150,14 +150,16 @@ func split(all []Extent, held []bool) (members, out []Extent) {
 	return members, out
 }
 
-func newBalanceMetrics(part Counts, users int, members, out []Extent) BalanceMetrics {
-	m := BalanceMetrics{DroppedUsers: part.Users - users}
-	for _, e := range members {
-		m.Balanced.addUser(e.Examples, e.Words)
+// countUsers sums up balanced users.
+func countUsers(users []Extent) (c Counts) {
+	for _, e := range users {
+		c.addUser(e.Examples, e.Words)
 	}
-	for _, e := range out {
-		m.HeldOut.addUser(e.Examples, e.Words)
-	}
+	return c
+}
+
+func newBalanceMetrics(part Counts, users int, members, out Counts) BalanceMetrics {
+	m := BalanceMetrics{DroppedUsers: part.Users - users, Balanced: members, HeldOut: out}
 	m.DiscardedExamples = part.Examples - m.Balanced.Examples - m.HeldOut.Examples
 	m.DiscardedWords = part.Words - m.Balanced.Words - m.HeldOut.Words
 	return m

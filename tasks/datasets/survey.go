@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -308,12 +309,20 @@ type recipeSurvey struct {
 	text   *readText
 	coins  *partCoins
 	counts [len(allParts)]Counts
-	users  []surveyedUser
+	*recipeMemory
+}
+
+// recipeMemory is what a recipe remembers of what it has seen of the source.
+type recipeMemory struct {
+	users []surveyedUser
 	// held are the occurrences of words outside of the training part, which is the larger
 	// one mostly, by word number.
 	held     []int32
 	balanced []balancedUser
 }
+
+// memories are used again: a survey of many recipes would make as much garbage for each.
+var memories = sync.Pool{New: func() any { return new(recipeMemory) }}
 
 // surveyedUser is one user of the source.
 type surveyedUser struct {
@@ -329,11 +338,25 @@ func newRecipeSurvey(r Recipe, t *readText) *recipeSurvey {
 	return &recipeSurvey{recipe: r, text: t}
 }
 
-// add follows a block of examples.
-func (r *recipeSurvey) add(b *block) {
-	if r.coins == nil {
+// begin makes the recipe ready to see the source, unless it has begun.
+func (r *recipeSurvey) begin() {
+	if r.recipeMemory == nil {
+		r.recipeMemory = memories.Get().(*recipeMemory)
 		r.coins = newPartCoins(r.recipe.Seed, r.recipe.TestFraction, r.recipe.ValidationFraction)
 	}
+}
+
+// forget gives up what the recipe remembers.
+func (r *recipeSurvey) forget() {
+	m := r.recipeMemory
+	m.users, m.held, m.balanced = m.users[:0], m.held[:0], m.balanced[:0]
+	memories.Put(m)
+	r.recipeMemory, r.coins = nil, nil
+}
+
+// add follows a block of examples.
+func (r *recipeSurvey) add(b *block) {
+	r.begin()
 	r.users, r.held = resized(r.users, b.knownUsers), resized(r.held, b.knownWords)
 	for first := 0; first < len(b.users); {
 		first = r.addUser(b, first)
@@ -383,9 +406,9 @@ func hold(held []int32, words []uint32) {
 
 // facts are those of a recipe that has seen the whole source. It forgets what it has seen.
 func (r *recipeSurvey) facts() Facts {
-	f := Facts{Source: r.text.source(), Parts: r.parts(), Balance: r.balance()}
-	r.coins, r.users, r.held, r.balanced = nil, nil, nil, nil
-	return f
+	r.begin() // the source may have been empty
+	defer r.forget()
+	return Facts{Source: r.text.source(), Parts: r.parts(), Balance: r.balance()}
 }
 
 func (r *recipeSurvey) parts() EncodeMetrics {
@@ -440,14 +463,19 @@ func (r *recipeSurvey) balance() BalanceMetrics {
 	if r.recipe.HeldOutUsers > 0 {
 		slices.SortStableFunc(r.balanced, func(a, b balancedUser) int { return cmp.Compare(a.user, b.user) })
 	}
-	all, whole, users := make([]Extent, len(r.balanced)), make([]bool, len(r.users)), 0
+	held, whole := heldOut(r.recipe.Seed, len(r.balanced), r.recipe.HeldOutUsers), make([]bool, len(r.users))
+	var users int
+	var members, out Counts
 	for i, b := range r.balanced {
-		all[i] = Extent{Examples: int(b.examples), Words: int(b.words)}
+		counts := &members
+		if held[i] {
+			counts = &out
+		}
+		counts.addUser(int(b.examples), int(b.words))
 		if !whole[b.user] {
 			whole[b.user] = true
 			users++
 		}
 	}
-	members, out := split(all, heldOut(r.recipe.Seed, len(all), r.recipe.HeldOutUsers))
 	return newBalanceMetrics(r.counts[train], users, members, out)
 }

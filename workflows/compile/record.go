@@ -28,6 +28,11 @@ func Sources(run *runs.Run) ([]storage.Digest, error) {
 	if err != nil {
 		return nil, err
 	}
+	return SpecSources(spec)
+}
+
+// SpecSources does so for an experiment.
+func SpecSources(spec *experiment.Spec) ([]storage.Digest, error) {
 	var sources []storage.Digest
 	seen := map[storage.Digest]bool{}
 	for i := range spec.Cells {

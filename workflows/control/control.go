@@ -180,7 +180,8 @@ func (l *Local) PutSource(ctx context.Context, body io.ReadSeeker) (storage.Dige
 
 // Submit implements API.
 func (l *Local) Submit(ctx context.Context, spec runs.Spec, fresh bool) (Submitted, error) {
-	if err := l.check(ctx, &spec); err != nil {
+	data, err := l.check(ctx, &spec)
+	if err != nil {
 		return Submitted{}, err
 	}
 	run, continued, err := l.runs.Submit(ctx, spec, person(), fresh)
@@ -188,53 +189,54 @@ func (l *Local) Submit(ctx context.Context, spec runs.Spec, fresh bool) (Submitt
 		return Submitted{}, err
 	}
 	l.nudge(ctx)
-	if err := l.checkSources(ctx, &spec); err != nil {
+	if err := l.checkSources(ctx, data); err != nil {
 		return Submitted{}, fmt.Errorf("run %s is recorded, but its data has just been collected: %w; the same command again uploads it and goes on", run.ID, err)
 	}
 	return Submitted{run.ID, continued}, nil
 }
 
 // check makes sure that a spec compiles and that its sources are there, so that
-// no run is recorded that cannot begin.
-func (l *Local) check(ctx context.Context, spec *runs.Spec) error {
+// no run is recorded that cannot begin. It returns the sources.
+func (l *Local) check(ctx context.Context, spec *runs.Spec) ([]storage.Digest, error) {
 	select {
 	case l.checking <- struct{}{}:
 		defer func() { <-l.checking }()
 	case <-ctx.Done():
-		return ctx.Err()
+		return nil, ctx.Err()
 	}
-	if err := checkRecord(spec); err != nil {
-		return err
+	e, err := checkRecord(spec)
+	if err != nil {
+		return nil, err
 	}
-	return l.checkSources(ctx, spec)
+	data, err := compile.SpecSources(e)
+	if err != nil {
+		return nil, fmt.Errorf("submission %w: %w", ErrInput, err)
+	}
+	return data, l.checkSources(ctx, data)
 }
 
 // checkRecord holds a record to what makes a file one that can be run. Whoever sent it may
 // have made it up.
-func checkRecord(spec *runs.Spec) error {
+func checkRecord(spec *runs.Spec) (*experiment.Spec, error) {
 	e, err := experiment.ReadSpec(spec.Experiment)
 	if err != nil {
-		return fmt.Errorf("submission %w: %w", ErrExperiment, err)
+		return nil, fmt.Errorf("submission %w: %w", ErrExperiment, err)
 	}
 	if e.Digest() != spec.Digest || e.Name != spec.Name {
-		return fmt.Errorf("submission %w: its digest or name is not that of its experiment", ErrInput)
+		return nil, fmt.Errorf("submission %w: its digest or name is not that of its experiment", ErrInput)
 	}
 	if err := e.Check(); err != nil {
-		return fmt.Errorf("submission %w: %w", ErrExperiment, err)
+		return nil, fmt.Errorf("submission %w: %w", ErrExperiment, err)
 	}
 	if err := compile.Check(e); err != nil {
-		return fmt.Errorf("submission %w: %w", ErrExperiment, err)
+		return nil, fmt.Errorf("submission %w: %w", ErrExperiment, err)
 	}
-	return nil
+	return e, nil
 }
 
-// checkSources makes sure that the sources of a spec are there. It is asked
+// checkSources makes sure that the sources of a run are there. It is asked
 // before the run is recorded, and after: from then on they are not collected.
-func (l *Local) checkSources(ctx context.Context, spec *runs.Spec) error {
-	digests, err := compile.Sources(&runs.Run{Spec: *spec})
-	if err != nil {
-		return fmt.Errorf("submission %w: %w", ErrInput, err)
-	}
+func (l *Local) checkSources(ctx context.Context, digests []storage.Digest) error {
 	for _, digest := range digests {
 		there, err := l.archive.HasSource(ctx, digest)
 		if err != nil {

@@ -210,5 +210,6 @@ func (s *Submission) warn() {
 
 // Record is the run record of the submission.
 func (s *Submission) Record() runs.Spec {
-	return runs.Spec{Name: s.Spec.Name, Digest: s.Spec.Digest(), Experiment: s.Spec.Canonical()}
+	canonical := s.Spec.Canonical()
+	return runs.Spec{Name: s.Spec.Name, Digest: storage.DigestOf(canonical), Experiment: canonical}
 }
