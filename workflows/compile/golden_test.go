@@ -132,8 +132,11 @@ func identities(t *testing.T, spec *experiment.Spec) []byte {
 	for i := range spec.Cells {
 		fmt.Fprintf(&out, "cell %s %s\n", spec.Cells[i].Name, spec.Cells[i].Experiment.Digest())
 	}
-	keys := map[string][]storage.Key{}
+	keys, known := map[string][]storage.Key{}, compile.Registry()
 	for key, n := range p.Nodes {
+		if !known.Knows(n.Spec) {
+			t.Errorf("no worker knows the kind %s of %s: add it to those of its package", n.Kind, n.Label)
+		}
 		kind := fmt.Sprintf("%s@%d", n.Kind, n.Version)
 		keys[kind] = append(keys[kind], key)
 	}

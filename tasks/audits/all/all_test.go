@@ -1,0 +1,121 @@
+package all
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"coalmine/tasks/audits"
+)
+
+// A folder beside this one that describes an audit stands in the list.
+func TestEveryFolderOfAnAuditIsInTheList(t *testing.T) {
+	t.Parallel()
+	list, err := os.ReadFile("all.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("../*/*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no audits: %v", err)
+	}
+	described := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), "\nvar Audit = audits.Description{") {
+			continue
+		}
+		described++
+		if folder := filepath.Base(filepath.Dir(file)); !strings.Contains(string(list), "\t"+folder+".Audit,") {
+			t.Errorf("the audit of package %s is not in the list of all.go", folder)
+		}
+	}
+	if described != len(Audits()) {
+		t.Errorf("%d folders describe an audit, %d are in the list; describe each as var Audit", described, len(Audits()))
+	}
+}
+
+// What the types do not ask for.
+func TestDescriptionsAreComplete(t *testing.T) {
+	t.Parallel()
+	for _, d := range Audits() {
+		t.Run(d.Name, func(t *testing.T) {
+			t.Parallel()
+			verdict := d.Verdict()
+			if n := len(verdict.Texts()); n != len(d.Columns) {
+				t.Errorf("a verdict has %d texts for %d columns", n, len(d.Columns))
+			}
+			if len(d.Columns) > 0 && d.Legend == "" {
+				t.Error("has columns, and no Legend that explains them")
+			}
+			if (d.New == nil) == (d.Derive == nil) {
+				t.Error("expected one of New, for what an experiment asks for, and Derive, for what follows")
+			}
+			if d.New != nil && len(d.Kinds) == 0 {
+				t.Error("is asked for, and no kind of task measures it")
+			}
+			_, lists := verdict.(audits.Lister)
+			if says := d.OutcomesBlob != "" || lists; says != (d.Outcome != nil) {
+				t.Errorf("has an Outcome: %v; an OutcomesBlob, or canaries of its own: %v", d.Outcome != nil, says)
+			}
+			for _, c := range d.Curves {
+				if c.Figure == "" || c.Name == "" || c.Metric == "" || c.Most == nil {
+					t.Errorf("curve %+v lacks something", c)
+				}
+			}
+		})
+	}
+}
+
+// Columns of CSV and Parquet have names of their own in both tables, that of the cells and
+// that of the canaries.
+func TestColumnsHaveNamesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	cells, canaries := []string{}, []string{}
+	for _, d := range Audits() {
+		cells = append(cells, columns(t, d.Name, d.Verdict().Row())...)
+		if d.Outcome != nil {
+			canaries = append(canaries, columns(t, d.Name, d.Outcome().Row())...)
+		}
+	}
+	for _, names := range [][]string{cells, canaries} {
+		slices.Sort(names)
+		if unique := slices.Compact(slices.Clone(names)); len(unique) != len(names) {
+			t.Errorf("a name is there twice: %q", names)
+		}
+	}
+}
+
+func columns(t *testing.T, audit string, row any) []string {
+	t.Helper()
+	var names []string
+	for _, f := range reflect.VisibleFields(reflect.TypeOf(row)) {
+		name, _, _ := strings.Cut(f.Tag.Get("parquet"), ",")
+		if name == "" {
+			t.Errorf("%s: the field %s of its row has no parquet tag", audit, f.Name)
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+// docs/method.md says what each audit measures, under a heading of its name.
+func TestTheMethodOfEveryAuditIsWrittenDown(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../docs/method.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.ToLower(strings.ReplaceAll(string(page), "-", " "))
+	for _, d := range Audits() {
+		if d.New != nil && !strings.Contains(text, "\n## "+strings.ReplaceAll(d.Name, "_", " ")) {
+			t.Errorf("docs/method.md has no section about %s", d.Name)
+		}
+	}
+}
