@@ -21,7 +21,7 @@
 // docs/extending.md.
 //
 // An audit of the canaries of the canaries block says something of each of them. Its
-// Outcome stands with the canary, beside those of other audits; ReadParts and Lowest
+// Outcome stands with the canary, beside those of other audits; ReadParts and Count
 // join what several tasks have found. An audit with canaries of its own puts them into
 // the population as a Planter, and lists them as a Lister.
 package audits
