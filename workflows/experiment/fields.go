@@ -79,13 +79,13 @@ func readTags(in reflect.Type, f reflect.StructField) field {
 	return out
 }
 
-// wordsOf are the words that a field may be: its type lists them where they are
-// the kinds of a registry, else its tag does.
+// wordsOf are the words that a field may be, which its type lists; none for other
+// fields.
 func wordsOf(f reflect.StructField) []string {
-	if registered, ok := reflect.Zero(f.Type).Interface().(interface{ Choices() []string }); ok {
-		return registered.Choices()
+	if listed, ok := reflect.Zero(f.Type).Interface().(interface{ Choices() []string }); ok {
+		return listed.Choices()
 	}
-	return strings.Fields(f.Tag.Get("oneof"))
+	return nil
 }
 
 // in is the value of the field in its block, which can be set.

@@ -15,15 +15,15 @@ import (
 //	default   its value where the file gives none
 //	required  "true": every cell must have it
 //	range     the interval of its values, such as "(0,1]"
-//	oneof     the words that it may be, where its type does not list them
 //	when      another field's value that it belongs to: "algorithm=fedavg", or with
 //	          a path where the field stands in another block
 //	unit      what it counts
 //	source    where its default or definition comes from
 //	also      words that people try instead, for suggestions
 //
-// Fields of a type with Choices have the words of a registry in place of oneof, and
-// Methods and Gates stand for the fields that the audits add (package all).
+// A field of a type with Choices may have the words that these list: no tag repeats the
+// words of a registry. Methods and Gates stand for the fields that the audits add (package
+// all).
 
 // Experiment is one cell, fully resolved.
 type Experiment struct {
