@@ -19,7 +19,7 @@ as_root() {
 	fi
 }
 
-redis() {
+queue_server() {
 	if [ -n "${COALMINE_REDIS_SERVER:-}" ] || [ -x "$tools/redis-server" ] || command -v redis-server >/dev/null; then
 		return
 	fi
@@ -33,7 +33,7 @@ redis() {
 	fi
 }
 
-versitygw() {
+s3_server() {
 	if [ -n "${COALMINE_VERSITYGW:-}" ] || [ -x "$tools/versitygw" ] || command -v versitygw >/dev/null; then
 		return
 	fi
@@ -57,6 +57,6 @@ numpy() {
 	fi
 }
 
-redis
-versitygw
+queue_server
+s3_server
 numpy
