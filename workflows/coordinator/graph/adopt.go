@@ -47,21 +47,25 @@ func (g *Graph) markFailedCells(r *Run) {
 	}
 }
 
-// Adopt takes up a run's plan: its nodes are merged into those that are there.
+// Adopt takes up a run's plan: its nodes are merged into those that are there. The plan
+// itself may have hundreds of thousands of them, and is let go but for its cells and chains.
 func (g *Graph) Adopt(r *Run, p *plan.Plan) {
-	r.Plan = p
+	rest := *p
+	rest.Nodes = nil
+	r.Plan, r.Nodes = &rest, make([]*Node, 0, len(p.Nodes))
 	for _, key := range plan.SortedKeys(p.Nodes) {
 		if n := g.nodes[key]; n != nil {
 			n.plans++
-			continue
+		} else {
+			g.nodes[key] = newNode(p.Nodes[key])
 		}
-		g.nodes[key] = newNode(p.Nodes[key])
+		r.Nodes = append(r.Nodes, g.nodes[key])
 	}
 	for _, recipe := range plan.SortedKeys(p.Chains) {
 		g.adoptChain(r, p.Chains[recipe])
 	}
-	for _, key := range plan.SortedKeys(p.Nodes) {
-		g.linkNode(g.nodes[key])
+	for _, n := range r.Nodes {
+		g.linkNode(n)
 	}
 	for _, recipe := range plan.SortedKeys(p.Chains) {
 		g.linkChain(g.chains[recipe])
@@ -79,7 +83,7 @@ func (g *Graph) Adopt(r *Run, p *plan.Plan) {
 }
 
 func newNode(p *plan.Node) *Node {
-	n := &Node{planned: p, plans: 1}
+	n := &Node{unlinked: p.Needs, plans: 1}
 	n.Task = &Task{Key: p.Key, Label: p.Label, Spec: p.Spec, Node: n, Rank: math.MaxInt}
 	return n
 }
@@ -98,15 +102,14 @@ func (g *Graph) adoptChain(r *Run, p *plan.Chain) {
 
 // linkNode connects a new node with what it needs, once.
 func (g *Graph) linkNode(n *Node) {
-	if n.Needs != nil {
-		return
-	}
-	for _, ref := range n.planned.Needs {
+	n.Needs = slices.Grow(n.Needs, len(n.unlinked))
+	for _, ref := range n.unlinked {
 		d := g.resolve(ref)
 		n.Needs = append(n.Needs, d)
 		ds := d.dependents()
 		ds.nodes = append(ds.nodes, n)
 	}
+	n.unlinked = nil
 }
 
 // linkChain connects a new chain with what its tasks read, once.
@@ -163,14 +166,13 @@ func (g *Graph) Release(r *Run) {
 	if !r.Live() {
 		return
 	}
-	p := r.Plan
-	r.Plan, r.Cells = nil, nil
+	p, nodes := r.Plan, r.Nodes
+	r.Plan, r.Nodes, r.Cells = nil, nil, nil
 	gone := make(map[*Node]bool)
-	for _, key := range plan.SortedKeys(p.Nodes) {
-		n := g.nodes[key]
+	for _, n := range nodes {
 		if n.plans--; n.plans == 0 {
 			gone[n] = true
-			delete(g.nodes, key)
+			delete(g.nodes, n.Key)
 		}
 		n.forgetRun(r)
 	}

@@ -83,8 +83,9 @@ type Run struct {
 	ID string
 	// State is the fold of its log, with what is on its way to storage; see SetState.
 	State runs.State
-	// Plan is nil unless the run is live.
+	// Plan is nil unless the run is live. Its nodes are those of the graph.
 	Plan  *plan.Plan
+	Nodes []*Node // the standing ones of the plan, in the order of their keys
 	Cells []*Cell
 	// InFlight is the number of attempts in flight that are charged to it.
 	InFlight int
@@ -183,8 +184,8 @@ type Node struct {
 	Why   string
 	Needs []Dependency
 
-	planned *plan.Node
-	plans   int // the live runs that hold the node
+	unlinked []plan.Ref // what it needs, until it is linked
+	plans    int        // the live runs that hold the node
 }
 
 // Held reports whether some live run holds the node.
@@ -407,8 +408,8 @@ func (g *Graph) Tasks() iter.Seq[*Task] {
 // run wants them at the moment or not.
 func (g *Graph) TasksOf(r *Run) iter.Seq[*Task] {
 	return func(yield func(*Task) bool) {
-		for key := range r.Plan.Nodes {
-			if !yield(g.nodes[key].Task) {
+		for _, n := range r.Nodes {
+			if !yield(n.Task) {
 				return
 			}
 		}

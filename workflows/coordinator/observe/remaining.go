@@ -65,8 +65,8 @@ func median(ch *graph.Chain, kind string) (seconds float64, of int) {
 // there are some and none can be judged.
 func (v *View) nodesLeft(r *graph.Run) (left remainder, ok bool) {
 	open, known := 0, 0
-	for key := range r.Plan.Nodes {
-		x := v.Graph.Node(key).Task
+	for _, n := range r.Nodes {
+		x := n.Task
 		if x.State() == graph.Finished || !x.WantedBy(r) {
 			continue
 		}
