@@ -233,7 +233,7 @@ func TestAnAddedAuditsFieldsAreThoseOfTheFile(t *testing.T) {
 	for set, want := range map[string]string{
 		"audit.large_weights={threshold: 11}":                                     "audit.large_weights.threshold: is 11; expected a number",
 		"audit.large_weights={bound: 1}":                                          "did you mean audit.large_weights.threshold?",
-		"audit.large_weigths={}":                                                  "did you mean audit.large_weights?",
+		"audit.large_weight={}":                                                   "did you mean audit.large_weights?",
 		"audit={fail_if: {large_weights: 3}, utility: true, large_weights: null}": "limits what audit.large_weights measures, which is not there",
 		"training={algorithm: sgd, chunks: null}":                                 "counts weights after rounds, which sgd has not",
 	} {
