@@ -32,7 +32,9 @@ func (t *term) outcome(a *graph.Attempt, o attempts.Outcome) {
 		t.handedBack(a)
 	case attempts.StoreAway:
 		t.storeFailed(a, o)
-	default:
+	case attempts.Failed:
+		t.tryAgain(x, o)
+	default: // the word of a worker of another version
 		t.tryAgain(x, o)
 	}
 	if o.Result != attempts.StoreAway {

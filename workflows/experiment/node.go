@@ -182,6 +182,7 @@ func (n *node) describe() string {
 		return "a" + empty + " list"
 	case mappingNode:
 		return "a" + empty + " block of fields"
+	case scalarNode, brokenNode: // they are what their text says
 	}
 	switch {
 	case n.quoted:

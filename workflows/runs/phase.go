@@ -111,6 +111,8 @@ func (s *State) move(e Entry) {
 		s.forgetFailures(e.Keys)
 	case RemoveEntry:
 		s.Removed = true
+	case PauseEntry, ResumeEntry, CancelEntry: // they move the run, and nothing else
+	case Submitted, PinEntry, Prioritized, AttemptFailed, WorkerDied, WorkerBack, NodeFailed, Diverged: // no move has them
 	}
 	if len(m.to) > 0 {
 		s.enter(m.to[0], e.Time)

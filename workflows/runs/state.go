@@ -182,14 +182,25 @@ func (s *State) Apply(e Entry) {
 		s.pin(e)
 	case Prioritized:
 		s.Priority = e.Priority
-	case AttemptFailed, WorkerDied, NodeFailed, Diverged:
-		if e.Key != nil {
-			s.recordTrouble(*e.Key, e)
-		}
+	case AttemptFailed:
+		e.ofNode(s.recordTry)
+	case WorkerDied:
+		e.ofNode(s.recordDeath)
+	case NodeFailed:
+		e.ofNode(s.recordFailure)
+	case Diverged:
+		e.ofNode(s.recordDivergence)
 	case WorkerBack:
 		s.retractDeaths(e.Worker)
-	default:
+	case PauseEntry, ResumeEntry, CancelEntry, RetryEntry, RemoveEntry, Started, Rejected, Finished:
 		s.move(e)
+	}
+}
+
+// ofNode records the entry for the node that it names, if it names one.
+func (e Entry) ofNode(record func(storage.Key, Entry)) {
+	if e.Key != nil {
+		record(*e.Key, e)
 	}
 }
 
@@ -215,23 +226,24 @@ func (s *State) IsPinned() bool { return s.Pinned || len(s.PinnedCells) > 0 }
 // Pins reports whether a cell is pinned, by itself or with the run.
 func (s *State) Pins(cell string) bool { return s.Pinned || slices.Contains(s.PinnedCells, cell) }
 
-func (s *State) recordTrouble(key storage.Key, e Entry) {
-	switch e.Kind {
-	case NodeFailed:
-		set(&s.Failures, key, Failure{e.Label, e.Error, e.Attempts, e.Cells, e.Time, s.Troubles[key].Deaths})
-		delete(s.Troubles, key)
-	case Diverged:
-		set(&s.Divergences, key, e.Error)
-	case AttemptFailed:
-		t := s.Troubles[key]
-		t.Tries, t.LastError = t.Tries+1, e.Error
-		set(&s.Troubles, key, t)
-	case WorkerDied:
-		t := s.Troubles[key]
-		t.Deaths = append(slices.Clone(t.Deaths), Death{e.Worker, e.Attempts, e.MemoryBytes, e.MemoryLimitBytes})
-		set(&s.Troubles, key, t)
-	}
+func (s *State) recordTry(key storage.Key, e Entry) {
+	t := s.Troubles[key]
+	t.Tries, t.LastError = t.Tries+1, e.Error
+	set(&s.Troubles, key, t)
 }
+
+func (s *State) recordDeath(key storage.Key, e Entry) {
+	t := s.Troubles[key]
+	t.Deaths = append(slices.Clone(t.Deaths), Death{e.Worker, e.Attempts, e.MemoryBytes, e.MemoryLimitBytes})
+	set(&s.Troubles, key, t)
+}
+
+func (s *State) recordFailure(key storage.Key, e Entry) {
+	set(&s.Failures, key, Failure{e.Label, e.Error, e.Attempts, e.Cells, e.Time, s.Troubles[key].Deaths})
+	delete(s.Troubles, key)
+}
+
+func (s *State) recordDivergence(key storage.Key, e Entry) { set(&s.Divergences, key, e.Error) }
 
 // retractDeaths takes back the deaths of a worker that lives after all.
 func (s *State) retractDeaths(worker string) {

@@ -84,6 +84,7 @@ func (g *Graph) wantNode(n *Node, r *Run, rank int) {
 			g.offer(n.Task)
 		}
 		g.readyIfPossible(n)
+	case Checking, Available: // it is known soon, or needs nothing
 	}
 }
 

@@ -109,7 +109,7 @@ func (v *View) countNodes(n *status.Counts, r *graph.Run) {
 			n.Running++
 		case graph.Ready:
 			n.Ready++
-		default:
+		case graph.Idle, graph.Parked, graph.Pausing:
 			n.Waiting++
 		}
 	}

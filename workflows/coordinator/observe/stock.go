@@ -38,6 +38,7 @@ func taskState(x *graph.Task) string {
 			return Running
 		}
 		return Queued
+	case graph.Finished:
 	}
 	return ""
 }
