@@ -32,7 +32,7 @@ RACE := ./workers ./dashboards ./storage/... ./cmd/coalmine \
 	./internal/testserver/... ./internal/tracing
 race:
 	scripts/setup.sh
-	go test $(TAGS) -race -timeout 10m $(RACE)
+	go test $(TAGS) -race -timeout 30m $(RACE)
 
 # Kills, cuts and corrupts parts of small clusters by seeded schedules: SEEDS of
 # them, from the seed FIRST on, two at a time; about five seconds each.

@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"coalmine/internal/race"
 )
 
 // The programs in docs/ recompute in Python what a run has printed, from what a
@@ -115,6 +117,9 @@ func allModels() string {
 
 func TestAnExportedModelGivesTheNumbersOfTheResultsElsewhere(t *testing.T) {
 	t.Parallel()
+	if race.Enabled {
+		t.Skip("24 trainings are arithmetic that takes minutes under the race detector; other tests race the same goroutines")
+	}
 	home := smallRun(t, allModels())
 	dirs := exportCells(t, home)
 	if len(dirs) != 24 {

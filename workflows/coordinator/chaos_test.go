@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/race"
 	"coalmine/storage"
 	"coalmine/workflows/availability"
 	"coalmine/workflows/plan"
@@ -20,7 +21,16 @@ import (
 
 // worlds is how many seeds the chaos test tries. A failure prints its seed;
 // -run 'TestAnything.*/seed=17$' repeats it.
-var worlds = flag.Int("worlds", 30, "how many random worlds to try")
+var worlds = flag.Int("worlds", someWorlds(), "how many random worlds to try")
+
+// someWorlds are fewer under the race detector: a world is a single goroutine nearly all
+// of the time.
+func someWorlds() int {
+	if race.Enabled {
+		return 4
+	}
+	return 30
+}
 
 // checkTruth compares what storage holds with a plain evaluation of the plans.
 func (w *world) checkTruth(names ...string) {
