@@ -53,3 +53,21 @@ func PutJSON(ctx context.Context, t *tasks.Task, name string, v any) error {
 	}
 	return t.Put(ctx, name, data)
 }
+
+// Blobs of a summary: a node that joins what an audit has found of all canaries of one
+// checkpoint.
+const (
+	VerdictBlob  = "verdict"  // a Verdict, as JSON
+	OutcomesBlob = "outcomes" // a JSON array with an Outcome for each canary
+)
+
+// PutSummary writes VerdictBlob and OutcomesBlob, and sets the metrics that a curve keeps.
+func PutSummary(ctx context.Context, t *tasks.Task, verdict, outcomes, metrics any) error {
+	if err := PutJSON(ctx, t, VerdictBlob, verdict); err != nil {
+		return err
+	}
+	if err := PutJSON(ctx, t, OutcomesBlob, outcomes); err != nil {
+		return err
+	}
+	return t.SetMetrics(metrics)
+}

@@ -33,7 +33,7 @@ func (t *term) outcome(a *graph.Attempt, o attempts.Outcome) {
 	case attempts.StoreAway:
 		t.storeFailed(a, o)
 	case attempts.Failed:
-		t.tryAgain(x, o)
+		fallthrough
 	default: // the word of a worker of another version
 		t.tryAgain(x, o)
 	}

@@ -162,7 +162,7 @@ func TestGoldenBytes(t *testing.T) {
 	var v Verdict
 	var outcomes []Outcome
 	var found []Extraction
-	if err := errors.Join(json.Unmarshal(summary.Blob(VerdictBlob), &v), json.Unmarshal(summary.Blob(OutcomesBlob), &outcomes), json.Unmarshal(beam.Blob(ExtractionsBlob), &found)); err != nil {
+	if err := errors.Join(json.Unmarshal(summary.Blob(audits.VerdictBlob), &v), json.Unmarshal(summary.Blob(audits.OutcomesBlob), &outcomes), json.Unmarshal(beam.Blob(ExtractionsBlob), &found)); err != nil {
 		t.Fatal(err)
 	}
 	if len(outcomes) != 2 || v.Of != 1 || v.Width != 3 || (v.Memorized == 1) != *outcomes[0].Found {

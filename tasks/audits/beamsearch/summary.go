@@ -20,14 +20,8 @@ type SummaryParams struct {
 
 // Summary joins what was found of all canaries of one checkpoint. Its inputs are the
 // parts, audits.PlacementsInput, and datasets.PartsInput for the words of tokens; its
-// blobs VerdictBlob and OutcomesBlob, its metrics Metrics.
+// blobs those of audits.PutSummary, its metrics Metrics.
 var Summary = tasks.Kind{Name: "audits/beam-search-summary", Version: 1, Class: tasks.Compute, Run: runSummary}
-
-// Blobs of Summary.
-const (
-	VerdictBlob  = "verdict"  // a Verdict, as JSON
-	OutcomesBlob = "outcomes" // a JSON array with an Outcome for each canary
-)
 
 // Metrics are what the curve keeps of a verdict.
 type Metrics struct {
@@ -62,13 +56,7 @@ func runSummary(ctx context.Context, t *tasks.Task) error {
 		return err
 	}
 	verdict := Verdict{Memorized: found.Memorized, Of: found.Of, Width: p.Width, Lowest: found.Lowest}
-	if err := audits.PutJSON(ctx, t, VerdictBlob, verdict); err != nil {
-		return err
-	}
-	if err := audits.PutJSON(ctx, t, OutcomesBlob, outcomes); err != nil {
-		return err
-	}
-	return t.SetMetrics(Metrics{found.Memorized})
+	return audits.PutSummary(ctx, t, verdict, outcomes, Metrics{found.Memorized})
 }
 
 // Outcome is what the search says of its canary, in the words of a vocabulary.

@@ -330,7 +330,7 @@ func TestGoldenBytes(t *testing.T) {
 	taskstest.Golden(t, summary)
 	var v Verdict
 	var outcomes []Outcome
-	if err := errors.Join(json.Unmarshal(summary.Blob(VerdictBlob), &v), json.Unmarshal(summary.Blob(OutcomesBlob), &outcomes)); err != nil {
+	if err := errors.Join(json.Unmarshal(summary.Blob(audits.VerdictBlob), &v), json.Unmarshal(summary.Blob(audits.OutcomesBlob), &outcomes)); err != nil {
 		t.Fatal(err)
 	}
 	if len(outcomes) != 2 || v.Of != 1 || v.References != 300 || (v.Memorized == 1) != *outcomes[0].Memorized {

@@ -17,15 +17,9 @@ type SummaryParams struct {
 }
 
 // Summary joins the ranks of all canaries of one checkpoint. Its inputs are the parts
-// and audits.PlacementsInput, its blobs VerdictBlob and OutcomesBlob, its metrics
+// and audits.PlacementsInput, its blobs those of audits.PutSummary, its metrics
 // Metrics.
 var Summary = tasks.Kind{Name: "audits/random-sampling-summary", Version: 1, Class: tasks.Compute, Run: runSummary}
-
-// Blobs of Summary.
-const (
-	VerdictBlob  = "verdict"  // a Verdict, as JSON
-	OutcomesBlob = "outcomes" // a JSON array with an Outcome for each canary
-)
 
 // Metrics are what the curve keeps of a verdict.
 type Metrics struct {
@@ -54,11 +48,5 @@ func runSummary(ctx context.Context, t *tasks.Task) error {
 		return err
 	}
 	verdict := Verdict{Memorized: found.Memorized, Of: found.Of, References: p.References, Lowest: found.Lowest}
-	if err := audits.PutJSON(ctx, t, VerdictBlob, verdict); err != nil {
-		return err
-	}
-	if err := audits.PutJSON(ctx, t, OutcomesBlob, outcomes); err != nil {
-		return err
-	}
-	return t.SetMetrics(Metrics{found.Memorized})
+	return audits.PutSummary(ctx, t, verdict, outcomes, Metrics{found.Memorized})
 }
