@@ -138,10 +138,12 @@ func (f Format) Has(rows Rows) error {
 }
 
 // writeJSON writes the whole outcome, one JSON object.
-func (v *view) writeJSON(w io.Writer) error {
+func (v *view) writeJSON(w io.Writer) error { return encodeJSON(w, v.Results) }
+
+func encodeJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", " ")
-	return e.Encode(v.Results)
+	return e.Encode(v)
 }
 
 // writeLaTeX writes a booktabs table, and the notes of the table below it.

@@ -2,19 +2,12 @@ package results
 
 import (
 	"context"
-	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
-	"strconv"
-
-	"github.com/parquet-go/parquet-go"
 
 	"coalmine/storage"
 	"coalmine/tasks/checkpoints"
 	"coalmine/workflows/availability"
-	"coalmine/workflows/compile"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
@@ -64,13 +57,9 @@ func roundOf(row checkpoints.Row) Round {
 
 // LoadRounds reads the rounds of all cells of a run.
 func LoadRounds(ctx context.Context, archive *storage.Archive, run *runs.Run) (*Rounds, error) {
-	spec, err := experiment.ReadSpec(run.Spec.Experiment)
+	spec, p, err := planOf(run)
 	if err != nil {
-		return nil, fmt.Errorf("run %s: %w", run.ID, err)
-	}
-	p, err := compile.Plan(spec)
-	if err != nil {
-		return nil, fmt.Errorf("run %s: %w", run.ID, err)
+		return nil, err
 	}
 	out := &Rounds{Run: run.ID, Experiment: spec.Name}
 	for i := range p.Cells {
@@ -114,11 +103,7 @@ func (r *Rounds) Write(w io.Writer, format string) error {
 	return f.writeRounds(r, w)
 }
 
-func (r *Rounds) writeJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", " ")
-	return e.Encode(r)
-}
+func (r *Rounds) writeJSON(w io.Writer) error { return encodeJSON(w, r) }
 
 // roundRow is a round with its cell, as one row.
 type roundRow struct {
@@ -129,44 +114,17 @@ type roundRow struct {
 	Round
 }
 
-// rows yields all rounds, cell by cell.
-func (r *Rounds) rows(yield func(roundRow) bool) {
+// table has one row a round, cell by cell.
+func (r *Rounds) table() *flatTable {
+	t := newFlatTable("roundRow", []any{roundRow{}})
 	for _, c := range r.Cells {
 		for _, round := range c.Rounds {
-			if !yield(roundRow{r.Run, r.Experiment, c.Cell, c.Label, round}) {
-				return
-			}
+			t.add([]any{roundRow{r.Run, r.Experiment, c.Cell, c.Label, round}})
 		}
 	}
+	return t
 }
 
-func (r *Rounds) writeParquet(w io.Writer) error { return parquet.Write(w, slices.Collect(r.rows)) }
+func (r *Rounds) writeCSV(w io.Writer) error { return writeCSV(r.table(), w) }
 
-// writeCSV writes a header and a line a round; what is absent is empty.
-func (r *Rounds) writeCSV(w io.Writer) error {
-	out, schema := csv.NewWriter(w), parquet.SchemaOf(roundRow{})
-	var line []string
-	for _, column := range schema.Columns() {
-		line = append(line, column[0])
-	}
-	_ = out.Write(line) // Flush keeps the error
-	for row := range r.rows {
-		line = line[:0]
-		for _, v := range schema.Deconstruct(nil, row) {
-			line = append(line, roundText(v))
-		}
-		_ = out.Write(line)
-	}
-	out.Flush()
-	return out.Error()
-}
-
-func roundText(v parquet.Value) string {
-	switch {
-	case v.IsNull():
-		return ""
-	case v.Kind() == parquet.Double:
-		return strconv.FormatFloat(v.Double(), 'g', -1, 64)
-	}
-	return v.String()
-}
+func (r *Rounds) writeParquet(w io.Writer) error { return writeParquet(r.table(), w) }
