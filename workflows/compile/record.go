@@ -11,14 +11,20 @@ import (
 	"coalmine/workflows/runs"
 )
 
+// Record reads the experiment of a recorded run, and makes its plan.
+func Record(run *runs.Run) (*experiment.Spec, *plan.Plan, error) {
+	spec, err := experiment.ReadSpec(run.Spec.Experiment)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := Plan(spec)
+	return spec, p, err
+}
+
 // Run makes the plan of a recorded run. A record that does not compile never
 // will, so its error is marked tasks.Permanent.
 func Run(_ context.Context, run *runs.Run) (*plan.Plan, error) {
-	spec, err := experiment.ReadSpec(run.Spec.Experiment)
-	if err != nil {
-		return nil, tasks.Permanent(err)
-	}
-	p, err := Plan(spec)
+	_, p, err := Record(run)
 	return p, tasks.Permanent(err)
 }
 

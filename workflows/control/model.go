@@ -117,11 +117,7 @@ type exporter struct {
 }
 
 func newExporter(run *runs.Run, name string) (*exporter, error) {
-	spec, err := experiment.ReadSpec(run.Spec.Experiment)
-	if err != nil {
-		return nil, err
-	}
-	p, err := compile.Plan(spec)
+	spec, p, err := compile.Record(run)
 	if err != nil {
 		return nil, err
 	}

@@ -53,9 +53,9 @@ const (
 
 // Load reads the results of a run. Cells that are not done have no report.
 func Load(ctx context.Context, archive *storage.Archive, run *runs.Run) (*Results, error) {
-	spec, p, err := planOf(run)
+	spec, p, err := compile.Record(run)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("run %s: %w", run.ID, err)
 	}
 	r := &Results{Run: run.ID, Experiment: spec.Name}
 	for i := range p.Cells {
@@ -66,19 +66,6 @@ func Load(ctx context.Context, archive *storage.Archive, run *runs.Run) (*Result
 		r.Cells = append(r.Cells, cell)
 	}
 	return r, nil
-}
-
-// planOf is what a run was submitted as, and what it wants.
-func planOf(run *runs.Run) (*experiment.Spec, *plan.Plan, error) {
-	spec, err := experiment.ReadSpec(run.Spec.Experiment)
-	if err != nil {
-		return nil, nil, fmt.Errorf("run %s: %w", run.ID, err)
-	}
-	p, err := compile.Plan(spec)
-	if err != nil {
-		return nil, nil, fmt.Errorf("run %s: %w", run.ID, err)
-	}
-	return spec, p, nil
 }
 
 func load(ctx context.Context, archive *storage.Archive, run *runs.Run, spec *experiment.Cell, planned *plan.Cell) (Cell, error) {

@@ -8,6 +8,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks/checkpoints"
 	"coalmine/workflows/availability"
+	"coalmine/workflows/compile"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
@@ -57,9 +58,9 @@ func roundOf(row checkpoints.Row) Round {
 
 // LoadRounds reads the rounds of all cells of a run.
 func LoadRounds(ctx context.Context, archive *storage.Archive, run *runs.Run) (*Rounds, error) {
-	spec, p, err := planOf(run)
+	spec, p, err := compile.Record(run)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("run %s: %w", run.ID, err)
 	}
 	out := &Rounds{Run: run.ID, Experiment: spec.Name}
 	for i := range p.Cells {
