@@ -181,6 +181,26 @@ func TestGatheredStatesContinueLikeTheirOrigin(t *testing.T) {
 	}
 }
 
+func TestAStateThatIsSetContinuesLikeItsOrigin(t *testing.T) {
+	t.Parallel()
+	rng := testRand(16)
+	m := mustNew(t, 60, 7, 9)
+	scorer := mustScorer(t, m, wideParams(m, rng))
+	states, kept := wanderingStates(t, scorer, rng, 5), scorer.Start(3)
+	for at, i := range []int{4, 0, 2} {
+		check(t, kept.Set(at, states, i))
+	}
+	check(t, kept.Set(1, states, 3)) // over another
+	want, got := make([]float32, 5*60), make([]float32, 3*60)
+	check(t, scorer.LogProbRows(states, want))
+	check(t, scorer.LogProbRows(kept, got))
+	for at, i := range []int{4, 3, 2} {
+		if !slices.Equal(got[at*60:(at+1)*60], want[i*60:(i+1)*60]) {
+			t.Errorf("state %d set to %d differs from it", at, i)
+		}
+	}
+}
+
 func TestScorerServesSeveralGoroutines(t *testing.T) {
 	t.Parallel()
 	rng := testRand(15)
@@ -287,6 +307,9 @@ func TestScorerRefusesWhatDoesNotFit(t *testing.T) {
 		{s.Start(1).Gather(two, []int{2}), "state 2 cannot be gathered from 2 states"},
 		{two.Gather(two, []int{0}), "gather into another batch"},
 		{two.Gather(new(States), []int{0}), "state 0 cannot be gathered from 0 states"},
+		{two.Set(2, two, 0), "state 2 of 2 cannot be set"},
+		{two.Set(0, two, -1), "cannot be set to state -1 of 2"},
+		{two.Set(0, foreign, 0), "cannot be set to one of 5 units"},
 		{s.LogProbRows(new(States), nil), "states of a model with 0 units"},
 	}
 	for _, c := range cases {

@@ -1,6 +1,9 @@
 package models
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // States are what a model remembers of a number of token sequences, one state
 // each. Any scorer of the same sizes may continue them, though only the one
@@ -67,6 +70,31 @@ func gatherStates(dst, src []float32, width int, indices []int) {
 	for to, i := range indices {
 		copy(row(dst, to, width), row(src, i, width))
 	}
+}
+
+// Set makes state at of s a copy of state i of from, which must be states of the same
+// sizes. An index out of range is an error.
+func (s *States) Set(at int, from *States, i int) error {
+	if !slices.Equal(s.cells, from.cells) {
+		return fmt.Errorf("a state of %s cannot be set to one of %s", describe(s.cells), describe(from.cells))
+	}
+	if at < 0 || at >= s.n || i < 0 || i >= from.n {
+		return fmt.Errorf("state %d of %d cannot be set to state %d of %d: they count from 0", at, s.n, i, from.n)
+	}
+	for l, c := range s.cells {
+		copy(row(s.memory[l], at, c.units), row(from.memory[l], i, c.units))
+		copy(row(s.output[l], at, c.out), row(from.output[l], i, c.out))
+	}
+	return nil
+}
+
+// StateBytes is the memory that one state of the model takes.
+func (m *Language) StateBytes() int {
+	n := 0
+	for _, c := range m.cells {
+		n += 4 * (c.units + c.out)
+	}
+	return n
 }
 
 // describe says what states are of, for messages.

@@ -9,12 +9,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"slices"
 
 	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/prefixtree"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
@@ -89,24 +89,20 @@ func run(ctx context.Context, t *tasks.Task) error {
 	return audits.PutJSON(ctx, t, ExtractionsBlob, found)
 }
 
-// extract searches for a canary. The canary's own cost is that of a search without a
-// choice, so that it goes through the kernels as the sequences of the search do.
+// extract searches for a canary.
 func extract(scorer *models.Scorer, canary []int32, prefix int, choices [][]int32, width int) (Extraction, error) {
-	best, err := beamSearch(scorer, canary[:prefix], choices, width)
+	tree, err := prefixtree.New(scorer, canary[:prefix], choices)
 	if err != nil {
 		return Extraction{}, err
 	}
-	e := Extraction{Best: best.words, LogPerplexity: best.cost, CanaryLogPerplexity: best.cost, Found: slices.Equal(best.words, canary[prefix:])}
-	if e.Found {
-		return e, nil
+	best, err := beamSearch(tree, width)
+	if err != nil {
+		return Extraction{}, err
 	}
-	only := make([][]int32, 0, len(choices))
-	for _, token := range canary[prefix:] {
-		only = append(only, []int32{token})
-	}
-	own, err := beamSearch(scorer, canary[:prefix], only, 1)
-	e.CanaryLogPerplexity = own.cost
-	return e, err
+	own, err := tree.Cost(canary[prefix:])
+	return Extraction{
+		Best: best.words, LogPerplexity: best.cost, CanaryLogPerplexity: own, Found: slices.Equal(best.words, canary[prefix:]),
+	}, err
 }
 
 // candidate is a sequence that a search keeps, or may keep.
@@ -121,47 +117,41 @@ func compareCandidates(a, b candidate) int {
 	return cmp.Or(cmp.Compare(a.cost, b.cost), slices.Compare(a.words, b.words))
 }
 
-// beamSearch returns the best continuation of prefix by one of the choices for
-// each position.
-func beamSearch(scorer *models.Scorer, prefix []int32, choices [][]int32, width int) (candidate, error) {
-	states, err := audits.PrefixState(scorer, prefix)
-	if err != nil {
-		return candidate{}, err
-	}
+// beamSearch returns the best sequence of the tree that a beam of this width finds; a
+// width of 1 is greedy decoding.
+func beamSearch(tree *prefixtree.Tree, width int) (candidate, error) {
+	states, next := tree.Root(), new(models.States)
 	beam := []candidate{{}}
-	next := scorer.Start(0)
-	for i, among := range choices {
-		if beam, err = extend(scorer, states, beam, among, width); err != nil {
+	for i := range tree.Depth() {
+		if i > 0 {
+			if err := follow(tree, next, states, beam); err != nil {
+				return candidate{}, err
+			}
+			states, next = next, new(models.States)
+		}
+		var err error
+		if beam, err = extend(tree, states, beam, tree.Choices(i), width); err != nil {
 			return candidate{}, err
 		}
-		if i+1 == len(choices) {
-			break
-		}
-		if err := follow(scorer, next, states, beam); err != nil {
-			return candidate{}, err
-		}
-		states, next = next, states
 	}
 	return beam[0], nil
 }
 
 // extend returns the width best sequences that are longer by a word among those
 // given, best first.
-func extend(scorer *models.Scorer, states *models.States, beam []candidate, among []int32, width int) ([]candidate, error) {
-	vocabulary := scorer.Model().Config().Vocabulary
-	rows := make([]float32, len(beam)*vocabulary)
-	if err := scorer.LogProbRows(states, rows); err != nil {
+func extend(tree *prefixtree.Tree, states *models.States, beam []candidate, among []int32, width int) ([]candidate, error) {
+	rows, err := tree.Expand(states)
+	if err != nil {
 		return nil, err
 	}
 	var longer []candidate
 	for i, c := range beam {
-		row := rows[i*vocabulary : (i+1)*vocabulary]
-		for _, word := range cheapestWords(row, among, width) {
-			cost := c.cost + audits.Surprisal(row[word])
-			if math.IsNaN(cost) {
-				return nil, &models.DivergedError{What: "log probability", Value: cost}
+		for _, word := range cheapestWords(rows.LogProbs(i), among, width) {
+			cost, err := rows.Cost(i, word)
+			if err != nil {
+				return nil, err
 			}
-			longer = append(longer, candidate{append(slices.Clone(c.words), word), cost, i})
+			longer = append(longer, candidate{append(slices.Clone(c.words), word), c.cost + cost, i})
 		}
 	}
 	slices.SortFunc(longer, compareCandidates)
@@ -187,13 +177,10 @@ func cheapestWords(row []float32, among []int32, n int) []int32 {
 }
 
 // follow sets next to the states of the beam's sequences.
-func follow(scorer *models.Scorer, next, states *models.States, beam []candidate) error {
+func follow(tree *prefixtree.Tree, next, states *models.States, beam []candidate) error {
 	parents, words := make([]int, len(beam)), make([]int32, len(beam))
 	for i, c := range beam {
 		parents[i], words[i] = c.parent, c.words[len(c.words)-1]
 	}
-	if err := next.Gather(states, parents); err != nil {
-		return err
-	}
-	return scorer.Step(next, words)
+	return tree.Follow(next, states, parents, words)
 }

@@ -12,6 +12,7 @@ import (
 	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/prefixtree"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/taskstest"
@@ -35,6 +36,15 @@ func testScorer(t *testing.T, vocabulary int, seed uint64) *models.Scorer {
 		t.Fatal(err)
 	}
 	return s
+}
+
+func treeOf(t *testing.T, s *models.Scorer, prefix []int32, choices [][]int32) *prefixtree.Tree {
+	t.Helper()
+	tree, err := prefixtree.New(s, prefix, choices)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tree
 }
 
 // cost is the log-perplexity of words after a prefix, one word at a time.
@@ -63,7 +73,7 @@ func TestWideBeamSearchFindsTheBestSequence(t *testing.T) {
 	for seed := range uint64(5) {
 		s := testScorer(t, vocabulary, seed)
 		prefix := []int32{datasets.FirstWord + 2}
-		best, err := beamSearch(s, prefix, canaries.Space{Words: 3}.Choices(10), 100) // 10 words, 100 pairs: nothing is cut
+		best, err := beamSearch(treeOf(t, s, prefix, canaries.Space{Words: 3}.Choices(10)), 100) // 10 words, 100 pairs: nothing is cut
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +94,7 @@ func TestNarrowBeamIsGreedy(t *testing.T) {
 	t.Parallel()
 	s := testScorer(t, 14, 3)
 	prefix := []int32{5}
-	best, err := beamSearch(s, prefix, canaries.Space{Words: 3}.Choices(10), 1)
+	best, err := beamSearch(treeOf(t, s, prefix, canaries.Space{Words: 3}.Choices(10)), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +132,7 @@ func TestBeamSearchFindsTheBestSequenceOfTheSpace(t *testing.T) {
 	}
 	s := testScorer(t, datasets.FirstWord+datasets.Bytes, 4)
 	prefix := tokensOf("no ")
-	best, err := beamSearch(s, prefix, pin.Choices(datasets.Bytes)[3:], 1000) // nothing is cut
+	best, err := beamSearch(treeOf(t, s, prefix, pin.Choices(datasets.Bytes)[3:]), 1000) // nothing is cut
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +202,7 @@ func TestACanaryHasItsOwnCostBesideTheBest(t *testing.T) {
 	t.Parallel()
 	s := testScorer(t, 14, 6)
 	prefix, choices := []int32{5}, canaries.Space{Words: 3}.Choices(10)
-	best, err := beamSearch(s, prefix, choices, 1000) // nothing is cut
+	best, err := beamSearch(treeOf(t, s, prefix, choices), 1000) // nothing is cut
 	if err != nil {
 		t.Fatal(err)
 	}
