@@ -109,6 +109,7 @@ func TestEveryOptimizerTrainsTheModel(t *testing.T) {
 	rates := map[optimizers.Kind]float64{
 		optimizers.SGD: 2, optimizers.Momentum: 0.3, optimizers.Nesterov: 0.3, optimizers.Adam: 0.01,
 		optimizers.RMSProp: 0.005, optimizers.Adagrad: 0.1, optimizers.Yogi: 0.01,
+		optimizers.Adadelta: 10,
 	}
 	for _, kind := range optimizers.Kinds() {
 		t.Run(string(kind), func(t *testing.T) {

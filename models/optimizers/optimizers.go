@@ -51,7 +51,7 @@ type Config struct {
 	Beta1 float64 `json:"beta1,omitempty"`
 	// Beta2 is the decay of the mean squared gradient, 0 <= b < 1.
 	Beta2 float64 `json:"beta2,omitempty"`
-	// Epsilon > 0 is added to the root of the squared gradients.
+	// Epsilon > 0 is added to the root of the squared gradients, with adadelta under both roots.
 	Epsilon float64 `json:"epsilon,omitempty"`
 	// Initial >= 0 is what the sum or mean of squared gradients starts from.
 	Initial float64 `json:"initial,omitempty"`

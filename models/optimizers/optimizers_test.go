@@ -59,6 +59,11 @@ func TestStepsFollowTheirRules(t *testing.T) {
 		{optimizers.Config{Kind: optimizers.Yogi, Beta1: 0.5, Beta2: 0.75, Epsilon: 1, Initial: 4},
 			[3]float64{1 - 0.05/(math.Sqrt(3.75)+1), 1 - 0.05/(math.Sqrt(3.75)+1) - 0.075/(math.Sqrt(3.5)+1),
 				1 - 0.05/(math.Sqrt(3.75)+1) - 0.075/(math.Sqrt(3.5)+1) + 0.0625/(math.Sqrt(4.5)+1)}},
+		// squares 0.5, 0.75, 2.375; of the steps before 0, 1/3, 1/6+8/21: the last step's
+		// square is 16/21
+		{optimizers.Config{Kind: optimizers.Adadelta, Beta2: 0.5, Epsilon: 1},
+			[3]float64{1 - 0.1*math.Sqrt(1/1.5), 1 - 0.1*math.Sqrt(1/1.5) - 0.1*math.Sqrt((4.0/3)/1.75),
+				1 - 0.1*math.Sqrt(1/1.5) - 0.1*math.Sqrt((4.0/3)/1.75) + 0.2*math.Sqrt((1+1.0/6+8.0/21)/3.375)}},
 	}
 	for _, c := range cases {
 		o, params := mustNew(t, c.config, 1), []float32{1}
@@ -185,6 +190,7 @@ func TestEveryRuleDescendsABowl(t *testing.T) {
 	rates := map[optimizers.Kind]float64{
 		optimizers.SGD: 0.1, optimizers.Momentum: 0.05, optimizers.Nesterov: 0.05, optimizers.Adam: 0.05,
 		optimizers.RMSProp: 0.01, optimizers.Adagrad: 0.5, optimizers.Yogi: 0.05,
+		optimizers.Adadelta: 1,
 	}
 	curvature := []float32{10, 1, 0.1}
 	for _, kind := range optimizers.Kinds() {

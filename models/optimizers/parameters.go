@@ -57,11 +57,11 @@ type Given struct {
 	// Beta1 is the decay of the mean gradient, by default 0.9.
 	Beta1 *float64 `json:"beta1,omitempty" range:"[0,1)" when:"optimizer=adam yogi"`
 	// Beta2 is the decay of the mean squared gradient, by default 0.999, with
-	// rmsprop 0.9.
-	Beta2 *float64 `json:"beta2,omitempty" range:"[0,1)" when:"optimizer=adam yogi rmsprop"`
-	// Epsilon is added to the denominator, by default 1e-8, with yogi 1e-3,
-	// with adagrad 1e-10.
-	Epsilon *float64 `json:"epsilon,omitempty" range:"[1e-30,1e6]" when:"optimizer=adam yogi rmsprop adagrad"`
+	// rmsprop 0.9, with adadelta (which calls it rho) 0.95.
+	Beta2 *float64 `json:"beta2,omitempty" range:"[0,1)" when:"optimizer=adam yogi rmsprop adadelta"`
+	// Epsilon is added to the denominator (with adadelta under both roots), by default 1e-8, with yogi 1e-3,
+	// with adagrad 1e-10, with adadelta 1e-6.
+	Epsilon *float64 `json:"epsilon,omitempty" range:"[1e-30,1e6]" when:"optimizer=adam yogi rmsprop adagrad adadelta"`
 }
 
 // Config returns the rule of a kind with the parameters that are given, and its

@@ -18,11 +18,12 @@ const (
 	RMSProp  Kind = "rmsprop"
 	Adagrad  Kind = "adagrad"
 	Yogi     Kind = "yogi"
+	Adadelta Kind = "adadelta"
 )
 
 // rules are all update rules there are.
 var rules = registry.New("optimizer", func(r Rule) Kind { return r.Kind },
-	sgdRule, momentumRule, nesterovRule, adamRule, rmspropRule, adagradRule, yogiRule)
+	sgdRule, momentumRule, nesterovRule, adamRule, rmspropRule, adagradRule, yogiRule, adadeltaRule)
 
 // Rule describes an update rule: all that the rest of the project knows of it.
 type Rule struct {
