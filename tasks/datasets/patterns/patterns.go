@@ -1,0 +1,275 @@
+// Package patterns finds personal text by its form, as a blacklist does (Carlini
+// et al. 2019, section 9.2): card numbers, social security numbers, phone numbers,
+// mail addresses, and whatever an expression of one's own describes.
+//
+//	set, err := patterns.New([]patterns.Pattern{patterns.Card, patterns.Email}, []string{`\bemp-\d{5}\b`})
+//	for _, span := range set.Find(text) {
+//		secret := text[span.Start:span.End] // of the form span.Pattern
+//	}
+//
+// A form is all that it knows: a secret that is written otherwise is missed, and a
+// number that happens to have the form is found.
+package patterns
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"coalmine/internal/registry"
+)
+
+// Pattern names a form of personal text: one of the constants, or the expression
+// of one's own that describes it.
+type Pattern string
+
+// Patterns that have a name.
+const (
+	Card  Pattern = "card"
+	SSN   Pattern = "ssn"
+	Phone Pattern = "phone"
+	Email Pattern = "email"
+)
+
+// Form describes a named pattern.
+type Form struct {
+	Pattern Pattern
+	// Summary says in one line what is found.
+	Summary string
+
+	// expression is a regular expression in which gap stands wherever the words of a
+	// text that was taken apart are joined by a space.
+	expression string
+	// valid looks at the digits of a match; nil for what needs no second look.
+	valid func(digits string) bool
+}
+
+// gap stands in the expression of a form for a space that may be there at the word
+// level and is not at the byte level.
+const gap = "~"
+
+var forms = registry.New("pattern", func(f Form) Pattern { return f.Pattern },
+	Form{
+		Pattern:    Card,
+		Summary:    "13 to 19 digits in one piece, or 16 in fours or 15 as 4-6-5 with spaces or hyphens between, whose Luhn sum is right (ISO/IEC 7812-1, annex B); one in ten other such numbers has that too",
+		expression: `\d{13,19}|\d{4}(?: \d{4}){3}|\d{4}(?:~-~\d{4}){3}|\d{4} \d{6} \d{5}|\d{4}~-~\d{6}~-~\d{5}`,
+		valid:      luhn,
+	},
+	Form{
+		Pattern:    SSN,
+		Summary:    "a social security number of the United States: 3-2-4 digits with hyphens or spaces between; no area 000, 666 or 900 to 999, group 00 or serial 0000, which are never given out",
+		expression: `\d{3}~-~\d{2}~-~\d{4}|\d{3} \d{2} \d{4}`,
+		valid:      givenOut,
+	},
+	Form{
+		Pattern: Phone,
+		Summary: "a phone number: 3-3-4 digits with hyphens, points or spaces between, the first three perhaps in brackets and +1 or 1 before them; or + and 8 to 15 digits, perhaps in groups",
+		expression: `(?:\+?~1(?:~[-.]~| ))?(?:\(~\d{3}~\)(?:~-~| ?)|\d{3}(?:~[-.]~| ))\d{3}(?:~[-.]~| )\d{4}` +
+			`|\+~\d(?:(?:~[-.]~| )?\d){7,14}`,
+	},
+	Form{
+		Pattern:    Email,
+		Summary:    "a mail address: letters, digits and ._%+- before the @, a domain of letters, digits, points and hyphens after it",
+		expression: `[A-Za-z0-9]+(?:~[._%+-]~[A-Za-z0-9]+)*~@~[A-Za-z0-9]+(?:~[.-]~[A-Za-z0-9]+)*~\.~[A-Za-z]{2,}`,
+	},
+)
+
+// Forms lists the named patterns.
+func Forms() []Form { return forms.Entries() }
+
+// Choices lists the named patterns as words of an experiment file.
+func (Pattern) Choices() []string { return forms.Words() }
+
+// maxExpression bounds the length of an expression of one's own, in bytes.
+const maxExpression = 1000
+
+// Set is what to look for. It may be used by several goroutines at once.
+type Set struct{ finders []finder }
+
+// finder looks for one pattern: in running text, and in words joined by spaces.
+type finder struct {
+	pattern       Pattern
+	running, tied *regexp.Regexp
+	// whole keeps a match from standing inside a longer number or word.
+	whole bool
+	valid func(digits string) bool
+}
+
+// New returns the set of the named patterns and of own expressions, in the syntax
+// of RE2. An expression that cannot be read, matches the empty text or is longer
+// than 1,000 bytes, a pattern that does not exist, and one given twice are errors.
+func New(named []Pattern, own []string) (*Set, error) {
+	s := new(Set)
+	for _, p := range named {
+		f, err := forms.Find(p)
+		if err != nil {
+			return nil, err
+		}
+		s.finders = append(s.finders, f.finder())
+	}
+	for _, expression := range own {
+		f, err := ownFinder(expression)
+		if err != nil {
+			return nil, err
+		}
+		s.finders = append(s.finders, f)
+	}
+	for i, f := range s.finders {
+		if slices.ContainsFunc(s.finders[:i], func(g finder) bool { return g.pattern == f.pattern }) {
+			return nil, fmt.Errorf("pattern %q is given twice; remove one", f.pattern)
+		}
+	}
+	return s, nil
+}
+
+func (f Form) finder() finder {
+	compile := func(space string) *regexp.Regexp {
+		return regexp.MustCompile(strings.ReplaceAll(f.expression, gap, space))
+	}
+	return finder{pattern: f.Pattern, running: compile(""), tied: compile(" ?"), whole: true, valid: f.valid}
+}
+
+func ownFinder(expression string) (finder, error) {
+	if len(expression) > maxExpression {
+		return finder{}, fmt.Errorf("pattern %.50q has %d bytes; expected at most %d", expression, len(expression), maxExpression)
+	}
+	e, err := regexp.Compile(expression)
+	if err != nil {
+		return finder{}, fmt.Errorf("pattern %q: %w; expected a regular expression in the syntax of RE2", expression, err)
+	}
+	if e.MatchString("") {
+		return finder{}, fmt.Errorf("pattern %q matches the empty text, which is everywhere; expected one that needs at least one character", expression)
+	}
+	return finder{pattern: Pattern(expression), running: e, tied: e}, nil
+}
+
+// Patterns lists what the set looks for, named ones first.
+func (s *Set) Patterns() []Pattern {
+	list := make([]Pattern, len(s.finders))
+	for i, f := range s.finders {
+		list[i] = f.pattern
+	}
+	return list
+}
+
+// Span is a finding: the bytes, or the words, from Start to before End.
+type Span struct {
+	Pattern    Pattern
+	Start, End int
+}
+
+// Find returns what has one of the forms in a text, in bytes, by place; no two
+// overlap. Of two that would, the one that begins first stays, then the longer
+// one, then the one whose pattern the set was given first. Named patterns are found
+// only where no letter or digit of ASCII stands directly before or after.
+func (s *Set) Find(text string) []Span {
+	return s.find(text, func(f finder) *regexp.Regexp { return f.running })
+}
+
+// FindWords does the same in the words that datasets.Tokenizer gives, in whole
+// words. What stood between them is lost: "write to jo. Doe@x.org now" and
+// "jo.doe@x.org" have the same words, and both are found as the latter. Own
+// expressions see the words joined by single spaces.
+func (s *Set) FindWords(words []string) []Span {
+	spans := s.find(strings.Join(words, " "), func(f finder) *regexp.Regexp { return f.tied })
+	word, start := 0, 0 // the word at hand, and where it begins
+	at := func(offset int) int {
+		for start+len(words[word]) < offset {
+			start += len(words[word]) + 1
+			word++
+		}
+		return word
+	}
+	for i, span := range spans {
+		spans[i].Start, spans[i].End = at(span.Start+1), at(span.End)+1
+	}
+	return slices.CompactFunc(spans, func(a, b Span) bool { return b.Start < a.End }) // two in one word
+}
+
+func (s *Set) find(text string, expression func(finder) *regexp.Regexp) []Span {
+	var all []Span
+	for _, f := range s.finders {
+		all = f.appendTo(all, text, expression(f))
+	}
+	slices.SortStableFunc(all, func(a, b Span) int {
+		if a.Start != b.Start {
+			return a.Start - b.Start
+		}
+		return b.End - a.End
+	})
+	kept, end := all[:0], 0
+	for _, span := range all {
+		if span.Start >= end {
+			kept, end = append(kept, span), span.End
+		}
+	}
+	return kept
+}
+
+// appendTo appends the findings of one pattern. Where a match is refused, the next
+// may begin one byte later.
+func (f finder) appendTo(all []Span, text string, e *regexp.Regexp) []Span {
+	if !f.whole { // \b and ^ of an expression see the whole text
+		for _, m := range e.FindAllStringIndex(text, -1) {
+			all = append(all, Span{f.pattern, m[0], m[1]})
+		}
+		return all
+	}
+	for at := 0; at < len(text); {
+		m := e.FindStringIndex(text[at:])
+		if m == nil {
+			break
+		}
+		span := Span{f.pattern, at + m[0], at + m[1]}
+		if f.accepts(text, span) {
+			all, at = append(all, span), span.End
+		} else {
+			at = span.Start + 1
+		}
+	}
+	return all
+}
+
+func (f finder) accepts(text string, s Span) bool {
+	if s.Start > 0 && isAlphanumeric(text[s.Start-1]) || s.End < len(text) && isAlphanumeric(text[s.End]) {
+		return false
+	}
+	return f.valid == nil || f.valid(digits(text[s.Start:s.End]))
+}
+
+func isAlphanumeric(b byte) bool {
+	return isDigit(b) || 'a' <= b|0x20 && b|0x20 <= 'z'
+}
+
+func isDigit(b byte) bool { return '0' <= b && b <= '9' }
+
+func digits(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < '0' || r > '9' {
+			return -1
+		}
+		return r
+	}, text)
+}
+
+// luhn reports whether every second digit doubled from the right, its own digits
+// added, and the others sum to a multiple of ten (ISO/IEC 7812-1, annex B).
+func luhn(digits string) bool {
+	sum := 0
+	for i := range digits {
+		d := int(digits[len(digits)-1-i] - '0')
+		if i%2 == 1 {
+			d = 2*d/10 + 2*d%10
+		}
+		sum += d
+	}
+	return sum%10 == 0
+}
+
+// givenOut knows the social security numbers that never are (Social Security
+// Administration, RM 10201.035).
+func givenOut(digits string) bool {
+	area, group, serial := digits[:3], digits[3:5], digits[5:]
+	return area != "000" && area != "666" && area[0] != '9' && group != "00" && serial != "0000"
+}
