@@ -37,11 +37,12 @@ def fraction(text):
 
 def draw_parts(e, examples):
     """The part of each example, in order of the source."""
-    test, validation = stream(e["seed"], "test part"), stream(e["seed"], "validation part")
-    shares = float(fraction(e["data"]["test"]["fraction"])), float(fraction(e["data"]["validation"]["fraction"]))
+    streams = [stream(e["seed"], role) for role in ("test part", "validation part", "train share")]
+    shares = [float(fraction(text)) for text in (
+        e["data"]["test"]["fraction"], e["data"]["validation"]["fraction"], e["data"].get("share", "1"))]
     for _ in range(examples):
-        coins = test.float64(), validation.float64()
-        yield "test" if coins[0] < shares[0] else "validation" if coins[1] < shares[1] else "train"
+        coins = [s.float64() for s in streams]
+        yield next((part for part, coin, share in zip(("test", "validation", "train"), coins, shares) if coin < share), "unused")
 
 
 def balance(e, train):

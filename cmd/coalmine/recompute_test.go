@@ -212,10 +212,10 @@ var coinsFile = strings.NewReplacer(
 	"audit: {", "audit: {one_run: {canaries: 12, guesses: {k_plus: 6, k_minus: 6}}, ",
 ).Replace(dataFile)
 
-// bytesFile has canaries of a format, which begin alike.
+// bytesFile has canaries of a format, which begin alike, in a share of the training part.
 const bytesFile = `
 name: bytes
-data: {source: %s, level: byte, sequence: 30, users: {words: 300}}
+data: {source: %s, level: byte, sequence: 30, users: {words: 300}, share: 3/5}
 canaries: {alphabet: digits, format: "pin ##-#", per_configuration: 4, user_probability: 1/20, example_probability: 1/4, held_back: 3}
 model: {kind: gru, embedding: 4, units: 5}
 training: {rounds: 2, cohort: 3}

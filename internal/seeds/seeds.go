@@ -22,6 +22,7 @@ type Role string
 const (
 	TestPart       Role = "test part"       // one coin an example, in order of the source
 	ValidationPart Role = "validation part" // likewise
+	TrainShare     Role = "train share"     // likewise
 	HeldOutUsers   Role = "held-out users"
 	Canaries       Role = "canaries"       // the words of the canaries
 	SecretSharers  Role = "secret sharers" // canary

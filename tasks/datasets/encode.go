@@ -38,6 +38,9 @@ type EncodeParams struct {
 	// ValidationFraction of the others the validation part.
 	TestFraction       float64 `json:"test_fraction"`
 	ValidationFraction float64 `json:"validation_fraction"`
+	// TrainShare of the training part's examples are used, each by its own coin; the
+	// others are in no stream. 0 uses all. The vocabulary is that of the whole part.
+	TrainShare float64 `json:"train_share,omitempty"`
 }
 
 // EncodeMetrics says what the parts hold.
@@ -48,7 +51,7 @@ type EncodeMetrics struct {
 	// DistinctWords are those of the training part; at a level whose vocabulary is
 	// fixed, where nothing is counted, all its symbols.
 	DistinctWords int `json:"distinct_words"`
-	// UnknownWords of the training part are outside the vocabulary.
+	// UnknownWords of the whole training part are outside the vocabulary.
 	UnknownWords int `json:"unknown_words"`
 }
 
@@ -62,7 +65,7 @@ func (p *EncodeParams) check() error {
 	case !fixed && p.VocabularySize < 1:
 		return fmt.Errorf("vocabulary size is %d; expected at least 1", p.VocabularySize)
 	}
-	return errors.Join(checkFraction("test fraction", p.TestFraction), checkFraction("validation fraction", p.ValidationFraction))
+	return errors.Join(checkFraction("test fraction", p.TestFraction), checkFraction("validation fraction", p.ValidationFraction), checkTrainShare(p.TrainShare))
 }
 
 func runEncode(ctx context.Context, t *tasks.Task) error {
@@ -115,7 +118,7 @@ func (e *encoder) open(ctx context.Context) (err error) {
 // than the source, by which the coins go.
 func (e *encoder) tossCoins() {
 	e.parts = make([]partNumber, e.corpus.Counts().Examples)
-	coins := newPartCoins(e.params.Seed, e.params.TestFraction, e.params.ValidationFraction)
+	coins := newPartCoins(e.params.Seed, e.params.TestFraction, e.params.ValidationFraction, e.params.TrainShare)
 	for i := range e.parts {
 		e.parts[i] = coins.next()
 	}
@@ -160,7 +163,7 @@ func (e *encoder) ordinaryWords(ctx context.Context) ([]uint32, error) {
 func (e *encoder) countedWords(ctx context.Context) ([]uint32, error) {
 	counts := make([]int64, len(e.words))
 	err := e.eachExample(ctx, func(x sourceExample) error {
-		if e.parts[x.ordinal] == train {
+		if part := e.parts[x.ordinal]; part == train || part == unused {
 			for _, w := range x.words {
 				counts[w]++
 			}
@@ -189,6 +192,9 @@ func (e *encoder) writeParts(ctx context.Context) error {
 		writers[j] = partWriter{stream: newStreamWriter(ctx, e.task, part), sequence: e.corpus.Sequence}
 	}
 	err := e.eachExample(ctx, func(x sourceExample) error {
+		if e.parts[x.ordinal] == unused {
+			return nil
+		}
 		for i, w := range x.words {
 			x.words[i] = e.tokens[w]
 		}

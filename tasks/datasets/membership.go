@@ -14,7 +14,7 @@ type PlacedExample struct {
 	Example, User int
 	Part          Part
 	// Sentence is what the part holds of it: token ids from Begin, with End unless
-	// they fill a sequence. It must not be written to.
+	// they fill a sequence; none of an example that is Unused. It must not be written to.
 	Sentence []int32
 }
 
@@ -38,6 +38,9 @@ func EachPlaced(ctx context.Context, t *tasks.Task, p EncodeParams, do func(Plac
 	}
 	return e.eachExample(ctx, func(x sourceExample) error {
 		number := e.parts[x.ordinal]
+		if number == unused {
+			return do(PlacedExample{x.ordinal, x.user, Unused, []int32{}})
+		}
 		sentence, err := parts[number].next(ctx, x.user)
 		if err != nil {
 			return err

@@ -15,27 +15,33 @@ const (
 	train partNumber = iota
 	test
 	validation
+	unused // of the training part, when only a share of it is used; in no stream
+
+	partNumbers = iota
 )
 
 var allParts = [...]Part{train: Train, test: Test, validation: Validation}
 
 // partCoins assigns examples to parts, one after another in order of the source.
-// Each example takes one number from both streams whatever the outcome, so that
+// Each example takes one number from every stream whatever the outcome, so that
 // a larger fraction only adds examples to a part: recipes of one seed are paired.
 type partCoins struct {
-	test, validation           *rand.ChaCha8
-	testShare, validationShare uint64 // in units of 2^-53, rounded up
+	test, validation, train                *rand.ChaCha8
+	testShare, validationShare, trainShare uint64 // in units of 2^-53, rounded up
 }
 
 // unit is 2^53.
 const unit = 1 << 53
 
-func newPartCoins(seed uint64, testShare, validationShare float64) *partCoins {
+// newPartCoins: trainShare 0 uses the whole training part.
+func newPartCoins(seed uint64, testShare, validationShare, trainShare float64) *partCoins {
 	return &partCoins{
 		test:            seeds.Source(seed, seeds.TestPart),
 		validation:      seeds.Source(seed, seeds.ValidationPart),
+		train:           seeds.Source(seed, seeds.TrainShare),
 		testShare:       uint64(math.Ceil(testShare * unit)),
 		validationShare: uint64(math.Ceil(validationShare * unit)),
+		trainShare:      uint64(math.Ceil(trainShare * unit)),
 	}
 }
 
@@ -46,11 +52,14 @@ func (c *partCoins) next() partNumber {
 	drawn := c.test.Uint64()&(unit-1) < c.testShare
 	// A coin of no share decides nothing, and nothing else is drawn from its stream.
 	validated := c.validationShare > 0 && c.validation.Uint64()&(unit-1) < c.validationShare
+	leftOut := c.trainShare > 0 && c.train.Uint64()&(unit-1) >= c.trainShare
 	switch {
 	case drawn:
 		return test
 	case validated:
 		return validation
+	case leftOut:
+		return unused
 	}
 	return train
 }
@@ -59,6 +68,14 @@ func (c *partCoins) next() partNumber {
 func checkFraction(name string, f float64) error {
 	if !(f >= 0 && f < 1) {
 		return fmt.Errorf("%s is %v; expected at least 0 and less than 1", name, f)
+	}
+	return nil
+}
+
+// checkTrainShare accepts 0 <= share <= 1.
+func checkTrainShare(share float64) error {
+	if !(share >= 0 && share <= 1) {
+		return fmt.Errorf("share of the training part is %v; expected above 0 and at most 1, or 0 for all of it", share)
 	}
 	return nil
 }

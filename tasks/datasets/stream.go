@@ -17,6 +17,10 @@ const (
 	Test       Part = "test"
 	Validation Part = "validation"
 
+	// Unused are the examples that fell to the training part and are in no stream,
+	// since only a share of it is used.
+	Unused Part = "unused"
+
 	corpusPart Part = "corpus" // every example, before the vocabulary
 )
 

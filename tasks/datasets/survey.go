@@ -21,6 +21,7 @@ type Recipe struct {
 	VocabularySize     int     `json:"vocabulary_size"`
 	TestFraction       float64 `json:"test_fraction"`
 	ValidationFraction float64 `json:"validation_fraction"`
+	TrainShare         float64 `json:"train_share,omitempty"`
 	// Words is the size of a balanced user.
 	Words        int     `json:"words"`
 	HeldOutUsers float64 `json:"held_out_users"`
@@ -34,6 +35,7 @@ func (r Recipe) Encode() EncodeParams {
 		VocabularySize:     r.VocabularySize,
 		TestFraction:       r.TestFraction,
 		ValidationFraction: r.ValidationFraction,
+		TrainShare:         r.TrainShare,
 	}
 }
 
@@ -308,7 +310,7 @@ type recipeSurvey struct {
 	recipe Recipe
 	text   *readText
 	coins  *partCoins
-	counts [len(allParts)]Counts
+	counts [partNumbers]Counts
 	*recipeMemory
 }
 
@@ -328,7 +330,7 @@ var memories = sync.Pool{New: func() any { return new(recipeMemory) }}
 type surveyedUser struct {
 	// words and examples of the balanced user that is not complete yet.
 	words, examples int32
-	in              [len(allParts)]bool // the parts that hold examples of the user
+	in              [partNumbers]bool // the parts that hold examples of the user
 }
 
 // balancedUser is a complete one, of a user of the source.
@@ -342,7 +344,7 @@ func newRecipeSurvey(r Recipe, t *readText) *recipeSurvey {
 func (r *recipeSurvey) begin() {
 	if r.recipeMemory == nil {
 		r.recipeMemory = memories.Get().(*recipeMemory)
-		r.coins = newPartCoins(r.recipe.Seed, r.recipe.TestFraction, r.recipe.ValidationFraction)
+		r.coins = newPartCoins(r.recipe.Seed, r.recipe.TestFraction, r.recipe.ValidationFraction, r.recipe.TrainShare)
 	}
 }
 
@@ -377,7 +379,7 @@ func (r *recipeSurvey) addUser(b *block, first int) (next int) {
 		if part := coins.next(); part != train {
 			r.counts[part].addExample(int(end - start))
 			u.in[part] = true
-			if len(b.words) > 0 {
+			if len(b.words) > 0 && part != unused {
 				hold(r.held, b.words[start:end])
 			}
 			start = end
@@ -425,7 +427,7 @@ func (r *recipeSurvey) parts() EncodeMetrics {
 		return m
 	}
 	distinct, known := occurrences(r.text.counts, r.held, r.recipe.VocabularySize)
-	m.DistinctWords, m.UnknownWords = distinct, m.Train.Words-known
+	m.DistinctWords, m.UnknownWords = distinct, m.Train.Words+r.counts[unused].Words-known
 	return m
 }
 

@@ -20,6 +20,7 @@ func Recipe(e *experiment.Experiment) datasets.Recipe {
 		VocabularySize:     e.Data.Vocabulary.Size,
 		TestFraction:       e.Data.Test.Fraction.Float64(),
 		ValidationFraction: e.Data.Validation.Fraction.Float64(),
+		TrainShare:         e.Data.Share.Float64(),
 		Words:              e.Data.Users.Words,
 		HeldOutUsers:       e.Data.HeldOutUsers.Fraction.Float64(),
 	}

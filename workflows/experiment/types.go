@@ -78,6 +78,10 @@ type Data struct {
 	Test TestPart `json:"test"`
 	// Validation part, drawn like the test part, for tuning and early stopping.
 	Validation Part `json:"validation"`
+	// Share of the training part that is used: each of its examples has this
+	// probability. Overtraining on little data is `5%`. Absent: all of it. The parts and
+	// the vocabulary are those of the whole, and canaries are inserted afterwards.
+	Share fractions.Probability `json:"share,omitzero" range:"(0,1]" source:"5% in Carlini et al. 2019, section 7.2"`
 	// HeldOutUsers are balanced users that never train, drawn at random; they
 	// serve membership tests.
 	HeldOutUsers Part `json:"held_out_users"`
