@@ -15,7 +15,7 @@ func (t *term) launch(x *graph.Task, r *graph.Run) {
 	a := t.graph.Launch(x, r, t.dispatcher.ClassOf(x), t.foreign[x.Key], t.now())
 	a.Span = t.spans.attempt(a)
 	attempt := attempts.Attempt{
-		Spec: x.Spec, Number: a.Number, Runs: idsOf(x.Wants), Trace: a.Span.Envelope(),
+		Spec: x.Spec(), Number: a.Number, Runs: idsOf(x.Wants), Trace: a.Span.Envelope(),
 		TimeoutSeconds: t.TaskTimeout.Seconds(), Leader: t.leader,
 	}
 	m := queue.Message{ID: a.ID, Class: string(a.Class), Payload: attempt.Encode()}

@@ -66,5 +66,5 @@ func (c *counters) countAttempt(kind, result string) {
 // countRound takes in that a step of a chain is committed.
 func (c *counters) countRound(s *graph.Step, now time.Time) {
 	seconds := now.Sub(s.Began).Seconds() / float64(max(1, s.Chain.Shape.StepRounds))
-	c.rounds.WithLabelValues(s.Join.Spec.Kind).Observe(seconds)
+	c.rounds.WithLabelValues(s.Join.Kind()).Observe(seconds)
 }

@@ -21,6 +21,7 @@ func (t *term) followRuns() {
 			t.follow(r)
 		} else {
 			t.ledger.Strike(r.ID)
+			t.spans.letGo()
 			t.deletions.goOnAll() // its claims may have been the last that were not known
 		}
 	}
@@ -55,6 +56,7 @@ func (t *term) letGo(r *run) {
 	view := t.view()
 	view.LetGo(&r.Run)
 	t.graph.Release(r.Run.Run)
+	t.spans.letGo()
 }
 
 // followPins renews the claims of a run on checkpoints when what is pinned of

@@ -94,7 +94,10 @@ func (t *term) workerCame(w queue.Worker) {
 		}
 	}
 	for x := range t.graph.Tasks() {
-		x.Trouble.Deaths = slices.DeleteFunc(x.Trouble.Deaths, func(d runs.Death) bool { return d.Worker == w.ID })
+		if len(x.Trouble().Deaths) > 0 {
+			trouble := x.AddTrouble()
+			trouble.Deaths = slices.DeleteFunc(trouble.Deaths, func(d runs.Death) bool { return d.Worker == w.ID })
+		}
 	}
 }
 
@@ -213,7 +216,7 @@ func (t *term) lost(a *graph.Attempt, killed *queue.Worker) {
 	x := a.Task
 	a.Span.Fail("lost: its worker died, or the queue forgot it")
 	t.land(a)
-	t.counters.countAttempt(x.Spec.Kind, lost)
+	t.counters.countAttempt(x.Kind(), lost)
 	if x.State() == graph.Finished {
 		return
 	}

@@ -38,7 +38,7 @@ func (t *term) outcome(a *graph.Attempt, o attempts.Outcome) {
 		t.tryAgain(x, o)
 	}
 	if o.Result != attempts.StoreAway {
-		x.Trouble.Store = graph.StoreFine
+		x.StoreAnswered()
 	}
 }
 
@@ -56,7 +56,7 @@ func (t *term) succeed(x *graph.Task, objects []storage.Blob) {
 	if x.State() == graph.Finished {
 		return
 	}
-	for _, in := range x.Spec.Inputs {
+	for _, in := range x.Spec().Inputs {
 		delete(t.losses, in.Key)
 	}
 	t.spans.endTask(x, nil)
@@ -70,10 +70,11 @@ func (t *term) storeFailed(a *graph.Attempt, o attempts.Outcome) {
 	if o.StoreFull {
 		trouble = graph.StoreFull
 	}
-	if x.Trouble.Store != trouble {
+	if x.Trouble().Store != trouble {
 		t.logOf(x).Warn("the store failed an attempt; it waits for the store", "attempt", o.Number, "worker", o.Worker, "error", o.Error)
 	}
-	x.Trouble.Store, x.Trouble.Error = trouble, o.Error
+	noted := x.AddTrouble()
+	noted.Store, noted.Error = trouble, o.Error
 	t.handedBack(a)
 }
 
@@ -89,9 +90,10 @@ func (t *term) handedBack(a *graph.Attempt) {
 		t.relaunch(x) // wanted again meanwhile
 		return
 	}
-	x.Trouble.Returned++
+	trouble := x.AddTrouble()
+	trouble.Returned++
 	x.Urgent = true
-	t.pause(x, policy.ReturnedPause(x.Key, x.Trouble.Returned))
+	t.pause(x, policy.ReturnedPause(x.Key, trouble.Returned))
 }
 
 // pause keeps an idle task from being tried again for a while.
@@ -102,7 +104,7 @@ func (t *term) pause(x *graph.Task, d time.Duration) {
 
 // tryAgain counts an error that another attempt may mend.
 func (t *term) tryAgain(x *graph.Task, o attempts.Outcome) {
-	trouble := &x.Trouble
+	trouble := x.AddTrouble()
 	trouble.Tries++
 	trouble.Error = o.Error
 	t.logTrouble(x, runs.Entry{Kind: runs.AttemptFailed, Error: o.Error, Worker: o.Worker})
@@ -181,12 +183,12 @@ func (t *term) fail(x *graph.Task, evidence string) {
 		t.logOf(x).Info("node failed that no run wants any more", "attempt", x.Number, "error", evidence)
 	} else {
 		t.logOf(x).Error("node failed", "attempt", x.Number, "error", evidence)
-		t.counters.failures.WithLabelValues(x.Spec.Kind).Inc()
+		t.counters.failures.WithLabelValues(x.Kind()).Inc()
 	}
 	t.spans.endTask(x, errors.New(evidence))
 	key := x.Key
 	for _, r := range slices.Clone(x.Wants) {
-		entry := runs.Entry{Kind: runs.NodeFailed, Key: &key, Label: x.Label, Error: evidence, Attempts: max(x.Trouble.Tries, 1)}
+		entry := runs.Entry{Kind: runs.NodeFailed, Key: &key, Label: x.Label, Error: evidence, Attempts: max(x.Trouble().Tries, 1)}
 		for _, c := range t.graph.CellsOf(x, r) {
 			if !c.Failed {
 				entry.Cells = append(entry.Cells, c.Plan.Name)
@@ -210,17 +212,18 @@ func (t *term) logTrouble(x *graph.Task, e runs.Entry) {
 func (t *term) diverged(x *graph.Task, o attempts.Outcome) {
 	t.logOf(x).Error("two attempts at one node differ: its kind is not deterministic",
 		"attempt", o.Number, "worker", o.Worker, "difference", o.Divergent)
-	t.counters.divergent.WithLabelValues(x.Spec.Kind).Inc()
+	t.counters.divergent.WithLabelValues(x.Kind()).Inc()
 	t.logTrouble(x, runs.Entry{Kind: runs.Diverged, Error: o.Divergent, Worker: o.Worker})
 }
 
 // died notes that a worker has died with an attempt at a task. It gives the task up,
 // and reports so, if that was one too many.
 func (t *term) died(x *graph.Task, d runs.Death) (givenUp bool) {
-	x.Trouble.Deaths = append(x.Trouble.Deaths, d)
+	trouble := x.AddTrouble()
+	trouble.Deaths = append(trouble.Deaths, d)
 	t.logTrouble(x, runs.Entry{Kind: runs.WorkerDied, Attempts: d.Attempt, Worker: d.Worker, MemoryBytes: d.MemoryBytes, MemoryLimitBytes: d.MemoryLimitBytes})
-	if len(x.Trouble.Deaths) >= policy.MaxDeaths {
-		t.fail(x, evidenceOfDeaths(x.Trouble.Deaths))
+	if len(trouble.Deaths) >= policy.MaxDeaths {
+		t.fail(x, evidenceOfDeaths(trouble.Deaths))
 		return true
 	}
 	t.counters.takeovers.Inc()

@@ -36,7 +36,7 @@ func (t *term) report(r queue.Report) {
 	x := a.Task
 	t.spans.outcome(a, o)
 	t.land(a)
-	t.counters.countAttempt(x.Spec.Kind, string(o.Result))
+	t.counters.countAttempt(x.Kind(), string(o.Result))
 	if o.Divergent != "" {
 		t.diverged(x, o)
 	}

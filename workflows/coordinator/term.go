@@ -60,7 +60,7 @@ func newTerm(cfg Config, c *counters, token *leadership.Token, now func() time.T
 	t := &term{
 		Config: cfg, jobs: jobs{now: now, start: start, log: log},
 		store: leaderStore{cfg.Archive, token}, graph: g, dispatcher: dispatch.New(g, cfg.Registry),
-		spans: spans{cfg.Tracer, g, now}, counters: c,
+		spans: newSpans(cfg.Tracer, g, now), counters: c,
 		foreign: make(map[storage.Key]int), losses: make(map[storage.Key]int), purging: make(map[storage.Key]bool),
 	}
 	t.dispatcher.Limits = cfg.Limits
@@ -89,5 +89,5 @@ func (t *term) logOf(x *graph.Task) *slog.Logger {
 	if len(x.Wants) > 0 {
 		log = log.With("run", strings.Join(idsOf(x.Wants), ","))
 	}
-	return log.With("node", x.Key.Short(), "label", x.Label, "kind", x.Spec.Kind)
+	return log.With("node", x.Key.Short(), "label", x.Label, "kind", x.Kind())
 }

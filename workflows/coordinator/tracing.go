@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -15,6 +16,12 @@ type spans struct {
 	tracer *tracing.Tracer
 	graph  *graph.Graph
 	now    func() time.Time
+	// nodes are the spans of standing nodes, from their first attempts to their ends.
+	nodes map[*graph.Task]tracing.Span
+}
+
+func newSpans(tracer *tracing.Tracer, g *graph.Graph, now func() time.Time) spans {
+	return spans{tracer: tracer, graph: g, now: now, nodes: make(map[*graph.Task]tracing.Span)}
 }
 
 // unit is the span of what a task belongs to: its round, or the task itself. It
@@ -26,11 +33,13 @@ func (s *spans) unit(x *graph.Task) tracing.Span {
 	if x.Step != nil {
 		return s.round(x.Step)
 	}
-	if !x.Span.On() {
-		x.Span = s.tracer.Root("task "+x.Spec.Kind, s.now(), tracing.Span{})
-		s.describe(x.Span, x)
+	span, began := s.nodes[x]
+	if !began {
+		span = s.tracer.Root("task "+x.Kind(), s.now(), tracing.Span{})
+		s.nodes[x] = span
+		s.describe(span, x)
 	}
-	return x.Span
+	return span
 }
 
 // round is the span of a step, linked to that of the step before.
@@ -55,7 +64,7 @@ func (s *spans) describe(span tracing.Span, x *graph.Task) {
 	slices.Sort(cells)
 	span.Strings("run", idsOf(x.Wants))
 	span.Strings("cell", slices.Compact(cells))
-	span.String("kind", x.Spec.Kind)
+	span.String("kind", x.Kind())
 	span.String("node", x.Key.String())
 }
 
@@ -66,7 +75,7 @@ func (s *spans) attempt(a *graph.Attempt) tracing.Span {
 	if !unit.On() {
 		return unit
 	}
-	span := unit.Child("attempt " + x.Spec.Kind)
+	span := unit.Child("attempt " + x.Kind())
 	s.describe(span, x)
 	span.Int("attempt", int64(a.Number))
 	if x.Step != nil {
@@ -86,8 +95,13 @@ func (s *spans) outcome(a *graph.Attempt, o attempts.Outcome) {
 
 // endTask ends a task's own span; that of a round ends with the round.
 func (s *spans) endTask(x *graph.Task, err error) {
-	x.Span.End(err)
-	x.Span = tracing.Span{}
+	s.nodes[x].End(err)
+	delete(s.nodes, x)
+}
+
+// letGo forgets the spans of nodes that no run holds any more.
+func (s *spans) letGo() {
+	maps.DeleteFunc(s.nodes, func(x *graph.Task, _ tracing.Span) bool { return !x.Node.Held() })
 }
 
 // errGivenUp is what a trace says of a round that is not finished.

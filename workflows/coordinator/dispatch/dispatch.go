@@ -52,7 +52,7 @@ func New(g *graph.Graph, registry tasks.Registry) *Dispatcher {
 
 // ClassOf is the queue that a task belongs to.
 func (d *Dispatcher) ClassOf(x *graph.Task) tasks.Class {
-	if kind, ok := d.registry[x.Spec.Kind]; ok {
+	if kind, ok := d.registry[x.Kind()]; ok {
 		return kind.Class
 	}
 	return tasks.Compute

@@ -53,11 +53,11 @@ func (f *Fleet) Lacks(x *graph.Task) string {
 	if !f.Knows(x) {
 		return "no live worker knows " + advertised(x)
 	}
-	if key := x.Spec.SecretKey; key != "" && !f.keys[key] {
+	if key := x.SecretKey(); key != "" && !f.keys[key] {
 		return fmt.Sprintf("no live worker holds the secret key %s: start them with --secret-key", key)
 	}
 	return ""
 }
 
 // advertised is how workers name the task's kind and version.
-func advertised(x *graph.Task) string { return fmt.Sprintf("%s@%d", x.Spec.Kind, x.Spec.Version) }
+func advertised(x *graph.Task) string { return fmt.Sprintf("%s@%d", x.Kind(), x.Version()) }

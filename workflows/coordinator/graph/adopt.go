@@ -13,6 +13,7 @@ import (
 // AddRun adds a run, which has no plan yet.
 func (g *Graph) AddRun(id string) *Run {
 	r := &Run{ID: id}
+	r.alone = []*Run{r}
 	i, _ := slices.BinarySearchFunc(g.runs, id, func(r *Run, id string) int { return cmp.Compare(r.ID, id) })
 	g.runs = slices.Insert(g.runs, i, r)
 	return r
@@ -53,19 +54,22 @@ func (g *Graph) Adopt(r *Run, p *plan.Plan) {
 	rest := *p
 	rest.Nodes = nil
 	r.Plan, r.Nodes = &rest, make([]*Node, 0, len(p.Nodes))
+	var added []*Node
 	for _, key := range plan.SortedKeys(p.Nodes) {
-		if n := g.nodes[key]; n != nil {
-			n.plans++
-		} else {
-			g.nodes[key] = newNode(p.Nodes[key])
+		n := g.nodes[key]
+		if n == nil {
+			n = newNode(p.Nodes[key])
+			g.nodes[key] = n
+			added = append(added, n)
 		}
-		r.Nodes = append(r.Nodes, g.nodes[key])
+		n.plans++
+		r.Nodes = append(r.Nodes, n)
 	}
 	for _, recipe := range plan.SortedKeys(p.Chains) {
 		g.adoptChain(r, p.Chains[recipe])
 	}
-	for _, n := range r.Nodes {
-		g.linkNode(n)
+	for _, n := range added {
+		g.linkNode(n, p.Nodes[n.Key].Needs)
 	}
 	for _, recipe := range plan.SortedKeys(p.Chains) {
 		g.linkChain(g.chains[recipe])
@@ -83,8 +87,8 @@ func (g *Graph) Adopt(r *Run, p *plan.Plan) {
 }
 
 func newNode(p *plan.Node) *Node {
-	n := &Node{unlinked: p.Needs, plans: 1}
-	n.Task = &Task{Key: p.Key, Label: p.Label, Spec: p.Spec, Node: n, Rank: math.MaxInt}
+	n := &Node{params: p.Params}
+	n.Task = Task{Key: p.Key, Label: p.Label, Node: n, form: newForm(&p.Spec), Rank: math.MaxInt}
 	return n
 }
 
@@ -100,16 +104,14 @@ func (g *Graph) adoptChain(r *Run, p *plan.Chain) {
 	ch.Surveyed = false
 }
 
-// linkNode connects a new node with what it needs, once.
-func (g *Graph) linkNode(n *Node) {
-	n.Needs = slices.Grow(n.Needs, len(n.unlinked))
-	for _, ref := range n.unlinked {
-		d := g.resolve(ref)
-		n.Needs = append(n.Needs, d)
-		ds := d.dependents()
+// linkNode connects a new node with what it needs.
+func (g *Graph) linkNode(n *Node, needs []plan.Ref) {
+	n.Needs = make([]Dependency, len(needs))
+	for i, ref := range needs {
+		n.Needs[i] = g.resolve(ref)
+		ds := n.Needs[i].dependents()
 		ds.nodes = append(ds.nodes, n)
 	}
-	n.unlinked = nil
 }
 
 // linkChain connects a new chain with what its tasks read, once.
@@ -127,9 +129,7 @@ func (g *Graph) linkChain(ch *Chain) {
 // dependOn has the chain notified when one of its inputs becomes available.
 func (g *Graph) dependOn(ch *Chain, ref plan.Ref) Dependency {
 	d := g.resolve(ref)
-	if ds := d.dependents(); !slices.Contains(ds.chains, ch) {
-		ds.chains = append(ds.chains, ch)
-	}
+	d.dependents().addChain(ch)
 	return d
 }
 
@@ -154,8 +154,7 @@ func (g *Graph) newCell(r *Run, p plan.Cell) *Cell {
 	for _, ref := range []plan.Ref{p.Report, p.Model} {
 		d := g.resolve(ref)
 		c.Targets = append(c.Targets, d)
-		ds := d.dependents()
-		ds.cells = append(ds.cells, c)
+		d.dependents().addCell(c)
 	}
 	return c
 }
@@ -200,8 +199,7 @@ func (g *Graph) releaseChain(ch *Chain, r *Run, gone map[*Node]bool) {
 	g.leave(ch)
 	delete(g.chains, ch.Recipe)
 	for _, d := range append(ch.inputs, ch.origin) {
-		ds := d.dependents()
-		ds.chains = slices.DeleteFunc(ds.chains, func(c *Chain) bool { return c == ch })
+		d.dependents().forgetChain(ch)
 	}
 }
 

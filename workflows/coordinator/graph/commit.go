@@ -12,7 +12,7 @@ func (g *Graph) Commit(x *Task, objects []storage.Blob, now time.Time) {
 	if x.state == Finished {
 		return
 	}
-	x.Trouble.Tries, x.Trouble.Deaths = 0, nil
+	x.trouble = nil
 	for _, r := range x.Wants {
 		r.Progressed = now
 	}
@@ -31,7 +31,7 @@ func (g *Graph) Commit(x *Task, objects []storage.Blob, now time.Time) {
 
 // GiveUp ends a task's trouble with a failure. Whoever wants it later tries it afresh.
 func (g *Graph) GiveUp(x *Task) {
-	x.Trouble.Tries, x.Trouble.Deaths, x.Trouble.Returned = 0, nil, 0
+	x.trouble = nil
 	if x.state == Ready || x.state == Pausing {
 		g.move(x, giveUp)
 	}
@@ -121,10 +121,11 @@ func (g *Graph) CellsOf(x *Task, r *Run) []*Cell {
 		}
 		seen[d] = true
 		ds := d.dependents()
-		for _, c := range ds.cells {
+		others := ds.others()
+		for _, c := range others.cells {
 			found[c] = true
 		}
-		for _, ch := range ds.chains {
+		for _, ch := range others.chains {
 			ch.missing(up)
 		}
 		for _, n := range ds.nodes {

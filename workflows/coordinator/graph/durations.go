@@ -49,10 +49,10 @@ func (g *Graph) Durations(x *Task) *Samples {
 	if ch := x.Chain(); ch != nil {
 		durations = ch.Durations
 	}
-	if durations[x.Spec.Kind] == nil {
-		durations[x.Spec.Kind] = &Samples{}
+	if durations[x.Kind()] == nil {
+		durations[x.Kind()] = &Samples{}
 	}
-	return durations[x.Spec.Kind]
+	return durations[x.Kind()]
 }
 
 // Straggles reports whether an attempt takes far longer than its siblings did, and how

@@ -43,7 +43,7 @@ func (g *Graph) readyIfIdle(x *Task) {
 // readyIfPossible makes a node ready if it is wanted, absent, and has all it needs.
 func (g *Graph) readyIfPossible(n *Node) {
 	if n.Presence == Absent && len(n.Wants) > 0 && allAvailable(n.Needs) {
-		g.readyIfIdle(n.Task)
+		g.readyIfIdle(&n.Task)
 	}
 }
 
@@ -52,10 +52,11 @@ func (g *Graph) notify(ds *dependents) {
 	for _, n := range ds.nodes {
 		g.readyIfPossible(n)
 	}
-	for _, ch := range ds.chains {
+	others := ds.others()
+	for _, ch := range others.chains {
 		g.schedule(ch)
 	}
-	for _, c := range ds.cells {
+	for _, c := range others.cells {
 		g.CheckEnd(c.Run)
 	}
 }
@@ -63,8 +64,8 @@ func (g *Graph) notify(ds *dependents) {
 // arrived notes that the output of a standing node is there.
 func (g *Graph) arrived(n *Node) {
 	n.Presence = Available
-	g.end(n.Task)
-	n.Wants = n.Wants[:0]
+	g.end(&n.Task)
+	n.Wants = nil
 	if !allAvailable(n.Needs) {
 		g.dirty = true // what it would have needed is no longer wanted for it
 	}
@@ -83,7 +84,7 @@ func (g *Graph) setAvailable(cp *Checkpoint, is bool) {
 		g.dirty = true
 		return
 	}
-	cp.wants = cp.wants[:0]
+	cp.wants = nil
 	g.notify(&cp.dependents)
 }
 
@@ -101,7 +102,7 @@ func (g *Graph) Lose(d Dependency) {
 func (g *Graph) loseNode(n *Node) {
 	if n.Presence == Available {
 		n.Presence = Unknown
-		g.move(n.Task, lose)
+		g.move(&n.Task, lose)
 	}
 }
 

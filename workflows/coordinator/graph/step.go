@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"slices"
 	"time"
+	"unique"
 
 	"coalmine/storage"
+	"coalmine/tasks"
 	"coalmine/workflows/plan"
 )
 
@@ -15,10 +17,14 @@ func newStep(ch *Chain, number int, now time.Time) *Step {
 	label := stepLabel(ch.Shape, number)
 	for j := range width {
 		part := fmt.Sprintf("%s, part %d of %d", label, j+1, width)
-		s.Parts = append(s.Parts, &Task{Key: ch.Shape.PartKey(number, j), Label: part, Step: s, Spec: ch.Shape.PartSpec(number, j)})
+		s.Parts = append(s.Parts, &Task{Key: ch.Shape.PartKey(number, j), Label: part, Step: s, form: formOf(&ch.Shape.Part)})
 	}
-	s.Join = &Task{Key: ch.Shape.Key(number), Label: label, Step: s, Spec: ch.Shape.JoinSpec(number)}
+	s.Join = &Task{Key: ch.Shape.Key(number), Label: label, Step: s, form: formOf(&ch.Shape.Join)}
 	return s
+}
+
+func formOf(t *plan.Template) unique.Handle[form] {
+	return newForm(&tasks.Spec{Kind: t.Kind.Name, Version: t.Kind.Version, SecretKey: t.SecretKey})
 }
 
 // stepLabel says in the words of the experiment file what a step of a chain
@@ -74,9 +80,10 @@ func (x *Task) inheritTroubles(wants []*Run) {
 		if !ok {
 			continue
 		}
-		x.Trouble.Tries = max(x.Trouble.Tries, logged.Tries)
-		if len(logged.Deaths) > len(x.Trouble.Deaths) {
-			x.Trouble.Deaths = slices.Clone(logged.Deaths)
+		trouble := x.AddTrouble()
+		trouble.Tries = max(trouble.Tries, logged.Tries)
+		if len(logged.Deaths) > len(trouble.Deaths) {
+			trouble.Deaths = slices.Clone(logged.Deaths)
 		}
 	}
 }

@@ -27,7 +27,7 @@ import (
 // dropped is finished; what its attempts still commit is deleted again.
 
 // State is where a task stands.
-type State int
+type State uint8
 
 // The states of a task.
 const (

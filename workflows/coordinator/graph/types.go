@@ -2,11 +2,14 @@ package graph
 
 import (
 	"cmp"
+	"encoding/json"
 	"iter"
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"time"
+	"unique"
 
 	"coalmine/internal/queue"
 	"coalmine/internal/tracing"
@@ -92,7 +95,8 @@ type Run struct {
 	// Progressed is when something that it wants was last committed.
 	Progressed time.Time
 
-	ending bool // asked to be looked at, since its cells may all have ended
+	ending bool   // asked to be looked at, since its cells may all have ended
+	alone  []*Run // the run itself: the wants of most of what it wants
 }
 
 // Live reports whether the run has a plan whose nodes the graph holds.
@@ -151,21 +155,55 @@ func allAvailable(all []Dependency) bool {
 
 // dependents are who is notified when an output becomes available.
 type dependents struct {
-	nodes  []*Node
+	nodes []*Node
+	more  *moreDependents // nil for most outputs
+}
+
+type moreDependents struct {
 	chains []*Chain
 	cells  []*Cell
+}
+
+// others are the dependents that are no nodes.
+func (ds *dependents) others() moreDependents {
+	if ds.more == nil {
+		return moreDependents{}
+	}
+	return *ds.more
+}
+
+func (ds *dependents) addChain(ch *Chain) {
+	more := ds.others()
+	if !slices.Contains(more.chains, ch) {
+		more.chains = append(more.chains, ch)
+		ds.more = &more
+	}
+}
+
+func (ds *dependents) addCell(c *Cell) {
+	more := ds.others()
+	more.cells = append(more.cells, c)
+	ds.more = &more
 }
 
 func (ds *dependents) forgetNodes(gone map[*Node]bool) {
 	ds.nodes = slices.DeleteFunc(ds.nodes, func(n *Node) bool { return gone[n] })
 }
 
+func (ds *dependents) forgetChain(ch *Chain) {
+	if ds.more != nil {
+		ds.more.chains = slices.DeleteFunc(ds.more.chains, func(c *Chain) bool { return c == ch })
+	}
+}
+
 func (ds *dependents) forgetRun(r *Run) {
-	ds.cells = slices.DeleteFunc(ds.cells, func(c *Cell) bool { return c.Run == r })
+	if ds.more != nil {
+		ds.more.cells = slices.DeleteFunc(ds.more.cells, func(c *Cell) bool { return c.Run == r })
+	}
 }
 
 // Presence is what is known of a standing node's outputs.
-type Presence int
+type Presence uint8
 
 // What is known of outputs.
 const (
@@ -177,15 +215,14 @@ const (
 
 // Node is a standing node, shared by all live runs whose plans hold it.
 type Node struct {
-	*Task
+	Task
 	dependents
+	// Needs are its inputs, in the order of their names in form.
+	Needs    []Dependency
 	Presence Presence
-	// Why says for people why the node is absent.
-	Why   string
-	Needs []Dependency
 
-	unlinked []plan.Ref // what it needs, until it is linked
-	plans    int        // the live runs that hold the node
+	plans  int32 // the live runs that hold the node
+	params json.RawMessage
 }
 
 // Held reports whether some live run holds the node.
@@ -266,7 +303,6 @@ func (s *Step) Tasks() []*Task { return append(s.Parts[:len(s.Parts):len(s.Parts
 type Task struct {
 	Key   storage.Key
 	Label string
-	Spec  tasks.Spec
 	// Node or Step is what the task belongs to; the other is nil.
 	Node *Node
 	Step *Step
@@ -279,18 +315,86 @@ type Task struct {
 	Attempts []*Attempt
 	// Number is that of the last attempt.
 	Number int
-	// Trouble is what has gone wrong. The owner of the graph keeps it.
-	Trouble Trouble
-	// Span is that of a standing node, from its first attempt to its end. The owner of
-	// the graph sets it.
-	Span tracing.Span
 
-	state   State // see taskstate.go
-	offered bool  // in the asks
+	form    unique.Handle[form]
+	trouble *Trouble // nil if nothing has gone wrong
+	state   State    // see taskstate.go
+	offered bool     // in the asks
+}
+
+// form is what many tasks have in common, so that a large grid holds it once.
+type form struct {
+	kind      string
+	version   int
+	secretKey string
+	inputs    string // names of a standing node's inputs, each followed by endOfName
+}
+
+const endOfName = "\n"
+
+func newForm(s *tasks.Spec) unique.Handle[form] {
+	var names strings.Builder
+	for _, in := range s.Inputs {
+		names.WriteString(in.Name + endOfName)
+	}
+	return unique.Make(form{s.Kind, s.Version, s.SecretKey, names.String()})
+}
+
+// Kind is the name of the task's kind.
+func (x *Task) Kind() string { return x.form.Value().kind }
+
+// Version is that of the task's kind.
+func (x *Task) Version() int { return x.form.Value().version }
+
+// SecretKey is the fingerprint of the secret key that a worker must hold to run the
+// task, "" if it needs none.
+func (x *Task) SecretKey() string { return x.form.Value().secretKey }
+
+// Spec is what a worker is told to do. It is put together anew each time: a graph may
+// hold a million tasks, of which few are at work.
+func (x *Task) Spec() tasks.Spec {
+	if x.Node != nil {
+		return x.Node.spec()
+	}
+	return x.Step.spec(x)
+}
+
+func (n *Node) spec() tasks.Spec {
+	f := n.form.Value()
+	s := tasks.Spec{Key: n.Key, Kind: f.kind, Version: f.version, Params: n.params, SecretKey: f.secretKey}
+	for name := range strings.SplitSeq(f.inputs, endOfName) {
+		if i := len(s.Inputs); i < len(n.Needs) {
+			s.Inputs = append(s.Inputs, tasks.Input{Name: name, Key: n.Needs[i].Key()})
+		}
+	}
+	return s
+}
+
+func (s *Step) spec(x *Task) tasks.Spec {
+	if x == s.Join {
+		return s.Chain.Shape.JoinSpec(s.Number)
+	}
+	return s.Chain.Shape.PartSpec(s.Number, slices.Index(s.Parts, x))
 }
 
 // State is where the task stands.
 func (x *Task) State() State { return x.state }
+
+// Trouble is what has gone wrong with the task.
+func (x *Task) Trouble() Trouble {
+	if x.trouble == nil {
+		return Trouble{}
+	}
+	return *x.trouble
+}
+
+// AddTrouble returns the task's trouble, for the owner of the graph to add to.
+func (x *Task) AddTrouble() *Trouble {
+	if x.trouble == nil {
+		x.trouble = &Trouble{}
+	}
+	return x.trouble
+}
 
 // Chain is the chain whose step the task belongs to, nil for a standing node.
 func (x *Task) Chain() *Chain {
@@ -311,6 +415,13 @@ type Trouble struct {
 	Error    string       // of the last attempt that failed
 	Store    StoreTrouble // whether the store failed the last attempt
 	Until    time.Time    // while it pauses: until when
+}
+
+// StoreAnswered notes that the store did not fail the last attempt.
+func (x *Task) StoreAnswered() {
+	if x.trouble != nil {
+		x.trouble.Store = StoreFine
+	}
 }
 
 // StoreTrouble is how the store failed an attempt.
@@ -392,7 +503,7 @@ func (g *Graph) InFlight(class tasks.Class) int { return g.inFlight[class] }
 func (g *Graph) Tasks() iter.Seq[*Task] {
 	return func(yield func(*Task) bool) {
 		for _, n := range g.nodes {
-			if !yield(n.Task) {
+			if !yield(&n.Task) {
 				return
 			}
 		}
@@ -409,7 +520,7 @@ func (g *Graph) Tasks() iter.Seq[*Task] {
 func (g *Graph) TasksOf(r *Run) iter.Seq[*Task] {
 	return func(yield func(*Task) bool) {
 		for _, n := range r.Nodes {
-			if !yield(n.Task) {
+			if !yield(&n.Task) {
 				return
 			}
 		}

@@ -23,11 +23,11 @@ func (g *Graph) recount() {
 
 func (g *Graph) clearWants() {
 	for _, n := range g.nodes {
-		n.Wants = n.Wants[:0]
+		n.Wants = nil
 	}
 	for _, ch := range g.chains {
 		for _, cp := range ch.Checkpoints {
-			cp.wants = cp.wants[:0]
+			cp.wants = nil
 		}
 		if ch.Current != nil {
 			for _, x := range ch.Current.Tasks() {
@@ -81,7 +81,7 @@ func (g *Graph) wantNode(n *Node, r *Run, rank int) {
 	case Absent:
 		g.wantNeeds(n, r, rank)
 		if n.state == Ready {
-			g.offer(n.Task)
+			g.offer(&n.Task)
 		}
 		g.readyIfPossible(n)
 	case Checking, Available: // it is known soon, or needs nothing
@@ -95,10 +95,14 @@ func (g *Graph) wantNeeds(n *Node, r *Run, rank int) {
 }
 
 func addWant(wants *[]*Run, r *Run) bool {
-	if slices.Contains(*wants, r) {
+	switch {
+	case len(*wants) == 0:
+		*wants = r.alone
+	case slices.Contains(*wants, r):
 		return false
+	default:
+		*wants = append(*wants, r)
 	}
-	*wants = append(*wants, r)
 	return true
 }
 
@@ -111,7 +115,7 @@ func (g *Graph) Found(n *Node, found availability.Node) {
 		g.arrived(n)
 		return
 	}
-	n.Presence, n.Why = Absent, found.Why()
+	n.Presence = Absent
 	for _, r := range slices.Clone(n.Wants) {
 		g.wantNeeds(n, r, n.Rank)
 	}

@@ -49,7 +49,7 @@ func (x *fixture) audits(name string, n int) (*Run, []*graph.Task) {
 	x.settle()
 	var all []*graph.Task
 	for _, ref := range audits {
-		all = append(all, x.Graph.Node(ref.Key).Task)
+		all = append(all, &x.Graph.Node(ref.Key).Task)
 	}
 	return r, all
 }

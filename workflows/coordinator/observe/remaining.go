@@ -66,7 +66,7 @@ func median(ch *graph.Chain, kind string) (seconds float64, of int) {
 func (v *View) nodesLeft(r *graph.Run) (left remainder, ok bool) {
 	open, known := 0, 0
 	for _, n := range r.Nodes {
-		x := n.Task
+		x := &n.Task
 		if x.State() == graph.Finished || !x.WantedBy(r) {
 			continue
 		}

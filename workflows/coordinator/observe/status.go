@@ -91,7 +91,7 @@ func (v *View) running(r *graph.Run) []status.Attempt {
 	for _, a := range v.wantedAttempts(r) {
 		if a.Worker != "" {
 			running = append(running, status.Attempt{
-				Key: a.Task.Key, Label: a.Task.Label, Kind: a.Task.Spec.Kind, Attempt: a.Number,
+				Key: a.Task.Key, Label: a.Task.Label, Kind: a.Task.Kind(), Attempt: a.Number,
 				Worker: a.Worker, Seconds: a.Running, Done: a.Progress.Done, Total: a.Progress.Total,
 			})
 		}

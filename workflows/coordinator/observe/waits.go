@@ -153,7 +153,7 @@ func (w *waits) addTask(x *graph.Task) {
 	switch {
 	case x.State() == graph.Parked:
 		w.addParked(x)
-	case x.Trouble.Store == graph.StoreFull: // also while it is tried again, or the wait would come and go
+	case x.Trouble().Store == graph.StoreFull: // also while it is tried again, or the wait would come and go
 		w.add(waitFor{reason: status.WaitSpace}, 0, status.Wait{Tasks: 1, Detail: storeFull})
 	case x.State() == graph.Pausing:
 		w.addPausing(x)
@@ -180,13 +180,13 @@ func (w *waits) addParked(x *graph.Task) {
 
 // addPausing adds a task that will be tried again.
 func (w *waits) addPausing(x *graph.Task) {
-	wait := status.Wait{Tasks: 1, Key: &x.Key, Attempt: x.Number, Error: x.Trouble.Error}
+	wait := status.Wait{Tasks: 1, Key: &x.Key, Attempt: x.Number, Error: x.Trouble().Error}
 	switch {
-	case x.Trouble.Store == graph.StoreAway:
-		wait.Detail = fmt.Sprintf("%s: the store failed its last attempt, and another follows: %s", x.Label, x.Trouble.Error)
-	case x.Trouble.Error != "":
+	case x.Trouble().Store == graph.StoreAway:
+		wait.Detail = fmt.Sprintf("%s: the store failed its last attempt, and another follows: %s", x.Label, x.Trouble().Error)
+	case x.Trouble().Error != "":
 		wait.Detail = fmt.Sprintf("%s: attempt %d of %d at %s, after: %s",
-			x.Label, x.Trouble.Tries+1, w.MaxTries, x.Trouble.Until.Format(time.TimeOnly), x.Trouble.Error)
+			x.Label, x.Trouble().Tries+1, w.MaxTries, x.Trouble().Until.Format(time.TimeOnly), x.Trouble().Error)
 	default:
 		wait.Detail = x.Label + ": handed back by its worker"
 		w.add(waitFor{status.WaitReturned, x.Key.String()}, policy.Fleeting, wait)
