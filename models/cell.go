@@ -77,7 +77,7 @@ func addRows(sum, matrix []float32) {
 }
 
 // gatherRows copies the chosen rows of table into matrix.
-func gatherRows(matrix, table []float32, width int, chosen []int32) {
+func gatherRows[I int | int32](matrix, table []float32, width int, chosen []I) {
 	for i, r := range chosen {
 		copy(row(matrix, i, width), row(table, int(r), width))
 	}

@@ -159,9 +159,9 @@ func (c *cellTrace) memoryAfter(batch *packed, t int) []float32 {
 }
 
 // backward takes the gradient of the outputs [rows, out], to which it adds
-// what flows back through the recurrence, sets the layer's tensors of g, and
-// sets the gradient of the inputs, dx [rows, in].
-func (c *cellTrace) backward(batch *packed, w, g *layerWeights, x, outputGradient, dx []float32) {
+// what flows back through the recurrence, and sets that of the gates and of the
+// inputs, dx [rows, in]. weightGradients follows from it.
+func (c *cellTrace) backward(batch *packed, w *layerWeights, x, outputGradient, dx []float32) {
 	gates := c.cell.gates()
 	c.recurrent.packTransposed(c.cell, w)
 	if c.projected {
@@ -171,7 +171,7 @@ func (c *cellTrace) backward(batch *packed, w, g *layerWeights, x, outputGradien
 	for t := batch.steps() - 1; t >= 0; t-- {
 		c.backwardStep(batch, t, outputGradient)
 	}
-	c.weightGradients(batch, g, x, outputGradient)
+	c.join(batch, x)
 	kernels.Gemm(false, true, batch.rows(), c.in, gates, 1, c.gateGradient, gates, w.input, gates, 0, dx, c.in)
 }
 
@@ -209,10 +209,9 @@ func (c *cellTrace) rowGradient(r int, previous, emitted, memory []float32) {
 	c.kind.backward(gates, c.candidateRow(r), previous, c.squashRow(r), emitted, memory, gradient, c.candidateGradientRow(r))
 }
 
-// weightGradients sums over all rows, in their order, in one product each.
-func (c *cellTrace) weightGradients(batch *packed, g *layerWeights, x, outputGradient []float32) {
-	rows := batch.rows()
-	c.join(batch, x)
+// weightGradients sets the layer's tensors of g: sums over all rows, in their
+// order, in one product each.
+func (c *cellTrace) weightGradients(rows int, g *layerWeights, outputGradient []float32) {
 	if c.kind.resets {
 		c.resetGradients(rows, g)
 	} else {

@@ -38,6 +38,8 @@ type Trainer struct {
 
 	inputs        []float32 // [rows, embedding]: the token vectors
 	inputGradient []float32 // [rows, embedding]
+
+	each perExample // for ClippedSum
 }
 
 // NewTrainer returns a trainer with no memory yet.
@@ -78,7 +80,8 @@ func (t *Trainer) Gradient(params []float32, sentences [][]int32, gradient []flo
 	if !finite(loss.Sum) {
 		return Loss{}, &DivergedError{What: "loss", Value: loss.Sum}
 	}
-	t.backward(&w, &g)
+	t.backward(&w)
+	t.weightGradients(&g)
 	if t.model.config.Untied {
 		clear(g.embedding)
 	}
@@ -99,7 +102,7 @@ func (t *Trainer) forward(w *weights) *layerTrace {
 }
 
 // backward runs the layers the other way, from the gradient of the highest.
-func (t *Trainer) backward(w, g *weights) {
+func (t *Trainer) backward(w *weights) {
 	for i := len(t.layers) - 1; i >= 0; i-- {
 		x, dx := t.inputs, t.inputGradient
 		if i > 0 {
@@ -107,21 +110,33 @@ func (t *Trainer) backward(w, g *weights) {
 		}
 		l := &t.layers[i]
 		l.passBack(&t.dropout)
-		l.backward(&t.batch, &w.layers[i], &g.layers[i], x, l.gradient, dx)
+		l.backward(&t.batch, &w.layers[i], x, l.gradient, dx)
+	}
+}
+
+// weightGradients sets the layers' tensors of g from what backward left.
+func (t *Trainer) weightGradients(g *weights) {
+	for i := range t.layers {
+		l := &t.layers[i]
+		l.weightGradients(t.batch.rows(), &g.layers[i], l.gradient)
 	}
 }
 
 func (t *Trainer) check(params []float32, sentences [][]int32, gradient []float32) error {
-	if err := t.model.CheckParameters(params); err != nil {
-		return err
-	}
-	if err := checkLength("the gradient", len(gradient), t.model.Parameters()); err != nil {
+	if err := t.checkVectors(params, gradient); err != nil {
 		return err
 	}
 	if len(sentences) == 0 {
 		return fmt.Errorf("the batch is empty: want at least one sentence")
 	}
 	return checkSentences(sentences, t.model.config.Vocabulary)
+}
+
+func (t *Trainer) checkVectors(params, gradient []float32) error {
+	if err := t.model.CheckParameters(params); err != nil {
+		return err
+	}
+	return checkLength("the gradient", len(gradient), t.model.Parameters())
 }
 
 // embed looks up the vectors of the batch's tokens.

@@ -1,0 +1,324 @@
+package models
+
+import (
+	"math"
+
+	"coalmine/internal/kernels"
+)
+
+// perExample is what a Trainer needs besides for ClippedSum, and owns the memory
+// for it. Rows that belong to one sentence are called by its *turn*: its place in
+// packed.order. Where rows lie sentence after sentence, first[turn] is the first
+// of a sentence's, and the rows of the output layer do.
+type perExample struct {
+	rows  []int // of the batch, sentence after sentence
+	first []int // [sentences+1]
+
+	outputs        []float32 // [rows, out]: what the output layer reads
+	outputGradient []float32 // [rows, out]
+	targets        []int32   // [rows]
+	scales         []float32 // [rows]: 1 / the targets of the row's sentence
+	factors        []float32 // [rows]: the clip factor of the row's sentence
+
+	// Of one sentence at a time:
+	left, right, more []float32 // rows that lie apart in the batch, side by side
+	product           []float32 // the gradient of a matrix of weights
+	column            []float32 // the gradient of a bias
+	gram, other       []float32 // [targets, targets]
+
+	part []float32 // the gradient of a group after the first
+}
+
+// ClippedSum sets sum to the sum over sentences of their gradients, each times
+// factor of its L2 norm over all tensors together, and norms to these norms. With
+// privacy.ClipScale as the factor no sentence adds more than the clip norm (Abadi et
+// al., "Deep Learning with Differential Privacy", 2016, algorithm 1).
+//
+// A sentence's gradient is that of its own mean loss per target, as of a batch that
+// holds nothing else, so that every sentence weighs the same. A tied embedding is
+// one tensor, whose gradients as input and as output add up before the norm is
+// taken. No sentences give a sum of zeros.
+//
+// sum has the model's length, norms an element for each sentence, in their order.
+// Sentences and errors are as of Gradient; a gradient that is not finite is a
+// *DivergedError, since nothing bounds it. Sums run through the sentences group by
+// group, in the order given (groupSize), and within a group from the longest to the
+// shortest.
+//
+// Norms are exact up to rounding. The gradients of a layer's weights are formed for
+// each sentence. Those of the vocabulary's, which would be large, are not: the
+// squared norm of a sum of outer products follows from the inner products of its
+// factors (Goodfellow, "Efficient Per-Example Gradient Computations", 2015; Li et
+// al., "Large Language Models Can Be Strong Differentially Private Learners", 2022,
+// section 4).
+func (t *Trainer) ClippedSum(params []float32, sentences [][]int32, factor func(norm float64) float64, sum []float32, norms []float64) (Loss, error) {
+	if err := t.checkClipped(params, sentences, sum, norms); err != nil {
+		return Loss{}, err
+	}
+	if len(sentences) == 0 {
+		clear(sum)
+	}
+	w := t.model.layout.views(params)
+	var total Loss
+	for from := 0; from < len(sentences); {
+		to := from + t.groupSize(sentences[from:])
+		into := sum
+		if from > 0 {
+			t.each.part = grow(t.each.part, len(sum))
+			into = t.each.part
+		}
+		g := t.model.layout.views(into)
+		loss, err := t.clippedGroup(&w, &g, sentences[from:to], factor, norms[from:to])
+		if err != nil {
+			return total, err
+		}
+		if from > 0 {
+			kernels.Add(sum, into)
+		}
+		total, from = total.Add(loss), to
+	}
+	return total, nil
+}
+
+func (t *Trainer) checkClipped(params []float32, sentences [][]int32, sum []float32, norms []float64) error {
+	if err := t.checkVectors(params, sum); err != nil {
+		return err
+	}
+	if err := checkLength("the vector of norms", len(norms), len(sentences)); err != nil {
+		return err
+	}
+	return checkSentences(sentences, t.model.config.Vocabulary)
+}
+
+// groupSize is how many of the sentences are done at a time: one, and more as far as
+// their logits stay within logitMemory.
+func (t *Trainer) groupSize(sentences [][]int32) int {
+	most, rows := logitMemory/t.model.config.Vocabulary, 0
+	for i, s := range sentences {
+		if rows += len(s) - 1; rows > most && i > 0 {
+			return i
+		}
+	}
+	return len(sentences)
+}
+
+// clippedGroup does a group of sentences whole.
+func (t *Trainer) clippedGroup(w, g *weights, sentences [][]int32, factor func(norm float64) float64, norms []float64) (Loss, error) {
+	t.batch.pack(sentences)
+	t.embed(w)
+	top := t.forward(w)
+	e := &t.each
+	e.lay(&t.batch, top.passed, t.output.width)
+	loss := Loss{Sum: t.output.forward(w, e.outputs, e.targets), Tokens: t.batch.rows()}
+	if !finite(loss.Sum) {
+		return Loss{}, &DivergedError{What: "loss", Value: loss.Sum}
+	}
+	t.output.logitGradients(w, e.targets, e.scales, e.outputGradient)
+	scatterRows(top.gradient, e.outputGradient, t.output.width, e.rows)
+	t.backward(w)
+	for turn, i := range t.batch.order {
+		norm := math.Sqrt(t.squaredNorm(turn))
+		if !finite(norm) {
+			return Loss{}, &DivergedError{What: "gradient", Value: norm}
+		}
+		norms[i] = norm
+		fill(e.factors[e.first[turn]:e.first[turn+1]], float32(factor(norm)))
+	}
+	t.clippedGradients(g)
+	return loss, nil
+}
+
+// lay fixes where the rows of each sentence lie, and gathers what the output layer
+// reads.
+func (e *perExample) lay(batch *packed, outputs []float32, width int) {
+	e.rows, e.first, e.targets, e.scales = e.rows[:0], append(e.first[:0], 0), e.targets[:0], e.scales[:0]
+	for turn := range batch.order {
+		for t := 0; t < batch.steps() && turn < batch.active(t); t++ {
+			e.rows = append(e.rows, batch.start[t]+turn)
+		}
+		from := e.first[turn]
+		for _, r := range e.rows[from:] {
+			e.targets = append(e.targets, batch.targets[r])
+			e.scales = append(e.scales, 1/float32(len(e.rows)-from))
+		}
+		e.first = append(e.first, len(e.rows))
+	}
+	n := len(e.rows)
+	e.outputs, e.outputGradient = grow(e.outputs, n*width), grow(e.outputGradient, n*width)
+	e.factors = grow(e.factors, n)
+	gatherRows(e.outputs, outputs, width, e.rows)
+}
+
+// squaredNorm is that of a sentence's gradient over all tensors.
+func (t *Trainer) squaredNorm(turn int) float64 {
+	e := &t.each
+	rows := e.rows[e.first[turn]:e.first[turn+1]]
+	sum := t.vocabularyNorm(turn, rows)
+	for i := range t.layers {
+		l := &t.layers[i]
+		sum += l.squaredNorm(e, rows, l.gradient)
+	}
+	return sum
+}
+
+// vocabularyNorm is the squared norm over embedding, output weights and output bias.
+//
+// With d the gradients of the logits, h the outputs, x the tokens fed and u the
+// gradients of their vectors, the gradient of the output weights is the sum over
+// targets of d h^T, whose squared norm is the sum over pairs s, t of (d_s d_t)(h_s
+// h_t); that of the bias is the sum of d, which puts 1 in place of h_s h_t. That of
+// the embedding is the sum of e_x u^T, e_x being 1 at the token and 0 elsewhere:
+// pairs of equal tokens count with u_s u_t. If both are one tensor, the sums add up,
+// and twice their inner product comes in: the sum over pairs of d_t[x_s] (u_s h_t).
+func (t *Trainer) vocabularyNorm(turn int, rows []int) float64 {
+	e, o, width := &t.each, &t.output, t.model.config.Embedding
+	n, from := len(rows), e.first[turn]
+	h, d := e.outputs[from*o.width:], o.exps[from:]
+	e.gram, e.other = grow(e.gram, n*n), grow(e.other, n*n)
+
+	kernels.Gemm(true, false, n, n, o.vocabulary, 1, d, o.stride, d, o.stride, 0, e.gram, n)
+	kernels.Gemm(false, true, n, n, o.width, 1, h, o.width, h, o.width, 0, e.other, n)
+	sum := kernels.Dot(e.gram, e.other)
+	for _, v := range e.gram {
+		sum += float64(v)
+	}
+
+	e.left = grow(e.left, n*width)
+	gatherRows(e.left, t.inputGradient, width, rows)
+	kernels.Gemm(false, true, n, n, width, 1, e.left, width, e.left, width, 0, e.gram, n)
+	for s, r := range rows {
+		for t2, r2 := range rows {
+			if t.batch.inputs[r] == t.batch.inputs[r2] {
+				sum += float64(e.gram[s*n+t2])
+			}
+		}
+	}
+	if t.model.config.Untied {
+		return sum
+	}
+	kernels.Gemm(false, true, n, n, width, 1, e.left, width, h, width, 0, e.gram, n)
+	for s, r := range rows {
+		token := int(t.batch.inputs[r])
+		sum += 2 * kernels.Dot(d[token*o.stride:][:n], row(e.gram, s, n))
+	}
+	return sum
+}
+
+// squaredNorm is that of the gradients of the layer's tensors by one sentence, which
+// has the given rows.
+func (c *cellTrace) squaredNorm(e *perExample, rows []int, outputGradient []float32) float64 {
+	n, joined, gates := len(rows), c.in+c.out, c.cell.gates()
+	e.left, e.right = grow(e.left, n*joined), grow(e.right, n*gates)
+	gatherRows(e.left, c.joined, joined, rows)
+	gatherRows(e.right, c.gateGradient, gates, rows)
+	sum := e.sumNorm(e.right, gates)
+	if c.kind.resets {
+		e.more = grow(e.more, n*c.units)
+		gatherRows(e.more, c.candidateGradient, c.units, rows)
+		sum += e.sumNorm(e.more, c.units)
+		sum += e.productNorm(n, c.in, gates, e.left, joined, e.right, gates)
+		sum += e.productNorm(n, c.out, c.direct(), e.left[c.in:], joined, e.right, gates)
+		sum += e.productNorm(n, c.out, c.units, e.left[c.in:], joined, e.more, c.units)
+	} else {
+		sum += e.productNorm(n, joined, gates, e.left, joined, e.right, gates)
+	}
+	if c.projected {
+		e.left, e.right = grow(e.left, n*c.units), grow(e.right, n*c.out)
+		gatherRows(e.left, c.emitted, c.units, rows)
+		gatherRows(e.right, outputGradient, c.out, rows)
+		sum += e.productNorm(n, c.units, c.out, e.left, c.units, e.right, c.out)
+	}
+	return sum
+}
+
+// productNorm is the squared norm of x^T d, where x [n, width] and d [n, columns]
+// have the given strides.
+func (e *perExample) productNorm(n, width, columns int, x []float32, xStride int, d []float32, dStride int) float64 {
+	e.product = grow(e.product, width*columns)
+	kernels.Gemm(true, false, width, columns, n, 1, x, xStride, d, dStride, 0, e.product, columns)
+	return kernels.SquaredNorm(e.product)
+}
+
+// sumNorm is the squared norm of the sum of the matrix's rows.
+func (e *perExample) sumNorm(matrix []float32, width int) float64 {
+	e.column = grow(e.column, width)
+	clear(e.column)
+	addRows(e.column, matrix)
+	return kernels.SquaredNorm(e.column)
+}
+
+// clippedGradients sets g to the sum of the gradients, each times its factor.
+func (t *Trainer) clippedGradients(g *weights) {
+	e := &t.each
+	for i := range t.layers {
+		l := &t.layers[i]
+		e.scaleRows(l.gateGradient, l.cell.gates())
+		if l.kind.resets {
+			e.scaleRows(l.candidateGradient, l.units)
+		}
+		if l.projected {
+			e.scaleRows(l.gradient, l.out)
+		}
+	}
+	e.scaleRows(t.inputGradient, t.model.config.Embedding)
+	t.weightGradients(g)
+	t.output.weightGradients(g, e.factors)
+	if t.model.config.Untied {
+		clear(g.embedding)
+	}
+	t.addTokenGradients(g)
+}
+
+// scaleRows multiplies every row of the batch by the factor of its sentence.
+func (e *perExample) scaleRows(matrix []float32, width int) {
+	for i, r := range e.rows {
+		if e.factors[i] != 1 {
+			kernels.Scale(e.factors[i], row(matrix, r, width))
+		}
+	}
+}
+
+// logitGradients turns the exps of all rows, which forward left, into the gradients
+// of their logits, and sets dh [rows, width], that of the outputs: of each row's
+// loss times its scale.
+func (o *outputTrace) logitGradients(w *weights, targets []int32, scales, dh []float32) {
+	o.factors = grow(o.factors, o.columns)
+	clear(o.factors[len(targets):])
+	for i, scale := range scales {
+		o.factors[i] = float32(float64(scale) / o.sums[i])
+	}
+	for token := range o.vocabulary {
+		logits := o.exps[token*o.stride:][:o.columns]
+		kernels.Mul(logits, logits, o.factors)
+	}
+	kernels.Transpose(dh, o.width, o.turned, o.columns, o.width, len(targets))
+	for i, target := range targets {
+		o.exps[int(target)*o.stride+i] -= scales[i]
+		kernels.Scale(o.factors[i], row(dh, i, o.width))
+		kernels.Axpy(-scales[i], row(w.output, int(target), o.width), row(dh, i, o.width))
+	}
+}
+
+// weightGradients sets g.output and g.outputBias from what logitGradients left, every
+// row times its factor.
+func (o *outputTrace) weightGradients(g *weights, factors []float32) {
+	copy(o.factors, factors)
+	for i, f := range factors {
+		kernels.Scale(f, row(o.inputs, i, o.width))
+	}
+	kernels.PackB(false, len(factors), o.width, o.inputs, o.width, &o.packed)
+	clear(g.outputBias)
+	for k := range tileCount(o.vocabulary) {
+		from, to := tileBounds(o.vocabulary, k)
+		logits := o.exps[from*o.stride : to*o.stride]
+		kernels.GemmPacked(false, to-from, 1, logits, o.stride, &o.packed, 0, g.output[from*o.width:], o.width)
+		kernels.AddRowDots(g.outputBias[from:to], logits, o.stride, to-from, o.columns, o.factors)
+	}
+}
+
+// scatterRows copies the rows of matrix to the chosen ones of table.
+func scatterRows(table, matrix []float32, width int, chosen []int) {
+	for i, r := range chosen {
+		copy(row(table, r, width), row(matrix, i, width))
+	}
+}

@@ -1,0 +1,335 @@
+package models
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"coalmine/internal/kernels"
+	"coalmine/internal/race"
+)
+
+// clipTo is the factor that brings a norm to at most clip.
+func clipTo(clip float64) func(float64) float64 {
+	return func(norm float64) float64 { return min(1, clip/norm) }
+}
+
+func mustClippedSum(tb testing.TB, trainer *Trainer, params []float32, sentences [][]int32, factor func(float64) float64) (Loss, []float32, []float64) {
+	tb.Helper()
+	sum, norms := make([]float32, len(params)), make([]float64, len(sentences))
+	for i := range sum {
+		sum[i] = float32(math.NaN()) // so that an element left out shows
+	}
+	loss, err := trainer.ClippedSum(params, sentences, factor, sum, norms)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return loss, sum, norms
+}
+
+// oneByOne takes each sentence's gradient alone, and adds them up in float64.
+func oneByOne(tb testing.TB, m *Language, params []float32, sentences [][]int32, factor func(float64) float64) (loss Loss, sum []float32, norms []float64) {
+	tb.Helper()
+	total := make([]float64, len(params))
+	for _, s := range sentences {
+		l, g := mustGradient(tb, m.NewTrainer(), params, [][]int32{s})
+		loss = loss.Add(l)
+		norm := math.Sqrt(kernels.SquaredNorm(g))
+		norms = append(norms, norm)
+		for i, v := range g {
+			total[i] += float64(v) * factor(norm)
+		}
+	}
+	for _, v := range total {
+		sum = append(sum, float32(v))
+	}
+	return loss, sum, norms
+}
+
+// compareClipped compares with the gradients taken one by one, clipped to their
+// median norm, so that some are clipped and some are not.
+func compareClipped(t *testing.T, m *Language, params []float32, sentences [][]int32) {
+	t.Helper()
+	_, _, norms := oneByOne(t, m, params, sentences, clipTo(1))
+	factor := clipTo(slices.Sorted(slices.Values(norms))[len(norms)/2])
+	wantLoss, want, norms := oneByOne(t, m, params, sentences, factor)
+	loss, sum, got := mustClippedSum(t, m.NewTrainer(), params, sentences, factor)
+	if loss.Tokens != wantLoss.Tokens || !near(loss.Sum, wantLoss.Sum, wantLoss.Sum, 1e-9) {
+		t.Errorf("loss %+v, one by one %+v", loss, wantLoss)
+	}
+	for i, norm := range norms {
+		if !near(got[i], norm, norm, 5e-6) {
+			t.Errorf("sentence %d: norm %v, alone %v", i, got[i], norm)
+		}
+	}
+	compareVectors(t, m, sum, want, 1e-5)
+}
+
+func TestEveryVariantsClippedSumEqualsThatOfGradientsTakenOneByOne(t *testing.T) {
+	t.Parallel()
+	eachVariant(t, 29, func(t *testing.T, m *Language) {
+		for seed := range uint64(5) {
+			rng := testRand(seed)
+			compareClipped(t, m, wideParams(m, rng), mixedSentences(rng, 29, 1+rng.IntN(9), 15))
+		}
+	})
+}
+
+// A token that is fed and predicted often makes the gradients as input and as output
+// of a tied embedding far from orthogonal.
+func TestTheNormOfATiedEmbeddingHasItsCrossTerm(t *testing.T) {
+	t.Parallel()
+	rng := testRand(5)
+	m := mustNew(t, 7, 4, 6)
+	params := wideParams(m, rng)
+	sentences := [][]int32{slices.Repeat([]int32{3}, 12), {3, 4, 3, 4, 3, 4}, {1, 2, 3}}
+	compareClipped(t, m, params, sentences)
+
+	apart := make([]float32, len(params))
+	_, g := mustGradient(t, m.NewTrainer(), params, sentences[:1])
+	copy(apart, g)
+	_, _, norms := mustClippedSum(t, m.NewTrainer(), params, sentences[:1], clipTo(1))
+	untied := mustConfigure(t, Config{Kind: CIFGLSTM, Vocabulary: 7, Embedding: 4, Units: 6, Untied: true})
+	wide := untiedLike(m, untied, params)
+	_, g = mustGradient(t, untied.NewTrainer(), wide, sentences[:1])
+	if without := math.Sqrt(kernels.SquaredNorm(g)); near(norms[0], without, without, 0.01) {
+		t.Errorf("the norm is %v with the cross term and %v without: the test shows nothing", norms[0], without)
+	}
+}
+
+// untiedLike are the parameters of a model whose output weights are a copy of the
+// embedding.
+func untiedLike(tied, untied *Language, params []float32) []float32 {
+	wide := make([]float32, untied.Parameters())
+	for _, t := range untied.Tensors() {
+		name := t.Name
+		if name == OutputTensor {
+			name = EmbeddingTensor
+		}
+		for _, from := range tied.Tensors() {
+			if from.Name == name {
+				copy(t.View(wide), from.View(params))
+			}
+		}
+	}
+	return wide
+}
+
+func TestAClippedSumOverSeveralTilesEqualsThatOfGradientsTakenOneByOne(t *testing.T) {
+	t.Parallel()
+	rng := testRand(6)
+	vocabulary := 2*tileWidth + 33
+	m := mustNew(t, vocabulary, 3, 5)
+	compareClipped(t, m, wideParams(m, rng), mixedSentences(rng, vocabulary, 12, 21))
+}
+
+// A long sentence has more rows than a product sums up at once.
+func TestAClippedSumOfLongSentencesEqualsThatOfGradientsTakenOneByOne(t *testing.T) {
+	t.Parallel()
+	rng := testRand(7)
+	m := mustConfigure(t, Config{Kind: LSTM, Vocabulary: 40, Embedding: 6, Units: 5, Layers: 2, Projection: Unprojected, Untied: true})
+	compareClipped(t, m, wideParams(m, rng), sentencesOf(rng, 40, kernels.BlockDepth+30, 70, 3))
+}
+
+// Sentences are done group by group where their logits take much memory.
+func TestGroupsOfSentencesAddUp(t *testing.T) {
+	t.Parallel()
+	rng := testRand(8)
+	vocabulary := logitMemory / 20
+	m := mustNew(t, vocabulary, 2, 3)
+	sentences := mixedSentences(rng, vocabulary, 9, 12)
+	trainer := m.NewTrainer()
+	if n := trainer.groupSize(sentences); n == len(sentences) {
+		t.Fatalf("%d sentences are one group: the test shows nothing", n)
+	}
+	if n := trainer.groupSize(sentencesOf(rng, vocabulary, 30, 2)); n != 1 {
+		t.Errorf("a sentence that is too long for a group is in one of %d", n)
+	}
+	compareClipped(t, m, wideParams(m, rng), sentences)
+}
+
+// Targets that are e^30 to e^1000 times less probable than another token.
+func TestImprobableTargetsKeepTheClippedSumRight(t *testing.T) {
+	t.Parallel()
+	for _, logit := range []float32{30, 61, 90, 1000} {
+		rng := testRand(uint64(logit))
+		m := mustNew(t, tileWidth+19, 3, 4)
+		params := wideParams(m, rng)
+		m.layout.views(params).outputBias[tileWidth+2] = logit
+		compareClipped(t, m, params, [][]int32{{0, 1, 5, tileWidth + 2}, {3, tileWidth + 1, 7}})
+	}
+}
+
+// Equal sentences are laid out alike alone and together, and draw the same dropout
+// where the streams begin alike.
+func TestDropoutIsThatOfTheGradient(t *testing.T) {
+	t.Parallel()
+	eachVariant(t, 19, func(t *testing.T, m *Language) {
+		rng := testRand(31)
+		params, sentences := wideParams(m, rng), sentencesOf(rng, 19, 6, 6, 6)
+		dropping := func() *Trainer {
+			trainer := m.NewTrainer()
+			check(t, trainer.UseDropout(0.4, testRand(32)))
+			return trainer
+		}
+		_, mean := mustGradient(t, dropping(), params, sentences)
+		kernels.Scale(3, mean)
+		_, sum, _ := mustClippedSum(t, dropping(), params, sentences, clipTo(math.Inf(1)))
+		compareVectors(t, m, sum, mean, 1e-5)
+
+		_, alone := mustGradient(t, dropping(), params, sentences[:1])
+		_, _, norms := mustClippedSum(t, dropping(), params, sentences[:1], clipTo(1))
+		if want := math.Sqrt(kernels.SquaredNorm(alone)); !near(norms[0], want, want, 2e-6) {
+			t.Errorf("norm %v, want %v", norms[0], want)
+		}
+	})
+}
+
+func TestNoSentenceAddsMoreThanTheClipNorm(t *testing.T) {
+	t.Parallel()
+	eachVariant(t, 23, func(t *testing.T, m *Language) {
+		rng := testRand(33)
+		params := wideParams(m, rng)
+		for _, s := range mixedSentences(rng, 23, 4, 9) {
+			_, sum, norms := mustClippedSum(t, m.NewTrainer(), params, [][]int32{s}, clipTo(0.01))
+			if got := math.Sqrt(kernels.SquaredNorm(sum)); got > 0.01*(1+1e-5) || got < 0.01*(1-1e-5) {
+				t.Errorf("a gradient of norm %v has norm %v after clipping to 0.01", norms[0], got)
+			}
+		}
+	})
+}
+
+func TestAClippedSumOfNothingIsZero(t *testing.T) {
+	t.Parallel()
+	m := mustNew(t, 9, 3, 4)
+	loss, sum, _ := mustClippedSum(t, m.NewTrainer(), make([]float32, m.Parameters()), nil, clipTo(1))
+	if loss != (Loss{}) || slices.ContainsFunc(sum, func(v float32) bool { return v != 0 }) {
+		t.Errorf("loss %+v, sum %v", loss, sum)
+	}
+}
+
+func TestAClippedSumDoesNotDependOnEarlierBatches(t *testing.T) {
+	t.Parallel()
+	rng := testRand(34)
+	m := mustConfigure(t, Config{Kind: GRU, Vocabulary: 300, Embedding: 12, Units: 20, Layers: 2})
+	params := wideParams(m, rng)
+	used := m.NewTrainer()
+	for range 8 {
+		sentences := mixedSentences(rng, 300, 1+rng.IntN(20), 21)
+		_, sum, norms := mustClippedSum(t, used, params, sentences, clipTo(0.3))
+		_, fresh, freshNorms := mustClippedSum(t, m.NewTrainer(), params, sentences, clipTo(0.3))
+		if !slices.Equal(sum, fresh) || !slices.Equal(norms, freshNorms) {
+			t.Fatalf("a used trainer and a fresh one differ on %d sentences", len(sentences))
+		}
+		mustGradient(t, used, params, sentences)
+	}
+}
+
+func TestEveryKernelSetClipsToTheSameBytes(t *testing.T) {
+	rng := testRand(35)
+	m := mustConfigure(t, Config{Kind: LSTM, Vocabulary: 300, Embedding: 12, Units: 20, Layers: 2})
+	params, sentences := wideParams(m, rng), mixedSentences(rng, 300, 20, 21)
+	var first []float32
+	for _, set := range kernels.Sets() {
+		restore, err := kernels.ForceSet(set)
+		check(t, err)
+		_, sum, _ := mustClippedSum(t, m.NewTrainer(), params, sentences, clipTo(0.3))
+		restore()
+		if first == nil {
+			first = sum
+		}
+		if !slices.Equal(sum, first) {
+			t.Errorf("%s gives other bytes than %s", set, kernels.Sets()[0])
+		}
+	}
+}
+
+func TestAClippedSumOfDivergedParametersIsAnError(t *testing.T) {
+	t.Parallel()
+	rng := testRand(36)
+	m := mustNew(t, 40, 4, 4)
+	for _, bad := range []float32{float32(math.NaN()), float32(math.Inf(1)), 3e38} {
+		params := wideParams(m, rng)
+		params[m.layout.layers[0].projection.from+1] = bad
+		_, err := m.NewTrainer().ClippedSum(params, [][]int32{{1, 2, 3}}, clipTo(1), make([]float32, len(params)), make([]float64, 1))
+		if _, ok := errors.AsType[*DivergedError](err); !ok {
+			t.Errorf("projection with %v: error %v, want a DivergedError", bad, err)
+		}
+	}
+}
+
+func TestAClippedSumRefusesWhatDoesNotFit(t *testing.T) {
+	t.Parallel()
+	m := mustNew(t, 10, 3, 4)
+	n := m.Parameters()
+	for want, err := range map[string]error{
+		"the parameter vector has":   clippedSum(m, n-1, n, 1, []int32{1, 2}),
+		"the gradient has":           clippedSum(m, n, n+1, 1, []int32{1, 2}),
+		"the vector of norms has":    clippedSum(m, n, n, 2, []int32{1, 2}),
+		"sentence 0 has 1 tokens":    clippedSum(m, n, n, 1, []int32{1}),
+		"token 1 has id 10: want 0 ": clippedSum(m, n, n, 1, []int32{1, 10}),
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q in it", err, want)
+		}
+	}
+}
+
+func clippedSum(m *Language, params, sum, norms int, sentence []int32) error {
+	_, err := m.NewTrainer().ClippedSum(make([]float32, params), [][]int32{sentence}, clipTo(1), make([]float32, sum), make([]float64, norms))
+	return err
+}
+
+// Not parallel: AllocsPerRun counts the allocations of the whole process.
+func TestAClippedSumAllocatesNothingOnceWarm(t *testing.T) {
+	if race.Enabled {
+		t.Skip("the race detector allocates")
+	}
+	rng := testRand(37)
+	m := mustNew(t, 700, 16, 24)
+	params, trainer, factor := wideParams(m, rng), m.NewTrainer(), clipTo(1)
+	sum, norms := make([]float32, len(params)), make([]float64, 16)
+	large, small := mixedSentences(rng, 700, 16, 21), mixedSentences(rng, 700, 5, 9)
+	step := func() {
+		for _, sentences := range [][][]int32{large, small} {
+			if _, err := trainer.ClippedSum(params, sentences, factor, sum, norms[:len(sentences)]); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if n := testing.AllocsPerRun(20, step); n != 0 {
+		t.Errorf("%v allocations a step, want 0", n)
+	}
+}
+
+// BenchmarkClippedSum is to be compared with BenchmarkGradient's sizes, and with the
+// byte model of The Secret Sharer.
+func BenchmarkClippedSum(b *testing.B) {
+	for _, c := range []struct {
+		name   string
+		config Config
+		tokens int
+	}{
+		{"paper", Config{Kind: CIFGLSTM, Vocabulary: 10004, Embedding: 96, Units: 670}, 20},
+		{"bytes", Config{Kind: LSTM, Vocabulary: 260, Embedding: 32, Units: 200, Layers: 2, Projection: Unprojected, Untied: true}, 80},
+	} {
+		m := mustConfigure(b, c.config)
+		sentences := sentencesOf(testRand(2), c.config.Vocabulary, slices.Repeat([]int{c.tokens + 1}, 32)...)
+		params, sum, norms, trainer := wideParams(m, testRand(1)), make([]float32, m.Parameters()), make([]float64, 32), m.NewTrainer()
+		b.Run(fmt.Sprint(c.name, "/plain"), func(b *testing.B) {
+			for b.Loop() {
+				_, err := trainer.Gradient(params, sentences, sum)
+				check(b, err)
+			}
+		})
+		b.Run(fmt.Sprint(c.name, "/clipped"), func(b *testing.B) {
+			for b.Loop() {
+				_, err := trainer.ClippedSum(params, sentences, clipTo(0.1), sum, norms)
+				check(b, err)
+			}
+		})
+	}
+}
