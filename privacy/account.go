@@ -83,8 +83,9 @@ func (m *Meter) rate() float64 { return m.scheme.rate(m.recipe.Cohort, m.recipe.
 // After returns the cost of rounds rounds, 0 or more.
 func (m *Meter) After(rounds int) Report {
 	r := m.recipe
-	epsilon, order := m.papers.Times(rounds).Epsilon(r.Delta, r.Conversion)
-	proved, orderProved := m.proved.Times(rounds).Epsilon(r.Delta, r.Conversion)
+	counted := m.counted(rounds)
+	epsilon, order := m.papers.Times(counted).Epsilon(r.Delta, r.Conversion)
+	proved, orderProved := m.proved.Times(counted).Epsilon(r.Delta, r.Conversion)
 	return Report{
 		Epsilon: Epsilon(epsilon), EpsilonProved: Epsilon(proved),
 		Infinite: math.IsInf(proved, 1), Delta: r.Delta,
@@ -101,6 +102,14 @@ func (m *Meter) After(rounds int) Report {
 // EpsilonProved returns the proved epsilon after rounds rounds at delta,
 // within (0, 1).
 func (m *Meter) EpsilonProved(rounds int, delta float64) float64 {
-	epsilon, _ := m.proved.Times(rounds).Epsilon(delta, m.recipe.Conversion)
+	epsilon, _ := m.proved.Times(m.counted(rounds)).Epsilon(delta, m.recipe.Conversion)
 	return epsilon
+}
+
+// counted is how many of the rounds cost anybody something, at most.
+func (m *Meter) counted(rounds int) int {
+	if m.scheme.participations == nil {
+		return rounds
+	}
+	return m.scheme.participations(rounds, m.recipe.Cohort, m.recipe.Population)
 }

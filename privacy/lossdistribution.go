@@ -16,7 +16,11 @@ func (m *Meter) lossDistribution() (*Interval, error) {
 		none := Epsilon(math.Inf(1))
 		return &Interval{Lower: none, Upper: none}, nil
 	}
-	bounds, err := pld.Epsilon([]pld.Step{{Rate: m.rate(), Sigma: m.sigmaProved, Rounds: m.recipe.Rounds}}, m.recipe.Delta)
+	step := pld.Step{Rate: m.rate(), Sigma: m.sigmaProved, Rounds: m.counted(m.recipe.Rounds)}
+	if m.scheme.participations != nil {
+		step.Rate = 1
+	}
+	bounds, err := pld.Epsilon([]pld.Step{step}, m.recipe.Delta)
 	if err != nil {
 		return nil, err
 	}

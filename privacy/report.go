@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 )
 
 // Epsilon is a privacy bound, 0 or above. +Inf, no bound at all, is null in
@@ -119,7 +120,7 @@ var notCovered = []string{
 // assumptions says in sentences what the two epsilons take for granted.
 func (m *Meter) assumptions(infinite bool) []string {
 	out := []string{
-		"every update is clipped to the clip norm C, and the noise on a round's sum has standard deviation noise multiplier x C",
+		"every {update} is clipped to the clip norm C, and the noise on a {round}'s sum has standard deviation noise multiplier x C",
 	}
 	convention, relation := m.scheme.Neighbouring.assumptions()
 	if convention != "" {
@@ -131,7 +132,29 @@ func (m *Meter) assumptions(infinite bool) []string {
 		out = append(out, "C follows a quantile of the update norms: the noise multiplier is the total, "+
 			"shared by the updates and the noisy count of those clipped (Andrew et al. 2021, Theorem 1)")
 	}
-	return append(out, r.noiseAssumptions(infinite)...)
+	return inTermsOf(r.Unit, append(out, r.noiseAssumptions(infinite)...))
+}
+
+// RecordUnit is the unit of central training, which takes batches of records step by
+// step where federated training takes cohorts of users round by round.
+const RecordUnit = "record"
+
+// terms are the words of assumptions for their placeholders.
+var (
+	federatedTerms = strings.NewReplacer("{member}", "user", "{update}", "update", "{round}", "round", "{cohort}", "cohort")
+	centralTerms   = strings.NewReplacer("{member}", "record", "{update}", "gradient", "{round}", "step", "{cohort}", "batch")
+)
+
+// inTermsOf fills in the words that go with a unit.
+func inTermsOf(unit string, sentences []string) []string {
+	terms := federatedTerms
+	if unit == RecordUnit {
+		terms = centralTerms
+	}
+	for i, s := range sentences {
+		sentences[i] = terms.Replace(s)
+	}
+	return sentences
 }
 
 func (r Recipe) noiseAssumptions(infinite bool) []string {

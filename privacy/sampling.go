@@ -16,11 +16,12 @@ type Sampling string
 const (
 	FixedSize  Sampling = "fixed-size"
 	Poisson    Sampling = "poisson"
+	Shuffled   Sampling = "shuffled"
 	NoSampling Sampling = "none"
 )
 
 // schemes are all ways to sample.
-var schemes = registry.New("sampling", func(s Scheme) Sampling { return s.Sampling }, fixedSize, poisson, noSampling)
+var schemes = registry.New("sampling", func(s Scheme) Sampling { return s.Sampling }, fixedSize, poisson, shuffled, noSampling)
 
 // Scheme describes a way to sample: how cohorts are drawn, and what accounting for
 // them takes. The two stand together, since a bound holds for one draw alone.
@@ -44,8 +45,13 @@ type Scheme struct {
 	papersOrders func() []float64
 	// accountant names the theorem behind divergence.
 	accountant string
-	// assumption says in a sentence what is taken for granted of the draw.
+	// assumption says in a sentence what is taken for granted of the draw, in the
+	// placeholders of terms.
 	assumption string
+	// participations is how many of the rounds anybody takes part in, at most, for a
+	// scheme whose bound counts these without credit for sampling. nil: every round
+	// counts, at its rate.
+	participations func(rounds, cohort, population int) int
 	// lossDistribution says that package pld bounds the scheme at its rate.
 	lossDistribution bool
 }
@@ -136,11 +142,11 @@ func (n Neighbouring) assumptions() (convention, relation string) {
 	const papers = "epsilon is the papers' convention: sigma = noise multiplier"
 	switch n {
 	case ReplaceOne:
-		return papers, "epsilon_proved: one user is replaced by another, which moves the sum by up to 2C, so sigma = noise multiplier / 2"
+		return papers, "epsilon_proved: one {member} is replaced by another, which moves the sum by up to 2C, so sigma = noise multiplier / 2"
 	case AddOrRemoveOne:
-		return "", "both epsilons are the same: one user is added or removed, which moves the sum by up to C, so sigma = noise multiplier"
+		return "", "both epsilons are the same: one {member} is added or removed, which moves the sum by up to C, so sigma = noise multiplier"
 	case ZeroOutOne:
-		return "", "both epsilons: the updates of one user become zero, which moves a node by up to C, so sigma = noise multiplier"
+		return "", "both epsilons: the {update}s of one {member} become zero, which moves a node by up to C, so sigma = noise multiplier"
 	}
 	return papers, fmt.Sprintf("epsilon_proved: nothing is known to bound the sum under %q", n)
 }

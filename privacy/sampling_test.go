@@ -42,7 +42,7 @@ func TestCohortsAreUsersInAscendingOrder(t *testing.T) {
 	t.Parallel()
 	for _, s := range drawn() {
 		for _, population := range []int{1, 2, 30} {
-			for number := range 200 {
+			for number := 1; number <= 200; number++ {
 				cohort := 1 + number%population
 				users := draw(t, s, number, population, cohort)
 				if !slices.IsSorted(users) || len(users) > 0 && (users[0] < 0 || users[len(users)-1] >= population) {
@@ -63,7 +63,7 @@ func TestEveryUserComesAsOftenAsItsSamplingRateSays(t *testing.T) {
 	const population, cohort, rounds = 30, 6, 4000
 	for _, s := range drawn() {
 		counts, total := make([]float64, population), 0
-		for number := range rounds {
+		for number := 1; number <= rounds; number++ {
 			users := draw(t, s, number, population, cohort)
 			total += len(users)
 			for _, u := range users {
@@ -95,6 +95,57 @@ func TestACohortOfFixedSizeHasThatSize(t *testing.T) {
 		if len(slices.Compact(users)) != 9 {
 			t.Fatalf("round %d: cohort %v, want 9 different users", number, users)
 		}
+	}
+}
+
+func TestAShuffledPopulationComesOnceAnEpoch(t *testing.T) {
+	t.Parallel()
+	s, err := privacy.FindScheme(privacy.Shuffled)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const population, cohort, epoch = 23, 5, 4 // three users sit each epoch out
+	var last []int
+	for number := 1; number <= 10*epoch; number += epoch {
+		var all []int
+		for i := range epoch {
+			all = append(all, draw(t, s, number+i, population, cohort)...)
+		}
+		if users := slices.Sorted(slices.Values(all)); len(slices.Compact(users)) != epoch*cohort {
+			t.Fatalf("the epoch of round %d has the cohorts %v, want every user once at most", number, all)
+		}
+		if slices.Equal(all, last) {
+			t.Errorf("the epoch of round %d has the order of the one before", number)
+		}
+		last = all
+	}
+}
+
+// TensorFlow Privacy's statement for 10,000 examples in batches of 64 over 5 epochs, at
+// noise multiplier 1 and delta 1e-6, each example once an epoch.
+func TestAnEpochInShuffledOrderCostsWhatOneGaussianMechanismDoes(t *testing.T) {
+	t.Parallel()
+	recipe := privacy.Recipe{
+		Population: 10_000, Cohort: 64, NoiseMultiplier: 2, Delta: 1e-6, // replacing one: sigma = 1
+		Sampling: privacy.Shuffled, Conversion: privacy.Improved, Unit: privacy.RecordUnit, LossDistribution: true,
+	}
+	const epoch = 10_000 / 64
+	reports, err := privacy.Sweep(privacy.Account, recipe, []int{0, 1, epoch, 4*epoch + 1, 5 * epoch, 5*epoch + 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	proved := func(i int) float64 { return float64(reports[i].EpsilonProved) }
+	if proved(0) != 0 || proved(1) != proved(2) || proved(3) != proved(4) || !(proved(5) > proved(4)) {
+		t.Errorf("after %v steps of epochs of %d: %v", []int{0, 1, epoch, 4*epoch + 1, 5 * epoch, 5*epoch + 1}, epoch, reports)
+	}
+	if math.Abs(proved(4)-13.376) > 5e-4 {
+		t.Errorf("five epochs cost %.4f, TensorFlow Privacy prints 13.376", proved(4))
+	}
+	if loss := reports[4].LossDistribution; loss == nil || !(float64(loss.Lower) < 12.5955 && float64(loss.Upper) > 12.5945) {
+		t.Errorf("its loss distribution says %+v, TensorFlow Privacy 12.595", loss)
+	}
+	if text := strings.Join(reports[4].Assumptions, "; "); strings.ContainsAny(text, "{}") || strings.Contains(text, "user") || !strings.Contains(text, "every record takes part once an epoch at most") {
+		t.Errorf("the assumptions are %q", text)
 	}
 }
 
@@ -135,7 +186,7 @@ func TestAnUnknownSamplingIsNeverAccountedForAsAnother(t *testing.T) {
 		t.Errorf("relation %q", n)
 	}
 	recipe := privacy.Recipe{Population: 1000, Cohort: 10, Rounds: 50, NoiseMultiplier: 1, Delta: 1e-6, Sampling: "alphabetical"}
-	if _, err := privacy.NewMeter(recipe); err == nil || !strings.Contains(err.Error(), `sampling "alphabetical": expected one of fixed-size, poisson, none`) {
+	if _, err := privacy.NewMeter(recipe); err == nil || !strings.Contains(err.Error(), `sampling "alphabetical": expected one of fixed-size, poisson, shuffled, none`) {
 		t.Errorf("a meter for it: error %v", err)
 	}
 	report := privacy.Report{Epsilon: 1, EpsilonProved: 2, Neighbouring: "replace-half"}

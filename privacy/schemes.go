@@ -27,7 +27,7 @@ var fixedSize = Scheme{
 	// the best of these.
 	papersOrders: rdp.WholeOrders,
 	accountant:   "RDP, fixed-size subsampled Gaussian (Wang, Balle and Kasiviswanathan 2019, Theorem 27)",
-	assumption:   "a round's cohort is a uniform sample of fixed size, without replacement",
+	assumption:   "a {round}'s {cohort} is a uniform sample of fixed size, without replacement",
 }
 
 var poisson = Scheme{
@@ -48,9 +48,43 @@ var poisson = Scheme{
 	divergence:       rdp.Poisson,
 	papersOrders:     rdp.DefaultOrders,
 	accountant:       "RDP, Poisson subsampled Gaussian (Mironov, Talwar and Zhang 2019)",
-	assumption:       "every user takes part in a round independently, and the sum is divided by the expected cohort",
+	assumption:       "every {member} takes part in a {round} independently, and the sum is divided by the expected {cohort}",
 	lossDistribution: true,
 }
+
+// shuffled is how most programs go through their data. Its bound takes no credit for
+// the randomness of the order: theorems of amplification by sampling are not about it
+// (Chua et al. 2024, "How Private are DP-SGD Implementations?").
+var shuffled = Scheme{
+	Sampling:     Shuffled,
+	Summary:      "epoch after epoch, each in a new order, cut into cohorts; whom the last whole cohort leaves over sits the epoch out",
+	Source:       "Mironov 2017; parallel composition, McSherry 2009, Theorem 4",
+	Neighbouring: ReplaceOne,
+
+	draw: func(r Round) ([]int, error) {
+		rounds := epochRounds(r.Cohort, r.Population)
+		place := (r.Number - 1) % rounds
+		rng, err := r.Stream(r.Number - place)
+		if err != nil {
+			return nil, err
+		}
+		return slices.Sorted(slices.Values(rng.Perm(r.Population)[place*r.Cohort : (place+1)*r.Cohort])), nil
+	},
+
+	rate:             shareOfPopulation,
+	divergence:       unsampled,
+	papersOrders:     rdp.DefaultOrders,
+	accountant:       "RDP, Gaussian once an epoch, no amplification (Mironov 2017)",
+	assumption:       "every {member} takes part once an epoch at most, whatever the order, for which there is no credit: an epoch that has begun costs one Gaussian mechanism",
+	lossDistribution: true,
+	participations: func(rounds, cohort, population int) int {
+		epoch := epochRounds(cohort, population)
+		return (rounds + epoch - 1) / epoch
+	},
+}
+
+// epochRounds is the number of whole cohorts of an epoch.
+func epochRounds(cohort, population int) int { return population / cohort }
 
 var noSampling = Scheme{
 	Sampling:     NoSampling,
@@ -58,14 +92,17 @@ var noSampling = Scheme{
 	Source:       "Mironov 2017",
 	Neighbouring: ReplaceOne,
 
-	rate: func(int, int) float64 { return 1 },
-	divergence: func(_, sigma float64, orders []float64) (rdp.Curve, error) {
-		return rdp.Gaussian(sigma, orders)
-	},
+	rate:             func(int, int) float64 { return 1 },
+	divergence:       unsampled,
 	papersOrders:     rdp.DefaultOrders,
 	accountant:       "RDP, Gaussian (Mironov 2017)",
-	assumption:       "any user may take part in every round",
+	assumption:       "any {member} may take part in every {round}",
 	lossDistribution: true,
+}
+
+// unsampled is the divergence of one round without credit for sampling.
+func unsampled(_, sigma float64, orders []float64) (rdp.Curve, error) {
+	return rdp.Gaussian(sigma, orders)
 }
 
 func shareOfPopulation(cohort, population int) float64 { return float64(cohort) / float64(population) }

@@ -54,5 +54,5 @@ func (r Recipe) treeAssumptions(infinite bool) []string {
 		"every user takes part in at most one round, in whatever order users come",
 		relation,
 	}
-	return append(out, r.noiseAssumptions(infinite)...)
+	return inTermsOf(r.Unit, append(out, r.noiseAssumptions(infinite)...))
 }
