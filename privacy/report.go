@@ -189,8 +189,9 @@ func (r Report) Summary() string {
 	if r.proved() {
 		line = fmt.Sprintf("epsilon %s, proved (%s)", r.EpsilonProved, r.Neighbouring)
 	}
-	line += fmt.Sprintf(", at delta %g after %d rounds; unit %s, %s sampling, %s conversion",
-		r.Delta, r.Rounds, r.Unit, r.Sampling, r.Conversion)
+	rounds := inTermsOf(r.Unit, []string{"{round}s"})[0]
+	line += fmt.Sprintf(", at delta %g after %d %s; unit %s, %s sampling, %s conversion",
+		r.Delta, r.Rounds, rounds, r.Unit, r.Sampling, r.Conversion)
 	if r.HoldsAgainst != "" {
 		line += "; holds against " + r.HoldsAgainst
 	}

@@ -13,13 +13,17 @@ import (
 	"coalmine/privacy"
 )
 
-const accountHelp = `Say what a recipe of DP-FedAvg costs in privacy, without running anything.
+const accountHelp = `Say what a recipe of DP-FedAvg or DP-SGD costs in privacy, without running anything.
 
 Two values stand side by side. "epsilon" takes the noise relative to the clip norm;
 for cohorts of fixed size that is the papers' convention. "epsilon_proved" is what
 the theorem gives under the stated neighbouring relation: where one user replaces
 another, a clipped sum moves by up to twice the clip norm. With Poisson cohorts a
 user is added or removed, and the two are the same.
+
+For DP-SGD the population are the records, the cohort is the batch and the rounds
+are the steps (--unit record). Batches cut from shuffled records are no random
+samples: --sampling shuffled counts each epoch as one Gaussian mechanism.
 
 --target-epsilon solves for what --solve names, so that the proved epsilon stays
 within it: the least noise multiplier, the most rounds, or the smallest cohort, the
@@ -67,6 +71,7 @@ func newAccountCommand(g *global) *cobra.Command {
   coalmine account --population 392000 --cohort 5000 --rounds 8000 --delta 1e-7 --target-epsilon 8 --solve noise
   coalmine account --population 392000 --cohort 5000 --noise-multiplier 1 --delta 1e-7 --target-epsilon 30 --solve rounds
   coalmine account --population 3400 --cohort 10 --rounds 1000 --noise-multiplier 0.01 --delta 5e-9 --scale-population 2000000 --scale-cohort 1000
+  coalmine account --unit record --sampling poisson --population 60000 --cohort 150 --rounds 6000 --noise-multiplier 1.3 --delta 1e-5 --conversion improved
   coalmine account --tree --population 342477 --cohort 100 --rounds 1600 --noise-multiplier 1.13 --delta 1e-6`,
 		GroupID: groupOther,
 		Args:    cobra.NoArgs,
@@ -88,6 +93,7 @@ func newAccountCommand(g *global) *cobra.Command {
 	f.Float64Var(&a.recipe.Delta, "delta", 0, "delta of the guarantee")
 	f.StringVar((*string)(&a.recipe.Sampling), "sampling", string(privacy.FixedSize), strings.Join(samplings(), ", "))
 	f.StringVar((*string)(&a.recipe.Conversion), "conversion", string(privacy.Classic), "classic (Mironov 2017) or improved (Canonne, Kamath and Steinke 2020)")
+	f.StringVar(&a.recipe.Unit, "unit", "", "what is protected, for the report: user (the default), or record for DP-SGD")
 	f.Float64Var(&a.countNoise, "clip-count-noise", 0, "adaptive clipping: the noise on the number of clients that were not clipped (usually cohort/20)")
 	f.BoolVar(&a.recipe.LossDistribution, "pld", false, "bounds of the privacy loss distribution too, where the sampling has one")
 	f.BoolVar(&a.tree, "tree", false, "DP-FTRL by tree aggregation, one epoch without restarts (Kairouz et al. 2021)")

@@ -42,7 +42,7 @@ type ServerParams struct {
 	// Secret, where there is one, draws the noise in place of Seed.
 	Secret *tasks.Secret `json:"secret,omitempty"`
 	// Guarantee accounts for the noise; nil without noise.
-	Guarantee *Guarantee `json:"guarantee,omitempty"`
+	Guarantee *training.Guarantee `json:"guarantee,omitempty"`
 }
 
 // rate is the learning rate of a round, counted from 1.
@@ -83,7 +83,7 @@ func runServer(ctx context.Context, t *tasks.Task) error {
 		return err
 	}
 	r := round{params: &p, account: account, sum: make([]float64, len(model.Params))}
-	if !account.allows(t.Step) {
+	if account.Allowed(t.Step) < t.Step {
 		return r.stop(ctx, t, model)
 	}
 	for j := range p.Chunks {
@@ -120,7 +120,7 @@ func (p *ServerParams) noiseDeviation() float64 {
 // round adds up what the clients of a round have sent.
 type round struct {
 	params  *ServerParams
-	account *ledger
+	account *training.Ledger
 	sum     []float64
 	norms   []float32 // of all clients' updates, before clipping
 	chunks  training.ChunkMetrics
@@ -218,7 +218,7 @@ func (r *round) stop(ctx context.Context, t *tasks.Task, model *checkpoints.Mode
 		}
 	}
 	row := checkpoints.Row{Round: int64(t.Step), Spending: checkpoints.Spending{Stopped: true}}
-	r.account.charge(&row)
+	r.account.Charge(&row)
 	return checkpoints.AppendRow(ctx, t, row)
 }
 
@@ -240,7 +240,7 @@ func (r *round) row(step int, before, after []float32) checkpoints.Row {
 		row.ClientNorm = r.chunks.NormSum / float64(r.chunks.Clients)
 		row.Clipped = float64(r.chunks.Clipped) / float64(r.chunks.Clients)
 	}
-	r.account.charge(&row)
+	r.account.Charge(&row)
 	return row
 }
 

@@ -94,7 +94,7 @@ func (b *bench) row(n *taskstest.Node) checkpoints.Row {
 func private() ServerParams {
 	p := plain(10)
 	p.Clip, p.NoiseMultiplier = 0.5, 4
-	p.Guarantee = &Guarantee{Sampling: privacy.FixedSize, Delta: 1e-5}
+	p.Guarantee = &training.Guarantee{Sampling: privacy.FixedSize, Delta: 1e-5}
 	return p
 }
 

@@ -113,8 +113,8 @@ type Training struct {
 type Data struct {
 	// Label names the cell for people, Source the data.
 	Label, Source string
-	// Users are balanced and train.
-	Users int
+	// Users are balanced and train, on their Examples.
+	Users, Examples int
 	// TestExamples are the examples of the test part.
 	TestExamples int
 }

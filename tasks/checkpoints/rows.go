@@ -25,7 +25,8 @@ type Row struct {
 	Loss float64 `json:"loss" parquet:"loss"`
 	// UpdateNorm is the L2 norm of the change of the model in this step.
 	UpdateNorm float64 `json:"update_norm" parquet:"update_norm"`
-	// ClientNorm is the mean L2 norm of the clients' updates before clipping.
+	// ClientNorm is the mean L2 norm of the clients' updates before clipping; of
+	// DP-SGD that of the records' gradients. So are Clipped and Norms.
 	ClientNorm float64 `json:"client_norm,omitempty" parquet:"client_norm"`
 	// Clipped is the share of clients whose update was clipped.
 	Clipped float64 `json:"clipped,omitempty" parquet:"clipped"`

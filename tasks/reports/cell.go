@@ -57,7 +57,8 @@ type TrainingParams struct {
 	Rounds    int                   `json:"rounds"`
 	Cohort    int                   `json:"cohort"`
 	Partition datasets.Partitioning `json:"partition"`
-	// Sampling of the cohorts; empty for central training.
+	// Sampling of the cohorts, of central training with clipping that of the batches;
+	// empty for other central training.
 	Sampling privacy.Sampling `json:"sampling,omitempty"`
 	// Clip 0 means that updates were not clipped; NoiseMultiplier and Delta are
 	// those of the noise, 0 without.
@@ -75,8 +76,17 @@ type TrainingParams struct {
 	Budget *privacy.Budget `json:"budget,omitempty"`
 }
 
-// federated reports whether rounds sample users.
-func (p *TrainingParams) federated() bool { return p.Sampling != "" }
+// central is the Algorithm of training on records.
+const central = "sgd"
+
+// population is what the training draws cohorts from: the users, of central training
+// the records.
+func (p *TrainingParams) population(counts *datasets.Counts) int {
+	if p.Algorithm == central {
+		return counts.Examples
+	}
+	return counts.Users
+}
 
 // Cell puts the outcome of a cell together. It knows no audit: verdicts stand in the
 // report as they are.
@@ -106,7 +116,7 @@ func runCell(ctx context.Context, t *tasks.Task) error {
 			return fmt.Errorf("audit %s: %w", p.Audits[i].Name, err)
 		}
 	}
-	if err := cell.account(population.Users); err != nil {
+	if err := cell.account(p.Training.population(&population.Counts)); err != nil {
 		return tasks.Permanent(err)
 	}
 	data, err := json.Marshal(cell)
@@ -118,11 +128,7 @@ func runCell(ctx context.Context, t *tasks.Task) error {
 
 func describe(p *TrainingParams, population *datasets.PartitionMetrics) Training {
 	t := Training{TrainingParams: *p, Counts: population.Counts, ReplacedExamples: population.ReplacedExamples}
-	of := population.Examples
-	if p.federated() {
-		of = population.Users
-	}
-	t.Epochs = float64(p.Rounds) * float64(p.Cohort) / float64(of)
+	t.Epochs = float64(p.Rounds) * float64(p.Cohort) / float64(p.population(&population.Counts))
 	return t
 }
 
@@ -219,12 +225,12 @@ func (a *Audit) readOutcomes(ctx context.Context, t *tasks.Task, from *AuditPara
 
 // account adds the privacy cost of a training with clipped updates, at its end
 // and along the curve. Where nothing was clipped no privacy is claimed.
-func (r *Report) account(users int) error {
+func (r *Report) account(population int) error {
 	p := &r.Training
 	if p.Clip == 0 {
 		return nil
 	}
-	meter, err := privacy.NewMeter(recipe(&p.TrainingParams, users))
+	meter, err := privacy.NewMeter(recipe(&p.TrainingParams, population))
 	if err != nil {
 		return err
 	}
@@ -243,24 +249,27 @@ func (r *Report) account(users int) error {
 	return nil
 }
 
-func recipe(p *TrainingParams, users int) privacy.Recipe {
+func recipe(p *TrainingParams, population int) privacy.Recipe {
 	return privacy.Recipe{
-		Population:      users,
+		Population:      population,
 		Cohort:          p.Cohort,
 		Rounds:          p.Rounds,
 		NoiseMultiplier: p.NoiseMultiplier,
 		Delta:           p.Delta,
 		Sampling:        p.Sampling,
 		Conversion:      p.Conversion,
-		Unit:            Unit(p.Partition),
+		Unit:            Unit(p.Algorithm == central, p.Partition),
 		Randomness:      cmp.Or(p.Randomness, privacy.Seeded),
 		ClipQuantile:    p.Adaptive,
 	}
 }
 
-// Unit is what a guarantee over the population's users protects; no user of a
-// partition that is unknown is more than a user.
-func Unit(partition datasets.Partitioning) string {
+// Unit is what a guarantee protects: a record of central training, else one of the
+// population's users; no user of a partition that is unknown is more than a user.
+func Unit(central bool, partition datasets.Partitioning) string {
+	if central {
+		return privacy.RecordUnit
+	}
 	scheme, err := datasets.FindPartition(partition)
 	if err != nil {
 		return "user"

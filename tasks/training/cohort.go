@@ -12,18 +12,24 @@ import (
 // rounds' streams and the size of the population, never on the data. A sampling
 // that cannot be drawn and a cohort larger than the population are errors.
 func Cohort(p *ClientsParams, round, population int, stream func(round int) (*rand.Rand, error)) ([]int, error) {
-	scheme, err := privacy.FindScheme(p.Sampling)
+	scheme, err := drawnScheme(p.Sampling)
 	if err != nil {
-		return nil, tasks.Permanent(err)
-	}
-	if !scheme.Drawn() {
-		return nil, tasks.Permanent(fmt.Errorf("sampling %q is for accounting: no cohort can be drawn by it", p.Sampling))
+		return nil, err
 	}
 	if p.Cohort > population {
 		return nil, tasks.Permanent(fmt.Errorf(
 			"the cohort of %d is above the population of %d users: lower training.cohort or data.users.words", p.Cohort, population))
 	}
 	return scheme.Draw(privacy.Round{Number: round, Population: population, Cohort: p.Cohort, Stream: stream})
+}
+
+// drawnScheme is the entry of a sampling that a training can run.
+func drawnScheme(sampling privacy.Sampling) (privacy.Scheme, error) {
+	scheme, err := privacy.FindScheme(sampling)
+	if err == nil && !scheme.Drawn() {
+		err = fmt.Errorf("sampling %q is for accounting: no cohort can be drawn by it", sampling)
+	}
+	return scheme, tasks.Permanent(err)
 }
 
 // chunk is part j of n of the cohort: consecutive users, sizes as equal as can be.

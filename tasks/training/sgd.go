@@ -31,7 +31,7 @@ const (
 type SGDParams struct {
 	Seed  uint64 `json:"seed"`
 	Local Local  `json:"local"`
-	Order Order  `json:"order"`
+	Order Order  `json:"order,omitempty"`
 	// StepsPerTask is how many SGD steps one step of the chain takes. Chain
 	// step s takes the SGD steps (s-1)*StepsPerTask+1 to s*StepsPerTask.
 	StepsPerTask int `json:"steps_per_task"`
@@ -51,34 +51,29 @@ func runSGD(ctx context.Context, t *tasks.Task) error {
 	if err := t.Decode(&p); err != nil {
 		return err
 	}
-	model, err := checkpoints.Read(ctx, t, tasks.PreviousInput)
+	s, err := openStretch(ctx, t, &p)
 	if err != nil {
 		return err
 	}
-	l, err := newLearner(model.Language, p.Local)
-	if err != nil {
-		return err
-	}
-	copy(l.params, model.Params)
-	s := stretch{params: &p, learner: l}
-	if s.first, s.end = p.bounds(t.Step); s.first > 0 {
-		if err := checkpoints.ReadOptimizer(ctx, t, l.rule); err != nil {
-			return err
+	records := recordStream{task: t, params: &p, population: s.population}
+	batch := make([][]int32, p.Local.Batch)
+	err = s.run(t, s.end, func(step int) (models.Loss, error) {
+		for i := range batch {
+			if batch[i], err = records.at(ctx, int64(step)*int64(len(batch))+int64(i)); err != nil {
+				return models.Loss{}, err
+			}
 		}
-	}
-	if err := s.run(ctx, t); err != nil {
+		s.records += int64(len(batch))
+		if err := s.learner.drop(p.Seed, uint64(step)); err != nil {
+			return models.Loss{}, err
+		}
+		loss, err := s.learner.step(batch, p.Local.rate(step))
+		return loss, diverged(err, "step %d", step+1)
+	})
+	if err != nil {
 		return err
 	}
-	if _, err := models.FiniteNorm("model", l.params); err != nil {
-		return diverged(err, "step %d", s.end)
-	}
-	if err := checkpoints.Write(ctx, t, model.Language, l.params); err != nil {
-		return err
-	}
-	if err := checkpoints.WriteOptimizer(ctx, t, l.rule); err != nil {
-		return err
-	}
-	return checkpoints.AppendRow(ctx, t, s.row(model.Params))
+	return s.write(ctx, t, s.row())
 }
 
 // bounds are the first SGD step of the task, counted from 0, and the one after its last.
@@ -89,54 +84,74 @@ func (p *SGDParams) bounds(chainStep int) (first, end int) {
 	return (chainStep - 1) * p.StepsPerTask, chainStep * p.StepsPerTask
 }
 
-// stretch is a run of consecutive SGD steps.
+// stretch is a run of consecutive steps of central training.
 type stretch struct {
-	params  *SGDParams
-	learner *learner
-	first   int // step, counted from 0
-	end     int // the one after the last
-	tokens  int64
-	records int64
-	lossSum float64
+	population *datasets.Population
+	model      *checkpoints.Model // before
+	learner    *learner
+	first      int // step, counted from 0
+	end        int // the one after the last
+	records    int64
+	loss       models.Loss
 }
 
-func (s *stretch) run(ctx context.Context, t *tasks.Task) error {
-	population, err := datasets.OpenPopulation(ctx, t, PopulationInput, ShardsInput)
+// openStretch reads what the stretch begins with.
+func openStretch(ctx context.Context, t *tasks.Task, p *SGDParams) (*stretch, error) {
+	model, err := checkpoints.Read(ctx, t, tasks.PreviousInput)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	records := recordStream{task: t, params: s.params, population: population}
-	batch := make([][]int32, s.params.Local.Batch)
-	for step := s.first; step < s.end; step++ {
-		for i := range batch {
-			if batch[i], err = records.at(ctx, int64(step)*int64(len(batch))+int64(i)); err != nil {
-				return err
-			}
+	s := &stretch{model: model}
+	if s.learner, err = newLearner(model.Language, p.Local); err != nil {
+		return nil, err
+	}
+	copy(s.learner.params, model.Params)
+	if s.first, s.end = p.bounds(t.Step); s.first > 0 {
+		if err := checkpoints.ReadOptimizer(ctx, t, s.learner.rule); err != nil {
+			return nil, err
 		}
-		if err := s.learner.drop(s.params.Seed, uint64(step)); err != nil {
+	}
+	s.population, err = datasets.OpenPopulation(ctx, t, PopulationInput, ShardsInput)
+	return s, err
+}
+
+// run takes the steps before end.
+func (s *stretch) run(t *tasks.Task, end int, take func(step int) (models.Loss, error)) error {
+	for step := s.first; step < end; step++ {
+		loss, err := take(step)
+		if err != nil {
 			return err
 		}
-		loss, err := s.learner.step(batch, s.params.Local.rate(step))
-		if err != nil {
-			return diverged(err, "step %d", step+1)
-		}
-		s.tokens += int64(loss.Tokens)
-		s.records += int64(len(batch))
-		s.lossSum += loss.Sum
-		t.Progress(tasks.Progress{Done: int64(step - s.first + 1), Total: int64(s.end - s.first), Tokens: s.tokens})
+		s.loss = s.loss.Add(loss)
+		t.Progress(tasks.Progress{Done: int64(step - s.first + 1), Total: int64(end - s.first), Tokens: int64(s.loss.Tokens)})
 	}
 	return nil
 }
 
-// row describes the stretch; before is the model it started from.
-func (s *stretch) row(before []float32) checkpoints.Row {
+// write stores the model after the stretch, and the row about it.
+func (s *stretch) write(ctx context.Context, t *tasks.Task, row checkpoints.Row) error {
+	l := s.learner
+	if _, err := models.FiniteNorm("model", l.params); err != nil {
+		return diverged(err, "step %d", s.end)
+	}
+	if err := checkpoints.Write(ctx, t, s.model.Language, l.params); err != nil {
+		return err
+	}
+	if err := checkpoints.WriteOptimizer(ctx, t, l.rule); err != nil {
+		return err
+	}
+	return checkpoints.AppendRow(ctx, t, row)
+}
+
+// row describes the stretch.
+func (s *stretch) row() checkpoints.Row {
 	change := append([]float32(nil), s.learner.params...)
-	kernels.Axpy(-1, before, change)
+	kernels.Axpy(-1, s.model.Params, change)
 	return checkpoints.Row{
 		Round:      int64(s.end),
 		Examples:   s.records,
-		Tokens:     s.tokens,
-		Loss:       s.lossSum / float64(s.tokens),
+		Tokens:     int64(s.loss.Tokens),
+		Loss:       s.loss.Mean(),
 		UpdateNorm: math.Sqrt(kernels.SquaredNorm(change)),
 	}
 }

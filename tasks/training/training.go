@@ -3,6 +3,7 @@
 //	training/initial   the initial model: checkpoint 0 of a chain
 //	training/clients   the clients of one chunk of a round's cohort, summed
 //	training/sgd       a stretch of central SGD steps
+//	training/dp-sgd    the same with clipped and noised gradients
 //
 // A round of federated averaging (McMahan et al. 2017; Thakkar et al. 2020,
 // algorithm 1) is Width clients tasks and one aggregation/server task.
@@ -187,4 +188,4 @@ func diverged(err error, where string, args ...any) error {
 }
 
 // Kinds lists the kinds of this package.
-func Kinds() []tasks.Kind { return []tasks.Kind{Initial, Clients, SGD} }
+func Kinds() []tasks.Kind { return []tasks.Kind{Initial, Clients, SGD, DPSGD} }

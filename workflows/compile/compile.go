@@ -110,7 +110,8 @@ type cell struct {
 	origin plan.Ref
 	chain  *plan.Chain
 	model  plan.Ref
-	rest   plan.Tail // of the training, after its chain
+	rest   plan.Tail     // of the training, after its chain
+	secret *tasks.Secret // of central training, where there is one
 
 	// setting is the experiment as audits see it.
 	setting *audits.Setting

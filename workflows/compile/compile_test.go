@@ -2,6 +2,7 @@ package compile_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -242,6 +243,70 @@ func TestSecretNoiseRepeatsUnderItsKeyAlone(t *testing.T) {
 	_, err = model(p, nil)
 	if _, ok := errors.AsType[*secrets.MissingKeyError](err); !ok || tasks.IsPermanent(err) {
 		t.Errorf("without the key: %v; want an error that another worker may not meet", err)
+	}
+}
+
+// oneDPSGD is one cell of DP-SGD with a tail.
+const oneDPSGD = `
+name: dp-sgd
+data: {source: none.jsonl, vocabulary: {size: 60}, users: {words: 300}}
+model: {embedding: 6, units: 8}
+training:
+  algorithm: sgd
+  rounds: 10
+  cohort: 6
+  steps_per_task: 4
+  client: {optimizer: rmsprop, learning_rate: 0.01}
+  privacy: {clip: 0.3, noise_multiplier: 2, delta: 1e-5}
+audit: {every: 4}
+`
+
+func TestDPSGDProtectsRecords(t *testing.T) {
+	t.Parallel()
+	for sampling, relation := range map[privacy.Sampling]privacy.Neighbouring{
+		"": privacy.AddOrRemoveOne, privacy.FixedSize: privacy.ReplaceOne, privacy.Shuffled: privacy.ReplaceOne,
+	} {
+		var sets []string
+		if sampling != "" {
+			sets = []string{"training.sampling=" + string(sampling)}
+		}
+		report := outcome(t, oneDPSGD, sets...)
+		r := report.Privacy
+		want, err := privacy.Account(privacy.Recipe{
+			Population: report.Training.Examples, Cohort: 6, Rounds: 10, NoiseMultiplier: 2, Delta: 1e-5, Sampling: cmp.Or(sampling, privacy.Poisson),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Unit != "record" || r.Neighbouring != relation || r.Population <= report.Training.Users || r.Epsilon != want.Epsilon || r.EpsilonProved != want.EpsilonProved {
+			t.Errorf("%s: %+v, want the cost %v over the records, under %s", sampling, r, want.EpsilonProved, relation)
+		}
+		if cost := report.Curve[0].Privacy; cost == nil || !(cost.EpsilonProved > 0 && cost.EpsilonProved <= r.EpsilonProved) {
+			t.Errorf("%s: the curve begins with %+v", sampling, cost)
+		}
+	}
+}
+
+func TestABudgetEndsDPSGD(t *testing.T) {
+	t.Parallel()
+	eight, err := privacy.Account(privacy.Recipe{ // compiletest's facts have 2,000 examples
+		Population: 2000, Cohort: 6, Rounds: 8, NoiseMultiplier: 0.5, Delta: 1e-5, Sampling: privacy.Poisson,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit := float64(eight.EpsilonProved) * 1.001
+	r := outcome(t, oneDPSGD, "training.privacy.noise_multiplier=0.5", fmt.Sprintf("training.privacy.budget={epsilon: %g}", limit))
+	if r.Training.Rounds != 8 || r.Budget == nil || float64(r.Privacy.EpsilonProved) > limit {
+		t.Errorf("%d steps at %v (%+v), want the 8 within %v", r.Training.Rounds, r.Privacy.EpsilonProved, r.Budget, limit)
+	}
+}
+
+func TestSecretDPSGDNeedsItsKeyToTheLastStep(t *testing.T) {
+	t.Parallel()
+	p := compiled(t, oneDPSGD, storage.DigestOf(nil), "training.privacy.randomness=secret")
+	if fingerprint := p.Cells[0].Chain.JoinSpec(1).SecretKey; fingerprint == "" || p.Nodes[p.Cells[0].Model.Key].Spec.SecretKey != fingerprint {
+		t.Error("the tasks do not say that they need the key")
 	}
 }
 

@@ -25,8 +25,10 @@ func (c *cell) training() {
 	switch e.Training.Algorithm {
 	case experiment.SGD:
 		chain.StepRounds = max(1, e.Training.StepsPerTask)
-		chain.Join = c.template(training.SGD, sgdParams(e), c.dataEdges()...)
-		chain.Recipe = plan.Recipe(c.origin.Key, 0, chain.StepRounds, chain.Join)
+		c.central(chain, nil)
+		if p := e.Training.Privacy; p.Secret() {
+			c.central(chain, &tasks.Secret{Key: p.Key, Training: chain.Recipe.String()})
+		}
 	case experiment.FedAvg:
 		chain.Width = e.Training.Chunks
 		c.federated(chain, nil)
@@ -52,6 +54,30 @@ func (c *cell) federated(chain *plan.Chain, secret *tasks.Secret) {
 		chain.Part.SecretKey, chain.Join.SecretKey = secret.Key, secret.Key
 	}
 	chain.Recipe = plan.Recipe(chain.Origin.Key, chain.Width, 1, chain.Part, chain.Join)
+}
+
+// central fills in the task of a stretch of steps, likewise.
+func (c *cell) central(chain *plan.Chain, secret *tasks.Secret) {
+	c.secret = secret
+	kind, params := c.stretch(sgdParams(c.experiment))
+	chain.Join = c.template(kind, params, c.dataEdges()...)
+	if secret != nil {
+		chain.Join.SecretKey = secret.Key
+	}
+	chain.Recipe = plan.Recipe(chain.Origin.Key, 0, chain.StepRounds, chain.Join)
+}
+
+// stretch is the task of some steps, private or not.
+func (c *cell) stretch(p training.SGDParams) (kind tasks.Kind, params any) {
+	t := &c.experiment.Training
+	if t.Privacy == nil {
+		return training.SGD, p
+	}
+	p.Order = "" // the sampling says what a step sees
+	return training.DPSGD, training.DPSGDParams{
+		SGDParams: p, Sampling: t.Sampling, Clip: t.Privacy.Clip, NoiseMultiplier: t.Privacy.NoiseMultiplier,
+		Secret: c.secret, Guarantee: guarantee(t),
+	}
 }
 
 func (c *cell) dataEdges() []edge {
@@ -112,8 +138,12 @@ func (c *cell) tail(first, steps int) {
 	c.rest = plan.Tail{After: c.model.Step, Rounds: steps}
 	params := sgdParams(c.experiment)
 	params.First, params.Steps = first, steps
+	kind, tail := c.stretch(params)
 	edges := append([]edge{{tasks.PreviousInput, c.model}}, c.dataEdges()...)
-	c.model = c.node(training.SGD, "last SGD steps", params, edges...)
+	c.model = c.node(kind, "last SGD steps", tail, edges...)
+	if c.secret != nil {
+		c.plan.Nodes[c.model.Key].Spec.SecretKey = c.secret.Key
+	}
 }
 
 // Unit is what a training counts.
@@ -197,11 +227,11 @@ func serverParams(e *experiment.Experiment) aggregation.ServerParams {
 }
 
 // guarantee is what the noise amounts to; nil without noise.
-func guarantee(t *experiment.Training) *aggregation.Guarantee {
+func guarantee(t *experiment.Training) *training.Guarantee {
 	if t.Privacy == nil || t.Privacy.NoiseMultiplier == 0 {
 		return nil
 	}
-	return &aggregation.Guarantee{
+	return &training.Guarantee{
 		Sampling: t.Sampling, Delta: t.Privacy.Delta, Conversion: t.Privacy.Accounting(), Budget: budget(t.Privacy),
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"coalmine/privacy"
-	"coalmine/tasks/reports"
 	"coalmine/workflows/availability"
 )
 
@@ -62,7 +61,7 @@ func (l *Local) Spending(ctx context.Context, name, cell string) (Spending, erro
 	}
 	s.Delta, s.Sampling = training.Privacy.Delta, training.Sampling
 	s.Neighbouring, s.Conversion = s.Sampling.Neighbouring(), cmp.Or(training.Privacy.Accounting(), privacy.Classic)
-	s.Unit = reports.Unit(x.experiment.Data.Partition)
+	s.Unit = x.experiment.Unit()
 	rows, err := availability.Rows(ctx, l.archive, x.cell.Chain, spendingSegments)
 	if err != nil {
 		return s, fmt.Errorf("run %s, cell %s: %w", x.run.ID, s.Cell, err)

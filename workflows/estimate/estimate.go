@@ -78,7 +78,11 @@ func (c *costing) train(number, rounds, width int) {
 		// A user's examples bring one token each beside their words.
 		perStep = float64(training.Cohort) * float64(training.Client.Epochs) * words * c.tokens / max(1, c.tokens-1)
 	}
-	c.TrainingFLOP += steps * perStep * c.model.TrainingFLOPs()
+	products := 3.0
+	if training.Central() && training.Privacy != nil {
+		products++ // the gradients of weights a second time, record by record
+	}
+	c.TrainingFLOP += steps * perStep * c.model.TrainingFLOPs() * products / 3
 	size := 4 * float64(c.model.Parameters())
 	c.Bytes += steps * size * float64(2+3*width)
 }

@@ -31,7 +31,7 @@ type Facts struct {
 
 // of are the facts as audits see them.
 func (f *Facts) of(c *Cell) *audits.Data {
-	return &audits.Data{Label: c.Label, Source: c.Experiment.Data.Source, Users: f.Users, TestExamples: f.TestExamples}
+	return &audits.Data{Label: c.Label, Source: c.Experiment.Data.Source, Users: f.Users, Examples: f.Examples, TestExamples: f.TestExamples}
 }
 
 // Inserted is the number of canaries that are drawn for insertion.
@@ -149,17 +149,17 @@ const spareUsers = 0.05
 // trains, the server counts exactly, and stops.
 func (c *dataChecker) affordable(rounds int) int {
 	t := &c.Experiment.Training
-	if t.Privacy == nil || t.Privacy.Budget == nil || t.Cohort > c.facts.Users || t.Privacy.NoiseMultiplier == 0 {
+	population, _ := c.available()
+	if t.Privacy == nil || t.Privacy.Budget == nil || t.Cohort > population || t.Privacy.NoiseMultiplier == 0 {
 		return rounds
 	}
-	users := c.facts.Users
 	if scheme, err := datasets.FindPartition(c.Experiment.Data.Partition); err != nil {
 		c.fail("data.partition", "cannot be accounted for: %v", err)
 	} else if scheme.Refills {
-		users += int(spareUsers * float64(users))
+		population += int(spareUsers * float64(population))
 	}
 	budget := privacy.Budget{Epsilon: t.Privacy.Budget.Epsilon, Delta: t.Privacy.Budget.Delta}
-	meter, err := privacy.NewMeter(c.Experiment.recipe(users))
+	meter, err := privacy.NewMeter(c.Experiment.recipe(population))
 	if err != nil {
 		c.fail("training.privacy", "cannot be accounted for: %v", err)
 		return rounds
@@ -172,15 +172,19 @@ func (c *dataChecker) affordable(rounds int) int {
 	return min(rounds, allowed)
 }
 
-// recipe is what the privacy of a clipped training depends on, with so many users.
-func (e *Experiment) recipe(users int) privacy.Recipe {
+// recipe is what the privacy of a clipped training depends on, with so many users, of
+// central training records.
+func (e *Experiment) recipe(population int) privacy.Recipe {
 	t := &e.Training
 	return privacy.Recipe{
-		Population: users, Cohort: t.Cohort, Rounds: t.Rounds, NoiseMultiplier: t.Privacy.NoiseMultiplier, Delta: t.Privacy.Delta,
+		Population: population, Cohort: t.Cohort, Rounds: t.Rounds, NoiseMultiplier: t.Privacy.NoiseMultiplier, Delta: t.Privacy.Delta,
 		Sampling: t.Sampling, Conversion: t.Privacy.Accounting(), ClipQuantile: t.Privacy.ClipQuantile(),
-		Unit: reports.Unit(e.Data.Partition), Randomness: cmp.Or(t.Privacy.Randomness, privacy.Seeded),
+		Unit: e.Unit(), Randomness: cmp.Or(t.Privacy.Randomness, privacy.Seeded),
 	}
 }
+
+// Unit is what a guarantee of the training protects.
+func (e *Experiment) Unit() string { return reports.Unit(e.Training.Central(), e.Data.Partition) }
 
 // Privacy is what the training of a resolved cell will have cost at its end, nil
 // where none is claimed. The population of an iid cell is filled only when it
@@ -189,7 +193,11 @@ func (c *Cell) Privacy() (*privacy.Report, error) {
 	if c.Experiment.Training.Privacy == nil || c.data == nil {
 		return nil, nil
 	}
-	report, err := privacy.Account(c.Experiment.recipe(c.data.Users))
+	population := c.data.Users
+	if c.Experiment.Training.Central() {
+		population = c.data.Examples
+	}
+	report, err := privacy.Account(c.Experiment.recipe(population))
 	return &report, err
 }
 

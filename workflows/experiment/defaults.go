@@ -28,6 +28,8 @@ func (d *decoder) complete(e *Experiment) {
 	if e.Model.Projection == nil && e.Model.Embedding > 0 {
 		e.Model.Projection = new(e.Model.Embedding)
 	}
+	d.completeSampling(t)
+	t.Privacy.complete(t.Cohort)
 	if t.Central() {
 		t.Client.complete(0.005)
 		return
@@ -36,9 +38,22 @@ func (d *decoder) complete(e *Experiment) {
 	if t.Server != nil {
 		t.Server.complete(1)
 	}
-	t.Privacy.complete(t.Cohort)
 	if d.present["training.chunks"] == nil && t.Cohort > 0 {
 		t.Chunks = min(t.Chunks, t.Cohort)
+	}
+}
+
+// completeSampling chooses the sampling of sgd: without privacy there is none, and
+// with it the default is what has the smallest epsilon.
+func (d *decoder) completeSampling(t *Training) {
+	const path = "training.sampling"
+	switch {
+	case !t.Central():
+	case t.Privacy == nil:
+		d.contradicts(path, "training.privacy", "null (training.algorithm: sgd)")
+		t.Sampling = ""
+	case d.present[path] == nil:
+		t.Sampling = privacy.Poisson
 	}
 }
 

@@ -175,10 +175,15 @@ func wording(path, value string) string {
 }
 
 // Setting names the training as the tables of Thakkar et al. 2020 do: SGD,
-// Momentum, FedAvg, FedAvg+Adam, FedAvg+Clip, DP-FedAvg.
+// Momentum, DP-SGD, FedAvg, FedAvg+Adam, FedAvg+Clip, DP-FedAvg.
 func (t *Training) Setting() string {
-	if t.Central() {
+	switch {
+	case t.Central() && t.Privacy == nil:
 		return t.Client.title()
+	case t.Central() && t.Privacy.NoiseMultiplier == 0:
+		return t.Client.title() + "+Clip"
+	case t.Central():
+		return "DP-" + t.Client.title()
 	}
 	name := "FedAvg"
 	if t.Privacy != nil && t.Privacy.NoiseMultiplier > 0 {

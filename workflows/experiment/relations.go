@@ -136,8 +136,7 @@ func (c *checker) privacy() {
 		return
 	}
 	if c.Training.Central() {
-		c.fail([]string{"training.privacy", "training.algorithm"},
-			"clips and noises the updates of users, which training.algorithm: sgd does not have; use fedavg, or set training.privacy to null for this cell")
+		c.privateRecords(p)
 	}
 	if p.NoiseMultiplier > 0 && p.Delta == 0 {
 		c.fail([]string{"training.privacy.delta", "training.privacy.noise_multiplier"},
@@ -160,6 +159,18 @@ func (c *checker) privacy() {
 	if p.Budget != nil && p.NoiseMultiplier == 0 {
 		c.fail([]string{"training.privacy.budget", "training.privacy.noise_multiplier"},
 			"limits epsilon, which is infinite without noise; set training.privacy.noise_multiplier, or remove the budget")
+	}
+}
+
+// privateRecords checks what DP-SGD does not have.
+func (c *checker) privateRecords(p *Privacy) {
+	if c.Training.Client.GradientClip != nil {
+		c.fail([]string{"training.client.gradient_clip", "training.privacy"},
+			"bounds the gradient of a whole minibatch, where training.privacy.clip bounds that of every record; remove it")
+	}
+	if p.Adaptive != nil {
+		c.fail([]string{"training.privacy.adaptive", "training.algorithm"},
+			"follows the norms of users' updates, which training.algorithm: sgd does not have; remove it, or use fedavg")
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"coalmine/privacy"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/all"
-	"coalmine/tasks/reports"
 )
 
 // Setting is the experiment as its audits see it.
@@ -15,7 +14,7 @@ func (e *Experiment) Setting() *audits.Setting {
 	s := &audits.Setting{
 		Seed: e.Seed, Reading: e.Data.Reading(), Ordinary: e.Data.Ordinary(), TestFraction: e.Data.Test.Fraction,
 		Training: audits.Training{
-			Central: e.Training.Central(), Sampling: privacy.Sampling(e.Training.Sampling), Unit: reports.Unit(e.Data.Partition),
+			Central: e.Training.Central(), Sampling: privacy.Sampling(e.Training.Sampling), Unit: e.Unit(),
 		},
 	}
 	if c := e.Canaries; c != nil {

@@ -211,15 +211,18 @@ type Training struct {
 	// Sampling of the cohort: fixed-size draws it without replacement within a
 	// round; poisson lets every user in independently with probability
 	// cohort / users, so that the cohort is the expected size of a round and a
-	// round may be empty. A clipped sum is divided by the expected size, and an
-	// empty round still gets its noise.
-	Sampling privacy.Sampling `json:"sampling,omitzero" default:"fixed-size" when:"algorithm=fedavg" source:"Thakkar et al. 2020, appendix A"`
+	// round may be empty; shuffled cuts cohorts from a new order every epoch. A
+	// clipped sum is divided by the expected size, and an empty round still gets its
+	// noise. With sgd it is about the records of a step, is for a training with
+	// privacy only, and by default poisson.
+	Sampling privacy.Sampling `json:"sampling,omitzero" default:"fixed-size" source:"Thakkar et al. 2020, appendix A; sgd: Abadi et al. 2016"`
 	// Client is the optimizer that sees the data: of each client or, with sgd,
 	// of the central training.
 	Client Client `json:"client"`
 	// Server is the optimizer that applies a round's mean update.
 	Server *Server `json:"server,omitempty" default:"{}" when:"algorithm=fedavg"`
-	// Privacy clips each user's update and adds noise. Absent or null: neither.
+	// Privacy clips each user's update, with sgd each record's gradient, and adds
+	// noise. Absent or null: neither.
 	Privacy *Privacy `json:"privacy,omitempty" also:"dp"`
 	// Checkpoints say which models are kept besides the audited ones and the last.
 	Checkpoints Checkpoints `json:"checkpoints"`
@@ -238,6 +241,7 @@ type Client struct {
 	Epochs int `json:"epochs,omitzero" default:"1" range:"[1,10000]" when:"algorithm=fedavg" unit:"epochs" also:"local_epochs num_epochs"`
 	// GradientClip bounds the L2 norm of every minibatch's gradient. Absent: no
 	// bound. The papers have no such option; it keeps high learning rates stable.
+	// training.privacy.clip of sgd stands in its place.
 	GradientClip *float64 `json:"gradient_clip,omitempty" range:"(0,1e9]" also:"max_grad_norm clip"`
 	// Dropout is the probability that an element of a recurrent layer's output is
 	// dropped before the next layer or the output layer sees it. In training only.
@@ -256,11 +260,13 @@ type Client struct {
 type Server struct{ Optimizer }
 
 // Privacy is differential privacy at the level of users, as DP-FedAvg with
-// fixed-size rounds (Thakkar et al. 2020, appendix A).
+// fixed-size rounds (Thakkar et al. 2020, appendix A), or with sgd at the level of
+// records, as DP-SGD (Abadi et al. 2016).
 type Privacy struct {
-	// Clip bounds the L2 norm of each user's update, over all tensors together.
+	// Clip bounds the L2 norm of each user's update, with sgd that of the gradient of
+	// each record's mean loss per token, over all tensors together.
 	Clip float64 `json:"clip" required:"true" range:"(0,1e9]" also:"clip_norm clipping_norm l2_norm_clip" source:"0.2 in Thakkar et al. 2020, section 4.2.1"`
-	// NoiseMultiplier z: the mean update gets Gaussian noise of standard
+	// NoiseMultiplier z: the mean update (gradient) gets Gaussian noise of standard
 	// deviation z x clip / cohort. 0: clipping alone, with infinite epsilon.
 	NoiseMultiplier float64 `json:"noise_multiplier" default:"0" range:"[0,1e6]" also:"noise sigma z" source:"1 in Thakkar et al. 2020, section 4.2.1"`
 	// Delta of the (epsilon, delta) guarantee; required with noise.
@@ -280,7 +286,8 @@ type Privacy struct {
 	Key string `json:"key,omitzero"`
 	// Adaptive lets the clip norm follow a quantile of the update norms; clip is
 	// then that of the first round, and noise_multiplier the total of the noise
-	// on the updates and on the count behind the quantile. Absent: clip is fixed.
+	// on the updates and on the count behind the quantile. Absent: clip is fixed. Not
+	// with sgd.
 	Adaptive *Adaptive `json:"adaptive,omitempty"`
 	// Budget ends the training before the round that would pass it. Absent: all
 	// rounds run.

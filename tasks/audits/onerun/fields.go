@@ -92,6 +92,10 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 		fail(guesses, "are %d (k_plus %d, k_minus %d); expected from 1 to %d, the canaries of the audit", k, o.Guesses.KPlus, o.Guesses.KMinus, o.Canaries)
 		return
 	}
+	if p := s.Training; p.Central && p.NoiseMultiplier > 0 && p.Sampling.Neighbouring() != privacy.ReplaceOne {
+		fail([]string{path, "training.sampling"}, "replaces records by its coins, and the bound for training.sampling: %s is about adding or removing one; set training.sampling to shuffled or fixed-size", p.Sampling)
+		return
+	}
 	o.checkRoom(s, fail)
 	if p := s.Training; p.NoiseMultiplier > 0 && p.Delta > 0 && o.Delta != p.Delta {
 		fail([]string{path + ".delta", "training.privacy.delta"}, "is %g, and training.privacy.delta is %g; the two bounds can be compared only at the same delta: remove it here", o.Delta, p.Delta)
@@ -174,9 +178,6 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	params := BoundParams{
 		KPlus: o.Guesses.KPlus, KMinus: o.Guesses.KMinus, Delta: o.Delta, Confidence: o.Confidence.Float64(),
 		Neighbouring: coins.Neighbouring, Unit: b.Setting().Training.Unit,
-	}
-	if coins.Unit == RecordUnit {
-		params.Unit = RecordUnit
 	}
 	return b.Node(Bound, "one-run audit", params,
 		tasks.Input{Name: audits.ModelInput, Key: b.Model(round)}, tasks.Input{Name: InitialInput, Key: b.Initial()}, tasks.Input{Name: UnitsInput, Key: b.Planted(f)})

@@ -1,0 +1,169 @@
+package training
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+
+	"coalmine/internal/kernels"
+	"coalmine/internal/seeds"
+	"coalmine/models"
+	"coalmine/privacy"
+	"coalmine/tasks"
+	"coalmine/tasks/checkpoints"
+)
+
+// DPSGDParams are the parameters of training/dp-sgd. Local.Batch is the size of a
+// step's batch, the expected one where it is random.
+type DPSGDParams struct {
+	SGDParams // without Order: the sampling says what a step sees
+	// Sampling of a step's batch from all records.
+	Sampling privacy.Sampling `json:"sampling"`
+	// Clip bounds the L2 norm of each record's gradient over all tensors together.
+	Clip float64 `json:"clip"`
+	// NoiseMultiplier z adds Gaussian noise of standard deviation z*Clip to the sum
+	// of the gradients, that is z*Clip/Batch to their mean.
+	NoiseMultiplier float64 `json:"noise_multiplier,omitempty"`
+	// Secret, where there is one, draws batches and noise in place of Seed.
+	Secret *tasks.Secret `json:"secret,omitempty"`
+	// Guarantee accounts for the noise; nil without noise.
+	Guarantee *Guarantee `json:"guarantee,omitempty"`
+}
+
+// DPSGD takes a stretch of steps of differentially private central training (Abadi et
+// al. 2016, algorithm 1): each step draws its batch, clips the gradient of every
+// record in it, adds them up, divides by the (expected) size of a batch, adds noise,
+// and has any rule step along that. A batch may be empty, and still gets its noise.
+// Steps beyond the budget of the Guarantee are not taken.
+var DPSGD = tasks.Kind{Name: "training/dp-sgd", Version: 1, Class: tasks.Compute, Run: runDPSGD}
+
+func runDPSGD(ctx context.Context, t *tasks.Task) error {
+	var p DPSGDParams
+	if err := t.Decode(&p); err != nil {
+		return err
+	}
+	s, err := openStretch(ctx, t, &p.SGDParams)
+	if err != nil {
+		return err
+	}
+	d := private{stretch: s, params: &p}
+	if err := d.open(t); err != nil {
+		return err
+	}
+	end := max(s.first, d.account.Allowed(s.end))
+	if err := s.run(t, end, func(step int) (models.Loss, error) { return d.step(ctx, t, step) }); err != nil {
+		return err
+	}
+	return s.write(ctx, t, d.row(end < s.end))
+}
+
+// private is a stretch of private steps.
+type private struct {
+	*stretch
+	params  *DPSGDParams
+	scheme  privacy.Scheme
+	account *Ledger
+	batch   [][]int32
+	norms   []float64 // of the batch's gradients, before clipping
+	all     []float32 // those of the stretch
+	normSum float64
+	clipped int
+}
+
+func (d *private) open(t *tasks.Task) (err error) {
+	p, records := d.params, d.population.Records()
+	if d.scheme, err = drawnScheme(p.Sampling); err != nil {
+		return err
+	}
+	if p.Local.Batch > records {
+		return tasks.Permanent(fmt.Errorf("the batch of %d is above the %d records: lower training.cohort", p.Local.Batch, records))
+	}
+	if p.Guarantee == nil {
+		return nil
+	}
+	key, err := t.Input(PopulationInput)
+	if err != nil {
+		return err
+	}
+	d.account, err = OpenLedger(t, key, p.Guarantee, privacy.Recipe{
+		Population: records, Cohort: p.Local.Batch, NoiseMultiplier: p.NoiseMultiplier, Unit: privacy.RecordUnit,
+	})
+	return err
+}
+
+// step takes one step, counted from 0. Batch and noise of the first step are those of
+// number 1, as of the first round.
+func (d *private) step(ctx context.Context, t *tasks.Task, step int) (models.Loss, error) {
+	if err := d.draw(ctx, t, step+1); err != nil {
+		return models.Loss{}, err
+	}
+	p, l := d.params, d.learner
+	if err := l.drop(p.Seed, uint64(step)); err != nil {
+		return models.Loss{}, err
+	}
+	loss, err := l.trainer.ClippedSum(l.params, d.batch, d.factor, l.gradient, d.norms)
+	if err != nil {
+		return loss, diverged(err, "step %d", step+1)
+	}
+	kernels.Scale(1/float32(p.Local.Batch), l.gradient)
+	if p.NoiseMultiplier > 0 {
+		rng, err := t.Stream(p.Seed, p.Secret, seeds.Noise, uint64(step+1))
+		if err != nil {
+			return loss, err
+		}
+		privacy.AddGaussian(rng, l.gradient, p.noiseDeviation())
+	}
+	rate := p.Local.rate(step)
+	l.decayWeights(rate)
+	l.rule.Step(l.params, l.gradient, rate)
+	return loss, nil
+}
+
+// draw reads the batch of a step, counted from 1.
+func (d *private) draw(ctx context.Context, t *tasks.Task, number int) error {
+	records, err := d.scheme.Draw(privacy.Round{
+		Number: number, Population: d.population.Records(), Cohort: d.params.Local.Batch,
+		Stream: func(number int) (*rand.Rand, error) {
+			return t.Stream(d.params.Seed, d.params.Secret, seeds.Cohort, uint64(number))
+		},
+	})
+	if err != nil {
+		return err
+	}
+	d.batch, d.norms = d.batch[:0], append(d.norms[:0], make([]float64, len(records))...)
+	for _, i := range records {
+		record, err := d.population.ReadRecord(ctx, i)
+		if err != nil {
+			return err
+		}
+		d.batch = append(d.batch, record)
+	}
+	d.records += int64(len(records))
+	return ctx.Err()
+}
+
+// factor clips a record's gradient of the given norm, and counts it.
+func (d *private) factor(norm float64) float64 {
+	scale := privacy.ClipScale(norm, d.params.Clip)
+	d.all, d.normSum = append(d.all, float32(norm)), d.normSum+norm
+	if scale < 1 {
+		d.clipped++
+	}
+	return scale
+}
+
+// noiseDeviation is the standard deviation of the noise on the mean gradient.
+func (p *DPSGDParams) noiseDeviation() float64 {
+	return privacy.MeanNoise(p.NoiseMultiplier, p.Clip, p.Local.Batch)
+}
+
+func (d *private) row(stopped bool) checkpoints.Row {
+	row := d.stretch.row()
+	row.NoiseDeviation, row.Clip, row.Stopped = d.params.noiseDeviation(), d.params.Clip, stopped
+	row.Norms = checkpoints.QuantilesOf(d.all)
+	if n := float64(len(d.all)); n > 0 {
+		row.ClientNorm, row.Clipped = d.normSum/n, float64(d.clipped)/n
+	}
+	d.account.Charge(&row)
+	return row
+}

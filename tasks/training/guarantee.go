@@ -1,0 +1,70 @@
+package training
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"coalmine/privacy"
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/checkpoints"
+)
+
+// Guarantee makes a training say in every metric row what it has cost so far.
+type Guarantee struct {
+	Sampling privacy.Sampling `json:"sampling"`
+	Delta    float64          `json:"delta"`
+	// Conversion is empty for the classic one.
+	Conversion privacy.Conversion `json:"conversion,omitempty"`
+	// Budget, where there is one, ends the training: a round, of central training a
+	// step, that would pass it leaves the model as it was.
+	Budget *privacy.Budget `json:"budget,omitempty"`
+}
+
+// Ledger is the privacy account of a training. A nil one claims nothing.
+type Ledger struct {
+	guarantee *Guarantee
+	meter     *privacy.Meter
+}
+
+// OpenLedger prepares the account of a recipe, which the guarantee completes; the
+// costly part of it once for all tasks of a worker over the same population, whose
+// key is given.
+func OpenLedger(t *tasks.Task, population storage.Key, g *Guarantee, recipe privacy.Recipe) (*Ledger, error) {
+	recipe.Sampling, recipe.Delta, recipe.Conversion = g.Sampling, g.Delta, g.Conversion
+	name, err := json.Marshal(recipe)
+	if err != nil {
+		return nil, tasks.Permanent(err)
+	}
+	meter, err := tasks.Memoize(t, population, "meter "+string(name), func() (*privacy.Meter, int64, error) {
+		m, err := privacy.NewMeter(recipe)
+		return m, meterBytes, tasks.Permanent(err)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("privacy account: %w", err)
+	}
+	return &Ledger{g, meter}, nil
+}
+
+// meterBytes is about the size of a meter: two curves of a few hundred orders.
+const meterBytes = 16 << 10
+
+// Allowed is how many of so many rounds (steps) the budget allows.
+func (l *Ledger) Allowed(rounds int) int {
+	if l == nil || l.guarantee.Budget == nil || l.guarantee.Budget.Allows(l.meter, rounds) {
+		return rounds
+	}
+	return min(rounds, l.guarantee.Budget.RoundsWithin(l.meter))
+}
+
+// Charge writes into a row what the rounds (steps) up to its own have cost. Where the
+// budget has ended the training, that is what the allowed ones have.
+func (l *Ledger) Charge(row *checkpoints.Row) {
+	if l == nil {
+		return
+	}
+	cost := l.meter.After(l.Allowed(int(row.Round)))
+	if row.EpsilonInfinite = cost.Infinite; !cost.Infinite {
+		row.Epsilon, row.EpsilonProved = float64(cost.Epsilon), float64(cost.EpsilonProved)
+	}
+}
