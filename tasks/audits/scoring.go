@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"coalmine/models"
+	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
@@ -43,6 +44,18 @@ func SuffixChoices(s canaries.Space, prefix, ordinary int) ([][]int32, error) {
 		return nil, fmt.Errorf("a prefix of %d leaves nothing of a canary of %d words", prefix, s.Words)
 	}
 	return s.Choices(ordinary)[prefix:], nil
+}
+
+// Words are the words of tokens, which come from storage.
+func Words(v *datasets.Vocabulary, tokens []int32) ([]string, error) {
+	words := make([]string, 0, len(tokens))
+	for _, token := range tokens {
+		if token < 0 || int(token) >= len(v.Words) {
+			return nil, fmt.Errorf("token %d of a vocabulary of %d: %w", token, len(v.Words), storage.ErrCorrupt)
+		}
+		words = append(words, v.Words[token])
+	}
+	return words, nil
 }
 
 // PutJSON stores a blob of JSON.

@@ -11,6 +11,7 @@ import (
 	"coalmine/tasks/audits/exposure"
 	"coalmine/tasks/audits/onerun"
 	"coalmine/tasks/audits/randomsampling"
+	"coalmine/tasks/audits/search"
 	"coalmine/tasks/audits/upperbound"
 	"coalmine/tasks/audits/utility"
 )
@@ -25,6 +26,7 @@ var list = []audits.Description{
 	upperbound.Audit,
 	onerun.Audit,
 	utility.Audit,
+	search.Audit,
 }
 
 // Audits returns all descriptions, in order. The caller must not change it.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/datasets"
@@ -61,12 +60,6 @@ func runSummary(ctx context.Context, t *tasks.Task) error {
 
 // Outcome is what the search says of its canary, in the words of a vocabulary.
 func (e *Extraction) Outcome(v *datasets.Vocabulary) (Outcome, error) {
-	o := Outcome{Found: &e.Found, LogPerplexity: &e.LogPerplexity, CanaryLogPerplexity: &e.CanaryLogPerplexity}
-	for _, token := range e.Best {
-		if token < 0 || int(token) >= len(v.Words) {
-			return Outcome{}, fmt.Errorf("token %d of a vocabulary of %d: %w", token, len(v.Words), storage.ErrCorrupt)
-		}
-		o.Best = append(o.Best, v.Words[token])
-	}
-	return o, nil
+	best, err := audits.Words(v, e.Best)
+	return Outcome{Found: &e.Found, Best: best, LogPerplexity: &e.LogPerplexity, CanaryLogPerplexity: &e.CanaryLogPerplexity}, err
 }

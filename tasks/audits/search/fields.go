@@ -1,0 +1,131 @@
+package search
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/canaries"
+	"coalmine/tasks/datasets"
+)
+
+// Fields of the audit block.
+type Fields struct {
+	// Search finds the most likely sequences after the prefix of each canary by a
+	// shortest-path search. Absent: not done.
+	Search *Block `json:"search,omitempty"`
+}
+
+// Block of the audit's fields.
+type Block struct {
+	// Prefix is the number of the canary's words that are given; with
+	// canaries.format by default what stands before its first #.
+	Prefix int `json:"prefix" default:"1" range:"[1,999]" unit:"words (byte level: bytes)" source:"Carlini et al. 2019, section 8"`
+	// Batch is how many nodes of the tree are expanded at once. One at a time expands the
+	// fewest; many take less time for each.
+	Batch int `json:"batch" default:"64" range:"[1,100000]" unit:"nodes" source:"Carlini et al. 2019, section 8.1"`
+	// Results is how many of the most likely sequences are returned.
+	Results int `json:"results" default:"10" range:"[1,1000]" unit:"sequences" source:"Carlini et al. 2019, table 1"`
+	// Prove is how many of them have to be certain before the search ends. With 0 it ends
+	// as the paper's does: after twice the iterations that the first sequence took.
+	Prove int `json:"prove" default:"1" range:"[0,1000]" unit:"sequences"`
+	// Expansions is how many nodes a search may expand. One that needs more is cut, and
+	// says so.
+	Expansions int `json:"expansions" default:"100000" range:"[1,1000000000]" unit:"nodes" source:"Carlini et al. 2019, section 8.2"`
+	// Memory bounds what a search keeps. Where it is full, what costs most is given up,
+	// and a search that comes to need it is cut.
+	Memory int `json:"memory" default:"256" range:"[1,1000000]" unit:"MiB"`
+}
+
+const path = "audit.search"
+
+// Asked implements audits.Fields.
+func (f *Fields) Asked() bool { return f.Search != nil }
+
+// Complete implements audits.Completer.
+func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
+	if s.Canaries != nil && !given(path+".prefix") {
+		f.Search.Prefix = s.Canaries.DefaultPrefix()
+	}
+}
+
+// Check implements audits.Fields.
+func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
+	audits.CheckPrefix(s, path, f.Search.Prefix, fail)
+	if f.Search.Prove > f.Search.Results {
+		fail([]string{path + ".prove", path + ".results"}, "is %d; expected at most %s.results, %d: no more sequences are returned", f.Search.Prove, path, f.Search.Results)
+	}
+}
+
+// expansionsATask is how many nodes a task expands, a quarter of a minute or so. A longer
+// search is several tasks. It shows in keys, not in results.
+const expansionsATask = 100_000
+
+// Compile implements audits.Fields.
+func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
+	inputs := []tasks.Input{{Name: audits.PlacementsInput, Key: b.Placements()}, {Name: datasets.PartsInput, Key: b.Parts()}}
+	searches := f.searches(b.Setting().Canaries)
+	for i, span := range searches {
+		inputs = append(inputs, tasks.Input{Name: tasks.PartInput(i), Key: f.compileSearch(b, round, span)})
+	}
+	return b.Node(Summary, fmt.Sprintf("search after %d", round), SummaryParams{Parts: len(searches)}, inputs...)
+}
+
+// searches are the canaries of each search: all of them where the format fixes the prefix.
+func (f *Fields) searches(c *audits.Canaries) []audits.Span {
+	if sharePrefix(c.Space, f.Search.Prefix) {
+		return []audits.Span{{First: 0, Count: c.Drawn}}
+	}
+	return audits.Split(c.Drawn, 1)
+}
+
+// sharePrefix reports whether all sequences of a space have the same prefix.
+func sharePrefix(s canaries.Space, prefix int) bool {
+	return len(s.Format) > prefix && strings.IndexByte(s.Format[:prefix], canaries.Blank) < 0
+}
+
+// compileSearch adds the tasks of one search, and returns the last.
+func (f *Fields) compileSearch(b audits.Builder, round int, span audits.Span) storage.Key {
+	var part storage.Key
+	spans := audits.Split(f.Search.Expansions, expansionsATask)
+	for i, expansions := range spans {
+		inputs := []tasks.Input{{Name: audits.ModelInput, Key: b.Model(round)}, {Name: audits.CanariesInput, Key: b.Canaries()}}
+		if i > 0 {
+			inputs = append(inputs, tasks.Input{Name: tasks.PreviousInput, Key: part})
+		}
+		part = b.Node(Kind, fmt.Sprintf("search for canary %d after %d, part %d", span.First, round, i), Params{
+			Space: b.Setting().Canaries.Space, Prefix: f.Search.Prefix, First: span.First, Count: span.Count,
+			Settings: f.Search.settings(), Part: i, Expansions: expansions.First + expansions.Count, Last: i+1 == len(spans),
+		}, inputs...)
+	}
+	return part
+}
+
+func (b *Block) settings() Settings {
+	return Settings{Batch: b.Batch, Results: b.Results, Prove: b.Prove, Memory: int64(b.Memory) << 20}
+}
+
+// States implements audits.Fields. It is an upper bound, which a search for what the model
+// has not memorized may reach.
+func (f *Fields) States(s *audits.Setting) float64 {
+	each := math.Min(float64(f.Search.Expansions), s.Canaries.Sequences(s.Ordinary, f.Search.Prefix))
+	return each * float64(len(f.searches(s.Canaries)))
+}
+
+// Limits of audit.fail_if.
+type Limits struct {
+	// SearchExtracted limits the canaries that are the most likely sequence after their prefix.
+	SearchExtracted *int `json:"search_extracted,omitempty" range:"[0,1000000000]" unit:"canaries"`
+}
+
+// Breaches implements audits.Limits.
+func (l *Limits) Breaches(c *audits.Cell) []string {
+	v, ok := audits.VerdictOf[*Verdict](c)
+	if !ok {
+		return nil
+	}
+	return audits.Above("search_extracted", v.Extracted, l.SearchExtracted)
+}
