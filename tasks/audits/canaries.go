@@ -119,6 +119,25 @@ func CheckPrefix(s *Setting, audit string, prefix int, fail Fail) {
 	}
 }
 
+// CheckReferences reports fewer different sequences after the prefix than an audit asks
+// for as references. audit is the path of the audit's block.
+func CheckReferences(s *Setting, audit string, prefix, references int, fail Fail) {
+	if s.Canaries == nil || prefix >= s.Canaries.Words {
+		return // see CheckPrefix
+	}
+	space, drawn := s.Canaries.Space, s.Canaries.Drawn
+	over, unit, larger := fmt.Sprintf("vocabulary of %d words", s.Ordinary), "words", "vocabulary"
+	if space.Alphabet != "" {
+		over, unit, larger = fmt.Sprintf("alphabet %s", space.Alphabet), "bytes", "alphabet"
+	}
+	room := space.Sequences(s.Ordinary, prefix)
+	if room > 1 && float64(references+drawn) > room {
+		fail([]string{audit + ".references", audit + ".prefix", "canaries.words", "canaries.format", "canaries.alphabet", "data.vocabulary.size"},
+			"is %d; expected, with the %d canaries, at most %.0f: so many sequences over the %s can follow the prefix of %d %s. Use fewer references, longer canaries or a larger %s",
+			references, drawn, room, over, prefix, unit, larger)
+	}
+}
+
 // Unit is a coin of an audit that puts something into the data of some users and not of
 // others: who carries it, and how the coin came up.
 type Unit struct {

@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 
 	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/canaries"
+	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
 )
 
@@ -32,6 +34,73 @@ func PrefixState(scorer *models.Scorer, words []int32) (*models.States, error) {
 		}
 	}
 	return state, nil
+}
+
+// ReadTables prepares the checkpoint of ModelInput for tree scorers, once for all tasks of
+// a worker.
+func ReadTables(ctx context.Context, t *tasks.Task) (*models.Tables, error) {
+	key, err := t.Input(ModelInput)
+	if err != nil {
+		return nil, err
+	}
+	return tasks.Memoize(t, key, "tables", func() (*models.Tables, int64, error) {
+		scorer, err := checkpoints.ReadScorer(ctx, t, ModelInput)
+		if err != nil {
+			return nil, 0, err
+		}
+		tables := scorer.Tabulate()
+		return tables, tables.Bytes(), nil
+	})
+}
+
+// LogPerplexity is the sum of -log p over the words, in nats, each after the
+// ones before it (Carlini et al. 2019, definition 1; Thakkar et al. 2020,
+// section 4.1), after the state. It takes the path through the kernels of every
+// sequence of a prefix tree, so that equal costs are equal to the last bit. A sum that
+// is not finite is a models.DivergedError, permanently.
+func LogPerplexity(tree *models.TreeScorer, state *models.States, words []int32) (float64, error) {
+	sum, logProb := 0.0, make([]float32, 1)
+	for _, w := range words {
+		edge := []models.Edge{{Token: w}}
+		if err := tree.LogProbs(state, edge, logProb); err != nil {
+			return 0, err
+		}
+		sum += Surprisal(logProb[0])
+		next := new(models.States)
+		if err := tree.Advance(next, state, edge); err != nil {
+			return 0, err
+		}
+		state = next
+	}
+	if math.IsNaN(sum) || math.IsInf(sum, 0) {
+		return 0, tasks.Permanent(&models.DivergedError{What: "log-perplexity of a canary", Value: sum})
+	}
+	return sum, nil
+}
+
+// Prefixed are canaries that begin alike.
+type Prefixed struct {
+	Prefix []int32
+	// Numbers are those of the canaries, ascending.
+	Numbers []int
+}
+
+// ByPrefix groups canaries by their first words, so that what follows these is scored
+// once for all of a group. Groups are in the order of their first canaries.
+func ByPrefix(list []datasets.Placement, prefix int) []Prefixed {
+	var groups []Prefixed
+	place := map[string]int{}
+	for i, c := range list {
+		name := fmt.Sprint(c.Tokens[:prefix])
+		at, known := place[name]
+		if !known {
+			at = len(groups)
+			place[name] = at
+			groups = append(groups, Prefixed{Prefix: c.Tokens[:prefix]})
+		}
+		groups[at].Numbers = append(groups[at].Numbers, i)
+	}
+	return groups
 }
 
 // SuffixChoices are the choices for what follows the prefix of a canary, out of so

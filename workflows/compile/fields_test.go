@@ -23,6 +23,8 @@ var inNoKey = map[string]string{
 
 	"training.checkpoints.every": "says which models are kept, not what they are",
 	"training.checkpoints.keep":  "says which models are kept, not what they are",
+
+	"audit.enumeration.limit": "bounds what may be asked for, not what is found",
 }
 
 // beside are the settings that a field needs beside it, where no file has them.

@@ -8,6 +8,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/beamsearch"
+	"coalmine/tasks/audits/enumeration"
 	"coalmine/tasks/audits/exposure"
 	"coalmine/tasks/audits/onerun"
 	"coalmine/tasks/audits/randomsampling"
@@ -27,6 +28,7 @@ var list = []audits.Description{
 	onerun.Audit,
 	utility.Audit,
 	search.Audit,
+	enumeration.Audit,
 }
 
 // Audits returns all descriptions, in order. The caller must not change it.

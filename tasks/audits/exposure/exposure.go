@@ -4,6 +4,7 @@
 package exposure
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,14 +12,34 @@ import (
 	"coalmine/tasks/audits"
 )
 
+// HighestFigure is the figure of the highest exposure of an inserted canary along the
+// training.
+const HighestFigure = "Highest exposure in bits"
+
+// Basis is what an exposure rests on. Of one canary the exposure with the higher basis
+// counts: what was measured before what was extrapolated.
+type Basis int
+
+// Ways to know an exposure (Carlini et al. 2019, sections 4.2 and 4.3), in ascending order.
+const (
+	Fitted     Basis = iota // a distribution fitted to the references
+	Sampled                 // the references at or below the canary
+	Enumerated              // every sequence of the space: exact
+)
+
+// String is the basis in words of a sentence.
+func (b Basis) String() string { return [...]string{"fitted", "sampled", "exact"}[b] }
+
 // Measurer is implemented by the fields of an audit whose outcomes are Outcomes.
 type Measurer interface {
 	// MostExposure is the highest exposure that the audit could find, in bits, the path of
 	// the field that it follows from, and how: "log2(1024 references)".
 	MostExposure(s *audits.Setting) (bits float64, path, how string)
+	// Basis is that of the audit's outcomes.
+	Basis() Basis
 }
 
-// Bounded is implemented by the verdict of such an audit.
+// Bounded is implemented by the verdict of such an audit, if its exposures have a bound.
 type Bounded interface {
 	// MostExposure is the highest exposure that the audit could find, in bits.
 	MostExposure() float64
@@ -26,13 +47,25 @@ type Bounded interface {
 
 // Outcome is implemented by the outcomes of such an audit.
 type Outcome interface {
+	// Basis is what the exposure rests on.
+	Basis() Basis
 	// Bits are the canary's exposure; false where it is not known.
 	Bits() (bits float64, known bool)
-	// IsMemorized says that the exposure is only a lower bound.
+	// Error is the standard error of the exposure in bits, as an estimate of the exact one;
+	// 0 for that, and infinite where the exposure is only a lower bound.
+	Error() float64
+	// Support is how many references at or below the canary the exposure rests on. An exact
+	// one needs none, and says Enough.
+	Support() int64
+	// IsMemorized says that the canary is more likely than all that it was compared with.
 	IsMemorized() bool
 	// Explain says the exposure, and what it rests on.
 	Explain() string
 }
+
+// Enough is the support from which the three ways to measure an exposure agree within
+// their errors. Below it, sampling is coarse and a fit extrapolates.
+const Enough = 100
 
 // Audit is not asked for: it follows from the audits that measure exposure.
 var Audit = audits.Description{
@@ -44,16 +77,22 @@ var Audit = audits.Description{
 
 // Verdict holds the canaries of which the exposure is known.
 type Verdict struct {
-	// Most is the highest exposure that could have been found, Highest that of an inserted
-	// canary; in bits.
+	// Most is the highest exposure that could have been found, 0 where there is no bound.
+	// Highest is that of an inserted canary. In bits.
 	Most, Highest float64
 	canaries      []measured
 }
 
+// measured is a canary and its exposures, the highest basis first.
 type measured struct {
 	*audits.Canary
-	outcome Outcome
-	bits    float64
+	exposures []known
+}
+
+// known is an exposure in bits.
+type known struct {
+	Outcome
+	bits float64
 }
 
 func derive(c *audits.Cell) audits.Verdict {
@@ -63,27 +102,34 @@ func derive(c *audits.Cell) audits.Verdict {
 			v.Most = max(v.Most, b.MostExposure())
 		}
 	}
-	if v.Most == 0 {
+	for i := range c.Canaries {
+		m := measured{&c.Canaries[i], exposuresOf(&c.Canaries[i])}
+		if len(m.exposures) == 0 {
+			continue
+		}
+		v.canaries = append(v.canaries, m)
+		if m.Role == audits.Inserted {
+			v.Highest = max(v.Highest, m.exposures[0].bits)
+		}
+	}
+	if v.Most == 0 && len(v.canaries) == 0 {
 		return nil
 	}
-	for i := range c.Canaries {
-		canary := &c.Canaries[i]
-		for _, o := range canary.Outcomes {
-			outcome, ok := o.(Outcome)
-			if !ok {
-				continue
-			}
-			bits, known := outcome.Bits()
-			if !known {
-				continue
-			}
-			v.canaries = append(v.canaries, measured{canary, outcome, bits})
-			if canary.Role == audits.Inserted {
-				v.Highest = max(v.Highest, bits)
+	return v
+}
+
+// exposuresOf are the exposures that are known of a canary, the highest basis first.
+func exposuresOf(c *audits.Canary) []known {
+	var all []known
+	for _, o := range c.Outcomes {
+		if outcome, ok := o.(Outcome); ok {
+			if bits, ok := outcome.Bits(); ok {
+				all = append(all, known{outcome, bits})
 			}
 		}
 	}
-	return v
+	slices.SortStableFunc(all, func(a, b known) int { return cmp.Compare(b.Basis(), a.Basis()) })
+	return all
 }
 
 // Texts implements audits.Verdict.
@@ -97,10 +143,10 @@ func (v *Verdict) Figure(c *audits.Cell) *audits.Figure {
 	f := &audits.Figure{
 		Name:  "Exposure against copies",
 		Title: "exposure in bits against copies",
-		About: "A dot is a canary: the number of its copies in the training data, and its exposure in bits; filled if it is memorized, when the " +
+		About: "A dot is a canary: the number of its copies in the training data, and its exposure in bits; filled if it is memorized, when a sampled " +
 			"exposure is only a lower bound. At 0 copies, in grey, stand canaries that were held back or never inserted: what is above them is " +
-			"memory. The dashed line is the most that so many references can show.",
-		X: audits.Axis{Logarithmic: true}, Y: audits.Axis{Most: v.Most * 1.05}, Limit: v.Most,
+			"memory. The dashed line is the most that so many references, or the whole space, can show.",
+		X: audits.Axis{Logarithmic: true}, Y: audits.Axis{Most: max(v.Most, v.Highest) * 1.05}, Limit: v.Most,
 	}
 	for _, role := range []audits.Role{audits.Control, audits.NeverInserted, audits.Inserted} {
 		for _, m := range v.canaries {
@@ -109,8 +155,8 @@ func (v *Verdict) Figure(c *audits.Cell) *audits.Figure {
 			}
 			f.X.Most = max(f.X.Most, float64(m.Insertions))
 			f.Dots = append(f.Dots, audits.Dot{
-				X: float64(m.Insertions), Y: max(m.bits, 0), Filled: m.outcome.IsMemorized(), Grey: m.Insertions == 0,
-				About: fmt.Sprintf("%s: %d copies at %d users; %s", strings.Join(m.Words, " "), m.Insertions, m.Holders, m.outcome.Explain()),
+				X: float64(m.Insertions), Y: max(m.exposures[0].bits, 0), Filled: m.exposures[0].IsMemorized(), Grey: m.Insertions == 0,
+				About: fmt.Sprintf("%s: %d copies at %d users; %s", strings.Join(m.Words, " "), m.Insertions, m.Holders, m.explain()),
 			})
 		}
 	}
@@ -119,7 +165,8 @@ func (v *Verdict) Figure(c *audits.Cell) *audits.Figure {
 
 // Limits of audit.fail_if.
 type Limits struct {
-	// Exposure limits the highest exposure of any canary.
+	// Exposure limits the highest exposure of any canary: the exact one where
+	// audit.enumeration has it, else the sampled one, else the fitted one.
 	Exposure *float64 `json:"exposure,omitempty" range:"[0,64]" unit:"bits" source:"Carlini et al. 2019, section 4"`
 }
 
@@ -138,18 +185,26 @@ func (l *Limits) Check(s *audits.Setting, fail audits.Fail) {
 	if l.Exposure == nil {
 		return
 	}
-	isMeasurer := func(f audits.Fields) bool { _, ok := f.(Measurer); return ok }
-	if !slices.ContainsFunc(s.Audits, isMeasurer) {
+	var best Measurer
+	for _, f := range s.Audits {
+		if m, ok := f.(Measurer); ok && (best == nil || m.Basis() > best.Basis()) {
+			best = m
+		}
+	}
+	if best == nil {
 		fail([]string{path, "audit.random_sampling"}, "limits what audit.random_sampling measures, which is not there; add it, or remove the limit")
 		return
 	}
-	for _, f := range s.Audits {
-		m, ok := f.(Measurer)
-		if !ok {
-			continue
-		}
-		if most, because, how := m.MostExposure(s); *l.Exposure >= most {
-			fail([]string{path, because}, "is %g, which no canary can exceed: exposure is at most %s = %.2f bits", *l.Exposure, how, most)
-		}
+	if most, because, how := best.MostExposure(s); *l.Exposure >= most {
+		fail([]string{path, because}, "is %g, which no canary can exceed: exposure is at most %s = %.2f bits", *l.Exposure, how, most)
 	}
+}
+
+// explain says every exposure of a canary.
+func (m *measured) explain() string {
+	var all []string
+	for _, e := range m.exposures {
+		all = append(all, e.Explain())
+	}
+	return strings.Join(all, "; ")
 }

@@ -7,6 +7,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/exposure"
 )
 
 // Fields of the audit block.
@@ -42,24 +43,7 @@ func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 // Check implements audits.Fields.
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	audits.CheckPrefix(s, path, f.RandomSampling.Prefix, fail)
-	if s.Canaries != nil && f.RandomSampling.Prefix < s.Canaries.Words {
-		f.RandomSampling.room(s, fail)
-	}
-}
-
-// room checks that as many different sequences may follow the prefix as are asked for.
-func (b *Block) room(s *audits.Setting, fail audits.Fail) {
-	space, drawn := s.Canaries.Space, s.Canaries.Drawn
-	over, unit, larger := fmt.Sprintf("vocabulary of %d words", s.Ordinary), "words", "vocabulary"
-	if space.Alphabet != "" {
-		over, unit, larger = fmt.Sprintf("alphabet %s", space.Alphabet), "bytes", "alphabet"
-	}
-	room := space.Sequences(s.Ordinary, b.Prefix)
-	if room > 1 && float64(b.References+drawn) > room {
-		fail([]string{path + ".references", path + ".prefix", "canaries.words", "canaries.format", "canaries.alphabet", "data.vocabulary.size"},
-			"is %d; expected, with the %d canaries, at most %.0f: so many sequences over the %s can follow the prefix of %d %s. Use fewer references, longer canaries or a larger %s",
-			b.References, drawn, room, over, b.Prefix, unit, larger)
-	}
+	audits.CheckReferences(s, path, f.RandomSampling.Prefix, f.RandomSampling.References, fail)
 }
 
 // MostExposure implements exposure.Measurer.
@@ -67,6 +51,9 @@ func (f *Fields) MostExposure(*audits.Setting) (bits float64, because, how strin
 	n := f.RandomSampling.References
 	return math.Log2(float64(n)), path + ".references", fmt.Sprintf("log2(%d references)", n)
 }
+
+// Basis implements exposure.Measurer.
+func (f *Fields) Basis() exposure.Basis { return exposure.Sampled }
 
 // CanariesATask is how many canaries a task ranks: one may take seconds, most take less.
 // It shows in keys, not in results.

@@ -288,24 +288,3 @@ func (r *ranker) resolve(depth int, chosen []int) error {
 	}
 	return err
 }
-
-// logPerplexity is the sum of -log p over the words, in nats, each after the
-// ones before it (Carlini et al. 2019, definition 1; Thakkar et al. 2020,
-// section 4.1), after the state. It takes the same path through the kernels as
-// the references.
-func logPerplexity(tree *models.TreeScorer, state *models.States, words []int32) (float64, error) {
-	sum, logProb := 0.0, make([]float32, 1)
-	for _, w := range words {
-		edge := []models.Edge{{Token: w}}
-		if err := tree.LogProbs(state, edge, logProb); err != nil {
-			return 0, err
-		}
-		sum += audits.Surprisal(logProb[0])
-		next := new(models.States)
-		if err := tree.Advance(next, state, edge); err != nil {
-			return 0, err
-		}
-		state = next
-	}
-	return sum, nil
-}

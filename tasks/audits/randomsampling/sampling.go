@@ -13,7 +13,6 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/canaries"
-	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
 )
 
@@ -96,22 +95,6 @@ func ExpectedStates(references, length int, exact bool) float64 {
 	return middleShare*all*float64(pilot)/float64(references) + prunedShare*prunedCanaries*all
 }
 
-// readTables prepares the checkpoint for tree scorers, once for all tasks of a worker.
-func readTables(ctx context.Context, t *tasks.Task) (*models.Tables, error) {
-	key, err := t.Input(audits.ModelInput)
-	if err != nil {
-		return nil, err
-	}
-	return tasks.Memoize(t, key, "tables", func() (*models.Tables, int64, error) {
-		scorer, err := checkpoints.ReadScorer(ctx, t, audits.ModelInput)
-		if err != nil {
-			return nil, 0, err
-		}
-		tables := scorer.Tabulate()
-		return tables, tables.Bytes(), nil
-	})
-}
-
 func suffixes(all []datasets.Placement, prefix int) [][]int32 {
 	var out [][]int32
 	for _, c := range all {
@@ -136,7 +119,7 @@ func Open(ctx context.Context, t *tasks.Task, p *Params) (*Sampling, error) {
 	if err != nil {
 		return nil, err
 	}
-	tables, err := readTables(ctx, t)
+	tables, err := audits.ReadTables(ctx, t)
 	if err != nil {
 		return nil, err
 	}
@@ -170,12 +153,9 @@ func (s *Sampling) Rank(ctx context.Context, canary int) (Rank, error) {
 	if err != nil {
 		return Rank{}, err
 	}
-	cost, err := logPerplexity(s.tree, state, words[s.prefix:])
+	cost, err := audits.LogPerplexity(s.tree, state, words[s.prefix:])
 	if err != nil {
 		return Rank{}, err
-	}
-	if math.IsNaN(cost) || math.IsInf(cost, 0) {
-		return Rank{}, tasks.Permanent(&models.DivergedError{What: "log-perplexity of a canary", Value: cost})
 	}
 	return s.place(ctx, state, cost)
 }

@@ -6,6 +6,7 @@ import (
 
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/exposure"
 )
 
 // Audit is random sampling.
@@ -97,6 +98,26 @@ func (o *Outcome) Bits() (bits float64, known bool) {
 		return 0, false
 	}
 	return *o.Exposure, true
+}
+
+// Basis implements exposure.Outcome.
+func (o *Outcome) Basis() exposure.Basis { return exposure.Sampled }
+
+// Error implements exposure.Outcome. The number of references at or below the canary is
+// Poisson but for what is left of the set, so that a counted rank has an error too.
+func (o *Outcome) Error() float64 {
+	if o.ExposureSE != nil {
+		return *o.ExposureSE
+	}
+	return 1 / (math.Ln2 * math.Sqrt(float64(o.Support())))
+}
+
+// Support implements exposure.Outcome.
+func (o *Outcome) Support() int64 {
+	if o.Rank == nil {
+		return 0
+	}
+	return *o.Rank - 1
 }
 
 // Explain implements exposure.Outcome.

@@ -1,0 +1,130 @@
+// Package enumeration finds the exact exposure of canaries (Carlini et al. 2019, section
+// 4.2), by the log-perplexity of every sequence that could stand in a canary's place:
+//
+//	audits/enumeration          counts among some sequences of the space, under one checkpoint
+//	audits/enumeration-summary  the ranks of all canaries, and the verdict
+package enumeration
+
+import (
+	"context"
+	"math"
+	"slices"
+
+	"coalmine/models"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/canaries"
+	"coalmine/tasks/datasets"
+)
+
+// Params are the parameters of audits/enumeration.
+type Params struct {
+	// Space is what canaries are drawn from, Prefix how many of their words are given.
+	canaries.Space
+	Prefix int `json:"prefix"`
+	// First and Count say which of the sequences that may follow the prefix this task
+	// enumerates, in lexicographic order. They are done for every prefix that canaries have.
+	First int `json:"first"`
+	Count int `json:"count"`
+}
+
+// Tally is what a task has counted for one canary.
+type Tally struct {
+	// LogPerplexity of the canary after its prefix, in nats.
+	LogPerplexity float64 `json:"log_perplexity"`
+	// AtMost is how many of the sequences have at most this log-perplexity; among all
+	// sequences the canary is one of them.
+	AtMost int64 `json:"at_most"`
+}
+
+// Kind counts the sequences that are as likely as each canary, or more. What costs more
+// before its end than the most expensive canary that shares its prefix is left out with
+// all that begins with it: no sequence costs less than its beginning, so the count is
+// exact. Its inputs are the checkpoint and the canaries; its blob TalliesBlob holds one
+// Tally a canary.
+var Kind = tasks.Kind{Name: "audits/enumeration", Version: 1, Class: tasks.Compute, Run: run}
+
+// TalliesBlob is a JSON array of Tally.
+const TalliesBlob = "tallies"
+
+func run(ctx context.Context, t *tasks.Task) error {
+	var p Params
+	if err := t.Decode(&p); err != nil {
+		return err
+	}
+	list, err := datasets.ReadPlacements(ctx, t, audits.CanariesInput)
+	if err != nil {
+		return err
+	}
+	tables, err := audits.ReadTables(ctx, t)
+	if err != nil {
+		return err
+	}
+	choices, err := audits.SuffixChoices(p.Space, p.Prefix, tables.Scorer().Model().Config().Vocabulary-datasets.FirstWord)
+	if err != nil {
+		return tasks.Permanent(err)
+	}
+	c := &counter{newSpace(choices), audits.Span{First: p.First, Count: p.Count}, tables.NewTreeScorer(), make([]Tally, len(list))}
+	groups := audits.ByPrefix(list, p.Prefix)
+	for i, group := range groups {
+		if err := c.count(ctx, list, group); err != nil {
+			return err
+		}
+		t.Progress(tasks.Progress{Done: int64(i + 1), Total: int64(len(groups)), Tokens: c.tree.Work().Advanced})
+	}
+	return audits.PutJSON(ctx, t, TalliesBlob, c.tallies)
+}
+
+// counter counts for every canary the sequences of a span.
+type counter struct {
+	space   *space
+	span    audits.Span
+	tree    *models.TreeScorer
+	tallies []Tally // by canary
+}
+
+// count walks the span once for all canaries of a prefix.
+func (c *counter) count(ctx context.Context, list []datasets.Placement, group audits.Prefixed) error {
+	state, err := audits.PrefixState(c.tree.Scorer(), group.Prefix)
+	if err != nil {
+		return err
+	}
+	var costs []float64
+	for _, i := range group.Numbers {
+		cost, err := audits.LogPerplexity(c.tree, state, list[i].Tokens[len(group.Prefix):])
+		if err != nil {
+			return err
+		}
+		c.tallies[i].LogPerplexity = cost
+		costs = append(costs, cost)
+	}
+	slices.Sort(costs)
+	between, err := c.between(ctx, state, costs)
+	if err != nil {
+		return err
+	}
+	for _, i := range group.Numbers {
+		last, _ := slices.BinarySearch(costs, c.tallies[i].LogPerplexity)
+		for _, n := range between[:last+1] {
+			c.tallies[i].AtMost += n
+		}
+	}
+	return nil
+}
+
+// between counts the sequences of the span that cost more than one of the ascending costs
+// and at most the next.
+func (c *counter) between(ctx context.Context, state *models.States, costs []float64) ([]int64, error) {
+	counts := make([]int64, len(costs))
+	err := c.space.enumerate(ctx, c.tree, c.span, state, costs[len(costs)-1], func(cost float64) {
+		at, _ := slices.BinarySearch(costs, cost)
+		counts[at]++
+	})
+	return counts, err
+}
+
+// Exposure is log2 of the number of sequences less log2 of the rank, in bits (Carlini et
+// al. 2019, definition 4): from 0, where all others are more likely, to log2(sequences).
+func Exposure(sequences, rank int64) float64 {
+	return math.Log2(float64(sequences)) - math.Log2(float64(rank))
+}

@@ -1,0 +1,233 @@
+package enumeration
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"coalmine/models"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/canaries"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/taskstest"
+	"coalmine/tasks/training"
+)
+
+// randomScorer has initial weights times scale. At 0 all sequences cost the same.
+func randomScorer(t testing.TB, config models.Config, seed uint64, scale float32) *models.Scorer {
+	t.Helper()
+	m, err := models.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	params := m.Init(rand.New(rand.NewPCG(seed, 1)))
+	for i := range params {
+		params[i] *= scale
+	}
+	s, err := m.NewScorer(params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// costAlone scores a sequence by itself, token by token, with Scorer alone.
+func costAlone(t testing.TB, s *models.Scorer, prefix, words []int32) float64 {
+	t.Helper()
+	state, err := audits.PrefixState(s, prefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum, logProb := 0.0, make([]float32, 1)
+	for _, w := range words {
+		if err := errors.Join(s.LogProbs(state, []int32{w}, logProb), s.Step(state, []int32{w})); err != nil {
+			t.Fatal(err)
+		}
+		sum += audits.Surprisal(logProb[0])
+	}
+	return sum
+}
+
+// eachSequence calls f with every sequence of the choices, in lexicographic order.
+func eachSequence(choices [][]int32, f func(words []int32)) {
+	words := make([]int32, len(choices))
+	var extend func(at int)
+	extend = func(at int) {
+		if at == len(choices) {
+			f(words)
+			return
+		}
+		for _, words[at] = range choices[at] {
+			extend(at + 1)
+		}
+	}
+	extend(0)
+}
+
+// Ranks are those of scoring every sequence alone: with any number of canaries and
+// prefixes, whatever the parts that the space is cut into, ties included, which a model of
+// zeros has everywhere.
+func TestRanksEqualBruteForce(t *testing.T) {
+	t.Parallel()
+	const vocabulary = datasets.FirstWord + 5
+	rapid.Check(t, func(rt *rapid.T) {
+		kind := rapid.SampledFrom(models.Kinds()).Draw(rt, "kind")
+		layers := rapid.IntRange(1, 2).Draw(rt, "layers")
+		scale := rapid.SampledFrom([]float32{0, 1, 6}).Draw(rt, "scale")
+		scorer := randomScorer(t, models.Config{Kind: kind, Vocabulary: vocabulary, Embedding: 5, Units: 6, Layers: layers, Untied: true, Projection: 4}, rapid.Uint64().Draw(rt, "seed"), scale)
+		choices := canaries.Space{Words: rapid.IntRange(1, 4).Draw(rt, "length")}.Choices(5)
+		word := rapid.Int32Range(datasets.FirstWord, vocabulary-1)
+		prefix := rapid.SliceOfN(word, 1, 1)
+		var list []datasets.Placement
+		for range rapid.IntRange(1, 5).Draw(rt, "canaries") {
+			suffix := rapid.SliceOfN(word, len(choices), len(choices)).Draw(rt, "canary")
+			list = append(list, datasets.Placement{Canary: datasets.Canary{Tokens: append(prefix.Draw(rt, "prefix"), suffix...)}})
+		}
+		got := tallies(t, scorer, choices, list, rapid.IntRange(1, 700).Draw(rt, "sequences a part"))
+		for i, c := range list {
+			own, rank := costAlone(t, scorer, c.Tokens[:1], c.Tokens[1:]), int64(0)
+			eachSequence(choices, func(words []int32) {
+				if costAlone(t, scorer, c.Tokens[:1], words) <= own {
+					rank++
+				}
+			})
+			if want := (Tally{own, rank}); got[i] != want {
+				rt.Fatalf("canary %v: %+v, brute force %+v", c.Tokens, got[i], want)
+			}
+		}
+	})
+}
+
+// tallies are those of all sequences, counted in parts.
+func tallies(t testing.TB, scorer *models.Scorer, choices [][]int32, list []datasets.Placement, aPart int) []Tally {
+	t.Helper()
+	s, tree := newSpace(choices), scorer.Tabulate().NewTreeScorer()
+	sums := make([]Tally, len(list))
+	for _, span := range audits.Split(s.below[0], aPart) {
+		c := &counter{s, span, tree, make([]Tally, len(list))}
+		for _, group := range audits.ByPrefix(list, 1) {
+			if err := c.count(t.Context(), list, group); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i, tally := range c.tallies {
+			sums[i] = Tally{tally.LogPerplexity, sums[i].AtMost + tally.AtMost}
+		}
+	}
+	return sums
+}
+
+// More states than a block has, and more edges: the numbers are those of single sequences
+// still, and pruning leaves out none that counts.
+func TestBlocksAndPruningChangeNoCost(t *testing.T) {
+	t.Parallel()
+	const words = 60
+	scorer := randomScorer(t, models.Config{Kind: models.LSTM, Vocabulary: datasets.FirstWord + words, Embedding: 6, Units: 8, Layers: 2, Projection: models.Unprojected, Untied: true}, 5, 6)
+	s, tree := newSpace(canaries.Space{Words: 3}.Choices(words)), scorer.Tabulate().NewTreeScorer()
+	prefix := []int32{9}
+	state, err := audits.PrefixState(scorer, prefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := func(limit float64) (costs []float64) {
+		if err := s.enumerate(t.Context(), tree, audits.Span{Count: s.below[0]}, state, limit, func(cost float64) { costs = append(costs, cost) }); err != nil {
+			t.Fatal(err)
+		}
+		return costs
+	}
+	whole := all(math.Inf(1))
+	if len(whole) != words*words*words {
+		t.Fatalf("%d sequences, want %d", len(whole), words*words*words)
+	}
+	number := 0
+	eachSequence(s.choices, func(sequence []int32) {
+		if number%997 == 0 {
+			if want := costAlone(t, scorer, prefix, sequence); whole[number] != want {
+				t.Errorf("sequence %d costs %v, alone %v", number, whole[number], want)
+			}
+		}
+		number++
+	})
+	limit := slices.Sorted(slices.Values(whole))[len(whole)/50]
+	advanced := tree.Work().Advanced
+	pruned := all(limit)
+	want := slices.DeleteFunc(slices.Clone(whole), func(cost float64) bool { return cost > limit })
+	if !slices.Equal(pruned, want) {
+		t.Errorf("%d sequences within the limit, want %d", len(pruned), len(want))
+	}
+	if visited := tree.Work().Advanced - advanced; visited >= words+words*words {
+		t.Errorf("%d states were computed: nothing was pruned", visited)
+	}
+}
+
+func TestSequencesOfAFormatKeepItsFixedBytes(t *testing.T) {
+	t.Parallel()
+	pin := canaries.Space{Words: 9, Alphabet: canaries.Digits, Format: "no ##-#.!"}
+	s := newSpace(pin.Choices(datasets.Bytes)[3:])
+	if s.below[0] != 1000 || float64(s.below[0]) != pin.Sequences(datasets.Bytes, 3) {
+		t.Errorf("%d sequences, want 1000", s.below[0])
+	}
+}
+
+// A model of NaN has no costs to compare.
+func TestAModelThatIsNotFiniteIsRefused(t *testing.T) {
+	t.Parallel()
+	scorer := randomScorer(t, models.Config{Kind: models.LSTM, Vocabulary: 12, Embedding: 3, Units: 4}, 1, float32(math.NaN()))
+	s, tree := newSpace(canaries.Space{Words: 2}.Choices(8)), scorer.Tabulate().NewTreeScorer()
+	err := s.enumerate(t.Context(), tree, audits.Span{Count: 64}, scorer.Start(1), math.Inf(1), func(float64) { t.Error("a sequence has a cost") })
+	if !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "log-perplexity of a sequence") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestExposureIsInBitsOfTheSpace(t *testing.T) {
+	t.Parallel()
+	for rank, want := range map[int64]float64{1: 29.897352853986263, 2: 28.897352853986263, 1_000_000_000: 0} {
+		if got := Exposure(1_000_000_000, rank); math.Abs(got-want) > 1e-13 {
+			t.Errorf("rank %d of 10^9: exposure %v, want %v", rank, got, want)
+		}
+	}
+}
+
+func TestGoldenBytes(t *testing.T) {
+	t.Parallel()
+	g := taskstest.NewGraph(t)
+	model := g.Run(training.Initial, training.InitialParams{Seed: 3, Model: models.Config{
+		Kind: models.CIFGLSTM, Vocabulary: 40, Embedding: 6, Units: 9,
+	}})
+	list := []datasets.Placement{
+		{Canary: datasets.Canary{Tokens: []int32{7, 9, 11}, Words: []string{"a", "b", "c"}, UserProbability: "1/10", ExampleProbability: "1"}, Users: 3, Holders: 2, Insertions: 5},
+		{Canary: datasets.Canary{Number: 1, Tokens: []int32{8, 39, 4}, Words: []string{"e", "f", "g"}, HeldBack: true}},
+	}
+	data, err := json.Marshal(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	given := g.Put("canaries", map[string][]byte{datasets.CanariesBlob: data})
+	inputs := []taskstest.Edge{taskstest.In(audits.PlacementsInput, given)}
+	var parts []*taskstest.Node
+	for i, span := range audits.Split(36*36, 700) {
+		part := g.Run(Kind, Params{Space: canaries.Space{Words: 3}, Prefix: 1, First: span.First, Count: span.Count},
+			taskstest.In(audits.ModelInput, model), taskstest.In(audits.CanariesInput, given))
+		parts = append(parts, part)
+		inputs = append(inputs, taskstest.In(tasks.PartInput(i), part))
+	}
+	taskstest.Golden(t, parts...)
+	summary := g.Run(Summary, SummaryParams{Parts: 2, Sequences: 36 * 36}, inputs...)
+	taskstest.Golden(t, summary)
+	var v Verdict
+	var outcomes []Outcome
+	if err := errors.Join(json.Unmarshal(summary.Blob(audits.VerdictBlob), &v), json.Unmarshal(summary.Blob(audits.OutcomesBlob), &outcomes)); err != nil {
+		t.Fatal(err)
+	}
+	if len(outcomes) != 2 || v.Of != 1 || v.Sequences != 36*36 || (v.Memorized == 1) != (*outcomes[0].Rank == 1) {
+		t.Errorf("verdict %+v of outcomes %+v", v, outcomes)
+	}
+}
