@@ -114,15 +114,20 @@ func (l *weightLimits) Breaches(c *audits.Cell) []string {
 	return audits.Above("large_weights", v.Large, l.LargeWeights)
 }
 
-// withLargeWeights in the environment makes the test program the command with one more
-// audit.
-const withLargeWeights = "COALMINE_TEST_LARGE_WEIGHTS"
+// asCommand in the environment makes the test program the command, withLargeWeights the
+// command with one more audit.
+const (
+	asCommand        = "COALMINE_TEST_COMMAND"
+	withLargeWeights = "COALMINE_TEST_LARGE_WEIGHTS"
+)
 
 func TestMain(m *testing.M) {
-	if os.Getenv(withLargeWeights) == "" {
+	switch {
+	case os.Getenv(withLargeWeights) != "":
+		all.Add(largeWeights)
+	case os.Getenv(asCommand) == "":
 		os.Exit(m.Run())
 	}
-	all.Add(largeWeights)
 	os.Exit(execute(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 }
 

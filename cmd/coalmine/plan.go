@@ -18,6 +18,7 @@ import (
 	"coalmine/workflows/compile"
 	"coalmine/workflows/datadir"
 	"coalmine/workflows/estimate"
+	"coalmine/workflows/experiment"
 	"coalmine/workflows/explanation"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/submission"
@@ -72,9 +73,9 @@ func (g *global) plan(ctx context.Context, sub *submission.Submission) error {
 	}
 	cost := estimate.Of(sub, p, x)
 	if g.json {
-		return g.printJSON(planView(cells, cost))
+		return g.printJSON(planView(cells, sub.Spec.FalseAlarms(), cost))
 	}
-	g.writePlan(cells, cost)
+	g.writePlan(cells, sub.Spec.FalseAlarms(), cost)
 	return nil
 }
 
@@ -127,9 +128,12 @@ func (g *global) planArchive(ctx context.Context) (*storage.Archive, closer, err
 }
 
 // writePlan prints the plan for people.
-func (g *global) writePlan(cells []plannedCell, cost estimate.Cost) {
+func (g *global) writePlan(cells []plannedCell, alarms []experiment.FalseAlarm, cost estimate.Cost) {
 	for i := range cells {
 		g.writePlannedCell(&cells[i])
+	}
+	for _, f := range alarms {
+		g.printf("%s\n", f)
 	}
 	peak := kernels.PeakGFLOPS(100 * time.Millisecond)
 	g.printf("\n%s to train and %s to measure; about %s through the store\n",
@@ -181,7 +185,7 @@ func (g *global) writeGroups(groups []explanation.Group) {
 }
 
 // planView is what plan --json prints.
-func planView(cells []plannedCell, cost estimate.Cost) any {
+func planView(cells []plannedCell, alarms []experiment.FalseAlarm, cost estimate.Cost) any {
 	type cell struct {
 		Cell     string              `json:"cell"`
 		Label    string              `json:"label"`
@@ -191,11 +195,12 @@ func planView(cells []plannedCell, cost estimate.Cost) any {
 		Privacy  *privacy.Report     `json:"privacy,omitempty"`
 	}
 	view := struct {
-		Cells         []cell  `json:"cells"`
-		TrainingFLOP  float64 `json:"training_flop"`
-		MeasuringFLOP float64 `json:"measuring_flop"`
-		Bytes         float64 `json:"bytes"`
-	}{TrainingFLOP: cost.TrainingFLOP, MeasuringFLOP: cost.MeasuringFLOP, Bytes: cost.Bytes}
+		Cells         []cell                  `json:"cells"`
+		FalseAlarms   []experiment.FalseAlarm `json:"false_alarms,omitempty"`
+		TrainingFLOP  float64                 `json:"training_flop"`
+		MeasuringFLOP float64                 `json:"measuring_flop"`
+		Bytes         float64                 `json:"bytes"`
+	}{FalseAlarms: alarms, TrainingFLOP: cost.TrainingFLOP, MeasuringFLOP: cost.MeasuringFLOP, Bytes: cost.Bytes}
 	for _, c := range cells {
 		view.Cells = append(view.Cells, cell{c.Name, c.Label, c.Cached, c.training, c.Groups, c.privacy})
 	}

@@ -286,6 +286,9 @@ func (g *global) verdict(r *results.Results) int {
 			code = exitGate
 		}
 	}
+	for _, f := range r.FalseAlarms {
+		g.note("%s", f)
+	}
 	for _, c := range r.Cells {
 		if c.Status != results.Done {
 			code = exitCellFailed

@@ -70,6 +70,12 @@ type LimitChecker interface {
 	Check(s *Setting, fail Fail)
 }
 
+// FalseAlarmer is implemented by Limits that chance alone may pass.
+type FalseAlarmer interface {
+	// FalseAlarms say, for the limits that are given, how likely that is in one cell.
+	FalseAlarms(s *Setting) []FalseAlarm
+}
+
 // Setting is the experiment around an audit, as far as audits may know it.
 type Setting struct {
 	Seed uint64
@@ -89,12 +95,23 @@ type Setting struct {
 	Audits []Fields
 }
 
+// FieldsOf finds the fields of an audit, if the experiment asks for it.
+func FieldsOf[F Fields](s *Setting) (F, bool) {
+	for _, fields := range s.Audits {
+		if f, ok := fields.(F); ok {
+			return f, true
+		}
+	}
+	var none F
+	return none, false
+}
+
 // Canaries are those of the canaries block.
 type Canaries struct {
 	// Space is what they are drawn from.
 	canaries.Space
-	// Drawn is their number, those held back included.
-	Drawn int
+	// Drawn is their number, those held back included; Inserted without these.
+	Drawn, Inserted int
 }
 
 // Training is how the models are trained.

@@ -21,6 +21,8 @@ type Results struct {
 	Run        string `json:"run"`
 	Experiment string `json:"experiment"`
 	Cells      []Cell `json:"cells"`
+	// FalseAlarms say how likely each limit of audit.fail_if is passed by chance.
+	FalseAlarms []experiment.FalseAlarm `json:"false_alarms,omitempty"`
 }
 
 // Cell is the outcome of one cell.
@@ -57,7 +59,7 @@ func Load(ctx context.Context, archive *storage.Archive, run *runs.Run) (*Result
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", run.ID, err)
 	}
-	r := &Results{Run: run.ID, Experiment: spec.Name}
+	r := &Results{Run: run.ID, Experiment: spec.Name, FalseAlarms: spec.FalseAlarms()}
 	for i := range p.Cells {
 		cell, err := load(ctx, archive, run, &spec.Cells[i], &p.Cells[i])
 		if err != nil {

@@ -85,3 +85,21 @@ func (l *Limits) Breaches(c *audits.Cell) []string {
 	}
 	return audits.Above("beam_search_memorized", v.Memorized, l.BeamSearchMemorized)
 }
+
+// Check implements audits.LimitChecker.
+func (l *Limits) Check(s *audits.Setting, fail audits.Fail) {
+	audits.CheckCount(s, "beam_search_memorized", l.BeamSearchMemorized, fail)
+}
+
+// FalseAlarms implements audits.FalseAlarmer. The search names one of the sequences that
+// may follow the prefix, and an unmemorized canary is any of them.
+func (l *Limits) FalseAlarms(s *audits.Setting) []audits.FalseAlarm {
+	f, ok := audits.FieldsOf[*Fields](s)
+	if !ok || l.BeamSearchMemorized == nil {
+		return nil
+	}
+	k := *l.BeamSearchMemorized
+	return audits.CanaryAlarms(s, "beam_search_memorized", float64(k), func(n int) float64 {
+		return audits.MoreThan(k, n, 1/s.Canaries.Sequences(s.Ordinary, f.BeamSearch.Prefix))
+	})
+}

@@ -6,6 +6,7 @@ package exposure
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -177,6 +178,16 @@ func (l *Limits) Breaches(c *audits.Cell) []string {
 		return nil
 	}
 	return audits.Above("exposure", v.Highest, l.Exposure)
+}
+
+// FalseAlarms implements audits.FalseAlarmer. An unmemorized canary is as likely as any
+// other sequence of those it is ranked among, so that its exposure is above T bits with a
+// probability of at most 2^-T (Carlini et al. 2019, section 4.2).
+func (l *Limits) FalseAlarms(s *audits.Setting) []audits.FalseAlarm {
+	if l.Exposure == nil {
+		return nil
+	}
+	return audits.CanaryAlarms(s, "exposure", *l.Exposure, func(n int) float64 { return audits.MoreThan(0, n, math.Exp2(-*l.Exposure)) })
 }
 
 // Check implements audits.LimitChecker.

@@ -141,3 +141,13 @@ func (l *Limits) Breaches(c *audits.Cell) []string {
 	}
 	return audits.Above(fmt.Sprintf("epsilon_lower (%s, at delta %g with %g%% confidence)", v.Neighbouring, v.Delta, 100*v.Confidence), v.EpsilonLower, l.EpsilonLower)
 }
+
+// FalseAlarms implements audits.FalseAlarmer. A bound that holds with its confidence is
+// above a limit that holds with at most the rest of the probability.
+func (l *Limits) FalseAlarms(s *audits.Setting) []audits.FalseAlarm {
+	f, ok := audits.FieldsOf[*Fields](s)
+	if !ok || l.EpsilonLower == nil {
+		return nil
+	}
+	return []audits.FalseAlarm{{Limit: "epsilon_lower", Allowed: *l.EpsilonLower, Trials: 1, Unit: "audits", Probability: 1 - f.OneRun.Confidence.Float64()}}
+}

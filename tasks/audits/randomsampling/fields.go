@@ -94,3 +94,33 @@ func (l *Limits) Breaches(c *audits.Cell) []string {
 	}
 	return audits.Above("random_sampling_memorized", v.Memorized, l.RandomSamplingMemorized)
 }
+
+// Check implements audits.LimitChecker.
+func (l *Limits) Check(s *audits.Setting, fail audits.Fail) {
+	audits.CheckCount(s, "random_sampling_memorized", l.RandomSamplingMemorized, fail)
+}
+
+// FalseAlarms implements audits.FalseAlarmer.
+func (l *Limits) FalseAlarms(s *audits.Setting) []audits.FalseAlarm {
+	f, ok := audits.FieldsOf[*Fields](s)
+	if !ok || l.RandomSamplingMemorized == nil {
+		return nil
+	}
+	k := *l.RandomSamplingMemorized
+	return audits.CanaryAlarms(s, "random_sampling_memorized", float64(k), func(n int) float64 {
+		return firstByChance(k+1, n, f.RandomSampling.References)
+	})
+}
+
+// firstByChance bounds the probability that at least m of n unmemorized canaries have
+// rank 1 among the same r references. Canaries and references are drawn alike, so that m
+// given canaries are the first of themselves and the references with m! r! / (r+m)!; the
+// bound sums that over the sets of m canaries. It is more than the tail of a binomial
+// distribution, since references that happen to be unlikely let several canaries win.
+func firstByChance(m, n, r int) float64 {
+	p := 1.0
+	for i := range m {
+		p *= float64(n-i) / float64(r+1+i)
+	}
+	return max(0, min(1, p))
+}

@@ -1,0 +1,53 @@
+package audits
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/mathext"
+)
+
+// FalseAlarm is how likely a limit is passed in one cell whose model has memorized
+// nothing.
+type FalseAlarm struct {
+	// Limit is the field of audit.fail_if, Allowed the largest value that passes.
+	Limit   string
+	Allowed float64
+	// Trials is how often it is left to chance, by Unit: "canaries".
+	Trials int
+	Unit   string
+	// Probability, in [0, 1], that the cell is above the limit. It is an upper bound
+	// where fewer canaries were inserted than was planned.
+	Probability float64
+}
+
+// CanaryAlarms are those of a limit on the inserted canaries: probability is that for n
+// of them.
+func CanaryAlarms(s *Setting, limit string, allowed float64, probability func(n int) float64) []FalseAlarm {
+	if s.Canaries == nil {
+		return nil
+	}
+	n := s.Canaries.Inserted
+	return []FalseAlarm{{Limit: limit, Allowed: allowed, Trials: n, Unit: "canaries", Probability: probability(n)}}
+}
+
+// CheckCount reports a limit on a number of inserted canaries that is not below their
+// number.
+func CheckCount(s *Setting, limit string, allowed *int, fail Fail) {
+	if allowed == nil || s.Canaries == nil || *allowed < s.Canaries.Inserted {
+		return
+	}
+	fail([]string{"audit.fail_if." + limit, "canaries"}, "is %d, which no cell can exceed: %d canaries are inserted; expected less than that, or remove the limit", *allowed, s.Canaries.Inserted)
+}
+
+// MoreThan is the probability that of n independent events, each of probability p, more
+// than k happen: the upper tail of a binomial distribution, without cancellation where
+// it is small.
+func MoreThan(k, n int, p float64) float64 {
+	switch {
+	case k >= n:
+		return 0
+	case k == 0:
+		return -math.Expm1(float64(n) * math.Log1p(-p))
+	}
+	return mathext.RegIncBeta(float64(k+1), float64(n-k), p)
+}

@@ -1,0 +1,29 @@
+package audits
+
+import (
+	"math"
+	"testing"
+)
+
+// The numbers were computed from the sum of the binomial distribution, 1 - sum over j <= k
+// of C(n,j) p^j (1-p)^(n-j), in rational arithmetic.
+func TestTheTailOfABinomialDistributionKeepsItsDigitsWhereItIsSmall(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		k, n    int
+		p, want float64
+	}{
+		{0, 8, 0x1p-15, 0.00024411454955946578},
+		{2, 8, 1.0 / 200_001, 6.9997637547249274e-15},
+		{0, 8, 1.0 / 16e12, 4.999999999998906e-13},
+		{3, 90, 1.0 / 2_000_001, 1.5969356205416546e-19},
+		{5, 1000, 1e-3, 0.0005880701017629784},
+		{0, 768, 0x1p-20, 0.0007321540685606262},
+		{9, 10, 1.0 / 3, 1.6935087808430286e-05},
+		{0, 0, 0.5, 0}, {3, 3, 0.5, 0}, {0, 5, 1, 1},
+	} {
+		if got := MoreThan(c.k, c.n, c.p); math.Abs(got-c.want) > 1e-11*c.want {
+			t.Errorf("more than %d of %d with probability %g: %v, want %v", c.k, c.n, c.p, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package experiment
+
+import (
+	"fmt"
+	"math"
+
+	"coalmine/tasks/audits"
+)
+
+// FalseAlarm is how likely a limit of audit.fail_if stops a run in which no model has
+// memorized anything.
+type FalseAlarm struct {
+	// Limit is the path of the field, Allowed the largest value that passes.
+	Limit   string  `json:"limit"`
+	Allowed float64 `json:"allowed"`
+	// Cells have this limit. Trials is how often it is left to chance in all of them
+	// together, by Unit: "canaries".
+	Cells  int    `json:"cells"`
+	Trials int    `json:"trials"`
+	Unit   string `json:"unit"`
+	// Probability that at least one of the cells is above the limit: 1 less the product
+	// of 1 - p over the cells. Cells of one seed share their canaries and references, and
+	// so their false alarms: for several it is then an upper bound.
+	Probability float64 `json:"probability"`
+}
+
+// String is a sentence for people.
+func (f FalseAlarm) String() string {
+	return fmt.Sprintf("%s: %g gives a false alarm with a probability of at most %.2g (%d %s in all, cells: %d, nothing memorized)",
+		f.Limit, f.Allowed, f.Probability, f.Trials, f.Unit, f.Cells)
+}
+
+// FalseAlarms lists the limits that chance alone may pass, in the order of the cells.
+// Limits of one field with different values stand apart.
+func (s *Spec) FalseAlarms() []FalseAlarm {
+	type limit struct {
+		name    string
+		allowed float64
+	}
+	var alarms []FalseAlarm
+	places := map[limit]int{}
+	for i := range s.Cells {
+		for _, a := range s.Cells[i].Experiment.falseAlarms() {
+			at, known := places[limit{a.Limit, a.Allowed}]
+			if !known {
+				at = len(alarms)
+				places[limit{a.Limit, a.Allowed}] = at
+				alarms = append(alarms, FalseAlarm{Limit: "audit.fail_if." + a.Limit, Allowed: a.Allowed, Unit: a.Unit})
+			}
+			alarms[at].add(a)
+		}
+	}
+	return alarms
+}
+
+// add counts one more cell: 1 - (1-P)(1-p) is P + p(1-P), without cancellation where
+// both are small.
+func (f *FalseAlarm) add(a audits.FalseAlarm) {
+	f.Cells++
+	f.Trials += a.Trials
+	f.Probability = math.Min(1, f.Probability+a.Probability*(1-f.Probability))
+}
+
+// falseAlarms are those of one cell.
+func (e *Experiment) falseAlarms() []audits.FalseAlarm {
+	if e.Audit == nil || e.Audit.FailIf == nil {
+		return nil
+	}
+	s := e.Setting()
+	var alarms []audits.FalseAlarm
+	for _, limits := range e.Audit.FailIf.Gates {
+		if f, ok := limits.(audits.FalseAlarmer); ok {
+			alarms = append(alarms, f.FalseAlarms(s)...)
+		}
+	}
+	return alarms
+}

@@ -1,0 +1,70 @@
+package experiment
+
+import (
+	"math"
+	"testing"
+)
+
+const gated = `
+name: gated
+data: {source: a.jsonl, vocabulary: {size: 2000}}
+canaries: {words: 3, per_configuration: 4, user_probability: 1/50, example_probability: [10%, 1], held_back: 5}
+training: {cohort: 5, rounds: 5}
+audit:
+  random_sampling: {references: 200000}
+  beam_search: {}
+  one_run: {canaries: 100, confidence: 95%}
+  fail_if: {random_sampling_memorized: 2, beam_search_memorized: 0, exposure: 15, epsilon_lower: 0.5}
+grid: {axes: {training.rounds: [5, 6, 7]}}
+`
+
+// An unmemorized canary passes T bits with the probability 2^-T, so that one of n does
+// with 1 - (1 - 2^-T)^n; canaries that are held back do not count.
+func TestAGateKnowsItsFalseAlarms(t *testing.T) {
+	t.Parallel()
+	spec, err := Parse("gated.yaml", []byte(gated), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []FalseAlarm{
+		{"audit.fail_if.random_sampling_memorized", 2, 3, 24, "canaries", 3 * 8 * 7 * 6 / (200001.0 * 200002 * 200003)},
+		{"audit.fail_if.beam_search_memorized", 0, 3, 24, "canaries", 1 - math.Pow(1-1.0/4_000_000, 24)},
+		{"audit.fail_if.exposure", 15, 3, 24, "canaries", 1 - math.Pow(1-math.Exp2(-15), 24)},
+		{"audit.fail_if.epsilon_lower", 0.5, 3, 3, "audits", 1 - 0.95*0.95*0.95},
+	}
+	found := map[string]FalseAlarm{}
+	for _, f := range spec.FalseAlarms() {
+		found[f.Limit] = f
+	}
+	for _, w := range want {
+		got := found[w.Limit]
+		near := math.Abs(got.Probability-w.Probability) < 1e-8*w.Probability
+		if got.Probability = w.Probability; got != w || !near {
+			t.Errorf("got %+v, want %+v", found[w.Limit], w)
+		}
+	}
+	if len(found) != len(want) {
+		t.Errorf("%d false alarms: %v", len(found), found)
+	}
+}
+
+func TestLimitsOfDifferentValuesHaveFalseAlarmsOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	spec, err := Parse("gated.yaml", []byte(gated), Options{Sets: []string{
+		"audit.fail_if=null", "grid={axes: {training.rounds: null, audit.fail_if: [{exposure: 1}, {exposure: 0}], seed: [1, 2]}}",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := spec.FalseAlarms()
+	if len(got) != 2 || got[0].Allowed != 1 || got[0].Cells != 2 || got[1].Allowed != 0 || got[1].Probability != 1 {
+		t.Errorf("false alarms %+v, want two limits of two cells, the second certain", got)
+	}
+	const sentence = "audit.fail_if.exposure: 1 gives a false alarm with a probability of at most 1 (16 canaries in all, cells: 2, nothing memorized)"
+	if got[0].String() != sentence {
+		t.Errorf("got %q, want %q", got[0].String(), sentence)
+	}
+	if spec, err = Parse("gated.yaml", []byte(gated), Options{Sets: []string{"audit.fail_if=null"}}); err != nil || len(spec.FalseAlarms()) != 0 {
+		t.Errorf("%v, without limits: %v", err, spec.FalseAlarms())
+	}
+}
