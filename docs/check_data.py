@@ -167,6 +167,8 @@ def initial(e, tensors):
         else:
             columns = n if layer.startswith("cell") else shape[1]
             bound = math.sqrt(3 / shape[1] if name in ("embedding", "output.weights") else 6 / (shape[0] + columns))
+            if kind == "kernel":
+                bound = math.sqrt(6 / (shape[0] * shape[1]))
             values = [float32(bound * (2 * rng.float64() - 1)) for _ in range(size)]
         yield name, values
 
@@ -176,8 +178,8 @@ def read_tensors(path):
         header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
         data = file.read()
     header.pop("__metadata__")
-    order = ["embedding", "cell.input", "cell.recurrent", "cell.bias", "cell.candidate_bias", "projection"]
-    order += [n.replace("cell", f"cell{i}").replace("projection", f"projection{i}") for i in (2, 3) for n in order[1:]]
+    order = ["embedding", "cell.input", "cell.recurrent", "cell.kernel", "cell.bias", "cell.candidate_bias", "projection"]
+    order += [n.replace("cell", f"cell{i}").replace("projection", f"projection{i}") for i in (2, 3, 4) for n in order[1:]]
     order += ["output.weights", "output.bias"]
     return [(n, header[n]["shape"], struct.unpack(f"<{math.prod(header[n]['shape'])}f", data[slice(*header[n]["data_offsets"])]))
             for n in order if n in header]

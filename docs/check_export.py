@@ -49,6 +49,9 @@ class Model:
 
     def start(self, n):
         """The states of n empty sequences: memory and output of each layer."""
+        if self.kind == "conv":
+            shapes = [self.tensor("cell.kernel", i).shape for i in range(self.layers)]
+            return [(xp.zeros((n, k - 1, width), dtype=xp.float64), xp.zeros((n, 0))) for k, width, _ in shapes]
         width = [self.tensor("cell.recurrent", i).shape[0] for i in range(self.layers)]
         return [(xp.zeros((n, self.units), dtype=xp.float64), xp.zeros((n, w), dtype=xp.float64)) for w in width]
 
@@ -61,6 +64,21 @@ class Model:
         return after
 
     def cell(self, i, x, memory, output):
+        if self.kind == "conv":
+            memory, emitted = self.convolution(i, x, memory)
+        else:
+            memory, emitted = self.recurrent_cell(i, x, memory, output)
+        projection = self.tensor("projection", i)
+        return memory, emitted if projection is None else emitted @ projection
+
+    def convolution(self, i, x, memory):
+        kernel, sums = self.tensor("cell.kernel", i), self.tensor("cell.bias", i)
+        window = [x] + [memory[:, k] for k in range(len(kernel) - 1)]  # the newest first
+        for inputs, weights in zip(window, kernel):
+            sums = sums + inputs @ weights
+        return xp.stack(window[:-1], 1), sums * (sums > 0)
+
+    def recurrent_cell(self, i, x, memory, output):
         n, bias = self.units, self.tensor("cell.bias", i)
         from_input, recurrent = x @ self.tensor("cell.input", i) + bias, output @ self.tensor("cell.recurrent", i)
         gate = lambda k: from_input[:, k * n:(k + 1) * n] + recurrent[:, k * n:(k + 1) * n]
@@ -76,8 +94,7 @@ class Model:
             scaled = reset * (recurrent[:, 2 * n:] + self.tensor("cell.candidate_bias", i))
             memory = (1 - update) * xp.tanh(from_input[:, 2 * n:] + scaled) + update * memory
             emitted = memory
-        projection = self.tensor("projection", i)
-        return memory, emitted if projection is None else emitted @ projection
+        return memory, emitted
 
     def log_probs(self, states):
         """The log probability of every token after each state."""

@@ -41,21 +41,27 @@ func (ts *TreeScorer) lowest(to, from *States, edges []Edge, at int) {
 // emit fetches the memory that it will read into the cache.
 func (ts *TreeScorer) emit(to, from *States, edges []Edge, candidates []Candidate, at int) {
 	l := &ts.tables.scorer.layers[0]
-	ts.gather(from.output[0], l.out, edges, ts.shares(), scoringBlock)
+	ts.gather(from.recalled(0), l.recalled(), edges, ts.shares(), scoringBlock)
 	ts.computeInputs(edges)
 	ts.recur(edges)
 	ts.gates, ts.squash = grow(ts.gates, l.gates()), grow(ts.squash, l.units)
 	emitted := ts.emissions(to, len(edges), at)
 	for i, e := range edges {
-		previous, memory := row(from.memory[0], e.Parent, l.units), row(to.memory[0], at+i, l.units)
+		previous, memory := row(from.memory[0], e.Parent, l.memory()), row(to.memory[0], at+i, l.memory())
 		emission := row(emitted, i, l.units)
 		if l.kind.edge != nil && ts.shares() {
 			ahead, later := ts.upcoming(edges, i), ts.target(candidates, i, emission)
 			l.kind.edge(ts.input(i, e.Token), row(ts.recurrent, ts.place[i], l.gates()), previous, memory, emission, ahead, later)
 		} else {
 			l.activate(ts.gatesOf(i, e.Token), ts.gruCandidateOf(i), previous, memory, ts.squash, emission)
+			l.remember(ts.tables.scorer.vector(e.Token), previous, memory)
 		}
 	}
+}
+
+// vector is the token's, the input of the lowest layer.
+func (s *Scorer) vector(token int32) []float32 {
+	return row(s.weights.embedding, int(token), s.model.config.Embedding)
 }
 
 // upcoming is the input's share of the gates of the edge after i, or of the last edge
@@ -104,7 +110,7 @@ func (ts *TreeScorer) computeInputs(edges []Edge) {
 	l, n := &s.layers[0], len(edges)
 	ts.vectors, ts.inputs = grow(ts.vectors, n*l.in), grow(ts.inputs, n*l.gates())
 	for i, e := range edges {
-		copy(row(ts.vectors, i, l.in), row(s.weights.embedding, int(e.Token), l.in))
+		copy(row(ts.vectors, i, l.in), s.vector(e.Token))
 	}
 	s.inputGates(ts.vectors, ts.inputs)
 	ts.work.FLOPs += 2 * float64(n*l.in*l.gates())
@@ -122,7 +128,9 @@ func (ts *TreeScorer) input(i int, token int32) []float32 {
 // shares says whether the edges of a state may share its recurrent product. They may if
 // the product is one sum, because adding the input's share to it then rounds as
 // scorerLayer.step does.
-func (ts *TreeScorer) shares() bool { return ts.tables.scorer.layers[0].out <= kernels.BlockDepth }
+func (ts *TreeScorer) shares() bool {
+	return ts.tables.scorer.layers[0].recalled() <= kernels.BlockDepth
+}
 
 // recur computes the recurrent products of the gathered parents. A product that is not
 // shared includes the input's share.
@@ -140,7 +148,7 @@ func (ts *TreeScorer) recur(edges []Edge) {
 		fillRows(ts.gruCandidate, s.weights.layers[0].candidateBias)
 	}
 	l.recurrent.add(l.cell, rows, ts.outputs, unless(ts.shares()), ts.recurrent, ts.gruCandidate)
-	ts.work.FLOPs += 2 * float64(rows*l.out*gates)
+	ts.work.FLOPs += 2 * float64(rows*l.recalled()*gates)
 }
 
 // gatesOf returns the pre-activations of edge i. The next call overwrites them.
@@ -180,8 +188,8 @@ func (ts *TreeScorer) above(to, from *States, edges []Edge, at int) {
 	end := at + len(edges)
 	for i := 1; i < len(s.layers); i++ {
 		l, below := &s.layers[i], &s.layers[i-1]
-		memory, output := to.memory[i][at*l.units:end*l.units], to.output[i][at*l.out:end*l.out]
-		gatherStates(memory, from.memory[i], l.units, ts.parents)
+		memory, output := to.memory[i][at*l.memory():end*l.memory()], to.output[i][at*l.out:end*l.out]
+		gatherStates(memory, from.memory[i], l.memory(), ts.parents)
 		gatherStates(output, from.output[i], l.out, ts.parents)
 		l.step(scratch, &s.weights.layers[i], to.output[i-1][at*below.out:end*below.out], memory, output)
 		ts.work.FLOPs += 2 * float64(len(edges)*l.products())

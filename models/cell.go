@@ -2,9 +2,8 @@ package models
 
 import "coalmine/internal/kernels"
 
-// cell is the shape of a recurrent layer. With x its input, h its output and c
-// the memory of a sentence, and ' marking the step before, zero at the start of
-// a sentence:
+// cell is the shape of a layer. With x its input, h its output and c the memory of
+// a sentence, and ' marking the step before, zero at the start of a sentence:
 //
 //	cifg-lstm   i, z, o    = sigmoid, tanh, sigmoid (x W + h' U + b)
 //	            c = c' + i (z - c');  e = o tanh c
@@ -12,11 +11,13 @@ import "coalmine/internal/kernels"
 //	            c = f c' + i z;       e = o tanh c
 //	gru         r, u = sigmoid (x W + h' U + b);  z = tanh(x W + b + r (h' U + b_z))
 //	            c = z + u (c' - z);   e = c
+//	conv        e = max(0, x W + c' U + b);  c = x followed by all of c' but its oldest input
 //
 // and h = e P, or h = e without projection.
 type cell struct {
 	kind           *CellKind
 	in, units, out int
+	kernel         int // of a convolution: the inputs that an output depends on, x among them
 	projected      bool
 }
 
@@ -26,6 +27,9 @@ func cellsOf(c Config) []cell {
 	kind, _ := kinds.Find(c.Kind) // Validate has found it
 	for i := range cells {
 		cells[i] = cell{kind: kind, in: c.outputWidth(), units: c.Units, out: c.outputWidth(), projected: c.Projection != Unprojected}
+		if kind.convolves {
+			cells[i].kernel = c.kernel()
+		}
 	}
 	cells[0].in = c.Embedding
 	return cells
@@ -42,9 +46,29 @@ func (c cell) direct() int {
 	return c.gates()
 }
 
+// recalled is the width of what the weights U are applied to, what a layer recalls of
+// the steps before: its previous output or, of a convolution, its last inputs.
+func (c cell) recalled() int {
+	if c.kind.convolves {
+		return (c.kernel - 1) * c.in
+	}
+	return c.out
+}
+
+// joined is the width of an input beside what is recalled with it.
+func (c cell) joined() int { return c.in + c.recalled() }
+
+// memory is the width of the memory. That of a convolution is what it recalls.
+func (c cell) memory() int {
+	if c.kind.convolves {
+		return c.recalled()
+	}
+	return c.units
+}
+
 // products is the number of multiply-adds in the matrix products of one step.
 func (c cell) products() int {
-	n := (c.in + c.out) * c.gates()
+	n := c.joined() * c.gates()
 	if c.projected {
 		n += c.units * c.out
 	}
@@ -57,6 +81,17 @@ func (c cell) products() int {
 // memory may be previous; emitted may be memory, of a kind that emits it.
 func (c cell) activate(gates, candidate, previous, memory, squash, emitted []float32) {
 	c.kind.forward(gates, candidate, previous, memory, squash, emitted)
+}
+
+// remember sets a convolution's memory to x, followed by all of the previous memory but
+// its oldest input. It leaves that of other cells, which activate has set, alone. memory
+// may be previous.
+func (c cell) remember(x, previous, memory []float32) {
+	if !c.kind.convolves {
+		return
+	}
+	copy(memory[c.in:], previous)
+	copy(memory, x[:c.in])
 }
 
 // row is row i of a matrix with the given width.

@@ -3,7 +3,7 @@ package models
 import "coalmine/internal/kernels"
 
 // cellTrace runs a layer over the packed rows of a batch, forward and then back
-// through time, and owns the memory for it.
+// through time, and owns the memory for it. A convolution uses a part of it.
 type cellTrace struct {
 	cell
 
@@ -17,8 +17,9 @@ type cellTrace struct {
 	gateGradient      []float32 // [rows, gates], before the activation
 	candidateGradient []float32 // with a reset gate: [rows, units]
 	memoryGradient    []float32 // [active(0), units]
-	emittedGradient   []float32 // [active(0), units], if projected
-	joined            []float32 // [rows, in+out]: x and h', which is 0 in step 0
+	emittedGradient   []float32 // [active(0), units], of a convolution [rows, units], if projected
+	joined            []float32 // [rows, joined()]: x and h', which is 0 in step 0; of a convolution x and c'
+	joinedGradient    []float32 // of a convolution: [rows, joined()]
 
 	recurrent  recurrentWeights // U, and on the way back its transpose
 	projection kernels.Packed   // P, and on the way back its transpose
@@ -31,7 +32,7 @@ type recurrentWeights struct {
 }
 
 func (r *recurrentWeights) pack(c cell, w *layerWeights) {
-	kernels.PackB(false, c.out, c.direct(), w.recurrent, c.gates(), &r.direct)
+	kernels.PackB(false, c.recalled(), c.direct(), w.recurrent, c.gates(), &r.direct)
 	if c.kind.resets {
 		kernels.PackB(false, c.out, c.units, w.recurrent[c.direct():], c.gates(), &r.candidate)
 	}
@@ -44,12 +45,12 @@ func (r *recurrentWeights) packTransposed(c cell, w *layerWeights) {
 	}
 }
 
-// add adds the previous outputs' part to beta times n rows of gates and, where a reset
+// add adds the part of what is recalled to beta times n rows of gates and, where a reset
 // gate scales it, to candidate.
-func (r *recurrentWeights) add(c cell, n int, previous []float32, beta float32, gates, candidate []float32) {
-	kernels.GemmPacked(false, n, 1, previous, c.out, &r.direct, beta, gates, c.gates())
+func (r *recurrentWeights) add(c cell, n int, recalled []float32, beta float32, gates, candidate []float32) {
+	kernels.GemmPacked(false, n, 1, recalled, c.recalled(), &r.direct, beta, gates, c.gates())
 	if c.kind.resets {
-		kernels.GemmPacked(false, n, 1, previous, c.out, &r.candidate, 1, candidate, c.units)
+		kernels.GemmPacked(false, n, 1, recalled, c.recalled(), &r.candidate, 1, candidate, c.units)
 	}
 }
 
@@ -59,7 +60,7 @@ func (c *cellTrace) reserve(batch *packed) {
 	c.memory = grow(c.memory, (first+rows)*c.units)
 	c.gateGradient = grow(c.gateGradient, rows*c.cell.gates())
 	c.memoryGradient = grow(c.memoryGradient, first*c.units)
-	c.joined = grow(c.joined, rows*(c.in+c.out))
+	c.joined = grow(c.joined, rows*c.cell.joined())
 	if c.kind.resets {
 		c.candidate = grow(c.candidate, rows*c.units)
 		c.candidateGradient = grow(c.candidateGradient, rows*c.units)
@@ -80,6 +81,10 @@ func (c *cellTrace) reserve(batch *packed) {
 
 // forward computes c.output from the inputs x [rows, in].
 func (c *cellTrace) forward(batch *packed, w *layerWeights, x []float32) {
+	if c.kind.convolves {
+		c.convolve(batch, w, x)
+		return
+	}
 	c.reserve(batch)
 	gates := c.cell.gates()
 	c.recurrent.pack(c.cell, w)
@@ -138,7 +143,7 @@ func (c *cellTrace) candidateGradientRow(r int) []float32 {
 }
 
 func (c *cellTrace) squashRow(r int) []float32 {
-	if c.kind.emitsMemory {
+	if c.kind.emitsMemory || c.kind.convolves {
 		return nil
 	}
 	return row(c.squash, r, c.units)
@@ -162,6 +167,10 @@ func (c *cellTrace) memoryAfter(batch *packed, t int) []float32 {
 // what flows back through the recurrence, and sets that of the gates and of the
 // inputs, dx [rows, in]. weightGradients follows from it.
 func (c *cellTrace) backward(batch *packed, w *layerWeights, x, outputGradient, dx []float32) {
+	if c.kind.convolves {
+		c.convolveBack(batch, w, outputGradient, dx)
+		return
+	}
 	gates := c.cell.gates()
 	c.recurrent.packTransposed(c.cell, w)
 	if c.projected {
@@ -215,7 +224,7 @@ func (c *cellTrace) weightGradients(rows int, g *layerWeights, outputGradient []
 	if c.kind.resets {
 		c.resetGradients(rows, g)
 	} else {
-		c.gatesGradient(rows, c.in+c.out, c.cell.gates(), c.joined, g.inputAndRecurrent)
+		c.gatesGradient(rows, c.cell.joined(), c.cell.gates(), c.joined, g.inputAndRecurrent)
 	}
 	if c.projected {
 		kernels.Gemm(true, false, c.units, c.out, rows, 1, c.emitted, c.units, outputGradient, c.out, 0, g.projection, c.out)
@@ -229,7 +238,7 @@ func (c *cellTrace) resetGradients(rows int, g *layerWeights) {
 	previous := c.joined[c.in:]
 	c.gatesGradient(rows, c.in, c.cell.gates(), c.joined, g.input)
 	c.gatesGradient(rows, c.out, c.direct(), previous, g.recurrent)
-	kernels.Gemm(true, false, c.out, c.units, rows, 1, previous, c.in+c.out, c.candidateGradient, c.units, 0, g.recurrent[c.direct():], c.cell.gates())
+	kernels.Gemm(true, false, c.out, c.units, rows, 1, previous, c.cell.joined(), c.candidateGradient, c.units, 0, g.recurrent[c.direct():], c.cell.gates())
 	clear(g.candidateBias)
 	addRows(g.candidateBias, c.candidateGradient)
 }
@@ -238,7 +247,7 @@ func (c *cellTrace) resetGradients(rows int, g *layerWeights) {
 // of joined are multiplied by.
 func (c *cellTrace) gatesGradient(rows, width, columns int, joined, g []float32) {
 	gates := c.cell.gates()
-	kernels.Gemm(true, false, width, columns, rows, 1, joined, c.in+c.out, c.gateGradient, gates, 0, g, gates)
+	kernels.Gemm(true, false, width, columns, rows, 1, joined, c.cell.joined(), c.gateGradient, gates, 0, g, gates)
 }
 
 // join puts h' of every row beside its x: between steps the rows of the
@@ -246,7 +255,7 @@ func (c *cellTrace) gatesGradient(rows, width, columns int, joined, g []float32)
 // after the other, are one product.
 func (c *cellTrace) join(batch *packed, x []float32) {
 	for r := range batch.rows() {
-		copy(row(c.joined, r, c.in+c.out), row(x, r, c.in))
+		copy(row(c.joined, r, c.cell.joined()), row(x, r, c.in))
 	}
 	for r := range batch.active(0) {
 		clear(c.joinedOutput(r))
@@ -259,4 +268,4 @@ func (c *cellTrace) join(batch *packed, x []float32) {
 }
 
 // joinedOutput is h' of row r.
-func (c *cellTrace) joinedOutput(r int) []float32 { return row(c.joined, r, c.in+c.out)[c.in:] }
+func (c *cellTrace) joinedOutput(r int) []float32 { return row(c.joined, r, c.cell.joined())[c.in:] }

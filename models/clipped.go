@@ -207,7 +207,7 @@ func (t *Trainer) vocabularyNorm(turn int, rows []int) float64 {
 // squaredNorm is that of the gradients of the layer's tensors by one sentence, which
 // has the given rows.
 func (c *cellTrace) squaredNorm(e *perExample, rows []int, outputGradient []float32) float64 {
-	n, joined, gates := len(rows), c.in+c.out, c.cell.gates()
+	n, joined, gates := len(rows), c.cell.joined(), c.cell.gates()
 	e.left, e.right = grow(e.left, n*joined), grow(e.right, n*gates)
 	gatherRows(e.left, c.joined, joined, rows)
 	gatherRows(e.right, c.gateGradient, gates, rows)

@@ -1,13 +1,14 @@
 package models
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
 )
 
-// Config describes a language model: an embedding of the tokens, one to three
-// recurrent layers, and a softmax over the vocabulary. Kind, Vocabulary,
+// Config describes a language model: an embedding of the tokens, one to four
+// layers of cells, and a softmax over the vocabulary. Kind, Vocabulary,
 // Embedding and Units are required; the zero values of the rest describe the
 // model of Thakkar et al. (2020), section 4.1: one layer, projected to the width
 // of the embedding, and tied to it.
@@ -19,11 +20,14 @@ type Config struct {
 	Vocabulary int `json:"vocabulary"`
 	// Embedding is the width of the token vectors.
 	Embedding int `json:"embedding"`
-	// Units is the number of memory cells of each layer.
+	// Units is the number of memory cells of each layer; of a convolution, of filters.
 	Units int `json:"units"`
-	// Layers is the number of recurrent layers, each fed with the outputs of the
-	// one below: 1 to 3. 0 means 1.
+	// Layers is the number of layers, each fed with the outputs of the one below:
+	// 1 to 4. 0 means 1.
 	Layers int `json:"layers,omitempty"`
+	// Kernel is the number of inputs that an output of a convolution depends on, the
+	// newest and those before it: 2 to 64. 0 means DefaultKernel. Other kinds have none.
+	Kernel int `json:"kernel,omitempty"`
 	// Projection is the width that every layer's output is projected to (Sak et
 	// al., "Long Short-Term Memory Recurrent Neural Network Architectures",
 	// 2014, section 2.2). 0 means Embedding; with Unprojected the output is as
@@ -38,18 +42,25 @@ type Config struct {
 // Unprojected, as Config.Projection, leaves the projection out.
 const Unprojected = -1
 
+// DefaultKernel is that of the lowest layers of Zhang et al. (2015), table 1.
+const DefaultKernel = 7
+
 // Limits of a Config: far above any model of the literature reproduced here,
 // and low enough that no size overflows.
 const (
 	maxVocabulary = 1 << 24
 	maxWidth      = 1 << 16
-	maxLayers     = 3
+	maxLayers     = 4
+	maxKernel     = 64
 	// MaxParameters is how many parameters a model may have.
 	MaxParameters = math.MaxInt32
 )
 
 // layers is the number of layers.
 func (c Config) layers() int { return max(1, c.Layers) }
+
+// kernel is that of a convolution, if it is one.
+func (c Config) kernel() int { return cmp.Or(c.Kernel, DefaultKernel) }
 
 // outputWidth is the width of every layer's output.
 func (c Config) outputWidth() int {
@@ -65,7 +76,8 @@ func (c Config) outputWidth() int {
 // Validate reports everything that is wrong with the configuration, in one error.
 func (c Config) Validate() error {
 	var problems []error
-	if _, err := kinds.Find(c.Kind); err != nil {
+	kind, err := kinds.Find(c.Kind)
+	if err != nil {
 		problems = append(problems, err)
 	}
 	check := func(name string, value, low, high int) {
@@ -77,6 +89,11 @@ func (c Config) Validate() error {
 	check("embedding", c.Embedding, 1, maxWidth)
 	check("units", c.Units, 1, maxWidth)
 	check("layers", c.layers(), 1, maxLayers)
+	if err == nil && kind.convolves {
+		check("kernel", c.kernel(), 2, maxKernel)
+	} else if err == nil && c.Kernel != 0 {
+		problems = append(problems, fmt.Errorf("kernel %d: a model of kind %s has none", c.Kernel, c.Kind))
+	}
 	if c.Projection != Unprojected {
 		check("projection", c.Projection, 0, maxWidth)
 	}

@@ -11,9 +11,10 @@
 //	model, err := models.New(models.Config{Kind: models.CIFGLSTM, Vocabulary: 10004, Embedding: 96, Units: 670})
 //	params := model.Init(seeds.Stream(seed, seeds.Weights))
 //
-// One to three layers of CIFG-LSTM, LSTM or GRU cells stand between the
-// embedding and the softmax. What a token is, a word or a byte, is the caller's
-// affair: a model of bytes has a vocabulary of 256 and the special tokens.
+// One to four layers of cells stand between the embedding and the softmax:
+// CIFG-LSTM, LSTM, GRU, or a convolution over the last inputs. What a token is, a
+// word or a byte, is the caller's affair: a model of bytes has a vocabulary of 256
+// and the special tokens.
 //
 // # Sentences
 //

@@ -23,7 +23,7 @@ type gorgoniaModel struct {
 	config   models.Config
 	sequence int
 
-	nodes      map[string]gorgonia.Nodes // by tensor: one for each gate, or one
+	nodes      map[string]gorgonia.Nodes // by tensor: one for each gate or input of a kernel, or one
 	tokens     [][]float64               // by step: one-hot [sentences, vocabulary]
 	tokenNodes gorgonia.Nodes
 }
@@ -35,8 +35,11 @@ func newGorgoniaModel(t *testing.T, m *models.Language, sentences, tokens int) *
 	}
 	for _, tensor := range m.Tensors() {
 		parts, rows := g.parts(tensor.Name), 1
-		if len(tensor.Shape) == 2 {
-			rows = tensor.Shape[0]
+		switch shape := tensor.Shape; len(shape) {
+		case 2:
+			rows = shape[0]
+		case 3:
+			parts, rows = shape[0], shape[1]
 		}
 		for k := range parts {
 			node := g.Parameter(fmt.Sprint(tensor.Name, "/", k), rows, tensor.Size()/rows/parts)
@@ -55,10 +58,10 @@ func newGorgoniaModel(t *testing.T, m *models.Language, sentences, tokens int) *
 
 // parts is how many gates share a tensor.
 func (g *gorgoniaModel) parts(tensor string) int {
-	if !strings.HasPrefix(tensor, "cell") || strings.HasSuffix(tensor, ".candidate_bias") {
+	switch {
+	case !strings.HasPrefix(tensor, "cell"), strings.HasSuffix(tensor, ".candidate_bias"), g.config.Kind == models.Conv:
 		return 1
-	}
-	if g.config.Kind == models.LSTM {
+	case g.config.Kind == models.LSTM:
 		return 4
 	}
 	return 3
@@ -77,7 +80,7 @@ func (g *gorgoniaModel) loss(targets int) *gorgonia.Node {
 	must := gorgonia.Must
 	output := cmp.Or(g.node(models.OutputTensor), g.node(models.EmbeddingTensor))
 	layers := make([]gorgoniaLayer, max(1, g.config.Layers))
-	for i, suffix := range []string{"", "2", "3"}[:len(layers)] {
+	for i, suffix := range []string{"", "2", "3", "4"}[:len(layers)] {
 		layers[i] = gorgoniaLayer{gorgoniaModel: g, cell: "cell" + suffix, projection: g.node("projection" + suffix)}
 	}
 	var sum *gorgonia.Node
@@ -92,11 +95,13 @@ func (g *gorgoniaModel) loss(targets int) *gorgonia.Node {
 	return must(gorgonia.Neg(must(gorgonia.Div(sum, gorgonia.NewConstant(float64(targets))))))
 }
 
-// gorgoniaLayer is a layer at a step; memory and output are nil before the first.
+// gorgoniaLayer is a layer at a step; memory and output are nil before the first. inputs
+// are those of a convolution, the newest first.
 type gorgoniaLayer struct {
 	*gorgoniaModel
 	cell                       string // its tensors are cell.input and so on
 	projection, memory, output *gorgonia.Node
+	inputs                     gorgonia.Nodes
 }
 
 // step moves on to the next step and returns its output.
@@ -118,11 +123,26 @@ func (l *gorgoniaLayer) step(x *gorgonia.Node) *gorgonia.Node {
 		z := tanh(plus(l.fed(x, 2), l.reset(r)))
 		l.memory = plus(z, times(u, minus(l.memory, z)))
 		l.output = l.memory
+	case models.Conv:
+		l.output = l.convolve(x)
 	}
 	if l.projection != nil {
 		l.output = gorgonia.Must(gorgonia.Mul(l.output, l.projection))
 	}
 	return l.output
+}
+
+// convolve is the output after one more input.
+func (l *gorgoniaLayer) convolve(x *gorgonia.Node) *gorgonia.Node {
+	l.inputs = append(gorgonia.Nodes{x}, l.inputs...)
+	var sum *gorgonia.Node
+	for k, weights := range l.nodes[l.cell+".kernel"] {
+		if k < len(l.inputs) {
+			sum = plus(sum, gorgonia.Must(gorgonia.Mul(l.inputs[k], weights)))
+		}
+	}
+	sum = gorgonia.Must(gorgonia.BroadcastAdd(sum, l.nodes[l.cell+".bias"][0], nil, []byte{0}))
+	return gorgonia.Must(gorgonia.Rectify(sum))
 }
 
 // fed is gate k's part from the input, bias included.
@@ -186,7 +206,8 @@ func (g *gorgoniaModel) fill(sentences [][]int32) {
 }
 
 // tensor collects one of this package's tensors out of a vector of the graph:
-// gate matrices lie side by side here, one by one there.
+// gate matrices lie side by side here, one by one there. (The matrices of a kernel lie
+// one by one in both.)
 func (g *gorgoniaModel) tensor(vector []float64, t models.Tensor) []float64 {
 	var parts [][]float64
 	for _, p := range g.Tensors() {
@@ -219,7 +240,7 @@ func TestEveryVariantsGradientEqualsThatOfAGorgoniaGraph(t *testing.T) {
 }
 
 func compareWithGorgonia(t *testing.T, config models.Config) {
-	const sentences, tokens = 4, 7
+	const sentences, tokens = 4, 8 // as many steps as the widest kernel has inputs
 	m, err := models.New(config)
 	if err != nil {
 		t.Fatal(err)

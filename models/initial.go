@@ -22,7 +22,9 @@ const (
 // likewise by their width. The matrices of a layer are uniform in
 // ±sqrt(6/(rows+columns)), where a gate matrix counts as one matrix for each gate
 // (Glorot and Bengio, "Understanding the Difficulty of Training Deep Feedforward
-// Neural Networks", 2010, equation 16). Biases are zero but for the input gate's
+// Neural Networks", 2010, equation 16), but for the kernel of a conv: in
+// ±sqrt(6/(kernel*in)), since rectified outputs halve the variance (He et al.,
+// "Delving Deep into Rectifiers", 2015, equation 10). Biases are zero but for the input gate's
 // of a cifg-lstm, which is -1, and the forget gate's of an lstm, which is 1.
 func (m *Language) Init(rng *rand.Rand) []float32 {
 	params := make([]float32, m.Parameters())
@@ -38,8 +40,13 @@ func (m *Language) Init(rng *rand.Rand) []float32 {
 }
 
 func (c cell) initialize(rng *rand.Rand, w *layerWeights) {
-	fillUniform(rng, w.input, glorot(c.in, c.units))
-	fillUniform(rng, w.recurrent, glorot(c.out, c.units))
+	input, recurrent := glorot(c.in, c.units), glorot(c.out, c.units)
+	if c.kind.convolves {
+		input = math.Sqrt(6 / float64(c.joined()))
+		recurrent = input
+	}
+	fillUniform(rng, w.input, input)
+	fillUniform(rng, w.recurrent, recurrent)
 	fillUniform(rng, w.projection, glorot(c.units, c.out))
 	c.kind.initialize(w.bias, c.units)
 }

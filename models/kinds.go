@@ -5,21 +5,22 @@ import (
 	"coalmine/internal/registry"
 )
 
-// Kind names the recurrent cells of a language model.
+// Kind names the cells of a language model.
 type Kind string
 
-// Kinds of recurrent cells.
+// Kinds of cells.
 const (
 	CIFGLSTM Kind = "cifg-lstm"
 	LSTM     Kind = "lstm"
 	GRU      Kind = "gru"
+	Conv     Kind = "conv"
 )
 
 // kinds are all kinds of cells.
-var kinds = registry.New("kind", func(k *CellKind) Kind { return k.Kind }, &cifgLSTM, &lstm, &gru)
+var kinds = registry.New("kind", func(k *CellKind) Kind { return k.Kind }, &cifgLSTM, &lstm, &gru, &conv)
 
-// CellKind describes a kind of recurrent cell: all that layers, training and
-// scoring know of it. The equations stand at cell.
+// CellKind describes a kind of cell: all that layers, training and scoring know
+// of it. The equations stand at cell.
 type CellKind struct {
 	Kind Kind
 	// Summary says in one line what the cell is, Source where it stands.
@@ -34,11 +35,15 @@ type CellKind struct {
 	resets bool
 	// emitsMemory says that what the cell emits is its memory, so that no tanh c is kept.
 	emitsMemory bool
+	// convolves says that the cell recalls its last inputs in place of its previous
+	// output: they are its memory, and it is not recurrent.
+	convolves bool
 	// initialize sets the bias of a layer, which is zero, to its initial values.
 	initialize func(bias []float32, units int)
 	// forward and backward are the cell's kernels, by row. candidate is the
 	// previous output's part of the candidate activation, nil unless resets; squash is
-	// tanh c, nil with emitsMemory.
+	// tanh c, nil with emitsMemory. A kind that convolves gets no memory to change:
+	// cell.remember does that.
 	forward  func(gates, candidate, previous, memory, squash, emitted []float32)
 	backward func(gates, candidate, previous, squash, dEmitted, dMemory, dGates, dCandidate []float32)
 
@@ -108,5 +113,26 @@ var gru = CellKind{
 	},
 	backward: func(gates, candidate, previous, _, dEmitted, dMemory, dGates, dCandidate []float32) {
 		kernels.GRUBackward(gates, candidate, previous, dEmitted, dMemory, dGates, dCandidate)
+	},
+}
+
+// conv is a causal convolution over the inputs with rectified outputs: the convolutional
+// network over characters of Zhang et al. ("Character-level Convolutional Networks for
+// Text Classification", 2015, section 2), made causal by padding at the start alone, as in
+// Dauphin et al. ("Language Modeling with Gated Convolutional Networks", 2017), and
+// without pooling, so that every token gets a prediction.
+var conv = CellKind{
+	Kind:         Conv,
+	Summary:      "a causal convolution over the last `kernel` inputs, rectified; not recurrent",
+	Source:       "Zhang et al. 2015, section 2; causal as in Dauphin et al. 2017",
+	gatesPerUnit: 1,
+	convolves:    true,
+	initialize:   func([]float32, int) {},
+	forward: func(gates, _, _, _, _, emitted []float32) {
+		rectify(gates)
+		copy(emitted, gates)
+	},
+	backward: func(gates, _, _, _, dEmitted, _, dGates, _ []float32) {
+		rectifyBack(gates, dEmitted, dGates)
 	},
 }

@@ -14,6 +14,7 @@ import (
 //	embedding             [vocabulary, embedding]  token vectors; if tied, the output weights too
 //	cell.input            [in, gates*units]        gates from the layer's input
 //	cell.recurrent        [out, gates*units]       gates from its previous output
+//	cell.kernel           [kernel, in, units]      conv, in place of the two above: first of the newest input
 //	cell.bias             [gates*units]
 //	cell.candidate_bias   [units]                  gru: of the candidate's recurrent part
 //	projection            [units, out]             output from the memory cells, if projected
@@ -23,14 +24,15 @@ import (
 // All are row-major and applied as row vector times matrix. The gates*units
 // columns are, in this order, of a cifg-lstm input gate, candidate and output
 // gate; of an lstm input gate, forget gate, candidate and output gate; of a gru
-// reset gate, update gate and candidate.
+// reset gate, update gate and candidate; a conv has one column for each filter.
 //
-// The second and third layer have tensors of the same names with cell2 and
-// projection2, cell3 and projection3 in place of cell and projection.
+// The second layer has tensors of the same names with cell2 and projection2 in
+// place of cell and projection, and so on.
 const (
 	EmbeddingTensor     = "embedding"
 	InputTensor         = "cell.input"
 	RecurrentTensor     = "cell.recurrent"
+	KernelTensor        = "cell.kernel"
 	BiasTensor          = "cell.bias"
 	CandidateBiasTensor = "cell.candidate_bias"
 	ProjectionTensor    = "projection"
@@ -157,8 +159,14 @@ func newLayout(c Config) layout {
 
 func (l *layout) addLayer(i int, c cell) {
 	at := &l.layers[i]
-	at.input = l.add(layerTensor(InputTensor, i), c.in, c.gates())
-	at.recurrent = l.add(layerTensor(RecurrentTensor, i), c.out, c.gates())
+	if c.kind.convolves {
+		kernel := l.add(layerTensor(KernelTensor, i), c.kernel, c.in, c.units)
+		newest := kernel.from + c.in*c.units
+		at.input, at.recurrent = span{kernel.from, newest}, span{newest, kernel.to}
+	} else {
+		at.input = l.add(layerTensor(InputTensor, i), c.in, c.gates())
+		at.recurrent = l.add(layerTensor(RecurrentTensor, i), c.out, c.gates())
+	}
 	at.bias = l.add(layerTensor(BiasTensor, i), c.gates())
 	if c.kind.resets {
 		at.candidateBias = l.add(layerTensor(CandidateBiasTensor, i), c.units)

@@ -110,11 +110,11 @@ func (ts *TreeScorer) lookAheadBound(i int, token int32, normaliser *NormaliserB
 // compact closes the gaps that pruned edges leave in a block's states and emissions.
 // The block's first edge is number start, and its states are to's from at on.
 func (ts *TreeScorer) compact(to *States, start, at int) {
-	units := ts.tables.units
-	memory := to.memory[0][at*units:]
+	units, width := ts.tables.units, to.cells[0].memory()
+	memory := to.memory[0][at*width:]
 	for i, k := range ts.kept[at:] {
 		if from := k - start; from != i {
-			copy(row(memory, i, units), row(memory, from, units))
+			copy(row(memory, i, width), row(memory, from, width))
 			copy(row(ts.emitted, i, units), row(ts.emitted, from, units))
 		}
 	}

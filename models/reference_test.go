@@ -23,11 +23,16 @@ type referenceLayer struct {
 	kind                      Kind
 	units                     int
 	input, recurrent, project [][]float64 // project is nil without projection
+	kernel                    [][]float64 // of a convolution: all inputs' rows, the newest first
 	bias, candidateBias       []float64
 }
 
-// referenceState is the memory and the output of every layer.
-type referenceState struct{ memory, output [][]float64 }
+// referenceState is the memory and the output of every layer, and all inputs of a
+// convolution so far, the newest first.
+type referenceState struct {
+	memory, output [][]float64
+	inputs         [][][]float64
+}
 
 func newReference(m *Language, params []float64) *reference {
 	tensor := map[string][]float64{}
@@ -40,9 +45,10 @@ func newReference(m *Language, params []float64) *reference {
 		if tensor[name] == nil {
 			return nil
 		}
-		rows := make([][]float64, shape[name][0])
+		columns := shape[name][len(shape[name])-1]
+		rows := make([][]float64, len(tensor[name])/columns)
 		for i := range rows {
-			rows[i] = tensor[name][i*shape[name][1] : (i+1)*shape[name][1]]
+			rows[i] = tensor[name][i*columns : (i+1)*columns]
 		}
 		return rows
 	}
@@ -50,12 +56,12 @@ func newReference(m *Language, params []float64) *reference {
 	if !m.config.Untied {
 		r.output = r.embedding
 	}
-	for _, suffix := range []string{"", "2", "3"}[:max(1, m.config.Layers)] {
+	for _, suffix := range []string{"", "2", "3", "4"}[:max(1, m.config.Layers)] {
 		r.layers = append(r.layers, referenceLayer{
 			kind: m.config.Kind, units: m.config.Units,
 			input: matrix("cell" + suffix + ".input"), recurrent: matrix("cell" + suffix + ".recurrent"),
 			bias: tensor["cell"+suffix+".bias"], candidateBias: tensor["cell"+suffix+".candidate_bias"],
-			project: matrix("projection" + suffix),
+			project: matrix("projection" + suffix), kernel: matrix("cell" + suffix + ".kernel"),
 		})
 	}
 	return r
@@ -63,7 +69,7 @@ func newReference(m *Language, params []float64) *reference {
 
 // start is the state before the first token.
 func (r *reference) start() *referenceState {
-	s := new(referenceState)
+	s := &referenceState{inputs: make([][][]float64, len(r.layers))}
 	for _, l := range r.layers {
 		s.memory = append(s.memory, make([]float64, l.units))
 		s.output = append(s.output, make([]float64, len(l.recurrent)))
@@ -92,7 +98,13 @@ func (r *reference) stepOf(i, t int, token int32, s *referenceState) []float64 {
 	x := r.embedding[token]
 	for at := range r.layers {
 		l := &r.layers[at]
-		emitted := l.cell(times(x, l.input), times(s.output[at], l.recurrent), s.memory[at])
+		var emitted []float64
+		if l.kind == Conv {
+			s.inputs[at] = append([][]float64{x}, s.inputs[at]...)
+			emitted = l.convolve(s.inputs[at])
+		} else {
+			emitted = l.cell(times(x, l.input), times(s.output[at], l.recurrent), s.memory[at])
+		}
 		if l.project != nil {
 			emitted = times(emitted, l.project)
 		}
@@ -105,6 +117,24 @@ func (r *reference) stepOf(i, t int, token int32, s *referenceState) []float64 {
 		}
 	}
 	return x
+}
+
+// convolve is the output after inputs of the given order, the newest first.
+func (l *referenceLayer) convolve(inputs [][]float64) []float64 {
+	out := slices.Clone(l.bias)
+	for k, x := range inputs {
+		for i, v := range x {
+			if at := k*len(x) + i; at < len(l.kernel) {
+				for j := range out {
+					out[j] += v * l.kernel[at][j]
+				}
+			}
+		}
+	}
+	for j := range out {
+		out[j] = max(0, out[j])
+	}
+	return out
 }
 
 // cell changes the memory and returns what is emitted.

@@ -180,7 +180,7 @@ func (s *Scorer) step(w *workspace, tokens []int32, states *States) {
 		for i := range s.layers {
 			c := &s.layers[i]
 			output := states.output[i][from*c.out : to*c.out]
-			c.step(w, &s.weights.layers[i], x, states.memory[i][from*c.units:to*c.units], output)
+			c.step(w, &s.weights.layers[i], x, states.memory[i][from*c.memory():to*c.memory()], output)
 			x = output
 		}
 	}
@@ -188,19 +188,24 @@ func (s *Scorer) step(w *workspace, tokens []int32, states *States) {
 
 // step advances rows of memory and output by their inputs x.
 func (l *scorerLayer) step(w *workspace, b *layerWeights, x, memory, output []float32) {
-	c, n := l.cell, len(memory)/l.units
+	c, n := l.cell, len(output)/l.out
 	gates, candidate, emitted := w.gates[:n*c.gates()], w.candidate[:n*c.units], w.emitted[:n*c.units]
 	if c.kind.resets {
 		fillRows(candidate, b.candidateBias)
 	}
 	kernels.GemmPackedBias(false, n, x, c.in, &l.input, b.bias, gates, c.gates())
-	l.recurrent.add(c, n, output, 1, gates, candidate)
+	recalled := output
+	if c.kind.convolves {
+		recalled = memory
+	}
+	l.recurrent.add(c, n, recalled, 1, gates, candidate)
 	if !c.projected {
 		emitted = output
 	}
 	for i := range n {
-		memory := row(memory, i, c.units)
+		memory := row(memory, i, c.memory())
 		c.activate(row(gates, i, c.gates()), row(candidate, i, c.units), memory, memory, w.squash, row(emitted, i, c.units))
+		c.remember(row(x, i, c.in), memory, memory)
 	}
 	if c.projected {
 		kernels.GemmPacked(false, n, 1, emitted, c.units, &l.projection, 0, output, c.out)

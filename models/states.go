@@ -11,7 +11,7 @@ import (
 type States struct {
 	n     int
 	cells []cell
-	// Of each layer: [n, units] and [n, out].
+	// Of each layer: [n, memory()] and [n, out].
 	memory, output [maxLayers][]float32
 }
 
@@ -35,13 +35,21 @@ func (s *States) reset(m *Language, n int) {
 func (s *States) reserve(cells []cell, n int) {
 	s.cells, s.n = cells, n
 	for i, c := range cells {
-		s.memory[i] = grow(s.memory[i], n*c.units)
+		s.memory[i] = grow(s.memory[i], n*c.memory())
 		s.output[i] = grow(s.output[i], n*c.out)
 	}
 }
 
 // Len is the number of states.
 func (s *States) Len() int { return s.n }
+
+// recalled is what layer i's weights U are applied to: [n, recalled()].
+func (s *States) recalled(i int) []float32 {
+	if s.cells[i].kind.convolves {
+		return s.memory[i]
+	}
+	return s.output[i]
+}
 
 // top is the output of the highest layer.
 func (s *States) top() []float32 { return s.output[len(s.cells)-1] }
@@ -60,7 +68,7 @@ func (s *States) Gather(from *States, indices []int) error {
 	}
 	s.reserve(from.cells, len(indices))
 	for l, c := range s.cells {
-		gatherStates(s.memory[l], from.memory[l], c.units, indices)
+		gatherStates(s.memory[l], from.memory[l], c.memory(), indices)
 		gatherStates(s.output[l], from.output[l], c.out, indices)
 	}
 	return nil
@@ -82,7 +90,7 @@ func (s *States) Set(at int, from *States, i int) error {
 		return fmt.Errorf("state %d of %d cannot be set to state %d of %d: they count from 0", at, s.n, i, from.n)
 	}
 	for l, c := range s.cells {
-		copy(row(s.memory[l], at, c.units), row(from.memory[l], i, c.units))
+		copy(row(s.memory[l], at, c.memory()), row(from.memory[l], i, c.memory()))
 		copy(row(s.output[l], at, c.out), row(from.output[l], i, c.out))
 	}
 	return nil
@@ -92,7 +100,7 @@ func (s *States) Set(at int, from *States, i int) error {
 func (m *Language) StateBytes() int {
 	n := 0
 	for _, c := range m.cells {
-		n += 4 * (c.units + c.out)
+		n += 4 * (c.memory() + c.out)
 	}
 	return n
 }

@@ -21,7 +21,7 @@ type TreeScorer struct {
 	// A block of edges, gathered by their parents.
 	parents []int     // the states that the edges start from
 	place   []int     // by edge: its parent as an index of parents
-	outputs []float32 // [parents, out]
+	outputs []float32 // [parents, out], or [parents, recalled()] of the lowest layer
 	// The cell along each edge.
 	vectors      []float32 // [block, embedding] of the tokens; unused if inputs are tabulated
 	inputs       []float32 // [block, gates]: the inputs' share of the gates; as vectors
@@ -129,7 +129,7 @@ func (ts *TreeScorer) check(states *States, edges []Edge, room int) error {
 	return nil
 }
 
-// gather collects the outputs of the parents of the first edges, as many as have at most
+// gather collects the outputs, or what is recalled, of the parents of the first edges, as many as have at most
 // so many parents, and returns the number of these edges. Edges of one parent share its
 // output if share is set; otherwise each gets a copy.
 func (ts *TreeScorer) gather(outputs []float32, width int, edges []Edge, share bool, most int) int {

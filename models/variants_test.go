@@ -26,7 +26,11 @@ func variants(vocabulary int) []Config {
 			Config{Kind: kind, Vocabulary: vocabulary, Embedding: 2, Units: 5, Layers: 3, Projection: Unprojected, Untied: true},
 		)
 	}
-	return all
+	return append(all,
+		Config{Kind: LSTM, Vocabulary: vocabulary, Embedding: 3, Units: 4, Layers: 4, Projection: 2, Untied: true},
+		Config{Kind: Conv, Vocabulary: vocabulary, Embedding: 5, Units: 7, Kernel: 2},
+		Config{Kind: Conv, Vocabulary: vocabulary, Embedding: 3, Units: 8, Layers: 4, Kernel: 3, Projection: Unprojected, Untied: true},
+	)
 }
 
 // Variants is for the tests outside of the package.
@@ -36,7 +40,7 @@ var Variants = variants
 func eachVariant(t *testing.T, vocabulary int, test func(t *testing.T, m *Language)) {
 	t.Helper()
 	for _, c := range variants(vocabulary) {
-		t.Run(fmt.Sprintf("%s layers=%d units=%d projection=%d untied=%v", c.Kind, c.layers(), c.Units, c.Projection, c.Untied), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s layers=%d units=%d projection=%d untied=%v kernel=%d", c.Kind, c.layers(), c.Units, c.Projection, c.Untied, c.Kernel), func(t *testing.T) {
 			t.Parallel()
 			test(t, mustConfigure(t, c))
 		})
@@ -117,6 +121,26 @@ func TestEveryVariantsGatheredStatesContinueLikeTheirOrigin(t *testing.T) {
 		check(t, scorer.LogProbRows(states, want))
 		if !slices.Equal(got[:31], want[3*31:]) || !slices.Equal(got[31:62], want[:31]) || slices.Equal(got[62:], got[:31]) {
 			t.Error("gathered states do not continue like those they copy")
+		}
+	})
+}
+
+func TestEveryVariantsStateThatIsSetContinuesLikeItsOrigin(t *testing.T) {
+	t.Parallel()
+	eachVariant(t, 31, func(t *testing.T, m *Language) {
+		rng := testRand(16)
+		scorer := mustScorer(t, m, wideParams(m, rng))
+		states, kept := wanderingStates(t, scorer, rng, 4), scorer.Start(2)
+		check(t, kept.Set(0, states, 3))
+		check(t, kept.Set(1, states, 0))
+		check(t, kept.Set(1, states, 2)) // over another
+		check(t, scorer.Step(kept, []int32{7, 8}))
+		check(t, scorer.Step(states, []int32{1, 2, 8, 7}))
+		got, want := make([]float32, 2*31), make([]float32, 4*31)
+		check(t, scorer.LogProbRows(kept, got))
+		check(t, scorer.LogProbRows(states, want))
+		if !slices.Equal(got[:31], want[3*31:]) || !slices.Equal(got[31:], want[2*31:3*31]) {
+			t.Error("states that are set do not continue like those they copy")
 		}
 	})
 }
@@ -203,7 +227,7 @@ func TestEveryVariantsTensorsHaveTheirOwnNamesAndFillTheVector(t *testing.T) {
 			t.Errorf("the tensors have %d elements, the model %d", offset, m.Parameters())
 		}
 		for name, want := range map[string]bool{
-			OutputTensor: m.config.Untied, "cell3.bias": m.config.Layers == 3,
+			OutputTensor: m.config.Untied, "cell3.bias": m.config.Layers > 2, "cell.kernel": m.config.Kind == Conv, "cell.input": m.config.Kind != Conv,
 			"projection2": m.config.Layers > 1 && m.config.Projection != Unprojected, "cell.candidate_bias": m.config.Kind == GRU,
 		} {
 			if seen[name] != want {
@@ -255,7 +279,9 @@ func TestValidateNamesWhatDoesNotFitTogether(t *testing.T) {
 	}{
 		{func(c *Config) { c.Projection = Unprojected }, "output has width 4: want that of the embedding, 3"},
 		{func(c *Config) { c.Projection = 2 }, "output has width 2: want that of the embedding, 3"},
-		{func(c *Config) { c.Layers = 4 }, "layers 4: want 1 to 3"},
+		{func(c *Config) { c.Layers = 5 }, "layers 5: want 1 to 4"},
+		{func(c *Config) { c.Kernel = 3 }, "kernel 3: a model of kind gru has none"},
+		{func(c *Config) { c.Kind, c.Kernel = Conv, 1 }, "kernel 1: want 2 to 64"},
 		{func(c *Config) { c.Projection = -2 }, "projection -2: want 0 to"},
 	} {
 		bad := fine

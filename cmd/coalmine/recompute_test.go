@@ -106,7 +106,7 @@ grid:
 
 func allModels() string {
 	var models []string
-	for _, kind := range []string{"cifg-lstm", "lstm", "gru"} {
+	for _, kind := range []string{"cifg-lstm", "lstm", "gru", "conv"} {
 		for layers := range 2 {
 			models = append(models, fmt.Sprintf("{kind: %s, layers: %d}", kind, layers+1),
 				fmt.Sprintf("{kind: %s, layers: %d, untied: true, projection: 0}", kind, layers+1))
@@ -118,12 +118,12 @@ func allModels() string {
 func TestAnExportedModelGivesTheNumbersOfTheResultsElsewhere(t *testing.T) {
 	t.Parallel()
 	if race.Enabled {
-		t.Skip("24 trainings are arithmetic that takes minutes under the race detector; other tests race the same goroutines")
+		t.Skip("32 trainings are arithmetic that takes minutes under the race detector; other tests race the same goroutines")
 	}
 	home := smallRun(t, allModels())
 	dirs := exportCells(t, home)
-	if len(dirs) != 24 {
-		t.Fatalf("%d cells, want 24", len(dirs))
+	if len(dirs) != 32 {
+		t.Fatalf("%d cells, want 32", len(dirs))
 	}
 	t.Run("with NumPy", func(t *testing.T) {
 		t.Parallel()
@@ -212,7 +212,8 @@ var coinsFile = strings.NewReplacer(
 	"audit: {", "audit: {one_run: {canaries: 12, guesses: {k_plus: 6, k_minus: 6}}, ",
 ).Replace(dataFile)
 
-// bytesFile has canaries of a format, which begin alike, in a share of the training part.
+// bytesFile has canaries of a format, which begin alike, in a share of the training
+// part, and a model of convolutions.
 const bytesFile = `
 name: bytes
 data: {source: %s, level: byte, sequence: 30, users: {words: 300}, share: 3/5}
@@ -220,6 +221,7 @@ canaries: {alphabet: digits, format: "pin ##-#", per_configuration: 4, user_prob
 model: {kind: gru, embedding: 4, units: 5}
 training: {rounds: 2, cohort: 3}
 audit: {random_sampling: {references: 200}, one_run: {canaries: 12, words: 8, guesses: {k_plus: 6, k_minus: 6}}}
+grid: {axes: {model.kind: [gru, conv]}}
 `
 
 func TestTheDataOfARunIsDrawnAgainElsewhere(t *testing.T) {

@@ -10,6 +10,9 @@ func (m *Model) Config(vocabulary int) models.Config {
 	if m.Layers > 1 {
 		c.Layers = m.Layers
 	}
+	if m.Kernel != models.DefaultKernel {
+		c.Kernel = m.Kernel
+	}
 	switch p := m.Projection; {
 	case p == nil || *p == m.Embedding:
 	case *p == 0:

@@ -492,6 +492,9 @@ func TestModelsOfEqualMeaningHaveOneConfiguration(t *testing.T) {
 		"model={kind: gru, projection: 8, untied: true}": {
 			Kind: models.GRU, Vocabulary: 50, Embedding: 96, Units: 670, Projection: 8, Untied: true,
 		},
+		"model={kind: conv}":            {Kind: models.Conv, Vocabulary: 50, Embedding: 96, Units: 670},
+		"model={kind: conv, kernel: 7}": {Kind: models.Conv, Vocabulary: 50, Embedding: 96, Units: 670},
+		"model={kind: conv, kernel: 4}": {Kind: models.Conv, Vocabulary: 50, Embedding: 96, Units: 670, Kernel: 4},
 	} {
 		if got := config(set); got != want {
 			t.Errorf("--set %s: %+v, want %+v", set, got, want)
@@ -508,6 +511,7 @@ func TestModelsAndSchedulesAreCheckedBeforeAnythingRuns(t *testing.T) {
 		"training.client.schedule={kind: constant, every: 3}":   "has no meaning with training.client.schedule.kind: constant",
 		"training={algorithm: sgd, client: {proximal: 1}}":      "training.client.proximal: has no meaning with training.algorithm: sgd",
 		"training.client.dropout=1":                             "training.client.dropout: is 1; expected a number from 0, below 1",
+		"model={kind: gru, kernel: 3}":                          "model.kernel: has no meaning with model.kind: gru",
 		"model.dropout=0.1":                                     "did you mean training.client.dropout?",
 	} {
 		_, err := Parse("x.yaml", []byte(minimal), Options{Sets: []string{set}})

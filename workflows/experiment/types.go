@@ -156,15 +156,19 @@ type Canaries struct {
 
 // Model is the network that is trained.
 type Model struct {
-	// Kind of the recurrent cells: cifg-lstm is an LSTM with coupled input and
-	// forget gates.
+	// Kind of the cells: cifg-lstm is an LSTM with coupled input and forget gates,
+	// conv a convolution over the last inputs, and so not recurrent.
 	Kind models.Kind `json:"kind" default:"cifg-lstm" also:"type architecture" source:"Thakkar et al. 2020, section 4.1"`
 	// Embedding dimension.
 	Embedding int `json:"embedding" default:"96" range:"[1,65536]" source:"Thakkar et al. 2020, section 4.1"`
-	// Units of each recurrent layer.
+	// Units of each layer; of conv, filters.
 	Units int `json:"units" default:"670" range:"[1,65536]" also:"hidden hidden_size hidden_units" source:"Thakkar et al. 2020, section 4.1"`
-	// Layers of recurrent cells, each fed with the outputs of the one below.
-	Layers int `json:"layers" default:"1" range:"[1,3]" unit:"layers" source:"Thakkar et al. 2020, section 4.1"`
+	// Layers of cells, each fed with the outputs of the one below.
+	Layers int `json:"layers" default:"1" range:"[1,4]" unit:"layers" source:"Thakkar et al. 2020, section 4.1"`
+	// Kernel is the number of inputs that an output of a convolution depends on: the
+	// newest and those before it. So the whole model sees layers x (kernel - 1) tokens
+	// before the newest.
+	Kernel int `json:"kernel,omitzero" default:"7" range:"[2,64]" when:"kind=conv" unit:"tokens" also:"kernel_size filter_size" source:"Zhang et al. 2015, table 1"`
 	// Projection is the width that every layer's output is projected to, by
 	// default the embedding's. 0: no projection, so that the outputs are as wide as
 	// units.
@@ -243,7 +247,7 @@ type Client struct {
 	// bound. The papers have no such option; it keeps high learning rates stable.
 	// training.privacy.clip of sgd stands in its place.
 	GradientClip *float64 `json:"gradient_clip,omitempty" range:"(0,1e9]" also:"max_grad_norm clip"`
-	// Dropout is the probability that an element of a recurrent layer's output is
+	// Dropout is the probability that an element of a layer's output is
 	// dropped before the next layer or the output layer sees it. In training only.
 	Dropout float64 `json:"dropout,omitzero" default:"0" range:"[0,1)" source:"Zaremba et al. 2014, section 3"`
 	// WeightDecay w multiplies all parameters by 1 - learning rate x w before each
