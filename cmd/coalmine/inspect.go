@@ -33,8 +33,9 @@ type preparation struct {
 
 // insertedConfiguration is what became of the canaries of one configuration.
 type insertedConfiguration struct {
-	UserProbability    string `json:"user_probability"`
-	ExampleProbability string `json:"example_probability"`
+	UserProbability    string `json:"user_probability,omitempty"`
+	ExampleProbability string `json:"example_probability,omitempty"`
+	InsertedTimes      int    `json:"inserted_times,omitempty"`
 	// Canaries is their number, of which NeverInserted have no copy.
 	Canaries      int `json:"canaries"`
 	NeverInserted int `json:"never_inserted"`
@@ -43,6 +44,10 @@ type insertedConfiguration struct {
 	Users      int `json:"users"`
 	Holders    int `json:"holders"`
 	Insertions int `json:"insertions"`
+}
+
+func (c *insertedConfiguration) configuration() canaries.Configuration {
+	return canaries.Configuration{UserProbability: c.UserProbability, ExampleProbability: c.ExampleProbability, Times: c.InsertedTimes}
 }
 
 // inspectExperiment prepares the data of an experiment in memory, exactly as its
@@ -163,11 +168,11 @@ func byConfiguration(placements []datasets.Placement) []insertedConfiguration {
 			continue
 		}
 		i := slices.IndexFunc(all, func(c insertedConfiguration) bool {
-			return c.UserProbability == p.UserProbability && c.ExampleProbability == p.ExampleProbability
+			return c.configuration() == canaries.Of(&p.Canary)
 		})
 		if i < 0 {
 			i = len(all)
-			all = append(all, insertedConfiguration{UserProbability: p.UserProbability, ExampleProbability: p.ExampleProbability})
+			all = append(all, insertedConfiguration{UserProbability: p.UserProbability, ExampleProbability: p.ExampleProbability, InsertedTimes: p.InsertedTimes})
 		}
 		c := &all[i]
 		c.Canaries++
@@ -201,10 +206,10 @@ func (p *preparation) write(w io.Writer) error {
 	fmt.Fprintf(w, "\n%d of %d balanced users carry a canary; %d of their %d examples are replaced (%.2g%%).\n",
 		m.SecretSharers, m.Users, m.ReplacedExamples, m.Examples, 100*float64(m.ReplacedExamples)/float64(max(1, m.Examples)))
 	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(t, "p_u\tp_e\tcanaries\tnever inserted\tusers each\tholders each\tcopies each\t\n")
+	fmt.Fprintf(t, "p_u, p_e\tcanaries\tnever inserted\tusers each\tholders each\tcopies each\t\n")
 	for _, c := range p.Canaries {
 		each := func(sum int) float64 { return float64(sum) / float64(c.Canaries) }
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%.3g\t%.3g\t%.3g\t\n", c.UserProbability, c.ExampleProbability,
+		fmt.Fprintf(t, "%s\t%d\t%d\t%.3g\t%.3g\t%.3g\t\n", c.configuration(),
 			c.Canaries, c.NeverInserted, each(c.Users), each(c.Holders), each(c.Insertions))
 	}
 	return t.Flush()

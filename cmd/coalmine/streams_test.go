@@ -130,7 +130,7 @@ func cohortOf(t *testing.T, sampling privacy.Sampling) []int {
 func referencesOf(t *testing.T) []int32 {
 	t.Helper()
 	p := randomsampling.Params{Seed: 1, References: 4, Space: canaries.Space{Words: 3}, Prefix: 1}
-	rows, err := p.DrawReferences(100, nil)
+	rows, err := p.DrawReferences(t.Context(), nil, 100, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,9 +24,9 @@ const (
 	ValidationPart Role = "validation part" // likewise
 	TrainShare     Role = "train share"     // likewise
 	HeldOutUsers   Role = "held-out users"
-	Canaries       Role = "canaries"       // the words of the canaries
+	Canaries       Role = "canaries"       // the words of the canaries; from the second format on: format
 	SecretSharers  Role = "secret sharers" // canary
-	Insertions     Role = "insertions"     // canary, user
+	Insertions     Role = "insertions"     // canary, user; of a chosen number of them: canary
 	Collisions     Role = "collisions"     // which canary gets an example drawn by several
 	Shuffle        Role = "shuffle"        // the iid partition
 	Weights        Role = "initial weights"

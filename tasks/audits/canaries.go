@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"coalmine/internal/fractions"
 	"coalmine/storage"
@@ -20,20 +19,41 @@ import (
 func ReadParts[T any](ctx context.Context, t *tasks.Task, parts int, blob string, canaries int) ([]T, error) {
 	var all []T
 	for i := range parts {
-		data, err := t.Blob(ctx, tasks.PartInput(i), blob)
+		part, err := readPart[T](ctx, t, i, blob)
 		if err != nil {
 			return nil, err
 		}
-		var part []T
-		if err := json.Unmarshal(data, &part); err != nil {
-			return nil, tasks.Permanent(fmt.Errorf("%s of part %d: %w", blob, i, err))
-		}
 		all = append(all, part...)
 	}
-	if len(all) != canaries {
-		return nil, tasks.Permanent(fmt.Errorf("%d %s for %d canaries", len(all), blob, canaries))
+	return all, count(all, blob, canaries)
+}
+
+// ReadPart reads what one of the tasks has found of so many canaries.
+func ReadPart[T any](ctx context.Context, t *tasks.Task, part int, blob string, canaries int) ([]T, error) {
+	list, err := readPart[T](ctx, t, part, blob)
+	if err != nil {
+		return nil, err
 	}
-	return all, nil
+	return list, count(list, blob, canaries)
+}
+
+func readPart[T any](ctx context.Context, t *tasks.Task, part int, blob string) ([]T, error) {
+	data, err := t.Blob(ctx, tasks.PartInput(part), blob)
+	if err != nil {
+		return nil, err
+	}
+	var list []T
+	if err := json.Unmarshal(data, &list); err != nil {
+		return nil, tasks.Permanent(fmt.Errorf("%s of part %d: %w", blob, part, err))
+	}
+	return list, nil
+}
+
+func count[T any](list []T, blob string, canaries int) error {
+	if len(list) != canaries {
+		return tasks.Permanent(fmt.Errorf("%d %s for %d canaries", len(list), blob, canaries))
+	}
+	return nil
 }
 
 // Memorized is how many of the inserted canaries a model has memorized.
@@ -44,18 +64,44 @@ type Memorized struct {
 	Lowest *Configuration
 }
 
-// Configuration is how often a canary was meant to be inserted.
+// Configuration is how often a canary was meant to be inserted: by the probabilities of
+// users and of their examples, or so many times.
 type Configuration struct {
-	UserProbability    float64 `json:"user_probability"`
-	ExampleProbability float64 `json:"example_probability"`
+	UserProbability    float64 `json:"user_probability,omitzero"`
+	ExampleProbability float64 `json:"example_probability,omitzero"`
+	InsertedTimes      int     `json:"inserted_times,omitzero"`
 }
 
-// String is the configuration as the papers print it, "1/5000, 10%"; "-" for none.
+// NewConfiguration is that of a canary which is not held back.
+func NewConfiguration(c *datasets.Canary) (Configuration, error) {
+	user, example, err := canaries.Of(c).Probabilities()
+	if err != nil {
+		err = fmt.Errorf("canary %d: %w", c.Number, err)
+	}
+	return Configuration{user, example, c.InsertedTimes}, err
+}
+
+// String is the configuration as the papers print it, "1/5000, 10%" or "4 times"; "-" for
+// none.
 func (c *Configuration) String() string {
-	if c == nil {
+	switch {
+	case c == nil:
 		return "-"
+	case c.InsertedTimes > 0:
+		return fmt.Sprintf("%d times", c.InsertedTimes)
 	}
 	return probability(c.UserProbability) + ", " + probability(c.ExampleProbability)
+}
+
+// Columns are the numbers of a row; what does not apply is nil.
+func (c *Configuration) Columns() (user, example *float64, times *int64) {
+	switch {
+	case c == nil:
+		return nil, nil, nil
+	case c.InsertedTimes > 0:
+		return nil, nil, new(int64(c.InsertedTimes))
+	}
+	return &c.UserProbability, &c.ExampleProbability, nil
 }
 
 // probability is a whole percentage if it is one, else a fraction if that is short, else
@@ -81,60 +127,95 @@ func Count(placed []datasets.Placement, memorized func(canary int) bool) (Memori
 			continue
 		}
 		m.Memorized++
-		c := canaries.Configuration{UserProbability: p.UserProbability, ExampleProbability: p.ExampleProbability}
-		user, example, err := c.Parse()
+		c := canaries.Of(&p.Canary)
+		found, err := NewConfiguration(&p.Canary)
 		if err != nil {
-			return m, tasks.Permanent(fmt.Errorf("canary %d: %w", i, err))
+			return m, tasks.Permanent(err)
 		}
-		if m.Lowest != nil && c.Compare(lowest) >= 0 {
-			continue
+		if m.Lowest == nil || c.Compare(lowest) < 0 {
+			lowest, m.Lowest = c, &found
 		}
-		lowest, m.Lowest = c, new(Configuration)
-		m.Lowest.UserProbability, _ = user.Float64()
-		m.Lowest.ExampleProbability, _ = example.Float64()
 	}
 	return m, nil
 }
 
+// Prefix is how many symbols of the canaries an audit gives that is asked to give so
+// many; 0 asks for what stands before the first random one of their format.
+func (g *Group) Prefix(asked int) int {
+	if asked == 0 {
+		return g.DefaultPrefix()
+	}
+	return asked
+}
+
+// CompletePrefix fills in the prefix of an audit: what stands before the first random
+// symbol of the format. It stays 0 where there are several formats, which have a prefix
+// each; see Group.Prefix.
+func CompletePrefix(s *Setting, given bool, prefix *int) {
+	switch {
+	case s.Canaries == nil || given && *prefix > 0:
+	case len(s.Canaries.Groups) == 1:
+		*prefix = s.Canaries.Groups[0].DefaultPrefix()
+	default:
+		*prefix = 0
+	}
+}
+
 // CheckPrefix reports a prefix of canaries that leaves nothing to find, or that there are
-// no canaries. audit is the path of the audit's block.
+// no canaries. audit is the path of the audit's block, prefix what CompletePrefix made
+// of its field.
 func CheckPrefix(s *Setting, audit string, prefix int, fail Fail) {
 	if s.Canaries == nil {
 		fail([]string{audit, "canaries"}, "looks for canaries, but the experiment inserts none; add canaries, or remove %s", audit)
 		return
 	}
-	space := s.Canaries.Space
-	if prefix >= space.Words {
+	for _, g := range s.Canaries.Groups {
+		g.checkPrefix(s.Ordinary, audit, g.Prefix(prefix), fail)
+	}
+}
+
+func (g *Group) checkPrefix(ordinary int, audit string, prefix int, fail Fail) {
+	if prefix >= g.Words {
 		what := "canaries.words"
-		if space.Format != "" {
+		if g.Format != "" {
 			what = "the length of canaries.format"
 		}
-		fail([]string{audit + ".prefix", "canaries.words", "canaries.format"},
-			"is %d; expected less than %s, %d, so that a word is left to find", prefix, what, space.Words)
+		fail([]string{audit + ".prefix", "canaries.words", "canaries.format", "canaries.formats"},
+			"is %d; expected less than %s, %d, so that a word is left to find", prefix, what, g.Words)
 		return
 	}
-	if space.Blanks() > 0 && space.Sequences(s.Ordinary, prefix) == 1 {
-		fail([]string{audit + ".prefix", "canaries.format"},
-			"is %d, which leaves no random symbol of canaries.format to find; expected at most %d", prefix, strings.LastIndexByte(space.Format, canaries.Blank))
+	if g.Blanks() > 0 && g.Sequences(ordinary, prefix) == 1 {
+		fail([]string{audit + ".prefix", "canaries.format", "canaries.formats"},
+			"is %d, which leaves no random symbol of canaries.format to find; expected at most %d", prefix, g.LastBlank())
 	}
 }
 
 // CheckReferences reports fewer different sequences after the prefix than an audit asks
 // for as references. audit is the path of the audit's block.
 func CheckReferences(s *Setting, audit string, prefix, references int, fail Fail) {
-	if s.Canaries == nil || prefix >= s.Canaries.Words {
+	if s.Canaries == nil {
 		return // see CheckPrefix
 	}
-	space, drawn := s.Canaries.Space, s.Canaries.Drawn
-	over, unit, larger := fmt.Sprintf("vocabulary of %d words", s.Ordinary), "words", "vocabulary"
-	if space.Alphabet != "" {
-		over, unit, larger = fmt.Sprintf("alphabet %s", space.Alphabet), "bytes", "alphabet"
+	for _, g := range s.Canaries.Groups {
+		if given := g.Prefix(prefix); given < g.Words {
+			g.checkReferences(s.Ordinary, audit, given, references, fail)
+		}
 	}
-	room := space.Sequences(s.Ordinary, prefix)
-	if room > 1 && float64(references+drawn) > room {
-		fail([]string{audit + ".references", audit + ".prefix", "canaries.words", "canaries.format", "canaries.alphabet", "data.vocabulary.size"},
+}
+
+func (g *Group) checkReferences(ordinary int, audit string, prefix, references int, fail Fail) {
+	over, unit, larger := fmt.Sprintf("vocabulary of %d words", ordinary), "words", "vocabulary"
+	switch {
+	case g.Alphabet != "":
+		over, unit, larger = fmt.Sprintf("alphabet %s", g.Alphabet), "bytes", "alphabet"
+	case g.Symbols != "":
+		over, larger = "listed words", "list of symbols"
+	}
+	room := g.Sequences(ordinary, prefix)
+	if room > 1 && float64(references+g.Count) > room {
+		fail([]string{audit + ".references", audit + ".prefix", "canaries.words", "canaries.format", "canaries.formats", "canaries.alphabet", "data.vocabulary.size"},
 			"is %d; expected, with the %d canaries, at most %.0f: so many sequences over the %s can follow the prefix of %d %s. Use fewer references, longer canaries or a larger %s",
-			references, drawn, room, over, prefix, unit, larger)
+			references, g.Count, room, over, prefix, unit, larger)
 	}
 }
 

@@ -34,11 +34,12 @@ func TestLowestIsByFrequencyThenUsers(t *testing.T) {
 func TestConfigurationsArePrintedAsInThePapers(t *testing.T) {
 	t.Parallel()
 	for want, c := range map[string]Configuration{
-		"1/5000, 10%":     {2e-4, 0.1},
-		"3/50000, 100%":   {6e-5, 1},
-		"1/300, 1/8":      {1.0 / 300, 0.125},
-		"7/9, 1/3":        {7.0 / 9, 1.0 / 3},
-		"0.123, 1.23e-09": {0.1234567891234, 1.2345678912345e-9},
+		"4 times":         {InsertedTimes: 4},
+		"1/5000, 10%":     {UserProbability: 2e-4, ExampleProbability: 0.1},
+		"3/50000, 100%":   {UserProbability: 6e-5, ExampleProbability: 1},
+		"1/300, 1/8":      {UserProbability: 1.0 / 300, ExampleProbability: 0.125},
+		"7/9, 1/3":        {UserProbability: 7.0 / 9, ExampleProbability: 1.0 / 3},
+		"0.123, 1.23e-09": {UserProbability: 0.1234567891234, ExampleProbability: 1.2345678912345e-9},
 	} {
 		if got := c.String(); got != want {
 			t.Errorf("%v is %q, want %q", c, got, want)

@@ -1,6 +1,8 @@
 package audits
 
 import (
+	"math"
+
 	"coalmine/internal/fractions"
 	"coalmine/privacy"
 	"coalmine/storage"
@@ -106,12 +108,48 @@ func FieldsOf[F Fields](s *Setting) (F, bool) {
 	return none, false
 }
 
-// Canaries are those of the canaries block.
+// Canaries are those of the canaries block: one group for each format, numbered one
+// after another.
 type Canaries struct {
-	// Space is what they are drawn from.
+	Groups []Group
+	// Inserted is the number of all of them but for those held back.
+	Inserted int
+}
+
+// Group is a run of canaries that are drawn from one space, those held back included.
+type Group struct {
 	canaries.Space
-	// Drawn is their number, those held back included; Inserted without these.
-	Drawn, Inserted int
+	Span
+}
+
+// Drawn is the number of all canaries, those held back included.
+func (c *Canaries) Drawn() int {
+	n := 0
+	for _, g := range c.Groups {
+		n += g.Count
+	}
+	return n
+}
+
+// FewestSequences is the least number of sequences that may follow the prefix that is
+// asked for, over all groups, out of so many ordinary tokens.
+func (c *Canaries) FewestSequences(ordinary, prefix int) float64 {
+	fewest := math.Inf(1)
+	for _, g := range c.Groups {
+		fewest = min(fewest, g.Sequences(ordinary, g.Prefix(prefix)))
+	}
+	return fewest
+}
+
+// Split divides the canaries among tasks: groups of at most so many, all of one space.
+func (c *Canaries) Split(atMost int) []Group {
+	var parts []Group
+	for _, g := range c.Groups {
+		for _, span := range Split(g.Count, atMost) {
+			parts = append(parts, Group{g.Space, Span{g.First + span.First, span.Count}})
+		}
+	}
+	return parts
 }
 
 // Training is how the models are trained.

@@ -104,15 +104,16 @@ func ByPrefix(list []datasets.Placement, prefix int) []Prefixed {
 }
 
 // SuffixChoices are the choices for what follows the prefix of a canary, out of so
-// many ordinary tokens.
-func SuffixChoices(s canaries.Space, prefix, ordinary int) ([][]int32, error) {
-	if err := s.Check(ordinary); err != nil {
+// many ordinary tokens. They are read from CanariesInput where the space names words.
+func SuffixChoices(ctx context.Context, t *tasks.Task, s canaries.Space, prefix, ordinary int) ([][]int32, error) {
+	if prefix < 0 || prefix >= s.Words {
+		return nil, tasks.Permanent(fmt.Errorf("a prefix of %d leaves nothing of a canary of %d words", prefix, s.Words))
+	}
+	choices, err := canaries.ReadChoices(ctx, t, CanariesInput, s, ordinary)
+	if err != nil {
 		return nil, err
 	}
-	if prefix < 0 || prefix >= s.Words {
-		return nil, fmt.Errorf("a prefix of %d leaves nothing of a canary of %d words", prefix, s.Words)
-	}
-	return s.Choices(ordinary)[prefix:], nil
+	return choices[prefix:], nil
 }
 
 // Words are the words of tokens, which come from storage.

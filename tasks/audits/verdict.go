@@ -67,11 +67,20 @@ type Canary struct {
 	Words              []string
 	UserProbability    float64
 	ExampleProbability float64
+	// InsertedTimes is the chosen number of insertions, 0 without one.
+	InsertedTimes int
+	// Format names what it was drawn from, where there are several formats.
+	Format string
 	// Users are the sharers, before an iid shuffle; Holders the users that hold
 	// copies after it; Insertions the copies.
 	Users, Holders, Insertions int
 	// Outcomes are what the audits say of it.
 	Outcomes []Outcome
+}
+
+// Configuration is how often the canary was meant to be inserted.
+func (c *Canary) Configuration() *Configuration {
+	return &Configuration{c.UserProbability, c.ExampleProbability, c.InsertedTimes}
 }
 
 // Role is what a canary is there for.

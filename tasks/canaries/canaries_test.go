@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/internal/seeds"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
@@ -33,6 +32,16 @@ func draw(t *testing.T, g *taskstest.Graph, ordinary int, p DrawParams) (*taskst
 	return g.Try(Draw, p, taskstest.In(datasets.PartsInput, parts))
 }
 
+// drawn are the canaries that parameters ask for.
+func drawn(t *testing.T, p *DrawParams, v *datasets.Vocabulary) []datasets.Canary {
+	t.Helper()
+	list, err := drawAll(p, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
 func canariesOf(t *testing.T, node *taskstest.Node) []datasets.Canary {
 	t.Helper()
 	var list []datasets.Canary
@@ -42,7 +51,7 @@ func canariesOf(t *testing.T, node *taskstest.Node) []datasets.Canary {
 	return list
 }
 
-var grid = []Configuration{{"1/50", "1/100"}, {"1/50", "1/10"}, {"3/50", "1"}}
+var grid = []Configuration{{UserProbability: "1/50", ExampleProbability: "1/100"}, {UserProbability: "1/50", ExampleProbability: "1/10"}, {UserProbability: "3/50", ExampleProbability: "1"}}
 
 func TestDrawGivesEveryConfigurationItsCanaries(t *testing.T) {
 	t.Parallel()
@@ -61,7 +70,7 @@ func TestDrawGivesEveryConfigurationItsCanaries(t *testing.T) {
 		if i < 12 {
 			want = grid[i/4]
 		}
-		if (Configuration{c.UserProbability, c.ExampleProbability}) != want || c.HeldBack != (i >= 12) || c.Number != i {
+		if Of(&c) != want || c.HeldBack != (i >= 12) || c.Number != i {
 			t.Errorf("canary %d is %+v", i, c)
 		}
 		if len(c.Tokens) != 5 || firsts[c.Tokens[0]] {
@@ -83,7 +92,7 @@ func TestDrawGivesEveryConfigurationItsCanaries(t *testing.T) {
 func TestWordsAreUniform(t *testing.T) {
 	t.Parallel()
 	const ordinary, bins, canaries = 8000, 80, 4000
-	list := drawAll(rand.New(rand.NewPCG(3, 3)), &DrawParams{Configurations: grid[:1], PerConfiguration: canaries, Space: Space{Words: 5}}, vocabularyOf(ordinary))
+	list := drawn(t, &DrawParams{Seed: 3, Configurations: grid[:1], PerConfiguration: canaries, Space: Space{Words: 5}}, vocabularyOf(ordinary))
 	for name, positions := range map[string][]int{"first words": {0}, "other words": {1, 2, 3, 4}} {
 		var counts [bins]float64
 		for _, c := range list {
@@ -119,16 +128,26 @@ func TestDrawRefusesBadParameters(t *testing.T) {
 	t.Parallel()
 	good := DrawParams{Configurations: grid, PerConfiguration: 1, Space: Space{Words: 5}}
 	for want, change := range map[string]func(*DrawParams){
-		"no configuration":                            func(p *DrawParams) { p.Configurations = nil },
-		"per_configuration is 0":                      func(p *DrawParams) { p.PerConfiguration = 0 },
-		"canaries of 0 words; expected 1 to 1000":     func(p *DrawParams) { p.Words = 0 },
-		"held_back is -1":                             func(p *DrawParams) { p.HeldBack = -1 },
-		"(1/50, 1/10) is given twice":                 func(p *DrawParams) { p.Configurations = append(grid[:2:2], grid[1]) },
-		`user probability "2": expected`:              func(p *DrawParams) { p.Configurations = []Configuration{{"2", "1"}} },
-		`user probability "0"`:                        func(p *DrawParams) { p.Configurations = []Configuration{{"0", "1"}} },
-		`example probability "2/4"`:                   func(p *DrawParams) { p.Configurations = []Configuration{{"1", "2/4"}} },
-		`example probability "1e-400000000"`:          func(p *DrawParams) { p.Configurations = []Configuration{{"1", "1e-400000000"}} },
-		`example probability "1/0": expected a fract`: func(p *DrawParams) { p.Configurations = []Configuration{{"1", "1/0"}} },
+		"no configuration":                        func(p *DrawParams) { p.Configurations = nil },
+		"per_configuration is 0":                  func(p *DrawParams) { p.PerConfiguration = 0 },
+		"canaries of 0 words; expected 1 to 1000": func(p *DrawParams) { p.Words = 0 },
+		"held_back is -1":                         func(p *DrawParams) { p.HeldBack = -1 },
+		"(1/50, 1/10) is given twice":             func(p *DrawParams) { p.Configurations = append(grid[:2:2], grid[1]) },
+		`user probability "2": expected`: func(p *DrawParams) {
+			p.Configurations = []Configuration{{UserProbability: "2", ExampleProbability: "1"}}
+		},
+		`user probability "0"`: func(p *DrawParams) {
+			p.Configurations = []Configuration{{UserProbability: "0", ExampleProbability: "1"}}
+		},
+		`example probability "2/4"`: func(p *DrawParams) {
+			p.Configurations = []Configuration{{UserProbability: "1", ExampleProbability: "2/4"}}
+		},
+		`example probability "1e-400000000"`: func(p *DrawParams) {
+			p.Configurations = []Configuration{{UserProbability: "1", ExampleProbability: "1e-400000000"}}
+		},
+		`example probability "1/0": expected a fract`: func(p *DrawParams) {
+			p.Configurations = []Configuration{{UserProbability: "1", ExampleProbability: "1/0"}}
+		},
 	} {
 		p := good
 		change(&p)
@@ -141,9 +160,9 @@ func TestDrawRefusesBadParameters(t *testing.T) {
 
 func TestConfigurationsCompareByFrequencyThenUsers(t *testing.T) {
 	t.Parallel()
-	ordered := []Configuration{{"1/50000", "1/100"}, {"1/5000", "1/100"}, {"1/50000", "1"}, {"3/50000", "1/3"}, {"1/5000", "1/10"}}
+	ordered := []Configuration{{UserProbability: "1/50000", ExampleProbability: "1/100"}, {UserProbability: "1/5000", ExampleProbability: "1/100"}, {UserProbability: "1/50000", ExampleProbability: "1"}, {UserProbability: "3/50000", ExampleProbability: "1/3"}, {UserProbability: "1/5000", ExampleProbability: "1/10"}}
 	// (1/5000, 1/100) and (1/50000, 1/10) are inserted equally often.
-	if (Configuration{"1/50000", "1/10"}).Compare(Configuration{"1/5000", "1/100"}) >= 0 {
+	if (Configuration{UserProbability: "1/50000", ExampleProbability: "1/10"}).Compare(Configuration{UserProbability: "1/5000", ExampleProbability: "1/100"}) >= 0 {
 		t.Error("of two that are equally frequent, the one with fewer users is lower")
 	}
 	if !slices.IsSortedFunc(ordered, Configuration.Compare) {
@@ -205,7 +224,7 @@ func insert(t *testing.T, g *taskstest.Graph, p DrawParams) inserted {
 
 func TestInsertRecordsWhatItDid(t *testing.T) {
 	t.Parallel()
-	configurations := []Configuration{{"1/10", "1/10"}, {"1/2", "1/2"}, {"1/1000000000", "1"}}
+	configurations := []Configuration{{UserProbability: "1/10", ExampleProbability: "1/10"}, {UserProbability: "1/2", ExampleProbability: "1/2"}, {UserProbability: "1/1000000000", ExampleProbability: "1"}}
 	in := insert(t, taskstest.NewGraph(t), DrawParams{Seed: 2, Configurations: configurations, PerConfiguration: 3, Space: Space{Words: 5}, HeldBack: 2})
 	sharers := map[int]bool{}
 	for i, c := range in.list {
@@ -236,7 +255,7 @@ func TestInsertRecordsWhatItDid(t *testing.T) {
 
 func TestCertainCanaryTakesEveryExample(t *testing.T) {
 	t.Parallel()
-	in := insert(t, taskstest.NewGraph(t), DrawParams{Configurations: []Configuration{{"1", "1"}}, PerConfiguration: 1, Space: Space{Words: 5}})
+	in := insert(t, taskstest.NewGraph(t), DrawParams{Configurations: []Configuration{{UserProbability: "1", ExampleProbability: "1"}}, PerConfiguration: 1, Space: Space{Words: 5}})
 	if in.metrics.ReplacedExamples != in.metrics.Examples || in.list[0].Users != len(in.index.Extents) {
 		t.Errorf("got %+v", in.metrics)
 	}
@@ -245,7 +264,7 @@ func TestCertainCanaryTakesEveryExample(t *testing.T) {
 func TestTestPartNeverHoldsACanary(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
-	in := insert(t, g, DrawParams{Seed: 4, Configurations: []Configuration{{"1", "1/2"}}, PerConfiguration: 5, Space: Space{Words: 5}})
+	in := insert(t, g, DrawParams{Seed: 4, Configurations: []Configuration{{UserProbability: "1", ExampleProbability: "1/2"}}, PerConfiguration: 5, Space: Space{Words: 5}})
 	population := g.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.IID, Words: 40},
 		taskstest.In(datasets.BalancedInput, in.balanced), taskstest.In(datasets.PartsInput, in.parts), taskstest.In(datasets.InsertionsInput, in.node))
 	framed := map[string]bool{}
@@ -307,7 +326,7 @@ func TestACanarysDrawsDoNotDependOnTheOthers(t *testing.T) {
 		}
 		return slices.DeleteFunc(all, func(r datasets.Replacement) bool { return r.Canary != 2 })
 	}
-	a, b := placesOfThird(Configuration{"1/2", "1"}), placesOfThird(Configuration{"1/9", "1/9"})
+	a, b := placesOfThird(Configuration{UserProbability: "1/2", ExampleProbability: "1"}), placesOfThird(Configuration{UserProbability: "1/9", ExampleProbability: "1/9"})
 	if len(a) == 0 || !slices.Equal(a, b) {
 		t.Errorf("%d places beside one canary, %d beside another, not the same", len(a), len(b))
 	}
@@ -375,10 +394,12 @@ func TestGoldenDigests(t *testing.T) {
 func TestSeedsDecideTheCanaries(t *testing.T) {
 	t.Parallel()
 	p := &DrawParams{Configurations: grid, PerConfiguration: 2, Space: Space{Words: 5}}
-	drawn := func(seed uint64) string {
-		return fmt.Sprint(drawAll(seeds.Stream(seed, seeds.Canaries), p, vocabularyOf(50)))
+	text := func(seed uint64) string {
+		p := *p
+		p.Seed = seed
+		return fmt.Sprint(drawn(t, &p, vocabularyOf(50)))
 	}
-	if first, again := drawn(1), drawn(1); first != again || first == drawn(2) {
+	if first, again := text(1), text(1); first != again || first == text(2) {
 		t.Error("equal seeds must give equal canaries, other seeds others")
 	}
 }

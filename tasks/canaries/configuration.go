@@ -5,21 +5,71 @@ import (
 	"fmt"
 	"math/big"
 	"regexp"
+
+	"coalmine/tasks/datasets"
 )
 
-// Configuration says how often a canary is inserted. Both probabilities are
-// exact fractions in lowest terms, such as "1/5000" or "1", above 0 and at most 1.
+// Configuration says how often a canary is inserted: by two probabilities, or a chosen
+// number of times.
 type Configuration struct {
-	UserProbability    string `json:"user_probability"`
-	ExampleProbability string `json:"example_probability"`
+	// UserProbability and ExampleProbability are exact fractions in lowest terms, such as
+	// "1/5000" or "1", above 0 and at most 1; empty where Times says how often.
+	UserProbability    string `json:"user_probability,omitempty"`
+	ExampleProbability string `json:"example_probability,omitempty"`
+	// Times is the number of examples that become the canary, at least 1; 0 where the
+	// probabilities say how often.
+	Times int `json:"times,omitempty"`
+}
+
+// Of is the configuration of a canary that is not held back.
+func Of(c *datasets.Canary) Configuration {
+	return Configuration{c.UserProbability, c.ExampleProbability, c.InsertedTimes}
+}
+
+func (c Configuration) set(canary *datasets.Canary) {
+	canary.UserProbability, canary.ExampleProbability, canary.InsertedTimes = c.UserProbability, c.ExampleProbability, c.Times
+}
+
+// String is "1/5000, 1" or "4 times".
+func (c Configuration) String() string {
+	if c.Times > 0 {
+		return fmt.Sprintf("%d times", c.Times)
+	}
+	return c.UserProbability + ", " + c.ExampleProbability
 }
 
 // fraction is the text of a probability. Its length bounds what it costs to read.
 var fraction = regexp.MustCompile(`^[0-9]{1,18}(/[0-9]{1,18})?$`)
 
-// Parse returns p_u and p_e. An error names the probability that is no fraction
-// in lowest terms above 0 and at most 1.
-func (c Configuration) Parse() (user, example *big.Rat, err error) {
+// Check reports a configuration that says neither or both, or a probability that is no
+// fraction in lowest terms above 0 and at most 1.
+func (c Configuration) Check() error {
+	if c.Times == 0 {
+		_, _, err := c.parse()
+		return err
+	}
+	if c.Times < 0 || c.UserProbability != "" || c.ExampleProbability != "" {
+		return fmt.Errorf("a canary is inserted %d times and by the probabilities %q, %q; expected a number of times above 0, or probabilities", c.Times, c.UserProbability, c.ExampleProbability)
+	}
+	return nil
+}
+
+// Probabilities are p_u and p_e, both 0 where Times says how often. An error is that of
+// Check.
+func (c Configuration) Probabilities() (user, example float64, err error) {
+	if c.Times > 0 {
+		return 0, 0, c.Check()
+	}
+	pu, pe, err := c.parse()
+	if err != nil {
+		return 0, 0, err
+	}
+	user, _ = pu.Float64()
+	example, _ = pe.Float64()
+	return user, example, nil
+}
+
+func (c Configuration) parse() (user, example *big.Rat, err error) {
 	if user, err = parseProbability("user probability", c.UserProbability); err != nil {
 		return nil, nil, err
 	}
@@ -40,13 +90,13 @@ func parseProbability(name, text string) (*big.Rat, error) {
 }
 
 // Compare orders configurations as "lowest" is meant in the paper's Table 1: by
-// expected insertion frequency p_u x p_e, then by expected users p_u. Both must
-// have been parsed without error before.
+// expected insertion frequency p_u x p_e, then by expected users p_u; chosen numbers
+// of insertion by themselves. Both must have been checked before.
 func (c Configuration) Compare(other Configuration) int {
-	cu, ce, errC := c.Parse()
-	ou, oe, errO := other.Parse()
+	cu, ce, errC := c.parse()
+	ou, oe, errO := other.parse()
 	if errC != nil || errO != nil {
-		return cmp.Or(cmp.Compare(c.UserProbability, other.UserProbability), cmp.Compare(c.ExampleProbability, other.ExampleProbability))
+		return cmp.Or(cmp.Compare(c.Times, other.Times), cmp.Compare(c.UserProbability, other.UserProbability), cmp.Compare(c.ExampleProbability, other.ExampleProbability))
 	}
 	product := func(a, b *big.Rat) *big.Rat { return new(big.Rat).Mul(a, b) }
 	return cmp.Or(product(cu, ce).Cmp(product(ou, oe)), cu.Cmp(ou))

@@ -5,24 +5,34 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"coalmine/internal/seeds"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
 )
 
-// Draw makes canaries: sequences of words drawn independently and uniformly over
-// the ordinary words of the vocabulary, given that all first words differ. So
-// canaries are distinct, and no two compete in a beam search that is prefixed by
-// their first word.
+// Draw makes canaries: for each of the spaces PerConfiguration of each configuration, and
+// HeldBack more.
 //
-// Over an alphabet there are too few first symbols for that. Canaries are then
-// drawn given that they differ as a whole: several may begin alike, and of those
-// whose prefix is the same a beam search can find one.
+// Where every position may hold every ordinary word, words are drawn independently and
+// uniformly, given that all first words differ. So canaries are distinct, and no two
+// compete in a beam search that is prefixed by their first word.
 //
-// Params: DrawParams. Input "parts": datasets/encode. Metrics: DrawMetrics.
-// Blob "canaries": JSON array of datasets.Canary, PerConfiguration of each
-// configuration in the order given, then those held back.
+// Over an alphabet, a format or listed words there are too few first symbols for that.
+// Canaries are then drawn given that they differ as a whole: several may begin alike, and
+// of those whose prefix is the same a beam search can find one.
+//
+// The first space has the stream of the seed, and each further one a stream of its own, so
+// that its canaries do not depend on those of the others, except that no canary is drawn
+// twice.
+//
+// Params: DrawParams. Input "parts": datasets/encode. Metrics: DrawMetrics. Blobs:
+//
+//	canaries  JSON array of datasets.Canary: those of the first space, which are
+//	          PerConfiguration of each configuration in the order given and then those
+//	          held back; then those of the next space, in the same order
+//	spaces    SpacesBlob, where a space names words
 var Draw = tasks.Kind{Name: "canaries/draw", Version: 1, Class: tasks.Compute, Run: runDraw}
 
 // DrawParams are the parameters of Draw.
@@ -30,11 +40,13 @@ type DrawParams struct {
 	Seed uint64 `json:"seed"`
 	// Configurations are distinct.
 	Configurations []Configuration `json:"configurations"`
-	// PerConfiguration canaries have the same configuration; at least 1.
+	// PerConfiguration canaries of each space have the same configuration; at least 1.
 	PerConfiguration int `json:"per_configuration"`
 	Space
-	// HeldBack canaries are drawn like the others and never inserted.
+	// HeldBack canaries of each space are drawn like the others and never inserted.
 	HeldBack int `json:"held_back"`
+	// More are further spaces. All differ.
+	More []Space `json:"more,omitempty"`
 }
 
 // DrawMetrics says how many canaries there are.
@@ -43,7 +55,10 @@ type DrawMetrics struct {
 	HeldBack int `json:"held_back"`
 }
 
-// Canaries is the number of canaries, those held back included.
+// Spaces are what canaries are drawn from, in order.
+func (p *DrawParams) Spaces() []Space { return append([]Space{p.Space}, p.More...) }
+
+// Canaries is the number of canaries of each space, those held back included.
 func (p *DrawParams) Canaries() int {
 	return len(p.Configurations)*p.PerConfiguration + p.HeldBack
 }
@@ -59,13 +74,22 @@ func (p *DrawParams) check() error {
 	}
 	seen := map[Configuration]bool{}
 	for _, c := range p.Configurations {
-		if _, _, err := c.Parse(); err != nil {
+		if err := c.Check(); err != nil {
 			return err
 		}
+		if chosen := p.Configurations[0].Times > 0; chosen != (c.Times > 0) {
+			return fmt.Errorf("configurations (%s) and (%s) together; expected probabilities alone, or numbers of times", p.Configurations[0], c)
+		}
 		if seen[c] {
-			return fmt.Errorf("configuration (%s, %s) is given twice", c.UserProbability, c.ExampleProbability)
+			return fmt.Errorf("configuration (%s) is given twice", c)
 		}
 		seen[c] = true
+	}
+	spaces := p.Spaces()
+	for i, s := range spaces {
+		if slices.Contains(spaces[:i], s) {
+			return fmt.Errorf("canaries %q are asked for twice; expected formats that differ", s)
+		}
 	}
 	return nil
 }
@@ -82,60 +106,113 @@ func runDraw(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	if err := p.fits(vocabulary); err != nil {
+	list, err := drawAll(&p, vocabulary)
+	if err != nil {
 		return tasks.Permanent(err)
 	}
-	list := drawAll(seeds.Stream(p.Seed, seeds.Canaries), &p, vocabulary)
-	data, err := json.Marshal(list)
+	if err := putJSON(ctx, t, datasets.CanariesBlob, list); err != nil {
+		return err
+	}
+	if err := p.putSpaces(ctx, t, vocabulary); err != nil {
+		return err
+	}
+	return t.SetMetrics(DrawMetrics{Canaries: len(list), HeldBack: p.HeldBack * len(p.Spaces())})
+}
+
+// putSpaces writes SpacesBlob, if it is needed.
+func (p *DrawParams) putSpaces(ctx context.Context, t *tasks.Task, v *datasets.Vocabulary) error {
+	var resolved []Resolved
+	for _, s := range p.Spaces() {
+		if !s.NamesWords() {
+			continue
+		}
+		r, err := s.Resolve(v)
+		if err != nil {
+			return tasks.Permanent(err)
+		}
+		resolved = append(resolved, r)
+	}
+	if resolved == nil {
+		return nil
+	}
+	return putJSON(ctx, t, SpacesBlob, resolved)
+}
+
+func putJSON(ctx context.Context, t *tasks.Task, name string, v any) error {
+	data, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	if err := t.Put(ctx, datasets.CanariesBlob, data); err != nil {
-		return err
-	}
-	return t.SetMetrics(DrawMetrics{Canaries: len(list), HeldBack: p.HeldBack})
+	return t.Put(ctx, name, data)
 }
 
-// fits checks that the vocabulary has so many canaries.
-func (p *DrawParams) fits(v *datasets.Vocabulary) error {
+// fits checks that a space has so many canaries.
+func (p *DrawParams) fits(s Space, v *datasets.Vocabulary) error {
 	n := v.Ordinary()
-	if err := p.Space.Check(n); err != nil {
+	if err := s.Check(n); err != nil {
 		return err
 	}
-	if p.Alphabet == "" {
+	if s.Free() {
 		if n < p.Canaries() {
 			return fmt.Errorf("%d canaries need as many different first words, and the vocabulary has %d; enlarge vocabulary.size or draw fewer canaries", p.Canaries(), n)
 		}
 		return nil
 	}
-	if room := p.Sequences(n, 0); float64(2*p.Canaries()) > room {
-		return fmt.Errorf("%d different canaries of %d symbols; expected at most half of the %.0f sequences: make them longer or fewer", p.Canaries(), p.Words, room)
+	if room := s.Sequences(n, 0); float64(2*p.Canaries()) > room {
+		return fmt.Errorf("%d different canaries of %d symbols; expected at most half of the %.0f sequences: make them longer or fewer", p.Canaries(), s.Words, room)
 	}
 	return nil
 }
 
-func drawAll(rng *rand.Rand, p *DrawParams, v *datasets.Vocabulary) []datasets.Canary {
-	list := make([]datasets.Canary, p.Canaries())
-	choices, taken, seen := p.Choices(v.Ordinary()), map[int32]bool{}, map[string]bool{}
-	for i := range list {
-		c := datasets.Canary{Number: i}
-		if p.Alphabet == "" {
-			c.Tokens = drawTokens(rng, choices, taken)
-		} else {
-			c.Tokens = DrawDistinct(rng, choices, seen)
+// drawAll draws the canaries of all spaces.
+func drawAll(p *DrawParams, v *datasets.Vocabulary) ([]datasets.Canary, error) {
+	var list []datasets.Canary
+	seen := map[string]bool{}
+	for i, s := range p.Spaces() {
+		if err := p.fits(s, v); err != nil {
+			return nil, err
 		}
-		for _, w := range c.Tokens {
-			c.Words = append(c.Words, v.Words[w])
+		choices, err := s.choicesIn(v)
+		if err != nil {
+			return nil, err
 		}
-		if n := i / p.PerConfiguration; n < len(p.Configurations) {
-			c.UserProbability = p.Configurations[n].UserProbability
-			c.ExampleProbability = p.Configurations[n].ExampleProbability
-		} else {
-			c.HeldBack = true
+		draw := func(rng *rand.Rand) []int32 { return DrawDistinct(rng, choices, seen) }
+		if s.Free() {
+			taken := map[int32]bool{}
+			draw = func(rng *rand.Rand) []int32 { return drawTokens(rng, choices, taken) }
 		}
-		list[i] = c
+		rng := stream(p.Seed, i)
+		for n := range p.Canaries() {
+			c := p.canary(n, len(list), draw(rng), v)
+			if len(p.More) > 0 {
+				c.Format = s.String()
+			}
+			list = append(list, c)
+		}
 	}
-	return list
+	return list, nil
+}
+
+// stream has the canaries of a space, by its place.
+func stream(seed uint64, space int) *rand.Rand {
+	if space == 0 {
+		return seeds.Stream(seed, seeds.Canaries)
+	}
+	return seeds.Stream(seed, seeds.Canaries, uint64(space))
+}
+
+// canary is number n of its space, and number of all.
+func (p *DrawParams) canary(n, number int, tokens []int32, v *datasets.Vocabulary) datasets.Canary {
+	c := datasets.Canary{Number: number, Tokens: tokens}
+	for _, token := range tokens {
+		c.Words = append(c.Words, v.Words[token])
+	}
+	if i := n / p.PerConfiguration; i < len(p.Configurations) {
+		p.Configurations[i].set(&c)
+	} else {
+		c.HeldBack = true
+	}
+	return c
 }
 
 // drawTokens rejects first words that are taken, which leaves the others equally

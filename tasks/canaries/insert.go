@@ -20,6 +20,9 @@ import (
 // to one of them, all equally likely. Which users and examples a canary draws
 // depends on the seed and its number alone, not on the other canaries.
 //
+// A canary with a chosen number of insertions draws so many examples instead, uniformly
+// out of all that no canary before it has taken: it is inserted exactly so many times.
+//
 // Params: InsertParams. Inputs: "balanced": datasets/balance; "canaries": Draw.
 // Metrics: InsertMetrics. Blobs:
 //
@@ -67,6 +70,11 @@ func runInsert(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
+	chosen, err := choosePlaces(p.Seed, list, index)
+	if err != nil {
+		return tasks.Permanent(err)
+	}
+	all = append(all, chosen...)
 	placed := settle(p.Seed, all)
 	if err := datasets.WritePlacements(ctx, t, list, placed); err != nil {
 		return err
@@ -86,7 +94,8 @@ func readCanaries(ctx context.Context, t *tasks.Task) ([]datasets.Canary, error)
 	return list, nil
 }
 
-// drawPlaces lets every canary draw. The places may hold one example several times.
+// drawPlaces lets every canary with probabilities draw. The places may hold one example
+// several times.
 func drawPlaces(ctx context.Context, t *tasks.Task, seed uint64, drawn []datasets.Canary, index *datasets.Index) ([]datasets.Placement, datasets.Overlay, error) {
 	var all datasets.Overlay
 	list := make([]datasets.Placement, len(drawn))
@@ -95,15 +104,13 @@ func drawPlaces(ctx context.Context, t *tasks.Task, seed uint64, drawn []dataset
 			return nil, nil, context.Cause(ctx)
 		}
 		list[i].Canary = c
-		if c.HeldBack {
+		if c.HeldBack || c.InsertedTimes > 0 {
 			continue
 		}
-		user, example, err := Configuration{c.UserProbability, c.ExampleProbability}.Parse()
+		pu, pe, err := Of(&c).Probabilities()
 		if err != nil {
 			return nil, nil, tasks.Permanent(fmt.Errorf("canary %d: %w", c.Number, err))
 		}
-		pu, _ := user.Float64()
-		pe, _ := example.Float64()
 		for _, u := range drawSharers(seed, c.Number, len(index.Extents), pu) {
 			list[i].Users++
 			for _, e := range drawExamples(seed, c.Number, u, index.Extents[u].Examples, pe) {

@@ -1,140 +1,203 @@
 package canaries
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
-	"coalmine/internal/registry"
 	"coalmine/tasks/datasets"
 )
 
 // Space is the set of sequences that canaries are drawn from, each equally
 // likely, and their references with them.
+//
+// At the byte level it has an alphabet. At the word level it has none, and what its
+// format and its symbols name are words of a vocabulary: see Resolve.
 type Space struct {
 	// Words is the length of a sequence, 1 to datasets.MaxSequence.
 	Words int `json:"words"`
-	// Alphabet is what random symbols are drawn from; empty for every ordinary
-	// word. It has a meaning at the byte level alone.
+	// Alphabet is what random bytes are drawn from; empty at the word level, and for
+	// every byte there is.
 	Alphabet Alphabet `json:"alphabet,omitempty"`
-	// Format, if it is not empty, has Words bytes: Blank stands for a random symbol
-	// of the alphabet, any other byte for itself.
+	// Format, if it is not empty, has Words places: bytes or, at the word level, words
+	// with a space between. Blank stands for a random symbol, any other for itself.
 	Format string `json:"format,omitempty"`
+	// Symbols are those of the alphabet Listed: bytes of ASCII. At the word level they
+	// are the words that a random one is drawn from, with a space between; empty for
+	// every ordinary word.
+	Symbols string `json:"symbols,omitempty"`
 }
 
 // Blank is what stands for a random symbol in a format.
 const Blank = '#'
 
-// Alphabet names a set of bytes.
-type Alphabet string
+const blank = string(Blank)
 
-// Alphabets of canaries at the byte level.
-const (
-	Digits    Alphabet = "digits"
-	Lower     Alphabet = "lower"
-	Letters   Alphabet = "letters"
-	Printable Alphabet = "printable"
-)
-
-// alphabets are all alphabets there are.
-var alphabets = registry.New("alphabet", func(s Symbols) Alphabet { return s.Alphabet },
-	Symbols{Digits, "0 to 9", func(b byte) bool { return '0' <= b && b <= '9' }},
-	Symbols{Lower, "a to z", isLower},
-	Symbols{Letters, "A to Z and a to z", func(b byte) bool { return isLower(b) || 'A' <= b && b <= 'Z' }},
-	Symbols{Printable, "the characters of ASCII from the space to ~", func(b byte) bool { return ' ' <= b && b <= '~' }},
-)
-
-// Symbols describes an alphabet.
-type Symbols struct {
-	Alphabet Alphabet
-	// Summary says in one line which bytes it has.
-	Summary string
-
-	holds func(byte) bool
-}
-
-func isLower(b byte) bool { return 'a' <= b && b <= 'z' }
-
-// Alphabets lists all alphabets.
-func Alphabets() []Symbols { return alphabets.Entries() }
-
-// Choices lists the alphabets as words of an experiment file.
-func (Alphabet) Choices() []string { return alphabets.Words() }
-
-// Holds reports whether a byte belongs to the alphabet; to an unknown one none does.
-func (a Alphabet) Holds(b byte) bool {
-	s, err := alphabets.Find(a)
-	return err == nil && s.holds(b)
-}
-
-func (a Alphabet) tokens() []int32 {
-	var tokens []int32
-	for b := range datasets.Bytes {
-		if a.Holds(byte(b)) {
-			tokens = append(tokens, int32(datasets.FirstWord+b))
-		}
+// String names the space for people: "my number is #### over digits".
+func (s Space) String() string {
+	what := cmp.Or(s.Format, fmt.Sprintf("%d words", s.Words))
+	over := string(s.Alphabet)
+	if s.Symbols != "" {
+		over = s.Symbols
 	}
-	return tokens
+	if over == "" {
+		return what
+	}
+	return what + " over " + over
+}
+
+// Free reports whether every position may hold every ordinary token.
+func (s Space) Free() bool { return s.Alphabet == "" && !s.NamesWords() }
+
+// NamesWords reports whether the space depends on what words a vocabulary has.
+func (s Space) NamesWords() bool { return s.Alphabet == "" && (s.Format != "" || s.Symbols != "") }
+
+// Named lists the words that a vocabulary must have, each once, in byte order.
+func (s Space) Named() []string {
+	if !s.NamesWords() {
+		return nil
+	}
+	named := slices.DeleteFunc(append(s.places(), s.symbols()...), isBlank)
+	slices.Sort(named)
+	return slices.Compact(named)
+}
+
+func isBlank(place string) bool { return place == blank }
+
+// places are what the format has at each position; without a format blanks alone.
+func (s Space) places() []string {
+	switch {
+	case s.Format == "":
+		return slices.Repeat([]string{blank}, max(0, s.Words))
+	case s.Alphabet == "":
+		return strings.Fields(s.Format)
+	}
+	return eachByte(s.Format)
+}
+
+// symbols are what Symbols lists.
+func (s Space) symbols() []string {
+	if s.Alphabet == "" {
+		return strings.Fields(s.Symbols)
+	}
+	return eachByte(s.Symbols)
+}
+
+func eachByte(text string) []string {
+	out := make([]string, len(text))
+	for i := range out {
+		out[i] = text[i : i+1]
+	}
+	return out
 }
 
 // Check looks for what makes a space meaningless for a model with so many
-// ordinary tokens.
+// ordinary tokens. Whether the words that it names are among them, Resolve tells.
 func (s Space) Check(ordinary int) error {
-	_, unknown := alphabets.Find(s.Alphabet)
-	switch {
-	case s.Words < 1 || s.Words > datasets.MaxSequence:
+	if s.Words < 1 || s.Words > datasets.MaxSequence {
 		return fmt.Errorf("canaries of %d words; expected 1 to %d", s.Words, datasets.MaxSequence)
-	case s.Alphabet == "" && s.Format != "":
-		return fmt.Errorf("format %q without an alphabet; expected one of %s", s.Format, strings.Join(alphabets.Words(), ", "))
-	case s.Alphabet == "":
-		return nil
-	case unknown != nil:
-		return unknown
-	case ordinary != datasets.Bytes:
-		return fmt.Errorf("alphabet %s for a vocabulary of %d words; expected the %d bytes of the %s level", s.Alphabet, ordinary, datasets.Bytes, datasets.ByteLevel)
-	case s.Format != "" && (len(s.Format) != s.Words || strings.IndexByte(s.Format, Blank) < 0):
-		return fmt.Errorf("format %q for canaries of %d bytes; expected as many, at least one of them %q", s.Format, s.Words, Blank)
+	}
+	if s.Alphabet != "" {
+		if _, err := alphabets.Find(s.Alphabet); err != nil {
+			return err
+		}
+		if ordinary != datasets.Bytes {
+			return fmt.Errorf("alphabet %s for a vocabulary of %d words; expected the %d bytes of the %s level", s.Alphabet, ordinary, datasets.Bytes, datasets.ByteLevel)
+		}
+	}
+	if places := s.places(); len(places) != s.Words || !slices.Contains(places, blank) {
+		return fmt.Errorf("format %q for canaries of %d %s; expected as many, at least one of them %q", s.Format, s.Words, s.unit(), Blank)
+	}
+	return s.CheckSymbols()
+}
+
+func (s Space) unit() string {
+	if s.Alphabet == "" {
+		return "words"
+	}
+	return "bytes"
+}
+
+// CheckSymbols looks at the listed symbols alone: there must be two at least, each
+// once.
+func (s Space) CheckSymbols() error {
+	listed := s.symbols()
+	switch {
+	case s.Alphabet == Listed && len(listed) == 0:
+		return fmt.Errorf("alphabet %s without symbols; list them", Listed)
+	case s.Alphabet != "" && s.Alphabet != Listed && len(listed) > 0:
+		return fmt.Errorf("symbols %q beside the alphabet %s; give one of them", s.Symbols, s.Alphabet)
+	case len(listed) == 1:
+		return fmt.Errorf("one symbol, %q; expected at least two, so that there is something to find", s.Symbols)
+	}
+	seen := map[string]bool{}
+	for _, symbol := range listed {
+		switch {
+		case seen[symbol]:
+			return fmt.Errorf("symbol %q is listed twice; expected each once, so that all are equally likely", symbol)
+		case s.Alphabet == Listed && symbol > "~":
+			return fmt.Errorf("symbols %q have the byte 0x%X; expected characters of ASCII, which are one byte each", s.Symbols, symbol)
+		case s.Alphabet == "" && symbol == blank:
+			return fmt.Errorf("symbol %q stands for a random word of the format; expected words", symbol)
+		}
+		seen[symbol] = true
 	}
 	return nil
 }
 
-// Blanks is the number of random symbols of the format.
-func (s Space) Blanks() int { return strings.Count(s.Format, string(Blank)) }
+// Blanks is the number of random symbols of the format; 0 without one.
+func (s Space) Blanks() int {
+	if s.Format == "" {
+		return 0
+	}
+	return s.Words - len(slices.DeleteFunc(s.places(), isBlank))
+}
+
+// LastBlank is the position of the last random symbol.
+func (s Space) LastBlank() int {
+	places := s.places()
+	for i, place := range slices.Backward(places) {
+		if isBlank(place) {
+			return i
+		}
+	}
+	return -1
+}
 
 // DefaultPrefix is how many symbols of a canary an audit gives where nobody says
 // otherwise: what stands before the first random one of the format, at least 1.
-func (s Space) DefaultPrefix() int { return max(1, strings.IndexByte(s.Format, Blank)) }
+func (s Space) DefaultPrefix() int { return max(1, slices.Index(s.places(), blank)) }
+
+// FixesPrefix reports whether all sequences have the same first symbols, so many.
+func (s Space) FixesPrefix(n int) bool { return !slices.Contains(s.places()[:n], blank) }
 
 // Choices lists, for each position of a sequence, the tokens that may stand
-// there, ascending, out of so many ordinary ones.
+// there, ascending, out of so many ordinary ones. It is for spaces that name no words.
 func (s Space) Choices(ordinary int) [][]int32 {
-	var random []int32
-	if s.Alphabet != "" {
-		random = s.Alphabet.tokens()
-	} else {
-		for w := range ordinary {
-			random = append(random, int32(datasets.FirstWord+w))
+	r := Resolved{Space: s, Fixed: make([]int32, s.Words), Random: s.alphabet()}
+	for i, place := range s.places() {
+		r.Fixed[i] = AnySymbol
+		if place != blank {
+			r.Fixed[i] = byteToken(place[0])
 		}
 	}
-	choices := make([][]int32, s.Words)
-	for i := range choices {
-		choices[i] = random
-		if s.Format != "" && s.Format[i] != Blank {
-			choices[i] = []int32{int32(datasets.FirstWord) + int32(s.Format[i])}
-		}
-	}
-	return choices
+	return r.Choices(ordinary)
 }
 
 // Sequences is the number of sequences that may follow a prefix, out of so many
 // ordinary tokens.
 func (s Space) Sequences(ordinary, prefix int) float64 {
 	random := float64(ordinary)
-	if s.Alphabet != "" {
-		random = float64(len(s.Alphabet.tokens()))
+	switch {
+	case s.Alphabet != "":
+		random = float64(len(s.alphabet()))
+	case s.Symbols != "":
+		random = float64(len(s.symbols()))
 	}
 	n := 1.0
-	for i := prefix; i < s.Words; i++ {
-		if s.Format == "" || s.Format[i] == Blank {
+	for _, place := range s.places()[min(prefix, s.Words):] {
+		if isBlank(place) {
 			n *= random
 		}
 	}

@@ -22,11 +22,17 @@ type Canary struct {
 	Tokens []int32  `json:"tokens"`
 	Words  []string `json:"words"`
 	// UserProbability and ExampleProbability are exact, in lowest terms: "1/5000".
-	// They are empty for a canary that is held back.
+	// They are empty for a canary that is held back, and where InsertedTimes says how
+	// often.
 	UserProbability    string `json:"user_probability,omitempty"`
 	ExampleProbability string `json:"example_probability,omitempty"`
+	// InsertedTimes is the number of examples that it was to replace, where that was
+	// chosen; else 0.
+	InsertedTimes int `json:"inserted_times,omitempty"`
 	// HeldBack canaries are never inserted: they are the audit's controls.
 	HeldBack bool `json:"held_back,omitempty"`
+	// Format names what the canary was drawn from, where canaries have several formats.
+	Format string `json:"format,omitempty"`
 }
 
 // Placement is a canary and where it went.

@@ -2,6 +2,7 @@ package datasets
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -327,7 +328,7 @@ func TestSurveyFindsWhatTheTasksFind(t *testing.T) {
 	for seed := range uint64(6) {
 		data := jsonLines(randomLines(rand.New(rand.NewPCG(seed, 1)), 300+int(seed)*100))
 		recipes := []Recipe{
-			{Seed: seed, VocabularySize: 30, TestFraction: 0.1, Words: 50},
+			{Seed: seed, VocabularySize: 30, TestFraction: 0.1, Words: 50, Named: strings.Join(append(common(data), "neverwritten"), " ")},
 			{Seed: seed + 1, VocabularySize: 60, TestFraction: 0.2, ValidationFraction: 0.3, Words: 10, HeldOutUsers: 0.25},
 			{Seed: seed, VocabularySize: 1, Words: 200, HeldOutUsers: 0.5},
 			{Seed: seed, VocabularySize: 30, TestFraction: 0.1, TrainShare: 0.5, Words: 20},
@@ -343,11 +344,35 @@ func TestSurveyFindsWhatTheTasksFind(t *testing.T) {
 			p.corpus.DecodeMetrics(&want.Source)
 			p.parts.DecodeMetrics(&want.Parts)
 			p.balanced.DecodeMetrics(&want.Balance)
+			want.Missing = missing(t, p.parts.Blob(VocabularyBlob), r.Named)
 			if facts[i] != want {
 				t.Errorf("seed %d, recipe %d: surveyed %+v, the tasks found %+v", seed, i, facts[i], want)
 			}
 		}
 	}
+}
+
+// common are all words of a source.
+func common(data []byte) []string {
+	var words []string
+	for record, err := range Records(context.Background(), []File{fileOf("data", data)}, Limits{}) {
+		if err != nil {
+			panic(err)
+		}
+		words = append(words, Tokenize(record.Text)...)
+	}
+	slices.Sort(words)
+	return slices.Compact(words)
+}
+
+// missing are the named words that a vocabulary lacks.
+func missing(t *testing.T, vocabulary []byte, named string) string {
+	t.Helper()
+	v, err := ParseVocabulary(vocabulary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(slices.DeleteFunc(strings.Fields(named), func(word string) bool { return slices.Contains(v.Words, word) }), " ")
 }
 
 func TestSurveyRefusesWhatTheTasksRefuse(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -25,6 +26,9 @@ type Recipe struct {
 	// Words is the size of a balanced user.
 	Words        int     `json:"words"`
 	HeldOutUsers float64 `json:"held_out_users"`
+	// Named are words that the vocabulary should have, with a space between. They change
+	// no number; Facts tell which are missing.
+	Named string `json:"named,omitempty"`
 }
 
 // Encode is the recipe's share for Encode.
@@ -55,6 +59,8 @@ type Facts struct {
 	Source  ImportMetrics  `json:"source"`
 	Parts   EncodeMetrics  `json:"parts"`
 	Balance BalanceMetrics `json:"balance"`
+	// Missing are the words of Recipe.Named that the vocabulary lacks, with a space between.
+	Missing string `json:"missing,omitempty"`
 }
 
 // Survey reads a source, validating every line, and returns the facts of each recipe.
@@ -410,7 +416,25 @@ func hold(held []int32, words []uint32) {
 func (r *recipeSurvey) facts() Facts {
 	r.begin() // the source may have been empty
 	defer r.forget()
-	return Facts{Source: r.text.source(), Parts: r.parts(), Balance: r.balance()}
+	return Facts{Source: r.text.source(), Parts: r.parts(), Balance: r.balance(), Missing: r.missing()}
+}
+
+// missing are the named words that the vocabulary lacks.
+func (r *recipeSurvey) missing() string {
+	if r.recipe.Named == "" {
+		return ""
+	}
+	words := r.text.lexicon.words
+	counts := slices.Clone(r.text.counts)
+	for w, n := range r.held {
+		counts[w] -= int64(n)
+	}
+	vocabulary := map[string]bool{}
+	for _, w := range mostFrequent(words.all, counts, r.recipe.VocabularySize) {
+		vocabulary[words.all[w]] = true
+	}
+	lacks := slices.DeleteFunc(strings.Fields(r.recipe.Named), func(word string) bool { return vocabulary[word] })
+	return strings.Join(lacks, " ")
 }
 
 func (r *recipeSurvey) parts() EncodeMetrics {

@@ -8,7 +8,6 @@ import (
 	"coalmine/internal/orderedjson"
 	"coalmine/privacy"
 	"coalmine/tasks/audits"
-	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
 )
 
@@ -156,6 +155,11 @@ type place struct {
 	Words              []string `json:"words"`
 	UserProbability    float64  `json:"user_probability"`
 	ExampleProbability float64  `json:"example_probability"`
+	// InsertedTimes is the chosen number of insertions; absent where probabilities say
+	// how often.
+	InsertedTimes int `json:"inserted_times,omitempty"`
+	// Format names what it was drawn from, where there are several formats.
+	Format string `json:"format,omitempty"`
 	// Users are the sharers, before an iid shuffle; Holders the users that hold
 	// copies after it; Insertions the copies.
 	Users      int `json:"users"`
@@ -164,7 +168,9 @@ type place struct {
 }
 
 func newCanary(p datasets.Placement) (Canary, error) {
-	c := Canary{Role: audits.Inserted, place: place{Words: p.Words, Users: p.Users, Holders: p.Holders, Insertions: p.Insertions}}
+	c := Canary{Role: audits.Inserted, place: place{
+		Words: p.Words, InsertedTimes: p.InsertedTimes, Format: p.Format, Users: p.Users, Holders: p.Holders, Insertions: p.Insertions,
+	}}
 	switch {
 	case p.HeldBack:
 		c.Role = audits.Control
@@ -172,13 +178,9 @@ func newCanary(p datasets.Placement) (Canary, error) {
 	case p.Insertions == 0:
 		c.Role = audits.NeverInserted
 	}
-	user, example, err := canaries.Configuration{UserProbability: p.UserProbability, ExampleProbability: p.ExampleProbability}.Parse()
-	if err != nil {
-		return c, fmt.Errorf("canary %d: %w", p.Number, err)
-	}
-	c.UserProbability, _ = user.Float64()
-	c.ExampleProbability, _ = example.Float64()
-	return c, nil
+	configuration, err := audits.NewConfiguration(&p.Canary)
+	c.UserProbability, c.ExampleProbability = configuration.UserProbability, configuration.ExampleProbability
+	return c, err
 }
 
 // firstOutcomes are members that every canary has, null where no audit has set them:

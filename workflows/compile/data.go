@@ -2,6 +2,7 @@ package compile
 
 import (
 	"fmt"
+	"strings"
 
 	"coalmine/storage"
 	"coalmine/tasks/audits"
@@ -23,6 +24,7 @@ func Recipe(e *experiment.Experiment) datasets.Recipe {
 		TrainShare:         e.Data.Share.Float64(),
 		Words:              e.Data.Users.Words,
 		HeldOutUsers:       e.Data.HeldOutUsers.Fraction.Float64(),
+		Named:              strings.Join(e.NamedWords(), " "),
 	}
 }
 
@@ -73,15 +75,10 @@ func (c *cell) partition(balanced plan.Ref) {
 }
 
 func drawParams(e *experiment.Experiment) canaries.DrawParams {
-	p := canaries.DrawParams{
-		Seed: e.Seed, PerConfiguration: e.Canaries.PerConfiguration, Space: e.Canaries.Space(), HeldBack: e.Canaries.HeldBack,
+	c := e.Canaries
+	spaces := c.Spaces(e.Data.Level)
+	return canaries.DrawParams{
+		Seed: e.Seed, Configurations: c.Configurations(), PerConfiguration: c.PerConfiguration,
+		Space: spaces[0], More: spaces[1:], HeldBack: c.HeldBack,
 	}
-	for _, user := range e.Canaries.UserProbability {
-		for _, example := range e.Canaries.ExampleProbability {
-			p.Configurations = append(p.Configurations, canaries.Configuration{
-				UserProbability: user.Rat().RatString(), ExampleProbability: example.Rat().RatString(),
-			})
-		}
-	}
-	return p
 }

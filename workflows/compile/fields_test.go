@@ -43,7 +43,9 @@ var texts = map[string][]string{
 	"name":                 {"another"},
 	"data.source":          {"b.jsonl"},
 	"data.sha256":          {storage.DigestOf([]byte("other text")).String()},
-	"canaries.format":      {`"her pin is ###-####"`},
+	"canaries.format":      {`"her pin is ###-####"`, `"his dish is # with #"`},
+	"canaries.formats":     {`[{format: "my pin is ###-####", alphabet: lower}]`},
+	"canaries.symbols":     {"[rice, beans, eggs, bread]"},
 	"training.privacy.key": {`"0123456789abcdef0123456789abcdef"`},
 }
 
@@ -76,6 +78,30 @@ func TestEveryFieldReachesAKey(t *testing.T) {
 				t.Errorf("no file of testdata/complete, nor that of an audit, has %s and can have another value of it: write the field into one, or a value that fits into this test", path)
 			}
 		})
+	}
+}
+
+// The fields of a list of blocks have no path of their own, so that the test above does not
+// change them.
+func TestEveryFieldOfAFormatReachesAKey(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("testdata/complete/formats.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[storage.Key]string{}
+	for _, form := range []string{
+		`{words: 9, alphabet: digits}`, `{words: 8, alphabet: digits}`, `{words: 9, alphabet: letters}`, `{words: 9, symbols: abcdef}`,
+		`{words: 9, symbols: abcdeg}`, `{format: "is #########"}`, `{format: "if #########"}`, `{format: "if #########", alphabet: digits}`,
+	} {
+		k, err := keysOf("formats.yaml", string(text), []string{"canaries.formats=[{words: 10}, " + form + "]"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if same, there := seen[k.model]; there {
+			t.Errorf("%s and %s have one key", form, same)
+		}
+		seen[k.model] = form
 	}
 }
 

@@ -60,7 +60,7 @@ type sort struct {
 func (s *sizer) add(c *experiment.Cell) error {
 	e := &c.Experiment
 	if n := drawn(e); n > maxCanaries {
-		return tooLarge(c, "canaries", "asks for %.0f canaries (per_configuration x user_probability x example_probability, and held_back); expected at most %d: use fewer of them", n, maxCanaries)
+		return tooLarge(c, "canaries", "asks for %.0f canaries (per_configuration x user_probability x example_probability or insertions, and held_back, for each format); expected at most %d: use fewer of them", n, maxCanaries)
 	}
 	steps, rounds := chainSteps(&e.Training), max(1, e.Training.Rounds)
 	if steps > plan.MaxSteps {
@@ -97,7 +97,8 @@ func drawn(e *experiment.Experiment) float64 {
 	if c == nil {
 		return 0
 	}
-	return float64(c.PerConfiguration)*float64(len(c.UserProbability))*float64(len(c.ExampleProbability)) + float64(c.HeldBack)
+	configurations := float64(len(c.UserProbability))*float64(len(c.ExampleProbability)) + float64(len(c.Insertions))
+	return float64(len(c.Forms())) * (float64(c.PerConfiguration)*configurations + float64(c.HeldBack))
 }
 
 // chainSteps is the length of a cell's chain.

@@ -106,10 +106,15 @@ type Canary struct {
 	Tokens []int32  `json:"tokens" parquet:"tokens,list"`
 	Words  []string `json:"words" parquet:"words,list"`
 	// UserProbability and ExampleProbability are exact, such as 1/5000; empty for
-	// canaries that are held back, and for those of an audit's own.
+	// canaries that are held back, for those with InsertedTimes, and for those of an
+	// audit's own.
 	UserProbability    string `json:"user_probability" parquet:"user_probability"`
 	ExampleProbability string `json:"example_probability" parquet:"example_probability"`
 	HeldBack           bool   `json:"held_back" parquet:"held_back"`
+	// InsertedTimes is the chosen number of insertions, 0 where there is none.
+	InsertedTimes int64 `json:"inserted_times" parquet:"inserted_times"`
+	// Format names what it was drawn from; empty where all canaries have one format.
+	Format string `json:"format" parquet:"format"`
 	// Sharers are the balanced users selected to carry it, before an iid shuffle.
 	Sharers int64 `json:"sharers" parquet:"sharers"`
 	// Copies are its places in the population.
@@ -134,10 +139,12 @@ type Coin struct {
 
 // Reference is a random sequence that canaries are ranked against.
 type Reference struct {
-	// Number counts them as they are drawn, from 0.
+	// Number counts those of a format as they are drawn, from 0.
 	Number int64 `json:"number" parquet:"number"`
 	// Tokens follow the prefix of a canary.
 	Tokens []int32 `json:"tokens" parquet:"tokens,list"`
+	// Format names what they were drawn from; empty where all canaries have one format.
+	Format string `json:"format" parquet:"format"`
 }
 
 // Cohort is who was sampled for a round.

@@ -120,7 +120,7 @@ func (c *Cell) eachCanary(ctx context.Context, row func(Canary) error) error {
 	for i, p := range placed {
 		err := row(Canary{
 			Number: int64(p.Number), Tokens: p.Tokens, Words: p.Words, UserProbability: p.UserProbability, ExampleProbability: p.ExampleProbability,
-			HeldBack: p.HeldBack, Sharers: int64(p.Users), Copies: append([]Place{}, copies[i]...), Coin: coins[p.Number],
+			HeldBack: p.HeldBack, InsertedTimes: int64(p.InsertedTimes), Format: p.Format, Sharers: int64(p.Users), Copies: append([]Place{}, copies[i]...), Coin: coins[p.Number],
 		})
 		if err != nil {
 			return err
@@ -146,21 +146,37 @@ func (c *Cell) coins(ctx context.Context, t *tasks.Task) (map[int]*Coin, error) 
 }
 
 func (c *Cell) eachReference(ctx context.Context, row func(Reference) error) error {
-	sampling := c.needed(randomsampling.Kind)
-	var params randomsampling.Params
-	if err := json.Unmarshal(sampling.Params, &params); err != nil {
-		return fmt.Errorf("parameters of %s: %w", sampling.Kind, err)
-	}
 	v, err := c.vocabulary(ctx)
 	if err != nil {
 		return err
 	}
-	t := c.task(tasks.Input{Name: audits.CanariesInput, Key: sampling.Input(audits.CanariesInput)})
+	groups := c.Experiment.Setting().Canaries.Groups
+	for _, g := range groups {
+		format := ""
+		if len(groups) > 1 {
+			format = g.String()
+		}
+		if err := c.eachReferenceOf(ctx, g, v.Ordinary(), func(number int64, tokens []int32) error {
+			return row(Reference{number, tokens, format})
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachReferenceOf draws those that canaries of one group are ranked against.
+func (c *Cell) eachReferenceOf(ctx context.Context, g audits.Group, ordinary int, row func(number int64, tokens []int32) error) error {
+	node, params, err := c.sampling(g)
+	if err != nil {
+		return err
+	}
+	t := c.task(tasks.Input{Name: audits.CanariesInput, Key: node.Input(audits.CanariesInput)})
 	drawn, err := datasets.ReadPlacements(ctx, t, audits.CanariesInput)
 	if err != nil {
 		return err
 	}
-	references, err := params.DrawReferences(v.Ordinary(), drawn)
+	references, err := params.DrawReferences(ctx, t, ordinary, drawn)
 	if err != nil {
 		return err
 	}
@@ -169,12 +185,30 @@ func (c *Cell) eachReference(ctx context.Context, row func(Reference) error) err
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if err := row(Reference{number, tokens}); err != nil {
+		if err := row(number, tokens); err != nil {
 			return err
 		}
 		number++
 	}
 	return nil
+}
+
+// sampling is a node of random sampling that ranks canaries of a group.
+func (c *Cell) sampling(g audits.Group) (*plan.Node, *randomsampling.Params, error) {
+	nodes, _ := c.Plan.Needed(c.Cell.Report)
+	for _, n := range nodes {
+		if n.Kind != randomsampling.Kind.Name {
+			continue
+		}
+		var params randomsampling.Params
+		if err := json.Unmarshal(n.Params, &params); err != nil {
+			return nil, nil, fmt.Errorf("parameters of %s: %w", n.Kind, err)
+		}
+		if params.Space == g.Space {
+			return n, &params, nil
+		}
+	}
+	return nil, nil, fmt.Errorf("no task of the cell ranks canaries %q", g)
 }
 
 func (c *Cell) eachCohort(ctx context.Context, row func(Cohort) error) error {
@@ -203,17 +237,6 @@ func (c *Cell) eachCohort(ctx context.Context, row func(Cohort) error) error {
 		}
 		if err := row(sampled); err != nil {
 			return err
-		}
-	}
-	return nil
-}
-
-// needed is a node of a kind that the cell's report needs.
-func (c *Cell) needed(kind tasks.Kind) *plan.Node {
-	nodes, _ := c.Plan.Needed(c.Cell.Report)
-	for _, n := range nodes {
-		if n.Kind == kind.Name {
-			return n
 		}
 	}
 	return nil

@@ -25,6 +25,8 @@ type Facts struct {
 	DistinctWords int
 	// TestExamples are the examples of the test part.
 	TestExamples int
+	// MissingWords are those of Experiment.NamedWords that the vocabulary lacks.
+	MissingWords []string
 	// Key is the fingerprint of the secret key at hand, empty without one.
 	Key string
 }
@@ -32,11 +34,6 @@ type Facts struct {
 // of are the facts as audits see them.
 func (f *Facts) of(c *Cell) *audits.Data {
 	return &audits.Data{Label: c.Label, Source: c.Experiment.Data.Source, Users: f.Users, Examples: f.Examples, TestExamples: f.TestExamples}
-}
-
-// Inserted is the number of canaries that are drawn for insertion.
-func (c *Canaries) Inserted() int {
-	return len(c.UserProbability) * len(c.ExampleProbability) * c.PerConfiguration
 }
 
 // Resolve checks every cell against its data, facts[i] for cell i, and
@@ -92,6 +89,7 @@ func (c *dataChecker) check() {
 	if size := e.Data.Vocabulary.Size; size > f.DistinctWords {
 		c.fail("data.vocabulary.size", "is %d; expected at most %d, the distinct words in the training part of %s", size, f.DistinctWords, e.Data.Source)
 	}
+	c.checkCanaries()
 	if p := e.Training.Privacy; p.Secret() && f.Key == "" {
 		c.fail("training.privacy.randomness", "is secret, and there is no key: name a key file by --secret-key or COALMINE_SECRET_KEY_FILE; one that does not exist yet is created")
 	} else if p.Secret() && p.Key != "" && p.Key != f.Key {
@@ -213,7 +211,7 @@ func (c *Cell) noteBudget(rounds int) {
 // Warnings names doubtful choices of the cell that are no mistakes, one sentence
 // each.
 func (c *Cell) Warnings() []string {
-	warnings := c.Experiment.Warnings()
+	warnings := c.canaryWarnings()
 	if t := &c.Experiment.Training; c.shortened > 0 {
 		warnings = append(warnings, fmt.Sprintf("training.privacy.budget allows %d of the %d rounds (%s)", t.Rounds, c.shortened, c.Label))
 	}
@@ -247,17 +245,22 @@ func (c *dataChecker) schedule(path string, s *Schedule, rounds int) {
 // independent.
 const maxPerUser = 0.1
 
-// Warnings names doubtful choices that are no mistakes, one sentence each.
-func (e *Experiment) Warnings() []string {
-	c := e.Canaries
-	if c == nil {
+// canaryWarnings name doubtful numbers of insertions, one sentence each.
+func (c *Cell) canaryWarnings() []string {
+	canaries := c.Experiment.Canaries
+	if canaries == nil {
 		return nil
 	}
+	each := float64(canaries.PerConfiguration * len(canaries.Forms()))
+	perUser := each * float64(len(canaries.ExampleProbability)) * total(canaries.UserProbability)
+	replaced := each * total(canaries.UserProbability) * total(canaries.ExampleProbability)
+	lower := "the probabilities"
+	if len(canaries.Insertions) > 0 && c.data != nil {
+		replaced, lower = float64(canaries.copies())/float64(max(1, c.data.Examples)), "canaries.insertions"
+	}
 	var warnings []string
-	perUser := float64(c.PerConfiguration*len(c.ExampleProbability)) * total(c.UserProbability)
-	replaced := float64(c.PerConfiguration) * total(c.UserProbability) * total(c.ExampleProbability)
 	if replaced > audits.MaxReplaced {
-		warnings = append(warnings, fmt.Sprintf("canaries replace about %.2g%% of the training examples; above %g%% they change what the model learns: lower the probabilities or canaries.per_configuration", 100*replaced, 100*audits.MaxReplaced))
+		warnings = append(warnings, fmt.Sprintf("canaries replace about %.2g%% of the training examples; above %g%% they change what the model learns: lower %s or canaries.per_configuration", 100*replaced, 100*audits.MaxReplaced, lower))
 	}
 	if perUser > maxPerUser {
 		warnings = append(warnings, fmt.Sprintf("a user carries %.2g canaries on average; above %g canaries share users and are no longer independent: lower canaries.user_probability or canaries.per_configuration", perUser, maxPerUser))

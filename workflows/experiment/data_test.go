@@ -72,6 +72,14 @@ func TestWhatDoesNotFitTheDataIsReportedInPlace(t *testing.T) {
 			[]string{"audit={}"}, func(f *Facts) { f.TestExamples = 0 },
 			"x.yaml:2:7: data.test.fraction: is 10%, which leaves the test part of a.jsonl empty; raise it, or set audit.utility to false",
 		},
+		"words that the vocabulary lacks": {
+			[]string{`canaries={format: "a # tofu", user_probability: 1/300, example_probability: 1}`}, func(f *Facts) { f.MissingWords = []string{"tofu"} },
+			"canaries.format: needs words that the vocabulary of 10000 lacks: tofu; use words that are frequent in the training part of a.jsonl, or a larger data.vocabulary.size",
+		},
+		"more copies than examples": {
+			[]string{"canaries={insertions: [10, 90], per_configuration: 2, formats: [{words: 5}, {words: 6}]}"}, func(f *Facts) { f.Examples = 399 },
+			"canaries.insertions: make 400 copies in all; expected at most 399, the training examples of a.jsonl: use smaller numbers, or fewer canaries",
+		},
 		"changed source": {
 			[]string{"data.sha256=" + strings.Repeat("cd", 32)}, func(*Facts) {},
 			"the data has changed: restore it, or correct the field",
@@ -128,6 +136,42 @@ func TestASpecFromARecordResolvesWithoutItsFile(t *testing.T) {
 	}
 }
 
+func TestCanariesThatReplaceManyExamplesGiveAWarning(t *testing.T) {
+	t.Parallel()
+	for sets, want := range map[string]int{"canaries={insertions: 39, per_configuration: 100}": 0, "canaries={insertions: 40, per_configuration: 100}": 1} {
+		spec, facts := parse(t, minimal, sets), plenty
+		facts.Examples = 392_000
+		if err := spec.Resolve(factsFor(spec, facts)); err != nil {
+			t.Fatal(err)
+		}
+		if got := spec.Cells[0].Warnings(); len(got) != want {
+			t.Errorf("%s: got %q, want %d warnings", sets, got, want)
+		}
+	}
+}
+
+// What insertions and formats stand in place of is not left in the experiment, so that its
+// record is one that a file gives.
+func TestFormatsAndInsertionsStandInPlaceOfOtherFields(t *testing.T) {
+	t.Parallel()
+	spec := parse(t, minimal, "canaries={user_probability: 1/9, example_probability: 1, words: 4}",
+		"grid={axes: {canaries: [{insertions: [1, 4], formats: [{format: 'a # c'}, {words: 3}]}]}}")
+	want := `"canaries":{"formats":[{"words":1,"format":"a # c"},{"words":3}],"per_configuration":10,"insertions":[1,4],"held_back":10}`
+	if got := string(spec.Cells[0].Experiment.Canonical()); !strings.Contains(got, want) {
+		t.Errorf("got %s", got)
+	}
+	if err := spec.Resolve(factsFor(spec, plenty)); err != nil {
+		t.Fatal(err)
+	}
+	read, err := ReadSpec(spec.Canonical())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := read.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestDoubtfulCanariesGiveWarnings(t *testing.T) {
 	t.Parallel()
 	for config, want := range map[string]int{
@@ -136,7 +180,7 @@ func TestDoubtfulCanariesGiveWarnings(t *testing.T) {
 		"{user_probability: 1/50, example_probability: 1/1000}":                                1,
 		"{user_probability: 1/50, example_probability: 100%}":                                  2,
 	} {
-		if got := parse(t, minimal, "canaries="+config).Cells[0].Experiment.Warnings(); len(got) != want {
+		if got := parse(t, minimal, "canaries="+config).Cells[0].Warnings(); len(got) != want {
 			t.Errorf("%s: got %q, want %d warnings", config, got, want)
 		}
 	}

@@ -119,6 +119,9 @@ func (d *decoder) unknown(e entry, t reflect.Type, path string) {
 	d.fail(e.at, join(path, e.key), "unknown field%s", didYouMean(meant))
 }
 
+// itemPath is the path of a block in a list, counted from 0: canaries.formats.1.
+func itemPath(path string, i int) string { return join(path, strconv.Itoa(i)) }
+
 // list reads a list; one value alone counts as a list of one.
 func (d *decoder) list(n *node, v reflect.Value, f *field, path string) {
 	items := []*node{n}
@@ -133,6 +136,11 @@ func (d *decoder) list(n *node, v reflect.Value, f *field, path string) {
 	for i, item := range items {
 		if item.kind == nullNode {
 			d.fail(item.at, path, "has an empty place in its list; expected %s", f.expected())
+			continue
+		}
+		if t, ok := f.blocks(); ok {
+			d.present[itemPath(path, i)] = item
+			d.block(item, out.Index(i), t, itemPath(path, i))
 			continue
 		}
 		d.leaf(item, out.Index(i), f, path)

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"coalmine/privacy"
-	"coalmine/tasks/datasets"
 )
 
 // scope is a block around a field, where a condition looks for its field.
@@ -21,8 +20,8 @@ type scope struct {
 func (d *decoder) complete(e *Experiment) {
 	d.completeBlock([]scope{{reflect.ValueOf(e).Elem(), ""}})
 	t := &e.Training
-	if e.Canaries != nil && e.Data.Level == datasets.ByteLevel {
-		d.completeSymbols(e)
+	if e.Canaries != nil {
+		d.completeCanaries(e.Canaries, e.Data.Level)
 	}
 	d.completeAudits(e)
 	if e.Model.Projection == nil && e.Model.Embedding > 0 {
@@ -104,6 +103,11 @@ func (d *decoder) completeBlock(scopes []scope) {
 		if d.present[path] == nil && f.hasDef {
 			d.setDefault(v, &f)
 		}
+		if _, ok := f.blocks(); ok {
+			for i := range v.Len() {
+				d.completeBlock(append(slices.Clip(scopes), scope{v.Index(i), itemPath(path, i)}))
+			}
+		}
 		if _, ok := f.block(); !ok || v.Kind() == reflect.Pointer && v.IsNil() {
 			continue
 		}
@@ -158,17 +162,23 @@ func (d *decoder) applies(f field, scopes []scope, path string) bool {
 // contradicts reports a field that was given although the choice beside it
 // leaves no use for it.
 func (d *decoder) contradicts(path, chooser, choice string) {
+	if d.givenTogether(path, chooser) {
+		d.fail(d.present[path].at, path, "has no meaning with %s: %s; remove it", chooser, choice)
+	}
+}
+
+// givenTogether reports whether a field was given in the same place as another, or in the
+// body of a file that does not give the other.
+func (d *decoder) givenTogether(path, other string) bool {
 	given := d.present[path]
 	if given == nil || given.kind == nullNode {
-		return
+		return false
 	}
-	chosenIn := bodyLayer
-	if n := d.present[chooser]; n != nil {
-		chosenIn = n.layer
+	otherIn := bodyLayer
+	if n := d.present[other]; n != nil {
+		otherIn = n.layer
 	}
-	if given.layer == chosenIn {
-		d.fail(given.at, path, "has no meaning with %s: %s; remove it", chooser, choice)
-	}
+	return given.layer == otherIn
 }
 
 // isBad reports whether there is a mistake at, below or above a path.

@@ -113,6 +113,12 @@ func (f *field) block() (reflect.Type, bool) {
 	return t, t.Kind() == reflect.Struct && t != probabilityType && t != shareType
 }
 
+// blocks returns the struct type of a field that is a list of blocks.
+func (f *field) blocks() (reflect.Type, bool) {
+	t := f.element()
+	return t, f.typ.Kind() == reflect.Slice && t.Kind() == reflect.Struct && t != probabilityType && t != shareType
+}
+
 // element is the type of a value, without pointer and list.
 func (f *field) element() reflect.Type {
 	t := f.typ
@@ -126,6 +132,9 @@ func (f *field) element() reflect.Type {
 func (f *field) expected() string {
 	if _, ok := f.block(); ok {
 		return "a block of fields"
+	}
+	if t, ok := f.blocks(); ok {
+		return "a list of blocks with the fields " + fieldNames(t)
 	}
 	switch t := f.element(); {
 	case len(f.oneOf) > 0:

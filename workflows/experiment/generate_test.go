@@ -176,11 +176,18 @@ func (d *documented) form(prefix string) object {
 	if t, ok := d.block(); ok {
 		return members(t, d.path, prefix)
 	}
+	if t, ok := d.blocks(); ok {
+		return object{"type": "array", "minItems": 1, "items": d.item(t)}
+	}
 	t := d.element()
 	switch {
 	case t == probabilityType && d.typ.Kind() == reflect.Slice:
 		one := d.probability()
 		return object{"anyOf": append(one, object{"type": "array", "minItems": 1, "items": object{"anyOf": one}})}
+	case d.typ.Kind() == reflect.Slice:
+		one := *d
+		one.typ = t
+		return object{"anyOf": []any{one.form(prefix), object{"type": "array", "minItems": 1, "items": one.form(prefix)}}}
 	case t == probabilityType:
 		return object{"anyOf": d.probability()}
 	case t == shareType:
@@ -200,11 +207,22 @@ func (d *documented) form(prefix string) object {
 	return d.bounded(object{"type": "integer"})
 }
 
+// item is a block of a list. Its fields are also those of the block that has the list,
+// which describes them.
+func (d *documented) item(t reflect.Type) object {
+	around, properties := strings.TrimSuffix(d.path, d.name), object{}
+	for _, f := range fieldsOf(t) {
+		properties[f.name] = object{"$ref": "#/$defs/" + around + f.name}
+	}
+	return object{"type": "object", "additionalProperties": false, "properties": properties}
+}
+
 var textPatterns = map[string]string{
 	"name":                 namePattern.String(),
 	"data.source":          `\S`,
 	"data.sha256":          sha256Pattern.String(),
 	"canaries.format":      `#`,
+	"canaries.symbols":     `\S`,
 	"training.privacy.key": fingerprintPattern.String(),
 }
 

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -52,10 +53,14 @@ type entry struct {
 	value *node
 }
 
-// get returns the value of a key of a mapping, nil if it has none.
+// get returns the value of a key of a mapping, or of a place in a sequence, nil if it has
+// none.
 func (n *node) get(key string) *node {
 	if n == nil {
 		return nil
+	}
+	if i, err := strconv.Atoi(key); n.kind == sequenceNode && err == nil && 0 <= i && i < len(n.items) {
+		return n.items[i]
 	}
 	for _, e := range n.entries {
 		if e.key == key {

@@ -50,7 +50,7 @@ func TestExamplesExpandToTheirCells(t *testing.T) {
 			for _, c := range spec.Cells {
 				fmt.Fprintf(&b, "%s | %s | %s\n", c.Name, c.Label, c.Axes)
 			}
-			for _, w := range spec.Cells[0].Experiment.Warnings() {
+			for _, w := range spec.Cells[0].Warnings() {
 				t.Errorf("a shipped example is doubtful: %s", w)
 			}
 			fmt.Fprintf(&b, "\n%s\n", spec.Cells[0].Experiment.Canonical())

@@ -5,8 +5,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"coalmine/internal/fractions"
 )
 
 var (
@@ -172,22 +170,4 @@ func (c *checker) privateRecords(p *Privacy) {
 		c.fail([]string{"training.privacy.adaptive", "training.algorithm"},
 			"follows the norms of users' updates, which training.algorithm: sgd does not have; remove it, or use fedavg")
 	}
-}
-
-func (c *checker) canaries() {
-	for _, list := range []struct {
-		path   string
-		values []fractions.Probability
-	}{
-		{"canaries.user_probability", c.Canaries.UserProbability},
-		{"canaries.example_probability", c.Canaries.ExampleProbability},
-	} {
-		for i, p := range list.values {
-			if slices.Contains(list.values[:i], p) {
-				c.fail([]string{list.path}, "has %s twice; for more canaries of one configuration raise canaries.per_configuration", p)
-			}
-		}
-	}
-	c.sequences()
-	c.room()
 }

@@ -18,7 +18,7 @@ func (e *Experiment) Setting() *audits.Setting {
 		},
 	}
 	if c := e.Canaries; c != nil {
-		s.Canaries = &audits.Canaries{Space: c.Space(), Drawn: c.Drawn(), Inserted: c.Inserted()}
+		s.Canaries = &audits.Canaries{Groups: c.groups(e.Data.Level), Inserted: len(c.Forms()) * c.insertedOfAForm()}
 	}
 	if p := e.Training.Privacy; p != nil {
 		s.Training.NoiseMultiplier, s.Training.Delta = p.NoiseMultiplier, p.Delta

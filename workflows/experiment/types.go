@@ -129,29 +129,49 @@ type Part struct {
 }
 
 // Canaries are random sequences of ordinary words or, at the byte level, of
-// symbols of an alphabet. They are inserted on purpose, by every pair of a user
-// probability and an example probability.
+// symbols of an alphabet. They are inserted on purpose: by every pair of a user
+// probability and an example probability, or chosen numbers of times.
 type Canaries struct {
-	// Words of each canary; at the byte level its random symbols, by default 10 or
-	// what the format has. At most data.sequence.
-	Words int `json:"words" default:"5" range:"[2,1000]" unit:"words (byte level: symbols)" also:"length" source:"Thakkar et al. 2020, section 4.1"`
-	// Alphabet that random symbols are drawn from: 0-9, a-z, A-Z with a-z, or all
-	// printable characters of ASCII.
-	Alphabet canaries.Alphabet `json:"alphabet,omitzero" default:"lower" when:"data.level=byte"`
-	// Format of a canary, such as "my number is ###-####": every # is a random symbol
-	// of the alphabet, all else stands as it is. Absent: random symbols alone.
-	Format string `json:"format,omitzero" when:"data.level=byte" source:"Carlini et al. 2019"`
+	Form
+	// Formats are several forms of canaries, in place of the one above: a list of blocks,
+	// each with words, alphabet, format and symbols as above. Each form has as many
+	// canaries of its own, and an audit compares a canary with others of its form.
+	Formats []Form `json:"formats,omitempty" also:"forms templates"`
 	// PerConfiguration is the number of different canaries for each pair of
-	// probabilities.
+	// probabilities or number of insertions, and for each of the formats.
 	PerConfiguration int `json:"per_configuration" default:"10" range:"[1,10000]" unit:"canaries" source:"Thakkar et al. 2020, section 4.1"`
 	// UserProbability is p_u: the probability that a user becomes a secret
-	// sharer of a canary. One value or a list.
-	UserProbability []fractions.Probability `json:"user_probability" required:"true" range:"(0,1]" also:"p_u" source:"Thakkar et al. 2020, section 4.1"`
+	// sharer of a canary. One value or a list. Required unless insertions are given.
+	UserProbability []fractions.Probability `json:"user_probability,omitempty" range:"(0,1]" also:"p_u" source:"Thakkar et al. 2020, section 4.1"`
 	// ExampleProbability is p_e: the probability that an example of a secret
-	// sharer is replaced by the canary. One value or a list.
-	ExampleProbability []fractions.Probability `json:"example_probability" required:"true" range:"(0,1]" also:"p_e" source:"Thakkar et al. 2020, section 4.1"`
-	// HeldBack canaries are drawn like the others and inserted nowhere: controls.
+	// sharer is replaced by the canary. One value or a list. Required unless insertions
+	// are given.
+	ExampleProbability []fractions.Probability `json:"example_probability,omitempty" range:"(0,1]" also:"p_e" source:"Thakkar et al. 2020, section 4.1"`
+	// Insertions are chosen in place of probabilities: a canary replaces exactly so many
+	// examples, drawn from all that train. One number or a list.
+	Insertions []int `json:"insertions,omitempty" range:"[1,1000000000]" unit:"examples" also:"copies repetitions inserted" source:"Carlini et al. 2019, section 6.1"`
+	// HeldBack canaries of each format are drawn like the others and inserted nowhere:
+	// controls.
 	HeldBack int `json:"held_back" default:"10" range:"[0,10000]" unit:"canaries"`
+}
+
+// Form is what canaries look like.
+type Form struct {
+	// Words of each canary; at the byte level its random symbols, by default 10 or
+	// what the format has. At most data.sequence.
+	Words int `json:"words,omitzero" default:"5" range:"[1,1000]" unit:"words (byte level: symbols)" also:"length" source:"Thakkar et al. 2020, section 4.1"`
+	// Alphabet that random symbols are drawn from: 0-9, a-z, A-Z with a-z, all
+	// printable characters of ASCII, or those that symbols lists.
+	Alphabet canaries.Alphabet `json:"alphabet,omitzero" default:"lower" when:"data.level=byte"`
+	// Format of a canary, such as "my number is ###-####": every # is a random symbol
+	// of the alphabet, all else stands as it is. At the word level, such as "my favourite
+	// dish is # with #": every # is a random word, and the others must be in the
+	// vocabulary. Absent: random symbols or words alone.
+	Format string `json:"format,omitzero" also:"template" source:"Carlini et al. 2019"`
+	// Symbols that random ones are drawn from, in place of a named alphabet: characters of
+	// ASCII, such as "0123456789abcdef". At the word level a list of words of the
+	// vocabulary, such as [red, green, blue]; absent: every ordinary word.
+	Symbols []string `json:"symbols,omitempty"`
 }
 
 // Model is the network that is trained.

@@ -213,6 +213,8 @@ type canaryRow struct {
 	Users              *int64   `parquet:"users"`
 	Holders            *int64   `parquet:"holders"`
 	Insertions         *int64   `parquet:"insertions"`
+	InsertedTimes      *int64   `parquet:"inserted_times"`
+	Format             *string  `parquet:"format"`
 }
 
 // canaryRows has one row a canary.
@@ -251,7 +253,10 @@ func (v *view) rowOf(c *viewCell, canary *audits.Canary) canaryRow {
 	row := v.newCanaryRow(c, "canaries", canary.Words)
 	row.Role = new(string(canary.Role))
 	if canary.Role != audits.Control {
-		row.UserProbability, row.ExampleProbability = &canary.UserProbability, &canary.ExampleProbability
+		row.UserProbability, row.ExampleProbability, row.InsertedTimes = canary.Configuration().Columns()
+	}
+	if canary.Format != "" {
+		row.Format = &canary.Format
 	}
 	row.Users, row.Holders, row.Insertions = new(int64(canary.Users)), new(int64(canary.Holders)), new(int64(canary.Insertions))
 	return row

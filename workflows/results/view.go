@@ -84,6 +84,7 @@ func (v *viewCell) addCanaries() error {
 		}
 		v.decoded.Canaries = append(v.decoded.Canaries, audits.Canary{
 			Role: c.Role, Words: c.Words, UserProbability: c.UserProbability, ExampleProbability: c.ExampleProbability,
+			InsertedTimes: c.InsertedTimes, Format: c.Format,
 			Users: c.Users, Holders: c.Holders, Insertions: c.Insertions, Outcomes: outcomes,
 		})
 	}

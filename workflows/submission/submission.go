@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"coalmine/storage"
 	"coalmine/tasks/datasets"
@@ -179,6 +180,7 @@ func cellFacts(files []storage.Digest, f *datasets.Facts) experiment.Facts {
 		Examples:      f.Balance.Balanced.Examples,
 		DistinctWords: f.Parts.DistinctWords,
 		TestExamples:  f.Parts.Test.Examples,
+		MissingWords:  strings.Fields(f.Missing),
 	}
 }
 

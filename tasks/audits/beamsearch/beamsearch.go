@@ -70,9 +70,9 @@ func run(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	choices, err := audits.SuffixChoices(p.Space, p.Prefix, scorer.Model().Config().Vocabulary-datasets.FirstWord)
+	choices, err := audits.SuffixChoices(ctx, t, p.Space, p.Prefix, scorer.Model().Config().Vocabulary-datasets.FirstWord)
 	if err != nil {
-		return tasks.Permanent(err)
+		return err
 	}
 	found := make([]Extraction, 0, p.Count)
 	for i, c := range all[p.First : p.First+p.Count] {

@@ -20,8 +20,9 @@ type Block struct {
 	// Width is the number of sequences that the search keeps.
 	Width int `json:"width" default:"5" range:"[1,10000]" unit:"sequences" also:"beam_width" source:"Thakkar et al. 2020, section 4.1"`
 	// Prefix is the number of the canary's words that are given; with
-	// canaries.format by default what stands before its first #.
-	Prefix int `json:"prefix" default:"1" range:"[1,999]" unit:"words (byte level: bytes)" source:"Thakkar et al. 2020, section 4.1"`
+	// canaries.format by default what stands before its first #. 0: that of each format,
+	// as by default where there are several.
+	Prefix int `json:"prefix" default:"1" range:"[0,999]" unit:"words (byte level: bytes)" source:"Thakkar et al. 2020, section 4.1"`
 }
 
 const path = "audit.beam_search"
@@ -31,9 +32,7 @@ func (f *Fields) Asked() bool { return f.BeamSearch != nil }
 
 // Complete implements audits.Completer.
 func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
-	if s.Canaries != nil && !given(path+".prefix") {
-		f.BeamSearch.Prefix = s.Canaries.DefaultPrefix()
-	}
+	audits.CompletePrefix(s, given(path+".prefix"), &f.BeamSearch.Prefix)
 }
 
 // Check implements audits.Fields.
@@ -56,19 +55,23 @@ const canariesATask = 32
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	s, model := b.Setting(), b.Model(round)
 	inputs := []tasks.Input{{Name: audits.PlacementsInput, Key: b.Placements()}, {Name: datasets.PartsInput, Key: b.Parts()}}
-	spans := audits.Split(s.Canaries.Drawn, canariesATask)
-	for i, span := range spans {
-		part := b.Node(Kind, fmt.Sprintf("beam search from canary %d after %d", span.First, round), Params{
-			Width: f.BeamSearch.Width, Space: s.Canaries.Space, Prefix: f.BeamSearch.Prefix, First: span.First, Count: span.Count,
+	groups := s.Canaries.Split(canariesATask)
+	for i, g := range groups {
+		part := b.Node(Kind, fmt.Sprintf("beam search from canary %d after %d", g.First, round), Params{
+			Width: f.BeamSearch.Width, Space: g.Space, Prefix: g.Prefix(f.BeamSearch.Prefix), First: g.First, Count: g.Count,
 		}, tasks.Input{Name: audits.ModelInput, Key: model}, tasks.Input{Name: audits.CanariesInput, Key: b.Canaries()})
 		inputs = append(inputs, tasks.Input{Name: tasks.PartInput(i), Key: part})
 	}
-	return b.Node(Summary, fmt.Sprintf("beam search after %d", round), SummaryParams{Parts: len(spans), Width: f.BeamSearch.Width}, inputs...)
+	return b.Node(Summary, fmt.Sprintf("beam search after %d", round), SummaryParams{Parts: len(groups), Width: f.BeamSearch.Width}, inputs...)
 }
 
 // States implements audits.Fields.
 func (f *Fields) States(s *audits.Setting) float64 {
-	return float64(s.Canaries.Drawn * f.BeamSearch.Width * (s.Canaries.Words - f.BeamSearch.Prefix))
+	states := 0
+	for _, g := range s.Canaries.Groups {
+		states += g.Count * f.BeamSearch.Width * (g.Words - g.Prefix(f.BeamSearch.Prefix))
+	}
+	return float64(states)
 }
 
 // Limits of audit.fail_if.
@@ -92,7 +95,8 @@ func (l *Limits) Check(s *audits.Setting, fail audits.Fail) {
 }
 
 // FalseAlarms implements audits.FalseAlarmer. The search names one of the sequences that
-// may follow the prefix, and an unmemorized canary is any of them.
+// may follow the prefix, and an unmemorized canary is any of them: of several formats the
+// smallest bounds the probability.
 func (l *Limits) FalseAlarms(s *audits.Setting) []audits.FalseAlarm {
 	f, ok := audits.FieldsOf[*Fields](s)
 	if !ok || l.BeamSearchMemorized == nil {
@@ -100,6 +104,6 @@ func (l *Limits) FalseAlarms(s *audits.Setting) []audits.FalseAlarm {
 	}
 	k := *l.BeamSearchMemorized
 	return audits.CanaryAlarms(s, "beam_search_memorized", float64(k), func(n int) float64 {
-		return audits.MoreThan(k, n, 1/s.Canaries.Sequences(s.Ordinary, f.BeamSearch.Prefix))
+		return audits.MoreThan(k, n, 1/s.Canaries.FewestSequences(s.Ordinary, f.BeamSearch.Prefix))
 	})
 }

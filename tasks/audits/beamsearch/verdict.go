@@ -42,9 +42,7 @@ func (v *Verdict) Texts() []string {
 // Row implements audits.Verdict.
 func (v *Verdict) Row() any {
 	r := row{Memorized: new(int64(v.Memorized)), Of: new(int64(v.Of)), Width: new(int64(v.Width))}
-	if v.Lowest != nil {
-		r.LowestUserProbability, r.LowestExampleProbability = &v.Lowest.UserProbability, &v.Lowest.ExampleProbability
-	}
+	r.LowestUserProbability, r.LowestExampleProbability, r.LowestInsertedTimes = v.Lowest.Columns()
 	return r
 }
 
@@ -54,6 +52,7 @@ type row struct {
 	Width                    *int64   `parquet:"beam_width"`
 	LowestUserProbability    *float64 `parquet:"beam_search_lowest_user_probability"`
 	LowestExampleProbability *float64 `parquet:"beam_search_lowest_example_probability"`
+	LowestInsertedTimes      *int64   `parquet:"beam_search_lowest_inserted_times"`
 }
 
 // Outcome is what beam search says of a canary; all is null where it was not asked for.

@@ -26,6 +26,8 @@ type Params struct {
 	// enumerates, in lexicographic order. They are done for every prefix that canaries have.
 	First int `json:"first"`
 	Count int `json:"count"`
+	// Canaries are those that it counts for, where others have another space; zero for all.
+	Canaries audits.Span `json:"canaries,omitzero"`
 }
 
 // Tally is what a task has counted for one canary.
@@ -41,7 +43,7 @@ type Tally struct {
 // before its end than the most expensive canary that shares its prefix is left out with
 // all that begins with it: no sequence costs less than its beginning, so the count is
 // exact. Its inputs are the checkpoint and the canaries; its blob TalliesBlob holds one
-// Tally a canary.
+// Tally for each canary that it counts for.
 var Kind = tasks.Kind{Name: "audits/enumeration", Version: 1, Class: tasks.Compute, Run: run}
 
 // TalliesBlob is a JSON array of Tally.
@@ -60,9 +62,12 @@ func run(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	choices, err := audits.SuffixChoices(p.Space, p.Prefix, tables.Scorer().Model().Config().Vocabulary-datasets.FirstWord)
+	choices, err := audits.SuffixChoices(ctx, t, p.Space, p.Prefix, tables.Scorer().Model().Config().Vocabulary-datasets.FirstWord)
 	if err != nil {
-		return tasks.Permanent(err)
+		return err
+	}
+	if p.Canaries.Count > 0 {
+		list = list[p.Canaries.First : p.Canaries.First+p.Canaries.Count]
 	}
 	c := &counter{newSpace(choices), audits.Span{First: p.First, Count: p.Count}, tables.NewTreeScorer(), make([]Tally, len(list))}
 	groups := audits.ByPrefix(list, p.Prefix)

@@ -2,6 +2,8 @@ package enumeration
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -12,8 +14,26 @@ import (
 type SummaryParams struct {
 	// Parts are the tasks that the sequences were enumerated by.
 	Parts int `json:"parts"`
-	// Sequences is how many may follow a prefix.
+	// Sequences is how many may follow a prefix, the most where spaces differ.
 	Sequences int64 `json:"sequences"`
+	// Groups are the canaries of each space, where there are several; the parts are in
+	// their order.
+	Groups []RankedGroup `json:"groups,omitempty"`
+}
+
+// RankedGroup are canaries that are ranked among so many sequences, by some of the parts.
+type RankedGroup struct {
+	Canaries  int   `json:"canaries"`
+	Parts     int   `json:"parts"`
+	Sequences int64 `json:"sequences"`
+}
+
+// groups are all canaries in one group, where there are no several.
+func (p *SummaryParams) groups(canaries int) []RankedGroup {
+	if len(p.Groups) > 0 {
+		return p.Groups
+	}
+	return []RankedGroup{{canaries, p.Parts, p.Sequences}}
 }
 
 // Summary adds up what the parts have counted, and ranks all canaries of one checkpoint.
@@ -37,13 +57,13 @@ func runSummary(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	tallies, err := sumTallies(ctx, t, p.Parts, len(placed))
+	tallies, sequences, err := sumTallies(ctx, t, &p, len(placed))
 	if err != nil {
 		return err
 	}
 	outcomes, highest := make([]Outcome, len(tallies)), 0.0
 	for i := range tallies {
-		outcomes[i] = tallies[i].Outcome(p.Sequences)
+		outcomes[i] = tallies[i].Outcome(sequences[i])
 		if placed[i].Insertions > 0 {
 			highest = max(highest, *outcomes[i].Exposure)
 		}
@@ -56,15 +76,27 @@ func runSummary(ctx context.Context, t *tasks.Task) error {
 	return audits.PutSummary(ctx, t, verdict, outcomes, Metrics{found.Memorized, highest})
 }
 
-// sumTallies adds up the counts of all parts, by canary.
-func sumTallies(ctx context.Context, t *tasks.Task, parts, canaries int) ([]Tally, error) {
-	all, err := audits.ReadParts[Tally](ctx, t, parts, TalliesBlob, parts*canaries)
-	if err != nil {
-		return nil, err
+// sumTallies adds up the counts of all parts, by canary, and says among how many sequences
+// each was ranked. The parts of a group enumerate its sequences in turn.
+func sumTallies(ctx context.Context, t *tasks.Task, p *SummaryParams, canaries int) (sums []Tally, sequences []int64, err error) {
+	first := 0
+	for _, g := range p.groups(canaries) {
+		counted := make([]Tally, g.Canaries)
+		for part := range g.Parts {
+			tallies, err := audits.ReadPart[Tally](ctx, t, first+part, TalliesBlob, g.Canaries)
+			if err != nil {
+				return nil, nil, err
+			}
+			for i, tally := range tallies {
+				counted[i].LogPerplexity = tally.LogPerplexity
+				counted[i].AtMost += tally.AtMost
+			}
+		}
+		first += g.Parts
+		sums, sequences = append(sums, counted...), append(sequences, slices.Repeat([]int64{g.Sequences}, g.Canaries)...)
 	}
-	sums := all[:canaries]
-	for i, tally := range all[canaries:] {
-		sums[i%canaries].AtMost += tally.AtMost
+	if first != p.Parts || len(sums) != canaries {
+		return nil, nil, tasks.Permanent(fmt.Errorf("groups of %d parts and %d canaries; expected %d and %d", first, len(sums), p.Parts, canaries))
 	}
-	return sums, nil
+	return sums, sequences, nil
 }

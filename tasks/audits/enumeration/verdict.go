@@ -55,9 +55,7 @@ func (v *Verdict) Note(*audits.Cell) string {
 // Row implements audits.Verdict.
 func (v *Verdict) Row() any {
 	r := row{Memorized: new(int64(v.Memorized)), Of: new(int64(v.Of)), Sequences: &v.Sequences}
-	if v.Lowest != nil {
-		r.LowestUserProbability, r.LowestExampleProbability = &v.Lowest.UserProbability, &v.Lowest.ExampleProbability
-	}
+	r.LowestUserProbability, r.LowestExampleProbability, r.LowestInsertedTimes = v.Lowest.Columns()
 	return r
 }
 
@@ -67,6 +65,7 @@ type row struct {
 	Sequences                *int64   `parquet:"enumeration_sequences"`
 	LowestUserProbability    *float64 `parquet:"enumeration_lowest_user_probability"`
 	LowestExampleProbability *float64 `parquet:"enumeration_lowest_example_probability"`
+	LowestInsertedTimes      *int64   `parquet:"enumeration_lowest_inserted_times"`
 }
 
 // MostExposure implements exposure.Bounded.

@@ -31,7 +31,8 @@ type Block struct {
 	// Canaries of the audit, m in the paper, each in a user of its own. Always given.
 	Canaries int `json:"canaries" range:"[1,1000000]" unit:"users (sgd: records)" source:"Steinke et al. 2023"`
 	// Words of each canary, at most data.sequence; at the byte level symbols of
-	// canaries.alphabet or, without a canaries block, any bytes.
+	// canaries.alphabet (of several formats, of the first) or, without a canaries block,
+	// any bytes.
 	Words int `json:"words" default:"5" range:"[2,1000]" unit:"words (byte level: bytes)" also:"length"`
 	// Guesses that are made; on the other canaries the auditor abstains.
 	Guesses Guesses `json:"guesses"`
@@ -148,11 +149,14 @@ func (f *Fields) Warnings(s *audits.Setting, d *audits.Data) []string {
 }
 
 // space is what the canaries are drawn from: at the byte level the alphabet of the other
-// canaries, where there are any.
+// canaries, of the first format, where there are any.
 func (o *Block) space(s *audits.Setting) canaries.Space {
 	space := canaries.Space{Words: o.Words}
-	if s.Canaries != nil {
-		space.Alphabet = s.Canaries.Alphabet
+	if s.Canaries == nil {
+		return space
+	}
+	if first := s.Canaries.Groups[0]; first.Alphabet != "" {
+		space.Alphabet, space.Symbols = first.Alphabet, first.Symbols
 	}
 	return space
 }

@@ -21,8 +21,9 @@ type Block struct {
 	// References are the random sequences that each canary is ranked against.
 	References int `json:"references" default:"2000000" range:"[1,1000000000]" unit:"sequences" also:"num_references samples" source:"Thakkar et al. 2020, section 4.1"`
 	// Prefix is the number of the canary's words that are given; with
-	// canaries.format by default what stands before its first #.
-	Prefix int `json:"prefix" default:"1" range:"[1,999]" unit:"words (byte level: bytes)" source:"Thakkar et al. 2020, section 4.1"`
+	// canaries.format by default what stands before its first #. 0: that of each format,
+	// as by default where there are several.
+	Prefix int `json:"prefix" default:"1" range:"[0,999]" unit:"words (byte level: bytes)" source:"Thakkar et al. 2020, section 4.1"`
 	// Exact computes large ranks exactly too, where an estimate with its
 	// standard error would do. The verdict "memorized" is always exact.
 	Exact bool `json:"exact" default:"false"`
@@ -35,9 +36,7 @@ func (f *Fields) Asked() bool { return f.RandomSampling != nil }
 
 // Complete implements audits.Completer.
 func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
-	if s.Canaries != nil && !given(path+".prefix") {
-		f.RandomSampling.Prefix = s.Canaries.DefaultPrefix()
-	}
+	audits.CompletePrefix(s, given(path+".prefix"), &f.RandomSampling.Prefix)
 }
 
 // Check implements audits.Fields.
@@ -63,10 +62,10 @@ const CanariesATask = 2
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	s, model := b.Setting(), b.Model(round)
 	inputs := []tasks.Input{{Name: audits.PlacementsInput, Key: b.Placements()}}
-	for i, span := range audits.Split(s.Canaries.Drawn, CanariesATask) {
-		part := b.Node(Kind, fmt.Sprintf("random sampling from canary %d after %d", span.First, round), Params{
-			Seed: s.Seed, References: f.RandomSampling.References, Space: s.Canaries.Space, Prefix: f.RandomSampling.Prefix,
-			Exact: f.RandomSampling.Exact, First: span.First, Count: span.Count,
+	for i, g := range s.Canaries.Split(CanariesATask) {
+		part := b.Node(Kind, fmt.Sprintf("random sampling from canary %d after %d", g.First, round), Params{
+			Seed: s.Seed, References: f.RandomSampling.References, Space: g.Space, Prefix: g.Prefix(f.RandomSampling.Prefix),
+			Exact: f.RandomSampling.Exact, First: g.First, Count: g.Count,
 		}, tasks.Input{Name: audits.ModelInput, Key: model}, tasks.Input{Name: audits.CanariesInput, Key: b.Canaries()})
 		inputs = append(inputs, tasks.Input{Name: tasks.PartInput(i), Key: part})
 	}
@@ -76,8 +75,11 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 
 // States implements audits.Fields.
 func (f *Fields) States(s *audits.Setting) float64 {
-	b := f.RandomSampling
-	return float64(s.Canaries.Drawn) * ExpectedStates(b.References, s.Canaries.Words-b.Prefix, b.Exact)
+	b, states := f.RandomSampling, 0.0
+	for _, g := range s.Canaries.Groups {
+		states += float64(g.Count) * ExpectedStates(b.References, g.Words-g.Prefix(b.Prefix), b.Exact)
+	}
+	return states
 }
 
 // Limits of audit.fail_if.

@@ -2,6 +2,7 @@ package randomsampling
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"iter"
 	"math/rand/v2"
@@ -48,14 +49,35 @@ func drawReferences(seed uint64, count int, choices, excluded [][]int32) *Refere
 
 // DrawReferences draws the references of an audit in their order, each word
 // uniform over what may stand there after the prefix, those of canaries left
-// out. ordinary is the number of ordinary words. A sequence is valid until the
-// next; nothing but the canaries is kept in memory.
-func (p *Params) DrawReferences(ordinary int, list []datasets.Placement) (iter.Seq[[]int32], error) {
-	choices, err := audits.SuffixChoices(p.Space, p.Prefix, ordinary)
+// out. The task has the input audits.CanariesInput; ordinary is the number of ordinary
+// words. A sequence is valid until the next; nothing but the canaries is kept in memory.
+func (p *Params) DrawReferences(ctx context.Context, t *tasks.Task, ordinary int, list []datasets.Placement) (iter.Seq[[]int32], error) {
+	choices, err := audits.SuffixChoices(ctx, t, p.Space, p.Prefix, ordinary)
 	if err != nil {
 		return nil, err
 	}
-	return eachReference(p.Seed, p.References, choices, suffixes(list, p.Prefix)), nil
+	return eachReference(p.Seed, p.References, choices, suffixes(list, p.Prefix, choices)), nil
+}
+
+// suffixes are those of the canaries that could be drawn as references: what follows the
+// prefix, if the choices have it.
+func suffixes(all []datasets.Placement, prefix int, choices [][]int32) [][]int32 {
+	var out [][]int32
+	for _, c := range all {
+		if len(c.Tokens) == prefix+len(choices) && among(c.Tokens[prefix:], choices) {
+			out = append(out, c.Tokens[prefix:])
+		}
+	}
+	return out
+}
+
+func among(tokens []int32, choices [][]int32) bool {
+	for i, token := range tokens {
+		if _, found := slices.BinarySearch(choices[i], token); !found {
+			return false
+		}
+	}
+	return true
 }
 
 // eachReference draws count sequences, each word uniform over the choices for its
@@ -141,15 +163,16 @@ func (r *References) nested() []*References {
 }
 
 // readReferences draws the set and its pilots once for all audits of a worker.
-func readReferences(t *tasks.Task, p *Params, ordinary int, excluded [][]int32) ([]*References, error) {
-	choices, err := audits.SuffixChoices(p.Space, p.Prefix, ordinary)
+func readReferences(ctx context.Context, t *tasks.Task, p *Params, ordinary int, list []datasets.Placement) ([]*References, error) {
+	choices, err := audits.SuffixChoices(ctx, t, p.Space, p.Prefix, ordinary)
 	if err != nil {
-		return nil, tasks.Permanent(err)
+		return nil, err
 	}
+	excluded := suffixes(list, p.Prefix, choices)
 	if room := p.Sequences(ordinary, p.Prefix); float64(p.References+len(excluded)) > room {
 		return nil, tasks.Permanent(fmt.Errorf("%d references and %d canaries, which differ in what follows the prefix; expected at most the %.0f sequences that may follow it: use fewer references, a shorter prefix or longer canaries", p.References, len(excluded), room))
 	}
-	return tasks.Memoize(t, referencesKey(p, ordinary, excluded), "references", func() ([]*References, int64, error) {
+	return tasks.Memoize(t, referencesKey(p, ordinary, choices, excluded), "references", func() ([]*References, int64, error) {
 		sets := drawReferences(p.Seed, p.References, choices, excluded).nested()
 		size := int64(0)
 		for _, set := range sets {
@@ -159,14 +182,19 @@ func readReferences(t *tasks.Task, p *Params, ordinary int, excluded [][]int32) 
 	})
 }
 
-func referencesKey(p *Params, ordinary int, excluded [][]int32) storage.Key {
+// referencesKey is of all that a set depends on.
+func referencesKey(p *Params, ordinary int, choices, excluded [][]int32) storage.Key {
 	h := tasks.NewHasher("references")
 	h.Uint(p.Seed)
 	h.Uint(uint64(p.References))
-	h.Uint(uint64(p.Words - p.Prefix))
 	h.Uint(uint64(ordinary))
-	h.String(string(p.Alphabet))
-	h.String(p.Format)
+	for _, among := range choices {
+		if len(among) == ordinary {
+			h.String("every ordinary token")
+			continue
+		}
+		h.String(fmt.Sprint(among))
+	}
 	for _, suffix := range excluded {
 		h.String(fmt.Sprint(suffix))
 	}

@@ -95,14 +95,6 @@ func ExpectedStates(references, length int, exact bool) float64 {
 	return middleShare*all*float64(pilot)/float64(references) + prunedShare*prunedCanaries*all
 }
 
-func suffixes(all []datasets.Placement, prefix int) [][]int32 {
-	var out [][]int32
-	for _, c := range all {
-		out = append(out, c.Tokens[prefix:])
-	}
-	return out
-}
-
 // Sampling ranks canaries under one model. It is for one goroutine.
 type Sampling struct {
 	canaries []datasets.Placement
@@ -124,7 +116,7 @@ func Open(ctx context.Context, t *tasks.Task, p *Params) (*Sampling, error) {
 		return nil, err
 	}
 	ordinary := tables.Scorer().Model().Config().Vocabulary - datasets.FirstWord
-	sets, err := readReferences(t, p, ordinary, suffixes(placed, p.Prefix))
+	sets, err := readReferences(ctx, t, p, ordinary, placed)
 	if err != nil {
 		return nil, err
 	}

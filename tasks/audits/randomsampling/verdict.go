@@ -44,9 +44,7 @@ func (v *Verdict) Texts() []string {
 // Row implements audits.Verdict.
 func (v *Verdict) Row() any {
 	r := row{Memorized: new(int64(v.Memorized)), Of: new(int64(v.Of)), References: new(int64(v.References))}
-	if v.Lowest != nil {
-		r.LowestUserProbability, r.LowestExampleProbability = &v.Lowest.UserProbability, &v.Lowest.ExampleProbability
-	}
+	r.LowestUserProbability, r.LowestExampleProbability, r.LowestInsertedTimes = v.Lowest.Columns()
 	return r
 }
 
@@ -56,6 +54,7 @@ type row struct {
 	References               *int64   `parquet:"references"`
 	LowestUserProbability    *float64 `parquet:"random_sampling_lowest_user_probability"`
 	LowestExampleProbability *float64 `parquet:"random_sampling_lowest_example_probability"`
+	LowestInsertedTimes      *int64   `parquet:"random_sampling_lowest_inserted_times"`
 }
 
 // MostExposure implements exposure.Bounded.

@@ -3,12 +3,10 @@ package search
 import (
 	"fmt"
 	"math"
-	"strings"
 
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
-	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
 )
 
@@ -22,8 +20,9 @@ type Fields struct {
 // Block of the audit's fields.
 type Block struct {
 	// Prefix is the number of the canary's words that are given; with
-	// canaries.format by default what stands before its first #.
-	Prefix int `json:"prefix" default:"1" range:"[1,999]" unit:"words (byte level: bytes)" source:"Carlini et al. 2019, section 8"`
+	// canaries.format by default what stands before its first #. 0: that of each format,
+	// as by default where there are several.
+	Prefix int `json:"prefix" default:"1" range:"[0,999]" unit:"words (byte level: bytes)" source:"Carlini et al. 2019, section 8"`
 	// Batch is how many nodes of the tree are expanded at once. One at a time expands the
 	// fewest; many take less time for each.
 	Batch int `json:"batch" default:"64" range:"[1,100000]" unit:"nodes" source:"Carlini et al. 2019, section 8.1"`
@@ -47,9 +46,7 @@ func (f *Fields) Asked() bool { return f.Search != nil }
 
 // Complete implements audits.Completer.
 func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
-	if s.Canaries != nil && !given(path+".prefix") {
-		f.Search.Prefix = s.Canaries.DefaultPrefix()
-	}
+	audits.CompletePrefix(s, given(path+".prefix"), &f.Search.Prefix)
 }
 
 // Check implements audits.Fields.
@@ -67,28 +64,29 @@ const expansionsATask = 100_000
 // Compile implements audits.Fields.
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	inputs := []tasks.Input{{Name: audits.PlacementsInput, Key: b.Placements()}, {Name: datasets.PartsInput, Key: b.Parts()}}
-	searches := f.searches(b.Setting().Canaries)
-	for i, span := range searches {
-		inputs = append(inputs, tasks.Input{Name: tasks.PartInput(i), Key: f.compileSearch(b, round, span)})
+	for _, g := range b.Setting().Canaries.Groups {
+		for _, span := range f.searches(g) {
+			inputs = append(inputs, tasks.Input{Name: tasks.PartInput(len(inputs) - 2), Key: f.compileSearch(b, round, g, span)})
+		}
 	}
-	return b.Node(Summary, fmt.Sprintf("search after %d", round), SummaryParams{Parts: len(searches)}, inputs...)
+	return b.Node(Summary, fmt.Sprintf("search after %d", round), SummaryParams{Parts: len(inputs) - 2}, inputs...)
 }
 
-// searches are the canaries of each search: all of them where the format fixes the prefix.
-func (f *Fields) searches(c *audits.Canaries) []audits.Span {
-	if sharePrefix(c.Space, f.Search.Prefix) {
-		return []audits.Span{{First: 0, Count: c.Drawn}}
+// searches are the canaries of each search of a group: all of them where the format fixes
+// the prefix.
+func (f *Fields) searches(g audits.Group) []audits.Span {
+	if g.FixesPrefix(g.Prefix(f.Search.Prefix)) {
+		return []audits.Span{g.Span}
 	}
-	return audits.Split(c.Drawn, 1)
-}
-
-// sharePrefix reports whether all sequences of a space have the same prefix.
-func sharePrefix(s canaries.Space, prefix int) bool {
-	return len(s.Format) > prefix && strings.IndexByte(s.Format[:prefix], canaries.Blank) < 0
+	spans := audits.Split(g.Count, 1)
+	for i := range spans {
+		spans[i].First += g.First
+	}
+	return spans
 }
 
 // compileSearch adds the tasks of one search, and returns the last.
-func (f *Fields) compileSearch(b audits.Builder, round int, span audits.Span) storage.Key {
+func (f *Fields) compileSearch(b audits.Builder, round int, g audits.Group, span audits.Span) storage.Key {
 	var part storage.Key
 	spans := audits.Split(f.Search.Expansions, expansionsATask)
 	for i, expansions := range spans {
@@ -97,7 +95,7 @@ func (f *Fields) compileSearch(b audits.Builder, round int, span audits.Span) st
 			inputs = append(inputs, tasks.Input{Name: tasks.PreviousInput, Key: part})
 		}
 		part = b.Node(Kind, fmt.Sprintf("search for canary %d after %d, part %d", span.First, round, i), Params{
-			Space: b.Setting().Canaries.Space, Prefix: f.Search.Prefix, First: span.First, Count: span.Count,
+			Space: g.Space, Prefix: g.Prefix(f.Search.Prefix), First: span.First, Count: span.Count, GroupFirst: g.First,
 			Settings: f.Search.settings(), Part: i, Expansions: expansions.First + expansions.Count, Last: i+1 == len(spans),
 		}, inputs...)
 	}
@@ -111,8 +109,12 @@ func (b *Block) settings() Settings {
 // States implements audits.Fields. It is an upper bound, which a search for what the model
 // has not memorized may reach.
 func (f *Fields) States(s *audits.Setting) float64 {
-	each := math.Min(float64(f.Search.Expansions), s.Canaries.Sequences(s.Ordinary, f.Search.Prefix))
-	return each * float64(len(f.searches(s.Canaries)))
+	states := 0.0
+	for _, g := range s.Canaries.Groups {
+		each := math.Min(float64(f.Search.Expansions), g.Sequences(s.Ordinary, g.Prefix(f.Search.Prefix)))
+		states += each * float64(len(f.searches(g)))
+	}
+	return states
 }
 
 // Limits of audit.fail_if.

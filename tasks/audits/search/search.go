@@ -141,18 +141,18 @@ func (p *Params) read(ctx context.Context, t *tasks.Task) (*prefixtree.Tree, []d
 	if err != nil {
 		return nil, nil, err
 	}
-	tree, err := p.tree(scorer, list)
+	choices, err := audits.SuffixChoices(ctx, t, p.Space, p.Prefix, scorer.Model().Config().Vocabulary-datasets.FirstWord)
+	if err != nil {
+		return nil, nil, err
+	}
+	tree, err := p.tree(scorer, choices, list)
 	if err != nil {
 		return nil, nil, tasks.Permanent(err)
 	}
 	return tree, list, nil
 }
 
-func (p *Params) tree(scorer *models.Scorer, list []datasets.Placement) (*prefixtree.Tree, error) {
-	choices, err := audits.SuffixChoices(p.Space, p.Prefix, scorer.Model().Config().Vocabulary-datasets.FirstWord)
-	if err != nil {
-		return nil, err
-	}
+func (p *Params) tree(scorer *models.Scorer, choices [][]int32, list []datasets.Placement) (*prefixtree.Tree, error) {
 	if p.GroupFirst < 0 || p.GroupFirst > p.First || p.Count < 1 || p.First+p.Count > len(list) {
 		return nil, fmt.Errorf("canaries %d to %d of a group from %d on, out of %d", p.First, p.First+p.Count-1, p.GroupFirst, len(list))
 	}

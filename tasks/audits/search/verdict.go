@@ -92,9 +92,7 @@ func (v *Verdict) Row() any {
 		Extracted: new(int64(v.Extracted)), Of: new(int64(v.Of)), Searches: new(int64(v.Searches)), Expanded: new(int64(v.Expanded)),
 		CutByExpansions: new(int64(v.CutByExpansions)), CutByMemory: new(int64(v.CutByMemory)),
 	}
-	if v.Lowest != nil {
-		r.LowestUserProbability, r.LowestExampleProbability = &v.Lowest.UserProbability, &v.Lowest.ExampleProbability
-	}
+	r.LowestUserProbability, r.LowestExampleProbability, r.LowestInsertedTimes = v.Lowest.Columns()
 	return r
 }
 
@@ -103,6 +101,7 @@ type row struct {
 	Of                       *int64   `parquet:"search_of"`
 	LowestUserProbability    *float64 `parquet:"search_lowest_user_probability"`
 	LowestExampleProbability *float64 `parquet:"search_lowest_example_probability"`
+	LowestInsertedTimes      *int64   `parquet:"search_lowest_inserted_times"`
 	Searches                 *int64   `parquet:"search_searches"`
 	Expanded                 *int64   `parquet:"search_expanded"`
 	CutByExpansions          *int64   `parquet:"search_cut_by_expansions"`

@@ -1,0 +1,237 @@
+package canaries
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/taskstest"
+)
+
+// times are configurations with chosen numbers of insertions.
+func times(numbers ...int) []Configuration {
+	var all []Configuration
+	for _, n := range numbers {
+		all = append(all, Configuration{Times: n})
+	}
+	return all
+}
+
+func TestCanariesOfOneFormatAreContiguousAndThoseOfTheFirstDoNotDependOnOthers(t *testing.T) {
+	t.Parallel()
+	pin, hex := Space{Words: 9, Alphabet: Digits, Format: "pin #####"}, Space{Words: 6, Alphabet: Listed, Symbols: "0123456789abcdef"}
+	p := DrawParams{Seed: 3, Configurations: times(1, 2), PerConfiguration: 2, Space: pin, HeldBack: 1}
+	v := &datasets.Vocabulary{Words: byteVocabulary()}
+	alone := drawn(t, &p, v)
+	p.More = []Space{hex}
+	both := drawn(t, &p, v)
+	for i, c := range both {
+		space, n := p.Spaces()[i/5], i%5
+		if c.Number != i || c.HeldBack != (n == 4) || len(c.Tokens) != space.Words || c.Format != space.String() {
+			t.Errorf("canary %d: %+v", i, c)
+		}
+		if want := []int{1, 1, 2, 2, 0}[n]; c.InsertedTimes != want {
+			t.Errorf("canary %d is inserted %d times, want %d", i, c.InsertedTimes, want)
+		}
+		if i < 5 && !slices.Equal(c.Tokens, alone[i].Tokens) {
+			t.Errorf("canary %d is another beside a second format", i)
+		}
+		if i >= 5 && strings.Trim(strings.Join(c.Words, ""), "0123456789abcdef") != "" {
+			t.Errorf("canary %q has other symbols than those listed", c.Words)
+		}
+	}
+}
+
+func TestFormatsThatOverlapShareNoCanary(t *testing.T) {
+	t.Parallel()
+	p := DrawParams{
+		Configurations: times(1), PerConfiguration: 40, Space: Space{Words: 2, Alphabet: Digits},
+		More: []Space{{Words: 2, Alphabet: Listed, Symbols: "0123456789"}},
+	}
+	seen := map[string]bool{}
+	for _, c := range drawn(t, &p, &datasets.Vocabulary{Words: byteVocabulary()}) {
+		seen[fmt.Sprint(c.Tokens)] = true
+	}
+	if len(seen) != 80 {
+		t.Errorf("%d different canaries of 80", len(seen))
+	}
+}
+
+func TestAFormatOfWordsFixesThemAndDrawsTheOthers(t *testing.T) {
+	t.Parallel()
+	g := taskstest.NewGraph(t)
+	for _, symbols := range []string{"", "w7 w3 w12 w5"} {
+		space := Space{Words: 5, Format: "w1 w2 # w9 #", Symbols: symbols}
+		node, err := draw(t, g, 60, DrawParams{Seed: 2, Configurations: grid[:1], PerConfiguration: 5, Space: space, HeldBack: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		choices, err := ReadChoices(t.Context(), g.Task(taskstest.In(CanariesInput, node)), CanariesInput, space, 60)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range canariesOf(t, node) {
+			if c.Words[0] != "w1" || c.Words[1] != "w2" || c.Words[3] != "w9" {
+				t.Errorf("canary %q does not follow the format", c.Words)
+			}
+			if symbols != "" && !slices.Contains(strings.Fields(symbols), c.Words[2]) {
+				t.Errorf("canary %q has a word that is not listed", c.Words)
+			}
+			for i, token := range c.Tokens {
+				if !slices.Contains(choices[i], token) {
+					t.Errorf("token %d of %v is not among the choices", token, c.Tokens)
+				}
+			}
+		}
+		if n := float64(len(choices[2]) * len(choices[4])); n != space.Sequences(60, 0) {
+			t.Errorf("%v sequences by the choices, %v by the space", n, space.Sequences(60, 0))
+		}
+	}
+}
+
+func TestWordsThatTheVocabularyLacksAreNamed(t *testing.T) {
+	t.Parallel()
+	_, err := draw(t, taskstest.NewGraph(t), 60, DrawParams{
+		Configurations: grid[:1], PerConfiguration: 2, Space: Space{Words: 4, Format: "w1 lasagne # tofu"},
+	})
+	if !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "have words that the vocabulary of 60 lacks: lasagne, tofu; use other words") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestListedSymbolsAreChecked(t *testing.T) {
+	t.Parallel()
+	for want, space := range map[string]Space{
+		"alphabet listed without symbols":                   {Words: 5, Alphabet: Listed},
+		`symbols "ab" beside the alphabet digits`:           {Words: 5, Alphabet: Digits, Symbols: "ab"},
+		`one symbol, "a"; expected at least two`:            {Words: 5, Alphabet: Listed, Symbols: "a"},
+		`symbol "a" is listed twice`:                        {Words: 5, Alphabet: Listed, Symbols: "aba"},
+		`have the byte 0x`:                                  {Words: 5, Alphabet: Listed, Symbols: "aé"},
+		"canaries \"5 words over digits\" are asked for tw": {Words: 5, Alphabet: Digits},
+	} {
+		p := DrawParams{Configurations: grid[:1], PerConfiguration: 1, Space: space, More: []Space{{Words: 5, Alphabet: Digits}}}
+		if _, err := drawBytes(t, p); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: got %v, want %q", space, err, want)
+		}
+	}
+}
+
+func TestDamagedSpacesAreNotRead(t *testing.T) {
+	t.Parallel()
+	g, space := taskstest.NewGraph(t), Space{Words: 2, Format: "w1 #"}
+	for name, blob := range map[string][]Resolved{
+		"another space":     {{Space: Space{Words: 2, Format: "w2 #"}, Fixed: []int32{5, AnySymbol}}},
+		"too short":         {{Space: space, Fixed: []int32{5}}},
+		"a token too large": {{Space: space, Fixed: []int32{5, AnySymbol}, Random: []int32{5, 99}}},
+		"a special token":   {{Space: space, Fixed: []int32{1, AnySymbol}}},
+	} {
+		data, err := json.Marshal(blob)
+		if err != nil {
+			t.Fatal(err)
+		}
+		task := g.Task(taskstest.In(CanariesInput, g.Put(name, map[string][]byte{SpacesBlob: data})))
+		if _, err := ReadChoices(t.Context(), task, CanariesInput, space, 60); err == nil || !strings.Contains(err.Error(), storage.ErrCorrupt.Error()) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+func TestAChosenNumberOfInsertionsIsExact(t *testing.T) {
+	t.Parallel()
+	p := DrawParams{Seed: 5, Configurations: times(1, 3, 200), PerConfiguration: 3, Space: Space{Words: 5}, HeldBack: 2}
+	in := insert(t, taskstest.NewGraph(t), p)
+	for i, c := range in.list {
+		users := map[int]bool{}
+		for _, r := range in.overlay {
+			if r.Canary == i {
+				users[r.User] = true
+			}
+		}
+		if c.Insertions != c.InsertedTimes || c.Users != len(users) || c.Holders != len(users) {
+			t.Errorf("canary %d has %d copies at %d users, recorded as %d; want %d copies at %d", i, c.Insertions, c.Holders, c.Users, c.InsertedTimes, len(users))
+		}
+	}
+	if in.metrics.ReplacedExamples != 3*(1+3+200) || in.metrics.Collisions != 0 || in.metrics.NeverInserted != 0 {
+		t.Errorf("metrics %+v", in.metrics)
+	}
+}
+
+// 300 canaries go into 40 of the examples each. Pearson's statistic over 20 equal bins of
+// the examples has at most 19 degrees of freedom, since places are drawn without
+// replacement, and exceeds 56 with probability below 2e-5.
+func TestChosenPlacesAreUniform(t *testing.T) {
+	t.Parallel()
+	const bins, canaries, each = 20, 300, 40
+	index := &datasets.Index{}
+	for u := range 1000 {
+		index.Extents = append(index.Extents, datasets.Extent{Examples: 1 + u%39})
+	}
+	list := make([]datasets.Placement, canaries)
+	for i := range list {
+		list[i].Canary = datasets.Canary{Number: i, InsertedTimes: each}
+	}
+	chosen, err := choosePlaces(7, list, index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, total := make([]int, len(index.Extents)), 0
+	for u, x := range index.Extents {
+		first[u], total = total, total+x.Examples
+	}
+	var counts [bins]float64
+	for _, r := range chosen {
+		if r.Example >= index.Extents[r.User].Examples {
+			t.Fatalf("user %d has no example %d", r.User, r.Example)
+		}
+		counts[(first[r.User]+r.Example)*bins/total]++
+	}
+	statistic, expected := 0.0, float64(canaries*each)/bins
+	for _, n := range counts {
+		statistic += math.Pow(n-expected, 2) / expected
+	}
+	if statistic > 56 {
+		t.Errorf("chi-squared %.1f of %v", statistic, counts)
+	}
+}
+
+func TestMoreInsertionsThanExamplesAreRefused(t *testing.T) {
+	t.Parallel()
+	index := &datasets.Index{Extents: []datasets.Extent{{Examples: 3}, {Examples: 2}}}
+	list := []datasets.Placement{{Canary: datasets.Canary{InsertedTimes: 5}}, {Canary: datasets.Canary{Number: 1, InsertedTimes: 1}}}
+	if _, err := choosePlaces(1, list, index); err == nil || !strings.Contains(err.Error(), "inserted 6 times in all, and the balanced users have 5 examples") {
+		t.Errorf("got %v", err)
+	}
+	chosen, err := choosePlaces(1, list[:1], index)
+	if chosen.Sort(); err != nil || len(chosen) != 5 || chosen[4] != (datasets.Replacement{User: 1, Example: 1}) {
+		t.Errorf("five copies in five examples stand at %v (%v)", chosen, err)
+	}
+}
+
+func TestChosenNumbersCompareByThemselves(t *testing.T) {
+	t.Parallel()
+	if !slices.IsSortedFunc(times(1, 2, 4, 10_000), Configuration.Compare) || times(2)[0].Compare(times(2)[0]) != 0 {
+		t.Error("numbers of insertion are not in their order")
+	}
+}
+
+func TestConfigurationsAreOneOrTheOther(t *testing.T) {
+	t.Parallel()
+	both := Configuration{UserProbability: "1/5", ExampleProbability: "1", Times: 2}
+	for want, list := range map[string][]Configuration{
+		`inserted 2 times and by the probabilities "1/5", "1"`: {both},
+		"configurations (2 times) and (1/50, 1/100) together":  {times(2)[0], grid[0]},
+		"configuration (2 times) is given twice":               times(2, 2),
+		"is inserted -1 times":                                 times(-1),
+	} {
+		_, err := draw(t, taskstest.NewGraph(t), 100, DrawParams{Configurations: list, PerConfiguration: 1, Space: Space{Words: 5}})
+		if !tasks.IsPermanent(err) || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package canaries
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/datasets"
+)
+
+// Resolved is a space in the tokens of a vocabulary.
+type Resolved struct {
+	Space Space `json:"space"`
+	// Fixed has the token of each position, AnySymbol where it is random.
+	Fixed []int32 `json:"fixed"`
+	// Random are the tokens of a random position, ascending; none for all ordinary ones.
+	Random []int32 `json:"random,omitempty"`
+}
+
+// AnySymbol stands for a random symbol among tokens.
+const AnySymbol int32 = -1
+
+// SpacesBlob of a node of Draw is a JSON array of Resolved: the spaces that name words.
+// There is no such blob where none does.
+const SpacesBlob = "spaces"
+
+// Resolve looks up the words that a space names. The error names those that the
+// vocabulary lacks.
+func (s Space) Resolve(v *datasets.Vocabulary) (Resolved, error) {
+	tokens := make(map[string]int32, v.Size())
+	for i, word := range v.Words[datasets.FirstWord:] {
+		tokens[word] = int32(datasets.FirstWord + i)
+	}
+	if missing := slices.DeleteFunc(s.Named(), func(word string) bool { return tokens[word] > 0 }); len(missing) > 0 {
+		return Resolved{}, fmt.Errorf("canaries %q have words that the vocabulary of %d lacks: %s; use other words, or a larger vocabulary", s, v.Ordinary(), strings.Join(missing, ", "))
+	}
+	r := Resolved{Space: s}
+	for _, place := range s.places() {
+		token := AnySymbol
+		if place != blank {
+			token = tokens[place]
+		}
+		r.Fixed = append(r.Fixed, token)
+	}
+	for _, word := range s.symbols() {
+		r.Random = append(r.Random, tokens[word])
+	}
+	slices.Sort(r.Random)
+	return r, nil
+}
+
+// Choices lists, for each position of a sequence, the tokens that may stand there,
+// ascending, out of so many ordinary ones.
+func (r *Resolved) Choices(ordinary int) [][]int32 {
+	random := r.Random
+	if random == nil {
+		for w := range ordinary {
+			random = append(random, int32(datasets.FirstWord+w))
+		}
+	}
+	choices := make([][]int32, len(r.Fixed))
+	for i, token := range r.Fixed {
+		choices[i] = random
+		if token != AnySymbol {
+			choices[i] = []int32{token}
+		}
+	}
+	return choices
+}
+
+// choicesIn lists the choices of any space, by its vocabulary.
+func (s Space) choicesIn(v *datasets.Vocabulary) ([][]int32, error) {
+	if !s.NamesWords() {
+		return s.Choices(v.Ordinary()), nil
+	}
+	r, err := s.Resolve(v)
+	if err != nil {
+		return nil, err
+	}
+	return r.Choices(v.Ordinary()), nil
+}
+
+// ReadChoices lists, for each position of a canary, the tokens that may stand there,
+// ascending, out of so many ordinary ones. The words that a space names are looked up in
+// the blob SpacesBlob of the input, a node of Draw.
+func ReadChoices(ctx context.Context, t *tasks.Task, input string, s Space, ordinary int) ([][]int32, error) {
+	if err := s.Check(ordinary); err != nil {
+		return nil, tasks.Permanent(err)
+	}
+	if !s.NamesWords() {
+		return s.Choices(ordinary), nil
+	}
+	data, err := t.Blob(ctx, input, SpacesBlob)
+	if err != nil {
+		return nil, err
+	}
+	var all []Resolved
+	if err := json.Unmarshal(data, &all); err != nil {
+		return nil, fmt.Errorf("spaces of canaries: %w: %w", err, storage.ErrCorrupt)
+	}
+	for _, r := range all {
+		if r.Space == s && r.fits(ordinary) {
+			return r.Choices(ordinary), nil
+		}
+	}
+	return nil, fmt.Errorf("spaces of canaries: none of %d is that of %q: %w", len(all), s, storage.ErrCorrupt)
+}
+
+// fits reports whether all is as Resolve makes it, for so many ordinary tokens.
+func (r *Resolved) fits(ordinary int) bool {
+	odd := func(token int32) bool {
+		return token < datasets.FirstWord || token >= int32(datasets.FirstWord+ordinary)
+	}
+	return len(r.Fixed) == r.Space.Words && slices.IsSorted(r.Random) && !slices.ContainsFunc(r.Random, odd) &&
+		!slices.ContainsFunc(r.Fixed, func(token int32) bool { return token != AnySymbol && odd(token) })
+}

@@ -1,0 +1,282 @@
+package experiment
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"coalmine/internal/fractions"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/canaries"
+	"coalmine/tasks/datasets"
+)
+
+// Forms are the formats, or the one form there is.
+func (c *Canaries) Forms() []Form {
+	if len(c.Formats) > 0 {
+		return c.Formats
+	}
+	return []Form{c.Form}
+}
+
+// Spaces are what canaries and references are drawn from, one for each form.
+func (c *Canaries) Spaces(level datasets.Level) []canaries.Space {
+	var spaces []canaries.Space
+	for _, f := range c.Forms() {
+		spaces = append(spaces, f.space(level))
+	}
+	return spaces
+}
+
+// space is that of a form. At the word level its words are those that the tokenizer makes
+// of the format.
+func (f *Form) space(level datasets.Level) canaries.Space {
+	if level == datasets.ByteLevel {
+		s := canaries.Space{Words: f.Words, Alphabet: f.Alphabet, Format: f.Format, Symbols: strings.Join(f.Symbols, "")}
+		if f.Format != "" {
+			s.Words = len(f.Format)
+		}
+		return s
+	}
+	words := datasets.Tokenize(f.Format)
+	s := canaries.Space{Words: f.Words, Format: strings.Join(words, " "), Symbols: strings.Join(f.Symbols, " ")}
+	if f.Format != "" {
+		s.Words = len(words)
+	}
+	return s
+}
+
+// Configurations are how often canaries are inserted, in order.
+func (c *Canaries) Configurations() []canaries.Configuration {
+	var all []canaries.Configuration
+	for _, times := range c.Insertions {
+		all = append(all, canaries.Configuration{Times: times})
+	}
+	for _, user := range c.UserProbability {
+		for _, example := range c.ExampleProbability {
+			all = append(all, canaries.Configuration{UserProbability: user.Rat().RatString(), ExampleProbability: example.Rat().RatString()})
+		}
+	}
+	return all
+}
+
+// insertedOfAForm is the number of canaries of each form without those held back.
+func (c *Canaries) insertedOfAForm() int {
+	return (len(c.UserProbability)*len(c.ExampleProbability) + len(c.Insertions)) * c.PerConfiguration
+}
+
+// groups number the canaries of each form one after another.
+func (c *Canaries) groups(level datasets.Level) []audits.Group {
+	each := c.insertedOfAForm() + c.HeldBack
+	var groups []audits.Group
+	for i, s := range c.Spaces(level) {
+		groups = append(groups, audits.Group{Space: s, Span: audits.Span{First: i * each, Count: each}})
+	}
+	return groups
+}
+
+// NamedWords are the words that the formats of the canaries need in the vocabulary, each
+// once, in byte order.
+func (e *Experiment) NamedWords() []string {
+	if e.Canaries == nil {
+		return nil
+	}
+	var named []string
+	for _, s := range e.Canaries.Spaces(e.Data.Level) {
+		named = append(named, s.Named()...)
+	}
+	slices.Sort(named)
+	return slices.Compact(named)
+}
+
+// symbolsAtByteLevel is the default of canaries.words there: with the smallest
+// alphabet but the digits, 26^9 references may follow a prefix of 1.
+const symbolsAtByteLevel = 10
+
+// completeCanaries fills in what follows from other fields, and leaves out what formats
+// and insertions stand in place of.
+func (d *decoder) completeCanaries(c *Canaries, level datasets.Level) {
+	if len(c.Insertions) > 0 {
+		d.replace("canaries.insertions", "canaries.user_probability", "canaries.example_probability")
+		c.UserProbability, c.ExampleProbability = nil, nil
+	}
+	if len(c.Formats) == 0 {
+		d.completeForm(&c.Form, "canaries", level)
+		return
+	}
+	d.replace("canaries.formats", "canaries.words", "canaries.alphabet", "canaries.format", "canaries.symbols")
+	c.Form = Form{}
+	for i := range c.Formats {
+		d.completeForm(&c.Formats[i], itemPath("canaries.formats", i), level)
+	}
+}
+
+// replace reports fields that were given together with the one in place of them.
+func (d *decoder) replace(by string, paths ...string) {
+	for _, path := range paths {
+		if d.givenTogether(path, by) {
+			d.fail(d.present[path].at, path, "given together with %s, which stands in place of it; remove one of them (in a grid, null removes the other)", by)
+		}
+	}
+}
+
+// completeForm fills in the number of random symbols, and the alphabet of listed ones.
+func (d *decoder) completeForm(f *Form, path string, level datasets.Level) {
+	if level == datasets.ByteLevel && len(f.Symbols) > 0 && d.present[join(path, "alphabet")] == nil {
+		f.Alphabet = canaries.Listed
+	}
+	if d.present[join(path, "words")] != nil {
+		return
+	}
+	if level == datasets.ByteLevel {
+		f.Words = symbolsAtByteLevel
+	}
+	if n := f.space(level); n.Blanks() > 0 {
+		f.Words = n.Blanks()
+	}
+}
+
+func (c *checker) canaries() {
+	c.configurations()
+	for i, f := range c.Canaries.Forms() {
+		path := "canaries"
+		if len(c.Canaries.Formats) > 0 {
+			path = itemPath("canaries.formats", i)
+		}
+		c.form(&f, path)
+	}
+	c.distinctForms()
+}
+
+// configurations checks how often canaries are inserted.
+func (c *checker) configurations() {
+	const pu, pe = "canaries.user_probability", "canaries.example_probability"
+	repeated(c, pu, c.Canaries.UserProbability)
+	repeated(c, pe, c.Canaries.ExampleProbability)
+	repeated(c, "canaries.insertions", c.Canaries.Insertions)
+	if len(c.Canaries.Insertions) > 0 {
+		return
+	}
+	c.required(pu, c.Canaries.UserProbability)
+	c.required(pe, c.Canaries.ExampleProbability)
+}
+
+// required reports a list of probabilities that is not there.
+func (c *checker) required(path string, given []fractions.Probability) {
+	if f, _ := lookup(path); len(given) == 0 {
+		c.fail([]string{path}, "missing; expected %s, or canaries.insertions in place of both probabilities", f.expected())
+	}
+}
+
+// repeated reports a value that a list has twice.
+func repeated[T comparable](c *checker, path string, values []T) {
+	for i, v := range values {
+		if slices.Contains(values[:i], v) {
+			c.fail([]string{path}, "has %v twice; for more canaries of one configuration raise canaries.per_configuration", v)
+		}
+	}
+}
+
+// form checks a form by itself, and that there are enough sequences to draw canaries from.
+func (c *checker) form(f *Form, path string) {
+	if c.sequence(f, path) && c.symbols(f, path) {
+		c.room(f, path)
+	}
+}
+
+// sequence checks that canaries fit into a sentence, and their format them.
+func (c *checker) sequence(f *Form, path string) bool {
+	longest, words, format := c.Data.Reading().Sequence, join(path, "words"), join(path, "format")
+	if f.Format == "" {
+		if f.Words > longest {
+			c.fail([]string{words, "data.sequence", "data.level"}, "is %d; expected at most data.sequence, %d", f.Words, longest)
+		}
+		return f.Words <= longest
+	}
+	space := f.space(c.Data.Level)
+	switch blanks := space.Blanks(); {
+	case blanks == 0:
+		c.fail([]string{format}, `is %s, which has no random symbol; expected a # for each, and quotes around it all, as in "my number is #####"; without quotes, YAML takes what follows a space and # for a comment`, quote(f.Format))
+	case space.Words > longest:
+		c.fail([]string{format, "data.sequence"}, "has %d %s; expected at most data.sequence, %d", space.Words, c.Data.Level.Scheme().Unit, longest)
+	case blanks != f.Words:
+		c.fail([]string{words, format}, "is %d, but canaries.format has %d random symbols; remove canaries.words", f.Words, blanks)
+	default:
+		return true
+	}
+	return false
+}
+
+// symbols checks the listed symbols.
+func (c *checker) symbols(f *Form, path string) bool {
+	if c.Data.Level != datasets.ByteLevel {
+		for _, word := range f.Symbols {
+			if read := datasets.Tokenize(word); len(read) != 1 || read[0] != word {
+				c.fail([]string{join(path, "symbols")}, "has %s, which is read as the words %q; expected single words as texts are read, such as %q", quote(word), read, "blue")
+				return false
+			}
+		}
+	}
+	if err := f.space(c.Data.Level).CheckSymbols(); err != nil {
+		c.fail([]string{join(path, "symbols"), join(path, "alphabet")}, "cannot be drawn from: %v", err)
+		return false
+	}
+	return true
+}
+
+// room checks that there are enough sequences to draw canaries from.
+func (c *checker) room(f *Form, path string) {
+	space, drawn := f.space(c.Data.Level), c.Canaries.groups(c.Data.Level)[0].Count
+	if space.Free() {
+		if size := c.Data.Vocabulary.Size; drawn > size {
+			c.fail([]string{path, "data.vocabulary.size"},
+				"ask for %d canaries, each with a first word of its own, from a vocabulary of %d words; use fewer canaries or a larger vocabulary", drawn, size)
+		}
+		return
+	}
+	over := fmt.Sprintf("over the alphabet %s", f.Alphabet)
+	if f.Alphabet == "" {
+		over = "of words"
+	}
+	if room := space.Sequences(c.Data.Ordinary(), 0); float64(2*drawn) > room {
+		c.fail([]string{path, join(path, "words"), join(path, "format"), join(path, "alphabet")},
+			"ask for %d different canaries of %d symbols; expected at most half of the %.0f sequences %s: use fewer or longer ones, or a larger alphabet", drawn, f.Words, room, over)
+	}
+}
+
+// distinctForms reports a form that is there twice.
+func (c *checker) distinctForms() {
+	spaces := c.Canaries.Spaces(c.Data.Level)
+	for i, s := range spaces {
+		if slices.Contains(spaces[:i], s) {
+			c.fail([]string{itemPath("canaries.formats", i)}, "asks for canaries %q, as one before does; for more canaries of one format raise canaries.per_configuration", s)
+		}
+	}
+}
+
+// checkCanaries compares the canaries with the data.
+func (c *dataChecker) checkCanaries() {
+	e := &c.Experiment
+	if e.Canaries == nil {
+		return
+	}
+	if missing := c.facts.MissingWords; len(missing) > 0 {
+		path := "canaries.format"
+		if len(e.Canaries.Formats) > 0 {
+			path = "canaries.formats"
+		}
+		c.fail(path, "needs words that the vocabulary of %d lacks: %s; use words that are frequent in the training part of %s, or a larger data.vocabulary.size", e.Data.Vocabulary.Size, strings.Join(missing, ", "), e.Data.Source)
+	}
+	if wanted := e.Canaries.copies(); wanted > c.facts.Examples && c.facts.Examples > 0 {
+		c.fail("canaries.insertions", "make %d copies in all; expected at most %d, the training examples of %s: use smaller numbers, or fewer canaries", wanted, c.facts.Examples, e.Data.Source)
+	}
+}
+
+// copies is the number of copies that chosen numbers of insertions make.
+func (c *Canaries) copies() int {
+	sum := 0
+	for _, times := range c.Insertions {
+		sum += times
+	}
+	return sum * c.PerConfiguration * len(c.Forms())
+}
