@@ -99,6 +99,8 @@ var rows = []struct {
 	{"gru", "training step, GRU of the paper's sizes, batch 16 x 20", gru.measure},
 	{"small", "training step, model of examples/quickstart.yaml (2,004 words, 64, 128 units), batch 16 x 20", small.measure},
 	{"characters", "training step, 2 layers of 200 LSTM units on 260 characters (The Secret Sharer), batch 16 x 100", characters.measure},
+	{"dp-sgd", "step of DP-SGD with RMSProp, paper's model, batch 16 x 20: norms, clipping and noise; ratio: to a plain step", paper.measurePrivate},
+	{"dp-sgd-bytes", "the same, 2 layers of 200 LSTM units on bytes (examples/secret-sharer-characters.yaml), batch 16 x 80", byteModel.measurePrivate},
 	{"two-workers", "two trainers on two cores; ratio: to one", measureTwoWorkers},
 	{"allocations", "allocations of a training step, paper's model", measureAllocations},
 	{"scoring-whole", "scoring word after word of 480 sequences over the full softmax, paper's model: no bound, nothing shared", measureWholeScoring},
