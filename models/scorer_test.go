@@ -181,26 +181,6 @@ func TestGatheredStatesContinueLikeTheirOrigin(t *testing.T) {
 	}
 }
 
-func TestAStateThatIsSetContinuesLikeItsOrigin(t *testing.T) {
-	t.Parallel()
-	rng := testRand(16)
-	m := mustNew(t, 60, 7, 9)
-	scorer := mustScorer(t, m, wideParams(m, rng))
-	states, kept := wanderingStates(t, scorer, rng, 5), scorer.Start(3)
-	for at, i := range []int{4, 0, 2} {
-		check(t, kept.Set(at, states, i))
-	}
-	check(t, kept.Set(1, states, 3)) // over another
-	want, got := make([]float32, 5*60), make([]float32, 3*60)
-	check(t, scorer.LogProbRows(states, want))
-	check(t, scorer.LogProbRows(kept, got))
-	for at, i := range []int{4, 3, 2} {
-		if !slices.Equal(got[at*60:(at+1)*60], want[i*60:(i+1)*60]) {
-			t.Errorf("state %d set to %d differs from it", at, i)
-		}
-	}
-}
-
 func TestScorerServesSeveralGoroutines(t *testing.T) {
 	t.Parallel()
 	rng := testRand(15)
