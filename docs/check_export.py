@@ -146,6 +146,8 @@ def check(directory):
     model = Model(f"{directory}/model.safetensors")
     cell = next(c for c in json.load(open(f"{directory}/results.json"))["cells"] if c["cell"] == model.metadata["cell"])
     experiment = json.load(open(f"{directory}/experiment.json"))["cells"][0]["experiment"]
+    bits = experiment["training"].get("quantize_bits", 32)
+    quantized = bits == 32 or all(len(set(t.reshape(-1).tolist())) < 2 ** bits for t in model.tensors.values())
     parts = map(json.loads, open(f"{directory}/parts.jsonl"))
     everything, ordinary = utility(model, [row["tokens"] for row in parts if row["part"] == "test"])
     theirs = cell["utility"]
@@ -165,7 +167,7 @@ def check(directory):
           f"log-perplexity of {len(losses)} canaries {agreement(losses):.1e}; hits differ by {hits}")
     same = ordinary[0] == theirs["tokens"] and everything[0] == theirs["all_targets"]["tokens"]
     # Two guesses that are equal but for rounding may be ordered either way.
-    return same and agreement(perplexities) < 1e-5 and agreement(losses) < 1e-5 and hits <= 1 + ordinary[0] // 10000
+    return same and quantized and agreement(perplexities) < 1e-5 and agreement(losses) < 1e-5 and hits <= 1 + ordinary[0] // 10000
 
 
 if __name__ == "__main__":

@@ -90,7 +90,7 @@ func runPython(t *testing.T, dir string, command ...string) {
 const withoutTorch = `import runpy, sys; sys.modules["torch"] = None; sys.argv = sys.argv[1:]; runpy.run_module(sys.argv[0], run_name="__main__")`
 
 // modelsFile has every kind with one and two layers, tied and projected, or untied
-// and as wide as its units, on words and on bytes.
+// and as wide as its units, on words and on bytes; and a quantized one.
 const modelsFile = `
 name: models
 data: {source: %%s, users: {words: 150}, test: {fraction: 10%%%%}}
@@ -102,6 +102,7 @@ grid:
   axes:
     data: [{level: word, vocabulary: {size: 80}}, {level: byte, sequence: 40}]
     model: [%s]
+  include: [{data: {level: word, vocabulary: {size: 80}}, training.quantize_bits: 4}]
 `
 
 func allModels() string {
@@ -118,12 +119,12 @@ func allModels() string {
 func TestAnExportedModelGivesTheNumbersOfTheResultsElsewhere(t *testing.T) {
 	t.Parallel()
 	if race.Enabled {
-		t.Skip("32 trainings are arithmetic that takes minutes under the race detector; other tests race the same goroutines")
+		t.Skip("33 trainings are arithmetic that takes minutes under the race detector; other tests race the same goroutines")
 	}
 	home := smallRun(t, allModels())
 	dirs := exportCells(t, home)
-	if len(dirs) != 32 {
-		t.Fatalf("%d cells, want 32", len(dirs))
+	if len(dirs) != 33 {
+		t.Fatalf("%d cells, want 33", len(dirs))
 	}
 	t.Run("with NumPy", func(t *testing.T) {
 		t.Parallel()

@@ -70,6 +70,9 @@ type TrainingParams struct {
 	// Randomness is privacy.Secret where noise and cohorts come from a key, empty
 	// where they come from the seed.
 	Randomness privacy.Randomness `json:"randomness,omitempty"`
+	// QuantizeBits are those that the weights of the measured models were rounded to, 0 if
+	// they were not.
+	QuantizeBits int `json:"quantize_bits,omitempty"`
 	// Adaptive clipping, nil with a fixed clip norm.
 	Adaptive *privacy.ClipQuantile `json:"adaptive_clip,omitempty"`
 	// Budget that ended the training, nil if there was none.

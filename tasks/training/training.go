@@ -4,6 +4,7 @@
 //	training/clients   the clients of one chunk of a round's cohort, summed
 //	training/sgd       a stretch of central SGD steps
 //	training/dp-sgd    the same with clipped and noised gradients
+//	training/quantize  a trained model with its weights rounded to few bits
 //
 // A round of federated averaging (McMahan et al. 2017; Thakkar et al. 2020,
 // algorithm 1) is Width clients tasks and one aggregation/server task.
@@ -188,4 +189,4 @@ func diverged(err error, where string, args ...any) error {
 }
 
 // Kinds lists the kinds of this package.
-func Kinds() []tasks.Kind { return []tasks.Kind{Initial, Clients, SGD, DPSGD} }
+func Kinds() []tasks.Kind { return []tasks.Kind{Initial, Clients, SGD, DPSGD, Quantize} }

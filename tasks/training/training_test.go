@@ -586,6 +586,7 @@ func TestGoldenBytes(t *testing.T) {
 	b := newBench(t)
 	taskstest.Golden(t, b.origin)
 	taskstest.Golden(t, b.mustStep(Clients, clientsParams(), b.origin, 1, 0))
+	taskstest.Golden(t, quantized(b, 8))
 	taskstest.Golden(t, b.mustStep(SGD, SGDParams{
 		Seed: 2, Order: ByRecord, StepsPerTask: 4, Local: Local{Optimizer: sgd, LearningRate: 0.1, Batch: 7},
 	}, b.origin, 1, 0))

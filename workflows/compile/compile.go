@@ -131,7 +131,7 @@ func (c *cell) compile(files []storage.Digest) error {
 	report := c.report()
 	c.plan.Cells = append(c.plan.Cells, plan.Cell{
 		Index: c.index, Name: c.spec.Name, Label: c.spec.Label, Report: report,
-		Chain: c.chain, Tail: c.rest, Unit: Unit(&c.experiment.Training), Model: c.model, Initial: c.origin,
+		Chain: c.chain, Tail: c.rest, Unit: Unit(&c.experiment.Training), Model: c.model, Final: c.after(c.experiment.Training.Rounds), Initial: c.origin,
 		Vocabulary: c.parts, Population: c.population, Shards: c.shards,
 	})
 	return c.err

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -453,11 +454,54 @@ func TestEveryModelRunsToItsReport(t *testing.T) {
 	p := compiled(t, oneCell, storage.DigestOf(compiletest.Source()), "training.rounds=2", "audit={beam_search: {width: 3}}",
 		"canaries={words: 4, per_configuration: 2, user_probability: 1/5, example_probability: 1, held_back: 1}",
 		"training.client={dropout: 0.1, proximal: 0.1, schedule: {warm_up: 2}}",
-		"grid={axes: {model: [{kind: lstm, layers: 2}, {kind: gru, projection: 0, untied: true}, {kind: gru, layers: 3, projection: 5, untied: true}]}}")
+		"grid={axes: {model: [{kind: lstm, layers: 2}, {kind: gru, projection: 0, untied: true}, {kind: gru, layers: 3, projection: 5, untied: true}, {kind: conv, kernel: 3}]}}")
 	e := localexec.New(p, compile.Registry(), compiletest.Source())
 	for _, c := range p.Cells {
 		if err := e.Reach(t.Context(), c.Report); err != nil {
 			t.Errorf("%s: %v", c.Label, err)
 		}
+	}
+}
+
+func TestQuantizedCellsShareTheTrainingOfTheOthers(t *testing.T) {
+	t.Parallel()
+	p := compiled(t, oneCell, storage.DigestOf(compiletest.Source()), "training.rounds=6", "audit={every: 50%}",
+		"grid={axes: {training.quantize_bits: [null, 8, 2]}}")
+	if len(p.Chains) != 1 {
+		t.Errorf("%d chains, want the one of all cells", len(p.Chains))
+	}
+	count := map[string]int{}
+	for _, n := range p.Nodes {
+		count[n.Kind]++
+	}
+	if count["training/quantize"] != 4 {
+		t.Errorf("%d quantized models, want those after rounds 3 and 6 in 8 and 2 bits", count["training/quantize"])
+	}
+	e, perplexity := localexec.New(p, compile.Registry(), compiletest.Source()), [3]float64{}
+	for i, c := range p.Cells {
+		if quantized := c.Final.Key != c.Model.Key; c.Model.Key != p.Cells[0].Model.Key || quantized != (i > 0) {
+			t.Errorf("%s: its training ends in %s, and %s is measured", c.Label, c.Model.Key.Short(), c.Final.Key.Short())
+		}
+		if err := e.Reach(t.Context(), c.Report); err != nil {
+			t.Fatal(err)
+		}
+		data, err := e.Blob(t.Context(), c.Report.Key, reports.CellBlob)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var report reports.Report
+		if err := json.Unmarshal(data, &report); err != nil {
+			t.Fatal(err)
+		}
+		var useful utility.Verdict
+		compiletest.Verdict(t, &report, "utility", &useful)
+		if want := [3]int{0, 8, 2}[i]; report.Training.QuantizeBits != want {
+			t.Errorf("%s: the report says %d bits, want %d", c.Label, report.Training.QuantizeBits, want)
+		}
+		perplexity[i] = useful.Perplexity
+	}
+	off := func(i int) float64 { return math.Abs(perplexity[i]/perplexity[0] - 1) }
+	if !(0 < off(1) && off(1) < off(2)) {
+		t.Errorf("perplexities %v in float32, 8 bits and 2 bits, want 8 bits near the first", perplexity)
 	}
 }

@@ -146,7 +146,7 @@ func keysOf(file, text string, sets []string) (keys, error) {
 	if err != nil {
 		return keys{}, err
 	}
-	return keys{spec.Cells[0].Experiment.Canonical(), p.Cells[0].Model.Key, p.Cells[0].Report.Key}, nil
+	return keys{spec.Cells[0].Experiment.Canonical(), p.Cells[0].Final.Key, p.Cells[0].Report.Key}, nil
 }
 
 // has reports whether a resolved experiment has the field.

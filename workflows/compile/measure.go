@@ -44,6 +44,9 @@ func trainingParams(e *experiment.Experiment) reports.TrainingParams {
 	p := reports.TrainingParams{
 		Algorithm: string(t.Algorithm), Rounds: t.Rounds, Cohort: t.Cohort, Partition: e.Data.Partition, Sampling: t.Sampling,
 	}
+	if t.QuantizeBits != nil {
+		p.QuantizeBits = *t.QuantizeBits
+	}
 	if t.Privacy != nil {
 		p.Clip, p.NoiseMultiplier, p.Delta = t.Privacy.Clip, t.Privacy.NoiseMultiplier, t.Privacy.Delta
 		if t.Privacy.Secret() {

@@ -176,12 +176,18 @@ func (c *cell) measured() []int {
 	return append(rounds, e.Training.Rounds)
 }
 
-// after is the model after a measured round.
+// after is the model that is measured after a round.
 func (c *cell) after(round int) plan.Ref {
-	if round == c.experiment.Training.Rounds {
-		return c.model
+	trained := c.model
+	if round != c.experiment.Training.Rounds {
+		trained = c.chain.At(round / c.chain.StepRounds)
 	}
-	return c.chain.At(round / c.chain.StepRounds)
+	bits := c.experiment.Training.QuantizeBits
+	if bits == nil {
+		return trained
+	}
+	label := fmt.Sprintf("model after %s %d in %d bits", Unit(&c.experiment.Training), round, *bits)
+	return c.node(training.Quantize, label, training.QuantizeParams{Bits: *bits}, edge{training.ModelInput, trained})
 }
 
 func sgdParams(e *experiment.Experiment) training.SGDParams {

@@ -143,11 +143,12 @@ func (l *Local) exporter(ctx context.Context, name, cell string) (*exporter, err
 }
 
 // checkpoint is the model after a round, which it returns too: LastRound is a number then.
+// Models before the last are those of the training, never quantized.
 func (x *exporter) checkpoint(round int) (plan.Ref, int, error) {
 	rounds, chain := x.experiment.Training.Rounds, x.cell.Chain
 	switch {
 	case round == LastRound || round == rounds:
-		return x.cell.Model, rounds, nil
+		return x.cell.Final, rounds, nil
 	case round == 0:
 		return x.cell.Initial, 0, nil
 	case round < 0 || round > rounds || chain == nil || round%chain.StepRounds != 0:

@@ -158,6 +158,7 @@ var wordings = map[string]string{
 	"seed":                              "seed %s",
 	"training.rounds":                   "%s rounds",
 	"training.epochs":                   "%s epochs",
+	"training.quantize_bits":            "%s-bit weights",
 	"training.privacy.clip":             "clip %s",
 	"training.privacy.noise_multiplier": "noise multiplier %s",
 	"training.privacy.conversion":       "%s conversion",

@@ -32,6 +32,7 @@ func (d *decoder) relations(e *Experiment, root *node) {
 	c.length()
 	c.cohort()
 	c.model()
+	c.quantization()
 	c.optimizers()
 	c.privacy()
 	if c.Canaries != nil {
@@ -125,6 +126,14 @@ func (c *checker) learningRate(path string, o *Optimizer) {
 func (c *checker) model() {
 	if err := c.Model.Config(c.Data.Tokens()).Validate(); err != nil {
 		c.fail([]string{"model", "data.vocabulary.size"}, "does not work with a vocabulary of %d words: %v", c.Data.Ordinary(), err)
+	}
+}
+
+// quantization is of what is measured.
+func (c *checker) quantization() {
+	if c.Training.QuantizeBits != nil && c.Audit == nil {
+		c.fail([]string{"training.quantize_bits", "audit"},
+			"rounds the models that are measured, and without an audit block none is; add one, such as audit: {}")
 	}
 }
 

@@ -248,6 +248,11 @@ type Training struct {
 	// Privacy clips each user's update, with sgd each record's gradient, and adds
 	// noise. Absent or null: neither.
 	Privacy *Privacy `json:"privacy,omitempty" also:"dp"`
+	// QuantizeBits is the number of bits to which the weights of every measured model
+	// are rounded, linearly and by tensor, once it is trained; the exported last model
+	// is so, too. The training goes on with the weights as they were, so that cells
+	// which differ in nothing else share it. Absent or null: no rounding.
+	QuantizeBits *int `json:"quantize_bits,omitempty" range:"[2,8]" unit:"bits" also:"quantize quantization" source:"Carlini et al. 2019, section 9.1.3"`
 	// Checkpoints say which models are kept besides the audited ones and the last.
 	Checkpoints Checkpoints `json:"checkpoints"`
 }

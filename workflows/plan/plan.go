@@ -36,6 +36,9 @@ type Cell struct {
 	Report Ref
 	// Model is the final checkpoint. Report and Model are what the cell wants.
 	Model Ref
+	// Final is what is measured and exported in its place: Model itself or what was
+	// made of it, which the report needs.
+	Final Ref
 	// Initial is the model before training.
 	Initial Ref
 	// Vocabulary is the node whose blob "vocabulary" has the words of the model's tokens.

@@ -1,0 +1,41 @@
+package models
+
+import (
+	"fmt"
+	"math"
+)
+
+// Quantize rounds every parameter, in place, to one of the 2^bits - 1 values that its
+// tensor may then have: the multiples, up to ±(2^(bits-1) - 1), of the tensor's largest
+// magnitude over that number, the nearest of them and of equals the even multiple. So a
+// number of the given bits for each parameter, 2 to 8, and one scale for each tensor hold
+// the model: linear, symmetric quantization by tensor (Jacob et al., "Quantization and
+// Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference", 2018,
+// section 2.1, with zero point 0). The parameters must be finite.
+func (m *Language) Quantize(params []float32, bits int) error {
+	if err := m.CheckParameters(params); err != nil {
+		return err
+	}
+	if bits < 2 || bits > 8 {
+		return fmt.Errorf("quantization to %d bits: want 2 to 8", bits)
+	}
+	for _, t := range m.layout.tensors {
+		quantize(t.View(params), float64(int(1)<<(bits-1)-1))
+	}
+	return nil
+}
+
+// quantize rounds to multiples of the largest magnitude over so many levels.
+func quantize(values []float32, levels float64) {
+	largest := 0.0
+	for _, v := range values {
+		largest = max(largest, math.Abs(float64(v)))
+	}
+	if largest == 0 {
+		return
+	}
+	scale := largest / levels
+	for i, v := range values {
+		values[i] = float32(math.RoundToEven(float64(v)/scale) * scale)
+	}
+}

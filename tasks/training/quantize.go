@@ -1,0 +1,39 @@
+package training
+
+import (
+	"context"
+	"slices"
+
+	"coalmine/tasks"
+	"coalmine/tasks/checkpoints"
+)
+
+// ModelInput is the checkpoint that Quantize reads.
+const ModelInput = "model"
+
+// QuantizeParams are the parameters of training/quantize.
+type QuantizeParams struct {
+	// Bits for each parameter, 2 to 8.
+	Bits int `json:"bits"`
+}
+
+// Quantize rounds the weights of a trained model to few bits (models.Language.Quantize;
+// Carlini et al. 2019, section 9.1.3). What it writes is a checkpoint as any other, in
+// float32, so that whatever measures a model measures it.
+var Quantize = tasks.Kind{Name: "training/quantize", Version: 1, Class: tasks.Compute, Run: runQuantize}
+
+func runQuantize(ctx context.Context, t *tasks.Task) error {
+	var p QuantizeParams
+	if err := t.Decode(&p); err != nil {
+		return err
+	}
+	model, err := checkpoints.Read(ctx, t, ModelInput)
+	if err != nil {
+		return err
+	}
+	params := slices.Clone(model.Params)
+	if err := model.Language.Quantize(params, p.Bits); err != nil {
+		return tasks.Permanent(err)
+	}
+	return checkpoints.Write(ctx, t, model.Language, params)
+}

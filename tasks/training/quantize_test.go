@@ -1,0 +1,35 @@
+package training
+
+import (
+	"slices"
+	"testing"
+
+	"coalmine/tasks/taskstest"
+)
+
+func quantized(b *bench, bits int) *taskstest.Node {
+	return b.Run(Quantize, QuantizeParams{Bits: bits}, taskstest.In(ModelInput, b.origin))
+}
+
+func TestAQuantizedModelIsACheckpointWithFewValues(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	before, after := b.model(b.origin), b.model(quantized(b, 3))
+	if after.Language.Config() != before.Language.Config() {
+		t.Errorf("a model of %+v became one of %+v", before.Language.Config(), after.Language.Config())
+	}
+	want := slices.Clone(before.Params)
+	if err := before.Language.Quantize(want, 3); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(after.Params, want) || slices.Equal(before.Params, want) {
+		t.Error("the checkpoint has other parameters than those of the model, rounded")
+	}
+	for _, tensor := range after.Language.Tensors() {
+		values := slices.Clone(tensor.View(after.Params))
+		slices.Sort(values)
+		if n := len(slices.Compact(values)); n > 7 {
+			t.Errorf("%v has %d values in 3 bits, want at most 7", tensor, n)
+		}
+	}
+}
