@@ -148,11 +148,17 @@ def check(directory):
     experiment = json.load(open(f"{directory}/experiment.json"))["cells"][0]["experiment"]
     bits = experiment["training"].get("quantize_bits", 32)
     quantized = bits == 32 or all(len(set(t.reshape(-1).tolist())) < 2 ** bits for t in model.tensors.values())
-    parts = map(json.loads, open(f"{directory}/parts.jsonl"))
+    parts = [json.loads(line) for line in open(f"{directory}/parts.jsonl")]
     everything, ordinary = utility(model, [row["tokens"] for row in parts if row["part"] == "test"])
     theirs = cell["utility"]
     perplexities = [(math.exp(ordinary[2] / ordinary[0]), theirs["perplexity"]),
                     (math.exp(everything[2] / everything[0]), theirs["all_targets"]["perplexity"])]
+    along = []  # losses of the last model beside those along the training
+    if "test_loss" in cell["curve"][-1]:
+        along.append((everything[2] / everything[0], cell["curve"][-1]["test_loss"]))
+    if "early_stopping" in cell:
+        validation, _ = utility(model, [row["tokens"] for row in parts if row["part"] == "validation"])
+        along.append((validation[2] / validation[0], cell["early_stopping"]["validation_loss"]))
     hits = abs(ordinary[1] - round(theirs["recall_at_1"] * theirs["tokens"]))
 
     prefix = experiment["audit"]["random_sampling"]["prefix"]
@@ -164,10 +170,11 @@ def check(directory):
         losses.append((log_perplexity(model, t[:prefix], t[prefix:]), canary["log_perplexity"]))
     print(f"{directory}: {cell['label']}: perplexity {perplexities[0][0]:.6f}, of {ordinary[0]} targets {ordinary[1]} hit; "
           f"relative differences: perplexity {agreement(perplexities):.1e}, "
-          f"log-perplexity of {len(losses)} canaries {agreement(losses):.1e}; hits differ by {hits}")
+          f"log-perplexity of {len(losses)} canaries {agreement(losses):.1e}; hits differ by {hits}"
+          + (f"; losses along the training {agreement(along):.1e}" if along else ""))
     same = ordinary[0] == theirs["tokens"] and everything[0] == theirs["all_targets"]["tokens"]
     # Two guesses that are equal but for rounding may be ordered either way.
-    return same and quantized and agreement(perplexities) < 1e-5 and agreement(losses) < 1e-5 and hits <= 1 + ordinary[0] // 10000
+    return same and quantized and all(agreement(pairs) < 1e-5 for pairs in (perplexities, losses, along)) and hits <= 1 + ordinary[0] // 10000
 
 
 if __name__ == "__main__":

@@ -93,7 +93,7 @@ func trainingToRun(c *plan.Cell, x *explanation.Plan, i int) []string {
 	if t := x.Cells[i].Training; t != nil {
 		lines = append(lines, t.Why()...)
 	}
-	if c.Tail.Rounds > 0 && x.Nodes[c.Model.Key].Disposition == explanation.ToRun {
+	if c.Tail.Rounds > 0 && x.Nodes[c.Tail.Node.Key].Disposition == explanation.ToRun {
 		from := "the start"
 		if before := c.Rounds() - c.Tail.Rounds; before > 0 {
 			from = fmt.Sprintf("the checkpoint at %d", before)

@@ -34,6 +34,21 @@ type Row struct {
 	NoiseDeviation float64 `json:"noise_deviation,omitempty" parquet:"noise_deviation"`
 	Spending
 	Norms
+	// Validation stands after all else in a segment, and only if one of its rows has it.
+	Validation `parquet:"-"`
+}
+
+// Validation is the part of a Row that only trainings with early stopping have.
+type Validation struct {
+	// ValidationLoss is the mean loss over the validation part in nats a token, after
+	// the step; 0 where none was measured.
+	ValidationLoss float64 `json:"validation_loss,omitempty" parquet:"validation_loss,optional"`
+}
+
+// validatedRow is a Row with all columns.
+type validatedRow struct {
+	Row
+	Validation
 }
 
 // Spending is the part of a Row that only trainings with clipping have. A Parquet
@@ -114,7 +129,13 @@ func (r *Row) plain() plainRow {
 func writeSegment(rows []Row) ([]byte, error) {
 	var file bytes.Buffer
 	var err error
-	if slices.ContainsFunc(rows, func(r Row) bool { return r.Spending != Spending{} || r.Norms != Norms{} }) {
+	if slices.ContainsFunc(rows, func(r Row) bool { return r.Validation != Validation{} }) {
+		all := make([]validatedRow, len(rows))
+		for i, r := range rows {
+			all[i] = validatedRow{r, r.Validation}
+		}
+		err = parquet.Write(&file, all, parquet.NewSchema("Row", parquet.SchemaOf(validatedRow{})))
+	} else if slices.ContainsFunc(rows, func(r Row) bool { return r.Spending != Spending{} || r.Norms != Norms{} }) {
 		err = parquet.Write(&file, rows)
 	} else {
 		plain := make([]plainRow, len(rows))
@@ -173,9 +194,14 @@ func DecodeRows(data []byte) ([]Row, error) {
 
 // DecodeSegment reads a segment blob.
 func DecodeSegment(data []byte) ([]Row, error) {
-	rows, err := parquet.Read[Row](bytes.NewReader(data), int64(len(data)))
+	found, err := parquet.Read[validatedRow](bytes.NewReader(data), int64(len(data)))
 	if err != nil {
 		return nil, tasks.Permanent(fmt.Errorf("metric rows of a segment: %w", err))
+	}
+	rows := make([]Row, len(found))
+	for i, f := range found {
+		rows[i] = f.Row
+		rows[i].Validation = f.Validation
 	}
 	return rows, nil
 }

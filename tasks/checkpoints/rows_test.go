@@ -16,7 +16,9 @@ func TestASegmentHasTheColumnsOfWhatItSpends(t *testing.T) {
 	spending := slices.Clone(plain)
 	spending[0].Epsilon, spending[0].EpsilonProved = 1.5, 4.25
 	spending[1].EpsilonInfinite, spending[1].Stopped = true, true
-	for _, rows := range [][]Row{plain, spending} {
+	validated := slices.Clone(spending)
+	validated[1].ValidationLoss = 3.5
+	for _, rows := range [][]Row{plain, spending, validated} {
 		data, err := writeSegment(rows)
 		if err != nil {
 			t.Fatal(err)
@@ -30,6 +32,9 @@ func TestASegmentHasTheColumnsOfWhatItSpends(t *testing.T) {
 		}
 		if _, there := file.Schema().Lookup("epsilon_proved"); there != (rows[0].Epsilon > 0) {
 			t.Errorf("a segment with %+v has the columns %v", rows[0], file.Schema())
+		}
+		if _, there := file.Schema().Lookup("validation_loss"); there != (rows[1].ValidationLoss > 0) {
+			t.Errorf("a segment with %+v has the columns %v", rows[1], file.Schema())
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/training"
 )
 
 // PopulationInput of reports/cell is the datasets/partition node.
@@ -23,6 +24,10 @@ const PopulationInput = "population"
 // PlacementsInput of reports/cell is the datasets/partition node, which knows where the
 // canaries went. There is one where an audit says something of them.
 const PlacementsInput = audits.PlacementsInput
+
+// StoppingInput of reports/cell is the training/best node; there is one where the
+// training has early stopping.
+const StoppingInput = "early-stopping"
 
 // AuditInput names the measurement of an audit after a round (an SGD step).
 func AuditInput(audit string, round int) string { return fmt.Sprintf("%s-%d", audit, round) }
@@ -108,6 +113,9 @@ func runCell(ctx context.Context, t *tasks.Task) error {
 		return err
 	}
 	cell := Report{Training: describe(&p.Training, &population)}
+	if err := cell.readStopping(ctx, t); err != nil {
+		return err
+	}
 	for _, round := range p.Measured {
 		cell.Curve = append(cell.Curve, Point{Round: round})
 	}
@@ -127,6 +135,17 @@ func runCell(ctx context.Context, t *tasks.Task) error {
 		return tasks.Permanent(err)
 	}
 	return t.Put(ctx, CellBlob, data)
+}
+
+// readStopping takes in what early stopping chose, if the training has it.
+func (r *Report) readStopping(ctx context.Context, t *tasks.Task) error {
+	for _, in := range t.Inputs {
+		if in.Name == StoppingInput {
+			r.Stopping = new(training.Stopping)
+			return t.InputMetrics(ctx, StoppingInput, r.Stopping)
+		}
+	}
+	return nil
 }
 
 func describe(p *TrainingParams, population *datasets.PartitionMetrics) Training {

@@ -9,6 +9,7 @@ import (
 	"coalmine/privacy"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/training"
 )
 
 // Utility is the audit whose verdict stands beside the others, not among them.
@@ -22,6 +23,8 @@ type Report struct {
 	// Budget is how far the privacy budget reached; nil without one.
 	Budget *BudgetUse `json:"privacy_budget,omitempty"`
 	Audit  *Audit     `json:"audit,omitempty"`
+	// Stopping is what early stopping chose; nil without.
+	Stopping *training.Stopping `json:"early_stopping,omitempty"`
 	// Training says what was trained on what.
 	Training Training `json:"training"`
 	// Curve holds the measurements along the training, the last included.

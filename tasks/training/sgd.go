@@ -39,6 +39,8 @@ type SGDParams struct {
 	// steps after the first First, fewer than a whole chain step.
 	First int `json:"first,omitempty"`
 	Steps int `json:"steps,omitempty"`
+	// EarlyStopping, if it is not nil, needs ValidationInput.
+	EarlyStopping *EarlyStopping `json:"early_stopping,omitempty"`
 }
 
 // SGD takes a stretch of steps of central training. Step k sees the examples
@@ -51,10 +53,18 @@ func runSGD(ctx context.Context, t *tasks.Task) error {
 	if err := t.Decode(&p); err != nil {
 		return err
 	}
+	stopping, err := openStopping(ctx, t, &p)
+	if err != nil {
+		return err
+	}
+	if stopping.over() {
+		return stopping.pass(ctx, t, &p)
+	}
 	s, err := openStretch(ctx, t, &p)
 	if err != nil {
 		return err
 	}
+	s.stopping = stopping
 	records := recordStream{task: t, params: &p, population: s.population}
 	batch := make([][]int32, p.Local.Batch)
 	err = s.run(t, s.end, func(step int) (models.Loss, error) {
@@ -93,6 +103,7 @@ type stretch struct {
 	end        int // the one after the last
 	records    int64
 	loss       models.Loss
+	stopping   *stopping // nil without
 }
 
 // openStretch reads what the stretch begins with.
@@ -138,6 +149,10 @@ func (s *stretch) write(ctx context.Context, t *tasks.Task, row checkpoints.Row)
 		return err
 	}
 	if err := checkpoints.WriteOptimizer(ctx, t, l.rule); err != nil {
+		return err
+	}
+	var err error
+	if row.ValidationLoss, err = s.stopping.watch(ctx, t, s); err != nil {
 		return err
 	}
 	return checkpoints.AppendRow(ctx, t, row)

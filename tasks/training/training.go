@@ -5,6 +5,7 @@
 //	training/sgd       a stretch of central SGD steps
 //	training/dp-sgd    the same with clipped and noised gradients
 //	training/quantize  a trained model with its weights rounded to few bits
+//	training/best      of a training with early stopping: the model to take
 //
 // A round of federated averaging (McMahan et al. 2017; Thakkar et al. 2020,
 // algorithm 1) is Width clients tasks and one aggregation/server task.
@@ -189,4 +190,4 @@ func diverged(err error, where string, args ...any) error {
 }
 
 // Kinds lists the kinds of this package.
-func Kinds() []tasks.Kind { return []tasks.Kind{Initial, Clients, SGD, DPSGD, Quantize} }
+func Kinds() []tasks.Kind { return []tasks.Kind{Initial, Clients, SGD, DPSGD, Best, Quantize} }

@@ -63,6 +63,19 @@ func Rows(ctx context.Context, archive *storage.Archive, chain *plan.Chain, most
 	return append(rows, open...), err
 }
 
+// StepRow is the metric row of a step whose record is there, nil where it has gone.
+func StepRow(ctx context.Context, archive *storage.Archive, chain *plan.Chain, step int) (*checkpoints.Row, error) {
+	name, decode := tasks.RowsBlob, checkpoints.DecodeRows
+	if plan.Boundary(step) {
+		name, decode = tasks.SegmentBlob, checkpoints.DecodeSegment
+	}
+	rows, err := readRows(ctx, archive, chain.Key(step), name, decode)
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	return &rows[len(rows)-1], nil
+}
+
 // StepRows are the rows that a step of an open segment carries, or the tail of a
 // training; none where its record has gone.
 func StepRows(ctx context.Context, archive *storage.Archive, key storage.Key) ([]checkpoints.Row, error) {

@@ -111,6 +111,7 @@ type cell struct {
 	chain  *plan.Chain
 	model  plan.Ref
 	rest   plan.Tail     // of the training, after its chain
+	best   plan.Ref      // what early stopping chose; none without
 	secret *tasks.Secret // of central training, where there is one
 
 	// setting is the experiment as audits see it.

@@ -14,6 +14,9 @@ import (
 func (c *cell) report() plan.Ref {
 	params := reports.CellParams{Training: trainingParams(c.experiment), Measured: c.measured(), Audits: []reports.AuditParams{}}
 	edges := []edge{{reports.PopulationInput, c.population}}
+	if c.best != (plan.Ref{}) {
+		edges = append(edges, edge{reports.StoppingInput, c.best})
+	}
 	outcomes := false
 	for _, m := range c.experiment.Audit.Asked() {
 		params.Audits = append(params.Audits, reports.AuditParams{

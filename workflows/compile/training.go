@@ -60,7 +60,7 @@ func (c *cell) federated(chain *plan.Chain, secret *tasks.Secret) {
 func (c *cell) central(chain *plan.Chain, secret *tasks.Secret) {
 	c.secret = secret
 	kind, params := c.stretch(sgdParams(c.experiment))
-	chain.Join = c.template(kind, params, c.dataEdges()...)
+	chain.Join = c.template(kind, params, c.centralEdges()...)
 	if secret != nil {
 		chain.Join.SecretKey = secret.Key
 	}
@@ -82,6 +82,15 @@ func (c *cell) stretch(p training.SGDParams) (kind tasks.Kind, params any) {
 
 func (c *cell) dataEdges() []edge {
 	return []edge{{training.PopulationInput, c.population}, {training.ShardsInput, c.shards}}
+}
+
+// centralEdges are the data, and the validation part that early stopping looks at.
+func (c *cell) centralEdges() []edge {
+	edges := c.dataEdges()
+	if c.experiment.Training.EarlyStopping != nil {
+		edges = append(edges, edge{training.ValidationInput, c.parts})
+	}
+	return edges
 }
 
 // serverEdges are the population, which the server's privacy account is about.
@@ -114,6 +123,11 @@ func (c *cell) length(chain *plan.Chain) {
 	if done := chain.Steps * chain.StepRounds; done < t.Rounds {
 		c.tail(done, t.Rounds-done)
 	}
+	if t.EarlyStopping != nil {
+		c.rest.After = chain.Steps
+		c.model = c.node(training.Best, "model of the least validation loss", struct{}{}, edge{tasks.PreviousInput, c.model})
+		c.best = c.model
+	}
 }
 
 // share adds the chain to the plan, or extends the one that another cell has
@@ -139,8 +153,9 @@ func (c *cell) tail(first, steps int) {
 	params := sgdParams(c.experiment)
 	params.First, params.Steps = first, steps
 	kind, tail := c.stretch(params)
-	edges := append([]edge{{tasks.PreviousInput, c.model}}, c.dataEdges()...)
+	edges := append([]edge{{tasks.PreviousInput, c.model}}, c.centralEdges()...)
 	c.model = c.node(kind, "last SGD steps", tail, edges...)
+	c.rest.Node = c.model
 	if c.secret != nil {
 		c.plan.Nodes[c.model.Key].Spec.SecretKey = c.secret.Key
 	}
@@ -191,9 +206,13 @@ func (c *cell) after(round int) plan.Ref {
 }
 
 func sgdParams(e *experiment.Experiment) training.SGDParams {
-	return training.SGDParams{
+	p := training.SGDParams{
 		Seed: e.Seed, Local: local(e, e.Training.Cohort), Order: order(e.Data.Partition), StepsPerTask: e.Training.StepsPerTask,
 	}
+	if s := e.Training.EarlyStopping; s != nil {
+		p.EarlyStopping = &training.EarlyStopping{Every: s.Every, Patience: s.Patience}
+	}
+	return p
 }
 
 // order is how central training goes through a population. That of an unknown

@@ -16,8 +16,8 @@ import (
 func centralCell(b *plantest.Builder, c *plan.Chain, steps, tail int) {
 	model, rest := c.At(steps), plan.Tail{}
 	if tail > 0 {
-		rest = plan.Tail{After: steps, Rounds: tail}
 		model = b.Node(plantest.Standing, plantest.Params{Salt: fmt.Sprintf("tail of %d after %d", tail, steps)}, model)
+		rest = plan.Tail{After: steps, Rounds: tail, Node: model}
 	}
 	report := b.Node(plantest.Report, plantest.Params{Salt: fmt.Sprintf("report at %d", steps)}, model)
 	b.Cells = append(b.Cells, plan.Cell{

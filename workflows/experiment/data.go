@@ -211,7 +211,7 @@ func (c *Cell) noteBudget(rounds int) {
 // Warnings names doubtful choices of the cell that are no mistakes, one sentence
 // each.
 func (c *Cell) Warnings() []string {
-	warnings := c.canaryWarnings()
+	warnings := append(c.measuringWarnings(), c.canaryWarnings()...)
 	if t := &c.Experiment.Training; c.shortened > 0 {
 		warnings = append(warnings, fmt.Sprintf("training.privacy.budget allows %d of the %d rounds (%s)", t.Rounds, c.shortened, c.Label))
 	}
@@ -227,6 +227,9 @@ func (c *Cell) Warnings() []string {
 func (c *dataChecker) schedules(rounds int) {
 	t := &c.Experiment.Training
 	c.schedule("training.client.schedule", t.Client.Schedule, rounds)
+	if s := t.EarlyStopping; s != nil && rounds > 0 && s.Every > rounds {
+		c.fail("training.early_stopping.every", "is %d; expected at most the %d steps of the training", s.Every, rounds)
+	}
 	if t.Server != nil {
 		c.schedule("training.server.schedule", t.Server.Schedule, rounds)
 	}
@@ -244,6 +247,19 @@ func (c *dataChecker) schedule(path string, s *Schedule, rounds int) {
 // maxPerUser is how many canaries a user may carry on average; with more they are not
 // independent.
 const maxPerUser = 0.1
+
+// measuringWarnings name measurements that are not where they are asked for.
+func (c *Cell) measuringWarnings() []string {
+	e := &c.Experiment
+	if e.Audit == nil || !e.Training.Central() {
+		return nil
+	}
+	every, task := e.Audit.Every.Of(e.Training.Rounds), e.Training.StepsPerTask
+	if every == 0 || every >= task {
+		return nil
+	}
+	return []string{fmt.Sprintf("audit.every is %d steps, but models are measured only between tasks, so after every %d: set training.steps_per_task to %d or a divisor of it", every, task, every)}
+}
 
 // canaryWarnings name doubtful numbers of insertions, one sentence each.
 func (c *Cell) canaryWarnings() []string {

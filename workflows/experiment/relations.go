@@ -34,6 +34,7 @@ func (d *decoder) relations(e *Experiment, root *node) {
 	c.model()
 	c.quantization()
 	c.optimizers()
+	c.earlyStopping()
 	c.privacy()
 	if c.Canaries != nil {
 		c.canaries()
@@ -104,6 +105,23 @@ func (c *checker) optimizers() {
 	c.learningRate("training.client", &c.Training.Client.Optimizer)
 	if c.Training.Server != nil {
 		c.learningRate("training.server", &c.Training.Server.Optimizer)
+	}
+}
+
+func (c *checker) earlyStopping() {
+	s := c.Training.EarlyStopping
+	if s == nil {
+		return
+	}
+	if c.Data.Validation.Fraction.IsZero() {
+		c.fail([]string{"training.early_stopping", "data.validation.fraction"}, "needs a validation part; set data.validation.fraction, such as 10%%")
+	}
+	if c.Training.Privacy != nil {
+		c.fail([]string{"training.early_stopping", "training.privacy"}, "would end a training whose privacy is counted to its last step; set one of the two to null for this cell")
+	}
+	// With epochs the steps are not known yet; Resolve checks them.
+	if c.Training.Rounds > 0 && s.Every > c.Training.Rounds {
+		c.fail([]string{"training.early_stopping.every", "training.rounds"}, "is %d; expected at most the %d steps of the training", s.Every, c.Training.Rounds)
 	}
 }
 

@@ -253,6 +253,10 @@ type Training struct {
 	// is so, too. The training goes on with the weights as they were, so that cells
 	// which differ in nothing else share it. Absent or null: no rounding.
 	QuantizeBits *int `json:"quantize_bits,omitempty" range:"[2,8]" unit:"bits" also:"quantize quantization" source:"Carlini et al. 2019, section 9.1.3"`
+	// EarlyStopping ends the training when the loss on the validation part no longer
+	// falls, and takes the model of the least loss for the last one. The steps given
+	// are then the most that there are. Absent or null: all steps.
+	EarlyStopping *EarlyStopping `json:"early_stopping,omitempty" when:"algorithm=sgd" source:"Carlini et al. 2019, section 2.3"`
 	// Checkpoints say which models are kept besides the audited ones and the last.
 	Checkpoints Checkpoints `json:"checkpoints"`
 }
@@ -321,6 +325,15 @@ type Privacy struct {
 	// Budget ends the training before the round that would pass it. Absent: all
 	// rounds run.
 	Budget *Budget `json:"budget,omitempty"`
+}
+
+// EarlyStopping ends a training when the validation loss no longer falls.
+type EarlyStopping struct {
+	// Every so many SGD steps the loss is measured, moved up to the end of a task
+	// (training.steps_per_task).
+	Every int `json:"every" required:"true" range:"[1,1000000000]" unit:"steps"`
+	// Patience is how many measurements in a row may bring no smaller loss.
+	Patience int `json:"patience" default:"3" range:"[1,1000000]" unit:"measurements"`
 }
 
 // Adaptive lets the clip norm follow a quantile of the update norms.

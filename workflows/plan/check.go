@@ -90,8 +90,10 @@ func (c *checker) chain(recipe storage.Key, ch *Chain) {
 func (c *checker) tail(cell *Cell) {
 	switch tail := cell.Tail; {
 	case tail == Tail{}:
-	case tail.Rounds < 1 || tail.After < 0 || cell.Model.Chain != nil:
-		c.say("the training of cell %s ends with %d steps after step %d of its chain, want a node of at least 1", cell.Name, tail.Rounds, tail.After)
+	case tail.Rounds < 0 || tail.After < 0 || cell.Model.Chain != nil:
+		c.say("the training of cell %s ends with %d steps after step %d of its chain, want a node after it", cell.Name, tail.Rounds, tail.After)
+	case tail.Rounds > 0 && c.plan.Nodes[tail.Node.Key] == nil:
+		c.say("the training of cell %s ends with node %s, which the plan does not hold", cell.Name, tail.Node.Key.Short())
 	case tail.After > 0 && (cell.Chain == nil || tail.After > cell.Chain.Steps):
 		c.say("the training of cell %s ends after step %d, which its chain does not have", cell.Name, tail.After)
 	}

@@ -10,17 +10,17 @@ const (
 	Step  Unit = "step"  // of central SGD, not of a chain
 )
 
-// Tail is what a central training takes after its last whole chain step: a standing
-// node, which is the cell's Model.
+// Tail is what a central training takes after its last whole chain step.
 type Tail struct {
-	After  int // chain steps before it; 0 if it begins with the initial model
+	After  int // chain steps of a cell whose Model is no step of its chain
 	Rounds int // its length in SGD steps; 0 if there is no tail
+	Node   Ref // the standing node that takes them, if there are any
 }
 
 // ChainSteps is how many steps of its chain the cell wants; the chain may go on for
 // other cells.
 func (c *Cell) ChainSteps() int {
-	if c.Tail.Rounds > 0 {
+	if c.Tail != (Tail{}) {
 		return c.Tail.After
 	}
 	return c.Model.Step

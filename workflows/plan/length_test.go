@@ -16,6 +16,7 @@ func TestALengthCountsWholeStepsAndTheTail(t *testing.T) {
 		{"whole tasks", Cell{Chain: chain, Model: chain.At(4)}, 400, []int{0, 300, 400, 400}},
 		{"with a tail", Cell{Chain: chain, Model: node, Tail: Tail{After: 4, Rounds: 99}}, 499, []int{0, 300, 400, 400}},
 		{"nothing but a tail", Cell{Model: node, Tail: Tail{Rounds: 99}}, 99, []int{0, 0, 0, 0}},
+		{"a choice after whole tasks", Cell{Chain: chain, Model: node, Tail: Tail{After: 4}}, 400, []int{0, 300, 400, 400}},
 		{"no training", Cell{}, 0, []int{0, 0, 0, 0}},
 	} {
 		if got := c.cell.Rounds(); got != c.rounds {

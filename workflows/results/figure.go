@@ -170,6 +170,9 @@ func (v *viewCell) lineFigures() []*lineFigure {
 		}
 	}
 	var figures []*lineFigure
+	if f := newLineFigure("Loss", v, lossCurves, mostLoss(v.Curve)); f != nil {
+		figures = append(figures, f)
+	}
 	for _, name := range names {
 		if f := newLineFigure(name, v, curves[name], most[name]); f != nil {
 			figures = append(figures, f)

@@ -80,6 +80,9 @@ func load(ctx context.Context, archive *storage.Archive, run *runs.Run, spec *ex
 	switch {
 	case err == nil:
 		cell.Status, cell.Report = Done, report
+		if err := addLosses(ctx, archive, planned, report); err != nil {
+			return cell, err
+		}
 		v, err := newViewCell(&cell)
 		cell.Breaches = breaches(e.Audit, &v.decoded)
 		return cell, err

@@ -35,6 +35,7 @@ type CellRounds struct {
 type Round struct {
 	checkpoints.Row
 	ClippedNorms
+	checkpoints.Validation
 }
 
 // ClippedNorms are checkpoints.Norms after clipping.
@@ -49,7 +50,7 @@ type ClippedNorms struct {
 }
 
 func roundOf(row checkpoints.Row) Round {
-	r := Round{Row: row}
+	r := Round{Row: row, Validation: row.Validation}
 	if row.Clip > 0 {
 		r.ClippedNorms = ClippedNorms(row.Norms.Clipped(row.Clip))
 	}
@@ -88,10 +89,10 @@ func trainingRows(ctx context.Context, archive *storage.Archive, cell *plan.Cell
 			return nil, err
 		}
 	}
-	if cell.Model.Chain != nil {
+	if cell.Tail.Rounds == 0 {
 		return rows, nil
 	}
-	tail, err := availability.StepRows(ctx, archive, cell.Model.Key)
+	tail, err := availability.StepRows(ctx, archive, cell.Tail.Node.Key)
 	return append(rows, tail...), err
 }
 

@@ -1,0 +1,208 @@
+package training
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"coalmine/models"
+	"coalmine/tasks"
+	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/datasets"
+)
+
+// EarlyStopping ends central training when the loss on the validation part no longer
+// falls (Carlini et al. 2019, section 2.3: minimum validation loss). The loss is the mean
+// over all targets, in nats a token, and is measured at the end of the first task that
+// reaches or passes a multiple of Every. The tasks after the stop take no step.
+type EarlyStopping struct {
+	// Every so many SGD steps, at least 1, the loss is measured.
+	Every int `json:"every"`
+	// Patience is how many measurements in a row, at least 1, may bring no less than
+	// the least loss before them.
+	Patience int `json:"patience"`
+}
+
+// ValidationInput of training/sgd with early stopping is datasets/encode.
+const ValidationInput = "validation"
+
+// Blobs that a training with early stopping hands on beside the checkpoint.
+const (
+	// StoppingBlob is a Stopping, as JSON.
+	StoppingBlob = "early-stopping"
+	// BestModelBlob is the model of the least validation loss so far, a model file.
+	BestModelBlob = "best-model"
+)
+
+// Stopping says how far a training with early stopping has come.
+type Stopping struct {
+	// BestStep is the SGD step after which the validation loss was least, 0 before the
+	// first measurement; ValidationLoss is that loss, in nats a token.
+	BestStep       int     `json:"best_step"`
+	ValidationLoss float64 `json:"validation_loss"`
+	// SinceBest counts the measurements after it.
+	SinceBest int `json:"since_best"`
+	// StoppedAt is the SGD step after which the patience was spent; 0 if it was not.
+	StoppedAt int `json:"stopped_at"`
+}
+
+// String is a sentence for people.
+func (s *Stopping) String() string {
+	text := fmt.Sprintf("early stopping took the model after step %d, whose validation loss of %.4g nats a token was least", s.BestStep, s.ValidationLoss)
+	if s.StoppedAt > 0 {
+		return fmt.Sprintf("%s, and ended the training after step %d", text, s.StoppedAt)
+	}
+	return text + "; the training took all its steps"
+}
+
+// stopping watches the validation loss of a training; nil does not.
+type stopping struct {
+	params *EarlyStopping
+	state  Stopping
+	best   []byte // BestModelBlob
+}
+
+// openStopping reads what the task before has handed on.
+func openStopping(ctx context.Context, t *tasks.Task, p *SGDParams) (*stopping, error) {
+	if p.EarlyStopping == nil {
+		return nil, nil
+	}
+	s := &stopping{params: p.EarlyStopping}
+	if s.params.Every < 1 || s.params.Patience < 1 {
+		return nil, tasks.Permanent(fmt.Errorf("early stopping every %d steps with a patience of %d; expected at least 1 of both", s.params.Every, s.params.Patience))
+	}
+	if first, _ := p.bounds(t.Step); first == 0 {
+		return s, nil
+	}
+	data, err := t.Blob(ctx, tasks.PreviousInput, StoppingBlob)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(data, &s.state); err != nil {
+		return nil, tasks.Permanent(fmt.Errorf("%s: %w", StoppingBlob, err))
+	}
+	if s.state.BestStep > 0 {
+		s.best, err = t.Blob(ctx, tasks.PreviousInput, BestModelBlob)
+	}
+	return s, err
+}
+
+// over reports whether the training had stopped before this task.
+func (s *stopping) over() bool { return s != nil && s.state.StoppedAt > 0 }
+
+// pass ends a task after the stop: its checkpoint is the best one.
+func (s *stopping) pass(ctx context.Context, t *tasks.Task, p *SGDParams) error {
+	if err := t.Put(ctx, tasks.ModelBlob, s.best); err != nil {
+		return err
+	}
+	if err := s.write(ctx, t); err != nil {
+		return err
+	}
+	_, end := p.bounds(t.Step)
+	return checkpoints.AppendRow(ctx, t, checkpoints.Row{Round: int64(end), Spending: checkpoints.Spending{Stopped: true}})
+}
+
+// watch measures the model after a task's steps, if its turn has come, and hands on
+// what the next task needs. It returns the loss, 0 if none was measured.
+func (s *stopping) watch(ctx context.Context, t *tasks.Task, after *stretch) (float64, error) {
+	if s == nil {
+		return 0, nil
+	}
+	if after.first/s.params.Every == after.end/s.params.Every {
+		return 0, s.write(ctx, t)
+	}
+	language, params := after.model.Language, after.learner.params
+	loss, err := validationLoss(ctx, t, language, params)
+	if err != nil {
+		return 0, err
+	}
+	if s.take(loss, after.end) {
+		if s.best, err = checkpoints.Encode(language, params, nil); err != nil {
+			return 0, err
+		}
+	}
+	return loss, s.write(ctx, t)
+}
+
+// take counts a measurement, and reports whether it is the best so far.
+func (s *stopping) take(loss float64, step int) bool {
+	if s.state.BestStep == 0 || loss < s.state.ValidationLoss {
+		s.state.BestStep, s.state.ValidationLoss, s.state.SinceBest = step, loss, 0
+		return true
+	}
+	if s.state.SinceBest++; s.state.SinceBest >= s.params.Patience {
+		s.state.StoppedAt = step
+	}
+	return false
+}
+
+func (s *stopping) write(ctx context.Context, t *tasks.Task) error {
+	data, err := json.Marshal(s.state)
+	if err != nil {
+		return tasks.Permanent(err)
+	}
+	if err := t.Put(ctx, StoppingBlob, data); err != nil || s.state.BestStep == 0 {
+		return err
+	}
+	return t.Put(ctx, BestModelBlob, s.best)
+}
+
+// validationBlock is how many sentences are decoded at a time. It does not show in any
+// result.
+const validationBlock = 4096
+
+// validationLoss is the mean loss over all targets of the validation part.
+func validationLoss(ctx context.Context, t *tasks.Task, language *models.Language, params []float32) (float64, error) {
+	part, err := datasets.OpenPart(ctx, t, ValidationInput, datasets.Validation)
+	if err != nil {
+		return 0, err
+	}
+	scorer, err := language.NewScorer(params)
+	if err != nil {
+		return 0, tasks.Permanent(err)
+	}
+	var total models.Evaluation
+	every := func(int32) bool { return true }
+	for from := 0; from < part.Records(); from += validationBlock {
+		sentences, err := part.ReadRecords(ctx, from, min(from+validationBlock, part.Records()))
+		if err != nil {
+			return 0, err
+		}
+		block, err := scorer.Evaluate(sentences, every)
+		if err != nil {
+			return 0, tasks.Permanent(fmt.Errorf("validation part: %w", err))
+		}
+		total = total.Add(block)
+	}
+	if total.All.Tokens == 0 {
+		return 0, tasks.Permanent(fmt.Errorf("the validation part is empty: raise data.validation.fraction"))
+	}
+	return total.All.Loss / float64(total.All.Tokens), nil
+}
+
+// Best ends a training with early stopping: its checkpoint is the one of the least
+// validation loss, whether the patience was spent or the steps. It has no parameters.
+// Input tasks.PreviousInput: the last training/sgd. Its metrics are a Stopping.
+var Best = tasks.Kind{Name: "training/best", Version: 1, Class: tasks.Compute, Run: runBest}
+
+func runBest(ctx context.Context, t *tasks.Task) error {
+	data, err := t.Blob(ctx, tasks.PreviousInput, StoppingBlob)
+	if err != nil {
+		return err
+	}
+	var state Stopping
+	if err := json.Unmarshal(data, &state); err != nil {
+		return tasks.Permanent(fmt.Errorf("%s: %w", StoppingBlob, err))
+	}
+	if state.BestStep == 0 {
+		return tasks.Permanent(fmt.Errorf("early stopping has measured no loss; expected training.early_stopping.every to be at most the steps of the training"))
+	}
+	model, err := t.Blob(ctx, tasks.PreviousInput, BestModelBlob)
+	if err != nil {
+		return err
+	}
+	if err := t.Put(ctx, tasks.ModelBlob, model); err != nil {
+		return err
+	}
+	return t.SetMetrics(state)
+}
