@@ -41,12 +41,13 @@ func (s shape) spec() (runs.Spec, error) {
 }
 
 // compile makes the plan of a recorded run.
-func compile(_ context.Context, run *runs.Run) (*plan.Plan, error) {
+func compile(_ context.Context, run *runs.Run) (plan.Parts, error) {
 	var s shape
 	if err := json.Unmarshal(run.Spec.Experiment, &s); err != nil {
 		return nil, tasks.Permanent(err)
 	}
-	return s.plan()
+	p, err := s.plan()
+	return plan.Whole(p), err
 }
 
 func (s shape) plan() (*plan.Plan, error) {

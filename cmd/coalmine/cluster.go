@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"coalmine/dashboards"
+	"coalmine/internal/garbage"
 	"coalmine/workflows/control"
 	"coalmine/workflows/sources"
 )
@@ -77,6 +78,10 @@ func newWorkerCommand(g *global) *cobra.Command {
 	return c
 }
 
+// coordinatorGarbage is how much garbage a coordinator lets come together, in bytes. Its
+// heap is one graph of pointers, as large as the live runs, and little of it changes.
+const coordinatorGarbage = 48 << 20
+
 const serveHelp = `Coordinate a cluster and show it: decide what runs next, and answer for it over
 HTTP. Several may run; one leads, and another takes over within seconds when it
 dies. The page binds to localhost unless --listen says otherwise; elsewhere it
@@ -115,6 +120,7 @@ func newServeCommand(g *global) *cobra.Command {
 				}
 				return g.serveEmbedded(c.Context(), listen, allowed, keep)
 			}
+			garbage.Bound(coordinatorGarbage)
 			return g.serveCluster(c.Context(), &listen, allowed, keep)
 		},
 	}

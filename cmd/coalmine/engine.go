@@ -41,7 +41,7 @@ func (g *global) newCoordinator(archive *storage.Archive, conn *queue.Conn, hold
 	return coordinator.New(coordinator.Config{
 		Archive:     archive,
 		Queue:       conn.Broker(),
-		Compile:     compile.Run,
+		Compile:     compile.RunParts,
 		Registry:    registry,
 		Holder:      holder,
 		TaskTimeout: g.taskTimeout,

@@ -16,6 +16,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"sync/atomic"
 )
 
 // Allow lets garbage come to the largest of: so many bytes; the part of the heap that
@@ -27,6 +28,14 @@ func Allow(bytes int64) {
 		pace{bytes: bytes, percent: defaultPercent}.next()
 	}
 }
+
+// Bound has garbage collected once there are about so many bytes of it, even if the heap
+// to search for pointers is larger: a process of large heaps takes less memory and more
+// time. What Allow lets come, and an eighth of what lives, may come as before.
+func Bound(bytes int64) { bound.Store(bytes) }
+
+// bound is 0 if there is none.
+var bound atomic.Int64
 
 const (
 	// defaultPercent is Go's own.
@@ -52,7 +61,7 @@ func (p pace) next() {
 
 // keep sets the percentage right after a collection.
 func (p pace) keep() pace {
-	percent := percentFor(p.bytes, afterCollection())
+	percent := percentFor(p.bytes, bound.Load(), afterCollection())
 	if percent == p.percent {
 		return p
 	}
@@ -70,10 +79,14 @@ type heap struct {
 }
 
 // percentFor is the percentage of what lives that garbage may come to: at least so
-// many bytes. It has few values, for a new one stops the process for a moment.
-func percentFor(bytes int64, h heap) int {
-	live := max(h.live, leastHeap)
-	percent := max(bytes, h.searched, live/leastShare) * 100 / live
+// many bytes, and for the sake of what must be searched at most bound, if there is one. It
+// has few values, for a new one stops the process for a moment.
+func percentFor(bytes, bound int64, h heap) int {
+	live, searched := max(h.live, leastHeap), h.searched
+	if bound > 0 {
+		searched = min(searched, bound)
+	}
+	percent := max(bytes, searched, live/leastShare) * 100 / live
 	step := int64(50)
 	if percent < defaultPercent {
 		step = 10

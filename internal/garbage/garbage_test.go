@@ -13,20 +13,24 @@ import (
 func TestThePercentageFollowsWhatLivesAndWhatIsSearched(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		garbage, live, searched int64
-		want                    int
+		garbage, bound, live, searched int64
+		want                           int
 	}{
-		{32 * mib, 0, 0, 800}, // Go takes 4 MiB for the least
-		{32 * mib, 4 * mib, 4 * mib, 800},
-		{32 * mib, 5 * mib, 0, 600}, // 640, in steps of 50
-		{32 * mib, 20 * mib, 20 * mib, 150},
-		{32 * mib, 32 * mib, 0, 100},
-		{32 * mib, 2000 * mib, 2000 * mib, 100}, // a large heap of pointers is collected as ever
-		{32 * mib, 2000 * mib, 500 * mib, 20},   // 25, in steps of 10
-		{32 * mib, 128 * mib, 5 * mib, 20},      // 25: the 32 MiB
-		{32 * mib, 2000 * mib, 5 * mib, 10},     // 12: an eighth
+		{32 * mib, 0, 0, 0, 800}, // Go takes 4 MiB for the least
+		{32 * mib, 0, 4 * mib, 4 * mib, 800},
+		{32 * mib, 0, 5 * mib, 0, 600}, // 640, in steps of 50
+		{32 * mib, 0, 20 * mib, 20 * mib, 150},
+		{32 * mib, 0, 32 * mib, 0, 100},
+		{32 * mib, 0, 2000 * mib, 2000 * mib, 100}, // a large heap of pointers is collected as ever
+		{32 * mib, 0, 2000 * mib, 500 * mib, 20},   // 25, in steps of 10
+		{32 * mib, 0, 128 * mib, 5 * mib, 20},      // 25: the 32 MiB
+		{32 * mib, 0, 2000 * mib, 5 * mib, 10},     // 12: an eighth
+		{32 * mib, 64 * mib, 160 * mib, 160 * mib, 40},
+		{32 * mib, 64 * mib, 40 * mib, 40 * mib, 100},    // less than the bound
+		{32 * mib, 64 * mib, 8 * mib, 8 * mib, 400},      // 32 MiB, as without a bound
+		{32 * mib, 64 * mib, 2000 * mib, 2000 * mib, 10}, // 12: an eighth
 	} {
-		if got := percentFor(c.garbage, heap{c.live, c.searched}); got != c.want {
+		if got := percentFor(c.garbage, c.bound, heap{c.live, c.searched}); got != c.want {
 			t.Errorf("%d bytes of garbage beside %d live, %d searched: %d%%, want %d%%", c.garbage, c.live, c.searched, got, c.want)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"runtime"
 	"slices"
 
@@ -54,6 +55,29 @@ func Plan(spec *experiment.Spec) (*plan.Plan, error) {
 		}
 	}
 	return p, nil
+}
+
+// partNodes is from how many standing nodes on a part of a plan takes no further cell.
+const partNodes = 4096
+
+// Parts compiles an experiment as Plan does, some cells at a time.
+func Parts(spec *experiment.Spec) (plan.Parts, error) {
+	if err := CheckSize(spec); err != nil {
+		return nil, err
+	}
+	next, same := 0, make(shared)
+	return func() (*plan.Plan, error) {
+		if next == len(spec.Cells) {
+			return nil, io.EOF
+		}
+		p := newPlan()
+		for ; next < len(spec.Cells) && len(p.Nodes) < partNodes; next++ {
+			if err := compileCell(spec, next, p, same); err != nil {
+				return nil, err
+			}
+		}
+		return p, nil
+	}, nil
 }
 
 // Check returns the error of Plan, or one of several. It makes the plan of each cell by

@@ -3,6 +3,7 @@ package compile
 import (
 	"context"
 	"fmt"
+	"io"
 
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -26,6 +27,25 @@ func Record(run *runs.Run) (*experiment.Spec, *plan.Plan, error) {
 func Run(_ context.Context, run *runs.Run) (*plan.Plan, error) {
 	_, p, err := Record(run)
 	return p, tasks.Permanent(err)
+}
+
+// RunParts makes the plan of a recorded run as Run does, some cells at a time.
+func RunParts(_ context.Context, run *runs.Run) (plan.Parts, error) {
+	spec, err := experiment.ReadSpec(run.Spec.Experiment)
+	if err != nil {
+		return nil, tasks.Permanent(err)
+	}
+	parts, err := Parts(spec)
+	if err != nil {
+		return nil, tasks.Permanent(err)
+	}
+	return func() (*plan.Plan, error) {
+		p, err := parts()
+		if err != nil && err != io.EOF {
+			err = tasks.Permanent(err)
+		}
+		return p, err
+	}, nil
 }
 
 // Sources names the files that the data of a recorded run was imported from, each once.

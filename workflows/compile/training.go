@@ -2,7 +2,6 @@ package compile
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"coalmine/privacy"
@@ -138,12 +137,7 @@ func (c *cell) share(chain *plan.Chain) *plan.Chain {
 		c.plan.Chains[chain.Recipe] = chain
 		return chain
 	}
-	if chain.Steps > other.Steps {
-		other.Steps, other.Every, other.KeepLast = chain.Steps, chain.Every, chain.KeepLast
-	}
-	other.Keep = append(other.Keep, chain.Keep...)
-	slices.Sort(other.Keep)
-	other.Keep = slices.Compact(other.Keep)
+	other.Extend(chain)
 	return other
 }
 

@@ -103,7 +103,7 @@ func TestHousekeepingRetiresRunsAndCollectsAtMidnight(t *testing.T) {
 		}
 		leader, err := coordinator.New(coordinator.Config{
 			Archive: archive, Queue: quietQueue{},
-			Compile: func(context.Context, *runs.Run) (*plan.Plan, error) {
+			Compile: func(context.Context, *runs.Run) (plan.Parts, error) {
 				return nil, tasks.Permanent(errors.New("no plan"))
 			},
 		})

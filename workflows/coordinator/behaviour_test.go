@@ -402,7 +402,7 @@ func TestDeletionsGoOnWhenTheRunIsGoneWhoseClaimsWereUnknown(t *testing.T) {
 	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 5})
 	w := newWorld(t, 17, chaos{}, map[string]*plan.Plan{"a": p})
 	compile := w.term.Compile
-	w.term.Compile = func(ctx context.Context, r *runs.Run) (*plan.Plan, error) {
+	w.term.Compile = func(ctx context.Context, r *runs.Run) (plan.Parts, error) {
 		if r.Spec.Name == "unplanned" {
 			return nil, errors.New("not yet")
 		}

@@ -20,10 +20,11 @@ type Config struct {
 	Archive *storage.Archive
 	// Queue carries attempts to workers.
 	Queue Queue
-	// Compile makes the plan of a run. It MUST give the same plan every time;
+	// Compile makes the plan of a run. It MUST give the same plan every time, in
+	// parts that belong to the coordinator then;
 	// an error marked tasks.Permanent rejects the run, another is tried again.
 	// It is called from several goroutines.
-	Compile func(ctx context.Context, run *runs.Run) (*plan.Plan, error)
+	Compile func(ctx context.Context, run *runs.Run) (plan.Parts, error)
 	// Registry tells the class of each kind; one that it doesn't hold belongs
 	// to tasks.Compute.
 	Registry tasks.Registry

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"io"
 	"slices"
 
 	"coalmine/tasks"
@@ -53,6 +54,9 @@ func (t *term) follow(r *run) {
 
 // letGo has the graph let go of a run's plan.
 func (t *term) letGo(r *run) {
+	if !r.Live() {
+		return // its plan is in the making, or there is none
+	}
 	view := t.view()
 	view.LetGo(&r.Run)
 	t.graph.Release(r.Run.Run)
@@ -82,40 +86,94 @@ func (t *term) compile(r *run) {
 		return
 	}
 	r.compiling = true
+	c := &compilation{term: t, run: r, toWorkOn: !r.State.Phase.Finished()}
 	record := r.record
-	t.start(reading, func(ctx context.Context) func() {
-		p, err := t.Compile(ctx, record)
-		if err == nil {
-			err = tasks.Permanent(p.Check())
-		}
+	t.start(compiling, func(ctx context.Context) func() {
+		parts, err := t.Compile(ctx, record)
 		return func() {
-			r.compiling = false
-			if t.records.exists(r) {
-				t.compiled(r, p, err)
-			}
+			c.parts = parts
+			c.goOn(err)
 		}
 	})
 }
 
-func (t *term) compiled(r *run, p *plan.Plan, err error) {
+// compilation is a run's plan in the making. Each part is taken up before the next is
+// made: a large plan is never there beside the graph that is made of it, and the loop
+// attends to other things in between.
+type compilation struct {
+	*term
+	run   *run
+	parts plan.Parts
+	// toWorkOn says that the graph takes up the plan. Of one that it does not, claimed
+	// is what claims are made from.
+	toWorkOn bool
+	claimed  plan.Plan
+}
+
+// goOn has the next part made, unless there was an error.
+func (c *compilation) goOn(err error) {
 	switch {
-	case err == nil && r.State.Phase.Finished():
-		t.claim(r, p)
-	case err == nil:
-		t.claim(r, p)
-		t.graph.Adopt(r.Run.Run, p)
-		t.records.follow(r)
-	case tasks.IsPermanent(err) || r.PlanTries+1 >= policy.MaxPlans:
-		t.log.Error("run has no plan", "run", r.ID, "error", err)
-		r.claimed, r.PlanTries = true, 0
-		if !r.State.Phase.Finished() {
-			t.records.append(r.Run.Run, runs.Entry{Kind: runs.Rejected, Error: err.Error()})
-		}
+	case !c.records.exists(c.run):
+	case err != nil:
+		c.run.compiling = false
+		c.end(err)
 	default:
+		c.start(compiling, func(context.Context) func() {
+			part, err := c.parts()
+			if err == nil {
+				err = tasks.Permanent(part.Check())
+			}
+			return func() { c.add(part, err) }
+		})
+	}
+}
+
+// add takes up a part of the plan, if there was no error.
+func (c *compilation) add(part *plan.Plan, err error) {
+	if err == nil && c.records.exists(c.run) {
+		if c.toWorkOn {
+			c.graph.AddPart(c.run.Run.Run, part)
+		} else {
+			c.claimed.Add(part)
+		}
+	}
+	c.goOn(err)
+}
+
+// end deals with a plan that is whole, which io.EOF says, or with one that cannot be
+// made. A run that has finished or been taken up again meanwhile is followed once more.
+func (c *compilation) end(err error) {
+	r := c.run
+	finished := r.State.Phase.Finished()
+	switch {
+	case err == io.EOF && !c.toWorkOn:
+		c.claim(r, &c.claimed)
+		c.records.follow(r)
+	case err == io.EOF && !finished:
+		c.claim(r, r.Plan)
+		c.graph.Begin(r.Run.Run)
+		c.records.follow(r)
+	case err == io.EOF:
+		c.claim(r, r.Plan)
+		c.graph.Release(r.Run.Run)
+	default:
+		c.graph.Release(r.Run.Run)
+		c.unplanned(r, err)
+	}
+	c.deletions.goOnAll()
+}
+
+// unplanned deals with a run whose plan cannot be made, now or ever.
+func (t *term) unplanned(r *run, err error) {
+	if !tasks.IsPermanent(err) && r.PlanTries+1 < policy.MaxPlans {
 		r.PlanTries++
 		t.log.Warn("plan failed; trying again", "run", r.ID, "error", err)
 		t.after(policy.Backoff(r.PlanTries), func() { t.records.follow(r) })
 		return
 	}
-	t.deletions.goOnAll()
+	t.log.Error("run has no plan", "run", r.ID, "error", err)
+	r.claimed, r.PlanTries = true, 0
+	if !r.State.Phase.Finished() {
+		t.records.append(r.Run.Run, runs.Entry{Kind: runs.Rejected, Error: err.Error()})
+	}
 }

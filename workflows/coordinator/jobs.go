@@ -18,14 +18,15 @@ type job func(context.Context) (apply func())
 type lane int
 
 const (
-	reading  lane = iota // storage, run logs
-	sending              // the queue
-	deleting             // one at a time for each chain
+	reading   lane = iota // storage, run logs
+	sending               // the queue
+	deleting              // one at a time for each chain
+	compiling             // plans of runs
 	lanes
 )
 
 // laneWidth is how many jobs of a lane run at once.
-var laneWidth = [lanes]int{reading: 32, sending: 16, deleting: 4}
+var laneWidth = [lanes]int{reading: 32, sending: 16, deleting: 4, compiling: 2}
 
 // jobTimeout bounds a job, so that a store that hangs cannot fill a lane.
 const jobTimeout = time.Minute

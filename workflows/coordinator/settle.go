@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"slices"
 
 	"coalmine/workflows/availability"
 	"coalmine/workflows/coordinator/graph"
@@ -61,9 +62,7 @@ func (t *term) carryOut(asks graph.Asks) {
 	for _, a := range asks.Recall {
 		t.stop(a)
 	}
-	for _, n := range asks.LookUp {
-		t.lookUp(n)
-	}
+	t.lookUpAll(asks.LookUp)
 	for _, ch := range asks.Survey {
 		t.survey(ch)
 	}
@@ -90,12 +89,40 @@ func (t *term) advanced(asks graph.Asks) {
 	}
 }
 
-// lookUp asks storage whether a standing node is available.
-func (t *term) lookUp(n *graph.Node) {
-	wanted := func() bool { return n.Presence == graph.Checking && n.Held() }
-	t.persist(reading, "looking for "+n.Label, wanted, func(ctx context.Context) (func(), error) {
-		found, err := t.store.lookUp(ctx, n.Key)
-		return func() { t.graph.Found(n, found) }, err
+// A large grid has hundreds of thousands of nodes to look up, and a job that waits takes
+// half as much memory as a node. So one job looks up several: at most lookUpsEach, and so
+// few that there are lookUpJobs to run at once.
+const (
+	lookUpsEach = 16
+	lookUpJobs  = 8
+)
+
+// lookUpAll asks storage whether standing nodes are available.
+func (t *term) lookUpAll(nodes []*graph.Node) {
+	each := min(max(1, len(nodes)/lookUpJobs), lookUpsEach)
+	for some := range slices.Chunk(nodes, each) {
+		t.lookUp(some)
+	}
+}
+
+// lookUp asks storage for some nodes, one after the other.
+func (t *term) lookUp(nodes []*graph.Node) {
+	wanted := func() bool {
+		return slices.ContainsFunc(nodes, func(n *graph.Node) bool { return n.Presence == graph.Checking && n.Held() })
+	}
+	t.persist(reading, "looking for "+nodes[0].Label, wanted, func(ctx context.Context) (func(), error) {
+		found := make([]availability.Node, len(nodes))
+		for i, n := range nodes {
+			var err error
+			if found[i], err = t.store.lookUp(ctx, n.Key); err != nil {
+				return nil, err
+			}
+		}
+		return func() {
+			for i, n := range nodes {
+				t.graph.Found(n, found[i])
+			}
+		}, nil
 	})
 }
 

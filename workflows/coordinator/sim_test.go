@@ -194,8 +194,8 @@ func (w *world) lead() {
 	cfg := Config{
 		Archive: w.archive, Queue: (*simQueue)(w), Registry: plantest.Kinds, MaxTries: 5,
 		Log: slog.New(slog.NewTextHandler(traceWriter{w}, &slog.HandlerOptions{Level: slog.LevelInfo})),
-		Compile: func(_ context.Context, r *runs.Run) (*plan.Plan, error) {
-			return w.plans[r.Spec.Name], nil
+		Compile: func(_ context.Context, r *runs.Run) (plan.Parts, error) {
+			return plantest.InParts(w.plans[r.Spec.Name], 1+int(w.seed%3)), nil
 		},
 	}
 	w.term = newTerm(cfg, newCounters(nil), token, w.now, func(_ lane, j job) { w.jobs = append(w.jobs, j) })

@@ -48,34 +48,60 @@ func (g *Graph) markFailedCells(r *Run) {
 	}
 }
 
-// Adopt takes up a run's plan: its nodes are merged into those that are there. The plan
-// itself may have hundreds of thousands of them, and is let go but for its cells and chains.
+// Adopt takes up a run's plan, or what is left of it after the parts that were added.
 func (g *Graph) Adopt(r *Run, p *plan.Plan) {
-	rest := *p
-	rest.Nodes = nil
-	r.Plan, r.Nodes = &rest, make([]*Node, 0, len(p.Nodes))
-	var added []*Node
-	for _, key := range plan.SortedKeys(p.Nodes) {
+	g.AddPart(r, p)
+	g.Begin(r)
+}
+
+// AddPart adds a part of a run's plan, which belongs to the graph from then on. Its nodes
+// are merged into those that are there, and none of them is wanted before Begin.
+func (g *Graph) AddPart(r *Run, part *plan.Plan) {
+	if r.Plan == nil {
+		r.Plan, r.held = new(plan.Plan), make(map[*Node]struct{})
+	}
+	r.Plan.Add(part)
+	added := g.addNodes(r, part)
+	recipes := plan.SortedKeys(part.Chains)
+	for _, recipe := range recipes {
+		g.adoptChain(r, r.Plan.Chains[recipe])
+	}
+	for _, n := range added {
+		g.linkNode(n, part.Nodes[n.Key].Needs)
+	}
+	for _, recipe := range recipes {
+		g.linkChain(g.chains[recipe])
+	}
+	for _, c := range r.Plan.Cells[len(r.Cells):] {
+		r.Cells = append(r.Cells, g.newCell(r, c))
+	}
+}
+
+// addNodes adds the standing nodes of a part, and returns those that the graph had not.
+func (g *Graph) addNodes(r *Run, part *plan.Plan) (added []*Node) {
+	for _, key := range plan.SortedKeys(part.Nodes) {
 		n := g.nodes[key]
 		if n == nil {
-			n = newNode(p.Nodes[key])
+			n = newNode(part.Nodes[key])
 			g.nodes[key] = n
 			added = append(added, n)
 		}
-		n.plans++
-		r.Nodes = append(r.Nodes, n)
+		if _, held := r.held[n]; !held {
+			r.held[n] = struct{}{}
+			n.plans++
+			r.Nodes = append(r.Nodes, n)
+		}
 	}
-	for _, recipe := range plan.SortedKeys(p.Chains) {
-		g.adoptChain(r, p.Chains[recipe])
-	}
-	for _, n := range added {
-		g.linkNode(n, p.Nodes[n.Key].Needs)
-	}
-	for _, recipe := range plan.SortedKeys(p.Chains) {
-		g.linkChain(g.chains[recipe])
-	}
-	for _, c := range p.Cells {
-		r.Cells = append(r.Cells, g.newCell(r, c))
+	return added
+}
+
+// Begin makes a run live all of whose plan has been added.
+func (g *Graph) Begin(r *Run) {
+	r.live, r.held = true, nil
+	for recipe := range r.Plan.Chains {
+		// A longer plan may know of a further frontier, and new checkpoints are
+		// wanted that the last survey did not ask for.
+		g.chains[recipe].Surveyed = false
 	}
 	for key := range r.State.Troubles {
 		if n := g.nodes[key]; n != nil {
@@ -99,9 +125,6 @@ func (g *Graph) adoptChain(r *Run, p *plan.Chain) {
 		g.chains[p.Recipe] = ch
 	}
 	ch.Plans[r] = p
-	// A longer plan may know of a further frontier, and new checkpoints are
-	// wanted that the last survey did not ask for.
-	ch.Surveyed = false
 }
 
 // linkNode connects a new node with what it needs.
@@ -159,14 +182,14 @@ func (g *Graph) newCell(r *Run, p plan.Cell) *Cell {
 	return c
 }
 
-// Release lets go of a run's plan, if it has one. Nodes that no other live run holds
+// Release lets go of a run's plan, or of as much as has been added of it. Nodes that no other live run holds
 // are gone from memory; what they have committed stays in storage.
 func (g *Graph) Release(r *Run) {
-	if !r.Live() {
+	if r.Plan == nil {
 		return
 	}
 	p, nodes := r.Plan, r.Nodes
-	r.Plan, r.Nodes, r.Cells = nil, nil, nil
+	r.Plan, r.Nodes, r.Cells, r.live, r.held = nil, nil, nil, false, nil
 	gone := make(map[*Node]bool)
 	for _, n := range nodes {
 		if n.plans--; n.plans == 0 {

@@ -86,21 +86,24 @@ type Run struct {
 	ID string
 	// State is the fold of its log, with what is on its way to storage; see SetState.
 	State runs.State
-	// Plan is nil unless the run is live. Its nodes are those of the graph.
+	// Plan is nil if none of it has been added. Its nodes are those of the graph.
 	Plan  *plan.Plan
-	Nodes []*Node // the standing ones of the plan, in the order of their keys
+	Nodes []*Node // the standing ones of the plan
 	Cells []*Cell
 	// InFlight is the number of attempts in flight that are charged to it.
 	InFlight int
 	// Progressed is when something that it wants was last committed.
 	Progressed time.Time
 
+	live bool
+	// held are the nodes of the run, while parts are added.
+	held   map[*Node]struct{}
 	ending bool   // asked to be looked at, since its cells may all have ended
 	alone  []*Run // the run itself: the wants of most of what it wants
 }
 
 // Live reports whether the run has a plan whose nodes the graph holds.
-func (r *Run) Live() bool { return r.Plan != nil }
+func (r *Run) Live() bool { return r.live }
 
 // Active reports whether the run wants anything.
 func (r *Run) Active() bool {

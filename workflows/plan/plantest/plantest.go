@@ -399,6 +399,41 @@ func (b *Builder) Done(t testing.TB) *plan.Plan {
 	return &b.Plan
 }
 
+// InParts yields a plan so many cells at a time, as the plan of a large grid is made. One
+// that is none comes whole.
+func InParts(p *plan.Plan, cells int) plan.Parts {
+	if p.Check() != nil {
+		return plan.Whole(p)
+	}
+	left := p.Cells
+	return func() (*plan.Plan, error) {
+		if len(left) == 0 {
+			return nil, io.EOF
+		}
+		n := min(cells, len(left))
+		part := partOf(p, left[:n])
+		left = left[n:]
+		return part, nil
+	}
+}
+
+// partOf is the plan of some cells of a plan.
+func partOf(p *plan.Plan, cells []plan.Cell) *plan.Plan {
+	var targets []plan.Ref
+	for _, c := range cells {
+		targets = append(targets, c.Report, c.Model)
+	}
+	part := &plan.Plan{Cells: cells, Nodes: make(map[storage.Key]*plan.Node), Chains: make(map[storage.Key]*plan.Chain)}
+	nodes, chains := p.Needed(targets...)
+	for _, n := range nodes {
+		part.Nodes[n.Key] = n
+	}
+	for _, ch := range chains {
+		part.Chains[ch.Recipe] = ch
+	}
+	return part
+}
+
 // Federated is a plan as a federated experiment has it: data, a chain, an audit
 // at each kept step, and a report over all of them.
 func Federated(t testing.TB, o ChainOptions) *plan.Plan {
