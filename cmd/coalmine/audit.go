@@ -3,36 +3,73 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"coalmine/workflows/modelaudit"
+	"coalmine/workflows/modelaudit/completions"
 )
 
 const auditHelp = `Say what a finished model has memorized of a list of canaries: a file that
-coalmine export has written, and a text file with one canary a line, its words
-separated by spaces (empty lines and lines that begin with # do not count). For a
-model of bytes (data.level: byte) a canary is its line as it stands, without
-spaces around it; --alphabet and --format then say what its random part may be.
+coalmine export has written, or a model behind an HTTP endpoint, and a text file with
+one canary a line, its words separated by spaces (empty lines and lines that begin
+with # do not count). For a model of bytes (data.level: byte) a canary is its line as
+it stands, without spaces around it; --alphabet and --format then say what its random
+part may be.
 
 Random sampling ranks each canary among random sequences that follow the same
 first words; rank 1 is memorized. Beam search looks for the canary given its
-first words and its length. Both are those of a run's audit.`
+first words and its length. Both are those of a run's audit.
+
+An endpoint is a URL in the OpenAI completions form that supports echo with logprobs.
+It is asked about prompts of token ids, so that --vocabulary is needed: a model file
+of coalmine export, or a JSON list of the texts of the tokens by their ids, as the
+server gives them, null for special ones. With such a list a canary is a JSON list of
+ids: [5299, 1353, 338]. The key, where one is asked for, is taken from ` + endpointKey + `.
+Random references are scored one after another, which takes long: --references is
+20000 by default. Beam search is not possible. A server may compute differently in a
+batch; some sequences are scored alone too, and ranks are given as intervals by the
+largest difference.`
+
+// endpointKey is the environment variable with the key of an endpoint.
+const endpointKey = "COALMINE_ENDPOINT_KEY"
+
+// auditFlags are those of the command.
+type auditFlags struct {
+	canaries string
+	modelaudit.Options
+
+	// Of an endpoint.
+	model, vocabulary         string
+	begin, batch, concurrency int
+	timeout                   time.Duration
+}
+
+// ofEndpoint are the flags that a file has no use for.
+var ofEndpoint = []string{"model", "vocabulary", "begin", "batch", "concurrency", "timeout"}
+
+// Defaults for an endpoint, which scores every reference in full: as many as the smallest
+// part of the references that a rank may be estimated from.
+const endpointReferences = 20_000
 
 func newAuditCommand(g *global) *cobra.Command {
-	var list string
-	var options modelaudit.Options
+	var flags auditFlags
 	c := &cobra.Command{
-		Use:     "audit MODEL",
-		Short:   "Audit a finished model against a list of canaries",
-		Long:    auditHelp,
-		Example: "  coalmine export quickstart c01 -o model.safetensors\n  coalmine audit model.safetensors --canaries canaries.txt --references 200000",
+		Use:   "audit MODEL|URL",
+		Short: "Audit a finished model, or one behind an endpoint, against a list of canaries",
+		Long:  auditHelp,
+		Example: "  coalmine export quickstart c01 -o model.safetensors\n  coalmine audit model.safetensors --canaries canaries.txt --references 200000\n" +
+			"  coalmine audit http://localhost:8000/v1/completions --model quickstart --vocabulary model.safetensors --canaries canaries.txt",
 		GroupID: groupOther,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			report, err := auditModel(c, args[0], list, options)
+			report, err := flags.audit(c, g, args[0])
 			if err != nil {
 				return err
 			}
@@ -42,38 +79,92 @@ func newAuditCommand(g *global) *cobra.Command {
 			return g.writeAudit(report)
 		},
 	}
-	f := c.Flags()
-	f.StringVar(&list, "canaries", "", "text file with one canary a line")
-	f.IntVar(&options.References, "references", 2_000_000, "random sequences that each canary is ranked among; 0 leaves random sampling out")
-	f.IntVar(&options.Prefix, "prefix", 0, "words of a canary that are given; by default, as in a run, what stands before the first # of --format, else 1")
-	f.IntVar(&options.BeamWidth, "beam-width", 5, "sequences that beam search keeps; 0 leaves it out")
-	f.Uint64Var(&options.Seed, "seed", 1, "of the random sequences")
-	f.BoolVar(&options.Exact, "exact", false, "count large ranks too, which are else estimated")
-	f.StringVar((*string)(&options.Alphabet), "alphabet", "", "of the random sequences, for a model of bytes: digits, lower (the default), letters or printable")
-	f.StringVar(&options.Format, "format", "", `of the canaries, for a model of bytes: "my number is ####", each # a symbol of the alphabet`)
+	flags.add(c.Flags())
 	if err := c.MarkFlagRequired("canaries"); err != nil {
 		panic(err)
 	}
 	return c
 }
 
-func auditModel(c *cobra.Command, model, list string, options modelaudit.Options) (*modelaudit.Report, error) {
-	file, err := os.Open(list)
+func (a *auditFlags) add(f *pflag.FlagSet) {
+	f.StringVar(&a.canaries, "canaries", "", "text file with one canary a line")
+	f.IntVar(&a.References, "references", 2_000_000, "random sequences that each canary is ranked among, of an endpoint by default 20000; 0 leaves random sampling out")
+	f.IntVar(&a.Prefix, "prefix", 0, "words of a canary that are given; by default, as in a run, what stands before the first # of --format, else 1")
+	f.IntVar(&a.BeamWidth, "beam-width", 5, "sequences that beam search keeps; 0 leaves it out, as it is for an endpoint")
+	f.Uint64Var(&a.Seed, "seed", 1, "of the random sequences")
+	f.BoolVar(&a.Exact, "exact", false, "count large ranks too, which are else estimated")
+	f.StringVar((*string)(&a.Alphabet), "alphabet", "", "of the random sequences, for a model of bytes: digits, lower (the default), letters or printable")
+	f.StringVar(&a.Format, "format", "", `of the canaries, for a model of bytes: "my number is ####", each # a symbol of the alphabet`)
+	f.StringVar(&a.model, "model", "", "endpoint: the name that its server knows the model by")
+	f.StringVar(&a.vocabulary, "vocabulary", "", "endpoint: a model file of coalmine export, or a JSON list of the texts of all tokens")
+	f.IntVar(&a.begin, "begin", -1, "endpoint: id of the token before every sequence; by default that of an export, and none with a list")
+	f.IntVar(&a.batch, "batch", 32, "endpoint: sequences in a request")
+	f.IntVar(&a.concurrency, "concurrency", 4, "endpoint: requests at a time")
+	f.DurationVar(&a.timeout, "timeout", completions.DefaultTimeout, "endpoint: how long a request may take")
+}
+
+func (a *auditFlags) audit(c *cobra.Command, g *global, model string) (*modelaudit.Report, error) {
+	canaries, err := opened(a.canaries, func(r io.Reader) ([]modelaudit.Line, error) { return modelaudit.ReadCanaries(a.canaries, r) })
 	if err != nil {
 		return nil, fmt.Errorf("--canaries: %w", err)
 	}
-	canaries, err := modelaudit.ReadCanaries(list, file)
-	if err := errors.Join(err, file.Close()); err != nil {
+	if strings.HasPrefix(model, "http://") || strings.HasPrefix(model, "https://") {
+		return a.auditEndpoint(c, g, model, canaries)
+	}
+	for _, name := range ofEndpoint {
+		if c.Flags().Changed(name) {
+			return nil, fmt.Errorf("--%s is for an endpoint, such as http://localhost:8000/v1/completions; %s is a file: leave it out", name, model)
+		}
+	}
+	read, err := opened(model, modelaudit.OpenModel)
+	if err != nil {
 		return nil, err
 	}
-	if file, err = os.Open(model); err != nil {
+	return modelaudit.Run(c.Context(), read, canaries, a.Options)
+}
+
+func (a *auditFlags) auditEndpoint(c *cobra.Command, g *global, address string, canaries []modelaudit.Line) (*modelaudit.Report, error) {
+	if a.model == "" || a.vocabulary == "" {
+		return nil, errors.New("an endpoint needs --model, the name that its server knows the model by, and --vocabulary, without which the tokens of canaries and references are not known")
+	}
+	if a.concurrency < 1 || a.timeout <= 0 {
+		return nil, fmt.Errorf("--concurrency %d and --timeout %v: expected more than 0", a.concurrency, a.timeout)
+	}
+	vocabulary, err := opened(a.vocabulary, func(r io.Reader) (*modelaudit.Vocabulary, error) { return modelaudit.ReadVocabulary(r, a.begin) })
+	if err != nil {
+		return nil, fmt.Errorf("--vocabulary: %w", err)
+	}
+	client := &completions.Client{URL: address, Model: a.model, Key: strings.TrimSpace(os.Getenv(endpointKey)), Concurrency: a.concurrency, Timeout: a.timeout}
+	e, err := modelaudit.NewEndpoint(client, vocabulary, a.batch)
+	if err != nil {
 		return nil, err
 	}
-	opened, err := modelaudit.OpenModel(file)
-	if err := errors.Join(err, file.Close()); err != nil {
-		return nil, fmt.Errorf("%s: %w", model, err)
+	options := a.Options
+	if !c.Flags().Changed("references") {
+		options.References = endpointReferences
 	}
-	return modelaudit.Run(c.Context(), opened, canaries, options)
+	if !c.Flags().Changed("beam-width") {
+		options.BeamWidth = 0
+	}
+	e.Ranked = func(done, of int) { g.note("%d of %d canaries ranked, %d requests", done, of, client.Requests()) }
+	return e.Run(c.Context(), canaries, options)
+}
+
+// opened reads a file. Errors name it.
+func opened[T any](path string, read func(io.Reader) (T, error)) (T, error) {
+	var none T
+	file, err := os.Open(path)
+	if err != nil {
+		return none, err
+	}
+	v, err := read(file)
+	if err := errors.Join(err, file.Close()); err != nil {
+		if strings.HasPrefix(err.Error(), path) {
+			return none, err
+		}
+		return none, fmt.Errorf("%s: %w", path, err)
+	}
+	return v, nil
 }
 
 // writeAudit prints one line a canary, and the counts.
@@ -88,22 +179,40 @@ func (g *global) writeAudit(r *modelaudit.Report) error {
 		return err
 	}
 	if v := r.RandomSampling; v != nil {
-		g.printf("random sampling: %d of %d memorized, among %d references\n", v.Memorized, v.Of, v.References)
+		g.printf("random sampling: %d of %d memorized%s, among %d references\n", v.Memorized, v.Of, betweenText(v), v.References)
 	}
 	if v := r.BeamSearch; v != nil {
 		g.printf("beam search: %d of %d found, width %d\n", v.Memorized, v.Of, v.Width)
 	}
+	if e := r.Endpoint; e != nil {
+		g.printf("endpoint: %d sequences in %d requests; alone and in a batch, the log-perplexities of %d differ by at most %.3g nats\n",
+			e.Sequences, e.Requests, e.Compared, e.LargestDifference)
+	}
 	return nil
 }
 
-func rankText(c *modelaudit.Canary) string {
-	switch {
-	case c.Rank == nil:
-		return "-"
-	case !*c.RankExact:
-		return fmt.Sprintf("about %d", *c.Rank)
+// betweenText says how many canaries may be memorized by the intervals of their ranks,
+// where that is not certain.
+func betweenText(v *modelaudit.Verdict) string {
+	if v.MemorizedLow == nil || *v.MemorizedLow == *v.MemorizedHigh {
+		return ""
 	}
-	return fmt.Sprint(*c.Rank)
+	return fmt.Sprintf(" (%d to %d)", *v.MemorizedLow, *v.MemorizedHigh)
+}
+
+// rankText has the interval of a rank that is not certain.
+func rankText(c *modelaudit.Canary) string {
+	if c.Rank == nil {
+		return "-"
+	}
+	text := fmt.Sprint(*c.Rank)
+	if !*c.RankExact {
+		text = "about " + text
+	}
+	if c.RankLow != nil && *c.RankLow < *c.RankHigh {
+		text += fmt.Sprintf(" (%d to %d)", *c.RankLow, *c.RankHigh)
+	}
+	return text
 }
 
 // exposureText marks what is only a lower bound, and gives an estimate's error.

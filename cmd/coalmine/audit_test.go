@@ -2,12 +2,21 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"coalmine/internal/seeds"
+	"coalmine/models"
+	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/datasets"
 	"coalmine/workflows/modelaudit"
+	"coalmine/workflows/modelaudit/completions/completionstest"
 )
 
 func TestAuditRefusesWhatItCannotReadInOneLine(t *testing.T) {
@@ -54,6 +63,124 @@ a b     1           >= 17.6     found
 c       about 5200  5.3 +- 0.1  not found
 d       -           -           -
 random sampling: 1 of 3 memorized, among 200000 references
+`
+	if err != nil || out.String() != want {
+		t.Errorf("%v, table:\n%s\nwant:\n%s", err, out.String(), want)
+	}
+}
+
+// servedModel writes an exported model of untrained weights, and serves it.
+func servedModel(t *testing.T, dir string) (*completionstest.Server, string) {
+	t.Helper()
+	words := datasets.Specials()
+	for i := range 40 {
+		words = append(words, fmt.Sprintf("w%d", i))
+	}
+	language, err := models.New(models.Config{Kind: models.CIFGLSTM, Vocabulary: len(words), Embedding: 4, Units: 6})
+	if err != nil {
+		t.Fatal(err)
+	}
+	vocabulary, err := json.Marshal(words)
+	if err != nil {
+		t.Fatal(err)
+	}
+	model, err := checkpoints.Encode(language, language.Init(seeds.Stream(3, seeds.Weights)), map[string]string{"vocabulary": string(vocabulary)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "model.safetensors")
+	if err := os.WriteFile(path, model, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return completionstest.Serve(t, model), path
+}
+
+// An audit of an endpoint prints what the audit of the same model's file prints, and how
+// exact the server is.
+func TestAuditAsksAnEndpointForWhatItsFileWouldSay(t *testing.T) {
+	dir := t.TempDir()
+	s, model := servedModel(t, dir)
+	list := filepath.Join(dir, "list.txt")
+	if err := os.WriteFile(list, []byte("w1 w2 w3 w4\nw5 w6 w7\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(endpointKey, "sk-1")
+	s.Before = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Header.Get("Authorization") != "Bearer sk-1" {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+		return false
+	}
+	audit := func(args ...string) (report modelaudit.Report, messages string) {
+		var out, notes bytes.Buffer
+		args = append([]string{"audit", "--json", "--canaries", list, "--references", "500"}, args...)
+		if code := execute(t.Context(), args, &out, &notes); code != exitDone {
+			t.Fatalf("%v: exit status %d, %s", args, code, notes.String())
+		}
+		if err := json.Unmarshal(out.Bytes(), &report); err != nil {
+			t.Fatal(err)
+		}
+		return report, notes.String()
+	}
+	want, _ := audit(model, "--beam-width", "0")
+	got, notes := audit(s.URL, "--model", "m", "--vocabulary", model)
+	for i, c := range want.Canaries {
+		if g := got.Canaries[i]; *g.Rank != *c.Rank || *g.Ranked.LogPerplexity != *c.Ranked.LogPerplexity || *g.RankLow != *c.Rank || g.Text != c.Text {
+			t.Errorf("canary %+v, want %+v", g, c)
+		}
+	}
+	if got.Endpoint.URL != s.URL || !strings.Contains(notes, "2 of 2 canaries ranked") {
+		t.Errorf("endpoint %+v, notes %q", got.Endpoint, notes)
+	}
+}
+
+func TestAuditRefusesAnEndpointInOneLine(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s, model := servedModel(t, dir)
+	s.Before = func(w http.ResponseWriter, _ *http.Request) bool {
+		_, _ = io.WriteString(w, `{"choices": [{"index": 0, "text": "w9"}]}`)
+		return true
+	}
+	list := filepath.Join(dir, "list.txt")
+	if err := os.WriteFile(list, []byte("w1 w2 w3 w4\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, args := range map[string][]string{
+		"an endpoint needs --model":                             {s.URL, "--vocabulary", model},
+		"and --vocabulary, without which":                       {s.URL, "--model", "m"},
+		"--vocabulary: " + list + ": ":                          {s.URL, "--model", "m", "--vocabulary", list},
+		"--concurrency 0 and --timeout 5m0s":                    {s.URL, "--model", "m", "--vocabulary", model, "--concurrency", "0"},
+		"batches of 0 sequences":                                {s.URL, "--model", "m", "--vocabulary", model, "--batch", "0"},
+		"beam search needs the probability of every token":      {s.URL, "--model", "m", "--vocabulary", model, "--beam-width", "5"},
+		"--model is for an endpoint":                            {model, "--model", "m"},
+		"no log-probabilities of the prompt; an audit needs":    {s.URL, "--model", "m", "--vocabulary", model, "--batch", "1"},
+		"1 completions for 33 prompts":                          {s.URL, "--model", "m", "--vocabulary", model, "--batch", "64", "--concurrency", "1"},
+		`endpoint "http:": expected a URL such as http://local`: {"http://", "--model", "m", "--vocabulary", model},
+	} {
+		var out, messages bytes.Buffer
+		code := execute(t.Context(), append([]string{"audit", "--canaries", list}, args...), &out, &messages)
+		if code != exitUsage || out.Len() > 0 || strings.Count(messages.String(), "\n") != 1 || !strings.Contains(messages.String(), want) {
+			t.Errorf("%v: exit status %d, %q, %q; want one line with %q", args, code, out.String(), messages.String(), want)
+		}
+	}
+}
+
+func TestAuditTableHasTheIntervalsOfAnEndpoint(t *testing.T) {
+	t.Parallel()
+	yes, no, rank, low, high, exposure := true, false, int64(3), int64(1), int64(8), 6.1
+	var out bytes.Buffer
+	err := (&global{stdout: &out}).writeAudit(&modelaudit.Report{
+		RandomSampling: &modelaudit.Verdict{Memorized: 0, Of: 1, References: 200, MemorizedLow: new(0), MemorizedHigh: new(1)},
+		Canaries: []modelaudit.Canary{{
+			Text: "a b", Ranked: modelaudit.Ranked{Rank: &rank, RankExact: &yes, Exposure: &exposure, ExposureCensored: &no}, RankLow: &low, RankHigh: &high,
+		}},
+		Endpoint: &modelaudit.Served{Sequences: 233, Requests: 40, Compared: 33, LargestDifference: 0.0625},
+	})
+	const want = `canary  rank        exposure  beam search
+a b     3 (1 to 8)  6.1       -
+random sampling: 0 of 1 memorized (0 to 1), among 200 references
+endpoint: 233 sequences in 40 requests; alone and in a batch, the log-perplexities of 33 differ by at most 0.0625 nats
 `
 	if err != nil || out.String() != want {
 		t.Errorf("%v, table:\n%s\nwant:\n%s", err, out.String(), want)

@@ -148,7 +148,7 @@ func tensorsOf(language *models.Language, file safetensors.File) ([][]float32, e
 			return nil, fmt.Errorf("model file has no tensor %q", w.Name)
 		}
 		if t.Float32 == nil || !slices.Equal(t.Shape, w.Shape) {
-			return nil, fmt.Errorf("model file: tensor %q has shape %v, want float32 of %v", w.Name, t.Shape, w.Shape)
+			return nil, fmt.Errorf("model file: tensor %q has shape %v, want float32 of %v: part of it is missing, or the configuration is that of another model", w.Name, t.Shape, w.Shape)
 		}
 		values[i] = t.Float32
 	}

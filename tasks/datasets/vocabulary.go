@@ -19,6 +19,9 @@ const VocabularyBlob = "vocabulary"
 // brackets apart, so no word of a text equals one.
 var specials = []string{Padding: "<pad>", Unknown: "<unk>", Begin: "<begin>", End: "<end>"}
 
+// Specials are the texts of the tokens below FirstWord.
+func Specials() []string { return slices.Clone(specials) }
+
 // Vocabulary maps tokens to words: Words[token], specials included.
 type Vocabulary struct{ Words []string }
 

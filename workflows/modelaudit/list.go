@@ -19,12 +19,24 @@ type Line struct {
 	Text   string
 }
 
-// words are what a model of the level reads.
-func (l *Line) words(level datasets.Level) []string {
-	if level == datasets.ByteLevel {
-		return datasets.ByteSymbols(l.Text)
+// lexicon is how lines become tokens.
+type lexicon struct {
+	// words are those of a line, tokens what they are to a model.
+	words  func(*Line) []string
+	tokens map[string]int32
+}
+
+// newLexicon is that of a model which reads words or bytes.
+func newLexicon(vocabulary *datasets.Vocabulary) lexicon {
+	l := lexicon{tokens: make(map[string]int32, vocabulary.Ordinary())}
+	for i, word := range vocabulary.Words[datasets.FirstWord:] {
+		l.tokens[word] = int32(datasets.FirstWord + i)
 	}
-	return datasets.Tokenize(l.Text)
+	l.words = func(line *Line) []string { return datasets.Tokenize(line.Text) }
+	if vocabulary.Level() == datasets.ByteLevel {
+		l.words = func(line *Line) []string { return datasets.ByteSymbols(line.Text) }
+	}
+	return l
 }
 
 func (l *Line) fail(format string, args ...any) error {
@@ -58,17 +70,13 @@ const maxMistakes = 10
 // encode looks the words up. A canary must have a word left to find after the
 // prefix, and ordinary words alone: a model cannot tell unknown words apart. What
 // follows the prefix must be in the space that references are drawn from.
-func encode(list []Line, vocabulary *datasets.Vocabulary, o *Options) ([]canary, error) {
-	tokens := make(map[string]int32, vocabulary.Ordinary())
-	for i, word := range vocabulary.Words[datasets.FirstWord:] {
-		tokens[word] = int32(datasets.FirstWord + i)
-	}
+func encode(list []Line, l lexicon, o *Options) ([]canary, error) {
 	var out []canary
 	var mistakes []error
 	first := map[string]*Line{}
 	for i := range list {
 		line := &list[i]
-		c, err := line.encode(line.words(vocabulary.Level()), tokens, o)
+		c, err := line.encode(l.words(line), l.tokens, o)
 		if err == nil {
 			text := strings.Join(c.words, " ")
 			if same := first[text]; same != nil {

@@ -7,6 +7,15 @@
 //	list, err := modelaudit.ReadCanaries("canaries.txt", lines)
 //	...
 //	report, err := modelaudit.Run(ctx, model, list, modelaudit.Options{References: 200_000, BeamWidth: 5})
+//
+// An Endpoint is a model that is served over HTTP: it is asked for the log-probabilities
+// of every canary and reference.
+//
+//	vocabulary, err := modelaudit.ReadVocabulary(file, -1)
+//	...
+//	endpoint, err := modelaudit.NewEndpoint(&completions.Client{URL: url, Model: name}, vocabulary, 32)
+//	...
+//	report, err := endpoint.Run(ctx, list, modelaudit.Options{References: 20_000})
 package modelaudit
 
 import (
@@ -86,6 +95,8 @@ type Report struct {
 	BeamSearch     *Verdict `json:"beam_search,omitempty"`
 	// Canaries are in the order of the list.
 	Canaries []Canary `json:"canaries"`
+	// Endpoint is there for a model that was asked over HTTP.
+	Endpoint *Served `json:"endpoint,omitempty"`
 }
 
 // Verdict counts the canaries that are memorized.
@@ -94,6 +105,10 @@ type Verdict struct {
 	Of         int `json:"of"`
 	References int `json:"references,omitempty"`
 	Width      int `json:"width,omitempty"`
+	// MemorizedLow and MemorizedHigh are how many are memorized whatever rank of their
+	// interval the canaries have, and at least with one of them; for an endpoint.
+	MemorizedLow  *int `json:"memorized_low,omitempty"`
+	MemorizedHigh *int `json:"memorized_high,omitempty"`
 }
 
 // Canary is what became of one canary; what the audits say of it means what it
@@ -104,6 +119,10 @@ type Canary struct {
 	Words []string `json:"words"`
 	Ranked
 	Extracted
+	// RankLow and RankHigh are the ranks that the canary may have by the largest difference
+	// seen between scores of one sequence; for an endpoint.
+	RankLow  *int64 `json:"rank_low,omitempty"`
+	RankHigh *int64 `json:"rank_high,omitempty"`
 }
 
 // What the audits say of a canary.
@@ -145,7 +164,7 @@ func Run(ctx context.Context, model *Model, list []Line, o Options) (*Report, er
 		return nil, err
 	}
 	o.complete(model.vocabulary)
-	encoded, err := encode(list, model.vocabulary, &o)
+	encoded, err := encode(list, newLexicon(model.vocabulary), &o)
 	if err != nil {
 		return nil, err
 	}
@@ -156,12 +175,16 @@ func Run(ctx context.Context, model *Model, list []Line, o Options) (*Report, er
 			return nil, fmt.Errorf("canaries of length %d: %w", length, err)
 		}
 	}
-	for i, c := range encoded {
-		r := &a.report.Canaries[i]
-		r.Line, r.Text, r.Words = list[i].Number, list[i].Text, c.words
-	}
+	a.report.name(list, encoded)
 	a.report.judge(o)
 	return a.report, nil
+}
+
+// name says which canaries they are.
+func (r *Report) name(list []Line, encoded []canary) {
+	for i, c := range encoded {
+		r.Canaries[i].Line, r.Canaries[i].Text, r.Canaries[i].Words = list[i].Number, list[i].Text, c.words
+	}
 }
 
 // audit is one execution of Run.
@@ -204,10 +227,7 @@ func (a *audit) given(what, name string, blobs map[string][]byte) storage.Key {
 
 // group audits the canaries of one length.
 func (a *audit) group(ctx context.Context, length int, group []canary) error {
-	placed := make([]datasets.Placement, len(group))
-	for i, c := range group {
-		placed[i].Canary = datasets.Canary{Number: i, Tokens: c.tokens, Words: c.words}
-	}
+	placed := placements(group)
 	data, err := json.Marshal(placed)
 	if err != nil {
 		return err
@@ -215,9 +235,7 @@ func (a *audit) group(ctx context.Context, length int, group []canary) error {
 	given := a.given("canaries", string(data), map[string][]byte{datasets.CanariesBlob: data})
 	if o := a.options; o.References > 0 {
 		var ranks []randomsampling.Rank
-		params := randomsampling.Params{
-			Seed: o.Seed, References: o.References, Space: o.space(length), Prefix: o.Prefix, Exact: o.Exact, Count: len(group),
-		}
+		params := o.sampling(length, len(group))
 		if err := a.run(ctx, randomsampling.Kind, params, given, randomsampling.RanksBlob, &ranks); err != nil {
 			return err
 		}
@@ -238,6 +256,21 @@ func (a *audit) group(ctx context.Context, length int, group []canary) error {
 		}
 	}
 	return nil
+}
+
+func placements(group []canary) []datasets.Placement {
+	placed := make([]datasets.Placement, len(group))
+	for i, c := range group {
+		placed[i].Canary = datasets.Canary{Number: i, Tokens: c.tokens, Words: c.words}
+	}
+	return placed
+}
+
+// sampling are the parameters of random sampling for so many canaries of one length.
+func (o *Options) sampling(length, canaries int) randomsampling.Params {
+	return randomsampling.Params{
+		Seed: o.Seed, References: o.References, Space: o.space(length), Prefix: o.Prefix, Exact: o.Exact, Count: canaries,
+	}
 }
 
 // run executes an audit and decodes one of its blobs.
@@ -267,6 +300,10 @@ func (r *Report) judge(o Options) {
 	}
 	if o.References > 0 {
 		r.RandomSampling = &Verdict{Of: len(r.Canaries), References: o.References, Memorized: count(func(c *Canary) *bool { return c.Memorized })}
+	}
+	if v := r.RandomSampling; v != nil && r.Endpoint != nil {
+		v.MemorizedLow = new(count(func(c *Canary) *bool { return new(*c.RankHigh == 1) }))
+		v.MemorizedHigh = new(count(func(c *Canary) *bool { return new(*c.RankLow == 1) }))
 	}
 	if o.BeamWidth > 0 {
 		r.BeamSearch = &Verdict{Of: len(r.Canaries), Width: o.BeamWidth, Memorized: count(func(c *Canary) *bool { return c.Found })}

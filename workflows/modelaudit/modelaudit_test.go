@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"coalmine/storage"
+	"coalmine/storage/safetensors"
 	"coalmine/tasks"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
@@ -249,6 +250,21 @@ list.txt, line 6: a canary of 1001 words; expected more than the prefix of 2, an
 	}
 }
 
+// remade is a model's file after a change of its parts.
+func remade(t *testing.T, model []byte, change func(*safetensors.File)) []byte {
+	t.Helper()
+	file, err := safetensors.Unmarshal(model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(&file)
+	data, err := safetensors.Marshal(file.Tensors, file.Metadata)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
 func TestAModelWithoutItsVocabularyIsRefused(t *testing.T) {
 	t.Parallel()
 	_, _, file := trained(t)
@@ -269,6 +285,13 @@ func TestAModelWithoutItsVocabularyIsRefused(t *testing.T) {
 		if _, err := modelaudit.OpenModel(bytes.NewReader(data)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
+	}
+	half := remade(t, file, func(f *safetensors.File) {
+		embedding := &f.Tensors[slices.IndexFunc(f.Tensors, func(t safetensors.Tensor) bool { return t.Shape[0] == 64 })]
+		embedding.Shape[0], embedding.Float32 = 32, embedding.Float32[:len(embedding.Float32)/2]
+	})
+	if _, err := modelaudit.OpenModel(bytes.NewReader(half)); err == nil || !strings.Contains(err.Error(), "has shape [32 6], want float32 of [64 6]: part of it is missing") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("half of the embedding: %v", err)
 	}
 	if _, err := modelaudit.OpenModel(strings.NewReader("no model")); err == nil {
 		t.Error("a file of text was taken for a model")

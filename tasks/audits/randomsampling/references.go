@@ -56,7 +56,26 @@ func (p *Params) DrawReferences(ctx context.Context, t *tasks.Task, ordinary int
 	if err != nil {
 		return nil, err
 	}
-	return eachReference(p.Seed, p.References, choices, suffixes(list, p.Prefix, choices)), nil
+	return p.draw(choices, ordinary, list)
+}
+
+// DrawUnnamed draws as DrawReferences does, without a task, where the space names no words.
+func (p *Params) DrawUnnamed(ordinary int, list []datasets.Placement) (iter.Seq[[]int32], error) {
+	switch err := p.Check(ordinary); {
+	case err != nil:
+		return nil, err
+	case p.NamesWords() || p.Prefix < 0 || p.Prefix >= p.Words:
+		return nil, fmt.Errorf("%v after a prefix of %d: expected a space that names no words, and a shorter prefix", p.Space, p.Prefix)
+	}
+	return p.draw(p.Choices(ordinary)[p.Prefix:], ordinary, list)
+}
+
+func (p *Params) draw(choices [][]int32, ordinary int, list []datasets.Placement) (iter.Seq[[]int32], error) {
+	excluded := suffixes(list, p.Prefix, choices)
+	if err := p.checkRoom(ordinary, len(excluded)); err != nil {
+		return nil, err
+	}
+	return eachReference(p.Seed, p.References, choices, excluded), nil
 }
 
 // suffixes are those of the canaries that could be drawn as references: what follows the
@@ -169,8 +188,8 @@ func readReferences(ctx context.Context, t *tasks.Task, p *Params, ordinary int,
 		return nil, err
 	}
 	excluded := suffixes(list, p.Prefix, choices)
-	if room := p.Sequences(ordinary, p.Prefix); float64(p.References+len(excluded)) > room {
-		return nil, tasks.Permanent(fmt.Errorf("%d references and %d canaries, which differ in what follows the prefix; expected at most the %.0f sequences that may follow it: use fewer references, a shorter prefix or longer canaries", p.References, len(excluded), room))
+	if err := p.checkRoom(ordinary, len(excluded)); err != nil {
+		return nil, tasks.Permanent(err)
 	}
 	return tasks.Memoize(t, referencesKey(p, ordinary, choices, excluded), "references", func() ([]*References, int64, error) {
 		sets := drawReferences(p.Seed, p.References, choices, excluded).nested()

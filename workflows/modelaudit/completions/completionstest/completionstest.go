@@ -1,0 +1,158 @@
+// Package completionstest serves exported models in the OpenAI completions form, for
+// tests of what asks such an endpoint.
+package completionstest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"coalmine/models"
+	"coalmine/tasks/checkpoints"
+	"coalmine/workflows/control"
+)
+
+// Server serves one model at /v1/completions.
+type Server struct {
+	// URL is that of the completions.
+	URL string
+	// Noise is added to every log-probability of a prompt that is not alone in its request,
+	// as a server's other order of additions would: the first prompt gets it once, the second
+	// twice, and so on.
+	Noise float64
+	// Before, if it is not nil, may answer in place of the server, which it says by true.
+	Before func(w http.ResponseWriter, r *http.Request) bool
+	// Largest is the largest number of prompts in a request so far.
+	Largest atomic.Int64
+
+	scorer *models.Scorer
+	words  []string
+}
+
+// Serve serves a file of coalmine export until the test ends. The fields of the server must
+// be set before it is asked.
+func Serve(tb testing.TB, model []byte) *Server {
+	tb.Helper()
+	decoded, err := checkpoints.Decode(model)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	s := new(Server)
+	if s.words, err = control.ExportedVocabulary(model); err != nil {
+		tb.Fatal(err)
+	}
+	if s.scorer, err = decoded.Language.NewScorer(decoded.Params); err != nil {
+		tb.Fatal(err)
+	}
+	listening := httptest.NewServer(s)
+	tb.Cleanup(listening.Close)
+	s.URL = listening.URL + "/v1/completions"
+	return s
+}
+
+// request is what the server takes; it refuses any other field, and the values that an
+// audit has no use for.
+type request struct {
+	Model       string    `json:"model"`
+	Prompt      [][]int32 `json:"prompt"`
+	Temperature *float64  `json:"temperature"`
+	MaxTokens   int       `json:"max_tokens"`
+	LogProbs    int       `json:"logprobs"`
+	Seed        int       `json:"seed"`
+	Echo        bool      `json:"echo"`
+}
+
+// choice is one completion.
+type choice struct {
+	Index    int      `json:"index"`
+	LogProbs logProbs `json:"logprobs"`
+}
+
+type logProbs struct {
+	Tokens        []string   `json:"tokens"`
+	TokenLogProbs []*float64 `json:"token_logprobs"`
+}
+
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.Before != nil && s.Before(w, r) {
+		return
+	}
+	choices, err := s.complete(r)
+	if err != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]string{"message": err.Error()}})
+		return
+	}
+	slices.Reverse(choices) // they come in any order
+	_ = json.NewEncoder(w).Encode(map[string]any{"object": "text_completion", "choices": choices})
+}
+
+func (s *Server) complete(r *http.Request) ([]choice, error) {
+	var asked request
+	body := json.NewDecoder(r.Body)
+	body.DisallowUnknownFields()
+	if err := body.Decode(&asked); err != nil {
+		return nil, err
+	}
+	if asked.Temperature == nil || *asked.Temperature != 0 || asked.MaxTokens != 1 || asked.LogProbs < 1 || !asked.Echo || len(asked.Prompt) == 0 || r.URL.Path != "/v1/completions" {
+		return nil, fmt.Errorf("%s with %+v is no request for log-probabilities", r.URL.Path, asked)
+	}
+	for before := s.Largest.Load(); before < int64(len(asked.Prompt)) && !s.Largest.CompareAndSwap(before, int64(len(asked.Prompt))); {
+		before = s.Largest.Load()
+	}
+	choices := make([]choice, len(asked.Prompt))
+	for i, prompt := range asked.Prompt {
+		scored, err := s.score(prompt)
+		if err != nil {
+			return nil, err
+		}
+		choices[i] = choice{i, *scored}
+		if len(asked.Prompt) > 1 {
+			scored.disturb(s.Noise * float64(i+1))
+		}
+	}
+	return choices, nil
+}
+
+// score echoes a prompt, with the most probable next token behind it.
+func (s *Server) score(prompt []int32) (*logProbs, error) {
+	if len(prompt) == 0 {
+		return nil, errors.New("a prompt without tokens")
+	}
+	states, row := s.scorer.Start(1), make([]float32, len(s.words))
+	out := new(logProbs)
+	for i, token := range prompt {
+		if token < 0 || int(token) >= len(s.words) {
+			return nil, fmt.Errorf("no token %d", token)
+		}
+		out.add(s.words[token], i > 0, row[token])
+		if err := errors.Join(s.scorer.Step(states, []int32{token}), s.scorer.LogProbRows(states, row)); err != nil {
+			return nil, err
+		}
+	}
+	best := slices.Max(row)
+	out.add(s.words[slices.Index(row, best)], true, best)
+	return out, nil
+}
+
+func (l *logProbs) add(text string, known bool, logProb float32) {
+	l.Tokens = append(l.Tokens, text)
+	if !known {
+		l.TokenLogProbs = append(l.TokenLogProbs, nil)
+		return
+	}
+	l.TokenLogProbs = append(l.TokenLogProbs, new(float64(logProb)))
+}
+
+func (l *logProbs) disturb(noise float64) {
+	for _, p := range l.TokenLogProbs {
+		if p != nil {
+			*p -= noise
+		}
+	}
+}
