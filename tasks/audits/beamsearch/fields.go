@@ -94,16 +94,11 @@ func (l *Limits) Check(s *audits.Setting, fail audits.Fail) {
 	audits.CheckCount(s, "beam_search_memorized", l.BeamSearchMemorized, fail)
 }
 
-// FalseAlarms implements audits.FalseAlarmer. The search names one of the sequences that
-// may follow the prefix, and an unmemorized canary is any of them: of several formats the
-// smallest bounds the probability.
+// FalseAlarms implements audits.FalseAlarmer.
 func (l *Limits) FalseAlarms(s *audits.Setting) []audits.FalseAlarm {
 	f, ok := audits.FieldsOf[*Fields](s)
-	if !ok || l.BeamSearchMemorized == nil {
+	if !ok {
 		return nil
 	}
-	k := *l.BeamSearchMemorized
-	return audits.CanaryAlarms(s, "beam_search_memorized", float64(k), func(n int) float64 {
-		return audits.MoreThan(k, n, 1/s.Canaries.FewestSequences(s.Ordinary, f.BeamSearch.Prefix))
-	})
+	return audits.LikeliestAlarms(s, "beam_search_memorized", l.BeamSearchMemorized, f.BeamSearch.Prefix)
 }

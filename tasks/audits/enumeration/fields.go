@@ -142,3 +142,17 @@ func (l *Limits) Breaches(c *audits.Cell) []string {
 	}
 	return audits.Above("enumeration_memorized", v.Memorized, l.EnumerationMemorized)
 }
+
+// Check implements audits.LimitChecker.
+func (l *Limits) Check(s *audits.Setting, fail audits.Fail) {
+	audits.CheckCount(s, "enumeration_memorized", l.EnumerationMemorized, fail)
+}
+
+// FalseAlarms implements audits.FalseAlarmer.
+func (l *Limits) FalseAlarms(s *audits.Setting) []audits.FalseAlarm {
+	f, ok := audits.FieldsOf[*Fields](s)
+	if !ok {
+		return nil
+	}
+	return audits.LikeliestAlarms(s, "enumeration_memorized", l.EnumerationMemorized, f.Enumeration.Prefix)
+}

@@ -131,3 +131,17 @@ func (l *Limits) Breaches(c *audits.Cell) []string {
 	}
 	return audits.Above("search_extracted", v.Extracted, l.SearchExtracted)
 }
+
+// Check implements audits.LimitChecker.
+func (l *Limits) Check(s *audits.Setting, fail audits.Fail) {
+	audits.CheckCount(s, "search_extracted", l.SearchExtracted, fail)
+}
+
+// FalseAlarms implements audits.FalseAlarmer.
+func (l *Limits) FalseAlarms(s *audits.Setting) []audits.FalseAlarm {
+	f, ok := audits.FieldsOf[*Fields](s)
+	if !ok {
+		return nil
+	}
+	return audits.LikeliestAlarms(s, "search_extracted", l.SearchExtracted, f.Search.Prefix)
+}
