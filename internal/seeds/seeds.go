@@ -36,6 +36,7 @@ const (
 	ClipCount      Role = "clip count" // round: noise on the number of clients not clipped
 	Epoch          Role = "epoch"      // epoch of central training
 	References     Role = "references"
+	Bootstrap      Role = "bootstrap"        // fit
 	Dropout        Role = "dropout"          // round, user; of central training: step
 	OneRunCanaries Role = "one-run canaries" // the words of a one-run audit's canaries
 	OneRunUnits    Role = "one-run units"    // who carries them

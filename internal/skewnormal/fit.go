@@ -70,21 +70,12 @@ type maximum struct {
 	value float64
 }
 
-// at is the mean log-likelihood.
-func (l likelihood) at(p point) float64 {
-	sum, scale := 0.0, math.Exp(p.logScale)
-	for _, x := range l.data {
-		sum += logDensity((x-p.location)/scale, p.shape)
-	}
-	return sum/float64(len(l.data)) - p.logScale
-}
-
 // climb follows Newton's method from a point, damped so that every step goes up (Levenberg
 // and Marquardt), until a step promises no more than rounding takes.
 func (l likelihood) climb(p point) maximum {
 	const steps, least = 200, 1e-14
-	best, damping := maximum{p, l.at(p)}, 1e-3
-	gradient, curvature := l.derivatives(p)
+	value, gradient, curvature := l.at(p)
+	best, damping := maximum{p, value}, 1e-3
 	for range steps {
 		step, ok := newtonStep(gradient, curvature, damping)
 		if !ok {
@@ -98,13 +89,12 @@ func (l likelihood) climb(p point) maximum {
 		if math.Abs(next.shape) > MaxShape && math.Abs(best.shape) > MaxShape/2 {
 			return best
 		}
-		value := l.at(next)
+		value, slopes, bends := l.at(next)
 		if !(value > best.value) || math.Abs(next.shape) > MaxShape {
 			damping *= 10
 			continue
 		}
-		best, damping = maximum{next, value}, damping/10
-		gradient, curvature = l.derivatives(next)
+		best, damping, gradient, curvature = maximum{next, value}, damping/10, slopes, bends
 	}
 	return best
 }
@@ -128,15 +118,16 @@ func newtonStep(gradient [3]float64, curvature *mat.SymDense, damping float64) (
 	return step.RawVector().Data, true
 }
 
-// derivatives are the gradient of the likelihood by location, logarithm of the scale and
-// shape, and minus the matrix of its second derivatives.
-func (l likelihood) derivatives(p point) (gradient [3]float64, curvature *mat.SymDense) {
+// at is the mean log-likelihood at a point, its gradient by location, logarithm of the scale
+// and shape, and minus the matrix of its second derivatives.
+func (l likelihood) at(p point) (value float64, gradient [3]float64, curvature *mat.SymDense) {
 	scale, n := math.Exp(p.logScale), float64(len(l.data))
 	var second [6]float64 // location-location, location-scale, location-shape, scale-scale, scale-shape, shape-shape
 	for _, x := range l.data {
 		z := (x - p.location) / scale
 		t := p.shape * z
-		w := hazard(t)
+		logCDF, w := logNormalCDFAndHazard(t)
+		value += logNormalDensity(z) + logCDF
 		bend := -w * (t + w) // the derivative of w by t
 		pull := z - p.shape*w
 		stiff := 1 - p.shape*p.shape*bend
@@ -151,6 +142,7 @@ func (l likelihood) derivatives(p point) (gradient [3]float64, curvature *mat.Sy
 		second[4] -= z * turn
 		second[5] += z * z * bend
 	}
+	value = value/n + math.Ln2 - p.logScale
 	for i := range gradient {
 		gradient[i] /= n
 	}
@@ -158,5 +150,5 @@ func (l likelihood) derivatives(p point) (gradient [3]float64, curvature *mat.Sy
 	for k, at := range [6][2]int{{0, 0}, {0, 1}, {0, 2}, {1, 1}, {1, 2}, {2, 2}} {
 		curvature.SetSym(at[0], at[1], -second[k]/n)
 	}
-	return gradient, curvature
+	return value, gradient, curvature
 }

@@ -23,13 +23,11 @@ func logNormalCDF(x float64) float64 {
 	}
 }
 
-// hazard is the normal density over the normal distribution function: the derivative of
-// logNormalCDF.
-func hazard(x float64) float64 {
-	if x < -farTail {
-		return 1 / millsRatio(-x)
-	}
-	return math.Exp(logNormalDensity(x) - logNormalCDF(x))
+// logNormalCDFAndHazard adds to logNormalCDF its derivative: the density over the
+// distribution function.
+func logNormalCDFAndHazard(x float64) (logCDF, hazard float64) {
+	logCDF = logNormalCDF(x)
+	return logCDF, math.Exp(logNormalDensity(x) - logCDF)
 }
 
 // millsRatio is the upper tail of the standard normal over its density, from farTail on: by

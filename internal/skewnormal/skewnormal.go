@@ -89,7 +89,10 @@ func logDensity(z, shape float64) float64 {
 	return math.Ln2 + logNormalDensity(z) + logNormalCDF(shape*z)
 }
 
-func slope(z, shape float64) float64 { return -z + shape*hazard(shape*z) }
+func slope(z, shape float64) float64 {
+	_, hazard := logNormalCDFAndHazard(shape * z)
+	return -z + shape*hazard
+}
 
 // negligible is how far, in nats, the density falls before what is left of a tail shows in
 // no digit of the integral.

@@ -20,7 +20,7 @@ type Verdict interface {
 // Noter is implemented by verdicts that can't stand in a table without a word on what
 // they mean.
 type Noter interface {
-	// Note is a line below the table.
+	// Note is a line below the table, empty for none.
 	Note(c *Cell) string
 }
 
@@ -121,8 +121,17 @@ type Figure struct {
 	X, Y               Axis
 	// Limit is drawn as a dashed line across; 0 for none.
 	Limit float64
-	Dots  []Dot
+	Bars  []Bar
+	// Line is drawn through its points, which ascend in X.
+	Line []Point
+	Dots []Dot
 }
+
+// Bar stands on the horizontal axis.
+type Bar struct{ From, To, Y float64 }
+
+// Point is a place in a figure.
+type Point struct{ X, Y float64 }
 
 // Axis is as long as its largest value. Logarithmic axes are those of the logarithm of 1
 // more, so that 0 has a place.

@@ -103,6 +103,8 @@ type dotFigure struct {
 	Frame   frame
 	Caption string
 	Limit   string // path of the limit, empty for none
+	Bars    string // path of all bars
+	Line    string // points of a polyline
 	Dots    []dot
 }
 
@@ -129,6 +131,14 @@ func newDotFigure(f *audits.Figure, cell string, s span) *dotFigure {
 	if f.Limit > 0 {
 		out.Limit = fmt.Sprintf("M%d %gH%d", figureLeft, y.at(f.Limit), figureRight)
 	}
+	for _, b := range f.Bars {
+		out.Bars += fmt.Sprintf("M%g %dV%gH%gV%d", x.at(b.From), figureBottom, y.at(b.Y), x.at(b.To), figureBottom)
+	}
+	var points []string
+	for _, p := range f.Line {
+		points = append(points, fmt.Sprintf("%g,%g", x.at(p.X), y.at(p.Y)))
+	}
+	out.Line = strings.Join(points, " ")
 	for _, d := range f.Dots {
 		out.Dots = append(out.Dots, dot{X: x.at(d.X), Y: y.at(d.Y), Filled: d.Filled, Grey: d.Grey, Title: d.About})
 	}

@@ -118,7 +118,9 @@ func (v *viewCell) notes() []string {
 	var notes []string
 	for _, verdict := range v.verdicts {
 		if n, ok := verdict.(audits.Noter); ok {
-			notes = append(notes, ": "+n.Note(&v.decoded))
+			if note := n.Note(&v.decoded); note != "" {
+				notes = append(notes, ": "+note)
+			}
 		}
 	}
 	if v.Report != nil && v.Budget != nil && v.Budget.Stopped {

@@ -13,6 +13,7 @@ import (
 	"coalmine/tasks/audits/onerun"
 	"coalmine/tasks/audits/randomsampling"
 	"coalmine/tasks/audits/search"
+	"coalmine/tasks/audits/skewnormal"
 	"coalmine/tasks/audits/upperbound"
 	"coalmine/tasks/audits/utility"
 )
@@ -29,6 +30,7 @@ var list = []audits.Description{
 	utility.Audit,
 	search.Audit,
 	enumeration.Audit,
+	skewnormal.Audit,
 }
 
 // Audits returns all descriptions, in order. The caller must not change it.

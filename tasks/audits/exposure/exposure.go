@@ -164,6 +164,88 @@ func (v *Verdict) Figure(c *audits.Cell) *audits.Figure {
 	return f
 }
 
+// Note implements audits.Noter: how far apart the exposures of the canaries are, of which
+// several are known.
+func (v *Verdict) Note(*audits.Cell) string {
+	var parts []string
+	for _, pair := range [][2]Basis{{Sampled, Enumerated}, {Fitted, Enumerated}, {Fitted, Sampled}} {
+		if c := v.compare(pair[0], pair[1]); c.supported+c.others > 0 {
+			parts = append(parts, fmt.Sprintf("%s less %s %s", pair[0], pair[1], c))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "exposures in bits: " + strings.Join(parts, "; ")
+}
+
+// comparison is of two exposures of each canary.
+type comparison struct {
+	// supported canaries have Enough references at or below for both. Apart are the least
+	// and the largest difference in bits over those, errors the largest difference in
+	// standard errors.
+	supported int
+	apart     span
+	errors    float64
+	// others have fewer; gap is the differences there.
+	others int
+	gap    span
+}
+
+func (v *Verdict) compare(a, b Basis) comparison {
+	var c comparison
+	for _, m := range v.canaries {
+		i := slices.IndexFunc(m.exposures, func(k known) bool { return k.Basis() == a })
+		j := slices.IndexFunc(m.exposures, func(k known) bool { return k.Basis() == b })
+		if i < 0 || j < 0 {
+			continue
+		}
+		one, other := m.exposures[i], m.exposures[j]
+		apart := one.bits - other.bits
+		if min(one.Support(), other.Support()) < Enough {
+			c.gap.take(apart, c.others == 0)
+			c.others++
+			continue
+		}
+		c.apart.take(apart, c.supported == 0)
+		c.supported++
+		c.errors = max(c.errors, math.Abs(apart)/math.Hypot(one.Error(), other.Error()))
+	}
+	return c
+}
+
+func (c comparison) String() string {
+	var parts []string
+	if c.supported > 0 {
+		parts = append(parts, fmt.Sprintf("%s (at most %.1f standard errors) for %s with %d references or more at or below", c.apart, c.errors, canaries(c.supported), Enough))
+	}
+	if c.others > 0 {
+		parts = append(parts, fmt.Sprintf("%s for %s with fewer", c.gap, canaries(c.others)))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func canaries(n int) string {
+	if n == 1 {
+		return "1 canary"
+	}
+	return fmt.Sprintf("%d canaries", n)
+}
+
+// span is from the least to the largest of some values.
+type span struct{ least, most float64 }
+
+// take makes the span reach a value, which is the first of it or not.
+func (s *span) take(value float64, first bool) {
+	if first {
+		s.least, s.most = value, value
+		return
+	}
+	s.least, s.most = min(s.least, value), max(s.most, value)
+}
+
+func (s span) String() string { return fmt.Sprintf("%+.2f to %+.2f", s.least, s.most) }
+
 // Limits of audit.fail_if.
 type Limits struct {
 	// Exposure limits the highest exposure of any canary: the exact one where

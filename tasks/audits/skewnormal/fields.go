@@ -1,0 +1,102 @@
+package skewnormal
+
+import (
+	"fmt"
+	"math"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/exposure"
+)
+
+// Fields of the audit block.
+type Fields struct {
+	// SkewNormal estimates each canary's exposure by a distribution that is fitted to the
+	// log-perplexities of random sequences. Absent: not done.
+	SkewNormal *Block `json:"skew_normal,omitempty"`
+}
+
+// Block of the audit's fields.
+type Block struct {
+	// References are the random sequences that are looked at: the first half is fitted,
+	// the second tests the fit. 10,000 cost about as much as a second of training.
+	References int `json:"references" default:"10000" range:"[100,10000000]" unit:"sequences"`
+	// Prefix is the number of the canary's words that are given; with
+	// canaries.format by default what stands before its first #. 0: that of each format,
+	// as by default where there are several.
+	Prefix int `json:"prefix" default:"1" range:"[0,999]" unit:"words (byte level: bytes)" source:"Carlini et al. 2019, section 4.3"`
+	// Bootstrap is how often the fit is repeated on resampled references, for the standard
+	// error of an exposure.
+	Bootstrap int `json:"bootstrap" default:"100" range:"[2,10000]" unit:"fits"`
+}
+
+const path = "audit.skew_normal"
+
+// Asked implements audits.Fields.
+func (f *Fields) Asked() bool { return f.SkewNormal != nil }
+
+// Complete implements audits.Completer.
+func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
+	audits.CompletePrefix(s, given(path+".prefix"), &f.SkewNormal.Prefix)
+}
+
+// Check implements audits.Fields.
+func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
+	audits.CheckPrefix(s, path, f.SkewNormal.Prefix, fail)
+	audits.CheckReferences(s, path, f.SkewNormal.Prefix, f.SkewNormal.References, fail)
+}
+
+// MostExposure implements exposure.Measurer: a fitted exposure has no bound.
+func (f *Fields) MostExposure(*audits.Setting) (bits float64, because, how string) {
+	return math.Inf(1), path, "a fitted distribution"
+}
+
+// Basis implements exposure.Measurer.
+func (f *Fields) Basis() exposure.Basis { return exposure.Fitted }
+
+// canariesATask is how many canaries a task looks at where each has a prefix of its own. It
+// shows in keys, not in results.
+const canariesATask = 4
+
+// Compile implements audits.Fields.
+func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
+	s, model := b.Setting(), b.Model(round)
+	inputs := []tasks.Input{{Name: audits.PlacementsInput, Key: b.Placements()}}
+	for i, g := range f.shares(s.Canaries) {
+		part := b.Node(Kind, fmt.Sprintf("skew-normal fit from canary %d after %d", g.First, round), Params{
+			Seed: s.Seed, References: f.SkewNormal.References, Bootstrap: f.SkewNormal.Bootstrap,
+			Space: g.Space, Prefix: g.Prefix(f.SkewNormal.Prefix), First: g.First, Count: g.Count,
+		}, tasks.Input{Name: audits.ModelInput, Key: model}, tasks.Input{Name: audits.CanariesInput, Key: b.Canaries()})
+		inputs = append(inputs, tasks.Input{Name: tasks.PartInput(i), Key: part})
+	}
+	return b.Node(Summary, fmt.Sprintf("skew-normal fit after %d", round), SummaryParams{Parts: len(inputs) - 1}, inputs...)
+}
+
+// shares are the canaries of each task: all of a group where the format fixes the prefix.
+func (f *Fields) shares(c *audits.Canaries) []audits.Group {
+	var shares []audits.Group
+	for _, g := range c.Groups {
+		if g.FixesPrefix(g.Prefix(f.SkewNormal.Prefix)) {
+			shares = append(shares, g)
+			continue
+		}
+		for _, span := range audits.Split(g.Count, canariesATask) {
+			shares = append(shares, audits.Group{Space: g.Space, Span: audits.Span{First: g.First + span.First, Count: span.Count}})
+		}
+	}
+	return shares
+}
+
+// States implements audits.Fields.
+func (f *Fields) States(s *audits.Setting) float64 {
+	states := 0.0
+	for _, g := range s.Canaries.Groups {
+		prefix, prefixes := g.Prefix(f.SkewNormal.Prefix), float64(g.Count)
+		if g.FixesPrefix(prefix) {
+			prefixes = 1
+		}
+		states += prefixes * float64(f.SkewNormal.References*(g.Words-prefix))
+	}
+	return states
+}

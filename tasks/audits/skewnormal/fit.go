@@ -1,0 +1,91 @@
+package skewnormal
+
+import (
+	"math"
+	"slices"
+
+	"coalmine/internal/skewnormal"
+)
+
+// Fit is a skew-normal distribution that was fitted to the first half of the references, and
+// how well it describes the second half.
+type Fit struct {
+	skewnormal.Distribution
+	// Fitted and Tested are the numbers of references in the halves.
+	Fitted int `json:"fitted"`
+	Tested int `json:"tested"`
+	// KS is the statistic of Kolmogorov and Smirnov of the second half, P the probability of
+	// at least this statistic if the distribution were theirs.
+	KS float64 `json:"ks"`
+	P  float64 `json:"p"`
+	// LowestObserved is how many of the second half lie at or below the fitted quantile of
+	// LowestShare, LowestFitted how many should.
+	LowestObserved int64   `json:"lowest_observed"`
+	LowestFitted   float64 `json:"lowest_fitted"`
+	// Histogram counts all references.
+	Histogram Histogram `json:"histogram"`
+}
+
+// LowestShare is the share of the references by which the lower tail of a fit is judged.
+const LowestShare = 0.001
+
+// Histogram has bins of one width, the first from From on.
+type Histogram struct {
+	From   float64 `json:"from"`
+	Width  float64 `json:"width"`
+	Counts []int   `json:"counts"`
+}
+
+// newFit fits the first half of the costs, at least two, and tests the second.
+func newFit(costs []float64) (Fit, error) {
+	fitted, tested := costs[:len(costs)/2], slices.Sorted(slices.Values(costs[len(costs)/2:]))
+	d, err := skewnormal.Fit(fitted)
+	if err != nil {
+		return Fit{}, err
+	}
+	ks := kolmogorovSmirnov(tested, d.CDF)
+	return Fit{
+		Distribution: d, Fitted: len(fitted), Tested: len(tested), KS: ks, P: significance(ks, len(tested)),
+		LowestObserved: atMost(tested, d.Quantile(LowestShare)), LowestFitted: LowestShare * float64(len(tested)),
+		Histogram: newHistogram(costs),
+	}, nil
+}
+
+// kolmogorovSmirnov is the largest difference between the distribution function of ascending
+// data and another.
+func kolmogorovSmirnov(ascending []float64, cdf func(float64) float64) float64 {
+	largest, n := 0.0, float64(len(ascending))
+	for i, x := range ascending {
+		f := cdf(x)
+		largest = max(largest, float64(i+1)/n-f, f-float64(i)/n)
+	}
+	return largest
+}
+
+// significance is the probability of at least this statistic of n data: Kolmogorov's limit,
+// with the correction for finite n of Vrbik (2018, Small-sample corrections to
+// Kolmogorov-Smirnov test statistic).
+func significance(ks float64, n int) float64 {
+	root := math.Sqrt(float64(n))
+	x := ks*root + 1/(6*root) + (ks*root-1)/(4*float64(n))
+	if x < 0.3 {
+		return 1 // to ten digits, and the series converges slowly
+	}
+	sum := 0.0
+	for k := 1.0; k <= 20; k++ {
+		sum -= 2 * math.Pow(-1, k) * math.Exp(-2*k*k*x*x)
+	}
+	return max(0, min(1, sum))
+}
+
+// bins of a histogram.
+const bins = 40
+
+func newHistogram(data []float64) Histogram {
+	least, most := slices.Min(data), slices.Max(data)
+	h := Histogram{least, (most - least) / bins, make([]int, bins)}
+	for _, x := range data {
+		h.Counts[min(int((x-least)/h.Width), bins-1)]++
+	}
+	return h
+}
