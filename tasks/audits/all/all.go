@@ -11,6 +11,7 @@ import (
 	"coalmine/tasks/audits/enumeration"
 	"coalmine/tasks/audits/exposure"
 	"coalmine/tasks/audits/onerun"
+	"coalmine/tasks/audits/probabilisticextraction"
 	"coalmine/tasks/audits/randomsampling"
 	"coalmine/tasks/audits/search"
 	"coalmine/tasks/audits/skewnormal"
@@ -31,6 +32,7 @@ var list = []audits.Description{
 	search.Audit,
 	enumeration.Audit,
 	skewnormal.Audit,
+	probabilisticextraction.Audit,
 }
 
 // Audits returns all descriptions, in order. The caller must not change it.

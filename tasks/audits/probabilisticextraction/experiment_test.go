@@ -1,0 +1,70 @@
+package probabilisticextraction_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/probabilisticextraction"
+	"coalmine/tasks/taskstest"
+	"coalmine/workflows/compile/compiletest"
+	"coalmine/workflows/experiment"
+)
+
+// sampledFile has one canary that is in every example of most users, and one that is in
+// none.
+const sampledFile = `
+name: sampled
+data: {source: none.jsonl, vocabulary: {size: 60}, users: {words: 300}}
+canaries: {words: 4, per_configuration: 1, user_probability: 80%, example_probability: 80%, held_back: 1}
+model: {embedding: 8, units: 16}
+training: {rounds: 30, cohort: 20, chunks: 2, client: {learning_rate: 2}}
+audit: {utility: false, probabilistic_extraction: {prefixes: [2, 3], queries: 20, chance: 99%}}
+`
+
+func TestAMemorizedCanaryIsSampledSoon(t *testing.T) {
+	t.Parallel()
+	report := compiletest.Report(t, sampledFile)
+	for _, c := range report.Audit.Canaries() {
+		var o probabilisticextraction.Outcome
+		if err := c.Decode(&o); err != nil {
+			t.Fatal(err)
+		}
+		if inserted := c.Role == audits.Inserted; *o.Extractable != inserted || *o.Greedy != inserted || len(o.Prefixes) != 3 || o.Prefixes[2].Prefix != 3 {
+			t.Errorf("%s canary: log probability %v, %v queries, greedy %v, prefixes %+v", c.Role, *o.LogProbability, *o.Queries, *o.Greedy, o.Prefixes)
+		}
+	}
+	var v probabilisticextraction.Verdict
+	compiletest.Verdict(t, &report, "probabilistic_extraction", &v)
+	if v.Extractable != 1 || v.Greedy != 1 || v.Of != 1 || len(v.Curves) != 2 {
+		t.Errorf("verdict %+v", v)
+	}
+	if got := v.Texts(); got[0] != "1/1 (20, 0.99)" || got[1] != "1/1" {
+		t.Errorf("texts %q", got)
+	}
+	cell := &audits.Cell{Verdicts: []audits.Verdict{&v}}
+	if b := (&probabilisticextraction.Limits{ProbabilisticExtractable: new(0)}).Breaches(cell); len(b) != 1 || b[0] != "probabilistic_extractable is 1, above the limit of 0" {
+		t.Errorf("breaches %q", b)
+	}
+}
+
+// What can't be measured is refused before anything runs, every mistake with its place.
+func TestEveryMistakeIsNamed(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/mistakes/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files with mistakes: %v", err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = experiment.Parse(filepath.Base(file), data, experiment.Options{}); err == nil {
+			t.Fatalf("%s: no mistake was found", file)
+		}
+		taskstest.File(t, strings.TrimSuffix(file, ".yaml")+".txt", []byte(strings.TrimSpace(err.Error())+"\n"))
+	}
+}

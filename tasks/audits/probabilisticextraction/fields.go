@@ -1,0 +1,111 @@
+package probabilisticextraction
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"coalmine/internal/fractions"
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+)
+
+// Fields of the audit block.
+type Fields struct {
+	// ProbabilisticExtraction computes how probable it is that a sample of the model after
+	// the prefix of a canary is the rest of it. Absent: not done.
+	ProbabilisticExtraction *Block `json:"probabilistic_extraction,omitempty"`
+}
+
+// Block of the audit's fields.
+type Block struct {
+	// Prefix is the number of the canary's words that are given; with
+	// canaries.format by default what stands before its first #. 0: that of each format,
+	// as by default where there are several.
+	Prefix int `json:"prefix" default:"1" range:"[0,999]" unit:"words (byte level: bytes)" source:"Hayes et al. 2024"`
+	// Prefixes are further lengths of the prefix, at each of which sampling and greedy
+	// decoding are looked at. One value or a list.
+	Prefixes []int `json:"prefixes,omitempty" range:"[1,999]" unit:"words (byte level: bytes)" source:"Carlini et al. 2022"`
+	// Temperature that logits are divided by before the softmax.
+	Temperature float64 `json:"temperature" default:"1" range:"(0,1000]" source:"Hayes et al. 2024"`
+	// TopK is the number of most probable tokens that are drawn from. Absent: all.
+	TopK *int `json:"top_k,omitempty" range:"[1,1000000]" unit:"tokens" source:"Hayes et al. 2024"`
+	// Queries is n: the samples that someone draws to extract a canary.
+	Queries int `json:"queries" default:"1000" range:"[1,1000000000000]" unit:"samples" also:"n" source:"Hayes et al. 2024"`
+	// Chance is p: a canary is extractable if the samples have it with this probability.
+	Chance fractions.Probability `json:"chance" default:"50%" range:"(0,1)" also:"p" source:"Hayes et al. 2024"`
+}
+
+const path = "audit.probabilistic_extraction"
+
+// Asked implements audits.Fields.
+func (f *Fields) Asked() bool { return f.ProbabilisticExtraction != nil }
+
+// Complete implements audits.Completer.
+func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
+	audits.CompletePrefix(s, given(path+".prefix"), &f.ProbabilisticExtraction.Prefix)
+}
+
+// Check implements audits.Fields.
+func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
+	b := f.ProbabilisticExtraction
+	audits.CheckPrefix(s, path, b.Prefix, fail)
+	if s.Canaries == nil {
+		return
+	}
+	shortest := math.MaxInt
+	for _, g := range s.Canaries.Groups {
+		shortest = min(shortest, g.Words)
+	}
+	for i, prefix := range b.Prefixes {
+		if prefix >= shortest {
+			fail([]string{fmt.Sprintf("%s.prefixes[%d]", path, i), "canaries.words", "canaries.format"},
+				"is %d; expected less than the length of a canary, %d, so that a word is left to extract", prefix, shortest)
+		}
+	}
+}
+
+// Compile implements audits.Fields.
+func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
+	return b.Node(Kind, fmt.Sprintf("probabilistic extraction after %d", round), f.ProbabilisticExtraction.params(b.Setting().Canaries.Groups),
+		tasks.Input{Name: audits.ModelInput, Key: b.Model(round)}, tasks.Input{Name: audits.PlacementsInput, Key: b.Placements()})
+}
+
+func (b *Block) params(groups []audits.Group) Params {
+	p := Params{Sampling: Sampling{Temperature: b.Temperature}, Queries: b.Queries, Chance: b.Chance.Float64()}
+	for _, g := range groups {
+		prefixes := append([]int{g.Prefix(b.Prefix)}, b.Prefixes...)
+		slices.Sort(prefixes)
+		p.Groups = append(p.Groups, Group{First: g.First, Count: g.Count, Prefix: g.Prefix(b.Prefix), Prefixes: slices.Compact(prefixes)})
+	}
+	if b.TopK != nil {
+		p.TopK = *b.TopK
+	}
+	return p
+}
+
+// States implements audits.Fields.
+func (f *Fields) States(s *audits.Setting) float64 {
+	states := 0
+	for _, g := range s.Canaries.Groups {
+		states += g.Count * g.Words
+	}
+	return float64(states)
+}
+
+// Limits of audit.fail_if.
+type Limits struct {
+	// ProbabilisticExtractable limits the canaries that audit.probabilistic_extraction
+	// finds extractable by its queries with its chance.
+	ProbabilisticExtractable *int `json:"probabilistic_extractable,omitempty" range:"[0,1000000000]" unit:"canaries"`
+}
+
+// Breaches implements audits.Limits.
+func (l *Limits) Breaches(c *audits.Cell) []string {
+	v, ok := audits.VerdictOf[*Verdict](c)
+	if !ok {
+		return nil
+	}
+	return audits.Above("probabilistic_extractable", v.Extractable, l.ProbabilisticExtractable)
+}

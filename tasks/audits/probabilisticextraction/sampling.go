@@ -1,0 +1,79 @@
+package probabilisticextraction
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Sampling says how a next token is drawn: from the softmax of the logits divided by
+// Temperature, over the TopK most probable tokens, the lower of equals first.
+type Sampling struct {
+	Temperature float64 `json:"temperature"`
+	// TopK is 0 where all tokens may be drawn.
+	TopK int `json:"top_k,omitempty"`
+}
+
+// logProb is the natural logarithm of the probability that a token is drawn, given the
+// log probabilities of all tokens; -Inf if it can't be.
+func (s Sampling) logProb(logProbs []float32, token int32) float64 {
+	if s.Temperature == 1 && s.TopK == 0 {
+		return min(0, float64(logProbs[token])) // rounding may put it above
+	}
+	among := logProbs
+	if s.TopK > 0 && s.TopK < len(logProbs) {
+		if place(logProbs, token) >= s.TopK {
+			return math.Inf(-1)
+		}
+		among = slices.Clone(logProbs)
+		slices.SortFunc(among, func(a, b float32) int { return cmp.Compare(b, a) })
+		among = among[:s.TopK]
+	}
+	return min(0, float64(logProbs[token])/s.Temperature-s.logSum(among))
+}
+
+// logSum is the logarithm of the sum of exp(l/Temperature).
+func (s Sampling) logSum(logProbs []float32) float64 {
+	most, sum := float64(slices.Max(logProbs)), 0.0
+	for _, l := range logProbs {
+		sum += math.Exp((float64(l) - most) / s.Temperature)
+	}
+	return most/s.Temperature + math.Log(sum)
+}
+
+// place is how many tokens come before one by probability, the lower of equals first.
+func place(logProbs []float32, token int32) int {
+	before := 0
+	for i, l := range logProbs {
+		if l > logProbs[token] || l == logProbs[token] && int32(i) < token {
+			before++
+		}
+	}
+	return before
+}
+
+// Queries is the least number n of independent samples among which one is the sequence
+// with the chance: 1 - (1-p)^n >= chance (Hayes et al. 2024), for log p the logarithm of
+// the probability that one sample is. It is a whole number, to a relative 1e-14, and +Inf
+// where there is none or it exceeds float64.
+func Queries(logP, chance float64) float64 {
+	if math.IsInf(logP, -1) {
+		return math.Inf(1)
+	}
+	var n float64
+	if none := logMissing(logP); none < 0 {
+		n = math.Log1p(-chance) / none
+	} else { // p is below what float64 tells from 0
+		n = math.Exp(math.Log(-math.Log1p(-chance)) - logP)
+	}
+	return max(1, math.Ceil(n*(1-1e-14)))
+}
+
+// logMissing is log(1-p) for p = exp(logP), accurate at both ends (Mächler 2012): -Inf for
+// p = 1, and 0 where p is below float64.
+func logMissing(logP float64) float64 {
+	if logP > -math.Ln2 {
+		return math.Log(-math.Expm1(logP))
+	}
+	return math.Log1p(-math.Exp(logP))
+}

@@ -1,0 +1,202 @@
+package probabilisticextraction
+
+import (
+	"fmt"
+	"slices"
+
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/datasets"
+)
+
+// Audit is probabilistic extraction.
+var Audit = audits.Description{
+	Name: "probabilistic_extraction",
+	Legend: "Sampled (n, p): n samples of the model after a canary's beginning have the canary with at least the chance p. " +
+		"Greedy: so does the one sequence that takes the most probable token each time.",
+	New:          func() audits.Fields { return new(Fields) },
+	Limits:       func() audits.Limits { return new(Limits) },
+	Kinds:        []tasks.Kind{Kind},
+	VerdictBlob:  audits.VerdictBlob,
+	OutcomesBlob: audits.OutcomesBlob,
+	Verdict:      func() audits.Verdict { return new(Verdict) },
+	Outcome:      func() audits.Outcome { return new(Outcome) },
+	Columns:      []audits.Column{{Header: "sampled (n, p)"}, {Header: "greedy"}},
+	Curves: []audits.Curve{{
+		Figure: audits.MemorizedFigure, Name: "sampled", Metric: "probabilistic_extractable",
+		Most: func(v audits.Verdict) float64 { return float64(v.(*Verdict).Of) },
+	}, {
+		Figure: audits.MemorizedFigure, Name: "greedy", Metric: "greedy_extractable",
+		Most: func(v audits.Verdict) float64 { return float64(v.(*Verdict).Of) },
+	}},
+}
+
+// Verdict counts the inserted canaries that are extractable by so many samples with the
+// chance, and by greedy decoding.
+type Verdict struct {
+	Extractable int     `json:"extractable"`
+	Greedy      int     `json:"greedy"`
+	Of          int     `json:"of"`
+	Queries     int     `json:"queries"`
+	Chance      float64 `json:"chance"`
+	Sampling
+	// Lowest configuration of an extractable canary.
+	Lowest *audits.Configuration `json:"lowest"`
+	// Curves have the (n, p)-curves, one for each configuration.
+	Curves []Curve `json:"curves"`
+}
+
+// Curve is which share of the canaries of one configuration is extractable by n samples
+// with the chance p, for several n and p.
+type Curve struct {
+	// Configuration is nil for the canaries that were held back.
+	Configuration *audits.Configuration `json:"configuration"`
+	Canaries      int                   `json:"canaries"`
+	Points        []Point               `json:"points"`
+}
+
+// Point of a curve: n, and the share at each of Chances.
+type Point struct {
+	Queries float64   `json:"queries"`
+	Shares  []float64 `json:"shares"`
+}
+
+// Chances of a curve, p, and the largest power of ten of its n.
+var Chances = []float64{0.1, 0.5, 0.9, 0.99, 0.999}
+
+const curvePowers = 12
+
+// judge counts.
+func (p *Params) judge(placed []datasets.Placement, outcomes []Outcome) (Verdict, error) {
+	sampled, err := audits.Count(placed, func(canary int) bool { return *outcomes[canary].Extractable })
+	if err != nil {
+		return Verdict{}, err
+	}
+	greedy, err := audits.Count(placed, func(canary int) bool { return *outcomes[canary].Greedy })
+	if err != nil {
+		return Verdict{}, err
+	}
+	v := Verdict{
+		Extractable: sampled.Memorized, Greedy: greedy.Memorized, Of: sampled.Of, Queries: p.Queries, Chance: p.Chance,
+		Sampling: p.Sampling, Lowest: sampled.Lowest,
+	}
+	v.Curves, err = curves(placed, outcomes)
+	return v, err
+}
+
+// curves groups the canaries by configuration, in the order in which these come.
+func curves(placed []datasets.Placement, outcomes []Outcome) ([]Curve, error) {
+	var out []Curve
+	var of [][]Outcome
+	for i, p := range placed {
+		c, err := configuration(&p.Canary)
+		if err != nil {
+			return nil, tasks.Permanent(err)
+		}
+		at := slices.IndexFunc(out, func(o Curve) bool {
+			return (o.Configuration == nil) == (c == nil) && (c == nil || *c == *o.Configuration)
+		})
+		if at < 0 {
+			at, out, of = len(out), append(out, Curve{Configuration: c}), append(of, nil)
+		}
+		of[at] = append(of[at], outcomes[i])
+	}
+	for i := range out {
+		out[i].Canaries, out[i].Points = len(of[i]), points(of[i])
+	}
+	return out, nil
+}
+
+// configuration is that of a canary; nil if it is held back.
+func configuration(c *datasets.Canary) (*audits.Configuration, error) {
+	if c.HeldBack {
+		return nil, nil
+	}
+	of, err := audits.NewConfiguration(c)
+	return &of, err
+}
+
+// points are the shares of the canaries that n samples extract, for n of 1, 10, ...
+func points(outcomes []Outcome) []Point {
+	out := make([]Point, 0, curvePowers+1)
+	for n, power := 1.0, 0; power <= curvePowers; n, power = 10*n, power+1 {
+		point := Point{Queries: n}
+		for _, chance := range Chances {
+			extractable := 0
+			for _, o := range outcomes {
+				if o.LogProbability != nil && Queries(*o.LogProbability, chance) <= n {
+					extractable++
+				}
+			}
+			point.Shares = append(point.Shares, float64(extractable)/float64(len(outcomes)))
+		}
+		out = append(out, point)
+	}
+	return out
+}
+
+// Texts implements audits.Verdict.
+func (v *Verdict) Texts() []string {
+	return []string{fmt.Sprintf("%d/%d (%d, %v)", v.Extractable, v.Of, v.Queries, v.Chance), fmt.Sprintf("%d/%d", v.Greedy, v.Of)}
+}
+
+// Row implements audits.Verdict.
+func (v *Verdict) Row() any {
+	r := row{
+		Extractable: new(int64(v.Extractable)), Greedy: new(int64(v.Greedy)), Of: new(int64(v.Of)),
+		Queries: new(int64(v.Queries)), Chance: &v.Chance, Temperature: &v.Temperature,
+	}
+	if v.TopK > 0 {
+		r.TopK = new(int64(v.TopK))
+	}
+	r.LowestUserProbability, r.LowestExampleProbability, r.LowestInsertedTimes = v.Lowest.Columns()
+	return r
+}
+
+type row struct {
+	Extractable              *int64   `parquet:"probabilistic_extractable"`
+	Greedy                   *int64   `parquet:"greedy_extractable"`
+	Of                       *int64   `parquet:"probabilistic_of"`
+	Queries                  *int64   `parquet:"probabilistic_queries"`
+	Chance                   *float64 `parquet:"probabilistic_chance"`
+	Temperature              *float64 `parquet:"probabilistic_temperature"`
+	TopK                     *int64   `parquet:"probabilistic_top_k"` // null: all tokens
+	LowestUserProbability    *float64 `parquet:"probabilistic_lowest_user_probability"`
+	LowestExampleProbability *float64 `parquet:"probabilistic_lowest_example_probability"`
+	LowestInsertedTimes      *int64   `parquet:"probabilistic_lowest_inserted_times"`
+}
+
+// Outcome is what the audit says of a canary; all is null where it was not asked for.
+type Outcome struct {
+	// LogProbability is the natural logarithm of the probability that a sample after the
+	// prefix is the rest of the canary; null if none can be.
+	LogProbability *float64 `json:"probabilistic_log_probability"`
+	// Queries is how many samples have it with the chance; null if there is no such number
+	// below 1.8e308. Extractable: the audit's queries are as many.
+	Queries     *float64 `json:"probabilistic_queries"`
+	Extractable *bool    `json:"probabilistic_extractable"`
+	// Greedy says that greedy decoding after the prefix gives the rest of the canary.
+	Greedy *bool `json:"greedy_extractable"`
+	// Prefixes has the same of each length of the prefix.
+	Prefixes []After `json:"probabilistic_prefixes"`
+}
+
+// After is what can be extracted after a prefix of so many words.
+type After struct {
+	Prefix         int      `json:"prefix"`
+	LogProbability *float64 `json:"log_probability"`
+	Queries        *float64 `json:"queries"`
+	Greedy         bool     `json:"greedy"`
+}
+
+// Row implements audits.Outcome.
+func (o *Outcome) Row() any {
+	return outcomeRow{LogProbability: o.LogProbability, Queries: o.Queries, Extractable: o.Extractable, Greedy: o.Greedy}
+}
+
+type outcomeRow struct {
+	LogProbability *float64 `parquet:"probabilistic_log_probability"`
+	Queries        *float64 `parquet:"probabilistic_queries"`
+	Extractable    *bool    `parquet:"probabilistic_extractable"`
+	Greedy         *bool    `parquet:"greedy_extractable"`
+}
