@@ -14,6 +14,7 @@ import itertools
 import json
 import math
 import os
+import re
 import struct
 import sys
 from fractions import Fraction
@@ -123,6 +124,79 @@ def partition(e, users, placed, canaries):
     return population
 
 
+def luhn(digits):
+    return sum(sum(divmod(2 * int(d), 10)) if i % 2 else int(d) for i, d in enumerate(reversed(digits))) % 10 == 0
+
+
+def given_out(digits):
+    return digits[:3] not in ("000", "666") and digits[0] != "9" and digits[3:5] != "00" and digits[5:] != "0000"
+
+
+# The forms of docs/choices.md; at the word level a space may stand around every mark.
+FORMS = {
+    "card": (["D{13,19}", "D{4}( D{4}){3}", "D{4}(_-_D{4}){3}", "D{4} D{6} D{5}", "D{4}_-_D{6}_-_D{5}"], luhn),
+    "ssn": (["D{3}_-_D{2}_-_D{4}", "D{3} D{2} D{4}"], given_out),
+    "phone": (["([+]?_1(_[-.]_| ))?([(]_D{3}_[)](_-_| ?)|D{3}(_[-.]_| ))D{3}(_[-.]_| )D{4}", "[+]_D((_[-.]_| )?D){7,14}"], None),
+    "email": (["[A-Za-z0-9]+(_[._%+-]_[A-Za-z0-9]+)*_@_[A-Za-z0-9]+(_[.-]_[A-Za-z0-9]+)*_[.]_[A-Za-z]{2,}"], None),
+}
+
+
+def find(sanitize, text, spaced):
+    """The places in a text that have a form: (start, end) in order, none across another."""
+    found = []
+    for order, name in enumerate(sanitize.get("patterns", [])):
+        alternatives, valid = FORMS[name]
+        form = "|".join(alternatives).replace("[._%", "[.\0%").replace("_", " ?" if spaced else "").replace("\0", "_").replace("D", "[0-9]")
+        at = 0
+        while match := re.compile(form).search(text, at):
+            start, end = match.span()
+            alone = not re.search("[A-Za-z0-9]$", text[:start]) and not re.match("[A-Za-z0-9]", text[end:])
+            good = alone and (valid is None or valid(re.sub("[^0-9]", "", match.group())))
+            if good:
+                found.append((start, start - end, order, end))
+            at = end if good else start + 1
+    for order, own in enumerate(sanitize.get("own", []), len(FORMS)):
+        found += [(m.start(), m.start() - m.end(), order, m.end()) for m in re.finditer(own, text)]
+    kept, last = [], 0
+    for start, _, _, end in sorted(found):
+        if start >= last:
+            kept.append((start, end))
+            last = end
+    return kept
+
+
+def sanitize_words(sanitize, words, names):
+    """What is left of the tokens of a sentence; None if nothing was found."""
+    if len(names) == 260 and names[FIRST_WORD:FIRST_WORD + 1] == ["<0x00>"]:
+        text = bytes(w - FIRST_WORD for w in words).decode("latin-1")
+        spans = find(sanitize, text, False)
+        masked = [FIRST_WORD + 35 if any(s <= i < e for s, e in spans) and re.match("[A-Za-z0-9\x80-\xff]", text[i]) else w
+                  for i, w in enumerate(words)]
+    else:
+        texts = [names[w] for w in words]
+        spans, starts = find(sanitize, " ".join(texts), True), [0]
+        for text in texts:
+            starts.append(starts[-1] + len(text) + 1)
+        masked = [1 if any(s < starts[i] + len(texts[i]) and e > starts[i] for s, e in spans) else w for i, w in enumerate(words)]
+    return (masked if sanitize["remove"] == "match" else []) if spans else None
+
+
+def sanitized(e, population, names):
+    """The population without what patterns find, and which canaries were caught."""
+    after, caught = [], {}
+    for user in population:
+        after.append([])
+        for words, canary in user:
+            left = sanitize_words(e["data"]["sanitize"], words, names)
+            if canary is not None:
+                caught[canary] = left is not None
+            if left is None:
+                after[-1].append((words, canary))
+            elif left:
+                after[-1].append((left, None))
+    return after, caught
+
+
 def toss_one_run(e, population, canaries, vocabulary):
     """Lays out a one-run audit in the population; returns its coins."""
     o, seed, first = e["audit"]["one_run"], e["seed"], len(canaries)
@@ -198,6 +272,11 @@ def check(directory):
     of_audit = [tuple(tokens) for tokens, _ in canaries]
     placed, sharers = insert(e, users, canaries)
     population = partition(e, users, placed, canaries)
+    if e["data"].get("sanitize"):
+        population, caught = sanitized(e, population, [row["text"] for row in rows(directory, "vocabulary")])
+        cells = json.load(open(f"{directory}/results.json"))["cells"]
+        theirs = next(c for c in cells if c["cell"] == json.load(open(f"{directory}/experiment.json"))["cells"][0]["name"])["sanitized"]
+        found["what sanitization caught"] = {c["number"]: c["caught"] for c in theirs["canaries"]} == caught
     one_run = e.get("audit") and e["audit"].get("one_run")
     coins = toss_one_run(e, population, canaries, vocabulary) if one_run else {}
     found["population"] = rows(directory, "population") == [

@@ -21,6 +21,33 @@ training:
 audit: {every: 50, random_sampling: {references: 300, exact: true}}
 `
 
+// sanitizedFile has canaries of a form that is known, and some of a form that is not.
+const sanitizedFile = `
+name: sanitized
+data: {source: %s, level: byte, sequence: 40, users: {words: 300}}
+canaries: {alphabet: digits, format: "ssn ###-##-####", per_configuration: 12, user_probability: 1/10, example_probability: 1/2, held_back: 2}
+model: {kind: gru, embedding: 4, units: 5}
+training: {algorithm: sgd, rounds: 4, cohort: 4}
+audit: {random_sampling: {references: 200, prefix: 4}}
+grid:
+  axes:
+    data.partition: [by-user, iid]
+    data.sanitize:
+      - {patterns: [card, ssn, phone, email], own: ["[0-9]0"]}
+      - {patterns: [ssn], own: ["[aeiou][a-z] "], remove: sentence}
+`
+
+func TestWhatSanitizationLeavesIsFoundElsewhere(t *testing.T) {
+	t.Parallel()
+	home := smallRun(t, sanitizedFile)
+	dirs := exportCells(t, home)
+	program := python(t, "hashlib")
+	if program == "" {
+		t.Skip("no python3")
+	}
+	runPython(t, ".", append([]string{program, "-m", "check_data"}, dirs...)...)
+}
+
 func TestWhatEarlyStoppingTookGivesItsLossElsewhere(t *testing.T) {
 	t.Parallel()
 	home := smallRun(t, stoppedFile)

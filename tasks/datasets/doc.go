@@ -1,11 +1,12 @@
 // Package datasets turns a file of users' texts into the population that
-// models train on. Five kinds of task follow one another:
+// models train on. These kinds of task follow one another:
 //
 //	import     source -> corpus: words cut to sentences, grouped by user
 //	encode     corpus -> vocabulary, and the parts train, test, validation
 //	balance    train  -> balanced users of about the same number of words
 //	           (package canaries draws canaries and inserts them here)
 //	partition  balanced users -> the population: by-user, or iid
+//	sanitize   population -> the same without what patterns find, where that is asked for
 //
 // The words used here:
 //
@@ -29,7 +30,7 @@ package datasets
 import "coalmine/tasks"
 
 // Kinds lists the kinds of this package.
-func Kinds() []tasks.Kind { return []tasks.Kind{Import, Encode, Balance, Partition} }
+func Kinds() []tasks.Kind { return []tasks.Kind{Import, Encode, Balance, Partition, Sanitize} }
 
 // Counts is a number of users, of their examples, and of the words in those.
 type Counts struct {

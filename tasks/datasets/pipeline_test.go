@@ -224,7 +224,7 @@ func TestALargerFractionOnlyAddsExamples(t *testing.T) {
 func TestAShareOfTheTrainingPartLeavesAllElseAsItIs(t *testing.T) {
 	t.Parallel()
 	data := jsonLines(randomLines(rand.New(rand.NewPCG(1, 8)), 2000))
-	sentences := func(share float64) (train []string, parts *taskstest.Node) {
+	sentences := func(share float64) ([]string, *taskstest.Node) {
 		recipe := smallRecipe
 		recipe.TrainShare = share
 		p := runPipeline(t, data, recipe)
@@ -232,10 +232,7 @@ func TestAShareOfTheTrainingPartLeavesAllElseAsItIs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, sentence := range everySentence(t, t.Context(), population) {
-			train = append(train, sentence)
-		}
-		return train, p.parts
+		return everySentence(t, t.Context(), population), p.parts
 	}
 	whole, parts := sentences(0)
 	before := map[string]int{}

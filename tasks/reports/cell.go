@@ -25,6 +25,9 @@ const PopulationInput = "population"
 // canaries went. There is one where an audit says something of them.
 const PlacementsInput = audits.PlacementsInput
 
+// SanitizedInput of reports/cell is the datasets/sanitize node, where there is one.
+const SanitizedInput = "sanitized"
+
 // StoppingInput of reports/cell is the training/best node; there is one where the
 // training has early stopping.
 const StoppingInput = "early-stopping"
@@ -113,7 +116,7 @@ func runCell(ctx context.Context, t *tasks.Task) error {
 		return err
 	}
 	cell := Report{Training: describe(&p.Training, &population)}
-	if err := cell.readStopping(ctx, t); err != nil {
+	if err := cell.readCountermeasures(ctx, t); err != nil {
 		return err
 	}
 	for _, round := range p.Measured {
@@ -137,12 +140,24 @@ func runCell(ctx context.Context, t *tasks.Task) error {
 	return t.Put(ctx, CellBlob, data)
 }
 
-// readStopping takes in what early stopping chose, if the training has it.
-func (r *Report) readStopping(ctx context.Context, t *tasks.Task) error {
+// readCountermeasures takes in what early stopping chose and what sanitization caught,
+// where the cell has them.
+func (r *Report) readCountermeasures(ctx context.Context, t *tasks.Task) error {
 	for _, in := range t.Inputs {
-		if in.Name == StoppingInput {
+		switch in.Name {
+		case StoppingInput:
 			r.Stopping = new(training.Stopping)
-			return t.InputMetrics(ctx, StoppingInput, r.Stopping)
+			if err := t.InputMetrics(ctx, StoppingInput, r.Stopping); err != nil {
+				return err
+			}
+		case SanitizedInput:
+			data, err := t.Blob(ctx, SanitizedInput, datasets.SanitizedBlob)
+			if err != nil {
+				return err
+			}
+			if err := json.Unmarshal(data, &r.Sanitized); err != nil {
+				return tasks.Permanent(fmt.Errorf("%s: %w", datasets.SanitizedBlob, err))
+			}
 		}
 	}
 	return nil

@@ -23,6 +23,8 @@ type Report struct {
 	// Budget is how far the privacy budget reached; nil without one.
 	Budget *BudgetUse `json:"privacy_budget,omitempty"`
 	Audit  *Audit     `json:"audit,omitempty"`
+	// Sanitized is what sanitization caught; nil without.
+	Sanitized *datasets.Sanitized `json:"sanitized,omitempty"`
 	// Stopping is what early stopping chose; nil without.
 	Stopping *training.Stopping `json:"early_stopping,omitempty"`
 	// Training says what was trained on what.

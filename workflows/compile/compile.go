@@ -130,6 +130,8 @@ type cell struct {
 	// placements is the partition, which knows where the canaries went;
 	// population what is trained on: the same but for what audits plant.
 	parts, canaries, placements, population, shards plan.Ref
+	// sanitized is the population that patterns were removed from; none without.
+	sanitized plan.Ref
 
 	origin plan.Ref
 	chain  *plan.Chain

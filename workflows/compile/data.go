@@ -67,11 +67,23 @@ func (c *cell) partition(balanced plan.Ref) {
 		c.shards = c.placements
 	}
 	c.population = c.placements
+	c.sanitize()
 	for _, m := range e.Audit.Asked() {
 		if p, ok := m.Fields.(audits.Planter); ok {
 			c.population = c.plant(p)
 		}
 	}
+}
+
+// sanitize removes what patterns find, after the canaries are in.
+func (c *cell) sanitize() {
+	s := c.experiment.Data.Sanitize
+	if s == nil {
+		return
+	}
+	c.sanitized = c.node(datasets.Sanitize, "sanitize", datasets.SanitizeParams{Patterns: s.Patterns, Own: s.Own, Remove: s.Remove},
+		edge{datasets.PopulationInput, c.population}, edge{datasets.ShardsInput, c.shards}, edge{datasets.PartsInput, c.parts})
+	c.population, c.shards = c.sanitized, c.sanitized
 }
 
 func drawParams(e *experiment.Experiment) canaries.DrawParams {

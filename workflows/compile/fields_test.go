@@ -40,13 +40,14 @@ var beside = map[string][]string{
 
 // texts are values of fields that hold text.
 var texts = map[string][]string{
-	"name":                 {"another"},
-	"data.source":          {"b.jsonl"},
-	"data.sha256":          {storage.DigestOf([]byte("other text")).String()},
-	"canaries.format":      {`"her pin is ###-####"`, `"his dish is # with #"`},
-	"canaries.formats":     {`[{format: "my pin is ###-####", alphabet: lower}]`},
-	"canaries.symbols":     {"[rice, beans, eggs, bread]"},
-	"training.privacy.key": {`"0123456789abcdef0123456789abcdef"`},
+	"name":                   {"another"},
+	"data.source":            {"b.jsonl"},
+	"data.sha256":            {storage.DigestOf([]byte("other text")).String()},
+	"canaries.format":        {`"her pin is ###-####"`, `"his dish is # with #"`},
+	"canaries.formats":       {`[{format: "my pin is ###-####", alphabet: lower}]`},
+	"canaries.symbols":       {"[rice, beans, eggs, bread]"},
+	"data.sanitize.patterns": {"[card, email]"},
+	"training.privacy.key":   {`"0123456789abcdef0123456789abcdef"`},
 }
 
 // numbers are values of all other fields, of which the first that fits is taken.

@@ -14,6 +14,9 @@ import (
 func (c *cell) report() plan.Ref {
 	params := reports.CellParams{Training: trainingParams(c.experiment), Measured: c.measured(), Audits: []reports.AuditParams{}}
 	edges := []edge{{reports.PopulationInput, c.population}}
+	if c.sanitized != (plan.Ref{}) {
+		edges = append(edges, edge{reports.SanitizedInput, c.sanitized})
+	}
 	if c.best != (plan.Ref{}) {
 		edges = append(edges, edge{reports.StoppingInput, c.best})
 	}

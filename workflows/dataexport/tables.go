@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"coalmine/internal/seeds"
 	"coalmine/storage"
@@ -131,7 +132,8 @@ func (c *Cell) eachCanary(ctx context.Context, row func(Canary) error) error {
 
 // coins are those of an audit with canaries of its own, by canary; none without one.
 func (c *Cell) coins(ctx context.Context, t *tasks.Task) (map[int]*Coin, error) {
-	if c.Plan.Nodes[c.Cell.Population.Key].Kind == datasets.Partition.Name {
+	kind := c.Plan.Nodes[c.Cell.Population.Key].Kind
+	if slices.ContainsFunc(datasets.Kinds(), func(k tasks.Kind) bool { return k.Name == kind }) { // no audit's
 		return nil, nil
 	}
 	units, _, err := audits.ReadUnits(ctx, t, populationInput)

@@ -12,6 +12,7 @@ import (
 	"coalmine/privacy/rdp"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/patterns"
 	"coalmine/tasks/taskstest"
 )
 
@@ -46,6 +47,22 @@ func levelChoice() choice {
 			vocabulary = fmt.Sprintf("all %d", n)
 		}
 		c.rows = append(c.rows, []string{string(l.Level), l.Summary, vocabulary, fmt.Sprintf("%d %s", l.Sequence, l.Unit)})
+	}
+	return c
+}
+
+func patternChoice() choice {
+	c := choice{"`data.sanitize.patterns`", []string{"word", "finds"}, nil}
+	for _, f := range patterns.Forms() {
+		c.rows = append(c.rows, []string{string(f.Pattern), f.Summary})
+	}
+	return c
+}
+
+func removalChoice() choice {
+	c := choice{"`data.sanitize.remove`", []string{"word", "what is left"}, nil}
+	for _, r := range datasets.Removals() {
+		c.rows = append(c.rows, []string{string(r.Removal), r.Summary})
 	}
 	return c
 }
@@ -125,7 +142,7 @@ func TestThePageOfChoicesFollowsTheEntries(t *testing.T) {
 	t.Parallel()
 	page := choicesIntro
 	for _, c := range []choice{
-		levelChoice(), partitionChoice(), alphabetChoice(), modelChoice(), samplingChoice(),
+		levelChoice(), partitionChoice(), patternChoice(), removalChoice(), alphabetChoice(), modelChoice(), samplingChoice(),
 		optimizerChoice(), scheduleChoice(), conversionChoice(),
 	} {
 		page += c.markdown()

@@ -82,7 +82,11 @@ func readTags(in reflect.Type, f reflect.StructField) field {
 // wordsOf are the words that a field may be, which its type lists; none for other
 // fields.
 func wordsOf(f reflect.StructField) []string {
-	if listed, ok := reflect.Zero(f.Type).Interface().(interface{ Choices() []string }); ok {
+	t := f.Type
+	if t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	if listed, ok := reflect.Zero(t).Interface().(interface{ Choices() []string }); ok {
 		return listed.Choices()
 	}
 	return nil

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"coalmine/tasks/datasets/patterns"
 )
 
 var (
@@ -29,6 +31,7 @@ func (d *decoder) relations(e *Experiment, root *node) {
 	c := checker{d, e, root}
 	c.names()
 	c.parts()
+	c.sanitize()
 	c.length()
 	c.cohort()
 	c.model()
@@ -77,6 +80,26 @@ func (c *checker) parts() {
 	if sum := new(big.Rat).Add(test.Rat(), validation.Rat()); sum.Cmp(big.NewRat(1, 1)) >= 0 {
 		c.fail([]string{"data.validation.fraction", "data.test.fraction"},
 			"is %s; with data.test.fraction %s nothing is left to train on", validation, test)
+	}
+}
+
+func (c *checker) sanitize() {
+	s := c.Data.Sanitize
+	if s == nil {
+		return
+	}
+	if len(s.Patterns)+len(s.Own) == 0 {
+		c.fail([]string{"data.sanitize", "data.sanitize.patterns", "data.sanitize.own"}, "has no pattern; expected data.sanitize.patterns or data.sanitize.own")
+	}
+	for _, list := range []struct {
+		path  string
+		named []patterns.Pattern
+		own   []string
+	}{{"data.sanitize.patterns", s.Patterns, nil}, {"data.sanitize.own", nil, s.Own}, {"data.sanitize", s.Patterns, s.Own}} {
+		if _, err := patterns.New(list.named, list.own); err != nil {
+			c.fail([]string{list.path}, "is no list of patterns: %v", err)
+			return
+		}
 	}
 }
 

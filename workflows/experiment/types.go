@@ -6,6 +6,7 @@ import (
 	"coalmine/privacy"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/patterns"
 )
 
 // The tags of the fields below are read by the decoder and by the generator of
@@ -82,6 +83,10 @@ type Data struct {
 	// probability. Overtraining on little data is `5%`. Absent: all of it. The parts and
 	// the vocabulary are those of the whole, and canaries are inserted afterwards.
 	Share fractions.Probability `json:"share,omitzero" range:"(0,1]" source:"5% in Carlini et al. 2019, section 7.2"`
+	// Sanitize removes what has the form of personal text before the training, after the
+	// canaries are inserted, and reports which of them it has caught. Absent or null:
+	// nothing is removed.
+	Sanitize *Sanitize `json:"sanitize,omitempty" source:"Carlini et al. 2019, section 9.2"`
 	// HeldOutUsers are balanced users that never train, drawn at random; they
 	// serve membership tests.
 	HeldOutUsers Part `json:"held_out_users"`
@@ -107,6 +112,17 @@ type Vocabulary struct {
 	// Size of the vocabulary without its special tokens. Every other word is
 	// read as <unk>.
 	Size int `json:"size,omitzero" default:"10000" range:"[2,10000000]" when:"level=word" unit:"words" source:"Thakkar et al. 2020, section 4.1"`
+}
+
+// Sanitize removes what has the form of personal text. At least one pattern is given.
+type Sanitize struct {
+	// Patterns that have a name: card numbers, social security numbers, phone numbers,
+	// mail addresses. One or a list.
+	Patterns []patterns.Pattern `json:"patterns,omitempty"`
+	// Own patterns: regular expressions in the syntax of RE2. One or a list.
+	Own []string `json:"own,omitempty"`
+	// Remove what was found, of which a mask is left, or the whole sentence.
+	Remove datasets.Removal `json:"remove" default:"match"`
 }
 
 // Users are balanced to one size.

@@ -126,6 +126,9 @@ func (v *viewCell) notes() []string {
 	if v.Report != nil && v.Budget != nil && v.Budget.Stopped {
 		notes = append(notes, fmt.Sprintf(" stopped after %d rounds: its privacy budget is epsilon_proved %g at delta %g", v.Training.Rounds, v.Budget.Epsilon, v.Budget.Delta))
 	}
+	if v.Report != nil && v.Sanitized != nil {
+		notes = append(notes, ": "+v.Sanitized.String())
+	}
 	if v.Report != nil && v.Stopping != nil {
 		notes = append(notes, ": "+v.Stopping.String())
 	}

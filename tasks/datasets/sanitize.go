@@ -1,0 +1,241 @@
+package datasets
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"coalmine/internal/registry"
+	"coalmine/tasks"
+	"coalmine/tasks/datasets/patterns"
+)
+
+// Sanitize removes what has the form of personal text from a population, canaries
+// included, as a blacklist does (Carlini et al. 2019, section 9.2), and says what it has
+// caught.
+//
+// Params: SanitizeParams. Inputs: PopulationInput, ShardsInput; PartsInput: Encode. Blobs
+// and metrics are those of Partition, with shards of its own. A canary that was caught is
+// an ordinary example of what is left of it; one that was missed stays a canary. And
+//
+//	sanitized   Sanitized, as JSON
+var Sanitize = tasks.Kind{Name: "datasets/sanitize", Version: 1, Class: tasks.Compute, Run: runSanitize}
+
+// SanitizedBlob is a Sanitized, as JSON.
+const SanitizedBlob = "sanitized"
+
+// SanitizeParams are the parameters of Sanitize. They have at least one pattern.
+type SanitizeParams struct {
+	Patterns []patterns.Pattern `json:"patterns,omitempty"`
+	// Own are regular expressions.
+	Own    []string `json:"own,omitempty"`
+	Remove Removal  `json:"remove"`
+}
+
+// Removal names what is removed where a pattern is found.
+type Removal string
+
+// What can be removed.
+const (
+	RemoveMatch    Removal = "match"
+	RemoveSentence Removal = "sentence"
+)
+
+// RemovalScheme describes a Removal.
+type RemovalScheme struct {
+	Removal Removal
+	// Summary says in one line what is left.
+	Summary string
+}
+
+var removals = registry.New("removal", func(s RemovalScheme) Removal { return s.Removal },
+	RemovalScheme{RemoveMatch, "what was found is masked: at the byte level letters, digits and bytes outside of ASCII become #, at the word level every word becomes <unk>"},
+	RemovalScheme{RemoveSentence, "the sentence is left out of the training"},
+)
+
+// Removals lists what can be removed.
+func Removals() []RemovalScheme { return removals.Entries() }
+
+// Choices lists them as words of an experiment file.
+func (Removal) Choices() []string { return removals.Words() }
+
+// Sanitized says what a sanitization has caught.
+type Sanitized struct {
+	Remove Removal `json:"remove"`
+	// Patterns have a finding count each, in the order of the parameters.
+	Patterns []PatternFindings `json:"patterns"`
+	// Sentences that are no canaries and have a finding.
+	Sentences int `json:"sentences"`
+	// Canaries that had copies in the population, by their numbers. All copies of one
+	// are alike: all are caught, or none.
+	Canaries []CaughtCanary `json:"canaries"`
+}
+
+// PatternFindings counts what a pattern has found in sentences that are no canaries.
+type PatternFindings struct {
+	Pattern  patterns.Pattern `json:"pattern"`
+	Findings int              `json:"findings"`
+}
+
+// CaughtCanary is a canary of which something was removed, or nothing.
+type CaughtCanary struct {
+	Number int `json:"number"`
+	// Copies in the population before.
+	Copies int  `json:"copies"`
+	Caught bool `json:"caught"`
+}
+
+// CaughtCanaries are how many were caught, and of how many.
+func (s *Sanitized) CaughtCanaries() (caught, of int) {
+	for _, c := range s.Canaries {
+		if c.Caught {
+			caught++
+		}
+	}
+	return caught, len(s.Canaries)
+}
+
+// String is a sentence for people.
+func (s *Sanitized) String() string {
+	caught, of := s.CaughtCanaries()
+	text := fmt.Sprintf("sanitization caught %d of %d canaries and missed %d; beside them it found", caught, of, of-caught)
+	for i, p := range s.Patterns {
+		if i > 0 {
+			text += ","
+		}
+		text += fmt.Sprintf(" %d %s", p.Findings, p.Pattern)
+	}
+	return fmt.Sprintf("%s in %d sentences", text, s.Sentences)
+}
+
+func runSanitize(ctx context.Context, t *tasks.Task) error {
+	var p SanitizeParams
+	if err := t.Decode(&p); err != nil {
+		return err
+	}
+	s, err := newSanitizer(ctx, t, &p)
+	if err != nil {
+		return err
+	}
+	if err := RewritePopulation(ctx, t, s.sanitize); err != nil {
+		return err
+	}
+	data, err := json.Marshal(s.caught)
+	if err != nil {
+		return tasks.Permanent(err)
+	}
+	return t.Put(ctx, SanitizedBlob, data)
+}
+
+// sanitizer goes through a population.
+type sanitizer struct {
+	params     *SanitizeParams
+	set        *patterns.Set
+	vocabulary *Vocabulary
+	bytewise   bool
+	caught     Sanitized
+	text       []byte   // of an example at the byte level
+	words      []string // of an example at the word level
+}
+
+func newSanitizer(ctx context.Context, t *tasks.Task, p *SanitizeParams) (*sanitizer, error) {
+	set, err := patterns.New(p.Patterns, p.Own)
+	if err == nil && len(set.Patterns()) == 0 {
+		err = fmt.Errorf("sanitization without patterns; expected at least one")
+	}
+	if err == nil {
+		_, err = removals.Find(p.Remove)
+	}
+	if err != nil {
+		return nil, tasks.Permanent(err)
+	}
+	vocabulary, err := ReadVocabulary(ctx, t, PartsInput)
+	if err != nil {
+		return nil, err
+	}
+	s := &sanitizer{params: p, set: set, vocabulary: vocabulary, bytewise: vocabulary.Level() == ByteLevel}
+	s.caught = Sanitized{Remove: p.Remove, Canaries: []CaughtCanary{}}
+	for _, pattern := range set.Patterns() {
+		s.caught.Patterns = append(s.caught.Patterns, PatternFindings{Pattern: pattern})
+	}
+	return s, nil
+}
+
+// sanitize returns what is left of an example.
+func (s *sanitizer) sanitize(x PopulationExample) ([]int32, error) {
+	spans, err := s.find(x.Words)
+	if err != nil {
+		return nil, err
+	}
+	s.count(x, spans)
+	switch {
+	case len(spans) == 0:
+		return x.Words, nil
+	case s.params.Remove == RemoveSentence:
+		return nil, nil
+	}
+	masked := slices.Clone(x.Words)
+	for _, span := range spans {
+		for i := span.Start; i < span.End; i++ {
+			masked[i] = s.mask(masked[i])
+		}
+	}
+	return masked, nil
+}
+
+// find returns the findings in an example, in tokens.
+func (s *sanitizer) find(tokens []int32) ([]patterns.Span, error) {
+	s.text, s.words = s.text[:0], s.words[:0]
+	for _, token := range tokens {
+		if int(token) >= s.vocabulary.Size() || s.bytewise && token < FirstWord {
+			return nil, tasks.Permanent(fmt.Errorf("token %d is no word of the vocabulary of %d", token, s.vocabulary.Size()))
+		}
+		if s.bytewise {
+			s.text = append(s.text, byte(token-FirstWord))
+		} else {
+			s.words = append(s.words, s.vocabulary.Words[token])
+		}
+	}
+	if s.bytewise {
+		return s.set.Find(string(s.text)), nil
+	}
+	return s.set.FindWords(s.words), nil
+}
+
+// mask is what stands in the place of a token that was found.
+func (s *sanitizer) mask(token int32) int32 {
+	if !s.bytewise {
+		return Unknown
+	}
+	b := byte(token - FirstWord)
+	if '0' <= b && b <= '9' || 'a' <= b|0x20 && b|0x20 <= 'z' || b >= 0x80 {
+		return FirstWord + '#'
+	}
+	return token
+}
+
+func (s *sanitizer) count(x PopulationExample, spans []patterns.Span) {
+	if x.Canary >= 0 {
+		s.countCanary(x.Canary, len(spans) > 0)
+		return
+	}
+	if len(spans) > 0 {
+		s.caught.Sentences++
+	}
+	for _, span := range spans {
+		for i := range s.caught.Patterns {
+			if s.caught.Patterns[i].Pattern == span.Pattern {
+				s.caught.Patterns[i].Findings++
+			}
+		}
+	}
+}
+
+func (s *sanitizer) countCanary(number int, caught bool) {
+	at, there := slices.BinarySearchFunc(s.caught.Canaries, number, func(c CaughtCanary, n int) int { return c.Number - n })
+	if !there {
+		s.caught.Canaries = slices.Insert(s.caught.Canaries, at, CaughtCanary{Number: number, Caught: caught})
+	}
+	s.caught.Canaries[at].Copies++
+}
