@@ -76,6 +76,23 @@ func examples(t *testing.T) map[string][]byte {
 	return found
 }
 
+func TestExamplesOfPapersAreValid(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../../examples/*/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no examples: %v", err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Parse(file, data, Options{}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestAFileWithoutGridIsOneCell(t *testing.T) {
 	t.Parallel()
 	spec := parse(t, minimal)
