@@ -20,28 +20,29 @@ type Role string
 
 // The roles of the system. Indices follow in the order given.
 const (
-	TestPart       Role = "test part"       // one coin an example, in order of the source
-	ValidationPart Role = "validation part" // likewise
-	TrainShare     Role = "train share"     // likewise
-	HeldOutUsers   Role = "held-out users"
-	Canaries       Role = "canaries"       // the words of the canaries; from the second format on: format
-	SecretSharers  Role = "secret sharers" // canary
-	Insertions     Role = "insertions"     // canary, user; of a chosen number of them: canary
-	Collisions     Role = "collisions"     // which canary gets an example drawn by several
-	Shuffle        Role = "shuffle"        // the iid partition
-	Weights        Role = "initial weights"
-	Cohort         Role = "cohort"     // round
-	Client         Role = "client"     // round, user
-	Noise          Role = "noise"      // round
-	ClipCount      Role = "clip count" // round: noise on the number of clients not clipped
-	Epoch          Role = "epoch"      // epoch of central training
-	References     Role = "references"
-	Bootstrap      Role = "bootstrap"        // fit
-	Dropout        Role = "dropout"          // round, user; of central training: step
-	OneRunCanaries Role = "one-run canaries" // the words of a one-run audit's canaries
-	OneRunUnits    Role = "one-run units"    // who carries them
-	OneRunCoins    Role = "one-run coins"    // one coin a canary
-	Verification   Role = "verification"     // which nodes of a run are executed again
+	TestPart          Role = "test part"       // one coin an example, in order of the source
+	ValidationPart    Role = "validation part" // likewise
+	TrainShare        Role = "train share"     // likewise
+	HeldOutUsers      Role = "held-out users"
+	Canaries          Role = "canaries"       // the words of the canaries; from the second format on: format
+	SecretSharers     Role = "secret sharers" // canary
+	Insertions        Role = "insertions"     // canary, user; of a chosen number of them: canary
+	Collisions        Role = "collisions"     // which canary gets an example drawn by several
+	Shuffle           Role = "shuffle"        // the iid partition
+	Weights           Role = "initial weights"
+	Cohort            Role = "cohort"     // round
+	Client            Role = "client"     // round, user
+	Noise             Role = "noise"      // round
+	ClipCount         Role = "clip count" // round: noise on the number of clients not clipped
+	Epoch             Role = "epoch"      // epoch of central training
+	References        Role = "references"
+	Bootstrap         Role = "bootstrap"          // fit
+	Dropout           Role = "dropout"            // round, user; of central training: step
+	OneRunCanaries    Role = "one-run canaries"   // the words of a one-run audit's canaries
+	OneRunUnits       Role = "one-run units"      // who carries them
+	OneRunCoins       Role = "one-run coins"      // one coin a canary
+	NaturalReferences Role = "natural references" // finding
+	Verification      Role = "verification"       // which nodes of a run are executed again
 )
 
 // Stream returns the generator of a role: ChaCha8, keyed by the SHA-256 of

@@ -87,6 +87,8 @@ func (c *Configuration) String() string {
 	switch {
 	case c == nil:
 		return "-"
+	case c.InsertedTimes == 1:
+		return "once"
 	case c.InsertedTimes > 0:
 		return fmt.Sprintf("%d times", c.InsertedTimes)
 	}

@@ -45,6 +45,8 @@ var texts = map[string][]string{
 	"data.sha256":            {storage.DigestOf([]byte("other text")).String()},
 	"canaries.format":        {`"her pin is ###-####"`, `"his dish is # with #"`},
 	"canaries.formats":       {`[{format: "my pin is ###-####", alphabet: lower}]`},
+	"audit.natural.own":      {"[x+y]"},
+	"audit.natural.patterns": {"[phone, ssn]"},
 	"canaries.symbols":       {"[rice, beans, eggs, bread]"},
 	"data.sanitize.patterns": {"[card, email]"},
 	"training.privacy.key":   {`"0123456789abcdef0123456789abcdef"`},

@@ -10,6 +10,7 @@ import (
 	"coalmine/tasks/audits/beamsearch"
 	"coalmine/tasks/audits/enumeration"
 	"coalmine/tasks/audits/exposure"
+	"coalmine/tasks/audits/natural"
 	"coalmine/tasks/audits/onerun"
 	"coalmine/tasks/audits/probabilisticextraction"
 	"coalmine/tasks/audits/randomsampling"
@@ -33,6 +34,7 @@ var list = []audits.Description{
 	enumeration.Audit,
 	skewnormal.Audit,
 	probabilisticextraction.Audit,
+	natural.Audit,
 }
 
 // Audits returns all descriptions, in order. The caller must not change it.

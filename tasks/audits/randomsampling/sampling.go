@@ -8,6 +8,7 @@ package randomsampling
 import (
 	"context"
 	"math"
+	"slices"
 
 	"coalmine/models"
 	"coalmine/tasks"
@@ -209,4 +210,13 @@ func estimate(hits int64, pilot, all int) (rank int64, deviation float64) {
 // definition 4, with the references in place of the whole space).
 func (r Rank) Exposure(references int) float64 {
 	return math.Log2(float64(references)) - math.Log2(float64(r.Rank))
+}
+
+// RankAmong ranks a sequence after a prefix among references that were drawn elsewhere, at
+// least one, each as long as the sequence. It is estimated as Rank is.
+func RankAmong(ctx context.Context, tables *models.Tables, prefix, sequence []int32, references [][]int32) (Rank, error) {
+	all := &References{length: len(sequence), tokens: slices.Concat(references...)}
+	whole := datasets.Placement{Canary: datasets.Canary{Tokens: slices.Concat(prefix, sequence)}}
+	s := newSampling(&Params{Prefix: len(prefix)}, []datasets.Placement{whole}, tables, all.nested())
+	return s.Rank(ctx, 0)
 }

@@ -1,0 +1,100 @@
+package natural
+
+import (
+	"fmt"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/patterns"
+)
+
+// Fields of the audit block.
+type Fields struct {
+	// Natural looks for secrets that are in the training text by themselves, and ranks
+	// each among others of its form. Byte level only. Absent: not done.
+	Natural *Block `json:"natural,omitempty"`
+}
+
+// Block of the audit's fields.
+type Block struct {
+	// Patterns that are looked for: card, ssn, phone, email. One or a list; by default all
+	// of them, unless own are given.
+	Patterns []patterns.Pattern `json:"patterns,omitempty" source:"Carlini et al. 2019, section 9.2"`
+	// Own regular expressions of what else is a secret, in the syntax of RE2.
+	Own []string `json:"own,omitempty"`
+	// References are the others of its form that a secret is ranked among.
+	References int `json:"references" default:"10000" range:"[1,100000000]" unit:"sequences"`
+	// Most is how many secrets are ranked, the most frequent ones. All are counted.
+	Most int `json:"most" default:"100" range:"[1,100000]" unit:"secrets"`
+	// Show puts the text of the secrets, and what stands before each, into the results.
+	Show bool `json:"show" default:"false"`
+}
+
+const path = "audit.natural"
+
+// Asked implements audits.Fields.
+func (f *Fields) Asked() bool { return f.Natural != nil }
+
+// Complete implements audits.Completer.
+func (f *Fields) Complete(*audits.Setting, func(path string) bool) {
+	if b := f.Natural; len(b.Patterns) == 0 && len(b.Own) == 0 {
+		for _, form := range patterns.Forms() {
+			b.Patterns = append(b.Patterns, form.Pattern)
+		}
+	}
+}
+
+// Check implements audits.Fields.
+func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
+	if s.Reading.Level != datasets.ByteLevel {
+		fail([]string{path, "data.level"}, "looks for secrets byte by byte, and at the %s level a number is one word, most of them unknown ones; set data.level: byte, or remove %s", s.Reading.Level, path)
+	}
+	if _, err := patterns.New(f.Natural.Patterns, f.Natural.Own); err != nil {
+		fail([]string{path + ".patterns", path + ".own"}, "cannot be looked for: %v", err)
+	}
+}
+
+// shares is how many tasks rank the findings, whose number is not known when the plan is
+// made. It shows in keys, not in results.
+const shares = 4
+
+// Compile implements audits.Fields.
+func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
+	s, n := b.Setting(), f.Natural
+	findings := b.Node(Scan, "natural secrets of the training text", ScanParams{Patterns: n.Patterns, Own: n.Own, Most: n.Most},
+		tasks.Input{Name: PopulationInput, Key: b.Placements()}, tasks.Input{Name: ShardsInput, Key: b.Shards()})
+	inputs := []tasks.Input{{Name: FindingsInput, Key: findings}}
+	for share := range shares {
+		part := b.Node(Kind, fmt.Sprintf("natural secrets, share %d of %d after %d", share+1, shares, round),
+			Params{Seed: s.Seed, References: n.References, Share: share, Shares: shares},
+			tasks.Input{Name: audits.ModelInput, Key: b.Model(round)}, tasks.Input{Name: FindingsInput, Key: findings})
+		inputs = append(inputs, tasks.Input{Name: tasks.PartInput(share), Key: part})
+	}
+	return b.Node(Summary, fmt.Sprintf("natural secrets after %d", round), SummaryParams{Shares: shares, Show: n.Show}, inputs...)
+}
+
+// States implements audits.Fields: an upper bound, for the secrets that may be ranked, of
+// about a dozen bytes.
+func (f *Fields) States(*audits.Setting) float64 {
+	const bytes = 12
+	return float64(f.Natural.Most) * float64(f.Natural.References) * bytes / 10
+}
+
+// Limits of audit.fail_if.
+type Limits struct {
+	// NaturalExposure limits the highest exposure of a natural secret.
+	NaturalExposure *float64 `json:"natural_exposure,omitempty" range:"[0,64]" unit:"bits" source:"Carlini et al. 2019, section 4"`
+	// NaturalFound limits the different natural secrets that the training text has.
+	NaturalFound *int `json:"natural_found,omitempty" range:"[0,1000000000]" unit:"secrets"`
+}
+
+// Breaches implements audits.Limits.
+func (l *Limits) Breaches(c *audits.Cell) []string {
+	v, ok := audits.VerdictOf[*Verdict](c)
+	if !ok {
+		return nil
+	}
+	return append(audits.Above("natural_exposure", v.Highest, l.NaturalExposure), audits.Above("natural_found", v.Found, l.NaturalFound)...)
+}

@@ -1,0 +1,181 @@
+package natural
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/patterns"
+)
+
+// ScanParams are the parameters of audits/natural-scan.
+type ScanParams struct {
+	Patterns []patterns.Pattern `json:"patterns"`
+	Own      []string           `json:"own,omitempty"`
+	// Most is how many findings are kept, the most frequent ones.
+	Most int `json:"most"`
+}
+
+// Scan finds secrets in the population that trains, at the byte level, in one sentence at
+// a time. What was put in as a canary does not count. Its inputs are PopulationInput and
+// ShardsInput. Blob FindingsBlob, metrics ScanMetrics.
+var Scan = tasks.Kind{Name: "audits/natural-scan", Version: 1, Class: tasks.Compute, Run: runScan}
+
+// Inputs of Scan.
+const (
+	PopulationInput = "population"
+	ShardsInput     = "shards"
+)
+
+// FindingsBlob is a JSON array of Finding: by falling users, then occurrences, then place
+// in the population.
+const FindingsBlob = "findings"
+
+// Finding is a secret that the text has, wherever it stands.
+type Finding struct {
+	Pattern patterns.Pattern `json:"pattern"`
+	// Context is what stands before its first occurrence, from the beginning of the
+	// sentence, Secret itself: tokens, without Begin.
+	Context []int32 `json:"context"`
+	Secret  []int32 `json:"secret"`
+	// Users have it, Occurrences times in all.
+	Users       int `json:"users"`
+	Occurrences int `json:"occurrences"`
+
+	lastUser int // of those counted, while the text is scanned
+}
+
+// ScanMetrics says what was found.
+type ScanMetrics struct {
+	// Found are different secrets, Occurrences their places.
+	Found       int `json:"found"`
+	Occurrences int `json:"occurrences"`
+	// CanariesInData are canaries that a sentence has that nobody put there.
+	CanariesInData []int `json:"canaries_in_data,omitempty"`
+}
+
+func runScan(ctx context.Context, t *tasks.Task) error {
+	var p ScanParams
+	if err := t.Decode(&p); err != nil {
+		return err
+	}
+	set, err := patterns.New(p.Patterns, p.Own)
+	if err != nil {
+		return tasks.Permanent(err)
+	}
+	s := scanner{set: set, known: map[string]*Finding{}}
+	if err := s.population(ctx, t); err != nil {
+		return err
+	}
+	s.metrics.Found = len(s.found)
+	slices.SortStableFunc(s.found, func(a, b *Finding) int {
+		return cmp.Or(cmp.Compare(b.Users, a.Users), cmp.Compare(b.Occurrences, a.Occurrences))
+	})
+	if err := audits.PutJSON(ctx, t, FindingsBlob, append([]*Finding{}, s.found[:min(p.Most, len(s.found))]...)); err != nil {
+		return err
+	}
+	return t.SetMetrics(s.metrics)
+}
+
+// scanner is one execution of Scan.
+type scanner struct {
+	set     *patterns.Set
+	known   map[string]*Finding // by pattern and text
+	found   []*Finding          // in order of the population
+	metrics ScanMetrics
+}
+
+func (s *scanner) population(ctx context.Context, t *tasks.Task) error {
+	population, err := datasets.OpenPopulation(ctx, t, PopulationInput, ShardsInput)
+	if err != nil {
+		return err
+	}
+	canaries, err := datasets.ReadPlacements(ctx, t, PopulationInput)
+	if err != nil {
+		return err
+	}
+	looked := newLookedFor(canaries)
+	replaced := population.Replacements()
+	for user := range population.Users() {
+		sentences, err := population.ReadUser(ctx, user)
+		if err != nil {
+			return err
+		}
+		for example, tokens := range sentences {
+			if len(replaced) > 0 && replaced[0].User == user && replaced[0].Example == example {
+				replaced = replaced[1:]
+				continue
+			}
+			text := textOf(tokens)
+			s.sentence(user, text)
+			looked.in(text)
+		}
+		t.Progress(tasks.Progress{Done: int64(user + 1), Total: int64(population.Users())})
+	}
+	s.metrics.CanariesInData = looked.found()
+	return nil
+}
+
+// textOf are the bytes of a sentence, without Begin and End.
+func textOf(tokens []int32) string {
+	text := make([]byte, 0, len(tokens))
+	for _, token := range tokens {
+		if token >= datasets.FirstWord {
+			text = append(text, byte(token-datasets.FirstWord))
+		}
+	}
+	return string(text)
+}
+
+func tokensOf(text string) []int32 {
+	tokens := make([]int32, len(text))
+	for i := range tokens {
+		tokens[i] = int32(datasets.FirstWord) + int32(text[i])
+	}
+	return tokens
+}
+
+func (s *scanner) sentence(user int, text string) {
+	for _, span := range s.set.Find(text) {
+		secret := text[span.Start:span.End]
+		name := string(span.Pattern) + "\x00" + secret
+		f := s.known[name]
+		if f == nil {
+			f = &Finding{Pattern: span.Pattern, Context: tokensOf(text[:span.Start]), Secret: tokensOf(secret), lastUser: -1}
+			s.known[name], s.found = f, append(s.found, f)
+		}
+		if f.lastUser != user {
+			f.Users, f.lastUser = f.Users+1, user
+		}
+		f.Occurrences++
+		s.metrics.Occurrences++
+	}
+}
+
+// readFindings reads the findings of a Scan.
+func readFindings(ctx context.Context, t *tasks.Task, input string) ([]Finding, error) {
+	data, err := t.Blob(ctx, input, FindingsBlob)
+	if err != nil {
+		return nil, err
+	}
+	var list []Finding
+	if err := json.Unmarshal(data, &list); err != nil {
+		return nil, fmt.Errorf("findings: %w: %w", err, storage.ErrCorrupt)
+	}
+	for i, f := range list {
+		if len(f.Secret) == 0 || slices.ContainsFunc(slices.Concat(f.Context, f.Secret), notAByte) {
+			return nil, fmt.Errorf("finding %d is no text: %w", i, storage.ErrCorrupt)
+		}
+	}
+	return list, nil
+}
+
+func notAByte(token int32) bool {
+	return token < datasets.FirstWord || token >= datasets.FirstWord+datasets.Bytes
+}

@@ -1,0 +1,114 @@
+package natural
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"coalmine/tasks/datasets/patterns"
+)
+
+// space is what a secret is ranked within: its own form, with a hole for each of its
+// digits and, in mail addresses and own patterns, letters.
+type space struct {
+	choices []string // by byte: what may stand there
+	card    bool     // the last digit follows from the others
+}
+
+const (
+	digits  = "0123456789"
+	lower   = "abcdefghijklmnopqrstuvwxyz"
+	capital = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+)
+
+// newSpace is that of a secret: digits stand for any digit, separators for themselves. In
+// the local part of a mail address, and everywhere in what an own pattern has found,
+// letters stand for any letter of the same case; the domain of an address stays.
+func newSpace(pattern patterns.Pattern, secret string) space {
+	s := space{card: pattern == patterns.Card}
+	letters := 0 // so many bytes from the first on
+	switch pattern {
+	case patterns.Card, patterns.SSN, patterns.Phone:
+	case patterns.Email:
+		letters = strings.LastIndexByte(secret, '@')
+	default:
+		letters = len(secret)
+	}
+	for i := range len(secret) {
+		s.choices = append(s.choices, alike(secret[i:i+1], i < letters, pattern != patterns.Email || i < letters))
+	}
+	return s
+}
+
+// alike is what may stand in place of a character.
+func alike(character string, letters, numbers bool) string {
+	for _, set := range []struct {
+		characters string
+		open       bool
+	}{{digits, numbers}, {lower, letters}, {capital, letters}} {
+		if set.open && strings.Contains(set.characters, character) {
+			return set.characters
+		}
+	}
+	return character
+}
+
+// sequences is the size of the space.
+func (s space) sequences() float64 {
+	n := 1.0
+	for _, among := range s.choices {
+		n *= float64(len(among))
+	}
+	if s.card {
+		n /= 10
+	}
+	return n
+}
+
+// draw draws one of the sequences uniformly. Of card numbers it draws all digits but the
+// last, which is then the one that makes the Luhn sum right.
+func (s space) draw(rng *rand.Rand) string {
+	out := make([]byte, len(s.choices))
+	for i, among := range s.choices {
+		out[i] = among[0]
+		if len(among) > 1 {
+			out[i] = among[rng.IntN(len(among))]
+		}
+	}
+	if s.card {
+		completeLuhn(out)
+	}
+	return string(out)
+}
+
+// completeLuhn sets the last digit so that, every second digit from the right doubled and
+// the digits of all added, the sum is a multiple of ten (ISO/IEC 7812-1, annex B).
+func completeLuhn(number []byte) {
+	last := len(number) - 1
+	sum, doubled := 0, true
+	for _, b := range slices.Backward(number[:last]) {
+		if b < '0' || b > '9' {
+			continue
+		}
+		d := int(b - '0')
+		if doubled {
+			d = 2*d/10 + 2*d%10
+		}
+		sum, doubled = sum+d, !doubled
+	}
+	number[last] = byte('0' + (10-sum%10)%10)
+}
+
+// references are so many draws at most, none of them the secret; fewer where the space has
+// no more others.
+func (s space) references(rng *rand.Rand, secret string, most int) []string {
+	n := int(math.Min(float64(most), s.sequences()-1))
+	list := make([]string, 0, max(0, n))
+	for len(list) < n {
+		if drawn := s.draw(rng); drawn != secret {
+			list = append(list, drawn)
+		}
+	}
+	return list
+}

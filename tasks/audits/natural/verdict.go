@@ -1,0 +1,99 @@
+package natural
+
+import (
+	"fmt"
+	"strings"
+
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/exposure"
+)
+
+// Audit is that of natural secrets.
+var Audit = audits.Description{
+	Name:        "natural",
+	Legend:      "Natural secrets: card numbers, mail addresses and the like that the training text has by itself; the highest exposure of one among others of its form, in bits.",
+	New:         func() audits.Fields { return new(Fields) },
+	Limits:      func() audits.Limits { return new(Limits) },
+	Kinds:       []tasks.Kind{Scan, Kind, Summary},
+	VerdictBlob: audits.VerdictBlob,
+	Verdict:     func() audits.Verdict { return new(Verdict) },
+	Columns:     []audits.Column{{Header: "natural secrets"}, {Header: "highest bits"}},
+	Curves: []audits.Curve{{
+		Figure: exposure.HighestFigure, Name: "natural secrets", Metric: "natural_highest_exposure",
+		Most: func(v audits.Verdict) float64 { return v.(*Verdict).Highest },
+	}},
+}
+
+// Verdict is what was found, and how exposed it is.
+type Verdict struct {
+	// Found are different secrets, at Occurrences places of the training text.
+	Found       int `json:"found"`
+	Occurrences int `json:"occurrences"`
+	// Highest exposure of one that was ranked, in bits; 0 if none was.
+	Highest float64 `json:"highest_exposure"`
+	// CanariesInData are the numbers of canaries that the text has by itself: what is
+	// said of them is not about the copies that were inserted.
+	CanariesInData []int `json:"canaries_in_data,omitempty"`
+	// Secrets are those that were ranked, the most frequent first.
+	Secrets []Secret `json:"secrets"`
+}
+
+// Secret is one of them.
+type Secret struct {
+	Pattern string `json:"pattern"`
+	// Users have it, Occurrences times in all.
+	Users       int `json:"users"`
+	Occurrences int `json:"occurrences"`
+	// Sequences is the size of the space of its form, References how many others of it
+	// were drawn: fewer than asked for where there are no more. Everything below is null
+	// where there is no other.
+	Sequences  float64  `json:"sequences"`
+	References int      `json:"references"`
+	Rank       *int64   `json:"rank"`
+	Exposure   *float64 `json:"exposure"`
+	// ExposureSE is its standard error where the rank was estimated; Censored: the rank is
+	// 1, so that the exposure is only a lower bound.
+	ExposureSE *float64 `json:"exposure_se"`
+	Censored   *bool    `json:"exposure_censored"`
+	// LogPerplexity after its context, in nats.
+	LogPerplexity *float64 `json:"log_perplexity"`
+	// Text of the secret, and Context before it, where audit.natural.show asks for them.
+	Text    *string `json:"text,omitempty"`
+	Context *string `json:"context,omitempty"`
+}
+
+// Texts implements audits.Verdict.
+func (v *Verdict) Texts() []string {
+	return []string{fmt.Sprint(v.Found), fmt.Sprintf("%.1f", v.Highest)}
+}
+
+// Note implements audits.Noter: the most exposed secrets, and canaries that were there
+// before they were inserted.
+func (v *Verdict) Note(*audits.Cell) string {
+	note := fmt.Sprintf("natural secrets: %d at %d places", v.Found, v.Occurrences)
+	if n := len(v.Secrets); n < v.Found {
+		note += fmt.Sprintf(", of which the %d most frequent were ranked", n)
+	}
+	for i := range v.Secrets[:min(len(v.Secrets), 3)] {
+		s := &v.Secrets[i]
+		note += fmt.Sprintf("; %s of %d users, %d times: %s bits", s.Pattern, s.Users, s.Occurrences, s.exposureText())
+	}
+	if len(v.CanariesInData) > 0 {
+		numbers := strings.Trim(fmt.Sprint(v.CanariesInData), "[]")
+		note += fmt.Sprintf("; the text has canaries %s by itself, so that their exposure says nothing of insertions: use another seed or format", numbers)
+	}
+	return note
+}
+
+// Row implements audits.Verdict.
+func (v *Verdict) Row() any {
+	return row{new(int64(v.Found)), new(int64(v.Occurrences)), &v.Highest, new(int64(len(v.CanariesInData)))}
+}
+
+type row struct {
+	Found          *int64   `parquet:"natural_found"`
+	Occurrences    *int64   `parquet:"natural_occurrences"`
+	Highest        *float64 `parquet:"natural_highest_exposure"`
+	CanariesInData *int64   `parquet:"canaries_in_data"`
+}
