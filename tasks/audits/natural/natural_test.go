@@ -102,7 +102,7 @@ func TestASecretIsRankedAmongOthersOfItsForm(t *testing.T) {
 		{patterns.SSN, "078-05-1120", `^\d{3}-\d\d-\d{4}$`, 1e9},
 		{patterns.Phone, "+1 (212) 555-0142", `^\+\d \(\d{3}\) \d{3}-\d{4}$`, 1e11},
 		{patterns.Email, "Jo.doe7@example1.org", `^[A-Z][a-z]\.[a-z]{3}\d@example1\.org$`, math.Pow(26, 5) * 10},
-		{"ref-[0-9]{4}", "ref-1234", `^[a-z]{3}-\d{4}$`, math.Pow(26, 3) * 1e4},
+		{"ref-[0-9]{4}", "ref-1234", `^[a-z]{3}-\d{4}$`, 26 * 26 * 26 * 1e4},
 	} {
 		s := newSpace(c.pattern, c.secret)
 		if s.sequences() != c.sequences {
