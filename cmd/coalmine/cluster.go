@@ -80,7 +80,7 @@ func newWorkerCommand(g *global) *cobra.Command {
 
 // coordinatorGarbage is how much garbage a coordinator lets come together, in bytes. Its
 // heap is one graph of pointers, as large as the live runs, and little of it changes.
-const coordinatorGarbage = 48 << 20
+const coordinatorGarbage = 32 << 20
 
 const serveHelp = `Coordinate a cluster and show it: decide what runs next, and answer for it over
 HTTP. Several may run; one leads, and another takes over within seconds when it

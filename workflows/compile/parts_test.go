@@ -15,7 +15,7 @@ import (
 
 func TestALargePlanComesInPartsWithTheSameNodes(t *testing.T) {
 	t.Parallel()
-	seeds := make([]string, 300)
+	seeds := make([]string, 90)
 	for i := range seeds {
 		seeds[i] = fmt.Sprint(i)
 	}

@@ -138,7 +138,7 @@ func (t *term) inputMissing(x *graph.Task, o attempts.Outcome) {
 	in, ok := t.graph.Input(x, key)
 	switch {
 	case !ok:
-		o.Error = fmt.Sprintf("node %s is missing, which is no input of %s: %s", key.Short(), x.Label, o.Error)
+		o.Error = fmt.Sprintf("node %s is missing, which is no input of %s: %s", key.Short(), x.Label(), o.Error)
 		t.tryAgain(x, o)
 	case t.purging[key]: // it goes on when the input has been planned again
 	case !in.There:
@@ -188,7 +188,7 @@ func (t *term) fail(x *graph.Task, evidence string) {
 	t.spans.endTask(x, errors.New(evidence))
 	key := x.Key
 	for _, r := range slices.Clone(x.Wants) {
-		entry := runs.Entry{Kind: runs.NodeFailed, Key: &key, Label: x.Label, Error: evidence, Attempts: max(x.Trouble().Tries, 1)}
+		entry := runs.Entry{Kind: runs.NodeFailed, Key: &key, Label: x.Label(), Error: evidence, Attempts: max(x.Trouble().Tries, 1)}
 		for _, c := range t.graph.CellsOf(x, r) {
 			if !c.Failed {
 				entry.Cells = append(entry.Cells, c.Plan.Name)
@@ -202,7 +202,7 @@ func (t *term) fail(x *graph.Task, evidence string) {
 // logTrouble notes for all runs that want a task what has befallen it.
 func (t *term) logTrouble(x *graph.Task, e runs.Entry) {
 	key := x.Key
-	e.Key, e.Label, e.Attempts = &key, x.Label, cmp.Or(e.Attempts, x.Number)
+	e.Key, e.Label, e.Attempts = &key, x.Label(), cmp.Or(e.Attempts, x.Number)
 	for _, r := range x.Wants {
 		t.records.append(r, e)
 	}

@@ -93,7 +93,7 @@ func (t *term) advanced(asks graph.Asks) {
 // half as much memory as a node. So one job looks up several: at most lookUpsEach, and so
 // few that there are lookUpJobs to run at once.
 const (
-	lookUpsEach = 16
+	lookUpsEach = 64
 	lookUpJobs  = 8
 )
 
@@ -110,17 +110,18 @@ func (t *term) lookUp(nodes []*graph.Node) {
 	wanted := func() bool {
 		return slices.ContainsFunc(nodes, func(n *graph.Node) bool { return n.Presence == graph.Checking && n.Held() })
 	}
-	t.persist(reading, "looking for "+nodes[0].Label, wanted, func(ctx context.Context) (func(), error) {
-		found := make([]availability.Node, len(nodes))
+	t.persist(reading, "looking for "+nodes[0].Label(), wanted, func(ctx context.Context) (func(), error) {
+		available := make([]bool, len(nodes))
 		for i, n := range nodes {
-			var err error
-			if found[i], err = t.store.lookUp(ctx, n.Key); err != nil {
+			found, err := t.store.lookUp(ctx, n.Key)
+			if err != nil {
 				return nil, err
 			}
+			available[i] = found.Available()
 		}
 		return func() {
 			for i, n := range nodes {
-				t.graph.Found(n, found[i])
+				t.graph.Found(n, available[i])
 			}
 		}, nil
 	})

@@ -310,7 +310,7 @@ func (w *world) describe() string {
 		fmt.Fprintf(&b, " run %s %s", r.ID, r.State.Phase)
 	}
 	for _, a := range w.term.graph.AttemptsInOrder() {
-		fmt.Fprintf(&b, " attempt %s of %q state %s stopping %v;", a.ID[:6], a.Task.Label, a.Task.State(), a.Stopping)
+		fmt.Fprintf(&b, " attempt %s of %q state %s stopping %v;", a.ID[:6], a.Task.Label(), a.Task.State(), a.Stopping)
 	}
 	for _, ch := range w.term.graph.Chains() {
 		fmt.Fprintf(&b, " chain at %d frontier %d have %v surveyed %v wanted %v current %v;", ch.At, ch.Frontier, ch.Have, ch.Surveyed, ch.Wanted(), ch.Current != nil)
@@ -320,7 +320,7 @@ func (w *world) describe() string {
 	}
 	for _, key := range plan.SortedKeys(w.term.graph.Nodes()) {
 		n := w.term.graph.Node(key)
-		fmt.Fprintf(&b, " %q presence %d state %s wants %d;", n.Label, n.Presence, n.State(), len(n.Wants))
+		fmt.Fprintf(&b, " %q presence %d state %s wants %d;", n.Label(), n.Presence, n.State(), len(n.Wants))
 	}
 	return b.String()
 }

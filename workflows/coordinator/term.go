@@ -89,5 +89,5 @@ func (t *term) logOf(x *graph.Task) *slog.Logger {
 	if len(x.Wants) > 0 {
 		log = log.With("run", strings.Join(idsOf(x.Wants), ","))
 	}
-	return log.With("node", x.Key.Short(), "label", x.Label, "kind", x.Kind())
+	return log.With("node", x.Key.Short(), "label", x.Label(), "kind", x.Kind())
 }

@@ -43,6 +43,29 @@ func TestThePartsOfAPlanAddUpToIt(t *testing.T) {
 	}
 }
 
+func TestAllThatCellsOfPartsReferToIsOfTheSum(t *testing.T) {
+	t.Parallel()
+	var sum plan.Plan
+	recipe := storage.Key{Digest: storage.DigestOf(nil)}
+	for range 2 {
+		ch := &plan.Chain{Recipe: recipe}
+		cell := plan.Cell{Chain: ch}
+		for _, value := range reflect.ValueOf(&cell).Elem().Fields() {
+			if ref, ok := value.Addr().Interface().(*plan.Ref); ok {
+				ref.Chain = ch
+			}
+		}
+		sum.Add(&plan.Plan{Cells: []plan.Cell{cell}, Chains: map[storage.Key]*plan.Chain{ch.Recipe: ch}})
+	}
+	for i, cell := range sum.Cells {
+		for field, value := range reflect.ValueOf(cell).Fields() {
+			if ref, ok := value.Interface().(plan.Ref); ok && ref.Chain != sum.Chains[recipe] {
+				t.Errorf("%s of cell %d refers to the chain of a part", field.Name, i)
+			}
+		}
+	}
+}
+
 func TestAChainIsExtendedToTheLongerOfTwoAndKeepsWhatEitherKeeps(t *testing.T) {
 	t.Parallel()
 	c := plan.Chain{Steps: 10, Every: 5, KeepLast: 1, Keep: []int{5, 10}}

@@ -12,9 +12,10 @@ import (
 type backlog []entry
 
 type entry struct {
-	task      *graph.Task
-	urgent    bool
-	rank, seq int
+	task   *graph.Task
+	urgent bool
+	rank   int32
+	seq    int
 }
 
 func entryOf(x *graph.Task) entry { return entry{x, x.Urgent, x.Rank, x.Seq} }

@@ -9,7 +9,6 @@ import (
 
 	"coalmine/internal/queue"
 	"coalmine/tasks"
-	"coalmine/workflows/availability"
 	"coalmine/workflows/coordinator/graph"
 	"coalmine/workflows/coordinator/policy"
 	"coalmine/workflows/plan/plantest"
@@ -62,7 +61,7 @@ func (x *fixture) settle() {
 			x.Offer(ready)
 		}
 		for _, n := range asks.LookUp {
-			x.g.Found(n, availability.Node{})
+			x.g.Found(n, false)
 		}
 		if len(asks.LookUp) == 0 {
 			return
@@ -116,7 +115,7 @@ func TestUrgentTasksGoAheadOfTheBacklogInTheOrderOfTheGrid(t *testing.T) {
 		sent = append(sent, a.Task)
 		x.g.Land(a)
 	}
-	slices.SortFunc(sent, func(a, b *graph.Task) int { return a.Rank - b.Rank })
+	slices.SortFunc(sent, func(a, b *graph.Task) int { return int(a.Rank - b.Rank) })
 	if len(sent) != 2 || sent[0].Rank != 0 || sent[1].Rank != 1 {
 		t.Fatalf("sent %d tasks, of ranks %d and %d", len(sent), sent[0].Rank, sent[1].Rank)
 	}

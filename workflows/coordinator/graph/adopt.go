@@ -114,7 +114,7 @@ func (g *Graph) Begin(r *Run) {
 
 func newNode(p *plan.Node) *Node {
 	n := &Node{params: p.Params}
-	n.Task = Task{Key: p.Key, Label: p.Label, Node: n, form: newForm(&p.Spec), Rank: math.MaxInt}
+	n.Task = Task{Key: p.Key, Node: n, form: newForm(p.Label, &p.Spec), Rank: math.MaxInt32}
 	return n
 }
 
@@ -167,7 +167,7 @@ func (g *Graph) resolve(ref plan.Ref) Dependency {
 func (ch *Chain) checkpointAt(step int) *Checkpoint {
 	i, ok := ch.search(step)
 	if !ok {
-		ch.Checkpoints = slices.Insert(ch.Checkpoints, i, &Checkpoint{Chain: ch, Step: step, rank: math.MaxInt})
+		ch.Checkpoints = slices.Insert(ch.Checkpoints, i, &Checkpoint{Chain: ch, Step: step, rank: math.MaxInt32})
 	}
 	return ch.Checkpoints[i]
 }
@@ -182,8 +182,8 @@ func (g *Graph) newCell(r *Run, p plan.Cell) *Cell {
 	return c
 }
 
-// Release lets go of a run's plan, or of as much as has been added of it. Nodes that no other live run holds
-// are gone from memory; what they have committed stays in storage.
+// Release lets go of a run's plan, or of as much as has been added of it. Nodes that no
+// other live run holds are gone from memory; what they have committed stays in storage.
 func (g *Graph) Release(r *Run) {
 	if r.Plan == nil {
 		return
@@ -229,15 +229,14 @@ func (g *Graph) releaseChain(ch *Chain, r *Run, gone map[*Node]bool) {
 // Outcomes are the phases of a live run's cells, Done or Failed, by name; nil unless
 // all of them have ended.
 func (r *Run) Outcomes() map[string]runs.Phase {
+	if slices.ContainsFunc(r.Cells, func(c *Cell) bool { return !c.Failed && !c.Done() }) {
+		return nil
+	}
 	outcomes := make(map[string]runs.Phase, len(r.Cells))
 	for _, c := range r.Cells {
-		switch {
-		case c.Failed:
+		outcomes[c.Plan.Name] = runs.Done
+		if c.Failed {
 			outcomes[c.Plan.Name] = runs.Failed
-		case c.Done():
-			outcomes[c.Plan.Name] = runs.Done
-		default:
-			return nil
 		}
 	}
 	return outcomes

@@ -45,8 +45,8 @@ func (ch *Chain) passWants(step int) []*Run {
 }
 
 // passRank is where the pass stands in the order of its runs' work.
-func (ch *Chain) passRank(step int) int {
-	rank := math.MaxInt
+func (ch *Chain) passRank(step int) int32 {
+	rank := int32(math.MaxInt32)
 	for _, cp := range ch.Checkpoints {
 		if !cp.Available && len(cp.wants) > 0 && ch.base(cp.Step) == step {
 			rank = min(rank, cp.rank)

@@ -57,25 +57,25 @@ func (g *Graph) drive(ch *Chain, now time.Time) {
 func (g *Graph) check() {
 	for x := range g.Tasks() {
 		if x.state == InFlight && len(x.Attempts) == 0 {
-			panic(fmt.Sprintf("task %q is in flight without an attempt", x.Label))
+			panic(fmt.Sprintf("task %q is in flight without an attempt", x.Label()))
 		}
 		for _, a := range x.Attempts {
 			if g.attempts[a.ID] != a {
-				panic(fmt.Sprintf("attempt %d at task %q is not in the books", a.Number, x.Label))
+				panic(fmt.Sprintf("attempt %d at task %q is not in the books", a.Number, x.Label()))
 			}
 			if x.state != InFlight && !a.Stopping {
-				panic(fmt.Sprintf("attempt %d at task %q goes on though the task is %s", a.Number, x.Label, x.state))
+				panic(fmt.Sprintf("attempt %d at task %q goes on though the task is %s", a.Number, x.Label(), x.state))
 			}
 		}
 	}
 	for _, n := range g.nodes {
 		if (n.Presence == Available) != (n.state == Finished) {
-			panic(fmt.Sprintf("node %q is %s, and its presence %d", n.Label, n.state, n.Presence))
+			panic(fmt.Sprintf("node %q is %s, and its presence %d", n.Label(), n.state, n.Presence))
 		}
 	}
 	for _, ch := range g.chains {
 		if s := ch.Current; s != nil && s.Number != ch.At+1 {
-			panic(fmt.Sprintf("%q is under way while its chain is at step %d", s.Join.Label, ch.At))
+			panic(fmt.Sprintf("%q is under way while its chain is at step %d", s.Join.Label(), ch.At))
 		}
 	}
 }

@@ -17,14 +17,14 @@ func newStep(ch *Chain, number int, now time.Time) *Step {
 	label := stepLabel(ch.Shape, number)
 	for j := range width {
 		part := fmt.Sprintf("%s, part %d of %d", label, j+1, width)
-		s.Parts = append(s.Parts, &Task{Key: ch.Shape.PartKey(number, j), Label: part, Step: s, form: formOf(&ch.Shape.Part)})
+		s.Parts = append(s.Parts, &Task{Key: ch.Shape.PartKey(number, j), Step: s, form: formOf(part, &ch.Shape.Part)})
 	}
-	s.Join = &Task{Key: ch.Shape.Key(number), Label: label, Step: s, form: formOf(&ch.Shape.Join)}
+	s.Join = &Task{Key: ch.Shape.Key(number), Step: s, form: formOf(label, &ch.Shape.Join)}
 	return s
 }
 
-func formOf(t *plan.Template) unique.Handle[form] {
-	return newForm(&tasks.Spec{Kind: t.Kind.Name, Version: t.Kind.Version, SecretKey: t.SecretKey})
+func formOf(label string, t *plan.Template) unique.Handle[form] {
+	return newForm(label, &tasks.Spec{Kind: t.Kind.Name, Version: t.Kind.Version, SecretKey: t.SecretKey})
 }
 
 // stepLabel says in the words of the experiment file what a step of a chain
@@ -62,7 +62,7 @@ func (g *Graph) advance(ch *Chain) {
 }
 
 // setWants replaces the wants of a step's task.
-func (g *Graph) setWants(x *Task, wants []*Run, rank int) {
+func (g *Graph) setWants(x *Task, wants []*Run, rank int32) {
 	changed := !slices.Equal(x.Wants, wants)
 	if changed && len(x.Wants) == 0 {
 		x.inheritTroubles(wants)
@@ -90,7 +90,7 @@ func (x *Task) inheritTroubles(wants []*Run) {
 
 // inputsReady reports whether what every task of the step reads is there, and
 // has it made if it isn't.
-func (g *Graph) inputsReady(ch *Chain, wants []*Run, rank int) bool {
+func (g *Graph) inputsReady(ch *Chain, wants []*Run, rank int32) bool {
 	inputs := ch.inputs
 	if ch.At == 0 {
 		inputs = append(inputs[:len(inputs):len(inputs)], ch.origin)

@@ -93,10 +93,10 @@ func (g *Graph) move(x *Task, e event) {
 	to, ok := x.state.next(e)
 	if !ok {
 		if invariants.Enabled {
-			panic(fmt.Sprintf("task %q is %s: it cannot %s", x.Label, x.state, e))
+			panic(fmt.Sprintf("task %q is %s: it cannot %s", x.Label(), x.state, e))
 		}
 		g.log.Error("a task cannot make this move; it stays as it is",
-			"node", x.Key.Short(), "label", x.Label, "state", x.state.String(), "event", string(e))
+			"node", x.Key.Short(), "label", x.Label(), "state", x.state.String(), "event", string(e))
 		return
 	}
 	x.state = to

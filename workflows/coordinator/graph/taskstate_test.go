@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"coalmine/internal/invariants"
+	"coalmine/tasks"
 )
 
 var (
@@ -101,7 +102,7 @@ func TestAMoveThatIsNotDrawnIsABug(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder
 	g := New(slog.New(slog.NewTextHandler(&log, nil)))
-	x := &Task{Label: "round 7"}
+	x := &Task{form: newForm("round 7", &tasks.Spec{})}
 	const what = `task "round 7" is idle: it cannot land`
 	defer func() {
 		if r := recover(); invariants.Enabled && r != what || !invariants.Enabled && r != nil {

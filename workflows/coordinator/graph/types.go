@@ -278,7 +278,7 @@ type Checkpoint struct {
 	Step      int
 	Available bool
 	wants     []*Run
-	rank      int
+	rank      int32
 	dependents
 }
 
@@ -304,29 +304,30 @@ func (s *Step) Tasks() []*Task { return append(s.Parts[:len(s.Parts):len(s.Parts
 // Task is a node that has to be run, with its attempts: a standing node, or part or
 // join of a step.
 type Task struct {
-	Key   storage.Key
-	Label string
+	Key storage.Key
 	// Node or Step is what the task belongs to; the other is nil.
 	Node *Node
 	Step *Step
 	// Wants are the runs that need it; Rank and Seq order it among the work of a run.
 	Wants []*Run
-	Rank  int
 	Seq   int
+	Rank  int32
 	// Urgent tasks go ahead of the backlog: their worker was lost, or they were handed back.
-	Urgent   bool
+	Urgent  bool
+	offered bool  // in the asks
+	state   State // see taskstate.go
+
 	Attempts []*Attempt
 	// Number is that of the last attempt.
 	Number int
 
 	form    unique.Handle[form]
 	trouble *Trouble // nil if nothing has gone wrong
-	state   State    // see taskstate.go
-	offered bool     // in the asks
 }
 
 // form is what many tasks have in common, so that a large grid holds it once.
 type form struct {
+	label     string
 	kind      string
 	version   int
 	secretKey string
@@ -335,13 +336,16 @@ type form struct {
 
 const endOfName = "\n"
 
-func newForm(s *tasks.Spec) unique.Handle[form] {
+func newForm(label string, s *tasks.Spec) unique.Handle[form] {
 	var names strings.Builder
 	for _, in := range s.Inputs {
 		names.WriteString(in.Name + endOfName)
 	}
-	return unique.Make(form{s.Kind, s.Version, s.SecretKey, names.String()})
+	return unique.Make(form{label, s.Kind, s.Version, s.SecretKey, names.String()})
 }
+
+// Label is for people: "random sampling 3 of 9 at round 400".
+func (x *Task) Label() string { return x.form.Value().label }
 
 // Kind is the name of the task's kind.
 func (x *Task) Kind() string { return x.form.Value().kind }

@@ -2,8 +2,6 @@ package graph
 
 import (
 	"slices"
-
-	"coalmine/workflows/availability"
 )
 
 // recount counts anew who wants what.
@@ -45,14 +43,14 @@ func (g *Graph) wantTargets(r *Run) {
 			continue
 		}
 		for _, d := range c.Targets {
-			g.want(d, r, i)
+			g.want(d, r, int32(i))
 		}
 	}
 }
 
 // want adds a run's interest in something, and in all that it takes to have it.
 // rank orders the work of a run.
-func (g *Graph) want(d Dependency, r *Run, rank int) {
+func (g *Graph) want(d Dependency, r *Run, rank int32) {
 	switch {
 	case d.Available():
 	case d.Checkpoint != nil:
@@ -62,14 +60,14 @@ func (g *Graph) want(d Dependency, r *Run, rank int) {
 	}
 }
 
-func (g *Graph) wantCheckpoint(cp *Checkpoint, r *Run, rank int) {
+func (g *Graph) wantCheckpoint(cp *Checkpoint, r *Run, rank int32) {
 	if addWant(&cp.wants, r) {
 		cp.rank = min(cp.rank, rank)
 		g.schedule(cp.Chain)
 	}
 }
 
-func (g *Graph) wantNode(n *Node, r *Run, rank int) {
+func (g *Graph) wantNode(n *Node, r *Run, rank int32) {
 	if !addWant(&n.Wants, r) {
 		return
 	}
@@ -88,7 +86,7 @@ func (g *Graph) wantNode(n *Node, r *Run, rank int) {
 	}
 }
 
-func (g *Graph) wantNeeds(n *Node, r *Run, rank int) {
+func (g *Graph) wantNeeds(n *Node, r *Run, rank int32) {
 	for _, d := range n.Needs {
 		g.want(d, r, rank)
 	}
@@ -106,12 +104,12 @@ func addWant(wants *[]*Run, r *Run) bool {
 	return true
 }
 
-// Found says what storage holds of a node that was to be looked up.
-func (g *Graph) Found(n *Node, found availability.Node) {
+// Found says whether storage holds what a node that was to be looked up puts out.
+func (g *Graph) Found(n *Node, available bool) {
 	if n.Presence != Checking {
 		return // it has been run, or let go, meanwhile
 	}
-	if found.Available() {
+	if available {
 		g.arrived(n)
 		return
 	}

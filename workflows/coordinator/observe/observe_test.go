@@ -9,7 +9,6 @@ import (
 
 	"coalmine/internal/queue"
 	"coalmine/tasks"
-	"coalmine/workflows/availability"
 	"coalmine/workflows/coordinator/dispatch"
 	"coalmine/workflows/coordinator/graph"
 	"coalmine/workflows/coordinator/policy"
@@ -63,7 +62,7 @@ func (x *fixture) settle() {
 			return
 		}
 		for _, n := range asks.LookUp {
-			x.Graph.Found(n, availability.Node{})
+			x.Graph.Found(n, false)
 		}
 	}
 }

@@ -91,7 +91,7 @@ func (v *View) running(r *graph.Run) []status.Attempt {
 	for _, a := range v.wantedAttempts(r) {
 		if a.Worker != "" {
 			running = append(running, status.Attempt{
-				Key: a.Task.Key, Label: a.Task.Label, Kind: a.Task.Kind(), Attempt: a.Number,
+				Key: a.Task.Key, Label: a.Task.Label(), Kind: a.Task.Kind(), Attempt: a.Number,
 				Worker: a.Worker, Seconds: a.Running, Done: a.Progress.Done, Total: a.Progress.Total,
 			})
 		}
@@ -116,7 +116,7 @@ func (v *View) countNodes(n *status.Counts, r *graph.Run) {
 }
 
 func (v *View) cells(r *graph.Run) []status.Cell {
-	var cells []status.Cell
+	cells := make([]status.Cell, 0, len(r.Cells))
 	nodes, chains := v.labels(r)
 	for _, c := range r.Cells {
 		cells = append(cells, v.cell(c, nodes, chains))
@@ -129,9 +129,9 @@ func (v *View) labels(r *graph.Run) (nodes map[*graph.Node]string, chains map[*g
 	nodes, chains = make(map[*graph.Node]string), make(map[*graph.Chain]string)
 	for _, a := range v.wantedAttempts(r) {
 		if ch := a.Task.Chain(); ch != nil {
-			chains[ch] = a.Task.Label
+			chains[ch] = a.Task.Label()
 		} else {
-			nodes[a.Task.Node] = a.Task.Label
+			nodes[a.Task.Node] = a.Task.Label()
 		}
 	}
 	return nodes, chains

@@ -183,12 +183,12 @@ func (w *waits) addPausing(x *graph.Task) {
 	wait := status.Wait{Tasks: 1, Key: &x.Key, Attempt: x.Number, Error: x.Trouble().Error}
 	switch {
 	case x.Trouble().Store == graph.StoreAway:
-		wait.Detail = fmt.Sprintf("%s: the store failed its last attempt, and another follows: %s", x.Label, x.Trouble().Error)
+		wait.Detail = fmt.Sprintf("%s: the store failed its last attempt, and another follows: %s", x.Label(), x.Trouble().Error)
 	case x.Trouble().Error != "":
 		wait.Detail = fmt.Sprintf("%s: attempt %d of %d at %s, after: %s",
-			x.Label, x.Trouble().Tries+1, w.MaxTries, x.Trouble().Until.Format(time.TimeOnly), x.Trouble().Error)
+			x.Label(), x.Trouble().Tries+1, w.MaxTries, x.Trouble().Until.Format(time.TimeOnly), x.Trouble().Error)
 	default:
-		wait.Detail = x.Label + ": handed back by its worker"
+		wait.Detail = x.Label() + ": handed back by its worker"
 		w.add(waitFor{status.WaitReturned, x.Key.String()}, policy.Fleeting, wait)
 		return
 	}
@@ -205,7 +205,7 @@ func (w *waits) addStraggler(x *graph.Task) {
 	since := w.Now.Add(-time.Duration(a.Running * float64(time.Second)))
 	wait := status.Wait{
 		Tasks: 1, Key: &x.Key, Attempt: a.Number, Worker: a.Worker, Since: since,
-		Detail: fmt.Sprintf("%s: at work on %s since %s, its siblings took %.3g s", x.Label, a.Worker, since.Format(time.TimeOnly), median),
+		Detail: fmt.Sprintf("%s: at work on %s since %s, its siblings took %.3g s", x.Label(), a.Worker, since.Format(time.TimeOnly), median),
 	}
 	if len(x.Attempts) > 1 {
 		wait.Detail += "; a second attempt is under way"
