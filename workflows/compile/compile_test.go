@@ -357,6 +357,7 @@ func TestOnlyWhatMattersChangesTheTraining(t *testing.T) {
 	for set, same := range map[string]bool{
 		"audit.random_sampling.references=600": true,
 		"audit.every=25%":                      true,
+		"audit.at=[2, 75%]":                    true,
 		"training.checkpoints.keep=7":          true,
 		"name=other":                           true,
 		"seed=2":                               false,

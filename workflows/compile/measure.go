@@ -12,7 +12,7 @@ import (
 
 // report compiles the measurements and the node that puts them together.
 func (c *cell) report() plan.Ref {
-	params := reports.CellParams{Training: trainingParams(c.experiment), Measured: c.measured(), Audits: []reports.AuditParams{}}
+	params := reports.CellParams{Training: trainingParams(c.experiment), Measured: c.experiment.Measured(), Audits: []reports.AuditParams{}}
 	edges := []edge{{reports.PopulationInput, c.population}}
 	if c.sanitized != (plan.Ref{}) {
 		edges = append(edges, edge{reports.SanitizedInput, c.sanitized})

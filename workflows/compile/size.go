@@ -111,12 +111,13 @@ func measurements(e *experiment.Experiment) float64 {
 	if e.Audit == nil {
 		return 0
 	}
+	once := 1 + float64(len(e.Audit.At))
 	every := e.Audit.Every.Of(e.Training.Rounds)
 	if every < 1 {
-		return 1
+		return once
 	}
 	apart := max(every, e.Training.StepsPerTask)
-	return 1 + math.Floor(float64(max(0, e.Training.Rounds-1))/float64(apart))
+	return once + math.Floor(float64(max(0, e.Training.Rounds-1))/float64(apart))
 }
 
 // tasks counts those of a cell without audit and those of one measurement.
@@ -145,7 +146,7 @@ func once(a *experiment.Audit) *experiment.Audit {
 		return nil
 	}
 	last := *a
-	last.Every = fractions.Share{}
+	last.Every, last.At = fractions.Share{}, nil
 	return &last
 }
 

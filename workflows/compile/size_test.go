@@ -34,6 +34,7 @@ func TestTheSizeOfACellIsThatOfItsPlan(t *testing.T) {
 		{"canaries=null", "audit.random_sampling=null", "audit.beam_search=null", "training.rounds=30"},
 		{"training.algorithm=sgd", "training.chunks=null", "training.steps_per_task=7", "training.rounds=100", "audit.every=3"},
 		{"training.algorithm=sgd", "training.chunks=null", "training.steps_per_task=7", "training.rounds=100", "audit.every=30"},
+		{"training.rounds=100", "audit={at: [1, 30%, 77]}"},
 		{"data.partition=iid"},
 	} {
 		t.Run(strings.Join(sets, " "), func(t *testing.T) {

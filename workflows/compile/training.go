@@ -106,7 +106,7 @@ func (c *cell) length(chain *plan.Chain) {
 	chain.Steps = t.Rounds / chain.StepRounds
 	chain.Every = max(1, t.Checkpoints.Every.Of(t.Rounds)/chain.StepRounds)
 	chain.KeepLast = t.Checkpoints.Keep
-	for _, round := range c.measured() {
+	for _, round := range c.experiment.Measured() {
 		if round%chain.StepRounds == 0 {
 			chain.Keep = append(chain.Keep, round/chain.StepRounds)
 		}
@@ -161,28 +161,6 @@ func Unit(t *experiment.Training) plan.Unit {
 		return plan.Step
 	}
 	return plan.Round
-}
-
-// measured lists the rounds (SGD steps) after which the cell is measured,
-// ascending: multiples of audit.every, moved up to the end of a task, and the
-// last.
-func (c *cell) measured() []int {
-	e := c.experiment
-	if e.Audit == nil {
-		return nil
-	}
-	var rounds []int
-	if every := e.Audit.Every.Of(e.Training.Rounds); every > 0 {
-		task := max(1, e.Training.StepsPerTask)
-		for round := every; round < e.Training.Rounds; {
-			end := (round + task - 1) / task * task
-			if end < e.Training.Rounds {
-				rounds = append(rounds, end)
-			}
-			round = end/every*every + every
-		}
-	}
-	return append(rounds, e.Training.Rounds)
 }
 
 // after is the model that is measured after a round.

@@ -93,8 +93,8 @@ func (c *costing) measure() {
 	setting.TestTokens = c.testTokens
 	for _, m := range e.Audit.Asked() {
 		times := 1.0
-		if every := e.Audit.Every.Of(e.Training.Rounds); every > 0 && !m.AtEnd {
-			times = float64((e.Training.Rounds + every - 1) / every)
+		if !m.AtEnd {
+			times = float64(len(e.Measured()))
 		}
 		c.MeasuringFLOP += times * m.States(setting) * c.model.ScoringFLOPs()
 	}

@@ -52,6 +52,7 @@ func (s *Spec) Resolve(facts []Facts) error {
 		c.check()
 		rounds[i] = c.affordable(c.rounds())
 		c.schedules(rounds[i])
+		c.measuring(rounds[i])
 		ps.addCell(c.Cell, &c.problems)
 	}
 	if err := ps.err(len(s.Cells)); err != nil {
@@ -247,19 +248,6 @@ func (c *dataChecker) schedule(path string, s *Schedule, rounds int) {
 // maxPerUser is how many canaries a user may carry on average; with more they are not
 // independent.
 const maxPerUser = 0.1
-
-// measuringWarnings name measurements that are not where they are asked for.
-func (c *Cell) measuringWarnings() []string {
-	e := &c.Experiment
-	if e.Audit == nil || !e.Training.Central() {
-		return nil
-	}
-	every, task := e.Audit.Every.Of(e.Training.Rounds), e.Training.StepsPerTask
-	if every == 0 || every >= task {
-		return nil
-	}
-	return []string{fmt.Sprintf("audit.every is %d steps, but models are measured only between tasks, so after every %d: set training.steps_per_task to %d or a divisor of it", every, task, every)}
-}
 
 // canaryWarnings name doubtful numbers of insertions, one sentence each.
 func (c *Cell) canaryWarnings() []string {

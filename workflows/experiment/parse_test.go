@@ -355,7 +355,7 @@ var choices = map[string][]string{
 	"training.server":                     {"null", "{optimizer: adam, learning_rate: 0.01, beta1: 0}", "{learning_rate: 2}"},
 	"training.privacy":                    {"null", "{clip: 0.2}", "{clip: 1e-3, noise_multiplier: 1.1, delta: 1e-7}"},
 	"training.checkpoints":                {"{every: 33.3%, keep: 0}", "{every: 5}", "null"},
-	"audit":                               {"null", "{}", "{every: 10%, utility: false, random_sampling: {exact: true}}", "{every: 3, beam_search: {width: 7}}"},
+	"audit":                               {"null", "{}", "{every: 10%, utility: false, random_sampling: {exact: true}}", "{every: 3, beam_search: {width: 7}}", "{every: 10%, at: [1, 2, 50%]}"},
 	"audit.fail_if.beam_search_memorized": {"null", "0"},
 }
 

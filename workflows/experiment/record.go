@@ -208,6 +208,11 @@ func (e *Experiment) checkRounds(ps *problems, root *node) {
 	if f, _ := lookup("training.rounds"); !f.limits.contains(big.NewRat(int64(e.Training.Rounds), 1)) {
 		ps.add(root.at, "training.rounds", "is %d; expected %s", e.Training.Rounds, f.expected())
 	}
+	if e.Audit != nil {
+		if wrong := e.Audit.checkAt(e.Training.Rounds); wrong != "" {
+			ps.add(root.at, "audit.at", "%s", wrong)
+		}
+	}
 	for path, o := range map[string]*Optimizer{"training.client": &e.Training.Client.Optimizer, "training.server": e.Training.Server.optimizer()} {
 		if o == nil || o.Schedule == nil {
 			continue

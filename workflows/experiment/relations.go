@@ -43,6 +43,7 @@ func (d *decoder) relations(e *Experiment, root *node) {
 		c.canaries()
 	}
 	if c.Audit != nil {
+		c.measuring()
 		c.audit()
 		c.limits()
 	}

@@ -386,6 +386,10 @@ type Audit struct {
 	// Every so many rounds the model is audited, and always after the last: a
 	// count or a share of the rounds. Absent: after the last only.
 	Every fractions.Share `json:"every,omitzero" unit:"rounds or %"`
+	// At are further rounds after which the model is audited, the earliest first: counts
+	// or shares of the rounds. Like the multiples of every, those of sgd are moved up to
+	// the end of a task (training.steps_per_task).
+	At []fractions.Share `json:"at,omitempty" unit:"rounds or %"`
 	// Methods are the fields of the audits that there are.
 	Methods Methods
 	// FailIf holds limits on what the finished model may show. A cell above one
