@@ -15,7 +15,7 @@ import json
 import math
 import sys
 
-from check_data import choices, rows
+from check_data import choices, forms, given, rows
 from check_export import BEGIN, Model, log_perplexity, xp
 
 PILOTS, ENOUGH = (20_000, 200_000), 200
@@ -80,23 +80,28 @@ def check(directory):
     model = Model(f"{directory}/model.safetensors")
     cell = next(c for c in json.load(open(f"{directory}/results.json"))["cells"] if c["cell"] == model.metadata["cell"])
     e = json.load(open(f"{directory}/experiment.json"))["cells"][0]["experiment"]
-    sampling, beam, c = e["audit"]["random_sampling"], e["audit"]["beam_search"], e["canaries"]
-    references = [row["tokens"] for row in rows(directory, "references")]
-    tokens = {tuple(row["words"]): row["tokens"] for row in rows(directory, "canaries")}
-    among = choices(c.get("words"), c.get("alphabet"), c.get("format"), model.vocabulary)
+    sampling, beam = e["audit"]["random_sampling"], e["audit"]["beam_search"]
+    names, references, canaries = [row["text"] for row in rows(directory, "vocabulary")], {}, {}
+    for row in rows(directory, "references"):
+        references.setdefault(row["format"], []).append(row["tokens"])
+    for row in rows(directory, "canaries"):
+        canaries[tuple(row["words"])] = (row["format"], row["tokens"])
+    form_of = dict(zip(dict.fromkeys(name for name, _ in canaries.values()), forms(e)))  # both in the order of the experiment
     audited = cell["audit"]["canaries"] + cell["audit"]["never_inserted"] + cell["audit"]["controls"]
     wrong, off, near, worst = 0, 0, 0, 0.0
     for canary in audited:
-        t, k = tokens[tuple(canary["words"])], sampling["prefix"]
+        name, t = canaries[tuple(canary["words"])]
+        form = form_of[name]
+        k, b, among = given(form, sampling["prefix"]), given(form, beam["prefix"]), choices(form, names)
         limit = log_perplexity(model, t[:k], t[k:])
-        mine, exact, margin = rank(model, t[:k], references, limit, sampling["exact"])
-        best = beam_search(model, t[:beam["prefix"]], among[beam["prefix"]:], beam["width"])
-        theirs, found = canary["rank"], best == t[beam["prefix"]:]
-        exposure = math.log2(len(references)) - math.log2(theirs)
+        mine, exact, margin = rank(model, t[:k], references[name], limit, sampling["exact"])
+        best = beam_search(model, t[:b], among[b:], beam["width"])
+        theirs, found = canary["rank"], best == t[b:]
+        exposure = math.log2(len(references[name])) - math.log2(theirs)
         off, near, worst = off + (mine != theirs), near + (margin > 0), max(worst, abs(exposure - canary["exposure"]))
         wrong += abs(mine - theirs) > margin or exact != canary["rank_exact"]
         wrong += found != canary["beam_found"] or (theirs == 1) != canary["memorized"]
-    print(f"{directory}: {cell['label']}: of {len(audited)} canaries among {len(references)} references, {off} have another rank here "
+    print(f"{directory}: {cell['label']}: of {len(audited)} canaries among {sampling['references']} references, {off} have another rank here "
           f"({near} have references within {NEAR} nats); exposures differ by {worst:.1e} bits; {wrong} disagree on a rank or a verdict")
     return not wrong and worst < 1e-9
 

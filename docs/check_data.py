@@ -61,12 +61,36 @@ def balance(e, train):
     return [user for i, user in enumerate(users) if i not in held]
 
 
-def choices(words, alphabet, form, vocabulary):
-    """The tokens that may stand at each place of a canary."""
-    if form:
-        words = len(form)
-    among = [FIRST_WORD + ord(c) for c in ALPHABETS[alphabet]] if alphabet else list(range(FIRST_WORD, vocabulary))
-    return [among if not form or form[i] == "#" else [FIRST_WORD + ord(form[i])] for i in range(words)]
+def forms(e):
+    """What the canaries are drawn from, one after another."""
+    return e["canaries"].get("formats") or [e["canaries"]]
+
+
+def places(form):
+    """What stands at each place of a form: # where it is random."""
+    if not form.get("format"):
+        return ["#"] * form["words"]
+    if "alphabet" in form:
+        return list(form["format"])
+    return re.findall(r"[^\W_]+(?:(?:'|(?<=\d)[.,](?=\d))[^\W_]+)*|\S", form["format"].lower().replace("\u2019", "'"))
+
+
+def free(form):
+    """Whether every word may stand everywhere."""
+    return not any(form.get(field) for field in ("alphabet", "format", "symbols"))
+
+
+def choices(form, names):
+    """The tokens that may stand at each place of a canary, by the texts of all tokens."""
+    token = {name: at for at, name in enumerate(names) if at >= FIRST_WORD}
+    listed = ALPHABETS.get(form["alphabet"], "".join(form.get("symbols", []))) if "alphabet" in form else form.get("symbols", token)
+    among = sorted(token[name] for name in listed)
+    return [among if name == "#" else [token[name]] for name in places(form)]
+
+
+def given(form, prefix):
+    """How many words of a canary an audit with this prefix gives; 0 stands for those before the first random one."""
+    return prefix or max(1, places(form).index("#"))
 
 
 def draw_distinct(rng, among, taken, length):
@@ -78,17 +102,22 @@ def draw_distinct(rng, among, taken, length):
             return row + [a[rng.below(len(a))] for a in among[length:]]
 
 
-def draw_canaries(e, vocabulary):
-    c = e["canaries"]
-    among = choices(c.get("words"), c.get("alphabet"), c.get("format"), vocabulary)
-    configurations = [(fraction(u), fraction(x)) for u in c["user_probability"] for x in c["example_probability"]]
-    configured = [pair for pair in configurations for _ in range(c["per_configuration"])] + [None] * c["held_back"]
-    rng, taken = stream(e["seed"], "canaries"), set()
-    return [(draw_distinct(rng, among, taken, len(among) if c.get("alphabet") else 1), pair) for pair in configured]
+def draw_canaries(e, names):
+    """The tokens of each canary, and how often it is inserted: two probabilities, a number of times, or None."""
+    c, drawn, taken = e["canaries"], [], set()
+    configurations = c.get("insertions") or [(fraction(u), fraction(x)) for u in c["user_probability"] for x in c["example_probability"]]
+    configured = [often for often in configurations for _ in range(c["per_configuration"])] + [None] * c["held_back"]
+    for at, form in enumerate(forms(e)):
+        rng, among = stream(e["seed"], "canaries", *[at] * (at > 0)), choices(form, names)
+        seen, length = (set(), 1) if free(form) else (taken, len(among))
+        drawn += [(draw_distinct(rng, among, seen, length), often) for often in configured]
+    return drawn
 
 
 def insert(e, users, canaries):
-    """The canary of each (user, example) that has one, and who carries each."""
+    """The canary of each (user, example) that has one, and the number of users who carry each."""
+    if e.get("canaries", {}).get("insertions"):
+        return insert_times(e, users, canaries)
     drawn, sharers = {}, [0] * len(canaries)
     for number, (_, pair) in enumerate(canaries):
         if not pair:
@@ -103,6 +132,20 @@ def insert(e, users, canaries):
                         drawn.setdefault((user, example), []).append(number)
     return {place: numbers[stream(e["seed"], "collisions", *place).below(len(numbers))] if len(numbers) > 1 else numbers[0]
             for place, numbers in drawn.items()}, sharers
+
+
+def insert_times(e, users, canaries):
+    """The same for chosen numbers of insertions."""
+    everywhere = [(user, example) for user, examples in enumerate(users) for example in range(len(examples))]
+    placed = {}
+    for number, (_, times) in enumerate(canaries):
+        rng = stream(e["seed"], "insertions", number)
+        for _ in range(times or 0):
+            place = everywhere[rng.below(len(everywhere))]
+            while place in placed:
+                place = everywhere[rng.below(len(everywhere))]
+            placed[place] = number
+    return placed, [len({user for (user, _), n in placed.items() if n == number}) for number in range(len(canaries))]
 
 
 def partition(e, users, placed, canaries):
@@ -197,13 +240,14 @@ def sanitized(e, population, names):
     return after, caught
 
 
-def toss_one_run(e, population, canaries, vocabulary):
+def toss_one_run(e, population, canaries, names):
     """Lays out a one-run audit in the population; returns its coins."""
     o, seed, first = e["audit"]["one_run"], e["seed"], len(canaries)
     free = [u for u, user in enumerate(population) if all(canary is None for _, canary in user)]
     carriers, words = stream(seed, "one-run units"), stream(seed, "one-run canaries")
     coins, places, taken = stream(seed, "one-run coins"), stream(seed, "one-run units", 1), set()
-    among = choices(o["words"], e.get("canaries", {}).get("alphabet"), None, vocabulary)
+    form = forms(e)[0] if "canaries" in e else {}
+    among = choices({"words": o["words"], **{field: form[field] for field in ("alphabet", "symbols") if "alphabet" in form and field in form}}, names)
     by_record, poisson = e["training"]["algorithm"] == "sgd", e["training"].get("sampling") == "poisson"
     for i in range(o["canaries"]):
         j = i + carriers.below(len(free) - i)
@@ -220,6 +264,13 @@ def toss_one_run(e, population, canaries, vocabulary):
         elif poisson:
             population[user] = []
     return tossed
+
+
+def references_of(e, form, names, canaries):
+    """What the canaries of a form are ranked against."""
+    audit, among = e["audit"]["random_sampling"], choices(form, names)
+    prefix = given(form, audit["prefix"])
+    return references(stream(e["seed"], "references", len(among) - prefix), audit["references"], among[prefix:], {t[prefix:] for t in canaries})
 
 
 def framed(words, sequence):
@@ -261,24 +312,24 @@ def read_tensors(path):
 
 def check(directory):
     e = json.load(open(f"{directory}/experiment.json"))["cells"][0]["experiment"]
-    vocabulary, examples = len(rows(directory, "vocabulary")), rows(directory, "parts")
+    names, examples = [row["text"] for row in rows(directory, "vocabulary")], rows(directory, "parts")
     sequence = e["data"].get("sequence") or (100 if e["data"].get("level") == "byte" else 20)
     found = {}
 
     in_order = sorted(examples, key=lambda row: row["example"])
     found["parts"] = all(row["part"] == part for row, part in zip(in_order, draw_parts(e, len(in_order))))
     users = balance(e, [row for row in examples if row["part"] == "train"])
-    canaries = draw_canaries(e, vocabulary) if "canaries" in e else []
+    canaries = draw_canaries(e, names) if "canaries" in e else []
     of_audit = [tuple(tokens) for tokens, _ in canaries]
     placed, sharers = insert(e, users, canaries)
     population = partition(e, users, placed, canaries)
     if e["data"].get("sanitize"):
-        population, caught = sanitized(e, population, [row["text"] for row in rows(directory, "vocabulary")])
+        population, caught = sanitized(e, population, names)
         cells = json.load(open(f"{directory}/results.json"))["cells"]
         theirs = next(c for c in cells if c["cell"] == json.load(open(f"{directory}/experiment.json"))["cells"][0]["name"])["sanitized"]
         found["what sanitization caught"] = {c["number"]: c["caught"] for c in theirs["canaries"]} == caught
     one_run = e.get("audit") and e["audit"].get("one_run")
-    coins = toss_one_run(e, population, canaries, vocabulary) if one_run else {}
+    coins = toss_one_run(e, population, canaries, names) if one_run else {}
     found["population"] = rows(directory, "population") == [
         {"user": u, "example": i, "canary": canary, "tokens": framed(words, sequence)}
         for u, user in enumerate(population) for i, (words, canary) in enumerate(user)]
@@ -292,9 +343,7 @@ def check(directory):
             (tokens, copies[n], coins.get(n)) for n, (tokens, _) in enumerate(canaries)]
         found["sharers"] = [r["sharers"] for r in rows(directory, "canaries")][:len(sharers)] == sharers
     if os.path.exists(f"{directory}/references.jsonl"):
-        c, s = e["canaries"], e["audit"]["random_sampling"]
-        among = choices(c.get("words"), c.get("alphabet"), c.get("format"), vocabulary)[s["prefix"]:]
-        redrawn = references(stream(e["seed"], "references", len(among)), s["references"], among, {t[s["prefix"]:] for t in of_audit})
+        redrawn = itertools.chain(*(references_of(e, form, names, of_audit) for form in forms(e)))
         found["references"] = all(tuple(row["tokens"]) == redraw for row, redraw in
                                   itertools.zip_longest(rows(directory, "references"), redrawn, fillvalue={"tokens": []}))
     if os.path.exists(f"{directory}/cohorts.jsonl"):

@@ -17,7 +17,7 @@ import math
 import sys
 
 from check_audit import after
-from check_data import choices, fraction, rows
+from check_data import choices, fraction, given, rows
 from check_export import Model, agreement, log_perplexity
 
 NEAR = 1e-4  # nats: what float32 may decide either way
@@ -99,10 +99,11 @@ def check(directory):
     model = Model(f"{directory}/model.safetensors")
     cell = next(c for c in json.load(open(f"{directory}/results.json"))["cells"] if c["cell"] == model.metadata["cell"])
     e = json.load(open(f"{directory}/experiment.json"))["cells"][0]["experiment"]
-    search, sampling, c = e["audit"]["search"], e["audit"]["probabilistic_extraction"], e["canaries"]
-    token_of = {row["text"]: row["token"] for row in rows(directory, "vocabulary")}
+    search, sampling, form = e["audit"]["search"], e["audit"]["probabilistic_extraction"], e["canaries"]
+    names = [row["text"] for row in rows(directory, "vocabulary")]
+    token_of = {name: token for token, name in enumerate(names)}
     tokens = {tuple(row["words"]): row["tokens"] for row in rows(directory, "canaries")}
-    among = choices(c.get("words"), c.get("alphabet"), c.get("format"), model.vocabulary)[search["prefix"]:]
+    among = choices(form, names)[given(form, search["prefix"]):]
     audited = cell["audit"]["canaries"] + cell["audit"]["never_inserted"] + cell["audit"]["controls"]
     costs, probabilities, wrong, proved = [], [], 0, 0
     for canary in audited:

@@ -225,17 +225,55 @@ audit: {random_sampling: {references: 200}, one_run: {canaries: 12, words: 8, gu
 grid: {axes: {model.kind: [gru, conv]}}
 `
 
+// wordFormsFile has formats of words, with listed ones and without, beside canaries that
+// are all random, inserted chosen numbers of times.
+const wordFormsFile = `
+name: word-forms
+seed: 3
+data: {source: %s, vocabulary: {size: 98}, users: {words: 90}}
+canaries:
+  formats: [{words: 3}, {format: "w1 w2 # # w3 # w4"}, {format: "w5. # ## w6", symbols: [w9, w10, w8, w7, w11, w12]}, {words: 4}]
+  insertions: [1, 7]
+  per_configuration: 3
+  held_back: 1
+model: {embedding: 4, units: 5}
+training: {algorithm: sgd, rounds: 4, cohort: 6, steps_per_task: 2}
+audit: {random_sampling: {references: 150, prefix: 0, exact: true}, beam_search: {width: 2, prefix: 0}}
+grid: {axes: {data.partition: [by-user, iid]}}
+`
+
+// byteFormsFile has formats of bytes over several alphabets, by chosen numbers and by
+// probabilities, and a one-run audit beside them.
+const byteFormsFile = `
+name: byte-forms
+data: {source: %s, level: byte, sequence: 30, users: {words: 300}}
+canaries:
+  formats: [{format: "pin ##-#", symbols: "9e7310"}, {format: "number ####", alphabet: digits}, {words: 5, alphabet: printable}]
+  per_configuration: 2
+  held_back: 2
+model: {kind: gru, embedding: 4, units: 5}
+training: {rounds: 2, cohort: 3}
+audit: {random_sampling: {references: 80, prefix: 0, exact: true}, beam_search: {width: 2, prefix: 0}, one_run: {canaries: 12, words: 8, guesses: {k_plus: 6, k_minus: 6}}}
+grid: {axes: {canaries: [{insertions: [1, 2, 16]}, {user_probability: [1/50, 1/20], example_probability: 1/4}]}}
+`
+
 func TestTheDataOfARunIsDrawnAgainElsewhere(t *testing.T) {
 	t.Parallel()
 	program := python(t, "hashlib")
 	if program == "" {
 		t.Skip("no python3")
 	}
-	for name, file := range map[string]string{"words": dataFile, "coins": coinsFile, "bytes": bytesFile} {
+	numpy := python(t, "numpy")
+	for name, file := range map[string]string{
+		"words": dataFile, "coins": coinsFile, "bytes": bytesFile, "formats of words": wordFormsFile, "formats of bytes": byteFormsFile,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dirs := exportCells(t, smallRun(t, file))
 			runPython(t, ".", append([]string{program, "-m", "check_data"}, dirs...)...)
+			if numpy != "" && strings.HasPrefix(name, "formats") {
+				runPython(t, ".", append([]string{numpy, "-c", withoutTorch, "check_audit"}, dirs...)...)
+			}
 		})
 	}
 	t.Run("vectors", func(t *testing.T) {
