@@ -3,6 +3,8 @@ package data
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -174,5 +176,56 @@ func TestWhatIsNotStackOverflowOfTensorFlowFederatedIsNamed(t *testing.T) {
 		if err == nil || !strings.Contains(complaints, want) || strings.Contains(complaints, "Traceback") {
 			t.Errorf("%v, %s; want %q", err, complaints, want)
 		}
+	}
+}
+
+func TestLinesBecomeSentencesByArticle(t *testing.T) {
+	t.Parallel()
+	got := converted(t, "lines.py",
+		write(t, "ptb.train.txt", " no it was n't black monday \n but <unk> stayed at N % \n"),
+		write(t, "wiki.tokens", " \n = Valkyria = \n \n It began . It is a 3 @.@ 5 \n = = Plot = = \n The end . \n = Next = \n More . \n"))
+	want := []string{
+		"ptb.train.txt: no it was n't black monday",
+		"ptb.train.txt: but <unk> stayed at N %",
+		"Valkyria: It began .",
+		"Valkyria: It is a 3 @.@ 5",
+		"Valkyria: The end .",
+		"Next: More .",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestOfMailsStaysWhatTheSenderWrote(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Dir(write(t, "1.", "From: ann@example.com\r\nSubject: x\r\n\r\nMy card:  4111-1111-1111-1111\r\n> quoted\r\n\r\n-----Original Message-----\r\nFrom: bob\r\nolder\r\n"))
+	for name, mail := range map[string]string{
+		"2.": "From: ann@example.com\r\nSubject: the same in another folder\r\n\r\nMy card: 4111-1111-1111-1111\r\n",
+		"3.": "From: Bob <bob@example.com>\r\n\r\nThanks.\r\n---------------------- Forwarded by Bob\r\nolder\r\n",
+	} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(mail), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := converted(t, "mails.py", folder)
+	if want := []string{"ann@example.com: My card: 4111-1111-1111-1111", "bob@example.com: Thanks."}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// The example of natural secrets states the digest of what the program writes.
+func TestMadeUpSecretsAreTheSameEveryTime(t *testing.T) {
+	t.Parallel()
+	out, complaints, err := python(t, "secrets.py")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, complaints)
+	}
+	example, err := os.ReadFile("../carlini-2019/table2-small.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if digest := fmt.Sprintf("sha256: %x\n", sha256.Sum256(out)); !strings.Contains(string(example), digest) {
+		t.Errorf("examples/carlini-2019/table2-small.yaml lacks %s", digest)
 	}
 }
