@@ -340,7 +340,7 @@ func TestTwoMillionReferencesTakeNoMoreMemoryThanAFew(t *testing.T) {
 			if err := json.Unmarshal(n.Params, &params); err != nil {
 				t.Fatal(err)
 			}
-			params.References = 2_000_000
+			params.References, params.Words = 2_000_000, params.Prefix+4 // so many are there only of four words
 			n.Params, _ = json.Marshal(params)
 		}
 	}
