@@ -20,8 +20,9 @@ const auditHelp = `Say what a finished model has memorized of a list of canaries
 coalmine export has written, or a model behind an HTTP endpoint, and a text file with
 one canary a line, its words separated by spaces (empty lines and lines that begin
 with # do not count). For a model of bytes (data.level: byte) a canary is its line as
-it stands, without spaces around it; --alphabet and --format then say what its random
-part may be.
+it stands, without spaces around it; --alphabet, --symbols and --format then say what its
+random part may be. For a model of words --symbols and --format do, as in a run; without
+them any word may follow the prefix.
 
 Random sampling ranks each canary among random sequences that follow the same
 first words; rank 1 is memorized. Beam search looks for the canary given its
@@ -94,7 +95,8 @@ func (a *auditFlags) add(f *pflag.FlagSet) {
 	f.Uint64Var(&a.Seed, "seed", 1, "of the random sequences")
 	f.BoolVar(&a.Exact, "exact", false, "count large ranks too, which are else estimated")
 	f.StringVar((*string)(&a.Alphabet), "alphabet", "", "of the random sequences, for a model of bytes: digits, lower (the default), letters or printable")
-	f.StringVar(&a.Format, "format", "", `of the canaries, for a model of bytes: "my number is ####", each # a symbol of the alphabet`)
+	f.StringVar(&a.Symbols, "symbols", "", `what random sequences consist of, in place of --alphabet: characters such as "0123456789abcdef", or for a model of words some of them: "red green blue"`)
+	f.StringVar(&a.Format, "format", "", `of the canaries, "my number is ####" or for a model of words "my dish is # with #": each # a symbol, or a word`)
 	f.StringVar(&a.model, "model", "", "endpoint: the name that its server knows the model by")
 	f.StringVar(&a.vocabulary, "vocabulary", "", "endpoint: a model file of coalmine export, or a JSON list of the texts of all tokens")
 	f.IntVar(&a.begin, "begin", -1, "endpoint: id of the token before every sequence; by default that of an export, and none with a list")

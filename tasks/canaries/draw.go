@@ -172,7 +172,7 @@ func drawAll(p *DrawParams, v *datasets.Vocabulary) ([]datasets.Canary, error) {
 		if err := p.fits(s, v); err != nil {
 			return nil, err
 		}
-		choices, err := s.choicesIn(v)
+		choices, err := s.ChoicesIn(v)
 		if err != nil {
 			return nil, err
 		}

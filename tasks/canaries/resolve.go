@@ -72,8 +72,8 @@ func (r *Resolved) Choices(ordinary int) [][]int32 {
 	return choices
 }
 
-// choicesIn lists the choices of any space, by its vocabulary.
-func (s Space) choicesIn(v *datasets.Vocabulary) ([][]int32, error) {
+// ChoicesIn lists the choices of any space, by its vocabulary.
+func (s Space) ChoicesIn(v *datasets.Vocabulary) ([][]int32, error) {
 	if !s.NamesWords() {
 		return s.Choices(v.Ordinary()), nil
 	}

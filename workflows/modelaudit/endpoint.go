@@ -59,7 +59,12 @@ func (e *Endpoint) Run(ctx context.Context, list []Line, o Options) (*Report, er
 	if err := o.check(e.vocabulary.tokens); err != nil {
 		return nil, err
 	}
-	o.complete(e.vocabulary.tokens)
+	if e.vocabulary.listed && (o.Format != "" || o.Symbols != "") {
+		return nil, fmt.Errorf("format %q and symbols %q with a list of tokens, whose canaries are lists of ids: expected neither, or --vocabulary of a model that coalmine export has written", o.Format, o.Symbols)
+	}
+	if err := o.complete(e.vocabulary.tokens); err != nil {
+		return nil, err
+	}
 	encoded, err := encode(list, e.vocabulary.lexicon(), &o)
 	if err != nil {
 		return nil, err
@@ -114,7 +119,7 @@ func (a *served) compare(ctx context.Context, length int, group []canary) ([]flo
 		prompts = append(prompts, a.vocabulary.prompt(c.tokens))
 	}
 	params := a.options.sampling(length, len(group))
-	references, err := params.DrawUnnamed(a.vocabulary.tokens.Ordinary(), placements(group))
+	references, err := params.DrawIn(a.vocabulary.tokens, placements(group))
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +172,7 @@ func (a *served) rank(ctx context.Context, length int, group []canary, i int, co
 		return a.score(ctx, prompts, length-a.options.Prefix, a.Batch)
 	}
 	params := a.options.sampling(length, len(group))
-	rank, interval, err := params.RankSequentially(ctx, placements(group), a.vocabulary.tokens.Ordinary(), cost, a.report.Endpoint.LargestDifference, scores)
+	rank, interval, err := params.RankSequentially(ctx, placements(group), a.vocabulary.tokens, cost, a.report.Endpoint.LargestDifference, scores)
 	if err != nil {
 		return err
 	}

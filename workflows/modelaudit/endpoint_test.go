@@ -45,9 +45,10 @@ func TestAServedModelIsRankedAsItsFileIs(t *testing.T) {
 		file, separator string
 		options         modelaudit.Options
 	}{
-		"words":           {file, " ", modelaudit.Options{Seed: 5, References: 3000}},
-		"estimated ranks": {file, " ", modelaudit.Options{Seed: 5, References: 21_000}},
-		"bytes":           {byteFile, "", modelaudit.Options{Seed: 5, References: 600, Alphabet: canaries.Digits, Format: "Pin ##-#"}},
+		"words":             {file, " ", modelaudit.Options{Seed: 5, References: 3000}},
+		"estimated ranks":   {file, " ", modelaudit.Options{Seed: 5, References: 21_000}},
+		"bytes":             {byteFile, "", modelaudit.Options{Seed: 5, References: 600, Alphabet: canaries.Digits, Format: "Pin ##-#"}},
+		"a format of words": {formatFile, " ", modelaudit.Options{Seed: 5, References: 700, Symbols: "w4 w5 w6 w7 w8 w9 w10 w11 w12 w13", Format: "w1 w2. # # w3 #"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

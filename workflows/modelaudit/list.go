@@ -22,13 +22,14 @@ type Line struct {
 // lexicon is how lines become tokens.
 type lexicon struct {
 	// words are those of a line, tokens what they are to a model.
-	words  func(*Line) []string
-	tokens map[string]int32
+	words      func(*Line) []string
+	tokens     map[string]int32
+	vocabulary *datasets.Vocabulary
 }
 
 // newLexicon is that of a model which reads words or bytes.
 func newLexicon(vocabulary *datasets.Vocabulary) lexicon {
-	l := lexicon{tokens: make(map[string]int32, vocabulary.Ordinary())}
+	l := lexicon{tokens: make(map[string]int32, vocabulary.Ordinary()), vocabulary: vocabulary}
 	for i, word := range vocabulary.Words[datasets.FirstWord:] {
 		l.tokens[word] = int32(datasets.FirstWord + i)
 	}
@@ -73,10 +74,16 @@ const maxMistakes = 10
 func encode(list []Line, l lexicon, o *Options) ([]canary, error) {
 	var out []canary
 	var mistakes []error
-	first := map[string]*Line{}
+	first, choices := map[string]*Line{}, map[int][][]int32{}
 	for i := range list {
 		line := &list[i]
 		c, err := line.encode(l.words(line), l.tokens, o)
+		if n := len(c.tokens); err == nil && choices[n] == nil {
+			choices[n], err = o.space(n).ChoicesIn(l.vocabulary)
+		}
+		if err == nil {
+			err = line.fits(&c, choices[len(c.tokens)], o)
+		}
 		if err == nil {
 			text := strings.Join(c.words, " ")
 			if same := first[text]; same != nil {
@@ -109,14 +116,22 @@ func (l *Line) encode(words []string, tokens map[string]int32, o *Options) (cana
 		}
 		c.tokens = append(c.tokens, token)
 	}
-	space := o.space(len(words))
-	if err := space.Check(len(tokens)); err != nil {
+	if err := o.space(len(words)).Check(len(tokens)); err != nil {
 		return canary{}, l.fail("%v", err)
 	}
-	for i, among := range space.Choices(len(tokens)) {
-		if i >= o.Prefix && !slices.Contains(among, c.tokens[i]) {
-			return canary{}, l.fail("%q, its byte %d, has no place in the alphabet %s and the format %q, which canaries are ranked within; choose another alphabet, or a longer prefix", words[i], i+1, space.Alphabet, space.Format)
-		}
-	}
 	return c, nil
+}
+
+// fits checks that what follows the prefix is in the space: of the choices for its place.
+func (l *Line) fits(c *canary, choices [][]int32, o *Options) error {
+	for i, among := range choices {
+		if _, found := slices.BinarySearch(among, c.tokens[i]); found || i < o.Prefix {
+			continue
+		}
+		if o.Alphabet == "" {
+			return l.fail("%q, its word %d, has no place in the format %q and the symbols %q, which canaries are ranked within; choose other ones, or a longer prefix", c.words[i], i+1, o.Format, o.Symbols)
+		}
+		return l.fail("%q, its byte %d, has no place in the alphabet %s and the format %q, which canaries are ranked within; choose another alphabet, or a longer prefix", c.words[i], i+1, o.Alphabet, o.Format)
+	}
+	return nil
 }

@@ -25,6 +25,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"coalmine/storage"
 	"coalmine/storage/safetensors"
@@ -53,23 +54,35 @@ type Options struct {
 	BeamWidth int
 	// Exact counts large ranks that would be estimated.
 	Exact bool
-	// Alphabet and Format are those of canaries.Space, for models of bytes; with no
-	// Alphabet it is canaries.Lower.
+	// Alphabet, Format and Symbols are those of canaries.Space. Only models of bytes have an
+	// alphabet: canaries.Listed if there are symbols, by default canaries.Lower. A format of
+	// words is read as a text is.
 	Alphabet canaries.Alphabet
 	Format   string
+	Symbols  string
 }
 
 // space is what canaries of so many words are ranked within.
 func (o *Options) space(words int) canaries.Space {
-	return canaries.Space{Words: words, Alphabet: o.Alphabet, Format: o.Format}
+	return canaries.Space{Words: words, Alphabet: o.Alphabet, Format: o.Format, Symbols: o.Symbols}
 }
 
-// complete fills in defaults.
-func (o *Options) complete(vocabulary *datasets.Vocabulary) {
-	if vocabulary.Level() == datasets.ByteLevel {
+// complete fills in defaults, and looks up the words that the space names.
+func (o *Options) complete(vocabulary *datasets.Vocabulary) error {
+	switch {
+	case vocabulary.Level() != datasets.ByteLevel:
+		o.Format, o.Symbols = strings.Join(datasets.Tokenize(o.Format), " "), strings.Join(strings.Fields(o.Symbols), " ")
+	case o.Symbols != "":
+		o.Alphabet = cmp.Or(o.Alphabet, canaries.Listed)
+	default:
 		o.Alphabet = cmp.Or(o.Alphabet, canaries.Lower)
 	}
 	o.Prefix = cmp.Or(o.Prefix, o.space(0).DefaultPrefix())
+	if !o.space(0).NamesWords() {
+		return nil
+	}
+	_, err := o.space(0).Resolve(vocabulary)
+	return err
 }
 
 func (o *Options) check(vocabulary *datasets.Vocabulary) error {
@@ -80,10 +93,22 @@ func (o *Options) check(vocabulary *datasets.Vocabulary) error {
 		return fmt.Errorf("beam width %d: expected from 0 (no beam search) to %d, the words of the vocabulary", o.BeamWidth, vocabulary.Ordinary())
 	case o.References == 0 && o.BeamWidth == 0:
 		return fmt.Errorf("neither references nor a beam width: there is nothing to do")
-	case vocabulary.Level() == datasets.WordLevel && (o.Alphabet != "" || o.Format != ""):
-		return fmt.Errorf("alphabet %q and format %q: the model reads words, and canaries are ranked among those of its vocabulary; leave both out", o.Alphabet, o.Format)
+	case vocabulary.Level() == datasets.WordLevel && o.Alphabet != "":
+		return fmt.Errorf("alphabet %q: the model reads words, and canaries are ranked among those of its vocabulary; leave it out, or list words as symbols", o.Alphabet)
 	case o.Prefix < 0:
 		return fmt.Errorf("prefix of %d words: expected at least 1, or 0 for the default", o.Prefix)
+	case vocabulary.Level() == datasets.WordLevel:
+		return o.checkWords()
+	}
+	return nil
+}
+
+// checkWords checks that the symbols are single words as texts are read.
+func (o *Options) checkWords() error {
+	for _, word := range strings.Fields(o.Symbols) {
+		if read := datasets.Tokenize(word); len(read) != 1 || read[0] != word {
+			return fmt.Errorf("symbol %q is read as the words %q; expected single words as texts are read, with spaces between", word, read)
+		}
 	}
 	return nil
 }
@@ -163,7 +188,9 @@ func Run(ctx context.Context, model *Model, list []Line, o Options) (*Report, er
 	if err := o.check(model.vocabulary); err != nil {
 		return nil, err
 	}
-	o.complete(model.vocabulary)
+	if err := o.complete(model.vocabulary); err != nil {
+		return nil, err
+	}
 	encoded, err := encode(list, newLexicon(model.vocabulary), &o)
 	if err != nil {
 		return nil, err
@@ -227,12 +254,10 @@ func (a *audit) given(what, name string, blobs map[string][]byte) storage.Key {
 
 // group audits the canaries of one length.
 func (a *audit) group(ctx context.Context, length int, group []canary) error {
-	placed := placements(group)
-	data, err := json.Marshal(placed)
+	given, err := a.canaries(length, group)
 	if err != nil {
 		return err
 	}
-	given := a.given("canaries", string(data), map[string][]byte{datasets.CanariesBlob: data})
 	if o := a.options; o.References > 0 {
 		var ranks []randomsampling.Rank
 		params := o.sampling(length, len(group))
@@ -256,6 +281,25 @@ func (a *audit) group(ctx context.Context, length int, group []canary) error {
 		}
 	}
 	return nil
+}
+
+// canaries gives those of one length, with the words that their space names.
+func (a *audit) canaries(length int, group []canary) (storage.Key, error) {
+	data, err := json.Marshal(placements(group))
+	if err != nil {
+		return storage.Key{}, err
+	}
+	blobs := map[string][]byte{datasets.CanariesBlob: data}
+	if space := a.options.space(length); space.NamesWords() {
+		resolved, err := space.Resolve(a.vocabulary)
+		if err != nil {
+			return storage.Key{}, err
+		}
+		if blobs[canaries.SpacesBlob], err = json.Marshal([]canaries.Resolved{resolved}); err != nil {
+			return storage.Key{}, err
+		}
+	}
+	return a.given("canaries", string(data), blobs), nil
 }
 
 func placements(group []canary) []datasets.Placement {

@@ -36,6 +36,9 @@ audit: {utility: false, random_sampling: {references: 500}, beam_search: {width:
 var byteFile = strings.NewReplacer("vocabulary: {size: 60}", "level: byte", "users: {words: 300}", "users: {words: 1000}",
 	"words: 4", `format: "Pin ##-#", alphabet: digits`).Replace(file)
 
+// formatFile has a format of words, over some of them.
+var formatFile = strings.NewReplacer("size: 60", "size: 98", "words: 4", `format: "w1 w2. # # w3 #", symbols: [w4, w5, w6, w7, w8, w9, w10, w11, w12, w13]`).Replace(file)
+
 // trained runs a small experiment and returns its audit, its canaries as a list,
 // and its model as export writes it.
 func trained(t *testing.T) (audit *reports.Audit, list string, model []byte) {
@@ -52,7 +55,7 @@ func trainedAs(t *testing.T, file, separator string) (audit *reports.Audit, list
 		t.Fatal(err)
 	}
 	data := taskstest.Text(1500)
-	facts := []experiment.Facts{{Files: []storage.Digest{storage.DigestOf(data)}, Users: 30, Examples: 1000, DistinctWords: 90, TestExamples: 100}}
+	facts := []experiment.Facts{{Files: []storage.Digest{storage.DigestOf(data)}, Users: 30, Examples: 1000, DistinctWords: 98, TestExamples: 100}}
 	if err := spec.Resolve(facts); err != nil {
 		t.Fatal(err)
 	}
@@ -124,6 +127,18 @@ func TestAFinishedModelIsAuditedAsItsRunWas(t *testing.T) {
 			Seed: 5, References: 500, BeamWidth: 3, Alphabet: canaries.Digits, Format: "Pin ##-#",
 		})
 	})
+	t.Run("listed bytes", func(t *testing.T) {
+		t.Parallel()
+		want, list, file := trainedAs(t, strings.Replace(byteFile, "alphabet: digits", `symbols: "98765430a"`, 1), "")
+		checkAudit(t, want, list, file, modelaudit.Options{Seed: 5, References: 500, BeamWidth: 3, Symbols: "98765430a", Format: "Pin ##-#"})
+	})
+	t.Run("a format of words", func(t *testing.T) {
+		t.Parallel()
+		want, list, file := trainedAs(t, formatFile, " ")
+		checkAudit(t, want, list, file, modelaudit.Options{
+			Seed: 5, References: 500, BeamWidth: 3, Symbols: "w4 w5 w6  w7 w8 w9 w10 w11 w12 w13", Format: "W1 w2. # # w3 #",
+		})
+	})
 }
 
 // checkAudit audits a model, and compares with the audit of its run.
@@ -187,8 +202,21 @@ func TestCanariesOutsideTheirAlphabetAreRefused(t *testing.T) {
 	if model, err = modelaudit.OpenModel(bytes.NewReader(words)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := modelaudit.Run(t.Context(), model, read(t, list), modelaudit.Options{References: 9, Prefix: 1, Alphabet: canaries.Lower}); err == nil || !strings.Contains(err.Error(), "the model reads words") {
-		t.Errorf("an alphabet for a model of words: %v", err)
+	first := read(t, list)[0].Text
+	one, rest, _ := strings.Cut(first, " ")
+	for want, o := range map[string]modelaudit.Options{
+		"the model reads words":                                                             {Alphabet: canaries.Lower},
+		"have words that the vocabulary of 60 lacks: tofu, zebra":                           {Format: "zebra # tofu"},
+		`symbol "red-hot" is read as the words ["red" "-" "hot"]`:                           {Symbols: "w1 red-hot"},
+		"line 3: format \"# #\" for canaries of 4 words; expected as many":                  {Format: "# #"},
+		`line 3: one symbol, "` + one + `"; expected at least two`:                          {Symbols: one},
+		"line 3: a canary of 4 words; expected more than the prefix of 5":                   {Format: strings.Join([]string{one, one, one, one, one, "#"}, " ")},
+		`line 3: "` + strings.Fields(rest)[0] + `", its word 2, has no place in the format`: {Format: one + " " + one + " # #", Prefix: 1},
+	} {
+		o.References = 9
+		if _, err := modelaudit.Run(t.Context(), model, read(t, list), o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
 	}
 }
 

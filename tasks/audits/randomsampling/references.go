@@ -59,15 +59,19 @@ func (p *Params) DrawReferences(ctx context.Context, t *tasks.Task, ordinary int
 	return p.draw(choices, ordinary, list)
 }
 
-// DrawUnnamed draws as DrawReferences does, without a task, where the space names no words.
-func (p *Params) DrawUnnamed(ordinary int, list []datasets.Placement) (iter.Seq[[]int32], error) {
-	switch err := p.Check(ordinary); {
+// DrawIn draws as DrawReferences does, without a task, by the vocabulary itself.
+func (p *Params) DrawIn(v *datasets.Vocabulary, list []datasets.Placement) (iter.Seq[[]int32], error) {
+	switch err := p.Check(v.Ordinary()); {
 	case err != nil:
 		return nil, err
-	case p.NamesWords() || p.Prefix < 0 || p.Prefix >= p.Words:
-		return nil, fmt.Errorf("%v after a prefix of %d: expected a space that names no words, and a shorter prefix", p.Space, p.Prefix)
+	case p.Prefix < 0 || p.Prefix >= p.Words:
+		return nil, fmt.Errorf("canaries %q after a prefix of %d: expected from 0 to %d, which leaves something to find", p.Space, p.Prefix, p.Words-1)
 	}
-	return p.draw(p.Choices(ordinary)[p.Prefix:], ordinary, list)
+	choices, err := p.ChoicesIn(v)
+	if err != nil {
+		return nil, err
+	}
+	return p.draw(choices[p.Prefix:], v.Ordinary(), list)
 }
 
 func (p *Params) draw(choices [][]int32, ordinary int, list []datasets.Placement) (iter.Seq[[]int32], error) {

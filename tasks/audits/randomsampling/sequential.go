@@ -27,8 +27,8 @@ const sequentialBlock = 4096
 // canaries of its length. Where a score is known to margin nats, the canary and a
 // reference may differ by twice that and yet stand either way round: Interval holds the
 // ranks that they then may have.
-func (p *Params) RankSequentially(ctx context.Context, list []datasets.Placement, ordinary int, cost, margin float64, scores Scores) (Rank, Interval, error) {
-	draws, err := p.DrawUnnamed(ordinary, list)
+func (p *Params) RankSequentially(ctx context.Context, list []datasets.Placement, v *datasets.Vocabulary, cost, margin float64, scores Scores) (Rank, Interval, error) {
+	draws, err := p.DrawIn(v, list)
 	if err != nil {
 		return Rank{}, Interval{}, err
 	}
