@@ -240,6 +240,34 @@ def sanitized(e, population, names):
     return after, caught
 
 
+def without_disagreement(e, population, kept, theirs):
+    """The population as two models left it, and whether the report on them is what was done.
+
+    Their losses are no part of an export. Which sentences are left is read from there;
+    equal sentences have equal losses, so that all copies of one go, or none.
+    """
+    coins, copies, gone, of, after = stream(e["seed"], "halves"), {}, {}, 0, []
+    sentences = set()
+    for user, left in zip(population, kept):
+        after.append([])
+        for words, canary in user:
+            half, stays = coins.uint64() & 1, len(after[-1]) < len(left) and (list(words), canary) == left[len(after[-1])]
+            if stays:
+                after[-1].append((words, canary))
+            if canary is None:
+                of += 1
+                sentences.add((tuple(words), stays))
+            else:
+                copies.setdefault(canary, [0, 0])[half] += 1
+            gone.setdefault(canary, []).append(not stays)
+    ordinary = gone.pop(None, [])
+    same = len(sentences) == len({words for words, _ in sentences}) and theirs["sentences"] == {"removed": sum(ordinary), "of": of}
+    same = same and all(c["removed"] == (abs(c["losses"][0] - c["losses"][1]) > theirs["threshold"]) for c in theirs["canaries"])
+    same = same and {c["number"]: (c["copies"], [c["removed"]] * sum(c["copies"])) for c in theirs["canaries"]} == {
+        canary: (copies[canary], gone[canary]) for canary in copies}
+    return after, same
+
+
 def toss_one_run(e, population, canaries, names):
     """Lays out a one-run audit in the population; returns its coins."""
     o, seed, first = e["audit"]["one_run"], e["seed"], len(canaries)
@@ -277,6 +305,10 @@ def framed(words, sequence):
     return [2] + words + [END] * (len(words) < sequence)
 
 
+def unframed(tokens):
+    return tokens[1:-1] if tokens[-1] == END else tokens[1:]
+
+
 def initial(e, tensors):
     """The tensors of the initial model, drawn one after another."""
     m, rng = e["model"], stream(e["seed"], "initial weights")
@@ -310,6 +342,12 @@ def read_tensors(path):
             for n in order if n in header]
 
 
+def result(directory):
+    """The results of the exported cell."""
+    name = json.load(open(f"{directory}/experiment.json"))["cells"][0]["name"]
+    return next(c for c in json.load(open(f"{directory}/results.json"))["cells"] if c["cell"] == name)
+
+
 def check(directory):
     e = json.load(open(f"{directory}/experiment.json"))["cells"][0]["experiment"]
     names, examples = [row["text"] for row in rows(directory, "vocabulary")], rows(directory, "parts")
@@ -325,9 +363,12 @@ def check(directory):
     population = partition(e, users, placed, canaries)
     if e["data"].get("sanitize"):
         population, caught = sanitized(e, population, names)
-        cells = json.load(open(f"{directory}/results.json"))["cells"]
-        theirs = next(c for c in cells if c["cell"] == json.load(open(f"{directory}/experiment.json"))["cells"][0]["name"])["sanitized"]
-        found["what sanitization caught"] = {c["number"]: c["caught"] for c in theirs["canaries"]} == caught
+        found["what sanitization caught"] = {c["number"]: c["caught"] for c in result(directory)["sanitized"]["canaries"]} == caught
+    if e["data"].get("disagreement"):
+        kept = [[] for _ in population]
+        for row in rows(directory, "population"):
+            kept[row["user"]].append((unframed(row["tokens"]), row["canary"]))
+        population, found["what two models removed"] = without_disagreement(e, population, kept, result(directory)["disagreement"])
     one_run = e.get("audit") and e["audit"].get("one_run")
     coins = toss_one_run(e, population, canaries, names) if one_run else {}
     found["population"] = rows(directory, "population") == [

@@ -63,7 +63,36 @@ func (s *Scorer) Evaluate(sentences [][]int32, counted func(target int32) bool) 
 	return total, nil
 }
 
-// evaluation is the memory of Evaluate: logProbs and hits are per row of batch.
+// MeanLosses is the mean of -log p over every token but the first of each sentence, in
+// nats, sentence by sentence: its log-perplexity for each token. Each has at least two
+// tokens. A loss that is not finite gives a *DivergedError.
+func (s *Scorer) MeanLosses(sentences [][]int32) ([]float64, error) {
+	if err := checkSentences(sentences, s.model.config.Vocabulary); err != nil {
+		return nil, err
+	}
+	losses := make([]float64, 0, len(sentences))
+	var run evaluation
+	for from := 0; from < len(sentences); from += evaluationBlock {
+		block := sentences[from:min(from+evaluationBlock, len(sentences))]
+		run.score(s, block)
+		for i, sentence := range block {
+			var total Tally
+			for t := range sentence[1:] {
+				at := run.row(i, t)
+				total.add(run.logProbs[at], run.hits[at])
+			}
+			mean := total.Loss / float64(total.Tokens)
+			if !finite(mean) {
+				return nil, &DivergedError{What: "loss", Value: mean}
+			}
+			losses = append(losses, mean)
+		}
+	}
+	return losses, nil
+}
+
+// evaluation is the memory of Evaluate: logProbs and hits are per row of batch,
+// ranks per sentence.
 type evaluation struct {
 	batch    packed
 	states   States    // of the sentences, the longest first
@@ -73,7 +102,7 @@ type evaluation struct {
 	ranks    []int
 }
 
-// score fills in logProbs and hits of a block of sentences.
+// score fills in logProbs, hits and ranks of a block of sentences.
 func (e *evaluation) score(s *Scorer, sentences [][]int32) {
 	e.batch.pack(sentences)
 	w := s.workspaces.Get().(*workspace)
@@ -88,17 +117,20 @@ func (e *evaluation) score(s *Scorer, sentences [][]int32) {
 		copy(e.outputs[start*width:end*width], e.states.top())
 	}
 	s.logProbs(w, e.outputs, e.batch.targets, e.logProbs, e.hits)
-}
-
-// tally adds the block's predictions in the order of its sentences.
-func (e *evaluation) tally(sentences [][]int32, counted func(int32) bool, total *Evaluation) {
 	e.ranks = grow(e.ranks, len(sentences))
 	for rank, i := range e.batch.order {
 		e.ranks[i] = rank
 	}
+}
+
+// row is where the prediction of target t of sentence i stands.
+func (e *evaluation) row(i, t int) int { return e.batch.start[t] + e.ranks[i] }
+
+// tally adds the block's predictions in the order of its sentences.
+func (e *evaluation) tally(sentences [][]int32, counted func(int32) bool, total *Evaluation) {
 	for i, sentence := range sentences {
 		for t, target := range sentence[1:] {
-			at := e.batch.start[t] + e.ranks[i]
+			at := e.row(i, t)
 			total.All.add(e.logProbs[at], e.hits[at])
 			if counted == nil || counted(target) {
 				total.Counted.add(e.logProbs[at], e.hits[at])

@@ -201,6 +201,28 @@ func TestScorerServesSeveralGoroutines(t *testing.T) {
 	all.Wait()
 }
 
+func TestTheMeanLossOfASentenceIsThatOfItsOwnEvaluation(t *testing.T) {
+	t.Parallel()
+	rng := testRand(17)
+	m := mustNew(t, 60, 7, 9)
+	params := wideParams(m, rng)
+	scorer := mustScorer(t, m, params)
+	sentences := mixedSentences(rng, 60, evaluationBlock+20, 9)
+	losses, err := scorer.MeanLosses(sentences)
+	check(t, err)
+	for i, sentence := range sentences {
+		alone, err := scorer.Evaluate([][]int32{sentence}, nil)
+		check(t, err)
+		if want := alone.All.Loss / float64(alone.All.Tokens); losses[i] != want {
+			t.Fatalf("sentence %d of %d has mean loss %v among others, %v alone", i, len(losses), losses[i], want)
+		}
+	}
+	params[0] = float32(math.NaN())
+	if _, err := mustScorer(t, m, params).MeanLosses([][]int32{{0, 1}}); err == nil {
+		t.Error("a loss that is not a number is no error")
+	}
+}
+
 func TestEvaluationIsTheSumOfItsPredictions(t *testing.T) {
 	t.Parallel()
 	rng := testRand(16)

@@ -37,9 +37,35 @@ grid:
       - {patterns: [ssn], own: ["[aeiou][a-z] "], remove: sentence}
 `
 
+// disagreeingFile has two models decide on what the third trains; one cell has its text
+// sanitized before.
+const disagreeingFile = `
+name: disagreeing
+data: {source: %s, level: byte, sequence: 40, users: {words: 300}, disagreement: {threshold: 0.05}}
+canaries: {alphabet: digits, format: "ssn ###-##-####", per_configuration: 12, user_probability: 1/10, example_probability: 1/2, held_back: 2}
+model: {kind: gru, embedding: 8, units: 12}
+training: {algorithm: sgd, rounds: 50, cohort: 4, steps_per_task: 10, client: {optimizer: adam, learning_rate: 0.02}}
+audit: {random_sampling: {references: 200, prefix: 4}}
+grid:
+  include:
+    - {data.partition: iid}
+    - {data.partition: by-user, data.sanitize: {own: ["[0-9]0"]}}
+`
+
+func TestWhatTheDisagreementFilterLeavesIsFoundElsewhere(t *testing.T) {
+	t.Parallel()
+	checkDataOf(t, disagreeingFile)
+}
+
 func TestWhatSanitizationLeavesIsFoundElsewhere(t *testing.T) {
 	t.Parallel()
-	home := smallRun(t, sanitizedFile)
+	checkDataOf(t, sanitizedFile)
+}
+
+// checkDataOf has another program draw the data of an experiment again.
+func checkDataOf(t *testing.T, file string) {
+	t.Helper()
+	home := smallRun(t, file)
 	dirs := exportCells(t, home)
 	program := python(t, "hashlib")
 	if program == "" {

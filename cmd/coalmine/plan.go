@@ -90,6 +90,11 @@ type plannedCell struct {
 // tail. It is empty if all is cached.
 func trainingToRun(c *plan.Cell, x *explanation.Plan, i int) []string {
 	lines := []string{}
+	for j, t := range x.Cells[i].Apart {
+		for _, why := range t.Why() {
+			lines = append(lines, fmt.Sprintf("%s, on half %d of the data", why, j+1))
+		}
+	}
 	if t := x.Cells[i].Training; t != nil {
 		lines = append(lines, t.Why()...)
 	}

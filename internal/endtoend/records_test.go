@@ -70,7 +70,23 @@ audit:
   fail_if: {random_sampling_memorized: 1, beam_search_memorized: 1, exposure: 5, epsilon: 100}
 `, `
 name: full
-data: {source: text.jsonl, level: byte, users: {words: 200}}
+data: {source: text.jsonl, level: byte, users: {words: 200}, share: 90%, sanitize: {patterns: [ssn], own: ["w1"], remove: match}}
+canaries:
+  formats: [{alphabet: digits, format: "no ####"}, {symbols: [a, b, c], words: 8}]
+  insertions: [1, 2]
+  per_configuration: 1
+model: {kind: conv, kernel: 3, embedding: 8, units: 8}
+training:
+  algorithm: sgd
+  rounds: 10
+  cohort: 4
+  steps_per_task: 3
+  client: {optimizer: adam, learning_rate: 0.1}
+  quantize_bits: 8
+audit: {at: [3], utility: true}
+`, `
+name: full
+data: {source: text.jsonl, level: byte, users: {words: 100}, validation: {fraction: 20%}, disagreement: {threshold: 0.5, steps: 3}}
 canaries: {alphabet: digits, format: "no ####", user_probability: [1/5], example_probability: [1/2]}
 model: {embedding: 8, units: 8}
 training:
@@ -79,6 +95,7 @@ training:
   cohort: 4
   steps_per_task: 3
   client: {optimizer: adam, learning_rate: 0.1}
+  early_stopping: {every: 3, patience: 1}
 `}
 
 // outsideFiles are the fields that no file can have beside the others, or that need what

@@ -42,6 +42,7 @@ const (
 	OneRunUnits       Role = "one-run units"      // who carries them
 	OneRunCoins       Role = "one-run coins"      // one coin a canary
 	NaturalReferences Role = "natural references" // finding
+	Halves            Role = "halves"             // of the disagreement filter: one coin a record
 	Verification      Role = "verification"       // which nodes of a run are executed again
 )
 

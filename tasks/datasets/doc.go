@@ -30,7 +30,9 @@ package datasets
 import "coalmine/tasks"
 
 // Kinds lists the kinds of this package.
-func Kinds() []tasks.Kind { return []tasks.Kind{Import, Encode, Balance, Partition, Sanitize} }
+func Kinds() []tasks.Kind {
+	return []tasks.Kind{Import, Encode, Balance, Partition, Sanitize, Half, Disagree}
+}
 
 // Counts is a number of users, of their examples, and of the words in those.
 type Counts struct {

@@ -28,6 +28,9 @@ const PlacementsInput = audits.PlacementsInput
 // SanitizedInput of reports/cell is the datasets/sanitize node, where there is one.
 const SanitizedInput = "sanitized"
 
+// DisagreementInput of reports/cell is the datasets/disagree node, where there is one.
+const DisagreementInput = "disagreement"
+
 // StoppingInput of reports/cell is the training/best node; there is one where the
 // training has early stopping.
 const StoppingInput = "early-stopping"
@@ -140,7 +143,7 @@ func runCell(ctx context.Context, t *tasks.Task) error {
 	return t.Put(ctx, CellBlob, data)
 }
 
-// readCountermeasures takes in what early stopping chose and what sanitization caught,
+// readCountermeasures takes in what early stopping chose and what filters of the data caught,
 // where the cell has them.
 func (r *Report) readCountermeasures(ctx context.Context, t *tasks.Task) error {
 	for _, in := range t.Inputs {
@@ -151,14 +154,25 @@ func (r *Report) readCountermeasures(ctx context.Context, t *tasks.Task) error {
 				return err
 			}
 		case SanitizedInput:
-			data, err := t.Blob(ctx, SanitizedInput, datasets.SanitizedBlob)
-			if err != nil {
+			if err := readJSON(ctx, t, SanitizedInput, datasets.SanitizedBlob, &r.Sanitized); err != nil {
 				return err
 			}
-			if err := json.Unmarshal(data, &r.Sanitized); err != nil {
-				return tasks.Permanent(fmt.Errorf("%s: %w", datasets.SanitizedBlob, err))
+		case DisagreementInput:
+			if err := readJSON(ctx, t, DisagreementInput, datasets.DisagreementBlob, &r.Disagreement); err != nil {
+				return err
 			}
 		}
+	}
+	return nil
+}
+
+func readJSON(ctx context.Context, t *tasks.Task, input, blob string, into any) error {
+	data, err := t.Blob(ctx, input, blob)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return tasks.Permanent(fmt.Errorf("%s: %w", blob, err))
 	}
 	return nil
 }

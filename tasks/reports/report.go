@@ -25,6 +25,8 @@ type Report struct {
 	Audit  *Audit     `json:"audit,omitempty"`
 	// Sanitized is what sanitization caught; nil without.
 	Sanitized *datasets.Sanitized `json:"sanitized,omitempty"`
+	// Disagreement is what the filter of two models removed; nil without.
+	Disagreement *datasets.Disagreement `json:"disagreement,omitempty"`
 	// Stopping is what early stopping chose; nil without.
 	Stopping *training.Stopping `json:"early_stopping,omitempty"`
 	// Training says what was trained on what.

@@ -190,4 +190,4 @@ func diverged(err error, where string, args ...any) error {
 }
 
 // Kinds lists the kinds of this package.
-func Kinds() []tasks.Kind { return []tasks.Kind{Initial, Clients, SGD, DPSGD, Best, Quantize} }
+func Kinds() []tasks.Kind { return []tasks.Kind{Initial, Clients, SGD, DPSGD, Best, Quantize, Losses} }

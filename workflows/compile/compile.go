@@ -132,6 +132,9 @@ type cell struct {
 	parts, canaries, placements, population, shards plan.Ref
 	// sanitized is the population that patterns were removed from; none without.
 	sanitized plan.Ref
+	// disagreed is the population without the sentences that two models disagree on;
+	// none without.
+	disagreed plan.Ref
 
 	origin plan.Ref
 	chain  *plan.Chain

@@ -2,12 +2,14 @@ package compile
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"coalmine/storage"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/training"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
 )
@@ -68,6 +70,7 @@ func (c *cell) partition(balanced plan.Ref) {
 	}
 	c.population = c.placements
 	c.sanitize()
+	c.disagree()
 	for _, m := range e.Audit.Asked() {
 		if p, ok := m.Fields.(audits.Planter); ok {
 			c.population = c.plant(p)
@@ -84,6 +87,25 @@ func (c *cell) sanitize() {
 	c.sanitized = c.node(datasets.Sanitize, "sanitize", datasets.SanitizeParams{Patterns: s.Patterns, Own: s.Own, Remove: s.Remove},
 		edge{datasets.PopulationInput, c.population}, edge{datasets.ShardsInput, c.shards}, edge{datasets.PartsInput, c.parts})
 	c.population, c.shards = c.sanitized, c.sanitized
+}
+
+// disagree removes the sentences on which the models of two halves disagree.
+func (c *cell) disagree() {
+	d := c.experiment.Data.Disagreement
+	if d == nil {
+		return
+	}
+	whole := []edge{{datasets.PopulationInput, c.population}, {datasets.ShardsInput, c.shards}}
+	seed, edges := c.experiment.Seed, slices.Clone(whole)
+	for half := range 2 {
+		data := c.node(datasets.Half, fmt.Sprintf("half %d of 2", half+1), datasets.HalfParams{Seed: seed, Half: half}, whole...)
+		losses := c.node(training.Losses, fmt.Sprintf("losses under the model of half %d", half+1), struct{}{}, append([]edge{
+			{training.ModelInput, c.trainApart(data, d.StepsOf(c.experiment.Training.Rounds))},
+		}, c.dataEdges()...)...)
+		edges = append(edges, edge{datasets.LossesInput(half), losses})
+	}
+	c.disagreed = c.node(datasets.Disagree, "disagreement filter", datasets.DisagreeParams{Seed: seed, Threshold: d.Threshold}, edges...)
+	c.population, c.shards = c.disagreed, c.disagreed
 }
 
 func drawParams(e *experiment.Experiment) canaries.DrawParams {

@@ -17,6 +17,9 @@ func (c *cell) report() plan.Ref {
 	if c.sanitized != (plan.Ref{}) {
 		edges = append(edges, edge{reports.SanitizedInput, c.sanitized})
 	}
+	if c.disagreed != (plan.Ref{}) {
+		edges = append(edges, edge{reports.DisagreementInput, c.disagreed})
+	}
 	if c.best != (plan.Ref{}) {
 		edges = append(edges, edge{reports.StoppingInput, c.best})
 	}

@@ -62,7 +62,7 @@ func (s *sizer) add(c *experiment.Cell) error {
 	if n := drawn(e); n > maxCanaries {
 		return tooLarge(c, "canaries", "asks for %.0f canaries (per_configuration x user_probability x example_probability or insertions, and held_back, for each format); expected at most %d: use fewer of them", n, maxCanaries)
 	}
-	steps, rounds := chainSteps(&e.Training), max(1, e.Training.Rounds)
+	steps, rounds := chainSteps(e), max(1, e.Training.Rounds)
 	if steps > plan.MaxSteps {
 		return tooLarge(c, "training.rounds", "asks for %.0f steps, which are tasks one after another; expected at most %d in a plan: train for fewer rounds, or with sgd take more steps_per_task", steps, plan.MaxSteps)
 	}
@@ -101,9 +101,14 @@ func drawn(e *experiment.Experiment) float64 {
 	return float64(len(c.Forms())) * (float64(c.PerConfiguration)*configurations + float64(c.HeldBack))
 }
 
-// chainSteps is the length of a cell's chain.
-func chainSteps(t *experiment.Training) float64 {
-	return math.Floor(float64(t.Rounds) / float64(max(1, t.StepsPerTask)))
+// chainSteps is the length of a cell's chain, and of those of its disagreement filter.
+func chainSteps(e *experiment.Experiment) float64 {
+	perTask := float64(max(1, e.Training.StepsPerTask))
+	steps := math.Floor(float64(e.Training.Rounds) / perTask)
+	if d := e.Data.Disagreement; d != nil {
+		steps += 2 * math.Floor(float64(d.StepsOf(e.Training.Rounds))/perTask)
+	}
+	return steps
 }
 
 // measurements is how often a cell is measured, or a little more.
@@ -165,7 +170,7 @@ func (s *sizer) distinctSteps() float64 {
 	longest := map[storage.Digest]float64{}
 	for i := range s.spec.Cells {
 		e := s.spec.Cells[i].Experiment
-		steps := chainSteps(&e.Training)
+		steps := chainSteps(&e)
 		e.Audit = once(e.Audit)
 		e.Training.Rounds, e.Training.Epochs, e.Training.Checkpoints = 0, 0, experiment.Checkpoints{}
 		digest := e.Digest()

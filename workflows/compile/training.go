@@ -41,6 +41,17 @@ func (c *cell) training() {
 	c.length(chain)
 }
 
+// trainApart compiles the cell's training on another population, of so many steps and
+// measured nowhere, and returns its last model.
+func (c *cell) trainApart(population plan.Ref, steps int) plan.Ref {
+	apart, e := *c, *c.experiment
+	e.Training.Rounds, e.Training.EarlyStopping, e.Audit = steps, nil, nil
+	apart.experiment, apart.population, apart.shards = &e, population, population
+	apart.training()
+	c.err = apart.err
+	return apart.model
+}
+
 // federated fills in the tasks of a round. A secret is named by the recipe that
 // the chain has without one, so that two trainings under one key never share
 // their noise.

@@ -47,6 +47,12 @@ func Of(s *submission.Submission, p *plan.Plan, x *explanation.Plan) Cost {
 			chain := p.Cells[i].Chain
 			c.train(t.StepsToRun(), chain.StepRounds, chain.Width)
 		}
+		for _, t := range x.Cells[i].Apart {
+			if !counted[t] {
+				counted[t] = true
+				c.train(t.StepsToRun(), t.StepRounds, 0)
+			}
+		}
 		if tail, key := p.Cells[i].Tail, p.Cells[i].Tail.Node.Key; tail.Rounds > 0 && x.Nodes[key].Disposition == explanation.ToRun && !counted[key] {
 			counted[key] = true
 			c.train(1, tail.Rounds, 0)

@@ -32,6 +32,7 @@ func (d *decoder) relations(e *Experiment, root *node) {
 	c.names()
 	c.parts()
 	c.sanitize()
+	c.disagreement()
 	c.length()
 	c.cohort()
 	c.model()
@@ -101,6 +102,12 @@ func (c *checker) sanitize() {
 			c.fail([]string{list.path}, "is no list of patterns: %v", err)
 			return
 		}
+	}
+}
+
+func (c *checker) disagreement() {
+	if c.Data.Disagreement != nil && c.Training.Privacy != nil {
+		c.fail([]string{"data.disagreement", "training.privacy"}, "lets two models that no noise protects decide what is trained on, which no guarantee covers; set one of the two to null for this cell")
 	}
 }
 

@@ -1,6 +1,8 @@
 package experiment
 
 import (
+	"cmp"
+
 	"coalmine/internal/fractions"
 	"coalmine/models"
 	"coalmine/privacy"
@@ -87,6 +89,10 @@ type Data struct {
 	// canaries are inserted, and reports which of them it has caught. Absent or null:
 	// nothing is removed.
 	Sanitize *Sanitize `json:"sanitize,omitempty" source:"Carlini et al. 2019, section 9.2"`
+	// Disagreement removes the sentences on which two models disagree that were trained
+	// on disjoint halves of the data, after canaries are inserted and sanitized, and
+	// reports which of them it has removed. Absent or null: nothing is removed.
+	Disagreement *Disagreement `json:"disagreement,omitempty" when:"training.algorithm=sgd" source:"Carlini et al. 2019, section 9.2"`
 	// HeldOutUsers are balanced users that never train, drawn at random; they
 	// serve membership tests.
 	HeldOutUsers Part `json:"held_out_users"`
@@ -124,6 +130,20 @@ type Sanitize struct {
 	// Remove what was found, of which a mask is left, or the whole sentence.
 	Remove datasets.Removal `json:"remove" default:"match"`
 }
+
+// Disagreement removes the sentences on which two models disagree. Each trains on half of
+// the records as the cell does, but for the number of steps.
+type Disagreement struct {
+	// Threshold: a sentence is removed if its mean log-perplexities under the two models
+	// differ by more.
+	Threshold float64 `json:"threshold" required:"true" range:"(0,1000]" unit:"nats a token"`
+	// Steps of each of the two models: by default half of those of the training,
+	// rounded up, so that a half is gone through as often as the whole.
+	Steps int `json:"steps,omitzero" range:"[1,1000000000]" unit:"steps"`
+}
+
+// StepsOf is the number of steps of each of the two models, in a training of so many.
+func (d *Disagreement) StepsOf(rounds int) int { return cmp.Or(d.Steps, (rounds+1)/2) }
 
 // Users are balanced to one size.
 type Users struct {

@@ -98,6 +98,8 @@ type Cell struct {
 	Groups []Group
 	// Training is the cell's chain, nil if it trains nothing.
 	Training *Chain
+	// Apart are the chains that its data are made with.
+	Apart []*Chain
 }
 
 // Group counts the nodes of one kind in a cell.
@@ -279,6 +281,9 @@ func (x *explainer) cell(c plan.Cell) Cell {
 	for _, key := range plan.SortedKeys(below) {
 		n := x.plan.Nodes[key]
 		if n == nil {
+			if ch := x.out.Chains[key]; ch != nil && (c.Chain == nil || key != c.Chain.Recipe) {
+				out.Apart = append(out.Apart, ch)
+			}
 			continue // a chain
 		}
 		if groups[n.Kind] == nil {

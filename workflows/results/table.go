@@ -129,6 +129,9 @@ func (v *viewCell) notes() []string {
 	if v.Report != nil && v.Sanitized != nil {
 		notes = append(notes, ": "+v.Sanitized.String())
 	}
+	if v.Report != nil && v.Disagreement != nil {
+		notes = append(notes, ": "+v.Disagreement.String())
+	}
 	if v.Report != nil && v.Stopping != nil {
 		notes = append(notes, ": "+v.Stopping.String())
 	}

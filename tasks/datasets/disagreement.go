@@ -1,0 +1,252 @@
+package datasets
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+
+	"coalmine/internal/seeds"
+	"coalmine/storage"
+	"coalmine/tasks"
+)
+
+// Half keeps one half of a population: the records whose coin says so. The two halves of
+// one seed have no record in common, and together have all.
+//
+// Params: HalfParams. Inputs: PopulationInput, ShardsInput. Blobs and metrics are those of
+// Partition, with shards of its own.
+var Half = tasks.Kind{Name: "datasets/half", Version: 1, Class: tasks.Compute, Run: runHalf}
+
+// HalfParams are the parameters of Half.
+type HalfParams struct {
+	Seed uint64 `json:"seed"`
+	// Half is 0 or 1.
+	Half int `json:"half"`
+}
+
+func runHalf(ctx context.Context, t *tasks.Task) error {
+	var p HalfParams
+	if err := t.Decode(&p); err != nil {
+		return err
+	}
+	if p.Half != 0 && p.Half != 1 {
+		return tasks.Permanent(fmt.Errorf("half %d of a population; expected 0 or 1", p.Half))
+	}
+	next := halves(p.Seed)
+	return RewritePopulation(ctx, t, func(x PopulationExample) ([]int32, error) {
+		if next() != p.Half {
+			return nil, nil
+		}
+		return x.Words, nil
+	})
+}
+
+// halves tosses the coins of a population, record after record: the half, 0 or 1, that the
+// next one is in.
+func halves(seed uint64) func() int {
+	coins := seeds.Stream(seed, seeds.Halves)
+	return func() int { return int(coins.Uint64() & 1) }
+}
+
+// Disagree removes from a population the sentences on which two models disagree, canaries
+// included, and says what it has missed. The models were trained on its two halves
+// (Carlini et al. 2019, section 9.2): one has seen a sentence, the other has not, and they
+// disagree if the one has memorized it. A sentence that stands in both halves may be missed.
+//
+// Params: DisagreeParams. Inputs: PopulationInput, ShardsInput, and LossesInput of both
+// halves. Blobs and metrics are those of Partition, with shards of its own. And
+//
+//	disagreement   Disagreement, as JSON
+var Disagree = tasks.Kind{Name: "datasets/disagree", Version: 1, Class: tasks.Compute, Run: runDisagree}
+
+// DisagreementBlob is a Disagreement, as JSON.
+const DisagreementBlob = "disagreement"
+
+// LossesBlob has the mean loss of every record of a population under a model, in nats a
+// token: float64, little-endian, in the order of the records.
+const LossesBlob = "losses"
+
+// LossesInput is the node with the LossesBlob under the model of a half.
+func LossesInput(half int) string { return fmt.Sprintf("losses-%d", half) }
+
+// DisagreeParams are the parameters of Disagree.
+type DisagreeParams struct {
+	// Seed is that of the halves.
+	Seed uint64 `json:"seed"`
+	// Threshold, in nats a token: sentences whose losses differ by more are removed.
+	Threshold float64 `json:"threshold"`
+}
+
+// Disagreement says what the filter has removed.
+type Disagreement struct {
+	Threshold float64 `json:"threshold"`
+	// Sentences are those that are no canaries; of them so many were removed.
+	Sentences Removed `json:"sentences"`
+	// Configurations count the canaries that had copies in the population by how they were
+	// inserted, in the order of their first canary.
+	Configurations []RemovedConfiguration `json:"configurations"`
+	// Canaries that had copies in the population, by their numbers. All copies of one are
+	// alike: all are removed, or none.
+	Canaries []DisagreedCanary `json:"canaries"`
+}
+
+// Removed is how many were removed, and of how many.
+type Removed struct {
+	Removed int `json:"removed"`
+	Of      int `json:"of"`
+}
+
+func (r *Removed) count(removed bool) {
+	r.Of++
+	if removed {
+		r.Removed++
+	}
+}
+
+// RemovedConfiguration counts the canaries of one configuration and format.
+type RemovedConfiguration struct {
+	UserProbability    string `json:"user_probability,omitempty"`
+	ExampleProbability string `json:"example_probability,omitempty"`
+	InsertedTimes      int    `json:"inserted_times,omitempty"`
+	Format             string `json:"format,omitempty"`
+	Removed
+}
+
+// DisagreedCanary is a canary as the two models see it.
+type DisagreedCanary struct {
+	Number int `json:"number"`
+	// Copies in each half.
+	Copies [2]int `json:"copies"`
+	// Losses under the model of each half, in nats a token.
+	Losses  [2]float64 `json:"losses"`
+	Removed bool       `json:"removed"`
+}
+
+// String is a sentence for people.
+func (d *Disagreement) String() string {
+	var apart, both Removed
+	for _, c := range d.Canaries {
+		if c.Copies[0] > 0 && c.Copies[1] > 0 {
+			both.count(c.Removed)
+		} else {
+			apart.count(c.Removed)
+		}
+	}
+	return fmt.Sprintf("the disagreement filter removed %d of %d canaries whose copies are in one half, %d of %d with copies in both, and %d of %d other sentences",
+		apart.Removed, apart.Of, both.Removed, both.Of, d.Sentences.Removed, d.Sentences.Of)
+}
+
+func runDisagree(ctx context.Context, t *tasks.Task) error {
+	var p DisagreeParams
+	if err := t.Decode(&p); err != nil {
+		return err
+	}
+	if !(p.Threshold > 0) {
+		return tasks.Permanent(fmt.Errorf("disagreement by more than %g nats a token; expected more than 0", p.Threshold))
+	}
+	list, err := ReadPlacements(ctx, t, PopulationInput)
+	if err != nil {
+		return err
+	}
+	f := disagreeFilter{threshold: p.Threshold, placements: list, half: halves(p.Seed)}
+	f.found = Disagreement{Threshold: p.Threshold, Configurations: []RemovedConfiguration{}, Canaries: []DisagreedCanary{}}
+	for half := range f.losses {
+		if f.losses[half], err = readLosses(ctx, t, LossesInput(half)); err != nil {
+			return err
+		}
+	}
+	if err := RewritePopulation(ctx, t, f.filter); err != nil {
+		return err
+	}
+	f.countConfigurations()
+	data, err := json.Marshal(f.found)
+	if err != nil {
+		return tasks.Permanent(err)
+	}
+	return t.Put(ctx, DisagreementBlob, data)
+}
+
+func readLosses(ctx context.Context, t *tasks.Task, input string) ([]float64, error) {
+	data, err := t.Blob(ctx, input, LossesBlob)
+	if err != nil {
+		return nil, err
+	}
+	if len(data)%8 != 0 {
+		return nil, fmt.Errorf("%s of %d bytes, no list of float64: %w", input, len(data), storage.ErrCorrupt)
+	}
+	losses := make([]float64, len(data)/8)
+	for i := range losses {
+		losses[i] = math.Float64frombits(binary.LittleEndian.Uint64(data[8*i:]))
+	}
+	return losses, nil
+}
+
+// EncodeLosses is a LossesBlob.
+func EncodeLosses(losses []float64) []byte {
+	data := make([]byte, 0, 8*len(losses))
+	for _, loss := range losses {
+		data = binary.LittleEndian.AppendUint64(data, math.Float64bits(loss))
+	}
+	return data
+}
+
+// disagreeFilter goes through a population.
+type disagreeFilter struct {
+	threshold  float64
+	placements []Placement
+	half       func() int   // of the next record
+	losses     [2][]float64 // of the records, under the model of each half
+	record     int          // the next one
+	found      Disagreement
+}
+
+func (f *disagreeFilter) filter(x PopulationExample) ([]int32, error) {
+	if f.record >= min(len(f.losses[0]), len(f.losses[1])) {
+		return nil, fmt.Errorf("%d and %d losses, too few for the records of the population: %w", len(f.losses[0]), len(f.losses[1]), storage.ErrCorrupt)
+	}
+	losses := [2]float64{f.losses[0][f.record], f.losses[1][f.record]}
+	f.record++
+	removed := math.Abs(losses[0]-losses[1]) > f.threshold
+	half := f.half()
+	if x.Canary < 0 {
+		f.found.Sentences.count(removed)
+	} else {
+		f.canary(x.Canary, losses, removed).Copies[half]++
+	}
+	if removed {
+		return nil, nil
+	}
+	return x.Words, nil
+}
+
+// canary is the entry of a canary, a new one if it has none.
+func (f *disagreeFilter) canary(number int, losses [2]float64, removed bool) *DisagreedCanary {
+	list := f.found.Canaries
+	at, there := slices.BinarySearchFunc(list, number, func(c DisagreedCanary, n int) int { return c.Number - n })
+	if !there {
+		list = slices.Insert(list, at, DisagreedCanary{Number: number, Losses: losses, Removed: removed})
+		f.found.Canaries = list
+	}
+	return &list[at]
+}
+
+func (f *disagreeFilter) countConfigurations() {
+	for _, c := range f.found.Canaries {
+		p := &f.placements[c.Number]
+		entry := RemovedConfiguration{
+			UserProbability: p.UserProbability, ExampleProbability: p.ExampleProbability, InsertedTimes: p.InsertedTimes, Format: p.Format,
+		}
+		at := slices.IndexFunc(f.found.Configurations, func(o RemovedConfiguration) bool {
+			o.Removed = Removed{}
+			return o == entry
+		})
+		if at < 0 {
+			at = len(f.found.Configurations)
+			f.found.Configurations = append(f.found.Configurations, entry)
+		}
+		f.found.Configurations[at].count(c.Removed)
+	}
+}

@@ -1,0 +1,137 @@
+package datasets
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"coalmine/internal/seeds"
+	"coalmine/tasks"
+	"coalmine/tasks/taskstest"
+)
+
+func (s secretive) half(half int) (*taskstest.Node, error) {
+	return s.Try(Half, HalfParams{Seed: 5, Half: half}, taskstest.In(PopulationInput, s.population), taskstest.In(ShardsInput, s.parts))
+}
+
+// disagree runs the filter on losses that the test made, by record.
+func (s secretive) disagree(threshold float64, first, second []float64) (*taskstest.Node, error) {
+	return s.Try(Disagree, DisagreeParams{Seed: 5, Threshold: threshold},
+		taskstest.In(PopulationInput, s.population), taskstest.In(ShardsInput, s.parts),
+		taskstest.In(LossesInput(0), s.Put("first", map[string][]byte{LossesBlob: EncodeLosses(first)})),
+		taskstest.In(LossesInput(1), s.Put("second", map[string][]byte{LossesBlob: EncodeLosses(second)})))
+}
+
+func (s secretive) textsOf(t *testing.T, node, shards *taskstest.Node) []string {
+	t.Helper()
+	p, err := OpenPopulation(t.Context(), s.Task(taskstest.In("p", node), taskstest.In("s", shards)), "p", "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.texts(t, p)
+}
+
+func TestTheTwoHalvesShareNoRecordAndHaveAll(t *testing.T) {
+	t.Parallel()
+	s := newSecretive(t, ByteLevel, "pin 219-09-9999 is mine", "my ssn is 219099999")
+	coins := seeds.Stream(5, seeds.Halves)
+	var want [2][]string
+	for _, text := range s.textsOf(t, s.population, s.parts) {
+		half := coins.Uint64() % 2
+		want[half] = append(want[half], text)
+	}
+	for half := range want {
+		node, err := s.half(half)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.textsOf(t, node, node); len(got) == 0 || !slices.Equal(got, want[half]) {
+			t.Errorf("half %d is %q, want %q", half, got, want[half])
+		}
+	}
+	if _, err := s.half(2); !tasks.IsPermanent(err) {
+		t.Errorf("a third half: %v, want a permanent error", err)
+	}
+}
+
+// The losses of the records of secretiveLines, with the canaries in the places of 0, 4
+// and 6. Record 3 is at the threshold, and so is kept.
+var (
+	firstLosses  = []float64{1, 2, 4, 2, 1, 3, 1, 2}
+	secondLosses = []float64{1.25, 2, 2, 2.5, 1.25, 3, 3, 2}
+)
+
+func TestSentencesOnWhichTheModelsDisagreeAreRemoved(t *testing.T) {
+	t.Parallel()
+	s := newSecretive(t, ByteLevel, "pin 219-09-9999 is mine", "my ssn is 219099999")
+	node, err := s.disagree(0.5, firstLosses, secondLosses)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := s.textsOf(t, s.population, s.parts)
+	if got, want := s.textsOf(t, node, node), slices.Concat(all[:2], all[3:6], all[7:]); !slices.Equal(got, want) {
+		t.Errorf("what trains is %q, want %q", got, want)
+	}
+	var found Disagreement
+	if err := json.Unmarshal(node.Blob(DisagreementBlob), &found); err != nil {
+		t.Fatal(err)
+	}
+	coins, copies := seeds.Stream(5, seeds.Halves), [2][2]int{}
+	for record := range 8 {
+		half := coins.Uint64() % 2
+		if canary := map[int]int{0: 1, 4: 1, 6: 2}[record]; canary > 0 {
+			copies[canary-1][half]++
+		}
+	}
+	want := Disagreement{
+		Threshold: 0.5, Sentences: Removed{1, 5}, Configurations: []RemovedConfiguration{{Removed: Removed{1, 2}}},
+		Canaries: []DisagreedCanary{{0, copies[0], [2]float64{1, 1.25}, false}, {1, copies[1], [2]float64{1, 3}, true}},
+	}
+	if !reflect.DeepEqual(found, want) {
+		t.Errorf("the report is %+v, want %+v", found, want)
+	}
+}
+
+func TestTheReportTellsCanariesInOneHalfFromThoseInBoth(t *testing.T) {
+	t.Parallel()
+	d := Disagreement{Sentences: Removed{3, 90}, Canaries: []DisagreedCanary{
+		{Copies: [2]int{1, 0}, Removed: true}, {Copies: [2]int{0, 2}}, {Copies: [2]int{1, 1}}, {Copies: [2]int{0, 1}, Removed: true},
+	}}
+	want := "the disagreement filter removed 2 of 3 canaries whose copies are in one half, 0 of 1 with copies in both, and 3 of 90 other sentences"
+	if got := d.String(); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestTheDisagreementFilterRefusesWhatItCannotUse(t *testing.T) {
+	t.Parallel()
+	s := newSecretive(t, ByteLevel, "a", "b")
+	for want, try := range map[string]func() (*taskstest.Node, error){
+		"more than 0": func() (*taskstest.Node, error) { return s.disagree(0, firstLosses, secondLosses) },
+		"too few":     func() (*taskstest.Node, error) { return s.disagree(1, firstLosses, secondLosses[:3]) },
+		"nothing is left": func() (*taskstest.Node, error) {
+			return s.disagree(1, make([]float64, 8), []float64{9, 9, 9, 9, 9, 9, 9, 9})
+		},
+	} {
+		if _, err := try(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want an error with %q", err, want)
+		}
+	}
+}
+
+func TestGoldenDisagreement(t *testing.T) {
+	t.Parallel()
+	s := newSecretive(t, ByteLevel, "pin 219-09-9999 is mine", "my ssn is 219099999")
+	half, err := s.half(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	taskstest.Golden(t, half)
+	node, err := s.disagree(0.5, firstLosses, secondLosses)
+	if err != nil {
+		t.Fatal(err)
+	}
+	taskstest.Golden(t, node)
+}
