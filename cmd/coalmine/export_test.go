@@ -38,9 +38,15 @@ grid: {axes: {training: [{algorithm: fedavg}, {algorithm: sgd, chunks: null, ste
 // is the text's path.
 func smallRun(t *testing.T, file string) string {
 	t.Helper()
+	return smallRunOf(t, file, string(taskstest.Text(1500)))
+}
+
+// smallRunOf does the same with another text.
+func smallRunOf(t *testing.T, file, text string) string {
+	t.Helper()
 	dir := t.TempDir()
 	source, path, home := filepath.Join(dir, "text.jsonl"), filepath.Join(dir, "small.yaml"), filepath.Join(dir, "home")
-	for name, data := range map[string]string{source: string(taskstest.Text(1500)), path: fmt.Sprintf(file, source)} {
+	for name, data := range map[string]string{source: text, path: fmt.Sprintf(file, source)} {
 		if err := os.WriteFile(name, []byte(data), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"coalmine/internal/race"
+	"coalmine/tasks/taskstest"
 )
 
 // The programs in docs/ recompute in Python what a run has printed, from what a
@@ -280,4 +281,37 @@ func TestTheDataOfARunIsDrawnAgainElsewhere(t *testing.T) {
 		t.Parallel()
 		runPython(t, ".", program, "-m", "check_streams")
 	})
+}
+
+// naturalFile finds secrets of every pattern in the text of the function below.
+const naturalFile = `
+name: natural
+data: {source: %s, level: byte, sequence: 60, users: {words: 300}}
+model: {kind: gru, embedding: 6, units: 8}
+training: {rounds: 6, cohort: 4, client: {learning_rate: 1}}
+audit: {natural: {patterns: [card, ssn, phone, email], own: ["x=[0-9]", "ref-[0-9]{2}", "code [a-c]!"], references: 300, show: true}}
+`
+
+// textWithSecrets is that of the other tests, with a secret in every tenth sentence.
+func textWithSecrets() string {
+	secrets := []string{"card 4111 1111 1111 1111", "ssn 078-05-1120", "call 212-555-0142", "to Jo.doe7@example.org", "see ref-42", "code b!", "x=7"}
+	var b strings.Builder
+	i := 0
+	for line := range strings.Lines(string(taskstest.Text(1500))) {
+		if i++; i%10 == 0 {
+			line = strings.Replace(line, `"text":"`, `"text":"`+secrets[i/10%len(secrets)]+", ", 1)
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
+
+func TestNaturalSecretsAreRankedAgainElsewhere(t *testing.T) {
+	t.Parallel()
+	numpy := python(t, "numpy")
+	if numpy == "" {
+		t.Skip("no python3 with NumPy: scripts/setup.sh installs it where it may")
+	}
+	dirs := exportCells(t, smallRunOf(t, naturalFile, textWithSecrets()))
+	runPython(t, ".", append([]string{numpy, "-c", withoutTorch, "check_natural"}, dirs...)...)
 }
