@@ -145,11 +145,27 @@ func (c *Canaries) FewestSequences(ordinary, prefix int) float64 {
 func (c *Canaries) Split(atMost int) []Group {
 	var parts []Group
 	for _, g := range c.Groups {
-		for _, span := range Split(g.Count, atMost) {
-			parts = append(parts, Group{g.Space, Span{g.First + span.First, span.Count}})
-		}
+		parts = append(parts, g.split(atMost)...)
 	}
 	return parts
+}
+
+func (g Group) split(atMost int) []Group {
+	var parts []Group
+	for _, span := range Split(g.Count, atMost) {
+		parts = append(parts, Group{g.Space, Span{g.First + span.First, span.Count}})
+	}
+	return parts
+}
+
+// SplitByPrefix divides the canaries of a group among tasks that look at what follows a
+// prefix of so many symbols: one task has all where the format fixes the prefix, else each
+// has at most so many.
+func (g Group) SplitByPrefix(prefix, atMost int) []Group {
+	if g.FixesPrefix(prefix) {
+		return []Group{g}
+	}
+	return g.split(atMost)
 }
 
 // Training is how the models are trained.

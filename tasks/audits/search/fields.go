@@ -65,24 +65,16 @@ const expansionsATask = 100_000
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	inputs := []tasks.Input{{Name: audits.PlacementsInput, Key: b.Placements()}, {Name: datasets.PartsInput, Key: b.Parts()}}
 	for _, g := range b.Setting().Canaries.Groups {
-		for _, span := range f.searches(g) {
-			inputs = append(inputs, tasks.Input{Name: tasks.PartInput(len(inputs) - 2), Key: f.compileSearch(b, round, g, span)})
+		for _, one := range f.searches(g) {
+			inputs = append(inputs, tasks.Input{Name: tasks.PartInput(len(inputs) - 2), Key: f.compileSearch(b, round, g, one.Span)})
 		}
 	}
 	return b.Node(Summary, fmt.Sprintf("search after %d", round), SummaryParams{Parts: len(inputs) - 2}, inputs...)
 }
 
-// searches are the canaries of each search of a group: all of them where the format fixes
-// the prefix.
-func (f *Fields) searches(g audits.Group) []audits.Span {
-	if g.FixesPrefix(g.Prefix(f.Search.Prefix)) {
-		return []audits.Span{g.Span}
-	}
-	spans := audits.Split(g.Count, 1)
-	for i := range spans {
-		spans[i].First += g.First
-	}
-	return spans
+// searches are the canaries of each search of a group.
+func (f *Fields) searches(g audits.Group) []audits.Group {
+	return g.SplitByPrefix(g.Prefix(f.Search.Prefix), 1)
 }
 
 // compileSearch adds the tasks of one search, and returns the last.

@@ -77,13 +77,7 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 func (f *Fields) shares(c *audits.Canaries) []audits.Group {
 	var shares []audits.Group
 	for _, g := range c.Groups {
-		if g.FixesPrefix(g.Prefix(f.SkewNormal.Prefix)) {
-			shares = append(shares, g)
-			continue
-		}
-		for _, span := range audits.Split(g.Count, canariesATask) {
-			shares = append(shares, audits.Group{Space: g.Space, Span: audits.Span{First: g.First + span.First, Count: span.Count}})
-		}
+		shares = append(shares, g.SplitByPrefix(g.Prefix(f.SkewNormal.Prefix), canariesATask)...)
 	}
 	return shares
 }
@@ -92,11 +86,9 @@ func (f *Fields) shares(c *audits.Canaries) []audits.Group {
 func (f *Fields) States(s *audits.Setting) float64 {
 	states := 0.0
 	for _, g := range s.Canaries.Groups {
-		prefix, prefixes := g.Prefix(f.SkewNormal.Prefix), float64(g.Count)
-		if g.FixesPrefix(prefix) {
-			prefixes = 1
-		}
-		states += prefixes * float64(f.SkewNormal.References*(g.Words-prefix))
+		prefix := g.Prefix(f.SkewNormal.Prefix)
+		prefixes := len(g.SplitByPrefix(prefix, 1))
+		states += float64(prefixes) * float64(f.SkewNormal.References*(g.Words-prefix))
 	}
 	return states
 }
