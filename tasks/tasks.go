@@ -331,6 +331,15 @@ func (t *Task) Put(ctx context.Context, name string, data []byte) error {
 	return t.sink.Put(ctx, name, data, storage.Durable)
 }
 
+// PutJSON stores a durable output as JSON.
+func (t *Task) PutJSON(ctx context.Context, name string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return Permanent(fmt.Errorf("%s of %s: %w", name, t.Kind, err))
+	}
+	return t.Put(ctx, name, data)
+}
+
 // PutRecomputable stores an output that is cheap to make again and may be
 // lost by a power cut.
 func (t *Task) PutRecomputable(ctx context.Context, name string, data []byte) error {

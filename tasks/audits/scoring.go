@@ -2,7 +2,6 @@ package audits
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 
@@ -128,15 +127,6 @@ func Words(v *datasets.Vocabulary, tokens []int32) ([]string, error) {
 	return words, nil
 }
 
-// PutJSON stores a blob of JSON.
-func PutJSON(ctx context.Context, t *tasks.Task, name string, v any) error {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return tasks.Permanent(err)
-	}
-	return t.Put(ctx, name, data)
-}
-
 // Blobs of a summary: a node that joins what an audit has found of all canaries of one
 // checkpoint.
 const (
@@ -146,10 +136,10 @@ const (
 
 // PutSummary writes VerdictBlob and OutcomesBlob, and sets the metrics that a curve keeps.
 func PutSummary(ctx context.Context, t *tasks.Task, verdict, outcomes, metrics any) error {
-	if err := PutJSON(ctx, t, VerdictBlob, verdict); err != nil {
+	if err := t.PutJSON(ctx, VerdictBlob, verdict); err != nil {
 		return err
 	}
-	if err := PutJSON(ctx, t, OutcomesBlob, outcomes); err != nil {
+	if err := t.PutJSON(ctx, OutcomesBlob, outcomes); err != nil {
 		return err
 	}
 	return t.SetMetrics(metrics)

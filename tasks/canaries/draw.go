@@ -2,7 +2,6 @@ package canaries
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -110,7 +109,7 @@ func runDraw(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return tasks.Permanent(err)
 	}
-	if err := putJSON(ctx, t, datasets.CanariesBlob, list); err != nil {
+	if err := t.PutJSON(ctx, datasets.CanariesBlob, list); err != nil {
 		return err
 	}
 	if err := p.putSpaces(ctx, t, vocabulary); err != nil {
@@ -135,15 +134,7 @@ func (p *DrawParams) putSpaces(ctx context.Context, t *tasks.Task, v *datasets.V
 	if resolved == nil {
 		return nil
 	}
-	return putJSON(ctx, t, SpacesBlob, resolved)
-}
-
-func putJSON(ctx context.Context, t *tasks.Task, name string, v any) error {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	return t.Put(ctx, name, data)
+	return t.PutJSON(ctx, SpacesBlob, resolved)
 }
 
 // fits checks that a space has so many canaries.

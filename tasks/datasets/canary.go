@@ -114,11 +114,7 @@ func place(list []Placement, o Overlay) {
 // both: the blobs CanariesBlob and OverlayBlob.
 func WritePlacements(ctx context.Context, t *tasks.Task, list []Placement, o Overlay) error {
 	place(list, o)
-	data, err := json.Marshal(list)
-	if err != nil {
-		return err
-	}
-	if err := t.Put(ctx, CanariesBlob, data); err != nil {
+	if err := t.PutJSON(ctx, CanariesBlob, list); err != nil {
 		return err
 	}
 	return t.Put(ctx, OverlayBlob, o.encode())

@@ -3,7 +3,6 @@ package datasets
 import (
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -162,11 +161,7 @@ func runDisagree(ctx context.Context, t *tasks.Task) error {
 		return err
 	}
 	f.countConfigurations()
-	data, err := json.Marshal(f.found)
-	if err != nil {
-		return tasks.Permanent(err)
-	}
-	return t.Put(ctx, DisagreementBlob, data)
+	return t.PutJSON(ctx, DisagreementBlob, f.found)
 }
 
 func readLosses(ctx context.Context, t *tasks.Task, input string) ([]float64, error) {

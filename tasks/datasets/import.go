@@ -3,7 +3,6 @@ package datasets
 import (
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -189,11 +188,7 @@ func (imp *importer) write(ctx context.Context, t *tasks.Task) error {
 	if err := t.Put(ctx, DictionaryBlob, joinLines(imp.lexicon.words.all)); err != nil {
 		return err
 	}
-	names, err := json.Marshal(imp.names.all)
-	if err != nil {
-		return err
-	}
-	if err := t.Put(ctx, UsersBlob, names); err != nil {
+	if err := t.PutJSON(ctx, UsersBlob, imp.names.all); err != nil {
 		return err
 	}
 	return t.SetMetrics(ImportMetrics{

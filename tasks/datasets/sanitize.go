@@ -2,7 +2,6 @@ package datasets
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -121,11 +120,7 @@ func runSanitize(ctx context.Context, t *tasks.Task) error {
 	if err := RewritePopulation(ctx, t, s.sanitize); err != nil {
 		return err
 	}
-	data, err := json.Marshal(s.caught)
-	if err != nil {
-		return tasks.Permanent(err)
-	}
-	return t.Put(ctx, SanitizedBlob, data)
+	return t.PutJSON(ctx, SanitizedBlob, s.caught)
 }
 
 // sanitizer goes through a population.

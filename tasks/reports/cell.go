@@ -136,11 +136,7 @@ func runCell(ctx context.Context, t *tasks.Task) error {
 	if err := cell.account(p.Training.population(&population.Counts)); err != nil {
 		return tasks.Permanent(err)
 	}
-	data, err := json.Marshal(cell)
-	if err != nil {
-		return tasks.Permanent(err)
-	}
-	return t.Put(ctx, CellBlob, data)
+	return t.PutJSON(ctx, CellBlob, cell)
 }
 
 // readCountermeasures takes in what early stopping chose and what filters of the data caught,

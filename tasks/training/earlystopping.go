@@ -137,11 +137,7 @@ func (s *stopping) take(loss float64, step int) bool {
 }
 
 func (s *stopping) write(ctx context.Context, t *tasks.Task) error {
-	data, err := json.Marshal(s.state)
-	if err != nil {
-		return tasks.Permanent(err)
-	}
-	if err := t.Put(ctx, StoppingBlob, data); err != nil || s.state.BestStep == 0 {
+	if err := t.PutJSON(ctx, StoppingBlob, s.state); err != nil || s.state.BestStep == 0 {
 		return err
 	}
 	return t.Put(ctx, BestModelBlob, s.best)

@@ -86,7 +86,7 @@ func run(ctx context.Context, t *tasks.Task) error {
 		found = append(found, e)
 		t.Progress(tasks.Progress{Done: int64(i + 1), Total: int64(p.Count)})
 	}
-	return audits.PutJSON(ctx, t, ExtractionsBlob, found)
+	return t.PutJSON(ctx, ExtractionsBlob, found)
 }
 
 // extract searches for a canary.

@@ -77,7 +77,7 @@ func run(ctx context.Context, t *tasks.Task) error {
 		}
 		t.Progress(tasks.Progress{Done: int64(i + 1), Total: int64(len(groups)), Tokens: c.tree.Work().Advanced})
 	}
-	return audits.PutJSON(ctx, t, TalliesBlob, c.tallies)
+	return t.PutJSON(ctx, TalliesBlob, c.tallies)
 }
 
 // counter counts for every canary the sequences of a span.

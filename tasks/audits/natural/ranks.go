@@ -56,7 +56,7 @@ func run(ctx context.Context, t *tasks.Task) error {
 		ranks = append(ranks, rank)
 		t.Progress(tasks.Progress{Done: int64(i + 1), Total: int64(len(list))})
 	}
-	return audits.PutJSON(ctx, t, RanksBlob, ranks)
+	return t.PutJSON(ctx, RanksBlob, ranks)
 }
 
 // rank ranks one finding, among references of a stream of its own.

@@ -9,7 +9,6 @@ import (
 
 	"coalmine/storage"
 	"coalmine/tasks"
-	"coalmine/tasks/audits"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/patterns"
 )
@@ -77,7 +76,7 @@ func runScan(ctx context.Context, t *tasks.Task) error {
 	slices.SortStableFunc(s.found, func(a, b *Finding) int {
 		return cmp.Or(cmp.Compare(b.Users, a.Users), cmp.Compare(b.Occurrences, a.Occurrences))
 	})
-	if err := audits.PutJSON(ctx, t, FindingsBlob, append([]*Finding{}, s.found[:min(p.Most, len(s.found))]...)); err != nil {
+	if err := t.PutJSON(ctx, FindingsBlob, append([]*Finding{}, s.found[:min(p.Most, len(s.found))]...)); err != nil {
 		return err
 	}
 	return t.SetMetrics(s.metrics)

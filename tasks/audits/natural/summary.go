@@ -53,7 +53,7 @@ func runSummary(ctx context.Context, t *tasks.Task) error {
 			v.Highest = max(v.Highest, *s.Exposure)
 		}
 	}
-	if err := audits.PutJSON(ctx, t, audits.VerdictBlob, v); err != nil {
+	if err := t.PutJSON(ctx, audits.VerdictBlob, v); err != nil {
 		return err
 	}
 	return t.SetMetrics(Metrics{v.Highest})

@@ -75,7 +75,7 @@ func runBound(ctx context.Context, t *tasks.Task) error {
 	for i := range verdict.Units {
 		verdict.Units[i].Words = carried[i].Words
 	}
-	return audits.PutJSON(ctx, t, VerdictBlob, verdict)
+	return t.PutJSON(ctx, VerdictBlob, verdict)
 }
 
 // judge guesses and bounds.

@@ -2,7 +2,6 @@ package onerun
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -216,11 +215,7 @@ func (d *design) replaceRecord(ctx context.Context, u audits.Unit, e *datasets.E
 }
 
 func (d *design) write(ctx context.Context, t *tasks.Task, list []datasets.Placement) error {
-	data, err := json.Marshal(d.units)
-	if err != nil {
-		return err
-	}
-	if err := t.Put(ctx, audits.UnitsBlob, data); err != nil {
+	if err := t.PutJSON(ctx, audits.UnitsBlob, d.units); err != nil {
 		return err
 	}
 	var before datasets.PartitionMetrics

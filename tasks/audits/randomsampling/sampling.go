@@ -72,7 +72,7 @@ func run(ctx context.Context, t *tasks.Task) error {
 		ranks = append(ranks, rank)
 		t.Progress(tasks.Progress{Done: int64(i + 1), Total: int64(p.Count), Tokens: s.Work().Advanced})
 	}
-	return audits.PutJSON(ctx, t, RanksBlob, ranks)
+	return t.PutJSON(ctx, RanksBlob, ranks)
 }
 
 // Measured on the paper's model, on 90 canaries of which a third are memorized and

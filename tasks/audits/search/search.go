@@ -89,7 +89,7 @@ func run(ctx context.Context, t *tasks.Task) error {
 			return err
 		}
 	}
-	return audits.PutJSON(ctx, t, FoundBlob, found)
+	return t.PutJSON(ctx, FoundBlob, found)
 }
 
 // begin is what the part before has found, or what is known before the first.

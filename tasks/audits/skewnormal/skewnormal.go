@@ -87,7 +87,7 @@ func run(ctx context.Context, t *tasks.Task) error {
 		}
 		t.Progress(tasks.Progress{Done: int64(i + 1), Total: int64(len(groups)), Tokens: e.tree.Work().Advanced})
 	}
-	return audits.PutJSON(ctx, t, EstimatesBlob, e.estimates)
+	return t.PutJSON(ctx, EstimatesBlob, e.estimates)
 }
 
 // draw draws the references of random sampling, in their order.
