@@ -7,21 +7,22 @@ import (
 	"math"
 )
 
-// Config describes a language model: an embedding of the tokens, one to four
+// Config describes a network. One of images has a Kind and an Image alone. Any other is a
+// language model: an embedding of the tokens, one to four
 // layers of cells, and a softmax over the vocabulary. Kind, Vocabulary,
 // Embedding and Units are required; the zero values of the rest describe the
 // model of Thakkar et al. (2020), section 4.1: one layer, projected to the width
 // of the embedding, and tied to it.
 type Config struct {
-	// Kind of the cells, one of Kinds.
+	// Kind of the cells, one of Kinds, or of the network for images.
 	Kind Kind `json:"kind"`
 	// Vocabulary is the number of token ids, the special ones included.
 	// Ids are 0..Vocabulary-1. At least 2.
-	Vocabulary int `json:"vocabulary"`
+	Vocabulary int `json:"vocabulary,omitempty"`
 	// Embedding is the width of the token vectors.
-	Embedding int `json:"embedding"`
+	Embedding int `json:"embedding,omitempty"`
 	// Units is the number of memory cells of each layer; of a convolution, of filters.
-	Units int `json:"units"`
+	Units int `json:"units,omitempty"`
 	// Layers is the number of layers, each fed with the outputs of the one below:
 	// 1 to 4. 0 means 1.
 	Layers int `json:"layers,omitempty"`
@@ -37,6 +38,9 @@ type Config struct {
 	// embedding's (Press and Wolf, "Using the Output Embedding to Improve
 	// Language Models", 2017), and the last layer must be as wide as it.
 	Untied bool `json:"untied,omitempty"`
+
+	// Image is of networks for images.
+	Image Image `json:"image,omitzero"`
 }
 
 // Unprojected, as Config.Projection, leaves the projection out.
@@ -75,7 +79,13 @@ func (c Config) outputWidth() int {
 
 // Validate reports everything that is wrong with the configuration, in one error.
 func (c Config) Validate() error {
+	if c.Kind.ForImages() {
+		return c.validateImage()
+	}
 	var problems []error
+	if (c.Image != Image{}) {
+		problems = append(problems, fmt.Errorf("a model of kind %s sees no images", c.Kind))
+	}
 	kind, err := kinds.Find(c.Kind)
 	if err != nil {
 		problems = append(problems, err)

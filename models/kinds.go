@@ -5,10 +5,10 @@ import (
 	"coalmine/internal/registry"
 )
 
-// Kind names the cells of a language model.
+// Kind names the cells of a language model, or a network for images.
 type Kind string
 
-// Kinds of cells.
+// Kinds of cells. Those of networks for images stand in image.go.
 const (
 	CIFGLSTM Kind = "cifg-lstm"
 	LSTM     Kind = "lstm"
@@ -53,10 +53,10 @@ type CellKind struct {
 	coarse bool
 }
 
-// Kinds lists the kinds.
+// Kinds lists the kinds of cells.
 func Kinds() []Kind { return kinds.Names() }
 
-// CellKinds lists the entries of all kinds.
+// CellKinds lists the entries of all kinds of cells.
 func CellKinds() []*CellKind { return kinds.Entries() }
 
 // Choices lists the kinds as words of an experiment file.

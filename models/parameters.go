@@ -54,6 +54,9 @@ func New(config Config) (*Language, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
+	if config.Kind.ForImages() {
+		return nil, fmt.Errorf("model configuration: kind %s is no language model", config.Kind)
+	}
 	return &Language{config: config, cells: cellsOf(config), layout: newLayout(config)}, nil
 }
 
@@ -72,11 +75,6 @@ func (m *Language) Tensors() []Tensor {
 		tensors[i] = t
 	}
 	return tensors
-}
-
-// CheckParameters returns an error unless the vector has the model's length.
-func (m *Language) CheckParameters(params []float32) error {
-	return checkLength("the parameter vector", len(params), m.Parameters())
 }
 
 // ScoringFLOPs is the number of floating-point operations in the matrix

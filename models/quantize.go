@@ -12,14 +12,14 @@ import (
 // the model: linear, symmetric quantization by tensor (Jacob et al., "Quantization and
 // Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference", 2018,
 // section 2.1, with zero point 0). The parameters must be finite.
-func (m *Language) Quantize(params []float32, bits int) error {
-	if err := m.CheckParameters(params); err != nil {
+func Quantize(n Network, params []float32, bits int) error {
+	if err := CheckParameters(n, params); err != nil {
 		return err
 	}
 	if bits < 2 || bits > 8 {
 		return fmt.Errorf("quantization to %d bits: want 2 to 8", bits)
 	}
-	for _, t := range m.layout.tensors {
+	for _, t := range n.Tensors() {
 		quantize(t.View(params), float64(int(1)<<(bits-1)-1))
 	}
 	return nil

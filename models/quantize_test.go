@@ -13,7 +13,7 @@ func TestQuantizedTensorsAreTheNearestMultiplesOfTheirStep(t *testing.T) {
 		eachVariant(t, 40, func(t *testing.T, m *Language) {
 			params := wideParams(m, testRand(71))
 			quantized := slices.Clone(params)
-			check(t, m.Quantize(quantized, bits))
+			check(t, Quantize(m, quantized, bits))
 			levels := math.Exp2(float64(bits-1)) - 1
 			for _, tensor := range m.Tensors() {
 				before, after := tensor.View(params), tensor.View(quantized)
@@ -52,9 +52,9 @@ func TestQuantizationIsIdempotent(t *testing.T) {
 	t.Parallel()
 	m := mustNew(t, 40, 5, 7)
 	params := wideParams(m, testRand(72))
-	check(t, m.Quantize(params, 8))
+	check(t, Quantize(m, params, 8))
 	again := slices.Clone(params)
-	check(t, m.Quantize(again, 8))
+	check(t, Quantize(m, again, 8))
 	if !slices.Equal(again, params) {
 		t.Error("a quantized model changed when it was quantized once more")
 	}
@@ -65,11 +65,11 @@ func TestQuantizationRefusesWhatDoesNotFit(t *testing.T) {
 	m := mustNew(t, 9, 3, 4)
 	params := make([]float32, m.Parameters())
 	for _, bits := range []int{-1, 0, 1, 9} {
-		if err := m.Quantize(params, bits); err == nil || !strings.Contains(err.Error(), "want 2 to 8") {
+		if err := Quantize(m, params, bits); err == nil || !strings.Contains(err.Error(), "want 2 to 8") {
 			t.Errorf("%d bits: error %v", bits, err)
 		}
 	}
-	if err := m.Quantize(params[1:], 8); err == nil || !strings.Contains(err.Error(), "the parameter vector has") {
+	if err := Quantize(m, params[1:], 8); err == nil || !strings.Contains(err.Error(), "the parameter vector has") {
 		t.Errorf("a short vector: error %v", err)
 	}
 }

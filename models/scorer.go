@@ -51,7 +51,7 @@ type workspace struct {
 // NewScorer prepares parameters for scoring. It keeps params and reads them
 // later; its own copy takes about as much memory again.
 func (m *Language) NewScorer(params []float32) (*Scorer, error) {
-	if err := m.CheckParameters(params); err != nil {
+	if err := CheckParameters(m, params); err != nil {
 		return nil, err
 	}
 	s := &Scorer{model: m, weights: m.layout.views(params), layers: make([]scorerLayer, len(m.cells))}

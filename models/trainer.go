@@ -133,7 +133,7 @@ func (t *Trainer) check(params []float32, sentences [][]int32, gradient []float3
 }
 
 func (t *Trainer) checkVectors(params, gradient []float32) error {
-	if err := t.model.CheckParameters(params); err != nil {
+	if err := CheckParameters(t.model, params); err != nil {
 		return err
 	}
 	return checkLength("the gradient", len(gradient), t.model.Parameters())

@@ -78,9 +78,13 @@ func (t *RankTiming) rates(s *Subject, p *randomsampling.Params) error {
 	if err != nil {
 		return err
 	}
+	language, err := models.LanguageOf(model.Network)
+	if err != nil {
+		return err
+	}
 	t.GFLOPS = t.Work.FLOPs / 1e9 / t.Seconds
 	t.SequencesPerSecond = float64(p.References) / t.Seconds
-	t.BruteForceGFLOPS = t.SequencesPerSecond * float64(p.Words-p.Prefix) * model.Language.ScoringFLOPs() / 1e9
+	t.BruteForceGFLOPS = t.SequencesPerSecond * float64(p.Words-p.Prefix) * language.ScoringFLOPs() / 1e9
 	return nil
 }
 

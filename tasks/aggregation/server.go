@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"coalmine/internal/kernels"
 	"coalmine/internal/seeds"
@@ -82,7 +83,7 @@ func runServer(ctx context.Context, t *tasks.Task) error {
 	if err := p.adapt(ctx, t); err != nil {
 		return err
 	}
-	r := round{params: &p, account: account, sum: make([]float64, len(model.Params))}
+	r := round{params: &p, account: account, sum: make([]float64, model.Network.Trained())}
 	if account.Allowed(t.Step) < t.Step {
 		return r.stop(ctx, t, model)
 	}
@@ -103,7 +104,7 @@ func runServer(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	if err := checkpoints.Write(ctx, t, model.Language, params); err != nil {
+	if err := checkpoints.Write(ctx, t, model.Network, params); err != nil {
 		return err
 	}
 	if err := r.moveClip(ctx, t); err != nil {
@@ -186,8 +187,8 @@ func (r *round) apply(ctx context.Context, t *tasks.Task, model *checkpoints.Mod
 		}
 	}
 	kernels.Scale(-1, mean)
-	params := append([]float32(nil), model.Params...)
-	rule.Step(params, mean, r.params.rate(t.Step))
+	params := slices.Clone(model.Params)
+	rule.Step(params[:len(mean)], mean, r.params.rate(t.Step))
 	if _, err := models.FiniteNorm("model after the server's step", params); err != nil {
 		return nil, tasks.Permanent(fmt.Errorf("round %d: %w", t.Step, err))
 	}
@@ -197,10 +198,10 @@ func (r *round) apply(ctx context.Context, t *tasks.Task, model *checkpoints.Mod
 // stop is a round that the budget does not allow: model and optimizer stay as
 // they were, and nothing of what the clients have sent is used.
 func (r *round) stop(ctx context.Context, t *tasks.Task, model *checkpoints.Model) error {
-	if err := checkpoints.Write(ctx, t, model.Language, model.Params); err != nil {
+	if err := checkpoints.Write(ctx, t, model.Network, model.Params); err != nil {
 		return err
 	}
-	rule, err := optimizers.New(r.params.Optimizer, len(model.Params))
+	rule, err := optimizers.New(r.params.Optimizer, len(r.sum))
 	if err != nil {
 		return tasks.Permanent(err)
 	}

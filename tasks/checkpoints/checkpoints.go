@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"coalmine/models"
+	"coalmine/models/architectures"
 	"coalmine/models/optimizers"
 	"coalmine/storage/safetensors"
 	"coalmine/tasks"
@@ -22,7 +23,7 @@ const configField = "model"
 // Model is a decoded checkpoint. Tasks of one worker share it: Params MUST NOT
 // be changed.
 type Model struct {
-	Language *models.Language
+	Network models.Network
 	// Params is the flat vector of parameters.
 	Params []float32
 }
@@ -46,6 +47,15 @@ func Read(ctx context.Context, t *tasks.Task, input string) (*Model, error) {
 	})
 }
 
+// NewScorer prepares the model for scoring. It is an error unless it is a language model.
+func (m *Model) NewScorer() (*models.Scorer, error) {
+	language, err := models.LanguageOf(m.Network)
+	if err != nil {
+		return nil, err
+	}
+	return language.NewScorer(m.Params)
+}
+
 // ReadScorer prepares the checkpoint of the named input for scoring, once for
 // all tasks of a worker.
 func ReadScorer(ctx context.Context, t *tasks.Task, input string) (*models.Scorer, error) {
@@ -58,7 +68,7 @@ func ReadScorer(ctx context.Context, t *tasks.Task, input string) (*models.Score
 		if err != nil {
 			return nil, 0, err
 		}
-		s, err := m.Language.NewScorer(m.Params)
+		s, err := m.NewScorer()
 		if err != nil {
 			return nil, 0, tasks.Permanent(err)
 		}
@@ -67,21 +77,21 @@ func ReadScorer(ctx context.Context, t *tasks.Task, input string) (*models.Score
 }
 
 // Write stores the parameters as the task's checkpoint.
-func Write(ctx context.Context, t *tasks.Task, language *models.Language, params []float32) error {
-	data, err := Encode(language, params, nil)
+func Write(ctx context.Context, t *tasks.Task, network models.Network, params []float32) error {
+	data, err := Encode(network, params, nil)
 	if err != nil {
 		return err
 	}
 	return t.Put(ctx, tasks.ModelBlob, data)
 }
 
-// Encode makes a model file: the named tensors of the language model, its
+// Encode makes a model file: the named tensors of the network, its
 // configuration in the metadata, and whatever metadata is added.
-func Encode(language *models.Language, params []float32, added map[string]string) ([]byte, error) {
-	if err := language.CheckParameters(params); err != nil {
+func Encode(network models.Network, params []float32, added map[string]string) ([]byte, error) {
+	if err := models.CheckParameters(network, params); err != nil {
 		return nil, err
 	}
-	config, err := json.Marshal(language.Config())
+	config, err := json.Marshal(network.Config())
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +100,7 @@ func Encode(language *models.Language, params []float32, added map[string]string
 		metadata[name] = value
 	}
 	var tensors []safetensors.Tensor
-	for _, t := range language.Tensors() {
+	for _, t := range network.Tensors() {
 		tensors = append(tensors, safetensors.Tensor{Name: t.Name, Shape: t.Shape, Float32: t.View(params)})
 	}
 	return safetensors.Marshal(tensors, metadata)
@@ -106,26 +116,26 @@ func Decode(data []byte) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	language, err := languageOf(file)
+	network, err := networkOf(file)
 	if err != nil {
 		return nil, err
 	}
-	tensors, err := tensorsOf(language, file)
+	tensors, err := tensorsOf(network, file)
 	if err != nil {
 		return nil, err
 	}
-	params := make([]float32, language.Parameters())
-	for i, t := range language.Tensors() {
+	params := make([]float32, network.Parameters())
+	for i, t := range network.Tensors() {
 		values := t.View(params)
 		copy(values, tensors[i])
 		if _, err := models.FiniteNorm("tensor", values); err != nil {
 			return nil, fmt.Errorf("model file: tensor %q has values that are not finite: the model's training has diverged, or the file is damaged", t.Name)
 		}
 	}
-	return &Model{language, params}, nil
+	return &Model{network, params}, nil
 }
 
-func languageOf(file safetensors.File) (*models.Language, error) {
+func networkOf(file safetensors.File) (models.Network, error) {
 	text, ok := file.Metadata[configField]
 	if !ok {
 		return nil, fmt.Errorf("model file has no metadata field %q with the model's configuration", configField)
@@ -134,13 +144,13 @@ func languageOf(file safetensors.File) (*models.Language, error) {
 	if err := json.Unmarshal([]byte(text), &config); err != nil {
 		return nil, fmt.Errorf("model file: metadata field %q: %w", configField, err)
 	}
-	return models.New(config)
+	return architectures.New(config)
 }
 
 // tensorsOf are the values of the model's tensors, in its order. Nothing that the
 // configuration claims is believed, nor allocated, before the file has it.
-func tensorsOf(language *models.Language, file safetensors.File) ([][]float32, error) {
-	want := language.Tensors()
+func tensorsOf(network models.Network, file safetensors.File) ([][]float32, error) {
+	want := network.Tensors()
 	values := make([][]float32, len(want))
 	for i, w := range want {
 		t, ok := file.Tensor(w.Name)
@@ -153,7 +163,7 @@ func tensorsOf(language *models.Language, file safetensors.File) ([][]float32, e
 		values[i] = t.Float32
 	}
 	if len(file.Tensors) != len(want) {
-		return nil, fmt.Errorf("model file has %d tensors, want the %d of a %s", len(file.Tensors), len(want), language.Config().Kind)
+		return nil, fmt.Errorf("model file has %d tensors, want the %d of a %s", len(file.Tensors), len(want), network.Config().Kind)
 	}
 	return values, nil
 }

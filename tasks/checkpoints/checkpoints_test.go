@@ -22,7 +22,7 @@ func small(tb testing.TB) *models.Language {
 	return l
 }
 
-func encoded(tb testing.TB, l *models.Language, params []float32) []byte {
+func encoded(tb testing.TB, l models.Network, params []float32) []byte {
 	tb.Helper()
 	data, err := Encode(l, params, nil)
 	if err != nil {
@@ -39,8 +39,8 @@ func TestAModelComesBackAsItWasWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.Language.Config() != l.Config() || !slices.Equal(m.Params, params) {
-		t.Errorf("got %+v with %v", m.Language.Config(), m.Params)
+	if m.Network.Config() != l.Config() || !slices.Equal(m.Params, params) {
+		t.Errorf("got %+v with %v", m.Network.Config(), m.Params)
 	}
 }
 
@@ -126,8 +126,8 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := Decode(encoded(t, m.Language, m.Params))
-		if err != nil || again.Language.Config() != m.Language.Config() || !slices.Equal(again.Params, m.Params) {
+		again, err := Decode(encoded(t, m.Network, m.Params))
+		if err != nil || again.Network.Config() != m.Network.Config() || !slices.Equal(again.Params, m.Params) {
 			t.Fatalf("written and read again it is another model (%v)", err)
 		}
 	})

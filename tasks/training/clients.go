@@ -20,7 +20,7 @@ const SumBlob = "sum"
 
 const (
 	// SumTensor is the weighted sum of the chunk's updates, flat as the model's
-	// parameters.
+	// trained parameters.
 	SumTensor = "sum"
 	// NormsTensor holds the L2 norms of the updates before clipping, one a client, in
 	// the order of the users.
@@ -140,11 +140,11 @@ type chunkSum struct {
 }
 
 func newChunkSum(p *ClientsParams, model *checkpoints.Model) (*chunkSum, error) {
-	l, err := newLearner(model.Language, p.Local)
+	l, err := newLearner(model, p.Local)
 	if err != nil {
 		return nil, err
 	}
-	return &chunkSum{params: p, model: model, learner: l, sum: make([]float64, len(model.Params)), norms: []float32{}}, nil
+	return &chunkSum{params: p, model: model, learner: l, sum: make([]float64, len(l.params)), norms: []float32{}}, nil
 }
 
 // add trains one client and adds its weighted update to the sum.
@@ -154,7 +154,7 @@ func (c *chunkSum) add(ctx context.Context, examples [][]int32, round, user int)
 		return err
 	}
 	update := c.learner.params
-	kernels.Axpy(-1, c.model.Params, update)
+	kernels.Axpy(-1, c.learner.anchor, update)
 	norm, err := models.FiniteNorm("update", update)
 	if err != nil {
 		return diverged(err, "client %d, round %d, step %d, its last", user, round, steps)
@@ -177,8 +177,8 @@ func (c *chunkSum) add(ctx context.Context, examples [][]int32, round, user int)
 // train leaves the client's parameters in the learner, and returns how many steps
 // it has taken.
 func (c *chunkSum) train(ctx context.Context, examples [][]int32, round, user int) (steps int, err error) {
-	copy(c.learner.params, c.model.Params)
-	c.learner.anchor = c.model.Params
+	c.learner.anchor = c.model.Params[:len(c.learner.params)]
+	copy(c.learner.params, c.learner.anchor)
 	if err := c.learner.reset(); err != nil {
 		return 0, err
 	}

@@ -61,6 +61,7 @@ func runDPSGD(ctx context.Context, t *tasks.Task) error {
 type private struct {
 	*stretch
 	params  *DPSGDParams
+	trainer models.Clipping
 	scheme  privacy.Scheme
 	account *Ledger
 	batch   [][]int32
@@ -72,6 +73,11 @@ type private struct {
 
 func (d *private) open(t *tasks.Task) (err error) {
 	p, records := d.params, d.population.Records()
+	clipping, ok := d.learner.trainer.(models.Clipping)
+	if !ok {
+		return tasks.Permanent(fmt.Errorf("training.privacy with sgd clips the gradient of every record, which a model of kind %s cannot; expected one of %v", d.model.Network.Config().Kind, models.Kinds()))
+	}
+	d.trainer = clipping
 	if d.scheme, err = drawnScheme(p.Sampling); err != nil {
 		return err
 	}
@@ -101,7 +107,7 @@ func (d *private) step(ctx context.Context, t *tasks.Task, step int) (models.Los
 	if err := l.drop(p.Seed, uint64(step)); err != nil {
 		return models.Loss{}, err
 	}
-	loss, err := l.trainer.ClippedSum(l.params, d.batch, d.factor, l.gradient, d.norms)
+	loss, err := d.trainer.ClippedSum(l.params, d.batch, d.factor, l.gradient, d.norms)
 	if err != nil {
 		return loss, diverged(err, "step %d", step+1)
 	}

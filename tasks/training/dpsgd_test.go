@@ -55,10 +55,10 @@ func (b *bench) recordsOf(p *DPSGDParams, number int) [][]int32 {
 // their sum over the expected size of a batch; and the noise of the step.
 func (b *bench) privateMean(params []float32, p *DPSGDParams, number int) []float64 {
 	b.t.Helper()
-	m := b.model(b.origin).Language
+	m := b.model(b.origin).Network
 	mean, gradient := make([]float64, len(params)), make([]float32, len(params))
 	for _, record := range b.recordsOf(p, number) {
-		if _, err := m.NewTrainer().Gradient(params, [][]int32{record}, gradient); err != nil {
+		if _, err := m.NewLearner(nil).Gradient(params, [][]int32{record}, gradient); err != nil {
 			b.t.Fatal(err)
 		}
 		scale := math.Min(1, p.Clip/math.Sqrt(kernels.SquaredNorm(gradient)))

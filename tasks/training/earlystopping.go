@@ -111,13 +111,13 @@ func (s *stopping) watch(ctx context.Context, t *tasks.Task, after *stretch) (fl
 	if after.first/s.params.Every == after.end/s.params.Every {
 		return 0, s.write(ctx, t)
 	}
-	language, params := after.model.Language, after.learner.params
-	loss, err := validationLoss(ctx, t, language, params)
+	model := &checkpoints.Model{Network: after.model.Network, Params: after.learner.params}
+	loss, err := validationLoss(ctx, t, model)
 	if err != nil {
 		return 0, err
 	}
 	if s.take(loss, after.end) {
-		if s.best, err = checkpoints.Encode(language, params, nil); err != nil {
+		if s.best, err = checkpoints.Encode(model.Network, model.Params, nil); err != nil {
 			return 0, err
 		}
 	}
@@ -148,12 +148,12 @@ func (s *stopping) write(ctx context.Context, t *tasks.Task) error {
 const validationBlock = 4096
 
 // validationLoss is the mean loss over all targets of the validation part.
-func validationLoss(ctx context.Context, t *tasks.Task, language *models.Language, params []float32) (float64, error) {
+func validationLoss(ctx context.Context, t *tasks.Task, model *checkpoints.Model) (float64, error) {
 	part, err := datasets.OpenPart(ctx, t, ValidationInput, datasets.Validation)
 	if err != nil {
 		return 0, err
 	}
-	scorer, err := language.NewScorer(params)
+	scorer, err := model.NewScorer()
 	if err != nil {
 		return 0, tasks.Permanent(err)
 	}

@@ -97,7 +97,7 @@ func (b stoppingBench) validation(n *taskstest.Node) float64 {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	trainer, gradient := m.Language.NewTrainer(), make([]float32, len(m.Params))
+	trainer, gradient := m.Network.NewLearner(nil), make([]float32, len(m.Params))
 	var sum, tokens float64
 	for _, s := range sentences {
 		loss, err := trainer.Gradient(m.Params, [][]int32{s}, gradient)

@@ -21,7 +21,7 @@ func TestEveryRecordHasItsLossInTheOrderOfThePopulation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	scorer, err := model.Language.NewScorer(model.Params)
+	scorer, err := model.NewScorer()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
 )
@@ -17,7 +18,7 @@ type QuantizeParams struct {
 	Bits int `json:"bits"`
 }
 
-// Quantize rounds the weights of a trained model to few bits (models.Language.Quantize;
+// Quantize rounds the weights of a trained model to few bits (models.Quantize;
 // Carlini et al. 2019, section 9.1.3). What it writes is a checkpoint as any other, in
 // float32, so that whatever measures a model measures it.
 var Quantize = tasks.Kind{Name: "training/quantize", Version: 1, Class: tasks.Compute, Run: runQuantize}
@@ -32,8 +33,8 @@ func runQuantize(ctx context.Context, t *tasks.Task) error {
 		return err
 	}
 	params := slices.Clone(model.Params)
-	if err := model.Language.Quantize(params, p.Bits); err != nil {
+	if err := models.Quantize(model.Network, params, p.Bits); err != nil {
 		return tasks.Permanent(err)
 	}
-	return checkpoints.Write(ctx, t, model.Language, params)
+	return checkpoints.Write(ctx, t, model.Network, params)
 }

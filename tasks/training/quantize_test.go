@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"coalmine/models"
 	"coalmine/tasks/taskstest"
 )
 
@@ -15,17 +16,17 @@ func TestAQuantizedModelIsACheckpointWithFewValues(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	before, after := b.model(b.origin), b.model(quantized(b, 3))
-	if after.Language.Config() != before.Language.Config() {
-		t.Errorf("a model of %+v became one of %+v", before.Language.Config(), after.Language.Config())
+	if after.Network.Config() != before.Network.Config() {
+		t.Errorf("a model of %+v became one of %+v", before.Network.Config(), after.Network.Config())
 	}
 	want := slices.Clone(before.Params)
-	if err := before.Language.Quantize(want, 3); err != nil {
+	if err := models.Quantize(before.Network, want, 3); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(after.Params, want) || slices.Equal(before.Params, want) {
 		t.Error("the checkpoint has other parameters than those of the model, rounded")
 	}
-	for _, tensor := range after.Language.Tensors() {
+	for _, tensor := range after.Network.Tensors() {
 		values := slices.Clone(tensor.View(after.Params))
 		slices.Sort(values)
 		if n := len(slices.Compact(values)); n > 7 {

@@ -112,8 +112,11 @@ func openStretch(ctx context.Context, t *tasks.Task, p *SGDParams) (*stretch, er
 	if err != nil {
 		return nil, err
 	}
+	if trained, all := model.Network.Trained(), model.Network.Parameters(); trained < all {
+		return nil, tasks.Permanent(fmt.Errorf("a model of kind %s: only %d of its %d parameters learn from data; expected federated training, whose server trains the others", model.Network.Config().Kind, trained, all))
+	}
 	s := &stretch{model: model}
-	if s.learner, err = newLearner(model.Language, p.Local); err != nil {
+	if s.learner, err = newLearner(model, p.Local); err != nil {
 		return nil, err
 	}
 	copy(s.learner.params, model.Params)
@@ -145,7 +148,7 @@ func (s *stretch) write(ctx context.Context, t *tasks.Task, row checkpoints.Row)
 	if _, err := models.FiniteNorm("model", l.params); err != nil {
 		return diverged(err, "step %d", s.end)
 	}
-	if err := checkpoints.Write(ctx, t, s.model.Language, l.params); err != nil {
+	if err := checkpoints.Write(ctx, t, s.model.Network, l.params); err != nil {
 		return err
 	}
 	if err := checkpoints.WriteOptimizer(ctx, t, l.rule); err != nil {

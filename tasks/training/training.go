@@ -20,6 +20,7 @@ import (
 	"coalmine/internal/largepages"
 	"coalmine/internal/seeds"
 	"coalmine/models"
+	"coalmine/models/architectures"
 	"coalmine/models/optimizers"
 	"coalmine/privacy"
 	"coalmine/tasks"
@@ -82,35 +83,37 @@ func runInitial(ctx context.Context, t *tasks.Task) error {
 	if err := t.Decode(&p); err != nil {
 		return err
 	}
-	language, err := models.New(p.Model)
+	network, err := architectures.New(p.Model)
 	if err != nil {
 		return tasks.Permanent(err)
 	}
-	return checkpoints.Write(ctx, t, language, language.Init(seeds.Stream(p.Seed, seeds.Weights)))
+	return checkpoints.Write(ctx, t, network, network.Init(seeds.Stream(p.Seed, seeds.Weights)))
 }
 
 // learner takes optimizer steps on one copy of a model. It is reused for many
 // clients, so that its buffers are allocated once.
 type learner struct {
 	local    Local
-	trainer  *models.Trainer
+	trainer  models.Learner
 	rule     optimizers.Optimizer
 	params   []float32
 	gradient []float32
-	anchor   []float32 // the round's model, for the proximal term
+	anchor   []float32 // those of the round's model, for the proximal term
 }
 
-func newLearner(language *models.Language, local Local) (*learner, error) {
+// newLearner is for the trained parameters of a model.
+func newLearner(model *checkpoints.Model, local Local) (*learner, error) {
 	if local.Schedule != nil {
 		if err := local.Schedule.Validate(); err != nil {
 			return nil, tasks.Permanent(err)
 		}
 	}
+	trained := model.Network.Trained()
 	l := &learner{
 		local:    local,
-		trainer:  language.NewTrainer(),
-		params:   largepages.Floats(language.Parameters()),
-		gradient: largepages.Floats(language.Parameters()),
+		trainer:  model.Network.NewLearner(model.Params[trained:]),
+		params:   largepages.Floats(trained),
+		gradient: largepages.Floats(trained),
 	}
 	return l, l.reset()
 }
@@ -131,8 +134,11 @@ func (l *learner) drop(seed uint64, indices ...uint64) error {
 	if l.local.Dropout == 0 {
 		return nil
 	}
-	err := l.trainer.UseDropout(l.local.Dropout, seeds.Stream(seed, seeds.Dropout, indices...))
-	return tasks.Permanent(err)
+	dropping, ok := l.trainer.(models.Dropping)
+	if !ok {
+		return tasks.Permanent(fmt.Errorf("dropout of %v: the model has no layers that it is for", l.local.Dropout))
+	}
+	return tasks.Permanent(dropping.UseDropout(l.local.Dropout, seeds.Stream(seed, seeds.Dropout, indices...)))
 }
 
 // step moves the parameters along the gradient of one batch and returns its

@@ -128,7 +128,7 @@ func clientsParams() ClientsParams {
 func clientUpdate(t *testing.T, m *checkpoints.Model, p *ClientsParams, examples [][]int32, round, user int) []float64 {
 	t.Helper()
 	params, gradient := slices.Clone(m.Params), make([]float32, len(m.Params))
-	trainer := m.Language.NewTrainer()
+	trainer := m.Network.NewLearner(nil)
 	rng := seeds.Stream(p.Seed, seeds.Client, uint64(round), uint64(user))
 	for range p.Epochs {
 		order := slices.Clone(examples)
@@ -465,7 +465,7 @@ func TestAGradientWithoutEndIsNotClipped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := newLearner(m, Local{Optimizer: sgd, LearningRate: 1, Batch: 1, GradientClip: 1})
+	l, err := newLearner(&checkpoints.Model{Network: m, Params: make([]float32, m.Parameters())}, Local{Optimizer: sgd, LearningRate: 1, Batch: 1, GradientClip: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,7 +57,7 @@ func (l *Local) Model(ctx context.Context, name, cell string, round int) ([]byte
 	if err != nil {
 		return nil, fmt.Errorf("run %s, cell %s: %w", x.run.ID, x.cell.Name, err)
 	}
-	return checkpoints.Encode(model.Language, model.Params, map[string]string{
+	return checkpoints.Encode(model.Network, model.Params, map[string]string{
 		vocabularyField: vocabulary, runField: x.run.ID, cellField: x.cell.Name, roundField: fmt.Sprint(round),
 	})
 }

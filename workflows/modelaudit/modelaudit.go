@@ -27,6 +27,7 @@ import (
 	"slices"
 	"strings"
 
+	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/storage/safetensors"
 	"coalmine/tasks"
@@ -176,7 +177,11 @@ func OpenModel(file io.Reader) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	if want := decoded.Language.Config().Vocabulary; len(words) != want {
+	language, err := models.LanguageOf(decoded.Network)
+	if err != nil {
+		return nil, err
+	}
+	if want := language.Config().Vocabulary; len(words) != want {
 		return nil, fmt.Errorf("the model predicts %d tokens, and its vocabulary has %d: the file is damaged, or was put together from two", want, len(words))
 	}
 	return &Model{data, &datasets.Vocabulary{Words: words}}, nil

@@ -95,7 +95,7 @@ func trainedAs(t *testing.T, file, separator string) (audit *reports.Audit, list
 	if err != nil {
 		t.Fatal(err)
 	}
-	model, err = checkpoints.Encode(checkpoint.Language, checkpoint.Params, map[string]string{"vocabulary": string(words)})
+	model, err = checkpoints.Encode(checkpoint.Network, checkpoint.Params, map[string]string{"vocabulary": string(words)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -306,7 +306,7 @@ func TestAModelWithoutItsVocabularyIsRefused(t *testing.T) {
 		"has 1 tokens; expected more than the 4":        {"vocabulary": `["a"]`},
 		`metadata field "vocabulary"`:                   {"vocabulary": `a b c`},
 	} {
-		data, err := checkpoints.Encode(checkpoint.Language, checkpoint.Params, metadata)
+		data, err := checkpoints.Encode(checkpoint.Network, checkpoint.Params, metadata)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -59,7 +59,7 @@ func TestUtilityIsThatOfAPlainLoop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	scorer, err := m.Language.NewScorer(m.Params)
+	scorer, err := m.NewScorer()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestUtilityIsThatOfAPlainLoop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	row := make([]float32, m.Language.Config().Vocabulary)
+	row := make([]float32, m.Network.Config().Vocabulary)
 	var words, hits, all, loss float64
 	for _, s := range sentences {
 		state := scorer.Start(1)

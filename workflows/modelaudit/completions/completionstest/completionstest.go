@@ -46,7 +46,7 @@ func Serve(tb testing.TB, model []byte) *Server {
 	if s.words, err = control.ExportedVocabulary(model); err != nil {
 		tb.Fatal(err)
 	}
-	if s.scorer, err = decoded.Language.NewScorer(decoded.Params); err != nil {
+	if s.scorer, err = decoded.NewScorer(); err != nil {
 		tb.Fatal(err)
 	}
 	listening := httptest.NewServer(s)

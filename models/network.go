@@ -1,0 +1,75 @@
+package models
+
+import (
+	"fmt"
+	"math/rand/v2"
+)
+
+// Network is a model of any architecture, as trainings and checkpoints know it: the
+// layout of one flat vector of parameters, and what learns them. It holds no parameters
+// itself, is immutable and may be shared. Package architectures makes the network of a
+// Config; Language is one.
+type Network interface {
+	// Config describes the network: New of package architectures makes an equal one of it.
+	Config() Config
+	// Parameters is the length of the flat vector, of which the first Trained are learned
+	// on data: all, but for a network that the server trains a part of by itself.
+	Parameters() int
+	Trained() int
+	// Tensors lists the named tensors in the order of the flat vector, which they fill
+	// without gaps. None lies across the end of what is trained.
+	Tensors() []Tensor
+	// Init draws the initial parameters.
+	Init(rng *rand.Rand) []float32
+	// NewLearner returns a learner with no memory yet. fixed are the parameters after the
+	// trained ones, which it reads; none where all are trained.
+	NewLearner(fixed []float32) Learner
+	// TrainingFLOPs is the number of floating-point operations in the matrix products of
+	// the gradient of one target (Loss.Tokens), a multiply-add counting as two.
+	TrainingFLOPs() float64
+}
+
+// Learner computes gradients of one network. It keeps its memory from batch to batch; what
+// it computes does not depend on the batches before. It is not safe for concurrent use.
+type Learner interface {
+	// Gradient computes the loss of a batch of examples at params, the trained parameters,
+	// and sets gradient, of the same length, to that of the mean loss per target.
+	// A loss that is not finite gives a *DivergedError. After any error the content of
+	// gradient is undefined.
+	Gradient(params []float32, examples [][]int32, gradient []float32) (Loss, error)
+}
+
+// Dropping learners can drop elements of their layers' outputs; see Trainer.UseDropout.
+type Dropping interface {
+	UseDropout(rate float64, rng *rand.Rand) error
+}
+
+// Drawing learners draw random numbers beside those of dropout.
+type Drawing interface {
+	// UseStream makes the gradients that follow draw from rng.
+	UseStream(rng *rand.Rand)
+}
+
+// Clipping learners can clip the gradient of every example; see Trainer.ClippedSum.
+type Clipping interface {
+	ClippedSum(params []float32, examples [][]int32, factor func(norm float64) float64, sum []float32, norms []float64) (Loss, error)
+}
+
+// CheckParameters returns an error unless the vector has the network's length.
+func CheckParameters(n Network, params []float32) error {
+	return checkLength("the parameter vector", len(params), n.Parameters())
+}
+
+// LanguageOf returns the network as a language model, or an error that says what it is.
+func LanguageOf(n Network) (*Language, error) {
+	if l, ok := n.(*Language); ok {
+		return l, nil
+	}
+	return nil, fmt.Errorf("the model is a %s; expected a language model, of kind %v", n.Config().Kind, Kinds())
+}
+
+// Trained implements Network: all parameters are.
+func (m *Language) Trained() int { return m.Parameters() }
+
+// NewLearner implements Network: a Trainer.
+func (m *Language) NewLearner([]float32) Learner { return m.NewTrainer() }
