@@ -55,6 +55,48 @@ type Clipping interface {
 	ClippedSum(params []float32, examples [][]int32, factor func(norm float64) float64, sum []float32, norms []float64) (Loss, error)
 }
 
+// Classifying networks predict the label of an example.
+type Classifying interface {
+	// NewClassifier returns a classifier at params, which it only reads.
+	NewClassifier(params []float32) Classifier
+}
+
+// Classifier predicts labels. It is not safe for concurrent use.
+type Classifier interface {
+	// Classify predicts the label of each example, in their order. What it says of one
+	// does not depend on the others.
+	Classify(examples [][]int32) ([]Prediction, error)
+}
+
+// Prediction is what a classifier says of one example.
+type Prediction struct {
+	// Label is the example's own, Class the predicted one: of equals the first.
+	Label, Class int
+	// Loss is -log p(Label), in nats.
+	Loss float64
+	// Features are the outputs of the last hidden layer, Probabilities those of the
+	// softmax.
+	Features, Probabilities []float32
+}
+
+// Generating networks have a generator behind the parameters that learn from data, which
+// the server trains.
+type Generating interface {
+	// NewGenerator returns the generator at params, the whole vector, which it only reads.
+	NewGenerator(params []float32) Generator
+}
+
+// Generator makes images. It is not safe for concurrent use.
+type Generator interface {
+	// Gradient computes the generator's loss on so many images of its own, made of inputs
+	// drawn from rng, and sets gradient, which has an element for each parameter after the
+	// trained ones, to its gradient.
+	Gradient(rng *rand.Rand, batch int, gradient []float32) (loss float64, err error)
+	// Generate makes so many images of inputs drawn from rng: each has ImageShape.Values
+	// values, from 0 to 255.
+	Generate(rng *rand.Rand, n int) ([][]byte, error)
+}
+
 // CheckParameters returns an error unless the vector has the network's length.
 func CheckParameters(n Network, params []float32) error {
 	return checkLength("the parameter vector", len(params), n.Parameters())
