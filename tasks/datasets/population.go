@@ -77,6 +77,14 @@ func (p *Population) Replacements() Overlay {
 	return p.overlay.replacements
 }
 
+// placements are the canaries, whether or not they stand in the population.
+func (p *Population) placements() []Placement {
+	if p.overlay == nil {
+		return []Placement{}
+	}
+	return append([]Placement{}, p.overlay.canaries...)
+}
+
 // Records is the number of examples of all users.
 func (p *Population) Records() int { return p.index.firsts[p.Users()] }
 

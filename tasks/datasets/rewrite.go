@@ -3,6 +3,7 @@ package datasets
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"coalmine/tasks"
 )
@@ -32,7 +33,15 @@ func RewritePopulation(ctx context.Context, t *tasks.Task, change func(Populatio
 	if err != nil {
 		return err
 	}
-	w := populationWriter{sequence: population.index.Sequence, stream: newStreamWriter(ctx, t, Train)}
+	w := newPopulationWriter(ctx, t, population)
+	if err := w.rewrite(ctx, t, population, change); err != nil {
+		return err
+	}
+	return w.close(ctx, t, population)
+}
+
+// rewrite goes through the population.
+func (w *populationWriter) rewrite(ctx context.Context, t *tasks.Task, population *Population, change func(PopulationExample) ([]int32, error)) error {
 	replaced := population.Replacements()
 	for user := range population.Users() {
 		sentences, err := population.ReadUser(ctx, user)
@@ -55,11 +64,13 @@ func RewritePopulation(ctx context.Context, t *tasks.Task, change func(Populatio
 		w.endUser()
 		t.Progress(tasks.Progress{Done: int64(user + 1), Total: int64(population.Users())})
 	}
-	return w.close(ctx, t, population)
+	return nil
 }
 
-// populationWriter writes users one after another.
+// populationWriter writes users one after another. Those with fewer examples than atLeast
+// are left out, and the ones after them get their numbers.
 type populationWriter struct {
+	atLeast  int
 	sequence int
 	stream   *streamWriter
 	open     Extent
@@ -68,12 +79,16 @@ type populationWriter struct {
 	record   []byte
 }
 
+func newPopulationWriter(ctx context.Context, t *tasks.Task, p *Population) *populationWriter {
+	return &populationWriter{sequence: p.index.Sequence, stream: newStreamWriter(ctx, t, Train)}
+}
+
 func (w *populationWriter) add(x PopulationExample, words []int32) error {
 	if len(words) == 0 {
 		return nil
 	}
 	if same := len(words) == len(x.Words) && &words[0] == &x.Words[0]; same && x.Canary >= 0 {
-		w.overlay = append(w.overlay, Replacement{User: x.User, Example: w.open.Examples, Canary: x.Canary})
+		w.overlay = append(w.overlay, Replacement{User: len(w.extents), Example: w.open.Examples, Canary: x.Canary})
 	}
 	w.record = appendExample(w.record[:0], words)
 	w.open.Examples++
@@ -84,7 +99,11 @@ func (w *populationWriter) add(x PopulationExample, words []int32) error {
 
 func (w *populationWriter) endUser() {
 	w.open.Length = w.stream.offset - w.open.Offset
-	w.extents = append(w.extents, w.open)
+	if w.open.Examples >= w.atLeast {
+		w.extents = append(w.extents, w.open)
+	} else {
+		w.overlay = slices.DeleteFunc(w.overlay, func(r Replacement) bool { return r.User == len(w.extents) })
+	}
 	w.open = Extent{Offset: w.stream.offset}
 }
 
@@ -96,6 +115,5 @@ func (w *populationWriter) close(ctx context.Context, t *tasks.Task, before *Pop
 	if err := w.stream.Close(); err != nil {
 		return err
 	}
-	list := append([]Placement{}, before.overlay.canaries...)
-	return WritePopulation(ctx, t, index, list, w.overlay, before.Records()-index.Counts().Examples)
+	return WritePopulation(ctx, t, index, before.placements(), w.overlay, before.Records()-index.Counts().Examples)
 }

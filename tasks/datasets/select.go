@@ -1,0 +1,57 @@
+package datasets
+
+import (
+	"context"
+	"fmt"
+
+	"coalmine/tasks"
+)
+
+// SelectExamples writes the population of the inputs PopulationInput and ShardsInput anew,
+// with shards of its own: only the examples that keep names. Users of whom fewer than
+// atLeast are left, at least 1, are left out whole; the others are numbered anew, in their
+// order.
+func SelectExamples(ctx context.Context, t *tasks.Task, atLeast int, keep func(PopulationExample) (bool, error)) error {
+	population, err := OpenPopulation(ctx, t, PopulationInput, ShardsInput)
+	if err != nil {
+		return err
+	}
+	w := newPopulationWriter(ctx, t, population)
+	w.atLeast = max(1, atLeast)
+	err = w.rewrite(ctx, t, population, func(x PopulationExample) ([]int32, error) {
+		if kept, err := keep(x); !kept {
+			return nil, err
+		}
+		return x.Words, nil
+	})
+	if err != nil {
+		return err
+	}
+	return w.close(ctx, t, population)
+}
+
+// SelectUsers writes the users of the population of the input PopulationInput that keep
+// names, numbered anew in their order. Their examples stay in the shards they are in.
+func SelectUsers(ctx context.Context, t *tasks.Task, keep func(user int) bool) error {
+	population, err := OpenPopulation(ctx, t, PopulationInput, ShardsInput)
+	if err != nil {
+		return err
+	}
+	var extents []Extent
+	var overlay Overlay
+	for user, extent := range population.index.Extents {
+		if !keep(user) {
+			continue
+		}
+		for _, r := range population.Replacements().of(user) {
+			r.User = len(extents)
+			overlay = append(overlay, r)
+		}
+		extents = append(extents, extent)
+	}
+	if len(extents) == 0 {
+		return tasks.Permanent(fmt.Errorf("none of the %d users is selected, and nothing is left to train on", population.Users()))
+	}
+	index := population.index.WithExtents(extents)
+	return WritePopulation(ctx, t, index, population.placements(), overlay, population.Records()-index.Counts().Examples)
+}

@@ -1,0 +1,167 @@
+package selection
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/datasets"
+)
+
+// Side says which users of a percentile are selected; those at it are always.
+type Side string
+
+// Sides of a percentile.
+const (
+	Below Side = "below"
+	Above Side = "above"
+)
+
+// Choices lists the sides as words of an experiment file.
+func (Side) Choices() []string { return []string{string(Below), string(Above)} }
+
+// UsersParams are the parameters of Users.
+type UsersParams struct {
+	Side Side `json:"side"`
+	// Percentile of the accuracies, above 0 and below 100.
+	Percentile float64 `json:"percentile"`
+}
+
+// CleanInput is the Predictions node of the data without planted faults, where the
+// percentile is taken; the same as PredictionsInput where nothing was planted.
+const CleanInput = "clean-predictions"
+
+// Users selects the users for whom a classifier works badly, or well: whose share of
+// correct predictions is at most, or at least, a percentile of the users' shares in the
+// data without planted faults (Augenstein et al. 2020, appendix C.3). Users without
+// examples are in no percentile and never selected.
+//
+// Inputs: PredictionsInput, CleanInput, datasets.PopulationInput, datasets.ShardsInput.
+// Blobs and metrics are those of datasets.Partition, without shards: the examples stay where
+// they are. And
+//
+//	selection   Selection, as JSON
+var Users = tasks.Kind{Name: "selection/users", Version: 1, Class: tasks.Compute, Run: runUsers}
+
+func runUsers(ctx context.Context, t *tasks.Task) error {
+	var p UsersParams
+	if err := t.Decode(&p); err != nil {
+		return err
+	}
+	if p.Side != Below && p.Side != Above || !(p.Percentile > 0 && p.Percentile < 100) {
+		return tasks.Permanent(fmt.Errorf("users %q the percentile %v; expected one of %v, and above 0, below 100", p.Side, p.Percentile, p.Side.Choices()))
+	}
+	users, err := readUsers(ctx, t, PredictionsInput)
+	if err != nil {
+		return err
+	}
+	clean, err := readUsers(ctx, t, CleanInput)
+	if err != nil {
+		return err
+	}
+	found := Selection{
+		Percentile: p.Percentile, Side: p.Side, Threshold: Percentile(shares(clean), p.Percentile),
+		Accuracy: AccuracyOf(users), Clean: AccuracyOf(clean),
+	}
+	selected := make([]bool, len(users))
+	for i, u := range users {
+		selected[i] = found.selects(u)
+		found.count(u, selected[i])
+	}
+	past := false
+	err = datasets.SelectUsers(ctx, t, func(user int) bool {
+		past = past || user >= len(selected)
+		return !past && selected[user]
+	})
+	switch {
+	case past:
+		return fmt.Errorf("accuracies of %d users, fewer than the population has: %w", len(users), storage.ErrCorrupt)
+	case err != nil:
+		return found.explain(err)
+	}
+	return t.PutJSON(ctx, SelectionBlob, found)
+}
+
+func (s *Selection) selects(u UserAccuracy) bool {
+	switch {
+	case u.Examples == 0:
+		return false
+	case s.Side == Below:
+		return u.Share() <= s.Threshold
+	}
+	return u.Share() >= s.Threshold
+}
+
+func (s *Selection) count(u UserAccuracy, selected bool) {
+	if u.Examples > 0 {
+		s.OfUsers++
+	}
+	if selected {
+		s.Users++
+		s.Examples += u.Examples
+	}
+}
+
+// shares are those of the users with examples, ascending.
+func shares(users []UserAccuracy) []float64 {
+	var list []float64
+	for _, u := range users {
+		if u.Examples > 0 {
+			list = append(list, u.Share())
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// Percentile is a percentile of ascending values, 0 to 100, interpolated linearly between
+// the two nearest (Hyndman and Fan 1996, definition 7, as NumPy's default). Of no values it
+// is NaN.
+func Percentile(sorted []float64, percentile float64) float64 {
+	if len(sorted) == 0 {
+		return math.NaN()
+	}
+	place := percentile / 100 * float64(len(sorted)-1)
+	low := min(int(place), len(sorted)-1)
+	high := min(low+1, len(sorted)-1)
+	return sorted[low] + (place-float64(low))*(sorted[high]-sorted[low])
+}
+
+// Accuracy says how well a classifier works for the users of a population.
+type Accuracy struct {
+	// Users with examples, their examples, and how many of these are predicted correctly.
+	Users    int `json:"users"`
+	Examples int `json:"examples"`
+	Correct  int `json:"correct"`
+	// Percentiles of the users' shares of correct examples: the 5th, 25th, 50th, 75th and
+	// 95th.
+	Percentiles [5]float64 `json:"percentiles"`
+	// Histogram counts the users by that share, in twenty bins of 5%; the last has those
+	// of 100%, too.
+	Histogram [histogramBins]int `json:"histogram"`
+}
+
+const histogramBins = 20
+
+// AccuracyOf sums up users.
+func AccuracyOf(users []UserAccuracy) *Accuracy {
+	a := new(Accuracy)
+	for _, u := range users {
+		a.Examples += u.Examples
+		a.Correct += u.Correct
+		if u.Examples > 0 {
+			a.Histogram[min(u.Correct*histogramBins/u.Examples, histogramBins-1)]++
+		}
+	}
+	list := shares(users)
+	a.Users = len(list)
+	for i, p := range []float64{5, 25, 50, 75, 95} {
+		if len(list) > 0 {
+			a.Percentiles[i] = Percentile(list, p)
+		}
+	}
+	return a
+}
