@@ -3,6 +3,7 @@ package datasets
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -13,7 +14,7 @@ import (
 // are added until it has Words words or more, so it has less than Words +
 // SentenceWords. What then remains of the user is discarded; a user with fewer
 // words in all is dropped. No token is copied: balanced users are extents of the
-// training stream.
+// training stream. With Words 0 nobody is balanced: users with examples stay as they are.
 //
 // Params: BalanceParams. Input "parts": Encode. Metrics: BalanceMetrics. Blobs:
 //
@@ -32,7 +33,7 @@ const (
 
 // BalanceParams are the parameters of Balance.
 type BalanceParams struct {
-	// Words is the size of a balanced user, at least 1.
+	// Words is the size of a balanced user, at least 1; 0 keeps users as they are.
 	Words int `json:"words"`
 	// HeldOutUsers is the share of the balanced users, drawn at random, that
 	// never train: non-members for membership tests.
@@ -54,8 +55,8 @@ type BalanceMetrics struct {
 }
 
 func (p *BalanceParams) check() error {
-	if p.Words < 1 {
-		return fmt.Errorf("users.words is %d; expected at least 1", p.Words)
+	if p.Words < 0 {
+		return fmt.Errorf("users.words is %d; expected at least 1, or 0 for users as they are", p.Words)
 	}
 	return checkFraction("held_out_users", p.HeldOutUsers)
 }
@@ -78,7 +79,7 @@ func runBalance(ctx context.Context, t *tasks.Task) error {
 	}
 	members, out := split(balanced, heldOut(p.Seed, len(balanced), p.HeldOutUsers))
 	if len(members) == 0 {
-		return tasks.Permanent(fmt.Errorf("no balanced user is left to train: users of %d words can be cut from %d of %d users, and %d are held out; lower users.words or held_out_users", p.Words, usersLeft, index.Counts().Users, len(out)))
+		return tasks.Permanent(p.nobody(index.Counts().Users, usersLeft, len(out)))
 	}
 	metrics := newBalanceMetrics(index.Counts(), usersLeft, countUsers(members), countUsers(out))
 	if err := t.Put(ctx, PopulationIndexBlob, index.WithExtents(members).encode()); err != nil {
@@ -90,9 +91,21 @@ func runBalance(ctx context.Context, t *tasks.Task) error {
 	return t.SetMetrics(metrics)
 }
 
+// nobody says why no user is left, where balanced ones come from so many of the users.
+func (p *BalanceParams) nobody(users, balanced, out int) error {
+	if p.Words == 0 {
+		return fmt.Errorf("no user is left to train: %d have examples in the training part, and %d are held out; lower held_out_users or the shares of the other parts", users, out)
+	}
+	return fmt.Errorf("no balanced user is left to train: users of %d words can be cut from %d of %d users, and %d are held out; lower users.words or held_out_users", p.Words, balanced, users, out)
+}
+
 // balance returns the extents of all balanced users, and how many users of the
 // part they come from.
 func balance(ctx context.Context, t *tasks.Task, index *Index, words int) (all []Extent, users int, err error) {
+	if words == 0 {
+		all = slices.DeleteFunc(slices.Clone(index.Extents), func(e Extent) bool { return e.Examples == 0 })
+		return all, len(all), nil
+	}
 	scan := trainStream(t, PartsInput, index).scan(ctx, 0, index.end())
 	sentence := make([]int32, 0, index.Sequence)
 	for u, extent := range index.Extents {

@@ -1,4 +1,4 @@
-// Package datasets turns a file of users' texts into the population that
+// Package datasets turns a file of users' texts or images into the population that
 // models train on. These kinds of task follow one another:
 //
 //	import     source -> corpus: words cut to sentences, grouped by user
@@ -11,10 +11,12 @@
 // The words used here:
 //
 //   - A source is one or more files of JSON lines, {"user": …, "text": …},
-//     plain, gzip or Zstandard. Each line is an example.
+//     plain, gzip or Zstandard. Each line is an example. At the image level it is
+//     {"user": …, "label": …, "pixels": …}.
 //   - A word is what Tokenizer gives; a punctuation mark counts as one. Of every
 //     example the first SentenceWords words are kept, unless a Reading says
-//     otherwise: at the byte level the words are the bytes of the text.
+//     otherwise: at the byte level the words are the bytes of the text, at the
+//     image level the label and the pixels.
 //   - A part is a set of examples: Train, Test or Validation.
 //   - A stream is the encoded examples of a part, one after another, cut into
 //     shards. Users' examples are contiguous in it.

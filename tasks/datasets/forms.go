@@ -3,6 +3,7 @@ package datasets
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -22,7 +23,8 @@ type form struct {
 	endings []string
 	// read yields the records of a file. nil: the form is recognised, and refused.
 	read func(r *recordReader, name string, content *bufio.Reader, file *plainReader) (more bool, err error)
-	// wanted says what to do with a file that is refused.
+	// wanted says what to do with a file that is refused, before it can be read; empty where
+	// its data are to be made lines, as lineForm.convert says.
 	wanted string
 }
 
@@ -33,24 +35,21 @@ const headBytes = 512
 // linesOfJSON is what is not recognised as anything else.
 var linesOfJSON = form{name: "JSON lines", read: (*recordReader).jsonLines}
 
-const (
-	unpack = "unpack it; lines may be compressed by gzip or Zstandard"
-	export = "export its users and texts as such lines"
-)
+const unpack = "unpack it; lines may be compressed by gzip or Zstandard"
 
 // forms are all other forms. The first that fits is taken.
 var forms = []form{
-	{name: "a Parquet file", is: begins("PAR1"), endings: []string{".parquet"}, wanted: export},
-	{name: "an SQLite database", is: begins("SQLite format 3\x00"), endings: []string{".sqlite", ".sqlite3", ".db"}, wanted: export},
-	{name: "an HDF5 file", is: begins("\x89HDF\r\n\x1a\n"), endings: []string{".h5", ".hdf5"}, wanted: export},
-	{name: "an Arrow file", is: begins("ARROW1"), endings: []string{".arrow", ".feather"}, wanted: export},
-	{name: "an Avro file", is: begins("Obj\x01"), endings: []string{".avro"}, wanted: export},
-	{name: "an ORC file", is: begins("ORC"), endings: []string{".orc"}, wanted: export},
-	{name: "a file of TFRecords", is: isTFRecord, endings: []string{".tfrecord", ".tfrecords"}, wanted: export},
-	{name: "a NumPy array", is: begins("\x93NUMPY"), endings: []string{".npy"}, wanted: export},
-	{name: "a Python pickle", is: isPickle, endings: []string{".pkl", ".pickle"}, wanted: export},
-	{name: "an Excel workbook", endings: []string{".xlsx", ".xls"}, wanted: export},
-	{name: "a PDF document", is: begins("%PDF-"), endings: []string{".pdf"}, wanted: export},
+	{name: "a Parquet file", is: begins("PAR1"), endings: []string{".parquet"}},
+	{name: "an SQLite database", is: begins("SQLite format 3\x00"), endings: []string{".sqlite", ".sqlite3", ".db"}},
+	{name: "an HDF5 file", is: begins("\x89HDF\r\n\x1a\n"), endings: []string{".h5", ".hdf5"}},
+	{name: "an Arrow file", is: begins("ARROW1"), endings: []string{".arrow", ".feather"}},
+	{name: "an Avro file", is: begins("Obj\x01"), endings: []string{".avro"}},
+	{name: "an ORC file", is: begins("ORC"), endings: []string{".orc"}},
+	{name: "a file of TFRecords", is: isTFRecord, endings: []string{".tfrecord", ".tfrecords"}},
+	{name: "a NumPy array", is: begins("\x93NUMPY"), endings: []string{".npy"}},
+	{name: "a Python pickle", is: isPickle, endings: []string{".pkl", ".pickle"}},
+	{name: "an Excel workbook", endings: []string{".xlsx", ".xls"}},
+	{name: "a PDF document", is: begins("%PDF-"), endings: []string{".pdf"}},
 	{name: "a zip archive", is: begins("PK\x03\x04"), endings: []string{".zip", ".npz"}, wanted: unpack},
 	{name: "a 7z archive", is: begins("7z\xbc\xaf\x27\x1c"), endings: []string{".7z"}, wanted: unpack},
 	{name: "a RAR archive", is: begins("Rar!\x1a\x07"), endings: []string{".rar"}, wanted: unpack},
@@ -60,10 +59,10 @@ var forms = []form{
 	{name: "compressed by bzip2", is: begins("BZh"), endings: []string{".bz2"}, wanted: unpack},
 	{name: "compressed by LZ4", is: begins("\x04\x22\x4d\x18"), endings: []string{".lz4"}, wanted: unpack},
 	{name: "text in UTF-16", is: isUTF16, wanted: "convert it to UTF-8"},
-	{name: "XML", is: startsWith('<'), endings: []string{".xml"}, wanted: export},
+	{name: "XML", is: startsWith('<'), endings: []string{".xml"}},
 	{name: "one JSON array", is: startsWith('['), wanted: "write its elements one a line"},
-	{name: "a CSV file", endings: []string{".csv", ".tsv"}, wanted: export},
-	{name: "a binary file of a form that is not known here", is: func(head []byte) bool { return bytes.IndexByte(head, 0) >= 0 }, wanted: export},
+	{name: "a CSV file", endings: []string{".csv", ".tsv"}},
+	{name: "a binary file of a form that is not known here", is: func(head []byte) bool { return bytes.IndexByte(head, 0) >= 0 }},
 }
 
 // recognise returns the form of a file with these first bytes. Content that begins
@@ -90,9 +89,9 @@ func recognise(name string, head []byte) form {
 }
 
 // refusal says what a file is, and how to make it what is read.
-func (f form) refusal(name string) error {
+func (f form) refusal(name string, lines lineForm) error {
 	return &SourceError{File: name, Err: fmt.Errorf(
-		`the content is %s, which is not read; %s: %s (docs/data.md, section "Other forms")`, f.name, wanted, f.wanted)}
+		`the content is %s, which is not read; %s: %s (docs/data.md, section "Other forms")`, f.name, lines.wanted, cmp.Or(f.wanted, lines.convert))}
 }
 
 func begins(magic string) func([]byte) bool {

@@ -147,11 +147,11 @@ func TestRecognisingAFormNeverRefusesAnObject(t *testing.T) {
 	})
 }
 
-func TestEveryFormSaysHowItIsToldAndWhatIsWanted(t *testing.T) {
+func TestEveryFormSaysHowItIsTold(t *testing.T) {
 	t.Parallel()
 	for _, f := range forms {
-		if f.name == "" || f.is == nil && f.endings == nil || (f.read == nil) == (f.wanted == "") {
-			t.Errorf("the entry of %q is told by nothing, or says not what is wanted", f.name)
+		if f.name == "" || f.is == nil && f.endings == nil || f.read != nil && f.wanted != "" {
+			t.Errorf("the entry of %q is told by nothing, or wants something of what is read", f.name)
 		}
 	}
 }

@@ -24,7 +24,7 @@ import (
 //	                examples of the source lie between it and the user's one before
 //	corpus-index    Index over the users
 //	dictionary      the distinct words, one a line, in order of first appearance;
-//	                at the byte level the symbols of all bytes, in their order
+//	                at levels that fix them all symbols, in their order
 //	users           JSON array of the users' names
 var Import = tasks.Kind{Name: "datasets/import", Version: 1, Class: tasks.Compute, Run: runImport}
 
@@ -65,7 +65,7 @@ func runImport(ctx context.Context, t *tasks.Task) error {
 	imp := importer{sorter: externalsort.New(), names: newNumbering(), lexicon: newLexicon(p.Reading)}
 	defer imp.sorter.Close()
 	files := importedFiles{ctx: ctx, task: t}
-	for rec, err := range Records(ctx, files.of(p.Sources), p.Limits) {
+	for rec, err := range p.Records(ctx, files.of(p.Sources), p.Limits) {
 		if err != nil {
 			return files.classify(err)
 		}

@@ -145,8 +145,8 @@ func indexFields(data []byte) (f *fields, sequence int, err error) {
 		return nil, 0, err
 	}
 	n := f.next()
-	if f.err == nil && (n == 0 || n > MaxSequence || n == SentenceWords) {
-		return nil, 0, fmt.Errorf("index of sequences of %d words, expected 1 to %d: %w", n, MaxSequence, storage.ErrCorrupt)
+	if f.err == nil && (n == 0 || n > maxNumbers || n == SentenceWords) {
+		return nil, 0, fmt.Errorf("index of sequences of %d words, expected 1 to %d: %w", n, maxNumbers, storage.ErrCorrupt)
 	}
 	return f, int(n), f.err
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"coalmine/internal/registry"
 )
@@ -20,10 +21,15 @@ const (
 	// FirstWord + b, and no token is unknown. What is counted in words at the word
 	// level is counted in bytes.
 	ByteLevel Level = "byte"
+	// ImageLevel reads images, not texts: the words of an example are its label and then
+	// its pixels, row by row, channels innermost. The vocabulary is fixed: the number n is
+	// token FirstWord + n. What is counted in words at the word level is counted in these
+	// numbers.
+	ImageLevel Level = "image"
 )
 
 // levels are all levels there are.
-var levels = registry.New("level", func(s LevelScheme) Level { return s.Level }, wordLevel, byteLevel)
+var levels = registry.New("level", func(s LevelScheme) Level { return s.Level }, wordLevel, byteLevel, imageLevel)
 
 // LevelScheme describes a level: all that the rest of the project knows of it.
 type LevelScheme struct {
@@ -39,6 +45,8 @@ type LevelScheme struct {
 	// Sequence is the length at which a sentence is cut unless a Reading says
 	// another.
 	Sequence int
+	// Images says that the examples are images, all of one length, and not texts.
+	Images bool
 
 	// sentence appends the numbers of the first words of a text to the lexicon's
 	// sentence, Reading.Sequence at most, and reports whether there were more.
@@ -80,17 +88,32 @@ var byteLevel = LevelScheme{
 	Symbols:  byteSymbols,
 	Unit:     "bytes",
 	Sequence: SentenceBytes,
-	sentence: func(l *lexicon, text string) (cut bool) {
-		kept := text[:min(len(text), l.reading.Sequence)]
-		for i := range len(kept) {
-			l.sentenced = append(l.sentenced, uint32(kept[i]))
-		}
-		return len(kept) < len(text)
-	},
+	sentence: (*lexicon).bytesOf,
+}
+
+var imageLevel = LevelScheme{
+	Level:    ImageLevel,
+	Summary:  "an image: its label, then its pixels, each from 0 to 255",
+	Symbols:  numberSymbols,
+	Unit:     "numbers",
+	Sequence: 1 + DefaultImage.Pixels(),
+	Images:   true,
+	sentence: (*lexicon).bytesOf,
+}
+
+func (l *lexicon) bytesOf(text string) (cut bool) {
+	kept := text[:min(len(text), l.reading.Sequence)]
+	for i := range len(kept) {
+		l.sentenced = append(l.sentenced, uint32(kept[i]))
+	}
+	return len(kept) < len(text)
 }
 
 // MaxSequence is the greatest length at which sentences may be cut.
 const MaxSequence = 1000
+
+// maxNumbers bounds the length of an example at any level.
+const maxNumbers = 1 + MaxPixels
 
 // IsZero reports whether the text is read as words, so that JSON which omits
 // zero values is the same whether or not the level is named.
@@ -100,24 +123,51 @@ func (l Level) IsZero() bool { return cmp.Or(l, WordLevel) == WordLevel }
 type Reading struct {
 	Level Level `json:"level,omitzero"`
 	// Sequence is the length at which a sentence is cut, in words or bytes, 1 to
-	// MaxSequence; 0 for SentenceWords or SentenceBytes.
+	// MaxSequence; 0 for SentenceWords or SentenceBytes. At the image level it follows
+	// from Image, whose examples have one length.
 	Sequence int `json:"sequence,omitempty"`
+	// Image is the shape of images. The zero value stands for DefaultImage and, at other
+	// levels, for nothing.
+	Image Image `json:"image,omitzero"`
 }
 
-// Complete is the reading with both fields filled in.
+// Complete is the reading with all fields filled in.
 func (r Reading) Complete() Reading {
 	r.Level = cmp.Or(r.Level, WordLevel)
-	r.Sequence = cmp.Or(r.Sequence, r.Level.sequence())
+	if r.Level.Scheme().Images {
+		r.Image = cmp.Or(r.Image, DefaultImage)
+	}
+	r.Sequence = cmp.Or(r.Sequence, r.length())
 	return r
 }
 
 // Shortest is the reading with what is the default left to it, so that equal
 // readings have one form in parameters.
 func (r Reading) Shortest() Reading {
-	if r.Sequence == r.Level.sequence() {
+	if r.Sequence == r.length() {
 		r.Sequence = 0
 	}
+	if r.Image == DefaultImage {
+		r.Image = Image{}
+	}
 	return r
+}
+
+// length is the length of examples, or that at which they are cut, where the reading says
+// none.
+func (r Reading) length() int {
+	if r.Level.Scheme().Images {
+		return 1 + cmp.Or(r.Image, DefaultImage).Pixels()
+	}
+	return r.Level.sequence()
+}
+
+// lines are those of the sources that are read so.
+func (r Reading) lines() lineForm {
+	if r.Level.Scheme().Images {
+		return cmp.Or(r.Image, DefaultImage).lines()
+	}
+	return textLines
 }
 
 // Scheme is the entry of the level; that of an unknown one, which every task
@@ -133,11 +183,28 @@ func (l Level) Scheme() LevelScheme {
 func (l Level) sequence() int { return l.Scheme().Sequence }
 
 func (r Reading) check() error {
-	if _, err := levels.Find(cmp.Or(r.Level, WordLevel)); err != nil {
+	level, err := levels.Find(cmp.Or(r.Level, WordLevel))
+	if err != nil {
 		return err
 	}
+	if level.Images {
+		return r.checkImage()
+	}
+	if r.Image != (Image{}) {
+		return fmt.Errorf("the shape of images at the %s level; expected none", level.Level)
+	}
 	if r.Sequence < 0 || r.Sequence > MaxSequence {
-		return fmt.Errorf("sequences of %d words; expected 1 to %d, or 0 for %d", r.Sequence, MaxSequence, r.Level.sequence())
+		return fmt.Errorf("sequences of %d words; expected 1 to %d, or 0 for %d", r.Sequence, MaxSequence, level.Sequence)
+	}
+	return nil
+}
+
+func (r Reading) checkImage() error {
+	if err := cmp.Or(r.Image, DefaultImage).Check(); err != nil {
+		return err
+	}
+	if r.Sequence != 0 && r.Sequence != r.length() {
+		return fmt.Errorf("sequences of %d numbers; expected %d, a label and the pixels of an image, or 0 for that", r.Sequence, r.length())
 	}
 	return nil
 }
@@ -154,6 +221,17 @@ func makeByteSymbols() []string {
 		} else {
 			symbols[b] = fmt.Sprintf("<0x%02X>", b)
 		}
+	}
+	return symbols
+}
+
+// numberSymbols are the texts of the ordinary tokens at the image level: "0" to "255".
+var numberSymbols = makeNumberSymbols()
+
+func makeNumberSymbols() []string {
+	symbols := make([]string, 256)
+	for n := range symbols {
+		symbols[n] = strconv.Itoa(n)
 	}
 	return symbols
 }

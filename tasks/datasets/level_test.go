@@ -148,7 +148,7 @@ func TestReadingsThatDoNotFitAreRefused(t *testing.T) {
 	for want, params := range map[string]EncodeParams{
 		"was not imported at the byte level":                 {Level: ByteLevel},
 		"vocabulary size is 9; expected none at the byte le": {Level: ByteLevel, VocabularySize: 9},
-		`level "rune": expected one of word, byte`:           {Level: "rune", VocabularySize: 9},
+		`level "rune": expected one of word, byte, image`:    {Level: "rune", VocabularySize: 9},
 	} {
 		if _, err := words.Try(Encode, params, taskstest.In(CorpusInput, words.corpus)); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)

@@ -20,7 +20,8 @@ import (
 // written. IID shuffles all their examples together with the canaries on them
 // and fills synthetic users from the shuffled records, each until it has Words
 // words or more; the last, if it stays short, is dropped (Thakkar et al. 2020,
-// sections 4.1 and 4.3).
+// sections 4.1 and 4.3). With Words 0 synthetic user u gets as many examples as balanced
+// user u has, so that users keep their sizes and no example is left over.
 //
 // Params: PartitionParams. Inputs: "balanced": Balance; "parts": Encode;
 // "insertions", optional: canaries/insert. Metrics: PartitionMetrics. Blobs:
@@ -43,8 +44,8 @@ const (
 // them.
 type PartitionParams struct {
 	Partition Partitioning `json:"partition"`
-	// Words is the size of a synthetic user, Seed orders the shuffle. Both are 0
-	// for ByUser, so that seeds and sizes share its node.
+	// Words is the size of a synthetic user, 0 for the sizes of the balanced ones. Seed
+	// orders the shuffle. Both are 0 for ByUser, so that seeds and sizes share its node.
 	Words int    `json:"words,omitempty"`
 	Seed  uint64 `json:"seed,omitempty"`
 }
@@ -236,10 +237,18 @@ func (f *refiller) add(packed []byte) error {
 	f.pending = append(f.pending, example...)
 	f.open.Examples++
 	f.open.Words += f.words(r)
-	if f.open.Words < f.params.Words {
+	if !f.full() {
 		return nil
 	}
 	return f.closeUser()
+}
+
+// full reports whether the user being filled has what it should.
+func (f *refiller) full() bool {
+	if f.params.Words == 0 {
+		return f.open.Examples == f.balanced.Extents[len(f.extents)].Examples
+	}
+	return f.open.Words >= f.params.Words
 }
 
 func (f *refiller) closeUser() error {

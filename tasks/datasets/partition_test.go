@@ -185,10 +185,10 @@ func TestPartitionRefusesUnknownWays(t *testing.T) {
 	t.Parallel()
 	p := testPipeline(t, 3)
 	for want, params := range map[string]PartitionParams{
-		`partition "random": expected one of by-user, iid`: {Partition: "random"},
-		"neither words nor seed":                           {Partition: ByUser, Words: 10},
-		"users.words is 0":                                 {Partition: IID},
-		"do not fill one user of 1000000 words":            {Partition: IID, Words: 1e6},
+		`partition "random": expected one of by-user, iid`:       {Partition: "random"},
+		"neither words nor seed":                                 {Partition: ByUser, Words: 10},
+		"users.words is -1; expected at least 1, or 0 for users": {Partition: IID, Words: -1},
+		"do not fill one user of 1000000 words":                  {Partition: IID, Words: 1e6},
 	} {
 		_, err := p.Try(Partition, params, taskstest.In(BalancedInput, p.balanced), taskstest.In(PartsInput, p.parts))
 		if !tasks.IsPermanent(err) || !strings.Contains(err.Error(), want) {

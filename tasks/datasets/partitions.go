@@ -26,13 +26,15 @@ type PartitionScheme struct {
 	Partition Partitioning
 	// Summary says in one line who gets what, Source where it stands.
 	Summary, Source string
-	// Unit is what a guarantee over the population's users protects.
-	Unit string
+	// Unit is what a guarantee over the population's users protects; WholeUnit where users
+	// stay as they are in the data (users.words 0).
+	Unit, WholeUnit string
 	// Rewrites says that the node writes the examples anew, in shards of its own.
 	// Else its population is a view of the training stream.
 	Rewrites bool
-	// Refills says that users are filled anew, so that how many there are is known
-	// only about before the node has run.
+	// Refills says that users of one size are filled anew, so that how many there are is
+	// known only about before the node has run. Of users that stay as they are there are as
+	// many as before.
 	Refills bool
 	// UserOrder says that central training goes through the records user after
 	// user; else they are shuffled.
@@ -61,6 +63,7 @@ var byUser = PartitionScheme{
 	Summary:   "the balanced users as they are",
 	Source:    "Thakkar et al. 2020, section 4.1",
 	Unit:      "balanced user",
+	WholeUnit: "user",
 	UserOrder: true,
 	Params:    func(Recipe) PartitionParams { return PartitionParams{Partition: ByUser} },
 	check: func(p PartitionParams) error {
@@ -77,14 +80,15 @@ var iid = PartitionScheme{
 	Summary:   "all examples, canaries among them, shuffled, and synthetic users filled from them one after another",
 	Source:    "Thakkar et al. 2020, sections 4.1 and 4.3",
 	Unit:      "synthetic user",
+	WholeUnit: "synthetic user",
 	Rewrites:  true,
 	Refills:   true,
 	Params: func(r Recipe) PartitionParams {
 		return PartitionParams{Partition: IID, Words: r.Words, Seed: r.Seed}
 	},
 	check: func(p PartitionParams) error {
-		if p.Words < 1 {
-			return fmt.Errorf("users.words is %d; expected at least 1", p.Words)
+		if p.Words < 0 {
+			return fmt.Errorf("users.words is %d; expected at least 1, or 0 for users of the sizes that they have", p.Words)
 		}
 		return nil
 	},

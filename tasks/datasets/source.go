@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"reflect"
 	"unicode/utf8"
 )
 
@@ -53,7 +54,9 @@ func (l Limits) withDefaults() Limits {
 	}
 }
 
-// Record is one line of a source. User and Text are not empty and are valid UTF-8.
+// Record is one line of a source. User and Text are not empty and are valid UTF-8; but the
+// Text of an image, at the image level, is a byte for its label and then one for each of its
+// pixels.
 type Record struct {
 	User, Text string
 	// File and Line say where the record stands; lines count from 1.
@@ -77,15 +80,35 @@ func (e *SourceError) Error() string {
 
 func (e *SourceError) Unwrap() error { return e.Err }
 
-const wanted = `expected {"user": "…", "text": "…"} on every line`
+// lineForm is what stands on the lines of a source.
+type lineForm struct {
+	// wanted says what does, for messages; convert how such lines are made of another form
+	// of data.
+	wanted, convert string
+	// parse reads a line of valid UTF-8 that is not empty.
+	parse func(line []byte) (Record, error)
+}
 
-// Records reads the files in order, one record a line, in memory that does not
-// depend on their size. It ends at the first error: a *SourceError for bad
+// textLines are those of a source of texts.
+var textLines = lineForm{
+	wanted:  `expected {"user": "…", "text": "…"} on every line`,
+	convert: "export its users and texts as such lines",
+	parse:   parseText,
+}
+
+// Records reads the files of a source of texts in order, one record a line, in memory that
+// does not depend on their size. It ends at the first error: a *SourceError for bad
 // input (which includes a source without any record), or what Open or a read
 // returned, or ctx's.
 func Records(ctx context.Context, files []File, limits Limits) iter.Seq2[Record, error] {
+	return Reading{}.Records(ctx, files, limits)
+}
+
+// Records reads the files of a source as the function Records does: texts or, at the image
+// level, images.
+func (r Reading) Records(ctx context.Context, files []File, limits Limits) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
-		r := recordReader{ctx: ctx, limits: limits.withDefaults(), yield: yield}
+		r := recordReader{ctx: ctx, limits: limits.withDefaults(), lines: r.lines(), yield: yield}
 		for _, f := range files {
 			if more, err := r.file(f); err != nil {
 				yield(Record{}, err)
@@ -95,12 +118,12 @@ func Records(ctx context.Context, files []File, limits Limits) iter.Seq2[Record,
 			}
 		}
 		if r.records == 0 {
-			yield(Record{}, emptySource(files))
+			yield(Record{}, emptySource(files, r.lines.wanted))
 		}
 	}
 }
 
-func emptySource(files []File) error {
+func emptySource(files []File, wanted string) error {
 	name := "the source"
 	if len(files) > 0 {
 		name = files[0].Name
@@ -112,6 +135,7 @@ func emptySource(files []File) error {
 type recordReader struct {
 	ctx     context.Context
 	limits  Limits
+	lines   lineForm
 	yield   func(Record, error) bool
 	total   int64 // decompressed bytes so far, over all files
 	records int
@@ -135,7 +159,7 @@ func (r *recordReader) file(f File) (more bool, err error) {
 	head, _ := content.Peek(headBytes) // what is wrong shows again when it is read
 	form := recognise(f.Name, head)
 	if form.read == nil {
-		return false, form.refusal(f.Name)
+		return false, form.refusal(f.Name, r.lines)
 	}
 	return form.read(r, f.Name, content, plain)
 }
@@ -156,7 +180,7 @@ func (r *recordReader) jsonLines(name string, lines *bufio.Reader, file *plainRe
 		if err != nil || end {
 			return end, inLine(name, n, err)
 		}
-		rec, err := parseRecord(line)
+		rec, err := r.lines.record(line)
 		if err != nil {
 			return false, inLine(name, n, err)
 		}
@@ -176,7 +200,7 @@ func (r *recordReader) line(lines *bufio.Reader) (line []byte, end bool, err err
 	case r.total > r.limits.TotalBytes:
 		return nil, false, badLine("the source holds more than %d bytes of text, which is the limit; split it, or raise data.limits.text", r.limits.TotalBytes)
 	case errors.Is(err, bufio.ErrBufferFull):
-		return nil, false, badLine("the line is longer than %d bytes, which is the limit; %s; or raise data.limits.line", r.limits.LineBytes, wanted)
+		return nil, false, badLine("the line is longer than %d bytes, which is the limit; %s; or raise data.limits.line", r.limits.LineBytes, r.lines.wanted)
 	case errors.Is(err, io.EOF):
 		return line, len(line) == 0, nil
 	case err != nil:
@@ -207,28 +231,50 @@ func inLine(file string, line int, err error) error {
 	return err
 }
 
-// parseRecord reads one line. Other fields than user and text are allowed.
-func parseRecord(line []byte) (Record, error) {
+// record reads one line. Other fields than those that are wanted are allowed.
+func (f *lineForm) record(line []byte) (Record, error) {
 	if !utf8.Valid(line) {
 		return Record{}, badLine("byte %d is not valid UTF-8; convert the file to UTF-8", invalidAt(line)+1)
 	}
 	if len(bytes.TrimSpace(line)) == 0 {
-		return Record{}, badLine("the line is empty; %s", wanted)
+		return Record{}, badLine("the line is empty; %s", f.wanted)
 	}
+	rec, err := f.parse(line)
+	if _, ok := errors.AsType[*SourceError](err); err == nil || ok {
+		return rec, err
+	}
+	if fault, ok := errors.AsType[*unexpectedError](err); ok {
+		return Record{}, badLine("%w; %s", fault.error, f.wanted)
+	}
+	return Record{}, f.explainJSON(err)
+}
+
+// unexpectedError is a fault of a line whose message ends with what is wanted.
+type unexpectedError struct{ error }
+
+func unexpected(format string, args ...any) error {
+	return &unexpectedError{fmt.Errorf(format, args...)}
+}
+
+// parseText reads the fields of a line with a text.
+func parseText(line []byte) (Record, error) {
 	var fields struct {
-		User *string `json:"user"`
-		Text *string `json:"text"`
+		User   *string         `json:"user"`
+		Text   *string         `json:"text"`
+		Pixels json.RawMessage `json:"pixels"`
+		Image  json.RawMessage `json:"image"`
 	}
 	if err := json.Unmarshal(line, &fields); err != nil {
-		return Record{}, explainJSON(err)
+		return Record{}, err
+	}
+	if err := checkUser(fields.User); err != nil {
+		return Record{}, err
 	}
 	switch {
-	case fields.User == nil:
-		return Record{}, badLine(`"user" is missing; %s`, wanted)
-	case *fields.User == "":
-		return Record{}, badLine(`"user" is empty; %s`, wanted)
+	case fields.Text == nil && (fields.Pixels != nil || fields.Image != nil):
+		return Record{}, unexpected(`"text" is missing: the line is an image, which data.level: image reads`)
 	case fields.Text == nil:
-		return Record{}, badLine(`"text" is missing; %s`, wanted)
+		return Record{}, unexpected(`"text" is missing`)
 	case *fields.Text == "":
 		return Record{}, badLine(`"text" is empty; leave the line out or give it a text`)
 	case !hasWord(*fields.Text):
@@ -237,15 +283,29 @@ func parseRecord(line []byte) (Record, error) {
 	return Record{User: *fields.User, Text: *fields.Text}, nil
 }
 
-func explainJSON(err error) error {
+func checkUser(user *string) error {
+	switch {
+	case user == nil:
+		return unexpected(`"user" is missing`)
+	case *user == "":
+		return unexpected(`"user" is empty`)
+	}
+	return nil
+}
+
+func (f *lineForm) explainJSON(err error) error {
 	wrongType, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	if !ok {
-		return badLine("not JSON (%w); %s", err, wanted)
+		return badLine("not JSON (%w); %s", err, f.wanted)
 	}
 	if wrongType.Field == "" {
-		return badLine("a JSON %s, not an object; %s", wrongType.Value, wanted)
+		return badLine("a JSON %s, not an object; %s", wrongType.Value, f.wanted)
 	}
-	return badLine("%q is a JSON %s, not a string; %s", wrongType.Field, wrongType.Value, wanted)
+	expected := "a string"
+	if wrongType.Type.Kind() == reflect.Int {
+		expected = "a whole number"
+	}
+	return badLine("%q is a JSON %s, not %s; %s", wrongType.Field, wrongType.Value, expected, f.wanted)
 }
 
 // invalidAt is the offset of the first byte that is not UTF-8.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 	"strings"
@@ -23,7 +24,7 @@ type Recipe struct {
 	TestFraction       float64 `json:"test_fraction"`
 	ValidationFraction float64 `json:"validation_fraction"`
 	TrainShare         float64 `json:"train_share,omitempty"`
-	// Words is the size of a balanced user.
+	// Words is the size of a balanced user, 0 for users as they are.
 	Words        int     `json:"words"`
 	HeldOutUsers float64 `json:"held_out_users"`
 	// Named are words that the vocabulary should have, with a space between. They change
@@ -53,8 +54,9 @@ func (r Recipe) Balance() BalanceParams {
 // impossible shows in them: a vocabulary larger than Parts.DistinctWords, no
 // Balance.Balanced.Users.
 //
-// A by-user population has as many users as Balance.Balanced. An iid one is
-// refilled to about as many; its own number is in its PartitionMetrics.
+// A by-user population has as many users as Balance.Balanced, and so has an iid one of users
+// that keep their sizes. Else an iid one is refilled to about as many; its own number is in
+// its PartitionMetrics.
 type Facts struct {
 	Source  ImportMetrics  `json:"source"`
 	Parts   EncodeMetrics  `json:"parts"`
@@ -64,7 +66,8 @@ type Facts struct {
 }
 
 // Survey reads a source, validating every line, and returns the facts of each recipe.
-// Errors are those of Records, or name the recipe's field.
+// Errors are those of Records, or name the recipe's field. All recipes read texts, or all
+// read images of one shape; without a recipe the source is one of texts.
 //
 // Its memory grows with the users and the distinct words, not with the size of the source
 // nor with the number of recipes. A source of few words is read once, and kept as numbers
@@ -88,7 +91,7 @@ func survey(ctx context.Context, files []File, limits Limits, recipes []Recipe, 
 	surveys := make([]*recipeSurvey, len(recipes))
 	for i, r := range recipes {
 		encode, balance := r.Encode(), r.Balance()
-		if err := errors.Join(r.Reading.check(), encode.check(), balance.check()); err != nil {
+		if err := errors.Join(r.Reading.check(), encode.check(), balance.check(), s.agree(r.Reading.Complete())); err != nil {
 			return nil, fmt.Errorf("surveying the data: %w", err)
 		}
 		surveys[i] = newRecipeSurvey(r, s.reading(r.Reading.Complete()))
@@ -114,6 +117,22 @@ type surveyor struct {
 	texts  []*readText
 	keep   bool // the source as numbers, as long as there is memory for it
 	known  bool // the source has been read: its words and users are numbered and counted
+}
+
+// agree reports a complete reading of other data than the ones before.
+func (s *surveyor) agree(r Reading) error {
+	if len(s.texts) == 0 || s.texts[0].lexicon.reading.Image == r.Image {
+		return nil
+	}
+	return fmt.Errorf("one source is read at the levels %s and %s; expected texts alone, or images of one shape", s.texts[0].lexicon.reading.Level, r.Level)
+}
+
+// content is a reading that reads the lines as those of all recipes do.
+func (s *surveyor) content() Reading {
+	if len(s.texts) == 0 {
+		return Reading{}
+	}
+	return s.texts[0].lexicon.reading
 }
 
 // readText is the source under one reading, for the recipes that share it.
@@ -167,7 +186,7 @@ func (s *surveyor) reading(r Reading) *readText {
 
 // read passes over the source for some recipes.
 func (s *surveyor) read(ctx context.Context, recipes []*recipeSurvey) error {
-	for record, err := range Records(ctx, s.files, s.limits) {
+	for record, err := range s.content().Records(ctx, s.files, s.limits) {
 		if err != nil {
 			return err
 		}
@@ -271,7 +290,7 @@ func (s *surveyor) others(ctx context.Context, recipes []*recipeSurvey, facts []
 func (s *surveyor) together(recipes []*recipeSurvey) int {
 	room := s.memory.states
 	for i, r := range recipes {
-		if room -= 4*len(r.text.counts) + 12*len(s.names.all); room < 0 && i >= firstRecipes {
+		if room -= 4*len(r.text.counts) + 16*len(s.names.all); room < 0 && i >= firstRecipes {
 			return i
 		}
 	}
@@ -335,12 +354,16 @@ var memories = sync.Pool{New: func() any { return new(recipeMemory) }}
 // surveyedUser is one user of the source.
 type surveyedUser struct {
 	// words and examples of the balanced user that is not complete yet.
-	words, examples int32
-	in              [partNumbers]bool // the parts that hold examples of the user
+	words    int64
+	examples int32
+	in       [partNumbers]bool // the parts that hold examples of the user
 }
 
 // balancedUser is a complete one, of a user of the source.
-type balancedUser struct{ user, words, examples int32 }
+type balancedUser struct {
+	words          int64
+	user, examples int32
+}
 
 func newRecipeSurvey(r Recipe, t *readText) *recipeSurvey {
 	return &recipeSurvey{recipe: r, text: t}
@@ -378,7 +401,7 @@ func (r *recipeSurvey) addUser(b *block, first int) (next int) {
 	if first > 0 {
 		start = b.ends[first-1]
 	}
-	u, coins, size := r.users[user], r.coins, int32(r.recipe.Words)
+	u, coins, size := r.users[user], r.coins, int64(cmp.Or(r.recipe.Words, math.MaxInt))
 	trained := Counts{}
 	for next = first; next < len(b.users) && b.users[next] == user; next++ {
 		end := b.ends[next]
@@ -392,9 +415,9 @@ func (r *recipeSurvey) addUser(b *block, first int) (next int) {
 			continue
 		}
 		trained.addExample(int(end - start))
-		u.words, u.examples, start = u.words+end-start, u.examples+1, end
+		u.words, u.examples, start = u.words+int64(end-start), u.examples+1, end
 		if u.words >= size {
-			r.balanced = append(r.balanced, balancedUser{user, u.words, u.examples})
+			r.balanced = append(r.balanced, balancedUser{u.words, user, u.examples})
 			u.words, u.examples = 0, 0
 		}
 	}
@@ -483,10 +506,21 @@ func occurrences(counts []int64, held []int32, most int) (distinct, sum int) {
 	return distinct, sum
 }
 
+// keepUsers takes the users with examples to train on as they are.
+func (r *recipeSurvey) keepUsers() {
+	for i, u := range r.users {
+		if u.examples > 0 {
+			r.balanced = append(r.balanced, balancedUser{u.words, int32(i), u.examples})
+		}
+	}
+}
+
 // balance puts the balanced users in the order of their index: by user, each
 // user's in order of the source, which is how they were appended.
 func (r *recipeSurvey) balance() BalanceMetrics {
-	if r.recipe.HeldOutUsers > 0 {
+	if r.recipe.Words == 0 {
+		r.keepUsers()
+	} else if r.recipe.HeldOutUsers > 0 {
 		slices.SortStableFunc(r.balanced, func(a, b balancedUser) int { return cmp.Compare(a.user, b.user) })
 	}
 	held, whole := heldOut(r.recipe.Seed, len(r.balanced), r.recipe.HeldOutUsers), make([]bool, len(r.users))

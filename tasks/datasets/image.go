@@ -1,0 +1,186 @@
+package datasets
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"image/png"
+)
+
+// Image is the shape of the images of a source, and how many classes they have. All images
+// of a source have one shape. The zero value stands for DefaultImage.
+type Image struct {
+	// Width and Height are in pixels, at least 1.
+	Width  int `json:"width"`
+	Height int `json:"height"`
+	// Channels are 1, grey, or 3: red, green and blue.
+	Channels int `json:"channels"`
+	// Classes is the number of labels, which are 0 to Classes-1; 1 to MaxClasses.
+	Classes int `json:"classes"`
+}
+
+// DefaultImage is the shape of MNIST and of the digits of EMNIST (LeCun et al. 1998; Cohen
+// et al. 2017).
+var DefaultImage = Image{Width: 28, Height: 28, Channels: 1, Classes: 10}
+
+// Bounds of Image.
+const (
+	// MaxPixels is the most that an image may have of width x height x channels.
+	MaxPixels = 64 * 64 * 3
+	// MaxClasses is how many labels a byte tells apart.
+	MaxClasses = 256
+)
+
+// Pixels is the number of values of an image: width x height x channels.
+func (m Image) Pixels() int { return m.Width * m.Height * m.Channels }
+
+// String is "28 x 28 pixels of 1 channel".
+func (m Image) String() string {
+	if m.Channels == 1 {
+		return fmt.Sprintf("%d x %d pixels of 1 channel", m.Width, m.Height)
+	}
+	return fmt.Sprintf("%d x %d pixels of %d channels", m.Width, m.Height, m.Channels)
+}
+
+// Check reports a shape that images cannot have.
+func (m Image) Check() error {
+	switch {
+	case m.Channels != 1 && m.Channels != 3:
+		return fmt.Errorf("images of %d channels; expected 1 (grey) or 3 (red, green and blue)", m.Channels)
+	case m.Width < 1 || m.Height < 1 || m.Width > MaxPixels || m.Height > MaxPixels || m.Pixels() > MaxPixels:
+		return fmt.Errorf("images of %d x %d pixels and %d channels; expected at least 1 x 1, and at most %d values in all", m.Width, m.Height, m.Channels, MaxPixels)
+	case m.Classes < 1 || m.Classes > MaxClasses:
+		return fmt.Errorf("%d classes of images; expected 1 to %d", m.Classes, MaxClasses)
+	}
+	return nil
+}
+
+// Decode reads a PNG or JPEG file of the shape and returns its pixels: row by row, channels
+// innermost, 0 to 255. The size is looked at before anything else is decoded. Values of 16
+// bits keep their upper 8. Where one channel is wanted of colours, it is the luma of JFIF,
+// 0.299 red + 0.587 green + 0.114 blue; where three are wanted of grey, they are equal. What
+// is transparent lies on black.
+func (m Image) Decode(file []byte) (pixels []byte, err error) {
+	sizeOf, decode := png.DecodeConfig, png.Decode
+	switch {
+	case bytes.HasPrefix(file, []byte("\xff\xd8")):
+		sizeOf, decode = jpeg.DecodeConfig, jpeg.Decode
+	case !bytes.HasPrefix(file, []byte("\x89PNG\r\n\x1a\n")):
+		return nil, errors.New("neither a PNG nor a JPEG file")
+	}
+	size, err := sizeOf(bytes.NewReader(file))
+	if err != nil {
+		return nil, fmt.Errorf("a damaged file (%w)", err)
+	}
+	if size.Width != m.Width || size.Height != m.Height {
+		return nil, fmt.Errorf("%d x %d pixels; expected %d x %d (data.image)", size.Width, size.Height, m.Width, m.Height)
+	}
+	picture, err := decode(bytes.NewReader(file))
+	if err != nil {
+		return nil, fmt.Errorf("a damaged file (%w)", err)
+	}
+	return m.pixelsOf(picture), nil
+}
+
+// pixelsOf takes the values of a picture of the right size.
+func (m Image) pixelsOf(picture image.Image) []byte {
+	pixels := make([]byte, 0, m.Pixels())
+	at := picture.Bounds().Min
+	for y := range m.Height {
+		for x := range m.Width {
+			c := picture.At(at.X+x, at.Y+y)
+			if m.Channels == 1 {
+				pixels = append(pixels, color.GrayModel.Convert(c).(color.Gray).Y)
+				continue
+			}
+			red, green, blue, _ := c.RGBA()
+			pixels = append(pixels, byte(red>>8), byte(green>>8), byte(blue>>8))
+		}
+	}
+	return pixels
+}
+
+// Image is the image of a record that was read at the image level: its label, and its pixels
+// row by row, channels innermost.
+func (r *Record) Image() (label int, pixels []byte) { return int(r.Text[0]), []byte(r.Text[1:]) }
+
+// lines are those of a source of images of the shape.
+func (m Image) lines() lineForm {
+	return lineForm{
+		wanted:  `expected {"user": "…", "label": 7, "pixels": "…"} on every line, the pixels in base64, or in their place "image", a PNG or JPEG file in base64`,
+		convert: `make such lines by "coalmine data convert"`,
+		parse:   m.parse,
+	}
+}
+
+// imageFields are those of a line of a source of images.
+type imageFields struct {
+	User   *string         `json:"user"`
+	Text   json.RawMessage `json:"text"`
+	Label  *int            `json:"label"`
+	Pixels *string         `json:"pixels"`
+	Image  *string         `json:"image"`
+}
+
+// parse reads the fields of a line.
+func (m Image) parse(line []byte) (Record, error) {
+	var fields imageFields
+	if err := json.Unmarshal(line, &fields); err != nil {
+		return Record{}, err
+	}
+	if err := checkUser(fields.User); err != nil {
+		return Record{}, err
+	}
+	if err := m.checkLabel(&fields); err != nil {
+		return Record{}, err
+	}
+	pixels, err := m.pixels(&fields)
+	if err != nil {
+		return Record{}, err
+	}
+	return Record{User: *fields.User, Text: string(append([]byte{byte(*fields.Label)}, pixels...))}, nil
+}
+
+func (m Image) checkLabel(f *imageFields) error {
+	switch {
+	case f.Pixels == nil && f.Image == nil && f.Text != nil:
+		return unexpected("the line is a text, and the source is read as images (data.level: image)")
+	case f.Pixels == nil && f.Image == nil:
+		return unexpected(`both "pixels" and "image" are missing`)
+	case f.Pixels != nil && f.Image != nil:
+		return unexpected(`"pixels" stand beside "image"; give one of them`)
+	case f.Label == nil:
+		return unexpected(`"label" is missing`)
+	case *f.Label < 0 || *f.Label >= m.Classes:
+		return badLine(`"label" is %d; expected 0 to %d, one of %d classes (data.image.classes)`, *f.Label, m.Classes-1, m.Classes)
+	}
+	return nil
+}
+
+// pixels decodes the one of "pixels" and "image" that is there.
+func (m Image) pixels(f *imageFields) ([]byte, error) {
+	name, text := "pixels", f.Pixels
+	if text == nil {
+		name, text = "image", f.Image
+	}
+	data, err := base64.StdEncoding.DecodeString(*text)
+	if err != nil {
+		return nil, unexpected("%q is not base64 (%w)", name, err)
+	}
+	if f.Pixels != nil {
+		if len(data) != m.Pixels() {
+			return nil, badLine(`"pixels" are %d bytes; expected %d, for %s (data.image)`, len(data), m.Pixels(), m)
+		}
+		return data, nil
+	}
+	pixels, err := m.Decode(data)
+	if err != nil {
+		return nil, badLine(`"image" is %w`, err)
+	}
+	return pixels, nil
+}
