@@ -50,6 +50,13 @@ type Drawing interface {
 	UseStream(rng *rand.Rand)
 }
 
+// Tracking learners keep statistics of the batches among the trained parameters, such as
+// the moving averages of batch normalization. Their gradient is zero.
+type Tracking interface {
+	// Track updates the statistics in params by those of the last batch.
+	Track(params []float32)
+}
+
 // Clipping learners can clip the gradient of every example; see Trainer.ClippedSum.
 type Clipping interface {
 	ClippedSum(params []float32, examples [][]int32, factor func(norm float64) float64, sum []float32, norms []float64) (Loss, error)
@@ -82,7 +89,8 @@ type Prediction struct {
 // Generating networks have a generator behind the parameters that learn from data, which
 // the server trains.
 type Generating interface {
-	// NewGenerator returns the generator at params, the whole vector, which it only reads.
+	// NewGenerator returns the generator at params, the whole vector, which it only reads,
+	// anew each time: whoever trains it changes params between two gradients.
 	NewGenerator(params []float32) Generator
 }
 

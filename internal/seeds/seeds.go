@@ -42,6 +42,8 @@ const (
 	OneRunUnits       Role = "one-run units"      // who carries them
 	OneRunCoins       Role = "one-run coins"      // one coin a canary
 	NaturalReferences Role = "natural references" // finding
+	Fakes             Role = "fakes"              // round, user: inputs of the generator, and the penalty's mixtures
+	Generator         Role = "generator"          // round: inputs of the generator in its own steps
 	Halves            Role = "halves"             // of the disagreement filter: one coin a record
 	Verification      Role = "verification"       // which nodes of a run are executed again
 )

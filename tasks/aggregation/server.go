@@ -44,6 +44,8 @@ type ServerParams struct {
 	Secret *tasks.Secret `json:"secret,omitempty"`
 	// Guarantee accounts for the noise; nil without noise.
 	Guarantee *training.Guarantee `json:"guarantee,omitempty"`
+	// Generator is trained after each round; nil where the model has none.
+	Generator *Generator `json:"generator,omitempty"`
 }
 
 // rate is the learning rate of a round, counted from 1.
@@ -104,13 +106,16 @@ func runServer(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
+	if err := p.Generator.train(ctx, t, p.Seed, model.Network, params); err != nil {
+		return err
+	}
 	if err := checkpoints.Write(ctx, t, model.Network, params); err != nil {
 		return err
 	}
 	if err := r.moveClip(ctx, t); err != nil {
 		return err
 	}
-	return checkpoints.AppendRow(ctx, t, r.row(t.Step, model.Params, params))
+	return checkpoints.AppendRow(ctx, t, r.row(t.Step, model.Params[:len(mean)], params[:len(mean)]))
 }
 
 // noiseDeviation is the standard deviation of the noise on the mean update.

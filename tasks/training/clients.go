@@ -40,6 +40,8 @@ type ClientsParams struct {
 	// Epochs is how often a client goes through its examples, each time in a
 	// new order.
 	Epochs int `json:"epochs"`
+	// Steps is the most that a client takes in a round; 0 bounds them by Epochs alone.
+	Steps int `json:"steps,omitempty"`
 	// Clip bounds the L2 norm of a client's update over all tensors together; 0
 	// does not. With a clip every client weighs the same, without one it weighs
 	// as many as its examples.
@@ -185,12 +187,16 @@ func (c *chunkSum) train(ctx context.Context, examples [][]int32, round, user in
 	if err := c.learner.drop(c.params.Seed, uint64(round), uint64(user)); err != nil {
 		return 0, err
 	}
+	c.learner.draw(c.params.Seed, uint64(round), uint64(user))
 	rate := c.params.Local.rate(round - 1)
 	rng := seeds.Stream(c.params.Seed, seeds.Client, uint64(round), uint64(user))
 	for range c.params.Epochs {
 		for batch := range c.batches(examples, rng) {
 			if err := ctx.Err(); err != nil {
 				return 0, err
+			}
+			if c.params.Steps > 0 && steps == c.params.Steps {
+				return steps, nil
 			}
 			steps++
 			loss, err := c.learner.step(batch, rate)

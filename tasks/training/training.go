@@ -141,6 +141,14 @@ func (l *learner) drop(seed uint64, indices ...uint64) error {
 	return tasks.Permanent(dropping.UseDropout(l.local.Dropout, seeds.Stream(seed, seeds.Dropout, indices...)))
 }
 
+// draw makes the steps that follow draw what else they need from the stream of the given
+// indices.
+func (l *learner) draw(seed uint64, indices ...uint64) {
+	if drawing, ok := l.trainer.(models.Drawing); ok {
+		drawing.UseStream(seeds.Stream(seed, seeds.Fakes, indices...))
+	}
+}
+
 // step moves the parameters along the gradient of one batch and returns its
 // loss. A short batch takes its share of the learning rate.
 func (l *learner) step(batch [][]int32, rate float64) (models.Loss, error) {
@@ -155,6 +163,9 @@ func (l *learner) step(batch [][]int32, rate float64) (models.Loss, error) {
 	share := float64(len(batch)) / float64(l.local.Batch)
 	l.decayWeights(rate * share)
 	l.rule.Step(l.params, l.gradient, rate*share)
+	if tracking, ok := l.trainer.(models.Tracking); ok {
+		tracking.Track(l.params)
+	}
 	return loss, nil
 }
 

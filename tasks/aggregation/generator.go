@@ -1,0 +1,54 @@
+package aggregation
+
+import (
+	"context"
+	"fmt"
+
+	"coalmine/internal/kernels"
+	"coalmine/internal/seeds"
+	"coalmine/models"
+	"coalmine/tasks"
+)
+
+// Generator says how the server trains the generator of a model after each round, by
+// gradient descent (Augenstein et al. 2020, algorithm 1, GenUpdate). It sees no data but
+// through the discriminator, whose guarantee it has by post-processing.
+type Generator struct {
+	// Steps after a round, and the images of each.
+	Steps int `json:"steps"`
+	Batch int `json:"batch"`
+	// LearningRate of a step.
+	LearningRate float64 `json:"learning_rate"`
+	// WeightDecay w multiplies the parameters by 1 - rate*w before each step.
+	WeightDecay float64 `json:"weight_decay,omitempty"`
+}
+
+// train takes the steps of a round. nil takes none.
+func (g *Generator) train(ctx context.Context, t *tasks.Task, seed uint64, network models.Network, params []float32) error {
+	if g == nil {
+		return nil
+	}
+	generating, ok := network.(models.Generating)
+	if !ok || g.Steps < 0 || g.Batch < 1 {
+		return tasks.Permanent(fmt.Errorf("%d generator steps of %d images for a model of kind %s; expected 0 or more, of at least 1, for a %s", g.Steps, g.Batch, network.Config().Kind, models.GAN))
+	}
+	own := params[network.Trained():]
+	generator, gradient := generating.NewGenerator(params), make([]float32, len(own))
+	rng := seeds.Stream(seed, seeds.Generator, uint64(t.Step))
+	for step := range g.Steps {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if _, err := generator.Gradient(rng, g.Batch, gradient); err != nil {
+			return tasks.Permanent(fmt.Errorf("round %d, step %d of the generator: %w", t.Step, step+1, err))
+		}
+		if g.WeightDecay > 0 {
+			kernels.Scale(float32(1-g.LearningRate*g.WeightDecay), own)
+		}
+		kernels.Axpy(float32(-g.LearningRate), gradient, own)
+	}
+	if _, err := models.FiniteNorm("generator", own); err != nil {
+		return tasks.Permanent(fmt.Errorf("round %d: %w", t.Step, err))
+	}
+	return nil
+}
