@@ -1,6 +1,29 @@
 package audits
 
-import "coalmine/tasks"
+import (
+	"cmp"
+
+	"coalmine/tasks"
+	"coalmine/tasks/datasets"
+)
+
+// Content is what the models read that an audit measures.
+type Content string
+
+// What models read.
+const (
+	Texts    Content = "" // the zero value: most audits are of language models
+	Images   Content = "images"
+	Anything Content = "anything"
+)
+
+// Fits reports whether models are measured that read data at the level.
+func (c Content) Fits(level datasets.Level) bool {
+	return c == Anything || (c == Images) == level.Scheme().Images
+}
+
+// String is a word for messages.
+func (c Content) String() string { return cmp.Or(string(c), "texts") }
 
 // Description is one audit.
 type Description struct {
@@ -18,6 +41,8 @@ type Description struct {
 	Limits func() Limits
 	// Kinds are the sorts of task that it brings.
 	Kinds []tasks.Kind
+	// Measures is what the models read that it measures.
+	Measures Content
 
 	// AtEnd audits measure the last model alone. Others measure every audited one, and
 	// the metrics of their last node, a JSON object of numbers, stand in the curve.

@@ -68,6 +68,8 @@ type TrainingParams struct {
 	Rounds    int                   `json:"rounds"`
 	Cohort    int                   `json:"cohort"`
 	Partition datasets.Partitioning `json:"partition"`
+	// WholeUsers says that users are those of the data, neither balanced nor cut.
+	WholeUsers bool `json:"whole_users,omitempty"`
 	// Sampling of the cohorts, of central training with clipping that of the batches;
 	// empty for other central training.
 	Sampling privacy.Sampling `json:"sampling,omitempty"`
@@ -305,21 +307,25 @@ func recipe(p *TrainingParams, population int) privacy.Recipe {
 		Delta:           p.Delta,
 		Sampling:        p.Sampling,
 		Conversion:      p.Conversion,
-		Unit:            Unit(p.Algorithm == central, p.Partition),
+		Unit:            Unit(p.Algorithm == central, p.Partition, p.WholeUsers),
 		Randomness:      cmp.Or(p.Randomness, privacy.Seeded),
 		ClipQuantile:    p.Adaptive,
 	}
 }
 
 // Unit is what a guarantee protects: a record of central training, else one of the
-// population's users; no user of a partition that is unknown is more than a user.
-func Unit(central bool, partition datasets.Partitioning) string {
+// population's users, who may be whole users of the data; no user of a partition that is
+// unknown is more than a user.
+func Unit(central bool, partition datasets.Partitioning, whole bool) string {
 	if central {
 		return privacy.RecordUnit
 	}
 	scheme, err := datasets.FindPartition(partition)
 	if err != nil {
 		return "user"
+	}
+	if whole {
+		return scheme.WholeUnit
 	}
 	return scheme.Unit
 }

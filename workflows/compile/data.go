@@ -45,7 +45,11 @@ func (c *cell) data(files []storage.Digest) {
 	e, r := c.experiment, Recipe(c.experiment)
 	corpus := c.node(datasets.Import, "import "+e.Data.Source, datasets.ImportParams{Sources: files, Limits: Limits(e), Reading: r.Shortest()})
 	c.parts = c.node(datasets.Encode, "parts and vocabulary", r.Encode(), edge{datasets.CorpusInput, corpus})
-	balanced := c.node(datasets.Balance, fmt.Sprintf("balanced users of %d words", r.Words), r.Balance(), edge{datasets.PartsInput, c.parts})
+	label := fmt.Sprintf("balanced users of %d words", r.Words)
+	if r.Words == 0 {
+		label = "users as they are"
+	}
+	balanced := c.node(datasets.Balance, label, r.Balance(), edge{datasets.PartsInput, c.parts})
 	c.partition(balanced)
 }
 

@@ -51,7 +51,7 @@ func (c *cell) roundsOf(m experiment.Method, measured []int) []int {
 func trainingParams(e *experiment.Experiment) reports.TrainingParams {
 	t := &e.Training
 	p := reports.TrainingParams{
-		Algorithm: string(t.Algorithm), Rounds: t.Rounds, Cohort: t.Cohort, Partition: e.Data.Partition, Sampling: t.Sampling,
+		Algorithm: string(t.Algorithm), Rounds: t.Rounds, Cohort: t.Cohort, Partition: e.Data.Partition, WholeUsers: e.Data.Users.Words == 0, Sampling: t.Sampling,
 	}
 	if t.QuantizeBits != nil {
 		p.QuantizeBits = *t.QuantizeBits

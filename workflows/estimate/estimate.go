@@ -41,7 +41,7 @@ func Of(s *submission.Submission, p *plan.Plan, x *explanation.Plan) Cost {
 		if err != nil {
 			continue // compiling has refused it
 		}
-		c := costing{experiment: e, model: model, tokens: s.TokensPerExample[i], testTokens: s.TestTokens[i]}
+		c := costing{experiment: e, model: model, tokens: s.TokensPerExample[i], perUser: s.TokensPerUser[i], testTokens: s.TestTokens[i]}
 		if t := x.Cells[i].Training; t != nil && !counted[t] {
 			counted[t] = true
 			chain := p.Cells[i].Chain
@@ -70,9 +70,11 @@ func Of(s *submission.Submission, p *plan.Plan, x *explanation.Plan) Cost {
 // costing adds up one cell.
 type costing struct {
 	Cost
-	experiment         *experiment.Experiment
-	model              *models.Language
-	tokens, testTokens float64
+	experiment *experiment.Experiment
+	model      *models.Language
+	// tokens of an example and perUser of a user that trains, on average; testTokens of
+	// the whole test part.
+	tokens, perUser, testTokens float64
 }
 
 // train adds steps of so many rounds each, and of so many parts beside the join.
@@ -80,9 +82,7 @@ func (c *costing) train(number, rounds, width int) {
 	training, steps := &c.experiment.Training, float64(number)
 	perStep := float64(training.Cohort) * float64(rounds) * c.tokens
 	if !training.Central() {
-		words := float64(c.experiment.Data.Users.Words)
-		// A user's examples bring one token each beside their words.
-		perStep = float64(training.Cohort) * float64(training.Client.Epochs) * words * c.tokens / max(1, c.tokens-1)
+		perStep = float64(training.Cohort) * float64(training.Client.Epochs) * c.perUser
 	}
 	products := 3.0
 	if training.Central() && training.Privacy != nil {

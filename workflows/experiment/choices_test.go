@@ -40,13 +40,17 @@ func (c choice) markdown() string {
 }
 
 func levelChoice() choice {
-	c := choice{"`data.level`", []string{"word", "a text is read as", "vocabulary", "sentences are cut after"}, nil}
+	c := choice{"`data.level`", []string{"word", "an example is read as", "vocabulary", "sentences are cut after"}, nil}
 	for _, l := range datasets.Levels() {
 		vocabulary := "the most frequent ones"
 		if n := len(l.Symbols); n > 0 {
 			vocabulary = fmt.Sprintf("all %d", n)
 		}
-		c.rows = append(c.rows, []string{string(l.Level), l.Summary, vocabulary, fmt.Sprintf("%d %s", l.Sequence, l.Unit)})
+		cut := fmt.Sprintf("%d %s", l.Sequence, l.Unit)
+		if l.Images {
+			cut = "never: all examples have one length, by default " + cut
+		}
+		c.rows = append(c.rows, []string{string(l.Level), l.Summary, vocabulary, cut})
 	}
 	return c
 }
@@ -68,9 +72,9 @@ func removalChoice() choice {
 }
 
 func partitionChoice() choice {
-	c := choice{"`data.partition`", []string{"word", "the population", "a guarantee protects a", "source"}, nil}
+	c := choice{"`data.partition`", []string{"word", "the population", "a guarantee protects a", "with `users.words: 0` a", "source"}, nil}
 	for _, p := range datasets.Partitions() {
-		c.rows = append(c.rows, []string{string(p.Partition), p.Summary, p.Unit, p.Source})
+		c.rows = append(c.rows, []string{string(p.Partition), p.Summary, p.Unit, p.WholeUnit, p.Source})
 	}
 	return c
 }

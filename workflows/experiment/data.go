@@ -102,7 +102,9 @@ func (c *dataChecker) check() {
 		}
 	}
 	available, what := c.available()
-	if available == 0 {
+	if available == 0 && e.Data.Users.Words == 0 {
+		c.fail("data.held_out_users.fraction", "is %s, and with the other parts leaves no user of %s to train on; expected less", e.Data.HeldOutUsers.Fraction, e.Data.Source)
+	} else if available == 0 {
 		c.fail("data.users.words", "is %d, and no user of %s has so many words; expected less", e.Data.Users.Words, e.Data.Source)
 	} else if e.Training.Cohort > available {
 		c.fail("training.cohort", "is %d; expected at most %d, the %s of %s", e.Training.Cohort, available, what, e.Data.Source)
@@ -113,6 +115,9 @@ func (c *dataChecker) check() {
 func (c *dataChecker) available() (n int, what string) {
 	if c.Experiment.Training.Central() {
 		return c.facts.Examples, "training examples"
+	}
+	if c.Experiment.Data.Users.Words == 0 {
+		return c.facts.Users, "users"
 	}
 	return c.facts.Users, "balanced users"
 }
@@ -154,7 +159,7 @@ func (c *dataChecker) affordable(rounds int) int {
 	}
 	if scheme, err := datasets.FindPartition(c.Experiment.Data.Partition); err != nil {
 		c.fail("data.partition", "cannot be accounted for: %v", err)
-	} else if scheme.Refills {
+	} else if scheme.Refills && c.Experiment.Data.Users.Words > 0 {
 		population += int(spareUsers * float64(population))
 	}
 	budget := privacy.Budget{Epsilon: t.Privacy.Budget.Epsilon, Delta: t.Privacy.Budget.Delta}
@@ -183,7 +188,9 @@ func (e *Experiment) recipe(population int) privacy.Recipe {
 }
 
 // Unit is what a guarantee of the training protects.
-func (e *Experiment) Unit() string { return reports.Unit(e.Training.Central(), e.Data.Partition) }
+func (e *Experiment) Unit() string {
+	return reports.Unit(e.Training.Central(), e.Data.Partition, e.Data.Users.Words == 0)
+}
 
 // Privacy is what the training of a resolved cell will have cost at its end, nil
 // where none is claimed. The population of an iid cell is filled only when it

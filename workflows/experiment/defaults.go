@@ -20,6 +20,9 @@ type scope struct {
 func (d *decoder) complete(e *Experiment) {
 	d.completeBlock([]scope{{reflect.ValueOf(e).Elem(), ""}})
 	t := &e.Training
+	if e.Data.Level.Scheme().Images && d.present["data.users.words"] == nil {
+		e.Data.Users.Words = 0
+	}
 	if e.Canaries != nil {
 		d.completeCanaries(e.Canaries, e.Data.Level)
 	}

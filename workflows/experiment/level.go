@@ -2,9 +2,18 @@ package experiment
 
 import "coalmine/tasks/datasets"
 
-// Reading is how the texts become sentences, with nothing left to defaults.
+// Reading is how the texts become sentences, or what shape the images have, with nothing
+// left to defaults.
 func (d *Data) Reading() datasets.Reading {
-	return datasets.Reading{Level: d.Level, Sequence: d.Sequence}.Complete()
+	return datasets.Reading{Level: d.Level, Sequence: d.Sequence, Image: d.Image.shape()}.Complete()
+}
+
+// shape is that of the images; the zero value stands for the default.
+func (m *Image) shape() datasets.Image {
+	if m == nil {
+		return datasets.Image{}
+	}
+	return datasets.Image{Width: m.Width, Height: m.Height, Channels: m.Channels, Classes: m.Classes}
 }
 
 // Ordinary is the number of ordinary tokens: those of the vocabulary without the

@@ -31,6 +31,7 @@ func (d *decoder) relations(e *Experiment, root *node) {
 	c := checker{d, e, root}
 	c.names()
 	c.parts()
+	c.images()
 	c.sanitize()
 	c.disagreement()
 	c.length()

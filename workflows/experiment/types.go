@@ -36,7 +36,7 @@ type Experiment struct {
 	// Seed from which every random stream derives. Cells that differ in one
 	// field draw the same numbers for everything else.
 	Seed uint64 `json:"seed" default:"1" range:"[0,9007199254740991]" also:"random_seed"`
-	// Data says which text is read and how it is divided among users.
+	// Data says which text is read, or which images, and how they are divided among users.
 	Data Data `json:"data" also:"dataset"`
 	// Canaries to insert into the training part. Absent: none are inserted, and
 	// nothing is audited against them.
@@ -50,10 +50,10 @@ type Experiment struct {
 	Audit *Audit `json:"audit,omitempty"`
 }
 
-// Data says which text is read and how it is divided among users.
+// Data says which text is read, or which images, and how they are divided among users.
 type Data struct {
-	// Source of the text: a file of JSON lines with "user" and "text", plain, .gz
-	// or .zst; a directory of files ending in .jsonl, .jsonl.gz or .jsonl.zst; or
+	// Source of the data: a file of JSON lines with "user" and "text", of images with
+	// "user", "label" and "pixels" or "image", plain, .gz or .zst; a directory of files ending in .jsonl, .jsonl.gz or .jsonl.zst; or
 	// either in S3, as s3://bucket/key or s3://bucket/prefix/. A relative path
 	// starts at the working directory, else at the experiment file's.
 	Source string `json:"source" required:"true" also:"path file dataset"`
@@ -63,18 +63,23 @@ type Data struct {
 	SHA256 string `json:"sha256,omitempty"`
 	// Level at which the text is read: word takes lower-cased words and punctuation
 	// marks; byte the 256 bytes of its UTF-8, capital letters as they are, and all
-	// that is counted in words is then counted in bytes.
+	// that is counted in words is then counted in bytes. image takes images in place of
+	// texts: what is counted in words are then labels and pixels, of which an image has
+	// 1 + width x height x channels.
 	Level datasets.Level `json:"level,omitzero" default:"word" source:"byte: Carlini et al. 2019; Chen et al. 2019"`
+	// Image is the shape of the images. A source with any other is refused.
+	Image *Image `json:"image,omitempty" default:"{}" when:"level=image" also:"images shape image_size"`
 	// Sequence is the length at which sentences are cut: by default 20 words or, at
 	// the byte level, 100 bytes, about as much English text.
-	Sequence int `json:"sequence,omitzero" range:"[1,1000]" unit:"words (byte level: bytes)" also:"sequence_length length max_length" source:"20 words in Thakkar et al. 2020, section 4.1"`
+	Sequence int `json:"sequence,omitzero" range:"[1,1000]" when:"level=word byte" unit:"words (byte level: bytes)" also:"sequence_length length max_length" source:"20 words in Thakkar et al. 2020, section 4.1"`
 	// Vocabulary is made of the most frequent words of the training part. At the
 	// byte level it is fixed.
 	Vocabulary Vocabulary `json:"vocabulary" also:"vocab vocab_size"`
-	// Users are balanced to one size.
+	// Users are balanced to one size, or stay as they are.
 	Users Users `json:"users"`
 	// Partition of the examples: by-user keeps each user's own; iid shuffles all
-	// examples, canaries included, and refills users of the same size.
+	// examples, canaries included, and refills users of the same size, or of the sizes
+	// that they have where they stay as they are.
 	Partition datasets.Partitioning `json:"partition" default:"by-user" source:"Thakkar et al. 2020, section 4.1"`
 	// Test part, drawn by example before users are balanced. It never holds a
 	// canary; utility is measured on it.
@@ -112,6 +117,18 @@ type Limits struct {
 	Ratio int `json:"ratio" default:"200" range:"[2,1000000]"`
 }
 
+// Image is the shape of the images, which is that of all of them.
+type Image struct {
+	// Width of an image.
+	Width int `json:"width" default:"28" range:"[1,12288]" unit:"pixels" source:"LeCun et al. 1998 (MNIST)"`
+	// Height of an image. Width x height x channels are at most 12288, as 64 x 64 in colour.
+	Height int `json:"height" default:"28" range:"[1,12288]" unit:"pixels" source:"LeCun et al. 1998 (MNIST)"`
+	// Channels of a pixel: 1, grey, or 3: red, green and blue.
+	Channels int `json:"channels" default:"1" range:"[1,3]" unit:"channels" also:"colors colours"`
+	// Classes are the labels: whole numbers from 0 to one less than this.
+	Classes int `json:"classes" default:"10" range:"[1,256]" unit:"classes" also:"labels num_classes"`
+}
+
 // Vocabulary is made of the most frequent words of the training part. At the
 // byte level it is fixed.
 type Vocabulary struct {
@@ -145,11 +162,12 @@ type Disagreement struct {
 // StepsOf is the number of steps of each of the two models, in a training of so many.
 func (d *Disagreement) StepsOf(rounds int) int { return cmp.Or(d.Steps, (rounds+1)/2) }
 
-// Users are balanced to one size.
+// Users are balanced to one size, or stay as they are.
 type Users struct {
 	// Words of a balanced user: smaller users are dropped, larger ones split,
-	// the remainder is discarded. Counted after sentences are cut.
-	Words int `json:"words" default:"2000" range:"[1,1000000000]" unit:"words (byte level: bytes)" source:"Thakkar et al. 2020, section 4.1"`
+	// the remainder is discarded. Counted after sentences are cut. 0: users stay as they
+	// are in the data, which is the default at the image level.
+	Words int `json:"words" default:"2000" range:"[0,1000000000]" unit:"words (byte level: bytes)" source:"Thakkar et al. 2020, section 4.1; 0: Augenstein et al. 2020"`
 }
 
 // TestPart is the share of the examples that utility is measured on.

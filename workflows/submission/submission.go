@@ -29,6 +29,8 @@ type Submission struct {
 	// TokensPerExample is the mean of each cell's training examples, the end
 	// token included; TestTokens counts those of its test part. For estimates.
 	TokensPerExample, TestTokens []float64
+	// TokensPerUser is the mean of each cell's training users, the end tokens included.
+	TokensPerUser []float64
 
 	sources []*sources.Source // of the data, surveyed
 }
@@ -115,19 +117,20 @@ func (s *Submission) survey(ctx context.Context, finder sources.Finder) ([]exper
 	type named struct {
 		source, sha256 string
 		limits         datasets.Limits
+		image          datasets.Image // none of texts
 	}
 	cellsOf := map[named][]int{}
 	var order []named
 	for i := range s.Spec.Cells {
 		e := &s.Spec.Cells[i].Experiment
-		name := named{e.Data.Source, e.Data.SHA256, compile.Limits(e)}
+		name := named{e.Data.Source, e.Data.SHA256, compile.Limits(e), e.Data.Reading().Image}
 		if cellsOf[name] == nil {
 			order = append(order, name)
 		}
 		cellsOf[name] = append(cellsOf[name], i)
 	}
 	facts := make([]experiment.Facts, len(s.Spec.Cells))
-	s.TokensPerExample, s.TestTokens = make([]float64, len(facts)), make([]float64, len(facts))
+	s.TokensPerExample, s.TestTokens, s.TokensPerUser = make([]float64, len(facts)), make([]float64, len(facts)), make([]float64, len(facts))
 	found := make([]*sources.Source, len(order))
 	var missing error
 	for i, name := range order {
@@ -168,6 +171,7 @@ func (s *Submission) surveySource(ctx context.Context, source *sources.Source, l
 		f := &found[at[compile.Recipe(&s.Spec.Cells[i].Experiment)]]
 		facts[i] = cellFacts(source.Digests(), f)
 		s.TokensPerExample[i] = 1 + float64(f.Balance.Balanced.Words)/float64(max(1, f.Balance.Balanced.Examples))
+		s.TokensPerUser[i] = float64(f.Balance.Balanced.Words+f.Balance.Balanced.Examples) / float64(max(1, f.Balance.Balanced.Users))
 		s.TestTokens[i] = float64(f.Parts.Test.Words + f.Parts.Test.Examples)
 	}
 	return nil

@@ -11,12 +11,18 @@ import (
 
 // Fields of the audit block.
 type Fields struct {
-	// Utility measures recall@1 and perplexity on the test part.
+	// Utility measures recall@1 and perplexity on the test part. It is of language models:
+	// with images its default is false.
 	Utility bool `json:"utility" default:"true"`
 }
 
 // Asked implements audits.Fields.
 func (f *Fields) Asked() bool { return f.Utility }
+
+// Complete implements audits.Completer.
+func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
+	f.Utility = given("audit.utility") || !s.Reading.Level.Scheme().Images
+}
 
 // Check implements audits.Fields.
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {

@@ -1,0 +1,61 @@
+package experiment
+
+import (
+	"cmp"
+	"strings"
+
+	"coalmine/models"
+	"coalmine/tasks/datasets"
+)
+
+// images checks that a cell does nothing with images that only texts allow, and the reverse.
+func (c *checker) images() {
+	if c.Data.Level.Scheme().Images {
+		c.shape()
+		c.textAlone()
+	}
+	c.kind()
+	for _, m := range c.Audit.Asked() {
+		if m.Measures.Fits(c.Data.Level) {
+			continue
+		}
+		c.fail([]string{"audit." + m.Name, "data.level"}, "measures models of %s, and data.level is %s; set it to null for this cell", m.Measures, c.Data.Level)
+	}
+}
+
+// kind checks that the model reads what the data are.
+func (c *checker) kind() {
+	reads, others := "texts", []string{}
+	for _, k := range models.ImageKinds() {
+		others = append(others, string(k.Kind))
+	}
+	if c.Model.Kind.ForImages() {
+		reads, others = "images", models.Kind("").Choices()
+	}
+	if c.Model.Kind.ForImages() != c.Data.Level.Scheme().Images {
+		c.fail([]string{"model.kind", "data.level"}, "is %s, a model of %s, and data.level is %s; expected one of %s", c.Model.Kind, reads, cmp.Or(c.Data.Level, datasets.WordLevel), strings.Join(others, ", "))
+	}
+}
+
+func (c *checker) shape() {
+	if err := c.Data.Reading().Image.Check(); err != nil {
+		c.fail([]string{"data.image", "data.image.width", "data.image.height", "data.image.channels"}, "cannot be read: %v", err)
+	}
+}
+
+// textAlone reports the blocks that are about texts.
+func (c *checker) textAlone() {
+	for _, block := range []struct {
+		path  string
+		given bool
+		does  string
+	}{
+		{"canaries", c.Canaries != nil, "are sequences of words or bytes, and no image holds any"},
+		{"data.sanitize", c.Data.Sanitize != nil, "finds what has the form of personal text, and images hold no text"},
+		{"data.disagreement", c.Data.Disagreement != nil, "compares how two language models take a sentence, and images are none"},
+	} {
+		if block.given {
+			c.fail([]string{block.path, "data.level"}, "%s (data.level: image); set it to null for this cell", block.does)
+		}
+	}
+}
