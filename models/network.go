@@ -24,8 +24,10 @@ type Network interface {
 	// NewLearner returns a learner with no memory yet. fixed are the parameters after the
 	// trained ones, which it reads; none where all are trained.
 	NewLearner(fixed []float32) Learner
-	// TrainingFLOPs is the number of floating-point operations in the matrix products of
-	// the gradient of one target (Loss.Tokens), a multiply-add counting as two.
+	// ScoringFLOPs is the number of floating-point operations in the matrix products that
+	// score one target (Loss.Tokens), a multiply-add counting as two, and TrainingFLOPs in
+	// those of its gradient.
+	ScoringFLOPs() float64
 	TrainingFLOPs() float64
 }
 
@@ -50,10 +52,12 @@ type Drawing interface {
 	UseStream(rng *rand.Rand)
 }
 
-// Tracking learners keep statistics of the batches among the trained parameters, such as
-// the moving averages of batch normalization. Their gradient is zero.
+// Tracking learners and generators keep moving statistics of their batches among the
+// parameters, where no gradient moves them.
 type Tracking interface {
-	// Track updates the statistics in params by those of the last batch.
+	// Track moves the statistics in params by those of the batch of the last Gradient. It
+	// is called once after each, when the step has been taken. params are the ones that
+	// the step moved: a learner's trained ones, of a generator the whole vector.
 	Track(params []float32)
 }
 
@@ -81,9 +85,9 @@ type Prediction struct {
 	Label, Class int
 	// Loss is -log p(Label), in nats.
 	Loss float64
-	// Features are the outputs of the last hidden layer, Probabilities those of the
-	// softmax.
-	Features, Probabilities []float32
+	// Features are the outputs of the last hidden layer, Logits the inputs of the softmax,
+	// Probabilities its outputs.
+	Features, Logits, Probabilities []float32
 }
 
 // Generating networks have a generator behind the parameters that learn from data, which

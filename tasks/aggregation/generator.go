@@ -46,6 +46,9 @@ func (g *Generator) train(ctx context.Context, t *tasks.Task, seed uint64, netwo
 			kernels.Scale(float32(1-g.LearningRate*g.WeightDecay), own)
 		}
 		kernels.Axpy(float32(-g.LearningRate), gradient, own)
+		if tracking, ok := generator.(models.Tracking); ok {
+			tracking.Track(params)
+		}
 	}
 	if _, err := models.FiniteNorm("generator", own); err != nil {
 		return tasks.Permanent(fmt.Errorf("round %d: %w", t.Step, err))
