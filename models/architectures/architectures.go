@@ -1,7 +1,15 @@
 // Package architectures knows every network that a configuration may describe.
 package architectures
 
-import "coalmine/models"
+import (
+	"coalmine/models"
+	"coalmine/models/vision"
+)
 
 // New checks the configuration and returns its network.
-func New(config models.Config) (models.Network, error) { return models.New(config) }
+func New(config models.Config) (models.Network, error) {
+	if config.Kind.ForImages() {
+		return vision.New(config)
+	}
+	return models.New(config)
+}

@@ -1,0 +1,35 @@
+package vision
+
+import "math"
+
+// rectifier holds the slopes of a piecewise linear activation, for positive inputs and
+// for all others. 0 counts among the others, as in TensorFlow. It keeps signs, so that
+// an output tells the slope.
+type rectifier [2]float32
+
+var (
+	relu      = rectifier{1, 0}
+	leakyReLU = rectifier{1, 0.01}
+)
+
+// slope is that at x. No branch: which sign comes next cannot be foretold.
+func (r *rectifier) slope(x float32) float32 {
+	bits := math.Float32bits(x)
+	return r[(bits|(bits-1))>>31]
+}
+
+// apply replaces x by its activation.
+func (r *rectifier) apply(x []float32) {
+	for i, v := range x {
+		x[i] = v * r.slope(v)
+	}
+}
+
+// pass multiplies d by the slopes where the activation gave y: it turns the gradient of the
+// outputs into that of the inputs, and a change of the inputs into that of the outputs.
+func (r *rectifier) pass(d, y []float32) {
+	y = y[:len(d)]
+	for i, v := range y {
+		d[i] *= r.slope(v)
+	}
+}

@@ -1,0 +1,177 @@
+package vision
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"coalmine/models"
+)
+
+// classifierSizes are the numbers of filters of a classifier's convolutions, and of units
+// of its hidden layer.
+type classifierSizes struct {
+	filters [3]int
+	units   int
+}
+
+// paperClassifier are those of Augenstein et al. 2020.
+var paperClassifier = classifierSizes{filters: [3]int{32, 64, 64}, units: 64}
+
+// Classifier is the layout of the convolutional classifier; it holds no parameters. It is
+// immutable and may be shared. With images of 28 x 28:
+//
+//	layer                                          outputs
+//	conv1: 3x3 convolution, 32 filters             26 x 26 x 32
+//	largest of each 2x2 pixels, ReLU               13 x 13 x 32
+//	conv2: 3x3 convolution, 64 filters             11 x 11 x 64
+//	largest of each 2x2 pixels, ReLU               5 x 5 x 64
+//	conv3: 3x3 convolution, 64 filters, ReLU       3 x 3 x 64
+//	dense1: dense, 64 units, ReLU                  64, the features
+//	dense2: dense, and a softmax over it           the classes, the logits
+//
+// No convolution is padded. Tensors are a .kernel and a .bias for each layer, in this
+// order: [side, side, in, out] of a convolution, [in, out] of a dense layer.
+type Classifier struct {
+	config models.Config
+	layout layout
+	conv   [3]convolution
+	dense  [2]dense
+	kernel [5]span
+	bias   [5]span
+}
+
+// smallestSide is the least width and height that leaves the last convolution an output.
+const smallestSide = 18
+
+func newClassifier(config models.Config, sizes classifierSizes) (*Classifier, error) {
+	shape := config.Image.ImageShape
+	if shape.Width < smallestSide || shape.Height < smallestSide {
+		return nil, fmt.Errorf("model configuration: images of %dx%d: the convolutions and poolings of kind %s need at least %d pixels a side", shape.Width, shape.Height, config.Kind, smallestSide)
+	}
+	c := &Classifier{config: config}
+	c.conv[0] = valid(area{shape.Height, shape.Width, shape.Channels}, 3, sizes.filters[0])
+	c.conv[1] = valid(pooled(c.conv[0].out), 3, sizes.filters[1])
+	c.conv[2] = valid(pooled(c.conv[1].out), 3, sizes.filters[2])
+	c.dense[0] = dense{c.conv[2].out.values(), sizes.units}
+	c.dense[1] = dense{sizes.units, shape.Classes}
+	c.name()
+	return c, nil
+}
+
+// name lays out the tensors.
+func (c *Classifier) name() {
+	for i := range c.conv {
+		c.addLayer(i, fmt.Sprintf("conv%d", i+1), c.conv[i].shape())
+	}
+	for i, d := range c.dense {
+		c.addLayer(len(c.conv)+i, fmt.Sprintf("dense%d", i+1), []int{d.in, d.out})
+	}
+}
+
+func (c *Classifier) addLayer(i int, name string, shape []int) {
+	c.kernel[i] = c.layout.add(name+kernelName, shape...)
+	c.bias[i] = c.layout.add(name+biasName, shape[len(shape)-1])
+}
+
+// Config implements models.Network.
+func (c *Classifier) Config() models.Config { return c.config }
+
+// Parameters implements models.Network.
+func (c *Classifier) Parameters() int { return c.layout.size }
+
+// Trained implements models.Network: all parameters are.
+func (c *Classifier) Trained() int { return c.layout.size }
+
+// Tensors implements models.Network.
+func (c *Classifier) Tensors() []models.Tensor { return c.layout.clone() }
+
+// Init draws each kernel, tensor after tensor, one number from rng an element: uniform in
+// ±sqrt(6/(in+out)), in and out times the 9 places of a filter in a convolution. Biases
+// are zero.
+func (c *Classifier) Init(rng *rand.Rand) []float32 { return c.layout.initialize(rng) }
+
+// ScoringFLOPs is the number of floating-point operations in the matrix products of one
+// image, a multiply-add counting as two.
+func (c *Classifier) ScoringFLOPs() float64 {
+	products := 0
+	for i := range c.conv {
+		products += c.conv[i].products()
+	}
+	for _, d := range c.dense {
+		products += d.products()
+	}
+	return 2 * float64(products)
+}
+
+// TrainingFLOPs implements models.Network. The gradient of the image itself is not
+// computed.
+func (c *Classifier) TrainingFLOPs() float64 {
+	return 3*c.ScoringFLOPs() - 2*float64(c.conv[0].products())
+}
+
+// classifierWeights are the views of one flat vector, by layer.
+type classifierWeights struct{ kernel, bias [5][]float32 }
+
+func (c *Classifier) views(flat []float32) (w classifierWeights) {
+	for i := range c.kernel {
+		w.kernel[i], w.bias[i] = c.kernel[i].of(flat), c.bias[i].of(flat)
+	}
+	return w
+}
+
+// classifierTrace is what a forward pass leaves, of n images.
+type classifierTrace struct {
+	network *Classifier
+	scratch scratch
+	n       int
+	images  []float32
+	conv    [3][]float32 // outputs of the convolutions, those that are pooled before it
+	chosen  [2][]uint8
+	pooled  [2][]float32 // after pooling and ReLU
+	// features are after the ReLU of dense1, [n, units]; logits are [n, classes].
+	features, logits []float32
+}
+
+// resize makes room for n images.
+func (t *classifierTrace) resize(n int) {
+	c := t.network
+	t.n = n
+	t.images = grow(t.images, n*c.conv[0].in.values())
+	for i := range c.conv {
+		t.conv[i] = grow(t.conv[i], n*c.conv[i].out.values())
+	}
+	for i := range t.pooled {
+		size := n * pooled(c.conv[i].out).values()
+		t.pooled[i] = grow(t.pooled[i], size)
+		if cap(t.chosen[i]) < size {
+			t.chosen[i] = make([]uint8, size)
+		}
+		t.chosen[i] = t.chosen[i][:size]
+	}
+	t.features = grow(t.features, n*c.dense[0].out)
+	t.logits = grow(t.logits, n*c.dense[1].out)
+}
+
+// forward runs the layers over the images.
+func (t *classifierTrace) forward(w *classifierWeights) {
+	c, x := t.network, t.images
+	for i := range c.conv {
+		c.conv[i].forward(&t.scratch, x, w.kernel[i], w.bias[i], t.conv[i], t.n)
+		x = t.activate(i)
+	}
+	c.dense[0].forward(x, w.kernel[3], w.bias[3], t.features, t.n)
+	relu.apply(t.features)
+	c.dense[1].forward(t.features, w.kernel[4], w.bias[4], t.logits, t.n)
+}
+
+// activate makes of a convolution's outputs what the next layer sees. Pooling goes before
+// the ReLU, which does not change the outcome and has a quarter to do.
+func (t *classifierTrace) activate(i int) []float32 {
+	y := t.conv[i]
+	if i < len(t.pooled) {
+		maxPool(t.network.conv[i].out, y, t.pooled[i], t.chosen[i], t.n)
+		y = t.pooled[i]
+	}
+	relu.apply(y)
+	return y
+}

@@ -1,0 +1,116 @@
+package vision
+
+import (
+	"fmt"
+	"math"
+
+	"coalmine/internal/kernels"
+	"coalmine/models"
+)
+
+// ClassifierLearner computes gradients of a Classifier. It implements models.Learner.
+type ClassifierLearner struct {
+	trace  classifierTrace
+	logits []float32    // gradients, of the fields of the trace
+	units  []float32    // of features
+	conv   [3][]float32 // of conv
+	pooled [2][]float32 // of pooled
+}
+
+// NewLearner implements models.Network.
+func (c *Classifier) NewLearner([]float32) models.Learner {
+	return &ClassifierLearner{trace: classifierTrace{network: c}}
+}
+
+// Gradient implements models.Learner: the loss is the cross-entropy of the labels, in nats,
+// and a target an image. Its sums run through the images in their order.
+func (l *ClassifierLearner) Gradient(params []float32, examples [][]int32, gradient []float32) (models.Loss, error) {
+	t := &l.trace
+	if err := checkCall(t.network, params, examples, gradient); err != nil {
+		return models.Loss{}, err
+	}
+	l.resize(len(examples))
+	readImages(t.images, examples)
+	w, g := t.network.views(params), t.network.views(gradient)
+	t.forward(&w)
+	loss := models.Loss{Sum: l.crossEntropy(examples), Tokens: len(examples)}
+	if !finite(loss.Sum) {
+		return models.Loss{}, &models.DivergedError{What: "loss", Value: loss.Sum}
+	}
+	l.backward(&w, &g)
+	return loss, nil
+}
+
+// checkCall checks the arguments of a Gradient.
+func checkCall(n models.Network, params []float32, examples [][]int32, gradient []float32) error {
+	if len(params) != n.Trained() {
+		return fmt.Errorf("the parameter vector has %d elements, want %d", len(params), n.Trained())
+	}
+	if len(gradient) != n.Trained() {
+		return fmt.Errorf("the gradient has %d elements, want %d", len(gradient), n.Trained())
+	}
+	return checkExamples(n.Config().Image.ImageShape, examples)
+}
+
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+
+func (l *ClassifierLearner) resize(n int) {
+	t := &l.trace
+	t.resize(n)
+	l.logits = grow(l.logits, len(t.logits))
+	l.units = grow(l.units, len(t.features))
+	for i := range t.conv {
+		l.conv[i] = grow(l.conv[i], len(t.conv[i]))
+	}
+	for i := range t.pooled {
+		l.pooled[i] = grow(l.pooled[i], len(t.pooled[i]))
+	}
+}
+
+// crossEntropy returns the sum of -log p(label), and sets the gradient of the logits to
+// that of its mean: (p - 1 at the label) / images.
+func (l *ClassifierLearner) crossEntropy(examples [][]int32) (sum float64) {
+	classes := l.trace.network.dense[1].out
+	for i, e := range examples {
+		logits, gradient := part(l.trace.logits, i, i+1, classes), part(l.logits, i, i+1, classes)
+		label, most := labelOf(e), kernels.Max(logits)
+		total := kernels.ExpSum(gradient, logits, most)
+		sum += kernels.LogFloat64(total) - float64(logits[label]-most)
+		kernels.Scale(float32(1/(total*float64(len(examples)))), gradient)
+		gradient[label] -= 1 / float32(len(examples))
+	}
+	return sum
+}
+
+// backward sets g from the gradient of the logits.
+func (l *ClassifierLearner) backward(w, g *classifierWeights) {
+	t := &l.trace
+	c := t.network
+	l.denseBackward(1, t.features, l.logits, w, g, l.units)
+	relu.pass(l.units, t.features)
+	l.denseBackward(0, t.conv[2], l.units, w, g, l.conv[2])
+	relu.pass(l.conv[2], t.conv[2])
+	for i := 2; i >= 0; i-- {
+		x := t.images
+		if i > 0 {
+			x = t.pooled[i-1]
+		}
+		c.conv[i].kernelGradient(&t.scratch, x, l.conv[i], g.kernel[i], t.n)
+		sumRows(g.bias[i], l.conv[i], t.n*c.conv[i].out.pixels())
+		if i > 0 {
+			c.conv[i].backward(&t.scratch, l.conv[i], w.kernel[i], l.pooled[i-1], t.n)
+			relu.pass(l.pooled[i-1], t.pooled[i-1])
+			maxPoolBackward(c.conv[i-1].out, l.pooled[i-1], t.chosen[i-1], l.conv[i-1], t.n)
+		}
+	}
+}
+
+// denseBackward sets the gradients of dense layer i, and dx to that of its inputs x, from
+// dy, that of its outputs.
+func (l *ClassifierLearner) denseBackward(i int, x, dy []float32, w, g *classifierWeights, dx []float32) {
+	t := &l.trace
+	d, at := t.network.dense[i], len(t.network.conv)+i
+	d.kernelGradient(x, dy, g.kernel[at], t.n)
+	sumRows(g.bias[at], dy, t.n)
+	d.backward(&t.scratch, dy, w.kernel[at], dx, t.n)
+}

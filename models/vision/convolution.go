@@ -1,0 +1,198 @@
+package vision
+
+import "coalmine/internal/kernels"
+
+// area is the shape of what a layer passes on for each image: rows from the top, pixels
+// from the left, channels innermost.
+type area struct{ height, width, channels int }
+
+func (a area) pixels() int { return a.height * a.width }
+
+func (a area) values() int { return a.height * a.width * a.channels }
+
+// convolution describes a convolution of square filters. Its kernel is a tensor [side,
+// side, in, out], and so a matrix of which a column is a filter; one row of the images'
+// patches, laid out alike, times that matrix are the outputs at one place.
+type convolution struct {
+	in, out      area
+	side, stride int
+	top, left    int // rows and columns of zeros before the image
+}
+
+// valid convolves where the whole filter lies on the image.
+func valid(in area, side, filters int) convolution {
+	return convolution{in: in, out: area{in.height - side + 1, in.width - side + 1, filters}, side: side, stride: 1}
+}
+
+// same convolves at every stride-th pixel, as TensorFlow's padding "same" does: the image
+// is padded with as few zeros as the filters need, half of them before it, and where
+// their number is odd one more behind it than before it.
+func same(in area, side, stride, filters int) convolution {
+	height, top := padded(in.height, side, stride)
+	width, left := padded(in.width, side, stride)
+	return convolution{in, area{height, width, filters}, side, stride, top, left}
+}
+
+// padded is the number of outputs along one side of an image, and of zeros before it.
+func padded(pixels, side, stride int) (outputs, before int) {
+	outputs = (pixels + stride - 1) / stride
+	return outputs, max(0, (outputs-1)*stride+side-pixels) / 2
+}
+
+// patch is the number of values that an output depends on.
+func (c *convolution) patch() int { return c.side * c.side * c.in.channels }
+
+// shape is that of the kernel.
+func (c *convolution) shape() []int { return []int{c.side, c.side, c.in.channels, c.out.channels} }
+
+// products is the number of multiplications for an image.
+func (c *convolution) products() int { return c.out.pixels() * c.patch() * c.out.channels }
+
+// scratch is memory that layers use one after the other.
+type scratch struct {
+	patches []float32
+	packed  kernels.Packed
+}
+
+// blockValues is about how many values of patches are made at a time, so that they stay
+// in the second cache between being written and being read, and mostRows bounds their
+// rows, so that a sum over them is one chain (kernels.BlockDepth).
+const (
+	blockValues = 96 << 10
+	mostRows    = kernels.BlockDepth
+)
+
+// block is the number of images whose patches are made at a time. It depends on nothing
+// but the sizes, since it decides the order of the sums in kernelGradient.
+func (c *convolution) block() int {
+	rows := min(mostRows, blockValues/c.patch())
+	return max(1, rows/c.out.pixels())
+}
+
+// blocks calls do for the images [from, to) of each block of n.
+func (c *convolution) blocks(n int, s *scratch, do func(from, to int)) {
+	s.patches = grow(s.patches, c.block()*c.out.pixels()*c.patch())
+	for from := 0; from < n; from += c.block() {
+		do(from, min(n, from+c.block()))
+	}
+}
+
+// forward computes the outputs y of n images x. bias has an element a filter, or is nil.
+func (c *convolution) forward(s *scratch, x, kernel, bias, y []float32, n int) {
+	patch, filters := c.patch(), c.out.channels
+	kernels.PackB(false, patch, filters, kernel, filters, &s.packed)
+	c.blocks(n, s, func(from, to int) {
+		c.gather(s.patches, x, from, to)
+		rows, out := (to-from)*c.out.pixels(), part(y, from, to, c.out.values())
+		if bias == nil {
+			kernels.GemmPacked(false, rows, 1, s.patches, patch, &s.packed, 0, out, filters)
+		} else {
+			kernels.GemmPackedBias(false, rows, s.patches, patch, &s.packed, bias, out, filters)
+		}
+	})
+}
+
+// backward computes the gradient dx of n images from that of the outputs. It is also the
+// transposed convolution from out to in.
+func (c *convolution) backward(s *scratch, dy, kernel, dx []float32, n int) {
+	patch, filters := c.patch(), c.out.channels
+	kernels.PackB(true, filters, patch, kernel, filters, &s.packed)
+	clear(dx[:n*c.in.values()])
+	c.blocks(n, s, func(from, to int) {
+		rows, out := (to-from)*c.out.pixels(), part(dy, from, to, c.out.values())
+		kernels.GemmPacked(false, rows, 1, out, filters, &s.packed, 0, s.patches, patch)
+		c.scatter(dx, s.patches, from, to)
+	})
+}
+
+// kernelGradient sets dk to the gradient of the kernel: the sum over n images and their
+// places of patch times gradient of the outputs.
+func (c *convolution) kernelGradient(s *scratch, x, dy, dk []float32, n int) {
+	patch, filters := c.patch(), c.out.channels
+	var beta float32
+	c.blocks(n, s, func(from, to int) {
+		c.gather(s.patches, x, from, to)
+		rows, out := (to-from)*c.out.pixels(), part(dy, from, to, c.out.values())
+		kernels.Gemm(true, false, patch, filters, rows, 1, s.patches, patch, out, filters, beta, dk, filters)
+		beta = 1
+	})
+}
+
+// gather writes the patches of images [from, to), one a row, place after place.
+func (c *convolution) gather(patches, x []float32, from, to int) {
+	size := c.out.pixels() * c.patch()
+	for i := range to - from {
+		c.eachLine(part(patches, i, i+1, size), part(x, from+i, from+i+1, c.in.values()), c.gatherLine)
+	}
+}
+
+// scatter adds patches to the images that they were gathered from.
+func (c *convolution) scatter(x, patches []float32, from, to int) {
+	size := c.out.pixels() * c.patch()
+	for i := range to - from {
+		c.eachLine(part(patches, i, i+1, size), part(x, from+i, from+i+1, c.in.values()), c.scatterLine)
+	}
+}
+
+// eachLine calls do for each line of outputs and each line of the filter, with the
+// patches from the first place and that line of the filter on, and the line of the image
+// that lies there; nil where that is padding.
+func (c *convolution) eachLine(patches, image []float32, do func(patches, line []float32)) {
+	patch, run, width := c.patch(), c.side*c.in.channels, c.in.width*c.in.channels
+	for y := range c.out.height {
+		for k := range c.side {
+			var line []float32
+			if at := y*c.stride + k - c.top; at >= 0 && at < c.in.height {
+				line = image[at*width : (at+1)*width]
+			}
+			do(patches[y*c.out.width*patch+k*run:], line)
+		}
+	}
+}
+
+// covered is which pixels of a line of the filter lie on the image at place x of a line
+// of outputs: [from, to), of which the first lies at pixel at.
+func (c *convolution) covered(x int) (from, to, at int) {
+	at = x*c.stride - c.left
+	return max(0, -at), min(c.side, c.in.width-at), max(0, at)
+}
+
+func (c *convolution) gatherLine(patches, line []float32) {
+	patch, channels := c.patch(), c.in.channels
+	for x := range c.out.width {
+		run := patches[x*patch:][:c.side*channels]
+		from, to, at := c.covered(x)
+		if line == nil {
+			clear(run)
+			continue
+		}
+		clear(run[:from*channels])
+		copy(run[from*channels:to*channels], line[at*channels:])
+		clear(run[to*channels:])
+	}
+}
+
+func (c *convolution) scatterLine(patches, line []float32) {
+	if line == nil {
+		return
+	}
+	patch, channels := c.patch(), c.in.channels
+	for x := range c.out.width {
+		from, to, at := c.covered(x)
+		addShort(line[at*channels:(at+to-from)*channels], patches[x*patch:][from*channels:to*channels])
+	}
+}
+
+// shortest is the number of elements from which a kernel is faster than a loop.
+const shortest = 16
+
+// addShort adds x to dst, which may be a few elements only.
+func addShort(dst, x []float32) {
+	if len(dst) >= shortest {
+		kernels.Add(dst, x)
+		return
+	}
+	for i, v := range x {
+		dst[i] += v
+	}
+}

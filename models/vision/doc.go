@@ -1,0 +1,20 @@
+// Package vision holds the networks for images: the convolutional classifier of Augenstein
+// et al. (2020), "Generative Models for Effective ML on Private, Decentralized Datasets",
+// and their generative adversarial network. Both follow the authors' code.
+//
+// Networks see values in [-1, 1]: a value v of 0 to 255 becomes v/127.5 - 1. What a layer
+// passes on lies image after image, row by row from the top, channels innermost. An example
+// is as the tasks have it: the begin symbol, the label, then the values, both counted from 4.
+//
+//	network, err := vision.New(models.Config{Kind: models.CNN, Image: models.Image{ImageShape: shape}})
+//	params := network.Init(seeds.Stream(seed, seeds.Weights))
+//	learner := network.NewLearner(nil)
+//	loss, err := learner.Gradient(params, examples, gradient)
+//
+// # Numbers
+//
+// Values are float32, losses are summed in float64. Matrix products are those of package
+// kernels, and every other sum runs in an order that the sizes of the network and of the
+// batch fix, so equal inputs give equal bytes, whichever kernels are used. Memory grows with
+// the first batches; nothing is allocated after that.
+package vision

@@ -1,0 +1,81 @@
+package vision
+
+import (
+	"fmt"
+
+	"coalmine/models"
+)
+
+// firstWord is the first number of an example that is no special one: values of images and
+// labels count from it.
+const firstWord = 4
+
+// levels is the number of values that a pixel may have.
+const levels = 256
+
+// scaled are the numbers that networks see for the values 0 to 255: -1 to 1, as the
+// authors' preprocessing has them.
+var scaled = func() (table [levels]float32) {
+	for i := range table {
+		table[i] = toUnit(float32(i))
+	}
+	return table
+}()
+
+// toUnit turns a value in [0, 255] into the one in [-1, 1] that networks see, and fromUnit
+// turns it back.
+func toUnit(value float32) float32 { return value/(0.5*(levels-1)) - 1 }
+
+func fromUnit(x float32) float32 { return (x + 1) * (0.5 * (levels - 1)) }
+
+// examples checks that a batch is of labelled images of a shape: the begin symbol, the
+// label, then the values, label and values counted from firstWord.
+func checkExamples(shape models.ImageShape, examples [][]int32) error {
+	if len(examples) == 0 {
+		return fmt.Errorf("the batch is empty: want at least one image")
+	}
+	for i, e := range examples {
+		if err := checkExample(shape, e); err != nil {
+			return fmt.Errorf("image %d of a batch: %w", i, err)
+		}
+	}
+	return nil
+}
+
+func checkExample(shape models.ImageShape, example []int32) error {
+	if want := 2 + shape.Values(); len(example) != want {
+		return fmt.Errorf("it has %d numbers; expected a begin, a label and %d values, %d in all", len(example), shape.Values(), want)
+	}
+	if label := int(example[1]) - firstWord; label < 0 || label >= shape.Classes {
+		return fmt.Errorf("its label is %d: want 0 to %d", label, shape.Classes-1)
+	}
+	for i, v := range example[2:] {
+		if v < firstWord || v >= firstWord+levels {
+			return fmt.Errorf("value %d is %d: want 0 to %d", i, int(v)-firstWord, levels-1)
+		}
+	}
+	return nil
+}
+
+// readImages writes what the network sees of the examples to dst, one a row.
+func readImages(dst []float32, examples [][]int32) {
+	for _, e := range examples {
+		for i, v := range e[2:] {
+			dst[i] = scaled[v-firstWord]
+		}
+		dst = dst[len(e)-2:]
+	}
+}
+
+// labelOf is the label of an example.
+func labelOf(example []int32) int { return int(example[1]) - firstWord }
+
+// Values returns the values of an example's image, each in [0, 255], row by row from the
+// top, channels innermost.
+func Values(example []int32) []float32 {
+	values := make([]float32, len(example)-2)
+	for i, v := range example[2:] {
+		values[i] = float32(v - firstWord)
+	}
+	return values
+}

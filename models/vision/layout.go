@@ -1,0 +1,100 @@
+package vision
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"coalmine/models"
+)
+
+// layout names the tensors of a flat vector, one after the other.
+type layout struct {
+	tensors []models.Tensor
+	size    int
+}
+
+// span is a part of the flat vector.
+type span struct{ from, to int }
+
+func (s span) of(flat []float32) []float32 { return flat[s.from:s.to:s.to] }
+
+// within is the same part of the vector that begins at from.
+func (s span) within(from int) span { return span{s.from - from, s.to - from} }
+
+func (l *layout) add(name string, shape ...int) span {
+	t := models.Tensor{Name: name, Shape: shape, Offset: l.size}
+	l.tensors = append(l.tensors, t)
+	l.size += t.Size()
+	return span{t.Offset, l.size}
+}
+
+// clone copies the tensors for a caller, who may change them.
+func (l *layout) clone() []models.Tensor {
+	tensors := slices.Clone(l.tensors)
+	for i := range tensors {
+		tensors[i].Shape = slices.Clone(tensors[i].Shape)
+	}
+	return tensors
+}
+
+// Ends of the names of tensors, which say how they begin.
+const (
+	kernelName   = ".kernel"
+	biasName     = ".bias"
+	betaName     = ".beta"
+	meanName     = ".mean"
+	varianceName = ".variance"
+)
+
+// initialize draws the kernels, tensor after tensor, one number an element: uniform in
+// ±sqrt(6/(in+out)), where in and out are the last two sizes times the places of a
+// filter (Glorot and Bengio 2010, equation 16, as TensorFlow counts convolutions).
+// Variances begin at 1; biases, betas and means at 0. These are the defaults of
+// TensorFlow's layers, which the authors use.
+func (l *layout) initialize(rng *rand.Rand) []float32 {
+	params := make([]float32, l.size)
+	for _, t := range l.tensors {
+		switch values := t.View(params); {
+		case strings.HasSuffix(t.Name, kernelName):
+			fillUniform(rng, values, glorot(t.Shape))
+		case strings.HasSuffix(t.Name, varianceName):
+			fill(values, 1)
+		}
+	}
+	return params
+}
+
+func glorot(shape []int) float64 {
+	places := 1
+	for _, n := range shape[:len(shape)-2] {
+		places *= n
+	}
+	return math.Sqrt(6 / float64(places*(shape[len(shape)-2]+shape[len(shape)-1])))
+}
+
+func fillUniform(rng *rand.Rand, x []float32, bound float64) {
+	for i := range x {
+		x[i] = float32(bound * (2*rng.Float64() - 1))
+	}
+}
+
+func fill(x []float32, value float32) {
+	for i := range x {
+		x[i] = value
+	}
+}
+
+// grow returns n floats, in buffer if it has room. What they hold is open.
+func grow(buffer []float32, n int) []float32 {
+	if cap(buffer) < n {
+		return make([]float32, n)
+	}
+	return buffer[:n]
+}
+
+// part is rows from..to of a matrix with so many columns.
+func part(x []float32, from, to, columns int) []float32 {
+	return x[from*columns : to*columns : to*columns]
+}

@@ -1,0 +1,62 @@
+package vision
+
+// pool is the side of the squares of which the largest value remains.
+const pool = 2
+
+// pooled is what remains of an area: the largest value of each square of 2 x 2 pixels in
+// each channel. A last row or column that fills no square is left out.
+func pooled(a area) area { return area{a.height / pool, a.width / pool, a.channels} }
+
+// maxPool writes the largest values of n images of shape a to y, and which pixel of its
+// square each came from, 0 to 3, to chosen: of equal ones the first.
+func maxPool(a area, x, y []float32, chosen []uint8, n int) {
+	out := pooled(a)
+	for i := range n {
+		image := part(x, i, i+1, a.values())
+		for p := range out.pixels() {
+			at := (i*out.pixels() + p) * a.channels
+			poolSquare(a, image[corner(a, out, p):], y[at:at+a.channels], chosen[at:at+a.channels])
+		}
+	}
+}
+
+// corner is where the first pixel of square p lies in an image.
+func corner(a, out area, p int) int {
+	return (p/out.width*a.width + p%out.width) * pool * a.channels
+}
+
+func poolSquare(a area, x, y []float32, chosen []uint8) {
+	next, below := a.channels, a.width*a.channels
+	x0, x1 := x[:len(y)], x[next:][:len(y)]
+	x2, x3 := x[below:][:len(y)], x[below+next:][:len(y)]
+	for i := range y {
+		best, which := x0[i], uint8(0)
+		if x1[i] > best {
+			best, which = x1[i], 1
+		}
+		if x2[i] > best {
+			best, which = x2[i], 2
+		}
+		if x3[i] > best {
+			best, which = x3[i], 3
+		}
+		y[i], chosen[i] = best, which
+	}
+}
+
+// maxPoolBackward turns the gradient of what remained into that of n images.
+func maxPoolBackward(a area, dy []float32, chosen []uint8, dx []float32, n int) {
+	out := pooled(a)
+	clear(dx[:n*a.values()])
+	for i := range n {
+		image := part(dx, i, i+1, a.values())
+		for p := range out.pixels() {
+			at := (i*out.pixels() + p) * a.channels
+			square := image[corner(a, out, p):]
+			for c, d := range dy[at : at+a.channels] {
+				which := int(chosen[at+c])
+				square[(which/pool*a.width+which%pool)*a.channels+c] = d
+			}
+		}
+	}
+}

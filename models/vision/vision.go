@@ -1,0 +1,25 @@
+package vision
+
+import (
+	"fmt"
+
+	"coalmine/models"
+)
+
+// New checks the configuration of a network for images, and returns it.
+func New(config models.Config) (models.Network, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	switch config.Kind {
+	case models.CNN:
+		c, err := newClassifier(config, paperClassifier)
+		if err != nil {
+			return nil, err
+		}
+		return c, nil
+	case models.GAN:
+	case models.CIFGLSTM, models.LSTM, models.GRU, models.Conv:
+	}
+	return nil, fmt.Errorf("model configuration: kind %s is no network for images", config.Kind)
+}
