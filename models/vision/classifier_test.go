@@ -1,6 +1,8 @@
 package vision
 
 import (
+	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -49,41 +51,38 @@ func TestAClassifiersGradientEqualsCentralDifferences(t *testing.T) {
 	compareGradient(t, c.Tensors(), gradient, wide, lossAt)
 }
 
-func TestScoresOfThePapersClassifierEqualTheReference(t *testing.T) {
+func TestPredictionsOfThePapersClassifierEqualTheReference(t *testing.T) {
 	t.Parallel()
 	c := classifierOf(t, digits, paperClassifier)
 	rng := testRand(2)
 	params, examples := drawParams(rng, c), drawExamples(rng, digits, 2)
-	scorer, err := c.NewScorer(params)
+	predictions, err := c.NewClassifier(params).Classify(examples)
 	check(t, err)
-	scores, err := scorer.Score([][]float32{Values(examples[0]), Values(examples[1])})
-	check(t, err)
-	images, _ := imagesOf(digits, examples)
+	images, labels := imagesOf(digits, examples)
 	logits, features := tensorsOf(c.Tensors(), widened(params)).classify(images)
-	near(t, "logit", scores.Logits, logits.values, 1e-5)
-	near(t, "feature", scores.Features, features.values, 1e-5)
-	best := slices.Index(scores.Logits[:36], slices.Max(scores.Logits[:36]))
-	if got := scores.Class(0); got != best {
-		t.Errorf("class %d, want %d, whose logit is the largest", got, best)
+	for i, p := range predictions {
+		near(t, "logit", p.Logits, logits.row(i).values, 1e-5)
+		near(t, "feature", p.Features, features.row(i).values, 1e-5)
+		want := crossEntropyOf(logits.row(i), labels[i:i+1])
+		near(t, "loss", []float32{float32(p.Loss)}, []float64{want}, 1e-5)
+		near(t, "probability of the label", p.Probabilities[p.Label:p.Label+1], []float64{math.Exp(-want)}, 1e-5)
+		if best := slices.Index(p.Logits, slices.Max(p.Logits)); p.Class != best || p.Label != labels[i] {
+			t.Errorf("class %d and label %d, want %d, whose logit is the largest, and %d", p.Class, p.Label, best, labels[i])
+		}
 	}
 }
 
-func TestAnImagesScoresDoNotDependOnTheOthers(t *testing.T) {
+func TestAnImagesPredictionDoesNotDependOnTheOthers(t *testing.T) {
 	t.Parallel()
 	c := smallClassifier(t)
 	rng := testRand(3)
-	scorer, err := c.NewScorer(drawParams(rng, c))
+	classifier, examples := c.NewClassifier(drawParams(rng, c)), drawExamples(rng, smallImages, classifiedAtOnce+5)
+	all, err := classifier.Classify(examples)
 	check(t, err)
-	var images [][]float32
-	for _, e := range drawExamples(rng, smallImages, scoredAtOnce+5) {
-		images = append(images, Values(e))
-	}
-	all, err := scorer.Score(images)
+	last, err := classifier.Classify(examples[len(examples)-1:])
 	check(t, err)
-	last, err := scorer.Score(images[len(images)-1:])
-	check(t, err)
-	if !slices.Equal(all.Logits[len(all.Logits)-5:], last.Logits) || !slices.Equal(all.Features[len(all.Features)-7:], last.Features) {
-		t.Error("an image has other scores by itself than among others")
+	if !reflect.DeepEqual(all[len(all)-1], last[0]) {
+		t.Errorf("an image is predicted as %+v by itself and %+v among others", last[0], all[len(all)-1])
 	}
 }
 
@@ -159,8 +158,11 @@ func TestBadBatchesAreErrors(t *testing.T) {
 	if _, err := c.NewLearner(nil).Gradient(params, [][]int32{good}, gradient[1:]); err == nil || !strings.Contains(err.Error(), "the gradient has") {
 		t.Errorf("short gradient: error %v", err)
 	}
-	if _, err := c.NewScorer(params[1:]); err == nil {
-		t.Error("a scorer of too few parameters")
+	if _, err := c.NewClassifier(params[1:]).Classify([][]int32{good}); err == nil || !strings.Contains(err.Error(), "parameter vector") {
+		t.Errorf("a classifier of too few parameters: error %v", err)
+	}
+	if _, err := c.NewClassifier(params).Classify([][]int32{good[1:]}); err == nil {
+		t.Error("an image of too few values is classified")
 	}
 }
 

@@ -1,77 +1,72 @@
 package vision
 
 import (
-	"fmt"
+	"slices"
 
+	"coalmine/internal/kernels"
 	"coalmine/models"
 )
 
-// scoredAtOnce is the number of images whose scores are computed together.
-const scoredAtOnce = 32
+// classifiedAtOnce is the number of images that go through the network together.
+const classifiedAtOnce = 32
 
-// Scores are what a classifier says of images.
-type Scores struct {
-	// Logits are [images, classes], row-major: log probabilities up to a constant of a row.
-	Logits []float32
-	// Features are the outputs of the last hidden layer, [images, units], row-major.
-	Features []float32
-	// Classes and Units are the widths of the rows.
-	Classes, Units int
+// classifying applies one set of parameters of a Classifier. It implements
+// models.Classifier.
+type classifying struct {
+	trace  classifierTrace
+	params []float32
 }
 
-// Class is the label that the classifier finds likeliest for an image; of equal ones the
-// first.
-func (s *Scores) Class(image int) int {
-	best, logits := 0, part(s.Logits, image, image+1, s.Classes)
-	for class, logit := range logits {
-		if logit > logits[best] {
-			best = class
-		}
-	}
-	return best
+// NewClassifier implements models.Classifying.
+func (c *Classifier) NewClassifier(params []float32) models.Classifier {
+	return &classifying{classifierTrace{network: c}, params}
 }
 
-// Scorer applies one set of parameters of a Classifier. It is not safe for concurrent use.
-type Scorer struct {
-	trace   classifierTrace
-	weights classifierWeights
-}
-
-// NewScorer returns a scorer, which keeps params and reads them later.
-func (c *Classifier) NewScorer(params []float32) (*Scorer, error) {
-	if err := models.CheckParameters(c, params); err != nil {
+// Classify implements models.Classifier.
+func (c *classifying) Classify(examples [][]int32) ([]models.Prediction, error) {
+	network := c.trace.network
+	if err := models.CheckParameters(network, c.params); err != nil {
 		return nil, err
 	}
-	return &Scorer{classifierTrace{network: c}, c.views(params)}, nil
-}
-
-// Score scores images of values in [0, 255], as Values and Generator.Sample give them. An
-// image's scores do not depend on the other images.
-func (s *Scorer) Score(images [][]float32) (*Scores, error) {
-	c := s.trace.network
-	scores := &Scores{Classes: c.dense[1].out, Units: c.dense[0].out}
-	for from := 0; from < len(images); from += scoredAtOnce {
-		if err := s.score(images[from:min(len(images), from+scoredAtOnce)]); err != nil {
+	for _, e := range examples {
+		if err := checkExample(network.config.Image.ImageShape, e); err != nil {
 			return nil, err
 		}
-		scores.Logits = append(scores.Logits, s.trace.logits...)
-		scores.Features = append(scores.Features, s.trace.features...)
 	}
-	return scores, nil
+	predictions := make([]models.Prediction, 0, len(examples))
+	for batch := range slices.Chunk(examples, classifiedAtOnce) {
+		predictions = c.classify(predictions, batch)
+	}
+	return predictions, nil
 }
 
-// score runs the network over so few images that they fit at once.
-func (s *Scorer) score(images [][]float32) error {
-	s.trace.resize(len(images))
-	size := s.trace.network.conv[0].in.values()
-	for i, image := range images {
-		if len(image) != size {
-			return fmt.Errorf("an image has %d values, want %d", len(image), size)
-		}
-		for j, v := range image {
-			s.trace.images[i*size+j] = toUnit(v)
-		}
+// classify appends the predictions of a batch.
+func (c *classifying) classify(predictions []models.Prediction, batch [][]int32) []models.Prediction {
+	t := &c.trace
+	t.resize(len(batch))
+	readImages(t.images, batch)
+	w := t.network.views(c.params)
+	t.forward(&w)
+	for i, e := range batch {
+		logits := part(t.logits, i, i+1, t.network.dense[1].out)
+		features := part(t.features, i, i+1, t.network.dense[0].out)
+		predictions = append(predictions, predict(labelOf(e), logits, features))
 	}
-	s.trace.forward(&s.weights)
-	return nil
+	return predictions
+}
+
+// predict says what follows from the logits of an image.
+func predict(label int, logits, features []float32) models.Prediction {
+	most := kernels.Max(logits)
+	probabilities := make([]float32, len(logits))
+	total := kernels.ExpSum(probabilities, logits, most)
+	kernels.Scale(float32(1/total), probabilities)
+	return models.Prediction{
+		Label:         label,
+		Class:         max(0, slices.Index(logits, most)), // of what is not a number, the first
+		Loss:          kernels.LogFloat64(total) - float64(logits[label]-most),
+		Logits:        slices.Clone(logits),
+		Features:      slices.Clone(features),
+		Probabilities: probabilities,
+	}
 }

@@ -196,3 +196,10 @@ func addShort(dst, x []float32) {
 		dst[i] += v
 	}
 }
+
+// reversed is the convolution whose transpose is c, which has stride 1: its filters lie the
+// other way round. With few filters the transpose is the faster of the two, since its
+// matrix has all places of the filter side by side.
+func (c *convolution) reversed() convolution {
+	return convolution{c.out, c.in, c.side, c.stride, c.side - 1 - c.top, c.side - 1 - c.left}
+}

@@ -70,12 +70,11 @@ func readImages(dst []float32, examples [][]int32) {
 // labelOf is the label of an example.
 func labelOf(example []int32) int { return int(example[1]) - firstWord }
 
-// Values returns the values of an example's image, each in [0, 255], row by row from the
-// top, channels innermost.
-func Values(example []int32) []float32 {
-	values := make([]float32, len(example)-2)
-	for i, v := range example[2:] {
-		values[i] = float32(v - firstWord)
+// toLevel turns a number in [-1, 1] back into the nearest value, of halves the upper one.
+// What is not a number becomes 0.
+func toLevel(x float32) byte {
+	if x != x {
+		return 0
 	}
-	return values
+	return byte(min(levels-1, max(0, float32((x+1)*(0.5*(levels-1)))+0.5)))
 }

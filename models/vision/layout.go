@@ -20,14 +20,20 @@ type span struct{ from, to int }
 
 func (s span) of(flat []float32) []float32 { return flat[s.from:s.to:s.to] }
 
-// within is the same part of the vector that begins at from.
-func (s span) within(from int) span { return span{s.from - from, s.to - from} }
-
 func (l *layout) add(name string, shape ...int) span {
 	t := models.Tensor{Name: name, Shape: shape, Offset: l.size}
 	l.tensors = append(l.tensors, t)
 	l.size += t.Size()
 	return span{t.Offset, l.size}
+}
+
+// append lays another layout out behind this one.
+func (l *layout) append(other layout) {
+	for _, t := range other.tensors {
+		t.Offset += l.size
+		l.tensors = append(l.tensors, t)
+	}
+	l.size += other.size
 }
 
 // clone copies the tensors for a caller, who may change them.

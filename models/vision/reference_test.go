@@ -40,6 +40,12 @@ func (r reference) flat() reference {
 	return reference{[]int{r.shape[0], len(r.values) / r.shape[0]}, r.values}
 }
 
+// row is the part of one image.
+func (r reference) row(i int) reference {
+	size := len(r.values) / r.shape[0]
+	return reference{append([]int{1}, r.shape[1:]...), r.values[i*size : (i+1)*size]}
+}
+
 func (r reference) each(f func(float64) float64) reference {
 	out := newReference(r.shape...)
 	for i, v := range r.values {
@@ -73,8 +79,8 @@ func convolve(x, kernel reference, stride, before, height, width int) reference 
 	return y
 }
 
-// transposed is the convolution's transpose: it spreads x over an image of a size.
-func transposed(x, kernel reference, stride, before, height, width int) reference {
+// spread is the convolution's transpose: it spreads x over an image of a size.
+func spread(x, kernel reference, stride, before, height, width int) reference {
 	n, channels := x.shape[0], kernel.shape[2]
 	y := newReference(n, height, width, channels)
 	eachTap(kernel, stride, before, x.shape[1], x.shape[2], height, width, func(oy, ox, iy, ix, ky, kx int) {

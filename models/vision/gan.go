@@ -1,0 +1,108 @@
+package vision
+
+import (
+	"math/rand/v2"
+
+	"coalmine/models"
+)
+
+// Sizes of the filters of both networks.
+const (
+	ganSide   = 4
+	ganStride = 2
+)
+
+// weightDecay is the authors': each loss has half of it times the squared weights that are
+// decayed, of the network that learns. Betas, and the generator's last layer, are not.
+const weightDecay = 2.5e-5
+
+// GAN is the layout of a generative adversarial network; it holds no parameters. It is
+// immutable and may be shared. Its networks are those of the authors' code; with grey
+// images of 28 x 28:
+//
+//	discriminator                                       outputs
+//	conv1: 4x4 convolution, stride 2, leaky ReLU        14 x 14 x 64
+//	conv2: 4x4 convolution, stride 2, leaky ReLU        7 x 7 x 128
+//	dense1 without bias, normalized, beta, leaky ReLU   1024
+//	dense2                                              1
+//
+//	generator, of 128 normal numbers
+//	dense1, normalized, beta, ReLU                      1024
+//	dense2, normalized, beta, ReLU                      7 x 7 x 256
+//	conv1: transposed 4x4 convolution, stride 2,
+//	       normalized, beta, ReLU                       14 x 14 x 64
+//	conv2: the same                                     28 x 28 x 32
+//	conv3: 4x4 convolution, tanh                        28 x 28 x 1
+//
+// Padding is "same" (see same), the slope of the leaky ReLU 0.01. A discriminator without
+// normalization keeps its beta, as a bias. The vector of parameters is the discriminator,
+// whose tensors learners train on data, and then the generator. Kernels are
+// [side, side, in, out] of a convolution, [side, side, out, in] of a transposed one, and
+// [in, out] of a dense layer, as TensorFlow has them.
+//
+// Wherever something learns, batches are normalized by their own statistics. Moving ones
+// are kept beside: of the discriminator in .mean and .variance of batch normalization, by
+// learners and by generators; they are part of a client's update. Of the generator by
+// generators; images are generated with them.
+type GAN struct {
+	config        models.Config
+	layout        layout
+	options       models.Adversarial // complete
+	trained       int
+	discriminator *discriminator
+	generator     *generator
+}
+
+func newGAN(config models.Config, sizes ganSizes) *GAN {
+	g := &GAN{config: config, options: config.Image.GAN.Complete()}
+	shape := config.Image.ImageShape
+	g.discriminator = newDiscriminator(shape, g.options.Normalization, sizes)
+	g.generator = newGenerator(shape, g.options.Latent, sizes)
+	g.discriminator.name(&g.layout)
+	g.trained = g.layout.size
+	var behind layout
+	g.generator.name(&behind)
+	g.layout.append(behind)
+	return g
+}
+
+// Config implements models.Network.
+func (g *GAN) Config() models.Config { return g.config }
+
+// Parameters implements models.Network.
+func (g *GAN) Parameters() int { return g.layout.size }
+
+// Trained implements models.Network: the parameters of the discriminator.
+func (g *GAN) Trained() int { return g.trained }
+
+// Tensors implements models.Network.
+func (g *GAN) Tensors() []models.Tensor { return g.layout.clone() }
+
+// Init draws each kernel, tensor after tensor, one number from rng an element: uniform in
+// ±sqrt(6/(in+out)), in and out times the 16 places of a filter in a convolution. Variances
+// are one, biases, betas and means zero.
+func (g *GAN) Init(rng *rand.Rand) []float32 { return g.layout.initialize(rng) }
+
+// ScoringFLOPs implements models.Network: of the discriminator, for one image.
+func (g *GAN) ScoringFLOPs() float64 { return 2 * float64(g.discriminator.products()) }
+
+// TrainingFLOPs implements models.Network: of the discriminator, for one image of the data.
+// There are one image of the generator, made first, and one between the two for the
+// penalty. A gradient costs a product forward and two backward; the penalty's has three
+// forward and backward before the products with weights, and with a normalization four.
+func (g *GAN) TrainingFLOPs() float64 {
+	d := g.discriminator.products()
+	products := g.generator.products() + 6*d
+	if g.options.Penalty > 0 {
+		products += 4 * d
+		if g.options.Normalization != models.NoNorm {
+			products += 2 * d
+		}
+	}
+	return 2 * float64(products)
+}
+
+// GeneratorFLOPs is the same of the generator's gradient, for one image.
+func (g *GAN) GeneratorFLOPs() float64 {
+	return 2 * float64(3*g.generator.products()+2*g.discriminator.products())
+}

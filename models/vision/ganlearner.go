@@ -1,0 +1,243 @@
+package vision
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"coalmine/models"
+)
+
+// DiscriminatorLearner computes gradients of the discriminator of a GAN. It implements
+// models.Learner, models.Drawing and models.Tracking.
+type DiscriminatorLearner struct {
+	network *GAN
+	fixed   []float32 // the generator's parameters
+	rng     *rand.Rand
+	made    generatorTrace
+	trace   discriminatorTrace
+}
+
+// NewLearner implements models.Network. fixed is the generator.
+func (g *GAN) NewLearner(fixed []float32) models.Learner {
+	return &DiscriminatorLearner{
+		network: g,
+		fixed:   fixed,
+		made:    generatorTrace{g: g.generator},
+		trace:   discriminatorTrace{d: g.discriminator},
+	}
+}
+
+// UseStream implements models.Drawing. A gradient takes the generator's inputs of every
+// image, normal numbers, and then, for a penalty, a uniform number an image: how far an
+// interpolated image lies from the one of the data, towards the generated one.
+func (l *DiscriminatorLearner) UseStream(rng *rand.Rand) { l.rng = rng }
+
+// Gradient implements models.Learner: the loss is the discriminator's with penalty and
+// weight decay, and a target an image. The generator makes as many images as there are
+// examples. Generated, given and interpolated images go through the discriminator each as
+// a batch of its own.
+func (l *DiscriminatorLearner) Gradient(params []float32, examples [][]int32, gradient []float32) (models.Loss, error) {
+	if err := l.check(params, examples, gradient); err != nil {
+		return models.Loss{}, err
+	}
+	first, last := generated, given
+	if l.network.options.Penalty > 0 {
+		first, last = interpolated, tangent
+	}
+	l.prepare(examples, first)
+	w, g := l.network.discriminator.views(params), l.network.discriminator.views(gradient)
+	loss := l.adversarial(&w, first, last)
+	if l.network.options.Penalty > 0 {
+		loss += l.trace.penalize(&w, l.network.options.Penalty)
+		first = l.trace.firstGradient()
+	}
+	l.trace.weightGradients(&g, first, last+1)
+	l.clearStatistics(gradient)
+	loss += decay(params, gradient, l.network.discriminator.decayed)
+	if !finite(loss) {
+		return models.Loss{}, &models.DivergedError{What: "loss", Value: loss}
+	}
+	return models.Loss{Sum: loss * float64(len(examples)), Tokens: len(examples)}, nil
+}
+
+func (l *DiscriminatorLearner) check(params []float32, examples [][]int32, gradient []float32) error {
+	if want := l.network.layout.size - l.network.trained; len(l.fixed) != want {
+		return fmt.Errorf("the generator has %d parameters, want %d", len(l.fixed), want)
+	}
+	if l.rng == nil {
+		return fmt.Errorf("a discriminator's gradient has no random stream: call UseStream first")
+	}
+	return checkCall(l.network, params, examples, gradient)
+}
+
+// prepare makes the images of each group from first on.
+func (l *DiscriminatorLearner) prepare(examples [][]int32, first int) {
+	n, size := len(examples), l.network.discriminator.conv[0].in.values()
+	t := &l.trace
+	t.resize(n, groups)
+	l.made.resize(n)
+	l.made.draw(l.rng)
+	l.made.train(l.fixed)
+	copy(t.rows(t.images, generated, generated+1, size), l.made.images)
+	readImages(t.rows(t.images, given, given+1, size), examples)
+	if first == interpolated {
+		l.interpolate(size)
+	}
+}
+
+// interpolate draws the images between the given and the generated ones.
+func (l *DiscriminatorLearner) interpolate(size int) {
+	t := &l.trace
+	between := t.rows(t.images, interpolated, interpolated+1, size)
+	data, made := t.rows(t.images, given, given+1, size), t.rows(t.images, generated, generated+1, size)
+	for i := range t.batch {
+		share := float32(l.rng.Float64())
+		for at := i * size; at < (i+1)*size; at++ {
+			between[at] = data[at] + float32(share*(made[at]-data[at]))
+		}
+	}
+}
+
+// adversarial computes the loss without penalty, and the gradients of the activations of
+// the groups that have one.
+func (l *DiscriminatorLearner) adversarial(w *discriminatorWeights, first, last int) (loss float64) {
+	t, kind := &l.trace, l.network.options.Loss
+	t.forward(w, first, given+1)
+	loss = adversarialLoss(kind, 1, t.rows(t.outputs, generated, generated+1, 1), t.rows(t.dOutputs, generated, generated+1, 1))
+	loss += adversarialLoss(kind, -1, t.rows(t.outputs, given, given+1, 1), t.rows(t.dOutputs, given, given+1, 1))
+	if last == tangent {
+		fill(t.rows(t.dOutputs, tangent, groups, 1), 1)
+	}
+	t.backward(w, generated, last+1)
+	return loss
+}
+
+// clearStatistics sets what no gradient moves.
+func (l *DiscriminatorLearner) clearStatistics(gradient []float32) {
+	clear(l.network.discriminator.mean.of(gradient))
+	clear(l.network.discriminator.variance.of(gradient))
+}
+
+// Track implements models.Tracking: the authors' code sees generated, given and
+// interpolated images in this order.
+func (l *DiscriminatorLearner) Track(params []float32) {
+	order := []int{generated, given, interpolated}
+	if l.network.options.Penalty == 0 {
+		order = order[:2]
+	}
+	for _, group := range order {
+		l.trace.track(params, group)
+	}
+}
+
+// track moves the discriminator's statistics by those of a group.
+func (t *discriminatorTrace) track(params []float32, group int) {
+	if t.d.kind == models.BatchNorm {
+		t.norms[group].track(t.d.mean.of(params), t.d.variance.of(params))
+	}
+}
+
+// Generator makes images by the parameters of a GAN, and computes gradients of its
+// generator. It implements models.Generator and models.Tracking.
+type Generator struct {
+	network *GAN
+	params  []float32
+	made    generatorTrace
+	judged  discriminatorTrace
+}
+
+// NewGenerator implements models.Generating.
+func (g *GAN) NewGenerator(params []float32) models.Generator {
+	return &Generator{
+		network: g,
+		params:  params,
+		made:    generatorTrace{g: g.generator},
+		judged:  discriminatorTrace{d: g.discriminator},
+	}
+}
+
+// Gradient implements models.Generator: the loss is the generator's with weight decay. The
+// discriminator judges the images as a batch of its own, as in training.
+func (g *Generator) Gradient(rng *rand.Rand, batch int, gradient []float32) (loss float64, err error) {
+	if err := g.check(batch, gradient); err != nil {
+		return 0, err
+	}
+	g.made.resize(batch)
+	g.made.resizeBack()
+	g.made.draw(rng)
+	g.made.train(g.params[g.network.trained:])
+	loss = g.judge()
+	g.made.backward(g.params[g.network.trained:], gradient)
+	loss += decay(g.params[g.network.trained:], gradient, g.network.generator.decayed)
+	if !finite(loss) {
+		return 0, &models.DivergedError{What: "loss", Value: loss}
+	}
+	return loss, nil
+}
+
+func (g *Generator) check(batch int, gradient []float32) error {
+	if err := models.CheckParameters(g.network, g.params); err != nil {
+		return err
+	}
+	if batch < 1 {
+		return fmt.Errorf("a generator's batch of %d images: want at least 1", batch)
+	}
+	if want := g.network.layout.size - g.network.trained; len(gradient) != want {
+		return fmt.Errorf("the generator's gradient has %d elements, want %d", len(gradient), want)
+	}
+	return nil
+}
+
+// judge returns the loss of the images, and hands their gradient to the generator.
+func (g *Generator) judge() (loss float64) {
+	t, w := &g.judged, g.network.discriminator.views(g.params)
+	t.resize(g.made.n, onlyGroup+1)
+	copy(t.images, g.made.images)
+	t.forward(&w, onlyGroup, onlyGroup+1)
+	loss = adversarialLoss(g.network.options.Loss, -1, t.outputs, t.dOutputs)
+	t.backward(&w, onlyGroup, onlyGroup+1)
+	copy(g.made.dImages, t.imageGradient(&w, onlyGroup))
+	return loss
+}
+
+// Track implements models.Tracking: the generator's statistics and, since the authors'
+// code has the discriminator in training too, the discriminator's.
+func (g *Generator) Track(params []float32) {
+	for i := range g.made.norms {
+		own := params[g.network.trained:]
+		g.made.norms[i].track(g.network.generator.mean[i].of(own), g.network.generator.variance[i].of(own))
+	}
+	g.judged.track(params, onlyGroup)
+}
+
+// madeAtOnce is the number of images that are generated together.
+const madeAtOnce = 32
+
+// Generate implements models.Generator. Images are rounded to the nearest values. An image
+// follows from its own inputs alone, so the first of many are those of few.
+func (g *Generator) Generate(rng *rand.Rand, n int) ([][]byte, error) {
+	if err := models.CheckParameters(g.network, g.params); err != nil {
+		return nil, err
+	}
+	images := make([][]byte, 0, max(0, n))
+	for len(images) < n {
+		g.made.resize(min(madeAtOnce, n-len(images)))
+		g.made.draw(rng)
+		g.made.generate(g.params[g.network.trained:])
+		images = g.take(images)
+	}
+	return images, nil
+}
+
+// take appends the images that were made.
+func (g *Generator) take(images [][]byte) [][]byte {
+	size := g.network.config.Image.Values()
+	for i := range g.made.n {
+		image := make([]byte, size)
+		for j, x := range part(g.made.images, i, i+1, size) {
+			image[j] = toLevel(x)
+		}
+		images = append(images, image)
+	}
+	return images
+}

@@ -1,0 +1,242 @@
+package vision
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"coalmine/internal/kernels"
+	"coalmine/models"
+)
+
+// hiddenLayers is the number of a generator's layers that are normalized.
+const hiddenLayers = 4
+
+// linear is a layer that is a matrix product of some form, without bias. n is the number of
+// images, and dk is set.
+type linear interface {
+	shape() []int
+	products() int
+	forward(s *scratch, x, kernel, y []float32, n int)
+	backward(s *scratch, dy, kernel, dx []float32, n int)
+	kernelGradient(s *scratch, x, dy, dk []float32, n int)
+}
+
+// plain is a dense layer without bias.
+type plain struct{ dense }
+
+func (p plain) shape() []int { return []int{p.in, p.out} }
+
+func (p plain) forward(_ *scratch, x, kernel, y []float32, n int) {
+	p.dense.forward(x, kernel, nil, y, n)
+}
+
+func (p plain) kernelGradient(_ *scratch, x, dy, dk []float32, n int) {
+	p.dense.kernelGradient(x, dy, dk, n)
+}
+
+// transposed is the transpose of a convolution, which takes its outputs to its inputs.
+type transposed struct{ *convolution }
+
+func (t transposed) forward(s *scratch, x, kernel, y []float32, n int) {
+	t.convolution.backward(s, x, kernel, y, n)
+}
+
+func (t transposed) backward(s *scratch, dy, kernel, dx []float32, n int) {
+	t.convolution.forward(s, dy, kernel, nil, dx, n)
+}
+
+func (t transposed) kernelGradient(s *scratch, x, dy, dk []float32, n int) {
+	t.convolution.kernelGradient(s, dy, x, dk, n)
+}
+
+// generator is the network that makes images. The equations stand at GAN.
+type generator struct {
+	latent         int
+	layers         [hiddenLayers]linear
+	features       [hiddenLayers]int // of which each is normalized
+	outputs        [hiddenLayers]int // values an image
+	last           convolution
+	kernel, beta   [hiddenLayers]span
+	mean, variance [hiddenLayers]span
+	lastKernel     span
+	lastBias       span
+	decayed        []span
+}
+
+func newGenerator(shape models.ImageShape, latent int, sizes ganSizes) *generator {
+	f := sizes.generator
+	whole := area{shape.Height, shape.Width, f[2]}
+	half := same(whole, ganSide, ganStride, f[1])
+	quarter := same(half.out, ganSide, ganStride, f[0])
+	g := &generator{latent: latent, last: same(whole, ganSide, 1, shape.Channels)}
+	g.layers = [hiddenLayers]linear{
+		plain{dense{latent, sizes.units}}, plain{dense{sizes.units, quarter.out.values()}}, transposed{&quarter}, transposed{&half},
+	}
+	g.features = [hiddenLayers]int{sizes.units, quarter.out.values(), f[1], f[2]}
+	g.outputs = [hiddenLayers]int{sizes.units, quarter.out.values(), half.out.values(), whole.values()}
+	return g
+}
+
+// name lays out the tensors.
+func (g *generator) name(l *layout) {
+	for i, name := range []string{"dense1", "dense2", "conv1", "conv2"} {
+		g.kernel[i] = l.add("generator."+name+kernelName, g.layers[i].shape()...)
+		norm := fmt.Sprintf("generator.norm%d", i+1)
+		g.beta[i] = l.add(norm+betaName, g.features[i])
+		g.mean[i] = l.add(norm+meanName, g.features[i])
+		g.variance[i] = l.add(norm+varianceName, g.features[i])
+		g.decayed = append(g.decayed, g.kernel[i])
+	}
+	g.lastKernel = l.add("generator.conv3"+kernelName, g.last.shape()...)
+	g.lastBias = l.add("generator.conv3"+biasName, g.last.out.channels)
+}
+
+// products is the number of multiplications for an image.
+func (g *generator) products() int {
+	n := g.last.products()
+	for _, l := range g.layers {
+		n += l.products()
+	}
+	return n
+}
+
+// generatorTrace is the memory of passes through the generator.
+type generatorTrace struct {
+	g       *generator
+	scratch scratch
+	n       int // images
+	inputs  []float32
+	// normalized are the normalized outputs of the hidden layers, outputs those after beta
+	// and activation. images are the network's outputs, in [-1, 1].
+	normalized, outputs [hiddenLayers][]float32
+	images              []float32
+	norms               [hiddenLayers]norm
+	// Gradients: of images, and of outputs, which become those before the normalization.
+	dImages  []float32
+	dOutputs [hiddenLayers][]float32
+	turned   []float32 // the kernel of the last convolution, or its gradient
+}
+
+// resize makes room for n images, for the way forward.
+func (t *generatorTrace) resize(n int) {
+	t.n = n
+	t.inputs = grow(t.inputs, n*t.g.latent)
+	t.images = grow(t.images, n*t.g.last.out.values())
+	t.turned = grow(t.turned, t.g.last.patch()*t.g.last.out.channels)
+	for i, values := range t.g.outputs {
+		t.normalized[i] = grow(t.normalized[i], n*values)
+		t.outputs[i] = grow(t.outputs[i], n*values)
+	}
+}
+
+// draw takes the inputs from rng, image after image: normal numbers.
+func (t *generatorTrace) draw(rng *rand.Rand) {
+	for i := range t.inputs {
+		t.inputs[i] = float32(rng.NormFloat64())
+	}
+}
+
+// train makes images in training: each feature is normalized by the statistics of the
+// batch. params is the generator's part of the vector.
+func (t *generatorTrace) train(params []float32) {
+	t.run(params, func(i int, z []float32) {
+		features := t.g.features[i]
+		t.norms[i].reset(models.BatchNorm, len(z)/features, features)
+		t.norms[i].normalize(z)
+	})
+}
+
+// generate makes images by the moving statistics, so that none depends on the others.
+func (t *generatorTrace) generate(params []float32) {
+	t.run(params, func(i int, z []float32) {
+		normalizeBy(t.g.mean[i].of(params), t.g.variance[i].of(params), z)
+	})
+}
+
+func (t *generatorTrace) run(params []float32, normalize func(i int, z []float32)) {
+	x := t.inputs
+	for i, l := range t.g.layers {
+		z, y := t.normalized[i], t.outputs[i]
+		l.forward(&t.scratch, x, t.g.kernel[i].of(params), z, t.n)
+		normalize(i, z)
+		copy(y, z)
+		addRows(y, t.g.beta[i].of(params))
+		relu.apply(y)
+		x = y
+	}
+	t.turn(t.turned, t.g.lastKernel.of(params))
+	c := t.g.last.reversed()
+	c.backward(&t.scratch, x, t.turned, t.images, t.n)
+	addRows(t.images, t.g.lastBias.of(params))
+	kernels.Tanh(t.images, t.images)
+}
+
+// addRows adds x to each row of a matrix of as many columns.
+func addRows(rows, x []float32) {
+	for at := 0; at < len(rows); at += len(x) {
+		addShort(rows[at:at+len(x)], x)
+	}
+}
+
+// backward sets gradient from that of the images, dImages. params and gradient are the
+// generator's parts of the vectors.
+func (t *generatorTrace) backward(params, gradient []float32) {
+	g := t.g
+	for i, y := range t.images {
+		t.dImages[i] *= 1 - float32(y*y)
+	}
+	t.lastBackward(params, gradient)
+	for i := hiddenLayers - 1; i >= 0; i-- {
+		d, features := t.dOutputs[i], g.features[i]
+		relu.pass(d, t.outputs[i])
+		sumRows(g.beta[i].of(gradient), d, len(d)/features)
+		t.norms[i].jacobian(&t.norms[i].backward, d, d, t.normalized[i])
+		x := t.inputs
+		if i > 0 {
+			x = t.outputs[i-1]
+			g.layers[i].backward(&t.scratch, d, g.kernel[i].of(params), t.dOutputs[i-1], t.n)
+		}
+		g.layers[i].kernelGradient(&t.scratch, x, d, g.kernel[i].of(gradient), t.n)
+		clear(g.mean[i].of(gradient))
+		clear(g.variance[i].of(gradient))
+	}
+}
+
+// lastBackward sets the gradients of the last convolution and of its inputs.
+func (t *generatorTrace) lastBackward(params, gradient []float32) {
+	g := t.g
+	c := g.last.reversed()
+	top := hiddenLayers - 1
+	sumRows(g.lastBias.of(gradient), t.dImages, t.n*g.last.out.pixels())
+	c.kernelGradient(&t.scratch, t.dImages, t.outputs[top], t.turned, t.n)
+	t.turnBack(g.lastKernel.of(gradient), t.turned)
+	t.turn(t.turned, g.lastKernel.of(params))
+	c.forward(&t.scratch, t.dImages, t.turned, nil, t.dOutputs[top], t.n)
+}
+
+// resizeBack makes room for the gradients.
+func (t *generatorTrace) resizeBack() {
+	t.dImages = grow(t.dImages, len(t.images))
+	for i := range t.outputs {
+		t.dOutputs[i] = grow(t.dOutputs[i], len(t.outputs[i]))
+	}
+}
+
+// turn makes of a kernel of the last convolution that of the reversed one, and turnBack the
+// other way: rows and columns run backwards, in and out change places.
+func (t *generatorTrace) turn(dst, kernel []float32) {
+	c := &t.g.last
+	turnKernel(dst, kernel, c.side*c.side, c.in.channels, c.out.channels)
+}
+
+func (t *generatorTrace) turnBack(dst, kernel []float32) {
+	c := &t.g.last
+	turnKernel(dst, kernel, c.side*c.side, c.out.channels, c.in.channels)
+}
+
+func turnKernel(dst, kernel []float32, places, in, out int) {
+	for p := range places {
+		from, to := part(kernel, p, p+1, in*out), part(dst, places-1-p, places-p, in*out)
+		kernels.Transpose(to, in, from, out, in, out)
+	}
+}

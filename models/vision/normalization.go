@@ -1,0 +1,214 @@
+package vision
+
+import (
+	"math"
+
+	"coalmine/models"
+)
+
+// Constants of the normalizations: TensorFlow's addition to a variance, and the authors'
+// share of the past in a moving statistic.
+const (
+	normEpsilon  = 0.001
+	normMomentum = 0.999
+)
+
+// norm normalizes the outputs z of a layer, a matrix of rows and features, lane by lane: a
+// lane is a feature over all rows (batch normalization, Ioffe and Szegedy 2015, algorithm
+// 1), or a row over all its features (layer normalization, Ba et al. 2016, equation 4).
+// With m the mean over a lane:
+//
+//	normalized n = (z - m(z)) r,  r = 1/sqrt(m((z - m(z))²) + 0.001)
+//
+// There is no scale, as in the authors' code; the layer adds a beta for each feature.
+//
+// The Jacobian of n in z is symmetric, J v = r (v - m(v) - n m(v n)): it turns a gradient
+// of n into that of z, and a change of z into that of n.
+type norm struct {
+	kind           models.Normalization
+	rows, features int
+	// inverse is r, of lanes; mean and variance are those of z.
+	inverse        []float32
+	mean, variance []float64
+	// backward and forward are means over lanes that the two uses of J have left.
+	backward, forward laneMeans
+	cross             []float64
+}
+
+// laneMeans are m(v) and m(v n).
+type laneMeans struct{ plain, product []float64 }
+
+func (m *laneMeans) resize(lanes int) {
+	m.plain, m.product = growWide(m.plain, lanes), growWide(m.product, lanes)
+}
+
+// reset prepares for so many rows.
+func (b *norm) reset(kind models.Normalization, rows, features int) {
+	b.kind, b.rows, b.features = kind, rows, features
+	lanes := b.lanes()
+	b.inverse = grow(b.inverse, lanes)
+	b.mean, b.variance, b.cross = growWide(b.mean, lanes), growWide(b.variance, lanes), growWide(b.cross, lanes)
+	b.backward.resize(lanes)
+	b.forward.resize(lanes)
+}
+
+// lanes is their number, count the number of elements of each.
+func (b *norm) lanes() int {
+	if b.kind == models.LayerNorm {
+		return b.rows
+	}
+	return b.features
+}
+
+func (b *norm) count() float64 { return float64(b.rows * b.features / b.lanes()) }
+
+// strides is by how much the lane goes up from row to row, and from feature to feature.
+func (b *norm) strides() (row, feature int) {
+	if b.kind == models.LayerNorm {
+		return 1, 0
+	}
+	return 0, 1
+}
+
+// normalize replaces z by n.
+func (b *norm) normalize(z []float32) {
+	if b.kind == models.NoNorm {
+		return
+	}
+	b.moments(z)
+	for lane, v := range b.variance {
+		b.inverse[lane] = float32(1 / math.Sqrt(v+normEpsilon))
+	}
+	row, feature := b.strides()
+	for i := range b.rows {
+		lane := i * row
+		for j, v := range part(z, i, i+1, b.features) {
+			z[i*b.features+j] = (v - float32(b.mean[lane])) * b.inverse[lane]
+			lane += feature
+		}
+	}
+}
+
+// moments sets mean and variance, from sums of z and of its squares in float64, in which
+// nothing of note is lost.
+func (b *norm) moments(z []float32) {
+	clear(b.mean)
+	clear(b.variance)
+	row, feature := b.strides()
+	for i := range b.rows {
+		lane := i * row
+		for _, v := range part(z, i, i+1, b.features) {
+			b.mean[lane] += float64(v)
+			b.variance[lane] += float64(float64(v) * float64(v))
+			lane += feature
+		}
+	}
+	for lane := range b.mean {
+		b.mean[lane] /= b.count()
+		b.variance[lane] = max(0, b.variance[lane]/b.count()-float64(b.mean[lane]*b.mean[lane]))
+	}
+}
+
+// means sets plain to m(v) and product to m(v w).
+func (b *norm) means(m *laneMeans, v, w []float32) {
+	clear(m.plain)
+	clear(m.product)
+	row, feature := b.strides()
+	for i := range b.rows {
+		lane, others := i*row, part(w, i, i+1, b.features)
+		for j, x := range part(v, i, i+1, b.features) {
+			m.plain[lane] += float64(x)
+			m.product[lane] += float64(float64(x) * float64(others[j]))
+			lane += feature
+		}
+	}
+	for lane := range m.plain {
+		m.plain[lane] /= b.count()
+		m.product[lane] /= b.count()
+	}
+}
+
+// jacobian sets dst to J v, at n, and leaves the means of v in m. dst may be v.
+func (b *norm) jacobian(m *laneMeans, dst, v, n []float32) {
+	if b.kind == models.NoNorm {
+		copy(dst, v)
+		return
+	}
+	b.means(m, v, n)
+	row, feature := b.strides()
+	for i := range b.rows {
+		lane := i * row
+		d, x, normal := part(dst, i, i+1, b.features), part(v, i, i+1, b.features), part(n, i, i+1, b.features)
+		for j := range d {
+			d[j] = b.inverse[lane] * (x[j] - float32(m.plain[lane]) - float32(normal[j]*float32(m.product[lane])))
+			lane += feature
+		}
+	}
+}
+
+// curve sets dst to the change of the gradient dz = J dn when z changes, and dn does not.
+// moved is the change of n, which jacobian gave with the means of forward, as it gave dz
+// with those of backward. With z' the change of z, the change of r is -r² m(n z'), so
+//
+//	change of dz = -r (m(n z') dz + moved m(dn n) + n m(dn moved))
+//
+// Of no normalization there is none.
+func (b *norm) curve(dst, dz, dn, n, moved []float32) {
+	b.crossMeans(dn, moved)
+	row, feature := b.strides()
+	for i := range b.rows {
+		lane := i * row
+		for at := i * b.features; at < (i+1)*b.features; at++ {
+			sum := float32(float32(b.forward.product[lane])*dz[at]) + float32(moved[at]*float32(b.backward.product[lane]))
+			dst[at] = -b.inverse[lane] * (sum + float32(n[at]*float32(b.cross[lane])))
+			lane += feature
+		}
+	}
+}
+
+// crossMeans sets cross to m(dn moved).
+func (b *norm) crossMeans(dn, moved []float32) {
+	clear(b.cross)
+	row, feature := b.strides()
+	for i := range b.rows {
+		lane := i * row
+		for at := i * b.features; at < (i+1)*b.features; at++ {
+			b.cross[lane] += float64(float64(dn[at]) * float64(moved[at]))
+			lane += feature
+		}
+	}
+	for lane := range b.cross {
+		b.cross[lane] /= b.count()
+	}
+}
+
+// track moves moving statistics towards those of the batch: the mean, and the unbiased
+// variance (of a single row, the biased one), as TensorFlow does.
+func (b *norm) track(mean, variance []float32) {
+	unbiased := b.count() / max(1, b.count()-1)
+	for lane := range mean {
+		mean[lane] = approach(mean[lane], b.mean[lane])
+		variance[lane] = approach(variance[lane], b.variance[lane]*unbiased)
+	}
+}
+
+func approach(moving float32, batch float64) float32 {
+	return moving - (moving-float32(batch))*float32(1-normMomentum)
+}
+
+// normalizeBy replaces z, rows of features, by what moving statistics make of it.
+func normalizeBy(mean, variance, z []float32) {
+	for at := 0; at < len(z); at += len(mean) {
+		for j, m := range mean {
+			z[at+j] = (z[at+j] - m) / float32(math.Sqrt(float64(variance[j])+normEpsilon))
+		}
+	}
+}
+
+// growWide returns n numbers, in buffer if it has room. What they hold is open.
+func growWide(buffer []float64, n int) []float64 {
+	if cap(buffer) < n {
+		return make([]float64, n)
+	}
+	return buffer[:n]
+}

@@ -1,0 +1,86 @@
+package vision
+
+import (
+	"math"
+
+	"coalmine/internal/kernels"
+	"coalmine/models"
+)
+
+// The gradient penalty of Gulrajani et al. (2017), equation 3, is
+//
+//	P = coefficient * mean over the images x of (|g| - 1)²,  g = gradient of the sum of the outputs in x
+//
+// at images between those of the data and those of the generator. Its gradient in the
+// weights is that of the inner product of g with
+//
+//	v = coefficient * 2 (|g| - 1) / (images |g|) * g
+//
+// held fixed. This product is the change of the sum of the outputs when the images change
+// by v, and its gradient is the change of the sum's gradient. So one pass forward and one
+// backward, each of changes, give it: forward in the group tangent, backward in the group
+// interpolated. The gradient of a weight matrix is a sum of products d a of the gradients d
+// of a layer's outputs with its inputs a; its change is the sum of d' a + d a', for which
+// the two groups lie as they do. Slopes of activations do not change; the Jacobian of a
+// normalization does, which is norm.curve.
+
+// normAddition keeps the norm of a gradient away from zero, as in the authors' code.
+const normAddition = 1e-10
+
+// penalize computes the penalty and, in the groups interpolated and tangent, what its
+// gradient in the weights is made of. It needs the activations of interpolated, and the
+// gradients of tangent for outputs whose gradients are 1.
+func (t *discriminatorTrace) penalize(w *discriminatorWeights, coefficient float64) (penalty float64) {
+	penalty = t.direct(t.imageGradient(w, tangent), coefficient)
+	t.moveForward(w)
+	if t.firstGradient() == interpolated {
+		t.moveBackward(w)
+	}
+	return penalty
+}
+
+// firstGradient is the first group that has gradients with a penalty. Without a
+// normalization those of interpolated do not change, and are left out.
+func (t *discriminatorTrace) firstGradient() int {
+	if t.d.kind == models.NoNorm {
+		return generated
+	}
+	return interpolated
+}
+
+// direct sets the images of tangent to v, and returns the penalty.
+func (t *discriminatorTrace) direct(gradient []float32, coefficient float64) (penalty float64) {
+	size := t.d.conv[0].in.values()
+	directions := t.rows(t.images, tangent, tangent+1, size)
+	copy(directions, gradient)
+	share := coefficient / float64(t.batch)
+	for i := range t.batch {
+		direction := part(directions, i, i+1, size)
+		length := math.Sqrt(kernels.SquaredNorm(direction) + normAddition)
+		penalty += float64(share * float64((length-1)*(length-1)))
+		kernels.Scale(float32(share*2*(length-1)/length), direction)
+	}
+	return penalty
+}
+
+// moveForward computes how the activations of interpolated change with its images, in
+// tangent.
+func (t *discriminatorTrace) moveForward(w *discriminatorWeights) {
+	units := t.d.hidden.out
+	moved, hidden := t.rows(t.normalized, tangent, groups, units), t.rows(t.hidden, tangent, groups, units)
+	t.d.hidden.forward(t.convolve(w, nil, tangent, groups), w.hidden, nil, moved, t.batch)
+	n := &t.norms[interpolated]
+	n.jacobian(&n.forward, moved, moved, t.rows(t.normalized, interpolated, interpolated+1, units))
+	copy(hidden, moved)
+	leakyReLU.pass(hidden, t.rows(t.hidden, interpolated, interpolated+1, units))
+}
+
+// moveBackward computes how the gradients of interpolated, in tangent, change with its
+// images, in interpolated.
+func (t *discriminatorTrace) moveBackward(w *discriminatorWeights) {
+	units := t.d.hidden.out
+	t.norms[interpolated].curve(
+		t.rows(t.dHidden, interpolated, interpolated+1, units), t.rows(t.dHidden, tangent, groups, units), t.rows(t.dNormalized, tangent, groups, units),
+		t.rows(t.normalized, interpolated, interpolated+1, units), t.rows(t.normalized, tangent, groups, units))
+	t.convBackward(w, interpolated, interpolated+1)
+}
