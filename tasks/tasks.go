@@ -287,6 +287,12 @@ func (t *Task) Input(name string) (storage.Key, error) {
 	return storage.Key{}, Permanent(fmt.Errorf("%s has no input %q", t.Kind, name))
 }
 
+// Has reports whether the task has the named input.
+func (t *Task) Has(name string) bool {
+	_, err := t.Input(name)
+	return err == nil
+}
+
 // Blob returns a whole blob of the named input. It must not be written to.
 func (t *Task) Blob(ctx context.Context, input, name string) ([]byte, error) {
 	key, err := t.Input(input)

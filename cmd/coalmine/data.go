@@ -181,7 +181,7 @@ func refill(ctx context.Context, source *sources.Source, limits datasets.Limits,
 		p.Nodes[spec.Key] = n
 		return spec.Key
 	}
-	corpus := node(datasets.Import, datasets.ImportParams{Sources: source.Digests(), Limits: limits, Reading: r.Shortest()})
+	corpus := node(datasets.Import, r.Import(source.Digests(), limits))
 	parts := node(datasets.Encode, r.Encode(), tasks.Input{Name: datasets.CorpusInput, Key: corpus})
 	balanced := node(datasets.Balance, r.Balance(), tasks.Input{Name: datasets.PartsInput, Key: parts})
 	population := node(datasets.Partition, datasets.PartitionParams{Partition: datasets.IID, Words: r.Words, Seed: r.Seed},

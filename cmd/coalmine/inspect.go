@@ -199,8 +199,14 @@ func (p *preparation) write(w io.Writer) error {
 	} {
 		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t\n", row.step, row.Users, row.Examples, row.Words)
 	}
-	if err := t.Flush(); err != nil || p.Insertions == nil {
+	if err := t.Flush(); err != nil {
 		return err
+	}
+	for _, f := range p.Source.Faults {
+		fmt.Fprintf(w, "\n%s%s.\n", strings.ToUpper(f.String()[:1]), f.String()[1:])
+	}
+	if p.Insertions == nil {
+		return nil
 	}
 	m := p.Insertions
 	fmt.Fprintf(w, "\n%d of %d balanced users carry a canary; %d of their %d examples are replaced (%.2g%%).\n",

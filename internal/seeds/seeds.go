@@ -24,6 +24,8 @@ const (
 	ValidationPart    Role = "validation part" // likewise
 	TrainShare        Role = "train share"     // likewise
 	HeldOutUsers      Role = "held-out users"
+	FaultyUsers       Role = "faulty users"    // fault: one coin a user
+	FaultyExamples    Role = "faulty examples" // fault: one coin an example, in order of the source
 	Canaries          Role = "canaries"       // the words of the canaries; from the second format on: format
 	SecretSharers     Role = "secret sharers" // canary
 	Insertions        Role = "insertions"     // canary, user; of a chosen number of them: canary

@@ -14,7 +14,10 @@ import (
 // Encode splits a corpus into parts by example, takes the vocabulary from the
 // training part, and writes each part in its tokens.
 //
-// Params: EncodeParams. Input "corpus": Import. Metrics: EncodeMetrics. Blobs:
+// Params: EncodeParams. Input "corpus": Import. Input "vocabulary", which there may be:
+// Encode of another corpus, whose vocabulary is taken in place of the corpus's own, so that
+// what a fault makes of a word is unknown, as to a model from before the fault. Metrics:
+// EncodeMetrics. Blobs:
 //
 //	vocabulary      see VocabularyBlob
 //	train-00000 …   the stream of the training part; likewise test, validation
@@ -23,16 +26,19 @@ import (
 //	                likewise test, validation
 var Encode = tasks.Kind{Name: "datasets/encode", Version: 1, Class: tasks.Compute, Run: runEncode}
 
-// CorpusInput is the input of Encode.
-const CorpusInput = "corpus"
+// Inputs of Encode; there may be no VocabularyInput.
+const (
+	CorpusInput     = "corpus"
+	VocabularyInput = "vocabulary"
+)
 
 // EncodeParams are the parameters of Encode.
 type EncodeParams struct {
 	Seed uint64 `json:"seed"`
 	// Level is that of the corpus.
 	Level Level `json:"level,omitzero"`
-	// VocabularySize is the number of ordinary words; specials come on top. It is 0
-	// at the byte level, where the vocabulary is fixed.
+	// VocabularySize is the number of ordinary words, also of a vocabulary that is given;
+	// specials come on top. It is 0 at the byte level, where the vocabulary is fixed.
 	VocabularySize int `json:"vocabulary_size"`
 	// TestFraction of the examples are the test part, each by its own coin, and
 	// ValidationFraction of the others the validation part.
@@ -126,24 +132,26 @@ func (e *encoder) tossCoins() {
 
 // chooseVocabulary decides the tokens and writes the vocabulary.
 func (e *encoder) chooseVocabulary(ctx context.Context) error {
-	chosen, err := e.ordinaryWords(ctx)
+	ordinary, err := e.ordinaryWords(ctx)
 	if err != nil {
 		return err
 	}
+	known := make(map[string]uint32, len(ordinary))
+	for i, w := range ordinary {
+		known[w] = uint32(FirstWord + i)
+	}
 	e.tokens = make([]uint32, len(e.words))
-	for w := range e.tokens {
+	for w, text := range e.words {
 		e.tokens[w] = Unknown
+		if token, ok := known[text]; ok {
+			e.tokens[w] = token
+		}
 	}
-	vocabulary := append([]string(nil), specials...)
-	for i, w := range chosen {
-		e.tokens[w] = uint32(FirstWord + i)
-		vocabulary = append(vocabulary, e.words[w])
-	}
-	return e.task.Put(ctx, VocabularyBlob, joinLines(vocabulary))
+	return e.task.Put(ctx, VocabularyBlob, joinLines(append(Specials(), ordinary...)))
 }
 
-// ordinaryWords returns the numbers of the words of the vocabulary.
-func (e *encoder) ordinaryWords(ctx context.Context) ([]uint32, error) {
+// ordinaryWords are those of the vocabulary, in its order.
+func (e *encoder) ordinaryWords(ctx context.Context) ([]string, error) {
 	symbols := e.params.Level.Scheme().Symbols
 	if symbols == nil {
 		return e.countedWords(ctx)
@@ -152,15 +160,11 @@ func (e *encoder) ordinaryWords(ctx context.Context) ([]uint32, error) {
 		return nil, tasks.Permanent(fmt.Errorf("the corpus has %d distinct words that are not the %d symbols of the %s level; it was not imported at the %s level", len(e.words), len(symbols), e.params.Level, e.params.Level))
 	}
 	e.metrics.DistinctWords = len(symbols)
-	every := make([]uint32, len(symbols))
-	for i := range every {
-		every[i] = uint32(i)
-	}
-	return every, nil
+	return symbols, nil
 }
 
 // countedWords counts the words of the training part.
-func (e *encoder) countedWords(ctx context.Context) ([]uint32, error) {
+func (e *encoder) countedWords(ctx context.Context) ([]string, error) {
 	counts := make([]int64, len(e.words))
 	err := e.eachExample(ctx, func(x sourceExample) error {
 		if part := e.parts[x.ordinal]; part == train || part == unused {
@@ -174,15 +178,43 @@ func (e *encoder) countedWords(ctx context.Context) ([]uint32, error) {
 		return nil, err
 	}
 	found := mostFrequent(e.words, counts, len(counts))
+	e.metrics.DistinctWords = len(found)
+	if e.task.Has(VocabularyInput) {
+		return e.givenWords(ctx, counts)
+	}
 	size := e.params.VocabularySize
 	if size > len(found) {
 		return nil, tasks.Permanent(fmt.Errorf("the training part has only %d distinct words; set vocabulary.size, now %d, to at most that", len(found), size))
 	}
-	e.metrics.DistinctWords = len(found)
 	for _, w := range found[size:] {
 		e.metrics.UnknownWords += int(counts[w])
 	}
-	return found[:size], nil
+	return textsOf(e.words, found[:size]), nil
+}
+
+// givenWords are those of the vocabulary that is an input.
+func (e *encoder) givenWords(ctx context.Context, counts []int64) ([]string, error) {
+	v, err := ReadVocabulary(ctx, e.task, VocabularyInput)
+	if err != nil {
+		return nil, err
+	}
+	if v.Ordinary() != e.params.VocabularySize {
+		return nil, tasks.Permanent(fmt.Errorf("the vocabulary that is given has %d words; expected %d", v.Ordinary(), e.params.VocabularySize))
+	}
+	e.metrics.UnknownWords = unknownWords(e.words, counts, v.Words[FirstWord:])
+	return v.Words[FirstWord:], nil
+}
+
+// unknownWords counts the occurrences of words outside of a vocabulary.
+func unknownWords(words []string, counts []int64, vocabulary []string) int {
+	known := setOf(vocabulary)
+	unknown := 0
+	for w, n := range counts {
+		if !known[words[w]] {
+			unknown += int(n)
+		}
+	}
+	return unknown
 }
 
 // writeParts writes the streams and the indexes.

@@ -54,14 +54,21 @@ func fileOf(name string, data []byte) File {
 type pipeline struct {
 	*taskstest.Graph
 	corpus, parts, balanced *taskstest.Node
+	vocabulary              *taskstest.Node // of the source without faults; nil where it is that of the parts
 }
 
 func runPipeline(t testing.TB, data []byte, r Recipe) pipeline {
 	t.Helper()
 	g := taskstest.NewGraph(t)
 	p := pipeline{Graph: g}
-	p.corpus = g.Run(Import, ImportParams{Sources: []storage.Digest{g.Import(data)}, Reading: r.Shortest()})
-	p.parts = g.Run(Encode, r.Encode(), taskstest.In(CorpusInput, p.corpus))
+	source := []storage.Digest{g.Import(data)}
+	p.corpus = g.Run(Import, r.Import(source, Limits{}))
+	inputs := []taskstest.Edge{taskstest.In(CorpusInput, p.corpus)}
+	if clean, elsewhere := r.WithoutFaults(); elsewhere {
+		p.vocabulary = g.Run(Encode, clean.Encode(), taskstest.In(CorpusInput, g.Run(Import, clean.Import(source, Limits{}))))
+		inputs = append(inputs, taskstest.In(VocabularyInput, p.vocabulary))
+	}
+	p.parts = g.Run(Encode, r.Encode(), inputs...)
 	p.balanced = g.Run(Balance, r.Balance(), taskstest.In(PartsInput, p.parts))
 	return p
 }

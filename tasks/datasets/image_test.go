@@ -11,6 +11,7 @@ import (
 	"image/png"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -291,7 +292,7 @@ func checkSurvey(t *testing.T, data []byte, recipes []Recipe) {
 		p.corpus.DecodeMetrics(&want.Source)
 		p.parts.DecodeMetrics(&want.Parts)
 		p.balanced.DecodeMetrics(&want.Balance)
-		if facts[i] != want {
+		if !reflect.DeepEqual(facts[i], want) {
 			t.Errorf("recipe %+v: surveyed %+v, the tasks found %+v", r, facts[i], want)
 		}
 	}

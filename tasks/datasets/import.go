@@ -43,6 +43,14 @@ type ImportParams struct {
 	Sources []storage.Digest `json:"sources"`
 	Limits  Limits           `json:"limits"`
 	Reading
+	FaultParams
+}
+
+func (p *ImportParams) check() error {
+	if err := p.Reading.check(); err != nil {
+		return err
+	}
+	return p.FaultParams.check(p.Level)
 }
 
 // ImportMetrics says what a source holds.
@@ -52,6 +60,9 @@ type ImportMetrics struct {
 	CutExamples int `json:"cut_examples"`
 	// DistinctWords are counted after the cut; at the byte level they are Bytes.
 	DistinctWords int `json:"distinct_words"`
+	// Faults say where faults were planted; none without. What is counted above is what
+	// they have left.
+	Faults []PlantedFault `json:"faults,omitempty"`
 }
 
 func runImport(ctx context.Context, t *tasks.Task) error {
@@ -62,7 +73,7 @@ func runImport(ctx context.Context, t *tasks.Task) error {
 	if err := p.check(); err != nil {
 		return tasks.Permanent(err)
 	}
-	imp := importer{sorter: externalsort.New(), names: newNumbering(), lexicon: newLexicon(p.Reading)}
+	imp := importer{sorter: externalsort.New(), names: newNumbering(), lexicon: newLexicon(p.Reading, p.FaultParams)}
 	defer imp.sorter.Close()
 	files := importedFiles{ctx: ctx, task: t}
 	for rec, err := range p.Records(ctx, files.of(p.Sources), p.Limits) {
@@ -146,13 +157,13 @@ type importedUser struct {
 }
 
 func (imp *importer) add(rec Record) error {
-	words, cut := imp.lexicon.sentence(rec.Text)
-	if cut {
-		imp.cut++
-	}
 	u := imp.names.id([]byte(rec.User))
 	if u > math.MaxUint32 {
 		return tasks.Permanent(fmt.Errorf("the source has more than %d users", math.MaxUint32))
+	}
+	words, cut := imp.lexicon.sentence(int(u), rec.Text)
+	if cut {
+		imp.cut++
 	}
 	if int(u) == len(imp.users) {
 		imp.users = append(imp.users, importedUser{last: -1})
@@ -195,6 +206,7 @@ func (imp *importer) write(ctx context.Context, t *tasks.Task) error {
 		Counts:        index.Counts(),
 		CutExamples:   imp.cut,
 		DistinctWords: len(imp.lexicon.words.all),
+		Faults:        imp.lexicon.found(),
 	})
 }
 
@@ -228,29 +240,69 @@ func (n *numbering) id(name []byte) uint64 {
 	return id
 }
 
-// lexicon turns texts into sentences of word numbers.
+// lexicon turns texts into sentences of word numbers, one after another in order of the
+// source.
 type lexicon struct {
 	reading     Reading
+	planted     FaultParams
 	cutSentence func(l *lexicon, text string) (cut bool) // of the level
+	faults      *planter                                 // nil without
 	words       *numbering
 	tokenizer   Tokenizer
+	misreading  []string // the words of a text that faults hit
 	sentenced   []uint32
 }
 
-func newLexicon(r Reading) *lexicon {
+func newLexicon(r Reading, f FaultParams) *lexicon {
 	r = r.Complete()
 	scheme := r.Level.Scheme()
-	l := &lexicon{reading: r, cutSentence: scheme.sentence, words: newNumbering()}
+	l := &lexicon{reading: r, planted: f, cutSentence: scheme.sentence, words: newNumbering()}
 	l.words.all = scheme.Symbols
+	l.restart()
 	return l
 }
 
-// sentence returns the first words of text, a sequence of them at most, valid
-// until the next call, and whether there were more.
-func (l *lexicon) sentence(text string) (words []uint32, cut bool) {
+// restart goes back to the beginning of the source. Words keep their numbers.
+func (l *lexicon) restart() {
+	if len(l.planted.Faults) > 0 {
+		l.faults = newPlanter(l.planted)
+	}
+}
+
+// sentence returns the first words of a user's text, a sequence of them at most, valid
+// until the next call, and whether there were more. Users are numbered in order of their
+// first appearance.
+func (l *lexicon) sentence(user int, text string) (words []uint32, cut bool) {
 	l.sentenced = l.sentenced[:0]
+	if l.faults != nil {
+		l.faults.next(user)
+		text = l.faults.text(text)
+	}
 	cut = l.cutSentence(l, text)
 	return l.sentenced, cut
+}
+
+// misread is the sentence of a text at the word level as faults leave it.
+func (l *lexicon) misread(text string) (cut bool) {
+	l.tokenizer.keepCase = l.faults.keepsCase(text)
+	l.misreading = l.misreading[:0]
+	for w := range l.tokenizer.Words(text) {
+		l.misreading = append(l.misreading, string(w))
+	}
+	words := l.faults.words(l.misreading)
+	kept := words[:min(len(words), l.reading.Sequence)]
+	for _, w := range kept {
+		l.sentenced = append(l.sentenced, uint32(l.words.id([]byte(w))))
+	}
+	return len(kept) < len(words)
+}
+
+// found says where faults were planted.
+func (l *lexicon) found() []PlantedFault {
+	if l.faults == nil {
+		return nil
+	}
+	return l.faults.found()
 }
 
 // joinLines ends every word with a newline; no word holds one.

@@ -72,6 +72,9 @@ var wordLevel = LevelScheme{
 	Unit:     "words",
 	Sequence: SentenceWords,
 	sentence: func(l *lexicon, text string) (cut bool) {
+		if l.faults != nil {
+			return l.misread(text)
+		}
 		for w := range l.tokenizer.Words(text) {
 			if len(l.sentenced) == l.reading.Sequence {
 				return true

@@ -2,6 +2,7 @@ package datasets
 
 import (
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -29,7 +30,7 @@ func FuzzBytesComeBackAsTheyWere(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string, sequence uint16) {
 		r := Reading{Level: ByteLevel, Sequence: 1 + int(sequence)%MaxSequence}
-		words, cut := newLexicon(r).sentence(text)
+		words, cut := newLexicon(r, FaultParams{}).sentence(0, text)
 		var got []byte
 		for _, w := range words {
 			got = append(got, byte(w))
@@ -113,7 +114,7 @@ func TestSurveyFindsWhatTheTasksFindUnderAnyReading(t *testing.T) {
 		p.corpus.DecodeMetrics(&want.Source)
 		p.parts.DecodeMetrics(&want.Parts)
 		p.balanced.DecodeMetrics(&want.Balance)
-		if facts[i] != want {
+		if !reflect.DeepEqual(facts[i], want) {
 			t.Errorf("%+v: surveyed %+v, the tasks found %+v", r.Reading, facts[i], want)
 		}
 		iid := p.open(t, p.partition(PartitionParams{Partition: IID, Words: r.Words, Seed: 1}), IID)

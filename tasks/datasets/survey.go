@@ -12,6 +12,8 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
+
+	"coalmine/storage"
 )
 
 // Recipe is what the numbers of a data set depend on: the parameters of Encode
@@ -19,6 +21,9 @@ import (
 type Recipe struct {
 	Seed uint64 `json:"seed"`
 	Reading
+	// Faults are planted when the source is read. The vocabulary is that of the source
+	// without them.
+	Faults []Planted `json:"faults,omitempty"`
 	// VocabularySize is the number of ordinary words, 0 at a level that fixes them.
 	VocabularySize     int     `json:"vocabulary_size"`
 	TestFraction       float64 `json:"test_fraction"`
@@ -30,6 +35,27 @@ type Recipe struct {
 	// Named are words that the vocabulary should have, with a space between. They change
 	// no number; Facts tell which are missing.
 	Named string `json:"named,omitempty"`
+}
+
+// Import is the recipe's share for Import.
+func (r Recipe) Import(sources []storage.Digest, limits Limits) ImportParams {
+	return ImportParams{Sources: sources, Limits: limits, Reading: r.Shortest(), FaultParams: r.faults()}
+}
+
+// faults are those of the recipe as Import takes them.
+func (r Recipe) faults() FaultParams {
+	if len(r.Faults) == 0 {
+		return FaultParams{}
+	}
+	return FaultParams{Faults: r.Faults, FaultSeed: r.Seed}
+}
+
+// WithoutFaults is the recipe for the same source without them, and whether the vocabulary
+// is that of another corpus therefore.
+func (r Recipe) WithoutFaults() (clean Recipe, elsewhere bool) {
+	elsewhere = len(r.Faults) > 0 && r.Level.Scheme().Symbols == nil
+	r.Faults = nil
+	return r, elsewhere
 }
 
 // Encode is the recipe's share for Encode.
@@ -61,6 +87,9 @@ type Facts struct {
 	Source  ImportMetrics  `json:"source"`
 	Parts   EncodeMetrics  `json:"parts"`
 	Balance BalanceMetrics `json:"balance"`
+	// VocabularyWords are the distinct words that the vocabulary is chosen from, where they
+	// are those of a source without faults; else 0, and they are Parts.DistinctWords.
+	VocabularyWords int `json:"vocabulary_words,omitempty"`
 	// Missing are the words of Recipe.Named that the vocabulary lacks, with a space between.
 	Missing string `json:"missing,omitempty"`
 }
@@ -90,11 +119,10 @@ func survey(ctx context.Context, files []File, limits Limits, recipes []Recipe, 
 	s := surveyor{names: newNumbering(), files: files, limits: limits, keep: len(recipes) > firstRecipes, memory: memory}
 	surveys := make([]*recipeSurvey, len(recipes))
 	for i, r := range recipes {
-		encode, balance := r.Encode(), r.Balance()
-		if err := errors.Join(r.Reading.check(), encode.check(), balance.check(), s.agree(r.Reading.Complete())); err != nil {
+		if err := errors.Join(r.check(), s.agree(r.Reading.Complete())); err != nil {
 			return nil, fmt.Errorf("surveying the data: %w", err)
 		}
-		surveys[i] = newRecipeSurvey(r, s.reading(r.Reading.Complete()))
+		surveys[i] = s.survey(r)
 	}
 	first := surveys[:min(len(surveys), firstRecipes)]
 	if err := s.read(ctx, first); err != nil {
@@ -106,6 +134,14 @@ func survey(ctx context.Context, files []File, limits Limits, recipes []Recipe, 
 		return nil, err
 	}
 	return facts, s.others(ctx, surveys[len(first):], facts[len(first):])
+}
+
+func (r Recipe) check() error {
+	encode, balance := r.Encode(), r.Balance()
+	if err := errors.Join(r.Reading.check(), encode.check(), balance.check()); err != nil {
+		return err
+	}
+	return r.faults().check(r.Level)
 }
 
 // surveyor passes over a source for several recipes.
@@ -175,17 +211,29 @@ func (b *block) reset(kept bool) {
 	*b = block{users: b.users[:0], ends: b.ends[:0], words: b.words[:0]}
 }
 
-// reading finds the text under a complete reading, or begins it.
-func (s *surveyor) reading(r Reading) *readText {
-	i := slices.IndexFunc(s.texts, func(t *readText) bool { return t.lexicon.reading == r })
+// survey begins to follow a recipe, and what else it takes to know its numbers.
+func (s *surveyor) survey(r Recipe) *recipeSurvey {
+	found := newRecipeSurvey(r, s.reading(r.Reading.Complete(), r.faults()))
+	if clean, elsewhere := r.WithoutFaults(); elsewhere {
+		found.clean = s.survey(clean)
+	}
+	return found
+}
+
+// reading finds the text under a complete reading and with faults, or begins it.
+func (s *surveyor) reading(r Reading, f FaultParams) *readText {
+	i := slices.IndexFunc(s.texts, func(t *readText) bool { return t.lexicon.reading == r && t.lexicon.planted.equal(f) })
 	if i < 0 {
-		i, s.texts = len(s.texts), append(s.texts, &readText{lexicon: newLexicon(r)})
+		i, s.texts = len(s.texts), append(s.texts, &readText{lexicon: newLexicon(r, f)})
 	}
 	return s.texts[i]
 }
 
 // read passes over the source for some recipes.
 func (s *surveyor) read(ctx context.Context, recipes []*recipeSurvey) error {
+	for _, t := range s.texts {
+		t.lexicon.restart()
+	}
 	for record, err := range s.content().Records(ctx, s.files, s.limits) {
 		if err != nil {
 			return err
@@ -211,9 +259,7 @@ func (s *surveyor) read(ctx context.Context, recipes []*recipeSurvey) error {
 func (s *surveyor) pass(ctx context.Context, t *readText, recipes []*recipeSurvey) error {
 	t.open.knownUsers, t.open.knownWords = len(s.names.all), len(t.counts)
 	err := eachRecipe(ctx, recipes, func(r *recipeSurvey, _ int) {
-		if r.text == t {
-			r.add(&t.open)
-		}
+		r.see(t, &t.open)
 	})
 	if s.keep && !s.known {
 		if s.memory.kept -= t.open.bytes(); s.memory.kept < 0 {
@@ -267,8 +313,10 @@ func (s *surveyor) conclude(ctx context.Context, recipes []*recipeSurvey, facts 
 func (s *surveyor) others(ctx context.Context, recipes []*recipeSurvey, facts []Facts) error {
 	if s.keep {
 		return eachRecipe(ctx, recipes, func(r *recipeSurvey, i int) {
-			for b := range r.text.blocks {
-				r.add(&r.text.blocks[b])
+			for _, t := range s.texts {
+				for b := range t.blocks {
+					r.see(t, &t.blocks[b])
+				}
 			}
 			facts[i] = r.facts()
 		})
@@ -290,7 +338,10 @@ func (s *surveyor) others(ctx context.Context, recipes []*recipeSurvey, facts []
 func (s *surveyor) together(recipes []*recipeSurvey) int {
 	room := s.memory.states
 	for i, r := range recipes {
-		if room -= 4*len(r.text.counts) + 16*len(s.names.all); room < 0 && i >= firstRecipes {
+		for ; r != nil; r = r.clean {
+			room -= 4*len(r.text.counts) + 16*len(s.names.all)
+		}
+		if room < 0 && i >= firstRecipes {
 			return i
 		}
 	}
@@ -298,7 +349,7 @@ func (s *surveyor) together(recipes []*recipeSurvey) int {
 }
 
 func (t *readText) add(user int, text string, known bool) {
-	words, cut := t.lexicon.sentence(text)
+	words, cut := t.lexicon.sentence(user, text)
 	counted := t.lexicon.reading.Level.Scheme().Symbols == nil
 	t.open.add(user, words, counted)
 	if known {
@@ -327,6 +378,7 @@ func resized[T any](s []T, n int) []T {
 func (t *readText) source() ImportMetrics {
 	m := t.metrics
 	m.DistinctWords = len(t.lexicon.words.all)
+	m.Faults = t.lexicon.found()
 	return m
 }
 
@@ -336,6 +388,7 @@ type recipeSurvey struct {
 	text   *readText
 	coins  *partCoins
 	counts [partNumbers]Counts
+	clean  *recipeSurvey // of the text that the vocabulary comes from; nil if it is this one
 	*recipeMemory
 }
 
@@ -383,6 +436,16 @@ func (r *recipeSurvey) forget() {
 	m.users, m.held, m.balanced = m.users[:0], m.held[:0], m.balanced[:0]
 	memories.Put(m)
 	r.recipeMemory, r.coins = nil, nil
+}
+
+// see follows a block of a text, if it is one that the recipe depends on.
+func (r *recipeSurvey) see(t *readText, b *block) {
+	if r.text == t {
+		r.add(b)
+	}
+	if r.clean != nil {
+		r.clean.see(t, b)
+	}
 }
 
 // add follows a block of examples.
@@ -437,9 +500,15 @@ func hold(held []int32, words []uint32) {
 
 // facts are those of a recipe that has seen the whole source. It forgets what it has seen.
 func (r *recipeSurvey) facts() Facts {
-	r.begin() // the source may have been empty
-	defer r.forget()
-	return Facts{Source: r.text.source(), Parts: r.parts(), Balance: r.balance(), Missing: r.missing()}
+	for s := r; s != nil; s = s.clean {
+		s.begin() // the source may have been empty
+		defer s.forget()
+	}
+	f := Facts{Source: r.text.source(), Parts: r.parts(), Balance: r.balance(), Missing: r.missing()}
+	if r.clean != nil {
+		f.VocabularyWords, _ = occurrences(r.clean.text.counts, r.clean.held, 0)
+	}
+	return f
 }
 
 // missing are the named words that the vocabulary lacks.
@@ -447,17 +516,27 @@ func (r *recipeSurvey) missing() string {
 	if r.recipe.Named == "" {
 		return ""
 	}
-	words := r.text.lexicon.words
+	vocabulary := setOf(r.vocabulary())
+	lacks := slices.DeleteFunc(strings.Fields(r.recipe.Named), func(word string) bool { return vocabulary[word] })
+	return strings.Join(lacks, " ")
+}
+
+// vocabulary are its ordinary words, at a level that counts them.
+func (r *recipeSurvey) vocabulary() []string {
+	if r.clean != nil {
+		return r.clean.vocabulary()
+	}
+	words := r.text.lexicon.words.all
+	return textsOf(words, mostFrequent(words, r.trained(), r.recipe.VocabularySize))
+}
+
+// trained counts the words of the training part, by number.
+func (r *recipeSurvey) trained() []int64 {
 	counts := slices.Clone(r.text.counts)
 	for w, n := range r.held {
 		counts[w] -= int64(n)
 	}
-	vocabulary := map[string]bool{}
-	for _, w := range mostFrequent(words.all, counts, r.recipe.VocabularySize) {
-		vocabulary[words.all[w]] = true
-	}
-	lacks := slices.DeleteFunc(strings.Fields(r.recipe.Named), func(word string) bool { return vocabulary[word] })
-	return strings.Join(lacks, " ")
+	return counts
 }
 
 func (r *recipeSurvey) parts() EncodeMetrics {
@@ -475,6 +554,9 @@ func (r *recipeSurvey) parts() EncodeMetrics {
 	}
 	distinct, known := occurrences(r.text.counts, r.held, r.recipe.VocabularySize)
 	m.DistinctWords, m.UnknownWords = distinct, m.Train.Words+r.counts[unused].Words-known
+	if r.clean != nil {
+		m.UnknownWords = unknownWords(r.text.lexicon.words.all, r.trained(), r.vocabulary())
+	}
 	return m
 }
 

@@ -20,7 +20,10 @@ import (
 // Nothing is normalized beyond that (no NFC, no stemming). Tokenizing the words
 // joined by spaces gives the same words again. The zero value is ready; it
 // keeps a buffer and must not be used by several goroutines at once.
-type Tokenizer struct{ word []byte }
+type Tokenizer struct {
+	word     []byte
+	keepCase bool // a planted fault: nothing is lower-cased
+}
 
 // Words yields the words of text. Each is valid only until the next. Bytes that
 // are not UTF-8 read as U+FFFD.
@@ -36,7 +39,7 @@ func (t *Tokenizer) Words(text string) iter.Seq[[]byte] {
 			case isFormat(r):
 				continue
 			case joins || isWordRune(r):
-				t.word = utf8.AppendRune(t.word, plain(r))
+				t.word = utf8.AppendRune(t.word, t.plain(r))
 				before = r
 				continue
 			}
@@ -47,7 +50,7 @@ func (t *Tokenizer) Words(text string) iter.Seq[[]byte] {
 			if isSeparator(r) {
 				continue
 			}
-			if t.word = utf8.AppendRune(t.word, plain(r)); !yield(t.word) {
+			if t.word = utf8.AppendRune(t.word, t.plain(r)); !yield(t.word) {
 				return
 			}
 			t.word = t.word[:0]
@@ -118,9 +121,12 @@ func isFormat(r rune) bool { return r >= utf8.RuneSelf && unicode.Is(unicode.Cf,
 func isSeparator(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
 
 // plain lower-cases a rune and straightens apostrophes.
-func plain(r rune) rune {
+func (t *Tokenizer) plain(r rune) rune {
 	if r == '’' {
 		return '\''
+	}
+	if t.keepCase {
+		return r
 	}
 	return unicode.ToLower(r)
 }

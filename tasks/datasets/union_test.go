@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"testing"
 
 	"coalmine/storage"
@@ -47,7 +48,7 @@ func TestStateOfTheUnionIsWhole(t *testing.T) {
 	p.corpus.DecodeMetrics(&want.Source)
 	p.parts.DecodeMetrics(&want.Parts)
 	p.balanced.DecodeMetrics(&want.Balance)
-	if facts[0] != want {
+	if !reflect.DeepEqual(facts[0], want) {
 		t.Errorf("surveyed %+v, the tasks found %+v", facts[0], want)
 	}
 }

@@ -50,6 +50,23 @@ func ReadVocabulary(ctx context.Context, t *tasks.Task, input string) (*Vocabula
 	return ParseVocabulary(data)
 }
 
+// textsOf are the words of these numbers.
+func textsOf(words []string, numbers []uint32) []string {
+	texts := make([]string, len(numbers))
+	for i, n := range numbers {
+		texts[i] = words[n]
+	}
+	return texts
+}
+
+func setOf(words []string) map[string]bool {
+	set := make(map[string]bool, len(words))
+	for _, w := range words {
+		set[w] = true
+	}
+	return set
+}
+
 // mostFrequent returns the numbers of the size words with the highest counts,
 // ties by the word in byte order. Words that never occur are left out, so there
 // may be fewer.

@@ -25,6 +25,9 @@ const PopulationInput = "population"
 // canaries went. There is one where an audit says something of them.
 const PlacementsInput = audits.PlacementsInput
 
+// FaultsInput of reports/cell is the datasets/import node, where faults are planted.
+const FaultsInput = "faults"
+
 // SanitizedInput of reports/cell is the datasets/sanitize node, where there is one.
 const SanitizedInput = "sanitized"
 
@@ -121,6 +124,9 @@ func runCell(ctx context.Context, t *tasks.Task) error {
 		return err
 	}
 	cell := Report{Training: describe(&p.Training, &population)}
+	if err := cell.readFaults(ctx, t); err != nil {
+		return err
+	}
 	if err := cell.readCountermeasures(ctx, t); err != nil {
 		return err
 	}
@@ -139,6 +145,17 @@ func runCell(ctx context.Context, t *tasks.Task) error {
 		return tasks.Permanent(err)
 	}
 	return t.PutJSON(ctx, CellBlob, cell)
+}
+
+// readFaults takes in where faults were planted, if there are any.
+func (r *Report) readFaults(ctx context.Context, t *tasks.Task) error {
+	if !t.Has(FaultsInput) {
+		return nil
+	}
+	var source datasets.ImportMetrics
+	err := t.InputMetrics(ctx, FaultsInput, &source)
+	r.Faults = source.Faults
+	return err
 }
 
 // readCountermeasures takes in what early stopping chose and what filters of the data caught,

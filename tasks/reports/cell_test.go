@@ -111,6 +111,20 @@ func TestTheLastMeasurementStandsForTheCell(t *testing.T) {
 	}
 }
 
+func TestAReportSaysWhereFaultsWerePlanted(t *testing.T) {
+	t.Parallel()
+	g, edges := measured(t)
+	source := g.Put("source", nil)
+	source.Metrics = []byte(`{"users":3,"faults":[{"fault":"join-words","users":2,"examples":9,"changed":8}]}`)
+	var r Report
+	if err := json.Unmarshal(g.Run(Cell, papers(), append(edges, taskstest.In(FaultsInput, source))...).Blob(CellBlob), &r); err != nil {
+		t.Fatal(err)
+	}
+	if want := (datasets.PlantedFault{Fault: datasets.JoinWords, Users: 2, Examples: 9, Changed: 8}); len(r.Faults) != 1 || r.Faults[0] != want {
+		t.Errorf("the report has %+v, want %+v", r.Faults, want)
+	}
+}
+
 func TestCanariesHaveWhatEveryAuditSaysOfThem(t *testing.T) {
 	t.Parallel()
 	_, n := run(t, papers())

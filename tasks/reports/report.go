@@ -23,6 +23,8 @@ type Report struct {
 	// Budget is how far the privacy budget reached; nil without one.
 	Budget *BudgetUse `json:"privacy_budget,omitempty"`
 	Audit  *Audit     `json:"audit,omitempty"`
+	// Faults say where faults were planted; none without.
+	Faults []datasets.PlantedFault `json:"faults,omitempty"`
 	// Sanitized is what sanitization caught; nil without.
 	Sanitized *datasets.Sanitized `json:"sanitized,omitempty"`
 	// Disagreement is what the filter of two models removed; nil without.

@@ -127,6 +127,8 @@ type cell struct {
 	experiment *experiment.Experiment
 	err        error // the first; later nodes are then meaningless
 
+	// corpus is the source as it was read.
+	corpus plan.Ref
 	// placements is the partition, which knows where the canaries went;
 	// population what is trained on: the same but for what audits plant.
 	parts, canaries, placements, population, shards plan.Ref

@@ -20,6 +20,7 @@ func Recipe(e *experiment.Experiment) datasets.Recipe {
 	return datasets.Recipe{
 		Seed:               e.Seed,
 		Reading:            e.Data.Reading(),
+		Faults:             e.Data.Planted(),
 		VocabularySize:     e.Data.Vocabulary.Size,
 		TestFraction:       e.Data.Test.Fraction.Float64(),
 		ValidationFraction: e.Data.Validation.Fraction.Float64(),
@@ -42,15 +43,34 @@ func Limits(e *experiment.Experiment) datasets.Limits {
 // data compiles the way from the source to the population: parts -> vocabulary
 // -> balance -> canaries -> partition.
 func (c *cell) data(files []storage.Digest) {
-	e, r := c.experiment, Recipe(c.experiment)
-	corpus := c.node(datasets.Import, "import "+e.Data.Source, datasets.ImportParams{Sources: files, Limits: Limits(e), Reading: r.Shortest()})
-	c.parts = c.node(datasets.Encode, "parts and vocabulary", r.Encode(), edge{datasets.CorpusInput, corpus})
+	r := Recipe(c.experiment)
+	c.corpus = c.imported(files, r)
+	c.parts = c.encode(files, r)
 	label := fmt.Sprintf("balanced users of %d words", r.Words)
 	if r.Words == 0 {
 		label = "users as they are"
 	}
 	balanced := c.node(datasets.Balance, label, r.Balance(), edge{datasets.PartsInput, c.parts})
 	c.partition(balanced)
+}
+
+func (c *cell) imported(files []storage.Digest, r datasets.Recipe) plan.Ref {
+	label := "import " + c.experiment.Data.Source
+	if len(r.Faults) > 0 {
+		label += " with faults"
+	}
+	return c.node(datasets.Import, label, r.Import(files, Limits(c.experiment)))
+}
+
+// encode compiles the way from the source to the parts. What faults make of words is outside
+// of the vocabulary, which is that of the source without them.
+func (c *cell) encode(files []storage.Digest, r datasets.Recipe) plan.Ref {
+	edges, label := []edge{{datasets.CorpusInput, c.imported(files, r)}}, "parts and vocabulary"
+	if clean, elsewhere := r.WithoutFaults(); elsewhere {
+		edges = append(edges, edge{datasets.VocabularyInput, c.encode(files, clean)})
+		label = "parts with faults"
+	}
+	return c.node(datasets.Encode, label, r.Encode(), edges...)
 }
 
 func (c *cell) partition(balanced plan.Ref) {

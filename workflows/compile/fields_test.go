@@ -49,6 +49,7 @@ var texts = map[string][]string{
 	"audit.natural.own":      {"[x+y]"},
 	"audit.natural.patterns": {"[phone, ssn]"},
 	"canaries.symbols":       {"[rice, beans, eggs, bread]"},
+	"data.faults":            {"[{fault: keep-case, users: 1/2}]"},
 	"data.sanitize.patterns": {"[card, email]"},
 	"training.privacy.key":   {`"0123456789abcdef0123456789abcdef"`},
 }
@@ -106,6 +107,29 @@ func TestEveryFieldOfAFormatReachesAKey(t *testing.T) {
 			t.Errorf("%s and %s have one key", form, same)
 		}
 		seen[k.model] = form
+	}
+}
+
+func TestEveryFieldOfAFaultReachesAKey(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("testdata/complete/faults.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[storage.Key]string{}
+	for _, fault := range []string{
+		`null`, `{fault: join-words, examples: 1}`, `{fault: keep-case, examples: 1}`, `{fault: keep-case, examples: 30%}`, `{fault: keep-case, users: 30%}`,
+		`{fault: keep-case, users: 30%, examples: 30%}`, `{fault: truncate, users: 30%}`, `{fault: truncate, users: 30%, length: 41}`,
+		`[{fault: truncate, users: 30%}, {fault: latin-1, users: 1}]`, `[{fault: latin-1, users: 1}, {fault: truncate, users: 30%}]`,
+	} {
+		k, err := keysOf("faults.yaml", string(text), []string{"data.faults=" + fault})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if same, there := seen[k.model]; there {
+			t.Errorf("%s and %s have one key", fault, same)
+		}
+		seen[k.model] = fault
 	}
 }
 

@@ -14,6 +14,9 @@ import (
 func (c *cell) report() plan.Ref {
 	params := reports.CellParams{Training: trainingParams(c.experiment), Measured: c.experiment.Measured(), Audits: []reports.AuditParams{}}
 	edges := []edge{{reports.PopulationInput, c.population}}
+	if len(c.experiment.Data.Faults) > 0 {
+		edges = append(edges, edge{reports.FaultsInput, c.corpus})
+	}
 	if c.sanitized != (plan.Ref{}) {
 		edges = append(edges, edge{reports.SanitizedInput, c.sanitized})
 	}

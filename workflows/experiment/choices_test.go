@@ -55,6 +55,14 @@ func levelChoice() choice {
 	return c
 }
 
+func faultChoice() choice {
+	c := choice{"`data.faults`, `fault`", []string{"word", "what goes wrong", "levels"}, nil}
+	for _, f := range datasets.Faults() {
+		c.rows = append(c.rows, []string{string(f.Fault), f.Summary, listed(f.Levels)})
+	}
+	return c
+}
+
 func patternChoice() choice {
 	c := choice{"`data.sanitize.patterns`", []string{"word", "finds"}, nil}
 	for _, f := range patterns.Forms() {
@@ -146,7 +154,7 @@ func TestThePageOfChoicesFollowsTheEntries(t *testing.T) {
 	t.Parallel()
 	page := choicesIntro
 	for _, c := range []choice{
-		levelChoice(), partitionChoice(), patternChoice(), removalChoice(), alphabetChoice(), modelChoice(), samplingChoice(),
+		levelChoice(), faultChoice(), partitionChoice(), patternChoice(), removalChoice(), alphabetChoice(), modelChoice(), samplingChoice(),
 		optimizerChoice(), scheduleChoice(), conversionChoice(),
 	} {
 		page += c.markdown()

@@ -21,7 +21,8 @@ type Facts struct {
 	// Users and Examples of the balanced training population, held-out users
 	// taken away, before canaries are inserted.
 	Users, Examples int
-	// DistinctWords of the training part, before users are balanced.
+	// DistinctWords of the training part that the vocabulary is chosen from, before users
+	// are balanced.
 	DistinctWords int
 	// TestExamples are the examples of the test part.
 	TestExamples int

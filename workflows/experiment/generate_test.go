@@ -77,33 +77,46 @@ func fieldComments(path string, spec *ast.TypeSpec, found comments) {
 type documented struct {
 	field
 	path, comment, unit, source string
+	items                       []documented // of a list of blocks: their fields
 }
 
 // reference lists every path with its documentation, in the order of the types.
 func reference(t *testing.T) []documented {
 	t.Helper()
 	text := comments{}
-	var out []documented
-	var walk func(structure reflect.Type, prefix string)
-	walk = func(structure reflect.Type, prefix string) {
+	var walk func(structure reflect.Type, prefix string) []documented
+	walk = func(structure reflect.Type, prefix string) (out []documented) {
 		for _, f := range fieldsOf(structure) {
-			owner := f.owner()
-			d := documented{
-				field: f, path: join(prefix, f.name),
-				comment: forUsers(text.of(t, owner, f.declared.Name), f.declared.Name, f.name),
-				unit:    f.declared.Tag.Get("unit"), source: f.declared.Tag.Get("source"),
-			}
-			if d.comment == "" {
-				t.Errorf("%s.%s has no comment", owner, f.declared.Name)
+			d := text.document(t, f, prefix)
+			if inner, ok := f.blocks(); ok && !isForm(inner) {
+				d.items = walk(inner, d.path)
 			}
 			out = append(out, d)
 			if inner, ok := f.block(); ok {
-				walk(inner, d.path)
+				out = append(out, walk(inner, d.path)...)
 			}
 		}
+		return out
 	}
-	walk(experimentType, "")
-	return out
+	return walk(experimentType, "")
+}
+
+// isForm reports whether a block of a list has the fields of the block that has the list,
+// which describes them.
+func isForm(t reflect.Type) bool { return t == reflect.TypeFor[Form]() }
+
+// document reads what describes a field in a block.
+func (c comments) document(t *testing.T, f field, prefix string) documented {
+	t.Helper()
+	d := documented{
+		field: f, path: join(prefix, f.name),
+		comment: forUsers(c.of(t, f.owner(), f.declared.Name), f.declared.Name, f.name),
+		unit:    f.declared.Tag.Get("unit"), source: f.declared.Tag.Get("source"),
+	}
+	if d.comment == "" {
+		t.Errorf("%s.%s has no comment", f.owner(), f.declared.Name)
+	}
+	return d
 }
 
 // forUsers replaces a Go name that begins a comment by the name in the file,
@@ -177,7 +190,8 @@ func (d *documented) form(prefix string) object {
 		return members(t, d.path, prefix)
 	}
 	if t, ok := d.blocks(); ok {
-		return object{"type": "array", "minItems": 1, "items": d.item(t)}
+		one := d.item(t)
+		return object{"anyOf": []any{one, object{"type": "array", "minItems": 1, "items": one}}}
 	}
 	t := d.element()
 	switch {
@@ -207,14 +221,23 @@ func (d *documented) form(prefix string) object {
 	return d.bounded(object{"type": "integer"})
 }
 
-// item is a block of a list. Its fields are also those of the block that has the list,
-// which describes them.
+// item is a block of a list.
 func (d *documented) item(t reflect.Type) object {
-	around, properties := strings.TrimSuffix(d.path, d.name), object{}
+	around, properties, required := strings.TrimSuffix(d.path, d.name), object{}, []string{}
 	for _, f := range fieldsOf(t) {
 		properties[f.name] = object{"$ref": "#/$defs/" + around + f.name}
 	}
-	return object{"type": "object", "additionalProperties": false, "properties": properties}
+	for _, f := range d.items {
+		properties[f.name] = f.schema("")
+		if f.required {
+			required = append(required, f.name)
+		}
+	}
+	out := object{"type": "object", "additionalProperties": false, "properties": properties}
+	if len(required) > 0 {
+		out["required"] = required
+	}
+	return out
 }
 
 var textPatterns = map[string]string{
@@ -308,6 +331,9 @@ func tables(fields []documented) string {
 	for _, f := range fields {
 		if _, ok := f.block(); ok {
 			b.WriteString(table("`"+f.path+"`", f.markdown(), fields, f.path+"."))
+		}
+		if len(f.items) > 0 {
+			b.WriteString(table("`"+f.path+"`", "A list of blocks.", f.items, f.path+"."))
 		}
 	}
 	return strings.TrimSuffix(b.String(), "\n")

@@ -165,6 +165,9 @@ var wordings = map[string]string{
 }
 
 func wording(path, value string) string {
+	if path == "data.faults" {
+		return faultsText(value)
+	}
 	if value == "" {
 		return "no " + path
 	}

@@ -16,6 +16,9 @@ func (m *Image) shape() datasets.Image {
 	return datasets.Image{Width: m.Width, Height: m.Height, Channels: m.Channels, Classes: m.Classes}
 }
 
+// SourceReading is how the source becomes sentences, with nothing left to defaults.
+func (d *Data) SourceReading() datasets.Reading { return d.Reading() }
+
 // Ordinary is the number of ordinary tokens: those of the vocabulary without the
 // special ones, or the symbols that the level fixes.
 func (d *Data) Ordinary() int {

@@ -272,6 +272,12 @@ func TestLabelsTellCellsApart(t *testing.T) {
 		}
 		seen[c.Label] = true
 	}
+	faulty := parse(t, minimal+"grid: {axes: {data.faults: [null, {fault: join-words, examples: 10%}, [{fault: keep-case, users: 1/3, examples: 5%}, {fault: latin-1, users: 1}]]}}\n")
+	for i, want := range []string{"no fault", "join-words in 10% of examples", "keep-case in 5% of examples of 1/3 of users and latin-1 in 100% of users"} {
+		if got := faulty.Cells[i].Label; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
 	if got, want := parse(t, minimal).Cells[0].Label, "by-user, FedAvg, b=50"; got != want {
 		t.Errorf("one cell: got %q, want %q", got, want)
 	}

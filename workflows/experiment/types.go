@@ -72,6 +72,11 @@ type Data struct {
 	// Sequence is the length at which sentences are cut: by default 20 words or, at
 	// the byte level, 100 bytes, about as much English text.
 	Sequence int `json:"sequence,omitzero" range:"[1,1000]" when:"level=word byte" unit:"words (byte level: bytes)" also:"sequence_length length max_length" source:"20 words in Thakkar et al. 2020, section 4.1"`
+	// Faults are planted in the data when they are read, in all parts alike: a list of
+	// blocks, such as `{fault: join-words, examples: 10%}`. Users, examples and parts stay
+	// what they are, and so does the vocabulary: it is that of the data without faults.
+	// Absent: none.
+	Faults []Fault `json:"faults,omitempty" also:"bugs fault bug" source:"Augenstein et al. 2020, sections 5 and 6"`
 	// Vocabulary is made of the most frequent words of the training part. At the
 	// byte level it is fixed.
 	Vocabulary Vocabulary `json:"vocabulary" also:"vocab vocab_size"`
@@ -103,6 +108,21 @@ type Data struct {
 	HeldOutUsers Part `json:"held_out_users"`
 	// Limits stop input that is no data set. Absent: the defaults.
 	Limits *Limits `json:"limits,omitempty"`
+}
+
+// Fault is planted in some of the data. Users or examples are given, or both: then some of
+// the examples of some of the users are hit.
+type Fault struct {
+	// Fault is what goes wrong.
+	Fault datasets.Fault `json:"fault" required:"true" also:"kind bug"`
+	// Users are the share of the users that have the fault, each with this probability.
+	// Absent: all of them.
+	Users fractions.Probability `json:"users,omitzero" range:"(0,1]" source:"50% in Augenstein et al. 2020, section 6"`
+	// Examples are the share of the examples that are hit, each with this probability.
+	// Absent: all of the users that have the fault.
+	Examples fractions.Probability `json:"examples,omitzero" range:"(0,1]" source:"1%, 10% and 100% in Augenstein et al. 2020, appendix B.3"`
+	// Length is what is left of a text that is truncated.
+	Length int `json:"length,omitzero" default:"40" range:"[1,1000000]" when:"fault=truncate" unit:"characters"`
 }
 
 // Limits stop input that is no data set. They are a part of a result's

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -49,7 +50,7 @@ func TestASourceInS3IsThatOfTheSameFiles(t *testing.T) {
 	}
 	query := readOnly(t, server.Endpoint())
 	local, remote := find(t, dir), find(t, "s3://"+server.Bucket+"/texts/"+query)
-	if want, got := survey(t, local), survey(t, remote); got != want {
+	if want, got := survey(t, local), survey(t, remote); !reflect.DeepEqual(got, want) {
 		t.Errorf("in S3 there is %+v, here %+v", got, want)
 	}
 	to := &shelf{kept: map[storage.Digest]string{}}

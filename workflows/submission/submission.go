@@ -3,6 +3,7 @@
 package submission
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -153,22 +154,14 @@ func (s *Submission) survey(ctx context.Context, finder sources.Finder) ([]exper
 }
 
 func (s *Submission) surveySource(ctx context.Context, source *sources.Source, limits datasets.Limits, cells []int, facts []experiment.Facts) error {
-	var recipes []datasets.Recipe
-	at := map[datasets.Recipe]int{}
-	for _, i := range cells {
-		r := compile.Recipe(&s.Spec.Cells[i].Experiment)
-		if _, there := at[r]; !there {
-			at[r] = len(recipes)
-			recipes = append(recipes, r)
-		}
-	}
+	recipes, at := s.recipes(cells)
 	found, err := source.Survey(ctx, limits, recipes)
 	if err != nil {
 		return err
 	}
 	s.sources = append(s.sources, source)
-	for _, i := range cells {
-		f := &found[at[compile.Recipe(&s.Spec.Cells[i].Experiment)]]
+	for n, i := range cells {
+		f := &found[at[n]]
 		facts[i] = cellFacts(source.Digests(), f)
 		s.TokensPerExample[i] = 1 + float64(f.Balance.Balanced.Words)/float64(max(1, f.Balance.Balanced.Examples))
 		s.TokensPerUser[i] = float64(f.Balance.Balanced.Words+f.Balance.Balanced.Examples) / float64(max(1, f.Balance.Balanced.Users))
@@ -177,12 +170,27 @@ func (s *Submission) surveySource(ctx context.Context, source *sources.Source, l
 	return nil
 }
 
+// recipes are those of some cells, each once, and at which of them each cell is.
+func (s *Submission) recipes(cells []int) (recipes []datasets.Recipe, at []int) {
+	known := map[string]int{}
+	for _, i := range cells {
+		r := compile.Recipe(&s.Spec.Cells[i].Experiment)
+		text := fmt.Sprintf("%#v", r)
+		if _, there := known[text]; !there {
+			known[text] = len(recipes)
+			recipes = append(recipes, r)
+		}
+		at = append(at, known[text])
+	}
+	return recipes, at
+}
+
 func cellFacts(files []storage.Digest, f *datasets.Facts) experiment.Facts {
 	return experiment.Facts{
 		Files:         files,
 		Users:         f.Balance.Balanced.Users,
 		Examples:      f.Balance.Balanced.Examples,
-		DistinctWords: f.Parts.DistinctWords,
+		DistinctWords: cmp.Or(f.VocabularyWords, f.Parts.DistinctWords),
 		TestExamples:  f.Parts.Test.Examples,
 		MissingWords:  strings.Fields(f.Missing),
 	}

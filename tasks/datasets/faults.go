@@ -1,0 +1,302 @@
+package datasets
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"coalmine/internal/registry"
+	"coalmine/internal/seeds"
+)
+
+// Fault names a fault of a data pipeline that can be planted on purpose, so that an
+// experiment tells whether it would be found (Augenstein et al. 2020, sections 5 and 6).
+type Fault string
+
+// Faults that can be planted.
+const (
+	JoinWords Fault = "join-words"
+	KeepCase  Fault = "keep-case"
+	Latin1    Fault = "latin-1"
+	Truncate  Fault = "truncate"
+)
+
+// FaultScheme describes a fault: all that the rest of the project knows of it. What it
+// changes is one of the functions below; an example that it leaves as it is still counts
+// as one that it was planted in.
+type FaultScheme struct {
+	Fault Fault
+	// Summary says in one line what goes wrong.
+	Summary string
+	// Levels are those at which there is such a fault.
+	Levels []Level
+
+	// text is what is read in place of a text with a word, and has a word too.
+	text func(p *Planted, text string) string
+	// keepsCase: the tokenizer does not lower-case.
+	keepsCase bool
+	// words are what is read in place of the words of a text, at least one. It may use
+	// their memory.
+	words func(words []string) (faulty []string, changed bool)
+}
+
+var faults = registry.New("fault", func(s FaultScheme) Fault { return s.Fault },
+	FaultScheme{
+		Fault:   JoinWords,
+		Summary: "the first two words of a sentence become one with a space in it",
+		Levels:  []Level{WordLevel},
+		words:   joinWords,
+	},
+	FaultScheme{
+		Fault:     KeepCase,
+		Summary:   "the tokenizer leaves capital letters as they are",
+		Levels:    []Level{WordLevel},
+		keepsCase: true,
+	},
+	FaultScheme{
+		Fault:   Latin1,
+		Summary: "the bytes of the text's UTF-8 are taken for characters of Latin-1",
+		Levels:  []Level{WordLevel, ByteLevel},
+		text:    func(_ *Planted, text string) string { return asLatin1(text) },
+	},
+	FaultScheme{
+		Fault:   Truncate,
+		Summary: "the text ends after so many characters, also within a word",
+		Levels:  []Level{WordLevel, ByteLevel},
+		text:    func(p *Planted, text string) string { return truncate(text, p.Length) },
+	},
+)
+
+// Faults lists all faults.
+func Faults() []FaultScheme { return faults.Entries() }
+
+// Choices lists the faults as words of an experiment file.
+func (Fault) Choices() []string { return faults.Words() }
+
+// joinWords makes the first two words one (Augenstein et al. 2020, section 5).
+func joinWords(words []string) (faulty []string, changed bool) {
+	if len(words) < 2 {
+		return words, false
+	}
+	words[1] = words[0] + " " + words[1]
+	return words[1:], true
+}
+
+// asLatin1 reads the bytes of a text as Latin-1. What it gives has a word if the text has
+// one: the first byte of every character beyond ASCII becomes a visible one.
+func asLatin1(text string) string {
+	if strings.IndexFunc(text, func(r rune) bool { return r > unicode.MaxASCII }) < 0 {
+		return text
+	}
+	characters := make([]rune, len(text))
+	for i := range len(text) {
+		characters[i] = rune(text[i])
+	}
+	return string(characters)
+}
+
+// truncate keeps so many characters of a longer text, from the first on that is a word or
+// begins one.
+func truncate(text string, length int) string {
+	if utf8.RuneCountInString(text) <= length {
+		return text
+	}
+	text = strings.TrimLeftFunc(text, func(r rune) bool { return isSeparator(r) || isFormat(r) })
+	for at := range text {
+		if length--; length < 0 {
+			return text[:at]
+		}
+	}
+	return text
+}
+
+// Planted is a fault as it is planted in a part of a source. At least one of the shares is
+// given; with both it hits so many of the examples of so many of the users.
+type Planted struct {
+	Fault Fault `json:"fault"`
+	// Users is the share of the users with the fault, above 0 and at most 1, each by its
+	// own coin; 0 for every user. Without a share of examples all of theirs are hit.
+	Users float64 `json:"users,omitempty"`
+	// Examples is the share of the examples that are hit, likewise.
+	Examples float64 `json:"examples,omitempty"`
+	// Length is what Truncate leaves, in characters; 0 with other faults.
+	Length int `json:"length,omitempty"`
+}
+
+func (p *Planted) check(level Level) error {
+	scheme, err := faults.Find(p.Fault)
+	if err != nil {
+		return err
+	}
+	errs := []error{checkFaultShare(p.Fault, "users", p.Users), checkFaultShare(p.Fault, "examples", p.Examples)}
+	if level = (Reading{Level: level}).Complete().Level; !slices.Contains(scheme.Levels, level) {
+		errs = append(errs, fmt.Errorf("fault %s at the %s level; expected one of the levels %v", p.Fault, level, scheme.Levels))
+	}
+	if p.Users == 0 && p.Examples == 0 {
+		errs = append(errs, fmt.Errorf("fault %s has no share; expected one of the users or of the examples", p.Fault))
+	}
+	if truncates := p.Fault == Truncate; truncates != (p.Length > 0) || p.Length < 0 {
+		errs = append(errs, fmt.Errorf("fault %s with a length of %d; expected at least 1 with %s and 0 with others", p.Fault, p.Length, Truncate))
+	}
+	return errors.Join(errs...)
+}
+
+func checkFaultShare(fault Fault, of string, share float64) error {
+	if !(share >= 0 && share <= 1) {
+		return fmt.Errorf("fault %s hits a share %v of the %s; expected above 0 and at most 1, or 0 where it is not given", fault, share, of)
+	}
+	return nil
+}
+
+// PlantedFault says where a fault was planted.
+type PlantedFault struct {
+	Fault Fault `json:"fault"`
+	// Users and Examples of the source that it was planted in, all parts together.
+	Users    int `json:"users"`
+	Examples int `json:"examples"`
+	// Changed are those of the examples that it has changed: a sentence of one word has
+	// no two to be joined. Of several faults each is counted by what those before it left.
+	Changed int `json:"changed"`
+}
+
+// String is a phrase for people.
+func (f PlantedFault) String() string {
+	return fmt.Sprintf("fault %s was planted in %d examples of %d users and changed %d of them", f.Fault, f.Examples, f.Users, f.Changed)
+}
+
+// FaultParams say which faults are planted in a source.
+type FaultParams struct {
+	// Faults, in their order: those of the text come first, then what the tokenizer does,
+	// then those of the words.
+	Faults []Planted `json:"faults,omitempty"`
+	// FaultSeed draws the users and examples, 0 without faults.
+	FaultSeed uint64 `json:"fault_seed,omitempty"`
+}
+
+func (p FaultParams) check(level Level) error {
+	var errs []error
+	for i := range p.Faults {
+		errs = append(errs, p.Faults[i].check(level))
+	}
+	return errors.Join(errs...)
+}
+
+func (p FaultParams) equal(o FaultParams) bool {
+	return p.FaultSeed == o.FaultSeed && slices.Equal(p.Faults, o.Faults)
+}
+
+// planter decides which faults hit the examples of a source, one after another.
+type planter struct {
+	plants []plant
+	hits   []*plant // of the example at hand, in their order
+}
+
+// plant is one fault on its way through a source.
+type plant struct {
+	Planted
+	scheme       FaultScheme
+	users, coins *rand.Rand
+	faulty       []bool // by user: drawn
+	reached      []bool // by user: an example was hit
+	found        PlantedFault
+}
+
+// newPlanter: the faults have been checked.
+func newPlanter(p FaultParams) *planter {
+	plants := make([]plant, len(p.Faults))
+	for i, f := range p.Faults {
+		scheme, _ := faults.Find(f.Fault)
+		plants[i] = plant{
+			Planted: f, scheme: scheme, found: PlantedFault{Fault: f.Fault},
+			users: seeds.Stream(p.FaultSeed, seeds.FaultyUsers, uint64(i)),
+			coins: seeds.Stream(p.FaultSeed, seeds.FaultyExamples, uint64(i)),
+		}
+	}
+	return &planter{plants: plants}
+}
+
+// next tosses the coins of the next example of the source. Users are numbered in order of
+// their first appearance.
+func (p *planter) next(user int) {
+	p.hits = p.hits[:0]
+	for i := range p.plants {
+		if f := &p.plants[i]; f.hit(user) {
+			p.hits = append(p.hits, f)
+		}
+	}
+}
+
+// hit draws a number for each user and for each example whatever the outcome, so that a
+// larger share only adds to what a smaller one hits.
+func (f *plant) hit(user int) bool {
+	if user == len(f.faulty) {
+		f.faulty, f.reached = append(f.faulty, f.Users == 0 || f.users.Float64() < f.Users), append(f.reached, false)
+	}
+	drawn := f.Examples == 0 || f.coins.Float64() < f.Examples
+	if !f.faulty[user] || !drawn {
+		return false
+	}
+	if !f.reached[user] {
+		f.reached[user] = true
+		f.found.Users++
+	}
+	f.found.Examples++
+	return true
+}
+
+// text is what the faults that hit the example make of its text.
+func (p *planter) text(text string) string {
+	for _, f := range p.hits {
+		if f.scheme.text == nil {
+			continue
+		}
+		faulty := f.scheme.text(&f.Planted, text)
+		f.count(faulty != text)
+		text = faulty
+	}
+	return text
+}
+
+// keepsCase reports whether the tokenizer is to leave the capital letters of a text.
+func (p *planter) keepsCase(text string) bool {
+	keeps := false
+	for _, f := range p.hits {
+		if f.scheme.keepsCase {
+			keeps = true
+			f.count(strings.IndexFunc(text, func(r rune) bool { return unicode.ToLower(r) != r }) >= 0)
+		}
+	}
+	return keeps
+}
+
+// words is what the faults that hit the example make of its words.
+func (p *planter) words(words []string) []string {
+	for _, f := range p.hits {
+		if f.scheme.words == nil {
+			continue
+		}
+		var changed bool
+		words, changed = f.scheme.words(words)
+		f.count(changed)
+	}
+	return words
+}
+
+func (f *plant) count(changed bool) {
+	if changed {
+		f.found.Changed++
+	}
+}
+
+// found says where the faults were planted; nil without faults.
+func (p *planter) found() []PlantedFault {
+	var found []PlantedFault
+	for i := range p.plants {
+		found = append(found, p.plants[i].found)
+	}
+	return found
+}
