@@ -45,6 +45,12 @@
 //	err = scorer.Step(states, []int32{begin})
 //	err = scorer.LogProbRows(states, row) // log p of every next token
 //
+// Scorer.Sample draws sequences, each by a stream of its own:
+//
+//	samples, err := scorer.Sample(models.Draw{
+//		Sampling: models.Sampling{Temperature: 1}, Prefix: []int32{begin}, End: end, AtMost: 10,
+//	}, streams)
+//
 // A TreeScorer scores the sequences of a prefix tree, and bounds probabilities at a
 // fraction of their cost:
 //

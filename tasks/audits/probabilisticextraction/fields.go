@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"coalmine/internal/fractions"
+	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -73,7 +74,7 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 }
 
 func (b *Block) params(groups []audits.Group) Params {
-	p := Params{Sampling: Sampling{Temperature: b.Temperature}, Queries: b.Queries, Chance: b.Chance.Float64()}
+	p := Params{Sampling: models.Sampling{Temperature: b.Temperature}, Queries: b.Queries, Chance: b.Chance.Float64()}
 	for _, g := range groups {
 		prefixes := append([]int{g.Prefix(b.Prefix)}, b.Prefixes...)
 		slices.Sort(prefixes)

@@ -22,7 +22,7 @@ import (
 type Params struct {
 	// Groups are the canaries, all of them, in order.
 	Groups []Group `json:"groups"`
-	Sampling
+	models.Sampling
 	// Queries and Chance are n and p: a canary is extractable if n samples have it with at
 	// least that chance.
 	Queries int     `json:"queries"`
@@ -133,7 +133,7 @@ type drawn struct {
 }
 
 // score feeds some canaries of the group to the model, token by token.
-func (g *Group) score(scorer *models.Scorer, s Sampling, block []datasets.Placement) ([]drawn, error) {
+func (g *Group) score(scorer *models.Scorer, s models.Sampling, block []datasets.Placement) ([]drawn, error) {
 	vocabulary := scorer.Model().Config().Vocabulary
 	states, tokens := scorer.Start(len(block)), make([]int32, len(block))
 	rows, out := make([]float32, len(block)*vocabulary), make([]drawn, len(block))
@@ -162,11 +162,11 @@ func (g *Group) score(scorer *models.Scorer, s Sampling, block []datasets.Placem
 	return out, nil
 }
 
-func (d *drawn) add(s Sampling, row []float32, token int32) error {
+func (d *drawn) add(s models.Sampling, row []float32, token int32) error {
 	if token < 0 || int(token) >= len(row) {
 		return fmt.Errorf("token %d of a vocabulary of %d", token, len(row))
 	}
-	logProb := s.logProb(row, token)
+	logProb := logProbDrawn(s, row, token)
 	if math.IsNaN(logProb) {
 		return &models.DivergedError{What: "log probability", Value: logProb}
 	}

@@ -60,7 +60,7 @@ func measure(t *testing.T, p Params, canaries [][]int32) (*taskstest.Node, Verdi
 }
 
 // params are those of so many canaries, in two groups where they are many.
-func params(s Sampling, canaries int) Params {
+func params(s models.Sampling, canaries int) Params {
 	p := Params{Sampling: s, Queries: 300, Chance: 0.5}
 	for first := 0; first < canaries; first += 200 {
 		p.Groups = append(p.Groups, Group{First: first, Count: min(200, canaries-first), Prefix: 1, Prefixes: []int{1, 2, 3}})
@@ -68,7 +68,7 @@ func params(s Sampling, canaries int) Params {
 	return p
 }
 
-func measured(t *testing.T, s Sampling) (Verdict, []Outcome) {
+func measured(t *testing.T, s models.Sampling) (Verdict, []Outcome) {
 	t.Helper()
 	_, v, outcomes, err := measure(t, params(s, vocabulary*vocabulary*vocabulary), allCanaries())
 	if err != nil {
@@ -80,7 +80,7 @@ func measured(t *testing.T, s Sampling) (Verdict, []Outcome) {
 // A sample is one of all sequences, and greedy decoding gives one.
 func TestTheProbabilitiesOfAllSequencesSumToOne(t *testing.T) {
 	t.Parallel()
-	for _, s := range []Sampling{{Temperature: 1}, {Temperature: 0.3}, {Temperature: 2, TopK: 3}, {Temperature: 1, TopK: 1}} {
+	for _, s := range []models.Sampling{{Temperature: 1}, {Temperature: 0.3}, {Temperature: 2, TopK: 3}, {Temperature: 1, TopK: 1}} {
 		_, outcomes := measured(t, s)
 		sum, greedy, possible := 0.0, 0, 0
 		for i, o := range outcomes {
@@ -130,7 +130,7 @@ func TestSamplesHaveTheProbabilitiesThatAreComputed(t *testing.T) {
 	for _, tokens := range allCanaries() {
 		block = append(block, datasets.Placement{Canary: datasets.Canary{Tokens: tokens}})
 	}
-	p := params(Sampling{Temperature: 0.7, TopK: kept}, len(block))
+	p := params(models.Sampling{Temperature: 0.7, TopK: kept}, len(block))
 	g := &p.Groups[0]
 	scored, err := g.score(scorer, p.Sampling, block)
 	if err != nil {
@@ -189,7 +189,7 @@ func sample(t *testing.T, scorer *models.Scorer, rng *rand.Rand, temperature flo
 // A longer prefix leaves less to be drawn: what is said of it is of the rest alone.
 func TestALongerPrefixLeavesLessToExtract(t *testing.T) {
 	t.Parallel()
-	_, outcomes := measured(t, Sampling{Temperature: 1.5})
+	_, outcomes := measured(t, models.Sampling{Temperature: 1.5})
 	for i, o := range outcomes {
 		if len(o.Prefixes) != 3 || o.Prefixes[0].Prefix != 1 || *o.Prefixes[0].LogProbability != *o.LogProbability || *o.Prefixes[0].Queries != *o.Queries || o.Prefixes[0].Greedy != *o.Greedy {
 			t.Fatalf("sequence %d: %+v after its prefixes, %v after the first", i, o.Prefixes, *o.LogProbability)
@@ -206,7 +206,7 @@ func TestALongerPrefixLeavesLessToExtract(t *testing.T) {
 // The verdict and its curves count what is said of the canaries.
 func TestTheVerdictCountsWhatIsExtractable(t *testing.T) {
 	t.Parallel()
-	v, outcomes := measured(t, Sampling{Temperature: 1})
+	v, outcomes := measured(t, models.Sampling{Temperature: 1})
 	extractable := 0
 	for i, o := range outcomes {
 		if *o.Extractable != (*o.Queries <= 300) {
@@ -238,7 +238,7 @@ func TestTheVerdictCountsWhatIsExtractable(t *testing.T) {
 
 func TestGoldenBytes(t *testing.T) {
 	t.Parallel()
-	node, _, _, err := measure(t, params(Sampling{Temperature: 0.8, TopK: 5}, 30), allCanaries()[100:130])
+	node, _, _, err := measure(t, params(models.Sampling{Temperature: 0.8, TopK: 5}, 30), allCanaries()[100:130])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +258,7 @@ func TestWhatCannotBeMeasuredIsRefused(t *testing.T) {
 		"vocabulary of 7":     nil,
 		"expected them ascen": func(p *Params) { p.Groups[0].Prefixes = []int{3, 1} },
 	} {
-		p, canaries := params(Sampling{Temperature: 1}, 1), [][]int32{{4, 5, 6, 5}}
+		p, canaries := params(models.Sampling{Temperature: 1}, 1), [][]int32{{4, 5, 6, 5}}
 		if change == nil {
 			canaries[0][3] = 7
 		} else {

@@ -4,19 +4,13 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"coalmine/models"
 )
 
-// Sampling says how a next token is drawn: from the softmax of the logits divided by
-// Temperature, over the TopK most probable tokens, the lower of equals first.
-type Sampling struct {
-	Temperature float64 `json:"temperature"`
-	// TopK is 0 where all tokens may be drawn.
-	TopK int `json:"top_k,omitempty"`
-}
-
-// logProb is the natural logarithm of the probability that a token is drawn, given the
+// logProbDrawn is the natural logarithm of the probability that a token is drawn, given the
 // log probabilities of all tokens; -Inf if it can't be.
-func (s Sampling) logProb(logProbs []float32, token int32) float64 {
+func logProbDrawn(s models.Sampling, logProbs []float32, token int32) float64 {
 	if s.Temperature == 1 && s.TopK == 0 {
 		return min(0, float64(logProbs[token])) // rounding may put it above
 	}
@@ -29,11 +23,11 @@ func (s Sampling) logProb(logProbs []float32, token int32) float64 {
 		slices.SortFunc(among, func(a, b float32) int { return cmp.Compare(b, a) })
 		among = among[:s.TopK]
 	}
-	return min(0, float64(logProbs[token])/s.Temperature-s.logSum(among))
+	return min(0, float64(logProbs[token])/s.Temperature-logSum(s, among))
 }
 
 // logSum is the logarithm of the sum of exp(l/Temperature).
-func (s Sampling) logSum(logProbs []float32) float64 {
+func logSum(s models.Sampling, logProbs []float32) float64 {
 	most, sum := float64(slices.Max(logProbs)), 0.0
 	for _, l := range logProbs {
 		sum += math.Exp((float64(l) - most) / s.Temperature)

@@ -5,10 +5,16 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"coalmine/models"
 )
 
 // near says whether two numbers agree to a relative 1e-12, or to 1e-12 near 0.
 func near(a, b float64) bool { return a == b || math.Abs(a-b) <= 1e-12*max(1, math.Abs(a)) }
+
+func by(temperature float64, topK int) models.Sampling {
+	return models.Sampling{Temperature: temperature, TopK: topK}
+}
 
 func normalised(logits []float64) []float32 {
 	sum := 0.0
@@ -33,7 +39,7 @@ func TestATokenIsDrawnByItsShareOfThoseKept(t *testing.T) {
 			logits[i] = 6 * rng.NormFloat64()
 		}
 		row := normalised(logits)
-		for _, s := range []Sampling{{1, 0}, {0.5, 0}, {2.5, 7}, {1, 1}, {1, 29}, {0.01, 30}, {1, 1000}} {
+		for _, s := range []models.Sampling{by(1, 0), by(0.5, 0), by(2.5, 7), by(1, 1), by(1, 29), by(0.01, 30), by(1, 1000)} {
 			kept := make([]int, len(row))
 			for i := range kept {
 				kept[i] = i
@@ -47,11 +53,11 @@ func TestATokenIsDrawnByItsShareOfThoseKept(t *testing.T) {
 				sum += math.Exp((float64(row[i]) - float64(row[kept[0]])) / s.Temperature)
 			}
 			for i := range row {
-				got, want := s.logProb(row, int32(i)), math.Inf(-1)
+				got, want := logProbDrawn(s, row, int32(i)), math.Inf(-1)
 				if slices.Contains(kept, i) {
 					want = (float64(row[i])-float64(row[kept[0]]))/s.Temperature - math.Log(sum)
 				}
-				if s == (Sampling{1, 0}) {
+				if s == by(1, 0) {
 					want = float64(row[i]) // already normalised, in float32
 				}
 				if !near(got, want) {
@@ -70,7 +76,7 @@ func TestOfEqualTokensTheLowerAreKept(t *testing.T) {
 	t.Parallel()
 	row := normalised([]float64{0, 2, 2, 2, 1})
 	for token, want := range []float64{math.Inf(-1), -math.Ln2, -math.Ln2, math.Inf(-1), math.Inf(-1)} {
-		if got := (Sampling{3, 2}).logProb(row, int32(token)); !near(got, want) && !math.IsInf(want, -1) || math.IsInf(want, -1) != math.IsInf(got, -1) {
+		if got := logProbDrawn(by(3, 2), row, int32(token)); !near(got, want) && !math.IsInf(want, -1) || math.IsInf(want, -1) != math.IsInf(got, -1) {
 			t.Errorf("token %d has %v, want %v", token, got, want)
 		}
 	}

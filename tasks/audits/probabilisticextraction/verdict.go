@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/datasets"
@@ -39,7 +40,7 @@ type Verdict struct {
 	Of          int     `json:"of"`
 	Queries     int     `json:"queries"`
 	Chance      float64 `json:"chance"`
-	Sampling
+	models.Sampling
 	// Lowest configuration of an extractable canary.
 	Lowest *audits.Configuration `json:"lowest"`
 	// Curves have the (n, p)-curves, one for each configuration.

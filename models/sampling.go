@@ -1,0 +1,186 @@
+package models
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// Sampling says how a next token is drawn: from the softmax of the logits divided by
+// Temperature, over the TopK most probable tokens, the lower of equals first.
+type Sampling struct {
+	// Temperature is above 0; 1 draws from the model as it is.
+	Temperature float64 `json:"temperature"`
+	// TopK is 0 where all tokens may be drawn.
+	TopK int `json:"top_k,omitempty"`
+}
+
+// Check reports a temperature or a number of tokens that nothing can be drawn by.
+func (s Sampling) Check() error {
+	if !(s.Temperature > 0) || math.IsInf(s.Temperature, 1) || s.TopK < 0 {
+		return fmt.Errorf("sampling with temperature %v and top_k %d: want a temperature above 0, and a top_k of at least 0, 0 being all tokens", s.Temperature, s.TopK)
+	}
+	return nil
+}
+
+// Sample is a sequence that was drawn from a model.
+type Sample struct {
+	// Tokens are those after the prefix. The last is the token that ends sequences,
+	// unless the sample was cut.
+	Tokens []int32
+	// LogProbability is the natural logarithm of the joint probability of the tokens after
+	// the prefix, as the model has it whatever the sampling: the float64 sum of what
+	// LogProbs gives for each, in their order.
+	LogProbability float64
+}
+
+// Draw is what samples are drawn for: what they begin with, and where they end.
+type Draw struct {
+	Sampling
+	// Prefix is fed before the first token that is drawn: begin, and what may stand after it.
+	Prefix []int32
+	// End is the token that ends a sample, AtMost the number of tokens at which one is cut.
+	End    int32
+	AtMost int
+}
+
+func (d *Draw) check(vocabulary int) error {
+	if err := d.Check(); err != nil {
+		return err
+	}
+	if len(d.Prefix) == 0 || d.AtMost < 1 {
+		return fmt.Errorf("samples of %d tokens after a prefix of %d: want at least one of each, the prefix being at least the begin token", d.AtMost, len(d.Prefix))
+	}
+	if err := checkTokens(d.Prefix, vocabulary); err != nil {
+		return fmt.Errorf("prefix of samples: %w", err)
+	}
+	return nil
+}
+
+// Sample draws one sequence with each stream, token after token, each from what the model
+// says after those before it (ancestral sampling; Augenstein et al. 2020, equation 1). A
+// token takes one float64 u of the stream: it is the first at which the probabilities,
+// added up in the order of tokens (with TopK from the most probable on), exceed u.
+//
+// A sample depends on the parameters, the draw and its own stream alone, bit for bit, not
+// on those beside it. Samples that begin alike share a state, which is computed once.
+// Parameters that are not finite give a *DivergedError.
+func (s *Scorer) Sample(d Draw, streams []*rand.Rand) ([]Sample, error) {
+	if err := d.check(s.model.config.Vocabulary); err != nil || len(streams) == 0 {
+		return nil, err
+	}
+	r := &sampler{scorer: s, draw: d, streams: streams, samples: make([]Sample, len(streams)), states: s.Start(1), next: new(States)}
+	for _, token := range d.Prefix {
+		if err := s.Step(r.states, []int32{token}); err != nil {
+			return nil, err
+		}
+	}
+	for i := range streams {
+		r.going = append(r.going, going{sample: i})
+	}
+	for {
+		if err := r.drawTokens(); err != nil {
+			return nil, err
+		}
+		r.going = slices.DeleteFunc(r.going, r.ended)
+		if len(r.going) == 0 {
+			return r.samples, nil
+		}
+		if err := r.advance(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// sampler is a number of samples in the making.
+type sampler struct {
+	scorer       *Scorer
+	draw         Draw
+	streams      []*rand.Rand
+	samples      []Sample
+	going        []going // those that have not ended, in the order of their states
+	states, next *States // after each of the beginnings that samples have
+	rows         []float32
+	tokens       distribution
+}
+
+// going is a sample that goes on: the state that it stands at, and the newest token, drawn
+// there.
+type going struct {
+	sample, state int
+	token         int32
+}
+
+func (r *sampler) ended(g going) bool {
+	return g.token == r.draw.End || len(r.samples[g.sample].Tokens) == r.draw.AtMost
+}
+
+// drawTokens draws the next token of every sample that goes on.
+func (r *sampler) drawTokens() error {
+	w := r.scorer.workspaces.Get().(*workspace)
+	defer r.scorer.workspaces.Put(w)
+	rest := r.going
+	for from := 0; from < r.states.Len(); from += scoringBlock {
+		to := min(from+scoringBlock, r.states.Len())
+		r.logProbs(w, from, to)
+		for state := from; state < to; state++ {
+			n := 0
+			for n < len(rest) && rest[n].state == state {
+				n++
+			}
+			if err := r.drawAfter(row(r.rows, state-from, r.scorer.model.config.Vocabulary), rest[:n]); err != nil {
+				return err
+			}
+			rest = rest[n:]
+		}
+	}
+	return nil
+}
+
+// logProbs computes the rows of a block of states.
+func (r *sampler) logProbs(w *workspace, from, to int) {
+	width := r.scorer.model.config.outputWidth()
+	r.rows = grow(r.rows, (to-from)*r.scorer.model.config.Vocabulary)
+	r.scorer.logProbRows(w, r.states.top()[from*width:to*width], r.rows)
+}
+
+// drawAfter draws the next token of samples that stand at one state, given the log
+// probabilities of all tokens there.
+func (r *sampler) drawAfter(logProbs []float32, samples []going) error {
+	if err := r.tokens.set(r.draw.Sampling, logProbs); err != nil {
+		return err
+	}
+	for i := range samples {
+		g := &samples[i]
+		g.token = r.tokens.draw(r.streams[g.sample].Float64())
+		s := &r.samples[g.sample]
+		s.Tokens = append(s.Tokens, g.token)
+		s.LogProbability += float64(logProbs[g.token])
+	}
+	return nil
+}
+
+// advance makes the states that the newest tokens lead to, one for all samples that are
+// the same so far.
+func (r *sampler) advance() error {
+	slices.SortFunc(r.going, compareGoing)
+	var parents []int
+	var tokens []int32
+	for i, g := range r.going {
+		if last := len(parents) - 1; last < 0 || parents[last] != g.state || tokens[last] != g.token {
+			parents, tokens = append(parents, g.state), append(tokens, g.token)
+		}
+		r.going[i].state = len(parents) - 1
+	}
+	if err := r.next.Gather(r.states, parents); err != nil {
+		return err
+	}
+	r.states, r.next = r.next, r.states
+	return r.scorer.Step(r.states, tokens)
+}
+
+func compareGoing(a, b going) int {
+	return cmp.Or(cmp.Compare(a.state, b.state), cmp.Compare(a.token, b.token), cmp.Compare(a.sample, b.sample))
+}
