@@ -47,6 +47,8 @@ const (
 	Fakes             Role = "fakes"              // round, user: inputs of the generator, and the penalty's mixtures
 	Generator         Role = "generator"          // round: inputs of the generator in its own steps
 	Halves            Role = "halves"             // of the disagreement filter: one coin a record
+	Samples           Role = "samples"            // sample
+	SamplePositions   Role = "sample positions"   // of the test of the first word: one a sample
 	Verification      Role = "verification"       // which nodes of a run are executed again
 )
 

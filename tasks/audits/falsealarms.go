@@ -6,8 +6,8 @@ import (
 	"gonum.org/v1/gonum/mathext"
 )
 
-// FalseAlarm is how likely a limit is passed in one cell whose model has memorized
-// nothing.
+// FalseAlarm is how likely a limit is passed by chance in one cell, as a rule one whose
+// model has memorized nothing.
 type FalseAlarm struct {
 	// Limit is the field of audit.fail_if, Allowed the largest value that passes.
 	Limit   string
@@ -15,6 +15,8 @@ type FalseAlarm struct {
 	// Trials is how often it is left to chance, by Unit: "canaries".
 	Trials int
 	Unit   string
+	// Where says of which cell this is so; empty for one whose model has memorized nothing.
+	Where string
 	// Probability, in [0, 1], that the cell is above the limit. It is an upper bound
 	// where fewer canaries were inserted than was planned.
 	Probability float64

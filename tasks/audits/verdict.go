@@ -122,6 +122,8 @@ type Figure struct {
 	// Limit is drawn as a dashed line across; 0 for none.
 	Limit float64
 	Bars  []Bar
+	// Ranges are drawn as vertical lines.
+	Ranges []Range
 	// Line is drawn through its points, which ascend in X.
 	Line []Point
 	Dots []Dot
@@ -129,6 +131,9 @@ type Figure struct {
 
 // Bar stands on the horizontal axis.
 type Bar struct{ From, To, Y float64 }
+
+// Range is an interval at a place of the horizontal axis.
+type Range struct{ X, Low, High float64 }
 
 // Point is a place in a figure.
 type Point struct{ X, Y float64 }

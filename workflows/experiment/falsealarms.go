@@ -1,14 +1,15 @@
 package experiment
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
 	"coalmine/tasks/audits"
 )
 
-// FalseAlarm is how likely a limit of audit.fail_if stops a run in which no model has
-// memorized anything.
+// FalseAlarm is how likely a limit of audit.fail_if stops a run by chance, as a rule one in
+// which no model has memorized anything.
 type FalseAlarm struct {
 	// Limit is the path of the field, Allowed the largest value that passes.
 	Limit   string  `json:"limit"`
@@ -18,6 +19,8 @@ type FalseAlarm struct {
 	Cells  int    `json:"cells"`
 	Trials int    `json:"trials"`
 	Unit   string `json:"unit"`
+	// Where says of which cells this is so; empty for those in which nothing is memorized.
+	Where string `json:"where,omitempty"`
 	// Probability that at least one of the cells is above the limit: 1 less the product
 	// of 1 - p over the cells. Cells of one seed share their canaries and references, and
 	// so their false alarms: for several it is then an upper bound.
@@ -26,8 +29,8 @@ type FalseAlarm struct {
 
 // String is a sentence for people.
 func (f FalseAlarm) String() string {
-	return fmt.Sprintf("%s: %g gives a false alarm with a probability of at most %.2g (%d %s in all, cells: %d, nothing memorized)",
-		f.Limit, f.Allowed, f.Probability, f.Trials, f.Unit, f.Cells)
+	return fmt.Sprintf("%s: %g gives a false alarm with a probability of at most %.2g (%d %s in all, cells: %d, %s)",
+		f.Limit, f.Allowed, f.Probability, f.Trials, f.Unit, f.Cells, cmp.Or(f.Where, "nothing memorized"))
 }
 
 // FalseAlarms lists the limits that chance alone may pass, in the order of the cells.
@@ -45,7 +48,7 @@ func (s *Spec) FalseAlarms() []FalseAlarm {
 			if !known {
 				at = len(alarms)
 				places[limit{a.Limit, a.Allowed}] = at
-				alarms = append(alarms, FalseAlarm{Limit: "audit.fail_if." + a.Limit, Allowed: a.Allowed, Unit: a.Unit})
+				alarms = append(alarms, FalseAlarm{Limit: "audit.fail_if." + a.Limit, Allowed: a.Allowed, Unit: a.Unit, Where: a.Where})
 			}
 			alarms[at].add(a)
 		}

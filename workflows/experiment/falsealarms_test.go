@@ -28,11 +28,11 @@ func TestAGateKnowsItsFalseAlarms(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []FalseAlarm{
-		{"audit.fail_if.random_sampling_memorized", 2, 3, 24, "canaries", 3 * 8 * 7 * 6 / (200001.0 * 200002 * 200003)},
-		{"audit.fail_if.beam_search_memorized", 0, 3, 24, "canaries", 1 - math.Pow(1-1.0/4_000_000, 24)},
-		{"audit.fail_if.search_extracted", 1, 3, 24, "canaries", 2.0957892941209654e-05},
-		{"audit.fail_if.exposure", 15, 3, 24, "canaries", 1 - math.Pow(1-math.Exp2(-15), 24)},
-		{"audit.fail_if.epsilon_lower", 0.5, 3, 3, "audits", 1 - 0.95*0.95*0.95},
+		{"audit.fail_if.random_sampling_memorized", 2, 3, 24, "canaries", "", 3 * 8 * 7 * 6 / (200001.0 * 200002 * 200003)},
+		{"audit.fail_if.beam_search_memorized", 0, 3, 24, "canaries", "", 1 - math.Pow(1-1.0/4_000_000, 24)},
+		{"audit.fail_if.search_extracted", 1, 3, 24, "canaries", "", 2.0957892941209654e-05},
+		{"audit.fail_if.exposure", 15, 3, 24, "canaries", "", 1 - math.Pow(1-math.Exp2(-15), 24)},
+		{"audit.fail_if.epsilon_lower", 0.5, 3, 3, "audits", "", 1 - 0.95*0.95*0.95},
 	}
 	found := map[string]FalseAlarm{}
 	for _, f := range spec.FalseAlarms() {

@@ -104,6 +104,7 @@ type dotFigure struct {
 	Caption string
 	Limit   string // path of the limit, empty for none
 	Bars    string // path of all bars
+	Ranges  string // path of all ranges
 	Line    string // points of a polyline
 	Dots    []dot
 }
@@ -133,6 +134,9 @@ func newDotFigure(f *audits.Figure, cell string, s span) *dotFigure {
 	}
 	for _, b := range f.Bars {
 		out.Bars += fmt.Sprintf("M%g %dV%gH%gV%d", x.at(b.From), figureBottom, y.at(b.Y), x.at(b.To), figureBottom)
+	}
+	for _, r := range f.Ranges {
+		out.Ranges += fmt.Sprintf("M%g %gV%g", x.at(r.X), y.at(r.Low), y.at(r.High))
 	}
 	var points []string
 	for _, p := range f.Line {

@@ -14,6 +14,7 @@ import (
 	"coalmine/tasks/audits/onerun"
 	"coalmine/tasks/audits/probabilisticextraction"
 	"coalmine/tasks/audits/randomsampling"
+	"coalmine/tasks/audits/samples"
 	"coalmine/tasks/audits/search"
 	"coalmine/tasks/audits/skewnormal"
 	"coalmine/tasks/audits/upperbound"
@@ -35,6 +36,7 @@ var list = []audits.Description{
 	skewnormal.Audit,
 	probabilisticextraction.Audit,
 	natural.Audit,
+	samples.Audit,
 }
 
 // Audits returns all descriptions, in order. The caller must not change it.

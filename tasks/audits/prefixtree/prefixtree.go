@@ -24,12 +24,16 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// Tree is the tree of sequences of one length. It is immutable.
+// Tree is the tree of sequences of one length, or of those that a token ends. It is
+// immutable.
 type Tree struct {
 	scorer  *models.Scorer
 	choices [][]int32
 	root    *models.States
+	end     int32 // noEnd where only the length ends a sequence
 }
+
+const noEnd = -1
 
 // New is the tree of the sequences that have, at each position after the prefix, one of
 // the tokens given for it.
@@ -41,17 +45,34 @@ func New(scorer *models.Scorer, prefix []int32, choices [][]int32) (*Tree, error
 	if err != nil {
 		return nil, err
 	}
-	return &Tree{scorer, choices, root}, nil
+	return &Tree{scorer, choices, root, noEnd}, nil
 }
 
-// Depth is the length of a sequence, without the prefix.
+// NewEnding is the tree of the sequences that have, at each position after the prefix, one
+// of the tokens given for it, and are over with the first that is end.
+func NewEnding(scorer *models.Scorer, prefix []int32, choices [][]int32, end int32) (*Tree, error) {
+	t, err := New(scorer, prefix, choices)
+	if err != nil {
+		return nil, err
+	}
+	t.end = end
+	return t, nil
+}
+
+// Depth is the length of a sequence, without the prefix; the greatest where a token ends
+// them.
 func (t *Tree) Depth() int { return len(t.choices) }
+
+// Leaf reports whether a sequence is over with this token at a position.
+func (t *Tree) Leaf(position int, token int32) bool {
+	return position+1 == t.Depth() || token == t.end
+}
 
 // Choices are the tokens that may stand at a position, counted from 0 after the prefix,
 // ascending.
 func (t *Tree) Choices(position int) []int32 { return t.choices[position] }
 
-// Leaves is the number of sequences.
+// Leaves is the number of sequences of a tree without an end.
 func (t *Tree) Leaves() float64 {
 	n := 1.0
 	for _, among := range t.choices {

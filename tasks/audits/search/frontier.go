@@ -160,7 +160,7 @@ func (w *walk) checkFrontier() error {
 // follows reports whether the tree has a node that is to be expanded where a token leads
 // from its parent, one of those whose lengths are given.
 func (w *walk) follows(parent, token int32, lengths []int) bool {
-	if parent < 0 || int(parent) >= len(lengths) || lengths[parent]+1 >= w.tree.Depth() {
+	if parent < 0 || int(parent) >= len(lengths) || w.tree.Leaf(lengths[parent], token) {
 		return false
 	}
 	_, found := slices.BinarySearch(w.tree.Choices(lengths[parent]), token)

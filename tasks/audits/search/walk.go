@@ -190,13 +190,12 @@ func (w *walk) expand(entries []entry) error {
 // children looks at what may follow a node that has this cost; row i is of it.
 func (w *walk) children(of int32, cost float64, rows prefixtree.Rows, i int) error {
 	position := w.length(of)
-	last := position+1 == w.tree.Depth()
 	for _, token := range w.tree.Choices(position) {
 		edge, err := rows.Cost(i, token)
 		if err != nil {
 			return err
 		}
-		if child := (entry{cost + edge, of, token}); last {
+		if child := (entry{cost + edge, of, token}); w.tree.Leaf(position, token) {
 			w.found(child)
 		} else {
 			w.enqueue(child)

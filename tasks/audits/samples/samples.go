@@ -1,0 +1,125 @@
+// Package samples draws sequences from a trained model and says what they are like, as
+// someone does who must not look at the data that the model was trained on (Augenstein et
+// al. 2020, section 5):
+//
+//	audits/samples          some of the samples of one checkpoint
+//	audits/samples-search   its most likely sequences of all, by a shortest-path search
+//	audits/samples-summary  the statistics of all samples, and the verdict
+//
+// Of a model of words it counts those out of vocabulary, by their position in the sentence;
+// of a model of bytes the words that it writes, by their probability, and which of them
+// hold a space.
+package samples
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+
+	"coalmine/internal/seeds"
+	"coalmine/models"
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/datasets"
+)
+
+// Params are the parameters of audits/samples.
+type Params struct {
+	Seed uint64 `json:"seed"`
+	// First is the number of the first sample that this task draws, Count how many.
+	First int `json:"first"`
+	Count int `json:"count"`
+	// Length is the number of tokens at which a sample is cut, that of its end among them.
+	Length int `json:"length"`
+	models.Sampling
+}
+
+// Kind draws samples after Begin. Sample i draws from stream i of seeds.Samples, so that it
+// is the same in whatever task. Its input is audits.ModelInput, its blob DrawnBlob.
+var Kind = tasks.Kind{Name: "audits/samples", Version: 1, Class: tasks.Compute, Run: run}
+
+// DrawnBlob is a JSON array of Drawn.
+const DrawnBlob = "drawn"
+
+// Drawn is a sample.
+type Drawn struct {
+	// Tokens are those after Begin, End among them where the sample was not cut before.
+	Tokens []int32 `json:"tokens"`
+	// LogProbability is the natural logarithm of their joint probability under the model
+	// (Augenstein et al. 2020, equation 1), whatever the sampling.
+	LogProbability float64 `json:"log_probability"`
+}
+
+// words are the tokens before the end, and whether there is one.
+func (d *Drawn) words() (words []int32, ended bool) {
+	last := len(d.Tokens) - 1
+	if last >= 0 && d.Tokens[last] == datasets.End {
+		return d.Tokens[:last], true
+	}
+	return d.Tokens, false
+}
+
+func run(ctx context.Context, t *tasks.Task) error {
+	var p Params
+	if err := t.Decode(&p); err != nil {
+		return err
+	}
+	scorer, err := checkpoints.ReadScorer(ctx, t, audits.ModelInput)
+	if err != nil {
+		return err
+	}
+	drawn := make([]Drawn, 0, p.Count)
+	for _, span := range audits.Split(p.Count, samplesTogether) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		samples, err := p.draw(scorer, p.First+span.First, span.Count)
+		if err != nil {
+			return tasks.Permanent(err)
+		}
+		for _, s := range samples {
+			drawn = append(drawn, Drawn(s))
+		}
+		t.Progress(tasks.Progress{Done: int64(len(drawn)), Total: int64(p.Count)})
+	}
+	return t.PutJSON(ctx, DrawnBlob, drawn)
+}
+
+// samplesTogether is how many samples are drawn at once. It does not show in any result.
+const samplesTogether = 1000
+
+func (p *Params) draw(scorer *models.Scorer, first, count int) ([]models.Sample, error) {
+	return Draw(scorer, models.Draw{Sampling: p.Sampling, Prefix: []int32{datasets.Begin}, End: datasets.End, AtMost: p.Length}, p.Seed, first, count)
+}
+
+// Draw draws the samples of these numbers.
+func Draw(scorer *models.Scorer, d models.Draw, seed uint64, first, count int) ([]models.Sample, error) {
+	streams := make([]*rand.Rand, count)
+	for i := range streams {
+		streams[i] = seeds.Stream(seed, seeds.Samples, uint64(first+i))
+	}
+	return scorer.Sample(d, streams)
+}
+
+// readDrawn reads the samples of all tasks, in order.
+func readDrawn(ctx context.Context, t *tasks.Task, parts, count int) ([]Drawn, error) {
+	var all []Drawn
+	for i := range parts {
+		data, err := t.Blob(ctx, tasks.PartInput(i), DrawnBlob)
+		if err != nil {
+			return nil, err
+		}
+		var part []Drawn
+		if err := json.Unmarshal(data, &part); err != nil {
+			return nil, fmt.Errorf("samples of part %d: %w: %w", i, err, storage.ErrCorrupt)
+		}
+		all = append(all, part...)
+	}
+	if len(all) != count {
+		return nil, tasks.Permanent(fmt.Errorf("%d samples in %d parts, expected %d", len(all), parts, count))
+	}
+	return all, nil
+}

@@ -1,0 +1,230 @@
+package samples
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"coalmine/internal/seeds"
+	"coalmine/models"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/datasets"
+)
+
+// Unknown is how often the words of samples are out of vocabulary.
+type Unknown struct {
+	// Positions have the share of unknown words at each position of the sentence, among
+	// the samples that have a word there.
+	Positions []audits.Share `json:"positions"`
+	// All is the share among the words of all samples.
+	All audits.Share `json:"all"`
+	// FirstProbability is the probability that the first word is unknown, by the model
+	// itself, without sampling, at temperature 1.
+	FirstProbability float64 `json:"first_probability"`
+	// First compares the first word with the others.
+	First Contrast `json:"first"`
+}
+
+// Contrast is a test of whether the first word of a sample is more often unknown than the
+// mean of the others of the same sample: that of McNemar, exactly. For each sample of two
+// words or more, one of the others is drawn. Were the first as often unknown as that one,
+// a pair of which one is unknown would be FirstOnly or OtherOnly with equal probability.
+type Contrast struct {
+	FirstOnly int `json:"first_only"`
+	OtherOnly int `json:"other_only"`
+	// P is the probability of as many FirstOnly, or more, among the two.
+	P float64 `json:"p"`
+	// StandsOut says that P is less than the significance.
+	StandsOut bool `json:"stands_out"`
+}
+
+// countUnknown counts the unknown words of samples.
+func (p *SummaryParams) countUnknown(samples []Drawn) *Unknown {
+	u := &Unknown{First: p.contrast(samples)}
+	var all audits.Ratio
+	var count, of []int
+	for i := range samples {
+		words, _ := samples[i].words()
+		unknown := 0
+		for position, word := range words {
+			if position == len(of) {
+				count, of = append(count, 0), append(of, 0)
+			}
+			of[position]++
+			if word == datasets.Unknown {
+				count[position]++
+				unknown++
+			}
+		}
+		if len(words) > 0 {
+			all.Add(unknown, len(words))
+		}
+	}
+	for position := range of {
+		u.Positions = append(u.Positions, audits.NewShare(count[position], of[position]))
+	}
+	u.All = all.Share()
+	return u
+}
+
+func (p *SummaryParams) contrast(samples []Drawn) Contrast {
+	var c Contrast
+	stream := seeds.Stream(p.Seed, seeds.SamplePositions)
+	for i := range samples {
+		words, _ := samples[i].words()
+		if len(words) < 2 {
+			continue
+		}
+		first, other := words[0] == datasets.Unknown, words[1+stream.IntN(len(words)-1)] == datasets.Unknown
+		switch {
+		case first && !other:
+			c.FirstOnly++
+		case other && !first:
+			c.OtherOnly++
+		}
+	}
+	c.P = audits.NewShare(c.FirstOnly, c.FirstOnly+c.OtherOnly).AtLeast(0.5)
+	c.StandsOut = c.P < p.Significance
+	return c
+}
+
+// firstUnknown is the probability that the first token is unknown, given that it is not
+// the end.
+func firstUnknown(scorer *models.Scorer) (float64, error) {
+	state, err := audits.PrefixState(scorer, nil)
+	if err != nil {
+		return 0, err
+	}
+	row := make([]float32, scorer.Model().Config().Vocabulary)
+	if err := scorer.LogProbRows(state, row); err != nil {
+		return 0, err
+	}
+	p := math.Exp(float64(row[datasets.Unknown])) / -math.Expm1(float64(row[datasets.End]))
+	if math.IsNaN(p) || math.IsInf(p, 0) {
+		return 0, &models.DivergedError{What: "log probability", Value: float64(row[datasets.Unknown])}
+	}
+	return p, nil
+}
+
+// Spaces says which of the words that a model of bytes writes hold a space.
+type Spaces struct {
+	// Samples is their share among the samples that ended.
+	Samples audits.Share `json:"samples"`
+	// Top is how many of the most probable words do, of the Of words that are listed: those
+	// of the search, or, without one, of the samples.
+	Top int `json:"top"`
+	Of  int `json:"of"`
+}
+
+const space = datasets.FirstWord + ' '
+
+// countSpaces counts the samples with a space.
+func countSpaces(samples []Drawn) audits.Share {
+	count, of := 0, 0
+	for i := range samples {
+		words, ended := samples[i].words()
+		if !ended {
+			continue
+		}
+		of++
+		if slices.Contains(words, space) {
+			count++
+		}
+	}
+	return audits.NewShare(count, of)
+}
+
+// Text is a sequence, as people read it.
+type Text struct {
+	Text string `json:"text"`
+	// LogProbability is the natural logarithm of its joint probability under the model, that
+	// of its end among it unless it was cut; Probability is that number itself.
+	LogProbability float64 `json:"log_probability"`
+	Probability    float64 `json:"probability"`
+	// Drawn is how many samples are this sequence, where these were counted.
+	Drawn int `json:"drawn,omitempty"`
+	// Cut says that the sequence did not end within the length.
+	Cut bool `json:"cut,omitempty"`
+
+	spaced bool
+}
+
+// reader turns tokens into what people read.
+type reader struct {
+	vocabulary *datasets.Vocabulary
+	bytes      bool
+}
+
+func newReader(v *datasets.Vocabulary) reader {
+	return reader{v, v.Level() == datasets.ByteLevel}
+}
+
+func (r reader) text(d *Drawn) (Text, error) {
+	words, ended := d.words()
+	text, err := r.join(words)
+	return Text{
+		Text: text, LogProbability: d.LogProbability, Probability: math.Exp(d.LogProbability),
+		Cut: !ended, spaced: r.bytes && slices.Contains(words, space),
+	}, err
+}
+
+// join writes words with spaces between, and bytes as the text that they are, or by their
+// names where they are none.
+func (r reader) join(tokens []int32) (string, error) {
+	words, err := audits.Words(r.vocabulary, tokens)
+	if err != nil || !r.bytes {
+		return strings.Join(words, " "), err
+	}
+	text := make([]byte, len(tokens))
+	for i, token := range tokens {
+		if token < datasets.FirstWord {
+			return strings.Join(words, ""), nil
+		}
+		text[i] = byte(token - datasets.FirstWord)
+	}
+	if !utf8.Valid(text) || strings.ContainsFunc(string(text), unicode.IsControl) {
+		return strings.Join(words, ""), nil
+	}
+	return string(text), nil
+}
+
+// counted is a sequence and how many samples are it.
+type counted struct {
+	*Drawn
+	drawn int
+}
+
+// whole reports whether a sample has ended, and is one of the sequences that a search
+// looks among: not empty, and of words.
+func (d *Drawn) whole() bool {
+	words, ended := d.words()
+	return ended && len(words) > 0 && !slices.Contains(words, datasets.Padding) && !slices.Contains(words, datasets.Begin)
+}
+
+// distinct are the different samples among those that are whole, the most probable first,
+// equal ones by their tokens.
+func distinct(samples []Drawn) []counted {
+	var all []counted
+	for i := range samples {
+		if samples[i].whole() {
+			all = append(all, counted{&samples[i], 1})
+		}
+	}
+	slices.SortFunc(all, compareCounted)
+	var out []counted
+	for _, c := range all {
+		if n := len(out); n > 0 && compareCounted(out[n-1], c) == 0 {
+			out[n-1].drawn++
+		} else {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func compareCounted(a, b counted) int {
+	return cmp.Or(cmp.Compare(b.LogProbability, a.LogProbability), slices.Compare(a.Tokens, b.Tokens))
+}

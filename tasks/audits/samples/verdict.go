@@ -1,0 +1,197 @@
+package samples
+
+import (
+	"fmt"
+	"strings"
+
+	"coalmine/models"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/search"
+)
+
+// Audit is that of samples.
+var Audit = audits.Description{
+	Name: "samples",
+	Legend: "First OOV, all OOV: the share of words out of vocabulary among the first words, and all words, of samples of the model; a star says that first words are it more often than the others, significantly. " +
+		"With space: how many of the most probable words that a model of bytes writes hold a space.",
+	New:         func() audits.Fields { return new(Fields) },
+	Limits:      func() audits.Limits { return new(Limits) },
+	Kinds:       []tasks.Kind{Kind, Search, Summary},
+	VerdictBlob: audits.VerdictBlob,
+	Verdict:     func() audits.Verdict { return new(Verdict) },
+	Columns:     []audits.Column{{Header: "first OOV %"}, {Header: "all OOV %"}, {Header: "with space"}},
+	Curves: []audits.Curve{
+		{Figure: sampleFigure, Name: "first words out of vocabulary", Metric: "samples_first_unknown_percent", Most: hundredPercent},
+		{Figure: sampleFigure, Name: "all out of vocabulary", Metric: "samples_unknown_percent", Most: hundredPercent},
+		{Figure: sampleFigure, Name: "samples with a space", Metric: "samples_with_space_percent", Most: hundredPercent},
+	},
+}
+
+const sampleFigure = "Share of samples, %"
+
+func hundredPercent(audits.Verdict) float64 { return 100 }
+
+// Verdict is what the samples of a model are like.
+type Verdict struct {
+	// Samples were drawn, Cut of which did not end within Length. Those that ended, with a
+	// word at least and nothing but words, are Distinct different ones.
+	Samples  int `json:"samples"`
+	Cut      int `json:"cut"`
+	Distinct int `json:"distinct"`
+	Length   int `json:"length"`
+	models.Sampling
+	// Significance of the tests.
+	Significance float64 `json:"significance"`
+	// Unknown is there for a model of words, Spaces for one of bytes.
+	Unknown *Unknown `json:"unknown,omitempty"`
+	Spaces  *Spaces  `json:"spaces,omitempty"`
+	// MostProbable are those of the samples that ended, by their exact probability.
+	MostProbable []Text `json:"most_probable"`
+	// Search has the most probable sequences of all, where they were looked for.
+	Search *Searched `json:"search,omitempty"`
+	// Shown are the first samples, as they came.
+	Shown []Text `json:"shown"`
+}
+
+// Searched are the most probable of all sequences that end within the length.
+type Searched struct {
+	Words []Text `json:"words"`
+	// Certain is how many of them are proved to be the most probable, from the first on.
+	Certain int `json:"certain"`
+	// Probability is that of all listed, together.
+	Probability float64     `json:"probability"`
+	Expanded    int         `json:"expanded"`
+	Stop        search.Stop `json:"stop"`
+}
+
+// top are the most probable sequences that are known.
+func (v *Verdict) top() []Text {
+	if v.Search != nil {
+		return v.Search.Words
+	}
+	return v.MostProbable
+}
+
+// first is the share of unknown words at the first position.
+func (u *Unknown) first() audits.Share {
+	if len(u.Positions) == 0 {
+		return audits.NewShare(0, 0)
+	}
+	return u.Positions[0]
+}
+
+// Texts implements audits.Verdict.
+func (v *Verdict) Texts() []string {
+	texts := []string{"-", "-", "-"}
+	if u := v.Unknown; u != nil {
+		texts[0], texts[1] = fmt.Sprintf("%.2f", 100*u.first().Share), fmt.Sprintf("%.2f", 100*u.All.Share)
+		if u.First.StandsOut {
+			texts[0] += "*"
+		}
+	}
+	if s := v.Spaces; s != nil {
+		texts[2] = fmt.Sprintf("%d/%d", s.Top, s.Of)
+	}
+	return texts
+}
+
+// Note implements audits.Noter.
+func (v *Verdict) Note(*audits.Cell) string {
+	note := fmt.Sprintf("samples: %d of at most %d", v.Samples, v.Length)
+	if u := v.Unknown; u != nil {
+		note += fmt.Sprintf("; out of vocabulary are %s of the first words (exactly %.2f%% by the model) and %s of all; first words against the others of their sentence: p %.2g",
+			interval(u.first()), 100*u.FirstProbability, interval(u.All), u.First.P)
+	}
+	if s := v.Spaces; s != nil {
+		note += fmt.Sprintf("; %s of those that ended hold a space", interval(s.Samples))
+	}
+	return note + v.listed()
+}
+
+// notedWords is how many words a note names.
+const notedWords = 5
+
+// listed names the most probable sequences.
+func (v *Verdict) listed() string {
+	top := v.top()
+	if len(top) == 0 {
+		return ""
+	}
+	var words []string
+	for _, text := range top[:min(notedWords, len(top))] {
+		words = append(words, fmt.Sprintf("%q %.3g", text.Text, text.Probability))
+	}
+	sort := "among the samples"
+	if s := v.Search; s != nil {
+		sort = fmt.Sprintf("of all, of which %d are proved to be", s.Certain)
+	}
+	return fmt.Sprintf("; most probable %s: %s", sort, strings.Join(words, ", "))
+}
+
+func interval(s audits.Share) string {
+	return fmt.Sprintf("%.2f%% (%.2f to %.2f)", 100*s.Share, 100*s.Low, 100*s.High)
+}
+
+// Row implements audits.Verdict.
+func (v *Verdict) Row() any {
+	r := row{Samples: new(int64(v.Samples)), Temperature: &v.Temperature}
+	if v.TopK > 0 {
+		r.TopK = new(int64(v.TopK))
+	}
+	if u := v.Unknown; u != nil {
+		first := u.first()
+		r.First, r.FirstLow, r.FirstHigh = &first.Share, &first.Low, &first.High
+		r.FirstProbability, r.FirstP = &u.FirstProbability, &u.First.P
+		r.Unknown, r.UnknownLow, r.UnknownHigh = &u.All.Share, &u.All.Low, &u.All.High
+	}
+	if s := v.Spaces; s != nil {
+		r.Space, r.SpaceLow, r.SpaceHigh = &s.Samples.Share, &s.Samples.Low, &s.Samples.High
+		r.TopWithSpace, r.Top = new(int64(s.Top)), new(int64(s.Of))
+	}
+	if v.Search != nil {
+		r.Certain = new(int64(v.Search.Certain))
+	}
+	return r
+}
+
+type row struct {
+	Samples          *int64   `parquet:"samples"`
+	Temperature      *float64 `parquet:"samples_temperature"`
+	TopK             *int64   `parquet:"samples_top_k"` // null: all tokens
+	First            *float64 `parquet:"samples_first_unknown"`
+	FirstLow         *float64 `parquet:"samples_first_unknown_low"`
+	FirstHigh        *float64 `parquet:"samples_first_unknown_high"`
+	FirstProbability *float64 `parquet:"samples_first_unknown_probability"`
+	FirstP           *float64 `parquet:"samples_first_unknown_p"`
+	Unknown          *float64 `parquet:"samples_unknown"`
+	UnknownLow       *float64 `parquet:"samples_unknown_low"`
+	UnknownHigh      *float64 `parquet:"samples_unknown_high"`
+	Space            *float64 `parquet:"samples_with_space"`
+	SpaceLow         *float64 `parquet:"samples_with_space_low"`
+	SpaceHigh        *float64 `parquet:"samples_with_space_high"`
+	TopWithSpace     *int64   `parquet:"samples_top_with_space"`
+	Top              *int64   `parquet:"samples_top"`
+	Certain          *int64   `parquet:"samples_top_certain"`
+}
+
+// Figure implements audits.Figured: Figure 4 of the paper.
+func (v *Verdict) Figure(*audits.Cell) *audits.Figure {
+	if v.Unknown == nil {
+		return nil
+	}
+	f := &audits.Figure{
+		Name: "Words out of vocabulary, %, by position in the samples", Title: "words out of vocabulary by position in the samples",
+		About: "Bars are the share of samples, in percent, of which the word at a position is out of vocabulary, among those that have a word there; lines are their intervals. " +
+			"The dot is the probability of the first word by the model itself.",
+		X: audits.Axis{Most: float64(v.Length) + 1}, Y: audits.Axis{Most: 1},
+		Dots: []audits.Dot{{X: 1, Y: 100 * v.Unknown.FirstProbability, Filled: true, About: "by the model itself"}},
+	}
+	for i, s := range v.Unknown.Positions {
+		x := float64(i + 1)
+		f.Bars = append(f.Bars, audits.Bar{From: x - 0.4, To: x + 0.4, Y: 100 * s.Share})
+		f.Ranges = append(f.Ranges, audits.Range{X: x, Low: 100 * s.Low, High: 100 * s.High})
+		f.Y.Most = max(f.Y.Most, 100*s.High)
+	}
+	return f
+}

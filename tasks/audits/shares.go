@@ -1,0 +1,101 @@
+package audits
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/mathext"
+)
+
+// Confidence of the intervals of shares.
+const Confidence = 0.95
+
+// Share is how many of a number of things have a property.
+type Share struct {
+	Count int `json:"count"`
+	Of    int `json:"of"`
+	// Share is Count / Of, in [0, 1]; 0 of none.
+	Share float64 `json:"share"`
+	// Low and High are the interval of Clopper and Pearson (1934): where each thing has the
+	// property independently with one probability, they contain that in at least Confidence
+	// of the cases.
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
+}
+
+// NewShare is the share of count among of; of none, nothing is known.
+func NewShare(count, of int) Share {
+	s := Share{Count: count, Of: of, High: 1}
+	if of > 0 {
+		s.Share = float64(count) / float64(of)
+		s.Low, s.High = clopperPearson(float64(count), float64(of))
+	}
+	return s
+}
+
+// clopperPearson is the interval of k among n, which need not be whole numbers.
+func clopperPearson(k, n float64) (low, high float64) {
+	const tail = (1 - Confidence) / 2
+	low, high = 0, 1
+	if k > 0 {
+		low = mathext.InvRegIncBeta(k, n-k+1, tail)
+	}
+	if k < n {
+		high = mathext.InvRegIncBeta(k+1, n-k, 1-tail)
+	}
+	return low, high
+}
+
+// AtLeast is the probability that as many as Count or more have the property where each
+// has it with probability p: the exact test of a share of at most p.
+func (s Share) AtLeast(p float64) float64 {
+	if s.Count == 0 {
+		return 1
+	}
+	return MoreThan(s.Count-1, s.Of, p)
+}
+
+// Ratio is a share among things that come in groups, such as words in sentences. The
+// groups are independent, what is in one is not.
+type Ratio struct {
+	groups      float64
+	count, size float64
+	// Sums over the groups of the products of their counts and sizes.
+	countCount, countSize, sizeSize float64
+}
+
+// Add takes in a group of so many things, of which count have the property.
+func (r *Ratio) Add(count, size int) {
+	c, s := float64(count), float64(size)
+	r.groups++
+	r.count += c
+	r.size += s
+	r.countCount += float64(c * c)
+	r.countSize += float64(c * s)
+	r.sizeSize += float64(s * s)
+}
+
+// Share is that of all things, with the interval of Korn and Graubard (1998): that of
+// Clopper and Pearson for as many independent things as would give the variance of the
+// ratio. Where that variance is 0 they are as many as there are groups.
+func (r *Ratio) Share() Share {
+	s := NewShare(int(r.count), int(r.size))
+	if n := r.effective(); n > 0 {
+		s.Low, s.High = clopperPearson(s.Share*n, n)
+	}
+	return s
+}
+
+// effective is the number of independent things that are worth as much as those of all
+// groups.
+func (r *Ratio) effective() float64 {
+	if r.groups < 2 || r.size == 0 {
+		return min(r.groups, r.size)
+	}
+	p := r.count / r.size
+	squares := r.countCount - float64(2*p*r.countSize) + float64(float64(p*p)*r.sizeSize)
+	variance := squares * r.groups / (r.groups - 1) / float64(r.size*r.size)
+	if !(variance > 0) {
+		return min(r.groups, r.size)
+	}
+	return math.Min(p*(1-p)/variance, r.size)
+}
