@@ -239,7 +239,7 @@ func (t *term) helpStragglers() {
 	for _, a := range t.graph.AttemptsInOrder() {
 		x := a.Task
 		idleSlots := t.dispatcher.Fleet.Slots[a.Class] - t.graph.InFlight(a.Class)
-		if idleSlots <= 0 || len(x.Wants) == 0 || a.Stopping || x.State() != graph.InFlight || len(x.Attempts) != 1 {
+		if idleSlots <= 0 || len(x.Wants) == 0 || a.Stopping || x.State() != graph.InFlight || len(t.graph.AttemptsAt(x)) != 1 {
 			continue
 		}
 		if _, straggles := t.graph.Straggles(a); straggles {

@@ -318,8 +318,7 @@ func (w *world) describe() string {
 			fmt.Fprintf(&b, " cp %d available %v", cp.Step, cp.Available)
 		}
 	}
-	for _, key := range plan.SortedKeys(w.term.graph.Nodes()) {
-		n := w.term.graph.Node(key)
+	for _, n := range w.term.graph.Nodes() {
 		fmt.Fprintf(&b, " %q presence %d state %s wants %d;", n.Label(), n.Presence, n.State(), len(n.Wants))
 	}
 	return b.String()

@@ -88,7 +88,7 @@ func TestFlushesDoNotMakeATaskPoisonous(t *testing.T) {
 	for range 2 * policy.MaxDeaths {
 		w.hire(1) // the one that hangs keeps its slot
 		w.until(func() bool {
-			n := w.term.graph.Nodes()[long.Key]
+			n := w.term.graph.Node(long.Key)
 			if n == nil || n.Number == 0 || w.clock.Before(w.silence.Add(5*time.Second)) {
 				return false
 			}

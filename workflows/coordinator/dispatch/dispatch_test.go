@@ -44,7 +44,8 @@ func (x *fixture) audits(name string, n, priority int) *graph.Run {
 	}
 	r := x.g.AddRun(name)
 	x.g.SetState(r, runs.State{Phase: runs.Running, Priority: priority})
-	x.g.Adopt(r, b.Done(x.t))
+	x.g.AddPart(r, b.Done(x.t))
+	x.g.Begin(r)
 	x.settle()
 	return r
 }

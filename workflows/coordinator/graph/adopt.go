@@ -48,12 +48,6 @@ func (g *Graph) markFailedCells(r *Run) {
 	}
 }
 
-// Adopt takes up a run's plan, or what is left of it after the parts that were added.
-func (g *Graph) Adopt(r *Run, p *plan.Plan) {
-	g.AddPart(r, p)
-	g.Begin(r)
-}
-
 // AddPart adds a part of a run's plan, which belongs to the graph from then on. Its nodes
 // are merged into those that are there, and none of them is wanted before Begin.
 func (g *Graph) AddPart(r *Run, part *plan.Plan) {
@@ -72,18 +66,15 @@ func (g *Graph) AddPart(r *Run, part *plan.Plan) {
 	for _, recipe := range recipes {
 		g.linkChain(g.chains[recipe])
 	}
-	for _, c := range r.Plan.Cells[len(r.Cells):] {
-		r.Cells = append(r.Cells, g.newCell(r, c))
-	}
 }
 
 // addNodes adds the standing nodes of a part, and returns those that the graph had not.
 func (g *Graph) addNodes(r *Run, part *plan.Plan) (added []*Node) {
 	for _, key := range plan.SortedKeys(part.Nodes) {
-		n := g.nodes[key]
+		n := g.nodes.get(key)
 		if n == nil {
 			n = newNode(part.Nodes[key])
-			g.nodes[key] = n
+			g.nodes.add(n)
 			added = append(added, n)
 		}
 		if _, held := r.held[n]; !held {
@@ -95,7 +86,7 @@ func (g *Graph) addNodes(r *Run, part *plan.Plan) (added []*Node) {
 	return added
 }
 
-// Begin makes a run live all of whose plan has been added.
+// Begin makes a run live, with its cells, all of whose plan has been added.
 func (g *Graph) Begin(r *Run) {
 	r.live, r.held = true, nil
 	for recipe := range r.Plan.Chains {
@@ -103,8 +94,9 @@ func (g *Graph) Begin(r *Run) {
 		// wanted that the last survey did not ask for.
 		g.chains[recipe].Surveyed = false
 	}
+	g.addCells(r)
 	for key := range r.State.Troubles {
-		if n := g.nodes[key]; n != nil {
+		if n := g.nodes.get(key); n != nil {
 			n.inheritTroubles([]*Run{r})
 		}
 	}
@@ -132,8 +124,7 @@ func (g *Graph) linkNode(n *Node, needs []plan.Ref) {
 	n.Needs = make([]Dependency, len(needs))
 	for i, ref := range needs {
 		n.Needs[i] = g.resolve(ref)
-		ds := n.Needs[i].dependents()
-		ds.nodes = append(ds.nodes, n)
+		n.Needs[i].dependents().addNode(n)
 	}
 }
 
@@ -158,7 +149,7 @@ func (g *Graph) dependOn(ch *Chain, ref plan.Ref) Dependency {
 
 func (g *Graph) resolve(ref plan.Ref) Dependency {
 	if ref.Chain == nil {
-		return Dependency{Node: g.nodes[ref.Key]}
+		return Dependency{Node: g.nodes.get(ref.Key)}
 	}
 	return Dependency{Checkpoint: g.chains[ref.Chain.Recipe].checkpointAt(ref.Step)}
 }
@@ -172,11 +163,17 @@ func (ch *Chain) checkpointAt(step int) *Checkpoint {
 	return ch.Checkpoints[i]
 }
 
-func (g *Graph) newCell(r *Run, p plan.Cell) *Cell {
-	c := &Cell{Run: r, Plan: p}
-	for _, ref := range []plan.Ref{p.Report, p.Model} {
-		d := g.resolve(ref)
-		c.Targets = append(c.Targets, d)
+// addCells adds the cells of a run's plan.
+func (g *Graph) addCells(r *Run) {
+	r.Cells = make([]*Cell, len(r.Plan.Cells))
+	for i := range r.Plan.Cells {
+		r.Cells[i] = g.newCell(r, &r.Plan.Cells[i])
+	}
+}
+
+func (g *Graph) newCell(r *Run, p *plan.Cell) *Cell {
+	c := &Cell{Run: r, Plan: p, Targets: []Dependency{g.resolve(p.Report), g.resolve(p.Model)}}
+	for _, d := range c.Targets {
 		d.dependents().addCell(c)
 	}
 	return c
@@ -194,7 +191,7 @@ func (g *Graph) Release(r *Run) {
 	for _, n := range nodes {
 		if n.plans--; n.plans == 0 {
 			gone[n] = true
-			delete(g.nodes, n.Key)
+			g.nodes.remove(n)
 		}
 		n.forgetRun(r)
 	}

@@ -22,7 +22,7 @@ func (g *Graph) Launch(x *Task, r *Run, class tasks.Class, number int, now time.
 	a := &Attempt{Task: x, Number: x.Number, ID: AttemptID(x.Key, x.Number), Class: class, Run: r, Sent: now, Checked: now}
 	g.move(x, send)
 	x.Urgent = false
-	x.Attempts = append(x.Attempts, a)
+	g.at[x] = append(g.at[x], a)
 	g.attempts[a.ID] = a
 	g.inFlight[class]++
 	r.InFlight++
@@ -35,9 +35,12 @@ func (g *Graph) Land(a *Attempt) {
 	g.inFlight[a.Class]--
 	a.Run.InFlight--
 	x := a.Task
-	x.Attempts = slices.DeleteFunc(x.Attempts, func(b *Attempt) bool { return b == a })
-	if x.state == InFlight && len(x.Attempts) == 0 {
-		g.move(x, land)
+	g.at[x] = slices.DeleteFunc(g.at[x], func(b *Attempt) bool { return b == a })
+	if len(g.at[x]) == 0 {
+		delete(g.at, x)
+		if x.state == InFlight {
+			g.move(x, land)
+		}
 	}
 	g.asks.Changed = true
 }
@@ -47,7 +50,7 @@ func (g *Graph) end(x *Task) {
 	if x.state != Finished {
 		g.move(x, finish)
 	}
-	for _, a := range x.Attempts {
+	for _, a := range g.at[x] {
 		g.recall(a)
 	}
 }

@@ -128,7 +128,7 @@ func (g *Graph) CellsOf(x *Task, r *Run) []*Cell {
 		for _, ch := range others.chains {
 			ch.missing(up)
 		}
-		for _, n := range ds.nodes {
+		for n := range ds.nodes() {
 			up(Dependency{Node: n})
 		}
 	}

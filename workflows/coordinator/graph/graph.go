@@ -7,7 +7,7 @@
 // # Events and asks
 //
 // Whoever owns a graph (the coordinator's term) tells it what has happened: a run has
-// a plan ([Graph.Adopt]), storage holds a node ([Graph.Found]), an attempt has
+// a plan ([Graph.AddPart], [Graph.Begin]), storage holds a node ([Graph.Found]), an attempt has
 // committed ([Graph.Commit]). [Graph.Settle] then works out what follows. What the graph
 // needs done it leaves as data, [Asks]: nodes to look up, chains to survey, tasks that
 // became ready, attempts to recall, steps that have been joined. The owner takes the
@@ -23,7 +23,8 @@
 //
 // # Reading the files
 //
-// types.go says what there is, and taskstate.go how a task moves. attempt.go begins and
+// types.go says what there is, with nodes.go and dependents.go for how it is held in
+// little memory, and taskstate.go how a task moves. attempt.go begins and
 // ends attempts, notify.go follows what becomes available or is lost, want.go counts
 // wants, pass.go and step.go advance chains, and adopt.go takes plans up and lets go of
 // them. Each uses those before it only; settle.go and commit.go stand on top.
@@ -40,9 +41,10 @@ import (
 func New(log *slog.Logger) *Graph {
 	return &Graph{
 		log:       log,
-		nodes:     make(map[storage.Key]*Node),
+		nodes:     newNodeTable(),
 		chains:    make(map[storage.Key]*Chain),
 		attempts:  make(map[string]*Attempt),
+		at:        make(map[*Task][]*Attempt),
 		inFlight:  make(map[tasks.Class]int),
 		durations: make(map[string]*Samples),
 	}

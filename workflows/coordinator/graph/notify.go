@@ -49,7 +49,7 @@ func (g *Graph) readyIfPossible(n *Node) {
 
 // notify has all dependents look again.
 func (g *Graph) notify(ds *dependents) {
-	for _, n := range ds.nodes {
+	for n := range ds.nodes() {
 		g.readyIfPossible(n)
 	}
 	others := ds.others()

@@ -142,7 +142,12 @@ func (ch *Chain) Keeps(step int) bool {
 
 // needed reports whether something that reads the checkpoint has yet to run.
 func (cp *Checkpoint) needed() bool {
-	return slices.ContainsFunc(cp.nodes, func(n *Node) bool { return n.Presence != Available })
+	for n := range cp.nodes() {
+		if n.Presence != Available {
+			return true
+		}
+	}
+	return false
 }
 
 // missing visits the checkpoints that are not available.

@@ -56,10 +56,10 @@ func (g *Graph) drive(ch *Chain, now time.Time) {
 // check panics if the parts of the graph contradict each other.
 func (g *Graph) check() {
 	for x := range g.Tasks() {
-		if x.state == InFlight && len(x.Attempts) == 0 {
+		if x.state == InFlight && len(g.at[x]) == 0 {
 			panic(fmt.Sprintf("task %q is in flight without an attempt", x.Label()))
 		}
-		for _, a := range x.Attempts {
+		for _, a := range g.at[x] {
 			if g.attempts[a.ID] != a {
 				panic(fmt.Sprintf("attempt %d at task %q is not in the books", a.Number, x.Label()))
 			}
@@ -68,7 +68,7 @@ func (g *Graph) check() {
 			}
 		}
 	}
-	for _, n := range g.nodes {
+	for n := range g.nodes.all {
 		if (n.Presence == Available) != (n.state == Finished) {
 			panic(fmt.Sprintf("node %q is %s, and its presence %d", n.Label(), n.state, n.Presence))
 		}

@@ -26,9 +26,10 @@ type Graph struct {
 	log *slog.Logger
 
 	runs     []*Run // by id
-	nodes    map[storage.Key]*Node
+	nodes    nodeTable
 	chains   map[storage.Key]*Chain // by recipe
 	attempts map[string]*Attempt    // in flight, by id
+	at       map[*Task][]*Attempt   // the same, by task
 	inFlight map[tasks.Class]int    // their numbers
 
 	durations map[string]*Samples // of standing nodes, by kind
@@ -113,7 +114,7 @@ func (r *Run) Active() bool {
 // Cell is one point of a live run's grid.
 type Cell struct {
 	Run     *Run
-	Plan    plan.Cell
+	Plan    *plan.Cell
 	Targets []Dependency
 	// Failed cells want nothing.
 	Failed bool
@@ -154,55 +155,6 @@ func (d Dependency) dependents() *dependents {
 
 func allAvailable(all []Dependency) bool {
 	return !slices.ContainsFunc(all, func(d Dependency) bool { return !d.Available() })
-}
-
-// dependents are who is notified when an output becomes available.
-type dependents struct {
-	nodes []*Node
-	more  *moreDependents // nil for most outputs
-}
-
-type moreDependents struct {
-	chains []*Chain
-	cells  []*Cell
-}
-
-// others are the dependents that are no nodes.
-func (ds *dependents) others() moreDependents {
-	if ds.more == nil {
-		return moreDependents{}
-	}
-	return *ds.more
-}
-
-func (ds *dependents) addChain(ch *Chain) {
-	more := ds.others()
-	if !slices.Contains(more.chains, ch) {
-		more.chains = append(more.chains, ch)
-		ds.more = &more
-	}
-}
-
-func (ds *dependents) addCell(c *Cell) {
-	more := ds.others()
-	more.cells = append(more.cells, c)
-	ds.more = &more
-}
-
-func (ds *dependents) forgetNodes(gone map[*Node]bool) {
-	ds.nodes = slices.DeleteFunc(ds.nodes, func(n *Node) bool { return gone[n] })
-}
-
-func (ds *dependents) forgetChain(ch *Chain) {
-	if ds.more != nil {
-		ds.more.chains = slices.DeleteFunc(ds.more.chains, func(c *Chain) bool { return c == ch })
-	}
-}
-
-func (ds *dependents) forgetRun(r *Run) {
-	if ds.more != nil {
-		ds.more.cells = slices.DeleteFunc(ds.more.cells, func(c *Cell) bool { return c.Run == r })
-	}
 }
 
 // Presence is what is known of a standing node's outputs.
@@ -301,8 +253,8 @@ type Step struct {
 // Tasks are the parts and the join.
 func (s *Step) Tasks() []*Task { return append(s.Parts[:len(s.Parts):len(s.Parts)], s.Join) }
 
-// Task is a node that has to be run, with its attempts: a standing node, or part or
-// join of a step.
+// Task is a node that has to be run: a standing node, or part or join of a step. There
+// may be a million, so that it holds no more than most of them need.
 type Task struct {
 	Key storage.Key
 	// Node or Step is what the task belongs to; the other is nil.
@@ -317,7 +269,6 @@ type Task struct {
 	offered bool  // in the asks
 	state   State // see taskstate.go
 
-	Attempts []*Attempt
 	// Number is that of the last attempt.
 	Number int
 
@@ -471,10 +422,12 @@ type Attempt struct {
 func (g *Graph) Runs() []*Run { return g.runs }
 
 // Node returns a standing node, nil if no live run holds it.
-func (g *Graph) Node(key storage.Key) *Node { return g.nodes[key] }
+func (g *Graph) Node(key storage.Key) *Node { return g.nodes.get(key) }
 
-// Nodes are the standing nodes of live runs, by key.
-func (g *Graph) Nodes() map[storage.Key]*Node { return g.nodes }
+// Nodes are the standing nodes of live runs, in the order of their keys.
+func (g *Graph) Nodes() []*Node {
+	return slices.SortedFunc(g.nodes.all, func(a, b *Node) int { return a.Key.Compare(b.Key) })
+}
 
 // Chain returns a chain by its recipe, nil if no live run holds it.
 func (g *Graph) Chain(recipe storage.Key) *Chain { return g.chains[recipe] }
@@ -499,6 +452,9 @@ func (g *Graph) AttemptsInOrder() []*Attempt {
 	return slices.SortedFunc(maps.Values(g.attempts), func(a, b *Attempt) int { return cmp.Compare(a.ID, b.ID) })
 }
 
+// AttemptsAt are those in flight at a task, the oldest first.
+func (g *Graph) AttemptsAt(x *Task) []*Attempt { return g.at[x] }
+
 // AnyInFlight reports whether there are attempts.
 func (g *Graph) AnyInFlight() bool { return len(g.attempts) > 0 }
 
@@ -509,7 +465,7 @@ func (g *Graph) InFlight(class tasks.Class) int { return g.inFlight[class] }
 // chain's current step.
 func (g *Graph) Tasks() iter.Seq[*Task] {
 	return func(yield func(*Task) bool) {
-		for _, n := range g.nodes {
+		for n := range g.nodes.all {
 			if !yield(&n.Task) {
 				return
 			}

@@ -20,7 +20,7 @@ func (g *Graph) recount() {
 }
 
 func (g *Graph) clearWants() {
-	for _, n := range g.nodes {
+	for n := range g.nodes.all {
 		n.Wants = nil
 	}
 	for _, ch := range g.chains {

@@ -44,7 +44,8 @@ func (x *fixture) audits(name string, n int) (*Run, []*graph.Task) {
 	}
 	r := &Run{Run: x.Graph.AddRun(name), Name: name}
 	x.Graph.SetState(r.Run, runs.State{Phase: runs.Running})
-	x.Graph.Adopt(r.Run, b.Done(x.t))
+	x.Graph.AddPart(r.Run, b.Done(x.t))
+	x.Graph.Begin(r.Run)
 	x.settle()
 	var all []*graph.Task
 	for _, ref := range audits {
@@ -129,15 +130,15 @@ func TestATaskIsQueuedUntilAWorkerIsKnownToHaveIt(t *testing.T) {
 	t.Parallel()
 	x := newFixture(t, worker(2))
 	r, audits := x.audits("a", 1)
-	if got := taskState(audits[0]); got != Ready {
+	if got := x.View.taskState(audits[0]); got != Ready {
 		t.Errorf("%s, want %s", got, Ready)
 	}
 	a := x.launch(r, audits[0])
-	if got := taskState(audits[0]); got != Queued {
+	if got := x.View.taskState(audits[0]); got != Queued {
 		t.Errorf("%s, want %s", got, Queued)
 	}
 	a.Worker = "w1"
-	if got := taskState(audits[0]); got != Running {
+	if got := x.View.taskState(audits[0]); got != Running {
 		t.Errorf("%s, want %s", got, Running)
 	}
 }

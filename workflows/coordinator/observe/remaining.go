@@ -85,7 +85,7 @@ func (v *View) nodesLeft(r *graph.Run) (left remainder, ok bool) {
 func (v *View) taskLeft(x *graph.Task) (seconds float64, ok bool) {
 	mean, ok := v.Graph.Durations(x).Mean()
 	seconds = mean
-	for _, a := range x.Attempts {
+	for _, a := range v.Graph.AttemptsAt(x) {
 		if a.Progress.Done > 0 && a.Progress.Total >= a.Progress.Done {
 			return a.Running * float64(a.Progress.Total-a.Progress.Done) / float64(a.Progress.Done), true
 		}

@@ -23,7 +23,7 @@ const (
 var TaskStates = []string{Blocked, Parked, Ready, Queued, Running, Retrying}
 
 // taskState is what metrics tell of a task, "" of one that is finished.
-func taskState(x *graph.Task) string {
+func (v *View) taskState(x *graph.Task) string {
 	switch x.State() {
 	case graph.Idle:
 		return Blocked
@@ -34,7 +34,7 @@ func taskState(x *graph.Task) string {
 	case graph.Pausing:
 		return Retrying
 	case graph.InFlight:
-		if slices.ContainsFunc(x.Attempts, func(a *graph.Attempt) bool { return a.Worker != "" }) {
+		if slices.ContainsFunc(v.Graph.AttemptsAt(x), func(a *graph.Attempt) bool { return a.Worker != "" }) {
 			return Running
 		}
 		return Queued
@@ -67,7 +67,7 @@ func (v *View) Stock(classes ...tasks.Class) Stock {
 		s.Runs[r.State.Phase]++
 	}
 	for x := range v.Graph.Tasks() {
-		if state := taskState(x); state != "" && len(x.Wants) > 0 {
+		if state := v.taskState(x); state != "" && len(x.Wants) > 0 {
 			s.count(v.Dispatcher.ClassOf(x), state)
 		}
 	}

@@ -197,7 +197,8 @@ func (w *waits) addPausing(x *graph.Task) {
 
 // addStraggler adds a task whose attempt takes far longer than its siblings did.
 func (w *waits) addStraggler(x *graph.Task) {
-	a := x.Attempts[0]
+	attempts := w.Graph.AttemptsAt(x)
+	a := attempts[0]
 	median, straggles := w.Graph.Straggles(a)
 	if !straggles {
 		return
@@ -207,7 +208,7 @@ func (w *waits) addStraggler(x *graph.Task) {
 		Tasks: 1, Key: &x.Key, Attempt: a.Number, Worker: a.Worker, Since: since,
 		Detail: fmt.Sprintf("%s: at work on %s since %s, its siblings took %.3g s", x.Label(), a.Worker, since.Format(time.TimeOnly), median),
 	}
-	if len(x.Attempts) > 1 {
+	if len(attempts) > 1 {
 		wait.Detail += "; a second attempt is under way"
 	}
 	w.add(waitFor{status.WaitStraggler, x.Key.String()}, 0, wait)
