@@ -2,9 +2,11 @@ package coordinator
 
 import (
 	"context"
+	"errors"
 	"io"
 	"slices"
 
+	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/workflows/coordinator/policy"
 	"coalmine/workflows/plan"
@@ -87,14 +89,11 @@ func (t *term) compile(r *run) {
 	}
 	r.compiling = true
 	c := &compilation{term: t, run: r, toWorkOn: !r.State.Phase.Finished()}
-	record := r.record
-	t.start(compiling, func(ctx context.Context) func() {
-		parts, err := t.Compile(ctx, record)
-		return func() {
-			c.parts = parts
-			c.goOn(err)
-		}
-	})
+	if r.spec == nil {
+		c.read()
+	} else {
+		c.begin()
+	}
 }
 
 // compilation is a run's plan in the making. Each part is taken up before the next is
@@ -108,6 +107,34 @@ type compilation struct {
 	// is what claims are made from.
 	toWorkOn bool
 	claimed  plan.Plan
+}
+
+// read reads again what was submitted, for a plan was made of it before.
+func (c *compilation) read() {
+	exists := func() bool { return c.records.exists(c.run) }
+	c.persist(reading, "reading run "+c.run.ID, exists, func(ctx context.Context) (func(), error) {
+		record, err := c.records.service.Get(ctx, c.run.ID)
+		if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrCorrupt) {
+			return func() { c.goOn(err) }, nil
+		}
+		return func() {
+			c.run.spec = &record.Spec
+			c.begin()
+		}, err
+	})
+}
+
+// begin has what was submitted compiled.
+func (c *compilation) begin() {
+	record := *c.run.record
+	record.Spec, c.run.spec = *c.run.spec, nil
+	c.start(compiling, func(ctx context.Context) func() {
+		parts, err := c.Compile(ctx, &record)
+		return func() {
+			c.parts = parts
+			c.goOn(err)
+		}
+	})
 }
 
 // goOn has the next part made, unless there was an error.

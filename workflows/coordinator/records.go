@@ -16,8 +16,11 @@ import (
 // run is a run as a term knows it.
 type run struct {
 	observe.Run
-	// record is the run as last read from storage; outbox are entries on their
-	// way there. The run's state is the fold of both.
+	// spec is what was submitted, nil from when a plan is made of it: that of a large
+	// grid takes as much memory as a tenth of its tasks.
+	spec *runs.Spec
+	// record is the run as last read from storage, without its spec; outbox are
+	// entries on their way there. The run's state is the fold of both.
 	record  *runs.Run
 	outbox  []runs.Entry
 	posting bool
@@ -139,8 +142,9 @@ func (c *records) takeIn(fresh []*runs.Run) {
 		exists[record.ID] = true
 		r := c.byID[record.ID]
 		if r == nil {
-			r = &run{record: record}
-			r.Run.Run, r.Name = c.graph.AddRun(record.ID), record.Spec.Name
+			spec := record.Spec
+			r = &run{record: record, spec: &spec}
+			r.Run.Run, r.Name = c.graph.AddRun(record.ID), spec.Name
 			c.byID[r.ID] = r
 		}
 		c.update(r, record)
@@ -166,6 +170,7 @@ func (c *records) exists(r *run) bool { return c.byID[r.ID] == r }
 
 // update takes in a newer record of a run.
 func (c *records) update(r *run, record *runs.Run) {
+	record.Spec = runs.Spec{}
 	if record.Position() >= r.record.Position() {
 		r.record = record
 	}
