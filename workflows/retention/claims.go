@@ -1,7 +1,7 @@
 package retention
 
 import (
-	"maps"
+	"cmp"
 	"slices"
 
 	"coalmine/storage"
@@ -106,39 +106,55 @@ func (cs Claims) Limit() int {
 
 // Ledger holds the claims of runs. The zero value holds none.
 type Ledger struct {
-	byChain map[storage.Key]map[string]Claim // by recipe and run
+	byChain map[storage.Key][]entry // by recipe; few runs claim one chain
+}
+
+// entry is the claim of a run, among those on a chain in the order of their runs' ids.
+type entry struct {
+	run   string
+	claim Claim
+}
+
+func search(entries []entry, run string) (i int, found bool) {
+	return slices.BinarySearchFunc(entries, run, func(e entry, run string) int { return cmp.Compare(e.run, run) })
 }
 
 // Enter notes the claims of a run, by recipe; those that the run had on the same
 // chains count no longer.
 func (l *Ledger) Enter(run string, claims map[storage.Key]Claim) {
 	if l.byChain == nil {
-		l.byChain = make(map[storage.Key]map[string]Claim)
+		l.byChain = make(map[storage.Key][]entry)
 	}
 	for recipe, c := range claims {
-		if l.byChain[recipe] == nil {
-			l.byChain[recipe] = make(map[string]Claim)
+		entries := l.byChain[recipe]
+		i, found := search(entries, run)
+		if !found {
+			entries = slices.Insert(entries, i, entry{run: run})
+			l.byChain[recipe] = entries
 		}
-		l.byChain[recipe][run] = c
+		entries[i].claim = c
 	}
 }
 
 // Strike forgets the claims of a run that has been removed.
 func (l *Ledger) Strike(run string) {
-	for recipe, byRun := range l.byChain {
-		delete(byRun, run)
-		if len(byRun) == 0 {
+	for recipe, entries := range l.byChain {
+		i, found := search(entries, run)
+		switch {
+		case !found:
+		case len(entries) == 1:
 			delete(l.byChain, recipe)
+		default:
+			l.byChain[recipe] = slices.Delete(entries, i, i+1)
 		}
 	}
 }
 
 // On are the claims on a chain, in the order of their runs' ids.
 func (l *Ledger) On(recipe storage.Key) Claims {
-	byRun := l.byChain[recipe]
 	var cs Claims
-	for _, run := range slices.Sorted(maps.Keys(byRun)) {
-		cs = append(cs, byRun[run])
+	for _, e := range l.byChain[recipe] {
+		cs = append(cs, e.claim)
 	}
 	return cs
 }

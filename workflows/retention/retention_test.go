@@ -313,3 +313,45 @@ func TestALedgerHoldsTheClaimsOfRunsThatExist(t *testing.T) {
 		t.Errorf("after one run has gone: claims on a %+v, on b %+v", l.On(a), l.On(b))
 	}
 }
+
+// Enter and Strike of runs in any order leave what a table by run and chain would hold.
+func TestALedgerListsClaimsInTheOrderOfRuns(t *testing.T) {
+	t.Parallel()
+	const chains = 4
+	var recipes [chains]storage.Key
+	for i := range recipes {
+		recipes[i] = storage.Key{Digest: storage.DigestOf([]byte{byte(i)})}
+	}
+	for seed := range uint64(50) {
+		r := rand.New(rand.NewPCG(seed, 5))
+		var l Ledger
+		var table [chains][6]int // the steps of each run's claim, 0 without one
+		for range 40 {
+			run, struck := r.IntN(len(table[0])), r.IntN(2) == 0
+			name, claims := fmt.Sprint("run", run), make(map[storage.Key]Claim)
+			if struck {
+				l.Strike(name)
+			}
+			for i := range recipes {
+				switch {
+				case r.IntN(2) == 0:
+					table[i][run] = 1 + r.IntN(100)
+					claims[recipes[i]] = Claim{steps: table[i][run]}
+				case struck:
+					table[i][run] = 0
+				}
+			}
+			l.Enter(name, claims)
+		}
+		for i, recipe := range recipes {
+			var got []int
+			for _, c := range l.On(recipe) {
+				got = append(got, c.steps)
+			}
+			want := slices.DeleteFunc(slices.Clone(table[i][:]), func(steps int) bool { return steps == 0 })
+			if !slices.Equal(got, want) {
+				t.Errorf("seed %d: the claims on chain %d go to steps %v, want %v", seed, i, got, want)
+			}
+		}
+	}
+}
