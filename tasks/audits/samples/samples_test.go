@@ -80,7 +80,7 @@ func (b *bench) scorer() *models.Scorer {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	s, err := m.Language.NewScorer(m.Params)
+	s, err := m.NewScorer()
 	if err != nil {
 		b.t.Fatal(err)
 	}
