@@ -3,8 +3,10 @@ package vision
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
+	"coalmine/internal/kernels"
 	"coalmine/internal/seeds"
 	"coalmine/models"
 )
@@ -48,48 +50,48 @@ func widened(x []float32) []float64 {
 	return out
 }
 
-// compareGradient compares every tensor of a gradient with central differences of a loss
-// at some of its elements, which are in float64. The gradient is in float32.
+// compareGradient compares every tensor of a gradient, which is in float32, with central
+// differences of a loss along two random directions of it. params are in float64.
 func compareGradient(t *testing.T, list []models.Tensor, gradient []float32, params []float64, loss func() float64) {
 	t.Helper()
 	rng := testRand(99)
 	for _, tensor := range list {
+		slopes := tensor.View(gradient)
 		if moving(tensor.Name) {
-			for i, v := range tensor.View(gradient) {
-				if v != 0 {
-					t.Errorf("%v element %d: gradient %v of a statistic, want 0", tensor, i, v)
-				}
+			if slices.ContainsFunc(slopes, func(v float32) bool { return v != 0 }) {
+				t.Errorf("%v has a gradient %v: want 0 of a statistic", tensor, slopes)
 			}
 			continue
 		}
-		scale := rootMeanSquare(tensor.View(gradient))
-		for range min(12, tensor.Size()) {
-			i := tensor.Offset + rng.IntN(tensor.Size())
-			want := centralDifference(params, i, loss)
-			if got := float64(gradient[i]); math.Abs(got-want) > 2e-4*(math.Abs(want)+scale)+1e-7 {
-				t.Errorf("%v element %d: gradient %v, central difference %v", tensor, i-tensor.Offset, got, want)
+		for range 2 {
+			direction, got := make([]float64, tensor.Size()), 0.0
+			for i, slope := range slopes {
+				direction[i] = rng.NormFloat64()
+				got += direction[i] * float64(slope)
+			}
+			want := centralDifference(params[tensor.Offset:][:tensor.Size()], direction, loss)
+			if math.Abs(got-want) > 1e-4*(math.Abs(want)+norm2(slopes))+1e-7 {
+				t.Errorf("%v: slope %v along a direction, central difference %v", tensor, got, want)
 			}
 		}
 	}
 }
 
-func centralDifference(params []float64, i int, loss func() float64) float64 {
+// centralDifference is the slope of a loss when x moves along a direction.
+func centralDifference(x, direction []float64, loss func() float64) float64 {
 	const h = 1e-6
-	old := params[i]
-	defer func() { params[i] = old }()
-	params[i] = old + h
-	above := loss()
-	params[i] = old - h
-	return (above - loss()) / (2 * h)
+	old := slices.Clone(x)
+	defer copy(x, old)
+	at := func(h float64) float64 {
+		for i := range x {
+			x[i] = old[i] + h*direction[i]
+		}
+		return loss()
+	}
+	return (at(h) - at(-h)) / (2 * h)
 }
 
-func rootMeanSquare(x []float32) float64 {
-	sum := 0.0
-	for _, v := range x {
-		sum += float64(v) * float64(v)
-	}
-	return math.Sqrt(sum / float64(len(x)))
-}
+func norm2(x []float32) float64 { return math.Sqrt(kernels.SquaredNorm(x)) }
 
 // near compares numbers that were computed in float32 with others.
 func near(t *testing.T, what string, got []float32, want []float64, tolerance float64) {
