@@ -25,6 +25,7 @@ import (
 
 	"coalmine/bench/audit"
 	"coalmine/internal/kernels"
+	"coalmine/models"
 )
 
 // Options say what to measure.
@@ -57,7 +58,7 @@ type Row struct {
 	// What says in words what was measured.
 	What string `json:"what"`
 	// TokensPerSecond counts tokens that were predicted, and trained on but where only
-	// scoring is measured.
+	// scoring is measured; of rows with images, images.
 	TokensPerSecond float64 `json:"tokens_per_second,omitempty"`
 	GFLOPS          float64 `json:"gflops,omitempty"`
 	// OfPeak is GFLOPS as a share of one core's peak in the same moments.
@@ -99,6 +100,9 @@ var rows = []struct {
 	{"gru", "training step, GRU of the paper's sizes, batch 16 x 20", gru.measure},
 	{"small", "training step, model of examples/quickstart.yaml (2,004 words, 64, 128 units), batch 16 x 20", small.measure},
 	{"characters", "training step, 2 layers of 200 LSTM units on 260 characters (The Secret Sharer), batch 16 x 100", characters.measure},
+	{"classifier", "training step, classifier of images 28 x 28 (Augenstein et al. 2020), batch 32; tokens are images, here and below", imageStep{kind: models.CNN}.measure},
+	{"discriminator", "training step, discriminator with gradient penalty on images 28 x 28 (the same paper), batch 32", imageStep{kind: models.GAN}.measure},
+	{"generator", "training step, its generator, batch 32", imageStep{kind: models.GAN, generating: true}.measure},
 	{"dp-sgd", "step of DP-SGD with RMSProp, paper's model, batch 16 x 20: norms, clipping and noise; ratio: to a plain step", paper.measurePrivate},
 	{"dp-sgd-bytes", "the same, 2 layers of 200 LSTM units on bytes (examples/secret-sharer-characters.yaml), batch 16 x 80", byteModel.measurePrivate},
 	{"two-workers", "two trainers on two cores; ratio: to one", measureTwoWorkers},

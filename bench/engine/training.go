@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"runtime/debug"
 
 	"golang.org/x/sync/errgroup"
 
@@ -175,25 +174,8 @@ func measureAllocations(_ context.Context, b *bench, r *Row) error {
 		return err
 	}
 	batch := paper.batch()
-	// A collection would empty the kernels' pool of workspaces, and another
-	// processor would not find them there.
-	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	if err := l.step(batch); err != nil {
-		return err
-	}
-	var counts []float64
-	for range b.Repeat {
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		if err := l.step(batch); err != nil {
-			return err
-		}
-		runtime.ReadMemStats(&after)
-		counts = append(counts, float64(after.Mallocs-before.Mallocs))
-	}
-	count := median(counts)
+	count, err := allocations(b.Repeat, func() error { return l.step(batch) })
 	r.Allocations = &count
 	r.goal(count == 0, "none")
-	return nil
+	return err
 }

@@ -23,5 +23,5 @@ if "$python" bench/pytorch/pytorch.py --only | grep -q 'reference BLAS'; then
 fi
 "$python" bench/pytorch/pytorch.py "$@" >"$out/stock.json"
 OPENBLAS_CORETYPE=$core ATEN_CPU_CAPABILITY=$capability "$python" bench/pytorch/pytorch.py "$@" >"$out/tuned.json"
-go run ./cmd/coalmine bench engine --only training,lstm,small,characters \
+go run ./cmd/coalmine bench engine --only training,lstm,small,characters,classifier,discriminator,generator \
 	--peer "$out/stock.json" --peer "$out/tuned.json" "$@"

@@ -65,6 +65,105 @@ class Fused(nn.Module):
         return torch.addmm(self.output_bias, x.reshape(-1, x.shape[-1]), self.weights.t())
 
 
+IMAGES = 32  # a batch of images
+CLASSES, LATENT, PENALTY, DECAY = 36, 128, 10, 2.5e-5
+
+
+class Norm(nn.Module):
+    """Batch normalization with a shift and no scale, as the authors have it."""
+
+    def __init__(self, features):
+        super().__init__()
+        self.beta = nn.Parameter(torch.zeros(features))
+        self.register_buffer("mean", torch.zeros(features))
+        self.register_buffer("variance", torch.ones(features))
+
+    def forward(self, x):
+        return functional.batch_norm(x, self.mean, self.variance, None, self.beta, True, 0.001, 1e-3)
+
+
+def classifier():
+    return nn.Sequential(
+        nn.Conv2d(1, 32, 3), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(64, 64, 3), nn.ReLU(), nn.Flatten(),
+        nn.Linear(576, 64), nn.ReLU(), nn.Linear(64, CLASSES),
+    )
+
+
+def discriminator():
+    return nn.Sequential(
+        nn.Conv2d(1, 64, 4, 2, 1), nn.LeakyReLU(0.01),
+        nn.Conv2d(64, 128, 4, 2, 1), nn.LeakyReLU(0.01), nn.Flatten(),
+        nn.Linear(6272, 1024, bias=False), Norm(1024), nn.LeakyReLU(0.01), nn.Linear(1024, 1),
+    )
+
+
+def generator():
+    return nn.Sequential(
+        nn.Linear(LATENT, 1024, bias=False), Norm(1024), nn.ReLU(),
+        nn.Linear(1024, 12544, bias=False), Norm(12544), nn.ReLU(), nn.Unflatten(1, (256, 7, 7)),
+        nn.ConvTranspose2d(256, 64, 4, 2, 1, bias=False), Norm(64), nn.ReLU(),
+        nn.ConvTranspose2d(64, 32, 4, 2, 1, bias=False), Norm(32), nn.ReLU(),
+        nn.ZeroPad2d((1, 2, 1, 2)), nn.Conv2d(32, 1, 4), nn.Tanh(),
+    )
+
+
+class Classifying:
+    def __init__(self):
+        self.learns = classifier()
+        self.images, self.labels = torch.rand(IMAGES, 1, 28, 28) * 2 - 1, torch.randint(0, CLASSES, (IMAGES,))
+
+    def loss(self):
+        return functional.cross_entropy(self.learns(self.images), self.labels)
+
+
+class Discriminating:
+    def __init__(self):
+        self.learns, self.generator = discriminator(), generator()
+        self.images = torch.rand(IMAGES, 1, 28, 28) * 2 - 1
+
+    def loss(self):
+        with torch.no_grad():
+            made = self.generator(torch.randn(IMAGES, LATENT))
+        between = self.images + torch.rand(IMAGES, 1, 1, 1) * (made - self.images)
+        between.requires_grad_(True)
+        loss = self.learns(made).mean() - self.learns(self.images).mean()
+        (gradient,) = torch.autograd.grad(self.learns(between).sum(), between, create_graph=True)
+        norms = (gradient.square().sum((1, 2, 3)) + 1e-10).sqrt()
+        return loss + PENALTY * (norms - 1).square().mean() + decay(self.learns)
+
+
+class Generating:
+    def __init__(self):
+        self.learns, self.discriminator = generator(), discriminator()
+        self.discriminator.requires_grad_(False)
+
+    def loss(self):
+        return decay(self.learns) - self.discriminator(self.learns(torch.randn(IMAGES, LATENT))).mean()
+
+
+def decay(network):
+    return DECAY / 2 * sum(p.square().sum() for p in network.parameters() if p.ndim > 1)
+
+
+def descend(loss, model):
+    model.zero_grad(set_to_none=True)
+    loss().backward()
+    with torch.no_grad():
+        for p in model.parameters():
+            p.add_(p.grad, alpha=-1e-5)
+
+
+IMAGE_ROWS = [("classifier", Classifying), ("discriminator", Discriminating), ("generator", Generating)]
+
+
+def measure_images(name, make, repeat):
+    torch.manual_seed(1)
+    task = make()
+    return {"row": name, "tokens_per_second": IMAGES / median(lambda: descend(task.loss, task.learns), repeat)}
+
+
 # Row, targets of a sentence, vocabulary, model. A GRU with projection is not
 # among PyTorch's cells, so that row is left out.
 ROWS = [
@@ -88,15 +187,20 @@ def measure(name, steps, vocabulary, make, repeat):
     model = make()
     tokens = torch.randint(0, vocabulary, (steps, BATCH))
     targets = torch.randint(0, vocabulary, (steps, BATCH))
+    seconds = median(lambda: step(model, tokens, targets), repeat)
+    return {"row": name, "tokens_per_second": steps * BATCH / seconds}
+
+
+def median(work, repeat):
+    """The median of the seconds that work takes, after it has warmed up."""
     for _ in range(3):
-        step(model, tokens, targets)
+        work()
     seconds = []
     for _ in range(repeat):
         begin = time.process_time()  # with one thread, what Coalmine measures
-        step(model, tokens, targets)
+        work()
         seconds.append(time.process_time() - begin)
-    seconds.sort()
-    return {"row": name, "tokens_per_second": steps * BATCH / seconds[len(seconds) // 2]}
+    return sorted(seconds)[repeat // 2]
 
 
 def blas():
@@ -120,10 +224,11 @@ def setting():
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeat", type=int, default=11)
-    parser.add_argument("--only", nargs="*", default=[row[0] for row in ROWS])
+    parser.add_argument("--only", nargs="*", default=[row[0] for row in ROWS + IMAGE_ROWS])
     args = parser.parse_args()
     torch.set_num_threads(1)
     rows = [measure(*row, args.repeat) for row in ROWS if row[0] in args.only]
+    rows += [measure_images(*row, args.repeat) for row in IMAGE_ROWS if row[0] in args.only]
     json.dump({"name": f"PyTorch {torch.__version__}, {blas()}, {setting()}", "repeat": args.repeat, "rows": rows}, sys.stdout, indent=1)
     print()
 

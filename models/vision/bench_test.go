@@ -31,7 +31,7 @@ func BenchmarkGAN(b *testing.B) {
 	g := ganOf(b, digits, models.Adversarial{}, paperGAN)
 	params, examples := g.Init(testRand(1)), drawExamples(testRand(2), digits, benchBatch)
 	gradient, rng := make([]float32, len(params)), testRand(3)
-	learner, generator := learnerOf(g, params, 4), g.NewGenerator(params)
+	learner, generator := learnerOf(g, params, 4), g.NewGenerator(params).(*Generator)
 	run := func(name string, flops float64, step func() error) {
 		b.Run(name, func(b *testing.B) {
 			check(b, step())
@@ -46,7 +46,7 @@ func BenchmarkGAN(b *testing.B) {
 		_, err := learner.Gradient(params[:g.Trained()], examples, gradient[:g.Trained()])
 		return err
 	})
-	run("generator", g.GeneratorFLOPs(), func() error {
+	run("generator", generator.GradientFLOPs(), func() error {
 		_, err := generator.Gradient(rng, benchBatch, gradient[g.Trained():])
 		return err
 	})

@@ -101,8 +101,3 @@ func (g *GAN) TrainingFLOPs() float64 {
 	}
 	return 2 * float64(products)
 }
-
-// GeneratorFLOPs is the same of the generator's gradient, for one image.
-func (g *GAN) GeneratorFLOPs() float64 {
-	return 2 * float64(3*g.generator.products()+2*g.discriminator.products())
-}

@@ -156,6 +156,12 @@ func (g *GAN) NewGenerator(params []float32) models.Generator {
 	}
 }
 
+// GradientFLOPs is the number of floating-point operations in the matrix products of
+// Gradient for one image, a multiply-add counting as two.
+func (g *Generator) GradientFLOPs() float64 {
+	return 2 * float64(3*g.network.generator.products()+2*g.network.discriminator.products())
+}
+
 // Gradient implements models.Generator: the loss is the generator's with weight decay. The
 // discriminator judges the images as a batch of its own, as in training.
 func (g *Generator) Gradient(rng *rand.Rand, batch int, gradient []float32) (loss float64, err error) {

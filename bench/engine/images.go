@@ -1,0 +1,118 @@
+package engine
+
+import (
+	"context"
+	"runtime"
+	"runtime/debug"
+
+	"coalmine/internal/kernels"
+	"coalmine/internal/largepages"
+	"coalmine/internal/seeds"
+	"coalmine/models"
+	"coalmine/models/architectures"
+)
+
+// imageBatch is the batch of rows with images.
+const imageBatch = 32
+
+// digits are grey images of 28 x 28 in 36 classes, as those of Augenstein et al. 2020.
+var digits = models.ImageShape{Width: 28, Height: 28, Channels: 1, Classes: 36}
+
+// imageStep is a training step on images: of a classifier, or of one of the networks of a GAN.
+type imageStep struct {
+	kind       models.Kind
+	generating bool
+}
+
+// imageRate is too small to change what a step costs.
+const imageRate = 1e-5
+
+// measure fills in the figures of the row, in which images are tokens.
+func (s imageStep) measure(ctx context.Context, b *bench, r *Row) error {
+	network, err := architectures.New(models.Config{Kind: s.kind, Image: models.Image{ImageShape: digits}})
+	if err != nil {
+		return err
+	}
+	j := learningJob(network)
+	if g, ok := network.(models.Generating); ok && s.generating {
+		j = generatingJob(network, g)
+	}
+	if err := b.rates(ctx, r, j, nil); err != nil {
+		return err
+	}
+	count, err := allocations(b.Repeat, j.run)
+	r.Allocations = &count
+	r.goal(count == 0, "no allocations")
+	return err
+}
+
+// imageVectors are the parameters of a network and room for a gradient.
+func imageVectors(network models.Network) (params, gradient []float32) {
+	params, gradient = largepages.Floats(network.Parameters()), largepages.Floats(network.Parameters())
+	copy(params, network.Init(seeds.Stream(seed, seeds.Weights)))
+	return params, gradient
+}
+
+// learningJob is a step of what learns from data.
+func learningJob(network models.Network) job {
+	params, gradient := imageVectors(network)
+	fixed := params[network.Trained():]
+	params, gradient = params[:network.Trained()], gradient[:network.Trained()]
+	learner, batch := network.NewLearner(fixed), imageExamples()
+	if d, ok := learner.(models.Drawing); ok {
+		d.UseStream(seeds.Stream(seed, seeds.Client))
+	}
+	return job{imageBatch * network.TrainingFLOPs(), imageBatch, func() error {
+		_, err := learner.Gradient(params, batch, gradient)
+		kernels.Axpy(-imageRate, gradient, params)
+		return err
+	}}
+}
+
+// generatingJob is a step of a generator.
+func generatingJob(network models.Network, g models.Generating) job {
+	params, gradient := imageVectors(network)
+	own, gradient := params[network.Trained():], gradient[network.Trained():]
+	generator, rng := g.NewGenerator(params), seeds.Stream(seed, seeds.Client)
+	flops := imageBatch * generator.(interface{ GradientFLOPs() float64 }).GradientFLOPs()
+	return job{flops, imageBatch, func() error {
+		_, err := generator.Gradient(rng, imageBatch, gradient)
+		kernels.Axpy(-imageRate, gradient, own)
+		return err
+	}}
+}
+
+// imageExamples are labelled images of noise.
+func imageExamples() [][]int32 {
+	rng := seeds.Stream(seed, seeds.Client)
+	examples := make([][]int32, imageBatch)
+	for i := range examples {
+		examples[i] = []int32{1, 4 + int32(rng.IntN(digits.Classes))}
+		for range digits.Values() {
+			examples[i] = append(examples[i], 4+int32(rng.IntN(256)))
+		}
+	}
+	return examples
+}
+
+// allocations is how often a step allocates, in the median. It has been run before.
+func allocations(repeat int, step func() error) (count float64, err error) {
+	// A collection would empty the kernels' pool of workspaces, and another
+	// processor would not find them there.
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	if err := step(); err != nil {
+		return 0, err
+	}
+	var counts []float64
+	for range repeat {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if err := step(); err != nil {
+			return 0, err
+		}
+		runtime.ReadMemStats(&after)
+		counts = append(counts, float64(after.Mallocs-before.Mallocs))
+	}
+	return median(counts), nil
+}
