@@ -262,7 +262,10 @@ func (t *discriminatorTrace) weightGradients(g *discriminatorWeights, from, to i
 func (t *discriminatorTrace) outputGradients(g *discriminatorWeights, to int) {
 	units, n := t.d.hidden.out, given+1-generated
 	sumRows(g.beta, t.rows(t.dNormalized, generated, given+1, units), n*t.batch)
-	sumRows(g.outBias, t.dOutputs[generated*t.batch:], n*t.batch)
+	g.outBias[0] = 0
+	for i := range t.batch { // in pairs, so that what cancels leaves nothing
+		g.outBias[0] += t.dOutputs[generated*t.batch+i] + t.dOutputs[given*t.batch+i]
+	}
 	clear(g.outKernel)
 	for i := generated * t.batch; i < to*t.batch; i++ {
 		kernels.Axpy(t.dOutputs[i], part(t.hidden, i, i+1, units), g.outKernel)
