@@ -19,6 +19,7 @@ import (
 	"coalmine/workflows/compile"
 	"coalmine/workflows/control"
 	"coalmine/workflows/experiment"
+	"coalmine/workflows/gallery"
 	"coalmine/workflows/localexec"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/sources"
@@ -40,9 +41,7 @@ S3, as s3://bucket/key or s3://bucket/prefix/, with ?endpoint= where it is not
 Amazon's and credentials as for --store.`
 
 func newInspectCommand(g *global) *cobra.Command {
-	var r datasets.Recipe
-	var iid bool
-	var limits datasets.Limits
+	var look inspecting
 	var experimentFlags submitFlags
 	c := &cobra.Command{
 		Use:   "inspect SOURCE|FILE.yaml",
@@ -52,10 +51,15 @@ after each step of its preparation, exactly as the tasks will find them. ` + sou
 
 Of an experiment file it prepares the data of every cell in memory, with the
 experiment's own settings (and --set): besides the counts it says how many users
-carry the canaries of each configuration, and how many examples they replace.`,
+carry the canaries of each configuration, and how many examples they replace.
+
+With --level image the source is one of images. It also counts the images of
+each class and user, and --sheet draws some of them, so that a person sees what
+is there.`,
 		Example: "  coalmine data inspect examples/data/state-of-the-union.jsonl.gz --words 400\n" +
 			"  coalmine data inspect examples/quickstart.yaml --set canaries.user_probability=1%\n" +
-			"  coalmine data inspect 's3://bucket/texts/?endpoint=https://s3.example.org'",
+			"  coalmine data inspect 's3://bucket/texts/?endpoint=https://s3.example.org'\n" +
+			"  coalmine data inspect examples/data/handwriting.jsonl.gz --level image --sheet digits.png",
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if ext := filepath.Ext(args[0]); ext == ".yaml" || ext == ".yml" {
@@ -67,47 +71,42 @@ carry the canaries of each configuration, and how many examples they replace.`,
 			if len(experimentFlags.sets) > 0 {
 				return fmt.Errorf("--set is for experiment files; %s is taken for a source", args[0])
 			}
-			if r.Level.Scheme().Symbols != nil && !c.Flags().Changed("vocabulary") {
-				r.VocabularySize = 0
+			if err := look.complete(c.Flags().Changed); err != nil {
+				return err
 			}
-			return g.inspectSource(c.Context(), args[0], limits, r, iid)
+			return g.inspectSource(c.Context(), args[0], &look)
 		},
 	}
-	f := c.Flags()
-	addLimits(f, &limits)
-	experimentFlags.add(f, false)
-	f.BoolVar(&iid, "iid", false, "shuffle and refill too, as partition: iid does without canaries; holds the source in memory")
-	f.Uint64Var(&r.Seed, "seed", 1, "seed of the parts")
-	f.StringVar((*string)(&r.Level), "level", string(datasets.WordLevel), "read the text as words, or as bytes: word or byte; at the byte level, what is counted in words is counted in bytes")
-	f.IntVar(&r.Sequence, "sequence", 0, "length at which sentences are cut (default 20 words or 100 bytes)")
-	f.IntVar(&r.VocabularySize, "vocabulary", 10000, "words of the vocabulary; at the byte level it is fixed")
-	f.Float64Var(&r.TestFraction, "test", 0.1, "share of the examples in the test part")
-	f.Float64Var(&r.ValidationFraction, "validation", 0, "share of the others in the validation part")
-	f.IntVar(&r.Words, "words", 2000, "words of a balanced user")
-	f.Float64Var(&r.HeldOutUsers, "held-out-users", 0, "share of the balanced users that never train")
+	experimentFlags.add(c.Flags(), false)
+	look.add(c.Flags())
 	return c
 }
 
 // inspectSource counts what a recipe makes of a source.
-func (g *global) inspectSource(ctx context.Context, name string, limits datasets.Limits, r datasets.Recipe, iid bool) error {
+func (g *global) inspectSource(ctx context.Context, name string, look *inspecting) error {
 	source, err := sources.Here{}.Find(ctx, name, "")
 	if err != nil {
 		return err
 	}
-	facts, err := source.Survey(ctx, limits, []datasets.Recipe{r})
+	facts, err := source.Survey(ctx, look.limits, []datasets.Recipe{look.Recipe})
 	if err != nil {
 		return err
 	}
 	found := inspection{Facts: facts[0], SHA256: experiment.SourceDigest(source.Digests()), Files: listed(source)}
-	if iid {
-		if found.IID, err = refill(ctx, source, limits, r); err != nil {
+	if look.iid {
+		if found.IID, err = refill(ctx, source, look.limits, look.Recipe); err != nil {
+			return err
+		}
+	}
+	if look.Level.Scheme().Images {
+		if found.Images, err = look.images(ctx, source); err != nil {
 			return err
 		}
 	}
 	if g.json {
 		return g.printJSON(found)
 	}
-	return writeFacts(g.stdout, &found, r)
+	return writeFacts(g.stdout, &found, look.Recipe)
 }
 
 // onlyOf refuses the flags of a command but for those of these names, since an
@@ -130,6 +129,8 @@ type inspection struct {
 	Files  []listedFile   `json:"files"`
 	// IID are the synthetic users of an iid partition, where they were asked for.
 	IID *datasets.PartitionMetrics `json:"iid,omitempty"`
+	// Images are those of a source of images.
+	Images *gallery.Gallery `json:"images,omitempty"`
 }
 
 // listedFile is one file of a source, for programs.
@@ -199,15 +200,36 @@ func refill(ctx context.Context, source *sources.Source, limits datasets.Limits,
 }
 
 func writeFacts(w io.Writer, f *inspection, r datasets.Recipe) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	level := r.Level.Scheme()
+	if f.Images != nil {
+		return writeImages(w, f, r)
+	}
 	vocabulary := fmt.Sprintf("%d distinct words in the training part; %d of its words are outside a vocabulary of %d.", f.Parts.DistinctWords, f.Parts.UnknownWords, r.VocabularySize)
 	if n := len(level.Symbols); n > 0 {
 		vocabulary = fmt.Sprintf("The vocabulary is the %d %s.", n, level.Unit)
 	}
-	fmt.Fprintf(t, "step\tusers\texamples\t%s\t\n", level.Unit)
+	if err := writeSteps(w, f, level.Unit, func(c datasets.Counts) string { return fmt.Sprint(c.Words) }); err != nil {
+		return err
+	}
+	remains := fmt.Sprintf("%d users of the training part have fewer than %d %s; they and the remainders\nof the others are %d examples, %d %s.",
+		f.Balance.DroppedUsers, r.Words, level.Unit, f.Balance.DiscardedExamples, f.Balance.DiscardedWords, level.Unit)
+	if r.Words == 0 {
+		remains = "Users stay as they are."
+	}
+	_, err := fmt.Fprintf(w, `
+%d of the source's examples were longer than %d %s and were cut.
+%s
+%s
+`, f.Source.CutExamples, r.Reading.Complete().Sequence, level.Unit, vocabulary, remains)
+	return err
+}
+
+// writeSteps writes the table of what each step leaves. Its last column is of the caller.
+func writeSteps(w io.Writer, f *inspection, last string, text func(datasets.Counts) string) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(t, "step\tusers\texamples\t%s\t\n", last)
 	row := func(step string, c datasets.Counts) {
-		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t\n", step, c.Users, c.Examples, c.Words)
+		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t\n", step, c.Users, c.Examples, text(c))
 	}
 	row("source", f.Source.Counts)
 	row("training part", f.Parts.Train)
@@ -218,21 +240,11 @@ func writeFacts(w io.Writer, f *inspection, r datasets.Recipe) error {
 	if f.IID != nil {
 		row("iid users", f.IID.Counts)
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintf(w, `
-%d of the source's examples were longer than %d %s and were cut.
-%s
-%d users of the training part have fewer than %d %s; they and the remainders
-of the others are %d examples, %d %s.
-`, f.Source.CutExamples, r.Reading.Complete().Sequence, level.Unit, vocabulary,
-		f.Balance.DroppedUsers, r.Words, level.Unit, f.Balance.DiscardedExamples, f.Balance.DiscardedWords, level.Unit)
-	return err
+	return t.Flush()
 }
 
 func newImportCommand(g *global) *cobra.Command {
-	var limits datasets.Limits
+	var look inspecting
 	c := &cobra.Command{
 		Use:   "import SOURCE",
 		Short: "Check a source and upload it to the store, ahead of any submission",
@@ -246,7 +258,10 @@ Prints data.sha256 of the source.`,
 			if err != nil {
 				return err
 			}
-			if _, err := source.Survey(c.Context(), limits, nil); err != nil {
+			if err := look.complete(c.Flags().Changed); err != nil {
+				return err
+			}
+			if _, err := source.Survey(c.Context(), look.limits, look.read()); err != nil {
 				return err
 			}
 			return g.withControl(c.Context(), func(api control.API) error {
@@ -257,7 +272,7 @@ Prints data.sha256 of the source.`,
 			})
 		},
 	}
-	addLimits(c.Flags(), &limits)
+	look.addReading(c.Flags())
 	return c
 }
 

@@ -50,6 +50,7 @@ const (
 	Samples           Role = "samples"            // sample
 	SamplePositions   Role = "sample positions"   // of the test of the first word: one a sample
 	Verification      Role = "verification"       // which nodes of a run are executed again
+	ContactSheet      Role = "contact sheet"      // which images of a source are shown
 )
 
 // Stream returns the generator of a role: ChaCha8, keyed by the SHA-256 of

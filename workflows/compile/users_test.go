@@ -67,4 +67,3 @@ func TestThePlanSaysThatUsersStayAsTheyAre(t *testing.T) {
 	}
 	t.Errorf("no node of %d says so", len(p.Nodes))
 }
-

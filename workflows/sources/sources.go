@@ -24,6 +24,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"iter"
 	"os"
 	"strings"
 
@@ -104,6 +105,16 @@ func fault(name, format string, args ...any) error {
 // Survey reads the source once. It checks every line, counts what the recipes
 // make of it, and learns the digests of the files; see datasets.Survey.
 func (s *Source) Survey(ctx context.Context, limits datasets.Limits, recipes []datasets.Recipe) ([]datasets.Facts, error) {
+	return datasets.Survey(ctx, s.files(ctx), limits, recipes)
+}
+
+// Records reads the source once more; see datasets.Reading.
+func (s *Source) Records(ctx context.Context, limits datasets.Limits, reading datasets.Reading) iter.Seq2[datasets.Record, error] {
+	return reading.Records(ctx, s.files(ctx), limits)
+}
+
+// files are those of the source, whose digests are learned where they are read.
+func (s *Source) files(ctx context.Context) []datasets.File {
 	files := make([]datasets.File, len(s.Files))
 	for i, f := range s.Files {
 		files[i] = datasets.File{Name: f.Name, Open: func() (io.ReadCloser, error) {
@@ -114,7 +125,7 @@ func (s *Source) Survey(ctx context.Context, limits datasets.Limits, recipes []d
 			return &digester{ReadCloser: body, hash: sha256.New(), file: f}, nil
 		}}
 	}
-	return datasets.Survey(ctx, files, limits, recipes)
+	return files
 }
 
 // digester learns the digest of a file while somebody reads it to its end.

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"coalmine/tasks/datasets"
+	"coalmine/workflows/gallery"
+	"coalmine/workflows/sources"
+)
+
+// inspecting says how data inspect, and data import as far as it reads lines, looks at a
+// source.
+type inspecting struct {
+	datasets.Recipe
+	limits datasets.Limits
+	iid    bool
+	// sheet is the file of a contact sheet of rows x columns images, empty for none.
+	sheet         string
+	rows, columns int
+}
+
+// addReading adds the flags that say what stands on the lines.
+func (i *inspecting) addReading(f *pflag.FlagSet) {
+	addLimits(f, &i.limits)
+	f.StringVar((*string)(&i.Level), "level", string(datasets.WordLevel), "what the source is read as: word or byte, which texts are, or image; at the byte level, what is counted in words is counted in bytes")
+	addShape(f, &i.Image)
+}
+
+// addShape adds the flags for data.image.
+func addShape(f *pflag.FlagSet, m *datasets.Image) {
+	f.IntVar(&m.Width, "width", datasets.DefaultImage.Width, "width of images, in pixels")
+	f.IntVar(&m.Height, "height", datasets.DefaultImage.Height, "height of images, in pixels")
+	f.IntVar(&m.Channels, "channels", datasets.DefaultImage.Channels, "channels of images: 1 (grey) or 3 (red, green and blue)")
+	f.IntVar(&m.Classes, "classes", datasets.DefaultImage.Classes, "classes of images: labels are 0 to one less")
+}
+
+// add adds all flags of data inspect that are about sources.
+func (i *inspecting) add(f *pflag.FlagSet) {
+	i.addReading(f)
+	f.BoolVar(&i.iid, "iid", false, "shuffle and refill too, as partition: iid does without canaries; holds the source in memory")
+	f.Uint64Var(&i.Seed, "seed", 1, "seed of the parts, and of the sheet")
+	f.IntVar(&i.Sequence, "sequence", 0, "length at which sentences are cut (default 20 words or 100 bytes)")
+	f.IntVar(&i.VocabularySize, "vocabulary", 10000, "words of the vocabulary; at the other levels it is fixed")
+	f.Float64Var(&i.TestFraction, "test", 0.1, "share of the examples in the test part")
+	f.Float64Var(&i.ValidationFraction, "validation", 0, "share of the others in the validation part")
+	f.IntVar(&i.Words, "words", 2000, "words of a balanced user; 0, the default of images, leaves users as they are")
+	f.Float64Var(&i.HeldOutUsers, "held-out-users", 0, "share of the balanced users that never train")
+	f.StringVar(&i.sheet, "sheet", "", "draw some of the images, side by side, to this PNG file")
+	f.IntVar(&i.rows, "rows", 6, "rows of the sheet")
+	f.IntVar(&i.columns, "columns", 6, "columns of the sheet")
+}
+
+// complete fills in what follows from the level, and refuses what has no meaning with it.
+func (i *inspecting) complete(given func(flag string) bool) error {
+	level := i.Level.Scheme()
+	if level.Symbols != nil && !given("vocabulary") {
+		i.VocabularySize = 0
+	}
+	if level.Images {
+		if !given("words") {
+			i.Words = 0
+		}
+		return i.checkSheet()
+	}
+	i.Image = datasets.Image{}
+	for _, flag := range []string{"width", "height", "channels", "classes", "sheet", "rows", "columns"} {
+		if given(flag) {
+			return fmt.Errorf("--%s is for images; add --level image", flag)
+		}
+	}
+	return nil
+}
+
+// maxSheet bounds the images of a sheet.
+const maxSheet = 10000
+
+func (i *inspecting) checkSheet() error {
+	if i.sheet != "" && (i.rows < 1 || i.columns < 1 || i.rows > maxSheet/i.columns) {
+		return fmt.Errorf("a sheet of --rows %d and --columns %d; expected at least 1 of both, and at most %d images", i.rows, i.columns, maxSheet)
+	}
+	return nil
+}
+
+// read is a recipe for lines that are checked and not counted.
+func (i *inspecting) read() []datasets.Recipe {
+	if !i.Level.Scheme().Images {
+		return nil
+	}
+	return []datasets.Recipe{{Reading: i.Reading}}
+}
+
+// images counts the images of a source, and draws the sheet.
+func (i *inspecting) images(ctx context.Context, source *sources.Source) (*gallery.Gallery, error) {
+	shown := 0
+	if i.sheet != "" {
+		shown = i.rows * i.columns
+	}
+	found, err := gallery.Look(source.Records(ctx, i.limits, i.Reading), i.Image, shown, i.Seed)
+	if err != nil || shown == 0 {
+		return found, err
+	}
+	file, err := found.Sheet(i.columns)
+	if err != nil {
+		return nil, err
+	}
+	return found, os.WriteFile(i.sheet, file, 0o644)
+}
+
+// writeImages writes what data inspect says of a source of images.
+func writeImages(w io.Writer, f *inspection, r datasets.Recipe) error {
+	if err := writeSteps(w, f, "of 1 user", func(c datasets.Counts) string {
+		return fmt.Sprintf("%.4g", float64(c.Examples)/float64(max(1, c.Users)))
+	}); err != nil {
+		return err
+	}
+	var classes strings.Builder
+	for label, n := range f.Images.PerClass {
+		fmt.Fprintf(&classes, "  %d: %d", label, n)
+	}
+	each := f.Images.PerUser
+	_, err := fmt.Fprintf(w, "\nImages of %s.\nA user has %d to %d of them, half of the users at most %d.\nImages of each class:%s\n",
+		f.Images.Image, each.Least, each.Greatest, each.Median, classes.String())
+	if r.Words > 0 {
+		_, more := fmt.Fprintf(w, "%d users of the training part have fewer than %d numbers; they and the remainders\nof the others are %d images.\n",
+			f.Balance.DroppedUsers, r.Words, f.Balance.DiscardedExamples)
+		err = errors.Join(err, more)
+	}
+	return err
+}

@@ -1,0 +1,110 @@
+// Package contactsheet draws images side by side in one picture, for people to look at.
+package contactsheet
+
+import (
+	"bytes"
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+)
+
+// Shape is the shape of the images of a sheet.
+type Shape struct {
+	// Width and Height are in pixels, at least 1; Channels are 1, grey, or 3: red, green
+	// and blue.
+	Width, Height, Channels int
+}
+
+const (
+	// gap is the space around each image, in pixels of the sheet. It is of a middle grey, so
+	// that white images have edges as black ones do.
+	gap  = 4
+	grey = 0x80
+	// tile is about the longer side that an image has on the sheet: a small image is drawn
+	// larger by a whole number.
+	tile = 84
+	// maxSide bounds a sheet, in pixels.
+	maxSide = 1 << 14
+)
+
+// Draw returns a PNG file with the images in rows of so many columns, from left to right.
+// An image is its pixels, row by row, channels innermost, 0 to 255.
+func Draw(images [][]byte, s Shape, columns int) ([]byte, error) {
+	if err := s.check(images, columns); err != nil {
+		return nil, err
+	}
+	scale := s.scale()
+	columns = min(columns, len(images))
+	rows := (len(images) + columns - 1) / columns
+	step := image.Pt(s.Width*scale+gap, s.Height*scale+gap)
+	if step.X*columns+gap > maxSide || step.Y*rows+gap > maxSide {
+		return nil, fmt.Errorf("a sheet of %d x %d images, each %d x %d pixels on it; expected at most %d pixels in either direction", rows, columns, step.X-gap, step.Y-gap, maxSide)
+	}
+	sheet := s.blank(image.Rect(0, 0, step.X*columns+gap, step.Y*rows+gap))
+	for i, pixels := range images {
+		at := image.Pt(gap+i%columns*step.X, gap+i/columns*step.Y)
+		s.draw(sheet, pixels, at, scale)
+	}
+	var out bytes.Buffer
+	err := png.Encode(&out, sheet)
+	return out.Bytes(), err
+}
+
+func (s Shape) check(images [][]byte, columns int) error {
+	if s.Width < 1 || s.Height < 1 || s.Width > maxSide || s.Height > maxSide || s.Channels != 1 && s.Channels != 3 {
+		return fmt.Errorf("a sheet of images of %d x %d pixels and %d channels; expected 1 to %d pixels in either direction, and 1 or 3 channels", s.Width, s.Height, s.Channels, maxSide)
+	}
+	if len(images) == 0 || columns < 1 {
+		return fmt.Errorf("a sheet of %d images in %d columns; expected at least one of both", len(images), columns)
+	}
+	for i, pixels := range images {
+		if want := s.Width * s.Height * s.Channels; len(pixels) != want {
+			return fmt.Errorf("image %d of a sheet has %d values; expected %d", i, len(pixels), want)
+		}
+	}
+	return nil
+}
+
+// scale is by how much images are enlarged.
+func (s Shape) scale() int { return max(1, tile/max(s.Width, s.Height)) }
+
+// canvas is a picture that can be drawn on.
+type canvas interface {
+	image.Image
+	Set(x, y int, c color.Color)
+}
+
+// blank is a sheet without images.
+func (s Shape) blank(bounds image.Rectangle) canvas {
+	var pixels []byte
+	var sheet canvas
+	if s.Channels == 1 {
+		g := image.NewGray(bounds)
+		sheet, pixels = g, g.Pix
+	} else {
+		c := image.NewRGBA(bounds)
+		sheet, pixels = c, c.Pix
+	}
+	for i := range pixels {
+		pixels[i] = grey
+		if s.Channels == 3 && i%4 == 3 {
+			pixels[i] = 0xff // opaque
+		}
+	}
+	return sheet
+}
+
+// draw enlarges an image onto the sheet.
+func (s Shape) draw(sheet canvas, pixels []byte, at image.Point, scale int) {
+	for y := range s.Height * scale {
+		for x := range s.Width * scale {
+			p := pixels[(y/scale*s.Width+x/scale)*s.Channels:]
+			if s.Channels == 1 {
+				sheet.Set(at.X+x, at.Y+y, color.Gray{Y: p[0]})
+			} else {
+				sheet.Set(at.X+x, at.Y+y, color.RGBA{R: p[0], G: p[1], B: p[2], A: 0xff})
+			}
+		}
+	}
+}

@@ -1,0 +1,103 @@
+// Package gallery looks at the images of a source: how many each class and each user has,
+// and what some of them look like.
+package gallery
+
+import (
+	"cmp"
+	"iter"
+	"math/rand/v2"
+	"slices"
+
+	"coalmine/internal/contactsheet"
+	"coalmine/internal/seeds"
+	"coalmine/tasks/datasets"
+)
+
+// Gallery is what a source of images holds.
+type Gallery struct {
+	datasets.Image
+	// PerClass counts the images of each class, by its label.
+	PerClass []int `json:"per_class"`
+	// PerUser is how many images users have.
+	PerUser Spread `json:"per_user"`
+
+	sample sample
+}
+
+// Spread describes a list of numbers: its least and greatest, and the lower median.
+type Spread struct {
+	Least    int `json:"min"`
+	Median   int `json:"median"`
+	Greatest int `json:"max"`
+}
+
+// Look goes through the records of a source, which were read at the image level. It keeps a
+// sample of so many images, or all where there are fewer: each set is equally likely, and a
+// seed always draws the same. The error is that of the records.
+func Look(records iter.Seq2[datasets.Record, error], shape datasets.Image, images int, seed uint64) (*Gallery, error) {
+	g := &Gallery{Image: shape, PerClass: make([]int, shape.Classes)}
+	g.sample = sample{size: images, rng: seeds.Stream(seed, seeds.ContactSheet)}
+	perUser := map[string]int{}
+	for record, err := range records {
+		if err != nil {
+			return nil, err
+		}
+		label, pixels := record.Image()
+		g.PerClass[label]++
+		perUser[record.User]++
+		g.sample.add(pixels)
+	}
+	g.PerUser = spread(perUser)
+	return g, nil
+}
+
+// Sheet draws the sample as a PNG file, in order of the source and in rows of so many columns.
+func (g *Gallery) Sheet(columns int) ([]byte, error) {
+	return contactsheet.Draw(g.sample.inOrder(), contactsheet.Shape{Width: g.Width, Height: g.Height, Channels: g.Channels}, columns)
+}
+
+func spread(perUser map[string]int) Spread {
+	var counts []int
+	for _, n := range perUser {
+		counts = append(counts, n)
+	}
+	if len(counts) == 0 {
+		return Spread{}
+	}
+	slices.Sort(counts)
+	return Spread{counts[0], counts[(len(counts)-1)/2], counts[len(counts)-1]}
+}
+
+// sample keeps some of the images that it is shown, each set of its size equally likely
+// (Vitter 1985, algorithm R).
+type sample struct {
+	size int
+	rng  *rand.Rand
+	seen int
+	kept []kept
+}
+
+// kept is an image and its place in the source.
+type kept struct {
+	place  int
+	pixels []byte
+}
+
+func (s *sample) add(pixels []byte) {
+	place := s.seen
+	s.seen++
+	if len(s.kept) < s.size {
+		s.kept = append(s.kept, kept{place, pixels})
+	} else if i := s.rng.IntN(s.seen); i < s.size {
+		s.kept[i] = kept{place, pixels}
+	}
+}
+
+func (s *sample) inOrder() [][]byte {
+	slices.SortFunc(s.kept, func(a, b kept) int { return cmp.Compare(a.place, b.place) })
+	images := make([][]byte, len(s.kept))
+	for i, k := range s.kept {
+		images[i] = k.pixels
+	}
+	return images
+}
