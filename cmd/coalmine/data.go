@@ -27,10 +27,10 @@ import (
 
 func newDataCommand(g *global) *cobra.Command {
 	c := &cobra.Command{
-		Use: "data", Short: "Inspect or import a source, export what a run made of it", GroupID: groupOther, Args: cobra.NoArgs,
+		Use: "data", Short: "Inspect, import or convert a source, export what a run made of it", GroupID: groupOther, Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(newInspectCommand(g), newImportCommand(g), newDataExportCommand(g))
+	c.AddCommand(newInspectCommand(g), newImportCommand(g), newConvertCommand(g), newDataExportCommand(g))
 	return c
 }
 

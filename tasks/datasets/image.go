@@ -66,19 +66,16 @@ func (m Image) Check() error {
 // 0.299 red + 0.587 green + 0.114 blue; where three are wanted of grey, they are equal. What
 // is transparent lies on black.
 func (m Image) Decode(file []byte) (pixels []byte, err error) {
-	sizeOf, decode := png.DecodeConfig, png.Decode
-	switch {
-	case bytes.HasPrefix(file, []byte("\xff\xd8")):
-		sizeOf, decode = jpeg.DecodeConfig, jpeg.Decode
-	case !bytes.HasPrefix(file, []byte("\x89PNG\r\n\x1a\n")):
-		return nil, errors.New("neither a PNG nor a JPEG file")
-	}
-	size, err := sizeOf(bytes.NewReader(file))
+	width, height, err := ImageSize(file)
 	if err != nil {
-		return nil, fmt.Errorf("a damaged file (%w)", err)
+		return nil, err
 	}
-	if size.Width != m.Width || size.Height != m.Height {
-		return nil, fmt.Errorf("%d x %d pixels; expected %d x %d (data.image)", size.Width, size.Height, m.Width, m.Height)
+	if width != m.Width || height != m.Height {
+		return nil, fmt.Errorf("%d x %d pixels; expected %d x %d", width, height, m.Width, m.Height)
+	}
+	decode := png.Decode
+	if isJPEG(file) {
+		decode = jpeg.Decode
 	}
 	picture, err := decode(bytes.NewReader(file))
 	if err != nil {
@@ -86,6 +83,23 @@ func (m Image) Decode(file []byte) (pixels []byte, err error) {
 	}
 	return m.pixelsOf(picture), nil
 }
+
+// ImageSize reads the size of a PNG or JPEG file, in pixels, and nothing else of it.
+func ImageSize(file []byte) (width, height int, err error) {
+	sizeOf := png.DecodeConfig
+	if isJPEG(file) {
+		sizeOf = jpeg.DecodeConfig
+	} else if !bytes.HasPrefix(file, []byte("\x89PNG\r\n\x1a\n")) {
+		return 0, 0, errors.New("neither a PNG nor a JPEG file")
+	}
+	size, err := sizeOf(bytes.NewReader(file))
+	if err != nil {
+		return 0, 0, fmt.Errorf("a damaged file (%w)", err)
+	}
+	return size.Width, size.Height, nil
+}
+
+func isJPEG(file []byte) bool { return bytes.HasPrefix(file, []byte("\xff\xd8")) }
 
 // pixelsOf takes the values of a picture of the right size.
 func (m Image) pixelsOf(picture image.Image) []byte {
@@ -180,7 +194,7 @@ func (m Image) pixels(f *imageFields) ([]byte, error) {
 	}
 	pixels, err := m.Decode(data)
 	if err != nil {
-		return nil, badLine(`"image" is %w`, err)
+		return nil, badLine(`"image" is %w (data.image)`, err)
 	}
 	return pixels, nil
 }

@@ -1,0 +1,238 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"coalmine/tasks/datasets"
+	"coalmine/workflows/conversion"
+)
+
+const convertHelp = `Make a source of images of another form of data: a file of JSON lines, each with
+a user, a label and pixels, which an experiment reads with data.level: image. The
+pixels are those of the data, unless --invert makes black white and white black.
+What is written ends in .jsonl, .jsonl.gz or .jsonl.zst; the same input gives the
+same bytes.`
+
+func newConvertCommand(g *global) *cobra.Command {
+	c := &cobra.Command{
+		Use: "convert", Short: "Make a source of images of IDX, TensorFlow Federated, LEAF, Parquet or image files",
+		Long: convertHelp, Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(newConvertIDX(g), newConvertTFF(g), newConvertLEAF(g), newConvertParquet(g), newConvertFolder(g))
+	return c
+}
+
+// converting is what all forms have in common.
+type converting struct {
+	conversion.Options
+	to string
+}
+
+func (o *converting) add(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVarP(&o.to, "output", "o", "", "file to write (required)")
+	f.BoolVar(&o.Invert, "invert", false, "make black white and white black")
+	f.BoolVar(&o.SkipCorrupt, "skip-corrupt", false, "leave out images that cannot be read, and count them")
+	f.IntVar(&o.Shape.Classes, "classes", 0, "classes: labels are 0 to one less (default those that there are)")
+}
+
+// addCase adds what only EMNIST has.
+func (o *converting) addCase(f *pflag.FlagSet) {
+	f.BoolVar(&o.IgnoreCase, "ignore-case", false, "give small letters the labels of capital ones: 36 classes of EMNIST's 62")
+}
+
+// addSize adds what files of images have.
+func (o *converting) addSize(f *pflag.FlagSet) {
+	f.IntVar(&o.Shape.Width, "width", 0, "width of the images, in pixels (default that of the first)")
+	f.IntVar(&o.Shape.Height, "height", 0, "height of the images, in pixels (default that of the first)")
+	f.IntVar(&o.Shape.Channels, "channels", 1, "channels to write: 1 (grey) or 3 (red, green and blue)")
+}
+
+// addColumns adds the names of a table's columns.
+func addColumns(f *pflag.FlagSet, c *conversion.Columns, image string) {
+	f.StringVar(&c.Image, image+"-column", image, "column of the images")
+	f.StringVar(&c.User, "user-column", "user", "column of the users")
+	f.StringVar(&c.Label, "label-column", "label", "column of the labels, which are whole numbers")
+}
+
+func newConvertIDX(g *global) *cobra.Command {
+	var o converting
+	var files conversion.IDXFiles
+	c := &cobra.Command{
+		Use:   "idx [DIRECTORY]",
+		Short: "MNIST's IDX files, with QMNIST's table of writers",
+		Long: `Make a source of IDX files, gzip or plain: images and labels as MNIST has them, and
+the table of QMNIST whose row i is about image i and has the writer in column 2.
+In a directory they are known by their names: *images*idx3*, *labels*idx1*, *idx2*.
+Without labels, column 0 of the table stands for them; else both must agree.`,
+		Example: "  coalmine data convert idx mnist/ -o handwriting.jsonl.gz",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				found, err := conversion.FindIDX(args[0], files)
+				if err != nil {
+					return err
+				}
+				files = found
+			}
+			if files.Images == "" || files.Writers == "" {
+				return errors.New("no files; name a directory, or --images and --writers")
+			}
+			return g.convert(&o, conversion.IDX(files))
+		},
+	}
+	o.add(c)
+	c.Flags().StringVar(&files.Images, "images", "", "file of the images")
+	c.Flags().StringVar(&files.Labels, "labels", "", "file of the labels")
+	c.Flags().StringVar(&files.Writers, "writers", "", "file of the table of writers")
+	c.Flags().IntVar(&files.WriterColumn, "writer-column", conversion.QMNISTWriter, "column of the writer, from 0")
+	return c
+}
+
+func newConvertTFF(g *global) *cobra.Command {
+	var o converting
+	var split string
+	c := &cobra.Command{
+		Use:   "tff DATABASE.sqlite",
+		Short: "TensorFlow Federated's EMNIST, an SQLite database",
+		Long: `Make a source of one split of TensorFlow Federated's EMNIST, which comes as
+emnist_all.sqlite.lzma and emnist_digitsonly.sqlite.lzma: unpack it by
+xz --decompress --format=lzma. Its background is white, 255, where MNIST's is
+black; --invert makes it so.`,
+		Example: "  coalmine data convert tff emnist_all.sqlite --ignore-case -o emnist.jsonl.zst",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return g.convert(&o, conversion.TFF(c.Context(), args[0], split))
+		},
+	}
+	o.add(c)
+	o.addCase(c.Flags())
+	c.Flags().StringVar(&split, "split", "train", "split of the data: train or test")
+	return c
+}
+
+func newConvertLEAF(g *global) *cobra.Command {
+	var o converting
+	c := &cobra.Command{
+		Use:   "leaf FILE.json...",
+		Short: "LEAF's FEMNIST, JSON",
+		Long: `Make a source of the JSON files of LEAF's FEMNIST, one after another: users,
+num_samples and user_data with x, pixels from 0 to 1, and y, labels. A user may
+stand in several files and is one user. The background is white there, 255, where
+MNIST's is black; --invert makes it so.`,
+		Example: "  coalmine data convert leaf data/train/*.json --ignore-case -o femnist.jsonl.zst",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return g.convert(&o, conversion.LEAF(args))
+		},
+	}
+	o.add(c)
+	o.addCase(c.Flags())
+	return c
+}
+
+func newConvertParquet(g *global) *cobra.Command {
+	var o converting
+	var columns conversion.Columns
+	c := &cobra.Command{
+		Use:   "parquet FILE.parquet...",
+		Short: "Parquet with a column of PNG or JPEG files",
+		Long: `Make a source of Parquet files, one after another. The column of images holds the
+bytes of PNG or JPEG files, or a group that has them as "bytes", as the datasets
+of Hugging Face do. Users are text or whole numbers.`,
+		Example: "  coalmine data convert parquet femnist-*.parquet --user-column writer_id --label-column character -o femnist.jsonl.zst",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return g.convert(&o, conversion.Parquet(args, columns))
+		},
+	}
+	o.add(c)
+	o.addCase(c.Flags())
+	o.addSize(c.Flags())
+	addColumns(c.Flags(), &columns, "image")
+	return c
+}
+
+func newConvertFolder(g *global) *cobra.Command {
+	var o converting
+	var columns conversion.Columns
+	c := &cobra.Command{
+		Use:   "folder TABLE.csv",
+		Short: "PNG or JPEG files, and a table of their paths, users and labels",
+		Long: `Make a source of PNG or JPEG files. The table is a CSV file whose first row names
+its columns, among them path, user and label; a path starts at the table's folder.
+Images are in the order of the table.`,
+		Example: "  coalmine data convert folder photos/table.csv --channels 3 -o photos.jsonl.zst",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return g.convert(&o, conversion.Folder(args[0], columns))
+		},
+	}
+	o.add(c)
+	o.addSize(c.Flags())
+	addColumns(c.Flags(), &columns, "path")
+	return c
+}
+
+// check looks at what can be known before anything is read.
+func (o *converting) check() error {
+	if !slices.ContainsFunc([]string{".jsonl", ".jsonl.gz", ".jsonl.zst"}, func(end string) bool { return strings.HasSuffix(o.to, end) }) {
+		return fmt.Errorf("--output %q: expected a name that ends in .jsonl, .jsonl.gz or .jsonl.zst", o.to)
+	}
+	if (o.Shape.Width == 0) != (o.Shape.Height == 0) {
+		return errors.New("--width and --height: expected both or none")
+	}
+	// What follows from the data may be anything that images have.
+	given, any := o.Shape, datasets.DefaultImage
+	return datasets.Image{
+		Width: cmp.Or(given.Width, any.Width), Height: cmp.Or(given.Height, any.Height),
+		Channels: cmp.Or(given.Channels, any.Channels), Classes: cmp.Or(given.Classes, any.Classes),
+	}.Check()
+}
+
+// convert writes the file, or nothing.
+func (g *global) convert(o *converting, examples conversion.Examples) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	out, err := conversion.Create(o.to)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = out.Close() }() // after Commit there is nothing to give up
+	found, err := conversion.Convert(examples, out, o.Options)
+	if err != nil {
+		return err
+	}
+	if err := out.Commit(); err != nil {
+		return err
+	}
+	if g.json {
+		return g.printJSON(found)
+	}
+	g.printConverted(o.to, found)
+	return nil
+}
+
+func (g *global) printConverted(to string, s *conversion.Summary) {
+	g.printf("%s: %d images of %d users, %s.\n", to, s.Images, s.Users, s.Image)
+	g.printf("data: {source: %s, level: image, image: {width: %d, height: %d, channels: %d, classes: %d}}\n", to, s.Width, s.Height, s.Channels, s.Classes)
+	if s.Skipped == 0 {
+		return
+	}
+	g.printf("%d images could not be read and were left out:\n", s.Skipped)
+	for _, fault := range s.FirstSkipped {
+		g.printf("  %s\n", fault)
+	}
+	if more := s.Skipped - len(s.FirstSkipped); more > 0 {
+		g.printf("  and %d more\n", more)
+	}
+}

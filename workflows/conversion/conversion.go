@@ -1,0 +1,249 @@
+// Package conversion makes sources of images, JSON lines with a user, a label and pixels, of
+// the forms that data sets of images come in. Each form has a function that yields Examples,
+// and Convert writes them:
+//
+//	IDX      MNIST's files, with a table of writers (QMNIST)
+//	TFF      TensorFlow Federated's EMNIST, an SQLite database
+//	LEAF     LEAF's FEMNIST, JSON with users' images as lists of numbers
+//	Parquet  a table with the bytes of PNG or JPEG files
+//	Folder   PNG or JPEG files, and a table of paths, users and labels
+//
+// Memory does not grow with the images but for labels and names of users.
+package conversion
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math"
+	"unicode/utf8"
+
+	"coalmine/tasks/datasets"
+)
+
+// Example is an image with its label and its user.
+type Example struct {
+	User  string
+	Label int
+	// File is a PNG or JPEG file. Where it is nil, Pixels are the values of a grey image of
+	// Width x Height, row by row, 0 to 255.
+	File, Pixels  []byte
+	Width, Height int
+	// Where says where it stands, for messages: "digits.csv, row 7".
+	Where string
+}
+
+// Examples are read one after another, and are valid until the next. After an error that is
+// a *CorruptError others may follow, after any other none.
+type Examples = iter.Seq2[Example, error]
+
+// CorruptError is a fault of one image, beside which the others can be read.
+type CorruptError struct {
+	Where string
+	Err   error
+}
+
+func (e *CorruptError) Error() string { return fmt.Sprintf("%s: %v", e.Where, e.Err) }
+
+func (e *CorruptError) Unwrap() error { return e.Err }
+
+// Options say what becomes of images. The zero value keeps them as they are, in grey.
+type Options struct {
+	// Shape of the images. A Width of 0 takes that of the first for all; 0 Channels are 1.
+	// Labels of Classes or more are refused; 0 Classes are those that there are.
+	Shape datasets.Image
+	// Invert makes black white and white black.
+	Invert bool
+	// IgnoreCase gives the 62 classes of EMNIST's letters and digits, of which 36 to 61 are
+	// small letters, the labels of 36: small letters have those of capital ones.
+	IgnoreCase bool
+	// SkipCorrupt leaves images out that cannot be read.
+	SkipCorrupt bool
+}
+
+// Summary is what was converted.
+type Summary struct {
+	// Image is the shape of the images, and how many classes labels make.
+	datasets.Image
+	Images int `json:"images"`
+	Users  int `json:"users"`
+	// Skipped images could not be read; FirstSkipped are the faults of the first of them.
+	Skipped      int      `json:"skipped"`
+	FirstSkipped []string `json:"first_skipped,omitempty"`
+}
+
+// Bounds of what a conversion takes.
+const (
+	mostSkippedNamed = 5
+	// IgnoreCase maps from allCharacters, the classes of EMNIST, to so many withoutCase.
+	allCharacters, withoutCase = 62, 36
+)
+
+// Convert writes examples as JSON lines. The same examples give the same bytes.
+func Convert(examples Examples, to io.Writer, o Options) (*Summary, error) {
+	if o.Shape.Channels == 0 {
+		o.Shape.Channels = 1
+	}
+	buffered := bufio.NewWriterSize(to, 1<<16)
+	c := converter{Options: o, lines: json.NewEncoder(buffered), users: map[string]bool{}}
+	for example, err := range examples {
+		if err == nil {
+			err = c.add(&example)
+		}
+		if err = c.skip(err); err != nil {
+			return nil, err
+		}
+	}
+	if c.found.Images == 0 {
+		return nil, fmt.Errorf("no image was found, and %d were skipped; expected at least one", c.found.Skipped)
+	}
+	c.found.Image, c.found.Users = c.Shape, len(c.users)
+	if c.found.Classes == 0 {
+		c.found.Classes = c.greatest + 1
+	}
+	return &c.found, buffered.Flush()
+}
+
+// converter is one conversion.
+type converter struct {
+	Options
+	lines    *json.Encoder
+	users    map[string]bool
+	greatest int // label
+	found    Summary
+}
+
+// line is what a source has.
+type line struct {
+	User   string `json:"user"`
+	Label  int    `json:"label"`
+	Pixels []byte `json:"pixels"`
+}
+
+func (c *converter) add(x *Example) error {
+	label, err := c.label(x)
+	if err != nil {
+		return err
+	}
+	if x.User == "" || !utf8.ValidString(x.User) {
+		return fmt.Errorf("%s: the user is %q; expected a name in UTF-8", x.Where, x.User)
+	}
+	pixels, err := c.pixels(x)
+	if err != nil {
+		return &CorruptError{x.Where, err}
+	}
+	c.found.Images++
+	c.users[x.User] = true
+	c.greatest = max(c.greatest, label)
+	return c.lines.Encode(line{x.User, label, pixels})
+}
+
+// skip counts an image that cannot be read, where that is asked for; other errors stay.
+func (c *converter) skip(err error) error {
+	corrupt, ok := errors.AsType[*CorruptError](err)
+	if !ok {
+		return err
+	}
+	if !c.SkipCorrupt {
+		return fmt.Errorf("%w; repair or leave out the image, or skip such images (--skip-corrupt)", err)
+	}
+	if c.found.Skipped++; c.found.Skipped <= mostSkippedNamed {
+		c.found.FirstSkipped = append(c.found.FirstSkipped, corrupt.Error())
+	}
+	return nil
+}
+
+func (c *converter) label(x *Example) (int, error) {
+	label, classes := x.Label, c.Shape.Classes
+	if c.IgnoreCase {
+		if label < 0 || label >= allCharacters {
+			return 0, fmt.Errorf("%s: the label is %d; expected 0 to %d, the digits, capital and small letters of EMNIST", x.Where, label, allCharacters-1)
+		}
+		if label >= withoutCase {
+			label -= allCharacters - withoutCase
+		}
+	}
+	if classes == 0 {
+		classes = datasets.MaxClasses
+	}
+	if label < 0 || label >= classes {
+		return 0, fmt.Errorf("%s: the label is %d; expected 0 to %d", x.Where, label, classes-1)
+	}
+	return label, nil
+}
+
+// pixels are those of an example, of the shape of all.
+func (c *converter) pixels(x *Example) ([]byte, error) {
+	pixels := x.Pixels
+	if x.File != nil {
+		if err := c.shapeOfFile(x.File); err != nil {
+			return nil, err
+		}
+		decoded, err := c.Shape.Decode(x.File)
+		if err != nil {
+			return nil, fmt.Errorf("the image is %w", err)
+		}
+		pixels = decoded
+	} else if err := c.fits(x.Width, x.Height); err != nil {
+		return nil, err
+	}
+	if c.Invert {
+		for i := range pixels {
+			pixels[i] = math.MaxUint8 - pixels[i]
+		}
+	}
+	return pixels, nil
+}
+
+// shapeOfFile takes the size of the first image for all.
+func (c *converter) shapeOfFile(file []byte) error {
+	if c.Shape.Width > 0 {
+		return nil
+	}
+	width, height, err := datasets.ImageSize(file)
+	if err != nil {
+		return fmt.Errorf("the image is %w", err)
+	}
+	return c.setShape(width, height)
+}
+
+func (c *converter) setShape(width, height int) error {
+	shape := c.Shape
+	shape.Width, shape.Height = width, height
+	check := shape
+	check.Classes = 1
+	if err := check.Check(); err != nil {
+		return err
+	}
+	c.Shape = shape
+	return nil
+}
+
+// fits compares the size of an image of grey values with that of all.
+func (c *converter) fits(width, height int) error {
+	if c.Shape.Channels != 1 {
+		return fmt.Errorf("the images are grey; expected --channels 1, not %d", c.Shape.Channels)
+	}
+	if c.Shape.Width == 0 {
+		return c.setShape(width, height)
+	}
+	if width != c.Shape.Width || height != c.Shape.Height {
+		return fmt.Errorf("the image has %d x %d pixels; expected %d x %d", width, height, c.Shape.Width, c.Shape.Height)
+	}
+	return nil
+}
+
+// greyOf turns values from 0 to 1 into pixels, rounded to the nearest of 0 to 255.
+func greyOf[T float32 | float64](values []T) ([]byte, error) {
+	pixels := make([]byte, len(values))
+	for i, v := range values {
+		if !(v >= 0 && v <= 1) {
+			return nil, fmt.Errorf("pixel %d is %g; expected 0 to 1", i, v)
+		}
+		pixels[i] = byte(math.Round(float64(v) * math.MaxUint8))
+	}
+	return pixels, nil
+}

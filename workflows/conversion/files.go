@@ -1,0 +1,107 @@
+package conversion
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// content reads a file, decompressed if it is gzip.
+type content struct {
+	io.Reader
+	name string
+	file *os.File
+}
+
+func open(path string) (*content, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	buffered := bufio.NewReaderSize(file, 1<<16)
+	c := &content{buffered, filepath.Base(path), file}
+	if magic, _ := buffered.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		z, err := gzip.NewReader(buffered)
+		if err != nil {
+			return nil, errors.Join(c.explain(err), file.Close())
+		}
+		c.Reader = z
+	}
+	return c, nil
+}
+
+// Close closes the file.
+func (c *content) Close() error { return c.file.Close() }
+
+// explain says of which file an error is, and what to do where it ends too early.
+func (c *content) explain(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("%s: the file ends too early; get it again", c.name)
+	}
+	return fmt.Errorf("%s: %w", c.name, err)
+}
+
+// Create opens the file that a conversion writes: gzip or Zstandard by the end of its name.
+// It is there under its name once Commit has been called; Close without Commit leaves
+// nothing behind.
+func Create(path string) (*Output, error) {
+	file, err := os.CreateTemp(filepath.Dir(path), ".coalmine-convert-*")
+	if err != nil {
+		return nil, err
+	}
+	o := &Output{Writer: file, path: path, file: file, finish: func() error { return nil }}
+	switch {
+	case strings.HasSuffix(path, ".gz"):
+		z, err := gzip.NewWriterLevel(file, gzip.BestCompression)
+		if err != nil {
+			return nil, errors.Join(err, o.Close())
+		}
+		o.Writer, o.finish = z, z.Close
+	case strings.HasSuffix(path, ".zst"):
+		z, err := zstd.NewWriter(file, zstd.WithEncoderLevel(zstd.SpeedBetterCompression), zstd.WithEncoderConcurrency(1))
+		if err != nil {
+			return nil, errors.Join(err, o.Close())
+		}
+		o.Writer, o.finish = z, z.Close
+	}
+	return o, nil
+}
+
+// Output is a file that is being written.
+type Output struct {
+	io.Writer
+	path   string
+	file   *os.File
+	finish func() error
+}
+
+// Commit completes the file and gives it its name.
+func (o *Output) Commit() error {
+	if err := o.finish(); err != nil {
+		return err
+	}
+	if err := o.file.Chmod(0o644); err != nil {
+		return err
+	}
+	if err := errors.Join(o.file.Sync(), o.file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(o.file.Name(), o.path)
+}
+
+// Close gives up a file that was not committed; after Commit it does nothing.
+func (o *Output) Close() error {
+	_ = o.file.Close() // nothing of it is kept
+	if err := os.Remove(o.file.Name()); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}

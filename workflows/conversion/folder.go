@@ -1,0 +1,111 @@
+package conversion
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Columns name the columns of a table of images.
+type Columns struct{ Image, User, Label string }
+
+// Folder yields the images that a CSV file lists, in its order. Its header names columns,
+// and of them those of the path of a PNG or JPEG file, of the user and of the label, a whole
+// number. Paths start at the folder of the table.
+func Folder(table string, c Columns) Examples {
+	return func(yield func(Example, error) bool) {
+		if err := eachRow(table, c, yield); err != nil {
+			yield(Example{}, err)
+		}
+	}
+}
+
+// maxImageFile bounds a file of one image, in bytes.
+const maxImageFile = 16 << 20
+
+func eachRow(table string, columns Columns, yield func(Example, error) bool) error {
+	c, err := open(table)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	rows := csv.NewReader(c)
+	rows.ReuseRecord = true
+	header, err := rows.Read()
+	if err != nil {
+		return c.explain(err)
+	}
+	at, err := columns.places(c.name, header)
+	if err != nil {
+		return err
+	}
+	for n := 2; ; n++ {
+		row, err := rows.Read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return c.explain(err)
+		}
+		where := fmt.Sprintf("%s, row %d (%s)", c.name, n, row[at[0]])
+		label, err := parseLabel(row[at[2]], where)
+		if err != nil {
+			return err
+		}
+		file, err := imageAt(filepath.Dir(table), row[at[0]], where)
+		if _, ok := errors.AsType[*CorruptError](err); err != nil && !ok {
+			return err
+		}
+		if !yield(Example{User: row[at[1]], Label: label, File: file, Where: where}, err) {
+			return nil
+		}
+	}
+}
+
+// places are those of path, user and label in a header.
+func (c Columns) places(name string, header []string) ([3]int, error) {
+	var at [3]int
+	header = slices.Clone(header)
+	header[0] = strings.TrimPrefix(header[0], "\ufeff")
+	for i, column := range []string{c.Image, c.User, c.Label} {
+		if at[i] = slices.Index(header, column); at[i] < 0 {
+			return at, fmt.Errorf("%s has no column %q; its header has %s", name, column, strings.Join(header, ", "))
+		}
+	}
+	return at, nil
+}
+
+func parseLabel(text, where string) (int, error) {
+	label, err := strconv.Atoi(strings.TrimSpace(text))
+	if err != nil {
+		return 0, fmt.Errorf("%s: the label is %q; expected a whole number", where, text)
+	}
+	return label, nil
+}
+
+// imageAt reads the file of an image, whose absence is a fault of that image alone.
+func imageAt(folder, path, where string) ([]byte, error) {
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(folder, filepath.FromSlash(path))
+	}
+	file, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, &CorruptError{where, errors.New("the file is missing")}
+	} else if err != nil {
+		return nil, fmt.Errorf("%s: %w", where, err)
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, maxImageFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", where, err)
+	}
+	if len(data) == 0 || len(data) > maxImageFile {
+		return nil, &CorruptError{where, fmt.Errorf("the file has %d bytes or more; expected 1 to %d", len(data), maxImageFile)}
+	}
+	return data, nil
+}
