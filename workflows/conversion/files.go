@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -64,6 +65,7 @@ func Create(path string) (*Output, error) {
 		if err != nil {
 			return nil, errors.Join(err, o.Close())
 		}
+		z.ModTime = time.Unix(0, 0) // which stands for no time
 		o.Writer, o.finish = z, z.Close
 	case strings.HasSuffix(path, ".zst"):
 		z, err := zstd.NewWriter(file, zstd.WithEncoderLevel(zstd.SpeedBetterCompression), zstd.WithEncoderConcurrency(1))
