@@ -116,7 +116,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 		&cobra.Group{ID: groupOther, Title: "Other:"})
 	for _, add := range []func(*global) *cobra.Command{
 		newRunCommand, newPlanCommand, newSubmitCommand, newWorkerCommand, newServeCommand,
-		newStatusCommand, newWatchCommand, newLogsCommand, newResultsCommand, newCompareCommand, newShowCommand, newExportCommand,
+		newStatusCommand, newWatchCommand, newLogsCommand, newResultsCommand, newCompareCommand, newShowCommand, newExportCommand, newSampleCommand,
 		newDataCommand, newCollectCommand, newVerifyCommand, newAuditCommand, newAccountCommand, newBenchCommand,
 		newHealthCommand, newVersionCommand,
 	} {

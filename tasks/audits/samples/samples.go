@@ -72,7 +72,7 @@ func run(ctx context.Context, t *tasks.Task) error {
 		return err
 	}
 	drawn := make([]Drawn, 0, p.Count)
-	for _, span := range audits.Split(p.Count, samplesTogether) {
+	for _, span := range audits.Split(p.Count, Together) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -88,8 +88,8 @@ func run(ctx context.Context, t *tasks.Task) error {
 	return t.PutJSON(ctx, DrawnBlob, drawn)
 }
 
-// samplesTogether is how many samples are drawn at once. It does not show in any result.
-const samplesTogether = 1000
+// Together is how many samples are drawn at once, as a rule. It does not show in any result.
+const Together = 1000
 
 func (p *Params) draw(scorer *models.Scorer, first, count int) ([]models.Sample, error) {
 	return Draw(scorer, models.Draw{Sampling: p.Sampling, Prefix: []int32{datasets.Begin}, End: datasets.End, AtMost: p.Length}, p.Seed, first, count)

@@ -298,24 +298,24 @@ func bytesOf(s string) (d Drawn) {
 
 func TestBytesReadAsTextWhereTheyAreIt(t *testing.T) {
 	t.Parallel()
-	r := newReader(&datasets.Vocabulary{Words: append(datasets.Specials(), datasets.ByteLevel.Scheme().Symbols...)})
+	r := NewReader(&datasets.Vocabulary{Words: append(datasets.Specials(), datasets.ByteLevel.Scheme().Symbols...)})
 	for text, want := range map[string]string{
 		"i have": "i have", "naïve": "naïve", "a\nb": "a<0x0A>b", "na\xc3": "na<0xC3>", "": "",
 	} {
-		got, err := r.text(new(bytesOf(text)))
+		got, err := r.Text(new(bytesOf(text)))
 		if err != nil || got.Text != want || !got.Cut || got.spaced != strings.Contains(text, " ") {
 			t.Errorf("%q reads %+v, want %q (%v)", text, got, want, err)
 		}
 	}
 	mixed := Drawn{Tokens: []int32{datasets.Unknown, datasets.FirstWord + 'x', datasets.End}}
-	if got, err := r.text(&mixed); err != nil || got.Text != "<unk>x" || got.Cut {
+	if got, err := r.Text(&mixed); err != nil || got.Text != "<unk>x" || got.Cut {
 		t.Errorf("%+v, %v", got, err)
 	}
-	words := newReader(&datasets.Vocabulary{Words: append(datasets.Specials(), "good", "day")})
-	if got, err := words.text(&Drawn{Tokens: []int32{1, 5, 4, 3}}); err != nil || got.Text != "<unk> day good" {
+	words := NewReader(&datasets.Vocabulary{Words: append(datasets.Specials(), "good", "day")})
+	if got, err := words.Text(&Drawn{Tokens: []int32{1, 5, 4, 3}}); err != nil || got.Text != "<unk> day good" {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if _, err := words.text(&Drawn{Tokens: []int32{6}}); err == nil {
+	if _, err := words.Text(&Drawn{Tokens: []int32{6}}); err == nil {
 		t.Error("a token beyond the vocabulary was read")
 	}
 }

@@ -152,17 +152,20 @@ type Text struct {
 	spaced bool
 }
 
-// reader turns tokens into what people read.
-type reader struct {
+// Reader turns tokens into what people read.
+type Reader struct {
 	vocabulary *datasets.Vocabulary
 	bytes      bool
 }
 
-func newReader(v *datasets.Vocabulary) reader {
-	return reader{v, v.Level() == datasets.ByteLevel}
+// NewReader reads the tokens of a vocabulary.
+func NewReader(v *datasets.Vocabulary) Reader {
+	return Reader{v, v.Level() == datasets.ByteLevel}
 }
 
-func (r reader) text(d *Drawn) (Text, error) {
+// Text is a sequence as people read it: words with spaces between them, and bytes as the
+// text that they are, or by their names where they are none.
+func (r Reader) Text(d *Drawn) (Text, error) {
 	words, ended := d.words()
 	text, err := r.join(words)
 	return Text{
@@ -171,9 +174,7 @@ func (r reader) text(d *Drawn) (Text, error) {
 	}, err
 }
 
-// join writes words with spaces between, and bytes as the text that they are, or by their
-// names where they are none.
-func (r reader) join(tokens []int32) (string, error) {
+func (r Reader) join(tokens []int32) (string, error) {
 	words, err := audits.Words(r.vocabulary, tokens)
 	if err != nil || !r.bytes {
 		return strings.Join(words, " "), err

@@ -60,12 +60,12 @@ func runSummary(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	v, err := p.describe(newReader(vocabulary), samples)
+	v, err := p.describe(NewReader(vocabulary), samples)
 	if err != nil {
 		return err
 	}
 	if p.Searched {
-		if err := v.readSearch(ctx, t, newReader(vocabulary)); err != nil {
+		if err := v.readSearch(ctx, t, NewReader(vocabulary)); err != nil {
 			return err
 		}
 	}
@@ -79,7 +79,7 @@ func runSummary(ctx context.Context, t *tasks.Task) error {
 }
 
 // describe lists and counts the samples.
-func (p *SummaryParams) describe(r reader, samples []Drawn) (*Verdict, error) {
+func (p *SummaryParams) describe(r Reader, samples []Drawn) (*Verdict, error) {
 	v := &Verdict{Samples: len(samples), Length: p.Length, Sampling: p.Sampling, Significance: p.Significance, MostProbable: []Text{}, Shown: []Text{}}
 	for i := range samples {
 		if _, ended := samples[i].words(); !ended {
@@ -87,7 +87,7 @@ func (p *SummaryParams) describe(r reader, samples []Drawn) (*Verdict, error) {
 		}
 	}
 	for i := range samples[:min(p.Shown, len(samples))] {
-		text, err := r.text(&samples[i])
+		text, err := r.Text(&samples[i])
 		if err != nil {
 			return nil, fmt.Errorf("sample %d: %w", i, err)
 		}
@@ -96,7 +96,7 @@ func (p *SummaryParams) describe(r reader, samples []Drawn) (*Verdict, error) {
 	all := distinct(samples)
 	v.Distinct = len(all)
 	for _, c := range all[:min(p.Shown, len(all))] {
-		text, err := r.text(c.Drawn)
+		text, err := r.Text(c.Drawn)
 		if err != nil {
 			return nil, err
 		}
@@ -130,7 +130,7 @@ func (p *SummaryParams) judge(ctx context.Context, t *tasks.Task, level datasets
 }
 
 // readSearch takes in what the search has found.
-func (v *Verdict) readSearch(ctx context.Context, t *tasks.Task, r reader) error {
+func (v *Verdict) readSearch(ctx context.Context, t *tasks.Task, r Reader) error {
 	data, err := t.Blob(ctx, SearchInput, SearchedBlob)
 	if err != nil {
 		return err
@@ -141,7 +141,7 @@ func (v *Verdict) readSearch(ctx context.Context, t *tasks.Task, r reader) error
 	}
 	v.Search = &Searched{Certain: found.Certain, Expanded: found.Expanded, Stop: found.Stop, Words: []Text{}}
 	for _, s := range found.Best {
-		text, err := r.text(&Drawn{s.Tokens, -s.LogPerplexity})
+		text, err := r.Text(&Drawn{s.Tokens, -s.LogPerplexity})
 		if err != nil {
 			return err
 		}

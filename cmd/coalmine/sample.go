@@ -1,0 +1,87 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"coalmine/tasks/audits/samples"
+	"coalmine/workflows/control"
+	"coalmine/workflows/modelaudit"
+)
+
+const sampleHelp = `Draw samples from the model of a cell and print them, one a line: words with spaces
+between them, or what a model of bytes writes, unprintable bytes by their names. <unk>
+is a word out of vocabulary. Equal flags print equal samples, and with the seed, the
+length, the temperature and the top-k of audit.samples they are those of the audit.
+
+--json has the natural logarithm of each sample's joint probability under the model,
+whatever the temperature, and whether it was cut before its end. After a prefix, it is
+that of what follows.`
+
+// sampleFlags are those of the command.
+type sampleFlags struct {
+	modelaudit.SampleOptions
+	round int
+}
+
+func newSampleCommand(g *global) *cobra.Command {
+	flags := sampleFlags{round: control.LastRound}
+	c := &cobra.Command{
+		Use:     "sample RUN CELL",
+		Short:   "Print samples of a cell's model",
+		Long:    sampleHelp,
+		Example: "  coalmine sample quickstart c01\n  coalmine sample quickstart c01 --count 5 --prefix \"the people of\" --temperature 0.7 --top-k 40",
+		GroupID: groupLook,
+		Args:    cobra.ExactArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			if c.Flags().Changed("round") && flags.round < 0 {
+				return fmt.Errorf("--round %d: expected 0 for the initial model, or after how many rounds (of sgd: steps)", flags.round)
+			}
+			return g.withControl(c.Context(), func(api control.API) error {
+				file, err := api.Model(c.Context(), args[0], args[1], flags.round)
+				if err != nil {
+					return err
+				}
+				model, err := modelaudit.OpenModel(bytes.NewReader(file))
+				if err != nil {
+					return err
+				}
+				return g.printSamples(c, model, flags.SampleOptions)
+			})
+		},
+	}
+	flags.add(c.Flags())
+	return c
+}
+
+func (s *sampleFlags) add(f *pflag.FlagSet) {
+	f.IntVar(&s.Count, "count", 20, "samples to draw")
+	f.IntVar(&s.Length, "length", 0, "words (of a model of bytes: bytes) at which a sample is cut, its end counted")
+	f.Lookup("length").DefValue = "21, of bytes 101"
+	f.Float64Var(&s.Temperature, "temperature", 1, "what logits are divided by")
+	f.IntVar(&s.TopK, "top-k", 0, "most probable tokens that are drawn from; 0 for all")
+	f.Uint64Var(&s.Seed, "seed", 1, "of the samples")
+	f.StringVar(&s.Prefix, "prefix", "", "text that every sample begins with")
+	f.IntVar(&s.round, "round", s.round, "round (of sgd: step) after which the model is taken; 0 is the initial one")
+	f.Lookup("round").DefValue = "the last"
+}
+
+// printSamples prints samples as they are drawn; as JSON, when all are.
+func (g *global) printSamples(c *cobra.Command, model *modelaudit.Model, o modelaudit.SampleOptions) error {
+	var all []samples.Text
+	err := modelaudit.Sample(c.Context(), model, o, func(text samples.Text) error {
+		if g.json {
+			all = append(all, text)
+		} else {
+			g.printf("%s\n", text.Text)
+		}
+		return nil
+	})
+	if err != nil || !g.json {
+		return err
+	}
+	return g.printJSON(all)
+}

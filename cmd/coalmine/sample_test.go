@@ -1,0 +1,69 @@
+package main
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"coalmine/tasks/audits/samples"
+)
+
+const sampleFile = `
+name: sampled
+seed: 3
+data: {source: %s, vocabulary: {size: 60}, users: {words: 150}}
+model: {embedding: 8, units: 12}
+training: {rounds: 3, cohort: 5, chunks: 1}
+audit: {samples: {count: 30, length: 9, temperature: 0.8, top_k: 30, shown: 30}}
+`
+
+func TestSamplesArePrinted(t *testing.T) {
+	t.Parallel()
+	home := smallRun(t, sampleFile)
+	ask := func(flags ...string) []string {
+		return append([]string{"sample", "latest", "c01", "--home", home}, flags...)
+	}
+	// One after another: a data directory has one user at a time.
+	t.Run("those of the audit", func(t *testing.T) {
+		var results struct {
+			Cells []struct{ Audit struct{ Samples samples.Verdict } }
+		}
+		if err := json.Unmarshal([]byte(prints(t, "results", "latest", "--home", home, "--format", "json")), &results); err != nil {
+			t.Fatal(err)
+		}
+		var got []samples.Text
+		if err := json.Unmarshal([]byte(prints(t, ask("--json", "--seed", "3", "--count", "30", "--length", "9", "--temperature", "0.8", "--top-k", "30")...)), &got); err != nil {
+			t.Fatal(err)
+		}
+		if want := results.Cells[0].Audit.Samples.Shown; len(got) != 30 || !slices.Equal(got, want) {
+			t.Errorf("%+v\nthe audit has\n%+v", got, want)
+		}
+	})
+	t.Run("the same again, after a prefix", func(t *testing.T) {
+		text := prints(t, ask("--prefix", "w96 W31", "--count", "5")...)
+		if again := prints(t, ask("--prefix", "w96 W31", "--count", "5")...); again != text {
+			t.Errorf("first\n%s\nthen\n%s", text, again)
+		}
+		if other := prints(t, ask("--prefix", "w96 W31", "--count", "5", "--seed", "2")...); other == text {
+			t.Error("another seed prints the same")
+		}
+		lines := strings.Split(strings.TrimSpace(text), "\n")
+		if len(lines) != 5 {
+			t.Fatalf("%d lines:\n%s", len(lines), text)
+		}
+		for _, line := range lines {
+			if !strings.HasPrefix(line, "w96 w31") || len(strings.Fields(line)) > 2+21 {
+				t.Errorf("sample %q", line)
+			}
+		}
+	})
+	t.Run("or nothing", func(t *testing.T) {
+		refuses(t, `prefix "w96 canary": the word "canary" is not in the model's vocabulary`, ask("--prefix", "w96 canary")...)
+		refuses(t, "sampling with temperature 0", ask("--temperature", "0")...)
+		refuses(t, "0 samples: expected from 1 to", ask("--count", "0")...)
+		refuses(t, "samples of at most -1 words or bytes", ask("--length", "-1")...)
+		refuses(t, "a model after round 4 cannot be done", ask("--round", "4")...)
+		refuses(t, "--round -1: expected 0", ask("--round", "-1")...)
+	})
+}
