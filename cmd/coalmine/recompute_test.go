@@ -315,3 +315,27 @@ func TestNaturalSecretsAreRankedAgainElsewhere(t *testing.T) {
 	dirs := exportCells(t, smallRunOf(t, naturalFile, textWithSecrets()))
 	runPython(t, ".", append([]string{numpy, "-c", withoutTorch, "check_natural"}, dirs...)...)
 }
+
+// samplesFile has samples of words and of bytes, drawn with and without a temperature and
+// top-k, and a search.
+const samplesFile = `
+name: samples
+data: {source: %s, users: {words: 300}}
+model: {kind: gru, embedding: 6, units: 8}
+training: {rounds: 12, cohort: 4, client: {learning_rate: 2}}
+audit: {utility: true}
+grid:
+  axes:
+    data: [{vocabulary: {size: 40}}, {level: byte}]
+    audit.samples: [{count: 700, length: 7, expansions: 2000, shown: 6}, {count: 300, length: 5, temperature: 0.7, top_k: 20, expansions: 300}]
+`
+
+func TestSamplesAreDrawnAgainElsewhere(t *testing.T) {
+	t.Parallel()
+	numpy := python(t, "numpy")
+	if numpy == "" {
+		t.Skip("no python3 with NumPy: scripts/setup.sh installs it where it may")
+	}
+	dirs := exportCells(t, smallRun(t, samplesFile))
+	runPython(t, ".", append([]string{numpy, "-c", withoutTorch, "check_samples"}, dirs...)...)
+}
