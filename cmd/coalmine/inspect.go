@@ -24,6 +24,9 @@ type preparation struct {
 	Cells []string `json:"cells"`
 	// Label is what the plan calls the last step.
 	Label string `json:"label"`
+	// Selects says which words of the source are the examples, spelled in bytes; absent
+	// where texts are.
+	Selects string `json:"selects,omitempty"`
 	datasets.Facts
 	Population datasets.PartitionMetrics `json:"population"`
 	// Insertions and Canaries are absent where the experiment has no canaries.
@@ -126,6 +129,9 @@ func prepare(ctx context.Context, x *localexec.Executor, whole *plan.Plan, n *pl
 	}
 	p := &preparation{Label: n.Label}
 	parts, balanced := n.Input(datasets.PartsInput), n.Input(datasets.BalancedInput)
+	if of := whole.Nodes[parts]; of.Kind == datasets.OutOfVocabulary.Name {
+		p.Selects = of.Label
+	}
 	corpus := whole.Nodes[parts].Input(datasets.CorpusInput)
 	read := map[storage.Key]any{n.Key: &p.Population, corpus: &p.Source, parts: &p.Parts, balanced: &p.Balance}
 	if insertions := n.Input(datasets.InsertionsInput); !insertions.IsZero() {
@@ -201,6 +207,9 @@ func (p *preparation) write(w io.Writer) error {
 	}
 	if err := t.Flush(); err != nil {
 		return err
+	}
+	if p.Selects != "" {
+		fmt.Fprintf(w, "\nThe examples of the parts and the population are %s, and their words are bytes.\n", p.Selects)
 	}
 	for _, f := range p.Source.Faults {
 		fmt.Fprintf(w, "\n%s%s.\n", strings.ToUpper(f.String()[:1]), f.String()[1:])

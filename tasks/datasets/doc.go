@@ -3,6 +3,7 @@
 //
 //	import     source -> corpus: words cut to sentences, grouped by user
 //	encode     corpus -> vocabulary, and the parts train, test, validation
+//	           (or out-of-vocabulary: corpus -> parts of the words that a vocabulary lacks)
 //	balance    train  -> balanced users of about the same number of words
 //	           (package canaries draws canaries and inserts them here)
 //	partition  balanced users -> the population: by-user, or iid
@@ -33,7 +34,7 @@ import "coalmine/tasks"
 
 // Kinds lists the kinds of this package.
 func Kinds() []tasks.Kind {
-	return []tasks.Kind{Import, Encode, Balance, Partition, Sanitize, Half, Disagree}
+	return []tasks.Kind{Import, Encode, OutOfVocabulary, Balance, Partition, Sanitize, Half, Disagree}
 }
 
 // Counts is a number of users, of their examples, and of the words in those.

@@ -100,6 +100,11 @@ type encoder struct {
 	parts   []partNumber // of each example, in order of the source
 	tokens  []uint32     // of each word of the dictionary
 	metrics EncodeMetrics
+	// sequence is the length at which the examples of the parts are cut.
+	sequence int
+	// outside, where words are examples, has their lengths; see bytesOutside.
+	outside []int32
+	bytes   []uint32 // of a word
 }
 
 func (m *EncodeMetrics) counts(part partNumber) *Counts {
@@ -116,6 +121,7 @@ func (e *encoder) open(ctx context.Context) (err error) {
 		return err
 	}
 	e.words = splitLines(dictionary)
+	e.sequence = e.corpus.Sequence
 	e.tossCoins()
 	return nil
 }
@@ -221,16 +227,13 @@ func unknownWords(words []string, counts []int64, vocabulary []string) int {
 func (e *encoder) writeParts(ctx context.Context) error {
 	var writers [len(allParts)]partWriter
 	for j, part := range allParts {
-		writers[j] = partWriter{stream: newStreamWriter(ctx, e.task, part), sequence: e.corpus.Sequence}
+		writers[j] = partWriter{stream: newStreamWriter(ctx, e.task, part), sequence: e.sequence}
 	}
 	err := e.eachExample(ctx, func(x sourceExample) error {
 		if e.parts[x.ordinal] == unused {
 			return nil
 		}
-		for i, w := range x.words {
-			x.words[i] = e.tokens[w]
-		}
-		return writers[e.parts[x.ordinal]].add(x.words)
+		return e.pieces(x, writers[e.parts[x.ordinal]].add)
 	}, func() {
 		for j := range writers {
 			writers[j].endUser()
@@ -250,6 +253,17 @@ func (e *encoder) writeParts(ctx context.Context) error {
 		*e.metrics.counts(partNumber(j)) = index.Counts()
 	}
 	return e.task.SetMetrics(e.metrics)
+}
+
+// pieces calls do with each example that one of the source becomes, in tokens.
+func (e *encoder) pieces(x sourceExample, do func(tokens []uint32) error) error {
+	if e.outside != nil {
+		return e.eachOutside(x.words, do)
+	}
+	for i, w := range x.words {
+		x.words[i] = e.tokens[w]
+	}
+	return do(x.words)
 }
 
 // sourceExample is an example as the corpus holds it.

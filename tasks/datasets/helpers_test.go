@@ -64,11 +64,15 @@ func runPipeline(t testing.TB, data []byte, r Recipe) pipeline {
 	source := []storage.Digest{g.Import(data)}
 	p.corpus = g.Run(Import, r.Import(source, Limits{}))
 	inputs := []taskstest.Edge{taskstest.In(CorpusInput, p.corpus)}
-	if clean, elsewhere := r.WithoutFaults(); elsewhere {
+	if clean, elsewhere := r.Vocabulary(); elsewhere {
 		p.vocabulary = g.Run(Encode, clean.Encode(), taskstest.In(CorpusInput, g.Run(Import, clean.Import(source, Limits{}))))
 		inputs = append(inputs, taskstest.In(VocabularyInput, p.vocabulary))
 	}
-	p.parts = g.Run(Encode, r.Encode(), inputs...)
+	if r.selects() {
+		p.parts = g.Run(OutOfVocabulary, r.OutOfVocabulary(), inputs...)
+	} else {
+		p.parts = g.Run(Encode, r.Encode(), inputs...)
+	}
 	p.balanced = g.Run(Balance, r.Balance(), taskstest.In(PartsInput, p.parts))
 	return p
 }

@@ -24,31 +24,49 @@ type PlacedExample struct {
 // part which does not hold what its coins say gives an error. Memory is a byte
 // an example, and the users of the source.
 func EachPlaced(ctx context.Context, t *tasks.Task, p EncodeParams, do func(PlacedExample) error) error {
-	e := encoder{task: t, params: p}
+	e := &encoder{task: t, params: p}
 	if err := e.open(ctx); err != nil {
 		return err
 	}
+	e.tokens = make([]uint32, len(e.words)) // only lengths are compared
+	return e.eachPlaced(ctx, do)
+}
+
+// EachPlacedWord does the same for the words that OutOfVocabulary with the given parameters
+// has selected; t has its VocabularyInput, too. Example is the place of a word's sentence,
+// so that several words may have one.
+func EachPlacedWord(ctx context.Context, t *tasks.Task, p *OutOfVocabularyParams, do func(PlacedExample) error) error {
+	e, err := openOutside(ctx, t, p)
+	if err != nil {
+		return err
+	}
+	return e.eachPlaced(ctx, do)
+}
+
+func (e *encoder) eachPlaced(ctx context.Context, do func(PlacedExample) error) error {
 	var parts [len(allParts)]partReader
 	for j, part := range allParts {
-		population, err := OpenPart(ctx, t, PartsInput, part)
+		population, err := OpenPart(ctx, e.task, PartsInput, part)
 		if err != nil {
 			return err
 		}
 		parts[j].population = population
 	}
 	return e.eachExample(ctx, func(x sourceExample) error {
-		number := e.parts[x.ordinal]
-		if number == unused {
-			return do(PlacedExample{x.ordinal, x.user, Unused, []int32{}})
-		}
-		sentence, err := parts[number].next(ctx, x.user)
-		if err != nil {
-			return err
-		}
-		if WordsOf(sentence) != len(x.words) {
-			return fmt.Errorf("example %d of the source has %d words, %d in the part %s: %w", x.ordinal, len(x.words), WordsOf(sentence), allParts[number], storage.ErrCorrupt)
-		}
-		return do(PlacedExample{x.ordinal, x.user, allParts[number], sentence})
+		return e.pieces(x, func(tokens []uint32) error {
+			number := e.parts[x.ordinal]
+			if number == unused {
+				return do(PlacedExample{x.ordinal, x.user, Unused, []int32{}})
+			}
+			sentence, err := parts[number].next(ctx, x.user)
+			if err != nil {
+				return err
+			}
+			if WordsOf(sentence) != len(tokens) {
+				return fmt.Errorf("example %d of the source has %d words, %d in the part %s: %w", x.ordinal, len(tokens), WordsOf(sentence), allParts[number], storage.ErrCorrupt)
+			}
+			return do(PlacedExample{x.ordinal, x.user, allParts[number], sentence})
+		})
 	}, nil)
 }
 

@@ -24,6 +24,9 @@ type Recipe struct {
 	// Faults are planted when the source is read. The vocabulary is that of the source
 	// without them.
 	Faults []Planted `json:"faults,omitempty"`
+	// Outside, where it is given, makes every word that a vocabulary lacks an example of its
+	// own; Reading is then that of these words, at the byte level.
+	Outside Outside `json:"outside,omitzero"`
 	// VocabularySize is the number of ordinary words, 0 at a level that fixes them.
 	VocabularySize     int     `json:"vocabulary_size"`
 	TestFraction       float64 `json:"test_fraction"`
@@ -39,8 +42,19 @@ type Recipe struct {
 
 // Import is the recipe's share for Import.
 func (r Recipe) Import(sources []storage.Digest, limits Limits) ImportParams {
-	return ImportParams{Sources: sources, Limits: limits, Reading: r.Shortest(), FaultParams: r.faults()}
+	return ImportParams{Sources: sources, Limits: limits, Reading: r.source().Shortest(), FaultParams: r.faults()}
 }
+
+// source is how the source is read.
+func (r Recipe) source() Reading {
+	if r.selects() {
+		return Reading{Sequence: r.Outside.Sequence}
+	}
+	return r.Reading
+}
+
+// selects reports whether words outside of a vocabulary are examples.
+func (r Recipe) selects() bool { return r.Outside.Size > 0 }
 
 // faults are those of the recipe as Import takes them.
 func (r Recipe) faults() FaultParams {
@@ -50,12 +64,16 @@ func (r Recipe) faults() FaultParams {
 	return FaultParams{Faults: r.Faults, FaultSeed: r.Seed}
 }
 
-// WithoutFaults is the recipe for the same source without them, and whether the vocabulary
-// is that of another corpus therefore.
-func (r Recipe) WithoutFaults() (clean Recipe, elsewhere bool) {
-	elsewhere = len(r.Faults) > 0 && r.Level.Scheme().Symbols == nil
-	r.Faults = nil
-	return r, elsewhere
+// Vocabulary is the recipe of the parts whose vocabulary is taken, if that is another one:
+// words are read as in the source without faults.
+func (r Recipe) Vocabulary() (of Recipe, elsewhere bool) {
+	of = r
+	of.Faults, of.Outside, of.Reading = nil, Outside{}, r.source()
+	if r.selects() {
+		of.VocabularySize = r.Outside.Size
+		return of, true
+	}
+	return of, len(r.Faults) > 0 && r.Level.Scheme().Symbols == nil
 }
 
 // Encode is the recipe's share for Encode.
@@ -67,6 +85,13 @@ func (r Recipe) Encode() EncodeParams {
 		TestFraction:       r.TestFraction,
 		ValidationFraction: r.ValidationFraction,
 		TrainShare:         r.TrainShare,
+	}
+}
+
+// OutOfVocabulary is the recipe's share for OutOfVocabulary, where it selects words.
+func (r Recipe) OutOfVocabulary() OutOfVocabularyParams {
+	return OutOfVocabularyParams{
+		Sequence: r.Shortest().Sequence, Seed: r.Seed, TestFraction: r.TestFraction, ValidationFraction: r.ValidationFraction, TrainShare: r.TrainShare,
 	}
 }
 
@@ -119,7 +144,7 @@ func survey(ctx context.Context, files []File, limits Limits, recipes []Recipe, 
 	s := surveyor{names: newNumbering(), files: files, limits: limits, keep: len(recipes) > firstRecipes, memory: memory}
 	surveys := make([]*recipeSurvey, len(recipes))
 	for i, r := range recipes {
-		if err := errors.Join(r.check(), s.agree(r.Reading.Complete())); err != nil {
+		if err := errors.Join(r.check(), s.agree(r.source().Complete())); err != nil {
 			return nil, fmt.Errorf("surveying the data: %w", err)
 		}
 		surveys[i] = s.survey(r)
@@ -133,15 +158,21 @@ func survey(ctx context.Context, files []File, limits Limits, recipes []Recipe, 
 	if err := s.conclude(ctx, first, facts); err != nil {
 		return nil, err
 	}
-	return facts, s.others(ctx, surveys[len(first):], facts[len(first):])
+	if err := s.others(ctx, surveys[len(first):], facts[len(first):]); err != nil {
+		return nil, err
+	}
+	return facts, s.selectWords(ctx, surveys, facts)
 }
 
 func (r Recipe) check() error {
 	encode, balance := r.Encode(), r.Balance()
-	if err := errors.Join(r.Reading.check(), encode.check(), balance.check()); err != nil {
+	if err := errors.Join(r.Reading.check(), encode.check(), balance.check(), r.source().check()); err != nil {
 		return err
 	}
-	return r.faults().check(r.Level)
+	if r.selects() && r.Level != ByteLevel || r.Outside.Size < 0 {
+		return fmt.Errorf("words outside of a vocabulary of %d at the %s level; expected the %s level, and a vocabulary of at least 1", r.Outside.Size, r.Level, ByteLevel)
+	}
+	return r.faults().check(r.source().Level)
 }
 
 // surveyor passes over a source for several recipes.
@@ -213,9 +244,9 @@ func (b *block) reset(kept bool) {
 
 // survey begins to follow a recipe, and what else it takes to know its numbers.
 func (s *surveyor) survey(r Recipe) *recipeSurvey {
-	found := newRecipeSurvey(r, s.reading(r.Reading.Complete(), r.faults()))
-	if clean, elsewhere := r.WithoutFaults(); elsewhere {
-		found.clean = s.survey(clean)
+	found := newRecipeSurvey(r, s.reading(r.source().Complete(), r.faults()))
+	if of, elsewhere := r.Vocabulary(); elsewhere {
+		found.clean = s.survey(of)
 	}
 	return found
 }
@@ -389,6 +420,9 @@ type recipeSurvey struct {
 	coins  *partCoins
 	counts [partNumbers]Counts
 	clean  *recipeSurvey // of the text that the vocabulary comes from; nil if it is this one
+	// Of a recipe that selects words, once clean has seen the source: see bytesOutside.
+	outside         []int32
+	vocabularyWords int // see Facts
 	*recipeMemory
 }
 
@@ -440,7 +474,7 @@ func (r *recipeSurvey) forget() {
 
 // see follows a block of a text, if it is one that the recipe depends on.
 func (r *recipeSurvey) see(t *readText, b *block) {
-	if r.text == t {
+	if r.text == t && !r.recipe.selects() {
 		r.add(b)
 	}
 	if r.clean != nil {
@@ -504,11 +538,15 @@ func (r *recipeSurvey) facts() Facts {
 		s.begin() // the source may have been empty
 		defer s.forget()
 	}
-	f := Facts{Source: r.text.source(), Parts: r.parts(), Balance: r.balance(), Missing: r.missing()}
 	if r.clean != nil {
-		f.VocabularyWords, _ = occurrences(r.clean.text.counts, r.clean.held, 0)
+		r.vocabularyWords, _ = occurrences(r.clean.text.counts, r.clean.held, 0)
 	}
-	return f
+	if r.recipe.selects() && r.clean != nil {
+		r.outside = bytesOutside(r.text.lexicon.words.all, r.vocabulary(), r.recipe.Reading.Complete().Sequence)
+		r.clean = nil
+		return Facts{} // selectWords has the facts
+	}
+	return Facts{Source: r.text.source(), Parts: r.parts(), Balance: r.balance(), VocabularyWords: r.vocabularyWords, Missing: r.missing()}
 }
 
 // missing are the named words that the vocabulary lacks.

@@ -21,6 +21,7 @@ func Recipe(e *experiment.Experiment) datasets.Recipe {
 		Seed:               e.Seed,
 		Reading:            e.Data.Reading(),
 		Faults:             e.Data.Planted(),
+		Outside:            e.Data.Outside(),
 		VocabularySize:     e.Data.Vocabulary.Size,
 		TestFraction:       e.Data.Test.Fraction.Float64(),
 		ValidationFraction: e.Data.Validation.Fraction.Float64(),
@@ -63,12 +64,16 @@ func (c *cell) imported(files []storage.Digest, r datasets.Recipe) plan.Ref {
 }
 
 // encode compiles the way from the source to the parts. What faults make of words is outside
-// of the vocabulary, which is that of the source without them.
+// of the vocabulary, which is that of the source without them; and so are the words that are
+// selected for being outside.
 func (c *cell) encode(files []storage.Digest, r datasets.Recipe) plan.Ref {
 	edges, label := []edge{{datasets.CorpusInput, c.imported(files, r)}}, "parts and vocabulary"
-	if clean, elsewhere := r.WithoutFaults(); elsewhere {
-		edges = append(edges, edge{datasets.VocabularyInput, c.encode(files, clean)})
+	if of, elsewhere := r.Vocabulary(); elsewhere {
+		edges = append(edges, edge{datasets.VocabularyInput, c.encode(files, of)})
 		label = "parts with faults"
+	}
+	if r.Outside.Size > 0 {
+		return c.node(datasets.OutOfVocabulary, fmt.Sprintf("words outside of a vocabulary of %d", r.Outside.Size), r.OutOfVocabulary(), edges...)
 	}
 	return c.node(datasets.Encode, label, r.Encode(), edges...)
 }

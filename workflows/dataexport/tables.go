@@ -52,22 +52,42 @@ func (c *Cell) eachWord(ctx context.Context, row func(Word) error) error {
 
 func (c *Cell) eachExample(ctx context.Context, row func(Example) error) error {
 	encode := c.Plan.Nodes[c.Cell.Vocabulary.Key]
-	var params datasets.EncodeParams
-	if err := json.Unmarshal(encode.Params, &params); err != nil {
-		return fmt.Errorf("parameters of %s: %w", encode.Kind, err)
-	}
-	corpus := encode.Input(datasets.CorpusInput)
-	t := c.task(tasks.Input{Name: datasets.PartsInput, Key: encode.Key}, tasks.Input{Name: datasets.CorpusInput, Key: corpus})
+	t := c.task(append([]tasks.Input{{Name: datasets.PartsInput, Key: encode.Key}}, encode.Inputs...)...)
 	users, err := readJSON[string](ctx, t, datasets.CorpusInput, datasets.UsersBlob)
 	if err != nil {
 		return err
 	}
-	return datasets.EachPlaced(ctx, t, params, func(x datasets.PlacedExample) error {
+	return eachPlaced(ctx, t, encode, func(x datasets.PlacedExample) error {
 		if x.User >= len(users) {
 			return fmt.Errorf("user %d of %d names: %w", x.User, len(users), storage.ErrCorrupt)
 		}
 		return row(Example{int64(x.Example), users[x.User], string(x.Part), x.Sentence})
 	})
+}
+
+// eachPlaced goes through the examples of the parts that a node has written.
+func eachPlaced(ctx context.Context, t *tasks.Task, parts *plan.Node, do func(datasets.PlacedExample) error) error {
+	if parts.Kind == datasets.OutOfVocabulary.Name {
+		params, err := paramsOf[datasets.OutOfVocabularyParams](parts)
+		if err != nil {
+			return err
+		}
+		return datasets.EachPlacedWord(ctx, t, params, do)
+	}
+	params, err := paramsOf[datasets.EncodeParams](parts)
+	if err != nil {
+		return err
+	}
+	return datasets.EachPlaced(ctx, t, *params, do)
+}
+
+// paramsOf are the parameters of a node.
+func paramsOf[P any](n *plan.Node) (*P, error) {
+	params := new(P)
+	if err := json.Unmarshal(n.Params, params); err != nil {
+		return nil, fmt.Errorf("parameters of %s: %w", n.Kind, err)
+	}
+	return params, nil
 }
 
 // populationTask is a task that reads what the cell trains on.

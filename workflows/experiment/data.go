@@ -91,6 +91,9 @@ func (c *dataChecker) check() {
 	if size := e.Data.Vocabulary.Size; size > f.DistinctWords {
 		c.fail("data.vocabulary.size", "is %d; expected at most %d, the distinct words in the training part of %s", size, f.DistinctWords, e.Data.Source)
 	}
+	if w := e.Data.selectedWords(); w != nil && w.Outside > f.DistinctWords {
+		c.fail("data.select.words.outside", "is %d; expected at most %d, the distinct words in the training part of %s", w.Outside, f.DistinctWords, e.Data.Source)
+	}
 	c.checkCanaries()
 	if p := e.Training.Privacy; p.Secret() && f.Key == "" {
 		c.fail("training.privacy.randomness", "is secret, and there is no key: name a key file by --secret-key or COALMINE_SECRET_KEY_FILE; one that does not exist yet is created")
@@ -103,7 +106,9 @@ func (c *dataChecker) check() {
 		}
 	}
 	available, what := c.available()
-	if available == 0 && e.Data.Users.Words == 0 {
+	if w := e.Data.selectedWords(); available == 0 && w != nil && e.Data.Users.Words == 0 {
+		c.fail("data.select.words.outside", "is %d, and leaves no user of %s to train on: nobody there uses another word; expected less", w.Outside, e.Data.Source)
+	} else if available == 0 && e.Data.Users.Words == 0 {
 		c.fail("data.held_out_users.fraction", "is %s, and with the other parts leaves no user of %s to train on; expected less", e.Data.HeldOutUsers.Fraction, e.Data.Source)
 	} else if available == 0 {
 		c.fail("data.users.words", "is %d, and no user of %s has so many words; expected less", e.Data.Users.Words, e.Data.Source)

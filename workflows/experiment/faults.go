@@ -19,7 +19,7 @@ func (d *Data) Planted() []datasets.Planted {
 
 // faults checks each planted fault by itself.
 func (c *checker) faults() {
-	level := c.Data.SourceReading().Level
+	level := c.Data.sourceLevel()
 	for i := range c.Data.Faults {
 		f, path := &c.Data.Faults[i], itemPath("data.faults", i)
 		if f.Users.IsZero() && f.Examples.IsZero() {
@@ -29,6 +29,21 @@ func (c *checker) faults() {
 		if !slices.Contains(levels, level) {
 			c.fail([]string{join(path, "fault"), "data.level"}, "is %s, and the text is read at the %s level, where there is no such fault; expected the level %s, or another fault", f.Fault, level, listed(levels))
 		}
+	}
+}
+
+// selecting checks what is selected.
+func (c *checker) selecting() {
+	s := c.Data.Select
+	if s == nil {
+		return
+	}
+	if s.Words == nil {
+		c.fail([]string{"data.select", "data.select.words"}, "selects nothing; expected data.select.words, such as {outside: 10000}")
+		return
+	}
+	if c.Data.Level != datasets.ByteLevel {
+		c.fail([]string{"data.select.words", "data.level"}, "selects words, which are spelled in bytes, and data.level is %s; expected byte", c.Data.Reading().Level)
 	}
 }
 

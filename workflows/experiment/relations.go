@@ -32,6 +32,7 @@ func (d *decoder) relations(e *Experiment, root *node) {
 	c.names()
 	c.parts()
 	c.images()
+	c.selecting()
 	c.faults()
 	c.sanitize()
 	c.disagreement()

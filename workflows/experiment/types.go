@@ -103,6 +103,9 @@ type Data struct {
 	// on disjoint halves of the data, after canaries are inserted and sanitized, and
 	// reports which of them it has removed. Absent or null: nothing is removed.
 	Disagreement *Disagreement `json:"disagreement,omitempty" when:"training.algorithm=sgd" source:"Carlini et al. 2019, section 9.2"`
+	// Select what of the data is trained on, as a modeler would choose what to look at.
+	// Absent or null: all of it.
+	Select *Select `json:"select,omitempty" source:"Augenstein et al. 2020, section 2"`
 	// HeldOutUsers are balanced users that never train, drawn at random; they
 	// serve membership tests.
 	HeldOutUsers Part `json:"held_out_users"`
@@ -177,6 +180,24 @@ type Disagreement struct {
 	// Steps of each of the two models: by default half of those of the training,
 	// rounded up, so that a half is gone through as often as the whole.
 	Steps int `json:"steps,omitzero" range:"[1,1000000000]" unit:"steps"`
+}
+
+// Select chooses what is trained on.
+type Select struct {
+	// Words that a primary model does not know: every one of them is an example of its own,
+	// spelled in bytes. Only with data.level: byte.
+	Words *SelectWords `json:"words,omitempty" source:"Augenstein et al. 2020, section 5; Chen et al. 2019"`
+}
+
+// SelectWords chooses words. The sentences that they stand in are read at the word level,
+// and faults are planted there.
+type SelectWords struct {
+	// Outside of a vocabulary of so many words: the most frequent ones of the training part
+	// without faults, as data.vocabulary.size of the primary model says.
+	Outside int `json:"outside" required:"true" range:"[1,10000000]" unit:"words" also:"vocabulary size" source:"10,000 in Augenstein et al. 2020, appendix B.2"`
+	// Sequence is the length at which sentences are cut, as data.sequence of the primary
+	// model says. That of this experiment is the length at which words are cut.
+	Sequence int `json:"sequence" default:"20" range:"[1,1000]" unit:"words"`
 }
 
 // StepsOf is the number of steps of each of the two models, in a training of so many.

@@ -1,0 +1,124 @@
+package datasets
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"coalmine/tasks"
+)
+
+// OutOfVocabulary selects the words of a corpus that a primary model does not know, as a
+// modeler would look at a sample of them (Augenstein et al. 2020, section 2, T3): every
+// occurrence of a word outside of a vocabulary becomes an example of its own, the bytes of
+// its UTF-8. Begin and End are the start and the end of the word. A word is in the part
+// that its sentence is in, and is its user's.
+//
+// Params: OutOfVocabularyParams. Input "corpus": Import at the word level. Input
+// "vocabulary": Encode at the word level. Metrics and blobs are those of Encode at the byte
+// level.
+var OutOfVocabulary = tasks.Kind{Name: "datasets/out-of-vocabulary", Version: 1, Class: tasks.Compute, Run: runOutOfVocabulary}
+
+// OutOfVocabularyParams are the parameters of OutOfVocabulary.
+type OutOfVocabularyParams struct {
+	// Sequence is the length at which words are cut, in bytes, 1 to MaxSequence; 0 for
+	// SentenceBytes.
+	Sequence int `json:"sequence,omitempty"`
+	// Seed and the shares decide about sentences, as those of EncodeParams.
+	Seed               uint64  `json:"seed"`
+	TestFraction       float64 `json:"test_fraction"`
+	ValidationFraction float64 `json:"validation_fraction"`
+	TrainShare         float64 `json:"train_share,omitempty"`
+}
+
+// encode is the part of the parameters that is Encode's.
+func (p *OutOfVocabularyParams) encode() EncodeParams {
+	return EncodeParams{
+		Seed: p.Seed, Level: ByteLevel, TestFraction: p.TestFraction, ValidationFraction: p.ValidationFraction, TrainShare: p.TrainShare,
+	}
+}
+
+// reading is that of the words.
+func (p *OutOfVocabularyParams) reading() Reading {
+	return Reading{Level: ByteLevel, Sequence: p.Sequence}.Complete()
+}
+
+func runOutOfVocabulary(ctx context.Context, t *tasks.Task) error {
+	var p OutOfVocabularyParams
+	if err := t.Decode(&p); err != nil {
+		return err
+	}
+	encode := p.encode()
+	if err := encode.check(); err != nil {
+		return tasks.Permanent(err)
+	}
+	if err := p.reading().check(); err != nil {
+		return tasks.Permanent(err)
+	}
+	e, err := openOutside(ctx, t, &p)
+	if err != nil {
+		return err
+	}
+	if err := t.Put(ctx, VocabularyBlob, joinLines(append(Specials(), byteSymbols...))); err != nil {
+		return err
+	}
+	e.metrics.DistinctWords = Bytes
+	return e.writeParts(ctx)
+}
+
+// openOutside is an encoder that makes examples of words.
+func openOutside(ctx context.Context, t *tasks.Task, p *OutOfVocabularyParams) (*encoder, error) {
+	e := &encoder{task: t, params: p.encode()}
+	if err := e.open(ctx); err != nil {
+		return nil, err
+	}
+	if slices.Equal(e.words, byteSymbols) {
+		return nil, tasks.Permanent(fmt.Errorf("the corpus was imported at the %s level; expected words, of which those outside of a vocabulary are selected", ByteLevel))
+	}
+	v, err := ReadVocabulary(ctx, t, VocabularyInput)
+	if err != nil {
+		return nil, err
+	}
+	e.sequence = p.reading().Sequence
+	e.outside = bytesOutside(e.words, v.Words[FirstWord:], e.sequence)
+	return e, nil
+}
+
+// bytesOutside are the lengths in bytes, cut to a sequence, of the words that are outside of
+// a vocabulary; 0 for those in it.
+func bytesOutside(words, vocabulary []string, sequence int) []int32 {
+	known := setOf(vocabulary)
+	lengths := make([]int32, len(words))
+	for w, text := range words {
+		if !known[text] {
+			lengths[w] = int32(min(len(text), sequence))
+		}
+	}
+	return lengths
+}
+
+// eachOutside calls do with the bytes of every word outside of the vocabulary, as tokens.
+func (e *encoder) eachOutside(words []uint32, do func(tokens []uint32) error) error {
+	for _, w := range words {
+		if e.outside[w] == 0 {
+			continue
+		}
+		e.bytes = e.bytes[:0]
+		for _, b := range []byte(e.words[w][:e.outside[w]]) {
+			e.bytes = append(e.bytes, FirstWord+uint32(b))
+		}
+		if err := do(e.bytes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Outside says which words are selected by Recipe: those that a vocabulary lacks. The zero
+// value selects none.
+type Outside struct {
+	// Size of the vocabulary, the most frequent words of the training part without faults.
+	Size int `json:"size,omitempty"`
+	// Sequence is the length in words at which sentences are cut, 0 for SentenceWords.
+	Sequence int `json:"sequence,omitempty"`
+}
