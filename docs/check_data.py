@@ -47,15 +47,16 @@ def draw_parts(e, examples):
 
 
 def balance(e, train):
-    """Runs of a user's examples of about the same number of words, some held out."""
-    users = []
+    """Runs of a user's examples of about the same number of words, or all of them; some held out."""
+    users, size = [], e["data"]["users"]["words"]
     for _, examples in itertools.groupby(train, key=lambda row: row["user"]):
         open_user = []
         for row in examples:
             open_user.append([t for t in row["tokens"][1:] if t != END])
-            if sum(map(len, open_user)) >= e["data"]["users"]["words"]:
+            if size and sum(map(len, open_user)) >= size:
                 users.append(open_user)
                 open_user = []
+        users += [] if size else [open_user]
     share = float(fraction(e["data"]["held_out_users"]["fraction"]))
     held = set(stream(e["seed"], "held-out users").permutation(len(users))[:int(share * len(users) + 0.5)])
     return [user for i, user in enumerate(users) if i not in held]
@@ -161,7 +162,8 @@ def partition(e, users, placed, canaries):
     population, open_user = [], []
     for record in shuffled:
         open_user.append(record)
-        if sum(len(words) for words, _ in open_user) >= e["data"]["users"]["words"]:
+        size = e["data"]["users"]["words"]
+        if (sum(len(words) for words, _ in open_user) >= size) if size else len(open_user) == len(users[len(population)]):
             population.append(open_user)
             open_user = []
     return population
@@ -354,8 +356,8 @@ def check(directory):
     sequence = e["data"].get("sequence") or (100 if e["data"].get("level") == "byte" else 20)
     found = {}
 
-    in_order = sorted(examples, key=lambda row: row["example"])
-    found["parts"] = all(row["part"] == part for row, part in zip(in_order, draw_parts(e, len(in_order))))
+    drawn = list(draw_parts(e, 1 + max(row["example"] for row in examples)))
+    found["parts"] = all(row["part"] == drawn[row["example"]] for row in examples)
     users = balance(e, [row for row in examples if row["part"] == "train"])
     canaries = draw_canaries(e, names) if "canaries" in e else []
     of_audit = [tuple(tokens) for tokens, _ in canaries]

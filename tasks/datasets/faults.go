@@ -65,7 +65,7 @@ var faults = registry.New("fault", func(s FaultScheme) Fault { return s.Fault },
 	},
 	FaultScheme{
 		Fault:   Truncate,
-		Summary: "the text ends after so many characters, also within a word",
+		Summary: "a longer text ends so many characters after its first visible one, also within a word",
 		Levels:  []Level{WordLevel, ByteLevel},
 		text:    func(p *Planted, text string) string { return truncate(text, p.Length) },
 	},
