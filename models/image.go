@@ -145,16 +145,23 @@ func (c Config) validateImage() error {
 	if (c != Config{Kind: c.Kind, Image: c.Image}) {
 		problems = append(problems, fmt.Errorf("a model of kind %s has no vocabulary, embedding, units, layers, kernel or projection", c.Kind))
 	}
-	if c.Kind == GAN {
+	switch {
+	case c.Kind == GAN:
 		problems = append(problems, c.Image.validateGAN()...)
-	} else if (c.Image.GAN != Adversarial{}) {
+	case c.Image.GAN != Adversarial{}:
 		problems = append(problems, fmt.Errorf("a model of kind %s has no generator", c.Kind))
+	case min(c.Image.Width, c.Image.Height) < LeastSide:
+		problems = append(problems, fmt.Errorf("images of %dx%d: the convolutions and poolings of kind %s need at least %d pixels a side", c.Image.Width, c.Image.Height, c.Kind, LeastSide))
 	}
 	if err := errors.Join(problems...); err != nil {
 		return fmt.Errorf("model configuration: %w", err)
 	}
 	return nil
 }
+
+// LeastSide is the shortest side, in pixels, that leaves the convolutions and poolings of a
+// CNN something to see.
+const LeastSide = 18
 
 // Strides is by how much the discriminator divides width and height, and the generator
 // multiplies them.

@@ -1,6 +1,8 @@
 package models
 
 import (
+	"slices"
+
 	"coalmine/internal/kernels"
 	"coalmine/internal/registry"
 )
@@ -60,7 +62,7 @@ func Kinds() []Kind { return kinds.Names() }
 func CellKinds() []*CellKind { return kinds.Entries() }
 
 // Choices lists the kinds as words of an experiment file.
-func (Kind) Choices() []string { return kinds.Words() }
+func (Kind) Choices() []string { return slices.Concat(kinds.Words(), imageKinds.Words()) }
 
 // cifgLSTM is an LSTM whose forget gate is one minus its input gate (Greff et al.,
 // "LSTM: A Search Space Odyssey", 2017, variant CIFG).

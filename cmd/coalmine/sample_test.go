@@ -27,7 +27,9 @@ func TestSamplesArePrinted(t *testing.T) {
 	// One after another: a data directory has one user at a time.
 	t.Run("those of the audit", func(t *testing.T) {
 		var results struct {
-			Cells []struct{ Audit struct{ Samples samples.Verdict } }
+			Cells []struct {
+				Audit struct{ Samples samples.Verdict }
+			}
 		}
 		if err := json.Unmarshal([]byte(prints(t, "results", "latest", "--home", home, "--format", "json")), &results); err != nil {
 			t.Fatal(err)

@@ -26,11 +26,11 @@ const (
 	HeldOutUsers      Role = "held-out users"
 	FaultyUsers       Role = "faulty users"    // fault: one coin a user
 	FaultyExamples    Role = "faulty examples" // fault: one coin an example, in order of the source
-	Canaries          Role = "canaries"       // the words of the canaries; from the second format on: format
-	SecretSharers     Role = "secret sharers" // canary
-	Insertions        Role = "insertions"     // canary, user; of a chosen number of them: canary
-	Collisions        Role = "collisions"     // which canary gets an example drawn by several
-	Shuffle           Role = "shuffle"        // the iid partition
+	Canaries          Role = "canaries"        // the words of the canaries; from the second format on: format
+	SecretSharers     Role = "secret sharers"  // canary
+	Insertions        Role = "insertions"      // canary, user; of a chosen number of them: canary
+	Collisions        Role = "collisions"      // which canary gets an example drawn by several
+	Shuffle           Role = "shuffle"         // the iid partition
 	Weights           Role = "initial weights"
 	Cohort            Role = "cohort"     // round
 	Client            Role = "client"     // round, user
@@ -46,6 +46,7 @@ const (
 	NaturalReferences Role = "natural references" // finding
 	Fakes             Role = "fakes"              // round, user: inputs of the generator, and the penalty's mixtures
 	Generator         Role = "generator"          // round: inputs of the generator in its own steps
+	GeneratedImages   Role = "generated images"   // the first image of a task: inputs of the generator
 	Halves            Role = "halves"             // of the disagreement filter: one coin a record
 	Samples           Role = "samples"            // sample
 	SamplePositions   Role = "sample positions"   // of the test of the first word: one a sample

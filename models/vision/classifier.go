@@ -40,14 +40,8 @@ type Classifier struct {
 	bias   [5]span
 }
 
-// smallestSide is the least width and height that leaves the last convolution an output.
-const smallestSide = 18
-
 func newClassifier(config models.Config, sizes classifierSizes) (*Classifier, error) {
 	shape := config.Image.ImageShape
-	if shape.Width < smallestSide || shape.Height < smallestSide {
-		return nil, fmt.Errorf("model configuration: images of %dx%d: the convolutions and poolings of kind %s need at least %d pixels a side", shape.Width, shape.Height, config.Kind, smallestSide)
-	}
 	c := &Classifier{config: config}
 	c.conv[0] = valid(area{shape.Height, shape.Width, shape.Channels}, 3, sizes.filters[0])
 	c.conv[1] = valid(pooled(c.conv[0].out), 3, sizes.filters[1])

@@ -19,8 +19,6 @@ type Generator struct {
 	Batch int `json:"batch"`
 	// LearningRate of a step.
 	LearningRate float64 `json:"learning_rate"`
-	// WeightDecay w multiplies the parameters by 1 - rate*w before each step.
-	WeightDecay float64 `json:"weight_decay,omitempty"`
 }
 
 // train takes the steps of a round. nil takes none.
@@ -41,9 +39,6 @@ func (g *Generator) train(ctx context.Context, t *tasks.Task, seed uint64, netwo
 		}
 		if _, err := generator.Gradient(rng, g.Batch, gradient); err != nil {
 			return tasks.Permanent(fmt.Errorf("round %d, step %d of the generator: %w", t.Step, step+1, err))
-		}
-		if g.WeightDecay > 0 {
-			kernels.Scale(float32(1-g.LearningRate*g.WeightDecay), own)
 		}
 		kernels.Axpy(float32(-g.LearningRate), gradient, own)
 		if tracking, ok := generator.(models.Tracking); ok {

@@ -85,6 +85,8 @@ type Setting struct {
 	Reading datasets.Reading
 	// Ordinary is the number of ordinary tokens: the words of the vocabulary, or the bytes.
 	Ordinary int
+	// Generator says that the model has one, and so makes images and predicts no labels.
+	Generator bool
 	// TestFraction is the share of the examples that are held out for measurements.
 	TestFraction fractions.Probability
 	// Canaries are those of the canaries block; nil without one.
@@ -213,6 +215,9 @@ type Builder interface {
 	Shards() storage.Key
 	// Planted is what Plant of these fields has returned.
 	Planted(p Planter) storage.Key
+	// Classifier is the model of prepare.classifier, and clean the datasets/encode node of
+	// the data without planted faults; neither is there without such a preparation.
+	Classifier() (model, clean storage.Key, ok bool)
 	// Initial is the model before training; not known to planters.
 	Initial() storage.Key
 	// Model is the model after an audited round; not known to planters.

@@ -30,6 +30,19 @@ type Figured interface {
 	Figure(c *Cell) *Figure
 }
 
+// Pictured is implemented by verdicts with pictures to look at.
+type Pictured interface {
+	Pictures(c *Cell) []Picture
+}
+
+// Picture is a picture of a verdict.
+type Picture struct {
+	// Title says what it shows.
+	Title string
+	// PNG is a file.
+	PNG []byte
+}
+
 // Lister is implemented by verdicts on canaries of the audit's own.
 type Lister interface {
 	// Own lists them.

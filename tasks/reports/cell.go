@@ -15,6 +15,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/selection"
 	"coalmine/tasks/training"
 )
 
@@ -27,6 +28,9 @@ const PlacementsInput = audits.PlacementsInput
 
 // FaultsInput of reports/cell is the datasets/import node, where faults are planted.
 const FaultsInput = "faults"
+
+// SelectionInput of reports/cell is the node of package selection, where there is one.
+const SelectionInput = "selection"
 
 // SanitizedInput of reports/cell is the datasets/sanitize node, where there is one.
 const SanitizedInput = "sanitized"
@@ -158,14 +162,18 @@ func (r *Report) readFaults(ctx context.Context, t *tasks.Task) error {
 	return err
 }
 
-// readCountermeasures takes in what early stopping chose and what filters of the data caught,
-// where the cell has them.
+// readCountermeasures takes in what early stopping chose, what was selected and what filters
+// of the data caught, where the cell has them.
 func (r *Report) readCountermeasures(ctx context.Context, t *tasks.Task) error {
 	for _, in := range t.Inputs {
 		switch in.Name {
 		case StoppingInput:
 			r.Stopping = new(training.Stopping)
 			if err := t.InputMetrics(ctx, StoppingInput, r.Stopping); err != nil {
+				return err
+			}
+		case SelectionInput:
+			if err := readJSON(ctx, t, SelectionInput, selection.SelectionBlob, &r.Selection); err != nil {
 				return err
 			}
 		case SanitizedInput:

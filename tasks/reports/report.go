@@ -9,6 +9,7 @@ import (
 	"coalmine/privacy"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/selection"
 	"coalmine/tasks/training"
 )
 
@@ -25,6 +26,8 @@ type Report struct {
 	Audit  *Audit     `json:"audit,omitempty"`
 	// Faults say where faults were planted; none without.
 	Faults []datasets.PlantedFault `json:"faults,omitempty"`
+	// Selection is what data.select chose; nil without.
+	Selection *selection.Selection `json:"selection,omitempty"`
 	// Sanitized is what sanitization caught; nil without.
 	Sanitized *datasets.Sanitized `json:"sanitized,omitempty"`
 	// Disagreement is what the filter of two models removed; nil without.

@@ -29,6 +29,7 @@ import (
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/reports"
+	"coalmine/tasks/selection"
 	"coalmine/tasks/training"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
@@ -38,7 +39,7 @@ import (
 func Registry() tasks.Registry {
 	return tasks.NewRegistry(slices.Concat(
 		datasets.Kinds(), canaries.Kinds(), training.Kinds(), aggregation.Kinds(),
-		all.Kinds(), reports.Kinds(),
+		selection.Kinds(), all.Kinds(), reports.Kinds(),
 	)...)
 }
 
@@ -132,6 +133,10 @@ type cell struct {
 	// placements is the partition, which knows where the canaries went;
 	// population what is trained on: the same but for what audits plant.
 	parts, canaries, placements, population, shards plan.Ref
+	// files are those of the source.
+	files []storage.Digest
+	// selected is what data.select chose of the population; none without.
+	selected plan.Ref
 	// sanitized is the population that patterns were removed from; none without.
 	sanitized plan.Ref
 	// disagreed is the population without the sentences that two models disagree on;

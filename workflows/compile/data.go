@@ -44,6 +44,7 @@ func Limits(e *experiment.Experiment) datasets.Limits {
 // data compiles the way from the source to the population: parts -> vocabulary
 // -> balance -> canaries -> partition.
 func (c *cell) data(files []storage.Digest) {
+	c.files = files
 	r := Recipe(c.experiment)
 	c.corpus = c.imported(files, r)
 	c.parts = c.encode(files, r)
@@ -98,6 +99,7 @@ func (c *cell) partition(balanced plan.Ref) {
 		c.shards = c.placements
 	}
 	c.population = c.placements
+	c.selectPart()
 	c.sanitize()
 	c.disagree()
 	for _, m := range e.Audit.Asked() {

@@ -17,6 +17,9 @@ func (c *cell) report() plan.Ref {
 	if len(c.experiment.Data.Faults) > 0 {
 		edges = append(edges, edge{reports.FaultsInput, c.corpus})
 	}
+	if c.selected != (plan.Ref{}) {
+		edges = append(edges, edge{reports.SelectionInput, c.selected})
+	}
 	if c.sanitized != (plan.Ref{}) {
 		edges = append(edges, edge{reports.SanitizedInput, c.sanitized})
 	}
@@ -106,6 +109,16 @@ func (b builder) Population() storage.Key { return b.given(b.population) }
 
 // Shards implements audits.Builder.
 func (b builder) Shards() storage.Key { return b.given(b.shards) }
+
+// Classifier implements audits.Builder.
+func (b builder) Classifier() (model, clean storage.Key, ok bool) {
+	p := b.experiment.Prepare
+	if p == nil || p.Classifier == nil {
+		return model, clean, false
+	}
+	apart := b.prepare(p.Classifier)
+	return b.given(apart.model), b.given(apart.parts), true
+}
 
 // Initial implements audits.Builder.
 func (b builder) Initial() storage.Key { return b.given(b.origin) }

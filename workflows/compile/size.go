@@ -101,12 +101,16 @@ func drawn(e *experiment.Experiment) float64 {
 	return float64(len(c.Forms())) * (float64(c.PerConfiguration)*configurations + float64(c.HeldBack))
 }
 
-// chainSteps is the length of a cell's chain, and of those of its disagreement filter.
+// chainSteps is the length of a cell's chain, and of those of its disagreement filter and
+// preparation.
 func chainSteps(e *experiment.Experiment) float64 {
 	perTask := float64(max(1, e.Training.StepsPerTask))
 	steps := math.Floor(float64(e.Training.Rounds) / perTask)
 	if d := e.Data.Disagreement; d != nil {
 		steps += 2 * math.Floor(float64(d.StepsOf(e.Training.Rounds))/perTask)
+	}
+	if p := e.Prepare; p != nil && p.Classifier != nil {
+		steps += chainSteps(p.Classifier.Of(e))
 	}
 	return steps
 }

@@ -18,7 +18,7 @@ import (
 func (c *cell) training() {
 	e := c.experiment
 	c.origin = c.node(training.Initial, "initial model", training.InitialParams{
-		Seed: e.Seed, Model: e.Model.Config(e.Data.Tokens()),
+		Seed: e.Seed, Model: e.Model.Config(&e.Data),
 	})
 	chain := &plan.Chain{Origin: c.origin, StepRounds: 1}
 	switch e.Training.Algorithm {
@@ -216,7 +216,7 @@ func clientsParams(e *experiment.Experiment) training.ClientsParams {
 	return training.ClientsParams{
 		Seed: e.Seed, Cohort: t.Cohort, Chunks: t.Chunks, Sampling: t.Sampling,
 		Local: local(e, t.Client.Batch), Epochs: t.Client.Epochs, Clip: clip(t),
-		AdaptiveClip: t.Privacy != nil && t.Privacy.Adaptive != nil,
+		AdaptiveClip: t.Privacy != nil && t.Privacy.Adaptive != nil, Steps: t.Client.Steps,
 	}
 }
 
@@ -229,6 +229,9 @@ func serverParams(e *experiment.Experiment) aggregation.ServerParams {
 	}
 	if t.Privacy != nil {
 		p.NoiseMultiplier, p.Adaptive = t.Privacy.NoiseMultiplier, t.Privacy.ClipQuantile()
+	}
+	if g := t.Generator; g != nil {
+		p.Generator = &aggregation.Generator{Steps: g.Steps, Batch: g.Batch, LearningRate: g.LearningRate}
 	}
 	p.Guarantee = guarantee(t)
 	return p

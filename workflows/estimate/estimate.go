@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"coalmine/models"
+	"coalmine/models/architectures"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/explanation"
 	"coalmine/workflows/plan"
@@ -37,7 +38,7 @@ func Of(s *submission.Submission, p *plan.Plan, x *explanation.Plan) Cost {
 	counted := map[any]bool{} // chains and tails
 	for i := range p.Cells {
 		e := &s.Spec.Cells[i].Experiment
-		model, err := models.New(e.Model.Config(e.Data.Tokens()))
+		model, err := architectures.New(e.Model.Config(&e.Data))
 		if err != nil {
 			continue // compiling has refused it
 		}
@@ -71,7 +72,7 @@ func Of(s *submission.Submission, p *plan.Plan, x *explanation.Plan) Cost {
 type costing struct {
 	Cost
 	experiment *experiment.Experiment
-	model      *models.Language
+	model      models.Network
 	// tokens of an example and perUser of a user that trains, on average; testTokens of
 	// the whole test part.
 	tokens, perUser, testTokens float64

@@ -96,8 +96,11 @@ func alphabetChoice() choice {
 }
 
 func modelChoice() choice {
-	c := choice{"`model.kind`", []string{"word", "cells", "source"}, nil}
+	c := choice{"`model.kind`", []string{"word", "the network", "source"}, nil}
 	for _, k := range models.CellKinds() {
+		c.rows = append(c.rows, []string{string(k.Kind), k.Summary, k.Source})
+	}
+	for _, k := range models.ImageKinds() {
 		c.rows = append(c.rows, []string{string(k.Kind), k.Summary, k.Source})
 	}
 	return c

@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"slices"
 
+	"coalmine/models"
 	"coalmine/privacy"
 )
 
@@ -27,8 +28,12 @@ func (d *decoder) complete(e *Experiment) {
 		d.completeCanaries(e.Canaries, e.Data.Level)
 	}
 	d.completeAudits(e)
-	if e.Model.Projection == nil && e.Model.Embedding > 0 {
-		e.Model.Projection = new(e.Model.Embedding)
+	e.Model.complete()
+	if p := e.Prepare.classifier(); p != nil {
+		p.Optimizer.complete(0.005)
+	}
+	if s := e.Data.Select; s != nil && s.Examples != "" && s.AtLeast == 0 {
+		s.AtLeast = leastExamples
 	}
 	d.completeSampling(t)
 	t.Privacy.complete(t.Cohort)
@@ -36,13 +41,35 @@ func (d *decoder) complete(e *Experiment) {
 		t.Client.complete(0.005)
 		return
 	}
-	t.Client.complete(0.5)
+	t.Client.complete(e.Model.clientRate())
 	if t.Server != nil {
 		t.Server.complete(1)
 	}
 	if d.present["training.chunks"] == nil && t.Cohort > 0 {
 		t.Chunks = min(t.Chunks, t.Cohort)
 	}
+}
+
+// leastExamples is how many selected examples a user must have: Augenstein et al. 2020,
+// appendix C.4.
+const leastExamples = 5
+
+func (m *Model) complete() {
+	if m.Projection == nil && m.Embedding > 0 {
+		m.Projection = new(m.Embedding)
+	}
+	if m.Kind == models.GAN && m.Penalty == nil {
+		m.Penalty = new(float64(models.DefaultPenalty))
+	}
+}
+
+// clientRate is the learning rate of clients: 0.5 for language models (Augenstein et al.
+// 2020, appendix B.2), 0.0005 for a gan (table 9).
+func (m *Model) clientRate() float64 {
+	if m.Kind == models.GAN {
+		return 0.0005
+	}
+	return 0.5
 }
 
 // completeSampling chooses the sampling of sgd: without privacy there is none, and

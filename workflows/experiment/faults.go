@@ -32,21 +32,6 @@ func (c *checker) faults() {
 	}
 }
 
-// selecting checks what is selected.
-func (c *checker) selecting() {
-	s := c.Data.Select
-	if s == nil {
-		return
-	}
-	if s.Words == nil {
-		c.fail([]string{"data.select", "data.select.words"}, "selects nothing; expected data.select.words, such as {outside: 10000}")
-		return
-	}
-	if c.Data.Level != datasets.ByteLevel {
-		c.fail([]string{"data.select.words", "data.level"}, "selects words, which are spelled in bytes, and data.level is %s; expected byte", c.Data.Reading().Level)
-	}
-}
-
 // faultLevels are those at which there is a fault; none of an unknown one.
 func faultLevels(f datasets.Fault) []datasets.Level {
 	for _, s := range datasets.Faults() {

@@ -14,7 +14,7 @@ func (c *checker) images() {
 		c.shape()
 		c.textAlone()
 	}
-	c.kind()
+	c.kind("model", c.Model.Kind)
 	for _, m := range c.Audit.Asked() {
 		if m.Measures.Fits(c.Data.Level) {
 			continue
@@ -23,17 +23,17 @@ func (c *checker) images() {
 	}
 }
 
-// kind checks that the model reads what the data are.
-func (c *checker) kind() {
+// kind checks that the model at path reads what the data are.
+func (c *checker) kind(path string, kind models.Kind) {
 	reads, others := "texts", []string{}
 	for _, k := range models.ImageKinds() {
 		others = append(others, string(k.Kind))
 	}
-	if c.Model.Kind.ForImages() {
+	if kind.ForImages() {
 		reads, others = "images", models.Kind("").Choices()
 	}
-	if c.Model.Kind.ForImages() != c.Data.Level.Scheme().Images {
-		c.fail([]string{"model.kind", "data.level"}, "is %s, a model of %s, and data.level is %s; expected one of %s", c.Model.Kind, reads, cmp.Or(c.Data.Level, datasets.WordLevel), strings.Join(others, ", "))
+	if kind.ForImages() != c.Data.Level.Scheme().Images {
+		c.fail([]string{path + ".kind", "data.level"}, "is %s, a model of %s, and data.level is %s; expected one of %s", kind, reads, cmp.Or(c.Data.Level, datasets.WordLevel), strings.Join(others, ", "))
 	}
 }
 

@@ -2,11 +2,14 @@ package experiment
 
 import "coalmine/models"
 
-// Config is the language model over a vocabulary of so many tokens, the special
-// ones included. Choices that equal the defaults of models.Config are left to
-// them, so that one model has one identity.
-func (m *Model) Config(vocabulary int) models.Config {
-	c := models.Config{Kind: m.Kind, Vocabulary: vocabulary, Embedding: m.Embedding, Units: m.Units, Untied: m.Untied}
+// Config is the network for the data: a language model over their vocabulary, the special
+// tokens included, or one for their images. Choices that equal the defaults of
+// models.Config are left to them, so that one model has one identity.
+func (m *Model) Config(d *Data) models.Config {
+	if m.Kind.ForImages() {
+		return models.Config{Kind: m.Kind, Image: models.Image{ImageShape: models.ImageShape(d.Reading().Image), GAN: m.adversarial()}}
+	}
+	c := models.Config{Kind: m.Kind, Vocabulary: d.Tokens(), Embedding: m.Embedding, Units: m.Units, Untied: m.Untied}
 	if m.Layers > 1 {
 		c.Layers = m.Layers
 	}
@@ -21,4 +24,29 @@ func (m *Model) Config(vocabulary int) models.Config {
 		c.Projection = *p
 	}
 	return c
+}
+
+// adversarial is what the block says of a gan; nothing of other kinds.
+func (m *Model) adversarial() models.Adversarial {
+	if m.Kind != models.GAN {
+		return models.Adversarial{}
+	}
+	var a models.Adversarial
+	if m.Latent != models.DefaultLatent {
+		a.Latent = m.Latent
+	}
+	if m.Normalization != models.BatchNorm {
+		a.Normalization = m.Normalization
+	}
+	if m.Loss != models.Wasserstein {
+		a.Loss = m.Loss
+	}
+	switch p := m.Penalty; {
+	case p == nil || *p == models.DefaultPenalty:
+	case *p == 0:
+		a.Penalty = models.NoPenalty
+	default:
+		a.Penalty = *p
+	}
+	return a
 }

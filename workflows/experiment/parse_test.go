@@ -14,6 +14,7 @@ import (
 
 	"coalmine/models"
 	"coalmine/models/optimizers"
+	"coalmine/tasks/datasets"
 	"coalmine/tasks/taskstest"
 )
 
@@ -502,7 +503,7 @@ func TestModelsOfEqualMeaningHaveOneConfiguration(t *testing.T) {
 	t.Parallel()
 	config := func(sets ...string) models.Config {
 		e := parse(t, minimal, sets...).Cells[0].Experiment
-		return e.Model.Config(50)
+		return e.Model.Config(&Data{Vocabulary: Vocabulary{Size: 50 - datasets.FirstWord}})
 	}
 	plain := models.Config{Kind: models.CIFGLSTM, Vocabulary: 50, Embedding: 96, Units: 670}
 	for set, want := range map[string]models.Config{

@@ -39,6 +39,8 @@ func (d *decoder) relations(e *Experiment, root *node) {
 	c.length()
 	c.cohort()
 	c.model()
+	c.selecting()
+	c.preparing()
 	c.quantization()
 	c.optimizers()
 	c.earlyStopping()
@@ -176,7 +178,12 @@ func (c *checker) learningRate(path string, o *Optimizer) {
 }
 
 func (c *checker) model() {
-	if err := c.Model.Config(c.Data.Tokens()).Validate(); err != nil {
+	err := c.Model.Config(&c.Data).Validate()
+	switch {
+	case err == nil || c.Model.Kind.ForImages() != c.Data.Level.Scheme().Images:
+	case c.Model.Kind.ForImages():
+		c.fail([]string{"model", "data.image"}, "does not work with images of %s: %v", c.Data.Reading().Image, err)
+	default:
 		c.fail([]string{"model", "data.vocabulary.size"}, "does not work with a vocabulary of %d words: %v", c.Data.Ordinary(), err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/patterns"
+	"coalmine/tasks/selection"
 )
 
 // The tags of the fields below are read by the decoder and by the generator of
@@ -41,6 +42,8 @@ type Experiment struct {
 	// Canaries to insert into the training part. Absent: none are inserted, and
 	// nothing is audited against them.
 	Canaries *Canaries `json:"canaries,omitempty"`
+	// Prepare are trainings that this one rests on. Absent: it rests on none.
+	Prepare *Prepare `json:"prepare,omitempty"`
 	// Model is the network that is trained.
 	Model Model `json:"model"`
 	// Training says how it is trained.
@@ -182,11 +185,29 @@ type Disagreement struct {
 	Steps int `json:"steps,omitzero" range:"[1,1000000000]" unit:"steps"`
 }
 
-// Select chooses what is trained on.
+// Select chooses what is trained on. Exactly one of words, examples and users is given; the
+// latter two go by what prepare.classifier predicts.
 type Select struct {
 	// Words that a primary model does not know: every one of them is an example of its own,
 	// spelled in bytes. Only with data.level: byte.
 	Words *SelectWords `json:"words,omitempty" source:"Augenstein et al. 2020, section 5; Chen et al. 2019"`
+	// Examples that the classifier gets wrong, misclassified, or right, correct.
+	Examples selection.Outcome `json:"examples,omitzero" source:"Augenstein et al. 2020, appendix C.4"`
+	// AtLeast so many of these examples a user must have to take part; by default 5.
+	AtLeast int `json:"at_least,omitzero" range:"[1,1000000]" unit:"examples" source:"Augenstein et al. 2020, appendix C.4"`
+	// Users for whom the classifier works badly or well.
+	Users *SelectUsers `json:"users,omitempty" source:"Augenstein et al. 2020, appendix C.3"`
+}
+
+// SelectUsers chooses users by the share of their examples that prepare.classifier gets
+// right. Percentiles are those of the users' shares in the data without planted faults.
+// Exactly one of the two is given; users at the percentile are selected.
+type SelectUsers struct {
+	// Below this percentile: 25% selects about a quarter of the users where nothing is
+	// planted.
+	Below fractions.Probability `json:"below,omitzero" range:"(0,1)"`
+	// Above this percentile, such as 75%.
+	Above fractions.Probability `json:"above,omitzero" range:"(0,1)"`
 }
 
 // SelectWords chooses words. The sentences that they stand in are read at the word level,
@@ -198,6 +219,23 @@ type SelectWords struct {
 	// Sequence is the length at which sentences are cut, as data.sequence of the primary
 	// model says. That of this experiment is the length at which words are cut.
 	Sequence int `json:"sequence" default:"20" range:"[1,1000]" unit:"words"`
+}
+
+// Prepare are trainings that others rest on.
+type Prepare struct {
+	// Classifier by whose predictions data.select chooses. Its learning rate is by default
+	// that of central training.
+	Classifier *Preparation `json:"classifier,omitempty"`
+}
+
+// Preparation is the central training of a cnn on the data of the cell, without planted
+// faults and before anything is selected. Cells that name an equal one share it.
+type Preparation struct {
+	// Steps of the training.
+	Steps int `json:"steps" required:"true" range:"[1,1000000000]" unit:"steps" also:"rounds"`
+	// Batch is the number of records in a step.
+	Batch int `json:"batch" default:"32" range:"[1,1000000]" unit:"records" also:"batch_size cohort"`
+	Optimizer
 }
 
 // StepsOf is the number of steps of each of the two models, in a training of so many.
@@ -271,15 +309,16 @@ type Form struct {
 
 // Model is the network that is trained.
 type Model struct {
-	// Kind of the cells: cifg-lstm is an LSTM with coupled input and forget gates,
-	// conv a convolution over the last inputs, and so not recurrent.
+	// Kind of the cells of a language model: cifg-lstm is an LSTM with coupled input and
+	// forget gates, conv a convolution over the last inputs, and so not recurrent. Or, for
+	// images, cnn, a classifier, and gan, a generative adversarial network.
 	Kind models.Kind `json:"kind" default:"cifg-lstm" also:"type architecture" source:"Thakkar et al. 2020, section 4.1"`
 	// Embedding dimension.
-	Embedding int `json:"embedding" default:"96" range:"[1,65536]" source:"Thakkar et al. 2020, section 4.1"`
+	Embedding int `json:"embedding,omitzero" default:"96" range:"[1,65536]" when:"kind=cifg-lstm lstm gru conv" source:"Thakkar et al. 2020, section 4.1"`
 	// Units of each layer; of conv, filters.
-	Units int `json:"units" default:"670" range:"[1,65536]" also:"hidden hidden_size hidden_units" source:"Thakkar et al. 2020, section 4.1"`
+	Units int `json:"units,omitzero" default:"670" range:"[1,65536]" when:"kind=cifg-lstm lstm gru conv" also:"hidden hidden_size hidden_units" source:"Thakkar et al. 2020, section 4.1"`
 	// Layers of cells, each fed with the outputs of the one below.
-	Layers int `json:"layers" default:"1" range:"[1,4]" unit:"layers" source:"Thakkar et al. 2020, section 4.1"`
+	Layers int `json:"layers,omitzero" default:"1" range:"[1,4]" when:"kind=cifg-lstm lstm gru conv" unit:"layers" source:"Thakkar et al. 2020, section 4.1"`
 	// Kernel is the number of inputs that an output of a convolution depends on: the
 	// newest and those before it. So the whole model sees layers x (kernel - 1) tokens
 	// before the newest.
@@ -287,10 +326,20 @@ type Model struct {
 	// Projection is the width that every layer's output is projected to, by
 	// default the embedding's. 0: no projection, so that the outputs are as wide as
 	// units.
-	Projection *int `json:"projection,omitempty" range:"[0,65536]" source:"Sak et al. 2014, section 2.2"`
+	Projection *int `json:"projection,omitempty" range:"[0,65536]" when:"kind=cifg-lstm lstm gru conv" source:"Sak et al. 2014, section 2.2"`
 	// Untied gives the output weights of its own. Else one table serves as
 	// embedding and output, and projection must be as wide as embedding.
-	Untied bool `json:"untied,omitzero" default:"false" source:"Press and Wolf 2017"`
+	Untied bool `json:"untied,omitzero" default:"false" when:"kind=cifg-lstm lstm gru conv" source:"Press and Wolf 2017"`
+	// Latent is the number of normal inputs of a generator.
+	Latent int `json:"latent,omitzero" default:"128" range:"[1,65536]" when:"kind=gan" source:"Augenstein et al. 2020, table 9"`
+	// Normalization of the discriminator's outputs: over a batch, over an example (layer),
+	// or none. The generator's is over a batch. Only layer and none leave the gradient
+	// penalty about single examples.
+	Normalization models.Normalization `json:"normalization,omitzero" default:"batch" when:"kind=gan" source:"batch: Augenstein et al. 2020; layer: Gulrajani et al. 2017, section 4"`
+	// Loss of discriminator and generator.
+	Loss models.AdversarialLoss `json:"loss,omitzero" default:"wasserstein" when:"kind=gan" source:"Augenstein et al. 2020, appendix C.2"`
+	// Penalty is the coefficient of the gradient penalty. 0: none.
+	Penalty *float64 `json:"penalty,omitempty" range:"[0,1e6]" when:"kind=gan" also:"gradient_penalty" source:"10 in Augenstein et al. 2020, appendix C.2"`
 }
 
 // Algorithm names how a model is trained.
@@ -340,6 +389,9 @@ type Training struct {
 	Client Client `json:"client"`
 	// Server is the optimizer that applies a round's mean update.
 	Server *Server `json:"server,omitempty" default:"{}" when:"algorithm=fedavg"`
+	// Generator of a gan is trained by the server after each round. It sees no data but
+	// through the discriminator, and has its guarantee.
+	Generator *Generator `json:"generator,omitempty" default:"{}" when:"model.kind=gan" source:"Augenstein et al. 2020, algorithm 1"`
 	// Privacy clips each user's update, with sgd each record's gradient, and adds
 	// noise. Absent or null: neither.
 	Privacy *Privacy `json:"privacy,omitempty" also:"dp"`
@@ -367,6 +419,9 @@ type Client struct {
 	Batch int `json:"batch,omitzero" default:"16" range:"[1,1000000]" when:"algorithm=fedavg" unit:"examples" also:"batch_size"`
 	// Epochs that a client makes over its own data in a round.
 	Epochs int `json:"epochs,omitzero" default:"1" range:"[1,10000]" when:"algorithm=fedavg" unit:"epochs" also:"local_epochs num_epochs"`
+	// Steps are the most minibatches that a client trains on in a round. Absent: all that
+	// its epochs make.
+	Steps int `json:"steps,omitzero" range:"[1,1000000000]" when:"algorithm=fedavg" unit:"steps" also:"max_steps local_steps" source:"6 in Augenstein et al. 2020, table 9"`
 	// GradientClip bounds the L2 norm of every minibatch's gradient. Absent: no
 	// bound. The papers have no such option; it keeps high learning rates stable.
 	// training.privacy.clip of sgd stands in its place.
@@ -386,6 +441,16 @@ type Client struct {
 // negative of a gradient: sgd at rate 1 is FedAvg, momentum is FedAvgM, adam is
 // FedAdam (Reddi et al. 2021).
 type Server struct{ Optimizer }
+
+// Generator says how the server trains the generator of a gan: by gradient descent.
+type Generator struct {
+	// Steps after each round.
+	Steps int `json:"steps" default:"6" range:"[0,1000000]" unit:"steps" source:"Augenstein et al. 2020, table 9"`
+	// Batch is the number of images in a step.
+	Batch int `json:"batch" default:"32" range:"[1,1000000]" unit:"images" also:"batch_size" source:"Augenstein et al. 2020, table 9"`
+	// LearningRate of a step.
+	LearningRate float64 `json:"learning_rate" default:"0.005" range:"(0,1e6]" also:"lr rate" source:"Augenstein et al. 2020, table 9"`
+}
 
 // Privacy is differential privacy at the level of users, as DP-FedAvg with
 // fixed-size rounds (Thakkar et al. 2020, appendix A), or with sgd at the level of

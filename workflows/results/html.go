@@ -2,6 +2,7 @@ package results
 
 import (
 	_ "embed"
+	"encoding/base64"
 	"fmt"
 	"html/template"
 	"io"
@@ -27,6 +28,13 @@ type htmlCell struct {
 	Breaches            []string
 	Dots                []*dotFigure
 	Lines               []*lineFigure
+	Pictures            []htmlPicture
+}
+
+// htmlPicture is a picture within the page.
+type htmlPicture struct {
+	Title  string
+	Source template.URL
 }
 
 // writeHTML writes a page that stands alone, without scripts: the table, what it means,
@@ -46,7 +54,7 @@ func (v *view) writeHTML(w io.Writer) error {
 	}
 	for i := range v.cells {
 		c := &v.cells[i]
-		out := htmlCell{Name: c.Cell.Cell, Label: c.Label, Status: c.Status, Breaches: c.Breaches, Lines: c.lineFigures()}
+		out := htmlCell{Name: c.Cell.Cell, Label: c.Label, Status: c.Status, Breaches: c.Breaches, Lines: c.lineFigures(), Pictures: c.pictures()}
 		for _, f := range figures[i] {
 			out.Dots = append(out.Dots, newDotFigure(f, c.Cell.Cell, spans[f.Name]))
 		}
@@ -66,6 +74,20 @@ func (v *viewCell) figures() []*audits.Figure {
 		}
 	}
 	return figures
+}
+
+// pictures are those of the cell's verdicts.
+func (v *viewCell) pictures() []htmlPicture {
+	var pictures []htmlPicture
+	for _, verdict := range v.verdicts {
+		if p, ok := verdict.(audits.Pictured); ok {
+			for _, picture := range p.Pictures(&v.decoded) {
+				source := "data:image/png;base64," + base64.StdEncoding.EncodeToString(picture.PNG)
+				pictures = append(pictures, htmlPicture{picture.Title, template.URL(source)})
+			}
+		}
+	}
+	return pictures
 }
 
 // counts is "3 of 4 cells done".

@@ -131,6 +131,9 @@ func (v *viewCell) notes() []string {
 			notes = append(notes, ": "+f.String())
 		}
 	}
+	if v.Report != nil && v.Selection != nil {
+		notes = append(notes, ": "+v.Selection.String())
+	}
 	if v.Report != nil && v.Sanitized != nil {
 		notes = append(notes, ": "+v.Sanitized.String())
 	}

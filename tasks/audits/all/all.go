@@ -10,6 +10,7 @@ import (
 	"coalmine/tasks/audits/beamsearch"
 	"coalmine/tasks/audits/enumeration"
 	"coalmine/tasks/audits/exposure"
+	"coalmine/tasks/audits/generatedimages"
 	"coalmine/tasks/audits/natural"
 	"coalmine/tasks/audits/onerun"
 	"coalmine/tasks/audits/probabilisticextraction"
@@ -37,6 +38,7 @@ var list = []audits.Description{
 	probabilisticextraction.Audit,
 	natural.Audit,
 	samples.Audit,
+	generatedimages.Audit,
 }
 
 // Audits returns all descriptions, in order. The caller must not change it.

@@ -11,8 +11,8 @@ import (
 
 // Fields of the audit block.
 type Fields struct {
-	// Utility measures recall@1 and perplexity on the test part. It is of language models:
-	// with images its default is false.
+	// Utility measures recall@1 and perplexity on the test part; of a classifier, whose labels
+	// are then the words. A gan has none.
 	Utility bool `json:"utility" default:"true"`
 }
 
@@ -21,11 +21,14 @@ func (f *Fields) Asked() bool { return f.Utility }
 
 // Complete implements audits.Completer.
 func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
-	f.Utility = given("audit.utility") || !s.Reading.Level.Scheme().Images
+	f.Utility = given("audit.utility") || !s.Generator
 }
 
 // Check implements audits.Fields.
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
+	if s.Generator {
+		fail([]string{"audit.utility", "model.kind"}, "measures what a model predicts, and a gan predicts nothing; set it to false, or ask for audit.generated_images")
+	}
 	if s.TestFraction.IsZero() {
 		fail([]string{"audit.utility", "data.test.fraction"},
 			"needs a test part, but data.test.fraction is 0; raise it, or set audit.utility to false")

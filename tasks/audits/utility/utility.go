@@ -40,7 +40,7 @@ func runPart(ctx context.Context, t *tasks.Task) error {
 	if err := t.Decode(&p); err != nil {
 		return err
 	}
-	scorer, err := checkpoints.ReadScorer(ctx, t, audits.ModelInput)
+	evaluate, err := readEvaluator(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func runPart(ctx context.Context, t *tasks.Task) error {
 		if err != nil {
 			return err
 		}
-		evaluation, err := scorer.Evaluate(sentences, isOrdinary)
+		evaluation, err := evaluate(sentences)
 		if err != nil {
 			return tasks.Permanent(err)
 		}
@@ -64,6 +64,42 @@ func runPart(ctx context.Context, t *tasks.Task) error {
 		t.Progress(tasks.Progress{Done: int64(from - first), Total: int64(end - first), Tokens: total.All.Tokens})
 	}
 	return t.SetMetrics(total)
+}
+
+// evaluator tallies the predictions of some examples.
+type evaluator func(examples [][]int32) (models.Evaluation, error)
+
+// readEvaluator is that of the model: of a language model, or of a classifier, whose targets
+// are labels.
+func readEvaluator(ctx context.Context, t *tasks.Task) (evaluator, error) {
+	model, err := checkpoints.Read(ctx, t, audits.ModelInput)
+	if err != nil {
+		return nil, err
+	}
+	if network, ok := model.Network.(models.Classifying); ok {
+		return classifications(network.NewClassifier(model.Params)), nil
+	}
+	scorer, err := checkpoints.ReadScorer(ctx, t, audits.ModelInput)
+	if err != nil {
+		return nil, err
+	}
+	return func(sentences [][]int32) (models.Evaluation, error) { return scorer.Evaluate(sentences, isOrdinary) }, nil
+}
+
+// classifications tallies the labels that a classifier predicts.
+func classifications(c models.Classifier) evaluator {
+	return func(examples [][]int32) (models.Evaluation, error) {
+		predictions, err := c.Classify(examples)
+		var tally models.Tally
+		for _, p := range predictions {
+			tally.Tokens++
+			tally.Loss += p.Loss
+			if p.Class == p.Label {
+				tally.Hits++
+			}
+		}
+		return models.Evaluation{Counted: tally, All: tally}, err
+	}
 }
 
 // isOrdinary says which targets count: words, not <unk> and not <end>.

@@ -9,12 +9,13 @@ import (
 
 // Audit is the utility of a language model.
 var Audit = audits.Description{
-	Name:    "utility",
-	Legend:  "Accuracy is recall@1.",
-	New:     func() audits.Fields { return new(Fields) },
-	Kinds:   []tasks.Kind{Part, Sum},
-	Verdict: func() audits.Verdict { return new(Verdict) },
-	Columns: []audits.Column{{Header: "accuracy %", Always: true}, {Header: "perplexity", Always: true}},
+	Name:     "utility",
+	Legend:   "Accuracy is recall@1, of a classifier the share of labels predicted correctly.",
+	Measures: audits.Anything,
+	New:      func() audits.Fields { return new(Fields) },
+	Kinds:    []tasks.Kind{Part, Sum},
+	Verdict:  func() audits.Verdict { return new(Verdict) },
+	Columns:  []audits.Column{{Header: "accuracy %", Always: true}, {Header: "perplexity", Always: true}},
 }
 
 // Verdict is the outcome: the metrics of evaluation/utility.

@@ -1,0 +1,117 @@
+package generatedimages
+
+import (
+	"fmt"
+
+	"coalmine/internal/fractions"
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+)
+
+// Fields of the audit block.
+type Fields struct {
+	// GeneratedImages makes images by the generator of a gan, and says what they are like: how
+	// many are nearer to inverted than to upright ones, how a classifier finds them, and a
+	// sheet of them to look at. Absent: not done.
+	GeneratedImages *Block `json:"generated_images,omitempty" source:"Augenstein et al. 2020, section 6"`
+}
+
+// Block of the audit's fields.
+type Block struct {
+	// Count is how many images are made, and the most of the test part that they are
+	// compared with.
+	Count int `json:"count" default:"1000" range:"[2,1000000]" unit:"images"`
+	// Rows of the sheet.
+	Rows int `json:"rows" default:"6" range:"[1,100]" unit:"images" source:"Augenstein et al. 2020, figure 3"`
+	// Columns of the sheet.
+	Columns int `json:"columns" default:"6" range:"[1,100]" unit:"images" source:"Augenstein et al. 2020, figure 3"`
+	// Significance is the probability with which a limit on the images may alarm by chance.
+	Significance fractions.Probability `json:"significance" default:"0.1%" range:"(0,1)"`
+}
+
+const path = "audit.generated_images"
+
+// Asked implements audits.Fields.
+func (f *Fields) Asked() bool { return f.GeneratedImages != nil }
+
+// Check implements audits.Fields.
+func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
+	if !s.Generator {
+		fail([]string{path, "model.kind"}, "measures a generator, and the model has none; expected model.kind: gan, or no such audit")
+	}
+	if s.TestFraction.IsZero() {
+		fail([]string{path, "data.test.fraction"}, "compares with real images of the test part, but data.test.fraction is 0; raise it, or remove the audit")
+	}
+}
+
+// CheckData implements audits.DataChecker.
+func (f *Fields) CheckData(s *audits.Setting, d *audits.Data, fail audits.Fail) {
+	if d.TestExamples < 2 {
+		fail([]string{"data.test.fraction"}, "is %s, which leaves %d images in the test part of %s; expected two at least, for %s", s.TestFraction, d.TestExamples, d.Source, path)
+	}
+}
+
+// imagesATask is how many images a task makes: a few seconds' work with the paper's model.
+// Those of each task are drawn from one stream, so that it shows in results.
+const imagesATask = 1000
+
+// Compile implements audits.Fields.
+func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
+	p := f.GeneratedImages
+	model := tasks.Input{Name: audits.ModelInput, Key: b.Model(round)}
+	real := tasks.Input{Name: RealInput, Key: b.Parts()}
+	classifier, clean, judged := b.Classifier()
+	if judged {
+		real.Key = clean
+	}
+	inputs := []tasks.Input{model, real}
+	if judged {
+		inputs = append(inputs, tasks.Input{Name: ClassifierInput, Key: classifier})
+	}
+	spans := audits.Split(p.Count, imagesATask)
+	for i, span := range spans {
+		part := b.Node(Kind, fmt.Sprintf("images from %d on after %d", span.First, round),
+			Params{Seed: b.Setting().Seed, First: span.First, Count: span.Count}, model)
+		inputs = append(inputs, tasks.Input{Name: tasks.PartInput(i), Key: part})
+	}
+	return b.Node(Summary, fmt.Sprintf("what generated images are like after %d", round), SummaryParams{
+		Parts: len(spans), Count: p.Count, Rows: p.Rows, Columns: p.Columns, Significance: p.Significance.Float64(), Judged: judged,
+	}, inputs...)
+}
+
+// States implements audits.Fields.
+func (f *Fields) States(*audits.Setting) float64 { return 3 * float64(f.GeneratedImages.Count) }
+
+// Limits of audit.fail_if.
+type Limits struct {
+	// GeneratedInverted limits the share of generated images that are nearer in mean intensity
+	// to inverted real images than to real ones. A cell is above it where the exact binomial
+	// test says so, at audit.generated_images.significance.
+	GeneratedInverted *fractions.Probability `json:"generated_inverted,omitempty" range:"(0,1)"`
+}
+
+// Breaches implements audits.Limits.
+func (l *Limits) Breaches(c *audits.Cell) []string {
+	v, ok := audits.VerdictOf[*Verdict](c)
+	if !ok || l.GeneratedInverted == nil {
+		return nil
+	}
+	p := v.Inverted.AtLeast(l.GeneratedInverted.Float64())
+	if p >= v.Significance {
+		return nil
+	}
+	return []string{fmt.Sprintf("generated_inverted is %.4g (%d of %d), above the limit of %s (p %.2g)", v.Inverted.Share, v.Inverted.Count, v.Inverted.Of, l.GeneratedInverted, p)}
+}
+
+// FalseAlarms implements audits.FalseAlarmer.
+func (l *Limits) FalseAlarms(s *audits.Setting) []audits.FalseAlarm {
+	f, ok := audits.FieldsOf[*Fields](s)
+	if !ok || l.GeneratedInverted == nil {
+		return nil
+	}
+	return []audits.FalseAlarm{{
+		Limit: "generated_inverted", Allowed: l.GeneratedInverted.Float64(), Trials: f.GeneratedImages.Count, Unit: "images",
+		Where: "the model at the limit", Probability: f.GeneratedImages.Significance.Float64(),
+	}}
+}

@@ -1,0 +1,254 @@
+// Package generatedimages makes images by a trained generator and says what they are like,
+// as someone does who must not look at the data that the model was trained on (Augenstein
+// et al. 2020, section 6):
+//
+//	audits/generated-images          some of the images of one checkpoint
+//	audits/generated-images-summary  their statistics, a sheet of some of them, the verdict
+package generatedimages
+
+import (
+	"context"
+	"fmt"
+
+	"coalmine/internal/contactsheet"
+	"coalmine/internal/seeds"
+	"coalmine/models"
+	"coalmine/models/vision"
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/datasets"
+)
+
+// Params are the parameters of audits/generated-images.
+type Params struct {
+	Seed uint64 `json:"seed"`
+	// First is the number of the first image that this task makes, Count how many.
+	First int `json:"first"`
+	Count int `json:"count"`
+}
+
+// Kind makes images. Those of a task are drawn from stream First of seeds.GeneratedImages.
+// Its input is audits.ModelInput, its blob ImagesBlob.
+var Kind = tasks.Kind{Name: "audits/generated-images", Version: 1, Class: tasks.Compute, Run: run}
+
+// ImagesBlob has the images one after another, each row by row, channels innermost, a byte
+// for each value.
+const ImagesBlob = "images"
+
+func run(ctx context.Context, t *tasks.Task) error {
+	var p Params
+	if err := t.Decode(&p); err != nil {
+		return err
+	}
+	model, err := checkpoints.Read(ctx, t, audits.ModelInput)
+	if err != nil {
+		return err
+	}
+	network, ok := model.Network.(models.Generating)
+	if !ok {
+		return tasks.Permanent(fmt.Errorf("a model of kind %s generates no images; expected %s", model.Network.Config().Kind, models.GAN))
+	}
+	images, err := network.NewGenerator(model.Params).Generate(seeds.Stream(p.Seed, seeds.GeneratedImages, uint64(p.First)), p.Count)
+	if err != nil {
+		return tasks.Permanent(err)
+	}
+	var all []byte
+	for _, image := range images {
+		all = append(all, image...)
+	}
+	return t.Put(ctx, ImagesBlob, all)
+}
+
+// SummaryParams are the parameters of audits/generated-images-summary.
+type SummaryParams struct {
+	// Parts are the tasks that made the images, Count of them in all.
+	Parts int `json:"parts"`
+	Count int `json:"count"`
+	// Rows and Columns of the sheet.
+	Rows    int `json:"rows"`
+	Columns int `json:"columns"`
+	// Significance of the test.
+	Significance float64 `json:"significance"`
+	// Judged says that there is ClassifierInput.
+	Judged bool `json:"judged,omitempty"`
+}
+
+// Inputs of audits/generated-images-summary beside its parts and audits.ModelInput.
+const (
+	// RealInput is the datasets/encode node whose test part has the real images: without
+	// planted faults where there is a classifier.
+	RealInput = "real"
+	// ClassifierInput is the checkpoint of a classifier.
+	ClassifierInput = "classifier"
+)
+
+// Summary says what the images of one checkpoint are like. Its inputs are the parts in their
+// order, audits.ModelInput, RealInput, and ClassifierInput where there is one. Its blob is
+// audits.VerdictBlob, its metrics Metrics.
+var Summary = tasks.Kind{Name: "audits/generated-images-summary", Version: 1, Class: tasks.Compute, Run: runSummary}
+
+// Metrics are what the curve keeps of a verdict.
+type Metrics struct {
+	// Inverted is in percent of the images.
+	Inverted float64 `json:"generated_inverted_percent"`
+	// Score and Distance are nil without a classifier.
+	Score    *float64 `json:"generated_classifier_score,omitempty"`
+	Distance *float64 `json:"generated_frechet_distance,omitempty"`
+}
+
+func runSummary(ctx context.Context, t *tasks.Task) error {
+	var p SummaryParams
+	if err := t.Decode(&p); err != nil {
+		return err
+	}
+	model, err := checkpoints.Read(ctx, t, audits.ModelInput)
+	if err != nil {
+		return err
+	}
+	s := summary{params: &p, shape: model.Network.Config().Image.ImageShape}
+	if err := s.read(ctx, t); err != nil {
+		return err
+	}
+	v := Verdict{Images: len(s.generated), Real: len(s.real), Significance: p.Significance}
+	if v.Sheet, err = s.sheet(); err != nil {
+		return tasks.Permanent(err)
+	}
+	v.measureIntensity(s.generated, s.real)
+	if p.Judged {
+		if err := s.judge(ctx, t, &v); err != nil {
+			return err
+		}
+	}
+	if err := t.PutJSON(ctx, audits.VerdictBlob, &v); err != nil {
+		return err
+	}
+	return t.SetMetrics(v.metrics())
+}
+
+// summary has the images that are compared, each as its values.
+type summary struct {
+	params          *SummaryParams
+	shape           models.ImageShape
+	generated, real [][]byte
+}
+
+func (s *summary) read(ctx context.Context, t *tasks.Task) error {
+	size := s.shape.Values()
+	for i := range s.params.Parts {
+		data, err := t.Blob(ctx, tasks.PartInput(i), ImagesBlob)
+		if err != nil {
+			return err
+		}
+		for ; len(data) >= size; data = data[size:] {
+			s.generated = append(s.generated, data[:size])
+		}
+		if len(data) > 0 {
+			return fmt.Errorf("%d bytes after the last image of part %d: %w", len(data), i, storage.ErrCorrupt)
+		}
+	}
+	if len(s.generated) != s.params.Count {
+		return fmt.Errorf("%d generated images, want %d: %w", len(s.generated), s.params.Count, storage.ErrCorrupt)
+	}
+	return s.readReal(ctx, t)
+}
+
+// readReal reads the images of the test part, as many as were generated at most.
+func (s *summary) readReal(ctx context.Context, t *tasks.Task) error {
+	part, err := datasets.OpenPart(ctx, t, RealInput, datasets.Test)
+	if err != nil {
+		return err
+	}
+	examples, err := part.ReadRecords(ctx, 0, min(part.Records(), s.params.Count))
+	if err != nil {
+		return err
+	}
+	for _, example := range examples {
+		image := make([]byte, s.shape.Values())
+		for i := range image {
+			image[i] = byte(example[firstPixel+i] - datasets.FirstWord)
+		}
+		s.real = append(s.real, image)
+	}
+	if len(s.real) == 0 {
+		return tasks.Permanent(fmt.Errorf("the test part is empty: raise data.test.fraction"))
+	}
+	return nil
+}
+
+// firstPixel is the place of an image's first value in an example, after Begin and its label.
+const firstPixel = 2
+
+// sheet draws the first of the generated images.
+func (s *summary) sheet() ([]byte, error) {
+	shown := s.generated[:min(len(s.generated), s.params.Rows*s.params.Columns)]
+	return contactsheet.Draw(shown, contactsheet.Shape{Width: s.shape.Width, Height: s.shape.Height, Channels: s.shape.Channels}, s.params.Columns)
+}
+
+// judge has the classifier look at generated and real images.
+func (s *summary) judge(ctx context.Context, t *tasks.Task, v *Verdict) error {
+	model, err := checkpoints.Read(ctx, t, ClassifierInput)
+	if err != nil {
+		return err
+	}
+	network, ok := model.Network.(models.Classifying)
+	if !ok {
+		return tasks.Permanent(fmt.Errorf("a model of kind %s predicts no labels; expected %s", model.Network.Config().Kind, models.CNN))
+	}
+	classifier := network.NewClassifier(model.Params)
+	made, err := classifier.Classify(asExamples(s.generated))
+	if err != nil {
+		return tasks.Permanent(err)
+	}
+	real, err := classifier.Classify(asExamples(s.real))
+	if err != nil {
+		return tasks.Permanent(err)
+	}
+	v.Classifier, err = compare(made, real)
+	return tasks.Permanent(err)
+}
+
+// asExamples are images as a network takes them, with the label 0.
+func asExamples(images [][]byte) [][]int32 {
+	examples := make([][]int32, len(images))
+	for i, image := range images {
+		example := make([]int32, firstPixel, firstPixel+len(image))
+		example[0], example[1] = datasets.Begin, datasets.FirstWord
+		for _, value := range image {
+			example = append(example, datasets.FirstWord+int32(value))
+		}
+		examples[i] = example
+	}
+	return examples
+}
+
+// compare is what the classifier makes of both.
+func compare(made, real []models.Prediction) (*Judgement, error) {
+	var j Judgement
+	var err error
+	if j.Score, err = vision.ClassifierScore(probabilities(made)); err != nil {
+		return nil, err
+	}
+	if j.RealScore, err = vision.ClassifierScore(probabilities(real)); err != nil {
+		return nil, err
+	}
+	if j.FrechetDistance, err = vision.FrechetDistance(logits(made), logits(real)); err != nil {
+		return nil, err
+	}
+	return &j, nil
+}
+
+func probabilities(list []models.Prediction) (rows [][]float32) {
+	for _, p := range list {
+		rows = append(rows, p.Probabilities)
+	}
+	return rows
+}
+
+func logits(list []models.Prediction) (rows [][]float32) {
+	for _, p := range list {
+		rows = append(rows, p.Logits)
+	}
+	return rows
+}

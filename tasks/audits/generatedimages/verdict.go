@@ -1,0 +1,121 @@
+package generatedimages
+
+import (
+	"fmt"
+
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+)
+
+// Audit is that of generated images.
+var Audit = audits.Description{
+	Name: "generated_images",
+	Legend: "Inverted: the share of generated images that are nearer in mean intensity to inverted real images than to real ones. " +
+		"Frechet: the distance of generated from real images in what the prepared classifier makes of them.",
+	New:         func() audits.Fields { return new(Fields) },
+	Limits:      func() audits.Limits { return new(Limits) },
+	Kinds:       []tasks.Kind{Kind, Summary},
+	Measures:    audits.Images,
+	VerdictBlob: audits.VerdictBlob,
+	Verdict:     func() audits.Verdict { return new(Verdict) },
+	Columns:     []audits.Column{{Header: "inverted %"}, {Header: "Frechet"}},
+	Curves: []audits.Curve{
+		{Figure: "Generated images, %", Name: "nearer to inverted ones", Metric: "generated_inverted_percent", Most: func(audits.Verdict) float64 { return 100 }},
+	},
+}
+
+// Verdict is what the generated images of a model are like.
+type Verdict struct {
+	// Images were generated, and compared with so many Real ones of the test part.
+	Images int `json:"images"`
+	Real   int `json:"real"`
+	// Intensity is the mean value of the generated images, RealIntensity that of the real
+	// ones, 0 to 255.
+	Intensity     float64 `json:"intensity"`
+	RealIntensity float64 `json:"real_intensity"`
+	// Inverted is the share of generated images that are nearer in mean intensity to
+	// inverted real images than to real ones; RealInverted the same of real ones.
+	Inverted     audits.Share `json:"inverted"`
+	RealInverted audits.Share `json:"real_inverted"`
+	// InvertedByMeans is the share that is nearer to the mean of the inverted real images
+	// than to the mean of the real ones, over all values.
+	InvertedByMeans audits.Share `json:"inverted_by_means"`
+	// Significance of a limit.
+	Significance float64 `json:"significance"`
+	// Classifier is what the prepared classifier says; nil without one.
+	Classifier *Judgement `json:"classifier,omitempty"`
+	// Sheet is a PNG file with the first of the images.
+	Sheet []byte `json:"sheet"`
+}
+
+// Judgement is what a classifier says of generated and of real images.
+type Judgement struct {
+	// Score is the classifier score of the generated images, RealScore that of real ones.
+	Score     float64 `json:"score"`
+	RealScore float64 `json:"real_score"`
+	// FrechetDistance between the two, in the classifier's logits.
+	FrechetDistance float64 `json:"frechet_distance"`
+}
+
+func (v *Verdict) metrics() Metrics {
+	m := Metrics{Inverted: 100 * v.Inverted.Share}
+	if j := v.Classifier; j != nil {
+		m.Score, m.Distance = &j.Score, &j.FrechetDistance
+	}
+	return m
+}
+
+// Texts implements audits.Verdict.
+func (v *Verdict) Texts() []string {
+	texts := []string{fmt.Sprintf("%.1f", 100*v.Inverted.Share), "-"}
+	if v.Classifier != nil {
+		texts[1] = fmt.Sprintf("%.1f", v.Classifier.FrechetDistance)
+	}
+	return texts
+}
+
+// Note implements audits.Noter.
+func (v *Verdict) Note(*audits.Cell) string {
+	note := fmt.Sprintf("generated images: %d; nearer to inverted than to upright ones are %s by mean intensity, %s by the mean image, and of %d real ones %.2f%% by mean intensity; mean intensity %.1f, of real ones %.1f",
+		v.Images, interval(v.Inverted), interval(v.InvertedByMeans), v.Real, 100*v.RealInverted.Share, v.Intensity, v.RealIntensity)
+	if j := v.Classifier; j != nil {
+		note += fmt.Sprintf("; classifier score %.3f, of real ones %.3f; Frechet distance %.3f", j.Score, j.RealScore, j.FrechetDistance)
+	}
+	return note
+}
+
+func interval(s audits.Share) string {
+	return fmt.Sprintf("%.2f%% (%.2f to %.2f)", 100*s.Share, 100*s.Low, 100*s.High)
+}
+
+// Pictures implements audits.Pictured: figures 3, 6, 7 and 8 of the paper.
+func (v *Verdict) Pictures(*audits.Cell) []audits.Picture {
+	return []audits.Picture{{Title: "generated images", PNG: v.Sheet}}
+}
+
+// Row implements audits.Verdict.
+func (v *Verdict) Row() any {
+	r := row{
+		Images: new(int64(v.Images)), Intensity: &v.Intensity, RealIntensity: &v.RealIntensity,
+		Inverted: &v.Inverted.Share, InvertedLow: &v.Inverted.Low, InvertedHigh: &v.Inverted.High,
+		RealInverted: &v.RealInverted.Share, InvertedByMeans: &v.InvertedByMeans.Share,
+	}
+	if j := v.Classifier; j != nil {
+		r.Score, r.RealScore, r.FrechetDistance = &j.Score, &j.RealScore, &j.FrechetDistance
+	}
+	return r
+}
+
+type row struct {
+	Images          *int64   `parquet:"generated_images"`
+	Intensity       *float64 `parquet:"generated_intensity"`
+	RealIntensity   *float64 `parquet:"generated_real_intensity"`
+	Inverted        *float64 `parquet:"generated_inverted"`
+	InvertedLow     *float64 `parquet:"generated_inverted_low"`
+	InvertedHigh    *float64 `parquet:"generated_inverted_high"`
+	RealInverted    *float64 `parquet:"generated_real_inverted"`
+	InvertedByMeans *float64 `parquet:"generated_inverted_by_means"`
+	Score           *float64 `parquet:"generated_classifier_score"`
+	RealScore       *float64 `parquet:"generated_real_classifier_score"`
+	FrechetDistance *float64 `parquet:"generated_frechet_distance"`
+}
