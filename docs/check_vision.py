@@ -120,6 +120,8 @@ def statistics(network, tensors):
     for name, mean, variance in network.seen:
         for end, value in ((".mean", mean), (".variance", variance)):
             after[name + end] = MOMENTUM * after[name + end] + (1 - MOMENTUM) * value
+        if name == "generator.norm1":
+            after["generator.norm.initial_share"] = MOMENTUM * after["generator.norm.initial_share"]
     return after
 
 
@@ -132,7 +134,7 @@ def check(path):
     parameters = {n: t for n, t in tensors.items() if not n.startswith(("batch.", "gradient.", "after."))}
     batch = {n[len("batch."):]: t for n, t in tensors.items() if n.startswith("batch.")}
     gradients = {n[len("gradient."):]: t for n, t in tensors.items() if n.startswith("gradient.")}
-    learned = [n for n in gradients if not n.endswith((".mean", ".variance"))]
+    learned = [n for n in gradients if not n.endswith((".mean", ".variance", ".initial_share"))]
     for name in learned:
         parameters[name].requires_grad_(True)
     network = Network(parameters, json.loads(metadata["model"])["image"].get("gan", {}))

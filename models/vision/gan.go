@@ -43,7 +43,8 @@ const weightDecay = 2.5e-5
 // Wherever something learns, batches are normalized by their own statistics. Moving ones
 // are kept beside: of the discriminator in .mean and .variance of batch normalization, by
 // learners and by generators; they are part of a client's update. Of the generator by
-// generators; images are generated with them.
+// generators; images are generated with them, less what is left of their initial values
+// (generator.norm.initial_share), which the authors' code leaves in.
 type GAN struct {
 	config        models.Config
 	layout        layout

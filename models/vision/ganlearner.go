@@ -209,10 +209,7 @@ func (g *Generator) judge() (loss float64) {
 // Track implements models.Tracking: the generator's statistics and, since the authors'
 // code has the discriminator in training too, the discriminator's.
 func (g *Generator) Track(params []float32) {
-	for i := range g.made.norms {
-		own := params[g.network.trained:]
-		g.made.norms[i].track(g.network.generator.mean[i].of(own), g.network.generator.variance[i].of(own))
-	}
+	g.made.track(params[g.network.trained:])
 	g.judged.track(params, onlyGroup)
 }
 

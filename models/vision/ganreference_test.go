@@ -152,13 +152,13 @@ func (t tensors) generate(u reference, shape models.ImageShape, normalize func(n
 // byBatch normalizes as in training.
 func byBatch(_ string, x reference) reference { return normalize(models.BatchNorm, x) }
 
-// byStatistics normalizes by moving statistics.
+// byStatistics normalizes by moving statistics, without what is left of 0 and 1 in them.
 func (t tensors) byStatistics(name string, x reference) reference {
-	mean, variance := t[name+".mean"].values, t[name+".variance"].values
+	mean, variance, left := t[name+".mean"].values, t[name+".variance"].values, t["generator.norm.initial_share"].values[0]
 	y := newReference(x.shape...)
 	for i, v := range x.values {
 		j := i % len(mean)
-		y.values[i] = (v - mean[j]) / math.Sqrt(variance[j]+0.001)
+		y.values[i] = (v - mean[j]/(1-left)) / math.Sqrt(math.Max(0, (variance[j]-left)/(1-left))+0.001)
 	}
 	return y
 }

@@ -58,6 +58,7 @@ type generator struct {
 	last           convolution
 	kernel, beta   [hiddenLayers]span
 	mean, variance [hiddenLayers]span
+	initialShare   span // of the statistics' initial values in them
 	lastKernel     span
 	lastBias       span
 	decayed        []span
@@ -87,6 +88,7 @@ func (g *generator) name(l *layout) {
 		g.variance[i] = l.add(norm+varianceName, g.features[i])
 		g.decayed = append(g.decayed, g.kernel[i])
 	}
+	g.initialShare = l.add("generator.norm"+shareName, 1)
 	g.lastKernel = l.add("generator.conv3"+kernelName, g.last.shape()...)
 	g.lastBias = l.add("generator.conv3"+biasName, g.last.out.channels)
 }
@@ -148,9 +150,19 @@ func (t *generatorTrace) train(params []float32) {
 
 // generate makes images by the moving statistics, so that none depends on the others.
 func (t *generatorTrace) generate(params []float32) {
+	share := t.g.initialShare.of(params)[0]
 	t.run(params, func(i int, z []float32) {
-		normalizeBy(t.g.mean[i].of(params), t.g.variance[i].of(params), z)
+		normalizeBy(t.g.mean[i].of(params), t.g.variance[i].of(params), share, z)
 	})
+}
+
+// track moves the moving statistics.
+func (t *generatorTrace) track(params []float32) {
+	for i := range t.norms {
+		t.norms[i].track(t.g.mean[i].of(params), t.g.variance[i].of(params))
+	}
+	share := t.g.initialShare.of(params)
+	share[0] = approach(share[0], 0)
 }
 
 func (t *generatorTrace) run(params []float32, normalize func(i int, z []float32)) {
@@ -200,6 +212,7 @@ func (t *generatorTrace) backward(params, gradient []float32) {
 		clear(g.mean[i].of(gradient))
 		clear(g.variance[i].of(gradient))
 	}
+	clear(g.initialShare.of(gradient))
 }
 
 // lastBackward sets the gradients of the last convolution and of its inputs.

@@ -52,20 +52,21 @@ const (
 	betaName     = ".beta"
 	meanName     = ".mean"
 	varianceName = ".variance"
+	shareName    = ".initial_share"
 )
 
 // initialize draws the kernels, tensor after tensor, one number an element: uniform in
 // ±sqrt(6/(in+out)), where in and out are the last two sizes times the places of a
 // filter (Glorot and Bengio 2010, equation 16, as TensorFlow counts convolutions).
-// Variances begin at 1; biases, betas and means at 0. These are the defaults of
-// TensorFlow's layers, which the authors use.
+// Variances, and their share in themselves, begin at 1; biases, betas and means at 0. These
+// are the defaults of TensorFlow's layers, which the authors use.
 func (l *layout) initialize(rng *rand.Rand) []float32 {
 	params := make([]float32, l.size)
 	for _, t := range l.tensors {
 		switch values := t.View(params); {
 		case strings.HasSuffix(t.Name, kernelName):
 			fillUniform(rng, values, glorot(t.Shape))
-		case strings.HasSuffix(t.Name, varianceName):
+		case strings.HasSuffix(t.Name, varianceName), strings.HasSuffix(t.Name, shareName):
 			fill(values, 1)
 		}
 	}

@@ -196,11 +196,18 @@ func approach(moving float32, batch float64) float32 {
 	return moving - (moving-float32(batch))*float32(1-normMomentum)
 }
 
-// normalizeBy replaces z, rows of features, by what moving statistics make of it.
-func normalizeBy(mean, variance, z []float32) {
+// normalizeBy replaces z, rows of features, by what moving statistics make of it, of which a
+// share is still their initial values: 0 of the mean, 1 of the variance. They are taken out
+// where anything else is in (as Kingma and Ba 2015, section 3, correct a moving mean).
+func normalizeBy(mean, variance []float32, initialShare float32, z []float32) {
+	seen := 1 - initialShare
+	if seen == 0 {
+		seen, initialShare = 1, 0
+	}
 	for at := 0; at < len(z); at += len(mean) {
-		for j, m := range mean {
-			z[at+j] = (z[at+j] - m) / float32(math.Sqrt(float64(variance[j])+normEpsilon))
+		for j := range mean {
+			spread := max(0, (variance[j]-initialShare)/seen)
+			z[at+j] = (z[at+j] - mean[j]/seen) / float32(math.Sqrt(float64(spread)+normEpsilon))
 		}
 	}
 }

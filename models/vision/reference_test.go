@@ -207,5 +207,5 @@ func imagesOf(shape models.ImageShape, examples [][]int32) (images reference, la
 
 // moving reports whether a tensor holds moving statistics, which have no gradient.
 func moving(name string) bool {
-	return strings.HasSuffix(name, ".mean") || strings.HasSuffix(name, ".variance")
+	return strings.HasSuffix(name, ".mean") || strings.HasSuffix(name, ".variance") || strings.HasSuffix(name, ".initial_share")
 }
