@@ -129,7 +129,7 @@ type discriminatorTrace struct {
 	norms [groups]norm
 }
 
-// resize makes room for some groups of a batch. Those before first get no images' gradient.
+// resize makes room for so many groups of a batch.
 func (t *discriminatorTrace) resize(batch, count int) {
 	d, n := t.d, batch*count
 	t.batch = batch
@@ -153,15 +153,20 @@ func (t *discriminatorTrace) rows(x []float32, from, to, columns int) []float32 
 	return part(x, from*t.batch, to*t.batch, columns)
 }
 
+// group is one of them.
+func (t *discriminatorTrace) group(x []float32, group, columns int) []float32 {
+	return t.rows(x, group, group+1, columns)
+}
+
 // forward runs groups [from, to) of images through the network, in training: each group is
 // normalized by its own statistics.
 func (t *discriminatorTrace) forward(w *discriminatorWeights, from, to int) {
 	d := t.d
-	x := t.convolve(w, &w.bias, from, to)
+	x := t.convolve(w, from, to)
 	n, units := (to-from)*t.batch, d.hidden.out
 	d.hidden.forward(x, w.hidden, nil, t.rows(t.normalized, from, to, units), n)
 	for g := from; g < to; g++ {
-		t.norms[g].normalize(t.rows(t.normalized, g, g+1, units))
+		t.norms[g].normalize(t.group(t.normalized, g, units))
 	}
 	copy(t.rows(t.hidden, from, to, units), t.rows(t.normalized, from, to, units))
 	for i := from * t.batch; i < to*t.batch; i++ {
@@ -173,19 +178,14 @@ func (t *discriminatorTrace) forward(w *discriminatorWeights, from, to int) {
 }
 
 // convolve runs groups of images through the convolutions, and returns what the last one
-// gives. Without biases the images are changes of interpolated, and so is what comes.
-func (t *discriminatorTrace) convolve(w *discriminatorWeights, bias *[2][]float32, from, to int) []float32 {
+// gives.
+func (t *discriminatorTrace) convolve(w *discriminatorWeights, from, to int) []float32 {
 	x := t.rows(t.images, from, to, t.d.conv[0].in.values())
 	for i := range t.d.conv {
 		c := &t.d.conv[i]
 		y := t.rows(t.conv[i], from, to, c.out.values())
-		if bias != nil {
-			c.forward(&t.scratch, x, w.kernel[i], bias[i], y, (to-from)*t.batch)
-			leakyReLU.apply(y)
-		} else {
-			c.forward(&t.scratch, x, w.kernel[i], nil, y, (to-from)*t.batch)
-			leakyReLU.pass(y, t.rows(t.conv[i], interpolated, interpolated+1, c.out.values()))
-		}
+		c.forward(&t.scratch, x, w.kernel[i], w.bias[i], y, (to-from)*t.batch)
+		leakyReLU.apply(y)
 		x = y
 	}
 	return x
@@ -199,7 +199,7 @@ func (t *discriminatorTrace) backward(w *discriminatorWeights, from, to int) {
 		t.hiddenBackward(w, g)
 		a := activationsOf(g)
 		n := &t.norms[a]
-		n.jacobian(&n.backward, t.rows(t.dHidden, g, g+1, units), t.rows(t.dNormalized, g, g+1, units), t.rows(t.normalized, a, a+1, units))
+		n.jacobian(&n.backward, t.group(t.dHidden, g, units), t.group(t.dNormalized, g, units), t.group(t.normalized, a, units))
 	}
 	t.convBackward(w, from, to)
 }
@@ -231,14 +231,14 @@ func (t *discriminatorTrace) passBack(i, from, to int) {
 	values := t.d.conv[i].out.values()
 	for g := from; g < to; g++ {
 		a := activationsOf(g)
-		leakyReLU.pass(t.rows(t.dConv[i], g, g+1, values), t.rows(t.conv[i], a, a+1, values))
+		leakyReLU.pass(t.group(t.dConv[i], g, values), t.group(t.conv[i], a, values))
 	}
 }
 
 // imageGradient computes that of one group.
 func (t *discriminatorTrace) imageGradient(w *discriminatorWeights, group int) []float32 {
 	c := &t.d.conv[0]
-	c.backward(&t.scratch, t.rows(t.dConv[0], group, group+1, c.out.values()), w.kernel[0], t.dImages, t.batch)
+	c.backward(&t.scratch, t.group(t.dConv[0], group, c.out.values()), w.kernel[0], t.dImages, t.batch)
 	return t.dImages
 }
 

@@ -76,10 +76,11 @@ func (l *DiscriminatorLearner) prepare(examples [][]int32, first int) {
 	t := &l.trace
 	t.resize(n, groups)
 	l.made.resize(n)
+	l.made.keepNothing()
 	l.made.draw(l.rng)
 	l.made.train(l.fixed)
-	copy(t.rows(t.images, generated, generated+1, size), l.made.images)
-	readImages(t.rows(t.images, given, given+1, size), examples)
+	copy(t.group(t.images, generated, size), l.made.images)
+	readImages(t.group(t.images, given, size), examples)
 	if first == interpolated {
 		l.interpolate(size)
 	}
@@ -88,8 +89,8 @@ func (l *DiscriminatorLearner) prepare(examples [][]int32, first int) {
 // interpolate draws the images between the given and the generated ones.
 func (l *DiscriminatorLearner) interpolate(size int) {
 	t := &l.trace
-	between := t.rows(t.images, interpolated, interpolated+1, size)
-	data, made := t.rows(t.images, given, given+1, size), t.rows(t.images, generated, generated+1, size)
+	between := t.group(t.images, interpolated, size)
+	data, made := t.group(t.images, given, size), t.group(t.images, generated, size)
 	for i := range t.batch {
 		share := float32(l.rng.Float64())
 		for at := i * size; at < (i+1)*size; at++ {
@@ -103,10 +104,10 @@ func (l *DiscriminatorLearner) interpolate(size int) {
 func (l *DiscriminatorLearner) adversarial(w *discriminatorWeights, first, last int) (loss float64) {
 	t, kind := &l.trace, l.network.options.Loss
 	t.forward(w, first, given+1)
-	loss = adversarialLoss(kind, 1, t.rows(t.outputs, generated, generated+1, 1), t.rows(t.dOutputs, generated, generated+1, 1))
-	loss += adversarialLoss(kind, -1, t.rows(t.outputs, given, given+1, 1), t.rows(t.dOutputs, given, given+1, 1))
+	loss = adversarialLoss(kind, 1, t.group(t.outputs, generated, 1), t.group(t.dOutputs, generated, 1))
+	loss += adversarialLoss(kind, -1, t.group(t.outputs, given, 1), t.group(t.dOutputs, given, 1))
 	if last == tangent {
-		fill(t.rows(t.dOutputs, tangent, groups, 1), 1)
+		fill(t.group(t.dOutputs, tangent, 1), 1)
 	}
 	t.backward(w, generated, last+1)
 	return loss
@@ -169,7 +170,7 @@ func (g *Generator) Gradient(rng *rand.Rand, batch int, gradient []float32) (los
 		return 0, err
 	}
 	g.made.resize(batch)
-	g.made.resizeBack()
+	g.made.keep()
 	g.made.draw(rng)
 	g.made.train(g.params[g.network.trained:])
 	loss = g.judge()
@@ -225,6 +226,7 @@ func (g *Generator) Generate(rng *rand.Rand, n int) ([][]byte, error) {
 	images := make([][]byte, 0, max(0, n))
 	for len(images) < n {
 		g.made.resize(min(madeAtOnce, n-len(images)))
+		g.made.keepNothing()
 		g.made.draw(rng)
 		g.made.generate(g.params[g.network.trained:])
 		images = g.take(images)

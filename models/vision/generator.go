@@ -109,8 +109,11 @@ type generatorTrace struct {
 	n       int // images
 	inputs  []float32
 	// normalized are the normalized outputs of the hidden layers, outputs those after beta
-	// and activation. images are the network's outputs, in [-1, 1].
+	// and activation: each in memory of its own, or, for a pass without a way back, all in
+	// two spare buffers. images are the network's outputs, in [-1, 1].
 	normalized, outputs [hiddenLayers][]float32
+	own                 [2][hiddenLayers][]float32
+	spare               [2][]float32
 	images              []float32
 	norms               [hiddenLayers]norm
 	// Gradients: of images, and of outputs, which become those before the normalization.
@@ -119,15 +122,30 @@ type generatorTrace struct {
 	turned   []float32 // the kernel of the last convolution, or its gradient
 }
 
-// resize makes room for n images, for the way forward.
+// resize makes room for n images.
 func (t *generatorTrace) resize(n int) {
 	t.n = n
 	t.inputs = grow(t.inputs, n*t.g.latent)
 	t.images = grow(t.images, n*t.g.last.out.values())
 	t.turned = grow(t.turned, t.g.last.patch()*t.g.last.out.channels)
+}
+
+// keepNothing makes room for a pass without a way back.
+func (t *generatorTrace) keepNothing() {
 	for i, values := range t.g.outputs {
-		t.normalized[i] = grow(t.normalized[i], n*values)
-		t.outputs[i] = grow(t.outputs[i], n*values)
+		spare := &t.spare[i%len(t.spare)]
+		*spare = grow(*spare, t.n*values)
+		t.normalized[i], t.outputs[i] = *spare, *spare
+	}
+}
+
+// keep makes room for a pass and its way back.
+func (t *generatorTrace) keep() {
+	t.dImages = grow(t.dImages, len(t.images))
+	for i, values := range t.g.outputs {
+		t.own[0][i], t.own[1][i] = grow(t.own[0][i], t.n*values), grow(t.own[1][i], t.n*values)
+		t.normalized[i], t.outputs[i] = t.own[0][i], t.own[1][i]
+		t.dOutputs[i] = grow(t.dOutputs[i], t.n*values)
 	}
 }
 
@@ -225,14 +243,6 @@ func (t *generatorTrace) lastBackward(params, gradient []float32) {
 	t.turnBack(g.lastKernel.of(gradient), t.turned)
 	t.turn(t.turned, g.lastKernel.of(params))
 	c.forward(&t.scratch, t.dImages, t.turned, nil, t.dOutputs[top], t.n)
-}
-
-// resizeBack makes room for the gradients.
-func (t *generatorTrace) resizeBack() {
-	t.dImages = grow(t.dImages, len(t.images))
-	for i := range t.outputs {
-		t.dOutputs[i] = grow(t.dOutputs[i], len(t.outputs[i]))
-	}
 }
 
 // turn makes of a kernel of the last convolution that of the reversed one, and turnBack the

@@ -51,7 +51,7 @@ func (t *discriminatorTrace) firstGradient() int {
 // direct sets the images of tangent to v, and returns the penalty.
 func (t *discriminatorTrace) direct(gradient []float32, coefficient float64) (penalty float64) {
 	size := t.d.conv[0].in.values()
-	directions := t.rows(t.images, tangent, tangent+1, size)
+	directions := t.group(t.images, tangent, size)
 	copy(directions, gradient)
 	share := coefficient / float64(t.batch)
 	for i := range t.batch {
@@ -67,12 +67,25 @@ func (t *discriminatorTrace) direct(gradient []float32, coefficient float64) (pe
 // tangent.
 func (t *discriminatorTrace) moveForward(w *discriminatorWeights) {
 	units := t.d.hidden.out
-	moved, hidden := t.rows(t.normalized, tangent, groups, units), t.rows(t.hidden, tangent, groups, units)
-	t.d.hidden.forward(t.convolve(w, nil, tangent, groups), w.hidden, nil, moved, t.batch)
+	moved, hidden := t.group(t.normalized, tangent, units), t.group(t.hidden, tangent, units)
+	t.d.hidden.forward(t.moveConvolutions(w), w.hidden, nil, moved, t.batch)
 	n := &t.norms[interpolated]
-	n.jacobian(&n.forward, moved, moved, t.rows(t.normalized, interpolated, interpolated+1, units))
+	n.jacobian(&n.forward, moved, moved, t.group(t.normalized, interpolated, units))
 	copy(hidden, moved)
-	leakyReLU.pass(hidden, t.rows(t.hidden, interpolated, interpolated+1, units))
+	leakyReLU.pass(hidden, t.group(t.hidden, interpolated, units))
+}
+
+// moveConvolutions does so for the convolutions, and returns the changes of the last one.
+func (t *discriminatorTrace) moveConvolutions(w *discriminatorWeights) []float32 {
+	x := t.group(t.images, tangent, t.d.conv[0].in.values())
+	for i := range t.d.conv {
+		c := &t.d.conv[i]
+		y := t.group(t.conv[i], tangent, c.out.values())
+		c.forward(&t.scratch, x, w.kernel[i], nil, y, t.batch)
+		leakyReLU.pass(y, t.group(t.conv[i], interpolated, c.out.values()))
+		x = y
+	}
+	return x
 }
 
 // moveBackward computes how the gradients of interpolated, in tangent, change with its
@@ -80,7 +93,7 @@ func (t *discriminatorTrace) moveForward(w *discriminatorWeights) {
 func (t *discriminatorTrace) moveBackward(w *discriminatorWeights) {
 	units := t.d.hidden.out
 	t.norms[interpolated].curve(
-		t.rows(t.dHidden, interpolated, interpolated+1, units), t.rows(t.dHidden, tangent, groups, units), t.rows(t.dNormalized, tangent, groups, units),
-		t.rows(t.normalized, interpolated, interpolated+1, units), t.rows(t.normalized, tangent, groups, units))
+		t.group(t.dHidden, interpolated, units), t.group(t.dHidden, tangent, units), t.group(t.dNormalized, tangent, units),
+		t.group(t.normalized, interpolated, units), t.group(t.normalized, tangent, units))
 	t.convBackward(w, interpolated, interpolated+1)
 }
