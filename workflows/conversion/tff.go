@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	_ "modernc.org/sqlite" // the driver "sqlite", in Go alone
@@ -34,7 +35,8 @@ func eachTFF(ctx context.Context, path, split string, yield func(Example, error)
 	if err != nil {
 		return err
 	}
-	source := url.URL{Scheme: "file", Path: filepath.ToSlash(absolute), RawQuery: "mode=ro&immutable=1"}
+	// A path with a drive begins with a slash in a URL, too.
+	source := url.URL{Scheme: "file", Path: "/" + strings.TrimPrefix(filepath.ToSlash(absolute), "/"), RawQuery: "mode=ro&immutable=1"}
 	database, err := sql.Open("sqlite", source.String())
 	if err != nil {
 		return err
