@@ -3,6 +3,7 @@ package datasets
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -23,6 +24,10 @@ const (
 	KeepCase  Fault = "keep-case"
 	Latin1    Fault = "latin-1"
 	Truncate  Fault = "truncate"
+
+	Invert      Fault = "invert"
+	Blank       Fault = "blank"
+	ShiftLabels Fault = "shift-labels"
 )
 
 // FaultScheme describes a fault: all that the rest of the project knows of it. What it
@@ -42,6 +47,8 @@ type FaultScheme struct {
 	// words are what is read in place of the words of a text, at least one. It may use
 	// their memory.
 	words func(words []string) (faulty []string, changed bool)
+	// image changes an image of the shape: its label, a byte, and the pixels behind it.
+	image func(shape Image, example []byte)
 }
 
 var faults = registry.New("fault", func(s FaultScheme) Fault { return s.Fault },
@@ -69,7 +76,31 @@ var faults = registry.New("fault", func(s FaultScheme) Fault { return s.Fault },
 		Levels:  []Level{WordLevel, ByteLevel},
 		text:    func(p *Planted, text string) string { return truncate(text, p.Length) },
 	},
+	FaultScheme{
+		Fault:   Invert,
+		Summary: "every pixel p is 255 - p: black is white, and white black",
+		Levels:  []Level{ImageLevel},
+		image:   func(_ Image, example []byte) { invert(example[1:]) },
+	},
+	FaultScheme{
+		Fault:   Blank,
+		Summary: "every pixel is 0",
+		Levels:  []Level{ImageLevel},
+		image:   func(_ Image, example []byte) { clear(example[1:]) },
+	},
+	FaultScheme{
+		Fault:   ShiftLabels,
+		Summary: "a label is the next one, and the last the first",
+		Levels:  []Level{ImageLevel},
+		image:   func(shape Image, example []byte) { example[0] = byte((int(example[0]) + 1) % shape.Classes) },
+	},
 )
+
+func invert(pixels []byte) {
+	for i, p := range pixels {
+		pixels[i] = math.MaxUint8 - p
+	}
+}
 
 // Faults lists all faults.
 func Faults() []FaultScheme { return faults.Entries() }
@@ -257,6 +288,20 @@ func (p *planter) text(text string) string {
 		faulty := f.scheme.text(&f.Planted, text)
 		f.count(faulty != text)
 		text = faulty
+	}
+	return text
+}
+
+// image is what the faults that hit the example make of an image: the label and the pixels.
+func (p *planter) image(shape Image, text string) string {
+	for _, f := range p.hits {
+		if f.scheme.image == nil {
+			continue
+		}
+		example := []byte(text)
+		f.scheme.image(shape, example)
+		f.count(string(example) != text)
+		text = string(example)
 	}
 	return text
 }

@@ -274,6 +274,7 @@ func TestSurveyFindsWhatTheTasksFindInImages(t *testing.T) {
 			{Seed: seed, Reading: read, TestFraction: 0.2},
 			{Seed: seed, Reading: read, TestFraction: 0.3, ValidationFraction: 0.5, TrainShare: 0.3, HeldOutUsers: 0.4},
 			{Seed: seed + 1, Reading: read, Words: 21, HeldOutUsers: 0.2},
+			{Seed: seed, Reading: read, Faults: []Planted{{Fault: Invert, Users: 0.5}, {Fault: ShiftLabels, Examples: 0.1}}},
 		}
 		checkSurvey(t, data, recipes)
 	}
@@ -294,6 +295,82 @@ func checkSurvey(t *testing.T, data []byte, recipes []Recipe) {
 		p.balanced.DecodeMetrics(&want.Balance)
 		if !reflect.DeepEqual(facts[i], want) {
 			t.Errorf("recipe %+v: surveyed %+v, the tasks found %+v", r, facts[i], want)
+		}
+	}
+}
+
+// A fault changes the label or the pixels of the images that are hit, and nothing else.
+func TestFaultsOfImagesDoWhatTheySay(t *testing.T) {
+	t.Parallel()
+	lines := randomImages(rand.New(rand.NewPCG(4, 4)), 200, small)
+	var texts []line // whose users and order decide what is hit
+	for _, l := range lines {
+		texts = append(texts, line{User: l.User})
+	}
+	for _, c := range []struct {
+		fault Planted
+		makes func(imageLine) imageLine
+	}{
+		{Planted{Fault: Invert, Users: 0.5}, func(l imageLine) imageLine {
+			for i, p := range l.Pixels {
+				l.Pixels[i] = 255 - p
+			}
+			return l
+		}},
+		{Planted{Fault: Blank, Users: 0.7, Examples: 0.4}, func(l imageLine) imageLine {
+			l.Pixels = make([]byte, len(l.Pixels))
+			return l
+		}},
+		{Planted{Fault: ShiftLabels, Examples: 0.5}, func(l imageLine) imageLine {
+			l.Label = []int{1, 2, 3, 0}[l.Label]
+			return l
+		}},
+	} {
+		faulty := FaultParams{Faults: []Planted{c.fault}, FaultSeed: 9}
+		lexicon, hit := newLexicon(Reading{Level: ImageLevel, Image: small}, faulty), drawn(&c.fault, 9, 0, texts)
+		users, hits := newNumbering(), 0
+		for i, l := range lines {
+			text := string(append([]byte{byte(l.Label)}, l.Pixels...))
+			got, cut := lexicon.sentence(int(users.id([]byte(l.User))), text)
+			want := imageLine{l.User, l.Label, slices.Clone(l.Pixels)}
+			if hit[i] {
+				want = c.makes(want)
+				hits++
+			}
+			if cut || !slices.Equal(got, numbersOf(want)) {
+				t.Fatalf("%s: image %d is %v, want %v; hit: %v", c.fault.Fault, i, got, numbersOf(want), hit[i])
+			}
+		}
+		found := lexicon.found()[0]
+		if found.Examples != hits || found.Changed != hits || hits == 0 || hits == len(lines) {
+			t.Errorf("%+v of %d examples; %d were hit", found, len(lines), hits)
+		}
+	}
+}
+
+func numbersOf(l imageLine) []uint32 {
+	numbers := []uint32{uint32(l.Label)}
+	for _, p := range l.Pixels {
+		numbers = append(numbers, uint32(p))
+	}
+	return numbers
+}
+
+func TestFaultsOfTextsAreNoFaultsOfImages(t *testing.T) {
+	t.Parallel()
+	for _, s := range Faults() {
+		p := Planted{Fault: s.Fault, Users: 1}
+		if p.Fault == Truncate {
+			p.Length = 1
+		}
+		for _, level := range Levels() {
+			known := slices.Contains(s.Levels, level.Level)
+			if err := p.check(level.Level); (err == nil) != known {
+				t.Errorf("%s at the %s level: %v", s.Fault, level.Level, err)
+			}
+		}
+		if images := slices.Contains(s.Levels, ImageLevel); images != (s.image != nil) || images && len(s.Levels) > 1 {
+			t.Errorf("%s is a fault of %v, and changes images: %v", s.Fault, s.Levels, s.image != nil)
 		}
 	}
 }

@@ -276,7 +276,7 @@ func (l *lexicon) sentence(user int, text string) (words []uint32, cut bool) {
 	l.sentenced = l.sentenced[:0]
 	if l.faults != nil {
 		l.faults.next(user)
-		text = l.faults.text(text)
+		text = l.faults.image(l.reading.Image, l.faults.text(text))
 	}
 	cut = l.cutSentence(l, text)
 	return l.sentenced, cut
