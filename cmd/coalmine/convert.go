@@ -76,6 +76,9 @@ Without labels, column 0 of the table stands for them; else both must agree.`,
 		Example: "  coalmine data convert idx mnist/ -o handwriting.jsonl.gz",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
 			if len(args) == 1 {
 				found, err := conversion.FindIDX(args[0], files)
 				if err != nil {

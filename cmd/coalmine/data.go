@@ -208,7 +208,7 @@ func writeFacts(w io.Writer, f *inspection, r datasets.Recipe) error {
 	if n := len(level.Symbols); n > 0 {
 		vocabulary = fmt.Sprintf("The vocabulary is the %d %s.", n, level.Unit)
 	}
-	if err := writeSteps(w, f, level.Unit, func(c datasets.Counts) string { return fmt.Sprint(c.Words) }); err != nil {
+	if err := writeSteps(w, f, r.Words == 0, level.Unit, func(c datasets.Counts) string { return fmt.Sprint(c.Words) }); err != nil {
 		return err
 	}
 	remains := fmt.Sprintf("%d users of the training part have fewer than %d %s; they and the remainders\nof the others are %d examples, %d %s.",
@@ -224,8 +224,17 @@ func writeFacts(w io.Writer, f *inspection, r datasets.Recipe) error {
 	return err
 }
 
-// writeSteps writes the table of what each step leaves. Its last column is of the caller.
-func writeSteps(w io.Writer, f *inspection, last string, text func(datasets.Counts) string) error {
+// trainingUsers names the users that are left to train, where they are balanced or whole.
+func trainingUsers(whole bool) string {
+	if whole {
+		return "users that train"
+	}
+	return "balanced users"
+}
+
+// writeSteps writes the table of what each step leaves, where users are balanced or whole. Its
+// last column is of the caller.
+func writeSteps(w io.Writer, f *inspection, whole bool, last string, text func(datasets.Counts) string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(t, "step\tusers\texamples\t%s\t\n", last)
 	row := func(step string, c datasets.Counts) {
@@ -235,7 +244,7 @@ func writeSteps(w io.Writer, f *inspection, last string, text func(datasets.Coun
 	row("training part", f.Parts.Train)
 	row("test part", f.Parts.Test)
 	row("validation part", f.Parts.Validation)
-	row("balanced users", f.Balance.Balanced)
+	row(trainingUsers(whole), f.Balance.Balanced)
 	row("held-out users", f.Balance.HeldOut)
 	if f.IID != nil {
 		row("iid users", f.IID.Counts)

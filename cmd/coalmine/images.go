@@ -115,7 +115,7 @@ func (i *inspecting) images(ctx context.Context, source *sources.Source) (*galle
 
 // writeImages writes what data inspect says of a source of images.
 func writeImages(w io.Writer, f *inspection, r datasets.Recipe) error {
-	if err := writeSteps(w, f, "of 1 user", func(c datasets.Counts) string {
+	if err := writeSteps(w, f, r.Words == 0, "of 1 user", func(c datasets.Counts) string {
 		return fmt.Sprintf("%.4g", float64(c.Examples)/float64(max(1, c.Users)))
 	}); err != nil {
 		return err

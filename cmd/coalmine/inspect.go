@@ -24,6 +24,9 @@ type preparation struct {
 	Cells []string `json:"cells"`
 	// Label is what the plan calls the last step.
 	Label string `json:"label"`
+	// unit is what is counted as words; whole says that users stay as they are.
+	unit  string
+	whole bool
 	// Selects says which words of the source are the examples, spelled in bytes; absent
 	// where texts are.
 	Selects string `json:"selects,omitempty"`
@@ -95,12 +98,14 @@ func preparations(ctx context.Context, sub *submission.Submission) ([]*preparati
 	x := localexec.New(p, compile.Registry(), files...)
 	known := map[storage.Key]*preparation{}
 	var found []*preparation
-	for _, cell := range p.Cells {
+	for i, cell := range p.Cells {
+		data := &sub.Spec.Cells[i].Experiment.Data
 		for _, key := range populationsOf(p, cell.Report) {
 			if known[key] == nil {
 				if known[key], err = prepare(ctx, x, p, p.Nodes[key]); err != nil {
 					return nil, err
 				}
+				known[key].unit, known[key].whole = data.Level.Scheme().Unit, data.Users.Words == 0
 				found = append(found, known[key])
 			}
 			known[key].Cells = append(known[key].Cells, cell.Name)
@@ -195,13 +200,13 @@ func byConfiguration(placements []datasets.Placement) []insertedConfiguration {
 func (p *preparation) write(w io.Writer) error {
 	fmt.Fprintf(w, "%s: %s\n", strings.Join(p.Cells, ", "), p.Label)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(t, "step\tusers\texamples\twords\t\n")
+	fmt.Fprintf(t, "step\tusers\texamples\t%s\t\n", p.unit)
 	for _, row := range []struct {
 		step string
 		datasets.Counts
 	}{
 		{"source", p.Source.Counts}, {"training part", p.Parts.Train}, {"test part", p.Parts.Test}, {"validation part", p.Parts.Validation},
-		{"balanced users", p.Balance.Balanced}, {"held-out users", p.Balance.HeldOut}, {"population", p.Population.Counts},
+		{trainingUsers(p.whole), p.Balance.Balanced}, {"held-out users", p.Balance.HeldOut}, {"population", p.Population.Counts},
 	} {
 		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t\n", row.step, row.Users, row.Examples, row.Words)
 	}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"image/png"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"coalmine/workflows/conversion"
+)
+
+const handwriting = "../../examples/data/handwriting.jsonl.gz"
+
+// told runs a command that must succeed, and returns what it prints.
+func told(t *testing.T, args ...string) string {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	if code := execute(t.Context(), args, &stdout, &stderr); code != exitDone {
+		t.Fatalf("%v: exit status %d: %s", args, code, &stderr)
+	}
+	return stdout.String()
+}
+
+func TestInspectShowsTheImagesOfASource(t *testing.T) {
+	t.Parallel()
+	sheet := filepath.Join(t.TempDir(), "sheet.png")
+	text := told(t, "data", "inspect", handwriting, "--level", "image", "--sheet", sheet, "--rows", "2", "--columns", "3", "--test", "0.2")
+	for _, words := range []string{
+		"           source    297     10000      33.67", "users that train    297", "Images of 28 x 28 pixels of 1 channel.",
+		"A user has 8 to 130 of them, half of the users at most 21.", "0: 980  1: 1135  2: 1032", "9: 1009\n",
+	} {
+		if !strings.Contains(text, words) {
+			t.Errorf("%q is missing in:\n%s", words, text)
+		}
+	}
+	file, err := os.Open(sheet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	picture, err := png.Decode(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if size := picture.Bounds().Size(); size.X <= size.Y || size.X%3 != 1 {
+		t.Errorf("a sheet of %v for 2 rows of 3", size)
+	}
+}
+
+func TestInspectCountsImagesForPrograms(t *testing.T) {
+	t.Parallel()
+	var got inspection
+	if err := json.Unmarshal([]byte(told(t, "data", "inspect", handwriting, "--level", "image", "--json", "--iid", "--held-out-users", "0.1")), &got); err != nil {
+		t.Fatal(err)
+	}
+	if g := got.Images; g == nil || len(g.PerClass) != 10 || g.PerClass[9] != 1009 || g.PerUser.Median != 21 || g.Width != 28 {
+		t.Errorf("%+v", g)
+	}
+	if b := got.Balance; b.Balanced.Users != 267 || b.HeldOut.Users != 30 || b.DiscardedExamples != 0 || got.IID.Counts != b.Balanced {
+		t.Errorf("%+v, shuffled %+v", b, got.IID)
+	}
+}
+
+func TestMistakesAboutImagesAreNamed(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	out := filepath.Join(folder, "a.jsonl.gz")
+	for words, args := range map[string][]string{
+		"--sheet is for images; add --level image":                         {"data", "inspect", handwriting, "--sheet", "x.png"},
+		"--classes is for images; add --level image":                       {"data", "import", handwriting, "--classes", "3"},
+		"the line is an image, which data.level: image reads":              {"data", "inspect", handwriting},
+		"a sheet of --rows 0 and --columns 6; expected at least 1 of both": {"data", "inspect", handwriting, "--level", "image", "--sheet", "x.png", "--rows", "0"},
+		`line 1: "pixels" are 784 bytes; expected 1024`:                    {"data", "inspect", handwriting, "--level", "image", "--width", "32", "--height", "32"},
+		`line 1: "label" is 7; expected 0 to 4`:                            {"data", "inspect", handwriting, "--level", "image", "--classes", "5"},
+		"the line is a text, and the source is read as images":             {"data", "inspect", "../../examples/data/state-of-the-union.jsonl.gz", "--level", "image"},
+		`--output "": expected a name that ends in .jsonl`:                 {"data", "convert", "idx", "x"},
+		"--width and --height: expected both or none":                      {"data", "convert", "folder", "x.csv", "-o", out, "--width", "3"},
+		"images of 2 channels; expected 1 (grey) or 3":                     {"data", "convert", "folder", "x.csv", "-o", out, "--channels", "2"},
+		"no file is named *images*idx3*; name it by --images":              {"data", "convert", "idx", folder, "-o", out},
+		"no files; name a directory, or --images and --writers":            {"data", "convert", "idx", "-o", out},
+		"absent.sqlite": {"data", "convert", "tff", "absent.sqlite", "-o", out},
+		"usage: coalmine data convert leaf FILE.json...": {"data", "convert", "leaf", "-o", out},
+	} {
+		var stdout, stderr bytes.Buffer
+		if code := execute(t.Context(), args, &stdout, &stderr); code != exitUsage || !strings.Contains(stderr.String(), words) {
+			t.Errorf("%v: exit status %d, %s; want %q", args, code, &stderr, words)
+		}
+	}
+	if left, err := os.ReadDir(folder); err != nil || len(left) != 0 {
+		t.Errorf("conversions that failed have left %v (%v)", left, err)
+	}
+}
+
+func TestConvertMakesASourceThatInspectReads(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	leaf, out := filepath.Join(folder, "all_data.json"), filepath.Join(folder, "femnist.jsonl.zst")
+	if err := os.WriteFile(leaf, []byte(`{"users": ["f1"], "num_samples": [2], "user_data": {"f1": {"x": [[0, 1, 0.5, 1], [1, 1, 1, 1]], "y": [10, 61]}}}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	text := told(t, "data", "convert", "leaf", leaf, "-o", out, "--ignore-case", "--invert")
+	if want := out + ": 2 images of 1 users, 2 x 2 pixels of 1 channel.\ndata: {source: " + out + ", level: image, image: {width: 2, height: 2, channels: 1, classes: 36}}\n"; text != want {
+		t.Errorf("got %q, want %q", text, want)
+	}
+	read := told(t, "data", "inspect", out, "--level", "image", "--width", "2", "--height", "2", "--classes", "36", "--test", "0")
+	if !strings.Contains(read, "35: 1") || !strings.Contains(read, "10: 1") {
+		t.Errorf("%s", read)
+	}
+	var again conversion.Summary
+	if err := json.Unmarshal([]byte(told(t, "data", "convert", "leaf", leaf, "-o", out, "--json")), &again); err != nil || again.Images != 2 || again.Classes != 62 {
+		t.Errorf("%+v (%v)", again, err)
+	}
+}
