@@ -107,9 +107,8 @@ func newConvertTFF(g *global) *cobra.Command {
 		Use:   "tff DATABASE.sqlite",
 		Short: "TensorFlow Federated's EMNIST, an SQLite database",
 		Long: `Make a source of one split of TensorFlow Federated's EMNIST, which comes as
-emnist_all.sqlite.lzma and emnist_digitsonly.sqlite.lzma: unpack it by
-xz --decompress --format=lzma. Its background is white, 255, where MNIST's is
-black; --invert makes it so.`,
+emnist_all.sqlite.lzma: unpack it by xz --decompress --format=lzma. Its background
+is white, 255, where MNIST's is black; --invert makes it so.`,
 		Example: "  coalmine data convert tff emnist_all.sqlite --ignore-case -o emnist.jsonl.zst",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -118,7 +117,7 @@ black; --invert makes it so.`,
 	}
 	o.add(c)
 	o.addCase(c.Flags())
-	c.Flags().StringVar(&split, "split", "train", "split of the data: train or test")
+	c.Flags().StringVar(&split, "split", "all_train", "split of the data: all_train, all_test, digits_only_train or digits_only_test")
 	return c
 }
 

@@ -88,6 +88,9 @@ func emnistDatabase(t *testing.T, rows ...any) string {
 		if _, err := database.Exec("INSERT INTO examples (client_id, split_name, serialized_example_proto) VALUES (?, ?, ?)", rows[i:i+3]...); err != nil {
 			t.Fatal(err)
 		}
+		if _, err := database.Exec("INSERT INTO client_metadata VALUES (?, ?, 1)", rows[i], rows[i+1]); err != nil {
+			t.Fatal(err)
+		}
 	}
 	odd := filepath.Join(filepath.Dir(path), "emnist? 100%.sqlite") // a name that a URL has to escape
 	if err := errors.Join(database.Close(), os.Rename(path, odd)); err != nil {
@@ -100,11 +103,11 @@ func TestTensorFlowFederatedsEMNISTIsRead(t *testing.T) {
 	t.Parallel()
 	pixels, want := emnist()
 	path := emnistDatabase(t,
-		"f0_1", "train", tfExample(true, 7, pixels), "f0_2", "test", tfExample(true, 8, pixels),
-		"f0_2", "train", tfExample(false, 61, pixels), "f0_1", "train", tfExample(true, 0, pixels))
-	check(t, TFF(t.Context(), path, "train"), Options{}, "f0_1 7 "+want, "f0_2 61 "+want, "f0_1 0 "+want)
-	check(t, TFF(t.Context(), path, "test"), Options{}, "f0_2 8 "+want)
-	refused(t, TFF(t.Context(), path, "heldout"), Options{}, `the split "heldout" has no examples; expected train or test`)
+		"f0_1", "all_train", tfExample(true, 7, pixels), "f0_2", "all_test", tfExample(true, 8, pixels),
+		"f0_2", "all_train", tfExample(false, 61, pixels), "f0_1", "all_train", tfExample(true, 0, pixels))
+	check(t, TFF(t.Context(), path, "all_train"), Options{}, "f0_1 7 "+want, "f0_2 61 "+want, "f0_1 0 "+want)
+	check(t, TFF(t.Context(), path, "all_test"), Options{}, "f0_2 8 "+want)
+	refused(t, TFF(t.Context(), path, "heldout"), Options{}, `there is no split "heldout"; expected one of all_test, all_train`)
 }
 
 func TestFaultsOfEMNISTAreNamed(t *testing.T) {
@@ -113,9 +116,9 @@ func TestFaultsOfEMNISTAreNamed(t *testing.T) {
 	bright := slices.Clone(pixels)
 	bright[5] = 2
 	good := tfExample(true, 7, pixels)
-	path := emnistDatabase(t, "a", "train", good, "b", "train", good[:len(good)-3], "c", "train", tfExample(true, 1, pixels[:5]), "d", "train", tfExample(true, 1, bright))
-	refused(t, TFF(t.Context(), path, "train"), Options{}, `row 2 of user "b" in emnist? 100%.sqlite: a damaged example: unexpected EOF; repair`)
-	got, found, err := written(t, TFF(t.Context(), path, "train"), Options{SkipCorrupt: true})
+	path := emnistDatabase(t, "a", "all_train", good, "b", "all_train", good[:len(good)-3], "c", "all_train", tfExample(true, 1, pixels[:5]), "d", "all_train", tfExample(true, 1, bright))
+	refused(t, TFF(t.Context(), path, "all_train"), Options{}, `row 2 of user "b" in emnist? 100%.sqlite: a damaged example: unexpected EOF; repair`)
+	got, found, err := written(t, TFF(t.Context(), path, "all_train"), Options{SkipCorrupt: true})
 	if err != nil || !slices.Equal(got, []string{"a 7 " + want}) {
 		t.Fatalf("%.40q, %v", got, err)
 	}
@@ -124,8 +127,8 @@ func TestFaultsOfEMNISTAreNamed(t *testing.T) {
 			t.Errorf("skipped %q, want %q", found.FirstSkipped[i], words)
 		}
 	}
-	refused(t, TFF(t.Context(), write(t, "a.sqlite", []byte("]\x00\x00\x80")), "train"), Options{}, "a.sqlite: no SQLite database; unpack what comes compressed: xz")
-	refused(t, TFF(t.Context(), "absent.sqlite", "train"), Options{}, "absent.sqlite")
+	refused(t, TFF(t.Context(), write(t, "a.sqlite", []byte("]\x00\x00\x80")), "all_train"), Options{}, "a.sqlite: no SQLite database; unpack what comes compressed: xz")
+	refused(t, TFF(t.Context(), "absent.sqlite", "all_train"), Options{}, "absent.sqlite")
 	if _, err := os.Stat("absent.sqlite"); err == nil {
 		t.Error("a database that is not there was made")
 	}

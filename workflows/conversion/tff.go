@@ -9,13 +9,14 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	_ "modernc.org/sqlite" // the driver "sqlite", in Go alone
 )
 
-// TFF yields the images of one split, train or test, of TensorFlow Federated's EMNIST: an
+// TFF yields the images of one split of TensorFlow Federated's EMNIST, such as all_train: an
 // SQLite database whose table examples has split_name, client_id and serialized_example_proto,
 // a tf.train.Example with the features pixels, 28 x 28 numbers from 0 to 1, and label. They
 // come in order of their rows. The background is white there, 1.
@@ -42,14 +43,15 @@ func eachTFF(ctx context.Context, path, split string, yield func(Example, error)
 		return err
 	}
 	defer func() { _ = database.Close() }() // it was only read
+	if err := checkSplit(ctx, database, split); err != nil {
+		return err
+	}
 	rows, err := database.QueryContext(ctx, "SELECT rowid, client_id, serialized_example_proto FROM examples WHERE split_name = ? ORDER BY rowid", split)
 	if err != nil {
-		return fmt.Errorf("%w; expected the table examples of TensorFlow Federated's EMNIST", err)
+		return notEMNIST(err)
 	}
 	defer rows.Close()
-	found := false
 	for rows.Next() {
-		found = true
 		x, err := tffRow(filepath.Base(path), rows)
 		if _, ok := errors.AsType[*CorruptError](err); err != nil && !ok {
 			return err
@@ -58,11 +60,33 @@ func eachTFF(ctx context.Context, path, split string, yield func(Example, error)
 			return nil
 		}
 	}
+	return rows.Err()
+}
+
+func notEMNIST(err error) error {
+	return fmt.Errorf("%w; expected the tables examples and client_metadata of TensorFlow Federated's EMNIST", err)
+}
+
+// checkSplit looks a split up among those that there are.
+func checkSplit(ctx context.Context, database *sql.DB, split string) error {
+	rows, err := database.QueryContext(ctx, "SELECT DISTINCT split_name FROM client_metadata ORDER BY split_name")
+	if err != nil {
+		return notEMNIST(err)
+	}
+	defer rows.Close()
+	var splits []string
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return err
+		}
+		splits = append(splits, name)
+	}
 	if err := rows.Err(); err != nil {
 		return err
 	}
-	if !found {
-		return fmt.Errorf("the split %q has no examples; expected train or test", split)
+	if !slices.Contains(splits, split) {
+		return fmt.Errorf("there is no split %q; expected one of %s", split, strings.Join(splits, ", "))
 	}
 	return nil
 }
