@@ -16,35 +16,6 @@ func (m *Image) shape() datasets.Image {
 	return datasets.Image{Width: m.Width, Height: m.Height, Channels: m.Channels, Classes: m.Classes}
 }
 
-// sourceLevel is the level at which the source is read.
-func (d *Data) sourceLevel() datasets.Level {
-	if d.selectedWords() != nil {
-		return datasets.WordLevel
-	}
-	return d.Reading().Level
-}
-
-// selectedWords says which words are examples of their own; nil where sentences are.
-func (d *Data) selectedWords() *SelectWords {
-	if d.Select == nil {
-		return nil
-	}
-	return d.Select.Words
-}
-
-// Outside says which words are selected as tasks take it.
-func (d *Data) Outside() datasets.Outside {
-	w := d.selectedWords()
-	if w == nil {
-		return datasets.Outside{}
-	}
-	o := datasets.Outside{Size: w.Outside, Sequence: w.Sequence}
-	if o.Sequence == datasets.SentenceWords {
-		o.Sequence = 0
-	}
-	return o
-}
-
 // Ordinary is the number of ordinary tokens: those of the vocabulary without the
 // special ones, or the symbols that the level fixes.
 func (d *Data) Ordinary() int {
