@@ -111,6 +111,7 @@ var rows = []struct {
 	{"scoring", "exact rank of one canary among 2,000,000 references, paper's model, untrained; ratio: to scoring them whole at peak; measured once", measureScoring},
 	{"audit-untrained", "random sampling of 90 canaries, paper's model, untrained, on all processors; measured once", measureAudit("untrained")},
 	{"audit-trained", "the same, trained for a minute until some canaries are memorized", measureAudit("trained")},
+	{"sampling", "100,000 sentences of 10 words, paper's model, untrained, on all processors; measured once", measureSampling},
 	{"memory", "memory of a clients task above its model and gradient, paper's model, batch 16 x 20", measureMemory},
 }
 

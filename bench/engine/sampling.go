@@ -1,0 +1,59 @@
+package engine
+
+import (
+	"context"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"coalmine/models"
+	"coalmine/tasks/audits"
+	drawing "coalmine/tasks/audits/samples"
+	"coalmine/tasks/datasets"
+)
+
+// Sentences that the row draws, and how long that may take.
+const (
+	sentences       = 100_000
+	sentenceWords   = 10
+	sentenceSeconds = 300
+)
+
+// measureSampling draws sentences from the untrained model, which begins few of them alike
+// and hardly ends one: nothing is saved but the first word.
+func measureSampling(ctx context.Context, _ *bench, r *Row) error {
+	l, err := newLearner(paper.config)
+	if err != nil {
+		return err
+	}
+	scorer, err := l.model.NewScorer(l.params)
+	if err != nil {
+		return err
+	}
+	draw := models.Draw{Sampling: models.Sampling{Temperature: 1}, Prefix: []int32{datasets.Begin}, End: datasets.End, AtMost: sentenceWords}
+	var words atomic.Int64
+	start := time.Now()
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for _, span := range audits.Split(sentences, drawing.Together) {
+		group.Go(func() error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			drawn, err := drawing.Draw(scorer, draw, seed, span.First, span.Count)
+			for _, s := range drawn {
+				words.Add(int64(len(s.Tokens)))
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	r.Seconds = time.Since(start).Seconds()
+	r.TokensPerSecond = float64(words.Load()) / r.Seconds
+	r.goal(r.Seconds < sentenceSeconds, "under 5 minutes")
+	return nil
+}
