@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -11,7 +12,11 @@ import (
 
 const compareHelp = `Set two runs side by side: the fields in which their experiments differ, and the
 columns of their results, "3/8 -> 5/8" where they differ. Cells are paired by their
-point of the grid. --json has the whole results of each pair.`
+point of the grid; RUN/CELL names one, so that two cells of one run can be compared. Where
+audits test how two models differ, as of their samples, what they say stands below: "exact"
+is a number of the models themselves, p the probability of such a difference by the
+chance of what was drawn from them. Neither tells how another training would differ.
+--json has the whole results of each pair.`
 
 func newCompareCommand(g *global) *cobra.Command {
 	return &cobra.Command{
@@ -19,7 +24,7 @@ func newCompareCommand(g *global) *cobra.Command {
 		Aliases: []string{"diff"},
 		Short:   "Show in what two runs differ, and in what their results",
 		Long:    compareHelp,
-		Example: "  coalmine compare quickstart-1a2b quickstart-3c4d\n  coalmine compare quickstart-1a2b latest --json | jq '.pairs[].fields'",
+		Example: "  coalmine compare quickstart-1a2b quickstart-3c4d\n  coalmine compare latest/c01 latest/c02\n  coalmine compare quickstart-1a2b latest --json | jq '.pairs[].fields'",
 		GroupID: groupLook,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -32,7 +37,10 @@ func newCompareCommand(g *global) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				comparison := results.Compare(before, after)
+				comparison, err := results.Compare(before, after)
+				if err != nil {
+					return err
+				}
 				if g.json {
 					return g.printJSON(comparison)
 				}
@@ -42,10 +50,14 @@ func newCompareCommand(g *global) *cobra.Command {
 	}
 }
 
-func side(ctx context.Context, api control.API, run string) (s results.Side, err error) {
+// side is a run, or one of its cells: RUN/CELL.
+func side(ctx context.Context, api control.API, name string) (s results.Side, err error) {
+	run, cell, only := strings.Cut(name, "/")
 	if s.Spec, err = api.Experiment(ctx, run); err != nil {
 		return s, err
 	}
-	s.Results, err = api.Results(ctx, run)
-	return s, err
+	if s.Results, err = api.Results(ctx, run); err != nil || !only {
+		return s, err
+	}
+	return s.Only(cell)
 }

@@ -54,6 +54,38 @@ func (s Share) AtLeast(p float64) float64 {
 	return MoreThan(s.Count-1, s.Of, p)
 }
 
+// Differ is the probability of shares that are as far apart as these or farther, were the two
+// probabilities equal: Fisher's exact test, twice the smaller tail, at most 1. It takes the
+// things that were counted for independent.
+func Differ(a, b Share) float64 {
+	if a.Of == 0 || b.Of == 0 {
+		return 1
+	}
+	all := a.Count + b.Count
+	// The tail is that of the share which is the smaller.
+	if float64(a.Count)*float64(b.Of) > float64(b.Count)*float64(a.Of) {
+		a, b = b, a
+	}
+	return min(1, 2*hypergeometricTail(a.Count, a.Of, b.Of, all))
+}
+
+// hypergeometricTail is the probability that at most k of so many drawn are among the first n
+// things, the others being m.
+func hypergeometricTail(k, n, m, drawn int) float64 {
+	term := math.Exp(logChoose(n, k) + logChoose(m, drawn-k) - logChoose(n+m, drawn))
+	sum := 0.0
+	for ; k >= 0 && drawn-k <= m && term > sum*1e-17; k-- {
+		sum += term
+		term *= float64(k) / float64(n-k+1) * (float64(m-drawn+k) / float64(drawn-k+1))
+	}
+	return sum
+}
+
+// logChoose is the natural logarithm of the number of ways to choose k of n things.
+func logChoose(n, k int) float64 {
+	return -mathext.Lbeta(float64(n-k+1), float64(k+1)) - math.Log1p(float64(n))
+}
+
 // Ratio is a share among things that come in groups, such as words in sentences. The
 // groups are independent, what is in one is not.
 type Ratio struct {

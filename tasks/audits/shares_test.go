@@ -30,6 +30,59 @@ func TestIntervalsAreThoseOfClopperAndPearson(t *testing.T) {
 	}
 }
 
+// By the definition: pairs of counts with the same sum, each weighted by the ways to it.
+func TestSharesDifferByFishersTest(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(5, 3))
+	for range 300 {
+		n, m := 1+rng.IntN(40), 1+rng.IntN(40)
+		a, b := NewShare(rng.IntN(n+1), n), NewShare(rng.IntN(m+1), m)
+		var below, above, total float64
+		for k := max(0, a.Count+b.Count-m); k <= min(n, a.Count+b.Count); k++ {
+			ways := choose(n, k) * choose(m, a.Count+b.Count-k)
+			total += ways
+			if k <= a.Count {
+				below += ways
+			}
+			if k >= a.Count {
+				above += ways
+			}
+		}
+		want := min(1, 2*min(below, above)/total)
+		if got := Differ(a, b); math.Abs(got-want) > 1e-9*want || math.Abs(Differ(b, a)-want) > 1e-9*want {
+			t.Errorf("%d of %d, %d of %d: p %v, by definition %v", a.Count, n, b.Count, m, got, want)
+		}
+	}
+}
+
+func choose(n, k int) float64 {
+	ways := 1.0
+	for i := range k {
+		ways *= float64(n-i) / float64(i+1)
+	}
+	return math.Round(ways)
+}
+
+// Values of scipy.stats.hypergeom.
+func TestSharesOfManyDiffer(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		a, b Share
+		p    float64
+	}{
+		{NewShare(240, 10000), NewShare(1302, 10000), 8.55560769011e-190},
+		{NewShare(6520, 100000), NewShare(6700, 100000), 0.107183453358},
+		{NewShare(0, 20000), NewShare(12, 20000), 0.000487476018921},
+		{NewShare(2260000, 10000000), NewShare(2261000, 10000000), 0.593298554321},
+		{NewShare(13, 100000), NewShare(2, 50000), 0.158693467475},
+		{NewShare(5, 10), NewShare(0, 0), 1},
+	} {
+		if got := Differ(c.a, c.b); math.Abs(got-c.p) > 1e-7*c.p {
+			t.Errorf("%+v and %+v: p %v, want %v", c.a, c.b, got, c.p)
+		}
+	}
+}
+
 func TestOfNothingNothingIsKnown(t *testing.T) {
 	t.Parallel()
 	if s := NewShare(0, 0); s.Share != 0 || s.Low != 0 || s.High != 1 {

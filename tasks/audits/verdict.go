@@ -43,6 +43,33 @@ type Picture struct {
 	PNG []byte
 }
 
+// Comparer is implemented by verdicts that say more of two models than their texts side by
+// side.
+type Comparer interface {
+	// Changes are from this verdict to one of another model, which is of the same type.
+	Changes(after Verdict) []Change
+}
+
+// Change is a number that two models have.
+type Change struct {
+	What   string  `json:"what"`
+	Before float64 `json:"before"`
+	After  float64 `json:"after"`
+	// P is the probability that the two are as far apart or farther by the chance of what was
+	// drawn from the models, were these the same in it; nil where no chance takes part. What
+	// is left to the chance of the training is in neither.
+	P *float64 `json:"p,omitempty"`
+}
+
+// String is a line for people.
+func (c Change) String() string {
+	text := fmt.Sprintf("%s: %.4g -> %.4g", c.What, c.Before, c.After)
+	if c.P == nil {
+		return text + " (exact)"
+	}
+	return fmt.Sprintf("%s (p %.2g)", text, *c.P)
+}
+
 // Lister is implemented by verdicts on canaries of the audit's own.
 type Lister interface {
 	// Own lists them.

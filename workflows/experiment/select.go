@@ -1,6 +1,9 @@
 package experiment
 
-import "coalmine/tasks/datasets"
+import (
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/selection"
+)
 
 // sourceLevel is the level at which the source is read.
 func (d *Data) sourceLevel() datasets.Level {
@@ -31,17 +34,55 @@ func (d *Data) Outside() datasets.Outside {
 	return o
 }
 
-// selecting checks what is selected.
+// Side is the side of the percentile whose users are selected, and the percentile, 0 to 100.
+func (u *SelectUsers) Side() (selection.Side, float64) {
+	if u.Below.IsZero() {
+		return selection.Above, 100 * u.Above.Float64()
+	}
+	return selection.Below, 100 * u.Below.Float64()
+}
+
+// selecting checks data.select.
 func (c *checker) selecting() {
 	s := c.Data.Select
 	if s == nil {
 		return
 	}
-	if s.Words == nil {
-		c.fail([]string{"data.select", "data.select.words"}, "selects nothing; expected data.select.words, such as {outside: 10000}")
-		return
+	given := 0
+	for _, one := range []bool{s.Words != nil, s.Examples != "", s.Users != nil} {
+		if one {
+			given++
+		}
 	}
-	if c.Data.Level != datasets.ByteLevel {
+	if given != 1 {
+		c.fail([]string{"data.select"}, "has %d of words, examples and users; expected one of the three", given)
+	}
+	if s.Users != nil && s.Users.Below.IsZero() == s.Users.Above.IsZero() {
+		c.fail([]string{"data.select.users"}, "expected one of below and above, such as below: 25%%")
+	}
+	if s.AtLeast > 0 && s.Examples == "" {
+		c.fail([]string{"data.select.at_least", "data.select.examples"}, "is about selected examples; expected data.select.examples beside it")
+	}
+	if s.Words != nil && c.Data.Level != datasets.ByteLevel {
 		c.fail([]string{"data.select.words", "data.level"}, "selects words, which are spelled in bytes, and data.level is %s; expected byte", c.Data.Reading().Level)
+	}
+	if s.predicted() {
+		c.predicted()
+	}
+}
+
+// predicted reports whether the choice goes by what a classifier predicts.
+func (s *Select) predicted() bool { return s != nil && (s.Examples != "" || s.Users != nil) }
+
+// predicted checks what a selection leaves open until its classifier is trained.
+func (c *checker) predicted() {
+	if c.Prepare.classifier() == nil {
+		c.fail([]string{"data.select", "prepare.classifier"}, "goes by what a classifier predicts, and there is none; expected prepare.classifier, such as {steps: 2000}")
+	}
+	if c.Training.Epochs > 0 {
+		c.fail([]string{"training.epochs", "data.select"}, "cannot be counted: how many are selected shows when the classifier is trained; expected training.rounds")
+	}
+	if p := c.Training.Privacy; p != nil && p.Budget != nil {
+		c.fail([]string{"training.privacy.budget", "data.select"}, "cannot be planned: how many users are selected shows when the classifier is trained; expected none")
 	}
 }

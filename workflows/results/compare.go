@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/all"
 	"coalmine/workflows/experiment"
 )
 
@@ -36,10 +38,27 @@ type Pair struct {
 	Fields []experiment.Difference `json:"fields"`
 	Before Cell                    `json:"before"`
 	After  Cell                    `json:"after"`
+	// Changes are what audits say of the two models by name of the audit, where both have
+	// such verdicts.
+	Changes map[string][]audits.Change `json:"changes,omitempty"`
 }
 
-// Compare sets two runs side by side.
-func Compare(before, after Side) *Comparison {
+// Only is the side with one of its cells.
+func (s Side) Only(cell string) (Side, error) {
+	for i := range s.Results.Cells {
+		if s.Results.Cells[i].Cell == cell {
+			spec, results := *s.Spec, *s.Results
+			spec.Cells, results.Cells = spec.Cells[i:i+1], results.Cells[i:i+1]
+			results.Run += "/" + cell
+			return Side{&spec, &results}, nil
+		}
+	}
+	cells := s.Results.Cells
+	return Side{}, fmt.Errorf("run %s has no cell %q: it has %s to %s", s.Results.Run, cell, cells[0].Cell, cells[len(cells)-1].Cell)
+}
+
+// Compare sets two runs side by side. A report that cannot be read is an error.
+func Compare(before, after Side) (*Comparison, error) {
 	c := &Comparison{Before: before.Results.Run, After: after.Results.Run, Pairs: []Pair{}, OnlyBefore: []string{}, OnlyAfter: []string{}}
 	partners := before.partners(after)
 	for i, cell := range before.Results.Cells {
@@ -48,10 +67,14 @@ func Compare(before, after Side) *Comparison {
 			c.OnlyBefore = append(c.OnlyBefore, cell.Label)
 			continue
 		}
+		changes, err := changesOf(&cell, &after.Results.Cells[j])
+		if err != nil {
+			return nil, err
+		}
 		c.Pairs = append(c.Pairs, Pair{
 			Label:  cell.Label,
 			Fields: experiment.Differences(&before.Spec.Cells[i].Experiment, &after.Spec.Cells[j].Experiment),
-			Before: cell, After: after.Results.Cells[j],
+			Before: cell, After: after.Results.Cells[j], Changes: changes,
 		})
 	}
 	paired := make(map[int]bool)
@@ -63,7 +86,31 @@ func Compare(before, after Side) *Comparison {
 			c.OnlyAfter = append(c.OnlyAfter, cell.Label)
 		}
 	}
-	return c
+	return c, nil
+}
+
+// changesOf are the changes from one cell to another by audit.
+func changesOf(before, after *Cell) (map[string][]audits.Change, error) {
+	a, err := newViewCell(before)
+	if err != nil {
+		return nil, err
+	}
+	b, err := newViewCell(after)
+	if err != nil {
+		return nil, err
+	}
+	var changes map[string][]audits.Change
+	for place, d := range all.Audits() {
+		comparer, ok := a.verdicts[place].(audits.Comparer)
+		if !ok || b.verdicts[place] == nil {
+			continue
+		}
+		if changes == nil {
+			changes = make(map[string][]audits.Change)
+		}
+		changes[d.Name] = comparer.Changes(b.verdicts[place])
+	}
+	return changes, nil
 }
 
 // partners gives for cells of one side, by index, those of the other.
@@ -104,6 +151,9 @@ func (c *Comparison) WriteTable(w io.Writer) error {
 		b.WriteByte('\n')
 		writeAligned(&b, header, rows)
 	}
+	for i := range c.Pairs {
+		c.Pairs[i].writeChanges(&b)
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -130,6 +180,19 @@ func (c *Comparison) writeFields(b *strings.Builder) {
 			of = " (" + strings.Join(in, "; ") + ")"
 		}
 		fmt.Fprintf(b, "  %s%s\n", text, of)
+	}
+}
+
+// writeChanges has a line for each change, in the order of the audits.
+func (p *Pair) writeChanges(b *strings.Builder) {
+	if len(p.Changes) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n%s:\n", p.Label)
+	for _, d := range all.Audits() {
+		for _, change := range p.Changes[d.Name] {
+			fmt.Fprintf(b, "  %s: %s\n", d.Name, change)
+		}
 	}
 }
 

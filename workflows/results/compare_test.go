@@ -34,11 +34,20 @@ grid: {axes: {data.partition: [iid, by-user]}}
 	return Side{spec, r}
 }
 
+func compared(t *testing.T, before, after Side) *Comparison {
+	t.Helper()
+	c, err := Compare(before, after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 func TestRunsAreComparedCellByCell(t *testing.T) {
 	t.Parallel()
 	before, after := gridSide(t, "grid-1", "", 3), gridSide(t, "grid-2", "training.rounds=60 training.client.gradient_clip=0.5", 5)
 	var b bytes.Buffer
-	if err := Compare(before, after).WriteTable(&b); err != nil {
+	if err := compared(t, before, after).WriteTable(&b); err != nil {
 		t.Fatal(err)
 	}
 	const want = `grid-1 -> grid-2
@@ -59,7 +68,7 @@ func TestCellsOfOneRunAloneAreNamed(t *testing.T) {
 	t.Parallel()
 	before, after := gridSide(t, "grid-1", "", 3), gridSide(t, "grid-2", "", 3)
 	after.Spec.Cells[1].Axes[0].Value = []byte(`"elsewhere"`)
-	c := Compare(before, after)
+	c := compared(t, before, after)
 	if len(c.Pairs) != 1 || len(c.Pairs[0].Fields) != 0 || len(c.OnlyBefore) != 1 || len(c.OnlyAfter) != 1 {
 		t.Fatalf("comparison %+v, want one pair and a cell of each run", c)
 	}
@@ -71,5 +80,47 @@ func TestCellsOfOneRunAloneAreNamed(t *testing.T) {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("lacks %q:\n%s", want, &b)
 		}
+	}
+}
+
+// sampled has the samples of a model whose first words are unknown with probability p; of a
+// thousand samples so many were.
+func sampled(p float64, count int) string {
+	return fmt.Sprintf(`{"audit": {"samples": {"samples": 1000, "unknown": {"first_probability": %v, "positions": [{"count": %d, "of": 1000, "share": %v}]}}}}`, p, count, float64(count)/1000)
+}
+
+func TestTwoCellsOfARunAreComparedByTheirSamples(t *testing.T) {
+	t.Parallel()
+	grid := gridSide(t, "grid-1", "", 3)
+	for i, report := range []string{sampled(0.06, 65), sampled(0.15, 145)} {
+		grid.Results.Cells[i].Status, grid.Results.Cells[i].Report = Done, reported(report)
+	}
+	var sides []Side
+	for _, name := range []string{"c01", "c02"} {
+		side, err := grid.Only(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sides = append(sides, side)
+	}
+	var b bytes.Buffer
+	c := compared(t, sides[0], sides[1])
+	if err := c.WriteTable(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"grid-1/c01 -> grid-1/c02\n  data.partition: iid -> by-user\n",
+		"\niid:\n  samples: probability that the first word is out of vocabulary: 0.06 -> 0.15 (exact)\n" +
+			"  samples: share out of vocabulary at position 1: 0.065 -> 0.145 (p ",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("lacks %q:\n%s", want, &b)
+		}
+	}
+	if p := c.Pairs[0].Changes["samples"][1].P; p == nil || *p > 1e-7 || *p < 1e-12 {
+		t.Errorf("changes %+v", c.Pairs[0].Changes)
+	}
+	if _, err := grid.Only("c03"); err == nil || !strings.Contains(err.Error(), `run grid-1 has no cell "c03": it has c01 to c02`) {
+		t.Errorf("error %v", err)
 	}
 }

@@ -129,6 +129,29 @@ func (v *Verdict) listed() string {
 	return fmt.Sprintf("; most probable %s: %s", sort, strings.Join(words, ", "))
 }
 
+// Changes implements audits.Comparer. Positions are tested as far as both verdicts have them.
+func (v *Verdict) Changes(other audits.Verdict) []audits.Change {
+	after := other.(*Verdict)
+	var changes []audits.Change
+	if a, b := v.Unknown, after.Unknown; a != nil && b != nil {
+		changes = append(changes, audits.Change{What: "probability that the first word is out of vocabulary", Before: a.FirstProbability, After: b.FirstProbability})
+		for i := range min(len(a.Positions), len(b.Positions)) {
+			changes = append(changes, change(fmt.Sprintf("share out of vocabulary at position %d", i+1), a.Positions[i], b.Positions[i]))
+		}
+	}
+	if a, b := v.Spaces, after.Spaces; a != nil && b != nil {
+		if a.Of > 0 && b.Of > 0 {
+			changes = append(changes, audits.Change{What: "share of the most probable words with a space", Before: float64(a.Top) / float64(a.Of), After: float64(b.Top) / float64(b.Of)})
+		}
+		changes = append(changes, change("share of samples with a space", a.Samples, b.Samples))
+	}
+	return changes
+}
+
+func change(what string, a, b audits.Share) audits.Change {
+	return audits.Change{What: what, Before: a.Share, After: b.Share, P: new(audits.Differ(a, b))}
+}
+
 func interval(s audits.Share) string {
 	return fmt.Sprintf("%.2f%% (%.2f to %.2f)", 100*s.Share, 100*s.Low, 100*s.High)
 }
