@@ -67,7 +67,18 @@ func (c Change) String() string {
 	if c.P == nil {
 		return text + " (exact)"
 	}
-	return fmt.Sprintf("%s (p %.2g)", text, *c.P)
+	return fmt.Sprintf("%s (%s)", text, PText(*c.P))
+}
+
+// leastP is what a test can tell from 0.
+const leastP = 1e-300
+
+// PText is the outcome of a test for people: "p 0.013".
+func PText(p float64) string {
+	if p < leastP {
+		return fmt.Sprintf("p below %g", leastP)
+	}
+	return fmt.Sprintf("p %.2g", p)
 }
 
 // Lister is implemented by verdicts on canaries of the audit's own.

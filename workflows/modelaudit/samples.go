@@ -25,7 +25,7 @@ type SampleOptions struct {
 }
 
 // MaxSamples is how many samples may be drawn at once.
-const MaxSamples = 10_000_000
+const MaxSamples = 1_000_000
 
 func (o *SampleOptions) check() error {
 	if o.Count < 1 || o.Count > MaxSamples {

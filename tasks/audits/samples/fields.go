@@ -23,7 +23,7 @@ type Fields struct {
 // Block of the audit's fields.
 type Block struct {
 	// Count is how many samples are drawn.
-	Count int `json:"count" default:"10000" range:"[1,10000000]" unit:"samples" source:"Augenstein et al. 2020, figure 4"`
+	Count int `json:"count" default:"10000" range:"[1,1000000]" unit:"samples" source:"Augenstein et al. 2020, figure 4"`
 	// Length at which a sample is cut; what ends a sample counts. By default 10, at the
 	// byte level 32.
 	Length int `json:"length" range:"[2,1001]" unit:"words (byte level: bytes)" source:"Augenstein et al. 2020, table 7"`
@@ -162,7 +162,7 @@ func breach(limit, where string, s audits.Share, allowed *fractions.Probability,
 	if p >= significance {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s is %.4g%s (%d of %d), above the limit of %s (p %.2g)", limit, s.Share, where, s.Count, s.Of, allowed, p)}
+	return []string{fmt.Sprintf("%s is %.4g%s (%d of %d), above the limit of %s (%s)", limit, s.Share, where, s.Count, s.Of, allowed, audits.PText(p))}
 }
 
 // Check implements audits.LimitChecker.

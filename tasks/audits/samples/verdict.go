@@ -100,8 +100,8 @@ func (v *Verdict) Texts() []string {
 func (v *Verdict) Note(*audits.Cell) string {
 	note := fmt.Sprintf("samples: %d of at most %d", v.Samples, v.Length)
 	if u := v.Unknown; u != nil {
-		note += fmt.Sprintf("; out of vocabulary are %s of the first words (exactly %.2f%% by the model) and %s of all; first words against the others of their sentence: p %.2g",
-			interval(u.first()), 100*u.FirstProbability, interval(u.All), u.First.P)
+		note += fmt.Sprintf("; out of vocabulary are %s of the first words (exactly %.2f%% by the model) and %s of all; first words against the others of their sentence: %s",
+			interval(u.first()), 100*u.FirstProbability, interval(u.All), audits.PText(u.First.P))
 	}
 	if s := v.Spaces; s != nil {
 		note += fmt.Sprintf("; %s of those that ended hold a space", interval(s.Samples))
