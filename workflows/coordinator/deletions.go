@@ -161,7 +161,7 @@ func (d *deletions) seekResidue(ch *graph.Chain) {
 
 // forgetIfReleased drops the list of a chain that no live run holds, once it is done.
 func (d *deletions) forgetIfReleased(ch *graph.Chain) {
-	if l := d.listOf(ch); len(ch.Plans) == 0 && !l.running && len(l.pending) == 0 {
+	if l := d.listOf(ch); len(ch.Runs) == 0 && !l.running && len(l.pending) == 0 {
 		delete(d.lists, ch)
 	}
 }

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"coalmine/storage"
@@ -53,7 +54,7 @@ func (t *term) tidying(r *run) bool {
 func (t *term) tidied() {
 	for _, ch := range t.deletions.advanced {
 		for _, r := range t.graph.Runs() {
-			if ch.Plans[r] != nil {
+			if slices.Contains(ch.Runs, r) {
 				t.graph.CheckEnd(r)
 			}
 		}

@@ -9,6 +9,7 @@ package plan
 
 import (
 	"encoding/json"
+	"slices"
 	"sync"
 
 	"coalmine/storage"
@@ -145,6 +146,7 @@ func (c *Chain) Key(r int) storage.Key {
 		h.Key(c.Recipe)
 		m.boundaries = append(m.boundaries, h.Sum())
 	}
+	m.boundaries = slices.Grow(m.boundaries, max(0, Segment(r)+1-len(m.boundaries)))
 	for len(m.boundaries) <= Segment(r) {
 		last := len(m.boundaries) - 1
 		m.boundaries = append(m.boundaries, c.walk(m.boundaries[last], last*tasks.SegmentSteps, (last+1)*tasks.SegmentSteps))

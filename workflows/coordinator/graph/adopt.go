@@ -113,10 +113,12 @@ func newNode(p *plan.Node) *Node {
 func (g *Graph) adoptChain(r *Run, p *plan.Chain) {
 	ch := g.chains[p.Recipe]
 	if ch == nil {
-		ch = &Chain{Recipe: p.Recipe, Shape: p, At: -1, Plans: make(map[*Run]*plan.Chain), Durations: make(map[string]*Samples)}
+		ch = &Chain{Recipe: p.Recipe, Shape: p, At: -1, Durations: make(map[string]*Samples)}
 		g.chains[p.Recipe] = ch
 	}
-	ch.Plans[r] = p
+	if !slices.Contains(ch.Runs, r) {
+		ch.Runs = append(ch.Runs, r)
+	}
 }
 
 // linkNode connects a new node with what it needs.
@@ -208,12 +210,12 @@ func (g *Graph) Release(r *Run) {
 }
 
 func (g *Graph) releaseChain(ch *Chain, r *Run, gone map[*Node]bool) {
-	delete(ch.Plans, r)
+	ch.Runs = slices.DeleteFunc(ch.Runs, func(x *Run) bool { return x == r })
 	for _, cp := range ch.Checkpoints {
 		cp.forgetNodes(gone)
 		cp.forgetRun(r)
 	}
-	if len(ch.Plans) > 0 {
+	if len(ch.Runs) > 0 {
 		return
 	}
 	g.leave(ch)

@@ -2,61 +2,77 @@ package graph
 
 import (
 	"encoding/binary"
-	"maps"
 
 	"coalmine/storage"
 )
 
-// nodeTable holds nodes by their keys. It files them under the first bytes of a key: a
-// map by whole keys would hold each key once more, and take two fifths of the memory of
-// the nodes themselves.
+// nodeTable holds nodes by their keys: a hash table with open addressing (Knuth, The Art of
+// Computer Programming 3, section 6.4, algorithm L). A slot is a pointer, since the key
+// is in the node; a map would hold each key once more, and with what it keeps free take
+// half as much memory as the nodes themselves.
 type nodeTable struct {
-	nodes map[uint64]*Node
-	// clashes are nodes whose keys begin as that of another. Keys are digests, so that
-	// there are none in practice.
-	clashes map[storage.Key]*Node
+	// slots are a power of two, between an eighth and three quarters of them taken. A node
+	// is in the slot that its key points to, or in the first after it that was free.
+	slots []*Node
+	taken int
 }
 
-func newNodeTable() nodeTable {
-	return nodeTable{nodes: make(map[uint64]*Node), clashes: make(map[storage.Key]*Node)}
+const leastSlots = 16
+
+func newNodeTable() nodeTable { return nodeTable{slots: make([]*Node, leastSlots)} }
+
+// slot is where the node of a key is, or else where it would go. Keys are digests: their
+// first bytes are as good as any hash of them.
+func (t *nodeTable) slot(key storage.Key) int {
+	i := t.wrap(int(binary.LittleEndian.Uint32(key.Digest[:])))
+	for t.slots[i] != nil && t.slots[i].Key != key {
+		i = t.wrap(i + 1)
+	}
+	return i
 }
 
-func beginning(key storage.Key) uint64 { return binary.BigEndian.Uint64(key.Digest[:]) }
+func (t *nodeTable) wrap(i int) int { return i & (len(t.slots) - 1) }
 
 // get returns the node of a key, nil if there is none.
-func (t *nodeTable) get(key storage.Key) *Node {
-	if n := t.nodes[beginning(key)]; n != nil && n.Key == key {
-		return n
-	}
-	return t.clashes[key]
-}
+func (t *nodeTable) get(key storage.Key) *Node { return t.slots[t.slot(key)] }
 
 // add adds a node whose key has none yet.
 func (t *nodeTable) add(n *Node) {
-	if t.nodes[beginning(n.Key)] == nil {
-		t.nodes[beginning(n.Key)] = n
-	} else {
-		t.clashes[n.Key] = n
+	if 4*(t.taken+1) > 3*len(t.slots) {
+		t.resize(2 * len(t.slots))
 	}
+	t.slots[t.slot(n.Key)] = n
+	t.taken++
 }
 
+// remove removes a node that is there. Those behind it move up to where a search that
+// begins before them finds them.
 func (t *nodeTable) remove(n *Node) {
-	if t.nodes[beginning(n.Key)] == n {
-		delete(t.nodes, beginning(n.Key))
-	} else {
-		delete(t.clashes, n.Key)
+	i := t.slot(n.Key)
+	t.slots[i] = nil
+	t.taken--
+	for i = t.wrap(i + 1); t.slots[i] != nil; i = t.wrap(i + 1) {
+		behind := t.slots[i]
+		t.slots[i] = nil
+		t.slots[t.slot(behind.Key)] = behind
+	}
+	if half := len(t.slots) / 2; half >= leastSlots && 4*t.taken < half {
+		t.resize(half)
 	}
 }
 
-// all yields the nodes in no order.
-func (t *nodeTable) all(yield func(*Node) bool) {
-	for n := range maps.Values(t.nodes) {
-		if !yield(n) {
-			return
-		}
+func (t *nodeTable) resize(slots int) {
+	old := *t
+	t.slots = make([]*Node, slots)
+	for n := range old.all {
+		t.slots[t.slot(n.Key)] = n
 	}
-	for n := range maps.Values(t.clashes) {
-		if !yield(n) {
+}
+
+// all yields the nodes in no order. None may be added or removed meanwhile.
+func (t *nodeTable) all(yield func(*Node) bool) {
+	for _, n := range t.slots {
+		if n != nil && !yield(n) {
 			return
 		}
 	}

@@ -34,7 +34,7 @@ func (g *Graph) Settle(now time.Time) {
 // drive does the next thing that the chain needs, if it can be done: have it surveyed,
 // choose a pass, begin a step, have its tasks run. It may be called at any time.
 func (g *Graph) drive(ch *Chain, now time.Time) {
-	if len(ch.Plans) == 0 {
+	if len(ch.Runs) == 0 {
 		return
 	}
 	wanted := ch.Wanted()

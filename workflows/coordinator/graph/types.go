@@ -189,7 +189,7 @@ func (n *Node) Held() bool { return n.plans > 0 }
 type Chain struct {
 	Recipe storage.Key
 	Shape  *plan.Chain // any live run's: they differ in length and retention only
-	Plans  map[*Run]*plan.Chain
+	Runs   []*Run      // whose plans hold it
 	// Checkpoints are the steps that nodes and cells need, ascending.
 	Checkpoints []*Checkpoint
 	// Surveyed says that it is known where the chain stands: Frontier is the highest
