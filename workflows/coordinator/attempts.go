@@ -13,9 +13,9 @@ import (
 func (t *term) launch(x *graph.Task, r *graph.Run) {
 	t.dispatcher.Launched(x, r)
 	a := t.graph.Launch(x, r, t.dispatcher.ClassOf(x), t.foreign[x.Key], t.now())
-	a.Span = t.spans.attempt(a)
+	a.Span = t.spans.Attempt(a)
 	attempt := attempts.Attempt{
-		Spec: x.Spec(), Number: a.Number, Runs: idsOf(x.Wants), Trace: a.Span.Envelope(),
+		Spec: x.Spec(), Number: a.Number, Runs: x.RunIDs(), Trace: a.Span.Envelope(),
 		TimeoutSeconds: t.TaskTimeout.Seconds(), Leader: t.leader,
 	}
 	m := queue.Message{ID: a.ID, Class: string(a.Class), Payload: attempt.Encode()}

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"coalmine/workflows/coordinator/observe"
 	"coalmine/workflows/coordinator/policy"
 	"coalmine/workflows/leadership"
 	"coalmine/workflows/status"
@@ -22,7 +23,7 @@ type Coordinator struct {
 	cfg      Config
 	contest  leadership.Contest
 	nudges   chan struct{}
-	counters *counters
+	counters *observe.Counters
 	leading  atomic.Pointer[loop] // nil while standing by
 
 	mu        sync.Mutex
@@ -61,7 +62,7 @@ func New(cfg Config) (*Coordinator, error) {
 		nudges:    make(chan struct{}, 1),
 		snapshots: make(map[string]*status.Run),
 		updated:   make(chan struct{}),
-		counters:  newCounters(cfg.Metrics),
+		counters:  observe.NewCounters(cfg.Metrics),
 	}
 	if cfg.Metrics != nil {
 		cfg.Metrics.MustRegister(c)

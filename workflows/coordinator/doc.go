@@ -30,7 +30,7 @@
 //	policy       every rule with its number and why
 //	graph        what live runs want and how far it is; pure, asks are left as data
 //	dispatch     which ready task goes next
-//	observe      statuses, waits, the time left, numbers for metrics; reads only
+//	observe      statuses, waits, the time left, metrics, spans of traces; reads only
 //	coordinator  the term: events come in, the graph settles, its asks are carried out
 //
 // A report, say, ends an attempt (reports.go, outcomes.go); the graph is told

@@ -17,6 +17,7 @@ import (
 	"coalmine/storage/storagetest"
 	"coalmine/tasks"
 	"coalmine/tasks/attempts"
+	"coalmine/workflows/coordinator/observe"
 	"coalmine/workflows/leadership"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/plantest"
@@ -89,7 +90,7 @@ func newMachine(t *testing.T, p *plan.Plan) *machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.term = newTerm(cfg, newCounters(nil), token, m.now, func(_ lane, j job) { m.jobs = append(m.jobs, j) })
+	m.term = newTerm(cfg, observe.NewCounters(nil), token, m.now, func(_ lane, j job) { m.jobs = append(m.jobs, j) })
 	m.begin()
 	return m
 }

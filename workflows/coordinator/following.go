@@ -24,7 +24,7 @@ func (t *term) followRuns() {
 			t.follow(r)
 		} else {
 			t.ledger.Strike(r.ID)
-			t.spans.letGo()
+			t.spans.LetGo()
 			t.deletions.goOnAll() // its claims may have been the last that were not known
 		}
 	}
@@ -62,7 +62,7 @@ func (t *term) letGo(r *run) {
 	view := t.view()
 	view.LetGo(&r.Run)
 	t.graph.Release(r.Run.Run)
-	t.spans.letGo()
+	t.spans.LetGo()
 }
 
 // followPins renews the claims of a run on checkpoints when what is pinned of

@@ -11,6 +11,7 @@ import (
 	"coalmine/storage"
 	"coalmine/workflows/availability"
 	"coalmine/workflows/coordinator/graph"
+	"coalmine/workflows/coordinator/observe"
 	"coalmine/workflows/coordinator/policy"
 	"coalmine/workflows/runs"
 )
@@ -216,7 +217,7 @@ func (t *term) lost(a *graph.Attempt, killed *queue.Worker) {
 	x := a.Task
 	a.Span.Fail("lost: its worker died, or the queue forgot it")
 	t.land(a)
-	t.counters.countAttempt(x.Kind(), lost)
+	t.counters.CountAttempt(x.Kind(), observe.Lost)
 	if x.State() == graph.Finished {
 		return
 	}

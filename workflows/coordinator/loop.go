@@ -44,7 +44,7 @@ func (c *Coordinator) reign(parent context.Context) error {
 	l.jobs.Go(l.pumpReports)
 	l.jobs.Go(func() { cancel(c.contest.Keep(ctx)) })
 	l.begin()
-	c.counters.terms.Inc()
+	c.counters.Terms.Inc()
 	c.leading.Store(l)
 	err = l.run(c)
 	c.leading.Store(nil)

@@ -45,12 +45,12 @@ func TestMetricsCountAttemptsTakeoversAndFailures(t *testing.T) {
 		got  prometheus.Collector
 		want float64
 	}{
-		"takeovers": {m.takeovers, 1},
-		"lost":      {m.attempts.WithLabelValues(plantest.Standing.Name, lost), 1},
-		"done":      {m.attempts.WithLabelValues(plantest.Standing.Name, string(attempts.Done)), 1},
-		"refused":   {m.attempts.WithLabelValues(plantest.Standing.Name, string(attempts.Refused)), 1},
-		"failures":  {m.failures.WithLabelValues(plantest.Standing.Name), 1},
-		"divergent": {m.divergent, 0},
+		"takeovers": {m.Takeovers, 1},
+		"lost":      {m.Attempts.WithLabelValues(plantest.Standing.Name, observe.Lost), 1},
+		"done":      {m.Attempts.WithLabelValues(plantest.Standing.Name, string(attempts.Done)), 1},
+		"refused":   {m.Attempts.WithLabelValues(plantest.Standing.Name, string(attempts.Refused)), 1},
+		"failures":  {m.Failures.WithLabelValues(plantest.Standing.Name), 1},
+		"divergent": {m.Divergent, 0},
 	} {
 		got := 0.0
 		if testutil.CollectAndCount(c.got) > 0 {

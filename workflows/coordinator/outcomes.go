@@ -59,7 +59,7 @@ func (t *term) succeed(x *graph.Task, objects []storage.Blob) {
 	for _, in := range x.Spec().Inputs {
 		delete(t.losses, in.Key)
 	}
-	t.spans.endTask(x, nil)
+	t.spans.EndTask(x, nil)
 	t.graph.Commit(x, objects, t.now())
 }
 
@@ -183,9 +183,9 @@ func (t *term) fail(x *graph.Task, evidence string) {
 		t.logOf(x).Info("node failed that no run wants any more", "attempt", x.Number, "error", evidence)
 	} else {
 		t.logOf(x).Error("node failed", "attempt", x.Number, "error", evidence)
-		t.counters.failures.WithLabelValues(x.Kind()).Inc()
+		t.counters.Failures.WithLabelValues(x.Kind()).Inc()
 	}
-	t.spans.endTask(x, errors.New(evidence))
+	t.spans.EndTask(x, errors.New(evidence))
 	key := x.Key
 	for _, r := range slices.Clone(x.Wants) {
 		entry := runs.Entry{Kind: runs.NodeFailed, Key: &key, Label: x.Label(), Error: evidence, Attempts: max(x.Trouble().Tries, 1)}
@@ -212,7 +212,7 @@ func (t *term) logTrouble(x *graph.Task, e runs.Entry) {
 func (t *term) diverged(x *graph.Task, o attempts.Outcome) {
 	t.logOf(x).Error("two attempts at one node differ: its kind is not deterministic",
 		"attempt", o.Number, "worker", o.Worker, "difference", o.Divergent)
-	t.counters.divergent.WithLabelValues(x.Kind()).Inc()
+	t.counters.Divergent.WithLabelValues(x.Kind()).Inc()
 	t.logTrouble(x, runs.Entry{Kind: runs.Diverged, Error: o.Divergent, Worker: o.Worker})
 }
 
@@ -226,7 +226,7 @@ func (t *term) died(x *graph.Task, d runs.Death) (givenUp bool) {
 		t.fail(x, evidenceOfDeaths(trouble.Deaths))
 		return true
 	}
-	t.counters.takeovers.Inc()
+	t.counters.Takeovers.Inc()
 	return false
 }
 

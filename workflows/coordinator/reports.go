@@ -34,9 +34,9 @@ func (t *term) report(r queue.Report) {
 		a.Worker = r.Worker
 	}
 	x := a.Task
-	t.spans.outcome(a, o)
+	t.spans.Outcome(a, o)
 	t.land(a)
-	t.counters.countAttempt(x.Kind(), string(o.Result))
+	t.counters.CountAttempt(x.Kind(), string(o.Result))
 	if o.Divergent != "" {
 		t.diverged(x, o)
 	}

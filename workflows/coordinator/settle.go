@@ -77,12 +77,12 @@ func (t *term) carryOut(asks graph.Asks) {
 // advanced follows how chains have gone on.
 func (t *term) advanced(asks graph.Asks) {
 	for _, j := range asks.Joined {
-		t.counters.countRound(j.Step, t.now())
-		t.spans.endRound(j.Step, true)
+		t.counters.CountRound(j.Step, t.now())
+		t.spans.EndRound(j.Step, true)
 		t.deletions.afterStep(j)
 	}
 	for _, s := range asks.Dropped {
-		t.spans.endRound(s, false)
+		t.spans.EndRound(s, false)
 	}
 	for _, l := range asks.Left {
 		t.deletions.afterPass(l)

@@ -21,6 +21,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/attempts"
 	"coalmine/workflows/availability"
+	"coalmine/workflows/coordinator/observe"
 	"coalmine/workflows/leadership"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/plantest"
@@ -198,7 +199,7 @@ func (w *world) lead() {
 			return plantest.InParts(w.plans[r.Spec.Name], 1+int(w.seed%3)), nil
 		},
 	}
-	w.term = newTerm(cfg, newCounters(nil), token, w.now, func(_ lane, j job) { w.jobs = append(w.jobs, j) })
+	w.term = newTerm(cfg, observe.NewCounters(nil), token, w.now, func(_ lane, j job) { w.jobs = append(w.jobs, j) })
 	w.term.begin()
 }
 

@@ -10,6 +10,7 @@ import (
 	"coalmine/tasks/attempts"
 	"coalmine/workflows/coordinator/dispatch"
 	"coalmine/workflows/coordinator/graph"
+	"coalmine/workflows/coordinator/observe"
 	"coalmine/workflows/leadership"
 	"coalmine/workflows/retention"
 	"coalmine/workflows/runs"
@@ -27,8 +28,8 @@ type term struct {
 	records    records
 	ledger     retention.Ledger
 	deletions  deletions
-	spans      spans
-	counters   *counters
+	spans      observe.Spans
+	counters   *observe.Counters
 	leader     attempts.Leader // what attempts say of this process
 	began      time.Time
 
@@ -54,13 +55,13 @@ type outgoing struct {
 	end     func(error) // ends the span of the sending
 }
 
-func newTerm(cfg Config, c *counters, token *leadership.Token, now func() time.Time, start func(lane, job)) *term {
+func newTerm(cfg Config, c *observe.Counters, token *leadership.Token, now func() time.Time, start func(lane, job)) *term {
 	log := cfg.Log.With("epoch", token.Epoch())
 	g := graph.New(log)
 	t := &term{
 		Config: cfg, jobs: jobs{now: now, start: start, log: log},
 		store: leaderStore{cfg.Archive, token}, graph: g, dispatcher: dispatch.New(g, cfg.Registry),
-		spans: newSpans(cfg.Tracer, g, now), counters: c,
+		spans: observe.NewSpans(cfg.Tracer, g, now), counters: c,
 		foreign: make(map[storage.Key]int), losses: make(map[storage.Key]int), purging: make(map[storage.Key]bool),
 	}
 	t.dispatcher.Limits = cfg.Limits
@@ -87,7 +88,7 @@ func (t *term) claimsKnown() bool {
 func (t *term) logOf(x *graph.Task) *slog.Logger {
 	log := t.log
 	if len(x.Wants) > 0 {
-		log = log.With("run", strings.Join(idsOf(x.Wants), ","))
+		log = log.With("run", strings.Join(x.RunIDs(), ","))
 	}
 	return log.With("node", x.Key.Short(), "label", x.Label(), "kind", x.Kind())
 }

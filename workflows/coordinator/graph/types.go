@@ -365,6 +365,15 @@ func (x *Task) Chain() *Chain {
 // WantedBy reports whether a run wants the task.
 func (x *Task) WantedBy(r *Run) bool { return slices.Contains(x.Wants, r) }
 
+// RunIDs are the ids of the runs that want the task.
+func (x *Task) RunIDs() []string {
+	var ids []string
+	for _, r := range x.Wants {
+		ids = append(ids, r.ID)
+	}
+	return ids
+}
+
 // Trouble is what has befallen a task since its output was last there.
 type Trouble struct {
 	Tries    int          // attempts that ended in errors which another may mend

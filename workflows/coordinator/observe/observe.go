@@ -1,6 +1,6 @@
 // Package observe tells how things stand: the status of each run, what it waits for, how
-// long it takes yet, and what metrics count. It reads the graph and what workers say,
-// and changes neither.
+// long it takes yet, what metrics count, and the spans of traces. It reads the graph and
+// what workers say, and changes neither but for the spans that steps and chains hold.
 package observe
 
 import (

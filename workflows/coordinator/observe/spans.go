@@ -1,4 +1,4 @@
-package coordinator
+package observe
 
 import (
 	"errors"
@@ -11,8 +11,8 @@ import (
 	"coalmine/workflows/coordinator/graph"
 )
 
-// spans makes the spans of rounds, tasks and attempts. Without a tracer they are off.
-type spans struct {
+// Spans makes the spans of rounds, tasks and attempts. Without a tracer they are off.
+type Spans struct {
 	tracer *tracing.Tracer
 	graph  *graph.Graph
 	now    func() time.Time
@@ -20,13 +20,14 @@ type spans struct {
 	nodes map[*graph.Task]tracing.Span
 }
 
-func newSpans(tracer *tracing.Tracer, g *graph.Graph, now func() time.Time) spans {
-	return spans{tracer: tracer, graph: g, now: now, nodes: make(map[*graph.Task]tracing.Span)}
+// NewSpans returns those of a graph. A nil tracer makes none.
+func NewSpans(tracer *tracing.Tracer, g *graph.Graph, now func() time.Time) Spans {
+	return Spans{tracer: tracer, graph: g, now: now, nodes: make(map[*graph.Task]tracing.Span)}
 }
 
 // unit is the span of what a task belongs to: its round, or the task itself. It
 // begins with the first attempt.
-func (s *spans) unit(x *graph.Task) tracing.Span {
+func (s *Spans) unit(x *graph.Task) tracing.Span {
 	if s.tracer == nil {
 		return tracing.Span{}
 	}
@@ -43,7 +44,7 @@ func (s *spans) unit(x *graph.Task) tracing.Span {
 }
 
 // round is the span of a step, linked to that of the step before.
-func (s *spans) round(step *graph.Step) tracing.Span {
+func (s *Spans) round(step *graph.Step) tracing.Span {
 	if !step.Span.On() {
 		step.Span = s.tracer.Root("round", step.Began, step.Chain.Span)
 		s.describe(step.Span, step.Join)
@@ -54,7 +55,7 @@ func (s *spans) round(step *graph.Step) tracing.Span {
 }
 
 // describe says of a span whose work it is.
-func (s *spans) describe(span tracing.Span, x *graph.Task) {
+func (s *Spans) describe(span tracing.Span, x *graph.Task) {
 	var cells []string
 	for _, r := range x.Wants {
 		for _, c := range s.graph.CellsOf(x, r) {
@@ -62,14 +63,14 @@ func (s *spans) describe(span tracing.Span, x *graph.Task) {
 		}
 	}
 	slices.Sort(cells)
-	span.Strings("run", idsOf(x.Wants))
+	span.Strings("run", x.RunIDs())
 	span.Strings("cell", slices.Compact(cells))
 	span.String("kind", x.Kind())
 	span.String("node", x.Key.String())
 }
 
-// attempt begins the span of an attempt.
-func (s *spans) attempt(a *graph.Attempt) tracing.Span {
+// Attempt begins the span of an attempt.
+func (s *Spans) Attempt(a *graph.Attempt) tracing.Span {
 	x := a.Task
 	unit := s.unit(x)
 	if !unit.On() {
@@ -84,8 +85,8 @@ func (s *spans) attempt(a *graph.Attempt) tracing.Span {
 	return span
 }
 
-// outcome says of an attempt's span how it ended.
-func (s *spans) outcome(a *graph.Attempt, o attempts.Outcome) {
+// Outcome says of an attempt's span how it ended.
+func (s *Spans) Outcome(a *graph.Attempt, o attempts.Outcome) {
 	a.Span.String("result", string(o.Result))
 	a.Span.String("worker", o.Worker)
 	if o.Error != "" {
@@ -93,33 +94,25 @@ func (s *spans) outcome(a *graph.Attempt, o attempts.Outcome) {
 	}
 }
 
-// endTask ends a task's own span; that of a round ends with the round.
-func (s *spans) endTask(x *graph.Task, err error) {
+// EndTask ends a task's own span; that of a round ends with the round.
+func (s *Spans) EndTask(x *graph.Task, err error) {
 	s.nodes[x].End(err)
 	delete(s.nodes, x)
 }
 
-// letGo forgets the spans of nodes that no run holds any more.
-func (s *spans) letGo() {
+// LetGo forgets the spans of nodes that no run holds any more.
+func (s *Spans) LetGo() {
 	maps.DeleteFunc(s.nodes, func(x *graph.Task, _ tracing.Span) bool { return !x.Node.Held() })
 }
 
 // errGivenUp is what a trace says of a round that is not finished.
 var errGivenUp = errors.New("given up: nobody wants it any more, or it is done elsewhere")
 
-// endRound ends the span of a step that was joined or dropped.
-func (s *spans) endRound(step *graph.Step, joined bool) {
+// EndRound ends the span of a step that was joined or dropped.
+func (s *Spans) EndRound(step *graph.Step, joined bool) {
 	if joined {
 		step.Span.End(nil)
 	} else {
 		step.Span.End(errGivenUp)
 	}
-}
-
-func idsOf(wants []*graph.Run) []string {
-	var ids []string
-	for _, r := range wants {
-		ids = append(ids, r.ID)
-	}
-	return ids
 }
