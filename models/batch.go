@@ -34,6 +34,25 @@ func (p *packed) rows() int { return len(p.inputs) }
 // active is the number of sentences that feed a token at step t.
 func (p *packed) active(t int) int { return p.start[t+1] - p.start[t] }
 
+// last is the row of the last token fed of the sentence with the given turn, its place
+// in order.
+func (p *packed) last(turn int) int {
+	t := p.steps() - 1
+	for turn >= p.active(t) {
+		t--
+	}
+	return p.start[t] + turn
+}
+
+// turns sets dst to the turn of each sentence.
+func (p *packed) turns(dst []int) []int {
+	dst = grow(dst, len(p.order))
+	for turn, i := range p.order {
+		dst[i] = turn
+	}
+	return dst
+}
+
 // pack lays out the sentences, which checkSentences has seen.
 func (p *packed) pack(sentences [][]int32) {
 	p.sort(sentences)
@@ -60,13 +79,19 @@ func (p *packed) sort(sentences [][]int32) {
 	slices.SortStableFunc(p.order, func(a, b int) int { return len(sentences[b]) - len(sentences[a]) })
 }
 
-func checkSentences(sentences [][]int32, vocabulary int) error {
+func checkSentences(sentences [][]int32, c Config) error {
 	for i, s := range sentences {
 		if len(s) < 2 {
 			return fmt.Errorf("sentence %d has %d tokens: want at least 2, an input and a target", i, len(s))
 		}
-		if err := checkTokens(s, vocabulary); err != nil {
+		if err := checkTokens(s, c.Vocabulary); err != nil {
 			return fmt.Errorf("sentence %d: %w", i, err)
+		}
+		if c.Separator == 0 {
+			continue
+		}
+		if at := slices.Index(s, c.Separator); at < 1 || at > len(s)-2 {
+			return fmt.Errorf("sentence %d is no pair: want a source, the separator %d, and a target", i, c.Separator)
 		}
 	}
 	return nil

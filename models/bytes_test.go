@@ -15,7 +15,7 @@ const fixedBytes = 16 << 10
 // memory that no bound knows of.
 func TestTablesAndScorersCountAllThatTheyHold(t *testing.T) {
 	t.Parallel()
-	eachVariant(t, 3000, func(t *testing.T, m *Language) {
+	test := func(t *testing.T, m *Language) {
 		s := mustScorer(t, m, wideParams(m, testRand(61)))
 		tables := s.Tabulate()
 		for what, c := range map[string]struct {
@@ -28,7 +28,9 @@ func TestTablesAndScorersCountAllThatTheyHold(t *testing.T) {
 				t.Errorf("%s of %d bytes: counted as %d", what, got, c.bytes)
 			}
 		}
-	})
+	}
+	eachVariant(t, 3000, test)
+	eachPairVariant(t, 3000, test)
 }
 
 // memory is what values refer to, as ranges that may overlap: vectors are parts of

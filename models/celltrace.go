@@ -23,6 +23,16 @@ type cellTrace struct {
 
 	recurrent  recurrentWeights // U, and on the way back its transpose
 	projection kernels.Packed   // P, and on the way back its transpose
+
+	// What the states begin with, and the gradient of what they end with; nil for zeros.
+	// A convolution has neither.
+	start, endGradient *stateTrace
+}
+
+// stateTrace is the state of a layer for each sentence of a batch, or its gradient.
+type stateTrace struct {
+	memory []float32 // [active(0), units]
+	output []float32 // [active(0), out]
 }
 
 // recurrentWeights are U, in two parts where a reset gate scales one.
@@ -96,6 +106,9 @@ func (c *cellTrace) forward(batch *packed, w *layerWeights, x []float32) {
 		fillRows(c.candidate, w.candidateBias)
 	}
 	clear(c.memory[:batch.active(0)*c.units])
+	if c.start != nil {
+		copy(c.memory, c.start.memory)
+	}
 	for t := range batch.steps() {
 		c.forwardStep(batch, t)
 	}
@@ -105,8 +118,7 @@ func (c *cellTrace) forwardStep(batch *packed, t int) {
 	start, end := batch.start[t], batch.start[t+1]
 	n, gates := end-start, c.cell.gates()
 	active := c.gates[start*gates : end*gates]
-	if t > 0 {
-		previous := c.output[batch.start[t-1]*c.out:]
+	if previous := c.outputBefore(batch, t); previous != nil {
 		c.recurrent.add(c.cell, n, previous, 1, active, c.candidateFrom(start))
 	}
 	before, after := c.memoryBefore(batch, t), c.memoryAfter(batch, t)
@@ -158,6 +170,17 @@ func (c *cellTrace) memoryBefore(batch *packed, t int) []float32 {
 	return c.memory[at*c.units : (at+batch.active(t))*c.units]
 }
 
+// outputBefore is h' of the rows of step t, and what follows them; nil for zeros.
+func (c *cellTrace) outputBefore(batch *packed, t int) []float32 {
+	switch {
+	case t > 0:
+		return c.output[batch.start[t-1]*c.out:]
+	case c.start != nil:
+		return c.start.output
+	}
+	return nil
+}
+
 func (c *cellTrace) memoryAfter(batch *packed, t int) []float32 {
 	at := batch.active(0) + batch.start[t]
 	return c.memory[at*c.units : (at+batch.active(t))*c.units]
@@ -165,7 +188,8 @@ func (c *cellTrace) memoryAfter(batch *packed, t int) []float32 {
 
 // backward takes the gradient of the outputs [rows, out], to which it adds
 // what flows back through the recurrence, and sets that of the gates and of the
-// inputs, dx [rows, in]. weightGradients follows from it.
+// inputs, dx [rows, in]. weightGradients follows from it. Where states begin with
+// something, startGradient has its gradient.
 func (c *cellTrace) backward(batch *packed, w *layerWeights, x, outputGradient, dx []float32) {
 	if c.kind.convolves {
 		c.convolveBack(batch, w, outputGradient, dx)
@@ -177,6 +201,10 @@ func (c *cellTrace) backward(batch *packed, w *layerWeights, x, outputGradient, 
 		kernels.PackB(true, c.out, c.units, w.projection, c.out, &c.projection)
 	}
 	clear(c.memoryGradient)
+	if c.endGradient != nil {
+		copy(c.memoryGradient, c.endGradient.memory)
+		c.addEndGradient(batch, outputGradient)
+	}
 	for t := batch.steps() - 1; t >= 0; t-- {
 		c.backwardStep(batch, t, outputGradient)
 	}
@@ -198,6 +226,33 @@ func (c *cellTrace) backwardStep(batch *packed, t int, outputGradient []float32)
 	before := c.memoryBefore(batch, t)
 	for i := range end - start {
 		c.rowGradient(start+i, row(before, i, c.units), row(emitted, i, c.units), row(c.memoryGradient, i, c.units))
+	}
+}
+
+// addEndGradient adds that of the last output of each sentence.
+func (c *cellTrace) addEndGradient(batch *packed, outputGradient []float32) {
+	for turn := range batch.active(0) {
+		kernels.Add(row(outputGradient, batch.last(turn), c.out), row(c.endGradient.output, turn, c.out))
+	}
+}
+
+// startGradient sets g to the gradient of what states began with, after backward.
+func (c *cellTrace) startGradient(batch *packed, g *stateTrace) {
+	n := batch.active(0)
+	g.memory = append(g.memory[:0], c.memoryGradient[:n*c.units]...)
+	g.output = grow(g.output, n*c.out)
+	clear(g.output)
+	c.addRecurrentGradient(n, 0, g.output)
+}
+
+// end sets s to the states after the last token of each sentence, after forward.
+func (c *cellTrace) end(batch *packed, s *stateTrace) {
+	n := batch.active(0)
+	s.resize(c.cell, n)
+	for turn := range n {
+		last := batch.last(turn)
+		copy(row(s.memory, turn, c.units), row(c.memory, n+last, c.units))
+		copy(row(s.output, turn, c.out), row(c.output, last, c.out))
 	}
 }
 
@@ -258,7 +313,9 @@ func (c *cellTrace) join(batch *packed, x []float32) {
 		copy(row(c.joined, r, c.cell.joined()), row(x, r, c.in))
 	}
 	for r := range batch.active(0) {
-		clear(c.joinedOutput(r))
+		if clear(c.joinedOutput(r)); c.start != nil {
+			copy(c.joinedOutput(r), row(c.start.output, r, c.out))
+		}
 	}
 	for t := 1; t < batch.steps(); t++ {
 		for i := range batch.active(t) {

@@ -11,14 +11,13 @@ import (
 // packed.order. Where rows lie sentence after sentence, first[turn] is the first
 // of a sentence's, and the rows of the output layer do.
 type perExample struct {
-	rows  []int // of the batch, sentence after sentence
-	first []int // [sentences+1]
+	sentenceRows              // of the decoder's batch
+	source       sentenceRows // of the encoder's
 
 	outputs        []float32 // [rows, out]: what the output layer reads
 	outputGradient []float32 // [rows, out]
 	targets        []int32   // [rows]
 	scales         []float32 // [rows]: 1 / the targets of the row's sentence
-	factors        []float32 // [rows]: the clip factor of the row's sentence
 
 	// Of one sentence at a time:
 	left, right, more []float32 // rows that lie apart in the batch, side by side
@@ -27,6 +26,33 @@ type perExample struct {
 	gram, other       []float32 // [targets, targets]
 
 	part []float32 // the gradient of a group after the first
+}
+
+// sentenceRows are the rows of a batch, sentence after sentence.
+type sentenceRows struct {
+	rows    []int
+	first   []int     // [sentences+1]
+	factors []float32 // [rows]: the clip factor of the row's sentence
+}
+
+// lay finds the rows of each sentence.
+func (r *sentenceRows) lay(batch *packed) {
+	r.rows, r.first = r.rows[:0], append(r.first[:0], 0)
+	for turn := range batch.order {
+		for t := 0; t < batch.steps() && turn < batch.active(t); t++ {
+			r.rows = append(r.rows, batch.start[t]+turn)
+		}
+		r.first = append(r.first, len(r.rows))
+	}
+	r.factors = grow(r.factors, len(r.rows))
+}
+
+// of are the rows of a sentence.
+func (r *sentenceRows) of(turn int) []int { return r.rows[r.first[turn]:r.first[turn+1]] }
+
+// setFactor sets the clip factor of a sentence.
+func (r *sentenceRows) setFactor(turn int, factor float64) {
+	fill(r.factors[r.first[turn]:r.first[turn+1]], float32(factor))
 }
 
 // ClippedSum sets sum to the sum over sentences of their gradients, each times
@@ -87,7 +113,7 @@ func (t *Trainer) checkClipped(params []float32, sentences [][]int32, sum []floa
 	if err := checkLength("the vector of norms", len(norms), len(sentences)); err != nil {
 		return err
 	}
-	return checkSentences(sentences, t.model.config.Vocabulary)
+	return checkSentences(sentences, t.model.config)
 }
 
 // groupSize is how many of the sentences are done at a time: one, and more as far as
@@ -104,11 +130,12 @@ func (t *Trainer) groupSize(sentences [][]int32) int {
 
 // clippedGroup does a group of sentences whole.
 func (t *Trainer) clippedGroup(w, g *weights, sentences [][]int32, factor func(norm float64) float64, norms []float64) (Loss, error) {
-	t.batch.pack(sentences)
-	t.embed(w)
-	top := t.forward(w)
+	top := t.forward(w, sentences)
 	e := &t.each
-	e.lay(&t.batch, top.passed, t.output.width)
+	e.prepare(&t.batch, top.passed, t.output.width)
+	if t.encoder != nil {
+		e.source.lay(&t.encoder.batch)
+	}
 	loss := Loss{Sum: t.output.forward(w, e.outputs, e.targets), Tokens: t.batch.rows()}
 	if !finite(loss.Sum) {
 		return Loss{}, &DivergedError{What: "loss", Value: loss.Sum}
@@ -122,41 +149,67 @@ func (t *Trainer) clippedGroup(w, g *weights, sentences [][]int32, factor func(n
 			return Loss{}, &DivergedError{What: "gradient", Value: norm}
 		}
 		norms[i] = norm
-		fill(e.factors[e.first[turn]:e.first[turn+1]], float32(factor(norm)))
+		e.setFactor(turn, factor(norm))
+		if t.encoder != nil {
+			e.source.setFactor(t.encoder.turns[turn], factor(norm))
+		}
 	}
 	t.clippedGradients(g)
 	return loss, nil
 }
 
-// lay fixes where the rows of each sentence lie, and gathers what the output layer
+// prepare fixes where the rows of each sentence lie, and gathers what the output layer
 // reads.
-func (e *perExample) lay(batch *packed, outputs []float32, width int) {
-	e.rows, e.first, e.targets, e.scales = e.rows[:0], append(e.first[:0], 0), e.targets[:0], e.scales[:0]
+func (e *perExample) prepare(batch *packed, outputs []float32, width int) {
+	e.lay(batch)
+	e.targets, e.scales = e.targets[:0], e.scales[:0]
 	for turn := range batch.order {
-		for t := 0; t < batch.steps() && turn < batch.active(t); t++ {
-			e.rows = append(e.rows, batch.start[t]+turn)
-		}
-		from := e.first[turn]
-		for _, r := range e.rows[from:] {
+		rows := e.of(turn)
+		for _, r := range rows {
 			e.targets = append(e.targets, batch.targets[r])
-			e.scales = append(e.scales, 1/float32(len(e.rows)-from))
+			e.scales = append(e.scales, 1/float32(len(rows)))
 		}
-		e.first = append(e.first, len(e.rows))
 	}
 	n := len(e.rows)
 	e.outputs, e.outputGradient = grow(e.outputs, n*width), grow(e.outputGradient, n*width)
-	e.factors = grow(e.factors, n)
 	gatherRows(e.outputs, outputs, width, e.rows)
 }
 
 // squaredNorm is that of a sentence's gradient over all tensors.
 func (t *Trainer) squaredNorm(turn int) float64 {
 	e := &t.each
-	rows := e.rows[e.first[turn]:e.first[turn+1]]
-	sum := t.vocabularyNorm(turn, rows)
-	for i := range t.layers {
-		l := &t.layers[i]
+	rows := e.of(turn)
+	sum := t.addLayersNorm(t.vocabularyNorm(turn, rows), e, rows)
+	if t.encoder == nil {
+		return sum
+	}
+	rows = e.source.of(t.encoder.turns[turn])
+	return t.encoder.addLayersNorm(t.encoder.addEmbeddingNorm(sum, e, rows), e, rows)
+}
+
+// addLayersNorm adds the squared norm over the tensors of the layers.
+func (s *stackTrace) addLayersNorm(sum float64, e *perExample, rows []int) float64 {
+	for i := range s.layers {
+		l := &s.layers[i]
 		sum += l.squaredNorm(e, rows, l.gradient)
+	}
+	return sum
+}
+
+// addEmbeddingNorm adds the squared norm over the embedding as input, which
+// vocabularyNorm explains. It leaves the gradients of the rows' vectors in e.left.
+func (s *stackTrace) addEmbeddingNorm(sum float64, e *perExample, rows []int) float64 {
+	n := len(rows)
+	e.gram = grow(e.gram, n*n)
+	e.left = grow(e.left, n*s.width)
+	gatherRows(e.left, s.inputGradient, s.width, rows)
+	kernels.Gemm(false, true, n, n, s.width, 1, e.left, s.width, e.left, s.width, 0, e.gram, n)
+	for i, r := range rows {
+		for j, r2 := range rows {
+			if s.batch.inputs[r] == s.batch.inputs[r2] {
+				sum += float64(e.gram[i*n+j])
+			}
+		}
 	}
 	return sum
 }
@@ -182,17 +235,7 @@ func (t *Trainer) vocabularyNorm(turn int, rows []int) float64 {
 	for _, v := range e.gram {
 		sum += float64(v)
 	}
-
-	e.left = grow(e.left, n*width)
-	gatherRows(e.left, t.inputGradient, width, rows)
-	kernels.Gemm(false, true, n, n, width, 1, e.left, width, e.left, width, 0, e.gram, n)
-	for s, r := range rows {
-		for t2, r2 := range rows {
-			if t.batch.inputs[r] == t.batch.inputs[r2] {
-				sum += float64(e.gram[s*n+t2])
-			}
-		}
-	}
+	sum = t.addEmbeddingNorm(sum, e, rows)
 	if t.model.config.Untied {
 		return sum
 	}
@@ -250,30 +293,34 @@ func (e *perExample) sumNorm(matrix []float32, width int) float64 {
 // clippedGradients sets g to the sum of the gradients, each times its factor.
 func (t *Trainer) clippedGradients(g *weights) {
 	e := &t.each
-	for i := range t.layers {
-		l := &t.layers[i]
-		e.scaleRows(l.gateGradient, l.cell.gates())
-		if l.kind.resets {
-			e.scaleRows(l.candidateGradient, l.units)
-		}
-		if l.projected {
-			e.scaleRows(l.gradient, l.out)
-		}
+	t.scaleRows(&e.sentenceRows)
+	if t.encoder != nil {
+		t.encoder.scaleRows(&e.source)
 	}
-	e.scaleRows(t.inputGradient, t.model.config.Embedding)
-	t.weightGradients(g)
 	t.output.weightGradients(g, e.factors)
-	if t.model.config.Untied {
-		clear(g.embedding)
-	}
-	t.addTokenGradients(g)
+	t.weightGradients(g)
 }
 
-// scaleRows multiplies every row of the batch by the factor of its sentence.
-func (e *perExample) scaleRows(matrix []float32, width int) {
-	for i, r := range e.rows {
-		if e.factors[i] != 1 {
-			kernels.Scale(e.factors[i], row(matrix, r, width))
+// scaleRows multiplies what the gradients are made of by the factors of the sentences.
+func (s *stackTrace) scaleRows(by *sentenceRows) {
+	for i := range s.layers {
+		l := &s.layers[i]
+		by.scale(l.gateGradient, l.cell.gates())
+		if l.kind.resets {
+			by.scale(l.candidateGradient, l.units)
+		}
+		if l.projected {
+			by.scale(l.gradient, l.out)
+		}
+	}
+	by.scale(s.inputGradient, s.width)
+}
+
+// scale multiplies every row of the batch by the factor of its sentence.
+func (r *sentenceRows) scale(matrix []float32, width int) {
+	for i, at := range r.rows {
+		if r.factors[i] != 1 {
+			kernels.Scale(r.factors[i], row(matrix, at, width))
 		}
 	}
 }

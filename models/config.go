@@ -38,6 +38,11 @@ type Config struct {
 	// embedding's (Press and Wolf, "Using the Output Embedding to Improve
 	// Language Models", 2017), and the last layer must be as wide as it.
 	Untied bool `json:"untied,omitempty"`
+	// Separator, if it is not 0, makes the model an encoder-decoder (Sutskever et al.,
+	// "Sequence to Sequence Learning with Neural Networks", 2014). A sentence is then a
+	// pair: the tokens before its first Separator are the source, which layers of their
+	// own read, and those from it on the target, which is predicted. 1 to Vocabulary-1.
+	Separator int32 `json:"separator,omitempty"`
 
 	// Image is of networks for images.
 	Image Image `json:"image,omitzero"`
@@ -106,6 +111,12 @@ func (c Config) Validate() error {
 	}
 	if c.Projection != Unprojected {
 		check("projection", c.Projection, 0, maxWidth)
+	}
+	if c.Separator != 0 {
+		check("separator", int(c.Separator), 1, c.Vocabulary-1)
+		if err == nil && kind.convolves {
+			problems = append(problems, fmt.Errorf("a separator with kind %s: want a recurrent kind, whose state the decoder starts from", c.Kind))
+		}
 	}
 	if len(problems) == 0 {
 		problems = c.fit()

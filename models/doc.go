@@ -23,6 +23,10 @@
 // predicted from the tokens before it. Sentences of one batch may differ in
 // length; there is no padding, so no arithmetic is spent on it.
 //
+// A model with a separator (Config.Separator) is an encoder-decoder: its sentences are
+// pairs, of a source, the separator and a target. The targets are then the tokens after
+// the separator.
+//
 // # Training
 //
 // A Trainer computes the mean loss of a batch and its gradient by
@@ -44,6 +48,9 @@
 //	states := scorer.Start(1)
 //	err = scorer.Step(states, []int32{begin})
 //	err = scorer.LogProbRows(states, row) // log p of every next token
+//
+// States of an encoder-decoder read a source until Step feeds them the separator. What
+// follows it is scored like any sentence.
 //
 // Scorer.Sample draws sequences, each by a stream of its own:
 //

@@ -19,7 +19,8 @@ type dropout struct {
 // UseDropout makes the gradients that follow drop every element of every
 // layer's output with probability rate, 0 <= rate < 1, independently of one
 // another, before the next layer or the output layer sees it. rng decides which,
-// row by row as the batch is laid out and layer by layer from the lowest: equal
+// row by row as the batch is laid out and layer by layer from the lowest, an encoder's
+// before the decoder's: equal
 // streams and batches drop the same elements. Rate 0 drops nothing and takes
 // nothing from rng. Scoring never drops anything.
 func (t *Trainer) UseDropout(rate float64, rng *rand.Rand) error {

@@ -40,22 +40,22 @@ func (e Evaluation) Add(o Evaluation) Evaluation {
 // evaluationBlock is how many sentences run together. It does not show in any result.
 const evaluationBlock = scoringBlock
 
-// Evaluate predicts every token but the first of each sentence. counted says
+// Evaluate predicts every token but the first of each sentence; of a pair, every token
+// after the separator. counted says
 // which targets belong to Evaluation.Counted; nil counts them all.
 //
 // Losses are summed in float64 target by target through a sentence, and
 // sentence by sentence in the order given. A loss that is not finite gives a
 // *DivergedError.
 func (s *Scorer) Evaluate(sentences [][]int32, counted func(target int32) bool) (Evaluation, error) {
-	if err := checkSentences(sentences, s.model.config.Vocabulary); err != nil {
+	if err := checkSentences(sentences, s.model.config); err != nil {
 		return Evaluation{}, err
 	}
 	var total Evaluation
 	var run evaluation
 	for from := 0; from < len(sentences); from += evaluationBlock {
 		block := sentences[from:min(from+evaluationBlock, len(sentences))]
-		run.score(s, block)
-		run.tally(block, counted, &total)
+		run.tally(run.score(s, block), counted, &total)
 	}
 	if !finite(total.All.Loss) {
 		return Evaluation{}, &DivergedError{What: "loss", Value: total.All.Loss}
@@ -63,19 +63,19 @@ func (s *Scorer) Evaluate(sentences [][]int32, counted func(target int32) bool) 
 	return total, nil
 }
 
-// MeanLosses is the mean of -log p over every token but the first of each sentence, in
-// nats, sentence by sentence: its log-perplexity for each token. Each has at least two
+// MeanLosses is the mean of -log p over every token but the first of each sentence, of a
+// pair over every token after the separator, in nats, sentence by sentence: its
+// log-perplexity for each token. Each has at least two
 // tokens. A loss that is not finite gives a *DivergedError.
 func (s *Scorer) MeanLosses(sentences [][]int32) ([]float64, error) {
-	if err := checkSentences(sentences, s.model.config.Vocabulary); err != nil {
+	if err := checkSentences(sentences, s.model.config); err != nil {
 		return nil, err
 	}
 	losses := make([]float64, 0, len(sentences))
 	var run evaluation
 	for from := 0; from < len(sentences); from += evaluationBlock {
 		block := sentences[from:min(from+evaluationBlock, len(sentences))]
-		run.score(s, block)
-		for i, sentence := range block {
+		for i, sentence := range run.score(s, block) {
 			var total Tally
 			for t := range sentence[1:] {
 				at := run.row(i, t)
@@ -95,6 +95,7 @@ func (s *Scorer) MeanLosses(sentences [][]int32) ([]float64, error) {
 // ranks per sentence.
 type evaluation struct {
 	batch    packed
+	sources  sourceReader
 	states   States    // of the sentences, the longest first
 	outputs  []float32 // [rows, out]
 	logProbs []float32
@@ -102,13 +103,20 @@ type evaluation struct {
 	ranks    []int
 }
 
-// score fills in logProbs, hits and ranks of a block of sentences.
-func (e *evaluation) score(s *Scorer, sentences [][]int32) {
-	e.batch.pack(sentences)
+// score fills in logProbs, hits and ranks of a block of sentences, and returns those: of
+// pairs the targets, which begin with the separator.
+func (e *evaluation) score(s *Scorer, sentences [][]int32) [][]int32 {
 	w := s.workspaces.Get().(*workspace)
 	defer s.workspaces.Put(w)
+	if s.encoder == nil {
+		e.batch.pack(sentences)
+		e.states.reset(s.model, e.batch.active(0))
+	} else {
+		sentences = e.sources.read(s, w, sentences)
+		e.batch.pack(sentences)
+		e.sources.start(&e.states, e.batch.order)
+	}
 	width := s.model.config.outputWidth()
-	e.states.reset(s.model, e.batch.active(0))
 	e.outputs = grow(e.outputs, e.batch.rows()*width)
 	e.logProbs, e.hits = grow(e.logProbs, e.batch.rows()), grow(e.hits, e.batch.rows())
 	for t := range e.batch.steps() {
@@ -117,10 +125,37 @@ func (e *evaluation) score(s *Scorer, sentences [][]int32) {
 		copy(e.outputs[start*width:end*width], e.states.top())
 	}
 	s.logProbs(w, e.outputs, e.batch.targets, e.logProbs, e.hits)
-	e.ranks = grow(e.ranks, len(sentences))
-	for rank, i := range e.batch.order {
-		e.ranks[i] = rank
+	e.ranks = e.batch.turns(e.ranks)
+	return sentences
+}
+
+// sourceReader runs the encoder over the sources of pairs.
+type sourceReader struct {
+	batch            packed
+	sources, targets [][]int32
+	states           States // the longest source first
+	turns            []int  // by pair
+}
+
+// read reads the sources, and returns the targets.
+func (r *sourceReader) read(s *Scorer, w *workspace, pairs [][]int32) (targets [][]int32) {
+	r.sources, r.targets = dividePairs(pairs, s.model.config.Separator, r.sources[:0], r.targets[:0])
+	r.batch.pack(r.sources)
+	r.states.reset(s.model, len(pairs))
+	for t := range r.batch.steps() {
+		s.step(w, r.batch.inputs[r.batch.start[t]:r.batch.start[t+1]], &r.states)
 	}
+	return r.targets
+}
+
+// start sets states to those in which the targets of pairs begin, in the given order.
+func (r *sourceReader) start(states *States, pairs []int) {
+	r.turns = r.batch.turns(r.turns)
+	states.reserve(r.states.cells, len(pairs))
+	for at, pair := range pairs {
+		states.copyState(at, &r.states, r.turns[pair])
+	}
+	clear(states.reading)
 }
 
 // row is where the prediction of target t of sentence i stands.

@@ -29,14 +29,21 @@ const (
 func (m *Language) Init(rng *rand.Rand) []float32 {
 	params := make([]float32, m.Parameters())
 	w := m.layout.views(params)
+	m.initialize(rng, &w.stackWeights)
+	if m.config.Untied {
+		fillUniform(rng, w.output, math.Sqrt(3/float64(m.config.outputWidth())))
+	}
+	if m.config.Separator != 0 {
+		m.initialize(rng, &w.encoder)
+	}
+	return params
+}
+
+func (m *Language) initialize(rng *rand.Rand, w *stackWeights) {
 	fillUniform(rng, w.embedding, math.Sqrt(3/float64(m.config.Embedding)))
 	for i, c := range m.cells {
 		c.initialize(rng, &w.layers[i])
 	}
-	if m.config.Untied {
-		fillUniform(rng, w.output, math.Sqrt(3/float64(m.config.outputWidth())))
-	}
-	return params
 }
 
 func (c cell) initialize(rng *rand.Rand, w *layerWeights) {

@@ -27,7 +27,9 @@ import (
 // reset gate, update gate and candidate; a conv has one column for each filter.
 //
 // The second layer has tensors of the same names with cell2 and projection2 in
-// place of cell and projection, and so on.
+// place of cell and projection, and so on. An encoder-decoder has these tensors for
+// its decoder, and after them, each with "encoder." before its name, an embedding, cells
+// and projections of the same shapes for its encoder.
 const (
 	EmbeddingTensor     = "embedding"
 	InputTensor         = "cell.input"
@@ -38,6 +40,9 @@ const (
 	ProjectionTensor    = "projection"
 	OutputTensor        = "output.weights"
 	OutputBiasTensor    = "output.bias"
+
+	// EncoderPrefix begins the names of an encoder's tensors.
+	EncoderPrefix = "encoder."
 )
 
 // Language is the layout of a language model: it knows where each tensor lies
@@ -79,7 +84,8 @@ func (m *Language) Tensors() []Tensor {
 
 // ScoringFLOPs is the number of floating-point operations in the matrix
 // products that score one token, a multiply-add counting as two. Everything
-// else is a few percent of it.
+// else is a few percent of it. Of an encoder-decoder it is a token of the target: one of
+// the source costs less, since it is not predicted.
 func (m *Language) ScoringFLOPs() float64 {
 	products := m.config.Vocabulary * m.config.outputWidth()
 	for _, c := range m.cells {
@@ -121,10 +127,16 @@ func (t Tensor) String() string { return fmt.Sprintf("%s %v", t.Name, t.Shape) }
 
 // layout places the tensors of a configuration one after the other.
 type layout struct {
-	tensors                       []Tensor
-	embedding, output, outputBias span
-	layers                        [maxLayers]layerLayout
-	size                          int
+	tensors            []Tensor
+	decoder, encoder   stackLayout // of a plain model the first alone
+	output, outputBias span
+	size               int
+}
+
+// stackLayout is an embedding and the layers above it.
+type stackLayout struct {
+	embedding span
+	layers    [maxLayers]layerLayout
 }
 
 type layerLayout struct{ input, recurrent, bias, candidateBias, projection span }
@@ -143,35 +155,45 @@ func (l *layout) add(name string, shape ...int) span {
 
 func newLayout(c Config) layout {
 	var l layout
-	l.embedding = l.add(EmbeddingTensor, c.Vocabulary, c.Embedding)
-	for i, cell := range cellsOf(c) {
-		l.addLayer(i, cell)
-	}
-	l.output = l.embedding
+	l.decoder = l.addStack("", c)
+	l.output = l.decoder.embedding
 	if c.Untied {
 		l.output = l.add(OutputTensor, c.Vocabulary, c.outputWidth())
 	}
 	l.outputBias = l.add(OutputBiasTensor, c.Vocabulary)
+	if c.Separator != 0 {
+		l.encoder = l.addStack(EncoderPrefix, c)
+	}
 	return l
 }
 
-func (l *layout) addLayer(i int, c cell) {
-	at := &l.layers[i]
+func (l *layout) addStack(prefix string, c Config) stackLayout {
+	s := stackLayout{embedding: l.add(prefix+EmbeddingTensor, c.Vocabulary, c.Embedding)}
+	for i, cell := range cellsOf(c) {
+		name := func(tensor string) string { return prefix + layerTensor(tensor, i) }
+		s.layers[i] = l.addLayer(cell, name)
+	}
+	return s
+}
+
+// addLayer adds the tensors of a layer, under the names that it gives them.
+func (l *layout) addLayer(c cell, name func(tensor string) string) (at layerLayout) {
 	if c.kind.convolves {
-		kernel := l.add(layerTensor(KernelTensor, i), c.kernel, c.in, c.units)
+		kernel := l.add(name(KernelTensor), c.kernel, c.in, c.units)
 		newest := kernel.from + c.in*c.units
 		at.input, at.recurrent = span{kernel.from, newest}, span{newest, kernel.to}
 	} else {
-		at.input = l.add(layerTensor(InputTensor, i), c.in, c.gates())
-		at.recurrent = l.add(layerTensor(RecurrentTensor, i), c.out, c.gates())
+		at.input = l.add(name(InputTensor), c.in, c.gates())
+		at.recurrent = l.add(name(RecurrentTensor), c.out, c.gates())
 	}
-	at.bias = l.add(layerTensor(BiasTensor, i), c.gates())
+	at.bias = l.add(name(BiasTensor), c.gates())
 	if c.kind.resets {
-		at.candidateBias = l.add(layerTensor(CandidateBiasTensor, i), c.units)
+		at.candidateBias = l.add(name(CandidateBiasTensor), c.units)
 	}
 	if c.projected {
-		at.projection = l.add(layerTensor(ProjectionTensor, i), c.units, c.out)
+		at.projection = l.add(name(ProjectionTensor), c.units, c.out)
 	}
+	return at
 }
 
 // layerTensor is the name of layer i's tensor: cell2.input in layer 1.
@@ -188,10 +210,18 @@ func layerTensor(name string, i int) string {
 }
 
 // weights are the views of one flat vector, of parameters or of a gradient.
-// output is embedding where the two are tied.
+// output is embedding where the two are tied. encoder is empty in a plain model.
 type weights struct {
-	embedding, output, outputBias []float32
-	layers                        [maxLayers]layerWeights
+	stackWeights // of the decoder
+	encoder      stackWeights
+
+	output, outputBias []float32
+}
+
+// stackWeights are an embedding and the layers above it.
+type stackWeights struct {
+	embedding []float32
+	layers    [maxLayers]layerWeights
 }
 
 type layerWeights struct {
@@ -200,9 +230,16 @@ type layerWeights struct {
 }
 
 func (l *layout) views(flat []float32) weights {
-	w := weights{embedding: l.embedding.of(flat), output: l.output.of(flat), outputBias: l.outputBias.of(flat)}
-	for i := range l.layers {
-		at := &l.layers[i]
+	return weights{
+		stackWeights: l.decoder.views(flat), encoder: l.encoder.views(flat),
+		output: l.output.of(flat), outputBias: l.outputBias.of(flat),
+	}
+}
+
+func (s *stackLayout) views(flat []float32) stackWeights {
+	w := stackWeights{embedding: s.embedding.of(flat)}
+	for i := range s.layers {
+		at := &s.layers[i]
 		w.layers[i] = layerWeights{
 			input: at.input.of(flat), recurrent: at.recurrent.of(flat), bias: at.bias.of(flat),
 			candidateBias: at.candidateBias.of(flat), projection: at.projection.of(flat),

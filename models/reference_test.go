@@ -15,6 +15,7 @@ type reference struct {
 	layers    []referenceLayer
 	output    [][]float64
 	outBias   []float64
+	encoder   *reference // its embedding and layers alone; nil of a plain model
 	// mask multiplies what layer l hands on at step t of sentence i; nil for 1.
 	mask func(l, i, t int) []float64
 }
@@ -35,6 +36,15 @@ type referenceState struct {
 }
 
 func newReference(m *Language, params []float64) *reference {
+	r := newReferenceOf(m, params, "")
+	if m.config.Separator != 0 {
+		r.encoder = newReferenceOf(m, params, EncoderPrefix)
+	}
+	return r
+}
+
+// newReferenceOf reads the tensors whose names have the prefix.
+func newReferenceOf(m *Language, params []float64, prefix string) *reference {
 	tensor := map[string][]float64{}
 	shape := map[string][]int{}
 	for _, t := range m.Tensors() {
@@ -42,6 +52,7 @@ func newReference(m *Language, params []float64) *reference {
 		shape[t.Name] = t.Shape
 	}
 	matrix := func(name string) [][]float64 {
+		name = prefix + name
 		if tensor[name] == nil {
 			return nil
 		}
@@ -60,7 +71,7 @@ func newReference(m *Language, params []float64) *reference {
 		r.layers = append(r.layers, referenceLayer{
 			kind: m.config.Kind, units: m.config.Units,
 			input: matrix("cell" + suffix + ".input"), recurrent: matrix("cell" + suffix + ".recurrent"),
-			bias: tensor["cell"+suffix+".bias"], candidateBias: tensor["cell"+suffix+".candidate_bias"],
+			bias: tensor[prefix+"cell"+suffix+".bias"], candidateBias: tensor[prefix+"cell"+suffix+".candidate_bias"],
 			project: matrix("projection" + suffix), kernel: matrix("cell" + suffix + ".kernel"),
 		})
 	}
@@ -188,9 +199,15 @@ func (r *reference) meanLoss(sentences [][]int32) float64 {
 	var sum float64
 	var targets int
 	for i, s := range sentences {
-		state := r.start()
-		for t, token := range s[:len(s)-1] {
-			sum -= r.logProbs(r.stepOf(i, t, token, state))[s[t+1]]
+		state, from := r.start(), 0
+		if r.encoder != nil {
+			from = slices.Index(s, r.config.Separator)
+			for t, token := range s[:from] {
+				r.encoder.stepOf(i, t, token, state)
+			}
+		}
+		for t, token := range s[from : len(s)-1] {
+			sum -= r.logProbs(r.stepOf(i, t, token, state))[s[from+t+1]]
 			targets++
 		}
 	}

@@ -17,7 +17,8 @@ import (
 type Scorer struct {
 	model      *Language
 	weights    weights
-	layers     []scorerLayer
+	layers     []scorerLayer    // of the decoder
+	encoder    []scorerLayer    // none of a plain model
 	tiles      []kernels.Packed // of the transposed output weights
 	workspaces sync.Pool
 }
@@ -54,9 +55,10 @@ func (m *Language) NewScorer(params []float32) (*Scorer, error) {
 	if err := CheckParameters(m, params); err != nil {
 		return nil, err
 	}
-	s := &Scorer{model: m, weights: m.layout.views(params), layers: make([]scorerLayer, len(m.cells))}
-	for i, c := range m.cells {
-		s.layers[i].prepare(c, &s.weights.layers[i])
+	s := &Scorer{model: m, weights: m.layout.views(params)}
+	s.layers = prepareLayers(m.cells, &s.weights.stackWeights)
+	if m.config.Separator != 0 {
+		s.encoder = prepareLayers(m.cells, &s.weights.encoder)
 	}
 	width, vocabulary := m.config.outputWidth(), m.config.Vocabulary
 	s.tiles = make([]kernels.Packed, tileCount(vocabulary))
@@ -71,14 +73,21 @@ func (m *Language) NewScorer(params []float32) (*Scorer, error) {
 // Bytes is the memory that the scorer takes, its parameters included, for caches.
 func (s *Scorer) Bytes() int64 {
 	bytes := 4 * int64(s.model.Parameters())
-	for i := range s.layers {
-		l := &s.layers[i]
+	for _, l := range slices.Concat(s.layers, s.encoder) {
 		bytes += l.input.Bytes() + l.projection.Bytes() + l.recurrent.direct.Bytes() + l.recurrent.candidate.Bytes()
 	}
 	for i := range s.tiles {
 		bytes += s.tiles[i].Bytes()
 	}
 	return bytes
+}
+
+func prepareLayers(cells []cell, w *stackWeights) []scorerLayer {
+	layers := make([]scorerLayer, len(cells))
+	for i, c := range cells {
+		layers[i].prepare(c, &w.layers[i])
+	}
+	return layers
 }
 
 func (l *scorerLayer) prepare(c cell, w *layerWeights) {
@@ -107,7 +116,8 @@ func newWorkspace(m *Language) *workspace {
 // Model returns the model whose parameters are scored.
 func (s *Scorer) Model() *Language { return s.model }
 
-// Step feeds one token to each state, in place.
+// Step feeds one token to each state, in place. To a state of an encoder-decoder it
+// feeds the source until the separator comes, and from it on the target.
 func (s *Scorer) Step(states *States, tokens []int32) error {
 	if err := s.checkStates(states, len(tokens), "tokens"); err != nil {
 		return err
@@ -117,15 +127,33 @@ func (s *Scorer) Step(states *States, tokens []int32) error {
 	}
 	w := s.workspaces.Get().(*workspace)
 	defer s.workspaces.Put(w)
-	s.step(w, tokens, states)
+	for from := 0; from < len(tokens); {
+		to := s.turn(states, tokens, from)
+		s.stepRange(w, tokens, states, from, to)
+		from = to
+	}
 	return nil
+}
+
+// turn lets the states that are fed the separator turn to the target, as far as those
+// that are alike with state from reach, at most a block, and returns their end.
+func (s *Scorer) turn(states *States, tokens []int32, from int) (to int) {
+	if s.encoder == nil {
+		return min(from+scoringBlock, len(tokens))
+	}
+	reads := func(i int) bool { return states.reading[i] && tokens[i] != s.model.config.Separator }
+	first := reads(from)
+	for to = from; to < min(from+scoringBlock, len(tokens)) && reads(to) == first; to++ {
+		states.reading[to] = first
+	}
+	return to
 }
 
 // LogProbs sets dst[i] to the natural logarithm of the probability that
 // targets[i] follows state i, normalised over the whole vocabulary. Parameters
 // that are not finite give NaN.
 func (s *Scorer) LogProbs(states *States, targets []int32, dst []float32) error {
-	if err := s.checkStates(states, len(targets), "targets"); err != nil {
+	if err := s.checkPredicts(states, len(targets), "targets"); err != nil {
 		return err
 	}
 	if err := checkLength("the destination", len(dst), len(targets)); err != nil {
@@ -144,7 +172,7 @@ func (s *Scorer) LogProbs(states *States, targets []int32, dst []float32) error 
 // every token after state i: the same numbers as LogProbs, bit for bit.
 func (s *Scorer) LogProbRows(states *States, dst []float32) error {
 	vocabulary := s.model.config.Vocabulary
-	if err := s.checkStates(states, states.Len(), "states"); err != nil {
+	if err := s.checkPredicts(states, states.Len(), "states"); err != nil {
 		return err
 	}
 	if err := checkLength("the destination", len(dst), states.Len()*vocabulary); err != nil {
@@ -170,19 +198,39 @@ func (s *Scorer) checkStates(states *States, n int, what string) error {
 	return nil
 }
 
-// step feeds one token to each of the first len(tokens) states. The order of
-// arithmetic is that of cellTrace.forward.
+// checkPredicts is checkStates for states after which something is predicted.
+func (s *Scorer) checkPredicts(states *States, n int, what string) error {
+	if err := s.checkStates(states, n, what); err != nil {
+		return err
+	}
+	if i := slices.Index(states.reading, true); i >= 0 {
+		return fmt.Errorf("state %d has read a source without its end, and predicts nothing: feed it the separator %d first", i, s.model.config.Separator)
+	}
+	return nil
+}
+
+// step feeds one token to each of the first len(tokens) states, which are alike in what
+// they read.
 func (s *Scorer) step(w *workspace, tokens []int32, states *States) {
 	for from := 0; from < len(tokens); from += scoringBlock {
-		to := min(from+scoringBlock, len(tokens))
-		gatherRows(w.inputs, s.weights.embedding, s.model.config.Embedding, tokens[from:to])
-		x := w.inputs
-		for i := range s.layers {
-			c := &s.layers[i]
-			output := states.output[i][from*c.out : to*c.out]
-			c.step(w, &s.weights.layers[i], x, states.memory[i][from*c.memory():to*c.memory()], output)
-			x = output
-		}
+		s.stepRange(w, tokens, states, from, min(from+scoringBlock, len(tokens)))
+	}
+}
+
+// stepRange is step for a block of states. The order of arithmetic is that of
+// cellTrace.forward.
+func (s *Scorer) stepRange(w *workspace, tokens []int32, states *States, from, to int) {
+	layers, weights := s.layers, &s.weights.stackWeights
+	if states.reading[from] {
+		layers, weights = s.encoder, &s.weights.encoder
+	}
+	gatherRows(w.inputs, weights.embedding, s.model.config.Embedding, tokens[from:to])
+	x := w.inputs
+	for i := range layers {
+		c := &layers[i]
+		output := states.output[i][from*c.out : to*c.out]
+		c.step(w, &weights.layers[i], x, states.memory[i][from*c.memory():to*c.memory()], output)
+		x = output
 	}
 }
 

@@ -11,6 +11,9 @@ import (
 type States struct {
 	n     int
 	cells []cell
+	// reading has, of each state, whether the separator is still to come: the state is
+	// then the encoder's.
+	reading []bool
 	// Of each layer: [n, memory()] and [n, out].
 	memory, output [maxLayers][]float32
 }
@@ -23,17 +26,27 @@ func (s *Scorer) Start(n int) *States {
 	return states
 }
 
+// Reading reports whether state i is that of a source that has not ended: nothing is
+// predicted after it, until Step has fed it the separator.
+func (s *States) Reading(i int) bool { return s.reading[i] }
+
 // reset makes n states of the empty sequence.
 func (s *States) reset(m *Language, n int) {
 	s.reserve(m.cells, n)
+	for i := range s.reading {
+		s.reading[i] = m.config.Separator != 0
+	}
 	for i := range m.cells {
 		clear(s.memory[i])
 		clear(s.output[i])
 	}
 }
 
+// reserve makes room for n states of predicted tokens, whose values are arbitrary.
 func (s *States) reserve(cells []cell, n int) {
 	s.cells, s.n = cells, n
+	s.reading = grow(s.reading, n)
+	clear(s.reading)
 	for i, c := range cells {
 		s.memory[i] = grow(s.memory[i], n*c.memory())
 		s.output[i] = grow(s.output[i], n*c.out)
@@ -67,6 +80,9 @@ func (s *States) Gather(from *States, indices []int) error {
 		}
 	}
 	s.reserve(from.cells, len(indices))
+	for to, i := range indices {
+		s.reading[to] = from.reading[i]
+	}
 	for l, c := range s.cells {
 		gatherStates(s.memory[l], from.memory[l], c.memory(), indices)
 		gatherStates(s.output[l], from.output[l], c.out, indices)
@@ -89,11 +105,16 @@ func (s *States) Set(at int, from *States, i int) error {
 	if at < 0 || at >= s.n || i < 0 || i >= from.n {
 		return fmt.Errorf("state %d of %d cannot be set to state %d of %d: they count from 0", at, s.n, i, from.n)
 	}
+	s.copyState(at, from, i)
+	return nil
+}
+
+func (s *States) copyState(at int, from *States, i int) {
+	s.reading[at] = from.reading[i]
 	for l, c := range s.cells {
 		copy(row(s.memory[l], at, c.memory()), row(from.memory[l], i, c.memory()))
 		copy(row(s.output[l], at, c.out), row(from.output[l], i, c.out))
 	}
-	return nil
 }
 
 // StateBytes is the memory that one state of the model takes.

@@ -1,10 +1,6 @@
 package models
 
-import (
-	"fmt"
-
-	"coalmine/internal/kernels"
-)
+import "fmt"
 
 // Loss is the loss of a batch.
 type Loss struct {
@@ -30,14 +26,11 @@ func (l Loss) Add(other Loss) Loss { return Loss{l.Sum + other.Sum, l.Tokens + o
 // computes does not depend on the batches before. It is not safe for
 // concurrent use: one Trainer per goroutine.
 type Trainer struct {
-	model   *Language
-	batch   packed
-	layers  []layerTrace // from the lowest up
-	output  outputTrace
-	dropout dropout
-
-	inputs        []float32 // [rows, embedding]: the token vectors
-	inputGradient []float32 // [rows, embedding]
+	model      *Language
+	stackTrace // of the decoder
+	output     outputTrace
+	dropout    dropout
+	encoder    *encoderTrace // nil of a plain model
 
 	each perExample // for ClippedSum
 }
@@ -46,12 +39,12 @@ type Trainer struct {
 func (m *Language) NewTrainer() *Trainer {
 	vocabulary := m.config.Vocabulary
 	t := &Trainer{
-		model:  m,
-		layers: make([]layerTrace, len(m.cells)),
-		output: outputTrace{vocabulary: vocabulary, width: m.config.outputWidth(), block: rowBlock(vocabulary)},
+		model:      m,
+		stackTrace: newStackTrace(m),
+		output:     outputTrace{vocabulary: vocabulary, width: m.config.outputWidth(), block: rowBlock(vocabulary)},
 	}
-	for i, c := range m.cells {
-		t.layers[i].cell = c
+	if m.config.Separator != 0 {
+		t.encoder = newEncoderTrace(m)
 	}
 	return t
 }
@@ -60,7 +53,9 @@ func (m *Language) NewTrainer() *Trainer {
 // gradient to that of the mean loss per target. Both vectors have the model's
 // length and must not overlap; params and sentences are only read.
 //
-// Each sentence has at least two tokens and lengths may differ. The sums over
+// Each sentence has at least two tokens and lengths may differ. Those of an
+// encoder-decoder have a token at least before the first separator and one after it;
+// the targets are what follows it. The sums over
 // the batch run through the sentences from the longest to the shortest, equal
 // ones in the order given.
 //
@@ -71,10 +66,8 @@ func (t *Trainer) Gradient(params []float32, sentences [][]int32, gradient []flo
 	if err := t.check(params, sentences, gradient); err != nil {
 		return Loss{}, err
 	}
-	t.batch.pack(sentences)
 	w, g := t.model.layout.views(params), t.model.layout.views(gradient)
-	t.embed(&w)
-	top := t.forward(&w)
+	top := t.forward(&w, sentences)
 	loss := Loss{Tokens: t.batch.rows()}
 	loss.Sum = t.output.loss(&w, &g, top.passed, t.batch.targets, 1/float32(loss.Tokens), top.gradient)
 	if !finite(loss.Sum) {
@@ -82,43 +75,35 @@ func (t *Trainer) Gradient(params []float32, sentences [][]int32, gradient []flo
 	}
 	t.backward(&w)
 	t.weightGradients(&g)
-	if t.model.config.Untied {
-		clear(g.embedding)
-	}
-	t.addTokenGradients(&g)
 	return loss, nil
 }
 
-// forward runs the layers and returns the highest.
-func (t *Trainer) forward(w *weights) *layerTrace {
-	x := t.inputs
-	for i := range t.layers {
-		l := &t.layers[i]
-		l.forward(&t.batch, &w.layers[i], x)
-		l.pass(&t.dropout)
-		x = l.passed
+// forward lays the sentences out, runs all layers, and returns the highest.
+func (t *Trainer) forward(w *weights, sentences [][]int32) *layerTrace {
+	if e := t.encoder; e != nil {
+		sentences = e.divide(sentences, t.model.config.Separator)
+		t.batch.pack(sentences)
+		e.forward(w, &t.dropout, &t.stackTrace)
+	} else {
+		t.batch.pack(sentences)
 	}
-	return &t.layers[len(t.layers)-1]
+	return t.stackTrace.forward(&w.stackWeights, &t.dropout)
 }
 
 // backward runs the layers the other way, from the gradient of the highest.
 func (t *Trainer) backward(w *weights) {
-	for i := len(t.layers) - 1; i >= 0; i-- {
-		x, dx := t.inputs, t.inputGradient
-		if i > 0 {
-			x, dx = t.layers[i-1].passed, t.layers[i-1].gradient
-		}
-		l := &t.layers[i]
-		l.passBack(&t.dropout)
-		l.backward(&t.batch, &w.layers[i], x, l.gradient, dx)
+	t.stackTrace.backward(&w.stackWeights, &t.dropout)
+	if t.encoder != nil {
+		t.encoder.backward(w, &t.dropout, &t.stackTrace)
 	}
 }
 
-// weightGradients sets the layers' tensors of g from what backward left.
+// weightGradients sets all tensors of g but those of the output layer, from what backward
+// left. To a tied embedding, which that layer has set, it adds.
 func (t *Trainer) weightGradients(g *weights) {
-	for i := range t.layers {
-		l := &t.layers[i]
-		l.weightGradients(t.batch.rows(), &g.layers[i], l.gradient)
+	t.stackTrace.weightGradients(&g.stackWeights, t.model.config.Untied)
+	if t.encoder != nil {
+		t.encoder.weightGradients(&g.encoder, true)
 	}
 }
 
@@ -129,7 +114,7 @@ func (t *Trainer) check(params []float32, sentences [][]int32, gradient []float3
 	if len(sentences) == 0 {
 		return fmt.Errorf("the batch is empty: want at least one sentence")
 	}
-	return checkSentences(sentences, t.model.config.Vocabulary)
+	return checkSentences(sentences, t.model.config)
 }
 
 func (t *Trainer) checkVectors(params, gradient []float32) error {
@@ -137,21 +122,4 @@ func (t *Trainer) checkVectors(params, gradient []float32) error {
 		return err
 	}
 	return checkLength("the gradient", len(gradient), t.model.Parameters())
-}
-
-// embed looks up the vectors of the batch's tokens.
-func (t *Trainer) embed(w *weights) {
-	n := t.batch.rows() * t.model.config.Embedding
-	t.inputs = grow(t.inputs, n)
-	t.inputGradient = grow(t.inputGradient, n)
-	gatherRows(t.inputs, w.embedding, t.model.config.Embedding, t.batch.inputs)
-}
-
-// addTokenGradients adds to the embedding what it did as input, beside what a
-// tied one did as output.
-func (t *Trainer) addTokenGradients(g *weights) {
-	width := t.model.config.Embedding
-	for i, token := range t.batch.inputs {
-		kernels.Add(row(g.embedding, int(token), width), row(t.inputGradient, i, width))
-	}
 }

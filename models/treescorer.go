@@ -112,7 +112,7 @@ func (ts *TreeScorer) Bounds(normaliser *NormaliserBounds, states *States, edges
 
 func (ts *TreeScorer) check(states *States, edges []Edge, room int) error {
 	s := ts.tables.scorer
-	if err := s.checkStates(states, states.Len(), "states"); err != nil {
+	if err := s.checkPredicts(states, states.Len(), "states"); err != nil {
 		return err
 	}
 	if err := checkLength("the destination", room, len(edges)); err != nil {

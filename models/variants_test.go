@@ -3,6 +3,7 @@ package models
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -295,7 +296,10 @@ func TestValidateNamesWhatDoesNotFitTogether(t *testing.T) {
 // dropMasks draws the masks that a trainer with the same stream draws, as
 // UseDropout documents their order.
 func dropMasks(m *Language, rate float64, seed uint64, sentences [][]int32) func(l, i, t int) []float64 {
-	rng := testRand(seed)
+	return drawMasks(m, rate, testRand(seed), sentences)
+}
+
+func drawMasks(m *Language, rate float64, rng *rand.Rand, sentences [][]int32) func(l, i, t int) []float64 {
 	var batch packed
 	batch.pack(sentences)
 	rank := make([]int, len(sentences))
