@@ -57,7 +57,7 @@ func ReadPlacements(ctx context.Context, t *tasks.Task, input string) ([]Placeme
 		return nil, fmt.Errorf("list of canaries: %w: %w", err, storage.ErrCorrupt)
 	}
 	for i, c := range list {
-		if c.Number != i || len(c.Tokens) == 0 || len(c.Tokens) > MaxSequence {
+		if c.Number != i || len(c.Tokens) == 0 || len(c.Tokens) > MaxExample {
 			return nil, fmt.Errorf("canary %d has number %d and %d tokens: %w", i, c.Number, len(c.Tokens), storage.ErrCorrupt)
 		}
 	}

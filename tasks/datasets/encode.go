@@ -153,6 +153,11 @@ func (e *encoder) chooseVocabulary(ctx context.Context) error {
 			e.tokens[w] = token
 		}
 	}
+	for w, word := range e.words {
+		if endsSource(word) {
+			e.tokens[w] = Separator
+		}
+	}
 	return e.task.Put(ctx, VocabularyBlob, joinLines(append(Specials(), ordinary...)))
 }
 
@@ -162,8 +167,9 @@ func (e *encoder) ordinaryWords(ctx context.Context) ([]string, error) {
 	if symbols == nil {
 		return e.countedWords(ctx)
 	}
-	if !slices.Equal(e.words, symbols) {
-		return nil, tasks.Permanent(fmt.Errorf("the corpus has %d distinct words that are not the %d symbols of the %s level; it was not imported at the %s level", len(e.words), len(symbols), e.params.Level, e.params.Level))
+	words := slices.DeleteFunc(slices.Clone(e.words), endsSource)
+	if !slices.Equal(words, symbols) {
+		return nil, tasks.Permanent(fmt.Errorf("the corpus has %d distinct words that are not the %d symbols of the %s level; it was not imported at the %s level", len(words), len(symbols), e.params.Level, e.params.Level))
 	}
 	e.metrics.DistinctWords = len(symbols)
 	return symbols, nil
@@ -182,6 +188,11 @@ func (e *encoder) countedWords(ctx context.Context) ([]string, error) {
 	}, nil)
 	if err != nil {
 		return nil, err
+	}
+	for w, word := range e.words {
+		if endsSource(word) {
+			counts[w] = 0
+		}
 	}
 	found := mostFrequent(e.words, counts, len(counts))
 	e.metrics.DistinctWords = len(found)

@@ -252,7 +252,7 @@ func TestShapesThatImagesCannotHaveAreRefused(t *testing.T) {
 
 func TestReadingsOfImagesHaveOneForm(t *testing.T) {
 	t.Parallel()
-	whole := Reading{ImageLevel, 785, DefaultImage}
+	whole := Reading{Level: ImageLevel, Sequence: 785, Image: DefaultImage}
 	for _, r := range []Reading{{Level: ImageLevel}, {Level: ImageLevel, Image: DefaultImage}, whole} {
 		if r.Complete() != whole || r.Complete().Shortest() != (Reading{Level: ImageLevel}) {
 			t.Errorf("%+v: complete %+v, shortest %+v", r, r.Complete(), r.Complete().Shortest())

@@ -26,6 +26,8 @@ import (
 //	dictionary      the distinct words, one a line, in order of first appearance;
 //	                at levels that fix them all symbols, in their order
 //	users           JSON array of the users' names
+//
+// Where records are pairs, the dictionary has the separator too.
 var Import = tasks.Kind{Name: "datasets/import", Version: 1, Class: tasks.Compute, Run: runImport}
 
 // Names of the blobs of a corpus beside its stream and index.
@@ -205,7 +207,7 @@ func (imp *importer) write(ctx context.Context, t *tasks.Task) error {
 	return t.SetMetrics(ImportMetrics{
 		Counts:        index.Counts(),
 		CutExamples:   imp.cut,
-		DistinctWords: len(imp.lexicon.words.all),
+		DistinctWords: imp.lexicon.distinct(),
 		Faults:        imp.lexicon.found(),
 	})
 }
@@ -218,7 +220,7 @@ func (imp *importer) index() *Index {
 		extents[u].Offset = offset
 		offset += user.extent.Length
 	}
-	return newIndex(shardBytes, imp.lexicon.reading.Sequence, extents)
+	return newIndex(shardBytes, imp.lexicon.reading.Longest(), extents)
 }
 
 // numbering gives names numbers from 0 in order of first appearance.
@@ -248,6 +250,7 @@ type lexicon struct {
 	cutSentence func(l *lexicon, text string) (cut bool) // of the level
 	faults      *planter                                 // nil without
 	words       *numbering
+	separator   uint32 // the number of the separator of pairs
 	tokenizer   Tokenizer
 	misreading  []string // the words of a text that faults hit
 	sentenced   []uint32
@@ -258,6 +261,9 @@ func newLexicon(r Reading, f FaultParams) *lexicon {
 	scheme := r.Level.Scheme()
 	l := &lexicon{reading: r, planted: f, cutSentence: scheme.sentence, words: newNumbering()}
 	l.words.all = scheme.Symbols
+	if r.Pairs {
+		l.addSeparator()
+	}
 	l.restart()
 	return l
 }
@@ -269,16 +275,29 @@ func (l *lexicon) restart() {
 	}
 }
 
+// distinct is the number of words so far.
+func (l *lexicon) distinct() int {
+	if l.reading.Pairs {
+		return len(l.words.all) - 1
+	}
+	return len(l.words.all)
+}
+
 // sentence returns the first words of a user's text, a sequence of them at most, valid
 // until the next call, and whether there were more. Users are numbered in order of their
-// first appearance.
+// first appearance. Of a pair, these are the words of both texts, with the separator
+// between.
 func (l *lexicon) sentence(user int, text string) (words []uint32, cut bool) {
 	l.sentenced = l.sentenced[:0]
 	if l.faults != nil {
 		l.faults.next(user)
 		text = l.faults.image(l.reading.Image, l.faults.text(text))
 	}
-	cut = l.cutSentence(l, text)
+	if l.reading.Pairs {
+		cut = l.pair(text)
+	} else {
+		cut = l.cutSentence(l, text)
+	}
 	return l.sentenced, cut
 }
 

@@ -75,8 +75,9 @@ var wordLevel = LevelScheme{
 		if l.faults != nil {
 			return l.misread(text)
 		}
+		longest := len(l.sentenced) + l.reading.Sequence
 		for w := range l.tokenizer.Words(text) {
-			if len(l.sentenced) == l.reading.Sequence {
+			if len(l.sentenced) == longest {
 				return true
 			}
 			l.sentenced = append(l.sentenced, uint32(l.words.id(w)))
@@ -132,6 +133,16 @@ type Reading struct {
 	// Image is the shape of images. The zero value stands for DefaultImage and, at other
 	// levels, for nothing.
 	Image Image `json:"image,omitzero"`
+	// Pairs says that a record is a text and its target, each cut at Sequence by itself.
+	Pairs bool `json:"pairs,omitempty"`
+}
+
+// Longest is the greatest length of an example, of a complete reading.
+func (r Reading) Longest() int {
+	if r.Pairs {
+		return 2*r.Sequence + 1
+	}
+	return r.Sequence
 }
 
 // Complete is the reading with all fields filled in.
@@ -170,6 +181,9 @@ func (r Reading) lines() lineForm {
 	if r.Level.Scheme().Images {
 		return cmp.Or(r.Image, DefaultImage).lines()
 	}
+	if r.Pairs {
+		return pairLines
+	}
 	return textLines
 }
 
@@ -203,6 +217,9 @@ func (r Reading) check() error {
 }
 
 func (r Reading) checkImage() error {
+	if r.Pairs {
+		return fmt.Errorf("pairs at the %s level; expected texts", r.Level)
+	}
 	if err := cmp.Or(r.Image, DefaultImage).Check(); err != nil {
 		return err
 	}

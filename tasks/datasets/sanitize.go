@@ -173,7 +173,9 @@ func (s *sanitizer) sanitize(x PopulationExample) ([]int32, error) {
 	masked := slices.Clone(x.Words)
 	for _, span := range spans {
 		for i := span.Start; i < span.End; i++ {
-			masked[i] = s.mask(masked[i])
+			if masked[i] != Separator {
+				masked[i] = s.mask(masked[i])
+			}
 		}
 	}
 	return masked, nil
@@ -183,11 +185,11 @@ func (s *sanitizer) sanitize(x PopulationExample) ([]int32, error) {
 func (s *sanitizer) find(tokens []int32) ([]patterns.Span, error) {
 	s.text, s.words = s.text[:0], s.words[:0]
 	for _, token := range tokens {
-		if int(token) >= s.vocabulary.Size() || s.bytewise && token < FirstWord {
+		if int(token) >= s.vocabulary.Size() || s.bytewise && token < FirstWord && token != Separator {
 			return nil, tasks.Permanent(fmt.Errorf("token %d is no word of the vocabulary of %d", token, s.vocabulary.Size()))
 		}
 		if s.bytewise {
-			s.text = append(s.text, byte(token-FirstWord))
+			s.text = append(s.text, byteOf(token))
 		} else {
 			s.words = append(s.words, s.vocabulary.Words[token])
 		}
@@ -196,6 +198,15 @@ func (s *sanitizer) find(tokens []int32) ([]patterns.Span, error) {
 		return s.set.Find(string(s.text)), nil
 	}
 	return s.set.FindWords(s.words), nil
+}
+
+// byteOf is the byte of a token at the byte level. Between the texts of a pair it is a new
+// line, so that patterns find in each what they find in it alone.
+func byteOf(token int32) byte {
+	if token == Separator {
+		return '\n'
+	}
+	return byte(token - FirstWord)
 }
 
 // mask is what stands in the place of a token that was found.

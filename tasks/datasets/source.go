@@ -56,7 +56,7 @@ func (l Limits) withDefaults() Limits {
 
 // Record is one line of a source. User and Text are not empty and are valid UTF-8; but the
 // Text of an image, at the image level, is a byte for its label and then one for each of its
-// pixels.
+// pixels, and that of a pair is the text, the byte 0xFF, and the target.
 type Record struct {
 	User, Text string
 	// File and Line say where the record stands; lines count from 1.

@@ -188,7 +188,13 @@ type surveyor struct {
 
 // agree reports a complete reading of other data than the ones before.
 func (s *surveyor) agree(r Reading) error {
-	if len(s.texts) == 0 || s.texts[0].lexicon.reading.Image == r.Image {
+	if len(s.texts) == 0 {
+		return nil
+	}
+	if first := s.texts[0].lexicon.reading; first.Pairs != r.Pairs {
+		return errors.New("one source is read as pairs and as texts alone; expected one of them")
+	}
+	if s.texts[0].lexicon.reading.Image == r.Image {
 		return nil
 	}
 	return fmt.Errorf("one source is read at the levels %s and %s; expected texts alone, or images of one shape", s.texts[0].lexicon.reading.Level, r.Level)
@@ -395,6 +401,9 @@ func (t *readText) add(user int, text string, known bool) {
 		for _, w := range words {
 			t.counts[w]++
 		}
+		if t.lexicon.reading.Pairs {
+			t.counts[t.lexicon.separator]-- // it is no word
+		}
 	}
 }
 
@@ -408,7 +417,7 @@ func resized[T any](s []T, n int) []T {
 
 func (t *readText) source() ImportMetrics {
 	m := t.metrics
-	m.DistinctWords = len(t.lexicon.words.all)
+	m.DistinctWords = t.lexicon.distinct()
 	m.Faults = t.lexicon.found()
 	return m
 }
@@ -592,6 +601,9 @@ func (r *recipeSurvey) parts() EncodeMetrics {
 	}
 	distinct, known := occurrences(r.text.counts, r.held, r.recipe.VocabularySize)
 	m.DistinctWords, m.UnknownWords = distinct, m.Train.Words+r.counts[unused].Words-known
+	if r.recipe.Pairs {
+		m.UnknownWords -= m.Train.Examples + r.counts[unused].Examples // their separators
+	}
 	if r.clean != nil {
 		m.UnknownWords = unknownWords(r.text.lexicon.words.all, r.trained(), r.vocabulary())
 	}

@@ -1,0 +1,65 @@
+package datasets
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+// Separator is the token between the two texts of a pair: the end of the source, and what
+// a decoder is fed first (Sutskever et al., "Sequence to Sequence Learning with Neural
+// Networks", 2014, figure 1). A pair is one example: source, Separator, target.
+const Separator = End
+
+// MaxExample is the greatest length of an example of text: a pair of two of MaxSequence.
+const MaxExample = 2*MaxSequence + 1
+
+// pairMark stands between the two texts of a Record that is a pair. UTF-8 never has it.
+const pairMark = "\xff"
+
+// pairLines are those of a source of pairs.
+var pairLines = lineForm{
+	wanted:  `expected {"user": "…", "text": "…", "target": "…"} on every line`,
+	convert: "export its users, texts and their translations as such lines",
+	parse:   parsePair,
+}
+
+// parsePair reads the fields of a line with a text and its target.
+func parsePair(line []byte) (Record, error) {
+	rec, err := parseText(line)
+	if err != nil {
+		return Record{}, err
+	}
+	var fields struct {
+		Target *string `json:"target"`
+	}
+	if err := json.Unmarshal(line, &fields); err != nil {
+		return Record{}, err
+	}
+	switch {
+	case fields.Target == nil:
+		return Record{}, unexpected(`"target" is missing`)
+	case !hasWord(*fields.Target):
+		return Record{}, badLine(`"target" %.40q holds no words; leave the line out or give it a text`, *fields.Target)
+	}
+	rec.Text += pairMark + *fields.Target
+	return rec, nil
+}
+
+// addSeparator gives the separator a number beside those of words: that after the symbols
+// of a level that fixes them, else the first. No word of a text equals its name.
+func (l *lexicon) addSeparator() {
+	l.separator = uint32(len(l.words.all))
+	l.words.all = append(l.words.all[:len(l.words.all):len(l.words.all)], specials[Separator])
+}
+
+// pair appends the numbers of a pair to the lexicon's sentence: of the first words of each
+// text, a sequence of them at most.
+func (l *lexicon) pair(text string) (cut bool) {
+	source, target, _ := strings.Cut(text, pairMark)
+	sourceCut := l.cutSentence(l, source)
+	l.sentenced = append(l.sentenced, l.separator)
+	return l.cutSentence(l, target) || sourceCut
+}
+
+// endsSource reports whether a word of a dictionary is the separator of pairs.
+func endsSource(word string) bool { return word == specials[Separator] }

@@ -1,0 +1,176 @@
+package datasets
+
+import (
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"coalmine/tasks/taskstest"
+)
+
+// pairLine is one record of a source of pairs.
+type pairLine struct {
+	User   string `json:"user"`
+	Text   string `json:"text"`
+	Target string `json:"target"`
+}
+
+func jsonPairs(t *testing.T, pairs []pairLine) []byte {
+	t.Helper()
+	var out []byte
+	for _, p := range pairs {
+		data, err := json.Marshal(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(append(out, data...), '\n')
+	}
+	return out
+}
+
+func randomPairs(rng *rand.Rand, n int) []pairLine {
+	texts, targets := randomLines(rng, n), randomLines(rng, n)
+	pairs := make([]pairLine, n)
+	for i := range pairs {
+		pairs[i] = pairLine{texts[i].User, texts[i].Text, targets[i].Text}
+	}
+	return pairs
+}
+
+// A pair is one sentence: begin, the words of the text, the separator, those of the target,
+// end.
+func TestAPairIsOneSentence(t *testing.T) {
+	t.Parallel()
+	data := jsonPairs(t, []pairLine{
+		{"ann", "Good morning", "guten Morgen"},
+		{"ann", "one two three four", "eins zwei drei vier"}, // both texts are cut
+		{"ann", "yes", "ja"},
+	})
+	for _, c := range []struct {
+		reading    Reading
+		vocabulary int
+		want       []string
+	}{
+		{Reading{Sequence: 3, Pairs: true}, 12, []string{
+			"<begin> good morning <end> guten morgen <end>", "<begin> one two three <end> eins zwei drei", "<begin> yes <end> ja <end>"}},
+		{Reading{Level: ByteLevel, Sequence: 4, Pairs: true}, 0, []string{
+			"<begin> G o o d <end> g u t e", "<begin> o n e   <end> e i n s", "<begin> y e s <end> j a <end>"}},
+	} {
+		p := runPipeline(t, data, Recipe{Reading: c.reading, VocabularySize: c.vocabulary, Words: 1})
+		vocabulary, err := ParseVocabulary(p.parts.Blob(VocabularyBlob))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, sentence := range everyUser(t, p.open(t, p.partition(PartitionParams{Partition: ByUser}), ByUser)) {
+			var words []string
+			for _, token := range sentence {
+				words = append(words, vocabulary.Words[token])
+			}
+			got = append(got, strings.Join(words, " "))
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%+v: got %q, want %q", c.reading, got, c.want)
+		}
+		if n := len(strings.Split(string(p.parts.Blob(VocabularyBlob)), "\n")) - 1; n != vocabulary.Size() || strings.Count(string(p.parts.Blob(VocabularyBlob)), "<end>") != 1 {
+			t.Errorf("%+v: the separator is a word of the vocabulary", c.reading)
+		}
+	}
+}
+
+func TestSurveyFindsWhatTheTasksFindOfPairs(t *testing.T) {
+	t.Parallel()
+	data := jsonPairs(t, randomPairs(rand.New(rand.NewPCG(5, 5)), 150))
+	words, bytes, share := smallRecipe, smallRecipe, smallRecipe
+	words.Pairs, bytes.Pairs, share.Pairs = true, true, true
+	bytes.Level, bytes.VocabularySize, bytes.Words = ByteLevel, 0, 300
+	share.TrainShare, share.Sequence, share.VocabularySize = 0.5, 4, 20
+	recipes := []Recipe{words, bytes, share}
+	facts, err := Survey(t.Context(), []File{fileOf("data", data)}, Limits{}, recipes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range recipes {
+		p := runPipeline(t, data, r)
+		var want Facts
+		p.corpus.DecodeMetrics(&want.Source)
+		p.parts.DecodeMetrics(&want.Parts)
+		p.balanced.DecodeMetrics(&want.Balance)
+		if facts[i] != want {
+			t.Errorf("%+v: surveyed %+v, the tasks found %+v", r.Reading, facts[i], want)
+		}
+		for _, s := range everyUser(t, p.open(t, p.partition(PartitionParams{Partition: IID, Words: r.Words, Seed: 1}), IID)) {
+			at, longest := slices.Index(s, Separator), r.Complete().Sequence
+			if at < 2 || at > 1+longest || WordsOf(s)-at < 1 || WordsOf(s)-at > longest {
+				t.Fatalf("%+v: a pair of %d words, separated at %d", r.Reading, WordsOf(s), at)
+			}
+		}
+	}
+}
+
+func TestPairsThatDoNotFitAreRefused(t *testing.T) {
+	t.Parallel()
+	const good = `{"user":"ann","text":"yes","target":"ja"}` + "\n"
+	for line, want := range map[string]string{
+		`{"user":"ann","text":"yes"}`:                             `line 2: "target" is missing; expected {"user": "…", "text": "…", "target": "…"}`,
+		`{"user":"ann","text":"yes","target":" "}`:                `line 2: "target" " " holds no words`,
+		`{"user":"ann","target":"ja"}`:                            `line 2: "text" is missing; expected {"user": "…", "text": "…", "target": "…"}`,
+		`{"user":"ann","text":"yes","target":3}`:                  `line 2: "target" is a JSON number, not a string`,
+		`{"user":"ann","text":"yes","target":"ja` + "\xff" + `"}`: `line 2: byte 40 is not valid UTF-8`,
+	} {
+		var err error
+		for _, fault := range (Reading{Pairs: true}).Records(t.Context(), []File{fileOf("a.jsonl", []byte(good+line))}, Limits{}) {
+			err = fault
+		}
+		var fault *SourceError
+		if !errors.As(err, &fault) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v; want an error with %q", line, err, want)
+		}
+	}
+	if err := (Reading{Level: ImageLevel, Pairs: true}).check(); err == nil || !strings.Contains(err.Error(), "pairs at the image level") {
+		t.Errorf("pairs of images: error %v", err)
+	}
+	pairs := smallRecipe
+	pairs.Pairs = true
+	if _, err := Survey(t.Context(), []File{fileOf("data", []byte(good))}, Limits{}, []Recipe{pairs, smallRecipe}); err == nil || !strings.Contains(err.Error(), "as pairs and as texts alone") {
+		t.Errorf("a source read both ways: error %v", err)
+	}
+}
+
+// What is masked is a text's; the separator stays.
+func TestPairsAreSanitizedTextByText(t *testing.T) {
+	t.Parallel()
+	data := jsonPairs(t, []pairLine{{"ann", "call 12", "34 ruf an"}, {"ann", "hello", "hallo"}})
+	p := runPipeline(t, data, Recipe{Reading: Reading{Level: ByteLevel, Pairs: true}, Words: 1})
+	insertions := p.insert(t, nil, 1)
+	population := p.partition(PartitionParams{Partition: ByUser}, taskstest.In(InsertionsInput, insertions))
+	for own, want := range map[string]string{
+		`[0-9]{2}`:      "call ##\n## ruf an|hello\nhallo",
+		`[0-9]{3}`:      "call 12\n34 ruf an|hello\nhallo", // no number goes on in the target
+		`2\s3`:          "call 1#\n#4 ruf an|hello\nhallo",
+		`h.*`:           "call 12\n34 ruf an|#####\n#####",
+		`[a-z]+\n[a-z]`: "call 12\n34 ruf an|#####\n#allo",
+	} {
+		clean := p.Run(Sanitize, SanitizeParams{Own: []string{own}, Remove: RemoveMatch},
+			taskstest.In(PopulationInput, population), taskstest.In(ShardsInput, p.parts), taskstest.In(PartsInput, p.parts))
+		task := p.Task(taskstest.In("population", clean), taskstest.In("shards", clean))
+		opened, err := OpenPopulation(t.Context(), task, "population", "shards")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, sentence := range everyUser(t, opened) {
+			var text []byte
+			for _, token := range sentence[1 : WordsOf(sentence)+1] {
+				text = append(text, byteOf(token))
+			}
+			got = append(got, string(text))
+		}
+		if strings.Join(got, "|") != want {
+			t.Errorf("%s: got %q, want %q", own, strings.Join(got, "|"), want)
+		}
+	}
+}
