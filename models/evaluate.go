@@ -63,32 +63,43 @@ func (s *Scorer) Evaluate(sentences [][]int32, counted func(target int32) bool) 
 	return total, nil
 }
 
-// MeanLosses is the mean of -log p over every token but the first of each sentence, of a
-// pair over every token after the separator, in nats, sentence by sentence: its
-// log-perplexity for each token. Each has at least two
-// tokens. A loss that is not finite gives a *DivergedError.
-func (s *Scorer) MeanLosses(sentences [][]int32) ([]float64, error) {
+// Losses are the sums of -log p over every token but the first of each sentence, of a pair
+// over every token after the separator, in nats, sentence by sentence: its log-perplexity,
+// and over how many tokens. Each has at least two tokens. A loss that is not finite gives a
+// *DivergedError.
+func (s *Scorer) Losses(sentences [][]int32) ([]Loss, error) {
 	if err := checkSentences(sentences, s.model.config); err != nil {
 		return nil, err
 	}
-	losses := make([]float64, 0, len(sentences))
+	losses := make([]Loss, 0, len(sentences))
 	var run evaluation
 	for from := 0; from < len(sentences); from += evaluationBlock {
 		block := sentences[from:min(from+evaluationBlock, len(sentences))]
 		for i, sentence := range run.score(s, block) {
-			var total Tally
+			loss := Loss{Tokens: len(sentence) - 1}
 			for t := range sentence[1:] {
-				at := run.row(i, t)
-				total.add(run.logProbs[at], run.hits[at])
+				loss.Sum -= float64(run.logProbs[run.row(i, t)])
 			}
-			mean := total.Loss / float64(total.Tokens)
-			if !finite(mean) {
-				return nil, &DivergedError{What: "loss", Value: mean}
+			if !finite(loss.Sum) {
+				return nil, &DivergedError{What: "loss", Value: loss.Sum}
 			}
-			losses = append(losses, mean)
+			losses = append(losses, loss)
 		}
 	}
 	return losses, nil
+}
+
+// MeanLosses are Losses for each token.
+func (s *Scorer) MeanLosses(sentences [][]int32) ([]float64, error) {
+	losses, err := s.Losses(sentences)
+	if err != nil {
+		return nil, err
+	}
+	means := make([]float64, len(losses))
+	for i, loss := range losses {
+		means[i] = loss.Mean()
+	}
+	return means, nil
 }
 
 // evaluation is the memory of Evaluate: logProbs and hits are per row of batch,

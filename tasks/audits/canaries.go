@@ -186,9 +186,13 @@ func (g *Group) checkPrefix(ordinary int, audit string, prefix int, fail Fail) {
 			"is %d; expected less than %s, %d, so that a word is left to find", prefix, what, g.Words)
 		return
 	}
-	if g.Blanks() > 0 && g.Sequences(ordinary, prefix) == 1 {
+	if g.Blanks() > 0 && !g.Echoes() && g.Sequences(ordinary, prefix) == 1 {
 		fail([]string{audit + ".prefix", "canaries.format", "canaries.formats"},
 			"is %d, which leaves no random symbol of canaries.format to find; expected at most %d", prefix, g.LastBlank())
+		return
+	}
+	if g.Target != "" {
+		g.checkPair(audit, prefix, fail)
 	}
 }
 

@@ -47,6 +47,8 @@ type Description struct {
 	// AtEnd audits measure the last model alone. Others measure every audited one, and
 	// the metrics of their last node, a JSON object of numbers, stand in the curve.
 	AtEnd bool
+	// Pairs says which models of pairs it measures. The zero value: none.
+	Pairs Pairs
 	// VerdictBlob names the blob of its last node that is the verdict, as JSON. Where it
 	// is empty, the node's metrics are.
 	VerdictBlob string

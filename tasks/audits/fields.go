@@ -147,12 +147,13 @@ func (c *Canaries) FewestSequences(ordinary, prefix int) float64 {
 func (c *Canaries) Split(atMost int) []Group {
 	var parts []Group
 	for _, g := range c.Groups {
-		parts = append(parts, g.split(atMost)...)
+		parts = append(parts, g.Split(atMost)...)
 	}
 	return parts
 }
 
-func (g Group) split(atMost int) []Group {
+// Split divides the canaries of a group among tasks, at most so many to each.
+func (g Group) Split(atMost int) []Group {
 	var parts []Group
 	for _, span := range Split(g.Count, atMost) {
 		parts = append(parts, Group{g.Space, Span{g.First + span.First, span.Count}})
@@ -167,7 +168,7 @@ func (g Group) SplitByPrefix(prefix, atMost int) []Group {
 	if g.FixesPrefix(prefix) {
 		return []Group{g}
 	}
-	return g.split(atMost)
+	return g.Split(atMost)
 }
 
 // Training is how the models are trained.

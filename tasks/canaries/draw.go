@@ -167,7 +167,7 @@ func drawAll(p *DrawParams, v *datasets.Vocabulary) ([]datasets.Canary, error) {
 		if err != nil {
 			return nil, err
 		}
-		draw := func(rng *rand.Rand) []int32 { return DrawDistinct(rng, choices, seen) }
+		draw := func(rng *rand.Rand) []int32 { return s.drawDistinct(rng, choices, seen) }
 		if s.Free() {
 			taken := map[int32]bool{}
 			draw = func(rng *rand.Rand) []int32 { return drawTokens(rng, choices, taken) }
@@ -222,11 +222,16 @@ func drawTokens(rng *rand.Rand, choices [][]int32, taken map[int32]bool) []int32
 
 // DrawDistinct draws a sequence, again where it was seen.
 func DrawDistinct(rng *rand.Rand, choices [][]int32, seen map[string]bool) []int32 {
+	return Space{}.drawDistinct(rng, choices, seen)
+}
+
+func (s Space) drawDistinct(rng *rand.Rand, choices [][]int32, seen map[string]bool) []int32 {
 	tokens := make([]int32, len(choices))
 	for {
 		for i, among := range choices {
 			tokens[i] = drawOne(rng, among)
 		}
+		s.Echo(tokens, 0)
 		if name := fmt.Sprint(tokens); !seen[name] {
 			seen[name] = true
 			return tokens

@@ -3,6 +3,7 @@ package canaries
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -231,6 +232,83 @@ func TestConfigurationsAreOneOrTheOther(t *testing.T) {
 		_, err := draw(t, taskstest.NewGraph(t), 100, DrawParams{Configurations: list, PerConfiguration: 1, Space: Space{Words: 5}})
 		if !tasks.IsPermanent(err) || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
+// The secret of a pair stands in both texts, or in the target alone.
+func TestThePairsOfACanaryHoldOneSecret(t *testing.T) {
+	t.Parallel()
+	both := Space{Words: len("pin ##-#") + 1 + len("## und #"), Alphabet: Digits, Format: "pin ##-#", Target: "## und #"}
+	alone := Space{Words: len("my pin?") + 1 + len("## und #"), Alphabet: Digits, Format: "my pin?", Target: "## und #"}
+	node, err := drawBytes(t, DrawParams{Seed: 1, Configurations: grid[:2], PerConfiguration: 20, Space: both, HeldBack: 9, More: []Space{alone}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]*regexp.Regexp{
+		both.String():  regexp.MustCompile(`^pin \d\d-\d<end>\d\d und \d$`),
+		alone.String(): regexp.MustCompile(`^my pin\?<end>\d\d und \d$`),
+	}
+	for _, c := range canariesOf(t, node) {
+		text := strings.Join(c.Words, "")
+		if !want[c.Format].MatchString(text) {
+			t.Errorf("canary %q of %q", text, c.Format)
+		}
+		if source, target, _ := strings.Cut(text, "<end>"); c.Format == both.String() && digitsOf(source) != digitsOf(target) {
+			t.Errorf("canary %q has two secrets", text)
+		}
+		if c.Tokens[both.SourceWords()-1] != datasets.Separator && c.Tokens[alone.SourceWords()-1] != datasets.Separator {
+			t.Errorf("canary %q: the separator is not where the source ends", text)
+		}
+	}
+	if !both.Echoes() || alone.Echoes() || both.Sequences(datasets.Bytes, 0) != 1000 || alone.Sequences(datasets.Bytes, 0) != 1000 {
+		t.Errorf("echoes %v and %v, %v and %v sequences", both.Echoes(), alone.Echoes(), both.Sequences(datasets.Bytes, 0), alone.Sequences(datasets.Bytes, 0))
+	}
+	if both.DefaultPrefix() != len("pin ") || alone.DefaultPrefix() != alone.SourceWords() || alone.SourceWords() != len("my pin?")+1 {
+		t.Errorf("prefixes %d and %d", both.DefaultPrefix(), alone.DefaultPrefix())
+	}
+}
+
+func digitsOf(text string) string {
+	return strings.Map(func(r rune) rune {
+		if '0' <= r && r <= '9' {
+			return r
+		}
+		return -1
+	}, text)
+}
+
+func TestAPairOfWordsResolvesItsSeparator(t *testing.T) {
+	t.Parallel()
+	v := &datasets.Vocabulary{Words: []string{"<pad>", "<unk>", "<begin>", "<end>", "one", "two", "my", "pin", "mein"}}
+	s := Space{Words: 8, Format: "my pin # #", Target: "mein # #", Symbols: "one two"}
+	if named := s.Named(); !slices.Equal(named, []string{"mein", "my", "one", "pin", "two"}) {
+		t.Errorf("named words %q", named)
+	}
+	r, err := s.Resolve(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(r.Fixed, []int32{6, 7, -1, -1, 3, 8, -1, -1}) || !r.fits(5) {
+		t.Errorf("fixed %v", r.Fixed)
+	}
+	tokens := []int32{4, 5, 3, 8, 0, 0}
+	s.Echo(tokens, 2)
+	if !slices.Equal(tokens, []int32{4, 5, 3, 8, 4, 5}) {
+		t.Errorf("echoed %v", tokens)
+	}
+}
+
+func TestPairsThatDoNotMatchAreRefused(t *testing.T) {
+	t.Parallel()
+	for want, s := range map[string]Space{
+		`has 2 random symbols and its target "c #" has 1`: {Words: 8, Alphabet: Digits, Format: "a ##", Target: "c #"},
+		`has 1 random symbols and its target "c" has 0`:   {Words: 5, Alphabet: Digits, Format: "a #", Target: "c"},
+		"without the format of a source":                  {Words: 3, Alphabet: Digits, Target: "c #"},
+		"expected as many, at least one of them":          {Words: 4, Alphabet: Digits, Format: "a#", Target: "c#"},
+	} {
+		if err := s.Check(datasets.Bytes); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: error %v, want one with %q", s, err, want)
 		}
 	}
 }

@@ -40,11 +40,14 @@ func (s Space) Resolve(v *datasets.Vocabulary) (Resolved, error) {
 	}
 	r := Resolved{Space: s}
 	for _, place := range s.places() {
-		token := AnySymbol
-		if place != blank {
-			token = tokens[place]
+		switch place {
+		case blank, echo:
+			r.Fixed = append(r.Fixed, AnySymbol)
+		case separator:
+			r.Fixed = append(r.Fixed, datasets.Separator)
+		default:
+			r.Fixed = append(r.Fixed, tokens[place])
 		}
-		r.Fixed = append(r.Fixed, token)
 	}
 	for _, word := range s.symbols() {
 		r.Random = append(r.Random, tokens[word])
@@ -116,5 +119,5 @@ func (r *Resolved) fits(ordinary int) bool {
 		return token < datasets.FirstWord || token >= int32(datasets.FirstWord+ordinary)
 	}
 	return len(r.Fixed) == r.Space.Words && slices.IsSorted(r.Random) && !slices.ContainsFunc(r.Random, odd) &&
-		!slices.ContainsFunc(r.Fixed, func(token int32) bool { return token != AnySymbol && odd(token) })
+		!slices.ContainsFunc(r.Fixed, func(token int32) bool { return token != AnySymbol && token != datasets.Separator && odd(token) })
 }

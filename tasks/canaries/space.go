@@ -15,7 +15,8 @@ import (
 // At the byte level it has an alphabet. At the word level it has none, and what its
 // format and its symbols name are words of a vocabulary: see Resolve.
 type Space struct {
-	// Words is the length of a sequence, 1 to datasets.MaxSequence.
+	// Words is the length of a sequence, 1 to datasets.MaxSequence; of a pair to
+	// datasets.MaxExample.
 	Words int `json:"words"`
 	// Alphabet is what random bytes are drawn from; empty at the word level, and for
 	// every byte there is.
@@ -23,6 +24,10 @@ type Space struct {
 	// Format, if it is not empty, has Words places: bytes or, at the word level, words
 	// with a space between. Blank stands for a random symbol, any other for itself.
 	Format string `json:"format,omitempty"`
+	// Target, if it is not empty, is the format of the second text of a pair, Format that
+	// of the first. Where both have random symbols, they hold the same ones, in order: the
+	// secret stands in both texts. Words counts both, and the separator.
+	Target string `json:"target,omitempty"`
 	// Symbols are those of the alphabet Listed: bytes of ASCII. At the word level they
 	// are the words that a random one is drawn from, with a space between; empty for
 	// every ordinary word.
@@ -34,9 +39,20 @@ const Blank = '#'
 
 const blank = string(Blank)
 
+// Places that no text has.
+const (
+	// echo repeats a random symbol of the source, in the target of a pair.
+	echo = "\x00echo"
+	// separator is that of a pair.
+	separator = "\x00separator"
+)
+
 // String names the space for people: "my number is #### over digits".
 func (s Space) String() string {
 	what := cmp.Or(s.Format, fmt.Sprintf("%d words", s.Words))
+	if s.Target != "" {
+		what += " => " + s.Target
+	}
 	over := string(s.Alphabet)
 	if s.Symbols != "" {
 		over = s.Symbols
@@ -58,7 +74,9 @@ func (s Space) Named() []string {
 	if !s.NamesWords() {
 		return nil
 	}
-	named := slices.DeleteFunc(append(s.places(), s.symbols()...), isBlank)
+	named := slices.DeleteFunc(append(s.places(), s.symbols()...), func(place string) bool {
+		return isBlank(place) || place == echo || place == separator
+	})
 	slices.Sort(named)
 	return slices.Compact(named)
 }
@@ -67,13 +85,59 @@ func isBlank(place string) bool { return place == blank }
 
 // places are what the format has at each position; without a format blanks alone.
 func (s Space) places() []string {
-	switch {
-	case s.Format == "":
+	if s.Format == "" {
 		return slices.Repeat([]string{blank}, max(0, s.Words))
-	case s.Alphabet == "":
-		return strings.Fields(s.Format)
 	}
-	return eachByte(s.Format)
+	places := s.placesOf(s.Format)
+	if s.Target == "" {
+		return places
+	}
+	target := s.placesOf(s.Target)
+	if slices.Contains(places, blank) {
+		for i, place := range target {
+			if isBlank(place) {
+				target[i] = echo
+			}
+		}
+	}
+	return slices.Concat(places, []string{separator}, target)
+}
+
+// placesOf are those of one text.
+func (s Space) placesOf(format string) []string {
+	if s.Alphabet == "" {
+		return strings.Fields(format)
+	}
+	return eachByte(format)
+}
+
+// Echoes reports whether the target of a pair repeats the random symbols of its source.
+func (s Space) Echoes() bool { return s.Target != "" && slices.Contains(s.places(), echo) }
+
+// Echo sets what the target of a pair repeats, in a sequence of tokens without its first
+// ones, so many, all of which stand before the first random symbol. Sequences of other
+// spaces stay as they are.
+func (s Space) Echo(tokens []int32, prefix int) {
+	if s.Target == "" {
+		return
+	}
+	places, from := s.places()[prefix:], 0
+	for i, place := range places {
+		if place == echo {
+			from += slices.Index(places[from:], blank)
+			tokens[i] = tokens[from]
+			from++
+		}
+	}
+}
+
+// SourceWords is the number of symbols before the target of a pair, the separator among
+// them; 0 for what is no pair.
+func (s Space) SourceWords() int {
+	if s.Target == "" {
+		return 0
+	}
+	return slices.Index(s.places(), separator) + 1
 }
 
 // symbols are what Symbols lists.
@@ -95,8 +159,12 @@ func eachByte(text string) []string {
 // Check looks for what makes a space meaningless for a model with so many
 // ordinary tokens. Whether the words that it names are among them, Resolve tells.
 func (s Space) Check(ordinary int) error {
-	if s.Words < 1 || s.Words > datasets.MaxSequence {
-		return fmt.Errorf("canaries of %d words; expected 1 to %d", s.Words, datasets.MaxSequence)
+	longest := datasets.MaxSequence
+	if s.Target != "" {
+		longest = datasets.MaxExample
+	}
+	if s.Words < 1 || s.Words > longest {
+		return fmt.Errorf("canaries of %d words; expected 1 to %d", s.Words, longest)
 	}
 	if s.Alphabet != "" {
 		if _, err := alphabets.Find(s.Alphabet); err != nil {
@@ -109,7 +177,29 @@ func (s Space) Check(ordinary int) error {
 	if places := s.places(); len(places) != s.Words || !slices.Contains(places, blank) {
 		return fmt.Errorf("format %q for canaries of %d %s; expected as many, at least one of them %q", s.Format, s.Words, s.unit(), Blank)
 	}
+	if err := s.CheckTarget(); err != nil {
+		return err
+	}
 	return s.CheckSymbols()
+}
+
+// CheckTarget looks at the texts of a pair alone.
+func (s Space) CheckTarget() error {
+	if s.Target == "" {
+		return nil
+	}
+	source, target := blanks(s.placesOf(s.Format)), blanks(s.placesOf(s.Target))
+	switch {
+	case s.Format == "":
+		return fmt.Errorf("target %q without the format of a source; give both", s.Target)
+	case source > 0 && source != target:
+		return fmt.Errorf("format %q has %d random symbols and its target %q has %d; expected as many, which repeat those of the format, or none in the format", s.Format, source, s.Target, target)
+	}
+	return nil
+}
+
+func blanks(places []string) int {
+	return len(places) - len(slices.DeleteFunc(slices.Clone(places), isBlank))
 }
 
 func (s Space) unit() string {
@@ -151,7 +241,7 @@ func (s Space) Blanks() int {
 	if s.Format == "" {
 		return 0
 	}
-	return s.Words - len(slices.DeleteFunc(s.places(), isBlank))
+	return blanks(s.places())
 }
 
 // LastBlank is the position of the last random symbol.
@@ -174,11 +264,16 @@ func (s Space) FixesPrefix(n int) bool { return !slices.Contains(s.places()[:n],
 
 // Choices lists, for each position of a sequence, the tokens that may stand
 // there, ascending, out of so many ordinary ones. It is for spaces that name no words.
+// What a target repeats, Echo sets.
 func (s Space) Choices(ordinary int) [][]int32 {
 	r := Resolved{Space: s, Fixed: make([]int32, s.Words), Random: s.alphabet()}
 	for i, place := range s.places() {
-		r.Fixed[i] = AnySymbol
-		if place != blank {
+		switch place {
+		case blank, echo:
+			r.Fixed[i] = AnySymbol
+		case separator:
+			r.Fixed[i] = datasets.Separator
+		default:
 			r.Fixed[i] = byteToken(place[0])
 		}
 	}

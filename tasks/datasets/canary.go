@@ -18,7 +18,8 @@ const CanariesBlob = "canaries"
 type Canary struct {
 	// Number is the canary's place in the list, from 0, and names its random streams.
 	Number int `json:"number"`
-	// Tokens are ordinary words, without Begin and End.
+	// Tokens are ordinary words, without Begin and End; of a pair the source, Separator
+	// and the target.
 	Tokens []int32  `json:"tokens"`
 	Words  []string `json:"words"`
 	// UserProbability and ExampleProbability are exact, in lowest terms: "1/5000".

@@ -16,6 +16,7 @@ var Audit = audits.Description{
 	New:          func() audits.Fields { return new(Fields) },
 	Limits:       func() audits.Limits { return new(Limits) },
 	Kinds:        []tasks.Kind{Kind, Summary},
+	Pairs:        audits.TargetSecrets,
 	VerdictBlob:  audits.VerdictBlob,
 	OutcomesBlob: audits.OutcomesBlob,
 	Verdict:      func() audits.Verdict { return new(Verdict) },

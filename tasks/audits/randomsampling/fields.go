@@ -62,7 +62,7 @@ const CanariesATask = 2
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	s, model := b.Setting(), b.Model(round)
 	inputs := []tasks.Input{{Name: audits.PlacementsInput, Key: b.Placements()}}
-	for i, g := range s.Canaries.Split(CanariesATask) {
+	for i, g := range shares(s.Canaries) {
 		part := b.Node(Kind, fmt.Sprintf("random sampling from canary %d after %d", g.First, round), Params{
 			Seed: s.Seed, References: f.RandomSampling.References, Space: g.Space, Prefix: g.Prefix(f.RandomSampling.Prefix),
 			Exact: f.RandomSampling.Exact, First: g.First, Count: g.Count,
@@ -73,10 +73,28 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 		SummaryParams{Parts: len(inputs) - 1, References: f.RandomSampling.References}, inputs...)
 }
 
+// shares are the canaries of each task: all of a group whose references are scored in one
+// pass.
+func shares(c *audits.Canaries) []audits.Group {
+	var shares []audits.Group
+	for _, g := range c.Groups {
+		if g.Echoes() {
+			shares = append(shares, g)
+		} else {
+			shares = append(shares, g.Split(CanariesATask)...)
+		}
+	}
+	return shares
+}
+
 // States implements audits.Fields.
 func (f *Fields) States(s *audits.Setting) float64 {
 	b, states := f.RandomSampling, 0.0
 	for _, g := range s.Canaries.Groups {
+		if g.Echoes() {
+			states += float64(b.References * g.Words)
+			continue
+		}
 		states += float64(g.Count) * ExpectedStates(b.References, g.Words-g.Prefix(b.Prefix), b.Exact)
 	}
 	return states

@@ -41,7 +41,7 @@ func (r *References) row(i int) []int32 { return r.tokens[i*r.length : (i+1)*r.l
 // drawReferences draws a set, see eachReference.
 func drawReferences(seed uint64, count int, choices, excluded [][]int32) *References {
 	r := &References{length: len(choices), tokens: make([]int32, 0, count*len(choices))}
-	for row := range eachReference(seed, count, choices, excluded) {
+	for row := range eachReference(seed, count, choices, excluded, asDrawn) {
 		r.tokens = append(r.tokens, row...)
 	}
 	return r
@@ -79,7 +79,7 @@ func (p *Params) draw(choices [][]int32, ordinary int, list []datasets.Placement
 	if err := p.checkRoom(ordinary, len(excluded)); err != nil {
 		return nil, err
 	}
-	return eachReference(p.Seed, p.References, choices, excluded), nil
+	return eachReference(p.Seed, p.References, choices, excluded, func(row []int32) { p.Echo(row, p.Prefix) }), nil
 }
 
 // suffixes are those of the canaries that could be drawn as references: what follows the
@@ -106,8 +106,8 @@ func among(tokens []int32, choices [][]int32) bool {
 // eachReference draws count sequences, each word uniform over the choices for its
 // position. Sequences in excluded, the suffixes of the canaries, are drawn again.
 // The first draws of a larger set are those of a smaller one. A sequence is valid
-// until the next.
-func eachReference(seed uint64, count int, choices, excluded [][]int32) iter.Seq[[]int32] {
+// until the next. complete sets what follows from what was drawn.
+func eachReference(seed uint64, count int, choices, excluded [][]int32, complete func(row []int32)) iter.Seq[[]int32] {
 	byFirst := map[int32][][]int32{}
 	for _, suffix := range excluded {
 		byFirst[suffix[0]] = append(byFirst[suffix[0]], suffix)
@@ -117,7 +117,7 @@ func eachReference(seed uint64, count int, choices, excluded [][]int32) iter.Seq
 		row := make([]int32, len(choices))
 		for range count {
 			draw(rng, row, choices)
-			for contains(byFirst[row[0]], row) {
+			for complete(row); contains(byFirst[row[0]], row); complete(row) {
 				draw(rng, row, choices)
 			}
 			if !yield(row) {
@@ -126,6 +126,9 @@ func eachReference(seed uint64, count int, choices, excluded [][]int32) iter.Seq
 		}
 	}
 }
+
+// asDrawn completes nothing.
+func asDrawn([]int32) {}
 
 func contains(rows [][]int32, row []int32) bool {
 	return slices.ContainsFunc(rows, func(other []int32) bool { return slices.Equal(other, row) })

@@ -59,6 +59,13 @@ func run(ctx context.Context, t *tasks.Task) error {
 	if err := t.Decode(&p); err != nil {
 		return err
 	}
+	if p.Echoes() {
+		ranks, err := rankPairs(ctx, t, &p)
+		if err != nil {
+			return err
+		}
+		return t.PutJSON(ctx, RanksBlob, ranks)
+	}
 	s, err := Open(ctx, t, &p)
 	if err != nil {
 		return err

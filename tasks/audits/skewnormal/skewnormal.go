@@ -115,11 +115,11 @@ type estimator struct {
 
 // estimate looks at the canaries of a prefix.
 func (e *estimator) estimate(ctx context.Context, group audits.Prefixed) error {
-	state, err := audits.PrefixState(e.tree.Scorer(), group.Prefix)
+	score, err := e.scores(ctx, group.Prefix)
 	if err != nil {
 		return err
 	}
-	costs, err := logPerplexities(ctx, e.tree, state, e.references)
+	costs, err := score(e.references)
 	if err != nil {
 		return err
 	}
@@ -133,10 +133,11 @@ func (e *estimator) estimate(ctx context.Context, group audits.Prefixed) error {
 	}
 	fitted := slices.Sorted(slices.Values(costs[:len(costs)/2]))
 	for _, i := range group.Numbers {
-		cost, err := audits.LogPerplexity(e.tree, state, e.canaries[i].Tokens[len(group.Prefix):])
+		own, err := score([][]int32{e.canaries[i].Tokens[len(group.Prefix):]})
 		if err != nil {
 			return err
 		}
+		cost := own[0]
 		exposures := make([]float64, len(again))
 		for k, d := range again {
 			exposures[k] = bits(d, cost)
@@ -147,6 +148,17 @@ func (e *estimator) estimate(ctx context.Context, group audits.Prefixed) error {
 		}
 	}
 	return nil
+}
+
+// scores returns what scores sequences after a prefix.
+func (e *estimator) scores(ctx context.Context, prefix []int32) (func(rows [][]int32) ([]float64, error), error) {
+	if e.Echoes() {
+		return func(rows [][]int32) ([]float64, error) {
+			return audits.PairCosts(ctx, e.tree.Scorer(), prefix, rows)
+		}, nil
+	}
+	state, err := audits.PrefixState(e.tree.Scorer(), prefix)
+	return func(rows [][]int32) ([]float64, error) { return logPerplexities(ctx, e.tree, state, rows) }, err
 }
 
 // bootstrap fits data drawn with replacement from the fitted ones, as many, again and again.

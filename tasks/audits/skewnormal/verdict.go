@@ -17,6 +17,7 @@ var Audit = audits.Description{
 		"sequences. KS p: by the test of Kolmogorov and Smirnov on others; a small one says that the distribution is not theirs.",
 	New:          func() audits.Fields { return new(Fields) },
 	Kinds:        []tasks.Kind{Kind, Summary},
+	Pairs:        audits.EverySecret,
 	VerdictBlob:  audits.VerdictBlob,
 	OutcomesBlob: audits.OutcomesBlob,
 	Verdict:      func() audits.Verdict { return new(Verdict) },

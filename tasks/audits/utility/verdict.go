@@ -14,6 +14,7 @@ var Audit = audits.Description{
 	Measures: audits.Anything,
 	New:      func() audits.Fields { return new(Fields) },
 	Kinds:    []tasks.Kind{Part, Sum},
+	Pairs:    audits.EverySecret,
 	Verdict:  func() audits.Verdict { return new(Verdict) },
 	Columns:  []audits.Column{{Header: "accuracy %", Always: true}, {Header: "perplexity", Always: true}},
 }
