@@ -131,6 +131,14 @@ func (s Space) Echo(tokens []int32, prefix int) {
 	}
 }
 
+// Longest is the length of a sequence; of a pair, that of the longer text.
+func (s Space) Longest() int {
+	if s.Target == "" {
+		return s.Words
+	}
+	return max(s.SourceWords()-1, s.Words-s.SourceWords())
+}
+
 // SourceWords is the number of symbols before the target of a pair, the separator among
 // them; 0 for what is no pair.
 func (s Space) SourceWords() int {

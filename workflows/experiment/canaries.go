@@ -36,14 +36,15 @@ func (f *Form) space(level datasets.Level) canaries.Space {
 		if f.Format != "" {
 			s.Words = len(f.Format)
 		}
-		return s
+		return paired(s, f.Target, len(f.Target))
 	}
 	words := datasets.Tokenize(f.Format)
 	s := canaries.Space{Words: f.Words, Format: strings.Join(words, " "), Symbols: strings.Join(f.Symbols, " ")}
 	if f.Format != "" {
 		s.Words = len(words)
 	}
-	return s
+	target := datasets.Tokenize(f.Target)
+	return paired(s, strings.Join(target, " "), len(target))
 }
 
 // Configurations are how often canaries are inserted, in order.
@@ -194,11 +195,19 @@ func (c *checker) sequence(f *Form, path string) bool {
 		return f.Words <= longest
 	}
 	space := f.space(c.Data.Level)
+	if err := space.CheckTarget(); err != nil {
+		c.fail([]string{join(path, "target"), format}, "does not match canaries.format: %v", err)
+		return false
+	}
 	switch blanks := space.Blanks(); {
 	case blanks == 0:
 		c.fail([]string{format}, `is %s, which has no random symbol; expected a # for each, and quotes around it all, as in "my number is #####"; without quotes, YAML takes what follows a space and # for a comment`, quote(f.Format))
-	case space.Words > longest:
-		c.fail([]string{format, "data.sequence"}, "has %d %s; expected at most data.sequence, %d", space.Words, c.Data.Level.Scheme().Unit, longest)
+	case space.Longest() > longest:
+		text := format
+		if f.Target != "" && space.SourceWords()-1 <= longest {
+			text = join(path, "target")
+		}
+		c.fail([]string{text, "data.sequence"}, "has %d %s; expected at most data.sequence, %d", space.Longest(), c.Data.Level.Scheme().Unit, longest)
 	case blanks != f.Words:
 		c.fail([]string{words, format}, "is %d, but canaries.format has %d random symbols; remove canaries.words", f.Words, blanks)
 	default:

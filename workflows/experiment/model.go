@@ -1,9 +1,12 @@
 package experiment
 
-import "coalmine/models"
+import (
+	"coalmine/models"
+	"coalmine/tasks/datasets"
+)
 
 // Config is the network for the data: a language model over their vocabulary, the special
-// tokens included, or one for their images. Choices that equal the defaults of
+// tokens included, of pairs an encoder-decoder; or one for their images. Choices that equal the defaults of
 // models.Config are left to them, so that one model has one identity.
 func (m *Model) Config(d *Data) models.Config {
 	if m.Kind.ForImages() {
@@ -22,6 +25,9 @@ func (m *Model) Config(d *Data) models.Config {
 		c.Projection = models.Unprojected
 	default:
 		c.Projection = *p
+	}
+	if d.Pairs {
+		c.Separator = datasets.Separator
 	}
 	return c
 }

@@ -34,6 +34,7 @@ func (d *decoder) relations(e *Experiment, root *node) {
 	c.images()
 	c.selecting()
 	c.faults()
+	c.pairs()
 	c.sanitize()
 	c.disagreement()
 	c.length()

@@ -70,6 +70,12 @@ type Data struct {
 	// texts: what is counted in words are then labels and pixels, of which an image has
 	// 1 + width x height x channels.
 	Level datasets.Level `json:"level,omitzero" default:"word" source:"byte: Carlini et al. 2019; Chen et al. 2019"`
+	// Pairs says that each line has two texts, "text" and "target", such as a sentence
+	// and its translation. The model is then an encoder-decoder: layers of the kind, number
+	// and width that the model block gives read the text, and others, which begin with
+	// their state, predict the target. Both texts share one vocabulary, and each is cut
+	// at data.sequence.
+	Pairs bool `json:"pairs,omitzero" default:"false" also:"translation parallel seq2seq" source:"Carlini et al. 2019, section 6.4"`
 	// Image is the shape of the images. A source with any other is refused.
 	Image *Image `json:"image,omitempty" default:"{}" when:"level=image" also:"images shape image_size"`
 	// Sequence is the length at which sentences are cut: by default 20 words or, at
@@ -301,6 +307,11 @@ type Form struct {
 	// dish is # with #": every # is a random word, and the others must be in the
 	// vocabulary. Absent: random symbols or words alone.
 	Format string `json:"format,omitzero" also:"template" source:"Carlini et al. 2019"`
+	// Target is the second text of a canary where the data are pairs, such as "meine
+	// nummer ist ###-####". Where both texts have random symbols, the target repeats those
+	// of the format in order: one secret stands in both. A format without any leaves the
+	// secret to the target alone.
+	Target string `json:"target,omitzero" source:"Carlini et al. 2019, section 6.4"`
 	// Symbols that random ones are drawn from, in place of a named alphabet: characters of
 	// ASCII, such as "0123456789abcdef". At the word level a list of words of the
 	// vocabulary, such as [red, green, blue]; absent: every ordinary word.

@@ -1,0 +1,70 @@
+package experiment
+
+import (
+	"coalmine/tasks/audits"
+	"coalmine/tasks/canaries"
+	"coalmine/tasks/datasets"
+)
+
+// pairs checks that a cell does with pairs what can be done with them, and nothing of the
+// kind with other data.
+func (c *checker) pairs() {
+	if c.Canaries != nil {
+		c.pairedForms()
+	}
+	if !c.Data.Pairs {
+		return
+	}
+	if c.Data.Level.Scheme().Images {
+		c.fail([]string{"data.pairs", "data.level"}, "are of texts, and data.level is %s; expected %s or %s", c.Data.Level, datasets.WordLevel, datasets.ByteLevel)
+	}
+	for _, m := range c.Audit.Asked() {
+		c.measuresPairs(m)
+	}
+}
+
+// pairedForms checks that canaries are pairs where the data are.
+func (c *checker) pairedForms() {
+	for i, f := range c.Canaries.Forms() {
+		path := "canaries"
+		if len(c.Canaries.Formats) > 0 {
+			path = itemPath("canaries.formats", i)
+		}
+		switch {
+		case !c.Data.Pairs && f.Target != "":
+			c.fail([]string{join(path, "target"), "data.pairs"}, "is the second text of a pair, and the data are no pairs; remove it, or set data.pairs: true")
+		case c.Data.Pairs && (f.Format == "" || f.Target == ""):
+			c.fail([]string{path, join(path, "format"), join(path, "target"), "data.pairs"}, `are no pairs, and the data are (data.pairs: true); give format and target, such as "my number is ###" and "meine nummer ist ###"`)
+		}
+	}
+}
+
+// measuresPairs reports an audit that can't look for the canaries of pairs.
+func (c *checker) measuresPairs(m Method) {
+	path := "audit." + m.Name
+	switch {
+	case m.Pairs == audits.NoPairs:
+		c.fail([]string{path, "data.pairs"}, "measures no models of pairs (data.pairs: true); set it to null for this cell")
+	case m.Pairs == audits.TargetSecrets && c.Canaries != nil && c.echoes():
+		c.fail([]string{path, "canaries.format", "canaries.formats"}, "walks the tree of what may follow one source, and canaries have their secret in both texts; let the format have no #, so that it is in the target alone, or set %s to null", path)
+	}
+}
+
+// echoes reports whether canaries have their secret in both texts.
+func (c *checker) echoes() bool {
+	for _, s := range c.Canaries.Spaces(c.Data.Level) {
+		if s.Echoes() {
+			return true
+		}
+	}
+	return false
+}
+
+// paired makes a space one of pairs, whose second text is read as the first is.
+func paired(s canaries.Space, target string, words int) canaries.Space {
+	if target != "" {
+		s.Target = target
+		s.Words += 1 + words
+	}
+	return s
+}
