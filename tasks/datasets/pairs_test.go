@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -99,7 +100,7 @@ func TestSurveyFindsWhatTheTasksFindOfPairs(t *testing.T) {
 		p.corpus.DecodeMetrics(&want.Source)
 		p.parts.DecodeMetrics(&want.Parts)
 		p.balanced.DecodeMetrics(&want.Balance)
-		if facts[i] != want {
+		if !reflect.DeepEqual(facts[i], want) {
 			t.Errorf("%+v: surveyed %+v, the tasks found %+v", r.Reading, facts[i], want)
 		}
 		for _, s := range everyUser(t, p.open(t, p.partition(PartitionParams{Partition: IID, Words: r.Words, Seed: 1}), IID)) {

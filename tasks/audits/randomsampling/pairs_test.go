@@ -148,11 +148,3 @@ func TestCanariesOfPairsThatBeginUnlikeAreRefused(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
-
-func TestGoldenBytesOfPairs(t *testing.T) {
-	t.Parallel()
-	g := taskstest.NewGraph(t)
-	model, list, _ := pairModel(t, g, "pin 12=>12 pin", "pin 90=>90 pin")
-	taskstest.Golden(t, g.Run(Kind, Params{Seed: 5, References: 50, Space: bothTexts, Prefix: 4, Count: 2},
-		taskstest.In(audits.ModelInput, model), taskstest.In(audits.CanariesInput, list)))
-}
