@@ -84,12 +84,15 @@ func (m *Language) Tensors() []Tensor {
 
 // ScoringFLOPs is the number of floating-point operations in the matrix
 // products that score one token, a multiply-add counting as two. Everything
-// else is a few percent of it. Of an encoder-decoder it is a token of the target: one of
-// the source costs less, since it is not predicted.
+// else is a few percent of it. Of an encoder-decoder it is a token of the target, and with
+// it one of the source, which nothing predicts.
 func (m *Language) ScoringFLOPs() float64 {
-	products := m.config.Vocabulary * m.config.outputWidth()
+	products, stacks := m.config.Vocabulary*m.config.outputWidth(), 1
+	if m.config.Separator != 0 {
+		stacks = 2
+	}
 	for _, c := range m.cells {
-		products += c.products()
+		products += stacks * c.products()
 	}
 	return 2 * float64(products)
 }

@@ -49,6 +49,7 @@ var texts = map[string][]string{
 	"audit.natural.own":      {"[x+y]"},
 	"audit.natural.patterns": {"[phone, ssn]"},
 	"canaries.symbols":       {"[rice, beans, eggs, bread]"},
+	"canaries.target":        {`"mein pin ist # # #"`},
 	"data.faults":            {"[{fault: keep-case, users: 1/2}]"},
 	"data.sanitize.patterns": {"[card, email]"},
 	"training.privacy.key":   {`"0123456789abcdef0123456789abcdef"`},

@@ -42,7 +42,7 @@ func Of(s *submission.Submission, p *plan.Plan, x *explanation.Plan) Cost {
 		if err != nil {
 			continue // compiling has refused it
 		}
-		c := costing{experiment: e, model: model, tokens: s.TokensPerExample[i], perUser: s.TokensPerUser[i], testTokens: s.TestTokens[i]}
+		c := costing{experiment: e, model: model, tokens: e.Data.Predicted(s.TokensPerExample[i]), perUser: e.Data.Predicted(s.TokensPerUser[i]), testTokens: e.Data.Predicted(s.TestTokens[i])}
 		if t := x.Cells[i].Training; t != nil && !counted[t] {
 			counted[t] = true
 			chain := p.Cells[i].Chain
@@ -73,8 +73,8 @@ type costing struct {
 	Cost
 	experiment *experiment.Experiment
 	model      models.Network
-	// tokens of an example and perUser of a user that trains, on average; testTokens of
-	// the whole test part.
+	// tokens that are predicted: of an example and perUser of a user that trains, on
+	// average; testTokens of the whole test part.
 	tokens, perUser, testTokens float64
 }
 

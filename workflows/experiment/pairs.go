@@ -6,6 +6,15 @@ import (
 	"coalmine/tasks/datasets"
 )
 
+// Predicted is about how many of so many tokens a model predicts: of pairs half, the
+// targets.
+func (d *Data) Predicted(tokens float64) float64 {
+	if d.Pairs {
+		return tokens / 2
+	}
+	return tokens
+}
+
 // pairs checks that a cell does with pairs what can be done with them, and nothing of the
 // kind with other data.
 func (c *checker) pairs() {

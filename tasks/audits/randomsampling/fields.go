@@ -92,7 +92,7 @@ func (f *Fields) States(s *audits.Setting) float64 {
 	b, states := f.RandomSampling, 0.0
 	for _, g := range s.Canaries.Groups {
 		if g.Echoes() {
-			states += float64(b.References * g.Words)
+			states += float64(b.References * (g.Words - g.SourceWords()))
 			continue
 		}
 		states += float64(g.Count) * ExpectedStates(b.References, g.Words-g.Prefix(b.Prefix), b.Exact)
