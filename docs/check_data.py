@@ -314,6 +314,9 @@ def unframed(tokens):
 def initial(e, tensors):
     """The tensors of the initial model, drawn one after another."""
     m, rng = e["model"], stream(e["seed"], "initial weights")
+    if m["kind"] in ("cnn", "gan"):
+        yield from initial_of_images(tensors, rng)
+        return
     for name, shape in tensors:
         layer, kind = name.partition(".")[::2]
         n, size = m["units"], math.prod(shape)
@@ -332,6 +335,29 @@ def initial(e, tensors):
         yield name, values
 
 
+def initial_of_images(tensors, rng):
+    """The same of a network for images."""
+    for name, shape in tensors:
+        values = [1.0 if name.endswith((".variance", ".initial_share")) else 0.0] * math.prod(shape)
+        if name.endswith(".kernel"):
+            bound = math.sqrt(6 / (math.prod(shape[:-2]) * (shape[-2] + shape[-1])))
+            values = [float32(bound * (2 * rng.float64() - 1)) for _ in values]
+        yield name, values
+
+
+def order_of_images():
+    """The names of tensors of networks for images, as docs/model.md has them."""
+    parts, statistics = ("kernel", "bias"), ("beta", "mean", "variance")
+    classifier = [f"{layer}.{part}" for layer in ("conv1", "conv2", "conv3", "dense1", "dense2") for part in parts]
+    discriminator = [f"{layer}.{part}" for layer in ("conv1", "conv2") for part in parts] + ["dense1.kernel"]
+    discriminator += [f"norm.{part}" for part in statistics] + [f"dense2.{part}" for part in parts]
+    generator = []
+    for i, layer in enumerate(("dense1", "dense2", "conv1", "conv2"), 1):
+        generator += [f"{layer}.kernel"] + [f"norm{i}.{part}" for part in statistics]
+    generator += ["norm.initial_share", "conv3.kernel", "conv3.bias"]
+    return classifier + ["discriminator." + n for n in discriminator] + ["generator." + n for n in generator]
+
+
 def read_tensors(path):
     with open(path, "rb") as file:
         header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
@@ -339,7 +365,7 @@ def read_tensors(path):
     header.pop("__metadata__")
     order = ["embedding", "cell.input", "cell.recurrent", "cell.kernel", "cell.bias", "cell.candidate_bias", "projection"]
     order += [n.replace("cell", f"cell{i}").replace("projection", f"projection{i}") for i in (2, 3, 4) for n in order[1:]]
-    order += ["output.weights", "output.bias"]
+    order += ["output.weights", "output.bias"] + order_of_images()
     return [(n, header[n]["shape"], struct.unpack(f"<{math.prod(header[n]['shape'])}f", data[slice(*header[n]["data_offsets"])]))
             for n in order if n in header]
 
