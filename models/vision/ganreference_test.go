@@ -35,7 +35,7 @@ func meanOf(indices []int, value func(i int) float64) float64 {
 // moments are those of a lane.
 func momentsOf(x reference, indices []int) (mean, variance float64) {
 	mean = meanOf(indices, func(i int) float64 { return x.values[i] })
-	return mean, meanOf(indices, func(i int) float64 { return math.Pow(x.values[i]-mean, 2) })
+	return mean, meanOf(indices, func(i int) float64 { return (x.values[i] - mean) * (x.values[i] - mean) })
 }
 
 // normalize is a normalization over the last feature, or over rows.

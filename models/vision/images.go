@@ -22,13 +22,10 @@ var scaled = func() (table [levels]float32) {
 	return table
 }()
 
-// toUnit turns a value in [0, 255] into the one in [-1, 1] that networks see, and fromUnit
-// turns it back.
+// toUnit turns a value in [0, 255] into the one in [-1, 1] that networks see.
 func toUnit(value float32) float32 { return value/(0.5*(levels-1)) - 1 }
 
-func fromUnit(x float32) float32 { return (x + 1) * (0.5 * (levels - 1)) }
-
-// examples checks that a batch is of labelled images of a shape: the begin symbol, the
+// checkExamples checks that a batch is of labelled images of a shape: the begin symbol, the
 // label, then the values, label and values counted from firstWord.
 func checkExamples(shape models.ImageShape, examples [][]int32) error {
 	if len(examples) == 0 {

@@ -31,7 +31,7 @@ func TestTheFrechetDistanceOfIndependentColumnsIsTheSumOfTheirs(t *testing.T) {
 	got, err := FrechetDistance(cross(0, 1), cross(3, 2))
 	check(t, err)
 	deviation := math.Sqrt(4.0 / 3) // of 1, 1, -1, -1, with 3 below
-	want := 2*9 + math.Pow(deviation, 2) + math.Pow(2*deviation, 2)
+	want := 2*9 + 5*deviation*deviation
 	if math.Abs(got-want) > 1e-9 {
 		t.Errorf("distance %v, want %v", got, want)
 	}
