@@ -161,14 +161,15 @@ func (c *convolution) gatherLine(patches, line []float32) {
 	patch, channels := c.patch(), c.in.channels
 	for x := range c.out.width {
 		run := patches[x*patch:][:c.side*channels]
-		from, to, at := c.covered(x)
 		if line == nil {
 			clear(run)
 			continue
 		}
-		clear(run[:from*channels])
-		copy(run[from*channels:to*channels], line[at*channels:])
-		clear(run[to*channels:])
+		from, to, at := c.covered(x)
+		if to-from < c.side {
+			clear(run)
+		}
+		copyShort(run[from*channels:to*channels], line[at*channels:])
 	}
 }
 
@@ -183,7 +184,19 @@ func (c *convolution) scatterLine(patches, line []float32) {
 	}
 }
 
-// shortest is the number of elements from which a kernel is faster than a loop.
+// copyShort fills dst, which may be a few elements only.
+func copyShort(dst, x []float32) {
+	if len(dst) >= shortest {
+		copy(dst, x)
+		return
+	}
+	x = x[:len(dst)]
+	for i := range dst {
+		dst[i] = x[i]
+	}
+}
+
+// shortest is the number of elements from which a call is faster than a loop.
 const shortest = 16
 
 // addShort adds x to dst, which may be a few elements only.

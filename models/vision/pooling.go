@@ -1,5 +1,7 @@
 package vision
 
+import "math"
+
 // pool is the side of the squares of which the largest value remains.
 const pool = 2
 
@@ -25,23 +27,29 @@ func corner(a, out area, p int) int {
 	return (p/out.width*a.width + p%out.width) * pool * a.channels
 }
 
+// poolSquare finds the largest of four rows, element by element, as the largest of four
+// integers: which is larger cannot be foretold, so there is no branch.
 func poolSquare(a area, x, y []float32, chosen []uint8) {
 	next, below := a.channels, a.width*a.channels
 	x0, x1 := x[:len(y)], x[next:][:len(y)]
 	x2, x3 := x[below:][:len(y)], x[below+next:][:len(y)]
+	chosen = chosen[:len(y)]
 	for i := range y {
-		best, which := x0[i], uint8(0)
-		if x1[i] > best {
-			best, which = x1[i], 1
-		}
-		if x2[i] > best {
-			best, which = x2[i], 2
-		}
-		if x3[i] > best {
-			best, which = x3[i], 3
-		}
-		y[i], chosen[i] = best, which
+		best := max(rank(x0[i], 0), rank(x1[i], 1), rank(x2[i], 2), rank(x3[i], 3))
+		y[i], chosen[i] = unrank(best)
 	}
+}
+
+// rank orders values by size, and equal ones by which pixel they are, the first highest. Of
+// the two zeros the positive one is the larger.
+func rank(x float32, which int64) int64 {
+	bits := int32(math.Float32bits(x))
+	return int64(bits^(bits>>31&math.MaxInt32))<<2 | (pool*pool - 1 - which)
+}
+
+func unrank(rank int64) (x float32, which uint8) {
+	bits := int32(rank >> 2)
+	return math.Float32frombits(uint32(bits ^ (bits >> 31 & math.MaxInt32))), uint8(pool*pool - 1 - rank&3)
 }
 
 // maxPoolBackward turns the gradient of what remained into that of n images.
