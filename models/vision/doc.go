@@ -11,6 +11,21 @@
 //	learner := network.NewLearner(nil)
 //	loss, err := learner.Gradient(params, examples, gradient)
 //
+// A GAN's learner trains the discriminator, the first part of the vector, and draws; its
+// generator is trained apart, by whoever has no data. Both keep statistics of their batches:
+//
+//	learner := network.NewLearner(params[network.Trained():]).(*vision.DiscriminatorLearner)
+//	learner.UseStream(seeds.Stream(seed, seeds.Fakes, round, user))
+//	loss, err := learner.Gradient(params[:network.Trained()], examples, gradient)
+//	learner.Track(params[:network.Trained()]) // after the step
+//
+//	generator := network.(*vision.GAN).NewGenerator(params).(*vision.Generator)
+//	loss, err := generator.Gradient(rng, 32, gradient)
+//	generator.Track(params)
+//	images, err := generator.Generate(rng, 36)
+//
+// docs/model.md has the equations, docs/check_vision.py computes the gradients again.
+//
 // # Numbers
 //
 // Values are float32, losses are summed in float64. Matrix products are those of package
