@@ -417,3 +417,27 @@ func uniform(r image.Rectangle, grey byte) image.Image {
 	}
 	return picture
 }
+
+// The bytes of the tasks that read images, of users as they are. A change of them needs
+// another version of the kind.
+func TestGoldenImages(t *testing.T) {
+	t.Parallel()
+	lines := randomImages(rand.New(rand.NewPCG(12, 12)), 80, small)
+	recipe := Recipe{
+		Seed: 3, Reading: Reading{Level: ImageLevel, Image: small}, TestFraction: 0.2, HeldOutUsers: 0.3,
+		Faults: []Planted{{Fault: Invert, Users: 0.5}, {Fault: Blank, Examples: 0.1}, {Fault: ShiftLabels, Examples: 0.2}},
+	}
+	p := runPipeline(t, imageLines(lines), recipe)
+	iid := p.partition(PartitionParams{Partition: IID, Seed: 3})
+	var out strings.Builder
+	for _, blob := range []struct {
+		node *taskstest.Node
+		name string
+	}{
+		{p.corpus, ShardBlob(corpusPart, 0)}, {p.corpus, CorpusIndexBlob}, {p.parts, VocabularyBlob}, {p.parts, ShardBlob(Train, 0)}, {p.parts, ShardBlob(Test, 0)},
+		{p.balanced, PopulationIndexBlob}, {p.balanced, HeldOutIndexBlob}, {iid, PopulationIndexBlob}, {iid, ShardBlob(Train, 0)},
+	} {
+		fmt.Fprintf(&out, "%s %s %s\n", blob.node.Kind, blob.name, storage.DigestOf(blob.node.Blob(blob.name)))
+	}
+	taskstest.File(t, "testdata/images.txt", []byte(out.String()))
+}
