@@ -27,11 +27,10 @@ type Submission struct {
 	Spec *experiment.Spec
 	// Warnings name doubtful choices, one sentence each.
 	Warnings []string
-	// TokensPerExample is the mean of each cell's training examples, the end
-	// token included; TestTokens counts those of its test part. For estimates.
-	TokensPerExample, TestTokens []float64
-	// TokensPerUser is the mean of each cell's training users, the end tokens included.
-	TokensPerUser []float64
+	// TokensPerExample is the mean of each cell's training examples, the end token included,
+	// TokensPerUser that of its training users; TestTokens counts those of its test part. An
+	// image is one token: a model predicts its label. For estimates.
+	TokensPerExample, TokensPerUser, TestTokens []float64
 
 	sources []*sources.Source // of the data, surveyed
 }
@@ -163,9 +162,11 @@ func (s *Submission) surveySource(ctx context.Context, source *sources.Source, l
 	for n, i := range cells {
 		f := &found[at[n]]
 		facts[i] = cellFacts(source.Digests(), f)
-		s.TokensPerExample[i] = 1 + float64(f.Balance.Balanced.Words)/float64(max(1, f.Balance.Balanced.Examples))
-		s.TokensPerUser[i] = float64(f.Balance.Balanced.Words+f.Balance.Balanced.Examples) / float64(max(1, f.Balance.Balanced.Users))
-		s.TestTokens[i] = float64(f.Parts.Test.Words + f.Parts.Test.Examples)
+		level, balanced := s.Spec.Cells[i].Experiment.Data.Level.Scheme(), f.Balance.Balanced
+		tokens := targets(level, balanced)
+		s.TokensPerExample[i] = tokens / float64(max(1, balanced.Examples))
+		s.TokensPerUser[i] = tokens / float64(max(1, balanced.Users))
+		s.TestTokens[i] = targets(level, f.Parts.Test)
 	}
 	return nil
 }
@@ -183,6 +184,15 @@ func (s *Submission) recipes(cells []int) (recipes []datasets.Recipe, at []int) 
 		at = append(at, known[text])
 	}
 	return recipes, at
+}
+
+// targets is how many predictions models make on examples: a token after each word, and one
+// for a whole image.
+func targets(level datasets.LevelScheme, c datasets.Counts) float64 {
+	if level.Images {
+		return float64(c.Examples)
+	}
+	return float64(c.Words + c.Examples)
 }
 
 func cellFacts(files []storage.Digest, f *datasets.Facts) experiment.Facts {
