@@ -213,19 +213,28 @@ func (p *preparation) write(w io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	p.writeReading(w)
+	if p.Insertions == nil {
+		return nil
+	}
+	return p.writeCanaries(w)
+}
+
+// writeReading says how the source was read otherwise than as it is.
+func (p *preparation) writeReading(w io.Writer) {
 	if p.Selects != "" {
 		fmt.Fprintf(w, "\nThe examples of the parts and the population are %s, and their words are bytes.\n", p.Selects)
 	}
 	for _, f := range p.Source.Faults {
 		fmt.Fprintf(w, "\n%s%s.\n", strings.ToUpper(f.String()[:1]), f.String()[1:])
 	}
-	if p.Insertions == nil {
-		return nil
-	}
+}
+
+func (p *preparation) writeCanaries(w io.Writer) error {
 	m := p.Insertions
 	fmt.Fprintf(w, "\n%d of %d balanced users carry a canary; %d of their %d examples are replaced (%.2g%%).\n",
 		m.SecretSharers, m.Users, m.ReplacedExamples, m.Examples, 100*float64(m.ReplacedExamples)/float64(max(1, m.Examples)))
-	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(t, "p_u, p_e\tcanaries\tnever inserted\tusers each\tholders each\tcopies each\t\n")
 	for _, c := range p.Canaries {
 		each := func(sum int) float64 { return float64(sum) / float64(c.Canaries) }

@@ -3,9 +3,13 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"coalmine/tasks/taskstest"
 )
 
 const quickstart = "../../examples/quickstart.yaml"
@@ -40,6 +44,28 @@ func TestInspectOfAnExperimentCountsItsCanaries(t *testing.T) {
 		}
 		if p.Source.Users != 43 || p.Parts.Train.Examples+p.Parts.Test.Examples != p.Source.Examples || p.Balance.Balanced.Users != p.Insertions.Users {
 			t.Errorf("counts that do not add up: %+v", p)
+		}
+	}
+}
+
+func TestInspectOfAnExperimentSaysWhereFaultsArePlanted(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	source, path := filepath.Join(dir, "text.jsonl"), filepath.Join(dir, "faulty.yaml")
+	file := "name: faulty\ndata: {source: " + source + ", level: byte, users: {words: 0}, select: {words: {outside: 50}}, faults: {fault: join-words, users: 1}}\n" +
+		"training: {rounds: 1, cohort: 1}\n"
+	for name, text := range map[string][]byte{source: taskstest.Text(300), path: []byte(file)} {
+		if err := os.WriteFile(name, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	said := prints(t, "data", "inspect", path)
+	for _, want := range []string{
+		"The examples of the parts and the population are words outside of a vocabulary of 50, and their words are bytes.",
+		"Fault join-words was planted in 300 examples of 19 users and changed 300 of them.",
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("%s\nlacks %q", said, want)
 		}
 	}
 }

@@ -261,6 +261,9 @@ func (p *planter) next(user int) {
 	}
 }
 
+// hitting reports whether a fault hits the example at hand; a nil planter has none.
+func (p *planter) hitting() bool { return p != nil && len(p.hits) > 0 }
+
 // hit draws a number for each user and for each example whatever the outcome, so that a
 // larger share only adds to what a smaller one hits.
 func (f *plant) hit(user int) bool {

@@ -308,6 +308,7 @@ func (l *lexicon) misread(text string) (cut bool) {
 	for w := range l.tokenizer.Words(text) {
 		l.misreading = append(l.misreading, string(w))
 	}
+	l.tokenizer.keepCase = false
 	words := l.faults.words(l.misreading)
 	kept := words[:min(len(words), l.reading.Sequence)]
 	for _, w := range kept {

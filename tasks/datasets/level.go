@@ -72,7 +72,7 @@ var wordLevel = LevelScheme{
 	Unit:     "words",
 	Sequence: SentenceWords,
 	sentence: func(l *lexicon, text string) (cut bool) {
-		if l.faults != nil {
+		if l.faults.hitting() {
 			return l.misread(text)
 		}
 		longest := len(l.sentenced) + l.reading.Sequence

@@ -88,12 +88,8 @@ func (c *dataChecker) check() {
 	if found := SourceDigest(f.Files).String(); e.Data.SHA256 != "" && e.Data.SHA256 != found {
 		c.fail("data.sha256", "is %s, but %s has %s; the data has changed: restore it, or correct the field", e.Data.SHA256, e.Data.Source, found)
 	}
-	if size := e.Data.Vocabulary.Size; size > f.DistinctWords {
-		c.fail("data.vocabulary.size", "is %d; expected at most %d, the distinct words in the training part of %s", size, f.DistinctWords, e.Data.Source)
-	}
-	if w := e.Data.selectedWords(); w != nil && w.Outside > f.DistinctWords {
-		c.fail("data.select.words.outside", "is %d; expected at most %d, the distinct words in the training part of %s", w.Outside, f.DistinctWords, e.Data.Source)
-	}
+	c.checkVocabulary("data.vocabulary.size", e.Data.Vocabulary.Size)
+	c.checkVocabulary("data.select.words.outside", e.Data.Outside().Size)
 	c.checkCanaries()
 	if p := e.Training.Privacy; p.Secret() && f.Key == "" {
 		c.fail("training.privacy.randomness", "is secret, and there is no key: name a key file by --secret-key or COALMINE_SECRET_KEY_FILE; one that does not exist yet is created")
@@ -105,15 +101,29 @@ func (c *dataChecker) check() {
 			checker.CheckData(e.Setting(), f.of(c.Cell), func(paths []string, format string, args ...any) { c.fail(paths[0], format, args...) })
 		}
 	}
-	available, what := c.available()
-	if w := e.Data.selectedWords(); available == 0 && w != nil && e.Data.Users.Words == 0 {
-		c.fail("data.select.words.outside", "is %d, and leaves no user of %s to train on: nobody there uses another word; expected less", w.Outside, e.Data.Source)
-	} else if available == 0 && e.Data.Users.Words == 0 {
-		c.fail("data.held_out_users.fraction", "is %s, and with the other parts leaves no user of %s to train on; expected less", e.Data.HeldOutUsers.Fraction, e.Data.Source)
-	} else if available == 0 {
-		c.fail("data.users.words", "is %d, and no user of %s has so many words; expected less", e.Data.Users.Words, e.Data.Source)
+	if available, what := c.available(); available == 0 {
+		c.nobody()
 	} else if e.Training.Cohort > available {
 		c.fail("training.cohort", "is %d; expected at most %d, the %s of %s", e.Training.Cohort, available, what, e.Data.Source)
+	}
+}
+
+// checkVocabulary compares the size of a vocabulary, 0 for none, with the words there are.
+func (c *dataChecker) checkVocabulary(path string, size int) {
+	if size > c.facts.DistinctWords {
+		c.fail(path, "is %d; expected at most %d, the distinct words in the training part of %s", size, c.facts.DistinctWords, c.Experiment.Data.Source)
+	}
+}
+
+// nobody says why there is nothing to train on.
+func (c *dataChecker) nobody() {
+	switch d := &c.Experiment.Data; {
+	case d.Users.Words > 0:
+		c.fail("data.users.words", "is %d, and no user of %s has so many words; expected less", d.Users.Words, d.Source)
+	case d.selectedWords() != nil:
+		c.fail("data.select.words.outside", "is %d, and leaves no user of %s to train on: nobody there uses another word; expected less", d.Outside().Size, d.Source)
+	default:
+		c.fail("data.held_out_users.fraction", "is %s, and with the other parts leaves no user of %s to train on; expected less", d.HeldOutUsers.Fraction, d.Source)
 	}
 }
 

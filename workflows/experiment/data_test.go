@@ -64,6 +64,14 @@ func TestWhatDoesNotFitTheDataIsReportedInPlace(t *testing.T) {
 			nil, func(f *Facts) { f.DistinctWords = 9_999 },
 			"x.yaml:2:7: data.vocabulary.size: is 10000; expected at most 9999, the distinct words in the training part of a.jsonl",
 		},
+		"a vocabulary above the words, of which others are selected": {
+			[]string{"data.level=byte", "data.select.words.outside=500", "data.vocabulary=null"}, func(f *Facts) { f.DistinctWords = 499 },
+			"data.select.words.outside: is 500; expected at most 499, the distinct words in the training part of a.jsonl",
+		},
+		"nobody who uses a word that is selected": {
+			[]string{"data.level=byte", "data.select.words.outside=500", "data.users.words=0"}, func(f *Facts) { f.Users = 0 },
+			"data.select.words.outside: is 500, and leaves no user of a.jsonl to train on: nobody there uses another word; expected less",
+		},
 		"nobody large enough": {
 			nil, func(f *Facts) { f.Users = 0 },
 			"x.yaml:2:7: data.users.words: is 2000, and no user of a.jsonl has so many words; expected less",
