@@ -263,7 +263,11 @@ func (c *Client) Model(ctx context.Context, run, cell string, round int) ([]byte
 	if cell != "" {
 		target = c.runPath(run, "cells", cell, "model")
 	}
-	if round != control.LastRound {
+	switch round {
+	case control.LastRound:
+	case control.NewestRound:
+		target.RawQuery = url.Values{"round": {newestRound}}.Encode()
+	default:
 		target.RawQuery = url.Values{"round": {strconv.Itoa(round)}}.Encode()
 	}
 	response, err := c.do(ctx, http.MethodGet, target, nil)

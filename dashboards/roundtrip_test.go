@@ -119,7 +119,7 @@ func TestWhatIsAskedAndAnsweredArrivesWhole(t *testing.T) {
 		if err != nil || !bytes.Equal(model, api.model) || api.asked.cell != "c01" || api.asked.round != 400 {
 			t.Errorf("asked for %q, %d; got %d bytes, %v", api.asked.cell, api.asked.round, len(model), err)
 		}
-		for _, round := range []int{0, control.LastRound} {
+		for _, round := range []int{0, control.LastRound, control.NewestRound} {
 			if _, err := c.Model(ctx, "", "", round); err != nil || api.asked.cell != "" || api.asked.round != round {
 				t.Errorf("the only cell was asked for as %q after %d, want %d (%v)", api.asked.cell, api.asked.round, round, err)
 			}

@@ -259,13 +259,9 @@ func (s *Server) showTable(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) exportModel(w http.ResponseWriter, r *http.Request) error {
-	round := control.LastRound
-	if text := r.URL.Query().Get("round"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 0 {
-			return fmt.Errorf("round=%.40q %w: expected a number of rounds, 0 for the initial model, or nothing for the last", text, control.ErrInput)
-		}
-		round = n
+	round, err := modelRound(r.URL.Query().Get("round"))
+	if err != nil {
+		return err
 	}
 	cell := r.PathValue("cell")
 	model, err := s.api.Model(r.Context(), runName(r), cell, round)
@@ -276,6 +272,24 @@ func (s *Server) exportModel(w http.ResponseWriter, r *http.Request) error {
 	attach(w, modelName(r))
 	send(w, model)
 	return nil
+}
+
+// newestRound asks for the newest model that is stored.
+const newestRound = "newest"
+
+// modelRound is the round that a request names.
+func modelRound(text string) (int, error) {
+	switch text {
+	case "":
+		return control.LastRound, nil
+	case newestRound:
+		return control.NewestRound, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("round=%.40q %w: expected a number of rounds, 0 for the initial model, %s for the newest that is stored, or nothing for the last", text, control.ErrInput, newestRound)
+	}
+	return n, nil
 }
 
 // modelName is the file name of a model: what was asked for, as far as it was said.

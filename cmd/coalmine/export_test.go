@@ -44,15 +44,22 @@ func smallRun(t *testing.T, file string) string {
 // smallRunOf does the same with another text.
 func smallRunOf(t *testing.T, file, text string) string {
 	t.Helper()
+	path, home := smallFiles(t, file, text)
+	prints(t, "run", path, "--home", home)
+	return home
+}
+
+// smallFiles writes an experiment and its text, and names a home for it.
+func smallFiles(t *testing.T, file, text string) (path, home string) {
+	t.Helper()
 	dir := t.TempDir()
-	source, path, home := filepath.Join(dir, "text.jsonl"), filepath.Join(dir, "small.yaml"), filepath.Join(dir, "home")
+	source, path := filepath.Join(dir, "text.jsonl"), filepath.Join(dir, "small.yaml")
 	for name, data := range map[string]string{source: text, path: fmt.Sprintf(file, source)} {
 		if err := os.WriteFile(name, []byte(data), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	prints(t, "run", path, "--home", home)
-	return home
+	return path, filepath.Join(dir, "home")
 }
 
 // prints is what a command prints, which must succeed.

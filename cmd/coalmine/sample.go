@@ -19,7 +19,9 @@ length, the temperature and the top-k of audit.samples they are those of the aud
 
 --json has the natural logarithm of each sample's joint probability under the model,
 whatever the temperature, and whether it was cut before its end. After a prefix, it is
-that of what follows.`
+that of what follows.
+
+Of a training that goes on the newest model is taken that is stored.`
 
 // sampleFlags are those of the command.
 type sampleFlags struct {
@@ -28,7 +30,7 @@ type sampleFlags struct {
 }
 
 func newSampleCommand(g *global) *cobra.Command {
-	flags := sampleFlags{round: control.LastRound}
+	flags := sampleFlags{round: control.NewestRound}
 	c := &cobra.Command{
 		Use:     "sample RUN CELL",
 		Short:   "Print samples of a cell's model",
@@ -66,7 +68,7 @@ func (s *sampleFlags) add(f *pflag.FlagSet) {
 	f.Uint64Var(&s.Seed, "seed", 1, "of the samples")
 	f.StringVar(&s.Prefix, "prefix", "", "text that every sample begins with")
 	f.IntVar(&s.round, "round", s.round, "round (of sgd: step) after which the model is taken; 0 is the initial one")
-	f.Lookup("round").DefValue = "the last"
+	f.Lookup("round").DefValue = "the newest that is stored"
 }
 
 // printSamples prints samples as they are drawn; as JSON, when all are.

@@ -2,11 +2,13 @@ package main
 
 import (
 	"encoding/json"
+	"io"
 	"slices"
 	"strings"
 	"testing"
 
 	"coalmine/tasks/audits/samples"
+	"coalmine/tasks/taskstest"
 )
 
 const sampleFile = `
@@ -17,6 +19,23 @@ model: {embedding: 8, units: 12}
 training: {rounds: 3, cohort: 5, chunks: 1}
 audit: {samples: {count: 30, length: 9, temperature: 0.8, top_k: 30, shown: 30}}
 `
+
+// The training diverges in its third round, so that the second is the newest.
+func TestATrainingThatHasNotEndedIsSampled(t *testing.T) {
+	t.Parallel()
+	path, home := smallFiles(t, strings.Replace(sampleFile, "chunks: 1", "chunks: 1, client: {learning_rate: 1e6}", 1), string(taskstest.Text(1500)))
+	if code := execute(t.Context(), []string{"run", path, "--home", home}, io.Discard, io.Discard); code != exitCellFailed {
+		t.Fatalf("exit status %d of a training that diverges", code)
+	}
+	newest := prints(t, "sample", "latest", "c01", "--home", home)
+	if second := prints(t, "sample", "latest", "c01", "--home", home, "--round", "2"); second != newest || strings.Count(newest, "\n") != 20 {
+		t.Errorf("the newest model prints\n%s\nthat of the second round\n%s", newest, second)
+	}
+	if initial := prints(t, "sample", "latest", "c01", "--home", home, "--round", "0"); initial == newest {
+		t.Error("the newest model is the initial one")
+	}
+	refuses(t, "there is no model after round 3", "sample", "latest", "c01", "--home", home, "--round", "3")
+}
 
 func TestSamplesArePrinted(t *testing.T) {
 	t.Parallel()

@@ -71,7 +71,7 @@ type API interface {
 	Rounds(ctx context.Context, run string) (*results.Rounds, error)
 	// Model returns the checkpoint of a cell after a round (of SGD: a step) as a
 	// safetensors file with its vocabulary: 0 is the initial model, LastRound the
-	// trained one.
+	// trained one, NewestRound the last that is stored.
 	Model(ctx context.Context, run, cell string, round int) ([]byte, error)
 	// Data writes a table of the data that a cell was computed on. After an error
 	// what has been written is not the whole of it.

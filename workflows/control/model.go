@@ -21,8 +21,12 @@ import (
 	"coalmine/workflows/runs"
 )
 
-// LastRound, in place of a round, is the end of the training.
-const LastRound = -1
+// In place of a round, LastRound is the end of the training, and NewestRound the last round
+// whose model is stored, however far the training is.
+const (
+	LastRound   = -1
+	NewestRound = -2
+)
 
 // Metadata fields of an exported model, beside the configuration.
 const (
@@ -37,6 +41,11 @@ func (l *Local) Model(ctx context.Context, name, cell string, round int) ([]byte
 	x, err := l.exporter(ctx, name, cell)
 	if err != nil {
 		return nil, err
+	}
+	if round == NewestRound {
+		if round, err = l.newestRound(ctx, x); err != nil {
+			return nil, err
+		}
 	}
 	ref, round, err := x.checkpoint(round)
 	if err != nil {
@@ -193,6 +202,18 @@ func (l *Local) tellStored(ctx context.Context, x *exporter, err error) error {
 	}
 	list := strings.Trim(strings.ReplaceAll(fmt.Sprint(rounds), " ", ", "), "[]")
 	return fmt.Errorf("%w; stored are those after %s%s (kept are the initial one, the audited ones, the last, and those of training.checkpoints)", err, list, more)
+}
+
+// newestRound is the last of the rounds after which the models of a cell are stored.
+func (l *Local) newestRound(ctx context.Context, x *exporter) (int, error) {
+	rounds, err := l.modelRounds(ctx, x)
+	if err != nil {
+		return 0, err
+	}
+	if len(rounds) == 0 {
+		return 0, fmt.Errorf("run %s, cell %s: no model is stored yet: %w", x.run.ID, x.cell.Name, storage.ErrNotFound)
+	}
+	return rounds[len(rounds)-1], nil
 }
 
 // modelRounds are the rounds after which the models of a cell are stored, ascending.
