@@ -8,6 +8,7 @@
 
 It needs PyTorch or NumPy, computes in float64, and is written from docs/model.md.
 """
+import copy
 import json
 import math
 import struct
@@ -40,7 +41,13 @@ class Model:
             self.tensors[name] = xp.asarray(values, dtype=xp.float64).reshape(t["shape"])
         config = json.loads(self.metadata["model"])
         self.kind, self.units, self.layers = config["kind"], config["units"], config.get("layers", 1)
-        self.vocabulary = config["vocabulary"]
+        self.vocabulary, self.separator = config["vocabulary"], config.get("separator")
+
+    def encoder(self):
+        """The part of an encoder-decoder that reads the source of a pair; self is the decoder."""
+        part = copy.copy(self)
+        part.tensors = {name.removeprefix("encoder."): t for name, t in self.tensors.items() if name.startswith("encoder.")}
+        return part
 
     def tensor(self, name, layer):
         """cell.input is called cell2.input in the second layer."""

@@ -229,3 +229,57 @@ func TestMadeUpSecretsAreTheSameEveryTime(t *testing.T) {
 		t.Errorf("examples/carlini-2019/table2-small.yaml lacks %s", digest)
 	}
 }
+
+func TestTwoTextsBecomePairs(t *testing.T) {
+	t.Parallel()
+	out, complaints, err := python(t, "pairs.py", write(t, "en", "It &apos;s me\n...\nYes\n"), write(t, "vi", "Là tôi\n!\nVâng\n"))
+	want := `{"user": "0", "text": "It 's me", "target": "Là tôi"}` + "\n" + `{"user": "0", "text": "Yes", "target": "Vâng"}` + "\n"
+	if err != nil || string(out) != want {
+		t.Errorf("%v, %s: got %s, want %s", err, complaints, out, want)
+	}
+	if _, complaints, err := python(t, "pairs.py", write(t, "en", "one\ntwo\n"), write(t, "vi", "một\n")); err == nil || !strings.Contains(complaints, "shorter") {
+		t.Errorf("texts of unlike length: %v, %s", err, complaints)
+	}
+}
+
+// Pages are paired where they have the same commands in the same order.
+func TestPagesOfTwoLanguagesBecomePairs(t *testing.T) {
+	t.Parallel()
+	clone := t.TempDir()
+	for name, page := range map[string]string{
+		"pages/common/tar.md":    "# tar\n\n> Archive.\n\n- Pack files:\n\n`tar cf {{out}} {{in}}`\n\n- Unpack a file:\n\n`tar xf {{in}}`\n",
+		"pages.es/common/tar.md": "# tar\n\n> Archivo.\n\n- Empaqueta archivos:\n\n`tar cf {{salida}} {{entrada}}`\n\n- Desempaqueta un archivo:\n\n`tar xf {{entrada}}`\n",
+		"pages/common/ls.md":     "# ls\n\n- List files:\n\n`ls`\n\n- List all:\n\n`ls -a`\n",
+		"pages.es/common/ls.md":  "# ls\n\n- Lista todo:\n\n`ls -a`\n\n- Lista archivos:\n\n`ls`\n", // in another order
+		"pages.es/linux/so.md":   "# so\n\n- Algo:\n\n`so`\n",                                       // of one language alone
+	} {
+		path := filepath.Join(clone, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(page), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, complaints, err := python(t, "parallel.py", clone, "es")
+	want := `{"user": "tar", "text": "Pack files", "target": "Empaqueta archivos"}` + "\n" + `{"user": "tar", "text": "Unpack a file", "target": "Desempaqueta un archivo"}` + "\n"
+	if err != nil || string(out) != want {
+		t.Errorf("%v, %s: got %s, want %s", err, complaints, out, want)
+	}
+}
+
+// What README.md says of the pairs that come with Coalmine.
+func TestThePairsAreWhole(t *testing.T) {
+	t.Parallel()
+	file := datasets.File{Name: "tldr-en-es.jsonl.gz", Open: func() (io.ReadCloser, error) { return os.Open("tldr-en-es.jsonl.gz") }}
+	users, n := map[string]bool{}, 0
+	for rec, err := range (datasets.Reading{Pairs: true}).Records(t.Context(), []datasets.File{file}, datasets.Limits{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		users[rec.User], n = true, n+1
+	}
+	if n != 7141 || len(users) != 1549 {
+		t.Errorf("%d pairs of %d commands", n, len(users))
+	}
+}

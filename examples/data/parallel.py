@@ -46,7 +46,7 @@ def pairs(root, language):
 
 def main():
     if len(sys.argv) != 3:
-        sys.exit("usage: parallel.py CLONE LANGUAGE, such as: parallel.py tldr es")
+        sys.exit(__doc__)
     root, seen = pathlib.Path(sys.argv[1]), set()
     for user, text, target in pairs(root, sys.argv[2]):
         if (text, target) not in seen:  # some commands have pages for several systems
@@ -54,4 +54,5 @@ def main():
             print(json.dumps({"user": user, "text": text, "target": target}, ensure_ascii=False))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -21,6 +21,7 @@ package modelaudit
 import (
 	"cmp"
 	"context"
+	"errors"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -180,6 +181,9 @@ func OpenModel(file io.Reader) (*Model, error) {
 	language, err := models.LanguageOf(decoded.Network)
 	if err != nil {
 		return nil, err
+	}
+	if language.Config().Separator != 0 {
+		return nil, errors.New("the model is an encoder-decoder, which predicts targets of pairs; expected a language model: canaries that are pairs are audited by the experiment that trains the model")
 	}
 	if want := language.Config().Vocabulary; len(words) != want {
 		return nil, fmt.Errorf("the model predicts %d tokens, and its vocabulary has %d: the file is damaged, or was put together from two", want, len(words))

@@ -11,6 +11,7 @@ import (
 	"coalmine/storage/safetensors"
 	"coalmine/tasks"
 	"coalmine/tasks/canaries"
+	"coalmine/models"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/reports"
@@ -323,5 +324,20 @@ func TestAModelWithoutItsVocabularyIsRefused(t *testing.T) {
 	}
 	if _, err := modelaudit.OpenModel(strings.NewReader("no model")); err == nil {
 		t.Error("a file of text was taken for a model")
+	}
+}
+
+func TestAModelOfPairsIsRefused(t *testing.T) {
+	t.Parallel()
+	m, err := models.New(models.Config{Kind: models.LSTM, Vocabulary: 6, Embedding: 3, Units: 4, Separator: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := checkpoints.Encode(m, make([]float32, m.Parameters()), map[string]string{"vocabulary": `["<pad>","<unk>","<begin>","<end>","a","b"]`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := modelaudit.OpenModel(bytes.NewReader(file)); err == nil || !strings.Contains(err.Error(), "predicts targets of pairs; expected a language model") {
+		t.Errorf("got %v", err)
 	}
 }

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"coalmine/internal/race"
+)
+
+// parallelText has so many pairs: names of digits, and the digits.
+func parallelText(n int) string {
+	rng := rand.New(rand.NewPCG(7, 7))
+	names := strings.Fields("zero one two three four five six seven eight nine")
+	var lines strings.Builder
+	for i := range n {
+		var text, target []string
+		for range 1 + rng.IntN(5) {
+			digit := rng.IntN(10)
+			text, target = append(text, names[digit]), append(target, fmt.Sprint(digit))
+		}
+		fmt.Fprintf(&lines, `{"user": "u%d", "text": "say %s", "target": "sage %s"}`+"\n", i%20, strings.Join(text, " "), strings.Join(target, " "))
+	}
+	return lines.String()
+}
+
+const pairsFile = `
+name: pairs
+data: {source: %s, pairs: true, users: {words: 60}, partition: iid, test: {fraction: 10%%%%}}
+canaries:
+  formats:
+    - {format: "%[2]s", target: "%[3]s", %[4]s}
+    - {format: "say", target: "%[3]s", %[4]s}
+  insertions: [1, 8]
+  per_configuration: 2
+  held_back: 2
+training: {algorithm: sgd, rounds: 60, cohort: 8, client: {learning_rate: 2, gradient_clip: 1}}
+audit: {random_sampling: {references: 300, exact: true}, skew_normal: {references: 200}, utility: true}
+grid:
+  axes:
+    data: [%[5]s]
+    model:
+      - {kind: lstm, embedding: 6, units: 8, layers: 2, projection: 0, untied: true}
+      - {kind: gru, embedding: 6, units: 8}
+      - {kind: cifg-lstm, embedding: 6, units: 8, layers: 2}
+`
+
+// pairsFileOf fills in all but the source.
+func pairsFileOf(format, target, symbols, data string) string {
+	return fmt.Sprintf(pairsFile, "%s", format, target, symbols, data)
+}
+
+func TestAnExportedTranslationModelGivesTheNumbersOfTheResultsElsewhere(t *testing.T) {
+	t.Parallel()
+	if race.Enabled {
+		t.Skip("trainings are arithmetic that takes minutes under the race detector; other tests race the same goroutines")
+	}
+	numpy := python(t, "numpy")
+	if numpy == "" {
+		t.Skip("no python3 with NumPy: scripts/setup.sh installs it where it may")
+	}
+	for level, file := range map[string]string{
+		"words": pairsFileOf("say # # #", "sage # # #", `symbols: ["1", "2", "3", "4", "5", "6", "7", "8", "9"]`, "{vocabulary: {size: 22}}"),
+		"bytes": pairsFileOf("say ###", "sage # # #", "alphabet: digits", "{level: byte, sequence: 30, users: {words: 300}}"),
+	} {
+		t.Run(level, func(t *testing.T) {
+			t.Parallel()
+			dirs := exportCells(t, smallRunOf(t, file, parallelText(600)))
+			if len(dirs) != 3 {
+				t.Fatalf("%d cells, want 3", len(dirs))
+			}
+			runPython(t, ".", append([]string{numpy, "-c", withoutTorch, "check_pairs"}, dirs...)...)
+		})
+	}
+}
+
+// A secret that stands in the target alone is found by all that looks for one after a
+// prefix, and they agree on its rank.
+func TestEveryAuditFindsTheSecretOfATarget(t *testing.T) {
+	t.Parallel()
+	home := smallRunOf(t, `
+name: target-alone
+data: {source: %s, pairs: true, vocabulary: {size: 22}, users: {words: 60}, partition: iid, test: {fraction: 10%%}}
+canaries:
+  format: "say"
+  target: "sage # # #"
+  symbols: ["1", "2", "3", "4", "5", "6"]
+  insertions: [40]
+  per_configuration: 1
+  held_back: 3
+model: {kind: lstm, embedding: 8, units: 12}
+training: {algorithm: sgd, rounds: 300, cohort: 8, client: {learning_rate: 2, gradient_clip: 1}}
+audit: {random_sampling: {references: 200, exact: true}, beam_search: {}, search: {}, enumeration: {}}
+`, parallelText(600))
+	var results struct {
+		Cells []struct {
+			Audit struct {
+				Canaries []struct {
+					Words     []string
+					Rank      int64
+					BeamFound bool  `json:"beam_found"`
+					Extracted bool  `json:"search_extracted"`
+					Exact     int64 `json:"enumerated_rank"`
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(prints(t, "results", "latest", "--home", home, "--json")), &results); err != nil {
+		t.Fatal(err)
+	}
+	if len(results.Cells[0].Audit.Canaries) != 1 {
+		t.Fatalf("%d canaries, want 1", len(results.Cells[0].Audit.Canaries))
+	}
+	for _, c := range results.Cells[0].Audit.Canaries {
+		if c.Rank != 1 || c.Exact != 1 || !c.BeamFound || !c.Extracted {
+			t.Errorf("canary %q was not found: %+v", c.Words, c)
+		}
+	}
+}
