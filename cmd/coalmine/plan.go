@@ -92,7 +92,7 @@ func trainingToRun(c *plan.Cell, x *explanation.Plan, i int) []string {
 	lines := []string{}
 	for j, t := range x.Cells[i].Apart {
 		for _, why := range t.Why() {
-			lines = append(lines, fmt.Sprintf("%s, on half %d of the data", why, j+1))
+			lines = append(lines, fmt.Sprintf("%s, one that the data are made with (%d of %d)", why, j+1, len(x.Cells[i].Apart)))
 		}
 	}
 	if t := x.Cells[i].Training; t != nil {

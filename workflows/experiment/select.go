@@ -1,6 +1,8 @@
 package experiment
 
 import (
+	"fmt"
+
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/selection"
 )
@@ -40,6 +42,18 @@ func (u *SelectUsers) Side() (selection.Side, float64) {
 		return selection.Above, 100 * u.Above.Float64()
 	}
 	return selection.Below, 100 * u.Below.Float64()
+}
+
+// label names what is selected by a classifier, for people; empty without.
+func (s *Select) label() string {
+	switch {
+	case s != nil && s.Examples != "":
+		return string(s.Examples) + " examples"
+	case s == nil || s.Users == nil:
+		return ""
+	}
+	side, percentile := s.Users.Side()
+	return fmt.Sprintf("users %s %g%% in accuracy", side, percentile)
 }
 
 // selecting checks data.select.

@@ -21,8 +21,8 @@ package modelaudit
 import (
 	"cmp"
 	"context"
-	"errors"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/storage/safetensors"
 	"coalmine/tasks"
 	"coalmine/tasks/canaries"
-	"coalmine/models"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/reports"
