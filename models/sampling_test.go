@@ -5,8 +5,11 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
+
+	"coalmine/internal/kernels"
 )
 
 // streamsFrom are n streams of their own.
@@ -189,6 +192,26 @@ func TestADivergedModelIsNotSampled(t *testing.T) {
 		var diverged *DivergedError
 		if _, err := mustScorer(t, m, params).Sample(d, streamsFrom(0, 1)); !errors.As(err, &diverged) {
 			t.Errorf("top_k %d: error %v", k, err)
+		}
+	}
+}
+
+func TestEveryKernelSetDrawsTheSame(t *testing.T) { // not parallel: it changes the kernels
+	m := mustConfigure(t, Config{Kind: LSTM, Vocabulary: 530, Embedding: 12, Units: 20, Layers: 2})
+	params := wideParams(m, testRand(35))
+	var first []Sample
+	for _, set := range kernels.Sets() {
+		restore, err := kernels.ForceSet(set)
+		check(t, err)
+		d := Draw{Sampling: Sampling{Temperature: 0.8, TopK: 300}, Prefix: []int32{2}, End: 3, AtMost: 8}
+		samples, err := mustScorer(t, m, params).Sample(d, streamsFrom(0, 300))
+		restore()
+		check(t, err)
+		if first == nil {
+			first = samples
+		}
+		if !reflect.DeepEqual(samples, first) {
+			t.Errorf("%s draws other samples than %s", set, kernels.Sets()[0])
 		}
 	}
 }
