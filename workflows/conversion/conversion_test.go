@@ -51,7 +51,7 @@ func written(t testing.TB, examples Examples, o Options) ([]string, *Summary, er
 			t.Fatal(err)
 		}
 		label, pixels := record.Image()
-		lines = append(lines, fmt.Sprint(record.User, " ", label, " ", pixels))
+		lines = append(lines, fmt.Sprintf("%s %d %d", record.User, label, pixels))
 	}
 	return lines, found, nil
 }

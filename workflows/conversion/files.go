@@ -39,8 +39,8 @@ func open(path string) (*content, error) {
 	return c, nil
 }
 
-// Close closes the file.
-func (c *content) Close() error { return c.file.Close() }
+// close closes the file, which was only read.
+func (c *content) close() { _ = c.file.Close() }
 
 // explain says of which file an error is, and what to do where it ends too early.
 func (c *content) explain(err error) error {

@@ -34,7 +34,7 @@ func eachRow(table string, columns Columns, yield func(Example, error) bool) err
 	if err != nil {
 		return err
 	}
-	defer c.Close()
+	defer c.close()
 	rows := csv.NewReader(c)
 	rows.ReuseRecord = true
 	header, err := rows.Read()

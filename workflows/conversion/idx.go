@@ -81,7 +81,7 @@ func (f IDXFiles) each(yield func(Example, error) bool) error {
 	if err != nil {
 		return err
 	}
-	defer images.Close()
+	defer images.close()
 	dims, err := readIDXHeader(images, idxBytes, 3)
 	if err != nil {
 		return err
@@ -150,7 +150,7 @@ func readLabels(path string) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer c.Close()
+	defer c.close()
 	dims, err := readIDXHeader(c, idxBytes, 1)
 	if err != nil {
 		return nil, err
@@ -171,7 +171,7 @@ func readWriters(path string, column int) (classes, writers []int32, err error) 
 	if err != nil {
 		return nil, nil, err
 	}
-	defer c.Close()
+	defer c.close()
 	dims, err := readIDXHeader(c, idxInts, 2)
 	if err != nil {
 		return nil, nil, err

@@ -29,7 +29,7 @@ func leafFile(path string, yield func(Example, error) bool) (more bool, err erro
 	if err != nil {
 		return false, err
 	}
-	defer c.Close()
+	defer c.close()
 	l := leafReader{c, json.NewDecoder(c)}
 	seen := false
 	err = l.object(func(name string) error {

@@ -50,7 +50,7 @@ func eachTFF(ctx context.Context, path, split string, yield func(Example, error)
 	if err != nil {
 		return notEMNIST(err)
 	}
-	defer rows.Close()
+	defer func() { _ = rows.Close() }() // Err says what went wrong
 	for rows.Next() {
 		x, err := tffRow(filepath.Base(path), rows)
 		if _, ok := errors.AsType[*CorruptError](err); err != nil && !ok {
@@ -73,7 +73,7 @@ func checkSplit(ctx context.Context, database *sql.DB, split string) error {
 	if err != nil {
 		return notEMNIST(err)
 	}
-	defer rows.Close()
+	defer func() { _ = rows.Close() }() // Err says what went wrong
 	var splits []string
 	for rows.Next() {
 		var name string
