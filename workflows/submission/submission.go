@@ -118,12 +118,13 @@ func (s *Submission) survey(ctx context.Context, finder sources.Finder) ([]exper
 		source, sha256 string
 		limits         datasets.Limits
 		image          datasets.Image // none of texts
+		pairs          bool
 	}
 	cellsOf := map[named][]int{}
 	var order []named
 	for i := range s.Spec.Cells {
 		e := &s.Spec.Cells[i].Experiment
-		name := named{e.Data.Source, e.Data.SHA256, compile.Limits(e), e.Data.Reading().Image}
+		name := named{e.Data.Source, e.Data.SHA256, compile.Limits(e), e.Data.Reading().Image, e.Data.Pairs}
 		if cellsOf[name] == nil {
 			order = append(order, name)
 		}
