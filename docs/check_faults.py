@@ -7,9 +7,10 @@
 
 SOURCE is the file of JSON lines that the cells were computed on, plain or .gz. Every example
 of every part is read from it, with its tokens, and compared with the export; so are the
-vocabulary and the numbers of faults in the results. It needs the standard library only, and
+vocabulary and the numbers of faults in the results. Images are read as pixels. It needs the standard library only, and
 is written from docs/data.md, docs/choices.md and docs/random-streams.md.
 """
+import base64
 import collections
 import gzip
 import json
@@ -100,6 +101,21 @@ def plant(faults, hit, text, counts):
     return text, words
 
 
+def plant_in_image(d, hit, row, counts):
+    """The label and the pixels that are read."""
+    numbers = [row["label"], *base64.b64decode(row["pixels"])]
+    for place in hit:
+        fault, before = d["faults"][place]["fault"], list(numbers)
+        if fault == "invert":
+            numbers[1:] = [255 - p for p in numbers[1:]]
+        elif fault == "blank":
+            numbers[1:] = [0] * (len(numbers) - 1)
+        elif fault == "shift-labels":
+            numbers[0] = (numbers[0] + 1) % d["image"]["classes"]
+        counts[place]["changed"] += numbers != before
+    return numbers, None
+
+
 def planted(e, source):
     """Every example with its faults, as a text and as words, and where each fault was planted."""
     faults = e["data"].get("faults", [])
@@ -109,7 +125,10 @@ def planted(e, source):
         for place in hit:
             counts[place]["users"].add(row["user"])
             counts[place]["examples"] += 1
-        read.append(plant(faults, hit, row["text"], counts))
+        if e["data"].get("level") == "image":
+            read.append(plant_in_image(e["data"], hit, row, counts))
+        else:
+            read.append(plant(faults, hit, row["text"], counts))
     return read, [{**c, "users": len(c["users"])} for c in counts]
 
 
@@ -132,6 +151,10 @@ def expected(e, source, read, parts):
         limit = d["select"]["words"].get("sequence", 20)
         known = set(most_frequent(source, parts, d["select"]["words"]["outside"], limit))
         examples = [[spelled(word) for word in words[:limit] if word not in known] for _, words in read]
+    elif d.get("level") == "image":
+        sequence = 1 + d["image"]["width"] * d["image"]["height"] * d["image"]["channels"]
+        names = [str(n) for n in range(256)]
+        examples = [[[FIRST_WORD + n for n in numbers]] for numbers, _ in read]
     elif d.get("level") == "byte":
         examples = [[spelled(text)] for text, _ in read]
     else:

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/base64"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
@@ -57,6 +58,49 @@ func faultyText(examples int) string {
 func TestPlantedFaultsAndSelectedWordsAreFoundElsewhere(t *testing.T) {
 	t.Parallel()
 	home := smallRunOf(t, faultyFile, faultyText(1200))
+	dirs := exportCells(t, home)
+	program := python(t, "hashlib")
+	if program == "" {
+		t.Skip("no python3")
+	}
+	runPython(t, ".", append([]string{program, "-m", "check_faults", filepath.Join(home, "..", "text.jsonl")}, dirs...)...)
+	runPython(t, ".", append([]string{program, "-m", "check_data"}, dirs...)...)
+}
+
+// faultyImages plants every fault of images, in users as they are, of either partition.
+const faultyImages = `
+name: faulty-images
+data: {source: %s, level: image, image: {width: 18, height: 20, classes: 3}, test: {fraction: 10%%}, validation: {fraction: 5%%}, share: 9/10, held_out_users: {fraction: 20%%}}
+model: {kind: cnn}
+training: {rounds: 2, cohort: 3}
+audit: {utility: true}
+grid:
+  include:
+    - data.faults: {fault: invert, users: 50%%}
+    - data.faults: [{fault: shift-labels, examples: 1/3}, {fault: blank, users: 40%%, examples: 1/2}, {fault: invert, examples: 10%%}]
+      data.partition: iid
+    - data.faults: [{fault: shift-labels, users: 1}, {fault: shift-labels, examples: 20%%}]
+      data.users.words: 1000
+      data.partition: iid
+`
+
+// imagesOf is a source of random images of 18 x 20 pixels and 3 classes.
+func imagesOf(examples int) string {
+	rng := rand.New(rand.NewPCG(6, 6))
+	var b strings.Builder
+	for range examples {
+		pixels := make([]byte, 18*20)
+		for i := range pixels {
+			pixels[i] = byte(rng.Uint32())
+		}
+		fmt.Fprintf(&b, "{\"user\":\"u%d\",\"label\":%d,\"pixels\":%q}\n", rng.IntN(30), rng.IntN(3), base64.StdEncoding.EncodeToString(pixels))
+	}
+	return b.String()
+}
+
+func TestFaultsOfImagesAreFoundElsewhere(t *testing.T) {
+	t.Parallel()
+	home := smallRunOf(t, faultyImages, imagesOf(300))
 	dirs := exportCells(t, home)
 	program := python(t, "hashlib")
 	if program == "" {
