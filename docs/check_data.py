@@ -22,6 +22,7 @@ from fractions import Fraction
 from check_streams import cohort, float32, references, stream
 
 FIRST_WORD, END = 4, 3
+SEPARATOR, ECHO = "<separator>", "<echo>"  # places of pairs: between the texts, and what repeats a random symbol
 ALPHABETS = {"digits": "0123456789", "lower": "abcdefghijklmnopqrstuvwxyz",
              "letters": "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
              "printable": "".join(map(chr, range(32, 127)))}
@@ -52,7 +53,7 @@ def balance(e, train):
     for _, examples in itertools.groupby(train, key=lambda row: row["user"]):
         open_user = []
         for row in examples:
-            open_user.append([t for t in row["tokens"][1:] if t != END])
+            open_user.append(unframed(row["tokens"]))
             if size and sum(map(len, open_user)) >= size:
                 users.append(open_user)
                 open_user = []
@@ -71,9 +72,24 @@ def places(form):
     """What stands at each place of a form: # where it is random."""
     if not form.get("format"):
         return ["#"] * form["words"]
+    found = places_of(form, form["format"])
+    if form.get("target"):
+        repeats = "#" in found
+        found += [SEPARATOR] + [ECHO if repeats and p == "#" else p for p in places_of(form, form["target"])]
+    return found
+
+
+def places_of(form, text):
     if "alphabet" in form:
-        return list(form["format"])
-    return re.findall(r"[^\W_]+(?:(?:'|(?<=\d)[.,](?=\d))[^\W_]+)*|\S", form["format"].lower().replace("\u2019", "'"))
+        return list(text)
+    return re.findall(r"[^\W_]+(?:(?:'|(?<=\d)[.,](?=\d))[^\W_]+)*|\S", text.lower().replace("\u2019", "'"))
+
+
+def echoed(form, row, given=0):
+    """A canary or reference, without its first tokens, whose target repeats the secret of its source."""
+    at = places(form)[given:]
+    secret = iter([token for token, place in zip(row, at) if place == "#"])
+    return tuple(next(secret) if place == ECHO else token for token, place in zip(row, at))
 
 
 def free(form):
@@ -86,7 +102,8 @@ def choices(form, names):
     token = {name: at for at, name in enumerate(names) if at >= FIRST_WORD}
     listed = ALPHABETS.get(form["alphabet"], "".join(form.get("symbols", []))) if "alphabet" in form else form.get("symbols", token)
     among = sorted(token[name] for name in listed)
-    return [among if name == "#" else [token[name]] for name in places(form)]
+    token[SEPARATOR] = END
+    return [among if name in ("#", ECHO) else [token[name]] for name in places(form)]
 
 
 def given(form, prefix):
@@ -94,10 +111,10 @@ def given(form, prefix):
     return prefix or max(1, places(form).index("#"))
 
 
-def draw_distinct(rng, among, taken, length):
+def draw_distinct(rng, among, taken, length, complete=list):
     """A sequence of which the first length tokens, or all of them, are not taken."""
     while True:
-        row = [among[i][rng.below(len(among[i]))] for i in range(length)]
+        row = complete([among[i][rng.below(len(among[i]))] for i in range(length)])
         if tuple(row) not in taken:
             taken.add(tuple(row))
             return row + [a[rng.below(len(a))] for a in among[length:]]
@@ -111,7 +128,8 @@ def draw_canaries(e, names):
     for at, form in enumerate(forms(e)):
         rng, among = stream(e["seed"], "canaries", *[at] * (at > 0)), choices(form, names)
         seen, length = (set(), 1) if free(form) else (taken, len(among))
-        drawn += [(draw_distinct(rng, among, seen, length), often) for often in configured]
+        complete = (lambda row: list(echoed(form, row))) if form.get("target") else list
+        drawn += [(draw_distinct(rng, among, seen, length, complete), often) for often in configured]
     return drawn
 
 
@@ -300,7 +318,8 @@ def references_of(e, form, names, canaries):
     """What the canaries of a form are ranked against."""
     audit, among = e["audit"]["random_sampling"], choices(form, names)
     prefix = given(form, audit["prefix"])
-    return references(stream(e["seed"], "references", len(among) - prefix), audit["references"], among[prefix:], {t[prefix:] for t in canaries})
+    return references(stream(e["seed"], "references", len(among) - prefix), audit["references"], among[prefix:], {t[prefix:] for t in canaries},
+                      (lambda row: echoed(form, row, prefix)) if form.get("target") else tuple)
 
 
 def framed(words, sequence):
@@ -317,7 +336,8 @@ def initial(e, tensors):
     if m["kind"] in ("cnn", "gan"):
         yield from initial_of_images(tensors, rng)
         return
-    for name, shape in tensors:
+    for whole, shape in tensors:
+        name = whole.removeprefix("encoder.")
         layer, kind = name.partition(".")[::2]
         n, size = m["units"], math.prod(shape)
         if kind.endswith("bias"):
@@ -332,7 +352,7 @@ def initial(e, tensors):
             if kind == "kernel":
                 bound = math.sqrt(6 / (shape[0] * shape[1]))
             values = [float32(bound * (2 * rng.float64() - 1)) for _ in range(size)]
-        yield name, values
+        yield whole, values
 
 
 def initial_of_images(tensors, rng):
@@ -365,7 +385,7 @@ def read_tensors(path):
     header.pop("__metadata__")
     order = ["embedding", "cell.input", "cell.recurrent", "cell.kernel", "cell.bias", "cell.candidate_bias", "projection"]
     order += [n.replace("cell", f"cell{i}").replace("projection", f"projection{i}") for i in (2, 3, 4) for n in order[1:]]
-    order += ["output.weights", "output.bias"] + order_of_images()
+    order += ["output.weights", "output.bias"] + ["encoder." + name for name in order] + order_of_images()
     return [(n, header[n]["shape"], struct.unpack(f"<{math.prod(header[n]['shape'])}f", data[slice(*header[n]["data_offsets"])]))
             for n in order if n in header]
 
@@ -380,6 +400,8 @@ def check(directory):
     e = json.load(open(f"{directory}/experiment.json"))["cells"][0]["experiment"]
     names, examples = [row["text"] for row in rows(directory, "vocabulary")], rows(directory, "parts")
     sequence = e["data"].get("sequence") or (100 if e["data"].get("level") == "byte" else 20)
+    if e["data"].get("pairs"):
+        sequence = 2 * sequence + 1
     found = {}
 
     drawn = list(draw_parts(e, 1 + max(row["example"] for row in examples)))

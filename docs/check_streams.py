@@ -156,12 +156,12 @@ def cohort(rng, population, size, sampling):
     return sorted(drawn)
 
 
-def references(rng, count, choices, excluded):
+def references(rng, count, choices, excluded, complete=tuple):
     """Random sequences, of the choices for each place, but for those excluded."""
     for _ in range(count):
         row = None
         while row is None or row in excluded:
-            row = tuple(among[rng.below(len(among))] for among in choices)
+            row = complete([among[rng.below(len(among))] for among in choices])
         yield row
 
 

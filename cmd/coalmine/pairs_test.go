@@ -72,6 +72,7 @@ func TestAnExportedTranslationModelGivesTheNumbersOfTheResultsElsewhere(t *testi
 				t.Fatalf("%d cells, want 3", len(dirs))
 			}
 			runPython(t, ".", append([]string{numpy, "-c", withoutTorch, "check_pairs"}, dirs...)...)
+			runPython(t, ".", append([]string{numpy, "-m", "check_data"}, dirs...)...)
 		})
 	}
 }
