@@ -193,10 +193,10 @@ func (o *converting) check() error {
 		return errors.New("--width and --height: expected both or none")
 	}
 	// What follows from the data may be anything that images have.
-	given, any := o.Shape, datasets.DefaultImage
+	given, usual := o.Shape, datasets.DefaultImage
 	return datasets.Image{
-		Width: cmp.Or(given.Width, any.Width), Height: cmp.Or(given.Height, any.Height),
-		Channels: cmp.Or(given.Channels, any.Channels), Classes: cmp.Or(given.Classes, any.Classes),
+		Width: cmp.Or(given.Width, usual.Width), Height: cmp.Or(given.Height, usual.Height),
+		Channels: cmp.Or(given.Channels, usual.Channels), Classes: cmp.Or(given.Classes, usual.Classes),
 	}.Check()
 }
 

@@ -128,6 +128,18 @@ func TestFaultsOfEMNISTAreNamed(t *testing.T) {
 		}
 	}
 	refused(t, TFF(t.Context(), write(t, "a.sqlite", []byte("]\x00\x00\x80")), "all_train"), Options{}, "a.sqlite: no SQLite database; unpack what comes compressed: xz")
+	other := filepath.Join(t.TempDir(), "other.sqlite")
+	database, err := sql.Open("sqlite", other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := database.Exec("CREATE TABLE digits (pixels BLOB)"); err != nil {
+		t.Fatal(err)
+	}
+	if err := database.Close(); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, TFF(t.Context(), other, "all_train"), Options{}, "no such table: client_metadata")
 	refused(t, TFF(t.Context(), "absent.sqlite", "all_train"), Options{}, "absent.sqlite")
 	if _, err := os.Stat("absent.sqlite"); err == nil {
 		t.Error("a database that is not there was made")
