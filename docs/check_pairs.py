@@ -99,6 +99,7 @@ def check(directory):
         losses.append((limit, canary["log_perplexity"]))
         rank = 1 + sum(cost <= limit for cost in known[form])
         close = sum(abs(cost - limit) < NEAR for cost in known[form])
+        wrong += canary.get("fitted_log_perplexity", canary["log_perplexity"]) != canary["log_perplexity"]
         off += canary["rank_exact"] and rank != canary["rank"]
         wrong += canary["rank_exact"] and abs(rank - canary["rank"]) > close
         wrong += not canary["rank_exact"] and abs(math.log2(rank / canary["rank"])) > 5 * canary["exposure_se"]

@@ -120,3 +120,32 @@ audit: {random_sampling: {references: 200, exact: true}, beam_search: {}, search
 		}
 	}
 }
+
+// Whatever trains on texts trains on pairs.
+func TestPairsAreTrainedOnInEveryWay(t *testing.T) {
+	t.Parallel()
+	home := smallRunOf(t, `
+name: every-way
+data: {source: %s, pairs: true, vocabulary: {size: 22}, users: {words: 60}, test: {fraction: 10%%}, validation: {fraction: 10%%}}
+canaries: {format: "say # #", target: "sage # #", symbols: ["1", "2", "3", "4", "5", "6", "7"], insertions: 3, per_configuration: 1, held_back: 2}
+model: {kind: lstm, embedding: 6, units: 8}
+training: {rounds: 6, cohort: 4}
+audit: {random_sampling: {references: 30}}
+grid:
+  axes:
+    training:
+      - {client: {learning_rate: 1, dropout: 0.2}}
+      - {privacy: {clip: 0.5, noise_multiplier: 1, delta: 1e-3}}
+      - {algorithm: sgd, cohort: 16, privacy: {clip: 1, noise_multiplier: 0.5, delta: 1e-3}}
+      - {algorithm: sgd, cohort: 16, early_stopping: {every: 2}, quantize_bits: 8}
+  include:
+    - {data.sanitize: {own: "s[a-z]+"}, training: {algorithm: sgd, cohort: 16}}
+    - {data.disagreement: {threshold: 1}, training: {algorithm: sgd, cohort: 16}}
+`, parallelText(600))
+	if cells := cellsOf(t, home); len(cells) != 6 {
+		t.Errorf("%d cells, want 6", len(cells))
+	}
+	if table := prints(t, "results", "latest", "--home", home); !strings.Contains(table, "sanitization caught 1 of 1 canaries") {
+		t.Errorf("the canary was not caught:\n%s", table)
+	}
+}

@@ -175,3 +175,29 @@ func TestPairsAreSanitizedTextByText(t *testing.T) {
 		}
 	}
 }
+
+func FuzzALineOfAPair(f *testing.F) {
+	for _, line := range []string{`{"user":"ann","text":"yes","target":"ja"}`, `{"user":"ann","text":"yes","target":"\ufffd"}`, `{"user":"ann","text":"\u00ff","target":"ÿ"}`, `{"target":`} {
+		f.Add([]byte(line))
+	}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		rec, err := pairLines.record(line)
+		if err != nil {
+			if _, ok := err.(*SourceError); !ok {
+				t.Fatalf("%q: %v is no fault of the source", line, err)
+			}
+			return
+		}
+		text, target, both := strings.Cut(rec.Text, pairMark)
+		if rec.User == "" || !both || !hasWord(text) || !hasWord(target) || strings.Contains(target, pairMark) {
+			t.Fatalf("%q is read as %+v", line, rec)
+		}
+		for _, level := range []Level{WordLevel, ByteLevel} {
+			l := newLexicon(Reading{Level: level, Sequence: 9, Pairs: true}, FaultParams{})
+			words, _ := l.sentence(0, rec.Text)
+			if at := slices.Index(words, l.separator); at < 1 || at > 9 || len(words)-at < 2 || len(words)-at > 10 {
+				t.Fatalf("%q has %d numbers at the %s level, the separator at %d", line, len(words), level, at)
+			}
+		}
+	})
+}

@@ -183,7 +183,7 @@ func OpenModel(file io.Reader) (*Model, error) {
 		return nil, err
 	}
 	if language.Config().Separator != 0 {
-		return nil, errors.New("the model is an encoder-decoder, which predicts targets of pairs; expected a language model: canaries that are pairs are audited by the experiment that trains the model")
+		return nil, errors.New("the model is an encoder-decoder, which predicts targets of pairs; expected a language model; pairs are measured by the experiment that trains on them")
 	}
 	if want := language.Config().Vocabulary; len(words) != want {
 		return nil, fmt.Errorf("the model predicts %d tokens, and its vocabulary has %d: the file is damaged, or was put together from two", want, len(words))
