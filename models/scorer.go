@@ -128,16 +128,16 @@ func (s *Scorer) Step(states *States, tokens []int32) error {
 	w := s.workspaces.Get().(*workspace)
 	defer s.workspaces.Put(w)
 	for from := 0; from < len(tokens); {
-		to := s.turn(states, tokens, from)
+		to := s.alike(states, tokens, from)
 		s.stepRange(w, tokens, states, from, to)
 		from = to
 	}
 	return nil
 }
 
-// turn lets the states that are fed the separator turn to the target, as far as those
-// that are alike with state from reach, at most a block, and returns their end.
-func (s *Scorer) turn(states *States, tokens []int32, from int) (to int) {
+// alike returns the end of the states from that one on which are fed to the same layers,
+// at most a block. Those that are fed the separator are no longer of a source then.
+func (s *Scorer) alike(states *States, tokens []int32, from int) (to int) {
 	if s.encoder == nil {
 		return min(from+scoringBlock, len(tokens))
 	}

@@ -54,10 +54,10 @@ func (m *Language) NewTrainer() *Trainer {
 // length and must not overlap; params and sentences are only read.
 //
 // Each sentence has at least two tokens and lengths may differ. Those of an
-// encoder-decoder have a token at least before the first separator and one after it;
-// the targets are what follows it. The sums over
-// the batch run through the sentences from the longest to the shortest, equal
-// ones in the order given.
+// encoder-decoder are pairs: a token at least before the first separator, and one at
+// least after it; the targets are what follows it. The sums over the batch run through
+// the sentences, or targets, from the longest to the shortest, equal ones in the order
+// given; those over an encoder's tensors through the sources likewise.
 //
 // A loss that is not finite gives a *DivergedError. After any error the content
 // of gradient is undefined. A gradient may overflow though its loss is finite;
