@@ -2,6 +2,7 @@ package endtoend_test
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -96,7 +97,59 @@ training:
   steps_per_task: 3
   client: {optimizer: adam, learning_rate: 0.1}
   early_stopping: {every: 3, patience: 1}
+`, `
+name: full
+data: {source: text.jsonl, level: byte, users: {words: 0}, faults: [{fault: truncate, users: 50%, examples: 50%, length: 20}], select: {words: {outside: 30, sequence: 10}}}
+model: {embedding: 8, units: 8}
+training: {rounds: 2, cohort: 4}
+`, `
+name: full
+data: {source: text.jsonl, pairs: true, vocabulary: {size: 60}, users: {words: 50}}
+canaries: {format: "w1 #", target: "w2 #", words: 1, insertions: [1]}
+model: {kind: lstm, embedding: 8, units: 8}
+training: {rounds: 2, cohort: 4}
+`, `
+name: full
+data: {source: text.jsonl, level: image, image: {width: 20, height: 20, channels: 1, classes: 3}, select: {examples: misclassified, at_least: 2}}
+prepare: {classifier: {steps: 3, batch: 2, learning_rate: 0.1}}
+model: {kind: gan, latent: 4, normalization: layer, loss: minimax, penalty: 2}
+training: {rounds: 2, cohort: 2, chunks: 1, client: {steps: 2}, generator: {steps: 1, batch: 2, learning_rate: 0.01}}
+`, `
+name: full
+data: {source: text.jsonl, level: image, image: {width: 20, height: 20}, select: {users: {below: 50%}}}
+prepare: {classifier: {steps: 3}}
+model: {kind: gan}
+training: {rounds: 2, cohort: 2, chunks: 1}
+`, `
+name: full
+data: {source: text.jsonl, level: image, image: {width: 20, height: 20}, select: {users: {above: 50%}}}
+prepare: {classifier: {steps: 3}}
+model: {kind: gan}
+training: {rounds: 2, cohort: 2, chunks: 1}
 `}
+
+// source is what a file of fullFiles, or of an audit, reads.
+func source(file string) sources.Text {
+	switch {
+	case strings.Contains(file, "level: image"):
+		return sources.Text(imageText(6))
+	case strings.Contains(file, "pairs: true"):
+		return sources.Text(strings.ReplaceAll(text(), "}\n", `,"target":"w2 w3"}`+"\n"))
+	}
+	return sources.Text(text())
+}
+
+// imageText is JSON lines of users with 5 images of 20x20 pixels each.
+func imageText(users int) string {
+	var b strings.Builder
+	for user := range users {
+		for i := range 5 {
+			pixels := bytes.Repeat([]byte{byte(40 * i)}, 20*20)
+			fmt.Fprintf(&b, `{"user":"u%d","label":%d,"pixels":%q}`+"\n", user, i%3, base64.StdEncoding.EncodeToString(pixels))
+		}
+	}
+	return b.String()
+}
 
 // outsideFiles are the fields that no file can have beside the others, or that need what
 // is not there: a secret key.
@@ -129,10 +182,18 @@ func TestNoRecordStopsTheCluster(t *testing.T) {
 	serve.await("it serves", func() bool { return strings.Contains(serve.stderr.String(), "serving ") })
 	worker := start(t, part("worker", "--slots", "2", "--memory", "1GiB"))
 	must(t, part("submit", "experiment.yaml")) // uploads the text
+	for i, file := range fullFiles {
+		if data := string(source(file)); data != text() {
+			name := fmt.Sprintf("other%d", i)
+			w.write(name+".jsonl", data)
+			w.write(name+".yaml", strings.ReplaceAll(file, "text.jsonl", name+".jsonl"))
+			must(t, part("submit", name+".yaml"))
+		}
+	}
 
 	api := recordSender{t: t, url: "http://" + address + "/api/v1/runs", answers: map[int]int{}}
 	for _, file := range append(slices.Clone(fullFiles), auditFiles(t)...) {
-		s, err := submission.PrepareFile(t.Context(), "full.yaml", []byte(file), experiment.Options{}, sources.Text(text()), nil)
+		s, err := submission.PrepareFile(t.Context(), "full.yaml", []byte(file), experiment.Options{}, source(file), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
