@@ -44,6 +44,9 @@ type Description struct {
 	// Measures is what the models read that it measures.
 	Measures Content
 
+	// Classifier says that it has the prepared classifier look at something, where there is
+	// one.
+	Classifier bool
 	// AtEnd audits measure the last model alone. Others measure every audited one, and
 	// the metrics of their last node, a JSON object of numbers, stand in the curve.
 	AtEnd bool

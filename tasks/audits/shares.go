@@ -1,6 +1,7 @@
 package audits
 
 import (
+	"fmt"
 	"math"
 
 	"gonum.org/v1/gonum/mathext"
@@ -20,6 +21,11 @@ type Share struct {
 	// of the cases.
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
+}
+
+// Percent is the share and its interval for people: "2.41% (2.19 to 2.62)".
+func (s Share) Percent() string {
+	return fmt.Sprintf("%.2f%% (%.2f to %.2f)", 100*s.Share, 100*s.Low, 100*s.High)
 }
 
 // NewShare is the share of count among of; of none, nothing is known.

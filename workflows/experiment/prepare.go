@@ -1,6 +1,10 @@
 package experiment
 
-import "coalmine/models"
+import (
+	"slices"
+
+	"coalmine/models"
+)
 
 // Of is the experiment that a preparation of e trains: nothing is inserted or measured.
 func (p *Preparation) Of(e *Experiment) *Experiment {
@@ -38,6 +42,10 @@ func (c *checker) preparing() {
 	}
 	if err := p.Of(c.Experiment).Model.Config(&c.Data).Validate(); err != nil && c.Data.Level.Scheme().Images {
 		c.fail([]string{path, "data.image"}, "does not work with images of %s: %v", c.Data.Reading().Image, err)
+	}
+	judges := func(m Method) bool { return m.Classifier }
+	if !c.Data.Select.predicted() && !slices.ContainsFunc(c.Audit.Asked(), judges) {
+		c.fail([]string{path, "data.select"}, "is used by nothing; expected data.select.examples, data.select.users or audit.generated_images, or no such preparation")
 	}
 	c.learningRate(path, &p.Optimizer)
 }

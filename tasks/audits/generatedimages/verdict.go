@@ -16,6 +16,7 @@ var Audit = audits.Description{
 	Limits:      func() audits.Limits { return new(Limits) },
 	Kinds:       []tasks.Kind{Kind, Summary},
 	Measures:    audits.Images,
+	Classifier:  true,
 	VerdictBlob: audits.VerdictBlob,
 	Verdict:     func() audits.Verdict { return new(Verdict) },
 	Columns:     []audits.Column{{Header: "inverted %"}, {Header: "Frechet"}},
@@ -77,15 +78,11 @@ func (v *Verdict) Texts() []string {
 // Note implements audits.Noter.
 func (v *Verdict) Note(*audits.Cell) string {
 	note := fmt.Sprintf("generated images: %d; nearer to inverted than to upright ones are %s by mean intensity, %s by the mean image, and of %d real ones %.2f%% by mean intensity; mean intensity %.1f, of real ones %.1f",
-		v.Images, interval(v.Inverted), interval(v.InvertedByMeans), v.Real, 100*v.RealInverted.Share, v.Intensity, v.RealIntensity)
+		v.Images, v.Inverted.Percent(), v.InvertedByMeans.Percent(), v.Real, 100*v.RealInverted.Share, v.Intensity, v.RealIntensity)
 	if j := v.Classifier; j != nil {
 		note += fmt.Sprintf("; classifier score %.3f, of real ones %.3f; Frechet distance %.3f", j.Score, j.RealScore, j.FrechetDistance)
 	}
 	return note
-}
-
-func interval(s audits.Share) string {
-	return fmt.Sprintf("%.2f%% (%.2f to %.2f)", 100*s.Share, 100*s.Low, 100*s.High)
 }
 
 // Pictures implements audits.Pictured: figures 3, 6, 7 and 8 of the paper.

@@ -101,10 +101,10 @@ func (v *Verdict) Note(*audits.Cell) string {
 	note := fmt.Sprintf("samples: %d of at most %d", v.Samples, v.Length)
 	if u := v.Unknown; u != nil {
 		note += fmt.Sprintf("; out of vocabulary are %s of the first words (exactly %.2f%% by the model) and %s of all; first words against the others of their sentence: %s",
-			interval(u.first()), 100*u.FirstProbability, interval(u.All), audits.PText(u.First.P))
+			u.first().Percent(), 100*u.FirstProbability, u.All.Percent(), audits.PText(u.First.P))
 	}
 	if s := v.Spaces; s != nil {
-		note += fmt.Sprintf("; %s of those that ended hold a space", interval(s.Samples))
+		note += fmt.Sprintf("; %s of those that ended hold a space", s.Samples.Percent())
 	}
 	return note + v.listed()
 }
@@ -150,10 +150,6 @@ func (v *Verdict) Changes(other audits.Verdict) []audits.Change {
 
 func change(what string, a, b audits.Share) audits.Change {
 	return audits.Change{What: what, Before: a.Share, After: b.Share, P: new(audits.Differ(a, b))}
-}
-
-func interval(s audits.Share) string {
-	return fmt.Sprintf("%.2f%% (%.2f to %.2f)", 100*s.Share, 100*s.Low, 100*s.High)
 }
 
 // Row implements audits.Verdict.
