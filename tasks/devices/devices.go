@@ -1,0 +1,32 @@
+// Package devices divides users into devices, as an adversary who knows some of their data
+// sees them: each user's examples are the private ones of an anonymous device, or the prior
+// ones of a shadow device that the adversary runs itself (Orekondy et al. 2018, sections 5.2
+// and 6). Both train in the same federation; a device is a user of the population that is
+// trained on.
+package devices
+
+// Set says what the adversary knows of a user (Orekondy et al. 2018, section 6.1.2).
+type Set string
+
+// Sets of users. In a closed world all are seen.
+const (
+	// Seen users have a shadow device, and their anonymous one is to be named.
+	Seen Set = "seen"
+	// Unseen users have an anonymous device alone: it is to be told that it is nobody's.
+	Unseen Set = "unseen"
+	// HeldOut users teach an attack what users are like whom it is not to name.
+	HeldOut Set = "held-out"
+)
+
+// Device is one device of a training. Its number is that of the population's user.
+type Device struct {
+	// User is the one whose examples it has, from 0: a user of the population that was
+	// divided.
+	User int `json:"user"`
+	// Shadow devices have the user's prior examples, the others the private ones.
+	Shadow bool `json:"shadow"`
+	Set    Set  `json:"set"`
+}
+
+// DevicesBlob is a JSON array of all Devices of the population, in the order of their numbers.
+const DevicesBlob = "devices"
