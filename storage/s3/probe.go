@@ -20,13 +20,14 @@ const probes = "probe/"
 
 // probe creates an object, sees that it cannot be created again, reads it back
 // and deletes it. The object is empty where the store has no room for more: whoever
-// makes room has to open it.
+// makes room has to open it. A server without room may hang up before it has read the
+// content, so that its answer is lost.
 func (s *Store) probe(ctx context.Context) error {
 	ctx = patient(ctx)
 	name := probes + rand.Text()
 	content := []byte(name)
 	err := s.probeCreate(ctx, name, content)
-	if errors.Is(err, storage.ErrFull) {
+	if errors.Is(err, storage.ErrFull) || isHangUp(err) {
 		content = nil
 		err = s.probeCreate(ctx, name, content)
 	}
