@@ -67,13 +67,15 @@ func TestASlotStaysTakenAfterAsynqHasGivenTheMessageUp(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, conn *Conn) {
 		b, g := conn.Broker(), newGate()
-		serve(t, conn, "w", g.handle, func(cfg *ConsumerConfig) { cfg.Slots = 1 })
+		given := make(chan struct{})
+		serve(t, conn, "w", g.handle, func(cfg *ConsumerConfig) {
+			cfg.Slots = 1
+			cfg.Log = slog.New(&awaitedLog{Handler: slog.DiscardHandler, message: slotStaysTaken, seen: given})
+		})
 		enqueue(t, b, "long")
 		g.awaitEntry(t)
 		enqueue(t, b, "next")
-		if err := b.inspector.CancelProcessing("long"); err != nil {
-			t.Fatal(err)
-		}
+		cancelUntil(t, b, "long", given)
 		select {
 		case id := <-g.entered:
 			broke(t, slotKept, id+" is handled beside it")
@@ -86,6 +88,45 @@ func TestASlotStaysTakenAfterAsynqHasGivenTheMessageUp(t *testing.T) {
 			broke(t, slotKept, "a cancelled task is not given up, and this test shows nothing")
 		}
 	})
+}
+
+// awaitedLog closes seen at the first record with the message.
+type awaitedLog struct {
+	slog.Handler
+	message string
+	seen    chan struct{}
+	once    sync.Once
+}
+
+func (l *awaitedLog) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l *awaitedLog) WithAttrs([]slog.Attr) slog.Handler { return l }
+
+func (l *awaitedLog) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == l.message {
+		l.once.Do(func() { close(l.seen) })
+	}
+	return nil
+}
+
+// cancelUntil has asynq cancel a task until it shows: a server that has not subscribed yet
+// does not hear of it.
+func cancelUntil(t *testing.T, b *Broker, id string, seen <-chan struct{}) {
+	t.Helper()
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	for {
+		if err := b.inspector.CancelProcessing(id); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-seen:
+			return
+		case <-again.C:
+		case <-testContext(t).Done():
+			broke(t, slotKept, "a cancelled task is not given up")
+		}
+	}
 }
 
 // trips counts the round trips of a client.

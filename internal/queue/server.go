@@ -51,6 +51,8 @@ func (s *consumer) startServer(class string) (*classServer, error) {
 	return cs, nil
 }
 
+const slotStaysTaken = "the queue gave a task up that is at work; its slot stays taken until it has ended"
+
 // givenUp is called when asynq gives a task up while its handler is at work, because
 // Redis was away for so long that the lease is lost. asynq counts the slot as free
 // when this returns, so it waits for the handler.
@@ -62,6 +64,7 @@ func (s *consumer) givenUp(ctx context.Context, _ *asynq.Task, _ error) {
 	if a == nil {
 		return // the handler has panicked, and is over
 	}
+	s.log.Warn(slotStaysTaken, "task", id)
 	select {
 	case <-a.ended:
 	case <-s.reporting.Done():
