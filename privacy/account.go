@@ -19,6 +19,7 @@ func Account(recipe Recipe) (Report, error) {
 		if report.LossDistribution, err = meter.lossDistribution(); err != nil {
 			return Report{}, err
 		}
+		report.LossDistribution.PapersRefuted = report.Epsilon < report.LossDistribution.Lower
 	}
 	return report, nil
 }

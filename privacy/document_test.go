@@ -24,14 +24,16 @@ func TestTheDocumentedTableIsWhatIsComputed(t *testing.T) {
 			recipe := documentedRecipe(t, row)
 			classic := account(t, recipe)
 			recipe.Conversion = privacy.Improved
+			recipe.LossDistribution = true
 			improved := account(t, recipe)
-			recipe.Sampling, recipe.LossDistribution = privacy.Poisson, true
+			recipe.Sampling = privacy.Poisson
 			poisson := account(t, recipe)
 			ours, order, _ := strings.Cut(strings.TrimSuffix(row[6], ")"), " (")
 			for text, got := range map[string]float64{
 				row[5]: float64(classic.Epsilon), ours: float64(classic.Epsilon), order: classic.Order,
 				row[7]: float64(classic.EpsilonProved), row[8]: float64(improved.EpsilonProved),
-				row[9]: float64(poisson.EpsilonProved), row[10]: float64(poisson.LossDistribution.Upper),
+				row[9]: float64(improved.LossDistribution.Lower), row[10]: float64(improved.LossDistribution.Upper),
+				row[11]: float64(poisson.EpsilonProved), row[12]: float64(poisson.LossDistribution.Upper),
 			} {
 				if rounded := roundedLike(text, got); rounded != text {
 					t.Errorf("%s stands there, %s is computed", text, rounded)

@@ -6,23 +6,23 @@ import (
 	"coalmine/privacy/pld"
 )
 
-// lossDistribution bounds the proved epsilon by the privacy loss distribution,
-// or returns nil where the distribution of package pld does not hold.
+// lossDistribution bounds the proved epsilon by the privacy loss distribution.
 func (m *Meter) lossDistribution() (*Interval, error) {
-	if !m.scheme.lossDistribution {
-		return nil, nil
+	b, err := m.lossBounds()
+	if err != nil {
+		return nil, err
 	}
+	return &Interval{Lower: Epsilon(b.Lower), Upper: Epsilon(b.Upper), Accountant: inTermsOf(m.recipe.Unit, []string{m.scheme.lossAccountant})[0]}, nil
+}
+
+func (m *Meter) lossBounds() (pld.Bounds, error) {
 	if m.recipe.NoiseMultiplier == 0 {
-		none := Epsilon(math.Inf(1))
-		return &Interval{Lower: none, Upper: none}, nil
+		none := math.Inf(1)
+		return pld.Bounds{Lower: none, Upper: none}, nil
 	}
 	step := pld.Step{Rate: m.rate(), Sigma: m.sigmaProved, Rounds: m.counted(m.recipe.Rounds)}
 	if m.scheme.participations != nil {
 		step.Rate = 1
 	}
-	bounds, err := pld.Epsilon([]pld.Step{step}, m.recipe.Delta)
-	if err != nil {
-		return nil, err
-	}
-	return &Interval{Lower: Epsilon(bounds.Lower), Upper: Epsilon(bounds.Upper)}, nil
+	return m.scheme.lossDistribution([]pld.Step{step}, m.recipe.Delta)
 }

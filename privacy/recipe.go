@@ -44,8 +44,7 @@ type Recipe struct {
 	// ClipQuantile is there with adaptive clipping. NoiseMultiplier is then the
 	// total, of which the updates get ClipQuantile.UpdateNoise.
 	ClipQuantile *ClipQuantile
-	// LossDistribution asks for the bounds of the privacy loss distribution
-	// too, where the sampling has one.
+	// LossDistribution asks for the bounds of the privacy loss distribution, too.
 	LossDistribution bool
 }
 

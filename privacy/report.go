@@ -107,6 +107,11 @@ type Report struct {
 type Interval struct {
 	Lower Epsilon `json:"lower"`
 	Upper Epsilon `json:"upper"`
+	// Accountant names the theorems behind them.
+	Accountant string `json:"accountant"`
+	// PapersRefuted says that the report's Epsilon lies below Lower: under the relation
+	// Neighbouring the papers' convention is then no bound.
+	PapersRefuted bool `json:"papers_refuted,omitempty"`
 }
 
 // notCovered is what a run learns from the data outside the noisy rounds.

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 
 	"coalmine/internal/registry"
+	"coalmine/privacy/pld"
 	"coalmine/privacy/rdp"
 )
 
@@ -52,8 +53,10 @@ type Scheme struct {
 	// scheme whose bound counts these without credit for sampling. nil: every round
 	// counts, at its rate.
 	participations func(rounds, cohort, population int) int
-	// lossDistribution says that package pld bounds the scheme at its rate.
-	lossDistribution bool
+	// lossDistribution bounds epsilon through the privacy loss distribution.
+	lossDistribution func(steps []pld.Step, delta float64) (pld.Bounds, error)
+	// lossAccountant names the theorems behind it.
+	lossAccountant string
 }
 
 // Round is what a cohort is drawn for.
@@ -103,10 +106,6 @@ func (s Scheme) Drawn() bool { return s.draw != nil }
 // alone, never on the data. The error is that of Round.Stream. A scheme that is not
 // Drawn has no cohorts, and panics.
 func (s Scheme) Draw(r Round) ([]int, error) { return s.draw(r) }
-
-// LossDistribution reports whether the loss distribution of package pld bounds the
-// scheme.
-func (s Scheme) LossDistribution() bool { return s.lossDistribution }
 
 // Neighbouring is the relation between two populations that the guarantee
 // makes hard to tell apart.

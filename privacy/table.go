@@ -29,7 +29,24 @@ func WriteTable(w io.Writer, reports []Report) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	return writeFacts(w, reports[0])
+	if err := writeFacts(w, reports[0]); err != nil {
+		return err
+	}
+	return writeRefuted(w, reports)
+}
+
+// writeRefuted says after which numbers of rounds the papers' convention is no bound.
+func writeRefuted(w io.Writer, reports []Report) error {
+	for _, r := range reports {
+		if r.LossDistribution == nil || !r.LossDistribution.PapersRefuted {
+			continue
+		}
+		if _, err := fmt.Fprintf(w, "%-17s epsilon %s after %d %s, for %s: some data have %s at least, so that the papers' convention is no bound there\n",
+			"refuted", r.Epsilon, r.Rounds, inTermsOf(r.Unit, []string{"{round}s"})[0], r.Neighbouring, r.LossDistribution.Lower); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func formatOrder(order float64) string {
@@ -69,6 +86,9 @@ func writeFacts(w io.Writer, r Report) error {
 		fact("rho", "%s after %d rounds, zero-concentrated (Bun and Steinke 2016)", r.Rho, r.Rounds)
 	}
 	fact("accountant", "%s", r.Accountant)
+	if l := r.LossDistribution; l != nil {
+		fact("loss distribution", "%s", l.Accountant)
+	}
 	fact("unit", "%s", r.Unit)
 	if r.HoldsAgainst != "" {
 		fact("holds against", "%s", r.HoldsAgainst)

@@ -95,7 +95,7 @@ func newAccountCommand(g *global) *cobra.Command {
 	f.StringVar((*string)(&a.recipe.Conversion), "conversion", string(privacy.Classic), "classic (Mironov 2017) or improved (Canonne, Kamath and Steinke 2020)")
 	f.StringVar(&a.recipe.Unit, "unit", "", "what is protected, for the report: user (the default), or record for DP-SGD")
 	f.Float64Var(&a.countNoise, "clip-count-noise", 0, "adaptive clipping: the noise on the number of clients that were not clipped (usually cohort/20)")
-	f.BoolVar(&a.recipe.LossDistribution, "pld", false, "bounds of the privacy loss distribution too, where the sampling has one")
+	f.BoolVar(&a.recipe.LossDistribution, "pld", false, "bounds of the privacy loss distribution, too")
 	f.BoolVar(&a.tree, "tree", false, "DP-FTRL by tree aggregation, one epoch without restarts (Kairouz et al. 2021)")
 	f.StringVar(&a.plot, "plot", "", "file for an SVG of epsilon against rounds")
 	f.Float64Var(&a.epsilon, "target-epsilon", 0, "solve for --solve so that the proved epsilon stays within this")
@@ -186,19 +186,6 @@ func (a *accountFlags) mixed(f *pflag.FlagSet) error {
 		return fmt.Errorf("--tree with --sampling, --pld, --target-epsilon or --scale-...: expected none of these, which are about sampled cohorts")
 	case a.tree && f.Changed("clip-count-noise"):
 		return fmt.Errorf("--tree with --clip-count-noise: expected a fixed clip norm, since the count of clipped updates is no part of the tree")
-	}
-	return a.unbounded()
-}
-
-// unbounded finds a loss distribution that is asked for where none is known.
-func (a *accountFlags) unbounded() error {
-	scheme, err := privacy.FindScheme(a.recipe.Sampling)
-	if err != nil {
-		return err
-	}
-	if a.recipe.LossDistribution && !scheme.LossDistribution() {
-		return fmt.Errorf("--pld with --sampling %s, for which no loss distribution is known to bound every pair of neighbours: leave --pld out; "+
-			"--sampling poisson --pld prints what Poisson cohorts of the same expected size cost, which proves nothing for these", a.recipe.Sampling)
 	}
 	return nil
 }

@@ -114,7 +114,6 @@ func TestAccountRefusesWhatItCannotAnswerInOneSentence(t *testing.T) {
 		`--solve "luck": expected noise, rounds or cohort`:            recipe("--target-epsilon=1", "--solve=luck"),
 		"--solve is given without --target-epsilon":                   recipe("--solve=rounds"),
 		"--scale-population is given without":                         recipe("--scale-population=9"),
-		"--pld with --sampling fixed-size":                            recipe("--pld"),
 		"--tree with --sampling, --pld":                               recipe("--tree", "--sampling=poisson"),
 		"784 rounds of 5000 users are more than one epoch":            recipe("--tree"),
 		"a plot of epsilon against rounds needs":                      recipe("--plot=" + filepath.Join(t.TempDir(), "one.svg")),

@@ -62,7 +62,7 @@ func TestQuadratureHasConverged(t *testing.T) {
 		log := func(name string, low, high float64) float64 {
 			return math.Exp(rapid.Float64Range(math.Log(low), math.Log(high)).Draw(t, name))
 		}
-		d := pair{rate: log("rate", 1e-6, 0.99), sigma: log("sigma", 0.05, 20), removing: rapid.Bool().Draw(t, "removing"), unit: 1}
+		d := pair{rate: log("rate", 1e-6, 0.99), sigma: log("sigma", 0.05, 20), change: rapid.SampledFrom([]change{adding, removing, replacing}).Draw(t, "change"), unit: 1}
 		one := direction{parts: []part{{pair: d, rounds: 1, rough: d.points(1e-10, resolution{})}}}
 		spread := math.Sqrt(one.cumulants(0).variance)
 		if spread < 1e-6 {
@@ -114,7 +114,7 @@ func TestCompositionOfOneRoundEnclosesItsClosedForm(t *testing.T) {
 		if want < 1e-9 {
 			t.Skip("nothing to compare")
 		}
-		got := epsilonFor([]Step{s}, true, delta, 0)
+		got := epsilonFor([]Step{s}, rapid.SampledFrom([]change{removing, replacing}).Draw(t, "change"), delta, 0)
 		if got.Lower > want*(1+1e-9) || got.Upper < want*(1-1e-9) {
 			t.Errorf("%+v, delta %v: bounds %+v, exact %v", s, delta, got, want)
 		}
@@ -129,8 +129,8 @@ func TestCompositionEnclosesTheExactGaussian(t *testing.T) {
 		s, delta := drawStep(t), drawDelta(t)
 		s.Rate = 1
 		want := GaussianEpsilon(s.Sigma/math.Sqrt(float64(s.Rounds)), delta)
-		for _, removing := range []bool{true, false} {
-			got := epsilonFor([]Step{s}, removing, delta, 0)
+		for _, seen := range []change{removing, adding, replacing} {
+			got := epsilonFor([]Step{s}, seen, delta, 0)
 			if got.Lower > want*(1+1e-9) || got.Upper < want*(1-1e-9) || got.Upper-got.Lower > 2e-3*want {
 				t.Errorf("%+v, delta %v: bounds %+v, exact %v", s, delta, got, want)
 			}
@@ -145,7 +145,7 @@ func TestLargeLossesEncloseTheExactGaussian(t *testing.T) {
 	for _, s := range []Step{{1, 0.3456, 24333}, {1, 0.3, 1000000}, {1, 0.01, 50}, {1, 1e-6, 3}} {
 		for _, delta := range []float64{1e-10, 1e-3} {
 			want := GaussianEpsilon(s.Sigma/math.Sqrt(float64(s.Rounds)), delta)
-			got := epsilonFor([]Step{s}, true, delta, 0)
+			got := epsilonFor([]Step{s}, removing, delta, 0)
 			if got.Lower > want*(1+1e-12) || got.Upper < want*(1-1e-12) || got.Upper-got.Lower > 2e-3*want {
 				t.Errorf("%+v, delta %v: bounds %+v, exact %v", s, delta, got, want)
 			}

@@ -2,20 +2,20 @@ package pld
 
 import "math"
 
-// part is one kind of round, seen when a member is removed or added.
+// part is one kind of round, seen when a member is removed, added or replaced.
 type part struct {
 	pair
 	rounds float64
 	rough  []point // enough to choose by, not to prove by
 }
 
-// direction is all rounds, seen when a member is removed or when one is added.
+// direction is all rounds, seen alike.
 type direction struct {
 	parts   []part
 	outside float64 // mass of a round's outputs that no account is taken of
 }
 
-func newDirection(steps []Step, removing bool, outside, unit float64) direction {
+func newDirection(steps []Step, seen change, outside, unit float64) direction {
 	d := direction{}
 	rounds := 0.0
 	for _, s := range steps {
@@ -23,7 +23,7 @@ func newDirection(steps []Step, removing bool, outside, unit float64) direction 
 	}
 	d.outside = math.Max(outside, 1e-290) / rounds
 	for _, s := range steps {
-		p := part{pair: pair{rate: s.Rate, sigma: s.Sigma, removing: removing, unit: unit}, rounds: float64(s.Rounds)}
+		p := part{pair: pair{rate: s.Rate, sigma: s.Sigma, change: seen, unit: unit}, rounds: float64(s.Rounds)}
 		p.rough = p.points(d.outside, resolution{})
 		d.parts = append(d.parts, p)
 	}

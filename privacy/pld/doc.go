@@ -44,6 +44,23 @@
 // all frequencies at once by the nonuniform fast Fourier transform.
 //
 // [Epsilon] and [Delta] cover the Gaussian mechanism with Poisson sampling, for
-// adding or removing one member. Without sampling the distribution is normal,
-// and [GaussianEpsilon] is exact; a single round has a closed form.
+// adding or removing one member, [FixedSizeEpsilon] and [FixedSizeDelta] that with samples of
+// fixed size, without replacement, for replacing one. Without sampling the distribution is normal, and [GaussianEpsilon] is
+// exact; a single round has a closed form.
+//
+// # Samples of fixed size
+//
+// Let P be normal around 1, Q around 0, both with the noise relative to what replacing a
+// member moves the sum by, and r the sample's share of the members. Two outputs of one round
+// are the mixtures of what it is with the member that is replaced and what it is
+// without; what they have in common, and each pair of the rest, are a replacement apart. So
+// for alpha of 1 and more the hockey-stick divergence is at most that of (1-r)Q + rP from Q
+// (Balle, Barthe and Gaboardi 2018, Theorems 2 and 9). For alpha below 1 it is 1 - alpha +
+// alpha times the one at 1/alpha of the two data sets changed about, which are neighbours,
+// too. The two branches together are convex and so the divergence of some pair, which
+// dominates every pair of neighbours, and its rounds compose (Zhu, Dong and Wang 2022,
+// Theorems 10 and 11). Its loss has above 0 the distribution of log(((1-r)Q + rP)/Q) under
+// (1-r)Q + rP, below 0 that of the negative under Q, and the rest, (1-r)(2 Phi(1/(2 sigma)) -
+// 1), at 0. No two data sets need attain it in both branches at once: the bounds hold that
+// pair's epsilon between them, which real data may stay below.
 package pld

@@ -2,43 +2,69 @@ package pld
 
 import "math"
 
-// pair is the two output distributions of one round that are hardest to tell
-// apart: normal noise, and the mixture in which a member was sampled with
-// probability rate (Mironov, Talwar and Zhang 2019, section 3).
+// change is what sets two neighbouring data sets apart.
+type change int
+
+const (
+	// adding and removing a member, of whom a Poisson sample is drawn.
+	adding change = iota
+	removing
+	// replacing a member by another, where a sample of fixed size is drawn.
+	replacing
+)
+
+// pair is the two output distributions of one round that are hardest to tell apart.
 //
-// removing takes the mixture for p and the noise for q, its opposite the other
-// way round. Losses are functions of the log ratio, which is the loss where
-// the member takes part for certain: an output that is g standard deviations
-// from a component's mean has the log ratio component.ratio + g/sigma.
+// Of a Poisson sample they are normal noise, and the mixture in which a member was
+// sampled with probability rate (Mironov, Talwar and Zhang 2019, section 3). removing
+// takes the mixture for p and the noise for q, adding the other way round.
+//
+// Of a sample of fixed size, which has the rate's share of the members, they are what the
+// package comment says: p has the losses above 0 of removing, those below 0 of adding, and
+// what is left at 0.
+//
+// Losses are functions of the log ratio, which is the loss where the member takes part for
+// certain: an output that is g standard deviations from a component's mean has the log
+// ratio component.ratio + g/sigma.
 type pair struct {
-	rate     float64 // within (0, 1]
-	sigma    float64 // noise relative to the sensitivity, at least leastSigma
-	removing bool
-	unit     float64 // that losses are measured in
+	rate   float64 // within (0, 1]
+	sigma  float64 // noise relative to the sensitivity, at least leastSigma
+	change change
+	unit   float64 // that losses are measured in
 }
 
-// component is one of the normal distributions that p consists of.
+// component is one of the normal distributions that p consists of, or the part of one above
+// a log ratio.
 type component struct {
-	weight float64 // its share of p
+	weight float64 // its share of p, were it whole
 	ratio  float64 // the log ratio at its mean
+	sign   float64 // 1 where its losses are those of removing, -1 where they are those of adding
+	above  float64 // the log ratio at which it begins; -Inf for a whole one
 }
 
-// components returns the one or two that p has.
+// components returns those that p has beside its atom.
 func (d pair) components() []component {
-	atMean := 0.5 / d.sigma / d.sigma
-	if !d.removing {
-		return []component{{1, -atMean}}
+	atMean, whole := 0.5/d.sigma/d.sigma, math.Inf(-1)
+	switch d.change {
+	case adding:
+		return []component{{1, -atMean, -1, whole}}
+	case removing:
+		return []component{{1 - d.rate, -atMean, 1, whole}, {d.rate, atMean, 1, whole}}
 	}
-	return []component{{1 - d.rate, -atMean}, {d.rate, atMean}}
+	return []component{{1 - d.rate, -atMean, 1, 0}, {d.rate, atMean, 1, 0}, {1, -atMean, -1, 0}}
 }
 
-// loss returns the privacy loss, log(p/q) in units, at a log ratio.
-func (d pair) loss(ratio float64) float64 {
-	loss := d.lossOfRemoving(ratio) / d.unit
-	if d.removing {
-		return loss
+// atom is the probability of the loss 0: what the components leave of p.
+func (d pair) atom() float64 {
+	if d.change != replacing {
+		return 0
 	}
-	return -loss
+	return (1 - d.rate) * math.Erf(0.5/d.sigma/math.Sqrt2)
+}
+
+// loss returns the privacy loss, log(p/q) in units, of a component at a log ratio.
+func (d pair) loss(c component, ratio float64) float64 {
+	return c.sign * d.lossOfRemoving(ratio) / d.unit
 }
 
 // lossOfRemoving returns log(1 - rate + rate x exp(ratio)).

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Step is a Gaussian mechanism on a Poisson sample, run for some rounds.
+// Step is a Gaussian mechanism on a sample of the members, run for some rounds.
 type Step struct {
 	Rate   float64 // chance of a member to take part, within [0, 1]
 	Sigma  float64 // noise relative to the sensitivity, 0 or above
@@ -20,10 +20,20 @@ type Bounds struct {
 }
 
 // Epsilon bounds the smallest epsilon of all steps together at delta, within
-// (0, 1), for adding or removing one member. Both bounds are 0 or above; they
-// are +Inf where a step has no noise, and the upper one also where epsilon may
+// (0, 1), of Poisson samples, for adding or removing one member. Both bounds are 0 or
+// above; they are +Inf where a step has no noise, and the upper one also where epsilon may
 // be beyond the largest number.
 func Epsilon(steps []Step, delta float64) (Bounds, error) {
+	return epsilonOf(steps, delta, removing, adding)
+}
+
+// FixedSizeEpsilon does so of samples of fixed size, without replacement, for replacing one
+// member: the epsilon is that of the pair of outputs that the package comment says.
+func FixedSizeEpsilon(steps []Step, delta float64) (Bounds, error) {
+	return epsilonOf(steps, delta, replacing)
+}
+
+func epsilonOf(steps []Step, delta float64, changes ...change) (Bounds, error) {
 	if !(delta > 0 && delta < 1) {
 		return Bounds{}, fmt.Errorf("delta %v: expected a number above 0 and below 1", delta)
 	}
@@ -43,14 +53,14 @@ func Epsilon(steps []Step, delta float64) (Bounds, error) {
 	if s := active[0]; len(active) == 1 && s.Rounds == 1 {
 		return exactly(s.epsilonOnce(delta)), nil
 	}
-	return composed(active, delta), nil
+	return composed(active, delta, changes), nil
 }
 
 // exactly returns the bounds on a number that is known, or too large to be.
 func exactly(x float64) Bounds { return Bounds{math.Min(x, math.MaxFloat64), x} }
 
 // composed bounds epsilon of several sampled rounds.
-func composed(steps []Step, delta float64) (b Bounds) {
+func composed(steps []Step, delta float64, changes []change) (b Bounds) {
 	for _, s := range steps {
 		b.Lower = math.Max(b.Lower, exactly(s.epsilonOnce(delta)).Lower)
 	}
@@ -60,8 +70,8 @@ func composed(steps []Step, delta float64) (b Bounds) {
 		return Bounds{b.Lower, math.Max(b.Lower, unsampled)}
 	}
 	loud, changed := withLeastNoise(steps)
-	for _, removing := range []bool{true, false} {
-		found := epsilonFor(loud, removing, delta, b.Lower)
+	for _, seen := range changes {
+		found := epsilonFor(loud, seen, delta, b.Lower)
 		b.Lower = math.Max(b.Lower, found.Lower)
 		b.Upper = math.Max(b.Upper, found.Upper)
 	}
@@ -84,9 +94,18 @@ func withLeastNoise(steps []Step) (loud []Step, changed bool) {
 	return loud, changed
 }
 
-// Delta bounds the smallest delta of all steps together at epsilon, 0 or above, for
-// adding or removing one member.
+// Delta bounds the smallest delta of all steps together at epsilon, 0 or above, of Poisson
+// samples, for adding or removing one member.
 func Delta(steps []Step, epsilon float64) (Bounds, error) {
+	return deltaOf(steps, epsilon, removing, adding)
+}
+
+// FixedSizeDelta does so in the sense of FixedSizeEpsilon.
+func FixedSizeDelta(steps []Step, epsilon float64) (Bounds, error) {
+	return deltaOf(steps, epsilon, replacing)
+}
+
+func deltaOf(steps []Step, epsilon float64, changes ...change) (Bounds, error) {
 	if !(epsilon >= 0) || math.IsInf(epsilon, 1) {
 		return Bounds{}, fmt.Errorf("epsilon %v: expected a number of 0 or above", epsilon)
 	}
@@ -99,8 +118,8 @@ func Delta(steps []Step, epsilon float64) (Bounds, error) {
 	}
 	loud, changed := withLeastNoise(active)
 	var b Bounds
-	for _, removing := range []bool{true, false} {
-		found := deltaFor(loud, removing, epsilon)
+	for _, seen := range changes {
+		found := deltaFor(loud, seen, epsilon)
 		b.Lower = math.Max(b.Lower, found.Lower)
 		b.Upper = math.Max(b.Upper, found.Upper)
 	}
@@ -111,9 +130,9 @@ func Delta(steps []Step, epsilon float64) (Bounds, error) {
 	return b, nil
 }
 
-// epsilonOnce returns the exact epsilon of one round of a step. Removing a member
-// costs delta(epsilon) = rate x the Gaussian mechanism's delta at
-// log(1 + (exp(epsilon)-1)/rate) (Balle, Barthe and Gaboardi 2018, Theorem 2);
+// epsilonOnce returns the exact epsilon of one round of a step. Removing a member, or of a
+// fixed size replacing one, costs delta(epsilon) = rate x the Gaussian mechanism's delta at
+// log(1 + (exp(epsilon)-1)/rate) (Balle, Barthe and Gaboardi 2018, Theorems 2 and 9);
 // adding one costs (1 - exp(epsilon) (1-rate)) x that at
 // -log(1 - (1-exp(-epsilon))/rate), where both factors are no larger.
 func (s Step) epsilonOnce(delta float64) float64 {

@@ -108,6 +108,47 @@ func TestBoundsMatchPublishedValues(t *testing.T) {
 	}
 }
 
+// What a second program has found, on a grid of losses.
+func TestFixedSizeBoundsAreThoseOfAGrid(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		step        Step
+		delta, want float64
+	}{
+		{Step{5000.0 / 392000, 0.5, 7840}, 1e-7, 71.70}, {Step{5000.0 / 392000, 0.5, 784}, 1e-7, 20.85},
+		{Step{5000.0 / 342477, 0.5, 2000}, 2.92e-6, 32.12}, {Step{1000.0 / 250000, 0.5, 1000}, 4e-8, 10.56},
+		{Step{1000.0 / 500000, 0.5, 1000}, 2e-8, 7.64}, {Step{1000.0 / 1250000, 0.5, 1000}, 8e-9, 5.79},
+		{Step{1000.0 / 2000000, 0.5, 1000}, 5e-9, 5.21},
+	} {
+		got, err := FixedSizeEpsilon([]Step{c.step}, c.delta)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if math.Abs(got.Upper-c.want) > 0.005+1e-9 || got.Lower > got.Upper || got.Upper > got.Lower*1.0005 {
+			t.Errorf("%+v, delta %v: %+v, expected %v", c.step, c.delta, got, c.want)
+		}
+	}
+}
+
+// The pair that dominates replacements attains the losses above 0 of removing, and more
+// of them are above 0.
+func TestReplacingCostsMoreThanRemovingAtTheSameNoise(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		s, delta := drawStep(t), drawDelta(t)
+		fixed, err := FixedSizeEpsilon([]Step{s}, delta)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if poisson := epsilon(t, delta, s); fixed.Upper < poisson.Lower*(1-1e-9) {
+			t.Errorf("%+v, delta %v: replacing costs %+v, removing %+v", s, delta, fixed, poisson)
+		}
+		if d, err := FixedSizeDelta([]Step{s}, fixed.Upper); err != nil || d.Lower > delta*(1+1e-6) {
+			t.Errorf("%+v: at the epsilon %v for delta %v, delta is %+v (%v)", s, fixed.Upper, delta, d, err)
+		}
+	})
+}
+
 func TestDeltaMatchesPublishedValue(t *testing.T) {
 	t.Parallel()
 	// dp_accounting: rate 0.2, noise 0.5, three rounds have delta(1) of 0.15594.

@@ -28,11 +28,14 @@ func (d pair) points(outside float64, r resolution) []point {
 	components := d.components()
 	for _, c := range components {
 		reach := reachFor(outside / c.weight / float64(len(components)))
-		for start := -reach; start < reach; {
+		for start := max(-reach, (c.above-c.ratio)*d.sigma); start < reach; {
 			end := d.panelEnd(c, start, reach, r)
 			out = d.appendPanel(out, c, start, end)
 			start = end
 		}
+	}
+	if atom := d.atom(); atom > 0 {
+		out = append(out, point{logMass: math.Log(atom)})
 	}
 	return out
 }
@@ -96,7 +99,7 @@ func (d pair) panelEnd(c component, start, reach float64, r resolution) float64 
 // the tilted mass.
 func (d pair) logMassBound(c component, start, end float64, r resolution) float64 {
 	nearest := math.Max(0, math.Max(start, -end))
-	highest := math.Max(r.tilt*d.loss(c.ratio+start/d.sigma), r.tilt*d.loss(c.ratio+end/d.sigma))
+	highest := r.tilt * math.Max(d.loss(c, c.ratio+start/d.sigma), d.loss(c, c.ratio+end/d.sigma))
 	return math.Min(0, math.Log(c.weight*(end-start))-nearest*nearest/2+highest-r.logMoment)
 }
 
@@ -116,7 +119,7 @@ func (d pair) appendPanel(out []point, c component, start, end float64) []point 
 	for i, node := range nodes {
 		g := centre + half*node
 		ratio := c.ratio + g/d.sigma
-		loss := d.loss(ratio)
+		loss := d.loss(c, ratio)
 		out = append(out, point{
 			loss:    loss,
 			logMass: logScale + logWeights[i] - g*g/2,

@@ -17,17 +17,17 @@ const maxFrequencies = 3 << 12
 
 // epsilonFor bounds epsilon at delta; an upper bound of no more than enough need
 // not be improved.
-func epsilonFor(steps []Step, removing bool, delta, enough float64) Bounds {
-	d := newDirection(steps, removing, 0.3*delta, 1)
+func epsilonFor(steps []Step, seen change, delta, enough float64) Bounds {
+	d := newDirection(steps, seen, 0.3*delta, 1)
 	if d.highest() <= enough {
 		return Bounds{}
 	}
 	guess := math.Min(d.highest(), d.chernoff(delta))
 	unit := d.unitFor(guess, math.Log(delta))
 	if unit == 1 {
-		return newDirection(steps, removing, tailError*delta, 1).epsilon(guess, delta, delta, enough)
+		return newDirection(steps, seen, tailError*delta, 1).epsilon(guess, delta, delta, enough)
 	}
-	d = newDirection(steps, removing, tailError*delta, unit)
+	d = newDirection(steps, seen, tailError*delta, unit)
 	b := d.epsilon(guess/unit, delta, delta*-math.Expm1(-unitShift), 0)
 	return Bounds{b.Lower * unit, (b.Upper + unitShift) * unit}
 }
@@ -93,13 +93,13 @@ func (v *inversion) epsilonAt(forLower, forUpper float64) Bounds {
 }
 
 // deltaFor bounds delta at epsilon.
-func deltaFor(steps []Step, removing bool, epsilon float64) Bounds {
-	d := newDirection(steps, removing, 1e-20, 1)
+func deltaFor(steps []Step, seen change, epsilon float64) Bounds {
+	d := newDirection(steps, seen, 1e-20, 1)
 	if d.highest() <= epsilon {
 		return Bounds{}
 	}
 	unit := d.unitFor(epsilon, -50)
-	at := func(epsilon float64) Bounds { return deltaAt(steps, removing, epsilon, unit) }
+	at := func(epsilon float64) Bounds { return deltaAt(steps, seen, epsilon, unit) }
 	if unit == 1 {
 		return at(epsilon)
 	}
@@ -108,10 +108,10 @@ func deltaFor(steps []Step, removing bool, epsilon float64) Bounds {
 }
 
 // deltaAt bounds delta at epsilon, in units of losses.
-func deltaAt(steps []Step, removing bool, epsilon, unit float64) (b Bounds) {
+func deltaAt(steps []Step, seen change, epsilon, unit float64) (b Bounds) {
 	delta, width := 1e-14, 0.0 // until they are known better
 	for range maxGuesses {
-		d := newDirection(steps, removing, tailError*delta, unit)
+		d := newDirection(steps, seen, tailError*delta, unit)
 		v := newInversion(d, d.settingFor(epsilon, math.Log(delta), width))
 		b.Lower, b.Upper = v.bounds(epsilon)
 		last := delta

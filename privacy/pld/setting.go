@@ -58,7 +58,7 @@ func (d direction) leastTilt() float64 {
 func (d direction) highest() float64 {
 	total := 0.0
 	for _, p := range d.parts {
-		if p.removing || p.rate == 1 {
+		if p.change != adding || p.rate == 1 {
 			return math.Inf(1)
 		}
 		total -= p.rounds * math.Log1p(-p.rate) / p.unit

@@ -20,25 +20,38 @@ func TestBoundsEncloseTwoRoundsIntegratedDirectly(t *testing.T) {
 			rate = 1 - rate
 		}
 		s := Step{Rate: rate, Sigma: log("sigma", 0.15, 30), Rounds: 2}
-		got := epsilon(t, delta, s)
-		if most := s.deltaOfTwo(got.Upper); most > delta*(1+1e-6)+1e-14 {
+		bound, changes := Epsilon, []change{removing, adding}
+		if rapid.Bool().Draw(t, "fixed size") {
+			bound, changes = FixedSizeEpsilon, []change{replacing}
+		}
+		got, err := bound([]Step{s}, delta)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if most := s.deltaOfTwo(got.Upper, changes); most > delta*(1+1e-6)+1e-14 {
 			t.Errorf("%+v, delta %v: bounds %+v, but delta at the upper one is %v", s, delta, got, most)
 		}
-		if least := s.deltaOfTwo(got.Lower); got.Lower > 0 && least < delta*(1-1e-6)-1e-14 {
+		if least := s.deltaOfTwo(got.Lower, changes); got.Lower > 0 && least < delta*(1-1e-6)-1e-14 {
 			t.Errorf("%+v, delta %v: bounds %+v, but delta at the lower one is %v", s, delta, got, least)
 		}
 	})
 }
 
 // deltaOfTwo integrates by the trapezoid rule.
-func (s Step) deltaOfTwo(epsilon float64) (delta float64) {
-	for _, removing := range []bool{true, false} {
-		d, total := pair{rate: s.Rate, sigma: s.Sigma, removing: removing, unit: 1}, 0.0
+func (s Step) deltaOfTwo(epsilon float64, changes []change) (delta float64) {
+	for _, seen := range changes {
+		d := pair{rate: s.Rate, sigma: s.Sigma, change: seen, unit: 1}
+		total := d.atom() * d.deltaOnce(epsilon)
 		for _, c := range d.components() {
-			const spacing = 1.0 / 200
-			for g := -10.0; g <= 10; g += spacing {
-				mass := c.weight * spacing * math.Exp(-g*g/2) / math.Sqrt(2*math.Pi)
-				total += mass * d.deltaOnce(epsilon-d.loss(c.ratio+g/s.Sigma))
+			const cells = 4000
+			start := max(-10, (c.above-c.ratio)*s.Sigma)
+			spacing := max(0, 10-start) / cells
+			for i := range cells + 1 {
+				g, mass := start+float64(i)*spacing, c.weight*spacing/math.Sqrt(2*math.Pi)
+				if i == 0 || i == cells {
+					mass /= 2
+				}
+				total += mass * math.Exp(-g*g/2) * d.deltaOnce(epsilon-d.loss(c, c.ratio+g/s.Sigma))
 			}
 		}
 		delta = math.Max(delta, total)
@@ -50,12 +63,16 @@ func (s Step) deltaOfTwo(epsilon float64) (delta float64) {
 // epsilon: all outputs on one side of a log ratio have such a loss.
 func (d pair) deltaOnce(epsilon float64) float64 {
 	sign := 1.0
-	if !d.removing {
+	switch {
+	case d.change == adding:
 		sign = -1
+	case d.change == replacing && epsilon < 0: // the two change places
+		d.change = removing
+		return -math.Expm1(epsilon) + math.Exp(epsilon)*d.deltaOnce(-epsilon)
 	}
 	ratio := math.Expm1(sign*epsilon)/d.rate + 1 // of the densities with the member and without
 	switch {
-	case ratio <= 0 && d.removing: // all losses are above epsilon
+	case ratio <= 0 && d.change != adding: // all losses are above epsilon
 		return -math.Expm1(epsilon)
 	case ratio <= 0: // none is
 		return 0
@@ -64,7 +81,7 @@ func (d pair) deltaOnce(epsilon float64) float64 {
 	noise := upperTail(sign * (log*d.sigma + 0.5/d.sigma))
 	with := upperTail(sign * (log*d.sigma - 0.5/d.sigma))
 	mixture := (1-d.rate)*noise + d.rate*with
-	if d.removing {
+	if d.change != adding {
 		return mixture - math.Exp(epsilon)*noise
 	}
 	return noise - math.Exp(epsilon)*mixture
