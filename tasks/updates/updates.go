@@ -6,6 +6,9 @@
 // A device is a user of the population that is trained on. What it sends in a round is its
 // update: the difference between its parameters after and before its local training, after
 // clipping and whatever else it does to it.
+//
+//	training/clients --Shard of a chunk--> aggregation/server --Shards of the round-->
+//	updates/gather, of at most a hundred rounds --Shards that last--> Each
 package updates
 
 import (
@@ -13,22 +16,27 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"math"
+	"slices"
 
 	"coalmine/storage"
 )
 
 // Layer is a part of the recorded vectors.
 type Layer struct {
-	// Name is that of a tensor of the model, such as "lstm.0.kernel".
+	// Name is that of a tensor of the model, such as "cell.input".
 	Name string `json:"name"`
-	// Values is the number of its elements.
+	// Values is the number of its elements as recorded.
 	Values int `json:"values"`
+	// Of is the number of the tensor's elements where it was projected to Values; 0 where
+	// they are recorded as they are.
+	Of int `json:"of,omitempty"`
 }
 
 // Layout says what the recorded vectors hold: the layers one after another.
 type Layout struct {
 	Layers []Layer `json:"layers"`
+	// Precision is what values are stored in; "" is Float32.
+	Precision Precision `json:"precision,omitempty"`
 }
 
 // Values is the length of a recorded vector.
@@ -40,6 +48,13 @@ func (l *Layout) Values() int {
 	return n
 }
 
+// UpdateBytes is the size of an update in a shard.
+func (l *Layout) UpdateBytes() int { return 8 + l.Precision.bytes()*l.Values() }
+
+func (l *Layout) equal(other *Layout) bool {
+	return l.Precision == other.Precision && slices.Equal(l.Layers, other.Layers)
+}
+
 // Update is what a device has sent in a round.
 type Update struct {
 	// Round counts from 1, Device from 0: a user of the population.
@@ -49,8 +64,8 @@ type Update struct {
 }
 
 // magic begins an encoded shard. After it come, as a uvarint, the length of the layout and the
-// layout as JSON; then the updates: round and device as uint32 and the values as float32, all
-// little-endian.
+// layout as JSON; then the updates: round and device as uint32 and the values as float32 or
+// float16, all little-endian.
 const magic = "coalmine updates 1\n"
 
 // Encoder collects updates of one layout. They are to come in the order of rounds, and of
@@ -62,6 +77,9 @@ type Encoder struct {
 
 // NewEncoder begins a shard.
 func NewEncoder(layout Layout) (*Encoder, error) {
+	if err := layout.Precision.validate(); err != nil {
+		return nil, err
+	}
 	described, err := json.Marshal(layout)
 	if err != nil {
 		return nil, err
@@ -75,11 +93,10 @@ func (e *Encoder) Add(u Update) error {
 	if n := e.layout.Values(); len(u.Values) != n {
 		return fmt.Errorf("update of device %d in round %d has %d values, expected the layout's %d", u.Device, u.Round, len(u.Values), n)
 	}
+	e.data = slices.Grow(e.data, e.layout.UpdateBytes())
 	e.data = binary.LittleEndian.AppendUint32(e.data, uint32(u.Round))
 	e.data = binary.LittleEndian.AppendUint32(e.data, uint32(u.Device))
-	for _, v := range u.Values {
-		e.data = binary.LittleEndian.AppendUint32(e.data, math.Float32bits(v))
-	}
+	e.data = e.layout.Precision.append(e.data, u.Values)
 	return nil
 }
 
@@ -107,13 +124,22 @@ func Decode(data []byte) (*Shard, error) {
 	if err := json.Unmarshal(rest[n:n+int(length)], &s.Layout); err != nil {
 		return nil, fmt.Errorf("layout of a shard of updates: %w: %w", err, storage.ErrCorrupt)
 	}
-	return s, s.check()
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	if s.Len() > 0 {
+		s.values = make([]float32, s.Layout.Values())
+	}
+	return s, nil
 }
 
 // MaxValues bounds the length of a recorded vector.
 const MaxValues = 1 << 30
 
 func (s *Shard) check() error {
+	if err := s.Layout.Precision.validate(); err != nil {
+		return fmt.Errorf("shard of updates: %w: %w", err, storage.ErrCorrupt)
+	}
 	total := 0
 	for _, layer := range s.Layout.Layers {
 		if layer.Values < 1 || layer.Values > MaxValues-total {
@@ -121,27 +147,27 @@ func (s *Shard) check() error {
 		}
 		total += layer.Values
 	}
-	if len(s.records)%s.recordBytes() != 0 {
+	if len(s.records)%s.Layout.UpdateBytes() != 0 {
 		return fmt.Errorf("shard of updates ends within one: %w", storage.ErrCorrupt)
 	}
-	s.values = make([]float32, total)
 	return nil
 }
 
-func (s *Shard) recordBytes() int { return 8 + 4*s.Layout.Values() }
-
 // Len is the number of updates.
-func (s *Shard) Len() int { return len(s.records) / s.recordBytes() }
+func (s *Shard) Len() int { return len(s.records) / s.Layout.UpdateBytes() }
 
 // At decodes update i. Its values are overwritten by the next call.
 func (s *Shard) At(i int) Update {
-	size := s.recordBytes()
-	record := s.records[i*size : (i+1)*size]
-	for j := range s.values {
-		s.values[j] = math.Float32frombits(binary.LittleEndian.Uint32(record[8+4*j:]))
-	}
+	record := s.record(i)
+	s.Layout.Precision.decode(record[8:], s.values)
 	return Update{
 		Round: int(binary.LittleEndian.Uint32(record)), Device: int(binary.LittleEndian.Uint32(record[4:])),
 		Values: s.values,
 	}
+}
+
+// record is update i as it is stored.
+func (s *Shard) record(i int) []byte {
+	size := s.Layout.UpdateBytes()
+	return s.records[i*size : (i+1)*size]
 }

@@ -37,6 +37,29 @@ func TestAShardGivesWhatWasPutIn(t *testing.T) {
 	}
 }
 
+func TestHalfPrecisionKeepsElevenBits(t *testing.T) {
+	t.Parallel()
+	put := []float32{0, 1, -1.0009766, 0.3333, 65504, 1e6, -1e6, 6e-8, 1e-9}
+	want := []float32{0, 1, -1.0009766, 0.33325195, 65504, 65504, -65504, 5.9604645e-08, 0}
+	e, err := updates.NewEncoder(updates.Layout{Layers: []updates.Layer{{Name: "a", Values: len(put)}}, Precision: updates.Float16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Add(updates.Update{Round: 1, Device: 2, Values: put}); err != nil {
+		t.Fatal(err)
+	}
+	s, err := updates.Decode(e.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.At(0).Values; !slices.Equal(got, want) {
+		t.Errorf("%v became %v, want %v", put, got, want)
+	}
+	if _, err := updates.NewEncoder(updates.Layout{Precision: "float8"}); err == nil {
+		t.Error("a precision that there is not was taken")
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	e, err := updates.NewEncoder(updates.Layout{Layers: []updates.Layer{{Name: "a", Values: 1}}})
 	if err != nil {
@@ -47,6 +70,7 @@ func FuzzDecode(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(e.Bytes())
+	f.Add([]byte("coalmine updates 1\n\x42{\"layers\":[{\"name\":\"a\",\"values\":1000000000}],\"precision\":\"float16\"}"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, err := updates.Decode(data)
 		if err != nil {

@@ -1,0 +1,70 @@
+package updates
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Select returns the layers of names, in the order of the names: each is that of a layer,
+// such as "cell.input", or of a unit, "cell", which stands for all layers whose names begin
+// with it and a dot, in their order. No names are all layers. A name that stands for none,
+// and a layer that is named twice, are errors that list what there is.
+func Select(all []Layer, names []string) ([]Layer, error) {
+	if len(names) == 0 {
+		return slices.Clone(all), nil
+	}
+	var selected []Layer
+	for _, name := range names {
+		found := layersOf(all, name)
+		if len(found) == 0 {
+			return nil, fmt.Errorf("there is no layer %q; expected one of %s", name, namesOf(all))
+		}
+		for _, layer := range found {
+			if slices.Contains(selected, layer) {
+				return nil, fmt.Errorf("layer %q is named twice, by %q the second time; expected each once", layer.Name, name)
+			}
+			selected = append(selected, layer)
+		}
+	}
+	return selected, nil
+}
+
+// layersOf are the layers that a name stands for.
+func layersOf(all []Layer, name string) (found []Layer) {
+	for _, layer := range all {
+		if layer.Name == name || strings.HasPrefix(layer.Name, name+".") {
+			found = append(found, layer)
+		}
+	}
+	return found
+}
+
+// namesOf lists layers, for messages.
+func namesOf(all []Layer) string {
+	names := make([]string, len(all))
+	for i, layer := range all {
+		names[i] = layer.Name
+	}
+	return strings.Join(names, ", ")
+}
+
+// Span is a part of a recorded vector: its values from From to before To.
+type Span struct{ From, To int }
+
+// Spans says where the layers of names, as of Select, stand in a recorded vector.
+func (l *Layout) Spans(names ...string) ([]Span, error) {
+	selected, err := Select(l.Layers, names)
+	if err != nil {
+		return nil, err
+	}
+	var spans []Span
+	for _, layer := range selected {
+		from := 0
+		for _, before := range l.Layers[:slices.Index(l.Layers, layer)] {
+			from += before.Values
+		}
+		spans = append(spans, Span{from, from + layer.Values})
+	}
+	return spans, nil
+}
