@@ -48,6 +48,9 @@ const (
 	Generator         Role = "generator"          // round: inputs of the generator in its own steps
 	GeneratedImages   Role = "generated images"   // the first image of a task: inputs of the generator
 	Halves            Role = "halves"             // of the disagreement filter: one coin a record
+	ClientNoise       Role = "client noise"       // round, user
+	ClientRounding    Role = "client rounding"    // round, user: of the values of an update to few bits
+	Projection        Role = "projection"         // tensor: of recorded updates
 	Samples           Role = "samples"            // sample
 	SamplePositions   Role = "sample positions"   // of the test of the first word: one a sample
 	Verification      Role = "verification"       // which nodes of a run are executed again

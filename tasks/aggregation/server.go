@@ -17,6 +17,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/training"
+	"coalmine/tasks/updates"
 )
 
 // ServerParams are the parameters of aggregation/server. The task's Step is the round.
@@ -46,6 +47,8 @@ type ServerParams struct {
 	Guarantee *training.Guarantee `json:"guarantee,omitempty"`
 	// Generator is trained after each round; nil where the model has none.
 	Generator *Generator `json:"generator,omitempty"`
+	// Record is what the clients keep of their updates; nil keeps none.
+	Record *updates.Recording `json:"record,omitempty"`
 }
 
 // rate is the learning rate of a round, counted from 1.
@@ -61,7 +64,8 @@ func (p *ServerParams) rate(round int) float64 {
 // algorithm 1; Reddi et al. 2021, algorithm 2). The chunks' sums are added in
 // their order, in float64. Noise comes before the optimizer. With a Guarantee
 // the metric row says what the rounds so far have cost, and a round beyond the
-// budget changes nothing.
+// budget changes nothing. The updates of a recorded round are kept beside its checkpoint, a
+// shard for each chunk.
 var Server = tasks.Kind{Name: "aggregation/server", Version: 2, Class: tasks.Compute, Run: runServer}
 
 func runServer(ctx context.Context, t *tasks.Task) error {
@@ -113,6 +117,9 @@ func runServer(ctx context.Context, t *tasks.Task) error {
 		return err
 	}
 	if err := r.moveClip(ctx, t); err != nil {
+		return err
+	}
+	if err := p.keepUpdates(ctx, t); err != nil {
 		return err
 	}
 	return checkpoints.AppendRow(ctx, t, r.row(t.Step, model.Params[:len(mean)], params[:len(mean)]))
@@ -222,6 +229,9 @@ func (r *round) stop(ctx context.Context, t *tasks.Task, model *checkpoints.Mode
 		if err := checkpoints.WriteClip(ctx, t, r.params.Clip); err != nil {
 			return err
 		}
+	}
+	if err := r.params.keepNone(ctx, t, model.Network); err != nil {
+		return err
 	}
 	row := checkpoints.Row{Round: int64(t.Step), Spending: checkpoints.Spending{Stopped: true}}
 	r.account.Charge(&row)

@@ -12,6 +12,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/updates"
 )
 
 // SumBlob is the output of training/clients: a safetensors file with the tensors
@@ -49,7 +50,15 @@ type ClientsParams struct {
 	// AdaptiveClip makes Clip that of the first round only; later ones read
 	// theirs from the checkpoint.
 	AdaptiveClip bool `json:"adaptive_clip,omitempty"`
-	// Secret, where there is one, draws the cohorts in place of Seed.
+	// Noise is the standard deviation of the Gaussian noise that a client adds to each
+	// element of its clipped update; 0 adds none.
+	Noise float64 `json:"noise,omitempty"`
+	// Compress is what a client then does to have fewer bytes to send; nil sends all.
+	Compress *Compression `json:"compress,omitempty"`
+	// Record is what is kept of the updates, as they are sent; nil keeps none.
+	Record *updates.Recording `json:"record,omitempty"`
+	// Secret, where there is one, draws the cohorts in place of Seed, and the noise and
+	// the rounding of clients.
 	Secret *tasks.Secret `json:"secret,omitempty"`
 }
 
@@ -82,7 +91,8 @@ func (m *ChunkMetrics) Add(other ChunkMetrics) {
 
 // Clients trains the clients of one chunk of a round's cohort, each from the
 // round's model, and sums their updates in the order of the users. An update
-// depends on the model, the user and the round's stream, never on the chunk.
+// depends on the model, the user and the round's stream, never on the chunk. In a recorded
+// round the updates are an output, too: updates.ShardBlob(0).
 var Clients = tasks.Kind{Name: "training/clients", Version: 3, Class: tasks.Compute, Run: runClients}
 
 func runClients(ctx context.Context, t *tasks.Task) error {
@@ -109,7 +119,7 @@ func runClients(ctx context.Context, t *tasks.Task) error {
 			return err
 		}
 	}
-	c, err := newChunkSum(&p, model)
+	c, err := newChunkSum(t, &p, model)
 	if err != nil {
 		return err
 	}
@@ -135,18 +145,28 @@ type chunkSum struct {
 	params  *ClientsParams
 	model   *checkpoints.Model
 	learner *learner
-	sum     []float64
-	norms   []float32
-	order   [][]int32
-	metrics ChunkMetrics
+	sender  *sender
+	// recorder is nil in a round that is not recorded.
+	recorder *updates.Recorder
+	sum      []float64
+	norms    []float32
+	order    [][]int32
+	metrics  ChunkMetrics
 }
 
-func newChunkSum(p *ClientsParams, model *checkpoints.Model) (*chunkSum, error) {
+func newChunkSum(t *tasks.Task, p *ClientsParams, model *checkpoints.Model) (*chunkSum, error) {
 	l, err := newLearner(model, p.Local)
 	if err != nil {
 		return nil, err
 	}
-	return &chunkSum{params: p, model: model, learner: l, sum: make([]float64, len(l.params)), norms: []float32{}}, nil
+	if err := p.Compress.validate(); err != nil {
+		return nil, err
+	}
+	c := &chunkSum{params: p, model: model, learner: l, sender: newSender(t, p, model.Network), sum: make([]float64, len(l.params)), norms: []float32{}}
+	if p.Record.Has(t.Step) {
+		c.recorder, err = p.Record.NewRecorder(model.Network, p.Seed)
+	}
+	return c, err
 }
 
 // add trains one client and adds its weighted update to the sum.
@@ -165,7 +185,9 @@ func (c *chunkSum) add(ctx context.Context, examples [][]int32, round, user int)
 	if c.params.Clip > 0 {
 		weight, scale = 1, privacy.ClipScale(norm, c.params.Clip)
 	}
-	addScaled(c.sum, update, weight*scale)
+	if err := c.leave(update, weight, scale, round, user); err != nil {
+		return err
+	}
 	c.metrics.Clients++
 	c.metrics.Weight += weight
 	c.metrics.NormSum += norm
@@ -174,6 +196,24 @@ func (c *chunkSum) add(ctx context.Context, examples [][]int32, round, user int)
 		c.metrics.Clipped++
 	}
 	return nil
+}
+
+// leave adds what a client sends of an update, scaled to the clip, to the sum, and records
+// it.
+func (c *chunkSum) leave(update []float32, weight, scale float64, round, user int) error {
+	if c.sender.changes() {
+		scaleTo(update, scale)
+		if err := c.sender.send(update, round, user); err != nil {
+			return err
+		}
+		scale = 1
+	}
+	addScaled(c.sum, update, weight*scale)
+	if c.recorder == nil {
+		return nil
+	}
+	scaleTo(update, scale)
+	return c.recorder.Add(round, user, update)
 }
 
 // train leaves the client's parameters in the learner, and returns how many steps
@@ -250,6 +290,11 @@ func (c *chunkSum) write(ctx context.Context, t *tasks.Task) error {
 	}
 	if err := t.PutRecomputable(ctx, SumBlob, data); err != nil {
 		return err
+	}
+	if c.recorder != nil {
+		if err := t.PutRecomputable(ctx, updates.ShardBlob(0), c.recorder.Bytes()); err != nil {
+			return err
+		}
 	}
 	return t.SetMetrics(c.metrics)
 }

@@ -549,7 +549,7 @@ func (b *bench) updateNorm(p ClientsParams, round, user int) float64 {
 		b.t.Fatal(err)
 	}
 	p.Clip = 0
-	c, err := newChunkSum(&p, b.model(b.origin))
+	c, err := newChunkSum(b.Task(), &p, b.model(b.origin))
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -1,0 +1,181 @@
+package training
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"coalmine/internal/kernels"
+	"coalmine/internal/seeds"
+	"coalmine/models"
+	"coalmine/privacy"
+	"coalmine/tasks"
+)
+
+// Compression is what a client does to its update so that it has fewer bytes to send. It
+// comes after clip and noise.
+type Compression struct {
+	// Keep is the share of the elements that are kept, those of the largest absolute
+	// values, rounded up to one at least; the others become 0. 0 keeps all (Aji and
+	// Heafield 2017, "Sparse Communication for Distributed Gradient Descent", section 3).
+	Keep float64 `json:"keep,omitempty"`
+	// Bits are those of an element that is kept, 2 to 16: every tensor has 2^Bits - 1
+	// levels from minus its largest absolute value to it, and an element gets one of the
+	// two nearest at random, so that it stays the same in the mean (Alistarh et al. 2017,
+	// "QSGD", section 3.1, by the largest value in place of the norm). 0 leaves them as
+	// they are.
+	Bits int `json:"bits,omitempty"`
+}
+
+// validate refuses what no plan has.
+func (c *Compression) validate() error {
+	if c == nil || c.Keep >= 0 && c.Keep <= 1 && (c.Bits == 0 || c.Bits >= 2 && c.Bits <= 16) {
+		return nil
+	}
+	return tasks.Permanent(fmt.Errorf("compression to %v of the elements in %d bits: expected a share from 0 to 1, and 0 or 2 to 16 bits", c.Keep, c.Bits))
+}
+
+// sender is what a client does to its clipped update before it leaves.
+type sender struct {
+	params  *ClientsParams
+	tensors []models.Tensor
+	stream  func(role seeds.Role, indices ...uint64) (*rand.Rand, error)
+	counts  []int // of topElements
+}
+
+// newSender is for the trained tensors of a network.
+func newSender(t *tasks.Task, p *ClientsParams, n models.Network) *sender {
+	s := &sender{params: p, stream: func(role seeds.Role, indices ...uint64) (*rand.Rand, error) {
+		return t.Stream(p.Seed, p.Secret, role, indices...)
+	}}
+	for _, tensor := range n.Tensors() {
+		if tensor.Offset < n.Trained() {
+			s.tensors = append(s.tensors, tensor)
+		}
+	}
+	return s
+}
+
+// changes reports whether what leaves a client is not its clipped update.
+func (s *sender) changes() bool { return s.params.Noise > 0 || s.params.Compress != nil }
+
+// send turns a client's clipped update into what the server gets.
+func (s *sender) send(update []float32, round, user int) error {
+	if s.params.Noise > 0 {
+		rng, err := s.stream(seeds.ClientNoise, uint64(round), uint64(user))
+		if err != nil {
+			return err
+		}
+		privacy.AddGaussian(rng, update, s.params.Noise)
+	}
+	if s.params.Compress == nil {
+		return nil
+	}
+	return s.compress(update, round, user)
+}
+
+// compress drops elements and rounds the others. A clipped update without noise stays
+// within the clip: rounding may lengthen it, and then its levels move closer together.
+func (s *sender) compress(update []float32, round, user int) error {
+	if keep := s.params.Compress.Keep; keep > 0 && keep < 1 {
+		s.keepLargest(update, max(1, int(math.Ceil(keep*float64(len(update))))))
+	}
+	bits := s.params.Compress.Bits
+	if bits == 0 {
+		return nil
+	}
+	rng, err := s.stream(seeds.ClientRounding, uint64(round), uint64(user))
+	if err != nil {
+		return err
+	}
+	for _, tensor := range s.tensors {
+		roundToLevels(rng, tensor.View(update), 1<<(bits-1)-1)
+	}
+	if clip := s.params.Clip; clip > 0 && s.params.Noise == 0 {
+		scaleTo(update, privacy.ClipScale(math.Sqrt(kernels.SquaredNorm(update)), clip))
+	}
+	return nil
+}
+
+// keepLargest sets all but the k elements of the largest absolute values to 0. Of equal
+// ones the first are kept.
+func (s *sender) keepLargest(x []float32, k int) {
+	bar, equal := s.largest(x, k)
+	for i, v := range x {
+		switch magnitude := magnitudeOf(v); {
+		case magnitude < bar, magnitude == bar && equal == 0:
+			x[i] = 0
+		case magnitude == bar:
+			equal--
+		}
+	}
+}
+
+// magnitudeOf orders numbers by their absolute values.
+func magnitudeOf(v float32) uint32 { return math.Float32bits(v) &^ (1 << 31) }
+
+// halfBits are the lower bits of a magnitude, of which there are 31.
+const halfBits = 15
+
+// largest returns the magnitude of the k-th largest of x, 1 <= k <= len(x), and how many
+// of that magnitude are among the k. It counts the upper bits, then the lower ones of those
+// that share the upper bits of the k-th.
+func (s *sender) largest(x []float32, k int) (bar uint32, equal int) {
+	if s.counts == nil {
+		s.counts = make([]int, 1<<(31-halfBits))
+	}
+	clear(s.counts)
+	for _, v := range x {
+		s.counts[magnitudeOf(v)>>halfBits]++
+	}
+	upper, k := kthFromAbove(s.counts, k)
+	clear(s.counts)
+	for _, v := range x {
+		if m := magnitudeOf(v); m>>halfBits == uint32(upper) {
+			s.counts[m&(1<<halfBits-1)]++
+		}
+	}
+	lower, equal := kthFromAbove(s.counts, k)
+	return uint32(upper)<<halfBits | uint32(lower), equal
+}
+
+// kthFromAbove finds the bin of the k-th item, counted from the last bin, and its number
+// within the bin.
+func kthFromAbove(counts []int, k int) (bin, within int) {
+	for bin = len(counts) - 1; k > counts[bin]; bin-- {
+		k -= counts[bin]
+	}
+	return bin, k
+}
+
+// roundToLevels rounds x to multiples of its largest absolute value divided by levels, up
+// or down with the probabilities that keep the mean.
+func roundToLevels(rng *rand.Rand, x []float32, levels int) {
+	largest := uint32(0)
+	for _, v := range x {
+		largest = max(largest, magnitudeOf(v))
+	}
+	if largest == 0 {
+		return
+	}
+	step := float64(math.Float32frombits(largest)) / float64(levels)
+	for i, v := range x {
+		steps := float64(v) / step
+		whole := math.Floor(steps)
+		if rng.Float64() < steps-whole {
+			whole++
+		}
+		whole = max(-float64(levels), min(whole, float64(levels)))
+		x[i] = float32(whole * step)
+	}
+}
+
+// scaleTo multiplies x, in float64; a scale of 1 leaves it alone.
+func scaleTo(x []float32, scale float64) {
+	if scale == 1 {
+		return
+	}
+	for i, v := range x {
+		x[i] = float32(float64(v) * scale)
+	}
+}

@@ -1,0 +1,129 @@
+package updates
+
+import (
+	"fmt"
+	"slices"
+
+	"coalmine/models"
+	"coalmine/tasks"
+)
+
+// Recording says what a training keeps of its devices' updates.
+type Recording struct {
+	// Every so many rounds are recorded, or the Rounds, ascending, in its place.
+	Every  int   `json:"every,omitempty"`
+	Rounds []int `json:"rounds,omitempty"`
+	// Layers are tensors of the model that are trained, in the order of the vectors.
+	Layers []string `json:"layers"`
+	// Precision is what values are stored in; "" is Float32.
+	Precision Precision `json:"precision,omitempty"`
+	// Project is to how many values a longer layer is projected; 0 projects none.
+	Project int `json:"project,omitempty"`
+}
+
+// Has reports whether a round, counted from 1, is recorded. nil records none.
+func (r *Recording) Has(round int) bool {
+	switch {
+	case r == nil:
+		return false
+	case r.Every > 0:
+		return round%r.Every == 0
+	}
+	_, listed := slices.BinarySearch(r.Rounds, round)
+	return listed
+}
+
+// Of lists the recorded rounds of a training of so many, ascending.
+func (r *Recording) Of(rounds int) []int {
+	switch {
+	case r == nil:
+		return nil
+	case r.Every > 0:
+		list := make([]int, rounds/r.Every)
+		for i := range list {
+			list[i] = (i + 1) * r.Every
+		}
+		return list
+	}
+	i, _ := slices.BinarySearch(r.Rounds, rounds+1)
+	return r.Rounds[:i:i]
+}
+
+// LayersOf are the layers that a network's devices can send: its trained tensors.
+func LayersOf(n models.Network) []Layer {
+	var layers []Layer
+	for _, t := range n.Tensors() {
+		if t.Offset < n.Trained() {
+			layers = append(layers, Layer{Name: t.Name, Values: t.Size()})
+		}
+	}
+	return layers
+}
+
+// Layout is that of the recorded vectors of a network.
+func (r *Recording) Layout(n models.Network) (Layout, error) {
+	layers, err := Select(LayersOf(n), r.Layers)
+	if err != nil {
+		return Layout{}, err
+	}
+	for i, layer := range layers {
+		if r.Project > 0 && layer.Values > r.Project {
+			layers[i].Values, layers[i].Of = r.Project, layer.Values
+		}
+	}
+	return Layout{Layers: layers, Precision: r.Precision}, nil
+}
+
+// Recorder records the updates of some devices.
+type Recorder struct {
+	encoder *Encoder
+	seed    uint64
+	tensors []recorded
+	values  []float32
+}
+
+// recorded is a layer with its tensor, and the number of that among the model's.
+type recorded struct {
+	Layer
+	models.Tensor
+	number int
+}
+
+// NewRecorder returns a recorder that has recorded nothing. seed is that of the
+// experiment, by which layers are projected.
+func (r *Recording) NewRecorder(n models.Network, seed uint64) (*Recorder, error) {
+	layout, err := r.Layout(n)
+	if err != nil {
+		return nil, tasks.Permanent(fmt.Errorf("recording updates: %w", err))
+	}
+	e, err := NewEncoder(layout)
+	if err != nil {
+		return nil, tasks.Permanent(err)
+	}
+	x := &Recorder{encoder: e, seed: seed, values: make([]float32, layout.Values())}
+	all := n.Tensors()
+	for _, layer := range layout.Layers {
+		i := slices.IndexFunc(all, func(t models.Tensor) bool { return t.Name == layer.Name })
+		x.tensors = append(x.tensors, recorded{layer, all[i], i})
+	}
+	return x, nil
+}
+
+// Add records what a device sends in a round: update, flat as the model's trained
+// parameters. Devices are to come in order.
+func (x *Recorder) Add(round, device int, update []float32) error {
+	rest := x.values
+	for _, r := range x.tensors {
+		into := rest[:r.Layer.Values]
+		rest = rest[r.Layer.Values:]
+		if r.Of > 0 {
+			project(x.seed, r.number, r.View(update), into)
+		} else {
+			copy(into, r.View(update))
+		}
+	}
+	return x.encoder.Add(Update{Round: round, Device: device, Values: x.values})
+}
+
+// Bytes is the shard so far.
+func (x *Recorder) Bytes() []byte { return x.encoder.Bytes() }
