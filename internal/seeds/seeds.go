@@ -51,6 +51,9 @@ const (
 	ClientNoise       Role = "client noise"       // round, user
 	ClientRounding    Role = "client rounding"    // round, user: of the values of an update to few bits
 	Projection        Role = "projection"         // tensor: of recorded updates
+	DeviceSets        Role = "device sets"        // which users the adversary does not know
+	PriorExamples     Role = "prior examples"     // user: which examples the adversary knows
+	DeviceExamples    Role = "device examples"    // the shuffle over all devices
 	Samples           Role = "samples"            // sample
 	SamplePositions   Role = "sample positions"   // of the test of the first word: one a sample
 	Verification      Role = "verification"       // which nodes of a run are executed again

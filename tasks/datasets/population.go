@@ -77,6 +77,16 @@ func (p *Population) Replacements() Overlay {
 	return p.overlay.replacements
 }
 
+// Canary is the number of the canary that stands at an example of user u, -1 for none.
+func (p *Population) Canary(u, example int) int {
+	for _, r := range p.Replacements().of(u) {
+		if r.Example == example {
+			return r.Canary
+		}
+	}
+	return -1
+}
+
 // placements are the canaries, whether or not they stand in the population.
 func (p *Population) placements() []Placement {
 	if p.overlay == nil {

@@ -33,15 +33,15 @@ func RewritePopulation(ctx context.Context, t *tasks.Task, change func(Populatio
 	if err != nil {
 		return err
 	}
-	w := newPopulationWriter(ctx, t, population)
-	if err := w.rewrite(ctx, t, population, change); err != nil {
+	w := NewPopulationWriter(ctx, t, population)
+	if err := w.rewrite(ctx, population, change); err != nil {
 		return err
 	}
-	return w.close(ctx, t, population)
+	return w.Close(ctx)
 }
 
 // rewrite goes through the population.
-func (w *populationWriter) rewrite(ctx context.Context, t *tasks.Task, population *Population, change func(PopulationExample) ([]int32, error)) error {
+func (w *PopulationWriter) rewrite(ctx context.Context, population *Population, change func(PopulationExample) ([]int32, error)) error {
 	replaced := population.Replacements()
 	for user := range population.Users() {
 		sentences, err := population.ReadUser(ctx, user)
@@ -57,20 +57,33 @@ func (w *populationWriter) rewrite(ctx context.Context, t *tasks.Task, populatio
 			if err != nil {
 				return err
 			}
-			if err := w.add(x, words); err != nil {
+			if err := w.keep(x, words); err != nil {
 				return err
 			}
 		}
-		w.endUser()
-		t.Progress(tasks.Progress{Done: int64(user + 1), Total: int64(population.Users())})
+		w.EndUser()
+		w.task.Progress(tasks.Progress{Done: int64(user + 1), Total: int64(population.Users())})
 	}
 	return nil
 }
 
-// populationWriter writes users one after another. Those with fewer examples than atLeast
-// are left out, and the ones after them get their numbers.
-type populationWriter struct {
-	atLeast  int
+// keep adds what a change has made of an example.
+func (w *PopulationWriter) keep(x PopulationExample, words []int32) error {
+	if len(words) == 0 {
+		return nil
+	}
+	if same := len(words) == len(x.Words) && &words[0] == &x.Words[0]; !same {
+		x.Canary = -1
+	}
+	return w.Add(words, x.Canary)
+}
+
+// PopulationWriter writes a population of the examples and canaries of another, user after
+// user, with shards of its own: the blobs and metrics of Partition.
+type PopulationWriter struct {
+	task     *tasks.Task
+	before   *Population
+	atLeast  int // users with fewer examples are left out, and those after them get their numbers
 	sequence int
 	stream   *streamWriter
 	open     Extent
@@ -79,16 +92,16 @@ type populationWriter struct {
 	record   []byte
 }
 
-func newPopulationWriter(ctx context.Context, t *tasks.Task, p *Population) *populationWriter {
-	return &populationWriter{sequence: p.index.Sequence, stream: newStreamWriter(ctx, t, Train)}
+// NewPopulationWriter begins a population that is made of another one.
+func NewPopulationWriter(ctx context.Context, t *tasks.Task, before *Population) *PopulationWriter {
+	return &PopulationWriter{task: t, before: before, sequence: before.index.Sequence, stream: newStreamWriter(ctx, t, Train)}
 }
 
-func (w *populationWriter) add(x PopulationExample, words []int32) error {
-	if len(words) == 0 {
-		return nil
-	}
-	if same := len(words) == len(x.Words) && &words[0] == &x.Words[0]; same && x.Canary >= 0 {
-		w.overlay = append(w.overlay, Replacement{User: len(w.extents), Example: w.open.Examples, Canary: x.Canary})
+// Add gives the user who is being written an example: words without Begin and End, at least
+// one, and the number of the canary that stands there, -1 for none.
+func (w *PopulationWriter) Add(words []int32, canary int) error {
+	if canary >= 0 {
+		w.overlay = append(w.overlay, Replacement{User: len(w.extents), Example: w.open.Examples, Canary: canary})
 	}
 	w.record = appendExample(w.record[:0], words)
 	w.open.Examples++
@@ -97,7 +110,8 @@ func (w *populationWriter) add(x PopulationExample, words []int32) error {
 	return err
 }
 
-func (w *populationWriter) endUser() {
+// EndUser ends the user who is being written. The next example is of the next one.
+func (w *PopulationWriter) EndUser() {
 	w.open.Length = w.stream.offset - w.open.Offset
 	if w.open.Examples >= w.atLeast {
 		w.extents = append(w.extents, w.open)
@@ -107,13 +121,14 @@ func (w *populationWriter) endUser() {
 	w.open = Extent{Offset: w.stream.offset}
 }
 
-func (w *populationWriter) close(ctx context.Context, t *tasks.Task, before *Population) error {
-	index := newIndex(int64(w.stream.size), w.sequence, w.extents)
+// Close writes what OpenPopulation reads. A population without examples is a permanent error.
+func (w *PopulationWriter) Close(ctx context.Context) error {
+	index, records := newIndex(int64(w.stream.size), w.sequence, w.extents), w.before.Records()
 	if index.Counts().Examples == 0 {
-		return tasks.Permanent(fmt.Errorf("all %d examples are removed, and nothing is left to train on", before.Records()))
+		return tasks.Permanent(fmt.Errorf("all %d examples are removed, and nothing is left to train on", records))
 	}
 	if err := w.stream.Close(); err != nil {
 		return err
 	}
-	return WritePopulation(ctx, t, index, before.placements(), w.overlay, before.Records()-index.Counts().Examples)
+	return WritePopulation(ctx, w.task, index, w.before.placements(), w.overlay, max(0, records-index.Counts().Examples))
 }

@@ -16,9 +16,9 @@ func SelectExamples(ctx context.Context, t *tasks.Task, atLeast int, keep func(P
 	if err != nil {
 		return err
 	}
-	w := newPopulationWriter(ctx, t, population)
+	w := NewPopulationWriter(ctx, t, population)
 	w.atLeast = max(1, atLeast)
-	err = w.rewrite(ctx, t, population, func(x PopulationExample) ([]int32, error) {
+	err = w.rewrite(ctx, population, func(x PopulationExample) ([]int32, error) {
 		if kept, err := keep(x); !kept {
 			return nil, err
 		}
@@ -27,7 +27,7 @@ func SelectExamples(ctx context.Context, t *tasks.Task, atLeast int, keep func(P
 	if err != nil {
 		return err
 	}
-	return w.close(ctx, t, population)
+	return w.Close(ctx)
 }
 
 // SelectUsers writes the users of the population of the input PopulationInput that keep

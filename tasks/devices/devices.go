@@ -3,7 +3,21 @@
 // ones of a shadow device that the adversary runs itself (Orekondy et al. 2018, sections 5.2
 // and 6). Both train in the same federation; a device is a user of the population that is
 // trained on.
+//
+//	devices/split   population of users -> population of devices
 package devices
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+)
+
+// Kinds lists the kinds of this package.
+func Kinds() []tasks.Kind { return []tasks.Kind{Split} }
 
 // Set says what the adversary knows of a user (Orekondy et al. 2018, section 6.1.2).
 type Set string
@@ -30,3 +44,22 @@ type Device struct {
 
 // DevicesBlob is a JSON array of all Devices of the population, in the order of their numbers.
 const DevicesBlob = "devices"
+
+// Read reads the devices of a Split node, or of another node with a DevicesBlob, in the order
+// of their numbers.
+func Read(ctx context.Context, t *tasks.Task, input string) ([]Device, error) {
+	data, err := t.Blob(ctx, input, DevicesBlob)
+	if err != nil {
+		return nil, err
+	}
+	var list []Device
+	if err := json.Unmarshal(data, &list); err != nil {
+		return nil, fmt.Errorf("list of devices: %w: %w", err, storage.ErrCorrupt)
+	}
+	for i, d := range list {
+		if d.User < 0 || d.Set != Seen && d.Set != Unseen && d.Set != HeldOut || d.Shadow && d.Set == Unseen {
+			return nil, fmt.Errorf("device %d is %+v: %w", i, d, storage.ErrCorrupt)
+		}
+	}
+	return list, nil
+}

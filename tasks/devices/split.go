@@ -1,0 +1,176 @@
+package devices
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"iter"
+
+	"coalmine/internal/externalsort"
+	"coalmine/internal/seeds"
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/datasets"
+)
+
+// Split divides the users of a population into devices. Canaries stay with the examples that
+// they stand in.
+//
+// Params: SplitParams. Inputs: datasets.PopulationInput, datasets.ShardsInput. Blobs and
+// metrics are those of datasets.Partition, with shards of its own, where a user is a device;
+// examples on no device are discarded. And
+//
+//	devices   see DevicesBlob
+//
+// With IID, example i on the devices, counted in their order, goes to place permutation[i]
+// among them. Orekondy et al. 2018, section 6.1.1, draw every example from those of all
+// users; a permutation does so and leaves what is trained on, canaries included, as it was.
+var Split = tasks.Kind{Name: "devices/split", Version: 1, Class: tasks.Compute, Run: runSplit}
+
+func runSplit(ctx context.Context, t *tasks.Task) error {
+	s := splitter{task: t}
+	if err := t.Decode(&s.params); err != nil {
+		return err
+	}
+	var err error
+	if s.population, err = datasets.OpenPopulation(ctx, t, datasets.PopulationInput, datasets.ShardsInput); err != nil {
+		return err
+	}
+	if s.world, err = s.params.Divide(sizes(s.population)); err != nil {
+		return tasks.Permanent(fmt.Errorf("dividing users into devices: %w", err))
+	}
+	if err := s.write(ctx); err != nil {
+		return err
+	}
+	return t.PutJSON(ctx, DevicesBlob, s.world.Devices)
+}
+
+// sizes are the examples of each user of a population.
+func sizes(p *datasets.Population) []int {
+	n := make([]int, p.Users())
+	for user := range n {
+		n[user] = p.Examples(user)
+	}
+	return n
+}
+
+// splitter is one execution of Split.
+type splitter struct {
+	task       *tasks.Task
+	params     SplitParams
+	population *datasets.Population
+	world      *World
+}
+
+// example is one that a device gets.
+type example struct {
+	words  []int32 // valid until the next example
+	canary int     // -1 for none
+}
+
+// write fills device after device.
+func (s *splitter) write(ctx context.Context) error {
+	w := datasets.NewPopulationWriter(ctx, s.task, s.population)
+	examples := s.examples(ctx)
+	if s.params.IID {
+		examples = s.shuffled(examples)
+	}
+	device, filled := 0, 0
+	for x, err := range examples {
+		if err == nil {
+			err = w.Add(x.words, x.canary)
+		}
+		if err != nil {
+			return err
+		}
+		if filled++; filled == s.world.Sizes[device] {
+			w.EndUser()
+			device, filled = device+1, 0
+			s.task.Progress(tasks.Progress{Done: int64(device), Total: int64(len(s.world.Devices))})
+		}
+	}
+	return w.Close(ctx)
+}
+
+// examples are those of the devices, one device after another.
+func (s *splitter) examples(ctx context.Context) iter.Seq2[example, error] {
+	return func(yield func(example, error) bool) {
+		for _, d := range s.world.Devices {
+			sentences, err := s.population.ReadUser(ctx, d.User)
+			if err != nil {
+				yield(example{}, err)
+				return
+			}
+			chosen, prior := s.params.examples(d.User, len(sentences))
+			if d.Shadow {
+				chosen = prior
+			}
+			for _, i := range chosen {
+				words := sentences[i][1 : 1+datasets.WordsOf(sentences[i])]
+				if !yield(example{words, s.population.Canary(d.User, i)}, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// shuffled puts examples into random places.
+func (s *splitter) shuffled(examples iter.Seq2[example, error]) iter.Seq2[example, error] {
+	return func(yield func(example, error) bool) {
+		sorter := externalsort.New()
+		defer sorter.Close()
+		if err := s.scatter(examples, sorter); err != nil {
+			yield(example{}, err)
+			return
+		}
+		for packed, err := range sorter.Sorted() {
+			var x example
+			if err == nil {
+				x, err = unpack(packed)
+			}
+			if !yield(x, err) {
+				return
+			}
+		}
+	}
+}
+
+func (s *splitter) scatter(examples iter.Seq2[example, error], sorter *externalsort.Sorter) error {
+	places := seeds.Stream(s.params.Seed, seeds.DeviceExamples).Perm(s.world.Examples())
+	for x, err := range examples {
+		if err != nil {
+			return err
+		}
+		if err := sorter.Add(uint64(places[0]), x.pack()); err != nil {
+			return err
+		}
+		places = places[1:]
+	}
+	return nil
+}
+
+// pack is the canary plus 1, 0 for none, and the words, as uvarints.
+func (x example) pack() []byte {
+	packed := binary.AppendUvarint(nil, uint64(x.canary+1))
+	for _, w := range x.words {
+		packed = binary.AppendUvarint(packed, uint64(w))
+	}
+	return packed
+}
+
+func unpack(packed []byte) (x example, err error) {
+	for first := true; len(packed) > 0; first = false {
+		v, n := binary.Uvarint(packed)
+		if n <= 0 {
+			return example{}, fmt.Errorf("a packed example ends within a number: %w", storage.ErrCorrupt)
+		}
+		packed = packed[n:]
+		if first {
+			x.canary = int(v) - 1
+		} else {
+			x.words = append(x.words, int32(v))
+		}
+	}
+	return x, nil
+}

@@ -1,0 +1,224 @@
+package devices
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"coalmine/internal/seeds"
+)
+
+// Prior says which of a user's examples the adversary knows.
+type Prior string
+
+// Priors (Orekondy et al. 2018, section 5.2.2).
+const (
+	// Random: drawn from all of the user's, as if found here and there.
+	Random Prior = "random"
+	// Chronological: the first ones, as of an account that was known before.
+	Chronological Prior = "chronological"
+)
+
+// Choices lists the priors as words of an experiment file.
+func (Prior) Choices() []string { return []string{string(Random), string(Chronological)} }
+
+// SplitParams are the parameters of Split.
+type SplitParams struct {
+	Seed  uint64 `json:"seed"`
+	Prior Prior  `json:"prior"`
+	// Share of a user's examples that private ones are not, above 0 and below 1: share x n
+	// of n, rounded to the nearest.
+	Share float64 `json:"share"`
+	// Count is how many of these the adversary knows; the others are on no device. 0: all.
+	Count int `json:"count,omitempty"`
+	// AtLeast so many examples a user must have to take part. 0: those that it takes to
+	// divide them are expected of every user.
+	AtLeast int `json:"at_least,omitempty"`
+	// Unseen and HeldOut are the shares of the users that are in these sets, together at
+	// most 1: share x n of n users, rounded to the nearest.
+	Unseen  float64 `json:"unseen,omitempty"`
+	HeldOut float64 `json:"held_out,omitempty"`
+	// IID shuffles the examples of all devices, which keep their sizes.
+	IID bool `json:"iid,omitempty"`
+}
+
+// Check reports parameters that no population can be divided by.
+func (p *SplitParams) Check() error {
+	switch {
+	case p.Prior != Random && p.Prior != Chronological:
+		return fmt.Errorf("prior %q; expected one of %v", p.Prior, p.Prior.Choices())
+	case !(p.Share > 0 && p.Share < 1):
+		return fmt.Errorf("a share of %v of the examples is kept from the private ones; expected above 0 and below 1", p.Share)
+	case p.Count < 0 || p.AtLeast < 0:
+		return fmt.Errorf("%d prior examples of users with at least %d; expected at least 1, or 0 for all", p.Count, p.AtLeast)
+	case !(p.Unseen >= 0 && p.HeldOut >= 0 && p.Unseen+p.HeldOut <= 1):
+		return fmt.Errorf("shares of %v unseen and %v held-out users; expected at least 0, and at most 1 together", p.Unseen, p.HeldOut)
+	}
+	return nil
+}
+
+// rounded is the share of n, to the nearest whole number.
+func rounded(share float64, n int) int {
+	product := float64(share * float64(n)) // rounded before it is added to, on every machine
+	return int(product + 0.5)
+}
+
+// Needed is how many examples a user must have to be divided: at least one private, and as
+// many prior ones as are asked for.
+func (p *SplitParams) Needed() int {
+	prior := float64(max(1, p.Count))
+	n := max(1, int(max((prior-0.5)/p.Share, 0.5/(1-p.Share)))-1)
+	for rounded(p.Share, n) < max(1, p.Count) || rounded(p.Share, n) >= n {
+		n++
+	}
+	return n
+}
+
+// World is a population of users divided into devices.
+type World struct {
+	// Devices in the order of their numbers: users in their order, of each the anonymous
+	// device before the shadow device.
+	Devices []Device
+	// Sizes are the examples of each device, at least 1.
+	Sizes []int
+}
+
+// Divide says which devices users have, given how many examples each has: at least 0. Users
+// with too few are a *TooFewError, which it takes AtLeast to leave out.
+func (p *SplitParams) Divide(users []int) (*World, error) {
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
+	sets, err := p.sets(users)
+	if err != nil {
+		return nil, err
+	}
+	w := &World{Devices: []Device{}}
+	for user, set := range sets {
+		if set == "" {
+			continue
+		}
+		reserved := rounded(p.Share, users[user])
+		w.add(Device{User: user, Set: set}, users[user]-reserved)
+		if set != Unseen {
+			w.add(Device{User: user, Shadow: true, Set: set}, cmp.Or(p.Count, reserved))
+		}
+	}
+	return w, nil
+}
+
+func (w *World) add(d Device, size int) {
+	w.Devices, w.Sizes = append(w.Devices, d), append(w.Sizes, size)
+}
+
+// Examples is the number of examples on all devices.
+func (w *World) Examples() int {
+	n := 0
+	for _, size := range w.Sizes {
+		n += size
+	}
+	return n
+}
+
+// sets puts every user who takes part into a set; the others are in none. Held-out users
+// are drawn first, so that cells with other shares of unseen users hold out the same.
+func (p *SplitParams) sets(users []int) ([]Set, error) {
+	taking, err := p.taking(users)
+	if err != nil {
+		return nil, err
+	}
+	sets := make([]Set, len(users))
+	heldOut, unseen := rounded(p.HeldOut, len(taking)), rounded(p.Unseen, len(taking))
+	for i, at := range seeds.Stream(p.Seed, seeds.DeviceSets).Perm(len(taking)) {
+		set := Seen
+		switch {
+		case i < heldOut:
+			set = HeldOut
+		case i < heldOut+unseen:
+			set = Unseen
+		}
+		sets[taking[at]] = set
+	}
+	return sets, nil
+}
+
+// taking are the users who take part.
+func (p *SplitParams) taking(users []int) ([]int, error) {
+	var taking []int
+	few := &TooFewError{Needed: p.Needed(), Size: p.size()}
+	for user, examples := range users {
+		switch {
+		case examples < p.AtLeast:
+		case examples < few.Needed:
+			few.Users, few.Examples = append(few.Users, user), append(few.Examples, examples)
+		default:
+			taking = append(taking, user)
+		}
+	}
+	if few.Users != nil {
+		few.Of = len(users)
+		return nil, few
+	}
+	if taking == nil {
+		return nil, fmt.Errorf("none of %d users has at least %d examples, and nobody is left to divide; lower data.devices.at_least", len(users), p.AtLeast)
+	}
+	return taking, nil
+}
+
+// size is data.devices.size in words.
+func (p *SplitParams) size() string {
+	if p.Count > 0 {
+		return fmt.Sprint(p.Count)
+	}
+	return fmt.Sprintf("%g%%", 100*p.Share)
+}
+
+// TooFewError says who has too few examples to be divided.
+type TooFewError struct {
+	// Users by number, and the examples of each; there are Of users in all.
+	Users, Examples []int
+	Of              int
+	// Needed examples of each user, for a prior of Size.
+	Needed int
+	Size   string
+	// Name of a user, for people; nil for numbers.
+	Name func(user int) string
+}
+
+// namedUsers is how many users a message names.
+const namedUsers = 5
+
+func (e *TooFewError) Error() string {
+	var named []string
+	for i, user := range e.Users[:min(namedUsers, len(e.Users))] {
+		name := fmt.Sprintf("user %d", user)
+		if e.Name != nil {
+			name = e.Name(user)
+		}
+		named = append(named, fmt.Sprintf("%s has %d", name, e.Examples[i]))
+	}
+	if more := len(e.Users) - len(named); more > 0 {
+		named = append(named, fmt.Sprintf("and %d more", more))
+	}
+	return fmt.Sprintf("%d of %d users have too few examples to be divided with data.devices.size: %s, which takes %d: %s; lower the size, or leave such users out by data.devices.at_least: %d",
+		len(e.Users), e.Of, e.Size, e.Needed, strings.Join(named, ", "), e.Needed)
+}
+
+// examples are the numbers of a user's private and prior examples, each ascending. Cells of
+// one seed that differ in Count share the private ones, and of two such priors the larger
+// has the smaller.
+func (p *SplitParams) examples(user, n int) (private, prior []int) {
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	if p.Prior == Random {
+		order = seeds.Stream(p.Seed, seeds.PriorExamples, uint64(user)).Perm(n)
+	}
+	reserved := rounded(p.Share, n)
+	prior, private = order[:cmp.Or(p.Count, reserved)], order[reserved:]
+	slices.Sort(prior)
+	slices.Sort(private)
+	return private, prior
+}
