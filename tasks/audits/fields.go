@@ -9,6 +9,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/updates"
 )
 
 // Fields are what an audit adds to the audit block of an experiment: a pointer to a
@@ -95,8 +96,18 @@ type Setting struct {
 	Training Training
 	// TestTokens are the tokens of the test part, 0 as long as the data were not read.
 	TestTokens float64
+	// Recorded is what the training keeps of its devices' updates; nil where it keeps
+	// nothing.
+	Recorded *Recorded
 	// Audits are the fields of all that are asked for.
 	Audits []Fields
+}
+
+// Recorded is what a training keeps of its devices' updates.
+type Recorded struct {
+	updates.Recording
+	// Layout is that of the recorded vectors.
+	Layout updates.Layout
 }
 
 // FieldsOf finds the fields of an audit, if the experiment asks for it.
@@ -223,6 +234,9 @@ type Builder interface {
 	Initial() storage.Key
 	// Model is the model after an audited round; not known to planters.
 	Model(round int) storage.Key
+	// Recorded are the updates/gather nodes of what the training keeps of its devices'
+	// updates, in the order of rounds; none without, and not known to planters.
+	Recorded() []storage.Key
 }
 
 // Span is a run of items: Count of them from First on.

@@ -17,6 +17,7 @@ import (
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/selection"
 	"coalmine/tasks/training"
+	"coalmine/tasks/updates"
 )
 
 // PopulationInput of reports/cell is the datasets/partition node.
@@ -41,6 +42,10 @@ const DisagreementInput = "disagreement"
 // StoppingInput of reports/cell is the training/best node; there is one where the
 // training has early stopping.
 const StoppingInput = "early-stopping"
+
+// RecordedInput of reports/cell is updates/gather node i, counted from 0, of those that there
+// are where the training keeps its devices' updates.
+func RecordedInput(i int) string { return fmt.Sprintf("recorded-%d", i) }
 
 // AuditInput names the measurement of an audit after a round (an SGD step).
 func AuditInput(audit string, round int) string { return fmt.Sprintf("%s-%d", audit, round) }
@@ -134,6 +139,9 @@ func runCell(ctx context.Context, t *tasks.Task) error {
 	if err := cell.readCountermeasures(ctx, t); err != nil {
 		return err
 	}
+	if err := cell.readRecorded(ctx, t); err != nil {
+		return err
+	}
 	for _, round := range p.Measured {
 		cell.Curve = append(cell.Curve, Point{Round: round})
 	}
@@ -185,6 +193,23 @@ func (r *Report) readCountermeasures(ctx context.Context, t *tasks.Task) error {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// readRecorded counts what was kept of the devices' updates, where something was.
+func (r *Report) readRecorded(ctx context.Context, t *tasks.Task) error {
+	for i := 0; t.Has(RecordedInput(i)); i++ {
+		g, err := updates.ReadGathered(ctx, t, RecordedInput(i))
+		if err != nil {
+			return err
+		}
+		if r.Recorded == nil {
+			r.Recorded = &Recorded{Layers: g.Layout.Layers, Values: g.Layout.Values()}
+		}
+		r.Recorded.Rounds += g.Rounds
+		r.Recorded.Updates += g.Updates
+		r.Recorded.Bytes += g.Bytes
 	}
 	return nil
 }

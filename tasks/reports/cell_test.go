@@ -125,6 +125,23 @@ func TestAReportSaysWhereFaultsWerePlanted(t *testing.T) {
 	}
 }
 
+func TestAReportCountsWhatIsRecorded(t *testing.T) {
+	t.Parallel()
+	g, edges := measured(t)
+	for i := range 2 {
+		gathered := g.Put(RecordedInput(i), nil)
+		gathered.Metrics = []byte(`{"layout":{"layers":[{"name":"a","values":5},{"name":"b","values":2,"of":9}]},"rounds":3,"updates":12,"shards":1,"bytes":500}`)
+		edges = append(edges, taskstest.In(RecordedInput(i), gathered))
+	}
+	var r Report
+	if err := json.Unmarshal(g.Run(Cell, papers(), edges...).Blob(CellBlob), &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.Recorded == nil || r.Recorded.Rounds != 6 || r.Recorded.Updates != 24 || r.Recorded.Bytes != 1000 || r.Recorded.Values != 7 || len(r.Recorded.Layers) != 2 {
+		t.Errorf("the report has %+v", r.Recorded)
+	}
+}
+
 func TestCanariesHaveWhatEveryAuditSaysOfThem(t *testing.T) {
 	t.Parallel()
 	_, n := run(t, papers())

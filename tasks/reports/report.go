@@ -11,6 +11,7 @@ import (
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/selection"
 	"coalmine/tasks/training"
+	"coalmine/tasks/updates"
 )
 
 // Utility is the audit whose verdict stands beside the others, not among them.
@@ -34,6 +35,8 @@ type Report struct {
 	Disagreement *datasets.Disagreement `json:"disagreement,omitempty"`
 	// Stopping is what early stopping chose; nil without.
 	Stopping *training.Stopping `json:"early_stopping,omitempty"`
+	// Recorded is what was kept of the devices' updates; nil where nothing was.
+	Recorded *Recorded `json:"recorded,omitempty"`
 	// Training says what was trained on what.
 	Training Training `json:"training"`
 	// Curve holds the measurements along the training, the last included.
@@ -49,6 +52,18 @@ func (r *Report) Verdict(audit string) (json.RawMessage, bool) {
 		return nil, false
 	}
 	return r.Audit.Verdicts.Get(audit)
+}
+
+// Recorded is what was kept of the devices' updates.
+type Recorded struct {
+	// Rounds that were recorded, and the updates of their devices.
+	Rounds  int `json:"rounds"`
+	Updates int `json:"updates"`
+	// Layers of an update, and the number of values that they have together.
+	Layers []updates.Layer `json:"layers"`
+	Values int             `json:"values"`
+	// Bytes of the updates in the store.
+	Bytes int64 `json:"bytes"`
 }
 
 // BudgetUse is how far a privacy budget reached.

@@ -31,6 +31,7 @@ import (
 	"coalmine/tasks/reports"
 	"coalmine/tasks/selection"
 	"coalmine/tasks/training"
+	"coalmine/tasks/updates"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
 )
@@ -39,7 +40,7 @@ import (
 func Registry() tasks.Registry {
 	return tasks.NewRegistry(slices.Concat(
 		datasets.Kinds(), canaries.Kinds(), training.Kinds(), aggregation.Kinds(),
-		selection.Kinds(), all.Kinds(), reports.Kinds(),
+		updates.Kinds(), selection.Kinds(), all.Kinds(), reports.Kinds(),
 	)...)
 }
 
@@ -144,11 +145,13 @@ type cell struct {
 	disagreed plan.Ref
 
 	origin plan.Ref
-	chain  *plan.Chain
-	model  plan.Ref
-	rest   plan.Tail     // of the training, after its chain
-	best   plan.Ref      // what early stopping chose; none without
-	secret *tasks.Secret // of central training, where there is one
+	// recorded are what gathers the recorded updates of the training; none without.
+	recorded []plan.Ref
+	chain    *plan.Chain
+	model    plan.Ref
+	rest     plan.Tail     // of the training, after its chain
+	best     plan.Ref      // what early stopping chose; none without
+	secret   *tasks.Secret // of central training, where there is one
 
 	// setting is the experiment as audits see it.
 	setting *audits.Setting

@@ -50,6 +50,8 @@ var texts = map[string][]string{
 	"audit.natural.patterns": {"[phone, ssn]"},
 	"canaries.symbols":       {"[rice, beans, eggs, bread]"},
 	"canaries.target":        {`"mein pin ist # # #"`},
+	"training.record.layers": {"[embedding]"},
+	"training.record.rounds": {"[5, 7]"},
 	"data.faults":            {"[{fault: keep-case, users: 1/2}]"},
 	"data.sanitize.patterns": {"[card, email]"},
 	"training.privacy.key":   {`"0123456789abcdef0123456789abcdef"`},

@@ -29,6 +29,9 @@ func (c *cell) report() plan.Ref {
 	if c.best != (plan.Ref{}) {
 		edges = append(edges, edge{reports.StoppingInput, c.best})
 	}
+	for i, gathered := range c.recorded {
+		edges = append(edges, edge{reports.RecordedInput(i), gathered})
+	}
 	outcomes := false
 	for _, m := range c.experiment.Audit.Asked() {
 		params.Audits = append(params.Audits, reports.AuditParams{
@@ -125,6 +128,15 @@ func (b builder) Initial() storage.Key { return b.given(b.origin) }
 
 // Model implements audits.Builder.
 func (b builder) Model(round int) storage.Key { return b.given(b.after(round)) }
+
+// Recorded implements audits.Builder.
+func (b builder) Recorded() []storage.Key {
+	var keys []storage.Key
+	for _, r := range b.recorded {
+		keys = append(keys, b.given(r))
+	}
+	return keys
+}
 
 // Planted implements audits.Builder.
 func (b builder) Planted(p audits.Planter) storage.Key { return b.planted[p] }

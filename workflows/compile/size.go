@@ -6,6 +6,7 @@ import (
 
 	"coalmine/internal/fractions"
 	"coalmine/storage"
+	"coalmine/tasks"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
 )
@@ -68,7 +69,7 @@ func (s *sizer) add(c *experiment.Cell) error {
 	}
 	fixed, each := s.tasks(c)
 	measurements := measurements(e)
-	nodes := fixed + measurements*each
+	nodes := fixed + measurements*each + gathers(e)
 	if nodes > plan.MaxNodes {
 		return tooLarge(c, "audit.every", "asks for %.0f measurements (training.rounds %d, audit.every %s) of %.0f tasks each, %.0f tasks in all; expected at most %d in a plan: measure less often, or look for fewer canaries",
 			measurements, rounds, e.Audit.Every, each, nodes, plan.MaxNodes)
@@ -113,6 +114,15 @@ func chainSteps(e *experiment.Experiment) float64 {
 		steps += chainSteps(p.Classifier.Of(e))
 	}
 	return steps
+}
+
+// gathers is how many nodes put the recorded updates of a cell together.
+func gathers(e *experiment.Experiment) float64 {
+	recording, _, err := e.Recording()
+	if err != nil {
+		return 0 // the plan tells what is wrong
+	}
+	return math.Ceil(float64(len(recording.Of(e.Training.Rounds))) / tasks.SegmentSteps)
 }
 
 // measurements is how often a cell is measured, or a little more.

@@ -36,6 +36,7 @@ func TestTheSizeOfACellIsThatOfItsPlan(t *testing.T) {
 		{"training.algorithm=sgd", "training.chunks=null", "training.steps_per_task=7", "training.rounds=100", "audit.every=30"},
 		{"training.rounds=100", "audit={at: [1, 30%, 77]}"},
 		{"data.partition=iid"},
+		{"training.rounds=2000", "training.record={}"},
 	} {
 		t.Run(strings.Join(sets, " "), func(t *testing.T) {
 			t.Parallel()

@@ -2,6 +2,7 @@ package compile
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"coalmine/privacy"
@@ -9,6 +10,7 @@ import (
 	"coalmine/tasks/aggregation"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/training"
+	"coalmine/tasks/updates"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
 )
@@ -39,13 +41,33 @@ func (c *cell) training() {
 		return
 	}
 	c.length(chain)
+	c.gather()
+}
+
+// gather compiles what puts the recorded updates together. Its nodes have a hundred recorded
+// rounds each, but for the last, so that a longer training shares those before.
+func (c *cell) gather() {
+	recording, _, err := c.experiment.Recording()
+	if err != nil {
+		c.err = err
+		return
+	}
+	t := &c.experiment.Training
+	for rounds := range slices.Chunk(recording.Of(t.Rounds), tasks.SegmentSteps) {
+		var edges []edge
+		for _, round := range rounds {
+			edges = append(edges, edge{updates.RoundInput(round), c.chain.At(round)})
+		}
+		label := fmt.Sprintf("recorded updates of rounds %d to %d", rounds[0], rounds[len(rounds)-1])
+		c.recorded = append(c.recorded, c.node(updates.Gather, label, updates.GatherParams{Chunks: t.Chunks}, edges...))
+	}
 }
 
 // trainApart compiles the cell's training on another population, of so many steps and
 // measured nowhere, and returns its last model.
 func (c *cell) trainApart(population plan.Ref, steps int) plan.Ref {
 	apart, e := *c, *c.experiment
-	e.Training.Rounds, e.Training.EarlyStopping, e.Audit = steps, nil, nil
+	e.Training.Rounds, e.Training.EarlyStopping, e.Training.Record, e.Audit = steps, nil, nil, nil
 	apart.experiment, apart.population, apart.shards = &e, population, population
 	apart.training()
 	c.err = apart.err
@@ -57,6 +79,12 @@ func (c *cell) trainApart(population plan.Ref, steps int) plan.Ref {
 // their noise.
 func (c *cell) federated(chain *plan.Chain, secret *tasks.Secret) {
 	clients, server := clientsParams(c.experiment), serverParams(c.experiment)
+	recording, _, err := c.experiment.Recording()
+	if err != nil {
+		c.err = err
+		return
+	}
+	clients.Record, server.Record = recording, recording
 	clients.Secret, server.Secret = secret, secret
 	chain.Part = c.template(training.Clients, clients, c.dataEdges()...)
 	chain.Join = c.template(aggregation.Server, server, c.serverEdges()...)
@@ -217,6 +245,7 @@ func clientsParams(e *experiment.Experiment) training.ClientsParams {
 		Seed: e.Seed, Cohort: t.Cohort, Chunks: t.Chunks, Sampling: t.Sampling,
 		Local: local(e, t.Client.Batch), Epochs: t.Client.Epochs, Clip: clip(t),
 		AdaptiveClip: t.Privacy != nil && t.Privacy.Adaptive != nil, Steps: t.Client.Steps,
+		Noise: t.Client.Noise, Compress: t.Client.Compress.Config(),
 	}
 }
 

@@ -257,6 +257,11 @@ func (c *dataChecker) schedules(rounds int) {
 	if t.Server != nil {
 		c.schedule("training.server.schedule", t.Server.Schedule, rounds)
 	}
+	if t.Record != nil && rounds > 0 {
+		if path, problem := t.Record.misses(rounds); problem != "" {
+			c.fail(path, "%s", problem)
+		}
+	}
 }
 
 func (c *dataChecker) schedule(path string, s *Schedule, rounds int) {

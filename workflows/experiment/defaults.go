@@ -42,6 +42,7 @@ func (d *decoder) complete(e *Experiment) {
 		return
 	}
 	t.Client.complete(e.Model.clientRate())
+	t.Record.complete()
 	if t.Server != nil {
 		t.Server.complete(1)
 	}

@@ -46,6 +46,7 @@ func (d *decoder) relations(e *Experiment, root *node) {
 	c.optimizers()
 	c.earlyStopping()
 	c.privacy()
+	c.updates()
 	if c.Canaries != nil {
 		c.canaries()
 	}

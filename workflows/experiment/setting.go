@@ -24,6 +24,7 @@ func (e *Experiment) Setting() *audits.Setting {
 	if p := e.Training.Privacy; p != nil {
 		s.Training.NoiseMultiplier, s.Training.Delta = p.NoiseMultiplier, p.Delta
 	}
+	s.Recorded = e.recorded()
 	for _, m := range e.Audit.Asked() {
 		s.Audits = append(s.Audits, m.Fields)
 	}

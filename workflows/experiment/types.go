@@ -417,6 +417,9 @@ type Training struct {
 	EarlyStopping *EarlyStopping `json:"early_stopping,omitempty" when:"algorithm=sgd" source:"Carlini et al. 2019, section 2.3"`
 	// Checkpoints say which models are kept besides the audited ones and the last.
 	Checkpoints Checkpoints `json:"checkpoints"`
+	// Record keeps what each device sends to the server, for audits that read it. Absent or
+	// null: nothing is kept.
+	Record *Record `json:"record,omitempty" when:"algorithm=fedavg" also:"recording updates" source:"Orekondy et al. 2018"`
 }
 
 // Central reports whether this is central training on records.
@@ -446,6 +449,14 @@ type Client struct {
 	// Proximal mu adds mu/2 x the squared L2 distance from the round's model to
 	// each client's loss: FedProx.
 	Proximal float64 `json:"proximal,omitzero" default:"0" range:"[0,1e6]" when:"algorithm=fedavg" also:"mu fedprox" source:"Li et al. 2020, equation 2"`
+	// Noise is the standard deviation of the Gaussian noise that a client adds to each
+	// element of its update before it leaves, after the clip of training.privacy. It is no
+	// part of epsilon. 0: none.
+	Noise float64 `json:"noise,omitzero" default:"0" range:"[0,1e6]" when:"algorithm=fedavg" also:"local_noise" source:"Orekondy et al. 2018, section 7"`
+	// Compress is what a client then does to have fewer bytes to send: it keeps few
+	// elements, or few bits of each. A clipped update without noise stays within the clip.
+	// Absent or null: it sends all.
+	Compress *Compress `json:"compress,omitempty" when:"algorithm=fedavg" also:"compression"`
 }
 
 // Server is the optimizer that applies a round's mean update, taken as the

@@ -26,12 +26,21 @@ type Executor struct {
 	runner *inmemory.Runner
 	stored *stored // nil without a store
 	begin  func(tasks.Spec)
+	// read are the steps of chains that standing nodes read.
+	read map[storage.Key]bool
 }
 
 // New executes the nodes of a plan whose sources are given.
 func New(p *plan.Plan, kinds tasks.Registry, sources ...[]byte) *Executor {
-	e := &Executor{plan: p, kinds: kinds, runner: inmemory.New()}
+	e := &Executor{plan: p, kinds: kinds, runner: inmemory.New(), read: make(map[storage.Key]bool)}
 	e.runner.Source = e
+	for _, n := range p.Nodes {
+		for _, need := range n.Needs {
+			if need.Chain != nil {
+				e.read[need.Key] = true
+			}
+		}
+	}
 	for _, s := range sources {
 		e.runner.Import(s)
 	}
@@ -111,12 +120,12 @@ func (e *Executor) step(ctx context.Context, c *plan.Chain, step int) error {
 	return e.make(ctx, needs, c.JoinSpec(step))
 }
 
-// tidy forgets the parts of a step, and the step before unless it is kept.
+// tidy forgets the parts of a step, and the step before unless it is kept or read.
 func (e *Executor) tidy(c *plan.Chain, step int) {
 	for part := range c.Width {
 		e.runner.Forget(c.PartKey(step, part))
 	}
-	if previous := step - 1; previous > 0 && !slices.Contains(c.Keep, previous) {
+	if previous := step - 1; previous > 0 && !slices.Contains(c.Keep, previous) && !e.read[c.Key(previous)] {
 		e.runner.Forget(c.Key(previous))
 	}
 }

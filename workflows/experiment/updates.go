@@ -1,0 +1,202 @@
+package experiment
+
+import (
+	"fmt"
+	"slices"
+
+	"coalmine/internal/fractions"
+	"coalmine/models/architectures"
+	"coalmine/privacy"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/training"
+	"coalmine/tasks/updates"
+)
+
+// Record keeps what the devices of a training send to the server: each device's update in
+// each recorded round, after clip, noise and compression, for audits that read it. A device
+// is a user of the cohort.
+type Record struct {
+	// Every so many rounds are recorded; by default each.
+	Every int `json:"every,omitzero" range:"[1,1000000000]" unit:"rounds"`
+	// Rounds that are recorded, in place of every: one number or a list. At most 10,000 rounds
+	// are recorded in all.
+	Rounds []int `json:"rounds,omitempty" range:"[1,1000000000]" unit:"rounds" also:"at"`
+	// Layers of the model that are recorded, in this order: names of tensors, such as
+	// cell.input, or of units, such as cell, which stands for all tensors whose names begin
+	// with cell and a dot. One or a list. Absent: all that are trained.
+	Layers []string `json:"layers,omitempty" also:"tensors"`
+	// Precision of the stored values: float16 takes half the bytes.
+	Precision updates.Precision `json:"precision" default:"float32"`
+	// Project is the number of values to which each longer layer is projected, by a seeded
+	// sparse matrix of signs that keeps inner products in the mean. Absent: all values are
+	// recorded.
+	Project int `json:"project,omitzero" range:"[4,1000000]" unit:"values" also:"projection dimensions" source:"Kane and Nelson 2014, figure 1"`
+}
+
+// Compress is what a client does to its update to have fewer bytes to send. At least one
+// field is given; where both are, the elements that are kept are rounded.
+type Compress struct {
+	// Keep is the share of the elements that are kept: those of the largest absolute
+	// values, over all tensors together. The others become 0.
+	Keep fractions.Probability `json:"keep,omitzero" range:"(0,1)" also:"top_k topk" source:"Aji and Heafield 2017, section 3"`
+	// Bits of an element that is kept: every tensor has 2^bits - 1 levels from minus its
+	// largest absolute value to it, and an element is rounded to one of the two nearest at
+	// random, so that it stays the same in the mean.
+	Bits int `json:"bits,omitzero" range:"[2,16]" unit:"bits" also:"quantize" source:"Alistarh et al. 2017, section 3.1"`
+}
+
+// Config is the compression of a training; nil without.
+func (c *Compress) Config() *training.Compression {
+	if c == nil {
+		return nil
+	}
+	return &training.Compression{Keep: c.Keep.Float64(), Bits: c.Bits}
+}
+
+// complete fills in the rounds where none are given, and orders those that are.
+func (r *Record) complete() {
+	if r == nil {
+		return
+	}
+	if r.Every == 0 && len(r.Rounds) == 0 {
+		r.Every = 1
+	}
+	r.Rounds = slices.Compact(slices.Sorted(slices.Values(r.Rounds)))
+}
+
+// maxRecorded is the most rounds that a training records: a plan has an edge for each.
+const maxRecorded = 10_000
+
+// maxRecordedBytes is the most that a task of a round records: it holds that in memory.
+const maxRecordedBytes = 1 << 30
+
+// Recording is what a training keeps of its devices' updates, its layers named one by one,
+// and the layout of that; nil where it keeps nothing.
+func (e *Experiment) Recording() (*updates.Recording, updates.Layout, error) {
+	r := e.Training.Record
+	if r == nil {
+		return nil, updates.Layout{}, nil
+	}
+	network, err := architectures.New(e.Model.Config(&e.Data))
+	if err != nil {
+		return nil, updates.Layout{}, err
+	}
+	recording := &updates.Recording{Every: r.Every, Rounds: r.Rounds, Layers: r.Layers, Project: r.Project}
+	if r.Precision != updates.Float32 {
+		recording.Precision = r.Precision
+	}
+	layout, err := recording.Layout(network)
+	if err != nil {
+		return nil, layout, err
+	}
+	recording.Layers = nil
+	for _, layer := range layout.Layers {
+		recording.Layers = append(recording.Layers, layer.Name)
+	}
+	return recording, layout, nil
+}
+
+// recorded is the recording as audits see it.
+func (e *Experiment) recorded() *audits.Recorded {
+	recording, layout, err := e.Recording()
+	if err != nil || recording == nil {
+		return nil // Parse reports the error
+	}
+	return &audits.Recorded{Recording: *recording, Layout: layout}
+}
+
+// updates checks what clients do to their updates, and what is kept of them.
+func (c *checker) updates() {
+	if c.Training.Central() {
+		return
+	}
+	c.compression()
+	c.clientNoise()
+	c.recording()
+}
+
+func (c *checker) compression() {
+	if x := c.Training.Client.Compress; x != nil && x.Keep.IsZero() && x.Bits == 0 {
+		const path = "training.client.compress"
+		c.fail([]string{path, path + ".keep", path + ".bits"}, "does nothing; expected %s.keep, %s.bits or both", path, path)
+	}
+}
+
+// clientNoise refuses noise of clients where a guarantee rests on bounded updates: by
+// add-or-remove the noise of a client tells whether it was there, and what compression
+// makes of a noisy update has no bound.
+func (c *checker) clientNoise() {
+	const noise, compress = "training.client.noise", "training.client.compress"
+	p := c.Training.Privacy
+	if c.Training.Client.Noise == 0 || p == nil || p.NoiseMultiplier == 0 {
+		return
+	}
+	if scheme, err := privacy.FindScheme(c.Training.Sampling); err == nil && scheme.Neighbouring != privacy.ReplaceOne {
+		c.fail([]string{noise, "training.sampling", "training.privacy.noise_multiplier"},
+			"is for a cohort whose size is fixed: with training.sampling %s the epsilon of training.privacy.noise_multiplier would not cover that a device's noise shows that it takes part; set training.sampling to %s, or one of the two noises to 0", c.Training.Sampling, privacy.FixedSize)
+	}
+	if c.Training.Client.Compress != nil {
+		c.fail([]string{noise, compress, "training.privacy.noise_multiplier"},
+			"is compressed after it is added, and what comes of that is not bounded by training.privacy.clip, on which the epsilon of training.privacy.noise_multiplier rests; remove %s, or set one of the two noises to 0", compress)
+	}
+}
+
+func (c *checker) recording() {
+	const path = "training.record"
+	r := c.Training.Record
+	if r == nil {
+		return
+	}
+	if r.Every > 0 && len(r.Rounds) > 0 {
+		c.fail([]string{path + ".rounds", path + ".every"}, "given together with %s.every; give one of them (in a grid, null removes the other)", path)
+	}
+	// With epochs the rounds are not known yet; Resolve checks them.
+	if rounds := c.Training.Rounds; rounds > 0 {
+		if at, problem := r.misses(rounds); problem != "" {
+			c.fail([]string{at, "training.rounds"}, "%s", problem)
+		}
+	}
+	if c.Model.Config(&c.Data).Validate() != nil {
+		return // reported
+	}
+	_, layout, err := c.Recording()
+	if err != nil {
+		c.fail([]string{path + ".layers", "model"}, "does not fit the model: %v", err)
+		return
+	}
+	c.recordedBytes(layout)
+}
+
+// recordedBytes bounds what a task of a round records.
+func (c *checker) recordedBytes(layout updates.Layout) {
+	t := &c.Training
+	if t.Chunks < 1 || t.Cohort < 1 {
+		return // reported
+	}
+	devices := (t.Cohort + t.Chunks - 1) / t.Chunks
+	if size := float64(devices) * float64(layout.UpdateBytes()); size > maxRecordedBytes {
+		c.fail([]string{"training.record", "training.cohort", "training.chunks"},
+			"keeps %d values of each of the %d devices of a chunk, %.1f GiB in a task; expected at most 1 GiB: record fewer layers, project them (training.record.project), or raise training.chunks", layout.Values(), devices, size/(1<<30))
+	}
+}
+
+// misses says what of a recording does not fit a training of so many rounds, and of which
+// field; nothing where all fits.
+func (r *Record) misses(rounds int) (path, problem string) {
+	recording := updates.Recording{Every: r.Every, Rounds: r.Rounds}
+	count := 0
+	if r.Every > 0 {
+		count = rounds / r.Every
+	} else {
+		count = len(recording.Of(rounds))
+	}
+	switch last := len(r.Rounds) - 1; {
+	case r.Every > rounds:
+		return "training.record.every", fmt.Sprintf("is %d; expected at most the %d rounds of the training", r.Every, rounds)
+	case last >= 0 && r.Rounds[last] > rounds:
+		return "training.record.rounds", fmt.Sprintf("has round %d; expected at most the %d of the training", r.Rounds[last], rounds)
+	case count > maxRecorded:
+		return "training.record.every", fmt.Sprintf("records %d rounds; expected at most %d: record fewer", count, maxRecorded)
+	}
+	return "", ""
+}
