@@ -1,0 +1,152 @@
+// Package observed reads what a server sees of a federation: the recorded updates of its
+// devices, and which of these are the adversary's own. Audits that ask what such updates
+// betray read them by it.
+package observed
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+
+	"coalmine/internal/kernels"
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/devices"
+	"coalmine/tasks/updates"
+)
+
+// DevicesInput is the node devices/split, where users are divided into devices; without
+// one every device is a user of its own, and anonymous.
+const DevicesInput = "devices"
+
+// RecordedInput is the name under which a task finds gather node i, counted from 0.
+func RecordedInput(i int) string { return fmt.Sprintf("recorded-%d", i) }
+
+// Inputs names the gather nodes, in the order of rounds, and the devices where the key is
+// not zero.
+func Inputs(recorded []storage.Key, split storage.Key) []tasks.Input {
+	var inputs []tasks.Input
+	for i, key := range recorded {
+		inputs = append(inputs, tasks.Input{Name: RecordedInput(i), Key: key})
+	}
+	if split != (storage.Key{}) {
+		inputs = append(inputs, tasks.Input{Name: DevicesInput, Key: split})
+	}
+	return inputs
+}
+
+// View says what of the recorded updates is looked at. It is a part of parameters.
+type View struct {
+	// Layers are names as of updates.Select; none: all that were recorded.
+	Layers []string `json:"layers,omitempty"`
+	// Raw updates have the length they were sent with; others the length 1, over the
+	// layers that are looked at, which an update of nothing but zeros has not.
+	Raw bool `json:"raw,omitempty"`
+}
+
+// Reader reads the updates of a task's inputs through a View. It belongs to one goroutine.
+type Reader struct {
+	view    View
+	task    *tasks.Task
+	inputs  []string
+	spans   []updates.Span
+	devices []devices.Device // nil where nobody was divided
+	values  []float32
+}
+
+// Open opens the recorded updates of a task. A layer that was not recorded is an error that
+// lists those that were.
+func (v View) Open(ctx context.Context, t *tasks.Task) (*Reader, error) {
+	r := &Reader{view: v, task: t}
+	for i := 0; t.Has(RecordedInput(i)); i++ {
+		r.inputs = append(r.inputs, RecordedInput(i))
+	}
+	if len(r.inputs) == 0 {
+		return nil, tasks.Permanent(fmt.Errorf("%s has no input %q; expected the recorded updates of a training", t.Kind, RecordedInput(0)))
+	}
+	layout, err := updates.ReadLayout(ctx, t, r.inputs[0])
+	if err != nil {
+		return nil, err
+	}
+	if r.spans, err = layout.Spans(v.Layers...); err != nil {
+		return nil, tasks.Permanent(fmt.Errorf("recorded updates: %w", err))
+	}
+	r.values = make([]float32, r.Values())
+	if t.Has(DevicesInput) {
+		r.devices, err = readDevices(ctx, t)
+	}
+	return r, err
+}
+
+func readDevices(ctx context.Context, t *tasks.Task) ([]devices.Device, error) {
+	data, err := t.Blob(ctx, DevicesInput, devices.DevicesBlob)
+	if err != nil {
+		return nil, err
+	}
+	var all []devices.Device
+	if err := json.Unmarshal(data, &all); err != nil {
+		return nil, tasks.Permanent(fmt.Errorf("devices: %w: %w", err, storage.ErrCorrupt))
+	}
+	return all, nil
+}
+
+// Values is the length of the vectors.
+func (r *Reader) Values() int {
+	n := 0
+	for _, s := range r.spans {
+		n += s.To - s.From
+	}
+	return n
+}
+
+// Device is that of a number. One that nobody was divided into is its user's only one.
+func (r *Reader) Device(number int) (devices.Device, error) {
+	if r.devices == nil {
+		return devices.Device{User: number, Set: devices.Seen}, nil
+	}
+	if number >= len(r.devices) {
+		return devices.Device{}, tasks.Permanent(fmt.Errorf("a recorded update is of device %d, of %d devices: %w", number, len(r.devices), storage.ErrCorrupt))
+	}
+	return r.devices[number], nil
+}
+
+// Observation is an update and who has sent it.
+type Observation struct {
+	Round  int
+	Number int // of the device
+	devices.Device
+	// Values are those of the view. The next observation overwrites them.
+	Values []float32
+}
+
+// Each calls do with all updates, in the order of rounds and then of devices. An update
+// with a value that is not finite is a permanent error.
+func (r *Reader) Each(ctx context.Context, do func(*Observation) error) error {
+	return updates.Each(ctx, r.task, r.inputs, func(u updates.Update) error {
+		device, err := r.Device(u.Device)
+		if err != nil {
+			return err
+		}
+		if err := r.take(u); err != nil {
+			return err
+		}
+		return do(&Observation{Round: u.Round, Number: u.Device, Device: device, Values: r.values})
+	})
+}
+
+// take copies the layers of the view out of an update.
+func (r *Reader) take(u updates.Update) error {
+	at := 0
+	for _, s := range r.spans {
+		at += copy(r.values[at:], u.Values[s.From:s.To])
+	}
+	norm := math.Sqrt(kernels.SquaredNorm(r.values))
+	if math.IsNaN(norm) || math.IsInf(norm, 0) {
+		return tasks.Permanent(fmt.Errorf("the update of device %d in round %d is not finite: the training has diverged; lower its learning rates", u.Device, u.Round))
+	}
+	if !r.view.Raw && norm > 0 {
+		kernels.Scale(float32(1/norm), r.values)
+	}
+	return nil
+}
