@@ -1,0 +1,128 @@
+package ranking
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Point is a place of a precision-recall curve: of the items that score Threshold or more, the
+// share Precision is relevant, and they are the share Recall of those that are.
+type Point struct {
+	Threshold float32 `json:"threshold"`
+	Precision float64 `json:"precision"`
+	Recall    float64 `json:"recall"`
+}
+
+// Curve is the precision-recall curve, a point for each score that occurs, from the highest
+// down. There must be a relevant item, as many scores as items, and no score may be NaN.
+func Curve(scores []float32, relevant []bool) ([]Point, error) {
+	ranks, err := rank(scores)
+	if err != nil {
+		return nil, err
+	}
+	positives, err := count(scores, relevant)
+	if err != nil {
+		return nil, err
+	}
+	var points []Point
+	seen, found := 0, 0
+	for _, tied := range ranks {
+		for _, i := range tied {
+			if relevant[i] {
+				found++
+			}
+		}
+		seen += len(tied)
+		points = append(points, Point{scores[tied[0]], float64(found) / float64(seen), float64(found) / float64(positives)})
+	}
+	return points, nil
+}
+
+// AveragePrecision is that of the relevant items, in (0, 1]. Errors are those of Curve.
+func AveragePrecision(scores []float32, relevant []bool) (float64, error) {
+	points, err := Curve(scores, relevant)
+	if err != nil {
+		return 0, err
+	}
+	return Area(points), nil
+}
+
+// Area is the average precision of a whole curve.
+func Area(points []Point) float64 {
+	area, before := 0.0, 0.0
+	for _, p := range points {
+		area += float64((p.Recall - before) * p.Precision)
+		before = p.Recall
+	}
+	return area
+}
+
+// Thin leaves at most n points of a curve, n at least 2: the first, the last, and those where
+// recall first reaches equal steps. What is drawn stays the same to the eye; an Area is to be
+// taken before.
+func Thin(points []Point, n int) []Point {
+	if len(points) <= n {
+		return points
+	}
+	thin := []Point{points[0]}
+	last := points[len(points)-1]
+	for _, p := range points[1 : len(points)-1] {
+		// The steps are those of n-1 parts: the last of them is the last point.
+		if step := math.Floor(p.Recall * float64(n-1)); step > math.Floor(thin[len(thin)-1].Recall*float64(n-1)) && len(thin) < n-1 {
+			thin = append(thin, p)
+		}
+	}
+	return append(thin, last)
+}
+
+// Shuffled is the mean AP of relevant items out of so many over all orders of the items, none
+// of them tied: 1/n (H_n + (r-1)/(n-1) (n - H_n)), where H_n is the harmonic number.
+func Shuffled(relevant, items int) float64 {
+	if items <= 1 {
+		return float64(relevant)
+	}
+	harmonic := 0.0
+	for i := items; i >= 1; i-- {
+		harmonic += 1 / float64(i)
+	}
+	n := float64(items)
+	return (harmonic + float64(float64(relevant-1)/(n-1)*(n-harmonic))) / n
+}
+
+// rank sorts the items by their scores, highest first, those of one score together.
+func rank(scores []float32) (tied [][]int, err error) {
+	order := make([]int, len(scores))
+	for i, s := range scores {
+		if math.IsNaN(float64(s)) {
+			return nil, fmt.Errorf("score %d is not a number", i)
+		}
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(scores[b], scores[a]) })
+	for from := 0; from < len(order); {
+		to := from + 1
+		for to < len(order) && scores[order[to]] == scores[order[from]] {
+			to++
+		}
+		tied = append(tied, order[from:to])
+		from = to
+	}
+	return tied, nil
+}
+
+func count(scores []float32, relevant []bool) (positives int, err error) {
+	if len(relevant) != len(scores) {
+		return 0, fmt.Errorf("%d scores for %d items; expected one each", len(scores), len(relevant))
+	}
+	for _, r := range relevant {
+		if r {
+			positives++
+		}
+	}
+	if positives == 0 {
+		return 0, fmt.Errorf("none of %d items is relevant; an average precision needs one", len(scores))
+	}
+	return positives, nil
+}
