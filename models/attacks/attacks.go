@@ -1,0 +1,137 @@
+package attacks
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+
+	"coalmine/internal/registry"
+)
+
+// Kind names an attack.
+type Kind string
+
+// Kinds of attacks.
+const (
+	MLP    Kind = "mlp"
+	SVM    Kind = "svm"
+	KNN    Kind = "knn"
+	Cosine Kind = "cosine"
+)
+
+// Choices lists the kinds for the experiment file.
+func (Kind) Choices() []string { return kinds.Words() }
+
+// Kinds lists all kinds, in the order in which tables have them.
+func Kinds() []Kind { return kinds.Names() }
+
+type entry struct {
+	kind    Kind
+	title   string
+	summary string
+	// validates says that the training ends by the validation part.
+	validates bool
+	start     func(Shape, Options, *rand.Rand) Attack
+}
+
+var kinds = registry.New("attack", func(e entry) Kind { return e.kind },
+	entry{MLP, "MLP", "a network with one hidden layer of 128 ReLU", true, newMLPAttack},
+	entry{SVM, "SVM", "a linear support vector machine, one class against the rest", true, newSVMAttack},
+	entry{KNN, "kNN", "the share of a class among the 10 nearest updates", false, newNearest},
+	entry{Cosine, "cosine", "the cosine to the mean update of a class; nothing is trained", false, newCosine})
+
+// Title is how tables have it, such as "MLP".
+func (k Kind) Title() string {
+	e, err := kinds.Find(k)
+	if err != nil {
+		return string(k)
+	}
+	return e.title
+}
+
+// Validates reports whether the attack needs a validation part. Others learn from all there is.
+func (k Kind) Validates() bool {
+	e, err := kinds.Find(k)
+	return err == nil && e.validates
+}
+
+// Shape is that of the data: vectors of Inputs values, of Classes classes.
+type Shape struct{ Inputs, Classes int }
+
+// Options of attacks that are trained in epochs.
+type Options struct {
+	// Epochs at most: less where the validation part says that there is no more to learn.
+	Epochs int
+	// Batch is the number of examples of a step.
+	Batch int
+}
+
+// Block is a list of examples: Rows has Inputs values for each, one after another, and Labels
+// its class.
+type Block struct {
+	Rows   []float32
+	Labels []int
+}
+
+// Data are the examples that an attack learns from. It must be given none but those: not the
+// updates that it is tried on.
+type Data interface {
+	// Examples is their number.
+	Examples() int
+	// Blocks calls do with all examples, a block at a time. Epoch 0 has them in the order
+	// of the source, later ones are shuffled, each in its own way. A block is valid during
+	// the call.
+	Blocks(ctx context.Context, epoch int, do func(Block) error) error
+	// Validation are examples that are not among the others; none but for kinds that ask for
+	// them.
+	Validation() Block
+}
+
+// Attack tells whose an update is.
+type Attack interface {
+	// Train learns from the data, which Score may read again.
+	Train(ctx context.Context, data Data) (Training, error)
+	// Score writes the scores of vectors, row by row: scores is [len(rows)/Inputs, Classes].
+	// A higher score is a better reason to believe in the class. They are compared within a
+	// class and within a row.
+	Score(ctx context.Context, rows, scores []float32) error
+}
+
+// Training is how the training of an attack went.
+type Training struct {
+	// Epochs that were made, of which the one after Best was kept; 0 where there are none.
+	Epochs int `json:"epochs,omitempty"`
+	Best   int `json:"best,omitempty"`
+	// Loss is the mean loss of the validation part then.
+	Loss float64 `json:"validation_loss,omitempty"`
+	// Converged says that the loss fell no more before the epochs were over.
+	Converged bool `json:"converged,omitempty"`
+}
+
+// New returns an untrained attack. Initial weights are drawn from rng.
+func New(kind Kind, shape Shape, o Options, rng *rand.Rand) (Attack, error) {
+	e, err := kinds.Find(kind)
+	if err != nil {
+		return nil, err
+	}
+	if shape.Inputs < 1 || shape.Classes < 2 {
+		return nil, fmt.Errorf("attack %s on vectors of %d values and %d classes; expected at least 1 and 2", kind, shape.Inputs, shape.Classes)
+	}
+	if o.Epochs < 1 || o.Batch < 1 {
+		return nil, fmt.Errorf("attack %s in %d epochs with batches of %d; expected at least 1 of each", kind, o.Epochs, o.Batch)
+	}
+	return e.start(shape, o, rng), nil
+}
+
+// check finds what can't be trained on.
+func (s Shape) check(b Block) error {
+	if len(b.Rows) != len(b.Labels)*s.Inputs {
+		return fmt.Errorf("a block has %d values for %d examples; expected %d for each", len(b.Rows), len(b.Labels), s.Inputs)
+	}
+	for i, label := range b.Labels {
+		if label < 0 || label >= s.Classes {
+			return fmt.Errorf("example %d of a block has the class %d; expected 0 to %d", i, label, s.Classes-1)
+		}
+	}
+	return nil
+}

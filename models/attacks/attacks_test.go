@@ -1,0 +1,405 @@
+package attacks
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"coalmine/internal/kernels"
+	"coalmine/models/networks"
+)
+
+// set is data in memory, in blocks of some examples.
+type set struct {
+	shape Shape
+	Block
+	held  Block
+	block int
+	seed  uint64
+}
+
+func (s *set) Examples() int     { return len(s.Labels) }
+func (s *set) Validation() Block { return s.held }
+
+func (s *set) Blocks(_ context.Context, epoch int, do func(Block) error) error {
+	order := make([]int, len(s.Labels))
+	for i := range order {
+		order[i] = i
+	}
+	if epoch > 0 {
+		order = rand.New(rand.NewPCG(s.seed, uint64(epoch))).Perm(len(order))
+	}
+	for part := range slices.Chunk(order, cmp.Or(s.block, len(order))) {
+		var b Block
+		for _, i := range part {
+			b.Rows = append(b.Rows, s.Rows[i*s.shape.Inputs:(i+1)*s.shape.Inputs]...)
+			b.Labels = append(b.Labels, s.Labels[i])
+		}
+		if err := do(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// clusters draws examples around a centre for each class, of length 1, with the noise.
+func clusters(rng *rand.Rand, s Shape, centres []float32, n int, noise float64) Block {
+	b := Block{make([]float32, n*s.Inputs), make([]int, n)}
+	for i := range n {
+		b.Labels[i] = i % s.Classes
+		row := b.Rows[i*s.Inputs : (i+1)*s.Inputs]
+		for j := range row {
+			row[j] = centres[b.Labels[i]*s.Inputs+j] + float32(noise*rng.NormFloat64())
+		}
+		kernels.Scale(float32(1/math.Sqrt(kernels.SquaredNorm(row))), row)
+	}
+	return b
+}
+
+func normals(rng *rand.Rand, n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(rng.NormFloat64())
+	}
+	return x
+}
+
+// task is a set that can be learned, and other examples of its classes.
+func task(s Shape, n int, noise float64) (*set, Block) {
+	rng := rand.New(rand.NewPCG(7, 0))
+	centres := normals(rng, s.Classes*s.Inputs)
+	return &set{shape: s, Block: clusters(rng, s, centres, n, noise), held: clusters(rng, s, centres, n/4, noise), block: 64}, clusters(rng, s, centres, n/2, noise)
+}
+
+func mustTrain(t *testing.T, kind Kind, s Shape, o Options, data Data) (Attack, Training) {
+	t.Helper()
+	a, err := New(kind, s, o, rand.New(rand.NewPCG(1, 0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	how, err := a.Train(t.Context(), data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a, how
+}
+
+func mustScore(t *testing.T, a Attack, s Shape, rows []float32) []float32 {
+	t.Helper()
+	scores := make([]float32, len(rows)/s.Inputs*s.Classes)
+	if err := a.Score(t.Context(), rows, scores); err != nil {
+		t.Fatal(err)
+	}
+	return scores
+}
+
+// right is the share of rows whose own class scores highest.
+func right(scores []float32, labels []int, classes int) float64 {
+	n := 0
+	for i, label := range labels {
+		row := scores[i*classes : (i+1)*classes]
+		if row[label] == slices.Max(row) {
+			n++
+		}
+	}
+	return float64(n) / float64(len(labels))
+}
+
+func TestEveryAttackNamesWhatItHasLearned(t *testing.T) {
+	t.Parallel()
+	s := Shape{Inputs: 60, Classes: 8}
+	data, others := task(s, 320, 1)
+	for _, kind := range Kinds() {
+		a, how := mustTrain(t, kind, s, Options{Epochs: 2000, Batch: 32}, data)
+		if share := right(mustScore(t, a, s, others.Rows), others.Labels, s.Classes); share < 0.95 {
+			t.Errorf("%s names %.3f of what it should after %+v; chance is 1/8", kind, share, how)
+		}
+		if kind.Validates() && (!how.Converged || how.Best > how.Epochs || how.Best == 0) {
+			t.Errorf("%s: %+v; it has not converged", kind, how)
+		}
+	}
+}
+
+func TestScoresAreThoseOfEachRowAlone(t *testing.T) {
+	t.Parallel()
+	s := Shape{Inputs: 20, Classes: 5}
+	data, others := task(s, 100, 0.5)
+	for _, kind := range Kinds() {
+		a, _ := mustTrain(t, kind, s, Options{Epochs: 10, Batch: 16}, data)
+		together := mustScore(t, a, s, others.Rows)
+		for i := range others.Labels {
+			alone := mustScore(t, a, s, others.Rows[i*s.Inputs:(i+1)*s.Inputs])
+			if !slices.Equal(alone, together[i*s.Classes:(i+1)*s.Classes]) {
+				t.Fatalf("%s: row %d scores %v alone and %v among others", kind, i, alone, together[i*s.Classes:(i+1)*s.Classes])
+			}
+		}
+	}
+}
+
+// reference is the network's loss in float64.
+func reference(weights [][]float64, s Shape, b Block) float64 {
+	loss := 0.0
+	for i, label := range b.Labels {
+		hidden := make([]float64, Hidden)
+		for h := range hidden {
+			hidden[h] = weights[1][h]
+			for j := range s.Inputs {
+				hidden[h] += float64(b.Rows[i*s.Inputs+j]) * weights[0][j*Hidden+h]
+			}
+			hidden[h] = max(0, hidden[h])
+		}
+		sum, own := 0.0, 0.0
+		for c := range s.Classes {
+			z := weights[3][c]
+			for h, value := range hidden {
+				z += value * weights[2][h*s.Classes+c]
+			}
+			if sum += math.Exp(z); c == label {
+				own = z
+			}
+		}
+		loss += math.Log(sum) - own
+	}
+	return loss / float64(len(b.Labels))
+}
+
+func widen(weights [][]float32) (wide [][]float64) {
+	for _, w := range weights {
+		row := make([]float64, len(w))
+		for i, v := range w {
+			row[i] = float64(v)
+		}
+		wide = append(wide, row)
+	}
+	return wide
+}
+
+func TestTheNetworksGradientIsThatOfFiniteDifferences(t *testing.T) {
+	t.Parallel()
+	s := Shape{Inputs: 7, Classes: 4}
+	rng := rand.New(rand.NewPCG(3, 0))
+	m := newMLP(s, 6, rng)
+	for _, bias := range [][]float32{m.first.bias, m.second.bias} {
+		copy(bias, normals(rng, len(bias)))
+	}
+	b := Block{normals(rng, 6*s.Inputs), []int{0, 1, 2, 3, 1, 0}}
+	wide := widen(m.weights())
+	if got, want := m.loss(b)/6, reference(wide, s, b); math.Abs(got-want) > 1e-5 {
+		t.Errorf("loss %v, want %v", got, want)
+	}
+	// At the rate -1 and without momentum a move is the gradient.
+	m.rate, m.momentum = -1, 0
+	m.step(b)
+	moves := [][]float32{m.first.weightMoves, m.first.biasMoves, m.second.weightMoves, m.second.biasMoves}
+	for part, w := range wide {
+		for range 60 {
+			i := rng.IntN(len(w))
+			const h = 1e-6
+			w[i] += h
+			above := reference(wide, s, b)
+			w[i] -= 2 * h
+			below := reference(wide, s, b)
+			w[i] += h
+			if want := (above - below) / (2 * h); math.Abs(float64(moves[part][i])-want) > 1e-5 {
+				t.Errorf("gradient of part %d, element %d: %v, want %v", part, i, moves[part][i], want)
+			}
+		}
+	}
+}
+
+// Two steps of Keras' SGD by hand: the second has the momentum and the decayed rate.
+func TestStepsAreThoseOfKeras(t *testing.T) {
+	t.Parallel()
+	d := &dense{in: 1, out: 1, weights: []float32{2}, bias: []float32{0}, weightMoves: []float32{0}, biasMoves: []float32{0}}
+	d.learn(2, []float32{1, 3}, []float32{1, 2}, 0.5, 0.9) // gradients 7 and 3
+	if d.weights[0] != -1.5 || d.bias[0] != -1.5 {
+		t.Errorf("after one step %v and %v, want -1.5 twice", d.weights[0], d.bias[0])
+	}
+	d.learn(1, []float32{1}, []float32{1}, 0.25, 0.9)
+	if w, b := float64(d.weights[0]), float64(d.bias[0]); math.Abs(w-(-1.5-3.15-0.25)) > 1e-6 || math.Abs(b-(-1.5-1.35-0.25)) > 1e-6 {
+		t.Errorf("after two steps %v and %v, want -4.9 and -3.1", w, b)
+	}
+}
+
+// objective is what the machine of a class minimizes, in float64.
+func objective(m *svm, l linear, b Block, class int) float64 {
+	value := 0.0
+	for j := range m.shape.Inputs {
+		w := float64(l.weights[j*m.shape.Classes+class])
+		value += w * w
+	}
+	value += float64(l.bias[class]) * float64(l.bias[class])
+	value *= m.lambda / 2
+	for i, label := range b.Labels {
+		z := float64(l.bias[class])
+		for j := range m.shape.Inputs {
+			z += float64(l.weights[j*m.shape.Classes+class]) * float64(b.Rows[i*m.shape.Inputs+j])
+		}
+		value += max(0, 1-float64(sign(label == class))*z) / float64(len(b.Labels))
+	}
+	return value
+}
+
+// At the minimum of a convex function no step in any direction leads down. The machine comes
+// within a percent of it: no random step leads further down than that.
+func TestTheLinearMachineComesToItsMinimum(t *testing.T) {
+	t.Parallel()
+	s := Shape{Inputs: 12, Classes: 3}
+	data, _ := task(s, 90, 1.5)
+	m := newSVM(s, 16)
+	m.lambda = 1.0 / 90
+	d := descent{m, s, Options{Epochs: 1, Batch: 16}}
+	for epoch := range 400 {
+		if _, err := d.epoch(t.Context(), data, epoch+1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rng := rand.New(rand.NewPCG(5, 0))
+	for class := range s.Classes {
+		least := objective(m, m.mean, data.Block, class)
+		for range 300 {
+			moved := linear{slices.Clone(m.mean.weights), slices.Clone(m.mean.bias)}
+			kernels.Axpy(float32(0.1*rng.Float64()), normals(rng, len(moved.weights)), moved.weights)
+			kernels.Axpy(float32(0.1*rng.Float64()), normals(rng, len(moved.bias)), moved.bias)
+			if value := objective(m, moved, data.Block, class); value < 0.99*least {
+				t.Fatalf("class %d: a step leads from %v to %v", class, least, value)
+			}
+		}
+	}
+}
+
+func TestNeighboursAreTheNearest(t *testing.T) {
+	t.Parallel()
+	s := Shape{Inputs: 3, Classes: 4}
+	rng := rand.New(rand.NewPCG(6, 0))
+	data := &set{shape: s, block: 100, Block: Block{make([]float32, 700*3), make([]int, 700)}}
+	for i := range data.Rows {
+		data.Rows[i] = float32(rng.IntN(5)) // so that there are ties
+	}
+	for i := range data.Labels {
+		data.Labels[i] = rng.IntN(4)
+	}
+	a, _ := mustTrain(t, KNN, s, Options{Epochs: 1, Batch: 1}, data)
+	rows := normals(rng, 40*3)
+	copy(rows, data.Rows[:30])
+	scores := mustScore(t, a, s, rows)
+	for i := range 40 {
+		order := make([]int, len(data.Labels))
+		for j := range order {
+			order[j] = j
+		}
+		distance := func(j int) (d float64) {
+			for k := range 3 {
+				d += math.Pow(float64(data.Rows[j*3+k])-float64(rows[i*3+k]), 2)
+			}
+			return math.Round(d*1e5) / 1e5
+		}
+		slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(distance(x), distance(y)) })
+		want := make([]float32, 4)
+		for _, j := range order[:Neighbours] {
+			want[data.Labels[j]] += 0.1
+		}
+		if got := scores[i*4 : (i+1)*4]; !slices.Equal(got, want) {
+			t.Errorf("row %d scores %v, want %v", i, got, want)
+		}
+	}
+}
+
+func TestCosinesAreThoseToTheMeans(t *testing.T) {
+	t.Parallel()
+	s := Shape{Inputs: 2, Classes: 3}
+	data := &set{shape: s, Block: Block{[]float32{1, 0, 3, 4, 0, 2}, []int{0, 1, 1}}}
+	a, _ := mustTrain(t, Cosine, s, Options{Epochs: 1, Batch: 1}, data)
+	got := mustScore(t, a, s, []float32{0, 5, 0, 0})
+	want := []float32{0, float32(6 / math.Sqrt(45)), 0, 0, 0, 0}
+	for i := range want {
+		if math.Abs(float64(got[i]-want[i])) > 1e-6 {
+			t.Errorf("scores %v, want %v", got, want)
+			break
+		}
+	}
+}
+
+func TestWhatCannotBeTrainedIsNamed(t *testing.T) {
+	t.Parallel()
+	good := Options{Epochs: 1, Batch: 1}
+	for name, c := range map[string]struct {
+		kind  Kind
+		shape Shape
+		o     Options
+	}{
+		"unknown":   {"guess", Shape{2, 2}, good},
+		"one class": {MLP, Shape{2, 1}, good},
+		"no epoch":  {MLP, Shape{2, 2}, Options{Batch: 1}},
+	} {
+		if _, err := New(c.kind, c.shape, c.o, rand.New(rand.NewPCG(1, 0))); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	for _, kind := range Kinds() {
+		bad := &set{shape: Shape{1, 2}, Block: Block{[]float32{1, 2}, []int{0, 2}}}
+		a, err := New(kind, Shape{1, 2}, good, rand.New(rand.NewPCG(1, 0)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = a.Train(t.Context(), bad)
+		if kind == KNN {
+			err = a.Score(t.Context(), []float32{1}, make([]float32, 2))
+		}
+		if err == nil {
+			t.Errorf("%s learns a class that there is not", kind)
+		}
+	}
+}
+
+func TestATrainingEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	s := Shape{Inputs: 20, Classes: 5}
+	data, _ := task(s, 100, 0.5)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	a, err := New(MLP, s, Options{Epochs: 10, Batch: 16}, rand.New(rand.NewPCG(1, 0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Train(ctx, data); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// The size of the paper's sentiment analysis: embedding layers of 50,000 values, 118 users.
+var paper = Shape{Inputs: 50000, Classes: 118}
+
+func BenchmarkMLP(b *testing.B) {
+	data := clusters(rand.New(rand.NewPCG(1, 0)), paper, make([]float32, paper.Inputs*paper.Classes), 32, 1)
+	b.Run("kernels", func(b *testing.B) {
+		m := newMLP(paper, 32, rand.New(rand.NewPCG(1, 0)))
+		for b.Loop() {
+			m.step(data)
+		}
+	})
+	b.Run("gorgonia", func(b *testing.B) {
+		c, err := networks.New(networks.Config{Inputs: paper.Inputs, Hidden: []int{Hidden}, Classes: paper.Classes})
+		if err != nil {
+			b.Fatal(err)
+		}
+		trainer, err := c.NewTrainer(32)
+		if err != nil {
+			b.Fatal(err)
+		}
+		params := c.Init(rand.New(rand.NewPCG(1, 0)))
+		gradient, moves := make([]float32, len(params)), make([]float32, len(params))
+		for b.Loop() {
+			if _, err := trainer.Gradient(params, data.Rows, data.Labels, gradient); err != nil {
+				b.Fatal(err)
+			}
+			kernels.Scale(0.9, moves)
+			kernels.Axpy(-0.01, gradient, moves)
+			kernels.Add(params, moves)
+		}
+	})
+}

@@ -1,0 +1,15 @@
+// Package attacks has the models that tell from an update of a device whose it is: a class for
+// each user (Orekondy et al. 2018, section 4.3). Each is trained on the updates of shadow
+// devices, and then gives any update a score for every class:
+//
+//	mlp     one hidden layer of 128 ReLU, softmax; SGD with momentum
+//	svm     linear, one class against the rest
+//	knn     the share of the class among the 10 nearest updates
+//	cosine  the cosine to the class's mean update; nothing is trained
+//
+// Data come as a stream of blocks, so that memory does not grow with their number: it is that of
+// a block, a batch and the model. Networks with weights for 50,000 inputs are what takes the
+// time, and they are computed by package kernels: the update of the first layer, gradient
+// and momentum together, is one matrix product. The graphs of package networks do the same
+// several times slower (BenchmarkMLP), since they copy parameters and gradients for each step.
+package attacks
