@@ -84,9 +84,9 @@ func (m *Meter) rate() float64 { return m.scheme.rate(m.recipe.Cohort, m.recipe.
 // After returns the cost of rounds rounds, 0 or more.
 func (m *Meter) After(rounds int) Report {
 	r := m.recipe
-	counted := m.counted(rounds)
-	epsilon, order := m.papers.Times(counted).Epsilon(r.Delta, r.Conversion)
-	proved, orderProved := m.proved.Times(counted).Epsilon(r.Delta, r.Conversion)
+	ofPapers, ofProof := m.curves(rounds)
+	epsilon, order := ofPapers.Epsilon(r.Delta, r.Conversion)
+	proved, orderProved := ofProof.Epsilon(r.Delta, r.Conversion)
 	return Report{
 		Epsilon: Epsilon(epsilon), EpsilonProved: Epsilon(proved),
 		Infinite: math.IsInf(proved, 1), Delta: r.Delta,
@@ -98,6 +98,12 @@ func (m *Meter) After(rounds int) Report {
 		Accountant: m.scheme.accountant, Unit: r.Unit, HoldsAgainst: r.holdsAgainst(),
 		Assumptions: m.assumptions(math.IsInf(proved, 1)), NotCovered: slices.Clone(notCovered),
 	}
+}
+
+// curves are the divergences of so many rounds, in both conventions.
+func (m *Meter) curves(rounds int) (papers, proved rdp.Curve) {
+	counted := m.counted(rounds)
+	return m.papers.Times(counted), m.proved.Times(counted)
 }
 
 // EpsilonProved returns the proved epsilon after rounds rounds at delta,

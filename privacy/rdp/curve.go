@@ -78,18 +78,39 @@ func (c Curve) Times(rounds int) Curve {
 	return out
 }
 
-// Plus returns the curve of running both mechanisms. It is an error when the
-// two are not at the same orders.
-func (c Curve) Plus(d Curve) (Curve, error) {
-	if !slices.Equal(c.orders, d.orders) {
-		return Curve{}, fmt.Errorf("cannot compose curves at different Rényi orders (%d and %d of them): compute both at the same ones",
-			len(c.orders), len(d.orders))
+// Sum returns the curve of running all of several mechanisms on the same data, each free
+// to depend on the outputs of those before (Mironov 2017, Proposition 1), at the orders
+// that all of them have. It is an error when there is no such order.
+func Sum(curves ...Curve) (Curve, error) {
+	if len(curves) == 0 {
+		return Curve{}, fmt.Errorf("no curves to compose: expected at least one")
 	}
-	out := Curve{orders: c.orders, values: slices.Clone(c.values)}
-	for i, v := range d.values {
-		out.values[i] += v
+	var sum Curve
+	for i, order := range curves[0].orders {
+		total := curves[0].values[i]
+		common := true
+		for _, c := range curves[1:] {
+			value, there := c.at(order)
+			total += value
+			common = common && there
+		}
+		if common {
+			sum.orders, sum.values = append(sum.orders, order), append(sum.values, total)
+		}
 	}
-	return out, nil
+	if len(sum.orders) == 0 {
+		return Curve{}, fmt.Errorf("cannot compose %d curves that have no Rényi order in common: compute them at the same ones", len(curves))
+	}
+	return sum, nil
+}
+
+// at is the divergence at an order, if the curve has it.
+func (c Curve) at(order float64) (float64, bool) {
+	i := slices.Index(c.orders, order)
+	if i < 0 {
+		return 0, false
+	}
+	return c.values[i], true
 }
 
 // checkMechanism reports the first argument out of range. A sigma of 0 is

@@ -169,7 +169,7 @@ func TestEpsilonOfDifferentRoundsMatchesHighPrecision(t *testing.T) {
 		got := must(rdp.Gaussian(1, comparedOrders)).Times(0)
 		for i, p := range parts {
 			want = want.composed(times[i], rounds[i])
-			got = must(got.Plus(must(mechanisms[p.sampling](p.q, p.sigma, comparedOrders)).Times(times[i])))
+			got = must(rdp.Sum(got, must(mechanisms[p.sampling](p.q, p.sigma, comparedOrders)).Times(times[i])))
 		}
 		compareEpsilons(t, fmt.Sprint("rounds ", times), got, want)
 	}

@@ -2,6 +2,7 @@ package rdp_test
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"coalmine/privacy/rdp"
@@ -125,14 +126,28 @@ func TestHeterogeneousRoundsAddUp(t *testing.T) {
 	t.Parallel()
 	orders := []float64{2, 5, 30}
 	first, second := must(rdp.FixedSize(0.01, 1, orders)), must(rdp.Poisson(0.1, 2, orders))
-	total := must(first.Times(3).Plus(second.Times(2)))
+	total := must(rdp.Sum(first.Times(3), second.Times(2)))
 	for i, got := range total.Values() {
 		if want := 3*first.Values()[i] + 2*second.Values()[i]; relative(got, want) > 1e-15 {
 			t.Errorf("order %v: %v, expected %v", orders[i], got, want)
 		}
 	}
-	if _, err := first.Plus(must(rdp.Gaussian(1, []float64{2}))); err == nil {
-		t.Error("curves at different orders were composed")
+	if _, err := rdp.Sum(first, must(rdp.Gaussian(1, []float64{3}))); err == nil {
+		t.Error("curves without a common order were composed")
+	}
+	if _, err := rdp.Sum(); err == nil {
+		t.Error("no curves at all were composed")
+	}
+}
+
+// Curves at different orders are composed at those that they share.
+func TestCurvesAreComposedAtCommonOrders(t *testing.T) {
+	t.Parallel()
+	fine, whole := must(rdp.Gaussian(1, []float64{1.5, 2, 3, 4.5, 5})), must(rdp.Gaussian(2, []float64{2, 4, 5}))
+	for _, sum := range []rdp.Curve{must(rdp.Sum(fine, whole)), must(rdp.Sum(whole, fine))} {
+		if !slices.Equal(sum.Orders(), []float64{2, 5}) || relative(sum.Values()[1], 5./2+5./8) > 1e-15 {
+			t.Errorf("orders %v with divergences %v; expected 2 and 5, where that of order 5 is 5/2 + 5/8", sum.Orders(), sum.Values())
+		}
 	}
 }
 
