@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,7 +14,9 @@ import (
 	"coalmine/privacy"
 )
 
-const accountHelp = `Say what a recipe of DP-FedAvg or DP-SGD costs in privacy, without running anything.
+const accountHelp = `Say what a recipe of DP-FedAvg or DP-SGD costs in privacy, without running anything;
+or what the finished cells of runs cost, at their size, at that of a larger population,
+and together.
 
 Two values stand side by side. "epsilon" takes the noise relative to the clip norm;
 for cohorts of fixed size that is the papers' convention. "epsilon_proved" is what
@@ -37,8 +40,18 @@ little more and the count of clipped updates the rest. Epsilon is that of the to
 --tree counts DP-FTRL in their place, to compare with: one epoch in which no user
 takes part twice, the noise being that on one node of the tree.
 
+With RUN or RUN/CELL the recipes are those of finished cells, their populations the
+users that were selected. --scale 100 adds the training that each stands for: 100 times
+the users, the cohort and the noise multiplier, and as many rounds, so that the noise on
+the mean update is the same. --scale-population says how many users there are then before
+any selection, of which each cell keeps its share. Delta is 1/users, at a scale
+1/(scale x users) as in Augenstein et al. 2020, unless --delta says another. The last
+lines are what all cells cost together, for whoever publishes several models of the
+same users.
+
 --json prints the report of one number of rounds as an object, those of a sweep in
-{"reports": [...]}; an infinite epsilon is null.`
+{"reports": [...]}, cells in {"trainings": [{"run", "cell", "scales": [...]}],
+"together": [...]}; an infinite epsilon is null.`
 
 // accountFlags are the recipe, and what to do with it.
 type accountFlags struct {
@@ -51,6 +64,7 @@ type accountFlags struct {
 	asked                        string // what it is solved for
 	tree                         bool
 	scalePopulation, scaleCohort int
+	scales                       []int // of the cells of runs
 }
 
 // What a target epsilon can be solved for.
@@ -63,8 +77,8 @@ const (
 func newAccountCommand(g *global) *cobra.Command {
 	var a accountFlags
 	c := &cobra.Command{
-		Use:   "account",
-		Short: "Privacy cost of a recipe, no run needed",
+		Use:   "account [RUN[/CELL]...]",
+		Short: "Privacy cost of a recipe, or of finished cells, at any scale",
 		Long:  accountHelp,
 		Example: `  coalmine account --population 392000 --cohort 5000 --rounds 784 --noise-multiplier 1 --delta 1e-7
   coalmine account --population 392000 --cohort 5000 --rounds 100,1000,10000 --noise-multiplier 1 --delta 1e-7 --plot epsilon.svg
@@ -72,10 +86,14 @@ func newAccountCommand(g *global) *cobra.Command {
   coalmine account --population 392000 --cohort 5000 --noise-multiplier 1 --delta 1e-7 --target-epsilon 30 --solve rounds
   coalmine account --population 3400 --cohort 10 --rounds 1000 --noise-multiplier 0.01 --delta 5e-9 --scale-population 2000000 --scale-cohort 1000
   coalmine account --unit record --sampling poisson --population 60000 --cohort 150 --rounds 6000 --noise-multiplier 1.3 --delta 1e-5 --conversion improved
-  coalmine account --tree --population 342477 --cohort 100 --rounds 1600 --noise-multiplier 1.13 --delta 1e-6`,
+  coalmine account --tree --population 342477 --cohort 100 --rounds 1600 --noise-multiplier 1.13 --delta 1e-6
+  coalmine account latest --scale 10,100
+  coalmine account words/c05 characters/c05 --scale 50 --json | jq .together`,
 		GroupID: groupOther,
-		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return g.accountRuns(c, &a, args)
+			}
 			if err := a.check(c.Flags()); err != nil {
 				return err
 			}
@@ -100,13 +118,9 @@ func newAccountCommand(g *global) *cobra.Command {
 	f.StringVar(&a.plot, "plot", "", "file for an SVG of epsilon against rounds")
 	f.Float64Var(&a.epsilon, "target-epsilon", 0, "solve for --solve so that the proved epsilon stays within this")
 	f.StringVar(&a.asked, "solve", solveNoise, "what to solve for: noise, rounds or cohort (the noise growing with the cohort)")
-	f.IntVar(&a.scalePopulation, "scale-population", 0, "population to scale a simulation up to, at equal noise per user (default --population)")
+	f.IntVar(&a.scalePopulation, "scale-population", 0, "population to scale a simulation up to, at equal noise per user (default --population); of a RUN: users at each scale before any selection")
 	f.IntVar(&a.scaleCohort, "scale-cohort", 0, "cohort to scale it up to")
-	for _, name := range []string{"population", "cohort", "delta"} {
-		if err := c.MarkFlagRequired(name); err != nil {
-			panic(err)
-		}
-	}
+	f.IntSliceVar(&a.scales, "scale", nil, "of a RUN: how many times as large users, cohort and noise multiplier are; several, separated by commas")
 	return c
 }
 
@@ -148,7 +162,12 @@ func (a *accountFlags) empty(f *pflag.FlagSet) error {
 }
 
 func (a *accountFlags) missing(f *pflag.FlagSet) error {
+	if err := required(f, "population", "cohort", "delta"); err != nil {
+		return err
+	}
 	switch {
+	case f.Changed("scale"):
+		return fmt.Errorf("--scale is given without a RUN, whose cells it scales up: name one, or scale a recipe by --scale-cohort and --scale-population")
 	case f.Changed("solve") && !a.solving:
 		return fmt.Errorf("--solve is given without --target-epsilon: the proved epsilon to stay within")
 	case !f.Changed("noise-multiplier") && !a.solves(solveNoise):
@@ -159,6 +178,20 @@ func (a *accountFlags) missing(f *pflag.FlagSet) error {
 		return fmt.Errorf("--scale-population is given without --scale-cohort: the cohort to scale up to")
 	}
 	return nil
+}
+
+// required finds flags that a recipe cannot do without.
+func required(f *pflag.FlagSet, names ...string) error {
+	var without []string
+	for _, name := range names {
+		if !f.Changed(name) {
+			without = append(without, strconv.Quote(name))
+		}
+	}
+	if len(without) == 0 {
+		return nil
+	}
+	return fmt.Errorf("required flag(s) %s not set: a recipe needs them; or name a RUN", strings.Join(without, ", "))
 }
 
 // unsolvable finds a target whose solution is given already.

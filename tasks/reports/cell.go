@@ -348,6 +348,11 @@ func (r *Report) account(population int) error {
 	return nil
 }
 
+// Recipe is what the report's Privacy was accounted from, which is not nil.
+func (r *Report) Recipe() privacy.Recipe {
+	return recipe(&r.Training.TrainingParams, r.Privacy.Population)
+}
+
 func recipe(p *TrainingParams, population int) privacy.Recipe {
 	return privacy.Recipe{
 		Population:      population,
