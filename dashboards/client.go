@@ -270,6 +270,20 @@ func (c *Client) Model(ctx context.Context, run, cell string, round int) ([]byte
 	default:
 		target.RawQuery = url.Values{"round": {strconv.Itoa(round)}}.Encode()
 	}
+	return c.getFile(ctx, target)
+}
+
+// Prepared implements control.API.
+func (c *Client) Prepared(ctx context.Context, run, cell, name string) ([]byte, error) {
+	target := c.runPath(run, "prepared", name)
+	if cell != "" {
+		target = c.runPath(run, "cells", cell, "prepared", name)
+	}
+	return c.getFile(ctx, target)
+}
+
+// getFile returns an answer as it is.
+func (c *Client) getFile(ctx context.Context, target *url.URL) ([]byte, error) {
 	response, err := c.do(ctx, http.MethodGet, target, nil)
 	if err != nil {
 		return nil, err

@@ -45,6 +45,7 @@ type fakeAPI struct {
 
 	asked struct {
 		run, cell, node string
+		prepared        string
 		round           int
 		table           dataexport.Table
 		format          dataexport.Format
@@ -207,6 +208,13 @@ func (f *fakeAPI) Model(_ context.Context, run, cell string, round int) ([]byte,
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked.run, f.asked.cell, f.asked.round = run, cell, round
+	return f.model, f.err
+}
+
+func (f *fakeAPI) Prepared(_ context.Context, run, cell, name string) ([]byte, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked.run, f.asked.cell, f.asked.prepared = run, cell, name
 	return f.model, f.err
 }
 

@@ -125,6 +125,15 @@ func TestWhatIsAskedAndAnsweredArrivesWhole(t *testing.T) {
 			}
 		}
 	})
+	t.Run("prepared", func(t *testing.T) {
+		api.model = []byte("weights")
+		for _, cell := range []string{"c02", ""} {
+			model, err := c.Prepared(ctx, "grid", cell, "classifier")
+			if err != nil || !bytes.Equal(model, api.model) || api.asked.run != "grid" || api.asked.cell != cell || api.asked.prepared != "classifier" {
+				t.Errorf("asked for %q of %q; got %d bytes, %v", api.asked.prepared, api.asked.cell, len(model), err)
+			}
+		}
+	})
 	t.Run("rounds", func(t *testing.T) {
 		api.rounds = results.Rounds{Run: "grid", Experiment: "grid", Cells: []results.CellRounds{{
 			Cell: "c01", Label: "iid", Axes: experiment.Axes{}, Rounds: []results.Round{{
@@ -386,6 +395,7 @@ func TestEveryMethodReportsErrors(t *testing.T) {
 		"Results":    func() error { _, err := c.Results(ctx, ""); return err },
 		"Rounds":     func() error { _, err := c.Rounds(ctx, ""); return err },
 		"Model":      func() error { _, err := c.Model(ctx, "", "", 0); return err },
+		"Prepared":   func() error { _, err := c.Prepared(ctx, "", "", "classifier"); return err },
 		"Data":       func() error { return c.Data(ctx, "", "", dataexport.Parts, dataexport.JSONLines, io.Discard) },
 		"Nodes":      func() error { _, err := c.Nodes(ctx, "", ""); return err },
 		"Spending":   func() error { _, err := c.Spending(ctx, "", "c01"); return err },

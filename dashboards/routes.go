@@ -32,6 +32,8 @@ func (s *Server) routes() []route {
 		{"GET /api/v1/runs/{run}/table", reader, s.showTable},
 		{"GET /api/v1/runs/{run}/model", reader, s.exportModel},
 		{"GET /api/v1/runs/{run}/cells/{cell}/model", reader, s.exportModel},
+		{"GET /api/v1/runs/{run}/prepared/{name}", reader, s.exportPrepared},
+		{"GET /api/v1/runs/{run}/cells/{cell}/prepared/{name}", reader, s.exportPrepared},
 		{"GET /api/v1/runs/{run}/nodes", reader, s.listNodes},
 		{"GET /api/v1/runs/{run}/cells/{cell}/nodes", reader, s.listNodes},
 		{"GET /api/v1/runs/{run}/data/{table}", reader, s.exportData},

@@ -268,10 +268,23 @@ func (s *Server) exportModel(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Content-Type", "application/octet-stream")
-	attach(w, modelName(r))
-	send(w, model)
+	sendModel(w, modelName(r), model)
 	return nil
+}
+
+func (s *Server) exportPrepared(w http.ResponseWriter, r *http.Request) error {
+	model, err := s.api.Prepared(r.Context(), runName(r), r.PathValue("cell"), r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	sendModel(w, modelName(r), model)
+	return nil
+}
+
+func sendModel(w http.ResponseWriter, name string, model []byte) {
+	w.Header().Set("Content-Type", "application/octet-stream")
+	attach(w, name)
+	send(w, model)
 }
 
 // newestRound asks for the newest model that is stored.
@@ -295,7 +308,7 @@ func modelRound(text string) (int, error) {
 // modelName is the file name of a model: what was asked for, as far as it was said.
 func modelName(r *http.Request) string {
 	name := r.PathValue("run")
-	for _, part := range []string{r.PathValue("cell"), r.URL.Query().Get("round")} {
+	for _, part := range []string{r.PathValue("cell"), r.PathValue("name"), r.URL.Query().Get("round")} {
 		if part != "" {
 			name += "-" + part
 		}

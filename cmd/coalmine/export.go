@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 
@@ -17,30 +18,37 @@ docs/model.md says what the tensors are and what the model computes from them.
 counts rounds; of sgd steps, and checkpoints are written after every
 training.steps_per_task of them. Kept are the initial model, the audited ones, the
 last, and those of training.checkpoints; the error for another one lists them.
-"coalmine data export" writes the data that the model was trained on.`
+"coalmine data export" writes the data that the model was trained on.
+
+--prepared classifier writes the model that prepare.classifier has trained, by which
+users and examples are selected and generated images are judged.`
+
+// exportFlags are those of the command.
+type exportFlags struct {
+	round            int
+	prepared, output string
+}
 
 func newExportCommand(g *global) *cobra.Command {
-	round := control.LastRound
-	var output string
+	f := exportFlags{round: control.LastRound}
 	c := &cobra.Command{
-		Use:     "export RUN CELL",
-		Short:   "Write the model of a cell as a safetensors file with its vocabulary",
-		Long:    exportHelp,
-		Example: "  coalmine export quickstart c01 -o model.safetensors\n  coalmine export quickstart c01 --round 0 -o initial.safetensors",
+		Use:   "export RUN CELL",
+		Short: "Write the model of a cell as a safetensors file with its vocabulary",
+		Long:  exportHelp,
+		Example: "  coalmine export quickstart c01 -o model.safetensors\n  coalmine export quickstart c01 --round 0 -o initial.safetensors\n" +
+			"  coalmine export augenstein c01 --prepared classifier",
 		GroupID: groupOther,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
-			if c.Flags().Changed("round") && round < 0 {
-				return fmt.Errorf("--round %d: expected 0 for the initial model, or after how many rounds (of sgd: steps)", round)
+			if c.Flags().Changed("round") && f.round < 0 {
+				return fmt.Errorf("--round %d: expected 0 for the initial model, or after how many rounds (of sgd: steps)", f.round)
 			}
 			return g.withControl(c.Context(), func(api control.API) error {
-				data, err := api.Model(c.Context(), args[0], args[1], round)
+				data, err := f.get(c.Context(), api, args[0], args[1])
 				if err != nil {
 					return err
 				}
-				if output == "" {
-					output = fmt.Sprintf("%s-%s.safetensors", args[0], args[1])
-				}
+				output := f.name(args[0], args[1])
 				if err := os.WriteFile(output, data, 0o644); err != nil {
 					return err
 				}
@@ -49,8 +57,28 @@ func newExportCommand(g *global) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().IntVar(&round, "round", round, "round (of sgd: step) after which; 0 is the initial model")
+	c.Flags().IntVar(&f.round, "round", f.round, "round (of sgd: step) after which; 0 is the initial model")
 	c.Flags().Lookup("round").DefValue = "the last"
-	c.Flags().StringVarP(&output, "output", "o", "", "file to write; RUN-CELL.safetensors if none is given")
+	c.Flags().StringVar(&f.prepared, "prepared", "", "write a model of the prepare block in place of the cell's: "+control.Classifier)
+	c.MarkFlagsMutuallyExclusive("prepared", "round")
+	c.Flags().StringVarP(&f.output, "output", "o", "", "file to write; RUN-CELL.safetensors or RUN-CELL-PREPARED.safetensors if none is given")
 	return c
+}
+
+func (f *exportFlags) get(ctx context.Context, api control.API, run, cell string) ([]byte, error) {
+	if f.prepared != "" {
+		return api.Prepared(ctx, run, cell, f.prepared)
+	}
+	return api.Model(ctx, run, cell, f.round)
+}
+
+// name is that of the file.
+func (f *exportFlags) name(run, cell string) string {
+	switch {
+	case f.output != "":
+		return f.output
+	case f.prepared != "":
+		return fmt.Sprintf("%s-%s-%s.safetensors", run, cell, f.prepared)
+	}
+	return fmt.Sprintf("%s-%s.safetensors", run, cell)
 }

@@ -21,21 +21,30 @@ length, the temperature and the top-k of audit.samples they are those of the aud
 whatever the temperature, and whether it was cut before its end. After a prefix, it is
 that of what follows.
 
+A gan makes images: --sheet writes them side by side to one PNG file, RUN-CELL.png if
+nothing else is asked for, and --output to a directory, each as a PNG file of its own
+size. With the seed of the experiment they are those of audit.generated_images, the
+first --count of them.
+
 Of a training that goes on the newest model is taken that is stored.`
 
 // sampleFlags are those of the command.
 type sampleFlags struct {
 	modelaudit.SampleOptions
 	round int
+	// sheet is the file of images side by side, in columns; output the directory of images.
+	sheet, output string
+	columns       int
 }
 
 func newSampleCommand(g *global) *cobra.Command {
 	flags := sampleFlags{round: control.NewestRound}
 	c := &cobra.Command{
-		Use:     "sample RUN CELL",
-		Short:   "Print samples of a cell's model",
-		Long:    sampleHelp,
-		Example: "  coalmine sample quickstart c01\n  coalmine sample quickstart c01 --count 5 --prefix \"the people of\" --temperature 0.7 --top-k 40",
+		Use:   "sample RUN CELL",
+		Short: "Print samples of a cell's model; of a gan, write images",
+		Long:  sampleHelp,
+		Example: "  coalmine sample quickstart c01\n  coalmine sample quickstart c01 --count 5 --prefix \"the people of\" --temperature 0.7 --top-k 40\n" +
+			"  coalmine sample augenstein c01 --sheet sheet.png\n  coalmine sample augenstein c01 --count 1000 -o images",
 		GroupID: groupLook,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -47,11 +56,14 @@ func newSampleCommand(g *global) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				model, err := modelaudit.OpenModel(bytes.NewReader(file))
+				generator, ok, err := modelaudit.OpenGenerator(file)
 				if err != nil {
 					return err
 				}
-				return g.printSamples(c, model, flags.SampleOptions)
+				if ok {
+					return g.sampleImages(c, generator, &flags, args[0]+"-"+args[1])
+				}
+				return g.sampleText(c, file, &flags)
 			})
 		},
 	}
@@ -61,6 +73,7 @@ func newSampleCommand(g *global) *cobra.Command {
 
 func (s *sampleFlags) add(f *pflag.FlagSet) {
 	f.IntVar(&s.Count, "count", 20, "samples to draw")
+	f.Lookup("count").DefValue = "20, of images 36"
 	f.IntVar(&s.Length, "length", 0, "words (of a model of bytes: bytes) at which a sample is cut, its end counted")
 	f.Lookup("length").DefValue = "21, of bytes 101"
 	f.Float64Var(&s.Temperature, "temperature", 1, "what logits are divided by")
@@ -69,6 +82,38 @@ func (s *sampleFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&s.Prefix, "prefix", "", "text that every sample begins with")
 	f.IntVar(&s.round, "round", s.round, "round (of sgd: step) after which the model is taken; 0 is the initial one")
 	f.Lookup("round").DefValue = "the newest that is stored"
+	f.StringVar(&s.sheet, sheetFlag, "", "of a gan: PNG file to draw the images to, side by side")
+	f.IntVar(&s.columns, columnsFlag, 6, "of a gan: columns of the sheet")
+	f.StringVarP(&s.output, outputFlag, "o", "", "of a gan: directory to write the images to, each a PNG file")
+}
+
+// Flags that only one kind of model knows.
+const (
+	sheetFlag   = "sheet"
+	columnsFlag = "columns"
+	outputFlag  = "output"
+)
+
+// onlyFor is an error if one of some flags is given.
+func onlyFor(f *pflag.FlagSet, what string, flags ...string) error {
+	for _, name := range flags {
+		if f.Changed(name) {
+			return fmt.Errorf("--%s is for %s; leave it out", name, what)
+		}
+	}
+	return nil
+}
+
+// sampleText prints samples of a language model.
+func (g *global) sampleText(c *cobra.Command, file []byte, flags *sampleFlags) error {
+	if err := onlyFor(c.Flags(), "models that make images", sheetFlag, columnsFlag, outputFlag); err != nil {
+		return err
+	}
+	model, err := modelaudit.OpenModel(bytes.NewReader(file))
+	if err != nil {
+		return err
+	}
+	return g.printSamples(c, model, flags.SampleOptions)
 }
 
 // printSamples prints samples as they are drawn; as JSON, when all are.

@@ -1,4 +1,5 @@
-// Package contactsheet draws images side by side in one picture, for people to look at.
+// Package contactsheet draws images as PNG files for people to look at: many of them side by
+// side in one picture, or one by itself.
 package contactsheet
 
 import (
@@ -48,6 +49,19 @@ func Draw(images [][]byte, s Shape, columns int) ([]byte, error) {
 	}
 	var out bytes.Buffer
 	err := png.Encode(&out, sheet)
+	return out.Bytes(), err
+}
+
+// PNG returns an image as a PNG file of its own size, each value of the file one of the
+// image's.
+func PNG(pixels []byte, s Shape) ([]byte, error) {
+	if err := s.check([][]byte{pixels}, 1); err != nil {
+		return nil, err
+	}
+	picture := s.blank(image.Rect(0, 0, s.Width, s.Height))
+	s.draw(picture, pixels, image.Point{}, 1)
+	var out bytes.Buffer
+	err := png.Encode(&out, picture)
 	return out.Bytes(), err
 }
 

@@ -48,6 +48,33 @@ func TestEveryImageStandsInItsPlace(t *testing.T) {
 	})
 }
 
+func TestAnImageByItselfHasItsValues(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		s := Shape{rapid.IntRange(1, 9).Draw(t, "width"), rapid.IntRange(1, 9).Draw(t, "height"), rapid.SampledFrom([]int{1, 3}).Draw(t, "channels")}
+		n := s.Width * s.Height * s.Channels
+		pixels := rapid.SliceOfN(rapid.Byte(), n, n).Draw(t, "pixels")
+		file, err := PNG(pixels, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		picture, err := png.Decode(bytes.NewReader(file))
+		if err != nil || picture.Bounds().Dx() != s.Width || picture.Bounds().Dy() != s.Height {
+			t.Fatalf("%v, %v; want %d x %d", err, picture.Bounds(), s.Width, s.Height)
+		}
+		for i := range s.Width * s.Height {
+			p := pixels[i*s.Channels:]
+			want := color.RGBA{p[0], p[s.Channels/3], p[s.Channels/3*2], 255}
+			if got := color.RGBAModel.Convert(picture.At(i%s.Width, i/s.Width)); got != want {
+				t.Fatalf("pixel %d: %v, want %v", i, got, want)
+			}
+		}
+	})
+	if _, err := PNG([]byte{1, 2}, Shape{3, 1, 1}); err == nil || !strings.Contains(err.Error(), "has 2 values; expected 3") {
+		t.Errorf("two values of three: %v", err)
+	}
+}
+
 // place says in which tile a pixel is and how far in it, negative in a gap.
 func place(x, side int) (tile, in int) {
 	return x / (side + gap), x%(side+gap) - gap

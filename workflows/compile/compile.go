@@ -169,10 +169,11 @@ func (c *cell) compile(files []storage.Digest) error {
 		return c.err
 	}
 	report := c.report()
+	prepared, _, _ := c.classifier()
 	c.plan.Cells = append(c.plan.Cells, plan.Cell{
 		Index: c.index, Name: c.spec.Name, Label: c.spec.Label, Report: report,
 		Chain: c.chain, Tail: c.rest, Unit: Unit(&c.experiment.Training), Model: c.model, Final: c.after(c.experiment.Training.Rounds), Initial: c.origin,
-		Vocabulary: c.parts, Population: c.population, Shards: c.shards,
+		Prepared: prepared, Vocabulary: c.parts, Population: c.population, Shards: c.shards,
 	})
 	return c.err
 }

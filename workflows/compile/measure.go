@@ -115,12 +115,11 @@ func (b builder) Shards() storage.Key { return b.given(b.shards) }
 
 // Classifier implements audits.Builder.
 func (b builder) Classifier() (model, clean storage.Key, ok bool) {
-	p := b.experiment.Prepare
-	if p == nil || p.Classifier == nil {
+	of, parts, ok := b.classifier()
+	if !ok {
 		return model, clean, false
 	}
-	apart := b.prepare(p.Classifier)
-	return b.given(apart.model), b.given(apart.parts), true
+	return b.given(of), b.given(parts), true
 }
 
 // Initial implements audits.Builder.

@@ -27,6 +27,17 @@ func (c *cell) selectPart() {
 	c.population = c.selected // over the same shards
 }
 
+// classifier is the one that is prepared, as it is trained, and the parts of its data; false
+// without.
+func (c *cell) classifier() (model, clean plan.Ref, ok bool) {
+	p := c.experiment.Prepare
+	if p == nil || p.Classifier == nil {
+		return model, clean, false
+	}
+	apart := c.prepare(p.Classifier)
+	return apart.model, apart.parts, true
+}
+
 // prepare compiles a training that the cell rests on, and returns the cell of which it is.
 func (c *cell) prepare(p *experiment.Preparation) *cell {
 	apart := *c

@@ -73,6 +73,9 @@ type API interface {
 	// safetensors file with its vocabulary: 0 is the initial model, LastRound the
 	// trained one, NewestRound the last that is stored.
 	Model(ctx context.Context, run, cell string, round int) ([]byte, error)
+	// Prepared returns a model that a cell rests on, by its name in the prepare block, such
+	// as Classifier, as a safetensors file with its vocabulary.
+	Prepared(ctx context.Context, run, cell, name string) ([]byte, error)
 	// Data writes a table of the data that a cell was computed on. After an error
 	// what has been written is not the whole of it.
 	Data(ctx context.Context, run, cell string, table dataexport.Table, format dataexport.Format, w io.Writer) error

@@ -34,6 +34,7 @@ const (
 	runField        = "run"
 	cellField       = "cell"
 	roundField      = "round"
+	preparedField   = "prepared" // in place of a round: which model of the prepare block it is
 )
 
 // Model implements API.
@@ -58,6 +59,11 @@ func (l *Local) Model(ctx context.Context, name, cell string, round int) ([]byte
 	if err != nil {
 		return nil, err
 	}
+	return l.export(ctx, x, file, map[string]string{roundField: fmt.Sprint(round)})
+}
+
+// export is a checkpoint with its vocabulary, and where it comes from.
+func (l *Local) export(ctx context.Context, x *exporter, file []byte, metadata map[string]string) ([]byte, error) {
 	vocabulary, err := l.vocabulary(ctx, x)
 	if err != nil {
 		return nil, err
@@ -66,9 +72,30 @@ func (l *Local) Model(ctx context.Context, name, cell string, round int) ([]byte
 	if err != nil {
 		return nil, fmt.Errorf("run %s, cell %s: %w", x.run.ID, x.cell.Name, err)
 	}
-	return checkpoints.Encode(model.Network, model.Params, map[string]string{
-		vocabularyField: vocabulary, runField: x.run.ID, cellField: x.cell.Name, roundField: fmt.Sprint(round),
-	})
+	metadata[vocabularyField], metadata[runField], metadata[cellField] = vocabulary, x.run.ID, x.cell.Name
+	return checkpoints.Encode(model.Network, model.Params, metadata)
+}
+
+// Classifier is the name of what prepare.classifier trains.
+const Classifier = "classifier"
+
+// Prepared implements API.
+func (l *Local) Prepared(ctx context.Context, run, cell, name string) ([]byte, error) {
+	x, err := l.exporter(ctx, run, cell)
+	if err != nil {
+		return nil, err
+	}
+	if name != Classifier {
+		return nil, fmt.Errorf("a prepared %.40q %w: expected %s", name, ErrInput, Classifier)
+	}
+	if x.cell.Prepared == (plan.Ref{}) {
+		return nil, fmt.Errorf("run %s, cell %s: a prepared %s %w: its experiment prepares none (prepare.classifier)", x.run.ID, x.cell.Name, name, ErrInput)
+	}
+	file, err := l.readBlob(ctx, x.cell.Prepared.Key, tasks.ModelBlob)
+	if err != nil {
+		return nil, fmt.Errorf("run %s, cell %s: the prepared %s: %w", x.run.ID, x.cell.Name, name, err)
+	}
+	return l.export(ctx, x, file, map[string]string{preparedField: name})
 }
 
 func (l *Local) readBlob(ctx context.Context, key storage.Key, name string) ([]byte, error) {

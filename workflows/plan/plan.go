@@ -42,6 +42,8 @@ type Cell struct {
 	Final Ref
 	// Initial is the model before training.
 	Initial Ref
+	// Prepared is the classifier of the prepare block; zero without.
+	Prepared Ref
 	// Vocabulary is the node whose blob "vocabulary" has the words of the model's tokens.
 	Vocabulary Ref
 	// Population is the node that says who trains on what, Shards the one with the

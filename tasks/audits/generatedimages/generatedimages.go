@@ -46,11 +46,7 @@ func run(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	network, ok := model.Network.(models.Generating)
-	if !ok {
-		return tasks.Permanent(fmt.Errorf("a model of kind %s generates no images; expected %s", model.Network.Config().Kind, models.GAN))
-	}
-	images, err := network.NewGenerator(model.Params).Generate(seeds.Stream(p.Seed, seeds.GeneratedImages, uint64(p.First)), p.Count)
+	images, err := generate(model, &p)
 	if err != nil {
 		return tasks.Permanent(err)
 	}
@@ -59,6 +55,36 @@ func run(ctx context.Context, t *tasks.Task) error {
 		all = append(all, image...)
 	}
 	return t.Put(ctx, ImagesBlob, all)
+}
+
+// generate makes the images of one task.
+func generate(model *checkpoints.Model, p *Params) ([][]byte, error) {
+	network, ok := model.Network.(models.Generating)
+	if !ok {
+		return nil, fmt.Errorf("a model of kind %s generates no images; expected %s", model.Network.Config().Kind, models.GAN)
+	}
+	return network.NewGenerator(model.Params).Generate(seeds.Stream(p.Seed, seeds.GeneratedImages, uint64(p.First)), p.Count)
+}
+
+// Generate makes so many images of a checkpoint, those that the tasks of an audit make with
+// the seed of its experiment, and gives them away one after another. An image has its values
+// row by row, channels innermost, and is valid until give returns.
+func Generate(ctx context.Context, model *checkpoints.Model, seed uint64, count int, give func(image []byte) error) error {
+	for _, span := range audits.Split(count, imagesATask) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		images, err := generate(model, &Params{Seed: seed, First: span.First, Count: span.Count})
+		if err != nil {
+			return err
+		}
+		for _, image := range images {
+			if err := give(image); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // SummaryParams are the parameters of audits/generated-images-summary.

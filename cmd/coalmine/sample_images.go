@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"coalmine/workflows/modelaudit"
+)
+
+// sheetImages is how many images a generator makes unless a number is given: the sheets of
+// Augenstein et al. 2020 have 6 x 6.
+const sheetImages = 36
+
+// sampledImages is what sample --json prints of images.
+type sampledImages struct {
+	Images int    `json:"images"`
+	Seed   uint64 `json:"seed"`
+	// Sheet and Files are those that were written.
+	Sheet string   `json:"sheet,omitempty"`
+	Files []string `json:"files,omitempty"`
+}
+
+// sampleImages writes images of a generator; name is that of the sheet without its ending,
+// unless the flags name one.
+func (g *global) sampleImages(c *cobra.Command, generator *modelaudit.Generator, flags *sampleFlags, name string) error {
+	if err := onlyFor(c.Flags(), "language models", "length", "temperature", "top-k", "prefix"); err != nil {
+		return err
+	}
+	if !c.Flags().Changed("count") {
+		flags.Count = sheetImages
+	}
+	if flags.sheet == "" && flags.output == "" {
+		flags.sheet = name + ".png"
+	}
+	if err := flags.checkSheet(); err != nil {
+		return err
+	}
+	written, err := flags.writeImages(c.Context(), generator)
+	if err != nil {
+		return err
+	}
+	if g.json {
+		return g.printJSON(written)
+	}
+	if written.Sheet != "" {
+		g.note("wrote %s (%d images)", written.Sheet, written.Images)
+	}
+	if flags.output != "" {
+		g.note("wrote %d images to %s", written.Images, flags.output)
+	}
+	return nil
+}
+
+func (s *sampleFlags) checkSheet() error {
+	if s.sheet != "" && (s.columns < 1 || s.Count > maxSheet) {
+		return fmt.Errorf("a sheet of %d images in %d columns; expected at most %d and at least one column; --output writes images by themselves", s.Count, s.columns, maxSheet)
+	}
+	return nil
+}
+
+// writeImages writes the images to the directory and the sheet, as far as these are named.
+func (s *sampleFlags) writeImages(ctx context.Context, generator *modelaudit.Generator) (*sampledImages, error) {
+	out := &sampledImages{Seed: s.Seed, Sheet: s.sheet}
+	var shown [][]byte
+	err := generator.Images(ctx, s.Seed, s.Count, func(image []byte) error {
+		if s.sheet != "" {
+			shown = append(shown, slices.Clone(image))
+		}
+		if s.output != "" {
+			file, err := s.writeImage(generator, image, out.Images)
+			if err != nil {
+				return err
+			}
+			out.Files = append(out.Files, file)
+		}
+		out.Images++
+		return nil
+	})
+	if err != nil || s.sheet == "" {
+		return out, err
+	}
+	sheet, err := generator.Sheet(shown, s.columns)
+	if err != nil {
+		return nil, err
+	}
+	return out, os.WriteFile(s.sheet, sheet, 0o644)
+}
+
+// writeImage writes the image of a number, from 0, to a file of its own.
+func (s *sampleFlags) writeImage(generator *modelaudit.Generator, image []byte, number int) (string, error) {
+	data, err := generator.PNG(image)
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(s.output, 0o755); err != nil {
+		return "", err
+	}
+	digits := len(fmt.Sprint(s.Count - 1))
+	path := filepath.Join(s.output, fmt.Sprintf("image-%0*d.png", digits, number))
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return "", fmt.Errorf("%s is there already, and nothing is overwritten: name another directory by --output, or remove it", path)
+	} else if err != nil {
+		return "", err
+	}
+	_, err = file.Write(data)
+	return path, errors.Join(err, file.Close())
+}
