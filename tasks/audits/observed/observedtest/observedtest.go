@@ -43,4 +43,3 @@ func must[T any](v T, err error) T {
 	}
 	return v
 }
-

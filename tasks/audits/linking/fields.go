@@ -1,0 +1,7 @@
+package linking
+
+// Fields is written below.
+type Fields struct{ Linking *Block }
+
+// Block of the audit's fields.
+type Block struct{}

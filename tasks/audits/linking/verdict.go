@@ -1,0 +1,111 @@
+package linking
+
+import (
+	"fmt"
+
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/sameuser"
+)
+
+// Audit is that of devices that are followed.
+var Audit = audits.Description{
+	Name: "linking",
+	Legend: "Linked AP: how well pairs of anonymous updates are told that come from one device, half of all pairs; 50 by chance. " +
+		"Followed: of updates of a device that was seen before, the share whose most similar earlier update is its own.",
+	// NEW
+	Kinds:    []tasks.Kind{Kind},
+	Measures: audits.Anything,
+	AtEnd:    true,
+	Pairs:    audits.EverySecret,
+	Verdict:  func() audits.Verdict { return new(Verdict) },
+	Columns:  []audits.Column{{Header: "linked AP"}, {Header: "followed %"}},
+}
+
+// Verdict is the outcome: the metrics of audits/linking.
+type Verdict struct {
+	// Devices were followed, by so many Updates, of All that anonymous devices have sent.
+	Devices int `json:"devices"`
+	Updates int `json:"updates"`
+	All     int `json:"all"`
+	// Pairs of updates, ranked by their similarity.
+	Pairs sameuser.Measurement `json:"pairs"`
+	// Next is how often an update leads to an earlier one of its device.
+	Next Next `json:"next"`
+	// Clusters are what average linkage makes of the updates.
+	Clusters Clusters `json:"clusters"`
+}
+
+// Next says how often the most similar of all earlier updates is of the same device.
+type Next struct {
+	// Followed counts the updates of which it is, of Of whose device has sent one before.
+	Followed int     `json:"followed"`
+	Of       int     `json:"of"`
+	Share    float64 `json:"share"`
+	// Chance is the share that a random earlier update would give.
+	Chance float64 `json:"chance"`
+}
+
+func (n *Next) add(followed bool) {
+	n.Of++
+	if followed {
+		n.Followed++
+	}
+}
+
+// done completes it with the sum of the updates' chances.
+func (n Next) done(chance float64) Next {
+	if n.Of > 0 {
+		n.Share, n.Chance = float64(n.Followed)/float64(n.Of), chance/float64(n.Of)
+	}
+	return n
+}
+
+// Clusters says how well clusters of updates are devices.
+type Clusters struct {
+	Clusters int `json:"clusters"`
+	// RandIndex is the adjusted one (Hubert and Arabie 1985): 1 where clusters are devices,
+	// 0 by chance.
+	RandIndex float64 `json:"adjusted_rand_index"`
+	// Precision is the share of pairs in a cluster that are of one device, Recall that of
+	// the pairs of one device that are in one cluster; F1 is their harmonic mean.
+	Precision float64 `json:"precision"`
+	Recall    float64 `json:"recall"`
+	F1        float64 `json:"f1"`
+	// ChanceF1 is the mean of F1 over all ways to deal the updates to clusters of the same
+	// sizes.
+	ChanceF1 float64 `json:"chance_f1"`
+}
+
+// Texts implements audits.Verdict.
+func (v *Verdict) Texts() []string {
+	return []string{fmt.Sprintf("%.1f", 100*v.Pairs.AP.Value), fmt.Sprintf("%.1f", 100*v.Next.Share)}
+}
+
+// Note implements audits.Noter.
+func (v *Verdict) Note(*audits.Cell) string {
+	p, c := &v.Pairs, &v.Clusters
+	return fmt.Sprintf("linking: %d updates of %d devices; AP %.1f (%.1f to %.1f) and AUC %.1f (%.1f to %.1f) of %d pairs, 50 by chance; followed %d of %d, by chance %.1f%%; adjusted Rand index %.3f, F1 %.3f of %d clusters, by chance %.3f",
+		v.Updates, v.Devices, 100*p.AP.Value, 100*p.AP.Low, 100*p.AP.High, 100*p.AUC.Value, 100*p.AUC.Low, 100*p.AUC.High, p.Pairs,
+		v.Next.Followed, v.Next.Of, 100*v.Next.Chance, c.RandIndex, c.F1, c.Clusters, c.ChanceF1)
+}
+
+// Row implements audits.Verdict.
+func (v *Verdict) Row() any {
+	return row{
+		&v.Pairs.AP.Value, &v.Pairs.AP.Low, &v.Pairs.AP.High, &v.Pairs.AUC.Value,
+		&v.Next.Share, &v.Next.Chance, &v.Clusters.RandIndex, &v.Clusters.F1, &v.Clusters.ChanceF1,
+	}
+}
+
+type row struct {
+	AP        *float64 `parquet:"linking_ap"`
+	APLow     *float64 `parquet:"linking_ap_low"`
+	APHigh    *float64 `parquet:"linking_ap_high"`
+	AUC       *float64 `parquet:"linking_auc"`
+	Followed  *float64 `parquet:"linking_followed"`
+	Chance    *float64 `parquet:"linking_followed_chance"`
+	RandIndex *float64 `parquet:"linking_adjusted_rand_index"`
+	F1        *float64 `parquet:"linking_f1"`
+	ChanceF1  *float64 `parquet:"linking_f1_chance"`
+}

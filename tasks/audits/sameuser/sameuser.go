@@ -1,0 +1,145 @@
+// Package sameuser measures how well a score tells whether two updates come from one user
+// (Orekondy et al. 2018, sections 4.3 and 6): as many pairs of one user as of two, ranked by
+// the score.
+package sameuser
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"coalmine/internal/seeds"
+)
+
+// Pair is a pair of updates of different rounds, with its score.
+type Pair struct {
+	// A and B are the users; the pair is of one where they are equal.
+	A, B int32
+	// Score is higher the likelier the two are one. It is not NaN.
+	Score float64
+}
+
+// same reports whether both are one user.
+func (p *Pair) same() bool { return p.A == p.B }
+
+// Estimate is a number with its interval.
+type Estimate struct {
+	Value float64 `json:"value"`
+	// Low and High bound the middle 95% of the values that resampled users give.
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
+}
+
+// Measurement is how well pairs are told.
+type Measurement struct {
+	// Pairs were scored, half of them, or fewer where there are no more, of one user.
+	Pairs int `json:"pairs"`
+	Same  int `json:"same"`
+	// AP is the average precision: the sum over thresholds of (R_n - R_(n-1)) P_n. By
+	// chance it is about Same / Pairs.
+	AP Estimate `json:"ap"`
+	// AUC is the area under the receiver operating characteristic: the probability that a
+	// pair of one user has the higher score, ties counting half. By chance it is 0.5.
+	AUC Estimate `json:"auc"`
+}
+
+// resamples is the number of bootstrap samples.
+const resamples = 1000
+
+// Measure ranks pairs by their scores, which it sorts. Its intervals are of a bootstrap over
+// users: each is drawn a number of times, and a pair of two counts as often as the product
+// says (Owen and Eckles 2012). number tells the measurements of one experiment apart.
+func Measure(pairs []Pair, seed uint64, number int) Measurement {
+	slices.SortFunc(pairs, func(a, b Pair) int {
+		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.A, b.A), cmp.Compare(a.B, b.B))
+	})
+	m := Measurement{Pairs: len(pairs)}
+	for i := range pairs {
+		if pairs[i].same() {
+			m.Same++
+		}
+	}
+	m.AP.Value, m.AUC.Value = rank(pairs, func(*Pair) float64 { return 1 })
+	m.bootstrap(pairs, seed, number)
+	return m
+}
+
+// bootstrap fills in the intervals. Samples without a pair of one user, or of two, say
+// nothing and are left out.
+func (m *Measurement) bootstrap(pairs []Pair, seed uint64, number int) {
+	pairs, users := numbered(pairs)
+	weights := make([]float64, users)
+	var aps, aucs []float64
+	for sample := range resamples {
+		clear(weights)
+		rng := seeds.Stream(seed, seeds.PairBootstrap, uint64(number), uint64(sample))
+		for range weights {
+			weights[rng.IntN(len(weights))]++
+		}
+		ap, auc := rank(pairs, func(p *Pair) float64 {
+			w := weights[p.A]
+			if p.same() {
+				return w
+			}
+			return w * weights[p.B]
+		})
+		if !math.IsNaN(ap) && !math.IsNaN(auc) {
+			aps, aucs = append(aps, ap), append(aucs, auc)
+		}
+	}
+	m.AP.interval(aps)
+	m.AUC.interval(aucs)
+}
+
+// interval is that of the middle 95% of samples; of none, nothing is known.
+func (e *Estimate) interval(samples []float64) {
+	e.Low, e.High = 0, 1
+	if len(samples) == 0 {
+		return
+	}
+	slices.Sort(samples)
+	const tail = 0.025
+	last := len(samples) - 1
+	e.Low, e.High = samples[int(tail*float64(last))], samples[last-int(tail*float64(last))]
+}
+
+// numbered are the pairs with their users numbered from 0, and how many there are.
+func numbered(pairs []Pair) (renamed []Pair, users int) {
+	var all []int32
+	for i := range pairs {
+		all = append(all, pairs[i].A, pairs[i].B)
+	}
+	slices.Sort(all)
+	all = slices.Compact(all)
+	number := map[int32]int32{}
+	for i, user := range all {
+		number[user] = int32(i)
+	}
+	for _, p := range pairs {
+		renamed = append(renamed, Pair{number[p.A], number[p.B], p.Score})
+	}
+	return renamed, len(all)
+}
+
+// rank computes the average precision and the area under the receiver operating
+// characteristic of pairs in the order of falling scores, each weighed. Pairs of one score
+// count together. Both are NaN without a pair of each kind.
+func rank(pairs []Pair, weigh func(*Pair) float64) (ap, auc float64) {
+	var same, others float64 // so far
+	for i := 0; i < len(pairs); {
+		var s, o float64 // of this score
+		for score := pairs[i].Score; i < len(pairs) && pairs[i].Score == score; i++ {
+			if w := weigh(&pairs[i]); pairs[i].same() {
+				s += w
+			} else {
+				o += w
+			}
+		}
+		auc += float64(o * (same + s/2))
+		same, others = same+s, others+o
+		if s > 0 {
+			ap += float64(s * (same / (same + others)))
+		}
+	}
+	return ap / same, auc / (same * others)
+}

@@ -1,0 +1,167 @@
+package sameuser
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"coalmine/internal/seeds"
+)
+
+// The example of average_precision_score and of roc_auc_score in scikit-learn's
+// documentation, as pairs.
+func TestMeasuresAreThoseOfScikitLearn(t *testing.T) {
+	t.Parallel()
+	m := Measure([]Pair{{1, 2, 0.1}, {1, 3, 0.4}, {1, 1, 0.35}, {2, 2, 0.8}}, 1, 0)
+	if math.Abs(m.AP.Value-0.8333333333) > 1e-9 || m.AUC.Value != 0.75 || m.Pairs != 4 || m.Same != 2 {
+		t.Errorf("measurement %+v, want an average precision of 0.83 and an area of 0.75", m)
+	}
+}
+
+// byDefinition goes through all thresholds and all pairs of pairs; a pair counts as often
+// as its weight says.
+func byDefinition(pairs []Pair, weigh func(*Pair) float64) (ap, auc float64) {
+	thresholds := []float64{}
+	for _, p := range pairs {
+		thresholds = append(thresholds, p.Score)
+	}
+	slices.Sort(thresholds)
+	thresholds = slices.Compact(thresholds)
+	slices.Reverse(thresholds)
+	count := func(fits func(*Pair) bool) (n float64) {
+		for i := range pairs {
+			if fits(&pairs[i]) {
+				n += weigh(&pairs[i])
+			}
+		}
+		return n
+	}
+	all, before := count((*Pair).same), 0.0
+	for _, at := range thresholds {
+		hits := count(func(p *Pair) bool { return p.same() && p.Score >= at })
+		taken := count(func(p *Pair) bool { return p.Score >= at })
+		if hits > before {
+			ap += (hits - before) / all * (hits / taken)
+		}
+		before = hits
+	}
+	var above, of float64
+	for i := range pairs {
+		for j := range pairs {
+			p, q := &pairs[i], &pairs[j]
+			if p.same() && !q.same() {
+				w := weigh(p) * weigh(q)
+				of += w
+				if p.Score > q.Score {
+					above += w
+				} else if p.Score == q.Score {
+					above += w / 2
+				}
+			}
+		}
+	}
+	return ap, above / of
+}
+
+func TestRankingFollowsTheDefinitions(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(3, 5))
+	for range 200 {
+		pairs := []Pair{{0, 0, 1}, {0, 1, 1}}
+		for range rng.IntN(30) {
+			pairs = append(pairs, Pair{int32(rng.IntN(3)), int32(rng.IntN(3)), float64(rng.IntN(6))})
+		}
+		slices.SortFunc(pairs, func(a, b Pair) int { return int(b.Score - a.Score) })
+		weights := []float64{1, float64(rng.IntN(3)), float64(rng.IntN(3))}
+		weigh := func(p *Pair) float64 {
+			if p.same() {
+				return weights[p.A]
+			}
+			return weights[p.A] * weights[p.B]
+		}
+		ap, auc := rank(pairs, weigh)
+		wantAP, wantAUC := byDefinition(pairs, weigh)
+		if math.Abs(ap-wantAP) > 1e-12 || math.Abs(auc-wantAUC) > 1e-12 && !math.IsNaN(wantAUC) {
+			t.Fatalf("%v with weights %v: %v and %v, want %v and %v", pairs, weights, ap, auc, wantAP, wantAUC)
+		}
+	}
+}
+
+// Users whose pairs are told as well as all others give narrow intervals; users that differ
+// give wide ones, though the pairs are as many.
+func TestIntervalsKnowOfUsers(t *testing.T) {
+	t.Parallel()
+	width := func(ofUser func(user int) float64) float64 {
+		rng := rand.New(rand.NewPCG(1, 1))
+		var pairs []Pair
+		for i := range 4000 {
+			user := int32(i % 20)
+			pairs = append(pairs, Pair{user, user, rng.NormFloat64() + ofUser(int(user))}, Pair{user, (user + 1 + int32(rng.IntN(19))) % 20, rng.NormFloat64()})
+		}
+		m := Measure(pairs, 1, 0)
+		if m.AUC.Low > m.AUC.Value || m.AUC.High < m.AUC.Value || m.AP.Low > m.AP.Value || m.AP.High < m.AP.Value {
+			t.Errorf("measurement %+v outside of its interval", m)
+		}
+		return m.AUC.High - m.AUC.Low
+	}
+	alike := width(func(int) float64 { return 1 })
+	apart := width(func(user int) float64 { return 2 * float64(user%2) })
+	if alike > 0.05 || apart < 3*alike {
+		t.Errorf("the interval is %v wide with users alike, %v with users apart", alike, apart)
+	}
+}
+
+func TestPairsAreOfBothKindsAndOfTwoRounds(t *testing.T) {
+	t.Parallel()
+	rng := seeds.Stream(1, seeds.UpdatePairs, 0)
+	for range 100 {
+		list := func(n int) (all []Update) {
+			for range n {
+				all = append(all, Update{int32(rng.IntN(4)), int32(rng.IntN(5))})
+			}
+			return all
+		}
+		a, b := list(1+rng.IntN(8)), list(1+rng.IntN(8))
+		drawn, err := Draw(a, b, 20, rng)
+		if err != nil {
+			possible := slices.ContainsFunc(a, func(u Update) bool {
+				return slices.ContainsFunc(b, func(v Update) bool { return v.User == u.User && v.Round != u.Round }) &&
+					slices.ContainsFunc(b, func(v Update) bool { return v.User != u.User && v.Round != u.Round })
+			})
+			if possible {
+				t.Fatalf("pairs of %v and %v: %v", a, b, err)
+			}
+			continue
+		}
+		if len(drawn) != 20 {
+			t.Fatalf("%d pairs", len(drawn))
+		}
+		for i, d := range drawn {
+			if a[d.A].Round == b[d.B].Round || (a[d.A].User == b[d.B].User) != d.Same || d.Same != (i%2 == 0) {
+				t.Errorf("pair %+v of %v and %v", d, a[d.A], b[d.B])
+			}
+		}
+	}
+}
+
+// Every pair of one user is drawn about as often as any other. The counts are binomial;
+// five standard deviations are passed with probability 6e-7 each.
+func TestPairsAreDrawnUniformly(t *testing.T) {
+	t.Parallel()
+	list := []Update{{0, 1}, {0, 2}, {1, 1}, {1, 3}, {2, 2}}
+	const n = 40_000
+	drawn, err := Draw(list, list, n, seeds.Stream(1, seeds.UpdatePairs, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := map[Drawn]int{}
+	for _, d := range drawn {
+		counts[d]++
+	}
+	for _, d := range []Drawn{{0, 1, true}, {1, 0, true}, {2, 3, true}, {3, 2, true}} {
+		if p := 0.25; math.Abs(float64(counts[d])-p*n/2) > 5*math.Sqrt(p*(1-p)*n/2) {
+			t.Errorf("%+v was drawn %d times of %d", d, counts[d], n/2)
+		}
+	}
+}
