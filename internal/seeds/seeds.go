@@ -58,7 +58,7 @@ const (
 	SamplePositions   Role = "sample positions"   // of the test of the first word: one a sample
 	LinkedDevices     Role = "linked devices"     // which devices are followed
 	UpdatePairs       Role = "update pairs"       // measurement: pairs of updates that are scored
-	PairBootstrap     Role = "pair bootstrap"     // measurement, sample: how often each user counts
+	PairBootstrap     Role = "pair bootstrap"     // measurement: how often each user counts
 	Verification      Role = "verification"       // which nodes of a run are executed again
 	ContactSheet      Role = "contact sheet"      // which images of a source are shown
 )

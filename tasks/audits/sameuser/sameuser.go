@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	"coalmine/internal/seeds"
+	"coalmine/models/ranking"
+	"coalmine/tasks/audits"
 )
 
 // Pair is a pair of updates of different rounds, with its score.
@@ -68,39 +70,35 @@ func Measure(pairs []Pair, seed uint64, number int) Measurement {
 // nothing and are left out.
 func (m *Measurement) bootstrap(pairs []Pair, seed uint64, number int) {
 	pairs, users := numbered(pairs)
-	weights := make([]float64, users)
-	var aps, aucs []float64
-	for sample := range resamples {
-		clear(weights)
-		rng := seeds.Stream(seed, seeds.PairBootstrap, uint64(number), uint64(sample))
-		for range weights {
-			weights[rng.IntN(len(weights))]++
-		}
-		ap, auc := rank(pairs, func(p *Pair) float64 {
-			w := weights[p.A]
-			if p.same() {
-				return w
-			}
-			return w * weights[p.B]
+	interval := func(of func(ap, auc float64) float64) ranking.Interval {
+		return ranking.Bootstrap(seeds.Stream(seed, seeds.PairBootstrap, uint64(number)), users, resamples, audits.Confidence, func(drawn []int) float64 {
+			return of(rank(pairs, counted(drawn)))
 		})
-		if !math.IsNaN(ap) && !math.IsNaN(auc) {
-			aps, aucs = append(aps, ap), append(aucs, auc)
-		}
 	}
-	m.AP.interval(aps)
-	m.AUC.interval(aucs)
+	m.AP.bound(interval(func(ap, _ float64) float64 { return ap }))
+	m.AUC.bound(interval(func(_, auc float64) float64 { return auc }))
 }
 
-// interval is that of the middle 95% of samples; of none, nothing is known.
-func (e *Estimate) interval(samples []float64) {
-	e.Low, e.High = 0, 1
-	if len(samples) == 0 {
-		return
+// counted weighs a pair by how often its users were drawn.
+func counted(drawn []int) func(*Pair) float64 {
+	weights := make([]float64, len(drawn))
+	for _, user := range drawn {
+		weights[user]++
 	}
-	slices.Sort(samples)
-	const tail = 0.025
-	last := len(samples) - 1
-	e.Low, e.High = samples[int(tail*float64(last))], samples[last-int(tail*float64(last))]
+	return func(p *Pair) float64 {
+		if p.same() {
+			return weights[p.A]
+		}
+		return weights[p.A] * weights[p.B]
+	}
+}
+
+// bound sets the interval; where no sample says anything, nothing is known.
+func (e *Estimate) bound(i ranking.Interval) {
+	e.Low, e.High = i.Low, i.High
+	if math.IsNaN(i.Low) {
+		e.Low, e.High = 0, 1
+	}
 }
 
 // numbered are the pairs with their users numbered from 0, and how many there are.

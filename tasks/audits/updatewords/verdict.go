@@ -1,0 +1,121 @@
+package updatewords
+
+import (
+	"fmt"
+
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+)
+
+// Audit is that of words that are read off updates.
+var Audit = audits.Description{
+	Name: "update_words",
+	Legend: "Words: the share of a device's distinct words that its update names, and the share of the named words that the device has; means over recorded updates. " +
+		"AP: of all words ranked by what the update says of them.",
+	// NEW
+	Kinds:   []tasks.Kind{Kind},
+	AtEnd:   true,
+	Pairs:   audits.EverySecret,
+	Verdict: func() audits.Verdict { return new(Verdict) },
+	Columns: []audits.Column{{Header: "words recall %"}, {Header: "words precision %"}, {Header: "words AP"}},
+}
+
+// Verdict is the outcome: the metrics of audits/update-words.
+type Verdict struct {
+	// Devices are those whose updates were looked at.
+	Devices int `json:"devices"`
+	// Round has the means over all updates; its number is the last of theirs.
+	Round
+	// BaselineAP is the AP, a mean over devices, of words ranked by how many of these
+	// devices have them: what anybody could say without an update.
+	BaselineAP float64 `json:"baseline_ap"`
+	// Rounds are the means by round, of ranges of rounds where there are more than a
+	// hundred.
+	Rounds []Round `json:"rounds"`
+	// Canaries are nil without any in the data.
+	Canaries *Canaries `json:"canaries,omitempty"`
+}
+
+// Round is what the updates of a round say. Its numbers are means over them.
+type Round struct {
+	// Round is the number of the round, or of the first of a range.
+	Round   int `json:"round"`
+	Updates int `json:"updates"`
+	// Words are the distinct ordinary ones that a device has, Named those that its update
+	// names.
+	Words float64 `json:"words"`
+	Named float64 `json:"named"`
+	// Precision is the share of the named words that the device has, 0 where none is named;
+	// Recall the share of its words that are named.
+	Precision float64 `json:"precision"`
+	Recall    float64 `json:"recall"`
+	// AP is the average precision of all ordinary words, ranked by the update.
+	AP float64 `json:"ap"`
+}
+
+// Canaries says whether updates name all words of a canary.
+type Canaries struct {
+	// Held are the updates of devices that have the canary, each with each of its canaries;
+	// Others those of devices that have it not.
+	Held   Count `json:"held"`
+	Others Count `json:"others"`
+	// Found counts the canaries that were named by an update of a device that has them.
+	Found int `json:"found"`
+}
+
+// Count is how many of so many name all words.
+type Count struct {
+	Named int     `json:"named"`
+	Of    int     `json:"of"`
+	Share float64 `json:"share"`
+}
+
+// Texts implements audits.Verdict.
+func (v *Verdict) Texts() []string {
+	return []string{fmt.Sprintf("%.1f", 100*v.Recall), fmt.Sprintf("%.1f", 100*v.Precision), fmt.Sprintf("%.1f", 100*v.AP)}
+}
+
+// Note implements audits.Noter.
+func (v *Verdict) Note(*audits.Cell) string {
+	note := fmt.Sprintf("words in updates: %d updates of %d devices name %.1f of %.1f words in the mean; AP %.1f, by the words' frequency alone %.1f",
+		v.Updates, v.Devices, v.Recall*v.Words, v.Words, 100*v.AP, 100*v.BaselineAP)
+	if c := v.Canaries; c != nil {
+		note += fmt.Sprintf("; all words of a canary are named by %d of %d updates of devices that have it, and by %d of %d of others; canaries found: %d",
+			c.Held.Named, c.Held.Of, c.Others.Named, c.Others.Of, c.Found)
+	}
+	return note
+}
+
+// Figure implements audits.Figured.
+func (v *Verdict) Figure(*audits.Cell) *audits.Figure {
+	if len(v.Rounds) < 2 {
+		return nil
+	}
+	f := &audits.Figure{
+		Name: "Words read off updates", About: "Line: recall by round; circles: precision.", Title: "recall and precision of a device's words by round",
+		X: audits.Axis{Most: float64(v.Rounds[len(v.Rounds)-1].Round)}, Y: audits.Axis{Most: 1},
+	}
+	for _, r := range v.Rounds {
+		f.Line = append(f.Line, audits.Point{X: float64(r.Round), Y: r.Recall})
+		f.Dots = append(f.Dots, audits.Dot{X: float64(r.Round), Y: r.Precision, About: fmt.Sprintf("round %d: precision %.3f, recall %.3f", r.Round, r.Precision, r.Recall)})
+	}
+	return f
+}
+
+// Row implements audits.Verdict.
+func (v *Verdict) Row() any {
+	r := row{&v.Recall, &v.Precision, &v.AP, &v.BaselineAP, nil, nil}
+	if c := v.Canaries; c != nil {
+		r.Canaries, r.Found = &c.Held.Share, new(int64(c.Found))
+	}
+	return r
+}
+
+type row struct {
+	Recall     *float64 `parquet:"update_words_recall"`
+	Precision  *float64 `parquet:"update_words_precision"`
+	AP         *float64 `parquet:"update_words_ap"`
+	BaselineAP *float64 `parquet:"update_words_baseline_ap"`
+	Canaries   *float64 `parquet:"update_words_canaries"`
+	Found      *int64   `parquet:"update_words_canaries_found"`
+}
