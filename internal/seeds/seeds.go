@@ -57,6 +57,9 @@ const (
 	Samples           Role = "samples"            // sample
 	SamplePositions   Role = "sample positions"   // of the test of the first word: one a sample
 	LinkedDevices     Role = "linked devices"     // which devices are followed
+	SampledUpdates    Role = "sampled updates"    // sample: which updates an audit looks at
+	AttackValidation  Role = "attack validation"  // attack: which users it does not learn from
+	AttackWeights     Role = "attack weights"     // attack: initial weights of its network
 	UpdatePairs       Role = "update pairs"       // measurement: pairs of updates that are scored
 	PairBootstrap     Role = "pair bootstrap"     // measurement: how often each user counts
 	Verification      Role = "verification"       // which nodes of a run are executed again

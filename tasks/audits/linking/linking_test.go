@@ -15,46 +15,16 @@ import (
 	"coalmine/tasks/updates"
 )
 
-const values = 40
-
-var layout = updates.Layout{Layers: []updates.Layer{{Name: "a", Values: values}}}
-
-// federation makes updates of so many users' anonymous devices, and of a shadow each: what
-// all have in common in a round, what is a user's own, times own, and noise.
+// federation is of users who are all seen, each with an anonymous device and a shadow.
 func federation(users, rounds, cohort int, own float64) (split []devices.Device, list []updates.Update) {
-	rng := rand.New(rand.NewPCG(9, 2))
-	normals := func(scale float64) []float32 {
-		v := make([]float32, values)
-		for i := range v {
-			v[i] = float32(scale * rng.NormFloat64())
-		}
-		return v
-	}
-	var biases [][]float32
-	for u := range users {
-		split = append(split, devices.Device{User: u, Set: devices.Seen}, devices.Device{User: u, Shadow: true, Set: devices.Seen})
-		biases = append(biases, normals(own))
-	}
-	for round := 1; round <= rounds; round++ {
-		common := normals(5)
-		members := rng.Perm(len(split))[:cohort]
-		slices.Sort(members)
-		for _, device := range members {
-			u := updates.Update{Round: round, Device: device, Values: normals(1)}
-			for i := range u.Values {
-				u.Values[i] += common[i] + biases[device/2][i]
-			}
-			list = append(list, u)
-		}
-	}
-	return split, list
+	return observedtest.Federation{Users: users, Rounds: rounds, Cohort: cohort, Own: own, Common: 5}.Make()
 }
 
 func link(t *testing.T, p Params, split []devices.Device, list []updates.Update) (*Verdict, error) {
 	t.Helper()
 	g := taskstest.NewGraph(t)
 	half := len(list) / 2
-	n, err := g.Try(Kind, p, observedtest.Inputs(g, layout, split, list[:half], list[half:])...)
+	n, err := g.Try(Kind, p, observedtest.Inputs(g, observedtest.Layout, split, list[:half], list[half:])...)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +35,7 @@ func link(t *testing.T, p Params, split []devices.Device, list []updates.Update)
 
 func TestDevicesAreFollowedByWhatIsTheirOwn(t *testing.T) {
 	t.Parallel()
-	split, list := federation(12, 40, 8, 1.5)
+	split, list := federation(12, 40, 8, 6)
 	v, err := link(t, Params{Seed: 1, Updates: 1000, Pairs: 2000}, split, list)
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +68,7 @@ func TestEqualDevicesAreFollowedByChance(t *testing.T) {
 
 func TestUpdatesAreBoundedByDevices(t *testing.T) {
 	t.Parallel()
-	split, list := federation(12, 40, 8, 1.5)
+	split, list := federation(12, 40, 8, 6)
 	p := Params{Seed: 1, Updates: 60, Pairs: 200}
 	v, err := link(t, p, split, list)
 	if err != nil {
@@ -121,7 +91,7 @@ func TestSimilaritiesAreThoseOfAPlainLoop(t *testing.T) {
 	t.Parallel()
 	split, list := federation(6, 12, 7, 1)
 	g := taskstest.NewGraph(t)
-	task := g.Task(observedtest.Inputs(g, layout, split, list)...)
+	task := g.Task(observedtest.Inputs(g, observedtest.Layout, split, list)...)
 	p := Params{}
 	r, err := p.Open(t.Context(), task)
 	if err != nil {
@@ -155,7 +125,7 @@ func plainSimilarities(split []devices.Device, list []updates.Update) [][]float6
 		if split[u.Device].Shadow {
 			continue
 		}
-		row, norm := make([]float64, values), 0.0
+		row, norm := make([]float64, observedtest.Values), 0.0
 		for _, v := range u.Values {
 			norm += float64(v) * float64(v)
 		}
@@ -166,7 +136,7 @@ func plainSimilarities(split []devices.Device, list []updates.Update) [][]float6
 		rows = append(rows, row)
 	}
 	for _, members := range byRound {
-		for i := range values {
+		for i := range observedtest.Values {
 			mean := 0.0
 			for _, m := range members {
 				mean += rows[m][i] / float64(len(members))
@@ -291,5 +261,5 @@ func TestGoldenBytes(t *testing.T) {
 	t.Parallel()
 	split, list := federation(5, 10, 6, 1)
 	g := taskstest.NewGraph(t)
-	taskstest.Golden(t, g.Run(Kind, Params{Seed: 1, Updates: 1000, Pairs: 100}, observedtest.Inputs(g, layout, split, list)...))
+	taskstest.Golden(t, g.Run(Kind, Params{Seed: 1, Updates: 1000, Pairs: 100}, observedtest.Inputs(g, observedtest.Layout, split, list)...))
 }

@@ -48,13 +48,25 @@ type Measurement struct {
 // resamples is the number of bootstrap samples.
 const resamples = 1000
 
+// AveragePrecision is that of pairs, which it sorts by their scores. It is NaN without one of
+// one user.
+func AveragePrecision(pairs []Pair) float64 {
+	sortByScore(pairs)
+	ap, _ := rank(pairs, func(*Pair) float64 { return 1 })
+	return ap
+}
+
+func sortByScore(pairs []Pair) {
+	slices.SortFunc(pairs, func(a, b Pair) int {
+		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.A, b.A), cmp.Compare(a.B, b.B))
+	})
+}
+
 // Measure ranks pairs by their scores, which it sorts. Its intervals are of a bootstrap over
 // users: each is drawn a number of times, and a pair of two counts as often as the product
 // says (Owen and Eckles 2012). number tells the measurements of one experiment apart.
 func Measure(pairs []Pair, seed uint64, number int) Measurement {
-	slices.SortFunc(pairs, func(a, b Pair) int {
-		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.A, b.A), cmp.Compare(a.B, b.B))
-	})
+	sortByScore(pairs)
 	m := Measurement{Pairs: len(pairs)}
 	for i := range pairs {
 		if pairs[i].same() {

@@ -4,6 +4,8 @@ package observedtest
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 
 	"coalmine/tasks/audits/observed"
 	"coalmine/tasks/devices"
@@ -42,4 +44,70 @@ func must[T any](v T, err error) T {
 		panic(err)
 	}
 	return v
+}
+
+// Values is the length of a Federation's updates, the Layout of which has one layer.
+const Values = 40
+
+// Layout is that of a Federation's updates.
+var Layout = updates.Layout{Layers: []updates.Layer{{Name: "a", Values: Values}}}
+
+// Federation makes updates: of what all have in common in a round, of what is a user's own in
+// a quarter of the values, and of noise of standard deviation 1 in all.
+type Federation struct {
+	Users, Rounds int
+	// Cohort is the number of devices of a round.
+	Cohort int
+	// Own is the standard deviation of what is a user's own.
+	Own float64
+	// Common is that of what all have in common in a round.
+	Common float64
+	// Unseen and HeldOut are how many users are of these sets, the last ones; the others
+	// are seen.
+	Unseen, HeldOut int
+}
+
+// Make returns the devices, and the updates in the order of rounds and devices.
+func (f Federation) Make() (split []devices.Device, list []updates.Update) {
+	rng := rand.New(rand.NewPCG(9, 2))
+	normals := func(n int, scale float64) []float32 {
+		v := make([]float32, Values)
+		for i := range n {
+			v[i] = float32(scale * rng.NormFloat64())
+		}
+		return v
+	}
+	var own [][]float32
+	for user := range f.Users {
+		split = append(split, f.devicesOf(user)...)
+		own = append(own, normals(Values/4, f.Own))
+	}
+	for round := 1; round <= f.Rounds; round++ {
+		common := normals(Values, f.Common)
+		members := rng.Perm(len(split))[:f.Cohort]
+		slices.Sort(members)
+		for _, device := range members {
+			u := updates.Update{Round: round, Device: device, Values: normals(Values, 1)}
+			for i := range u.Values {
+				u.Values[i] += common[i] + own[split[device].User][i]
+			}
+			list = append(list, u)
+		}
+	}
+	return split, list
+}
+
+// devicesOf are the anonymous device of a user, and the shadow of one who is known.
+func (f Federation) devicesOf(user int) []devices.Device {
+	anonymous := devices.Device{User: user, Set: devices.Seen}
+	switch left := f.Users - user; {
+	case left <= f.HeldOut:
+		anonymous.Set = devices.HeldOut
+	case left <= f.HeldOut+f.Unseen:
+		anonymous.Set = devices.Unseen
+		return []devices.Device{anonymous}
+	}
+	shadow := anonymous
+	shadow.Shadow = true
+	return []devices.Device{anonymous, shadow}
 }

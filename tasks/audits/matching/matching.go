@@ -1,0 +1,264 @@
+// Package matching trains a Siamese network on pairs of the adversary's own updates, and asks
+// it of pairs of anonymous ones whether they come from one user: it learns what updates of a
+// user have in common, and so tells users apart whom it has never seen (Orekondy et al. 2018,
+// sections 4.3 and 6.1.2).
+//
+//	audits/matching  trains the network, and measures it
+package matching
+
+import (
+	"context"
+	"fmt"
+
+	"coalmine/internal/seeds"
+	"coalmine/models/optimizers"
+	"coalmine/models/towers"
+	"coalmine/tasks"
+	"coalmine/tasks/audits/observed"
+	"coalmine/tasks/audits/sameuser"
+	"coalmine/tasks/devices"
+)
+
+// Params are the parameters of audits/matching.
+type Params struct {
+	Seed uint64 `json:"seed"`
+	observed.View
+	// Pairs is how many the network is trained on in an epoch, and measured on.
+	Pairs int `json:"pairs"`
+	// Units of each of the two layers of the tower.
+	Units        int     `json:"units"`
+	Epochs       int     `json:"epochs"`
+	Batch        int     `json:"batch"`
+	LearningRate float64 `json:"learning_rate"`
+	// Updates is how many of the shadow, and how many of the anonymous updates are looked
+	// at, at most.
+	Updates int `json:"updates"`
+	// Centre has the network see what updates differ by from the mean of their round.
+	Centre bool `json:"centre,omitempty"`
+}
+
+// Kind trains and measures. Its inputs are those of observed.Inputs, its metrics a Verdict.
+// Memory is twice the values of Updates updates, and four times the network.
+var Kind = tasks.Kind{Name: "audits/matching", Version: 1, Class: tasks.Compute, Run: run}
+
+func run(ctx context.Context, t *tasks.Task) error {
+	var p Params
+	if err := t.Decode(&p); err != nil {
+		return err
+	}
+	r, err := p.Open(ctx, t)
+	if err != nil {
+		return err
+	}
+	shadow, anonymous, err := p.load(ctx, r)
+	if err != nil {
+		return err
+	}
+	if p.Centre {
+		if err := r.Centre(ctx, shadow, anonymous); err != nil {
+			return err
+		}
+	}
+	l, err := p.newLearning(t, shadow)
+	if err != nil {
+		return err
+	}
+	if err := l.learn(ctx); err != nil {
+		return err
+	}
+	v, err := p.measure(ctx, r, l, shadow, anonymous)
+	if err != nil {
+		return err
+	}
+	return t.SetMetrics(v)
+}
+
+// load reads the updates of shadow devices, and those of anonymous ones whose users are not
+// held out.
+func (p *Params) load(ctx context.Context, r *observed.Reader) (shadow, anonymous *observed.Sample, err error) {
+	shadow, err = r.Sample(ctx, p.Seed, 0, p.Updates, func(o *observed.Observation) bool { return o.Shadow })
+	if err != nil {
+		return nil, nil, err
+	}
+	anonymous, err = r.Sample(ctx, p.Seed, 1, p.Updates, func(o *observed.Observation) bool { return !o.Shadow && o.Set != devices.HeldOut })
+	return shadow, anonymous, err
+}
+
+// learning trains the network on pairs of updates of shadow devices.
+type learning struct {
+	*Params
+	task    *tasks.Task
+	network *towers.Pairs
+	params  []float32 // those with the best validation so far, in the end
+	Learned
+
+	shadow *observed.Sample
+	// Of shadow, by the users: what is learned from, and what says when to stop.
+	learned, validated part
+}
+
+// part is some rows of a sample.
+type part struct {
+	rows    []int
+	updates []sameuser.Update
+}
+
+func partOf(s *observed.Sample, fits func(user int) bool) (p part) {
+	for i, o := range s.Of {
+		if fits(o.User) {
+			p.rows, p.updates = append(p.rows, i), append(p.updates, updateOf(o))
+		}
+	}
+	return p
+}
+
+func updateOf(o observed.Observation) sameuser.Update {
+	return sameuser.Update{User: int32(o.User), Round: int32(o.Round)}
+}
+
+// validationShare is that of the users with a shadow device from whom the network does not
+// learn. Two of them at least are needed for pairs of two users.
+const validationShare = 0.2
+
+func (p *Params) newLearning(t *tasks.Task, shadow *observed.Sample) (*learning, error) {
+	l := &learning{Params: p, task: t, shadow: shadow}
+	users := shadow.Users()
+	apart := map[int]bool{}
+	for _, i := range seeds.Stream(p.Seed, seeds.AttackValidation, matchingAttack).Perm(len(users))[:min(len(users), max(2, int(validationShare*float64(len(users)))))] {
+		apart[users[i]] = true
+	}
+	l.learned = partOf(shadow, func(user int) bool { return !apart[user] })
+	l.validated = partOf(shadow, func(user int) bool { return apart[user] })
+	l.Users, l.ValidationUsers = len(users)-len(apart), len(apart)
+	tower, err := towers.NewTower(shadow.Values, p.Units, p.Units)
+	if err != nil {
+		return nil, tasks.Permanent(err)
+	}
+	l.network = towers.NewPairs(tower, tower)
+	return l, nil
+}
+
+// matchingAttack is this audit's number among attacks that are trained.
+const matchingAttack = 0
+
+// learn trains for all epochs, and keeps the parameters of the one after which the pairs of
+// the validation's users are told best; of equal ones the first.
+func (l *learning) learn(ctx context.Context) error {
+	config, err := optimizers.Defaults(optimizers.RMSProp)
+	if err != nil {
+		return err
+	}
+	params := l.network.Init(seeds.Stream(l.Seed, seeds.AttackWeights, matchingAttack))
+	optimizer, err := optimizers.New(config, len(params))
+	if err != nil {
+		return err
+	}
+	e := epoch{learning: l, params: params, gradient: make([]float32, len(params)), optimizer: optimizer, trainer: l.network.NewTrainer(l.Batch)}
+	for number := range l.Epochs {
+		loss, err := e.run(ctx, number)
+		if err != nil {
+			return err
+		}
+		ap, err := l.validate(params)
+		if err != nil {
+			return err
+		}
+		l.Course = append(l.Course, Epoch{loss, ap})
+		if len(l.Course) == 1 || ap > l.Course[l.Best-1].AP {
+			l.Best = number + 1
+			l.params = append(l.params[:0], params...)
+		}
+		l.task.Progress(tasks.Progress{Done: int64(number + 1), Total: int64(l.Epochs)})
+	}
+	return nil
+}
+
+// epoch trains on newly drawn pairs.
+type epoch struct {
+	*learning
+	params, gradient []float32
+	optimizer        optimizers.Optimizer
+	trainer          *towers.PairTrainer
+}
+
+// run returns the mean loss.
+func (e *epoch) run(ctx context.Context, number int) (loss float64, err error) {
+	drawn, err := draw(&e.learned, e.Seed, trainingPairs+number, e.Pairs)
+	if err != nil {
+		return 0, err
+	}
+	width := e.shadow.Values
+	x, same := make([]float32, 2*e.Batch*width), make([]bool, e.Batch)
+	for from := 0; from < len(drawn); from += e.Batch {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		batch := drawn[from:min(from+e.Batch, len(drawn))]
+		for i, d := range batch {
+			copy(x[i*width:], e.shadow.Row(e.learned.rows[d.A]))
+			copy(x[(len(batch)+i)*width:], e.shadow.Row(e.learned.rows[d.B]))
+			same[i] = d.Same
+		}
+		batchLoss := e.trainer.Gradient(e.params, x[:2*len(batch)*width], same[:len(batch)], e.gradient)
+		e.optimizer.Step(e.params, e.gradient, e.LearningRate)
+		loss += float64(batchLoss * float64(len(batch)) / float64(len(drawn)))
+	}
+	return loss, nil
+}
+
+// Numbers of the draws of pairs.
+const (
+	validationPairs = 1 + iota
+	anonymousPairs
+	shadowPairs
+	seenPairs
+	unseenPairs
+	trainingPairs // and so on, one for each epoch
+)
+
+func draw(p *part, seed uint64, number, n int) ([]sameuser.Drawn, error) {
+	drawn, err := sameuser.Draw(p.updates, p.updates, n, seeds.Stream(seed, seeds.UpdatePairs, uint64(number)))
+	if err != nil {
+		return nil, tasks.Permanent(fmt.Errorf("updates of shadow devices for audit.matching: %w", err))
+	}
+	return drawn, nil
+}
+
+// validate is the average precision of pairs of the validation's users.
+func (l *learning) validate(params []float32) (float64, error) {
+	drawn, err := draw(&l.validated, l.Seed, validationPairs, l.Pairs)
+	if err != nil {
+		return 0, err
+	}
+	embedded := l.embed(params, l.shadow, l.validated.rows)
+	scored := make([]sameuser.Pair, len(drawn))
+	for i, d := range drawn {
+		scored[i] = sameuser.Pair{A: l.validated.updates[d.A].User, B: l.validated.updates[d.B].User, Score: l.network.Logit(params, embedded.row(d.A), embedded.row(d.B))}
+	}
+	return sameuser.AveragePrecision(scored), nil
+}
+
+// embedding is what the tower makes of some rows.
+type embedding struct {
+	width  int
+	values []float32
+}
+
+func (e *embedding) row(i int) []float32 { return e.values[i*e.width : (i+1)*e.width] }
+
+// embedTogether is how many rows are embedded at a time. It shows in no result.
+const embedTogether = 64
+
+func (l *learning) embed(params []float32, s *observed.Sample, rows []int) *embedding {
+	e := &embedding{width: l.Units}
+	x := make([]float32, 0, min(len(rows), embedTogether)*s.Values)
+	for from := 0; from < len(rows); from += embedTogether {
+		some := rows[from:min(from+embedTogether, len(rows))]
+		x = x[:0]
+		for _, row := range some {
+			x = append(x, s.Row(row)...)
+		}
+		e.values = append(e.values, l.network.Embed(params, x, len(some), false)...)
+	}
+	return e
+}

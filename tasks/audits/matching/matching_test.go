@@ -1,0 +1,128 @@
+package matching
+
+import (
+	"strings"
+	"testing"
+
+	"coalmine/tasks"
+	"coalmine/tasks/audits/observed/observedtest"
+	"coalmine/tasks/devices"
+	"coalmine/tasks/taskstest"
+	"coalmine/tasks/updates"
+)
+
+func params() Params {
+	return Params{Seed: 1, Pairs: 2000, Units: 16, Epochs: 12, Batch: 32, LearningRate: 1e-3, Updates: 4000}
+}
+
+func match(t *testing.T, p Params, split []devices.Device, list []updates.Update) (*Verdict, error) {
+	t.Helper()
+	g := taskstest.NewGraph(t)
+	n, err := g.Try(Kind, p, observedtest.Inputs(g, observedtest.Layout, split, list)...)
+	if err != nil {
+		return nil, err
+	}
+	var v Verdict
+	n.DecodeMetrics(&v)
+	return &v, nil
+}
+
+func TestPairsOfUsersNeverSeenAreTold(t *testing.T) {
+	t.Parallel()
+	split, list := observedtest.Federation{Users: 40, Rounds: 120, Cohort: 15, Own: 4, Common: 1, Unseen: 12, HeldOut: 14}.Make()
+	v, err := match(t, params(), split, list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v.Learned.Users+v.Learned.ValidationUsers != 28 || v.Learned.ValidationUsers != 5 || len(v.Learned.Course) != 12 {
+		t.Errorf("learned %+v", v.Learned)
+	}
+	for what, told := range map[string]*Told{"anonymous": v.Anonymous, "shadow": v.Shadow, "seen": v.Seen, "unseen": v.Unseen} {
+		if told == nil || told.Network.AP.Value < 0.8 || told.Cosine.AP.Value < 0.8 || told.Network.Pairs != 2000 || told.Network.Same != 1000 {
+			t.Errorf("%s pairs: %+v", what, told)
+		}
+	}
+}
+
+// What all have in common in a round hides what is a user's own, unless it is subtracted.
+func TestCentredUpdatesAreToldBetter(t *testing.T) {
+	t.Parallel()
+	split, list := observedtest.Federation{Users: 30, Rounds: 100, Cohort: 15, Own: 3, Common: 8}.Make()
+	p := params()
+	told := map[bool]*Told{}
+	for _, p.Centre = range []bool{false, true} {
+		v, err := match(t, p, split, list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		told[p.Centre] = v.Anonymous
+	}
+	if plain, centred := told[false].Network.AP, told[true].Network.AP; centred.Low <= plain.High {
+		t.Errorf("average precision %+v, centred %+v", plain, centred)
+	}
+	// The cosine is always of centred updates.
+	if d := told[false].Cosine.AP.Value - told[true].Cosine.AP.Value; d > 1e-3 || d < -1e-3 {
+		t.Errorf("cosines %+v and %+v", told[false].Cosine, told[true].Cosine)
+	}
+}
+
+// In a closed world nobody is unseen, and without anything of their own users are told by
+// chance. Of the interval of 95% the seed is fixed.
+func TestEqualUsersAreToldByChance(t *testing.T) {
+	t.Parallel()
+	split, list := observedtest.Federation{Users: 30, Rounds: 100, Cohort: 15, Common: 1}.Make()
+	v, err := match(t, params(), split, list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v.Seen != nil || v.Unseen != nil {
+		t.Errorf("verdict %+v of a closed world", v)
+	}
+	for what, told := range map[string]*Told{"anonymous": v.Anonymous, "shadow": v.Shadow} {
+		if auc := told.Network.AUC; auc.Low > 0.5 || auc.High < 0.5 {
+			t.Errorf("%s pairs: %+v by the network", what, auc)
+		}
+		if auc := told.Cosine.AUC; auc.Low > 0.5 || auc.High < 0.5 {
+			t.Errorf("%s pairs: %+v by the cosine", what, auc)
+		}
+	}
+}
+
+func TestTheVerdictSaysWhenTheCosineIsAsGood(t *testing.T) {
+	t.Parallel()
+	v := Verdict{Anonymous: new(Told)}
+	v.Anonymous.Network.AP.Value, v.Anonymous.Cosine.AP.Value = 0.8, 0.8
+	if note := v.Note(nil); !strings.Contains(note, "AP 80.0") || !strings.HasSuffix(note, "as good") {
+		t.Errorf("note %q", note)
+	}
+	v.Anonymous.Cosine.AP.Value = 0.7
+	if note := v.Note(nil); strings.HasSuffix(note, "as good") {
+		t.Errorf("note %q", note)
+	}
+}
+
+func TestTooFewUpdatesAreRefused(t *testing.T) {
+	t.Parallel()
+	split, list := observedtest.Federation{Users: 12, Rounds: 30, Cohort: 6, Own: 1, Common: 1}.Make()
+	shadows := 0
+	for i := range split {
+		if split[i].Shadow {
+			shadows++
+			split[i].Shadow = shadows == 1
+		}
+	}
+	for name, list := range map[string][]updates.Update{"one round": list[:6], "one shadow device": list} {
+		if _, err := match(t, params(), split, list); err == nil || !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "shadow devices") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestGoldenBytes(t *testing.T) {
+	t.Parallel()
+	split, list := observedtest.Federation{Users: 10, Rounds: 30, Cohort: 8, Own: 1, Common: 1, Unseen: 2, HeldOut: 3}.Make()
+	g := taskstest.NewGraph(t)
+	p := params()
+	p.Pairs, p.Epochs = 100, 2
+	taskstest.Golden(t, g.Run(Kind, p, observedtest.Inputs(g, observedtest.Layout, split, list)...))
+}

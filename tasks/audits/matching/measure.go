@@ -1,0 +1,117 @@
+package matching
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"coalmine/internal/kernels"
+	"coalmine/internal/seeds"
+	"coalmine/tasks"
+	"coalmine/tasks/audits/observed"
+	"coalmine/tasks/audits/sameuser"
+	"coalmine/tasks/devices"
+)
+
+// side is the updates that one of a pair is drawn from.
+type side struct {
+	part
+	sample   *observed.Sample
+	embedded *embedding
+}
+
+func (l *learning) sideOf(s *observed.Sample, fits func(o *observed.Observation) bool) *side {
+	x := &side{sample: s}
+	for i := range s.Of {
+		if o := &s.Of[i]; fits(o) {
+			x.rows, x.updates = append(x.rows, i), append(x.updates, updateOf(*o))
+		}
+	}
+	x.embedded = l.embed(l.params, s, x.rows)
+	return x
+}
+
+// comparison is pairs that are measured, scored by the network and by their cosine.
+type comparison struct {
+	a, b   *side
+	number int
+	drawn  []sameuser.Drawn
+	into   *Told
+}
+
+// measure asks the network of pairs, and then compares what cosines say of the same ones.
+func (p *Params) measure(ctx context.Context, r *observed.Reader, l *learning, shadow, anonymous *observed.Sample) (*Verdict, error) {
+	v := &Verdict{Learned: l.Learned}
+	comparisons, err := p.comparisons(l, shadow, anonymous, v)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range comparisons {
+		c.into.Network = sameuser.Measure(c.score(func(i, j int) float64 {
+			return l.network.Logit(l.params, c.a.embedded.row(i), c.b.embedded.row(j))
+		}), p.Seed, c.number)
+	}
+	if !p.Centre {
+		if err := r.Centre(ctx, shadow, anonymous); err != nil {
+			return nil, err
+		}
+	}
+	for _, c := range comparisons {
+		c.into.Cosine = sameuser.Measure(c.score(func(i, j int) float64 {
+			return cosine(c.a.sample.Row(c.a.rows[i]), c.b.sample.Row(c.b.rows[j]))
+		}), p.Seed, c.number)
+	}
+	return v, nil
+}
+
+// comparisons draw the pairs of everything that is measured. Pairs of anonymous updates there
+// must be; of the others there are none in some worlds, such as those of unseen users in a
+// closed one.
+func (p *Params) comparisons(l *learning, shadow, anonymous *observed.Sample, v *Verdict) (all []*comparison, err error) {
+	of := func(set devices.Set) func(o *observed.Observation) bool {
+		return func(o *observed.Observation) bool { return o.Set == set }
+	}
+	everyone := l.sideOf(anonymous, func(*observed.Observation) bool { return true })
+	seen, unseen := l.sideOf(anonymous, of(devices.Seen)), l.sideOf(anonymous, of(devices.Unseen))
+	if len(unseen.rows) == 0 {
+		seen = unseen // they are everyone
+	}
+	for _, x := range []struct {
+		number int
+		a, b   *side
+		into   **Told
+	}{
+		{anonymousPairs, everyone, everyone, &v.Anonymous},
+		{shadowPairs, l.sideOf(shadow, of(devices.Seen)), everyone, &v.Shadow},
+		{seenPairs, seen, seen, &v.Seen},
+		{unseenPairs, unseen, unseen, &v.Unseen},
+	} {
+		drawn, err := sameuser.Draw(x.a.updates, x.b.updates, p.Pairs, seeds.Stream(p.Seed, seeds.UpdatePairs, uint64(x.number)))
+		if err != nil && x.number == anonymousPairs {
+			return nil, tasks.Permanent(fmt.Errorf("anonymous updates for audit.matching: %w", err))
+		}
+		if err == nil {
+			*x.into = new(Told)
+			all = append(all, &comparison{a: x.a, b: x.b, number: x.number, drawn: drawn, into: *x.into})
+		}
+	}
+	return all, nil
+}
+
+// score lists the pairs with their scores.
+func (c *comparison) score(of func(i, j int) float64) []sameuser.Pair {
+	pairs := make([]sameuser.Pair, len(c.drawn))
+	for i, d := range c.drawn {
+		pairs[i] = sameuser.Pair{A: c.a.updates[d.A].User, B: c.b.updates[d.B].User, Score: of(d.A, d.B)}
+	}
+	return pairs
+}
+
+// cosine of two vectors, 0 where one is zero.
+func cosine(x, y []float32) float64 {
+	product := kernels.SquaredNorm(x) * kernels.SquaredNorm(y)
+	if product == 0 {
+		return 0
+	}
+	return kernels.Dot(x, y) / math.Sqrt(product)
+}

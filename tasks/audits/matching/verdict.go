@@ -1,0 +1,122 @@
+package matching
+
+import (
+	"fmt"
+
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/sameuser"
+)
+
+// Audit is that of pairs of updates.
+var Audit = audits.Description{
+	Name: "matching",
+	Legend: "Matching AP: how well a network that was trained on the adversary's own updates tells pairs of anonymous updates of one user, half of all pairs; 50 by chance. " +
+		"Unseen AP: the same of users whom the adversary does not know.",
+	// NEW
+	Kinds:    []tasks.Kind{Kind},
+	Measures: audits.Anything,
+	AtEnd:    true,
+	Pairs:    audits.EverySecret,
+	Verdict:  func() audits.Verdict { return new(Verdict) },
+	Columns:  []audits.Column{{Header: "matching AP"}, {Header: "unseen AP"}},
+}
+
+// Verdict is the outcome: the metrics of audits/matching.
+type Verdict struct {
+	Learned Learned `json:"learned"`
+	// Anonymous pairs are of anonymous updates alone, of seen and unseen users.
+	Anonymous *Told `json:"anonymous"`
+	// Shadow pairs are of an update of a shadow device and an anonymous one: whether a user
+	// whom the adversary knows has sent it. nil where there are none.
+	Shadow *Told `json:"shadow,omitempty"`
+	// Seen and Unseen are the anonymous pairs of users of that sort alone; nil where there
+	// are none, and where all users are of one sort.
+	Seen   *Told `json:"seen,omitempty"`
+	Unseen *Told `json:"unseen,omitempty"`
+}
+
+// Told is how well pairs are told.
+type Told struct {
+	// Network is the trained one; Cosine needs no training: that of what the updates differ
+	// by from the mean update of their rounds.
+	Network sameuser.Measurement `json:"network"`
+	Cosine  sameuser.Measurement `json:"cosine"`
+}
+
+// Learned says what the network was trained on.
+type Learned struct {
+	// Users are those it has learned from, ValidationUsers those that said when to stop.
+	Users           int `json:"users"`
+	ValidationUsers int `json:"validation_users"`
+	// Course has what each epoch gave. The network is that after epoch Best, from 1.
+	Course []Epoch `json:"course"`
+	Best   int     `json:"best"`
+}
+
+// Epoch is what an epoch of training gave.
+type Epoch struct {
+	// Loss is the mean cross-entropy of its pairs, in nats.
+	Loss float64 `json:"loss"`
+	// AP is the average precision of the validation's pairs.
+	AP float64 `json:"ap"`
+}
+
+// Texts implements audits.Verdict.
+func (v *Verdict) Texts() []string {
+	texts := []string{"-", "-"}
+	for i, told := range []*Told{v.Anonymous, v.Unseen} {
+		if told != nil {
+			texts[i] = fmt.Sprintf("%.1f", 100*told.Network.AP.Value)
+		}
+	}
+	return texts
+}
+
+// Note implements audits.Noter.
+func (v *Verdict) Note(*audits.Cell) string {
+	note := fmt.Sprintf("matching: learned from %d users, stopped by %d after epoch %d of %d", v.Learned.Users, v.Learned.ValidationUsers, v.Learned.Best, len(v.Learned.Course))
+	for _, x := range []struct {
+		what string
+		told *Told
+	}{{"anonymous", v.Anonymous}, {"shadow with anonymous", v.Shadow}, {"seen users", v.Seen}, {"unseen users", v.Unseen}} {
+		if x.told != nil {
+			n, c := x.told.Network.AP, x.told.Cosine.AP
+			note += fmt.Sprintf("; %s: AP %.1f (%.1f to %.1f), by cosine alone %.1f", x.what, 100*n.Value, 100*n.Low, 100*n.High, 100*c.Value)
+		}
+	}
+	if v.Anonymous != nil && v.Anonymous.Cosine.AP.Value >= v.Anonymous.Network.AP.Value {
+		note += "; the cosine, which needs no training, is as good"
+	}
+	return note
+}
+
+// Row implements audits.Verdict.
+func (v *Verdict) Row() any {
+	var r row
+	for _, x := range []struct {
+		told            *Told
+		network, cosine **float64
+	}{{v.Anonymous, &r.AP, &r.Cosine}, {v.Shadow, &r.Shadow, &r.ShadowCosine}, {v.Seen, &r.Seen, &r.SeenCosine}, {v.Unseen, &r.Unseen, &r.UnseenCosine}} {
+		if x.told != nil {
+			*x.network, *x.cosine = &x.told.Network.AP.Value, &x.told.Cosine.AP.Value
+		}
+	}
+	if v.Anonymous != nil {
+		r.Low, r.High = &v.Anonymous.Network.AP.Low, &v.Anonymous.Network.AP.High
+	}
+	return r
+}
+
+type row struct {
+	AP           *float64 `parquet:"matching_ap"`
+	Low          *float64 `parquet:"matching_ap_low"`
+	High         *float64 `parquet:"matching_ap_high"`
+	Cosine       *float64 `parquet:"matching_cosine_ap"`
+	Shadow       *float64 `parquet:"matching_shadow_ap"`
+	ShadowCosine *float64 `parquet:"matching_shadow_cosine_ap"`
+	Seen         *float64 `parquet:"matching_seen_ap"`
+	SeenCosine   *float64 `parquet:"matching_seen_cosine_ap"`
+	Unseen       *float64 `parquet:"matching_unseen_ap"`
+	UnseenCosine *float64 `parquet:"matching_unseen_cosine_ap"`
+}

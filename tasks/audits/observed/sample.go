@@ -1,0 +1,110 @@
+package observed
+
+import (
+	"context"
+	"slices"
+
+	"coalmine/internal/seeds"
+)
+
+// Sample is some updates, in memory.
+type Sample struct {
+	// Of are the updates in the order of rounds and devices, without their values.
+	Of []Observation
+	// Values is the length of a row.
+	Values int
+	rows   []float32
+}
+
+// Row has the values of update i.
+func (s *Sample) Row(i int) []float32 { return s.rows[i*s.Values : (i+1)*s.Values] }
+
+// Users are those of the updates, ascending.
+func (s *Sample) Users() []int {
+	var users []int
+	for i := range s.Of {
+		users = append(users, s.Of[i].User)
+	}
+	slices.Sort(users)
+	return slices.Compact(users)
+}
+
+// Sample draws as many of the updates that fit as there may be, each as likely as any other.
+// number tells the samples of an experiment apart.
+func (r *Reader) Sample(ctx context.Context, seed uint64, number, atMost int, fits func(*Observation) bool) (*Sample, error) {
+	found := 0
+	err := r.Each(ctx, func(o *Observation) error {
+		if fits(o) {
+			found++
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	chosen := make([]bool, found)
+	for _, i := range seeds.Stream(seed, seeds.SampledUpdates, uint64(number)).Perm(found)[:min(found, atMost)] {
+		chosen[i] = true
+	}
+	s := &Sample{Values: r.Values(), rows: make([]float32, 0, min(found, atMost)*r.Values())}
+	i := 0
+	err = r.Each(ctx, func(o *Observation) error {
+		if !fits(o) {
+			return nil
+		}
+		if chosen[i] {
+			s.rows = append(s.rows, o.Values...)
+			kept := *o
+			kept.Values = nil
+			s.Of = append(s.Of, kept)
+		}
+		i++
+		return nil
+	})
+	return s, err
+}
+
+// Centre subtracts from every row of samples the mean of all updates of its round, whoever has
+// sent them: what all devices have in common at that stage of the training.
+func (r *Reader) Centre(ctx context.Context, samples ...*Sample) error {
+	m := mean{sum: make([]float64, r.Values())}
+	next := make([]int, len(samples)) // the first row of each whose round is not over
+	end := func() {
+		for i, s := range samples {
+			for ; next[i] < len(s.Of) && s.Of[next[i]].Round <= m.round; next[i]++ {
+				m.subtract(s.Row(next[i]))
+			}
+		}
+		clear(m.sum)
+		m.count = 0
+	}
+	err := r.Each(ctx, func(o *Observation) error {
+		if o.Round != m.round {
+			end()
+			m.round = o.Round
+		}
+		m.add(o.Values)
+		return nil
+	})
+	end()
+	return err
+}
+
+// mean is that of the updates of a round.
+type mean struct {
+	round, count int
+	sum          []float64
+}
+
+func (m *mean) add(values []float32) {
+	for i, v := range values {
+		m.sum[i] += float64(v)
+	}
+	m.count++
+}
+
+func (m *mean) subtract(row []float32) {
+	for i, v := range row {
+		row[i] = float32(float64(v) - m.sum[i]/float64(m.count))
+	}
+}
