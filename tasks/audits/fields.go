@@ -92,6 +92,8 @@ type Setting struct {
 	TestFraction fractions.Probability
 	// Canaries are those of the canaries block; nil without one.
 	Canaries *Canaries
+	// Devices say how users are divided into devices; nil where they are not.
+	Devices *Devices
 	// Training is that of the models.
 	Training Training
 	// TestTokens are the tokens of the test part, 0 as long as the data were not read.
@@ -182,6 +184,14 @@ func (g Group) SplitByPrefix(prefix, atMost int) []Group {
 	return g.Split(atMost)
 }
 
+// Devices say how users are divided into devices (package devices).
+type Devices struct {
+	// Unseen and HeldOut are the shares of the users in these sets; 0 in a closed world.
+	Unseen, HeldOut fractions.Probability
+	// IID devices have examples of all users: a control.
+	IID bool
+}
+
 // Training is how the models are trained.
 type Training struct {
 	// Central training takes steps over records; federated, rounds over users.
@@ -202,6 +212,9 @@ type Data struct {
 	Users, Examples int
 	// TestExamples are the examples of the test part.
 	TestExamples int
+	// Seen, Unseen and HeldOut are the users in these sets where they are divided into
+	// devices, which Users then counts.
+	Seen, Unseen, HeldOut int
 }
 
 // MaxReplaced is the share of the training data above which what is put into them for
@@ -227,6 +240,9 @@ type Builder interface {
 	Shards() storage.Key
 	// Planted is what Plant of these fields has returned.
 	Planted(p Planter) storage.Key
+	// Devices is the node of package devices that says whose each user of the population is;
+	// zero where users are not divided into devices.
+	Devices() storage.Key
 	// Classifier is the model of prepare.classifier, and clean the datasets/encode node of
 	// the data without planted faults; neither is there without such a preparation.
 	Classifier() (model, clean storage.Key, ok bool)

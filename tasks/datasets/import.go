@@ -16,12 +16,13 @@ import (
 
 // Import reads a source and writes its corpus: the examples as word numbers,
 // grouped by user. Users stand in order of their first appearance, a user's
-// examples in order of the source.
+// examples in order of the source or, where the reading says so, of their time.
 //
 // Params: ImportParams. No inputs. Metrics: ImportMetrics. Blobs:
 //
 //	corpus-00000 …  the corpus stream; before each example a uvarint: how many
-//	                examples of the source lie between it and the user's one before
+//	                examples of the source lie between it and the user's one before,
+//	                modulo 2^64 where that one stands after it in the source
 //	corpus-index    Index over the users
 //	dictionary      the distinct words, one a line, in order of first appearance;
 //	                at levels that fix them all symbols, in their order
@@ -77,6 +78,10 @@ func runImport(ctx context.Context, t *tasks.Task) error {
 	}
 	imp := importer{sorter: externalsort.New(), names: newNumbering(), lexicon: newLexicon(p.Reading, p.FaultParams)}
 	defer imp.sorter.Close()
+	if p.Timed {
+		imp.byTime = externalsort.New()
+		defer imp.byTime.Close()
+	}
 	files := importedFiles{ctx: ctx, task: t}
 	for rec, err := range p.Records(ctx, files.of(p.Sources), p.Limits) {
 		if err != nil {
@@ -143,19 +148,21 @@ func (x *importedFiles) classify(err error) error {
 
 // importer collects the examples of a source by user.
 type importer struct {
-	sorter   *externalsort.Sorter
+	sorter   *externalsort.Sorter // by user
+	byTime   *externalsort.Sorter // what comes before; nil where the order is that of the source
 	names    *numbering
 	lexicon  *lexicon
 	users    []importedUser
 	examples int
 	cut      int
+	example  []byte
 	record   []byte
 }
 
 // importedUser is what is known of a user before the corpus is written.
 type importedUser struct {
 	extent Extent // without Offset
-	last   int    // ordinal of the user's last example in the source
+	last   int    // ordinal in the source of the user's example that was placed last
 }
 
 func (imp *importer) add(rec Record) error {
@@ -170,18 +177,33 @@ func (imp *importer) add(rec Record) error {
 	if int(u) == len(imp.users) {
 		imp.users = append(imp.users, importedUser{last: -1})
 	}
+	imp.example = appendExample(imp.example[:0], words)
+	defer func() { imp.examples++ }()
+	if imp.byTime != nil {
+		return imp.later(u, rec.Time, imp.example)
+	}
+	return imp.place(u, imp.examples, imp.example)
+}
+
+// place appends an encoded example to those of a user. ordinal is its place in the source.
+func (imp *importer) place(u uint64, ordinal int, example []byte) error {
 	user := &imp.users[u]
-	imp.record = binary.AppendUvarint(imp.record[:0], uint64(imp.examples-user.last-1))
-	imp.record = appendExample(imp.record, words)
-	user.last = imp.examples
+	words, _ := binary.Uvarint(example)
+	imp.record = binary.AppendUvarint(imp.record[:0], uint64(ordinal-user.last-1))
+	imp.record = append(imp.record, example...)
+	user.last = ordinal
 	user.extent.Examples++
-	user.extent.Words += len(words)
+	user.extent.Words += int(words)
 	user.extent.Length += int64(len(imp.record))
-	imp.examples++
 	return imp.sorter.Add(u, imp.record)
 }
 
 func (imp *importer) write(ctx context.Context, t *tasks.Task) error {
+	if imp.byTime != nil {
+		if err := imp.placeTimed(); err != nil {
+			return err
+		}
+	}
 	w := newStreamWriter(ctx, t, corpusPart)
 	for record, err := range imp.sorter.Sorted() {
 		if err == nil {

@@ -135,6 +135,8 @@ type Reading struct {
 	Image Image `json:"image,omitzero"`
 	// Pairs says that a record is a text and its target, each cut at Sequence by itself.
 	Pairs bool `json:"pairs,omitempty"`
+	// Timed says that records have a time, by which those of a user are ordered.
+	Timed bool `json:"timed,omitempty"`
 }
 
 // Longest is the greatest length of an example, of a complete reading.
@@ -178,6 +180,10 @@ func (r Reading) length() int {
 
 // lines are those of the sources that are read so.
 func (r Reading) lines() lineForm {
+	if r.Timed {
+		r.Timed = false
+		return r.lines().timed()
+	}
 	if r.Level.Scheme().Images {
 		return cmp.Or(r.Image, DefaultImage).lines()
 	}

@@ -59,6 +59,9 @@ func (l Limits) withDefaults() Limits {
 // pixels, and that of a pair is the text, the byte 0xFF, and the target.
 type Record struct {
 	User, Text string
+	// Time orders a user's records, where the reading asks for it; dates are seconds since
+	// 1970.
+	Time float64
 	// File and Line say where the record stands; lines count from 1.
 	File string
 	Line int

@@ -35,6 +35,8 @@ type Recipe struct {
 	// Words is the size of a balanced user, 0 for users as they are.
 	Words        int     `json:"words"`
 	HeldOutUsers float64 `json:"held_out_users"`
+	// Members says that Facts shall list the users that train. It changes no number.
+	Members bool `json:"members,omitempty"`
 	// Named are words that the vocabulary should have, with a space between. They change
 	// no number; Facts tell which are missing.
 	Named string `json:"named,omitempty"`
@@ -48,7 +50,7 @@ func (r Recipe) Import(sources []storage.Digest, limits Limits) ImportParams {
 // source is how the source is read.
 func (r Recipe) source() Reading {
 	if r.selects() {
-		return Reading{Sequence: r.Outside.Sequence}
+		return Reading{Sequence: r.Outside.Sequence, Timed: r.Timed}
 	}
 	return r.Reading
 }
@@ -115,8 +117,18 @@ type Facts struct {
 	// VocabularyWords are the distinct words that the vocabulary is chosen from, where they
 	// are those of a source without faults; else 0, and they are Parts.DistinctWords.
 	VocabularyWords int `json:"vocabulary_words,omitempty"`
+	// Members are the balanced users that train, in the order of their index, where
+	// Recipe.Members asks for them.
+	Members []Member `json:"members,omitempty"`
 	// Missing are the words of Recipe.Named that the vocabulary lacks, with a space between.
 	Missing string `json:"missing,omitempty"`
+}
+
+// Member is a user that trains.
+type Member struct {
+	// Name is that of the user in the source; several balanced users may have it.
+	Name     string `json:"name"`
+	Examples int    `json:"examples"`
 }
 
 // Survey reads a source, validating every line, and returns the facts of each recipe.
@@ -172,6 +184,9 @@ func (r Recipe) check() error {
 	if r.selects() && r.Level != ByteLevel || r.Outside.Size < 0 {
 		return fmt.Errorf("words outside of a vocabulary of %d at the %s level; expected the %s level, and a vocabulary of at least 1", r.Outside.Size, r.Level, ByteLevel)
 	}
+	if r.Timed && r.Words > 0 {
+		return fmt.Errorf("balanced users of %d words, cut from examples in order of their time; expected users as they are (0)", r.Words)
+	}
 	return r.faults().check(r.source().Level)
 }
 
@@ -193,6 +208,8 @@ func (s *surveyor) agree(r Reading) error {
 	}
 	if first := s.texts[0].lexicon.reading; first.Pairs != r.Pairs {
 		return errors.New("one source is read as pairs and as texts alone; expected one of them")
+	} else if first.Timed != r.Timed {
+		return errors.New("one source is read with and without times; expected one of them")
 	}
 	if s.texts[0].lexicon.reading.Image == r.Image {
 		return nil
@@ -251,6 +268,7 @@ func (b *block) reset(kept bool) {
 // survey begins to follow a recipe, and what else it takes to know its numbers.
 func (s *surveyor) survey(r Recipe) *recipeSurvey {
 	found := newRecipeSurvey(r, s.reading(r.source().Complete(), r.faults()))
+	found.names = s.names
 	if of, elsewhere := r.Vocabulary(); elsewhere {
 		found.clean = s.survey(of)
 	}
@@ -426,6 +444,7 @@ func (t *readText) source() ImportMetrics {
 type recipeSurvey struct {
 	recipe Recipe
 	text   *readText
+	names  *numbering // of the users
 	coins  *partCoins
 	counts [partNumbers]Counts
 	clean  *recipeSurvey // of the text that the vocabulary comes from; nil if it is this one
@@ -555,7 +574,9 @@ func (r *recipeSurvey) facts() Facts {
 		r.clean = nil
 		return Facts{} // selectWords has the facts
 	}
-	return Facts{Source: r.text.source(), Parts: r.parts(), Balance: r.balance(), VocabularyWords: r.vocabularyWords, Missing: r.missing()}
+	f := Facts{Source: r.text.source(), Parts: r.parts(), VocabularyWords: r.vocabularyWords, Missing: r.missing()}
+	f.Balance, f.Members = r.balance()
+	return f
 }
 
 // missing are the named words that the vocabulary lacks.
@@ -649,10 +670,10 @@ func (r *recipeSurvey) keepUsers() {
 
 // balance puts the balanced users in the order of their index: by user, each
 // user's in order of the source, which is how they were appended.
-func (r *recipeSurvey) balance() BalanceMetrics {
+func (r *recipeSurvey) balance() (metrics BalanceMetrics, list []Member) {
 	if r.recipe.Words == 0 {
 		r.keepUsers()
-	} else if r.recipe.HeldOutUsers > 0 {
+	} else if r.recipe.HeldOutUsers > 0 || r.recipe.Members {
 		slices.SortStableFunc(r.balanced, func(a, b balancedUser) int { return cmp.Compare(a.user, b.user) })
 	}
 	held, whole := heldOut(r.recipe.Seed, len(r.balanced), r.recipe.HeldOutUsers), make([]bool, len(r.users))
@@ -662,6 +683,8 @@ func (r *recipeSurvey) balance() BalanceMetrics {
 		counts := &members
 		if held[i] {
 			counts = &out
+		} else if r.recipe.Members {
+			list = append(list, Member{r.names.all[b.user], int(b.examples)})
 		}
 		counts.addUser(int(b.examples), int(b.words))
 		if !whole[b.user] {
@@ -669,5 +692,5 @@ func (r *recipeSurvey) balance() BalanceMetrics {
 			users++
 		}
 	}
-	return newBalanceMetrics(r.counts[train], users, members, out)
+	return newBalanceMetrics(r.counts[train], users, members, out), list
 }

@@ -21,6 +21,7 @@ import (
 // examples on no device are discarded. And
 //
 //	devices   see DevicesBlob
+//	world     Summary, as JSON
 //
 // With IID, example i on the devices, counted in their order, goes to place permutation[i]
 // among them. Orekondy et al. 2018, section 6.1.1, draw every example from those of all
@@ -42,7 +43,7 @@ func runSplit(ctx context.Context, t *tasks.Task) error {
 	if err := s.write(ctx); err != nil {
 		return err
 	}
-	return t.PutJSON(ctx, DevicesBlob, s.world.Devices)
+	return s.world.put(ctx, t, s.world.Summary(s.params))
 }
 
 // sizes are the examples of each user of a population.

@@ -239,4 +239,3 @@ func TestGoldenSplit(t *testing.T) {
 	}
 	taskstest.Golden(t, nodes...)
 }
-

@@ -15,6 +15,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/devices"
 	"coalmine/tasks/selection"
 	"coalmine/tasks/training"
 	"coalmine/tasks/updates"
@@ -32,6 +33,9 @@ const FaultsInput = "faults"
 
 // SelectionInput of reports/cell is the node of package selection, where there is one.
 const SelectionInput = "selection"
+
+// DevicesInput of reports/cell is the node of package devices, where there is one.
+const DevicesInput = "devices"
 
 // SanitizedInput of reports/cell is the datasets/sanitize node, where there is one.
 const SanitizedInput = "sanitized"
@@ -82,6 +86,8 @@ type TrainingParams struct {
 	Partition datasets.Partitioning `json:"partition"`
 	// WholeUsers says that users are those of the data, neither balanced nor cut.
 	WholeUsers bool `json:"whole_users,omitempty"`
+	// Devices says that users are divided into devices, which train in their place.
+	Devices bool `json:"devices,omitempty"`
 	// Sampling of the cohorts, of central training with clipping that of the batches;
 	// empty for other central training.
 	Sampling privacy.Sampling `json:"sampling,omitempty"`
@@ -182,6 +188,10 @@ func (r *Report) readCountermeasures(ctx context.Context, t *tasks.Task) error {
 			}
 		case SelectionInput:
 			if err := readJSON(ctx, t, SelectionInput, selection.SelectionBlob, &r.Selection); err != nil {
+				return err
+			}
+		case DevicesInput:
+			if err := readJSON(ctx, t, DevicesInput, devices.WorldBlob, &r.Devices); err != nil {
 				return err
 			}
 		case SanitizedInput:
@@ -362,18 +372,21 @@ func recipe(p *TrainingParams, population int) privacy.Recipe {
 		Delta:           p.Delta,
 		Sampling:        p.Sampling,
 		Conversion:      p.Conversion,
-		Unit:            Unit(p.Algorithm == central, p.Partition, p.WholeUsers),
+		Unit:            Unit(p.Algorithm == central, p.Devices, p.Partition, p.WholeUsers),
 		Randomness:      cmp.Or(p.Randomness, privacy.Seeded),
 		ClipQuantile:    p.Adaptive,
 	}
 }
 
 // Unit is what a guarantee protects: a record of central training, else one of the
-// population's users, who may be whole users of the data; no user of a partition that is
-// unknown is more than a user.
-func Unit(central bool, partition datasets.Partitioning, whole bool) string {
-	if central {
+// population's users, who may be devices, or whole users of the data; no user of a partition
+// that is unknown is more than a user.
+func Unit(central, divided bool, partition datasets.Partitioning, whole bool) string {
+	switch {
+	case central:
 		return privacy.RecordUnit
+	case divided:
+		return "device"
 	}
 	scheme, err := datasets.FindPartition(partition)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"coalmine/privacy"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/devices"
 	"coalmine/tasks/selection"
 	"coalmine/tasks/training"
 	"coalmine/tasks/updates"
@@ -29,6 +30,8 @@ type Report struct {
 	Faults []datasets.PlantedFault `json:"faults,omitempty"`
 	// Selection is what data.select chose; nil without.
 	Selection *selection.Selection `json:"selection,omitempty"`
+	// Devices say how data.devices divided the users; nil without.
+	Devices *devices.Summary `json:"devices,omitempty"`
 	// Sanitized is what sanitization caught; nil without.
 	Sanitized *datasets.Sanitized `json:"sanitized,omitempty"`
 	// Disagreement is what the filter of two models removed; nil without.

@@ -28,6 +28,7 @@ import (
 	"coalmine/tasks/audits/all"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/devices"
 	"coalmine/tasks/reports"
 	"coalmine/tasks/selection"
 	"coalmine/tasks/training"
@@ -40,7 +41,7 @@ import (
 func Registry() tasks.Registry {
 	return tasks.NewRegistry(slices.Concat(
 		datasets.Kinds(), canaries.Kinds(), training.Kinds(), aggregation.Kinds(),
-		updates.Kinds(), selection.Kinds(), all.Kinds(), reports.Kinds(),
+		updates.Kinds(), selection.Kinds(), devices.Kinds(), all.Kinds(), reports.Kinds(),
 	)...)
 }
 
@@ -140,6 +141,8 @@ type cell struct {
 	selected plan.Ref
 	// sanitized is the population that patterns were removed from; none without.
 	sanitized plan.Ref
+	// divided is the population of devices; none without.
+	divided plan.Ref
 	// disagreed is the population without the sentences that two models disagree on;
 	// none without.
 	disagreed plan.Ref

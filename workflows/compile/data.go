@@ -9,6 +9,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/devices"
 	"coalmine/tasks/training"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
@@ -28,6 +29,7 @@ func Recipe(e *experiment.Experiment) datasets.Recipe {
 		TrainShare:         e.Data.Share.Float64(),
 		Words:              e.Data.Users.Words,
 		HeldOutUsers:       e.Data.HeldOutUsers.Fraction.Float64(),
+		Members:            e.Data.Devices != nil,
 		Named:              strings.Join(e.NamedWords(), " "),
 	}
 }
@@ -102,6 +104,7 @@ func (c *cell) partition(balanced plan.Ref) {
 	c.selectPart()
 	c.sanitize()
 	c.disagree()
+	c.divide()
 	for _, m := range e.Audit.Asked() {
 		if p, ok := m.Fields.(audits.Planter); ok {
 			c.population = c.plant(p)
@@ -137,6 +140,16 @@ func (c *cell) disagree() {
 	}
 	c.disagreed = c.node(datasets.Disagree, "disagreement filter", datasets.DisagreeParams{Seed: seed, Threshold: d.Threshold}, edges...)
 	c.population, c.shards = c.disagreed, c.disagreed
+}
+
+// divide gives every user an anonymous device and the adversary's, which train in its place.
+func (c *cell) divide() {
+	d := c.experiment.Data.Devices
+	if d == nil {
+		return
+	}
+	c.divided = c.node(devices.Split, "devices", d.Split(c.experiment.Seed), c.populationEdges()...)
+	c.population, c.shards = c.divided, c.divided
 }
 
 func drawParams(e *experiment.Experiment) canaries.DrawParams {

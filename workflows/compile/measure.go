@@ -20,6 +20,9 @@ func (c *cell) report() plan.Ref {
 	if c.selected != (plan.Ref{}) {
 		edges = append(edges, edge{reports.SelectionInput, c.selected})
 	}
+	if c.divided != (plan.Ref{}) {
+		edges = append(edges, edge{reports.DevicesInput, c.divided})
+	}
 	if c.sanitized != (plan.Ref{}) {
 		edges = append(edges, edge{reports.SanitizedInput, c.sanitized})
 	}
@@ -60,7 +63,8 @@ func (c *cell) roundsOf(m experiment.Method, measured []int) []int {
 func trainingParams(e *experiment.Experiment) reports.TrainingParams {
 	t := &e.Training
 	p := reports.TrainingParams{
-		Algorithm: string(t.Algorithm), Rounds: t.Rounds, Cohort: t.Cohort, Partition: e.Data.Partition, WholeUsers: e.Data.Users.Words == 0, Sampling: t.Sampling,
+		Algorithm: string(t.Algorithm), Rounds: t.Rounds, Cohort: t.Cohort, Partition: e.Data.Partition, WholeUsers: e.Data.Users.Words == 0,
+		Devices: e.Data.Devices != nil, Sampling: t.Sampling,
 	}
 	if t.QuantizeBits != nil {
 		p.QuantizeBits = *t.QuantizeBits
@@ -112,6 +116,14 @@ func (b builder) Population() storage.Key { return b.given(b.population) }
 
 // Shards implements audits.Builder.
 func (b builder) Shards() storage.Key { return b.given(b.shards) }
+
+// Devices implements audits.Builder.
+func (b builder) Devices() storage.Key {
+	if b.divided == (plan.Ref{}) {
+		return storage.Key{}
+	}
+	return b.given(b.divided)
+}
 
 // Classifier implements audits.Builder.
 func (b builder) Classifier() (model, clean storage.Key, ok bool) {

@@ -11,6 +11,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/devices"
 	"coalmine/tasks/reports"
 )
 
@@ -26,6 +27,10 @@ type Facts struct {
 	DistinctWords int
 	// TestExamples are the examples of the test part.
 	TestExamples int
+	// Devices say how the users are divided, where data.devices asks for it. Users and
+	// Examples are then those of the devices. DevicesError is why they cannot be.
+	Devices      devices.Summary
+	DevicesError error
 	// MissingWords are those of Experiment.NamedWords that the vocabulary lacks.
 	MissingWords []string
 	// Key is the fingerprint of the secret key at hand, empty without one.
@@ -34,7 +39,7 @@ type Facts struct {
 
 // of are the facts as audits see them.
 func (f *Facts) of(c *Cell) *audits.Data {
-	return &audits.Data{Label: c.Label, Source: c.Experiment.Data.Source, Users: f.Users, Examples: f.Examples, TestExamples: f.TestExamples}
+	return &audits.Data{Label: c.Label, Source: c.Experiment.Data.Source, Users: f.Users, Examples: f.Examples, TestExamples: f.TestExamples, Seen: f.Devices.Seen, Unseen: f.Devices.Unseen, HeldOut: f.Devices.HeldOut}
 }
 
 // Resolve checks every cell against its data, facts[i] for cell i, and
@@ -101,7 +106,9 @@ func (c *dataChecker) check() {
 			checker.CheckData(e.Setting(), f.of(c.Cell), func(paths []string, format string, args ...any) { c.fail(paths[0], format, args...) })
 		}
 	}
-	if available, what := c.available(); available == 0 {
+	if available, what := c.available(); f.DevicesError != nil {
+		c.fail("data.devices", "cannot be made of the users of %s: %v", e.Data.Source, f.DevicesError)
+	} else if available == 0 {
 		c.nobody()
 	} else if e.Training.Cohort > available {
 		c.fail("training.cohort", "is %d; expected at most %d, the %s of %s", e.Training.Cohort, available, what, e.Data.Source)
@@ -132,7 +139,10 @@ func (c *dataChecker) available() (n int, what string) {
 	if c.Experiment.Training.Central() {
 		return c.facts.Examples, "training examples"
 	}
-	if c.Experiment.Data.Users.Words == 0 {
+	switch d := &c.Experiment.Data; {
+	case d.Devices != nil:
+		return c.facts.Users, "devices"
+	case d.Users.Words == 0:
 		return c.facts.Users, "users"
 	}
 	return c.facts.Users, "balanced users"
@@ -205,7 +215,7 @@ func (e *Experiment) recipe(population int) privacy.Recipe {
 
 // Unit is what a guarantee of the training protects.
 func (e *Experiment) Unit() string {
-	return reports.Unit(e.Training.Central(), e.Data.Partition, e.Data.Users.Words == 0)
+	return reports.Unit(e.Training.Central(), e.Data.Devices != nil, e.Data.Partition, e.Data.Users.Words == 0)
 }
 
 // Privacy is what the training of a resolved cell will have cost at its end, nil

@@ -6,6 +6,7 @@ import (
 
 	"coalmine/models"
 	"coalmine/privacy"
+	"coalmine/tasks/datasets"
 )
 
 // scope is a block around a field, where a condition looks for its field.
@@ -21,7 +22,7 @@ type scope struct {
 func (d *decoder) complete(e *Experiment) {
 	d.completeBlock([]scope{{reflect.ValueOf(e).Elem(), ""}})
 	t := &e.Training
-	if e.Data.Level.Scheme().Images && d.present["data.users.words"] == nil {
+	if whole := e.Data.Level.Scheme().Images || e.Data.Devices != nil || e.Data.Order == datasets.TimeOrder; whole && d.present["data.users.words"] == nil {
 		e.Data.Users.Words = 0
 	}
 	if e.Canaries != nil {

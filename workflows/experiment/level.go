@@ -5,7 +5,7 @@ import "coalmine/tasks/datasets"
 // Reading is how the texts become sentences, or what shape the images have, with nothing
 // left to defaults.
 func (d *Data) Reading() datasets.Reading {
-	return datasets.Reading{Level: d.Level, Sequence: d.Sequence, Image: d.Image.shape(), Pairs: d.Pairs}.Complete()
+	return datasets.Reading{Level: d.Level, Sequence: d.Sequence, Image: d.Image.shape(), Pairs: d.Pairs, Timed: d.Order == datasets.TimeOrder}.Complete()
 }
 
 // shape is that of the images; the zero value stands for the default.

@@ -9,7 +9,7 @@ import (
 // Of is the experiment that a preparation of e trains: nothing is inserted or measured.
 func (p *Preparation) Of(e *Experiment) *Experiment {
 	data := e.Data
-	data.Faults, data.Select, data.Sanitize, data.Disagreement = nil, nil, nil, nil
+	data.Faults, data.Select, data.Sanitize, data.Disagreement, data.Devices = nil, nil, nil, nil, nil
 	return &Experiment{
 		Name: e.Name, Seed: e.Seed, Data: data, Model: Model{Kind: models.CNN},
 		Training: Training{

@@ -37,6 +37,8 @@ func (d *decoder) relations(e *Experiment, root *node) {
 	c.pairs()
 	c.sanitize()
 	c.disagreement()
+	c.order()
+	c.dividing()
 	c.length()
 	c.cohort()
 	c.model()

@@ -25,6 +25,9 @@ func (e *Experiment) Setting() *audits.Setting {
 		s.Training.NoiseMultiplier, s.Training.Delta = p.NoiseMultiplier, p.Delta
 	}
 	s.Recorded = e.recorded()
+	if d := e.Data.Devices; d != nil {
+		s.Devices = &audits.Devices{Unseen: d.Unseen, HeldOut: d.HeldOut, IID: d.IID}
+	}
 	for _, m := range e.Audit.Asked() {
 		s.Audits = append(s.Audits, m.Fields)
 	}

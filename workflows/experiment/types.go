@@ -9,6 +9,7 @@ import (
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/patterns"
+	"coalmine/tasks/devices"
 	"coalmine/tasks/selection"
 )
 
@@ -76,6 +77,10 @@ type Data struct {
 	// their state, predict the target. Both texts share one vocabulary, and each is cut
 	// at data.sequence.
 	Pairs bool `json:"pairs,omitzero" default:"false" also:"translation parallel seq2seq" source:"Carlini et al. 2019, section 6.4"`
+	// Order of each user's examples: source is that of the lines; time that of a field
+	// "time" which every line then has, a date of RFC 3339 or a number. time keeps users
+	// as they are (data.users.words: 0). Absent: source, and nothing is said about time.
+	Order datasets.Order `json:"order,omitempty" also:"sort chronological time"`
 	// Image is the shape of the images. A source with any other is refused.
 	Image *Image `json:"image,omitempty" default:"{}" when:"level=image" also:"images shape image_size"`
 	// Sequence is the length at which sentences are cut: by default 20 words or, at
@@ -115,6 +120,10 @@ type Data struct {
 	// Select what of the data is trained on, as a modeler would choose what to look at.
 	// Absent or null: all of it.
 	Select *Select `json:"select,omitempty" source:"Augenstein et al. 2020, section 2"`
+	// Devices give every user two devices in place of one: an anonymous one with private
+	// examples, and one of an adversary who knows other examples of the user. Both train.
+	// Absent or null: users train.
+	Devices *Devices `json:"devices,omitempty" also:"deanonymization shadow" source:"Orekondy et al. 2018, sections 5.2 and 6"`
 	// HeldOutUsers are balanced users that never train, drawn at random; they
 	// serve membership tests.
 	HeldOutUsers Part `json:"held_out_users"`
@@ -203,6 +212,28 @@ type Select struct {
 	AtLeast int `json:"at_least,omitzero" range:"[1,1000000]" unit:"examples" source:"Augenstein et al. 2020, appendix C.4"`
 	// Users for whom the classifier works badly or well.
 	Users *SelectUsers `json:"users,omitempty" source:"Augenstein et al. 2020, appendix C.3"`
+}
+
+// Devices divide each user's examples into private ones and the prior ones that an
+// adversary knows.
+type Devices struct {
+	// Prior examples are drawn at random, or are the first ones, chronological, where
+	// data.order says that a user's examples stand in the order of time.
+	Prior devices.Prior `json:"prior" default:"random" source:"Orekondy et al. 2018, section 5.2.2"`
+	// Size of the prior: a share of the user's examples, of which the others are private;
+	// or a number of them. With a number half of the examples are private whatever it is,
+	// and those that are neither are on no device.
+	Size fractions.Share `json:"size" default:"50%" unit:"examples or %" source:"Orekondy et al. 2018, section 5.3"`
+	// AtLeast so many examples a user must have to take part. Absent: everyone does, and
+	// must have enough to be divided.
+	AtLeast int `json:"at_least,omitzero" range:"[1,1000000000]" unit:"examples" also:"min_examples" source:"100 to 1000 in Orekondy et al. 2018, section 5.1"`
+	// Unseen users have no device of the adversary's: an open world. Absent: none.
+	Unseen fractions.Probability `json:"unseen,omitzero" range:"(0,1)" also:"open_world" source:"Orekondy et al. 2018, section 6.1.2"`
+	// HeldOut users teach an attack what users are like whom it is not to name.
+	HeldOut fractions.Probability `json:"held_out,omitzero" range:"(0,1)" source:"1/3 in Orekondy et al. 2018, section 6.1.2"`
+	// IID shuffles the examples of all devices, which keep their sizes: a control, where
+	// nobody can be told from another.
+	IID bool `json:"iid,omitzero" default:"false" source:"Orekondy et al. 2018, section 6.1.1"`
 }
 
 // SelectUsers chooses users by the share of their examples that prepare.classifier gets

@@ -134,6 +134,9 @@ func (v *viewCell) notes() []string {
 	if v.Report != nil && v.Selection != nil {
 		notes = append(notes, ": "+v.Selection.String())
 	}
+	if v.Report != nil && v.Devices != nil {
+		notes = append(notes, ": "+v.Devices.String())
+	}
 	if v.Report != nil && v.Sanitized != nil {
 		notes = append(notes, ": "+v.Sanitized.String())
 	}

@@ -11,10 +11,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"coalmine/storage"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/devices"
 	"coalmine/workflows/compile"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/runs"
@@ -118,13 +120,13 @@ func (s *Submission) survey(ctx context.Context, finder sources.Finder) ([]exper
 		source, sha256 string
 		limits         datasets.Limits
 		image          datasets.Image // none of texts
-		pairs          bool
+		pairs, timed   bool
 	}
 	cellsOf := map[named][]int{}
 	var order []named
 	for i := range s.Spec.Cells {
 		e := &s.Spec.Cells[i].Experiment
-		name := named{e.Data.Source, e.Data.SHA256, compile.Limits(e), e.Data.Reading().Image, e.Data.Pairs}
+		name := named{e.Data.Source, e.Data.SHA256, compile.Limits(e), e.Data.Reading().Image, e.Data.Pairs, e.Data.Reading().Timed}
 		if cellsOf[name] == nil {
 			order = append(order, name)
 		}
@@ -162,11 +164,12 @@ func (s *Submission) surveySource(ctx context.Context, source *sources.Source, l
 	s.sources = append(s.sources, source)
 	for n, i := range cells {
 		f := &found[at[n]]
+		e := &s.Spec.Cells[i].Experiment
 		facts[i] = cellFacts(source.Digests(), f)
-		level, balanced := s.Spec.Cells[i].Experiment.Data.Level.Scheme(), f.Balance.Balanced
-		tokens := targets(level, balanced)
-		s.TokensPerExample[i] = tokens / float64(max(1, balanced.Examples))
-		s.TokensPerUser[i] = tokens / float64(max(1, balanced.Users))
+		divide(e, f.Members, &facts[i])
+		level := e.Data.Level.Scheme()
+		s.TokensPerExample[i] = targets(level, f.Balance.Balanced) / float64(max(1, f.Balance.Balanced.Examples))
+		s.TokensPerUser[i] = s.TokensPerExample[i] * float64(facts[i].Examples) / float64(max(1, facts[i].Users))
 		s.TestTokens[i] = targets(level, f.Parts.Test)
 	}
 	return nil
@@ -205,6 +208,33 @@ func cellFacts(files []storage.Digest, f *datasets.Facts) experiment.Facts {
 		TestExamples:  f.Parts.Test.Examples,
 		MissingWords:  strings.Fields(f.Missing),
 	}
+}
+
+// divide takes in how users are divided into devices, where the experiment asks for it.
+// Where some of the data are removed before, users with too few examples now are left out, as
+// if they were removed: the task knows.
+func divide(e *experiment.Experiment, members []datasets.Member, f *experiment.Facts) {
+	if e.Data.Devices == nil || len(members) == 0 {
+		return
+	}
+	sizes := make([]int, len(members))
+	for i, m := range members {
+		sizes[i] = m.Examples
+	}
+	p := e.Data.Devices.Split(e.Seed)
+	if e.Data.Narrowed() {
+		p.AtLeast = max(p.AtLeast, p.Needed())
+	}
+	w, err := p.Divide(sizes)
+	if err != nil {
+		if few, ok := errors.AsType[*devices.TooFewError](err); ok {
+			few.Name = func(user int) string { return strconv.Quote(members[user].Name) }
+		}
+		f.DevicesError = err
+		return
+	}
+	f.Devices = w.Summary(p)
+	f.Users, f.Examples = f.Devices.Devices, w.Examples()
 }
 
 // Sources are those of the data, each once.

@@ -2,6 +2,7 @@ package submission
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -186,4 +187,70 @@ func TestARunOnADirectoryIsTheRunOnItsLines(t *testing.T) {
 	if outcomes[0] != outcomes[1] {
 		t.Errorf("the parts give %s\nthe whole %s", outcomes[0], outcomes[1])
 	}
+}
+
+// Who has too few examples for the split is known before anything runs.
+func TestUsersWithTooFewExamplesForDevicesAreNamed(t *testing.T) {
+	t.Parallel()
+	source := text(0, 300) + `{"user":"quiet","text":"w1 w2"}` + "\n"
+	dir := folder(t, "texts", map[string]string{"a.jsonl": source, "e.yaml": fmt.Sprintf(tiny, "a.jsonl")})
+	sets := []string{"data.users.words=0", "data.test.fraction=0", "data.devices.size=16", "audit.utility=false"}
+	_, err := Prepare(t.Context(), filepath.Join(dir, "e.yaml"), experiment.Options{Sets: sets}, nil)
+	const want = `1 of 10 users have too few examples to be divided with data.devices.size: 16, which takes 31: "quiet" has 1; lower the size, or leave such users out by data.devices.at_least: 31`
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("the error is %v, want %s", err, want)
+	}
+}
+
+// A cohort is one of devices, and so is what a guarantee protects.
+func TestDevicesTakeThePlaceOfUsers(t *testing.T) {
+	t.Parallel()
+	s := prepare(t, folder(t, "texts", map[string]string{"a.jsonl": text(0, 300)}),
+		"data.users.words=0", "data.devices={unseen: 1/3, size: 4}", "training.cohort=15", "training.rounds=null", "training.epochs=2",
+		"training.privacy={clip: 1, noise_multiplier: 1, delta: 1e-5}")
+	cell := &s.Spec.Cells[0]
+	if cell.Experiment.Training.Rounds != 2 { // 9 users have 6 * 2 + 3 devices
+		t.Errorf("2 epochs of cohorts of 15 are %d rounds, want 2", cell.Experiment.Training.Rounds)
+	}
+	planned, err := cell.Privacy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := reportOf(t, s)
+	if report.Training.Users != 15 || report.Devices == nil || report.Devices.Seen != 6 || report.Devices.Unseen != 3 || report.Devices.PriorExamples != 24 {
+		t.Errorf("the report has %d users and %v", report.Training.Users, report.Devices)
+	}
+	if report.Privacy.Unit != "device" || planned.Unit != "device" || report.Privacy.EpsilonProved != planned.EpsilonProved {
+		t.Errorf("the guarantee is of a %s, planned of a %s; epsilon %v, planned %v", report.Privacy.Unit, planned.Unit, report.Privacy.EpsilonProved, planned.EpsilonProved)
+	}
+	// Each of 15 devices has its examples: 4 of a prior, or half of about 30.
+	if got := s.TokensPerUser[0] / s.TokensPerExample[0]; got < 8 || got > 13 {
+		t.Errorf("a device has %g examples on average", got)
+	}
+}
+
+// reportOf runs the only cell.
+func reportOf(t *testing.T, s *Submission) *reports.Report {
+	t.Helper()
+	var sources upload
+	if err := s.Upload(t.Context(), &sources); err != nil {
+		t.Fatal(err)
+	}
+	p, err := compile.Plan(s.Spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := localexec.New(p, compile.Registry(), sources.files...)
+	if err := x.Reach(t.Context(), p.Cells[0].Report); err != nil {
+		t.Fatal(err)
+	}
+	found, err := x.Blob(t.Context(), p.Cells[0].Report.Key, reports.CellBlob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := new(reports.Report)
+	if err := json.Unmarshal(found, report); err != nil {
+		t.Fatal(err)
+	}
+	return report
 }

@@ -1,0 +1,97 @@
+package datasets
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"math"
+	"time"
+)
+
+// Order is that of a user's examples.
+type Order string
+
+// Orders.
+const (
+	// SourceOrder is that of the lines.
+	SourceOrder Order = "source"
+	// TimeOrder is that of the lines' "time", equal ones in order of the source.
+	TimeOrder Order = "time"
+)
+
+// Choices lists the orders as words of an experiment file.
+func (Order) Choices() []string { return []string{string(SourceOrder), string(TimeOrder)} }
+
+// timed are lines that say, too, when what is on them was made.
+func (f lineForm) timed() lineForm {
+	parse := f.parse
+	f.wanted += ` (and "time", a date such as "2010-07-19T19:12:12Z" or a number, since data.order is time)`
+	f.parse = func(line []byte) (Record, error) {
+		rec, err := parse(line)
+		if err == nil {
+			rec.Time, err = parseTime(line)
+		}
+		return rec, err
+	}
+	return f
+}
+
+// dateLayouts are those of RFC 3339, also without a zone, which is then UTC, and without a
+// time of day.
+var dateLayouts = []string{time.RFC3339, "2006-01-02T15:04:05", time.DateOnly}
+
+// parseTime reads the field "time" of a line: a number as it is, a date as seconds since 1970.
+func parseTime(line []byte) (float64, error) {
+	var fields struct {
+		Time json.RawMessage `json:"time"`
+	}
+	if err := json.Unmarshal(line, &fields); err != nil {
+		return 0, err
+	}
+	if len(fields.Time) == 0 || string(fields.Time) == "null" {
+		return 0, unexpected(`"time" is missing`)
+	}
+	var number float64
+	if json.Unmarshal(fields.Time, &number) == nil {
+		return number, nil
+	}
+	var text string
+	if json.Unmarshal(fields.Time, &text) == nil {
+		for _, layout := range dateLayouts {
+			if t, err := time.Parse(layout, text); err == nil {
+				return float64(t.Unix()) + float64(t.Nanosecond())/1e9, nil
+			}
+		}
+	}
+	return 0, badLine(`"time" is %.40s; expected a date such as "2010-07-19T19:12:12Z" or "2010-07-19", or a number`, fields.Time)
+}
+
+// timeKey orders numbers as they are.
+func timeKey(t float64) uint64 {
+	bits := math.Float64bits(t + 0) // there is one zero
+	if bits>>63 != 0 {
+		return ^bits
+	}
+	return bits | 1<<63
+}
+
+// later keeps an example until all are there, so that users' examples can follow their time.
+func (imp *importer) later(user uint64, at float64, example []byte) error {
+	record := binary.AppendUvarint(nil, user)
+	record = binary.AppendUvarint(record, uint64(imp.examples))
+	return imp.byTime.Add(timeKey(at), append(record, example...))
+}
+
+// placeTimed places the examples that were kept, in order of their time.
+func (imp *importer) placeTimed() error {
+	for record, err := range imp.byTime.Sorted() {
+		if err != nil {
+			return err
+		}
+		user, n := binary.Uvarint(record)
+		ordinal, m := binary.Uvarint(record[n:])
+		if err := imp.place(user, int(ordinal), record[n+m:]); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,188 @@
+package datasets
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"coalmine/storage"
+	"coalmine/tasks/taskstest"
+)
+
+// timedLine is a record with a time, and its place in the source as its text.
+type timedLine struct {
+	user, example int
+	at            float64
+}
+
+func randomTimes(rng *rand.Rand, n int) (lines []timedLine, source []byte) {
+	var out strings.Builder
+	for i := range n {
+		l := timedLine{rng.IntN(4), i, float64(rng.IntN(n)) - float64(n/2)}
+		lines = append(lines, l)
+		fmt.Fprintf(&out, `{"user":"u%d","text":"%d","time":%g}`+"\n", l.user, i, l.at)
+	}
+	return lines, []byte(out.String())
+}
+
+// Users' examples follow their time, those of equal times the source, and every example is in
+// the part that it is in without times.
+func TestExamplesFollowTheirTime(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(10) {
+		lines, source := randomTimes(rand.New(rand.NewPCG(seed, 0)), 200)
+		recipe := Recipe{Seed: seed, Reading: Reading{Level: ByteLevel}, TestFraction: 0.2, ValidationFraction: 0.1}
+		parts := examplesByPart(t, source, recipe)
+		recipe.Timed = true
+		for part, found := range examplesByPart(t, source, recipe) {
+			want := slices.Clone(parts[part])
+			slices.SortStableFunc(want, func(a, b int) int {
+				return cmp.Or(cmp.Compare(lines[a].user, lines[b].user), cmp.Compare(lines[a].at, lines[b].at))
+			})
+			slices.SortStableFunc(found, func(a, b int) int { return cmp.Compare(lines[a].user, lines[b].user) })
+			if !slices.Equal(found, want) {
+				t.Errorf("seed %d: the part %s has the examples %v, want %v", seed, part, found, want)
+			}
+		}
+	}
+}
+
+// examplesByPart are the places in the source, which the texts hold, of each part's examples.
+func examplesByPart(t *testing.T, source []byte, r Recipe) map[Part][]int {
+	t.Helper()
+	p := runPipeline(t, source, r)
+	params := r.Encode()
+	found := map[Part][]int{}
+	err := EachPlaced(t.Context(), p.Task(taskstest.In(CorpusInput, p.corpus), taskstest.In(PartsInput, p.parts)), params, func(x PlacedExample) error {
+		var text []byte
+		for _, token := range x.Sentence[1 : 1+WordsOf(x.Sentence)] {
+			text = append(text, byte(token-FirstWord))
+		}
+		if string(text) != fmt.Sprint(x.Example) {
+			t.Errorf("example %d of the source is %s in the part %s", x.Example, text, x.Part)
+		}
+		found[x.Part] = append(found[x.Part], x.Example)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func TestTimesAreDatesOrNumbers(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]float64{
+		`5`: 5, `-1.5e3`: -1500, `0`: 0, `"1970-01-02"`: 86400, `"1970-01-01T00:00:10Z"`: 10, `"1970-01-01T01:00:00+01:00"`: 0,
+		`"1970-01-01T00:00:01.25Z"`: 1.25, `"2010-07-19T19:12:12.510"`: 1279566732.51, `"1790-01-08"`: -5679590400,
+	} {
+		if got, err := parseTime([]byte(`{"time":` + text + `}`)); err != nil || got != want {
+			t.Errorf("the time %s is %v, %v, want %v", text, got, err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		`{}`: `"time" is missing`, `{"time":null}`: `"time" is missing`, `{"time":"yesterday"}`: `"yesterday"; expected a date`,
+		`{"time":[1]}`: "[1]; expected a date", `{"time":1e999}`: "1e999; expected", `{"time":""}`: `""; expected`,
+	} {
+		if got, err := parseTime([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s is the time %v, %v, want %s", text, got, err, want)
+		}
+	}
+}
+
+func TestTimeKeysAreOrderedAsNumbers(t *testing.T) {
+	t.Parallel()
+	numbers := []float64{-math.MaxFloat64, -1e9, -1, -math.SmallestNonzeroFloat64, 0, math.SmallestNonzeroFloat64, 1, 1e9, math.MaxFloat64}
+	if !slices.IsSortedFunc(numbers, func(a, b float64) int { return cmp.Compare(timeKey(a), timeKey(b)) }) {
+		t.Error("keys are not in the order of the numbers")
+	}
+	if timeKey(math.Copysign(0, -1)) != timeKey(0) {
+		t.Error("there are two zeros")
+	}
+}
+
+// A line without a time is named where times are wanted, by the survey and by the import.
+func TestALineWithoutATimeIsNamed(t *testing.T) {
+	t.Parallel()
+	source := []byte(`{"user":"a","text":"x","time":1}` + "\n" + `{"user":"a","text":"y"}` + "\n")
+	recipe := Recipe{Reading: Reading{Level: ByteLevel, Timed: true}}
+	_, err := Survey(t.Context(), []File{fileOf("s.jsonl", source)}, Limits{}, []Recipe{recipe})
+	const want = `s.jsonl, line 2: "time" is missing; expected {"user": "…", "text": "…"} on every line (and "time"`
+	if err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("the survey says %v, want %s", err, want)
+	}
+	g := taskstest.NewGraph(t)
+	params := recipe.Import([]storage.Digest{g.Import(source)}, Limits{})
+	if _, err := g.Try(Import, params); err == nil || !strings.Contains(err.Error(), `line 2: "time" is missing`) {
+		t.Errorf("the import says %v", err)
+	}
+}
+
+func TestSurveyFindsWhatTasksMakeOfTimes(t *testing.T) {
+	t.Parallel()
+	_, source := randomTimes(rand.New(rand.NewPCG(3, 0)), 300)
+	recipe := Recipe{Seed: 4, Reading: Reading{Level: ByteLevel, Timed: true}, TestFraction: 0.1, HeldOutUsers: 0.3, Members: true}
+	facts, err := Survey(t.Context(), []File{fileOf("s", source)}, Limits{}, []Recipe{recipe})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := runPipeline(t, source, recipe)
+	var balance BalanceMetrics
+	p.balanced.DecodeMetrics(&balance)
+	if !reflect.DeepEqual(facts[0].Balance, balance) {
+		t.Errorf("the survey has %+v, the task %+v", facts[0].Balance, balance)
+	}
+	recipe.Words = 10
+	if _, err := Survey(t.Context(), []File{fileOf("s", source)}, Limits{}, []Recipe{recipe}); err == nil || !strings.Contains(err.Error(), "balanced users of 10 words") {
+		t.Errorf("balanced users in order of time: %v", err)
+	}
+}
+
+// Members are those of the population, in its order.
+func TestMembersAreTheUsersThatTrain(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(8) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		source := jsonLines(randomLines(rng, 300))
+		recipe := Recipe{Seed: seed, VocabularySize: 20, TestFraction: 0.2, Words: []int{0, 70}[seed%2], HeldOutUsers: 0.3 * float64(rng.IntN(2)), Members: true}
+		facts, err := Survey(t.Context(), []File{fileOf("s", source)}, Limits{}, []Recipe{recipe})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := runPipeline(t, source, recipe)
+		population := p.open(t, p.partition(PartitionParams{Partition: ByUser}), ByUser)
+		names := userNames(t, p, population)
+		if len(facts[0].Members) != population.Users() {
+			t.Fatalf("seed %d: %d members of %d users", seed, len(facts[0].Members), population.Users())
+		}
+		for user, m := range facts[0].Members {
+			if m.Examples != population.Examples(user) || m.Name != names[user] {
+				t.Errorf("seed %d: member %d is %+v, and user %s has %d examples", seed, user, m, names[user], population.Examples(user))
+			}
+		}
+	}
+}
+
+// userNames are those of a by-user population, by where their examples stand.
+func userNames(t *testing.T, p pipeline, population *Population) []string {
+	t.Helper()
+	index, err := decodeIndex(p.parts.Blob(IndexBlob(Train)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all, names []string
+	if err := json.Unmarshal(p.corpus.Blob(UsersBlob), &all); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range population.Index().Extents {
+		owner := slices.IndexFunc(index.Extents, func(o Extent) bool { return o.Offset <= e.Offset && e.Offset < o.Offset+o.Length })
+		names = append(names, all[owner])
+	}
+	return names
+}
