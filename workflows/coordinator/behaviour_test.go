@@ -16,6 +16,7 @@ import (
 	"coalmine/workflows/coordinator/policy"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/plantest"
+	"coalmine/workflows/retention"
 	"coalmine/workflows/runs"
 )
 
@@ -72,6 +73,98 @@ func TestAThousandRoundsLeaveAHundredthOfObjects(t *testing.T) {
 	// which some are boundaries, with 2; data, origin, audits, report.
 	if got := w.objects("commits/") + w.objects("blobs/"); got > rounds/100*2+6*2+12 {
 		w.fail("%d objects are left after %d rounds", got, rounds)
+	}
+}
+
+// Checkpoints that a node gathers stay until it has, though nobody claims them, and then go.
+func TestGatheredCheckpointsGoOnceTheyAreRead(t *testing.T) {
+	t.Parallel()
+	const rounds, each = 450, 100
+	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: rounds, Keep: []int{120}, Every: 30, KeepLast: 2, Gather: each, Big: true})
+	w := newWorld(t, 1, chaos{}, map[string]*plan.Plan{"x": p})
+	id := w.submit("x", 0)
+	most := 0
+	w.until(func() bool {
+		for _, ch := range w.term.graph.Chains() {
+			most = max(most, len(ch.Have))
+		}
+		r := w.term.records.byID[id]
+		return r != nil && r.State.Phase == runs.Done && len(r.outbox) == 0
+	})
+	w.settle()
+	w.checkTruth("x")
+	w.checkLeftovers(0, "x")
+	// Those of the group that is being read, of the one under way, and what is claimed.
+	if most < each || most > 2*each+10 {
+		w.fail("at most %d checkpoints were there at a time, want those of one or two groups of %d", most, each)
+	}
+	if ran := w.ran[plantest.Join.Name]; ran != rounds {
+		w.fail("%d steps ran, want %d", ran, rounds)
+	}
+}
+
+// Invariant 6: what was gathered is made again from the checkpoints that are kept, and leaves
+// nothing.
+func TestWhatWasGatheredIsMadeAgainWhenItIsLost(t *testing.T) {
+	t.Parallel()
+	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 240, Keep: []int{90}, Gather: 50, Big: true})
+	audit := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 240, Keep: []int{90, 230}, Gather: 50, Big: true})
+	w := newWorld(t, 1, chaos{}, map[string]*plan.Plan{"first": p, "second": audit})
+	w.untilPhase(runs.Done, w.submit("first", 0))
+	w.settle()
+	w.checkLeftovers(0, "first")
+	for _, n := range p.Nodes {
+		if n.Label == "node gather 101" {
+			for _, name := range w.names("blobs/" + n.Key.String() + "/") {
+				if err := w.memory.Delete(context.Background(), name); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	before := w.ran[plantest.Join.Name]
+	w.untilPhase(runs.Done, w.submit("second", 0))
+	w.settle()
+	if ran, want := w.ran[plantest.Join.Name]-before, 140; ran != want {
+		w.fail("%d steps ran, want %d: 91 to 230, among them the 101 to 150 that are gathered again", ran, want)
+	}
+	w.checkTruth("first", "second")
+	w.checkLeftovers(0, "first", "second")
+}
+
+// A leader that dies between reading and deleting leaves checkpoints that its successor
+// finds.
+func TestASuccessorDeletesWhatWasReadBefore(t *testing.T) {
+	t.Parallel()
+	for what, reached := range map[string]func(*retired) bool{
+		"while it looks":   func(l *retired) bool { return l.seeking > 0 },
+		"before it begins": func(l *retired) bool { return len(l.pending) > 40 },
+		"half way": func(l *retired) bool {
+			return 10 < len(l.pending) && len(l.pending) < 30 && l.pending[0].What == retention.WholeStep
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 260, Gather: 50, Big: true})
+			w := newWorld(t, 1, chaos{}, map[string]*plan.Plan{"x": p})
+			id := w.submit("x", 0)
+			for range 3 {
+				w.untilStep(func() bool {
+					for _, l := range w.term.deletions.lists {
+						return reached(l)
+					}
+					return false
+				})
+				w.lead()
+			}
+			w.untilPhase(runs.Done, id)
+			w.settle()
+			w.checkTruth("x")
+			w.checkLeftovers(0, "x")
+			if ran := w.ran[plantest.Join.Name]; ran > 260+3 {
+				w.fail("%d steps ran, want 260 and at most one more for each restart", ran)
+			}
+		})
 	}
 }
 

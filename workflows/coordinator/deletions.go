@@ -30,6 +30,8 @@ type deletions struct {
 type retired struct {
 	pending []retention.Retirement
 	running bool
+	// seeking is how many looks at storage for what readers have left are under way.
+	seeking int
 	residue residueState
 	recent  retention.Recent
 }
@@ -53,7 +55,7 @@ func (d *deletions) listOf(ch *graph.Chain) *retired {
 // busy reports whether something of a chain is still to be deleted.
 func (d *deletions) busy(ch *graph.Chain) bool {
 	l := d.listOf(ch)
-	return l.running || len(l.pending) > 0 || l.residue != residueKnown
+	return l.running || len(l.pending) > 0 || l.seeking > 0 || l.residue != residueKnown
 }
 
 // retained is the chain as retention sees it now.
@@ -78,6 +80,31 @@ func (d *deletions) afterStep(j graph.Joined) {
 func (d *deletions) afterPass(l graph.Left) {
 	d.retire(l.Chain, d.retained(l.Chain).AfterPass(l.Step, l.Begun)...)
 	d.forgetIfReleased(l.Chain)
+}
+
+// afterReading deletes the checkpoints that a standing node was the last to read, if they are
+// still there: the node may have run in a former term.
+func (d *deletions) afterReading(n *graph.Node) {
+	for _, r := range n.Reads() {
+		chain := d.retained(r.Chain)
+		if steps := slices.DeleteFunc(r.Steps, chain.Keeps); len(steps) > 0 {
+			d.seekRead(r.Chain, retention.Read{LookUp: d.store.lookUp, Chain: chain, Steps: steps})
+		}
+	}
+}
+
+// seekRead looks whether checkpoints that were read are still there.
+func (d *deletions) seekRead(ch *graph.Chain, read retention.Read) {
+	d.listOf(ch).seeking++
+	d.persist(reading, "looking for rounds that were read", always, func(ctx context.Context) (func(), error) {
+		left, err := read.Find(ctx)
+		return func() {
+			d.listOf(ch).seeking--
+			d.retire(ch, left...)
+			d.advanced = append(d.advanced, ch)
+			d.forgetIfReleased(ch)
+		}, err
+	})
 }
 
 // afterSurvey looks for what former terms have left of a chain. Their attempts may still
@@ -148,6 +175,7 @@ func (d *deletions) seekResidue(ch *graph.Chain) {
 	l.residue = residueSought
 	residue := retention.NewResidue(d.store.archive, ch.Shape, d.ledger.On(ch.Recipe),
 		availability.Chain{Frontier: ch.Frontier, Checkpoints: slices.Clone(ch.Have)})
+	residue.Needed = ch.Needed()
 	d.persist(reading, "looking for old rounds", always, func(ctx context.Context) (func(), error) {
 		left, err := residue.Find(ctx)
 		return func() {
@@ -161,7 +189,7 @@ func (d *deletions) seekResidue(ch *graph.Chain) {
 
 // forgetIfReleased drops the list of a chain that no live run holds, once it is done.
 func (d *deletions) forgetIfReleased(ch *graph.Chain) {
-	if l := d.listOf(ch); len(ch.Runs) == 0 && !l.running && len(l.pending) == 0 {
+	if l := d.listOf(ch); len(ch.Runs) == 0 && !l.running && len(l.pending) == 0 && l.seeking == 0 {
 		delete(d.lists, ch)
 	}
 }

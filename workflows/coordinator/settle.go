@@ -87,6 +87,9 @@ func (t *term) advanced(asks graph.Asks) {
 	for _, l := range asks.Left {
 		t.deletions.afterPass(l)
 	}
+	for _, n := range asks.Read {
+		t.deletions.afterReading(n)
+	}
 }
 
 // A large grid has hundreds of thousands of nodes to look up, and a job that waits takes

@@ -257,9 +257,20 @@ func (w *world) fail(format string, args ...any) {
 // until lets the world go on until done, which is asked now and then.
 func (w *world) until(done func() bool) {
 	w.t.Helper()
+	w.untilAsked(16, done)
+}
+
+// untilStep is until, with done asked before every step.
+func (w *world) untilStep(done func() bool) {
+	w.t.Helper()
+	w.untilAsked(1, done)
+}
+
+func (w *world) untilAsked(every int, done func() bool) {
+	w.t.Helper()
 	const most = 1_000_000
 	for i := range most {
-		if i%16 == 0 && done() {
+		if i%every == 0 && done() {
 			return
 		}
 		w.step()

@@ -18,6 +18,8 @@ type Residue struct {
 	Has    func(context.Context, storage.Key) (bool, error)
 	Chain  *plan.Chain
 	Claims Claims
+	// Needed are steps, ascending, that something has yet to read, whoever claims them.
+	Needed []int
 	// Frontier is the highest committed step.
 	Frontier int
 	// Checkpoints are steps with checkpoints, as a survey has found them; one is
@@ -66,6 +68,12 @@ type residueSearch struct {
 	err error
 }
 
+// keeps reports whether the checkpoint of a step stays.
+func (x *residueSearch) keeps(step int) bool {
+	_, needed := slices.BinarySearch(x.Needed, step)
+	return needed || x.Claims.Keep(step, x.Frontier)
+}
+
 // recordsBelow looks for the records of closed segments that should have gone
 // when the step top was joined, and of the segments before.
 func (x *residueSearch) recordsBelow(top, closed int) []Retirement {
@@ -82,7 +90,7 @@ func (x *residueSearch) recordsBelow(top, closed int) []Retirement {
 func (x *residueSearch) stepsBelow(step int) []Retirement {
 	var left []Retirement
 	for r := step; r > 0; r-- {
-		parts, kept := x.hasParts(r), x.Claims.Keep(r-1, x.Frontier)
+		parts, kept := x.hasParts(r), x.keeps(r-1)
 		switch {
 		case parts || !kept && x.hasBlobs(r-1):
 			left = append(left, Retirement{What: Blobs, Step: r - 1}, Retirement{What: Parts, Step: r})
@@ -124,6 +132,9 @@ func (x *residueSearch) hasParts(r int) bool {
 	return false
 }
 
+// hasEvictable reports whether a node has blobs that can be evicted.
+func hasEvictable(c *storage.Commit) bool { return slices.ContainsFunc(c.Blobs, evictable) }
+
 // hasBlobs reports whether a step has blobs that can be evicted.
 func (x *residueSearch) hasBlobs(step int) bool {
 	if x.err != nil || step < 1 {
@@ -131,14 +142,14 @@ func (x *residueSearch) hasBlobs(step int) bool {
 	}
 	n, err := x.LookUp(x.ctx, x.Chain.Key(step))
 	x.err = err
-	return n.Available() && slices.ContainsFunc(n.Commit.Blobs, evictable)
+	return n.Available() && hasEvictable(n.Commit)
 }
 
 // hasRecordBelow reports whether the last step below top, in its segment, that
 // nobody claims has a record.
 func (x *residueSearch) hasRecordBelow(top int) bool {
 	for step := top - 1; step > 0 && !plan.Boundary(step); step-- {
-		if !x.Claims.Keep(step, x.Frontier) {
+		if !x.keeps(step) {
 			return x.has(x.Chain.Key(step))
 		}
 	}

@@ -6,6 +6,8 @@
 //   - When the boundary of a segment has been joined, the records of the other
 //     steps of the segment go; the boundary holds their metric rows.
 //   - A replay leaves the same traces and they go in the same way.
+//   - A checkpoint that a standing node has yet to read stays until it has, and goes with
+//     its record, if its segment is closed ([Read]).
 //   - Claimed checkpoints stay whole ([Claim]), and so do the frontier and the step
 //     that the chain is at.
 //

@@ -29,6 +29,32 @@ func (g *Graph) Commit(x *Task, objects []storage.Blob, now time.Time) {
 	}
 }
 
+// Read are steps of a chain whose checkpoints a standing node reads, ascending.
+type Read struct {
+	Chain *Chain
+	Steps []int
+}
+
+// Reads are the checkpoints that the node reads, by their chains.
+func (n *Node) Reads() []Read {
+	var all []Read
+	for _, d := range n.Needs {
+		cp := d.Checkpoint
+		if cp == nil {
+			continue
+		}
+		i := slices.IndexFunc(all, func(r Read) bool { return r.Chain == cp.Chain })
+		if i < 0 {
+			i, all = len(all), append(all, Read{Chain: cp.Chain})
+		}
+		all[i].Steps = append(all[i].Steps, cp.Step)
+	}
+	for _, r := range all {
+		slices.Sort(r.Steps)
+	}
+	return all
+}
+
 // GiveUp ends a task's trouble with a failure. Whoever wants it later tries it afresh.
 func (g *Graph) GiveUp(x *Task) {
 	x.trouble = nil

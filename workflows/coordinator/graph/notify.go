@@ -69,8 +69,26 @@ func (g *Graph) arrived(n *Node) {
 	if !allAvailable(n.Needs) {
 		g.dirty = true // what it would have needed is no longer wanted for it
 	}
+	g.finishReading(n)
 	g.notify(&n.dependents)
 	g.asks.Changed = true
+}
+
+// finishReading notes that a node has read its checkpoints, and so have those of its needs
+// that nobody looks for any more.
+func (g *Graph) finishReading(n *Node) {
+	if n.readsCheckpoints() {
+		g.asks.Read = append(g.asks.Read, n)
+	}
+	for _, d := range n.Needs {
+		if need := d.Node; need != nil && need.Presence == Unknown && need.readsCheckpoints() && !need.pending() {
+			g.asks.Read = append(g.asks.Read, need)
+		}
+	}
+}
+
+func (n *Node) readsCheckpoints() bool {
+	return slices.ContainsFunc(n.Needs, func(d Dependency) bool { return d.Checkpoint != nil })
 }
 
 // setAvailable notes whether a checkpoint is there.

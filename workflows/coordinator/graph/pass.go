@@ -140,10 +140,38 @@ func (ch *Chain) Keeps(step int) bool {
 	return cp != nil && cp.needed()
 }
 
+// Needed are the steps whose checkpoints something has yet to read, ascending.
+func (ch *Chain) Needed() []int {
+	var steps []int
+	for _, cp := range ch.Checkpoints {
+		if cp.needed() {
+			steps = append(steps, cp.Step)
+		}
+	}
+	return steps
+}
+
 // needed reports whether something that reads the checkpoint has yet to run.
 func (cp *Checkpoint) needed() bool {
 	for n := range cp.nodes() {
-		if n.Presence != Available {
+		if n.pending() {
+			return true
+		}
+	}
+	return false
+}
+
+// pending reports whether the node may yet have to run, perhaps when a pause ends: it is not
+// known to be there, and a cell is for it, or something that reads it may have to run.
+func (n *Node) pending() bool {
+	if n.Presence == Available {
+		return false
+	}
+	if others := n.others(); len(others.cells)+len(others.chains) > 0 {
+		return true
+	}
+	for reader := range n.nodes() {
+		if reader.pending() {
 			return true
 		}
 	}

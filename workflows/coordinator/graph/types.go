@@ -59,6 +59,9 @@ type Asks struct {
 	Joined  []Joined
 	Left    []Left
 	Dropped []*Step
+	// Read are standing nodes that have become available, or are not wanted any more, and
+	// read checkpoints, which may be needed no longer.
+	Read []*Node
 	// Ending are runs whose cells may all have ended.
 	Ending []*Run
 	// Changed says that something has changed that people see.

@@ -345,13 +345,15 @@ func (b *Builder) Node(kind tasks.Kind, p Params, needs ...plan.Ref) plan.Ref {
 }
 
 // ChainOptions are a training's. Keep, Every and KeepLast are those of plan.Chain; the
-// last step is always kept.
+// last step is always kept. With Gather, each so many steps have a node that reads all
+// their checkpoints.
 type ChainOptions struct {
 	Salt            string
 	Width, Steps    int
 	Keep            []int
 	Every, KeepLast int
 	Big             bool
+	Gather          int
 	FailParts       bool
 	SecretKey       string
 }
@@ -445,8 +447,21 @@ func Federated(t testing.TB, o ChainOptions) *plan.Plan {
 	for _, step := range c.Keep {
 		audits = append(audits, b.Node(Standing, Params{Salt: fmt.Sprintf("audit %d", step)}, c.At(step), data))
 	}
+	audits = append(audits, b.gathers(c, o.Gather)...)
 	b.Cell(b.Node(Report, Params{Salt: "report"}, audits...), c.At(c.Steps))
 	return b.Done(t)
+}
+
+// gathers adds a node for each so many steps of a chain; none for 0.
+func (b *Builder) gathers(c *plan.Chain, each int) (nodes []plan.Ref) {
+	for first := 1; each > 0 && first <= c.Steps; first += each {
+		var steps []plan.Ref
+		for step := first; step < first+each && step <= c.Steps; step++ {
+			steps = append(steps, c.At(step))
+		}
+		nodes = append(nodes, b.Node(Standing, Params{Salt: fmt.Sprint("gather ", first), Big: true}, steps...))
+	}
+	return nodes
 }
 
 // Random draws a plan: a layered DAG of standing nodes, of which some read
@@ -470,6 +485,7 @@ func Random(t testing.TB, r *rand.Rand) *plan.Plan {
 	}
 	standing := slices.Clone(pool)
 	var chains []*plan.Chain
+	gathers := map[*plan.Chain][]plan.Ref{}
 	for i := range 1 + r.IntN(2) {
 		o := ChainOptions{Salt: fmt.Sprint("chain", i), Width: r.IntN(4), Steps: 1 + r.IntN(25), Big: r.IntN(3) > 0, Every: r.IntN(6), KeepLast: r.IntN(3)}
 		if r.IntN(4) == 0 {
@@ -485,13 +501,16 @@ func Random(t testing.TB, r *rand.Rand) *plan.Plan {
 		for _, step := range c.Keep {
 			pool = append(pool, b.Node(Standing, Params{Salt: fmt.Sprint("audit", i, step)}, c.At(step)))
 		}
+		if r.IntN(3) == 0 {
+			gathers[c] = b.gathers(c, 1+r.IntN(40))
+		}
 	}
 	for range r.IntN(4) {
 		node()
 	}
 	for i := range 1 + r.IntN(3) {
 		c := chains[r.IntN(len(chains))]
-		needs := append(pick(4), pool[len(pool)-1])
+		needs := append(append(pick(4), pool[len(pool)-1]), gathers[c]...)
 		b.Cell(b.Node(Report, Params{Salt: fmt.Sprint("report", i)}, needs...), c.At(c.Steps))
 	}
 	return b.Done(t)
