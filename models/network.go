@@ -79,11 +79,14 @@ type Classifier interface {
 	Classify(examples [][]int32) ([]Prediction, error)
 }
 
+// NoLabel stands for the label of an example that has none.
+const NoLabel = -1
+
 // Prediction is what a classifier says of one example.
 type Prediction struct {
-	// Label is the example's own, Class the predicted one: of equals the first.
+	// Label is the example's own, or NoLabel; Class the predicted one: of equals the first.
 	Label, Class int
-	// Loss is -log p(Label), in nats.
+	// Loss is -log p(Label), in nats; 0 without a label.
 	Loss float64
 	// Features are the outputs of the last hidden layer, Logits the inputs of the softmax,
 	// Probabilities its outputs.

@@ -62,6 +62,7 @@ const (
 	AttackWeights     Role = "attack weights"     // attack: initial weights of its network
 	UpdatePairs       Role = "update pairs"       // measurement: pairs of updates that are scored
 	PairBootstrap     Role = "pair bootstrap"     // measurement: how often each user counts
+	RandomExamples    Role = "random examples"    // user: which of the examples are selected
 	Verification      Role = "verification"       // which nodes of a run are executed again
 	ContactSheet      Role = "contact sheet"      // which images of a source are shown
 )

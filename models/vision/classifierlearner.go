@@ -29,6 +29,9 @@ func (l *ClassifierLearner) Gradient(params []float32, examples [][]int32, gradi
 	if err := checkCall(t.network, params, examples, gradient); err != nil {
 		return models.Loss{}, err
 	}
+	if err := checkLabels(examples); err != nil {
+		return models.Loss{}, err
+	}
 	l.resize(len(examples))
 	readImages(t.images, examples)
 	w, g := t.network.views(params), t.network.views(gradient)

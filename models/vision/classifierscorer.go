@@ -61,12 +61,15 @@ func predict(label int, logits, features []float32) models.Prediction {
 	probabilities := make([]float32, len(logits))
 	total := kernels.ExpSum(probabilities, logits, most)
 	kernels.Scale(float32(1/total), probabilities)
-	return models.Prediction{
-		Label:         label,
+	p := models.Prediction{
+		Label:         max(models.NoLabel, label),
 		Class:         max(0, slices.Index(logits, most)), // of what is not a number, the first
-		Loss:          kernels.LogFloat64(total) - float64(logits[label]-most),
 		Logits:        slices.Clone(logits),
 		Features:      slices.Clone(features),
 		Probabilities: probabilities,
 	}
+	if label >= 0 {
+		p.Loss = kernels.LogFloat64(total) - float64(logits[label]-most)
+	}
+	return p
 }

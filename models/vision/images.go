@@ -6,6 +6,9 @@ import (
 	"coalmine/models"
 )
 
+// unknown is the number in place of the label of an image without one.
+const unknown = 1
+
 // firstWord is the first number of an example that is no special one: values of images and
 // labels count from it.
 const firstWord = 4
@@ -25,8 +28,9 @@ var scaled = func() (table [levels]float32) {
 // toUnit turns a value in [0, 255] into the one in [-1, 1] that networks see.
 func toUnit(value float32) float32 { return value/(0.5*(levels-1)) - 1 }
 
-// checkExamples checks that a batch is of labelled images of a shape: the begin symbol, the
-// label, then the values, label and values counted from firstWord.
+// checkExamples checks that a batch is of images of a shape: the begin symbol, the label, then
+// the values, label and values counted from firstWord; unknown stands for a label that is not
+// there.
 func checkExamples(shape models.ImageShape, examples [][]int32) error {
 	if len(examples) == 0 {
 		return fmt.Errorf("the batch is empty: want at least one image")
@@ -43,7 +47,7 @@ func checkExample(shape models.ImageShape, example []int32) error {
 	if want := 2 + shape.Values(); len(example) != want {
 		return fmt.Errorf("it has %d numbers; expected a begin, a label and %d values, %d in all", len(example), shape.Values(), want)
 	}
-	if label := int(example[1]) - firstWord; label < 0 || label >= shape.Classes {
+	if label := labelOf(example); example[1] != unknown && (label < 0 || label >= shape.Classes) {
 		return fmt.Errorf("its label is %d: want 0 to %d", label, shape.Classes-1)
 	}
 	for i, v := range example[2:] {
@@ -64,8 +68,18 @@ func readImages(dst []float32, examples [][]int32) {
 	}
 }
 
-// labelOf is the label of an example.
+// labelOf is the label of an example, negative where there is none.
 func labelOf(example []int32) int { return int(example[1]) - firstWord }
+
+// checkLabels checks that all examples have a label.
+func checkLabels(examples [][]int32) error {
+	for i, e := range examples {
+		if labelOf(e) < 0 {
+			return fmt.Errorf("image %d of a batch has no label, and a classifier learns from labels: select the labelled ones", i)
+		}
+	}
+	return nil
+}
 
 // toLevel turns a number in [-1, 1] back into the nearest value, of halves the upper one.
 // What is not a number becomes 0.

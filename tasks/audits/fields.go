@@ -88,6 +88,8 @@ type Setting struct {
 	Ordinary int
 	// Generator says that the model has one, and so makes images and predicts no labels.
 	Generator bool
+	// Prepared says that prepare.classifier is there.
+	Prepared bool
 	// TestFraction is the share of the examples that are held out for measurements.
 	TestFraction fractions.Probability
 	// Canaries are those of the canaries block; nil without one.
@@ -246,6 +248,10 @@ type Builder interface {
 	// Classifier is the model of prepare.classifier, and clean the datasets/encode node of
 	// the data without planted faults; neither is there without such a preparation.
 	Classifier() (model, clean storage.Key, ok bool)
+	// Predicted are what that model predicts for the population before anything is selected,
+	// and for the one without planted faults: selection/predictions nodes, which are the same
+	// where nothing is planted. Neither is there without such a preparation.
+	Predicted() (here, clean storage.Key, ok bool)
 	// Initial is the model before training; not known to planters.
 	Initial() storage.Key
 	// Model is the model after an audited round; not known to planters.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"coalmine/privacy"
+	"coalmine/tasks/selection"
 )
 
 // Verdict is what an audit has found: a pointer to a struct that its JSON is decoded
@@ -106,6 +107,8 @@ type Cell struct {
 	Name string
 	// Privacy is what the training cost; nil where none is claimed.
 	Privacy *privacy.Report
+	// Selection is what data.select chose; nil without, and of words.
+	Selection *selection.Selection
 	// Verdicts are those that there are.
 	Verdicts []Verdict
 	// Canaries are those of the canaries block.

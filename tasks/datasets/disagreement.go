@@ -153,7 +153,7 @@ func runDisagree(ctx context.Context, t *tasks.Task) error {
 	f := disagreeFilter{threshold: p.Threshold, placements: list, half: halves(p.Seed)}
 	f.found = Disagreement{Threshold: p.Threshold, Configurations: []RemovedConfiguration{}, Canaries: []DisagreedCanary{}}
 	for half := range f.losses {
-		if f.losses[half], err = readLosses(ctx, t, LossesInput(half)); err != nil {
+		if f.losses[half], err = ReadLosses(ctx, t, LossesInput(half)); err != nil {
 			return err
 		}
 	}
@@ -164,7 +164,8 @@ func runDisagree(ctx context.Context, t *tasks.Task) error {
 	return t.PutJSON(ctx, DisagreementBlob, f.found)
 }
 
-func readLosses(ctx context.Context, t *tasks.Task, input string) ([]float64, error) {
+// ReadLosses reads the LossesBlob of an input.
+func ReadLosses(ctx context.Context, t *tasks.Task, input string) ([]float64, error) {
 	data, err := t.Blob(ctx, input, LossesBlob)
 	if err != nil {
 		return nil, err

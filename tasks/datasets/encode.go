@@ -167,7 +167,7 @@ func (e *encoder) ordinaryWords(ctx context.Context) ([]string, error) {
 	if symbols == nil {
 		return e.countedWords(ctx)
 	}
-	words := slices.DeleteFunc(slices.Clone(e.words), endsSource)
+	words := slices.DeleteFunc(slices.Clone(e.words), func(w string) bool { return endsSource(w) || w == specials[Unknown] })
 	if !slices.Equal(words, symbols) {
 		return nil, tasks.Permanent(fmt.Errorf("the corpus has %d distinct words that are not the %d symbols of the %s level; it was not imported at the %s level", len(words), len(symbols), e.params.Level, e.params.Level))
 	}

@@ -295,14 +295,18 @@ func (p *planter) text(text string) string {
 	return text
 }
 
-// image is what the faults that hit the example make of an image: the label and the pixels.
-func (p *planter) image(shape Image, text string) string {
+// image is what the faults that hit the example make of an image: the label, which stays
+// where it stands for none, and the pixels.
+func (p *planter) image(shape Image, unlabelled bool, text string) string {
 	for _, f := range p.hits {
 		if f.scheme.image == nil {
 			continue
 		}
 		example := []byte(text)
 		f.scheme.image(shape, example)
+		if unlabelled {
+			example[0] = text[0]
+		}
 		f.count(string(example) != text)
 		text = string(example)
 	}

@@ -119,16 +119,24 @@ func (m Image) pixelsOf(picture image.Image) []byte {
 	return pixels
 }
 
-// Image is the image of a record that was read at the image level: its label, and its pixels
-// row by row, channels innermost.
-func (r *Record) Image() (label int, pixels []byte) { return int(r.Text[0]), []byte(r.Text[1:]) }
+// NoLabel stands for the label of an image that has none.
+const NoLabel = -1
 
-// lines are those of a source of images of the shape.
-func (m Image) lines() lineForm {
+// Image is the image of a record that was read at the image level: its label, or NoLabel, and
+// its pixels row by row, channels innermost.
+func (r *Record) Image() (label int, pixels []byte) {
+	if r.Unlabelled {
+		return NoLabel, []byte(r.Text)
+	}
+	return int(r.Text[0]), []byte(r.Text[1:])
+}
+
+// lines are those of a source of images of the shape, of which some may have no label.
+func (m Image) lines(unlabelled bool) lineForm {
 	return lineForm{
 		wanted:  `expected {"user": "…", "label": 7, "pixels": "…"} on every line, the pixels in base64, or in their place "image", a PNG or JPEG file in base64`,
 		convert: `make such lines by "coalmine data convert"`,
-		parse:   m.parse,
+		parse:   func(line []byte) (Record, error) { return m.parse(line, unlabelled) },
 	}
 }
 
@@ -142,7 +150,7 @@ type imageFields struct {
 }
 
 // parse reads the fields of a line.
-func (m Image) parse(line []byte) (Record, error) {
+func (m Image) parse(line []byte, unlabelled bool) (Record, error) {
 	var fields imageFields
 	if err := json.Unmarshal(line, &fields); err != nil {
 		return Record{}, err
@@ -150,17 +158,20 @@ func (m Image) parse(line []byte) (Record, error) {
 	if err := checkUser(fields.User); err != nil {
 		return Record{}, err
 	}
-	if err := m.checkLabel(&fields); err != nil {
+	if err := m.checkLabel(&fields, unlabelled); err != nil {
 		return Record{}, err
 	}
 	pixels, err := m.pixels(&fields)
 	if err != nil {
 		return Record{}, err
 	}
+	if fields.Label == nil {
+		return Record{User: *fields.User, Text: string(pixels), Unlabelled: true}, nil
+	}
 	return Record{User: *fields.User, Text: string(append([]byte{byte(*fields.Label)}, pixels...))}, nil
 }
 
-func (m Image) checkLabel(f *imageFields) error {
+func (m Image) checkLabel(f *imageFields, unlabelled bool) error {
 	switch {
 	case f.Pixels == nil && f.Image == nil && f.Text != nil:
 		return unexpected("the line is a text, and the source is read as images (data.level: image)")
@@ -168,8 +179,10 @@ func (m Image) checkLabel(f *imageFields) error {
 		return unexpected(`both "pixels" and "image" are missing`)
 	case f.Pixels != nil && f.Image != nil:
 		return unexpected(`"pixels" stand beside "image"; give one of them`)
+	case f.Label == nil && unlabelled:
+		return nil
 	case f.Label == nil:
-		return unexpected(`"label" is missing`)
+		return unexpected(`"label" is missing, and nothing says that images may lack one (data.image.unlabelled: true)`)
 	case *f.Label < 0 || *f.Label >= m.Classes:
 		return badLine(`"label" is %d; expected 0 to %d, one of %d classes (data.image.classes)`, *f.Label, m.Classes-1, m.Classes)
 	}

@@ -112,6 +112,40 @@ func TestImagesTrainAsTheyWereWritten(t *testing.T) {
 	}
 }
 
+// An image may have no label where that is said, and then has the token of none in its place.
+// Faults of the label leave it so, and those of the pixels hit it as any other.
+func TestImagesMayLackALabel(t *testing.T) {
+	t.Parallel()
+	lines := []byte(`{"user":"a","pixels":"AQIDBAUG"}
+{"user":"a","label":3,"pixels":"AQIDBAUG"}
+{"user":"b","pixels":"AQIDBAUG","label":null}
+`)
+	recipe := Recipe{Seed: 1, Reading: Reading{Level: ImageLevel, Image: small, Unlabelled: true}, Faults: []Planted{{Fault: Invert, Users: 1}, {Fault: ShiftLabels, Users: 1}}}
+	p := runPipeline(t, lines, recipe)
+	var source ImportMetrics
+	p.corpus.DecodeMetrics(&source)
+	if source.Unlabelled != 2 || source.DistinctWords != 256 || source.Faults[0].Changed != 3 || source.Faults[1].Changed != 1 {
+		t.Errorf("the source holds %+v; want 2 unlabelled images of 3, all inverted, one label shifted", source)
+	}
+	unlabelled, labelled := "[2 1 258 257 256 255 254 253]", "[2 4 258 257 256 255 254 253]"
+	got := everySentence(t, t.Context(), p.open(t, p.partition(PartitionParams{Partition: ByUser}), ByUser))
+	if want := []string{unlabelled, labelled, unlabelled}; !slices.Equal(got, want) {
+		t.Errorf("got %v\nwant %v", got, want)
+	}
+	facts, err := Survey(t.Context(), []File{fileOf("data.jsonl", lines)}, Limits{}, []Recipe{recipe})
+	if err != nil || !reflect.DeepEqual(facts[0].Source, source) {
+		t.Errorf("the survey found %+v (%v), the import %+v", facts, err, source)
+	}
+}
+
+func TestALabelMustBeThereWhereNothingSaysOtherwise(t *testing.T) {
+	t.Parallel()
+	_, err := readImages(t, small, []byte(`{"user":"a","pixels":"AQIDBAUG"}`))
+	if err == nil || !strings.Contains(err.Error(), `line 1`) || !strings.Contains(err.Error(), "data.image.unlabelled: true") {
+		t.Errorf("a line without a label: %v", err)
+	}
+}
+
 // sentenceOf is what trainers get of an image: no End, since it fills a sequence.
 func sentenceOf(l imageLine) []int32 {
 	out := []int32{Begin, FirstWord + int32(l.Label)}
@@ -160,7 +194,7 @@ func TestEveryFaultOfAnImageIsNamed(t *testing.T) {
 	for line, want := range map[string]string{
 		`{"label":1,"pixels":"` + pixels + `"}`:                  `"user" is missing` + wanted,
 		`{"user":"","label":1,"pixels":"` + pixels + `"}`:        `"user" is empty` + wanted,
-		`{"user":"a","pixels":"` + pixels + `"}`:                 `"label" is missing` + wanted,
+		`{"user":"a","pixels":"` + pixels + `"}`:                 `"label" is missing, and nothing says that images may lack one (data.image.unlabelled: true)` + wanted,
 		`{"user":"a","label":4,"pixels":"` + pixels + `"}`:       `"label" is 4; expected 0 to 3, one of 4 classes (data.image.classes)`,
 		`{"user":"a","label":-1,"pixels":"` + pixels + `"}`:      `"label" is -1; expected 0 to 3`,
 		`{"user":"a","label":"3","pixels":"x"}`:                  `"label" is a JSON string, not a whole number` + wanted,
@@ -393,10 +427,17 @@ func TestOneSourceIsReadAsOneSortOfData(t *testing.T) {
 func FuzzALineOfAnImage(f *testing.F) {
 	picture := pngOf(f, image.NewGray(image.Rect(0, 0, 3, 2)))
 	f.Add([]byte(`{"user":"a","label":3,"pixels":"AAAAAAAA"}`))
+	f.Add([]byte(`{"user":"a","pixels":"AAAAAAAA"}`))
 	f.Add([]byte(`{"user":"a","label":3,"image":"` + base64.StdEncoding.EncodeToString(picture) + `"}`))
 	f.Add([]byte(`{"user":"a","label":3,"image":"` + base64.StdEncoding.EncodeToString(jpegOf(f, image.NewGray(image.Rect(0, 0, 3, 2)))) + `"}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
-		lines := small.lines()
+		unlabelled := small.lines(true)
+		if rec, err := unlabelled.record(line); err == nil && rec.Unlabelled {
+			if label, pixels := rec.Image(); label != NoLabel || len(pixels) != small.Pixels() {
+				t.Fatalf("%q is read as %+v", line, rec)
+			}
+		}
+		lines := small.lines(false)
 		rec, err := lines.record(line)
 		if err != nil {
 			if _, ok := err.(*SourceError); !ok {

@@ -63,6 +63,8 @@ type ImportMetrics struct {
 	CutExamples int `json:"cut_examples"`
 	// DistinctWords are counted after the cut; at the byte level they are Bytes.
 	DistinctWords int `json:"distinct_words"`
+	// Unlabelled examples are images without a label.
+	Unlabelled int `json:"unlabelled,omitempty"`
 	// Faults say where faults were planted; none without. What is counted above is what
 	// they have left.
 	Faults []PlantedFault `json:"faults,omitempty"`
@@ -157,6 +159,8 @@ type importer struct {
 	cut      int
 	example  []byte
 	record   []byte
+	// unlabelled images.
+	unlabelled int
 }
 
 // importedUser is what is known of a user before the corpus is written.
@@ -173,6 +177,9 @@ func (imp *importer) add(rec Record) error {
 	words, cut := imp.lexicon.sentence(int(u), rec.Text)
 	if cut {
 		imp.cut++
+	}
+	if rec.Unlabelled {
+		imp.unlabelled++
 	}
 	if int(u) == len(imp.users) {
 		imp.users = append(imp.users, importedUser{last: -1})
@@ -230,6 +237,7 @@ func (imp *importer) write(ctx context.Context, t *tasks.Task) error {
 		Counts:        index.Counts(),
 		CutExamples:   imp.cut,
 		DistinctWords: imp.lexicon.distinct(),
+		Unlabelled:    imp.unlabelled,
 		Faults:        imp.lexicon.found(),
 	})
 }
@@ -273,6 +281,7 @@ type lexicon struct {
 	faults      *planter                                 // nil without
 	words       *numbering
 	separator   uint32 // the number of the separator of pairs
+	noLabel     uint32 // the number in place of a label, where images may lack one
 	tokenizer   Tokenizer
 	misreading  []string // the words of a text that faults hit
 	sentenced   []uint32
@@ -284,7 +293,10 @@ func newLexicon(r Reading, f FaultParams) *lexicon {
 	l := &lexicon{reading: r, planted: f, cutSentence: scheme.sentence, words: newNumbering()}
 	l.words.all = scheme.Symbols
 	if r.Pairs {
-		l.addSeparator()
+		l.separator = l.addSpecial(Separator)
+	}
+	if r.Unlabelled {
+		l.noLabel = l.addSpecial(Unknown)
 	}
 	l.restart()
 	return l
@@ -297,9 +309,16 @@ func (l *lexicon) restart() {
 	}
 }
 
+// addSpecial gives a special token a number beside those of words: that after the symbols
+// of a level that fixes them, else the first. No word of a text equals its name.
+func (l *lexicon) addSpecial(token int) uint32 {
+	l.words.all = append(l.words.all[:len(l.words.all):len(l.words.all)], specials[token])
+	return uint32(len(l.words.all) - 1)
+}
+
 // distinct is the number of words so far.
 func (l *lexicon) distinct() int {
-	if l.reading.Pairs {
+	if l.reading.Pairs || l.reading.Unlabelled {
 		return len(l.words.all) - 1
 	}
 	return len(l.words.all)
@@ -311,14 +330,21 @@ func (l *lexicon) distinct() int {
 // between.
 func (l *lexicon) sentence(user int, text string) (words []uint32, cut bool) {
 	l.sentenced = l.sentenced[:0]
+	unlabelled := l.reading.Unlabelled && len(text) == l.reading.Image.Pixels()
+	if unlabelled {
+		text = "\x00" + text
+	}
 	if l.faults != nil {
 		l.faults.next(user)
-		text = l.faults.image(l.reading.Image, l.faults.text(text))
+		text = l.faults.image(l.reading.Image, unlabelled, l.faults.text(text))
 	}
 	if l.reading.Pairs {
 		cut = l.pair(text)
 	} else {
 		cut = l.cutSentence(l, text)
+	}
+	if unlabelled {
+		l.sentenced[0] = l.noLabel
 	}
 	return l.sentenced, cut
 }

@@ -133,6 +133,8 @@ type Reading struct {
 	// Image is the shape of images. The zero value stands for DefaultImage and, at other
 	// levels, for nothing.
 	Image Image `json:"image,omitzero"`
+	// Unlabelled says that images may have no label. The token in its place is then Unknown.
+	Unlabelled bool `json:"unlabelled,omitempty"`
 	// Pairs says that a record is a text and its target, each cut at Sequence by itself.
 	Pairs bool `json:"pairs,omitempty"`
 	// Timed says that records have a time, by which those of a user are ordered.
@@ -185,7 +187,7 @@ func (r Reading) lines() lineForm {
 		return r.lines().timed()
 	}
 	if r.Level.Scheme().Images {
-		return cmp.Or(r.Image, DefaultImage).lines()
+		return cmp.Or(r.Image, DefaultImage).lines(r.Unlabelled)
 	}
 	if r.Pairs {
 		return pairLines
@@ -213,7 +215,7 @@ func (r Reading) check() error {
 	if level.Images {
 		return r.checkImage()
 	}
-	if r.Image != (Image{}) {
+	if r.Image != (Image{}) || r.Unlabelled {
 		return fmt.Errorf("the shape of images at the %s level; expected none", level.Level)
 	}
 	if r.Sequence < 0 || r.Sequence > MaxSequence {

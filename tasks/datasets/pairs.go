@@ -45,13 +45,6 @@ func parsePair(line []byte) (Record, error) {
 	return rec, nil
 }
 
-// addSeparator gives the separator a number beside those of words: that after the symbols
-// of a level that fixes them, else the first. No word of a text equals its name.
-func (l *lexicon) addSeparator() {
-	l.separator = uint32(len(l.words.all))
-	l.words.all = append(l.words.all[:len(l.words.all):len(l.words.all)], specials[Separator])
-}
-
 // pair appends the numbers of a pair to the lexicon's sentence: of the first words of each
 // text, a sequence of them at most.
 func (l *lexicon) pair(text string) (cut bool) {

@@ -65,6 +65,8 @@ type Record struct {
 	// File and Line say where the record stands; lines count from 1.
 	File string
 	Line int
+	// Unlabelled says that an image has no label; Text is then its pixels alone.
+	Unlabelled bool
 }
 
 // SourceError is a fault of a source file. Reading it again does not help.

@@ -211,10 +211,10 @@ func (s *surveyor) agree(r Reading) error {
 	} else if first.Timed != r.Timed {
 		return errors.New("one source is read with and without times; expected one of them")
 	}
-	if s.texts[0].lexicon.reading.Image == r.Image {
+	if first := s.texts[0].lexicon.reading; first.Image == r.Image && first.Unlabelled == r.Unlabelled {
 		return nil
 	}
-	return fmt.Errorf("one source is read at the levels %s and %s; expected texts alone, or images of one shape", s.texts[0].lexicon.reading.Level, r.Level)
+	return fmt.Errorf("one source is read at the levels %s and %s; expected texts alone, or images of one shape that all have labels or may lack them", s.texts[0].lexicon.reading.Level, r.Level)
 }
 
 // content is a reading that reads the lines as those of all recipes do.
@@ -295,7 +295,7 @@ func (s *surveyor) read(ctx context.Context, recipes []*recipeSurvey) error {
 		}
 		user := int(s.names.id([]byte(record.User)))
 		for _, t := range s.texts {
-			if t.add(user, record.Text, s.known); len(t.open.users) == blockExamples {
+			if t.add(user, &record, s.known); len(t.open.users) == blockExamples {
 				if err := s.pass(ctx, t, recipes); err != nil {
 					return err
 				}
@@ -403,8 +403,8 @@ func (s *surveyor) together(recipes []*recipeSurvey) int {
 	return len(recipes)
 }
 
-func (t *readText) add(user int, text string, known bool) {
-	words, cut := t.lexicon.sentence(user, text)
+func (t *readText) add(user int, record *Record, known bool) {
+	words, cut := t.lexicon.sentence(user, record.Text)
 	counted := t.lexicon.reading.Level.Scheme().Symbols == nil
 	t.open.add(user, words, counted)
 	if known {
@@ -412,6 +412,9 @@ func (t *readText) add(user int, text string, known bool) {
 	}
 	if cut {
 		t.metrics.CutExamples++
+	}
+	if record.Unlabelled {
+		t.metrics.Unlabelled++
 	}
 	t.metrics.addExample(len(words))
 	if counted {

@@ -2,6 +2,9 @@
 // would choose examples to look at (Augenstein et al. 2020, section 2.1): by rules that
 // tasks follow, so that no person sees the data.
 //
+//	selection/random        some of the records, by chance
+//	selection/labels        the records with a label, or without
+//	selection/unlikely      the records that a language model finds unlikely
 //	selection/predictions   what a classifier says of every record of a population
 //	selection/examples      the records that it gets wrong, or right
 //	selection/users         the users for whom it works badly, or well
@@ -14,16 +17,18 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"coalmine/models"
-	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
 )
 
 // Kinds lists the kinds of this package.
-func Kinds() []tasks.Kind { return []tasks.Kind{Predictions, Examples, Users} }
+func Kinds() []tasks.Kind {
+	return []tasks.Kind{Predictions, Examples, Users, Random, Labels, Unlikely}
+}
 
 // ModelInput is the checkpoint of the classifier.
 const ModelInput = "model"
@@ -57,7 +62,11 @@ func (u UserAccuracy) Share() float64 {
 	return float64(u.Correct) / float64(u.Examples)
 }
 
+// count leaves out what has no label.
 func (u *UserAccuracy) count(p models.Prediction) {
+	if p.Label < 0 {
+		return
+	}
 	u.Examples++
 	if p.Class == p.Label {
 		u.Correct++
@@ -111,136 +120,41 @@ func readClassifier(ctx context.Context, t *tasks.Task) (models.Classifier, erro
 	return network.NewClassifier(model.Params), nil
 }
 
-// Outcome is how an example fared with the classifier.
-type Outcome string
+// Criterion says which examples are selected.
+type Criterion string
 
-// Outcomes of an example.
+// Criteria.
 const (
-	Misclassified Outcome = "misclassified"
-	Correct       Outcome = "correct"
+	Misclassified Criterion = "misclassified"
+	Correct       Criterion = "correct"
+	AtRandom      Criterion = "random"
+	Unlabelled    Criterion = "unlabelled"
+	Labelled      Criterion = "labelled"
+	OfLowChance   Criterion = "unlikely"
 )
 
-// Choices lists the outcomes as words of an experiment file.
-func (Outcome) Choices() []string { return []string{string(Misclassified), string(Correct)} }
-
-// ExamplesParams are the parameters of Examples.
-type ExamplesParams struct {
-	// Outcome of the examples that are selected.
-	Outcome Outcome `json:"outcome"`
-	// AtLeast so many of them a user must have to take part, at least 1.
-	AtLeast int `json:"at_least"`
+// Choices lists the criteria as words of an experiment file.
+func (Criterion) Choices() []string {
+	return append(predicted.words(), string(AtRandom), string(Unlabelled), string(Labelled), string(OfLowChance))
 }
 
-// PredictionsInput is the Predictions node of the population that is selected from.
-const PredictionsInput = "predictions"
+// Predicted reports whether the criterion goes by what a classifier predicts.
+func (c Criterion) Predicted() bool { return slices.Contains(predicted, c) }
 
-// Examples selects the examples that a classifier got wrong, or right (Augenstein et al.
-// 2020, appendix C.4).
-//
-// Inputs: PredictionsInput, datasets.PopulationInput, datasets.ShardsInput. Blobs and
-// metrics are those of datasets.Partition, with shards of its own. And
-//
-//	selection   Selection, as JSON
-var Examples = tasks.Kind{Name: "selection/examples", Version: 1, Class: tasks.Compute, Run: runExamples}
+// criteria are those of one kind.
+type criteria []Criterion
 
-func runExamples(ctx context.Context, t *tasks.Task) error {
-	var p ExamplesParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
-	if p.Outcome != Misclassified && p.Outcome != Correct || p.AtLeast < 1 {
-		return tasks.Permanent(fmt.Errorf("examples that are %q, at least %d of a user; expected one of %v, and at least 1", p.Outcome, p.AtLeast, p.Outcome.Choices()))
-	}
-	classes, err := t.Blob(ctx, PredictionsInput, PredictionsBlob)
-	if err != nil {
-		return err
-	}
-	found := Selection{Outcome: p.Outcome, AtLeast: p.AtLeast}
-	counting := userCounter{atLeast: p.AtLeast, found: &found, user: -1}
-	record := 0
-	err = datasets.SelectExamples(ctx, t, p.AtLeast, func(x datasets.PopulationExample) (bool, error) {
-		if record >= len(classes) {
-			return false, fmt.Errorf("%d predictions, fewer than the population has records: %w", len(classes), storage.ErrCorrupt)
-		}
-		correct := x.Words[0]-datasets.FirstWord == int32(classes[record])
-		record++
-		kept := correct == (p.Outcome == Correct)
-		counting.count(x.User, kept)
-		return kept, nil
-	})
-	counting.endUser()
-	if err != nil {
-		return found.explain(err)
-	}
-	return t.PutJSON(ctx, SelectionBlob, found)
-}
+var (
+	predicted = criteria{Misclassified, Correct}
+	labels    = criteria{Unlabelled, Labelled}
+)
 
-// userCounter counts the users that have enough selected examples.
-type userCounter struct {
-	atLeast    int
-	found      *Selection
-	user, kept int
-}
-
-func (c *userCounter) count(user int, kept bool) {
-	if user != c.user {
-		c.endUser()
-		c.user, c.kept = user, 0
+func (c criteria) words() []string {
+	var words []string
+	for _, one := range c {
+		words = append(words, string(one))
 	}
-	if kept {
-		c.kept++
-	}
-}
-
-func (c *userCounter) endUser() {
-	if c.user < 0 {
-		return
-	}
-	c.found.OfUsers++
-	if c.kept >= c.atLeast {
-		c.found.Users++
-		c.found.Examples += c.kept
-	}
-}
-
-// SelectionBlob is a Selection, as JSON.
-const SelectionBlob = "selection"
-
-// Selection says what was selected.
-type Selection struct {
-	// Users that were selected, of so many with examples. Their number is what a privacy
-	// account counts.
-	Users   int `json:"users"`
-	OfUsers int `json:"of_users"`
-	// Examples of theirs that train.
-	Examples int `json:"examples"`
-	// Outcome of the selected examples and how many a user must have; none in a selection
-	// of users.
-	Outcome Outcome `json:"outcome,omitempty"`
-	AtLeast int     `json:"at_least,omitempty"`
-	// Percentile that was asked for, of the accuracies of the users of the data without
-	// planted faults, and the accuracy that it is; none in a selection of examples.
-	Percentile float64 `json:"percentile,omitempty"`
-	Side       Side    `json:"side,omitempty"`
-	Threshold  float64 `json:"threshold,omitempty"`
-	// Accuracy of the classifier on the population that was selected from, and on that
-	// without planted faults.
-	Accuracy *Accuracy `json:"accuracy,omitempty"`
-	Clean    *Accuracy `json:"clean_accuracy,omitempty"`
-}
-
-// explain adds to an error what there was to select.
-func (s *Selection) explain(err error) error {
-	return fmt.Errorf("%w (the selection leaves %d of %d users)", err, s.Users, s.OfUsers)
-}
-
-// String is a sentence for people.
-func (s *Selection) String() string {
-	if s.Outcome != "" {
-		return fmt.Sprintf("trained on the %s examples alone: %d of %d users have at least %d, %d in all", s.Outcome, s.Users, s.OfUsers, s.AtLeast, s.Examples)
-	}
-	return fmt.Sprintf("trained on the users %s the %gth percentile of accuracy (%.1f%%) alone: %d of %d users, %d examples",
-		s.Side, s.Percentile, 100*s.Threshold, s.Users, s.OfUsers, s.Examples)
+	return words
 }
 
 func readUsers(ctx context.Context, t *tasks.Task, input string) ([]UserAccuracy, error) {

@@ -40,15 +40,19 @@ func newBench(t *testing.T, seed uint64) *bench {
 		}
 		fmt.Fprintf(&lines, `{"user":"u%d","label":%d,"pixels":%q}`+"\n", rng.IntN(12), rng.IntN(3), base64.StdEncoding.EncodeToString(pixels))
 	}
-	reading := datasets.Reading{Level: datasets.ImageLevel, Image: shape}
-	corpus := b.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{b.Import([]byte(lines.String()))}, Reading: reading})
+	b.load([]byte(lines.String()), datasets.Reading{Level: datasets.ImageLevel, Image: shape}, seed)
+	return b
+}
+
+// load makes a population of a source, and has the classifier predict.
+func (b *bench) load(lines []byte, reading datasets.Reading, seed uint64) {
+	corpus := b.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{b.Import(lines)}, Reading: reading})
 	b.parts = b.Run(datasets.Encode, datasets.EncodeParams{Level: datasets.ImageLevel}, taskstest.In(datasets.CorpusInput, corpus))
 	balanced := b.Run(datasets.Balance, datasets.BalanceParams{}, taskstest.In(datasets.PartsInput, b.parts))
 	b.population = b.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.ByUser},
 		taskstest.In(datasets.PartsInput, b.parts), taskstest.In(datasets.BalancedInput, balanced))
 	model := b.Run(training.Initial, training.InitialParams{Seed: seed, Model: models.Config{Kind: models.CNN, Image: models.Image{ImageShape: models.ImageShape(shape)}}})
 	b.predictions = b.Run(Predictions, nil, append(b.data(), taskstest.In(ModelInput, model))...)
-	return b
 }
 
 func (b *bench) data() []taskstest.Edge {
@@ -141,9 +145,9 @@ func TestExamplesAreSelectedByTheirOutcome(t *testing.T) {
 		b := newBench(t, seed)
 		all, labels, classes := b.read(b.population, b.parts), b.labels(), b.predictions.Blob(PredictionsBlob)
 		const atLeast = 5
-		want := map[Outcome][][]string{}
+		want := map[Criterion][][]string{}
 		for user, examples := range all {
-			by := map[Outcome][]string{}
+			by := map[Criterion][]string{}
 			for i, text := range examples {
 				outcome := Misclassified
 				if int(classes[0]) == labels[user][i] {
@@ -157,7 +161,7 @@ func TestExamplesAreSelectedByTheirOutcome(t *testing.T) {
 				}
 			}
 		}
-		for _, outcome := range []Outcome{Misclassified, Correct} {
+		for _, outcome := range []Criterion{Misclassified, Correct} {
 			n, err := b.examples(ExamplesParams{Outcome: outcome, AtLeast: atLeast})
 			if len(want[outcome]) == 0 {
 				if err == nil || !strings.Contains(err.Error(), "leaves 0 of 12 users") {

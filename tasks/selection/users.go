@@ -80,7 +80,7 @@ func runUsers(ctx context.Context, t *tasks.Task) error {
 	case past:
 		return fmt.Errorf("accuracies of %d users, fewer than the population has: %w", len(users), storage.ErrCorrupt)
 	case err != nil:
-		return found.explain(err)
+		return found.explain(err, LeftBeside(users, clean, p))
 	}
 	return t.PutJSON(ctx, SelectionBlob, found)
 }
@@ -158,10 +158,8 @@ func AccuracyOf(users []UserAccuracy) *Accuracy {
 	}
 	list := shares(users)
 	a.Users = len(list)
-	for i, p := range []float64{5, 25, 50, 75, 95} {
-		if len(list) > 0 {
-			a.Percentiles[i] = Percentile(list, p)
-		}
+	if len(list) > 0 {
+		a.Percentiles = spread(list)
 	}
 	return a
 }

@@ -116,7 +116,7 @@ func compileCell(spec *experiment.Spec, i int, p *plan.Plan, same shared) error 
 
 func newCell(spec *experiment.Spec, index int, p *plan.Plan, same shared) *cell {
 	return &cell{
-		plan: p, same: same, index: index, spec: &spec.Cells[index], experiment: &spec.Cells[index].Experiment,
+		plan: p, same: same, sources: spec, index: index, spec: &spec.Cells[index], experiment: &spec.Cells[index].Experiment,
 		setting: spec.Cells[index].Experiment.Setting(), refs: map[storage.Key]plan.Ref{}, planted: map[audits.Planter]storage.Key{},
 	}
 }
@@ -125,6 +125,7 @@ func newCell(spec *experiment.Spec, index int, p *plan.Plan, same shared) *cell 
 type cell struct {
 	plan       *plan.Plan
 	same       shared
+	sources    *experiment.Spec // which knows the files of sources
 	index      int
 	spec       *experiment.Cell
 	experiment *experiment.Experiment
@@ -137,6 +138,8 @@ type cell struct {
 	parts, canaries, placements, population, shards plan.Ref
 	// files are those of the source.
 	files []storage.Digest
+	// vocabulary is the node of another source whose vocabulary is taken; none without.
+	vocabulary plan.Ref
 	// selected is what data.select chose of the population; none without.
 	selected plan.Ref
 	// sanitized is the population that patterns were removed from; none without.
@@ -172,7 +175,10 @@ func (c *cell) compile(files []storage.Digest) error {
 		return c.err
 	}
 	report := c.report()
-	prepared, _, _ := c.classifier()
+	var prepared plan.Ref
+	if apart, ok := c.classifier(); ok {
+		prepared = apart.model
+	}
 	c.plan.Cells = append(c.plan.Cells, plan.Cell{
 		Index: c.index, Name: c.spec.Name, Label: c.spec.Label, Report: report,
 		Chain: c.chain, Tail: c.rest, Unit: Unit(&c.experiment.Training), Model: c.model, Final: c.after(c.experiment.Training.Rounds), Initial: c.origin,

@@ -71,6 +71,9 @@ func (c *cell) imported(files []storage.Digest, r datasets.Recipe) plan.Ref {
 // selected for being outside.
 func (c *cell) encode(files []storage.Digest, r datasets.Recipe) plan.Ref {
 	edges, label := []edge{{datasets.CorpusInput, c.imported(files, r)}}, "parts and vocabulary"
+	if c.vocabulary != (plan.Ref{}) && r.Level.Scheme().Symbols == nil {
+		return c.node(datasets.Encode, "parts of other data", r.Encode(), append(edges, edge{datasets.VocabularyInput, c.vocabulary})...)
+	}
 	if of, elsewhere := r.Vocabulary(); elsewhere {
 		edges = append(edges, edge{datasets.VocabularyInput, c.encode(files, of)})
 		label = "parts with faults"

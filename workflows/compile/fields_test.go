@@ -21,6 +21,9 @@ var inNoKey = map[string]string{
 	"name":        "names the run, for people",
 	"data.source": "says where the text stands; its content is in the keys, by the digest",
 
+	"prepare.language_model.source":        "likewise",
+	"prepare.second_language_model.source": "likewise",
+
 	"training.checkpoints.every": "says which models are kept, not what they are",
 	"training.checkpoints.keep":  "says which models are kept, not what they are",
 
@@ -41,9 +44,15 @@ var beside = map[string][]string{
 
 // texts are values of fields that hold text.
 var texts = map[string][]string{
-	"name":                   {"another"},
-	"data.source":            {"b.jsonl"},
-	"data.sha256":            {storage.DigestOf([]byte("other text")).String()},
+	"name":        {"another"},
+	"data.source": {"b.jsonl"},
+	"data.sha256": {storage.DigestOf([]byte("other text")).String()},
+
+	"prepare.language_model.source":        {"b.jsonl"},
+	"prepare.language_model.sha256":        {storage.DigestOf([]byte("other text")).String()},
+	"prepare.second_language_model.source": {"b.jsonl"},
+	"prepare.second_language_model.sha256": {storage.DigestOf([]byte("other text")).String()},
+
 	"canaries.format":        {`"her pin is ###-####"`, `"his dish is # with #"`},
 	"canaries.formats":       {`[{format: "my pin is ###-####", alphabet: lower}]`},
 	"audit.natural.own":      {"[x+y]"},
@@ -202,6 +211,13 @@ func asked(e *experiment.Experiment) experiment.Facts {
 	facts := fitting()
 	if digest, err := storage.ParseDigest(e.Data.SHA256); err == nil {
 		facts.Files = []storage.Digest{digest}
+	}
+	for _, source := range e.Sources() {
+		prepared := fitting()
+		if digest, err := storage.ParseDigest(source.Of.SHA256); err == nil {
+			prepared.Files = []storage.Digest{digest}
+		}
+		facts.Prepared = append(facts.Prepared, prepared)
 	}
 	if p := e.Training.Privacy; p.Secret() {
 		facts.Key = cmp.Or(p.Key, strings.Repeat("5a", 16))

@@ -104,6 +104,7 @@ func fitted(t *testing.T, file string) *experiment.Spec {
 	facts := make([]experiment.Facts, len(spec.Cells))
 	for i := range facts {
 		facts[i] = fitting()
+		facts[i].Prepared = []experiment.Facts{fitting(), fitting()}
 	}
 	if err := spec.Resolve(facts); err != nil {
 		t.Fatal(err)
@@ -115,7 +116,7 @@ func fitted(t *testing.T, file string) *experiment.Spec {
 func fitting() experiment.Facts {
 	return experiment.Facts{
 		Files: []storage.Digest{storage.DigestOf([]byte("the text"))}, Users: 392_000, Examples: 93_000_000,
-		DistinctWords: 500_000, TestExamples: 16_000_000,
+		DistinctWords: 500_000, TestExamples: 16_000_000, Unlabelled: 1,
 	}
 }
 

@@ -127,11 +127,23 @@ func (b builder) Devices() storage.Key {
 
 // Classifier implements audits.Builder.
 func (b builder) Classifier() (model, clean storage.Key, ok bool) {
-	of, parts, ok := b.classifier()
+	apart, ok := b.classifier()
 	if !ok {
 		return model, clean, false
 	}
-	return b.given(of), b.given(parts), true
+	return b.given(apart.model), b.given(apart.parts), true
+}
+
+// Predicted implements audits.Builder.
+func (b builder) Predicted() (here, clean storage.Key, ok bool) {
+	unselected := *b.cell
+	unselected.population, unselected.shards = b.everything()
+	first, second, ok := unselected.predicted()
+	b.err = unselected.err
+	if !ok {
+		return here, clean, false
+	}
+	return b.given(first), b.given(second), true
 }
 
 // Initial implements audits.Builder.

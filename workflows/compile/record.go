@@ -2,8 +2,10 @@ package compile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -62,7 +64,7 @@ func SpecSources(spec *experiment.Spec) ([]storage.Digest, error) {
 	var sources []storage.Digest
 	seen := map[storage.Digest]bool{}
 	for i := range spec.Cells {
-		files, err := spec.Files(&spec.Cells[i].Experiment.Data)
+		files, err := cellFiles(spec, &spec.Cells[i].Experiment)
 		if err != nil {
 			return nil, fmt.Errorf("cell %s: %w", spec.Cells[i].Name, err)
 		}
@@ -74,4 +76,14 @@ func SpecSources(spec *experiment.Spec) ([]storage.Digest, error) {
 		}
 	}
 	return sources, nil
+}
+
+// cellFiles are the files of all sources of a cell.
+func cellFiles(spec *experiment.Spec, e *experiment.Experiment) ([]storage.Digest, error) {
+	all, err := spec.Files(&e.Data)
+	for _, source := range e.Sources() {
+		files, more := spec.Files(&source.Of.Of(e).Data)
+		all, err = slices.Concat(all, files), errors.Join(err, more)
+	}
+	return all, err
 }

@@ -1,20 +1,42 @@
 package compile
 
 import (
+	"coalmine/storage"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/selection"
+	"coalmine/tasks/training"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
 )
 
 // selectPart narrows the population to what data.select chooses.
 func (c *cell) selectPart() {
-	s, p := c.experiment.Data.Select, c.experiment.Prepare
-	if s == nil || s.Words != nil || p == nil || p.Classifier == nil {
+	s := c.experiment.Data.Select
+	switch {
+	case s == nil || s.Words != nil:
+		return
+	case s.Users != nil || s.Examples.Predicted():
+		c.selectPredicted(s)
+		return
+	case s.Examples == selection.AtRandom:
+		params := selection.RandomParams{Seed: c.experiment.Seed, Share: s.Share.Float64(), PerUser: s.PerUser, AtLeast: s.AtLeast}
+		c.selected = c.node(selection.Random, "random examples", params, c.populationEdges()...)
+	case s.Examples == selection.OfLowChance:
+		c.selectUnlikely(s)
+	default:
+		params := selection.LabelsParams{Criterion: s.Examples, AtLeast: s.AtLeast}
+		c.selected = c.node(selection.Labels, string(s.Examples)+" examples", params, c.populationEdges()...)
+	}
+	c.population, c.shards = c.selected, c.selected
+}
+
+// selectPredicted goes by what the prepared classifier predicts.
+func (c *cell) selectPredicted(s *experiment.Select) {
+	here, clean, ok := c.predicted()
+	if !ok {
 		return
 	}
-	clean := c.prepare(p.Classifier)
-	edges := append(c.populationEdges(), edge{selection.PredictionsInput, c.predictions(clean.model)})
+	edges := append(c.populationEdges(), edge{selection.PredictionsInput, here})
 	if s.Examples != "" {
 		params := selection.ExamplesParams{Outcome: s.Examples, AtLeast: s.AtLeast}
 		c.selected = c.node(selection.Examples, string(s.Examples)+" examples", params, edges...)
@@ -22,27 +44,75 @@ func (c *cell) selectPart() {
 		return
 	}
 	side, percentile := s.Users.Side()
-	edges = append(edges, edge{selection.CleanInput, clean.predictions(clean.model)})
+	edges = append(edges, edge{selection.CleanInput, clean})
 	c.selected = c.node(selection.Users, "users "+string(side)+" a percentile", selection.UsersParams{Side: side, Percentile: percentile}, edges...)
 	c.population = c.selected // over the same shards
 }
 
-// classifier is the one that is prepared, as it is trained, and the parts of its data; false
-// without.
-func (c *cell) classifier() (model, clean plan.Ref, ok bool) {
+// classifier is the cell of the one that is prepared; false without.
+func (c *cell) classifier() (*cell, bool) {
 	p := c.experiment.Prepare
 	if p == nil || p.Classifier == nil {
-		return model, clean, false
+		return nil, false
 	}
-	apart := c.prepare(p.Classifier)
-	return apart.model, apart.parts, true
+	return c.prepare(p.Classifier.Of(c.experiment), c.files, plan.Ref{}), true
 }
 
-// prepare compiles a training that the cell rests on, and returns the cell of which it is.
-func (c *cell) prepare(p *experiment.Preparation) *cell {
+// predicted are the predictions of the prepared classifier for the population so far, and for
+// that without planted faults; false without a classifier.
+func (c *cell) predicted() (here, clean plan.Ref, ok bool) {
+	apart, ok := c.classifier()
+	if !ok {
+		return here, clean, false
+	}
+	here = c.predictions(apart.model)
+	apart.population, apart.shards = apart.everything()
+	return here, apart.predictions(apart.model), true
+}
+
+// everything is the population before anything is selected, and its shards.
+func (c *cell) everything() (population, shards plan.Ref) {
+	if scheme, err := datasets.FindPartition(c.experiment.Data.Partition); err == nil && scheme.Rewrites {
+		return c.placements, c.placements
+	}
+	return c.placements, c.parts
+}
+
+// selectUnlikely goes by the losses under one or two prepared language models.
+func (c *cell) selectUnlikely(s *experiment.Select) {
+	p := c.experiment.Prepare
+	if p == nil || p.LanguageModel == nil {
+		return
+	}
+	params := selection.UnlikelyParams{Above: s.Above, Percentile: 100 * s.Percentile.Float64(), AtLeast: s.AtLeast}
+	edges := append(c.populationEdges(), edge{selection.LossesInput, c.lossesUnder(p.LanguageModel, "public model")})
+	if p.SecondLanguageModel != nil {
+		params.Ratio = true
+		edges = append(edges, edge{selection.SecondInput, c.lossesUnder(p.SecondLanguageModel, "second model")})
+	}
+	c.selected = c.node(selection.Unlikely, "unlikely examples", params, edges...)
+}
+
+// lossesUnder are those of the population so far under a prepared language model.
+func (c *cell) lossesUnder(p *experiment.LanguagePreparation, name string) plan.Ref {
+	of, files, vocabulary := p.Of(c.experiment), c.files, plan.Ref{}
+	if p.Source != "" {
+		var err error
+		if files, err = c.sources.Files(&of.Data); err != nil && c.err == nil {
+			c.err = err
+		}
+		vocabulary = c.parts
+	}
+	model := c.prepare(of, files, vocabulary).model
+	return c.node(training.Losses, "losses under the "+name, struct{}{}, append([]edge{{training.ModelInput, model}}, c.dataEdges()...)...)
+}
+
+// prepare compiles a training that the cell rests on, and returns the cell of which it is. Its
+// vocabulary is that of a node, if one is given, else that of its own data.
+func (c *cell) prepare(of *experiment.Experiment, files []storage.Digest, vocabulary plan.Ref) *cell {
 	apart := *c
-	apart.experiment = p.Of(c.experiment)
-	apart.data(c.files)
+	apart.experiment, apart.vocabulary = of, vocabulary
+	apart.data(files)
 	if apart.err == nil {
 		apart.training()
 	}

@@ -13,6 +13,7 @@ import (
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/devices"
 	"coalmine/tasks/reports"
+	"coalmine/tasks/selection"
 )
 
 // Facts are what reading the data tells, for one cell.
@@ -33,6 +34,10 @@ type Facts struct {
 	DevicesError error
 	// MissingWords are those of Experiment.NamedWords that the vocabulary lacks.
 	MissingWords []string
+	// Prepared are those of Experiment.Sources, in their order.
+	Prepared []Facts
+	// Unlabelled examples of the source are images without a label.
+	Unlabelled int
 	// Key is the fingerprint of the secret key at hand, empty without one.
 	Key string
 }
@@ -67,7 +72,10 @@ func (s *Spec) Resolve(facts []Facts) error {
 	for i := range s.Cells {
 		s.Cells[i].noteBudget(rounds[i])
 		s.Cells[i].data = facts[i].of(&s.Cells[i])
-		s.setSource(&s.Cells[i].Experiment.Data, facts[i].Files)
+		s.Cells[i].Experiment.Data.SHA256 = s.sourceOf(facts[i].Files)
+		for j, source := range s.Cells[i].Experiment.Sources() {
+			source.Of.SHA256 = s.sourceOf(facts[i].Prepared[j].Files)
+		}
 		s.Cells[i].Experiment.Training.Rounds = rounds[i]
 		if p := s.Cells[i].Experiment.Training.Privacy; p.Secret() {
 			p.Key = facts[i].Key
@@ -90,8 +98,12 @@ func (c *dataChecker) fail(path, format string, args ...any) {
 
 func (c *dataChecker) check() {
 	e, f := &c.Experiment, c.facts
-	if found := SourceDigest(f.Files).String(); e.Data.SHA256 != "" && e.Data.SHA256 != found {
-		c.fail("data.sha256", "is %s, but %s has %s; the data has changed: restore it, or correct the field", e.Data.SHA256, e.Data.Source, found)
+	c.checkDigest("data", e.Data.Source, e.Data.SHA256, f.Files)
+	for j, source := range e.Sources() {
+		c.checkPrepared(source, &f.Prepared[j])
+	}
+	if s := e.Data.Select; s != nil && s.Examples == selection.Unlabelled && f.Unlabelled == 0 {
+		c.fail("data.select.examples", "is unlabelled, and every image of %s has a label; expected another selection", e.Data.Source)
 	}
 	c.checkVocabulary("data.vocabulary.size", e.Data.Vocabulary.Size)
 	c.checkVocabulary("data.select.words.outside", e.Data.Outside().Size)
@@ -112,6 +124,22 @@ func (c *dataChecker) check() {
 		c.nobody()
 	} else if e.Training.Cohort > available {
 		c.fail("training.cohort", "is %d; expected at most %d, the %s of %s", e.Training.Cohort, available, what, e.Data.Source)
+	}
+}
+
+// checkDigest compares the digest that a block gives for its source with what was found.
+func (c *dataChecker) checkDigest(block, source, given string, files []storage.Digest) {
+	if found := SourceDigest(files).String(); given != "" && given != found {
+		c.fail(block+".sha256", "is %s, but %s has %s; the data has changed: restore it, or correct the field", given, source, found)
+	}
+}
+
+// checkPrepared compares the preparation of a language model with its own source.
+func (c *dataChecker) checkPrepared(source Source, f *Facts) {
+	p := source.Of
+	c.checkDigest(source.Path, p.Source, p.SHA256, f.Files)
+	if p.Batch > f.Examples {
+		c.fail(source.Path+".batch", "is %d; expected at most %d, the examples of %s", p.Batch, f.Examples, p.Source)
 	}
 }
 

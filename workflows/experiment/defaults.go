@@ -30,12 +30,10 @@ func (d *decoder) complete(e *Experiment) {
 	}
 	d.completeAudits(e)
 	e.Model.complete()
-	if p := e.Prepare.classifier(); p != nil {
+	for _, p := range e.Prepare.all() {
 		p.Optimizer.complete(0.005)
 	}
-	if s := e.Data.Select; s != nil && s.Examples != "" && s.AtLeast == 0 {
-		s.AtLeast = leastExamples
-	}
+	e.Data.Select.complete()
 	d.completeSampling(t)
 	t.Privacy.complete(t.Cohort)
 	if t.Central() {
@@ -51,10 +49,6 @@ func (d *decoder) complete(e *Experiment) {
 		t.Chunks = min(t.Chunks, t.Cohort)
 	}
 }
-
-// leastExamples is how many selected examples a user must have: Augenstein et al. 2020,
-// appendix C.4.
-const leastExamples = 5
 
 func (m *Model) complete() {
 	if m.Projection == nil && m.Embedding > 0 {

@@ -5,7 +5,9 @@ import "coalmine/tasks/datasets"
 // Reading is how the texts become sentences, or what shape the images have, with nothing
 // left to defaults.
 func (d *Data) Reading() datasets.Reading {
-	return datasets.Reading{Level: d.Level, Sequence: d.Sequence, Image: d.Image.shape(), Pairs: d.Pairs, Timed: d.Order == datasets.TimeOrder}.Complete()
+	return datasets.Reading{
+		Level: d.Level, Sequence: d.Sequence, Image: d.Image.shape(), Unlabelled: d.Image.lacksLabels(), Pairs: d.Pairs, Timed: d.Order == datasets.TimeOrder,
+	}.Complete()
 }
 
 // shape is that of the images; the zero value stands for the default.
@@ -15,6 +17,9 @@ func (m *Image) shape() datasets.Image {
 	}
 	return datasets.Image{Width: m.Width, Height: m.Height, Channels: m.Channels, Classes: m.Classes}
 }
+
+// lacksLabels reports whether images may have no label.
+func (m *Image) lacksLabels() bool { return m != nil && m.Unlabelled }
 
 // Ordinary is the number of ordinary tokens: those of the vocabulary without the
 // special ones, or the symbols that the level fixes.

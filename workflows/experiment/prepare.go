@@ -4,14 +4,42 @@ import (
 	"slices"
 
 	"coalmine/models"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/selection"
 )
 
-// Of is the experiment that a preparation of e trains: nothing is inserted or measured.
+// Of is the experiment that a preparation of e trains: a classifier, on images that have
+// labels. Nothing is inserted or measured.
 func (p *Preparation) Of(e *Experiment) *Experiment {
-	data := e.Data
+	data := e.Data.unchanged()
+	if data.Image.lacksLabels() {
+		data.Select = &Select{Examples: selection.Labelled, AtLeast: 1}
+	}
+	return p.experiment(e, data, Model{Kind: models.CNN})
+}
+
+// Of is the experiment that a preparation of e trains: a language model as that of e.
+func (p *LanguagePreparation) Of(e *Experiment) *Experiment {
+	data := e.Data.unchanged()
+	if p.Source != "" {
+		data = Data{
+			Source: p.Source, SHA256: p.SHA256, Level: data.Level, Sequence: data.Sequence, Vocabulary: data.Vocabulary, Limits: data.Limits,
+		}
+	}
+	data.Partition = datasets.IID
+	return p.experiment(e, data, e.Model)
+}
+
+// unchanged are the data with nothing planted, selected or removed.
+func (d *Data) unchanged() Data {
+	data := *d
 	data.Faults, data.Select, data.Sanitize, data.Disagreement, data.Devices = nil, nil, nil, nil, nil
+	return data
+}
+
+func (p *Preparation) experiment(e *Experiment, data Data, model Model) *Experiment {
 	return &Experiment{
-		Name: e.Name, Seed: e.Seed, Data: data, Model: Model{Kind: models.CNN},
+		Name: e.Name, Seed: e.Seed, Data: data, Model: model,
 		Training: Training{
 			Algorithm: SGD, Rounds: p.Steps, Cohort: p.Batch, StepsPerTask: preparedPerTask,
 			Client: Client{Optimizer: p.Optimizer}, Checkpoints: e.Training.Checkpoints,
@@ -30,8 +58,68 @@ func (p *Prepare) classifier() *Preparation {
 	return p.Classifier
 }
 
+// all are the preparations that there are.
+func (p *Prepare) all() []*Preparation {
+	if p == nil {
+		return nil
+	}
+	var all []*Preparation
+	if p.Classifier != nil {
+		all = append(all, p.Classifier)
+	}
+	for _, l := range p.languages() {
+		all = append(all, &l.of.Preparation)
+	}
+	return all
+}
+
+// language is a preparation of a language model and the path of its block.
+type language struct {
+	path string
+	of   *LanguagePreparation
+}
+
+// languages are the language models that are prepared.
+func (p *Prepare) languages() []language {
+	var found []language
+	if p != nil && p.LanguageModel != nil {
+		found = append(found, language{"prepare.language_model", p.LanguageModel})
+	}
+	if p != nil && p.SecondLanguageModel != nil {
+		found = append(found, language{"prepare.second_language_model", p.SecondLanguageModel})
+	}
+	return found
+}
+
+// Source is a source beside that of the data.
+type Source struct {
+	// Path is that of the block that names it.
+	Path string
+	// Of is the block.
+	Of *LanguagePreparation
+}
+
+// Sources are those that the cell has beside data.source: of the language models that are
+// prepared on other data.
+func (e *Experiment) Sources() []Source {
+	var sources []Source
+	for _, l := range e.Prepare.languages() {
+		if l.of.Source != "" {
+			sources = append(sources, Source{l.path, l.of})
+		}
+	}
+	return sources
+}
+
 // preparing checks the trainings of the prepare block.
 func (c *checker) preparing() {
+	c.preparingClassifier()
+	for _, l := range c.Prepare.languages() {
+		c.preparingLanguage(l)
+	}
+}
+
+func (c *checker) preparingClassifier() {
 	p := c.Prepare.classifier()
 	if p == nil {
 		return
@@ -48,4 +136,17 @@ func (c *checker) preparing() {
 		c.fail([]string{path, "data.select"}, "is used by nothing; expected data.select.examples, data.select.users or audit.generated_images, or no such preparation")
 	}
 	c.learningRate(path, &p.Optimizer)
+}
+
+func (c *checker) preparingLanguage(l language) {
+	if c.Data.Level.Scheme().Images {
+		c.fail([]string{l.path, "data.level"}, "says how likely texts are, and data.level is %s; expected texts", c.Data.Level)
+	}
+	if !c.Data.Select.unlikely() {
+		c.fail([]string{l.path, "data.select"}, "is used by nothing; expected data.select.examples: unlikely, or no such preparation")
+	}
+	if l.of.SHA256 != "" && l.of.Source == "" {
+		c.fail([]string{l.path + ".sha256", l.path + ".source"}, "is that of a source, and there is none; expected %s.source beside it", l.path)
+	}
+	c.learningRate(l.path, &l.of.Optimizer)
 }

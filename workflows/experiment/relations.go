@@ -32,7 +32,6 @@ func (d *decoder) relations(e *Experiment, root *node) {
 	c.names()
 	c.parts()
 	c.images()
-	c.selecting()
 	c.faults()
 	c.pairs()
 	c.sanitize()
@@ -72,17 +71,25 @@ func (c *checker) names() {
 	if !namePattern.MatchString(c.Name) {
 		c.fail([]string{"name"}, "is %s; expected 1 to 48 lower-case letters, digits and hyphens, beginning with a letter or digit", quote(c.Name))
 	}
-	if c.Data.SHA256 != "" && !sha256Pattern.MatchString(c.Data.SHA256) {
-		c.fail([]string{"data.sha256"}, "is %s; expected 64 lower-case hex digits, as sha256sum prints them", quote(c.Data.SHA256))
+	c.source("data", c.Data.Source, c.Data.SHA256)
+	for _, s := range c.Sources() {
+		c.source(s.Path, s.Of.Source, s.Of.SHA256)
 	}
-	source := c.Data.Source
+}
+
+// source checks how a block names its source.
+func (c *checker) source(block, source, sha256 string) {
+	if sha256 != "" && !sha256Pattern.MatchString(sha256) {
+		c.fail([]string{block + ".sha256"}, "is %s; expected 64 lower-case hex digits, as sha256sum prints them", quote(sha256))
+	}
+	path := []string{block + ".source"}
 	switch {
 	case len(source) > maxSource:
-		c.fail([]string{"data.source"}, "has %d bytes; expected at most %d", len(source), maxSource)
+		c.fail(path, "has %d bytes; expected at most %d", len(source), maxSource)
 	case strings.TrimSpace(source) == "" || strings.ContainsFunc(source, func(r rune) bool { return r < ' ' }):
-		c.fail([]string{"data.source"}, "is %s; expected the name of a file, of a directory, or an s3:// URL", quote(source))
+		c.fail(path, "is %s; expected the name of a file, of a directory, or an s3:// URL", quote(source))
 	case strings.Contains(source, "://") && !s3Pattern.MatchString(source):
-		c.fail([]string{"data.source"}, "is %s; expected a file, a directory, or a URL of the form s3://bucket/key", quote(source))
+		c.fail(path, "is %s; expected a file, a directory, or a URL of the form s3://bucket/key", quote(source))
 	}
 }
 

@@ -3,6 +3,7 @@ package experiment
 import (
 	"fmt"
 
+	"coalmine/models"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/selection"
 )
@@ -44,7 +45,24 @@ func (u *SelectUsers) Side() (selection.Side, float64) {
 	return selection.Below, 100 * u.Below.Float64()
 }
 
-// label names what is selected by a classifier, for people; empty without.
+// leastExamples is how many selected examples a user must have: Augenstein et al. 2020,
+// appendix C.4.
+const leastExamples = 5
+
+// complete fills in how many selected examples a user must have.
+func (s *Select) complete() {
+	if s == nil || s.Examples == "" || s.AtLeast != 0 {
+		return
+	}
+	switch s.Examples {
+	case selection.AtRandom, selection.Unlabelled, selection.Labelled:
+		s.AtLeast = 1
+	default:
+		s.AtLeast = leastExamples
+	}
+}
+
+// label names what is selected, for people; empty without.
 func (s *Select) label() string {
 	switch {
 	case s != nil && s.Examples != "":
@@ -58,6 +76,7 @@ func (s *Select) label() string {
 
 // selecting checks data.select.
 func (c *checker) selecting() {
+	c.unlabelled()
 	s := c.Data.Select
 	if s == nil {
 		return
@@ -80,23 +99,69 @@ func (c *checker) selecting() {
 	if s.Words != nil && c.Data.Level != datasets.ByteLevel {
 		c.fail([]string{"data.select.words", "data.level"}, "selects words, which are spelled in bytes, and data.level is %s; expected byte", c.Data.Reading().Level)
 	}
-	if s.predicted() {
-		c.predicted()
+	c.selectedExamples(s)
+	if s.predicted() && c.Prepare.classifier() == nil {
+		c.fail([]string{"data.select", "prepare.classifier"}, "goes by what a classifier predicts, and there is none; expected prepare.classifier, such as {steps: 2000}")
+	}
+	if s.Words == nil {
+		c.uncounted()
 	}
 }
 
 // predicted reports whether the choice goes by what a classifier predicts.
-func (s *Select) predicted() bool { return s != nil && (s.Examples != "" || s.Users != nil) }
+func (s *Select) predicted() bool {
+	return s != nil && (s.Examples.Predicted() || s.Users != nil)
+}
 
-// predicted checks what a selection leaves open until its classifier is trained.
-func (c *checker) predicted() {
-	if c.Prepare.classifier() == nil {
-		c.fail([]string{"data.select", "prepare.classifier"}, "goes by what a classifier predicts, and there is none; expected prepare.classifier, such as {steps: 2000}")
+// unlikely reports whether the choice goes by what a language model finds unlikely.
+func (s *Select) unlikely() bool { return s != nil && s.Examples == selection.OfLowChance }
+
+// selectedExamples checks what a criterion of examples needs.
+func (c *checker) selectedExamples(s *Select) {
+	const path = "data.select.examples"
+	switch s.Examples {
+	case selection.AtRandom:
+		c.random(s)
+	case selection.Labelled, selection.Unlabelled:
+		if !c.Data.Image.lacksLabels() {
+			c.fail([]string{path, "data.image.unlabelled", "data.level"}, "is %s, and every line of the source must have a label; expected data.image.unlabelled: true beside it", s.Examples)
+		}
+	case selection.OfLowChance:
+		if c.Prepare == nil || c.Prepare.LanguageModel == nil {
+			c.fail([]string{path, "prepare.language_model"}, "goes by what a language model finds unlikely, and there is none; expected prepare.language_model, such as {source: public.jsonl, steps: 2000}")
+		}
+		if s.Percentile.IsZero() == (s.Above == nil) {
+			c.fail([]string{path, "data.select.percentile", "data.select.above"}, "is unlikely; expected one of data.select.percentile, such as 90%%, and data.select.above, such as 6 nats a token")
+		}
 	}
+}
+
+// random checks how many examples are drawn.
+func (c *checker) random(s *Select) {
+	if s.Share.IsZero() == (s.PerUser == 0) {
+		c.fail([]string{"data.select.examples", "data.select.share", "data.select.per_user"}, "is random; expected one of data.select.share, such as 10%%, and data.select.per_user, such as 5")
+	}
+	if s.PerUser > 0 && s.AtLeast > s.PerUser {
+		c.fail([]string{"data.select.at_least", "data.select.per_user"}, "is %d, and no user has more than the %d examples of data.select.per_user; expected at most that", s.AtLeast, s.PerUser)
+	}
+}
+
+// unlabelled checks that nothing learns from labels that are not there.
+func (c *checker) unlabelled() {
+	if !c.Data.Image.lacksLabels() || c.Model.Kind != models.CNN {
+		return
+	}
+	if s := c.Data.Select; s == nil || s.Examples != selection.Labelled && !s.Examples.Predicted() {
+		c.fail([]string{"data.image.unlabelled", "model.kind", "data.select.examples"}, "lets labels be missing, from which a cnn learns; expected data.select.examples: labelled, model.kind: gan, or no such field")
+	}
+}
+
+// uncounted checks what a selection leaves open until the run has come to it.
+func (c *checker) uncounted() {
 	if c.Training.Epochs > 0 {
-		c.fail([]string{"training.epochs", "data.select"}, "cannot be counted: how many are selected shows when the classifier is trained; expected training.rounds")
+		c.fail([]string{"training.epochs", "data.select"}, "cannot be counted: how many are selected shows only in the run; expected training.rounds")
 	}
 	if p := c.Training.Privacy; p != nil && p.Budget != nil {
-		c.fail([]string{"training.privacy.budget", "data.select"}, "cannot be planned: how many users are selected shows when the classifier is trained; expected none")
+		c.fail([]string{"training.privacy.budget", "data.select"}, "cannot be planned: how many users are selected shows only in the run; expected none")
 	}
 }

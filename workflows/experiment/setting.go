@@ -13,7 +13,7 @@ import (
 // Setting is the experiment as its audits see it.
 func (e *Experiment) Setting() *audits.Setting {
 	s := &audits.Setting{
-		Seed: e.Seed, Reading: e.Data.Reading(), Ordinary: e.Data.Ordinary(), TestFraction: e.Data.Test.Fraction, Generator: e.Model.Kind == models.GAN,
+		Seed: e.Seed, Reading: e.Data.Reading(), Ordinary: e.Data.Ordinary(), TestFraction: e.Data.Test.Fraction, Generator: e.Model.Kind == models.GAN, Prepared: e.Prepare.classifier() != nil,
 		Training: audits.Training{
 			Central: e.Training.Central(), Sampling: privacy.Sampling(e.Training.Sampling), Unit: e.Unit(),
 		},

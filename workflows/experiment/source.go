@@ -24,16 +24,18 @@ func SourceDigest(files []storage.Digest) storage.Digest {
 	return storage.DigestOf([]byte(lines.String()))
 }
 
-// setSource records the files of a cell's source. Cells of one source share its list.
-func (s *Spec) setSource(d *Data, files []storage.Digest) {
-	d.SHA256 = SourceDigest(files).String()
+// sourceOf records the files of a cell's source, and returns its digest. Cells of one source
+// share its list.
+func (s *Spec) sourceOf(files []storage.Digest) string {
+	digest := SourceDigest(files).String()
 	if len(files) == 1 {
-		return
+		return digest
 	}
 	if s.Sources == nil {
 		s.Sources = map[string][]storage.Digest{}
 	}
-	s.Sources[d.SHA256] = files
+	s.Sources[digest] = files
+	return digest
 }
 
 // Files are the digests of the files of a resolved cell's source, in the order

@@ -168,6 +168,9 @@ type Image struct {
 	Channels int `json:"channels" default:"1" range:"[1,3]" unit:"channels" also:"colors colours"`
 	// Classes are the labels: whole numbers from 0 to one less than this.
 	Classes int `json:"classes" default:"10" range:"[1,256]" unit:"classes" also:"labels num_classes"`
+	// Unlabelled says that lines may have no label. Only for a gan, which learns without, or
+	// with data.select.examples: labelled.
+	Unlabelled bool `json:"unlabelled,omitzero" default:"false" source:"Augenstein et al. 2020, task T5"`
 }
 
 // Vocabulary is made of the most frequent words of the training part. At the
@@ -200,18 +203,34 @@ type Disagreement struct {
 	Steps int `json:"steps,omitzero" range:"[1,1000000000]" unit:"steps"`
 }
 
-// Select chooses what is trained on. Exactly one of words, examples and users is given; the
-// latter two go by what prepare.classifier predicts.
+// Select chooses what is trained on. Exactly one of words, examples and users is given; users,
+// and misclassified or correct examples, go by what prepare.classifier predicts.
 type Select struct {
 	// Words that a primary model does not know: every one of them is an example of its own,
 	// spelled in bytes. Only with data.level: byte.
 	Words *SelectWords `json:"words,omitempty" source:"Augenstein et al. 2020, section 5; Chen et al. 2019"`
-	// Examples that the classifier gets wrong, misclassified, or right, correct.
-	Examples selection.Outcome `json:"examples,omitzero" source:"Augenstein et al. 2020, appendix C.4"`
-	// AtLeast so many of these examples a user must have to take part; by default 5.
+	// Examples that the classifier gets wrong, misclassified, or right, correct; random ones;
+	// images that are unlabelled, or labelled; or texts that are unlikely under
+	// prepare.language_model.
+	Examples selection.Criterion `json:"examples,omitzero" source:"Augenstein et al. 2020, table 1 and appendix C.4"`
+	// AtLeast so many of these examples a user must have to take part; by default 5, of
+	// random, unlabelled and labelled ones 1.
 	AtLeast int `json:"at_least,omitzero" range:"[1,1000000]" unit:"examples" source:"Augenstein et al. 2020, appendix C.4"`
 	// Users for whom the classifier works badly or well.
 	Users *SelectUsers `json:"users,omitempty" source:"Augenstein et al. 2020, appendix C.3"`
+	// Share of the examples that are selected, each with this probability. Of random ones
+	// one of share and per_user is given.
+	Share fractions.Probability `json:"share,omitzero" range:"(0,1)" when:"examples=random"`
+	// PerUser so many examples of each user are selected, all of a user who has fewer.
+	PerUser int `json:"per_user,omitzero" range:"[1,1000000]" when:"examples=random" unit:"examples"`
+	// Above this surprise examples are unlikely: the log-perplexity under
+	// prepare.language_model, the mean loss of a token; with prepare.second_language_model less
+	// that under the second. One of above and percentile is given; what is at either is
+	// selected.
+	Above *float64 `json:"above,omitempty" range:"[-1000,1000]" when:"examples=unlikely" unit:"nats a token"`
+	// Percentile of the surprises of all the users' examples, such as 90%, from which on
+	// examples are unlikely.
+	Percentile fractions.Probability `json:"percentile,omitzero" range:"(0,1)" when:"examples=unlikely"`
 }
 
 // Devices divide each user's examples into private ones and the prior ones that an
@@ -263,6 +282,22 @@ type Prepare struct {
 	// Classifier by whose predictions data.select chooses. Its learning rate is by default
 	// that of central training.
 	Classifier *Preparation `json:"classifier,omitempty"`
+	// LanguageModel of public data under which data.select finds examples unlikely.
+	LanguageModel *LanguagePreparation `json:"language_model,omitempty" also:"public_model" source:"Augenstein et al. 2020, section 2.1"`
+	// SecondLanguageModel under which these examples are likelier: with it the choice goes by
+	// the likelihood ratio. Absent: by the likelihood alone.
+	SecondLanguageModel *LanguagePreparation `json:"second_language_model,omitempty" source:"Augenstein et al. 2020, section 2.1"`
+}
+
+// LanguagePreparation is the central training of the network of the model block. Its
+// vocabulary is that of the cell. Its learning rate is by default that of central training.
+type LanguagePreparation struct {
+	// Source of its data, in any form that data.source has; all of it trains. Absent: the
+	// data of the cell, without planted faults and before anything is selected.
+	Source string `json:"source,omitzero" also:"path file dataset"`
+	// SHA256 of the source, as data.sha256.
+	SHA256 string `json:"sha256,omitempty"`
+	Preparation
 }
 
 // Preparation is the central training of a cnn on the data of the cell, without planted

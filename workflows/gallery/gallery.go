@@ -18,6 +18,8 @@ type Gallery struct {
 	datasets.Image
 	// PerClass counts the images of each class, by its label.
 	PerClass []int `json:"per_class"`
+	// Unlabelled images have no class.
+	Unlabelled int `json:"unlabelled,omitempty"`
 	// PerUser is how many images users have.
 	PerUser Spread `json:"per_user"`
 
@@ -43,7 +45,11 @@ func Look(records iter.Seq2[datasets.Record, error], shape datasets.Image, image
 			return nil, err
 		}
 		label, pixels := record.Image()
-		g.PerClass[label]++
+		if label == datasets.NoLabel {
+			g.Unlabelled++
+		} else {
+			g.PerClass[label]++
+		}
 		perUser[record.User]++
 		g.sample.add(pixels)
 	}

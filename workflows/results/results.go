@@ -4,12 +4,12 @@ package results
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
 	"coalmine/storage"
 	"coalmine/tasks/reports"
+	"coalmine/tasks/selection"
 	"coalmine/workflows/compile"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
@@ -37,6 +37,9 @@ type Cell struct {
 	Breaches []string `json:"breaches,omitempty"`
 	// Errors say why a failed cell has failed.
 	Errors []string `json:"errors,omitempty"`
+	// Thresholds say how many users other thresholds of the selection of a failed cell
+	// leave, as far as it has come.
+	Thresholds []selection.Left `json:"thresholds,omitempty"`
 	// Report is there once the cell is done.
 	*reports.Report
 
@@ -61,7 +64,7 @@ func Load(ctx context.Context, archive *storage.Archive, run *runs.Run) (*Result
 	}
 	r := &Results{Run: run.ID, Experiment: spec.Name, FalseAlarms: spec.FalseAlarms()}
 	for i := range p.Cells {
-		cell, err := load(ctx, archive, run, &spec.Cells[i], &p.Cells[i])
+		cell, err := load(ctx, archive, run, &spec.Cells[i], p, &p.Cells[i])
 		if err != nil {
 			return nil, fmt.Errorf("run %s, cell %s: %w", run.ID, p.Cells[i].Name, err)
 		}
@@ -70,7 +73,7 @@ func Load(ctx context.Context, archive *storage.Archive, run *runs.Run) (*Result
 	return r, nil
 }
 
-func load(ctx context.Context, archive *storage.Archive, run *runs.Run, spec *experiment.Cell, planned *plan.Cell) (Cell, error) {
+func load(ctx context.Context, archive *storage.Archive, run *runs.Run, spec *experiment.Cell, p *plan.Plan, planned *plan.Cell) (Cell, error) {
 	e := &spec.Experiment
 	cell := Cell{
 		Cell: spec.Name, Label: spec.Label, Axes: spec.Axes, Status: Pending,
@@ -93,26 +96,16 @@ func load(ctx context.Context, archive *storage.Archive, run *runs.Run, spec *ex
 	}
 	if cell.Errors = failures(run, spec.Name); len(cell.Errors) > 0 {
 		cell.Status = Failed
+		cell.Thresholds, err = thresholds(ctx, archive, p, planned)
+		return cell, err
 	}
 	return cell, nil
 }
 
 func readReport(ctx context.Context, archive *storage.Archive, key storage.Key) (*reports.Report, error) {
-	commit, err := archive.Committed(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	blob, ok := commit.Blob(reports.CellBlob)
-	if !ok {
-		return nil, fmt.Errorf("report %s has no blob %q: %w", key.Short(), reports.CellBlob, storage.ErrCorrupt)
-	}
-	data, err := archive.ReadBlob(ctx, key, blob)
-	if err != nil {
-		return nil, err
-	}
 	var report reports.Report
-	if err := json.Unmarshal(data, &report); err != nil {
-		return nil, fmt.Errorf("report %s: %w: %w", key.Short(), storage.ErrCorrupt, err)
+	if err := readJSON(ctx, archive, key, reports.CellBlob, &report); err != nil {
+		return nil, fmt.Errorf("report: %w", err)
 	}
 	return &report, nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/all"
+	"coalmine/tasks/selection"
 )
 
 // Table is the outcome as people read it: the columns of the papers for every cell.
@@ -148,6 +149,9 @@ func (v *viewCell) notes() []string {
 	}
 	for _, e := range v.Errors {
 		notes = append(notes, " failed: "+e)
+	}
+	if len(v.Thresholds) > 0 {
+		notes = append(notes, ": data.select would leave with "+selection.Leaves(v.Thresholds))
 	}
 	return notes
 }

@@ -40,7 +40,7 @@ func newViewCell(c *Cell) (viewCell, error) {
 	if c.Report == nil {
 		return v, nil
 	}
-	v.decoded.Privacy = c.Privacy
+	v.decoded.Privacy, v.decoded.Selection = c.Privacy, c.Selection
 	for i, d := range all.Audits() {
 		if d.Derive != nil {
 			continue

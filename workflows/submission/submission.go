@@ -114,33 +114,68 @@ func (s *Submission) addKey(facts []experiment.Facts, key func() (string, error)
 	return nil
 }
 
-// survey reads every source once, for all cells that use it.
-func (s *Submission) survey(ctx context.Context, finder sources.Finder) ([]experiment.Facts, error) {
-	type named struct {
-		source, sha256 string
-		limits         datasets.Limits
-		image          datasets.Image // none of texts
-		pairs, timed   bool
-	}
-	cellsOf := map[named][]int{}
-	var order []named
+// use is what a cell does with a source.
+type use struct {
+	cell int
+	// of is the cell's experiment, or one that it prepares, which names the source at path.
+	of   *experiment.Experiment
+	path string
+	// own says that the source is the cell's own; else it is its Prepared source at place.
+	own   bool
+	place int
+}
+
+// uses are what the cells do with sources.
+func (s *Submission) uses() []use {
+	var all []use
 	for i := range s.Spec.Cells {
 		e := &s.Spec.Cells[i].Experiment
-		name := named{e.Data.Source, e.Data.SHA256, compile.Limits(e), e.Data.Reading().Image, e.Data.Pairs, e.Data.Reading().Timed}
-		if cellsOf[name] == nil {
+		all = append(all, use{cell: i, of: e, path: "data.source", own: true})
+		for j, source := range e.Sources() {
+			all = append(all, use{cell: i, of: source.Of.Of(e), path: source.Path + ".source", place: j})
+		}
+	}
+	return all
+}
+
+// named is how a source is named and read.
+type named struct {
+	source, sha256 string
+	limits         datasets.Limits
+	image          datasets.Image // none of texts
+	unlabelled     bool
+	pairs, timed   bool
+}
+
+func (u *use) named() named {
+	d := &u.of.Data
+	reading := d.Reading()
+	return named{d.Source, d.SHA256, compile.Limits(u.of), reading.Image, reading.Unlabelled, d.Pairs, reading.Timed}
+}
+
+// survey reads every source once, for all cells that use it.
+func (s *Submission) survey(ctx context.Context, finder sources.Finder) ([]experiment.Facts, error) {
+	usesOf := map[named][]use{}
+	var order []named
+	for _, u := range s.uses() {
+		name := u.named()
+		if usesOf[name] == nil {
 			order = append(order, name)
 		}
-		cellsOf[name] = append(cellsOf[name], i)
+		usesOf[name] = append(usesOf[name], u)
 	}
 	facts := make([]experiment.Facts, len(s.Spec.Cells))
+	for i := range facts {
+		facts[i].Prepared = make([]experiment.Facts, len(s.Spec.Cells[i].Experiment.Sources()))
+	}
 	s.TokensPerExample, s.TestTokens, s.TokensPerUser = make([]float64, len(facts)), make([]float64, len(facts)), make([]float64, len(facts))
 	found := make([]*sources.Source, len(order))
 	var missing error
 	for i, name := range order {
 		source, err := finder.Find(ctx, name.source, name.sha256)
 		if err != nil {
-			cell := &s.Spec.Cells[cellsOf[name][0]]
-			missing = errors.Join(missing, fmt.Errorf("%s: %w", cell.Where("data.source"), err))
+			first := usesOf[name][0]
+			missing = errors.Join(missing, fmt.Errorf("%s: %w", s.Spec.Cells[first.cell].Where(first.path), err))
 		}
 		found[i] = source
 	}
@@ -148,38 +183,43 @@ func (s *Submission) survey(ctx context.Context, finder sources.Finder) ([]exper
 		return nil, missing
 	}
 	for i, name := range order {
-		if err := s.surveySource(ctx, found[i], name.limits, cellsOf[name], facts); err != nil {
+		if err := s.surveySource(ctx, found[i], name.limits, usesOf[name], facts); err != nil {
 			return nil, err
 		}
 	}
 	return facts, nil
 }
 
-func (s *Submission) surveySource(ctx context.Context, source *sources.Source, limits datasets.Limits, cells []int, facts []experiment.Facts) error {
-	recipes, at := s.recipes(cells)
+func (s *Submission) surveySource(ctx context.Context, source *sources.Source, limits datasets.Limits, uses []use, facts []experiment.Facts) error {
+	recipes, at := recipes(uses)
 	found, err := source.Survey(ctx, limits, recipes)
 	if err != nil {
 		return err
 	}
 	s.sources = append(s.sources, source)
-	for n, i := range cells {
-		f := &found[at[n]]
-		e := &s.Spec.Cells[i].Experiment
+	for n, u := range uses {
+		f, i := &found[at[n]], u.cell
+		if !u.own {
+			facts[i].Prepared[u.place] = cellFacts(source.Digests(), f)
+			continue
+		}
+		prepared := facts[i].Prepared
 		facts[i] = cellFacts(source.Digests(), f)
-		divide(e, f.Members, &facts[i])
-		level := e.Data.Level.Scheme()
-		s.TokensPerExample[i] = targets(level, f.Balance.Balanced) / float64(max(1, f.Balance.Balanced.Examples))
+		facts[i].Prepared = prepared
+		divide(u.of, f.Members, &facts[i])
+		level, balanced := u.of.Data.Level.Scheme(), f.Balance.Balanced
+		s.TokensPerExample[i] = targets(level, balanced) / float64(max(1, balanced.Examples))
 		s.TokensPerUser[i] = s.TokensPerExample[i] * float64(facts[i].Examples) / float64(max(1, facts[i].Users))
 		s.TestTokens[i] = targets(level, f.Parts.Test)
 	}
 	return nil
 }
 
-// recipes are those of some cells, each once, and at which of them each cell is.
-func (s *Submission) recipes(cells []int) (recipes []datasets.Recipe, at []int) {
+// recipes are those of some uses, each once, and at which of them each use is.
+func recipes(uses []use) (recipes []datasets.Recipe, at []int) {
 	known := map[string]int{}
-	for _, i := range cells {
-		r := compile.Recipe(&s.Spec.Cells[i].Experiment)
+	for _, u := range uses {
+		r := compile.Recipe(u.of)
 		text := fmt.Sprintf("%#v", r)
 		if _, there := known[text]; !there {
 			known[text] = len(recipes)
@@ -207,6 +247,7 @@ func cellFacts(files []storage.Digest, f *datasets.Facts) experiment.Facts {
 		DistinctWords: cmp.Or(f.VocabularyWords, f.Parts.DistinctWords),
 		TestExamples:  f.Parts.Test.Examples,
 		MissingWords:  strings.Fields(f.Missing),
+		Unlabelled:    f.Source.Unlabelled,
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/accuracyperuser"
 	"coalmine/tasks/audits/beamsearch"
 	"coalmine/tasks/audits/enumeration"
 	"coalmine/tasks/audits/exposure"
@@ -39,6 +40,7 @@ var list = []audits.Description{
 	natural.Audit,
 	samples.Audit,
 	generatedimages.Audit,
+	accuracyperuser.Audit,
 }
 
 // Audits returns all descriptions, in order. The caller must not change it.

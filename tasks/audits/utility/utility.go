@@ -40,7 +40,7 @@ func runPart(ctx context.Context, t *tasks.Task) error {
 	if err := t.Decode(&p); err != nil {
 		return err
 	}
-	evaluate, err := readEvaluator(ctx, t)
+	evaluate, err := ReadEvaluator(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -66,12 +66,12 @@ func runPart(ctx context.Context, t *tasks.Task) error {
 	return t.SetMetrics(total)
 }
 
-// evaluator tallies the predictions of some examples.
-type evaluator func(examples [][]int32) (models.Evaluation, error)
+// Evaluator tallies the predictions of some examples.
+type Evaluator func(examples [][]int32) (models.Evaluation, error)
 
-// readEvaluator is that of the model: of a language model, or of a classifier, whose targets
+// ReadEvaluator is that of the model of audits.ModelInput: of a language model, or of a classifier, whose targets
 // are labels.
-func readEvaluator(ctx context.Context, t *tasks.Task) (evaluator, error) {
+func ReadEvaluator(ctx context.Context, t *tasks.Task) (Evaluator, error) {
 	model, err := checkpoints.Read(ctx, t, audits.ModelInput)
 	if err != nil {
 		return nil, err
@@ -86,12 +86,15 @@ func readEvaluator(ctx context.Context, t *tasks.Task) (evaluator, error) {
 	return func(sentences [][]int32) (models.Evaluation, error) { return scorer.Evaluate(sentences, isOrdinary) }, nil
 }
 
-// classifications tallies the labels that a classifier predicts.
-func classifications(c models.Classifier) evaluator {
+// classifications tallies the labels that a classifier predicts, of examples that have one.
+func classifications(c models.Classifier) Evaluator {
 	return func(examples [][]int32) (models.Evaluation, error) {
 		predictions, err := c.Classify(examples)
 		var tally models.Tally
 		for _, p := range predictions {
+			if p.Label == models.NoLabel {
+				continue
+			}
 			tally.Tokens++
 			tally.Loss += p.Loss
 			if p.Class == p.Label {

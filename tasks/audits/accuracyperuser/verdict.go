@@ -1,0 +1,202 @@
+package accuracyperuser
+
+import (
+	"fmt"
+	"strings"
+
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/selection"
+)
+
+// Audit is the accuracy per user.
+var Audit = audits.Description{
+	Name: "accuracy_per_user",
+	Legend: "Users' accuracy: the 25th, 50th and 75th percentile of the users, " +
+		"of the model or, where it predicts nothing, of the prepared classifier.",
+	New:        func() audits.Fields { return new(Fields) },
+	Kinds:      []tasks.Kind{Kind, Summary},
+	Measures:   audits.Anything,
+	Classifier: true,
+	AtEnd:      true,
+	Pairs:      audits.EverySecret,
+	Verdict:    func() audits.Verdict { return new(Verdict) },
+	Columns:    []audits.Column{{Header: "users' accuracy %"}},
+}
+
+// Verdict says how accurate models are for the users.
+type Verdict struct {
+	// Part of the users' data that the model predicted.
+	Part Part `json:"part"`
+	// Model is that of the cell; nil where it predicts nothing.
+	Model *Users `json:"model,omitempty"`
+	// Prepared is the prepared classifier on the users' training data before anything is
+	// selected, Clean the same without planted faults; nil without one.
+	Prepared *Users `json:"prepared,omitempty"`
+	Clean    *Users `json:"prepared_without_faults,omitempty"`
+}
+
+// Users says how users spread. Of a language model, examples are words.
+type Users struct {
+	selection.Accuracy
+	// Mean of the users' shares, each user counting alike.
+	Mean float64 `json:"mean"`
+}
+
+// shown are the users that figures and tables are about.
+func (v *Verdict) shown() *Users {
+	if v.Model != nil {
+		return v.Model
+	}
+	return v.Prepared
+}
+
+// Texts implements audits.Verdict.
+func (v *Verdict) Texts() []string {
+	u := v.shown()
+	if u == nil {
+		return []string{"-"}
+	}
+	return []string{fmt.Sprintf("%.1f/%.1f/%.1f", 100*u.Percentiles[1], 100*u.Percentiles[2], 100*u.Percentiles[3])}
+}
+
+// Note implements audits.Noter.
+func (v *Verdict) Note(*audits.Cell) string {
+	var notes []string
+	for _, one := range []struct {
+		of    string
+		users *Users
+	}{{"the model, " + string(v.Part) + " part", v.Model}, {"the prepared classifier", v.Prepared}, {"the prepared classifier without faults", v.Clean}} {
+		if one.users != nil {
+			notes = append(notes, fmt.Sprintf("%s: %s", one.of, one.users))
+		}
+	}
+	return "accuracy per user: " + strings.Join(notes, "; ")
+}
+
+// String is a phrase for people.
+func (u *Users) String() string {
+	p := u.Percentiles
+	return fmt.Sprintf("%d users, mean %.1f%%, percentiles 5, 25, 50, 75, 95: %.1f, %.1f, %.1f, %.1f, %.1f%%",
+		u.Users, 100*u.Mean, 100*p[0], 100*p[1], 100*p[2], 100*p[3], 100*p[4])
+}
+
+// Changes implements audits.Comparer.
+func (v *Verdict) Changes(other audits.Verdict) []audits.Change {
+	after := other.(*Verdict)
+	changes := changes("users' accuracy", v.Model, after.Model)
+	return append(changes, changesOfPrepared(v, after)...)
+}
+
+func changesOfPrepared(before, after *Verdict) []audits.Change {
+	return changes("users' accuracy by the prepared classifier", before.Prepared, after.Prepared)
+}
+
+func changes(what string, before, after *Users) []audits.Change {
+	if before == nil || after == nil {
+		return nil
+	}
+	list := []audits.Change{{What: what + ", mean", Before: before.Mean, After: after.Mean}}
+	for i, p := range []string{"5th", "25th", "50th", "75th", "95th"} {
+		list = append(list, audits.Change{What: what + ", " + p + " percentile", Before: before.Percentiles[i], After: after.Percentiles[i]})
+	}
+	return list
+}
+
+// figureName is the caption of all figures of this audit.
+const figureName = "Users by accuracy"
+
+// Figure implements audits.Figured: figure 5 of the paper.
+func (v *Verdict) Figure(c *audits.Cell) *audits.Figure {
+	u, about := v.Prepared, "of the prepared classifier"
+	if u == nil {
+		u, about = v.Model, "of the model"
+	}
+	if u == nil {
+		return nil
+	}
+	f := &audits.Figure{
+		Name:  figureName,
+		About: "How many users (upwards) have which accuracy (to the right, percent) " + about + ", in bins of 5%.",
+		Title: fmt.Sprintf("a histogram of %d users by their accuracy %s", u.Users, about),
+		X:     audits.Axis{Most: 100}, Bars: bars(&u.Accuracy),
+	}
+	f.Y.Most = tallest(f.Bars)
+	if v.Prepared != nil && v.Clean != nil && v.Clean.Histogram != v.Prepared.Histogram {
+		clean := bars(&v.Clean.Accuracy)
+		f.Line, f.Y.Most = outline(clean), max(f.Y.Most, tallest(clean))
+		f.About += " The line is the histogram without planted faults."
+	}
+	if s := c.Selection; v.Prepared != nil && s != nil && s.Side != "" {
+		f.Ranges = []audits.Range{{X: 100 * s.Threshold, High: f.Y.Most}}
+		f.About += fmt.Sprintf(" Users %s the vertical line are selected.", s.Side)
+	}
+	return f
+}
+
+// bars are those of the histogram, in percent.
+func bars(a *selection.Accuracy) []audits.Bar {
+	list := make([]audits.Bar, len(a.Histogram))
+	width := 100 / float64(len(list))
+	for i, n := range a.Histogram {
+		list[i] = audits.Bar{From: float64(i) * width, To: float64(i+1) * width, Y: float64(n)}
+	}
+	return list
+}
+
+func tallest(bars []audits.Bar) (most float64) {
+	for _, b := range bars {
+		most = max(most, b.Y)
+	}
+	return most
+}
+
+// outline goes along the tops of bars.
+func outline(bars []audits.Bar) (line []audits.Point) {
+	for _, b := range bars {
+		line = append(line, audits.Point{X: b.From, Y: b.Y}, audits.Point{X: b.To, Y: b.Y})
+	}
+	return line
+}
+
+// Row implements audits.Verdict.
+func (v *Verdict) Row() any {
+	var r row
+	if u := v.Model; u != nil {
+		p, h := &u.Percentiles, u.counts()
+		r.Users, r.Mean, r.P5, r.P25, r.P50, r.P75, r.P95, r.Histogram = new(int64(u.Users)), &u.Mean, &p[0], &p[1], &p[2], &p[3], &p[4], &h
+	}
+	if u := v.Prepared; u != nil {
+		p, h := &u.Percentiles, u.counts()
+		r.PreparedUsers, r.PreparedMean, r.PreparedP5, r.PreparedP25, r.PreparedP50, r.PreparedP75, r.PreparedP95, r.PreparedHistogram = new(int64(u.Users)), &u.Mean, &p[0], &p[1], &p[2], &p[3], &p[4], &h
+	}
+	return r
+}
+
+// counts are those of the histogram, with a space between.
+func (u *Users) counts() string {
+	texts := make([]string, len(u.Histogram))
+	for i, n := range u.Histogram {
+		texts[i] = fmt.Sprint(n)
+	}
+	return strings.Join(texts, " ")
+}
+
+type row struct {
+	Users             *int64   `parquet:"users_measured"`
+	Mean              *float64 `parquet:"users_accuracy_mean"`
+	P5                *float64 `parquet:"users_accuracy_p5"`
+	P25               *float64 `parquet:"users_accuracy_p25"`
+	P50               *float64 `parquet:"users_accuracy_p50"`
+	P75               *float64 `parquet:"users_accuracy_p75"`
+	P95               *float64 `parquet:"users_accuracy_p95"`
+	Histogram         *string  `parquet:"users_accuracy_histogram"`
+	PreparedUsers     *int64   `parquet:"prepared_users_measured"`
+	PreparedMean      *float64 `parquet:"prepared_users_accuracy_mean"`
+	PreparedP5        *float64 `parquet:"prepared_users_accuracy_p5"`
+	PreparedP25       *float64 `parquet:"prepared_users_accuracy_p25"`
+	PreparedP50       *float64 `parquet:"prepared_users_accuracy_p50"`
+	PreparedP75       *float64 `parquet:"prepared_users_accuracy_p75"`
+	PreparedP95       *float64 `parquet:"prepared_users_accuracy_p95"`
+	PreparedHistogram *string  `parquet:"prepared_users_accuracy_histogram"`
+}

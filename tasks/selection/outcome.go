@@ -1,0 +1,175 @@
+package selection
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// SelectionBlob is a Selection, as JSON.
+const SelectionBlob = "selection"
+
+// Selection says what was selected.
+type Selection struct {
+	// Users that were selected, of so many with examples. Their number is what a privacy
+	// account counts.
+	Users   int `json:"users"`
+	OfUsers int `json:"of_users"`
+	// Examples of theirs that train.
+	Examples int `json:"examples"`
+	// Outcome is the criterion of the selected examples, AtLeast how many a user must have;
+	// none in a selection of users.
+	Outcome Criterion `json:"outcome,omitempty"`
+	AtLeast int       `json:"at_least,omitempty"`
+	// Percentile that was asked for: in a selection of users of the accuracies of the users
+	// of the data without planted faults, of unlikely examples of the surprises of all
+	// examples. Threshold is its value: an accuracy, or nats a token.
+	Percentile float64 `json:"percentile,omitempty"`
+	Side       Side    `json:"side,omitempty"`
+	Threshold  float64 `json:"threshold,omitempty"`
+	// Accuracy of the classifier on the population that was selected from, and on that
+	// without planted faults.
+	Accuracy *Accuracy `json:"accuracy,omitempty"`
+	Clean    *Accuracy `json:"clean_accuracy,omitempty"`
+	// Ratio says that unlikely examples are those likelier under a second model.
+	Ratio bool `json:"ratio,omitempty"`
+	// Surprises are the percentiles of those of all examples, in nats a token: the 5th,
+	// 25th, 50th, 75th and 95th; of unlikely examples alone.
+	Surprises *[5]float64 `json:"surprises,omitempty"`
+	// Left says how many users other numbers of examples would leave; of examples that are
+	// chosen without a classifier.
+	Left []Left `json:"left,omitempty"`
+}
+
+// explain adds to an error what there was to select.
+func (s *Selection) explain(err error, left []Left) error {
+	return fmt.Errorf("%w (the selection leaves %d of %d users; %s)", err, s.Users, s.OfUsers, Leaves(left))
+}
+
+// String is a sentence for people.
+func (s *Selection) String() string {
+	switch {
+	case s.Outcome == OfLowChance:
+		return fmt.Sprintf("trained on the examples alone whose %s is at least %.4g nats a token%s: %d of %d users have at least %d, %d in all",
+			s.surprise(), s.Threshold, s.percentile(), s.Users, s.OfUsers, s.AtLeast, s.Examples)
+	case s.Outcome != "":
+		return fmt.Sprintf("trained on the %s examples alone: %d of %d users have at least %d, %d in all", s.Outcome, s.Users, s.OfUsers, s.AtLeast, s.Examples)
+	}
+	return fmt.Sprintf("trained on the users %s the %gth percentile of accuracy (%.1f%%) alone: %d of %d users, %d examples",
+		s.Side, s.Percentile, 100*s.Threshold, s.Users, s.OfUsers, s.Examples)
+}
+
+func (s *Selection) surprise() string {
+	if s.Ratio {
+		return "log-perplexity under the prepared model, less that under the second one,"
+	}
+	return "log-perplexity under the prepared model"
+}
+
+func (s *Selection) percentile() string {
+	if s.Percentile == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (the %gth percentile)", s.Percentile)
+}
+
+// Left is how many users a threshold leaves.
+type Left struct {
+	// AtLeast so many selected examples of a user; 0 where the threshold is a percentile.
+	AtLeast int `json:"at_least,omitempty"`
+	// Side of a Percentile of the users' accuracies.
+	Side       Side    `json:"side,omitempty"`
+	Percentile float64 `json:"percentile,omitempty"`
+	Users      int     `json:"users"`
+}
+
+// String is "at_least 2: 80 users".
+func (l Left) String() string {
+	if l.AtLeast > 0 {
+		return fmt.Sprintf("at_least %d: %d users", l.AtLeast, l.Users)
+	}
+	return fmt.Sprintf("%s %g%%: %d users", l.Side, l.Percentile, l.Users)
+}
+
+// Leaves is a sentence about thresholds.
+func Leaves(list []Left) string {
+	texts := make([]string, len(list))
+	for i, l := range list {
+		texts[i] = l.String()
+	}
+	return strings.Join(texts, ", ")
+}
+
+// leastNumbers are the numbers of examples that a table of thresholds has.
+var leastNumbers = []int{1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000}
+
+// LeftBy says how many users have at least so many selected examples, for round numbers up to the
+// first that leaves nobody, and for the one asked for. counts are the users' selected
+// examples.
+func LeftBy(counts []int, asked int) []Left {
+	numbers := append(slices.Clone(leastNumbers), asked)
+	slices.Sort(numbers)
+	var left []Left
+	for _, n := range slices.Compact(numbers) {
+		l := Left{AtLeast: n}
+		for _, count := range counts {
+			if count >= n {
+				l.Users++
+			}
+		}
+		if nobody := len(left) > 0 && left[len(left)-1].Users == 0; !nobody || n == asked {
+			left = append(left, l)
+		}
+	}
+	return left
+}
+
+// percentiles are those that a table of thresholds has.
+var percentiles = []float64{5, 10, 25, 50, 75, 90, 95}
+
+// LeftBeside says how many users are on a side of some percentiles, and of the one asked for.
+// users are those of the population, clean those of the data without planted faults.
+func LeftBeside(users, clean []UserAccuracy, p UsersParams) []Left {
+	numbers := append(slices.Clone(percentiles), p.Percentile)
+	slices.Sort(numbers)
+	values := shares(clean)
+	var left []Left
+	for _, n := range slices.Compact(numbers) {
+		at := Selection{Side: p.Side, Threshold: Percentile(values, n)}
+		for _, u := range users {
+			at.count(u, at.selects(u))
+		}
+		left = append(left, Left{Side: p.Side, Percentile: n, Users: at.Users})
+	}
+	return left
+}
+
+// Selecting are the kinds that select.
+func Selecting() []string {
+	return []string{Examples.Name, Users.Name, Random.Name, Labels.Name, Unlikely.Name}
+}
+
+// Thresholds says how many users other thresholds leave than those in the parameters of
+// Examples, or of Users, which alone has clean ones.
+func Thresholds(params json.RawMessage, users, clean []UserAccuracy) ([]Left, error) {
+	var p struct {
+		ExamplesParams
+		UsersParams
+	}
+	if err := json.Unmarshal(params, &p); err != nil {
+		return nil, err
+	}
+	if p.Outcome == "" {
+		return LeftBeside(users, clean, p.UsersParams), nil
+	}
+	var counts []int
+	for _, u := range users {
+		if p.Outcome == Correct {
+			counts = append(counts, u.Correct)
+		} else {
+			counts = append(counts, u.Examples-u.Correct)
+		}
+	}
+	return LeftBy(counts, p.AtLeast), nil
+}

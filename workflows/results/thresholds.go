@@ -1,0 +1,98 @@
+package results
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/selection"
+	"coalmine/workflows/plan"
+)
+
+// thresholds says how many users other thresholds of a cell's selection leave; nil for a cell
+// that selects nothing, or has not come to it.
+func thresholds(ctx context.Context, archive *storage.Archive, p *plan.Plan, planned *plan.Cell) ([]selection.Left, error) {
+	node := selecting(p, planned.Population.Key)
+	if node == nil {
+		return nil, nil
+	}
+	left, err := thresholdsOf(ctx, archive, &node.Spec)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, nil
+	}
+	return left, err
+}
+
+// selecting is the node that selects a population, or what became of it later; nil without.
+func selecting(p *plan.Plan, population storage.Key) *plan.Node {
+	for {
+		node := p.Nodes[population]
+		if node == nil {
+			return nil
+		}
+		for _, kind := range selection.Selecting() {
+			if node.Spec.Kind == kind {
+				return node
+			}
+		}
+		key, ok := inputOf(&node.Spec, datasets.PopulationInput)
+		if !ok {
+			return nil
+		}
+		population = key
+	}
+}
+
+func inputOf(s *tasks.Spec, name string) (storage.Key, bool) {
+	for _, in := range s.Inputs {
+		if in.Name == name {
+			return in.Key, true
+		}
+	}
+	return storage.Key{}, false
+}
+
+// thresholdsOf reads them from what a selection has written or, where it went by a classifier,
+// from that one's predictions.
+func thresholdsOf(ctx context.Context, archive *storage.Archive, s *tasks.Spec) ([]selection.Left, error) {
+	here, predicted := inputOf(s, selection.PredictionsInput)
+	if !predicted {
+		var found selection.Selection
+		err := readJSON(ctx, archive, s.Key, selection.SelectionBlob, &found)
+		return found.Left, err
+	}
+	var users, clean []selection.UserAccuracy
+	if err := readJSON(ctx, archive, here, selection.UsersBlob, &users); err != nil {
+		return nil, err
+	}
+	if key, ok := inputOf(s, selection.CleanInput); ok {
+		if err := readJSON(ctx, archive, key, selection.UsersBlob, &clean); err != nil {
+			return nil, err
+		}
+	}
+	return selection.Thresholds(s.Params, users, clean)
+}
+
+// readJSON decodes a blob of a node.
+func readJSON(ctx context.Context, archive *storage.Archive, node storage.Key, name string, into any) error {
+	commit, err := archive.Committed(ctx, node)
+	if err != nil {
+		return err
+	}
+	blob, ok := commit.Blob(name)
+	if !ok {
+		return fmt.Errorf("node %s has no blob %q: %w", node.Short(), name, storage.ErrCorrupt)
+	}
+	data, err := archive.ReadBlob(ctx, node, blob)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return fmt.Errorf("%s of node %s: %w: %w", name, node.Short(), storage.ErrCorrupt, err)
+	}
+	return nil
+}
