@@ -32,6 +32,7 @@ type fakeAPI struct {
 	sources  map[storage.Digest][]byte
 	spec     experiment.Spec
 	results  results.Results
+	pictures []results.Picture
 	model    []byte
 	data     []byte
 	nodes    []control.Node
@@ -46,6 +47,7 @@ type fakeAPI struct {
 	asked struct {
 		run, cell, node string
 		prepared        string
+		shown           results.Shown
 		round           int
 		table           dataexport.Table
 		format          dataexport.Format
@@ -202,6 +204,19 @@ func (f *fakeAPI) Rounds(_ context.Context, run string) (*results.Rounds, error)
 	f.asked.run = run
 	r := f.rounds
 	return &r, f.err
+}
+
+func (f *fakeAPI) Pictures(_ context.Context, run string, shown results.Shown) ([]results.Picture, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked.run, f.asked.shown = run, shown
+	found := []results.Picture{}
+	for _, p := range f.pictures {
+		if (shown.Cell == "" || shown.Cell == p.Cell) && (shown.Round == 0 || shown.Round == p.Round) {
+			found = append(found, p)
+		}
+	}
+	return found, f.err
 }
 
 func (f *fakeAPI) Model(_ context.Context, run, cell string, round int) ([]byte, error) {

@@ -125,6 +125,44 @@ func TestWhatIsAskedAndAnsweredArrivesWhole(t *testing.T) {
 			}
 		}
 	})
+	t.Run("pictures", func(t *testing.T) {
+		picture := func(cell string, round, number int) results.Picture {
+			return results.Picture{
+				Cell: cell, Label: "é <b>", Round: round, Number: number, Title: "t", Caption: "c", Text: "x",
+				PNG: fmt.Appendf(nil, "%s %d %d", cell, round, number),
+			}
+		}
+		api.pictures = []results.Picture{picture("c01", 5, 0), picture("c01", 5, 1), picture("c01", 9, 0), picture("c02", 9, 0)}
+		for shown, want := range map[results.Shown][]results.Picture{
+			{}: api.pictures, {Cell: "c01"}: api.pictures[:3], {Cell: "c01", Round: 5}: api.pictures[:2], {Round: 9}: api.pictures[2:], {Cell: "c03"}: {},
+		} {
+			got, err := c.Pictures(ctx, "grid", shown)
+			if err != nil || !reflect.DeepEqual(got, want) {
+				t.Errorf("%+v: got %+v, %v; want %+v", shown, got, err, want)
+			}
+		}
+		for path, want := range map[string]int{
+			"/pictures?round=0": 400, "/pictures?round=x": 400, "/cells/c01/pictures/5/2": 404, "/cells/c01/pictures/5/-1": 400, "/cells/c01/pictures/0/0": 400,
+		} {
+			if a := c.ask(t, "GET", "/api/v1/runs/grid"+path, nil, nil); a.StatusCode != want {
+				t.Errorf("%s: %s, want %d", path, a.Status, want)
+			}
+		}
+		a := c.ask(t, "GET", "/api/v1/runs/grid/cells/c01/pictures/5/1", nil, nil)
+		if a.body != "c01 5 1" || a.Header.Get("Content-Type") != "image/png" {
+			t.Errorf("%q as %s", a.body, a.Header.Get("Content-Type"))
+		}
+	})
+	t.Run("a page has the pictures", func(t *testing.T) {
+		api.results = results.Results{Run: "grid", Cells: []results.Cell{{Cell: "c01"}}}
+		for format, want := range map[string]bool{"html": true, "table": false} {
+			api.asked.shown = results.Shown{Cell: "nobody asked"}
+			a := c.ask(t, "GET", "/api/v1/runs/grid/results?format="+format, nil, nil)
+			if a.StatusCode != 200 || (api.asked.shown == results.Shown{}) != want || strings.Contains(a.body, "data:image/png") != want {
+				t.Errorf("%s: %s, asked for %+v", format, a.Status, api.asked.shown)
+			}
+		}
+	})
 	t.Run("prepared", func(t *testing.T) {
 		api.model = []byte("weights")
 		for _, cell := range []string{"c02", ""} {
@@ -395,6 +433,7 @@ func TestEveryMethodReportsErrors(t *testing.T) {
 		"Results":    func() error { _, err := c.Results(ctx, ""); return err },
 		"Rounds":     func() error { _, err := c.Rounds(ctx, ""); return err },
 		"Model":      func() error { _, err := c.Model(ctx, "", "", 0); return err },
+		"Pictures":   func() error { _, err := c.Pictures(ctx, "", results.Shown{}); return err },
 		"Prepared":   func() error { _, err := c.Prepared(ctx, "", "", "classifier"); return err },
 		"Data":       func() error { return c.Data(ctx, "", "", dataexport.Parts, dataexport.JSONLines, io.Discard) },
 		"Nodes":      func() error { _, err := c.Nodes(ctx, "", ""); return err },

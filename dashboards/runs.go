@@ -194,11 +194,11 @@ func (s *Server) runResults(w http.ResponseWriter, r *http.Request) error {
 	if err := format.Has(rows); err != nil {
 		return fmt.Errorf("answer %w: %w", control.ErrInput, err)
 	}
-	if rows == results.RoundRows {
-		newFlow(w, nil) // there are many: it may take long
+	if rows == results.RoundRows || format.Pictures {
+		newFlow(w, nil) // there are many rounds: it may take long
 	}
 	var b bytes.Buffer
-	id, err := s.writeResults(r.Context(), &b, runName(r), format.Name, rows)
+	id, err := s.writeResults(r.Context(), &b, runName(r), format, rows)
 	if err != nil {
 		return err
 	}
@@ -211,19 +211,19 @@ func (s *Server) runResults(w http.ResponseWriter, r *http.Request) error {
 }
 
 // writeResults writes the outcome of a run, whose id it returns.
-func (s *Server) writeResults(ctx context.Context, w io.Writer, run, format string, rows results.Rows) (id string, err error) {
+func (s *Server) writeResults(ctx context.Context, w io.Writer, run string, f results.Format, rows results.Rows) (id string, err error) {
 	if rows == results.RoundRows {
 		found, err := s.api.Rounds(ctx, run)
 		if err != nil {
 			return "", err
 		}
-		return found.Run, found.Write(w, format)
+		return found.Run, found.Write(w, f.Name)
 	}
-	found, err := s.api.Results(ctx, run)
+	found, err := control.ResultsFor(ctx, s.api, run, f)
 	if err != nil {
 		return "", err
 	}
-	if err := found.WriteRows(w, format, rows); err != nil {
+	if err := found.WriteRows(w, f.Name, rows); err != nil {
 		return "", fmt.Errorf("results of run %s: %w", found.Run, err)
 	}
 	return found.Run, nil

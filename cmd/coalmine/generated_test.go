@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"html"
 	"image"
 	"image/png"
 	"math/rand/v2"
@@ -125,6 +126,15 @@ func TestAGanIsSampledExportedAndShown(t *testing.T) {
 			t.Errorf("mean intensity %v, of the audit %v", sum, want)
 		}
 		refuses(t, "image-07.png is there already", sample("-o", overwritten(t, at("images")), "--count", "40")...)
+	})
+	t.Run("the report has the sheets of every round", func(t *testing.T) {
+		page := html.UnescapeString(prints(t, "results", "latest", "--home", home, "--format", "html"))
+		last := base64.StdEncoding.EncodeToString(verdictOf(t, home).Sheet)
+		for what, want := range map[string]int{"<img ": 4, "images after round 1:": 2, "images after round 2:": 2, last: 1, "grid-row: 1; grid-column: 2": 1} {
+			if n := strings.Count(page, what); n != want {
+				t.Errorf("%.40q stands there %d times, want %d", what, n, want)
+			}
+		}
 	})
 	t.Run("what has no meaning is refused", func(t *testing.T) {
 		refuses(t, "--prefix is for language models", sample("--prefix", "a")...)

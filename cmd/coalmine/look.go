@@ -292,7 +292,7 @@ Formats:
 				return fmt.Errorf("--rows: %w", err)
 			}
 			return g.withControl(c.Context(), func(api control.API) error {
-				write, err := resultsOf(c.Context(), api, runArgument(args), format, results.Rows(rows))
+				write, err := resultsOf(c.Context(), api, runArgument(args), f, results.Rows(rows))
 				if err != nil {
 					return err
 				}
@@ -307,13 +307,13 @@ Formats:
 }
 
 // resultsOf gets the outcome of a run, and returns what writes it.
-func resultsOf(ctx context.Context, api control.API, run, format string, rows results.Rows) (func(io.Writer) error, error) {
+func resultsOf(ctx context.Context, api control.API, run string, f results.Format, rows results.Rows) (func(io.Writer) error, error) {
 	if rows == results.RoundRows {
 		r, err := api.Rounds(ctx, run)
-		return func(w io.Writer) error { return r.Write(w, format) }, err
+		return func(w io.Writer) error { return r.Write(w, f.Name) }, err
 	}
-	r, err := api.Results(ctx, run)
-	return func(w io.Writer) error { return r.WriteRows(w, format, rows) }, err
+	r, err := control.ResultsFor(ctx, api, run, f)
+	return func(w io.Writer) error { return r.WriteRows(w, f.Name, rows) }, err
 }
 
 // legendsHelp explains the columns of the table.

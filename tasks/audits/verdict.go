@@ -38,8 +38,9 @@ type Pictured interface {
 
 // Picture is a picture of a verdict.
 type Picture struct {
-	// Title says what it shows.
-	Title string
+	// Title says what it shows; Text says in words and numbers what is to be seen, for those
+	// who do not see it.
+	Title, Text string
 	// PNG is a file.
 	PNG []byte
 }

@@ -69,6 +69,8 @@ type API interface {
 	Results(ctx context.Context, run string) (*results.Results, error)
 	// Rounds returns what the trainings of a run have said about every round.
 	Rounds(ctx context.Context, run string) (*results.Rounds, error)
+	// Pictures returns what the audits of a run have to look at, so far.
+	Pictures(ctx context.Context, run string, shown results.Shown) ([]results.Picture, error)
 	// Model returns the checkpoint of a cell after a round (of SGD: a step) as a
 	// safetensors file with its vocabulary: 0 is the initial model, LastRound the
 	// trained one, NewestRound the last that is stored.
@@ -468,6 +470,25 @@ func (l *Local) Results(ctx context.Context, name string) (*results.Results, err
 		return nil, err
 	}
 	return results.Load(ctx, l.archive, run)
+}
+
+// Pictures implements API.
+func (l *Local) Pictures(ctx context.Context, name string, shown results.Shown) ([]results.Picture, error) {
+	run, err := l.find(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return results.LoadPictures(ctx, l.archive, run, shown)
+}
+
+// ResultsFor are those of a run with all that a format shows.
+func ResultsFor(ctx context.Context, api API, run string, f results.Format) (*results.Results, error) {
+	r, err := api.Results(ctx, run)
+	if err != nil || !f.Pictures {
+		return r, err
+	}
+	r.Pictures, err = api.Pictures(ctx, r.Run, results.Shown{})
+	return r, err
 }
 
 // Rounds implements API.

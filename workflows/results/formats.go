@@ -20,6 +20,8 @@ type Format struct {
 	// Extension ends the name of a file, with its dot. A browser saves a format that
 	// has one, and shows the others.
 	Extension string
+	// Pictures says that it shows Results.Pictures.
+	Pictures bool
 
 	write func(*view, io.Writer) error
 	// writeCanaries writes one row a canary; nil where the format has no such form.
@@ -42,7 +44,7 @@ var formats = []Format{
 		Name: "parquet", Description: "one row a cell, a canary or a round", MediaType: "application/vnd.apache.parquet", Extension: ".parquet",
 		write: writerOf(cellRows, writeParquet), writeCanaries: writerOf(canaryRows, writeParquet), writeRounds: (*Rounds).writeParquet,
 	},
-	{Name: "html", Description: "a page that stands alone, with figures", MediaType: "text/html; charset=utf-8", Extension: ".html", write: (*view).writeHTML},
+	{Name: "html", Description: "a page that stands alone, with figures", MediaType: "text/html; charset=utf-8", Extension: ".html", Pictures: true, write: (*view).writeHTML},
 }
 
 // Rows is what has a row of its own.

@@ -2,7 +2,6 @@ package results
 
 import (
 	_ "embed"
-	"encoding/base64"
 	"fmt"
 	"html/template"
 	"io"
@@ -19,6 +18,7 @@ var reportTemplate = template.Must(template.New("report").Parse(reportPage))
 type htmlReport struct {
 	Run, Experiment, Counts string
 	Table                   *Table
+	Pictures                *pictureGrid
 	About                   []string // the figures with dots
 	Cells                   []htmlCell
 }
@@ -28,19 +28,13 @@ type htmlCell struct {
 	Breaches            []string
 	Dots                []*dotFigure
 	Lines               []*lineFigure
-	Pictures            []htmlPicture
-}
-
-// htmlPicture is a picture within the page.
-type htmlPicture struct {
-	Title  string
-	Source template.URL
 }
 
 // writeHTML writes a page that stands alone, without scripts: the table, what it means,
-// and for every cell the figures of its audits, and their curves along the training.
+// the pictures of the cells side by side, and for every cell the figures of its audits, and
+// their curves along the training.
 func (v *view) writeHTML(w io.Writer) error {
-	page := htmlReport{Run: v.Run, Experiment: v.Experiment, Counts: v.counts(), Table: v.table()}
+	page := htmlReport{Run: v.Run, Experiment: v.Experiment, Counts: v.counts(), Table: v.table(), Pictures: newPictureGrid(v.cells, v.Results.Pictures)}
 	spans := map[string]span{}
 	figures := make([][]*audits.Figure, len(v.cells))
 	for i := range v.cells {
@@ -54,7 +48,7 @@ func (v *view) writeHTML(w io.Writer) error {
 	}
 	for i := range v.cells {
 		c := &v.cells[i]
-		out := htmlCell{Name: c.Cell.Cell, Label: c.Label, Status: c.Status, Breaches: c.Breaches, Lines: c.lineFigures(), Pictures: c.pictures()}
+		out := htmlCell{Name: c.Cell.Cell, Label: c.Label, Status: c.Status, Breaches: c.Breaches, Lines: c.lineFigures()}
 		for _, f := range figures[i] {
 			out.Dots = append(out.Dots, newDotFigure(f, c.Cell.Cell, spans[f.Name]))
 		}
@@ -74,20 +68,6 @@ func (v *viewCell) figures() []*audits.Figure {
 		}
 	}
 	return figures
-}
-
-// pictures are those of the cell's verdicts.
-func (v *viewCell) pictures() []htmlPicture {
-	var pictures []htmlPicture
-	for _, verdict := range v.verdicts {
-		if p, ok := verdict.(audits.Pictured); ok {
-			for _, picture := range p.Pictures(&v.decoded) {
-				source := "data:image/png;base64," + base64.StdEncoding.EncodeToString(picture.PNG)
-				pictures = append(pictures, htmlPicture{picture.Title, template.URL(source)})
-			}
-		}
-	}
-	return pictures
 }
 
 // counts is "3 of 4 cells done".

@@ -23,6 +23,9 @@ type Results struct {
 	Cells      []Cell `json:"cells"`
 	// FalseAlarms say how likely each limit of audit.fail_if is passed by chance.
 	FalseAlarms []experiment.FalseAlarm `json:"false_alarms,omitempty"`
+	// Pictures are what LoadPictures returns. A format is written with them that asks for
+	// them (Format.Pictures).
+	Pictures []Picture `json:"-"`
 }
 
 // Cell is the outcome of one cell.

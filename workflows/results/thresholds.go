@@ -79,15 +79,7 @@ func thresholdsOf(ctx context.Context, archive *storage.Archive, s *tasks.Spec) 
 
 // readJSON decodes a blob of a node.
 func readJSON(ctx context.Context, archive *storage.Archive, node storage.Key, name string, into any) error {
-	commit, err := archive.Committed(ctx, node)
-	if err != nil {
-		return err
-	}
-	blob, ok := commit.Blob(name)
-	if !ok {
-		return fmt.Errorf("node %s has no blob %q: %w", node.Short(), name, storage.ErrCorrupt)
-	}
-	data, err := archive.ReadBlob(ctx, node, blob)
+	data, err := readBlob(ctx, archive, node, name)
 	if err != nil {
 		return err
 	}

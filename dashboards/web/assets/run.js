@@ -20,6 +20,7 @@ function show(status) {
   redraw('commands', [operator, status.state, Boolean(status.failures?.length) || status.state === 'failed'], drawCommands);
   const ended = status.cells.filter((c) => c.state === 'done' || c.state === 'failed').map((c) => c.cell);
   if (ended.length) redraw('results', [ended, status.state], loadResults);
+  redraw('pictures', status.cells.slice(0, chartedCells).map((c) => [c.cell, c.label, c.state, twentieth(c)]), loadPictures);
   redraw('privacy', status.cells.slice(0, chartedCells).map((c) => [c.cell, c.label, twentieth(c)]), loadPrivacy);
 }
 
@@ -180,6 +181,36 @@ async function loadPrivacy(cells) {
   }
   byId('privacy-section').hidden = figures.length === 0;
   byId('privacy').replaceChildren(...figures);
+}
+
+/** loadPictures shows what the audits of each cell have to look at, of all rounds so far. */
+async function loadPictures(cells) {
+  const cards = [];
+  for (const [name, label] of cells) {
+    try {
+      const { pictures } = await ask(`${path}/cells/${encodeURIComponent(name)}/pictures`);
+      if (pictures.length) cards.push(album(name, label, pictures));
+    } catch (e) {
+      notice(e.message);
+    }
+  }
+  byId('pictures-section').hidden = cards.length === 0;
+  redraw('albums', cards.map(({ seen }) => seen), () => byId('pictures').replaceChildren(...cards.map(({ card }) => card)));
+}
+
+/** album is the pictures of one cell: the newest of each title, and small those before it. */
+function album(name, label, pictures) {
+  const titles = [...new Set(pictures.map((p) => p.title))];
+  const series = titles.flatMap((title) => {
+    const [newest, ...earlier] = pictures.filter((p) => p.title === title).reverse();
+    return [picture(newest), ...(earlier.length ? [el('div', { class: 'earlier' }, ...earlier.reverse().map(picture))] : [])];
+  });
+  return { seen: pictures.map((p) => [p.cell, p.round, p.number]), card: el('article', { class: 'card' }, el('h3', {}, `${name} (${label})`), ...series) };
+}
+
+function picture(p) {
+  const source = `/api/v1${path}/cells/${encodeURIComponent(p.cell)}/pictures/${p.round}/${p.number}`;
+  return el('figure', {}, el('img', { src: source, alt: p.text }), el('figcaption', {}, `${p.title} after round ${p.round}: ${p.caption}`));
 }
 
 async function start() {

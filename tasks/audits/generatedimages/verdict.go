@@ -76,8 +76,11 @@ func (v *Verdict) Texts() []string {
 }
 
 // Note implements audits.Noter.
-func (v *Verdict) Note(*audits.Cell) string {
-	note := fmt.Sprintf("generated images: %d; nearer to inverted than to upright ones are %s by mean intensity, %s by the mean image, and of %d real ones %.2f%% by mean intensity; mean intensity %.1f, of real ones %.1f",
+func (v *Verdict) Note(*audits.Cell) string { return "generated images: " + v.said() }
+
+// said is what was measured of the images.
+func (v *Verdict) said() string {
+	note := fmt.Sprintf("%d; nearer to inverted than to upright ones are %s by mean intensity, %s by the mean image, and of %d real ones %.2f%% by mean intensity; mean intensity %.1f, of real ones %.1f",
 		v.Images, v.Inverted.Percent(), v.InvertedByMeans.Percent(), v.Real, 100*v.RealInverted.Share, v.Intensity, v.RealIntensity)
 	if j := v.Classifier; j != nil {
 		note += fmt.Sprintf("; classifier score %.3f, of real ones %.3f; Frechet distance %.3f", j.Score, j.RealScore, j.FrechetDistance)
@@ -87,7 +90,7 @@ func (v *Verdict) Note(*audits.Cell) string {
 
 // Pictures implements audits.Pictured: figures 3, 6, 7 and 8 of the paper.
 func (v *Verdict) Pictures(*audits.Cell) []audits.Picture {
-	return []audits.Picture{{Title: "generated images", PNG: v.Sheet}}
+	return []audits.Picture{{Title: "generated images", Text: v.said(), PNG: v.Sheet}}
 }
 
 // Row implements audits.Verdict.

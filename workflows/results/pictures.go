@@ -1,0 +1,174 @@
+package results
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"coalmine/storage"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/all"
+	"coalmine/tasks/reports"
+	"coalmine/workflows/compile"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/runs"
+)
+
+// Picture is what an audit has to look at of one cell after one round.
+type Picture struct {
+	Cell  string `json:"cell"`
+	Label string `json:"label"`
+	// Round after which the model was measured (of sgd: step).
+	Round int `json:"round"`
+	// Number tells pictures of one cell and round from each other, from 0.
+	Number int `json:"number"`
+	// Title says what it shows, Caption what was measured of it, in a few words, and Text
+	// both, for those who do not see it.
+	Title   string `json:"title"`
+	Caption string `json:"caption"`
+	Text    string `json:"text"`
+	// PNG is a file.
+	PNG []byte `json:"-"`
+}
+
+// Shown says which pictures of a run are asked for. The zero value asks for all.
+type Shown struct {
+	// Cell is the name of one cell, empty for all.
+	Cell string
+	// Round after which, 0 for all: no model is measured before its training.
+	Round int
+}
+
+// LoadPictures reads the pictures of a run, cell by cell and round by round. A round that has
+// not been measured yet has none: they are there while the run goes on.
+func LoadPictures(ctx context.Context, archive *storage.Archive, run *runs.Run, s Shown) ([]Picture, error) {
+	spec, err := experiment.ReadSpec(run.Spec.Experiment)
+	if err != nil {
+		return nil, fmt.Errorf("run %s: %w", run.ID, err)
+	}
+	if !slices.ContainsFunc(spec.Cells, asksForPictures) {
+		return []Picture{}, nil // and needs no plan
+	}
+	p, err := compile.Plan(spec)
+	if err != nil {
+		return nil, fmt.Errorf("run %s: %w", run.ID, err)
+	}
+	pictures := []Picture{}
+	for i := range p.Cells {
+		c := &spec.Cells[i]
+		if s.Cell != "" && s.Cell != c.Name || !asksForPictures(*c) {
+			continue
+		}
+		reader := pictureReader{archive: archive, report: p.Nodes[p.Cells[i].Report.Key], cell: c.Name, label: c.Label}
+		found, err := reader.readAll(ctx, c.Experiment.Measured(), s.Round)
+		if err != nil {
+			return nil, fmt.Errorf("run %s, cell %s, %w", run.ID, c.Name, err)
+		}
+		pictures = append(pictures, found...)
+	}
+	return pictures, nil
+}
+
+// asksForPictures reports whether a cell has an audit with pictures.
+func asksForPictures(c experiment.Cell) bool {
+	return slices.ContainsFunc(c.Experiment.Audit.Asked(), func(m experiment.Method) bool { return hasPictures(m.Description) })
+}
+
+// pictureReader reads the pictures of one cell.
+type pictureReader struct {
+	archive *storage.Archive
+	// report is the node that needs every measurement of the cell.
+	report      *plan.Node
+	cell, label string
+}
+
+// readAll returns the pictures after some rounds, or after one of them.
+func (r *pictureReader) readAll(ctx context.Context, rounds []int, only int) ([]Picture, error) {
+	var pictures []Picture
+	for _, round := range rounds {
+		if only != 0 && only != round {
+			continue
+		}
+		found, err := r.read(ctx, round)
+		if err != nil {
+			return nil, fmt.Errorf("pictures after round %d: %w", round, err)
+		}
+		pictures = append(pictures, found...)
+	}
+	return pictures, nil
+}
+
+// read returns the pictures after a round.
+func (r *pictureReader) read(ctx context.Context, round int) ([]Picture, error) {
+	var found []Picture
+	for _, d := range all.Audits() {
+		if !hasPictures(&d) {
+			continue
+		}
+		verdict := d.Verdict()
+		there, err := r.verdict(ctx, &d, round, verdict)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", d.Name, err)
+		}
+		if !there {
+			continue
+		}
+		for _, p := range verdict.(audits.Pictured).Pictures(&audits.Cell{Name: r.cell}) {
+			found = append(found, Picture{
+				Cell: r.cell, Label: r.label, Round: round, Number: len(found), Title: p.Title, Caption: captionOf(&d, verdict),
+				Text: fmt.Sprintf("%s, %s, after round %d: %s: %s", r.cell, r.label, round, p.Title, p.Text), PNG: p.PNG,
+			})
+		}
+	}
+	return found, nil
+}
+
+// hasPictures reports whether an audit has pictures of each model that it measures.
+func hasPictures(d *audits.Description) bool {
+	if d.Derive != nil || d.VerdictBlob == "" {
+		return false
+	}
+	_, ok := d.Verdict().(audits.Pictured)
+	return ok
+}
+
+// verdict reads what an audit has found after a round; false if it has not measured yet, or
+// is not asked for.
+func (r *pictureReader) verdict(ctx context.Context, d *audits.Description, round int, into audits.Verdict) (bool, error) {
+	key := r.report.Input(reports.AuditInput(d.Name, round))
+	if key == (storage.Key{}) {
+		return false, nil
+	}
+	data, err := readBlob(ctx, r.archive, key, d.VerdictBlob)
+	if errors.Is(err, storage.ErrNotFound) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	return true, json.Unmarshal(data, into)
+}
+
+// captionOf is what an audit has under its columns: "inverted % 3.0, Frechet 12.1".
+func captionOf(d *audits.Description, v audits.Verdict) string {
+	var parts []string
+	for i, text := range v.Texts() {
+		parts = append(parts, d.Columns[i].Header+" "+text)
+	}
+	return strings.Join(parts, ", ")
+}
+
+func readBlob(ctx context.Context, archive *storage.Archive, key storage.Key, name string) ([]byte, error) {
+	commit, err := archive.Committed(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	blob, ok := commit.Blob(name)
+	if !ok {
+		return nil, fmt.Errorf("%s %s has no blob %q: %w", commit.Kind, key.Short(), name, storage.ErrCorrupt)
+	}
+	return archive.ReadBlob(ctx, key, blob)
+}
