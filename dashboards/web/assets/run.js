@@ -150,7 +150,7 @@ function drawResults(table) {
 
 function result(row) {
   const [label, ...values] = row.texts;
-  const model = row.status === 'done' ? el('a', { href: `/api/v1${path}/cells/${encodeURIComponent(row.cell)}/model`, 'aria-label': `model of ${row.cell}` }, 'safetensors') : '';
+  const model = row.status === 'done' ? el('a', { href: `/api/v1${path}/cells/${encodeURIComponent(row.cell)}/model`, 'aria-label': `safetensors, model of ${row.cell}` }, 'safetensors') : '';
   return el('tr', {}, el('th', { scope: 'row' }, label), ...[...values, model].map((v) => el('td', { class: 'number' }, v)));
 }
 
