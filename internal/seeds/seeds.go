@@ -58,8 +58,10 @@ const (
 	SamplePositions   Role = "sample positions"   // of the test of the first word: one a sample
 	LinkedDevices     Role = "linked devices"     // which devices are followed
 	SampledUpdates    Role = "sampled updates"    // sample: which updates an audit looks at
-	AttackValidation  Role = "attack validation"  // attack: which users it does not learn from
-	AttackWeights     Role = "attack weights"     // attack: initial weights of its network
+	NetworkValidation Role = "network validation" // network of an audit: what it does not learn from
+	NetworkWeights    Role = "network weights"    // network of an audit: initial weights
+	NetworkOrder      Role = "network order"      // network of an audit, epoch: order of what it learns from
+	AttributeInterval Role = "attribute interval" // how often each user counts
 	UpdatePairs       Role = "update pairs"       // measurement: pairs of updates that are scored
 	PairBootstrap     Role = "pair bootstrap"     // measurement: how often each user counts
 	RandomExamples    Role = "random examples"    // user: which of the examples are selected

@@ -124,7 +124,7 @@ func (p *Params) newLearning(t *tasks.Task, shadow *observed.Sample) (*learning,
 	l := &learning{Params: p, task: t, shadow: shadow}
 	users := shadow.Users()
 	apart := map[int]bool{}
-	for _, i := range seeds.Stream(p.Seed, seeds.AttackValidation, matchingAttack).Perm(len(users))[:min(len(users), max(2, int(validationShare*float64(len(users)))))] {
+	for _, i := range seeds.Stream(p.Seed, seeds.NetworkValidation, matchingNetwork).Perm(len(users))[:min(len(users), max(2, int(validationShare*float64(len(users)))))] {
 		apart[users[i]] = true
 	}
 	l.learned = partOf(shadow, func(user int) bool { return !apart[user] })
@@ -138,8 +138,8 @@ func (p *Params) newLearning(t *tasks.Task, shadow *observed.Sample) (*learning,
 	return l, nil
 }
 
-// matchingAttack is this audit's number among attacks that are trained.
-const matchingAttack = 0
+// matchingNetwork is this audit's network among those of an experiment.
+const matchingNetwork = 0
 
 // learn trains for all epochs, and keeps the parameters of the one after which the pairs of
 // the validation's users are told best; of equal ones the first.
@@ -148,7 +148,7 @@ func (l *learning) learn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	params := l.network.Init(seeds.Stream(l.Seed, seeds.AttackWeights, matchingAttack))
+	params := l.network.Init(seeds.Stream(l.Seed, seeds.NetworkWeights, matchingNetwork))
 	optimizer, err := optimizers.New(config, len(params))
 	if err != nil {
 		return err

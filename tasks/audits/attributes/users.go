@@ -1,0 +1,145 @@
+package attributes
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"sort"
+	"strings"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/datasets"
+)
+
+// Value is one of an attribute's, and who has it.
+type Value struct {
+	// Value is its name.
+	Value string `json:"value" required:"true"`
+	// Users that have it: names as in the source, or patterns, in which * stands for any
+	// text, ? for any character and [0-9] for one of a range. One or a list.
+	Users []string `json:"users" required:"true"`
+}
+
+// checkValues reports everything that is wrong with the values by themselves.
+func checkValues(values []Value) (problems []string) {
+	names := map[string]bool{}
+	for _, v := range values {
+		if names[v.Value] {
+			problems = append(problems, fmt.Sprintf("has the value %q twice", v.Value))
+		}
+		names[v.Value] = true
+		if len(v.Users) == 0 {
+			problems = append(problems, fmt.Sprintf("gives the value %q to nobody; expected names of users, or patterns", v.Value))
+		}
+		for _, pattern := range v.Users {
+			if _, err := path.Match(pattern, ""); err != nil {
+				problems = append(problems, fmt.Sprintf("has the pattern %q, which does not end; expected a ] after each [, and a character after each \\", pattern))
+			}
+		}
+	}
+	if len(values) < 2 {
+		problems = append(problems, fmt.Sprintf("has %d values; expected at least 2 to tell apart", len(values)))
+	}
+	return problems
+}
+
+// unknown is the value of users of whom none is given.
+const unknown = -1
+
+// valueOf numbers the value of a user's name; unknown without one. Two are an error.
+func valueOf(values []Value, name string) (number int, err error) {
+	number = unknown
+	for i, v := range values {
+		fits := slices.ContainsFunc(v.Users, func(pattern string) bool {
+			ok, err := path.Match(pattern, name)
+			return ok && err == nil || pattern == name
+		})
+		if !fits {
+			continue
+		}
+		if number != unknown {
+			return unknown, fmt.Errorf("user %q has two values, %q and %q; expected one at most", name, values[number].Value, v.Value)
+		}
+		number = i
+	}
+	return number, nil
+}
+
+// readValues are the values of the users that were divided into devices: each is the source's
+// user in whose examples its own stand.
+func readValues(ctx context.Context, t *tasks.Task, values []Value) ([]int, error) {
+	names, err := readNames(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	source, err := datasets.ReadIndex(ctx, t, datasets.PartsInput, datasets.IndexBlob(datasets.Train))
+	if err != nil {
+		return nil, err
+	}
+	users, err := datasets.ReadIndex(ctx, t, PopulationInput, datasets.PopulationIndexBlob)
+	if err != nil {
+		return nil, err
+	}
+	ofName := make([]int, len(names))
+	for i, name := range names {
+		if ofName[i], err = valueOf(values, name); err != nil {
+			return nil, err
+		}
+	}
+	if err := everyoneFound(values, ofName, names); err != nil {
+		return nil, err
+	}
+	all := make([]int, len(users.Extents))
+	for u, e := range users.Extents {
+		if all[u] = unknown; e.Examples > 0 {
+			owner := ownerOf(source, e)
+			if owner < 0 || owner >= len(names) {
+				return nil, fmt.Errorf("user %d of the population is no part of a user of the source", u)
+			}
+			all[u] = ofName[owner]
+		}
+	}
+	return all, nil
+}
+
+func readNames(ctx context.Context, t *tasks.Task) (names []string, err error) {
+	data, err := t.Blob(ctx, datasets.CorpusInput, datasets.UsersBlob)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(data, &names); err != nil {
+		return nil, fmt.Errorf("names of users: %w: %w", err, storage.ErrCorrupt)
+	}
+	return names, nil
+}
+
+// ownerOf is the user whose extent holds another; -1 where there is none.
+func ownerOf(x *datasets.Index, e datasets.Extent) int {
+	u := sort.Search(len(x.Extents), func(u int) bool { return x.Extents[u].Offset+x.Extents[u].Length > e.Offset })
+	if u == len(x.Extents) || e.Offset < x.Extents[u].Offset || e.Offset+e.Length > x.Extents[u].Offset+x.Extents[u].Length {
+		return -1
+	}
+	return u
+}
+
+// everyoneFound refuses values that no user has: a name is wrong.
+func everyoneFound(values []Value, ofName []int, names []string) error {
+	for i, v := range values {
+		if !slices.Contains(ofName, i) {
+			return fmt.Errorf("no user of the source has the value %q (%s); the source's users are %s", v.Value, strings.Join(v.Users, ", "), listOf(names))
+		}
+	}
+	return nil
+}
+
+// listOf names some.
+func listOf(names []string) string {
+	const few = 5
+	if len(names) <= few {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
+}

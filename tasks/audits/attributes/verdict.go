@@ -1,0 +1,144 @@
+package attributes
+
+import (
+	"fmt"
+
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+)
+
+// Audit is that of attributes of users.
+var Audit = audits.Description{
+	Name: "attributes",
+	Legend: "Attribute: the share of anonymous updates of which a network tells the user's attribute, alone and jointly with the identity; " +
+		"in brackets by always saying the most frequent. Identity: the share whose user is named, likewise.",
+	// NEW
+	Kinds:    []tasks.Kind{Kind},
+	Measures: audits.Anything,
+	AtEnd:    true,
+	Pairs:    audits.EverySecret,
+	Verdict:  func() audits.Verdict { return new(Verdict) },
+	Columns: []audits.Column{
+		{Header: "attribute %"}, {Header: "attribute, joint %"}, {Header: "identity %"}, {Header: "identity, joint %"},
+	},
+}
+
+// Verdict is the outcome: the metrics of audits/attributes.
+type Verdict struct {
+	// Users are those looked at, by value.
+	Users []Users `json:"users"`
+	// Majority is what always saying the most frequent value gives.
+	Majority Majority `json:"majority"`
+	// Attribute is a network for the attribute alone, Identity one for the users, Joint one
+	// with a hidden layer for both.
+	Attribute *Outcome `json:"attribute"`
+	Identity  *Outcome `json:"identity"`
+	Joint     *Outcome `json:"joint"`
+	// ByIdentity is the attribute of the user that the network for the users names: what
+	// needs no attribute of an update at all.
+	ByIdentity *Accuracy `json:"by_identity"`
+}
+
+// Users is how many users have a value, of those with updates of a shadow and of an anonymous
+// device.
+type Users struct {
+	Value     string `json:"value"`
+	Shadow    int    `json:"shadow"`
+	Anonymous int    `json:"anonymous"`
+}
+
+// Majority is the most frequent value of the shadow updates, and how often it is right.
+type Majority struct {
+	Value  string    `json:"value"`
+	Seen   *Accuracy `json:"seen,omitempty"`
+	Unseen *Accuracy `json:"unseen,omitempty"`
+}
+
+// Outcome is what a network gave. What it has no task for is nil.
+type Outcome struct {
+	// Epochs were made; the network is that after epoch Best.
+	Epochs int `json:"epochs"`
+	Best   int `json:"best"`
+	// Attribute is that of users with a shadow device, Unseen that of users whom the
+	// adversary does not know; nil where there are none.
+	Attribute *Accuracy `json:"attribute,omitempty"`
+	Unseen    *Accuracy `json:"unseen,omitempty"`
+	Identity  *Accuracy `json:"identity,omitempty"`
+}
+
+// Accuracy is the share of anonymous updates that are told right, top-1.
+type Accuracy struct {
+	Users   int `json:"users"`
+	Updates int `json:"updates"`
+	// Accuracy is in [0, 1]; Low and High bound the middle 95% of what resampled users give.
+	Accuracy float64 `json:"accuracy"`
+	Low      float64 `json:"low"`
+	High     float64 `json:"high"`
+}
+
+func (a *Accuracy) percent() string {
+	if a == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f", 100*a.Accuracy)
+}
+
+// Texts implements audits.Verdict.
+func (v *Verdict) Texts() []string {
+	attribute, identity, joint := v.outcomes()
+	return []string{
+		fmt.Sprintf("%s (%s)", attribute.Attribute.percent(), v.Majority.Seen.percent()), joint.Attribute.percent(),
+		identity.Identity.percent(), joint.Identity.percent(),
+	}
+}
+
+// outcomes are those of the networks, empty where a verdict has none.
+func (v *Verdict) outcomes() (attribute, identity, joint *Outcome) {
+	outcome := func(o *Outcome) *Outcome {
+		if o == nil {
+			return new(Outcome)
+		}
+		return o
+	}
+	return outcome(v.Attribute), outcome(v.Identity), outcome(v.Joint)
+}
+
+// Note implements audits.Noter.
+func (v *Verdict) Note(*audits.Cell) string {
+	attribute, identity, joint := v.outcomes()
+	note := fmt.Sprintf("attributes: attribute %s%% alone, %s%% jointly, %s%% by the user who was named, %s%% by always saying %q; identity %s%% alone, %s%% jointly",
+		attribute.Attribute.percent(), joint.Attribute.percent(), v.ByIdentity.percent(), v.Majority.Seen.percent(), v.Majority.Value,
+		identity.Identity.percent(), joint.Identity.percent())
+	if attribute.Unseen != nil {
+		note += fmt.Sprintf("; of users never seen: %s%% alone (%.1f to %.1f), %s%% jointly, %s%% by always saying the same",
+			attribute.Unseen.percent(), 100*attribute.Unseen.Low, 100*attribute.Unseen.High, joint.Unseen.percent(), v.Majority.Unseen.percent())
+	}
+	return note
+}
+
+// Row implements audits.Verdict.
+func (v *Verdict) Row() any {
+	attribute, identity, joint := v.outcomes()
+	share := func(a *Accuracy) *float64 {
+		if a == nil {
+			return nil
+		}
+		return &a.Accuracy
+	}
+	return row{
+		share(attribute.Attribute), share(joint.Attribute), share(v.ByIdentity), share(v.Majority.Seen),
+		share(attribute.Unseen), share(joint.Unseen), share(v.Majority.Unseen), share(identity.Identity), share(joint.Identity),
+	}
+}
+
+type row struct {
+	Attribute      *float64 `parquet:"attributes_accuracy"`
+	Joint          *float64 `parquet:"attributes_joint_accuracy"`
+	ByIdentity     *float64 `parquet:"attributes_by_identity"`
+	Majority       *float64 `parquet:"attributes_majority"`
+	Unseen         *float64 `parquet:"attributes_unseen_accuracy"`
+	UnseenJoint    *float64 `parquet:"attributes_unseen_joint_accuracy"`
+	UnseenMajority *float64 `parquet:"attributes_unseen_majority"`
+	Identity       *float64 `parquet:"attributes_identity_accuracy"`
+	IdentityJoint  *float64 `parquet:"attributes_joint_identity_accuracy"`
+}
