@@ -129,7 +129,10 @@ var settingParts = []settingPart{
 		func(e *Experiment) string { return e.Training.Setting() },
 	},
 	{[]string{"training.cohort"}, func(e *Experiment) string { return "b=" + strconv.Itoa(e.Training.Cohort) }},
-	{[]string{"data.select.examples", "data.select.users.below", "data.select.users.above"}, func(e *Experiment) string { return e.Data.Select.label() }},
+	{
+		[]string{"data.select.examples", "data.select.users.below", "data.select.users.above", "prepare.second_language_model.steps"},
+		func(e *Experiment) string { return e.Data.Select.label(e.Prepare) },
+	},
 }
 
 // differs reports whether cells differ in one of the fields.

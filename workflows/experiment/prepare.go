@@ -133,7 +133,7 @@ func (c *checker) preparingClassifier() {
 	}
 	judges := func(m Method) bool { return m.Classifier }
 	if !c.Data.Select.predicted() && !slices.ContainsFunc(c.Audit.Asked(), judges) {
-		c.fail([]string{path, "data.select"}, "is used by nothing; expected data.select.examples, data.select.users or audit.generated_images, or no such preparation")
+		c.fail([]string{path, "data.select"}, "is used by nothing; expected data.select.examples, data.select.users, audit.generated_images or audit.accuracy_per_user, or no such preparation")
 	}
 	c.learningRate(path, &p.Optimizer)
 }

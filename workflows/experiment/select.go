@@ -63,8 +63,10 @@ func (s *Select) complete() {
 }
 
 // label names what is selected, for people; empty without.
-func (s *Select) label() string {
+func (s *Select) label(p *Prepare) string {
 	switch {
+	case s.unlikely() && p != nil && p.SecondLanguageModel != nil:
+		return "unlikely examples by ratio"
 	case s != nil && s.Examples != "":
 		return string(s.Examples) + " examples"
 	case s == nil || s.Users == nil:
