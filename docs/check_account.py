@@ -5,7 +5,7 @@
 
 It needs mpmath, and is written from Wang, Balle and Kasiviswanathan 2019 (Theorem 27),
 Mironov 2017 (Propositions 1 and 3), Canonne, Kamath and Steinke 2020 (Proposition 12) and
-docs/privacy.md. Cohorts are of fixed size. Orders above 128 are left out.
+docs/privacy.md. Cohorts are of fixed size. An epsilon that an order above 64 gave is left out.
 """
 import json
 import sys
@@ -13,8 +13,8 @@ from functools import cache
 
 from mpmath import binomial, exp, inf, log, mp, mpf, sqrt
 
-mp.dps = 250  # central moments of high orders cancel
-PAPERS = [mpf(a) for a in [*range(2, 65), 80, 96, 112, 128]]
+mp.dps = 160  # central moments of high orders cancel
+PAPERS = [mpf(a) for a in range(2, 65)]
 PROVED = sorted({mpf(a) / 100 for a in (101, 102, 105)} | {mpf(a) / 10 for a in range(11, 110)} | set(PAPERS))
 
 
@@ -65,29 +65,28 @@ def scaled(first, cost):
 
 
 def off(cost, trainings):
-    """How far either epsilon is off, relatively."""
-    delta, conversion, worst = mpf(cost["delta"]), cost["conversion"], mpf(0)
-    for name, sensitivity, orders in (("epsilon", 1, PAPERS), ("epsilon_proved", 2, PROVED)):
-        mine = epsilon(trainings, sensitivity, orders, delta, conversion)
-        worst = max(worst, abs(cost[name] - mine) / mine)
-    return worst
+    """How far each epsilon is off, relatively."""
+    delta, conversion = mpf(cost["delta"]), cost["conversion"]
+    for name, order, sensitivity, orders in (("epsilon", "order", 1, PAPERS), ("epsilon_proved", "order_proved", 2, PROVED)):
+        if cost[order] <= 64:
+            mine = epsilon(trainings, sensitivity, orders, delta, conversion)
+            yield abs(cost[name] - mine) / mine
 
 
 def check(path):
-    answer = json.load(open(path))
-    worst, wrong, count = mpf(0), 0, 0
+    answer, found, wrong = json.load(open(path)), [], 0
     for training in answer["trainings"]:
         for cost in training["scales"]:
             if cost["sampling"] != "fixed-size":
                 sys.exit(f"{path}: {cost['sampling']} sampling is not recomputed here")
-            worst, count = max(worst, off(cost, [cost])), count + 1
+            found += off(cost, [cost])
             wrong += not scaled(training["scales"][0], cost)
     for i, together in enumerate(answer.get("together", [])):
         costs = [t["scales"][i] for t in answer["trainings"]]
-        worst, count = max(worst, off(together, costs)), count + 1
+        found += off(together, costs)
         wrong += together["delta"] != min(c["delta"] for c in costs) or together["scale"] != costs[0]["scale"]
-    print(f"{path}: {count} pairs of epsilons, off by at most {float(worst):.1e}, relatively; {wrong} at another scale than they say")
-    return worst < 1e-9 and not wrong
+    print(f"{path}: {len(found)} epsilons, off by at most {float(max(found)):.1e}, relatively; {wrong} of another scale than they say")
+    return max(found) < 1e-9 and not wrong
 
 
 if __name__ == "__main__":

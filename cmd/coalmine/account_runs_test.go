@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -27,6 +29,7 @@ func TestAccountTakesTheRecipesOfARun(t *testing.T) {
 	t.Run("with its own numbers", func(t *testing.T) { accountsForCells(t, home) })
 	t.Run("and says what they mean", func(t *testing.T) { explainsCosts(t, home) })
 	t.Run("or says what is wrong", func(t *testing.T) { refusesAccounts(t, home) })
+	t.Run("as the theorems give it elsewhere", func(t *testing.T) { recomputesCosts(t, home) })
 }
 
 // At the file's delta a cell costs what its results say, a scale is what the recipe form
@@ -82,6 +85,20 @@ func refusesAccounts(t *testing.T, home string) {
 	} {
 		refuses(t, want, append([]string{"account", "--home", home}, args...)...)
 	}
+}
+
+// docs/check_account.py states the theorems a second time.
+func recomputesCosts(t *testing.T, home string) {
+	mpmath := python(t, "mpmath")
+	if mpmath == "" {
+		t.Skip("no python3 with mpmath, which comes with PyTorch: scripts/setup.sh installs it where it may")
+	}
+	dir := t.TempDir()
+	text := prints(t, "account", "latest", "--home", home, "--scale", "2", "--json")
+	if err := os.WriteFile(filepath.Join(dir, "account.json"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	runPython(t, dir, mpmath, "-m", "check_account", "account.json")
 }
 
 // A scale is about runs; a recipe is scaled by other flags.
