@@ -54,6 +54,9 @@ const (
 	DeviceSets        Role = "device sets"        // which users the adversary does not know
 	PriorExamples     Role = "prior examples"     // user: which examples the adversary knows
 	DeviceExamples    Role = "device examples"    // the shuffle over all devices
+	Background        Role = "background"         // user: which examples of it are mixed in
+	BackgroundMode    Role = "background mode"    // user: of which topic
+	BackgroundModes   Role = "background modes"   // the sample that topics are found on; 1: their first means
 	Samples           Role = "samples"            // sample
 	SamplePositions   Role = "sample positions"   // of the test of the first word: one a sample
 	LinkedDevices     Role = "linked devices"     // which devices are followed

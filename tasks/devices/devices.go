@@ -5,6 +5,8 @@
 // trained on.
 //
 //	devices/split   population of users -> population of devices
+//	devices/modes   background -> the topic of each example
+//	devices/mix     devices and background -> devices whose users hide in a crowd
 package devices
 
 import (
@@ -17,7 +19,7 @@ import (
 )
 
 // Kinds lists the kinds of this package.
-func Kinds() []tasks.Kind { return []tasks.Kind{Split} }
+func Kinds() []tasks.Kind { return []tasks.Kind{Split, Modes, Mix} }
 
 // Set says what the adversary knows of a user (Orekondy et al. 2018, section 6.1.2).
 type Set string

@@ -43,7 +43,7 @@ func runSplit(ctx context.Context, t *tasks.Task) error {
 	if err := s.write(ctx); err != nil {
 		return err
 	}
-	return s.world.put(ctx, t, s.world.Summary(s.params))
+	return putWorld(ctx, t, s.world.Devices, s.world.Summary(s.params))
 }
 
 // sizes are the examples of each user of a population.
@@ -107,8 +107,7 @@ func (s *splitter) examples(ctx context.Context) iter.Seq2[example, error] {
 				chosen = prior
 			}
 			for _, i := range chosen {
-				words := sentences[i][1 : 1+datasets.WordsOf(sentences[i])]
-				if !yield(example{words, s.population.Canary(d.User, i)}, nil) {
+				if !yield(example{wordsOf(sentences[i]), s.population.Canary(d.User, i)}, nil) {
 					return
 				}
 			}

@@ -2,8 +2,10 @@ package devices
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
+	"coalmine/storage"
 	"coalmine/tasks"
 )
 
@@ -20,6 +22,9 @@ type Summary struct {
 	// Private and PriorExamples are those on anonymous and on shadow devices.
 	Private       int `json:"private_examples"`
 	PriorExamples int `json:"prior_examples"`
+	// Background examples stand on anonymous devices in place of private ones or beside
+	// them.
+	Background int `json:"background_examples,omitempty"`
 	// Prior and Size are data.devices.prior and data.devices.size.
 	Prior Prior  `json:"prior"`
 	Size  string `json:"size"`
@@ -33,6 +38,9 @@ func (s *Summary) String() string {
 		s.Devices, s.Seen+s.Unseen+s.HeldOut, s.Private, s.PriorExamples, s.Size, s.Prior)
 	if s.Unseen+s.HeldOut > 0 {
 		text += fmt.Sprintf("; %d users are seen, %d unseen, %d held out", s.Seen, s.Unseen, s.HeldOut)
+	}
+	if s.Background > 0 {
+		text += fmt.Sprintf("; %d examples of a background are mixed into the private ones", s.Background)
 	}
 	if s.IID {
 		text += "; the examples are shuffled over all devices"
@@ -54,12 +62,25 @@ func (w *World) Summary(p SplitParams) Summary {
 	return s
 }
 
-// put writes the devices and their summary.
-func (w *World) put(ctx context.Context, t *tasks.Task, s Summary) error {
-	if err := t.PutJSON(ctx, DevicesBlob, w.Devices); err != nil {
+// putWorld writes devices and their summary.
+func putWorld(ctx context.Context, t *tasks.Task, list []Device, s Summary) error {
+	if err := t.PutJSON(ctx, DevicesBlob, list); err != nil {
 		return err
 	}
 	return t.PutJSON(ctx, WorldBlob, s)
+}
+
+// readSummary reads that of a Split node, without the examples on anonymous devices.
+func readSummary(ctx context.Context, t *tasks.Task, input string) (s Summary, err error) {
+	data, err := t.Blob(ctx, input, WorldBlob)
+	if err != nil {
+		return s, err
+	}
+	if err := json.Unmarshal(data, &s); err != nil {
+		return s, fmt.Errorf("summary of devices: %w: %w", err, storage.ErrCorrupt)
+	}
+	s.Private, s.Background = 0, 0
+	return s, nil
 }
 
 // users is the number of users in a set.

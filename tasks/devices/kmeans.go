@@ -1,0 +1,106 @@
+package devices
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+)
+
+// lloydSteps is how often means move at most.
+const lloydSteps = 25
+
+// cluster finds k means of vectors, of which there are at least k: k-means++ (Arthur and
+// Vassilvitskii 2007), and then Lloyd's steps until no vector changes its mean. A mean that
+// loses all its vectors stays where it is. Sums run in the order of the vectors.
+func cluster(ctx context.Context, vectors [][]float32, k int, rng *rand.Rand) ([][]float32, error) {
+	means := spread(vectors, k, rng)
+	of := make([]int, len(vectors))
+	for range lloydSteps {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		moved := false
+		for i, x := range vectors {
+			mode, _ := nearest(x, means)
+			moved = moved || mode != of[i]
+			of[i] = mode
+		}
+		if !moved {
+			break
+		}
+		move(means, vectors, of)
+	}
+	return means, nil
+}
+
+// spread draws the first means: each next one with a probability that grows with the square
+// of its distance to those before. Where all are 0, it is the first vector.
+func spread(vectors [][]float32, k int, rng *rand.Rand) [][]float32 {
+	means := [][]float32{clone(vectors[rng.IntN(len(vectors))])}
+	distances := make([]float64, len(vectors))
+	for i := range distances {
+		distances[i] = math.Inf(1)
+	}
+	for len(means) < k {
+		var sum float64
+		for i, x := range vectors {
+			distances[i] = min(distances[i], distance(x, means[len(means)-1], distances[i]))
+			sum += distances[i]
+		}
+		left, chosen := float64(rng.Float64()*sum), 0
+		for i, d := range distances {
+			if left -= d; d > 0 && left < 0 {
+				chosen = i
+				break
+			}
+		}
+		means = append(means, clone(vectors[chosen]))
+	}
+	return means
+}
+
+// nearest is the mean with the least distance, the first of several.
+func nearest(x []float32, means [][]float32) (mean int, least float64) {
+	least = math.Inf(1)
+	for i, m := range means {
+		if d := distance(x, m, least); d < least {
+			mean, least = i, d
+		}
+	}
+	return mean, least
+}
+
+// distance is the square of the Euclidean one, or something that is at least enough.
+func distance(x, y []float32, enough float64) float64 {
+	var sum float64
+	for i := range x {
+		d := float64(x[i] - y[i])
+		sum += float64(d * d)
+		if sum >= enough && i%16 == 15 {
+			return sum
+		}
+	}
+	return sum
+}
+
+// move puts each mean to the middle of its vectors.
+func move(means, vectors [][]float32, of []int) {
+	sums, counts := make([][]float64, len(means)), make([]int, len(means))
+	for i, x := range vectors {
+		mode := of[i]
+		if sums[mode] == nil {
+			sums[mode] = make([]float64, len(x))
+		}
+		counts[mode]++
+		for j, v := range x {
+			sums[mode][j] += float64(v)
+		}
+	}
+	for mode, sum := range sums {
+		for j, v := range sum {
+			means[mode][j] = float32(v / float64(counts[mode]))
+		}
+	}
+}
+
+func clone(x []float32) []float32 { return append([]float32(nil), x...) }

@@ -1,0 +1,229 @@
+package devices
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+
+	"coalmine/internal/externalsort"
+	"coalmine/internal/seeds"
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/datasets"
+)
+
+// Mix has the users of anonymous devices blend into a crowd: examples of a background take
+// the place of theirs, or stand beside them (Orekondy et al. 2018, section 7.1). Shadow
+// devices, which the adversary runs, stay as they are.
+//
+// Params: MixParams. Inputs: datasets.PopulationInput, a Split node, and BackgroundInput, a
+// datasets/encode node of the same vocabulary, whose training part is drawn from; ModesInput,
+// which there may be: a Modes node of that background. Blobs and metrics are those of Split.
+var Mix = tasks.Kind{Name: "devices/mix", Version: 1, Class: tasks.Compute, Run: runMix}
+
+// Inputs of Mix beside datasets.PopulationInput.
+const (
+	BackgroundInput = "background"
+	ModesInput      = "modes"
+)
+
+// MixParams are the parameters of Mix. Exactly one of Replace and Augment is above 0. It is
+// multiplied by the n examples of an anonymous device, and the product rounded to the nearest.
+type MixParams struct {
+	Seed uint64 `json:"seed"`
+	// Replace so much of a device's examples, at most 1. A canary that stands in one is lost.
+	Replace float64 `json:"replace,omitempty"`
+	// Augment a device by so many times its examples, at most MaxAugment.
+	Augment float64 `json:"augment,omitempty"`
+}
+
+// MaxAugment bounds MixParams.Augment.
+const MaxAugment = 100
+
+func (p *MixParams) check() error {
+	if !(p.Replace >= 0 && p.Replace <= 1 && p.Augment >= 0 && p.Augment <= MaxAugment) || (p.Replace > 0) == (p.Augment > 0) {
+		return fmt.Errorf("a share of %v of the examples is replaced and %v times as many are added; expected one of the two, above 0, and at most 1 or %d", p.Replace, p.Augment, MaxAugment)
+	}
+	return nil
+}
+
+func runMix(ctx context.Context, t *tasks.Task) error {
+	m := mixer{task: t}
+	if err := t.Decode(&m.params); err != nil {
+		return err
+	}
+	if err := m.params.check(); err != nil {
+		return tasks.Permanent(err)
+	}
+	if err := m.open(ctx); err != nil {
+		return err
+	}
+	return m.write(ctx)
+}
+
+// mixer is one execution of Mix.
+type mixer struct {
+	task                   *tasks.Task
+	params                 MixParams
+	population, background *datasets.Population
+	devices                []Device
+	summary                Summary
+	// modes are the records of each mode of the background, at least one; without modes
+	// there is one mode, nil, of all records.
+	modes [][]int
+}
+
+func (m *mixer) open(ctx context.Context) (err error) {
+	if m.population, err = datasets.OpenPopulation(ctx, m.task, datasets.PopulationInput, datasets.PopulationInput); err != nil {
+		return err
+	}
+	if m.devices, err = Read(ctx, m.task, datasets.PopulationInput); err != nil {
+		return err
+	}
+	if m.summary, err = readSummary(ctx, m.task, datasets.PopulationInput); err != nil {
+		return err
+	}
+	if m.background, err = datasets.OpenPart(ctx, m.task, BackgroundInput, datasets.Train); err != nil {
+		return err
+	}
+	switch {
+	case len(m.devices) != m.population.Users():
+		return fmt.Errorf("%d devices of a population of %d: %w", len(m.devices), m.population.Users(), storage.ErrCorrupt)
+	case m.background.Records() == 0:
+		return tasks.Permanent(fmt.Errorf("the background of data.background has no examples; name one that has"))
+	case !m.task.Has(ModesInput):
+		m.modes = [][]int{nil}
+		return nil
+	}
+	m.modes, err = readModes(ctx, m.task, m.background.Records())
+	return err
+}
+
+// draw is an example of the background that a device gets.
+type draw struct {
+	at     int // the example that it replaces; the number of the device's own where it is added
+	record int // of the background
+}
+
+// draws are those of a device, in the order in which they stand on it. Those for a smaller
+// share are among those for a larger one.
+func (m *mixer) draws(device int) []draw {
+	d, n := m.devices[device], m.population.Examples(device)
+	if d.Shadow {
+		return nil
+	}
+	mode := m.modes[seeds.Stream(m.params.Seed, seeds.BackgroundMode, uint64(d.User)).IntN(len(m.modes))]
+	rng := seeds.Stream(m.params.Seed, seeds.Background, uint64(d.User))
+	var places []int // that are replaced; none where examples are added
+	if m.params.Replace > 0 {
+		places = rng.Perm(n)
+	}
+	list := make([]draw, rounded(m.params.Replace+m.params.Augment, n))
+	for i := range list {
+		list[i] = draw{at: n, record: rng.IntN(cmp.Or(len(mode), m.background.Records()))}
+		if mode != nil {
+			list[i].record = mode[list[i].record]
+		}
+		if places != nil {
+			list[i].at = places[i]
+		}
+	}
+	slices.SortStableFunc(list, func(a, b draw) int { return cmp.Compare(a.at, b.at) })
+	return list
+}
+
+// write fills device after device.
+func (m *mixer) write(ctx context.Context) error {
+	sorter := externalsort.New()
+	defer sorter.Close()
+	if err := m.fetch(ctx, sorter); err != nil {
+		return err
+	}
+	next, stop := iter.Pull2(sorter.Sorted())
+	defer stop()
+	w := datasets.NewPopulationWriter(ctx, m.task, m.population)
+	for device := range m.devices {
+		if err := m.device(ctx, w, device, next); err != nil {
+			return err
+		}
+		w.EndUser()
+		m.task.Progress(tasks.Progress{Done: int64(device + 1), Total: int64(len(m.devices))})
+	}
+	if err := w.Close(ctx); err != nil {
+		return err
+	}
+	return putWorld(ctx, m.task, m.devices, m.summary)
+}
+
+// fetch reads what is drawn for all devices in the order of the background, and sorts it by
+// the places that it will have.
+func (m *mixer) fetch(ctx context.Context, sorter *externalsort.Sorter) error {
+	type wanted struct{ record, place int }
+	var all []wanted
+	for device := range m.devices {
+		for _, d := range m.draws(device) {
+			all = append(all, wanted{d.record, len(all)})
+		}
+	}
+	slices.SortFunc(all, func(a, b wanted) int { return cmp.Or(cmp.Compare(a.record, b.record), cmp.Compare(a.place, b.place)) })
+	for _, x := range all {
+		sentence, err := m.background.ReadRecord(ctx, x.record)
+		if err != nil {
+			return err
+		}
+		if err := sorter.Add(uint64(x.place), example{wordsOf(sentence), -1}.pack()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// device writes the examples of a device. next gives what was drawn for it.
+func (m *mixer) device(ctx context.Context, w *datasets.PopulationWriter, device int, next func() ([]byte, error, bool)) error {
+	sentences, err := m.population.ReadUser(ctx, device)
+	if err != nil {
+		return err
+	}
+	draws := m.draws(device)
+	for i := 0; i < len(sentences) || len(draws) > 0; i++ {
+		own := len(draws) == 0 || draws[0].at != i && i < len(sentences)
+		x := example{canary: -1}
+		if own {
+			x = example{wordsOf(sentences[i]), m.population.Canary(device, i)}
+			m.count(device, &m.summary.Private)
+		} else {
+			if x, err = nextDrawn(next); err != nil {
+				return err
+			}
+			draws = draws[1:]
+			m.count(device, &m.summary.Background)
+		}
+		if err := w.Add(x.words, x.canary); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// count counts an example of an anonymous device.
+func (m *mixer) count(device int, examples *int) {
+	if !m.devices[device].Shadow {
+		*examples++
+	}
+}
+
+func nextDrawn(next func() ([]byte, error, bool)) (example, error) {
+	packed, err, there := next()
+	switch {
+	case err != nil:
+		return example{}, err
+	case !there:
+		return example{}, fmt.Errorf("fewer examples of the background than were drawn: %w", storage.ErrCorrupt)
+	}
+	return unpack(packed)
+}
+
+// wordsOf are the tokens of a sentence without Begin and End.
+func wordsOf(sentence []int32) []int32 { return sentence[1 : 1+datasets.WordsOf(sentence)] }
