@@ -75,13 +75,12 @@ type Description struct {
 	Curves []Curve
 }
 
-// Column is a column of tables.
+// Column is a column of tables in which some cell has a verdict.
 type Column struct {
 	// Header is short: the table is as wide as its columns.
 	Header string
-	// Always has the column stand in every table; else it does where a cell has a
-	// verdict.
-	Always bool
+	// Leading columns stand before the others.
+	Leading bool
 }
 
 // MemorizedFigure is the figure of audits that count memorized canaries.

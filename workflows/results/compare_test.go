@@ -54,10 +54,10 @@ func TestRunsAreComparedCellByCell(t *testing.T) {
   training.rounds: 40 -> 60
   training.client.gradient_clip: none -> 0.5
 
-setting  RS memorized  RS lowest (p_u, p_e)  BS memorized  BS lowest  accuracy %  perplexity
--------  ------------  --------------------  ------------  ---------  ----------  ----------
-iid      3/8 -> 5/8    -                     -             -          25.0        60.0
-by-user  pending       -                     -             -          -           -
+setting  RS memorized  RS lowest (p_u, p_e)  accuracy %  perplexity
+-------  ------------  --------------------  ----------  ----------
+iid      3/8 -> 5/8    -                     25.0        60.0
+by-user  pending       -                     -           -
 `
 	if b.String() != want {
 		t.Errorf("comparison:\n%s\nwant:\n%s", b.String(), want)

@@ -76,6 +76,32 @@ c04 (iid, FedAvg) failed: step 3: training diverged
 	}
 }
 
+// Images have no canaries, and so none of the columns that say what became of them.
+func TestATableHasNoColumnThatNoCellHasAnythingFor(t *testing.T) {
+	t.Parallel()
+	gan := Cell{Cell: "c01", Label: "gan", Status: Done, Report: reported(`{"audit": {"generated_images": {"images": 100, "inverted": {"count": 25, "of": 100, "share": 0.25}}}}`)}
+	cnn := Cell{Cell: "c02", Label: "cnn", Status: Done, Report: reported(`{"utility": {"recall_at_1": 0.96, "perplexity": 1.2}}`)}
+	waiting := Cell{Cell: "c03", Label: "waiting", Status: Pending}
+	for want, cells := range map[string][]Cell{
+		"setting,inverted %,Frechet;gan,25.0,-;waiting,pending,-":                        {gan, waiting},
+		"setting,accuracy %,perplexity,inverted %,Frechet;gan,,,25.0,-;cnn,96.0,1.2,-,-": {gan, cnn},
+		"setting,accuracy %,perplexity;cnn,96.0,1.2":                                     {cnn},
+		"setting,status;waiting,pending":                                                 {waiting},
+	} {
+		table, err := (&Results{Cells: cells}).Table()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := strings.Join(table.Header, ",")
+		for _, texts := range table.texts() {
+			got += ";" + strings.Join(texts, ",")
+		}
+		if got != want {
+			t.Errorf("table %q, want %q", got, want)
+		}
+	}
+}
+
 func TestJSONComesBackAsItWas(t *testing.T) {
 	t.Parallel()
 	var first, second bytes.Buffer

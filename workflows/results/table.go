@@ -42,20 +42,21 @@ func (r *Results) Table() (*Table, error) {
 // tableColumn is a column of a description's verdicts.
 type tableColumn struct {
 	place, column int
-	header        string
-	always        bool
+	audits.Column
 }
 
-// columns are those that are always there, as in Table 1 of Thakkar et al. 2020, and
-// then those that some cell has something for.
+// columns are those that some cell has something for: first the ones of Table 1 of Thakkar
+// et al. 2020.
 func (v *view) columns() []tableColumn {
 	var first, others []tableColumn
 	for place, d := range all.Audits() {
+		if !v.has(place) {
+			continue
+		}
 		for column, c := range d.Columns {
-			one := tableColumn{place, column, c.Header, c.Always}
-			if c.Always {
+			if one := (tableColumn{place, column, c}); c.Leading {
 				first = append(first, one)
-			} else if v.has(place) {
+			} else {
 				others = append(others, one)
 			}
 		}
@@ -67,7 +68,10 @@ func (v *view) table() *Table {
 	columns := v.columns()
 	t := &Table{Legends: v.legends(), Header: []string{"setting"}, Rows: []TableRow{}, Notes: v.notes()}
 	for _, c := range columns {
-		t.Header = append(t.Header, c.header)
+		t.Header = append(t.Header, c.Header)
+	}
+	if len(columns) == 0 {
+		t.Header = append(t.Header, "status")
 	}
 	for i := range v.cells {
 		t.Rows = append(t.Rows, v.cells[i].row(columns))
@@ -75,8 +79,12 @@ func (v *view) table() *Table {
 	return t
 }
 
+// row has a text for each of the columns. Without any it says how far the cell is.
 func (v *viewCell) row(columns []tableColumn) TableRow {
 	row := TableRow{Cell: v.Cell.Cell, Status: v.Status, Texts: []string{v.Label}}
+	if len(columns) == 0 {
+		row.Texts = append(row.Texts, v.Status)
+	}
 	for _, column := range columns {
 		text := ""
 		switch verdict := v.verdicts[column.place]; {
@@ -84,7 +92,7 @@ func (v *viewCell) row(columns []tableColumn) TableRow {
 			text = verdict.Texts()[column.column]
 		case v.Report == nil && len(row.Texts) == 1:
 			text = v.Status
-		case !column.always:
+		case !column.Leading:
 			text = "-"
 		}
 		row.Texts = append(row.Texts, text)
@@ -96,7 +104,7 @@ func (v *viewCell) row(columns []tableColumn) TableRow {
 func (v *view) legends() []string {
 	legends := []string{}
 	for place, d := range all.Audits() {
-		if d.Legend != "" && (len(d.Columns) > 0 && d.Columns[0].Always || v.has(place)) {
+		if d.Legend != "" && v.has(place) {
 			legends = append(legends, d.Legend)
 		}
 	}

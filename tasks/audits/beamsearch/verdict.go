@@ -20,7 +20,7 @@ var Audit = audits.Description{
 	OutcomesBlob: audits.OutcomesBlob,
 	Verdict:      func() audits.Verdict { return new(Verdict) },
 	Outcome:      func() audits.Outcome { return new(Outcome) },
-	Columns:      []audits.Column{{Header: "BS memorized", Always: true}, {Header: "BS lowest", Always: true}},
+	Columns:      []audits.Column{{Header: "BS memorized", Leading: true}, {Header: "BS lowest", Leading: true}},
 	Curves: []audits.Curve{{
 		Figure: audits.MemorizedFigure, Name: "beam search", Metric: "beam_search_memorized",
 		Most: func(v audits.Verdict) float64 { return float64(v.(*Verdict).Of) },

@@ -22,7 +22,7 @@ var Audit = audits.Description{
 	OutcomesBlob: audits.OutcomesBlob,
 	Verdict:      func() audits.Verdict { return new(Verdict) },
 	Outcome:      func() audits.Outcome { return new(Outcome) },
-	Columns:      []audits.Column{{Header: "RS memorized", Always: true}, {Header: "RS lowest (p_u, p_e)", Always: true}},
+	Columns:      []audits.Column{{Header: "RS memorized", Leading: true}, {Header: "RS lowest (p_u, p_e)", Leading: true}},
 	Curves: []audits.Curve{{
 		Figure: audits.MemorizedFigure, Name: "random sampling", Metric: "random_sampling_memorized",
 		Most: func(v audits.Verdict) float64 { return float64(v.(*Verdict).Of) },

@@ -16,7 +16,7 @@ var Audit = audits.Description{
 	Kinds:    []tasks.Kind{Part, Sum},
 	Pairs:    audits.EverySecret,
 	Verdict:  func() audits.Verdict { return new(Verdict) },
-	Columns:  []audits.Column{{Header: "accuracy %", Always: true}, {Header: "perplexity", Always: true}},
+	Columns:  []audits.Column{{Header: "accuracy %", Leading: true}, {Header: "perplexity", Leading: true}},
 }
 
 // Verdict is the outcome: the metrics of evaluation/utility.
