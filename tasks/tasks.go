@@ -185,7 +185,7 @@ func (h *StepHasher) Next(step int, before storage.Key) storage.Key {
 // Source gives a task the outputs of the nodes before it. Implementations
 // check digests and may cache: blobs are immutable.
 type Source interface {
-	// Commit returns the record of a node.
+	// Commit returns the record of a node, with the names and sizes of its blobs.
 	Commit(ctx context.Context, node storage.Key) (*storage.Commit, error)
 	// Blob returns a whole blob of a node. The caller MUST NOT write to it.
 	Blob(ctx context.Context, node storage.Key, name string) ([]byte, error)
@@ -300,6 +300,23 @@ func (t *Task) Blob(ctx context.Context, input, name string) ([]byte, error) {
 		return nil, err
 	}
 	return t.source.Blob(ctx, key, name)
+}
+
+// BlobSize returns the size in bytes of a blob of the named input.
+func (t *Task) BlobSize(ctx context.Context, input, name string) (int64, error) {
+	key, err := t.Input(input)
+	if err != nil {
+		return 0, err
+	}
+	c, err := t.source.Commit(ctx, key)
+	if err != nil {
+		return 0, err
+	}
+	b, ok := c.Blob(name)
+	if !ok {
+		return 0, Permanent(fmt.Errorf("node %s (%s@%d) has no blob %q", key.Short(), c.Kind, c.KindVersion, name))
+	}
+	return b.Size, nil
 }
 
 // BlobRange returns length bytes of a blob of the named input from offset.

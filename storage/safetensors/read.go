@@ -13,10 +13,10 @@ import (
 // wraps ErrFormat.
 func Read(r io.Reader, limit int64) ([]byte, error) {
 	var file bytes.Buffer
-	if err := appendUpTo(&file, r, 8); err != nil {
+	if err := appendUpTo(&file, r, lengthBytes); err != nil {
 		return nil, err
 	}
-	if file.Len() == 8 {
+	if file.Len() == lengthBytes {
 		claimed := binary.LittleEndian.Uint64(file.Bytes())
 		if err := appendUpTo(&file, r, int64(min(claimed, MaxHeader))); err != nil {
 			return nil, err

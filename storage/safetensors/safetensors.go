@@ -39,7 +39,7 @@ const metadataKey = "__metadata__"
 // ErrFormat is wrapped by the error for bytes that are not a valid file.
 var ErrFormat = errors.New("not a valid safetensors file")
 
-// Tensor is a named array in row-major order. Exactly one of Float32 and Int64
+// Tensor is a named array in row-major order. Exactly one of Float32, Int64 and Rounded
 // is not nil, and has as many elements as the product of the shape; the empty
 // shape is a single number.
 type Tensor struct {
@@ -47,6 +47,9 @@ type Tensor struct {
 	Shape   []int
 	Float32 []float32
 	Int64   []int64
+	// Rounded is written as float32, each value rounded to the nearest. Nothing is read
+	// as it.
+	Rounded []float64
 }
 
 // File is what a file holds.
@@ -107,24 +110,42 @@ func Marshal(tensors []Tensor, metadata map[string]string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := make([]byte, 0, 8+int64(len(header))+size)
+	out := make([]byte, 0, lengthBytes+int64(len(header))+size)
 	out = binary.LittleEndian.AppendUint64(out, uint64(len(header)))
 	out = append(out, header...)
 	for _, t := range ordered {
-		if t.Float32 != nil {
-			out = appendValues(out, t.Float32)
-		} else {
-			out = appendValues(out, t.Int64)
-		}
+		out = t.append(out)
 	}
 	return out, nil
 }
 
 func (t Tensor) dtype() dtype {
-	if t.Float32 != nil {
-		return f32
+	if t.Int64 != nil {
+		return i64
 	}
-	return i64
+	return f32
+}
+
+// append appends the values, whichever they are.
+func (t Tensor) append(out []byte) []byte {
+	switch {
+	case t.Int64 != nil:
+		return appendValues(out, t.Int64)
+	case t.Rounded != nil:
+		return appendRounded(out, t.Rounded)
+	}
+	return appendValues(out, t.Float32)
+}
+
+// sorts is how many sorts of values are given.
+func (t Tensor) sorts() int {
+	n := 0
+	for _, given := range []bool{t.Float32 != nil, t.Int64 != nil, t.Rounded != nil} {
+		if given {
+			n++
+		}
+	}
+	return n
 }
 
 func checkTexts(tensors []Tensor, metadata map[string]string) error {
@@ -188,14 +209,14 @@ func encodeField(key string, value any) []byte {
 
 // bytes is the size of a tensor's data, after comparing it with the shape.
 func (t Tensor) bytes() (int64, error) {
-	if (t.Float32 == nil) == (t.Int64 == nil) {
-		return 0, fmt.Errorf("safetensors: tensor %q: want either float32 or int64 values", t.Name)
+	if n := t.sorts(); n != 1 {
+		return 0, fmt.Errorf("safetensors: tensor %q: %d sorts of values, want one", t.Name, n)
 	}
 	size, err := dataSize(t.Shape, t.dtype())
 	if err != nil {
 		return 0, fmt.Errorf("safetensors: tensor %q: %w", t.Name, err)
 	}
-	if have := int64(len(t.Float32) + len(t.Int64)); have != size/t.dtype().size() {
+	if have := int64(len(t.Float32) + len(t.Int64) + len(t.Rounded)); have != size/t.dtype().size() {
 		return 0, fmt.Errorf("safetensors: tensor %q: shape %v has %d elements, there are %d values",
 			t.Name, t.Shape, size/t.dtype().size(), have)
 	}

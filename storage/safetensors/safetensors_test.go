@@ -107,6 +107,26 @@ func TestBytesOfASmallFile(t *testing.T) {
 	}
 }
 
+func TestRoundedValuesAreWrittenAsFloat32(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		wide := rapid.SliceOfN(rapid.Float64(), 1, 5).Draw(t, "values")
+		var narrow []float32
+		for _, v := range wide {
+			narrow = append(narrow, float32(v))
+		}
+		shape := []int{len(wide)}
+		got, err := safetensors.Marshal([]safetensors.Tensor{{Name: "w", Shape: shape, Rounded: wide}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := safetensors.Marshal([]safetensors.Tensor{{Name: "w", Shape: shape, Float32: narrow}}, nil)
+		if err != nil || !bytes.Equal(got, want) {
+			t.Fatalf("got %q, want %q (%v)", got, want, err)
+		}
+	})
+}
+
 func TestAlignedValuesAreNotCopied(t *testing.T) {
 	t.Parallel()
 	data, err := safetensors.Marshal([]safetensors.Tensor{{Name: "w", Shape: []int{2}, Float32: []float32{1, 2}}}, nil)
@@ -133,6 +153,7 @@ func TestMarshalRefuses(t *testing.T) {
 		"a name twice":       {{Name: "a", Float32: one}, {Name: "a", Int64: []int64{1}}},
 		"no values":          {{Name: "a"}},
 		"two sorts":          {{Name: "a", Float32: one, Int64: []int64{1}}},
+		"two sorts of reals": {{Name: "a", Float32: one, Rounded: []float64{1}}},
 		"too few values":     {{Name: "a", Shape: []int{2}, Float32: one}},
 		"too many values":    {{Name: "a", Shape: []int{0}, Float32: one}},
 		"negative dimension": {{Name: "a", Shape: []int{-1, -1}, Float32: one}},

@@ -40,17 +40,29 @@ func formatError(format string, args ...any) error {
 
 // split separates header and data.
 func split(data []byte) (header, body []byte, err error) {
-	if len(data) < 8 {
-		return nil, nil, formatError("%d bytes are too few", len(data))
+	size, err := headerSize(data, int64(len(data)))
+	if err != nil {
+		return nil, nil, err
 	}
-	size := binary.LittleEndian.Uint64(data)
+	return data[lengthBytes : lengthBytes+size], data[lengthBytes+size:], nil
+}
+
+// lengthBytes is the number of bytes before the header.
+const lengthBytes = 8
+
+// headerSize is the length of the header of a file of so many bytes that begins with start.
+func headerSize(start []byte, file int64) (int64, error) {
+	if file < lengthBytes {
+		return 0, formatError("%d bytes are too few", file)
+	}
+	size := binary.LittleEndian.Uint64(start)
 	if size > MaxHeader {
-		return nil, nil, formatError("its header claims %d bytes, at most %d are allowed", size, MaxHeader)
+		return 0, formatError("its header claims %d bytes, at most %d are allowed", size, MaxHeader)
 	}
-	if size > uint64(len(data)-8) {
-		return nil, nil, formatError("its header claims %d bytes, only %d follow", size, len(data)-8)
+	if follow := uint64(file - lengthBytes); size > follow {
+		return 0, formatError("its header claims %d bytes, only %d follow", size, follow)
 	}
-	return data[8 : 8+size], data[8+size:], nil
+	return int64(size), nil
 }
 
 type namedEntry struct {

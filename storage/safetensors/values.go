@@ -2,6 +2,7 @@ package safetensors
 
 import (
 	"encoding/binary"
+	"math"
 	"unsafe"
 )
 
@@ -20,6 +21,14 @@ func appendValues[T float32 | int64](out []byte, v []T) []byte {
 	return out
 }
 
+// appendRounded appends numbers as float32.
+func appendRounded(out []byte, v []float64) []byte {
+	for _, x := range v {
+		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(float32(x)))
+	}
+	return out
+}
+
 // values returns the numbers in data, which is a whole number of them, without
 // copying where that is possible. It never returns nil.
 func values[T float32 | int64](data []byte) []T {
@@ -35,4 +44,16 @@ func values[T float32 | int64](data []byte) []T {
 	v := make([]T, n)
 	_, _ = binary.Decode(data, binary.LittleEndian, v) // the sizes agree
 	return v
+}
+
+// copyFloats sets dst to the numbers in data, which is as many of them.
+func copyFloats(dst []float32, data []byte) {
+	if len(dst) == 0 {
+		return
+	}
+	if littleEndian {
+		copy(unsafe.Slice((*byte)(unsafe.Pointer(&dst[0])), len(dst)*int(unsafe.Sizeof(dst[0]))), data)
+		return
+	}
+	_, _ = binary.Decode(data, binary.LittleEndian, dst) // the sizes agree
 }

@@ -6,6 +6,7 @@ package checkpoints
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -30,22 +31,142 @@ type Model struct {
 
 // Read decodes the checkpoint of the named input.
 func Read(ctx context.Context, t *tasks.Task, input string) (*Model, error) {
-	key, err := t.Input(input)
-	if err != nil {
-		return nil, err
-	}
-	return tasks.Memoize(t, key, tasks.ModelBlob, func() (*Model, int64, error) {
-		data, err := t.Blob(ctx, input, tasks.ModelBlob)
+	return memoize(ctx, t, input, tasks.ModelBlob, decoderOf(whole))
+}
+
+// decoderOf decodes a part, and says how many bytes it takes.
+func decoderOf(part part) func(size int64, read partReader) (*Model, int64, error) {
+	return func(size int64, read partReader) (*Model, int64, error) {
+		m, err := decode(size, read, part)
 		if err != nil {
 			return nil, 0, err
 		}
-		m, err := Decode(data)
+		return m, int64(4 * len(m.Params)), nil
+	}
+}
+
+// memoize decodes the model file of the named input once for all tasks of a worker. name
+// tells apart what is made of it.
+func memoize[T any](ctx context.Context, t *tasks.Task, input, name string, decode func(size int64, read partReader) (T, int64, error)) (T, error) {
+	key, err := t.Input(input)
+	if err != nil {
+		var zero T
+		return zero, err
+	}
+	return tasks.Memoize(t, key, name, func() (T, int64, error) {
+		var zero T
+		size, read, err := reader(ctx, t, input)
 		if err != nil {
-			return nil, 0, tasks.Permanent(fmt.Errorf("checkpoint %s: %w", key.Short(), err))
+			return zero, 0, err
 		}
-		return m, int64(len(data)), nil
+		value, bytes, err := decode(size, read)
+		if err, ok := errors.AsType[*readError](err); ok {
+			return zero, 0, err.error
+		}
+		if err != nil {
+			return zero, 0, tasks.Permanent(fmt.Errorf("checkpoint %s: %w", key.Short(), err))
+		}
+		return value, bytes, nil
 	})
 }
+
+// part is a range of the parameters of a network.
+type part func(models.Network) (from, to int)
+
+func whole(n models.Network) (from, to int)   { return 0, n.Parameters() }
+func trained(n models.Network) (from, to int) { return 0, n.Trained() }
+func fixed(n models.Network) (from, to int)   { return n.Trained(), n.Parameters() }
+
+// ReadTrained decodes the parameters of the checkpoint that learn from data, and ReadFixed
+// those behind them. Whoever needs only one of them at a time takes less memory. Of a
+// small checkpoint both are views of the whole.
+func ReadTrained(ctx context.Context, t *tasks.Task, input string) (*Model, error) {
+	return readPart(ctx, t, input, "trained", trained)
+}
+
+// ReadFixed stands at ReadTrained.
+func ReadFixed(ctx context.Context, t *tasks.Task, input string) (*Model, error) {
+	return readPart(ctx, t, input, "fixed", fixed)
+}
+
+func readPart(ctx context.Context, t *tasks.Task, input, name string, part part) (*Model, error) {
+	size, err := t.BlobSize(ctx, input, tasks.ModelBlob)
+	if err != nil {
+		return nil, err
+	}
+	if size <= wholeFile {
+		return readView(ctx, t, input, part)
+	}
+	network, err := readNetwork(ctx, t, input)
+	if err != nil {
+		return nil, err
+	}
+	if network.Trained() == network.Parameters() {
+		return readView(ctx, t, input, part)
+	}
+	return memoize(ctx, t, input, name, decoderOf(part))
+}
+
+// readView is a part of the whole.
+func readView(ctx context.Context, t *tasks.Task, input string, part part) (*Model, error) {
+	m, err := Read(ctx, t, input)
+	if err != nil {
+		return nil, err
+	}
+	from, to := part(m.Network)
+	return &Model{m.Network, m.Params[from:to]}, nil
+}
+
+// networkBytes is about what a network without parameters takes.
+const networkBytes = 4 << 10
+
+// readNetwork decodes the configuration alone.
+func readNetwork(ctx context.Context, t *tasks.Task, input string) (models.Network, error) {
+	return memoize(ctx, t, input, "network", func(size int64, read partReader) (models.Network, int64, error) {
+		file, err := safetensors.OpenParts(size, read)
+		if err != nil {
+			return nil, 0, err
+		}
+		network, err := networkOf(file)
+		return network, networkBytes, err
+	})
+}
+
+// wholeFile is the size in bytes up to which a model file is read at once.
+const wholeFile = 8 << 20
+
+// reader returns the size of a model file, and what reads parts of it. The parts of a large
+// one come from where it is stored: its bytes would take as much memory as the model.
+func reader(ctx context.Context, t *tasks.Task, input string) (int64, partReader, error) {
+	size, err := t.BlobSize(ctx, input, tasks.ModelBlob)
+	if err != nil {
+		return 0, nil, err
+	}
+	if size > wholeFile {
+		return size, func(offset, length int64) ([]byte, error) {
+			data, err := t.BlobRange(ctx, input, tasks.ModelBlob, offset, length)
+			if err != nil {
+				return nil, &readError{err}
+			}
+			return data, nil
+		}, nil
+	}
+	data, err := t.Blob(ctx, input, tasks.ModelBlob)
+	if err != nil {
+		return 0, nil, err
+	}
+	return int64(len(data)), inMemory(data), nil
+}
+
+// partReader returns length bytes from offset.
+type partReader = func(offset, length int64) ([]byte, error)
+
+func inMemory(data []byte) partReader {
+	return func(offset, length int64) ([]byte, error) { return data[offset : offset+length], nil }
+}
+
+// readError is no fault of the file.
+type readError struct{ error }
 
 // NewScorer prepares the model for scoring. It is an error unless it is a language model.
 func (m *Model) NewScorer() (*models.Scorer, error) {
@@ -112,7 +233,11 @@ const MaxFile = 8 + safetensors.MaxHeader + 4*models.MaxParameters
 // Decode reads a model file. Every tensor must be there with its shape, no other
 // may be, and all numbers must be finite.
 func Decode(data []byte) (*Model, error) {
-	file, err := safetensors.Unmarshal(data)
+	return decode(int64(len(data)), inMemory(data), whole)
+}
+
+func decode(size int64, read partReader, part part) (*Model, error) {
+	file, err := safetensors.OpenParts(size, read)
 	if err != nil {
 		return nil, err
 	}
@@ -120,22 +245,33 @@ func Decode(data []byte) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	tensors, err := tensorsOf(network, file)
-	if err != nil {
+	if err := checkTensors(network, file); err != nil {
 		return nil, err
 	}
-	params := make([]float32, network.Parameters())
-	for i, t := range network.Tensors() {
-		values := t.View(params)
-		copy(values, tensors[i])
-		if _, err := models.FiniteNorm("tensor", values); err != nil {
-			return nil, fmt.Errorf("model file: tensor %q has values that are not finite: the model's training has diverged, or the file is damaged", t.Name)
-		}
+	from, to := part(network)
+	params := make([]float32, to-from)
+	views := viewsOf(network, params, from)
+	if err := file.Floats(func(name string) []float32 { return views[name] }); err != nil {
+		return nil, err
+	}
+	if err := checkFinite(network, views); err != nil {
+		return nil, err
 	}
 	return &Model{network, params}, nil
 }
 
-func networkOf(file safetensors.File) (models.Network, error) {
+// viewsOf are the tensors in params, which are those of the network from an offset on.
+func viewsOf(network models.Network, params []float32, offset int) map[string][]float32 {
+	views := make(map[string][]float32)
+	for _, t := range network.Tensors() {
+		if from := t.Offset - offset; from >= 0 && from < len(params) {
+			views[t.Name] = params[from : from+t.Size()]
+		}
+	}
+	return views
+}
+
+func networkOf(file *safetensors.Parts) (models.Network, error) {
 	text, ok := file.Metadata[configField]
 	if !ok {
 		return nil, fmt.Errorf("model file has no metadata field %q with the model's configuration", configField)
@@ -147,25 +283,32 @@ func networkOf(file safetensors.File) (models.Network, error) {
 	return architectures.New(config)
 }
 
-// tensorsOf are the values of the model's tensors, in its order. Nothing that the
+// checkTensors compares the file's tensors with the model's. Nothing that the
 // configuration claims is believed, nor allocated, before the file has it.
-func tensorsOf(network models.Network, file safetensors.File) ([][]float32, error) {
+func checkTensors(network models.Network, file *safetensors.Parts) error {
 	want := network.Tensors()
-	values := make([][]float32, len(want))
-	for i, w := range want {
-		t, ok := file.Tensor(w.Name)
+	for _, w := range want {
+		shape, floats, ok := file.Shape(w.Name)
 		if !ok {
-			return nil, fmt.Errorf("model file has no tensor %q", w.Name)
+			return fmt.Errorf("model file has no tensor %q", w.Name)
 		}
-		if t.Float32 == nil || !slices.Equal(t.Shape, w.Shape) {
-			return nil, fmt.Errorf("model file: tensor %q has shape %v, want float32 of %v: part of it is missing, or the configuration is that of another model", w.Name, t.Shape, w.Shape)
+		if !floats || !slices.Equal(shape, w.Shape) {
+			return fmt.Errorf("model file: tensor %q has shape %v, want float32 of %v: part of it is missing, or the configuration is that of another model", w.Name, shape, w.Shape)
 		}
-		values[i] = t.Float32
 	}
-	if len(file.Tensors) != len(want) {
-		return nil, fmt.Errorf("model file has %d tensors, want the %d of a %s", len(file.Tensors), len(want), network.Config().Kind)
+	if file.Tensors() != len(want) {
+		return fmt.Errorf("model file has %d tensors, want the %d of a %s", file.Tensors(), len(want), network.Config().Kind)
 	}
-	return values, nil
+	return nil
+}
+
+func checkFinite(network models.Network, views map[string][]float32) error {
+	for _, t := range network.Tensors() {
+		if _, err := models.FiniteNorm("tensor", views[t.Name]); err != nil {
+			return fmt.Errorf("model file: tensor %q has values that are not finite: the model's training has diverged, or the file is damaged", t.Name)
+		}
+	}
+	return nil
 }
 
 // ReadOptimizer restores the state that the step before left, if the rule has

@@ -106,7 +106,8 @@ func (r *Runner) Forget(key storage.Key) {
 	r.memo.forget(key)
 }
 
-// Commit implements tasks.Source. The record has no blobs: no task asks for their digests.
+// Commit implements tasks.Source. The record has blobs without digests: no task asks for
+// them.
 func (r *Runner) Commit(_ context.Context, key storage.Key) (*storage.Commit, error) {
 	n := r.Node(key)
 	if n == nil {
@@ -149,15 +150,18 @@ func (r *Runner) Imported(_ context.Context, digest storage.Digest) (io.ReadClos
 }
 
 func (n *Node) record() *storage.Commit {
-	return &storage.Commit{Key: n.Key, Kind: n.Kind, KindVersion: n.Version, Metrics: n.Metrics}
+	c := &storage.Commit{Key: n.Key, Kind: n.Kind, KindVersion: n.Version, Metrics: n.Metrics}
+	for _, name := range n.Names() {
+		c.Blobs = append(c.Blobs, storage.Blob{Name: name, Size: int64(len(n.Blobs[name]))})
+	}
+	return c
 }
 
 // Commit is the record that a worker would make of the node, without provenance.
 func (n *Node) Commit() *storage.Commit {
 	c := n.record()
-	for _, name := range n.Names() {
-		data := n.Blobs[name]
-		c.Blobs = append(c.Blobs, storage.Blob{Name: name, Digest: storage.DigestOf(data), Size: int64(len(data))})
+	for i := range c.Blobs {
+		c.Blobs[i].Digest = storage.DigestOf(n.Blobs[c.Blobs[i].Name])
 	}
 	return c
 }

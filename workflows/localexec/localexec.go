@@ -152,8 +152,8 @@ func (e *Executor) source(key storage.Key) tasks.Source {
 	return e.stored
 }
 
-// Commit implements tasks.Source. The commit of a node that has run here has metrics,
-// and no blobs.
+// Commit implements tasks.Source. The commit of a node that has run here has blobs without
+// digests.
 func (e *Executor) Commit(ctx context.Context, key storage.Key) (*storage.Commit, error) {
 	return e.source(key).Commit(ctx, key)
 }
