@@ -52,6 +52,19 @@ type Drawing interface {
 	UseStream(rng *rand.Rand)
 }
 
+// Foreseeing learners can make ahead of time what their gradients take beside examples
+// and trained parameters. The parameters that are not trained can be let go of then.
+type Foreseeing interface {
+	Drawing
+	// Foresee draws from rng for batches of so many examples each, in their order, what
+	// Gradient would draw and make of it: one vector a batch, which only a learner of the
+	// same network understands.
+	Foresee(rng *rand.Rand, batches []int) ([][]float32, error)
+	// UseForeseen makes the gradients that follow take the vectors, one each. They are only
+	// read. A batch of another size than was foreseen is an error.
+	UseForeseen(vectors [][]float32)
+}
+
 // Tracking learners and generators keep moving statistics of their batches among the
 // parameters, where no gradient moves them.
 type Tracking interface {

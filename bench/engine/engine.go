@@ -113,7 +113,7 @@ var rows = []struct {
 	{"audit-trained", "the same, trained for a minute until some canaries are memorized", measureAudit("trained")},
 	{"sampling", "100,000 sentences of 10 words, paper's model, untrained, on all processors; measured once", measureSampling},
 	{"memory", "memory of a clients task above its model and gradient, paper's model, batch 16 x 20", measureMemory},
-	{"memory-gan", "the same, GAN of the row discriminator, batch 32", measureGANMemory},
+	{"memory-gan", "memory of a clients task of two clients, model included, GAN of the row discriminator, batch 32", measureGANMemory},
 }
 
 // Names lists the rows.

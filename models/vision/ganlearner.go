@@ -8,16 +8,21 @@ import (
 )
 
 // DiscriminatorLearner computes gradients of the discriminator of a GAN. It implements
-// models.Learner, models.Drawing and models.Tracking.
+// models.Learner, models.Foreseeing and models.Tracking.
 type DiscriminatorLearner struct {
 	network *GAN
 	fixed   []float32 // the generator's parameters
 	rng     *rand.Rand
-	made    generatorTrace
-	trace   discriminatorTrace
+	// foreseen are the vectors of the batches that follow, if there is no rng. drawn is
+	// memory for one, of rng.
+	foreseen [][]float32
+	drawn    []float32
+	made     generatorTrace
+	trace    discriminatorTrace
 }
 
-// NewLearner implements models.Network. fixed is the generator.
+// NewLearner implements models.Network. fixed is the generator; a learner that is only given
+// what others have foreseen does without.
 func (g *GAN) NewLearner(fixed []float32) models.Learner {
 	return &DiscriminatorLearner{
 		network: g,
@@ -30,7 +35,62 @@ func (g *GAN) NewLearner(fixed []float32) models.Learner {
 // UseStream implements models.Drawing. A gradient takes the generator's inputs of every
 // image, normal numbers, and then, for a penalty, a uniform number an image: how far an
 // interpolated image lies from the one of the data, towards the generated one.
-func (l *DiscriminatorLearner) UseStream(rng *rand.Rand) { l.rng = rng }
+func (l *DiscriminatorLearner) UseStream(rng *rand.Rand) { l.rng, l.foreseen = rng, nil }
+
+// UseForeseen implements models.Foreseeing.
+func (l *DiscriminatorLearner) UseForeseen(vectors [][]float32) { l.rng, l.foreseen = nil, vectors }
+
+// Foresee implements models.Foreseeing. A vector has the generated images, one after the
+// other, and then the uniform numbers.
+func (l *DiscriminatorLearner) Foresee(rng *rand.Rand, batches []int) ([][]float32, error) {
+	if err := l.checkGenerator(); err != nil {
+		return nil, err
+	}
+	vectors := make([][]float32, len(batches))
+	for i, n := range batches {
+		if n < 1 {
+			return nil, fmt.Errorf("batch %d of %d is of %d images: want at least one", i+1, len(batches), n)
+		}
+		vectors[i] = make([]float32, n*l.perExample())
+		l.drawInto(vectors[i], rng, n)
+	}
+	return vectors, nil
+}
+
+// perExample is how many numbers a gradient takes beside an example.
+func (l *DiscriminatorLearner) perExample() int {
+	n := l.imageSize()
+	if l.network.options.Penalty > 0 {
+		n++
+	}
+	return n
+}
+
+func (l *DiscriminatorLearner) imageSize() int { return l.network.discriminator.conv[0].in.values() }
+
+// drawInto makes n images and, for a penalty, draws the uniform numbers.
+func (l *DiscriminatorLearner) drawInto(vector []float32, rng *rand.Rand, n int) {
+	l.made.resize(n)
+	l.made.keepNothing()
+	l.made.draw(rng)
+	l.made.train(l.fixed)
+	images := copy(vector, l.made.images)
+	for i := range vector[images:] {
+		vector[images+i] = float32(rng.Float64())
+	}
+}
+
+// next is the vector of the batch that is at hand.
+func (l *DiscriminatorLearner) next(n int) []float32 {
+	if l.rng == nil {
+		vector := l.foreseen[0]
+		l.foreseen = l.foreseen[1:]
+		return vector
+	}
+	l.drawn = grow(l.drawn, n*l.perExample())
+	l.drawInto(l.drawn, l.rng, n)
+	return l.drawn
+}
 
 // Gradient implements models.Learner: the loss is the discriminator's with penalty and
 // weight decay, and a target an image. The generator makes as many images as there are
@@ -61,38 +121,48 @@ func (l *DiscriminatorLearner) Gradient(params []float32, examples [][]int32, gr
 }
 
 func (l *DiscriminatorLearner) check(params []float32, examples [][]int32, gradient []float32) error {
+	if err := checkCall(l.network, params, examples, gradient); err != nil {
+		return err
+	}
+	if l.rng != nil {
+		return l.checkGenerator()
+	}
+	if len(l.foreseen) == 0 {
+		return fmt.Errorf("a discriminator's gradient has no random stream: call UseStream first, or UseForeseen")
+	}
+	if have, want := len(l.foreseen[0]), len(examples)*l.perExample(); have != want {
+		return fmt.Errorf("what was foreseen for a batch has %d numbers; expected %d for its %d images", have, want, len(examples))
+	}
+	return nil
+}
+
+func (l *DiscriminatorLearner) checkGenerator() error {
 	if want := l.network.layout.size - l.network.trained; len(l.fixed) != want {
 		return fmt.Errorf("the generator has %d parameters, want %d", len(l.fixed), want)
 	}
-	if l.rng == nil {
-		return fmt.Errorf("a discriminator's gradient has no random stream: call UseStream first")
-	}
-	return checkCall(l.network, params, examples, gradient)
+	return nil
 }
 
 // prepare makes the images of each group from first on.
 func (l *DiscriminatorLearner) prepare(examples [][]int32, first int) {
-	n, size := len(examples), l.network.discriminator.conv[0].in.values()
+	n, size := len(examples), l.imageSize()
 	t := &l.trace
 	t.resize(n, groups)
-	l.made.resize(n)
-	l.made.keepNothing()
-	l.made.draw(l.rng)
-	l.made.train(l.fixed)
-	copy(t.group(t.images, generated, size), l.made.images)
+	vector := l.next(n)
+	copy(t.group(t.images, generated, size), vector)
 	readImages(t.group(t.images, given, size), examples)
 	if first == interpolated {
-		l.interpolate(size)
+		l.interpolate(size, vector[n*size:])
 	}
 }
 
-// interpolate draws the images between the given and the generated ones.
-func (l *DiscriminatorLearner) interpolate(size int) {
+// interpolate makes the images between the given and the generated ones, at these shares of
+// the way.
+func (l *DiscriminatorLearner) interpolate(size int, shares []float32) {
 	t := &l.trace
 	between := t.group(t.images, interpolated, size)
 	data, made := t.group(t.images, given, size), t.group(t.images, generated, size)
-	for i := range t.batch {
-		share := float32(l.rng.Float64())
+	for i, share := range shares {
 		for at := i * size; at < (i+1)*size; at++ {
 			between[at] = data[at] + float32(share*(made[at]-data[at]))
 		}

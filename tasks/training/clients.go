@@ -104,10 +104,6 @@ func runClients(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	model, err := checkpoints.Read(ctx, t, tasks.PreviousInput)
-	if err != nil {
-		return err
-	}
 	users, err := Cohort(&p, t.Step, population.Users(), func(round int) (*rand.Rand, error) {
 		return t.Stream(p.Seed, p.Secret, seeds.Cohort, uint64(round))
 	})
@@ -119,58 +115,88 @@ func runClients(ctx context.Context, t *tasks.Task) error {
 			return err
 		}
 	}
-	c, err := newChunkSum(t, &p, model)
+	c, err := newChunkSum(ctx, t, &p, population)
 	if err != nil {
 		return err
 	}
-	users = chunk(users, t.Part, p.Chunks)
-	for i, user := range users {
-		examples, err := population.ReadUser(ctx, user)
-		if err != nil {
-			return err
-		}
-		if len(examples) == 0 {
-			continue // taken out of the data: as if the user were not there
-		}
-		if err := c.add(ctx, examples, t.Step, user); err != nil {
-			return err
-		}
-		t.Progress(tasks.Progress{Done: int64(i + 1), Total: int64(len(users)), Tokens: c.metrics.Tokens})
+	if err := c.addAll(ctx, t, chunk(users, t.Part, p.Chunks)); err != nil {
+		return err
 	}
 	return c.write(ctx, t)
 }
 
-// chunkSum adds up the updates of a chunk in float64.
+// chunkSum adds up the updates of a chunk.
 type chunkSum struct {
-	params  *ClientsParams
-	model   *checkpoints.Model
-	learner *learner
-	sender  *sender
+	params     *ClientsParams
+	population *datasets.Population
+	start      *start
+	learner    *learner
+	sender     *sender
 	// recorder is nil in a round that is not recorded.
 	recorder *updates.Recorder
-	sum      []float64
+	sum      updateSum
 	norms    []float32
 	order    [][]int32
 	metrics  ChunkMetrics
 }
 
-func newChunkSum(t *tasks.Task, p *ClientsParams, model *checkpoints.Model) (*chunkSum, error) {
-	l, err := newLearner(model, p.Local)
-	if err != nil {
-		return nil, err
-	}
+func newChunkSum(ctx context.Context, t *tasks.Task, p *ClientsParams, population *datasets.Population) (*chunkSum, error) {
 	if err := p.Compress.validate(); err != nil {
 		return nil, err
 	}
-	c := &chunkSum{params: p, model: model, learner: l, sender: newSender(t, p, model.Network), sum: make([]float64, len(l.params)), norms: []float32{}}
+	start, err := readStart(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	c := &chunkSum{params: p, population: population, start: start, sender: newSender(t, p, start.network), norms: []float32{}}
 	if p.Record.Has(t.Step) {
-		c.recorder, err = p.Record.NewRecorder(model.Network, p.Seed)
+		c.recorder, err = p.Record.NewRecorder(start.network, p.Seed)
 	}
 	return c, err
 }
 
+// addAll trains the users.
+func (c *chunkSum) addAll(ctx context.Context, t *tasks.Task, users []int) error {
+	for done := 0; done < len(users); {
+		n, err := c.prepare(ctx, t, users[done:])
+		if err != nil {
+			return err
+		}
+		for _, user := range users[done : done+n] {
+			if err := c.read(ctx, t.Step, user); err != nil {
+				return err
+			}
+			done++
+			t.Progress(tasks.Progress{Done: int64(done), Total: int64(len(users)), Tokens: c.metrics.Tokens})
+		}
+	}
+	return nil
+}
+
+// prepare makes a learner for as many of the users as it says. The one before goes first.
+func (c *chunkSum) prepare(ctx context.Context, t *tasks.Task, users []int) (n int, err error) {
+	c.sum.release()
+	c.learner = nil
+	if n, err = c.start.prepare(ctx, t, c.params, c.population, users); err != nil {
+		return 0, err
+	}
+	c.learner, err = newLearnerWith(c.start.network, c.start.fixed, c.params.Local)
+	return n, err
+}
+
+// read adds the update of a user. One without examples was taken out of the data: it is as
+// if the user were not there.
+func (c *chunkSum) read(ctx context.Context, round, user int) error {
+	examples, err := c.population.ReadUser(ctx, user)
+	if err != nil || len(examples) == 0 {
+		return err
+	}
+	return c.add(ctx, examples, round, user)
+}
+
 // add trains one client and adds its weighted update to the sum.
 func (c *chunkSum) add(ctx context.Context, examples [][]int32, round, user int) error {
+	c.sum.release()
 	steps, err := c.train(ctx, examples, round, user)
 	if err != nil {
 		return err
@@ -208,10 +234,11 @@ func (c *chunkSum) leave(update []float32, weight, scale float64, round, user in
 		}
 		scale = 1
 	}
-	addScaled(c.sum, update, weight*scale)
+	c.sum.add(update, weight*scale)
 	if c.recorder == nil {
 		return nil
 	}
+	c.sum.release() // update may change from here on
 	scaleTo(update, scale)
 	return c.recorder.Add(round, user, update)
 }
@@ -219,7 +246,7 @@ func (c *chunkSum) leave(update []float32, weight, scale float64, round, user in
 // train leaves the client's parameters in the learner, and returns how many steps
 // it has taken.
 func (c *chunkSum) train(ctx context.Context, examples [][]int32, round, user int) (steps int, err error) {
-	c.learner.anchor = c.model.Params[:len(c.learner.params)]
+	c.learner.anchor = c.start.trained
 	copy(c.learner.params, c.learner.anchor)
 	if err := c.learner.reset(); err != nil {
 		return 0, err
@@ -227,7 +254,7 @@ func (c *chunkSum) train(ctx context.Context, examples [][]int32, round, user in
 	if err := c.learner.drop(c.params.Seed, uint64(round), uint64(user)); err != nil {
 		return 0, err
 	}
-	c.learner.draw(c.params.Seed, uint64(round), uint64(user))
+	c.draw(round, user)
 	rate := c.params.Local.rate(round - 1)
 	rng := seeds.Stream(c.params.Seed, seeds.Client, uint64(round), uint64(user))
 	for range c.params.Epochs {
@@ -251,6 +278,15 @@ func (c *chunkSum) train(ctx context.Context, examples [][]int32, round, user in
 	return steps, nil
 }
 
+// draw has the learner take what was foreseen for the user, or draw it.
+func (c *chunkSum) draw(round, user int) {
+	if c.start.foreseen == nil {
+		c.learner.draw(c.params.Seed, uint64(round), uint64(user))
+		return
+	}
+	c.learner.trainer.(models.Foreseeing).UseForeseen(c.start.foreseen[user])
+}
+
 // batches yields the examples in a new order, Local.Batch at a time.
 func (c *chunkSum) batches(examples [][]int32, rng *rand.Rand) func(yield func([][]int32) bool) {
 	c.order = append(c.order[:0], examples...)
@@ -266,25 +302,22 @@ func (c *chunkSum) batches(examples [][]int32, rng *rand.Rand) func(yield func([
 	}
 }
 
-// rounded is the sum as it is written.
-func (c *chunkSum) rounded() []float32 {
-	sum := make([]float32, len(c.sum))
-	for i, v := range c.sum {
-		sum[i] = float32(v)
-	}
-	return sum
-}
-
 // EncodeSum makes a SumBlob.
 func EncodeSum(sum, norms []float32) ([]byte, error) {
-	return safetensors.Marshal([]safetensors.Tensor{
-		{Name: SumTensor, Shape: []int{len(sum)}, Float32: sum},
-		{Name: NormsTensor, Shape: []int{len(norms)}, Float32: norms},
-	}, nil)
+	return encodeSum(safetensors.Tensor{Shape: []int{len(sum)}, Float32: sum}, norms)
 }
 
+// encodeSum takes the sum as a tensor that has yet no name.
+func encodeSum(sum safetensors.Tensor, norms []float32) ([]byte, error) {
+	sum.Name = SumTensor
+	return safetensors.Marshal([]safetensors.Tensor{sum, {Name: NormsTensor, Shape: []int{len(norms)}, Float32: norms}}, nil)
+}
+
+// write lets go of the learner before it makes the output.
 func (c *chunkSum) write(ctx context.Context, t *tasks.Task) error {
-	data, err := EncodeSum(c.rounded(), c.norms)
+	length := len(c.start.trained)
+	c.start, c.learner = nil, nil
+	data, err := encodeSum(c.sum.tensor(length), c.norms)
 	if err != nil {
 		return err
 	}
@@ -297,12 +330,4 @@ func (c *chunkSum) write(ctx context.Context, t *tasks.Task) error {
 		}
 	}
 	return t.SetMetrics(c.metrics)
-}
-
-// addScaled adds scale*x to sum, in float64.
-func addScaled(sum []float64, x []float32, scale float64) {
-	sum = sum[:len(x)]
-	for i, v := range x {
-		sum[i] += float64(scale * float64(v))
-	}
 }

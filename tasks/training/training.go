@@ -103,15 +103,20 @@ type learner struct {
 
 // newLearner is for the trained parameters of a model.
 func newLearner(model *checkpoints.Model, local Local) (*learner, error) {
+	return newLearnerWith(model.Network, model.Params[model.Network.Trained():], local)
+}
+
+// newLearnerWith is for a network whose parameters after the trained ones are fixed.
+func newLearnerWith(network models.Network, fixed []float32, local Local) (*learner, error) {
 	if local.Schedule != nil {
 		if err := local.Schedule.Validate(); err != nil {
 			return nil, tasks.Permanent(err)
 		}
 	}
-	trained := model.Network.Trained()
+	trained := network.Trained()
 	l := &learner{
 		local:    local,
-		trainer:  model.Network.NewLearner(model.Params[trained:]),
+		trainer:  network.NewLearner(fixed),
 		params:   largepages.Floats(trained),
 		gradient: largepages.Floats(trained),
 	}

@@ -549,16 +549,18 @@ func (b *bench) updateNorm(p ClientsParams, round, user int) float64 {
 		b.t.Fatal(err)
 	}
 	p.Clip = 0
-	c, err := newChunkSum(b.Task(), &p, b.model(b.origin))
+	model := b.model(b.origin)
+	l, err := newLearner(model, p.Local)
 	if err != nil {
 		b.t.Fatal(err)
 	}
+	c := chunkSum{params: &p, start: &start{network: model.Network, trained: model.Params}, learner: l, sender: newSender(b.Task(), &p, model.Network)}
 	if err := c.add(b.t.Context(), examples, round, user); err != nil {
 		b.t.Fatal(err)
 	}
 	var squares float64
-	for _, v := range c.sum {
-		squares += v * v
+	for i := range c.learner.params {
+		squares += c.sum.newest.at(i) * c.sum.newest.at(i)
 	}
 	return math.Sqrt(squares) / c.metrics.Weight
 }

@@ -1,0 +1,84 @@
+package training
+
+import (
+	"slices"
+
+	"coalmine/storage/safetensors"
+)
+
+// updateSum adds up scaled updates in their order, in float64 from a zero on. Its zero value is
+// an empty sum. A vector of float64 takes as much memory as two updates, so it is
+// made for the third: the first is kept as it came, and the newest stays where it is
+// until release.
+type updateSum struct {
+	first, newest scaled // Values are nil if there is none
+	wide          []float64
+}
+
+// scaled is a vector with a factor.
+type scaled struct {
+	values []float32
+	scale  float64
+}
+
+// add adds scale*update. Until release or tensor the update must not be changed.
+func (s *updateSum) add(update []float32, scale float64) {
+	s.release()
+	s.newest = scaled{update, scale}
+}
+
+// release makes the memory of the newest update free for another.
+func (s *updateSum) release() {
+	switch newest := s.newest.values; {
+	case newest == nil:
+	case s.first.values == nil && s.wide == nil:
+		s.first = scaled{slices.Clone(newest), s.newest.scale}
+	default:
+		s.widen()
+	}
+	s.newest = scaled{}
+}
+
+// widen adds what is kept to the vector of float64.
+func (s *updateSum) widen() {
+	if s.wide == nil {
+		s.wide = make([]float64, len(s.newest.values))
+		s.first.addTo(s.wide)
+		s.first = scaled{}
+	}
+	s.newest.addTo(s.wide)
+}
+
+func (x scaled) addTo(sum []float64) {
+	sum = sum[:len(x.values)]
+	for i, v := range x.values {
+		sum[i] += float64(x.scale * float64(v))
+	}
+}
+
+// at is element i, 0 if there is no vector.
+func (x scaled) at(i int) float64 {
+	if x.values == nil {
+		return 0
+	}
+	return float64(x.scale * float64(x.values[i]))
+}
+
+// tensor is the sum of so many elements, rounded. It ends the use of the sum, whose memory
+// it takes.
+func (s *updateSum) tensor(length int) safetensors.Tensor {
+	shape := []int{length}
+	if s.wide != nil {
+		s.release()
+		return safetensors.Tensor{Shape: shape, Rounded: s.wide}
+	}
+	sum := s.first.values
+	if sum == nil {
+		sum = make([]float32, length)
+	}
+	var zero float64 // as in wide: a sum of negative zeros is a positive one
+	for i := range sum {
+		sum[i] = float32(zero + s.first.at(i) + s.newest.at(i))
+	}
+	return safetensors.Tensor{Shape: shape, Float32: sum}
+}
