@@ -35,7 +35,7 @@ training:
   generator: {steps: 1, batch: 4, learning_rate: 0.01}
   privacy: {clip: 1, noise_multiplier: 0.01, delta: 1e-3}
 audit: {every: 1, generated_images: {count: 40}}
-grid: {axes: {data.select: [{users: {below: 50%%}}, {users: {above: 50%%}}]}}
+grid: {axes: {data.select: [{users: {below: 50%%}}, {users: {above: 50%%}}, {examples: correct, at_least: 4}]}}
 `
 
 // barsOf is a source of dark images of 20 x 20 pixels, with a light bar at a place that the
@@ -130,7 +130,7 @@ func TestAGanIsSampledExportedAndShown(t *testing.T) {
 	t.Run("the report has the sheets of every round", func(t *testing.T) {
 		page := html.UnescapeString(prints(t, "results", "latest", "--home", home, "--format", "html"))
 		last := base64.StdEncoding.EncodeToString(verdictOf(t, home).Sheet)
-		for what, want := range map[string]int{"<img ": 4, "images after round 1:": 2, "images after round 2:": 2, last: 1, "grid-row: 1; grid-column: 2": 1} {
+		for what, want := range map[string]int{"<img ": 6, "images after round 1:": 3, "images after round 2:": 3, last: 1, "grid-row: 1; grid-column: 3": 1} {
 			if n := strings.Count(page, what); n != want {
 				t.Errorf("%.40q stands there %d times, want %d", what, n, want)
 			}
@@ -152,6 +152,19 @@ func TestAGanIsSampledExportedAndShown(t *testing.T) {
 		if err != nil || model.Network.Config().Kind != models.CNN || model.Network.Config().Image.Classes != 3 {
 			t.Errorf("exported %+v, %v", model, err)
 		}
+	})
+	t.Run("another program makes and measures the images again", func(t *testing.T) {
+		torch := python(t, "torch")
+		if torch == "" {
+			t.Skip("no python3 with PyTorch, which runs the networks again")
+		}
+		dirs := exportCells(t, home)
+		for i, dir := range dirs {
+			cell := fmt.Sprintf("c%02d", i+1)
+			prints(t, "export", "latest", cell, "--home", home, "--prepared", "classifier", "-o", filepath.Join(dir, "classifier.safetensors"))
+			prints(t, "sample", "latest", cell, "--home", home, "--seed", "3", "--count", "40", "-o", filepath.Join(dir, "images"))
+		}
+		runPython(t, ".", append([]string{torch, "-m", "check_images", at("text.jsonl")}, dirs...)...)
 	})
 }
 
