@@ -68,6 +68,17 @@ const (
 	UpdatePairs       Role = "update pairs"       // measurement: pairs of updates that are scored
 	PairBootstrap     Role = "pair bootstrap"     // measurement: how often each user counts
 	RandomExamples    Role = "random examples"    // user: which of the examples are selected
+	AttackWeights     Role = "attack weights"     // initial weights of an attack on updates
+	AttackExamples    Role = "attack examples"    // user: which of the shadow's updates an attack learns from
+	AttackValidation  Role = "attack validation"  // which updates of shadows say when an attack has learned enough
+	AttackOrder       Role = "attack order"       // epoch: the order of shards, and of examples in a block
+	NamingWeights     Role = "naming weights"     // initial weights of an attack that names users
+	NamingExamples    Role = "naming examples"    // user: which of the shadow's updates it learns from
+	NamingValidation  Role = "naming validation"  // which of these say when it has learned enough
+	NamingOrder       Role = "naming order"       // epoch: the order of shards, and of examples in a block
+	SecureSums        Role = "secure sums"        // round: which updates are visible only as a sum
+	UserBootstrap     Role = "user bootstrap"     // users of a resample
+	DevicePermutation Role = "device permutation" // whose device is whose, by chance
 	Verification      Role = "verification"       // which nodes of a run are executed again
 	ContactSheet      Role = "contact sheet"      // which images of a source are shown
 )

@@ -12,32 +12,56 @@ type Interval struct {
 	High float64 `json:"high"`
 }
 
-// Bootstrap is the percentile interval of a statistic over n users (Efron and Tibshirani 1993,
-// section 13.3): each resample draws n of them with replacement, and the interval leaves out
-// (1-confidence)/2 of the resamples' statistics on either side. Numbers are drawn from rng as
-// below(n), user after user. A statistic that is NaN for a resample leaves that out; the
-// interval is NaN to NaN if there is none.
-func Bootstrap(rng *rand.Rand, n, resamples int, confidence float64, statistic func(users []int) float64) Interval {
-	users := make([]int, n)
+// Resampling draws users anew (Efron and Tibshirani 1993, section 13.3).
+type Resampling struct {
+	// Stream gives the numbers: below(Users), user after user.
+	Stream *rand.Rand
+	// Users is the number of users, and of those that each of the Resamples draws, with
+	// replacement.
+	Users, Resamples int
+}
+
+// Statistics are the values of a statistic for the resamples, ascending. Those that are NaN are
+// left out.
+func (r *Resampling) Statistics(statistic func(users []int) float64) []float64 {
+	users := make([]int, r.Users)
 	var drawn []float64
-	for range resamples {
+	for range r.Resamples {
 		for i := range users {
-			users[i] = rng.IntN(n)
+			users[i] = r.Stream.IntN(r.Users)
 		}
 		if s := statistic(users); !math.IsNaN(s) {
 			drawn = append(drawn, s)
 		}
 	}
-	if len(drawn) == 0 {
-		return Interval{math.NaN(), math.NaN()}
-	}
 	slices.Sort(drawn)
-	tail := (1 - confidence) / 2
-	return Interval{quantile(drawn, tail), quantile(drawn, 1-tail)}
+	return drawn
 }
 
-// quantile interpolates between the two nearest of sorted values, as NumPy's does by default.
-func quantile(sorted []float64, q float64) float64 {
+// Interval is the percentile interval of a statistic.
+func (r *Resampling) Interval(confidence float64, statistic func(users []int) float64) Interval {
+	return Percentile(r.Statistics(statistic), confidence)
+}
+
+// Bootstrap is the Interval of a statistic over n users, drawn anew from a stream.
+func Bootstrap(rng *rand.Rand, n, resamples int, confidence float64, statistic func(users []int) float64) Interval {
+	r := Resampling{Stream: rng, Users: n, Resamples: resamples}
+	return r.Interval(confidence, statistic)
+}
+
+// Percentile is what is left of ascending values without (1-confidence)/2 of them on either
+// side; zeros without values.
+func Percentile(sorted []float64, confidence float64) Interval {
+	tail := (1 - confidence) / 2
+	return Interval{Quantile(sorted, tail), Quantile(sorted, 1-tail)}
+}
+
+// Quantile interpolates between the two nearest of ascending values, as NumPy's does by default.
+// It is 0 without values.
+func Quantile(sorted []float64, q float64) float64 {
+	if len(sorted) == 0 {
+		return 0
+	}
 	at := float64(q * float64(len(sorted)-1))
 	below := int(math.Floor(at))
 	if below >= len(sorted)-1 {

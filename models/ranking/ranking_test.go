@@ -249,7 +249,7 @@ func TestBootstrapCoversTheMean(t *testing.T) {
 		}
 	}
 	near(t, "coverage", float64(held)/200, 0.95, 0.04)
-	if got := quantile([]float64{1, 2, 3, 4}, 0.25); got != 1.75 {
+	if got := Quantile([]float64{1, 2, 3, 4}, 0.25); got != 1.75 {
 		t.Errorf("the first quartile of 1 to 4 is %v, NumPy has 1.75", got)
 	}
 }

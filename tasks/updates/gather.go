@@ -144,15 +144,13 @@ func readShard(ctx context.Context, t *tasks.Task, input, name string) (*Shard, 
 // another is in memory. The values of an update are overwritten by the next: do MUST copy
 // what it keeps. An error of do ends it and is returned.
 func Each(ctx context.Context, t *tasks.Task, inputs []string, do func(Update) error) error {
-	for _, input := range inputs {
-		g, err := ReadGathered(ctx, t, input)
-		if err != nil {
+	refs, err := Refs(ctx, t, inputs)
+	if err != nil {
+		return err
+	}
+	for _, r := range refs {
+		if err := r.Each(ctx, t, do); err != nil {
 			return err
-		}
-		for i := range g.Shards {
-			if err := eachOf(ctx, t, input, ShardBlob(i), do); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
@@ -185,4 +183,31 @@ func ReadGathered(ctx context.Context, t *tasks.Task, input string) (Gathered, e
 	var g Gathered
 	err := t.InputMetrics(ctx, input, &g)
 	return g, err
+}
+
+// Ref names a shard: its place among those of the gather node under the name Input.
+type Ref struct {
+	Input string
+	Shard int
+}
+
+// Refs lists the shards of the gather nodes under the names inputs, in the order in which
+// Each reads them.
+func Refs(ctx context.Context, t *tasks.Task, inputs []string) ([]Ref, error) {
+	var refs []Ref
+	for _, input := range inputs {
+		g, err := ReadGathered(ctx, t, input)
+		if err != nil {
+			return nil, err
+		}
+		for i := range g.Shards {
+			refs = append(refs, Ref{input, i})
+		}
+	}
+	return refs, nil
+}
+
+// Each calls do with the updates of one shard, as the function of that name does with all.
+func (r Ref) Each(ctx context.Context, t *tasks.Task, do func(Update) error) error {
+	return eachOf(ctx, t, r.Input, ShardBlob(r.Shard), do)
 }

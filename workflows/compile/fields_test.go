@@ -53,6 +53,9 @@ var texts = map[string][]string{
 	"prepare.second_language_model.source": {"b.jsonl"},
 	"prepare.second_language_model.sha256": {storage.DigestOf([]byte("other text")).String()},
 
+	"audit.deanonymization.attacks": {"[svm, knn]"},
+	"audit.deanonymization.layers":  {"[cell.input]", "[cell]"},
+
 	"canaries.format":        {`"her pin is ###-####"`, `"his dish is # with #"`},
 	"canaries.formats":       {`[{format: "my pin is ###-####", alphabet: lower}]`},
 	"audit.natural.own":      {"[x+y]"},

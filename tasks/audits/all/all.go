@@ -9,6 +9,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/accuracyperuser"
 	"coalmine/tasks/audits/beamsearch"
+	"coalmine/tasks/audits/deanonymization"
 	"coalmine/tasks/audits/enumeration"
 	"coalmine/tasks/audits/exposure"
 	"coalmine/tasks/audits/generatedimages"
@@ -41,6 +42,7 @@ var list = []audits.Description{
 	samples.Audit,
 	generatedimages.Audit,
 	accuracyperuser.Audit,
+	deanonymization.Audit,
 }
 
 // Audits returns all descriptions, in order. The caller must not change it.

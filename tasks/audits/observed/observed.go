@@ -123,16 +123,36 @@ type Observation struct {
 // Each calls do with all updates, in the order of rounds and then of devices. An update
 // with a value that is not finite is a permanent error.
 func (r *Reader) Each(ctx context.Context, do func(*Observation) error) error {
-	return updates.Each(ctx, r.task, r.inputs, func(u updates.Update) error {
-		device, err := r.Device(u.Device)
+	refs, err := r.Shards(ctx)
+	if err != nil {
+		return err
+	}
+	return r.EachOf(ctx, refs, do)
+}
+
+// Shards lists the shards of the updates, for EachOf.
+func (r *Reader) Shards(ctx context.Context) ([]updates.Ref, error) {
+	return updates.Refs(ctx, r.task, r.inputs)
+}
+
+// EachOf is Each for some shards alone, in their order.
+func (r *Reader) EachOf(ctx context.Context, shards []updates.Ref, do func(*Observation) error) error {
+	for _, shard := range shards {
+		err := shard.Each(ctx, r.task, func(u updates.Update) error {
+			device, err := r.Device(u.Device)
+			if err != nil {
+				return err
+			}
+			if err := r.take(u); err != nil {
+				return err
+			}
+			return do(&Observation{Round: u.Round, Number: u.Device, Device: device, Values: r.values})
+		})
 		if err != nil {
 			return err
 		}
-		if err := r.take(u); err != nil {
-			return err
-		}
-		return do(&Observation{Round: u.Round, Number: u.Device, Device: device, Values: r.values})
-	})
+	}
+	return nil
 }
 
 // take copies the layers of the view out of an update.
@@ -150,3 +170,6 @@ func (r *Reader) take(u updates.Update) error {
 	}
 	return nil
 }
+
+// Devices are all devices, by their numbers; nil where nobody was divided.
+func (r *Reader) Devices() []devices.Device { return r.devices }

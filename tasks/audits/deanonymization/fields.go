@@ -1,0 +1,142 @@
+package deanonymization
+
+import (
+	"fmt"
+	"slices"
+
+	"coalmine/internal/fractions"
+	"coalmine/models/attacks"
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/observed"
+)
+
+// Fields of the audit block.
+type Fields struct {
+	// Deanonymization trains attacks on the recorded updates of shadow devices, and has them
+	// name the users of the anonymous devices by theirs. It needs data.devices and
+	// training.record. Absent: not done.
+	Deanonymization *Block `json:"deanonymization,omitempty" also:"reidentification re-identification" source:"Orekondy et al. 2018, sections 4.3 and 6"`
+}
+
+// Block of the audit's fields.
+type Block struct {
+	// Attacks that are tried, each once.
+	Attacks []attacks.Kind `json:"attacks" also:"attack" source:"Orekondy et al. 2018, section 6.1.1; cosine: a baseline"`
+	// Layers of training.record that are looked at, such as [dense.kernel], by their names or
+	// by those of their units. By default all that are recorded.
+	Layers []string `json:"layers,omitempty"`
+	// Normalize gives every update the length 1, over the layers that are looked at.
+	Normalize bool `json:"normalize" default:"true" source:"Orekondy et al. 2018, section 6"`
+	// Examples is how many updates of each user's shadow device the attacks learn from, drawn
+	// at random. By default all.
+	Examples int `json:"examples,omitempty" range:"[1,1000000]" unit:"updates of each user" source:"Orekondy et al. 2018, figure 8"`
+	// Rounds whose updates are looked at, of those that are recorded.
+	Rounds Between `json:"rounds" default:"{}"`
+	// Stages is into how many ranges the rounds are divided, besides: attacks are trained on
+	// each of them, and tried on each. By default there are none.
+	Stages int `json:"stages,omitempty" range:"[2,100]" unit:"ranges of rounds" source:"10: Orekondy et al. 2018, figure 10"`
+	// Sums is how many anonymous updates of a round are visible only as their sum, as with
+	// secure aggregation. A sum is right for the user of each of its updates.
+	Sums int `json:"sums" default:"1" range:"[1,1000000]" unit:"updates" also:"secure_aggregation"`
+	// Epochs at most of the attacks that are trained by steps: mlp and svm. They end where the
+	// loss on a tenth of the shadows' updates, which are kept from the training, falls no more.
+	Epochs int `json:"epochs" default:"1000" range:"[1,1000000]" unit:"epochs"`
+	// Batch of their steps.
+	Batch int `json:"batch" default:"32" range:"[1,65536]" unit:"updates" also:"batch_size"`
+	// Memory is about what an attack may have in memory of the updates; beside them stands its
+	// model. It is a part of what decides the result: what does not fit is read anew in each
+	// epoch, and shuffled a block at a time.
+	Memory int `json:"memory" default:"1024" range:"[16,1048576]" unit:"MiB"`
+	// Confidence of the intervals over users, by bootstrap.
+	Confidence fractions.Probability `json:"confidence" default:"95%" range:"(0,1)"`
+	// Users has the results list the average precision of every user.
+	Users bool `json:"users,omitzero" default:"false" also:"per_user"`
+}
+
+// Between are rounds from one to another.
+type Between struct {
+	// From is the first round.
+	From int `json:"from" default:"1" range:"[1,1000000000]" unit:"rounds"`
+	// To is the last one. By default it is the last of the training.
+	To int `json:"to,omitempty" range:"[1,1000000000]" unit:"rounds"`
+}
+
+const path = "audit.deanonymization"
+
+// Asked implements audits.Fields.
+func (f *Fields) Asked() bool { return f.Deanonymization != nil }
+
+// Complete implements audits.Completer.
+func (f *Fields) Complete(_ *audits.Setting, given func(path string) bool) {
+	if !given(path + ".attacks") {
+		f.Deanonymization.Attacks = attacks.Kinds()
+	}
+}
+
+// Check implements audits.Fields.
+func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
+	p := f.Deanonymization
+	if s.Devices == nil {
+		fail([]string{path, "data.devices"}, "attacks anonymous devices by what it learns of shadow devices, and data.devices is absent; expected data.devices: {}, which divides users into both")
+	}
+	if s.Recorded == nil {
+		fail([]string{path, "training.record"}, "reads the updates that devices send, and training.record is absent; expected training.record: {}, or some of its layers")
+	} else if _, err := s.Recorded.Layout.Spans(p.Layers...); err != nil {
+		fail([]string{path + ".layers", "training.record.layers"}, "%v, which training.record keeps", err)
+	}
+	for i, kind := range p.Attacks {
+		if slices.Index(p.Attacks, kind) < i {
+			fail([]string{path + ".attacks"}, "names %s twice; expected each attack once", kind)
+		}
+	}
+	if len(p.Attacks) == 0 {
+		fail([]string{path + ".attacks"}, "is empty; expected some of %v, or leave it out for all", attacks.Kinds())
+	}
+	if r := p.Rounds; r.To > 0 && r.To < r.From {
+		fail([]string{path + ".rounds.to", path + ".rounds.from"}, "is %d, and the rounds begin at %d; expected at least that", r.To, r.From)
+	}
+}
+
+// Compile implements audits.Fields.
+func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
+	p := f.Deanonymization
+	within := Rounds{p.Rounds.From, round}
+	if p.Rounds.To > 0 {
+		within.To = min(p.Rounds.To, round)
+	}
+	params := SummaryParams{Seed: b.Setting().Seed, Attacks: p.Attacks, Stages: within.split(p.Stages), Confidence: p.Confidence.Float64(), Users: p.Users}
+	var inputs []tasks.Input
+	for i, kind := range p.Attacks {
+		inputs = append(inputs, tasks.Input{Name: AttackInput(i), Key: p.attack(b, kind, within, within)})
+		for stage, learn := range params.Stages {
+			inputs = append(inputs, tasks.Input{Name: StageInput(i, stage), Key: p.attack(b, kind, learn, within)})
+		}
+	}
+	return b.Node(Summary, "whose updates they are", params, inputs...)
+}
+
+// attack adds the node of an attack.
+func (p *Block) attack(b audits.Builder, kind attacks.Kind, learn, try Rounds) storage.Key {
+	params := Params{
+		Seed: b.Setting().Seed, Attack: kind, View: observed.View{Layers: p.Layers, Raw: !p.Normalize}, Learn: learn, Try: try,
+		Examples: p.Examples, Sums: p.Sums, Epochs: p.Epochs, Batch: p.Batch, Memory: p.Memory,
+	}
+	return b.Node(Reidentify, fmt.Sprintf("%s on updates of rounds %d to %d", kind.Title(), learn.From, learn.To), params, observed.Inputs(b.Recorded(), b.Devices())...)
+}
+
+// split divides rounds into so many ranges, as equal as can be; none for 0.
+func (r Rounds) split(stages int) (ranges []Rounds) {
+	n := r.To - r.From + 1
+	for i := range stages {
+		ranges = append(ranges, Rounds{r.From + i*n/stages, r.From + (i+1)*n/stages - 1})
+	}
+	return ranges
+}
+
+// States implements audits.Fields: a training goes through the updates some ten times, and an
+// update is worth a state of a small model.
+func (f *Fields) States(s *audits.Setting) float64 {
+	return 1000 * float64(len(f.Deanonymization.Attacks)*(1+min(1, f.Deanonymization.Stages)))
+}

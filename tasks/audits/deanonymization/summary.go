@@ -1,0 +1,358 @@
+package deanonymization
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+
+	"coalmine/internal/seeds"
+	"coalmine/models/attacks"
+	"coalmine/models/ranking"
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+)
+
+// SummaryParams are the parameters of audits/deanonymization.
+type SummaryParams struct {
+	Seed uint64 `json:"seed"`
+	// Attacks are those of the inputs.
+	Attacks []attacks.Kind `json:"attacks"`
+	// Stages are the ranges of rounds of the matrix; none without.
+	Stages []Rounds `json:"stages,omitempty"`
+	// Confidence of the intervals.
+	Confidence float64 `json:"confidence"`
+	// Users has the verdict list every user.
+	Users bool `json:"users,omitempty"`
+}
+
+// AttackInput is the name under which audits/deanonymization finds the scores of attack i,
+// StageInput those of the attack that was trained on one of the stages; both count from 0.
+func AttackInput(i int) string       { return fmt.Sprintf("attack-%d", i) }
+func StageInput(i, stage int) string { return fmt.Sprintf("attack-%d-stage-%d", i, stage) }
+
+// Summary says what the scores of the attacks are worth. Its blob is audits.VerdictBlob.
+var Summary = tasks.Kind{Name: "audits/deanonymization", Version: 1, Class: tasks.Compute, Run: runSummary}
+
+func runSummary(ctx context.Context, t *tasks.Task) error {
+	var p SummaryParams
+	if err := t.Decode(&p); err != nil {
+		return err
+	}
+	v := Verdict{Confidence: p.Confidence, Stages: p.Stages}
+	list := make([]*measured, len(p.Attacks))
+	for i, kind := range p.Attacks {
+		scored, err := readScores(ctx, t, AttackInput(i))
+		if err != nil {
+			return err
+		}
+		if list[i], err = scored.measure(all); err != nil {
+			return tasks.Permanent(fmt.Errorf("scores of %s: %w", kind, err))
+		}
+		o := p.outcome(kind, scored, list[i])
+		if o.Matrix, err = p.matrix(ctx, t, i); err != nil {
+			return err
+		}
+		v.Attacks = append(v.Attacks, o)
+		v.Devices, v.Items, v.Untaught = len(list[i].owners), len(scored.Items), len(scored.Untaught)
+	}
+	p.compare(&v, list)
+	return t.PutJSON(ctx, audits.VerdictBlob, &v)
+}
+
+// scores are those of one attack.
+type scores struct {
+	Scored
+	values []float32 // [items, columns]
+}
+
+func readScores(ctx context.Context, t *tasks.Task, input string) (*scores, error) {
+	data, err := t.Blob(ctx, input, ScoredBlob)
+	if err != nil {
+		return nil, err
+	}
+	s := new(scores)
+	if err := json.Unmarshal(data, &s.Scored); err != nil {
+		return nil, fmt.Errorf("what was scored by %s: %w: %w", input, err, storage.ErrCorrupt)
+	}
+	if data, err = t.Blob(ctx, input, ScoresBlob); err != nil {
+		return nil, err
+	}
+	if s.values, err = readNPY(data, len(s.Items)*s.Columns()); err != nil {
+		return nil, fmt.Errorf("scores of %s: %w: %w", input, err, storage.ErrCorrupt)
+	}
+	return s, nil
+}
+
+// all rounds.
+var all = Rounds{0, math.MaxInt}
+
+// measured has the average precision of each class for each owner of items: of users of
+// anonymous devices, who are all that an update could be of.
+type measured struct {
+	owners []int       // users, ascending
+	users  []int       // the classes of whose devices there are items
+	at     []int       // the place of each of these among the owners
+	ap     [][]float64 // [users, owners]
+	curves [][]ranking.Point
+	unseen *ClassOutcome
+	top    map[int]Top
+}
+
+// measure ranks the items of some rounds.
+func (s *scores) measure(rounds Rounds) (*measured, error) {
+	var items []int
+	m := &measured{top: map[int]Top{}}
+	for i, item := range s.Items {
+		if rounds.Has(item.Round) {
+			items = append(items, i)
+			m.owners = append(m.owners, item.Users...)
+		}
+	}
+	slices.Sort(m.owners)
+	m.owners = slices.Compact(m.owners)
+	of := make([][]int, len(items))
+	for i, item := range items {
+		for _, user := range s.Items[item].Users {
+			at, _ := slices.BinarySearch(m.owners, user)
+			of[i] = append(of[i], at)
+		}
+	}
+	for class, user := range s.Classes {
+		at, there := slices.BinarySearch(m.owners, user)
+		if !there {
+			continue
+		}
+		column := s.column(items, class)
+		ap, err := ranking.Owned(column, of, len(m.owners))
+		if err != nil {
+			return nil, err
+		}
+		curve, err := ranking.Curve(column, having(of, at))
+		if err != nil {
+			return nil, err
+		}
+		m.users, m.at, m.ap, m.curves = append(m.users, user), append(m.at, at), append(m.ap, ap), append(m.curves, curve)
+	}
+	m.firsts(s, items)
+	return m, m.others(s, items)
+}
+
+// column has the scores of a class for some items.
+func (s *scores) column(items []int, class int) []float32 {
+	column := make([]float32, len(items))
+	for i, item := range items {
+		column[i] = s.values[item*s.Columns()+class]
+	}
+	return column
+}
+
+// having marks the items of an owner.
+func having(of [][]int, owner int) []bool {
+	marks := make([]bool, len(of))
+	for i, owners := range of {
+		marks[i] = slices.Contains(owners, owner)
+	}
+	return marks
+}
+
+// firsts counts the items whose class is among those with the highest scores. Items of users
+// whom the attack cannot name count where there is a class for these.
+func (m *measured) firsts(s *scores, items []int) {
+	for _, k := range []int{1, 5} {
+		var top Top
+		for _, item := range items {
+			relevant := s.relevant(s.Items[item].Users)
+			if len(relevant) == 0 {
+				continue
+			}
+			top.Of++
+			top.Chance += ranking.AmongByChance(k, len(relevant), s.Columns())
+			if ranking.Among(s.values[item*s.Columns():(item+1)*s.Columns()], k, relevant) {
+				top.Count++
+			}
+		}
+		if top.Of > 0 {
+			top.Share, top.Chance = float64(top.Count)/float64(top.Of), top.Chance/float64(top.Of)
+		}
+		m.top[k] = top
+	}
+}
+
+// relevant are the classes of some users.
+func (s *scores) relevant(users []int) (classes []int) {
+	for _, user := range users {
+		class, known := slices.BinarySearch(s.Classes, user)
+		switch {
+		case known && !slices.Contains(classes, class):
+			classes = append(classes, class)
+		case !known && s.Unseen && !slices.Contains(s.Untaught, user) && !slices.Contains(classes, len(s.Classes)):
+			classes = append(classes, len(s.Classes))
+		}
+	}
+	return classes
+}
+
+// others measures how well updates of unseen users are told to be of nobody who is known.
+func (m *measured) others(s *scores, items []int) error {
+	if !s.Unseen {
+		return nil
+	}
+	marks := make([]bool, len(items))
+	positives := 0
+	for i, item := range items {
+		if marks[i] = slices.Contains(s.relevant(s.Items[item].Users), len(s.Classes)); marks[i] {
+			positives++
+		}
+	}
+	if positives == 0 {
+		return nil
+	}
+	ap, err := ranking.AveragePrecision(s.column(items, len(s.Classes)), marks)
+	m.unseen = &ClassOutcome{AP: ap, Share: float64(positives) / float64(len(items)), Items: positives}
+	return err
+}
+
+// own is the average precision of each user's own class, chance that of the same scores with
+// any owner in the user's place.
+func (m *measured) own(i int) float64    { return m.ap[i][m.at[i]] }
+func (m *measured) chance(i int) float64 { return ranking.Mean(m.ap[i]) }
+
+// mean of a number over some of the users.
+func (m *measured) mean(users []int, of func(int) float64) float64 {
+	sum := 0.0
+	for _, u := range users {
+		sum += of(u)
+	}
+	return sum / float64(len(users))
+}
+
+func (m *measured) everyone() []int {
+	list := make([]int, len(m.users))
+	for i := range list {
+		list[i] = i
+	}
+	return list
+}
+
+// factor is how many times better than chance some of the users are found.
+func (m *measured) factor(users []int) float64 {
+	return m.mean(users, m.own) / m.mean(users, m.chance)
+}
+
+// What the intervals and the test rest on.
+const (
+	resamples    = 2000
+	permutations = 1999
+)
+
+// outcome puts together what is said of an attack.
+func (p *SummaryParams) outcome(kind attacks.Kind, s *scores, m *measured) Outcome {
+	o := Outcome{Attack: kind, Learned: s.Learned, Validated: s.Validated, Training: s.Training, Users: len(m.users), Unseen: m.unseen}
+	o.Top1, o.Top5 = m.top[1], m.top[5]
+	if len(m.users) == 0 {
+		return o
+	}
+	everyone := m.everyone()
+	o.AP, o.Chance, o.Factor = m.mean(everyone, m.own), m.mean(everyone, m.chance), m.factor(everyone)
+	o.Share = m.mean(everyone, func(i int) float64 { return m.curves[i][len(m.curves[i])-1].Precision })
+	rng := func() *ranking.Resampling {
+		return &ranking.Resampling{Stream: seeds.Stream(p.Seed, seeds.UserBootstrap), Users: len(m.users), Resamples: resamples}
+	}
+	o.APInterval = rng().Interval(p.Confidence, func(users []int) float64 { return m.mean(users, m.own) })
+	factors := rng().Statistics(m.factor)
+	o.FactorInterval = ranking.Percentile(factors, p.Confidence)
+	// One-sided, and for each of so many attacks: the best of them is as certain as one.
+	o.FactorAtLeast = ranking.Quantile(factors, (1-p.Confidence)/float64(len(p.Attacks)))
+	o.P = p.test(m, o.AP)
+	o.Curve = m.curve()
+	if p.Users {
+		o.PerUser = m.list()
+	}
+	return o
+}
+
+// test is the probability of so high a mean AP if the users' devices were any of the anonymous
+// ones: estimated by drawing whose device is whose, and never 0.
+func (p *SummaryParams) test(m *measured, ap float64) float64 {
+	rng := seeds.Stream(p.Seed, seeds.DevicePermutation)
+	reached := 1
+	for range permutations {
+		order, sum := rng.Perm(len(m.owners)), 0.0
+		for i := range m.users {
+			sum += m.ap[i][order[i]]
+		}
+		if sum/float64(len(m.users)) >= ap-1e-12 {
+			reached++
+		}
+	}
+	return float64(reached) / (permutations + 1)
+}
+
+// curveSteps is the number of places at which the mean curve is told.
+const curveSteps = 100
+
+// curve is the mean over the users of the precision where recall is reached.
+func (m *measured) curve() []float64 {
+	mean := make([]float64, curveSteps)
+	for _, points := range m.curves {
+		at := 0
+		for step := range mean {
+			for points[at].Recall < float64(step+1)/curveSteps-1e-12 {
+				at++
+			}
+			mean[step] += points[at].Precision / float64(len(m.curves))
+		}
+	}
+	return mean
+}
+
+func (m *measured) list() []UserOutcome {
+	list := make([]UserOutcome, len(m.users))
+	for i, user := range m.users {
+		list[i] = UserOutcome{user, m.own(i), m.chance(i)}
+	}
+	return list
+}
+
+// matrix measures the attacks that were trained on one stage on the items of each.
+func (p *SummaryParams) matrix(ctx context.Context, t *tasks.Task, attack int) (matrix [][]Stage, err error) {
+	for stage := range p.Stages {
+		s, err := readScores(ctx, t, StageInput(attack, stage))
+		if err != nil {
+			return nil, err
+		}
+		row := make([]Stage, len(p.Stages))
+		for i, rounds := range p.Stages {
+			m, err := s.measure(rounds)
+			if err != nil {
+				return nil, tasks.Permanent(err)
+			}
+			if everyone := m.everyone(); len(everyone) > 0 {
+				row[i] = Stage{Users: len(everyone), AP: m.mean(everyone, m.own), Factor: m.factor(everyone)}
+			}
+		}
+		matrix = append(matrix, row)
+	}
+	return matrix, nil
+}
+
+// compare finds the best attack, and how far it is above the baseline that needs no training.
+func (p *SummaryParams) compare(v *Verdict, list []*measured) {
+	best, baseline := -1, slices.Index(p.Attacks, attacks.Cosine)
+	for i := range v.Attacks {
+		if p.Attacks[i] != attacks.Cosine && (best < 0 || v.Attacks[i].AP > v.Attacks[best].AP) {
+			best = i
+		}
+	}
+	if best < 0 || baseline < 0 || len(list[best].users) == 0 {
+		return
+	}
+	users := ranking.Resampling{Stream: seeds.Stream(p.Seed, seeds.UserBootstrap), Users: len(list[best].users), Resamples: resamples}
+	above := func(users []int) float64 {
+		return list[best].mean(users, list[best].own) - list[baseline].mean(users, list[baseline].own)
+	}
+	v.AboveBaseline = &Difference{Attack: p.Attacks[best], AP: above(list[best].everyone()), Interval: users.Interval(p.Confidence, above)}
+}
