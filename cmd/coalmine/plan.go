@@ -143,6 +143,10 @@ func (g *global) writePlan(cells []plannedCell, alarms []experiment.FalseAlarm, 
 	peak := kernels.PeakGFLOPS(100 * time.Millisecond)
 	g.printf("\n%s to train and %s to measure; about %s through the store\n",
 		flop(cost.TrainingFLOP), flop(cost.MeasuringFLOP), bytesText(cost.Bytes))
+	if cost.Recorded > 0 {
+		g.printf("about %s of recorded updates stay in the store; until they are gathered, for each such training up to %s more\n",
+			bytesText(cost.Recorded), bytesText(cost.Gathering))
+	}
 	g.printf("about %s on this machine: %d cores of %.0f GFLOP/s (%s kernels), %.0f%% of it used\n",
 		cost.Duration(peak, runtime.GOMAXPROCS(0)).Round(time.Second), runtime.GOMAXPROCS(0), peak, kernels.Set(), 100*estimate.Efficiency)
 }
@@ -205,7 +209,8 @@ func planView(cells []plannedCell, alarms []experiment.FalseAlarm, cost estimate
 		TrainingFLOP  float64                 `json:"training_flop"`
 		MeasuringFLOP float64                 `json:"measuring_flop"`
 		Bytes         float64                 `json:"bytes"`
-	}{FalseAlarms: alarms, TrainingFLOP: cost.TrainingFLOP, MeasuringFLOP: cost.MeasuringFLOP, Bytes: cost.Bytes}
+		RecordedBytes float64                 `json:"recorded_bytes,omitempty"`
+	}{FalseAlarms: alarms, TrainingFLOP: cost.TrainingFLOP, MeasuringFLOP: cost.MeasuringFLOP, Bytes: cost.Bytes, RecordedBytes: cost.Recorded}
 	for _, c := range cells {
 		view.Cells = append(view.Cells, cell{c.Name, c.Label, c.Cached, c.training, c.Groups, c.privacy})
 	}

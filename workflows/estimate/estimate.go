@@ -7,6 +7,7 @@ import (
 
 	"coalmine/models"
 	"coalmine/models/architectures"
+	"coalmine/tasks/updates"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/explanation"
 	"coalmine/workflows/plan"
@@ -23,6 +24,10 @@ type Cost struct {
 	TrainingFLOP, MeasuringFLOP float64
 	// Bytes are written to and read from the store by rounds.
 	Bytes float64
+	// Recorded are the bytes of recorded updates that stay in the store, and Gathering
+	// what the store has besides while some of them are gathered: they a second time, and
+	// the models of their rounds.
+	Recorded, Gathering float64
 }
 
 // Duration is the time on cores of a peak in GFLOP/s each.
@@ -58,12 +63,15 @@ func Of(s *submission.Submission, p *plan.Plan, x *explanation.Plan) Cost {
 			counted[key] = true
 			c.train(1, tail.Rounds, 0)
 		}
+		c.record(p, x, &p.Cells[i], counted)
 		if !x.Cells[i].Cached {
 			c.measure()
 		}
 		total.TrainingFLOP += c.TrainingFLOP
 		total.MeasuringFLOP += c.MeasuringFLOP
 		total.Bytes += c.Bytes
+		total.Recorded += c.Recorded
+		total.Gathering = max(total.Gathering, c.Gathering)
 	}
 	return total
 }
@@ -92,6 +100,31 @@ func (c *costing) train(number, rounds, width int) {
 	c.TrainingFLOP += steps * perStep * c.model.TrainingFLOPs() * products / 3
 	size := 4 * float64(c.model.Parameters())
 	c.Bytes += steps * size * float64(2+3*width)
+}
+
+// timesMoved is how often a recorded update is written or read until it is gathered: by the
+// client's task, twice by the server's, twice by the one that gathers it.
+const timesMoved = 5
+
+// record adds what is gathered of the updates of a cell, each node once.
+func (c *costing) record(p *plan.Plan, x *explanation.Plan, cell *plan.Cell, counted map[any]bool) {
+	_, layout, err := c.experiment.Recording()
+	if err != nil {
+		return // compiling has refused it
+	}
+	round := float64(c.experiment.Training.Cohort) * float64(layout.UpdateBytes())
+	checkpoint := 4 * float64(c.model.Parameters())
+	for _, need := range p.Nodes[cell.Report.Key].Needs {
+		n := p.Nodes[need.Key]
+		if n == nil || n.Kind != updates.Gather.Name || x.Nodes[need.Key].Disposition != explanation.ToRun || counted[need.Key] {
+			continue
+		}
+		counted[need.Key] = true
+		rounds := float64(len(n.Needs))
+		c.Recorded += rounds * round
+		c.Bytes += timesMoved * rounds * round
+		c.Gathering = max(c.Gathering, rounds*(round+checkpoint))
+	}
 }
 
 func (c *costing) measure() {
