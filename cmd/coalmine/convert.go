@@ -181,6 +181,7 @@ Images are in the order of the table.`,
 	o.add(c)
 	o.addSize(c.Flags())
 	addColumns(c.Flags(), &columns, "path")
+	c.Flags().BoolVar(&o.Unlabelled, "unlabelled", false, "take images whose label is empty, as those without one")
 	return c
 }
 
@@ -226,7 +227,12 @@ func (g *global) convert(o *converting, examples conversion.Examples) error {
 
 func (g *global) printConverted(to string, s *conversion.Summary) {
 	g.printf("%s: %d images of %d users, %s.\n", to, s.Images, s.Users, s.Image)
-	g.printf("data: {source: %s, level: image, image: {width: %d, height: %d, channels: %d, classes: %d}}\n", to, s.Width, s.Height, s.Channels, s.Classes)
+	unlabelled := ""
+	if s.Unlabelled > 0 {
+		unlabelled = ", unlabelled: true"
+		g.printf("%d of the images have no label.\n", s.Unlabelled)
+	}
+	g.printf("data: {source: %s, level: image, image: {width: %d, height: %d, channels: %d, classes: %d%s}}\n", to, s.Width, s.Height, s.Channels, s.Classes, unlabelled)
 	if s.Skipped == 0 {
 		return
 	}

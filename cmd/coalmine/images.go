@@ -31,6 +31,7 @@ func (i *inspecting) addReading(f *pflag.FlagSet) {
 	addLimits(f, &i.limits)
 	f.StringVar((*string)(&i.Level), "level", string(datasets.WordLevel), "what the source is read as: word or byte, which texts are, or image; at the byte level, what is counted in words is counted in bytes")
 	addShape(f, &i.Image)
+	f.BoolVar(&i.Unlabelled, "unlabelled", false, "images may have no label")
 }
 
 // addShape adds the flags for data.image.
@@ -70,7 +71,7 @@ func (i *inspecting) complete(given func(flag string) bool) error {
 		return i.checkSheet()
 	}
 	i.Image = datasets.Image{}
-	for _, flag := range []string{"width", "height", "channels", "classes", "sheet", "rows", "columns"} {
+	for _, flag := range []string{"width", "height", "channels", "classes", "unlabelled", "sheet", "rows", "columns"} {
 		if given(flag) {
 			return fmt.Errorf("--%s is for images; add --level image", flag)
 		}
@@ -123,6 +124,9 @@ func writeImages(w io.Writer, f *inspection, r datasets.Recipe) error {
 	var classes strings.Builder
 	for label, n := range f.Images.PerClass {
 		fmt.Fprintf(&classes, "  %d: %d", label, n)
+	}
+	if n := f.Images.Unlabelled; n > 0 {
+		fmt.Fprintf(&classes, "  none: %d", n)
 	}
 	each := f.Images.PerUser
 	_, err := fmt.Fprintf(w, "\nImages of %s.\nA user has %d to %d of them, half of the users at most %d.\nImages of each class:%s\n",

@@ -28,6 +28,8 @@ import (
 type Example struct {
 	User  string
 	Label int
+	// Unlabelled says that it has no label; Label is then 0.
+	Unlabelled bool
 	// File is a PNG or JPEG file. Where it is nil, Pixels are the values of a grey image of
 	// Width x Height, row by row, 0 to 255.
 	File, Pixels  []byte
@@ -60,6 +62,8 @@ type Options struct {
 	// IgnoreCase gives the 62 classes of EMNIST's letters and digits, of which 36 to 61 are
 	// small letters, the labels of 36: small letters have those of capital ones.
 	IgnoreCase bool
+	// Unlabelled takes images that have no label.
+	Unlabelled bool
 	// SkipCorrupt leaves images out that cannot be read.
 	SkipCorrupt bool
 }
@@ -70,6 +74,8 @@ type Summary struct {
 	datasets.Image
 	Images int `json:"images"`
 	Users  int `json:"users"`
+	// Unlabelled images have no label.
+	Unlabelled int `json:"unlabelled,omitempty"`
 	// Skipped images could not be read; FirstSkipped are the faults of the first of them.
 	Skipped      int      `json:"skipped"`
 	FirstSkipped []string `json:"first_skipped,omitempty"`
@@ -119,14 +125,18 @@ type converter struct {
 // line is what a source has.
 type line struct {
 	User   string `json:"user"`
-	Label  int    `json:"label"`
+	Label  *int   `json:"label,omitempty"` // nil without one
 	Pixels []byte `json:"pixels"`
 }
 
 func (c *converter) add(x *Example) error {
-	label, err := c.label(x)
-	if err != nil {
-		return err
+	var label *int
+	if !x.Unlabelled || !c.Options.Unlabelled {
+		l, err := c.label(x)
+		if err != nil {
+			return err
+		}
+		label = &l
 	}
 	if x.User == "" || !utf8.ValidString(x.User) {
 		return fmt.Errorf("%s: the user is %q; expected a name in UTF-8", x.Where, x.User)
@@ -137,7 +147,11 @@ func (c *converter) add(x *Example) error {
 	}
 	c.found.Images++
 	c.users[x.User] = true
-	c.greatest = max(c.greatest, label)
+	if label == nil {
+		c.found.Unlabelled++
+	} else {
+		c.greatest = max(c.greatest, *label)
+	}
 	return c.lines.Encode(line{x.User, label, pixels})
 }
 
@@ -157,6 +171,9 @@ func (c *converter) skip(err error) error {
 }
 
 func (c *converter) label(x *Example) (int, error) {
+	if x.Unlabelled {
+		return 0, fmt.Errorf("%s: the label is empty; expected a whole number, or say that images may lack one (--unlabelled)", x.Where)
+	}
 	label, classes := x.Label, c.Shape.Classes
 	if c.IgnoreCase {
 		if label < 0 || label >= allCharacters {

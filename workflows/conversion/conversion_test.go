@@ -355,6 +355,7 @@ func TestAFolderGivesTheImagesOfItsTable(t *testing.T) {
 		"label.csv": []byte("path,label,user\nb.png,cat,ann\n"),
 		"head.csv":  []byte("file,label,user\nb.png,1,ann\n"),
 		"row.csv":   []byte("path,label,user\nb.png,1\n"),
+		"none.csv":  []byte("path,label,user\nb.png,,ann\na.png,0,bob\n"),
 		"empty.csv": {},
 	} {
 		if err := os.WriteFile(filepath.Join(folder, name), data, 0o644); err != nil {
@@ -369,6 +370,12 @@ func TestAFolderGivesTheImagesOfItsTable(t *testing.T) {
 	refused(t, table("head.csv"), Options{}, `head.csv has no column "path"; its header has file, label, user`)
 	refused(t, table("row.csv"), Options{}, "row.csv: record on line 2: wrong number of fields")
 	refused(t, table("empty.csv"), Options{}, "empty.csv: the file ends too early")
+	refused(t, table("none.csv"), Options{}, "none.csv, row 2 (b.png): the label is empty; expected a whole number, or say that images may lack one (--unlabelled)")
+	var lines bytes.Buffer
+	if some, err := Convert(table("none.csv"), &lines, Options{Unlabelled: true}); err != nil || some.Unlabelled != 1 || some.Images != 2 ||
+		lines.String() != `{"user":"ann","pixels":"AwQ="}`+"\n"+`{"user":"bob","label":0,"pixels":"AQI="}`+"\n" {
+		t.Errorf("some without a label: %+v, %v\n%s", some, err, &lines)
+	}
 	got, found, err := written(t, table("bad.csv"), Options{SkipCorrupt: true})
 	if err != nil || !slices.Equal(got, []string{"ann 1 [3 4]", "bob 0 [1 2]"}) || found.Skipped != 3 {
 		t.Fatalf("%q, %+v, %v", got, found, err)

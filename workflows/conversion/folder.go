@@ -17,7 +17,7 @@ type Columns struct{ Image, User, Label string }
 
 // Folder yields the images that a CSV file lists, in its order. Its header names columns,
 // and of them those of the path of a PNG or JPEG file, of the user and of the label, a whole
-// number. Paths start at the folder of the table.
+// number, or empty where it has none. Paths start at the folder of the table.
 func Folder(table string, c Columns) Examples {
 	return func(yield func(Example, error) bool) {
 		if err := eachRow(table, c, yield); err != nil {
@@ -53,15 +53,17 @@ func eachRow(table string, columns Columns, yield func(Example, error) bool) err
 			return c.explain(err)
 		}
 		where := fmt.Sprintf("%s, row %d (%s)", c.name, n, row[at[0]])
-		label, err := parseLabel(row[at[2]], where)
-		if err != nil {
-			return err
+		unlabelled, label := strings.TrimSpace(row[at[2]]) == "", 0
+		if !unlabelled {
+			if label, err = parseLabel(row[at[2]], where); err != nil {
+				return err
+			}
 		}
 		file, err := imageAt(filepath.Dir(table), row[at[0]], where)
 		if _, ok := errors.AsType[*CorruptError](err); err != nil && !ok {
 			return err
 		}
-		if !yield(Example{User: row[at[1]], Label: label, File: file, Where: where}, err) {
+		if !yield(Example{User: row[at[1]], Label: label, Unlabelled: unlabelled, File: file, Where: where}, err) {
 			return nil
 		}
 	}
