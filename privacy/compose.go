@@ -33,37 +33,47 @@ type Composition struct {
 // draw noise of its own. The recipes may differ in everything but conversion, unit and the
 // neighbouring relation of their sampling; their own deltas play no part.
 func Compose(recipes []Recipe, delta float64) (Composition, error) {
-	if !(delta > 0 && delta < 1) {
+	switch {
+	case len(recipes) == 0:
+		return Composition{}, errors.New("no recipes to compose: expected at least one")
+	case !(delta > 0 && delta < 1):
 		return Composition{}, fmt.Errorf("delta %v: expected a number above 0 and below 1", delta)
 	}
-	if len(recipes) == 0 {
-		return Composition{}, errors.New("no recipes to compose: expected at least one")
+	papers, proved, err := curvesOf(recipes, delta)
+	if err != nil {
+		return Composition{}, err
 	}
 	first := recipes[0].withDefaults()
-	papers, proved := make([]rdp.Curve, len(recipes)), make([]rdp.Curve, len(recipes))
-	for i, recipe := range recipes {
-		if err := first.composes(recipe.withDefaults()); err != nil {
-			return Composition{}, err
-		}
-		recipe.Delta = delta
-		meter, err := NewMeter(recipe)
-		if err != nil {
-			return Composition{}, err
-		}
-		papers[i], proved[i] = meter.curves(recipe.Rounds)
-	}
 	c := Composition{
 		Delta: delta, Conversion: first.Conversion, Neighbouring: first.Sampling.Neighbouring(), Unit: first.Unit, Trainings: len(recipes),
 	}
-	var err, provedErr error
+	var provedErr error
 	c.Epsilon, c.Order, err = epsilonOfAll(papers, delta, first.Conversion)
 	c.EpsilonProved, c.OrderProved, provedErr = epsilonOfAll(proved, delta, first.Conversion)
 	c.Infinite = math.IsInf(float64(c.EpsilonProved), 1)
 	return c, errors.Join(err, provedErr)
 }
 
-// composes says why the cost of two recipes, their defaults filled in, cannot be added.
+// curvesOf are the divergences of whole trainings, in both conventions.
+func curvesOf(recipes []Recipe, delta float64) (papers, proved []rdp.Curve, err error) {
+	papers, proved = make([]rdp.Curve, len(recipes)), make([]rdp.Curve, len(recipes))
+	for i, recipe := range recipes {
+		if err := recipes[0].composes(recipe); err != nil {
+			return nil, nil, err
+		}
+		recipe.Delta = delta
+		meter, err := NewMeter(recipe)
+		if err != nil {
+			return nil, nil, err
+		}
+		papers[i], proved[i] = meter.curves(recipe.Rounds)
+	}
+	return papers, proved, nil
+}
+
+// composes says why the cost of two recipes cannot be added.
 func (r Recipe) composes(other Recipe) error {
+	r, other = r.withDefaults(), other.withDefaults()
 	mine, others := r.Sampling.Neighbouring(), other.Sampling.Neighbouring()
 	switch {
 	case mine != others:

@@ -177,20 +177,12 @@ func (t *Training) cost(scale int, q Question) (Cost, error) {
 }
 
 // at is the recipe at a scale, and the users that its population is selected from.
-func (t *Training) at(scale int, q Question) (privacy.Recipe, int, error) {
-	recipe, ofUsers := t.Recipe, t.OfUsers
+func (t *Training) at(scale int, q Question) (recipe privacy.Recipe, ofUsers int, err error) {
+	recipe, ofUsers = t.Recipe, t.OfUsers
 	if scale > 1 {
-		if max(recipe.Population, ofUsers) > math.MaxInt/scale {
-			return recipe, 0, fmt.Errorf("%d users are more than this machine can count %d times: expected a smaller scale", ofUsers, scale)
+		if recipe, ofUsers, err = t.scaled(scale, q.Population); err != nil {
+			return recipe, ofUsers, err
 		}
-		population := recipe.Population * scale
-		ofUsers *= scale
-		if q.Population > 0 {
-			ofUsers = q.Population
-			population = int(math.Round(float64(q.Population) * float64(t.Recipe.Population) / float64(t.OfUsers)))
-		}
-		recipe = privacy.ScaleUp(recipe, population, recipe.Cohort*scale)
-		recipe.Randomness = "" // the seed is the simulation's
 	}
 	if recipe.Delta = q.Delta; q.Delta == 0 {
 		recipe.Delta = 1 / (float64(scale) * float64(recipe.Population))
@@ -198,6 +190,22 @@ func (t *Training) at(scale int, q Question) (privacy.Recipe, int, error) {
 	if q.Conversion != "" {
 		recipe.Conversion = q.Conversion
 	}
+	return recipe, ofUsers, nil
+}
+
+// scaled is the recipe with so many times the users, or its share of a whole population
+// unless that is 0.
+func (t *Training) scaled(scale, whole int) (privacy.Recipe, int, error) {
+	if t.OfUsers > math.MaxInt/scale {
+		return t.Recipe, t.OfUsers, fmt.Errorf("%d users are more than this machine can count %d times: expected a smaller scale", t.OfUsers, scale)
+	}
+	population, ofUsers := t.Recipe.Population*scale, t.OfUsers*scale
+	if whole > 0 {
+		ofUsers = whole
+		population = int(math.Round(float64(whole) * float64(t.Recipe.Population) / float64(t.OfUsers)))
+	}
+	recipe := privacy.ScaleUp(t.Recipe, population, t.Recipe.Cohort*scale)
+	recipe.Randomness = "" // the seed is the simulation's
 	return recipe, ofUsers, nil
 }
 
