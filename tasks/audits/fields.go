@@ -90,6 +90,10 @@ type Setting struct {
 	Generator bool
 	// Prepared says that prepare.classifier is there.
 	Prepared bool
+	// Untied says that the model's output layer has weights of its own.
+	Untied bool
+	// Owned says that the population's users are those of the source, or parts of them.
+	Owned bool
 	// TestFraction is the share of the examples that are held out for measurements.
 	TestFraction fractions.Probability
 	// Canaries are those of the canaries block; nil without one.
@@ -202,6 +206,9 @@ type Training struct {
 	Sampling privacy.Sampling
 	// NoiseMultiplier and Delta are those of the privacy that is claimed; 0 without.
 	NoiseMultiplier, Delta float64
+	// ClientNoise is the standard deviation of what a client adds to each element of its
+	// update; 0 without.
+	ClientNoise float64
 	// Unit is what a privacy guarantee over the population's users protects.
 	Unit string
 }
@@ -242,6 +249,9 @@ type Builder interface {
 	Shards() storage.Key
 	// Planted is what Plant of these fields has returned.
 	Planted(p Planter) storage.Key
+	// Users are datasets/import, which knows the names of the source's users, and the
+	// population whose users are divided into devices; not known to planters.
+	Users() (names, population storage.Key)
 	// Devices is the node of package devices that says whose each user of the population is;
 	// zero where users are not divided into devices.
 	Devices() storage.Key

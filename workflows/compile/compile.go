@@ -144,6 +144,8 @@ type cell struct {
 	selected plan.Ref
 	// sanitized is the population that patterns were removed from; none without.
 	sanitized plan.Ref
+	// undivided is the population before its users are divided into devices.
+	undivided plan.Ref
 	// divided is the population of devices; none without.
 	divided plan.Ref
 	// disagreed is the population without the sentences that two models disagree on;

@@ -107,6 +107,7 @@ func (c *cell) partition(balanced plan.Ref) {
 	c.selectPart()
 	c.sanitize()
 	c.disagree()
+	c.undivided = c.population
 	c.divide()
 	for _, m := range e.Audit.Asked() {
 		if p, ok := m.Fields.(audits.Planter); ok {

@@ -63,10 +63,15 @@ var texts = map[string][]string{
 	"canaries.symbols":       {"[rice, beans, eggs, bread]"},
 	"canaries.target":        {`"mein pin ist # # #"`},
 	"training.record.layers": {"[embedding]"},
-	"training.record.rounds": {"[5, 7]"},
-	"data.faults":            {"[{fault: keep-case, users: 1/2}]"},
-	"data.sanitize.patterns": {"[card, email]"},
-	"training.privacy.key":   {`"0123456789abcdef0123456789abcdef"`},
+
+	"audit.linking.layers":    {"[embedding]"},
+	"audit.matching.layers":   {"[embedding]"},
+	"audit.attributes.layers": {"[embedding]"},
+	"audit.attributes.values": {"[{value: first, users: [u1]}, {value: second, users: [u2]}]"},
+	"training.record.rounds":  {"[5, 7]"},
+	"data.faults":             {"[{fault: keep-case, users: 1/2}]"},
+	"data.sanitize.patterns":  {"[card, email]"},
+	"training.privacy.key":    {`"0123456789abcdef0123456789abcdef"`},
 }
 
 // numbers are values of all other fields, of which the first that fits is taken.

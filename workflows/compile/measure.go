@@ -117,6 +117,11 @@ func (b builder) Population() storage.Key { return b.given(b.population) }
 // Shards implements audits.Builder.
 func (b builder) Shards() storage.Key { return b.given(b.shards) }
 
+// Users implements audits.Builder.
+func (b builder) Users() (names, population storage.Key) {
+	return b.given(b.corpus), b.given(b.undivided)
+}
+
 // Devices implements audits.Builder.
 func (b builder) Devices() storage.Key {
 	if b.divided == (plan.Ref{}) {

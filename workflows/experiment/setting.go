@@ -8,14 +8,18 @@ import (
 	"coalmine/privacy"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/all"
+	"coalmine/tasks/datasets"
 )
 
 // Setting is the experiment as its audits see it.
 func (e *Experiment) Setting() *audits.Setting {
 	s := &audits.Setting{
-		Seed: e.Seed, Reading: e.Data.Reading(), Ordinary: e.Data.Ordinary(), TestFraction: e.Data.Test.Fraction, Generator: e.Model.Kind == models.GAN, Prepared: e.Prepare.classifier() != nil,
+		Seed: e.Seed, Reading: e.Data.Reading(), Ordinary: e.Data.Ordinary(), TestFraction: e.Data.Test.Fraction, Generator: e.Model.Kind == models.GAN,
+		Prepared: e.Prepare.classifier() != nil,
+		Untied:   e.Model.Config(&e.Data).Untied,
+		Owned:    e.Data.Partition == datasets.ByUser && e.Data.Sanitize == nil && e.Data.Disagreement == nil,
 		Training: audits.Training{
-			Central: e.Training.Central(), Sampling: privacy.Sampling(e.Training.Sampling), Unit: e.Unit(),
+			Central: e.Training.Central(), Sampling: privacy.Sampling(e.Training.Sampling), Unit: e.Unit(), ClientNoise: e.Training.Client.Noise,
 		},
 	}
 	if c := e.Canaries; c != nil {

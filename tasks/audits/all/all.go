@@ -8,11 +8,14 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/accuracyperuser"
+	"coalmine/tasks/audits/attributes"
 	"coalmine/tasks/audits/beamsearch"
 	"coalmine/tasks/audits/deanonymization"
 	"coalmine/tasks/audits/enumeration"
 	"coalmine/tasks/audits/exposure"
 	"coalmine/tasks/audits/generatedimages"
+	"coalmine/tasks/audits/linking"
+	"coalmine/tasks/audits/matching"
 	"coalmine/tasks/audits/natural"
 	"coalmine/tasks/audits/onerun"
 	"coalmine/tasks/audits/probabilisticextraction"
@@ -20,6 +23,7 @@ import (
 	"coalmine/tasks/audits/samples"
 	"coalmine/tasks/audits/search"
 	"coalmine/tasks/audits/skewnormal"
+	"coalmine/tasks/audits/updatewords"
 	"coalmine/tasks/audits/upperbound"
 	"coalmine/tasks/audits/utility"
 )
@@ -43,6 +47,10 @@ var list = []audits.Description{
 	generatedimages.Audit,
 	accuracyperuser.Audit,
 	deanonymization.Audit,
+	linking.Audit,
+	updatewords.Audit,
+	matching.Audit,
+	attributes.Audit,
 }
 
 // Audits returns all descriptions, in order. The caller must not change it.

@@ -12,7 +12,7 @@ var Audit = audits.Description{
 	Name: "attributes",
 	Legend: "Attribute: the share of anonymous updates of which a network tells the user's attribute, alone and jointly with the identity; " +
 		"in brackets by always saying the most frequent. Identity: the share whose user is named, likewise.",
-	// NEW
+	New:      func() audits.Fields { return new(Fields) },
 	Kinds:    []tasks.Kind{Kind},
 	Measures: audits.Anything,
 	AtEnd:    true,

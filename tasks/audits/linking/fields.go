@@ -1,7 +1,55 @@
 package linking
 
-// Fields is written below.
-type Fields struct{ Linking *Block }
+import (
+	"coalmine/storage"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/observed"
+)
+
+// Fields of the audit block.
+type Fields struct {
+	// Linking follows devices by their recorded updates alone, without knowing anything of
+	// their users: whether two updates are of one device, and what clusters updates form. It
+	// needs training.record; where there are data.devices, the shadow devices are left out.
+	// Absent: not done.
+	Linking *Block `json:"linking,omitempty"`
+}
 
 // Block of the audit's fields.
-type Block struct{}
+type Block struct {
+	// Layers of training.record that are looked at, by their names or by those of their
+	// units. By default all that are recorded.
+	Layers []string `json:"layers,omitempty"`
+	// Normalize gives every update the length 1, over the layers that are looked at.
+	Normalize bool `json:"normalize" default:"true" source:"Orekondy et al. 2018, section 6"`
+	// Updates that are looked at, at most: those of devices drawn at random. A task has 4
+	// bytes for each pair of them in memory.
+	Updates int `json:"updates" default:"2000" range:"[10,10000]" unit:"updates"`
+	// Pairs of updates that are drawn to measure how well pairs are told, half of them of
+	// one device.
+	Pairs int `json:"pairs" default:"10000" range:"[2,1000000]" unit:"pairs" source:"Orekondy et al. 2018, section 6.1.1"`
+}
+
+const path = "audit.linking"
+
+// Asked implements audits.Fields.
+func (f *Fields) Asked() bool { return f.Linking != nil }
+
+// Check implements audits.Fields.
+func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
+	observed.CheckRecorded(s, path, f.Linking.Layers, fail)
+}
+
+// Compile implements audits.Fields.
+func (f *Fields) Compile(b audits.Builder, _ int) storage.Key {
+	p := f.Linking
+	return b.Node(Kind, "linking updates", Params{
+		Seed: b.Setting().Seed, View: observed.View{Layers: p.Layers, Raw: !p.Normalize}, Updates: p.Updates, Pairs: p.Pairs,
+	}, observed.Inputs(b.Recorded(), b.Devices())...)
+}
+
+// States implements audits.Fields: a pair of updates is worth less than a state of a small
+// model.
+func (f *Fields) States(*audits.Setting) float64 {
+	return float64(f.Linking.Updates) * float64(f.Linking.Updates) / 100
+}

@@ -13,7 +13,7 @@ var Audit = audits.Description{
 	Name: "matching",
 	Legend: "Matching AP: how well a network that was trained on the adversary's own updates tells pairs of anonymous updates of one user, half of all pairs; 50 by chance. " +
 		"Unseen AP: the same of users whom the adversary does not know.",
-	// NEW
+	New:      func() audits.Fields { return new(Fields) },
 	Kinds:    []tasks.Kind{Kind},
 	Measures: audits.Anything,
 	AtEnd:    true,

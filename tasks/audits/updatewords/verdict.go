@@ -12,7 +12,7 @@ var Audit = audits.Description{
 	Name: "update_words",
 	Legend: "Words: the share of a device's distinct words that its update names, and the share of the named words that the device has; means over recorded updates. " +
 		"AP: of all words ranked by what the update says of them.",
-	// NEW
+	New:     func() audits.Fields { return new(Fields) },
 	Kinds:   []tasks.Kind{Kind},
 	AtEnd:   true,
 	Pairs:   audits.EverySecret,

@@ -1,0 +1,74 @@
+package attributes
+
+import (
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/observed"
+	"coalmine/tasks/datasets"
+)
+
+// Fields of the audit block.
+type Fields struct {
+	// Attributes infers from recorded updates what their users are like, by a network that
+	// learns it from the updates of shadow devices: alone, and together with who they are. It
+	// needs data.devices and training.record. Absent: not done.
+	Attributes *Block `json:"attributes,omitempty" source:"Orekondy et al. 2018, section 6.1.3"`
+}
+
+// Block of the audit's fields.
+type Block struct {
+	// Values of the attribute, at least two. Users who have none of them are left out.
+	Values []Value `json:"values" required:"true"`
+	// Layers of training.record that are looked at, by their names or by those of their
+	// units. By default all that are recorded.
+	Layers []string `json:"layers,omitempty"`
+	// Normalize gives every update the length 1, over the layers that are looked at.
+	Normalize bool `json:"normalize" default:"true" source:"Orekondy et al. 2018, section 6"`
+	// Units of the hidden layer.
+	Units int `json:"units" default:"128" range:"[1,4096]" source:"Orekondy et al. 2018, section 4.3"`
+	// Epochs, at most: a training ends where the loss on a tenth of the shadow devices'
+	// updates, which are kept from it, has not fallen for ten.
+	Epochs int `json:"epochs" default:"300" range:"[1,10000]" unit:"epochs"`
+	// Batch of a step.
+	Batch int `json:"batch" default:"32" range:"[1,65536]" unit:"updates"`
+	// LearningRate of SGD with momentum 0.9.
+	LearningRate float64 `json:"learning_rate" default:"0.01" range:"(0,1000]" source:"Orekondy et al. 2018, section 4.3"`
+	// Updates of shadow, and of anonymous devices, that are looked at, at most; drawn at
+	// random. A task has the values of all in memory.
+	Updates int `json:"updates" default:"2000" range:"[10,100000]" unit:"updates"`
+}
+
+const block = "audit.attributes"
+
+// Asked implements audits.Fields.
+func (f *Fields) Asked() bool { return f.Attributes != nil }
+
+// Check implements audits.Fields.
+func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
+	observed.CheckRecorded(s, block, f.Attributes.Layers, fail)
+	observed.CheckDevices(s, block, fail)
+	for _, problem := range checkValues(f.Attributes.Values) {
+		fail([]string{block + ".values"}, "%s", problem)
+	}
+	if !s.Owned {
+		fail([]string{block, "data.partition", "data.sanitize"}, "asks which of the source's users a user is, and cannot tell; expected data.partition: by-user, and no data.sanitize")
+	}
+}
+
+// Compile implements audits.Fields.
+func (f *Fields) Compile(b audits.Builder, _ int) storage.Key {
+	p := f.Attributes
+	names, population := b.Users()
+	inputs := append(observed.Inputs(b.Recorded(), b.Devices()),
+		tasks.Input{Name: datasets.CorpusInput, Key: names}, tasks.Input{Name: datasets.PartsInput, Key: b.Parts()}, tasks.Input{Name: PopulationInput, Key: population})
+	return b.Node(Kind, "attributes of users", Params{
+		Seed: b.Setting().Seed, View: observed.View{Layers: p.Layers, Raw: !p.Normalize}, Values: p.Values, Units: p.Units,
+		Epochs: p.Epochs, Batch: p.Batch, LearningRate: p.LearningRate, Updates: p.Updates,
+	}, inputs...)
+}
+
+// States implements audits.Fields: an update is worth some states of a small model.
+func (f *Fields) States(*audits.Setting) float64 {
+	return 10 * float64(f.Attributes.Epochs) * float64(f.Attributes.Updates)
+}
