@@ -20,9 +20,13 @@ func resolvedFile(t *testing.T, name string, text []byte) *experiment.Spec {
 	if err != nil {
 		t.Fatalf("%v in\n%s", err, text)
 	}
-	facts := slices.Repeat([]experiment.Facts{{
-		Files: []storage.Digest{storage.DigestOf([]byte("text"))}, Users: 392_000, Examples: 93_000_000, DistinctWords: 500_000, TestExamples: 16_000_000,
-	}}, len(spec.Cells))
+	fitting := []experiment.Facts{{
+		Files: []storage.Digest{storage.DigestOf([]byte("the text"))}, Users: 392_000, Examples: 93_000_000, DistinctWords: 500_000, TestExamples: 16_000_000, Unlabelled: 1,
+	}}
+	facts := slices.Repeat(fitting, len(spec.Cells))
+	for i := range facts {
+		facts[i].Prepared = slices.Repeat(fitting, len(spec.Cells[i].Experiment.Sources()))
+	}
 	if err := spec.Resolve(facts); err != nil {
 		t.Fatalf("%v in\n%s", err, text)
 	}

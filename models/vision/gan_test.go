@@ -323,9 +323,9 @@ func TestBadCallsOfAGANAreErrors(t *testing.T) {
 	other := g.NewLearner(nil).(*DiscriminatorLearner)
 	other.UseForeseen(foreseen)
 	for want, err := range map[string]error{
-		"the generator has 0":           blind,
-		"batch 2 of 2 is of 0 images":   empty,
-		"foreseen for a batch has 2355": learn(other, trained, gradient[:g.Trained()]),
+		"the generator has 0":          blind,
+		"batch 2 of 2 is of 0 images":  empty,
+		"foreseen for a batch has 291": learn(other, trained, gradient[:g.Trained()]),
 		"call UseStream first":         learn(g.NewLearner(params[g.Trained():]), trained, gradient[:g.Trained()]),
 		"the generator has":            learn(learnerOf(g, params[1:], 1), trained, gradient[:g.Trained()]),
 		"the gradient has":             learn(learnerOf(g, params, 1), trained, gradient),
