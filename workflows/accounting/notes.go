@@ -19,7 +19,7 @@ func (a *Answer) notes(q Question) []string {
 	}
 	notes = append(notes, a.derivedNotes()...)
 	if a.selected() {
-		notes = append(notes, "what users were selected by is not covered: a classifier that was prepared for it was trained without noise")
+		notes = append(notes, "what the selection was made by is not covered: percentiles, and models that were prepared on the same users, have no noise")
 	}
 	if len(a.Together) > 0 {
 		notes = append(notes, a.togetherNotes()...)
