@@ -165,6 +165,17 @@ def references(rng, count, choices, excluded, complete=tuple):
         yield row
 
 
+def placed(rng, elements, values):
+    """Twice the projection of a layer to so many values: each element in one place of each block."""
+    sums, edges = [0] * values, [block * values // 4 for block in range(5)]
+    for element in elements:
+        numbers = [rng.uint64(), rng.uint64()]
+        for block in range(4):
+            bits, size = numbers[block // 2] >> 32 * (block % 2) & 0xffffffff, edges[block + 1] - edges[block]
+            sums[edges[block] + ((bits >> 1) * size >> 31)] += -element if bits & 1 else element
+    return sums
+
+
 def text(value):
     if isinstance(value, bytes):
         return value.hex()

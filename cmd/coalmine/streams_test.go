@@ -19,6 +19,7 @@ import (
 	"coalmine/tasks/audits/randomsampling"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/training"
+	"coalmine/tasks/updates"
 )
 
 const streamsPage = "../../docs/random-streams.md"
@@ -63,12 +64,28 @@ func drawnVectors(t *testing.T) map[string]string {
 		`draws(4, stream(1, "test part").float64)`:                                    some(4, stream(1, seeds.TestPart).Float64),
 		`draws(4, stream(1, "noise", 1).normal)`:                                      some(4, stream(1, seeds.Noise, 1).NormFloat64),
 		`digest(draws(20000, stream(1, "noise", 1).normal))`:                          digest32(drawn(20000, stream(1, seeds.Noise, 1).NormFloat64)),
+		`placed(stream(5, "projection", 2), range(1, 12), 10)`:                        spaced(placed()),
 		`stream(1, "held-out users").permutation(10)`:                                 spaced(stream(1, seeds.HeldOutUsers).Perm(10)),
 		`cohort(stream(1, "cohort", 1), 20, 5, "fixed-size")`:                         spaced(cohortOf(t, privacy.FixedSize)),
 		`cohort(stream(1, "cohort", 1), 20, 5, "poisson")`:                            spaced(cohortOf(t, privacy.Poisson)),
 		`sum(references(stream(1, "references", 2), 4, [range(4, 104)] * 2, []), ())`: spaced(referencesOf(t)),
 		`Stream(secret_key(bytes(range(32)), "a training", "noise", 7)).uint64()`:     some(1, secretStream("a training", 7).Uint64),
 	}
+}
+
+// placed is twice the projection of the numbers from 1 to 11.
+func placed() []int {
+	var x [11]float32
+	for i := range x {
+		x[i] = float32(i + 1)
+	}
+	var out [10]float32
+	updates.Project(5, 2, x[:], out[:])
+	var twice []int
+	for _, v := range out {
+		twice = append(twice, int(2*v))
+	}
+	return twice
 }
 
 // clientKey is the key of a stream, put together as the page says.

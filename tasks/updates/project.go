@@ -15,7 +15,7 @@ const nonZeros = 4
 // MinProjection is the least number of values that a layer is projected to.
 const MinProjection = nonZeros
 
-// project writes the seeded random projection of x, a tensor's part of an update, to out,
+// Project writes the seeded random projection of x, a tensor's part of an update, to out,
 // of MinProjection values or more: the block construction of Kane and Nelson 2014, figure 1.
 // out is cut into nonZeros blocks, and each element of x stands in one place of each, with
 // a random sign, divided by the root of nonZeros. Inner products and lengths are kept in
@@ -23,7 +23,7 @@ const MinProjection = nonZeros
 //
 // The same tensor of the same experiment is projected alike in every round and for every
 // device. The projection is drawn anew each time, so that it takes no memory.
-func project(seed uint64, tensor int, x, out []float32) {
+func Project(seed uint64, tensor int, x, out []float32) {
 	sums := make([]float64, len(out))
 	var blocks [nonZeros][]float64
 	for b := range blocks {

@@ -117,7 +117,7 @@ func (x *Recorder) Add(round, device int, update []float32) error {
 		into := rest[:r.Layer.Values]
 		rest = rest[r.Layer.Values:]
 		if r.Of > 0 {
-			project(x.seed, r.number, r.View(update), into)
+			Project(x.seed, r.number, r.View(update), into)
 		} else {
 			copy(into, r.View(update))
 		}

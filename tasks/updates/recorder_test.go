@@ -117,7 +117,7 @@ func TestLongLayersAreProjected(t *testing.T) {
 
 func projected(seed uint64, tensor int, x []float32, d int) []float32 {
 	out := make([]float32, d)
-	project(seed, tensor, x, out)
+	Project(seed, tensor, x, out)
 	return out
 }
 
@@ -194,6 +194,6 @@ func BenchmarkProject(b *testing.B) {
 	x, out := vector(1_000_000), make([]float32, 1024)
 	b.SetBytes(4_000_000)
 	for b.Loop() {
-		project(1, 2, x, out)
+		Project(1, 2, x, out)
 	}
 }

@@ -1,12 +1,19 @@
 package compile_test
 
 import (
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/updates"
+	"coalmine/workflows/compile"
+	"coalmine/workflows/compile/compiletest"
+	"coalmine/workflows/localexec"
 	"coalmine/workflows/plan"
 )
 
@@ -81,4 +88,63 @@ func TestMoreRoundsKeepWhatIsGatheredOfTheFirst(t *testing.T) {
 	if shared != 2 {
 		t.Errorf("the trainings share %d gathers, want 2", shared)
 	}
+}
+
+// What is recorded is drawn again by a program in another language, from the pages alone:
+// projections, noise and rounding of one training's updates, and what the server makes of them.
+func TestRecordedUpdatesAreDrawnAgainElsewhere(t *testing.T) {
+	t.Parallel()
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("there is no python3")
+	}
+	dir := t.TempDir()
+	shard := func(name string, sets ...string) {
+		p := compiled(t, recorded, storage.DigestOf(compiletest.Source()), append([]string{
+			"training.rounds=1", "training.privacy={clip: 0.05}", "training.record={every: 1, layers: null, project: null}",
+		}, sets...)...)
+		e := localexec.New(p, compile.Registry(), compiletest.Source())
+		write := func(ref plan.Ref, blob, name string) {
+			if err := e.Reach(t.Context(), ref); err != nil {
+				t.Fatal(err)
+			}
+			data, err := e.Blob(t.Context(), ref.Key, blob)
+			if err == nil {
+				err = os.WriteFile(filepath.Join(dir, name), data, 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		write(plan.Ref{Key: gathers(p)[0].Key}, updates.ShardBlob(0), name)
+		write(chainOf(t, p).Origin, tasks.ModelBlob, "before")
+		write(chainOf(t, p).At(1), tasks.ModelBlob, "after-"+name)
+	}
+	shard("clean")
+	shard("projected", "training.record.project=40")
+	shard("halves", "training.record={project: 40, precision: float16, layers: [cell.bias, embedding]}")
+	shard("noisy", "training.client.noise=0.01")
+	shard("rounded", "training.privacy=null", "training.client.compress={bits: 5}")
+	shard("unclipped", "training.privacy=null")
+	for _, command := range []string{
+		"mean clean before after-clean", "mean noisy before after-noisy", "projected 1 clean projected", "projected 1 clean halves",
+		"noise 1 0.01 clean noisy", "rounded 1 5 unclipped rounded",
+	} {
+		c := exec.CommandContext(t.Context(), python, append([]string{docs(t, "check_updates.py")}, strings.Fields(command)...)...)
+		c.Dir, c.Env = dir, append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
+		out, err := c.CombinedOutput()
+		if err != nil {
+			t.Errorf("%s: %v\n%s", command, err, out)
+		}
+		t.Logf("%s", out)
+	}
+}
+
+func docs(t *testing.T, name string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join("../../docs", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
