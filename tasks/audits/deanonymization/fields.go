@@ -32,8 +32,8 @@ type Block struct {
 	// Examples is how many updates of each user's shadow device the attacks learn from, drawn
 	// at random. By default all.
 	Examples int `json:"examples,omitempty" range:"[1,1000000]" unit:"updates of each user" source:"Orekondy et al. 2018, figure 8"`
-	// Rounds whose updates are looked at, of those that are recorded.
-	Rounds Between `json:"rounds" default:"{}"`
+	// Rounds whose updates are looked at, of those that are recorded. By default all.
+	Rounds *Between `json:"rounds,omitempty"`
 	// Stages is into how many ranges the rounds are divided, besides: attacks are trained on
 	// each of them, and tried on each. By default there are none.
 	Stages int `json:"stages,omitempty" range:"[2,100]" unit:"ranges of rounds" source:"10: Orekondy et al. 2018, figure 10"`
@@ -61,6 +61,17 @@ type Between struct {
 	From int `json:"from" default:"1" range:"[1,1000000000]" unit:"rounds"`
 	// To is the last one. By default it is the last of the training.
 	To int `json:"to,omitempty" range:"[1,1000000000]" unit:"rounds"`
+}
+
+// of are the rounds of a training of so many.
+func (b *Between) of(rounds int) Rounds {
+	switch {
+	case b == nil:
+		return Rounds{1, rounds}
+	case b.To == 0:
+		return Rounds{b.From, rounds}
+	}
+	return Rounds{b.From, min(b.To, rounds)}
 }
 
 const path = "audit.deanonymization"
@@ -94,7 +105,7 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	if len(p.Attacks) == 0 {
 		fail([]string{path + ".attacks"}, "is empty; expected some of %v, or leave it out for all", attacks.Kinds())
 	}
-	if r := p.Rounds; r.To > 0 && r.To < r.From {
+	if r := p.Rounds; r != nil && r.To > 0 && r.To < r.From {
 		fail([]string{path + ".rounds.to", path + ".rounds.from"}, "is %d, and the rounds begin at %d; expected at least that", r.To, r.From)
 	}
 }
@@ -102,10 +113,7 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 // Compile implements audits.Fields.
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	p := f.Deanonymization
-	within := Rounds{p.Rounds.From, round}
-	if p.Rounds.To > 0 {
-		within.To = min(p.Rounds.To, round)
-	}
+	within := p.Rounds.of(round)
 	params := SummaryParams{Seed: b.Setting().Seed, Attacks: p.Attacks, Stages: within.split(p.Stages), Confidence: p.Confidence.Float64(), Users: p.Users}
 	var inputs []tasks.Input
 	for i, kind := range p.Attacks {
