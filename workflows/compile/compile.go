@@ -106,6 +106,9 @@ func compileCell(spec *experiment.Spec, i int, p *plan.Plan, same shared) error 
 	c := newCell(spec, i, p, same)
 	files, err := spec.Files(&c.experiment.Data)
 	if err == nil {
+		c.background, err = spec.BackgroundFiles(&c.experiment.Data)
+	}
+	if err == nil {
 		err = c.compile(files)
 	}
 	if err != nil {
@@ -136,8 +139,8 @@ type cell struct {
 	// placements is the partition, which knows where the canaries went;
 	// population what is trained on: the same but for what audits plant.
 	parts, canaries, placements, population, shards plan.Ref
-	// files are those of the source.
-	files []storage.Digest
+	// files are those of the source, background those of data.background.
+	files, background []storage.Digest
 	// vocabulary is the node of another source whose vocabulary is taken; none without.
 	vocabulary plan.Ref
 	// selected is what data.select chose of the population; none without.

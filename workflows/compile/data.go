@@ -9,7 +9,6 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
-	"coalmine/tasks/devices"
 	"coalmine/tasks/training"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
@@ -144,16 +143,6 @@ func (c *cell) disagree() {
 	}
 	c.disagreed = c.node(datasets.Disagree, "disagreement filter", datasets.DisagreeParams{Seed: seed, Threshold: d.Threshold}, edges...)
 	c.population, c.shards = c.disagreed, c.disagreed
-}
-
-// divide gives every user an anonymous device and the adversary's, which train in its place.
-func (c *cell) divide() {
-	d := c.experiment.Data.Devices
-	if d == nil {
-		return
-	}
-	c.divided = c.node(devices.Split, "devices", d.Split(c.experiment.Seed), c.populationEdges()...)
-	c.population, c.shards = c.divided, c.divided
 }
 
 func drawParams(e *experiment.Experiment) canaries.DrawParams {

@@ -18,8 +18,9 @@ import (
 // them alone share everything. Limits of audit.fail_if are such fields too: they are held
 // against finished results.
 var inNoKey = map[string]string{
-	"name":        "names the run, for people",
-	"data.source": "says where the text stands; its content is in the keys, by the digest",
+	"name":                   "names the run, for people",
+	"data.source":            "says where the text stands; its content is in the keys, by the digest",
+	"data.background.source": "says where the background stands, likewise",
 
 	"prepare.language_model.source":        "likewise",
 	"prepare.second_language_model.source": "likewise",
@@ -52,6 +53,9 @@ var texts = map[string][]string{
 	"prepare.language_model.sha256":        {storage.DigestOf([]byte("other text")).String()},
 	"prepare.second_language_model.source": {"b.jsonl"},
 	"prepare.second_language_model.sha256": {storage.DigestOf([]byte("other text")).String()},
+
+	"data.background.source": {"b.jsonl"},
+	"data.background.sha256": {storage.DigestOf([]byte("other text")).String()},
 
 	"audit.deanonymization.attacks": {"[svm, knn]"},
 	"audit.deanonymization.layers":  {"[cell.input]", "[cell]"},
@@ -226,6 +230,11 @@ func asked(e *experiment.Experiment) experiment.Facts {
 			prepared.Files = []storage.Digest{digest}
 		}
 		facts.Prepared = append(facts.Prepared, prepared)
+	}
+	if b := e.Data.Background; b != nil {
+		if digest, err := storage.ParseDigest(b.SHA256); err == nil {
+			facts.Background = []storage.Digest{digest}
+		}
 	}
 	if p := e.Training.Privacy; p.Secret() {
 		facts.Key = cmp.Or(p.Key, strings.Repeat("5a", 16))

@@ -80,7 +80,9 @@ func SpecSources(spec *experiment.Spec) ([]storage.Digest, error) {
 
 // cellFiles are the files of all sources of a cell.
 func cellFiles(spec *experiment.Spec, e *experiment.Experiment) ([]storage.Digest, error) {
-	all, err := spec.Files(&e.Data)
+	files, err := spec.Files(&e.Data)
+	background, missing := spec.BackgroundFiles(&e.Data)
+	all, err := slices.Concat(files, background), errors.Join(err, missing)
 	for _, source := range e.Sources() {
 		files, more := spec.Files(&source.Of.Of(e).Data)
 		all, err = slices.Concat(all, files), errors.Join(err, more)

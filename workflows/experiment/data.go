@@ -32,6 +32,8 @@ type Facts struct {
 	// Examples are then those of the devices. DevicesError is why they cannot be.
 	Devices      devices.Summary
 	DevicesError error
+	// Background are the digests of the files of data.background; none without.
+	Background []storage.Digest
 	// MissingWords are those of Experiment.NamedWords that the vocabulary lacks.
 	MissingWords []string
 	// Prepared are those of Experiment.Sources, in their order.
@@ -76,6 +78,9 @@ func (s *Spec) Resolve(facts []Facts) error {
 		for j, source := range s.Cells[i].Experiment.Sources() {
 			source.Of.SHA256 = s.sourceOf(facts[i].Prepared[j].Files)
 		}
+		if b := s.Cells[i].Experiment.Data.Background; b != nil {
+			b.SHA256 = s.sourceOf(facts[i].Background)
+		}
 		s.Cells[i].Experiment.Training.Rounds = rounds[i]
 		if p := s.Cells[i].Experiment.Training.Privacy; p.Secret() {
 			p.Key = facts[i].Key
@@ -99,6 +104,9 @@ func (c *dataChecker) fail(path, format string, args ...any) {
 func (c *dataChecker) check() {
 	e, f := &c.Experiment, c.facts
 	c.checkDigest("data", e.Data.Source, e.Data.SHA256, f.Files)
+	if b := e.Data.Background; b != nil {
+		c.checkDigest("data.background", b.Source, b.SHA256, f.Background)
+	}
 	for j, source := range e.Sources() {
 		c.checkPrepared(source, &f.Prepared[j])
 	}

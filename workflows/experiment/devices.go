@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"fmt"
 	"math/big"
 
 	"coalmine/tasks/datasets"
@@ -44,10 +45,55 @@ func (c *checker) dividing() {
 	if c.Data.Partition != datasets.ByUser {
 		c.fail([]string{"data.devices", "data.partition"}, "divides each user's examples, and data.partition is %s, which mixes users before; expected by-user, and data.devices.iid: true for a control", c.Data.Partition)
 	}
+	if d.Defence != nil {
+		c.defence(d.Defence)
+	}
+}
+
+// defence checks data.devices.defence.
+func (c *checker) defence(d *Defence) {
+	const path = "data.devices.defence"
+	if c.Data.Background == nil {
+		c.fail([]string{path, "data.background"}, "mixes in a background, and there is none; expected data.background, such as {source: FILE}")
+	}
+	if d.Replace.IsZero() == (d.Augment == 0) {
+		c.fail([]string{path, path + ".replace", path + ".augment"}, "expected one of replace and augment, such as augment: 1")
+	}
+	if d.Modes > 0 && d.Augment == 0 {
+		c.fail([]string{path + ".modes", path + ".augment"}, "is the number of topics that examples are added of; expected augment beside it")
+	}
+	if c.Data.selectedWords() != nil {
+		c.fail([]string{path, "data.select.words"}, "mixes in sentences, and data.select.words makes examples of words; set one of the two to null for this cell")
+	}
 }
 
 // Narrowed reports whether some of the data are removed before users are divided into
 // devices, by what only tasks know.
 func (d *Data) Narrowed() bool {
 	return d.Select.predicted() || d.Sanitize != nil || d.Disagreement != nil
+}
+
+// Mix is the defence as a task mixes examples.
+func (d *Defence) Mix(seed uint64) devices.MixParams {
+	return devices.MixParams{Seed: seed, Replace: d.Replace.Float64(), Augment: d.Augment}
+}
+
+// label names the defence as Orekondy et al. 2018 do; empty without devices.
+func (d *Devices) label() string {
+	if d == nil {
+		return ""
+	}
+	return d.Defence.label()
+}
+
+func (d *Defence) label() string {
+	switch {
+	case d == nil:
+		return "no defence"
+	case !d.Replace.IsZero():
+		return "bkg-repl " + d.Replace.String()
+	case d.Modes > 0:
+		return fmt.Sprintf("mm-aug %g (%d modes)", d.Augment, d.Modes)
+	}
+	return fmt.Sprintf("rand-aug %g", d.Augment)
 }

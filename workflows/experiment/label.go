@@ -129,6 +129,7 @@ var settingParts = []settingPart{
 		func(e *Experiment) string { return e.Training.Setting() },
 	},
 	{[]string{"training.cohort"}, func(e *Experiment) string { return "b=" + strconv.Itoa(e.Training.Cohort) }},
+	{[]string{"data.devices.defence.replace", "data.devices.defence.augment", "data.devices.defence.modes"}, func(e *Experiment) string { return e.Data.Devices.label() }},
 	{
 		[]string{"data.select.examples", "data.select.users.below", "data.select.users.above", "prepare.second_language_model.steps"},
 		func(e *Experiment) string { return e.Data.Select.label(e.Prepare) },

@@ -33,7 +33,7 @@ func (p *LanguagePreparation) Of(e *Experiment) *Experiment {
 // unchanged are the data with nothing planted, selected or removed.
 func (d *Data) unchanged() Data {
 	data := *d
-	data.Faults, data.Select, data.Sanitize, data.Disagreement, data.Devices = nil, nil, nil, nil, nil
+	data.Faults, data.Select, data.Sanitize, data.Disagreement, data.Devices, data.Background = nil, nil, nil, nil, nil, nil
 	return data
 }
 

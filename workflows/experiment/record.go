@@ -189,6 +189,11 @@ func (e *Experiment) check() error {
 			return fmt.Errorf("%s.sha256: %w", source.Path, err)
 		}
 	}
+	if b := e.Data.Background; b != nil {
+		if _, err := storage.ParseDigest(b.SHA256); err != nil {
+			return fmt.Errorf("data.background.sha256: %w", err)
+		}
+	}
 	return e.same(again)
 }
 

@@ -41,16 +41,28 @@ func (s *Spec) sourceOf(files []storage.Digest) string {
 // Files are the digests of the files of a resolved cell's source, in the order
 // in which they are read.
 func (s *Spec) Files(d *Data) ([]storage.Digest, error) {
-	digest, err := storage.ParseDigest(d.SHA256)
-	if err != nil {
-		return nil, fmt.Errorf("data.sha256: %w; submit the experiment, which fills it in", err)
+	return s.filesOf("data.sha256", d.SHA256)
+}
+
+// BackgroundFiles are those of its background; none without.
+func (s *Spec) BackgroundFiles(d *Data) ([]storage.Digest, error) {
+	if d.Background == nil {
+		return nil, nil
 	}
-	files, several := s.Sources[d.SHA256]
+	return s.filesOf("data.background.sha256", d.Background.SHA256)
+}
+
+func (s *Spec) filesOf(path, sha256 string) ([]storage.Digest, error) {
+	digest, err := storage.ParseDigest(sha256)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w; submit the experiment, which fills it in", path, err)
+	}
+	files, several := s.Sources[sha256]
 	if !several {
 		return []storage.Digest{digest}, nil
 	}
 	if SourceDigest(files) != digest {
-		return nil, fmt.Errorf("data.sha256 %s is not that of the %d files that are recorded for it; submit the experiment again", digest.Short(), len(files))
+		return nil, fmt.Errorf("%s %s is not that of the %d files that are recorded for it; submit the experiment again", path, digest.Short(), len(files))
 	}
 	return files, nil
 }

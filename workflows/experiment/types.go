@@ -120,6 +120,10 @@ type Data struct {
 	// Select what of the data is trained on, as a modeler would choose what to look at.
 	// Absent or null: all of it.
 	Select *Select `json:"select,omitempty" source:"Augenstein et al. 2020, section 2"`
+	// Background is a second source, whose examples data.devices.defence mixes into those of
+	// the users. It is read as the data are: at the same level, in the same form. Its users
+	// play no part. Absent or null: none.
+	Background *Background `json:"background,omitempty" source:"Orekondy et al. 2018, section 7.1"`
 	// Devices give every user two devices in place of one: an anonymous one with private
 	// examples, and one of an adversary who knows other examples of the user. Both train.
 	// Absent or null: users train.
@@ -250,9 +254,37 @@ type Devices struct {
 	Unseen fractions.Probability `json:"unseen,omitzero" range:"(0,1)" also:"open_world" source:"Orekondy et al. 2018, section 6.1.2"`
 	// HeldOut users teach an attack what users are like whom it is not to name.
 	HeldOut fractions.Probability `json:"held_out,omitzero" range:"(0,1)" source:"1/3 in Orekondy et al. 2018, section 6.1.2"`
+	// Defence of the users: their anonymous devices mix examples of data.background into
+	// the private ones before they train. Devices of the adversary stay as they are. Absent
+	// or null: none.
+	Defence *Defence `json:"defence,omitempty" also:"defense mitigation mix" source:"Orekondy et al. 2018, section 7.1"`
 	// IID shuffles the examples of all devices, which keep their sizes: a control, where
 	// nobody can be told from another.
 	IID bool `json:"iid,omitzero" default:"false" source:"Orekondy et al. 2018, section 6.1.1"`
+}
+
+// Background is a second source.
+type Background struct {
+	// Source of the background: whatever data.source may be.
+	Source string `json:"source" required:"true" also:"path file dataset"`
+	// SHA256 of the background, as data.sha256 is that of the data; a submitted run always
+	// carries it.
+	SHA256 string `json:"sha256,omitempty"`
+}
+
+// Defence mixes a background into private examples. Exactly one of replace and augment is
+// given.
+type Defence struct {
+	// Replace so much of each device's private examples by ones of the background, drawn at
+	// random: bkg-repl.
+	Replace fractions.Probability `json:"replace,omitzero" range:"(0,1]" source:"0.25 to 1 in Orekondy et al. 2018, section 7.2"`
+	// Augment each device's private examples by so many times as many of the background,
+	// drawn at random: rand-aug.
+	Augment float64 `json:"augment,omitzero" range:"(0,100]" source:"0.5 to 2 in Orekondy et al. 2018, section 7.2"`
+	// Modes of the background, of which a user draws one, and the device gets examples of
+	// no other: mm-aug. They are found by k-means over the pixels of images, the weighted
+	// words of texts. Only with augment. Absent: examples of all topics.
+	Modes int `json:"modes,omitzero" range:"[2,65536]" unit:"modes" also:"clusters topics" source:"100 to 500 in Orekondy et al. 2018, section 7.1"`
 }
 
 // SelectUsers chooses users by the share of their examples that prepare.classifier gets

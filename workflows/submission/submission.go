@@ -187,7 +187,7 @@ func (s *Submission) survey(ctx context.Context, finder sources.Finder) ([]exper
 			return nil, err
 		}
 	}
-	return facts, nil
+	return facts, s.surveyBackgrounds(ctx, finder, facts)
 }
 
 func (s *Submission) surveySource(ctx context.Context, source *sources.Source, limits datasets.Limits, uses []use, facts []experiment.Facts) error {

@@ -254,3 +254,39 @@ func reportOf(t *testing.T, s *Submission) *reports.Report {
 	}
 	return report
 }
+
+// crowd is a background of words that the vocabulary has.
+func crowd(n int) string { return strings.ReplaceAll(text(0, n), `"user":"u`, `"user":"c`) }
+
+// Both sources are read, checked and uploaded, and the background reaches the devices.
+func TestABackgroundIsMixedIntoTheDevices(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, "texts", map[string]string{"a.jsonl": text(0, 300), "crowd.jsonl": crowd(40)})
+	sets := []string{"data.users.words=0", "data.background.source=" + filepath.Join(dir, "crowd.jsonl"), "data.devices={defence: {augment: 2, modes: 3}}"}
+	s := prepare(t, filepath.Join(dir, "a.jsonl"), sets...)
+	if got, want := s.Spec.Cells[0].Experiment.Data.Background.SHA256, storage.DigestOf([]byte(crowd(40))).String(); got != want {
+		t.Errorf("data.background.sha256 is %s, want %s", got, want)
+	}
+	report := reportOf(t, s)
+	if d := report.Devices; d.Background < 2*d.Private-9 || d.Background > 2*d.Private+9 || d.Devices != 18 {
+		t.Errorf("the report says: %s", d)
+	}
+}
+
+// A background of another form names the file and the line.
+func TestABackgroundOfAnotherFormIsRefused(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, "texts", map[string]string{
+		"a.jsonl": text(0, 300), "images.jsonl": `{"user":"u","label":3,"pixels":"AAAA"}` + "\n", "e.yaml": fmt.Sprintf(tiny, "a.jsonl"),
+	})
+	for source, want := range map[string]string{
+		"images.jsonl": `images.jsonl, line 1: "text" is missing: the line is an image`,
+		"absent.jsonl": "data.background.source: absent.jsonl: there is no such file",
+	} {
+		sets := []string{"data.users.words=0", "data.background.source=" + source, "data.devices={defence: {replace: 50%}}"}
+		_, err := Prepare(t.Context(), filepath.Join(dir, "e.yaml"), experiment.Options{Sets: sets}, nil)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the error is %v, want %s", err, want)
+		}
+	}
+}
