@@ -1,4 +1,4 @@
-"""Draws the data of a cell again: parts, users, canaries, population, references,
+"""Draws the data of a cell again: parts, users, canaries, population, devices, references,
 cohorts and initial weights, from the experiment and the source's examples alone.
 
     coalmine data export RUN CELL -o DIR
@@ -7,7 +7,7 @@ cohorts and initial weights, from the experiment and the source's examples alone
     python3 docs/check_data.py DIR ...
 
 Of the export it takes the examples with their users and tokens; everything else is
-compared with it. It needs the standard library only, and is written from
+compared with it; a background of bytes comes from its own source. It needs the standard library only, and is written from
 docs/data.md, docs/random-streams.md and docs/model.md.
 """
 import itertools
@@ -185,6 +185,62 @@ def partition(e, users, placed, canaries):
             population.append(open_user)
             open_user = []
     return population
+
+
+def nearest(share, n):
+    return int(share * n + 0.5)
+
+
+def divide(e, population):
+    """The records of each device, in place of the users', and whose it is: a user, and whether it is a shadow device."""
+    d, seed, devices, owners = e["data"]["devices"], e["seed"], [], []
+    share, count = (float(fraction(d["size"])), 0) if isinstance(d["size"], str) else (0.5, d["size"])
+    taking = [u for u, user in enumerate(population) if len(user) >= d.get("at_least", 0)]
+    drawn = [taking[i] for i in stream(seed, "device sets").permutation(len(taking))]
+    held, unseen = (nearest(float(fraction(d.get(name, "0"))), len(taking)) for name in ("held_out", "unseen"))
+    for u in taking:
+        n = len(population[u])
+        order = stream(seed, "prior examples", u).permutation(n) if d["prior"] == "random" else list(range(n))
+        reserved = nearest(share, n)
+        devices.append([population[u][i] for i in sorted(order[reserved:])])
+        owners.append((u, False))
+        if u not in drawn[held:held + unseen]:
+            devices.append([population[u][i] for i in sorted(order[:count or reserved])])
+            owners.append((u, True))
+    if d.get("iid"):
+        flat = [record for device in devices for record in device]
+        shuffled = list(flat)
+        for record, place in zip(flat, stream(seed, "device examples").permutation(len(flat))):
+            shuffled[place] = record
+        left = iter(shuffled)
+        devices = [list(itertools.islice(left, len(device))) for device in devices]
+    return devices, owners
+
+
+def background_of(e, sequence):
+    """The examples of a background of bytes, user after user."""
+    users = {}
+    with open(e["data"]["background"]["source"]) as file:
+        for line in map(json.loads, file):
+            users.setdefault(line["user"], []).append([FIRST_WORD + b for b in line["text"].encode()[:sequence]])
+    return [words for user in users.values() for words in user]
+
+
+def mix(e, devices, owners, background):
+    """The devices with examples of a background, of all its topics."""
+    defence, mixed = e["data"]["devices"]["defence"], []
+    for device, (user, shadow) in zip(devices, owners):
+        rng, n, device = stream(e["seed"], "background", user), len(device), list(device)
+        places = rng.permutation(n) if "replace" in defence and not shadow else None
+        share = float(fraction(defence["replace"])) if places else defence.get("augment", 0)
+        for j in range(0 if shadow else nearest(share, n)):
+            record = (background[rng.below(len(background))], None)
+            if places:
+                device[places[j]] = record
+            else:
+                device.append(record)
+        mixed.append(device)
+    return mixed
 
 
 def luhn(digits):
@@ -419,6 +475,10 @@ def check(directory):
         for row in rows(directory, "population"):
             kept[row["user"]].append((unframed(row["tokens"]), row["canary"]))
         population, found["what two models removed"] = without_disagreement(e, population, kept, result(directory)["disagreement"])
+    if e["data"].get("devices"):
+        population, owners = divide(e, population)
+        if e["data"]["devices"].get("defence"):
+            population = mix(e, population, owners, background_of(e, sequence))
     one_run = e.get("audit") and e["audit"].get("one_run")
     coins = toss_one_run(e, population, canaries, names) if one_run else {}
     found["population"] = rows(directory, "population") == [

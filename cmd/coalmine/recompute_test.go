@@ -258,6 +258,27 @@ audit: {random_sampling: {references: 80, prefix: 0, exact: true}, beam_search: 
 grid: {axes: {canaries: [{insertions: [1, 2, 16]}, {user_probability: [1/50, 1/20], example_probability: 1/4}]}}
 `
 
+// devicesFile divides users into devices, in every way there is, and mixes the data themselves
+// in as a background.
+const devicesFile = `
+name: devices
+seed: 5
+data: {source: %[1]s, level: byte, sequence: 30, order: source, background: {source: %[1]s}}
+canaries: {words: 8, insertions: [3, 12], per_configuration: 2, held_back: 1}
+model: {kind: gru, embedding: 4, units: 5}
+training: {rounds: 2, cohort: 3}
+audit: {random_sampling: {references: 40}}
+grid:
+  axes:
+    data.devices:
+      - {}
+      - {size: 30%%, iid: true}
+      - {size: 4, at_least: 11, unseen: 1/4, held_out: 1/3}
+      - {prior: chronological, size: 2}
+      - {defence: {replace: 40%%}}
+      - {unseen: 30%%, defence: {augment: 1.5}}
+`
+
 func TestTheDataOfARunIsDrawnAgainElsewhere(t *testing.T) {
 	t.Parallel()
 	program := python(t, "hashlib")
@@ -266,7 +287,7 @@ func TestTheDataOfARunIsDrawnAgainElsewhere(t *testing.T) {
 	}
 	numpy := python(t, "numpy")
 	for name, file := range map[string]string{
-		"words": dataFile, "coins": coinsFile, "bytes": bytesFile, "formats of words": wordFormsFile, "formats of bytes": byteFormsFile,
+		"words": dataFile, "coins": coinsFile, "bytes": bytesFile, "devices": devicesFile, "formats of words": wordFormsFile, "formats of bytes": byteFormsFile,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -152,8 +152,8 @@ func (c *Cell) eachCanary(ctx context.Context, row func(Canary) error) error {
 
 // coins are those of an audit with canaries of its own, by canary; none without one.
 func (c *Cell) coins(ctx context.Context, t *tasks.Task) (map[int]*Coin, error) {
-	kind := c.Plan.Nodes[c.Cell.Population.Key].Kind
-	if slices.ContainsFunc(datasets.Kinds(), func(k tasks.Kind) bool { return k.Name == kind }) { // no audit's
+	plants := func(m experiment.Method) bool { _, ok := m.Fields.(audits.Planter); return ok }
+	if !slices.ContainsFunc(c.Experiment.Audit.Asked(), plants) {
 		return nil, nil
 	}
 	units, _, err := audits.ReadUnits(ctx, t, populationInput)
