@@ -157,6 +157,7 @@ func newChunkSum(ctx context.Context, t *tasks.Task, p *ClientsParams, populatio
 
 // addAll trains the users.
 func (c *chunkSum) addAll(ctx context.Context, t *tasks.Task, users []int) error {
+	c.sum.many = len(users) > 2
 	for done := 0; done < len(users); {
 		n, err := c.prepare(ctx, t, users[done:])
 		if err != nil {

@@ -7,10 +7,10 @@ import (
 )
 
 // updateSum adds up scaled updates in their order, in float64 from a zero on. Its zero value is
-// an empty sum. A vector of float64 takes as much memory as two updates, so it is
-// made for the third: the first is kept as it came, and the newest stays where it is
-// until release.
+// an empty sum. A vector of float64 takes as much memory as two updates. For two there is
+// none: the first is kept as it came, and the newest stays where it is until release.
 type updateSum struct {
+	many          bool   // more than two are expected
 	first, newest scaled // Values are nil if there is none
 	wide          []float64
 }
@@ -31,7 +31,7 @@ func (s *updateSum) add(update []float32, scale float64) {
 func (s *updateSum) release() {
 	switch newest := s.newest.values; {
 	case newest == nil:
-	case s.first.values == nil && s.wide == nil:
+	case s.first.values == nil && s.wide == nil && !s.many:
 		s.first = scaled{slices.Clone(newest), s.newest.scale}
 	default:
 		s.widen()

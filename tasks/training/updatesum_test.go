@@ -45,7 +45,7 @@ func TestASumOfUpdatesHasTheBytesOfASumInFloat64(t *testing.T) {
 		for range rapid.IntRange(0, 5).Draw(t, "updates") {
 			updates = append(updates, scaled{rapid.SliceOfN(value, length, length).Draw(t, "update"), rapid.Float64Range(1e-6, 100).Draw(t, "scale")})
 		}
-		var sum updateSum
+		sum := updateSum{many: rapid.Bool().Draw(t, "many")}
 		learner := make([]float32, length)
 		for _, u := range updates {
 			sum.release()
