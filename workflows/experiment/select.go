@@ -57,7 +57,7 @@ func (s *Select) complete() {
 	switch s.Examples {
 	case selection.AtRandom, selection.Unlabelled, selection.Labelled:
 		s.AtLeast = 1
-	default:
+	case selection.Misclassified, selection.Correct, selection.OfLowChance:
 		s.AtLeast = leastExamples
 	}
 }
@@ -83,13 +83,7 @@ func (c *checker) selecting() {
 	if s == nil {
 		return
 	}
-	given := 0
-	for _, one := range []bool{s.Words != nil, s.Examples != "", s.Users != nil} {
-		if one {
-			given++
-		}
-	}
-	if given != 1 {
+	if given := s.given(); given != 1 {
 		c.fail([]string{"data.select"}, "has %d of words, examples and users; expected one of the three", given)
 	}
 	if s.Users != nil && s.Users.Below.IsZero() == s.Users.Above.IsZero() {
@@ -108,6 +102,17 @@ func (c *checker) selecting() {
 	if s.Words == nil {
 		c.uncounted()
 	}
+}
+
+// given is how many of words, examples and users are.
+func (s *Select) given() int {
+	given := 0
+	for _, one := range []bool{s.Words != nil, s.Examples != "", s.Users != nil} {
+		if one {
+			given++
+		}
+	}
+	return given
 }
 
 // predicted reports whether the choice goes by what a classifier predicts.
@@ -129,12 +134,19 @@ func (c *checker) selectedExamples(s *Select) {
 			c.fail([]string{path, "data.image.unlabelled", "data.level"}, "is %s, and every line of the source must have a label; expected data.image.unlabelled: true beside it", s.Examples)
 		}
 	case selection.OfLowChance:
-		if c.Prepare == nil || c.Prepare.LanguageModel == nil {
-			c.fail([]string{path, "prepare.language_model"}, "goes by what a language model finds unlikely, and there is none; expected prepare.language_model, such as {source: public.jsonl, steps: 2000}")
-		}
-		if s.Percentile.IsZero() == (s.Above == nil) {
-			c.fail([]string{path, "data.select.percentile", "data.select.above"}, "is unlikely; expected one of data.select.percentile, such as 90%%, and data.select.above, such as 6 nats a token")
-		}
+		c.unlikely(s)
+	case selection.Misclassified, selection.Correct: // need what users need, too
+	}
+}
+
+// unlikely checks that there are a model and a threshold.
+func (c *checker) unlikely(s *Select) {
+	const path = "data.select.examples"
+	if c.Prepare == nil || c.Prepare.LanguageModel == nil {
+		c.fail([]string{path, "prepare.language_model"}, "goes by what a language model finds unlikely, and there is none; expected prepare.language_model, such as {source: public.jsonl, steps: 2000}")
+	}
+	if s.Percentile.IsZero() == (s.Above == nil) {
+		c.fail([]string{path, "data.select.percentile", "data.select.above"}, "is unlikely; expected one of data.select.percentile, such as 90%%, and data.select.above, such as 6 nats a token")
 	}
 }
 
