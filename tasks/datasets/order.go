@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"math"
-	"time"
+	"time" //nolint:depguard // dates are parsed, and no clock is read
 )
 
 // Order is that of a user's examples.
