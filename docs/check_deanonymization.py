@@ -1,0 +1,184 @@
+"""Computes again what audit.deanonymization of a run says, from what the run has stored.
+
+    python3 docs/check_deanonymization.py RUN CELL [--home DIR] [--coalmine PROGRAM]
+
+Needs NumPy and scikit-learn, and a run in a data directory. From the recorded updates and the
+list of devices it makes the attacks knn and cosine anew, by docs/method.md alone, and compares
+their scores; from the stored scores of every attack it computes average precision (scikit-learn),
+chance, factor and top-k, and compares them with the results. It knows closed and open worlds, and
+no sums.
+"""
+
+import argparse
+import json
+import pathlib
+import struct
+import subprocess
+import sys
+
+import numpy
+from sklearn.metrics import average_precision_score
+
+
+def nodes_of(args):
+    command = [args.coalmine, "show", args.run, args.cell, "--nodes", "--json"]
+    if args.home:
+        command += ["--home", args.home]
+    return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["nodes"]
+
+
+def blob(args, node, name):
+    for b in node["blobs"]:
+        if b["name"] == name:
+            home = pathlib.Path(args.home or ".coalmine")
+            return (home / "store" / "blobs" / node["key"] / b["sha256"]).read_bytes()
+    raise SystemExit(f"node {node['label']} has no blob {name}")
+
+
+MAGIC = b"coalmine updates 1\n"
+
+
+def read_shard(data):
+    """The layers of a shard, and its updates as (round, device, vector)."""
+    assert data.startswith(MAGIC)
+    at, length, shift = len(MAGIC), 0, 0
+    while True:
+        byte = data[at]
+        at += 1
+        length |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            break
+    layout = json.loads(data[at:at + length])
+    at += length
+    values = sum(layer["values"] for layer in layout["layers"])
+    assert layout.get("precision", "float32") in ("", "float32")
+    updates = []
+    for start in range(at, len(data), 8 + 4 * values):
+        number, device = struct.unpack("<II", data[start:start + 8])
+        updates.append((number, device, numpy.frombuffer(data, "<f4", values, start + 8).astype(float)))
+    return layout["layers"], updates
+
+
+def read_updates(args, nodes, node):
+    updates = []
+    for source in inputs(nodes, node):
+        if source["kind"] == "updates/gather":
+            for i in range(source["metrics"]["shards"]):
+                layers, some = read_shard(blob(args, source, f"updates-{i}"))
+                updates += some
+    return layers, updates
+
+
+def inputs(nodes, node):
+    by = {n["key"]: n for n in nodes}
+    return [by[i["key"]] for i in node["inputs"] if i["key"] in by]
+
+
+def view(params, layers, vector):
+    wanted = params["view"].get("layers")
+    parts, at = [], 0
+    for layer in layers:
+        if not wanted or any(layer["name"] == w or layer["name"].startswith(w + ".") for w in wanted):
+            parts.append(vector[at:at + layer["values"]])
+        at += layer["values"]
+    x = numpy.concatenate(parts)
+    norm = numpy.linalg.norm(x)
+    return x if params["view"].get("raw") or norm == 0 else x / norm
+
+
+def scores_anew(params, scored, layers, updates, devices):
+    """The scores of knn or cosine, by their definitions."""
+    classes = {user: i for i, user in enumerate(scored["classes"])}
+    rows, labels, tried = [], [], []
+    for number, device, vector in updates:
+        d = devices[device]
+        x = view(params, layers, vector)
+        learn = params["learn"]["from"] <= number <= params["learn"]["to"]
+        if d["set"] == "held-out":
+            if learn:
+                rows.append(x)
+                labels.append(len(classes))
+        elif d["shadow"]:
+            if learn:
+                rows.append(x)
+                labels.append(classes[d["user"]])
+        elif params["try"]["from"] <= number <= params["try"]["to"]:
+            tried.append(x)
+    rows, labels, tried = numpy.array(rows), numpy.array(labels), numpy.array(tried)
+    columns = len(classes) + bool(scored.get("unseen"))
+    if params["attack"] == "cosine":
+        means = numpy.array([rows[labels == c].mean(0) for c in range(columns)])
+        means /= numpy.maximum(numpy.linalg.norm(means, axis=1, keepdims=True), 1e-300)
+        return tried @ means.T / numpy.maximum(numpy.linalg.norm(tried, axis=1, keepdims=True), 1e-300)
+    distances = (tried ** 2).sum(1)[:, None] + (rows ** 2).sum(1)[None] - 2 * tried @ rows.T
+    nearest = numpy.argsort(distances, axis=1, kind="stable")[:, :10]
+    scores = numpy.zeros((len(tried), columns))
+    for i, near in enumerate(nearest):
+        for j in near:
+            scores[i, labels[j]] += 1 / len(near)
+    return scores
+
+
+def measure(scores, scored):
+    users = [set(item["users"]) for item in scored["items"]]
+    owners = sorted(set().union(*users))
+    own, chance = [], []
+    for column, user in enumerate(scored["classes"]):
+        if user in owners:
+            all_of = [average_precision_score([o in u for u in users], scores[:, column]) for o in owners]
+            own.append(all_of[owners.index(user)])
+            chance.append(numpy.mean(all_of))
+    result = {"ap": numpy.mean(own), "chance": numpy.mean(chance), "factor": numpy.mean(own) / numpy.mean(chance)}
+    order = numpy.argsort(-scores, axis=1, kind="stable")
+    for k in (1, 5):
+        hits, of = 0, 0
+        for i, u in enumerate(users):
+            relevant = {scored["classes"].index(x) for x in u if x in scored["classes"]}
+            if scored.get("unseen") and any(x not in scored["classes"] and x not in scored.get("untaught", []) for x in u):
+                relevant.add(len(scored["classes"]))
+            if relevant:
+                of += 1
+                hits += bool(relevant & set(order[i, :k]))
+        result[f"top{k}"] = hits / of
+    return result
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("run")
+    parser.add_argument("cell")
+    parser.add_argument("--home")
+    parser.add_argument("--coalmine", default="coalmine")
+    args = parser.parse_args()
+    nodes = nodes_of(args)
+    summary = next(n for n in nodes if n["kind"] == "audits/deanonymization")
+    verdict = json.loads(blob(args, summary, "verdict"))
+    by = {n["key"]: n for n in nodes}
+    worst = 0.0
+    for i, outcome in enumerate(verdict["attacks"]):
+        node = next(by[x["key"]] for x in summary["inputs"] if x["name"] == f"attack-{i}")
+        scored = json.loads(blob(args, node, "scored"))
+        data = blob(args, node, "scores")
+        header = 10 + struct.unpack("<H", data[8:10])[0]
+        scores = numpy.frombuffer(data, "<f4", offset=header).reshape(len(scored["items"]), -1).astype(float)
+        again = measure(scores, scored)
+        said = {k: outcome[k] if not k.startswith("top") else outcome[k]["share"] for k in again}
+        off = max(abs(again[k] - said[k]) for k in again)
+        line = f"{outcome['attack']:7}" + "".join(f"  {k} {said[k]:.6f}" for k in again) + f"   off by {off:.1e}"
+        if outcome["attack"] in ("knn", "cosine") and node["params"].get("sums", 1) <= 1 and not node["params"].get("examples"):
+            devices = json.loads(blob(args, next(n for n in inputs(nodes, node) if n["kind"].startswith("devices/")), "devices"))
+            layers, updates = read_updates(args, nodes, node)
+            anew = scores_anew(node["params"], scored, layers, updates, devices)
+            differ = numpy.abs(anew - scores)
+            line += f"; scores made anew differ by {differ.max():.1e} at most, {(differ > 1e-4).sum()} of {differ.size} by more than 1e-4"
+            line += f"; AP of these {measure(anew, scored)['ap']:.6f}"
+            off = max(off, 0.0 if (differ > 1e-4).mean() < 1e-3 else 1.0)
+        print(line)
+        worst = max(worst, off)
+    if worst > 1e-9:
+        sys.exit("the results are not those of the definitions")
+
+
+if __name__ == "__main__":
+    main()
