@@ -6,7 +6,7 @@ import "coalmine/tasks/audits"
 // a path looks at.
 func CheckRecorded(s *audits.Setting, path string, layers []string, fail audits.Fail) {
 	if s.Recorded == nil {
-		fail([]string{path, "training.record"}, "reads the updates that devices send, and training.record is absent; expected training.record: {}, or some of its layers")
+		fail([]string{path, "training.record", "training.record.layers", "training.record.rounds", "training.record.every"}, "reads the updates that devices send, and training.record is absent; expected training.record: {}, or some of its layers")
 		return
 	}
 	if _, err := s.Recorded.Layout.Spans(layers...); err != nil {
