@@ -33,7 +33,7 @@ func (p *ServerParams) keepNone(ctx context.Context, t *tasks.Task, n models.Net
 		return nil
 	}
 	for j := range p.Chunks {
-		none, err := p.Record.NewRecorder(n, p.Seed)
+		none, err := p.Record.NewRecorder(n, p.Seed, 0)
 		if err != nil {
 			return err
 		}

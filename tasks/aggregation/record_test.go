@@ -15,7 +15,7 @@ import (
 func (b *bench) recordedChunk(name string, record *updates.Recording, round, device int) *taskstest.Node {
 	b.t.Helper()
 	x := b.random(uint64(device))
-	r, err := record.NewRecorder(b.model.Network, 1)
+	r, err := record.NewRecorder(b.model.Network, 1, 1)
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -150,7 +150,7 @@ func newChunkSum(ctx context.Context, t *tasks.Task, p *ClientsParams, populatio
 	}
 	c := &chunkSum{params: p, population: population, start: start, sender: newSender(t, p, start.network), norms: []float32{}}
 	if p.Record.Has(t.Step) {
-		c.recorder, err = p.Record.NewRecorder(start.network, p.Seed)
+		c.recorder, err = p.Record.NewRecorder(start.network, p.Seed, 1+p.Cohort/max(1, p.Chunks))
 	}
 	return c, err
 }

@@ -51,7 +51,7 @@ func runGather(ctx context.Context, t *tasks.Task) error {
 	if err := t.Decode(&p); err != nil {
 		return err
 	}
-	w := gathering{task: t, limit: ShardBytes}
+	w := gathering{task: t, limit: ShardBytes, chunks: p.Chunks}
 	for i, in := range t.Inputs {
 		for chunk := range p.Chunks {
 			if err := w.read(ctx, in.Name, chunk); err != nil {
@@ -72,7 +72,9 @@ type gathering struct {
 	Gathered
 	task  *tasks.Task
 	limit int
-	open  *Encoder // nil without an update since the last shard was put
+	// chunks is the number of shards of a round.
+	chunks int
+	open   *Encoder // nil without an update since the last shard was put
 }
 
 // read copies the updates of a chunk.
@@ -101,6 +103,7 @@ func (w *gathering) add(ctx context.Context, s *Shard, i int) (err error) {
 		if w.open, err = NewEncoder(w.Layout); err != nil {
 			return err
 		}
+		w.open.Reserve(min(s.Len()*len(w.task.Inputs)*w.chunks, 1+w.limit/w.Layout.UpdateBytes()))
 	}
 	w.open.copy(s, i)
 	w.Updates++

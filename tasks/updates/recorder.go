@@ -89,9 +89,9 @@ type recorded struct {
 	number int
 }
 
-// NewRecorder returns a recorder that has recorded nothing. seed is that of the
-// experiment, by which layers are projected.
-func (r *Recording) NewRecorder(n models.Network, seed uint64) (*Recorder, error) {
+// NewRecorder returns a recorder that has recorded nothing, with room for the updates of so
+// many devices. seed is that of the experiment, by which layers are projected.
+func (r *Recording) NewRecorder(n models.Network, seed uint64, devices int) (*Recorder, error) {
 	layout, err := r.Layout(n)
 	if err != nil {
 		return nil, tasks.Permanent(fmt.Errorf("recording updates: %w", err))
@@ -100,6 +100,7 @@ func (r *Recording) NewRecorder(n models.Network, seed uint64) (*Recorder, error
 	if err != nil {
 		return nil, tasks.Permanent(err)
 	}
+	e.Reserve(devices)
 	x := &Recorder{encoder: e, seed: seed, values: make([]float32, layout.Values())}
 	all := n.Tensors()
 	for _, layer := range layout.Layers {

@@ -59,7 +59,7 @@ func TestARecordHasTheChosenLayersInTheirOrder(t *testing.T) {
 	n := network(t)
 	update := vector(n.Trained())
 	record := Recording{Every: 1, Layers: []string{"output.bias", "embedding"}}
-	x, err := record.NewRecorder(n, 1)
+	x, err := record.NewRecorder(n, 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestARecordHasTheChosenLayersInTheirOrder(t *testing.T) {
 	if u := s.At(0); u.Round != 3 || u.Device != 7 || !slices.Equal(u.Values, want) {
 		t.Errorf("recorded %v, want %v", u, want)
 	}
-	if _, err := (&Recording{Every: 1, Layers: []string{"dense"}}).NewRecorder(n, 1); err == nil || !strings.Contains(err.Error(), "cell.input") {
+	if _, err := (&Recording{Every: 1, Layers: []string{"dense"}}).NewRecorder(n, 1, 1); err == nil || !strings.Contains(err.Error(), "cell.input") {
 		t.Errorf("a layer that is not there: %v", err)
 	}
 }

@@ -93,11 +93,15 @@ func (e *Encoder) Add(u Update) error {
 	if n := e.layout.Values(); len(u.Values) != n {
 		return fmt.Errorf("update of device %d in round %d has %d values, expected the layout's %d", u.Device, u.Round, len(u.Values), n)
 	}
-	e.data = slices.Grow(e.data, e.layout.UpdateBytes())
 	e.data = binary.LittleEndian.AppendUint32(e.data, uint32(u.Round))
 	e.data = binary.LittleEndian.AppendUint32(e.data, uint32(u.Device))
 	e.data = e.layout.Precision.append(e.data, u.Values)
 	return nil
+}
+
+// Reserve makes room for so many more updates, so that the shard is not copied as it grows.
+func (e *Encoder) Reserve(updates int) {
+	e.data = slices.Grow(e.data, updates*e.layout.UpdateBytes())
 }
 
 // Bytes is the shard so far.
