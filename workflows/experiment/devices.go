@@ -78,9 +78,9 @@ func (d *Defence) Mix(seed uint64) devices.MixParams {
 	return devices.MixParams{Seed: seed, Replace: d.Replace.Float64(), Augment: d.Augment}
 }
 
-// label names the defence as Orekondy et al. 2018 do; empty without devices.
+// label names the defence as Orekondy et al. 2018 do; empty without one.
 func (d *Devices) label() string {
-	if d == nil {
+	if d == nil || d.Defence == nil {
 		return ""
 	}
 	return d.Defence.label()
@@ -88,8 +88,6 @@ func (d *Devices) label() string {
 
 func (d *Defence) label() string {
 	switch {
-	case d == nil:
-		return "no defence"
 	case !d.Replace.IsZero():
 		return "bkg-repl " + d.Replace.String()
 	case d.Modes > 0:
