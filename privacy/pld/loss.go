@@ -50,8 +50,10 @@ func (d pair) components() []component {
 		return []component{{1, -atMean, -1, whole}}
 	case removing:
 		return []component{{1 - d.rate, -atMean, 1, whole}, {d.rate, atMean, 1, whole}}
+	case replacing:
+		return []component{{1 - d.rate, -atMean, 1, 0}, {d.rate, atMean, 1, 0}, {1, -atMean, -1, 0}}
 	}
-	return []component{{1 - d.rate, -atMean, 1, 0}, {d.rate, atMean, 1, 0}, {1, -atMean, -1, 0}}
+	return nil
 }
 
 // atom is the probability of the loss 0: what the components leave of p.
