@@ -10,6 +10,7 @@ no sums.
 """
 
 import argparse
+import base64
 import json
 import pathlib
 import struct
@@ -30,9 +31,18 @@ def nodes_of(args):
 def blob(args, node, name):
     for b in node["blobs"]:
         if b["name"] == name:
-            home = pathlib.Path(args.home or ".coalmine")
-            return (home / "store" / "blobs" / node["key"] / b["sha256"]).read_bytes()
+            home = pathlib.Path(args.home or ".coalmine") / "store"
+            return read(home, node["key"], b["sha256"])
     raise SystemExit(f"node {node['label']} has no blob {name}")
+
+
+def read(home, key, digest):
+    """A blob lies in a file of its own, or, if it is small, in the commit of its node."""
+    path = home / "blobs" / key / digest
+    if path.exists():
+        return path.read_bytes()
+    record = json.loads((home / "commits" / key).read_bytes())["record"]
+    return next(base64.b64decode(b["inline"]) for b in record["blobs"] if b["digest"] == digest)
 
 
 MAGIC = b"coalmine updates 1\n"
@@ -120,15 +130,27 @@ def scores_anew(params, scored, layers, updates, devices):
     return scores
 
 
+def precisions_of(column, has):
+    """The AP of each owner's items under one score; has is [items, owners], of 0 and 1."""
+    order = numpy.argsort(-column, kind="stable")
+    last = numpy.append(numpy.flatnonzero(numpy.diff(column[order])), len(order) - 1)
+    found = has[order].cumsum(0)[last]
+    steps = numpy.diff(found, axis=0, prepend=0)
+    return (steps * found / (last + 1)[:, None]).sum(0) / found[-1]
+
+
 def measure(scores, scored):
     users = [set(item["users"]) for item in scored["items"]]
     owners = sorted(set().union(*users))
+    has = numpy.array([[o in u for o in owners] for u in users], dtype=float)
     own, chance = [], []
     for column, user in enumerate(scored["classes"]):
         if user in owners:
-            all_of = [average_precision_score([o in u for u in users], scores[:, column]) for o in owners]
-            own.append(all_of[owners.index(user)])
-            chance.append(numpy.mean(all_of))
+            at = owners.index(user)
+            own.append(average_precision_score(has[:, at], scores[:, column]))
+            all_of = precisions_of(scores[:, column], has)
+            assert abs(all_of[at] - own[-1]) < 1e-12
+            chance.append(all_of.mean())
     result = {"ap": numpy.mean(own), "chance": numpy.mean(chance), "factor": numpy.mean(own) / numpy.mean(chance)}
     order = numpy.argsort(-scores, axis=1, kind="stable")
     for k in (1, 5):
