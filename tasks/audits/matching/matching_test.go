@@ -40,7 +40,7 @@ func TestPairsOfUsersNeverSeenAreTold(t *testing.T) {
 		t.Errorf("learned %+v", v.Learned)
 	}
 	for what, told := range map[string]*Told{"anonymous": v.Anonymous, "shadow": v.Shadow, "seen": v.Seen, "unseen": v.Unseen} {
-		if told == nil || told.Network.AP.Value < 0.75 || told.Cosine.AP.Value < 0.75 || told.Network.Pairs != 2000 || told.Network.Same != 1000 {
+		if told == nil || told.Network.AP.Value < 0.75 || told.Cosine.AP.Value < 0.8 || told.Network.Pairs != 2000 || told.Network.Same != 1000 {
 			t.Errorf("%s pairs: %+v", what, told)
 		}
 	}
@@ -69,8 +69,7 @@ func TestCentredUpdatesAreToldBetter(t *testing.T) {
 }
 
 // In a closed world nobody is unseen, and without anything of their own users are told by
-// chance: within twice an interval of 95%, which a right program misses with one seed in ten
-// thousand; the seed is fixed.
+// chance. Four standard deviations, by the intervals, are passed with probability 6e-5; the seed is fixed.
 func TestEqualUsersAreToldByChance(t *testing.T) {
 	t.Parallel()
 	split, list := observedtest.Federation{Users: 30, Rounds: 100, Cohort: 15, Common: 1}.Make()
@@ -83,7 +82,7 @@ func TestEqualUsersAreToldByChance(t *testing.T) {
 	}
 	for what, told := range map[string]*Told{"anonymous": v.Anonymous, "shadow": v.Shadow} {
 		for by, auc := range map[string]sameuser.Estimate{"network": told.Network.AUC, "cosine": told.Cosine.AUC} {
-			if math.Abs(auc.Value-0.5) > auc.High-auc.Low {
+			if sd := (auc.High - auc.Low) / (2 * 1.96); math.Abs(auc.Value-0.5) > 4*sd {
 				t.Errorf("%s pairs: %+v by the %s", what, auc, by)
 			}
 		}
