@@ -12,14 +12,15 @@ import (
 var Audit = audits.Description{
 	Name: "matching",
 	Legend: "Matching AP: how well a network that was trained on the adversary's own updates tells pairs of anonymous updates of one user, half of all pairs; 50 by chance. " +
-		"Unseen AP: the same of users whom the adversary does not know.",
+		"With shadow: of pairs of an anonymous update and a shadow device's; anonymous updates of one user are of one device and its examples, so that only these tell the user. " +
+		"Unseen AP: anonymous pairs of users whom the adversary does not know.",
 	New:      func() audits.Fields { return new(Fields) },
 	Kinds:    []tasks.Kind{Kind},
 	Measures: audits.Anything,
 	AtEnd:    true,
 	Pairs:    audits.EverySecret,
 	Verdict:  func() audits.Verdict { return new(Verdict) },
-	Columns:  []audits.Column{{Header: "matching AP"}, {Header: "unseen AP"}},
+	Columns:  []audits.Column{{Header: "matching AP"}, {Header: "with shadow AP"}, {Header: "unseen AP"}},
 }
 
 // Verdict is the outcome: the metrics of audits/matching.
@@ -64,8 +65,8 @@ type Epoch struct {
 
 // Texts implements audits.Verdict.
 func (v *Verdict) Texts() []string {
-	texts := []string{"-", "-"}
-	for i, told := range []*Told{v.Anonymous, v.Unseen} {
+	texts := []string{"-", "-", "-"}
+	for i, told := range []*Told{v.Anonymous, v.Shadow, v.Unseen} {
 		if told != nil {
 			texts[i] = fmt.Sprintf("%.1f", 100*told.Network.AP.Value)
 		}
