@@ -1,4 +1,4 @@
-"""Computes again what audit.linking, audit.update_words and the cosines of audit.matching print.
+"""Computes again what audit.linking and audit.update_words print.
 
     coalmine show RUN --nodes --json > nodes.json
     coalmine results RUN --json > results.json
