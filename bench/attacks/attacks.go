@@ -1,0 +1,174 @@
+// Package attacks measures how long the training of an attack on recorded updates takes, and
+// what memory: the real task, on updates that are made up shard by shard, so that no store
+// has to hold them.
+package attacks
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"sync/atomic"
+	"text/tabwriter"
+	"time"
+
+	"coalmine/models/attacks"
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/audits/deanonymization"
+	"coalmine/tasks/audits/observed"
+	"coalmine/tasks/devices"
+	"coalmine/tasks/updates"
+)
+
+// Options say what is measured.
+type Options struct {
+	// Attack that is trained.
+	Attack attacks.Kind
+	// Updates of shadow devices, each of so many Values, of so many Users.
+	Updates, Values, Users int
+	// Epochs that are made, and the MiB of updates that may be in memory.
+	Epochs, Memory int
+}
+
+// Result of a measurement.
+type Result struct {
+	Attack  attacks.Kind `json:"attack"`
+	Updates int          `json:"updates"`
+	Values  int          `json:"values"`
+	Epochs  int          `json:"epochs"`
+	// Seconds of all, with what is read and scored beside the training, and of the
+	// processor; Heap is the most that was live, in MB.
+	Seconds   float64 `json:"seconds"`
+	Processor float64 `json:"processor_seconds"`
+	Heap      float64 `json:"heap_mb"`
+	ReadGB    float64 `json:"read_gb"`
+}
+
+// Print writes a table.
+func (r *Result) Print(w io.Writer) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "attack\tupdates\tvalues\tepochs\tread GB\tseconds\tprocessor s\tlive heap MB\t")
+	fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%.1f\t%.1f\t%.1f\t%.0f\t\n", r.Attack, r.Updates, r.Values, r.Epochs, r.ReadGB, r.Seconds, r.Processor, r.Heap)
+	_ = t.Flush()
+}
+
+// Run trains the attack once.
+func Run(ctx context.Context, o Options) (*Result, error) {
+	if o.Users < 2 || o.Updates < o.Users || o.Values < 1 {
+		return nil, fmt.Errorf("%d updates of %d users with %d values; expected at least two users, an update of each, and a value", o.Updates, o.Users, o.Values)
+	}
+	source, err := newSource(o)
+	if err != nil {
+		return nil, err
+	}
+	all := deanonymization.Rounds{From: 1, To: source.rounds}
+	params := deanonymization.Params{
+		Seed: 1, Attack: o.Attack, Learn: all, Try: deanonymization.Rounds{From: 1, To: 1}, Epochs: o.Epochs, Batch: 32, Memory: o.Memory,
+	}
+	spec, err := tasks.NewSpec(deanonymization.Reidentify, params, observed.Inputs([]storage.Key{{Digest: storage.DigestOf(nil)}}, storage.Key{Digest: storage.DigestOf([]byte{1})})...)
+	if err != nil {
+		return nil, err
+	}
+	before, start := processorTime(), time.Now()
+	err = deanonymization.Reidentify.Run(ctx, tasks.NewTask(spec, source, nowhere{}, nil, nil))
+	return &Result{
+		Attack: o.Attack, Updates: source.rounds * o.Users, Values: o.Values, Epochs: o.Epochs,
+		Seconds: time.Since(start).Seconds(), Processor: (processorTime() - before).Seconds(),
+		Heap: float64(source.heap.Load()) / 1e6, ReadGB: float64(source.read.Load()) / 1e9,
+	}, err
+}
+
+// source makes up a gather node of which each shard is a round, and the devices.
+type source struct {
+	Options
+	rounds     int
+	layout     updates.Layout
+	template   []byte // a shard
+	header     int    // its bytes before the first update
+	heap, read atomic.Int64
+}
+
+func newSource(o Options) (*source, error) {
+	s := &source{Options: o, rounds: (o.Updates + o.Users - 1) / o.Users, layout: updates.Layout{Layers: []updates.Layer{{Name: "layer", Values: o.Values}}}}
+	e, err := updates.NewEncoder(s.layout)
+	if err != nil {
+		return nil, err
+	}
+	s.header = len(e.Bytes())
+	rng, values := rand.New(rand.NewPCG(1, 0)), make([]float32, o.Values)
+	for user := range o.Users {
+		for i := range values {
+			values[i] = float32(rng.NormFloat64())
+		}
+		if err := e.Add(updates.Update{Round: 1, Device: 2*user + 1, Values: values}); err != nil {
+			return nil, err
+		}
+	}
+	s.template = e.Bytes()
+	return s, nil
+}
+
+// Commit implements tasks.Source.
+func (s *source) Commit(context.Context, storage.Key) (*storage.Commit, error) {
+	metrics, err := json.Marshal(updates.Gathered{Layout: s.layout, Rounds: s.rounds, Updates: s.rounds * s.Users, Shards: s.rounds})
+	return &storage.Commit{Metrics: metrics}, err
+}
+
+// Blob implements tasks.Source. The shard of a round is the template with the number of the
+// round; in the first round the anonymous devices stand in the place of the shadows.
+func (s *source) Blob(_ context.Context, _ storage.Key, name string) ([]byte, error) {
+	if name == devices.DevicesBlob {
+		return s.devices()
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	s.heap.Store(max(s.heap.Load(), int64(m.HeapAlloc)))
+	var shard int
+	if _, err := fmt.Sscanf(name, "updates-%d", &shard); err != nil {
+		return nil, err
+	}
+	data := append([]byte(nil), s.template...)
+	s.read.Add(int64(len(data)))
+	size := 8 + 4*s.Values
+	for user := range s.Users {
+		at := data[s.header+user*size:]
+		binary.LittleEndian.PutUint32(at, uint32(shard+1))
+		if shard == 0 {
+			binary.LittleEndian.PutUint32(at[4:], uint32(2*user))
+		}
+		// So that no two rounds are equal.
+		binary.LittleEndian.PutUint32(at[8+4*(shard%s.Values):], math.Float32bits(3))
+	}
+	return data, nil
+}
+
+func (s *source) devices() ([]byte, error) {
+	var list []devices.Device
+	for user := range s.Users {
+		list = append(list, devices.Device{User: user, Set: devices.Seen}, devices.Device{User: user, Shadow: true, Set: devices.Seen})
+	}
+	return json.Marshal(list)
+}
+
+var errUnused = errors.New("no task of this benchmark reads that")
+
+// BlobRange implements tasks.Source.
+func (s *source) BlobRange(context.Context, storage.Key, string, int64, int64) ([]byte, error) {
+	return nil, errUnused
+}
+
+// Imported implements tasks.Source.
+func (s *source) Imported(context.Context, storage.Digest) (io.ReadCloser, error) {
+	return nil, errUnused
+}
+
+// nowhere drops what is put.
+type nowhere struct{}
+
+func (nowhere) Put(context.Context, string, []byte, storage.Durability) error { return nil }

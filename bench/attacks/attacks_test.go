@@ -1,0 +1,26 @@
+package attacks
+
+import (
+	"strings"
+	"testing"
+
+	"coalmine/models/attacks"
+)
+
+func TestASmallTrainingIsMeasured(t *testing.T) {
+	t.Parallel()
+	for _, kind := range attacks.Kinds() {
+		r, err := Run(t.Context(), Options{Attack: kind, Updates: 40, Values: 50, Users: 4, Epochs: 2, Memory: 16})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var table strings.Builder
+		r.Print(&table)
+		if r.Updates != 40 || r.ReadGB == 0 || r.Heap == 0 || !strings.Contains(table.String(), string(kind)) {
+			t.Errorf("%s: %+v\n%s", kind, r, table.String())
+		}
+	}
+	if _, err := Run(t.Context(), Options{Attack: attacks.MLP}); err == nil {
+		t.Error("nothing was measured, without an error")
+	}
+}
