@@ -44,6 +44,10 @@ type Config struct {
 	// own read, and those from it on the target, which is predicted. 1 to Vocabulary-1.
 	Separator int32 `json:"separator,omitempty"`
 
+	// Labels is of kinds that predict what is said of a whole text: the number of labels
+	// that there are, the tokens from FirstLabel on. 1 to MaxLabels.
+	Labels int `json:"labels,omitempty"`
+
 	// Image is of networks for images.
 	Image Image `json:"image,omitzero"`
 }
@@ -87,9 +91,15 @@ func (c Config) Validate() error {
 	if c.Kind.ForImages() {
 		return c.validateImage()
 	}
+	if c.Kind.ForLabels() {
+		return c.validateReader()
+	}
 	var problems []error
 	if (c.Image != Image{}) {
 		problems = append(problems, fmt.Errorf("a model of kind %s sees no images", c.Kind))
+	}
+	if c.Labels != 0 {
+		problems = append(problems, fmt.Errorf("%d labels: a model of kind %s predicts none", c.Labels, c.Kind))
 	}
 	kind, err := kinds.Find(c.Kind)
 	if err != nil {

@@ -18,7 +18,7 @@ type encoderTrace struct {
 }
 
 func newEncoderTrace(m *Language) *encoderTrace {
-	e := &encoderTrace{stackTrace: newStackTrace(m)}
+	e := &encoderTrace{stackTrace: newStackTrace(m.config.Embedding, m.cells)}
 	for i := range e.layers {
 		e.layers[i].endGradient = &e.endGradients[i]
 	}

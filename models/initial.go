@@ -29,19 +29,19 @@ const (
 func (m *Language) Init(rng *rand.Rand) []float32 {
 	params := make([]float32, m.Parameters())
 	w := m.layout.views(params)
-	m.initialize(rng, &w.stackWeights)
+	initializeStack(rng, &w.stackWeights, m.cells)
 	if m.config.Untied {
 		fillUniform(rng, w.output, math.Sqrt(3/float64(m.config.outputWidth())))
 	}
 	if m.config.Separator != 0 {
-		m.initialize(rng, &w.encoder)
+		initializeStack(rng, &w.encoder, m.cells)
 	}
 	return params
 }
 
-func (m *Language) initialize(rng *rand.Rand, w *stackWeights) {
-	fillUniform(rng, w.embedding, math.Sqrt(3/float64(m.config.Embedding)))
-	for i, c := range m.cells {
+func initializeStack(rng *rand.Rand, w *stackWeights, cells []cell) {
+	fillUniform(rng, w.embedding, math.Sqrt(3/float64(cells[0].in)))
+	for i, c := range cells {
 		c.initialize(rng, &w.layers[i])
 	}
 }

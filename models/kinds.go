@@ -7,10 +7,12 @@ import (
 	"coalmine/internal/registry"
 )
 
-// Kind names the cells of a language model, or a network for images.
+// Kind names the cells of a language model, a network that reads whole texts, or one for
+// images.
 type Kind string
 
-// Kinds of cells. Those of networks for images stand in image.go.
+// Kinds of cells. Networks for images stand in image.go, those for labels of texts in
+// reader.go.
 const (
 	CIFGLSTM Kind = "cifg-lstm"
 	LSTM     Kind = "lstm"
@@ -62,7 +64,9 @@ func Kinds() []Kind { return kinds.Names() }
 func CellKinds() []*CellKind { return kinds.Entries() }
 
 // Choices lists the kinds as words of an experiment file.
-func (Kind) Choices() []string { return slices.Concat(kinds.Words(), imageKinds.Words()) }
+func (Kind) Choices() []string {
+	return slices.Concat(kinds.Words(), imageKinds.Words(), readerKinds.Words())
+}
 
 // cifgLSTM is an LSTM whose forget gate is one minus its input gate (Greff et al.,
 // "LSTM: A Search Space Odyssey", 2017, variant CIFG).

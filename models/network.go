@@ -106,6 +106,23 @@ type Prediction struct {
 	Features, Logits, Probabilities []float32
 }
 
+// Labelling networks predict what is said of a whole text: a score, or which labels it has.
+type Labelling interface {
+	// NewLabeller returns a labeller at params, which it only reads.
+	NewLabeller(params []float32) Labeller
+}
+
+// Labeller predicts labels of texts. It is not safe for concurrent use.
+type Labeller interface {
+	// Label predicts of each example, in their order. What it says of one does not depend
+	// on the others.
+	Label(examples [][]int32) ([]Labelled, error)
+}
+
+// Labelled is what is said of a text, and what a network predicts: of a regressor one
+// score each; of a tagger by label 1 or 0, whether the text has it, and its probability.
+type Labelled struct{ Truth, Predicted []float32 }
+
 // Generating networks have a generator behind the parameters that learn from data, which
 // the server trains.
 type Generating interface {

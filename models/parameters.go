@@ -59,7 +59,7 @@ func New(config Config) (*Language, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
-	if config.Kind.ForImages() {
+	if config.Kind.ForImages() || config.Kind.ForLabels() {
 		return nil, fmt.Errorf("model configuration: kind %s is no language model", config.Kind)
 	}
 	return &Language{config: config, cells: cellsOf(config), layout: newLayout(config)}, nil
@@ -73,14 +73,7 @@ func (m *Language) Parameters() int { return m.layout.size }
 
 // Tensors lists the named tensors in the order of the flat vector, which they
 // fill without gaps.
-func (m *Language) Tensors() []Tensor {
-	tensors := make([]Tensor, len(m.layout.tensors))
-	for i, t := range m.layout.tensors {
-		t.Shape = slices.Clone(t.Shape)
-		tensors[i] = t
-	}
-	return tensors
-}
+func (m *Language) Tensors() []Tensor { return m.layout.clone() }
 
 // ScoringFLOPs is the number of floating-point operations in the matrix
 // products that score one token, a multiply-add counting as two. Everything
@@ -154,6 +147,15 @@ func (l *layout) add(name string, shape ...int) span {
 	l.tensors = append(l.tensors, t)
 	l.size += t.Size()
 	return span{t.Offset, l.size}
+}
+
+// clone copies the tensors for a caller, who may change them.
+func (l *layout) clone() []Tensor {
+	tensors := slices.Clone(l.tensors)
+	for i := range tensors {
+		tensors[i].Shape = slices.Clone(tensors[i].Shape)
+	}
+	return tensors
 }
 
 func newLayout(c Config) layout {

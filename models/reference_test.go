@@ -36,18 +36,18 @@ type referenceState struct {
 }
 
 func newReference(m *Language, params []float64) *reference {
-	r := newReferenceOf(m, params, "")
+	r := newReferenceOf(m.Tensors(), m.config, params, "")
 	if m.config.Separator != 0 {
-		r.encoder = newReferenceOf(m, params, EncoderPrefix)
+		r.encoder = newReferenceOf(m.Tensors(), m.config, params, EncoderPrefix)
 	}
 	return r
 }
 
 // newReferenceOf reads the tensors whose names have the prefix.
-func newReferenceOf(m *Language, params []float64, prefix string) *reference {
+func newReferenceOf(tensors []Tensor, c Config, params []float64, prefix string) *reference {
 	tensor := map[string][]float64{}
 	shape := map[string][]int{}
-	for _, t := range m.Tensors() {
+	for _, t := range tensors {
 		tensor[t.Name] = params[t.Offset : t.Offset+t.Size()]
 		shape[t.Name] = t.Shape
 	}
@@ -63,13 +63,13 @@ func newReferenceOf(m *Language, params []float64, prefix string) *reference {
 		}
 		return rows
 	}
-	r := &reference{config: m.config, embedding: matrix(EmbeddingTensor), output: matrix(OutputTensor), outBias: tensor[OutputBiasTensor]}
-	if !m.config.Untied {
+	r := &reference{config: c, embedding: matrix(EmbeddingTensor), output: matrix(OutputTensor), outBias: tensor[OutputBiasTensor]}
+	if !c.Untied {
 		r.output = r.embedding
 	}
-	for _, suffix := range []string{"", "2", "3", "4"}[:max(1, m.config.Layers)] {
+	for _, suffix := range []string{"", "2", "3", "4"}[:max(1, c.Layers)] {
 		r.layers = append(r.layers, referenceLayer{
-			kind: m.config.Kind, units: m.config.Units,
+			kind: c.Kind, units: c.Units,
 			input: matrix("cell" + suffix + ".input"), recurrent: matrix("cell" + suffix + ".recurrent"),
 			bias: tensor[prefix+"cell"+suffix+".bias"], candidateBias: tensor[prefix+"cell"+suffix+".candidate_bias"],
 			project: matrix("projection" + suffix), kernel: matrix("cell" + suffix + ".kernel"),

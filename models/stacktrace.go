@@ -13,9 +13,9 @@ type stackTrace struct {
 	inputGradient []float32 // [rows, width]
 }
 
-func newStackTrace(m *Language) stackTrace {
-	s := stackTrace{width: m.config.Embedding, layers: make([]layerTrace, len(m.cells))}
-	for i, c := range m.cells {
+func newStackTrace(embedding int, cells []cell) stackTrace {
+	s := stackTrace{width: embedding, layers: make([]layerTrace, len(cells))}
+	for i, c := range cells {
 		s.layers[i].cell = c
 	}
 	return s

@@ -4,7 +4,8 @@ import "fmt"
 
 // Loss is the loss of a batch.
 type Loss struct {
-	// Sum of -log p(target), in nats, over all targets of the batch.
+	// Sum of -log p(target), in nats, over all targets of the batch; of a Reader, whose
+	// targets are texts, of the losses that its kind has.
 	Sum float64
 	// Tokens is the number of targets.
 	Tokens int
@@ -40,7 +41,7 @@ func (m *Language) NewTrainer() *Trainer {
 	vocabulary := m.config.Vocabulary
 	t := &Trainer{
 		model:      m,
-		stackTrace: newStackTrace(m),
+		stackTrace: newStackTrace(m.config.Embedding, m.cells),
 		output:     outputTrace{vocabulary: vocabulary, width: m.config.outputWidth(), block: rowBlock(vocabulary)},
 	}
 	if m.config.Separator != 0 {

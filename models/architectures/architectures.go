@@ -11,5 +11,8 @@ func New(config models.Config) (models.Network, error) {
 	if config.Kind.ForImages() {
 		return vision.New(config)
 	}
+	if config.Kind.ForLabels() {
+		return models.NewReader(config)
+	}
 	return models.New(config)
 }

@@ -81,6 +81,8 @@ type Column struct {
 	Header string
 	// Leading columns stand before the others.
 	Leading bool
+	// Optional columns are left out where no verdict has a text for them.
+	Optional bool
 }
 
 // MemorizedFigure is the figure of audits that count memorized canaries.

@@ -38,7 +38,7 @@ type EncodeParams struct {
 	// Level is that of the corpus.
 	Level Level `json:"level,omitzero"`
 	// VocabularySize is the number of ordinary words, also of a vocabulary that is given;
-	// specials come on top. It is 0 at the byte level, where the vocabulary is fixed.
+	// specials come on top, and labels of texts, which stand before the words. It is 0 at the byte level, where the vocabulary is fixed.
 	VocabularySize int `json:"vocabulary_size"`
 	// TestFraction of the examples are the test part, each by its own coin, and
 	// ValidationFraction of the others the validation part.
@@ -189,8 +189,12 @@ func (e *encoder) countedWords(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	var labels []string
 	for w, word := range e.words {
-		if endsSource(word) {
+		if isLabelWord(word) {
+			labels = append(labels, word)
+		}
+		if endsSource(word) || isLabelWord(word) {
 			counts[w] = 0
 		}
 	}
@@ -206,7 +210,7 @@ func (e *encoder) countedWords(ctx context.Context) ([]string, error) {
 	for _, w := range found[size:] {
 		e.metrics.UnknownWords += int(counts[w])
 	}
-	return textsOf(e.words, found[:size]), nil
+	return append(labels, textsOf(e.words, found[:size])...), nil
 }
 
 // givenWords are those of the vocabulary that is an input.

@@ -25,7 +25,8 @@ import (
 //	                modulo 2^64 where that one stands after it in the source
 //	corpus-index    Index over the users
 //	dictionary      the distinct words, one a line, in order of first appearance;
-//	                at levels that fix them all symbols, in their order
+//	                at levels that fix them all symbols, in their order; where
+//	                something is predicted of texts, all its labels before the words
 //	users           JSON array of the users' names
 //
 // Where records are pairs, the dictionary has the separator too.
@@ -282,6 +283,7 @@ type lexicon struct {
 	words       *numbering
 	separator   uint32 // the number of the separator of pairs
 	noLabel     uint32 // the number in place of a label, where images may lack one
+	labels      int    // how many there are of texts: the first numbers
 	tokenizer   Tokenizer
 	misreading  []string // the words of a text that faults hit
 	sentenced   []uint32
@@ -292,6 +294,10 @@ func newLexicon(r Reading, f FaultParams) *lexicon {
 	scheme := r.Level.Scheme()
 	l := &lexicon{reading: r, planted: f, cutSentence: scheme.sentence, words: newNumbering()}
 	l.words.all = scheme.Symbols
+	if r.Label != "" {
+		l.words.all = r.LabelWords()
+		l.labels = len(l.words.all)
+	}
 	if r.Pairs {
 		l.separator = l.addSpecial(Separator)
 	}
@@ -321,7 +327,7 @@ func (l *lexicon) distinct() int {
 	if l.reading.Pairs || l.reading.Unlabelled {
 		return len(l.words.all) - 1
 	}
-	return len(l.words.all)
+	return len(l.words.all) - l.labels
 }
 
 // sentence returns the first words of a user's text, a sequence of them at most, valid
@@ -338,9 +344,12 @@ func (l *lexicon) sentence(user int, text string) (words []uint32, cut bool) {
 		l.faults.next(user)
 		text = l.faults.image(l.reading.Image, unlabelled, l.faults.text(text))
 	}
-	if l.reading.Pairs {
+	switch {
+	case l.reading.Pairs:
 		cut = l.pair(text)
-	} else {
+	case l.labels > 0:
+		cut = l.labelled(text)
+	default:
 		cut = l.cutSentence(l, text)
 	}
 	if unlabelled {

@@ -137,6 +137,11 @@ type Reading struct {
 	Unlabelled bool `json:"unlabelled,omitempty"`
 	// Pairs says that a record is a text and its target, each cut at Sequence by itself.
 	Pairs bool `json:"pairs,omitempty"`
+	// Label is what is predicted of a text, at the word level. Its tokens stand before those
+	// of the words.
+	Label Label `json:"label,omitempty"`
+	// Tags are those that TagsLabel predicts, a line each.
+	Tags string `json:"tags,omitempty"`
 	// Timed says that records have a time, by which those of a user are ordered.
 	Timed bool `json:"timed,omitempty"`
 }
@@ -146,7 +151,7 @@ func (r Reading) Longest() int {
 	if r.Pairs {
 		return 2*r.Sequence + 1
 	}
-	return r.Sequence
+	return r.Sequence + r.labelRoom()
 }
 
 // Complete is the reading with all fields filled in.
@@ -192,6 +197,9 @@ func (r Reading) lines() lineForm {
 	if r.Pairs {
 		return pairLines
 	}
+	if scheme, err := labels.Find(r.Label); err == nil {
+		return r.labelLines(scheme)
+	}
 	return textLines
 }
 
@@ -210,6 +218,9 @@ func (l Level) sequence() int { return l.Scheme().Sequence }
 func (r Reading) check() error {
 	level, err := levels.Find(cmp.Or(r.Level, WordLevel))
 	if err != nil {
+		return err
+	}
+	if err := r.checkLabel(); err != nil {
 		return err
 	}
 	if level.Images {

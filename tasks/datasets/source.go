@@ -56,7 +56,8 @@ func (l Limits) withDefaults() Limits {
 
 // Record is one line of a source. User and Text are not empty and are valid UTF-8; but the
 // Text of an image, at the image level, is a byte for its label and then one for each of its
-// pixels, and that of a pair is the text, the byte 0xFF, and the target.
+// pixels, that of a pair is the text, the byte 0xFF, and the target, and that of a text with
+// labels is a byte for each of them, the byte 0xFF, and the text.
 type Record struct {
 	User, Text string
 	// Time orders a user's records, where the reading asks for it; dates are seconds since
@@ -307,8 +308,14 @@ func (f *lineForm) explainJSON(err error) error {
 		return badLine("a JSON %s, not an object; %s", wrongType.Value, f.wanted)
 	}
 	expected := "a string"
-	if wrongType.Type.Kind() == reflect.Int {
+	switch wrongType.Type.Kind() {
+	case reflect.Int:
 		expected = "a whole number"
+	case reflect.Float64:
+		expected = "a number"
+	case reflect.Slice:
+		expected = "a list of strings"
+	default:
 	}
 	return badLine("%q is a JSON %s, not %s; %s", wrongType.Field, wrongType.Value, expected, f.wanted)
 }

@@ -211,6 +211,9 @@ func (s *surveyor) agree(r Reading) error {
 	} else if first.Timed != r.Timed {
 		return errors.New("one source is read with and without times; expected one of them")
 	}
+	if first := s.texts[0].lexicon.reading; first.Label != r.Label || first.Tags != r.Tags {
+		return errors.New("one source is read with and without labels, or with other tags; expected one of them")
+	}
 	if first := s.texts[0].lexicon.reading; first.Image == r.Image && first.Unlabelled == r.Unlabelled {
 		return nil
 	}
@@ -597,8 +600,9 @@ func (r *recipeSurvey) vocabulary() []string {
 	if r.clean != nil {
 		return r.clean.vocabulary()
 	}
-	words := r.text.lexicon.words.all
-	return textsOf(words, mostFrequent(words, r.trained(), r.recipe.VocabularySize))
+	words, counts := r.text.lexicon.words.all, r.trained()
+	clear(counts[:min(len(counts), r.text.lexicon.labels)]) // they are no words
+	return textsOf(words, mostFrequent(words, counts, r.recipe.VocabularySize))
 }
 
 // trained counts the words of the training part, by number.
@@ -623,8 +627,10 @@ func (r *recipeSurvey) parts() EncodeMetrics {
 		m.DistinctWords = len(symbols)
 		return m
 	}
-	distinct, known := occurrences(r.text.counts, r.held, r.recipe.VocabularySize)
-	m.DistinctWords, m.UnknownWords = distinct, m.Train.Words+r.counts[unused].Words-known
+	labels := min(r.text.lexicon.labels, len(r.text.counts), len(r.held))
+	distinct, known := occurrences(r.text.counts[labels:], r.held[labels:], r.recipe.VocabularySize)
+	_, labelled := occurrences(r.text.counts[:labels], r.held[:labels], labels)
+	m.DistinctWords, m.UnknownWords = distinct, m.Train.Words+r.counts[unused].Words-known-labelled
 	if r.recipe.Pairs {
 		m.UnknownWords -= m.Train.Examples + r.counts[unused].Examples // their separators
 	}

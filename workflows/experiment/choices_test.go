@@ -103,6 +103,9 @@ func modelChoice() choice {
 	for _, k := range models.ImageKinds() {
 		c.rows = append(c.rows, []string{string(k.Kind), k.Summary, k.Source})
 	}
+	for _, k := range models.ReaderKinds() {
+		c.rows = append(c.rows, []string{string(k.Kind), k.Summary, k.Source})
+	}
 	return c
 }
 

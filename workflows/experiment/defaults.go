@@ -51,7 +51,7 @@ func (d *decoder) complete(e *Experiment) {
 }
 
 func (m *Model) complete() {
-	if m.Projection == nil && m.Embedding > 0 {
+	if m.Projection == nil && m.Embedding > 0 && !m.Kind.ForLabels() {
 		m.Projection = new(m.Embedding)
 	}
 	if m.Kind == models.GAN && m.Penalty == nil {

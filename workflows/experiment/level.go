@@ -6,7 +6,8 @@ import "coalmine/tasks/datasets"
 // left to defaults.
 func (d *Data) Reading() datasets.Reading {
 	return datasets.Reading{
-		Level: d.Level, Sequence: d.Sequence, Image: d.Image.shape(), Unlabelled: d.Image.lacksLabels(), Pairs: d.Pairs, Timed: d.Order == datasets.TimeOrder,
+		Level: d.Level, Sequence: d.Sequence, Image: d.Image.shape(), Unlabelled: d.Image.lacksLabels(), Pairs: d.Pairs,
+		Label: d.Label, Tags: datasets.Tags(d.Tags), Timed: d.Order == datasets.TimeOrder,
 	}.Complete()
 }
 
@@ -22,13 +23,16 @@ func (m *Image) shape() datasets.Image {
 func (m *Image) lacksLabels() bool { return m != nil && m.Unlabelled }
 
 // Ordinary is the number of ordinary tokens: those of the vocabulary without the
-// special ones, or the symbols that the level fixes.
+// special ones, with the labels of texts, or the symbols that the level fixes.
 func (d *Data) Ordinary() int {
 	if symbols := d.Level.Scheme().Symbols; symbols != nil {
 		return len(symbols)
 	}
-	return d.Vocabulary.Size
+	return d.Vocabulary.Size + d.Labels()
 }
+
+// Labels is the number of labels of texts, whose tokens stand before those of words.
+func (d *Data) Labels() int { return len(d.Reading().LabelWords()) }
 
 // Tokens is the size of a model's vocabulary, special tokens included.
 func (d *Data) Tokens() int { return d.Ordinary() + datasets.FirstWord }

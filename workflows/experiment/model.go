@@ -12,6 +12,9 @@ func (m *Model) Config(d *Data) models.Config {
 	if m.Kind.ForImages() {
 		return models.Config{Kind: m.Kind, Image: models.Image{ImageShape: models.ImageShape(d.Reading().Image), GAN: m.adversarial()}}
 	}
+	if m.Kind.ForLabels() {
+		return m.reader(d)
+	}
 	c := models.Config{Kind: m.Kind, Vocabulary: d.Tokens(), Embedding: m.Embedding, Units: m.Units, Untied: m.Untied}
 	if m.Layers > 1 {
 		c.Layers = m.Layers
@@ -28,6 +31,15 @@ func (m *Model) Config(d *Data) models.Config {
 	}
 	if d.Pairs {
 		c.Separator = datasets.Separator
+	}
+	return c
+}
+
+// reader is a network that predicts the labels of texts.
+func (m *Model) reader(d *Data) models.Config {
+	c := models.Config{Kind: m.Kind, Vocabulary: d.Tokens(), Embedding: m.Embedding, Units: m.Units, Labels: d.Labels()}
+	if m.Layers > 1 {
+		c.Layers = m.Layers
 	}
 	return c
 }

@@ -77,6 +77,13 @@ type Data struct {
 	// their state, predict the target. Both texts share one vocabulary, and each is cut
 	// at data.sequence.
 	Pairs bool `json:"pairs,omitzero" default:"false" also:"translation parallel seq2seq" source:"Carlini et al. 2019, section 6.4"`
+	// Label is what a regressor or a tagger predicts of each text: score, the number "score"
+	// of its line, from 1 to 5 and rounded to halves; or tags, those of its "tags" (or
+	// "labels"), a list, that data.tags has. Absent: nothing, and a language model predicts
+	// words.
+	Label datasets.Label `json:"label,omitempty" also:"predict" source:"Orekondy et al. 2018, section 4"`
+	// Tags that are predicted of texts.
+	Tags []string `json:"tags,omitempty" when:"label=tags" also:"classes"`
 	// Order of each user's examples: source is that of the lines; time that of a field
 	// "time" which every line then has, a date of RFC 3339 or a number. time keeps users
 	// as they are (data.users.words: 0). Absent: source, and nothing is said about time.
@@ -420,14 +427,16 @@ type Form struct {
 type Model struct {
 	// Kind of the cells of a language model: cifg-lstm is an LSTM with coupled input and
 	// forget gates, conv a convolution over the last inputs, and so not recurrent. Or, for
-	// images, cnn, a classifier, and gan, a generative adversarial network.
+	// images, cnn, a classifier, and gan, a generative adversarial network. Or, for texts of
+	// which something is predicted (data.label), regressor and tagger, an lstm whose last
+	// output says it.
 	Kind models.Kind `json:"kind" default:"cifg-lstm" also:"type architecture" source:"Thakkar et al. 2020, section 4.1"`
 	// Embedding dimension.
-	Embedding int `json:"embedding,omitzero" default:"96" range:"[1,65536]" when:"kind=cifg-lstm lstm gru conv" source:"Thakkar et al. 2020, section 4.1"`
+	Embedding int `json:"embedding,omitzero" default:"96" range:"[1,65536]" when:"kind=cifg-lstm lstm gru conv regressor tagger" source:"Thakkar et al. 2020, section 4.1"`
 	// Units of each layer; of conv, filters.
-	Units int `json:"units,omitzero" default:"670" range:"[1,65536]" when:"kind=cifg-lstm lstm gru conv" also:"hidden hidden_size hidden_units" source:"Thakkar et al. 2020, section 4.1"`
+	Units int `json:"units,omitzero" default:"670" range:"[1,65536]" when:"kind=cifg-lstm lstm gru conv regressor tagger" also:"hidden hidden_size hidden_units" source:"Thakkar et al. 2020, section 4.1"`
 	// Layers of cells, each fed with the outputs of the one below.
-	Layers int `json:"layers,omitzero" default:"1" range:"[1,4]" when:"kind=cifg-lstm lstm gru conv" unit:"layers" source:"Thakkar et al. 2020, section 4.1"`
+	Layers int `json:"layers,omitzero" default:"1" range:"[1,4]" when:"kind=cifg-lstm lstm gru conv regressor tagger" unit:"layers" source:"Thakkar et al. 2020, section 4.1"`
 	// Kernel is the number of inputs that an output of a convolution depends on: the
 	// newest and those before it. So the whole model sees layers x (kernel - 1) tokens
 	// before the newest.

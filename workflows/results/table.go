@@ -54,9 +54,11 @@ func (v *view) columns() []tableColumn {
 			continue
 		}
 		for column, c := range d.Columns {
-			if one := (tableColumn{place, column, c}); c.Leading {
+			switch one := (tableColumn{place, column, c}); {
+			case c.Optional && !v.says(place, column):
+			case c.Leading:
 				first = append(first, one)
-			} else {
+			default:
 				others = append(others, one)
 			}
 		}

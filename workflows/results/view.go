@@ -116,3 +116,13 @@ func (v *view) has(place int) bool {
 	}
 	return false
 }
+
+// says reports whether the verdict of some cell has a text for a column.
+func (v *view) says(place, column int) bool {
+	for _, c := range v.cells {
+		if verdict := c.verdicts[place]; verdict != nil && verdict.Texts()[column] != "" {
+			return true
+		}
+	}
+	return false
+}

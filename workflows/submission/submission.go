@@ -144,13 +144,15 @@ type named struct {
 	limits         datasets.Limits
 	image          datasets.Image // none of texts
 	unlabelled     bool
+	label          datasets.Label // of texts
+	tags           string
 	pairs, timed   bool
 }
 
 func (u *use) named() named {
 	d := &u.of.Data
 	reading := d.Reading()
-	return named{d.Source, d.SHA256, compile.Limits(u.of), reading.Image, reading.Unlabelled, d.Pairs, reading.Timed}
+	return named{d.Source, d.SHA256, compile.Limits(u.of), reading.Image, reading.Unlabelled, reading.Label, reading.Tags, d.Pairs, reading.Timed}
 }
 
 // survey reads every source once, for all cells that use it.

@@ -34,6 +34,9 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	if s.Generator && !s.Prepared {
 		fail([]string{path, "model.kind"}, "measures what a model predicts, and a gan predicts nothing; expected prepare.classifier beside it, another model.kind, or no such audit")
 	}
+	if s.Reading.Label != "" {
+		fail([]string{path, "data.label"}, "counts what is predicted correctly, and data.label is %s; set it to null for this cell", s.Reading.Label)
+	}
 	if f.AccuracyPerUser.Part == Test && s.TestFraction.IsZero() {
 		fail([]string{path + ".part", "data.test.fraction"}, "is test, but data.test.fraction is 0; raise it, or take the part train")
 	}

@@ -12,7 +12,8 @@ import (
 // Fields of the audit block.
 type Fields struct {
 	// Utility measures recall@1 and perplexity on the test part; of a classifier, whose labels
-	// are then the words. A gan has none.
+	// are then the words; the mean absolute error of a regressor, and the mean average
+	// precision of a tagger. A gan has none.
 	Utility bool `json:"utility" default:"true"`
 }
 

@@ -1,8 +1,9 @@
-// Package utility measures how useful a language model is, on
+// Package utility measures how useful a model is, on
 // the test part that training never saw and that holds no canary:
 //
 //	evaluation/part     tallies over one share of the test part
-//	evaluation/utility  their sum: recall@1 and perplexity
+//	evaluation/utility  their sum: recall@1 and perplexity; of labels of texts the mean
+//	                    absolute error, or the mean average precision
 package utility
 
 import (
@@ -28,7 +29,8 @@ type PartParams struct {
 	Shares int `json:"shares"`
 }
 
-// Part predicts one share of the test part. Its metrics are a models.Evaluation.
+// Part predicts one share of the test part. Its metrics are a models.Evaluation; of labels
+// of texts, partMetrics, and their blob is "labels".
 var Part = tasks.Kind{Name: "evaluation/part", Version: 1, Class: tasks.Compute, Run: runPart}
 
 // blockSentences is how many sentences are decoded at a time. It does not show
@@ -40,30 +42,65 @@ func runPart(ctx context.Context, t *tasks.Task) error {
 	if err := t.Decode(&p); err != nil {
 		return err
 	}
-	evaluate, err := ReadEvaluator(ctx, t)
+	model, err := checkpoints.Read(ctx, t, audits.ModelInput)
 	if err != nil {
 		return err
 	}
-	part, err := datasets.OpenPart(ctx, t, DataInput, p.Data)
+	if network, ok := model.Network.(models.Labelling); ok {
+		return runLabels(ctx, t, p, model.Network.Config(), network.NewLabeller(model.Params))
+	}
+	evaluate, err := evaluatorOf(ctx, t, model)
 	if err != nil {
 		return err
+	}
+	total, err := p.evaluate(ctx, t, evaluate)
+	if err != nil {
+		return err
+	}
+	return t.SetMetrics(total)
+}
+
+// runLabels predicts the labels of the share's texts.
+func runLabels(ctx context.Context, t *tasks.Task, p PartParams, c models.Config, labeller models.Labeller) error {
+	labelled, m := labelledTexts{kind: c.Kind}, partMetrics{Kind: c.Kind, Outputs: 1}
+	if c.Kind == models.Tagger {
+		m.Outputs = c.Labels
+	}
+	total, err := p.evaluate(ctx, t, func(examples [][]int32) (models.Evaluation, error) {
+		return labelled.evaluate(labeller, examples)
+	})
+	if err != nil {
+		return err
+	}
+	if m.Evaluation = total; p.Data == datasets.Test {
+		if err := labelled.put(ctx, t); err != nil {
+			return err
+		}
+	}
+	return t.SetMetrics(m)
+}
+
+// evaluate tallies the predictions of the share.
+func (p PartParams) evaluate(ctx context.Context, t *tasks.Task, evaluate Evaluator) (total models.Evaluation, err error) {
+	part, err := datasets.OpenPart(ctx, t, DataInput, p.Data)
+	if err != nil {
+		return total, err
 	}
 	n := part.Records()
 	first, end := p.Share*n/p.Shares, (p.Share+1)*n/p.Shares
-	var total models.Evaluation
 	for from := first; from < end; from += blockSentences {
 		sentences, err := part.ReadRecords(ctx, from, min(from+blockSentences, end))
 		if err != nil {
-			return err
+			return total, err
 		}
 		evaluation, err := evaluate(sentences)
 		if err != nil {
-			return tasks.Permanent(err)
+			return total, tasks.Permanent(err)
 		}
 		total = total.Add(evaluation)
 		t.Progress(tasks.Progress{Done: int64(from - first), Total: int64(end - first), Tokens: total.All.Tokens})
 	}
-	return t.SetMetrics(total)
+	return total, nil
 }
 
 // Evaluator tallies the predictions of some examples.
@@ -76,6 +113,10 @@ func ReadEvaluator(ctx context.Context, t *tasks.Task) (Evaluator, error) {
 	if err != nil {
 		return nil, err
 	}
+	return evaluatorOf(ctx, t, model)
+}
+
+func evaluatorOf(ctx context.Context, t *tasks.Task, model *checkpoints.Model) (Evaluator, error) {
 	if network, ok := model.Network.(models.Classifying); ok {
 		return classifications(network.NewClassifier(model.Params)), nil
 	}
@@ -122,12 +163,21 @@ func runSum(ctx context.Context, t *tasks.Task) error {
 		return err
 	}
 	var total models.Evaluation
+	var labelled labelledTexts
 	for share := range p.Shares {
-		var e models.Evaluation
-		if err := t.InputMetrics(ctx, tasks.PartInput(share), &e); err != nil {
+		var m partMetrics
+		if err := t.InputMetrics(ctx, tasks.PartInput(share), &m); err != nil {
 			return err
 		}
-		total = total.Add(e)
+		if m.Kind != "" {
+			if err := labelled.read(ctx, t, tasks.PartInput(share), &m); err != nil {
+				return err
+			}
+		}
+		total = total.Add(m.Evaluation)
+	}
+	if labelled.kind != "" {
+		return setLabelled(t, &labelled)
 	}
 	if total.Counted.Tokens == 0 {
 		return tasks.Permanent(fmt.Errorf("the test part holds no ordinary word: raise data.test.fraction"))
@@ -135,6 +185,15 @@ func runSum(ctx context.Context, t *tasks.Task) error {
 	u, all := verdictOf(total.Counted), verdictOf(total.All)
 	u.AllTargets = &all
 	return t.SetMetrics(u)
+}
+
+// setLabelled says how good the labels are that are predicted of texts.
+func setLabelled(t *tasks.Task, labelled *labelledTexts) error {
+	v, err := labelled.verdict()
+	if err != nil {
+		return tasks.Permanent(err)
+	}
+	return t.SetMetrics(v)
 }
 
 func verdictOf(t models.Tally) Verdict {

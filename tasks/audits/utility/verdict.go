@@ -16,7 +16,7 @@ var Audit = audits.Description{
 	Kinds:    []tasks.Kind{Part, Sum},
 	Pairs:    audits.EverySecret,
 	Verdict:  func() audits.Verdict { return new(Verdict) },
-	Columns:  []audits.Column{{Header: "accuracy %", Leading: true}, {Header: "perplexity", Leading: true}},
+	Columns:  []audits.Column{{Header: "accuracy %", Leading: true}, {Header: "perplexity", Leading: true}, {Header: "MAE", Leading: true, Optional: true}, {Header: "mean AP", Leading: true, Optional: true}},
 }
 
 // Verdict is the outcome: the metrics of evaluation/utility.
@@ -27,20 +27,49 @@ type Verdict struct {
 	Perplexity float64 `json:"perplexity"`
 	// Tokens counts the ordinary target words.
 	Tokens int64 `json:"tokens"`
+	// MeanAbsoluteError of a regressor's scores, in points of their scale, and
+	// MeanAveragePrecision of a tagger's labels, in (0, 1], each over Tokens texts. The
+	// recall and the perplexity are then 0.
+	MeanAbsoluteError    *float64 `json:"mean_absolute_error,omitempty"`
+	MeanAveragePrecision *float64 `json:"mean_average_precision,omitempty"`
 	// AllTargets is the same over every target, <unk> and <end> included.
 	AllTargets *Verdict `json:"all_targets,omitempty"`
 }
 
 // Texts implements audits.Verdict.
 func (v *Verdict) Texts() []string {
-	return []string{fmt.Sprintf("%.1f", 100*v.RecallAt1), fmt.Sprintf("%.1f", v.Perplexity)}
+	texts := []string{"", "", fixed(v.MeanAbsoluteError), fixed(v.MeanAveragePrecision)}
+	if !v.ofTexts() {
+		texts[0], texts[1] = fmt.Sprintf("%.1f", 100*v.RecallAt1), fmt.Sprintf("%.1f", v.Perplexity)
+	}
+	return texts
+}
+
+// ofTexts reports whether labels of texts are predicted, not words or classes.
+func (v *Verdict) ofTexts() bool { return v.MeanAbsoluteError != nil || v.MeanAveragePrecision != nil }
+
+// fixed is a number with three decimals, nothing without one.
+func fixed(x *float64) string {
+	if x == nil {
+		return ""
+	}
+	return fmt.Sprintf("%.3f", *x)
 }
 
 // Row implements audits.Verdict.
-func (v *Verdict) Row() any { return row{&v.RecallAt1, &v.Perplexity, &v.Tokens} }
+func (v *Verdict) Row() any {
+	r := row{TestTokens: &v.Tokens, MeanAbsoluteError: v.MeanAbsoluteError, MeanAveragePrecision: v.MeanAveragePrecision}
+	if !v.ofTexts() {
+		r.RecallAt1, r.Perplexity = &v.RecallAt1, &v.Perplexity
+	}
+	return r
+}
 
 type row struct {
 	RecallAt1  *float64 `parquet:"recall_at_1"`
 	Perplexity *float64 `parquet:"perplexity"`
 	TestTokens *int64   `parquet:"test_tokens"`
+
+	MeanAbsoluteError    *float64 `parquet:"mean_absolute_error"`
+	MeanAveragePrecision *float64 `parquet:"mean_average_precision"`
 }

@@ -1,0 +1,241 @@
+package models
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"coalmine/internal/kernels"
+	"coalmine/internal/registry"
+)
+
+// Kinds of networks that read a whole text, with an lstm, and predict what is said of it.
+const (
+	// Regressor predicts a score.
+	Regressor Kind = "regressor"
+	// Tagger predicts which of some labels a text has.
+	Tagger Kind = "tagger"
+)
+
+// ReaderKind describes a kind of network that reads whole texts: all that Reader and
+// its learner know of it.
+type ReaderKind struct {
+	Kind Kind
+	// Summary says in one line what the network predicts, Source where it stands.
+	Summary, Source string
+
+	// outputs is how many there are with so many labels, and bias what they begin with.
+	outputs func(labels int) int
+	bias    float32
+	// truth sets dst, one an output, to what the labels of a text say.
+	truth func(dst []float32, labels []int32)
+	// loss returns that of one text, and sets gradient to its derivatives by the outputs.
+	loss func(outputs, truth, gradient []float32) float64
+	// predict turns outputs into what they predict.
+	predict func(outputs []float32)
+}
+
+// readerKinds are all kinds of networks that read whole texts.
+var readerKinds = registry.New("kind", func(k *ReaderKind) Kind { return k.Kind }, &regressor, &tagger)
+
+// ReaderKinds lists the kinds of networks that read whole texts.
+func ReaderKinds() []*ReaderKind { return readerKinds.Entries() }
+
+// ForLabels reports whether a network of this kind predicts what is said of whole texts.
+func (k Kind) ForLabels() bool {
+	_, err := readerKinds.Find(k)
+	return err == nil
+}
+
+// FirstLabel is the token of the first label. Labels stand before the words of a text, in
+// ascending order, after its begin.
+const FirstLabel = 4
+
+// Scores of texts are half stars: label i is LowestScore + i ScoreStep, up to 5.
+const (
+	LowestScore = 1
+	ScoreStep   = 0.5
+	// Scores is how many there are.
+	Scores = 9
+	// middleScore is what a regressor says before it has learned.
+	middleScore = 3
+)
+
+// MaxLabels is the most labels that a Config may have.
+const MaxLabels = 128
+
+// regressor is the model of Orekondy et al. for the ratings of reviews.
+var regressor = ReaderKind{
+	Kind:    Regressor,
+	Summary: "reads a text with an lstm and predicts its score; learns by the mean absolute error",
+	Source:  "Orekondy et al. 2018, section 4",
+	outputs: func(int) int { return 1 },
+	bias:    middleScore,
+	truth: func(dst []float32, labels []int32) {
+		dst[0] = LowestScore + ScoreStep*float32(labels[0]-FirstLabel)
+	},
+	loss:    absoluteError,
+	predict: func([]float32) {},
+}
+
+// tagger predicts labels that do not exclude each other.
+var tagger = ReaderKind{
+	Kind:    Tagger,
+	Summary: "reads a text with an lstm and predicts which labels it has; learns by the mean binary cross-entropy",
+	Source:  "Orekondy et al. 2018, section 4 (multi-label classification, there of images)",
+	outputs: func(labels int) int { return labels },
+	truth: func(dst []float32, labels []int32) {
+		clear(dst)
+		for _, label := range labels {
+			dst[label-FirstLabel] = 1
+		}
+	},
+	loss:    crossEntropies,
+	predict: func(outputs []float32) { kernels.Sigmoid(outputs, outputs) },
+}
+
+// absoluteError has the derivative 0 where output and truth are equal, of those that a
+// subgradient may have there.
+func absoluteError(outputs, truth, gradient []float32) float64 {
+	difference := outputs[0] - truth[0]
+	switch {
+	case difference > 0:
+		gradient[0] = 1
+	case difference < 0:
+		gradient[0] = -1
+	default:
+		gradient[0] = 0
+	}
+	return math.Abs(float64(difference))
+}
+
+// crossEntropies is the mean over labels of the binary cross-entropy, in nats, of the
+// probabilities sigmoid(output): log(1 + exp(x)) - truth x.
+func crossEntropies(outputs, truth, gradient []float32) (mean float64) {
+	kernels.Sigmoid(gradient, outputs)
+	n := float64(len(outputs))
+	for i, x := range outputs {
+		mean += (kernels.LogSumExp([]float32{0, x}) - float64(truth[i]*x)) / n
+		gradient[i] = (gradient[i] - truth[i]) / float32(n)
+	}
+	return mean
+}
+
+// Reader is the layout of a network that reads a whole text and predicts what is said of it:
+// an embedding, layers of lstm without projection, and a dense layer over the last output
+// of the highest. It holds no parameters, is immutable and may be shared.
+//
+// Its tensors are those of a language model of kind lstm with an untied output, but that
+// OutputTensor is [outputs, units] and OutputBiasTensor [outputs]. The embedding has a row
+// for each token, of which the words alone are read.
+type Reader struct {
+	config Config
+	kind   *ReaderKind
+	cells  []cell
+	layout layout
+}
+
+// NewReader checks the configuration and returns its network.
+func NewReader(config Config) (*Reader, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	kind, err := readerKinds.Find(config.Kind)
+	if err != nil {
+		return nil, fmt.Errorf("model configuration: %w", err)
+	}
+	return &Reader{config, kind, cellsOf(config.stack()), readerLayout(config, kind)}, nil
+}
+
+// stack is the configuration of a reader's layers.
+func (c Config) stack() Config {
+	return Config{Kind: LSTM, Vocabulary: c.Vocabulary, Embedding: c.Embedding, Units: c.Units, Layers: c.Layers, Projection: Unprojected, Untied: true}
+}
+
+func readerLayout(c Config, kind *ReaderKind) (l layout) {
+	l.decoder = l.addStack("", c.stack())
+	outputs := kind.outputs(c.Labels)
+	l.output = l.add(OutputTensor, outputs, c.Units)
+	l.outputBias = l.add(OutputBiasTensor, outputs)
+	return l
+}
+
+// validateReader reports everything that is wrong with a configuration of such a kind.
+func (c Config) validateReader() error {
+	var problems []error
+	if (c != Config{Kind: c.Kind, Vocabulary: c.Vocabulary, Embedding: c.Embedding, Units: c.Units, Layers: c.Layers, Labels: c.Labels}) {
+		problems = append(problems, fmt.Errorf("a model of kind %s has no kernel, projection, tied output, separator or images", c.Kind))
+	}
+	if c.Labels < 1 || c.Labels > MaxLabels || FirstLabel+c.Labels >= c.Vocabulary {
+		problems = append(problems, fmt.Errorf("%d labels in a vocabulary of %d: want 1 to %d, and words besides", c.Labels, c.Vocabulary, MaxLabels))
+	}
+	if c.Kind == Regressor && c.Labels != Scores {
+		problems = append(problems, fmt.Errorf("%d labels: want the %d scores", c.Labels, Scores))
+	}
+	if err := errors.Join(problems...); err != nil {
+		return fmt.Errorf("model configuration: %w", err)
+	}
+	return c.stack().Validate()
+}
+
+// Config implements Network.
+func (r *Reader) Config() Config { return r.config }
+
+// Parameters implements Network.
+func (r *Reader) Parameters() int { return r.layout.size }
+
+// Trained implements Network: all parameters are.
+func (r *Reader) Trained() int { return r.layout.size }
+
+// Tensors implements Network.
+func (r *Reader) Tensors() []Tensor { return r.layout.clone() }
+
+// Init draws initial parameters as those of a language model are; output weights are uniform
+// in ±sqrt(6/(units+outputs)). A regressor's output bias is the middle of the scale.
+func (r *Reader) Init(rng *rand.Rand) []float32 {
+	params := make([]float32, r.layout.size)
+	w := r.layout.views(params)
+	initializeStack(rng, &w.stackWeights, r.cells)
+	fillUniform(rng, w.output, glorot(r.config.Units, r.outputs()))
+	fill(w.outputBias, r.kind.bias)
+	return params
+}
+
+func (r *Reader) outputs() int { return r.kind.outputs(r.config.Labels) }
+
+// ScoringFLOPs implements Network, of a word of a text: what the outputs take besides is
+// left out.
+func (r *Reader) ScoringFLOPs() float64 {
+	products := 0
+	for _, c := range r.cells {
+		products += c.products()
+	}
+	return 2 * float64(products)
+}
+
+// TrainingFLOPs implements Network, of a word of a text.
+func (r *Reader) TrainingFLOPs() float64 { return 3 * r.ScoringFLOPs() }
+
+// divide takes an example apart: its begin, its labels, and the words, with what ends them.
+func (r *Reader) divide(example []int32) (labels, words []int32, err error) {
+	if err := checkTokens(example, r.config.Vocabulary); err != nil {
+		return nil, nil, err
+	}
+	at := 1
+	for at < len(example) && r.isLabel(example[at]) {
+		at++
+	}
+	if len(example)-at < 2 {
+		return nil, nil, fmt.Errorf("it has %d tokens after its labels: want a word at least, and an end", max(0, len(example)-at))
+	}
+	labels, words = example[1:at], example[at:]
+	if r.config.Kind == Regressor && len(labels) != 1 {
+		return nil, nil, fmt.Errorf("it has %d scores: want one (data.label: score)", len(labels))
+	}
+	return labels, words, nil
+}
+
+func (r *Reader) isLabel(token int32) bool {
+	return token >= FirstLabel && int(token) < FirstLabel+r.config.Labels
+}

@@ -1,0 +1,149 @@
+package utility
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"coalmine/models"
+	"coalmine/models/ranking"
+	"coalmine/storage"
+	"coalmine/tasks"
+)
+
+// labelsBlob of evaluation/part, of a model that predicts labels of texts, has them: by text
+// what is said of it and then what is predicted, partMetrics.Outputs float32 each.
+const labelsBlob = "labels"
+
+// partMetrics are those of evaluation/part.
+type partMetrics struct {
+	models.Evaluation
+	// Kind is that of a model that predicts labels of texts, and Outputs how many it has. The
+	// evaluation then counts texts.
+	Kind    models.Kind `json:"kind,omitempty"`
+	Outputs int         `json:"outputs,omitempty"`
+}
+
+// labelledTexts are texts with what is predicted of them.
+type labelledTexts struct {
+	kind  models.Kind
+	texts []models.Labelled
+}
+
+// evaluate adds what the labeller predicts of some examples.
+func (l *labelledTexts) evaluate(labeller models.Labeller, examples [][]int32) (models.Evaluation, error) {
+	labelled, err := labeller.Label(examples)
+	if err != nil {
+		return models.Evaluation{}, err
+	}
+	l.texts = append(l.texts, labelled...)
+	var tally models.Tally
+	for _, text := range labelled {
+		tally.Tokens++
+		tally.Loss += deviation(text)
+	}
+	return models.Evaluation{Counted: tally, All: tally}, nil
+}
+
+// deviation is the mean absolute difference between truth and prediction.
+func deviation(text models.Labelled) (mean float64) {
+	for i, truth := range text.Truth {
+		mean += math.Abs(float64(text.Predicted[i]-truth)) / float64(len(text.Truth))
+	}
+	return mean
+}
+
+// put writes the blob.
+func (l *labelledTexts) put(ctx context.Context, t *tasks.Task) error {
+	var data []byte
+	for _, text := range l.texts {
+		for _, values := range [][]float32{text.Truth, text.Predicted} {
+			for _, v := range values {
+				data = binary.LittleEndian.AppendUint32(data, math.Float32bits(v))
+			}
+		}
+	}
+	return t.Put(ctx, labelsBlob, data)
+}
+
+// read appends the texts of a part.
+func (l *labelledTexts) read(ctx context.Context, t *tasks.Task, input string, m *partMetrics) error {
+	data, err := t.Blob(ctx, input, labelsBlob)
+	if err != nil {
+		return err
+	}
+	size := 2 * m.Outputs
+	if m.Outputs < 1 || int64(len(data)) != 4*int64(size)*m.All.Tokens {
+		return fmt.Errorf("labels of %d texts in %d bytes: %w", m.All.Tokens, len(data), storage.ErrCorrupt)
+	}
+	l.kind = m.Kind
+	for range m.All.Tokens {
+		values := make([]float32, size)
+		for i := range values {
+			values[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
+		}
+		l.texts, data = append(l.texts, models.Labelled{Truth: values[:m.Outputs], Predicted: values[m.Outputs:]}), data[4*size:]
+	}
+	return nil
+}
+
+// verdict measures the predictions.
+func (l *labelledTexts) verdict() (*Verdict, error) {
+	if len(l.texts) == 0 {
+		return nil, errors.New("the test part holds no text: raise data.test.fraction")
+	}
+	value, err := l.measure()
+	if err != nil {
+		return nil, err
+	}
+	v := &Verdict{Tokens: int64(len(l.texts))}
+	if l.kind == models.Regressor {
+		v.MeanAbsoluteError = &value
+	} else {
+		v.MeanAveragePrecision = &value
+	}
+	return v, nil
+}
+
+// measure is the mean absolute error of a regressor, and the mean average precision of a
+// tagger.
+func (l *labelledTexts) measure() (float64, error) {
+	if l.kind != models.Regressor {
+		return l.meanAveragePrecision()
+	}
+	sum := 0.0
+	for _, text := range l.texts {
+		sum += deviation(text)
+	}
+	return sum / float64(len(l.texts)), nil
+}
+
+// meanAveragePrecision is the mean, over the labels that some text has, of the average
+// precision of the texts that have it, ranked by their probabilities.
+func (l *labelledTexts) meanAveragePrecision() (float64, error) {
+	scores, relevant := make([]float32, len(l.texts)), make([]bool, len(l.texts))
+	sum, counted := 0.0, 0
+	for label := range l.texts[0].Truth {
+		positives := 0
+		for i, text := range l.texts {
+			scores[i], relevant[i] = text.Predicted[label], text.Truth[label] > 0
+			if relevant[i] {
+				positives++
+			}
+		}
+		if positives == 0 {
+			continue
+		}
+		precision, err := ranking.AveragePrecision(scores, relevant)
+		if err != nil {
+			return 0, err
+		}
+		sum, counted = sum+precision, counted+1
+	}
+	if counted == 0 {
+		return 0, errors.New("no text of the test part has any of data.tags: name tags that texts have, or raise data.test.fraction")
+	}
+	return sum / float64(counted), nil
+}

@@ -1,0 +1,231 @@
+package datasets
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"coalmine/internal/registry"
+	"coalmine/models"
+)
+
+// Label says what is predicted of a whole text. The zero value predicts nothing of it.
+type Label string
+
+// Labels of texts.
+const (
+	// ScoreLabel is the "score" of a line, a number from 1 to 5, rounded to the nearest half,
+	// of two the larger.
+	ScoreLabel Label = "score"
+	// TagsLabel are those of the "tags" (or "labels") of a line that a list has.
+	TagsLabel Label = "tags"
+)
+
+// LabelScheme describes what may be predicted of a text: all that reading a source knows
+// of it.
+type LabelScheme struct {
+	Label Label
+	// Summary says in one line what is predicted.
+	Summary string
+
+	wanted  string // of a line, for messages
+	symbols func(tags []string) []string
+	most    func(tags []string) int
+	// of are the numbers of a line's labels, in ascending order.
+	of func(f *labelFields, tags []string) ([]byte, error)
+}
+
+var labels = registry.New("label", func(s LabelScheme) Label { return s.Label },
+	LabelScheme{
+		Label: ScoreLabel, Summary: `"score" of a line, from 1 to 5, in halves`,
+		wanted:  `"score", a number from 1 to 5`,
+		symbols: scoreSymbols,
+		most:    func([]string) int { return 1 },
+		of:      scoreOf,
+	},
+	LabelScheme{
+		Label: TagsLabel, Summary: `"tags" (or "labels") of a line, a list of words, as far as data.tags lists them`,
+		wanted:  `"tags" (or "labels"), a list of words`,
+		symbols: tagSymbols,
+		most:    func(tags []string) int { return len(tags) },
+		of:      tagsOf,
+	},
+)
+
+// Labels lists what may be predicted of texts.
+func Labels() []LabelScheme { return labels.Entries() }
+
+// Choices lists the labels as words of an experiment file.
+func (Label) Choices() []string { return labels.Words() }
+
+// Marks of the texts of labels in dictionaries and vocabularies, before what they say. The
+// tokenizer takes brackets apart, so no word of a text begins with one.
+const (
+	scoreMark = "<score "
+	tagMark   = "<tag "
+)
+
+// isLabelWord reports whether a word of a dictionary is a label.
+func isLabelWord(word string) bool {
+	return strings.HasPrefix(word, scoreMark) || strings.HasPrefix(word, tagMark)
+}
+
+func scoreSymbols([]string) []string {
+	symbols := make([]string, models.Scores)
+	for i := range symbols {
+		score := models.LowestScore + models.ScoreStep*float64(i)
+		symbols[i] = scoreMark + strconv.FormatFloat(score, 'g', -1, 64) + ">"
+	}
+	return symbols
+}
+
+func tagSymbols(tags []string) []string {
+	symbols := make([]string, len(tags))
+	for i, tag := range tags {
+		symbols[i] = tagMark + tag + ">"
+	}
+	return symbols
+}
+
+// Tags joins the list of Reading.Tags, and TagList takes it apart.
+func Tags(list []string) string { return strings.Join(list, "\n") }
+
+// TagList are the tags of a reading, in their order.
+func (r Reading) TagList() []string {
+	if r.Tags == "" {
+		return nil
+	}
+	return strings.Split(r.Tags, "\n")
+}
+
+// LabelWords are the texts of the labels: number i is token FirstWord + i, before all words.
+// There are none where nothing is predicted of a text.
+func (r Reading) LabelWords() []string {
+	scheme, err := labels.Find(r.Label)
+	if err != nil {
+		return nil
+	}
+	return scheme.symbols(r.TagList())
+}
+
+// labelRoom is by how much examples are longer than their words: by the labels, and by the
+// end, which no text is then without.
+func (r Reading) labelRoom() int {
+	scheme, err := labels.Find(r.Label)
+	if err != nil {
+		return 0
+	}
+	return scheme.most(r.TagList()) + 1
+}
+
+func (r Reading) checkLabel() error {
+	if r.Label == "" {
+		if r.Tags != "" {
+			return fmt.Errorf("tags without the label %s", TagsLabel)
+		}
+		return nil
+	}
+	if _, err := labels.Find(r.Label); err != nil {
+		return err
+	}
+	if !r.Level.IsZero() || r.Pairs {
+		return fmt.Errorf("the label %s at the %s level or of pairs; expected single texts at the %s level", r.Label, r.Level, WordLevel)
+	}
+	if r.Label != TagsLabel {
+		return nil
+	}
+	return CheckTags(r.TagList())
+}
+
+// CheckTags reports a list that tags cannot be predicted from.
+func CheckTags(tags []string) error {
+	if len(tags) == 0 || len(tags) > models.MaxLabels {
+		return fmt.Errorf("%d tags; expected a list of 1 to %d", len(tags), models.MaxLabels)
+	}
+	for i, tag := range tags {
+		switch {
+		case strings.TrimSpace(tag) != tag || tag == "" || strings.ContainsFunc(tag, func(r rune) bool { return r < ' ' }):
+			return fmt.Errorf("the tag %q; expected a word without spaces at its ends", tag)
+		case slices.Contains(tags[:i], tag):
+			return fmt.Errorf("the tag %q twice; expected each once", tag)
+		}
+	}
+	return nil
+}
+
+// labelFields are those of a line of which something is predicted.
+type labelFields struct {
+	Score  *float64  `json:"score"`
+	Tags   *[]string `json:"tags"`
+	Labels *[]string `json:"labels"`
+}
+
+// labelLines are those of a source of texts of which something is predicted.
+func (r Reading) labelLines(scheme LabelScheme) lineForm {
+	tags := r.TagList()
+	return lineForm{
+		wanted:  fmt.Sprintf(`expected {"user": "…", "text": "…"} on every line with %s (data.label: %s)`, scheme.wanted, scheme.Label),
+		convert: "export its users, texts and labels as such lines",
+		parse:   func(line []byte) (Record, error) { return parseLabelled(line, scheme, tags) },
+	}
+}
+
+// parseLabelled reads the fields of a line: the text of the record is a byte for each of its
+// labels, the byte 0xFF, and the text.
+func parseLabelled(line []byte, scheme LabelScheme, tags []string) (Record, error) {
+	rec, err := parseText(line)
+	if err != nil {
+		return Record{}, err
+	}
+	var fields labelFields
+	if err := json.Unmarshal(line, &fields); err != nil {
+		return Record{}, err
+	}
+	numbers, err := scheme.of(&fields, tags)
+	if err != nil {
+		return Record{}, err
+	}
+	rec.Text = string(numbers) + pairMark + rec.Text
+	return rec, nil
+}
+
+func scoreOf(f *labelFields, _ []string) ([]byte, error) {
+	const highest = models.LowestScore + models.ScoreStep*(models.Scores-1)
+	switch {
+	case f.Score == nil:
+		return nil, unexpected(`"score" is missing`)
+	case *f.Score < models.LowestScore || *f.Score > highest:
+		return nil, badLine(`"score" is %g; expected a number from %d to %g`, *f.Score, models.LowestScore, highest)
+	}
+	return []byte{byte(math.Round((*f.Score - models.LowestScore) / models.ScoreStep))}, nil
+}
+
+func tagsOf(f *labelFields, tags []string) ([]byte, error) {
+	given := f.Tags
+	if given == nil {
+		given = f.Labels
+	}
+	if given == nil {
+		return nil, unexpected(`"tags" are missing`)
+	}
+	numbers := []byte{}
+	for i, tag := range tags {
+		if slices.Contains(*given, tag) {
+			numbers = append(numbers, byte(i))
+		}
+	}
+	return numbers, nil
+}
+
+// labelled appends the numbers of a text's labels, and then those of its words, to the
+// lexicon's sentence.
+func (l *lexicon) labelled(text string) (cut bool) {
+	numbers, text, _ := strings.Cut(text, pairMark)
+	for i := range len(numbers) {
+		l.sentenced = append(l.sentenced, uint32(numbers[i]))
+	}
+	return l.cutSentence(l, text)
+}
