@@ -69,7 +69,7 @@ const MaxLabels = 128
 var regressor = ReaderKind{
 	Kind:    Regressor,
 	Summary: "reads a text with an lstm and predicts its score; learns by the mean absolute error",
-	Source:  "Orekondy et al. 2018, section 4",
+	Source:  "Orekondy et al. 2018, section 5.1",
 	outputs: func(int) int { return 1 },
 	bias:    middleScore,
 	truth: func(dst []float32, labels []int32) {
@@ -83,7 +83,7 @@ var regressor = ReaderKind{
 var tagger = ReaderKind{
 	Kind:    Tagger,
 	Summary: "reads a text with an lstm and predicts which labels it has; learns by the mean binary cross-entropy",
-	Source:  "Orekondy et al. 2018, section 4 (multi-label classification, there of images)",
+	Source:  "Orekondy et al. 2018, section 5.1 (multi-label classification, there of images)",
 	outputs: func(labels int) int { return labels },
 	truth: func(dst []float32, labels []int32) {
 		clear(dst)

@@ -81,7 +81,7 @@ type Data struct {
 	// of its line, from 1 to 5 and rounded to halves; or tags, those of its "tags" (or
 	// "labels"), a list, that data.tags has. Absent: nothing, and a language model predicts
 	// words.
-	Label datasets.Label `json:"label,omitempty" also:"predict" source:"Orekondy et al. 2018, section 4"`
+	Label datasets.Label `json:"label,omitempty" also:"predict" source:"Orekondy et al. 2018, section 5.1"`
 	// Tags that are predicted of texts.
 	Tags []string `json:"tags,omitempty" when:"label=tags" also:"classes"`
 	// Order of each user's examples: source is that of the lines; time that of a field
