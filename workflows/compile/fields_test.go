@@ -75,6 +75,7 @@ var texts = map[string][]string{
 	"training.record.rounds":  {"[5, 7]"},
 	"data.faults":             {"[{fault: keep-case, users: 1/2}]"},
 	"data.sanitize.patterns":  {"[card, email]"},
+	"data.tags":               {"[history]", "[meta, history]"},
 	"training.privacy.key":    {`"0123456789abcdef0123456789abcdef"`},
 }
 
@@ -89,6 +90,7 @@ func TestEveryFieldReachesAKey(t *testing.T) {
 	t.Parallel()
 	files := completeTexts(t)
 	paths := fieldPaths(t)
+	delete(paths, "data.label") // it changes with model.kind: TestWhatIsPredictedOfTextsReachesAKey
 	for path := range inNoKey {
 		if paths[path] == nil {
 			t.Errorf("%s is listed as a field that is in no key, and is no field", path)
@@ -107,6 +109,27 @@ func TestEveryFieldReachesAKey(t *testing.T) {
 				t.Errorf("no file of testdata/complete, nor that of an audit, has %s and can have another value of it: write the field into one, or a value that fits into this test", path)
 			}
 		})
+	}
+}
+
+func TestWhatIsPredictedOfTextsReachesAKey(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("testdata/complete/tags.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[storage.Key]string{}
+	for _, cell := range []string{"data.label=tags model.kind=tagger", "data.label=score model.kind=regressor data.tags=null", "data.label=null model.kind=lstm data.tags=null"} {
+		k, err := keysOf("tags.yaml", string(text), strings.Fields(cell))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range []storage.Key{k.model, k.report} {
+			if same, there := seen[key]; there {
+				t.Errorf("%s and %s have one key", cell, same)
+			}
+			seen[key] = cell
+		}
 	}
 }
 
