@@ -176,6 +176,18 @@ name: full
 data: {source: text.jsonl, vocabulary: {size: 60}, background: {source: text.jsonl}, devices: {iid: true, defence: {replace: 50%}}}
 model: {embedding: 8, units: 8}
 training: {rounds: 4, cohort: 4, record: {rounds: [1, 3]}}
+`, `
+name: full
+data: {source: text.jsonl, vocabulary: {size: 60}, users: {words: 0}, label: tags, tags: [w1, w2]}
+model: {kind: tagger, embedding: 8, units: 8}
+training: {rounds: 2, cohort: 4}
+audit: {utility: true}
+`, `
+name: full
+data: {source: text.jsonl, vocabulary: {size: 60}, users: {words: 0}, label: score}
+model: {kind: regressor, embedding: 8, units: 8}
+training: {rounds: 2, cohort: 4}
+audit: {utility: true}
 `}
 
 // source is what a file of fullFiles, or of an audit, reads.
@@ -185,6 +197,8 @@ func source(file string) sources.Text {
 		return sources.Text(imageText(6))
 	case strings.Contains(file, "pairs: true"):
 		return sources.Text(strings.ReplaceAll(text(), "}\n", `,"target":"w2 w3"}`+"\n"))
+	case strings.Contains(file, "kind: tagger"), strings.Contains(file, "kind: regressor"):
+		return sources.Text(strings.ReplaceAll(text(), "}\n", `,"score":3.5,"tags":["w1"]}`+"\n"))
 	}
 	return sources.Text(text())
 }
