@@ -20,7 +20,7 @@ func New(config models.Config) (models.Network, error) {
 		return c, nil
 	case models.GAN:
 		return newGAN(config, paperGAN), nil
-	case models.CIFGLSTM, models.LSTM, models.GRU, models.Conv:
+	case models.CIFGLSTM, models.LSTM, models.GRU, models.Conv, models.Regressor, models.Tagger:
 	}
 	return nil, fmt.Errorf("model configuration: kind %s is no network for images", config.Kind)
 }
