@@ -11,7 +11,7 @@
 //
 // All mistakes of a file come back at once, as an *Error whose problems name
 // line, column, field, the value found and the values allowed. The types in
-// types.go are the reference: their tags hold names, defaults and ranges, and
+// types.go and, of the data block, datatypes.go are the reference: their tags hold names, defaults and ranges, and
 // experiment.schema.json and docs/experiment-file.md are generated from them.
 //
 // How a file becomes cells:

@@ -1,0 +1,108 @@
+package datasets
+
+import (
+	"errors"
+	"fmt"
+
+	"coalmine/storage"
+)
+
+// Recipe is what the numbers of a data set depend on: the parameters of Encode
+// and Balance that decide who is in which part, and in which user.
+type Recipe struct {
+	Seed uint64 `json:"seed"`
+	Reading
+	// Faults are planted when the source is read. The vocabulary is that of the source
+	// without them.
+	Faults []Planted `json:"faults,omitempty"`
+	// Outside, where it is given, makes every word that a vocabulary lacks an example of its
+	// own; Reading is then that of these words, at the byte level.
+	Outside Outside `json:"outside,omitzero"`
+	// VocabularySize is the number of ordinary words, 0 at a level that fixes them.
+	VocabularySize     int     `json:"vocabulary_size"`
+	TestFraction       float64 `json:"test_fraction"`
+	ValidationFraction float64 `json:"validation_fraction"`
+	TrainShare         float64 `json:"train_share,omitempty"`
+	// Words is the size of a balanced user, 0 for users as they are.
+	Words        int     `json:"words"`
+	HeldOutUsers float64 `json:"held_out_users"`
+	// Members says that Facts shall list the users that train. It changes no number.
+	Members bool `json:"members,omitempty"`
+	// Named are words that the vocabulary should have, with a space between. They change
+	// no number; Facts tell which are missing.
+	Named string `json:"named,omitempty"`
+}
+
+// Import is the recipe's share for Import.
+func (r Recipe) Import(sources []storage.Digest, limits Limits) ImportParams {
+	return ImportParams{Sources: sources, Limits: limits, Reading: r.source().Shortest(), FaultParams: r.faults()}
+}
+
+// source is how the source is read.
+func (r Recipe) source() Reading {
+	if r.selects() {
+		return Reading{Sequence: r.Outside.Sequence, Timed: r.Timed}
+	}
+	return r.Reading
+}
+
+// selects reports whether words outside of a vocabulary are examples.
+func (r Recipe) selects() bool { return r.Outside.Size > 0 }
+
+// faults are those of the recipe as Import takes them.
+func (r Recipe) faults() FaultParams {
+	if len(r.Faults) == 0 {
+		return FaultParams{}
+	}
+	return FaultParams{Faults: r.Faults, FaultSeed: r.Seed}
+}
+
+// Vocabulary is the recipe of the parts whose vocabulary is taken, if that is another one:
+// words are read as in the source without faults.
+func (r Recipe) Vocabulary() (of Recipe, elsewhere bool) {
+	of = r
+	of.Faults, of.Outside, of.Reading = nil, Outside{}, r.source()
+	if r.selects() {
+		of.VocabularySize = r.Outside.Size
+		return of, true
+	}
+	return of, len(r.Faults) > 0 && r.Level.Scheme().Symbols == nil
+}
+
+// Encode is the recipe's share for Encode.
+func (r Recipe) Encode() EncodeParams {
+	return EncodeParams{
+		Seed:               r.Seed,
+		Level:              r.Level,
+		VocabularySize:     r.VocabularySize,
+		TestFraction:       r.TestFraction,
+		ValidationFraction: r.ValidationFraction,
+		TrainShare:         r.TrainShare,
+	}
+}
+
+// OutOfVocabulary is the recipe's share for OutOfVocabulary, where it selects words.
+func (r Recipe) OutOfVocabulary() OutOfVocabularyParams {
+	return OutOfVocabularyParams{
+		Sequence: r.Shortest().Sequence, Seed: r.Seed, TestFraction: r.TestFraction, ValidationFraction: r.ValidationFraction, TrainShare: r.TrainShare,
+	}
+}
+
+// Balance is the recipe's share for Balance.
+func (r Recipe) Balance() BalanceParams {
+	return BalanceParams{Words: r.Words, HeldOutUsers: r.HeldOutUsers, Seed: r.Seed}
+}
+
+func (r Recipe) check() error {
+	encode, balance := r.Encode(), r.Balance()
+	if err := errors.Join(r.Reading.check(), encode.check(), balance.check(), r.source().check()); err != nil {
+		return err
+	}
+	if r.selects() && r.Level != ByteLevel || r.Outside.Size < 0 {
+		return fmt.Errorf("words outside of a vocabulary of %d at the %s level; expected the %s level, and a vocabulary of at least 1", r.Outside.Size, r.Level, ByteLevel)
+	}
+	if r.Timed && r.Words > 0 {
+		return fmt.Errorf("balanced users of %d words, cut from examples in order of their time; expected users as they are (0)", r.Words)
+	}
+	return r.faults().check(r.source().Level)
+}

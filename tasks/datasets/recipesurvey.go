@@ -1,0 +1,267 @@
+package datasets
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// recipeSurvey follows one recipe through the source.
+type recipeSurvey struct {
+	recipe Recipe
+	text   *readText
+	names  *numbering // of the users
+	coins  *partCoins
+	counts [partNumbers]Counts
+	clean  *recipeSurvey // of the text that the vocabulary comes from; nil if it is this one
+	// Of a recipe that selects words, once clean has seen the source: see bytesOutside.
+	outside         []int32
+	vocabularyWords int // see Facts
+	*recipeMemory
+}
+
+// recipeMemory is what a recipe remembers of what it has seen of the source.
+type recipeMemory struct {
+	users []surveyedUser
+	// held are the occurrences of words outside of the training part, which is the larger
+	// one mostly, by word number.
+	held     []int32
+	balanced []balancedUser
+}
+
+// memories are used again: a survey of many recipes would make as much garbage for each.
+var memories = sync.Pool{New: func() any { return new(recipeMemory) }}
+
+// surveyedUser is one user of the source.
+type surveyedUser struct {
+	// words and examples of the balanced user that is not complete yet.
+	words    int64
+	examples int32
+	in       [partNumbers]bool // the parts that hold examples of the user
+}
+
+// balancedUser is a complete one, of a user of the source.
+type balancedUser struct {
+	words          int64
+	user, examples int32
+}
+
+func newRecipeSurvey(r Recipe, t *readText) *recipeSurvey {
+	return &recipeSurvey{recipe: r, text: t}
+}
+
+// begin makes the recipe ready to see the source, unless it has begun.
+func (r *recipeSurvey) begin() {
+	if r.recipeMemory == nil {
+		r.recipeMemory = memories.Get().(*recipeMemory)
+		r.coins = newPartCoins(r.recipe.Seed, r.recipe.TestFraction, r.recipe.ValidationFraction, r.recipe.TrainShare)
+	}
+}
+
+// forget gives up what the recipe remembers.
+func (r *recipeSurvey) forget() {
+	m := r.recipeMemory
+	m.users, m.held, m.balanced = m.users[:0], m.held[:0], m.balanced[:0]
+	memories.Put(m)
+	r.recipeMemory, r.coins = nil, nil
+}
+
+// see follows a block of a text, if it is one that the recipe depends on.
+func (r *recipeSurvey) see(t *readText, b *block) {
+	if r.text == t && !r.recipe.selects() {
+		r.add(b)
+	}
+	if r.clean != nil {
+		r.clean.see(t, b)
+	}
+}
+
+// add follows a block of examples.
+func (r *recipeSurvey) add(b *block) {
+	r.begin()
+	r.users, r.held = resized(r.users, b.knownUsers), resized(r.held, b.knownWords)
+	for first := 0; first < len(b.users); {
+		first = r.addUser(b, first)
+	}
+}
+
+// addUser follows the examples of one user from the first on, and returns what comes after
+// them. This loop is what surveys of many recipes spend their time in.
+func (r *recipeSurvey) addUser(b *block, first int) (next int) {
+	user, start := b.users[first], int32(0)
+	if first > 0 {
+		start = b.ends[first-1]
+	}
+	u, coins, size := r.users[user], r.coins, int64(cmp.Or(r.recipe.Words, math.MaxInt))
+	trained := Counts{}
+	for next = first; next < len(b.users) && b.users[next] == user; next++ {
+		end := b.ends[next]
+		if part := coins.next(); part != train {
+			r.counts[part].addExample(int(end - start))
+			u.in[part] = true
+			if len(b.words) > 0 && part != unused {
+				hold(r.held, b.words[start:end])
+			}
+			start = end
+			continue
+		}
+		trained.addExample(int(end - start))
+		u.words, u.examples, start = u.words+int64(end-start), u.examples+1, end
+		if u.words >= size {
+			r.balanced = append(r.balanced, balancedUser{u.words, user, u.examples})
+			u.words, u.examples = 0, 0
+		}
+	}
+	r.counts[train].Examples += trained.Examples
+	r.counts[train].Words += trained.Words
+	u.in[train] = u.in[train] || trained.Examples > 0
+	r.users[user] = u
+	return next
+}
+
+// hold counts words that do not train.
+func hold(held []int32, words []uint32) {
+	for _, w := range words {
+		held[w]++
+	}
+}
+
+// facts are those of a recipe that has seen the whole source. It forgets what it has seen.
+func (r *recipeSurvey) facts() Facts {
+	for s := r; s != nil; s = s.clean {
+		s.begin() // the source may have been empty
+		defer s.forget()
+	}
+	if r.clean != nil {
+		r.vocabularyWords, _ = occurrences(r.clean.text.counts, r.clean.held, 0)
+	}
+	if r.recipe.selects() && r.clean != nil {
+		r.outside = bytesOutside(r.text.lexicon.words.all, r.vocabulary(), r.recipe.Reading.Complete().Sequence)
+		r.clean = nil
+		return Facts{} // selectWords has the facts
+	}
+	f := Facts{Source: r.text.source(), Parts: r.parts(), VocabularyWords: r.vocabularyWords, Missing: r.missing()}
+	f.Balance, f.Members = r.balance()
+	return f
+}
+
+// missing are the named words that the vocabulary lacks.
+func (r *recipeSurvey) missing() string {
+	if r.recipe.Named == "" {
+		return ""
+	}
+	vocabulary := setOf(r.vocabulary())
+	lacks := slices.DeleteFunc(strings.Fields(r.recipe.Named), func(word string) bool { return vocabulary[word] })
+	return strings.Join(lacks, " ")
+}
+
+// vocabulary are its ordinary words, at a level that counts them.
+func (r *recipeSurvey) vocabulary() []string {
+	if r.clean != nil {
+		return r.clean.vocabulary()
+	}
+	words, counts := r.text.lexicon.words.all, r.trained()
+	clear(counts[:min(len(counts), r.text.lexicon.labels)]) // they are no words
+	return textsOf(words, mostFrequent(words, counts, r.recipe.VocabularySize))
+}
+
+// trained counts the words of the training part, by number.
+func (r *recipeSurvey) trained() []int64 {
+	counts := slices.Clone(r.text.counts)
+	for w, n := range r.held {
+		counts[w] -= int64(n)
+	}
+	return counts
+}
+
+func (r *recipeSurvey) parts() EncodeMetrics {
+	for _, u := range r.users {
+		for part, in := range u.in {
+			if in {
+				r.counts[part].Users++
+			}
+		}
+	}
+	m := EncodeMetrics{Train: r.counts[train], Test: r.counts[test], Validation: r.counts[validation]}
+	if symbols := r.recipe.Level.Scheme().Symbols; symbols != nil {
+		m.DistinctWords = len(symbols)
+		return m
+	}
+	labels := min(r.text.lexicon.labels, len(r.text.counts), len(r.held))
+	distinct, known := occurrences(r.text.counts[labels:], r.held[labels:], r.recipe.VocabularySize)
+	_, labelled := occurrences(r.text.counts[:labels], r.held[:labels], labels)
+	m.DistinctWords, m.UnknownWords = distinct, m.Train.Words+r.counts[unused].Words-known-labelled
+	if r.recipe.Pairs {
+		m.UnknownWords -= m.Train.Examples + r.counts[unused].Examples // their separators
+	}
+	if r.clean != nil {
+		m.UnknownWords = unknownWords(r.text.lexicon.words.all, r.trained(), r.vocabulary())
+	}
+	return m
+}
+
+// occurrences returns how many words occur in the training part at all, and how often the
+// most frequent ones, so many of them, occur there together.
+func occurrences(counts []int64, held []int32, most int) (distinct, sum int) {
+	// Nearly all words are rare: their counts are counted. The others are sorted.
+	var rare [1 << 10]int
+	var frequent []int64
+	for w, n := range counts {
+		switch n -= int64(held[w]); {
+		case n >= int64(len(rare)):
+			frequent = append(frequent, n)
+		case n > 0:
+			rare[n]++
+			distinct++
+		}
+	}
+	distinct += len(frequent)
+	slices.SortFunc(frequent, func(a, b int64) int { return cmp.Compare(b, a) })
+	for _, n := range frequent[:min(most, len(frequent))] {
+		sum += int(n)
+	}
+	left := max(0, most-len(frequent))
+	for n := len(rare) - 1; n > 0 && left > 0; n-- {
+		taken := min(left, rare[n])
+		sum, left = sum+n*taken, left-taken
+	}
+	return distinct, sum
+}
+
+// keepUsers takes the users with examples to train on as they are.
+func (r *recipeSurvey) keepUsers() {
+	for i, u := range r.users {
+		if u.examples > 0 {
+			r.balanced = append(r.balanced, balancedUser{u.words, int32(i), u.examples})
+		}
+	}
+}
+
+// balance puts the balanced users in the order of their index: by user, each
+// user's in order of the source, which is how they were appended.
+func (r *recipeSurvey) balance() (metrics BalanceMetrics, list []Member) {
+	if r.recipe.Words == 0 {
+		r.keepUsers()
+	} else if r.recipe.HeldOutUsers > 0 || r.recipe.Members {
+		slices.SortStableFunc(r.balanced, func(a, b balancedUser) int { return cmp.Compare(a.user, b.user) })
+	}
+	held, whole := heldOut(r.recipe.Seed, len(r.balanced), r.recipe.HeldOutUsers), make([]bool, len(r.users))
+	var users int
+	var members, out Counts
+	for i, b := range r.balanced {
+		counts := &members
+		if held[i] {
+			counts = &out
+		} else if r.recipe.Members {
+			list = append(list, Member{r.names.all[b.user], int(b.examples)})
+		}
+		counts.addUser(int(b.examples), int(b.words))
+		if !whole[b.user] {
+			whole[b.user] = true
+			users++
+		}
+	}
+	return newBalanceMetrics(r.counts[train], users, members, out), list
+}
