@@ -1,33 +1,17 @@
 package onerun_test
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"coalmine/storage"
-	"coalmine/tasks/taskstest"
 	"coalmine/workflows/experiment"
+	"coalmine/workflows/experiment/experimenttest"
 )
 
 func TestAuditsThatCouldSayNothingAreRefused(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/mistakes/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no files with mistakes: %v", err)
-	}
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = experiment.Parse(filepath.Base(file), data, experiment.Options{})
-		if err == nil {
-			t.Fatalf("%s: no mistake was found", file)
-		}
-		taskstest.File(t, strings.TrimSuffix(file, ".yaml")+".txt", []byte(err.Error()+"\n"))
-	}
+	experimenttest.Mistakes(t)
 }
 
 // resolved is the smallest experiment with coins, resolved by data of so many users.

@@ -1,0 +1,32 @@
+// Package experimenttest helps to test what an experiment file may say.
+package experimenttest
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"coalmine/tasks/taskstest"
+	"coalmine/workflows/experiment"
+)
+
+// Mistakes parses every file testdata/mistakes/*.yaml, of which each must be refused, and holds
+// the error against the file beside it that ends in .txt.
+func Mistakes(t *testing.T) {
+	t.Helper()
+	files, err := filepath.Glob("testdata/mistakes/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files with mistakes: %v", err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = experiment.Parse(filepath.Base(file), data, experiment.Options{}); err == nil {
+			t.Fatalf("%s: no mistake was found", file)
+		}
+		taskstest.File(t, strings.TrimSuffix(file, ".yaml")+".txt", []byte(err.Error()+"\n"))
+	}
+}
