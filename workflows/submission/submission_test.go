@@ -165,24 +165,7 @@ func TestARunOnADirectoryIsTheRunOnItsLines(t *testing.T) {
 	whole := folder(t, "whole", map[string]string{"a.jsonl": text(0, 600)})
 	var outcomes []string
 	for _, source := range []string{parts, whole} {
-		s := prepare(t, source)
-		var sources upload
-		if err := s.Upload(t.Context(), &sources); err != nil {
-			t.Fatal(err)
-		}
-		p, err := compile.Plan(s.Spec)
-		if err != nil {
-			t.Fatal(err)
-		}
-		x := localexec.New(p, compile.Registry(), sources.files...)
-		if err := x.Reach(t.Context(), p.Cells[0].Report); err != nil {
-			t.Fatal(err)
-		}
-		found, err := x.Blob(t.Context(), p.Cells[0].Report.Key, reports.CellBlob)
-		if err != nil {
-			t.Fatal(err)
-		}
-		outcomes = append(outcomes, string(found))
+		outcomes = append(outcomes, string(outcomeOf(t, prepare(t, source))))
 	}
 	if outcomes[0] != outcomes[1] {
 		t.Errorf("the parts give %s\nthe whole %s", outcomes[0], outcomes[1])
@@ -229,8 +212,8 @@ func TestDevicesTakeThePlaceOfUsers(t *testing.T) {
 	}
 }
 
-// reportOf runs the only cell.
-func reportOf(t *testing.T, s *Submission) *reports.Report {
+// outcomeOf runs the only cell, and returns its report as JSON.
+func outcomeOf(t *testing.T, s *Submission) []byte {
 	t.Helper()
 	var sources upload
 	if err := s.Upload(t.Context(), &sources); err != nil {
@@ -248,8 +231,14 @@ func reportOf(t *testing.T, s *Submission) *reports.Report {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return found
+}
+
+// reportOf runs the only cell.
+func reportOf(t *testing.T, s *Submission) *reports.Report {
+	t.Helper()
 	report := new(reports.Report)
-	if err := json.Unmarshal(found, report); err != nil {
+	if err := json.Unmarshal(outcomeOf(t, s), report); err != nil {
 		t.Fatal(err)
 	}
 	return report
