@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"coalmine/models/ranking"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
@@ -124,10 +125,7 @@ func Percentile(sorted []float64, percentile float64) float64 {
 	if len(sorted) == 0 {
 		return math.NaN()
 	}
-	place := percentile / 100 * float64(len(sorted)-1)
-	low := min(int(place), len(sorted)-1)
-	high := min(low+1, len(sorted)-1)
-	return sorted[low] + (place-float64(low))*(sorted[high]-sorted[low])
+	return ranking.Quantile(sorted, percentile/100)
 }
 
 // Accuracy says how well a classifier works for the users of a population.

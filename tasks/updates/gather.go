@@ -142,39 +142,6 @@ func readShard(ctx context.Context, t *tasks.Task, input, name string) (*Shard, 
 	return s, nil
 }
 
-// Each calls do with all updates of the gather nodes under the names inputs, in the order
-// of the names, and within a node in that of rounds and then of devices. One shard after
-// another is in memory. The values of an update are overwritten by the next: do MUST copy
-// what it keeps. An error of do ends it and is returned.
-func Each(ctx context.Context, t *tasks.Task, inputs []string, do func(Update) error) error {
-	refs, err := Refs(ctx, t, inputs)
-	if err != nil {
-		return err
-	}
-	for _, r := range refs {
-		if err := r.Each(ctx, t, do); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func eachOf(ctx context.Context, t *tasks.Task, input, name string, do func(Update) error) error {
-	s, err := readShard(ctx, t, input, name)
-	if err != nil {
-		return err
-	}
-	for i := range s.Len() {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := do(s.At(i)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // ReadLayout says what the updates of a gather node hold.
 func ReadLayout(ctx context.Context, t *tasks.Task, input string) (Layout, error) {
 	g, err := ReadGathered(ctx, t, input)
@@ -194,8 +161,8 @@ type Ref struct {
 	Shard int
 }
 
-// Refs lists the shards of the gather nodes under the names inputs, in the order in which
-// Each reads them.
+// Refs lists the shards of the gather nodes under the names inputs, in the order of the
+// names and, within a node, of rounds and then of devices.
 func Refs(ctx context.Context, t *tasks.Task, inputs []string) ([]Ref, error) {
 	var refs []Ref
 	for _, input := range inputs {
@@ -210,7 +177,21 @@ func Refs(ctx context.Context, t *tasks.Task, inputs []string) ([]Ref, error) {
 	return refs, nil
 }
 
-// Each calls do with the updates of one shard, as the function of that name does with all.
+// Each calls do with the updates of the shard, in the order of rounds and then of devices. The
+// values of an update are overwritten by the next: do MUST copy what it keeps. An error of do
+// ends it and is returned.
 func (r Ref) Each(ctx context.Context, t *tasks.Task, do func(Update) error) error {
-	return eachOf(ctx, t, r.Input, ShardBlob(r.Shard), do)
+	s, err := readShard(ctx, t, r.Input, ShardBlob(r.Shard))
+	if err != nil {
+		return err
+	}
+	for i := range s.Len() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := do(s.At(i)); err != nil {
+			return err
+		}
+	}
+	return nil
 }

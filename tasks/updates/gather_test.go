@@ -42,9 +42,23 @@ func rounds(t *testing.T, g *taskstest.Graph, layout updates.Layout, numbers []i
 	return edges, all
 }
 
+// each goes through all updates of the gather nodes under the names inputs.
+func each(ctx context.Context, task *tasks.Task, inputs []string, do func(updates.Update) error) error {
+	refs, err := updates.Refs(ctx, task, inputs)
+	if err != nil {
+		return err
+	}
+	for _, r := range refs {
+		if err := r.Each(ctx, task, do); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func read(t *testing.T, task *tasks.Task, inputs ...string) (all []updates.Update) {
 	t.Helper()
-	err := updates.Each(t.Context(), task, inputs, func(u updates.Update) error {
+	err := each(t.Context(), task, inputs, func(u updates.Update) error {
 		u.Values = slices.Clone(u.Values)
 		all = append(all, u)
 		return nil
@@ -107,7 +121,7 @@ func TestLargeUpdatesFillManyShards(t *testing.T) {
 	}
 	n := 0
 	task := g.Task(taskstest.In("all", node))
-	if err := updates.Each(t.Context(), task, []string{"all"}, func(u updates.Update) error {
+	if err := each(t.Context(), task, []string{"all"}, func(u updates.Update) error {
 		if want := all[n]; u.Device != want.Device || !slices.Equal(u.Values, want.Values) {
 			return fmt.Errorf("update %d is another than was put", n)
 		}
@@ -124,13 +138,13 @@ func TestReadingUpdatesEndsWithTheFirstError(t *testing.T) {
 	edges, _ := rounds(t, g, small, []int{1}, 3)
 	task := g.Task(taskstest.In("all", g.Run(updates.Gather, updates.GatherParams{Chunks: 3}, edges...)))
 	enough, n := errors.New("enough"), 0
-	err := updates.Each(t.Context(), task, []string{"all"}, func(updates.Update) error { n++; return enough })
+	err := each(t.Context(), task, []string{"all"}, func(updates.Update) error { n++; return enough })
 	if !errors.Is(err, enough) || n != 1 {
 		t.Errorf("after %d updates: %v", n, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := updates.Each(ctx, task, []string{"all"}, func(updates.Update) error { return nil }); !errors.Is(err, context.Canceled) {
+	if err := each(ctx, task, []string{"all"}, func(updates.Update) error { return nil }); !errors.Is(err, context.Canceled) {
 		t.Errorf("when it was stopped: %v", err)
 	}
 }

@@ -5,7 +5,6 @@ package observed
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 
@@ -74,21 +73,9 @@ func (v View) Open(ctx context.Context, t *tasks.Task) (*Reader, error) {
 	}
 	r.values = make([]float32, r.Values())
 	if t.Has(DevicesInput) {
-		r.devices, err = readDevices(ctx, t)
+		r.devices, err = devices.Read(ctx, t, DevicesInput)
 	}
 	return r, err
-}
-
-func readDevices(ctx context.Context, t *tasks.Task) ([]devices.Device, error) {
-	data, err := t.Blob(ctx, DevicesInput, devices.DevicesBlob)
-	if err != nil {
-		return nil, err
-	}
-	var all []devices.Device
-	if err := json.Unmarshal(data, &all); err != nil {
-		return nil, tasks.Permanent(fmt.Errorf("devices: %w: %w", err, storage.ErrCorrupt))
-	}
-	return all, nil
 }
 
 // Values is the length of the vectors.

@@ -82,13 +82,18 @@ func Measure(pairs []Pair, seed uint64, number int) Measurement {
 // nothing and are left out.
 func (m *Measurement) bootstrap(pairs []Pair, seed uint64, number int) {
 	pairs, users := numbered(pairs)
-	interval := func(of func(ap, auc float64) float64) ranking.Interval {
-		return ranking.Bootstrap(seeds.Stream(seed, seeds.PairBootstrap, uint64(number)), users, resamples, audits.Confidence, func(drawn []int) float64 {
-			return of(rank(pairs, counted(drawn)))
-		})
-	}
-	m.AP.bound(interval(func(ap, _ float64) float64 { return ap }))
-	m.AUC.bound(interval(func(_, auc float64) float64 { return auc }))
+	draws := ranking.Resampling{Stream: seeds.Stream(seed, seeds.PairBootstrap, uint64(number)), Users: users, Resamples: resamples}
+	var aucs []float64
+	aps := draws.Statistics(func(drawn []int) float64 {
+		ap, auc := rank(pairs, counted(drawn))
+		if !math.IsNaN(auc) {
+			aucs = append(aucs, auc)
+		}
+		return ap
+	})
+	slices.Sort(aucs)
+	m.AP.bound(aps)
+	m.AUC.bound(aucs)
 }
 
 // counted weighs a pair by how often its users were drawn.
@@ -105,11 +110,13 @@ func counted(drawn []int) func(*Pair) float64 {
 	}
 }
 
-// bound sets the interval; where no sample says anything, nothing is known.
-func (e *Estimate) bound(i ranking.Interval) {
-	e.Low, e.High = i.Low, i.High
-	if math.IsNaN(i.Low) {
-		e.Low, e.High = 0, 1
+// bound sets the interval by the ascending values of samples; where none says anything,
+// nothing is known.
+func (e *Estimate) bound(sorted []float64) {
+	e.Low, e.High = 0, 1
+	if len(sorted) > 0 {
+		i := ranking.Percentile(sorted, audits.Confidence)
+		e.Low, e.High = i.Low, i.High
 	}
 }
 
