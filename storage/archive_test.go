@@ -280,6 +280,35 @@ func TestDifferencesOfTwoAttempts(t *testing.T) {
 	}
 }
 
+func TestAnOutputIsReadByItsName(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	a := storage.NewArchive(storagetest.NewMemory())
+	if _, err := a.ReadOutput(ctx, key(1), "model"); !errors.Is(err, storage.ErrNotFound) {
+		t.Errorf("of a node without a commit: %v", err)
+	}
+	b, err := a.PutBlob(ctx, key(1), "model", make([]byte, storage.MaxInline+1), storage.Durable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := commit(1, "mine", b)
+	if _, _, err := a.Commit(ctx, c); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := a.ReadOutput(ctx, key(1), "model"); err != nil || len(data) != storage.MaxInline+1 {
+		t.Errorf("got %d bytes, %v", len(data), err)
+	}
+	if _, err := a.ReadOutput(ctx, key(1), "rows"); !errors.Is(err, storage.ErrCorrupt) {
+		t.Errorf("of a blob that the commit does not name: %v", err)
+	}
+	if err := a.DeleteBlobs(ctx, c, "model"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.ReadOutput(ctx, key(1), "model"); !errors.Is(err, storage.ErrNotFound) {
+		t.Errorf("of a blob that is gone: %v", err)
+	}
+}
+
 func TestReadBlobRangeStaysInside(t *testing.T) {
 	t.Parallel()
 	a := faulty()

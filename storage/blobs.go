@@ -52,6 +52,22 @@ func (a *Archive) ReadBlob(ctx context.Context, key Key, b Blob) ([]byte, error)
 	return data, nil
 }
 
+// ReadOutput returns the blob of that name of a committed node. The error wraps ErrNotFound
+// if there is no commit or the blob is gone, ErrCorrupt if either is damaged or the commit
+// names no such blob.
+// The caller MUST NOT write to the bytes.
+func (a *Archive) ReadOutput(ctx context.Context, key Key, name string) ([]byte, error) {
+	c, err := a.Committed(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	b, ok := c.Blob(name)
+	if !ok {
+		return nil, fmt.Errorf("%s %s has no blob %q: %w", c.Kind, key.Short(), name, ErrCorrupt)
+	}
+	return a.ReadBlob(ctx, key, b)
+}
+
 // ReadBlobRange returns length bytes of a blob from offset. It reads whole blocks
 // and checks them; a mismatch gives an error that wraps ErrCorrupt, a blob that is
 // gone ErrNotFound.

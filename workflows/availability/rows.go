@@ -3,7 +3,6 @@ package availability
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sort"
 
 	"coalmine/storage"
@@ -83,18 +82,7 @@ func StepRows(ctx context.Context, archive *storage.Archive, key storage.Key) ([
 }
 
 func readRows(ctx context.Context, archive *storage.Archive, key storage.Key, name string, decode func([]byte) ([]checkpoints.Row, error)) ([]checkpoints.Row, error) {
-	commit, err := archive.Committed(ctx, key)
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	blob, ok := commit.Blob(name)
-	if !ok {
-		return nil, fmt.Errorf("%s %s has no blob %q: %w", commit.Kind, key.Short(), name, storage.ErrCorrupt)
-	}
-	data, err := archive.ReadBlob(ctx, key, blob)
+	data, err := archive.ReadOutput(ctx, key, name)
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, nil
 	}

@@ -52,7 +52,7 @@ func (l *Local) Model(ctx context.Context, name, cell string, round int) ([]byte
 	if err != nil {
 		return nil, l.tellStored(ctx, x, err)
 	}
-	file, err := l.readBlob(ctx, ref.Key, tasks.ModelBlob)
+	file, err := l.archive.ReadOutput(ctx, ref.Key, tasks.ModelBlob)
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, l.tellStored(ctx, x, fmt.Errorf("run %s, cell %s: there is no model after %s: %w", x.run.ID, x.cell.Name, x.count(round), err))
 	}
@@ -91,28 +91,16 @@ func (l *Local) Prepared(ctx context.Context, run, cell, name string) ([]byte, e
 	if x.cell.Prepared == (plan.Ref{}) {
 		return nil, fmt.Errorf("run %s, cell %s: a prepared %s %w: its experiment prepares none (prepare.classifier)", x.run.ID, x.cell.Name, name, ErrInput)
 	}
-	file, err := l.readBlob(ctx, x.cell.Prepared.Key, tasks.ModelBlob)
+	file, err := l.archive.ReadOutput(ctx, x.cell.Prepared.Key, tasks.ModelBlob)
 	if err != nil {
 		return nil, fmt.Errorf("run %s, cell %s: the prepared %s: %w", x.run.ID, x.cell.Name, name, err)
 	}
 	return l.export(ctx, x, file, map[string]string{preparedField: name})
 }
 
-func (l *Local) readBlob(ctx context.Context, key storage.Key, name string) ([]byte, error) {
-	commit, err := l.archive.Committed(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	blob, ok := commit.Blob(name)
-	if !ok {
-		return nil, fmt.Errorf("%s %s has no blob %q", commit.Kind, key.Short(), name)
-	}
-	return l.archive.ReadBlob(ctx, key, blob)
-}
-
 // vocabulary is the words of the cell's tokens as a JSON array.
 func (l *Local) vocabulary(ctx context.Context, x *exporter) (string, error) {
-	data, err := l.readBlob(ctx, x.cell.Vocabulary.Key, datasets.VocabularyBlob)
+	data, err := l.archive.ReadOutput(ctx, x.cell.Vocabulary.Key, datasets.VocabularyBlob)
 	if err != nil {
 		return "", fmt.Errorf("vocabulary of cell %s: %w", x.cell.Name, err)
 	}

@@ -143,7 +143,7 @@ func (r *pictureReader) verdict(ctx context.Context, d *audits.Description, roun
 	if key == (storage.Key{}) {
 		return false, nil
 	}
-	data, err := readBlob(ctx, r.archive, key, d.VerdictBlob)
+	data, err := r.archive.ReadOutput(ctx, key, d.VerdictBlob)
 	if errors.Is(err, storage.ErrNotFound) {
 		return false, nil
 	} else if err != nil {
@@ -159,16 +159,4 @@ func captionOf(d *audits.Description, v audits.Verdict) string {
 		parts = append(parts, d.Columns[i].Header+" "+text)
 	}
 	return strings.Join(parts, ", ")
-}
-
-func readBlob(ctx context.Context, archive *storage.Archive, key storage.Key, name string) ([]byte, error) {
-	commit, err := archive.Committed(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	blob, ok := commit.Blob(name)
-	if !ok {
-		return nil, fmt.Errorf("%s %s has no blob %q: %w", commit.Kind, key.Short(), name, storage.ErrCorrupt)
-	}
-	return archive.ReadBlob(ctx, key, blob)
 }

@@ -79,7 +79,7 @@ func thresholdsOf(ctx context.Context, archive *storage.Archive, s *tasks.Spec) 
 
 // readJSON decodes a blob of a node.
 func readJSON(ctx context.Context, archive *storage.Archive, node storage.Key, name string, into any) error {
-	data, err := readBlob(ctx, archive, node, name)
+	data, err := archive.ReadOutput(ctx, node, name)
 	if err != nil {
 		return err
 	}
