@@ -6,23 +6,34 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+	"github.com/ulikunitz/xz"
+	"github.com/ulikunitz/xz/lzma"
 )
 
 // Compressed content is known by its first bytes (RFC 1952 section 2.3.1, RFC
-// 8878 section 3.1.1). No line of JSON begins with them.
+// 8878 section 3.1.1, the formats of XZ Utils). No line of JSON begins with them.
 var (
 	gzipMagic = []byte{0x1f, 0x8b}
 	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
+	xzMagic   = []byte("\xfd7zXZ\x00")
+	lzmaMagic = []byte{0x5d, 0x00, 0x00}
 )
+
+// compressed are the ends of names that say so.
+var compressed = []string{".gz", ".zst", ".xz", ".lzma"}
 
 // maxZstdWindow bounds what a Zstandard file can make the reader allocate, in
 // bytes: the window of `zstd --long=27`, the largest that zstd itself reads
 // without being told to.
 const maxZstdWindow = 128 << 20
+
+// maxDictionary is the same of xz and lzma: that of `xz -9`.
+const maxDictionary = 64 << 20
 
 // plainReader reads the decompressed content of one file. It tells faults of
 // the file, which are *SourceError, from faults of the place it is read from.
@@ -41,7 +52,7 @@ type plainReader struct {
 func decompress(name string, raw io.Reader) (*plainReader, error) {
 	fault := &faultReader{Reader: raw}
 	buffered := bufio.NewReaderSize(fault, 64<<10)
-	magic, _ := buffered.Peek(len(zstdMagic))
+	magic, _ := buffered.Peek(len(xzMagic))
 	p := &plainReader{name: name, raw: fault, plain: buffered, close: func() error { return nil }}
 	var err error
 	switch {
@@ -51,8 +62,12 @@ func decompress(name string, raw io.Reader) (*plainReader, error) {
 		err = p.gunzip(buffered)
 	case bytes.HasPrefix(magic, zstdMagic):
 		err = p.unzstd(buffered)
-	case strings.HasSuffix(name, ".gz"), strings.HasSuffix(name, ".zst"):
-		return nil, &SourceError{File: name, Err: errors.New("the content is not compressed as the name says; expected gzip for .gz, Zstandard for .zst, or the name of a plain file")}
+	case bytes.HasPrefix(magic, xzMagic):
+		err = p.unxz(buffered)
+	case bytes.HasPrefix(magic, lzmaMagic):
+		err = p.unlzma(buffered)
+	case slices.ContainsFunc(compressed, func(end string) bool { return strings.HasSuffix(name, end) }):
+		return nil, &SourceError{File: name, Err: errors.New("the content is not compressed as the name says; expected gzip for .gz, Zstandard for .zst, .xz or .lzma, or the name of a plain file")}
 	}
 	if err != nil {
 		return nil, p.explain(err)
@@ -72,6 +87,22 @@ func (p *plainReader) unzstd(r io.Reader) error {
 	z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxZstdWindow))
 	if err == nil {
 		p.plain, p.close, p.compressed = z, func() error { z.Close(); return nil }, true
+	}
+	return err
+}
+
+func (p *plainReader) unxz(r io.Reader) error {
+	z, err := xz.ReaderConfig{DictCap: maxDictionary}.NewReader(r)
+	if err == nil {
+		p.plain, p.compressed = z, true
+	}
+	return err
+}
+
+func (p *plainReader) unlzma(r io.Reader) error {
+	z, err := lzma.ReaderConfig{DictCap: maxDictionary}.NewReader(r)
+	if err == nil {
+		p.plain, p.compressed = z, true
 	}
 	return err
 }

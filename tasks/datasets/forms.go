@@ -1,7 +1,6 @@
 package datasets
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"encoding/binary"
@@ -9,6 +8,8 @@ import (
 	"hash/crc32"
 	"slices"
 	"strings"
+
+	"coalmine/tasks/datasets/forms"
 )
 
 // form is a form that the content of a file may have, once it is decompressed.
@@ -21,8 +22,8 @@ type form struct {
 	// endings of names tell the form of content that nothing else tells, and that
 	// cannot be JSON lines.
 	endings []string
-	// read yields the records of a file. nil: the form is recognised, and refused.
-	read func(r *recordReader, name string, content *bufio.Reader, file *plainReader) (more bool, err error)
+	// form is what reads it. Empty: it is recognised, and refused.
+	form forms.Form
 	// wanted says what to do with a file that is refused, before it can be read; empty where
 	// its data are to be made lines, as lineForm.convert says.
 	wanted string
@@ -33,14 +34,19 @@ type form struct {
 const headBytes = 512
 
 // linesOfJSON is what is not recognised as anything else.
-var linesOfJSON = form{name: "JSON lines", read: (*recordReader).jsonLines}
+var linesOfJSON = form{name: "JSON lines", form: forms.JSONLines}
+
+// formOf is the form that somebody has named.
+func formOf(f forms.Form) form { return form{name: string(f), form: f} }
 
 const unpack = "unpack it; lines may be compressed by gzip or Zstandard"
 
-// forms are all other forms. The first that fits is taken.
-var forms = []form{
-	{name: "a Parquet file", is: begins("PAR1"), endings: []string{".parquet"}},
-	{name: "an SQLite database", is: begins("SQLite format 3\x00"), endings: []string{".sqlite", ".sqlite3", ".db"}},
+// others are all other forms. The first that fits is taken.
+var others = []form{
+	{name: "a Parquet file", is: begins("PAR1"), endings: []string{".parquet"}, form: forms.Parquet},
+	{name: "an SQLite database", is: begins("SQLite format 3\x00"), endings: []string{".sqlite", ".sqlite3", ".db"}, form: forms.TFF},
+	{name: "a dump of Stack Exchange", is: isDump, form: forms.StackExchange},
+	{name: "the JSON of LEAF", is: isLEAF, form: forms.LEAF},
 	{name: "an HDF5 file", is: begins("\x89HDF\r\n\x1a\n"), endings: []string{".h5", ".hdf5"}},
 	{name: "an Arrow file", is: begins("ARROW1"), endings: []string{".arrow", ".feather"}},
 	{name: "an Avro file", is: begins("Obj\x01"), endings: []string{".avro"}},
@@ -54,24 +60,26 @@ var forms = []form{
 	{name: "a 7z archive", is: begins("7z\xbc\xaf\x27\x1c"), endings: []string{".7z"}, wanted: unpack},
 	{name: "a RAR archive", is: begins("Rar!\x1a\x07"), endings: []string{".rar"}, wanted: unpack},
 	{name: "a tar archive", is: isTar, endings: []string{".tar"}, wanted: unpack},
-	{name: "compressed by xz", is: begins("\xfd7zXZ\x00"), endings: []string{".xz"}, wanted: unpack},
-	{name: "compressed by lzma", is: begins("\x5d\x00\x00"), endings: []string{".lzma"}, wanted: unpack},
 	{name: "compressed by bzip2", is: begins("BZh"), endings: []string{".bz2"}, wanted: unpack},
 	{name: "compressed by LZ4", is: begins("\x04\x22\x4d\x18"), endings: []string{".lz4"}, wanted: unpack},
 	{name: "text in UTF-16", is: isUTF16, wanted: "convert it to UTF-8"},
 	{name: "XML", is: startsWith('<'), endings: []string{".xml"}},
 	{name: "one JSON array", is: startsWith('['), wanted: "write its elements one a line"},
-	{name: "a CSV file", endings: []string{".csv", ".tsv"}},
+	{name: "a CSV file", endings: []string{".csv"}, wanted: "say so, and how its columns are called: data.form: csv and data.columns"},
+	{name: "a TSV file", endings: []string{".tsv"}, wanted: "say so, and how its columns are called: data.form: tsv and data.columns"},
 	{name: "a binary file of a form that is not known here", is: func(head []byte) bool { return bytes.IndexByte(head, 0) >= 0 }},
 }
 
 // recognise returns the form of a file with these first bytes. Content that begins
 // as an object of JSON is JSON lines, whatever its name.
 func recognise(name string, head []byte) form {
-	if len(head) == 0 || startsWith('{')(head) {
+	if len(head) == 0 || startsWith('{')(head) && !isLEAF(head) {
 		return linesOfJSON
 	}
-	name = strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(name), ".gz"), ".zst")
+	name = strings.ToLower(name)
+	for _, end := range compressed {
+		name = strings.TrimSuffix(name, end)
+	}
 	named := func(f form) bool {
 		return slices.ContainsFunc(f.endings, func(end string) bool { return strings.HasSuffix(name, end) })
 	}
@@ -81,8 +89,8 @@ func recognise(name string, head []byte) form {
 	for _, fits := range []func(form) bool{
 		func(f form) bool { return named(f) && (f.is == nil || told(f)) }, told, named,
 	} {
-		if i := slices.IndexFunc(forms, fits); i >= 0 {
-			return forms[i]
+		if i := slices.IndexFunc(others, fits); i >= 0 {
+			return others[i]
 		}
 	}
 	return linesOfJSON
@@ -104,6 +112,22 @@ func startsWith(first byte) func([]byte) bool {
 		head = bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\ufeff")), " \t\r\n")
 		return len(head) > 0 && head[0] == first
 	}
+}
+
+// isDump looks for the root of a dump's Posts.xml or Comments.xml.
+func isDump(head []byte) bool {
+	return startsWith('<')(head) && (bytes.Contains(head, []byte("<posts>")) || bytes.Contains(head, []byte("<comments>")))
+}
+
+// isLEAF looks for the first member of LEAF's object.
+func isLEAF(head []byte) bool {
+	if !startsWith('{')(head) {
+		return false
+	}
+	member := bytes.TrimLeft(head[bytes.IndexByte(head, '{')+1:], " \t\r\n")
+	return slices.ContainsFunc([]string{`"users"`, `"num_samples"`, `"user_data"`, `"hierarchies"`}, func(name string) bool {
+		return bytes.HasPrefix(member, []byte(name))
+	})
 }
 
 func isTar(head []byte) bool { return len(head) >= 262 && string(head[257:262]) == "ustar" }

@@ -69,6 +69,8 @@ type ImportMetrics struct {
 	// Faults say where faults were planted; none without. What is counted above is what
 	// they have left.
 	Faults []PlantedFault `json:"faults,omitempty"`
+	// Skipped records are at fault; nil without, and where they are not skipped.
+	Skipped *Skipped `json:"skipped,omitempty"`
 }
 
 func runImport(ctx context.Context, t *tasks.Task) error {
@@ -86,7 +88,7 @@ func runImport(ctx context.Context, t *tasks.Task) error {
 		defer imp.byTime.Close()
 	}
 	files := importedFiles{ctx: ctx, task: t}
-	for rec, err := range p.Records(ctx, files.of(p.Sources), p.Limits) {
+	for rec, err := range p.records(ctx, files.of(p.Sources), p.Limits, &imp.skipped) {
 		if err != nil {
 			return files.classify(err)
 		}
@@ -162,6 +164,7 @@ type importer struct {
 	record   []byte
 	// unlabelled images.
 	unlabelled int
+	skipped    Skipped
 }
 
 // importedUser is what is known of a user before the corpus is written.
@@ -240,6 +243,7 @@ func (imp *importer) write(ctx context.Context, t *tasks.Task) error {
 		DistinctWords: imp.lexicon.distinct(),
 		Unlabelled:    imp.unlabelled,
 		Faults:        imp.lexicon.found(),
+		Skipped:       imp.skipped.some(),
 	})
 }
 

@@ -2,11 +2,13 @@ package datasets
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 
 	"coalmine/internal/registry"
+	"coalmine/tasks/datasets/forms"
 )
 
 // Level says what a text is read as. The zero value is WordLevel.
@@ -144,6 +146,7 @@ type Reading struct {
 	Tags string `json:"tags,omitempty"`
 	// Timed says that records have a time, by which those of a user are ordered.
 	Timed bool `json:"timed,omitempty"`
+	Origin
 }
 
 // Longest is the greatest length of an example, of a complete reading.
@@ -187,6 +190,12 @@ func (r Reading) length() int {
 
 // lines are those of the sources that are read so.
 func (r Reading) lines() lineForm {
+	if c := r.Columns; c != (forms.Columns{}) {
+		r.Columns = forms.Columns{}
+		plain := r.lines()
+		r.Columns = c
+		return r.renamed(plain)
+	}
 	if r.Timed {
 		r.Timed = false
 		return r.lines().timed()
@@ -220,7 +229,7 @@ func (r Reading) check() error {
 	if err != nil {
 		return err
 	}
-	if err := r.checkLabel(); err != nil {
+	if err := errors.Join(r.checkLabel(), r.Origin.check(level.Images)); err != nil {
 		return err
 	}
 	if level.Images {

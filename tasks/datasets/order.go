@@ -56,13 +56,21 @@ func parseTime(line []byte) (float64, error) {
 	}
 	var text string
 	if json.Unmarshal(fields.Time, &text) == nil {
-		for _, layout := range dateLayouts {
-			if t, err := time.Parse(layout, text); err == nil {
-				return float64(t.Unix()) + float64(t.Nanosecond())/1e9, nil
-			}
+		if seconds, ok := parseDate(text); ok {
+			return seconds, nil
 		}
 	}
 	return 0, badLine(`"time" is %.40s; expected a date such as "2010-07-19T19:12:12Z" or "2010-07-19", or a number`, fields.Time)
+}
+
+// parseDate is a date in seconds since 1970.
+func parseDate(text string) (seconds float64, ok bool) {
+	for _, layout := range dateLayouts {
+		if t, err := time.Parse(layout, text); err == nil {
+			return float64(t.Unix()) + float64(t.Nanosecond())/1e9, true
+		}
+	}
+	return 0, false
 }
 
 // timeKey orders numbers as they are.

@@ -12,6 +12,8 @@ import (
 	"iter"
 	"reflect"
 	"unicode/utf8"
+
+	"coalmine/tasks/datasets/forms"
 )
 
 // File is one file of a source.
@@ -63,7 +65,7 @@ type Record struct {
 	// Time orders a user's records, where the reading asks for it; dates are seconds since
 	// 1970.
 	Time float64
-	// File and Line say where the record stands; lines count from 1.
+	// File and Line say where the record stands; lines, or rows, count from 1.
 	File string
 	Line int
 	// Unlabelled says that an image has no label; Text is then its pixels alone.
@@ -73,7 +75,8 @@ type Record struct {
 // SourceError is a fault of a source file. Reading it again does not help.
 type SourceError struct {
 	File string
-	Line int // from 1; 0 when the fault is not in a line
+	Line int    // from 1; 0 when the fault is not in a line
+	Unit string // what is counted, of a file that has no lines: "row"
 	Err  error
 }
 
@@ -81,8 +84,10 @@ func (e *SourceError) Error() string {
 	if e.Line == 0 {
 		return fmt.Sprintf("%s: %v", e.File, e.Err)
 	}
-	return fmt.Sprintf("%s, line %d: %v", e.File, e.Line, e.Err)
+	return fmt.Sprintf("%s, %s %d: %v", e.File, e.unit(), e.Line, e.Err)
 }
+
+func (e *SourceError) unit() string { return cmp.Or(e.Unit, "line") }
 
 func (e *SourceError) Unwrap() error { return e.Err }
 
@@ -113,13 +118,20 @@ func Records(ctx context.Context, files []File, limits Limits) iter.Seq2[Record,
 // Records reads the files of a source as the function Records does: texts or, at the image
 // level, images.
 func (r Reading) Records(ctx context.Context, files []File, limits Limits) iter.Seq2[Record, error] {
+	return r.records(ctx, files, limits, new(Skipped))
+}
+
+// records counts what it skips.
+func (r Reading) records(ctx context.Context, files []File, limits Limits, skipped *Skipped) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
-		r := recordReader{ctx: ctx, limits: limits.withDefaults(), lines: r.lines(), yield: yield}
+		*skipped = Skipped{}
+		r := recordReader{ctx: ctx, reading: r, limits: limits.withDefaults(), lines: r.lines(), skipped: skipped, yield: yield}
 		for _, f := range files {
-			if more, err := r.file(f); err != nil {
+			r.files++
+			if more, err := r.file(f); err != nil && !r.skip(err) {
 				yield(Record{}, err)
 				return
-			} else if !more {
+			} else if err == nil && !more {
 				return
 			}
 		}
@@ -140,11 +152,14 @@ func emptySource(files []File, wanted string) error {
 // recordReader is one pass over the files of a source.
 type recordReader struct {
 	ctx     context.Context
+	reading Reading
 	limits  Limits
 	lines   lineForm
+	skipped *Skipped
 	yield   func(Record, error) bool
 	total   int64 // decompressed bytes so far, over all files
 	records int
+	files   int // so far, with the one that is read
 }
 
 // file yields the records of one file. It returns false when the caller has
@@ -164,10 +179,16 @@ func (r *recordReader) file(f File) (more bool, err error) {
 	content := bufio.NewReaderSize(plain, r.limits.LineBytes+1)
 	head, _ := content.Peek(headBytes) // what is wrong shows again when it is read
 	form := recognise(f.Name, head)
-	if form.read == nil {
-		return false, form.refusal(f.Name, r.lines)
+	if r.reading.Form != "" {
+		form = formOf(r.reading.Form)
 	}
-	return form.read(r, f.Name, content, plain)
+	switch {
+	case form.form == forms.JSONLines:
+		return r.jsonLines(f.Name, content, plain)
+	case form.form != "" && !r.reading.Level.Scheme().Images:
+		return r.table(mustForm(form.form), f.Name, content, plain)
+	}
+	return false, form.refusal(f.Name, r.lines)
 }
 
 // jsonLines yields the records of a file with one on every line.
@@ -187,8 +208,11 @@ func (r *recordReader) jsonLines(name string, lines *bufio.Reader, file *plainRe
 			return end, inLine(name, n, err)
 		}
 		rec, err := r.lines.record(line)
-		if err != nil {
-			return false, inLine(name, n, err)
+		if err = inLine(name, n, err); err != nil {
+			if r.skip(err) {
+				continue
+			}
+			return false, err
 		}
 		rec.File, rec.Line = name, n
 		r.records++
@@ -232,7 +256,7 @@ func badLine(format string, args ...any) error {
 // inLine completes a *SourceError with its place; other errors pass.
 func inLine(file string, line int, err error) error {
 	if fault, ok := errors.AsType[*SourceError](err); ok {
-		return &SourceError{file, line, fault.Err}
+		return &SourceError{File: file, Line: line, Err: fault.Err}
 	}
 	return err
 }

@@ -92,7 +92,9 @@ type surveyor struct {
 	names  *numbering
 	texts  []*readText
 	keep   bool // the source as numbers, as long as there is memory for it
-	known  bool // the source has been read: its words and users are numbered and counted
+	// skipped is what the newest pass has left out.
+	skipped Skipped
+	known   bool // the source has been read: its words and users are numbered and counted
 }
 
 // agree reports a complete reading of other data than the ones before.
@@ -104,6 +106,9 @@ func (s *surveyor) agree(r Reading) error {
 		return errors.New("one source is read as pairs and as texts alone; expected one of them")
 	} else if first.Timed != r.Timed {
 		return errors.New("one source is read with and without times; expected one of them")
+	}
+	if first := s.texts[0].lexicon.reading; first.Origin != r.Origin {
+		return errors.New("one source is read in two forms, with other columns or splits, or with and without its faults; expected one of them")
 	}
 	if first := s.texts[0].lexicon.reading; first.Label != r.Label || first.Tags != r.Tags {
 		return errors.New("one source is read with and without labels, or with other tags; expected one of them")
@@ -186,7 +191,7 @@ func (s *surveyor) read(ctx context.Context, recipes []*recipeSurvey) error {
 	for _, t := range s.texts {
 		t.lexicon.restart()
 	}
-	for record, err := range s.content().Records(ctx, s.files, s.limits) {
+	for record, err := range s.content().records(ctx, s.files, s.limits, &s.skipped) {
 		if err != nil {
 			return err
 		}
@@ -255,7 +260,7 @@ func eachRecipe(ctx context.Context, recipes []*recipeSurvey, do func(r *recipeS
 // what they remember.
 func (s *surveyor) conclude(ctx context.Context, recipes []*recipeSurvey, facts []Facts) error {
 	for _, t := range s.texts {
-		t.metrics.Users = len(s.names.all)
+		t.metrics.Users, t.metrics.Skipped = len(s.names.all), s.skipped.some()
 	}
 	return eachRecipe(ctx, recipes, func(r *recipeSurvey, i int) { facts[i] = r.facts() })
 }

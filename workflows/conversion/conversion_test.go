@@ -328,13 +328,13 @@ func TestLEAFGivesTheImagesOfEveryUser(t *testing.T) {
 func TestFaultsOfLEAFAreNamed(t *testing.T) {
 	t.Parallel()
 	for text, words := range map[string]string{
-		leafJSON[:len(leafJSON)-20]: "a.json: the file ends too early",
-		`{"users": []}`:             `a.json has no "user_data"; expected the JSON of LEAF's FEMNIST`,
+		leafJSON[:len(leafJSON)-20]: ": the file ends too early",
+		`{"users": []}`:             `a.json: there is no "user_data"; expected the JSON of LEAF`,
 		`[1]`:                       "a.json: byte 1: found [; expected {",
 		`{"user_data": {"u": {"x": [[1, 2]], "y": [1]}}}`:            `a.json, image 1 of user "u": pixel 1 is 2; expected 0 to 1`,
 		`{"user_data": {"u": {"x": [[1, 0]], "y": [1]}}}`:            `image 1 of user "u": 2 pixels are no square`,
-		`{"user_data": {"u": {"x": [[1], [0]], "y": [1]}}}`:          `user "u" has 2 images and 1 labels`,
-		`{"user_data": {"u": {"x": ["a"], "y": [1]}}}`:               "a.json: byte ",
+		`{"user_data": {"u": {"x": [[1], [0]], "y": [1]}}}`:          `user "u" has 2 examples and 1 labels`,
+		`{"user_data": {"u": {"x": ["a"], "y": [1]}}}`:               `image 1 of user "u": json: cannot unmarshal`,
 		`{"user_data": {"u": {"x": [[1]], "y": [1]}}, "a": [1, }`:    "a.json: byte ",
 		`{"user_data": {"u": {"x": [[1], [0,0,0,0]], "y": [1, 1]}}}`: "the image has 2 x 2 pixels; expected 1 x 1",
 		`{"user_data": {"u": {"x": [[]], "y": [1]}}}`:                "images of 0 x 0 pixels",

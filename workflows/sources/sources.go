@@ -20,14 +20,13 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"hash"
 	"io"
 	"iter"
-	"os"
 	"strings"
 
+	"coalmine/internal/spool"
 	"coalmine/storage"
 	"coalmine/tasks/datasets"
 )
@@ -181,11 +180,10 @@ func (f *File) upload(ctx context.Context, to Uploader) error {
 	defer body.Close()
 	seeker, ok := body.(io.ReadSeeker)
 	if !ok {
-		spooled, err := spool(f.Name, body)
+		spooled, err := spool.Copy(body)
 		if err != nil {
-			return err
+			return fmt.Errorf("%s: %w", f.Name, err)
 		}
-		defer os.Remove(spooled.Name())
 		defer spooled.Close()
 		seeker = spooled
 	}
@@ -197,21 +195,4 @@ func (f *File) upload(ctx context.Context, to Uploader) error {
 		return fmt.Errorf("uploading %s: it has changed since it was checked; try again when nobody writes to it", f.Name)
 	}
 	return nil
-}
-
-// spool copies a stream into a temporary file, since an upload reads its body
-// more than once.
-func spool(name string, body io.Reader) (*os.File, error) {
-	file, err := os.CreateTemp("", "coalmine-source-*")
-	if err != nil {
-		return nil, fmt.Errorf("temporary copy of %s: %w", name, err)
-	}
-	_, err = io.Copy(file, body)
-	if err == nil {
-		_, err = file.Seek(0, io.SeekStart)
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("temporary copy of %s: %w", name, err), file.Close(), os.Remove(file.Name()))
-	}
-	return file, nil
 }

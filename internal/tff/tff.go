@@ -1,0 +1,230 @@
+// Package tff reads the databases in which TensorFlow Federated keeps its data sets: SQLite,
+// with a table examples of split_name, client_id and serialized_example_proto, a
+// tf.train.Example, and a table client_metadata, which has the splits.
+package tff
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	_ "modernc.org/sqlite" // the driver "sqlite", in Go alone
+)
+
+// Row is an example of a client.
+type Row struct {
+	Number  int64 // of the row, from 1
+	Client  string
+	Example []byte // valid until the next row
+}
+
+// Each calls do with the rows of a split, in their order. An error of do ends it and is
+// returned.
+func Each(ctx context.Context, path, split string, do func(Row) error) error {
+	if err := checkSQLite(path); err != nil {
+		return err
+	}
+	database, err := open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = database.Close() }() // it was only read
+	if err := checkSplit(ctx, database, split); err != nil {
+		return err
+	}
+	// The plus keeps an index of splits, if there is one, from being used: rows come in their
+	// order without sorting.
+	rows, err := database.QueryContext(ctx, "SELECT rowid, client_id, serialized_example_proto FROM examples WHERE +split_name = ? ORDER BY rowid", split)
+	if err != nil {
+		return notTFF(err)
+	}
+	defer func() { _ = rows.Close() }() // Err says what went wrong
+	for rows.Next() {
+		var r Row
+		var example sql.RawBytes
+		if err := rows.Scan(&r.Number, &r.Client, &example); err != nil {
+			return err
+		}
+		r.Example = example
+		if err := do(r); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// open opens a database that nobody writes to.
+func open(path string) (*sql.DB, error) {
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	// A path with a drive begins with a slash in a URL, too.
+	source := url.URL{Scheme: "file", Path: "/" + strings.TrimPrefix(filepath.ToSlash(absolute), "/"), RawQuery: "mode=ro&immutable=1"}
+	return sql.Open("sqlite", source.String())
+}
+
+func notTFF(err error) error {
+	return fmt.Errorf("%w; expected the tables examples and client_metadata of TensorFlow Federated", err)
+}
+
+// checkSplit looks a split up among those that there are.
+func checkSplit(ctx context.Context, database *sql.DB, split string) error {
+	rows, err := database.QueryContext(ctx, "SELECT DISTINCT split_name FROM client_metadata ORDER BY split_name")
+	if err != nil {
+		return notTFF(err)
+	}
+	defer func() { _ = rows.Close() }() // Err says what went wrong
+	var splits []string
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return err
+		}
+		splits = append(splits, name)
+	}
+	if err := rows.Err(); err != nil {
+		return notTFF(err)
+	}
+	if !slices.Contains(splits, split) {
+		return fmt.Errorf("there is no split %q; expected one of %s", split, strings.Join(splits, ", "))
+	}
+	return nil
+}
+
+// checkSQLite tells a database from what a driver would say of another file.
+func checkSQLite(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	magic := make([]byte, 16)
+	if _, err := file.Read(magic); err != nil || string(magic) != "SQLite format 3\x00" {
+		return errors.New("no SQLite database; unpack what comes compressed: xz --decompress --format=lzma FILE.lzma")
+	}
+	return nil
+}
+
+// Features calls do with the features of a tf.train.Example (TensorFlow,
+// core/example/example.proto):
+//
+//	message Example  { Features features = 1; }
+//	message Features { map<string, Feature> feature = 1; }   entries: key = 1, value = 2
+func Features(example []byte, do func(name string, f Feature) error) error {
+	return eachMessage(example, 1, func(features []byte) error {
+		return eachMessage(features, 1, func(entry []byte) error {
+			name, feature, err := mapEntry(entry)
+			if err != nil {
+				return err
+			}
+			return do(name, feature)
+		})
+	})
+}
+
+// mapEntry reads the name and the value of an entry.
+func mapEntry(entry []byte) (name string, f Feature, err error) {
+	err = eachMessage(entry, 1, func(key []byte) error { name = string(key); return nil })
+	if err == nil {
+		err = eachMessage(entry, 2, func(value []byte) error { f = value; return nil })
+	}
+	return name, f, err
+}
+
+// Feature is the value of a feature, encoded:
+//
+//	message Feature   { BytesList bytes_list = 1; FloatList float_list = 2; Int64List int64_list = 3; }
+//	message BytesList { repeated bytes value = 1; }
+//	message FloatList { repeated float value = 1; }
+//	message Int64List { repeated int64 value = 1; }
+type Feature []byte
+
+// Texts are the values of a feature that has bytes.
+func (f Feature) Texts() (values []string, err error) {
+	err = eachMessage(f, 1, func(list []byte) error {
+		return eachMessage(list, 1, func(value []byte) error {
+			values = append(values, string(value))
+			return nil
+		})
+	})
+	return values, err
+}
+
+// Floats are the values of a feature that has numbers, packed or not.
+func (f Feature) Floats() (values []float32, err error) {
+	err = eachMessage(f, 2, func(list []byte) error {
+		return eachField(list, 1, func(kind protowire.Type, data []byte) error {
+			for len(data) > 0 && (kind == protowire.BytesType || kind == protowire.Fixed32Type) {
+				bits, n := protowire.ConsumeFixed32(data)
+				if n < 0 {
+					return protowire.ParseError(n)
+				}
+				values, data = append(values, math.Float32frombits(bits)), data[n:]
+			}
+			return nil
+		})
+	})
+	return values, err
+}
+
+// Ints are the values of a feature that has whole numbers, packed or not.
+func (f Feature) Ints() (values []int64, err error) {
+	err = eachMessage(f, 3, func(list []byte) error {
+		return eachField(list, 1, func(kind protowire.Type, data []byte) error {
+			for len(data) > 0 && (kind == protowire.BytesType || kind == protowire.VarintType) {
+				value, n := protowire.ConsumeVarint(data)
+				if n < 0 {
+					return protowire.ParseError(n)
+				}
+				values, data = append(values, int64(value)), data[n:]
+			}
+			return nil
+		})
+	})
+	return values, err
+}
+
+// eachMessage calls do for each field of a number that is a message, text or bytes.
+func eachMessage(data []byte, number protowire.Number, do func([]byte) error) error {
+	return eachField(data, number, func(kind protowire.Type, value []byte) error {
+		if kind != protowire.BytesType {
+			return fmt.Errorf("field %d has wire type %d; expected %d", number, kind, protowire.BytesType)
+		}
+		return do(value)
+	})
+}
+
+// eachField calls do for each field of a number: with the content of what has a length, else
+// with the encoded value.
+func eachField(data []byte, number protowire.Number, do func(protowire.Type, []byte) error) error {
+	for len(data) > 0 {
+		found, kind, tag := protowire.ConsumeTag(data)
+		if tag < 0 {
+			return protowire.ParseError(tag)
+		}
+		n := protowire.ConsumeFieldValue(found, kind, data[tag:])
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		value := data[tag : tag+n]
+		if data = data[tag+n:]; found != number {
+			continue
+		}
+		if kind == protowire.BytesType {
+			value, _ = protowire.ConsumeBytes(value)
+		}
+		if err := do(kind, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}

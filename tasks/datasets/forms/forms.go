@@ -1,0 +1,268 @@
+// Package forms reads the forms that data sets of texts come in. Each yields rows: a user, a
+// text, and what else the form has of an example. What a row must have, and what becomes of
+// it, is decided by package datasets.
+package forms
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+
+	"coalmine/internal/registry"
+)
+
+// Form is a form of a source. The zero value is told from the content of each file.
+type Form string
+
+// Forms of texts.
+const (
+	// JSONLines have an object on every line.
+	JSONLines Form = "jsonl"
+	// CSV and TSV have names of columns in their first row (RFC 4180).
+	CSV Form = "csv"
+	TSV Form = "tsv"
+	// Parquet has columns of text, as Hugging Face's datasets write them.
+	Parquet Form = "parquet"
+	// TFF is a database of TensorFlow Federated, such as that of Stack Overflow.
+	TFF Form = "tff"
+	// StackExchange is Posts or Comments of a dump of Stack Exchange, in XML or CSV.
+	StackExchange Form = "stackexchange"
+	// LEAF is the JSON of LEAF's Shakespeare, Sent140 or Reddit.
+	LEAF Form = "leaf"
+)
+
+// Scheme describes a form: all that the rest of the project knows of it.
+type Scheme struct {
+	Form Form
+	// Summary says in one line what such a file is.
+	Summary string
+	// Columns have what the form calls the fields, unless somebody says otherwise.
+	Columns Columns
+	// Fixed says that the fields have no other names.
+	Fixed bool
+	// Splits says that a file has several splits, of which one is read.
+	Splits bool
+
+	// read yields rows; nil for JSONLines, which package datasets reads.
+	read func(*reader) error
+}
+
+var schemes = registry.New("form", func(s Scheme) Form { return s.Form },
+	Scheme{Form: JSONLines, Summary: "a JSON object on every line", Columns: plainColumns},
+	Scheme{Form: CSV, Summary: "a table with commas, the names of columns in its first row", Columns: plainColumns, read: func(r *reader) error { return r.csv(',') }},
+	Scheme{Form: TSV, Summary: "a table with tabs, the names of columns in its first row", Columns: plainColumns, read: func(r *reader) error { return r.csv('\t') }},
+	Scheme{Form: Parquet, Summary: "a Parquet file with columns of text", Columns: plainColumns, read: (*reader).parquet},
+	Scheme{
+		Form: TFF, Summary: "an SQLite database of TensorFlow Federated", Splits: true,
+		Columns: Columns{User: "client_id", Text: "tokens", Target: "target", Time: "creation_date", Score: "score", Tags: "tags"},
+		read:    (*reader).tff,
+	},
+	Scheme{
+		Form: StackExchange, Summary: "Posts or Comments of a Stack Exchange dump, in XML or CSV: a row for each sentence", Fixed: true,
+		Columns: Columns{User: "OwnerUserId", Text: "Body", Time: "CreationDate", Score: "Score", Tags: "Tags"},
+		read:    (*reader).stackExchange,
+	},
+	Scheme{
+		Form: LEAF, Summary: "the JSON of LEAF's Shakespeare, Sent140 or Reddit", Fixed: true,
+		Columns: plainColumns, read: (*reader).leaf,
+	},
+)
+
+// Schemes lists all forms.
+func Schemes() []Scheme { return schemes.Entries() }
+
+// Find returns the scheme of a form.
+func Find(f Form) (Scheme, error) { return schemes.Find(f) }
+
+// Choices lists the forms as words of an experiment file.
+func (Form) Choices() []string { return schemes.Words() }
+
+// Columns say what the fields of a row are called. An empty name stands for the form's own.
+type Columns struct {
+	User   string `json:"user,omitempty"`
+	Text   string `json:"text,omitempty"`
+	Target string `json:"target,omitempty"`
+	Time   string `json:"time,omitempty"`
+	Score  string `json:"score,omitempty"`
+	Tags   string `json:"tags,omitempty"`
+}
+
+var plainColumns = Columns{User: "user", Text: "text", Target: "target", Time: "time", Score: "score", Tags: "tags"}
+
+// Or fills in the names that are empty.
+func (c Columns) Or(others Columns) Columns {
+	return Columns{
+		User: cmp.Or(c.User, others.User), Text: cmp.Or(c.Text, others.Text), Target: cmp.Or(c.Target, others.Target),
+		Time: cmp.Or(c.Time, others.Time), Score: cmp.Or(c.Score, others.Score), Tags: cmp.Or(c.Tags, others.Tags),
+	}
+}
+
+// list are the names in a fixed order.
+func (c Columns) list() []string { return []string{c.User, c.Text, c.Target, c.Time, c.Score, c.Tags} }
+
+// Row is one example. A field that is nil is missing, or null.
+type Row struct {
+	User, Text, Target *string
+	// Time is a string or a float64.
+	Time  any
+	Score *float64
+	Tags  []string
+	// Unit and Number say where it stands: "row" 7, from 1.
+	Unit   string
+	Number int
+}
+
+// Fault is what is wrong with a row or, where it Ends them, with all that comes after it.
+type Fault struct {
+	Unit   string // empty where the fault is of the whole file
+	Number int
+	Err    error
+	Ends   bool
+}
+
+func (f *Fault) Error() string {
+	if f.Unit == "" {
+		return f.Err.Error()
+	}
+	return fmt.Sprintf("%s %d: %v", f.Unit, f.Number, f.Err)
+}
+
+func (f *Fault) Unwrap() error { return f.Err }
+
+// Options say how a file is read.
+type Options struct {
+	// Columns that are not called as the form has them.
+	Columns Columns
+	// Split that is read where the form has several; empty for "train".
+	Split string
+	// MaxRow is the longest row, in bytes.
+	MaxRow int
+}
+
+// TrainSplit is the split that is read unless another is named.
+const TrainSplit = "train"
+
+// Rows yields the rows of a file in their order. A *Fault is of the file: unless it Ends them
+// others may follow. Other errors are those of the content, or ctx's, and end it. Memory does
+// not grow with the file; forms that need to go back and forth keep it in a temporary file.
+func (s Scheme) Rows(ctx context.Context, content io.Reader, o Options) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
+		r := &reader{ctx: ctx, content: content, Options: o, yield: yield}
+		r.columns = o.Columns.Or(s.Columns)
+		r.Split = cmp.Or(o.Split, TrainSplit)
+		if err := s.read(r); err != nil && err != errEnough {
+			yield(Row{}, err)
+		}
+	}
+}
+
+// errEnough ends the reading of a file of which nobody wants more.
+var errEnough = errors.New("enough")
+
+// reader reads one file.
+type reader struct {
+	Options
+	ctx     context.Context
+	content io.Reader
+	columns Columns
+	yield   func(Row, error) bool
+	rows    int
+}
+
+// row yields a row.
+func (r *reader) row(row Row) error {
+	if r.rows++; r.rows%1024 == 0 && r.ctx.Err() != nil {
+		return context.Cause(r.ctx)
+	}
+	if !r.yield(row, nil) {
+		return errEnough
+	}
+	return nil
+}
+
+// skip yields what is wrong with a row.
+func (r *reader) skip(unit string, number int, err error) error {
+	if !r.yield(Row{}, &Fault{Unit: unit, Number: number, Err: err}) {
+		return errEnough
+	}
+	return nil
+}
+
+// unreadable is a fault of the whole file.
+func unreadable(format string, args ...any) error {
+	return &Fault{Err: fmt.Errorf(format, args...), Ends: true}
+}
+
+// required reports a name that was asked for, or that every row needs, and is not there.
+func (r *reader) required(name string) bool {
+	return name == r.columns.User || name == r.columns.Text || (name != "" && slices.Contains(r.Options.Columns.list(), name))
+}
+
+// places finds the columns by their names, in the order of Columns.list; -1 without.
+func (r *reader) places(names []string) ([]int, error) {
+	wanted := r.columns.list()
+	places := make([]int, len(wanted))
+	for i, name := range wanted {
+		if places[i] = slices.Index(names, name); places[i] < 0 && r.required(name) {
+			return nil, unreadable("there is no column %q; expected one of %s, or say by data.columns which they are", name, strings.Join(names, ", "))
+		}
+	}
+	return places, nil
+}
+
+// fill sets a field of a row, by its place in Columns.list, to a value in text.
+func (r *Row) fill(field int, text string) error {
+	switch field {
+	case 0:
+		r.User = &text
+	case 1:
+		r.Text = &text
+	case 2:
+		r.Target = &text
+	case 3:
+		r.Time = timeOf(text)
+	case 4:
+		score, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+		if err != nil {
+			return fmt.Errorf("the score is %.40q; expected a number", text)
+		}
+		r.Score = &score
+	case 5:
+		r.Tags = TagsOf(text)
+	}
+	return nil
+}
+
+// timeOf is a number where the text is one.
+func timeOf(text string) any {
+	if number, err := strconv.ParseFloat(text, 64); err == nil {
+		return number
+	}
+	return text
+}
+
+// TagsOf are the tags of a text: "<go><redis>", "|go|redis|", or words with commas between.
+func TagsOf(text string) []string {
+	var separators string
+	switch {
+	case strings.HasPrefix(text, "<"):
+		separators = "<>"
+	case strings.Contains(text, "|"):
+		separators = "|"
+	default:
+		separators = ","
+	}
+	tags := []string{}
+	for tag := range strings.FieldsFuncSeq(text, func(c rune) bool { return strings.ContainsRune(separators, c) }) {
+		if tag = strings.TrimSpace(tag); tag != "" {
+			tags = append(tags, tag)
+		}
+	}
+	return tags
+}

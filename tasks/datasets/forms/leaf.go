@@ -1,0 +1,116 @@
+package forms
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"coalmine/internal/leaf"
+)
+
+// leaf yields the examples of LEAF's data sets of text. What an example is tells the data set:
+//
+//	Shakespeare  a text of 80 characters; its label, the next one, follows it
+//	Sent140      [id, date, query, name, text, …]; its label, 0 or 1, is its tag
+//	Reddit       lists of words; <BOS>, <EOS> and <PAD> are left out
+func (r *reader) leaf() error {
+	number := 0
+	err := leaf.Each(r.content, func(user string, data leaf.Data) error {
+		for i := range data.X {
+			number++
+			row := Row{User: &user, Unit: "example", Number: number}
+			if err := row.leaf(data.X[i], data.Y[i]); err != nil {
+				err = r.skip(row.Unit, row.Number, err)
+				if err != nil {
+					return err
+				}
+				continue
+			}
+			if err := r.row(row); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if wrong, ok := errors.AsType[*leaf.SyntaxError](err); ok {
+		return &Fault{Err: wrong, Ends: true}
+	}
+	return err
+}
+
+func (r *Row) leaf(x, y json.RawMessage) error {
+	var text string
+	if json.Unmarshal(x, &text) == nil {
+		return r.shakespeare(text, y)
+	}
+	var list []json.RawMessage
+	if err := json.Unmarshal(x, &list); err != nil || len(list) == 0 {
+		return fmt.Errorf("%.40s; expected a text, or a list", x)
+	}
+	if list[0][0] == '[' {
+		return r.reddit(x)
+	}
+	return r.sent140(list, y)
+}
+
+func (r *Row) shakespeare(text string, y json.RawMessage) error {
+	var next string
+	if err := json.Unmarshal(y, &next); err != nil {
+		return fmt.Errorf("the label is %.40s; expected the text that comes next", y)
+	}
+	text += next
+	r.Text = &text
+	return nil
+}
+
+// Places of what an example of Sent140 has.
+const (
+	sentDate = 1
+	sentText = 4
+)
+
+func (r *Row) sent140(list []json.RawMessage, y json.RawMessage) error {
+	if len(list) <= sentText {
+		return fmt.Errorf("a list of %d; expected id, date, query, name and text", len(list))
+	}
+	var date, text string
+	if err := errors.Join(json.Unmarshal(list[sentDate], &date), json.Unmarshal(list[sentText], &text)); err != nil {
+		return fmt.Errorf("%w; expected id, date, query, name and text", err)
+	}
+	r.Text, r.Time = &text, twitterDate(date)
+	r.Tags = []string{strings.Trim(string(y), `"`)}
+	return nil
+}
+
+// twitterDate turns "Mon Apr 06 22:19:45 PDT 2009" into a date of RFC 3339, and leaves others.
+func twitterDate(text string) string {
+	f := strings.Fields(text)
+	if len(f) != 6 {
+		return text
+	}
+	offset, known := map[string]string{"PDT": "-07:00", "PST": "-08:00", "UTC": "Z", "GMT": "Z"}[f[4]]
+	month := strings.Index("JanFebMarAprMayJunJulAugSepOctNovDec", f[1])
+	if !known || month < 0 || month%3 != 0 {
+		return text
+	}
+	return fmt.Sprintf("%s-%02d-%sT%s%s", f[5], month/3+1, f[2], f[3], offset)
+}
+
+func (r *Row) reddit(x json.RawMessage) error {
+	var lists [][]string
+	if err := json.Unmarshal(x, &lists); err != nil {
+		return fmt.Errorf("%w; expected lists of words", err)
+	}
+	var words []string
+	for _, list := range lists {
+		for _, word := range list {
+			if word != "<BOS>" && word != "<EOS>" && word != "<PAD>" {
+				words = append(words, word)
+			}
+		}
+	}
+	text := strings.Join(words, " ")
+	r.Text = &text
+	return nil
+}

@@ -1,0 +1,255 @@
+package forms
+
+import (
+	"bufio"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode"
+
+	"golang.org/x/net/html"
+)
+
+// Posts have HTML, comments plain text.
+var (
+	postFields    = []string{"OwnerUserId", "Body", "", "CreationDate", "Score", "Tags"}
+	commentFields = []string{"UserId", "Text", "", "CreationDate", "Score", ""}
+)
+
+// stackExchange yields the sentences of posts or comments. Rows of deleted accounts, which have
+// no user, are left out.
+func (r *reader) stackExchange() error {
+	content := bufio.NewReader(r.content)
+	r.content = content
+	if head, _ := content.Peek(64); isXML(head) {
+		return r.dump(content)
+	}
+	table, err := r.openCSV(',')
+	if err != nil {
+		return err
+	}
+	fields := postFields
+	if slices.Contains(table.names, commentFields[0]) {
+		fields = commentFields
+	}
+	return table.each(func(line int, values []string) error {
+		return r.contribution("line", line, fields, func(name string) string {
+			if i := slices.Index(table.names, name); i >= 0 {
+				return values[i]
+			}
+			return ""
+		})
+	}, r.skip)
+}
+
+func isXML(head []byte) bool {
+	return strings.HasPrefix(strings.TrimLeft(strings.TrimPrefix(string(head), "\ufeff"), " \t\r\n"), "<")
+}
+
+// dump reads XML as dumps write it: a row on every line.
+func (r *reader) dump(content *bufio.Reader) error {
+	var d dumpState
+	for n := 1; ; n++ {
+		line, err := r.dumpLine(content)
+		if errors.Is(err, io.EOF) && line == "" {
+			return d.ended(n)
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		isRow, err := d.see(line)
+		if err != nil {
+			return &Fault{Unit: "line", Number: n, Err: err, Ends: true}
+		}
+		if !isRow {
+			continue
+		}
+		if err := r.dumpRow(n, line, d.fields()); err != nil {
+			return err
+		}
+	}
+}
+
+// dumpLine reads a line of at most MaxRow bytes.
+func (r *reader) dumpLine(content *bufio.Reader) (string, error) {
+	var line []byte
+	for {
+		part, err := content.ReadSlice('\n')
+		line = append(line, part...)
+		if r.MaxRow > 0 && len(line) > r.MaxRow {
+			return "", unreadable("a line is longer than %d bytes, which is the limit; raise data.limits.line", r.MaxRow)
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return strings.TrimSpace(strings.TrimPrefix(string(line), "\ufeff")), err
+		}
+	}
+}
+
+// dumpState is where in a dump the reading is.
+type dumpState struct {
+	root   string // of the file: posts or comments
+	closed bool
+}
+
+func (d *dumpState) fields() []string {
+	if d.root == "comments" {
+		return commentFields
+	}
+	return postFields
+}
+
+// see follows a line that is not empty, and reports whether it is a row.
+func (d *dumpState) see(line string) (isRow bool, err error) {
+	switch {
+	case line == "" || strings.HasPrefix(line, "<?"):
+		return false, nil
+	case d.closed:
+		return false, fmt.Errorf("found %.40q; expected nothing after </%s>", line, d.root)
+	case d.root == "":
+		d.root = strings.Trim(line, "<>")
+		if d.root != "posts" && d.root != "comments" {
+			return false, fmt.Errorf("found %.40q; expected <posts> or <comments>: Posts.xml or Comments.xml of a dump", line)
+		}
+		return false, nil
+	case line == "</"+d.root+">":
+		d.closed = true
+		return false, nil
+	}
+	return true, nil
+}
+
+// ended reports a dump that lacks its end, after so many lines.
+func (d *dumpState) ended(lines int) error {
+	switch {
+	case d.root == "":
+		return unreadable("the file is empty; expected <posts> or <comments>")
+	case !d.closed:
+		return &Fault{Unit: "line", Number: lines, Err: fmt.Errorf("the file ends without </%s>: it is cut; get it again", d.root), Ends: true}
+	}
+	return nil
+}
+
+func (r *reader) dumpRow(n int, line string, fields []string) error {
+	var row struct {
+		XMLName    xml.Name   `xml:"row"`
+		Attributes []xml.Attr `xml:",any,attr"`
+	}
+	if err := xml.Unmarshal([]byte(line), &row); err != nil {
+		return r.skip("line", n, fmt.Errorf("%w; expected <row …/>, one a line, as dumps have them", err))
+	}
+	return r.contribution("line", n, fields, func(name string) string {
+		i := slices.IndexFunc(row.Attributes, func(a xml.Attr) bool { return a.Name.Local == name })
+		if i < 0 {
+			return ""
+		}
+		return row.Attributes[i].Value
+	})
+}
+
+// contribution yields the sentences of a post or comment, of which value gives what a field
+// has. All have its time, score and tags.
+func (r *reader) contribution(unit string, number int, fields []string, value func(name string) string) error {
+	user, text := value(fields[0]), value(fields[1])
+	if user == "" || text == "" {
+		return nil
+	}
+	row := Row{Unit: unit, Number: number, User: &user}
+	for field := 2; field < len(fields); field++ {
+		if v := value(fields[field]); fields[field] != "" && v != "" {
+			if err := row.fill(field, v); err != nil {
+				return r.skip(unit, number, err)
+			}
+		}
+	}
+	if fields[1] == postFields[1] {
+		text = plainText(text)
+	}
+	for _, sentence := range sentences(text) {
+		row.Text = &sentence
+		if err := r.row(row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Elements that end a line, and those that are left out with all that is in them.
+var (
+	blocks  = setOf("p", "li", "ul", "ol", "h1", "h2", "h3", "h4", "h5", "h6", "br", "hr", "div", "table", "tr", "td", "pre", "blockquote")
+	leftOut = setOf("pre", "blockquote")
+)
+
+func setOf(names ...string) map[string]bool {
+	set := map[string]bool{}
+	for _, name := range names {
+		set[name] = true
+	}
+	return set
+}
+
+// plainText is the text of HTML, without code and quotes, with a line break where a block
+// begins or ends.
+func plainText(body string) string {
+	var text strings.Builder
+	tokens, depth := html.NewTokenizer(strings.NewReader(body)), 0
+	for {
+		switch tokens.Next() {
+		case html.ErrorToken:
+			return text.String() // the end: a string is always read
+		case html.TextToken:
+			if depth == 0 {
+				text.Write(tokens.Text())
+			}
+		case html.StartTagToken:
+			depth += enter(&text, tokens, 1)
+		case html.EndTagToken:
+			depth = max(0, depth+enter(&text, tokens, -1))
+		case html.SelfClosingTagToken:
+			enter(&text, tokens, 0)
+		case html.CommentToken, html.DoctypeToken:
+		}
+	}
+}
+
+// enter breaks the line at a block, and says by how much deeper what is left out is then.
+func enter(text *strings.Builder, tokens *html.Tokenizer, by int) int {
+	name, _ := tokens.TagName()
+	if blocks[string(name)] {
+		text.WriteByte('\n')
+	}
+	if leftOut[string(name)] {
+		return by
+	}
+	return 0
+}
+
+// sentences takes a text apart. A sentence ends with its line, or at ".", "?" or "!", perhaps
+// followed by a quote or bracket, before a space and anything but a small letter from a to z.
+func sentences(text string) []string {
+	var all []string
+	for line := range strings.FieldsFuncSeq(text, func(c rune) bool { return strings.ContainsRune("\n\r\v\f\u0085\u2028\u2029", c) }) {
+		words, from := strings.Fields(line), 0
+		for i := range words {
+			if i+1 == len(words) || endsSentence(words[i]) && !startsSmall(words[i+1]) {
+				sentence := strings.Join(words[from:i+1], " ")
+				if strings.ContainsFunc(sentence, func(c rune) bool { return unicode.IsLetter(c) || unicode.IsNumber(c) }) {
+					all = append(all, sentence)
+				}
+				from = i + 1
+			}
+		}
+	}
+	return all
+}
+
+func endsSentence(word string) bool {
+	if n := len(word); n > 1 && strings.IndexByte(`"')]`, word[n-1]) >= 0 {
+		word = word[:n-1]
+	}
+	return strings.IndexByte(".!?", word[len(word)-1]) >= 0
+}
+
+func startsSmall(word string) bool { return word[0] >= 'a' && word[0] <= 'z' }

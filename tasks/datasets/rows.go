@@ -1,0 +1,256 @@
+package datasets
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"unicode/utf8"
+
+	"coalmine/tasks/datasets/forms"
+)
+
+// Origin says in which form a source comes, and what is read of it. Its zero value tells the
+// form from the content, and stops at the first fault.
+type Origin struct {
+	// Form of all files; empty to tell it from the content of each.
+	Form forms.Form `json:"form,omitempty"`
+	// Columns that are not called as the form has them.
+	Columns forms.Columns `json:"columns,omitzero"`
+	// Split of a form that has several; empty for "train".
+	Split string `json:"split,omitempty"`
+	// SkipFaults leaves out records that are at fault, and counts them. Of a file that ends
+	// too early what comes before is read.
+	SkipFaults bool `json:"skip_faults,omitempty"`
+}
+
+// check reports an origin that cannot be read, of texts or of images.
+func (o Origin) check(images bool) error {
+	if images && (o.Form != "" || o.Columns != (forms.Columns{}) || o.Split != "") {
+		return fmt.Errorf("a form, columns or a split of images; expected none: sources of images are JSON lines, which data convert makes")
+	}
+	if o.Form == "" {
+		return nil
+	}
+	s, err := forms.Find(o.Form)
+	switch {
+	case err != nil:
+		return err
+	case s.Fixed && o.Columns != (forms.Columns{}):
+		return fmt.Errorf("columns of the form %s; expected none: its fields have one name each", o.Form)
+	case !s.Splits && o.Split != "":
+		return fmt.Errorf("a split of the form %s; expected none: only %s has splits", o.Form, forms.TFF)
+	}
+	return nil
+}
+
+// Skipped are the records that were left out for their faults.
+type Skipped struct {
+	Records int `json:"records"`
+	// First are the faults of the first ones, with the number of the file, from 1, and the
+	// place in it.
+	First []string `json:"first"`
+}
+
+// firstSkipped is how many faults Skipped tells.
+const firstSkipped = 5
+
+func (s *Skipped) add(file int, place string, err error) {
+	if s.Records++; len(s.First) < firstSkipped {
+		s.First = append(s.First, fmt.Sprintf("file %d%s: %v", file, place, err))
+	}
+}
+
+// some is nil where nothing was skipped.
+func (s *Skipped) some() *Skipped {
+	if s.Records == 0 {
+		return nil
+	}
+	copied := *s
+	return &copied
+}
+
+// skip reports whether a fault is left out, and counts it then.
+func (r *recordReader) skip(err error) bool {
+	fault, ok := errors.AsType[*SourceError](err)
+	if !ok || !r.reading.SkipFaults {
+		return false
+	}
+	place := ""
+	if fault.Line > 0 {
+		place = fmt.Sprintf(", %s %d", fault.unit(), fault.Line)
+	}
+	r.skipped.add(r.files, place, fault.Err)
+	return true
+}
+
+// table yields the records of a file of another form than JSON lines.
+func (r *recordReader) table(s forms.Scheme, name string, content *bufio.Reader, file *plainReader) (more bool, err error) {
+	watched := &watchedReader{content, r, file}
+	o := forms.Options{Columns: r.reading.Columns, Split: r.reading.Split, MaxRow: r.limits.LineBytes}
+	for row, err := range s.Rows(r.ctx, watched, o) {
+		if err = r.inTable(name, err); err == nil {
+			var rec Record
+			rec, err = r.reading.recordOf(&row, r.reading.Columns.Or(s.Columns), r.limits.LineBytes)
+			rec.File, rec.Line = name, row.Number
+			if err == nil {
+				if r.records++; !r.yield(rec, nil) {
+					return false, nil
+				}
+				continue
+			}
+			err = &SourceError{File: name, Line: row.Number, Unit: row.Unit, Err: err}
+		}
+		if !r.skip(err) {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// inTable completes a fault of a form with its file; other errors are those of the content.
+func (r *recordReader) inTable(name string, err error) error {
+	fault, ok := errors.AsType[*forms.Fault](err)
+	if !ok {
+		return err
+	}
+	return &SourceError{File: name, Line: fault.Number, Unit: fault.Unit, Err: fault.Err}
+}
+
+// watchedReader checks the limits of a file while it is read.
+type watchedReader struct {
+	io.Reader
+	of   *recordReader
+	file *plainReader
+}
+
+func (w *watchedReader) Read(p []byte) (int, error) {
+	n, err := w.Reader.Read(p)
+	w.of.total += int64(n)
+	if w.of.total > w.of.limits.TotalBytes {
+		return n, &SourceError{File: w.file.name, Err: fmt.Errorf("the source holds more than %d bytes, which is the limit; split it, or raise data.limits.text", w.of.limits.TotalBytes)}
+	}
+	if bomb := w.of.checkRatio(w.file, int64(n)); bomb != nil {
+		return n, inLine(w.file.name, 0, bomb)
+	}
+	if err == nil && w.of.ctx.Err() != nil {
+		err = context.Cause(w.of.ctx)
+	}
+	return n, err
+}
+
+// recordOf makes a record of a row, as the parse of a lineForm does of a line. names are what
+// the fields are called.
+func (r Reading) recordOf(row *forms.Row, names forms.Columns, longest int) (Record, error) {
+	user, err := field(row.User, names.User)
+	if err != nil {
+		return Record{}, err
+	}
+	text, err := textField(row.Text, names.Text, longest)
+	if err != nil {
+		return Record{}, err
+	}
+	rec := Record{User: user, Text: text}
+	if r.Pairs {
+		target, err := textField(row.Target, names.Target, longest)
+		if err != nil {
+			return Record{}, err
+		}
+		rec.Text += pairMark + target
+	}
+	if r.Timed {
+		if rec.Time, err = timeField(row.Time, names.Time); err != nil {
+			return Record{}, err
+		}
+	}
+	return r.labelled(rec, row)
+}
+
+// labelled puts the labels of a row before its text, where the reading has some.
+func (r Reading) labelled(rec Record, row *forms.Row) (Record, error) {
+	scheme, err := labels.Find(r.Label)
+	if err != nil {
+		return rec, nil
+	}
+	fields := labelFields{Score: row.Score}
+	if row.Tags != nil {
+		fields.Tags = &row.Tags
+	}
+	numbers, err := scheme.of(&fields, r.TagList())
+	if err != nil {
+		return Record{}, err
+	}
+	rec.Text = string(numbers) + pairMark + rec.Text
+	return rec, nil
+}
+
+func field(value *string, name string) (string, error) {
+	switch {
+	case value == nil:
+		return "", fmt.Errorf("%q is missing", name)
+	case *value == "":
+		return "", fmt.Errorf("%q is empty", name)
+	case !utf8.ValidString(*value):
+		return "", fmt.Errorf("%q is not valid UTF-8; convert the file to UTF-8", name)
+	}
+	return *value, nil
+}
+
+func textField(value *string, name string, longest int) (string, error) {
+	text, err := field(value, name)
+	switch {
+	case err != nil:
+		return "", err
+	case len(text) > longest:
+		return "", fmt.Errorf("%q is longer than %d bytes, which is the limit; raise data.limits.line", name, longest)
+	case !hasWord(text):
+		return "", fmt.Errorf("%q %.40q holds no words; leave the row out or give it a text", name, text)
+	}
+	return text, nil
+}
+
+func timeField(value any, name string) (float64, error) {
+	switch at := value.(type) {
+	case nil:
+		return 0, fmt.Errorf("%q is missing", name)
+	case float64:
+		if !math.IsNaN(at) && !math.IsInf(at, 0) {
+			return at, nil
+		}
+	case string:
+		if seconds, ok := parseDate(at); ok {
+			return seconds, nil
+		}
+	}
+	return 0, fmt.Errorf(`%q is %.40q; expected a date such as "2010-07-19T19:12:12Z" or "2010-07-19", or a number`, name, fmt.Sprint(value))
+}
+
+// renamed are lines of JSON whose fields have other names.
+func (r Reading) renamed(f lineForm) lineForm {
+	names := r.Columns.Or(mustForm(forms.JSONLines).Columns)
+	f.wanted = fmt.Sprintf("expected an object with %q and %q on every line (data.columns)", names.User, names.Text)
+	f.parse = func(line []byte) (Record, error) {
+		row, err := forms.ParseLine(line, r.Columns)
+		if err != nil {
+			return Record{}, err
+		}
+		rec, err := r.recordOf(&row, names, math.MaxInt)
+		if err != nil {
+			return Record{}, &unexpectedError{err}
+		}
+		return rec, nil
+	}
+	return f
+}
+
+// mustForm is the scheme of a form that there is.
+func mustForm(f forms.Form) forms.Scheme {
+	s, err := forms.Find(f)
+	if err != nil {
+		panic(strings.TrimSpace(err.Error()))
+	}
+	return s
+}

@@ -1,0 +1,421 @@
+package datasets
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"database/sql"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"coalmine/internal/shareddata"
+	"coalmine/tasks/datasets/forms"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/ulikunitz/xz"
+	"github.com/ulikunitz/xz/lzma"
+	"google.golang.org/protobuf/encoding/protowire"
+	"pgregory.net/rapid"
+)
+
+// post is an example that every form with columns can hold.
+type post struct {
+	Author string   `json:"author" parquet:"author"`
+	Body   string   `json:"body" parquet:"body"`
+	Made   string   `json:"made" parquet:"made"`
+	Stars  float64  `json:"stars" parquet:"stars"`
+	Topics []string `json:"topics" parquet:"topics,list"`
+}
+
+var postColumns = forms.Columns{User: "author", Text: "body", Time: "made", Score: "stars", Tags: "topics"}
+
+func somePosts() *rapid.Generator[[]post] {
+	word := rapid.StringMatching(`[a-zé"',;\t\n]{0,6}[a-z]`)
+	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) post {
+		return post{
+			Author: word.Draw(t, "author"), Body: word.Draw(t, "body"), Made: rapid.StringMatching("20[0-2][0-9]-0[1-9]-1[0-9]").Draw(t, "made"),
+			Stars: float64(rapid.IntRange(2, 10).Draw(t, "stars")) / 2, Topics: rapid.SliceOfN(rapid.StringMatching("[a-z]{1,4}"), 1, 3).Draw(t, "topics"),
+		}
+	}), 1, 20)
+}
+
+func inJSON(t rapid.TB, posts []post) []byte {
+	var out bytes.Buffer
+	for _, p := range posts {
+		if err := json.NewEncoder(&out).Encode(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out.Bytes()
+}
+
+func inCSV(t rapid.TB, comma rune, posts []post) []byte {
+	out := bytes.NewBufferString("\ufeff")
+	w := csv.NewWriter(out)
+	w.Comma = comma
+	rows := [][]string{{"made", "id", "author", "stars", "body", "topics"}}
+	for i, p := range posts {
+		rows = append(rows, []string{p.Made, strconv.Itoa(i), p.Author, fmt.Sprint(p.Stars), p.Body, strings.Join(p.Topics, "|")})
+	}
+	if err := w.WriteAll(rows); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func inParquet(t rapid.TB, posts []post) []byte {
+	var out bytes.Buffer
+	w := parquet.NewGenericWriter[post](&out, parquet.MaxRowsPerRowGroup(7), parquet.PageBufferSize(64), parquet.Compression(&parquet.Zstd))
+	if _, err := w.Write(posts); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func message(number protowire.Number, data []byte) []byte {
+	return protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), data)
+}
+
+// texts is a feature of a tf.train.Example.
+func texts(name, value string) []byte {
+	return message(1, append(message(1, []byte(name)), message(2, message(1, message(1, []byte(value))))...))
+}
+
+// tffDatabase is a database of TensorFlow Federated: rows of split, client and example.
+func tffDatabase(t rapid.TB, dir string, rows ...any) []byte {
+	path := filepath.Join(dir, "posts.sqlite")
+	os.Remove(path)
+	database, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	database.SetMaxOpenConns(1)
+	statement := "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; CREATE TABLE examples (split_name TEXT NOT NULL, client_id TEXT NOT NULL, serialized_example_proto BLOB NOT NULL);" +
+		"CREATE INDEX idx_examples_client_id ON examples (client_id);" +
+		"CREATE TABLE client_metadata (client_id TEXT NOT NULL, split_name TEXT NOT NULL, num_examples INTEGER NOT NULL); BEGIN"
+	if _, err := database.Exec(statement); err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(rows); i += 3 {
+		if _, err := database.Exec("INSERT INTO examples VALUES (?, ?, ?)", rows[i:i+3]...); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := database.Exec("INSERT INTO client_metadata VALUES (?, ?, 1)", rows[i+1], rows[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err = database.Exec("COMMIT")
+	if err = errors.Join(err, database.Close()); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func inTFF(t rapid.TB, dir string, posts []post) []byte {
+	var rows []any
+	for _, p := range posts {
+		example := message(1, slices.Concat(texts("body", p.Body), texts("made", p.Made), texts("topics", strings.Join(p.Topics, "|")), texts("stars", fmt.Sprint(p.Stars))))
+		rows = append(rows, "train", p.Author, example, "test", p.Author, []byte("not read"))
+	}
+	return tffDatabase(t, dir, rows...)
+}
+
+// readAs reads one file.
+func readAs(t rapid.TB, r Reading, data []byte) ([]Record, error) {
+	var all []Record
+	for rec, err := range r.Records(context.Background(), []File{fileOf("posts", data)}, Limits{}) {
+		if err != nil {
+			return all, err
+		}
+		rec.Line = 0 // it counts other things
+		all = append(all, rec)
+	}
+	return all, nil
+}
+
+func TestAllFormsGiveTheRecordsOfJSONLines(t *testing.T) {
+	t.Parallel()
+	dir, whole := t.TempDir(), t
+	rapid.Check(t, func(t *rapid.T) {
+		posts := somePosts().Draw(t, "posts")
+		reading := rapid.SampledFrom([]Reading{
+			{}, {Timed: true}, {Label: ScoreLabel}, {Label: TagsLabel, Tags: "a\nb\nc", Timed: true},
+		}).Draw(t, "reading")
+		reading.Columns = postColumns
+		want, err := readAs(t, reading, inJSON(t, posts))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tff := reading
+		tff.Columns.User = ""
+		for form, c := range map[forms.Form]struct {
+			Reading
+			data []byte
+		}{
+			forms.CSV: {reading, inCSV(t, ',', posts)}, forms.TSV: {reading, inCSV(t, '\t', posts)},
+			forms.Parquet: {reading, inParquet(t, posts)}, forms.TFF: {tff, inTFF(t, dir, posts)},
+		} {
+			c.Form = form
+			got, err := readAs(t, c.Reading, c.data)
+			if err != nil || !slices.Equal(got, want) {
+				t.Fatalf("%s: got %v, %v; want %v", form, got, err, want)
+			}
+			if form == forms.Parquet || form == forms.TFF {
+				c.Form = ""
+				if told, err := readAs(t, c.Reading, zstandard(whole, c.data)); err != nil || !slices.Equal(told, want) {
+					t.Fatalf("%s, compressed and told from its content: got %v, %v; want %v", form, told, err, want)
+				}
+			}
+		}
+	})
+}
+
+// lines are "user: text" of the records.
+func lines(records []Record) []string {
+	var all []string
+	for _, r := range records {
+		all = append(all, r.User+": "+r.Text)
+	}
+	return all
+}
+
+const postsXML = "\ufeff<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<posts>\n" +
+	`  <row Id="1" PostTypeId="1" CreationDate="2011-10-11T19:42:20.713" Score="4" Body="&lt;p&gt;First one. Second &lt;code&gt;x&lt;/code&gt; one? yes, and &quot;third!&quot; Now 2.5 is it.&lt;/p&gt;&#xA;&lt;pre&gt;&lt;code&gt;left = out&lt;/code&gt;&lt;/pre&gt;&lt;blockquote&gt;&lt;p&gt;quoted&lt;/p&gt;&lt;/blockquote&gt;&lt;ul&gt;&lt;li&gt;a &amp;amp; b&lt;/li&gt;&lt;li&gt;...&lt;/li&gt;&lt;/ul&gt;" OwnerUserId="12" Tags="&lt;go&gt;&lt;redis&gt;" />` + "\n" +
+	`  <row Id="2" PostTypeId="2" Body="&lt;p&gt;Nobody&#39;s.&lt;/p&gt;" />` + "\n" +
+	`  <row Id="3" PostTypeId="2" CreationDate="2012-01-01T00:00:00.000" Body="&lt;p&gt;Last.&lt;/p&gt;" OwnerUserId="-1" />` + "\n</posts>\n"
+
+var postSentences = []string{
+	"12: First one.", `12: Second x one? yes, and "third!"`, "12: Now 2.5 is it.", "12: a & b", "-1: Last.",
+}
+
+func TestADumpOfStackExchangeIsReadSentenceBySentence(t *testing.T) {
+	t.Parallel()
+	got, err := readAs(t, Reading{Timed: true}, []byte(postsXML))
+	if err != nil || !slices.Equal(lines(got), postSentences) || got[0].Time != 1318362140.713 || got[4].Time != 1325376000 {
+		t.Errorf("got %q %v, %v", lines(got), got, err)
+	}
+	tagged, err := readAs(t, Reading{Label: TagsLabel, Tags: "redis\ngo"}, []byte(strings.ReplaceAll(postsXML, `OwnerUserId="-1"`, "")))
+	if err != nil || len(tagged) != 4 || !strings.HasPrefix(tagged[3].Text, "\x00\x01\xff") {
+		t.Errorf("got %v, %v", tagged, err)
+	}
+	comments := "<?xml version=\"1.0\"?>\r\n<comments>\r\n<row Id=\"1\" Text=\"I &lt;b&gt; it. So do I\" UserId=\"7\" CreationDate=\"2011-10-11\" />\r\n</comments>"
+	got, err = readAs(t, Reading{}, []byte(comments))
+	if want := []string{"7: I <b> it.", "7: So do I"}; err != nil || !slices.Equal(lines(got), want) {
+		t.Errorf("got %q, %v, want %q", lines(got), err, want)
+	}
+	table := "Id,OwnerUserId,Body,CreationDate\n1,12,\"<p>One.\n</p>\n<p>Two.</p>\",2011-10-11\n2,,\"<p>Nobody's.</p>\",2011-10-11\n"
+	got, err = readAs(t, Reading{Origin: Origin{Form: forms.StackExchange}, Timed: true}, []byte(table))
+	if want := []string{"12: One.", "12: Two."}; err != nil || !slices.Equal(lines(got), want) {
+		t.Errorf("got %q, %v, want %q", lines(got), err, want)
+	}
+}
+
+func TestTheSharedDumpOfStackExchangeIsRead(t *testing.T) {
+	t.Parallel()
+	users, examples := map[string]bool{}, 0
+	folder := shareddata.Dir(t, "stackexchange-history")
+	for _, name := range []string{"Posts.csv", "Comments.xml"} {
+		data, err := os.ReadFile(filepath.Join(folder, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		records, err := readAs(t, Reading{Origin: Origin{Form: forms.StackExchange}, Timed: true}, data)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for _, r := range records {
+			users[r.User] = true
+		}
+		examples += len(records)
+	}
+	if len(users) != 503 || examples < 30_000 {
+		t.Errorf("%d users with %d sentences", len(users), examples)
+	}
+}
+
+func TestLEAFsDataSetsOfTextAreRead(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		data string
+		want []string
+	}{
+		"Shakespeare": {`{"users":["A","B"],"num_samples":[1,2],"user_data":{"A":{"x":["to b"],"y":["e"]},"B":{"x":["or no","not t"],"y":["t","o"]}},"hierarchies":[]}`, []string{"A: to be", "B: or not", "B: not to"}},
+		"Sent140":     {`{"users":["u"],"num_samples":[1],"user_data":{"u":{"x":[["1","Mon Apr 06 22:19:45 PDT 2009","NO_QUERY","u","is upset","training"]],"y":[0]}}}`, []string{"u: is upset"}},
+		"Reddit":      {`{"users":["u"],"num_samples":[1],"user_data":{"u":{"x":[[["<BOS>","hello","there","<PAD>"],["again","<EOS>"]]],"y":[{"target_tokens":[]}]}}}`, []string{"u: hello there again"}},
+	} {
+		got, err := readAs(t, Reading{}, []byte(c.data))
+		if err != nil || !slices.Equal(lines(got), c.want) {
+			t.Errorf("%s: got %q, %v, want %q", name, lines(got), err, c.want)
+		}
+		if name != "Sent140" {
+			continue
+		}
+		got, err = readAs(t, Reading{Timed: true, Label: TagsLabel, Tags: "1\n0"}, []byte(c.data))
+		if err != nil || got[0].Time != 1239081585 || got[0].Text != "\x01\xffis upset" {
+			t.Errorf("%s: got %v, %v", name, got, err)
+		}
+	}
+}
+
+func TestXZAndLZMAAreRead(t *testing.T) {
+	t.Parallel()
+	type writer interface {
+		io.Writer
+		io.Closer
+	}
+	for name, open := range map[string]func(io.Writer) (writer, error){
+		"a.jsonl.xz":   func(w io.Writer) (writer, error) { return xz.NewWriter(w) },
+		"a.jsonl.lzma": func(w io.Writer) (writer, error) { return lzma.NewWriter(w) },
+	} {
+		var out bytes.Buffer
+		w, err := open(&out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = io.WriteString(w, twoLines)
+		if err = errors.Join(err, w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := readAll(t.Context(), Limits{}, fileOf(name, out.Bytes())); err != nil || len(got) != 2 {
+			t.Errorf("%s: got %v, %v", name, got, err)
+		}
+		if _, err := readAll(t.Context(), Limits{}, fileOf(name, out.Bytes()[:out.Len()/2])); err == nil {
+			t.Errorf("%s: half of it is read without a fault", name)
+		}
+	}
+}
+
+// faulty is a file with a fault.
+type faulty struct {
+	Reading
+	data string
+	want string
+	// left are the records beside the fault.
+	left int
+}
+
+func faultyFiles(t *testing.T) map[string]faulty {
+	t.Helper()
+	as := func(f forms.Form) Reading { return Reading{Origin: Origin{Form: f}} }
+	dir := t.TempDir()
+	good := message(1, texts("tokens", "hello there"))
+	database := func(rows ...any) string { return string(tffDatabase(t, dir, rows...)) }
+	page := []byte(database("train", "a", good, "train", "b", good))
+	for i := 4096; i < 4196; i++ { // the second page, a root of the table of examples
+		page[i] = 0xee
+	}
+	type nullable struct {
+		User *string `parquet:"user,optional"`
+		Text string  `parquet:"text"`
+	}
+	var table bytes.Buffer
+	ann := "ann"
+	if err := parquet.Write(&table, []nullable{{&ann, "hello"}, {nil, "there"}, {&ann, "again"}}); err != nil {
+		t.Fatal(err)
+	}
+	return map[string]faulty{
+		"CSV: a missing value":       {as(forms.CSV), "user,text\nann,hello\nbob\ncat,there\n", "posts, line 3: 1 values; expected 2, as the first row has names", 2},
+		"CSV: an empty user":         {as(forms.CSV), "user,text\nann,hello\n,there\n", `posts, line 3: "user" is empty`, 1},
+		"CSV: no such column":        {as(forms.CSV), "name,text\nann,hello\n", `posts: there is no column "user"; expected one of name, text, or say by data.columns which they are`, 0},
+		"CSV: a bare quote":          {as(forms.CSV), "user,text\nann,he\"llo\nbob,there\n", "posts, line 2: bare \" in non-quoted-field", 1},
+		"CSV: UTF-8":                 {as(forms.CSV), "user,text\nann,h\xffllo\nbob,there\n", `posts, line 2: "text" is not valid UTF-8`, 1},
+		"CSV: no words":              {as(forms.CSV), "user,text\nann,   \nbob,there\n", `posts, line 2: "text" "   " holds no words`, 1},
+		"CSV: empty":                 {as(forms.CSV), "\n", "posts: the file is empty; expected names of columns in its first row", 0},
+		"CSV: a score":               {Reading{Label: ScoreLabel, Origin: Origin{Form: forms.CSV}}, "user,text,score\nann,hello,good\nbob,there,2\n", `posts, line 2: the score is "good"; expected a number`, 1},
+		"CSV: a date":                {Reading{Timed: true, Origin: Origin{Form: forms.CSV}}, "user,text,time\nann,hello,May\nbob,there,2\n", `posts, line 2: "time" is "May"; expected a date`, 1},
+		"JSON lines: no JSON":        {as(forms.JSONLines), `{"user":"ann","text":"hello"}` + "\n{\n" + `{"user":"bob","text":"there"}`, "posts, line 2: not JSON", 2},
+		"TFF: no example":            {as(forms.TFF), database("train", "a", good, "train", "b", good[:len(good)-3], "train", "c", good), "posts, row 2: no tf.train.Example: unexpected EOF", 2},
+		"TFF: no tokens":             {as(forms.TFF), database("train", "a", good, "train", "b", message(1, texts("title", "x"))), `posts, row 2: there is no feature "tokens"; expected one of title`, 1},
+		"TFF: no such split":         {Reading{Origin: Origin{Split: "valid"}}, database("train", "a", good, "heldout", "b", good), `posts: there is no split "valid"; expected one of heldout, train`, 0},
+		"TFF: a damaged page":        {as(""), string(page), "posts: database disk image is malformed", 0},
+		"TFF: another database":      {as(forms.TFF), "SQLite format 3\x00 and nothing else", "posts: ", 0},
+		"Parquet: a null user":       {as(""), table.String(), `posts, row 2: "user" is missing`, 2},
+		"Parquet: cut":               {as(forms.Parquet), table.String()[:table.Len()-9], "posts: ", 0},
+		"Stack Exchange: cut":        {as(""), postsXML[:len(postsXML)-len("</posts>\n")], "posts, line 6: the file ends without </posts>: it is cut; get it again", 5},
+		"Stack Exchange: cut in row": {as(""), postsXML[:len(postsXML)-40], "posts, line 5: XML syntax error", 4},
+		"Stack Exchange: a score":    {Reading{Timed: true}, strings.Replace(postsXML, `Score="4"`, `Score="four"`, 1), `posts, line 3: the score is "four"; expected a number`, 1},
+		"LEAF: cut":                  {as(""), `{"users":["A"],"user_data":{"A":{"x":["to b"],"y":["e"]},"B":{"x":["or`, "posts: byte 61: the file ends too early; get it again", 1},
+		"LEAF: an unknown example":   {as(""), `{"users":["A"],"user_data":{"A":{"x":[7,"to b"],"y":[1,"e"]}}}`, "posts, example 1: 7; expected a text, or a list", 1},
+	}
+}
+
+func TestFaultsOfEveryFormAreNamedAndMayBeSkipped(t *testing.T) {
+	t.Parallel()
+	for name, f := range faultyFiles(t) {
+		_, err := readAs(t, f.Reading, []byte(f.data))
+		if _, ok := errors.AsType[*SourceError](err); !ok || !strings.HasPrefix(err.Error(), f.want) {
+			t.Errorf("%s: got %v, want %q", name, err, f.want)
+		}
+		f.SkipFaults = true
+		var skipped Skipped
+		left := 0
+		for _, err := range f.Reading.records(t.Context(), []File{fileOf("posts", []byte(f.data))}, Limits{}, &skipped) {
+			if err == nil {
+				left++
+			} else if f.left > 0 {
+				t.Errorf("%s: faults are skipped, and there is %v", name, err)
+			}
+		}
+		if left != f.left || skipped.Records == 0 || len(skipped.First) == 0 {
+			t.Errorf("%s: %d records are left and %+v skipped; want %d left", name, left, skipped, f.left)
+		}
+	}
+}
+
+func TestARowThatNeverEndsIsRefused(t *testing.T) {
+	t.Parallel()
+	data := "user,text\nann,\"" + strings.Repeat("word ", 10_000)
+	for _, err := range (Reading{Origin: Origin{Form: forms.CSV}}).Records(t.Context(), []File{fileOf("posts", []byte(data))}, Limits{LineBytes: 1000}) {
+		if err == nil || !strings.Contains(err.Error(), "a row is too long after line 2") {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+func TestWhatSurveysAndImportsSkipIsTheSame(t *testing.T) {
+	t.Parallel()
+	data := []byte("user,text\nann,hello there\n,there\nbob,again\nbob,\n")
+	reading := Reading{Origin: Origin{Form: forms.CSV, SkipFaults: true}}
+	facts, err := Survey(t.Context(), []File{fileOf("posts", data)}, Limits{}, []Recipe{{Reading: reading, VocabularySize: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{`file 1, line 3: "user" is empty`, `file 1, line 5: "text" is empty`}
+	if got := facts[0].Source.Skipped; got == nil || got.Records != 2 || !slices.Equal(got.First, want) {
+		t.Errorf("got %+v, want %q", got, want)
+	}
+}
+
+func FuzzForms(f *testing.F) {
+	for i := range forms.Schemes() {
+		f.Add(i, []byte("user,text\nann,hello\n"))
+		f.Add(i, []byte(postsXML))
+		f.Add(i, []byte(`{"users":["A"],"user_data":{"A":{"x":["to b"],"y":["e"]}}}`))
+		f.Add(i, inParquet(f, []post{{Author: "a", Body: "b"}}))
+	}
+	f.Fuzz(func(t *testing.T, form int, data []byte) {
+		schemes := forms.Schemes()
+		r := Reading{Origin: Origin{Form: schemes[uint(form)%uint(len(schemes))].Form, SkipFaults: true}}
+		for rec, err := range r.Records(t.Context(), []File{fileOf("posts", data)}, Limits{LineBytes: 1 << 12}) {
+			if err == nil && (rec.User == "" || cmp.Or(strings.TrimSpace(rec.Text), " ") == " ") {
+				t.Errorf("a record without user or text: %+v", rec)
+			}
+		}
+	})
+}
