@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
 
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/forms"
 	"coalmine/workflows/gallery"
 	"coalmine/workflows/sources"
 )
@@ -24,6 +27,8 @@ type inspecting struct {
 	// sheet is the file of a contact sheet of rows x columns images, empty for none.
 	sheet         string
 	rows, columns int
+	// called has what fields are called in the source.
+	called map[string]string
 }
 
 // addReading adds the flags that say what stands on the lines.
@@ -32,6 +37,25 @@ func (i *inspecting) addReading(f *pflag.FlagSet) {
 	f.StringVar((*string)(&i.Level), "level", string(datasets.WordLevel), "what the source is read as: word or byte, which texts are, or image; at the byte level, what is counted in words is counted in bytes")
 	addShape(f, &i.Image)
 	f.BoolVar(&i.Unlabelled, "unlabelled", false, "images may have no label")
+	f.StringVar((*string)(&i.Form), "form", "", "form of the files, where their content does not tell it: "+strings.Join(forms.Form("").Choices(), ", "))
+	f.StringToStringVar(&i.called, "column", nil, "what a column is called, such as user=author or text=body")
+	f.StringVar(&i.Split, "split", "", "split of a database of TensorFlow Federated (default train)")
+	f.BoolVar(&i.SkipFaults, "skip-faults", false, "leave out records that are at fault, and count them")
+}
+
+// readColumns takes what the columns are called.
+func (i *inspecting) readColumns() error {
+	fields := map[string]*string{
+		"user": &i.Columns.User, "text": &i.Columns.Text, "target": &i.Columns.Target,
+		"time": &i.Columns.Time, "score": &i.Columns.Score, "tags": &i.Columns.Tags,
+	}
+	for field, name := range i.called {
+		if fields[field] == nil {
+			return fmt.Errorf("--column %s=%s: expected one of %s", field, name, strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
+		}
+		*fields[field] = name
+	}
+	return i.Origin.Check(i.Level.Scheme().Images)
 }
 
 // addShape adds the flags for data.image.
@@ -60,6 +84,9 @@ func (i *inspecting) add(f *pflag.FlagSet) {
 
 // complete fills in what follows from the level, and refuses what has no meaning with it.
 func (i *inspecting) complete(given func(flag string) bool) error {
+	if err := i.readColumns(); err != nil {
+		return err
+	}
 	level := i.Level.Scheme()
 	if level.Symbols != nil && !given("vocabulary") {
 		i.VocabularySize = 0
@@ -91,9 +118,6 @@ func (i *inspecting) checkSheet() error {
 
 // read is a recipe for lines that are checked and not counted.
 func (i *inspecting) read() []datasets.Recipe {
-	if !i.Level.Scheme().Images {
-		return nil
-	}
 	return []datasets.Recipe{{Reading: i.Reading}}
 }
 

@@ -229,7 +229,7 @@ func (r Reading) check() error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(r.checkLabel(), r.Origin.check(level.Images)); err != nil {
+	if err := errors.Join(r.checkLabel(), r.Origin.Check(level.Images)); err != nil {
 		return err
 	}
 	if level.Images {

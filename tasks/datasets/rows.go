@@ -27,8 +27,24 @@ type Origin struct {
 	SkipFaults bool `json:"skip_faults,omitempty"`
 }
 
-// check reports an origin that cannot be read, of texts or of images.
-func (o Origin) check(images bool) error {
+// OnError says what becomes of a record that is at fault.
+type OnError string
+
+// What becomes of records at fault.
+const (
+	StopAtFaults OnError = "stop"
+	SkipFaults   OnError = "skip"
+)
+
+// Choices lists them as words of an experiment file.
+func (OnError) Choices() []string { return []string{string(StopAtFaults), string(SkipFaults)} }
+
+// IsZero reports whether faults stop the reading, so that JSON which omits zero values is the
+// same whether or not that is said.
+func (e OnError) IsZero() bool { return e == "" || e == StopAtFaults }
+
+// Check reports an origin that cannot be read, of texts or of images.
+func (o Origin) Check(images bool) error {
 	if images && (o.Form != "" || o.Columns != (forms.Columns{}) || o.Split != "") {
 		return fmt.Errorf("a form, columns or a split of images; expected none: sources of images are JSON lines, which data convert makes")
 	}

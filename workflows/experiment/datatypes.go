@@ -5,6 +5,7 @@ import (
 
 	"coalmine/internal/fractions"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/forms"
 	"coalmine/tasks/datasets/patterns"
 	"coalmine/tasks/devices"
 	"coalmine/tasks/selection"
@@ -15,7 +16,8 @@ import (
 // Data says which text is read, or which images, and how they are divided among users.
 type Data struct {
 	// Source of the data: a file of JSON lines with "user" and "text", of images with
-	// "user", "label" and "pixels" or "image", plain, .gz or .zst; a directory of files ending in .jsonl, .jsonl.gz or .jsonl.zst; or
+	// "user", "label" and "pixels" or "image", or in another form of texts (data.form), plain,
+	// .gz, .zst, .xz or .lzma; a directory of such files; or
 	// either in S3, as s3://bucket/key or s3://bucket/prefix/. A relative path
 	// starts at the working directory, else at the experiment file's.
 	Source string `json:"source" required:"true" also:"path file dataset"`
@@ -23,6 +25,17 @@ type Data struct {
 	// SHA-256s, one a line. Given in the file, it guards against a source that has
 	// changed; a submitted run always carries it.
 	SHA256 string `json:"sha256,omitempty"`
+	// Form of the source's files, where their content does not tell it: CSV and TSV are never
+	// told. stackexchange gives a text for each sentence of a post or comment; tff reads a split.
+	Form forms.Form `json:"form,omitempty" also:"format type reader"`
+	// Columns that are not called user, text, time, score, tags and target, or as the form
+	// calls them. Absent: they are.
+	Columns *Columns `json:"columns,omitempty" also:"fields"`
+	// Split of a database of TensorFlow Federated that is read. Absent: train.
+	Split string `json:"split,omitempty"`
+	// OnError says what becomes of a record that is at fault. stop ends it before anything
+	// runs, with file and place; skip leaves the record out, and counts it in the results.
+	OnError datasets.OnError `json:"on_error,omitzero" default:"stop" also:"errors on_fault"`
 	// Level at which the text is read: word takes lower-cased words and punctuation
 	// marks; byte the 256 bytes of its UTF-8, capital letters as they are, and all
 	// that is counted in words is then counted in bytes. image takes images in place of
@@ -98,6 +111,23 @@ type Data struct {
 	HeldOutUsers Part `json:"held_out_users"`
 	// Limits stop input that is no data set. Absent: the defaults.
 	Limits *Limits `json:"limits,omitempty"`
+}
+
+// Columns are names of columns, or of fields of JSON lines.
+type Columns struct {
+	// User whose example it is. Numbers are taken as text.
+	User string `json:"user,omitempty" also:"author client"`
+	// Text of the example.
+	Text string `json:"text,omitempty" also:"body content"`
+	// Target of a pair, with data.pairs.
+	Target string `json:"target,omitempty"`
+	// Time of the example, with data.order: time.
+	Time string `json:"time,omitempty" also:"date created"`
+	// Score of the example, with data.label: score.
+	Score string `json:"score,omitempty" also:"stars rating"`
+	// Tags of the example, with data.label: tags: a list, or a text such as "<a><b>", "a|b"
+	// or "a,b".
+	Tags string `json:"tags,omitempty" also:"labels"`
 }
 
 // Fault is planted in some of the data. Users or examples are given, or both: then some of

@@ -20,6 +20,14 @@ func (d *Devices) Split(seed uint64) devices.SplitParams {
 	return p
 }
 
+// origin checks how the source is read: data.form, data.columns and data.split.
+func (c *checker) origin() {
+	r := c.Data.Reading()
+	if err := r.Origin.Check(r.Level.Scheme().Images); err != nil {
+		c.fail([]string{"data.form", "data.columns", "data.split"}, "cannot be read: %v", err)
+	}
+}
+
 // order checks data.order.
 func (c *checker) order() {
 	if c.Data.Order == datasets.TimeOrder && c.Data.Users.Words > 0 {

@@ -1,6 +1,9 @@
 package experiment
 
-import "coalmine/tasks/datasets"
+import (
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/forms"
+)
 
 // Reading is how the texts become sentences, or what shape the images have, with nothing
 // left to defaults.
@@ -8,7 +11,15 @@ func (d *Data) Reading() datasets.Reading {
 	return datasets.Reading{
 		Level: d.Level, Sequence: d.Sequence, Image: d.Image.shape(), Unlabelled: d.Image.lacksLabels(), Pairs: d.Pairs,
 		Label: d.Label, Tags: datasets.Tags(d.Tags), Timed: d.Order == datasets.TimeOrder,
+		Origin: datasets.Origin{Form: d.Form, Columns: d.Columns.names(), Split: d.Split, SkipFaults: d.OnError == datasets.SkipFaults},
 	}.Complete()
+}
+
+func (c *Columns) names() forms.Columns {
+	if c == nil {
+		return forms.Columns{}
+	}
+	return forms.Columns(*c)
 }
 
 // shape is that of the images; the zero value stands for the default.

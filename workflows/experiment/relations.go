@@ -37,6 +37,7 @@ func (d *decoder) relations(e *Experiment, root *node) {
 	c.pairs()
 	c.sanitize()
 	c.disagreement()
+	c.origin()
 	c.order()
 	c.dividing()
 	c.length()

@@ -147,12 +147,13 @@ type named struct {
 	label          datasets.Label // of texts
 	tags           string
 	pairs, timed   bool
+	origin         datasets.Origin
 }
 
 func (u *use) named() named {
 	d := &u.of.Data
 	reading := d.Reading()
-	return named{d.Source, d.SHA256, compile.Limits(u.of), reading.Image, reading.Unlabelled, reading.Label, reading.Tags, d.Pairs, reading.Timed}
+	return named{d.Source, d.SHA256, compile.Limits(u.of), reading.Image, reading.Unlabelled, reading.Label, reading.Tags, d.Pairs, reading.Timed, reading.Origin}
 }
 
 // survey reads every source once, for all cells that use it.
