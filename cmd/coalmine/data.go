@@ -8,6 +8,7 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -35,8 +36,9 @@ func newDataCommand(g *global) *cobra.Command {
 }
 
 const sourceHelp = `SOURCE is a
-file of JSON lines, plain, .gz or .zst; a directory, of which the files ending in
-.jsonl, .jsonl.gz and .jsonl.zst are read in order of their names; or either in
+file of JSON lines, or of texts in CSV, Parquet, XML of Stack Exchange, SQLite of
+TensorFlow Federated or JSON of LEAF (--form), plain, .gz, .zst, .xz or .lzma; a
+directory of such files, which are read in order of their names; or either in
 S3, as s3://bucket/key or s3://bucket/prefix/, with ?endpoint= where it is not
 Amazon's and credentials as for --store.`
 
@@ -58,6 +60,7 @@ each class and user, and --sheet draws some of them, so that a person sees what
 is there.`,
 		Example: "  coalmine data inspect examples/data/state-of-the-union.jsonl.gz --words 400\n" +
 			"  coalmine data inspect examples/quickstart.yaml --set canaries.user_probability=1%\n" +
+			"  coalmine data inspect posts.csv --form csv --column user=author --column text=body\n" +
 			"  coalmine data inspect 's3://bucket/texts/?endpoint=https://s3.example.org'\n" +
 			"  coalmine data inspect examples/data/handwriting.jsonl.gz --level image --sheet digits.png",
 		Args: cobra.ExactArgs(1),
@@ -211,16 +214,20 @@ func writeFacts(w io.Writer, f *inspection, r datasets.Recipe) error {
 	if err := writeSteps(w, f, r.Words == 0, level.Unit, func(c datasets.Counts) string { return fmt.Sprint(c.Words) }); err != nil {
 		return err
 	}
+	skipped := ""
+	if s := f.Source.Skipped; s != nil {
+		skipped = fmt.Sprintf("%d records are at fault and were left out:\n  %s\n", s.Records, strings.Join(s.First, "\n  "))
+	}
 	remains := fmt.Sprintf("%d users of the training part have fewer than %d %s; they and the remainders\nof the others are %d examples, %d %s.",
 		f.Balance.DroppedUsers, r.Words, level.Unit, f.Balance.DiscardedExamples, f.Balance.DiscardedWords, level.Unit)
 	if r.Words == 0 {
 		remains = "Users stay as they are."
 	}
 	_, err := fmt.Fprintf(w, `
-%d of the source's examples were longer than %d %s and were cut.
+%s%d of the source's examples were longer than %d %s and were cut.
 %s
 %s
-`, f.Source.CutExamples, r.Reading.Complete().Sequence, level.Unit, vocabulary, remains)
+`, skipped, f.Source.CutExamples, r.Reading.Complete().Sequence, level.Unit, vocabulary, remains)
 	return err
 }
 

@@ -95,9 +95,19 @@ func checkSplit(ctx context.Context, database *sql.DB, split string) error {
 		return notTFF(err)
 	}
 	if !slices.Contains(splits, split) {
-		return fmt.Errorf("there is no split %q; expected one of %s", split, strings.Join(splits, ", "))
+		return &NotFoundError{split, splits}
 	}
 	return nil
+}
+
+// NotFoundError says that there is no such split.
+type NotFoundError struct {
+	Split  string
+	Splits []string // those that there are
+}
+
+func (e *NotFoundError) Error() string {
+	return fmt.Sprintf("there is no split %q; expected one of %s", e.Split, strings.Join(e.Splits, ", "))
 }
 
 // checkSQLite tells a database from what a driver would say of another file.

@@ -71,6 +71,11 @@ type Skipped struct {
 	First []string `json:"first"`
 }
 
+// String is "data.on_error left out 3 records that are at fault, the first: …".
+func (s *Skipped) String() string {
+	return fmt.Sprintf("data.on_error left out %d records of the source that are at fault, the first in %s", s.Records, s.First[0])
+}
+
 // firstSkipped is how many faults Skipped tells.
 const firstSkipped = 5
 
@@ -92,7 +97,7 @@ func (s *Skipped) some() *Skipped {
 // skip reports whether a fault is left out, and counts it then.
 func (r *recordReader) skip(err error) bool {
 	fault, ok := errors.AsType[*SourceError](err)
-	if !ok || !r.reading.SkipFaults {
+	if !ok || !r.reading.SkipFaults || fault.mistaken {
 		return false
 	}
 	place := ""
@@ -133,7 +138,7 @@ func (r *recordReader) inTable(name string, err error) error {
 	if !ok {
 		return err
 	}
-	return &SourceError{File: name, Line: fault.Number, Unit: fault.Unit, Err: fault.Err}
+	return &SourceError{File: name, Line: fault.Number, Unit: fault.Unit, Err: fault.Err, mistaken: fault.Mistaken}
 }
 
 // watchedReader checks the limits of a file while it is read.

@@ -355,6 +355,9 @@ func faultyFiles(t *testing.T) map[string]faulty {
 	}
 }
 
+// mistakes are those of faultyFiles of which nothing can be skipped.
+var mistakes = map[string]bool{"CSV: no such column": true, "CSV: empty": true, "TFF: no such split": true}
+
 func TestFaultsOfEveryFormAreNamedAndMayBeSkipped(t *testing.T) {
 	t.Parallel()
 	for name, f := range faultyFiles(t) {
@@ -372,7 +375,7 @@ func TestFaultsOfEveryFormAreNamedAndMayBeSkipped(t *testing.T) {
 				t.Errorf("%s: faults are skipped, and there is %v", name, err)
 			}
 		}
-		if left != f.left || skipped.Records == 0 || len(skipped.First) == 0 {
+		if none := mistakes[name]; left != f.left || (skipped.Records == 0) != none || (len(skipped.First) == 0) != none {
 			t.Errorf("%s: %d records are left and %+v skipped; want %d left", name, left, skipped, f.left)
 		}
 	}

@@ -78,6 +78,9 @@ type SourceError struct {
 	Line int    // from 1; 0 when the fault is not in a line
 	Unit string // what is counted, of a file that has no lines: "row"
 	Err  error
+	// mistaken says that the file is not what somebody takes it for: nothing of it can be
+	// skipped.
+	mistaken bool
 }
 
 func (e *SourceError) Error() string {

@@ -28,7 +28,8 @@ const PopulationInput = "population"
 // canaries went. There is one where an audit says something of them.
 const PlacementsInput = audits.PlacementsInput
 
-// FaultsInput of reports/cell is the datasets/import node, where faults are planted.
+// FaultsInput of reports/cell is the datasets/import node, where faults are planted or found
+// and skipped.
 const FaultsInput = "faults"
 
 // SelectionInput of reports/cell is the node of package selection, where there is one.
@@ -165,14 +166,14 @@ func runCell(ctx context.Context, t *tasks.Task) error {
 	return t.PutJSON(ctx, CellBlob, cell)
 }
 
-// readFaults takes in where faults were planted, if there are any.
+// readFaults takes in where faults were planted, and what was skipped, if there is any.
 func (r *Report) readFaults(ctx context.Context, t *tasks.Task) error {
 	if !t.Has(FaultsInput) {
 		return nil
 	}
 	var source datasets.ImportMetrics
 	err := t.InputMetrics(ctx, FaultsInput, &source)
-	r.Faults = source.Faults
+	r.Faults, r.Skipped = source.Faults, source.Skipped
 	return err
 }
 

@@ -28,6 +28,8 @@ type Report struct {
 	Audit  *Audit     `json:"audit,omitempty"`
 	// Faults say where faults were planted; none without.
 	Faults []datasets.PlantedFault `json:"faults,omitempty"`
+	// Skipped are the records of the source that were at fault; nil without.
+	Skipped *datasets.Skipped `json:"skipped,omitempty"`
 	// Selection is what data.select chose; nil without.
 	Selection *selection.Selection `json:"selection,omitempty"`
 	// Devices say how data.devices divided the users; nil without.

@@ -14,7 +14,7 @@ import (
 func (c *cell) report() plan.Ref {
 	params := reports.CellParams{Training: trainingParams(c.experiment), Measured: c.experiment.Measured(), Audits: []reports.AuditParams{}}
 	edges := []edge{{reports.PopulationInput, c.population}}
-	if len(c.experiment.Data.Faults) > 0 {
+	if data := c.experiment.Data; len(data.Faults) > 0 || !data.OnError.IsZero() {
 		edges = append(edges, edge{reports.FaultsInput, c.corpus})
 	}
 	if c.selected != (plan.Ref{}) {

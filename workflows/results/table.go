@@ -142,6 +142,9 @@ func (v *viewCell) notes() []string {
 			notes = append(notes, ": "+f.String())
 		}
 	}
+	if v.Report != nil && v.Skipped != nil {
+		notes = append(notes, ": "+v.Skipped.String())
+	}
 	if v.Report != nil && v.Selection != nil {
 		notes = append(notes, ": "+v.Selection.String())
 	}

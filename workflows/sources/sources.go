@@ -1,11 +1,11 @@
 // Package sources finds the files that data.source names, reads them, and
 // uploads them. A source is
 //
-//   - a file of JSON lines, plain, .gz or .zst;
-//   - a directory: the files directly in it whose names end in .jsonl, .jsonl.gz
-//     or .jsonl.zst, in byte order of their names. Other files and hidden ones
-//     are left out; a subdirectory that is not hidden is an error, so that no
-//     data is missed silently;
+//   - a file of JSON lines or of another form of texts, plain or compressed;
+//   - a directory: the files directly in it whose names end in .jsonl or, if there is
+//     none, as those of one other form do, perhaps with the end of a compression, in byte
+//     order of their names. Other files and hidden ones are left out; a subdirectory that
+//     is not hidden is an error, so that no data is missed silently;
 //   - s3://bucket/key, which is a file, or s3://bucket/prefix/, which is a
 //     directory.
 //
@@ -24,6 +24,10 @@ import (
 	"hash"
 	"io"
 	"iter"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"coalmine/internal/spool"
@@ -68,22 +72,58 @@ type File struct {
 // maxFiles bounds a directory: a run's record names every file.
 const maxFiles = 5000
 
-// isData reports whether a file of a directory belongs to the source.
-func isData(name string) bool {
-	for _, end := range []string{".jsonl", ".jsonl.gz", ".jsonl.zst"} {
-		if strings.HasSuffix(name, end) {
-			return !isHidden(name)
-		}
+// Ends of the names of files of a directory that may belong to the source.
+const linesEnd = ".jsonl"
+
+var (
+	otherEnds      = []string{".csv", ".tsv", ".parquet", ".sqlite", ".xml", ".json"}
+	compressedEnds = []string{".gz", ".zst", ".xz", ".lzma"}
+)
+
+// formEnd is the end of a name that says which form a file has; empty where it is no data.
+func formEnd(name string) string {
+	if isHidden(name) {
+		return ""
 	}
-	return false
+	for _, end := range compressedEnds {
+		name = strings.TrimSuffix(name, end)
+	}
+	end := path.Ext(name)
+	if end == linesEnd || slices.Contains(otherEnds, end) {
+		return end
+	}
+	return ""
+}
+
+// isData reports whether a file of a directory may belong to the source.
+func isData(name string) bool { return formEnd(name) != "" }
+
+// ofOneForm are the files of JSON lines or, without one, those of the only other form.
+func ofOneForm(directory string, files []*File) ([]*File, error) {
+	byForm := map[string][]*File{}
+	for _, f := range files {
+		end := formEnd(path.Base(filepath.ToSlash(f.Name)))
+		byForm[end] = append(byForm[end], f)
+	}
+	if lines := byForm[linesEnd]; len(lines) > 0 || len(files) == 0 {
+		return lines, nil
+	}
+	if len(byForm) > 1 {
+		return nil, fault(directory, "holds files of several forms: %s; expected one: move the others elsewhere", strings.Join(slices.Sorted(maps.Keys(byForm)), ", "))
+	}
+	return files, nil
 }
 
 func isHidden(name string) bool { return strings.HasPrefix(name, ".") }
 
 // newDirectory makes a source of the files of a directory, sorted by name.
 func newDirectory(name string, files []*File) (*Source, error) {
+	files, err := ofOneForm(name, files)
+	if err != nil {
+		return nil, err
+	}
 	if len(files) == 0 {
-		return nil, fault(name, "holds no data: expected files of JSON lines, their names ending in .jsonl, .jsonl.gz or .jsonl.zst")
+		return nil, fault(name, "holds no data: expected files of JSON lines, their names ending in .jsonl, .jsonl.gz or .jsonl.zst, or files of one other form: %s", strings.Join(otherEnds, ", "))
 	}
 	if len(files) > maxFiles {
 		return nil, fault(name, "holds %d data files; expected at most %d: join some of them", len(files), maxFiles)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,6 +16,7 @@ import (
 
 	"coalmine/storage"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/forms"
 )
 
 // line is one example.
@@ -195,4 +197,28 @@ func TestAFileThatChangesAfterTheSurveyIsNotSubmitted(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustSay(t, s.Upload(t.Context(), &shelf{kept: map[storage.Digest]string{}}), "a.jsonl", "it has changed since it was checked")
+}
+
+func TestADirectoryMayHoldFilesOfOneOtherForm(t *testing.T) {
+	t.Parallel()
+	reading := datasets.Reading{Origin: datasets.Origin{Form: forms.CSV}}
+	tables := directory(t, map[string]string{
+		"b.csv": "user,text\nbob,two words\n", "a.csv.gz": gzipped("user,text\nann,one\n"), "notes.txt": "left out", ".c.csv": "hidden",
+	})
+	var users []string
+	for record, err := range find(t, tables).Records(t.Context(), datasets.Limits{}, reading) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		users = append(users, record.User)
+	}
+	if !slices.Equal(users, []string{"ann", "bob"}) {
+		t.Errorf("users %q", users)
+	}
+	both := directory(t, map[string]string{"b.csv": "left out, too", "a.jsonl": line("ann", "one")})
+	if files := find(t, both).Files; len(files) != 1 || filepath.Base(files[0].Name) != "a.jsonl" {
+		t.Errorf("files %v", files)
+	}
+	_, err := Here{}.Find(t.Context(), directory(t, map[string]string{"b.csv": "", "a.parquet": ""}), "")
+	mustSay(t, err, "holds files of several forms: .csv, .parquet; expected one")
 }

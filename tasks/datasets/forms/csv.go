@@ -52,7 +52,7 @@ func (r *reader) openCSV(comma rune) (*csvTable, error) {
 	table.Comma, table.ReuseRecord = comma, true
 	names, err := table.Read()
 	if errors.Is(err, io.EOF) {
-		return nil, unreadable("the file is empty; expected names of columns in its first row")
+		return nil, mistaken("the file is empty; expected names of columns in its first row")
 	}
 	if err != nil {
 		return nil, table.fault(err, true)
@@ -96,7 +96,7 @@ func (t *csvTable) fault(err error, ends bool) error {
 		return &Fault{Unit: "line", Number: wrong.StartLine, Err: wrong.Err, Ends: ends}
 	}
 	if errors.Is(err, errLongRow) {
-		return unreadable("%w after line %d: the longest may have %d bytes (data.limits.line), and a quote may lack its end", err, t.guard.line(t.Reader), t.guard.most)
+		return damaged("%w after line %d: the longest may have %d bytes (data.limits.line), and a quote may lack its end", err, t.guard.line(t.Reader), t.guard.most)
 	}
 	return err
 }

@@ -124,6 +124,8 @@ type Fault struct {
 	Number int
 	Err    error
 	Ends   bool
+	// Mistaken says that the file is not what the options take it for.
+	Mistaken bool
 }
 
 func (f *Fault) Error() string {
@@ -194,8 +196,13 @@ func (r *reader) skip(unit string, number int, err error) error {
 	return nil
 }
 
-// unreadable is a fault of the whole file.
-func unreadable(format string, args ...any) error {
+// mistaken is a file that is not what somebody takes it for.
+func mistaken(format string, args ...any) error {
+	return &Fault{Err: fmt.Errorf(format, args...), Ends: true, Mistaken: true}
+}
+
+// damaged is a file of which nothing more can be read.
+func damaged(format string, args ...any) error {
 	return &Fault{Err: fmt.Errorf(format, args...), Ends: true}
 }
 
@@ -210,7 +217,7 @@ func (r *reader) places(names []string) ([]int, error) {
 	places := make([]int, len(wanted))
 	for i, name := range wanted {
 		if places[i] = slices.Index(names, name); places[i] < 0 && r.required(name) {
-			return nil, unreadable("there is no column %q; expected one of %s, or say by data.columns which they are", name, strings.Join(names, ", "))
+			return nil, mistaken("there is no column %q; expected one of %s, or say by data.columns which they are", name, strings.Join(names, ", "))
 		}
 	}
 	return places, nil
@@ -239,10 +246,17 @@ func (r *Row) fill(field int, text string) error {
 	return nil
 }
 
-// timeOf is a number where the text is one.
+// timeOf is a number where the text is one. Dates as databases write them, such as
+// "2017-05-08 15:41:01.78 UTC", become those of RFC 3339.
 func timeOf(text string) any {
 	if number, err := strconv.ParseFloat(text, 64); err == nil {
 		return number
+	}
+	if day, rest, ok := strings.Cut(text, " "); ok && len(day) == len("2017-05-08") {
+		if at, ok := strings.CutSuffix(rest, " UTC"); ok {
+			rest = at + "Z"
+		}
+		return day + "T" + rest
 	}
 	return text
 }

@@ -34,7 +34,7 @@ func (r *reader) leaf() error {
 		return nil
 	})
 	if wrong, ok := errors.AsType[*leaf.SyntaxError](err); ok {
-		return &Fault{Err: wrong, Ends: true}
+		return damaged("%w", wrong)
 	}
 	return err
 }

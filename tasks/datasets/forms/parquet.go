@@ -22,7 +22,7 @@ func (r *reader) parquet() error {
 	defer file.Close()
 	table, err := parquet.OpenFile(file, file.Size, parquet.SkipBloomFilters(true), parquet.SkipPageIndex(true))
 	if err != nil {
-		return unreadable("%w; get the file again", err)
+		return damaged("%w; get the file again", err)
 	}
 	columns, err := r.parquetColumns(table.Schema())
 	if err != nil {
@@ -56,7 +56,7 @@ func (r *reader) parquetColumns(schema *parquet.Schema) ([]*parquet.LeafColumn, 
 		leaf, ok := schema.Lookup(schema.Columns()[place]...)
 		list := leaf.MaxRepetitionLevel == 1 && field == tagsField
 		if !ok || leaf.MaxRepetitionLevel > 0 && !list {
-			return nil, unreadable("the column %q has many values in a row; expected one", strings.Join(leaf.Path, "."))
+			return nil, mistaken("the column %q has many values in a row; expected one", strings.Join(leaf.Path, "."))
 		}
 		columns[field] = &leaf
 	}

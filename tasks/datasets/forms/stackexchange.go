@@ -80,7 +80,7 @@ func (r *reader) dumpLine(content *bufio.Reader) (string, error) {
 		part, err := content.ReadSlice('\n')
 		line = append(line, part...)
 		if r.MaxRow > 0 && len(line) > r.MaxRow {
-			return "", unreadable("a line is longer than %d bytes, which is the limit; raise data.limits.line", r.MaxRow)
+			return "", damaged("a line is longer than %d bytes, which is the limit; raise data.limits.line", r.MaxRow)
 		}
 		if !errors.Is(err, bufio.ErrBufferFull) {
 			return strings.TrimSpace(strings.TrimPrefix(string(line), "\ufeff")), err
@@ -125,7 +125,7 @@ func (d *dumpState) see(line string) (isRow bool, err error) {
 func (d *dumpState) ended(lines int) error {
 	switch {
 	case d.root == "":
-		return unreadable("the file is empty; expected <posts> or <comments>")
+		return mistaken("the file is empty; expected <posts> or <comments>")
 	case !d.closed:
 		return &Fault{Unit: "line", Number: lines, Err: fmt.Errorf("the file ends without </%s>: it is cut; get it again", d.root), Ends: true}
 	}

@@ -21,7 +21,7 @@ func (r *reader) tff() error {
 	}
 	defer file.Close()
 	if r.columns.User != clientColumn {
-		return unreadable("the users of this form are its clients; expected no data.columns.user")
+		return mistaken("the users of this form are its clients; expected no data.columns.user")
 	}
 	err = tff.Each(r.ctx, file.Name(), r.Split, func(x tff.Row) error {
 		row, err := r.tffRow(x)
@@ -34,9 +34,17 @@ func (r *reader) tff() error {
 		return stop.error
 	}
 	if err != nil && r.ctx.Err() == nil {
-		return unreadable("%w", err)
+		return tffFault(err)
 	}
 	return err
+}
+
+// tffFault tells a database of which nothing more can be read from one that is another.
+func tffFault(err error) error {
+	if _, ok := errors.AsType[*tff.NotFoundError](err); ok {
+		return mistaken("%w", err)
+	}
+	return damaged("%w", err)
 }
 
 const clientColumn = "client_id"
