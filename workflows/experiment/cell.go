@@ -33,12 +33,24 @@ type Cell struct {
 	// Axes are the values that make this cell, in the order of the grid; none
 	// if there is no grid.
 	Axes Axes `json:"axes"`
+	// Row is that of the table of results which the cell is a replicate of; nil without
+	// grid.replicates.
+	Row *Row `json:"row,omitempty"`
 	// Experiment is the configuration, complete.
 	Experiment Experiment `json:"experiment"`
 
 	tree      *node        // what it was read from, for messages; nil after ReadSpec
 	shortened int          // the rounds asked for, where the privacy budget allows fewer
 	data      *audits.Data // nil as long as the data were not read
+}
+
+// Row is a row of the table of results: the cells of one point of the grid, which differ in
+// the seed alone. The seed is the last of their axes.
+type Row struct {
+	// Name is short and unique within the run, such as "r03".
+	Name string `json:"name"`
+	// Label is for people, as that of a cell without its seed.
+	Label string `json:"label"`
 }
 
 // place is where a field stands, or, of a cell that comes from a record, the name

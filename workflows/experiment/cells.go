@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"runtime"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -13,13 +14,14 @@ import (
 // candidate is a cell while it is not known whether the grid keeps it.
 type candidate struct {
 	Cell
+	point    int // of the grid
 	problems problems
 }
 
 // cells expands the grid. Cells with mistakes are returned too, as far as they
 // could be read.
 func (g *grid) cells(limit int, ps *problems) []Cell {
-	count := g.size(limit)
+	count := g.cellCount(limit)
 	if count > limit {
 		ps.add(g.at, "grid", "has more than %d cells; use fewer values, or raise the limit (--max-cells)", limit)
 		return nil
@@ -34,6 +36,7 @@ func (g *grid) cells(limit int, ps *problems) []Cell {
 	if len(kept) == 0 && len(g.exclude) > 0 {
 		ps.add(g.at, "grid", "is empty: exclude removes every cell")
 	}
+	g.nameRows(kept)
 	cells := make([]Cell, len(kept))
 	for i, c := range kept {
 		c.Index, c.Cell.Name = i, cellName(i, len(kept))
@@ -47,14 +50,15 @@ func (g *grid) cells(limit int, ps *problems) []Cell {
 	return cells
 }
 
-// candidates builds and checks the first cells, several at a time.
+// candidates builds and checks the first cells, several at a time. All points with the first
+// seed come before those with the second: a further seed adds cells at the end.
 func (g *grid) candidates(count int) []*candidate {
-	all := make([]*candidate, count)
+	all, points := make([]*candidate, count), count/max(1, len(g.replicates))
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range all {
 		group.Go(func() error {
-			all[i] = g.candidate(i)
+			all[i] = g.candidate(i%points, i/points)
 			return nil
 		})
 	}
@@ -62,10 +66,14 @@ func (g *grid) candidates(count int) []*candidate {
 	return all
 }
 
-// candidate builds and checks one cell.
-func (g *grid) candidate(i int) *candidate {
-	c := &candidate{Cell: Cell{Axes: Axes{}, tree: g.body}}
-	for _, v := range g.point(i) {
+// candidate builds and checks one cell, that of a point and a replicate.
+func (g *grid) candidate(point, replicate int) *candidate {
+	c := &candidate{Cell: Cell{Axes: Axes{}, tree: g.body}, point: point}
+	values := g.point(point)
+	if len(g.replicates) > 0 {
+		values = append(slices.Clip(values), g.replicates[replicate])
+	}
+	for _, v := range values {
 		c.tree = merge(c.tree, nest(v.path, v.at, v.value))
 		c.Axes = append(c.Axes, Axis{v.path, v.json})
 	}

@@ -319,6 +319,14 @@ func gridSchema(fields []documented) object {
 				},
 				"include": list("Further cells: the body of the file with these fields overridden."),
 				"exclude": list("Cells to leave out: those whose fields equal all of these; null is an absent field."),
+				"replicates": object{
+					"description": "Seeds that every cell is run with, and results are averaged over: how many, from the file's seed upwards, or a list of them.",
+					"anyOf": []any{
+						object{"type": "null"},
+						object{"type": "integer", "minimum": 1, "maximum": maxReplicates},
+						object{"type": "array", "minItems": 1, "items": object{"$ref": "#/$defs/seed"}},
+					},
+				},
 			},
 		}},
 	}

@@ -12,13 +12,15 @@ import (
 // Axes multiply, in the file's order, the last one fastest. A value is merged
 // into the file's body: a scalar or list replaces, a block merges field by
 // field, null removes. Include adds cells, each the body with some overrides;
-// exclude removes the cells whose resolved fields equal all of its values.
+// exclude removes the cells whose resolved fields equal all of its values. With
+// replicates there is each of these cells for every seed.
 type grid struct {
-	at      position
-	body    *node
-	axes    []axis
-	include [][]pathValue
-	exclude []exclusion
+	at         position
+	body       *node
+	axes       []axis
+	include    [][]pathValue
+	exclude    []exclusion
+	replicates []pathValue // the seeds; none without
 }
 
 // axis is one path and its values.
@@ -45,8 +47,9 @@ type exclusion struct {
 // gridReader reads the grid and checks each of its values by itself.
 type gridReader struct {
 	*decoder
-	grid  grid
-	layer layer
+	grid   grid
+	layer  layer
+	listed bool // whether the seeds of replicates are
 }
 
 // readGrid takes the grid out of the tree. It checks the form of the body and
@@ -82,18 +85,20 @@ func (r *gridReader) read(g *node) {
 			for _, item := range r.list(e, "a list of blocks such as {training.cohort: 50}") {
 				r.exclusion(item)
 			}
+		case "replicates":
+			r.replicates(e.value)
 		default:
-			r.fail(e.at, "grid."+e.key, "unknown field; expected one of axes, include, exclude")
+			r.fail(e.at, "grid."+e.key, "unknown field; expected one of axes, include, exclude, replicates")
 		}
 	}
-	if axes, include := g.get("axes"), g.get("include"); !holdsSomething(axes) && !holdsSomething(include) {
-		r.fail(g.at, "grid", "is empty; expected axes or include with at least one value, or no grid for a single cell")
+	if !slices.ContainsFunc([]string{"axes", "include", "replicates"}, func(key string) bool { return holdsSomething(g.get(key)) }) {
+		r.fail(g.at, "grid", "is empty; expected axes or include with at least one value, or replicates, or no grid for a single cell")
 	}
 }
 
 // holdsSomething is true of a broken node too, about which something was said.
 func holdsSomething(n *node) bool {
-	return n != nil && (n.kind == brokenNode || len(n.entries) > 0 || len(n.items) > 0)
+	return n != nil && (n.kind == brokenNode || n.kind == scalarNode || len(n.entries) > 0 || len(n.items) > 0)
 }
 
 func (r *gridReader) list(e entry, expected string) []*node {
@@ -213,6 +218,7 @@ func canonicalValue(n *node, f *field) json.RawMessage {
 // conflicts finds fields that two axes set, or an axis and an override: one
 // of them would have no effect.
 func (r *gridReader) conflicts() {
+	r.seedsAlone()
 	owners := make([][]string, len(r.grid.axes))
 	for i, a := range r.grid.axes {
 		for _, v := range a.values {
@@ -267,7 +273,7 @@ func (n *node) overridden(path string) []pathValue {
 	return out
 }
 
-// size is the number of cells before any is excluded, at most limit + 1.
+// size is the number of points, at most limit + 1.
 func (g *grid) size(limit int) int {
 	n := 1
 	for _, a := range g.axes {
@@ -278,7 +284,12 @@ func (g *grid) size(limit int) int {
 	return min(n+len(g.include), limit+1)
 }
 
-// point returns the values of the i-th cell: of the product of the axes, then
+// cellCount is the number of cells before any is excluded, at most limit + 1.
+func (g *grid) cellCount(limit int) int {
+	return min(g.size(limit)*max(1, len(g.replicates)), limit+1)
+}
+
+// point returns the values of the i-th point: of the product of the axes, then
 // of the included cells.
 func (g *grid) point(i int) []pathValue {
 	product := 1
@@ -309,6 +320,8 @@ func (x *exclusion) matchesAll(values []leafValue) bool {
 }
 
 // cellName numbers cells from c01, with as many digits as the last one needs.
-func cellName(index, count int) string {
-	return fmt.Sprintf("c%0*d", max(2, len(fmt.Sprint(count))), index+1)
+func cellName(index, count int) string { return numbered("c", index, count) }
+
+func numbered(letter string, index, count int) string {
+	return fmt.Sprintf("%s%0*d", letter, max(2, len(fmt.Sprint(count))), index+1)
 }

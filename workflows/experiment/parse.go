@@ -29,6 +29,6 @@ func Parse(name string, data []byte, o Options) (*Spec, error) {
 	if err := ps.err(len(cells)); err != nil {
 		return nil, err
 	}
-	label(cells)
+	labelCells(cells)
 	return &Spec{Name: cells[0].Experiment.Name, Cells: cells}, nil
 }

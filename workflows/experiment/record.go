@@ -156,6 +156,9 @@ func (s *Spec) checkCell(i int) error {
 	if len(c.Label) > maxLabel {
 		return fmt.Errorf("its label has %d bytes; expected at most %d", len(c.Label), maxLabel)
 	}
+	if err := c.checkRow(); err != nil {
+		return err
+	}
 	for _, axis := range c.Axes {
 		if _, ok := lookup(axis.Path); !ok {
 			return fmt.Errorf("axes: no field of the experiment has the path %.60q", axis.Path)

@@ -1,0 +1,173 @@
+package experiment
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+)
+
+// seedPath is the field in which replicates differ.
+const seedPath = "seed"
+
+// maxReplicates is the most seeds of a grid.
+const maxReplicates = 10_000
+
+// replicates reads the seeds that every cell of the grid is run with: a list of them, or how
+// many there are, from the file's seed upwards.
+func (r *gridReader) replicates(n *node) {
+	r.layer++
+	switch n.kind {
+	case nullNode, brokenNode:
+	case sequenceNode:
+		r.listed = true
+		r.listedSeeds(n.items)
+	default:
+		r.countedSeeds(n)
+	}
+}
+
+func (r *gridReader) listedSeeds(items []*node) {
+	for _, item := range items {
+		value, ok := r.pathValue(seedPath, item.at, item, "grid.replicates")
+		if !ok {
+			continue
+		}
+		if slices.ContainsFunc(r.grid.replicates, func(v pathValue) bool { return string(v.json) == string(value.json) }) {
+			r.fail(item.at, "grid.replicates", "has the seed %s twice; a cell that is run again with its seed gives the same bytes", plain(value.json))
+			continue
+		}
+		r.grid.replicates = append(r.grid.replicates, value)
+	}
+}
+
+func (r *gridReader) countedSeeds(n *node) {
+	count, err := strconv.Atoi(n.text)
+	if n.kind != scalarNode || n.quoted || err != nil || count < 1 || count > maxReplicates {
+		r.fail(n.at, "grid.replicates", "is %s; expected the number of seeds, 1 to %d, or a list of them, such as [1, 2, 3]", n.describe(), maxReplicates)
+		return
+	}
+	first := r.firstSeed()
+	f, _ := lookup(seedPath)
+	for i := range uint64(count) {
+		seed := &node{kind: scalarNode, at: n.at, text: strconv.FormatUint(first+i, 10)}
+		mistakes := len(r.bad)
+		r.value(seed, reflect.New(f.typ).Elem(), &f, seedPath)
+		if len(r.bad) > mistakes {
+			return // so are all after it
+		}
+		r.grid.replicates = append(r.grid.replicates, pathValue{seedPath, n.at, seed.in(r.layer), canonicalValue(seed, &f)})
+	}
+}
+
+// firstSeed is the file's. A mistake in it was reported with the body.
+func (r *gridReader) firstSeed() uint64 {
+	var e Experiment
+	f, _ := lookup(seedPath)
+	if n := r.grid.body.get(seedPath); n != nil {
+		newDecoder(new(problems)).value(n, reflect.ValueOf(&e.Seed).Elem(), &f, seedPath)
+		return min(e.Seed, math.MaxInt64)
+	}
+	first, _ := strconv.ParseUint(f.fallback, 10, 64) // the types' own default
+	return first
+}
+
+// seedsAlone refuses whatever else sets the seed beside replicates.
+func (r *gridReader) seedsAlone() {
+	if len(r.grid.replicates) == 0 {
+		return
+	}
+	const reason = "stands beside grid.replicates, and both set the seed: an axis compares seeds, replicates are averaged over them; remove one of the two"
+	for _, a := range r.grid.axes {
+		if a.path == seedPath {
+			r.fail(a.at, "grid.axes.seed", reason)
+		}
+	}
+	for _, v := range slices.Concat(r.grid.include...) {
+		if v.path == seedPath {
+			r.fail(v.at, "grid.include.seed", reason)
+		}
+	}
+	if n := r.grid.body.get(seedPath); n != nil && n.layer == overrideLayer && r.listed {
+		r.fail(n.at, seedPath, "grid.replicates lists the seeds, which would win; override that, as in --set 'grid.replicates=[4, 5]'")
+	}
+}
+
+// nameRows gives the cells of each point their row, numbered in the order of the points.
+func (g *grid) nameRows(kept []*candidate) {
+	if len(g.replicates) == 0 {
+		return
+	}
+	var points []int
+	for _, c := range kept {
+		points = append(points, c.point)
+	}
+	slices.Sort(points)
+	points = slices.Compact(points)
+	rows := make([]Row, len(points))
+	for i := range rows {
+		rows[i].Name = rowName(i, len(rows))
+	}
+	for _, c := range kept {
+		at, _ := slices.BinarySearch(points, c.point)
+		c.Row = &rows[at]
+	}
+}
+
+func rowName(index, count int) string { return numbered("r", index, count) }
+
+// labelCells gives every cell its label and, where there are replicates, every row that of
+// its cells without their seeds.
+func labelCells(cells []Cell) {
+	rows := firstsOfRows(cells)
+	if len(rows) == 0 {
+		label(cells)
+		return
+	}
+	label(rows)
+	for i := range rows {
+		rows[i].Row.Label = rows[i].Label
+	}
+	for i := range cells {
+		c := &cells[i]
+		c.Label = c.Row.Label
+		addPart(c, wording(seedPath, strconv.FormatUint(c.Experiment.Seed, 10)))
+	}
+}
+
+// firstsOfRows are the first cells of all rows as if they had one seed, in the order of the
+// rows; none without replicates.
+func firstsOfRows(cells []Cell) []Cell {
+	var firsts []Cell
+	seen := make(map[string]bool)
+	for _, c := range cells {
+		if c.Row != nil && !seen[c.Row.Name] {
+			seen[c.Row.Name] = true
+			c.Experiment.Seed = 0
+			firsts = append(firsts, c)
+		}
+	}
+	slices.SortFunc(firsts, func(a, b Cell) int { return cmp.Compare(a.Row.Name, b.Row.Name) }) // of equal length
+	return firsts
+}
+
+var rowPattern = regexp.MustCompile(`^r[0-9]{2,6}$`)
+
+// checkRow reports a row of a record that no grid gives.
+func (c *Cell) checkRow() error {
+	switch {
+	case c.Row == nil:
+		return nil
+	case !rowPattern.MatchString(c.Row.Name):
+		return fmt.Errorf("its row is called %.40q; expected a name such as \"r01\"", c.Row.Name)
+	case len(c.Row.Label) > maxLabel:
+		return fmt.Errorf("the label of its row has %d bytes; expected at most %d", len(c.Row.Label), maxLabel)
+	case len(c.Axes) == 0 || c.Axes[len(c.Axes)-1].Path != seedPath:
+		return errors.New("it has a row, and the seed is not the last of its axes")
+	}
+	return nil
+}
