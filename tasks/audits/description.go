@@ -69,6 +69,10 @@ type Description struct {
 	// of canaries one by one.
 	Outcome func() Outcome
 
+	// Paired are columns of the outcomes' rows, numbers or yes and no, by which two rows of
+	// replicates are compared canary by canary.
+	Paired []string
+
 	// Columns of tables; Verdict.Texts has as many texts.
 	Columns []Column
 	// Curves are drawn for cells that were measured several times.
@@ -83,6 +87,23 @@ type Column struct {
 	Leading bool
 	// Optional columns are left out where no verdict has a text for them.
 	Optional bool
+	// Measure is the number that the texts print. The zero value: they print something else,
+	// and tables of replicates list what they say.
+	Measure Measure
+}
+
+// Measure is a number of verdicts, of which replicates have a mean, a spread and an interval.
+type Measure struct {
+	// Name is its column of Verdict.Row.
+	Name string
+	// Of is the column of how many could be counted, where the number counts canaries;
+	// Canary the column of the outcomes' rows, one of Description.Paired, that says of which
+	// canaries it counts. Both may be empty.
+	Of, Canary string
+	// Percent says that it is a share, which the texts print in percent; Digits is how many
+	// digits they have behind the point.
+	Percent bool
+	Digits  int
 }
 
 // MemorizedFigure is the figure of audits that count memorized canaries.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parquet-go/parquet-go"
+
 	"coalmine/tasks/audits"
 )
 
@@ -118,4 +120,40 @@ func TestTheMethodOfEveryAuditIsWrittenDown(t *testing.T) {
 			t.Errorf("docs/method.md has no section about %s", d.Name)
 		}
 	}
+}
+
+// What replicates are averaged and compared by are columns of the rows.
+func TestMeasuresAreColumnsOfTheRows(t *testing.T) {
+	t.Parallel()
+	for _, d := range Audits() {
+		verdict, outcome := columnsOf(d.Verdict().Row()), map[string]bool{}
+		if d.Outcome != nil {
+			outcome = columnsOf(d.Outcome().Row())
+		}
+		for _, name := range d.Paired {
+			if !outcome[name] {
+				t.Errorf("%s: outcomes have no column %q to be paired by", d.Name, name)
+			}
+		}
+		for _, c := range d.Columns {
+			m := c.Measure
+			for _, name := range []string{m.Name, m.Of} {
+				if name != "" && !verdict[name] {
+					t.Errorf("%s, %s: verdicts have no column %q", d.Name, c.Header, name)
+				}
+			}
+			if m.Canary != "" && !slices.Contains(d.Paired, m.Canary) {
+				t.Errorf("%s, %s: canaries are not paired by %q", d.Name, c.Header, m.Canary)
+			}
+		}
+	}
+}
+
+// columnsOf are the columns of a row.
+func columnsOf(row any) map[string]bool {
+	columns := map[string]bool{}
+	for _, f := range parquet.SchemaOf(row).Fields() {
+		columns[f.Name()] = true
+	}
+	return columns
 }

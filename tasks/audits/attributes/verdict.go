@@ -19,7 +19,10 @@ var Audit = audits.Description{
 	Pairs:    audits.EverySecret,
 	Verdict:  func() audits.Verdict { return new(Verdict) },
 	Columns: []audits.Column{
-		{Header: "attribute %"}, {Header: "attribute, joint %"}, {Header: "identity %"}, {Header: "identity, joint %"},
+		{Header: "attribute %", Measure: audits.Measure{Name: "attributes_accuracy", Percent: true, Digits: 1}},
+		{Header: "attribute, joint %", Measure: audits.Measure{Name: "attributes_joint_accuracy", Percent: true, Digits: 1}},
+		{Header: "identity %", Measure: audits.Measure{Name: "attributes_identity_accuracy", Percent: true, Digits: 1}},
+		{Header: "identity, joint %", Measure: audits.Measure{Name: "attributes_joint_identity_accuracy", Percent: true, Digits: 1}},
 	},
 }
 

@@ -20,7 +20,11 @@ var Audit = audits.Description{
 	OutcomesBlob: audits.OutcomesBlob,
 	Verdict:      func() audits.Verdict { return new(Verdict) },
 	Outcome:      func() audits.Outcome { return new(Outcome) },
-	Columns:      []audits.Column{{Header: "BS memorized", Leading: true}, {Header: "BS lowest", Leading: true}},
+	Paired:       []string{"beam_found"},
+	Columns: []audits.Column{
+		{Header: "BS memorized", Leading: true, Measure: audits.Measure{Name: "beam_search_memorized", Of: "beam_search_of", Canary: "beam_found"}},
+		{Header: "BS lowest", Leading: true},
+	},
 	Curves: []audits.Curve{{
 		Figure: audits.MemorizedFigure, Name: "beam search", Metric: "beam_search_memorized",
 		Most: func(v audits.Verdict) float64 { return float64(v.(*Verdict).Of) },

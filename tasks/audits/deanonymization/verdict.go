@@ -23,7 +23,11 @@ var Audit = audits.Description{
 	AtEnd:       true,
 	VerdictBlob: audits.VerdictBlob,
 	Verdict:     func() audits.Verdict { return new(Verdict) },
-	Columns:     []audits.Column{{Header: "named by"}, {Header: "named AP % (x chance)"}, {Header: "top-1 %"}},
+	Columns: []audits.Column{
+		{Header: "named by"},
+		{Header: "named AP % (x chance)", Measure: audits.Measure{Name: "deanonymization_ap", Percent: true, Digits: 1}},
+		{Header: "top-1 %", Measure: audits.Measure{Name: "deanonymization_top1", Percent: true, Digits: 1}},
+	},
 }
 
 // Verdict is what attacks have found.

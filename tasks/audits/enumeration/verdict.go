@@ -21,7 +21,11 @@ var Audit = audits.Description{
 	OutcomesBlob: audits.OutcomesBlob,
 	Verdict:      func() audits.Verdict { return new(Verdict) },
 	Outcome:      func() audits.Outcome { return new(Outcome) },
-	Columns:      []audits.Column{{Header: "memorized of all"}, {Header: "lowest of all"}},
+	Paired:       []string{"enumerated_exposure"},
+	Columns: []audits.Column{
+		{Header: "memorized of all", Measure: audits.Measure{Name: "enumeration_memorized", Of: "enumeration_of"}},
+		{Header: "lowest of all"},
+	},
 	Curves: []audits.Curve{
 		{
 			Figure: audits.MemorizedFigure, Name: "enumeration", Metric: "enumeration_memorized",

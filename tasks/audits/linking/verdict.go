@@ -19,7 +19,10 @@ var Audit = audits.Description{
 	AtEnd:    true,
 	Pairs:    audits.EverySecret,
 	Verdict:  func() audits.Verdict { return new(Verdict) },
-	Columns:  []audits.Column{{Header: "linked AP"}, {Header: "followed %"}},
+	Columns: []audits.Column{
+		{Header: "linked AP", Measure: audits.Measure{Name: "linking_ap", Percent: true, Digits: 1}},
+		{Header: "followed %", Measure: audits.Measure{Name: "linking_followed", Percent: true, Digits: 1}},
+	},
 }
 
 // Verdict is the outcome: the metrics of audits/linking.

@@ -20,7 +20,11 @@ var Audit = audits.Description{
 	AtEnd:    true,
 	Pairs:    audits.EverySecret,
 	Verdict:  func() audits.Verdict { return new(Verdict) },
-	Columns:  []audits.Column{{Header: "matching AP"}, {Header: "with shadow AP"}, {Header: "unseen AP"}},
+	Columns: []audits.Column{
+		{Header: "matching AP", Measure: audits.Measure{Name: "matching_ap", Percent: true, Digits: 1}},
+		{Header: "with shadow AP", Measure: audits.Measure{Name: "matching_shadow_ap", Percent: true, Digits: 1}},
+		{Header: "unseen AP", Measure: audits.Measure{Name: "matching_unseen_ap", Percent: true, Digits: 1}},
+	},
 }
 
 // Verdict is the outcome: the metrics of audits/matching.

@@ -18,7 +18,10 @@ var Audit = audits.Description{
 	Kinds:       []tasks.Kind{Scan, Kind, Summary},
 	VerdictBlob: audits.VerdictBlob,
 	Verdict:     func() audits.Verdict { return new(Verdict) },
-	Columns:     []audits.Column{{Header: "natural secrets"}, {Header: "highest bits"}},
+	Columns: []audits.Column{
+		{Header: "natural secrets", Measure: audits.Measure{Name: "natural_found"}},
+		{Header: "highest bits", Measure: audits.Measure{Name: "natural_highest_exposure", Digits: 1}},
+	},
 	Curves: []audits.Curve{{
 		Figure: exposure.HighestFigure, Name: "natural secrets", Metric: "natural_highest_exposure",
 		Most: func(v audits.Verdict) float64 { return v.(*Verdict).Highest },

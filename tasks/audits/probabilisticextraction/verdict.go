@@ -22,7 +22,11 @@ var Audit = audits.Description{
 	OutcomesBlob: audits.OutcomesBlob,
 	Verdict:      func() audits.Verdict { return new(Verdict) },
 	Outcome:      func() audits.Outcome { return new(Outcome) },
-	Columns:      []audits.Column{{Header: "sampled (n, p)"}, {Header: "greedy"}},
+	Paired:       []string{"probabilistic_extractable", "greedy_extractable"},
+	Columns: []audits.Column{
+		{Header: "sampled (n, p)", Measure: audits.Measure{Name: "probabilistic_extractable", Of: "probabilistic_of", Canary: "probabilistic_extractable"}},
+		{Header: "greedy", Measure: audits.Measure{Name: "greedy_extractable", Of: "probabilistic_of", Canary: "greedy_extractable"}},
+	},
 	Curves: []audits.Curve{{
 		Figure: audits.MemorizedFigure, Name: "sampled", Metric: "probabilistic_extractable",
 		Most: func(v audits.Verdict) float64 { return float64(v.(*Verdict).Of) },

@@ -22,7 +22,11 @@ var Audit = audits.Description{
 	OutcomesBlob: audits.OutcomesBlob,
 	Verdict:      func() audits.Verdict { return new(Verdict) },
 	Outcome:      func() audits.Outcome { return new(Outcome) },
-	Columns:      []audits.Column{{Header: "RS memorized", Leading: true}, {Header: "RS lowest (p_u, p_e)", Leading: true}},
+	Paired:       []string{"memorized", "exposure"},
+	Columns: []audits.Column{
+		{Header: "RS memorized", Leading: true, Measure: audits.Measure{Name: "random_sampling_memorized", Of: "random_sampling_of", Canary: "memorized"}},
+		{Header: "RS lowest (p_u, p_e)", Leading: true},
+	},
 	Curves: []audits.Curve{{
 		Figure: audits.MemorizedFigure, Name: "random sampling", Metric: "random_sampling_memorized",
 		Most: func(v audits.Verdict) float64 { return float64(v.(*Verdict).Of) },

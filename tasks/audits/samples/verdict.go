@@ -20,7 +20,11 @@ var Audit = audits.Description{
 	Kinds:       []tasks.Kind{Kind, Search, Summary},
 	VerdictBlob: audits.VerdictBlob,
 	Verdict:     func() audits.Verdict { return new(Verdict) },
-	Columns:     []audits.Column{{Header: "first OOV %"}, {Header: "all OOV %"}, {Header: "with space"}},
+	Columns: []audits.Column{
+		{Header: "first OOV %", Measure: audits.Measure{Name: "samples_first_unknown", Percent: true, Digits: 2}},
+		{Header: "all OOV %", Measure: audits.Measure{Name: "samples_unknown", Percent: true, Digits: 2}},
+		{Header: "with space", Measure: audits.Measure{Name: "samples_top_with_space"}},
+	},
 	Curves: []audits.Curve{
 		{Figure: sampleFigure, Name: "first words out of vocabulary", Metric: "samples_first_unknown_percent", Most: hundredPercent},
 		{Figure: sampleFigure, Name: "all out of vocabulary", Metric: "samples_unknown_percent", Most: hundredPercent},

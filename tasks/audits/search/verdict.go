@@ -21,7 +21,11 @@ var Audit = audits.Description{
 	OutcomesBlob: audits.OutcomesBlob,
 	Verdict:      func() audits.Verdict { return new(Verdict) },
 	Outcome:      func() audits.Outcome { return new(Outcome) },
-	Columns:      []audits.Column{{Header: "search extracted"}, {Header: "search lowest"}},
+	Paired:       []string{"search_extracted"},
+	Columns: []audits.Column{
+		{Header: "search extracted", Measure: audits.Measure{Name: "search_extracted", Of: "search_of", Canary: "search_extracted"}},
+		{Header: "search lowest"},
+	},
 	Curves: []audits.Curve{{
 		Figure: audits.MemorizedFigure, Name: "search", Metric: "search_extracted",
 		Most: func(v audits.Verdict) float64 { return float64(v.(*Verdict).Of) },

@@ -22,7 +22,11 @@ var Audit = audits.Description{
 	OutcomesBlob: audits.OutcomesBlob,
 	Verdict:      func() audits.Verdict { return new(Verdict) },
 	Outcome:      func() audits.Outcome { return new(Outcome) },
-	Columns:      []audits.Column{{Header: "fitted exposure"}, {Header: "KS p"}},
+	Paired:       []string{"fitted_exposure"},
+	Columns: []audits.Column{
+		{Header: "fitted exposure", Measure: audits.Measure{Name: "skew_normal_highest_exposure", Digits: 1}},
+		{Header: "KS p"},
+	},
 	Curves: []audits.Curve{{
 		Figure: exposure.HighestFigure, Name: "skew-normal fit", Metric: "skew_normal_highest_exposure",
 		Most: func(v audits.Verdict) float64 { return v.(*Verdict).Highest },

@@ -17,7 +17,11 @@ var Audit = audits.Description{
 	AtEnd:   true,
 	Pairs:   audits.EverySecret,
 	Verdict: func() audits.Verdict { return new(Verdict) },
-	Columns: []audits.Column{{Header: "words recall %"}, {Header: "words precision %"}, {Header: "words AP"}},
+	Columns: []audits.Column{
+		{Header: "words recall %", Measure: audits.Measure{Name: "update_words_recall", Percent: true, Digits: 1}},
+		{Header: "words precision %", Measure: audits.Measure{Name: "update_words_precision", Percent: true, Digits: 1}},
+		{Header: "words AP", Measure: audits.Measure{Name: "update_words_ap", Percent: true, Digits: 1}},
+	},
 }
 
 // Verdict is the outcome: the metrics of audits/update-words.

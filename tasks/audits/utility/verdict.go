@@ -16,7 +16,12 @@ var Audit = audits.Description{
 	Kinds:    []tasks.Kind{Part, Sum},
 	Pairs:    audits.EverySecret,
 	Verdict:  func() audits.Verdict { return new(Verdict) },
-	Columns:  []audits.Column{{Header: "accuracy %", Leading: true}, {Header: "perplexity", Leading: true}, {Header: "MAE", Leading: true, Optional: true}, {Header: "mean AP", Leading: true, Optional: true}},
+	Columns: []audits.Column{
+		{Header: "accuracy %", Leading: true, Measure: audits.Measure{Name: "recall_at_1", Percent: true, Digits: 1}},
+		{Header: "perplexity", Leading: true, Measure: audits.Measure{Name: "perplexity", Digits: 1}},
+		{Header: "MAE", Leading: true, Optional: true, Measure: audits.Measure{Name: "mean_absolute_error", Digits: 3}},
+		{Header: "mean AP", Leading: true, Optional: true, Measure: audits.Measure{Name: "mean_average_precision", Digits: 3}},
+	},
 }
 
 // Verdict is the outcome: the metrics of evaluation/utility.

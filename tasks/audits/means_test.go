@@ -1,0 +1,142 @@
+package audits
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// near reports whether two numbers agree to a relative 1e-9: gonum's quantiles of Student's t
+// are good to 1e-10.
+func near(got, want float64) bool { return math.Abs(got-want) <= 1e-9*math.Abs(want) }
+
+// Values of scipy.stats.t.interval.
+func TestMeansHaveTheIntervalOfStudent(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		values              []float64
+		mean, sd, low, high float64
+	}{
+		{[]float64{18.04, 19.48}, 18.76, 1.01823376490863, 9.61153258976888, 27.9084674102311},
+		{[]float64{24.99, 21.98, 15.08}, 20.6833333333333, 5.08065284518961, 8.06229199981155, 33.3043746668551},
+		{[]float64{19.98, 18.13, 20.45, 15.18, 20.73}, 18.894, 2.31024457579712, 16.0254524831872, 21.7625475168128},
+		{
+			[]float64{20.71, 24.73, 20.95, 21.53, 15.52, 26.76, 14.25, 23.31, 19.01, 17.36},
+			20.413, 3.97423661432817, 17.5700023920508, 23.2559976079492,
+		},
+	} {
+		m := NewMean(c.values)
+		if m.N != len(c.values) || !near(m.Mean, c.mean) || !near(*m.SD, c.sd) || !near(*m.Low, c.low) || !near(*m.High, c.high) {
+			t.Errorf("%v: %v, sd %v, %v to %v; want %+v", c.values, m.Mean, *m.SD, *m.Low, *m.High, c)
+		}
+	}
+}
+
+func TestOneMeasurementHasNoSpread(t *testing.T) {
+	t.Parallel()
+	if m := NewMean([]float64{3}); m.N != 1 || m.Mean != 3 || m.SD != nil || m.Low != nil || m.High != nil {
+		t.Errorf("%+v", m)
+	}
+	if m := NewMean(nil); m != nil {
+		t.Errorf("%+v", m)
+	}
+	if m := NewMean([]float64{7, 7, 7}); *m.SD != 0 || *m.Low != 7 || *m.High != 7 {
+		t.Errorf("%+v", m)
+	}
+}
+
+// By the definition: of all ways to draw the signs, those that are as unequal or more.
+func TestTheSignTestCountsTheWaysToDrawSigns(t *testing.T) {
+	t.Parallel()
+	for n := range 15 {
+		for more := range n + 1 {
+			unequal := 0
+			for signs := range 1 << n {
+				ones := 0
+				for rest := signs; rest > 0; rest &= rest - 1 {
+					ones++
+				}
+				if max(ones, n-ones) >= max(more, n-more) {
+					unequal++
+				}
+			}
+			if got, want := SignTest(more, n-more), float64(unequal)/float64(int(1)<<n); !near(got, want) {
+				t.Errorf("%d against %d: p %v, by definition %v", more, n-more, got, want)
+			}
+		}
+	}
+}
+
+// Values of scipy.stats.binomtest.
+func TestTheSignTestOfMany(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		more, fewer int
+		p           float64
+	}{{1, 8, 0.0390625}, {12, 30, 0.00791589733489673}, {200, 260, 0.005883922473104}, {0, 40, 1.81898940354586e-12}} {
+		for _, got := range []float64{SignTest(c.more, c.fewer), SignTest(c.fewer, c.more)} {
+			if !near(got, c.p) {
+				t.Errorf("%d against %d: p %v, want %v", c.more, c.fewer, got, c.p)
+			}
+		}
+	}
+}
+
+// Pairs are counted whatever their seed, and their means are taken seed by seed.
+func TestPairsAreCountedAndAveragedSeedBySeed(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		seeds := rapid.SliceOfN(rapid.SliceOfN(rapid.Float64Range(-3, 3), 0, 6), 0, 5).Draw(t, "differences by seed")
+		pairs, more, fewer, means := 0, 0, 0, []float64{}
+		for _, differences := range seeds {
+			sum := 0.0
+			for _, d := range differences {
+				sum += d
+				pairs++
+				if d > 0 {
+					more++
+				}
+				if d < 0 {
+					fewer++
+				}
+			}
+			if len(differences) > 0 {
+				means = append(means, sum/float64(len(differences)))
+			}
+		}
+		p := NewPairing(seeds)
+		if (p == nil) != (pairs == 0) {
+			t.Fatalf("%v of %d pairs", p, pairs)
+		}
+		if p == nil {
+			return
+		}
+		if p.Pairs != pairs || p.More != more || p.Fewer != fewer || p.P != SignTest(more, fewer) {
+			t.Errorf("%+v of %d pairs, %d greater, %d smaller", p, pairs, more, fewer)
+		}
+		if want := NewMean(means); p.Difference.N != want.N || math.Abs(p.Difference.Mean-want.Mean) > 1e-12 {
+			t.Errorf("difference %+v, want %+v", p.Difference, want)
+		}
+	})
+}
+
+// Of 1000 intervals of five normal numbers at least 925 contain their mean: with a coverage
+// of 95%, fewer do with probability 3e-4. The seed is fixed.
+func TestTheIntervalOfAMeanCoversTheTruth(t *testing.T) {
+	t.Parallel()
+	rng, covered := rand.New(rand.NewPCG(7, 3)), 0
+	for range 1000 {
+		values := make([]float64, 5)
+		for i := range values {
+			values[i] = 20 + 3*rng.NormFloat64()
+		}
+		if m := NewMean(values); *m.Low <= 20 && 20 <= *m.High {
+			covered++
+		}
+	}
+	if covered < 925 {
+		t.Errorf("%d of 1000 intervals contain the truth", covered)
+	}
+}
