@@ -275,6 +275,11 @@ those of Table 1 of Thakkar et al. 2020; others are there where a cell has them.
 its loss, its clients, the quantiles of their norms before and after clipping, the
 clip norm and what the rounds so far have cost.
 
+With grid.replicates, cells that differ in the seed alone are one row of the table:
+mean ± standard deviation and, in brackets, the 95% interval. Below stand the
+differences between rows, seed by seed. --rows means and --rows differences write both
+as csv or parquet, one number a line.
+
 Formats:
 ` + formatsHelp(),
 		Example: "  coalmine results quickstart --format html -o report.html\n  coalmine results quickstart --json | jq '.cells[].audit.random_sampling'",
@@ -301,7 +306,7 @@ Formats:
 		},
 	}
 	c.Flags().StringVar(&format, "format", results.FormatNames()[0], strings.Join(results.FormatNames(), ", "))
-	c.Flags().StringVar(&rows, "rows", string(results.Cells), "what has a row of csv and parquet: cells; canaries with all that the audits say of each; or rounds")
+	c.Flags().StringVar(&rows, "rows", string(results.Cells), "what has a row of csv and parquet: cells; canaries with all that the audits say of each; means and differences of replicates; or rounds")
 	c.Flags().StringVarP(&output, "output", "o", "", "file to write; standard output if none is given")
 	return c
 }

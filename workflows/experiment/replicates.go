@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -170,4 +171,15 @@ func (c *Cell) checkRow() error {
 		return errors.New("it has a row, and the seed is not the last of its axes")
 	}
 	return nil
+}
+
+// Replicate takes the axes of a cell with a row apart: those of the row, and the seed; false
+// of other axes.
+func (a Axes) Replicate() (row Axes, seed uint64, ok bool) {
+	last := len(a) - 1
+	if last < 0 || a[last].Path != seedPath {
+		return a, 0, false
+	}
+	err := json.Unmarshal(a[last].Value, &seed)
+	return a[:last:last], seed, err == nil
 }

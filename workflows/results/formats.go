@@ -24,8 +24,8 @@ type Format struct {
 	Pictures bool
 
 	write func(*view, io.Writer) error
-	// writeCanaries writes one row a canary; nil where the format has no such form.
-	writeCanaries func(*view, io.Writer) error
+	// flat writes a table with one value a column; nil where the format has no such form.
+	flat func(*flatTable, io.Writer) error
 	// writeRounds writes one row a round; nil where the format has no such form.
 	writeRounds func(*Rounds, io.Writer) error
 }
@@ -37,12 +37,12 @@ var formats = []Format{
 	{Name: "json", Description: "everything, with every canary and every audited round", MediaType: "application/json", write: (*view).writeJSON, writeRounds: (*Rounds).writeJSON},
 	{
 		Name: "csv", Description: "one row a cell, a canary or a round", MediaType: "text/csv; charset=utf-8", Extension: ".csv",
-		write: writerOf(cellRows, writeCSV), writeCanaries: writerOf(canaryRows, writeCSV), writeRounds: (*Rounds).writeCSV,
+		flat: writeCSV, writeRounds: (*Rounds).writeCSV,
 	},
 	{Name: "latex", Description: "the table, for a paper", MediaType: "text/x-latex; charset=utf-8", Extension: ".tex", write: (*view).writeLaTeX},
 	{
 		Name: "parquet", Description: "one row a cell, a canary or a round", MediaType: "application/vnd.apache.parquet", Extension: ".parquet",
-		write: writerOf(cellRows, writeParquet), writeCanaries: writerOf(canaryRows, writeParquet), writeRounds: (*Rounds).writeParquet,
+		flat: writeParquet, writeRounds: (*Rounds).writeParquet,
 	},
 	{Name: "html", Description: "a page that stands alone, with figures", MediaType: "text/html; charset=utf-8", Extension: ".html", Pictures: true, write: (*view).writeHTML},
 }
@@ -52,10 +52,22 @@ type Rows string
 
 // What may have rows.
 const (
-	Cells     Rows = "cells"
-	Canaries  Rows = "canaries"
-	RoundRows Rows = "rounds" // of Rounds, not of Results
+	Cells       Rows = "cells"
+	Canaries    Rows = "canaries"
+	Means       Rows = "means"
+	Differences Rows = "differences"
+	RoundRows   Rows = "rounds" // of Rounds, not of Results
 )
+
+// flatTables are those that results have, by what has a row in them.
+var flatTables = map[Rows]func(*view) (*flatTable, error){
+	Cells: cellRows, Canaries: canaryRows, Means: meanRows, Differences: differenceRows,
+}
+
+// RowsNames lists what may have rows.
+func RowsNames() []string {
+	return []string{string(Cells), string(Canaries), string(Means), string(Differences), string(RoundRows)}
+}
 
 // Formats lists the forms in which results are written.
 func Formats() []Format { return slices.Clone(formats) }
@@ -83,8 +95,9 @@ func FormatNamed(name string) (Format, error) {
 func (r *Results) Write(w io.Writer, format string) error { return r.WriteRows(w, format, Cells) }
 
 // WriteRows writes the results in a format with a row for each of the given things. Only
-// some formats have rows of canaries: those of the canaries block and those that audits
-// have of their own.
+// some formats have rows of others than cells: of canaries, those of the canaries block and
+// those that audits have of their own; of means, each number of each row of replicates; of
+// differences, each number of each two rows that are compared.
 func (r *Results) WriteRows(w io.Writer, format string, rows Rows) error {
 	f, err := formatWith(format, rows)
 	if err != nil {
@@ -94,15 +107,17 @@ func (r *Results) WriteRows(w io.Writer, format string, rows Rows) error {
 	if err != nil {
 		return err
 	}
-	switch rows {
-	case Cells:
-		return f.write(v, w)
-	case Canaries:
-		return f.writeCanaries(v, w)
-	case RoundRows:
+	switch {
+	case rows == RoundRows:
 		return errors.New("rounds are written by Rounds")
+	case f.flat == nil:
+		return f.write(v, w)
 	}
-	return f.Has(rows)
+	t, err := flatTables[rows](v)
+	if err != nil {
+		return err
+	}
+	return f.flat(t, w)
 }
 
 // formatWith is the format of that name, if it has such rows.
@@ -116,16 +131,14 @@ func formatWith(name string, rows Rows) (Format, error) {
 
 // Has is an error where the format cannot have a row for each of these.
 func (f Format) Has(rows Rows) error {
-	var has func(Format) bool
-	switch rows {
-	case Cells:
+	has := func(f Format) bool { return f.flat != nil }
+	switch {
+	case rows == Cells:
 		return nil
-	case Canaries:
-		has = func(f Format) bool { return f.writeCanaries != nil }
-	case RoundRows:
+	case rows == RoundRows:
 		has = func(f Format) bool { return f.writeRounds != nil }
-	default:
-		return fmt.Errorf("rows %.40q: expected %s, %s or %s", rows, Cells, Canaries, RoundRows)
+	case flatTables[rows] == nil:
+		return fmt.Errorf("rows %.40q: expected one of %s", rows, strings.Join(RowsNames(), ", "))
 	}
 	if has(f) {
 		return nil
@@ -139,8 +152,18 @@ func (f Format) Has(rows Rows) error {
 	return fmt.Errorf("format %s has no rows of %s; expected one of %s", f.Name, rows, strings.Join(others, ", "))
 }
 
+// document is the whole outcome as JSON.
+type document struct {
+	*Results
+	// Rows are those of replicates, Differences those between them.
+	Rows        []*viewRow   `json:"rows,omitempty"`
+	Differences []Difference `json:"differences,omitempty"`
+}
+
 // writeJSON writes the whole outcome, one JSON object.
-func (v *view) writeJSON(w io.Writer) error { return encodeJSON(w, v.Results) }
+func (v *view) writeJSON(w io.Writer) error {
+	return encodeJSON(w, document{v.Results, v.rows, v.differences})
+}
 
 func encodeJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
@@ -153,18 +176,26 @@ func (v *view) writeLaTeX(w io.Writer) error {
 	table := v.table()
 	var b strings.Builder
 	fmt.Fprintf(&b, "%% Run %s, experiment %s. Needs \\usepackage{booktabs}.\n", v.Run, v.Experiment)
-	fmt.Fprintf(&b, "\\begin{tabular}{l%s}\n\\toprule\n", strings.Repeat("r", len(table.Header)-1))
-	writeLaTeXRow(&b, table.Header)
-	b.WriteString("\\midrule\n")
-	for _, row := range table.Rows {
-		writeLaTeXRow(&b, row.Texts)
+	table.writeTabular(&b)
+	if d := table.Differences; d != nil {
+		b.WriteString("\n\\medskip\n")
+		d.writeTabular(&b)
 	}
-	b.WriteString("\\bottomrule\n\\end{tabular}\n")
 	for _, note := range table.Notes {
 		fmt.Fprintf(&b, "\\par{\\footnotesize %s}\n", latexEscapes.Replace(note))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+func (t *Table) writeTabular(b *strings.Builder) {
+	fmt.Fprintf(b, "\\begin{tabular}{l%s}\n\\toprule\n", strings.Repeat("r", len(t.Header)-1))
+	writeLaTeXRow(b, t.Header)
+	b.WriteString("\\midrule\n")
+	for _, row := range t.Rows {
+		writeLaTeXRow(b, row.Texts)
+	}
+	b.WriteString("\\bottomrule\n\\end{tabular}\n")
 }
 
 var latexEscapes = strings.NewReplacer(

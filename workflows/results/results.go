@@ -34,6 +34,8 @@ type Cell struct {
 	Cell  string          `json:"cell"`
 	Label string          `json:"label"`
 	Axes  experiment.Axes `json:"axes"`
+	// Row is that of the replicates that the cell is one of; nil without grid.replicates.
+	Row *experiment.Row `json:"row,omitempty"`
 	// Status is done, failed, cancelled or pending.
 	Status string `json:"status"`
 	// Breaches name the limits of audit.fail_if that the cell is above.
@@ -79,7 +81,7 @@ func Load(ctx context.Context, archive *storage.Archive, run *runs.Run) (*Result
 func load(ctx context.Context, archive *storage.Archive, run *runs.Run, spec *experiment.Cell, p *plan.Plan, planned *plan.Cell) (Cell, error) {
 	e := &spec.Experiment
 	cell := Cell{
-		Cell: spec.Name, Label: spec.Label, Axes: spec.Axes, Status: Pending,
+		Cell: spec.Name, Label: spec.Label, Axes: spec.Axes, Row: spec.Row, Status: Pending,
 		Setting: e.Training.Setting(), Partition: string(e.Data.Partition),
 	}
 	report, err := readReport(ctx, archive, planned.Report.Key)

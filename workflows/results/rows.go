@@ -66,16 +66,6 @@ func (t *flatTable) header() []string {
 	return names
 }
 
-func writerOf(rows func(*view) (*flatTable, error), write func(*flatTable, io.Writer) error) func(*view, io.Writer) error {
-	return func(v *view, w io.Writer) error {
-		t, err := rows(v)
-		if err != nil {
-			return err
-		}
-		return write(t, w)
-	}
-}
-
 func writeParquet(t *flatTable, w io.Writer) error {
 	out := parquet.NewWriter(w, t.schema)
 	if _, err := out.WriteRows(t.rows); err != nil {
@@ -156,6 +146,7 @@ func cellRows(v *view) (*flatTable, error) {
 	for _, place := range order {
 		prototypes = append(prototypes, absent(all.Audits()[place].Verdict().Row()))
 	}
+	prototypes = append(prototypes, v.replicateColumns()...)
 	t := newFlatTable("cells", prototypes)
 	for i := range v.cells {
 		c := &v.cells[i]
@@ -171,7 +162,7 @@ func cellRows(v *view) (*flatTable, error) {
 				structs = append(structs, prototypes[1+at])
 			}
 		}
-		t.add(structs)
+		t.add(append(structs, c.replicate()...))
 	}
 	return t, nil
 }
@@ -225,11 +216,12 @@ func canaryRows(v *view) (*flatTable, error) {
 			prototypes = append(prototypes, absent(d.Outcome().Row()))
 		}
 	}
+	prototypes = append(prototypes, v.replicateColumns()...)
 	t := newFlatTable("canaries", prototypes)
 	for i := range v.cells {
 		c := &v.cells[i]
 		for _, canary := range c.decoded.Canaries {
-			t.addCanary(v.rowOf(c, &canary), prototypes, canary.Outcomes...)
+			t.addCanary(c, v.rowOf(c, &canary), prototypes, canary.Outcomes...)
 		}
 		for place, d := range all.Audits() {
 			lister, ok := c.verdicts[place].(audits.Lister)
@@ -238,7 +230,7 @@ func canaryRows(v *view) (*flatTable, error) {
 			}
 			for _, own := range lister.Own() {
 				row := v.newCanaryRow(c, d.Name, own.Words)
-				t.addCanary(row, prototypes, own.Outcome)
+				t.addCanary(c, row, prototypes, own.Outcome)
 			}
 		}
 	}
@@ -263,9 +255,10 @@ func (v *view) rowOf(c *viewCell, canary *audits.Canary) canaryRow {
 }
 
 // addCanary adds a row with the outcomes in their places.
-func (t *flatTable) addCanary(row canaryRow, prototypes []any, outcomes ...audits.Outcome) {
+func (t *flatTable) addCanary(c *viewCell, row canaryRow, prototypes []any, outcomes ...audits.Outcome) {
 	structs := slices.Clone(prototypes)
 	structs[0] = row
+	copy(structs[len(structs)-len(c.replicate()):], c.replicate())
 	for _, outcome := range outcomes {
 		values := outcome.Row()
 		for i, p := range prototypes {

@@ -15,17 +15,21 @@ import (
 type Table struct {
 	// Legends explain the columns, one sentence or two each.
 	Legends []string `json:"legends"`
-	// Header has the columns; the first is that of the cells' labels.
+	// Header has the columns; the first is that of the labels.
 	Header []string   `json:"header"`
 	Rows   []TableRow `json:"rows"`
 	// Notes say what the numbers mean where a table can't, and what went otherwise than
 	// asked.
 	Notes []string `json:"notes"`
+	// Differences compare rows of replicates; nil without.
+	Differences *Table `json:"differences,omitempty"`
 }
 
-// TableRow is a cell.
+// TableRow is a cell, or a row of replicates, whose Cells are those that are done.
 type TableRow struct {
 	Cell   string   `json:"cell"`
+	Row    string   `json:"row,omitempty"`
+	Cells  []string `json:"cells,omitempty"`
 	Status string   `json:"status"`
 	Texts  []string `json:"texts"`
 }
@@ -67,6 +71,9 @@ func (v *view) columns() []tableColumn {
 }
 
 func (v *view) table() *Table {
+	if len(v.rows) > 0 {
+		return v.rowTable()
+	}
 	columns := v.columns()
 	t := &Table{Legends: v.legends(), Header: []string{"setting"}, Rows: []TableRow{}, Notes: v.notes()}
 	for _, c := range columns {
@@ -174,6 +181,10 @@ func (v *view) writeTable(w io.Writer) error {
 	table := v.table()
 	var b strings.Builder
 	writeAligned(&b, table.Header, table.texts())
+	if d := table.Differences; d != nil {
+		b.WriteByte('\n')
+		writeAligned(&b, d.Header, d.texts())
+	}
 	for _, note := range table.Notes {
 		b.WriteString(note + "\n")
 	}

@@ -13,6 +13,9 @@ import (
 type view struct {
 	*Results
 	cells []viewCell
+	// rows are those of replicates, and differences between them; none without.
+	rows        []*viewRow
+	differences []Difference
 }
 
 // viewCell is a cell with its verdicts: one for each description of package all, nil
@@ -31,6 +34,8 @@ func (r *Results) view() (*view, error) {
 			return nil, fmt.Errorf("results of cell %s: %w", r.Cells[i].Cell, err)
 		}
 	}
+	v.rows = newViewRows(v.cells)
+	v.differences = newDifferences(v.rows)
 	return v, nil
 }
 

@@ -137,10 +137,10 @@ async function loadResults() {
 
 /** drawResults shows the table that coalmine results prints, and its notes. */
 function drawResults(table) {
-  const head = [...table.header, 'model'];
-  byId('results-head').replaceChildren(el('tr', {}, ...head.map((h, i) => el('th', { scope: 'col', class: i ? 'number' : '' }, h))));
+  byId('results-head').replaceChildren(heads([...table.header, 'model']));
   byId('results').replaceChildren(...table.rows.map(result));
   byId('legends').replaceChildren(table.legends.join(' '));
+  drawDifferences(table.differences);
   byId('notes').hidden = table.notes.length === 0;
   byId('notes').replaceChildren(...table.notes.map((n) => el('li', {}, n)));
   byId('exports').replaceChildren('Download: ', ...table.formats.map((f) =>
@@ -148,10 +148,24 @@ function drawResults(table) {
   byId('results-section').hidden = false;
 }
 
+const heads = (names) => el('tr', {}, ...names.map((h, i) => el('th', { scope: 'col', class: i ? 'number' : '' }, h)));
+
+/** drawDifferences shows what rows of replicates differ in; there is nothing without them. */
+function drawDifferences(table) {
+  byId('differences-section').hidden = !table;
+  if (!table) return;
+  byId('differences-head').replaceChildren(heads(table.header));
+  byId('differences').replaceChildren(...table.rows.map((row) => line(row.texts)));
+  byId('differences-legends').replaceChildren(table.legends.join(' '));
+}
+
+const line = ([label, ...values]) => el('tr', {}, el('th', { scope: 'row' }, label), ...values.map((v) => el('td', { class: 'number' }, v)));
+
+/** result is the line of a cell, or of a row of replicates, with the models of all that are done. */
 function result(row) {
-  const [label, ...values] = row.texts;
-  const model = row.status === 'done' ? el('a', { href: `/api/v1${path}/cells/${encodeURIComponent(row.cell)}/model`, 'aria-label': `safetensors, model of ${row.cell}` }, 'safetensors') : '';
-  return el('tr', {}, el('th', { scope: 'row' }, label), ...[...values, model].map((v) => el('td', { class: 'number' }, v)));
+  const done = row.cells ?? (row.cell && row.status === 'done' ? [row.cell] : []);
+  const models = done.map((cell) => el('a', { href: `/api/v1${path}/cells/${encodeURIComponent(cell)}/model`, 'aria-label': `safetensors, model of ${cell}` }, row.cells ? cell : 'safetensors'));
+  return line([...row.texts, el('span', {}, ...models.flatMap((m, i) => (i ? [' ', m] : [m])))]);
 }
 
 const digits = (e) => (e === null ? 'infinite' : Number(e.toPrecision(3)).toString());

@@ -27,7 +27,7 @@ func TestMeansHaveTheIntervalOfStudent(t *testing.T) {
 			20.413, 3.97423661432817, 17.5700023920508, 23.2559976079492,
 		},
 	} {
-		m := NewMean(c.values)
+		m := NewEstimate(c.values)
 		if m.N != len(c.values) || !near(m.Mean, c.mean) || !near(*m.SD, c.sd) || !near(*m.Low, c.low) || !near(*m.High, c.high) {
 			t.Errorf("%v: %v, sd %v, %v to %v; want %+v", c.values, m.Mean, *m.SD, *m.Low, *m.High, c)
 		}
@@ -36,13 +36,13 @@ func TestMeansHaveTheIntervalOfStudent(t *testing.T) {
 
 func TestOneMeasurementHasNoSpread(t *testing.T) {
 	t.Parallel()
-	if m := NewMean([]float64{3}); m.N != 1 || m.Mean != 3 || m.SD != nil || m.Low != nil || m.High != nil {
+	if m := NewEstimate([]float64{3}); m.N != 1 || m.Mean != 3 || m.SD != nil || m.Low != nil || m.High != nil {
 		t.Errorf("%+v", m)
 	}
-	if m := NewMean(nil); m != nil {
+	if m := NewEstimate(nil); m != nil {
 		t.Errorf("%+v", m)
 	}
-	if m := NewMean([]float64{7, 7, 7}); *m.SD != 0 || *m.Low != 7 || *m.High != 7 {
+	if m := NewEstimate([]float64{0.1, 0.1, 0.1}); *m.SD != 0 || m.Mean != 0.1 || m.Low != nil || m.High != nil {
 		t.Errorf("%+v", m)
 	}
 }
@@ -116,7 +116,7 @@ func TestPairsAreCountedAndAveragedSeedBySeed(t *testing.T) {
 		if p.Pairs != pairs || p.More != more || p.Fewer != fewer || p.P != SignTest(more, fewer) {
 			t.Errorf("%+v of %d pairs, %d greater, %d smaller", p, pairs, more, fewer)
 		}
-		if want := NewMean(means); p.Difference.N != want.N || math.Abs(p.Difference.Mean-want.Mean) > 1e-12 {
+		if want := NewEstimate(means); p.Difference.N != want.N || math.Abs(p.Difference.Mean-want.Mean) > 1e-12 {
 			t.Errorf("difference %+v, want %+v", p.Difference, want)
 		}
 	})
@@ -132,7 +132,7 @@ func TestTheIntervalOfAMeanCoversTheTruth(t *testing.T) {
 		for i := range values {
 			values[i] = 20 + 3*rng.NormFloat64()
 		}
-		if m := NewMean(values); *m.Low <= 20 && 20 <= *m.High {
+		if m := NewEstimate(values); *m.Low <= 20 && 20 <= *m.High {
 			covered++
 		}
 	}

@@ -2,14 +2,15 @@ package audits
 
 import (
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Mean is what several measurements of one number say, such as those of trainings that
+// Estimate is what several measurements of one number say, such as those of trainings that
 // differ in the seed alone.
-type Mean struct {
+type Estimate struct {
 	// N is how many there are, and Mean is theirs.
 	N    int     `json:"n"`
 	Mean float64 `json:"mean"`
@@ -18,24 +19,28 @@ type Mean struct {
 	SD *float64 `json:"sd"`
 	// Low and High are the interval of Student's t with N - 1 degrees of freedom: where
 	// measurements are normal, they contain what is measured in Confidence of the cases. Nil
-	// of a single one.
+	// of a single one, and where all are equal: counts may be, whose spread is not 0.
 	Low  *float64 `json:"low"`
 	High *float64 `json:"high"`
 }
 
-// NewMean is that of some values, which are finite; nil of none.
-func NewMean(values []float64) *Mean {
+// NewEstimate is that of some values, which are finite; nil of none.
+func NewEstimate(values []float64) *Estimate {
 	n := len(values)
 	if n == 0 {
 		return nil
 	}
-	mean, sd := stat.MeanStdDev(values, nil)
-	m := &Mean{N: n, Mean: mean}
-	if n > 1 {
+	e := &Estimate{N: n, Mean: values[0]}
+	switch {
+	case n == 1:
+	case slices.Min(values) == slices.Max(values):
+		e.SD = new(0.0)
+	default:
+		mean, sd := stat.MeanStdDev(values, nil)
 		half := studentT(n-1) * sd / math.Sqrt(float64(n))
-		m.SD, m.Low, m.High = &sd, new(mean-half), new(mean+half)
+		e.Mean, e.SD, e.Low, e.High = mean, &sd, new(mean-half), new(mean+half)
 	}
-	return m
+	return e
 }
 
 // studentT is how many standard errors the interval reaches to either side.
@@ -56,7 +61,7 @@ type Pairing struct {
 	P float64 `json:"p"`
 	// Difference of the mean of the first model and that of the second, seed by seed, with the
 	// interval over seeds.
-	Difference *Mean `json:"difference"`
+	Difference *Estimate `json:"difference"`
 }
 
 // add takes in the pairs of one seed: of each the first model's value less the second's.
@@ -86,7 +91,7 @@ func NewPairing(seeds [][]float64) *Pairing {
 	if p.Pairs == 0 {
 		return nil
 	}
-	p.P, p.Difference = SignTest(p.More, p.Fewer), NewMean(means)
+	p.P, p.Difference = SignTest(p.More, p.Fewer), NewEstimate(means)
 	return &p
 }
 

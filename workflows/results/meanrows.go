@@ -1,0 +1,154 @@
+package results
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/all"
+)
+
+// replicateRow are the last columns of cells and canaries where there are replicates.
+type replicateRow struct {
+	Row  *string `parquet:"row"`
+	Seed *int64  `parquet:"seed"`
+}
+
+// replicateColumns are none without replicates: programs find the files of such runs as they
+// were.
+func (v *view) replicateColumns() []any {
+	if len(v.rows) == 0 {
+		return nil
+	}
+	return []any{replicateRow{}}
+}
+
+// replicate says which one the cell is.
+func (v *viewCell) replicate() []any {
+	if v.Row == nil {
+		return nil
+	}
+	row := replicateRow{Row: &v.Row.Name}
+	if _, seed, ok := v.Axes.Replicate(); ok {
+		row.Seed = new(int64(seed))
+	}
+	return []any{row}
+}
+
+// estimateRow is an estimate over seeds; all of it is null where there is none.
+type estimateRow struct {
+	N    *int64   `parquet:"n"`
+	Mean *float64 `parquet:"mean"`
+	SD   *float64 `parquet:"sd"`
+	Low  *float64 `parquet:"low"`
+	High *float64 `parquet:"high"`
+}
+
+func newEstimateRow(e *audits.Estimate) estimateRow {
+	return estimateRow{new(int64(e.N)), &e.Mean, e.SD, e.Low, e.High}
+}
+
+// meanRow is a measure of a row of replicates.
+type meanRow struct {
+	Run        string `parquet:"run"`
+	Experiment string `parquet:"experiment"`
+	Row        string `parquet:"row"`
+	Label      string `parquet:"label"`
+	Axes       string `parquet:"axes"`
+	Measure    string `parquet:"measure"`
+}
+
+// pooledRow is the share of all seeds' canaries; null for what counts none.
+type pooledRow struct {
+	Count *int64   `parquet:"pooled_count"`
+	Of    *int64   `parquet:"pooled_of"`
+	Share *float64 `parquet:"pooled_share"`
+	Low   *float64 `parquet:"pooled_low"`
+	High  *float64 `parquet:"pooled_high"`
+}
+
+func newPooledRow(s *audits.Share) pooledRow {
+	if s == nil {
+		return pooledRow{}
+	}
+	return pooledRow{new(int64(s.Count)), new(int64(s.Of)), &s.Share, &s.Low, &s.High}
+}
+
+// meanRows has one row a measure of each row of replicates.
+func meanRows(v *view) (*flatTable, error) {
+	t := newFlatTable("means", []any{meanRow{}, estimateRow{}, pooledRow{}})
+	for _, row := range v.rows {
+		axes, err := json.Marshal(row.Axes)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range measures() {
+			over, measured := row.Measures[m.Name]
+			if !measured {
+				continue
+			}
+			about := meanRow{v.Run, v.Experiment, row.Name, row.Label, string(axes), m.Name}
+			t.add([]any{about, newEstimateRow(&over.Estimate), newPooledRow(over.Pooled)})
+		}
+	}
+	return t, nil
+}
+
+// differenceRow is a number in which two rows of replicates are compared.
+type differenceRow struct {
+	Run        string `parquet:"run"`
+	Experiment string `parquet:"experiment"`
+	Row        string `parquet:"row"`
+	Label      string `parquet:"label"`
+	To         string `parquet:"to"`
+	ToLabel    string `parquet:"to_label"`
+	Axes       string `parquet:"axes"` // the paths, with commas between them
+	// UtilityMatched is null where nothing tells.
+	UtilityMatched *bool `parquet:"utility_matched"`
+	// Of is what is measured: a cell as a whole, or each canary.
+	Of      string `parquet:"of"`
+	Measure string `parquet:"measure"`
+}
+
+// pairingRow are counts of canaries; null for a measure of cells.
+type pairingRow struct {
+	Pairs *int64   `parquet:"canaries"`
+	More  *int64   `parquet:"more"`
+	Fewer *int64   `parquet:"fewer"`
+	P     *float64 `parquet:"p"`
+}
+
+// differenceRows has one row a measure of each difference, and then one for each column of
+// canaries that are compared one by one.
+func differenceRows(v *view) (*flatTable, error) {
+	t := newFlatTable("differences", []any{differenceRow{}, estimateRow{}, pairingRow{}})
+	for i := range v.differences {
+		d := &v.differences[i]
+		about := differenceRow{Run: v.Run, Experiment: v.Experiment, Row: d.Row, Label: d.Label, To: d.To, ToLabel: d.ToLabel, Axes: strings.Join(d.Axes, ",")}
+		if d.Utility != nil {
+			about.UtilityMatched = &d.Utility.Matched
+		}
+		for _, m := range measures() {
+			if e := d.Measures[m.Name]; e != nil {
+				about.Of, about.Measure = "cell", m.Name
+				t.add([]any{about, newEstimateRow(e), pairingRow{}})
+			}
+		}
+		for _, column := range pairedColumns() {
+			if p := d.Canaries[column]; p != nil {
+				about.Of, about.Measure = "canary", column
+				t.add([]any{about, newEstimateRow(p.Difference), pairingRow{new(int64(p.Pairs)), new(int64(p.More)), new(int64(p.Fewer)), &p.P}})
+			}
+		}
+	}
+	return t, nil
+}
+
+// pairedColumns are the columns of canaries by which rows are compared.
+func pairedColumns() (columns []string) {
+	for _, d := range all.Audits() {
+		columns = slices.Concat(columns, d.Paired)
+	}
+	return columns
+}

@@ -1,0 +1,168 @@
+package results
+
+import (
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/all"
+	"coalmine/workflows/experiment"
+)
+
+// Row is the outcome of the cells that differ in the seed alone, as far as they are done.
+type Row struct {
+	// Name within the run, such as "r01"; Label is for people.
+	Name  string `json:"row"`
+	Label string `json:"label"`
+	// Axes are those of its cells without the seed.
+	Axes experiment.Axes `json:"axes"`
+	// Cells are all that it has, Seeds those of the cells that are done, ascending.
+	Cells []string `json:"cells"`
+	Seeds []uint64 `json:"seeds"`
+	// Measures by their names, which are columns of the cells' rows.
+	Measures map[string]RowMeasure `json:"measures"`
+}
+
+// RowMeasure is a number over the seeds.
+type RowMeasure struct {
+	audits.Estimate
+	// Pooled is the share of all seeds' canaries, where the number counts canaries.
+	Pooled *audits.Share `json:"pooled,omitempty"`
+}
+
+// viewRow is a row with its cells, by seed.
+type viewRow struct {
+	Row
+	cells []*viewCell
+	done  map[uint64]*viewCell
+}
+
+// newViewRows are the rows of the cells, in the order of their names; none without
+// replicates.
+func newViewRows(cells []viewCell) []*viewRow {
+	byName := map[string]*viewRow{}
+	var rows []*viewRow
+	for i := range cells {
+		c := &cells[i]
+		if c.Row == nil {
+			continue
+		}
+		row := byName[c.Row.Name]
+		if row == nil {
+			axes, _, _ := c.Axes.Replicate()
+			row = &viewRow{Row: Row{Name: c.Row.Name, Label: c.Row.Label, Axes: axes, Seeds: []uint64{}}, done: map[uint64]*viewCell{}}
+			byName[c.Row.Name], rows = row, append(rows, row)
+		}
+		row.add(c)
+	}
+	slices.SortFunc(rows, func(a, b *viewRow) int { return strings.Compare(a.Name, b.Name) })
+	for _, row := range rows {
+		row.measure()
+	}
+	return rows
+}
+
+func (r *viewRow) add(c *viewCell) {
+	r.cells, r.Cells = append(r.cells, c), append(r.Cells, c.Cell.Cell)
+	if _, seed, ok := c.Axes.Replicate(); ok && c.Report != nil {
+		r.done[seed] = c
+	}
+}
+
+// measure fills in what the cells that are done say.
+func (r *viewRow) measure() {
+	r.Measures = map[string]RowMeasure{}
+	for seed := range r.done {
+		r.Seeds = append(r.Seeds, seed)
+	}
+	slices.Sort(r.Seeds)
+	for _, m := range measures() {
+		values := r.values(r.Seeds, m.place, m.Name)
+		if estimate := audits.NewEstimate(values); estimate != nil {
+			r.Measures[m.Name] = RowMeasure{*estimate, r.pooled(values, &m)}
+		}
+	}
+}
+
+// pooled is the share of the canaries that were counted.
+func (r *viewRow) pooled(counts []float64, m *measure) *audits.Share {
+	if m.Of == "" {
+		return nil
+	}
+	return new(audits.NewShare(int(sum(counts)), int(sum(r.values(r.Seeds, m.place, m.Of)))))
+}
+
+func sum(values []float64) (total float64) {
+	for _, v := range values {
+		total += v
+	}
+	return total
+}
+
+// values are the numbers in a column of an audit's rows, of those seeds that have it.
+func (r *viewRow) values(seeds []uint64, place int, column string) (values []float64) {
+	for _, seed := range seeds {
+		if value, ok := r.done[seed].number(place, column); ok {
+			values = append(values, value)
+		}
+	}
+	return values
+}
+
+// number is what a verdict says in a column of its row; false where it has no number there.
+func (v *viewCell) number(place int, column string) (float64, bool) {
+	if v.verdicts[place] == nil {
+		return 0, false
+	}
+	return numberIn(v.verdicts[place].Row(), column)
+}
+
+// numberIn is the number in a column of a row, 1 for true and 0 for false; false where it is
+// null, or not finite.
+func numberIn(row any, column string) (number float64, ok bool) {
+	switch field := columnOf(reflect.ValueOf(row), column); field.Kind() {
+	case reflect.Int64:
+		return float64(field.Int()), true
+	case reflect.Float64:
+		return field.Float(), !math.IsNaN(field.Float()) && !math.IsInf(field.Float(), 0)
+	case reflect.Bool:
+		if field.Bool() {
+			number = 1
+		}
+		return number, true
+	default:
+		return 0, false
+	}
+}
+
+// columnOf is what stands in a column of a row, the zero Value for nothing.
+func columnOf(row reflect.Value, column string) reflect.Value {
+	for i := range row.NumField() {
+		if name, _, _ := strings.Cut(row.Type().Field(i).Tag.Get("parquet"), ","); name == column {
+			return reflect.Indirect(row.Field(i))
+		}
+	}
+	return reflect.Value{}
+}
+
+// measure is one of an audit's.
+type measure struct {
+	place int
+	audits.Measure
+}
+
+// measures are all that there are, in the order of the columns of rows. There is none of what
+// is derived: the mean of guarantees is no guarantee.
+func measures() (list []measure) {
+	for _, place := range inColumnOrder() {
+		d := all.Audits()[place]
+		for _, c := range d.Columns {
+			if c.Measure.Name != "" && d.Derive == nil {
+				list = append(list, measure{place, c.Measure})
+			}
+		}
+	}
+	return list
+}

@@ -1,0 +1,360 @@
+package results
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"coalmine/tasks/audits"
+	"coalmine/tasks/taskstest"
+	"coalmine/workflows/experiment"
+)
+
+// replicated is a run of four rows and three seeds, of which the last cell is pending.
+// Canaries of one seed are those of another row with the same seed; the first rows memorize
+// more, and the last learns less.
+func replicated(t *testing.T) *Results {
+	t.Helper()
+	spec, err := experiment.Parse("grid.yaml", []byte(`
+name: grid
+data: {source: text.jsonl}
+model: {embedding: 8, units: 8}
+training: {rounds: 40, cohort: 5}
+canaries: {user_probability: 10%, example_probability: 10%}
+audit: {random_sampling: {references: 1000}, beam_search: {}}
+grid: {axes: {data.partition: [iid, by-user], training.cohort: [5, 8]}, replicates: 3}
+`), experiment.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Results{Run: "grid-1", Experiment: spec.Name}
+	for i, c := range spec.Cells {
+		cell := Cell{Cell: c.Name, Label: c.Label, Axes: c.Axes, Row: c.Row, Status: Pending, Setting: "FedAvg", Partition: string(c.Experiment.Data.Partition)}
+		if i < len(spec.Cells)-1 {
+			cell.Status, cell.Report = Done, reported(replicateReport(i%4, c.Experiment.Seed))
+		}
+		r.Cells = append(r.Cells, cell)
+	}
+	return r
+}
+
+// replicateReport is what a cell of a row and a seed has found.
+func replicateReport(row int, seed uint64) string {
+	rng := rand.New(rand.NewPCG(seed, uint64(row)))
+	var canaries []string
+	memorized, found := 0, 0
+	for i := range 12 {
+		hard := float64(i+row*2) + 4*rng.Float64()
+		held, beam := hard < 7, hard < 6
+		if held {
+			memorized++
+		}
+		if beam {
+			found++
+		}
+		canaries = append(canaries, fmt.Sprintf(`{"words": ["w%d", "s%d"], "user_probability": 0.1, "example_probability": 0.1, "users": 3, "holders": 3, "insertions": %d,
+			"rank": 1, "exposure": %.2f, "memorized": %v, "beam_found": %v, "log_perplexity": %.2f, "rank_exact": true, "exposure_censored": %v}`,
+			i, seed, i+1, math.Max(0, 12-hard), held, beam, hard, held))
+	}
+	recall := 0.22 - 0.006*float64(row) + 0.002*rng.Float64()
+	return fmt.Sprintf(`{"utility": {"recall_at_1": %.4f, "perplexity": %.2f, "tokens": 1000}, "audit": {
+		"random_sampling": {"memorized": %d, "of": 12, "references": 1000, "lowest": {"user_probability": 0.1, "example_probability": 0.1}},
+		"beam_search": {"memorized": %d, "of": 12, "width": 5, "lowest": null}, "canaries": [%s], "never_inserted": [], "controls": []}}`,
+		recall, 70+2*float64(row)+rng.Float64(), memorized, found, strings.Join(canaries, ", "))
+}
+
+func TestReplicatesAreWrittenAsTheyWere(t *testing.T) {
+	t.Parallel()
+	for _, format := range FormatNames() {
+		t.Run(format, func(t *testing.T) {
+			t.Parallel()
+			taskstest.File(t, filepath.Join("testdata", "replicates."+format), []byte(written(t, replicated(t), format)))
+		})
+	}
+	for _, rows := range []Rows{Means, Differences, Canaries} {
+		var b bytes.Buffer
+		if err := replicated(t).WriteRows(&b, "csv", rows); err != nil {
+			t.Fatal(err)
+		}
+		taskstest.File(t, filepath.Join("testdata", "replicates-"+string(rows)+".csv"), b.Bytes())
+	}
+}
+
+// documented is the outcome as other programs read it.
+type documented struct {
+	Cells []Cell `json:"cells"`
+	Rows  []struct {
+		Row      string                `json:"row"`
+		Cells    []string              `json:"cells"`
+		Seeds    []uint64              `json:"seeds"`
+		Measures map[string]RowMeasure `json:"measures"`
+	} `json:"rows"`
+	Differences []Difference `json:"differences"`
+}
+
+func documentOf(t *testing.T, r *Results) documented {
+	t.Helper()
+	var d documented
+	if err := json.Unmarshal([]byte(written(t, r, "json")), &d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// By the definition, from what the file of canaries says: its rows are grouped by row and
+// seed, and canaries are paired by their words.
+func TestRowsAreRecomputedFromTheirCanaries(t *testing.T) {
+	t.Parallel()
+	r := replicated(t)
+	held := heldCanaries(t, r)
+	d := documentOf(t, r)
+	for _, row := range d.Rows {
+		var counts []float64
+		count, of := 0, 0
+		for _, seed := range row.Seeds {
+			n := 0
+			for _, yes := range held[row.Row][seed] {
+				of++
+				if yes {
+					n++
+				}
+			}
+			counts, count = append(counts, float64(n)), count+n
+		}
+		want, got := audits.NewEstimate(counts), row.Measures["random_sampling_memorized"]
+		if !reflect.DeepEqual(got.Estimate, *want) || got.N != len(row.Seeds) {
+			t.Errorf("row %s: %+v, by its canaries %+v", row.Row, got.Estimate, want)
+		}
+		if share := audits.NewShare(count, of); *got.Pooled != share {
+			t.Errorf("row %s: %+v, by its canaries %+v", row.Row, *got.Pooled, share)
+		}
+	}
+	for _, x := range d.Differences {
+		more, fewer, pairs, means := 0, 0, 0, []float64{}
+		for _, seed := range x.Seeds {
+			total := 0
+			for words, mine := range held[x.Row][seed] {
+				switch other := held[x.To][seed][words]; {
+				case mine && !other:
+					more++
+					total++
+				case other && !mine:
+					fewer++
+					total--
+				}
+			}
+			pairs += len(held[x.Row][seed])
+			means = append(means, float64(total)/float64(len(held[x.Row][seed])))
+		}
+		got, want := x.Canaries["memorized"], audits.NewEstimate(means)
+		if got.Pairs != pairs || got.More != more || got.Fewer != fewer || got.P != audits.SignTest(more, fewer) || math.Abs(got.Difference.Mean-want.Mean) > 1e-12 {
+			t.Errorf("%s less %s: %+v, by their canaries %d pairs, %d, %d, %+v", x.Row, x.To, got, pairs, more, fewer, want)
+		}
+	}
+}
+
+// heldCanaries says by row, seed and words which canaries are memorized.
+func heldCanaries(t *testing.T, r *Results) map[string]map[uint64]map[string]bool {
+	t.Helper()
+	var b bytes.Buffer
+	if err := r.WriteRows(&b, "csv", Canaries); err != nil {
+		t.Fatal(err)
+	}
+	lines, err := csv.NewReader(&b).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	column := func(line []string, name string) string { return line[slices.Index(lines[0], name)] }
+	held := map[string]map[uint64]map[string]bool{}
+	for _, line := range lines[1:] {
+		row := column(line, "row")
+		seed, err := strconv.ParseUint(column(line, "seed"), 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if held[row] == nil {
+			held[row] = map[uint64]map[string]bool{}
+		}
+		if held[row][seed] == nil {
+			held[row][seed] = map[string]bool{}
+		}
+		held[row][seed][column(line, "words")] = column(line, "memorized") == "true"
+	}
+	return held
+}
+
+// The first value of an axis is what the others are compared with, and the pending cell of
+// the last row takes no part.
+func TestRowsAreComparedAlongOneAxis(t *testing.T) {
+	t.Parallel()
+	d := documentOf(t, replicated(t))
+	var got []string
+	for _, x := range d.Differences {
+		got = append(got, fmt.Sprintf("%s-%s %s %v %v", x.Row, x.To, strings.Join(x.Axes, ","), x.Seeds, x.Utility.Matched))
+	}
+	want := "r02-r01 training.cohort [1 2 3] true;r03-r01 data.partition [1 2 3] false;r04-r02 data.partition [1 2] false;r04-r03 training.cohort [1 2] true"
+	if strings.Join(got, ";") != want {
+		t.Errorf("compared are %q, want %q", got, want)
+	}
+	if n := d.Rows[3].Measures["perplexity"].N; n != 2 || len(d.Rows[3].Cells) != 3 {
+		t.Errorf("the last row has %d seeds of %d cells", n, len(d.Rows[3].Cells))
+	}
+}
+
+// axesOf are axes by their values, a=1, b=2.
+func axesOf(values ...string) (axes experiment.Axes) {
+	for _, v := range values {
+		path, value, _ := strings.Cut(v, "=")
+		axes = append(axes, experiment.Axis{Path: path, Value: json.RawMessage(value)})
+	}
+	return axes
+}
+
+// Included cells have axes of their own. By brute force: each row and every earlier one.
+func TestWhatIsComparedWithWhat(t *testing.T) {
+	t.Parallel()
+	grids := [][]experiment.Axes{
+		{axesOf("a=1", "b=1"), axesOf("a=1", "b=2"), axesOf("a=2", "b=1"), axesOf("a=2", "b=2"), axesOf("c=7"), axesOf("c=8")},
+		{axesOf("a=1", "b=2"), axesOf("a=2", "b=1"), axesOf("a=2", "b=2"), axesOf("a=3", "b=2")},
+		{axesOf()},
+	}
+	for _, grid := range grids {
+		var rows []*viewRow
+		for i, axes := range grid {
+			rows = append(rows, &viewRow{Row: Row{Name: fmt.Sprintf("r%02d", i+1), Axes: axes, Seeds: []uint64{1}}, done: map[uint64]*viewCell{1: emptyCell(t)}})
+		}
+		var want []string
+		for i := range grid {
+			var baselines []string
+			for _, path := range []string{"a", "b", "c"} {
+				for j := range i {
+					if d := differing(grid[i], grid[j]); len(d) == 1 && d[0] == path {
+						baselines = append(baselines, rows[i].Name+"-"+rows[j].Name)
+						break
+					}
+				}
+			}
+			if len(baselines) == 0 && i > 0 {
+				baselines = []string{rows[i].Name + "-r01"}
+			}
+			want = append(want, baselines...)
+		}
+		var got []string
+		for _, d := range newDifferences(rows) {
+			got = append(got, d.Row+"-"+d.To)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("grid %v: compared are %q, want %q", grid, got, want)
+		}
+	}
+}
+
+func emptyCell(t *testing.T) *viewCell {
+	t.Helper()
+	v, err := newViewCell(&Cell{Cell: "c01"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &v
+}
+
+// A canary that one of the two has not inserted, or that is another one, is no pair.
+func TestOnlyCanariesOfBothArePaired(t *testing.T) {
+	t.Parallel()
+	cell := func(role audits.Role, words, format string, memorized bool) viewCell {
+		v := *emptyCell(t)
+		report := reported(replicateReport(0, 1))
+		full, err := newViewCell(&Cell{Cell: "c01", Report: report})
+		if err != nil {
+			t.Fatal(err)
+		}
+		canary := full.decoded.Canaries[0]
+		for i := range full.decoded.Canaries {
+			if held, _ := numberIn(full.decoded.Canaries[i].Outcomes[0].Row(), "memorized"); (held == 1) == memorized {
+				canary = full.decoded.Canaries[i]
+			}
+		}
+		canary.Role, canary.Words, canary.Format = role, strings.Fields(words), format
+		v.decoded.Canaries = []audits.Canary{canary}
+		return v
+	}
+	a := cell(audits.Inserted, "one two", "", true)
+	for i, c := range []struct {
+		other viewCell
+		want  []float64
+	}{
+		{cell(audits.Inserted, "one two", "", false), []float64{1}},
+		{cell(audits.Inserted, "one two", "", true), []float64{0}},
+		{cell(audits.Inserted, "two one", "", false), nil},
+		{cell(audits.Inserted, "one two", "# #", false), nil},
+		{cell(audits.NeverInserted, "one two", "", false), nil},
+		{cell(audits.Control, "one two", "", false), nil},
+	} {
+		if got := pairs(&a, &c.other, "memorized"); !slices.Equal(got, c.want) {
+			t.Errorf("case %d: %v, want %v", i, got, c.want)
+		}
+	}
+}
+
+// An error that is a twentieth larger is no match, whatever its scale.
+func TestUtilityIsMatchedByWhatThereIs(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		measure     string
+		before, now float64
+		want        string
+	}{
+		{"recall_at_1", 0.22, 0.2295, "matched"},
+		{"recall_at_1", 0.22, 0.2305, "not matched"},
+		{"mean_average_precision", 0.5, 0.48, "not matched"},
+		{"mean_absolute_error", 10, 10.4, "matched"},
+		{"mean_absolute_error", 10, 9.4, "not matched"},
+		{"perplexity", 10, 20, "-"},
+	} {
+		d := &Difference{Measures: map[string]*audits.Estimate{c.measure: audits.NewEstimate([]float64{c.now - c.before})}}
+		to := &viewRow{Row: Row{Measures: map[string]RowMeasure{c.measure: {Estimate: *audits.NewEstimate([]float64{c.before})}}}}
+		if got := d.matching(to).text(); got != c.want {
+			t.Errorf("%s %v against %v is %s, want %s", c.measure, c.now, c.before, got, c.want)
+		}
+	}
+}
+
+func TestReplicatesComeBackFromJSON(t *testing.T) {
+	t.Parallel()
+	first := written(t, replicated(t), "json")
+	var back Results
+	if err := json.Unmarshal([]byte(first), &back); err != nil {
+		t.Fatal(err)
+	}
+	if second := written(t, &back, "json"); second != first {
+		t.Errorf("JSON changes on its way:\n%s\n%s", first, second)
+	}
+}
+
+// Without replicates there is no word of them in any format.
+func TestResultsWithoutReplicatesSayNothingOfThem(t *testing.T) {
+	t.Parallel()
+	for _, format := range []string{"json", "csv", "parquet", "table"} {
+		text := written(t, recorded(t), format)
+		for _, word := range []string{"seed", "\"row", ",row", "differences"} {
+			if strings.Contains(strings.ReplaceAll(text, "experiment's seed", ""), word) {
+				t.Errorf("%s has %q", format, word)
+			}
+		}
+	}
+	for _, rows := range []Rows{Means, Differences} {
+		var b bytes.Buffer
+		if err := recorded(t).WriteRows(&b, "csv", rows); err != nil || strings.Count(b.String(), "\n") != 1 {
+			t.Errorf("%s: %v, %q; want a header alone", rows, err, b.String())
+		}
+	}
+}

@@ -1,0 +1,228 @@
+package results
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"coalmine/tasks/audits"
+)
+
+// aboutRows explains the texts of rows.
+const aboutRows = "A row is several trainings that differ in the seed alone: the mean of a number, ± its standard deviation, and in brackets the 95% interval " +
+	"of the mean by Student's t; of counts of canaries that of the share in all trainings together by Clopper and Pearson."
+
+// rowTable is the table of replicates.
+func (v *view) rowTable() *Table {
+	columns := v.columns()
+	t := &Table{Legends: append(v.legends(), aboutRows), Header: []string{"setting", "seeds"}, Rows: []TableRow{}, Notes: v.rowNotes()}
+	for _, c := range columns {
+		t.Header = append(t.Header, c.Header)
+	}
+	for _, row := range v.rows {
+		t.Rows = append(t.Rows, row.row(columns))
+	}
+	if len(v.differences) > 0 {
+		t.Differences = differenceTable(columns, v.differences)
+	}
+	return t
+}
+
+// row has a text for each of the columns. Where no cell is done it says how far they are.
+func (r *viewRow) row(columns []tableColumn) TableRow {
+	row := TableRow{Row: r.Name, Status: r.status(), Texts: []string{r.Label, r.finished()}}
+	for _, seed := range r.Seeds {
+		row.Cells = append(row.Cells, r.done[seed].Cell.Cell)
+	}
+	for i, column := range columns {
+		text := r.text(column)
+		switch {
+		case text == "" && i == 0 && len(r.done) == 0:
+			text = r.status()
+		case text == "" && !column.Leading:
+			text = "-"
+		}
+		row.Texts = append(row.Texts, text)
+	}
+	return row
+}
+
+// status is that of the cells together: done once all are.
+func (r *viewRow) status() string {
+	for _, status := range []string{Failed, Cancelled, Pending} {
+		if slices.ContainsFunc(r.cells, func(c *viewCell) bool { return c.Status == status }) {
+			return status
+		}
+	}
+	return Done
+}
+
+// finished is "3", or "2 of 3".
+func (r *viewRow) finished() string {
+	if len(r.done) == len(r.cells) {
+		return strconv.Itoa(len(r.cells))
+	}
+	return fmt.Sprintf("%d of %d", len(r.done), len(r.cells))
+}
+
+// text is the mean of a column's numbers, or all that it says.
+func (r *viewRow) text(column tableColumn) string {
+	m := column.Measure
+	switch over, ok := r.Measures[m.Name]; {
+	case ok && over.Pooled != nil:
+		of := float64(over.Pooled.Of) / float64(over.N)
+		return fmt.Sprintf("%s of %s (%.0f-%.0f%%)", spreadText(m, &over.Estimate), strings.TrimSuffix(numberText(m, of), ".0"), 100*over.Pooled.Low, 100*over.Pooled.High)
+	case ok:
+		return spreadText(m, &over.Estimate) + intervalText(m, &over.Estimate, numberText)
+	}
+	return r.listed(column)
+}
+
+// spreadText is "21.9 ± 0.2", of a single seed "21.9".
+func spreadText(m audits.Measure, e *audits.Estimate) string {
+	if e.SD == nil {
+		return numberText(m, e.Mean)
+	}
+	return numberText(m, e.Mean) + " ± " + numberText(m, *e.SD)
+}
+
+// intervalText is " (21.4 to 22.4)", empty of a single seed.
+func intervalText(m audits.Measure, e *audits.Estimate, text func(audits.Measure, float64) string) string {
+	if e.Low == nil {
+		return ""
+	}
+	return fmt.Sprintf(" (%s to %s)", text(m, *e.Low), text(m, *e.High))
+}
+
+// numberText is a number as the texts of its column have it, with a digit behind the point at
+// least: means of whole numbers are none.
+func numberText(m audits.Measure, x float64) string {
+	if m.Percent {
+		x *= 100
+	}
+	return strconv.FormatFloat(x, 'f', max(1, m.Digits), 64)
+}
+
+// signedText is a difference, with its sign.
+func signedText(m audits.Measure, x float64) string {
+	text := numberText(m, x)
+	if strings.HasPrefix(text, "-") {
+		return text
+	}
+	return "+" + text
+}
+
+// listed is what the cells say in a column, the most frequent first: "1/2000, 100% (2 of 3);
+// 1/1000, 100%".
+func (r *viewRow) listed(column tableColumn) string {
+	var texts []string
+	times := map[string]int{}
+	for _, seed := range r.Seeds {
+		verdict := r.done[seed].verdicts[column.place]
+		if verdict == nil {
+			continue
+		}
+		text := verdict.Texts()[column.column]
+		if times[text]++; times[text] == 1 {
+			texts = append(texts, text)
+		}
+	}
+	slices.SortStableFunc(texts, func(a, b string) int { return times[b] - times[a] })
+	for i, text := range texts {
+		if times[text] > 1 && len(texts) > 1 {
+			texts[i] = fmt.Sprintf("%s (%d of %d)", text, times[text], len(r.Seeds))
+		}
+	}
+	return strings.Join(texts, "; ")
+}
+
+// rowNotes are the notes of the cells. What all cells of a row say stands there once.
+func (v *view) rowNotes() []string {
+	notes := []string{}
+	for _, row := range v.rows {
+		notes = append(notes, row.notes()...)
+	}
+	for i := range v.differences {
+		if d := &v.differences[i]; d.Utility != nil && !d.Utility.Matched {
+			notes = append(notes, d.unmatched())
+		}
+	}
+	return notes
+}
+
+func (r *viewRow) notes() (notes []string) {
+	times := map[string]int{}
+	for _, c := range r.cells {
+		for _, note := range c.notes() {
+			if times[note]++; times[note] == len(r.cells) {
+				notes = append(notes, fmt.Sprintf("%s (%s)%s", r.Name, r.Label, note))
+			}
+		}
+	}
+	for _, c := range r.cells {
+		for _, note := range c.notes() {
+			if times[note] < len(r.cells) {
+				notes = append(notes, fmt.Sprintf("%s (%s)%s", c.Cell.Cell, c.Label, note))
+			}
+		}
+	}
+	return notes
+}
+
+// aboutDifferences explains the texts of differences.
+const aboutDifferences = "The mean over the seeds of the first row less the second, and its 95% interval by Student's t. Below canaries \"2:9\" are those that only the first and only " +
+	"the second row has memorized, and p is that of the exact sign test."
+
+// differenceTable has a row for each difference.
+func differenceTable(columns []tableColumn, differences []Difference) *Table {
+	columns = slices.DeleteFunc(slices.Clone(columns), func(c tableColumn) bool {
+		return !slices.ContainsFunc(differences, func(d Difference) bool { return d.Measures[c.Measure.Name] != nil })
+	})
+	t := &Table{Legends: []string{aboutDifferences}, Header: []string{"setting", "less", "seeds"}, Rows: []TableRow{}, Notes: []string{}}
+	for _, c := range columns {
+		t.Header = append(t.Header, c.Header)
+	}
+	t.Header = append(t.Header, "utility")
+	for i := range differences {
+		d := &differences[i]
+		row := TableRow{Row: d.Row, Status: Done, Texts: []string{d.Label, d.ToLabel, strconv.Itoa(len(d.Seeds))}}
+		for _, c := range columns {
+			row.Texts = append(row.Texts, d.text(c.Measure))
+		}
+		row.Texts = append(row.Texts, d.Utility.text())
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// text is "-2.3 (-5.1 to +0.4), 1:8, p 0.039".
+func (d *Difference) text(m audits.Measure) string {
+	e := d.Measures[m.Name]
+	if e == nil {
+		return "-"
+	}
+	text := signedText(m, e.Mean) + intervalText(m, e, signedText)
+	if p := d.Canaries[m.Canary]; p != nil {
+		text += fmt.Sprintf(", %d:%d, %s", p.More, p.Fewer, audits.PText(p.P))
+	}
+	return text
+}
+
+// text says whether utility is matched.
+func (u *Matching) text() string {
+	switch {
+	case u == nil:
+		return "-"
+	case u.Matched:
+		return "matched"
+	}
+	return "not matched"
+}
+
+// unmatched says how far utility differs.
+func (d *Difference) unmatched() string {
+	u := d.Utility
+	return fmt.Sprintf("%s (%s) against %s (%s): utility is not matched: %s differs by %+.3g, more than %.3g",
+		d.Row, d.Label, d.To, d.ToLabel, u.Measure, u.Difference, u.Within)
+}
