@@ -155,7 +155,7 @@ func checkFlatRounds(t *testing.T, home string, want *results.Rounds) {
 func TestRoundsHaveNoTable(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
-		`--rows: format table has no rows of rounds; expected one of json, csv, parquet`: {"results", "--rows", "rounds"},
+		`--rows: format table has no rows of rounds; expected one of json, csv, parquet`:      {"results", "--rows", "rounds"},
 		`--rows: rows "clients": expected one of cells, canaries, means, differences, rounds`: {"results", "--rows", "clients"},
 	} {
 		var out, messages bytes.Buffer

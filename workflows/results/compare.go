@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"coalmine/tasks/audits"
@@ -16,6 +17,8 @@ import (
 type Side struct {
 	Spec    *experiment.Spec
 	Results *Results
+	// row says that only one row of replicates of the run is left.
+	row bool
 }
 
 // Comparison sets two runs side by side, cell by cell.
@@ -29,6 +32,11 @@ type Comparison struct {
 	// OnlyBefore and OnlyAfter are the labels of the other cells.
 	OnlyBefore []string `json:"only_before"`
 	OnlyAfter  []string `json:"only_after"`
+	// Rows are the differences of rows of replicates that both runs have: those after less
+	// those before.
+	Rows []Difference `json:"rows,omitempty"`
+
+	columns []tableColumn // of Rows
 }
 
 // Pair is a cell of both runs.
@@ -43,18 +51,39 @@ type Pair struct {
 	Changes map[string][]audits.Change `json:"changes,omitempty"`
 }
 
-// Only is the side with one of its cells.
-func (s Side) Only(cell string) (Side, error) {
-	for i := range s.Results.Cells {
-		if s.Results.Cells[i].Cell == cell {
-			spec, results := *s.Spec, *s.Results
-			spec.Cells, results.Cells = spec.Cells[i:i+1], results.Cells[i:i+1]
-			results.Run += "/" + cell
-			return Side{&spec, &results}, nil
+// Only is the side with one of its cells, or with the cells of one of its rows of replicates.
+func (s Side) Only(name string) (Side, error) {
+	spec, results := *s.Spec, *s.Results
+	spec.Cells, results.Cells = nil, nil
+	results.Run += "/" + name
+	only := Side{Spec: &spec, Results: &results}
+	for i, c := range s.Results.Cells {
+		inRow := c.Row != nil && c.Row.Name == name
+		if inRow || c.Cell == name {
+			spec.Cells, results.Cells = append(spec.Cells, s.Spec.Cells[i]), append(results.Cells, c)
+			only.row = inRow
 		}
 	}
+	if len(results.Cells) == 0 {
+		return Side{}, fmt.Errorf("run %s has no cell %q: it has %s", s.Results.Run, name, s.has())
+	}
+	return only, nil
+}
+
+// has is "c01 to c12, and the rows r01 to r04".
+func (s Side) has() string {
 	cells := s.Results.Cells
-	return Side{}, fmt.Errorf("run %s has no cell %q: it has %s to %s", s.Results.Run, cell, cells[0].Cell, cells[len(cells)-1].Cell)
+	text := fmt.Sprintf("%s to %s", cells[0].Cell, cells[len(cells)-1].Cell)
+	rows := []string{}
+	for _, c := range cells {
+		if c.Row != nil {
+			rows = append(rows, c.Row.Name)
+		}
+	}
+	if len(rows) > 0 {
+		text += fmt.Sprintf(", and the rows %s to %s", slices.Min(rows), slices.Max(rows))
+	}
+	return text
 }
 
 // Compare sets two runs side by side. A report that cannot be read is an error.
@@ -86,7 +115,41 @@ func Compare(before, after Side) (*Comparison, error) {
 			c.OnlyAfter = append(c.OnlyAfter, cell.Label)
 		}
 	}
-	return c, nil
+	return c, c.compareRows(before, after)
+}
+
+// compareRows adds what the rows of replicates differ in: those of the same point of the
+// grid, or the two that are left.
+func (c *Comparison) compareRows(before, after Side) error {
+	a, err := before.Results.view()
+	if err != nil {
+		return err
+	}
+	b, err := after.Results.view()
+	if err != nil {
+		return err
+	}
+	for _, row := range b.rows {
+		for _, to := range a.rows {
+			if !(before.row && after.row) && row.Axes.String() != to.Axes.String() {
+				continue
+			}
+			if d := newDifference(row, to); d != nil {
+				d.Row, d.To = after.nameOf(row), before.nameOf(to)
+				c.Rows = append(c.Rows, *d)
+			}
+		}
+	}
+	c.columns = b.columns()
+	return nil
+}
+
+// nameOf is "RUN/r01".
+func (s Side) nameOf(row *viewRow) string {
+	if s.row {
+		return s.Results.Run
+	}
+	return s.Results.Run + "/" + row.Name
 }
 
 // changesOf are the changes from one cell to another by audit.
@@ -118,13 +181,17 @@ func (s Side) partners(other Side) map[int]int {
 	if len(s.Spec.Cells) == 1 && len(other.Spec.Cells) == 1 {
 		return map[int]int{0: 0}
 	}
+	point := func(c *experiment.Cell) string { return c.Axes.String() }
+	if s.row && other.row {
+		point = func(c *experiment.Cell) string { return strconv.FormatUint(c.Experiment.Seed, 10) }
+	}
 	at := make(map[string]int)
 	for j := range other.Spec.Cells {
-		at[other.Spec.Cells[j].Axes.String()] = j
+		at[point(&other.Spec.Cells[j])] = j
 	}
 	partners := make(map[int]int)
 	for i := range s.Spec.Cells {
-		if j, found := at[s.Spec.Cells[i].Axes.String()]; found {
+		if j, found := at[point(&s.Spec.Cells[i])]; found {
 			partners[i] = j
 		}
 	}
@@ -132,7 +199,8 @@ func (s Side) partners(other Side) map[int]int {
 }
 
 // WriteTable writes for people what differs between the runs: fields of the
-// experiment, and then the columns of the results, "3/8 -> 5/8" where they differ.
+// experiment, and then the columns of the results, "3/8 -> 5/8" where they differ; of rows
+// of replicates the differences.
 func (c *Comparison) WriteTable(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s -> %s\n", c.Before, c.After)
@@ -143,7 +211,9 @@ func (c *Comparison) WriteTable(w io.Writer) error {
 	for _, label := range c.OnlyAfter {
 		fmt.Fprintf(&b, "only in %s: %s\n", c.After, label)
 	}
-	if len(c.Pairs) > 0 {
+	if len(c.Rows) > 0 {
+		c.writeRows(&b)
+	} else if len(c.Pairs) > 0 {
 		header, rows, err := c.rows()
 		if err != nil {
 			return err
@@ -156,6 +226,16 @@ func (c *Comparison) WriteTable(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// writeRows writes the differences of rows of replicates, and of which utility is not matched.
+func (c *Comparison) writeRows(b *strings.Builder) {
+	table := differenceTable(c.columns, c.Rows)
+	b.WriteByte('\n')
+	writeAligned(b, table.Header, table.texts())
+	for _, note := range unmatched(c.Rows) {
+		b.WriteString(note + "\n")
+	}
 }
 
 // writeFields says each difference once, and of which cells if not of all.
@@ -200,6 +280,7 @@ func (p *Pair) writeChanges(b *strings.Builder) {
 func (c *Comparison) rows() (header []string, rows [][]string, err error) {
 	both := &Results{}
 	for _, p := range c.Pairs {
+		p.Before.Row, p.After.Row = nil, nil // one by one
 		both.Cells = append(both.Cells, p.Before, p.After)
 	}
 	table, err := both.Table()

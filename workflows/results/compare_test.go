@@ -3,6 +3,7 @@ package results
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,7 +32,7 @@ grid: {axes: {data.partition: [iid, by-user]}}
 	}
 	r.Cells[0].Status, r.Cells[0].Report = Done, reported(fmt.Sprintf(
 		`{"utility": {"recall_at_1": 0.25, "perplexity": 60}, "audit": {"random_sampling": {"memorized": %d, "of": 8}}}`, memorized))
-	return Side{spec, r}
+	return Side{Spec: spec, Results: r}
 }
 
 func compared(t *testing.T, before, after Side) *Comparison {
@@ -122,5 +123,89 @@ func TestTwoCellsOfARunAreComparedByTheirSamples(t *testing.T) {
 	}
 	if _, err := grid.Only("c03"); err == nil || !strings.Contains(err.Error(), `run grid-1 has no cell "c03": it has c01 to c02`) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// replicatedSide is a run of replicates with its experiment.
+func replicatedSide(t *testing.T, run string) Side {
+	t.Helper()
+	spec, results := replicatedSpec(t), replicated(t)
+	results.Run = run
+	return Side{Spec: spec, Results: results}
+}
+
+func TestTwoRowsAreComparedSeedBySeed(t *testing.T) {
+	t.Parallel()
+	side := replicatedSide(t, "grid-1")
+	before, err := side.Only("r01")
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := side.Only("r04")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := compared(t, before, after)
+	if len(c.Pairs) != 3 || len(c.OnlyBefore) != 0 || len(c.Rows) != 1 {
+		t.Fatalf("%d pairs, %d rows, only before %q", len(c.Pairs), len(c.Rows), c.OnlyBefore)
+	}
+	for _, p := range c.Pairs {
+		for _, f := range p.Fields {
+			if f.Path == "seed" {
+				t.Errorf("%s is paired with a cell of another seed", p.Label)
+			}
+		}
+	}
+	d := c.Rows[0]
+	if d.Row != "grid-1/r04" || d.To != "grid-1/r01" || len(d.Seeds) != 2 || !slices.Equal(d.Axes, []string{"data.partition", "training.cohort"}) {
+		t.Errorf("difference %+v", d)
+	}
+	var b bytes.Buffer
+	if err := c.WriteTable(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"grid-1/r01 -> grid-1/r04\n  data.partition: iid -> by-user\n", "\nsetting       less      seeds  RS memorized", "\nby-user, b=8  iid, b=5  2      -5.0, 0:10, p 0.002  -5.0 (-17.7 to +7.7), 0:10, p 0.002  ",
+		"grid-1/r04 (by-user, b=8) against grid-1/r01 (iid, b=5): utility is not matched: recall_at_1 differs by -0.01",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("lacks %q:\n%s", want, &b)
+		}
+	}
+	if _, err := side.Only("r05"); err == nil || !strings.Contains(err.Error(), `run grid-1 has no cell "r05": it has c01 to c12, and the rows r01 to r04`) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// Runs of one experiment differ in nothing, row by row.
+func TestRunsOfReplicatesAreComparedRowByRow(t *testing.T) {
+	t.Parallel()
+	c := compared(t, replicatedSide(t, "grid-1"), replicatedSide(t, "grid-2"))
+	if len(c.Rows) != 4 || len(c.Pairs) != 12 {
+		t.Fatalf("%d rows, %d pairs", len(c.Rows), len(c.Pairs))
+	}
+	for i, d := range c.Rows {
+		name := fmt.Sprintf("/r%02d", i+1)
+		if d.Row != "grid-2"+name || d.To != "grid-1"+name || d.Canaries["memorized"].P != 1 || d.Measures["perplexity"].Mean != 0 || !d.Utility.Matched {
+			t.Errorf("difference %+v", d)
+		}
+	}
+}
+
+// A run without replicates has no rows to compare with.
+func TestReplicatesAreComparedWithASingleSeedCellByCell(t *testing.T) {
+	t.Parallel()
+	one, err := replicatedSide(t, "grid-1").Only("c01")
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone := gridSide(t, "grid-2", "grid=null", 3)
+	c := compared(t, alone, one)
+	var b bytes.Buffer
+	if err := c.WriteTable(&b); err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Rows) != 0 || len(c.Pairs) != 1 || !strings.Contains(b.String(), "3/8 -> ") {
+		t.Errorf("%d rows, %d pairs:\n%s", len(c.Rows), len(c.Pairs), &b)
 	}
 }

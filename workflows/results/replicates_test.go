@@ -24,6 +24,20 @@ import (
 // more, and the last learns less.
 func replicated(t *testing.T) *Results {
 	t.Helper()
+	spec := replicatedSpec(t)
+	r := &Results{Run: "grid-1", Experiment: spec.Name}
+	for i, c := range spec.Cells {
+		cell := Cell{Cell: c.Name, Label: c.Label, Axes: c.Axes, Row: c.Row, Status: Pending, Setting: "FedAvg", Partition: string(c.Experiment.Data.Partition)}
+		if i < len(spec.Cells)-1 {
+			cell.Status, cell.Report = Done, reported(replicateReport(i%4, c.Experiment.Seed))
+		}
+		r.Cells = append(r.Cells, cell)
+	}
+	return r
+}
+
+func replicatedSpec(t *testing.T) *experiment.Spec {
+	t.Helper()
 	spec, err := experiment.Parse("grid.yaml", []byte(`
 name: grid
 data: {source: text.jsonl}
@@ -36,15 +50,7 @@ grid: {axes: {data.partition: [iid, by-user], training.cohort: [5, 8]}, replicat
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Results{Run: "grid-1", Experiment: spec.Name}
-	for i, c := range spec.Cells {
-		cell := Cell{Cell: c.Name, Label: c.Label, Axes: c.Axes, Row: c.Row, Status: Pending, Setting: "FedAvg", Partition: string(c.Experiment.Data.Partition)}
-		if i < len(spec.Cells)-1 {
-			cell.Status, cell.Report = Done, reported(replicateReport(i%4, c.Experiment.Seed))
-		}
-		r.Cells = append(r.Cells, cell)
-	}
-	return r
+	return spec
 }
 
 // replicateReport is what a cell of a row and a seed has found.

@@ -143,12 +143,7 @@ func (v *view) rowNotes() []string {
 	for _, row := range v.rows {
 		notes = append(notes, row.notes()...)
 	}
-	for i := range v.differences {
-		if d := &v.differences[i]; d.Utility != nil && !d.Utility.Matched {
-			notes = append(notes, d.unmatched())
-		}
-	}
-	return notes
+	return append(notes, unmatched(v.differences)...)
 }
 
 func (r *viewRow) notes() (notes []string) {
@@ -220,9 +215,14 @@ func (u *Matching) text() string {
 	return "not matched"
 }
 
-// unmatched says how far utility differs.
-func (d *Difference) unmatched() string {
-	u := d.Utility
-	return fmt.Sprintf("%s (%s) against %s (%s): utility is not matched: %s differs by %+.3g, more than %.3g",
-		d.Row, d.Label, d.To, d.ToLabel, u.Measure, u.Difference, u.Within)
+// unmatched says of which rows utility is not matched.
+func unmatched(differences []Difference) (notes []string) {
+	for i := range differences {
+		d := &differences[i]
+		if u := d.Utility; u != nil && !u.Matched {
+			notes = append(notes, fmt.Sprintf("%s (%s) against %s (%s): utility is not matched: %s differs by %+.3g, more than %.3g",
+				d.Row, d.Label, d.To, d.ToLabel, u.Measure, u.Difference, u.Within))
+		}
+	}
+	return notes
 }

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const replicatesFile = `
+name: replicates
+data: {source: %q, vocabulary: {size: 30}, users: {words: 100}, test: {fraction: 10%%}}
+canaries: {words: 4, per_configuration: 3, user_probability: 1/2, example_probability: [10%%, 100%%], held_back: 2}
+model: {embedding: 6, units: 8}
+training: {rounds: 12, cohort: 6, client: {learning_rate: 4}}
+audit: {random_sampling: {references: 400}, beam_search: {width: 3}}
+grid:
+  axes: {data.partition: [iid, by-user], training.rounds: [12, 2]}
+  replicates: 2
+`
+
+// replicatesHome has a run of three seeds, after one of two.
+func replicatesHome(t *testing.T) (home, file string) {
+	t.Helper()
+	dir := t.TempDir()
+	home, source, file := filepath.Join(dir, "home"), filepath.Join(dir, "text.jsonl"), filepath.Join(dir, "replicates.yaml")
+	for path, data := range map[string]string{source: spendingText(), file: fmt.Sprintf(replicatesFile, source)} {
+		if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	outputOf(t, home, "run", file)
+	return home, file
+}
+
+// The cells of the first two seeds are found as they were: they have run, and only those of
+// the third are planned.
+func TestAFurtherSeedRunsNoCellAgain(t *testing.T) {
+	t.Parallel()
+	home, file := replicatesHome(t)
+	var planned struct {
+		Cells []struct {
+			Cell   string `json:"cell"`
+			Cached bool   `json:"cached"`
+		} `json:"cells"`
+	}
+	if err := json.Unmarshal(outputOf(t, home, "plan", file, "--set", "grid.replicates=3", "--json"), &planned); err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range planned.Cells {
+		if c.Cached != (i < 8) {
+			t.Errorf("cell %d, %s, of three seeds: cached %v", i, c.Cell, c.Cached)
+		}
+	}
+	if len(planned.Cells) != 12 {
+		t.Errorf("%d cells", len(planned.Cells))
+	}
+}
+
+// Every mean, interval and difference of a real run, by SciPy from its rows of canaries.
+func TestReplicatesAreRecomputedElsewhere(t *testing.T) {
+	t.Parallel()
+	interpreter := python(t, "scipy")
+	if interpreter == "" {
+		t.Skip("no Python with SciPy")
+	}
+	home, file := replicatesHome(t)
+	outputOf(t, home, "run", file, "--set", "grid.replicates=3")
+	dir := filepath.Dir(file)
+	for _, rows := range []string{"cells", "canaries", "means", "differences"} {
+		text := outputOf(t, home, "results", "--format", "csv", "--rows", rows)
+		if err := os.WriteFile(filepath.Join(dir, rows+".csv"), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runPython(t, dir, interpreter, "-m", "check_replicates", ".")
+	compared := string(outputOf(t, home, "compare", "latest/r01", "latest/r04"))
+	if !strings.Contains(compared, "data.partition: iid -> by-user") || !strings.Contains(compared, ", p ") {
+		t.Errorf("compare prints:\n%s", compared)
+	}
+}
