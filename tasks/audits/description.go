@@ -77,6 +77,12 @@ type Description struct {
 	Columns []Column
 	// Curves are drawn for cells that were measured several times.
 	Curves []Curve
+	// Charted is drawn over all cells; nil: nothing is.
+	Charted *Charted
+	// Utility is how good the model of a verdict is at its task, above 0 and the larger the
+	// better: what Charted is drawn against. false: the verdict does not say. It is nil for
+	// all audits but one.
+	Utility func(Verdict) (float64, bool)
 }
 
 // Column is a column of tables in which some cell has a verdict.

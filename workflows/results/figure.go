@@ -26,18 +26,19 @@ type frame struct {
 	XTicks, YTicks           []tick
 }
 
-// tick is a grid line and its number.
+// tick is a grid line and its number; a bare one has no line.
 type tick struct {
 	At   float64
 	Text string
+	Bare bool
 }
 
-func newFrame(title string, x, y axis) frame {
+func newFrame(title string, x, y []tick) frame {
 	return frame{
 		Title: title, Width: figureWidth, Height: figureHeight,
 		Left: figureLeft, Right: figureRight, Top: figureTop, Bottom: figureBottom,
 		TickLine: figureBottom + 16, TickColumn: figureLeft - 5,
-		XTicks: x.ticks(), YTicks: y.ticks(),
+		XTicks: x, YTicks: y,
 	}
 }
 
@@ -63,7 +64,7 @@ func (a axis) at(value float64) float64 {
 	if a.logarithmic {
 		share = math.Log1p(value) / math.Log1p(a.largest)
 	}
-	return math.Round(10*(a.from+(a.to-a.from)*share)) / 10
+	return tenth(a.from + (a.to-a.from)*share)
 }
 
 // ticks are 0 and powers of ten, or about five multiples of a round number.
@@ -83,7 +84,7 @@ func (a axis) ticks() []tick {
 }
 
 func (a axis) tick(value float64) tick {
-	return tick{a.at(value), strconv.FormatFloat(value, 'f', -1, 64)}
+	return tick{At: a.at(value), Text: strconv.FormatFloat(value, 'f', -1, 64)}
 }
 
 // roundStep is the least of 1, 2 and 5 times a power of ten that is least or more,
@@ -98,23 +99,34 @@ func roundStep(least float64) float64 {
 	}
 }
 
-// dotFigure draws what an audit has found in one cell.
-type dotFigure struct {
+// drawing is a figure as the page draws it, from the back to the front.
+type drawing struct {
 	Frame   frame
 	Caption string
-	Limit   string // path of the limit, empty for none
 	Bars    string // path of all bars
+	Squares []square
+	Lines   []line
 	Ranges  string // path of all ranges
-	Line    string // points of a polyline
+	Limit   string // path of the limit, empty for none
 	Dots    []dot
 }
 
-// dot is a thing that was measured.
+// dot is a thing that was measured. Class has its colour, if it is another than the first.
 type dot struct {
 	X, Y         float64
 	Filled, Grey bool
+	Class        string
 	Title        string
 }
+
+// line is a polyline. Class tells it from others of the figure, in words of the caption.
+type line struct{ Class, Points string }
+
+// strokes are the classes of lines, in the order in which a figure uses them; with more
+// lines they repeat.
+var strokes = []string{"solid", "dashed", "dotted", "dash-dotted", "long-dashed", "sparsely-dotted"}
+
+func stroke(i int) string { return strokes[i%len(strokes)] }
 
 // span is how long the axes of the figures of one name are, over all cells.
 type span struct{ x, y audits.Axis }
@@ -126,9 +138,9 @@ func (s span) with(f *audits.Figure) span {
 	return span{x, y}
 }
 
-func newDotFigure(f *audits.Figure, cell string, s span) *dotFigure {
+func newDrawing(f *audits.Figure, cell string, s span) *drawing {
 	x, y := horizontal(s.x.Most, s.x.Logarithmic), vertical(s.y.Most)
-	out := &dotFigure{Frame: newFrame(f.Title+", "+cell, x, y), Caption: f.Name}
+	out := &drawing{Frame: newFrame(f.Title+", "+cell, x.ticks(), y.ticks()), Caption: f.Name}
 	if f.Limit > 0 {
 		out.Limit = fmt.Sprintf("M%d %gH%d", figureLeft, y.at(f.Limit), figureRight)
 	}
@@ -138,34 +150,27 @@ func newDotFigure(f *audits.Figure, cell string, s span) *dotFigure {
 	for _, r := range f.Ranges {
 		out.Ranges += fmt.Sprintf("M%g %gV%g", x.at(r.X), y.at(r.Low), y.at(r.High))
 	}
-	var points []string
-	for _, p := range f.Line {
-		points = append(points, fmt.Sprintf("%g,%g", x.at(p.X), y.at(p.Y)))
+	if len(f.Line) > 0 {
+		out.Lines = []line{{stroke(0), polyline(f.Line, x, y)}}
 	}
-	out.Line = strings.Join(points, " ")
 	for _, d := range f.Dots {
 		out.Dots = append(out.Dots, dot{X: x.at(d.X), Y: y.at(d.Y), Filled: d.Filled, Grey: d.Grey, Title: d.About})
 	}
 	return out
 }
 
-// lineFigure has metrics along a training.
-type lineFigure struct {
-	Frame   frame
-	Caption string
-	Lines   []line
+// polyline is the points of a line.
+func polyline(points []audits.Point, x, y axis) string {
+	texts := make([]string, len(points))
+	for i, p := range points {
+		texts[i] = fmt.Sprintf("%g,%g", x.at(p.X), y.at(p.Y))
+	}
+	return strings.Join(texts, " ")
 }
-
-// line is a polyline. Class tells it from others of the figure, in words of the caption.
-type line struct{ Class, Points string }
-
-// strokes are the classes of lines, in the order in which a figure uses them; with more
-// lines they repeat.
-var strokes = []string{"solid", "dashed", "dotted", "dash-dotted"}
 
 // lineFigures draw the curves of a cell, those of one figure together. There are none
 // unless the cell was measured at two rounds or more.
-func (v *viewCell) lineFigures() []*lineFigure {
+func (v *viewCell) lineFigures() []*drawing {
 	if v.Report == nil || len(v.Curve) < 2 {
 		return nil
 	}
@@ -183,7 +188,7 @@ func (v *viewCell) lineFigures() []*lineFigure {
 			most[curve.Figure] = max(most[curve.Figure], curve.Most(verdict))
 		}
 	}
-	var figures []*lineFigure
+	var figures []*drawing
 	if f := newLineFigure("Loss", v, lossCurves, mostLoss(v.Curve)); f != nil {
 		figures = append(figures, f)
 	}
@@ -195,24 +200,24 @@ func (v *viewCell) lineFigures() []*lineFigure {
 	return figures
 }
 
-func newLineFigure(name string, c *viewCell, curves []audits.Curve, most float64) *lineFigure {
+func newLineFigure(name string, c *viewCell, curves []audits.Curve, most float64) *drawing {
 	if most == 0 {
 		return nil
 	}
 	x, y := horizontal(float64(c.Curve[len(c.Curve)-1].Round), false), vertical(most)
-	f := &lineFigure{Frame: newFrame(strings.ToLower(name)+" by round, "+c.Cell.Cell, x, y)}
+	f := &drawing{Frame: newFrame(strings.ToLower(name)+" by round, "+c.Cell.Cell, x.ticks(), y.ticks())}
 	var drawn []string
 	for _, curve := range curves {
-		stroke := strokes[len(f.Lines)%len(strokes)]
-		var points []string
+		var points []audits.Point
 		for i := range c.Curve {
 			if value, ok := c.Curve[i].Metric(curve.Metric); ok {
-				points = append(points, fmt.Sprintf("%g,%g", x.at(float64(c.Curve[i].Round)), y.at(value)))
+				points = append(points, audits.Point{X: float64(c.Curve[i].Round), Y: value})
 			}
 		}
 		if len(points) > 0 {
-			f.Lines = append(f.Lines, line{stroke, strings.Join(points, " ")})
-			drawn = append(drawn, curve.Name+" "+stroke)
+			class := stroke(len(f.Lines))
+			f.Lines = append(f.Lines, line{class, polyline(points, x, y)})
+			drawn = append(drawn, curve.Name+" "+class)
 		}
 	}
 	f.Caption = name + ", by round: " + strings.Join(drawn, ", ")

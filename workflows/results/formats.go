@@ -152,17 +152,18 @@ func (f Format) Has(rows Rows) error {
 	return fmt.Errorf("format %s has no rows of %s; expected one of %s", f.Name, rows, strings.Join(others, ", "))
 }
 
-// document is the whole outcome as JSON.
+// document is the whole outcome as JSON, with what figures of all cells show.
 type document struct {
 	*Results
 	// Rows are those of replicates, Differences those between them.
 	Rows        []*viewRow   `json:"rows,omitempty"`
 	Differences []Difference `json:"differences,omitempty"`
+	Charts      []Chart      `json:"charts,omitempty"`
 }
 
 // writeJSON writes the whole outcome, one JSON object.
 func (v *view) writeJSON(w io.Writer) error {
-	return encodeJSON(w, document{v.Results, v.rows, v.differences})
+	return encodeJSON(w, document{v.Results, v.rows, v.differences, v.charts()})
 }
 
 func encodeJSON(w io.Writer, v any) error {

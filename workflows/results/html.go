@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"slices"
 
 	"coalmine/tasks/audits"
 )
@@ -19,42 +20,75 @@ type htmlReport struct {
 	Run, Experiment, Counts string
 	Table                   *Table
 	Pictures                *pictureGrid
-	About                   []string // the figures with dots
+	Charts                  []chartFigure
+	About                   []string // the figures of cells
 	Cells                   []htmlCell
 }
 
 type htmlCell struct {
 	Name, Label, Status string
 	Breaches            []string
-	Dots                []*dotFigure
-	Lines               []*lineFigure
+	Figures             []*drawing
+}
+
+// chartFigure is a figure of all cells, with what is to be known to read it.
+type chartFigure struct {
+	About  string
+	Figure *drawing
 }
 
 // writeHTML writes a page that stands alone, without scripts: the table, what it means,
-// the pictures of the cells side by side, and for every cell the figures of its audits, and
-// their curves along the training.
+// the pictures of the cells side by side, the figures of all cells together, and for every
+// cell the figures of its audits, and their curves along the training.
 func (v *view) writeHTML(w io.Writer) error {
 	page := htmlReport{Run: v.Run, Experiment: v.Experiment, Counts: v.counts(), Table: v.table(), Pictures: newPictureGrid(v.cells, v.Results.Pictures)}
-	spans := map[string]span{}
-	figures := make([][]*audits.Figure, len(v.cells))
-	for i := range v.cells {
-		figures[i] = v.cells[i].figures()
-		for _, f := range figures[i] {
-			if _, known := spans[f.Name]; !known {
-				page.About = append(page.About, f.About)
-			}
-			spans[f.Name] = spans[f.Name].with(f)
-		}
+	for _, c := range v.charts() {
+		page.Charts = append(page.Charts, chartFigure{c.About, c.drawing()})
 	}
+	scales := newScales(v.cells)
+	page.About = scales.about
 	for i := range v.cells {
 		c := &v.cells[i]
-		out := htmlCell{Name: c.Cell.Cell, Label: c.Label, Status: c.Status, Breaches: c.Breaches, Lines: c.lineFigures()}
-		for _, f := range figures[i] {
-			out.Dots = append(out.Dots, newDotFigure(f, c.Cell.Cell, spans[f.Name]))
-		}
-		page.Cells = append(page.Cells, out)
+		page.Cells = append(page.Cells, htmlCell{Name: c.Cell.Cell, Label: c.Label, Status: c.Status, Breaches: c.Breaches, Figures: scales.draw(c)})
 	}
 	return reportTemplate.Execute(w, page)
+}
+
+// scales are those that figures of one name have in common, over all cells.
+type scales struct {
+	spans   map[string]span
+	darkest map[string]float64
+	about   []string // what is to be known of each name
+}
+
+func newScales(cells []viewCell) *scales {
+	s := &scales{map[string]span{}, map[string]float64{}, nil}
+	for i := range cells {
+		for _, f := range cells[i].figures() {
+			if _, known := s.spans[f.Name]; !known {
+				s.about = append(s.about, f.About)
+			}
+			s.spans[f.Name] = s.spans[f.Name].with(f)
+		}
+		for _, m := range cells[i].heatMaps() {
+			if _, known := s.darkest[m.Name]; !known && !slices.Contains(s.about, m.About) {
+				s.about = append(s.about, m.About)
+			}
+			s.darkest[m.Name] = max(s.darkest[m.Name], largest(m))
+		}
+	}
+	return s
+}
+
+// draw draws the figures of a cell's audits, then their curves.
+func (s *scales) draw(c *viewCell) (figures []*drawing) {
+	for _, f := range c.figures() {
+		figures = append(figures, newDrawing(f, c.Cell.Cell, s.spans[f.Name]))
+	}
+	for _, m := range c.heatMaps() {
+		figures = append(figures, newHeatMap(m, c.Cell.Cell, s.darkest[m.Name]))
+	}
+	return append(figures, c.lineFigures()...)
 }
 
 // figures are those of the cell's verdicts.

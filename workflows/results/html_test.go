@@ -34,6 +34,13 @@ func inspected() *Results {
 	return r
 }
 
+// inspectedAndMapped has every sort of figure.
+func inspectedAndMapped() *Results {
+	r := inspected()
+	r.Cells = append(r.Cells, stages(), attacked("c06", 0.2, 3, "seed", "1"), attacked("c07", 0.1, 4, "seed", "2"))
+	return r
+}
+
 func page(t *testing.T, r *Results) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -77,7 +84,7 @@ func TestAPageWithoutAuditsHasNoFigures(t *testing.T) {
 // The figures are well-formed: browsers forgive much in HTML, but not in SVG.
 func TestFiguresAreWellFormed(t *testing.T) {
 	t.Parallel()
-	for i, rest := range strings.Split(page(t, inspected()), "<svg")[1:] {
+	for i, rest := range strings.Split(page(t, inspectedAndMapped()), "<svg")[1:] {
 		d := xml.NewDecoder(strings.NewReader("<svg" + rest[:strings.Index(rest, "</svg>")+len("</svg>")]))
 		for {
 			if _, err := d.Token(); errors.Is(err, io.EOF) {

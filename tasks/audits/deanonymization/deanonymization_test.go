@@ -204,8 +204,11 @@ func TestStagesThatAreUnlikeOnesDoNotTeachEachOther(t *testing.T) {
 		p.Learn = stage
 		edges = append(edges, taskstest.In(StageInput(0, i), g.Run(Reidentify, p, inputs...)))
 	}
-	m := verdict(t, g.Run(Summary, s, edges...)).Attacks[0].Matrix
-	for i, row := range m {
+	v := verdict(t, g.Run(Summary, s, edges...))
+	if maps := v.HeatMaps(nil); len(maps) != 1 || fmt.Sprint(maps[0].Rows, maps[0].Columns) != "[1 7] [1 7]" || maps[0].Values[0][1] != v.Attacks[0].Matrix[0][1].Factor {
+		t.Errorf("the heat maps are %+v", maps)
+	}
+	for i, row := range v.Attacks[0].Matrix {
 		for j, cell := range row {
 			if cell.Users != 8 || (i == j) != (cell.Factor > 3) {
 				t.Errorf("trained on stage %d, tried on %d: %+v", i, j, cell)
@@ -415,6 +418,9 @@ func TestVerdictsAreSaid(t *testing.T) {
 	if f := v.Figure(nil); f == nil || len(f.Line) != curveSteps || len(f.Dots) != 3*curveSteps/5 {
 		t.Errorf("figure %+v", f)
 	}
+	if found, ok := Audit.Charted.Of(v); !ok || found.Value != v.Best().Factor || found.Low >= found.Value || found.High <= found.Value {
+		t.Errorf("in figures of all cells it is %+v", found)
+	}
 	limit := 1.5
 	c := &audits.Cell{Verdicts: []audits.Verdict{v}}
 	if breaches := (&Limits{&limit}).Breaches(c); len(breaches) != 1 || !strings.Contains(breaches[0], "times chance") {
@@ -425,6 +431,9 @@ func TestVerdictsAreSaid(t *testing.T) {
 		t.Errorf("breaches %q", breaches)
 	}
 	empty := new(Verdict)
+	if _, ok := Audit.Charted.Of(empty); ok {
+		t.Error("nothing is in figures of all cells")
+	}
 	if texts := empty.Texts(); fmt.Sprint(texts) != "[- - -]" || empty.Figure(nil) != nil || (&Limits{&limit}).Breaches(&audits.Cell{Verdicts: []audits.Verdict{empty}}) != nil {
 		t.Errorf("of nothing: %q", texts)
 	}

@@ -28,6 +28,7 @@ var Audit = audits.Description{
 		{Header: "named AP % (x chance)", Measure: audits.Measure{Name: "deanonymization_ap", Percent: true, Digits: 1}},
 		{Header: "top-1 %", Measure: audits.Measure{Name: "deanonymization_top1", Percent: true, Digits: 1}},
 	},
+	Charted: &audits.Charted{Name: "named AP, times chance", Level: 1, Of: factor},
 }
 
 // Verdict is what attacks have found.
@@ -189,6 +190,7 @@ func (v *Verdict) Row() any {
 			Attack: string(best.Attack), Users: new(int64(best.Users)), Items: new(int64(v.Items)), AP: &best.AP, APLow: &best.APInterval.Low, APHigh: &best.APInterval.High,
 			Chance: &best.Chance, Share: &best.Share, Factor: &best.Factor, FactorLow: &best.FactorInterval.Low, FactorHigh: &best.FactorInterval.High, P: &best.P,
 			Top1: &best.Top1.Share, Top1Chance: &best.Top1.Chance, Top5: &best.Top5.Share, Top5Chance: &best.Top5.Chance,
+			Stages: best.stages(),
 		}
 	}
 	for i := range v.Attacks {
@@ -238,6 +240,8 @@ type row struct {
 	KNNFactor    *float64 `parquet:"deanonymization_knn_factor"`
 	Cosine       *float64 `parquet:"deanonymization_cosine_ap"`
 	CosineFactor *float64 `parquet:"deanonymization_cosine_factor"`
+	// Stages are the factors of the best attack's matrix: "4.1 2.5; 2.2 3.9".
+	Stages *string `parquet:"deanonymization_stages"`
 }
 
 // Figure implements audits.Figured: the precision-recall curve of the best attack, and points

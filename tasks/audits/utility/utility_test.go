@@ -125,3 +125,25 @@ func TestGoldenBytes(t *testing.T) {
 	taskstest.Golden(t, part)
 	taskstest.Golden(t, g.Run(Sum, SumParams{Shares: 1}, taskstest.In(tasks.PartInput(0), part)))
 }
+
+// Whatever is predicted, a better model has the larger utility, and one that is never right, or
+// never wrong, has none to be compared with.
+func TestUtilityGrowsWithTheModel(t *testing.T) {
+	t.Parallel()
+	for name, verdicts := range map[string][2]Verdict{
+		"recall":                 {{RecallAt1: 0.1}, {RecallAt1: 0.2}},
+		"mean absolute error":    {{MeanAbsoluteError: new(1.5)}, {MeanAbsoluteError: new(0.75)}},
+		"mean average precision": {{MeanAveragePrecision: new(0.25)}, {MeanAveragePrecision: new(0.5)}},
+	} {
+		worse, known := Audit.Utility(&verdicts[0])
+		better, alsoKnown := Audit.Utility(&verdicts[1])
+		if !known || !alsoKnown || better != 2*worse {
+			t.Errorf("%s: %g and twice that is %g", name, worse, better)
+		}
+	}
+	for _, v := range []Verdict{{}, {MeanAbsoluteError: new(0.0)}} {
+		if utility, known := Audit.Utility(&v); known {
+			t.Errorf("%+v has the utility %g", v, utility)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package utility
 
 import (
 	"fmt"
+	"math"
 
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -16,6 +17,7 @@ var Audit = audits.Description{
 	Kinds:    []tasks.Kind{Part, Sum},
 	Pairs:    audits.EverySecret,
 	Verdict:  func() audits.Verdict { return new(Verdict) },
+	Utility:  func(v audits.Verdict) (float64, bool) { return v.(*Verdict).utility() },
 	Columns: []audits.Column{
 		{Header: "accuracy %", Leading: true, Measure: audits.Measure{Name: "recall_at_1", Percent: true, Digits: 1}},
 		{Header: "perplexity", Leading: true, Measure: audits.Measure{Name: "perplexity", Digits: 1}},
@@ -39,6 +41,20 @@ type Verdict struct {
 	MeanAveragePrecision *float64 `json:"mean_average_precision,omitempty"`
 	// AllTargets is the same over every target, <unk> and <end> included.
 	AllTargets *Verdict `json:"all_targets,omitempty"`
+}
+
+// utility is the recall, the mean average precision of a tagger, or the inverse of a regressor's
+// error; false of a model that is never right, or never wrong.
+func (v *Verdict) utility() (value float64, ok bool) {
+	switch {
+	case v.MeanAbsoluteError != nil:
+		value = 1 / *v.MeanAbsoluteError
+	case v.MeanAveragePrecision != nil:
+		value = *v.MeanAveragePrecision
+	default:
+		value = v.RecallAt1
+	}
+	return value, value > 0 && !math.IsInf(value, 1)
 }
 
 // Texts implements audits.Verdict.

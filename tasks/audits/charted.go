@@ -1,0 +1,33 @@
+package audits
+
+// Charted is a number of verdicts that figures compare over the cells of a run: along the
+// axes of the grid, and against the utility of the models.
+type Charted struct {
+	// Name says what it is, with its unit: "named AP, times chance".
+	Name string
+	// Level is what it is where nothing was found, drawn as a dashed line; 0 for none.
+	Level float64
+	// Of is false where the verdict has no such number.
+	Of func(Verdict) (Bounded, bool)
+}
+
+// Bounded is a number, 0 or more, and an interval around it; both ends are the number where
+// none is known.
+type Bounded struct{ Value, Low, High float64 }
+
+// HeatMap is a table of numbers, 0 or more, that are drawn the darker the larger they are.
+// Maps of one name have the same scale in all cells.
+type HeatMap struct {
+	// Name is its caption, About what is to be known to read it, Title what it shows, for those
+	// who hear it.
+	Name, About, Title string
+	// Rows and Columns are what stands beside and below it.
+	Rows, Columns []string
+	// Values are [rows][columns]; NaN where there is none.
+	Values [][]float64
+}
+
+// Mapped is implemented by verdicts with tables of numbers to be looked at.
+type Mapped interface {
+	HeatMaps(c *Cell) []*HeatMap
+}

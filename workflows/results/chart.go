@@ -1,0 +1,233 @@
+package results
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/all"
+	"coalmine/workflows/experiment"
+)
+
+// Chart is what an audit has found in several cells, along an axis of the grid or against
+// the utility of the models.
+type Chart struct {
+	// Title says what is compared, About what is to be known to read it.
+	Title string `json:"title"`
+	About string `json:"about"`
+	// X and Y say what is to the right and upwards.
+	X string `json:"x"`
+	Y string `json:"y"`
+	// Values of the axis in the order of the grid, of which a point's X is the number, from 1.
+	// Without any, X is a number of its own.
+	Values []string `json:"values,omitempty"`
+	// Level of Y where nothing is found, 0 for none; LevelX likewise.
+	Level  float64 `json:"level,omitempty"`
+	LevelX float64 `json:"level_x,omitempty"`
+	// Lines in the order of the grid.
+	Lines []ChartLine `json:"lines"`
+}
+
+// ChartLine are cells that differ in what is compared alone.
+type ChartLine struct {
+	// Name tells it from the others, empty for the only one.
+	Name string `json:"name"`
+	// Joined says that the points follow each other, and are no mere list.
+	Joined bool         `json:"joined"`
+	Points []ChartPoint `json:"points"`
+}
+
+// ChartPoint is a cell. Low and High are the interval around the number that the audit has
+// found; they are that number where none is known.
+type ChartPoint struct {
+	Cell  string  `json:"cell"`
+	Label string  `json:"label"`
+	X     float64 `json:"x"`
+	Y     float64 `json:"y"`
+	Low   float64 `json:"low"`
+	High  float64 `json:"high"`
+}
+
+// measuredCell is a cell in which an audit has found its number.
+type measuredCell struct {
+	*viewCell
+	audits.Bounded
+}
+
+// charts are those of all audits that have two cells to compare.
+func (v *view) charts() (list []Chart) {
+	for place, d := range all.Audits() {
+		if d.Charted == nil {
+			continue
+		}
+		cells := v.measured(place, d.Charted)
+		for _, path := range swept(cells) {
+			list = append(list, along(path, d.Charted, cells))
+		}
+		if c, ok := traded(d.Charted, cells); ok {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// measured are the cells in which an audit has found its number.
+func (v *view) measured(place int, c *audits.Charted) (cells []measuredCell) {
+	for i := range v.cells {
+		cell := &v.cells[i]
+		if cell.verdicts[place] == nil {
+			continue
+		}
+		if found, ok := c.Of(cell.verdicts[place]); ok {
+			cells = append(cells, measuredCell{cell, found})
+		}
+	}
+	return cells
+}
+
+// swept are the axes along which there are two values or more, in the order of the grid.
+func swept(cells []measuredCell) (paths []string) {
+	values := map[string][]string{}
+	for _, c := range cells {
+		for _, a := range c.Axes {
+			if place(&paths, a.Path); !slices.Contains(values[a.Path], string(a.Value)) {
+				values[a.Path] = append(values[a.Path], string(a.Value))
+			}
+		}
+	}
+	return slices.DeleteFunc(paths, func(path string) bool { return len(values[path]) < 2 })
+}
+
+// along compares the cells that have a value of an axis: a line for each combination of the
+// others' values.
+func along(path string, what *audits.Charted, cells []measuredCell) Chart {
+	c := Chart{Title: what.Name + " by " + path, X: path, Y: what.Name, Level: what.Level}
+	ordered := true
+	var lines lines
+	for _, cell := range cells {
+		at := slices.IndexFunc(cell.Axes, func(a experiment.Axis) bool { return a.Path == path })
+		if at < 0 {
+			continue
+		}
+		others := slices.Delete(slices.Clone(cell.Axes), at, at+1)
+		x := 1 + place(&c.Values, valueText(cell.Axes[at].Value))
+		lines.add(others.String(), ChartPoint{Cell: cell.Cell.Cell, Label: cell.Label, X: float64(x), Y: cell.Value, Low: cell.Low, High: cell.High})
+		ordered = ordered && scalar(cell.Axes[at].Value)
+	}
+	if len(lines) == 1 {
+		lines[0].Name = ""
+	}
+	for i := range lines {
+		lines[i].Joined = ordered
+	}
+	c.Lines = lines
+	c.About = "A point is a cell; vertical lines are intervals."
+	if c.Level > 0 {
+		c.About += " The dashed line is what an audit gives that finds nothing."
+	}
+	return c
+}
+
+// traded compares the utility of cells with what an audit has found: figure 12 of Orekondy et
+// al. 2018. The first cell is what the others are measured by; cells that differ from it in the
+// same axes and the same fields of these make a line. false where no two cells differ in utility.
+func traded(what *audits.Charted, cells []measuredCell) (Chart, bool) {
+	c := Chart{Title: "Utility against " + what.Name, X: what.Name, LevelX: what.Level}
+	var first *measuredCell
+	var of float64
+	var lines lines
+	differ := false
+	for i := range cells {
+		cell := &cells[i]
+		utility, ok := cell.utility()
+		if !ok {
+			continue
+		}
+		if first == nil {
+			first, of = cell, utility
+		}
+		differ = differ || utility != of
+		lines.add(difference(first.Axes, cell.Axes), ChartPoint{Cell: cell.Cell.Cell, Label: cell.Label, X: cell.Value, Y: 100 * utility / of, Low: cell.Low, High: cell.High})
+	}
+	if !differ {
+		return c, false
+	}
+	c.Lines = lines.fromTheFirst()
+	c.Y = fmt.Sprintf("utility, %% of that of %s (%s)", first.Cell.Cell, first.Label)
+	c.About = "A point is a cell, a line joins those that differ from the first one in the same fields, in the order of the grid. Above and to the left is what hides most at the least cost."
+	return c, true
+}
+
+// utility is how good the cell's model is; false if no audit says.
+func (v *viewCell) utility() (float64, bool) {
+	for place, d := range all.Audits() {
+		if d.Utility != nil && v.verdicts[place] != nil {
+			return d.Utility(v.verdicts[place])
+		}
+	}
+	return 0, false
+}
+
+// lines are points by the name of their line, in the order in which they come.
+type lines []ChartLine
+
+func (l *lines) add(name string, p ChartPoint) {
+	i := slices.IndexFunc(*l, func(line ChartLine) bool { return line.Name == name })
+	if i < 0 {
+		i = len(*l)
+		*l = append(*l, ChartLine{Name: name})
+	}
+	(*l)[i].Points = append((*l)[i].Points, p)
+}
+
+// fromTheFirst has the lines begin at the first point, which differs from nothing.
+func (l lines) fromTheFirst() []ChartLine {
+	for i := 1; i < len(l); i++ {
+		l[i].Joined, l[i].Points = true, append([]ChartPoint{l[0].Points[0]}, l[i].Points...)
+	}
+	return l
+}
+
+// difference names the fields in which a cell differs from the first one, by the last parts of
+// the axes and the members of their blocks: "defence (augment, modes)".
+func difference(first, cell experiment.Axes) string {
+	before := map[string]string{}
+	for _, a := range first {
+		before[a.Path] = string(a.Value)
+	}
+	var parts []string
+	for _, a := range cell {
+		if old, there := before[a.Path]; old == string(a.Value) || !there && string(a.Value) == "null" {
+			continue
+		}
+		part := a.Path[strings.LastIndexByte(a.Path, '.')+1:]
+		if members := membersOf(a.Value); len(members) > 0 {
+			part += " (" + strings.Join(slices.Sorted(maps.Keys(members)), ", ") + ")"
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// membersOf are the members of a block, none of anything else.
+func membersOf(value json.RawMessage) (members map[string]json.RawMessage) {
+	if json.Unmarshal(value, &members) != nil {
+		return nil
+	}
+	return members
+}
+
+// scalar reports whether a value is neither a block nor a list.
+func scalar(value json.RawMessage) bool { return len(value) > 0 && value[0] != '{' && value[0] != '[' }
+
+// valueText is a value of an axis for people: absent for null, lists and blocks without their
+// brackets and quotes.
+func valueText(value json.RawMessage) string {
+	if string(value) == "null" {
+		return "absent"
+	}
+	return strings.NewReplacer(`"`, "", "{", "", "}", "", "[", "", "]", "", ":", " ", ",", ", ").Replace(string(value))
+}

@@ -1,0 +1,115 @@
+package results
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"coalmine/tasks/audits"
+)
+
+// letterWidth is about how wide a letter of a figure is, in units of its view box.
+const letterWidth = 6
+
+// drawing draws a comparison. Values of an axis stand side by side; where they are too long for
+// that, numbers stand for them, which the caption explains.
+func (c *Chart) drawing() *drawing {
+	x, y := c.axes()
+	columns, labels, legend := places{figureLeft, figureRight, len(c.Values)}, c.Values, ""
+	ticks := x.ticks()
+	if len(c.Values) > 0 {
+		if tooLong(c.Values, columns.width()) {
+			labels, legend = numbered(c.Values)
+		}
+		ticks = columns.labels(labels, false)
+	}
+	d := &drawing{Frame: newFrame(c.Title, ticks, y.ticks())}
+	if c.Level > 0 {
+		d.Limit = fmt.Sprintf("M%d %gH%d", figureLeft, y.at(c.Level), figureRight)
+	}
+	if c.LevelX > 0 {
+		d.Limit = fmt.Sprintf("M%g %dV%d", x.at(c.LevelX), figureTop, figureBottom)
+	}
+	for i, line := range c.Lines {
+		c.draw(d, &line, stroke(i), x, y)
+	}
+	d.Caption = fmt.Sprintf("%s (upwards) by %s (to the right)%s%s", c.Y, c.X, c.names(), legend)
+	return d
+}
+
+// axes hold all points and, where values of an axis stand to the right, their intervals.
+func (c *Chart) axes() (x, y axis) {
+	var mostX, mostY float64
+	for _, line := range c.Lines {
+		for _, p := range line.Points {
+			mostX, mostY = max(mostX, p.X), max(mostY, p.Y)
+			if len(c.Values) > 0 {
+				mostY = max(mostY, p.High)
+			}
+		}
+	}
+	x, y = horizontal(mostX, false), vertical(mostY)
+	if n := float64(len(c.Values)); n > 0 { // 1 to n, in the middles of n equal parts
+		half := (figureRight - figureLeft) / n / 2
+		x = axis{from: figureLeft - half, to: figureRight - half, largest: n}
+	}
+	return x, y
+}
+
+// draw adds a line with its points.
+func (c *Chart) draw(d *drawing, l *ChartLine, class string, x, y axis) {
+	points := make([]audits.Point, len(l.Points))
+	for i, p := range l.Points {
+		points[i] = audits.Point{X: p.X, Y: p.Y}
+		d.Dots = append(d.Dots, dot{X: x.at(p.X), Y: y.at(p.Y), Class: class, Title: c.title(l, &p)})
+		if len(c.Values) > 0 && p.Low < p.High {
+			d.Ranges += fmt.Sprintf("M%g %gV%g", x.at(p.X), y.at(p.Low), y.at(p.High))
+		}
+	}
+	if l.Joined && len(points) > 1 {
+		d.Lines = append(d.Lines, line{class, polyline(points, x, y)})
+	}
+}
+
+// title says what a point is.
+func (c *Chart) title(l *ChartLine, p *ChartPoint) string {
+	if len(c.Values) > 0 {
+		return fmt.Sprintf("%s, %s: %s %.3g (%.3g to %.3g)", p.Cell, p.Label, c.Y, p.Y, p.Low, p.High)
+	}
+	return fmt.Sprintf("%s, %s: %s %.3g (%.3g to %.3g), utility %.1f%%", p.Cell, p.Label, c.X, p.X, p.Low, p.High, p.Y)
+}
+
+// names say which line is which, where there are several.
+func (c *Chart) names() string {
+	var parts []string
+	for i, l := range c.Lines {
+		if l.Joined && len(l.Points) > 1 || len(c.Lines) > 1 && len(c.Values) > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s", l.Name, stroke(i)))
+		}
+	}
+	if len(parts) < 2 && c.Lines[0].Name == "" && len(c.Values) > 0 {
+		return ""
+	}
+	return ": " + strings.Join(parts, ", ")
+}
+
+// tooLong reports whether texts do not fit beside each other.
+func tooLong(texts []string, width float64) bool {
+	for _, text := range texts {
+		if float64(letterWidth*utf8.RuneCountInString(text)) > width {
+			return true
+		}
+	}
+	return false
+}
+
+// numbered are the numbers that stand for texts, and a legend.
+func numbered(texts []string) (numbers []string, legend string) {
+	for i, text := range texts {
+		numbers = append(numbers, strconv.Itoa(i+1))
+		legend += fmt.Sprintf("; %d: %s", i+1, cmp.Or(text, "empty"))
+	}
+	return numbers, legend
+}
