@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
 )
 
@@ -110,6 +111,18 @@ func TestEveryAnswerForbidsWhatPagesNeedNot(t *testing.T) {
 	}
 	if strings.Contains(policy, "unsafe") || !strings.HasPrefix(policy, "default-src 'none';") {
 		t.Errorf("the policy is lax: %s", policy)
+	}
+}
+
+// A report has its style and its pictures within it, and still may run nothing.
+func TestAReportMayBeSeenAsItIs(t *testing.T) {
+	t.Parallel()
+	api := newFake()
+	api.results = results.Results{Run: "grid"}
+	c, _ := start(t, api, Options{})
+	got := c.ask(t, "GET", "/api/v1/runs/grid/results?format=html", nil, nil).Header.Get("Content-Security-Policy")
+	if got != documentPolicy || !strings.HasPrefix(got, "default-src 'none';") || strings.Contains(got, "script") {
+		t.Errorf("the policy is %q", got)
 	}
 }
 

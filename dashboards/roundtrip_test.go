@@ -163,6 +163,34 @@ func TestWhatIsAskedAndAnsweredArrivesWhole(t *testing.T) {
 			}
 		}
 	})
+	t.Run("figures", func(t *testing.T) {
+		var report reports.Report
+		if err := json.Unmarshal([]byte(`{"audit": {"deanonymization": {"attacks": [{"attack": "mlp", "users": 2, "ap": 0.5, "factor": 5, "share": 0.1, "chance": 0.1, "curve": [1, 0.5]}]}}}`), &report); err != nil {
+			t.Fatal(err)
+		}
+		api.results = results.Results{Run: "grid", Cells: []results.Cell{
+			{Cell: "c01", Label: "é <b>", Status: results.Done, Report: &report, Axes: experiment.Axes{{Path: "seed", Value: []byte("1")}}},
+			{Cell: "c02", Status: results.Done, Report: &report, Axes: experiment.Axes{{Path: "seed", Value: []byte("2")}}},
+		}}
+		var list figureList
+		if err := json.Unmarshal([]byte(c.ask(t, "GET", "/api/v1/runs/grid/figures", nil, nil).body), &list); err != nil {
+			t.Fatal(err)
+		}
+		if len(list.Figures) != 3 || list.Figures[0].Cell != "" || list.Figures[1].Cell != "c01" || list.Figures[1].Label != "é <b>" || list.Figures[2].Number != 2 {
+			t.Errorf("figures %+v", list.Figures)
+		}
+		for _, f := range list.Figures {
+			a := c.ask(t, "GET", fmt.Sprintf("/api/v1/runs/grid/figures/%d", f.Number), nil, nil)
+			if a.Header.Get("Content-Type") != "image/svg+xml" || !strings.HasPrefix(a.body, "<svg xmlns=") || !strings.Contains(a.body, `aria-label="`+f.Title) || f.Title == "" || f.Caption == "" {
+				t.Errorf("%+v: as %s\n%s", f, a.Header.Get("Content-Type"), a.body)
+			}
+		}
+		for number, want := range map[string]int{"3": 404, "-1": 400, "x": 400} {
+			if a := c.ask(t, "GET", "/api/v1/runs/grid/figures/"+number, nil, nil); a.StatusCode != want {
+				t.Errorf("%s: %s, want %d", number, a.Status, want)
+			}
+		}
+	})
 	t.Run("prepared", func(t *testing.T) {
 		api.model = []byte("weights")
 		for _, cell := range []string{"c02", ""} {

@@ -30,6 +30,8 @@ func (s *Server) routes() []route {
 		{"GET /api/v1/runs/{run}/experiment", reader, s.runExperiment},
 		{"GET /api/v1/runs/{run}/results", reader, s.runResults},
 		{"GET /api/v1/runs/{run}/table", reader, s.showTable},
+		{"GET /api/v1/runs/{run}/figures", reader, s.listFigures},
+		{"GET /api/v1/runs/{run}/figures/{number}", reader, s.showFigure},
 		{"GET /api/v1/runs/{run}/pictures", reader, s.listPictures},
 		{"GET /api/v1/runs/{run}/cells/{cell}/pictures", reader, s.listPictures},
 		{"GET /api/v1/runs/{run}/cells/{cell}/pictures/{round}/{number}", reader, s.showPicture},

@@ -14,6 +14,7 @@ import (
 	"strconv"
 
 	"coalmine/privacy"
+	"coalmine/storage"
 	"coalmine/workflows/control"
 	"coalmine/workflows/dataexport"
 	"coalmine/workflows/experiment"
@@ -203,6 +204,7 @@ func (s *Server) runResults(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("Content-Type", format.MediaType)
+	w.Header().Set("Content-Security-Policy", documentPolicy)
 	if format.Extension != "" {
 		attach(w, id+format.Extension)
 	}
@@ -389,6 +391,51 @@ func (s *Server) cellPrivacy(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Content-Type", "image/svg+xml")
 	send(w, b.Bytes())
 	return nil
+}
+
+// figureList is the answer to GET /runs/{run}/figures: what they show, without the files.
+type figureList struct {
+	Figures []results.Figure `json:"figures"`
+}
+
+func (s *Server) listFigures(w http.ResponseWriter, r *http.Request) error {
+	figures, err := s.figures(r)
+	if err == nil {
+		writeJSON(w, http.StatusOK, figureList{figures})
+	}
+	return err
+}
+
+// showFigure sends one figure, which may be another when more cells are done.
+func (s *Server) showFigure(w http.ResponseWriter, r *http.Request) error {
+	number, err := positive("number", r.PathValue("number"), 0)
+	if err != nil {
+		return err
+	}
+	figures, err := s.figures(r)
+	if err != nil {
+		return err
+	}
+	if number >= len(figures) {
+		return fmt.Errorf("run %s has %d figures, counted from 0, and none is %d; GET figures lists them: %w", runName(r), len(figures), number, storage.ErrNotFound)
+	}
+	w.Header().Set("Content-Type", "image/svg+xml")
+	w.Header().Set("Content-Security-Policy", documentPolicy)
+	send(w, figures[number].SVG)
+	return nil
+}
+
+// figures are those of the HTML report.
+func (s *Server) figures(r *http.Request) ([]results.Figure, error) {
+	found, err := s.api.Results(r.Context(), runName(r))
+	if err != nil {
+		return nil, err
+	}
+	figures, err := found.Figures()
+	if err != nil {
+		return nil, fmt.Errorf("figures of run %s: %w", found.Run, err)
+	}
+	return figures, nil
 }
 
 // runLog is the answer to GET /runs/{run}/logs.

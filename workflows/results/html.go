@@ -1,7 +1,8 @@
 package results
 
 import (
-	_ "embed"
+	"bytes"
+	"embed"
 	"fmt"
 	"html/template"
 	"io"
@@ -10,10 +11,10 @@ import (
 	"coalmine/tasks/audits"
 )
 
-//go:embed report.html
-var reportPage string
+//go:embed report.html figure.html
+var pages embed.FS
 
-var reportTemplate = template.Must(template.New("report").Parse(reportPage))
+var templates = template.Must(template.ParseFS(pages, "*.html"))
 
 // htmlReport is what the page shows.
 type htmlReport struct {
@@ -51,7 +52,51 @@ func (v *view) writeHTML(w io.Writer) error {
 		c := &v.cells[i]
 		page.Cells = append(page.Cells, htmlCell{Name: c.Cell.Cell, Label: c.Label, Status: c.Status, Breaches: c.Breaches, Figures: scales.draw(c)})
 	}
-	return reportTemplate.Execute(w, page)
+	return templates.ExecuteTemplate(w, "report.html", page)
+}
+
+// Figure is a figure of the report that stands alone.
+type Figure struct {
+	// Number is its place among those of the run, from 0.
+	Number int `json:"number"`
+	// Cell and its label; empty for a figure of all cells.
+	Cell  string `json:"cell,omitempty"`
+	Label string `json:"label,omitempty"`
+	// Title says what it shows, for those who do not see it; Caption what is what in it.
+	Title   string `json:"title"`
+	Caption string `json:"caption"`
+	// SVG is a file.
+	SVG []byte `json:"-"`
+}
+
+// Figures are those of the report: first of all cells together, then of each cell.
+func (r *Results) Figures() ([]Figure, error) {
+	v, err := r.view()
+	if err != nil {
+		return nil, err
+	}
+	figures := []Figure{}
+	add := func(cell, label string, d *drawing) error {
+		var b bytes.Buffer
+		err := templates.ExecuteTemplate(&b, "alone", d)
+		figures = append(figures, Figure{Number: len(figures), Cell: cell, Label: label, Title: d.Frame.Title, Caption: d.Caption, SVG: b.Bytes()})
+		return err
+	}
+	for _, c := range v.charts() {
+		if err := add("", "", c.drawing()); err != nil {
+			return nil, err
+		}
+	}
+	scales := newScales(v.cells)
+	for i := range v.cells {
+		c := &v.cells[i]
+		for _, d := range scales.draw(c) {
+			if err := add(c.Cell.Cell, c.Label, d); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return figures, nil
 }
 
 // scales are those that figures of one name have in common, over all cells.

@@ -130,6 +130,7 @@ byId('commands').addEventListener('click', async ({ target }) => {
 async function loadResults() {
   try {
     drawResults(await ask(path + '/table'));
+    drawFigures((await ask(path + '/figures')).figures);
   } catch (e) {
     notice(e.message);
   }
@@ -166,6 +167,19 @@ function result(row) {
   const done = row.cells ?? (row.cell && row.status === 'done' ? [row.cell] : []);
   const models = done.map((cell) => el('a', { href: `/api/v1${path}/cells/${encodeURIComponent(cell)}/model`, 'aria-label': `safetensors, model of ${cell}` }, row.cells ? cell : 'safetensors'));
   return line([...row.texts, el('span', {}, ...models.flatMap((m, i) => (i ? [' ', m] : [m])))]);
+}
+
+/** drawFigures shows the figures of all cells, and those of the first cells one by one. */
+function drawFigures(figures) {
+  const cells = [...new Set(figures.map((f) => f.cell))].slice(0, chartedCells);
+  const shown = figures.filter((f) => cells.includes(f.cell));
+  byId('figures-section').hidden = shown.length === 0;
+  byId('figures').replaceChildren(...shown.map(figure));
+}
+
+function figure(f) {
+  const caption = f.cell ? `${f.cell} (${f.label}): ${f.caption}` : f.caption;
+  return el('figure', { class: 'card drawn' }, el('img', { src: `/api/v1${path}/figures/${f.number}?at=${Date.now()}`, alt: f.title }), el('figcaption', {}, caption));
 }
 
 const digits = (e) => (e === null ? 'infinite' : Number(e.toPrecision(3)).toString());
