@@ -5,8 +5,8 @@
 Needs NumPy and scikit-learn, and a run in a data directory. From the recorded updates and the
 list of devices it makes the attacks knn and cosine anew, by docs/method.md alone, and compares
 their scores; from the stored scores of every attack it computes average precision (scikit-learn),
-chance, factor and top-k, and compares them with the results. It knows closed and open worlds, and
-no sums.
+chance, factor and top-k, and the matrix of its stages, and compares them with the results. It
+knows closed and open worlds; of sums it does not make the scores anew.
 """
 
 import argparse
@@ -166,6 +166,26 @@ def measure(scores, scored):
     return result
 
 
+def scores_of(args, node):
+    """What an attack was tried on, and its scores."""
+    scored = json.loads(blob(args, node, "scored"))
+    data = blob(args, node, "scores")
+    header = 10 + struct.unpack("<H", data[8:10])[0]
+    return scored, numpy.frombuffer(data, "<f4", offset=header).reshape(len(scored["items"]), -1).astype(float)
+
+
+def matrix_off(args, node_named, attack, verdict, matrix):
+    """How far the matrix of the stages is off, made anew from the scores of each stage's attack."""
+    off = 0.0
+    for stage, row in enumerate(matrix):
+        scored, scores = scores_of(args, node_named(f"attack-{attack}-stage-{stage}"))
+        for said, tried in zip(row, verdict["stages"]):
+            these = [i for i, item in enumerate(scored["items"]) if tried["from"] <= item["round"] <= tried["to"]]
+            again = measure(scores[these], {**scored, "items": [scored["items"][i] for i in these]})
+            off = max(off, abs(again["factor"] - said["factor"]), abs(again["ap"] - said["ap"]))
+    return off
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("run")
@@ -178,12 +198,13 @@ def main():
     verdict = json.loads(blob(args, summary, "verdict"))
     by = {n["key"]: n for n in nodes}
     worst = 0.0
+
+    def named(name):
+        return next(by[x["key"]] for x in summary["inputs"] if x["name"] == name)
+
     for i, outcome in enumerate(verdict["attacks"]):
-        node = next(by[x["key"]] for x in summary["inputs"] if x["name"] == f"attack-{i}")
-        scored = json.loads(blob(args, node, "scored"))
-        data = blob(args, node, "scores")
-        header = 10 + struct.unpack("<H", data[8:10])[0]
-        scores = numpy.frombuffer(data, "<f4", offset=header).reshape(len(scored["items"]), -1).astype(float)
+        node = named(f"attack-{i}")
+        scored, scores = scores_of(args, node)
         again = measure(scores, scored)
         said = {k: outcome[k] if not k.startswith("top") else outcome[k]["share"] for k in again}
         off = max(abs(again[k] - said[k]) for k in again)
@@ -196,6 +217,10 @@ def main():
             line += f"; scores made anew differ by {differ.max():.1e} at most, {(differ > 1e-4).sum()} of {differ.size} by more than 1e-4"
             line += f"; AP of these {measure(anew, scored)['ap']:.6f}"
             off = max(off, 0.0 if (differ > 1e-4).mean() < 1e-3 else 1.0)
+        if outcome.get("matrix"):
+            matrix = matrix_off(args, named, i, verdict, outcome["matrix"])
+            line += f"; the matrix of its stages off by {matrix:.1e}"
+            off = max(off, matrix)
         print(line)
         worst = max(worst, off)
     if worst > 1e-9:
