@@ -13,23 +13,19 @@ import (
 // letterWidth is about how wide a letter of a figure is, in units of its view box.
 const letterWidth = 6
 
-// drawing draws a comparison. Values of an axis stand side by side; where they are too long for
+// drawing draws a chart. Values of an axis stand side by side; where they are too long for
 // that, numbers stand for them, which the caption explains.
 func (c *Chart) drawing() *drawing {
 	x, y := c.axes()
-	columns, labels, legend := places{figureLeft, figureRight, len(c.Values)}, c.Values, ""
-	ticks := x.ticks()
+	ticks, legend := x.ticks(), ""
 	if len(c.Values) > 0 {
-		if tooLong(c.Values, columns.width()) {
-			labels, legend = numbered(c.Values)
-		}
-		ticks = columns.labels(labels, false)
+		ticks, legend = c.valueTicks()
 	}
 	d := &drawing{Frame: newFrame(c.Title, ticks, y.ticks())}
-	if c.Level > 0 {
+	switch {
+	case c.Level > 0:
 		d.Limit = fmt.Sprintf("M%d %gH%d", figureLeft, y.at(c.Level), figureRight)
-	}
-	if c.LevelX > 0 {
+	case c.LevelX > 0:
 		d.Limit = fmt.Sprintf("M%g %dV%d", x.at(c.LevelX), figureTop, figureBottom)
 	}
 	for i, line := range c.Lines {
@@ -37,6 +33,15 @@ func (c *Chart) drawing() *drawing {
 	}
 	d.Caption = fmt.Sprintf("%s (upwards) by %s (to the right)%s%s", c.Y, c.X, c.names(), legend)
 	return d
+}
+
+// valueTicks are the values of the axis, or numbers that the legend explains.
+func (c *Chart) valueTicks() (ticks []tick, legend string) {
+	columns, labels := places{figureLeft, figureRight, len(c.Values)}, c.Values
+	if tooLong(labels, columns.width()) {
+		labels, legend = numbered(labels)
+	}
+	return columns.labels(labels, false), legend
 }
 
 // axes hold all points and, where values of an axis stand to the right, their intervals.
@@ -63,7 +68,7 @@ func (c *Chart) draw(d *drawing, l *ChartLine, class string, x, y axis) {
 	points := make([]audits.Point, len(l.Points))
 	for i, p := range l.Points {
 		points[i] = audits.Point{X: p.X, Y: p.Y}
-		d.Dots = append(d.Dots, dot{X: x.at(p.X), Y: y.at(p.Y), Class: class, Title: c.title(l, &p)})
+		d.Dots = append(d.Dots, dot{X: x.at(p.X), Y: y.at(p.Y), Class: class, Title: c.title(&p)})
 		if len(c.Values) > 0 && p.Low < p.High {
 			d.Ranges += fmt.Sprintf("M%g %gV%g", x.at(p.X), y.at(p.Low), y.at(p.High))
 		}
@@ -74,7 +79,7 @@ func (c *Chart) draw(d *drawing, l *ChartLine, class string, x, y axis) {
 }
 
 // title says what a point is.
-func (c *Chart) title(l *ChartLine, p *ChartPoint) string {
+func (c *Chart) title(p *ChartPoint) string {
 	if len(c.Values) > 0 {
 		return fmt.Sprintf("%s, %s: %s %.3g (%.3g to %.3g)", p.Cell, p.Label, c.Y, p.Y, p.Low, p.High)
 	}
@@ -85,11 +90,11 @@ func (c *Chart) title(l *ChartLine, p *ChartPoint) string {
 func (c *Chart) names() string {
 	var parts []string
 	for i, l := range c.Lines {
-		if l.Joined && len(l.Points) > 1 || len(c.Lines) > 1 && len(c.Values) > 0 {
-			parts = append(parts, fmt.Sprintf("%s %s", l.Name, stroke(i)))
+		if l.Name != "" {
+			parts = append(parts, l.Name+" "+stroke(i))
 		}
 	}
-	if len(parts) < 2 && c.Lines[0].Name == "" && len(c.Values) > 0 {
+	if len(parts) == 0 {
 		return ""
 	}
 	return ": " + strings.Join(parts, ", ")
