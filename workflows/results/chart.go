@@ -1,6 +1,7 @@
 package results
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -114,7 +115,7 @@ func along(path string, what *audits.Charted, cells []measuredCell) Chart {
 		}
 		others := slices.Delete(slices.Clone(cell.Axes), at, at+1)
 		x := 1 + place(&c.Values, valueText(cell.Axes[at].Value))
-		lines.add(others.String(), ChartPoint{Cell: cell.Cell.Cell, Label: cell.Label, X: float64(x), Y: cell.Value, Low: cell.Low, High: cell.High})
+		lines.add(axesText(others), ChartPoint{Cell: cell.Cell.Cell, Label: cell.Label, X: float64(x), Y: cell.Value, Low: cell.Low, High: cell.High})
 		ordered = ordered && scalar(cell.Axes[at].Value)
 	}
 	if len(lines) == 1 {
@@ -226,8 +227,20 @@ func scalar(value json.RawMessage) bool { return len(value) > 0 && value[0] != '
 // valueText is a value of an axis for people: absent for null, lists and blocks without their
 // brackets and quotes.
 func valueText(value json.RawMessage) string {
-	if string(value) == "null" {
+	var b bytes.Buffer
+	if err := json.Compact(&b, value); err != nil || b.String() == "null" {
 		return "absent"
 	}
-	return strings.NewReplacer(`"`, "", "{", "", "}", "", "[", "", "]", "", ":", " ", ",", ", ").Replace(string(value))
+	return valueMarks.Replace(b.String())
+}
+
+var valueMarks = strings.NewReplacer(`"`, "", "{", "", "}", "", "[", "", "]", "", ":", " ", ",", ", ")
+
+// axesText is "data.devices.size 50%, seed 1".
+func axesText(axes experiment.Axes) string {
+	parts := make([]string, len(axes))
+	for i, a := range axes {
+		parts[i] = a.Path + " " + valueText(a.Value)
+	}
+	return strings.Join(parts, ", ")
 }

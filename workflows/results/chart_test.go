@@ -64,9 +64,9 @@ func TestEachAxisIsDrawnByItself(t *testing.T) {
 	if len(list) != 2 {
 		t.Fatalf("%d charts, want one for each axis", len(list))
 	}
-	check(t, "by size", described(list[0]), "seed=1: c01 1,3; c03 2,8", "seed=2: c02 1,5")
+	check(t, "by size", described(list[0]), "seed 1: c01 1,3; c03 2,8", "seed 2: c02 1,5")
 	check(t, "sizes", list[0].Values, "1", "50%")
-	check(t, "by seed", described(list[1]), "data.devices.size=1: c01 1,3; c02 2,5", "data.devices.size=50%: c03 1,8")
+	check(t, "by seed", described(list[1]), "data.devices.size 1: c01 1,3; c02 2,5", "data.devices.size 50%: c03 1,8")
 	if p := list[0].Lines[0].Points[1]; p.Low != 7.5 || p.High != 8.5 || list[0].Level != 1 || !list[0].Lines[0].Joined {
 		t.Errorf("the interval is %g to %g, the level of chance %g", p.Low, p.High, list[0].Level)
 	}
@@ -79,7 +79,7 @@ func TestUtilityIsThatOfTheFirstCell(t *testing.T) {
 	list := charts(t,
 		attacked("c1", 0.2, 16, defence, "null"),
 		attacked("c2", 0.1, 8, defence, `{"augment":1}`),
-		attacked("c3", 0.05, 4, defence, `{"augment":2}`),
+		attacked("c3", 0.05, 4, defence, "{\n \"augment\": 2\n}"),
 		attacked("c4", 0.15, 2, defence, `{"augment":1,"modes":30}`),
 		attacked("c5", 0.25, 12, noise, "0.1"),
 		attacked("c6", 0, 1, noise, "9"), // useless
