@@ -28,6 +28,7 @@ import (
 var fullFiles = []string{`
 name: full
 seed: 3
+grid: {replicates: 1}
 data:
   source: text.jsonl
   sequence: 12

@@ -481,6 +481,8 @@ func FuzzParse(f *testing.F) {
 		f.Add(string(data), "training.cohort=5")
 	}
 	f.Add(minimal, "grid.axes.seed=[1, 2]")
+	f.Add(minimal, "grid.replicates=3")
+	f.Add(minimal, "grid={replicates: [5, 1], include: [{training.cohort: 8}]}")
 	f.Fuzz(func(t *testing.T, text, set string) {
 		spec, err := Parse("x.yaml", []byte(text), Options{Sets: []string{set}, MaxCells: 20})
 		if err != nil {

@@ -3,7 +3,6 @@ package experiment
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -27,7 +26,7 @@ func (r *gridReader) replicates(n *node) {
 	case sequenceNode:
 		r.listed = true
 		r.listedSeeds(n.items)
-	default:
+	case scalarNode, mappingNode:
 		r.countedSeeds(n)
 	}
 }
@@ -160,15 +159,17 @@ var rowPattern = regexp.MustCompile(`^r[0-9]{2,6}$`)
 
 // checkRow reports a row of a record that no grid gives.
 func (c *Cell) checkRow() error {
-	switch {
-	case c.Row == nil:
+	if c.Row == nil {
 		return nil
+	}
+	_, seed, ok := c.Axes.Replicate()
+	switch {
 	case !rowPattern.MatchString(c.Row.Name):
 		return fmt.Errorf("its row is called %.40q; expected a name such as \"r01\"", c.Row.Name)
 	case len(c.Row.Label) > maxLabel:
 		return fmt.Errorf("the label of its row has %d bytes; expected at most %d", len(c.Row.Label), maxLabel)
-	case len(c.Axes) == 0 || c.Axes[len(c.Axes)-1].Path != seedPath:
-		return errors.New("it has a row, and the seed is not the last of its axes")
+	case !ok || seed != c.Experiment.Seed:
+		return fmt.Errorf("it has a row, and its seed, %d, is not the last of its axes", c.Experiment.Seed)
 	}
 	return nil
 }

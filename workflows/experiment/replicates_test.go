@@ -128,9 +128,10 @@ func TestARecordSaysWhichRowACellIsOf(t *testing.T) {
 		t.Fatalf("the spec comes back otherwise (%v)", err)
 	}
 	for want, spoil := range map[string]func(*Cell){
-		"its row is called \"x\"":          func(c *Cell) { c.Row = &Row{Name: "x"} },
-		"the label of its row has 70000":   func(c *Cell) { c.Row = &Row{Name: "r01", Label: strings.Repeat("x", 70000)} },
-		"the seed is not the last of its ": func(c *Cell) { c.Axes = c.Axes[:1] },
+		"its row is called \"x\"":         func(c *Cell) { c.Row = &Row{Name: "x"} },
+		"the label of its row has 70000":  func(c *Cell) { c.Row = &Row{Name: "r01", Label: strings.Repeat("x", 70000)} },
+		"seed, 3, is not the last of its": func(c *Cell) { c.Axes = c.Axes[:1] },
+		"seed, 4, is not the last of its": func(c *Cell) { c.Experiment.Seed = 4 },
 	} {
 		broken := parse(t, overSeeds+"2}\n")
 		spoil(&broken.Cells[0])
