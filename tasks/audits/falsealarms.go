@@ -22,6 +22,19 @@ type FalseAlarm struct {
 	Probability float64
 }
 
+// FactorAlarms are those of a limit on how many times chance some numbers are, each with an
+// interval of Confidence: that an interval lies above what it is of has half of what is left.
+// Any of so many numbers may pass.
+func FactorAlarms(limit string, allowed *float64, numbers int, unit string) []FalseAlarm {
+	if allowed == nil {
+		return nil
+	}
+	return []FalseAlarm{{
+		Limit: limit, Allowed: *allowed, Trials: numbers, Unit: unit, Where: "what is limited at the limit",
+		Probability: min(1, float64(numbers)*(1-Confidence)/2),
+	}}
+}
+
 // CanaryAlarms are those of a limit on the inserted canaries: probability is that for n
 // of them.
 func CanaryAlarms(s *Setting, limit string, allowed float64, probability func(n int) float64) []FalseAlarm {

@@ -27,3 +27,16 @@ func TestTheTailOfABinomialDistributionKeepsItsDigitsWhereItIsSmall(t *testing.T
 		}
 	}
 }
+
+func TestFalseAlarmsOfFactorsAreHalfOfWhatIntervalsLeaveForEachNumber(t *testing.T) {
+	t.Parallel()
+	if alarms := FactorAlarms("matching", nil, 2, "scores"); alarms != nil {
+		t.Errorf("without a limit %+v", alarms)
+	}
+	for numbers, want := range map[int]float64{1: 0.025, 4: 0.1, 100: 1} {
+		alarms := FactorAlarms("matching", new(1.5), numbers, "scores")
+		if len(alarms) != 1 || math.Abs(alarms[0].Probability-want) > 1e-12 || alarms[0].Allowed != 1.5 || alarms[0].Trials != numbers {
+			t.Errorf("%d numbers: %+v, want the probability %g", numbers, alarms, want)
+		}
+	}
+}

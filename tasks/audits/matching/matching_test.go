@@ -91,14 +91,19 @@ func TestEqualUsersAreToldByChance(t *testing.T) {
 
 func TestTheVerdictSaysWhenTheCosineIsAsGood(t *testing.T) {
 	t.Parallel()
-	v := Verdict{Anonymous: new(Told)}
-	v.Anonymous.Network.AP.Value, v.Anonymous.Cosine.AP.Value = 0.8, 0.8
-	if note := v.Note(nil); !strings.Contains(note, "AP 80.0") || !strings.HasSuffix(note, "as good") {
-		t.Errorf("note %q", note)
-	}
-	v.Anonymous.Cosine.AP.Value = 0.7
-	if note := v.Note(nil); strings.HasSuffix(note, "as good") {
-		t.Errorf("note %q", note)
+	for _, c := range []struct {
+		cosine sameuser.Estimate
+		ends   string
+	}{
+		{sameuser.Estimate{Value: 0.8, Low: 0.75, High: 0.85}, "by cosine alone 80.0 (75.0 to 85.0), which needs no training and is as good"},
+		{sameuser.Estimate{Value: 0.75, Low: 0.7, High: 0.79}, "by cosine alone 75.0 (70.0 to 79.0), which needs no training and can't be told from it"},
+		{sameuser.Estimate{Value: 0.7, Low: 0.65, High: 0.75}, "AP 80.0 (78.0 to 82.0), by cosine alone 70.0"},
+	} {
+		v := Verdict{Shadow: new(Told)}
+		v.Shadow.Network.AP, v.Shadow.Cosine.AP = sameuser.Estimate{Value: 0.8, Low: 0.78, High: 0.82}, c.cosine
+		if note := v.Note(nil); !strings.HasSuffix(note, c.ends) {
+			t.Errorf("note %q, want the end %q", note, c.ends)
+		}
 	}
 }
 

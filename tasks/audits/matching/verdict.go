@@ -15,6 +15,7 @@ var Audit = audits.Description{
 		"With shadow: of pairs of an anonymous update and a shadow device's; anonymous updates of one user are of one device and its examples, so that only these tell the user. " +
 		"Unseen AP: anonymous pairs of users whom the adversary does not know.",
 	New:      func() audits.Fields { return new(Fields) },
+	Limits:   func() audits.Limits { return new(Limits) },
 	Kinds:    []tasks.Kind{Kind},
 	Measures: audits.Anything,
 	AtEnd:    true,
@@ -87,13 +88,21 @@ func (v *Verdict) Note(*audits.Cell) string {
 	}{{"anonymous", v.Anonymous}, {"shadow with anonymous", v.Shadow}, {"seen users", v.Seen}, {"unseen users", v.Unseen}} {
 		if x.told != nil {
 			n, c := x.told.Network.AP, x.told.Cosine.AP
-			note += fmt.Sprintf("; %s: AP %.1f (%.1f to %.1f), by cosine alone %.1f", x.what, 100*n.Value, 100*n.Low, 100*n.High, 100*c.Value)
+			note += fmt.Sprintf("; %s: AP %.1f (%.1f to %.1f), by cosine alone %.1f%s", x.what, 100*n.Value, 100*n.Low, 100*n.High, 100*c.Value, x.told.baseline())
 		}
 	}
-	if v.Anonymous != nil && v.Anonymous.Cosine.AP.Value >= v.Anonymous.Network.AP.Value {
-		note += "; the cosine, which needs no training, is as good"
-	}
 	return note
+}
+
+// baseline says so where training has gained nothing that the intervals can tell.
+func (t *Told) baseline() string {
+	switch n, c := t.Network.AP, t.Cosine.AP; {
+	case c.Value >= n.Value:
+		return fmt.Sprintf(" (%.1f to %.1f), which needs no training and is as good", 100*c.Low, 100*c.High)
+	case c.High >= n.Low:
+		return fmt.Sprintf(" (%.1f to %.1f), which needs no training and can't be told from it", 100*c.Low, 100*c.High)
+	}
+	return ""
 }
 
 // Row implements audits.Verdict.

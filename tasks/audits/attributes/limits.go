@@ -1,0 +1,44 @@
+package attributes
+
+import "coalmine/tasks/audits"
+
+// Limits of audit.fail_if.
+type Limits struct {
+	// Attributes limits how many times as often the attribute is told right as by always
+	// saying the most frequent value: of known and of unseen users, alone and jointly with the
+	// identity. A cell is above it where the lower end of one of these 95% intervals over users
+	// is.
+	Attributes *float64 `json:"attributes,omitempty" range:"[1,1e9]" unit:"times the most frequent value"`
+}
+
+// Breaches implements audits.Limits.
+func (l *Limits) Breaches(c *audits.Cell) (breaches []string) {
+	v, ok := audits.VerdictOf[*Verdict](c)
+	if !ok {
+		return nil
+	}
+	alone, _, joint := v.outcomes()
+	for _, x := range []struct {
+		what             string
+		found, mostOften *Accuracy
+	}{
+		{"the accuracy of the attribute", alone.Attribute, v.Majority.Seen},
+		{"the accuracy of the attribute, jointly,", joint.Attribute, v.Majority.Seen},
+		{"the accuracy of the attribute of unseen users", alone.Unseen, v.Majority.Unseen},
+		{"the accuracy of the attribute of unseen users, jointly,", joint.Unseen, v.Majority.Unseen},
+	} {
+		if x.found != nil && x.mostOften != nil {
+			breaches = append(breaches, audits.FactorAbove(x.what, x.found.Accuracy, x.found.Low, x.mostOften.Accuracy, l.Attributes)...)
+		}
+	}
+	return breaches
+}
+
+// FalseAlarms implements audits.FalseAlarmer.
+func (l *Limits) FalseAlarms(s *audits.Setting) []audits.FalseAlarm {
+	numbers := 2
+	if s.Devices != nil && s.Devices.Unseen.Float64() > 0 {
+		numbers = 4
+	}
+	return audits.FactorAlarms("attributes", l.Attributes, numbers, "accuracies")
+}

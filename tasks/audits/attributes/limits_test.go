@@ -1,0 +1,31 @@
+package attributes
+
+import (
+	"slices"
+	"testing"
+
+	"coalmine/tasks/audits"
+)
+
+// Limits are passed by the lower end of an interval, not by the number itself.
+func TestLimitsArePassedByLowerBounds(t *testing.T) {
+	t.Parallel()
+	v := &Verdict{Attribute: &Outcome{Attribute: &Accuracy{Accuracy: 0.9, Low: 0.6}, Unseen: &Accuracy{Accuracy: 0.8, Low: 0.7}}}
+	v.Majority.Seen, v.Majority.Unseen = &Accuracy{Accuracy: 0.5}, &Accuracy{Accuracy: 0.5}
+	cell := &audits.Cell{Verdicts: []audits.Verdict{v}}
+	for limit, want := range map[float64][]string{
+		1.3: {"the accuracy of the attribute of unseen users is 1.6 times chance; at least it is 1.4, above the limit of 1.3"},
+		1.5: nil,
+	} {
+		if got := (&Limits{&limit}).Breaches(cell); !slices.Equal(got, want) {
+			t.Errorf("limit %g: %q, want %q", limit, got, want)
+		}
+	}
+	if got := new(Limits).Breaches(cell); got != nil {
+		t.Errorf("without a limit %q", got)
+	}
+	limit := 1.0
+	if got := (&Limits{&limit}).Breaches(&audits.Cell{Verdicts: []audits.Verdict{new(Verdict)}}); got != nil {
+		t.Errorf("without anything measured %q", got)
+	}
+}

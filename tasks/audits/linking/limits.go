@@ -1,0 +1,29 @@
+package linking
+
+import "coalmine/tasks/audits"
+
+// Limits of audit.fail_if.
+type Limits struct {
+	// Linking limits how many times chance, which is 50, the average precision of pairs of
+	// anonymous updates is. A cell is above it where the lower end of the 95% interval over
+	// devices is.
+	Linking *float64 `json:"linking,omitempty" range:"[1,2)" unit:"times chance"`
+}
+
+// pairChance is the average precision of pairs of which half are of one device or user, by
+// scores that know nothing.
+const pairChance = 0.5
+
+// Breaches implements audits.Limits.
+func (l *Limits) Breaches(c *audits.Cell) []string {
+	v, ok := audits.VerdictOf[*Verdict](c)
+	if !ok {
+		return nil
+	}
+	return audits.FactorAbove("the AP of linked updates", v.Pairs.AP.Value, v.Pairs.AP.Low, pairChance, l.Linking)
+}
+
+// FalseAlarms implements audits.FalseAlarmer.
+func (l *Limits) FalseAlarms(*audits.Setting) []audits.FalseAlarm {
+	return audits.FactorAlarms("linking", l.Linking, 1, "measurement")
+}

@@ -1,0 +1,31 @@
+package linking
+
+import (
+	"slices"
+	"testing"
+
+	"coalmine/tasks/audits"
+)
+
+// Limits are passed by the lower end of an interval, not by the number itself.
+func TestLimitsArePassedByLowerBounds(t *testing.T) {
+	t.Parallel()
+	v := &Verdict{}
+	v.Pairs.AP.Value, v.Pairs.AP.Low = 0.9, 0.8
+	cell := &audits.Cell{Verdicts: []audits.Verdict{v}}
+	for limit, want := range map[float64][]string{
+		1.5: {"the AP of linked updates is 1.8 times chance; at least it is 1.6, above the limit of 1.5"},
+		1.7: nil,
+	} {
+		if got := (&Limits{&limit}).Breaches(cell); !slices.Equal(got, want) {
+			t.Errorf("limit %g: %q, want %q", limit, got, want)
+		}
+	}
+	if got := new(Limits).Breaches(cell); got != nil {
+		t.Errorf("without a limit %q", got)
+	}
+	limit := 1.0
+	if got := (&Limits{&limit}).Breaches(&audits.Cell{Verdicts: []audits.Verdict{new(Verdict)}}); got != nil {
+		t.Errorf("without anything measured %q", got)
+	}
+}

@@ -1,0 +1,34 @@
+package matching
+
+import "coalmine/tasks/audits"
+
+// Limits of audit.fail_if.
+type Limits struct {
+	// Matching limits how many times chance, which is 50, the average precision of pairs of a
+	// shadow device's update and an anonymous one is: those alone tell a user. The better of
+	// the network and the cosine counts. A cell is above it where the lower end of the 95%
+	// interval over users is.
+	Matching *float64 `json:"matching,omitempty" range:"[1,2)" unit:"times chance"`
+}
+
+// pairChance is the average precision of pairs of which half are of one user, by scores that
+// know nothing.
+const pairChance = 0.5
+
+// Breaches implements audits.Limits.
+func (l *Limits) Breaches(c *audits.Cell) []string {
+	v, ok := audits.VerdictOf[*Verdict](c)
+	if !ok || v.Shadow == nil {
+		return nil
+	}
+	by, best := "the network", v.Shadow.Network.AP
+	if other := v.Shadow.Cosine.AP; other.Low > best.Low {
+		by, best = "the cosine", other
+	}
+	return audits.FactorAbove("the AP of pairs with a shadow device, told by "+by+",", best.Value, best.Low, pairChance, l.Matching)
+}
+
+// FalseAlarms implements audits.FalseAlarmer.
+func (l *Limits) FalseAlarms(*audits.Setting) []audits.FalseAlarm {
+	return audits.FactorAlarms("matching", l.Matching, 2, "scores")
+}

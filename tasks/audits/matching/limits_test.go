@@ -1,0 +1,32 @@
+package matching
+
+import (
+	"slices"
+	"testing"
+
+	"coalmine/tasks/audits"
+)
+
+// Limits are passed by the lower end of an interval, not by the number itself.
+func TestLimitsArePassedByLowerBounds(t *testing.T) {
+	t.Parallel()
+	v := &Verdict{Shadow: new(Told)}
+	v.Shadow.Network.AP.Value, v.Shadow.Network.AP.Low = 0.9, 0.55
+	v.Shadow.Cosine.AP.Value, v.Shadow.Cosine.AP.Low = 0.7, 0.6
+	cell := &audits.Cell{Verdicts: []audits.Verdict{v}}
+	for limit, want := range map[float64][]string{
+		1.15: {"the AP of pairs with a shadow device, told by the cosine, is 1.4 times chance; at least it is 1.2, above the limit of 1.15"},
+		1.3:  nil,
+	} {
+		if got := (&Limits{&limit}).Breaches(cell); !slices.Equal(got, want) {
+			t.Errorf("limit %g: %q, want %q", limit, got, want)
+		}
+	}
+	if got := new(Limits).Breaches(cell); got != nil {
+		t.Errorf("without a limit %q", got)
+	}
+	limit := 1.0
+	if got := (&Limits{&limit}).Breaches(&audits.Cell{Verdicts: []audits.Verdict{new(Verdict)}}); got != nil {
+		t.Errorf("without anything measured %q", got)
+	}
+}

@@ -1,0 +1,30 @@
+package updatewords
+
+import (
+	"slices"
+	"testing"
+
+	"coalmine/tasks/audits"
+)
+
+func TestTheLimitIsOnWhatUpdatesSayBeyondFrequency(t *testing.T) {
+	t.Parallel()
+	v := &Verdict{BaselineAP: 0.4}
+	v.AP = 0.8
+	cell := &audits.Cell{Verdicts: []audits.Verdict{v}}
+	for limit, want := range map[float64][]string{
+		1.5: {"the AP of words read off updates, over that by their frequency alone, is 2, above the limit of 1.5"},
+		2.5: nil,
+	} {
+		if got := (&Limits{&limit}).Breaches(cell); !slices.Equal(got, want) {
+			t.Errorf("limit %g: %q, want %q", limit, got, want)
+		}
+	}
+	if got := new(Limits).Breaches(cell); got != nil {
+		t.Errorf("without a limit %q", got)
+	}
+	limit := 1.0
+	if got := (&Limits{&limit}).Breaches(&audits.Cell{Verdicts: []audits.Verdict{new(Verdict)}}); got != nil {
+		t.Errorf("without anything measured %q", got)
+	}
+}
