@@ -11,11 +11,11 @@ import (
 	"fmt"
 
 	"coalmine/internal/seeds"
-	"coalmine/models/optimizers"
 	"coalmine/models/towers"
 	"coalmine/tasks"
 	"coalmine/tasks/audits/observed"
 	"coalmine/tasks/audits/sameuser"
+	"coalmine/tasks/audits/twins"
 	"coalmine/tasks/devices"
 )
 
@@ -89,8 +89,8 @@ type learning struct {
 	*Params
 	task    *tasks.Task
 	network *towers.Pairs
-	params  []float32 // those with the best validation so far, in the end
-	Learned
+	params  []float32 // those with the best validation
+	twins.Learned
 
 	shadow *observed.Sample
 	// Of shadow, by the users: what is learned from, and what says when to stop.
@@ -116,17 +116,10 @@ func updateOf(o observed.Observation) sameuser.Update {
 	return sameuser.Update{User: int32(o.User), Round: int32(o.Round)}
 }
 
-// validationShare is that of the users with a shadow device from whom the network does not
-// learn. Two of them at least are needed for pairs of two users.
-const validationShare = 0.2
-
 func (p *Params) newLearning(t *tasks.Task, shadow *observed.Sample) (*learning, error) {
 	l := &learning{Params: p, task: t, shadow: shadow}
 	users := shadow.Users()
-	apart := map[int]bool{}
-	for _, i := range seeds.Stream(p.Seed, seeds.NetworkValidation, matchingNetwork).Perm(len(users))[:min(len(users), max(2, int(validationShare*float64(len(users)))))] {
-		apart[users[i]] = true
-	}
+	apart := twins.Apart(users, p.Seed, twins.Matching)
 	l.learned = partOf(shadow, func(user int) bool { return !apart[user] })
 	l.validated = partOf(shadow, func(user int) bool { return apart[user] })
 	l.Users, l.ValidationUsers = len(users)-len(apart), len(apart)
@@ -138,72 +131,19 @@ func (p *Params) newLearning(t *tasks.Task, shadow *observed.Sample) (*learning,
 	return l, nil
 }
 
-// matchingNetwork is this audit's network among those of an experiment.
-const matchingNetwork = 0
-
-// learn trains for all epochs, and keeps the parameters of the one after which the pairs of
-// the validation's users are told best; of equal ones the first.
-func (l *learning) learn(ctx context.Context) error {
-	config, err := optimizers.Defaults(optimizers.RMSProp)
-	if err != nil {
-		return err
+// learn trains the network.
+func (l *learning) learn(ctx context.Context) (err error) {
+	row := func(i int) []float32 { return l.shadow.Row(l.learned.rows[i]) }
+	t := twins.Training{
+		Task: l.task, Network: l.network, Weights: seeds.Stream(l.Seed, seeds.NetworkWeights, twins.Matching),
+		Epochs: l.Epochs, Batch: l.Batch, LearningRate: l.LearningRate,
+		Draw: func(epoch int) ([]sameuser.Drawn, error) {
+			return draw(&l.learned, l.Seed, trainingPairs+epoch, l.Pairs)
+		},
+		First: row, Second: row, Validate: l.validate,
 	}
-	params := l.network.Init(seeds.Stream(l.Seed, seeds.NetworkWeights, matchingNetwork))
-	optimizer, err := optimizers.New(config, len(params))
-	if err != nil {
-		return err
-	}
-	e := epoch{learning: l, params: params, gradient: make([]float32, len(params)), optimizer: optimizer, trainer: l.network.NewTrainer(l.Batch)}
-	for number := range l.Epochs {
-		loss, err := e.run(ctx, number)
-		if err != nil {
-			return err
-		}
-		ap, err := l.validate(params)
-		if err != nil {
-			return err
-		}
-		l.Course = append(l.Course, Epoch{loss, ap})
-		if len(l.Course) == 1 || ap > l.Course[l.Best-1].AP {
-			l.Best = number + 1
-			l.params = append(l.params[:0], params...)
-		}
-		l.task.Progress(tasks.Progress{Done: int64(number + 1), Total: int64(l.Epochs)})
-	}
-	return nil
-}
-
-// epoch trains on newly drawn pairs.
-type epoch struct {
-	*learning
-	params, gradient []float32
-	optimizer        optimizers.Optimizer
-	trainer          *towers.PairTrainer
-}
-
-// run returns the mean loss.
-func (e *epoch) run(ctx context.Context, number int) (loss float64, err error) {
-	drawn, err := draw(&e.learned, e.Seed, trainingPairs+number, e.Pairs)
-	if err != nil {
-		return 0, err
-	}
-	width := e.shadow.Values
-	x, same := make([]float32, 2*e.Batch*width), make([]bool, e.Batch)
-	for from := 0; from < len(drawn); from += e.Batch {
-		if err := ctx.Err(); err != nil {
-			return 0, err
-		}
-		batch := drawn[from:min(from+e.Batch, len(drawn))]
-		for i, d := range batch {
-			copy(x[i*width:], e.shadow.Row(e.learned.rows[d.A]))
-			copy(x[(len(batch)+i)*width:], e.shadow.Row(e.learned.rows[d.B]))
-			same[i] = d.Same
-		}
-		batchLoss := e.trainer.Gradient(e.params, x[:2*len(batch)*width], same[:len(batch)], e.gradient)
-		e.optimizer.Step(e.params, e.gradient, e.LearningRate)
-		loss += float64(batchLoss * float64(len(batch)) / float64(len(drawn)))
-	}
-	return loss, nil
+	l.params, err = t.Run(ctx, &l.Learned)
+	return err
 }
 
 // Numbers of the draws of pairs.
@@ -233,32 +173,11 @@ func (l *learning) validate(params []float32) (float64, error) {
 	embedded := l.embed(params, l.shadow, l.validated.rows)
 	scored := make([]sameuser.Pair, len(drawn))
 	for i, d := range drawn {
-		scored[i] = sameuser.Pair{A: l.validated.updates[d.A].User, B: l.validated.updates[d.B].User, Score: l.network.Logit(params, embedded.row(d.A), embedded.row(d.B))}
+		scored[i] = sameuser.Pair{A: l.validated.updates[d.A].User, B: l.validated.updates[d.B].User, Score: l.network.Logit(params, embedded.Row(d.A), embedded.Row(d.B))}
 	}
 	return sameuser.AveragePrecision(scored), nil
 }
 
-// embedding is what the tower makes of some rows.
-type embedding struct {
-	width  int
-	values []float32
-}
-
-func (e *embedding) row(i int) []float32 { return e.values[i*e.width : (i+1)*e.width] }
-
-// embedTogether is how many rows are embedded at a time. It shows in no result.
-const embedTogether = 64
-
-func (l *learning) embed(params []float32, s *observed.Sample, rows []int) *embedding {
-	e := &embedding{width: l.Units}
-	x := make([]float32, 0, min(len(rows), embedTogether)*s.Values)
-	for from := 0; from < len(rows); from += embedTogether {
-		some := rows[from:min(from+embedTogether, len(rows))]
-		x = x[:0]
-		for _, row := range some {
-			x = append(x, s.Row(row)...)
-		}
-		e.values = append(e.values, l.network.Embed(params, x, len(some), false)...)
-	}
-	return e
+func (l *learning) embed(params []float32, s *observed.Sample, rows []int) *twins.Embedding {
+	return twins.Embed(l.network, params, len(rows), false, func(i int) []float32 { return s.Row(rows[i]) })
 }

@@ -10,6 +10,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits/observed"
 	"coalmine/tasks/audits/sameuser"
+	"coalmine/tasks/audits/twins"
 	"coalmine/tasks/devices"
 )
 
@@ -17,7 +18,7 @@ import (
 type side struct {
 	part
 	sample   *observed.Sample
-	embedded *embedding
+	embedded *twins.Embedding
 }
 
 func (l *learning) sideOf(s *observed.Sample, fits func(o *observed.Observation) bool) *side {
@@ -48,7 +49,7 @@ func (p *Params) measure(ctx context.Context, r *observed.Reader, l *learning, s
 	}
 	for _, c := range comparisons {
 		c.into.Network = sameuser.Measure(c.score(func(i, j int) float64 {
-			return l.network.Logit(l.params, c.a.embedded.row(i), c.b.embedded.row(j))
+			return l.network.Logit(l.params, c.a.embedded.Row(i), c.b.embedded.Row(j))
 		}), p.Seed, c.number)
 	}
 	if !p.Centre {

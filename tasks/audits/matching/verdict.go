@@ -6,6 +6,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/sameuser"
+	"coalmine/tasks/audits/twins"
 )
 
 // Audit is that of pairs of updates.
@@ -30,7 +31,7 @@ var Audit = audits.Description{
 
 // Verdict is the outcome: the metrics of audits/matching.
 type Verdict struct {
-	Learned Learned `json:"learned"`
+	Learned twins.Learned `json:"learned"`
 	// Anonymous pairs are of anonymous updates alone, of seen and unseen users.
 	Anonymous *Told `json:"anonymous"`
 	// Shadow pairs are of an update of a shadow device and an anonymous one: whether a user
@@ -48,24 +49,6 @@ type Told struct {
 	// by from the mean update of their rounds.
 	Network sameuser.Measurement `json:"network"`
 	Cosine  sameuser.Measurement `json:"cosine"`
-}
-
-// Learned says what the network was trained on.
-type Learned struct {
-	// Users are those it has learned from, ValidationUsers those that said when to stop.
-	Users           int `json:"users"`
-	ValidationUsers int `json:"validation_users"`
-	// Course has what each epoch gave. The network is that after epoch Best, from 1.
-	Course []Epoch `json:"course"`
-	Best   int     `json:"best"`
-}
-
-// Epoch is what an epoch of training gave.
-type Epoch struct {
-	// Loss is the mean cross-entropy of its pairs, in nats.
-	Loss float64 `json:"loss"`
-	// AP is the average precision of the validation's pairs.
-	AP float64 `json:"ap"`
 }
 
 // Texts implements audits.Verdict.

@@ -1,0 +1,168 @@
+// Package twins trains networks that tell whether two vectors belong to one user, by pairs of
+// which half do (Orekondy et al. 2018, section 4.3).
+package twins
+
+import (
+	"context"
+	"math/rand/v2"
+
+	"coalmine/internal/seeds"
+	"coalmine/models/optimizers"
+	"coalmine/models/towers"
+	"coalmine/tasks"
+	"coalmine/tasks/audits/sameuser"
+)
+
+// Networks of an experiment that are trained on pairs, by which random streams tell them
+// apart. Those between are of audit.attributes.
+const (
+	Matching   = 0
+	CrossModal = 4
+)
+
+// Apart draws the users who say when to stop: a fifth, two at least, which pairs of two users
+// need.
+func Apart(users []int, seed, network uint64) map[int]bool {
+	const share = 0.2
+	apart := map[int]bool{}
+	for _, i := range seeds.Stream(seed, seeds.NetworkValidation, network).Perm(len(users))[:min(len(users), max(2, int(share*float64(len(users)))))] {
+		apart[users[i]] = true
+	}
+	return apart
+}
+
+// Training is by RMSProp.
+type Training struct {
+	Task    *tasks.Task
+	Network *towers.Pairs
+	// Weights are drawn from this stream.
+	Weights      *rand.Rand
+	Epochs       int
+	Batch        int // pairs
+	LearningRate float64
+	// Draw draws the pairs of an epoch, from 0.
+	Draw func(epoch int) ([]sameuser.Drawn, error)
+	// First and Second are the vectors of a pair, by its numbers A and B.
+	First, Second func(i int) []float32
+	// Validate is how well a network tells pairs of users that it does not learn from: the
+	// average precision.
+	Validate func(params []float32) (float64, error)
+}
+
+// Learned says what a network was trained on.
+type Learned struct {
+	// Users are those it has learned from, ValidationUsers those that said when to stop.
+	Users           int `json:"users"`
+	ValidationUsers int `json:"validation_users"`
+	// Course has what each epoch gave. The network is that after epoch Best, from 1.
+	Course []Epoch `json:"course"`
+	Best   int     `json:"best"`
+}
+
+// Epoch is what an epoch of training gave.
+type Epoch struct {
+	// Loss is the mean cross-entropy of its pairs, in nats.
+	Loss float64 `json:"loss"`
+	// AP is the average precision of the validation's pairs.
+	AP float64 `json:"ap"`
+}
+
+// Run trains for all epochs, and returns the parameters after the one with the best
+// validation, of equal ones the first. It fills in the course.
+func (t *Training) Run(ctx context.Context, learned *Learned) (best []float32, err error) {
+	config, err := optimizers.Defaults(optimizers.RMSProp)
+	if err != nil {
+		return nil, err
+	}
+	params := t.Network.Init(t.Weights)
+	optimizer, err := optimizers.New(config, len(params))
+	if err != nil {
+		return nil, err
+	}
+	e := epoch{Training: t, params: params, gradient: make([]float32, len(params)), optimizer: optimizer, trainer: t.Network.NewTrainer(t.Batch)}
+	for number := range t.Epochs {
+		loss, err := e.run(ctx, number)
+		if err != nil {
+			return nil, err
+		}
+		ap, err := t.Validate(params)
+		if err != nil {
+			return nil, err
+		}
+		learned.Course = append(learned.Course, Epoch{loss, ap})
+		if len(learned.Course) == 1 || ap > learned.Course[learned.Best-1].AP {
+			learned.Best = number + 1
+			best = append(best[:0], params...)
+		}
+		t.Task.Progress(tasks.Progress{Done: int64(number + 1), Total: int64(t.Epochs)})
+	}
+	return best, nil
+}
+
+// epoch trains on newly drawn pairs.
+type epoch struct {
+	*Training
+	params, gradient []float32
+	optimizer        optimizers.Optimizer
+	trainer          *towers.PairTrainer
+	x                []float32 // the first vectors of a batch, and then the second ones
+	same             []bool
+}
+
+// run returns the mean loss.
+func (e *epoch) run(ctx context.Context, number int) (loss float64, err error) {
+	drawn, err := e.Draw(number)
+	if err != nil {
+		return 0, err
+	}
+	for from := 0; from < len(drawn); from += e.Batch {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		batch := drawn[from:min(from+e.Batch, len(drawn))]
+		e.take(batch)
+		batchLoss := e.trainer.Gradient(e.params, e.x, e.same, e.gradient)
+		e.optimizer.Step(e.params, e.gradient, e.LearningRate)
+		loss += float64(batchLoss * float64(len(batch)) / float64(len(drawn)))
+	}
+	return loss, nil
+}
+
+// take copies the vectors of a batch together.
+func (e *epoch) take(batch []sameuser.Drawn) {
+	e.x, e.same = e.x[:0], e.same[:0]
+	for _, d := range batch {
+		e.x, e.same = append(e.x, e.First(d.A)...), append(e.same, d.Same)
+	}
+	for _, d := range batch {
+		e.x = append(e.x, e.Second(d.B)...)
+	}
+}
+
+// Embedding is what a tower makes of some vectors.
+type Embedding struct {
+	width  int
+	values []float32
+}
+
+// Row is that of vector i.
+func (e *Embedding) Row(i int) []float32 { return e.values[i*e.width : (i+1)*e.width] }
+
+// embedTogether is how many vectors are embedded at a time. It shows in no result.
+const embedTogether = 64
+
+// Embed has the first tower, or the second, embed n vectors.
+func Embed(network *towers.Pairs, params []float32, n int, second bool, row func(i int) []float32) *Embedding {
+	e := new(Embedding)
+	var x []float32
+	for from := 0; from < n; from += embedTogether {
+		to := min(from+embedTogether, n)
+		x = x[:0]
+		for i := from; i < to; i++ {
+			x = append(x, row(i)...)
+		}
+		e.values = append(e.values, network.Embed(params, x, to-from, second)...)
+	}
+	e.width = len(e.values) / max(1, n)
+	return e
+}
