@@ -66,6 +66,7 @@ const (
 	NetworkOrder      Role = "network order"      // network of an audit, epoch: order of what it learns from
 	AttributeInterval Role = "attribute interval" // how often each user counts
 	UpdatePairs       Role = "update pairs"       // measurement: pairs of updates that are scored
+	VectorPairs       Role = "vector pairs"       // measurement: pairs of an update and a vector that are scored
 	PairBootstrap     Role = "pair bootstrap"     // measurement: how often each user counts
 	RandomExamples    Role = "random examples"    // user: which of the examples are selected
 	AttackWeights     Role = "attack weights"     // initial weights of an attack on updates

@@ -1,6 +1,7 @@
 package audits
 
 import (
+	"context"
 	"math"
 
 	"coalmine/internal/fractions"
@@ -57,6 +58,23 @@ type Planter interface {
 	// Plant adds the node of the changed population, and returns it. Its blobs are those
 	// of datasets/partition, and UnitsBlob.
 	Plant(b Builder) storage.Key
+}
+
+// Sourced is implemented by Fields that name data of their own.
+type Sourced interface {
+	// Sources are those that there are.
+	Sources() []Source
+}
+
+// Source is what an audit reads beside the data. Its files are uploaded as the data's are, and
+// tasks open them by their digests.
+type Source struct {
+	// Path is that of its block, such as "audit.cross_modal.embeddings", with the fields
+	// source and sha256.
+	Path, Source string
+	SHA256       *string
+	// Check reads all files, and finds their faults.
+	Check func(context.Context, []datasets.File, datasets.Limits) error
 }
 
 // Limits are what an audit adds to audit.fail_if: a pointer to a struct of pointers, nil
@@ -255,6 +273,9 @@ type Builder interface {
 	// Devices is the node of package devices that says whose each user of the population is;
 	// zero where users are not divided into devices.
 	Devices() storage.Key
+	// Files are those of the source of a path, of Sourced fields, and the limits of reading
+	// them.
+	Files(path string) ([]storage.Digest, datasets.Limits)
 	// Classifier is the model of prepare.classifier, and clean the datasets/encode node of
 	// the data without planted faults; neither is there without such a preparation.
 	Classifier() (model, clean storage.Key, ok bool)

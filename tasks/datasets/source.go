@@ -126,9 +126,20 @@ func (r Reading) Records(ctx context.Context, files []File, limits Limits) iter.
 
 // records counts what it skips.
 func (r Reading) records(ctx context.Context, files []File, limits Limits, skipped *Skipped) iter.Seq2[Record, error] {
+	return recordReader{ctx: ctx, reading: r, tables: !r.Level.Scheme().Images, limits: limits, lines: r.lines(), skipped: skipped}.all(files)
+}
+
+// records reads the files of a source of JSON lines that have a form.
+func records(ctx context.Context, files []File, limits Limits, lines lineForm) iter.Seq2[Record, error] {
+	return recordReader{ctx: ctx, limits: limits, lines: lines, skipped: new(Skipped)}.all(files)
+}
+
+// all yields the records of files. It reads them anew each time.
+func (r recordReader) all(files []File) iter.Seq2[Record, error] {
+	r.limits = r.limits.withDefaults()
 	return func(yield func(Record, error) bool) {
-		*skipped = Skipped{}
-		r := recordReader{ctx: ctx, reading: r, limits: limits.withDefaults(), lines: r.lines(), skipped: skipped, yield: yield}
+		r := r // a pass of its own
+		r.yield, *r.skipped = yield, Skipped{}
 		for _, f := range files {
 			r.files++
 			if more, err := r.file(f); err != nil && !r.skip(err) {
@@ -156,6 +167,7 @@ func emptySource(files []File, wanted string) error {
 type recordReader struct {
 	ctx     context.Context
 	reading Reading
+	tables  bool // other forms than JSON lines are read
 	limits  Limits
 	lines   lineForm
 	skipped *Skipped
@@ -188,7 +200,7 @@ func (r *recordReader) file(f File) (more bool, err error) {
 	switch {
 	case form.form == forms.JSONLines:
 		return r.jsonLines(f.Name, content, plain)
-	case form.form != "" && !r.reading.Level.Scheme().Images:
+	case form.form != "" && r.tables:
 		return r.table(mustForm(form.form), f.Name, content, plain)
 	}
 	return false, form.refusal(f.Name, r.lines)
@@ -342,6 +354,9 @@ func (f *lineForm) explainJSON(err error) error {
 		expected = "a number"
 	case reflect.Slice:
 		expected = "a list of strings"
+		if wrongType.Type == reflect.TypeFor[[]*float64]() {
+			expected = "a list of numbers"
+		}
 	default:
 	}
 	return badLine("%q is a JSON %s, not %s; %s", wrongType.Field, wrongType.Value, expected, f.wanted)

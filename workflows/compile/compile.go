@@ -109,6 +109,9 @@ func compileCell(spec *experiment.Spec, i int, p *plan.Plan, same shared) error 
 		c.background, err = spec.BackgroundFiles(&c.experiment.Data)
 	}
 	if err == nil {
+		c.ofAudits, err = spec.AuditFiles(c.experiment)
+	}
+	if err == nil {
 		err = c.compile(files)
 	}
 	if err != nil {
@@ -139,8 +142,10 @@ type cell struct {
 	// placements is the partition, which knows where the canaries went;
 	// population what is trained on: the same but for what audits plant.
 	parts, canaries, placements, population, shards plan.Ref
-	// files are those of the source, background those of data.background.
+	// files are those of the source, background those of data.background, ofAudits those of
+	// the sources that audits name, by their paths.
 	files, background []storage.Digest
+	ofAudits          map[string][]storage.Digest
 	// vocabulary is the node of another source whose vocabulary is taken; none without.
 	vocabulary plan.Ref
 	// selected is what data.select chose of the population; none without.

@@ -22,6 +22,8 @@ var inNoKey = map[string]string{
 	"data.source":            "says where the text stands; its content is in the keys, by the digest",
 	"data.background.source": "says where the background stands, likewise",
 
+	"audit.cross_modal.embeddings.source": "likewise",
+
 	"prepare.language_model.source":        "likewise",
 	"prepare.second_language_model.source": "likewise",
 
@@ -67,6 +69,10 @@ var texts = map[string][]string{
 	"canaries.symbols":       {"[rice, beans, eggs, bread]"},
 	"canaries.target":        {`"mein pin ist # # #"`},
 	"training.record.layers": {"[embedding]"},
+
+	"audit.cross_modal.embeddings.source": {"b.jsonl"},
+	"audit.cross_modal.embeddings.sha256": {storage.DigestOf([]byte("other text")).String()},
+	"audit.cross_modal.layers":            {"[cell.input]"},
 
 	"audit.linking.layers":    {"[embedding]"},
 	"audit.matching.layers":   {"[embedding]"},
@@ -257,6 +263,11 @@ func asked(e *experiment.Experiment) experiment.Facts {
 	if b := e.Data.Background; b != nil {
 		if digest, err := storage.ParseDigest(b.SHA256); err == nil {
 			facts.Background = []storage.Digest{digest}
+		}
+	}
+	for _, x := range e.AuditSources() {
+		if digest, err := storage.ParseDigest(*x.SHA256); err == nil {
+			facts.OfAudits = map[string][]storage.Digest{x.Path: {digest}}
 		}
 	}
 	if p := e.Training.Privacy; p.Secret() {

@@ -5,6 +5,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/datasets"
 	"coalmine/tasks/reports"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
@@ -128,6 +129,11 @@ func (b builder) Devices() storage.Key {
 		return storage.Key{}
 	}
 	return b.given(b.divided)
+}
+
+// Files implements audits.Builder.
+func (b builder) Files(path string) ([]storage.Digest, datasets.Limits) {
+	return b.ofAudits[path], Limits(b.experiment)
 }
 
 // Classifier implements audits.Builder.

@@ -83,6 +83,11 @@ func cellFiles(spec *experiment.Spec, e *experiment.Experiment) ([]storage.Diges
 	files, err := spec.Files(&e.Data)
 	background, missing := spec.BackgroundFiles(&e.Data)
 	all, err := slices.Concat(files, background), errors.Join(err, missing)
+	ofAudits, missing := spec.AuditFiles(e)
+	for _, x := range e.AuditSources() {
+		all = append(all, ofAudits[x.Path]...)
+	}
+	err = errors.Join(err, missing)
 	for _, source := range e.Sources() {
 		files, more := spec.Files(&source.Of.Of(e).Data)
 		all, err = slices.Concat(all, files), errors.Join(err, more)

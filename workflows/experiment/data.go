@@ -34,6 +34,8 @@ type Facts struct {
 	DevicesError error
 	// Background are the digests of the files of data.background; none without.
 	Background []storage.Digest
+	// OfAudits are the digests of the files of Experiment.AuditSources, by their paths.
+	OfAudits map[string][]storage.Digest
 	// MissingWords are those of Experiment.NamedWords that the vocabulary lacks.
 	MissingWords []string
 	// Prepared are those of Experiment.Sources, in their order.
@@ -78,8 +80,8 @@ func (s *Spec) Resolve(facts []Facts) error {
 		for j, source := range s.Cells[i].Experiment.Sources() {
 			source.Of.SHA256 = s.sourceOf(facts[i].Prepared[j].Files)
 		}
-		if b := s.Cells[i].Experiment.Data.Background; b != nil {
-			b.SHA256 = s.sourceOf(facts[i].Background)
+		for _, b := range s.Cells[i].Experiment.besides(&facts[i]) {
+			*b.sha256 = s.sourceOf(b.files)
 		}
 		s.Cells[i].Experiment.Training.Rounds = rounds[i]
 		if p := s.Cells[i].Experiment.Training.Privacy; p.Secret() {
@@ -104,8 +106,8 @@ func (c *dataChecker) fail(path, format string, args ...any) {
 func (c *dataChecker) check() {
 	e, f := &c.Experiment, c.facts
 	c.checkDigest("data", e.Data.Source, e.Data.SHA256, f.Files)
-	if b := e.Data.Background; b != nil {
-		c.checkDigest("data.background", b.Source, b.SHA256, f.Background)
+	for _, b := range e.besides(&f) {
+		c.checkDigest(b.path, b.source, *b.sha256, b.files)
 	}
 	for j, source := range e.Sources() {
 		c.checkPrepared(source, &f.Prepared[j])

@@ -192,9 +192,9 @@ func (e *Experiment) check() error {
 			return fmt.Errorf("%s.sha256: %w", source.Path, err)
 		}
 	}
-	if b := e.Data.Background; b != nil {
-		if _, err := storage.ParseDigest(b.SHA256); err != nil {
-			return fmt.Errorf("data.background.sha256: %w", err)
+	for _, b := range e.besides(new(Facts)) {
+		if _, err := storage.ParseDigest(*b.sha256); err != nil {
+			return fmt.Errorf("%s.sha256: %w", b.path, err)
 		}
 	}
 	return e.same(again)

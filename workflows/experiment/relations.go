@@ -74,8 +74,8 @@ func (c *checker) names() {
 		c.fail([]string{"name"}, "is %s; expected 1 to 48 lower-case letters, digits and hyphens, beginning with a letter or digit", quote(c.Name))
 	}
 	c.source("data", c.Data.Source, c.Data.SHA256)
-	if b := c.Data.Background; b != nil {
-		c.source("data.background", b.Source, b.SHA256)
+	for _, b := range c.besides(new(Facts)) {
+		c.source(b.path, b.source, *b.sha256)
 	}
 	for _, s := range c.Sources() {
 		c.source(s.Path, s.Of.Source, s.Of.SHA256)

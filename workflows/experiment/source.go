@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"coalmine/storage"
+	"coalmine/tasks/audits"
 )
 
 // SourceDigest is data.sha256 of a source with these files, in their order: the
@@ -50,6 +51,47 @@ func (s *Spec) BackgroundFiles(d *Data) ([]storage.Digest, error) {
 		return nil, nil
 	}
 	return s.filesOf("data.background.sha256", d.Background.SHA256)
+}
+
+// AuditFiles are those of the sources that its audits name, by their paths.
+func (s *Spec) AuditFiles(e *Experiment) (map[string][]storage.Digest, error) {
+	all := map[string][]storage.Digest{}
+	for _, x := range e.AuditSources() {
+		files, err := s.filesOf(x.Path+".sha256", *x.SHA256)
+		if err != nil {
+			return nil, err
+		}
+		all[x.Path] = files
+	}
+	return all, nil
+}
+
+// AuditSources are the sources that audits name, in the order of the audits.
+func (e *Experiment) AuditSources() (list []audits.Source) {
+	for _, m := range e.Audit.Asked() {
+		if s, ok := m.Fields.(audits.Sourced); ok {
+			list = append(list, s.Sources()...)
+		}
+	}
+	return list
+}
+
+// beside is a source beside that of the data.
+type beside struct {
+	path, source string
+	sha256       *string
+	files        []storage.Digest
+}
+
+// besides are the background's and those of audits, with their files of some facts.
+func (e *Experiment) besides(f *Facts) (list []beside) {
+	if b := e.Data.Background; b != nil {
+		list = append(list, beside{"data.background", b.Source, &b.SHA256, f.Background})
+	}
+	for _, x := range e.AuditSources() {
+		list = append(list, beside{x.Path, x.Source, x.SHA256, f.OfAudits[x.Path]})
+	}
+	return list
 }
 
 func (s *Spec) filesOf(path, sha256 string) ([]storage.Digest, error) {

@@ -152,6 +152,12 @@ func (s *Source) Records(ctx context.Context, limits datasets.Limits, reading da
 	return reading.Records(ctx, s.files(ctx), limits)
 }
 
+// Read has a function read the source, which must read all of every file, and learns the
+// digests of the files.
+func (s *Source) Read(ctx context.Context, limits datasets.Limits, read func(context.Context, []datasets.File, datasets.Limits) error) error {
+	return read(ctx, s.files(ctx), limits)
+}
+
 // files are those of the source, whose digests are learned where they are read.
 func (s *Source) files(ctx context.Context) []datasets.File {
 	files := make([]datasets.File, len(s.Files))

@@ -190,7 +190,10 @@ func (s *Submission) survey(ctx context.Context, finder sources.Finder) ([]exper
 			return nil, err
 		}
 	}
-	return facts, s.surveyBackgrounds(ctx, finder, facts)
+	if err := s.surveyBackgrounds(ctx, finder, facts); err != nil {
+		return nil, err
+	}
+	return facts, s.surveyAudits(ctx, finder, facts)
 }
 
 func (s *Submission) surveySource(ctx context.Context, source *sources.Source, limits datasets.Limits, uses []use, facts []experiment.Facts) error {

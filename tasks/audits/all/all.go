@@ -10,6 +10,7 @@ import (
 	"coalmine/tasks/audits/accuracyperuser"
 	"coalmine/tasks/audits/attributes"
 	"coalmine/tasks/audits/beamsearch"
+	"coalmine/tasks/audits/crossmodal"
 	"coalmine/tasks/audits/deanonymization"
 	"coalmine/tasks/audits/enumeration"
 	"coalmine/tasks/audits/exposure"
@@ -51,6 +52,7 @@ var list = []audits.Description{
 	updatewords.Audit,
 	matching.Audit,
 	attributes.Audit,
+	crossmodal.Audit,
 }
 
 // Audits returns all descriptions, in order. The caller must not change it.

@@ -18,13 +18,8 @@ import (
 	"coalmine/models/towers"
 	"coalmine/tasks"
 	"coalmine/tasks/audits/observed"
-	"coalmine/tasks/datasets"
 	"coalmine/tasks/devices"
 )
-
-// PopulationInput is the population whose users were divided into devices. Further inputs are
-// those of observed.Inputs, datasets.CorpusInput and datasets.PartsInput.
-const PopulationInput = datasets.PopulationInput
 
 // Params are the parameters of audits/attributes.
 type Params struct {
@@ -41,7 +36,8 @@ type Params struct {
 	Updates int `json:"updates"`
 }
 
-// Kind trains and measures. Its metrics are a Verdict. Memory is twice the values of Updates
+// Kind trains and measures. Its inputs are those of observed.Inputs and observed.OwnersInputs. Its
+// metrics are a Verdict. Memory is twice the values of Updates
 // updates, and four times the network.
 var Kind = tasks.Kind{Name: "audits/attributes", Version: 1, Class: tasks.Compute, Run: run}
 

@@ -50,7 +50,7 @@ func try(t *testing.T, p Params, users int, split []devices.Device, list []updat
 	population := g.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.ByUser},
 		taskstest.In(datasets.PartsInput, parts), taskstest.In(datasets.BalancedInput, balanced))
 	inputs := append(observedtest.Inputs(g, observedtest.Layout, split, list),
-		taskstest.In(datasets.CorpusInput, corpus), taskstest.In(datasets.PartsInput, parts), taskstest.In(PopulationInput, population))
+		taskstest.In(datasets.CorpusInput, corpus), taskstest.In(datasets.PartsInput, parts), taskstest.In(datasets.PopulationInput, population))
 	n, err := g.Try(Kind, p, inputs...)
 	if err != nil {
 		return nil, nil, err

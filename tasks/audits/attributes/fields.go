@@ -2,10 +2,8 @@ package attributes
 
 import (
 	"coalmine/storage"
-	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/observed"
-	"coalmine/tasks/datasets"
 )
 
 // Fields of the audit block.
@@ -59,9 +57,7 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 // Compile implements audits.Fields.
 func (f *Fields) Compile(b audits.Builder, _ int) storage.Key {
 	p := f.Attributes
-	names, population := b.Users()
-	inputs := append(observed.Inputs(b.Recorded(), b.Devices()),
-		tasks.Input{Name: datasets.CorpusInput, Key: names}, tasks.Input{Name: datasets.PartsInput, Key: b.Parts()}, tasks.Input{Name: PopulationInput, Key: population})
+	inputs := append(observed.Inputs(b.Recorded(), b.Devices()), observed.OwnersInputs(b)...)
 	return b.Node(Kind, "attributes of users", Params{
 		Seed: b.Setting().Seed, View: observed.View{Layers: p.Layers, Raw: !p.Normalize}, Values: p.Values, Units: p.Units,
 		Epochs: p.Epochs, Batch: p.Batch, LearningRate: p.LearningRate, Updates: p.Updates,

@@ -2,16 +2,13 @@ package attributes
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"path"
 	"slices"
-	"sort"
 	"strings"
 
-	"coalmine/storage"
 	"coalmine/tasks"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/audits/observed"
 )
 
 // Value is one of an attribute's, and who has it.
@@ -71,15 +68,7 @@ func valueOf(values []Value, name string) (number int, err error) {
 // readValues are the values of the users that were divided into devices: each is the source's
 // user in whose examples its own stand.
 func readValues(ctx context.Context, t *tasks.Task, values []Value) ([]int, error) {
-	names, err := readNames(ctx, t)
-	if err != nil {
-		return nil, err
-	}
-	source, err := datasets.ReadIndex(ctx, t, datasets.PartsInput, datasets.IndexBlob(datasets.Train))
-	if err != nil {
-		return nil, err
-	}
-	users, err := datasets.ReadIndex(ctx, t, PopulationInput, datasets.PopulationIndexBlob)
+	names, owners, err := observed.Owners(ctx, t)
 	if err != nil {
 		return nil, err
 	}
@@ -92,37 +81,13 @@ func readValues(ctx context.Context, t *tasks.Task, values []Value) ([]int, erro
 	if err := everyoneFound(values, ofName, names); err != nil {
 		return nil, err
 	}
-	all := make([]int, len(users.Extents))
-	for u, e := range users.Extents {
-		if all[u] = unknown; e.Examples > 0 {
-			owner := ownerOf(source, e)
-			if owner < 0 || owner >= len(names) {
-				return nil, fmt.Errorf("user %d of the population is no part of a user of the source", u)
-			}
+	all := make([]int, len(owners))
+	for u, owner := range owners {
+		if all[u] = unknown; owner >= 0 {
 			all[u] = ofName[owner]
 		}
 	}
 	return all, nil
-}
-
-func readNames(ctx context.Context, t *tasks.Task) (names []string, err error) {
-	data, err := t.Blob(ctx, datasets.CorpusInput, datasets.UsersBlob)
-	if err != nil {
-		return nil, err
-	}
-	if err := json.Unmarshal(data, &names); err != nil {
-		return nil, fmt.Errorf("names of users: %w: %w", err, storage.ErrCorrupt)
-	}
-	return names, nil
-}
-
-// ownerOf is the user whose extent holds another; -1 where there is none.
-func ownerOf(x *datasets.Index, e datasets.Extent) int {
-	u := sort.Search(len(x.Extents), func(u int) bool { return x.Extents[u].Offset+x.Extents[u].Length > e.Offset })
-	if u == len(x.Extents) || e.Offset < x.Extents[u].Offset || e.Offset+e.Length > x.Extents[u].Offset+x.Extents[u].Length {
-		return -1
-	}
-	return u
 }
 
 // everyoneFound refuses values that no user has: a name is wrong.

@@ -244,6 +244,33 @@ type row struct {
 	Stages *string `parquet:"deanonymization_stages"`
 }
 
+// AttackRows implements audits.Attacked: Table 3 of the paper.
+func (v *Verdict) AttackRows() (rows []audits.Attack) {
+	for i := range v.Attacks {
+		o := &v.Attacks[i]
+		if o.Users == 0 {
+			continue
+		}
+		rows = append(rows, audits.Attack{
+			Attack: o.Attack.Title(), Of: "users of anonymous updates", Users: new(int64(o.Users)), Items: new(int64(v.Items)),
+			AP: o.AP, APLow: &o.APInterval.Low, APHigh: &o.APInterval.High, Chance: o.Chance, Share: &o.Share,
+			Factor: o.Factor, FactorLow: &o.FactorInterval.Low, FactorHigh: &o.FactorInterval.High, P: &o.P,
+			Top1: &o.Top1.Share, Top1Chance: &o.Top1.Chance, Top5: &o.Top5.Share, Top5Chance: &o.Top5.Chance,
+		})
+	}
+	return rows
+}
+
+// UserRows implements audits.AttackedByUser.
+func (v *Verdict) UserRows() (rows []audits.AttackedUser) {
+	for _, o := range v.Attacks {
+		for _, u := range o.PerUser {
+			rows = append(rows, audits.AttackedUser{Attack: o.Attack.Title(), User: int64(u.User), AP: u.AP, Chance: u.Chance})
+		}
+	}
+	return rows
+}
+
 // Figure implements audits.Figured: the precision-recall curve of the best attack, and points
 // of the others'.
 func (v *Verdict) Figure(*audits.Cell) *audits.Figure {

@@ -10,17 +10,13 @@ type Limits struct {
 	Linking *float64 `json:"linking,omitempty" range:"[1,2)" unit:"times chance"`
 }
 
-// pairChance is the average precision of pairs of which half are of one device or user, by
-// scores that know nothing.
-const pairChance = 0.5
-
 // Breaches implements audits.Limits.
 func (l *Limits) Breaches(c *audits.Cell) []string {
 	v, ok := audits.VerdictOf[*Verdict](c)
 	if !ok {
 		return nil
 	}
-	return audits.FactorAbove("the AP of linked updates", v.Pairs.AP.Value, v.Pairs.AP.Low, pairChance, l.Linking)
+	return audits.FactorAbove("the AP of linked updates", v.Pairs.AP.Value, v.Pairs.AP.Low, audits.PairChance, l.Linking)
 }
 
 // FalseAlarms implements audits.FalseAlarmer.

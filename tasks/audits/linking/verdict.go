@@ -94,6 +94,11 @@ func (v *Verdict) Note(*audits.Cell) string {
 		v.Next.Followed, v.Next.Of, 100*v.Next.Chance, c.RandIndex, c.F1, c.Clusters, c.ChanceF1)
 }
 
+// AttackRows implements audits.Attacked.
+func (v *Verdict) AttackRows() []audits.Attack {
+	return []audits.Attack{v.Pairs.Row("linking", "pairs of anonymous updates of a device")}
+}
+
 // Row implements audits.Verdict.
 func (v *Verdict) Row() any {
 	return row{

@@ -11,10 +11,6 @@ type Limits struct {
 	Matching *float64 `json:"matching,omitempty" range:"[1,2)" unit:"times chance"`
 }
 
-// pairChance is the average precision of pairs of which half are of one user, by scores that
-// know nothing.
-const pairChance = 0.5
-
 // Breaches implements audits.Limits.
 func (l *Limits) Breaches(c *audits.Cell) []string {
 	v, ok := audits.VerdictOf[*Verdict](c)
@@ -25,7 +21,7 @@ func (l *Limits) Breaches(c *audits.Cell) []string {
 	if other := v.Shadow.Cosine.AP; other.Low > best.Low {
 		by, best = "the cosine", other
 	}
-	return audits.FactorAbove("the AP of pairs with a shadow device, told by "+by+",", best.Value, best.Low, pairChance, l.Matching)
+	return audits.FactorAbove("the AP of pairs with a shadow device, told by "+by+",", best.Value, best.Low, audits.PairChance, l.Matching)
 }
 
 // FalseAlarms implements audits.FalseAlarmer.

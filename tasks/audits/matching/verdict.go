@@ -65,16 +65,34 @@ func (v *Verdict) Texts() []string {
 // Note implements audits.Noter.
 func (v *Verdict) Note(*audits.Cell) string {
 	note := fmt.Sprintf("matching: learned from %d users, stopped by %d after epoch %d of %d", v.Learned.Users, v.Learned.ValidationUsers, v.Learned.Best, len(v.Learned.Course))
-	for _, x := range []struct {
-		what string
-		told *Told
-	}{{"anonymous", v.Anonymous}, {"shadow with anonymous", v.Shadow}, {"seen users", v.Seen}, {"unseen users", v.Unseen}} {
+	for _, x := range v.all() {
 		if x.told != nil {
 			n, c := x.told.Network.AP, x.told.Cosine.AP
 			note += fmt.Sprintf("; %s: AP %.1f (%.1f to %.1f), by cosine alone %.1f%s", x.what, 100*n.Value, 100*n.Low, 100*n.High, 100*c.Value, x.told.baseline())
 		}
 	}
 	return note
+}
+
+// named is a measurement with its name.
+type named struct {
+	what string
+	told *Told
+}
+
+func (v *Verdict) all() []named {
+	return []named{{"anonymous", v.Anonymous}, {"shadow with anonymous", v.Shadow}, {"seen users", v.Seen}, {"unseen users", v.Unseen}}
+}
+
+// AttackRows implements audits.Attacked.
+func (v *Verdict) AttackRows() (rows []audits.Attack) {
+	for _, x := range v.all() {
+		if x.told != nil {
+			of := "pairs of updates: " + x.what
+			rows = append(rows, x.told.Network.Row("Siamese network", of), x.told.Cosine.Row("cosine", of))
+		}
+	}
+	return rows
 }
 
 // baseline says so where training has gained nothing that the intervals can tell.

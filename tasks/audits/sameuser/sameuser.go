@@ -45,6 +45,15 @@ type Measurement struct {
 	AUC Estimate `json:"auc"`
 }
 
+// Row is a row of tables: what an attack has told of some pairs.
+func (m *Measurement) Row(attack, of string) audits.Attack {
+	return audits.Attack{
+		Attack: attack, Of: of, Items: new(int64(m.Pairs)), AP: m.AP.Value, APLow: &m.AP.Low, APHigh: &m.AP.High,
+		Chance: audits.PairChance, Factor: m.AP.Value / audits.PairChance, FactorLow: new(m.AP.Low / audits.PairChance), FactorHigh: new(m.AP.High / audits.PairChance),
+		AUC: &m.AUC.Value,
+	}
+}
+
 // resamples is the number of bootstrap samples.
 const resamples = 1000
 
@@ -54,6 +63,32 @@ func AveragePrecision(pairs []Pair) float64 {
 	sortByScore(pairs)
 	ap, _ := rank(pairs, func(*Pair) float64 { return 1 })
 	return ap
+}
+
+// Curve is the precision where the shares 1/steps, 2/steps, ... of the pairs of one user are
+// found, from the highest scores down; pairs are sorted by it. It is nil without a pair of one
+// user.
+func Curve(pairs []Pair, steps int) (precisions []float64) {
+	sortByScore(pairs)
+	total := 0
+	for i := range pairs {
+		if pairs[i].same() {
+			total++
+		}
+	}
+	found := 0
+	for i := range pairs {
+		if pairs[i].same() {
+			found++
+		}
+		if i+1 < len(pairs) && pairs[i+1].Score == pairs[i].Score {
+			continue
+		}
+		for len(precisions) < steps && found*steps >= (len(precisions)+1)*total && total > 0 {
+			precisions = append(precisions, float64(found)/float64(i+1))
+		}
+	}
+	return precisions
 }
 
 func sortByScore(pairs []Pair) {

@@ -165,3 +165,44 @@ func TestPairsAreDrawnUniformly(t *testing.T) {
 		}
 	}
 }
+
+// The definition: of every threshold the precision and the recall, and for each step the first
+// threshold, from above, that reaches it.
+func TestCurveIsItsDefinition(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(8, 1))
+	for range 200 {
+		var pairs []Pair
+		for range 2 + rng.IntN(40) {
+			pairs = append(pairs, Pair{A: int32(rng.IntN(3)), B: int32(rng.IntN(3)), Score: float64(rng.IntN(6))})
+		}
+		pairs[0].B = pairs[0].A
+		steps := 1 + rng.IntN(12)
+		var want []float64
+		for step := 1; step <= steps; step++ {
+			for threshold := 5.0; len(want) < step; threshold-- {
+				above, found, all := 0, 0, 0
+				for _, p := range pairs {
+					if p.A == p.B {
+						all++
+					}
+					if p.Score >= threshold {
+						above++
+						if p.A == p.B {
+							found++
+						}
+					}
+				}
+				if found*steps >= step*all {
+					want = append(want, float64(found)/float64(above))
+				}
+			}
+		}
+		if got := Curve(pairs, steps); !slices.Equal(got, want) {
+			t.Fatalf("curve %v, want %v", got, want)
+		}
+	}
+	if got := Curve([]Pair{{A: 1, B: 2}}, 3); got != nil {
+		t.Errorf("without a pair of one user %v", got)
+	}
+}

@@ -1,0 +1,147 @@
+package crossmodal
+
+import (
+	"fmt"
+
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/sameuser"
+	"coalmine/tasks/audits/twins"
+)
+
+// Audit is that of updates and vectors of another form.
+var Audit = audits.Description{
+	Name: "cross_modal",
+	Legend: "Cross-modal AP: how well a network tells which of an anonymous update and a vector of what is known of a user in another form belong together, half of all pairs; 50 by chance. " +
+		"Unseen: of users of whom the adversary has nothing but the vector.",
+	New:      func() audits.Fields { return new(Fields) },
+	Limits:   func() audits.Limits { return new(Limits) },
+	Kinds:    []tasks.Kind{Given, OfWords, Kind},
+	Measures: audits.Anything,
+	AtEnd:    true,
+	Pairs:    audits.EverySecret,
+	Verdict:  func() audits.Verdict { return new(Verdict) },
+	Columns:  []audits.Column{{Header: "cross-modal AP"}, {Header: "cross-modal unseen AP", Optional: true}},
+}
+
+// Verdict is the outcome: the metrics of audits/cross-modal.
+type Verdict struct {
+	// Users have a vector, of so many Values.
+	Users   int           `json:"users"`
+	Values  int           `json:"values"`
+	Learned twins.Learned `json:"learned"`
+	// Anonymous pairs are of anonymous updates of all users, seen and unseen, with a vector;
+	// Seen and Unseen of those alone, nil where there are none, and where all users are of one
+	// sort.
+	Anonymous *sameuser.Measurement `json:"anonymous"`
+	Seen      *sameuser.Measurement `json:"seen,omitempty"`
+	Unseen    *sameuser.Measurement `json:"unseen,omitempty"`
+	// Curve is the precision where 1%, 2%, ... of the anonymous pairs of one user are found.
+	Curve []float64 `json:"curve"`
+}
+
+// Texts implements audits.Verdict.
+func (v *Verdict) Texts() []string {
+	texts := []string{"-", ""}
+	for i, m := range []*sameuser.Measurement{v.Anonymous, v.Unseen} {
+		if m != nil {
+			texts[i] = fmt.Sprintf("%.1f", 100*m.AP.Value)
+		}
+	}
+	return texts
+}
+
+// Note implements audits.Noter.
+func (v *Verdict) Note(*audits.Cell) string {
+	note := fmt.Sprintf("cross-modal: vectors of %d values of %d users; learned from %d of them, stopped by %d after epoch %d of %d",
+		v.Values, v.Users, v.Learned.Users, v.Learned.ValidationUsers, v.Learned.Best, len(v.Learned.Course))
+	for _, x := range v.all() {
+		if m := x.m; m != nil {
+			note += fmt.Sprintf("; %s: AP %.1f (%.1f to %.1f), AUC %.1f (%.1f to %.1f) of %d pairs, 50 by chance", x.what,
+				100*m.AP.Value, 100*m.AP.Low, 100*m.AP.High, 100*m.AUC.Value, 100*m.AUC.Low, 100*m.AUC.High, m.Pairs)
+		}
+	}
+	return note
+}
+
+// named is a measurement with its name.
+type named struct {
+	what string
+	m    *sameuser.Measurement
+}
+
+func (v *Verdict) all() []named {
+	return []named{{"anonymous updates", v.Anonymous}, {"of seen users", v.Seen}, {"of unseen users", v.Unseen}}
+}
+
+// AttackRows implements audits.Attacked.
+func (v *Verdict) AttackRows() (rows []audits.Attack) {
+	for _, x := range v.all() {
+		if x.m != nil {
+			rows = append(rows, x.m.Row("cross-modal network", "updates with vectors: "+x.what))
+		}
+	}
+	return rows
+}
+
+// Figure implements audits.Figured: the precision-recall curve.
+func (v *Verdict) Figure(*audits.Cell) *audits.Figure {
+	if len(v.Curve) == 0 {
+		return nil
+	}
+	f := &audits.Figure{
+		Name: "Precision and recall of updates and vectors", Title: "precision in % against recall in %",
+		About: "How many of the pairs of an anonymous update and a vector that the network puts first are of one user, in %, where so many of those are found. The dashed line is chance.",
+		X:     audits.Axis{Most: 100}, Y: audits.Axis{Most: 100}, Limit: 100 * audits.PairChance,
+	}
+	for i, precision := range v.Curve {
+		f.Line = append(f.Line, audits.Point{X: float64(i + 1), Y: 100 * precision})
+	}
+	return f
+}
+
+// Row implements audits.Verdict.
+func (v *Verdict) Row() any {
+	var r row
+	if m := v.Anonymous; m != nil {
+		r = row{AP: &m.AP.Value, Low: &m.AP.Low, High: &m.AP.High, AUC: &m.AUC.Value}
+	}
+	if v.Seen != nil {
+		r.Seen = &v.Seen.AP.Value
+	}
+	if v.Unseen != nil {
+		r.Unseen = &v.Unseen.AP.Value
+	}
+	return r
+}
+
+type row struct {
+	AP     *float64 `parquet:"cross_modal_ap"`
+	Low    *float64 `parquet:"cross_modal_ap_low"`
+	High   *float64 `parquet:"cross_modal_ap_high"`
+	AUC    *float64 `parquet:"cross_modal_auc"`
+	Seen   *float64 `parquet:"cross_modal_seen_ap"`
+	Unseen *float64 `parquet:"cross_modal_unseen_ap"`
+}
+
+// Limits of audit.fail_if.
+type Limits struct {
+	// CrossModal limits how many times chance, which is 50, the average precision of anonymous
+	// updates and vectors is. A cell is above it where the lower end of the 95% interval over
+	// users is.
+	CrossModal *float64 `json:"cross_modal,omitempty" range:"[1,2)" unit:"times chance"`
+}
+
+// Breaches implements audits.Limits.
+func (l *Limits) Breaches(c *audits.Cell) []string {
+	v, ok := audits.VerdictOf[*Verdict](c)
+	if !ok || v.Anonymous == nil {
+		return nil
+	}
+	return audits.FactorAbove("the AP of updates and vectors", v.Anonymous.AP.Value, v.Anonymous.AP.Low, audits.PairChance, l.CrossModal)
+}
+
+// FalseAlarms implements audits.FalseAlarmer.
+func (l *Limits) FalseAlarms(*audits.Setting) []audits.FalseAlarm {
+	return audits.FactorAlarms("cross_modal", l.CrossModal, 1, "measurement")
+}
