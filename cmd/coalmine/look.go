@@ -306,7 +306,7 @@ Formats:
 		},
 	}
 	c.Flags().StringVar(&format, "format", results.FormatNames()[0], strings.Join(results.FormatNames(), ", "))
-	c.Flags().StringVar(&rows, "rows", string(results.Cells), "what has a row of csv and parquet: cells; canaries with all that the audits say of each; means and differences of replicates; or rounds")
+	c.Flags().StringVar(&rows, "rows", string(results.Cells), "what has a row of csv and parquet: cells; canaries with all that the audits say of each; attacks on updates; attacked-users, of attacks that list them; means and differences of replicates; or rounds")
 	c.Flags().StringVarP(&output, "output", "o", "", "file to write; standard output if none is given")
 	return c
 }

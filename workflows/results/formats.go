@@ -36,12 +36,12 @@ var formats = []Format{
 	{Name: "table", Description: "the columns of the papers, for people", MediaType: "text/plain; charset=utf-8", write: (*view).writeTable},
 	{Name: "json", Description: "everything, with every canary and every audited round", MediaType: "application/json", write: (*view).writeJSON, writeRounds: (*Rounds).writeJSON},
 	{
-		Name: "csv", Description: "one row a cell, a canary or a round", MediaType: "text/csv; charset=utf-8", Extension: ".csv",
+		Name: "csv", Description: "one row a cell, a canary, an attack or a round", MediaType: "text/csv; charset=utf-8", Extension: ".csv",
 		flat: writeCSV, writeRounds: (*Rounds).writeCSV,
 	},
 	{Name: "latex", Description: "the table, for a paper", MediaType: "text/x-latex; charset=utf-8", Extension: ".tex", write: (*view).writeLaTeX},
 	{
-		Name: "parquet", Description: "one row a cell, a canary or a round", MediaType: "application/vnd.apache.parquet", Extension: ".parquet",
+		Name: "parquet", Description: "one row a cell, a canary, an attack or a round", MediaType: "application/vnd.apache.parquet", Extension: ".parquet",
 		flat: writeParquet, writeRounds: (*Rounds).writeParquet,
 	},
 	{Name: "html", Description: "a page that stands alone, with figures", MediaType: "text/html; charset=utf-8", Extension: ".html", Pictures: true, write: (*view).writeHTML},
@@ -52,21 +52,23 @@ type Rows string
 
 // What may have rows.
 const (
-	Cells       Rows = "cells"
-	Canaries    Rows = "canaries"
-	Means       Rows = "means"
-	Differences Rows = "differences"
-	RoundRows   Rows = "rounds" // of Rounds, not of Results
+	Cells         Rows = "cells"
+	Canaries      Rows = "canaries"
+	Attacks       Rows = "attacks"
+	AttackedUsers Rows = "attacked-users"
+	Means         Rows = "means"
+	Differences   Rows = "differences"
+	RoundRows     Rows = "rounds" // of Rounds, not of Results
 )
 
 // flatTables are those that results have, by what has a row in them.
 var flatTables = map[Rows]func(*view) (*flatTable, error){
-	Cells: cellRows, Canaries: canaryRows, Means: meanRows, Differences: differenceRows,
+	Cells: cellRows, Canaries: canaryRows, Attacks: attackRows, AttackedUsers: userRows, Means: meanRows, Differences: differenceRows,
 }
 
 // RowsNames lists what may have rows.
 func RowsNames() []string {
-	return []string{string(Cells), string(Canaries), string(Means), string(Differences), string(RoundRows)}
+	return []string{string(Cells), string(Canaries), string(Attacks), string(AttackedUsers), string(Means), string(Differences), string(RoundRows)}
 }
 
 // Formats lists the forms in which results are written.
@@ -96,7 +98,7 @@ func (r *Results) Write(w io.Writer, format string) error { return r.WriteRows(w
 
 // WriteRows writes the results in a format with a row for each of the given things. Only
 // some formats have rows of others than cells: of canaries, those of the canaries block and
-// those that audits have of their own; of means, each number of each row of replicates; of
+// those that audits have of their own; of attacks on updates; of means, each number of each row of replicates; of
 // differences, each number of each two rows that are compared.
 func (r *Results) WriteRows(w io.Writer, format string, rows Rows) error {
 	f, err := formatWith(format, rows)
@@ -181,6 +183,9 @@ func (v *view) writeLaTeX(w io.Writer) error {
 	if d := table.Differences; d != nil {
 		b.WriteString("\n\\medskip\n")
 		d.writeTabular(&b)
+	}
+	if attacks := v.attackTable(); attacks != nil {
+		b.WriteString("\n" + attacks.latex())
 	}
 	for _, note := range table.Notes {
 		fmt.Fprintf(&b, "\\par{\\footnotesize %s}\n", latexEscapes.Replace(note))

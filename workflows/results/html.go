@@ -20,6 +20,7 @@ var templates = template.Must(template.ParseFS(pages, "*.html"))
 type htmlReport struct {
 	Run, Experiment, Counts string
 	Table                   *Table
+	Attacks                 *attackTable // nil where nothing was attacked
 	Pictures                *pictureGrid
 	Charts                  []chartFigure
 	About                   []string // the figures of cells
@@ -42,7 +43,7 @@ type chartFigure struct {
 // the pictures of the cells side by side, the figures of all cells together, and for every
 // cell the figures of its audits, and their curves along the training.
 func (v *view) writeHTML(w io.Writer) error {
-	page := htmlReport{Run: v.Run, Experiment: v.Experiment, Counts: v.counts(), Table: v.table(), Pictures: newPictureGrid(v.cells, v.Results.Pictures)}
+	page := htmlReport{Run: v.Run, Experiment: v.Experiment, Counts: v.counts(), Table: v.table(), Attacks: v.attackTable(), Pictures: newPictureGrid(v.cells, v.Results.Pictures)}
 	for _, c := range v.charts() {
 		page.Charts = append(page.Charts, chartFigure{c.About, c.drawing()})
 	}
