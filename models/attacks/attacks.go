@@ -36,7 +36,7 @@ type entry struct {
 
 var kinds = registry.New("attack", func(e entry) Kind { return e.kind },
 	entry{MLP, "MLP", "a network with one hidden layer of 128 ReLU", true, newMLPAttack},
-	entry{SVM, "SVM", "a linear support vector machine, one class against the rest", true, newSVMAttack},
+	entry{SVM, "SVM", "a linear support vector machine, one class against the rest", false, newSVMAttack},
 	entry{KNN, "kNN", "the share of a class among the 10 nearest updates", false, newNearest},
 	entry{Cosine, "cosine", "the cosine to the mean update of a class; nothing is trained", false, newCosine})
 
@@ -60,7 +60,8 @@ type Shape struct{ Inputs, Classes int }
 
 // Options of attacks that are trained in epochs.
 type Options struct {
-	// Epochs at most: less where the validation part says that there is no more to learn.
+	// Epochs at most: less where the validation part, or the minimum that is reached, says
+	// that there is no more to learn.
 	Epochs int
 	// Batch is the number of examples of a step.
 	Batch int
@@ -71,6 +72,9 @@ type Options struct {
 type Block struct {
 	Rows   []float32
 	Labels []int
+	// At are the places of the examples in the order of the source, the same in every epoch.
+	// A validation part has none.
+	At []int
 }
 
 // Data are the examples that an attack learns from. It must be given none but those: not the
@@ -124,13 +128,16 @@ func New(kind Kind, shape Shape, o Options, rng *rand.Rand) (Attack, error) {
 }
 
 // check finds what can't be trained on.
-func (s Shape) check(b Block) error {
-	if len(b.Rows) != len(b.Labels)*s.Inputs {
-		return fmt.Errorf("a block has %d values for %d examples; expected %d for each", len(b.Rows), len(b.Labels), s.Inputs)
+func (s Shape) check(b Block, examples int) error {
+	if len(b.Rows) != len(b.Labels)*s.Inputs || len(b.At) != len(b.Labels) {
+		return fmt.Errorf("a block has %d values and %d places for %d examples; expected %d values and a place for each", len(b.Rows), len(b.At), len(b.Labels), s.Inputs)
 	}
 	for i, label := range b.Labels {
 		if label < 0 || label >= s.Classes {
 			return fmt.Errorf("example %d of a block has the class %d; expected 0 to %d", i, label, s.Classes-1)
+		}
+		if at := b.At[i]; at < 0 || at >= examples {
+			return fmt.Errorf("example %d of a block has the place %d of %d examples", i, at, examples)
 		}
 	}
 	return nil

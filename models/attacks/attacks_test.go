@@ -38,6 +38,7 @@ func (s *set) Blocks(_ context.Context, epoch int, do func(Block) error) error {
 		for _, i := range part {
 			b.Rows = append(b.Rows, s.Rows[i*s.shape.Inputs:(i+1)*s.shape.Inputs]...)
 			b.Labels = append(b.Labels, s.Labels[i])
+			b.At = append(b.At, i)
 		}
 		if err := do(b); err != nil {
 			return err
@@ -48,7 +49,7 @@ func (s *set) Blocks(_ context.Context, epoch int, do func(Block) error) error {
 
 // clusters draws examples around a centre for each class, of length 1, with the noise.
 func clusters(rng *rand.Rand, s Shape, centres []float32, n int, noise float64) Block {
-	b := Block{make([]float32, n*s.Inputs), make([]int, n)}
+	b := Block{Rows: make([]float32, n*s.Inputs), Labels: make([]int, n)}
 	for i := range n {
 		b.Labels[i] = i % s.Classes
 		row := b.Rows[i*s.Inputs : (i+1)*s.Inputs]
@@ -118,7 +119,7 @@ func TestEveryAttackNamesWhatItHasLearned(t *testing.T) {
 		if share := right(mustScore(t, a, s, others.Rows), others.Labels, s.Classes); share < 0.95 {
 			t.Errorf("%s names %.3f of what it should after %+v; chance is 1/8", kind, share, how)
 		}
-		if kind.Validates() && (!how.Converged || how.Best > how.Epochs || how.Best == 0) {
+		if (kind.Validates() || kind == SVM) && (!how.Converged || how.Best > how.Epochs || how.Best == 0) {
 			t.Errorf("%s: %+v; it has not converged", kind, how)
 		}
 	}
@@ -186,7 +187,7 @@ func TestTheNetworksGradientIsThatOfFiniteDifferences(t *testing.T) {
 	for _, bias := range [][]float32{m.first.bias, m.second.bias} {
 		copy(bias, normals(rng, len(bias)))
 	}
-	b := Block{normals(rng, 6*s.Inputs), []int{0, 1, 2, 3, 1, 0}}
+	b := Block{Rows: normals(rng, 6*s.Inputs), Labels: []int{0, 1, 2, 3, 1, 0}}
 	wide := widen(m.weights())
 	if got, want := m.loss(b)/6, reference(wide, s, b); math.Abs(got-want) > 1e-5 {
 		t.Errorf("loss %v, want %v", got, want)
@@ -225,47 +226,69 @@ func TestStepsAreThoseOfKeras(t *testing.T) {
 	}
 }
 
-// objective is what the machine of a class minimizes, in float64.
-func objective(m *svm, l linear, b Block, class int) float64 {
-	value := 0.0
-	for j := range m.shape.Inputs {
-		w := float64(l.weights[j*m.shape.Classes+class])
-		value += w * w
-	}
-	value += float64(l.bias[class]) * float64(l.bias[class])
-	value *= m.lambda / 2
-	for i, label := range b.Labels {
-		z := float64(l.bias[class])
-		for j := range m.shape.Inputs {
-			z += float64(l.weights[j*m.shape.Classes+class]) * float64(b.Rows[i*m.shape.Inputs+j])
+// The machines of a small problem are those that scikit-learn 1.2.1 finds, as
+// LinearSVC(tol=1e-10) does,
+// whatever the batch.
+func TestTheLinearMachineIsThatOfScikitLearn(t *testing.T) {
+	t.Parallel()
+	s := Shape{Inputs: 3, Classes: 3}
+	data := &set{shape: s, Block: Block{Rows: make([]float32, 36), Labels: make([]int, 12)}, block: 5}
+	for i := range 12 {
+		data.Labels[i] = i % 3
+		for j := range 3 {
+			data.Rows[3*i+j] = float32((7*i+5*j+i*i*j)%11) / 8
 		}
-		value += max(0, 1-float64(sign(label == class))*z) / float64(len(b.Labels))
+		data.Rows[3*i+i%3] += 0.25
+	}
+	want := []float32{
+		0.887702, -0.293790, -1.136414, -0.415034, 0.531646, -0.232313, -0.169904, -0.878875, 0.784033,
+		-0.454310, 0.231371, -0.234382, // the bias
+	}
+	for _, batch := range []int{1, 4, 12} {
+		a, how := mustTrain(t, SVM, s, Options{Epochs: 10_000, Batch: batch}, data)
+		m := a.(*svmAttack)
+		for i, w := range append(slices.Clone(m.weights), m.bias...) {
+			if math.Abs(float64(w-want[i])) > 1e-3 || !how.Converged {
+				t.Errorf("in batches of %d weight %d is %v, expected %v: %+v", batch, i, w, want[i], how)
+			}
+		}
+	}
+}
+
+// objective is what the machine of a class minimizes, in float64.
+func objective(s Shape, weights, bias []float32, b Block, class int) float64 {
+	value := float64(bias[class]) * float64(bias[class]) / 2
+	for j := range s.Inputs {
+		w := float64(weights[j*s.Classes+class])
+		value += w * w / 2
+	}
+	for i, label := range b.Labels {
+		z := float64(bias[class])
+		for j := range s.Inputs {
+			z += float64(weights[j*s.Classes+class]) * float64(b.Rows[i*s.Inputs+j])
+		}
+		loss := max(0, 1-float64(sign(label == class))*z)
+		value += loss * loss
 	}
 	return value
 }
 
-// At the minimum of a convex function no step in any direction leads down. The machine comes
-// within a percent of it: no random step leads further down than that.
+// At the minimum of a convex function no step in any direction leads down: none of many random
+// ones, small and large, does so by more than a millionth.
 func TestTheLinearMachineComesToItsMinimum(t *testing.T) {
 	t.Parallel()
 	s := Shape{Inputs: 12, Classes: 3}
 	data, _ := task(s, 90, 1.5)
-	m := newSVM(s, 16)
-	m.lambda = 1.0 / 90
-	d := descent{m, s, Options{Epochs: 1, Batch: 16}}
-	for epoch := range 400 {
-		if _, err := d.epoch(t.Context(), data, epoch+1); err != nil {
-			t.Fatal(err)
-		}
-	}
+	a, _ := mustTrain(t, SVM, s, Options{Epochs: 400, Batch: 16}, data)
+	m := a.(*svmAttack)
 	rng := rand.New(rand.NewPCG(5, 0))
 	for class := range s.Classes {
-		least := objective(m, m.mean, data.Block, class)
+		least := objective(s, m.weights, m.bias, data.Block, class)
 		for range 300 {
-			moved := linear{slices.Clone(m.mean.weights), slices.Clone(m.mean.bias)}
-			kernels.Axpy(float32(0.1*rng.Float64()), normals(rng, len(moved.weights)), moved.weights)
-			kernels.Axpy(float32(0.1*rng.Float64()), normals(rng, len(moved.bias)), moved.bias)
-			if value := objective(m, moved, data.Block, class); value < 0.99*least {
+			weights, bias, far := slices.Clone(m.weights), slices.Clone(m.bias), float32(math.Pow(10, -4*rng.Float64()))
+			kernels.Axpy(far, normals(rng, len(weights)), weights)
+			kernels.Axpy(far, normals(rng, len(bias)), bias)
+			if value := objective(s, weights, bias, data.Block, class); value < (1-1e-6)*least {
 				t.Fatalf("class %d: a step leads from %v to %v", class, least, value)
 			}
 		}
@@ -276,7 +299,7 @@ func TestNeighboursAreTheNearest(t *testing.T) {
 	t.Parallel()
 	s := Shape{Inputs: 3, Classes: 4}
 	rng := rand.New(rand.NewPCG(6, 0))
-	data := &set{shape: s, block: 100, Block: Block{make([]float32, 700*3), make([]int, 700)}}
+	data := &set{shape: s, block: 100, Block: Block{Rows: make([]float32, 700*3), Labels: make([]int, 700)}}
 	for i := range data.Rows {
 		data.Rows[i] = float32(rng.IntN(5)) // so that there are ties
 	}
@@ -312,7 +335,7 @@ func TestNeighboursAreTheNearest(t *testing.T) {
 func TestCosinesAreThoseToTheMeans(t *testing.T) {
 	t.Parallel()
 	s := Shape{Inputs: 2, Classes: 3}
-	data := &set{shape: s, Block: Block{[]float32{1, 0, 3, 4, 0, 2}, []int{0, 1, 1}}}
+	data := &set{shape: s, Block: Block{Rows: []float32{1, 0, 3, 4, 0, 2}, Labels: []int{0, 1, 1}}}
 	a, _ := mustTrain(t, Cosine, s, Options{Epochs: 1, Batch: 1}, data)
 	got := mustScore(t, a, s, []float32{0, 5, 0, 0})
 	want := []float32{0, float32(6 / math.Sqrt(45)), 0, 0, 0, 0}
@@ -341,7 +364,7 @@ func TestWhatCannotBeTrainedIsNamed(t *testing.T) {
 		}
 	}
 	for _, kind := range Kinds() {
-		bad := &set{shape: Shape{1, 2}, Block: Block{[]float32{1, 2}, []int{0, 2}}}
+		bad := &set{shape: Shape{1, 2}, Block: Block{Rows: []float32{1, 2}, Labels: []int{0, 2}}}
 		a, err := New(kind, Shape{1, 2}, good, rand.New(rand.NewPCG(1, 0)))
 		if err != nil {
 			t.Fatal(err)
@@ -402,4 +425,31 @@ func BenchmarkMLP(b *testing.B) {
 			kernels.Add(params, moves)
 		}
 	})
+}
+
+// BenchmarkSVM trains the machines of 297 classes, whose examples have much in common.
+func BenchmarkSVM(b *testing.B) {
+	s := Shape{Inputs: 1290, Classes: 297}
+	rng := rand.New(rand.NewPCG(7, 0))
+	centres, common := normals(rng, s.Classes*s.Inputs), normals(rng, s.Inputs)
+	for i := range centres {
+		centres[i] = 0.3*centres[i] + 10*common[i%s.Inputs]
+	}
+	data, others := &set{shape: s, Block: clusters(rng, s, centres, 1600, 1)}, clusters(rng, s, centres, 1000, 1)
+	for b.Loop() {
+		a, err := New(SVM, s, Options{Epochs: 1000, Batch: 32}, rng)
+		if err != nil {
+			b.Fatal(err)
+		}
+		how, err := a.Train(b.Context(), data)
+		if err != nil {
+			b.Fatal(err)
+		}
+		scores := make([]float32, len(others.Labels)*s.Classes)
+		if err := a.Score(b.Context(), others.Rows, scores); err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(how.Epochs), "epochs")
+		b.ReportMetric(right(scores, others.Labels, s.Classes), "right")
+	}
 }

@@ -22,7 +22,7 @@ func (a *cosine) Train(ctx context.Context, data Data) (Training, error) {
 	d := a.shape.Inputs
 	sums := make([]float64, a.shape.Classes*d)
 	err := data.Blocks(ctx, 0, func(b Block) error {
-		if err := a.shape.check(b); err != nil {
+		if err := a.shape.check(b, data.Examples()); err != nil {
 			return err
 		}
 		addRows(sums, b, d)

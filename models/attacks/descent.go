@@ -28,21 +28,25 @@ const (
 // descent trains a learner in epochs until its loss on the validation part falls no more.
 type descent struct {
 	learner
-	shape   Shape
-	options Options
+	batching
+	epochs int // at most
 }
 
 func (d descent) train(ctx context.Context, data Data) (Training, error) {
 	t := Training{Loss: math.Inf(1)}
 	var best [][]float32
 	steps, stale, mark := 0, 0, math.Inf(1)
-	for t.Epochs < d.options.Epochs {
-		made, err := d.epoch(ctx, data, t.Epochs+1)
+	for t.Epochs < d.epochs {
+		made := 0
+		err := d.epoch(ctx, data, t.Epochs+1, func(batch Block) {
+			d.step(batch)
+			made++
+		})
 		if err != nil {
 			return t, err
 		}
 		t.Epochs++
-		if steps += made; steps < stepsALook && t.Epochs < d.options.Epochs {
+		if steps += made; steps < stepsALook && t.Epochs < d.epochs {
 			continue
 		}
 		steps = 0
@@ -64,32 +68,6 @@ func (d descent) train(ctx context.Context, data Data) (Training, error) {
 		}
 	}
 	return t, nil
-}
-
-// epoch goes through the data once.
-func (d descent) epoch(ctx context.Context, data Data, epoch int) (steps int, err error) {
-	err = data.Blocks(ctx, epoch, func(b Block) error {
-		if err := d.shape.check(b); err != nil {
-			return err
-		}
-		return d.batches(b, func(batch Block) error {
-			d.step(batch)
-			steps++
-			return ctx.Err()
-		})
-	})
-	return steps, err
-}
-
-// batches cuts a block into batches, the last of which may be smaller.
-func (d descent) batches(b Block, do func(Block) error) error {
-	for from := 0; from < len(b.Labels); from += d.options.Batch {
-		to := min(from+d.options.Batch, len(b.Labels))
-		if err := do(Block{b.Rows[from*d.shape.Inputs : to*d.shape.Inputs], b.Labels[from:to]}); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // validate is the mean loss of a block; +Inf where it is no number.

@@ -150,7 +150,7 @@ type mlpAttack struct {
 
 func newMLPAttack(s Shape, o Options, rng *rand.Rand) Attack {
 	m := newMLP(s, o.Batch, rng)
-	return &mlpAttack{m, descent{m, s, o}}
+	return &mlpAttack{m, descent{m, batching{s, o.Batch}, o.Epochs}}
 }
 
 // Train implements Attack.
@@ -161,7 +161,7 @@ func (a *mlpAttack) Train(ctx context.Context, data Data) (Training, error) {
 // Score implements Attack. Scores are logarithms of probabilities: these themselves are often
 // too near to 0 to be told apart.
 func (a *mlpAttack) Score(ctx context.Context, rows, scores []float32) error {
-	return scoreInBatches(ctx, a.descent, rows, func(n int, batch []float32) {
+	return a.score(ctx, rows, func(n int, batch []float32) {
 		logits := a.logits(n, batch)
 		for row := range slices.Chunk(logits, a.mlp.shape.Classes) {
 			norm := float32(kernels.LogSumExp(row))
@@ -170,14 +170,5 @@ func (a *mlpAttack) Score(ctx context.Context, rows, scores []float32) error {
 			}
 		}
 		scores = scores[copy(scores, logits):]
-	})
-}
-
-// scoreInBatches calls do with batches of rows.
-func scoreInBatches(ctx context.Context, d descent, rows []float32, do func(n int, batch []float32)) error {
-	b := Block{rows, make([]int, len(rows)/d.shape.Inputs)}
-	return d.batches(b, func(batch Block) error {
-		do(len(batch.Labels), batch.Rows)
-		return ctx.Err()
 	})
 }

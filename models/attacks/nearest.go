@@ -43,12 +43,12 @@ func (a *nearest) Score(ctx context.Context, rows, scores []float32) error {
 	found := make([][]neighbour, n)
 	products := make([]float32, n*tile)
 	err := a.data.Blocks(ctx, 0, func(b Block) error {
-		if err := a.shape.check(b); err != nil {
+		if err := a.shape.check(b, a.data.Examples()); err != nil {
 			return err
 		}
 		for from := 0; from < len(b.Labels); from += tile {
 			to := min(from+tile, len(b.Labels))
-			a.compare(rows, Block{b.Rows[from*a.shape.Inputs : to*a.shape.Inputs], b.Labels[from:to]}, products, found)
+			a.compare(rows, b.cut(from, to, a.shape.Inputs), products, found)
 			if err := ctx.Err(); err != nil {
 				return err
 			}

@@ -7,52 +7,82 @@ import (
 	"coalmine/internal/kernels"
 )
 
-// svmCost weighs the losses of the examples against the weights: the C of
-// 1/2 |w|^2 + C * sum of the losses, 1 as in scikit-learn's LinearSVC.
-const svmCost = 1
+// What the machines minimize, and how near to it they come.
+const (
+	// svmCost weighs the losses of the examples against the weights: C, 1 as in LinearSVC.
+	svmCost = 1
+	// svmTolerance bounds the derivatives of the dual problem that are left in an epoch.
+	svmTolerance = 0.001
+	// svmRidge is what a squared loss adds to the diagonal of the dual problem.
+	svmRidge = 1.0 / (2 * svmCost)
+)
 
 // svm is one linear machine for each class against the rest: the weights w of a class minimize
 //
-//	lambda/2 |w|^2 + mean over the examples of max(0, 1 - y (w x + b)),   lambda = 1/(C n)
+//	1/2 |w|^2 + C * sum over the examples of max(0, 1 - y (w x + b))^2
 //
 // with y = 1 for the class and -1 for all others; the bias counts as a weight, of an input that
-// is 1. It is found by steps along the subgradient of a batch, at the rate 1/(1 + lambda t) in
-// step t (Bottou, "Stochastic Gradient Descent Tricks", 2012, section 5.2). What scores is the
-// mean of the weights of all steps, weighed by their number (Lacoste-Julien et al. 2012).
+// is 1. That is scikit-learn's LinearSVC as it comes. Each epoch goes through the examples in an
+// order of its own, and solves the dual problem of each class in the variable of one example
+// after another (Hsieh et al. 2008, algorithm 1). The classes do so together, a batch at a time:
+// how an example changes the margins of those after it follows from their inner products.
 type svm struct {
-	shape     Shape
-	lambda    float64 // set when the number of examples is known
-	steps     int
-	now, mean linear
-	margins   []float32 // [batch, classes]
-}
-
-// linear is a layer without a gradient of its own.
-type linear struct{ weights, bias []float32 }
-
-func newLinear(s Shape) linear {
-	return linear{make([]float32, s.Inputs*s.Classes), make([]float32, s.Classes)}
+	shape   Shape
+	weights []float32 // [inputs, classes]
+	bias    []float32 // [classes]
+	duals   []float32 // [examples, classes]: how much an example holds a plane, from 0
+	margins []float32 // [batch, classes]
+	changes []float32 // [batch, classes]
+	inner   []float32 // [batch, batch]: products of examples
 }
 
 func newSVM(s Shape, batch int) *svm {
-	return &svm{shape: s, now: newLinear(s), mean: newLinear(s), margins: make([]float32, batch*s.Classes)}
+	return &svm{
+		shape: s, weights: make([]float32, s.Inputs*s.Classes), bias: make([]float32, s.Classes),
+		margins: make([]float32, batch*s.Classes), changes: make([]float32, batch*s.Classes), inner: make([]float32, batch*batch),
+	}
 }
 
 // outputs of n rows, which stand in m.margins.
-func (m *svm) outputs(l linear, n int, rows []float32) []float32 {
+func (m *svm) outputs(n int, rows []float32) []float32 {
 	out := m.margins[:n*m.shape.Classes]
-	kernels.GemmBias(false, false, n, m.shape.Classes, m.shape.Inputs, rows, m.shape.Inputs, l.weights, m.shape.Classes, l.bias, out, m.shape.Classes)
+	kernels.GemmBias(false, false, n, m.shape.Classes, m.shape.Inputs, rows, m.shape.Inputs, m.weights, m.shape.Classes, m.bias, out, m.shape.Classes)
 	return out
 }
 
-// loss implements learner: the hinge losses of all classes, of the mean.
-func (m *svm) loss(b Block) (sum float64) {
-	out := m.outputs(m.mean, len(b.Labels), b.Rows)
-	for i, value := range out {
-		y := sign(b.Labels[i/m.shape.Classes] == i%m.shape.Classes)
-		sum += max(0, 1-float64(y*value))
+// step solves for the examples of a batch, and returns the greatest derivative that it found.
+func (m *svm) step(b Block) (steepest float32) {
+	n, d, classes := len(b.Labels), m.shape.Inputs, m.shape.Classes
+	margins := m.outputs(n, b.Rows)
+	kernels.Gemm(false, true, n, n, d, 1, b.Rows, d, b.Rows, d, 0, m.inner, n)
+	for i := range n {
+		changes := m.changes[i*classes : (i+1)*classes]
+		self := m.inner[i*n+i] + 1 // the bias has an input of its own
+		steepest = max(steepest, m.solve(b.At[i], b.Labels[i], self, margins[i*classes:(i+1)*classes], changes))
+		for j := i + 1; j < n; j++ {
+			kernels.Axpy(m.inner[i*n+j]+1, changes, margins[j*classes:(j+1)*classes])
+		}
+		kernels.Add(m.bias, changes)
 	}
-	return sum
+	kernels.Gemm(true, false, d, classes, n, 1, b.Rows, d, m.changes, classes, 1, m.weights, classes)
+	return steepest
+}
+
+// solve minimizes over the variables of an example, one for each class. changes are by how
+// much its multiple in the weights of a class grows.
+func (m *svm) solve(at, label int, self float32, margins, changes []float32) (steepest float32) {
+	duals := m.duals[at*m.shape.Classes:][:m.shape.Classes]
+	for class, dual := range duals {
+		y := sign(label == class)
+		slope := float32(y*margins[class]) - 1 + float32(svmRidge*dual)
+		if dual == 0 {
+			slope = min(slope, 0)
+		}
+		steepest = max(steepest, max(slope, -slope))
+		duals[class] = max(0, dual-slope/(self+svmRidge))
+		changes[class] = float32(y * (duals[class] - dual))
+	}
+	return steepest
 }
 
 func sign(positive bool) float32 {
@@ -62,61 +92,37 @@ func sign(positive bool) float32 {
 	return -1
 }
 
-// step implements learner.
-func (m *svm) step(b Block) {
-	n, classes := len(b.Labels), m.shape.Classes
-	out := m.outputs(m.now, n, b.Rows)
-	for i, value := range out {
-		y := sign(b.Labels[i/classes] == i%classes)
-		out[i] = 0
-		if float32(y*value) < 1 {
-			out[i] = y
-		}
-	}
-	m.steps++
-	rate := 1 / (1 + float64(m.lambda*float64(m.steps)))
-	keep, move := float32(1-float64(rate*m.lambda)), float32(rate/float64(n))
-	kernels.Gemm(true, false, m.shape.Inputs, classes, n, move, b.Rows, m.shape.Inputs, out, classes, keep, m.now.weights, classes)
-	kernels.Scale(keep, m.now.bias)
-	for i := range n {
-		kernels.Axpy(move, out[i*classes:(i+1)*classes], m.now.bias)
-	}
-	m.average()
-}
-
-// average takes the weights of a step into the mean, which after t steps is the sum of
-// 2s/(t(t+1)) times those of step s.
-func (m *svm) average() {
-	share := float32(2 / float64(m.steps+1))
-	for _, part := range [][2][]float32{{m.mean.weights, m.now.weights}, {m.mean.bias, m.now.bias}} {
-		kernels.Scale(1-share, part[0])
-		kernels.Axpy(share, part[1], part[0])
-	}
-}
-
-// weights implements learner.
-func (m *svm) weights() [][]float32 { return [][]float32{m.mean.weights, m.mean.bias} }
-
 // svmAttack scores by the distance to the plane of a class.
 type svmAttack struct {
 	*svm
-	descent
+	batching
+	epochs int
 }
 
 func newSVMAttack(s Shape, o Options, _ *rand.Rand) Attack {
-	m := newSVM(s, o.Batch)
-	return &svmAttack{m, descent{m, s, o}}
+	return &svmAttack{newSVM(s, o.Batch), batching{s, o.Batch}, o.Epochs}
 }
 
-// Train implements Attack.
+// Train implements Attack. Beside the model it remembers a number for each example and class.
 func (a *svmAttack) Train(ctx context.Context, data Data) (Training, error) {
-	a.lambda = 1 / (svmCost * float64(data.Examples()))
-	return a.descent.train(ctx, data)
+	a.duals = make([]float32, data.Examples()*a.svm.shape.Classes)
+	t := Training{}
+	for t.Epochs < a.epochs && !t.Converged {
+		steepest := float32(0)
+		err := a.epoch(ctx, data, t.Epochs+1, func(batch Block) { steepest = max(steepest, a.step(batch)) })
+		if err != nil {
+			return t, err
+		}
+		t.Epochs++
+		t.Best, t.Converged = t.Epochs, steepest < svmTolerance
+	}
+	a.duals = nil
+	return t, nil
 }
 
 // Score implements Attack.
 func (a *svmAttack) Score(ctx context.Context, rows, scores []float32) error {
-	return scoreInBatches(ctx, a.descent, rows, func(n int, batch []float32) {
-		scores = scores[copy(scores, a.outputs(a.mean, n, batch)):]
+	return a.score(ctx, rows, func(n int, batch []float32) {
+		scores = scores[copy(scores, a.outputs(n, batch)):]
 	})
 }

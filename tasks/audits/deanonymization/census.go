@@ -17,13 +17,16 @@ type place struct{ round, device int }
 // census says what each recorded update is for.
 type census struct {
 	Scored
-	// learn and validate have the class of an update.
-	learn, validate map[place]int
+	// learn and validate have what an attack is to know of an update.
+	learn, validate map[place]example
 	// group is the number of the sum of its round that an anonymous update is a part of,
 	// sizes how many updates each of these has.
 	group map[place]int
 	sizes map[place]int // by round and group
 }
+
+// example is an update of a known class: the one at a place among those of its map.
+type example struct{ class, at int }
 
 // taken are the updates as they are found.
 type taken struct {
@@ -76,7 +79,7 @@ func (p *Params) note(found *taken, o *observed.Observation) {
 }
 
 func (p *Params) divide(found *taken) (*census, error) {
-	c := &census{learn: map[place]int{}, validate: map[place]int{}, group: map[place]int{}, sizes: map[place]int{}}
+	c := &census{learn: map[place]example{}, validate: map[place]example{}, group: map[place]int{}, sizes: map[place]int{}}
 	validation := seeds.Stream(p.Seed, seeds.NamingValidation)
 	for user := range slices.Max(keys(found.users)) + 1 {
 		switch own := found.shadows[user]; {
@@ -132,10 +135,10 @@ const validationShare = 0.1
 func (c *census) teach(p *Params, own []place, class int, coin func() float64) {
 	for i, at := range own {
 		if i > 0 && p.Attack.Validates() && coin() < validationShare {
-			c.validate[at] = class
+			c.validate[at] = example{class, len(c.validate)}
 			continue
 		}
-		c.learn[at] = class
+		c.learn[at] = example{class, len(c.learn)}
 	}
 }
 

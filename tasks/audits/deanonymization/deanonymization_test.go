@@ -238,13 +238,19 @@ func TestBlocksHaveEveryExampleOnce(t *testing.T) {
 		}
 		s := &source{params: &p, reader: reader, census: c}
 		var orders [][]float32
+		places := map[int]float32{}
 		for epoch := range 3 {
 			var first []float32
 			counts := make([]int, c.Columns())
 			err := s.Blocks(t.Context(), epoch, func(b attacks.Block) error {
 				for i, label := range b.Labels {
 					counts[label]++
-					first = append(first, b.Rows[i*reader.Values()])
+					value := b.Rows[i*reader.Values()]
+					if known, there := places[b.At[i]]; there && known != value {
+						t.Errorf("epoch %d has another example at place %d", epoch, b.At[i])
+					}
+					places[b.At[i]] = value
+					first = append(first, value)
 				}
 				return nil
 			})
@@ -253,6 +259,9 @@ func TestBlocksHaveEveryExampleOnce(t *testing.T) {
 			}
 			if want := classCounts(c); !slices.Equal(counts, want) {
 				t.Errorf("epoch %d has %v examples of the classes, want %v", epoch, counts, want)
+			}
+			if len(places) != s.Examples() {
+				t.Errorf("%d examples have %d places", s.Examples(), len(places))
 			}
 			orders = append(orders, first)
 		}
@@ -270,8 +279,8 @@ func TestBlocksHaveEveryExampleOnce(t *testing.T) {
 
 func classCounts(c *census) []int {
 	counts := make([]int, c.Columns())
-	for _, class := range c.learn {
-		counts[class]++
+	for _, x := range c.learn {
+		counts[x.class]++
 	}
 	return counts
 }

@@ -40,13 +40,14 @@ type Block struct {
 	// Sums is how many anonymous updates of a round are visible only as their sum, as with
 	// secure aggregation. A sum is right for the user of each of its updates.
 	Sums int `json:"sums" default:"1" range:"[1,1000000]" unit:"updates" also:"secure_aggregation"`
-	// Epochs at most of the attacks that are trained by steps: mlp and svm. They end where the
-	// loss on a tenth of the shadows' updates, which are kept from the training, falls no more.
+	// Epochs at most of the attacks that are trained by steps: mlp, which ends where the loss on
+	// a tenth of the shadows' updates, which are kept from the training, falls no more; and svm,
+	// which ends at its minimum.
 	Epochs int `json:"epochs" default:"1000" range:"[1,1000000]" unit:"epochs"`
 	// Batch of their steps.
 	Batch int `json:"batch" default:"32" range:"[1,65536]" unit:"updates" also:"batch_size"`
-	// Memory is about what an attack may have in memory of the updates; beside them stands its
-	// model. It is a part of what decides the result: what does not fit is read anew in each
+	// Memory is about what an attack may have in memory of the updates; beside them stand its
+	// model and, of svm, 4 bytes for each update and user. It is a part of what decides the result: what does not fit is read anew in each
 	// epoch, and shuffled a block at a time.
 	Memory int `json:"memory" default:"1024" range:"[16,1048576]" unit:"MiB"`
 	// Confidence of the intervals over users, by bootstrap.

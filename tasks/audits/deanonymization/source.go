@@ -47,17 +47,17 @@ func (s *source) validate(ctx context.Context) error {
 	}
 	most := max(1, s.capacity()/8)
 	return s.reader.Each(ctx, func(o *observed.Observation) error {
-		if class, ok := from[place{o.Round, o.Number}]; ok && len(s.held.Labels) < most {
-			s.append(&s.held, o.Values, class)
+		if x, ok := from[place{o.Round, o.Number}]; ok && len(s.held.Labels) < most {
+			s.append(&s.held, o.Values, x)
 		}
 		return nil
 	})
 }
 
 // append takes an update into a block.
-func (s *source) append(b *attacks.Block, values []float32, class int) {
+func (s *source) append(b *attacks.Block, values []float32, x example) {
 	b.Rows = append(b.Rows, values...)
-	b.Labels = append(b.Labels, class)
+	b.Labels, b.At = append(b.Labels, x.class), append(b.At, x.at)
 	if !s.params.View.Raw {
 		normalize(b.Rows[len(b.Rows)-len(values):])
 	}
@@ -102,14 +102,14 @@ func (s *source) stream(ctx context.Context, rng *rand.Rand, do func(attacks.Blo
 		rng.Shuffle(len(shards), func(i, j int) { shards[i], shards[j] = shards[j], shards[i] })
 	}
 	most := min(s.capacity(), s.Examples())
-	b := attacks.Block{Rows: make([]float32, 0, most*s.reader.Values()), Labels: make([]int, 0, most)}
+	b := attacks.Block{Rows: make([]float32, 0, most*s.reader.Values()), Labels: make([]int, 0, most), At: make([]int, 0, most)}
 	flush := func() error {
 		err := s.deal(b, rng, do)
-		b.Rows, b.Labels = b.Rows[:0], b.Labels[:0]
+		b.Rows, b.Labels, b.At = b.Rows[:0], b.Labels[:0], b.At[:0]
 		return err
 	}
 	err = s.reader.EachOf(ctx, shards, func(o *observed.Observation) error {
-		class, ok := s.census.learn[place{o.Round, o.Number}]
+		x, ok := s.census.learn[place{o.Round, o.Number}]
 		if !ok {
 			return nil
 		}
@@ -118,7 +118,7 @@ func (s *source) stream(ctx context.Context, rng *rand.Rand, do func(attacks.Blo
 				return err
 			}
 		}
-		s.append(&b, o.Values, class)
+		s.append(&b, o.Values, x)
 		return nil
 	})
 	if err != nil || len(b.Labels) == 0 {
@@ -138,12 +138,12 @@ func (s *source) deal(b attacks.Block, rng *rand.Rand, do func(attacks.Block) er
 	var hand attacks.Block
 	for i, at := range order {
 		hand.Rows = append(hand.Rows, b.Rows[at*d:(at+1)*d]...)
-		hand.Labels = append(hand.Labels, b.Labels[at])
+		hand.Labels, hand.At = append(hand.Labels, b.Labels[at]), append(hand.At, b.At[at])
 		if len(hand.Labels) == batches*s.params.Batch || i == len(order)-1 {
 			if err := do(hand); err != nil {
 				return err
 			}
-			hand.Rows, hand.Labels = hand.Rows[:0], hand.Labels[:0]
+			hand.Rows, hand.Labels, hand.At = hand.Rows[:0], hand.Labels[:0], hand.At[:0]
 		}
 	}
 	return nil
