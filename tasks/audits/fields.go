@@ -214,6 +214,8 @@ type Devices struct {
 	Unseen, HeldOut fractions.Probability
 	// IID devices have examples of all users: a control.
 	IID bool
+	// Profiles have devices, too.
+	Profiles bool
 }
 
 // Training is how the models are trained.

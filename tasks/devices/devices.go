@@ -7,19 +7,21 @@
 //	devices/split   population of users -> population of devices
 //	devices/modes   background -> the topic of each example
 //	devices/mix     devices and background -> devices whose users hide in a crowd
+//	devices/profiles devices and profiles -> devices, and one for each profile
 package devices
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"coalmine/storage"
 	"coalmine/tasks"
 )
 
 // Kinds lists the kinds of this package.
-func Kinds() []tasks.Kind { return []tasks.Kind{Split, Modes, Mix} }
+func Kinds() []tasks.Kind { return []tasks.Kind{Split, Modes, Mix, Profiles} }
 
 // Set says what the adversary knows of a user (Orekondy et al. 2018, section 6.1.2).
 type Set string
@@ -32,12 +34,15 @@ const (
 	Unseen Set = "unseen"
 	// HeldOut users teach an attack what users are like whom it is not to name.
 	HeldOut Set = "held-out"
+	// Profile is the set of what is no user: hand-made examples of what the adversary looks
+	// for, with a shadow device alone.
+	Profile Set = "profile"
 )
 
 // Device is one device of a training. Its number is that of the population's user.
 type Device struct {
 	// User is the one whose examples it has, from 0: a user of the population that was
-	// divided.
+	// divided. Profiles have numbers after these.
 	User int `json:"user"`
 	// Shadow devices have the user's prior examples, the others the private ones.
 	Shadow bool `json:"shadow"`
@@ -59,7 +64,7 @@ func Read(ctx context.Context, t *tasks.Task, input string) ([]Device, error) {
 		return nil, fmt.Errorf("list of devices: %w: %w", err, storage.ErrCorrupt)
 	}
 	for i, d := range list {
-		if d.User < 0 || d.Set != Seen && d.Set != Unseen && d.Set != HeldOut || d.Shadow && d.Set == Unseen {
+		if d.User < 0 || !slices.Contains([]Set{Seen, Unseen, HeldOut, Profile}, d.Set) || d.Shadow && d.Set == Unseen || !d.Shadow && d.Set == Profile {
 			return nil, fmt.Errorf("device %d is %+v: %w", i, d, storage.ErrCorrupt)
 		}
 	}

@@ -85,6 +85,7 @@ func (m *mixer) open(ctx context.Context) (err error) {
 	if m.summary, err = readSummary(ctx, m.task, datasets.PopulationInput); err != nil {
 		return err
 	}
+	m.summary.Private, m.summary.Background = 0, 0 // are counted again
 	if m.background, err = datasets.OpenPart(ctx, m.task, BackgroundInput, datasets.Train); err != nil {
 		return err
 	}

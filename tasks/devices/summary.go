@@ -25,6 +25,9 @@ type Summary struct {
 	// Background examples stand on anonymous devices in place of private ones or beside
 	// them.
 	Background int `json:"background_examples,omitempty"`
+	// Profiles have devices of their own, with ProfileExamples.
+	Profiles        int `json:"profiles,omitempty"`
+	ProfileExamples int `json:"profile_examples,omitempty"`
 	// Prior and Size are data.devices.prior and data.devices.size.
 	Prior Prior  `json:"prior"`
 	Size  string `json:"size"`
@@ -41,6 +44,9 @@ func (s *Summary) String() string {
 	}
 	if s.Background > 0 {
 		text += fmt.Sprintf("; %d examples of a background are mixed into the private ones", s.Background)
+	}
+	if s.Profiles > 0 {
+		text += fmt.Sprintf("; %d profiles of %d examples have devices, too", s.Profiles, s.ProfileExamples)
 	}
 	if s.IID {
 		text += "; the examples are shuffled over all devices"
@@ -70,7 +76,7 @@ func putWorld(ctx context.Context, t *tasks.Task, list []Device, s Summary) erro
 	return t.PutJSON(ctx, WorldBlob, s)
 }
 
-// readSummary reads that of a Split node, without the examples on anonymous devices.
+// readSummary reads that of a node with a WorldBlob.
 func readSummary(ctx context.Context, t *tasks.Task, input string) (s Summary, err error) {
 	data, err := t.Blob(ctx, input, WorldBlob)
 	if err != nil {
@@ -79,7 +85,6 @@ func readSummary(ctx context.Context, t *tasks.Task, input string) (s Summary, e
 	if err := json.Unmarshal(data, &s); err != nil {
 		return s, fmt.Errorf("summary of devices: %w: %w", err, storage.ErrCorrupt)
 	}
-	s.Private, s.Background = 0, 0
 	return s, nil
 }
 

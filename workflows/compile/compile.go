@@ -106,7 +106,7 @@ func compileCell(spec *experiment.Spec, i int, p *plan.Plan, same shared) error 
 	c := newCell(spec, i, p, same)
 	files, err := spec.Files(&c.experiment.Data)
 	if err == nil {
-		c.background, err = spec.BackgroundFiles(&c.experiment.Data)
+		c.second, err = spec.SecondFiles(&c.experiment.Data)
 	}
 	if err == nil {
 		c.ofAudits, err = spec.AuditFiles(c.experiment)
@@ -142,10 +142,11 @@ type cell struct {
 	// placements is the partition, which knows where the canaries went;
 	// population what is trained on: the same but for what audits plant.
 	parts, canaries, placements, population, shards plan.Ref
-	// files are those of the source, background those of data.background, ofAudits those of
-	// the sources that audits name, by their paths.
-	files, background []storage.Digest
-	ofAudits          map[string][]storage.Digest
+	// files are those of the source, second those of further sources, ofAudits those of the
+	// sources that audits name, by their paths.
+	files    []storage.Digest
+	second   experiment.SecondFiles
+	ofAudits map[string][]storage.Digest
 	// vocabulary is the node of another source whose vocabulary is taken; none without.
 	vocabulary plan.Ref
 	// selected is what data.select chose of the population; none without.

@@ -19,13 +19,17 @@ func (c *cell) divide() {
 	if d.Defence != nil {
 		c.divided = c.mix(d.Defence)
 	}
+	if d.Profiles != nil {
+		c.divided = c.profile()
+	}
 	c.population, c.shards = c.divided, c.divided
 }
 
 // mix mixes the background into what is on the devices.
 func (c *cell) mix(d *experiment.Defence) plan.Ref {
-	r := BackgroundRecipe(c.experiment)
-	background := edge{devices.BackgroundInput, c.encodeBackground(r)}
+	r := SecondRecipe(c.experiment)
+	_, encoded := c.encodeSecond(experiment.BackgroundSource, "background")
+	background := edge{devices.BackgroundInput, encoded}
 	edges := []edge{{datasets.PopulationInput, c.divided}, background}
 	if d.Modes > 0 {
 		params := devices.ModesParams{Seed: c.experiment.Seed, Modes: d.Modes, Level: r.Level}
@@ -34,19 +38,26 @@ func (c *cell) mix(d *experiment.Defence) plan.Ref {
 	return c.node(devices.Mix, "devices with a background", d.Mix(c.experiment.Seed), edges...)
 }
 
-// encodeBackground compiles the way from the background to its tokens, which are those of the
-// data.
-func (c *cell) encodeBackground(r datasets.Recipe) plan.Ref {
-	corpus := c.node(datasets.Import, "import "+c.experiment.Data.Background.Source, r.Import(c.background, Limits(c.experiment)))
+// profile adds the devices of profiles.
+func (c *cell) profile() plan.Ref {
+	corpus, encoded := c.encodeSecond(experiment.ProfilesSource, "profiles")
+	return c.node(devices.Profiles, "devices with profiles", struct{}{},
+		edge{datasets.PopulationInput, c.divided}, edge{devices.ProfilesInput, encoded}, edge{datasets.CorpusInput, corpus})
+}
+
+// encodeSecond compiles the way from a second source to its tokens, which are those of the data.
+func (c *cell) encodeSecond(place int, label string) (corpus, encoded plan.Ref) {
+	r, source := SecondRecipe(c.experiment), c.experiment.Data.SecondSources()[place].Of
+	corpus = c.node(datasets.Import, "import "+source.Source, r.Import(c.second[place], Limits(c.experiment)))
 	edges := []edge{{datasets.CorpusInput, corpus}}
 	if r.Level.Scheme().Symbols == nil {
 		edges = append(edges, edge{datasets.VocabularyInput, c.parts})
 	}
-	return c.node(datasets.Encode, "background", r.Encode(), edges...)
+	return corpus, c.node(datasets.Encode, label, r.Encode(), edges...)
 }
 
-// BackgroundRecipe is how data.background is read: as the data are, all of it, in one part.
-func BackgroundRecipe(e *experiment.Experiment) datasets.Recipe {
+// SecondRecipe is how a second source is read: as the data are, all of it, in one part.
+func SecondRecipe(e *experiment.Experiment) datasets.Recipe {
 	r := datasets.Recipe{Reading: e.Data.Reading(), VocabularySize: e.Data.Vocabulary.Size}
 	r.Timed = false
 	return r

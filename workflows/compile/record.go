@@ -81,8 +81,8 @@ func SpecSources(spec *experiment.Spec) ([]storage.Digest, error) {
 // cellFiles are the files of all sources of a cell.
 func cellFiles(spec *experiment.Spec, e *experiment.Experiment) ([]storage.Digest, error) {
 	files, err := spec.Files(&e.Data)
-	background, missing := spec.BackgroundFiles(&e.Data)
-	all, err := slices.Concat(files, background), errors.Join(err, missing)
+	second, missing := spec.SecondFiles(&e.Data)
+	all, err := slices.Concat(append(second[:], files)...), errors.Join(err, missing)
 	ofAudits, missing := spec.AuditFiles(e)
 	for _, x := range e.AuditSources() {
 		all = append(all, ofAudits[x.Path]...)

@@ -32,8 +32,8 @@ type Facts struct {
 	// Examples are then those of the devices. DevicesError is why they cannot be.
 	Devices      devices.Summary
 	DevicesError error
-	// Background are the digests of the files of data.background; none without.
-	Background []storage.Digest
+	// Second are the digests of the files of further sources.
+	Second SecondFiles
 	// OfAudits are the digests of the files of Experiment.AuditSources, by their paths.
 	OfAudits map[string][]storage.Digest
 	// MissingWords are those of Experiment.NamedWords that the vocabulary lacks.
@@ -89,6 +89,16 @@ func (s *Spec) Resolve(facts []Facts) error {
 		}
 	}
 	return nil
+}
+
+// AddProfiles takes in the users of data.devices.profiles: each has a device.
+func (f *Facts) AddProfiles(of datasets.ImportMetrics) {
+	if f.DevicesError != nil {
+		return
+	}
+	f.Devices.Devices += of.Users
+	f.Devices.Profiles, f.Devices.ProfileExamples = of.Users, of.Examples
+	f.Users, f.Examples = f.Users+of.Users, f.Examples+of.Examples
 }
 
 // dataChecker compares one cell with its data.

@@ -101,7 +101,7 @@ type Data struct {
 	// Background is a second source, whose examples data.devices.defence mixes into those of
 	// the users. It is read as the data are: at the same level, in the same form. Its users
 	// play no part. Absent or null: none.
-	Background *Background `json:"background,omitempty" source:"Orekondy et al. 2018, section 7.1"`
+	Background *SecondSource `json:"background,omitempty" source:"Orekondy et al. 2018, section 7.1"`
 	// Devices give every user two devices in place of one: an anonymous one with private
 	// examples, and one of an adversary who knows other examples of the user. Both train.
 	// Absent or null: users train.
@@ -253,17 +253,20 @@ type Devices struct {
 	// the private ones before they train. Devices of the adversary stay as they are. Absent
 	// or null: none.
 	Defence *Defence `json:"defence,omitempty" also:"defense mitigation mix" source:"Orekondy et al. 2018, section 7.1"`
+	// Profiles is a second source, each user of which is a profile: hand-made examples of what
+	// the adversary looks for, and no user's. A device of the adversary's trains with all
+	// examples of a profile. It is read as the data are. Absent or null: none.
+	Profiles *SecondSource `json:"profiles,omitempty" source:"Orekondy et al. 2018, section 5.2.2 (iii)"`
 	// IID shuffles the examples of all devices, which keep their sizes: a control, where
 	// nobody can be told from another.
 	IID bool `json:"iid,omitzero" default:"false" source:"Orekondy et al. 2018, section 6.1.1"`
 }
 
-// Background is a second source.
-type Background struct {
-	// Source of the background: whatever data.source may be.
+// SecondSource is a source beside that of the data.
+type SecondSource struct {
+	// Source is whatever data.source may be.
 	Source string `json:"source" required:"true" also:"path file dataset"`
-	// SHA256 of the background, as data.sha256 is that of the data; a submitted run always
-	// carries it.
+	// SHA256 of it, as data.sha256 is that of the data; a submitted run always carries it.
 	SHA256 string `json:"sha256,omitempty"`
 }
 

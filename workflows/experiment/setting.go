@@ -30,7 +30,7 @@ func (e *Experiment) Setting() *audits.Setting {
 	}
 	s.Recorded = e.recorded()
 	if d := e.Data.Devices; d != nil {
-		s.Devices = &audits.Devices{Unseen: d.Unseen, HeldOut: d.HeldOut, IID: d.IID}
+		s.Devices = &audits.Devices{Unseen: d.Unseen, HeldOut: d.HeldOut, IID: d.IID, Profiles: d.Profiles != nil}
 	}
 	for _, m := range e.Audit.Asked() {
 		s.Audits = append(s.Audits, m.Fields)

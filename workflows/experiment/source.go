@@ -45,12 +45,17 @@ func (s *Spec) Files(d *Data) ([]storage.Digest, error) {
 	return s.filesOf("data.sha256", d.SHA256)
 }
 
-// BackgroundFiles are those of its background; none without.
-func (s *Spec) BackgroundFiles(d *Data) ([]storage.Digest, error) {
-	if d.Background == nil {
-		return nil, nil
+// SecondFiles are those of the sources beside it: none of those that are not there.
+func (s *Spec) SecondFiles(d *Data) (files SecondFiles, err error) {
+	for i, second := range d.SecondSources() {
+		if second.Of == nil {
+			continue
+		}
+		if files[i], err = s.filesOf(second.Path+".sha256", second.Of.SHA256); err != nil {
+			return files, err
+		}
 	}
-	return s.filesOf("data.background.sha256", d.Background.SHA256)
+	return files, nil
 }
 
 // AuditFiles are those of the sources that its audits name, by their paths.
@@ -83,10 +88,12 @@ type beside struct {
 	files        []storage.Digest
 }
 
-// besides are the background's and those of audits, with their files of some facts.
+// besides are the second sources and those of audits, with their files of some facts.
 func (e *Experiment) besides(f *Facts) (list []beside) {
-	if b := e.Data.Background; b != nil {
-		list = append(list, beside{"data.background", b.Source, &b.SHA256, f.Background})
+	for j, second := range e.Data.SecondSources() {
+		if of := second.Of; of != nil {
+			list = append(list, beside{second.Path, of.Source, &of.SHA256, f.Second[j]})
+		}
 	}
 	for _, x := range e.AuditSources() {
 		list = append(list, beside{x.Path, x.Source, x.SHA256, f.OfAudits[x.Path]})

@@ -190,7 +190,7 @@ func (s *Submission) survey(ctx context.Context, finder sources.Finder) ([]exper
 			return nil, err
 		}
 	}
-	if err := s.surveyBackgrounds(ctx, finder, facts); err != nil {
+	if err := s.surveySecond(ctx, finder, facts); err != nil {
 		return nil, err
 	}
 	return facts, s.surveyAudits(ctx, finder, facts)

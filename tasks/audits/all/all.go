@@ -20,6 +20,7 @@ import (
 	"coalmine/tasks/audits/natural"
 	"coalmine/tasks/audits/onerun"
 	"coalmine/tasks/audits/probabilisticextraction"
+	"coalmine/tasks/audits/profiles"
 	"coalmine/tasks/audits/randomsampling"
 	"coalmine/tasks/audits/samples"
 	"coalmine/tasks/audits/search"
@@ -53,6 +54,7 @@ var list = []audits.Description{
 	matching.Audit,
 	attributes.Audit,
 	crossmodal.Audit,
+	profiles.Audit,
 }
 
 // Audits returns all descriptions, in order. The caller must not change it.

@@ -36,8 +36,8 @@ type Params struct {
 	Updates int `json:"updates"`
 }
 
-// Kind trains and measures. Its inputs are those of observed.Inputs and observed.OwnersInputs. Its
-// metrics are a Verdict. Memory is twice the values of Updates
+// Kind trains and measures. Its inputs are those of observed.Inputs and observed.NamesInputs,
+// its metrics a Verdict. Memory is twice the values of Updates
 // updates, and four times the network.
 var Kind = tasks.Kind{Name: "audits/attributes", Version: 1, Class: tasks.Compute, Run: run}
 

@@ -1,14 +1,11 @@
 package attributes
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
-	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits/observed/observedtest"
-	"coalmine/tasks/datasets"
 	"coalmine/tasks/devices"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/updates"
@@ -40,17 +37,7 @@ func (f federation) make() (split []devices.Device, list []updates.Update) {
 func try(t *testing.T, p Params, users int, split []devices.Device, list []updates.Update) (*Verdict, *taskstest.Node, error) {
 	t.Helper()
 	g := taskstest.NewGraph(t)
-	var text strings.Builder
-	for i := range users * 4 {
-		fmt.Fprintf(&text, `{"user":"u%02d","text":"a b c d"}`+"\n", i%users)
-	}
-	corpus := g.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{g.Import([]byte(text.String()))}})
-	parts := g.Run(datasets.Encode, datasets.EncodeParams{VocabularySize: 4}, taskstest.In(datasets.CorpusInput, corpus))
-	balanced := g.Run(datasets.Balance, datasets.BalanceParams{}, taskstest.In(datasets.PartsInput, parts))
-	population := g.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.ByUser},
-		taskstest.In(datasets.PartsInput, parts), taskstest.In(datasets.BalancedInput, balanced))
-	inputs := append(observedtest.Inputs(g, observedtest.Layout, split, list),
-		taskstest.In(datasets.CorpusInput, corpus), taskstest.In(datasets.PartsInput, parts), taskstest.In(datasets.PopulationInput, population))
+	inputs := append(observedtest.Inputs(g, observedtest.Layout, split, list), observedtest.Names(g, users)...)
 	n, err := g.Try(Kind, p, inputs...)
 	if err != nil {
 		return nil, nil, err

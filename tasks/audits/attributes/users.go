@@ -3,7 +3,7 @@ package attributes
 import (
 	"context"
 	"fmt"
-	"path"
+	"maps"
 	"slices"
 	"strings"
 
@@ -31,11 +31,7 @@ func checkValues(values []Value) (problems []string) {
 		if len(v.Users) == 0 {
 			problems = append(problems, fmt.Sprintf("gives the value %q to nobody; expected names of users, or patterns", v.Value))
 		}
-		for _, pattern := range v.Users {
-			if _, err := path.Match(pattern, ""); err != nil {
-				problems = append(problems, fmt.Sprintf("has the pattern %q, which does not end; expected a ] after each [, and a character after each \\", pattern))
-			}
-		}
+		problems = append(problems, observed.Patterns(v.Users).Check()...)
 	}
 	if len(values) < 2 {
 		problems = append(problems, fmt.Sprintf("has %d values; expected at least 2 to tell apart", len(values)))
@@ -50,11 +46,7 @@ const unknown = -1
 func valueOf(values []Value, name string) (number int, err error) {
 	number = unknown
 	for i, v := range values {
-		fits := slices.ContainsFunc(v.Users, func(pattern string) bool {
-			ok, err := path.Match(pattern, name)
-			return ok && err == nil || pattern == name
-		})
-		if !fits {
+		if !observed.Patterns(v.Users).Fit(name) {
 			continue
 		}
 		if number != unknown {
@@ -65,46 +57,34 @@ func valueOf(values []Value, name string) (number int, err error) {
 	return number, nil
 }
 
-// readValues are the values of the users that were divided into devices: each is the source's
-// user in whose examples its own stand.
+// readValues are the values of the users that were divided into devices.
 func readValues(ctx context.Context, t *tasks.Task, values []Value) ([]int, error) {
-	names, owners, err := observed.Owners(ctx, t)
+	names, err := observed.ReadNames(ctx, t)
 	if err != nil {
 		return nil, err
 	}
-	ofName := make([]int, len(names))
-	for i, name := range names {
-		if ofName[i], err = valueOf(values, name); err != nil {
+	ofName := map[string]int{"": unknown}
+	for _, name := range names.Source {
+		if ofName[name], err = valueOf(values, name); err != nil {
 			return nil, err
 		}
 	}
-	if err := everyoneFound(values, ofName, names); err != nil {
+	if err := everyoneFound(values, ofName, names.Source); err != nil {
 		return nil, err
 	}
-	all := make([]int, len(owners))
-	for u, owner := range owners {
-		if all[u] = unknown; owner >= 0 {
-			all[u] = ofName[owner]
-		}
+	all := make([]int, len(names.Users))
+	for u, name := range names.Users {
+		all[u] = ofName[name]
 	}
 	return all, nil
 }
 
 // everyoneFound refuses values that no user has: a name is wrong.
-func everyoneFound(values []Value, ofName []int, names []string) error {
+func everyoneFound(values []Value, ofName map[string]int, names []string) error {
 	for i, v := range values {
-		if !slices.Contains(ofName, i) {
-			return fmt.Errorf("no user of the source has the value %q (%s); the source's users are %s", v.Value, strings.Join(v.Users, ", "), listOf(names))
+		if !slices.Contains(slices.Collect(maps.Values(ofName)), i) {
+			return fmt.Errorf("no user of the source has the value %q (%s); the source's users are %s", v.Value, strings.Join(v.Users, ", "), observed.ListOf(names))
 		}
 	}
 	return nil
-}
-
-// listOf names some.
-func listOf(names []string) string {
-	const few = 5
-	if len(names) <= few {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
 }

@@ -107,7 +107,7 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 // vectors adds the node of the users' vectors.
 func vectors(b audits.Builder, round int) storage.Key {
 	if sources, limits := b.Files(embeddingsPath); len(sources) > 0 {
-		return b.Node(Given, "vectors of users", GivenParams{Sources: sources, Limits: limits}, observed.OwnersInputs(b)...)
+		return b.Node(Given, "vectors of users", GivenParams{Sources: sources, Limits: limits}, observed.NamesInputs(b)...)
 	}
 	return b.Node(OfWords, "mean word vectors of users", struct{}{},
 		tasks.Input{Name: ModelInput, Key: b.Model(round)}, tasks.Input{Name: observed.DevicesInput, Key: b.Devices()},

@@ -79,7 +79,7 @@ type GivenParams struct {
 }
 
 // Given finds the vectors of the users that were divided into devices in audit.cross_modal.embeddings. Users
-// without one are left out. Its inputs are those of observed.OwnersInputs.
+// without one are left out. Its inputs are those of observed.NamesInputs.
 var Given = tasks.Kind{Name: "audits/given-vectors", Version: 1, Class: tasks.Compute, Run: runGiven}
 
 func runGiven(ctx context.Context, t *tasks.Task) error {
@@ -87,7 +87,7 @@ func runGiven(ctx context.Context, t *tasks.Task) error {
 	if err := t.Decode(&p); err != nil {
 		return err
 	}
-	names, owners, err := observed.Owners(ctx, t)
+	names, err := observed.ReadNames(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -100,16 +100,13 @@ func runGiven(ctx context.Context, t *tasks.Task) error {
 		numbers[user] = i
 	}
 	v := Vectors{Values: e.Values}
-	for user, owner := range owners {
-		if owner < 0 {
-			continue
-		}
-		if i, there := numbers[names[owner]]; there {
+	for user, name := range names.Users {
+		if i, there := numbers[name]; there && name != "" {
 			v.Users, v.rows = append(v.Users, user), append(v.rows, e.Row(i)...)
 		}
 	}
 	if len(v.Users) == 0 {
-		return tasks.Permanent(fmt.Errorf("audit.cross_modal.embeddings has vectors of %d users, such as %q, and of none of the data's, such as %q; expected the names that the data have", len(e.Users), e.Users[0], names[0]))
+		return tasks.Permanent(fmt.Errorf("audit.cross_modal.embeddings has vectors of %d users, such as %q, and of none of the data's, such as %q; expected the names that the data have", len(e.Users), e.Users[0], names.Source[0]))
 	}
 	return v.write(ctx, t)
 }

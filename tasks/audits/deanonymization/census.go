@@ -35,18 +35,19 @@ type taken struct {
 	anonymous map[int][]place // of a round
 	rounds    []int
 	users     map[int]bool // who are to be named
+	others    func(devices.Device) bool
 }
 
 // take goes through all updates and divides them.
 func (p *Params) take(ctx context.Context, reader *observed.Reader) (*census, error) {
-	found := taken{shadows: map[int][]place{}, anonymous: map[int][]place{}, users: map[int]bool{}}
+	found := taken{shadows: map[int][]place{}, anonymous: map[int][]place{}, users: map[int]bool{}, others: p.others(reader.Devices())}
 	for _, d := range reader.Devices() {
-		if d.Shadow && d.Set == devices.Seen {
+		if d.Shadow && d.Set == p.named() {
 			found.users[d.User] = true
 		}
 	}
 	if len(found.users) == 0 {
-		return nil, tasks.Permanent(fmt.Errorf("no user has a shadow device; expected data.devices, which divides users"))
+		return nil, tasks.Permanent(fmt.Errorf("no user of the set %q has a shadow device; expected data.devices, which divides users, with some that are neither unseen nor held out, and profiles where they are asked for", p.named()))
 	}
 	err := reader.Each(ctx, func(o *observed.Observation) error {
 		p.note(&found, o)
@@ -58,11 +59,29 @@ func (p *Params) take(ctx context.Context, reader *observed.Reader) (*census, er
 	return p.divide(&found)
 }
 
+// named is the set of those whom the attack is to name.
+func (p *Params) named() devices.Set {
+	if p.Profiles {
+		return devices.Profile
+	}
+	return devices.Seen
+}
+
+// others finds the devices that show what is not to be named: those of held-out users; of
+// profiles, where there are none, the shadows of all.
+func (p *Params) others(all []devices.Device) func(devices.Device) bool {
+	heldOut := func(d devices.Device) bool { return d.Set == devices.HeldOut }
+	if p.Profiles && !slices.ContainsFunc(all, heldOut) {
+		return func(d devices.Device) bool { return d.Shadow && d.Set == devices.Seen }
+	}
+	return heldOut
+}
+
 // note takes an update in.
 func (p *Params) note(found *taken, o *observed.Observation) {
 	at := place{o.Round, o.Number}
 	switch {
-	case o.Set == devices.HeldOut:
+	case found.others(o.Device):
 		if p.Learn.Has(o.Round) {
 			found.heldOut = append(found.heldOut, at)
 		}

@@ -28,6 +28,9 @@ type Params struct {
 	// anonymous updates that it is tried on.
 	Learn Rounds `json:"learn"`
 	Try   Rounds `json:"try"`
+	// Profiles has the attack name profiles in place of users. The devices of held-out users,
+	// and where there are none the shadows of all, teach it what is no profile.
+	Profiles bool `json:"profiles,omitempty"`
 	// Examples is how many updates of each user it learns from; 0: all.
 	Examples int `json:"examples,omitempty"`
 	// Sums is how many anonymous updates of a round are visible only as their sum; 0 and 1:
@@ -63,8 +66,9 @@ const (
 
 // Scored says what the scores are about.
 type Scored struct {
-	// Classes are the users whom the attack can name, in the order of the columns. Where it
-	// has learned what users are like whom it cannot name, one column more stands for these.
+	// Classes are the users whom the attack can name, or the users that stand for profiles, in
+	// the order of the columns. Where it has learned what users are like whom it cannot name,
+	// one column more stands for these.
 	Classes []int `json:"classes"`
 	Unseen  bool  `json:"unseen,omitempty"`
 	// Untaught are users who should be classes, and of whom there was no update to learn from.

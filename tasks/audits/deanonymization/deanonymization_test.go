@@ -347,7 +347,7 @@ func TestWhoCannotBeNamedIsSaid(t *testing.T) {
 func TestChanceIsTheMeanOverAllDevices(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(9, 0))
-	s := &scores{Scored: Scored{Classes: []int{3, 5, 8}}}
+	s := &Scores{Scored: Scored{Classes: []int{3, 5, 8}}}
 	for i := range 30 {
 		s.Items = append(s.Items, Item{Round: i, Users: []int{[]int{3, 5, 8, 9}[rng.IntN(4)]}})
 		s.values = append(s.values, float32(rng.IntN(6)), float32(rng.IntN(6)), float32(rng.NormFloat64()))

@@ -44,7 +44,7 @@ func runSummary(ctx context.Context, t *tasks.Task) error {
 	v := Verdict{Confidence: p.Confidence, Stages: p.Stages}
 	list := make([]*measured, len(p.Attacks))
 	for i, kind := range p.Attacks {
-		scored, err := readScores(ctx, t, AttackInput(i))
+		scored, err := ReadScores(ctx, t, AttackInput(i))
 		if err != nil {
 			return err
 		}
@@ -62,18 +62,22 @@ func runSummary(ctx context.Context, t *tasks.Task) error {
 	return t.PutJSON(ctx, audits.VerdictBlob, &v)
 }
 
-// scores are those of one attack.
-type scores struct {
+// Scores are those of one attack.
+type Scores struct {
 	Scored
 	values []float32 // [items, columns]
 }
 
-func readScores(ctx context.Context, t *tasks.Task, input string) (*scores, error) {
+// Of is the score that an item has for a class.
+func (s *Scores) Of(item, class int) float32 { return s.values[item*s.Columns()+class] }
+
+// ReadScores reads those of an audits/reidentify node.
+func ReadScores(ctx context.Context, t *tasks.Task, input string) (*Scores, error) {
 	data, err := t.Blob(ctx, input, ScoredBlob)
 	if err != nil {
 		return nil, err
 	}
-	s := new(scores)
+	s := new(Scores)
 	if err := json.Unmarshal(data, &s.Scored); err != nil {
 		return nil, fmt.Errorf("what was scored by %s: %w: %w", input, err, storage.ErrCorrupt)
 	}
@@ -102,7 +106,7 @@ type measured struct {
 }
 
 // measure ranks the items of some rounds.
-func (s *scores) measure(rounds Rounds) (*measured, error) {
+func (s *Scores) measure(rounds Rounds) (*measured, error) {
 	var items []int
 	m := &measured{top: map[int]Top{}}
 	for i, item := range s.Items {
@@ -141,10 +145,10 @@ func (s *scores) measure(rounds Rounds) (*measured, error) {
 }
 
 // column has the scores of a class for some items.
-func (s *scores) column(items []int, class int) []float32 {
+func (s *Scores) column(items []int, class int) []float32 {
 	column := make([]float32, len(items))
 	for i, item := range items {
-		column[i] = s.values[item*s.Columns()+class]
+		column[i] = s.Of(item, class)
 	}
 	return column
 }
@@ -160,7 +164,7 @@ func having(of [][]int, owner int) []bool {
 
 // firsts counts the items whose class is among those with the highest scores. Items of users
 // whom the attack cannot name count where there is a class for these.
-func (m *measured) firsts(s *scores, items []int) {
+func (m *measured) firsts(s *Scores, items []int) {
 	for _, k := range []int{1, 5} {
 		var top Top
 		for _, item := range items {
@@ -182,7 +186,7 @@ func (m *measured) firsts(s *scores, items []int) {
 }
 
 // relevant are the classes of some users.
-func (s *scores) relevant(users []int) (classes []int) {
+func (s *Scores) relevant(users []int) (classes []int) {
 	for _, user := range users {
 		class, known := slices.BinarySearch(s.Classes, user)
 		switch {
@@ -196,7 +200,7 @@ func (s *scores) relevant(users []int) (classes []int) {
 }
 
 // others measures how well updates of unseen users are told to be of nobody who is known.
-func (m *measured) others(s *scores, items []int) error {
+func (m *measured) others(s *Scores, items []int) error {
 	if !s.Unseen {
 		return nil
 	}
@@ -249,7 +253,7 @@ const (
 )
 
 // outcome puts together what is said of an attack.
-func (p *SummaryParams) outcome(kind attacks.Kind, s *scores, m *measured) Outcome {
+func (p *SummaryParams) outcome(kind attacks.Kind, s *Scores, m *measured) Outcome {
 	o := Outcome{Attack: kind, Learned: s.Learned, Validated: s.Validated, Training: s.Training, Users: len(m.users), Unseen: m.unseen}
 	o.Top1, o.Top5 = m.top[1], m.top[5]
 	if len(m.users) == 0 {
@@ -320,7 +324,7 @@ func (m *measured) list() []UserOutcome {
 // matrix measures the attacks that were trained on one stage on the items of each.
 func (p *SummaryParams) matrix(ctx context.Context, t *tasks.Task, attack int) (matrix [][]Stage, err error) {
 	for stage := range p.Stages {
-		s, err := readScores(ctx, t, StageInput(attack, stage))
+		s, err := ReadScores(ctx, t, StageInput(attack, stage))
 		if err != nil {
 			return nil, err
 		}

@@ -76,7 +76,7 @@ func run(ctx context.Context, t *tasks.Task) error {
 // load reads the updates of shadow devices, and those of anonymous ones whose users are not
 // held out.
 func (p *Params) load(ctx context.Context, r *observed.Reader) (shadow, anonymous *observed.Sample, err error) {
-	shadow, err = r.Sample(ctx, p.Seed, 0, p.Updates, func(o *observed.Observation) bool { return o.Shadow })
+	shadow, err = r.Sample(ctx, p.Seed, 0, p.Updates, func(o *observed.Observation) bool { return o.Shadow && o.Set != devices.Profile })
 	if err != nil {
 		return nil, nil, err
 	}

@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
+	"coalmine/storage"
 	"coalmine/tasks/audits/observed"
+	"coalmine/tasks/datasets"
 	"coalmine/tasks/devices"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/updates"
@@ -26,6 +29,20 @@ func Inputs(g *taskstest.Graph, layout updates.Layout, split []devices.Device, n
 		edges = append(edges, taskstest.In(observed.DevicesInput, g.Put("devices", map[string][]byte{devices.DevicesBlob: must(json.Marshal(split))})))
 	}
 	return edges
+}
+
+// Names are what observed.ReadNames reads of so many users, u00, u01 and so on.
+func Names(g *taskstest.Graph, users int) []taskstest.Edge {
+	var text strings.Builder
+	for i := range users * 4 {
+		fmt.Fprintf(&text, `{"user":"u%02d","text":"a b c d"}`+"\n", i%users)
+	}
+	corpus := g.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{g.Import([]byte(text.String()))}})
+	parts := g.Run(datasets.Encode, datasets.EncodeParams{VocabularySize: 4}, taskstest.In(datasets.CorpusInput, corpus))
+	balanced := g.Run(datasets.Balance, datasets.BalanceParams{}, taskstest.In(datasets.PartsInput, parts))
+	population := g.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.ByUser},
+		taskstest.In(datasets.PartsInput, parts), taskstest.In(datasets.BalancedInput, balanced))
+	return []taskstest.Edge{taskstest.In(datasets.CorpusInput, corpus), taskstest.In(datasets.PartsInput, parts), taskstest.In(observed.PopulationInput, population)}
 }
 
 func shard(layout updates.Layout, list []updates.Update) []byte {

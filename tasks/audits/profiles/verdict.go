@@ -1,0 +1,149 @@
+package profiles
+
+import (
+	"fmt"
+	"strings"
+
+	"coalmine/models/attacks"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+)
+
+// Audit is that of profiles.
+var Audit = audits.Description{
+	Name: "profiles",
+	Legend: "Profile AP: the mean over profiles of the average precision with which an attack finds the users who fit, by the updates of their anonymous devices, in %; " +
+		"in brackets that of a random order.",
+	New:      func() audits.Fields { return new(Fields) },
+	Kinds:    []tasks.Kind{Kind}, // the attacks are kinds of audit.deanonymization
+	Measures: audits.Anything,
+	AtEnd:    true,
+	Pairs:    audits.EverySecret,
+	Verdict:  func() audits.Verdict { return new(Verdict) },
+	Columns:  []audits.Column{{Header: "profiles by"}, {Header: "profile AP % (chance)"}},
+}
+
+// Verdict is the outcome: the metrics of audits/profiles.
+type Verdict struct {
+	// Profiles are their names.
+	Profiles []string  `json:"profiles"`
+	Attacks  []Outcome `json:"attacks"`
+}
+
+// Outcome is what one attack has found.
+type Outcome struct {
+	Attack attacks.Kind `json:"attack"`
+	// Profiles are what was found of each.
+	Profiles []Found `json:"profiles"`
+	// AP and Chance are means over the profiles of which it is said who fits; nil without any.
+	AP     *float64 `json:"ap,omitempty"`
+	Chance *float64 `json:"chance,omitempty"`
+}
+
+// Found are the users who fit a profile best.
+type Found struct {
+	Profile string `json:"profile"`
+	// Devices are the anonymous ones that have sent an update: a user has one. With none, there
+	// was no update of the profile's device to learn from.
+	Devices int `json:"devices"`
+	// Users are the best, the best first.
+	Users []User `json:"users,omitempty"`
+	// Fit is how many of the Devices are said to fit, AP the average precision with which they
+	// are found, in [0, 1], and Chance what it is in the mean of all orders; nil where nobody
+	// fits, or everybody.
+	Fit    int      `json:"fit,omitempty"`
+	AP     *float64 `json:"ap,omitempty"`
+	Chance *float64 `json:"chance,omitempty"`
+}
+
+// User is one who was found.
+type User struct {
+	// User is the name, Score the mean of the attack's scores of the device's updates.
+	User  string  `json:"user"`
+	Score float64 `json:"score"`
+	// Fits says whether the user fits, where the experiment says who does.
+	Fits *bool `json:"fits,omitempty"`
+}
+
+// mean fills in the means over profiles.
+func (o *Outcome) mean() {
+	ap, chance, n := 0.0, 0.0, 0.0
+	for _, f := range o.Profiles {
+		if f.AP != nil {
+			ap, chance, n = ap+*f.AP, chance+*f.Chance, n+1
+		}
+	}
+	if n > 0 {
+		o.AP, o.Chance = new(ap/n), new(chance/n)
+	}
+}
+
+// Best is the attack of the highest AP; the first where no AP is known.
+func (v *Verdict) Best() *Outcome {
+	var best *Outcome
+	for i := range v.Attacks {
+		o := &v.Attacks[i]
+		if best == nil || o.AP != nil && (best.AP == nil || *o.AP > *best.AP) {
+			best = o
+		}
+	}
+	return best
+}
+
+// Texts implements audits.Verdict.
+func (v *Verdict) Texts() []string {
+	best := v.Best()
+	switch {
+	case best == nil:
+		return []string{"-", "-"}
+	case best.AP == nil:
+		return []string{best.Attack.Title(), "-"}
+	}
+	return []string{best.Attack.Title(), fmt.Sprintf("%.1f (%.1f)", 100**best.AP, 100**best.Chance)}
+}
+
+// shown is how many users a note names.
+const shown = 5
+
+// Note implements audits.Noter.
+func (v *Verdict) Note(*audits.Cell) string {
+	best := v.Best()
+	if best == nil {
+		return ""
+	}
+	var parts []string
+	for _, f := range best.Profiles {
+		parts = append(parts, f.text())
+	}
+	return fmt.Sprintf("who fits the profiles best, by %s: %s", best.Attack.Title(), strings.Join(parts, "; "))
+}
+
+func (f *Found) text() string {
+	if f.Devices == 0 {
+		return f.Profile + ": its device has sent no update that was recorded"
+	}
+	var users []string
+	for _, u := range f.Users[:min(shown, len(f.Users))] {
+		users = append(users, u.User)
+	}
+	text := fmt.Sprintf("%s: %s, of %d users", f.Profile, strings.Join(users, ", "), f.Devices)
+	if f.AP != nil {
+		text += fmt.Sprintf(" (%d fit; AP %.1f%%, chance %.1f%%)", f.Fit, 100**f.AP, 100**f.Chance)
+	}
+	return text
+}
+
+// Row implements audits.Verdict.
+func (v *Verdict) Row() any {
+	best := v.Best()
+	if best == nil {
+		return row{}
+	}
+	return row{string(best.Attack), best.AP, best.Chance}
+}
+
+type row struct {
+	Attack string   `parquet:"profiles_attack"`
+	AP     *float64 `parquet:"profiles_ap"`
+	Chance *float64 `parquet:"profiles_chance"`
+}

@@ -1,0 +1,131 @@
+package devices
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/datasets"
+)
+
+// Profiles gives profiles devices of the adversary's: hand-made sets of examples, to find the
+// anonymous devices that fit them (Orekondy et al. 2018, section 5.2.2, iii). They stand after
+// all others, whose numbers stay.
+//
+// It has no params. Inputs: datasets.PopulationInput, a Split or a Mix node; ProfilesInput, a
+// datasets/encode node of the same vocabulary, of which each user of the training part is a
+// profile; and datasets.CorpusInput, which that was made of and which names them. Blobs and
+// metrics are those of Split, and
+//
+//	profiles   the names of the profiles, in the order of their devices, as JSON
+var Profiles = tasks.Kind{Name: "devices/profiles", Version: 1, Class: tasks.Compute, Run: runProfiles}
+
+// ProfilesInput is an input of Profiles, ProfilesBlob a blob of it.
+const (
+	ProfilesInput = "profiles"
+	ProfilesBlob  = "profiles"
+)
+
+func runProfiles(ctx context.Context, t *tasks.Task) error {
+	p := profiler{task: t}
+	if err := t.Decode(&struct{}{}); err != nil {
+		return err
+	}
+	if err := p.open(ctx); err != nil {
+		return err
+	}
+	w := datasets.NewPopulationWriter(ctx, t, p.population)
+	if err := copyUsers(ctx, w, p.population); err != nil {
+		return err
+	}
+	if err := copyUsers(ctx, w, p.profiles); err != nil {
+		return err
+	}
+	if err := w.Close(ctx); err != nil {
+		return err
+	}
+	if err := t.PutJSON(ctx, ProfilesBlob, p.names); err != nil {
+		return err
+	}
+	return putWorld(ctx, t, p.devices, p.summary)
+}
+
+// profiler is one execution of Profiles.
+type profiler struct {
+	task                 *tasks.Task
+	population, profiles *datasets.Population
+	names                []string
+	devices              []Device
+	summary              Summary
+}
+
+func (p *profiler) open(ctx context.Context) (err error) {
+	if p.population, err = datasets.OpenPopulation(ctx, p.task, datasets.PopulationInput, datasets.PopulationInput); err != nil {
+		return err
+	}
+	if p.devices, err = Read(ctx, p.task, datasets.PopulationInput); err != nil {
+		return err
+	}
+	if p.summary, err = readSummary(ctx, p.task, datasets.PopulationInput); err != nil {
+		return err
+	}
+	if p.profiles, err = datasets.OpenPart(ctx, p.task, ProfilesInput, datasets.Train); err != nil {
+		return err
+	}
+	names, err := p.task.Blob(ctx, datasets.CorpusInput, datasets.UsersBlob)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(names, &p.names); err != nil {
+		return fmt.Errorf("names of profiles: %w: %w", err, storage.ErrCorrupt)
+	}
+	if len(p.names) == 0 || len(p.names) != p.profiles.Users() || len(p.devices) != p.population.Users() {
+		return fmt.Errorf("%d names of %d profiles, and %d devices of a population of %d: %w", len(p.names), p.profiles.Users(), len(p.devices), p.population.Users(), storage.ErrCorrupt)
+	}
+	p.add()
+	return nil
+}
+
+// add gives every profile a device, of a user of its own after all others.
+func (p *profiler) add() {
+	user := 0
+	for _, d := range p.devices {
+		user = max(user, d.User+1)
+	}
+	for i := range p.names {
+		p.devices = append(p.devices, Device{User: user + i, Shadow: true, Set: Profile})
+		p.summary.ProfileExamples += p.profiles.Examples(i)
+	}
+	p.summary.Devices, p.summary.Profiles = len(p.devices), len(p.names)
+}
+
+// copyUsers writes all users of a population.
+func copyUsers(ctx context.Context, w *datasets.PopulationWriter, from *datasets.Population) error {
+	for user := range from.Users() {
+		sentences, err := from.ReadUser(ctx, user)
+		if err != nil {
+			return err
+		}
+		for i, sentence := range sentences {
+			if err := w.Add(wordsOf(sentence), from.Canary(user, i)); err != nil {
+				return err
+			}
+		}
+		w.EndUser()
+	}
+	return nil
+}
+
+// ReadProfiles reads the names of the profiles of a Profiles node.
+func ReadProfiles(ctx context.Context, t *tasks.Task, input string) (names []string, err error) {
+	data, err := t.Blob(ctx, input, ProfilesBlob)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(data, &names); err != nil {
+		return nil, fmt.Errorf("names of profiles: %w: %w", err, storage.ErrCorrupt)
+	}
+	return names, nil
+}
