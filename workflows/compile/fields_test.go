@@ -18,9 +18,10 @@ import (
 // them alone share everything. Limits of audit.fail_if are such fields too: they are held
 // against finished results.
 var inNoKey = map[string]string{
-	"name":                   "names the run, for people",
-	"data.source":            "says where the text stands; its content is in the keys, by the digest",
-	"data.background.source": "says where the background stands, likewise",
+	"name":                         "names the run, for people",
+	"data.source":                  "says where the text stands; its content is in the keys, by the digest",
+	"data.background.source":       "says where the background stands, likewise",
+	"data.devices.profiles.source": "says where the profiles stand, likewise",
 
 	"audit.cross_modal.embeddings.source": "likewise",
 
@@ -58,6 +59,13 @@ var texts = map[string][]string{
 
 	"data.background.source": {"b.jsonl"},
 	"data.background.sha256": {storage.DigestOf([]byte("other text")).String()},
+
+	"data.devices.profiles.source": {"b.jsonl"},
+	"data.devices.profiles.sha256": {storage.DigestOf([]byte("other text")).String()},
+
+	"audit.profiles.attacks": {"[svm, knn]"},
+	"audit.profiles.layers":  {"[cell.input]"},
+	"audit.profiles.fit":     {"[{profile: a, users: [u1]}]"},
 
 	"audit.deanonymization.attacks": {"[svm, knn]"},
 	"audit.deanonymization.layers":  {"[cell.input]", "[cell]"},
@@ -260,9 +268,12 @@ func asked(e *experiment.Experiment) experiment.Facts {
 		}
 		facts.Prepared = append(facts.Prepared, prepared)
 	}
-	if b := e.Data.Background; b != nil {
-		if digest, err := storage.ParseDigest(b.SHA256); err == nil {
-			facts.Background = []storage.Digest{digest}
+	for i, second := range e.Data.SecondSources() {
+		if second.Of == nil {
+			continue
+		}
+		if digest, err := storage.ParseDigest(second.Of.SHA256); err == nil {
+			facts.Second[i] = []storage.Digest{digest}
 		}
 	}
 	for _, x := range e.AuditSources() {

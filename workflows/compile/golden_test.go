@@ -117,8 +117,11 @@ func fitting() experiment.Facts {
 	return experiment.Facts{
 		Files: []storage.Digest{storage.DigestOf([]byte("the text"))}, Users: 392_000, Examples: 93_000_000,
 		DistinctWords: 500_000, TestExamples: 16_000_000, Unlabelled: 1,
-		Background: []storage.Digest{storage.DigestOf([]byte("the crowd"))},
-		OfAudits:   map[string][]storage.Digest{"audit.cross_modal.embeddings": {storage.DigestOf([]byte("the vectors"))}},
+		OfAudits: map[string][]storage.Digest{"audit.cross_modal.embeddings": {storage.DigestOf([]byte("the vectors"))}},
+		Second: experiment.SecondFiles{
+			experiment.BackgroundSource: {storage.DigestOf([]byte("the crowd"))},
+			experiment.ProfilesSource:   {storage.DigestOf([]byte("the profiles"))},
+		},
 	}
 }
 

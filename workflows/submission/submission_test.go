@@ -262,6 +262,25 @@ func TestABackgroundIsMixedIntoTheDevices(t *testing.T) {
 	}
 }
 
+// Profiles are read and uploaded, have devices that are counted before anything runs, and are
+// looked for.
+func TestProfilesAreLookedFor(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, "texts", map[string]string{"a.jsonl": text(0, 300), "profiles.jsonl": crowd(40)})
+	s := prepare(t, filepath.Join(dir, "a.jsonl"), "data.users.words=0", "training.record={}", "training.cohort=27", "audit.profiles={attacks: [knn, cosine], found: 2}",
+		"data.devices={profiles: {source: '"+filepath.Join(dir, "profiles.jsonl")+"'}}")
+	if got, want := s.Spec.Cells[0].Experiment.Data.Devices.Profiles.SHA256, storage.DigestOf([]byte(crowd(40))).String(); got != want {
+		t.Errorf("data.devices.profiles.sha256 is %s, want %s", got, want)
+	}
+	report := reportOf(t, s)
+	if d := report.Devices; d.Profiles == 0 || d.ProfileExamples != 40 || d.Devices != 18+d.Profiles {
+		t.Errorf("the report says: %s", d)
+	}
+	if found := string(outcomeOf(t, s)); !strings.Contains(found, `"attack":"knn","profiles":[{"profile":"c0","devices":9,"users":[{"user":"u`) {
+		t.Errorf("the outcome is %s", found)
+	}
+}
+
 // A background of another form names the file and the line.
 func TestABackgroundOfAnotherFormIsRefused(t *testing.T) {
 	t.Parallel()
