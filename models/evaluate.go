@@ -11,15 +11,22 @@ type Tally struct {
 	Hits int64 `json:"hits"`
 	// Loss is the sum of -log p(target), in nats.
 	Loss float64 `json:"loss"`
+	// TopHits is how many were among the TopGuesses most probable tokens, of equals the
+	// lower ones. 0 where nobody asked.
+	TopHits int64 `json:"top_hits,omitempty"`
 }
 
 // Add sums two tallies.
 func (t Tally) Add(o Tally) Tally {
-	return Tally{Tokens: t.Tokens + o.Tokens, Hits: t.Hits + o.Hits, Loss: t.Loss + o.Loss}
+	return Tally{Tokens: t.Tokens + o.Tokens, Hits: t.Hits + o.Hits, Loss: t.Loss + o.Loss, TopHits: t.TopHits + o.TopHits}
 }
 
 // Recall is the share of hits, recall@1. It is NaN for no targets.
 func (t Tally) Recall() float64 { return float64(t.Hits) / float64(t.Tokens) }
+
+// TopRecall is the share of targets among the TopGuesses first guesses, recall@5. It is NaN
+// for no targets.
+func (t Tally) TopRecall() float64 { return float64(t.TopHits) / float64(t.Tokens) }
 
 // Perplexity is exp of the mean loss, at least 1. It is NaN for no targets.
 func (t Tally) Perplexity() float64 { return math.Exp(t.Loss / float64(t.Tokens)) }
@@ -48,11 +55,20 @@ const evaluationBlock = scoringBlock
 // sentence by sentence in the order given. A loss that is not finite gives a
 // *DivergedError.
 func (s *Scorer) Evaluate(sentences [][]int32, counted func(target int32) bool) (Evaluation, error) {
+	return s.evaluate(sentences, counted, false)
+}
+
+// EvaluateTop is Evaluate with Tally.TopHits.
+func (s *Scorer) EvaluateTop(sentences [][]int32, counted func(target int32) bool) (Evaluation, error) {
+	return s.evaluate(sentences, counted, true)
+}
+
+func (s *Scorer) evaluate(sentences [][]int32, counted func(target int32) bool, top bool) (Evaluation, error) {
 	if err := checkSentences(sentences, s.model.config); err != nil {
 		return Evaluation{}, err
 	}
 	var total Evaluation
-	var run evaluation
+	run := evaluation{top: top}
 	for from := 0; from < len(sentences); from += evaluationBlock {
 		block := sentences[from:min(from+evaluationBlock, len(sentences))]
 		run.tally(run.score(s, block), counted, &total)
@@ -102,16 +118,17 @@ func (s *Scorer) MeanLosses(sentences [][]int32) ([]float64, error) {
 	return means, nil
 }
 
-// evaluation is the memory of Evaluate: logProbs and hits are per row of batch,
+// evaluation is the memory of Evaluate: logProbs and guesses are per row of batch,
 // ranks per sentence.
 type evaluation struct {
+	top      bool // whether guesses.tops are asked for
 	batch    packed
 	sources  sourceReader
 	states   States    // of the sentences, the longest first
 	outputs  []float32 // [rows, out]
 	logProbs []float32
-	hits     []bool
-	ranks    []int
+	guesses
+	ranks []int
 }
 
 // score fills in logProbs, hits and ranks of a block of sentences, and returns those: of
@@ -130,12 +147,15 @@ func (e *evaluation) score(s *Scorer, sentences [][]int32) [][]int32 {
 	width := s.model.config.outputWidth()
 	e.outputs = grow(e.outputs, e.batch.rows()*width)
 	e.logProbs, e.hits = grow(e.logProbs, e.batch.rows()), grow(e.hits, e.batch.rows())
+	if e.top {
+		e.tops = grow(e.tops, e.batch.rows())
+	}
 	for t := range e.batch.steps() {
 		start, end := e.batch.start[t], e.batch.start[t+1]
 		s.step(w, e.batch.inputs[start:end], &e.states)
 		copy(e.outputs[start*width:end*width], e.states.top())
 	}
-	s.logProbs(w, e.outputs, e.batch.targets, e.logProbs, e.hits)
+	s.logProbs(w, e.outputs, e.batch.targets, e.logProbs, e.guesses)
 	e.ranks = e.batch.turns(e.ranks)
 	return sentences
 }
@@ -177,18 +197,22 @@ func (e *evaluation) tally(sentences [][]int32, counted func(int32) bool, total 
 	for i, sentence := range sentences {
 		for t, target := range sentence[1:] {
 			at := e.row(i, t)
-			total.All.add(e.logProbs[at], e.hits[at])
+			top := e.top && e.tops[at]
+			total.All.add(e.logProbs[at], e.hits[at], top)
 			if counted == nil || counted(target) {
-				total.Counted.add(e.logProbs[at], e.hits[at])
+				total.Counted.add(e.logProbs[at], e.hits[at], top)
 			}
 		}
 	}
 }
 
-func (t *Tally) add(logProb float32, hit bool) {
+func (t *Tally) add(logProb float32, hit, top bool) {
 	t.Tokens++
 	t.Loss -= float64(logProb)
 	if hit {
 		t.Hits++
+	}
+	if top {
+		t.TopHits++
 	}
 }

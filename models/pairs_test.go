@@ -122,8 +122,8 @@ func TestTheScorerOfPairsEqualsItsTrainerAndTheReference(t *testing.T) {
 		for i, pair := range pairs {
 			var alone Tally
 			for _, lp := range feedPair(t, scorer, pair) {
-				want.add(lp, false)
-				alone.add(lp, false)
+				want.add(lp, false, false)
+				alone.add(lp, false, false)
 			}
 			if mean := alone.Loss / float64(alone.Tokens); means[i] != mean {
 				t.Fatalf("pair %d: mean loss %v, token by token %v", i, means[i], mean)

@@ -46,6 +46,7 @@ type workspace struct {
 
 	targets []float32 // the logit of each row's target
 	leads   []bool    // whether it is above every logit before it in its tile
+	tops    []leaders // of each row
 	normaliser
 }
 
@@ -110,6 +111,7 @@ func newWorkspace(m *Language) *workspace {
 		logits:    make([]float32, scoringBlock*tileWidth),
 		targets:   make([]float32, scoringBlock),
 		leads:     make([]bool, scoringBlock),
+		tops:      make([]leaders, scoringBlock),
 	}
 }
 
@@ -164,7 +166,7 @@ func (s *Scorer) LogProbs(states *States, targets []int32, dst []float32) error 
 	}
 	w := s.workspaces.Get().(*workspace)
 	defer s.workspaces.Put(w)
-	s.logProbs(w, states.top(), targets, dst, nil)
+	s.logProbs(w, states.top(), targets, dst, guesses{})
 	return nil
 }
 
@@ -260,15 +262,21 @@ func (l *scorerLayer) step(w *workspace, b *layerWeights, x, memory, output []fl
 	}
 }
 
-// logProbs scores one target per row of output. With hits it also records
-// whether the target is the most probable token, the lowest of equals.
-func (s *Scorer) logProbs(w *workspace, output []float32, targets []int32, dst []float32, hits []bool) {
+// guesses say of each row whether its target is the most probable token, the lowest of
+// equals, and whether it is one of the TopGuesses first. Either may be nil: not asked for.
+type guesses struct{ hits, tops []bool }
+
+// logProbs scores one target per row of output, and fills in what is asked for of g.
+func (s *Scorer) logProbs(w *workspace, output []float32, targets []int32, dst []float32, g guesses) {
 	width := s.model.config.outputWidth()
 	for from := 0; from < len(targets); from += scoringBlock {
 		to := min(from+scoringBlock, len(targets))
-		s.reduce(w, output[from*width:to*width], targets[from:to], hits != nil)
-		if hits != nil {
-			w.markHits(targets[from:to], hits[from:to])
+		s.reduce(w, output[from*width:to*width], targets[from:to], g)
+		if g.hits != nil {
+			w.markHits(targets[from:to], g.hits[from:to])
+		}
+		if g.tops != nil {
+			w.markTops(targets[from:to], g.tops[from:to])
 		}
 		w.finish()
 		for i := range to - from {
@@ -277,9 +285,13 @@ func (s *Scorer) logProbs(w *workspace, output []float32, targets []int32, dst [
 	}
 }
 
-// reduce runs the rows through all tiles, keeping only the targets' logits.
-func (s *Scorer) reduce(w *workspace, output []float32, targets []int32, lead bool) {
+// reduce runs the rows through all tiles, keeping only the targets' logits, and what tells
+// guesses.
+func (s *Scorer) reduce(w *workspace, output []float32, targets []int32, g guesses) {
 	w.reset(len(targets), len(s.tiles))
+	if g.tops != nil {
+		clear(w.tops)
+	}
 	for k := range s.tiles {
 		from, to := tileBounds(s.model.config.Vocabulary, k)
 		columns := to - from
@@ -288,7 +300,10 @@ func (s *Scorer) reduce(w *workspace, output []float32, targets []int32, lead bo
 			logits := row(w.logits, i, columns)
 			if at := int(target) - from; 0 <= at && at < columns {
 				w.targets[i] = logits[at]
-				w.leads[i] = lead && kernels.Max(logits[:at]) < logits[at]
+				w.leads[i] = g.hits != nil && kernels.Max(logits[:at]) < logits[at]
+			}
+			if g.tops != nil {
+				w.tops[i].add(from, logits)
 			}
 			w.add(i, k, logits)
 		}
@@ -311,6 +326,12 @@ func (w *workspace) markHits(targets []int32, hits []bool) {
 			hit = hit && (peak < logit || k >= own && peak == logit)
 		}
 		hits[i] = hit
+	}
+}
+
+func (w *workspace) markTops(targets []int32, tops []bool) {
+	for i, target := range targets {
+		tops[i] = w.tops[i].have(target)
 	}
 }
 

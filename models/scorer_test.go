@@ -223,6 +223,17 @@ func TestTheMeanLossOfASentenceIsThatOfItsOwnEvaluation(t *testing.T) {
 	}
 }
 
+// isTop reports whether fewer than TopGuesses tokens go before one.
+func isTop(row []float32, token int32) bool {
+	before := 0
+	for other, p := range row {
+		if p > row[token] || p == row[token] && int32(other) < token {
+			before++
+		}
+	}
+	return before < TopGuesses
+}
+
 func TestEvaluationIsTheSumOfItsPredictions(t *testing.T) {
 	t.Parallel()
 	rng := testRand(16)
@@ -243,16 +254,21 @@ func TestEvaluationIsTheSumOfItsPredictions(t *testing.T) {
 			if i%3 == 0 {
 				s[at+1] = best // so that there are hits
 			}
-			want.All.add(row[s[at+1]], s[at+1] == best)
+			top := isTop(row, s[at+1])
+			want.All.add(row[s[at+1]], s[at+1] == best, top)
 			if even(s[at+1]) {
-				want.Counted.add(row[s[at+1]], s[at+1] == best)
+				want.Counted.add(row[s[at+1]], s[at+1] == best, top)
 			}
 		}
 	}
-	got, err := scorer.Evaluate(sentences, even)
+	got, err := scorer.EvaluateTop(sentences, even)
 	check(t, err)
 	if got != want {
 		t.Errorf("evaluation %+v, want %+v", got, want)
+	}
+	want.All.TopHits, want.Counted.TopHits = 0, 0
+	if got, err = scorer.Evaluate(sentences, even); err != nil || got != want {
+		t.Errorf("evaluation without first guesses %+v, want %+v, %v", got, want, err)
 	}
 	if want.All.Hits == 0 || want.All.Hits == want.All.Tokens {
 		t.Errorf("%d hits of %d: the test needs both", want.All.Hits, want.All.Tokens)
@@ -264,11 +280,14 @@ func TestEqualTokensHitAtTheLowestOnly(t *testing.T) {
 	const vocabulary = tileWidth + 10
 	m := mustNew(t, vocabulary, 2, 2)
 	scorer := mustScorer(t, m, make([]float32, m.Parameters())) // every token is as probable as the next
-	for _, target := range []int32{0, 1, tileWidth, vocabulary - 1} {
-		got, err := scorer.Evaluate([][]int32{{5, target}}, nil)
+	for _, target := range []int32{0, 1, 4, 5, tileWidth, vocabulary - 1} {
+		got, err := scorer.EvaluateTop([][]int32{{5, target}}, nil)
 		check(t, err)
 		if hit := got.All.Hits == 1; hit != (target == 0) {
 			t.Errorf("target %d: hit %v", target, hit)
+		}
+		if top := got.All.TopHits == 1; top != (target < TopGuesses) {
+			t.Errorf("target %d: among the first guesses: %v", target, top)
 		}
 		if !near(got.All.Perplexity(), vocabulary, vocabulary, 1e-6) {
 			t.Errorf("perplexity %v of a uniform model, want %d", got.All.Perplexity(), vocabulary)
@@ -330,5 +349,29 @@ func TestEvaluationOfDivergedParametersIsAnError(t *testing.T) {
 	var diverged *DivergedError
 	if !errors.As(err, &diverged) {
 		t.Errorf("error %v, want a DivergedError", err)
+	}
+}
+
+// Rows of few different logits have many equal ones, also at the edge of what leads.
+func TestLeadersAreTheFirstOfASort(t *testing.T) {
+	t.Parallel()
+	rng := testRand(17)
+	for range 300 {
+		row := make([]float32, 1+rng.IntN(40))
+		for i := range row {
+			row[i] = float32(rng.IntN(8))
+		}
+		var l leaders
+		cut := rng.IntN(len(row) + 1)
+		for _, tile := range [][2]int{{0, cut}, {cut, len(row)}} {
+			if tile[0] < tile[1] {
+				l.add(tile[0], row[tile[0]:tile[1]])
+			}
+		}
+		for token := range row {
+			if got := l.have(int32(token)); got != isTop(row, int32(token)) {
+				t.Fatalf("token %d of %v leads: %v", token, row, got)
+			}
+		}
 	}
 }

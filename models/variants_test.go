@@ -98,7 +98,7 @@ func TestEveryVariantsStatesDoNotDependOnTheirBatch(t *testing.T) {
 		var want Tally
 		for _, s := range sequences {
 			for _, lp := range feed(t, scorer, s) {
-				want.add(lp, false)
+				want.add(lp, false, false)
 			}
 		}
 		if evaluation.All.Loss != want.Loss || evaluation.All.Tokens != want.Tokens {

@@ -3,9 +3,8 @@ package attacks
 import (
 	"context"
 	"math/rand/v2"
-	"slices"
 
-	"coalmine/internal/kernels"
+	"coalmine/models/neighbours"
 )
 
 // Neighbours is the number of nearest examples that are asked (Orekondy et al. 2018, section
@@ -27,66 +26,22 @@ func (a *nearest) Train(_ context.Context, data Data) (Training, error) {
 	return Training{}, nil
 }
 
-// neighbour is an example at a distance, squared and less the squared norm of the row.
-type neighbour struct {
-	distance float64
-	label    int
-}
-
-// tile is how many examples are compared with rows at once.
-const tile = 256
-
 // Score implements Attack. It goes through the data once for each call, so that rows should be
 // many.
 func (a *nearest) Score(ctx context.Context, rows, scores []float32) error {
-	n := len(rows) / a.shape.Inputs
-	found := make([][]neighbour, n)
-	products := make([]float32, n*tile)
+	search := neighbours.NewSearch(rows, a.shape.Inputs, Neighbours)
 	err := a.data.Blocks(ctx, 0, func(b Block) error {
 		if err := a.shape.check(b, a.data.Examples()); err != nil {
 			return err
 		}
-		for from := 0; from < len(b.Labels); from += tile {
-			to := min(from+tile, len(b.Labels))
-			a.compare(rows, b.cut(from, to, a.shape.Inputs), products, found)
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-		}
-		return nil
+		return search.Show(ctx, b.Rows, b.Labels)
 	})
 	clear(scores)
-	for i, list := range found {
-		for _, near := range list {
-			scores[i*a.shape.Classes+near.label] += 1 / float32(len(list))
+	for i := range len(rows) / a.shape.Inputs {
+		near := search.Nearest(i)
+		for _, class := range near {
+			scores[i*a.shape.Classes+class] += 1 / float32(len(near))
 		}
 	}
 	return err
-}
-
-// compare takes the examples of a tile in among the neighbours of the rows.
-func (a *nearest) compare(rows []float32, b Block, products []float32, found [][]neighbour) {
-	d, m := a.shape.Inputs, len(b.Labels)
-	kernels.Gemm(false, true, len(found), m, d, 1, rows, d, b.Rows, d, 0, products, m)
-	for j, label := range b.Labels {
-		norm := kernels.SquaredNorm(b.Rows[j*d : (j+1)*d])
-		for i := range found {
-			found[i] = insert(found[i], neighbour{norm - float64(2*float64(products[i*m+j])), label})
-		}
-	}
-}
-
-// insert keeps the Neighbours nearest, the nearest first.
-func insert(list []neighbour, n neighbour) []neighbour {
-	if len(list) == Neighbours {
-		if n.distance >= list[Neighbours-1].distance {
-			return list
-		}
-		list = list[:Neighbours-1]
-	}
-	at := len(list)
-	for at > 0 && list[at-1].distance > n.distance {
-		at--
-	}
-	return slices.Insert(list, at, n)
 }

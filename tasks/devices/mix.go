@@ -12,6 +12,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/features"
 )
 
 // Mix has the users of anonymous devices blend into a crowd: examples of a background take
@@ -174,7 +175,7 @@ func (m *mixer) fetch(ctx context.Context, sorter *externalsort.Sorter) error {
 		if err != nil {
 			return err
 		}
-		if err := sorter.Add(uint64(x.place), example{wordsOf(sentence), -1}.pack()); err != nil {
+		if err := sorter.Add(uint64(x.place), example{features.WordsOf(sentence), -1}.pack()); err != nil {
 			return err
 		}
 	}
@@ -192,7 +193,7 @@ func (m *mixer) device(ctx context.Context, w *datasets.PopulationWriter, device
 		own := len(draws) == 0 || draws[0].at != i && i < len(sentences)
 		x := example{canary: -1}
 		if own {
-			x = example{wordsOf(sentences[i]), m.population.Canary(device, i)}
+			x = example{features.WordsOf(sentences[i]), m.population.Canary(device, i)}
 			m.count(device, &m.summary.Private)
 		} else {
 			if x, err = nextDrawn(next); err != nil {
@@ -225,6 +226,3 @@ func nextDrawn(next func() ([]byte, error, bool)) (example, error) {
 	}
 	return unpack(packed)
 }
-
-// wordsOf are the tokens of a sentence without Begin and End.
-func wordsOf(sentence []int32) []int32 { return sentence[1 : 1+datasets.WordsOf(sentence)] }

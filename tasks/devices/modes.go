@@ -4,18 +4,16 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"math"
 
 	"coalmine/internal/seeds"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/features"
 )
 
 // Modes divides the examples of a background into topics by k-means over their features
-// (Orekondy et al. 2018, section 7.1, mm-aug). Features of an image are its pixels, 0 to 1;
-// of a text the sum of its tokens' TF-IDF weights, each token hashed with a sign to one of
-// textFeatures places (Weinberger et al. 2009), of length 1.
+// (Orekondy et al. 2018, section 7.1, mm-aug). Features are those of package features.
 //
 // Means are found on a sample of the examples, and all examples are then put to the nearest
 // mean. A mode may stay empty.
@@ -47,9 +45,6 @@ const (
 	sampledFeatures = 16 << 20 // in all
 )
 
-// textFeatures is the number of features of a text.
-const textFeatures = 512
-
 func runModes(ctx context.Context, t *tasks.Task) error {
 	var p ModesParams
 	if err := t.Decode(&p); err != nil {
@@ -62,11 +57,11 @@ func runModes(ctx context.Context, t *tasks.Task) error {
 	if n := background.Records(); p.Modes < 2 || p.Modes > MaxModes || p.Modes > n {
 		return tasks.Permanent(fmt.Errorf("%d modes of a background of %d examples; expected 2 to %d, and no more than examples: lower data.devices.defence.modes", p.Modes, n, MaxModes))
 	}
-	features, err := newFeatures(ctx, p.Level, background)
+	set, err := features.New(ctx, layoutOf(p.Level), background)
 	if err != nil {
 		return err
 	}
-	sample, err := p.sample(ctx, features, background)
+	sample, err := p.sample(ctx, set, background)
 	if err != nil {
 		return err
 	}
@@ -74,33 +69,47 @@ func runModes(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	return writeModes(ctx, t, features, background, means)
+	return p.writeModes(ctx, t, set, background, means)
+}
+
+// layoutOf is that of the examples of a background. Labels of texts are some words more to it.
+func layoutOf(level datasets.Level) features.Layout {
+	if level.Scheme().Images {
+		return features.Layout{Images: true, Labels: 1}
+	}
+	return features.Layout{}
+}
+
+// contentOf is what features are made of.
+func (p *ModesParams) contentOf(sentence []int32) []int32 {
+	_, content := layoutOf(p.Level).Divide(features.WordsOf(sentence))
+	return content
 }
 
 // sample are the features of some records, drawn without replacement.
-func (p *ModesParams) sample(ctx context.Context, f featurer, background *datasets.Population) ([][]float32, error) {
-	n := min(background.Records(), samplesPerMode*p.Modes, max(p.Modes, sampledFeatures/f.dimension()))
+func (p *ModesParams) sample(ctx context.Context, f features.Set, background *datasets.Population) ([][]float32, error) {
+	n := min(background.Records(), samplesPerMode*p.Modes, max(p.Modes, sampledFeatures/f.Dimension()))
 	sample := make([][]float32, n)
 	for i, record := range seeds.Stream(p.Seed, seeds.BackgroundModes).Perm(background.Records())[:n] {
 		sentence, err := background.ReadRecord(ctx, record)
 		if err != nil {
 			return nil, err
 		}
-		sample[i] = make([]float32, f.dimension())
-		f.features(sample[i], wordsOf(sentence))
+		sample[i] = make([]float32, f.Dimension())
+		f.Fill(sample[i], p.contentOf(sentence))
 	}
 	return sample, nil
 }
 
-func writeModes(ctx context.Context, t *tasks.Task, f featurer, background *datasets.Population, means [][]float32) error {
-	blob, x := make([]byte, 0, 2*background.Records()), make([]float32, f.dimension())
+func (p *ModesParams) writeModes(ctx context.Context, t *tasks.Task, f features.Set, background *datasets.Population, means [][]float32) error {
+	blob, x := make([]byte, 0, 2*background.Records()), make([]float32, f.Dimension())
 	for user := range background.Users() {
 		sentences, err := background.ReadUser(ctx, user)
 		if err != nil {
 			return err
 		}
 		for _, s := range sentences {
-			f.features(x, wordsOf(s))
+			f.Fill(x, p.contentOf(s))
 			mode, _ := nearest(x, means)
 			blob = binary.LittleEndian.AppendUint16(blob, uint16(mode))
 		}
@@ -130,91 +139,4 @@ func readModes(ctx context.Context, t *tasks.Task, records int) ([][]int, error)
 		}
 	}
 	return modes, nil
-}
-
-// featurer turns examples into vectors.
-type featurer interface {
-	dimension() int
-	// features fills x, of dimension elements, with those of an example's tokens.
-	features(x []float32, words []int32)
-}
-
-func newFeatures(ctx context.Context, level datasets.Level, background *datasets.Population) (featurer, error) {
-	if level.Scheme().Images {
-		return pixels(background.Index().Sequence - 1), nil
-	}
-	return newTFIDF(ctx, background)
-}
-
-// pixels is the number of those of an image, which stand after its label.
-type pixels int
-
-func (p pixels) dimension() int { return int(p) }
-
-func (p pixels) features(x []float32, words []int32) {
-	for i, w := range words[1:] {
-		x[i] = float32(w-datasets.FirstWord) / 255
-	}
-}
-
-// tfidf has the weight of each token: log(examples / those that have it).
-type tfidf []float32
-
-func newTFIDF(ctx context.Context, background *datasets.Population) (tfidf, error) {
-	var having []int // by token
-	last := map[int32]int{}
-	examples := 0
-	for user := range background.Users() {
-		sentences, err := background.ReadUser(ctx, user)
-		if err != nil {
-			return nil, err
-		}
-		for _, s := range sentences {
-			examples++
-			for _, w := range wordsOf(s) {
-				having = append(having, make([]int, max(0, int(w)+1-len(having)))...)
-				if last[w] != examples {
-					last[w] = examples
-					having[w]++
-				}
-			}
-		}
-	}
-	weights := make(tfidf, len(having))
-	for w, n := range having {
-		if n > 0 {
-			weights[w] = float32(math.Log(float64(examples) / float64(n)))
-		}
-	}
-	return weights, nil
-}
-
-func (tfidf) dimension() int { return textFeatures }
-
-func (f tfidf) features(x []float32, words []int32) {
-	clear(x)
-	for _, w := range words {
-		hash := uint64(w) * 0x9e3779b97f4a7c15 // 2^64 by the golden ratio (Knuth 3, section 6.4)
-		weight := f[w]
-		if hash>>63 == 1 {
-			weight = -weight
-		}
-		x[hash>>32%textFeatures] += weight
-	}
-	normalize(x)
-}
-
-// normalize scales a vector that is not zero to length 1.
-func normalize(x []float32) {
-	var square float64
-	for _, v := range x {
-		square += float64(v) * float64(v) // exact: two float32 of 24 bits
-	}
-	if square == 0 {
-		return
-	}
-	scale := 1 / math.Sqrt(square)
-	for i := range x {
-		x[i] = float32(float64(x[i]) * scale)
-	}
 }

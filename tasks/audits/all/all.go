@@ -9,6 +9,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/accuracyperuser"
 	"coalmine/tasks/audits/attributes"
+	"coalmine/tasks/audits/baselines"
 	"coalmine/tasks/audits/beamsearch"
 	"coalmine/tasks/audits/crossmodal"
 	"coalmine/tasks/audits/deanonymization"
@@ -55,6 +56,7 @@ var list = []audits.Description{
 	attributes.Audit,
 	crossmodal.Audit,
 	profiles.Audit,
+	baselines.Audit,
 }
 
 // Audits returns all descriptions, in order. The caller must not change it.

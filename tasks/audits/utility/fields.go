@@ -15,6 +15,9 @@ type Fields struct {
 	// are then the words; the mean absolute error of a regressor, and the mean average
 	// precision of a tagger. A gan has none.
 	Utility bool `json:"utility" default:"true"`
+	// RecallAt5 adds recall@5 to the utility: the share of words, or of labels of images, that
+	// are among the model's five first guesses.
+	RecallAt5 bool `json:"recall_at_5,omitempty" default:"false" also:"top5 top_5 top5_accuracy" source:"Orekondy et al. 2018, table 2"`
 }
 
 // Asked implements audits.Fields.
@@ -27,6 +30,9 @@ func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 
 // Check implements audits.Fields.
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
+	if f.RecallAt5 && s.Reading.Label != "" {
+		fail([]string{"audit.recall_at_5", "data.label"}, "counts guesses of words or of classes, and data.label is %s; set it to false for this cell", s.Reading.Label)
+	}
 	if s.Generator {
 		fail([]string{"audit.utility", "model.kind"}, "measures what a model predicts, and a gan predicts nothing; set it to false, or ask for audit.generated_images")
 	}
@@ -52,11 +58,11 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	var parts []tasks.Input
 	for share := range shares {
 		part := b.Node(Part, fmt.Sprintf("utility %d of %d after %d", share+1, shares, round),
-			PartParams{Data: datasets.Test, Share: share, Shares: shares},
+			PartParams{Data: datasets.Test, Share: share, Shares: shares, Top: f.RecallAt5},
 			tasks.Input{Name: audits.ModelInput, Key: b.Model(round)}, tasks.Input{Name: DataInput, Key: b.Parts()})
 		parts = append(parts, tasks.Input{Name: tasks.PartInput(share), Key: part})
 	}
-	return b.Node(Sum, fmt.Sprintf("utility after %d", round), SumParams{Shares: shares}, parts...)
+	return b.Node(Sum, fmt.Sprintf("utility after %d", round), SumParams{Shares: shares, Top: f.RecallAt5}, parts...)
 }
 
 // States implements audits.Fields.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"coalmine/models"
 	"coalmine/models/ranking"
@@ -94,7 +95,11 @@ func (l *labelledTexts) verdict() (*Verdict, error) {
 	if len(l.texts) == 0 {
 		return nil, errors.New("the test part holds no text: raise data.test.fraction")
 	}
-	value, err := l.measure()
+	measure := MeanAveragePrecision
+	if l.kind == models.Regressor {
+		measure = func(texts []models.Labelled) (float64, error) { return MeanAbsoluteError(texts), nil }
+	}
+	value, err := measure(l.texts)
 	if err != nil {
 		return nil, err
 	}
@@ -107,33 +112,25 @@ func (l *labelledTexts) verdict() (*Verdict, error) {
 	return v, nil
 }
 
-// measure is the mean absolute error of a regressor, and the mean average precision of a
-// tagger.
-func (l *labelledTexts) measure() (float64, error) {
-	if l.kind != models.Regressor {
-		return l.meanAveragePrecision()
-	}
+// MeanAbsoluteError is that of the scores of some texts, NaN of none.
+func MeanAbsoluteError(texts []models.Labelled) float64 {
 	sum := 0.0
-	for _, text := range l.texts {
+	for _, text := range texts {
 		sum += deviation(text)
 	}
-	return sum / float64(len(l.texts)), nil
+	return sum / float64(len(texts))
 }
 
-// meanAveragePrecision is the mean, over the labels that some text has, of the average
+// MeanAveragePrecision is the mean, over the labels that some text has, of the average
 // precision of the texts that have it, ranked by their probabilities.
-func (l *labelledTexts) meanAveragePrecision() (float64, error) {
-	scores, relevant := make([]float32, len(l.texts)), make([]bool, len(l.texts))
+func MeanAveragePrecision(texts []models.Labelled) (float64, error) {
 	sum, counted := 0.0, 0
-	for label := range l.texts[0].Truth {
-		positives := 0
-		for i, text := range l.texts {
+	for label := range texts[0].Truth {
+		scores, relevant := make([]float32, len(texts)), make([]bool, len(texts))
+		for i, text := range texts {
 			scores[i], relevant[i] = text.Predicted[label], text.Truth[label] > 0
-			if relevant[i] {
-				positives++
-			}
 		}
-		if positives == 0 {
+		if !slices.Contains(relevant, true) {
 			continue
 		}
 		precision, err := ranking.AveragePrecision(scores, relevant)

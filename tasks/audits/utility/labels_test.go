@@ -128,9 +128,10 @@ func TestAVerdictOnLabelsOfTextsHasNoAccuracy(t *testing.T) {
 	t.Parallel()
 	half := 0.5
 	for want, v := range map[string]Verdict{
-		"[  0.500 ]":   {MeanAbsoluteError: &half},
-		"[   0.500]":   {MeanAveragePrecision: &half},
-		"[50.0 9.0  ]": {RecallAt1: 0.5, Perplexity: 9},
+		"[   0.500 ]":       {MeanAbsoluteError: &half},
+		"[    0.500]":       {MeanAveragePrecision: &half},
+		"[50.0  9.0  ]":     {RecallAt1: 0.5, Perplexity: 9},
+		"[50.0 50.0 9.0  ]": {RecallAt1: 0.5, Perplexity: 9, RecallAt5: &half},
 	} {
 		if got := fmt.Sprint(v.Texts()); got != want || len(v.Texts()) != len(Audit.Columns) {
 			t.Errorf("texts %q, want %q", got, want)

@@ -2,7 +2,7 @@
 // the test part that training never saw and that holds no canary:
 //
 //	evaluation/part     tallies over one share of the test part
-//	evaluation/utility  their sum: recall@1 and perplexity; of labels of texts the mean
+//	evaluation/utility  their sum: recall@1, recall@5 and perplexity; of labels of texts the mean
 //	                    absolute error, or the mean average precision
 package utility
 
@@ -27,6 +27,8 @@ type PartParams struct {
 	// Share of Shares is what this task predicts; shares count from 0.
 	Share  int `json:"share"`
 	Shares int `json:"shares"`
+	// Top counts those among the first guesses, too; not of labels of texts.
+	Top bool `json:"top,omitempty"`
 }
 
 // Part predicts one share of the test part. Its metrics are a models.Evaluation; of labels
@@ -49,7 +51,7 @@ func runPart(ctx context.Context, t *tasks.Task) error {
 	if network, ok := model.Network.(models.Labelling); ok {
 		return runLabels(ctx, t, p, model.Network.Config(), network.NewLabeller(model.Params))
 	}
-	evaluate, err := evaluatorOf(ctx, t, model)
+	evaluate, err := evaluatorOf(ctx, t, model, p.Top)
 	if err != nil {
 		return err
 	}
@@ -113,22 +115,26 @@ func ReadEvaluator(ctx context.Context, t *tasks.Task) (Evaluator, error) {
 	if err != nil {
 		return nil, err
 	}
-	return evaluatorOf(ctx, t, model)
+	return evaluatorOf(ctx, t, model, false)
 }
 
-func evaluatorOf(ctx context.Context, t *tasks.Task, model *checkpoints.Model) (Evaluator, error) {
+func evaluatorOf(ctx context.Context, t *tasks.Task, model *checkpoints.Model, top bool) (Evaluator, error) {
 	if network, ok := model.Network.(models.Classifying); ok {
-		return classifications(network.NewClassifier(model.Params)), nil
+		return classifications(network.NewClassifier(model.Params), top), nil
 	}
 	scorer, err := checkpoints.ReadScorer(ctx, t, audits.ModelInput)
 	if err != nil {
 		return nil, err
 	}
-	return func(sentences [][]int32) (models.Evaluation, error) { return scorer.Evaluate(sentences, isOrdinary) }, nil
+	of := scorer.Evaluate
+	if top {
+		of = scorer.EvaluateTop
+	}
+	return func(sentences [][]int32) (models.Evaluation, error) { return of(sentences, isOrdinary) }, nil
 }
 
 // classifications tallies the labels that a classifier predicts, of examples that have one.
-func classifications(c models.Classifier) Evaluator {
+func classifications(c models.Classifier, top bool) Evaluator {
 	return func(examples [][]int32) (models.Evaluation, error) {
 		predictions, err := c.Classify(examples)
 		var tally models.Tally
@@ -141,9 +147,24 @@ func classifications(c models.Classifier) Evaluator {
 			if p.Class == p.Label {
 				tally.Hits++
 			}
+			if top && leads(p.Logits, p.Label) {
+				tally.TopHits++
+			}
 		}
 		return models.Evaluation{Counted: tally, All: tally}, err
 	}
+}
+
+// leads reports whether a label is among the models.TopGuesses most probable, of equals the
+// lower ones.
+func leads(logits []float32, label int) bool {
+	before := 0
+	for other, logit := range logits {
+		if logit > logits[label] || logit == logits[label] && other < label {
+			before++
+		}
+	}
+	return before < models.TopGuesses
 }
 
 // isOrdinary says which targets count: words, not <unk> and not <end>.
@@ -152,6 +173,8 @@ func isOrdinary(target int32) bool { return target >= datasets.FirstWord }
 // SumParams are the parameters of evaluation/utility.
 type SumParams struct {
 	Shares int `json:"shares"`
+	// Top says that the shares have counted those among the first guesses.
+	Top bool `json:"top,omitempty"`
 }
 
 // Sum adds the shares of evaluation/part, its inputs "part-0", "part-1", ...
@@ -182,7 +205,7 @@ func runSum(ctx context.Context, t *tasks.Task) error {
 	if total.Counted.Tokens == 0 {
 		return tasks.Permanent(fmt.Errorf("the test part holds no ordinary word: raise data.test.fraction"))
 	}
-	u, all := verdictOf(total.Counted), verdictOf(total.All)
+	u, all := p.verdict(total.Counted), p.verdict(total.All)
 	u.AllTargets = &all
 	return t.SetMetrics(u)
 }
@@ -196,6 +219,10 @@ func setLabelled(t *tasks.Task, labelled *labelledTexts) error {
 	return t.SetMetrics(v)
 }
 
-func verdictOf(t models.Tally) Verdict {
-	return Verdict{RecallAt1: t.Recall(), Perplexity: t.Perplexity(), Tokens: t.Tokens}
+func (p SumParams) verdict(t models.Tally) Verdict {
+	v := Verdict{RecallAt1: t.Recall(), Perplexity: t.Perplexity(), Tokens: t.Tokens}
+	if p.Top {
+		v.RecallAt5 = new(t.TopRecall())
+	}
+	return v
 }

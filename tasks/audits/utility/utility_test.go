@@ -38,14 +38,18 @@ func initial(g *taskstest.Graph) *taskstest.Node {
 
 // measure splits the test part into shares and sums them.
 func measure(g *taskstest.Graph, model, data *taskstest.Node, shares int) Verdict {
+	return measureTop(g, model, data, shares, false)
+}
+
+func measureTop(g *taskstest.Graph, model, data *taskstest.Node, shares int, top bool) Verdict {
 	var inputs []taskstest.Edge
 	for share := range shares {
-		n := g.Run(Part, PartParams{Data: datasets.Test, Share: share, Shares: shares},
+		n := g.Run(Part, PartParams{Data: datasets.Test, Share: share, Shares: shares, Top: top},
 			taskstest.In(audits.ModelInput, model), taskstest.In(DataInput, data))
 		inputs = append(inputs, taskstest.In(tasks.PartInput(share), n))
 	}
 	var u Verdict
-	g.Run(Sum, SumParams{Shares: shares}, inputs...).DecodeMetrics(&u)
+	g.Run(Sum, SumParams{Shares: shares, Top: top}, inputs...).DecodeMetrics(&u)
 	return u
 }
 
@@ -53,7 +57,7 @@ func TestUtilityIsThatOfAPlainLoop(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	data, model := parts(t, g), initial(g)
-	got := measure(g, model, data, 3)
+	got := measureTop(g, model, data, 3, true)
 
 	m, err := checkpoints.Decode(model.Blob(tasks.ModelBlob))
 	if err != nil {
@@ -72,7 +76,7 @@ func TestUtilityIsThatOfAPlainLoop(t *testing.T) {
 		t.Fatal(err)
 	}
 	row := make([]float32, m.Network.Config().Vocabulary)
-	var words, hits, all, loss float64
+	var words, hits, tops, all, loss float64
 	for _, s := range sentences {
 		state := scorer.Start(1)
 		for i, target := range s[1:] {
@@ -97,10 +101,16 @@ func TestUtilityIsThatOfAPlainLoop(t *testing.T) {
 			if best == int(target) {
 				hits++
 			}
+			if leads(row, int(target)) {
+				tops++
+			}
 		}
 	}
 	if got.Tokens != int64(words) || got.AllTargets.Tokens != int64(all) || words == all {
 		t.Errorf("%d words of %d targets, want %v of %v", got.Tokens, got.AllTargets.Tokens, words, all)
+	}
+	if got.RecallAt5 == nil || math.Abs(*got.RecallAt5-tops/words) > 1e-12 || tops <= hits {
+		t.Errorf("recall@5 %v, want %v", got.RecallAt5, tops/words)
 	}
 	if math.Abs(got.RecallAt1-hits/words) > 1e-12 || math.Abs(got.Perplexity/math.Exp(loss/words)-1) > 1e-9 {
 		t.Errorf("utility %+v, want recall %v and perplexity %v", got, hits/words, math.Exp(loss/words))

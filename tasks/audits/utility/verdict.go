@@ -11,7 +11,7 @@ import (
 // Audit is the utility of a language model.
 var Audit = audits.Description{
 	Name:     "utility",
-	Legend:   "Accuracy is recall@1, of a classifier the share of labels predicted correctly.",
+	Legend:   "Accuracy is recall@1, of a classifier the share of labels predicted correctly; top-5 is recall@5.",
 	Measures: audits.Anything,
 	New:      func() audits.Fields { return new(Fields) },
 	Kinds:    []tasks.Kind{Part, Sum},
@@ -20,6 +20,7 @@ var Audit = audits.Description{
 	Utility:  func(v audits.Verdict) (float64, bool) { return v.(*Verdict).utility() },
 	Columns: []audits.Column{
 		{Header: "accuracy %", Leading: true, Measure: audits.Measure{Name: "recall_at_1", Percent: true, Digits: 1}},
+		{Header: "top-5 %", Leading: true, Optional: true, Measure: audits.Measure{Name: "recall_at_5", Percent: true, Digits: 1}},
 		{Header: "perplexity", Leading: true, Measure: audits.Measure{Name: "perplexity", Digits: 1}},
 		{Header: "MAE", Leading: true, Optional: true, Measure: audits.Measure{Name: "mean_absolute_error", Digits: 3}},
 		{Header: "mean AP", Leading: true, Optional: true, Measure: audits.Measure{Name: "mean_average_precision", Digits: 3}},
@@ -32,6 +33,9 @@ type Verdict struct {
 	// first guess over its full output; Perplexity is exp of their mean loss.
 	RecallAt1  float64 `json:"recall_at_1"`
 	Perplexity float64 `json:"perplexity"`
+	// RecallAt5 is the share that were among the five first guesses; nil where it was not
+	// asked for.
+	RecallAt5 *float64 `json:"recall_at_5,omitempty"`
 	// Tokens counts the ordinary target words.
 	Tokens int64 `json:"tokens"`
 	// MeanAbsoluteError of a regressor's scores, in points of their scale, and
@@ -59,9 +63,12 @@ func (v *Verdict) utility() (value float64, ok bool) {
 
 // Texts implements audits.Verdict.
 func (v *Verdict) Texts() []string {
-	texts := []string{"", "", fixed(v.MeanAbsoluteError), fixed(v.MeanAveragePrecision)}
+	texts := []string{"", "", "", fixed(v.MeanAbsoluteError), fixed(v.MeanAveragePrecision)}
+	if v.RecallAt5 != nil {
+		texts[1] = fmt.Sprintf("%.1f", 100**v.RecallAt5)
+	}
 	if !v.ofTexts() {
-		texts[0], texts[1] = fmt.Sprintf("%.1f", 100*v.RecallAt1), fmt.Sprintf("%.1f", v.Perplexity)
+		texts[0], texts[2] = fmt.Sprintf("%.1f", 100*v.RecallAt1), fmt.Sprintf("%.1f", v.Perplexity)
 	}
 	return texts
 }
@@ -79,7 +86,7 @@ func fixed(x *float64) string {
 
 // Row implements audits.Verdict.
 func (v *Verdict) Row() any {
-	r := row{TestTokens: &v.Tokens, MeanAbsoluteError: v.MeanAbsoluteError, MeanAveragePrecision: v.MeanAveragePrecision}
+	r := row{TestTokens: &v.Tokens, MeanAbsoluteError: v.MeanAbsoluteError, MeanAveragePrecision: v.MeanAveragePrecision, RecallAt5: v.RecallAt5}
 	if !v.ofTexts() {
 		r.RecallAt1, r.Perplexity = &v.RecallAt1, &v.Perplexity
 	}
@@ -93,4 +100,5 @@ type row struct {
 
 	MeanAbsoluteError    *float64 `parquet:"mean_absolute_error"`
 	MeanAveragePrecision *float64 `parquet:"mean_average_precision"`
+	RecallAt5            *float64 `parquet:"recall_at_5"`
 }

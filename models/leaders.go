@@ -1,0 +1,47 @@
+package models
+
+import "coalmine/internal/kernels"
+
+// TopGuesses is how many first guesses Tally.TopHits looks at.
+const TopGuesses = 5
+
+// leaders are the most probable tokens of a row so far, the most probable first and of equals
+// the lower one. The zero value has seen no token.
+type leaders struct {
+	count  int
+	logits [TopGuesses]float32
+	tokens [TopGuesses]int32
+}
+
+// add takes in the logits of the tokens from first on, which are above all before.
+func (l *leaders) add(first int, logits []float32) {
+	if l.count == TopGuesses && kernels.Max(logits) <= l.logits[TopGuesses-1] {
+		return
+	}
+	for i, logit := range logits {
+		if l.count < TopGuesses {
+			l.count++
+		} else if logit <= l.logits[TopGuesses-1] {
+			continue
+		}
+		l.insert(int32(first+i), logit)
+	}
+}
+
+// insert puts a token in the place of the last one, and moves it up.
+func (l *leaders) insert(token int32, logit float32) {
+	at := l.count - 1
+	for ; at > 0 && l.logits[at-1] < logit; at-- {
+		l.logits[at], l.tokens[at] = l.logits[at-1], l.tokens[at-1]
+	}
+	l.logits[at], l.tokens[at] = logit, token
+}
+
+func (l *leaders) have(token int32) bool {
+	for _, leader := range l.tokens[:l.count] {
+		if leader == token {
+			return true
+		}
+	}
+	return false
+}

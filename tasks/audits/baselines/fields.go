@@ -1,0 +1,60 @@
+package baselines
+
+import (
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/datasets"
+)
+
+// Fields of the audit block.
+type Fields struct {
+	// Baselines measures on the test part what can be predicted without a model, to hold the
+	// utility against: by chance, by always giving the same answer and, of images and of
+	// labels of texts, by the 10 nearest neighbours in the training part. It depends on the
+	// data alone, and cells share it.
+	Baselines bool `json:"baselines,omitempty" default:"false" also:"baseline chance knn" source:"Orekondy et al. 2018, table 2"`
+}
+
+// Asked implements audits.Fields.
+func (f *Fields) Asked() bool { return f.Baselines }
+
+// Check implements audits.Fields.
+func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
+	if s.Generator {
+		fail([]string{"audit.baselines", "model.kind"}, "measures what a model could be held against, and a gan predicts nothing; set it to false for this cell")
+	}
+	if s.TestFraction.IsZero() {
+		fail([]string{"audit.baselines", "data.test.fraction"},
+			"needs a test part, but data.test.fraction is 0; raise it, or set audit.baselines to false")
+	}
+}
+
+// CheckData implements audits.DataChecker.
+func (f *Fields) CheckData(s *audits.Setting, d *audits.Data, fail audits.Fail) {
+	if d.TestExamples == 0 {
+		fail([]string{"data.test.fraction"}, "is %s, which leaves the test part of %s empty; raise it, or set audit.baselines to false", s.TestFraction, d.Source)
+	}
+}
+
+// Compile implements audits.Fields.
+func (f *Fields) Compile(b audits.Builder, _ int) storage.Key {
+	return b.Node(Kind, "baselines", paramsOf(b.Setting()), tasks.Input{Name: DataInput, Key: b.Parts()})
+}
+
+func paramsOf(s *audits.Setting) Params {
+	p := Params{Level: s.Reading.Level, Label: s.Reading.Label, Pairs: s.Reading.Pairs, Choices: s.Ordinary}
+	if p.Level == datasets.WordLevel {
+		p.Level = "" // as parameters of other kinds have it
+	}
+	switch {
+	case p.Label != "":
+		p.Choices = len(s.Reading.LabelWords())
+	case p.Level.Scheme().Images:
+		p.Choices = s.Reading.Image.Classes
+	}
+	return p
+}
+
+// States implements audits.Fields: no model is looked at.
+func (f *Fields) States(*audits.Setting) float64 { return 0 }

@@ -1,0 +1,119 @@
+package baselines
+
+import (
+	"fmt"
+
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+)
+
+// Audit measures what the utility of a model is held against.
+var Audit = audits.Description{
+	Name: "baselines",
+	Legend: "Baselines, without a model: guesses at random, the same answer always, and the 10 nearest neighbours; " +
+		"accuracy and top-5 in %, MAE or mean AP, as the utility has.",
+	Measures: audits.Anything,
+	New:      func() audits.Fields { return new(Fields) },
+	Kinds:    []tasks.Kind{Kind},
+	AtEnd:    true,
+	Pairs:    audits.EverySecret,
+	Verdict:  func() audits.Verdict { return new(Verdict) },
+	Columns:  []audits.Column{{Header: "chance"}, {Header: "constant", Optional: true}, {Header: "10-NN", Optional: true}},
+}
+
+// Verdict is the outcome: the metrics of audits/baselines.
+type Verdict struct {
+	// Examples of the test part: ordinary words, or examples with a label.
+	Examples int64 `json:"examples"`
+	// Chance guesses at random: a word or a class, each with the same probability; a score,
+	// likewise, of those that occur in the training part; tags in any order.
+	Chance Utility `json:"chance"`
+	// Constant always gives the answer that fits the training part best: its most frequent
+	// words or classes, the median of its scores. nil of tags, where it is chance.
+	Constant *Utility `json:"constant,omitempty"`
+	// Neighbours are those in the training part; nil of words.
+	Neighbours *Nearest `json:"nearest_neighbours,omitempty"`
+}
+
+// Utility is what a model's would be, whichever of it there is.
+type Utility struct {
+	// RecallAt1 and RecallAt5 are shares of words or of classes, the first being the
+	// accuracy.
+	RecallAt1 *float64 `json:"recall_at_1,omitempty"`
+	RecallAt5 *float64 `json:"recall_at_5,omitempty"`
+	// MeanAbsoluteError of scores, in points of their scale.
+	MeanAbsoluteError *float64 `json:"mean_absolute_error,omitempty"`
+	// MeanAveragePrecision of tags, in (0, 1].
+	MeanAveragePrecision *float64 `json:"mean_average_precision,omitempty"`
+}
+
+// Nearest is the utility of the mean of the K nearest of Among examples of the training part,
+// for Asked examples of the test part.
+type Nearest struct {
+	Utility
+	K     int `json:"k"`
+	Asked int `json:"asked"`
+	Among int `json:"among"`
+}
+
+// String is "11.2", "0.05, top-5 0.25", "0.512": percents of recalls, else the number.
+func (u *Utility) String() string {
+	switch {
+	case u == nil:
+		return ""
+	case u.MeanAbsoluteError != nil:
+		return fmt.Sprintf("%.3f", *u.MeanAbsoluteError)
+	case u.MeanAveragePrecision != nil:
+		return fmt.Sprintf("%.3f", *u.MeanAveragePrecision)
+	case u.RecallAt1 == nil:
+		return ""
+	case u.RecallAt5 == nil:
+		return percent(*u.RecallAt1)
+	}
+	return percent(*u.RecallAt1) + ", top-5 " + percent(*u.RecallAt5)
+}
+
+// percent has two decimals where one would be nearly nothing, as of one of many words.
+func percent(share float64) string {
+	if share < 0.01 {
+		return fmt.Sprintf("%.2f", 100*share)
+	}
+	return fmt.Sprintf("%.1f", 100*share)
+}
+
+// Texts implements audits.Verdict.
+func (v *Verdict) Texts() []string {
+	texts := []string{v.Chance.String(), v.Constant.String(), ""}
+	if v.Neighbours != nil {
+		texts[2] = v.Neighbours.String()
+	}
+	return texts
+}
+
+// Row implements audits.Verdict.
+func (v *Verdict) Row() any {
+	r := row{
+		ChanceRecallAt1: v.Chance.RecallAt1, ChanceRecallAt5: v.Chance.RecallAt5,
+		ChanceError: v.Chance.MeanAbsoluteError, ChancePrecision: v.Chance.MeanAveragePrecision,
+	}
+	if c := v.Constant; c != nil {
+		r.ConstantRecallAt1, r.ConstantRecallAt5, r.ConstantError = c.RecallAt1, c.RecallAt5, c.MeanAbsoluteError
+	}
+	if n := v.Neighbours; n != nil {
+		r.NeighboursRecallAt1, r.NeighboursError, r.NeighboursPrecision = n.RecallAt1, n.MeanAbsoluteError, n.MeanAveragePrecision
+	}
+	return r
+}
+
+type row struct {
+	ChanceRecallAt1     *float64 `parquet:"chance_recall_at_1"`
+	ChanceRecallAt5     *float64 `parquet:"chance_recall_at_5"`
+	ChanceError         *float64 `parquet:"chance_mean_absolute_error"`
+	ChancePrecision     *float64 `parquet:"chance_mean_average_precision"`
+	ConstantRecallAt1   *float64 `parquet:"constant_recall_at_1"`
+	ConstantRecallAt5   *float64 `parquet:"constant_recall_at_5"`
+	ConstantError       *float64 `parquet:"constant_mean_absolute_error"`
+	NeighboursRecallAt1 *float64 `parquet:"neighbours_recall_at_1"`
+	NeighboursError     *float64 `parquet:"neighbours_mean_absolute_error"`
+	NeighboursPrecision *float64 `parquet:"neighbours_mean_average_precision"`
+}

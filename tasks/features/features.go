@@ -1,0 +1,141 @@
+// Package features turns examples into vectors that can be compared without any model: those
+// by which a background is divided into modes, and by which nearest neighbours are found.
+package features
+
+import (
+	"context"
+	"math"
+
+	"coalmine/tasks/datasets"
+)
+
+// textFeatures is the number of features of a text.
+const textFeatures = 512
+
+// Layout says how the words of an example, its tokens without Begin and End, divide into
+// what is said of it and what it consists of.
+type Layout struct {
+	// Images says that the words are those of an image: Labels numbers, and then pixels.
+	// Words of a text begin with labels, which are the tokens below FirstWord + Labels.
+	Images bool
+	Labels int
+}
+
+// Divide takes the words apart.
+func (l Layout) Divide(words []int32) (labels, content []int32) {
+	at := 0
+	for at < len(words) && l.isLabel(at, words[at]) {
+		at++
+	}
+	return words[:at], words[at:]
+}
+
+func (l Layout) isLabel(at int, word int32) bool {
+	if l.Images {
+		return at < l.Labels
+	}
+	return word >= datasets.FirstWord && int(word) < datasets.FirstWord+l.Labels
+}
+
+// Set makes vectors of the contents of examples.
+type Set interface {
+	// Dimension is their number of values.
+	Dimension() int
+	// Fill sets x, of Dimension values, to the features of a content.
+	Fill(x []float32, content []int32)
+}
+
+// New returns the features of examples like those of a population. Features of an image are
+// its pixels, 0 to 1; of a text the sum of its tokens' TF-IDF weights, each token hashed with
+// a sign to one of 512 places (Weinberger et al. 2009), of length 1. A token that no example of
+// the population has weighs nothing.
+func New(ctx context.Context, l Layout, p *datasets.Population) (Set, error) {
+	if l.Images {
+		return pixels(p.Index().Sequence - l.Labels), nil
+	}
+	return newTFIDF(ctx, l, p)
+}
+
+// WordsOf are the tokens of a sentence without Begin and End.
+func WordsOf(sentence []int32) []int32 { return sentence[1 : 1+datasets.WordsOf(sentence)] }
+
+// pixels is the number of those of an image.
+type pixels int
+
+func (p pixels) Dimension() int { return int(p) }
+
+func (p pixels) Fill(x []float32, content []int32) {
+	for i, w := range content {
+		x[i] = float32(w-datasets.FirstWord) / 255
+	}
+}
+
+// tfidf has the weight of each token: log(examples / those that have it).
+type tfidf []float32
+
+func newTFIDF(ctx context.Context, l Layout, p *datasets.Population) (tfidf, error) {
+	var having []int // by token
+	last := map[int32]int{}
+	examples := 0
+	for user := range p.Users() {
+		sentences, err := p.ReadUser(ctx, user)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range sentences {
+			examples++
+			_, content := l.Divide(WordsOf(s))
+			for _, w := range content {
+				having = append(having, make([]int, max(0, int(w)+1-len(having)))...)
+				if last[w] != examples {
+					last[w] = examples
+					having[w]++
+				}
+			}
+		}
+	}
+	return weigh(having, examples), nil
+}
+
+func weigh(having []int, examples int) tfidf {
+	weights := make(tfidf, len(having))
+	for w, n := range having {
+		if n > 0 {
+			weights[w] = float32(math.Log(float64(examples) / float64(n)))
+		}
+	}
+	return weights
+}
+
+func (tfidf) Dimension() int { return textFeatures }
+
+func (f tfidf) Fill(x []float32, content []int32) {
+	clear(x)
+	for _, w := range content {
+		if int(w) >= len(f) {
+			continue
+		}
+		hash := uint64(w) * 0x9e3779b97f4a7c15 // 2^64 by the golden ratio (Knuth 3, section 6.4)
+		weight := f[w]
+		if hash>>63 == 1 {
+			weight = -weight
+		}
+		x[hash>>32%textFeatures] += weight
+	}
+	normalize(x)
+}
+
+// normalize scales a vector that is not zero to length 1.
+func normalize(x []float32) {
+	var square float64
+	for _, v := range x {
+		square += float64(v) * float64(v) // exact: two float32 of 24 bits
+	}
+	if square == 0 {
+		return
+	}
+	scale := 1 / math.Sqrt(square)
+	for i := range x {
+		x[i] = float32(float64(x[i]) * scale)
+	}
+}
