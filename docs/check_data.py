@@ -389,7 +389,7 @@ def unframed(tokens):
 def initial(e, tensors):
     """The tensors of the initial model, drawn one after another."""
     m, rng = e["model"], stream(e["seed"], "initial weights")
-    if m["kind"] in ("cnn", "gan"):
+    if m["kind"] in ("cnn", "cnn-tagger", "gan"):
         yield from initial_of_images(tensors, rng)
         return
     for whole, shape in tensors:

@@ -12,6 +12,8 @@ import (
 const (
 	// CNN is a convolutional classifier.
 	CNN Kind = "cnn"
+	// CNNTagger is the same network for labels that do not exclude each other.
+	CNNTagger Kind = "cnn-tagger"
 	// GAN is a generative adversarial network, a discriminator and a generator.
 	GAN Kind = "gan"
 )
@@ -26,6 +28,7 @@ type ImageKind struct {
 // imageKinds are all kinds of networks for images.
 var imageKinds = registry.New("kind", func(k ImageKind) Kind { return k.Kind },
 	ImageKind{CNN, "a classifier of images: three convolutions, two of them pooled, and two dense layers", "Augenstein et al. 2020, section 6"},
+	ImageKind{CNNTagger, "the layers of the cnn with a probability of its own for each of some labels, which do not exclude each other; learns by the mean binary cross-entropy", "Augenstein et al. 2020, section 6 (layers); Orekondy et al. 2018, section 5.1 (multi-label classification)"},
 	ImageKind{GAN, "a generative adversarial network for images, whose discriminator learns from data and whose generator learns on the server", "Augenstein et al. 2020, algorithm 1, appendix C.2"},
 )
 
@@ -46,7 +49,7 @@ type ImageShape struct {
 	Height int `json:"height"`
 	// Channels is 1 for grey images, 3 for colours.
 	Channels int `json:"channels"`
-	// Classes is the number of labels, 0..Classes-1: 1 to 256.
+	// Classes is the number of labels, 0..Classes-1: 1 to 256; of a CNNTagger, MaxLabels.
 	Classes int `json:"classes"`
 }
 
@@ -150,6 +153,8 @@ func (c Config) validateImage() error {
 		problems = append(problems, c.Image.validateGAN()...)
 	case c.Image.GAN != Adversarial{}:
 		problems = append(problems, fmt.Errorf("a model of kind %s has no generator", c.Kind))
+	case c.Kind == CNNTagger && c.Image.Classes > MaxLabels:
+		problems = append(problems, fmt.Errorf("%d labels: want 1 to %d", c.Image.Classes, MaxLabels))
 	case min(c.Image.Width, c.Image.Height) < LeastSide:
 		problems = append(problems, fmt.Errorf("images of %dx%d: the convolutions and poolings of kind %s need at least %d pixels a side", c.Image.Width, c.Image.Height, c.Kind, LeastSide))
 	}

@@ -143,7 +143,7 @@ type Generator interface {
 }
 
 // CheckParameters returns an error unless the vector has the network's length.
-func CheckParameters(n Network, params []float32) error {
+func CheckParameters(n interface{ Parameters() int }, params []float32) error {
 	return checkLength("the parameter vector", len(params), n.Parameters())
 }
 

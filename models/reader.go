@@ -91,7 +91,7 @@ var tagger = ReaderKind{
 			dst[label-FirstLabel] = 1
 		}
 	},
-	loss:    crossEntropies,
+	loss:    CrossEntropies,
 	predict: func(outputs []float32) { kernels.Sigmoid(outputs, outputs) },
 }
 
@@ -110,9 +110,10 @@ func absoluteError(outputs, truth, gradient []float32) float64 {
 	return math.Abs(float64(difference))
 }
 
-// crossEntropies is the mean over labels of the binary cross-entropy, in nats, of the
-// probabilities sigmoid(output): log(1 + exp(x)) - truth x.
-func crossEntropies(outputs, truth, gradient []float32) (mean float64) {
+// CrossEntropies is the mean over labels of the binary cross-entropy, in nats, of the
+// probabilities sigmoid(output): log(1 + exp(x)) - truth x. truth is 0 or 1. It sets gradient to
+// the derivatives by the outputs. All have one length, at least 1.
+func CrossEntropies(outputs, truth, gradient []float32) (mean float64) {
 	kernels.Sigmoid(gradient, outputs)
 	n := float64(len(outputs))
 	for i, x := range outputs {

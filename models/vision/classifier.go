@@ -17,8 +17,8 @@ type classifierSizes struct {
 // paperClassifier are those of Augenstein et al. 2020.
 var paperClassifier = classifierSizes{filters: [3]int{32, 64, 64}, units: 64}
 
-// Classifier is the layout of the convolutional classifier; it holds no parameters. It is
-// immutable and may be shared. With images of 28 x 28:
+// Classifier is the convolutional classifier. Its layout holds no parameters, is immutable
+// and may be shared. With images of 28 x 28:
 //
 //	layer                                          outputs
 //	conv1: 3x3 convolution, 32 filters             26 x 26 x 32
@@ -31,7 +31,10 @@ var paperClassifier = classifierSizes{filters: [3]int{32, 64, 64}, units: 64}
 //
 // No convolution is padded. Tensors are a .kernel and a .bias for each layer, in this
 // order: [side, side, in, out] of a convolution, [in, out] of a dense layer.
-type Classifier struct {
+type Classifier struct{ convolutional }
+
+// convolutional is the layout of the layers, which a Classifier and a Tagger share.
+type convolutional struct {
 	config models.Config
 	layout layout
 	conv   [3]convolution
@@ -40,20 +43,20 @@ type Classifier struct {
 	bias   [5]span
 }
 
-func newClassifier(config models.Config, sizes classifierSizes) (*Classifier, error) {
+func newConvolutional(config models.Config, sizes classifierSizes) convolutional {
 	shape := config.Image.ImageShape
-	c := &Classifier{config: config}
+	c := convolutional{config: config}
 	c.conv[0] = valid(area{shape.Height, shape.Width, shape.Channels}, 3, sizes.filters[0])
 	c.conv[1] = valid(pooled(c.conv[0].out), 3, sizes.filters[1])
 	c.conv[2] = valid(pooled(c.conv[1].out), 3, sizes.filters[2])
 	c.dense[0] = dense{c.conv[2].out.values(), sizes.units}
 	c.dense[1] = dense{sizes.units, shape.Classes}
 	c.name()
-	return c, nil
+	return c
 }
 
 // name lays out the tensors.
-func (c *Classifier) name() {
+func (c *convolutional) name() {
 	for i := range c.conv {
 		c.addLayer(i, fmt.Sprintf("conv%d", i+1), c.conv[i].shape())
 	}
@@ -62,31 +65,31 @@ func (c *Classifier) name() {
 	}
 }
 
-func (c *Classifier) addLayer(i int, name string, shape []int) {
+func (c *convolutional) addLayer(i int, name string, shape []int) {
 	c.kernel[i] = c.layout.add(name+kernelName, shape...)
 	c.bias[i] = c.layout.add(name+biasName, shape[len(shape)-1])
 }
 
 // Config implements models.Network.
-func (c *Classifier) Config() models.Config { return c.config }
+func (c *convolutional) Config() models.Config { return c.config }
 
 // Parameters implements models.Network.
-func (c *Classifier) Parameters() int { return c.layout.size }
+func (c *convolutional) Parameters() int { return c.layout.size }
 
 // Trained implements models.Network: all parameters are.
-func (c *Classifier) Trained() int { return c.layout.size }
+func (c *convolutional) Trained() int { return c.layout.size }
 
 // Tensors implements models.Network.
-func (c *Classifier) Tensors() []models.Tensor { return c.layout.clone() }
+func (c *convolutional) Tensors() []models.Tensor { return c.layout.clone() }
 
 // Init draws each kernel, tensor after tensor, one number from rng an element: uniform in
 // ±sqrt(6/(in+out)), in and out times the 9 places of a filter in a convolution. Biases
 // are zero.
-func (c *Classifier) Init(rng *rand.Rand) []float32 { return c.layout.initialize(rng) }
+func (c *convolutional) Init(rng *rand.Rand) []float32 { return c.layout.initialize(rng) }
 
 // ScoringFLOPs is the number of floating-point operations in the matrix products of one
 // image, a multiply-add counting as two.
-func (c *Classifier) ScoringFLOPs() float64 {
+func (c *convolutional) ScoringFLOPs() float64 {
 	products := 0
 	for i := range c.conv {
 		products += c.conv[i].products()
@@ -99,14 +102,14 @@ func (c *Classifier) ScoringFLOPs() float64 {
 
 // TrainingFLOPs implements models.Network. The gradient of the image itself is not
 // computed.
-func (c *Classifier) TrainingFLOPs() float64 {
+func (c *convolutional) TrainingFLOPs() float64 {
 	return 3*c.ScoringFLOPs() - 2*float64(c.conv[0].products())
 }
 
 // classifierWeights are the views of one flat vector, by layer.
 type classifierWeights struct{ kernel, bias [5][]float32 }
 
-func (c *Classifier) views(flat []float32) (w classifierWeights) {
+func (c *convolutional) views(flat []float32) (w classifierWeights) {
 	for i := range c.kernel {
 		w.kernel[i], w.bias[i] = c.kernel[i].of(flat), c.bias[i].of(flat)
 	}
@@ -115,7 +118,7 @@ func (c *Classifier) views(flat []float32) (w classifierWeights) {
 
 // classifierTrace is what a forward pass leaves, of n images.
 type classifierTrace struct {
-	network *Classifier
+	network *convolutional
 	scratch scratch
 	n       int
 	images  []float32

@@ -20,9 +20,7 @@ func classifierOf(tb testing.TB, shape models.ImageShape, sizes classifierSizes)
 	tb.Helper()
 	config := models.Config{Kind: models.CNN, Image: models.Image{ImageShape: shape}}
 	check(tb, config.Validate())
-	c, err := newClassifier(config, sizes)
-	check(tb, err)
-	return c
+	return &Classifier{newConvolutional(config, sizes)}
 }
 
 func smallClassifier(tb testing.TB) *Classifier {

@@ -9,7 +9,10 @@ import (
 )
 
 // ClassifierLearner computes gradients of a Classifier. It implements models.Learner.
-type ClassifierLearner struct {
+type ClassifierLearner struct{ layersLearner }
+
+// layersLearner computes gradients of the layers.
+type layersLearner struct {
 	trace  classifierTrace
 	logits []float32    // gradients, of the fields of the trace
 	units  []float32    // of features
@@ -19,24 +22,34 @@ type ClassifierLearner struct {
 
 // NewLearner implements models.Network.
 func (c *Classifier) NewLearner([]float32) models.Learner {
-	return &ClassifierLearner{trace: classifierTrace{network: c}}
+	return &ClassifierLearner{layersLearner{trace: classifierTrace{network: &c.convolutional}}}
 }
 
 // Gradient implements models.Learner: the loss is the cross-entropy of the labels, in nats,
 // and a target an image. Its sums run through the images in their order.
 func (l *ClassifierLearner) Gradient(params []float32, examples [][]int32, gradient []float32) (models.Loss, error) {
-	t := &l.trace
-	if err := checkCall(t.network, params, examples, gradient); err != nil {
+	shape := l.trace.network.config.Image.ImageShape
+	if err := checkCall(l.trace.network, params, gradient); err != nil {
+		return models.Loss{}, err
+	}
+	if err := checkExamples(shape, examples); err != nil {
 		return models.Loss{}, err
 	}
 	if err := checkLabels(examples); err != nil {
 		return models.Loss{}, err
 	}
 	l.resize(len(examples))
-	readImages(t.images, examples)
+	readImages(l.trace.images, examples, 1)
+	return l.gradient(params, gradient, func() float64 { return l.crossEntropy(examples) })
+}
+
+// gradient sets the gradient for the images that were read. losses returns the sum of their
+// losses by the logits, and sets the gradient of these to that of the mean.
+func (l *layersLearner) gradient(params, gradient []float32, losses func() float64) (models.Loss, error) {
+	t := &l.trace
 	w, g := t.network.views(params), t.network.views(gradient)
 	t.forward(&w)
-	loss := models.Loss{Sum: l.crossEntropy(examples), Tokens: len(examples)}
+	loss := models.Loss{Sum: losses(), Tokens: t.n}
 	if !finite(loss.Sum) {
 		return models.Loss{}, &models.DivergedError{What: "loss", Value: loss.Sum}
 	}
@@ -44,20 +57,20 @@ func (l *ClassifierLearner) Gradient(params []float32, examples [][]int32, gradi
 	return loss, nil
 }
 
-// checkCall checks the arguments of a Gradient.
-func checkCall(n models.Network, params []float32, examples [][]int32, gradient []float32) error {
+// checkCall checks the vectors of a Gradient.
+func checkCall(n interface{ Trained() int }, params, gradient []float32) error {
 	if len(params) != n.Trained() {
 		return fmt.Errorf("the parameter vector has %d elements, want %d", len(params), n.Trained())
 	}
 	if len(gradient) != n.Trained() {
 		return fmt.Errorf("the gradient has %d elements, want %d", len(gradient), n.Trained())
 	}
-	return checkExamples(n.Config().Image.ImageShape, examples)
+	return nil
 }
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
-func (l *ClassifierLearner) resize(n int) {
+func (l *layersLearner) resize(n int) {
 	t := &l.trace
 	t.resize(n)
 	l.logits = grow(l.logits, len(t.logits))
@@ -86,7 +99,7 @@ func (l *ClassifierLearner) crossEntropy(examples [][]int32) (sum float64) {
 }
 
 // backward sets g from the gradient of the logits.
-func (l *ClassifierLearner) backward(w, g *classifierWeights) {
+func (l *layersLearner) backward(w, g *classifierWeights) {
 	t := &l.trace
 	c := t.network
 	l.denseBackward(1, t.features, l.logits, w, g, l.units)
@@ -110,7 +123,7 @@ func (l *ClassifierLearner) backward(w, g *classifierWeights) {
 
 // denseBackward sets the gradients of dense layer i, and dx to that of its inputs x, from
 // dy, that of its outputs.
-func (l *ClassifierLearner) denseBackward(i int, x, dy []float32, w, g *classifierWeights, dx []float32) {
+func (l *layersLearner) denseBackward(i int, x, dy []float32, w, g *classifierWeights, dx []float32) {
 	t := &l.trace
 	d, at := t.network.dense[i], len(t.network.conv)+i
 	d.kernelGradient(x, dy, g.kernel[at], t.n)

@@ -19,7 +19,7 @@ type classifying struct {
 
 // NewClassifier implements models.Classifying.
 func (c *Classifier) NewClassifier(params []float32) models.Classifier {
-	return &classifying{classifierTrace{network: c}, params}
+	return &classifying{classifierTrace{network: &c.convolutional}, params}
 }
 
 // Classify implements models.Classifier.
@@ -44,7 +44,7 @@ func (c *classifying) Classify(examples [][]int32) ([]models.Prediction, error) 
 func (c *classifying) classify(predictions []models.Prediction, batch [][]int32) []models.Prediction {
 	t := &c.trace
 	t.resize(len(batch))
-	readImages(t.images, batch)
+	readImages(t.images, batch, 1)
 	w := t.network.views(c.params)
 	t.forward(&w)
 	for i, e := range batch {

@@ -121,7 +121,10 @@ func (l *DiscriminatorLearner) Gradient(params []float32, examples [][]int32, gr
 }
 
 func (l *DiscriminatorLearner) check(params []float32, examples [][]int32, gradient []float32) error {
-	if err := checkCall(l.network, params, examples, gradient); err != nil {
+	if err := checkCall(l.network, params, gradient); err != nil {
+		return err
+	}
+	if err := checkExamples(l.network.config.Image.ImageShape, examples); err != nil {
 		return err
 	}
 	if l.rng != nil {
@@ -150,7 +153,7 @@ func (l *DiscriminatorLearner) prepare(examples [][]int32, first int) {
 	t.resize(n, groups)
 	vector := l.next(n)
 	copy(t.group(t.images, generated, size), vector)
-	readImages(t.group(t.images, given, size), examples)
+	readImages(t.group(t.images, given, size), examples, 1)
 	if first == interpolated {
 		l.interpolate(size, vector[n*size:])
 	}

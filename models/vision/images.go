@@ -1,6 +1,7 @@
 package vision
 
 import (
+	"errors"
 	"fmt"
 
 	"coalmine/models"
@@ -28,12 +29,14 @@ var scaled = func() (table [levels]float32) {
 // toUnit turns a value in [0, 255] into the one in [-1, 1] that networks see.
 func toUnit(value float32) float32 { return value/(0.5*(levels-1)) - 1 }
 
+var errNoImages = errors.New("the batch is empty: want at least one image")
+
 // checkExamples checks that a batch is of images of a shape: the begin symbol, the label, then
 // the values, label and values counted from firstWord; unknown stands for a label that is not
 // there.
 func checkExamples(shape models.ImageShape, examples [][]int32) error {
 	if len(examples) == 0 {
-		return fmt.Errorf("the batch is empty: want at least one image")
+		return errNoImages
 	}
 	for i, e := range examples {
 		if err := checkExample(shape, e); err != nil {
@@ -50,7 +53,11 @@ func checkExample(shape models.ImageShape, example []int32) error {
 	if label := labelOf(example); example[1] != unknown && (label < 0 || label >= shape.Classes) {
 		return fmt.Errorf("its label is %d: want 0 to %d", label, shape.Classes-1)
 	}
-	for i, v := range example[2:] {
+	return checkValues(example[2:])
+}
+
+func checkValues(values []int32) error {
+	for i, v := range values {
 		if v < firstWord || v >= firstWord+levels {
 			return fmt.Errorf("value %d is %d: want 0 to %d", i, int(v)-firstWord, levels-1)
 		}
@@ -58,13 +65,15 @@ func checkExample(shape models.ImageShape, example []int32) error {
 	return nil
 }
 
-// readImages writes what the network sees of the examples to dst, one a row.
-func readImages(dst []float32, examples [][]int32) {
+// readImages writes what the network sees of the examples, which have so many labels, to dst,
+// one a row.
+func readImages(dst []float32, examples [][]int32, labels int) {
 	for _, e := range examples {
-		for i, v := range e[2:] {
+		values := e[1+labels:]
+		for i, v := range values {
 			dst[i] = scaled[v-firstWord]
 		}
-		dst = dst[len(e)-2:]
+		dst = dst[len(values):]
 	}
 }
 

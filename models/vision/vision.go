@@ -13,11 +13,9 @@ func New(config models.Config) (models.Network, error) {
 	}
 	switch config.Kind {
 	case models.CNN:
-		c, err := newClassifier(config, paperClassifier)
-		if err != nil {
-			return nil, err
-		}
-		return c, nil
+		return &Classifier{newConvolutional(config, paperClassifier)}, nil
+	case models.CNNTagger:
+		return &Tagger{newConvolutional(config, paperClassifier)}, nil
 	case models.GAN:
 		return newGAN(config, paperGAN), nil
 	case models.CIFGLSTM, models.LSTM, models.GRU, models.Conv, models.Regressor, models.Tagger:

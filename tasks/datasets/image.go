@@ -2,6 +2,7 @@ package datasets
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -131,6 +132,21 @@ func (r *Record) Image() (label int, pixels []byte) {
 	return int(r.Text[0]), []byte(r.Text[1:])
 }
 
+// TaggedImage is the image of a record that was read at the image level with so many tags: 0 or
+// 1 for each of them, and its pixels.
+func (r *Record) TaggedImage(tags int) (has, pixels []byte) {
+	return []byte(r.Text[:tags]), []byte(r.Text[tags:])
+}
+
+// imageLines are those of a source that is read at the image level.
+func (r Reading) imageLines() lineForm {
+	image := cmp.Or(r.Image, DefaultImage)
+	if r.Label == TagsLabel {
+		return image.taggedLines(r.TagList())
+	}
+	return image.lines(r.Unlabelled)
+}
+
 // lines are those of a source of images of the shape, of which some may have no label.
 func (m Image) lines(unlabelled bool) lineForm {
 	return lineForm{
@@ -138,6 +154,47 @@ func (m Image) lines(unlabelled bool) lineForm {
 		convert: `make such lines by "coalmine data convert"`,
 		parse:   func(line []byte) (Record, error) { return m.parse(line, unlabelled) },
 	}
+}
+
+// taggedLines are those of a source of images of the shape, each with a list of tags.
+func (m Image) taggedLines(tags []string) lineForm {
+	form := m.lines(false)
+	form.wanted = `expected {"user": "…", "tags": ["…"], "pixels": "…"} on every line (data.label: tags; "labels" is "tags", too), the pixels in base64, or in their place "image", a PNG or JPEG file in base64`
+	form.convert = `make such lines by "coalmine data convert", and give each its tags`
+	form.parse = func(line []byte) (Record, error) { return m.parseTagged(line, tags) }
+	return form
+}
+
+// parseTagged reads the fields of a line: the text of the record is 0 or 1 for each tag, and
+// the pixels.
+func (m Image) parseTagged(line []byte, tags []string) (Record, error) {
+	var fields imageFields
+	var said labelFields
+	if err := json.Unmarshal(line, &fields); err != nil {
+		return Record{}, err
+	}
+	if err := json.Unmarshal(line, &said); err != nil {
+		return Record{}, err
+	}
+	if err := checkUser(fields.User); err != nil {
+		return Record{}, err
+	}
+	if err := fields.checkPixels(); err != nil {
+		return Record{}, err
+	}
+	numbers, err := tagsOf(&said, tags)
+	if err != nil {
+		return Record{}, err
+	}
+	pixels, err := m.pixels(&fields)
+	if err != nil {
+		return Record{}, err
+	}
+	text := make([]byte, len(tags), len(tags)+len(pixels))
+	for _, tag := range numbers {
+		text[tag] = 1
+	}
+	return Record{User: *fields.User, Text: string(append(text, pixels...))}, nil
 }
 
 // imageFields are those of a line of a source of images.
@@ -171,7 +228,8 @@ func (m Image) parse(line []byte, unlabelled bool) (Record, error) {
 	return Record{User: *fields.User, Text: string(append([]byte{byte(*fields.Label)}, pixels...))}, nil
 }
 
-func (m Image) checkLabel(f *imageFields, unlabelled bool) error {
+// checkPixels reports an image that is not there, or twice.
+func (f *imageFields) checkPixels() error {
 	switch {
 	case f.Pixels == nil && f.Image == nil && f.Text != nil:
 		return unexpected("the line is a text, and the source is read as images (data.level: image)")
@@ -179,6 +237,15 @@ func (m Image) checkLabel(f *imageFields, unlabelled bool) error {
 		return unexpected(`both "pixels" and "image" are missing`)
 	case f.Pixels != nil && f.Image != nil:
 		return unexpected(`"pixels" stand beside "image"; give one of them`)
+	}
+	return nil
+}
+
+func (m Image) checkLabel(f *imageFields, unlabelled bool) error {
+	if err := f.checkPixels(); err != nil {
+		return err
+	}
+	switch {
 	case f.Label == nil && unlabelled:
 		return nil
 	case f.Label == nil:

@@ -298,9 +298,8 @@ func newLexicon(r Reading, f FaultParams) *lexicon {
 	scheme := r.Level.Scheme()
 	l := &lexicon{reading: r, planted: f, cutSentence: scheme.sentence, words: newNumbering()}
 	l.words.all = scheme.Symbols
-	if r.Label != "" {
-		l.words.all = r.LabelWords()
-		l.labels = len(l.words.all)
+	if words := r.LabelWords(); len(words) > 0 {
+		l.words.all, l.labels = words, len(words)
 	}
 	if r.Pairs {
 		l.separator = l.addSpecial(Separator)

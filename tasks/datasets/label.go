@@ -102,10 +102,11 @@ func (r Reading) TagList() []string {
 }
 
 // LabelWords are the texts of the labels: number i is token FirstWord + i, before all words.
-// There are none where nothing is predicted of a text.
+// There are none where nothing is predicted of a text, and of images, which have a number for
+// each tag.
 func (r Reading) LabelWords() []string {
 	scheme, err := labels.Find(r.Label)
-	if err != nil {
+	if err != nil || r.Level.Scheme().Images {
 		return nil
 	}
 	return scheme.symbols(r.TagList())
@@ -115,7 +116,7 @@ func (r Reading) LabelWords() []string {
 // end, which no text is then without.
 func (r Reading) labelRoom() int {
 	scheme, err := labels.Find(r.Label)
-	if err != nil {
+	if err != nil || r.Level.Scheme().Images {
 		return 0
 	}
 	return scheme.most(r.TagList()) + 1
@@ -131,8 +132,11 @@ func (r Reading) checkLabel() error {
 	if _, err := labels.Find(r.Label); err != nil {
 		return err
 	}
-	if !r.Level.IsZero() || r.Pairs {
-		return fmt.Errorf("the label %s at the %s level or of pairs; expected single texts at the %s level", r.Label, r.Level, WordLevel)
+	if r.Level.Scheme().Images && (r.Label != TagsLabel || r.Unlabelled) {
+		return fmt.Errorf("the label %s of images, unlabelled ones: %t; expected %s of all of them", r.Label, r.Unlabelled, TagsLabel)
+	}
+	if !r.Level.Scheme().Images && (!r.Level.IsZero() || r.Pairs) {
+		return fmt.Errorf("the label %s at the %s level or of pairs; expected single texts at the %s level, or images", r.Label, r.Level, WordLevel)
 	}
 	if r.Label != TagsLabel {
 		return nil

@@ -34,7 +34,7 @@ func encoded(t *testing.T, r Reading, source string, vocabulary int) (*Vocabular
 	t.Helper()
 	g := taskstest.NewGraph(t)
 	corpus := g.Run(Import, ImportParams{Sources: []storage.Digest{g.Import([]byte(source))}, Reading: r})
-	parts := g.Run(Encode, EncodeParams{Seed: 1, VocabularySize: vocabulary, TestFraction: 0.2}, taskstest.In(CorpusInput, corpus))
+	parts := g.Run(Encode, EncodeParams{Seed: 1, Level: r.Level, VocabularySize: vocabulary, TestFraction: 0.2}, taskstest.In(CorpusInput, corpus))
 	v, err := ParseVocabulary(parts.Blob(VocabularyBlob))
 	if err != nil {
 		t.Fatal(err)
@@ -213,4 +213,59 @@ func FuzzLabelledLines(f *testing.F) {
 			}
 		}
 	})
+}
+
+var taggedImages = Reading{Level: ImageLevel, Image: Image{Width: 2, Height: 1, Channels: 1, Classes: 10}, Label: TagsLabel, Tags: Tags([]string{"dog", "cat", "tree"})}
+
+func TestImagesHaveANumberForEachTagBeforeTheirPixels(t *testing.T) {
+	t.Parallel()
+	lines := `{"user":"a","tags":["tree","other","dog"],"pixels":"AAc="}` + "\n" + `{"user":"a","labels":[],"pixels":"//8="}` + "\n"
+	_, images := encoded(t, taggedImages, strings.Repeat(lines, 30), 0)
+	seen := map[string]int{}
+	for _, image := range images {
+		seen[fmt.Sprint(image)]++
+	}
+	if len(seen) != 2 || seen["[2 5 4 5 4 11]"] < 10 || seen["[2 4 4 4 259 259]"] < 10 {
+		t.Errorf("images %v: want a begin, 1 for dog and tree, and pixels 0 and 7; and 0 for all tags, and pixels 255", seen)
+	}
+}
+
+func TestFaultsOfTaggedImagesAreNamed(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		`{"user":"a","pixels":"AAc="}`:                          `line 1: "tags" are missing; expected {"user": "…", "tags": ["…"], "pixels": "…"}`,
+		`{"user":"a","tags":["dog"]}`:                           `both "pixels" and "image" are missing`,
+		`{"user":"a","tags":["dog"],"text":"x"}`:                "the line is a text, and the source is read as images",
+		`{"user":"a","tags":["dog"],"pixels":"AA=="}`:           `"pixels" are 1 bytes; expected 2`,
+		`{"tags":["dog"],"pixels":"AAc="}`:                      `"user" is missing`,
+		`{"user":"a","tags":"dog","pixels":"AAc="}`:             `"tags" is a JSON string`,
+		`{"user":"a","tags":[],"pixels":"AAc=","image":"AAc="}`: `"pixels" stand beside "image"`,
+	} {
+		var err error
+		for _, err = range taggedImages.Records(t.Context(), []File{fileOf("x.jsonl", []byte(line+"\n"))}, Limits{}) {
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %s", line, err, want)
+		}
+	}
+}
+
+func TestLabelsThatImagesDoNotHaveAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, change := range []func(*Reading){
+		func(r *Reading) { r.Label, r.Tags = ScoreLabel, "" },
+		func(r *Reading) { r.Unlabelled = true },
+		func(r *Reading) { r.Tags = "" },
+		func(r *Reading) { r.Label = "" },
+		func(r *Reading) { r.Sequence = 3 },
+	} {
+		r := taggedImages
+		change(&r)
+		if err := r.check(); err == nil {
+			t.Errorf("%+v is taken", r)
+		}
+	}
+	if err := taggedImages.check(); err != nil {
+		t.Error(err)
+	}
 }

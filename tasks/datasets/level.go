@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"coalmine/internal/registry"
+	"coalmine/models"
 	"coalmine/tasks/datasets/forms"
 )
 
@@ -119,7 +120,7 @@ func (l *lexicon) bytesOf(text string) (cut bool) {
 const MaxSequence = 1000
 
 // maxNumbers bounds the length of an example at any level.
-const maxNumbers = 1 + MaxPixels
+const maxNumbers = models.MaxLabels + MaxPixels
 
 // IsZero reports whether the text is read as words, so that JSON which omits
 // zero values is the same whether or not the level is named.
@@ -140,7 +141,8 @@ type Reading struct {
 	// Pairs says that a record is a text and its target, each cut at Sequence by itself.
 	Pairs bool `json:"pairs,omitempty"`
 	// Label is what is predicted of a text, at the word level. Its tokens stand before those
-	// of the words.
+	// of the words. Images may have TagsLabel: a number for each tag, 0 or 1, then stands in
+	// place of the one label.
 	Label Label `json:"label,omitempty"`
 	// Tags are those that TagsLabel predicts, a line each.
 	Tags string `json:"tags,omitempty"`
@@ -183,9 +185,18 @@ func (r Reading) Shortest() Reading {
 // none.
 func (r Reading) length() int {
 	if r.Level.Scheme().Images {
-		return 1 + cmp.Or(r.Image, DefaultImage).Pixels()
+		return r.ImageLabels() + cmp.Or(r.Image, DefaultImage).Pixels()
 	}
 	return r.Level.sequence()
+}
+
+// ImageLabels is how many numbers stand before the pixels of an image: its label, or one for
+// each tag.
+func (r Reading) ImageLabels() int {
+	if r.Label == TagsLabel {
+		return len(r.TagList())
+	}
+	return 1
 }
 
 // lines are those of the sources that are read so.
@@ -201,7 +212,7 @@ func (r Reading) lines() lineForm {
 		return r.lines().timed()
 	}
 	if r.Level.Scheme().Images {
-		return cmp.Or(r.Image, DefaultImage).lines(r.Unlabelled)
+		return r.imageLines()
 	}
 	if r.Pairs {
 		return pairLines
@@ -252,7 +263,7 @@ func (r Reading) checkImage() error {
 		return err
 	}
 	if r.Sequence != 0 && r.Sequence != r.length() {
-		return fmt.Errorf("sequences of %d numbers; expected %d, a label and the pixels of an image, or 0 for that", r.Sequence, r.length())
+		return fmt.Errorf("sequences of %d numbers; expected %d, labels and the pixels of an image, or 0 for that", r.Sequence, r.length())
 	}
 	return nil
 }

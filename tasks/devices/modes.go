@@ -34,6 +34,8 @@ type ModesParams struct {
 	Modes int `json:"modes"`
 	// Level is that of the background.
 	Level datasets.Level `json:"level,omitzero"`
+	// Labels is how many numbers stand before the pixels of an image; 0 means 1.
+	Labels int `json:"labels,omitempty"`
 }
 
 // MaxModes bounds ModesParams.Modes.
@@ -57,7 +59,7 @@ func runModes(ctx context.Context, t *tasks.Task) error {
 	if n := background.Records(); p.Modes < 2 || p.Modes > MaxModes || p.Modes > n {
 		return tasks.Permanent(fmt.Errorf("%d modes of a background of %d examples; expected 2 to %d, and no more than examples: lower data.devices.defence.modes", p.Modes, n, MaxModes))
 	}
-	set, err := features.New(ctx, layoutOf(p.Level), background)
+	set, err := features.New(ctx, p.layout(), background)
 	if err != nil {
 		return err
 	}
@@ -72,17 +74,17 @@ func runModes(ctx context.Context, t *tasks.Task) error {
 	return p.writeModes(ctx, t, set, background, means)
 }
 
-// layoutOf is that of the examples of a background. Labels of texts are some words more to it.
-func layoutOf(level datasets.Level) features.Layout {
-	if level.Scheme().Images {
-		return features.Layout{Images: true, Labels: 1}
+// layout is that of the examples of a background. Labels of texts are some words more to it.
+func (p *ModesParams) layout() features.Layout {
+	if p.Level.Scheme().Images {
+		return features.Layout{Images: true, Labels: max(1, p.Labels)}
 	}
 	return features.Layout{}
 }
 
 // contentOf is what features are made of.
 func (p *ModesParams) contentOf(sentence []int32) []int32 {
-	_, content := layoutOf(p.Level).Divide(features.WordsOf(sentence))
+	_, content := p.layout().Divide(features.WordsOf(sentence))
 	return content
 }
 

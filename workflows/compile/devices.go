@@ -33,6 +33,9 @@ func (c *cell) mix(d *experiment.Defence) plan.Ref {
 	edges := []edge{{datasets.PopulationInput, c.divided}, background}
 	if d.Modes > 0 {
 		params := devices.ModesParams{Seed: c.experiment.Seed, Modes: d.Modes, Level: r.Level}
+		if labels := r.ImageLabels(); labels > 1 && r.Level.Scheme().Images {
+			params.Labels = labels
+		}
 		edges = append(edges, edge{devices.ModesInput, c.node(devices.Modes, fmt.Sprintf("%d modes of the background", d.Modes), params, background)})
 	}
 	return c.node(devices.Mix, "devices with a background", d.Mix(c.experiment.Seed), edges...)

@@ -50,10 +50,11 @@ type Data struct {
 	Pairs bool `json:"pairs,omitzero" default:"false" also:"translation parallel seq2seq" source:"Carlini et al. 2019, section 6.4"`
 	// Label is what a regressor or a tagger predicts of each text: score, the number "score"
 	// of its line, from 1 to 5 and rounded to halves; or tags, those of its "tags" (or
-	// "labels"), a list, that data.tags has. Absent: nothing, and a language model predicts
-	// words.
+	// "labels"), a list, that data.tags has. Images may have tags, too, which a cnn-tagger
+	// predicts; they have no class then. Absent: nothing, and a language model predicts
+	// words, a cnn the class of an image.
 	Label datasets.Label `json:"label,omitempty" also:"predict" source:"Orekondy et al. 2018, section 5.1"`
-	// Tags that are predicted of texts.
+	// Tags that are predicted of texts or images.
 	Tags []string `json:"tags,omitempty" when:"label=tags" also:"classes"`
 	// Order of each user's examples: source is that of the lines; time that of a field
 	// "time" which every line then has, a date of RFC 3339 or a number. time keeps users

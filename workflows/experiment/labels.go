@@ -6,21 +6,51 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// predictors are the kinds of models that predict what is said of texts.
-var predictors = map[datasets.Label]models.Kind{
-	datasets.ScoreLabel: models.Regressor,
-	datasets.TagsLabel:  models.Tagger,
+// predictor is a kind of models that predict what data.label says.
+type predictor struct {
+	kind   models.Kind
+	label  datasets.Label
+	images bool // of images, not of texts
 }
 
-// labels checks that a cell whose texts have labels predicts them, and does nothing that
-// only a language model allows.
+var predictors = []predictor{
+	{models.Regressor, datasets.ScoreLabel, false},
+	{models.Tagger, datasets.TagsLabel, false},
+	{models.CNNTagger, datasets.TagsLabel, true},
+}
+
+// predictorFor finds the kind for the label of texts or images; none is empty.
+func predictorFor(label datasets.Label, images bool) models.Kind {
+	for _, p := range predictors {
+		if p.label == label && p.images == images {
+			return p.kind
+		}
+	}
+	return ""
+}
+
+// labelOf is what a kind of model predicts, empty of kinds that predict no such label.
+func labelOf(kind models.Kind) datasets.Label {
+	for _, p := range predictors {
+		if p.kind == kind {
+			return p.label
+		}
+	}
+	return ""
+}
+
+// labels checks that a cell whose examples have labels predicts them, and does nothing that
+// only other models allow.
 func (c *checker) labels() {
 	label, kind := c.Data.Label, c.Model.Kind
+	wanted := predictorFor(label, c.Data.Level.Scheme().Images)
 	switch {
-	case label == "" && kind.ForLabels():
-		c.fail([]string{"model.kind", "data.label"}, "is %s, which predicts what is said of a text, and data.label does not say what; expected data.label: %s", kind, labelOf(kind))
-	case label != "" && kind != predictors[label]:
-		c.fail([]string{"model.kind", "data.label"}, "is %s, and data.label is %s; expected %s, or data.label: null", kind, label, predictors[label])
+	case label == "" && labelOf(kind) != "":
+		c.fail([]string{"model.kind", "data.label"}, "is %s, which predicts what is said of whole examples, and data.label does not say what; expected data.label: %s", kind, labelOf(kind))
+	case label != "" && wanted == "":
+		c.fail([]string{"data.label", "data.level"}, "is %s, which images do not have, and data.level is %s; expected %s", label, c.Data.Level, datasets.TagsLabel)
+	case label != "" && kind != wanted:
+		c.fail([]string{"model.kind", "data.label"}, "is %s, and data.label is %s; expected %s, or data.label: null", kind, label, wanted)
 	}
 	if label == "" {
 		return
@@ -30,22 +60,16 @@ func (c *checker) labels() {
 			c.fail([]string{"data.tags", "data.label"}, "cannot be predicted: %v", err)
 		}
 	}
-	c.wholeTexts()
+	c.wholeExamples()
 }
 
-// labelOf is what a kind of model predicts.
-func labelOf(kind models.Kind) datasets.Label {
-	for _, s := range datasets.Labels() {
-		if predictors[s.Label] == kind {
-			return s.Label
-		}
-	}
-	return ""
-}
-
-// wholeTexts reports what is about the words of texts alone.
-func (c *checker) wholeTexts() {
-	if !c.Data.Level.IsZero() {
+// wholeExamples reports what is about the words of texts, or the classes of images, alone.
+func (c *checker) wholeExamples() {
+	others, examples := "language models", "whole texts"
+	switch {
+	case c.Data.Level.Scheme().Images:
+		others, examples = "images with one class each", "images"
+	case !c.Data.Level.IsZero():
 		c.fail([]string{"data.label", "data.level"}, "is predicted of words, and data.level is %s; expected %s", c.Data.Level, datasets.WordLevel)
 	}
 	for _, block := range []struct {
@@ -57,10 +81,12 @@ func (c *checker) wholeTexts() {
 		{"data.select", c.Data.Select != nil},
 		{"data.sanitize", c.Data.Sanitize != nil},
 		{"data.disagreement", c.Data.Disagreement != nil},
+		{"data.image.unlabelled", c.Data.Image.lacksLabels()},
+		{"prepare.classifier", c.Prepare.classifier() != nil},
 		{"canaries", c.Canaries != nil},
 	} {
 		if block.given {
-			c.fail([]string{block.path, "data.label"}, "is for language models, and the model predicts the %s of whole texts (data.label); set it to null for this cell", c.Data.Label)
+			c.fail([]string{block.path, "data.label"}, "is for %s, and the model predicts the %s of %s (data.label); set it to null for this cell", others, c.Data.Label, examples)
 		}
 	}
 	if c.Training.Central() && c.Training.Privacy != nil {
@@ -68,7 +94,7 @@ func (c *checker) wholeTexts() {
 	}
 	for _, m := range c.Audit.Asked() {
 		if m.Measures != audits.Anything {
-			c.fail([]string{"audit." + m.Name, "data.label"}, "measures models of %s, and the model predicts the %s of whole texts (data.label); set it to null for this cell", m.Measures, c.Data.Label)
+			c.fail([]string{"audit." + m.Name, "data.label"}, "measures models of %s, and the model predicts the %s of %s (data.label); set it to null for this cell", m.Measures, c.Data.Label, examples)
 		}
 	}
 }

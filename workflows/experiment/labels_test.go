@@ -29,17 +29,64 @@ func TestAModelOfLabelsHasAnOutputForWhatTheDataSay(t *testing.T) {
 	}
 }
 
+const taggedImages = `
+name: tags
+seed: 1
+data: {source: x.jsonl, level: image, label: tags, tags: [dog, cat, tree], image: {width: 20, height: 18}}
+model: {kind: cnn-tagger}
+training: {rounds: 3, cohort: 2, client: {learning_rate: 0.1}}
+audit: {}
+`
+
+func TestAModelOfTagsOfImagesHasAnOutputForEachTag(t *testing.T) {
+	t.Parallel()
+	spec, err := Parse("tags.yaml", []byte(taggedImages), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &spec.Cells[0].Experiment
+	if c := e.Model.Config(&e.Data); c.Image.Classes != 3 || c.Image.Width != 20 || c.Validate() != nil {
+		t.Errorf("%+v: want 3 labels of images of 20 x 18", c)
+	}
+	if r := e.Data.Reading(); r.Longest() != 3+20*18 {
+		t.Errorf("an example has %d numbers; want 3 tags and 360 pixels", r.Longest())
+	}
+}
+
+func TestWhatDoesNotGoWithTagsOfImagesIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ old, changed, want string }{
+		{"cnn-tagger", "cnn", "model.kind: is cnn, and data.label is tags; expected cnn-tagger, or data.label: null"},
+		{"cnn-tagger", "gan", "model.kind: is gan, and data.label is tags; expected cnn-tagger"},
+		{"cnn-tagger", "tagger", "model.kind: is tagger, a model of texts, and data.level is image"},
+		{"label: tags, tags: [dog, cat, tree], ", "", "model.kind: is cnn-tagger, which predicts what is said of whole examples, and data.label does not say what; expected data.label: tags"},
+		{"[dog, cat, tree]", "[dog, dog]", `data.tags: cannot be predicted: the tag "dog" twice`},
+		{"width: 20", "width: 17", "at least 18 pixels a side"},
+		{"height: 18", "height: 18, unlabelled: true", "data.image.unlabelled: is for images with one class each, and the model predicts the tags of images"},
+		{"level: image", "level: image, faults: [{fault: blank}]", "data.faults: is for images with one class each"},
+		{"level: image", "level: image, select: {examples: random, share: 1/2}", "data.select: is for images with one class each"},
+		{"audit: {}", "audit: {recall_at_5: true}", "audit.recall_at_5: counts guesses of words or of classes, and data.label is tags"},
+	} {
+		file := strings.Replace(taggedImages, c.old, c.changed, 1)
+		_, err := Parse("tags.yaml", []byte(file), Options{})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want %s", c.changed, err, c.want)
+		}
+	}
+}
+
 func TestWhatDoesNotGoWithLabelsIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ old, changed, want string }{
 		{"kind: regressor", "kind: tagger", "model.kind: is tagger, and data.label is score; expected regressor"},
 		{"kind: regressor", "kind: lstm", "model.kind: is lstm, and data.label is score"},
-		{"label: score, ", "", "model.kind: is regressor, which predicts what is said of a text, and data.label does not say what; expected data.label: score"},
+		{"label: score, ", "", "model.kind: is regressor, which predicts what is said of whole examples, and data.label does not say what; expected data.label: score"},
 		{"label: score", "label: tags", "data.tags: cannot be predicted: 0 tags"},
 		{"label: score", "label: stars", "data.label: is \"stars\"; expected one of score, tags"},
 		{"label: score", "label: score, tags: [r]", "data.tags: has no meaning with data.label: score"},
 		{"label: score", "label: score, level: byte", "data.label: is predicted of words, and data.level is byte"},
 		{"label: score", "label: score, pairs: true", "data.pairs: is for language models"},
+		{"label: score", "label: score, level: image", "data.label: is score, which images do not have, and data.level is image; expected tags"},
 		{"units: 6", "units: 6, projection: 3", "model.projection: has no meaning with model.kind: regressor"},
 		{"audit: {}", "audit: {}\ncanaries: {words: 5, configurations: [{user_probability: 1, example_probability: 1}]}", "canaries"},
 		{"audit: {}", "audit: {accuracy_per_user: {}}", "audit.accuracy_per_user: counts what is predicted correctly, and data.label is score"},

@@ -10,7 +10,11 @@ import (
 // models.Config are left to them, so that one model has one identity.
 func (m *Model) Config(d *Data) models.Config {
 	if m.Kind.ForImages() {
-		return models.Config{Kind: m.Kind, Image: models.Image{ImageShape: models.ImageShape(d.Reading().Image), GAN: m.adversarial()}}
+		shape := models.ImageShape(d.Reading().Image)
+		if d.Label == datasets.TagsLabel {
+			shape.Classes = len(d.Tags)
+		}
+		return models.Config{Kind: m.Kind, Image: models.Image{ImageShape: shape, GAN: m.adversarial()}}
 	}
 	if m.Kind.ForLabels() {
 		return m.reader(d)

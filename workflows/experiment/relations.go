@@ -196,7 +196,7 @@ func (c *checker) learningRate(path string, o *Optimizer) {
 func (c *checker) model() {
 	err := c.Model.Config(&c.Data).Validate()
 	switch {
-	case err == nil || c.Model.Kind.ForImages() != c.Data.Level.Scheme().Images || c.Model.Kind.ForLabels() != (c.Data.Label != ""):
+	case err == nil || c.Model.Kind.ForImages() != c.Data.Level.Scheme().Images || labelOf(c.Model.Kind) != c.Data.Label:
 	case c.Model.Kind.ForImages():
 		c.fail([]string{"model", "data.image"}, "does not work with images of %s: %v", c.Data.Reading().Image, err)
 	default:

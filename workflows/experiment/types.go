@@ -136,9 +136,9 @@ type Form struct {
 type Model struct {
 	// Kind of the cells of a language model: cifg-lstm is an LSTM with coupled input and
 	// forget gates, conv a convolution over the last inputs, and so not recurrent. Or, for
-	// images, cnn, a classifier, and gan, a generative adversarial network. Or, for texts of
-	// which something is predicted (data.label), regressor and tagger, an lstm whose last
-	// output says it.
+	// images, cnn, a classifier, and gan, a generative adversarial network. Or, for what is
+	// said of whole examples (data.label), regressor and tagger, an lstm over a text whose last
+	// output says it, and cnn-tagger, the layers of the cnn over an image.
 	Kind models.Kind `json:"kind" default:"cifg-lstm" also:"type architecture" source:"Thakkar et al. 2020, section 4.1"`
 	// Embedding dimension.
 	Embedding int `json:"embedding,omitzero" default:"96" range:"[1,65536]" when:"kind=cifg-lstm lstm gru conv regressor tagger" source:"Thakkar et al. 2020, section 4.1"`

@@ -81,7 +81,15 @@ func each(ctx context.Context, part *datasets.Population, do func(sentence []int
 // layout is that of the examples of which something is said.
 func (p *Params) layout() features.Layout {
 	if p.Level.Scheme().Images {
-		return features.Layout{Images: true, Labels: 1}
+		return features.Layout{Images: true, Labels: p.imageLabels()}
 	}
 	return features.Layout{Labels: p.Choices}
+}
+
+// imageLabels is how many numbers stand before the pixels of an image.
+func (p *Params) imageLabels() int {
+	if p.Label == datasets.TagsLabel {
+		return p.Choices
+	}
+	return 1
 }

@@ -271,6 +271,38 @@ func TestChanceRanksTagsByNothing(t *testing.T) {
 	}
 }
 
+// Each tag is a bright pixel.
+func TestTagsOfImagesAreToldByNeighbours(t *testing.T) {
+	t.Parallel()
+	g := taskstest.NewGraph(t)
+	shape := datasets.Image{Width: 3, Height: 2, Channels: 1, Classes: 10}
+	rng := rand.New(rand.NewPCG(2, 0))
+	var lines strings.Builder
+	for i := range 400 {
+		pixels, tags := make([]byte, shape.Pixels()), []string{}
+		for j, tag := range []string{"a", "b", "c"} {
+			pixels[j] = byte(rng.IntN(60))
+			if rng.IntN(2+j) == 0 {
+				pixels[j] += 190
+				tags = append(tags, fmt.Sprintf("%q", tag))
+			}
+		}
+		fmt.Fprintf(&lines, `{"user":"u%d","tags":[%s],"pixels":%q}`+"\n", i%9, strings.Join(tags, ","), base64.StdEncoding.EncodeToString(pixels))
+	}
+	r := datasets.Reading{Level: datasets.ImageLevel, Image: shape, Label: datasets.TagsLabel, Tags: datasets.Tags([]string{"a", "b", "c"})}
+	data := parts(t, g, lines.String(), r, 0)
+	v := measure(g, data, Params{Level: datasets.ImageLevel, Label: datasets.TagsLabel, Choices: 3})
+	shares, test := 0., sentences(t, g, data, datasets.Test)
+	for _, s := range test {
+		for _, tag := range s[1:4] {
+			shares += float64(tag-datasets.FirstWord) / 3 / float64(len(test))
+		}
+	}
+	if math.Abs(*v.Chance.MeanAveragePrecision-shares) > 1e-12 || *v.Neighbours.MeanAveragePrecision < 0.97 || v.Examples != int64(len(test)) {
+		t.Errorf("chance %v, neighbours %v of %d, want %v and nearly 1", *v.Chance.MeanAveragePrecision, *v.Neighbours.MeanAveragePrecision, v.Examples, shares)
+	}
+}
+
 func TestNothingToPredictIsRefused(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)

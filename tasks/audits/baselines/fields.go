@@ -48,6 +48,8 @@ func paramsOf(s *audits.Setting) Params {
 		p.Level = "" // as parameters of other kinds have it
 	}
 	switch {
+	case p.Label == datasets.TagsLabel:
+		p.Choices = len(s.Reading.TagList())
 	case p.Label != "":
 		p.Choices = len(s.Reading.LabelWords())
 	case p.Level.Scheme().Images:

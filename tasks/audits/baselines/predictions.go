@@ -115,8 +115,12 @@ func (p *Params) tags() *prediction {
 	tags := &prediction{outputs: p.Choices}
 	tags.truth = func(said []int32) []float32 {
 		v := make([]float32, p.Choices)
-		for _, label := range said {
-			v[label-datasets.FirstWord] = 1
+		for at, label := range said {
+			if p.Level.Scheme().Images { // which have a number for each tag
+				v[at] = float32(label - datasets.FirstWord)
+			} else {
+				v[label-datasets.FirstWord] = 1
+			}
 		}
 		return v
 	}

@@ -65,8 +65,8 @@ func runPart(ctx context.Context, t *tasks.Task) error {
 // runLabels predicts the labels of the share's texts.
 func runLabels(ctx context.Context, t *tasks.Task, p PartParams, c models.Config, labeller models.Labeller) error {
 	labelled, m := labelledTexts{kind: c.Kind}, partMetrics{Kind: c.Kind, Outputs: 1}
-	if c.Kind == models.Tagger {
-		m.Outputs = c.Labels
+	if c.Kind != models.Regressor {
+		m.Outputs = max(c.Labels, c.Image.Classes)
 	}
 	total, err := p.evaluate(ctx, t, func(examples [][]int32) (models.Evaluation, error) {
 		return labelled.evaluate(labeller, examples)
