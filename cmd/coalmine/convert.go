@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"coalmine/models"
 	"coalmine/tasks/datasets"
 	"coalmine/workflows/conversion"
 )
@@ -171,10 +173,14 @@ func newConvertFolder(g *global) *cobra.Command {
 		Short: "PNG or JPEG files, and a table of their paths, users and labels",
 		Long: `Make a source of PNG or JPEG files. The table is a CSV file whose first row names
 its columns, among them path, user and label; a path starts at the table's folder.
-Images are in the order of the table.`,
+Images are in the order of the table. With --tags-column an image has any number of
+tags in place of its label.`,
 		Example: "  coalmine data convert folder photos/table.csv --channels 3 -o photos.jsonl.zst",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if columns.Tags != "" && (columns.Separator == "" || c.Flags().Changed("label-column")) {
+				return errors.New("--tags-column: expected a --separator, and no --label-column")
+			}
 			return g.convert(&o, conversion.Folder(args[0], columns))
 		},
 	}
@@ -182,6 +188,8 @@ Images are in the order of the table.`,
 	o.addSize(c.Flags())
 	addColumns(c.Flags(), &columns, "path")
 	c.Flags().BoolVar(&o.Unlabelled, "unlabelled", false, "take images whose label is empty, as those without one")
+	c.Flags().StringVar(&columns.Tags, "tags-column", "", "column of the tags, of which an image may have several, in place of a label")
+	c.Flags().StringVar(&columns.Separator, "separator", ";", "what stands between two tags")
 	return c
 }
 
@@ -225,6 +233,16 @@ func (g *global) convert(o *converting, examples conversion.Examples) error {
 	return nil
 }
 
+// printTagged says what a file has for images with tags: of too many tags the most frequent.
+func (g *global) printTagged(to string, s *conversion.Summary) {
+	var tags []string
+	for _, t := range s.Tags[:min(len(s.Tags), models.MaxLabels)] {
+		g.printf("  %s: %d images\n", t.Tag, t.Images)
+		tags = append(tags, strconv.Quote(t.Tag))
+	}
+	g.printf("data: {source: %s, level: image, label: tags, tags: [%s], image: {width: %d, height: %d, channels: %d}}\n", to, strings.Join(tags, ", "), s.Width, s.Height, s.Channels)
+}
+
 func (g *global) printConverted(to string, s *conversion.Summary) {
 	g.printf("%s: %d images of %d users, %s.\n", to, s.Images, s.Users, s.Image)
 	unlabelled := ""
@@ -232,7 +250,11 @@ func (g *global) printConverted(to string, s *conversion.Summary) {
 		unlabelled = ", unlabelled: true"
 		g.printf("%d of the images have no label.\n", s.Unlabelled)
 	}
-	g.printf("data: {source: %s, level: image, image: {width: %d, height: %d, channels: %d, classes: %d%s}}\n", to, s.Width, s.Height, s.Channels, s.Classes, unlabelled)
+	if len(s.Tags) > 0 {
+		g.printTagged(to, s)
+	} else {
+		g.printf("data: {source: %s, level: image, image: {width: %d, height: %d, channels: %d, classes: %d%s}}\n", to, s.Width, s.Height, s.Channels, s.Classes, unlabelled)
+	}
 	if s.Skipped == 0 {
 		return
 	}

@@ -24,6 +24,7 @@ type inspecting struct {
 	datasets.Recipe
 	limits datasets.Limits
 	iid    bool
+	tags   []string // of images
 	// sheet is the file of a contact sheet of rows x columns images, empty for none.
 	sheet         string
 	rows, columns int
@@ -37,6 +38,7 @@ func (i *inspecting) addReading(f *pflag.FlagSet) {
 	f.StringVar((*string)(&i.Level), "level", string(datasets.WordLevel), "what the source is read as: word or byte, which texts are, or image; at the byte level, what is counted in words is counted in bytes")
 	addShape(f, &i.Image)
 	f.BoolVar(&i.Unlabelled, "unlabelled", false, "images may have no label")
+	f.StringSliceVar(&i.tags, "tags", nil, "tags that images have in place of a label, with commas between")
 	f.StringVar((*string)(&i.Form), "form", "", "form of the files, where their content does not tell it: "+strings.Join(forms.Form("").Choices(), ", "))
 	f.StringToStringVar(&i.called, "column", nil, "what a column is called, such as user=author or text=body")
 	f.StringVar(&i.Split, "split", "", "split of a database of TensorFlow Federated (default train)")
@@ -95,14 +97,29 @@ func (i *inspecting) complete(given func(flag string) bool) error {
 		if !given("words") {
 			i.Words = 0
 		}
-		return i.checkSheet()
+		return errors.Join(i.checkTags(), i.checkSheet())
 	}
 	i.Image = datasets.Image{}
-	for _, flag := range []string{"width", "height", "channels", "classes", "unlabelled", "sheet", "rows", "columns"} {
+	for _, flag := range []string{"width", "height", "channels", "classes", "unlabelled", "sheet", "rows", "columns", "tags"} {
 		if given(flag) {
 			return fmt.Errorf("--%s is for images; add --level image", flag)
 		}
 	}
+	return nil
+}
+
+// checkTags takes in the tags that images have.
+func (i *inspecting) checkTags() error {
+	if len(i.tags) == 0 {
+		return nil
+	}
+	if err := datasets.CheckTags(i.tags); err != nil {
+		return fmt.Errorf("--tags: %w", err)
+	}
+	if i.Unlabelled {
+		return errors.New("--unlabelled and --tags: expected one of them; an image without tags has an empty list")
+	}
+	i.Label, i.Tags = datasets.TagsLabel, datasets.Tags(i.tags)
 	return nil
 }
 
@@ -127,7 +144,7 @@ func (i *inspecting) images(ctx context.Context, source *sources.Source) (*galle
 	if i.sheet != "" {
 		shown = i.rows * i.columns
 	}
-	found, err := gallery.Look(source.Records(ctx, i.limits, i.Reading), i.Image, shown, i.Seed)
+	found, err := gallery.Look(source.Records(ctx, i.limits, i.Reading), i.Reading, shown, i.Seed)
 	if err != nil || shown == 0 {
 		return found, err
 	}
@@ -149,12 +166,18 @@ func writeImages(w io.Writer, f *inspection, r datasets.Recipe) error {
 	for label, n := range f.Images.PerClass {
 		fmt.Fprintf(&classes, "  %d: %d", label, n)
 	}
+	for _, t := range f.Images.PerTag {
+		fmt.Fprintf(&classes, "  %s: %d", t.Tag, t.Images)
+	}
 	if n := f.Images.Unlabelled; n > 0 {
 		fmt.Fprintf(&classes, "  none: %d", n)
 	}
-	each := f.Images.PerUser
-	_, err := fmt.Fprintf(w, "\nImages of %s.\nA user has %d to %d of them, half of the users at most %d.\nImages of each class:%s\n",
-		f.Images.Image, each.Least, each.Greatest, each.Median, classes.String())
+	each, what := f.Images.PerUser, "class"
+	if f.Images.PerTag != nil {
+		what = "tag"
+	}
+	_, err := fmt.Fprintf(w, "\nImages of %s.\nA user has %d to %d of them, half of the users at most %d.\nImages of each %s:%s\n",
+		f.Images.Image, each.Least, each.Greatest, each.Median, what, classes.String())
 	if r.Words > 0 {
 		_, more := fmt.Fprintf(w, "%d users of the training part have fewer than %d numbers; they and the remainders\nof the others are %d images.\n",
 			f.Balance.DroppedUsers, r.Words, f.Balance.DiscardedExamples)

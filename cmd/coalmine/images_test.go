@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"image"
 	"image/png"
 	"os"
 	"path/filepath"
@@ -64,12 +65,47 @@ func TestInspectCountsImagesForPrograms(t *testing.T) {
 	}
 }
 
+func TestImagesWithTagsAreConvertedAndCounted(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	var picture bytes.Buffer
+	if err := png.Encode(&picture, image.NewGray(image.Rect(0, 0, 3, 2))); err != nil {
+		t.Fatal(err)
+	}
+	table := "path,user,tags\na.png,ann,dog|old tree\na.png,bob,\na.png,bob,dog\n"
+	for name, data := range map[string][]byte{"a.png": picture.Bytes(), "table.csv": []byte(table)} {
+		if err := os.WriteFile(filepath.Join(folder, name), data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out := filepath.Join(folder, "a.jsonl.gz")
+	text := told(t, "data", "convert", "folder", filepath.Join(folder, "table.csv"), "--tags-column", "tags", "--separator", "|", "-o", out)
+	for _, words := range []string{"dog: 2 images\n  old tree: 1 images", `level: image, label: tags, tags: ["dog", "old tree"], image: {width: 3, height: 2, channels: 1}}`} {
+		if !strings.Contains(text, words) {
+			t.Errorf("%q is missing in:\n%s", words, text)
+		}
+	}
+	inspect := []string{"data", "inspect", out, "--level", "image", "--width", "3", "--height", "2", "--tags", "old tree,cat,dog"}
+	if text = told(t, inspect...); !strings.Contains(text, "Images of each tag:  old tree: 1  cat: 0  dog: 2\n") {
+		t.Errorf("inspect says:\n%s", text)
+	}
+	var got inspection
+	if err := json.Unmarshal([]byte(told(t, append(inspect, "--json")...)), &got); err != nil || len(got.Images.PerTag) != 3 || got.Images.PerTag[2].Images != 2 {
+		t.Errorf("%+v, %v", got.Images, err)
+	}
+}
+
 func TestMistakesAboutImagesAreNamed(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	out := filepath.Join(folder, "a.jsonl.gz")
 	for words, args := range map[string][]string{
 		"--sheet is for images; add --level image":                         {"data", "inspect", handwriting, "--sheet", "x.png"},
+		"--tags is for images; add --level image":                          {"data", "inspect", handwriting, "--tags", "dog"},
+		`--tags: the tag "dog" twice`:                                      {"data", "inspect", handwriting, "--level", "image", "--tags", "dog,dog"},
+		"--unlabelled and --tags":                                          {"data", "inspect", handwriting, "--level", "image", "--tags", "dog", "--unlabelled"},
+		`"tags" are missing`:                                               {"data", "inspect", handwriting, "--level", "image", "--tags", "dog"},
+		"--tags-column: expected a --separator":                            {"data", "convert", "folder", "t.csv", "--tags-column", "tags", "--separator", "", "-o", out},
 		"--classes is for images; add --level image":                       {"data", "import", handwriting, "--classes", "3"},
 		"the line is an image, which data.level: image reads":              {"data", "inspect", handwriting},
 		"a sheet of --rows 0 and --columns 6; expected at least 1 of both": {"data", "inspect", handwriting, "--level", "image", "--sheet", "x.png", "--rows", "0"},

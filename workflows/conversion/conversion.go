@@ -13,12 +13,14 @@ package conversion
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"math"
+	"slices"
 	"unicode/utf8"
 
 	"coalmine/tasks/datasets"
@@ -30,6 +32,8 @@ type Example struct {
 	Label int
 	// Unlabelled says that it has no label; Label is then 0.
 	Unlabelled bool
+	// Tags are what it has in place of a label; nil where it has one.
+	Tags []string
 	// File is a PNG or JPEG file. Where it is nil, Pixels are the values of a grey image of
 	// Width x Height, row by row, 0 to 255.
 	File, Pixels  []byte
@@ -76,9 +80,18 @@ type Summary struct {
 	Users  int `json:"users"`
 	// Unlabelled images have no label.
 	Unlabelled int `json:"unlabelled,omitempty"`
+	// Tags are those that images have, the most frequent first, of equals by name; none where
+	// they have labels.
+	Tags []Tag `json:"tags,omitempty"`
 	// Skipped images could not be read; FirstSkipped are the faults of the first of them.
 	Skipped      int      `json:"skipped"`
 	FirstSkipped []string `json:"first_skipped,omitempty"`
+}
+
+// Tag is a tag with the number of images that have it.
+type Tag struct {
+	Tag    string `json:"tag"`
+	Images int    `json:"images"`
 }
 
 // Bounds of what a conversion takes.
@@ -94,7 +107,7 @@ func Convert(examples Examples, to io.Writer, o Options) (*Summary, error) {
 		o.Shape.Channels = 1
 	}
 	buffered := bufio.NewWriterSize(to, 1<<16)
-	c := converter{Options: o, lines: json.NewEncoder(buffered), users: map[string]bool{}}
+	c := converter{Options: o, lines: json.NewEncoder(buffered), users: map[string]bool{}, tags: map[string]int{}}
 	for example, err := range examples {
 		if err == nil {
 			err = c.add(&example)
@@ -110,6 +123,7 @@ func Convert(examples Examples, to io.Writer, o Options) (*Summary, error) {
 	if c.found.Classes == 0 {
 		c.found.Classes = c.greatest + 1
 	}
+	c.found.Tags = mostFrequent(c.tags)
 	return &c.found, buffered.Flush()
 }
 
@@ -118,25 +132,32 @@ type converter struct {
 	Options
 	lines    *json.Encoder
 	users    map[string]bool
-	greatest int // label
+	tags     map[string]int // how many images have each
+	greatest int            // label
 	found    Summary
 }
 
 // line is what a source has.
 type line struct {
-	User   string `json:"user"`
-	Label  *int   `json:"label,omitempty"` // nil without one
-	Pixels []byte `json:"pixels"`
+	User   string   `json:"user"`
+	Label  *int     `json:"label,omitempty"` // nil without one
+	Tags   []string `json:"tags,omitzero"`   // nil where there is a label
+	Pixels []byte   `json:"pixels"`
+}
+
+func mostFrequent(counts map[string]int) []Tag {
+	var tags []Tag
+	for tag, n := range counts {
+		tags = append(tags, Tag{tag, n})
+	}
+	slices.SortFunc(tags, func(a, b Tag) int { return cmp.Or(b.Images-a.Images, cmp.Compare(a.Tag, b.Tag)) })
+	return tags
 }
 
 func (c *converter) add(x *Example) error {
-	var label *int
-	if !x.Unlabelled || !c.Options.Unlabelled {
-		l, err := c.label(x)
-		if err != nil {
-			return err
-		}
-		label = &l
+	label, err := c.labelOf(x)
+	if err != nil {
+		return err
 	}
 	if x.User == "" || !utf8.ValidString(x.User) {
 		return fmt.Errorf("%s: the user is %q; expected a name in UTF-8", x.Where, x.User)
@@ -147,12 +168,30 @@ func (c *converter) add(x *Example) error {
 	}
 	c.found.Images++
 	c.users[x.User] = true
-	if label == nil {
-		c.found.Unlabelled++
-	} else {
-		c.greatest = max(c.greatest, *label)
+	c.count(x, label)
+	return c.lines.Encode(line{x.User, label, x.Tags, pixels})
+}
+
+// labelOf is the label of an image, nil where it has none.
+func (c *converter) labelOf(x *Example) (*int, error) {
+	if x.Tags != nil || x.Unlabelled && c.Options.Unlabelled {
+		return nil, nil
 	}
-	return c.lines.Encode(line{x.User, label, pixels})
+	label, err := c.label(x)
+	return &label, err
+}
+
+// count counts the label or the tags of an image.
+func (c *converter) count(x *Example, label *int) {
+	switch {
+	case label != nil:
+		c.greatest = max(c.greatest, *label)
+	case x.Tags == nil:
+		c.found.Unlabelled++
+	}
+	for _, tag := range x.Tags {
+		c.tags[tag]++
+	}
 }
 
 // skip counts an image that cannot be read, where that is asked for; other errors stay.

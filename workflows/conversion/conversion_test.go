@@ -362,7 +362,7 @@ func TestAFolderGivesTheImagesOfItsTable(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	columns := Columns{"path", "user", "label"}
+	columns := Columns{Image: "path", User: "user", Label: "label"}
 	table := func(name string) Examples { return Folder(filepath.Join(folder, name), columns) }
 	check(t, table("table.csv"), Options{}, "ann 1 [3 4]", "bob, jr 0 [1 2]")
 	refused(t, table("bad.csv"), Options{}, "bad.csv, row 3 (bad.png): the image is a damaged file")
@@ -385,6 +385,27 @@ func TestAFolderGivesTheImagesOfItsTable(t *testing.T) {
 			t.Errorf("skipped %q, want %q", found.FirstSkipped[i], want)
 		}
 	}
+}
+
+func TestATableMayHaveTagsInPlaceOfLabels(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	for name, data := range map[string][]byte{
+		"a.png": pngOf(t, 1, 2), "table.csv": []byte("path,tags,user\na.png, dog; tree;dog,ann\na.png,,bob\na.png,tree,bob\n"),
+	} {
+		if err := os.WriteFile(filepath.Join(folder, name), data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	columns := Columns{Image: "path", User: "user", Label: "label", Tags: "tags", Separator: ";"}
+	var lines bytes.Buffer
+	found, err := Convert(Folder(filepath.Join(folder, "table.csv"), columns), &lines, Options{})
+	want := `{"user":"ann","tags":["dog","tree"],"pixels":"AAA="}` + "\n" + `{"user":"bob","tags":[],"pixels":"AAA="}` + "\n" + `{"user":"bob","tags":["tree"],"pixels":"AAA="}` + "\n"
+	if err != nil || lines.String() != want || found.Unlabelled != 0 || !slices.Equal(found.Tags, []Tag{{"tree", 2}, {"dog", 1}}) {
+		t.Errorf("%+v, %v, %s", found, err, &lines)
+	}
+	columns.Tags = "labels"
+	refused(t, Folder(filepath.Join(folder, "table.csv"), columns), Options{}, `table.csv has no column "labels"; its header has path, tags, user`)
 }
 
 func TestConversionsGiveTheSameBytes(t *testing.T) {

@@ -1,6 +1,7 @@
 package conversion
 
 import (
+	"cmp"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -13,11 +14,19 @@ import (
 )
 
 // Columns name the columns of a table of images.
-type Columns struct{ Image, User, Label string }
+type Columns struct {
+	Image, User, Label string
+	// Tags is in place of Label where images have several: their texts, with Separator
+	// between them. Only Folder knows it.
+	Tags, Separator string
+}
+
+// said is the column that says what an image shows.
+func (c Columns) said() string { return cmp.Or(c.Tags, c.Label) }
 
 // Folder yields the images that a CSV file lists, in its order. Its header names columns,
 // and of them those of the path of a PNG or JPEG file, of the user and of the label, a whole
-// number, or empty where it has none. Paths start at the folder of the table.
+// number, or empty where it has none; or of the tags. Paths start at the folder of the table.
 func Folder(table string, c Columns) Examples {
 	return func(yield func(Example, error) bool) {
 		if err := eachRow(table, c, yield); err != nil {
@@ -53,20 +62,36 @@ func eachRow(table string, columns Columns, yield func(Example, error) bool) err
 			return c.explain(err)
 		}
 		where := fmt.Sprintf("%s, row %d (%s)", c.name, n, row[at[0]])
-		unlabelled, label := strings.TrimSpace(row[at[2]]) == "", 0
-		if !unlabelled {
-			if label, err = parseLabel(row[at[2]], where); err != nil {
-				return err
-			}
+		example := Example{User: row[at[1]], Where: where}
+		if err := columns.say(&example, row[at[2]]); err != nil {
+			return err
 		}
-		file, err := imageAt(filepath.Dir(table), row[at[0]], where)
+		example.File, err = imageAt(filepath.Dir(table), row[at[0]], where)
 		if _, ok := errors.AsType[*CorruptError](err); err != nil && !ok {
 			return err
 		}
-		if !yield(Example{User: row[at[1]], Label: label, Unlabelled: unlabelled, File: file, Where: where}, err) {
+		if !yield(example, err) {
 			return nil
 		}
 	}
+}
+
+// say sets the label or the tags of an image to what the table has.
+func (c Columns) say(x *Example, text string) (err error) {
+	text = strings.TrimSpace(text)
+	if c.Tags == "" {
+		if x.Unlabelled = text == ""; !x.Unlabelled {
+			x.Label, err = parseLabel(text, x.Where)
+		}
+		return err
+	}
+	x.Tags = []string{}
+	for tag := range strings.SplitSeq(text, c.Separator) {
+		if tag = strings.TrimSpace(tag); tag != "" && !slices.Contains(x.Tags, tag) {
+			x.Tags = append(x.Tags, tag)
+		}
+	}
+	return nil
 }
 
 // places are those of path, user and label in a header.
@@ -74,7 +99,7 @@ func (c Columns) places(name string, header []string) ([3]int, error) {
 	var at [3]int
 	header = slices.Clone(header)
 	header[0] = strings.TrimPrefix(header[0], "\ufeff")
-	for i, column := range []string{c.Image, c.User, c.Label} {
+	for i, column := range []string{c.Image, c.User, c.said()} {
 		if at[i] = slices.Index(header, column); at[i] < 0 {
 			return at, fmt.Errorf("%s has no column %q; its header has %s", name, column, strings.Join(header, ", "))
 		}

@@ -186,7 +186,7 @@ func newHub(file []byte, writer string, label int64) hub {
 
 func TestParquetWithFilesIsRead(t *testing.T) {
 	t.Parallel()
-	columns := Columns{"image", "writer_id", "character"}
+	columns := Columns{Image: "image", User: "writer_id", Label: "character"}
 	var rows []hub
 	var want []string
 	for i := range 40 { // several batches of rows
@@ -202,7 +202,7 @@ func TestParquetWithFilesIsRead(t *testing.T) {
 		Label int32  `parquet:"label"`
 	}
 	other := parquetOf(t, plain{pngOf(t, 1, 1, 9), 17, 3}, plain{[]byte("bad"), 17, 3}, plain{nil, 18, 4})
-	plainColumns := Columns{"image", "user", "label"}
+	plainColumns := Columns{Image: "image", User: "user", Label: "label"}
 	refused(t, Parquet([]string{other}, plainColumns), Options{}, "a.parquet, row 2: the image is neither a PNG nor a JPEG file")
 	got, found, err := written(t, Parquet([]string{other}, plainColumns), Options{SkipCorrupt: true})
 	if err != nil || !slices.Equal(got, []string{"17 3 [9]"}) || found.Skipped != 2 {
@@ -214,8 +214,8 @@ func TestFaultsOfParquetAreNamed(t *testing.T) {
 	t.Parallel()
 	path := parquetOf(t, newHub(pngOf(t, 1, 1), "w", 1))
 	for words, c := range map[string]Columns{
-		`a.parquet has no column "picture"; it has image.bytes, image.path, writer_id, character`:  {"picture", "writer_id", "character"},
-		`a.parquet: column "writer_id" is of type BYTE_ARRAY; expected one [INT32 INT64] in a row`: {"image", "writer_id", "writer_id"},
+		`a.parquet has no column "picture"; it has image.bytes, image.path, writer_id, character`:  {Image: "picture", User: "writer_id", Label: "character"},
+		`a.parquet: column "writer_id" is of type BYTE_ARRAY; expected one [INT32 INT64] in a row`: {Image: "image", User: "writer_id", Label: "writer_id"},
 	} {
 		refused(t, Parquet([]string{path}, c), Options{}, words)
 	}
@@ -224,14 +224,14 @@ func TestFaultsOfParquetAreNamed(t *testing.T) {
 		User  string  `parquet:"user"`
 		Label []int32 `parquet:"label"`
 	}
-	refused(t, Parquet([]string{parquetOf(t, lists{nil, "a", []int32{1, 2}})}, Columns{"image", "user", "label"}), Options{}, `column "label" is of type INT32; expected one`)
+	refused(t, Parquet([]string{parquetOf(t, lists{nil, "a", []int32{1, 2}})}, Columns{Image: "image", User: "user", Label: "label"}), Options{}, `column "label" is of type INT32; expected one`)
 	type optional struct {
 		Image []byte  `parquet:"image"`
 		User  *string `parquet:"user"`
 		Label *int32  `parquet:"label"`
 	}
 	one := int32(1)
-	columns := Columns{"image", "user", "label"}
+	columns := Columns{Image: "image", User: "user", Label: "label"}
 	refused(t, Parquet([]string{parquetOf(t, optional{Image: pngOf(t, 1, 1), Label: &one})}, columns), Options{}, `a.parquet, row 1: the user is ""`)
 	refused(t, Parquet([]string{parquetOf(t, optional{Image: pngOf(t, 1, 1)})}, columns), Options{}, "a.parquet, row 1: the label is missing")
 	refused(t, Parquet([]string{write(t, "b.parquet", []byte("PAR1"))}, columns), Options{}, "b.parquet: ")

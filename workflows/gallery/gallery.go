@@ -16,14 +16,22 @@ import (
 // Gallery is what a source of images holds.
 type Gallery struct {
 	datasets.Image
-	// PerClass counts the images of each class, by its label.
+	// PerClass counts the images of each class, by its label; PerTag those of each tag, where
+	// images have tags.
 	PerClass []int `json:"per_class"`
+	PerTag   []Tag `json:"per_tag,omitempty"`
 	// Unlabelled images have no class.
 	Unlabelled int `json:"unlabelled,omitempty"`
 	// PerUser is how many images users have.
 	PerUser Spread `json:"per_user"`
 
 	sample sample
+}
+
+// Tag is a tag with the number of images that have it.
+type Tag struct {
+	Tag    string `json:"tag"`
+	Images int    `json:"images"`
 }
 
 // Spread describes a list of numbers: its least and greatest, and the lower median.
@@ -33,28 +41,51 @@ type Spread struct {
 	Greatest int `json:"max"`
 }
 
-// Look goes through the records of a source, which were read at the image level. It keeps a
+// Look goes through the records of a source, which was read so, at the image level. It keeps a
 // sample of so many images, or all where there are fewer: each set is equally likely, and a
 // seed always draws the same. The error is that of the records.
-func Look(records iter.Seq2[datasets.Record, error], shape datasets.Image, images int, seed uint64) (*Gallery, error) {
-	g := &Gallery{Image: shape, PerClass: make([]int, shape.Classes)}
+func Look(records iter.Seq2[datasets.Record, error], reading datasets.Reading, images int, seed uint64) (*Gallery, error) {
+	g := newGallery(reading)
 	g.sample = sample{size: images, rng: seeds.Stream(seed, seeds.ContactSheet)}
 	perUser := map[string]int{}
 	for record, err := range records {
 		if err != nil {
 			return nil, err
 		}
-		label, pixels := record.Image()
-		if label == datasets.NoLabel {
-			g.Unlabelled++
-		} else {
-			g.PerClass[label]++
-		}
 		perUser[record.User]++
-		g.sample.add(pixels)
+		g.sample.add(g.count(&record))
 	}
 	g.PerUser = spread(perUser)
 	return g, nil
+}
+
+func newGallery(reading datasets.Reading) *Gallery {
+	g := &Gallery{Image: reading.Complete().Image}
+	if reading.Label != datasets.TagsLabel {
+		g.PerClass = make([]int, g.Classes)
+	}
+	for _, tag := range reading.TagList() {
+		g.PerTag = append(g.PerTag, Tag{Tag: tag})
+	}
+	return g
+}
+
+// count counts the label or the tags of an image, and returns its pixels.
+func (g *Gallery) count(record *datasets.Record) []byte {
+	if g.PerTag != nil {
+		has, pixels := record.TaggedImage(len(g.PerTag))
+		for i, n := range has {
+			g.PerTag[i].Images += int(n)
+		}
+		return pixels
+	}
+	label, pixels := record.Image()
+	if label == datasets.NoLabel {
+		g.Unlabelled++
+	} else {
+		g.PerClass[label]++
+	}
+	return pixels
 }
 
 // Sheet draws the sample as a PNG file, in order of the source and in rows of so many columns.
