@@ -55,6 +55,9 @@ type Description struct {
 	// VerdictBlob names the blob of its last node that is the verdict, as JSON. Where it
 	// is empty, the node's metrics are.
 	VerdictBlob string
+	// EveryRound says that what VerdictBlob holds stands in the curve as well, after every
+	// round that was measured, by the name of the audit.
+	EveryRound bool
 	// OutcomesBlob names the blob of its last node that is a JSON array with an object
 	// for each canary of the canaries block. Its members stand with the canary in
 	// results. Empty: it says nothing of them one by one.

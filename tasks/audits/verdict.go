@@ -31,6 +31,13 @@ type Figured interface {
 	Figure(c *Cell) *Figure
 }
 
+// Panelled is implemented by verdicts that are drawn in several figures, of one name.
+type Panelled interface {
+	// Figures knows the verdict alone: it draws models of earlier rounds, too, where
+	// Description.EveryRound is set.
+	Figures() []*Figure
+}
+
 // Pictured is implemented by verdicts with pictures to look at.
 type Pictured interface {
 	Pictures(c *Cell) []Picture
@@ -182,7 +189,9 @@ type Figure struct {
 	// Name is its caption, About what is to be known to read it, Title what it shows, for
 	// those who hear it.
 	Name, About, Title string
-	X, Y               Axis
+	// Of tells it from the others of its name in one cell; empty where there is one.
+	Of   string
+	X, Y Axis
 	// Limit is drawn as a dashed line across; 0 for none.
 	Limit float64
 	Bars  []Bar
@@ -190,7 +199,15 @@ type Figure struct {
 	Ranges []Range
 	// Line is drawn through its points, which ascend in X.
 	Line []Point
-	Dots []Dot
+	// Lines are told apart by their strokes, which the caption names.
+	Lines []Line
+	Dots  []Dot
+}
+
+// Line is one of several in a figure. Its points ascend in X.
+type Line struct {
+	Name   string
+	Points []Point
 }
 
 // Bar stands on the horizontal axis.

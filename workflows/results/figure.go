@@ -67,11 +67,16 @@ func (a axis) at(value float64) float64 {
 	return tenth(a.from + (a.to-a.from)*share)
 }
 
-// ticks are 0 and powers of ten, or about five multiples of a round number.
+// mostDecades is how many powers of ten have a number each beside a logarithmic axis.
+const mostDecades = 9
+
+// ticks are 0 and powers of ten, of many the even or every third one and so on, or about
+// five multiples of a round number.
 func (a axis) ticks() []tick {
 	ticks := []tick{a.tick(0)}
 	if a.logarithmic {
-		for v := 1.0; v <= a.largest; v *= 10 {
+		each := math.Pow(10, 1+math.Floor(math.Log10(a.largest)/mostDecades))
+		for v := 1.0; v <= a.largest; v *= each {
 			ticks = append(ticks, a.tick(v))
 		}
 		return ticks
@@ -84,6 +89,9 @@ func (a axis) ticks() []tick {
 }
 
 func (a axis) tick(value float64) tick {
+	if value >= 1e6 {
+		return tick{At: a.at(value), Text: strings.Replace(strconv.FormatFloat(value, 'e', -1, 64), "e+0", "e", 1)}
+	}
 	return tick{At: a.at(value), Text: strconv.FormatFloat(value, 'f', -1, 64)}
 }
 
@@ -141,6 +149,9 @@ func (s span) with(f *audits.Figure) span {
 func newDrawing(f *audits.Figure, cell string, s span) *drawing {
 	x, y := horizontal(s.x.Most, s.x.Logarithmic), vertical(s.y.Most)
 	out := &drawing{Frame: newFrame(f.Title+", "+cell, x.ticks(), y.ticks()), Caption: f.Name}
+	if f.Of != "" {
+		out.Caption += ", " + f.Of
+	}
 	if f.Limit > 0 {
 		out.Limit = fmt.Sprintf("M%d %gH%d", figureLeft, y.at(f.Limit), figureRight)
 	}
@@ -152,6 +163,13 @@ func newDrawing(f *audits.Figure, cell string, s span) *drawing {
 	}
 	if len(f.Line) > 0 {
 		out.Lines = []line{{stroke(0), polyline(f.Line, x, y)}}
+	}
+	var names []string
+	for i, l := range f.Lines {
+		out.Lines, names = append(out.Lines, line{stroke(i), polyline(l.Points, x, y)}), append(names, l.Name+" "+stroke(i))
+	}
+	if len(names) > 0 {
+		out.Caption += ": " + strings.Join(names, ", ")
 	}
 	for _, d := range f.Dots {
 		out.Dots = append(out.Dots, dot{X: x.at(d.X), Y: y.at(d.Y), Filled: d.Filled, Grey: d.Grey, Title: d.About})

@@ -3,12 +3,15 @@ package results
 import (
 	"bytes"
 	"embed"
+	"encoding/json"
 	"fmt"
 	"html/template"
 	"io"
 	"slices"
 
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/all"
+	"coalmine/tasks/reports"
 )
 
 //go:embed report.html figure.html
@@ -31,6 +34,13 @@ type htmlCell struct {
 	Name, Label, Status string
 	Breaches            []string
 	Figures             []*drawing
+	// Earlier has the figures of models before the last, the latest first.
+	Earlier []htmlRound
+}
+
+type htmlRound struct {
+	Round   int
+	Figures []*drawing
 }
 
 // chartFigure is a figure of all cells, with what is to be known to read it.
@@ -47,11 +57,14 @@ func (v *view) writeHTML(w io.Writer) error {
 	for _, c := range v.charts() {
 		page.Charts = append(page.Charts, chartFigure{c.About, c.drawing()})
 	}
-	scales := newScales(v.cells)
+	scales, err := newScales(v.cells)
+	if err != nil {
+		return err
+	}
 	page.About = scales.about
 	for i := range v.cells {
 		c := &v.cells[i]
-		page.Cells = append(page.Cells, htmlCell{Name: c.Cell.Cell, Label: c.Label, Status: c.Status, Breaches: c.Breaches, Figures: scales.draw(c)})
+		page.Cells = append(page.Cells, htmlCell{Name: c.Cell.Cell, Label: c.Label, Status: c.Status, Breaches: c.Breaches, Figures: scales.draw(c), Earlier: scales.drawEarlier(i, c)})
 	}
 	return templates.ExecuteTemplate(w, "report.html", page)
 }
@@ -88,7 +101,10 @@ func (r *Results) Figures() ([]Figure, error) {
 			return nil, err
 		}
 	}
-	scales := newScales(v.cells)
+	scales, err := newScales(v.cells)
+	if err != nil {
+		return nil, err
+	}
 	for i := range v.cells {
 		c := &v.cells[i]
 		for _, d := range scales.draw(c) {
@@ -105,25 +121,59 @@ type scales struct {
 	spans   map[string]span
 	darkest map[string]float64
 	about   []string // what is to be known of each name
+	// earlier are the figures of models before the last, by cell.
+	earlier [][]roundFigures
 }
 
-func newScales(cells []viewCell) *scales {
-	s := &scales{map[string]span{}, map[string]float64{}, nil}
+// roundFigures are of the model after one round.
+type roundFigures struct {
+	round   int
+	figures []*audits.Figure
+}
+
+func newScales(cells []viewCell) (*scales, error) {
+	s := &scales{spans: map[string]span{}, darkest: map[string]float64{}}
 	for i := range cells {
-		for _, f := range cells[i].figures() {
-			if _, known := s.spans[f.Name]; !known {
-				s.about = append(s.about, f.About)
-			}
-			s.spans[f.Name] = s.spans[f.Name].with(f)
+		c := &cells[i]
+		earlier, err := c.earlierFigures()
+		if err != nil {
+			return nil, fmt.Errorf("cell %s: %w", c.Cell.Cell, err)
 		}
-		for _, m := range cells[i].heatMaps() {
+		s.earlier = append(s.earlier, earlier)
+		s.fit(c.figures())
+		for _, r := range earlier {
+			s.fit(r.figures)
+		}
+		for _, m := range c.heatMaps() {
 			if _, known := s.darkest[m.Name]; !known && !slices.Contains(s.about, m.About) {
 				s.about = append(s.about, m.About)
 			}
 			s.darkest[m.Name] = max(s.darkest[m.Name], largest(m))
 		}
 	}
-	return s
+	return s, nil
+}
+
+// fit makes the scales large enough for some figures.
+func (s *scales) fit(figures []*audits.Figure) {
+	for _, f := range figures {
+		if _, known := s.spans[f.Name]; !known {
+			s.about = append(s.about, f.About)
+		}
+		s.spans[f.Name] = s.spans[f.Name].with(f)
+	}
+}
+
+// drawEarlier draws the figures of the models of a cell before the last.
+func (s *scales) drawEarlier(cell int, c *viewCell) (rounds []htmlRound) {
+	for _, r := range s.earlier[cell] {
+		drawn := htmlRound{Round: r.round}
+		for _, f := range r.figures {
+			drawn.Figures = append(drawn.Figures, newDrawing(f, c.Cell.Cell, s.spans[f.Name]))
+		}
+		rounds = append(rounds, drawn)
+	}
+	return rounds
 }
 
 // draw draws the figures of a cell's audits, then their curves.
@@ -141,13 +191,60 @@ func (s *scales) draw(c *viewCell) (figures []*drawing) {
 func (v *viewCell) figures() []*audits.Figure {
 	var figures []*audits.Figure
 	for _, verdict := range v.verdicts {
-		if f, ok := verdict.(audits.Figured); ok {
+		switch f := verdict.(type) {
+		case audits.Figured:
 			if figure := f.Figure(&v.decoded); figure != nil {
 				figures = append(figures, figure)
 			}
+		case audits.Panelled:
+			figures = append(figures, f.Figures()...)
 		}
 	}
 	return figures
+}
+
+// mostEarlier is how many rounds before the last have figures, the others are left out
+// evenly: a page of thousands is no help.
+const mostEarlier = 12
+
+// earlierFigures are those of models before the last, the latest first.
+func (v *viewCell) earlierFigures() ([]roundFigures, error) {
+	if v.Report == nil || len(v.Curve) < 2 {
+		return nil, nil
+	}
+	var rounds []roundFigures
+	before := len(v.Curve) - 1
+	shown := min(before, mostEarlier)
+	for k := range shown {
+		p := &v.Curve[before-1-k*before/shown]
+		figures, err := figuresOf(p)
+		if err != nil {
+			return nil, fmt.Errorf("round %d: %w", p.Round, err)
+		}
+		if len(figures) > 0 {
+			rounds = append(rounds, roundFigures{p.Round, figures})
+		}
+	}
+	return rounds, nil
+}
+
+// figuresOf are the figures of the verdicts that stand with a point.
+func figuresOf(p *reports.Point) ([]*audits.Figure, error) {
+	var figures []*audits.Figure
+	for _, d := range all.Audits() {
+		raw, there := p.Metrics.Get(d.Name)
+		if !d.EveryRound || !there {
+			continue
+		}
+		verdict := d.Verdict()
+		if err := json.Unmarshal(raw, verdict); err != nil {
+			return nil, fmt.Errorf("%s: %w", d.Name, err)
+		}
+		if f, ok := verdict.(audits.Panelled); ok {
+			figures = append(figures, f.Figures()...)
+		}
+	}
+	return figures, nil
 }
 
 // counts is "3 of 4 cells done".

@@ -113,3 +113,44 @@ func TestAxesHoldTheirValues(t *testing.T) {
 		}
 	})
 }
+
+// extractable is a verdict of probabilistic extraction whose second curve reaches a share by
+// a million samples.
+func extractable(share float64) string {
+	return fmt.Sprintf(`{"extractable": 1, "of": 3, "queries": 1000, "chance": 0.5, "curves": [
+		{"configuration": null, "canaries": 2, "points": [{"queries": 1, "shares": [0, 0, 0, 0, 0]}]},
+		{"configuration": {"inserted_times": 4}, "canaries": 3, "points": [
+			{"queries": 1, "shares": [0, 0, 0, 0, 0]}, {"queries": 1e6, "shares": [%v, 0.5, 0, 0, 0]}]}]}`, share)
+}
+
+func TestThePageHasACurveForEveryConfigurationAndRound(t *testing.T) {
+	t.Parallel()
+	r := sample()
+	r.Cells = r.Cells[:1]
+	r.Cells[0].Report = reported(fmt.Sprintf(`{"utility": {"recall_at_1": 0.2, "perplexity": 60, "tokens": 5}, "audit": {"probabilistic_extraction": %s, "canaries": []},
+		"curve": [{"round": 10, "probabilistic_extraction": %s}, {"round": 20}, {"round": 30, "probabilistic_extraction": %[1]s}]}`, extractable(1), extractable(0.25)))
+	got := page(t, r)
+	const caption = "Extractable by n samples, canaries inserted 4 times (3): p 0.1 solid, p 0.5 dashed, p 0.9 dotted, p 0.99 dash-dotted, p 0.999 thin</figcaption>"
+	if n := strings.Count(got, caption); n != 2 || strings.Count(got, "canaries held back (2): p 0.1 solid") != 2 {
+		t.Errorf("%d figures of the canaries that were inserted, want one after 30 and one after 10", n)
+	}
+	last, earlier, found := strings.Cut(got, "<details><summary>after 10</summary>")
+	if !found || strings.Count(got, "<details>") != 1 {
+		t.Fatal("the page lacks the figures of round 10, or has more")
+	}
+	if !strings.Contains(last, `<polyline class="solid" points="41.7,196 187,10"/>`) || !strings.Contains(earlier, `<polyline class="solid" points="41.7,196 187,149.5"/>`) {
+		t.Errorf("all lie at a million samples after 30, a quarter after 10:\n%s", got)
+	}
+	if strings.Count(got, "what so many samples give without memory") != 1 {
+		t.Error("what the figures are is not said, or said again")
+	}
+}
+
+func TestAVerdictOfARoundThatIsNoneIsAnError(t *testing.T) {
+	t.Parallel()
+	r := sample()
+	r.Cells[0].Report = reported(`{"audit": {"canaries": []}, "curve": [{"round": 10, "probabilistic_extraction": []}, {"round": 20}]}`)
+	if err := r.Write(io.Discard, "html"); err == nil || !strings.Contains(err.Error(), "round 10: probabilistic_extraction: json") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -44,19 +44,19 @@ func audited(t *testing.T, text string, measured ...string) (*storage.Archive, *
 				continue
 			}
 			verdict := generatedimages.Verdict{Images: 50, Inverted: audits.NewShare(round, 50), Sheet: []byte("sheet of " + name)}
-			commit(t, archive, p.Nodes[p.Cells[i].Report.Key].Input(reports.AuditInput("generated_images", round)), &verdict)
+			commit(t, archive, p.Nodes[p.Cells[i].Report.Key].Input(reports.AuditInput("generated_images", round)), audits.VerdictBlob, &verdict)
 		}
 	}
 	return archive, &runs.Run{ID: "gans-1", Spec: runs.Spec{Experiment: spec.Canonical()}}
 }
 
-func commit(t *testing.T, archive *storage.Archive, key storage.Key, verdict any) {
+func commit(t *testing.T, archive *storage.Archive, key storage.Key, name string, content any) {
 	t.Helper()
-	data, err := json.Marshal(verdict)
+	data, err := json.Marshal(content)
 	if err != nil {
 		t.Fatal(err)
 	}
-	blob, err := archive.PutBlob(t.Context(), key, audits.VerdictBlob, data, storage.Durable)
+	blob, err := archive.PutBlob(t.Context(), key, name, data, storage.Durable)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestDamagedPicturesAreNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	commit(t, archive, p.Nodes[p.Cells[1].Report.Key].Input(reports.AuditInput("generated_images", 6)), "no verdict")
+	commit(t, archive, p.Nodes[p.Cells[1].Report.Key].Input(reports.AuditInput("generated_images", 6)), audits.VerdictBlob, "no verdict")
 	_, err = results.LoadPictures(t.Context(), archive, run, results.Shown{})
 	if err == nil || !strings.Contains(err.Error(), "run gans-1, cell c02, pictures after round 6: generated_images: ") {
 		t.Errorf("error %v", err)

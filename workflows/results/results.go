@@ -91,6 +91,9 @@ func load(ctx context.Context, archive *storage.Archive, run *runs.Run, spec *ex
 		if err := addLosses(ctx, archive, planned, report); err != nil {
 			return cell, err
 		}
+		if err := addVerdicts(ctx, archive, p.Nodes[planned.Report.Key], report); err != nil {
+			return cell, err
+		}
 		v, err := newViewCell(&cell)
 		cell.Breaches = breaches(e.Audit, &v.decoded)
 		return cell, err

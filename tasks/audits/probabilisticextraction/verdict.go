@@ -2,6 +2,7 @@ package probabilisticextraction
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"coalmine/models"
@@ -20,6 +21,7 @@ var Audit = audits.Description{
 	Kinds:        []tasks.Kind{Kind},
 	VerdictBlob:  audits.VerdictBlob,
 	OutcomesBlob: audits.OutcomesBlob,
+	EveryRound:   true,
 	Verdict:      func() audits.Verdict { return new(Verdict) },
 	Outcome:      func() audits.Outcome { return new(Outcome) },
 	Paired:       []string{"probabilistic_extractable", "greedy_extractable"},
@@ -138,6 +140,36 @@ func points(outcomes []Outcome) []Point {
 		out = append(out, point)
 	}
 	return out
+}
+
+// Figures implements audits.Panelled: the (n, p)-curves, one for each configuration.
+func (v *Verdict) Figures() []*audits.Figure {
+	var figures []*audits.Figure
+	for _, c := range v.Curves {
+		f := &audits.Figure{
+			Name: "Extractable by n samples", Title: "share of canaries in % that are extractable by n samples, " + c.of(), Of: c.of(),
+			About: "Across is n, how many samples of the model are drawn after a canary's beginning; up is the share, in %, of the canaries of one configuration that " +
+				"they then have with at least the chance p. The curve of canaries that were held back is what so many samples give without memory.",
+			X: audits.Axis{Most: math.Pow(10, curvePowers), Logarithmic: true}, Y: audits.Axis{Most: 100},
+		}
+		for k, chance := range Chances {
+			line := audits.Line{Name: fmt.Sprintf("p %v", chance)}
+			for _, p := range c.Points {
+				line.Points = append(line.Points, audits.Point{X: p.Queries, Y: 100 * p.Shares[k]})
+			}
+			f.Lines = append(f.Lines, line)
+		}
+		figures = append(figures, f)
+	}
+	return figures
+}
+
+// of says whose the curve is.
+func (c *Curve) of() string {
+	if c.Configuration == nil {
+		return fmt.Sprintf("canaries held back (%d)", c.Canaries)
+	}
+	return fmt.Sprintf("canaries inserted %s (%d)", c.Configuration, c.Canaries)
 }
 
 // Texts implements audits.Verdict.

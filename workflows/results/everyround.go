@@ -1,0 +1,47 @@
+package results
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"coalmine/storage"
+	"coalmine/tasks/audits/all"
+	"coalmine/tasks/reports"
+	"coalmine/workflows/plan"
+)
+
+// addVerdicts puts into the curve what the audits have found after every round, of those
+// whose description asks for it (EveryRound). What storage no longer has is left out.
+func addVerdicts(ctx context.Context, archive *storage.Archive, report *plan.Node, r *reports.Report) error {
+	if len(r.Curve) < 2 {
+		return nil
+	}
+	for _, d := range all.Audits() {
+		if !d.EveryRound {
+			continue
+		}
+		for i := range r.Curve {
+			p := &r.Curve[i]
+			key := report.Input(reports.AuditInput(d.Name, p.Round))
+			if key == (storage.Key{}) {
+				break // not asked for
+			}
+			if err := addVerdict(ctx, archive, key, d.Name, d.VerdictBlob, p); err != nil {
+				return fmt.Errorf("%s after round %d: %w", d.Name, p.Round, err)
+			}
+		}
+	}
+	return nil
+}
+
+func addVerdict(ctx context.Context, archive *storage.Archive, key storage.Key, name, blob string, p *reports.Point) error {
+	data, err := archive.ReadOutput(ctx, key, blob)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	return p.Metrics.Set(name, json.RawMessage(data))
+}
