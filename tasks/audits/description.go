@@ -68,6 +68,8 @@ type Description struct {
 	// Derive finds the verdict in what else is known of a cell; nil if there is none. It
 	// is for descriptions without New.
 	Derive func(*Cell) Verdict
+	// InJSON puts a derived verdict into the JSON of results, by the name of the audit.
+	InJSON bool
 	// Outcome returns what is decoded from the members of a canary. nil: it says nothing
 	// of canaries one by one.
 	Outcome func() Outcome

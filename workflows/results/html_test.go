@@ -130,7 +130,7 @@ func TestThePageHasACurveForEveryConfigurationAndRound(t *testing.T) {
 	r.Cells[0].Report = reported(fmt.Sprintf(`{"utility": {"recall_at_1": 0.2, "perplexity": 60, "tokens": 5}, "audit": {"probabilistic_extraction": %s, "canaries": []},
 		"curve": [{"round": 10, "probabilistic_extraction": %s}, {"round": 20}, {"round": 30, "probabilistic_extraction": %[1]s}]}`, extractable(1), extractable(0.25)))
 	got := page(t, r)
-	const caption = "Extractable by n samples, canaries inserted 4 times (3): p 0.1 solid, p 0.5 dashed, p 0.9 dotted, p 0.99 dash-dotted, p 0.999 thin</figcaption>"
+	const caption = "Extractable by n samples, canaries inserted 4 times (3): p 0.1 solid, p 0.5 dashed, p 0.9 dotted, p 0.99 dash-dotted, p 0.999 long-dashed</figcaption>"
 	if n := strings.Count(got, caption); n != 2 || strings.Count(got, "canaries held back (2): p 0.1 solid") != 2 {
 		t.Errorf("%d figures of the canaries that were inserted, want one after 30 and one after 10", n)
 	}

@@ -95,8 +95,11 @@ func load(ctx context.Context, archive *storage.Archive, run *runs.Run, spec *ex
 			return cell, err
 		}
 		v, err := newViewCell(&cell)
+		if err != nil {
+			return cell, err
+		}
 		cell.Breaches = breaches(e.Audit, &v.decoded)
-		return cell, err
+		return cell, v.addDerived()
 	case !errors.Is(err, storage.ErrNotFound):
 		return cell, err
 	case run.State.Phase == runs.Cancelled:

@@ -71,6 +71,19 @@ func newViewCell(c *Cell) (viewCell, error) {
 	return v, nil
 }
 
+// addDerived puts verdicts that follow from others beside them in the report.
+func (v *viewCell) addDerived() error {
+	for i, d := range all.Audits() {
+		if !d.InJSON || v.verdicts[i] == nil || v.Audit == nil {
+			continue
+		}
+		if err := v.Audit.Verdicts.Set(d.Name, v.verdicts[i]); err != nil {
+			return fmt.Errorf("%s: %w", d.Name, err)
+		}
+	}
+	return nil
+}
+
 func (v *viewCell) add(place int, verdict audits.Verdict) {
 	if verdict != nil {
 		v.verdicts[place] = verdict

@@ -74,14 +74,19 @@ var Audit = audits.Description{
 	Limits:  func() audits.Limits { return new(Limits) },
 	Verdict: func() audits.Verdict { return new(Verdict) },
 	Derive:  derive,
+	InJSON:  true,
 }
 
 // Verdict holds the canaries of which the exposure is known.
 type Verdict struct {
 	// Most is the highest exposure that could have been found, 0 where there is no bound.
 	// Highest is that of an inserted canary. In bits.
-	Most, Highest float64
-	canaries      []measured
+	Most    float64 `json:"-"`
+	Highest float64 `json:"highest"`
+	// Samples compares canaries that were inserted with those that were not; nil where
+	// either are too few.
+	Samples  *Samples `json:"two_sample,omitempty"`
+	canaries []measured
 }
 
 // measured is a canary and its exposures, the highest basis first.
@@ -116,6 +121,7 @@ func derive(c *audits.Cell) audits.Verdict {
 	if v.Most == 0 && len(v.canaries) == 0 {
 		return nil
 	}
+	v.Samples = newSamples(v.canaries)
 	return v
 }
 
@@ -137,7 +143,18 @@ func exposuresOf(c *audits.Canary) []known {
 func (v *Verdict) Texts() []string { return nil }
 
 // Row implements audits.Verdict.
-func (v *Verdict) Row() any { return struct{}{} }
+func (v *Verdict) Row() any {
+	if v.Samples == nil {
+		return row{}
+	}
+	return row{&v.Samples.Inserted.Mean, v.Samples.Inserted.P, &v.Samples.Without.Mean}
+}
+
+type row struct {
+	InsertedMean *float64 `parquet:"inserted_mean_exposure"`
+	InsertedP    *float64 `parquet:"inserted_exposure_p"`
+	WithoutMean  *float64 `parquet:"without_copies_mean_exposure"`
+}
 
 // Figure implements audits.Figured.
 func (v *Verdict) Figure(c *audits.Cell) *audits.Figure {
@@ -164,10 +181,13 @@ func (v *Verdict) Figure(c *audits.Cell) *audits.Figure {
 	return f
 }
 
-// Note implements audits.Noter: how far apart the exposures of the canaries are, of which
-// several are known.
+// Note implements audits.Noter: whether the inserted canaries can be told from the others, and
+// how far apart the exposures of the canaries are, of which several are known.
 func (v *Verdict) Note(*audits.Cell) string {
 	var parts []string
+	if v.Samples != nil {
+		parts = append(parts, v.Samples.String())
+	}
 	for _, pair := range [][2]Basis{{Sampled, Enumerated}, {Fitted, Enumerated}, {Fitted, Sampled}} {
 		if c := v.compare(pair[0], pair[1]); c.supported+c.others > 0 {
 			parts = append(parts, fmt.Sprintf("%s less %s %s", pair[0], pair[1], c))

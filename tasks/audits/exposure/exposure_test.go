@@ -1,0 +1,125 @@
+package exposure
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"coalmine/tasks/audits"
+)
+
+// outcome is an exposure in bits of one basis.
+type outcome struct {
+	basis Basis
+	bits  float64
+}
+
+func (o outcome) Row() any              { return nil }
+func (o outcome) Basis() Basis          { return o.basis }
+func (o outcome) Bits() (float64, bool) { return o.bits, true }
+func (o outcome) Error() float64        { return 1 }
+func (o outcome) Support() int64        { return Enough }
+func (o outcome) IsMemorized() bool     { return false }
+func (o outcome) Explain() string       { return "" }
+
+// cell has canaries by their copies, each with a sampled exposure.
+func cell(byCopies map[int][]float64) *audits.Cell {
+	var c audits.Cell
+	for copies, all := range byCopies {
+		role := audits.Inserted
+		if copies == 0 {
+			role = audits.Control
+		}
+		for _, bits := range all {
+			c.Canaries = append(c.Canaries, audits.Canary{Role: role, Insertions: copies, Outcomes: []audits.Outcome{outcome{Sampled, bits}}})
+		}
+	}
+	return &c
+}
+
+func TestInsertedCanariesAreComparedWithTheOthers(t *testing.T) {
+	t.Parallel()
+	v := derive(cell(map[int][]float64{
+		0: {0.1, 1.4, 0.2, 2.2, 3.1, 0.9}, 1: {0.3, 1.5, 2.5, 0.4, 2.0}, 3: {9, 10.5, 11, 8, 12}, 7: {14, 15},
+	})).(*Verdict)
+	// SciPy: mannwhitneyu(..., method="exact").
+	const once, thrice, all = 0.7922077922077921, 0.004329004329004329, 0.03199741435035553
+	s := v.Samples
+	if s == nil || s.Basis != "sampled" || len(s.Copies) != 2 || s.Without.P != nil || s.Without.Canaries != 6 {
+		t.Fatalf("%+v", s)
+	}
+	for _, c := range []struct {
+		got              Sample
+		copies, canaries int
+		mean, p          float64
+	}{{s.Copies[0], 1, 5, 6.7 / 5, once}, {s.Copies[1], 3, 5, 50.5 / 5, thrice}, {s.Inserted, 0, 12, 86.2 / 12, all}} {
+		if c.got.Copies != c.copies || c.got.Canaries != c.canaries || math.Abs(c.got.Mean-c.mean) > 1e-12 || math.Abs(*c.got.P/c.p-1) > 1e-12 {
+			t.Errorf("%v, p %v; want %+v", c.got, *c.got.P, c)
+		}
+	}
+	const want = "exposures in bits: mean sampled 1.32 of 6 canaries without a copy, 1.34 of 5 with 1 copy (p 0.79), 10.10 of 5 with 3 copies (p 0.0043), " +
+		"7.18 of all 12 inserted (p 0.032) (Mann and Whitney's test, two-sided, against those without)"
+	if got := v.Note(nil); got != want {
+		t.Errorf("note\n%s, want\n%s", got, want)
+	}
+	if r := v.Row().(row); *r.InsertedP != *s.Inserted.P || *r.InsertedMean != s.Inserted.Mean || *r.WithoutMean != s.Without.Mean {
+		t.Errorf("row %+v", r)
+	}
+}
+
+// Of fewer than five canaries on either side nothing is said, and exposures of two bases are
+// never mixed.
+func TestTooFewCanariesAreNotCompared(t *testing.T) {
+	t.Parallel()
+	five := []float64{1, 2, 3, 4, 5}
+	for _, c := range []map[int][]float64{{0: five[:4], 1: five}, {0: five, 1: five[:2], 2: five[:2]}, {0: five}, {1: five}} {
+		v := derive(cell(c)).(*Verdict)
+		if v.Samples != nil || v.Row() != (row{}) || strings.Contains(v.Note(nil), "Mann") {
+			t.Errorf("%v: %+v", c, v.Samples)
+		}
+	}
+	mixed := cell(map[int][]float64{0: five, 2: five})
+	mixed.Canaries[0].Outcomes = []audits.Outcome{outcome{Enumerated, 3}}
+	if v := derive(mixed).(*Verdict); v.Samples != nil {
+		t.Errorf("sampled and exact ones together: %+v", v.Samples)
+	}
+	both := cell(map[int][]float64{0: five, 2: five})
+	for i := range both.Canaries {
+		both.Canaries[i].Outcomes = append(both.Canaries[i].Outcomes, outcome{Enumerated, 7})
+	}
+	if s := derive(both).(*Verdict).Samples; s.Basis != "exact" || s.Inserted.Mean != 7 || *s.Inserted.P != 1 {
+		t.Errorf("with two bases: %+v", s)
+	}
+}
+
+// A model that has memorized nothing is told from one that has only as often as the test
+// says: the p-values of 2,000 such models are uniform, or the largest distance from that has
+// a probability below 1e-9.
+func TestUnmemorizedCanariesHaveUniformPValues(t *testing.T) {
+	t.Parallel()
+	const models = 2000
+	counts := make([]int, 10)
+	next := uint64(1)
+	exponential := func() float64 { // exposures without memory are about that, of mean 1/ln 2
+		next = next*6364136223846793005 + 1442695040888963407
+		return -math.Log2((float64(next>>11) + 0.5) / (1 << 53))
+	}
+	for range models {
+		with, without := make([]float64, 40), make([]float64, 90)
+		for i := range with {
+			with[i] = exponential()
+		}
+		for i := range without {
+			without[i] = exponential()
+		}
+		p := *compareCopies(Sampled, map[int][]float64{0: without, 1: with}).Inserted.P
+		counts[min(9, int(10*p))]++
+	}
+	chi := 0.0
+	for _, n := range counts {
+		chi += math.Pow(float64(n)-models/10, 2) / (models / 10)
+	}
+	if chi > 60 { // of 9 degrees of freedom, above 60 with a probability of 1.3e-9
+		t.Errorf("p-values by tenths: %v, chi-squared %v", counts, chi)
+	}
+}

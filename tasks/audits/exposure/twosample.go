@@ -1,0 +1,115 @@
+package exposure
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/gonum/stat"
+
+	"coalmine/tasks/audits"
+)
+
+// fewest canaries of a sample: of fewer no mean is worth printing, and no test can tell them.
+const fewest = 5
+
+// Samples are the exposures of canaries with copies in the training data beside those of
+// canaries without. A model that has memorized nothing takes them for the same: canaries are
+// drawn alike, whether they are then inserted or not (Carlini et al. 2019, table 3).
+type Samples struct {
+	// Basis is what the exposures rest on: "exact", "sampled" or "fitted".
+	Basis string `json:"basis"`
+	// Without are the canaries that were held back or never inserted.
+	Without Sample `json:"without_copies"`
+	// Inserted are all others, Copies those of them with one number of copies, ascending,
+	// of which there are enough.
+	Inserted Sample   `json:"inserted"`
+	Copies   []Sample `json:"by_copies"`
+}
+
+// Sample is some canaries.
+type Sample struct {
+	// Copies of each; 0 where they differ, and where there is none.
+	Copies   int `json:"copies,omitzero"`
+	Canaries int `json:"canaries"`
+	// Mean exposure in bits. A sampled exposure of rank 1 counts as the least that it can be.
+	Mean float64 `json:"mean"`
+	// P is that of Mann and Whitney's test against the canaries without copies, two-sided; nil
+	// for these themselves.
+	P *float64 `json:"p,omitempty"`
+}
+
+// newSamples compares exposures of the highest basis that all of the canaries have.
+func newSamples(all []measured) *Samples {
+	for _, basis := range []Basis{Enumerated, Sampled, Fitted} {
+		if byCopies, ok := bitsByCopies(all, basis); ok {
+			return compareCopies(basis, byCopies)
+		}
+	}
+	return nil
+}
+
+// bitsByCopies are the exposures of one basis by the number of copies; false where some canary
+// has none of it.
+func bitsByCopies(all []measured, basis Basis) (map[int][]float64, bool) {
+	out := map[int][]float64{}
+	for _, m := range all {
+		i := slices.IndexFunc(m.exposures, func(k known) bool { return k.Basis() == basis })
+		if i < 0 {
+			return nil, false
+		}
+		out[m.Insertions] = append(out[m.Insertions], m.exposures[i].bits)
+	}
+	return out, true
+}
+
+func compareCopies(basis Basis, byCopies map[int][]float64) *Samples {
+	without := byCopies[0]
+	var inserted []float64
+	ascending := slices.DeleteFunc(slices.Sorted(maps.Keys(byCopies)), func(copies int) bool { return copies == 0 })
+	for _, copies := range ascending {
+		inserted = append(inserted, byCopies[copies]...)
+	}
+	if min(len(without), len(inserted)) < fewest {
+		return nil
+	}
+	s := &Samples{
+		Basis: basis.String(), Without: Sample{Canaries: len(without), Mean: stat.Mean(without, nil)},
+		Inserted: newSample(0, inserted, without), Copies: []Sample{},
+	}
+	for _, copies := range ascending {
+		if bits := byCopies[copies]; len(bits) >= fewest {
+			s.Copies = append(s.Copies, newSample(copies, bits, without))
+		}
+	}
+	return s
+}
+
+func newSample(copies int, bits, without []float64) Sample {
+	return Sample{copies, len(bits), stat.Mean(bits, nil), new(audits.MannWhitney(bits, without))}
+}
+
+// mostPrinted numbers of copies stand in a line for people.
+const mostPrinted = 4
+
+// String is a line for people.
+func (s *Samples) String() string {
+	parts := []string{fmt.Sprintf("%.2f of %d canaries without a copy", s.Without.Mean, s.Without.Canaries)}
+	for _, c := range s.Copies[:min(len(s.Copies), mostPrinted)] {
+		parts = append(parts, c.String())
+	}
+	parts = append(parts, s.Inserted.String())
+	return fmt.Sprintf("mean %s %s (Mann and Whitney's test, two-sided, against those without)", s.Basis, strings.Join(parts, ", "))
+}
+
+func (s Sample) String() string {
+	of := fmt.Sprintf("all %d inserted", s.Canaries)
+	switch {
+	case s.Copies == 1:
+		of = fmt.Sprintf("%d with 1 copy", s.Canaries)
+	case s.Copies > 1:
+		of = fmt.Sprintf("%d with %d copies", s.Canaries, s.Copies)
+	}
+	return fmt.Sprintf("%.2f of %s (%s)", s.Mean, of, audits.PText(*s.P))
+}
