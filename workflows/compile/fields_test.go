@@ -78,9 +78,10 @@ var texts = map[string][]string{
 	"canaries.target":        {`"mein pin ist # # #"`},
 	"training.record.layers": {"[embedding]"},
 
-	"audit.cross_modal.embeddings.source": {"b.jsonl"},
-	"audit.cross_modal.embeddings.sha256": {storage.DigestOf([]byte("other text")).String()},
-	"audit.cross_modal.layers":            {"[cell.input]"},
+	"audit.cross_modal.embeddings.source":     {"b.jsonl"},
+	"audit.cross_modal.embeddings.sha256":     {storage.DigestOf([]byte("other text")).String()},
+	"audit.cross_modal.layers":                {"[cell.input]"},
+	"audit.fail_if.probabilistic_extractable": {"0"},
 
 	"audit.linking.layers":    {"[embedding]"},
 	"audit.matching.layers":   {"[embedding]"},

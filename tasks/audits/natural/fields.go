@@ -2,6 +2,7 @@ package natural
 
 import (
 	"fmt"
+	"math"
 
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -98,3 +99,34 @@ func (l *Limits) Breaches(c *audits.Cell) []string {
 	}
 	return append(audits.Above("natural_exposure", v.Highest, l.NaturalExposure), audits.Above("natural_found", v.Found, l.NaturalFound)...)
 }
+
+// Check implements audits.LimitChecker.
+func (l *Limits) Check(s *audits.Setting, fail audits.Fail) {
+	f, ok := audits.FieldsOf[*Fields](s)
+	if !ok || l.NaturalExposure == nil {
+		return
+	}
+	if n := f.Natural.References; *l.NaturalExposure >= math.Log2(float64(n)) {
+		fail([]string{"audit.fail_if.natural_exposure", path + ".references"}, "is %g, which no secret can exceed: exposure is at most log2(%d references) = %.2f bits", *l.NaturalExposure, n, math.Log2(float64(n)))
+	}
+}
+
+// asLikely says of which secrets the probability of a false alarm is.
+const asLikely = "if nothing is memorized, and natural secrets are as likely as any others of their form"
+
+// FalseAlarms implements audits.FalseAlarmer. How many secrets will be found is not known
+// before the scan; more than Most are not ranked. The verdict says it for those that were.
+func (l *Limits) FalseAlarms(s *audits.Setting) []audits.FalseAlarm {
+	f, ok := audits.FieldsOf[*Fields](s)
+	if !ok || l.NaturalExposure == nil {
+		return nil
+	}
+	return []audits.FalseAlarm{{
+		Limit: "natural_exposure", Allowed: *l.NaturalExposure, Trials: f.Natural.Most, Unit: "secrets at most", Where: asLikely,
+		Probability: byChance(f.Natural.Most, *l.NaturalExposure),
+	}}
+}
+
+// byChance bounds the probability that of n secrets, which are as likely as any others of
+// their form, one has so many bits or more.
+func byChance(n int, bits float64) float64 { return audits.MoreThan(0, n, math.Exp2(-bits)) }

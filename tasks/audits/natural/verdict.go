@@ -82,11 +82,25 @@ func (v *Verdict) Note(*audits.Cell) string {
 		s := &v.Secrets[i]
 		note += fmt.Sprintf("; %s of %d users, %d times: %s bits", s.Pattern, s.Users, s.Occurrences, s.exposureText())
 	}
+	if n := v.ranked(); n > 0 {
+		note += fmt.Sprintf("; %s, one of %d has %.1f bits or more with a probability of at most %.2g", asLikely, n, v.Highest, byChance(n, v.Highest))
+	}
 	if len(v.CanariesInData) > 0 {
 		numbers := strings.Trim(fmt.Sprint(v.CanariesInData), "[]")
 		note += fmt.Sprintf("; the text has canaries %s by itself, so that their exposure says nothing of insertions: use another seed or format", numbers)
 	}
 	return note
+}
+
+// ranked is the number of secrets that have others of their form.
+func (v *Verdict) ranked() int {
+	n := 0
+	for _, s := range v.Secrets {
+		if s.Exposure != nil {
+			n++
+		}
+	}
+	return n
 }
 
 // Row implements audits.Verdict.

@@ -110,3 +110,29 @@ func (l *Limits) Breaches(c *audits.Cell) []string {
 	}
 	return audits.Above("probabilistic_extractable", v.Extractable, l.ProbabilisticExtractable)
 }
+
+// Check implements audits.LimitChecker.
+func (l *Limits) Check(s *audits.Setting, fail audits.Fail) {
+	audits.CheckCount(s, "probabilistic_extractable", l.ProbabilisticExtractable, fail)
+}
+
+// FalseAlarms implements audits.FalseAlarmer.
+func (l *Limits) FalseAlarms(s *audits.Setting) []audits.FalseAlarm {
+	f, ok := audits.FieldsOf[*Fields](s)
+	if !ok || l.ProbabilisticExtractable == nil {
+		return nil
+	}
+	b, k := f.ProbabilisticExtraction, *l.ProbabilisticExtractable
+	return audits.CanaryAlarms(s, "probabilistic_extractable", float64(k), func(n int) float64 {
+		return audits.MoreThan(k, n, extractableByChance(b.Queries, b.Chance.Float64(), s.Canaries.FewestSequences(s.Ordinary, b.Prefix)))
+	})
+}
+
+// extractableByChance bounds the probability that so many samples have an unmemorized canary
+// with at least the chance. What samples write after the prefix has probabilities that sum to
+// 1 at most, so that 1/p sequences at most have a probability of p or more; an unmemorized
+// canary is any of the sequences.
+func extractableByChance(queries int, chance, sequences float64) float64 {
+	least := -math.Expm1(math.Log1p(-chance) / float64(queries))
+	return min(1, 1/(least*sequences))
+}
