@@ -39,6 +39,7 @@ const (
 	Epoch             Role = "epoch"      // epoch of central training
 	References        Role = "references"
 	Bootstrap         Role = "bootstrap"          // fit
+	Calibration       Role = "calibration"        // fit
 	Dropout           Role = "dropout"            // round, user; of central training: step
 	OneRunCanaries    Role = "one-run canaries"   // the words of a one-run audit's canaries
 	OneRunUnits       Role = "one-run units"      // who carries them

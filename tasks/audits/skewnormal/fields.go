@@ -29,6 +29,9 @@ type Block struct {
 	// Bootstrap is how often the fit is repeated on resampled references, for the standard
 	// error of an exposure.
 	Bootstrap int `json:"bootstrap" default:"100" range:"[2,10000]" unit:"fits"`
+	// Calibration is how often fit and test are repeated on simulated references, for a
+	// p-value of the test that knows the error of the fit. Absent: not done.
+	Calibration *int `json:"calibration,omitempty" range:"[19,100000]" unit:"fits" source:"Stute, Manteiga and Quindimil 1993"`
 }
 
 const path = "audit.skew_normal"
@@ -62,10 +65,14 @@ const canariesATask = 4
 // Compile implements audits.Fields.
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	s, model := b.Setting(), b.Model(round)
+	calibration := 0
+	if f.SkewNormal.Calibration != nil {
+		calibration = *f.SkewNormal.Calibration
+	}
 	inputs := []tasks.Input{{Name: audits.PlacementsInput, Key: b.Placements()}}
 	for i, g := range f.shares(s.Canaries) {
 		part := b.Node(Kind, fmt.Sprintf("skew-normal fit from canary %d after %d", g.First, round), Params{
-			Seed: s.Seed, References: f.SkewNormal.References, Bootstrap: f.SkewNormal.Bootstrap,
+			Seed: s.Seed, References: f.SkewNormal.References, Bootstrap: f.SkewNormal.Bootstrap, Calibration: calibration,
 			Space: g.Space, Prefix: g.Prefix(f.SkewNormal.Prefix), First: g.First, Count: g.Count,
 		}, tasks.Input{Name: audits.ModelInput, Key: model}, tasks.Input{Name: audits.CanariesInput, Key: b.Canaries()})
 		inputs = append(inputs, tasks.Input{Name: tasks.PartInput(i), Key: part})

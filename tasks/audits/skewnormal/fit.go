@@ -15,9 +15,12 @@ type Fit struct {
 	Fitted int `json:"fitted"`
 	Tested int `json:"tested"`
 	// KS is the statistic of Kolmogorov and Smirnov of the second half, P the probability of
-	// at least this statistic if the distribution were theirs.
+	// at least this statistic if the distribution were theirs, as it was fitted.
 	KS float64 `json:"ks"`
 	P  float64 `json:"p"`
+	// CalibratedP is the probability of at least this statistic if both halves had one
+	// skew-normal distribution, and the first was fitted; nil where it was not asked for.
+	CalibratedP *float64 `json:"calibrated_p,omitempty"`
 	// LowestObserved is how many of the second half lie at or below the fitted quantile of
 	// LowestShare, LowestFitted how many should.
 	LowestObserved int64   `json:"lowest_observed"`
@@ -36,19 +39,36 @@ type Histogram struct {
 	Counts []int   `json:"counts"`
 }
 
+// Significance is the p-value that knows the most.
+func (f *Fit) Significance() float64 {
+	if f.CalibratedP != nil {
+		return *f.CalibratedP
+	}
+	return f.P
+}
+
 // newFit fits the first half of the costs, at least two, and tests the second.
 func newFit(costs []float64) (Fit, error) {
-	fitted, tested := costs[:len(costs)/2], slices.Sorted(slices.Values(costs[len(costs)/2:]))
-	d, err := skewnormal.Fit(fitted)
+	d, ks, err := fitAndTest(costs, len(costs)/2)
 	if err != nil {
 		return Fit{}, err
 	}
-	ks := kolmogorovSmirnov(tested, d.CDF)
+	tested := slices.Sorted(slices.Values(costs[len(costs)/2:]))
 	return Fit{
-		Distribution: d, Fitted: len(fitted), Tested: len(tested), KS: ks, P: significance(ks, len(tested)),
+		Distribution: d, Fitted: len(costs) / 2, Tested: len(tested), KS: ks, P: significance(ks, len(tested)),
 		LowestObserved: atMost(tested, d.Quantile(LowestShare)), LowestFitted: LowestShare * float64(len(tested)),
 		Histogram: newHistogram(costs),
 	}, nil
+}
+
+// fitAndTest fits the first of the costs, and is the statistic of Kolmogorov and Smirnov of
+// the rest.
+func fitAndTest(costs []float64, fitted int) (skewnormal.Distribution, float64, error) {
+	d, err := skewnormal.Fit(costs[:fitted])
+	if err != nil {
+		return d, 0, err
+	}
+	return d, kolmogorovSmirnov(slices.Sorted(slices.Values(costs[fitted:])), d.CDF), nil
 }
 
 // kolmogorovSmirnov is the largest difference between the distribution function of ascending

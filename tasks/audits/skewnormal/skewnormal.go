@@ -31,6 +31,9 @@ type Params struct {
 	References int `json:"references"`
 	// Bootstrap is how often the fit is repeated on data drawn from its own.
 	Bootstrap int `json:"bootstrap"`
+	// Calibration is how often fit and test are repeated on data drawn from the fit; 0: not
+	// done.
+	Calibration int `json:"calibration,omitempty"`
 	// Space is what canaries are drawn from, Prefix how many of their words are given.
 	canaries.Space
 	Prefix int `json:"prefix"`
@@ -126,6 +129,9 @@ func (e *estimator) estimate(ctx context.Context, group audits.Prefixed) error {
 	fit, err := newFit(costs)
 	if err != nil {
 		return tasks.Permanent(fmt.Errorf("the log-perplexities of %d references have no skew-normal distribution: %w; the model tells none of them from another", len(costs), err))
+	}
+	if err := e.calibrate(ctx, &fit); err != nil {
+		return err
 	}
 	again, err := e.bootstrap(ctx, costs[:len(costs)/2])
 	if err != nil {

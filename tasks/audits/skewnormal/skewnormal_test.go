@@ -123,11 +123,7 @@ func TestFittedExposuresOfSkewNormalReferencesAreRight(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(11, 5))
 	truth := skewnormal.Distribution{Location: 60, Scale: 5, Shape: -2}
-	costs := make([]float64, 10_000)
-	delta := truth.Shape / math.Sqrt(1+truth.Shape*truth.Shape)
-	for i := range costs {
-		costs[i] = truth.Location + truth.Scale*(delta*math.Abs(rng.NormFloat64())+math.Sqrt(1-delta*delta)*rng.NormFloat64())
-	}
+	costs := draws(rng, truth, 10_000)
 	fit, err := newFit(costs)
 	if err != nil {
 		t.Fatal(err)

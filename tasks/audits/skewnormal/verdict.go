@@ -40,11 +40,11 @@ type Verdict struct {
 	Fits    []Fit   `json:"fits"`
 }
 
-// LeastP is the smallest P of the fits.
+// LeastP is the smallest p-value of the fits.
 func (v *Verdict) LeastP() float64 {
 	least := 1.0
 	for _, f := range v.Fits {
-		least = min(least, f.P)
+		least = min(least, f.Significance())
 	}
 	return least
 }
@@ -61,7 +61,7 @@ func (v *Verdict) Note(*audits.Cell) string {
 	}
 	f := v.Fits[0]
 	return fmt.Sprintf("skew-normal fit of %d references: location %.4g, scale %.4g, shape %.4g nats; of %d others: KS D %.3g, p %.2g, and %d in the lowest 0.1%%, where %.4g are fitted",
-		f.Fitted, f.Location, f.Scale, f.Shape, f.Tested, f.KS, f.P, f.LowestObserved, f.LowestFitted)
+		f.Fitted, f.Location, f.Scale, f.Shape, f.Tested, f.KS, f.Significance(), f.LowestObserved, f.LowestFitted)
 }
 
 // Row implements audits.Verdict.
@@ -123,13 +123,13 @@ type Outcome struct {
 	// References at or below the canary among those that were fitted: where there are few,
 	// the exposure is extrapolated.
 	References *int64 `json:"fitted_references_at_or_below" parquet:"fitted_references_at_or_below"`
-	// P is that of the fit, see Fit.
+	// P is that of the fit, see Fit: the calibrated one where there is one.
 	P *float64 `json:"fitted_ks_p" parquet:"fitted_ks_p"`
 }
 
 // Outcome is the estimate as results have it.
 func (e *Estimate) Outcome() Outcome {
-	return Outcome{&e.Exposure, &e.Error, &e.LogPerplexity, &e.Support, &e.Fit.P}
+	return Outcome{&e.Exposure, &e.Error, &e.LogPerplexity, &e.Support, new(e.Fit.Significance())}
 }
 
 // Row implements audits.Outcome.
