@@ -26,7 +26,9 @@ them any word may follow the prefix.
 
 Random sampling ranks each canary among random sequences that follow the same
 first words; rank 1 is memorized. Beam search looks for the canary given its
-first words and its length. Both are those of a run's audit.
+first words and its length. --skew-normal fits a distribution to the log-perplexities
+of some of these sequences, for exposures that ranks cannot show. All are those of a
+run's audit.
 
 An endpoint is a URL in the OpenAI completions form that supports echo with logprobs.
 It is asked about prompts of token ids, so that --vocabulary is needed: a model file
@@ -92,6 +94,7 @@ func (a *auditFlags) add(f *pflag.FlagSet) {
 	f.IntVar(&a.References, "references", 2_000_000, "random sequences that each canary is ranked among, of an endpoint by default 20000; 0 leaves random sampling out")
 	f.IntVar(&a.Prefix, "prefix", 0, "words of a canary that are given; by default, as in a run, what stands before the first # of --format, else 1")
 	f.IntVar(&a.BeamWidth, "beam-width", 5, "sequences that beam search keeps; 0 leaves it out, as it is for an endpoint")
+	f.IntVar(&a.SkewNormal, "skew-normal", 0, "random sequences that a skew-normal distribution is fitted to, for exposures beyond the references: 10000, say; 0 leaves it out")
 	f.Uint64Var(&a.Seed, "seed", 1, "of the random sequences")
 	f.BoolVar(&a.Exact, "exact", false, "count large ranks too, which are else estimated")
 	f.StringVar((*string)(&a.Alphabet), "alphabet", "", "of the random sequences, for a model of bytes: digits, lower (the default), letters or printable")
@@ -169,19 +172,39 @@ func opened[T any](path string, read func(io.Reader) (T, error)) (T, error) {
 	return v, nil
 }
 
+// auditColumn says one thing of each canary.
+type auditColumn struct {
+	name string
+	text func(c *modelaudit.Canary) string
+}
+
 // writeAudit prints one line a canary, and the counts.
 func (g *global) writeAudit(r *modelaudit.Report) error {
 	table := tabwriter.NewWriter(g.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "canary\trank\texposure\tbeam search")
+	columns := []auditColumn{{"canary", func(c *modelaudit.Canary) string { return c.Text }}, {"rank", rankText}, {"exposure", exposureText}}
+	if r.SkewNormal != nil {
+		columns = append(columns, auditColumn{"fitted", fittedText})
+	}
+	columns = append(columns, auditColumn{"beam search", foundText})
+	line := func(text func(auditColumn) string) {
+		var texts []string
+		for _, c := range columns {
+			texts = append(texts, text(c))
+		}
+		fmt.Fprintln(table, strings.Join(texts, "\t"))
+	}
+	line(func(column auditColumn) string { return column.name })
 	for i := range r.Canaries {
-		c := &r.Canaries[i]
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", c.Text, rankText(c), exposureText(c), foundText(c))
+		line(func(column auditColumn) string { return column.text(&r.Canaries[i]) })
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
 	if v := r.RandomSampling; v != nil {
 		g.printf("random sampling: %d of %d memorized%s, among %d references\n", v.Memorized, v.Of, betweenText(v), v.References)
+	}
+	if v := r.SkewNormal; v != nil {
+		g.printf("%s\n", v.Note(nil))
 	}
 	if v := r.BeamSearch; v != nil {
 		g.printf("beam search: %d of %d found, width %d\n", v.Memorized, v.Of, v.Width)
@@ -220,14 +243,22 @@ func rankText(c *modelaudit.Canary) string {
 // exposureText marks what is only a lower bound, and gives an estimate's error.
 func exposureText(c *modelaudit.Canary) string {
 	switch {
-	case c.Exposure == nil:
+	case c.Ranked.Exposure == nil:
 		return "-"
-	case *c.ExposureCensored:
-		return fmt.Sprintf(">= %.1f", *c.Exposure)
-	case c.ExposureSE != nil:
-		return fmt.Sprintf("%.1f +- %.1f", *c.Exposure, *c.ExposureSE)
+	case *c.Ranked.ExposureCensored:
+		return fmt.Sprintf(">= %.1f", *c.Ranked.Exposure)
+	case c.Ranked.ExposureSE != nil:
+		return fmt.Sprintf("%.1f +- %.1f", *c.Ranked.Exposure, *c.Ranked.ExposureSE)
 	}
-	return fmt.Sprintf("%.1f", *c.Exposure)
+	return fmt.Sprintf("%.1f", *c.Ranked.Exposure)
+}
+
+// fittedText gives the error of a fitted exposure.
+func fittedText(c *modelaudit.Canary) string {
+	if c.Fitted.Exposure == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f +- %.1f", *c.Fitted.Exposure, *c.Fitted.ExposureSE)
 }
 
 func foundText(c *modelaudit.Canary) string {

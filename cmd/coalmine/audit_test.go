@@ -13,6 +13,7 @@ import (
 
 	"coalmine/internal/seeds"
 	"coalmine/models"
+	"coalmine/tasks/audits/skewnormal"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
 	"coalmine/workflows/modelaudit"
@@ -63,6 +64,24 @@ a b     1           >= 17.6     found
 c       about 5200  5.3 +- 0.1  not found
 d       -           -           -
 random sampling: 1 of 3 memorized, among 200000 references
+`
+	if err != nil || out.String() != want {
+		t.Errorf("%v, table:\n%s\nwant:\n%s", err, out.String(), want)
+	}
+}
+
+func TestAuditTableHasFittedExposuresWhereTheyWereAskedFor(t *testing.T) {
+	t.Parallel()
+	bits, se := 38.94, 1.2
+	var out bytes.Buffer
+	err := (&global{stdout: &out}).writeAudit(&modelaudit.Report{
+		SkewNormal: &skewnormal.Verdict{Highest: bits, Fits: make([]skewnormal.Fit, 2)},
+		Canaries:   []modelaudit.Canary{{Text: "a b", Fitted: modelaudit.Fitted{Exposure: &bits, ExposureSE: &se}}, {Text: "c"}},
+	})
+	const want = `canary  rank  exposure  fitted       beam search
+a b     -     -         38.9 +- 1.2  -
+c       -     -         -            -
+skew-normal fits after 2 prefixes; the least KS p is 0
 `
 	if err != nil || out.String() != want {
 		t.Errorf("%v, table:\n%s\nwant:\n%s", err, out.String(), want)

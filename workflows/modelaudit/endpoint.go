@@ -6,6 +6,10 @@ import (
 	"fmt"
 	"math"
 
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/randomsampling"
+	"coalmine/tasks/audits/skewnormal"
+	"coalmine/tasks/datasets"
 	"coalmine/workflows/modelaudit/completions"
 )
 
@@ -90,8 +94,8 @@ type served struct {
 	canaries, ranked int
 }
 
-// audit compares scores alone and in batches for all lengths, and then ranks with the
-// largest difference.
+// audit compares scores alone and in batches for all lengths, fits, and ranks with the largest
+// difference.
 func (a *served) audit(ctx context.Context, encoded []canary) error {
 	costs := map[int][]float64{} // of the canaries, by length
 	for length, group := range byLength(encoded) {
@@ -99,6 +103,14 @@ func (a *served) audit(ctx context.Context, encoded []canary) error {
 		if costs[length], err = a.compare(ctx, length, group); err != nil {
 			return err
 		}
+	}
+	if a.options.SkewNormal > 0 {
+		if err := a.fit(ctx, encoded, costs); err != nil {
+			return err
+		}
+	}
+	if a.options.References == 0 {
+		return nil
 	}
 	for length, group := range byLength(encoded) {
 		for i := range group {
@@ -119,6 +131,7 @@ func (a *served) compare(ctx context.Context, length int, group []canary) ([]flo
 		prompts = append(prompts, a.vocabulary.prompt(c.tokens))
 	}
 	params := a.options.sampling(length, len(group))
+	params.References = max(params.References, a.options.SkewNormal)
 	references, err := params.DrawIn(a.vocabulary.tokens, placements(group))
 	if err != nil {
 		return nil, err
@@ -143,6 +156,48 @@ func (a *served) compare(ctx context.Context, length int, group []canary) ([]flo
 		r.LargestDifference = max(r.LargestDifference, math.Abs(together[i]-alone[i]))
 	}
 	return together[:len(group)], nil
+}
+
+// fit fits the log-perplexities of references after each prefix, and takes those of the
+// canaries as they are known.
+func (a *served) fit(ctx context.Context, encoded []canary, costs map[int][]float64) error {
+	for length, group := range byLength(encoded) {
+		estimates := make([]skewnormal.Estimate, len(group))
+		params, placed := a.options.fit(length, len(group)), placements(group)
+		for _, alike := range audits.ByPrefix(placed, a.options.Prefix) {
+			own := make([]float64, len(alike.Numbers))
+			for k, i := range alike.Numbers {
+				own[k] = costs[length][i]
+			}
+			references, err := a.references(ctx, &params, placed, alike.Prefix)
+			if err != nil {
+				return err
+			}
+			found, err := params.Estimates(ctx, references, own)
+			if err != nil {
+				return fmt.Errorf("canaries of length %d: %w", length, err)
+			}
+			for k, i := range alike.Numbers {
+				estimates[i] = found[k]
+			}
+		}
+		a.report.fitted(group, estimates)
+	}
+	return nil
+}
+
+// references are the log-perplexities of those that a fit looks at, after a prefix.
+func (a *served) references(ctx context.Context, p *skewnormal.Params, placed []datasets.Placement, prefix []int32) ([]float64, error) {
+	sampling := randomsampling.Params{Seed: p.Seed, References: p.References, Space: p.Space, Prefix: p.Prefix}
+	drawn, err := sampling.DrawIn(a.vocabulary.tokens, placed)
+	if err != nil {
+		return nil, err
+	}
+	var prompts [][]int32
+	for suffix := range drawn {
+		prompts = append(prompts, a.vocabulary.prompt(prefix, suffix))
+	}
+	return a.score(ctx, prompts, p.Words-p.Prefix, a.Batch)
 }
 
 // score returns the log-perplexities, in nats, of the last tokens of prompts.

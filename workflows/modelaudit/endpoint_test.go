@@ -46,6 +46,8 @@ func TestAServedModelIsRankedAsItsFileIs(t *testing.T) {
 		options         modelaudit.Options
 	}{
 		"words":             {file, " ", modelaudit.Options{Seed: 5, References: 3000}},
+		"fits":              {file, " ", modelaudit.Options{Seed: 5, References: 300, SkewNormal: 400}},
+		"fits of bytes":     {byteFile, "", modelaudit.Options{Seed: 5, References: 100, SkewNormal: 500, Alphabet: canaries.Digits, Format: "Pin ##-#"}},
 		"estimated ranks":   {file, " ", modelaudit.Options{Seed: 5, References: 21_000}},
 		"bytes":             {byteFile, "", modelaudit.Options{Seed: 5, References: 600, Alphabet: canaries.Digits, Format: "Pin ##-#"}},
 		"a format of words": {formatFile, " ", modelaudit.Options{Seed: 5, References: 700, Symbols: "w4 w5 w6 w7 w8 w9 w10 w11 w12 w13", Format: "w1 w2. # # w3 #"}},

@@ -35,6 +35,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/beamsearch"
 	"coalmine/tasks/audits/randomsampling"
+	"coalmine/tasks/audits/skewnormal"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
@@ -54,6 +55,9 @@ type Options struct {
 	Prefix int
 	// BeamWidth is how many sequences beam search keeps; 0 leaves it out.
 	BeamWidth int
+	// SkewNormal is the size of the set whose log-perplexities a distribution is fitted to,
+	// the first of the same random sequences; 0 leaves it out.
+	SkewNormal int
 	// Exact counts large ranks that would be estimated.
 	Exact bool
 	// Alphabet, Format and Symbols are those of canaries.Space. Only models of bytes have an
@@ -93,8 +97,10 @@ func (o *Options) check(vocabulary *datasets.Vocabulary) error {
 		return fmt.Errorf("%d references: expected from 0 (no random sampling) to 1000000000", o.References)
 	case o.BeamWidth < 0 || o.BeamWidth > vocabulary.Ordinary():
 		return fmt.Errorf("beam width %d: expected from 0 (no beam search) to %d, the words of the vocabulary", o.BeamWidth, vocabulary.Ordinary())
-	case o.References == 0 && o.BeamWidth == 0:
-		return fmt.Errorf("neither references nor a beam width: there is nothing to do")
+	case o.SkewNormal != 0 && (o.SkewNormal < 100 || o.SkewNormal > 10_000_000):
+		return fmt.Errorf("a skew-normal fit to %d references: expected from 100 to 10000000, or 0 (none)", o.SkewNormal)
+	case o.References == 0 && o.BeamWidth == 0 && o.SkewNormal == 0:
+		return fmt.Errorf("neither references nor a beam width nor a skew-normal fit: there is nothing to do")
 	case vocabulary.Level() == datasets.WordLevel && o.Alphabet != "":
 		return fmt.Errorf("alphabet %q: the model reads words, and canaries are ranked among those of its vocabulary; leave it out, or list words as symbols", o.Alphabet)
 	case o.Prefix < 0:
@@ -120,6 +126,8 @@ type Report struct {
 	// RandomSampling and BeamSearch are absent where not asked for.
 	RandomSampling *Verdict `json:"random_sampling,omitempty"`
 	BeamSearch     *Verdict `json:"beam_search,omitempty"`
+	// SkewNormal has the fits, as in the results of a run.
+	SkewNormal *skewnormal.Verdict `json:"skew_normal,omitempty"`
 	// Canaries are in the order of the list.
 	Canaries []Canary `json:"canaries"`
 	// Endpoint is there for a model that was asked over HTTP.
@@ -146,6 +154,7 @@ type Canary struct {
 	Words []string `json:"words"`
 	Ranked
 	Extracted
+	Fitted
 	// RankLow and RankHigh are the ranks that the canary may have by the largest difference
 	// seen between scores of one sequence; for an endpoint.
 	RankLow  *int64 `json:"rank_low,omitempty"`
@@ -156,6 +165,7 @@ type Canary struct {
 type (
 	Ranked    = randomsampling.Outcome
 	Extracted = beamsearch.Outcome
+	Fitted    = skewnormal.Outcome
 )
 
 // Model is an exported model.
@@ -277,6 +287,13 @@ func (a *audit) group(ctx context.Context, length int, group []canary) error {
 			a.report.Canaries[c.place].Ranked = ranks[i].Outcome(o.References)
 		}
 	}
+	if o := a.options; o.SkewNormal > 0 {
+		var estimates []skewnormal.Estimate
+		if err := a.run(ctx, skewnormal.Kind, o.fit(length, len(group)), given, skewnormal.EstimatesBlob, &estimates); err != nil {
+			return err
+		}
+		a.report.fitted(group, estimates)
+	}
 	if o := a.options; o.BeamWidth > 0 {
 		var found []beamsearch.Extraction
 		params := beamsearch.Params{Width: o.BeamWidth, Space: o.space(length), Prefix: o.Prefix, Count: len(group)}
@@ -323,6 +340,30 @@ func placements(group []canary) []datasets.Placement {
 func (o *Options) sampling(length, canaries int) randomsampling.Params {
 	return randomsampling.Params{
 		Seed: o.Seed, References: o.References, Space: o.space(length), Prefix: o.Prefix, Exact: o.Exact, Count: canaries,
+	}
+}
+
+// bootstraps is how many fits the standard error of a fitted exposure is from, as by default
+// in a run.
+const bootstraps = 100
+
+// fit are the parameters of a skew-normal fit for so many canaries of one length.
+func (o *Options) fit(length, canaries int) skewnormal.Params {
+	return skewnormal.Params{
+		Seed: o.Seed, References: o.SkewNormal, Bootstrap: bootstraps, Space: o.space(length), Prefix: o.Prefix, Count: canaries,
+	}
+}
+
+// fitted says what fits tell of the canaries of a group.
+func (r *Report) fitted(group []canary, estimates []skewnormal.Estimate) {
+	if r.SkewNormal == nil {
+		r.SkewNormal = new(skewnormal.Verdict)
+	}
+	v := skewnormal.NewVerdict(estimates, func(int) bool { return true })
+	r.SkewNormal.Highest = max(r.SkewNormal.Highest, v.Highest)
+	r.SkewNormal.Fits = append(r.SkewNormal.Fits, v.Fits...)
+	for i, c := range group {
+		r.Canaries[c.place].Fitted = estimates[i].Outcome()
 	}
 }
 

@@ -126,34 +126,51 @@ func (e *estimator) estimate(ctx context.Context, group audits.Prefixed) error {
 	if err != nil {
 		return err
 	}
-	fit, err := newFit(costs)
-	if err != nil {
-		return tasks.Permanent(fmt.Errorf("the log-perplexities of %d references have no skew-normal distribution: %w; the model tells none of them from another", len(costs), err))
-	}
-	if err := e.calibrate(ctx, &fit); err != nil {
-		return err
-	}
-	again, err := e.bootstrap(ctx, costs[:len(costs)/2])
-	if err != nil {
-		return err
-	}
-	fitted := slices.Sorted(slices.Values(costs[:len(costs)/2]))
-	for _, i := range group.Numbers {
-		own, err := score([][]int32{e.canaries[i].Tokens[len(group.Prefix):]})
+	own := make([]float64, len(group.Numbers))
+	for k, i := range group.Numbers {
+		cost, err := score([][]int32{e.canaries[i].Tokens[len(group.Prefix):]})
 		if err != nil {
 			return err
 		}
-		cost := own[0]
+		own[k] = cost[0]
+	}
+	estimates, err := e.Estimates(ctx, costs, own)
+	if err != nil {
+		return err
+	}
+	for k, i := range group.Numbers {
+		e.estimates[i] = estimates[k]
+	}
+	return nil
+}
+
+// Estimates says what the log-perplexities of references tell of canaries with the same
+// prefix: all in nats, the references in the order in which they are drawn.
+func (p *Params) Estimates(ctx context.Context, references, canaries []float64) ([]Estimate, error) {
+	fit, err := newFit(references)
+	if err != nil {
+		return nil, tasks.Permanent(fmt.Errorf("the log-perplexities of %d references have no skew-normal distribution: %w; the model tells none of them from another", len(references), err))
+	}
+	if err := p.calibrate(ctx, &fit); err != nil {
+		return nil, err
+	}
+	again, err := p.bootstrap(ctx, references[:fit.Fitted])
+	if err != nil {
+		return nil, err
+	}
+	fitted := slices.Sorted(slices.Values(references[:fit.Fitted]))
+	estimates := make([]Estimate, len(canaries))
+	for i, cost := range canaries {
 		exposures := make([]float64, len(again))
 		for k, d := range again {
 			exposures[k] = bits(d, cost)
 		}
-		e.estimates[i] = Estimate{
+		estimates[i] = Estimate{
 			LogPerplexity: cost, Exposure: bits(fit.Distribution, cost), Error: stat.StdDev(exposures, nil),
 			Support: atMost(fitted, cost), Fit: fit,
 		}
 	}
-	return nil
+	return estimates, nil
 }
 
 // scores returns what scores sequences after a prefix.
@@ -168,14 +185,14 @@ func (e *estimator) scores(ctx context.Context, prefix []int32) (func(rows [][]i
 }
 
 // bootstrap fits data drawn with replacement from the fitted ones, as many, again and again.
-func (e *estimator) bootstrap(ctx context.Context, fitted []float64) ([]skewnormal.Distribution, error) {
+func (p *Params) bootstrap(ctx context.Context, fitted []float64) ([]skewnormal.Distribution, error) {
 	var all []skewnormal.Distribution
 	again := make([]float64, len(fitted))
-	for k := range e.Bootstrap {
+	for k := range p.Bootstrap {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		rng := seeds.Stream(e.Seed, seeds.Bootstrap, uint64(k))
+		rng := seeds.Stream(p.Seed, seeds.Bootstrap, uint64(k))
 		for i := range again {
 			again[i] = fitted[rng.IntN(len(fitted))]
 		}

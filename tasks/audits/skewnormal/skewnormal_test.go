@@ -131,8 +131,8 @@ func TestFittedExposuresOfSkewNormalReferencesAreRight(t *testing.T) {
 	if fit.P < 1e-4 || fit.Fitted != 5000 || fit.Tested != 5000 || math.Abs(fit.LowestFitted-5) > 1e-9 || fit.LowestObserved > 20 {
 		t.Errorf("fit %+v", fit)
 	}
-	e := &estimator{Params: &Params{Seed: 1, Bootstrap: 100}}
-	again, err := e.bootstrap(t.Context(), costs[:5000])
+	p := Params{Seed: 1, Bootstrap: 100}
+	again, err := p.bootstrap(t.Context(), costs[:5000])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,12 +38,21 @@ func runSummary(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
+	outcomes := make([]Outcome, len(estimates))
+	for i := range estimates {
+		outcomes[i] = estimates[i].Outcome()
+	}
+	v := NewVerdict(estimates, func(canary int) bool { return placed[canary].Insertions > 0 })
+	return audits.PutSummary(ctx, t, v, outcomes, Metrics{v.Highest})
+}
+
+// NewVerdict is that of canaries, of which only those that count make the highest exposure.
+func NewVerdict(estimates []Estimate, counts func(canary int) bool) Verdict {
 	var v Verdict
-	outcomes, prefixes := make([]Outcome, len(estimates)), map[skewnormal.Distribution]bool{}
+	prefixes := map[skewnormal.Distribution]bool{}
 	for i := range estimates {
 		e := &estimates[i]
-		outcomes[i] = e.Outcome()
-		if placed[i].Insertions > 0 {
+		if counts(i) {
 			v.Highest = max(v.Highest, e.Exposure)
 		}
 		if !prefixes[e.Fit.Distribution] {
@@ -51,5 +60,5 @@ func runSummary(ctx context.Context, t *tasks.Task) error {
 			v.Fits = append(v.Fits, e.Fit)
 		}
 	}
-	return audits.PutSummary(ctx, t, v, outcomes, Metrics{v.Highest})
+	return v
 }
