@@ -17,7 +17,7 @@ import math
 import sys
 
 from check_audit import after
-from check_data import choices, fraction, given, rows
+from check_data import choices, forms, fraction, given, rows
 from check_export import Model, agreement, log_perplexity
 
 NEAR = 1e-4  # nats: what float32 may decide either way
@@ -95,20 +95,26 @@ def check_sampling(model, canary, tokens, audit):
     return pairs, wrong
 
 
+def space_of(spaces, tokens):
+    """The form of a canary, and what may stand at each of its places."""
+    return next((form, among) for form, among in spaces if len(among) == len(tokens) and all(t in a for t, a in zip(tokens, among)))
+
+
 def check(directory):
     model = Model(f"{directory}/model.safetensors")
     cell = next(c for c in json.load(open(f"{directory}/results.json"))["cells"] if c["cell"] == model.metadata["cell"])
     e = json.load(open(f"{directory}/experiment.json"))["cells"][0]["experiment"]
-    search, sampling, form = e["audit"]["search"], e["audit"]["probabilistic_extraction"], e["canaries"]
+    search, sampling = e["audit"]["search"], e["audit"]["probabilistic_extraction"]
     names = [row["text"] for row in rows(directory, "vocabulary")]
     token_of = {name: token for token, name in enumerate(names)}
     tokens = {tuple(row["words"]): row["tokens"] for row in rows(directory, "canaries")}
-    among = choices(form, names)[given(form, search["prefix"]):]
+    spaces = [(form, choices(form, names)) for form in forms(e)]
     audited = cell["audit"]["canaries"] + cell["audit"]["never_inserted"] + cell["audit"]["controls"]
     costs, probabilities, wrong, proved = [], [], 0, 0
     for canary in audited:
         t = tokens[tuple(canary["words"])]
-        pairs, mistakes, ended = check_search(model, canary, t, among, token_of)
+        form, among = space_of(spaces, t)
+        pairs, mistakes, ended = check_search(model, canary, t, among[given(form, search["prefix"]):], token_of)
         costs, wrong, proved = costs + pairs, wrong + mistakes, proved + ended
         pairs, mistakes = check_sampling(model, canary, t, sampling)
         probabilities, wrong = probabilities + pairs, wrong + mistakes
