@@ -67,7 +67,7 @@ def scaled(first, cost):
 def off(cost, trainings):
     """How far each epsilon is off, relatively."""
     delta, conversion = mpf(cost["delta"]), cost["conversion"]
-    for name, order, sensitivity, orders in (("epsilon", "order", 1, PAPERS), ("epsilon_proved", "order_proved", 2, PROVED)):
+    for name, order, sensitivity, orders in (("epsilon", "order", 1, PAPERS), ("epsilon_renyi", "order_proved", 2, PROVED)):
         if cost[order] <= 64:
             mine = epsilon(trainings, sensitivity, orders, delta, conversion)
             yield abs(cost[name] - mine) / mine

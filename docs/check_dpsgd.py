@@ -61,7 +61,7 @@ def account(cells):
     for c in cells:
         p = c.get("privacy")
         if p and p["sampling"] in ("poisson", "shuffled") and p["noise_multiplier"] > 0:
-            mine, its = epsilon(p), p["epsilon_proved"]
+            mine, its = epsilon(p), p["epsilon_renyi"]
             print(f"{c['label']}: {p['rounds']} steps, epsilon {mine:.9g} here, {its:.9g} there, apart by {abs(mine / its - 1):.1e}")
 
 

@@ -3,6 +3,7 @@ package privacy
 import (
 	"math"
 	"slices"
+	"sync"
 
 	"coalmine/privacy/rdp"
 )
@@ -14,14 +15,7 @@ func Account(recipe Recipe) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	report := meter.After(recipe.Rounds)
-	if recipe.LossDistribution {
-		if report.LossDistribution, err = meter.lossDistribution(); err != nil {
-			return Report{}, err
-		}
-		report.LossDistribution.PapersRefuted = report.Epsilon < report.LossDistribution.Lower
-	}
-	return report, nil
+	return meter.After(recipe.Rounds)
 }
 
 // Sweep returns the cost of a recipe after each of several numbers of rounds,
@@ -46,6 +40,7 @@ type Meter struct {
 	papers, proved     rdp.Curve // of one round
 	sigma, sigmaProved float64
 	updateNoise        float64
+	within             sync.Map // from Budget to a function that returns its rounds
 }
 
 // NewMeter prepares a meter. The recipe's Rounds play no part.
@@ -82,22 +77,44 @@ func NewMeter(recipe Recipe) (*Meter, error) {
 func (m *Meter) rate() float64 { return m.scheme.rate(m.recipe.Cohort, m.recipe.Population) }
 
 // After returns the cost of rounds rounds, 0 or more.
-func (m *Meter) After(rounds int) Report {
+func (m *Meter) After(rounds int) (Report, error) {
 	r := m.recipe
 	ofPapers, ofProof := m.curves(rounds)
 	epsilon, order := ofPapers.Epsilon(r.Delta, r.Conversion)
-	proved, orderProved := ofProof.Epsilon(r.Delta, r.Conversion)
-	return Report{
-		Epsilon: Epsilon(epsilon), EpsilonProved: Epsilon(proved),
-		Infinite: math.IsInf(proved, 1), Delta: r.Delta,
-		Order: order, OrderProved: orderProved,
+	renyi, orderProved := ofProof.Epsilon(r.Delta, r.Conversion)
+	proved := m.proof(rounds, r.Delta)
+	infinite := math.IsInf(proved.epsilon, 1)
+	report := Report{
+		Epsilon: Epsilon(epsilon), EpsilonProved: Epsilon(proved.epsilon), EpsilonRenyi: Epsilon(renyi),
+		Infinite: infinite, Delta: r.Delta,
+		Order: order, OrderProved: orderProved, AccountantProved: proved.accountant, TheoremProved: m.theorem(proved.accountant),
 		Conversion: r.Conversion, Sampling: r.Sampling, Neighbouring: m.scheme.Neighbouring,
 		Population: r.Population, Cohort: r.Cohort, SamplingRate: m.rate(),
 		Rounds: rounds, NoiseMultiplier: r.NoiseMultiplier,
 		Sigma: m.sigma, SigmaProved: m.sigmaProved, UpdateNoise: m.updateNoise,
 		Accountant: m.scheme.accountant, Unit: r.Unit, HoldsAgainst: r.holdsAgainst(),
-		Assumptions: m.assumptions(math.IsInf(proved, 1)), NotCovered: slices.Clone(notCovered),
+		Assumptions: m.assumptions(infinite), NotCovered: slices.Clone(notCovered),
 	}
+	if !r.LossDistribution {
+		return report, nil
+	}
+	interval, err := m.interval(rounds)
+	if err != nil {
+		return Report{}, err
+	}
+	interval.PapersRefuted = report.Epsilon < interval.Lower
+	report.LossDistribution = interval
+	return report, nil
+}
+
+// Spent returns what Rényi divergences say that rounds rounds cost, in the conversion of the
+// recipe: by the convention of Report.Epsilon, and proved. It takes microseconds, where After
+// takes tens of milliseconds, and so is what every round of a training states.
+func (m *Meter) Spent(rounds int) (epsilon, proved Epsilon) {
+	ofPapers, ofProof := m.curves(rounds)
+	e, _ := ofPapers.Epsilon(m.recipe.Delta, m.recipe.Conversion)
+	p, _ := ofProof.Epsilon(m.recipe.Delta, m.recipe.Conversion)
+	return Epsilon(e), Epsilon(p)
 }
 
 // curves are the divergences of so many rounds, in both conventions.
@@ -106,10 +123,19 @@ func (m *Meter) curves(rounds int) (papers, proved rdp.Curve) {
 	return m.papers.Times(counted), m.proved.Times(counted)
 }
 
-// EpsilonProved returns the proved epsilon after rounds rounds at delta,
-// within (0, 1).
+// EpsilonProved returns the proved epsilon after rounds rounds at delta, within (0, 1), by the
+// accountant of the recipe.
 func (m *Meter) EpsilonProved(rounds int, delta float64) float64 {
-	epsilon, _ := m.proved.Times(m.counted(rounds)).Epsilon(delta, m.recipe.Conversion)
+	return m.proof(rounds, delta).epsilon
+}
+
+// limited is the epsilon that budgets limit: the proved one, unless the recipe asks for the
+// convention of the papers.
+func (m *Meter) limited(rounds int, delta float64) float64 {
+	if m.recipe.Accountant != Papers {
+		return m.EpsilonProved(rounds, delta)
+	}
+	epsilon, _ := m.papers.Times(m.counted(rounds)).Epsilon(delta, m.recipe.Conversion)
 	return epsilon
 }
 

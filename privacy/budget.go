@@ -3,7 +3,7 @@ package privacy
 import (
 	"errors"
 	"fmt"
-	"sort"
+	"sync"
 )
 
 // Budget is the most privacy that a training may cost, counted as proved.
@@ -27,7 +27,7 @@ func (b Budget) Validate() error {
 // Allows reports whether rounds rounds stay within the budget. A training
 // stops before the first round for which it is false.
 func (b Budget) Allows(m *Meter, rounds int) bool {
-	return m.EpsilonProved(rounds, b.Delta) <= b.Epsilon
+	return m.limited(rounds, b.Delta) <= b.Epsilon
 }
 
 // MaxRounds is the most rounds that RoundsWithin answers with: more than any
@@ -35,13 +35,21 @@ func (b Budget) Allows(m *Meter, rounds int) bool {
 const MaxRounds = 1 << 40
 
 // RoundsWithin returns the largest number of rounds that the budget allows,
-// from 0 to MaxRounds; MaxRounds stands for as many and more.
+// from 0 to MaxRounds; MaxRounds stands for as many and more. A meter remembers it.
 func (b Budget) RoundsWithin(m *Meter) int {
-	return largest(MaxRounds, func(rounds int) bool { return b.Allows(m, rounds) })
+	once, _ := m.within.LoadOrStore(b, sync.OnceValue(func() int { return b.roundsWithin(m) }))
+	return once.(func() int)()
 }
 
-// largest returns the largest n in [0, limit] for which ok holds. For 0 it is
-// taken to hold, and to fail for all larger n once it has failed.
-func largest(limit int, ok func(int) bool) int {
-	return sort.Search(limit, func(n int) bool { return !ok(n + 1) })
+func (b Budget) roundsWithin(m *Meter) int {
+	if b.Allows(m, MaxRounds) {
+		return MaxRounds
+	}
+	over := 1
+	for b.Allows(m, over) {
+		over = min(MaxRounds, over*16)
+	}
+	// Counted from above, fewer rounds come later.
+	excess := func(fewer int) float64 { return b.logExcess(m.limited(over-fewer, b.Delta)) }
+	return over - firstWithin(0, over-over/16, excess)
 }

@@ -5,17 +5,16 @@ import (
 	"math"
 )
 
-// Noise that a calibration considers. Beyond the upper end no model learns.
+// Noise that a calibration considers: powers of ten. Beyond the upper end no model learns.
 const (
-	leastNoise = 1e-3
-	mostNoise  = 1e6
+	leastDecade = -3
+	mostDecade  = 6
 )
 
-// CalibrateNoise returns the smallest noise multiplier, to six significant
-// digits and rounded up, that keeps the recipe's rounds within the budget, but
-// none far below 0.001. The recipe's own noise multiplier and delta play no
-// part. With adaptive clipping it is the total, which the count noise must leave
-// room for.
+// CalibrateNoise returns the smallest noise multiplier of six significant digits, 0.001 at
+// least, that keeps the recipe's rounds within the budget. The recipe's own noise multiplier
+// and delta play no part. With adaptive clipping it is the total, which the count noise must
+// leave room for.
 func CalibrateNoise(recipe Recipe, budget Budget) (float64, error) {
 	recipe.NoiseMultiplier, recipe.Delta = 0, budget.Delta
 	if err := validateBoth(recipe, budget); err != nil {
@@ -23,32 +22,33 @@ func CalibrateNoise(recipe Recipe, budget Budget) (float64, error) {
 	}
 	adaptive := recipe.ClipQuantile
 	recipe.ClipQuantile = nil // epsilon is that of the total, however it is shared
-	fits := func(z float64) bool { return recipe.withNoise(z).within(budget) }
-	high := 1.0
-	for ; !fits(high); high *= 2 {
-		if high > mostNoise {
-			return 0, fmt.Errorf("epsilon %v at delta %v cannot be reached with %d rounds and the %s conversion, whatever the noise: "+
-				"allow a larger epsilon or delta", budget.Epsilon, budget.Delta, recipe.Rounds, recipe.withDefaults().Conversion)
+	excess := func(place int) float64 { return budget.excess(recipe.withNoise(noiseAt(place))) }
+	decade := 0
+	for ; excess((decade-leastDecade)*placesOfDecade) > 0; decade++ {
+		if decade == mostDecade {
+			return 0, fmt.Errorf("epsilon %v at delta %v cannot be reached with %d rounds%s, whatever the noise: "+
+				"allow a larger epsilon or delta", budget.Epsilon, budget.Delta, recipe.Rounds, recipe.conversionAsked())
 		}
 	}
-	low := high / 2
-	for low > leastNoise && fits(low) {
-		low, high = low/2, low
+	for decade > leastDecade && excess((decade-1-leastDecade)*placesOfDecade) <= 0 {
+		decade--
 	}
-	for high-low > 1e-7*high {
-		if middle := (low + high) / 2; fits(middle) {
-			high = middle
-		} else {
-			low = middle
-		}
-	}
-	z := roundUp(high)
+	within := (decade - leastDecade) * placesOfDecade
+	z := noiseAt(firstWithin(max(within-placesOfDecade, -1), within, excess))
 	if adaptive != nil {
 		if _, err := adaptive.UpdateNoise(z); err != nil {
 			return 0, err
 		}
 	}
 	return z, nil
+}
+
+// conversionAsked names the conversion where it decides what is proved.
+func (r Recipe) conversionAsked() string {
+	if r = r.withDefaults(); r.Accountant == Tightest {
+		return ""
+	}
+	return fmt.Sprintf(" and the %s conversion", r.Conversion)
 }
 
 // CalibrateRounds returns the most rounds that the recipe can run within the
@@ -102,14 +102,21 @@ func CalibrateCohort(simulation Recipe, population int, budget Budget) (int, err
 	if population < 1 {
 		return 0, fmt.Errorf("population %d: expected at least 1 user", population)
 	}
-	fits := func(cohort int) bool { return ScaleUp(simulation, population, cohort).within(budget) }
-	short := largest(population, func(cohort int) bool { return !fits(cohort) })
-	if short == population {
+	excess := func(cohort int) float64 { return budget.excess(ScaleUp(simulation, population, cohort)) }
+	if excess(population) > 0 {
 		return 0, fmt.Errorf("epsilon %v at delta %v cannot be reached with a population of %d at this noise per user: "+
 			"a larger population, fewer rounds or more noise in the simulation would help",
 			budget.Epsilon, budget.Delta, population)
 	}
-	return short + 1, nil
+	over, within := 0, 1
+	for within < population && excess(within) > 0 {
+		over = within
+		within *= 16
+		if over > population/16 {
+			within = population
+		}
+	}
+	return firstWithin(over, within, excess), nil
 }
 
 func validateBoth(recipe Recipe, budget Budget) error {
@@ -124,19 +131,11 @@ func (r Recipe) withNoise(z float64) Recipe {
 	return r
 }
 
-// within reports whether a valid recipe stays within the budget.
-func (r Recipe) within(budget Budget) bool {
-	meter, err := NewMeter(r)
-	return err == nil && budget.Allows(meter, r.Rounds)
-}
-
-// roundUp returns the next number of six significant digits at or above x.
-func roundUp(x float64) float64 {
-	digits := 5 - int(math.Floor(math.Log10(x)))
-	if digits < 0 {
-		unit := math.Pow10(-digits)
-		return math.Ceil(x/unit) * unit
+// excess is the log of what a valid recipe costs over what the budget allows.
+func (b Budget) excess(recipe Recipe) float64 {
+	meter, err := NewMeter(recipe)
+	if err != nil {
+		return math.Inf(1)
 	}
-	scale := math.Pow10(digits)
-	return math.Ceil(x*scale) / scale
+	return b.logExcess(meter.limited(recipe.Rounds, b.Delta))
 }

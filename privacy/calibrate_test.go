@@ -32,6 +32,7 @@ func TestWhatIsSolvedForIsTheMostThatFits(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		recipe := drawRecipe(t)
+		recipe.Accountant = rapid.SampledFrom([]privacy.Accountant{privacy.RDP, privacy.RDP, privacy.RDP, privacy.Tightest}).Draw(t, "accountant")
 		budget := privacy.Budget{Epsilon: logUniform(t, "epsilon", 0.05, 1e4), Delta: recipe.Delta}
 		solvers[rapid.SampledFrom([]string{"noise", "rounds", "cohort"}).Draw(t, "solve")](t, recipe, budget)
 	})

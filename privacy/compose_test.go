@@ -33,7 +33,7 @@ func TestTrainingsOfOneRecipeCostAsMuchAsTheirRounds(t *testing.T) {
 			got := compose(t, 1e-6, recipe, recipe, recipe)
 			recipe.Rounds *= 3
 			want := account(t, recipe)
-			if relative(got.Epsilon, want.Epsilon) > 1e-12 || relative(got.EpsilonProved, want.EpsilonProved) > 1e-12 {
+			if relative(got.Epsilon, want.Epsilon) > 1e-12 || relative(got.EpsilonRenyi, want.EpsilonRenyi) > 1e-12 || relative(got.EpsilonProved, want.EpsilonProved) > 1e-4 {
 				t.Errorf("%+v: epsilon %v, %v proved; of all rounds %v, %v", recipe, got.Epsilon, got.EpsilonProved, want.Epsilon, want.EpsilonProved)
 			}
 		}
@@ -55,7 +55,7 @@ func TestDifferentTrainingsAreAddedUpOrderByOrder(t *testing.T) {
 			got    privacy.Epsilon
 			orders []float64
 			share  float64
-		}{"epsilon": {got.Epsilon, rdp.WholeOrders(), 1}, "epsilon_proved": {got.EpsilonProved, rdp.DefaultOrders(), 0.5}} {
+		}{"epsilon": {got.Epsilon, rdp.WholeOrders(), 1}, "epsilon_renyi": {got.EpsilonRenyi, rdp.DefaultOrders(), 0.5}} {
 			if want := byHand(t, c.orders, c.share, conversion, words, images); relative(c.got, want) > 1e-12 {
 				t.Errorf("%s, %s: %v, want %v", name, conversion, c.got, want)
 			}
@@ -113,13 +113,15 @@ func TestATrainingWithoutNoiseLeavesNoBound(t *testing.T) {
 
 func TestGuaranteesOfDifferentThingsAreNotComposed(t *testing.T) {
 	t.Parallel()
-	poisson, record, improved, wrong := tenEpochs(), tenEpochs(), tenEpochs(), tenEpochs()
+	poisson, record, improved, wrong, renyi := tenEpochs(), tenEpochs(), tenEpochs(), tenEpochs(), tenEpochs()
+	renyi.Accountant = privacy.RDP
 	poisson.Sampling, record.Unit, improved.Conversion, wrong.Cohort = privacy.Poisson, privacy.RecordUnit, privacy.Improved, 0
 	for want, recipes := range map[string][]privacy.Recipe{
 		"fixed-size and poisson sampling cannot be composed: the one is proved for replace-one": {tenEpochs(), poisson},
 		"guarantees of a balanced user and of a record cannot be composed":                      {tenEpochs(), record},
 		"the conversions classic and improved cannot be composed":                               {tenEpochs(), improved},
 		"cohort 0: expected at least 1 user":                                                    {tenEpochs(), wrong},
+		"the accountants tightest and rdp cannot be composed":                                   {tenEpochs(), renyi},
 		"no recipes to compose":                                                                 nil,
 	} {
 		if _, err := privacy.Compose(recipes, 1e-7); err == nil || !strings.Contains(err.Error(), want) {

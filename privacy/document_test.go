@@ -31,9 +31,9 @@ func TestTheDocumentedTableIsWhatIsComputed(t *testing.T) {
 			ours, order, _ := strings.Cut(strings.TrimSuffix(row[6], ")"), " (")
 			for text, got := range map[string]float64{
 				row[5]: float64(classic.Epsilon), ours: float64(classic.Epsilon), order: classic.Order,
-				row[7]: float64(classic.EpsilonProved), row[8]: float64(improved.EpsilonProved),
-				row[9]: float64(improved.LossDistribution.Lower), row[10]: float64(improved.LossDistribution.Upper),
-				row[11]: float64(poisson.EpsilonProved), row[12]: float64(poisson.LossDistribution.Upper),
+				row[7]: float64(classic.EpsilonRenyi), row[8]: float64(improved.EpsilonRenyi),
+				row[9]: float64(improved.LossDistribution.Lower), row[10]: float64(classic.EpsilonProved),
+				row[11]: float64(poisson.EpsilonRenyi), row[12]: float64(poisson.EpsilonProved),
 			} {
 				if rounded := roundedLike(text, got); rounded != text {
 					t.Errorf("%s stands there, %s is computed", text, rounded)

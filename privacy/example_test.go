@@ -20,7 +20,7 @@ func ExampleAccount() {
 	fmt.Println("proved:", report.EpsilonProved, "for", report.Neighbouring)
 	// Output:
 	// papers' convention: 5.62 at order 6
-	// proved: 29.9 for replace-one
+	// proved: 20.9 for replace-one
 }
 
 // How many rounds may run before epsilon passes 8, if cohorts are Poisson
@@ -35,5 +35,5 @@ func ExampleCalibrateRounds() {
 		return
 	}
 	fmt.Println(rounds)
-	// Output: 5925
+	// Output: 6683
 }

@@ -39,7 +39,8 @@ func TestBothEpsilonsStandSideBySide(t *testing.T) {
 		want, off float64
 	}{
 		{"10 epochs", ten.Epsilon, 5.6, 0.05}, {"100 epochs", all.Epsilon, 18.8, 0.05},
-		{"10 epochs, proved", ten.EpsilonProved, 30, 0.5}, {"100 epochs, proved", all.EpsilonProved, 154, 0.5},
+		{"10 epochs, proved", ten.EpsilonProved, 20.85, 0.005}, {"100 epochs, proved", all.EpsilonProved, 71.70, 0.005},
+		{"10 epochs, by Rényi", ten.EpsilonRenyi, 30, 0.5}, {"100 epochs, by Rényi", all.EpsilonRenyi, 154, 0.5},
 	} {
 		if math.Abs(float64(c.got)-c.want) > c.off {
 			t.Errorf("%s: epsilon %v, expected %v", c.name, c.got, c.want)
@@ -48,7 +49,7 @@ func TestBothEpsilonsStandSideBySide(t *testing.T) {
 	if ten.Neighbouring != privacy.ReplaceOne || ten.Sigma != 1 || ten.SigmaProved != 0.5 {
 		t.Errorf("neighbouring %q with sigma %v and, proved, %v", ten.Neighbouring, ten.Sigma, ten.SigmaProved)
 	}
-	for _, fact := range []string{"5.62", "29.9", "papers' convention", "replace-one", "1e-07", "balanced user", "classic"} {
+	for _, fact := range []string{"5.62", "20.9", "papers' convention", "replace-one, accountant pld", "1e-07", "balanced user", "classic"} {
 		if !strings.Contains(ten.Summary(), fact) {
 			t.Errorf("summary lacks %q: %s", fact, ten.Summary())
 		}
@@ -73,12 +74,12 @@ func TestPoissonCohortsProveTheConvention(t *testing.T) {
 	recipe := tenEpochs()
 	recipe.Sampling, recipe.LossDistribution = privacy.Poisson, true
 	r := account(t, recipe)
-	if r.Epsilon != r.EpsilonProved || r.Neighbouring != privacy.AddOrRemoveOne {
-		t.Errorf("epsilon %v, proved %v, %s", r.Epsilon, r.EpsilonProved, r.Neighbouring)
+	if r.Epsilon != r.EpsilonRenyi || r.Neighbouring != privacy.AddOrRemoveOne {
+		t.Errorf("epsilon %v, proved by Rényi %v, %s", r.Epsilon, r.EpsilonRenyi, r.Neighbouring)
 	}
 	loss := r.LossDistribution
-	if loss == nil || !(loss.Lower <= loss.Upper && loss.Upper < r.EpsilonProved) {
-		t.Errorf("loss distribution %+v is not below the Rényi bound %v", loss, r.EpsilonProved)
+	if loss == nil || !(loss.Lower <= loss.Upper && loss.Upper == r.EpsilonProved && loss.Upper < r.EpsilonRenyi) || loss.PapersRefuted {
+		t.Errorf("loss distribution %+v is not below the Rényi bound %v", loss, r.EpsilonRenyi)
 	}
 }
 
@@ -113,13 +114,14 @@ func TestAccountJSONHoldsItsContract(t *testing.T) {
 	}
 	for name, want := range map[string]any{
 		"delta": 1e-7, "order": 6.0, "sampling": "fixed-size", "conversion": "classic", "neighbouring": "replace-one",
-		"noise_multiplier": 1.0, "rounds": 784.0, "unit": "balanced user",
+		"accountant_proved": "pld",
+		"noise_multiplier":  1.0, "rounds": 784.0, "unit": "balanced user",
 	} {
 		if fields[name] != want {
 			t.Errorf("%s is %v, expected %v", name, fields[name], want)
 		}
 	}
-	for _, name := range []string{"epsilon", "epsilon_proved", "accountant", "assumptions", "not_covered"} {
+	for _, name := range []string{"epsilon", "epsilon_proved", "epsilon_renyi", "theorem_proved", "accountant", "assumptions", "not_covered"} {
 		if fields[name] == nil {
 			t.Errorf("%s is missing", name)
 		}
@@ -129,17 +131,18 @@ func TestAccountJSONHoldsItsContract(t *testing.T) {
 func TestBadRecipesAreRefusedInOneSentenceEach(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*privacy.Recipe){
-		"noise multiplier -1: expected":      func(r *privacy.Recipe) { r.NoiseMultiplier = -1 },
-		"noise multiplier NaN: expected":     func(r *privacy.Recipe) { r.NoiseMultiplier = math.NaN() },
-		"delta 0: expected":                  func(r *privacy.Recipe) { r.Delta = 0 },
-		"delta 1: expected":                  func(r *privacy.Recipe) { r.Delta = 1 },
-		"cohort 9 is above the population":   func(r *privacy.Recipe) { r.Population, r.Cohort = 8, 9 },
-		"cohort 0: expected":                 func(r *privacy.Recipe) { r.Cohort = 0 },
-		"population 0: expected":             func(r *privacy.Recipe) { r.Population = 0 },
-		"rounds -1: expected":                func(r *privacy.Recipe) { r.Rounds = -1 },
-		`sampling "all": expected`:           func(r *privacy.Recipe) { r.Sampling = "all" },
-		`conversion "tight": expected`:       func(r *privacy.Recipe) { r.Conversion = "tight" },
-		`randomness "none": expected seeded`: func(r *privacy.Recipe) { r.Randomness = "none" },
+		"noise multiplier -1: expected":       func(r *privacy.Recipe) { r.NoiseMultiplier = -1 },
+		"noise multiplier NaN: expected":      func(r *privacy.Recipe) { r.NoiseMultiplier = math.NaN() },
+		"delta 0: expected":                   func(r *privacy.Recipe) { r.Delta = 0 },
+		"delta 1: expected":                   func(r *privacy.Recipe) { r.Delta = 1 },
+		"cohort 9 is above the population":    func(r *privacy.Recipe) { r.Population, r.Cohort = 8, 9 },
+		"cohort 0: expected":                  func(r *privacy.Recipe) { r.Cohort = 0 },
+		"population 0: expected":              func(r *privacy.Recipe) { r.Population = 0 },
+		"rounds -1: expected":                 func(r *privacy.Recipe) { r.Rounds = -1 },
+		`sampling "all": expected`:            func(r *privacy.Recipe) { r.Sampling = "all" },
+		`conversion "tight": expected`:        func(r *privacy.Recipe) { r.Conversion = "tight" },
+		`accountant "pld": expected tightest`: func(r *privacy.Recipe) { r.Accountant = privacy.PLD },
+		`randomness "none": expected seeded`:  func(r *privacy.Recipe) { r.Randomness = "none" },
 	} {
 		recipe := tenEpochs()
 		change(&recipe)
@@ -161,11 +164,15 @@ func TestMeterAgreesWithAccountAndGrows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := meter.After(784).EpsilonProved, account(t, tenEpochs()).EpsilonProved; got != want {
-		t.Errorf("meter %v, account %v", got, want)
+	got, err := meter.After(784)
+	if want := account(t, tenEpochs()); err != nil || got.EpsilonProved != want.EpsilonProved {
+		t.Errorf("meter %v, account %v, %v", got.EpsilonProved, want.EpsilonProved, err)
+	}
+	if epsilon, proved := meter.Spent(784); epsilon != got.Epsilon || proved != got.EpsilonRenyi {
+		t.Errorf("spent %v, %v proved; the report says %v, %v", epsilon, proved, got.Epsilon, got.EpsilonRenyi)
 	}
 	last := -1.0
-	for rounds := range 50 {
+	for rounds := range 12 {
 		e := meter.EpsilonProved(rounds, 1e-7)
 		if e <= last {
 			t.Fatalf("epsilon %v after %d rounds, %v one round earlier", e, rounds, last)
@@ -241,7 +248,7 @@ func TestLargerScaledCohortsNeverCostMore(t *testing.T) {
 	t.Parallel()
 	simulation := privacy.Recipe{Population: 3_400, Cohort: 10, Rounds: 1_000, NoiseMultiplier: 0.01, Delta: 5e-9}
 	last := math.Inf(1)
-	for cohort := 10; cohort <= 2_000_000; cohort += cohort/7 + 1 {
+	for cohort := 10; cohort <= 2_000_000; cohort += cohort/2 + 1 {
 		e := float64(account(t, privacy.ScaleUp(simulation, 2_000_000, cohort)).EpsilonProved)
 		if e > last*(1+1e-9) {
 			t.Errorf("cohort %d costs %v, a smaller one %v", cohort, e, last)
@@ -253,7 +260,7 @@ func TestLargerScaledCohortsNeverCostMore(t *testing.T) {
 func TestUnreachableTargetsAreErrors(t *testing.T) {
 	t.Parallel()
 	simulation := privacy.Recipe{Population: 3_400, Cohort: 10, Rounds: 1_000, NoiseMultiplier: 0.01, Delta: 5e-9}
-	_, noise := privacy.CalibrateNoise(tenEpochs(), privacy.Budget{Epsilon: 0.001, Delta: 1e-7})
+	_, noise := privacy.CalibrateNoise(tenEpochs(), privacy.Budget{Epsilon: 1e-9, Delta: 1e-15})
 	_, rounds := privacy.CalibrateRounds(tenEpochs(), privacy.Budget{Epsilon: 0.1, Delta: 1e-7})
 	_, cohort := privacy.CalibrateCohort(simulation, 5_000, privacy.Budget{Epsilon: 0.1, Delta: 1e-7})
 	_, target := privacy.CalibrateNoise(tenEpochs(), privacy.Budget{Epsilon: -1, Delta: 1e-7})

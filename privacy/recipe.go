@@ -39,12 +39,13 @@ type Recipe struct {
 	Delta           float64    // within (0, 1); may be 0 without noise
 	Sampling        Sampling   // empty is FixedSize
 	Conversion      Conversion // empty is Classic
+	Accountant      Accountant // empty is Tightest
 	Unit            string     // what is protected, such as "balanced user"; empty is "user"
 	Randomness      Randomness // empty where no run is meant
 	// ClipQuantile is there with adaptive clipping. NoiseMultiplier is then the
 	// total, of which the updates get ClipQuantile.UpdateNoise.
 	ClipQuantile *ClipQuantile
-	// LossDistribution asks for the bounds of the privacy loss distribution, too.
+	// LossDistribution asks for the bounds of the privacy loss distribution from both sides, too.
 	LossDistribution bool
 }
 
@@ -55,6 +56,9 @@ func (r Recipe) withDefaults() Recipe {
 	}
 	if r.Conversion == "" {
 		r.Conversion = Classic
+	}
+	if r.Accountant == "" {
+		r.Accountant = Tightest
 	}
 	if r.Unit == "" {
 		r.Unit = "user"
@@ -85,6 +89,9 @@ func (r Recipe) Validate() error {
 		errs = append(errs, err)
 	}
 	if err := r.Conversion.Validate(); err != nil {
+		errs = append(errs, err)
+	}
+	if err := r.Accountant.Validate(); err != nil {
 		errs = append(errs, err)
 	}
 	if r.ClipQuantile != nil {

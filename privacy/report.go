@@ -60,14 +60,22 @@ type Report struct {
 	// the papers on DP-FedAvg; where a user is added or removed, as with Poisson
 	// cohorts, it is the same as EpsilonProved.
 	Epsilon Epsilon `json:"epsilon"`
-	// EpsilonProved is what the theorem gives under Neighbouring, with the
-	// noise relative to the sensitivity under it.
+	// EpsilonProved is what is proved under Neighbouring, with the noise relative to the
+	// sensitivity under it, by the accountant that AccountantProved names: of several, by
+	// that which proves the least.
 	EpsilonProved Epsilon `json:"epsilon_proved"`
+	// AccountantProved is PLD or RDP; empty, and left out, where there is no bound.
+	AccountantProved Accountant `json:"accountant_proved,omitempty"`
+	// TheoremProved names what AccountantProved rests on.
+	TheoremProved string `json:"theorem_proved,omitempty"`
+	// EpsilonRenyi is what Rényi divergences prove with Conversion: the epsilon_proved of
+	// every round's metric row. It is left out where it is 0.
+	EpsilonRenyi Epsilon `json:"epsilon_renyi,omitzero"`
 	// Infinite says that there is no bound, and the epsilons are null.
 	Infinite bool    `json:"infinite,omitempty"`
 	Delta    float64 `json:"delta"`
 
-	// Order and OrderProved are the Rényi orders that gave the two epsilons, 0
+	// Order and OrderProved are the Rényi orders that gave Epsilon and EpsilonRenyi, 0
 	// where none gave a bound.
 	Order        float64      `json:"order"`
 	OrderProved  float64      `json:"order_proved"`
@@ -93,6 +101,7 @@ type Report struct {
 	// and left out, for other mechanisms.
 	Rho Epsilon `json:"rho,omitempty"`
 
+	// Accountant names the theorem behind Epsilon and EpsilonRenyi.
 	Accountant   string   `json:"accountant"`
 	Unit         string   `json:"unit"`
 	HoldsAgainst string   `json:"holds_against,omitempty"`
@@ -131,8 +140,11 @@ func (m *Meter) assumptions(infinite bool) []string {
 	if convention != "" {
 		out = append(out, convention)
 	}
-	out = append(out, m.scheme.assumption, relation)
 	r := m.recipe
+	if r.Accountant == RDP {
+		relation = strings.Replace(relation, bothEpsilons, sameEpsilons, 1)
+	}
+	out = append(out, m.scheme.assumption, relation)
 	if r.ClipQuantile != nil {
 		out = append(out, "C follows a quantile of the update norms: the noise multiplier is the total, "+
 			"shared by the updates and the noisy count of those clipped (Andrew et al. 2021, Theorem 1)")
@@ -184,21 +196,28 @@ func (r Recipe) holdsAgainst() string {
 	return ""
 }
 
-// proved reports whether Epsilon is EpsilonProved: whether the relation moves a
-// sum by no more than the clip norm.
+// proved reports whether Epsilon is EpsilonRenyi, and so is proved, too: whether the relation
+// moves a sum by no more than the clip norm.
 func (r Report) proved() bool { return r.Neighbouring.sensitivity() == 1 }
 
 // Summary is the report in one line, never a bare epsilon.
 func (r Report) Summary() string {
-	line := fmt.Sprintf("epsilon %s (papers' convention), %s proved (%s)", r.Epsilon, r.EpsilonProved, r.Neighbouring)
+	how := string(r.Neighbouring)
+	if r.AccountantProved != "" {
+		how += ", accountant " + string(r.AccountantProved)
+	}
+	line := fmt.Sprintf("epsilon %s (papers' convention), %s proved (%s)", r.Epsilon, r.EpsilonProved, how)
 	if r.proved() {
-		line = fmt.Sprintf("epsilon %s, proved (%s)", r.EpsilonProved, r.Neighbouring)
+		line = fmt.Sprintf("epsilon %s, proved (%s)", r.EpsilonProved, how)
 	}
 	rounds := inTermsOf(r.Unit, []string{"{round}s"})[0]
 	line += fmt.Sprintf(", at delta %g after %d %s; unit %s, %s sampling, %s conversion",
 		r.Delta, r.Rounds, rounds, r.Unit, r.Sampling, r.Conversion)
 	if r.HoldsAgainst != "" {
 		line += "; holds against " + r.HoldsAgainst
+	}
+	if l := r.LossDistribution; l != nil && l.PapersRefuted {
+		line += fmt.Sprintf("; the papers' convention is refuted for %s: some data have %s at least", r.Neighbouring, l.Lower)
 	}
 	return line
 }

@@ -53,10 +53,11 @@ type Scheme struct {
 	// scheme whose bound counts these without credit for sampling. nil: every round
 	// counts, at its rate.
 	participations func(rounds, cohort, population int) int
-	// lossDistribution bounds epsilon through the privacy loss distribution.
-	lossDistribution func(steps []pld.Step, delta float64) (pld.Bounds, error)
-	// lossAccountant names the theorems behind it.
+	// lossAccountant names the theorem by which the loss distribution bounds epsilon.
 	lossAccountant string
+	// attainedBy are the data that cost as much as the lower bound says, in the placeholders
+	// of terms; empty where both bounds are those of one pair of outputs.
+	attainedBy string
 }
 
 // Round is what a cohort is drawn for.
@@ -135,6 +136,23 @@ func (n Neighbouring) sensitivity() float64 {
 	return math.Inf(1)
 }
 
+// losses are those of the pair of outputs that dominates all pairs of neighbours. Where a
+// member is added, removed or made zero, that pair is one of some data; so it is where a
+// member is replaced and nothing is sampled.
+func (n Neighbouring) losses() losses {
+	if n == ReplaceOne {
+		return losses{pld.FixedSizeEpsilon, pld.FixedSizeDelta}
+	}
+	return attained
+}
+
+// bothEpsilons begins what is assumed where Rényi divergences prove Epsilon. By them alone
+// both epsilons are one.
+const (
+	bothEpsilons = "both epsilons: "
+	sameEpsilons = "both epsilons are the same: "
+)
+
 // assumptions are what the relation makes of the noise, and before it, where the
 // papers' epsilon is another one, their convention.
 func (n Neighbouring) assumptions() (convention, relation string) {
@@ -143,9 +161,9 @@ func (n Neighbouring) assumptions() (convention, relation string) {
 	case ReplaceOne:
 		return papers, "epsilon_proved: one {member} is replaced by another, which moves the sum by up to 2C, so sigma = noise multiplier / 2"
 	case AddOrRemoveOne:
-		return "", "both epsilons are the same: one {member} is added or removed, which moves the sum by up to C, so sigma = noise multiplier"
+		return "", bothEpsilons + "one {member} is added or removed, which moves the sum by up to C, so sigma = noise multiplier"
 	case ZeroOutOne:
-		return "", "both epsilons: the {update}s of one {member} become zero, which moves a node by up to C, so sigma = noise multiplier"
+		return "", bothEpsilons + "the {update}s of one {member} become zero, which moves a node by up to C, so sigma = noise multiplier"
 	}
 	return papers, fmt.Sprintf("epsilon_proved: nothing is known to bound the sum under %q", n)
 }

@@ -138,8 +138,8 @@ func TestAnEpochInShuffledOrderCostsWhatOneGaussianMechanismDoes(t *testing.T) {
 	if proved(0) != 0 || proved(1) != proved(2) || proved(3) != proved(4) || !(proved(5) > proved(4)) {
 		t.Errorf("after %v steps of epochs of %d: %v", []int{0, 1, epoch, 4*epoch + 1, 5 * epoch, 5*epoch + 1}, epoch, reports)
 	}
-	if math.Abs(proved(4)-13.376) > 5e-4 {
-		t.Errorf("five epochs cost %.4f, TensorFlow Privacy prints 13.376", proved(4))
+	if renyi := float64(reports[4].EpsilonRenyi); math.Abs(renyi-13.376) > 5e-4 {
+		t.Errorf("five epochs cost %.4f, TensorFlow Privacy prints 13.376", renyi)
 	}
 	if loss := reports[4].LossDistribution; loss == nil || !(float64(loss.Lower) < 12.5955 && float64(loss.Upper) > 12.5945) {
 		t.Errorf("its loss distribution says %+v, TensorFlow Privacy 12.595", loss)
@@ -174,7 +174,7 @@ func TestEverySchemeSaysWhatItIsAndCanBeAccountedFor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.Infinite || !(r.EpsilonProved >= r.Epsilon) || r.Accountant == "" || len(r.Assumptions) < 3 || r.Sampling != s.Sampling {
+		if r.Infinite || !(r.EpsilonRenyi >= r.Epsilon) || r.EpsilonProved > r.EpsilonRenyi || r.AccountantProved == "" || r.TheoremProved == "" || r.Accountant == "" || len(r.Assumptions) < 3 || r.Sampling != s.Sampling {
 			t.Errorf("%s: report %+v", s.Sampling, r)
 		}
 	}

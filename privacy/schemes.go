@@ -4,7 +4,6 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"coalmine/privacy/pld"
 	"coalmine/privacy/rdp"
 )
 
@@ -26,26 +25,11 @@ var fixedSize = Scheme{
 	divergence: rdp.FixedSize,
 	// The theorem is about whole orders, and the values that the papers print are
 	// the best of these.
-	papersOrders:     rdp.WholeOrders,
-	accountant:       "RDP, fixed-size subsampled Gaussian (Wang, Balle and Kasiviswanathan 2019, Theorem 27)",
-	assumption:       "a {round}'s {cohort} is a uniform sample of fixed size, without replacement",
-	lossDistribution: fixedSizeBounds,
-	lossAccountant: "upper: the pair that dominates samples of fixed size under replacement (Zhu, Dong and Wang 2022, Theorem 11); " +
-		"lower: one {member} with {update}s of the clip norm against those of all others",
-}
-
-// fixedSizeBounds has for its upper bound the pair of outputs that dominates all. The lower
-// one is attained: where the member that is replaced sends updates of the clip norm in one
-// direction, the one in its place and all others in the opposite direction, the sum of a
-// round is that of an opposite cohort, or twice the clip norm from it if the member takes
-// part. So are the outputs of a Poisson sample of the same rate when one is added or removed.
-func fixedSizeBounds(steps []pld.Step, delta float64) (pld.Bounds, error) {
-	attained, err := pld.Epsilon(steps, delta)
-	if err != nil {
-		return pld.Bounds{}, err
-	}
-	dominating, err := pld.FixedSizeEpsilon(steps, delta)
-	return pld.Bounds{Lower: attained.Lower, Upper: dominating.Upper}, err
+	papersOrders:   rdp.WholeOrders,
+	accountant:     "RDP, fixed-size subsampled Gaussian (Wang, Balle and Kasiviswanathan 2019, Theorem 27)",
+	assumption:     "a {round}'s {cohort} is a uniform sample of fixed size, without replacement",
+	lossAccountant: "the pair that dominates samples of fixed size under replacement (Zhu, Dong and Wang 2022, Theorem 11)",
+	attainedBy:     "one {member} with {update}s of the clip norm against those of all others",
 }
 
 var poisson = Scheme{
@@ -62,13 +46,12 @@ var poisson = Scheme{
 		return poissonSample(rng, r.Population, shareOfPopulation(r.Cohort, r.Population)), nil
 	},
 
-	rate:             shareOfPopulation,
-	divergence:       rdp.Poisson,
-	papersOrders:     rdp.DefaultOrders,
-	accountant:       "RDP, Poisson subsampled Gaussian (Mironov, Talwar and Zhang 2019)",
-	assumption:       "every {member} takes part in a {round} independently, and the sum is divided by the expected {cohort}",
-	lossDistribution: pld.Epsilon,
-	lossAccountant:   "Poisson subsampled Gaussian (Zhu, Dong and Wang 2022)",
+	rate:           shareOfPopulation,
+	divergence:     rdp.Poisson,
+	papersOrders:   rdp.DefaultOrders,
+	accountant:     "RDP, Poisson subsampled Gaussian (Mironov, Talwar and Zhang 2019)",
+	assumption:     "every {member} takes part in a {round} independently, and the sum is divided by the expected {cohort}",
+	lossAccountant: "Poisson subsampled Gaussian (Zhu, Dong and Wang 2022)",
 }
 
 // shuffled is how most programs go through their data. Its bound takes no credit for
@@ -90,13 +73,12 @@ var shuffled = Scheme{
 		return slices.Sorted(slices.Values(rng.Perm(r.Population)[place*r.Cohort : (place+1)*r.Cohort])), nil
 	},
 
-	rate:             shareOfPopulation,
-	divergence:       unsampled,
-	papersOrders:     rdp.DefaultOrders,
-	accountant:       "RDP, Gaussian once an epoch, no amplification (Mironov 2017)",
-	assumption:       "every {member} takes part once an epoch at most, whatever the order, for which there is no credit: an epoch that has begun costs one Gaussian mechanism",
-	lossDistribution: pld.Epsilon,
-	lossAccountant:   unsampledLoss,
+	rate:           shareOfPopulation,
+	divergence:     unsampled,
+	papersOrders:   rdp.DefaultOrders,
+	accountant:     "RDP, Gaussian once an epoch, no amplification (Mironov 2017)",
+	assumption:     "every {member} takes part once an epoch at most, whatever the order, for which there is no credit: an epoch that has begun costs one Gaussian mechanism",
+	lossAccountant: unsampledLoss,
 	participations: func(rounds, cohort, population int) int {
 		epoch := epochRounds(cohort, population)
 		return (rounds + epoch - 1) / epoch
@@ -112,13 +94,12 @@ var noSampling = Scheme{
 	Source:       "Mironov 2017",
 	Neighbouring: ReplaceOne,
 
-	rate:             func(int, int) float64 { return 1 },
-	divergence:       unsampled,
-	papersOrders:     rdp.DefaultOrders,
-	accountant:       "RDP, Gaussian (Mironov 2017)",
-	assumption:       "any {member} may take part in every {round}",
-	lossDistribution: pld.Epsilon,
-	lossAccountant:   unsampledLoss,
+	rate:           func(int, int) float64 { return 1 },
+	divergence:     unsampled,
+	papersOrders:   rdp.DefaultOrders,
+	accountant:     "RDP, Gaussian (Mironov 2017)",
+	assumption:     "any {member} may take part in every {round}",
+	lossAccountant: unsampledLoss,
 }
 
 const unsampledLoss = "Gaussian, exact (Balle and Wang 2018, Theorem 8)"

@@ -1,6 +1,7 @@
 package privacy
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math/bits"
@@ -14,13 +15,14 @@ import (
 func WriteTable(w io.Writer, reports []Report) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	withLoss := reports[0].LossDistribution != nil
-	header := "rounds\tepsilon\torder\tepsilon_proved\torder\t"
+	header := "rounds\tepsilon\torder\tepsilon_proved\tby\tepsilon_renyi\torder\t"
 	if withLoss {
 		header += "loss distribution\t"
 	}
 	fmt.Fprintln(table, header)
 	for _, r := range reports {
-		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t", r.Rounds, r.Epsilon, formatOrder(r.Order), r.EpsilonProved, formatOrder(r.OrderProved))
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t", r.Rounds, r.Epsilon, formatOrder(r.Order),
+			r.EpsilonProved, cmp.Or(r.AccountantProved, "-"), r.EpsilonRenyi, formatOrder(r.OrderProved))
 		if withLoss {
 			fmt.Fprintf(table, "%s to %s\t", r.LossDistribution.Lower, r.LossDistribution.Upper)
 		}
@@ -71,9 +73,9 @@ func writeFacts(w io.Writer, r Report) error {
 		fact("noise on updates", "%.6g, the rest being on the count of adaptive clipping", r.UpdateNoise)
 	}
 	if r.proved() {
-		fact("sigma", "%g for both epsilons, relative to the sensitivity", r.Sigma)
+		fact("sigma", "%g for all epsilons, relative to the sensitivity", r.Sigma)
 	} else {
-		fact("sigma", "%g for epsilon, %g for epsilon_proved, relative to the sensitivity", r.Sigma, r.SigmaProved)
+		fact("sigma", "%g for epsilon, %g for what is proved, relative to the sensitivity", r.Sigma, r.SigmaProved)
 	}
 	if r.Sampling == NoSampling {
 		fact("sampling", "%s: no credit for the choice of %d of %d a round", r.Sampling, r.Cohort, r.Population)
@@ -84,6 +86,9 @@ func writeFacts(w io.Writer, r Report) error {
 	fact("conversion", "%s", r.Conversion)
 	if r.Rho > 0 {
 		fact("rho", "%s after %d rounds, zero-concentrated (Bun and Steinke 2016)", r.Rho, r.Rounds)
+	}
+	if r.TheoremProved != "" {
+		fact("epsilon_proved", "%s", r.TheoremProved)
 	}
 	fact("accountant", "%s", r.Accountant)
 	if l := r.LossDistribution; l != nil {

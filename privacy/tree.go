@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"coalmine/privacy/pld"
 	"coalmine/privacy/rdp"
 )
 
@@ -12,8 +13,8 @@ import (
 // restarts (Kairouz et al. 2021, Theorem 4.1), for a recipe to be compared with:
 // every user is in at most one of its Rounds, 1 or more, which Cohort and
 // Population must leave room for, and no sampling is assumed. NoiseMultiplier
-// is the noise on one node of the tree over the clip norm. The two epsilons are
-// the same. Sampling, ClipQuantile and LossDistribution play no part.
+// is the noise on one node of the tree over the clip norm. Both epsilons are about the same
+// relation. Sampling, ClipQuantile and LossDistribution play no part.
 func Tree(recipe Recipe) (Report, error) {
 	recipe.Sampling, recipe.ClipQuantile = NoSampling, nil
 	r := recipe.withDefaults()
@@ -34,17 +35,29 @@ func Tree(recipe Recipe) (Report, error) {
 		return Report{}, err
 	}
 	bound, order := curve.Epsilon(r.Delta, r.Conversion)
+	proved := byDivergence(curve, r.Delta, r.Conversion)
+	if r.Accountant != RDP {
+		once := pld.Step{Rate: 1, Sigma: r.NoiseMultiplier / math.Sqrt(float64(nodes)), Rounds: 1}
+		proved = ZeroOutOne.losses().tightest([]pld.Step{once}, curve, r.Delta)
+	}
+	infinite := math.IsInf(proved.epsilon, 1)
 	return Report{
-		Epsilon: Epsilon(bound), EpsilonProved: Epsilon(bound), Infinite: math.IsInf(bound, 1), Delta: r.Delta,
-		Order: order, OrderProved: order,
+		Epsilon: Epsilon(bound), EpsilonProved: Epsilon(proved.epsilon), EpsilonRenyi: Epsilon(bound), Infinite: infinite, Delta: r.Delta,
+		Order: order, OrderProved: order, AccountantProved: proved.accountant, TheoremProved: treeTheorems[proved.accountant],
 		Conversion: r.Conversion, Sampling: r.Sampling, Neighbouring: ZeroOutOne,
 		Population: r.Population, Cohort: r.Cohort, SamplingRate: 1,
 		Rounds: r.Rounds, NoiseMultiplier: r.NoiseMultiplier, Sigma: r.NoiseMultiplier, SigmaProved: r.NoiseMultiplier,
 		Rho:        Epsilon(float64(nodes) / (2 * r.NoiseMultiplier * r.NoiseMultiplier)),
-		Accountant: "RDP, tree aggregation without restarts, one epoch (Kairouz et al. 2021, Theorem 4.1)",
+		Accountant: treeTheorems[RDP],
 		Unit:       r.Unit, HoldsAgainst: r.holdsAgainst(), NotCovered: slices.Clone(notCovered),
-		Assumptions: r.treeAssumptions(math.IsInf(bound, 1)),
+		Assumptions: r.treeAssumptions(infinite),
 	}, nil
+}
+
+// treeTheorems are what the accountants of a tree rest on.
+var treeTheorems = map[Accountant]string{
+	RDP: "RDP, tree aggregation without restarts, one epoch (Kairouz et al. 2021, Theorem 4.1)",
+	PLD: "PLD, tree aggregation as one Gaussian (Kairouz et al. 2021, Theorem 4.1; Balle and Wang 2018, Theorem 8)",
 }
 
 func (r Recipe) treeAssumptions(infinite bool) []string {

@@ -18,15 +18,20 @@ const accountHelp = `Say what a recipe of DP-FedAvg or DP-SGD costs in privacy, 
 or what the finished cells of runs cost, at their size, at that of a larger population,
 and together.
 
-Two values stand side by side. "epsilon" takes the noise relative to the clip norm;
-for cohorts of fixed size that is the papers' convention. "epsilon_proved" is what
-the theorem gives under the stated neighbouring relation: where one user replaces
-another, a clipped sum moves by up to twice the clip norm. With Poisson cohorts a
-user is added or removed, and the two are the same.
+Two values stand side by side. "epsilon" takes the noise relative to the clip norm, by
+Rényi divergences; for cohorts of fixed size that is the papers' convention.
+"epsilon_proved" is the least that any accountant proves under the stated neighbouring
+relation, and "by" names it: "pld", privacy loss distributions, or "rdp", Rényi
+divergences. Where one user replaces another, a clipped sum moves by up to twice the clip
+norm; with Poisson cohorts a user is added or removed. "epsilon_renyi" is what Rényi
+divergences prove with --conversion, as in the metrics of a run's rounds.
 
 For DP-SGD the population are the records, the cohort is the batch and the rounds
 are the steps (--unit record). Batches cut from shuffled records are no random
 samples: --sampling shuffled counts each epoch as one Gaussian mechanism.
+
+--accountant rdp counts by Rényi divergences alone, and --accountant papers solves for
+the papers' convention in place of what is proved.
 
 --target-epsilon solves for what --solve names, so that the proved epsilon stays
 within it: the least noise multiplier, the most rounds, or the smallest cohort, the
@@ -113,10 +118,11 @@ func newAccountCommand(g *global) *cobra.Command {
 	f.StringVar((*string)(&a.recipe.Conversion), "conversion", string(privacy.Classic), "classic (Mironov 2017) or improved (Canonne, Kamath and Steinke 2020)")
 	f.StringVar(&a.recipe.Unit, "unit", "", "what is protected, for the report: user (the default), or record for DP-SGD")
 	f.Float64Var(&a.countNoise, "clip-count-noise", 0, "adaptive clipping: the noise on the number of clients that were not clipped (usually cohort/20)")
-	f.BoolVar(&a.recipe.LossDistribution, "pld", false, "bounds of the privacy loss distribution, too")
+	f.StringVar((*string)(&a.recipe.Accountant), "accountant", string(privacy.Tightest), "what is solved for, and epsilon_proved: tightest, rdp (by --conversion), or papers (solves for the papers' epsilon)")
+	f.BoolVar(&a.recipe.LossDistribution, "pld", false, "bounds of the privacy loss distribution from both sides, too; with --accountant rdp they are left out otherwise")
 	f.BoolVar(&a.tree, "tree", false, "DP-FTRL by tree aggregation, one epoch without restarts (Kairouz et al. 2021)")
 	f.StringVar(&a.plot, "plot", "", "file for an SVG of epsilon against rounds")
-	f.Float64Var(&a.epsilon, "target-epsilon", 0, "solve for --solve so that the proved epsilon stays within this")
+	f.Float64Var(&a.epsilon, "target-epsilon", 0, "solve for --solve so that the proved epsilon stays within this (with --accountant papers the papers' one)")
 	f.StringVar(&a.asked, "solve", solveNoise, "what to solve for: noise, rounds or cohort (the noise growing with the cohort)")
 	f.IntVar(&a.scalePopulation, "scale-population", 0, "population to scale a simulation up to, at equal noise per user (default --population); of a RUN: users at each scale before any selection")
 	f.IntVar(&a.scaleCohort, "scale-cohort", 0, "cohort to scale it up to")
@@ -131,6 +137,9 @@ func (a *accountFlags) check(f *pflag.FlagSet) error {
 		if err := problem(f); err != nil {
 			return err
 		}
+	}
+	if a.recipe.Accountant != privacy.RDP && !a.tree {
+		a.recipe.LossDistribution = true
 	}
 	if f.Changed("clip-count-noise") {
 		a.recipe.ClipQuantile = clipCount(a.countNoise)
@@ -147,7 +156,7 @@ func clipCount(noise float64) *privacy.ClipQuantile {
 // empty finds a text that a shell's unset variable may have left empty, and a
 // number that would count as not given.
 func (a *accountFlags) empty(f *pflag.FlagSet) error {
-	for _, name := range []string{"sampling", "conversion", "plot"} {
+	for _, name := range []string{"sampling", "conversion", "accountant", "plot"} {
 		if f.Changed(name) && f.Lookup(name).Value.String() == "" {
 			return fmt.Errorf("--%s is empty: give it a value, or leave it out", name)
 		}

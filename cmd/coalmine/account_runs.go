@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -13,7 +14,7 @@ import (
 )
 
 // runFlags are those of account that go with runs; the others are a recipe.
-var runFlags = []string{"scale", "scale-population", "delta", "conversion"}
+var runFlags = []string{"scale", "scale-population", "delta", "conversion", "accountant"}
 
 // accountRuns prints what finished cells cost.
 func (g *global) accountRuns(c *cobra.Command, a *accountFlags, names []string) error {
@@ -59,7 +60,10 @@ func (a *accountFlags) question(c *cobra.Command) (q accounting.Question, err er
 	if f.Changed("conversion") {
 		q.Conversion = a.recipe.Conversion
 	}
-	return q, a.recipe.Conversion.Validate()
+	if f.Changed("accountant") {
+		q.Accountant = a.recipe.Accountant
+	}
+	return q, errors.Join(a.recipe.Conversion.Validate(), a.recipe.Accountant.Validate())
 }
 
 // finished are the trainings of the cells and runs that are named, and the cells left out.

@@ -25,33 +25,33 @@ func account(t *testing.T, args ...string) (code int, stdout, stderr string) {
 }
 
 // printed is a value as the papers print it, with the proved epsilon beside it,
-// which is the theorem's at half the noise.
+// which is the theorem's at half the noise, and by loss distributions.
 type printed struct {
 	population, cohort, rounds int
 	z, delta                   float64
-	epsilon, proved            string
+	epsilon, renyi, proved     string
 }
 
 // papersValues are those of Thakkar et al. 2020 (the first two) and Augenstein et
 // al. 2020, as docs/privacy.md lists them.
 var papersValues = []printed{
-	{392_000, 5_000, 7_840, 1, 1e-7, "18.8", "154"},
-	{392_000, 5_000, 784, 1, 1e-7, "5.6", "29.9"},
-	{250_000, 1_000, 1_000, 1, 4.00e-8, "2.38", "18.8"},
-	{1_250_000, 1_000, 1_000, 1, 8.00e-9, "1.48", "9.51"},
-	{500_000, 1_000, 1_000, 1, 2.00e-8, "1.79", "10.8"},
-	{1_708_824, 1_000, 1_000, 1, 5.85e-9, "1.47", "8.54"},
-	{1_964_706, 1_000, 1_000, 1, 5.09e-9, "1.40", "7.66"},
-	{2_000_000, 1_000, 1_000, 1, 5.00e-9, "1.39", "7.58"},
-	{1_930_588, 1_000, 1_000, 1, 5.18e-9, "1.40", "7.75"},
-	{342_477, 5_000, 2_000, 1, 2.92e-6, "9.22", "58.8"},
-	{425, 10, 1_000, 0.01, 2.35e-3, "9.99e+06", "2.02e+07"},
-	{2_125, 10, 1_000, 0.01, 4.71e-4, "9.99e+06", "2.02e+07"},
-	{850, 10, 1_000, 0.01, 1.18e-3, "9.99e+06", "2.02e+07"},
-	{2_905, 10, 1_000, 0.01, 3.44e-4, "9.99e+06", "2.02e+07"},
-	{3_340, 10, 1_000, 0.01, 2.99e-4, "9.99e+06", "2.02e+07"},
-	{3_400, 10, 1_000, 0.01, 2.94e-4, "9.99e+06", "2.02e+07"},
-	{3_282, 10, 1_000, 0.01, 3.05e-4, "9.99e+06", "2.02e+07"},
+	{392_000, 5_000, 7_840, 1, 1e-7, "18.8", "154", "71.70"},
+	{392_000, 5_000, 784, 1, 1e-7, "5.6", "29.9", "20.85"},
+	{250_000, 1_000, 1_000, 1, 4.00e-8, "2.38", "18.8", "10.56"},
+	{1_250_000, 1_000, 1_000, 1, 8.00e-9, "1.48", "9.51", "5.79"},
+	{500_000, 1_000, 1_000, 1, 2.00e-8, "1.79", "10.8", "7.64"},
+	{1_708_824, 1_000, 1_000, 1, 5.85e-9, "1.47", "8.54", "5.39"},
+	{1_964_706, 1_000, 1_000, 1, 5.09e-9, "1.40", "7.66", "5.23"},
+	{2_000_000, 1_000, 1_000, 1, 5.00e-9, "1.39", "7.58", "5.21"},
+	{1_930_588, 1_000, 1_000, 1, 5.18e-9, "1.40", "7.75", "5.25"},
+	{342_477, 5_000, 2_000, 1, 2.92e-6, "9.22", "58.8", "32.12"},
+	{425, 10, 1_000, 0.01, 2.35e-3, "9.99e+06", "2.02e+07", "7.61e+05"},
+	{2_125, 10, 1_000, 0.01, 4.71e-4, "9.99e+06", "2.02e+07", "2.61e+05"},
+	{850, 10, 1_000, 0.01, 1.18e-3, "9.99e+06", "2.02e+07", "4.62e+05"},
+	{2_905, 10, 1_000, 0.01, 3.44e-4, "9.99e+06", "2.02e+07", "2.21e+05"},
+	{3_340, 10, 1_000, 0.01, 2.99e-4, "9.99e+06", "2.02e+07", "2.02e+05"},
+	{3_400, 10, 1_000, 0.01, 2.94e-4, "9.99e+06", "2.02e+07", "2.01e+05"},
+	{3_282, 10, 1_000, 0.01, 3.05e-4, "9.99e+06", "2.02e+07", "2.19e+05"},
 }
 
 func TestAccountPrintsThePapersValues(t *testing.T) {
@@ -69,8 +69,11 @@ func TestAccountPrintsThePapersValues(t *testing.T) {
 			if got := likePrinted(float64(r.Epsilon), v.epsilon); got != v.epsilon {
 				t.Errorf("epsilon is %s, the paper prints %s", got, v.epsilon)
 			}
-			if got := likePrinted(float64(r.EpsilonProved), v.proved); got != v.proved {
-				t.Errorf("epsilon_proved is %s, want %s", got, v.proved)
+			if got := likePrinted(float64(r.EpsilonRenyi), v.renyi); got != v.renyi {
+				t.Errorf("epsilon_renyi is %s, want %s", got, v.renyi)
+			}
+			if got := likePrinted(float64(r.EpsilonProved), v.proved); got != v.proved || r.AccountantProved != privacy.PLD {
+				t.Errorf("epsilon_proved is %s by %s, want %s", got, r.AccountantProved, v.proved)
 			}
 			if r.Sigma != v.z || r.SigmaProved != v.z/2 || r.Neighbouring != privacy.ReplaceOne || r.Order < 2 || r.Delta != v.delta {
 				t.Errorf("report %+v", r)
@@ -125,6 +128,8 @@ func TestAccountRefusesWhatItCannotAnswerInOneSentence(t *testing.T) {
 		"--scale-population -1: expected at least 1":                  recipe("--scale-cohort=9", "--scale-population=-1"),
 		"cohort 0: expected at least 1":                               recipe("--cohort=0", "--scale-cohort=9"),
 		"--plot is empty":                                             recipe("--plot="),
+		"--accountant is empty":                                       recipe("--accountant="),
+		`accountant "pld": expected tightest, rdp or papers`:          recipe("--accountant=pld"),
 		"--sampling is empty":                                         recipe("--sampling="),
 		"--conversion is empty":                                       recipe("--conversion="),
 		"--tree with --clip-count-noise":                              recipe("--tree", "--clip-count-noise=3"),
@@ -174,11 +179,11 @@ func TestAccountSweepsAndPlots(t *testing.T) {
 	}
 	lines := strings.Split(out, "\n")
 	for i, rounds := range []string{"100", "1000", "10000"} {
-		if fields := strings.Fields(lines[i+1]); len(fields) != 5 || fields[0] != rounds {
+		if fields := strings.Fields(lines[i+1]); len(fields) != 10 || fields[0] != rounds {
 			t.Errorf("line %d of the table is %q, want that of %s rounds with both epsilons", i+1, lines[i+1], rounds)
 		}
 	}
-	if !strings.Contains(out, "sigma             1 for epsilon, 0.5 for epsilon_proved") {
+	if !strings.Contains(out, "sigma             1 for epsilon, 0.5 for what is proved") {
 		t.Errorf("the table does not say what stands behind its epsilons: %s", out)
 	}
 	wellFormed(t, plot)
@@ -261,8 +266,8 @@ func TestAccountCountsTreeAggregation(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatal(err, stderr)
 	}
-	if likePrinted(float64(r.Epsilon), "19.74") != "19.74" || r.EpsilonProved != r.Epsilon || r.Neighbouring != privacy.ZeroOutOne {
-		t.Errorf("report %+v, want epsilon 19.74 twice", r)
+	if likePrinted(float64(r.Epsilon), "19.74") != "19.74" || r.EpsilonRenyi != r.Epsilon || !(r.EpsilonProved < r.Epsilon) || r.Neighbouring != privacy.ZeroOutOne {
+		t.Errorf("report %+v, want epsilon 19.74, and less proved", r)
 	}
 	if got := likePrinted(float64(r.Rho), "4.307"); got != "4.307" {
 		t.Errorf("rho is %s, want 11/(2 x 1.13^2) = 4.307", got)
@@ -342,7 +347,7 @@ func TestAccountLabelsWhatIsProvedAsProved(t *testing.T) {
 	for mechanism, relation := range map[string]privacy.Neighbouring{"--sampling=poisson": privacy.AddOrRemoveOne, "--tree": privacy.ZeroOutOne} {
 		plot := filepath.Join(t.TempDir(), "epsilon.svg")
 		code, out, stderr := account(t, append(recipe, mechanism, "--plot", plot)...)
-		if code != exitDone || strings.Contains(out, "convention") || !strings.Contains(out, "1 for both epsilons") {
+		if code != exitDone || strings.Contains(out, "convention") || !strings.Contains(out, "1 for all epsilons") {
 			t.Errorf("%s: exit status %d, %s%s", mechanism, code, out, stderr)
 		}
 		picture, err := os.ReadFile(plot)

@@ -104,8 +104,8 @@ func checkSpending(t *testing.T, s control.Spending, report *privacy.Report) {
 		}
 		last = r
 	}
-	if last.EpsilonProved != report.EpsilonProved || last.Epsilon != report.Epsilon {
-		t.Errorf("the last round has cost %+v, the report says %v (%v)", last, report.Epsilon, report.EpsilonProved)
+	if last.EpsilonProved != report.EpsilonRenyi || last.Epsilon != report.Epsilon {
+		t.Errorf("the last round has cost %+v, the report says %v (%v)", last, report.Epsilon, report.EpsilonRenyi)
 	}
 	var picture bytes.Buffer
 	if err := privacy.WriteSVG(&picture, s.Reports()); err != nil || !strings.Contains(picture.String(), "add-or-remove-one") {

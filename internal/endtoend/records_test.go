@@ -61,6 +61,7 @@ training:
     noise_multiplier: 3
     delta: 1e-5
     conversion: improved
+    accountant: rdp
     adaptive: {quantile: 0.5, learning_rate: 0.2, count_noise: 3}
     budget: {epsilon: 1000, delta: 1e-5}
   checkpoints: {every: 10%, keep: 2}

@@ -248,8 +248,8 @@ func TestEveryRowSaysWhatTheRoundsSoFarHaveCost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if row := b.row(last); row.Epsilon != float64(want.Epsilon) || row.EpsilonProved != float64(want.EpsilonProved) {
-			t.Errorf("round %d: epsilon %v, proved %v; the accountant says %v and %v", round, row.Epsilon, row.EpsilonProved, want.Epsilon, want.EpsilonProved)
+		if row := b.row(last); row.Epsilon != float64(want.Epsilon) || row.EpsilonProved != float64(want.EpsilonRenyi) {
+			t.Errorf("round %d: epsilon %v, proved %v; the accountant says %v and %v", round, row.Epsilon, row.EpsilonProved, want.Epsilon, want.EpsilonRenyi)
 		}
 	}
 }
@@ -267,8 +267,8 @@ func TestTheServerCountsByTheConversionOfItsGuarantee(t *testing.T) {
 		t.Fatal(err)
 	}
 	row, classic := b.row(b.server(p, 1, b.origin, chunk)), b.row(b.server(private(), 1, b.origin, chunk))
-	if row.EpsilonProved != float64(want.EpsilonProved) || row.EpsilonProved >= classic.EpsilonProved {
-		t.Errorf("epsilon_proved %v, the accountant says %v; %v by the classic conversion", row.EpsilonProved, want.EpsilonProved, classic.EpsilonProved)
+	if row.EpsilonProved != float64(want.EpsilonRenyi) || row.EpsilonProved >= classic.EpsilonProved {
+		t.Errorf("epsilon_proved %v, the accountant says %v; %v by the classic conversion", row.EpsilonProved, want.EpsilonRenyi, classic.EpsilonProved)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 
 	"coalmine/internal/orderedjson"
@@ -99,6 +100,9 @@ type TrainingParams struct {
 	Delta           float64 `json:"delta,omitempty"`
 	// Conversion of the epsilons, empty for the classic one.
 	Conversion privacy.Conversion `json:"conversion,omitempty"`
+	// Accountant of epsilon_proved and the budget; with clipping it is stated. Empty is
+	// privacy.RDP, not named in the report: the bytes of cells from before there was a choice.
+	Accountant privacy.Accountant `json:"accountant,omitempty"`
 	// Randomness is privacy.Secret where noise and cohorts come from a key, empty
 	// where they come from the seed.
 	Randomness privacy.Randomness `json:"randomness,omitempty"`
@@ -350,13 +354,28 @@ func (r *Report) account(population int) error {
 		p.Epochs *= float64(min(p.Rounds, r.Budget.RoundsAllowed)) / float64(p.Rounds)
 		p.Rounds = min(p.Rounds, r.Budget.RoundsAllowed)
 	}
-	report := meter.After(p.Rounds)
+	report, err := meter.After(p.Rounds)
+	if err != nil {
+		return err
+	}
 	r.Privacy = &report
+	if p.Accountant == "" {
+		report.AccountantProved, report.TheoremProved, report.EpsilonRenyi = "", "", 0
+	}
 	for i := range r.Curve {
-		cost := meter.After(min(r.Curve[i].Round, p.Rounds))
-		r.Curve[i].Privacy = &Cost{cost.Epsilon, cost.EpsilonProved, cost.Infinite, cost.Delta}
+		r.Curve[i].Privacy = costOf(meter, min(r.Curve[i].Round, p.Rounds), &report)
 	}
 	return nil
+}
+
+// costOf is the privacy spent after some of the rounds that the report is about.
+func costOf(meter *privacy.Meter, rounds int, report *privacy.Report) *Cost {
+	if rounds == report.Rounds {
+		return &Cost{report.Epsilon, report.EpsilonProved, report.Infinite, report.Delta}
+	}
+	epsilon, _ := meter.Spent(rounds)
+	proved := meter.EpsilonProved(rounds, report.Delta)
+	return &Cost{epsilon, privacy.Epsilon(proved), math.IsInf(proved, 1), report.Delta}
 }
 
 // Recipe is what the report's Privacy was accounted from, which is not nil.
@@ -373,9 +392,12 @@ func recipe(p *TrainingParams, population int) privacy.Recipe {
 		Delta:           p.Delta,
 		Sampling:        p.Sampling,
 		Conversion:      p.Conversion,
+		Accountant:      cmp.Or(p.Accountant, privacy.RDP),
 		Unit:            Unit(p.Algorithm == central, p.Devices, p.Partition, p.WholeUsers),
 		Randomness:      cmp.Or(p.Randomness, privacy.Seeded),
 		ClipQuantile:    p.Adaptive,
+
+		LossDistribution: p.Accountant == privacy.Tightest,
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/privacy"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/taskstest"
 )
@@ -83,6 +84,12 @@ func TestAReportHasThePapersEpsilonAndTheProvedOne(t *testing.T) {
 	}
 	if got := math.Round(float64(r.Privacy.EpsilonProved)); got != 154 {
 		t.Errorf("epsilon_proved is %v, want about 154", r.Privacy.EpsilonProved)
+	}
+	tight := papers()
+	tight.Training.Accountant = privacy.Tightest
+	r, _ = run(t, tight)
+	if got := math.Round(10 * float64(r.Privacy.EpsilonProved)); got != 717 || r.Privacy.AccountantProved != privacy.PLD || !r.Privacy.LossDistribution.PapersRefuted {
+		t.Errorf("report %+v, want 71.7 proved by the loss distribution, and the convention refuted", r.Privacy)
 	}
 	if r.Privacy.Unit != "balanced user" || r.Privacy.HoldsAgainst == "" {
 		t.Errorf("the report says %q and holds against %q", r.Privacy.Unit, r.Privacy.HoldsAgainst)

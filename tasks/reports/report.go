@@ -256,8 +256,8 @@ type Point struct {
 	Privacy *Cost
 }
 
-// Cost is the privacy spent up to a round, in both conventions; the Report's
-// Privacy says what they assume. Infinite epsilons are null.
+// Cost is the privacy spent up to a round, by the papers' convention and proved; the
+// Report's Privacy says what they assume. Infinite epsilons are null.
 type Cost struct {
 	Epsilon       privacy.Epsilon `json:"epsilon"`
 	EpsilonProved privacy.Epsilon `json:"epsilon_proved"`

@@ -215,8 +215,8 @@ func TestARowOfDPSGDSaysWhatTheStepsHaveCostAndWhatWasClipped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if row.Epsilon != float64(want.Epsilon) || row.EpsilonProved != float64(want.EpsilonProved) {
-		t.Errorf("10 steps cost %v and %v, the accountant says %v and %v", row.Epsilon, row.EpsilonProved, want.Epsilon, want.EpsilonProved)
+	if row.Epsilon != float64(want.Epsilon) || row.EpsilonProved != float64(want.EpsilonRenyi) {
+		t.Errorf("10 steps cost %v and %v, the accountant says %v and %v", row.Epsilon, row.EpsilonProved, want.Epsilon, want.EpsilonRenyi)
 	}
 	if row.Clip != 0.45 || row.NoiseDeviation != p.noiseDeviation() || !(row.Clipped > 0 && row.Clipped < 1) ||
 		!(row.Least > 0 && row.Least < row.ClientNorm && row.ClientNorm < row.Largest && row.Largest > 0.45) {

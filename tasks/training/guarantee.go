@@ -1,8 +1,10 @@
 package training
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
 
 	"coalmine/privacy"
 	"coalmine/storage"
@@ -16,6 +18,8 @@ type Guarantee struct {
 	Delta    float64          `json:"delta"`
 	// Conversion is empty for the classic one.
 	Conversion privacy.Conversion `json:"conversion,omitempty"`
+	// Accountant is that of the budget, empty for privacy.RDP.
+	Accountant privacy.Accountant `json:"accountant,omitempty"`
 	// Budget, where there is one, ends the training: a round, of central training a
 	// step, that would pass it leaves the model as it was.
 	Budget *privacy.Budget `json:"budget,omitempty"`
@@ -32,6 +36,7 @@ type Ledger struct {
 // key is given.
 func OpenLedger(t *tasks.Task, population storage.Key, g *Guarantee, recipe privacy.Recipe) (*Ledger, error) {
 	recipe.Sampling, recipe.Delta, recipe.Conversion = g.Sampling, g.Delta, g.Conversion
+	recipe.Accountant = cmp.Or(g.Accountant, privacy.RDP)
 	name, err := json.Marshal(recipe)
 	if err != nil {
 		return nil, tasks.Permanent(err)
@@ -51,20 +56,20 @@ const meterBytes = 16 << 10
 
 // Allowed is how many of so many rounds (steps) the budget allows.
 func (l *Ledger) Allowed(rounds int) int {
-	if l == nil || l.guarantee.Budget == nil || l.guarantee.Budget.Allows(l.meter, rounds) {
+	if l == nil || l.guarantee.Budget == nil {
 		return rounds
 	}
 	return min(rounds, l.guarantee.Budget.RoundsWithin(l.meter))
 }
 
-// Charge writes into a row what the rounds (steps) up to its own have cost. Where the
-// budget has ended the training, that is what the allowed ones have.
+// Charge writes into a row what the rounds (steps) up to its own have cost, by Rényi
+// divergences. Where the budget has ended the training, that is what the allowed ones have.
 func (l *Ledger) Charge(row *checkpoints.Row) {
 	if l == nil {
 		return
 	}
-	cost := l.meter.After(l.Allowed(int(row.Round)))
-	if row.EpsilonInfinite = cost.Infinite; !cost.Infinite {
-		row.Epsilon, row.EpsilonProved = float64(cost.Epsilon), float64(cost.EpsilonProved)
+	epsilon, proved := l.meter.Spent(l.Allowed(int(row.Round)))
+	if row.EpsilonInfinite = math.IsInf(float64(proved), 1); !row.EpsilonInfinite {
+		row.Epsilon, row.EpsilonProved = float64(epsilon), float64(proved)
 	}
 }

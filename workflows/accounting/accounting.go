@@ -44,6 +44,8 @@ type Question struct {
 	Delta float64
 	// Conversion is that of every epsilon; empty for each training's own.
 	Conversion privacy.Conversion
+	// Accountant is that of every epsilon; empty for each training's own.
+	Accountant privacy.Accountant
 }
 
 // Answer is what trainings cost.
@@ -97,6 +99,7 @@ func Trainings(run results.Side) (trainings []Training, without []LeftOut) {
 			continue
 		}
 		recipe := cell.Recipe()
+		recipe.Accountant = cell.Training.Accountant // tightest, where there was no choice yet
 		t := Training{
 			Run: id, Cell: cell.Cell, Label: cell.Label,
 			Generator: run.Spec.Cells[i].Experiment.Setting().Generator, Recipe: recipe, OfUsers: recipe.Population,
@@ -190,6 +193,10 @@ func (t *Training) at(scale int, q Question) (recipe privacy.Recipe, ofUsers int
 	if q.Conversion != "" {
 		recipe.Conversion = q.Conversion
 	}
+	if q.Accountant != "" {
+		recipe.Accountant = q.Accountant
+	}
+	recipe.LossDistribution = recipe.Accountant != privacy.RDP
 	return recipe, ofUsers, nil
 }
 

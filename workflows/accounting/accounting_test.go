@@ -101,7 +101,7 @@ func TestTheWordModelOfThePaperCostsWhatIsPrinted(t *testing.T) {
 func TestTheMeanUpdateHasTheSameNoiseAtEveryScale(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(3, 4))
-	for range 20 {
+	for range 5 {
 		training := simulation(20 + rng.IntN(3000))
 		training.Recipe.NoiseMultiplier = math.Exp(rng.Float64() - 3)
 		costs := account(t, Question{Scales: []int{2, 10, 500}, Delta: 1e-6}, training).Trainings[0].Scales

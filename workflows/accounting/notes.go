@@ -48,7 +48,7 @@ const wholeUser = "user"
 
 // togetherNotes say whom a composition protects, and when it holds.
 func (a *Answer) togetherNotes() []string {
-	notes := []string{fmt.Sprintf("together: one and the same %s may be trained on by every model. Rényi divergences of all rounds add up; delta is the least above", a.Together[0].Unit)}
+	notes := []string{fmt.Sprintf("together: one and the same %s may be trained on by every model. The losses of all rounds add up, and so do their Rényi divergences; delta is the least above", a.Together[0].Unit)}
 	if unit := a.Together[0].Unit; unit != wholeUser {
 		notes = append(notes, fmt.Sprintf("somebody whose data make up several %ss of one model is protected only as a group of so many", unit))
 	}

@@ -115,12 +115,12 @@ func outcome(t *testing.T, text string, sets ...string) reports.Report {
 func TestPoissonCohortsAreAccountedAsWhatTheyAre(t *testing.T) {
 	t.Parallel()
 	r := outcome(t, onePrivate, "training.sampling=poisson").Privacy
-	if r.Sampling != privacy.Poisson || r.Neighbouring != privacy.AddOrRemoveOne || r.Epsilon != r.EpsilonProved {
-		t.Errorf("report %+v, want Poisson sampling, where both epsilons agree", r)
+	if r.Sampling != privacy.Poisson || r.Neighbouring != privacy.AddOrRemoveOne || r.Epsilon != r.EpsilonRenyi || r.AccountantProved != privacy.PLD {
+		t.Errorf("report %+v, want Poisson sampling, where both epsilons by Rényi agree", r)
 	}
 	if want, err := privacy.Account(privacy.Recipe{
 		Population: r.Population, Cohort: 6, Rounds: 4, NoiseMultiplier: 2, Delta: 1e-5, Sampling: privacy.Poisson,
-	}); err != nil || want.Epsilon != r.Epsilon {
+	}); err != nil || want.Epsilon != r.Epsilon || want.EpsilonProved != r.EpsilonProved {
 		t.Errorf("epsilon %v, the accountant says %v (%v)", r.Epsilon, want.Epsilon, err)
 	}
 }
@@ -146,18 +146,34 @@ func TestABudgetEndsTheTraining(t *testing.T) {
 // what two rounds cost by the classic one allows more.
 func TestTheConversionOfTheFileIsTheOneCounted(t *testing.T) {
 	t.Parallel()
-	const improved = "training.privacy.conversion=improved"
-	classic, r := outcome(t, onePrivate), outcome(t, onePrivate, improved)
+	const improved, renyi = "training.privacy.conversion=improved", "training.privacy.accountant=rdp"
+	classic, r := outcome(t, onePrivate, renyi), outcome(t, onePrivate, improved, renyi)
 	want, err := privacy.Account(privacy.Recipe{
-		Population: r.Privacy.Population, Cohort: 6, Rounds: 4, NoiseMultiplier: 2, Delta: 1e-5, Conversion: privacy.Improved,
+		Population: r.Privacy.Population, Cohort: 6, Rounds: 4, NoiseMultiplier: 2, Delta: 1e-5, Conversion: privacy.Improved, Accountant: privacy.RDP,
 	})
 	if err != nil || r.Privacy.Conversion != privacy.Improved || r.Privacy.EpsilonProved != want.EpsilonProved {
 		t.Errorf("report %+v, the accountant says %v (%v)", r.Privacy, want.EpsilonProved, err)
 	}
 	limit := float64(classic.Curve[1].Privacy.EpsilonProved)
 	budget := fmt.Sprintf("training.privacy.budget={epsilon: %g}", limit)
-	if r := outcome(t, onePrivate, improved, budget); r.Training.Rounds <= 2 || float64(r.Privacy.EpsilonProved) > limit || r.Budget.RoundsAllowed != r.Training.Rounds {
+	if r := outcome(t, onePrivate, improved, renyi, budget); r.Training.Rounds <= 2 || float64(r.Privacy.EpsilonProved) > limit || r.Budget.RoundsAllowed != r.Training.Rounds {
 		t.Errorf("%d rounds ran, epsilon_proved %v, budget %+v; want more than 2 within %v", r.Training.Rounds, r.Privacy.EpsilonProved, r.Budget, limit)
+	}
+}
+
+// What a budget is counted by is part of the rounds' keys; without one it is not.
+func TestTheAccountantIsThatOfTheBudget(t *testing.T) {
+	t.Parallel()
+	key := func(sets ...string) storage.Key {
+		chain := compiled(t, onePrivate, storage.DigestOf(nil), sets...).Cells[0].Chain
+		return chain.Key(chain.Steps)
+	}
+	const tightest, renyi, budget = "training.privacy.accountant=tightest", "training.privacy.accountant=rdp", "training.privacy.budget={epsilon: 50}"
+	if key(tightest) != key() || key(renyi) != key() {
+		t.Error("without a budget the accountant makes other rounds")
+	}
+	if key(tightest, budget) != key(budget) || key(renyi, budget) == key(budget) {
+		t.Error("with a budget, tightest is the default, and rdp other rounds")
 	}
 }
 
@@ -180,14 +196,14 @@ func TestTheClassicConversionIsTheDefault(t *testing.T) {
 func TestTheServerKeepsTheBudgetWhateverThePlan(t *testing.T) {
 	t.Parallel()
 	iid := []string{"data.partition=iid", "training.rounds=100", "audit.every=null", "training.privacy.noise_multiplier=8"}
-	p := compiled(t, onePrivate, storage.DigestOf(nil), append(iid, "training.privacy.budget={epsilon: 2}")...)
-	r := outcome(t, onePrivate, append(iid, "training.privacy.budget={epsilon: 2}")...)
+	p := compiled(t, onePrivate, storage.DigestOf(nil), append(iid, "training.privacy.budget={epsilon: 0.7}")...)
+	r := outcome(t, onePrivate, append(iid, "training.privacy.budget={epsilon: 0.7}")...)
 	planned := p.Cells[0].Chain.Steps
 	if ran := r.Training.Rounds; !r.Budget.Stopped || ran != r.Privacy.Rounds || ran != r.Budget.RoundsAllowed || ran >= planned || planned >= 100 {
 		t.Errorf("%d rounds ran of %d planned, budget %+v", ran, planned, r.Budget)
 	}
-	if r.Privacy.EpsilonProved > 2 {
-		t.Errorf("epsilon_proved %v is above the budget of 2", r.Privacy.EpsilonProved)
+	if r.Privacy.EpsilonProved > 0.7 {
+		t.Errorf("epsilon_proved %v is above the budget of 0.7", r.Privacy.EpsilonProved)
 	}
 }
 

@@ -76,6 +76,7 @@ func trainingParams(e *experiment.Experiment) reports.TrainingParams {
 			p.Randomness = privacy.Secret
 		}
 		p.Conversion, p.Budget, p.Adaptive = t.Privacy.Accounting(), budget(t.Privacy), t.Privacy.ClipQuantile()
+		p.Accountant = t.Privacy.Prover()
 	}
 	return p
 }

@@ -271,9 +271,13 @@ func guarantee(t *experiment.Training) *training.Guarantee {
 	if t.Privacy == nil || t.Privacy.NoiseMultiplier == 0 {
 		return nil
 	}
-	return &training.Guarantee{
+	g := &training.Guarantee{
 		Sampling: t.Sampling, Delta: t.Privacy.Delta, Conversion: t.Privacy.Accounting(), Budget: budget(t.Privacy),
 	}
+	if p := t.Privacy.Prover(); g.Budget != nil && p != privacy.RDP {
+		g.Accountant = p
+	}
+	return g
 }
 
 func budget(p *experiment.Privacy) *privacy.Budget {

@@ -256,8 +256,9 @@ func (e *Experiment) recipe(population int) privacy.Recipe {
 	t := &e.Training
 	return privacy.Recipe{
 		Population: population, Cohort: t.Cohort, Rounds: t.Rounds, NoiseMultiplier: t.Privacy.NoiseMultiplier, Delta: t.Privacy.Delta,
-		Sampling: t.Sampling, Conversion: t.Privacy.Accounting(), ClipQuantile: t.Privacy.ClipQuantile(),
+		Sampling: t.Sampling, Conversion: t.Privacy.Accounting(), Accountant: t.Privacy.Prover(), ClipQuantile: t.Privacy.ClipQuantile(),
 		Unit: e.Unit(), Randomness: cmp.Or(t.Privacy.Randomness, privacy.Seeded),
+		LossDistribution: t.Privacy.Prover() == privacy.Tightest,
 	}
 }
 

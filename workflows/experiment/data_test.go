@@ -94,7 +94,7 @@ func TestWhatDoesNotFitTheDataIsReportedInPlace(t *testing.T) {
 		},
 		"a budget below one round": {
 			[]string{"training.privacy={clip: 1, noise_multiplier: 0.1, delta: 1e-7, budget: {epsilon: 0.5}}"}, func(*Facts) {},
-			"training.privacy.budget: does not allow a single round, which costs epsilon_proved 314 at delta 1e-07; expected a larger epsilon, more noise or a smaller cohort",
+			"training.privacy.budget: does not allow a single round, which costs epsilon_proved 253 at delta 1e-07; expected a larger epsilon, more noise or a smaller cohort",
 		},
 		"secret randomness without a key": {
 			[]string{"training.privacy={clip: 1, noise_multiplier: 1, delta: 1e-7, randomness: secret}"}, func(*Facts) {},

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
 
@@ -106,6 +107,9 @@ func (p *Privacy) Accounting() privacy.Conversion {
 	}
 	return p.Conversion
 }
+
+// Prover is the accountant of the cell, stated or not.
+func (p *Privacy) Prover() privacy.Accountant { return cmp.Or(p.Accountant, privacy.Tightest) }
 
 // ClipQuantile is the adaptive clipping of the cell, nil with a fixed clip norm.
 func (p *Privacy) ClipQuantile() *privacy.ClipQuantile {

@@ -303,10 +303,15 @@ type Privacy struct {
 	// Delta of the (epsilon, delta) guarantee; required with noise.
 	Delta float64 `json:"delta,omitzero" range:"(0,1)" source:"1e-7 in Thakkar et al. 2020, section 4.2.1"`
 	// Conversion is the theorem by which epsilon follows from the Rényi divergence,
-	// in the metrics of the rounds, the budget and the results. classic, also where
+	// in the metrics of the rounds and the results, and with accountant rdp in the budget. classic, also where
 	// the field is absent: Mironov 2017, which the papers use. improved: Canonne,
 	// Kamath and Steinke 2020, never larger.
 	Conversion privacy.Conversion `json:"conversion,omitzero"`
+	// Accountant is what epsilon_proved of the results and the budget are counted by.
+	// tightest, also where the field is absent: privacy loss distributions or Rényi
+	// divergences, whichever prove less. rdp: Rényi divergences by the conversion alone.
+	// The metrics of the rounds are always by these.
+	Accountant privacy.Accountant `json:"accountant,omitzero"`
 	// Randomness says where noise and cohorts come from. seeded, also where the
 	// field is absent: from the experiment's seed, so that whoever knows it can
 	// subtract the noise. secret: from a key that is kept outside the results

@@ -5,6 +5,7 @@ package upperbound
 
 import (
 	"fmt"
+	"math"
 
 	"coalmine/privacy"
 	"coalmine/tasks/audits"
@@ -42,24 +43,36 @@ func (v *Verdict) Row() any {
 	r := row{
 		NoiseMultiplier: &v.NoiseMultiplier, Delta: &v.Delta, Infinite: &v.Infinite, Unit: v.Unit, Sampling: string(v.Sampling),
 		Neighbouring: string(v.Neighbouring), Conversion: string(v.Conversion), HoldsAgainst: v.HoldsAgainst,
+		AccountantProved: string(v.AccountantProved),
 	}
-	if !v.Infinite {
-		r.Epsilon, r.EpsilonProved = new(float64(v.Epsilon)), new(float64(v.EpsilonProved))
+	r.Epsilon, r.EpsilonProved = finite(v.Epsilon), finite(v.EpsilonProved)
+	if v.AccountantProved != "" { // not in results from before there was a choice
+		r.EpsilonRenyi = finite(v.EpsilonRenyi)
 	}
 	return r
 }
 
+// finite is the number, nil for no bound.
+func finite(e privacy.Epsilon) *float64 {
+	if math.IsInf(float64(e), 1) {
+		return nil
+	}
+	return new(float64(e))
+}
+
 type row struct {
-	NoiseMultiplier *float64 `parquet:"noise_multiplier"`
-	Delta           *float64 `parquet:"delta"`
-	Epsilon         *float64 `parquet:"epsilon"` // null where infinite
-	EpsilonProved   *float64 `parquet:"epsilon_proved"`
-	Infinite        *bool    `parquet:"epsilon_infinite"`
-	Unit            string   `parquet:"privacy_unit"`
-	Sampling        string   `parquet:"sampling"`
-	Neighbouring    string   `parquet:"neighbouring"`
-	Conversion      string   `parquet:"conversion"`
-	HoldsAgainst    string   `parquet:"holds_against"`
+	NoiseMultiplier  *float64 `parquet:"noise_multiplier"`
+	Delta            *float64 `parquet:"delta"`
+	Epsilon          *float64 `parquet:"epsilon"` // null where infinite
+	EpsilonProved    *float64 `parquet:"epsilon_proved"`
+	EpsilonRenyi     *float64 `parquet:"epsilon_renyi"`
+	AccountantProved string   `parquet:"accountant_proved"`
+	Infinite         *bool    `parquet:"epsilon_infinite"`
+	Unit             string   `parquet:"privacy_unit"`
+	Sampling         string   `parquet:"sampling"`
+	Neighbouring     string   `parquet:"neighbouring"`
+	Conversion       string   `parquet:"conversion"`
+	HoldsAgainst     string   `parquet:"holds_against"`
 }
 
 // Limits of audit.fail_if.

@@ -1,0 +1,44 @@
+package privacy
+
+import "math"
+
+// firstWithin returns the least n above over for which excess(n) is 0 or below. It is at most
+// within, for which that holds, and it fails at over. excess, such as the log of a cost over
+// what is allowed, falls with n; it may be infinite. The search guesses by straight lines, and
+// halves what is left where these do not help: excess is costly.
+func firstWithin(over, within int, excess func(n int) float64) int {
+	atOver, atWithin := math.Inf(1), math.Inf(-1)
+	for turn := 0; within-over > 1; turn++ {
+		n := over + (within-over)/2
+		if share := atOver / (atOver - atWithin); turn%3 != 2 && share >= 0 && share <= 1 {
+			guess := over + int(share*float64(within-over)) + turn%3 // on both sides of the crossing
+			n = min(max(guess, over+1), within-1)
+		}
+		if e := excess(n); e <= 0 {
+			within, atWithin = n, e
+		} else {
+			over, atOver = n, e
+		}
+	}
+	return within
+}
+
+// logExcess is the log of epsilon over what a budget allows.
+func (b Budget) logExcess(epsilon float64) float64 { return math.Log(epsilon / b.Epsilon) }
+
+// Noise multipliers of six significant digits, from leastNoise on, have places: whole numbers,
+// so that the least one that fits can be searched for.
+const (
+	placesOfDecade = 900_000
+	mantissas      = 100_000 // the first of them, in units of the last digit
+)
+
+// noiseAt returns the noise multiplier at a place, 0 or above.
+func noiseAt(place int) float64 {
+	mantissa := float64(mantissas + place%placesOfDecade)
+	decade := place/placesOfDecade + leastDecade
+	if power := decade - 5; power > 0 {
+		return mantissa * math.Pow10(power)
+	}
+	return mantissa / math.Pow10(5-decade)
+}
