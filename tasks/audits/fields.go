@@ -122,8 +122,9 @@ type Setting struct {
 	Training Training
 	// TestTokens are the tokens of the test part, 0 as long as the data were not read.
 	TestTokens float64
-	// Recorded is what the training keeps of its devices' updates; nil where it keeps
-	// nothing.
+	// Records says that the training keeps its devices' updates, Recorded what it keeps; nil
+	// where it keeps nothing, and where the model or its layers are a mistake.
+	Records  bool
 	Recorded *Recorded
 	// Audits are the fields of all that are asked for.
 	Audits []Fields
@@ -231,6 +232,8 @@ type Training struct {
 	ClientNoise float64
 	// Unit is what a privacy guarantee over the population's users protects.
 	Unit string
+	// Rounds and the users of each, in the mean; Rounds is 0 as long as epochs are not counted.
+	Rounds, Cohort int
 }
 
 // Data is what reading the data tells of one cell.

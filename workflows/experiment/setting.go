@@ -20,6 +20,7 @@ func (e *Experiment) Setting() *audits.Setting {
 		Owned:    e.Data.Partition == datasets.ByUser && e.Data.Sanitize == nil && e.Data.Disagreement == nil,
 		Training: audits.Training{
 			Central: e.Training.Central(), Sampling: privacy.Sampling(e.Training.Sampling), Unit: e.Unit(), ClientNoise: e.Training.Client.Noise,
+			Rounds: e.Training.Rounds, Cohort: e.Training.Cohort,
 		},
 	}
 	if c := e.Canaries; c != nil {
@@ -28,7 +29,7 @@ func (e *Experiment) Setting() *audits.Setting {
 	if p := e.Training.Privacy; p != nil {
 		s.Training.NoiseMultiplier, s.Training.Delta = p.NoiseMultiplier, p.Delta
 	}
-	s.Recorded = e.recorded()
+	s.Records, s.Recorded = e.Training.Record != nil, e.recorded()
 	if d := e.Data.Devices; d != nil {
 		s.Devices = &audits.Devices{Unseen: d.Unseen, HeldOut: d.HeldOut, IID: d.IID, Profiles: d.Profiles != nil}
 	}

@@ -447,3 +447,38 @@ func TestVerdictsAreSaid(t *testing.T) {
 		t.Errorf("of nothing: %q", texts)
 	}
 }
+
+// Who cannot be told apart is known when the users are counted.
+func TestAWorldWithNobodyToTellApartIsRefused(t *testing.T) {
+	t.Parallel()
+	f := &Fields{Deanonymization: new(Block)}
+	for d, refused := range map[audits.Data]bool{
+		{Seen: 2}: false, {Seen: 1, HeldOut: 1}: false, {}: false,
+		{Seen: 1, Unseen: 5}: true, {Unseen: 5, HeldOut: 5}: true,
+	} {
+		var found string
+		f.CheckData(nil, &d, func(_ []string, format string, args ...any) { found = fmt.Sprintf(format, args...) })
+		if (found != "") != refused || refused && !strings.Contains(found, fmt.Sprintf("%d are seen", d.Seen)) {
+			t.Errorf("%+v gives %q", d, found)
+		}
+	}
+}
+
+// With 10 of 200 devices in each of 20 rounds, 36% are in none: 0.95^20.
+func TestUsersWhoWillNotBeNamedAreWarnedOf(t *testing.T) {
+	t.Parallel()
+	s := &audits.Setting{Recorded: &audits.Recorded{Recording: updates.Recording{Every: 2}}, Training: audits.Training{Rounds: 40, Cohort: 10}}
+	f := &Fields{Deanonymization: new(Block)}
+	got := strings.Join(f.Warnings(s, &audits.Data{Users: 200, Seen: 100, Label: "a cell"}), "")
+	if want := "unable to name about 36 of 100 users: with 10 of 200 devices in a round"; !strings.Contains(got, want) || !strings.Contains(got, "none of the 20 recorded rounds") {
+		t.Errorf("the warning is %q, want a word of %q", got, want)
+	}
+	f.Deanonymization.Rounds = &Between{From: 21, To: 40}
+	if got := strings.Join(f.Warnings(s, &audits.Data{Users: 200, Seen: 100}), ""); !strings.Contains(got, "about 60 of 100") {
+		t.Errorf("of ten rounds the warning is %q", got)
+	}
+	s.Training.Cohort = 100
+	if got := f.Warnings(s, &audits.Data{Users: 200, Seen: 100}); got != nil {
+		t.Errorf("where nobody is missed the warning is %q", got)
+	}
+}

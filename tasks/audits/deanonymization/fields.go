@@ -90,14 +90,8 @@ func (f *Fields) Complete(_ *audits.Setting, given func(path string) bool) {
 // Check implements audits.Fields.
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	p := f.Deanonymization
-	if s.Devices == nil {
-		fail([]string{path, "data.devices"}, "attacks anonymous devices by what it learns of shadow devices, and data.devices is absent; expected data.devices: {}, which divides users into both")
-	}
-	if s.Recorded == nil {
-		fail([]string{path, "training.record"}, "reads the updates that devices send, and training.record is absent; expected training.record: {}, or some of its layers")
-	} else if _, err := s.Recorded.Layout.Spans(p.Layers...); err != nil {
-		fail([]string{path + ".layers", "training.record.layers"}, "%v, which training.record keeps", err)
-	}
+	observed.CheckDevices(s, path, fail)
+	observed.CheckRecorded(s, path, p.Layers, fail)
 	for i, kind := range p.Attacks {
 		if slices.Index(p.Attacks, kind) < i {
 			fail([]string{path + ".attacks"}, "names %s twice; expected each attack once", kind)
@@ -109,6 +103,36 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	if r := p.Rounds; r != nil && r.To > 0 && r.To < r.From {
 		fail([]string{path + ".rounds.to", path + ".rounds.from"}, "is %d, and the rounds begin at %d; expected at least that", r.To, r.From)
 	}
+}
+
+// CheckData implements audits.DataChecker: an attack needs two classes, of which one may be that
+// of all whom it is not to name.
+func (f *Fields) CheckData(_ *audits.Setting, d *audits.Data, fail audits.Fail) {
+	users := d.Seen + d.Unseen + d.HeldOut
+	if users == 0 || d.Seen > 1 || d.Seen == 1 && d.HeldOut > 0 {
+		return
+	}
+	fail([]string{path, "data.devices"}, "has nobody to tell apart: of %d users %d are seen, who have a shadow device and are to be named, %d unseen and %d held out; expected two seen, or one beside held-out ones: lower data.devices.unseen or data.devices.held_out, or have more users take part",
+		users, d.Seen, d.Unseen, d.HeldOut)
+}
+
+// Warnings implements audits.Warner.
+func (f *Fields) Warnings(s *audits.Setting, d *audits.Data) []string {
+	if s.Recorded == nil {
+		return nil
+	}
+	learn, rounds := f.Deanonymization.Rounds.of(s.Training.Rounds), 0
+	for _, round := range s.Recorded.Of(s.Training.Rounds) {
+		if learn.Has(round) {
+			rounds++
+		}
+	}
+	missed := float64(d.Seen) * observed.Missed(s, d, rounds)
+	if missed < 1 {
+		return nil
+	}
+	return []string{fmt.Sprintf("audit.deanonymization will be unable to name about %.0f of %d users: with %d of %d devices in a round, their shadow devices are in none of the %d recorded rounds, and the attacks never see an update of theirs (%s); record more rounds, or raise training.rounds or training.cohort",
+		missed, d.Seen, s.Training.Cohort, d.Users, rounds, d.Label)}
 }
 
 // Compile implements audits.Fields.

@@ -1,17 +1,34 @@
 package observed
 
-import "coalmine/tasks/audits"
+import (
+	"math"
+
+	"coalmine/privacy"
+	"coalmine/tasks/audits"
+)
 
 // CheckRecorded reports a training that records nothing, or not the layers that the audit at
 // a path looks at.
 func CheckRecorded(s *audits.Setting, path string, layers []string, fail audits.Fail) {
-	if s.Recorded == nil {
-		fail([]string{path, "training.record", "training.record.layers", "training.record.rounds", "training.record.every"}, "reads the updates that devices send, and training.record is absent; expected training.record: {}, or some of its layers")
+	if !s.Records {
+		fail([]string{path, "training.record"}, "reads the updates that devices send, and training.record is absent; expected training.record: {}, or some of its layers")
 		return
+	}
+	if s.Recorded == nil {
+		return // the mistake is reported where it is
 	}
 	if _, err := s.Recorded.Layout.Spans(layers...); err != nil {
 		fail([]string{path + ".layers", "training.record.layers"}, "names layers that training.record does not keep: %v", err)
 	}
+}
+
+// Missed is the probability that a device sends no update in some recorded rounds; 0 where the
+// rounds of a training depend on each other.
+func Missed(s *audits.Setting, d *audits.Data, rounds int) float64 {
+	if s.Training.Sampling == privacy.Shuffled || d.Users == 0 {
+		return 0
+	}
+	return math.Pow(1-min(1, float64(s.Training.Cohort)/float64(d.Users)), float64(rounds))
 }
 
 // CheckDevices reports users who are not divided into devices.

@@ -1,6 +1,7 @@
 package profiles
 
 import (
+	"fmt"
 	"slices"
 
 	"coalmine/models/attacks"
@@ -89,13 +90,24 @@ func (p *Block) checkFit(fail audits.Fail) {
 		if slices.ContainsFunc(p.Fit[:i], func(before Fit) bool { return before.Profile == fit.Profile }) {
 			fail([]string{block + ".fit"}, "names the profile %q twice; expected all who fit it in one list", fit.Profile)
 		}
-		if len(fit.Users) == 0 {
-			fail([]string{block + ".fit"}, "has nobody who fits %q; expected names of users, or patterns", fit.Profile)
-		}
 		for _, problem := range observed.Patterns(fit.Users).Check() {
 			fail([]string{block + ".fit"}, "%s", problem)
 		}
 	}
+}
+
+// Warnings implements audits.Warner.
+func (f *Fields) Warnings(s *audits.Setting, d *audits.Data) []string {
+	if s.Recorded == nil {
+		return nil
+	}
+	rounds := len(s.Recorded.Of(s.Training.Rounds))
+	missed := observed.Missed(s, d, rounds)
+	if missed < 0.05 {
+		return nil
+	}
+	return []string{fmt.Sprintf("audit.profiles finds nobody who fits a profile whose device is in none of the %d recorded rounds: with %d of %d devices in a round the probability is %.0f%% for each (%s); record more rounds, or raise training.rounds or training.cohort",
+		rounds, s.Training.Cohort, d.Users, 100*missed, d.Label)}
 }
 
 // Compile implements audits.Fields.
