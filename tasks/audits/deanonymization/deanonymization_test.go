@@ -482,3 +482,54 @@ func TestUsersWhoWillNotBeNamedAreWarnedOf(t *testing.T) {
 		t.Errorf("where nobody is missed the warning is %q", got)
 	}
 }
+
+// In an open world every anonymous update is a candidate, an unseen user's too, and none of a
+// held-out user's is: average precision, counted by hand from the scores, and its mean over the
+// seen users.
+func TestUnseenUsersAreAmongTheCandidates(t *testing.T) {
+	t.Parallel()
+	w := world{users: 6, unseen: 4, heldOut: 3, rounds: 8, own: 0.3, device: 0.3, noise: 0.4, seed: 3}
+	g := taskstest.NewGraph(t)
+	node := g.Run(Reidentify, params(w, attacks.Cosine), w.inputs(g)...)
+	v := verdict(t, g.Run(Summary, summary(attacks.Cosine), taskstest.In(AttackInput(0), node)))
+	s, err := ReadScores(t.Context(), g.Task(taskstest.In("scores", node)), "scores")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(s.Classes, []int{0, 1, 2, 3, 4, 5}) || !s.Unseen || len(s.Items) != 10*8 || v.Devices != 10 {
+		t.Errorf("classes %v and others %v, %d items of %d devices", s.Classes, s.Unseen, len(s.Items), v.Devices)
+	}
+	sum := 0.0
+	for class, user := range s.Classes {
+		sum += byHand(s, class, user)
+	}
+	o := v.Attacks[0]
+	if mean := sum / 6; math.Abs(o.AP-mean) > 1e-12 || o.AP > 0.99 || math.Abs(o.Share-0.1) > 1e-12 {
+		t.Errorf("AP %v with a share of %v, by hand %v and 0.1", o.AP, o.Share, mean)
+	}
+	if o.Unseen == nil || o.Unseen.Items != 4*8 || math.Abs(o.Unseen.Share-0.4) > 1e-12 {
+		t.Errorf("of unseen users: %+v", o.Unseen)
+	}
+}
+
+// byHand is the mean, over the items of a user, of the share of the user's items among those that
+// score as high for the class, or higher.
+func byHand(s *Scores, class, user int) float64 {
+	sum, own := 0.0, 0.0
+	for i, item := range s.Items {
+		if item.Users[0] != user {
+			continue
+		}
+		above, right := 0.0, 0.0
+		for j, other := range s.Items {
+			if s.Of(j, class) < s.Of(i, class) {
+				continue
+			}
+			if above++; other.Users[0] == user {
+				right++
+			}
+		}
+		sum, own = sum+right/above, own+1
+	}
+	return sum / own
+}
