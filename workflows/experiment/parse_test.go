@@ -94,6 +94,28 @@ func TestExamplesOfPapersAreValid(t *testing.T) {
 	}
 }
 
+// Whoever looks for a figure of a paper finds its file by the pages.
+func TestEveryExampleOfAPaperStandsOnAPage(t *testing.T) {
+	t.Parallel()
+	var text []byte
+	pages, _ := filepath.Glob("../../docs/*.md")
+	for _, page := range pages {
+		data, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = append(text, data...)
+	}
+	files, _ := filepath.Glob("../../examples/*/*.yaml")
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
+		large := strings.TrimSuffix(name, "-small") // "`optimizers`, also with `-small`"
+		if !bytes.Contains(text, []byte("`"+name+"`")) && !bytes.Contains(text, []byte("`"+large+"`")) {
+			t.Errorf("no page in docs names %s", file)
+		}
+	}
+}
+
 func TestAFileWithoutGridIsOneCell(t *testing.T) {
 	t.Parallel()
 	spec := parse(t, minimal)
