@@ -68,7 +68,7 @@ func (r *gridReader) countedSeeds(n *node) {
 func (r *gridReader) firstSeed() uint64 {
 	var e Experiment
 	f, _ := lookup(seedPath)
-	if n := r.grid.body.get(seedPath); n != nil {
+	if n := r.grid.body.get(seedPath); n != nil && n.kind != nullNode {
 		newDecoder(new(problems)).value(n, reflect.ValueOf(&e.Seed).Elem(), &f, seedPath)
 		return min(e.Seed, math.MaxInt64)
 	}

@@ -33,8 +33,10 @@ c06 r03 by-user, b=8, seed 4 | by-user, b=8 | training.cohort=8, seed=4`
 			t.Errorf("replicates: %sgives\n%s\nwant\n%s", form, got, want)
 		}
 	}
-	if got := parse(t, overSeeds+"2}\n", "seed=9").Cells[5].Experiment.Seed; got != 10 {
-		t.Errorf("from seed 9 on, the second replicate has seed %d; want 10", got)
+	for set, want := range map[string]uint64{"seed=9": 10, "seed=null": 2, "grid.replicates=[8, 6]": 6} {
+		if got := parse(t, overSeeds+"2}\n", set).Cells[5].Experiment.Seed; got != want {
+			t.Errorf("--set %s: the second replicate has seed %d; want %d", set, got, want)
+		}
 	}
 }
 
