@@ -72,9 +72,12 @@ func inCSV(t rapid.TB, comma rune, posts []post) []byte {
 	return out.Bytes()
 }
 
-func inParquet(t rapid.TB, posts []post) []byte {
+func inParquet(t rapid.TB, posts []post) []byte { return inParquetOf(t, posts, 7, 64) }
+
+// inParquetOf has groups of so many rows, and pages of so many bytes.
+func inParquetOf(t rapid.TB, posts []post, group int64, page int) []byte {
 	var out bytes.Buffer
-	w := parquet.NewGenericWriter[post](&out, parquet.MaxRowsPerRowGroup(7), parquet.PageBufferSize(64), parquet.Compression(&parquet.Zstd))
+	w := parquet.NewGenericWriter[post](&out, parquet.MaxRowsPerRowGroup(group), parquet.PageBufferSize(page), parquet.Compression(&parquet.Uncompressed))
 	if _, err := w.Write(posts); err != nil {
 		t.Fatal(err)
 	}
