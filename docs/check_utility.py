@@ -144,7 +144,9 @@ def of_images(data, path):
         x = torch.nn.functional.conv2d(x, t[f"conv{i}.kernel"].permute(3, 2, 0, 1), t[f"conv{i}.bias"])
         x = torch.relu(torch.nn.functional.max_pool2d(x, 2) if i < 3 else x)
     x = torch.relu(x.permute(0, 2, 3, 1).flatten(1) @ t["dense1.kernel"] + t["dense1.bias"])
-    return (x @ t["dense2.kernel"] + t["dense2.bias"]).numpy()
+    logits = (x @ t["dense2.kernel"] + t["dense2.bias"]).numpy()
+    # Probabilities are float32, of which some are equal that are not in float64.
+    return (1 / (1 + numpy.exp(-logits))).astype("float32") if data.label == "tags" else logits
 
 
 def of_words(data, path):
@@ -175,7 +177,7 @@ def of_model(data, path):
 
 def check(directory):
     shown = json.load(open(f"{directory}/experiment.json"))["cells"][0]
-    cell = next(c for c in json.load(open(f"{directory}/results.json"))["cells"] if c["cell"] == shown["cell"])
+    cell = next(c for c in json.load(open(f"{directory}/results.json"))["cells"] if c["cell"] == shown["name"])
     data = Data(directory, shown["experiment"]["data"])
     data.shape = {"width": 28, "height": 28, "channels": 1, **shown["experiment"]["data"].get("image", {})}
     worst = 0

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/fractions"
 	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -154,6 +155,46 @@ func TestUtilityGrowsWithTheModel(t *testing.T) {
 	for _, v := range []Verdict{{}, {MeanAbsoluteError: new(0.0)}} {
 		if utility, known := Audit.Utility(&v); known {
 			t.Errorf("%+v has the utility %g", v, utility)
+		}
+	}
+}
+
+// predictions are what a classifier says, whatever it is asked.
+type predictions []models.Prediction
+
+func (p predictions) Classify([][]int32) ([]models.Prediction, error) { return p, nil }
+
+func TestLabelsAreCountedAmongTheFiveFirstGuesses(t *testing.T) {
+	t.Parallel()
+	logits := []float32{3, 9, 3, 8, 7, 3} // the order is 1, 3, 4, 0, 2, 5
+	var c predictions
+	for _, label := range []int{1, 3, 0, 2, 5, models.NoLabel} {
+		c = append(c, models.Prediction{Label: label, Class: 1, Logits: logits})
+	}
+	for _, top := range []bool{false, true} {
+		got, err := classifications(c, top)(nil)
+		want := models.Tally{Tokens: 5, Hits: 1}
+		if top {
+			want.TopHits = 4 // all but 5
+		}
+		if err != nil || got.Counted != want {
+			t.Errorf("first guesses %v: %+v, want %+v (%v)", top, got.Counted, want, err)
+		}
+	}
+}
+
+func TestRecallAtFiveIsOfWordsAndClassesAlone(t *testing.T) {
+	t.Parallel()
+	tenth, err := fractions.ParseProbability("10%")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for label, want := range map[datasets.Label]int{"": 0, datasets.TagsLabel: 1} {
+		found := 0
+		s := &audits.Setting{Reading: datasets.Reading{Label: label}, TestFraction: tenth}
+		(&Fields{Utility: true, RecallAt5: true}).Check(s, func([]string, string, ...any) { found++ })
+		if found != want {
+			t.Errorf("label %q: %d mistakes, want %d", label, found, want)
 		}
 	}
 }
