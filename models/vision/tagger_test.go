@@ -137,9 +137,9 @@ func TestATaggerRefusesBadBatches(t *testing.T) {
 	for want, batch := range map[string][][]int32{
 		"the batch is empty": {},
 		"image 1 of a batch: it has 1139 numbers; expected a begin, 5 labels": {tagged[0], tagged[0][:1139]},
-		"label 2 is 2: want 0 or 1":                                           with(3, firstWord+2),
-		"label 0 is -1: want 0 or 1":                                          with(1, firstWord-1),
-		"value 0 is 256":                                                      with(6, firstWord+levels),
+		"label 2 is 2: want 0 or 1":  with(3, firstWord+2),
+		"label 0 is -1: want 0 or 1": with(1, firstWord-1),
+		"value 0 is 256":             with(6, firstWord+levels),
 	} {
 		if _, err := c.NewLearner(nil).Gradient(params, batch, gradient); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)

@@ -22,10 +22,10 @@ type prediction struct {
 
 // predicted is the entry for the label.
 func (p *Params) predicted() *prediction {
-	switch {
-	case p.Label == datasets.ScoreLabel:
+	switch p.Label {
+	case datasets.ScoreLabel:
 		return p.scores()
-	case p.Label == datasets.TagsLabel:
+	case datasets.TagsLabel:
 		return p.tags()
 	}
 	return p.classes()
