@@ -104,6 +104,8 @@ func (m *Meter) theorem(a Accountant) string {
 			conversion = m.recipe.Conversion
 		}
 		return fmt.Sprintf("%s, %s conversion", m.scheme.accountant, conversion)
+	case Tightest, Papers:
+		// They are ways to choose, and no epsilon rests on them.
 	}
 	return ""
 }

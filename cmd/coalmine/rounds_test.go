@@ -155,8 +155,8 @@ func checkFlatRounds(t *testing.T, home string, want *results.Rounds) {
 func TestRoundsHaveNoTable(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
-		`--rows: format table has no rows of rounds; expected one of json, csv, parquet`:      {"results", "--rows", "rounds"},
-		`--rows: rows "clients": expected one of cells, canaries, means, differences, rounds`: {"results", "--rows", "clients"},
+		`--rows: format table has no rows of rounds; expected one of json, csv, parquet`:                               {"results", "--rows", "rounds"},
+		`--rows: rows "clients": expected one of cells, canaries, attacks, attacked-users, means, differences, rounds`: {"results", "--rows", "clients"},
 	} {
 		var out, messages bytes.Buffer
 		if code := execute(t.Context(), append(args, "--home", t.TempDir()), &out, &messages); code != exitUsage || !strings.Contains(messages.String(), want) {
