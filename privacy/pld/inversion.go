@@ -22,8 +22,11 @@ type inversion struct {
 	beyond        float64 // mass out of reach
 }
 
-// newInversion composes the rounds.
+// newInversion composes the rounds. With the zero setting, bounds are those of any mechanism.
 func newInversion(d direction, s setting) *inversion {
+	if !s.found() {
+		return &inversion{setting: s, logUnit: math.Inf(1)}
+	}
 	v := &inversion{setting: s, step: 2 * math.Pi / s.window}
 	n := int(math.Ceil(math.Min(s.frequencies(), maxFrequencies))) + 1
 	f := newFrequencies(n, v.step, s)

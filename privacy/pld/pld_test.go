@@ -241,3 +241,20 @@ func TestBadArgumentsAreErrors(t *testing.T) {
 		}
 	}
 }
+
+// With hardly any noise, every round in which the member could be seen has the loss of its
+// absence, and so many of them have delta 1 - exp(epsilon) (1 - rate)^rounds.
+func TestLossesThatNearlyAllAreTheSame(t *testing.T) {
+	t.Parallel()
+	const rate, delta = 1.3353e-4, 0.2269
+	for _, rounds := range []int{1700, 1753, 1940, 2200} {
+		want := math.Max(0, math.Log1p(-delta)-float64(rounds)*math.Log1p(-rate))
+		got := epsilonFor([]Step{{Rate: rate, Sigma: 0.056, Rounds: rounds}}, adding, delta, 0)
+		if got.Lower > want || got.Upper < want || got.Upper-got.Lower > 1e-3*want {
+			t.Errorf("%d rounds: %+v, expected %v", rounds, got, want)
+		}
+	}
+	if low, high := newInversion(direction{}, setting{}).bounds(1); low != 0 || high != 1 {
+		t.Errorf("without a setting: delta within %v and %v", low, high)
+	}
+}

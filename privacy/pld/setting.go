@@ -19,6 +19,9 @@ type setting struct {
 	aliasTilt float64 // by which Chernoff's inequality bounds what the period folds in
 }
 
+// found tells that there is a setting.
+func (s setting) found() bool { return s.window > 0 }
+
 // smoothing returns the log of the mean of exp(tilt x loss) of the Gaussian
 // mechanism that smooths.
 func (s setting) smoothing(tilt float64) float64 {
@@ -92,7 +95,7 @@ func (d direction) centre(epsilon, logDelta float64) float64 {
 	}
 	least := d.leastTilt()
 	if d.cumulants(0).mean >= epsilon {
-		return least
+		return d.moderate(least, epsilon)
 	}
 	low := least
 	for enough(low) {
@@ -112,9 +115,21 @@ func (d direction) centre(epsilon, logDelta float64) float64 {
 	return math.Max(high, least)
 }
 
+// mostExcess is beyond the logs of bounds on delta at a mean loss or below it, at a tilt that
+// fits how losses spread. Where nearly all of them are the same, no tilt does.
+const mostExcess = 30
+
+// moderate returns a tilt, or a lower one at which the bound on delta at epsilon is moderate.
+func (d direction) moderate(tilt, epsilon float64) float64 {
+	for d.cumulants(tilt).value-tilt*epsilon > mostExcess {
+		tilt /= 2
+	}
+	return tilt
+}
+
 // settingFor returns how to compute delta at about epsilon, where it is about
-// exp(logDelta), in the fewest frequencies. width is that of the smoothing; 0 is
-// one that costs about roughGap of epsilon.
+// exp(logDelta), in the fewest frequencies, or the zero setting if none will do. width is that
+// of the smoothing; 0 is one that costs about roughGap of epsilon.
 func (d direction) settingFor(epsilon, logDelta, width float64) setting {
 	centre := d.centre(epsilon, logDelta)
 	var tilts, logs [ladderDown + 1 + ladderUp]float64
@@ -122,7 +137,8 @@ func (d direction) settingFor(epsilon, logDelta, width float64) setting {
 		tilts[i] = centre * math.Pow(ladderRatio, float64(i-ladderDown))
 		logs[i] = d.cumulants(tilts[i]).value - tilts[i]*epsilon
 	}
-	scale := math.Max(epsilon, 0.1*math.Sqrt(d.cumulants(0).variance))
+	without := d.cumulants(0)
+	scale := max(epsilon, 0.1*math.Sqrt(without.variance), 0.01*math.Abs(without.mean))
 	best, least := setting{}, math.Inf(1)
 	for i := range ladderDown + ladderUp/2 {
 		s := setting{epsilon: epsilon, logDelta: logDelta, tilt: tilts[i], width: math.Min(width, widest)}
