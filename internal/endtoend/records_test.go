@@ -190,6 +190,19 @@ data: {source: text.jsonl, vocabulary: {size: 60}, users: {words: 0}, label: sco
 model: {kind: regressor, embedding: 8, units: 8}
 training: {rounds: 2, cohort: 4}
 audit: {utility: true}
+`, `
+name: full
+data:
+  source: text.jsonl
+  form: csv
+  columns: {user: author, text: body, time: made, score: stars}
+  on_error: skip
+  vocabulary: {size: 60}
+  users: {words: 0}
+  label: score
+model: {kind: regressor, embedding: 8, units: 8}
+training: {rounds: 2, cohort: 4}
+audit: {utility: true}
 `}
 
 // source is what a file of fullFiles, or of an audit, reads.
@@ -199,8 +212,12 @@ func source(file string) sources.Text {
 		return sources.Text(imageText(6))
 	case strings.Contains(file, "pairs: true"):
 		return sources.Text(strings.ReplaceAll(text(), "}\n", `,"target":"w2 w3"}`+"\n"))
+	case strings.Contains(file, "form: csv"):
+		return sources.Text("author,body,made,stars\n" + strings.NewReplacer(`{"user":"`, "", `","text":"`, ",", `"}`, ",2020-01-02,3.5").Replace(text()))
 	case strings.Contains(file, "kind: tagger"), strings.Contains(file, "kind: regressor"):
 		return sources.Text(strings.ReplaceAll(text(), "}\n", `,"score":3.5,"tags":["w1"]}`+"\n"))
+	case strings.Contains(file, "embeddings:"):
+		return sources.Text(strings.ReplaceAll(text(), "}\n", `,"embedding":[0.5,-1]}`+"\n"))
 	}
 	return sources.Text(text())
 }
@@ -218,8 +235,8 @@ func imageText(users int) string {
 }
 
 // outsideFiles are the fields that no file can have beside the others, or that need what
-// is not there: a secret key.
-var outsideFiles = []string{"training.privacy.randomness", "training.privacy.key"}
+// is not there: a secret key, a database.
+var outsideFiles = []string{"data.split", "training.privacy.randomness", "training.privacy.key"}
 
 // extremes are what each value of a record is replaced by.
 var extremes = []any{
@@ -248,17 +265,18 @@ func TestNoRecordStopsTheCluster(t *testing.T) {
 	serve.await("it serves", func() bool { return strings.Contains(serve.stderr.String(), "serving ") })
 	worker := start(t, part("worker", "--slots", "2", "--memory", "1GiB"))
 	must(t, part("submit", "experiment.yaml")) // uploads the text
-	for i, file := range fullFiles {
+	files := append(slices.Clone(fullFiles), auditFiles(t)...)
+	for i, file := range files {
 		if data := string(source(file)); data != text() {
 			name := fmt.Sprintf("other%d", i)
 			w.write(name+".jsonl", data)
-			w.write(name+".yaml", strings.ReplaceAll(file, "text.jsonl", name+".jsonl"))
+			w.write(name+".yaml", sourceNames.ReplaceAllString(file, name+".jsonl"))
 			must(t, part("submit", name+".yaml"))
 		}
 	}
 
 	api := recordSender{t: t, url: "http://" + address + "/api/v1/runs", answers: map[int]int{}}
-	for _, file := range append(slices.Clone(fullFiles), auditFiles(t)...) {
+	for _, file := range files {
 		s, err := submission.PrepareFile(t.Context(), "full.yaml", []byte(file), experiment.Options{}, source(file), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -288,6 +306,13 @@ func TestNoRecordStopsTheCluster(t *testing.T) {
 	}
 }
 
+var (
+	// sourceNames are those of data that files read.
+	sourceNames = regexp.MustCompile(`[a-z]+\.jsonl`)
+	// digests are those of data that the files of audits name, which this test has not.
+	digests = regexp.MustCompile(`, sha256: [0-9a-f]{64}`)
+)
+
 // auditFiles have the fields that audits add; they stand with each audit.
 func auditFiles(t *testing.T) []string {
 	t.Helper()
@@ -301,7 +326,7 @@ func auditFiles(t *testing.T) []string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		files = append(files, string(text))
+		files = append(files, digests.ReplaceAllString(string(text), ""))
 	}
 	return files
 }
