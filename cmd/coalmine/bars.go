@@ -168,5 +168,5 @@ func (l logOutput) Write(line []byte) (int, error) {
 			return n, nil
 		}
 	}
-	return l.stderr.Write(line)
+	return l.writeError(line)
 }

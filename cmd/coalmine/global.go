@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,6 +30,7 @@ import (
 // global are the flags that all commands share, and where they print.
 type global struct {
 	stdout, stderr io.Writer
+	speaking       sync.Mutex // held while a line is written to stderr
 
 	home, redis, store, server, token, secretKey string
 	json                                         bool
@@ -214,4 +216,13 @@ func (g *global) printJSON(v any) error {
 func (g *global) printf(format string, args ...any) { fmt.Fprintf(g.stdout, format, args...) }
 
 // note writes what is no result: progress, warnings, advice.
-func (g *global) note(format string, args ...any) { fmt.Fprintf(g.stderr, format+"\n", args...) }
+func (g *global) note(format string, args ...any) {
+	_, _ = g.writeError(fmt.Appendf(nil, format+"\n", args...))
+}
+
+// writeError writes a whole line for people: many goroutines have something to say.
+func (g *global) writeError(line []byte) (int, error) {
+	g.speaking.Lock()
+	defer g.speaking.Unlock()
+	return g.stderr.Write(line)
+}
