@@ -460,12 +460,13 @@ func TestMessagesThatAreNoAttemptsAreRefused(t *testing.T) {
 	l := newLab(t)
 	l.start(l.worker(hashKind))
 	spec := mustSpec(t, hashKind, "a")
-	for _, payload := range []string{"{", `{"kind":"test/hash","number":2}`} {
-		m := queue.Message{ID: spec.Key.String() + ".1", Class: string(tasks.Compute), Payload: []byte(payload)}
+	for i, payload := range []string{"{", `{"kind":"test/hash","number":9}`} {
+		number := i + 1 // while an attempt is at work, another of its number is none
+		m := queue.Message{ID: fmt.Sprintf("%s.%d", spec.Key, number), Class: string(tasks.Compute), Payload: []byte(payload)}
 		if err := l.broker.Enqueue(testContext(t), m); err != nil {
 			t.Fatal(err)
 		}
-		if out := l.outcome(); out.Result != attempts.Refused || out.Key != spec.Key || out.Number != 1 {
+		if out := l.outcome(); out.Result != attempts.Refused || out.Key != spec.Key || out.Number != number {
 			t.Errorf("outcome %+v", out)
 		}
 	}
