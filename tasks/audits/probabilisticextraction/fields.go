@@ -55,14 +55,20 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	if s.Canaries == nil {
 		return
 	}
-	shortest := math.MaxInt
+	shortest, source := math.MaxInt, 0
 	for _, g := range s.Canaries.Groups {
 		shortest = min(shortest, g.Words)
+		if g.Target != "" {
+			source = max(source, g.SourceWords())
+		}
 	}
 	for i, prefix := range b.Prefixes {
-		if prefix >= shortest {
-			fail([]string{fmt.Sprintf("%s.prefixes[%d]", path, i), "canaries.words", "canaries.format"},
-				"is %d; expected less than the length of a canary, %d, so that a word is left to extract", prefix, shortest)
+		paths := []string{fmt.Sprintf("%s.prefixes[%d]", path, i), "canaries.words", "canaries.format"}
+		switch {
+		case prefix >= shortest:
+			fail(paths, "is %d; expected less than the length of a canary, %d, so that a word is left to extract", prefix, shortest)
+		case prefix < source:
+			fail(paths, "is %d; expected at least %d, the source and the separator: the target is what is predicted", prefix, source)
 		}
 	}
 }

@@ -22,6 +22,7 @@ var Audit = audits.Description{
 	VerdictBlob:  audits.VerdictBlob,
 	OutcomesBlob: audits.OutcomesBlob,
 	EveryRound:   true,
+	Pairs:        audits.TargetSecrets,
 	Verdict:      func() audits.Verdict { return new(Verdict) },
 	Outcome:      func() audits.Outcome { return new(Outcome) },
 	Paired:       []string{"probabilistic_extractable", "greedy_extractable"},
