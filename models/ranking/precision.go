@@ -59,24 +59,6 @@ func Area(points []Point) float64 {
 	return area
 }
 
-// Thin leaves at most n points of a curve, n at least 2: the first, the last, and those where
-// recall first reaches equal steps. What is drawn stays the same to the eye; an Area is to be
-// taken before.
-func Thin(points []Point, n int) []Point {
-	if len(points) <= n {
-		return points
-	}
-	thin := []Point{points[0]}
-	last := points[len(points)-1]
-	for _, p := range points[1 : len(points)-1] {
-		// The steps are those of n-1 parts: the last of them is the last point.
-		if step := math.Floor(p.Recall * float64(n-1)); step > math.Floor(thin[len(thin)-1].Recall*float64(n-1)) && len(thin) < n-1 {
-			thin = append(thin, p)
-		}
-	}
-	return append(thin, last)
-}
-
 // Shuffled is the mean AP of relevant items out of so many over all orders of the items, none
 // of them tied: 1/n (H_n + (r-1)/(n-1) (n - H_n)), where H_n is the harmonic number.
 func Shuffled(relevant, items int) float64 {

@@ -197,35 +197,6 @@ func TestTheFirstAreFoundAndChanceIsCounted(t *testing.T) {
 	}
 }
 
-func TestThinKeepsTheEndsAndTheForm(t *testing.T) {
-	t.Parallel()
-	rng := rand.New(rand.NewPCG(3, 0))
-	scores, relevant := make([]float32, 5000), make([]bool, 5000)
-	for i := range scores {
-		relevant[i] = i%10 == 0
-		scores[i] = float32(rng.NormFloat64())
-		if relevant[i] {
-			scores[i]++
-		}
-	}
-	curve, err := Curve(scores, relevant)
-	if err != nil {
-		t.Fatal(err)
-	}
-	thin := Thin(curve, 100)
-	if len(thin) > 100 || thin[0] != curve[0] || thin[len(thin)-1] != curve[len(curve)-1] {
-		t.Fatalf("%d points from %v to %v", len(thin), thin[0], thin[len(thin)-1])
-	}
-	gap := 0.0
-	for i := range thin[1:] {
-		gap = max(gap, thin[i+1].Recall-thin[i].Recall)
-	}
-	near(t, "largest step of recall", gap, 0.015, 0.015)
-	if short := curve[:50]; len(Thin(short, 100)) != 50 {
-		t.Error("a short curve is thinned")
-	}
-}
-
 // The interval of a mean of 400 normal numbers holds their true mean in 95 of 100 trials. With
 // these 200 trials a right program is outside of 0.91 to 0.99 with a probability below 2%.
 func TestBootstrapCoversTheMean(t *testing.T) {
