@@ -76,12 +76,16 @@ type choice struct {
 type logProbs struct {
 	Tokens        []string   `json:"tokens"`
 	TokenLogProbs []*float64 `json:"token_logprobs"`
+	// TopLogProbs has the most probable token of each place, nil where TokenLogProbs is. lm-eval
+	// tells by it whether a continuation is the greedy one.
+	TopLogProbs []map[string]float64 `json:"top_logprobs"`
 }
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.Before != nil && s.Before(w, r) {
 		return
 	}
+	w.Header().Set("Content-Type", "application/json")
 	choices, err := s.complete(r)
 	if err != nil {
 		w.WriteHeader(http.StatusBadRequest)
@@ -131,13 +135,25 @@ func (s *Server) score(prompt []int32) (*logProbs, error) {
 			return nil, fmt.Errorf("no token %d", token)
 		}
 		out.add(s.words[token], i > 0, row[token])
+		out.top(s.words, i > 0, row)
 		if err := errors.Join(s.scorer.Step(states, []int32{token}), s.scorer.LogProbRows(states, row)); err != nil {
 			return nil, err
 		}
 	}
 	best := slices.Max(row)
 	out.add(s.words[slices.Index(row, best)], true, best)
+	out.top(s.words, true, row)
 	return out, nil
+}
+
+// top adds the most probable token of a place, the first of equals.
+func (l *logProbs) top(words []string, known bool, row []float32) {
+	if !known {
+		l.TopLogProbs = append(l.TopLogProbs, nil)
+		return
+	}
+	best := slices.Max(row)
+	l.TopLogProbs = append(l.TopLogProbs, map[string]float64{words[slices.Index(row, best)]: float64(best)})
 }
 
 func (l *logProbs) add(text string, known bool, logProb float32) {
@@ -153,6 +169,11 @@ func (l *logProbs) disturb(noise float64) {
 	for _, p := range l.TokenLogProbs {
 		if p != nil {
 			*p -= noise
+		}
+	}
+	for _, top := range l.TopLogProbs {
+		for word := range top {
+			top[word] -= noise
 		}
 	}
 }
