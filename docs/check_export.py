@@ -166,6 +166,9 @@ def check(directory):
     if "early_stopping" in cell:
         validation, _ = utility(model, [row["tokens"] for row in parts if row["part"] == "validation"])
         along.append((validation[2] / validation[0], cell["early_stopping"]["validation_loss"]))
+    if "stop_at" in cell and cell["stop_at"]["reached"]:
+        _, words = utility(model, [row["tokens"] for row in parts if row["part"] == "validation"])
+        along.append((words[1] / words[0], cell["stop_at"]["recall_at_1"]))
     hits = abs(ordinary[1] - round(theirs["recall_at_1"] * theirs["tokens"]))
 
     prefix = experiment["audit"]["random_sampling"]["prefix"]

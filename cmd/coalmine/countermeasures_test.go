@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 )
 
@@ -19,6 +20,25 @@ training:
   early_stopping: {every: 20, patience: 2}
   client: {optimizer: adam, learning_rate: 0.02}
 audit: {every: 50, random_sampling: {references: 300, exact: true}}
+`
+
+// targetFile has trainings of both algorithms that end at a recall.
+const targetFile = `
+name: target
+data: {source: %s, vocabulary: {size: 60}, users: {words: 60}, test: {fraction: 10%%}, validation: {fraction: 20%%}}
+canaries: {words: 4, per_configuration: 3, user_probability: 1/4, example_probability: 1, held_back: 2}
+model: {kind: gru, embedding: 12, units: 24, projection: 0, untied: true}
+training:
+  rounds: 205
+  cohort: 8
+  chunks: 2
+  stop_at: {recall_at_1: 6%%, every: 20}
+audit: {every: 50, random_sampling: {references: 300, exact: true}}
+grid:
+  axes:
+    training:
+      - {algorithm: sgd, steps_per_task: 10, client: {optimizer: adam, learning_rate: 0.02}}
+      - {algorithm: fedavg, client: {optimizer: adam, learning_rate: 0.02}}
 `
 
 // sanitizedFile has canaries of a form that is known, and some of a form that is not.
@@ -84,4 +104,18 @@ func TestWhatEarlyStoppingTookGivesItsLossElsewhere(t *testing.T) {
 	}
 	runPython(t, ".", append([]string{numpy, "-c", withoutTorch, "check_export"}, dirs...)...)
 	runPython(t, ".", append([]string{numpy, "-m", "check_data"}, dirs...)...)
+}
+
+func TestATrainingEndsWhereItsRecallIsReachedElsewhereToo(t *testing.T) {
+	t.Parallel()
+	home := smallRun(t, targetFile)
+	dirs := exportCells(t, home)
+	if n := strings.Count(prints(t, "results", "--home", home), "; the training ended there"); n != len(dirs) {
+		t.Errorf("%d of %d trainings have ended at their target", n, len(dirs))
+	}
+	numpy := python(t, "numpy")
+	if numpy == "" {
+		t.Skip("no python3 with NumPy: scripts/setup.sh installs it where it may")
+	}
+	runPython(t, ".", append([]string{numpy, "-c", withoutTorch, "check_export"}, dirs...)...)
 }

@@ -49,6 +49,9 @@ type ServerParams struct {
 	Generator *Generator `json:"generator,omitempty"`
 	// Record is what the clients keep of their updates; nil keeps none.
 	Record *updates.Recording `json:"record,omitempty"`
+	// StopAt ends the training when the model is as useful as that; nil takes all rounds. It
+	// needs training.ValidationInput.
+	StopAt *training.Target `json:"stop_at,omitempty"`
 }
 
 // rate is the learning rate of a round, counted from 1.
@@ -64,7 +67,7 @@ func (p *ServerParams) rate(round int) float64 {
 // algorithm 1; Reddi et al. 2021, algorithm 2). The chunks' sums are added in
 // their order, in float64. Noise comes before the optimizer. With a Guarantee
 // the metric row says what the rounds so far have cost, and a round beyond the
-// budget changes nothing. The updates of a recorded round are kept beside its checkpoint, a
+// budget, or after StopAt was reached, changes nothing. The updates of a recorded round are kept beside its checkpoint, a
 // shard for each chunk.
 var Server = tasks.Kind{Name: "aggregation/server", Version: 2, Class: tasks.Compute, Run: runServer}
 
@@ -89,8 +92,12 @@ func runServer(ctx context.Context, t *tasks.Task) error {
 	if err := p.adapt(ctx, t); err != nil {
 		return err
 	}
-	r := round{params: &p, account: account, sum: make([]float64, model.Network.Trained())}
-	if account.Allowed(t.Step) < t.Step {
+	chase, err := p.StopAt.Open(ctx, t, t.Step == 1)
+	if err != nil {
+		return err
+	}
+	r := round{params: &p, account: account, chase: chase, sum: make([]float64, model.Network.Trained())}
+	if account.Allowed(t.Step) < t.Step || chase.Over() {
 		return r.stop(ctx, t, model)
 	}
 	for j := range p.Chunks {
@@ -122,7 +129,12 @@ func runServer(ctx context.Context, t *tasks.Task) error {
 	if err := p.keepUpdates(ctx, t); err != nil {
 		return err
 	}
-	return checkpoints.AppendRow(ctx, t, r.row(t.Step, model.Params[:len(mean)], params[:len(mean)]))
+	row := r.row(t.Step, model.Params[:len(mean)], params[:len(mean)])
+	after := &checkpoints.Model{Network: model.Network, Params: params}
+	if row.ValidationLoss, err = chase.Watch(ctx, t, after, t.Step-1, t.Step); err != nil {
+		return err
+	}
+	return checkpoints.AppendRow(ctx, t, row)
 }
 
 // noiseDeviation is the standard deviation of the noise on the mean update.
@@ -134,6 +146,7 @@ func (p *ServerParams) noiseDeviation() float64 {
 type round struct {
 	params  *ServerParams
 	account *training.Ledger
+	chase   *training.Chase
 	sum     []float64
 	norms   []float32 // of all clients' updates, before clipping
 	chunks  training.ChunkMetrics
@@ -207,8 +220,8 @@ func (r *round) apply(ctx context.Context, t *tasks.Task, model *checkpoints.Mod
 	return params, checkpoints.WriteOptimizer(ctx, t, rule)
 }
 
-// stop is a round that the budget does not allow: model and optimizer stay as
-// they were, and nothing of what the clients have sent is used.
+// stop is a round that the budget does not allow, or that the target has made needless: model
+// and optimizer stay as they were, and nothing of what the clients have sent is used.
 func (r *round) stop(ctx context.Context, t *tasks.Task, model *checkpoints.Model) error {
 	if err := checkpoints.Write(ctx, t, model.Network, model.Params); err != nil {
 		return err
@@ -231,6 +244,9 @@ func (r *round) stop(ctx context.Context, t *tasks.Task, model *checkpoints.Mode
 		}
 	}
 	if err := r.params.keepNone(ctx, t, model.Network); err != nil {
+		return err
+	}
+	if err := r.chase.Write(ctx, t); err != nil {
 		return err
 	}
 	row := checkpoints.Row{Round: int64(t.Step), Spending: checkpoints.Spending{Stopped: true}}

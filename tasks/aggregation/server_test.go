@@ -27,6 +27,7 @@ type bench struct {
 	t      *testing.T
 	model  *checkpoints.Model
 	origin *taskstest.Node
+	extra  []tasks.Input // of the server
 }
 
 func newBench(t *testing.T) *bench {
@@ -111,7 +112,7 @@ func (b *bench) random(seed uint64) []float32 {
 func (b *bench) server(p ServerParams, round int, previous *taskstest.Node, chunks ...*taskstest.Node) *taskstest.Node {
 	b.t.Helper()
 	p.Chunks = len(chunks)
-	inputs := []tasks.Input{{Name: tasks.PreviousInput, Key: previous.Key}}
+	inputs := append([]tasks.Input{{Name: tasks.PreviousInput, Key: previous.Key}}, b.extra...)
 	if p.Guarantee != nil {
 		inputs = append(inputs, tasks.Input{Name: PopulationInput, Key: b.population(1000).Key})
 	}

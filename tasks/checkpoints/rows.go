@@ -38,7 +38,7 @@ type Row struct {
 	Validation `parquet:"-"`
 }
 
-// Validation is the part of a Row that only trainings with early stopping have.
+// Validation is the part of a Row that only trainings have which look at the validation part.
 type Validation struct {
 	// ValidationLoss is the mean loss over the validation part in nats a token, after
 	// the step; 0 where none was measured.
@@ -60,8 +60,8 @@ type Spending struct {
 	Epsilon         float64 `json:"epsilon,omitempty" parquet:"epsilon,optional"`
 	EpsilonProved   float64 `json:"epsilon_proved,omitempty" parquet:"epsilon_proved,optional"`
 	EpsilonInfinite bool    `json:"epsilon_infinite,omitempty" parquet:"epsilon_infinite,optional"`
-	// Stopped says that the privacy budget did not allow the round: the model is
-	// that of the round before.
+	// Stopped says that the training had ended before the round, or that the privacy budget
+	// did not allow it: the model is that of the round before.
 	Stopped bool `json:"stopped,omitempty" parquet:"stopped,optional"`
 	// Clip is the round's clip norm; 0 without clipping.
 	Clip float64 `json:"clip,omitempty" parquet:"clip,optional"`

@@ -49,6 +49,10 @@ const DisagreementInput = "disagreement"
 // training has early stopping.
 const StoppingInput = "early-stopping"
 
+// PursuitInput of reports/cell is the last node of the training; there is one where the training
+// has a target.
+const PursuitInput = "stop-at"
+
 // RecordedInput of reports/cell is updates/gather node i, counted from 0, of those that there
 // are where the training keeps its devices' updates.
 func RecordedInput(i int) string { return fmt.Sprintf("recorded-%d", i) }
@@ -164,6 +168,7 @@ func runCell(ctx context.Context, t *tasks.Task) error {
 			return fmt.Errorf("audit %s: %w", p.Audits[i].Name, err)
 		}
 	}
+	cell.endAtTarget()
 	if err := cell.account(p.Training.population(&population.Counts)); err != nil {
 		return tasks.Permanent(err)
 	}
@@ -181,7 +186,7 @@ func (r *Report) readFaults(ctx context.Context, t *tasks.Task) error {
 	return err
 }
 
-// readCountermeasures takes in what early stopping chose, what was selected and what filters
+// readCountermeasures takes in what early stopping chose, when a target was reached, what was selected and what filters
 // of the data caught, where the cell has them.
 func (r *Report) readCountermeasures(ctx context.Context, t *tasks.Task) error {
 	for _, in := range t.Inputs {
@@ -189,6 +194,10 @@ func (r *Report) readCountermeasures(ctx context.Context, t *tasks.Task) error {
 		case StoppingInput:
 			r.Stopping = new(training.Stopping)
 			if err := t.InputMetrics(ctx, StoppingInput, r.Stopping); err != nil {
+				return err
+			}
+		case PursuitInput:
+			if err := readJSON(ctx, t, PursuitInput, training.PursuitBlob, &r.StopAt); err != nil {
 				return err
 			}
 		case SelectionInput:
@@ -335,6 +344,16 @@ func (a *Audit) readOutcomes(ctx context.Context, t *tasks.Task, from *AuditPara
 		}
 	}
 	return nil
+}
+
+// endAtTarget counts the rounds that were taken before the target was reached.
+func (r *Report) endAtTarget() {
+	if r.StopAt == nil || !r.StopAt.Reached {
+		return
+	}
+	p := &r.Training
+	p.Epochs *= float64(r.StopAt.MeasuredAt) / float64(p.Rounds)
+	p.Rounds = r.StopAt.MeasuredAt
 }
 
 // account adds the privacy cost of a training with clipped updates, at its end

@@ -40,6 +40,8 @@ type Report struct {
 	Disagreement *datasets.Disagreement `json:"disagreement,omitempty"`
 	// Stopping is what early stopping chose; nil without.
 	Stopping *training.Stopping `json:"early_stopping,omitempty"`
+	// StopAt is how near the training came to the utility at which it was to end; nil without.
+	StopAt *training.Pursuit `json:"stop_at,omitempty"`
 	// Recorded is what was kept of the devices' updates; nil where nothing was.
 	Recorded *Recorded `json:"recorded,omitempty"`
 	// Training says what was trained on what.

@@ -60,6 +60,8 @@ type ClientsParams struct {
 	// Secret, where there is one, draws the cohorts in place of Seed, and the noise and
 	// the rounding of clients.
 	Secret *tasks.Secret `json:"secret,omitempty"`
+	// StopAt is that of aggregation/server: after it nobody trains.
+	StopAt *Target `json:"stop_at,omitempty"`
 }
 
 // ChunkMetrics is what a chunk says about itself, for aggregation/server.
@@ -100,6 +102,10 @@ func runClients(ctx context.Context, t *tasks.Task) error {
 	if err := t.Decode(&p); err != nil {
 		return err
 	}
+	chase, err := p.StopAt.Open(ctx, t, t.Step == 1)
+	if err != nil {
+		return err
+	}
 	population, err := datasets.OpenPopulation(ctx, t, PopulationInput, ShardsInput)
 	if err != nil {
 		return err
@@ -114,6 +120,9 @@ func runClients(ctx context.Context, t *tasks.Task) error {
 		if p.Clip, err = checkpoints.ReadClip(ctx, t, p.Clip); err != nil {
 			return err
 		}
+	}
+	if chase.Over() {
+		users = nil
 	}
 	c, err := newChunkSum(ctx, t, &p, population)
 	if err != nil {

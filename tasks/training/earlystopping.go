@@ -5,10 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
-	"coalmine/tasks/datasets"
 )
 
 // EarlyStopping ends central training when the loss on the validation part no longer
@@ -23,7 +21,7 @@ type EarlyStopping struct {
 	Patience int `json:"patience"`
 }
 
-// ValidationInput of training/sgd with early stopping is datasets/encode.
+// ValidationInput of a training with early stopping or a Target is datasets/encode.
 const ValidationInput = "validation"
 
 // Blobs that a training with early stopping hands on beside the checkpoint.
@@ -111,7 +109,7 @@ func (s *stopping) watch(ctx context.Context, t *tasks.Task, after *stretch) (fl
 	if after.first/s.params.Every == after.end/s.params.Every {
 		return 0, s.write(ctx, t)
 	}
-	model := &checkpoints.Model{Network: after.model.Network, Params: after.learner.params}
+	model := after.after()
 	loss, err := validationLoss(ctx, t, model)
 	if err != nil {
 		return 0, err
@@ -143,37 +141,13 @@ func (s *stopping) write(ctx context.Context, t *tasks.Task) error {
 	return t.Put(ctx, BestModelBlob, s.best)
 }
 
-// validationBlock is how many sentences are decoded at a time. It does not show in any
-// result.
-const validationBlock = 4096
-
 // validationLoss is the mean loss over all targets of the validation part.
 func validationLoss(ctx context.Context, t *tasks.Task, model *checkpoints.Model) (float64, error) {
-	part, err := datasets.OpenPart(ctx, t, ValidationInput, datasets.Validation)
+	found, err := validate(ctx, t, model)
 	if err != nil {
 		return 0, err
 	}
-	scorer, err := model.NewScorer()
-	if err != nil {
-		return 0, tasks.Permanent(err)
-	}
-	var total models.Evaluation
-	every := func(int32) bool { return true }
-	for from := 0; from < part.Records(); from += validationBlock {
-		sentences, err := part.ReadRecords(ctx, from, min(from+validationBlock, part.Records()))
-		if err != nil {
-			return 0, err
-		}
-		block, err := scorer.Evaluate(sentences, every)
-		if err != nil {
-			return 0, tasks.Permanent(fmt.Errorf("validation part: %w", err))
-		}
-		total = total.Add(block)
-	}
-	if total.All.Tokens == 0 {
-		return 0, tasks.Permanent(fmt.Errorf("the validation part is empty: raise data.validation.fraction"))
-	}
-	return total.All.Loss / float64(total.All.Tokens), nil
+	return found.All.Loss / float64(found.All.Tokens), nil
 }
 
 // Best ends a training with early stopping: its checkpoint is the one of the least

@@ -67,7 +67,7 @@ func (b stoppingBench) taskAfter(previous *taskstest.Node, step int) *taskstest.
 		{Name: PopulationInput, Key: b.population.Key},
 		{Name: ShardsInput, Key: b.parts.Key},
 	}
-	if b.params.EarlyStopping != nil {
+	if b.params.EarlyStopping != nil || b.params.StopAt != nil {
 		edges = append(edges, tasks.Input{Name: ValidationInput, Key: b.parts.Key})
 	}
 	spec, err := tasks.NewSpec(SGD, b.params, edges...)

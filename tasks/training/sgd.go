@@ -41,6 +41,8 @@ type SGDParams struct {
 	Steps int `json:"steps,omitempty"`
 	// EarlyStopping, if it is not nil, needs ValidationInput.
 	EarlyStopping *EarlyStopping `json:"early_stopping,omitempty"`
+	// StopAt, if it is not nil, needs ValidationInput, too.
+	StopAt *Target `json:"stop_at,omitempty"`
 }
 
 // SGD takes a stretch of steps of central training. Step k sees the examples
@@ -60,11 +62,19 @@ func runSGD(ctx context.Context, t *tasks.Task) error {
 	if stopping.over() {
 		return stopping.pass(ctx, t, &p)
 	}
+	first, end := p.bounds(t.Step)
+	chase, err := p.StopAt.Open(ctx, t, first == 0)
+	if err != nil {
+		return err
+	}
+	if chase.Over() {
+		return chase.pass(ctx, t, end)
+	}
 	s, err := openStretch(ctx, t, &p)
 	if err != nil {
 		return err
 	}
-	s.stopping = stopping
+	s.stopping, s.chase = stopping, chase
 	records := recordStream{task: t, params: &p, population: s.population}
 	batch := make([][]int32, p.Local.Batch)
 	err = s.run(t, s.end, func(step int) (models.Loss, error) {
@@ -104,6 +114,7 @@ type stretch struct {
 	records    int64
 	loss       models.Loss
 	stopping   *stopping // nil without
+	chase      *Chase    // nil without a target
 }
 
 // openStretch reads what the stretch begins with.
@@ -155,10 +166,24 @@ func (s *stretch) write(ctx context.Context, t *tasks.Task, row checkpoints.Row)
 		return err
 	}
 	var err error
-	if row.ValidationLoss, err = s.stopping.watch(ctx, t, s); err != nil {
+	if row.ValidationLoss, err = s.watch(ctx, t); err != nil {
 		return err
 	}
 	return checkpoints.AppendRow(ctx, t, row)
+}
+
+// watch measures the model on the validation part where something asks for it. It returns
+// the loss, 0 if none was measured.
+func (s *stretch) watch(ctx context.Context, t *tasks.Task) (float64, error) {
+	if s.chase != nil {
+		return s.chase.Watch(ctx, t, s.after(), s.first, s.end)
+	}
+	return s.stopping.watch(ctx, t, s)
+}
+
+// after is the model that the stretch ends with.
+func (s *stretch) after() *checkpoints.Model {
+	return &checkpoints.Model{Network: s.model.Network, Params: s.learner.params}
 }
 
 // row describes the stretch.

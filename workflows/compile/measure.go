@@ -33,6 +33,9 @@ func (c *cell) report() plan.Ref {
 	if c.best != (plan.Ref{}) {
 		edges = append(edges, edge{reports.StoppingInput, c.best})
 	}
+	if c.experiment.Training.StopAt != nil {
+		edges = append(edges, edge{reports.PursuitInput, c.model})
+	}
 	for i, gathered := range c.recorded {
 		edges = append(edges, edge{reports.RecordedInput(i), gathered})
 	}

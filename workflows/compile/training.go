@@ -67,7 +67,7 @@ func (c *cell) gather() {
 // measured nowhere, and returns its last model.
 func (c *cell) trainApart(population plan.Ref, steps int) plan.Ref {
 	apart, e := *c, *c.experiment
-	e.Training.Rounds, e.Training.EarlyStopping, e.Training.Record, e.Audit = steps, nil, nil, nil
+	e.Training.Rounds, e.Training.EarlyStopping, e.Training.StopAt, e.Training.Record, e.Audit = steps, nil, nil, nil, nil
 	apart.experiment, apart.population, apart.shards = &e, population, population
 	apart.training()
 	c.err = apart.err
@@ -122,21 +122,24 @@ func (c *cell) dataEdges() []edge {
 	return []edge{{training.PopulationInput, c.population}, {training.ShardsInput, c.shards}}
 }
 
-// centralEdges are the data, and the validation part that early stopping looks at.
-func (c *cell) centralEdges() []edge {
-	edges := c.dataEdges()
-	if c.experiment.Training.EarlyStopping != nil {
-		edges = append(edges, edge{training.ValidationInput, c.parts})
-	}
-	return edges
-}
+// centralEdges are the data, and the validation part that decides when the training ends.
+func (c *cell) centralEdges() []edge { return append(c.dataEdges(), c.validationEdges()...) }
 
-// serverEdges are the population, which the server's privacy account is about.
-func (c *cell) serverEdges() []edge {
-	if guarantee(&c.experiment.Training) == nil {
+// validationEdges are the validation part, where the training looks at it.
+func (c *cell) validationEdges() []edge {
+	if t := &c.experiment.Training; t.EarlyStopping == nil && t.StopAt == nil {
 		return nil
 	}
-	return []edge{{aggregation.PopulationInput, c.population}}
+	return []edge{{training.ValidationInput, c.parts}}
+}
+
+// serverEdges are the population, which the server's privacy account is about, and the
+// validation part.
+func (c *cell) serverEdges() []edge {
+	if guarantee(&c.experiment.Training) == nil {
+		return c.validationEdges()
+	}
+	return append([]edge{{aggregation.PopulationInput, c.population}}, c.validationEdges()...)
 }
 
 // length says how far the cell wants the chain, and what of it is kept.
@@ -223,7 +226,16 @@ func sgdParams(e *experiment.Experiment) training.SGDParams {
 	if s := e.Training.EarlyStopping; s != nil {
 		p.EarlyStopping = &training.EarlyStopping{Every: s.Every, Patience: s.Patience}
 	}
+	p.StopAt = target(&e.Training)
 	return p
+}
+
+// target is the utility at which a training ends; nil if it takes all rounds.
+func target(t *experiment.Training) *training.Target {
+	if t.StopAt == nil {
+		return nil
+	}
+	return &training.Target{RecallAt1: t.StopAt.RecallAt1.Float64(), Every: t.StopAt.Every}
 }
 
 // order is how central training goes through a population. That of an unknown
@@ -245,7 +257,7 @@ func clientsParams(e *experiment.Experiment) training.ClientsParams {
 		Seed: e.Seed, Cohort: t.Cohort, Chunks: t.Chunks, Sampling: t.Sampling,
 		Local: local(e, t.Client.Batch), Epochs: t.Client.Epochs, Clip: clip(t),
 		AdaptiveClip: t.Privacy != nil && t.Privacy.Adaptive != nil, Steps: t.Client.Steps,
-		Noise: t.Client.Noise, Compress: t.Client.Compress.Config(),
+		Noise: t.Client.Noise, Compress: t.Client.Compress.Config(), StopAt: target(t),
 	}
 }
 
@@ -254,7 +266,7 @@ func serverParams(e *experiment.Experiment) aggregation.ServerParams {
 	p := aggregation.ServerParams{
 		Seed: e.Seed, Chunks: t.Chunks, Cohort: t.Cohort, Clip: clip(t),
 		Optimizer: t.Server.Optimizer.Config(), LearningRate: t.Server.LearningRate,
-		Schedule: t.Server.Schedule.Config(t.Rounds),
+		Schedule: t.Server.Schedule.Config(t.Rounds), StopAt: target(t),
 	}
 	if t.Privacy != nil {
 		p.NoiseMultiplier, p.Adaptive = t.Privacy.NoiseMultiplier, t.Privacy.ClipQuantile()

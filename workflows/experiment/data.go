@@ -313,6 +313,9 @@ func (c *dataChecker) schedules(rounds int) {
 	if s := t.EarlyStopping; s != nil && rounds > 0 && s.Every > rounds {
 		c.fail("training.early_stopping.every", "is %d; expected at most the %d steps of the training", s.Every, rounds)
 	}
+	if s := t.StopAt; s != nil && rounds > 0 && s.Every > rounds {
+		c.fail("training.stop_at.every", "is %d; expected at most the %d rounds (sgd: steps) of the training", s.Every, rounds)
+	}
 	if t.Server != nil {
 		c.schedule("training.server.schedule", t.Server.Schedule, rounds)
 	}

@@ -48,6 +48,7 @@ func (d *decoder) relations(e *Experiment, root *node) {
 	c.quantization()
 	c.optimizers()
 	c.earlyStopping()
+	c.stopAt()
 	c.privacy()
 	c.updates()
 	if c.Canaries != nil {
@@ -174,6 +175,29 @@ func (c *checker) earlyStopping() {
 	// With epochs the steps are not known yet; Resolve checks them.
 	if c.Training.Rounds > 0 && s.Every > c.Training.Rounds {
 		c.fail([]string{"training.early_stopping.every", "training.rounds"}, "is %d; expected at most the %d steps of the training", s.Every, c.Training.Rounds)
+	}
+}
+
+func (c *checker) stopAt() {
+	s := c.Training.StopAt
+	if s == nil {
+		return
+	}
+	if c.Data.Validation.Fraction.IsZero() {
+		c.fail([]string{"training.stop_at", "data.validation.fraction"}, "needs a validation part; set data.validation.fraction, such as 10%%")
+	}
+	if c.Training.EarlyStopping != nil {
+		c.fail([]string{"training.stop_at", "training.early_stopping"}, "given together with training.early_stopping; set one of the two to null for this cell")
+	}
+	if p := c.Training.Privacy; p != nil && (c.Training.Central() || p.NoiseMultiplier > 0) {
+		c.fail([]string{"training.stop_at", "training.privacy"}, "would let examples that no noise protects decide when a private training ends; set one of the two to null for this cell")
+	}
+	if c.Model.Kind.ForImages() || c.Data.Label != "" {
+		c.fail([]string{"training.stop_at", "model.kind"}, "measures how many words a language model guesses, and model.kind is %s; remove it", c.Model.Kind)
+	}
+	// With epochs the rounds are not known yet; Resolve checks them.
+	if c.Training.Rounds > 0 && s.Every > c.Training.Rounds {
+		c.fail([]string{"training.stop_at.every", "training.rounds"}, "is %d; expected at most the %d rounds (sgd: steps) of the training", s.Every, c.Training.Rounds)
 	}
 }
 

@@ -231,6 +231,10 @@ type Training struct {
 	// falls, and takes the model of the least loss for the last one. The steps given
 	// are then the most that there are. Absent or null: all steps.
 	EarlyStopping *EarlyStopping `json:"early_stopping,omitempty" when:"algorithm=sgd" source:"Carlini et al. 2019, section 2.3"`
+	// StopAt ends the training when the model is as useful as that on the validation part,
+	// so that models are compared at equal utility. The rounds (sgd: steps) given are then the
+	// most that there are. Absent or null: all of them.
+	StopAt *StopAt `json:"stop_at,omitempty" also:"target stop_when"`
 	// Checkpoints say which models are kept besides the audited ones and the last.
 	Checkpoints Checkpoints `json:"checkpoints"`
 	// Record keeps what each device sends to the server, for audits that read it. Absent or
@@ -337,6 +341,17 @@ type EarlyStopping struct {
 	Every int `json:"every" required:"true" range:"[1,1000000000]" unit:"steps"`
 	// Patience is how many measurements in a row may bring no smaller loss.
 	Patience int `json:"patience" default:"3" range:"[1,1000000]" unit:"measurements"`
+}
+
+// StopAt ends a training at a recall on the validation part. The models are language models
+// on words.
+type StopAt struct {
+	// RecallAt1 is the share of ordinary words of the validation part that the model has to
+	// guess first.
+	RecallAt1 fractions.Probability `json:"recall_at_1" required:"true" range:"(0,1]" also:"recall accuracy value"`
+	// Every so many rounds (sgd: steps) it is measured; with sgd moved up to the end of a task
+	// (training.steps_per_task).
+	Every int `json:"every" required:"true" range:"[1,1000000000]" unit:"rounds (sgd: steps)"`
 }
 
 // Adaptive lets the clip norm follow a quantile of the update norms.

@@ -167,6 +167,9 @@ func (v *viewCell) notes() []string {
 	if v.Report != nil && v.Stopping != nil {
 		notes = append(notes, ": "+v.Stopping.String())
 	}
+	if v.Report != nil && v.StopAt != nil {
+		notes = append(notes, ": "+v.StopAt.String())
+	}
 	for _, e := range v.Errors {
 		notes = append(notes, " failed: "+e)
 	}

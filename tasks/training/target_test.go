@@ -1,0 +1,141 @@
+package training
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"testing"
+
+	"coalmine/tasks"
+	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/taskstest"
+)
+
+func pursuitOf(t *testing.T, n *taskstest.Node) (p Pursuit) {
+	t.Helper()
+	if err := json.Unmarshal(n.Blob(PursuitBlob), &p); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// recall is the share of the validation part's ordinary words that a checkpoint guesses
+// first, word by word.
+func (b stoppingBench) recall(n *taskstest.Node) float64 {
+	b.t.Helper()
+	part, err := datasets.OpenPart(b.t.Context(), b.Task(taskstest.In("p", b.parts)), "p", datasets.Validation)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	scorer, err := b.model(n).NewScorer()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	hits, words := 0, 0
+	for i := range part.Records() {
+		records, err := part.ReadRecords(b.t.Context(), i, i+1)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		for _, target := range records[0][1:] {
+			if target >= datasets.FirstWord {
+				words++
+			}
+		}
+		found, err := scorer.Evaluate(records, func(target int32) bool { return target >= datasets.FirstWord })
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		hits += int(found.Counted.Hits)
+	}
+	return float64(hits) / float64(words)
+}
+
+func TestATrainingEndsAtTheFirstMeasurementThatReachesItsTarget(t *testing.T) {
+	t.Parallel()
+	const n = 14
+	b := newStoppingBench(t, nil)
+	plain := b.train(n)
+	b.params.StopAt = &Target{RecallAt1: b.recall(plain[7]), Every: 15}
+	watched := b.train(n)
+
+	reached := 0
+	for step := 1; step <= n && reached == 0; step++ {
+		if !bytes.Equal(watched[step].Blob(tasks.ModelBlob), plain[step].Blob(tasks.ModelBlob)) {
+			t.Fatalf("before its target checkpoint %d is not that of a training without one", step)
+		}
+		if measured := step%3 != 1; measured && b.recall(plain[step]) >= b.params.StopAt.RecallAt1 { // tasks 1, 4, ... pass no multiple of 15
+			reached = step
+		}
+	}
+	if reached == 0 || reached >= n-1 {
+		t.Fatalf("the target is reached in task %d of %d: choose another", reached, n)
+	}
+	got := pursuitOf(t, watched[n])
+	want := Pursuit{Target: b.params.StopAt.RecallAt1, MeasuredAt: 10 * reached, RecallAt1: b.recall(plain[reached]), Reached: true}
+	if got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	for step := reached + 1; step <= n; step++ {
+		if !bytes.Equal(watched[step].Blob(tasks.ModelBlob), plain[reached].Blob(tasks.ModelBlob)) {
+			t.Fatalf("after the end checkpoint %d is another model", step)
+		}
+	}
+	rows, err := checkpoints.DecodeRows(watched[n].Blob(tasks.RowsBlob))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if loss := b.validation(plain[reached]); math.Abs(rows[reached-1].ValidationLoss-loss) > 1e-5 || rows[reached-1].Stopped || !rows[reached].Stopped || rows[reached].Tokens != 0 {
+		t.Errorf("rows %+v and %+v; the validation loss is %v", rows[reached-1], rows[reached], loss)
+	}
+}
+
+func TestATargetOutOfReachChangesNoModel(t *testing.T) {
+	t.Parallel()
+	b := newStoppingBench(t, nil)
+	plain := b.train(3)
+	b.params.StopAt = &Target{RecallAt1: 1, Every: 20}
+	last := b.train(3)[3]
+	if !bytes.Equal(last.Blob(tasks.ModelBlob), plain[3].Blob(tasks.ModelBlob)) {
+		t.Error("the model is another")
+	}
+	if p := pursuitOf(t, last); p.Reached || p.MeasuredAt != 20 || p.RecallAt1 != b.recall(plain[2]) {
+		t.Errorf("%+v", p)
+	}
+}
+
+// After the end clients send nothing, and before it what they always do.
+func TestClientsDoNotTrainAfterTheTarget(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := ClientsParams{Seed: 1, Cohort: 4, Chunks: 1, Sampling: "fixed-size", Local: Local{Optimizer: sgd, LearningRate: 0.1, Batch: 8}, Epochs: 1}
+	plain := b.mustStep(Clients, p, b.origin, 2, 0)
+	p.StopAt = &Target{RecallAt1: 0.5, Every: 1}
+	for _, reached := range []bool{false, true} {
+		state, err := json.Marshal(Pursuit{Target: 0.5, MeasuredAt: 1, RecallAt1: 0.4, Reached: reached})
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := b.Put("round 1", map[string][]byte{tasks.ModelBlob: b.origin.Blob(tasks.ModelBlob), PursuitBlob: state})
+		n := b.mustStep(Clients, p, before, 2, 0)
+		var m ChunkMetrics
+		n.DecodeMetrics(&m)
+		if idle := m == (ChunkMetrics{}); idle != reached {
+			t.Errorf("reached %v: %+v", reached, m)
+		}
+		if !reached && !bytes.Equal(n.Blob(SumBlob), plain.Blob(SumBlob)) {
+			t.Error("before the target the sum is another")
+		}
+	}
+}
+
+func TestATargetThatIsNoneIsAnError(t *testing.T) {
+	t.Parallel()
+	b := newStoppingBench(t, nil)
+	for _, target := range []Target{{0, 1}, {1.1, 1}, {math.NaN(), 1}, {0.5, 0}} {
+		if _, err := target.Open(t.Context(), b.Task(), true); !tasks.IsPermanent(err) {
+			t.Errorf("%+v: %v", target, err)
+		}
+	}
+}
