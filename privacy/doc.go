@@ -27,6 +27,6 @@
 // only half as large, relative to that, as the noise multiplier says.
 //
 // The mathematics is in the packages below this one: rdp (Rényi differential
-// privacy), pld (privacy loss distributions) and onerun (lower bounds measured
-// on a trained model).
+// privacy), pld (privacy loss distributions), correlated (noise that later rounds take
+// back in part) and onerun (lower bounds measured on a trained model).
 package privacy

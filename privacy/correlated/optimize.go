@@ -1,0 +1,175 @@
+package correlated
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"gonum.org/v1/gonum/optimize"
+)
+
+// The search is for the least product of the squared sensitivity and the largest variance of a
+// prefix sum: at equal privacy, the least noise on the last model.
+
+// OptimizeBLT finds a BLT strategy of so many buffers, 1 or more, for a participation; of
+// fewer, where the least loss has no use for them.
+func OptimizeBLT(p Participation, buffers int) (BLT, error) {
+	if err := p.Validate(); err != nil {
+		return BLT{}, err
+	}
+	if buffers < 1 {
+		return BLT{}, fmt.Errorf("blt with %d buffers: expected at least 1", buffers)
+	}
+	x, err := descend(fromBLT(startBLT(p.Rounds, buffers)), func(x, gradient []float64) float64 {
+		return lossOfBLT(x, gradient, p)
+	})
+	if err != nil {
+		return BLT{}, fmt.Errorf("blt with %d buffers for %+v: %w", buffers, p, err)
+	}
+	b := toBLT(x).used()
+	round(b.Scales)
+	round(b.Decays)
+	return b, b.Validate()
+}
+
+// used are the buffers that the least loss has a use for, those that forget last first.
+func (b BLT) used() BLT {
+	const idle = 1e-8
+	var order []int
+	for j, scale := range b.Scales {
+		if scale >= idle {
+			order = append(order, j)
+		}
+	}
+	if order == nil {
+		order = []int{0}
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(b.Decays[j], b.Decays[i]) })
+	var out BLT
+	for _, j := range order {
+		out.Scales, out.Decays = append(out.Scales, b.Scales[j]), append(out.Decays, b.Decays[j])
+	}
+	return out
+}
+
+// OptimizeBanded finds a banded strategy of so many bands, from 1 to the rounds.
+func OptimizeBanded(p Participation, bands int) (Banded, error) {
+	if err := p.Validate(); err != nil {
+		return Banded{}, err
+	}
+	if bands < 1 || bands > p.Rounds {
+		return Banded{}, fmt.Errorf("banded with %d bands over %d rounds: expected from 1 to the rounds", bands, p.Rounds)
+	}
+	x, err := descend(fromBanded(startBanded(bands)), func(x, gradient []float64) float64 {
+		return lossOfBanded(x, gradient, p)
+	})
+	if err != nil {
+		return Banded{}, fmt.Errorf("%d bands for %+v: %w", bands, p, err)
+	}
+	b := toBanded(x)
+	round(b.Coefficients)
+	return b, b.Validate()
+}
+
+// lossOfBLT is the logarithm of the loss at a point of the search, and its gradient.
+func lossOfBLT(x, gradient []float64, p Participation) float64 {
+	b := toBLT(x)
+	variance, sensitivity := b.gradients(p)
+	for j, decay := range b.Decays {
+		gradient[2*j] = math.Ln2 * b.Scales[j] * (variance.byScale[j]/variance.value + sensitivity.byScale[j]/sensitivity.value)
+		gradient[2*j+1] = math.Ln2 * decay * (1 - decay) * (variance.byDecay[j]/variance.value + sensitivity.byDecay[j]/sensitivity.value)
+	}
+	return math.Log(variance.value) + math.Log(sensitivity.value)
+}
+
+// lossOfBanded is likewise. A coefficient and all after it follow from its ratio to the one
+// before.
+func lossOfBanded(x, gradient []float64, p Participation) float64 {
+	b := toBanded(x)
+	variance, byVariance := b.variance(p.Rounds)
+	column := b.column(p.Rounds)
+	sensitivity, bySensitivity := squaredSensitivity(column, p), sensitivityGradient(column, p)
+	tail := 0.0
+	for i := len(x); i > 0; i-- {
+		tail += b.Coefficients[i] * (byVariance[i]/variance + bySensitivity[i]/sensitivity)
+		gradient[i-1] = math.Ln2 * tail * (1 - fromLogOdds(x[i-1]))
+	}
+	return math.Log(variance) + math.Log(sensitivity)
+}
+
+// The numbers that are searched for are free of bounds: binary logarithms of scales, and of
+// p/(1-p) for what lies between 0 and 1.
+
+func fromBLT(b BLT) []float64 {
+	x := make([]float64, 2*len(b.Scales))
+	for j := range b.Scales {
+		x[2*j] = log2(b.Scales[j])
+		x[2*j+1] = logOdds(b.Decays[j])
+	}
+	return x
+}
+
+func toBLT(x []float64) BLT {
+	b := BLT{Scales: make([]float64, len(x)/2), Decays: make([]float64, len(x)/2)}
+	for j := range b.Scales {
+		b.Scales[j] = powerOf2(x[2*j])
+		b.Decays[j] = fromLogOdds(x[2*j+1])
+	}
+	return b
+}
+
+// fromBanded is about the ratio of each coefficient to the one before, so that none is above it.
+func fromBanded(b Banded) []float64 {
+	x := make([]float64, len(b.Coefficients)-1)
+	for i := range x {
+		x[i] = logOdds(b.Coefficients[i+1] / b.Coefficients[i])
+	}
+	return x
+}
+
+func toBanded(x []float64) Banded {
+	b := Banded{Coefficients: make([]float64, len(x)+1)}
+	b.Coefficients[0] = 1
+	for i, v := range x {
+		b.Coefficients[i+1] = b.Coefficients[i] * fromLogOdds(v)
+	}
+	return b
+}
+
+func logOdds(p float64) float64     { return log2(p / (1 - p)) }
+func fromLogOdds(x float64) float64 { return 1 / (1 + powerOf2(-x)) }
+
+// log2 and powerOf2 are those of package math, whose natural exponential has bits that
+// depend on the processor.
+func log2(x float64) float64     { return math.Log2(x) }
+func powerOf2(x float64) float64 { return math.Exp2(x) }
+
+// descend finds a minimum near a point. It ends where the gradient is next to 0, or where
+// rounding hides any further descent.
+func descend(from []float64, value func(x, gradient []float64) float64) ([]float64, error) {
+	if len(from) == 0 {
+		return from, nil
+	}
+	scratch := make([]float64, len(from))
+	result, err := optimize.Minimize(optimize.Problem{
+		Func: func(x []float64) float64 { return value(x, scratch) },
+		Grad: func(gradient, x []float64) { value(x, gradient) },
+	}, from, &optimize.Settings{
+		GradientThreshold: 1e-10,
+		MajorIterations:   5000,
+		Converger:         &optimize.FunctionConverge{Absolute: 1e-15, Iterations: 30},
+	}, &optimize.BFGS{})
+	if result == nil || math.IsNaN(result.F) {
+		return nil, fmt.Errorf("no minimum is found: %w", err)
+	}
+	return result.X, nil // where rounding ends the search, there is an error beside the minimum
+}
+
+// round keeps ten significant digits of each number: as many as are worth recording.
+func round(x []float64) {
+	for i, v := range x {
+		x[i], _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', 10, 64), 64)
+	}
+}
