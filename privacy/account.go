@@ -69,7 +69,7 @@ func NewMeter(recipe Recipe) (*Meter, error) {
 		m.proved = m.papers
 		return m, nil
 	}
-	m.proved, err = scheme.divergence(m.rate(), m.sigmaProved, rdp.DefaultOrders())
+	m.proved, err = scheme.proving(recipe.Accountant)(m.rate(), m.sigmaProved, rdp.DefaultOrders())
 	return m, err
 }
 

@@ -12,13 +12,16 @@ import (
 // Accountant names how an epsilon is proved. A figure of epsilon means little without it.
 type Accountant string
 
-// Accountants. A recipe chooses the first three; a report names the last two.
+// Accountants. A recipe chooses any but the last; a report names the last two.
 const (
 	// Tightest takes the least epsilon that any accountant proves: the default.
 	Tightest Accountant = "tightest"
 	// Papers holds calibration to the papers' convention, which for cohorts of fixed size is
 	// no proof. What is proved is as with Tightest.
 	Papers Accountant = "papers"
+	// RDPPair adds the Rényi divergences of the pair of outputs that dominates cohorts of fixed
+	// size, where RDP takes those of a theorem that came before; otherwise they are the same.
+	RDPPair Accountant = "rdp-pair"
 	// RDP adds Rényi divergences, and converts them as the recipe says.
 	RDP Accountant = "rdp"
 	// PLD composes privacy loss distributions.
@@ -31,11 +34,14 @@ func (Accountant) Choices() []string { return []string{string(Tightest), string(
 
 // Validate returns an error unless a recipe may ask for the accountant.
 func (a Accountant) Validate() error {
-	if !slices.Contains([]Accountant{Tightest, Papers, RDP}, a) {
-		return fmt.Errorf("accountant %q: expected %s, %s or %s", a, Tightest, RDP, Papers)
+	if !slices.Contains([]Accountant{Tightest, Papers, RDP, RDPPair}, a) {
+		return fmt.Errorf("accountant %q: expected %s, %s, %s or %s", a, Tightest, RDP, RDPPair, Papers)
 	}
 	return nil
 }
+
+// Divergent reports whether the accountant proves by Rényi divergences alone.
+func (a Accountant) Divergent() bool { return a == RDP || a == RDPPair }
 
 // losses bound by privacy loss distributions what steps cost together, for one relation.
 type losses struct {
@@ -78,7 +84,7 @@ func (m *Meter) steps(rounds int) []pld.Step {
 
 // proof is the proved epsilon after so many rounds, by the accountant of the recipe.
 func (m *Meter) proof(rounds int, delta float64) proof {
-	if m.recipe.Accountant != RDP {
+	if !m.recipe.Accountant.Divergent() {
 		return m.scheme.Neighbouring.losses().tightest(m.steps(rounds), m.proved.Times(m.counted(rounds)), delta)
 	}
 	return byDivergence(m.proved.Times(m.counted(rounds)), delta, m.recipe.Conversion)
@@ -99,15 +105,23 @@ func (m *Meter) theorem(a Accountant) string {
 	case PLD:
 		return "PLD, " + m.scheme.lossAccountant
 	case RDP:
-		conversion := Improved
-		if m.recipe.Accountant == RDP {
-			conversion = m.recipe.Conversion
-		}
-		return fmt.Sprintf("%s, %s conversion", m.scheme.accountant, conversion)
-	case Tightest, Papers:
+		return m.divergenceTheorem()
+	case Tightest, Papers, RDPPair:
 		// They are ways to choose, and no epsilon rests on them.
 	}
 	return ""
+}
+
+// divergenceTheorem names what Rényi divergences of the recipe rest on where they prove epsilon.
+func (m *Meter) divergenceTheorem() string {
+	theorem, conversion := m.scheme.accountant, Improved
+	if m.recipe.Accountant.Divergent() {
+		conversion = m.recipe.Conversion
+	}
+	if m.recipe.Accountant == RDPPair && m.scheme.pair != nil {
+		theorem = m.scheme.pairAccountant
+	}
+	return fmt.Sprintf("%s, %s conversion", theorem, conversion)
 }
 
 // interval holds what the recipe costs after so many rounds between two bounds: that of the

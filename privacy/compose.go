@@ -92,7 +92,7 @@ func together(recipes []Recipe, delta float64) (all composed, err error) {
 
 // proof is the proved epsilon by the accountant of the recipes.
 func (c composed) proof(delta float64) proof {
-	if c.recipe.Accountant != RDP {
+	if !c.recipe.Accountant.Divergent() {
 		return c.recipe.Sampling.Neighbouring().losses().tightest(c.steps, c.proved, delta)
 	}
 	return byDivergence(c.proved, delta, c.recipe.Conversion)

@@ -101,7 +101,8 @@ type Report struct {
 	// and left out, for other mechanisms.
 	Rho Epsilon `json:"rho,omitempty"`
 
-	// Accountant names the theorem behind Epsilon and EpsilonRenyi.
+	// Accountant names the theorem behind Epsilon and EpsilonRenyi; with RDPPair, that behind
+	// the second is TheoremProved.
 	Accountant   string   `json:"accountant"`
 	Unit         string   `json:"unit"`
 	HoldsAgainst string   `json:"holds_against,omitempty"`
@@ -141,7 +142,7 @@ func (m *Meter) assumptions(infinite bool) []string {
 		out = append(out, convention)
 	}
 	r := m.recipe
-	if r.Accountant == RDP {
+	if r.Accountant.Divergent() {
 		relation = strings.Replace(relation, bothEpsilons, sameEpsilons, 1)
 	}
 	out = append(out, m.scheme.assumption, relation)

@@ -42,6 +42,10 @@ type Scheme struct {
 	// divergence is that of one round at a sampling rate and noise sigma, relative
 	// to the sensitivity, for the given orders (package rdp).
 	divergence func(rate, sigma float64, orders []float64) (rdp.Curve, error)
+	// pair is the divergence of the pair of outputs that lossAccountant is about, and
+	// pairAccountant its theorem. nil: divergence is it.
+	pair           func(rate, sigma float64, orders []float64) (rdp.Curve, error)
+	pairAccountant string
 	// papersOrders are the orders of the papers' convention.
 	papersOrders func() []float64
 	// accountant names the theorem behind divergence.
@@ -98,6 +102,14 @@ func (s Sampling) Neighbouring() Neighbouring {
 		return ""
 	}
 	return scheme.Neighbouring
+}
+
+// proving is the divergence that an accountant counts by.
+func (s Scheme) proving(a Accountant) func(rate, sigma float64, orders []float64) (rdp.Curve, error) {
+	if a == RDPPair && s.pair != nil {
+		return s.pair
+	}
+	return s.divergence
 }
 
 // Drawn reports whether a training can run the scheme.

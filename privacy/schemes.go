@@ -21,8 +21,10 @@ var fixedSize = Scheme{
 		return fixedSample(rng, r.Population, r.Cohort), nil
 	},
 
-	rate:       shareOfPopulation,
-	divergence: rdp.FixedSize,
+	rate:           shareOfPopulation,
+	divergence:     rdp.FixedSize,
+	pair:           rdp.ReplacedPair,
+	pairAccountant: "RDP, the pair that dominates samples of fixed size under replacement (Zhu, Dong and Wang 2022, Theorem 11)",
 	// The theorem is about whole orders, and the values that the papers print are
 	// the best of these.
 	papersOrders:   rdp.WholeOrders,

@@ -36,7 +36,7 @@ func Tree(recipe Recipe) (Report, error) {
 	}
 	bound, order := curve.Epsilon(r.Delta, r.Conversion)
 	proved := byDivergence(curve, r.Delta, r.Conversion)
-	if r.Accountant != RDP {
+	if !r.Accountant.Divergent() {
 		once := pld.Step{Rate: 1, Sigma: r.NoiseMultiplier / math.Sqrt(float64(nodes)), Rounds: 1}
 		proved = ZeroOutOne.losses().tightest([]pld.Step{once}, curve, r.Delta)
 	}

@@ -30,8 +30,9 @@ For DP-SGD the population are the records, the cohort is the batch and the round
 are the steps (--unit record). Batches cut from shuffled records are no random
 samples: --sampling shuffled counts each epoch as one Gaussian mechanism.
 
---accountant rdp counts by Rényi divergences alone, and --accountant papers solves for
-the papers' convention in place of what is proved.
+--accountant rdp counts by Rényi divergences alone, for cohorts of fixed size by the theorem
+that the papers use, --accountant rdp-pair by those of the pair of outputs that "pld" is
+about; --accountant papers solves for the papers' convention in place of what is proved.
 
 --target-epsilon solves for what --solve names, so that the proved epsilon stays
 within it: the least noise multiplier, the most rounds, or the smallest cohort, the
@@ -118,7 +119,7 @@ func newAccountCommand(g *global) *cobra.Command {
 	f.StringVar((*string)(&a.recipe.Conversion), "conversion", string(privacy.Classic), "classic (Mironov 2017) or improved (Canonne, Kamath and Steinke 2020)")
 	f.StringVar(&a.recipe.Unit, "unit", "", "what is protected, for the report: user (the default), or record for DP-SGD")
 	f.Float64Var(&a.countNoise, "clip-count-noise", 0, "adaptive clipping: the noise on the number of clients that were not clipped (usually cohort/20)")
-	f.StringVar((*string)(&a.recipe.Accountant), "accountant", string(privacy.Tightest), "what is solved for, and epsilon_proved: tightest, rdp (by --conversion), or papers (solves for the papers' epsilon)")
+	f.StringVar((*string)(&a.recipe.Accountant), "accountant", string(privacy.Tightest), "what is solved for, and epsilon_proved: tightest, rdp or rdp-pair (by --conversion), or papers (solves for the papers' epsilon)")
 	f.BoolVar(&a.recipe.LossDistribution, "pld", false, "bounds of the privacy loss distribution from both sides, too; with --accountant rdp they are left out otherwise")
 	f.BoolVar(&a.tree, "tree", false, "DP-FTRL by tree aggregation, one epoch without restarts (Kairouz et al. 2021)")
 	f.StringVar(&a.plot, "plot", "", "file for an SVG of epsilon against rounds")
@@ -138,7 +139,7 @@ func (a *accountFlags) check(f *pflag.FlagSet) error {
 			return err
 		}
 	}
-	if a.recipe.Accountant != privacy.RDP && !a.tree {
+	if !a.recipe.Accountant.Divergent() && !a.tree {
 		a.recipe.LossDistribution = true
 	}
 	if f.Changed("clip-count-noise") {

@@ -196,7 +196,7 @@ func (t *Training) at(scale int, q Question) (recipe privacy.Recipe, ofUsers int
 	if q.Accountant != "" {
 		recipe.Accountant = q.Accountant
 	}
-	recipe.LossDistribution = recipe.Accountant != privacy.RDP
+	recipe.LossDistribution = !recipe.Accountant.Divergent()
 	return recipe, ofUsers, nil
 }
 
