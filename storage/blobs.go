@@ -29,6 +29,40 @@ func (a *Archive) PutBlob(ctx context.Context, key Key, name string, data []byte
 	return b, nil
 }
 
+// KeepBlob stores b, a blob of the node of, as an output of the node key, too, and returns
+// its description for that node's commit. The bytes stay where they are. What is to be
+// durable is read there once and compared with its checksums, because nothing may be left
+// from which it could be made again. The error is about the object of one of the two and
+// wraps ErrNotFound if b is gone, ErrCorrupt if it was found damaged.
+func (a *Archive) KeepBlob(ctx context.Context, key Key, name string, of Key, b Blob, durability Durability) (Blob, error) {
+	kept := b
+	kept.Name = name
+	if b.IsInline() {
+		return kept, b.checkInline(of)
+	}
+	object := blobName(of, b.Digest)
+	err := a.store.Copy(ctx, object, blobName(key, b.Digest), durability)
+	if err == nil && durability == Durable {
+		object = blobName(key, b.Digest)
+		err = a.compare(ctx, object, kept)
+	}
+	if err != nil {
+		return Blob{}, a.fail(fmt.Sprintf("keeping blob %q from", b.Name), object, err)
+	}
+	return kept, nil
+}
+
+// compare reads an object through, a block at a time, and compares it with the checksums of
+// the blob that it should hold.
+func (a *Archive) compare(ctx context.Context, object string, b Blob) error {
+	r, err := a.store.Get(ctx, object, 0, -1)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	return b.checkStream(r)
+}
+
 // ReadBlob returns a whole blob of the node key. Size and digest are checked: a
 // mismatch gives an error that wraps ErrCorrupt, a blob that is gone ErrNotFound.
 // The caller MUST NOT write to the bytes, which b may share.
@@ -105,11 +139,16 @@ func readExactly(r io.Reader, size int64) ([]byte, error) {
 		}
 		return nil, err
 	}
+	return data, noMore(r, size)
+}
+
+// noMore makes sure that nothing comes after size bytes.
+func noMore(r io.Reader, size int64) error {
 	var more [1]byte
 	if n, _ := io.ReadFull(r, more[:]); n > 0 {
-		return nil, fmt.Errorf("%w: more than the %d bytes that there should be", ErrCorrupt, size)
+		return fmt.Errorf("%w: more than the %d bytes that there should be", ErrCorrupt, size)
 	}
-	return data, nil
+	return nil
 }
 
 // check compares bytes with what the commit says of them.

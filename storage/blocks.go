@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"io"
 )
 
 // Who reads a part of a blob cannot compare its digest, which covers the whole,
@@ -67,6 +68,27 @@ func (b Blob) blocksAround(offset, length int64) (from, to int64) {
 	from = offset / block * block
 	to = (offset + length + block - 1) / block * block
 	return from, min(to, b.Size)
+}
+
+// checkStream reads a whole blob and compares it with its checksums, without keeping it.
+func (b Blob) checkStream(r io.Reader) error {
+	block := blockSize(b.Size)
+	if len(b.Blocks) == 0 {
+		block = b.Size // of a commit from before there were checksums
+	}
+	buffer := make([]byte, min(block, b.Size))
+	for from := int64(0); from < b.Size; from += block {
+		part := buffer[:min(block, b.Size-from)]
+		if n, err := io.ReadFull(r, part); err == io.EOF || err == io.ErrUnexpectedEOF {
+			return fmt.Errorf("%w: %d bytes, want %d", ErrCorrupt, from+int64(n), b.Size)
+		} else if err != nil {
+			return err
+		}
+		if err := b.checkBlocks(from, part); err != nil {
+			return err
+		}
+	}
+	return noMore(r, b.Size)
 }
 
 // checkBlocks compares whole blocks, the first of which begins at from, with

@@ -32,6 +32,12 @@ type Store interface {
 	// body before each try, so that a driver may try again.
 	Put(ctx context.Context, name string, body io.ReadSeeker, durability Durability) error
 
+	// Copy stores what is under from under to as well, in place of what was there, as if
+	// it were put there just now: both MUST outlive a deletion of the other. The bytes
+	// need not pass through this process. A missing object gives an error that wraps
+	// ErrNotFound.
+	Copy(ctx context.Context, from, to string, durability Durability) error
+
 	// Create stores data under name if nothing is there, durably. Of any number
 	// of concurrent calls for one name exactly one MUST return nil; the others
 	// return an error that wraps ErrExists. When the outcome cannot be known (a

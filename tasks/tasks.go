@@ -202,6 +202,15 @@ type Sink interface {
 	Put(ctx context.Context, name string, data []byte, durability storage.Durability) error
 }
 
+// Keeper is a Sink that makes a blob of another node an output of the task without having
+// its bytes.
+type Keeper interface {
+	Sink
+	// Keep stores blob, of the node of, as the output under name. What is durable is compared
+	// with its checksums; of what is not, damage is found by whoever reads it.
+	Keep(ctx context.Context, name string, of storage.Key, blob storage.Blob, durability storage.Durability) error
+}
+
 // Memo keeps decoded values between tasks of one worker (a model, an index),
 // so that the tasks of a round decode them once. Values MUST NOT be changed
 // after load has returned them.
@@ -304,19 +313,25 @@ func (t *Task) Blob(ctx context.Context, input, name string) ([]byte, error) {
 
 // BlobSize returns the size in bytes of a blob of the named input.
 func (t *Task) BlobSize(ctx context.Context, input, name string) (int64, error) {
+	_, b, err := t.find(ctx, input, name)
+	return b.Size, err
+}
+
+// find returns what the named input's commit says of a blob, and the key of the input.
+func (t *Task) find(ctx context.Context, input, name string) (storage.Key, storage.Blob, error) {
 	key, err := t.Input(input)
 	if err != nil {
-		return 0, err
+		return key, storage.Blob{}, err
 	}
 	c, err := t.source.Commit(ctx, key)
 	if err != nil {
-		return 0, err
+		return key, storage.Blob{}, err
 	}
 	b, ok := c.Blob(name)
 	if !ok {
-		return 0, Permanent(fmt.Errorf("node %s (%s@%d) has no blob %q", key.Short(), c.Kind, c.KindVersion, name))
+		return key, b, Permanent(fmt.Errorf("node %s (%s@%d) has no blob %q", key.Short(), c.Kind, c.KindVersion, name))
 	}
-	return b.Size, nil
+	return key, b, nil
 }
 
 // BlobRange returns length bytes of a blob of the named input from offset.
@@ -367,6 +382,33 @@ func (t *Task) PutJSON(ctx context.Context, name string, v any) error {
 // lost by a power cut.
 func (t *Task) PutRecomputable(ctx context.Context, name string, data []byte) error {
 	return t.sink.Put(ctx, name, data, storage.Recomputable)
+}
+
+// Keep makes a blob of the named input a durable output under another name. Where the store
+// can, it is neither read nor written for that.
+func (t *Task) Keep(ctx context.Context, input, blob, name string) error {
+	return t.keep(ctx, input, blob, name, storage.Durable)
+}
+
+// KeepRecomputable is Keep for what may be lost by a power cut.
+func (t *Task) KeepRecomputable(ctx context.Context, input, blob, name string) error {
+	return t.keep(ctx, input, blob, name, storage.Recomputable)
+}
+
+func (t *Task) keep(ctx context.Context, input, blob, name string, durability storage.Durability) error {
+	keeper, ok := t.sink.(Keeper)
+	if !ok {
+		data, err := t.Blob(ctx, input, blob)
+		if err != nil {
+			return err
+		}
+		return t.sink.Put(ctx, name, data, durability)
+	}
+	of, b, err := t.find(ctx, input, blob)
+	if err != nil {
+		return err
+	}
+	return keeper.Keep(ctx, name, of, b, durability)
 }
 
 // SetMetrics records the task's metrics, once, before it ends.

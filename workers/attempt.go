@@ -117,7 +117,7 @@ func (a *attempt) run(ctx context.Context) attempts.Outcome {
 	if stands != nil {
 		return a.done(stands)
 	}
-	out := newSink(ctx, a.worker.Archive, a.Key, a.worker.keptOutputs())
+	out := newSink(ctx, a.source, a.Key, a.worker.keptOutputs())
 	task := tasks.NewTask(a.Spec, a.source, out, a.memo, a.report()).WithKeys(a.worker.Keys)
 	blobs, err := a.produce(ctx, task, out)
 	if err != nil {

@@ -19,38 +19,37 @@ const parallelPuts = 4
 // on. A stop of the attempt does not interrupt it, since the task may just have ended.
 type sink struct {
 	archive *storage.Archive
-	key     storage.Key
-	puts    *errgroup.Group
-	ctx     context.Context // ends with the first failed put, or when given up
-	giveUp  context.CancelFunc
+	// source forgets the nodes whose blobs are found missing.
+	source *source
+	key    storage.Key
+	puts   *errgroup.Group
+	ctx    context.Context // ends with the first failed put, or when given up
+	giveUp context.CancelFunc
 
 	mu    sync.Mutex
 	names map[string]bool
 	blobs []storage.Blob
-	// kept are the bytes of blobs for the cache, of at most room bytes more: an
+	// cached are the bytes of blobs for the cache, of at most room bytes more: an
 	// import may put more than memory holds.
-	kept map[storage.Digest][]byte
-	room int64
+	cached map[storage.Digest][]byte
+	room   int64
 }
 
-func newSink(ctx context.Context, archive *storage.Archive, key storage.Key, room int64) *sink {
+func newSink(ctx context.Context, source *source, key storage.Key, room int64) *sink {
 	ctx, giveUp := context.WithCancel(context.WithoutCancel(ctx))
 	puts, ctx := errgroup.WithContext(ctx)
 	puts.SetLimit(parallelPuts)
 	return &sink{
-		archive: archive, key: key, puts: puts, ctx: ctx, giveUp: giveUp,
-		names: map[string]bool{}, kept: map[storage.Digest][]byte{}, room: room,
+		archive: source.archive, source: source, key: key, puts: puts, ctx: ctx, giveUp: giveUp,
+		names: map[string]bool{}, cached: map[storage.Digest][]byte{}, room: room,
 	}
 }
 
 // Put implements tasks.Sink. It returns before a blob is stored that is an object
 // of its own; wait returns the error if there is one.
 func (s *sink) Put(_ context.Context, name string, data []byte, durability storage.Durability) error {
-	if err := s.claim(name); err != nil {
+	if err := s.begin(name); err != nil {
 		return err
-	}
-	if s.ctx.Err() != nil {
-		return fmt.Errorf("output %q: an earlier one was not stored: %w", name, context.Cause(s.ctx))
 	}
 	if len(data) <= storage.MaxInline {
 		return s.put(name, data, durability) // travels in the commit: there is no wait
@@ -59,10 +58,40 @@ func (s *sink) Put(_ context.Context, name string, data []byte, durability stora
 	return nil
 }
 
+// Keep implements tasks.Keeper, and returns likewise.
+func (s *sink) Keep(_ context.Context, name string, of storage.Key, blob storage.Blob, durability storage.Durability) error {
+	if err := s.begin(name); err != nil {
+		return err
+	}
+	s.puts.Go(func() error {
+		_, err := s.source.twice(of, blob, func() ([]byte, error) {
+			kept, err := s.archive.KeepBlob(s.ctx, s.key, name, of, blob, durability)
+			if err == nil {
+				s.record(kept)
+			}
+			return nil, err
+		})
+		return err
+	})
+	return nil
+}
+
+// begin claims the name of an output, and refuses it when an earlier one has failed.
+func (s *sink) begin(name string) error {
+	if err := s.claim(name); err != nil {
+		return err
+	}
+	if s.ctx.Err() != nil {
+		return fmt.Errorf("output %q: an earlier one was not stored: %w", name, context.Cause(s.ctx))
+	}
+	return nil
+}
+
 func (s *sink) put(name string, data []byte, durability storage.Durability) error {
 	blob, err := s.archive.PutBlob(s.ctx, s.key, name, data, durability)
 	if err == nil {
-		s.record(blob, data)
+		s.record(blob)
+		s.cache(blob, data)
 	}
 	return err
 }
@@ -77,13 +106,19 @@ func (s *sink) claim(name string) error {
 	return nil
 }
 
-func (s *sink) record(blob storage.Blob, data []byte) {
+func (s *sink) record(blob storage.Blob) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.blobs = append(s.blobs, blob)
+}
+
+// cache keeps the bytes of a blob while there is room.
+func (s *sink) cache(blob storage.Blob, data []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if !blob.IsInline() && blob.Size <= s.room {
 		s.room -= blob.Size
-		s.kept[blob.Digest] = data
+		s.cached[blob.Digest] = data
 	}
 }
 

@@ -96,7 +96,7 @@ func (s *source) Imported(ctx context.Context, digest storage.Digest) (io.ReadCl
 func (s *source) remember(c *storage.Commit, made *sink) {
 	s.commits.add(c.Key, c, commitSize(c))
 	for _, b := range c.Blobs {
-		if data, ok := made.kept[b.Digest]; ok {
+		if data, ok := made.cached[b.Digest]; ok {
 			s.blobs.memory.add(b.Digest, data, b.Size)
 		}
 	}

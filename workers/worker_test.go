@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -304,6 +305,46 @@ func TestAMissingInputIsNamed(t *testing.T) {
 	l.do(b, 4, attempts.Done)
 }
 
+func TestAnInputThatIsKeptIsCopiedInTheStoreAndMissedWhenItIsGone(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	w := l.worker(hashKind, kind("test/keep", func(ctx context.Context, t *tasks.Task) error {
+		if err := t.KeepRecomputable(ctx, "a", "big", "passing"); err != nil {
+			return err
+		}
+		return t.Keep(ctx, "a", "big", "lasting")
+	}))
+	w.CacheMemory = 2 // caches nothing
+	l.start(w)
+	a := mustSpec(t, hashKind, "a")
+	b := mustSpec(t, w.Registry["test/keep"], "b", input("a", a))
+	l.do(a, 1, attempts.Done)
+	puts, copies := &fault.Rule{Op: fault.Put}, &fault.Rule{Op: fault.Copy}
+	l.store.Add(puts, copies)
+	l.do(b, 1, attempts.Done)
+	if puts.Fired() != 0 || copies.Fired() != 2 {
+		t.Errorf("%d puts and %d copies, want two copies alone", puts.Fired(), copies.Fired())
+	}
+	l.store.Clear()
+	made, _ := l.committed(a).Blob("big")
+	for _, name := range []string{"passing", "lasting"} {
+		kept, ok := l.committed(b).Blob(name)
+		if made.Name = name; !ok || !reflect.DeepEqual(kept, made) {
+			t.Errorf("%s: %+v, want %+v", name, kept, made)
+		}
+		if _, err := l.archive.ReadBlob(testContext(t), b.Key, kept); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := l.archive.DeleteBlobs(testContext(t), l.committed(a)); err != nil {
+		t.Fatal(err)
+	}
+	c := mustSpec(t, w.Registry["test/keep"], "c", input("a", a))
+	if out := l.do(c, 1, attempts.Missing); out.MissingNode == nil || *out.MissingNode != a.Key {
+		t.Errorf("outcome %+v", out)
+	}
+}
+
 func TestOneDamagedReadIsNoObstacle(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -553,13 +594,13 @@ func TestAFailedPutIsTheReasonWhateverTheKindSays(t *testing.T) {
 func TestSinksKeepNoMoreThanTheirBudget(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	s := newSink(testContext(t), l.archive, storage.Key{Digest: storage.DigestOf(nil)}, 2*bigBlob)
+	s := newSink(testContext(t), newSource(l.archive, newBudget(0)), storage.Key{Digest: storage.DigestOf(nil)}, 2*bigBlob)
 	for i := range 5 {
 		if err := s.Put(testContext(t), fmt.Sprint(i), expand(bigBlob, []byte{byte(i)}), storage.Recomputable); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if blobs, err := s.wait(nil); err != nil || len(blobs) != 5 || len(s.kept) != 2 {
-		t.Errorf("%d blobs, %d kept, %v", len(blobs), len(s.kept), err)
+	if blobs, err := s.wait(nil); err != nil || len(blobs) != 5 || len(s.cached) != 2 {
+		t.Errorf("%d blobs, %d kept, %v", len(blobs), len(s.cached), err)
 	}
 }

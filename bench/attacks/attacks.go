@@ -13,6 +13,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"text/tabwriter"
 	"time"
@@ -116,7 +117,7 @@ func newSource(o Options) (*source, error) {
 
 // Commit implements tasks.Source.
 func (s *source) Commit(context.Context, storage.Key) (*storage.Commit, error) {
-	metrics, err := json.Marshal(updates.Gathered{Layout: s.layout, Rounds: s.rounds, Updates: s.rounds * s.Users, Shards: s.rounds})
+	metrics, err := json.Marshal(updates.Gathered{Layout: s.layout, Rounds: s.rounds, Updates: s.rounds * s.Users, Shards: slices.Repeat([]int{s.Users}, s.rounds)})
 	return &storage.Commit{Metrics: metrics}, err
 }
 

@@ -1,6 +1,7 @@
 package dir
 
 import (
+	"context"
 	"crypto/rand"
 	"io"
 	"os"
@@ -32,6 +33,53 @@ func (s *Store) removeLeftovers() error {
 		}
 	}
 	return nil
+}
+
+// copyTemp makes a temporary file of an object, as writeTemp does: another name of the same
+// file, since files are never written to again. What cannot be linked is read and written.
+func (s *Store) copyTemp(ctx context.Context, name string, durability storage.Durability) (string, error) {
+	if temp, err := s.linkTemp(name, durability); err == nil {
+		return temp, nil
+	}
+	f, _, err := s.open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	return s.writeTemp(contextReader{ctx, f}, durability)
+}
+
+// linkTemp gives an object a second name. It counts as new under both: young objects are
+// not collected, and young temporary files are nobody's leftovers.
+func (s *Store) linkTemp(name string, durability storage.Durability) (string, error) {
+	now, temp := time.Now(), filepath.Join(s.tempDir(), rand.Text())
+	if err := os.Chtimes(s.path(name), now, now); err != nil {
+		return "", err
+	}
+	if err := os.Link(s.path(name), temp); err != nil {
+		return "", err
+	}
+	if durability == storage.Recomputable {
+		return temp, nil
+	}
+	if err := syncFile(temp); err != nil {
+		os.Remove(temp)
+		return "", err
+	}
+	return temp, nil
+}
+
+// syncFile makes the content of a file survive a power cut.
+func syncFile(path string) error {
+	f, err := openFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	err = f.Sync()
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	return err
 }
 
 // writeTemp writes a temporary file and returns its path. If it fails, no file

@@ -32,6 +32,24 @@ func (s *Store) Put(ctx context.Context, name string, body io.ReadSeeker, durabi
 	return nil
 }
 
+// Copy implements storage.Store.
+func (s *Store) Copy(ctx context.Context, from, to string, durability storage.Durability) error {
+	for _, name := range []string{from, to} {
+		if err := check(ctx, storage.CheckName, name); err != nil {
+			return err
+		}
+	}
+	temp, err := s.copyTemp(ctx, from, durability)
+	if err != nil {
+		return s.fail("copy", from, err)
+	}
+	defer os.Remove(temp) // to rename one of two names of a file to the other leaves both
+	if err := s.place(to, durability, func(path string) error { return os.Rename(temp, path) }); err != nil {
+		return s.fail("copy", to, err)
+	}
+	return nil
+}
+
 // Create implements storage.Store.
 func (s *Store) Create(ctx context.Context, name string, data []byte) error {
 	if err := check(ctx, storage.CheckName, name); err != nil {

@@ -95,6 +95,14 @@ func (s *Store) Put(ctx context.Context, name string, body io.ReadSeeker, durabi
 	return err
 }
 
+// Copy implements storage.Store. Its bytes count as neither read nor written.
+func (s *Store) Copy(ctx context.Context, from, to string, durability storage.Durability) error {
+	began := time.Now()
+	err := s.Store.Copy(ctx, from, to, durability)
+	s.observe("copy", began, err)
+	return err
+}
+
 // Create implements storage.Store.
 func (s *Store) Create(ctx context.Context, name string, data []byte) error {
 	began := time.Now()

@@ -154,6 +154,21 @@ func (s *Store) Put(ctx context.Context, name string, body io.ReadSeeker, _ stor
 	return nil
 }
 
+// Copy implements storage.Store: the server copies.
+func (s *Store) Copy(ctx context.Context, from, to string, _ storage.Durability) error {
+	ctx, err := begin(ctx, storage.CheckName, from, to)
+	if err != nil {
+		return err
+	}
+	_, err = s.client.CopyObject(ctx,
+		minio.CopyDestOptions{Bucket: s.config.Bucket, Object: s.key(to)},
+		minio.CopySrcOptions{Bucket: s.config.Bucket, Object: s.key(from)})
+	if err != nil {
+		return s.fail("copy", from, err)
+	}
+	return nil
+}
+
 // fresh returns a reader of the whole body. After a request that failed, its
 // connection may still be reading: where body allows it, every try gets an
 // offset of its own.

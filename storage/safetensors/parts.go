@@ -82,7 +82,7 @@ func (p *Parts) floats(from, to int64, into func(name string) []float32) error {
 				return err
 			}
 		}
-		e.copyFloats(dst, from, data)
+		e.CopyFloats(dst, from, data)
 	}
 	return nil
 }
@@ -95,9 +95,9 @@ func (e namedEntry) checkFloats(n int) error {
 	return nil
 }
 
-// copyFloats copies what of the tensor lies in data, which starts at byte from of the file's.
-func (e namedEntry) copyFloats(dst []float32, from int64, data []byte) {
+// CopyFloats copies what of the tensor lies in data, which starts at byte from of the file's.
+func (e namedEntry) CopyFloats(dst []float32, from int64, data []byte) {
 	first, end := max(e.Offsets[0], from), min(e.Offsets[1], from+int64(len(data)))
 	at := (first - e.Offsets[0]) / f32.size()
-	copyFloats(dst[at:at+(end-first)/f32.size()], data[first-from:end-from])
+	CopyFloats(dst[at:at+(end-first)/f32.size()], data[first-from:end-from])
 }

@@ -29,6 +29,9 @@ func appendRounded(out []byte, v []float64) []byte {
 	return out
 }
 
+// AppendFloats appends numbers as they are in the file: little-endian.
+func AppendFloats(out []byte, v []float32) []byte { return appendValues(out, v) }
+
 // values returns the numbers in data, which is a whole number of them, without
 // copying where that is possible. It never returns nil.
 func values[T float32 | int64](data []byte) []T {
@@ -46,8 +49,8 @@ func values[T float32 | int64](data []byte) []T {
 	return v
 }
 
-// copyFloats sets dst to the numbers in data, which is as many of them.
-func copyFloats(dst []float32, data []byte) {
+// CopyFloats sets dst to the little-endian numbers in data, which MUST be as many of them.
+func CopyFloats(dst []float32, data []byte) {
 	if len(dst) == 0 {
 		return
 	}

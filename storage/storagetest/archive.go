@@ -59,6 +59,43 @@ func archiveBlobs(t *testing.T, d Driver) {
 	wantError(t, "a range into a lost end", err, storage.ErrCorrupt)
 }
 
+func archiveKeptBlobs(t *testing.T, d Driver) {
+	s := d.new(t)
+	a := storage.NewArchive(s)
+	for size, durability := range map[int]storage.Durability{100: storage.Durable, 200_000: storage.Durable, 100_000: storage.Recomputable} {
+		data := pattern(size)
+		b := putBlob(t, a, 1, "made", data)
+		kept, err := a.KeepBlob(t.Context(), testKey(2), "kept", testKey(1), b, durability)
+		if err != nil || kept.Name != "kept" || kept.Digest != b.Digest {
+			t.Fatalf("kept %+v (%v), want %+v under another name", kept, err, b)
+		}
+		if err := a.DeleteNode(t.Context(), testCommit(1, "maker", b)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := a.ReadBlob(t.Context(), testKey(2), kept); err != nil || !bytes.Equal(got, data) {
+			t.Errorf("of %d bytes %s is left (%v), want %s", size, digest(got), err, digest(data))
+		}
+		if !b.IsInline() {
+			_, err = a.KeepBlob(t.Context(), testKey(3), "kept", testKey(1), b, durability)
+			wantError(t, "keeping what is gone", err, storage.ErrNotFound)
+		}
+	}
+	keepsNothingDamaged(t, s, a)
+}
+
+func keepsNothingDamaged(t *testing.T, s storage.Store, a *storage.Archive) {
+	data := pattern(300_000)
+	b := putBlob(t, a, 4, "damaged", data)
+	object := "blobs/" + testKey(4).String() + "/" + b.Digest.String()
+	flipped := bytes.Clone(data)
+	flipped[290_000] ^= 1
+	for what, stored := range map[string][]byte{"a flipped bit": flipped, "a lost end": data[:299_999], "more bytes": append(data, 0)} {
+		put(t, s, object, stored)
+		_, err := a.KeepBlob(t.Context(), testKey(5), "kept", testKey(4), b, storage.Durable)
+		wantError(t, what, err, storage.ErrCorrupt)
+	}
+}
+
 func archiveCommitRace(t *testing.T, d Driver) {
 	stores := openAll(t, d, d.Location(t))
 	stands := make([]*storage.Commit, racers)

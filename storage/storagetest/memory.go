@@ -47,6 +47,21 @@ func (m *Memory) Put(ctx context.Context, name string, body io.ReadSeeker, _ sto
 	return nil
 }
 
+// Copy implements storage.Store.
+func (m *Memory) Copy(ctx context.Context, from, to string, _ storage.Durability) error {
+	if err := check(ctx, storage.CheckName, to); err != nil {
+		return err
+	}
+	o, err := m.find(ctx, from)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.objects[to] = object{o.data, time.Now()}
+	return nil
+}
+
 // Create implements storage.Store.
 func (m *Memory) Create(ctx context.Context, name string, data []byte) error {
 	if err := check(ctx, storage.CheckName, name); err != nil {

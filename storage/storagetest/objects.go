@@ -60,6 +60,35 @@ func putRewinds(t *testing.T, d Driver) {
 	wantObject(t, s, "plain", pattern(1000))
 }
 
+func copies(t *testing.T, d Driver) {
+	s := d.new(t)
+	put(t, s, "a/original", pattern(5000))
+	put(t, s, "b/replaced", pattern(300))
+	for _, to := range []string{"b/replaced", "c/new/copy", "b/replaced"} {
+		for _, durability := range []storage.Durability{storage.Recomputable, storage.Durable} {
+			if err := s.Copy(t.Context(), "a/original", to, durability); err != nil {
+				t.Fatal(err)
+			}
+			wantObject(t, s, to, pattern(5000))
+		}
+	}
+	put(t, s, "a/original", pattern(200))
+	wantObject(t, s, "b/replaced", pattern(5000))
+	if err := s.Delete(t.Context(), "b/replaced"); err != nil {
+		t.Fatal(err)
+	}
+	wantObject(t, s, "a/original", pattern(200))
+	wantObject(t, s, "c/new/copy", pattern(5000))
+	if n := len(collect(t, s.List(t.Context(), ""))); n != 2 {
+		t.Errorf("%d objects are listed, want two", n)
+	}
+	for _, from := range []string{"missing", "a", "c/new", "a/original/below"} {
+		wantError(t, "copy of "+from, s.Copy(t.Context(), from, "d/nothing", storage.Durable), storage.ErrNotFound)
+	}
+	_, err := s.Head(t.Context(), "d/nothing")
+	wantError(t, "head of a copy of nothing", err, storage.ErrNotFound)
+}
+
 func ranges(t *testing.T, d Driver) {
 	s := d.new(t)
 	data := pattern(10_000)
@@ -140,6 +169,8 @@ func badNames(t *testing.T, d Driver) {
 	} {
 		what := fmt.Sprintf("name %.20q", name)
 		wantError(t, "put "+what, s.Put(t.Context(), name, strings.NewReader("x"), storage.Durable), storage.ErrName)
+		wantError(t, "copy from "+what, s.Copy(t.Context(), name, "fine", storage.Durable), storage.ErrName)
+		wantError(t, "copy to "+what, s.Copy(t.Context(), "fine", name, storage.Durable), storage.ErrName)
 		wantError(t, "create "+what, s.Create(t.Context(), name, []byte("x")), storage.ErrName)
 		_, err := s.Get(t.Context(), name, 0, -1)
 		wantError(t, "get "+what, err, storage.ErrName)
@@ -158,6 +189,7 @@ func endedContexts(t *testing.T, d Driver) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	wantError(t, "put", s.Put(ctx, "a", strings.NewReader("x"), storage.Durable), context.Canceled)
+	wantError(t, "copy", s.Copy(ctx, "a", "b", storage.Durable), context.Canceled)
 	wantError(t, "create", s.Create(ctx, "a", []byte("x")), context.Canceled)
 	_, err := s.Head(ctx, "a")
 	wantError(t, "head", err, context.Canceled)

@@ -16,11 +16,7 @@ func (p *ServerParams) keepUpdates(ctx context.Context, t *tasks.Task) error {
 		return nil
 	}
 	for j := range p.Chunks {
-		shard, err := t.Blob(ctx, tasks.PartInput(j), updates.ShardBlob(0))
-		if err != nil {
-			return err
-		}
-		if err := t.PutRecomputable(ctx, updates.ShardBlob(j), shard); err != nil {
+		if err := t.KeepRecomputable(ctx, tasks.PartInput(j), updates.ShardBlob(0), updates.ShardBlob(j)); err != nil {
 			return err
 		}
 	}

@@ -137,7 +137,7 @@ func TestAReportCountsWhatIsRecorded(t *testing.T) {
 	g, edges := measured(t)
 	for i := range 2 {
 		gathered := g.Put(RecordedInput(i), nil)
-		gathered.Metrics = []byte(`{"layout":{"layers":[{"name":"a","values":5},{"name":"b","values":2,"of":9}]},"rounds":3,"updates":12,"shards":1,"bytes":500}`)
+		gathered.Metrics = []byte(`{"layout":{"layers":[{"name":"a","values":5},{"name":"b","values":2,"of":9}]},"rounds":3,"updates":12,"shards":[1],"bytes":500}`)
 		edges = append(edges, taskstest.In(RecordedInput(i), gathered))
 	}
 	var r Report

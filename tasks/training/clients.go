@@ -250,7 +250,8 @@ func (c *chunkSum) leave(update []float32, weight, scale float64, round, user in
 	}
 	c.sum.release() // update may change from here on
 	scaleTo(update, scale)
-	return c.recorder.Add(round, user, update)
+	c.recorder.Add(round, user, update)
+	return nil
 }
 
 // train leaves the client's parameters in the learner, and returns how many steps

@@ -85,7 +85,7 @@ func TestGatheredUpdatesAreReadInTheOrderOfRoundsAndDevices(t *testing.T) {
 		t.Errorf("layout %v (%v), want %v", layout, err, small)
 	}
 	got, err := updates.ReadGathered(t.Context(), task, "one")
-	if err != nil || got.Rounds != 3 || got.Updates != 9 || got.Shards != 1 || got.Bytes < 9*20 {
+	if err != nil || got.Rounds != 3 || got.Updates != 9 || !slices.Equal(got.Shards, []int{9}) || got.Bytes < 9*20 {
 		t.Errorf("gathered %+v (%v), want 3 rounds with 9 updates in one shard", got, err)
 	}
 }
@@ -103,33 +103,84 @@ func TestRoundsWithoutDevicesAreGathered(t *testing.T) {
 	}
 }
 
-func TestLargeUpdatesFillManyShards(t *testing.T) {
+func TestSmallShardsArePutTogetherAndLargeOnesKept(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
-	layout := updates.Layout{Layers: []updates.Layer{{Name: "a", Values: updates.ShardBytes / 12}}}
-	edges, all := rounds(t, g, layout, []int{1}, 5)
+	// Chunk j of a round has j updates of nearly 1.5 MB.
+	layout := updates.Layout{Layers: []updates.Layer{{Name: "a", Values: 350_000}}}
+	edges, all := rounds(t, g, layout, []int{1, 2}, 5)
 	node := g.Run(updates.Gather, updates.GatherParams{Chunks: 5}, edges...)
 	var got updates.Gathered
 	node.DecodeMetrics(&got)
-	if got.Shards != 4 || got.Updates != len(all) {
-		t.Errorf("%d updates in %d shards, want %d of a third of a shard in 4", got.Updates, got.Shards, len(all))
+	// One and two updates together, three, and four; then another round.
+	if want := []int{3, 3, 4, 3, 3, 4}; !slices.Equal(got.Shards, want) || got.Updates != len(all) {
+		t.Errorf("%d updates in shards of %v, want %d in %v", got.Updates, got.Shards, len(all), want)
 	}
+	bytes := 0
 	for i := range got.Shards {
-		if n := len(node.Blob(updates.ShardBlob(i))); n >= updates.ShardBytes+layout.UpdateBytes() {
-			t.Errorf("shard %d has %d bytes", i, n)
+		bytes += len(node.Blob(updates.ShardBlob(i)))
+	}
+	if got.Bytes != int64(bytes) {
+		t.Errorf("%d bytes are counted, want %d", got.Bytes, bytes)
+	}
+	wantAll(t, g.Task(taskstest.In("all", node)), all)
+}
+
+// wantAll compares what is read of the input "all", with no more of it in memory than a reader
+// should have.
+func wantAll(t *testing.T, task *tasks.Task, all []updates.Update) {
+	t.Helper()
+	refs, err := updates.Refs(t.Context(), task, []string{"all"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, bytes := 0, 0
+	for _, r := range refs {
+		bytes = 0
+		if err := r.Each(t.Context(), task, func(u updates.Update) error {
+			if want := all[n]; u.Round != want.Round || u.Device != want.Device || !slices.Equal(u.Values, want.Values) {
+				return fmt.Errorf("update %d is another than was put", n)
+			}
+			n++
+			bytes += 8 + 4*len(u.Values)
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if bytes >= updates.ShardBytes+8+4*len(all[0].Values) {
+			t.Errorf("%d bytes are in memory at once", bytes)
 		}
 	}
-	n := 0
-	task := g.Task(taskstest.In("all", node))
-	if err := each(t.Context(), task, []string{"all"}, func(u updates.Update) error {
-		if want := all[n]; u.Device != want.Device || !slices.Equal(u.Values, want.Values) {
-			return fmt.Errorf("update %d is another than was put", n)
-		}
-		n++
-		return nil
-	}); err != nil || n != len(all) {
-		t.Errorf("read %d of %d updates: %v", n, len(all), err)
+	if n != len(all) {
+		t.Errorf("read %d of %d updates", n, len(all))
 	}
+}
+
+func TestLargeShardsAreReadInParts(t *testing.T) {
+	t.Parallel()
+	g := taskstest.NewGraph(t)
+	layout := updates.Layout{Layers: []updates.Layer{{Name: "a", Values: updates.ShardBytes / 12}}}
+	edges, all := rounds(t, g, layout, []int{1}, 9)
+	node := g.Run(updates.Gather, updates.GatherParams{Chunks: 9}, edges...)
+	wantAll(t, g.Task(taskstest.In("all", node)), all)
+}
+
+func TestSmallShardsFillLargerOnes(t *testing.T) {
+	t.Parallel()
+	g := taskstest.NewGraph(t)
+	layout := updates.Layout{Layers: []updates.Layer{{Name: "a", Values: 500_000}}}
+	var numbers []int
+	for i := range 12 {
+		numbers = append(numbers, i+1)
+	}
+	edges, all := rounds(t, g, layout, numbers, 2)
+	node := g.Run(updates.Gather, updates.GatherParams{Chunks: 2}, edges...)
+	var got updates.Gathered
+	node.DecodeMetrics(&got)
+	if want := []int{9, 3}; !slices.Equal(got.Shards, want) {
+		t.Errorf("shards of %v updates, want %v", got.Shards, want)
+	}
+	wantAll(t, g.Task(taskstest.In("all", node)), all)
 }
 
 func TestReadingUpdatesEndsWithTheFirstError(t *testing.T) {

@@ -4,9 +4,10 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
-	"github.com/x448/float16"
+	"coalmine/storage/safetensors"
 )
 
 // Precision is what recorded values are stored in.
@@ -25,8 +26,14 @@ const (
 // Choices lists the words that the experiment file may have.
 func (Precision) Choices() []string { return []string{string(Float32), string(Float16)} }
 
-// maxFloat16 is the largest finite number of binary16.
-const maxFloat16 = 65504
+// Of binary16: the largest finite number, the least normal one, and bits that are no number;
+// of float32, the bits of infinity.
+const (
+	maxFloat16  = 65504
+	leastNormal = 0x1p-14
+	notANumber  = 0x7e00
+	infinity    = 0xff << 23
+)
 
 func (p Precision) validate() error {
 	switch p {
@@ -46,28 +53,56 @@ func (p Precision) bytes() int {
 
 // append encodes values behind data.
 func (p Precision) append(data []byte, values []float32) []byte {
-	if p == Float16 {
-		for _, v := range values {
-			v = max(-maxFloat16, min(v, maxFloat16))
-			data = binary.LittleEndian.AppendUint16(data, float16.Fromfloat32(v).Bits())
-		}
-		return data
+	if p != Float16 {
+		return safetensors.AppendFloats(data, values)
 	}
-	for _, v := range values {
-		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(v))
+	at := len(data)
+	data = slices.Grow(data, 2*len(values))[:at+2*len(values)]
+	for i, v := range values {
+		binary.LittleEndian.PutUint16(data[at+2*i:], half(v))
 	}
 	return data
 }
 
 // decode fills values with the first ones of data.
 func (p Precision) decode(data []byte, values []float32) {
-	if p == Float16 {
-		for i := range values {
-			values[i] = float16.Frombits(binary.LittleEndian.Uint16(data[2*i:])).Float32()
-		}
+	if p != Float16 {
+		safetensors.CopyFloats(values, data[:4*len(values)])
 		return
 	}
 	for i := range values {
-		values[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
+		values[i] = single(binary.LittleEndian.Uint16(data[2*i:]))
 	}
+}
+
+// half rounds v to binary16, to the nearest and to even, and to no more than maxFloat16. It is
+// ten times as fast as a conversion by cases.
+func half(v float32) uint16 {
+	bits := math.Float32bits(v)
+	sign := uint16(bits >> 16 & 0x8000)
+	bits &= 1<<31 - 1
+	if bits > infinity {
+		return sign | notANumber
+	}
+	bits = min(bits, math.Float32bits(maxFloat16))
+	if bits < math.Float32bits(leastNormal) {
+		// Beside 0.5 the last bit of a number is worth what that of a subnormal is.
+		return sign | uint16(math.Float32bits(math.Float32frombits(bits)+0.5)-math.Float32bits(0.5))
+	}
+	bits += 1<<12 - 1 + bits>>13&1
+	return sign | uint16((bits-112<<23)>>13)
+}
+
+// single is the value of a binary16.
+func single(h uint16) float32 {
+	sign, bits := uint32(h&0x8000)<<16, uint32(h&0x7fff)
+	switch {
+	case bits < 1<<10:
+		bits = math.Float32bits(math.Float32frombits(math.Float32bits(0.5)+bits) - 0.5)
+	case bits < 31<<10:
+		bits = bits<<13 + 112<<23
+	default:
+		bits = bits<<13 | infinity
+	}
+	return math.Float32frombits(sign | bits)
 }

@@ -79,7 +79,8 @@ type Recorder struct {
 	encoder *Encoder
 	seed    uint64
 	tensors []recorded
-	values  []float32
+	// projected has room for a layer's projection.
+	projected []float32
 }
 
 // recorded is a layer with its tensor, and the number of that among the model's.
@@ -101,7 +102,7 @@ func (r *Recording) NewRecorder(n models.Network, seed uint64, devices int) (*Re
 		return nil, tasks.Permanent(err)
 	}
 	e.Reserve(devices)
-	x := &Recorder{encoder: e, seed: seed, values: make([]float32, layout.Values())}
+	x := &Recorder{encoder: e, seed: seed, projected: make([]float32, r.Project)}
 	all := n.Tensors()
 	for _, layer := range layout.Layers {
 		i := slices.IndexFunc(all, func(t models.Tensor) bool { return t.Name == layer.Name })
@@ -112,18 +113,16 @@ func (r *Recording) NewRecorder(n models.Network, seed uint64, devices int) (*Re
 
 // Add records what a device sends in a round: update, flat as the model's trained
 // parameters. Devices are to come in order.
-func (x *Recorder) Add(round, device int, update []float32) error {
-	rest := x.values
+func (x *Recorder) Add(round, device int, update []float32) {
+	x.encoder.begin(round, device)
 	for _, r := range x.tensors {
-		into := rest[:r.Layer.Values]
-		rest = rest[r.Layer.Values:]
+		values := r.View(update)
 		if r.Of > 0 {
-			Project(x.seed, r.number, r.View(update), into)
-		} else {
-			copy(into, r.View(update))
+			Project(x.seed, r.number, values, x.projected[:r.Layer.Values])
+			values = x.projected[:r.Layer.Values]
 		}
+		x.encoder.append(values)
 	}
-	return x.encoder.Add(Update{Round: round, Device: device, Values: x.values})
 }
 
 // Bytes is the shard so far.

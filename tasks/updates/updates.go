@@ -68,11 +68,46 @@ type Update struct {
 // float16, all little-endian.
 const magic = "coalmine updates 1\n"
 
+// decodeHeader reads what comes before the updates, and returns how many bytes that is.
+func decodeHeader(data []byte) (layout Layout, length int, err error) {
+	rest, ok := bytes.CutPrefix(data, []byte(magic))
+	if !ok {
+		return layout, 0, fmt.Errorf("shard of updates does not begin with %q: %w", magic, storage.ErrCorrupt)
+	}
+	described, n := binary.Uvarint(rest)
+	if n <= 0 || described > uint64(len(rest)-n) {
+		return layout, 0, fmt.Errorf("shard of updates ends in its layout: %w", storage.ErrCorrupt)
+	}
+	rest = rest[n:]
+	if err := json.Unmarshal(rest[:described], &layout); err != nil {
+		return layout, 0, fmt.Errorf("layout of a shard of updates: %w: %w", err, storage.ErrCorrupt)
+	}
+	return layout, len(data) - len(rest) + int(described), layout.check()
+}
+
+// MaxValues bounds the length of a recorded vector.
+const MaxValues = 1 << 30
+
+func (l *Layout) check() error {
+	if err := l.Precision.validate(); err != nil {
+		return fmt.Errorf("shard of updates: %w: %w", err, storage.ErrCorrupt)
+	}
+	total := 0
+	for _, layer := range l.Layers {
+		if layer.Values < 1 || layer.Values > MaxValues-total {
+			return fmt.Errorf("layer %q of a shard of updates has %d values: %w", layer.Name, layer.Values, storage.ErrCorrupt)
+		}
+		total += layer.Values
+	}
+	return nil
+}
+
 // Encoder collects updates of one layout. They are to come in the order of rounds, and of
 // devices within a round.
 type Encoder struct {
-	layout Layout
-	data   []byte
+	layout  Layout
+	data    []byte
+	updates int
 }
 
 // NewEncoder begins a shard.
@@ -93,11 +128,20 @@ func (e *Encoder) Add(u Update) error {
 	if n := e.layout.Values(); len(u.Values) != n {
 		return fmt.Errorf("update of device %d in round %d has %d values, expected the layout's %d", u.Device, u.Round, len(u.Values), n)
 	}
-	e.data = binary.LittleEndian.AppendUint32(e.data, uint32(u.Round))
-	e.data = binary.LittleEndian.AppendUint32(e.data, uint32(u.Device))
-	e.data = e.layout.Precision.append(e.data, u.Values)
+	e.begin(u.Round, u.Device)
+	e.append(u.Values)
 	return nil
 }
+
+// begin begins an update, whose values are to be appended.
+func (e *Encoder) begin(round, device int) {
+	e.data = binary.LittleEndian.AppendUint32(e.data, uint32(round))
+	e.data = binary.LittleEndian.AppendUint32(e.data, uint32(device))
+	e.updates++
+}
+
+// append appends the next values of an update.
+func (e *Encoder) append(values []float32) { e.data = e.layout.Precision.append(e.data, values) }
 
 // Reserve makes room for so many more updates, so that the shard is not copied as it grows.
 func (e *Encoder) Reserve(updates int) {
@@ -116,45 +160,23 @@ type Shard struct {
 
 // Decode opens a shard. Every error wraps storage.ErrCorrupt.
 func Decode(data []byte) (*Shard, error) {
-	rest, ok := bytes.CutPrefix(data, []byte(magic))
-	if !ok {
-		return nil, fmt.Errorf("shard of updates does not begin with %q: %w", magic, storage.ErrCorrupt)
-	}
-	length, n := binary.Uvarint(rest)
-	if n <= 0 || length > uint64(len(rest)-n) {
-		return nil, fmt.Errorf("shard of updates ends in its layout: %w", storage.ErrCorrupt)
-	}
-	s := &Shard{records: rest[n+int(length):]}
-	if err := json.Unmarshal(rest[n:n+int(length)], &s.Layout); err != nil {
-		return nil, fmt.Errorf("layout of a shard of updates: %w: %w", err, storage.ErrCorrupt)
-	}
-	if err := s.check(); err != nil {
+	layout, header, err := decodeHeader(data)
+	if err != nil {
 		return nil, err
 	}
-	if s.Len() > 0 {
-		s.values = make([]float32, s.Layout.Values())
-	}
-	return s, nil
+	return newShard(layout, data[header:])
 }
 
-// MaxValues bounds the length of a recorded vector.
-const MaxValues = 1 << 30
-
-func (s *Shard) check() error {
-	if err := s.Layout.Precision.validate(); err != nil {
-		return fmt.Errorf("shard of updates: %w: %w", err, storage.ErrCorrupt)
+// newShard is a shard of encoded updates.
+func newShard(layout Layout, records []byte) (*Shard, error) {
+	if len(records)%layout.UpdateBytes() != 0 {
+		return nil, fmt.Errorf("shard of updates ends within one: %w", storage.ErrCorrupt)
 	}
-	total := 0
-	for _, layer := range s.Layout.Layers {
-		if layer.Values < 1 || layer.Values > MaxValues-total {
-			return fmt.Errorf("layer %q of a shard of updates has %d values: %w", layer.Name, layer.Values, storage.ErrCorrupt)
-		}
-		total += layer.Values
+	s := &Shard{Layout: layout, records: records}
+	if s.Len() > 0 {
+		s.values = make([]float32, layout.Values())
 	}
-	if len(s.records)%s.Layout.UpdateBytes() != 0 {
-		return fmt.Errorf("shard of updates ends within one: %w", storage.ErrCorrupt)
-	}
-	return nil
+	return s, nil
 }
 
 // Len is the number of updates.

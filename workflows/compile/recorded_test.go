@@ -90,6 +90,28 @@ func TestMoreRoundsKeepWhatIsGatheredOfTheFirst(t *testing.T) {
 	}
 }
 
+// A node that puts large updates together has fewer than a hundred rounds.
+func TestNoNodeGathersMoreThanItShouldHold(t *testing.T) {
+	t.Parallel()
+	nodes := gathers(compiled(t, recorded, storage.DigestOf(nil), "training.rounds=90", "training.cohort=50",
+		"model.embedding=4000", "training.record={every: 1, layers: embedding, project: null}"))
+	// A round has 50 embeddings of 64 words.
+	const most = updates.NodeBytes / (50 * (8 + 4*64*4000))
+	if len(nodes) != (90+most-1)/most {
+		t.Fatalf("%d nodes, want as many as it takes with %d rounds in each", len(nodes), most)
+	}
+	rounds := 0
+	for _, n := range nodes {
+		rounds += len(n.Needs)
+		if len(n.Needs) > most {
+			t.Errorf("%s has %d rounds, want at most %d", n.Label, len(n.Needs), most)
+		}
+	}
+	if rounds != 90 {
+		t.Errorf("%d rounds are gathered, want 90", rounds)
+	}
+}
+
 // What is recorded is drawn again by a program in another language, from the pages alone:
 // projections, noise and rounding of one training's updates, and what the server makes of them.
 func TestRecordedUpdatesAreDrawnAgainElsewhere(t *testing.T) {

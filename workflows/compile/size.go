@@ -6,7 +6,6 @@ import (
 
 	"coalmine/internal/fractions"
 	"coalmine/storage"
-	"coalmine/tasks"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
 )
@@ -118,11 +117,11 @@ func chainSteps(e *experiment.Experiment) float64 {
 
 // gathers is how many nodes put the recorded updates of a cell together.
 func gathers(e *experiment.Experiment) float64 {
-	recording, _, err := e.Recording()
-	if err != nil {
-		return 0 // the plan tells what is wrong
+	recording, layout, err := e.Recording()
+	if err != nil || recording == nil {
+		return 0 // of an error the plan tells
 	}
-	return math.Ceil(float64(len(recording.Of(e.Training.Rounds))) / tasks.SegmentSteps)
+	return math.Ceil(float64(len(recording.Of(e.Training.Rounds))) / float64(roundsGathered(&e.Training, &layout)))
 }
 
 // measurements is how often a cell is measured, or a little more.

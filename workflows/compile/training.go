@@ -44,16 +44,18 @@ func (c *cell) training() {
 	c.gather()
 }
 
-// gather compiles what puts the recorded updates together. Its nodes have a hundred recorded
-// rounds each, but for the last, so that a longer training shares those before.
+// gather compiles what puts the recorded updates together. Its nodes have equally many
+// recorded rounds each, but for the last, so that a longer training shares those before.
 func (c *cell) gather() {
-	recording, _, err := c.experiment.Recording()
+	recording, layout, err := c.experiment.Recording()
 	if err != nil {
 		c.err = err
+	}
+	if recording == nil {
 		return
 	}
 	t := &c.experiment.Training
-	for rounds := range slices.Chunk(recording.Of(t.Rounds), tasks.SegmentSteps) {
+	for rounds := range slices.Chunk(recording.Of(t.Rounds), roundsGathered(t, &layout)) {
 		var edges []edge
 		for _, round := range rounds {
 			edges = append(edges, edge{updates.RoundInput(round), c.chain.At(round)})
@@ -61,6 +63,13 @@ func (c *cell) gather() {
 		label := fmt.Sprintf("recorded updates of rounds %d to %d", rounds[0], rounds[len(rounds)-1])
 		c.recorded = append(c.recorded, c.node(updates.Gather, label, updates.GatherParams{Chunks: t.Chunks}, edges...))
 	}
+}
+
+// roundsGathered is how many recorded rounds a node puts together: a hundred, or as many as
+// it should hold.
+func roundsGathered(t *experiment.Training, layout *updates.Layout) int {
+	round := t.Cohort * layout.UpdateBytes()
+	return max(1, min(tasks.SegmentSteps, updates.NodeBytes/round))
 }
 
 // trainApart compiles the cell's training on another population, of so many steps and

@@ -102,9 +102,9 @@ func (c *costing) train(number, rounds, width int) {
 	c.Bytes += steps * size * float64(2+3*width)
 }
 
-// timesMoved is how often a recorded update is written or read until it is gathered: by the
-// client's task, twice by the server's, twice by the one that gathers it.
-const timesMoved = 5
+// timesMoved is how often a recorded update is written or read until it is gathered: by
+// the client's task, and at most twice by the one that gathers it.
+const timesMoved = 3
 
 // record adds what is gathered of the updates of a cell, each node once.
 func (c *costing) record(p *plan.Plan, x *explanation.Plan, cell *plan.Cell, counted map[any]bool) {

@@ -25,6 +25,7 @@ type Op string
 // The methods that can fail.
 const (
 	Put      Op = "put"
+	Copy     Op = "copy"
 	Create   Op = "create"
 	Get      Op = "get"
 	Head     Op = "head"
@@ -38,7 +39,7 @@ type Rule struct {
 	// Op is the method; empty matches all.
 	Op Op
 	// Name is a pattern as of path.Match for the object's name, the prefix or
-	// the directory; empty matches all. Delete matches if any name does.
+	// the directory; empty matches all. Delete and Copy match if any name does.
 	Name string
 	// Nth fails only the n-th matching call, counting from 1; 0 fails all.
 	Nth int
@@ -166,6 +167,11 @@ func (s *Store) Put(ctx context.Context, name string, body io.ReadSeeker, d stor
 		}
 		return s.Store.Put(ctx, name, bytes.NewReader(r.damage(data)), d)
 	})
+}
+
+// Copy implements storage.Store.
+func (s *Store) Copy(ctx context.Context, from, to string, d storage.Durability) error {
+	return s.rule(Copy, from, to).apply(func() error { return s.Store.Copy(ctx, from, to, d) })
 }
 
 // Create implements storage.Store.
