@@ -288,6 +288,27 @@ func (s Space) Choices(ordinary int) [][]int32 {
 	return r.Choices(ordinary)
 }
 
+// Phrase is what canaries may say, to be looked for in data that have none; empty where they may
+// say anything, or are pairs.
+func (s Space) Phrase() (p datasets.Phrase) {
+	if s.Free() || s.Target != "" {
+		return p
+	}
+	p.Fixed = s.places()
+	for i, place := range p.Fixed {
+		if isBlank(place) {
+			p.Fixed[i] = ""
+		}
+	}
+	if s.Alphabet == "" {
+		p.Random = s.symbols()
+	}
+	for _, token := range s.alphabet() {
+		p.Random = append(p.Random, string([]byte{byte(token - datasets.FirstWord)}))
+	}
+	return p
+}
+
 // Sequences is the number of sequences that may follow a prefix, out of so many
 // ordinary tokens.
 func (s Space) Sequences(ordinary, prefix int) float64 {

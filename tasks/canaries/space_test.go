@@ -1,6 +1,7 @@
 package canaries
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -113,5 +114,37 @@ func TestSequencesAreAsManyAsTheChoicesMake(t *testing.T) {
 				t.Errorf("%+v after %d: %v sequences, want %v", space, prefix, got, want)
 			}
 		}
+	}
+}
+
+// A space is searched for by what its canaries are made of.
+func TestThePhraseOfASpaceHasItsChoices(t *testing.T) {
+	t.Parallel()
+	for _, space := range []Space{
+		{Words: 5, Alphabet: Lower}, {Words: 9, Alphabet: Digits, Format: "a ##-#.#!"}, {Words: 4, Alphabet: Listed, Symbols: "xyz", Format: "p# #"},
+	} {
+		phrase := space.Phrase()
+		for i, choices := range space.Choices(datasets.Bytes) {
+			among := phrase.Random
+			if phrase.Fixed[i] != "" {
+				among = phrase.Fixed[i : i+1]
+			}
+			var want []string
+			for _, token := range choices {
+				want = append(want, string([]byte{byte(token - datasets.FirstWord)}))
+			}
+			if !slices.Equal(among, want) {
+				t.Errorf("%+v: %q at %d, want %q", space, among, i, want)
+			}
+		}
+	}
+	for _, space := range []Space{{Words: 3}, {Words: 9, Alphabet: Digits, Format: "my ##", Target: "m ##"}} {
+		if p := space.Phrase(); len(p.Fixed) > 0 {
+			t.Errorf("%+v is looked for as %q", space, p)
+		}
+	}
+	words := Space{Words: 3, Format: "my # dish", Symbols: "red green"}.Phrase()
+	if !slices.Equal(words.Fixed, []string{"my", "", "dish"}) || !slices.Equal(words.Random, []string{"red", "green"}) {
+		t.Errorf("words %q", words)
 	}
 }

@@ -31,6 +31,9 @@ type Recipe struct {
 	// Named are words that the vocabulary should have, with a space between. They change
 	// no number; Facts tell which are missing.
 	Named string `json:"named,omitempty"`
+	// Phrases are looked for in the source as it is read, wherever in an example. They change
+	// no number; Facts tell how many different ones of each there are.
+	Phrases []Phrase `json:"phrases,omitempty"`
 }
 
 // Import is the recipe's share for Import.

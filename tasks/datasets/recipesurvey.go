@@ -13,9 +13,11 @@ type recipeSurvey struct {
 	recipe Recipe
 	text   *readText
 	names  *numbering // of the users
-	coins  *partCoins
-	counts [partNumbers]Counts
-	clean  *recipeSurvey // of the text that the vocabulary comes from; nil if it is this one
+	// phrases are those of the recipe, counted by the text.
+	phrases []*phraseCount
+	coins   *partCoins
+	counts  [partNumbers]Counts
+	clean   *recipeSurvey // of the text that the vocabulary comes from; nil if it is this one
 	// Of a recipe that selects words, once clean has seen the source: see bytesOutside.
 	outside         []int32
 	vocabularyWords int // see Facts
@@ -144,6 +146,9 @@ func (r *recipeSurvey) facts() Facts {
 	}
 	f := Facts{Source: r.text.source(), Parts: r.parts(), VocabularyWords: r.vocabularyWords, Missing: r.missing()}
 	f.Balance, f.Members = r.balance()
+	for _, p := range r.phrases {
+		f.Phrases = append(f.Phrases, len(p.found))
+	}
 	return f
 }
 

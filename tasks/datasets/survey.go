@@ -30,6 +30,9 @@ type Facts struct {
 	Members []Member `json:"members,omitempty"`
 	// Missing are the words of Recipe.Named that the vocabulary lacks, with a space between.
 	Missing string `json:"missing,omitempty"`
+	// Phrases are how many different ones the source has of each of Recipe.Phrases, at most
+	// MaxPhrases.
+	Phrases []int `json:"phrases,omitempty"`
 }
 
 // Member is a user that trains.
@@ -132,6 +135,7 @@ type readText struct {
 	lexicon *lexicon
 	metrics ImportMetrics
 	counts  []int64 // occurrences in all parts, by word number; none at a level that fixes them
+	phrases []*phraseCount
 	open    block   // what was read last
 	blocks  []block // what was read before, if it is kept
 }
@@ -171,6 +175,7 @@ func (b *block) reset(kept bool) {
 func (s *surveyor) survey(r Recipe) *recipeSurvey {
 	found := newRecipeSurvey(r, s.reading(r.source().Complete(), r.faults()))
 	found.names = s.names
+	found.phrases = found.text.lookFor(r.Phrases)
 	if of, elsewhere := r.Vocabulary(); elsewhere {
 		found.clean = s.survey(of)
 	}
@@ -312,6 +317,9 @@ func (t *readText) add(user int, record *Record, known bool) {
 	if known {
 		return
 	}
+	for _, p := range t.phrases {
+		p.see(t.lexicon, words)
+	}
 	if cut {
 		t.metrics.CutExamples++
 	}
@@ -328,6 +336,19 @@ func (t *readText) add(user int, record *Record, known bool) {
 			t.counts[t.lexicon.separator]-- // it is no word
 		}
 	}
+}
+
+// lookFor has some phrases counted while the source is read for the first time.
+func (t *readText) lookFor(phrases []Phrase) []*phraseCount {
+	var counts []*phraseCount
+	for _, p := range phrases {
+		i := slices.IndexFunc(t.phrases, func(c *phraseCount) bool { return c.Phrase.equal(p) })
+		if i < 0 {
+			i, t.phrases = len(t.phrases), append(t.phrases, &phraseCount{Phrase: p, found: map[string]bool{}})
+		}
+		counts = append(counts, t.phrases[i])
+	}
+	return counts
 }
 
 // resized is a slice of at least n elements, new ones zero.

@@ -30,6 +30,7 @@ func Recipe(e *experiment.Experiment) datasets.Recipe {
 		HeldOutUsers:       e.Data.HeldOutUsers.Fraction.Float64(),
 		Members:            e.Data.Devices != nil,
 		Named:              strings.Join(e.NamedWords(), " "),
+		Phrases:            e.Phrases(),
 	}
 }
 

@@ -90,6 +90,24 @@ func (e *Experiment) NamedWords() []string {
 	return slices.Compact(named)
 }
 
+// Phrases are what canaries may say, one for each form of Canaries.Forms, empty where the data
+// can't be searched for it; none where none is left.
+func (e *Experiment) Phrases() []datasets.Phrase {
+	if e.Canaries == nil || e.Data.Outside().Size > 0 {
+		return nil
+	}
+	var phrases []datasets.Phrase
+	some := false
+	for _, s := range e.Canaries.Spaces(e.Data.Level) {
+		p := s.Phrase()
+		phrases, some = append(phrases, p), some || len(p.Fixed) > 0
+	}
+	if !some {
+		return nil
+	}
+	return phrases
+}
+
 // symbolsAtByteLevel is the default of canaries.words there: with the smallest
 // alphabet but the digits, 26^9 references may follow a prefix of 1.
 const symbolsAtByteLevel = 10
@@ -180,6 +198,9 @@ func repeated[T comparable](c *checker, path string, values []T) {
 
 // form checks a form by itself, and that there are enough sequences to draw canaries from.
 func (c *checker) form(f *Form, path string) {
+	if c.Data.Level == datasets.ByteLevel && f.Alphabet == "" {
+		return // its word is unknown, which is reported
+	}
 	if c.sequence(f, path) && c.symbols(f, path) {
 		c.room(f, path)
 	}

@@ -42,6 +42,7 @@ type Cell struct {
 	tree      *node        // what it was read from, for messages; nil after ReadSpec
 	shortened int          // the rounds asked for, where the privacy budget allows fewer
 	data      *audits.Data // nil as long as the data were not read
+	phrases   []int        // see Facts
 }
 
 // Row is a row of the table of results: the cells of one point of the grid, which differ in

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math/big"
+	"slices"
 	"strconv"
 
 	"coalmine/internal/fractions"
@@ -38,6 +39,9 @@ type Facts struct {
 	OfAudits map[string][]storage.Digest
 	// MissingWords are those of Experiment.NamedWords that the vocabulary lacks.
 	MissingWords []string
+	// Phrases are how many different ones the source has of each of Experiment.Phrases, before
+	// canaries are inserted; at most datasets.MaxPhrases.
+	Phrases []int
 	// Prepared are those of Experiment.Sources, in their order.
 	Prepared []Facts
 	// Unlabelled examples of the source are images without a label.
@@ -75,7 +79,7 @@ func (s *Spec) Resolve(facts []Facts) error {
 	}
 	for i := range s.Cells {
 		s.Cells[i].noteBudget(rounds[i])
-		s.Cells[i].data = facts[i].of(&s.Cells[i])
+		s.Cells[i].data, s.Cells[i].phrases = facts[i].of(&s.Cells[i]), facts[i].Phrases
 		s.Cells[i].Experiment.Data.SHA256 = s.sourceOf(facts[i].Files)
 		for j, source := range s.Cells[i].Experiment.Sources() {
 			source.Of.SHA256 = s.sourceOf(facts[i].Prepared[j].Files)
@@ -294,7 +298,7 @@ func (c *Cell) noteBudget(rounds int) {
 // Warnings names doubtful choices of the cell that are no mistakes, one sentence
 // each.
 func (c *Cell) Warnings() []string {
-	warnings := append(c.measuringWarnings(), c.canaryWarnings()...)
+	warnings := slices.Concat(c.measuringWarnings(), c.canaryWarnings(), c.phraseWarnings())
 	if t := &c.Experiment.Training; c.shortened > 0 {
 		warnings = append(warnings, fmt.Sprintf("training.privacy.budget allows %d of the %d rounds (%s)", t.Rounds, c.shortened, c.Label))
 	}
@@ -358,6 +362,26 @@ func (c *Cell) canaryWarnings() []string {
 	}
 	if perUser > maxPerUser {
 		warnings = append(warnings, fmt.Sprintf("a user carries %.2g canaries on average; above %g canaries share users and are no longer independent: lower canaries.user_probability or canaries.per_configuration", perUser, maxPerUser))
+	}
+	return warnings
+}
+
+// leastInData is how many canaries the data must have by themselves, on average, for a warning.
+const leastInData = 0.01
+
+// phraseWarnings name formats of which the data have so many by themselves that canaries,
+// which are drawn uniformly from all there are, may be among them.
+func (c *Cell) phraseWarnings() []string {
+	var warnings []string
+	for i, found := range c.phrases {
+		g := c.Experiment.Canaries.groups(c.Experiment.Data.Level)[i]
+		all := g.Sequences(c.Experiment.Data.Ordinary(), 0)
+		within := float64(g.Count) * min(1, float64(found)/all)
+		if within < leastInData {
+			continue
+		}
+		warnings = append(warnings, fmt.Sprintf("%s has %d of the %.0f sequences %q by itself, and with them about %.2g of the %d canaries of this form, which are then exposed though nobody inserted them; give other fixed %s, or more random ones (%s)",
+			c.Experiment.Data.Source, found, all, g.Space, within, g.Count, c.Experiment.Data.Level.Scheme().Unit, c.Label))
 	}
 	return warnings
 }

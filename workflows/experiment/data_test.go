@@ -158,6 +158,20 @@ func TestCanariesThatReplaceManyExamplesGiveAWarning(t *testing.T) {
 	}
 }
 
+// Of the formats that the data have sequences of, those are named of which a canary may be one.
+func TestFormatsOfWhichTheDataHaveSomeGiveAWarning(t *testing.T) {
+	t.Parallel()
+	spec, facts := parse(t, minimal, "data.level=byte", `canaries={insertions: 1, per_configuration: 5, held_back: 5, formats: [{format: "pin ##", alphabet: digits}, {format: "no #####", alphabet: digits}]}`), plenty
+	facts.Phrases = []int{30, 5}
+	if err := spec.Resolve(factsFor(spec, facts)); err != nil {
+		t.Fatal(err)
+	}
+	got, want := spec.Cells[0].Warnings(), `a.jsonl has 30 of the 100 sequences "pin ## over digits" by itself, and with them about 3 of the 10 canaries of this form`
+	if len(got) != 1 || !strings.HasPrefix(got[0], want) {
+		t.Errorf("got %q, want one that begins with %s", got, want)
+	}
+}
+
 // What insertions and formats stand in place of is not left in the experiment, so that its
 // record is one that a file gives.
 func TestFormatsAndInsertionsStandInPlaceOfOtherFields(t *testing.T) {

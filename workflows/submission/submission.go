@@ -253,6 +253,7 @@ func cellFacts(files []storage.Digest, f *datasets.Facts) experiment.Facts {
 		DistinctWords: cmp.Or(f.VocabularyWords, f.Parts.DistinctWords),
 		TestExamples:  f.Parts.Test.Examples,
 		MissingWords:  strings.Fields(f.Missing),
+		Phrases:       f.Phrases,
 		Unlabelled:    f.Source.Unlabelled,
 	}
 }

@@ -1,0 +1,104 @@
+package datasets
+
+import (
+	"encoding/binary"
+	"slices"
+)
+
+// Phrase is a run of words some of which may be any of a list, such as what canaries of a
+// format may say. At the byte level its words are bytes.
+type Phrase struct {
+	// Fixed has the word of each place, empty where it may be any of Random. Without places
+	// the phrase is nowhere.
+	Fixed []string `json:"fixed"`
+	// Random are the words of these places; none for every word.
+	Random []string `json:"random,omitempty"`
+}
+
+func (p Phrase) equal(q Phrase) bool {
+	return slices.Equal(p.Fixed, q.Fixed) && slices.Equal(p.Random, q.Random)
+}
+
+// MaxPhrases is how many different ones of a phrase are looked for.
+const MaxPhrases = 100_000
+
+// phraseCount counts the different ones of a phrase that a text has.
+type phraseCount struct {
+	Phrase
+	numbers []uint32 // of the fixed words, as far as the text has had them
+	listed  []bool   // whether a word is among the random ones, by word number
+	found   map[string]bool
+}
+
+// see looks at an example.
+func (p *phraseCount) see(l *lexicon, words []uint32) {
+	if len(p.Fixed) == 0 || len(p.found) == MaxPhrases || !p.complete(l) {
+		return
+	}
+	for start := range max(0, len(words)-len(p.Fixed)+1) {
+		if p.at(l, words[start:]) && len(p.found) < MaxPhrases {
+			p.found[p.random(words[start:])] = true
+		}
+	}
+}
+
+// random are the words that the phrase has at the beginning of some, but for the fixed ones.
+func (p *phraseCount) random(words []uint32) string {
+	var out []byte
+	for i, fixed := range p.Fixed {
+		if fixed == "" {
+			out = binary.LittleEndian.AppendUint32(out, words[i])
+		}
+	}
+	return string(out)
+}
+
+// complete looks up the fixed words, and reports whether the text has had all of them.
+func (p *phraseCount) complete(l *lexicon) bool {
+	for len(p.numbers) < len(p.Fixed) {
+		number, known := l.number(p.Fixed[len(p.numbers)])
+		if !known {
+			return false
+		}
+		p.numbers = append(p.numbers, number)
+	}
+	return true
+}
+
+// at reports whether the phrase stands at the beginning of some words, which are as many at
+// least.
+func (p *phraseCount) at(l *lexicon, words []uint32) bool {
+	for i, fixed := range p.Fixed {
+		if fixed == "" && !p.lists(l, words[i]) || fixed != "" && p.numbers[i] != words[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *phraseCount) lists(l *lexicon, word uint32) bool {
+	for len(p.Random) > 0 && int(word) >= len(p.listed) {
+		p.listed = append(p.listed, slices.Contains(p.Random, l.word(len(p.listed))))
+	}
+	return len(p.Random) == 0 || p.listed[word]
+}
+
+// number is that of a word, if the text has had it. The empty word has any.
+func (l *lexicon) number(word string) (number uint32, known bool) {
+	switch {
+	case word == "":
+		return 0, true
+	case l.reading.Level.Scheme().Symbols != nil:
+		return uint32(word[0]), true
+	}
+	id, known := l.words.ids[word]
+	return uint32(id), known
+}
+
+// word is that of a number.
+func (l *lexicon) word(number int) string {
+	if l.reading.Level.Scheme().Symbols != nil {
+		return string([]byte{byte(number)})
+	}
+	return l.words.all[number]
+}
