@@ -1,6 +1,7 @@
 package privacy
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"sync"
@@ -8,9 +9,12 @@ import (
 	"coalmine/privacy/rdp"
 )
 
-// Account returns the privacy cost of a recipe. The error lists every field
+// Account returns the privacy cost of a recipe, with a tree as [Tree] does. The error lists every field
 // that is out of range.
 func Account(recipe Recipe) (Report, error) {
+	if recipe.Tree != nil {
+		return Tree(recipe)
+	}
 	meter, err := NewMeter(recipe)
 	if err != nil {
 		return Report{}, err
@@ -47,6 +51,9 @@ type Meter struct {
 func NewMeter(recipe Recipe) (*Meter, error) {
 	if err := recipe.Validate(); err != nil {
 		return nil, err
+	}
+	if recipe.Tree != nil {
+		return nil, errors.New("tree aggregation has no cost by rounds: account for whole trainings of it")
 	}
 	recipe = recipe.withDefaults()
 	scheme, err := FindScheme(recipe.Sampling)

@@ -1,6 +1,7 @@
 package privacy
 
 import (
+	"errors"
 	"fmt"
 	"math"
 )
@@ -117,6 +118,54 @@ func CalibrateCohort(simulation Recipe, population int, budget Budget) (int, err
 		}
 	}
 	return firstWithin(over, within, excess), nil
+}
+
+// CalibrateDelta returns the least delta of four significant digits at which all recipes
+// together stay within epsilon, above 0 and finite, as [Compose] counts them; 1e-200 where a
+// lesser one would do. Their own deltas play no part. It is an error when no delta is enough, as
+// without noise.
+func CalibrateDelta(recipes []Recipe, epsilon float64) (float64, error) {
+	if len(recipes) == 0 {
+		return 0, errors.New("no recipes: expected at least one")
+	}
+	if !positive(epsilon) {
+		return 0, fmt.Errorf("target epsilon %v: expected a positive number", epsilon)
+	}
+	all, err := together(recipes, anyDelta)
+	if err != nil {
+		return 0, err
+	}
+	excess := func(place int) float64 { return math.Log(all.limited(deltaAt(place)) / epsilon) }
+	within := deltaPlace(all.about(epsilon))
+	for step := 1; excess(within) > 0; step *= 4 {
+		if within == mostDeltaPlace {
+			return 0, fmt.Errorf("epsilon %v is not reached at any delta below 1: raise the noise or the epsilon, or lower the rounds", epsilon)
+		}
+		within = min(within+step, mostDeltaPlace)
+	}
+	over, step := within, 1
+	for over >= 0 && excess(over) <= 0 {
+		within, over, step = over, over-step, step*4
+	}
+	return deltaAt(firstWithin(max(over, -1), within, excess)), nil
+}
+
+// about is a delta near that at which the trainings cost epsilon.
+func (c composed) about(epsilon float64) float64 {
+	b, err := c.relation.losses().delta(c.steps, epsilon)
+	if err != nil {
+		return anyDelta
+	}
+	return b.Upper
+}
+
+// limited is the epsilon of the composition that targets are about, at delta.
+func (c composed) limited(delta float64) float64 {
+	if c.recipe.Accountant != Papers {
+		return c.proof(delta).epsilon
+	}
+	epsilon, _ := c.papers.Epsilon(delta, c.recipe.Conversion)
+	return epsilon
 }
 
 func validateBoth(recipe Recipe, budget Budget) error {

@@ -39,6 +39,12 @@ type ClipQuantile struct {
 	CountNoise float64 `json:"count_noise"`
 }
 
+// CountedClipping is adaptive clipping as far as it is accounted for: the quantile and the
+// learning rate play no part, and are the paper's.
+func CountedClipping(countNoise float64) *ClipQuantile {
+	return &ClipQuantile{Target: 0.5, LearningRate: 0.2, CountNoise: countNoise}
+}
+
 // Validate reports the first field that is out of range.
 func (q ClipQuantile) Validate() error {
 	switch {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	"coalmine/privacy/pld"
 	"coalmine/privacy/rdp"
@@ -14,9 +16,13 @@ type Composition struct {
 	// Epsilon and EpsilonProved are as in Report, of all rounds of all trainings.
 	Epsilon       Epsilon `json:"epsilon"`
 	EpsilonProved Epsilon `json:"epsilon_proved"`
-	// AccountantProved and EpsilonRenyi are as in Report.
+	// AccountantProved, TheoremProved and EpsilonRenyi are as in Report.
 	AccountantProved Accountant `json:"accountant_proved,omitempty"`
+	TheoremProved    string     `json:"theorem_proved,omitempty"`
 	EpsilonRenyi     Epsilon    `json:"epsilon_renyi"`
+	// Rho and Mu are as in Report, under Neighbouring; 0, and left out, of no rounds.
+	Rho Epsilon `json:"rho,omitempty"`
+	Mu  Epsilon `json:"mu,omitempty"`
 	// Infinite says that there is no bound, and the epsilons are null.
 	Infinite bool    `json:"infinite,omitempty"`
 	Delta    float64 `json:"delta"`
@@ -24,7 +30,8 @@ type Composition struct {
 	// none gave a bound.
 	Order       float64 `json:"order"`
 	OrderProved float64 `json:"order_proved"`
-	// Conversion, Neighbouring and Unit are those of all the trainings.
+	// Conversion and Unit are those of all the trainings, Neighbouring is a relation under which
+	// all of them are proved.
 	Conversion   Conversion   `json:"conversion"`
 	Neighbouring Neighbouring `json:"neighbouring"`
 	Unit         string       `json:"unit"`
@@ -35,8 +42,15 @@ type Composition struct {
 // Compose returns what all of the recipes cost together at a delta within (0, 1): their
 // losses, and their Rényi divergences, add up (Mironov 2017, Proposition 1), which needs every
 // training to draw noise of its own. The recipes may differ in everything but conversion,
-// accountant, unit and the neighbouring relation of their sampling; their own deltas play no
-// part.
+// accountant and unit; their own deltas play no part.
+//
+// The relation is their own where all have the same. Where members are added, removed or made
+// zero, it is [ZeroOutOne]: without a member the sum over a Poisson sample is what it is with a
+// member whose update is zero. Otherwise it is [ReplaceOne], whatever the sampling. A Poisson
+// sample that has the member is then up to twice the clip norm from that which has the other
+// one, and the pair that dominates samples of fixed size does so here: advanced joint convexity
+// (Balle, Barthe and Gaboardi 2018, Theorem 2) asks of a sample only how probable it is that it
+// has the member. The nodes of a tree move by at most twice what they do if updates become zero.
 func Compose(recipes []Recipe, delta float64) (Composition, error) {
 	switch {
 	case len(recipes) == 0:
@@ -51,8 +65,9 @@ func Compose(recipes []Recipe, delta float64) (Composition, error) {
 	r := all.recipe
 	proved := all.proof(delta)
 	c := Composition{
-		EpsilonProved: Epsilon(proved.epsilon), AccountantProved: proved.accountant, Infinite: math.IsInf(proved.epsilon, 1),
-		Delta: delta, Conversion: r.Conversion, Neighbouring: r.Sampling.Neighbouring(), Unit: r.Unit, Trainings: len(recipes),
+		EpsilonProved: Epsilon(proved.epsilon), AccountantProved: proved.accountant, TheoremProved: all.theorem(proved.accountant),
+		Rho: Epsilon(rho(all.steps)), Mu: Epsilon(rho(all.steps)).gaussian(), Infinite: math.IsInf(proved.epsilon, 1),
+		Delta: delta, Conversion: r.Conversion, Neighbouring: all.relation, Unit: r.Unit, Trainings: len(recipes),
 	}
 	epsilon, order := all.papers.Epsilon(delta, r.Conversion)
 	renyi, orderProved := all.proved.Epsilon(delta, r.Conversion)
@@ -62,26 +77,35 @@ func Compose(recipes []Recipe, delta float64) (Composition, error) {
 
 // composed are whole trainings under one relation.
 type composed struct {
-	recipe         Recipe // what they share
-	papers, proved rdp.Curve
-	steps          []pld.Step
+	recipe   Recipe // what they share
+	relation Neighbouring
+	part
 }
 
-// together are the divergences of whole trainings, in both conventions, and their steps.
+// part is what whole trainings add to a composition: their divergences, by the papers'
+// convention and proved, their steps, and the theorems behind both.
+type part struct {
+	papers, proved          rdp.Curve
+	steps                   []pld.Step
+	ofLosses, ofDivergences []string
+}
+
+// together adds up whole trainings.
 func together(recipes []Recipe, delta float64) (all composed, err error) {
 	var papers, proved []rdp.Curve
+	all.relation = inCommon(recipes)
 	for _, recipe := range recipes {
 		if err := recipes[0].composes(recipe); err != nil {
 			return all, err
 		}
 		recipe.Delta = delta
-		meter, err := NewMeter(recipe)
+		p, err := recipe.part(all.relation)
 		if err != nil {
 			return all, err
 		}
-		ofPapers, ofProof := meter.curves(recipe.Rounds)
-		papers, proved = append(papers, ofPapers), append(proved, ofProof)
-		all.steps = append(all.steps, meter.steps(recipe.Rounds)...)
+		papers, proved = append(papers, p.papers), append(proved, p.proved)
+		all.steps = append(all.steps, p.steps...)
+		all.ofLosses, all.ofDivergences = append(all.ofLosses, p.ofLosses...), append(all.ofDivergences, p.ofDivergences...)
 	}
 	all.recipe = recipes[0].withDefaults()
 	var provedErr error
@@ -90,22 +114,88 @@ func together(recipes []Recipe, delta float64) (all composed, err error) {
 	return all, errors.Join(err, provedErr)
 }
 
+// inCommon is a relation under which all recipes are proved.
+func inCommon(recipes []Recipe) Neighbouring {
+	relations := map[Neighbouring]bool{}
+	for _, r := range recipes {
+		relations[r.withDefaults().relation()] = true
+	}
+	switch {
+	case len(relations) == 1:
+		return recipes[0].withDefaults().relation()
+	case relations[ReplaceOne]:
+		return ReplaceOne
+	}
+	return ZeroOutOne
+}
+
+// relation is that which the recipe is proved under by itself.
+func (r Recipe) relation() Neighbouring {
+	if r.Tree != nil {
+		return ZeroOutOne
+	}
+	return r.Sampling.Neighbouring()
+}
+
+// part is what the recipe adds under a relation.
+func (r Recipe) part(under Neighbouring) (part, error) {
+	if r.Tree != nil {
+		return r.treePart(under)
+	}
+	meter, err := NewMeter(r)
+	if err != nil {
+		return part{}, err
+	}
+	p := part{steps: meter.steps(r.Rounds), ofLosses: []string{meter.scheme.lossAccountant}, ofDivergences: []string{meter.divergenceTheorem()}}
+	p.papers, p.proved = meter.curves(r.Rounds)
+	if under == ReplaceOne && meter.scheme.Neighbouring != ReplaceOne {
+		return p.replacing(r)
+	}
+	return p, nil
+}
+
+// replacing is the part of Poisson samples, of which one member is replaced.
+func (p part) replacing(r Recipe) (part, error) {
+	step := &p.steps[0]
+	step.Sigma = r.NoiseMultiplier / ReplaceOne.sensitivity()
+	curve, err := rdp.ReplacedPair(step.Rate, step.Sigma, rdp.DefaultOrders())
+	p.proved = curve.Times(step.Rounds)
+	p.ofLosses = []string{replacedPoisson}
+	p.ofDivergences = []string{"RDP, " + replacedPoisson}
+	return p, err
+}
+
+const replacedPoisson = "the pair that dominates Poisson samples under replacement (Balle, Barthe and Gaboardi 2018, Theorem 2; Zhu, Dong and Wang 2022, Theorem 11)"
+
 // proof is the proved epsilon by the accountant of the recipes.
 func (c composed) proof(delta float64) proof {
 	if !c.recipe.Accountant.Divergent() {
-		return c.recipe.Sampling.Neighbouring().losses().tightest(c.steps, c.proved, delta)
+		return c.relation.losses().tightest(c.steps, c.proved, delta)
 	}
 	return byDivergence(c.proved, delta, c.recipe.Conversion)
+}
+
+// theorem names what an accountant of the composition rests on, each theorem once.
+func (c composed) theorem(a Accountant) string {
+	var names []string
+	if a == PLD {
+		names = append([]string{"PLD"}, c.ofLosses...)
+	} else if a == RDP {
+		names = slices.Clone(c.ofDivergences)
+	}
+	var once []string
+	for _, name := range names {
+		if !slices.Contains(once, name) {
+			once = append(once, name)
+		}
+	}
+	return strings.Join(once, "; ")
 }
 
 // composes says why the cost of two recipes cannot be added.
 func (r Recipe) composes(other Recipe) error {
 	r, other = r.withDefaults(), other.withDefaults()
-	mine, others := r.Sampling.Neighbouring(), other.Sampling.Neighbouring()
 	switch {
-	case mine != others:
-		return fmt.Errorf("%s and %s sampling cannot be composed: the one is proved for %s, the other for %s; "+
-			"expected trainings under one relation", r.Sampling, other.Sampling, mine, others)
 	case r.Unit != other.Unit:
 		return fmt.Errorf("guarantees of a %s and of a %s cannot be composed: expected trainings that protect the same unit", r.Unit, other.Unit)
 	case r.Accountant != other.Accountant:

@@ -113,16 +113,15 @@ func TestATrainingWithoutNoiseLeavesNoBound(t *testing.T) {
 
 func TestGuaranteesOfDifferentThingsAreNotComposed(t *testing.T) {
 	t.Parallel()
-	poisson, record, improved, wrong, renyi := tenEpochs(), tenEpochs(), tenEpochs(), tenEpochs(), tenEpochs()
+	record, improved, wrong, renyi := tenEpochs(), tenEpochs(), tenEpochs(), tenEpochs()
 	renyi.Accountant = privacy.RDP
-	poisson.Sampling, record.Unit, improved.Conversion, wrong.Cohort = privacy.Poisson, privacy.RecordUnit, privacy.Improved, 0
+	record.Unit, improved.Conversion, wrong.Cohort = privacy.RecordUnit, privacy.Improved, 0
 	for want, recipes := range map[string][]privacy.Recipe{
-		"fixed-size and poisson sampling cannot be composed: the one is proved for replace-one": {tenEpochs(), poisson},
-		"guarantees of a balanced user and of a record cannot be composed":                      {tenEpochs(), record},
-		"the conversions classic and improved cannot be composed":                               {tenEpochs(), improved},
-		"cohort 0: expected at least 1 user":                                                    {tenEpochs(), wrong},
-		"the accountants tightest and rdp cannot be composed":                                   {tenEpochs(), renyi},
-		"no recipes to compose":                                                                 nil,
+		"guarantees of a balanced user and of a record cannot be composed": {tenEpochs(), record},
+		"the conversions classic and improved cannot be composed":          {tenEpochs(), improved},
+		"cohort 0: expected at least 1 user":                               {tenEpochs(), wrong},
+		"the accountants tightest and rdp cannot be composed":              {tenEpochs(), renyi},
+		"no recipes to compose":                                            nil,
 	} {
 		if _, err := privacy.Compose(recipes, 1e-7); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)

@@ -45,6 +45,9 @@ type Recipe struct {
 	// ClipQuantile is there with adaptive clipping. NoiseMultiplier is then the
 	// total, of which the updates get ClipQuantile.UpdateNoise.
 	ClipQuantile *ClipQuantile
+	// Tree is there with tree aggregation in place of sampled cohorts, which Tree and Compose
+	// account for.
+	Tree *Participations
 	// LossDistribution asks for the bounds of the privacy loss distribution from both sides, too.
 	LossDistribution bool
 }

@@ -97,9 +97,12 @@ type Report struct {
 	// UpdateNoise is the noise multiplier that the updates get under adaptive
 	// clipping, a little above NoiseMultiplier; 0 with a fixed clip norm.
 	UpdateNoise float64 `json:"update_noise_multiplier,omitempty"`
-	// Rho is the zero-concentrated privacy of a tree (Bun and Steinke 2016); 0,
-	// and left out, for other mechanisms.
+	// Rho is the zero-concentrated privacy (Bun and Steinke 2016), of trees and where
+	// Concentrated was asked for it; otherwise 0, and left out.
 	Rho Epsilon `json:"rho,omitempty"`
+	// Mu is the Gaussian privacy (Dong, Roth and Su 2019) where Concentrated was asked for it;
+	// otherwise 0, and left out.
+	Mu Epsilon `json:"mu,omitempty"`
 
 	// Accountant names the theorem behind Epsilon and EpsilonRenyi; with RDPPair, that behind
 	// the second is TheoremProved.

@@ -1,6 +1,11 @@
 package privacy
 
-import "math"
+import (
+	"fmt"
+	"math"
+	"sort"
+	"strconv"
+)
 
 // firstWithin returns the least n above over for which excess(n) is 0 or below. It is at most
 // within, for which that holds, and it fails at over. excess, such as the log of a cost over
@@ -41,4 +46,23 @@ func noiseAt(place int) float64 {
 		return mantissa * math.Pow10(power)
 	}
 	return mantissa / math.Pow10(5-decade)
+}
+
+// Deltas of four significant digits have places, too, from 1e-200 to 0.9999.
+const (
+	deltasOfDecade   = 9000
+	leastDeltaDecade = -200
+	mostDeltaPlace   = -leastDeltaDecade*deltasOfDecade - 1
+)
+
+// deltaAt returns the delta at a place, 0 to mostDeltaPlace.
+func deltaAt(place int) float64 {
+	mantissa, decade := place%deltasOfDecade+1000, place/deltasOfDecade+leastDeltaDecade
+	delta, _ := strconv.ParseFloat(fmt.Sprintf("%de%d", mantissa, decade-3), 64) // to the last bit
+	return delta
+}
+
+// deltaPlace returns the place of the least delta that is not below x, or the nearest.
+func deltaPlace(x float64) int {
+	return sort.Search(mostDeltaPlace, func(place int) bool { return deltaAt(place) >= x })
 }

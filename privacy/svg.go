@@ -33,8 +33,7 @@ func WriteSVG(w io.Writer, reports []Report) error {
 		return err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="%s" width="%d" height="%d" viewBox="0 0 %d %d">`+"\n", svgNamespace, svgWidth, svgHeight, svgWidth, svgHeight)
-	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="#fff"/>`+"\n", svgWidth, svgHeight)
+	beginSVG(&b)
 	plot.axes(&b, fmt.Sprintf("epsilon at delta %g, %s conversion", reports[0].Delta, reports[0].Conversion))
 	if !reports[0].proved() {
 		plot.line(&b, reports, colourPapers, func(r Report) Epsilon { return r.Epsilon })
@@ -44,6 +43,12 @@ func WriteSVG(w io.Writer, reports []Report) error {
 	b.WriteString("</svg>\n")
 	_, err = io.WriteString(w, b.String())
 	return err
+}
+
+// beginSVG opens a picture, in white.
+func beginSVG(b *strings.Builder) {
+	fmt.Fprintf(b, `<svg xmlns="%s" width="%d" height="%d" viewBox="0 0 %d %d">`+"\n", svgNamespace, svgWidth, svgHeight, svgWidth, svgHeight)
+	fmt.Fprintf(b, `<rect width="%d" height="%d" fill="#fff"/>`+"\n", svgWidth, svgHeight)
 }
 
 func drawable(reports []Report) []Report {
@@ -98,9 +103,15 @@ func (p plot) axes(b *strings.Builder, title string) {
 		fmt.Fprintf(b, `<path d="M%.1f %dV%d" stroke="#ddd"/>`+"\n", p.x(x), svgTop, bottom)
 		fmt.Fprintf(b, `<text x="%.1f" y="%d" text-anchor="middle" %s>%.0f</text>`+"\n", p.x(x), bottom+svgLabel+2, svgTextStyle, math.Pow(10, x))
 	}
+	p.frame(b, "rounds", title)
+}
+
+// frame draws the axes and their titles.
+func (plot) frame(b *strings.Builder, below, beside string) {
+	right, bottom := svgWidth-svgRight, svgHeight-svgBottom
 	fmt.Fprintf(b, `<path d="M%d %dV%dH%d" fill="none" stroke="#333"/>`+"\n", svgLeft, svgTop, bottom, right)
-	fmt.Fprintf(b, `<text x="%d" y="%d" text-anchor="middle" %s>rounds</text>`+"\n", (svgLeft+right)/2, svgHeight-svgLabel, svgTextStyle)
-	fmt.Fprintf(b, `<text transform="translate(%d %d) rotate(-90)" text-anchor="middle" %s>%s</text>`+"\n", svgLabel+4, (svgTop+bottom)/2, svgTextStyle, title)
+	fmt.Fprintf(b, `<text x="%d" y="%d" text-anchor="middle" %s>%s</text>`+"\n", (svgLeft+right)/2, svgHeight-svgLabel, svgTextStyle, below)
+	fmt.Fprintf(b, `<text transform="translate(%d %d) rotate(-90)" text-anchor="middle" %s>%s</text>`+"\n", svgLabel+4, (svgTop+bottom)/2, svgTextStyle, beside)
 }
 
 // roundTicks returns the powers of ten in range, or both ends where there are

@@ -87,6 +87,9 @@ func writeFacts(w io.Writer, r Report) error {
 	if r.Rho > 0 {
 		fact("rho", "%s after %d rounds, zero-concentrated (Bun and Steinke 2016)", r.Rho, r.Rounds)
 	}
+	if r.Mu > 0 {
+		fact("mu", "%s after %d rounds, Gaussian privacy (Dong, Roth and Su 2019); neither rho nor mu is lowered by sampling", r.Mu, r.Rounds)
+	}
 	if r.TheoremProved != "" {
 		fact("epsilon_proved", "%s", r.TheoremProved)
 	}

@@ -9,63 +9,166 @@ import (
 	"coalmine/privacy/rdp"
 )
 
-// Tree returns the cost of one epoch of DP-FTRL by tree aggregation without
-// restarts (Kairouz et al. 2021, Theorem 4.1), for a recipe to be compared with:
-// every user is in at most one of its Rounds, 1 or more, which Cohort and
+// Participations say how often a user may take part in a training by tree aggregation.
+type Participations struct {
+	// Times are the rounds that a user takes part in at most, 1 or more.
+	Times int
+	// Separation is how many rounds without the user lie between two with the user, at
+	// least; 0 or more.
+	Separation int
+}
+
+// oneEpoch lets no user take part twice.
+var oneEpoch = Participations{Times: 1}
+
+// Tree returns the cost of DP-FTRL by tree aggregation without restarts (Kairouz et al. 2021,
+// Theorem 4.1 and appendix D), for a recipe to be compared with. Users take part as often as
+// recipe.Tree says, once if it says nothing, in its Rounds, 1 or more, which Cohort and
 // Population must leave room for, and no sampling is assumed. NoiseMultiplier
 // is the noise on one node of the tree over the clip norm. Both epsilons are about the same
 // relation. Sampling, ClipQuantile and LossDistribution play no part.
 func Tree(recipe Recipe) (Report, error) {
-	recipe.Sampling, recipe.ClipQuantile = NoSampling, nil
-	r := recipe.withDefaults()
-	if err := r.Validate(); err != nil {
-		return Report{}, err
-	}
-	if most := r.Population / r.Cohort; r.Rounds > most {
-		return Report{}, fmt.Errorf("%d rounds of %d users are more than one epoch of %d users: expected at most %d rounds, since with the tree no user may take part twice",
-			r.Rounds, r.Cohort, r.Population, most)
-	}
-	epoch := rdp.OneEpoch(r.Rounds)
-	nodes, err := epoch.SquaredSensitivity()
+	t, err := newTree(recipe)
 	if err != nil {
 		return Report{}, err
 	}
-	curve, err := rdp.Tree(epoch, r.NoiseMultiplier, rdp.DefaultOrders())
-	if err != nil {
-		return Report{}, err
-	}
-	bound, order := curve.Epsilon(r.Delta, r.Conversion)
-	proved := byDivergence(curve, r.Delta, r.Conversion)
+	r := t.recipe
+	bound, order := t.curve.Epsilon(r.Delta, r.Conversion)
+	proved := byDivergence(t.curve, r.Delta, r.Conversion)
 	if !r.Accountant.Divergent() {
-		once := pld.Step{Rate: 1, Sigma: r.NoiseMultiplier / math.Sqrt(float64(nodes)), Rounds: 1}
-		proved = ZeroOutOne.losses().tightest([]pld.Step{once}, curve, r.Delta)
+		proved = ZeroOutOne.losses().tightest(t.steps(ZeroOutOne), t.curve, r.Delta)
 	}
 	infinite := math.IsInf(proved.epsilon, 1)
 	return Report{
 		Epsilon: Epsilon(bound), EpsilonProved: Epsilon(proved.epsilon), EpsilonRenyi: Epsilon(bound), Infinite: infinite, Delta: r.Delta,
-		Order: order, OrderProved: order, AccountantProved: proved.accountant, TheoremProved: treeTheorems[proved.accountant],
+		Order: order, OrderProved: order, AccountantProved: proved.accountant, TheoremProved: t.theorem(proved.accountant),
 		Conversion: r.Conversion, Sampling: r.Sampling, Neighbouring: ZeroOutOne,
 		Population: r.Population, Cohort: r.Cohort, SamplingRate: 1,
 		Rounds: r.Rounds, NoiseMultiplier: r.NoiseMultiplier, Sigma: r.NoiseMultiplier, SigmaProved: r.NoiseMultiplier,
-		Rho:        Epsilon(float64(nodes) / (2 * r.NoiseMultiplier * r.NoiseMultiplier)),
-		Accountant: treeTheorems[RDP],
+		Rho:        Epsilon(float64(t.squares) / (2 * r.NoiseMultiplier * r.NoiseMultiplier)),
+		Accountant: t.theorem(RDP),
 		Unit:       r.Unit, HoldsAgainst: r.holdsAgainst(), NotCovered: slices.Clone(notCovered),
-		Assumptions: r.treeAssumptions(infinite),
+		Assumptions: t.assumptions(infinite),
 	}, nil
 }
 
-// treeTheorems are what the accountants of a tree rest on.
-var treeTheorems = map[Accountant]string{
-	RDP: "RDP, tree aggregation without restarts, one epoch (Kairouz et al. 2021, Theorem 4.1)",
-	PLD: "PLD, tree aggregation as one Gaussian (Kairouz et al. 2021, Theorem 4.1; Balle and Wang 2018, Theorem 8)",
+// tree is a training by tree aggregation, in which one user moves all nodes together by the
+// root of squares, in clip norms.
+type tree struct {
+	recipe  Recipe
+	squares int
+	curve   rdp.Curve
 }
 
-func (r Recipe) treeAssumptions(infinite bool) []string {
+func newTree(recipe Recipe) (*tree, error) {
+	recipe.Sampling, recipe.ClipQuantile = NoSampling, nil
+	t := &tree{recipe: recipe.withDefaults()}
+	if t.recipe.Tree == nil {
+		t.recipe.Tree = &oneEpoch
+	}
+	if err := t.validate(); err != nil {
+		return nil, err
+	}
+	in := rdp.Participation{Steps: t.recipe.Rounds, Times: t.recipe.Tree.Times, Separation: t.recipe.Tree.Separation}
+	var err error
+	if t.squares, err = in.SquaredSensitivity(); err != nil {
+		return nil, err
+	}
+	t.curve, err = t.divergence(1)
+	return t, err
+}
+
+// divergence is that of the whole training where a user moves the nodes so many times as far as
+// when its updates become zero.
+func (t *tree) divergence(times float64) (rdp.Curve, error) {
+	sigma := t.recipe.NoiseMultiplier / times
+	return rdp.ZeroConcentrated(float64(t.squares)*(1/sigma/sigma/2), rdp.DefaultOrders())
+}
+
+// Limits of the search for the worst rounds of a user.
+const (
+	maxTimes      = 256
+	maxTreeRounds = 1 << 20
+)
+
+// validate finds what leaves the cohorts short of users.
+func (t *tree) validate() error {
+	r, p := t.recipe, *t.recipe.Tree
+	if err := r.Validate(); err != nil {
+		return err
+	}
+	switch {
+	case p.Times < 1 || p.Times > maxTimes:
+		return fmt.Errorf("%d participations of a user: expected 1 to %d", p.Times, maxTimes)
+	case p.Separation < 0:
+		return fmt.Errorf("%d rounds between participations of a user: expected 0 or more", p.Separation)
+	case p.Times > 1 && r.Rounds > maxTreeRounds:
+		return fmt.Errorf("%d rounds with %d participations of a user: expected at most %d rounds where a user takes part more than once", r.Rounds, p.Times, maxTreeRounds)
+	}
+	most := r.Population / r.Cohort // rounds without anybody twice
+	switch {
+	case p.Times == 1 && r.Rounds > most:
+		return fmt.Errorf("%d rounds of %d users are more than one epoch of %d users: expected at most %d rounds, since with the tree no user may take part twice",
+			r.Rounds, r.Cohort, r.Population, most)
+	case float64(r.Rounds)*float64(r.Cohort) > float64(p.Times)*float64(r.Population):
+		return fmt.Errorf("%d rounds of %d users are more than %d users can take part in, %d times each: expected fewer rounds or more participations",
+			r.Rounds, r.Cohort, r.Population, p.Times)
+	case min(r.Rounds-1, p.Separation) >= most:
+		return fmt.Errorf("%d rounds between participations of a user, with %d of %d users a round: expected fewer than %d, as there is nobody left for the rounds between",
+			p.Separation, r.Cohort, r.Population, most)
+	}
+	return nil
+}
+
+// steps are the tree as one Gaussian mechanism, under ZeroOutOne or ReplaceOne.
+func (t *tree) steps(under Neighbouring) []pld.Step {
+	return []pld.Step{{Rate: 1, Sigma: t.recipe.NoiseMultiplier / under.sensitivity() / math.Sqrt(float64(t.squares)), Rounds: 1}}
+}
+
+// treePart is what a tree adds to a composition.
+func (r Recipe) treePart(under Neighbouring) (part, error) {
+	t, err := newTree(r)
+	if err != nil {
+		return part{}, err
+	}
+	p := part{papers: t.curve, steps: t.steps(under), ofLosses: []string{t.mechanism() + " as one Gaussian (" + treeSource + ")"}, ofDivergences: []string{t.theorem(RDP)}}
+	p.proved, err = t.divergence(under.sensitivity())
+	return p, err
+}
+
+const treeSource = "Kairouz et al. 2021, Theorem 4.1"
+
+// mechanism names the tree.
+func (t *tree) mechanism() string {
+	if t.recipe.Tree.Times == 1 {
+		return "tree aggregation"
+	}
+	return fmt.Sprintf("tree aggregation with %d participations, %d rounds apart", t.recipe.Tree.Times, t.recipe.Tree.Separation+1)
+}
+
+// theorem names what an accountant of the tree rests on.
+func (t *tree) theorem(a Accountant) string {
+	switch {
+	case a == PLD:
+		return "PLD, " + t.mechanism() + " as one Gaussian (" + treeSource + "; Balle and Wang 2018, Theorem 8)"
+	case a == RDP && t.recipe.Tree.Times == 1:
+		return "RDP, tree aggregation without restarts, one epoch (" + treeSource + ")"
+	case a == RDP:
+		return "RDP, " + t.mechanism() + ", without restarts (Kairouz et al. 2021, appendix D)"
+	}
+	return ""
+}
+
+func (t *tree) assumptions(infinite bool) []string {
 	_, relation := ZeroOutOne.assumptions()
+	rounds := "every user takes part in at most one round, in whatever order users come"
+	if p := t.recipe.Tree; p.Times > 1 {
+		rounds = fmt.Sprintf("every user takes part in at most %d rounds, with %d others between two of them at least; epsilon is that of the worst rounds", p.Times, p.Separation)
+	}
 	out := []string{
 		"every update is clipped to the clip norm C, and every node of the tree over the rounds has noise of standard deviation noise multiplier x C",
-		"every user takes part in at most one round, in whatever order users come",
+		rounds,
 		relation,
 	}
-	return inTermsOf(r.Unit, append(out, r.noiseAssumptions(infinite)...))
+	return inTermsOf(t.recipe.Unit, append(out, t.recipe.noiseAssumptions(infinite)...))
 }

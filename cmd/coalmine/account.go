@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,16 +36,29 @@ that the papers use, --accountant rdp-pair by those of the pair of outputs that 
 about; --accountant papers solves for the papers' convention in place of what is proved.
 
 --target-epsilon solves for what --solve names, so that the proved epsilon stays
-within it: the least noise multiplier, the most rounds, or the smallest cohort, the
-noise growing with it. --scale-cohort takes the recipe as a small simulation, and
+within it: the least noise multiplier, the most rounds, the smallest cohort, the
+noise growing with it, or the least delta at which the recipe costs no more. --scale-cohort takes the recipe as a small simulation, and
 counts the training that it stands for, at equal noise per user.
 
 --clip-count-noise is adaptive clipping, training.privacy.adaptive.count_noise of an
 experiment: the noise multiplier is then the total, of which the updates get a
 little more and the count of clipped updates the rest. Epsilon is that of the total.
 
---tree counts DP-FTRL in their place, to compare with: one epoch in which no user
-takes part twice, the noise being that on one node of the tree.
+--tree counts DP-FTRL in their place, to compare with, the noise being that on one node of
+the tree: one epoch in which no user takes part twice, or, with --participations K
+--separation S, up to K rounds of a user with S others between two of them.
+
+--compose FILE counts what several recipes cost together, which may differ in everything:
+cohorts that grow, noise that falls, users that join, one sampling after another. FILE is a
+list in YAML; --delta, --conversion, --accountant and --unit are those of all:
+
+  - {population: 392000, cohort: 5000, rounds: 400, noise_multiplier: 1}
+  - {population: 410000, cohort: 8000, rounds: 300, noise_multiplier: 1.2, count_noise: 400}
+  - {population: 410000, cohort: 6000, rounds: 500, noise_multiplier: 0.8, sampling: poisson}
+  - {population: 500000, cohort: 500, rounds: 2000, noise_multiplier: 7, sampling: tree,
+     participations: 4, separation: 400, name: DP-FTRL}
+
+Where they are proved under different relations, all are counted for replacing one user.
 
 With RUN or RUN/CELL the recipes are those of finished cells, their populations the
 users that were selected. --scale 100 adds the training that each stands for: 100 times
@@ -54,6 +68,11 @@ any selection, of which each cell keeps its share. Delta is 1/users, at a scale
 1/(scale x users) as in Augenstein et al. 2020, unless --delta says another. The last
 lines are what all cells cost together, for whoever publishes several models of the
 same users.
+
+--trade-off FILE writes how often whoever tells two neighbours apart is wrong at least: the
+share of false negatives at each share of false positives, as a picture (.svg) or as numbers
+(.csv); --json has them as "trade_off". rho is zero-concentrated and mu Gaussian privacy, of
+all rounds and without a delta. Sampling lowers neither.
 
 --json prints the report of one number of rounds as an object, those of a sweep in
 {"reports": [...]}, cells in {"trainings": [{"run", "cell", "scales": [...]}],
@@ -65,10 +84,13 @@ type accountFlags struct {
 	rounds                       []int
 	countNoise                   float64
 	plot                         string
+	compose                      string // a file of recipes
+	tradeOff                     string // a file for the curve
 	epsilon                      float64
 	solving                      bool   // a target epsilon is given
 	asked                        string // what it is solved for
 	tree                         bool
+	participations               privacy.Participations
 	scalePopulation, scaleCohort int
 	scales                       []int // of the cells of runs
 }
@@ -78,6 +100,7 @@ const (
 	solveNoise  = "noise"
 	solveRounds = "rounds"
 	solveCohort = "cohort"
+	solveDelta  = "delta"
 )
 
 func newAccountCommand(g *global) *cobra.Command {
@@ -90,15 +113,22 @@ func newAccountCommand(g *global) *cobra.Command {
   coalmine account --population 392000 --cohort 5000 --rounds 100,1000,10000 --noise-multiplier 1 --delta 1e-7 --plot epsilon.svg
   coalmine account --population 392000 --cohort 5000 --rounds 8000 --delta 1e-7 --target-epsilon 8 --solve noise
   coalmine account --population 392000 --cohort 5000 --noise-multiplier 1 --delta 1e-7 --target-epsilon 30 --solve rounds
+  coalmine account --population 392000 --cohort 5000 --rounds 8000 --noise-multiplier 1 --target-epsilon 60 --solve delta
+  coalmine account --population 392000 --cohort 5000 --rounds 784 --noise-multiplier 1 --delta 1e-7 --trade-off errors.svg
   coalmine account --population 3400 --cohort 10 --rounds 1000 --noise-multiplier 0.01 --delta 5e-9 --scale-population 2000000 --scale-cohort 1000
   coalmine account --unit record --sampling poisson --population 60000 --cohort 150 --rounds 6000 --noise-multiplier 1.3 --delta 1e-5 --conversion improved
   coalmine account --tree --population 342477 --cohort 100 --rounds 1600 --noise-multiplier 1.13 --delta 1e-6
+  coalmine account --tree --population 50000 --cohort 100 --rounds 1600 --noise-multiplier 7 --delta 1e-6 --participations 4 --separation 400
+  coalmine account --compose recipes.yaml --delta 1e-7
   coalmine account latest --scale 10,100
   coalmine account words/c05 characters/c05 --scale 50 --json | jq .together`,
 		GroupID: groupOther,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return g.accountRuns(c, &a, args)
+			}
+			if a.compose != "" {
+				return g.accountFile(c, &a)
 			}
 			if err := a.check(c.Flags()); err != nil {
 				return err
@@ -121,10 +151,14 @@ func newAccountCommand(g *global) *cobra.Command {
 	f.Float64Var(&a.countNoise, "clip-count-noise", 0, "adaptive clipping: the noise on the number of clients that were not clipped (usually cohort/20)")
 	f.StringVar((*string)(&a.recipe.Accountant), "accountant", string(privacy.Tightest), "what is solved for, and epsilon_proved: tightest, rdp or rdp-pair (by --conversion), or papers (solves for the papers' epsilon)")
 	f.BoolVar(&a.recipe.LossDistribution, "pld", false, "bounds of the privacy loss distribution from both sides, too; with --accountant rdp they are left out otherwise")
-	f.BoolVar(&a.tree, "tree", false, "DP-FTRL by tree aggregation, one epoch without restarts (Kairouz et al. 2021)")
+	f.BoolVar(&a.tree, "tree", false, "DP-FTRL by tree aggregation without restarts (Kairouz et al. 2021); one epoch, or see --participations")
+	f.IntVar(&a.participations.Times, "participations", 1, "with --tree: rounds that a user takes part in at most")
+	f.IntVar(&a.participations.Separation, "separation", 0, "with --tree: rounds between two that a user takes part in, at least")
 	f.StringVar(&a.plot, "plot", "", "file for an SVG of epsilon against rounds")
 	f.Float64Var(&a.epsilon, "target-epsilon", 0, "solve for --solve so that the proved epsilon stays within this (with --accountant papers the papers' one)")
-	f.StringVar(&a.asked, "solve", solveNoise, "what to solve for: noise, rounds or cohort (the noise growing with the cohort)")
+	f.StringVar(&a.asked, "solve", solveNoise, "what to solve for: noise, rounds, cohort (the noise growing with the cohort) or delta")
+	f.StringVar(&a.tradeOff, "trade-off", "", "file for the errors of whoever tells neighbours apart, after the most rounds: .svg or .csv")
+	f.StringVar(&a.compose, "compose", "", "YAML file with a list of recipes, whose cost together is counted")
 	f.IntVar(&a.scalePopulation, "scale-population", 0, "population to scale a simulation up to, at equal noise per user (default --population); of a RUN: users at each scale before any selection")
 	f.IntVar(&a.scaleCohort, "scale-cohort", 0, "cohort to scale it up to")
 	f.IntSliceVar(&a.scales, "scale", nil, "of a RUN: how many times as large users, cohort and noise multiplier are; several, separated by commas")
@@ -142,27 +176,29 @@ func (a *accountFlags) check(f *pflag.FlagSet) error {
 	if !a.recipe.Accountant.Divergent() && !a.tree {
 		a.recipe.LossDistribution = true
 	}
+	if a.tree {
+		a.recipe.Tree = &a.participations
+	}
+	if a.solves(solveDelta) {
+		a.recipe.Delta = 0.5 // until it is found
+	}
 	if f.Changed("clip-count-noise") {
-		a.recipe.ClipQuantile = clipCount(a.countNoise)
+		a.recipe.ClipQuantile = privacy.CountedClipping(a.countNoise)
 	}
 	return nil
-}
-
-// clipCount is adaptive clipping as far as it is accounted for: the quantile and
-// the learning rate play no part.
-func clipCount(noise float64) *privacy.ClipQuantile {
-	return &privacy.ClipQuantile{Target: 0.5, LearningRate: 0.2, CountNoise: noise}
 }
 
 // empty finds a text that a shell's unset variable may have left empty, and a
 // number that would count as not given.
 func (a *accountFlags) empty(f *pflag.FlagSet) error {
-	for _, name := range []string{"sampling", "conversion", "accountant", "plot"} {
+	for _, name := range []string{"sampling", "conversion", "accountant", "plot", "compose", "trade-off"} {
 		if f.Changed(name) && f.Lookup(name).Value.String() == "" {
 			return fmt.Errorf("--%s is empty: give it a value, or leave it out", name)
 		}
 	}
 	switch {
+	case !slices.Contains([]string{solveNoise, solveRounds, solveCohort, solveDelta}, a.asked):
+		return fmt.Errorf("--solve %q: expected noise, rounds, cohort or delta", a.asked)
 	case f.Changed("scale-cohort") && a.scaleCohort < 1:
 		return fmt.Errorf("--scale-cohort %d: expected at least 1 user", a.scaleCohort)
 	case f.Changed("scale-population") && a.scalePopulation < 1:
@@ -172,7 +208,11 @@ func (a *accountFlags) empty(f *pflag.FlagSet) error {
 }
 
 func (a *accountFlags) missing(f *pflag.FlagSet) error {
-	if err := required(f, "population", "cohort", "delta"); err != nil {
+	needed := []string{"population", "cohort"}
+	if !a.solves(solveDelta) {
+		needed = append(needed, "delta")
+	}
+	if err := required(f, needed...); err != nil {
 		return err
 	}
 	switch {
@@ -206,11 +246,8 @@ func required(f *pflag.FlagSet, names ...string) error {
 
 // unsolvable finds a target whose solution is given already.
 func (a *accountFlags) unsolvable(f *pflag.FlagSet) error {
-	if a.solving && !slices.Contains([]string{solveNoise, solveRounds, solveCohort}, a.asked) {
-		return fmt.Errorf("--solve %q: expected noise, rounds or cohort", a.asked)
-	}
 	for _, known := range []struct{ flag, solution string }{
-		{"noise-multiplier", solveNoise}, {"rounds", solveRounds}, {"scale-cohort", solveCohort},
+		{"noise-multiplier", solveNoise}, {"rounds", solveRounds}, {"scale-cohort", solveCohort}, {"delta", solveDelta},
 	} {
 		if f.Changed(known.flag) && a.solves(known.solution) {
 			return fmt.Errorf("--%s with --target-epsilon and --solve %s, which looks for it: leave it out, or solve for something else", known.flag, known.solution)
@@ -225,10 +262,15 @@ func (a *accountFlags) unsolvable(f *pflag.FlagSet) error {
 // mixed finds flags of different mechanisms.
 func (a *accountFlags) mixed(f *pflag.FlagSet) error {
 	switch {
-	case a.tree && (a.solving || f.Changed("sampling") || f.Changed("pld") || f.Changed("scale-population") || f.Changed("scale-cohort")):
-		return fmt.Errorf("--tree with --sampling, --pld, --target-epsilon or --scale-...: expected none of these, which are about sampled cohorts")
+	case a.tree && (a.solving && !a.solves(solveDelta) || f.Changed("sampling") || f.Changed("pld") || f.Changed("scale-population") || f.Changed("scale-cohort")):
+		return fmt.Errorf("--tree with --sampling, --pld, --target-epsilon or --scale-...: expected none of these, which are about sampled cohorts, but for --solve delta")
 	case a.tree && f.Changed("clip-count-noise"):
 		return fmt.Errorf("--tree with --clip-count-noise: expected a fixed clip norm, since the count of clipped updates is no part of the tree")
+	}
+	for _, name := range []string{"participations", "separation"} {
+		if !a.tree && f.Changed(name) {
+			return fmt.Errorf("--%s without --tree: sampled cohorts say by themselves how often a user takes part", name)
+		}
 	}
 	return nil
 }
@@ -270,7 +312,11 @@ func (a *accountFlags) solve() (err error) {
 		return err
 	}
 	a.recipe.Rounds = slices.Max(a.rounds) // every row of a sweep stays within
-	if a.asked == solveNoise {
+	switch a.asked {
+	case solveDelta:
+		a.recipe.Delta, err = privacy.CalibrateDelta([]privacy.Recipe{a.recipe}, a.epsilon)
+		return err
+	case solveNoise:
 		a.recipe.NoiseMultiplier, err = privacy.CalibrateNoise(a.recipe, budget)
 		return err
 	}
@@ -283,15 +329,19 @@ func (a *accountFlags) solve() (err error) {
 }
 
 func (g *global) account(a *accountFlags) error {
-	count := privacy.Account
-	if a.tree {
-		count = privacy.Tree
-	}
-	reports, err := privacy.Sweep(count, a.recipe, a.rounds)
+	reports, err := privacy.Sweep(privacy.Account, a.recipe, a.rounds)
 	if err != nil {
 		return err
 	}
 	reports[0].RoundsAtLeast = a.solves(solveRounds) && reports[0].Rounds == privacy.MaxRounds
+	for i := range reports {
+		reports[i] = reports[i].Concentrated()
+	}
+	a.recipe.Rounds = slices.Max(a.rounds)
+	curve, err := g.tradeOff(a.tradeOff, []privacy.Recipe{a.recipe})
+	if err != nil {
+		return err
+	}
 	if a.plot != "" {
 		var picture bytes.Buffer // whole before a file is touched
 		if err := privacy.WriteSVG(&picture, reports); err != nil {
@@ -305,7 +355,33 @@ func (g *global) account(a *accountFlags) error {
 	case !g.json:
 		return privacy.WriteTable(g.stdout, reports)
 	case len(reports) == 1:
-		return g.printJSON(reports[0])
+		return g.printJSON(struct {
+			privacy.Report
+			TradeOff []privacy.ErrorRates `json:"trade_off,omitempty"`
+		}{reports[0], curve})
+	case curve != nil:
+		return g.printJSON(map[string]any{"reports": reports, "trade_off": curve})
 	}
 	return g.printJSON(map[string]any{"reports": reports})
+}
+
+// tradeOff writes the errors of tests on all recipes together to a file, unless its name is empty,
+// and returns them.
+func (g *global) tradeOff(file string, recipes []privacy.Recipe) ([]privacy.ErrorRates, error) {
+	if file == "" {
+		return nil, nil
+	}
+	curve, err := privacy.NewTradeOff(recipes)
+	if err != nil {
+		return nil, err
+	}
+	write := curve.WriteSVG
+	switch filepath.Ext(file) {
+	case ".csv":
+		write = curve.WriteCSV
+	case ".svg":
+	default:
+		return nil, fmt.Errorf("--trade-off %s: expected a file that ends in .svg or .csv", file)
+	}
+	return curve.Points(), g.writeFile(file, write)
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"coalmine/privacy"
 	"coalmine/workflows/accounting"
 	"coalmine/workflows/control"
 )
@@ -32,22 +34,89 @@ func (g *global) accountRuns(c *cobra.Command, a *accountFlags, names []string) 
 			return err
 		}
 		answer.LeftOut = without
-		if g.json {
-			return g.printJSON(answer)
-		}
-		return answer.WriteTable(g.stdout)
+		return g.printAnswer(answer)
 	})
+}
+
+// composeFlags are those of account that go with a file of recipes.
+var composeFlags = []string{"compose", "delta", "conversion", "accountant", "unit", "target-epsilon", "solve", "trade-off"}
+
+// accountFile prints what the recipes of a file cost together.
+func (g *global) accountFile(c *cobra.Command, a *accountFlags) error {
+	f := c.Flags()
+	if err := only(c, composeFlags, "--compose, whose file has the recipes: leave it out, or write it into the file"); err != nil {
+		return err
+	}
+	if err := a.checkCompose(f); err != nil {
+		return err
+	}
+	data, err := os.ReadFile(a.compose)
+	if err != nil {
+		return err
+	}
+	recipes, err := accounting.ReadRecipes(a.compose, data, a.recipe)
+	if err != nil {
+		return err
+	}
+	answer, err := a.composed(recipes)
+	if err != nil {
+		return err
+	}
+	if answer.TradeOff, err = g.tradeOff(a.tradeOff, accounting.Recipes(recipes)); err != nil {
+		return err
+	}
+	return g.printAnswer(answer)
+}
+
+// checkCompose finds flags that say nothing about a file of recipes.
+func (a *accountFlags) checkCompose(f *pflag.FlagSet) error {
+	a.solving = f.Changed("target-epsilon")
+	switch err := errors.Join(a.empty(f), a.recipe.Conversion.Validate(), a.recipe.Accountant.Validate()); {
+	case err != nil:
+		return err
+	case !a.solving && !f.Changed("solve"):
+		return required(f, "delta")
+	case !a.solves(solveDelta):
+		return errors.New("--compose with --target-epsilon or --solve: expected --target-epsilon with --solve delta, the least delta of all recipes together")
+	case f.Changed("delta"):
+		return errors.New("--delta with --target-epsilon and --solve delta, which looks for it: leave it out")
+	}
+	a.recipe.Delta = 0.5 // until it is found
+	return nil
+}
+
+// composed is what recipes cost together, at the delta that is asked for or solved for.
+func (a *accountFlags) composed(recipes []accounting.Training) (_ *accounting.Answer, err error) {
+	if a.solving {
+		if a.recipe.Delta, err = privacy.CalibrateDelta(accounting.Recipes(recipes), a.epsilon); err != nil {
+			return nil, err
+		}
+	}
+	return accounting.Account(recipes, accounting.Question{Delta: a.recipe.Delta})
+}
+
+// printAnswer prints what several trainings cost.
+func (g *global) printAnswer(answer *accounting.Answer) error {
+	if g.json {
+		return g.printJSON(answer)
+	}
+	return answer.WriteTable(g.stdout)
+}
+
+// only refuses flags that are not in the list; with says what they are given with.
+func only(c *cobra.Command, allowed []string, with string) (err error) {
+	c.Flags().Visit(func(flag *pflag.Flag) {
+		if !slices.Contains(allowed, flag.Name) && c.InheritedFlags().Lookup(flag.Name) == nil {
+			err = fmt.Errorf("--%s with %s", flag.Name, with)
+		}
+	})
+	return err
 }
 
 // question is what the flags ask of runs.
 func (a *accountFlags) question(c *cobra.Command) (q accounting.Question, err error) {
 	f := c.Flags()
-	f.Visit(func(flag *pflag.Flag) {
-		if !slices.Contains(runFlags, flag.Name) && c.InheritedFlags().Lookup(flag.Name) == nil {
-			err = fmt.Errorf("--%s with a RUN, whose cells say what the recipe is: leave it out, or give a whole recipe and no RUN", flag.Name)
-		}
-	})
-	if err != nil {
+	if err := only(c, runFlags, "a RUN, whose cells say what the recipe is: leave it out, or give a whole recipe and no RUN"); err != nil {
 		return q, err
 	}
 	if err := a.empty(f); err != nil {

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"coalmine/privacy"
+	"coalmine/workflows/accounting"
 )
 
 // account runs the command and returns its exit code and what it printed.
@@ -114,7 +115,11 @@ func TestAccountRefusesWhatItCannotAnswerInOneSentence(t *testing.T) {
 		"target epsilon 0: expected a positive number":                 noise("--target-epsilon=0"),
 		"target epsilon -3: expected a positive number":                noise("--target-epsilon=-3"),
 		"one round costs epsilon":                                      rounds("--target-epsilon=0.1", "--noise-multiplier=0.1"),
-		`--solve "luck": expected noise, rounds or cohort`:             recipe("--target-epsilon=1", "--solve=luck"),
+		"--delta with --target-epsilon and --solve delta":              recipe("--target-epsilon=3", "--solve=delta"),
+		"--participations without --tree":                              recipe("--participations=3"),
+		"257 participations of a user":                                 recipe("--tree", "--participations=257"),
+		"--trade-off is empty":                                         recipe("--trade-off="),
+		`--solve "luck": expected noise, rounds, cohort or delta`:      recipe("--target-epsilon=1", "--solve=luck"),
 		"--solve is given without --target-epsilon":                    recipe("--solve=rounds"),
 		"--scale-population is given without":                          recipe("--scale-population=9"),
 		"--tree with --sampling, --pld":                                recipe("--tree", "--sampling=poisson"),
@@ -367,5 +372,86 @@ func TestAFailedPlotLeavesTheFileAlone(t *testing.T) {
 	code, _, _ := account(t, "--population=1000", "--cohort=10", "--rounds=5,50", "--noise-multiplier=0", "--delta=1e-5", "--plot", plot)
 	if data, err := os.ReadFile(plot); code != exitUsage || err != nil || string(data) != "older" {
 		t.Errorf("exit status %d, %v, the file holds %q", code, err, data)
+	}
+}
+
+// composedFile is a file of recipes under three relations.
+func composedFile(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "recipes.yaml")
+	text := `- {population: 392000, cohort: 5000, rounds: 400, noise_multiplier: 1}
+- {population: 410000, cohort: 8000, rounds: 300, noise_multiplier: 1.2, count_noise: 400}
+- {population: 410000, cohort: 6000, rounds: 500, noise_multiplier: 0.8, sampling: poisson}
+- {name: DP-FTRL, population: 500000, cohort: 500, rounds: 2000, noise_multiplier: 7, sampling: tree, participations: 4, separation: 400}
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// An independent composition on grids of losses, rounded down and up, has 44.585 to 44.660.
+func TestAccountComposesRecipesOfAFile(t *testing.T) {
+	t.Parallel()
+	file := composedFile(t)
+	var answer accounting.Answer
+	decode(t, prints(t, "account", "--compose", file, "--delta", "1e-7", "--json"), &answer)
+	together := answer.Together[0]
+	if got := float64(together.EpsilonProved); got < 44.585 || got > 44.660 || together.Neighbouring != privacy.ReplaceOne || len(answer.Trainings) != 4 {
+		t.Errorf("%+v", together)
+	}
+	table := string(prints(t, "account", "--compose", file, "--delta", "1e-7"))
+	if !strings.Contains(table, "4 (DP-FTRL)") || !strings.Contains(table, "all 4 together") {
+		t.Errorf("table:\n%s", table)
+	}
+	curve := filepath.Join(t.TempDir(), "errors.svg")
+	decode(t, prints(t, "account", "--compose", file, "--target-epsilon", "50", "--solve", "delta", "--trade-off", curve, "--json"), &answer)
+	if together := answer.Together[0]; float64(together.EpsilonProved) > 50 || together.Delta > 1e-7 || len(answer.TradeOff) < 20 {
+		t.Errorf("%+v, errors %v", together, answer.TradeOff)
+	}
+	wellFormed(t, curve)
+}
+
+func TestAccountRefusesFilesOfRecipesThatItCannotUse(t *testing.T) {
+	t.Parallel()
+	file := composedFile(t)
+	for want, args := range map[string][]string{
+		`required flag(s) "delta" not set`:                             {"--compose", file},
+		"--rounds with --compose, whose file has the recipes":          {"--compose", file, "--rounds=3", "--delta=1e-7"},
+		"expected --target-epsilon with --solve delta":                 {"--compose", file, "--target-epsilon=3"},
+		"--delta with --target-epsilon and --solve delta, which looks": {"--compose", file, "--target-epsilon=3", "--solve=delta", "--delta=1e-7"},
+		"no such file":           {"--compose", file + ".not", "--delta=1e-7"},
+		"--compose is empty":     {"--compose=", "--delta=1e-7"},
+		"--compose with a RUN":   {"latest", "--compose", file},
+		"ends in .svg or .csv":   {"--compose", file, "--delta=1e-7", "--trade-off=errors.png"},
+		"delta 7: expected":      {"--compose", file, "--delta=7"},
+		"conversion \"no\": exp": {"--compose", file, "--delta=1e-7", "--conversion=no"},
+	} {
+		code, out, stderr := account(t, args...)
+		if code == exitDone || out != "" || !strings.Contains(stderr, want) {
+			t.Errorf("%v: exit status %d, stdout %q, stderr %q; want %q", args, code, out, stderr, want)
+		}
+	}
+}
+
+func TestAccountAnswersWithDeltaAndErrors(t *testing.T) {
+	t.Parallel()
+	numbers := filepath.Join(t.TempDir(), "errors.csv")
+	var report struct {
+		privacy.Report
+		TradeOff []privacy.ErrorRates `json:"trade_off"`
+	}
+	decode(t, prints(t, "account", "--population=392000", "--cohort=5000", "--rounds=784", "--noise-multiplier=1",
+		"--target-epsilon=20", "--solve=delta", "--trade-off", numbers, "--json"), &report)
+	if report.EpsilonProved > 20 || report.EpsilonProved < 19.99 || report.Rho != 784*2 || report.Mu != 56 || len(report.TradeOff) < 20 {
+		t.Errorf("%+v", report)
+	}
+	if text, err := os.ReadFile(numbers); err != nil || strings.Count(string(text), "\n") != len(report.TradeOff)+1 {
+		t.Errorf("%v:\n%s", err, text)
+	}
+	table := string(prints(t, "account", "--tree", "--population=50000", "--cohort=100", "--rounds=1600", "--noise-multiplier=7", "--participations=4",
+		"--separation=400", "--target-epsilon=6", "--solve=delta"))
+	if !strings.Contains(table, "at most 4 rounds, with 400 others between") || !strings.Contains(table, "\nmu  ") {
+		t.Errorf("table:\n%s", table)
 	}
 }

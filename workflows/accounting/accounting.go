@@ -55,6 +55,8 @@ type Answer struct {
 	Together []Together `json:"together,omitempty"`
 	// NotTogether says why trainings cannot be composed.
 	NotTogether string `json:"not_together,omitempty"`
+	// TradeOff are the errors of whoever tells neighbours apart by all trainings, where asked for.
+	TradeOff []privacy.ErrorRates `json:"trade_off,omitempty"`
 	// LeftOut are cells of the runs that have no bound.
 	LeftOut []LeftOut `json:"left_out,omitempty"`
 	// Notes say what the numbers mean and assume, beside what each report says.
@@ -110,6 +112,15 @@ func Trainings(run results.Side) (trainings []Training, without []LeftOut) {
 		trainings = append(trainings, t)
 	}
 	return trainings, without
+}
+
+// Recipes are those of trainings, as they are.
+func Recipes(trainings []Training) []privacy.Recipe {
+	recipes := make([]privacy.Recipe, len(trainings))
+	for i, t := range trainings {
+		recipes[i] = t.Recipe
+	}
+	return recipes
 }
 
 // Same reports whether both are one cell of one run.

@@ -199,15 +199,31 @@ func TestBalancedUsersAreProtectedAsGroups(t *testing.T) {
 
 func TestWhatCannotBeComposedIsSaid(t *testing.T) {
 	t.Parallel()
-	poisson := words()
-	poisson.Recipe.Sampling = privacy.Poisson
-	a := account(t, Question{}, words(), poisson)
-	if len(a.Together) != 0 || !strings.Contains(a.NotTogether, "expected trainings under one relation") {
+	records := words()
+	records.Recipe.Unit = privacy.RecordUnit
+	a := account(t, Question{}, words(), records)
+	if len(a.Together) != 0 || !strings.Contains(a.NotTogether, "expected trainings that protect the same unit") {
 		t.Errorf("together %v, because %q", a.Together, a.NotTogether)
 	}
 	var b strings.Builder
-	if err := a.WriteTable(&b); err != nil || !strings.Contains(b.String(), "not composed: fixed-size and poisson") {
+	if err := a.WriteTable(&b); err != nil || !strings.Contains(b.String(), "not composed: guarantees of a user and of a record") {
 		t.Errorf("%v, table:\n%s", err, b.String())
+	}
+}
+
+func TestTrainingsUnderDifferentRelationsAreCountedForReplacingOneUser(t *testing.T) {
+	t.Parallel()
+	poisson := words()
+	poisson.Recipe.Sampling = privacy.Poisson
+	a := account(t, Question{}, words(), poisson)
+	var b strings.Builder
+	if err := a.WriteTable(&b); err != nil || len(a.Together) != 1 || a.Together[0].Neighbouring != privacy.ReplaceOne {
+		t.Fatalf("together %v, because %q; %v", a.Together, a.NotTogether, err)
+	}
+	for _, want := range []string{"together all are counted for replace-one", "together, proved by: PLD; the pair that dominates samples of fixed size"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
 	}
 }
 

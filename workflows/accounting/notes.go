@@ -52,6 +52,9 @@ func (a *Answer) togetherNotes() []string {
 	if unit := a.Together[0].Unit; unit != wholeUser {
 		notes = append(notes, fmt.Sprintf("somebody whose data make up several %ss of one model is protected only as a group of so many", unit))
 	}
+	if relation := a.Together[0].Neighbouring; slices.ContainsFunc(a.Trainings, func(c Costs) bool { return c.Scales[0].Neighbouring != relation }) {
+		notes = append(notes, fmt.Sprintf("together all are counted for %s, the relation under which every one of them is proved; by itself each has its own", relation))
+	}
 	if a.selected() {
 		notes = append(notes, "selections that exclude each other are added up too: whose data change may leave one and enter another")
 	}
@@ -67,5 +70,5 @@ func (a *Answer) selected() bool {
 }
 
 func (a *Answer) seeded() bool {
-	return slices.ContainsFunc(a.Trainings, func(c Costs) bool { return c.Recipe.Randomness != privacy.Secret })
+	return slices.ContainsFunc(a.Trainings, func(c Costs) bool { return c.Recipe.Randomness == privacy.Seeded })
 }

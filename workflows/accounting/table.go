@@ -61,6 +61,9 @@ func (a *Answer) writeNotes(b *strings.Builder) {
 	for _, note := range a.Notes {
 		fmt.Fprintf(b, "- %s\n", note)
 	}
+	if len(a.Together) > 0 && a.Together[0].TheoremProved != "" {
+		fmt.Fprintf(b, "- together, proved by: %s\n", a.Together[0].TheoremProved)
+	}
 	if a.NotTogether != "" {
 		fmt.Fprintf(b, "- not composed: %s\n", a.NotTogether)
 	}

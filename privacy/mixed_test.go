@@ -1,0 +1,140 @@
+package privacy_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"coalmine/privacy"
+	"coalmine/privacy/pld"
+)
+
+// sampledBy is a training of 784 rounds.
+func sampledBy(s privacy.Sampling) privacy.Recipe {
+	r := tenEpochs()
+	r.Sampling = s
+	return r
+}
+
+// treeOf is tree aggregation of so many rounds, each user in one.
+func treeOf(rounds int, z float64) privacy.Recipe {
+	r := tenEpochs()
+	r.Cohort, r.Rounds, r.NoiseMultiplier, r.Tree = 100, rounds, z, &privacy.Participations{Times: 1}
+	return r
+}
+
+// always is a training whose cohorts are the whole population.
+func always(s privacy.Sampling, z float64) privacy.Recipe {
+	r := sampledBy(s)
+	r.Cohort, r.Rounds, r.NoiseMultiplier = r.Population, 1, z
+	return r
+}
+
+// For replacing a user, a Poisson sample counts as one of fixed size, and the tree of one round
+// as a round that has everybody; both for making a user's updates zero, too.
+func TestMixedTrainingsCostWhatTheirEquivalentsDo(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		relation  privacy.Neighbouring
+		mixed, as []privacy.Recipe
+	}{
+		{privacy.ReplaceOne, []privacy.Recipe{sampledBy(privacy.FixedSize), sampledBy(privacy.Poisson)}, []privacy.Recipe{sampledBy(privacy.FixedSize), sampledBy(privacy.FixedSize)}},
+		{privacy.ReplaceOne, []privacy.Recipe{sampledBy(privacy.FixedSize), treeOf(1, 3)}, []privacy.Recipe{sampledBy(privacy.FixedSize), always(privacy.NoSampling, 3)}},
+		{privacy.ZeroOutOne, []privacy.Recipe{sampledBy(privacy.Poisson), treeOf(1, 3)}, []privacy.Recipe{sampledBy(privacy.Poisson), always(privacy.Poisson, 3)}},
+		{privacy.ZeroOutOne, []privacy.Recipe{treeOf(1, 3), treeOf(7, 3)}, []privacy.Recipe{treeOf(1, 3), treeOf(7, 3)}},
+	} {
+		got, want := compose(t, 1e-7, c.mixed...), compose(t, 1e-7, c.as...)
+		if got.Neighbouring != c.relation || got.AccountantProved != privacy.PLD || relative(got.EpsilonProved, want.EpsilonProved) > 1e-9 {
+			t.Errorf("%+v, want epsilon_proved %v under %s", got, want.EpsilonProved, c.relation)
+		}
+	}
+}
+
+// The Rényi divergences of what is replaced are those of the pair, however it is sampled.
+func TestMixedTrainingsAreProvedByDivergencesToo(t *testing.T) {
+	t.Parallel()
+	var recipes [2][]privacy.Recipe
+	for i, other := range []privacy.Sampling{privacy.Poisson, privacy.FixedSize} {
+		for _, s := range []privacy.Sampling{privacy.FixedSize, other} {
+			r := sampledBy(s)
+			r.Accountant = privacy.RDPPair
+			recipes[i] = append(recipes[i], r)
+		}
+	}
+	got, want := compose(t, 1e-7, recipes[0]...), compose(t, 1e-7, recipes[1]...)
+	if got.AccountantProved != privacy.RDP || got.EpsilonProved != got.EpsilonRenyi || relative(got.EpsilonProved, want.EpsilonProved) > 1e-12 {
+		t.Errorf("%+v, want epsilon_proved %v", got, want.EpsilonProved)
+	}
+	if !strings.Contains(got.TheoremProved, "samples of fixed size") || !strings.Contains(got.TheoremProved, "Poisson samples") {
+		t.Errorf("theorem %q", got.TheoremProved)
+	}
+}
+
+// hockeyStick integrates by a fine grid what the mixture of normals around 0 and 1, with rate of
+// the second, exceeds exp(epsilon) times that around 0 and -1 by.
+func hockeyStick(rate, z, epsilon float64) float64 {
+	density := func(x float64) float64 { return math.Exp(-x*x/2/z/z) / z / math.Sqrt(2*math.Pi) }
+	total := 0.
+	const step = 1e-3
+	for x := -12 * z; x < 1+12*z; x += step {
+		mine, others := (1-rate)*density(x)+rate*density(x-1), (1-rate)*density(x)+rate*density(x+1)
+		total += step * max(0, mine-math.Exp(epsilon)*others)
+	}
+	return total
+}
+
+// A Poisson sample with a user at one end of the clip norm, or another at the other end, is no
+// easier to tell than the pair says.
+func TestReplacingAUserOfAPoissonSampleIsWithinThePair(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ rate, z float64 }{{0.01, 1}, {0.3, 0.8}, {0.9, 2}, {1, 1.5}} {
+		for _, epsilon := range []float64{0, 0.1, 0.5, 1, 2} {
+			bound, err := pld.FixedSizeDelta([]pld.Step{{Rate: c.rate, Sigma: c.z / 2, Rounds: 1}}, epsilon)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := hockeyStick(c.rate, c.z, epsilon); got > bound.Upper*(1+1e-5)+1e-12 {
+				t.Errorf("%+v, epsilon %v: delta %v of the sample, %v of the pair", c, epsilon, got, bound.Upper)
+			}
+		}
+	}
+}
+
+func TestAUserWhoMayReturnCostsMoreInATree(t *testing.T) {
+	t.Parallel()
+	r := treeOf(400, 5)
+	r.Delta, r.Population = 1e-6, 10_000
+	last := 0.
+	for _, p := range []privacy.Participations{{Times: 4, Separation: 90}, {Times: 4, Separation: 20}, {Times: 10, Separation: 20}} {
+		r.Tree = &p
+		report := account(t, r)
+		if rho := float64(report.Rho); !(rho > last) || report.AccountantProved != privacy.PLD || report.Neighbouring != privacy.ZeroOutOne {
+			t.Errorf("%+v: rho %v after %v, %+v", p, rho, last, report)
+		}
+		last = float64(report.Rho)
+	}
+}
+
+func TestImpossibleTreesAreRefused(t *testing.T) {
+	t.Parallel()
+	for want, change := range map[string]func(*privacy.Recipe){
+		"0 participations of a user":                 func(r *privacy.Recipe) { r.Tree = &privacy.Participations{} },
+		"257 participations of a user":               func(r *privacy.Recipe) { r.Tree = &privacy.Participations{Times: 257} },
+		"-1 rounds between":                          func(r *privacy.Recipe) { r.Tree = &privacy.Participations{Times: 2, Separation: -1} },
+		"more than one epoch":                        func(r *privacy.Recipe) { r.Rounds = 4000 },
+		"can take part in, 2 times each":             func(r *privacy.Recipe) { r.Rounds, r.Tree = 8000, &privacy.Participations{Times: 2} },
+		"nobody left for the rounds":                 func(r *privacy.Recipe) { r.Rounds, r.Tree = 7000, &privacy.Participations{Times: 2, Separation: 3920} },
+		"expected at most 1048576 rounds":            func(r *privacy.Recipe) { r.Rounds, r.Cohort, r.Tree = 1<<21, 1, &privacy.Participations{Times: 9} },
+		"delta 2: expected a number above 0":         func(r *privacy.Recipe) { r.Delta = 2 },
+		"tree aggregation over 0 steps: expected at": func(r *privacy.Recipe) { r.Rounds = 0 },
+	} {
+		r := treeOf(100, 1)
+		change(&r)
+		if _, err := privacy.Account(r); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+	if _, err := privacy.NewMeter(treeOf(10, 1)); err == nil || !strings.Contains(err.Error(), "no cost by rounds") {
+		t.Errorf("a meter of a tree: error %v", err)
+	}
+}

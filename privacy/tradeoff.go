@@ -1,0 +1,116 @@
+package privacy
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// TradeOff bounds from below how often whoever tells two neighbours apart by the outputs of a
+// training is wrong. It is the greatest function that the guarantees (epsilon, delta) imply at a
+// list of deltas (Dong, Roth and Su 2019, Gaussian Differential Privacy, Proposition 2.5).
+type TradeOff struct {
+	guarantees []Budget
+}
+
+// ErrorRates are those of a test: the shares of outputs without the member that it takes for
+// outputs with, and of outputs with that it takes for outputs without.
+type ErrorRates struct {
+	FalsePositive float64 `json:"false_positive"`
+	FalseNegative float64 `json:"false_negative_at_least"`
+}
+
+// NewTradeOff bounds the tests of all recipes together, at least one, by privacy loss
+// distributions. Which recipes compose is as in [Compose]; the accountant plays no part.
+func NewTradeOff(recipes []Recipe) (*TradeOff, error) {
+	all, err := together(recipes, anyDelta)
+	if err != nil {
+		return nil, err
+	}
+	if math.IsInf(rho(all.steps), 1) {
+		return &TradeOff{}, nil // nothing is bounded without noise
+	}
+	losses := all.relation.losses()
+	apart, err := losses.delta(all.steps, 0)
+	if err != nil {
+		return nil, err
+	}
+	t := &TradeOff{guarantees: []Budget{{0, apart.Upper}}}
+	for _, share := range tradeOffShares {
+		delta := share * apart.Upper
+		if !(delta > 0) {
+			break
+		}
+		epsilon, err := losses.epsilon(all.steps, delta)
+		if err != nil {
+			return nil, err
+		}
+		t.guarantees = append(t.guarantees, Budget{epsilon.Upper, delta})
+	}
+	return t, nil
+}
+
+// anyDelta is a delta that plays no part.
+const anyDelta = 0.5
+
+// tradeOffShares are the deltas of a curve, as shares of that at epsilon 0.
+var tradeOffShares = []float64{
+	0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.15, 0.1, 0.05, 0.02, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9,
+}
+
+// At returns the least share of false negatives at a share of false positives, both within
+// [0, 1].
+func (t *TradeOff) At(falsePositive float64) float64 {
+	least := 0.0
+	for _, g := range t.guarantees {
+		rest := 1 - g.Delta
+		least = max(least, rest-math.Exp(g.Epsilon)*falsePositive, math.Exp(-g.Epsilon)*(rest-falsePositive))
+	}
+	return least
+}
+
+// Points are those of the curve that are printed.
+func (t *TradeOff) Points() []ErrorRates {
+	var points []ErrorRates
+	for _, x := range []float64{0, 1e-6, 1e-5, 1e-4, 1e-3, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1} {
+		points = append(points, ErrorRates{x, t.At(x)})
+	}
+	return points
+}
+
+// WriteCSV writes the points, a line each, below their names.
+func (t *TradeOff) WriteCSV(w io.Writer) error {
+	rows := [][]string{{"false_positive", "false_negative_at_least"}}
+	for _, p := range t.Points() {
+		rows = append(rows, []string{strconv.FormatFloat(p.FalsePositive, 'g', -1, 64), strconv.FormatFloat(p.FalseNegative, 'g', -1, 64)})
+	}
+	return csv.NewWriter(w).WriteAll(rows)
+}
+
+// WriteSVG draws the curve, and dashed that of guessing.
+func (t *TradeOff) WriteSVG(w io.Writer) error {
+	var b strings.Builder
+	beginSVG(&b)
+	p := plot{0, 1, 0, 1}
+	right, bottom := svgWidth-svgRight, svgHeight-svgBottom
+	for tick := range 6 {
+		share := float64(tick) / 5
+		fmt.Fprintf(&b, `<path d="M%d %.1fH%d M%.1f %dV%d" stroke="#ddd"/>`+"\n", svgLeft, p.y(share), right, p.x(share), svgTop, bottom)
+		fmt.Fprintf(&b, `<text x="%d" y="%.1f" text-anchor="end" %s>%g</text>`+"\n", svgLeft-svgTick, p.y(share)+4, svgTextStyle, share)
+		fmt.Fprintf(&b, `<text x="%.1f" y="%d" text-anchor="middle" %s>%g</text>`+"\n", p.x(share), bottom+svgLabel+2, svgTextStyle, share)
+	}
+	p.frame(&b, "false positives", "false negatives, at least")
+	fmt.Fprintf(&b, `<path d="M%.1f %.1fL%.1f %.1f" stroke="#999" stroke-dasharray="4 4"/>`+"\n", p.x(0), p.y(1), p.x(1), p.y(0))
+	const steps = 200
+	points := make([]string, steps+1)
+	for i := range points {
+		x := float64(i) / steps
+		points[i] = fmt.Sprintf("%.1f,%.1f", p.x(x*x), p.y(t.At(x*x))) // closer where it is steep
+	}
+	fmt.Fprintf(&b, `<polyline points="%s" fill="none" stroke="%s" stroke-width="2"/>`+"\n</svg>\n", strings.Join(points, " "), colourProved)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
