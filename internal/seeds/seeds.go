@@ -83,6 +83,8 @@ const (
 	DevicePermutation Role = "device permutation" // whose device is whose, by chance
 	Verification      Role = "verification"       // which nodes of a run are executed again
 	ContactSheet      Role = "contact sheet"      // which images of a source are shown
+	ReferenceUsers    Role = "reference users"    // pair of reference models: which half of the users the first trains on
+	ReferenceModel    Role = "reference model"    // reference model: the seed of its training
 )
 
 // Stream returns the generator of a role: ChaCha8, keyed by the SHA-256 of

@@ -60,6 +60,13 @@ type Planter interface {
 	Plant(b Builder) storage.Key
 }
 
+// Referrer is implemented by Fields of an audit that trains further models, by
+// Builder.Reference.
+type Referrer interface {
+	// References is the number of them.
+	References() int
+}
+
 // Sourced is implemented by Fields that name data of their own.
 type Sourced interface {
 	// Sources are those that there are.
@@ -112,6 +119,11 @@ type Setting struct {
 	Untied bool
 	// Owned says that the population's users are those of the source, or parts of them.
 	Owned bool
+	// HeldOutUsers is the share of the balanced users that never train.
+	HeldOutUsers fractions.Probability
+	// Own says that users train on examples of their own and canaries, wherever a shuffle puts
+	// them: nothing is selected, sanitized, filtered, or divided among devices.
+	Own bool
 	// TestFraction is the share of the examples that are held out for measurements.
 	TestFraction fractions.Probability
 	// Canaries are those of the canaries block; nil without one.
@@ -244,6 +256,8 @@ type Data struct {
 	Users, Examples int
 	// TestExamples are the examples of the test part.
 	TestExamples int
+	// HeldOutUsers are the balanced users that never train.
+	HeldOutUsers int
 	// Seen, Unseen and HeldOut are the users in these sets where they are divided into
 	// devices, which Users then counts.
 	Seen, Unseen, HeldOut int
@@ -262,6 +276,12 @@ type Builder interface {
 	Node(kind tasks.Kind, label string, params any, inputs ...tasks.Input) storage.Key
 	// Parts is the datasets/encode node: the parts of the data and the vocabulary.
 	Parts() storage.Key
+	// Balanced is the datasets/balance node: the users that train, before any partition, and
+	// those that are held out.
+	Balanced() storage.Key
+	// Insertions is the canaries/insert node, which knows who carries canaries; zero without
+	// canaries.
+	Insertions() storage.Key
 	// Canaries is the canaries/draw node; there is one where the setting has canaries.
 	Canaries() storage.Key
 	// Placements is the datasets/partition node, which knows where the canaries went.
@@ -292,6 +312,10 @@ type Builder interface {
 	Initial() storage.Key
 	// Model is the model after an audited round; not known to planters.
 	Model(round int) storage.Key
+	// Reference is the last model of the same training on the users of a
+	// datasets/reference-users node, without canaries, by seeds of its own; not known to
+	// planters. References count from 0.
+	Reference(reference int) storage.Key
 	// Recorded are the updates/gather nodes of what the training keeps of its devices'
 	// updates, in the order of rounds; none without, and not known to planters.
 	Recorded() []storage.Key

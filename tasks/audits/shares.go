@@ -51,6 +51,16 @@ func clopperPearson(k, n float64) (low, high float64) {
 	return low, high
 }
 
+// RatioInterval is that of Clopper and Pearson for a number in [0, 1] that has a variance: for
+// as many independent things as would give a share that variance; where it is 0, for so many.
+func RatioInterval(value, variance float64, things int) (low, high float64) {
+	n := float64(things)
+	if variance > 0 {
+		n = value * (1 - value) / variance
+	}
+	return clopperPearson(value*n, n)
+}
+
 // AtLeast is the probability that as many as Count or more have the property where each
 // has it with probability p: the exact test of a share of at most p.
 func (s Share) AtLeast(p float64) float64 {

@@ -34,7 +34,7 @@ import "coalmine/tasks"
 
 // Kinds lists the kinds of this package.
 func Kinds() []tasks.Kind {
-	return []tasks.Kind{Import, Encode, OutOfVocabulary, Balance, Partition, Sanitize, Half, Disagree}
+	return []tasks.Kind{Import, Encode, OutOfVocabulary, Balance, Partition, Sanitize, Half, Disagree, ReferenceUsers}
 }
 
 // Counts is a number of users, of their examples, and of the words in those.

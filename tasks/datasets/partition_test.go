@@ -295,6 +295,7 @@ func TestGoldenDigests(t *testing.T) {
 	taskstest.Golden(t, p.corpus)
 	taskstest.Golden(t, p.parts)
 	taskstest.Golden(t, p.balanced)
+	taskstest.Golden(t, p.Run(ReferenceUsers, ReferenceParams{Seed: 9, Model: 1}, taskstest.In(BalancedInput, p.balanced)))
 	taskstest.Golden(t,
 		p.partition(PartitionParams{Partition: ByUser}, insertions),
 		p.partition(PartitionParams{Partition: IID, Words: 60, Seed: 9}, insertions))

@@ -52,6 +52,25 @@ func OpenPart(ctx context.Context, t *tasks.Task, input string, part Part) (*Pop
 	return &Population{index: index, stream: stream{task: t, input: input, part: part, size: index.ShardBytes}}, nil
 }
 
+// OpenBalanced opens the balanced users of a Balance node before any partition: those that
+// train, or, by heldOut, those that never do. Where the task has an InsertionsInput, canaries
+// stand in the examples of those that train.
+func OpenBalanced(ctx context.Context, t *tasks.Task, balancedInput, partsInput string, heldOut bool) (*Population, error) {
+	blob := PopulationIndexBlob
+	if heldOut {
+		blob = HeldOutIndexBlob
+	}
+	index, err := ReadIndex(ctx, t, balancedInput, blob)
+	if err != nil {
+		return nil, err
+	}
+	p := &Population{index: index, stream: trainStream(t, partsInput, index)}
+	if !heldOut && t.Has(InsertionsInput) {
+		p.overlay, err = readOverlay(ctx, t, InsertionsInput)
+	}
+	return p, err
+}
+
 func trainStream(t *tasks.Task, input string, index *Index) stream {
 	return stream{task: t, input: input, part: Train, size: index.ShardBytes}
 }
@@ -123,6 +142,28 @@ func (p *Population) ReadUser(ctx context.Context, u int) ([][]int32, error) {
 	}
 	p.cache.put(u, sentences, e.Words+2*e.Examples)
 	return sentences, nil
+}
+
+// ReadOwn returns the sentences of user u in whose places no canaries stand, and the number of
+// canaries. They must not be written to.
+func (p *Population) ReadOwn(ctx context.Context, u int) (own [][]int32, canaries int, err error) {
+	sentences, err := p.ReadUser(ctx, u)
+	if err != nil {
+		return nil, 0, err
+	}
+	replaced := p.Replacements().of(u)
+	if len(replaced) == 0 {
+		return sentences, 0, nil
+	}
+	canaries = len(replaced)
+	for i, s := range sentences {
+		if len(replaced) > 0 && replaced[0].Example == i {
+			replaced = replaced[1:]
+			continue
+		}
+		own = append(own, s)
+	}
+	return own, canaries, nil
 }
 
 // ReadRecord returns the sentence of record i. It must not be written to.

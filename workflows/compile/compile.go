@@ -141,7 +141,7 @@ type cell struct {
 	corpus plan.Ref
 	// placements is the partition, which knows where the canaries went;
 	// population what is trained on: the same but for what audits plant.
-	parts, canaries, placements, population, shards plan.Ref
+	parts, balanced, canaries, insertions, placements, population, shards plan.Ref
 	// files are those of the source, second those of further sources, ofAudits those of the
 	// sources that audits name, by their paths.
 	files    []storage.Digest

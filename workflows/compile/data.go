@@ -54,8 +54,8 @@ func (c *cell) data(files []storage.Digest) {
 	if r.Words == 0 {
 		label = "users as they are"
 	}
-	balanced := c.node(datasets.Balance, label, r.Balance(), edge{datasets.PartsInput, c.parts})
-	c.partition(balanced)
+	c.balanced = c.node(datasets.Balance, label, r.Balance(), edge{datasets.PartsInput, c.parts})
+	c.partition()
 }
 
 func (c *cell) imported(files []storage.Digest, r datasets.Recipe) plan.Ref {
@@ -84,24 +84,16 @@ func (c *cell) encode(files []storage.Digest, r datasets.Recipe) plan.Ref {
 	return c.node(datasets.Encode, label, r.Encode(), edges...)
 }
 
-func (c *cell) partition(balanced plan.Ref) {
+func (c *cell) partition() {
 	e := c.experiment
-	edges := []edge{{datasets.PartsInput, c.parts}, {datasets.BalancedInput, balanced}}
 	if e.Canaries != nil {
 		c.canaries = c.node(canaries.Draw, "draw canaries", drawParams(e), edge{datasets.PartsInput, c.parts})
-		insertions := c.node(canaries.Insert, "insert canaries", canaries.InsertParams{Seed: e.Seed},
-			edge{datasets.BalancedInput, balanced}, edge{canaries.CanariesInput, c.canaries})
-		edges = append(edges, edge{datasets.InsertionsInput, insertions})
+		c.insertions = c.node(canaries.Insert, "insert canaries", canaries.InsertParams{Seed: e.Seed},
+			edge{datasets.BalancedInput, c.balanced}, edge{canaries.CanariesInput, c.canaries})
 	}
-	scheme, err := datasets.FindPartition(e.Data.Partition)
-	if err != nil {
-		c.err = err
+	c.placements, c.shards = c.arrange(c.balanced, c.insertions)
+	if c.err != nil {
 		return
-	}
-	c.placements = c.node(datasets.Partition, string(scheme.Partition)+" partition", scheme.Params(Recipe(e)), edges...)
-	c.shards = c.parts // a view of the encoded stream
-	if scheme.Rewrites {
-		c.shards = c.placements
 	}
 	c.population = c.placements
 	c.selectPart()
@@ -114,6 +106,25 @@ func (c *cell) partition(balanced plan.Ref) {
 			c.population = c.plant(p)
 		}
 	}
+}
+
+// arrange partitions users, with canaries where there are insertions; shards is where the text of
+// the population stands.
+func (c *cell) arrange(balanced, insertions plan.Ref) (population, shards plan.Ref) {
+	scheme, err := datasets.FindPartition(c.experiment.Data.Partition)
+	if err != nil {
+		c.err = err
+		return population, shards
+	}
+	edges := []edge{{datasets.PartsInput, c.parts}, {datasets.BalancedInput, balanced}}
+	if insertions != (plan.Ref{}) {
+		edges = append(edges, edge{datasets.InsertionsInput, insertions})
+	}
+	population = c.node(datasets.Partition, string(scheme.Partition)+" partition", scheme.Params(Recipe(c.experiment)), edges...)
+	if scheme.Rewrites {
+		return population, population
+	}
+	return population, c.parts // a view of the encoded stream
 }
 
 // sanitize removes what patterns find, after the canaries are in.

@@ -115,7 +115,7 @@ func fitted(t *testing.T, file string) *experiment.Spec {
 // fitting are facts of data that are large enough for every experiment here.
 func fitting() experiment.Facts {
 	return experiment.Facts{
-		Files: []storage.Digest{storage.DigestOf([]byte("the text"))}, Users: 392_000, Examples: 93_000_000,
+		Files: []storage.Digest{storage.DigestOf([]byte("the text"))}, Users: 392_000, HeldOutUsers: 98_000, Examples: 93_000_000,
 		DistinctWords: 500_000, TestExamples: 16_000_000, Unlabelled: 1,
 		OfAudits: map[string][]storage.Digest{"audit.cross_modal.embeddings": {storage.DigestOf([]byte("the vectors"))}},
 		Second: experiment.SecondFiles{

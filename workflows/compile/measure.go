@@ -167,6 +167,20 @@ func (b builder) Initial() storage.Key { return b.given(b.origin) }
 // Model implements audits.Builder.
 func (b builder) Model(round int) storage.Key { return b.given(b.after(round)) }
 
+// Balanced implements audits.Builder.
+func (b builder) Balanced() storage.Key { return b.given(b.balanced) }
+
+// Insertions implements audits.Builder.
+func (b builder) Insertions() storage.Key {
+	if b.insertions == (plan.Ref{}) {
+		return storage.Key{}
+	}
+	return b.given(b.insertions)
+}
+
+// Reference implements audits.Builder.
+func (b builder) Reference(reference int) storage.Key { return b.given(b.reference(reference)) }
+
 // Recorded implements audits.Builder.
 func (b builder) Recorded() []storage.Key {
 	var keys []storage.Key

@@ -6,6 +6,7 @@ import (
 
 	"coalmine/internal/fractions"
 	"coalmine/storage"
+	"coalmine/tasks/audits"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
 )
@@ -101,14 +102,28 @@ func drawn(e *experiment.Experiment) float64 {
 	return float64(len(c.Forms())) * (float64(c.PerConfiguration)*configurations + float64(c.HeldBack))
 }
 
-// chainSteps is the length of a cell's chain, and of those of its disagreement filter and
-// preparation.
+// references is how many trainings an audit adds to a cell.
+func references(e *experiment.Experiment) (n float64) {
+	if e.Audit == nil {
+		return 0
+	}
+	for _, m := range e.Audit.Asked() {
+		if r, ok := m.Fields.(audits.Referrer); ok {
+			n += float64(r.References())
+		}
+	}
+	return n
+}
+
+// chainSteps is the length of a cell's chain, and of those of its disagreement filter, its
+// preparation and its reference models.
 func chainSteps(e *experiment.Experiment) float64 {
 	perTask := float64(max(1, e.Training.StepsPerTask))
 	steps := math.Floor(float64(e.Training.Rounds) / perTask)
 	if d := e.Data.Disagreement; d != nil {
 		steps += 2 * math.Floor(float64(d.StepsOf(e.Training.Rounds))/perTask)
 	}
+	steps += references(e) * math.Floor(float64(e.Training.Rounds)/perTask)
 	if p := e.Prepare; p != nil && p.Classifier != nil {
 		steps += chainSteps(p.Classifier.Of(e))
 	}

@@ -24,6 +24,8 @@ type Facts struct {
 	// Users and Examples of the balanced training population, held-out users
 	// taken away, before canaries are inserted.
 	Users, Examples int
+	// HeldOutUsers are the balanced users that never train.
+	HeldOutUsers int
 	// DistinctWords of the training part that the vocabulary is chosen from, before users
 	// are balanced.
 	DistinctWords int
@@ -52,7 +54,10 @@ type Facts struct {
 
 // of are the facts as audits see them.
 func (f *Facts) of(c *Cell) *audits.Data {
-	return &audits.Data{Label: c.Label, Source: c.Experiment.Data.Source, Users: f.Users, Examples: f.Examples, TestExamples: f.TestExamples, Seen: f.Devices.Seen, Unseen: f.Devices.Unseen, HeldOut: f.Devices.HeldOut}
+	return &audits.Data{
+		Label: c.Label, Source: c.Experiment.Data.Source, Users: f.Users, Examples: f.Examples, TestExamples: f.TestExamples, HeldOutUsers: f.HeldOutUsers,
+		Seen: f.Devices.Seen, Unseen: f.Devices.Unseen, HeldOut: f.Devices.HeldOut,
+	}
 }
 
 // Resolve checks every cell against its data, facts[i] for cell i, and

@@ -27,7 +27,7 @@ func resolveWith(t *testing.T, spec *Spec) {
 	facts := make([]Facts, len(spec.Cells))
 	for i := range facts {
 		facts[i] = Facts{
-			Files: []storage.Digest{storage.DigestOf(nil)}, Users: 1_000_000, Examples: 100_000_000, DistinctWords: 10_000_000,
+			Files: []storage.Digest{storage.DigestOf(nil)}, Users: 1_000_000, HeldOutUsers: 100_000, Examples: 100_000_000, DistinctWords: 10_000_000,
 			TestExamples: 1000, Key: strings.Repeat("0", 32),
 		}
 	}

@@ -15,9 +15,11 @@ import (
 func (e *Experiment) Setting() *audits.Setting {
 	s := &audits.Setting{
 		Seed: e.Seed, Reading: e.Data.Reading(), Ordinary: e.Data.Ordinary(), TestFraction: e.Data.Test.Fraction, Generator: e.Model.Kind == models.GAN,
-		Prepared: e.Prepare.classifier() != nil,
-		Untied:   e.Model.Config(&e.Data).Untied,
-		Owned:    e.Data.Partition == datasets.ByUser && e.Data.Sanitize == nil && e.Data.Disagreement == nil,
+		Prepared:     e.Prepare.classifier() != nil,
+		Untied:       e.Model.Config(&e.Data).Untied,
+		Owned:        e.Data.Partition == datasets.ByUser && e.Data.Sanitize == nil && e.Data.Disagreement == nil,
+		HeldOutUsers: e.Data.HeldOutUsers.Fraction,
+		Own:          e.Data.Select == nil && e.Data.Sanitize == nil && e.Data.Disagreement == nil && e.Data.Devices == nil,
 		Training: audits.Training{
 			Central: e.Training.Central(), Sampling: privacy.Sampling(e.Training.Sampling), Unit: e.Unit(), ClientNoise: e.Training.Client.Noise,
 			Rounds: e.Training.Rounds, Cohort: e.Training.Cohort,

@@ -250,6 +250,7 @@ func cellFacts(files []storage.Digest, f *datasets.Facts) experiment.Facts {
 		Files:         files,
 		Users:         f.Balance.Balanced.Users,
 		Examples:      f.Balance.Balanced.Examples,
+		HeldOutUsers:  f.Balance.HeldOut.Users,
 		DistinctWords: cmp.Or(f.VocabularyWords, f.Parts.DistinctWords),
 		TestExamples:  f.Parts.Test.Examples,
 		MissingWords:  strings.Fields(f.Missing),

@@ -18,6 +18,7 @@ import (
 	"coalmine/tasks/audits/generatedimages"
 	"coalmine/tasks/audits/linking"
 	"coalmine/tasks/audits/matching"
+	"coalmine/tasks/audits/membership"
 	"coalmine/tasks/audits/natural"
 	"coalmine/tasks/audits/onerun"
 	"coalmine/tasks/audits/probabilisticextraction"
@@ -57,6 +58,7 @@ var list = []audits.Description{
 	crossmodal.Audit,
 	profiles.Audit,
 	baselines.Audit,
+	membership.Audit,
 }
 
 // Audits returns all descriptions, in order. The caller must not change it.

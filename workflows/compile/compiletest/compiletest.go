@@ -42,7 +42,7 @@ func Key(t testing.TB) secrets.Key {
 // Facts are those of the Source, whose files may be any.
 func Facts(t testing.TB, files ...storage.Digest) experiment.Facts {
 	t.Helper()
-	return experiment.Facts{Key: Key(t).Fingerprint(), Files: files, Users: 74, Examples: 2000, DistinctWords: 90, TestExamples: 300}
+	return experiment.Facts{Key: Key(t).Fingerprint(), Files: files, Users: 74, HeldOutUsers: 18, Examples: 2000, DistinctWords: 90, TestExamples: 300}
 }
 
 // Resolve parses an experiment file and resolves it, as if its data were files of these

@@ -1,0 +1,120 @@
+package membership
+
+import (
+	"math"
+	"slices"
+	"sort"
+)
+
+// Attack is a way to score users, the higher the likelier they trained.
+type Attack string
+
+// Attacks, in the order of results.
+const (
+	Loss        Attack = "loss"         // the less, the likelier (Yeom et al. 2018)
+	LiRA        Attack = "lira"         // likelihood ratio, online (Carlini et al. 2022)
+	LiRAOffline Attack = "lira-offline" // by reference models without the user
+	RMIA        Attack = "rmia"         // pairwise likelihood ratios (Zarifzadeh et al. 2024)
+	RMIAOffline Attack = "rmia-offline" // likewise, by reference models without the user
+)
+
+// attacks are those that there are. references says that one needs reference models.
+var attacks = []struct {
+	name       Attack
+	title      string
+	references bool
+	scores     func(*world) []float64
+}{
+	{Loss, "loss", false, func(w *world) []float64 { return w.target }},
+	{LiRA, "LiRA", true, (*world).lira},
+	{LiRAOffline, "LiRA offline", true, (*world).liraOffline},
+	{RMIA, "RMIA", true, func(w *world) []float64 { return w.rmia(everyone) }},
+	{RMIAOffline, "RMIA offline", true, func(w *world) []float64 { return w.rmia(without) }},
+}
+
+// Title is the attack's name for people.
+func (a Attack) Title() string {
+	for _, known := range attacks {
+		if known.name == a {
+			return known.title
+		}
+	}
+	return string(a)
+}
+
+// Which reference models count for a user.
+func everyone(bool) bool     { return true }
+func with(in bool) bool      { return in }
+func without(in bool) bool   { return !in }
+func same(x float64) float64 { return x }
+
+// lira is the logarithm of the likelihood ratio of a user's likelihood under two normal
+// distributions: that of models with the user, and that of models without. Their means are
+// each user's, their variances the same for all, as for few reference models.
+func (w *world) lira() []float64 {
+	varianceIn, varianceOut := w.variance(with), w.variance(without)
+	return w.scores(func(user int) float64 {
+		in, out := w.target[user]-w.scoreMean(user, same, with), w.target[user]-w.scoreMean(user, same, without)
+		return float64(out*out)/varianceOut/2 - float64(in*in)/varianceIn/2 - math.Log(varianceIn/varianceOut)/2
+	})
+}
+
+// liraOffline is how many standard deviations a user's likelihood is above that of models
+// without the user: what the one-sided test of the paper is a rising function of.
+func (w *world) liraOffline() []float64 {
+	deviation := math.Sqrt(w.variance(without))
+	return w.scores(func(user int) float64 {
+		return (w.target[user] - w.scoreMean(user, same, without)) / deviation
+	})
+}
+
+// leastVariance keeps a ratio finite where all reference models say the same.
+const leastVariance = 1e-24
+
+// variance of a user's likelihoods among the chosen models around their mean: the mean over
+// users, with one less than their number in the divisor.
+func (w *world) variance(chosen func(in bool) bool) float64 {
+	squares, degrees := 0.0, 0
+	for user := range w.users {
+		mean := w.scoreMean(user, same, chosen)
+		for model, likelihoods := range w.references {
+			if chosen(w.in[model][user]) {
+				apart := likelihoods[user] - mean
+				squares += float64(apart * apart)
+				degrees++
+			}
+		}
+		degrees--
+	}
+	return max(leastVariance, squares/float64(max(1, degrees)))
+}
+
+// rmia is the share of the held-out users, the user left out, whose likelihood ratio is lower:
+// that of the audited model, exp of the likelihood, to its mean over the chosen models.
+func (w *world) rmia(chosen func(in bool) bool) []float64 {
+	ratios := w.scores(func(user int) float64 {
+		return w.target[user] - math.Log(w.scoreMean(user, math.Exp, chosen))
+	})
+	var others []float64
+	for user, ratio := range ratios {
+		if !w.of[user].Member {
+			others = append(others, ratio)
+		}
+	}
+	slices.Sort(others)
+	return w.scores(func(user int) float64 {
+		lower, of := sort.SearchFloat64s(others, ratios[user]), len(others)
+		if !w.of[user].Member {
+			of--
+		}
+		return float64(lower) / float64(max(1, of))
+	})
+}
+
+func (w *world) scores(score func(user int) float64) []float64 {
+	scores := make([]float64, len(w.users))
+	for user := range scores {
+		scores[user] = score(user)
+	}
+	return scores
+}

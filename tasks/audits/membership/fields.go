@@ -1,0 +1,119 @@
+package membership
+
+import (
+	"fmt"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/datasets"
+)
+
+// Fields of the audit block.
+type Fields struct {
+	// Membership asks of each user whether the last model tells that the user's data were
+	// trained on: users that train against data.held_out_users, by the mean loss of the model
+	// on their own text, users who carry canaries apart; and, if asked for, against reference
+	// models. Absent: not done.
+	Membership *Block `json:"membership,omitempty" also:"membership_inference mia" source:"Thakkar et al. 2020, section 5 (future work); Yeom et al. 2018"`
+}
+
+// Block of the audit's fields.
+type Block struct {
+	// ReferenceModels are trained as the cell's model is, without canaries and by seeds of
+	// their own, each on a random half of all users, held-out ones included; an even number.
+	// Cells of one training share them. 0: attacks without any.
+	ReferenceModels int `json:"reference_models" default:"0" range:"[0,256]" unit:"models" also:"references shadow_models" source:"Carlini et al. 2022; Zarifzadeh et al. 2024"`
+}
+
+const path = "audit.membership"
+
+// Asked implements audits.Fields.
+func (f *Fields) Asked() bool { return f.Membership != nil }
+
+// leastReferences leaves two models with a user and two without.
+const leastReferences = 4
+
+// Check implements audits.Fields.
+func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
+	if s.HeldOutUsers.IsZero() {
+		fail([]string{path, "data.held_out_users.fraction"}, "compares users that train with users that do not, and data.held_out_users.fraction is 0; raise it, as to 20%%")
+	}
+	if n := f.Membership.ReferenceModels; n%2 == 1 || n > 0 && n < leastReferences {
+		fail([]string{path + ".reference_models"}, "is %d; expected 0, or an even number from %d: each user trains half of them", n, leastReferences)
+	}
+	if !s.Own {
+		fail([]string{path, "data.select", "data.sanitize", "data.disagreement", "data.devices"}, "measures users on the text that they have, and they train on some of it; expected no data.select, data.sanitize, data.disagreement or data.devices")
+	}
+	if s.Generator {
+		fail([]string{path, "model.kind"}, "measures what a model predicts, and a gan predicts nothing; expected another model.kind, or no such audit")
+	}
+	if s.Reading.Label != "" {
+		fail([]string{path, "data.label"}, "measures the loss of words or of classes, and data.label is %s; set it to null for this cell", s.Reading.Label)
+	}
+	for _, other := range s.Audits {
+		if _, plants := other.(audits.Planter); plants {
+			fail([]string{path, "audit.one_run"}, "measures users that train on their own text, and the one-run audit replaces that of some; ask for them in two experiments")
+		}
+	}
+}
+
+// References implements audits.Referrer.
+func (f *Fields) References() int { return f.Membership.ReferenceModels }
+
+// CheckData implements audits.DataChecker.
+func (f *Fields) CheckData(s *audits.Setting, d *audits.Data, fail audits.Fail) {
+	if half := (d.Users + d.HeldOutUsers) / 2; f.References() > 0 && !s.Training.Central && s.Training.Cohort > half {
+		fail([]string{"training.cohort"}, "is %d; expected at most %d with %s.reference_models: each trains on half of the users of %s", s.Training.Cohort, half, path, d.Source)
+	}
+	if d.HeldOutUsers == 0 && !s.HeldOutUsers.IsZero() {
+		fail([]string{"data.held_out_users.fraction"}, "is %s, which holds none of the users of %s out; raise it, or remove %s", s.HeldOutUsers, d.Source, path)
+	}
+}
+
+// Warnings implements audits.Warner.
+func (f *Fields) Warnings(_ *audits.Setting, d *audits.Data) []string {
+	if least := needed(falsePositives[0]); d.HeldOutUsers < least {
+		return []string{fmt.Sprintf("audit.membership has %d held-out users (%s), and true positives at %g%% false ones are estimated from %d on: it will print the AUC alone", d.HeldOutUsers, d.Label, 100*falsePositives[0], least)}
+	}
+	return nil
+}
+
+// shares is how many tasks the users are split into. It shows in keys, not in results.
+const shares = 4
+
+// Compile implements audits.Fields.
+func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
+	p := Params{Shares: shares, References: f.Membership.ReferenceModels}
+	inputs := losses(b, b.Model(round), fmt.Sprintf("the model after %d", round), tasks.PartInput)
+	for model := range p.References {
+		p.Seed = b.Setting().Seed
+		name := func(share int) string { return ReferenceInput(model, share) }
+		inputs = append(inputs, losses(b, b.Reference(model), fmt.Sprintf("reference model %d", model+1), name)...)
+	}
+	return b.Node(Kind, "membership of users", p, inputs...)
+}
+
+// losses adds those of all users under a model.
+func losses(b audits.Builder, model storage.Key, of string, name func(share int) string) []tasks.Input {
+	inputs := []tasks.Input{{Name: audits.ModelInput, Key: model}, {Name: datasets.BalancedInput, Key: b.Balanced()}, {Name: datasets.PartsInput, Key: b.Parts()}}
+	if insertions := b.Insertions(); insertions != (storage.Key{}) {
+		inputs = append(inputs, tasks.Input{Name: datasets.InsertionsInput, Key: insertions})
+	}
+	var parts []tasks.Input
+	for share := range shares {
+		label := fmt.Sprintf("losses of users %d of %d under %s", share+1, shares, of)
+		parts = append(parts, tasks.Input{Name: name(share), Key: b.Node(Losses, label, LossesParams{Share: share, Shares: shares}, inputs...)})
+	}
+	return parts
+}
+
+// States implements audits.Fields: the training part under every model, estimated from the test
+// part.
+func (f *Fields) States(s *audits.Setting) float64 {
+	tokens, test := s.TestTokens, s.TestFraction.Float64()
+	if test > 0 {
+		tokens *= (1 - test) / test
+	}
+	return tokens * float64(1+f.Membership.ReferenceModels)
+}

@@ -1,0 +1,219 @@
+package membership
+
+import (
+	"fmt"
+	"strings"
+
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+)
+
+// Audit is that of the membership of users.
+var Audit = audits.Description{
+	Name: "membership",
+	Legend: "Member AUC: the probability that the model predicts the text of a user that trained better than that of a held-out one, in %; 50 by chance. " +
+		"TPR: the share of the users that trained who are found where 1% of the held-out ones are taken for members. LiRA and RMIA: the AUC of attacks by reference models. " +
+		"Users who carry canaries are left out of all of these.",
+	New:         func() audits.Fields { return new(Fields) },
+	Limits:      func() audits.Limits { return new(Limits) },
+	Kinds:       []tasks.Kind{Losses, Kind},
+	Measures:    audits.Anything,
+	AtEnd:       true,
+	Pairs:       audits.EverySecret,
+	VerdictBlob: audits.VerdictBlob,
+	Verdict:     func() audits.Verdict { return new(Verdict) },
+	Columns: []audits.Column{
+		{Header: "member AUC %", Measure: audits.Measure{Name: "membership_auc", Percent: true, Digits: 1}},
+		{Header: "TPR % at 1% FPR", Optional: true, Measure: audits.Measure{Name: "membership_tpr_1", Percent: true, Digits: 1}},
+		{Header: "LiRA AUC %", Optional: true, Measure: audits.Measure{Name: "membership_lira_auc", Percent: true, Digits: 1}},
+		{Header: "RMIA AUC %", Optional: true, Measure: audits.Measure{Name: "membership_rmia_auc", Percent: true, Digits: 1}},
+	},
+	Charted: &audits.Charted{Name: "member AUC of the best attack, %", Level: 50, Of: charted},
+}
+
+// Verdict is what attacks have found.
+type Verdict struct {
+	// Members are users that trained and carry no canary, Sharers those that carry one, HeldOut
+	// those that never trained. LeftOut have nothing to predict: canaries replaced all
+	// examples, or images have no labels.
+	Members int `json:"members"`
+	Sharers int `json:"sharers"`
+	HeldOut int `json:"held_out"`
+	LeftOut int `json:"left_out,omitempty"`
+	// References is the number of reference models.
+	References int       `json:"references,omitempty"`
+	Attacks    []Outcome `json:"attacks"`
+}
+
+// Outcome is what one attack has found.
+type Outcome struct {
+	Attack Attack `json:"attack"`
+	// Members and Sharers are told from held-out users; nil where there are none.
+	Members *Group `json:"members,omitempty"`
+	Sharers *Group `json:"sharers,omitempty"`
+	// Curve is the share of Members that are found, in [0, 1], where 0%, 1%, ..., 100% of the
+	// held-out users are taken for members.
+	Curve []float64 `json:"curve,omitempty"`
+}
+
+// Group is how well some users that trained are told from held-out ones.
+type Group struct {
+	Users int `json:"users"`
+	AUC   AUC `json:"auc"`
+	// P is that of the test of Mann and Whitney: were scores of both alike.
+	P     float64 `json:"p"`
+	Rates []Rate  `json:"rates"`
+}
+
+// AUC is the area under the receiver operating characteristic, in [0, 1], 0.5 by chance, with
+// its interval of audits.Confidence.
+type AUC struct {
+	Value float64 `json:"value"`
+	Low   float64 `json:"low"`
+	High  float64 `json:"high"`
+}
+
+// Rate is how many users are found at a rate of false positives.
+type Rate struct {
+	FalsePositives float64 `json:"false_positives"`
+	// TruePositives are the users that are found; nil where there are fewer than Needed
+	// held-out users, and it can't be estimated.
+	TruePositives *audits.Share `json:"true_positives,omitempty"`
+	Needed        int           `json:"needed"`
+}
+
+// find is the outcome of an attack, nil without it.
+func (v *Verdict) find(a Attack) *Outcome {
+	for i := range v.Attacks {
+		if v.Attacks[i].Attack == a {
+			return &v.Attacks[i]
+		}
+	}
+	return nil
+}
+
+// auc is that of an attack on users without canaries, nil without any.
+func (v *Verdict) auc(a Attack) *AUC {
+	if o := v.find(a); o != nil && o.Members != nil {
+		return &o.Members.AUC
+	}
+	return nil
+}
+
+// rate is that of an attack on users without canaries, at one of falsePositives; nil where it
+// can't be estimated.
+func (v *Verdict) rate(a Attack, at int) *audits.Share {
+	if o := v.find(a); o != nil && o.Members != nil {
+		return o.Members.Rates[at].TruePositives
+	}
+	return nil
+}
+
+// best is the AUC of the attack that has the highest.
+func (v *Verdict) best() *AUC {
+	var best *AUC
+	for _, o := range v.Attacks {
+		if a := v.auc(o.Attack); a != nil && (best == nil || a.Value > best.Value) {
+			best = a
+		}
+	}
+	return best
+}
+
+// charted is the AUC of the best attack, in percent.
+func charted(v audits.Verdict) (audits.Bounded, bool) {
+	a := v.(*Verdict).best()
+	if a == nil {
+		return audits.Bounded{}, false
+	}
+	return audits.Bounded{Value: 100 * a.Value, Low: 100 * a.Low, High: 100 * a.High}, true
+}
+
+// Texts implements audits.Verdict.
+func (v *Verdict) Texts() []string {
+	texts := []string{v.auc(Loss).text(), "", v.auc(LiRA).text(), v.auc(RMIA).text()}
+	if texts[0] == "" {
+		texts[0] = "-"
+	}
+	if s := v.rate(Loss, 0); s != nil {
+		texts[1] = fmt.Sprintf("%.1f", 100*s.Share)
+	}
+	return texts
+}
+
+func (a *AUC) text() string {
+	if a == nil {
+		return ""
+	}
+	return fmt.Sprintf("%.1f", 100*a.Value)
+}
+
+// Note implements audits.Noter.
+func (v *Verdict) Note(*audits.Cell) string {
+	note := fmt.Sprintf("membership: %d users that trained against %d held-out ones", v.Members, v.HeldOut)
+	if v.Sharers > 0 {
+		note += fmt.Sprintf("; %d users with canaries apart", v.Sharers)
+	}
+	if v.LeftOut > 0 {
+		note += fmt.Sprintf("; %d users left out who have nothing of their own to predict", v.LeftOut)
+	}
+	if v.References > 0 {
+		note += fmt.Sprintf("; %d reference models", v.References)
+	}
+	for _, o := range v.Attacks {
+		note += "; " + o.text()
+	}
+	return note
+}
+
+func (o *Outcome) text() string {
+	var texts []string
+	for _, g := range []struct {
+		of string
+		*Group
+	}{{"", o.Members}, {"of users with canaries ", o.Sharers}} {
+		if g.Group != nil {
+			texts = append(texts, g.of+g.text())
+		}
+	}
+	return o.Attack.Title() + ": " + strings.Join(texts, ", ")
+}
+
+func (g *Group) text() string {
+	text := fmt.Sprintf("AUC %.2f%% (%.2f to %.2f), %s", 100*g.AUC.Value, 100*g.AUC.Low, 100*g.AUC.High, audits.PText(g.P))
+	for _, r := range g.Rates {
+		text += fmt.Sprintf(", TPR at %g%% FPR ", 100*r.FalsePositives)
+		if r.TruePositives == nil {
+			text += fmt.Sprintf("not estimable (needs %d held-out users)", r.Needed)
+			continue
+		}
+		text += r.TruePositives.Percent()
+	}
+	return text
+}
+
+// Figure implements audits.Figured: the receiver operating characteristics.
+func (v *Verdict) Figure(*audits.Cell) *audits.Figure {
+	f := &audits.Figure{
+		Name:  "Membership of users",
+		Title: "true positives in % against false positives in %",
+		About: "How many of the users that trained are found (upwards, %), where so many of the held-out ones are taken for members (to the right, %), by each attack. " +
+			"Scores that know nothing lie on the diagonal.",
+		X: audits.Axis{Most: 100}, Y: audits.Axis{Most: 100},
+		Lines: []audits.Line{{Name: "chance", Points: []audits.Point{{}, {X: 100, Y: 100}}}},
+	}
+	for _, o := range v.Attacks {
+		if o.Curve == nil {
+			continue
+		}
+		line := audits.Line{Name: o.Attack.Title()}
+		for percent, found := range o.Curve {
+			line.Points = append(line.Points, audits.Point{X: float64(percent), Y: 100 * found})
+		}
+		f.Lines = append(f.Lines, line)
+	}
+	if len(f.Lines) == 1 {
+		return nil
+	}
+	return f
+}

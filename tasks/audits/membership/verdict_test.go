@@ -1,0 +1,85 @@
+package membership
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"coalmine/tasks/audits"
+)
+
+// found is a verdict with an attack that finds most users.
+func found() *Verdict {
+	share := audits.NewShare(60, 100)
+	group := func(low float64) *Group {
+		return &Group{Users: 100, AUC: AUC{0.9, low, 0.95}, P: 1e-9, Rates: []Rate{{0.01, &share, 1000}, {0.001, nil, 10_000}}}
+	}
+	return &Verdict{Members: 100, Sharers: 100, HeldOut: 1000, Attacks: []Outcome{{Attack: Loss, Members: group(0.85), Sharers: group(0.7)}}}
+}
+
+// Limits are passed by the lower end of an interval, not by the number itself.
+func TestLimitsArePassedByLowerBounds(t *testing.T) {
+	t.Parallel()
+	cell := &audits.Cell{Verdicts: []audits.Verdict{found()}}
+	for limit, want := range map[float64][]string{
+		0.8: {"the AUC of membership by loss is 0.9; at least it is 0.85, above the limit of 0.8"},
+		0.6: {
+			"the AUC of membership by loss is 0.9; at least it is 0.85, above the limit of 0.6",
+			"the AUC of membership of users with canaries by loss is 0.9; at least it is 0.7, above the limit of 0.6",
+		},
+		0.87: nil,
+	} {
+		if got := (&Limits{MembershipAUC: &limit}).Breaches(cell); !slices.Equal(got, want) {
+			t.Errorf("limit %g: %q, want %q", limit, got, want)
+		}
+	}
+	for limit, want := range map[float64]int{0.49: 2, 0.55: 0} { // 60 of 100: 49.7% at least
+		if got := (&Limits{MembershipTPR: &limit}).Breaches(cell); len(got) != want {
+			t.Errorf("limit %g: %q, want %d", limit, got, want)
+		}
+	}
+	if got := (new(Limits)).Breaches(cell); got != nil {
+		t.Errorf("without a limit %q", got)
+	}
+}
+
+// A gate that can't be measured does not pass.
+func TestARateThatCannotBeEstimatedPassesNoLimit(t *testing.T) {
+	t.Parallel()
+	v, limit := found(), 0.5
+	v.Attacks[0].Sharers, v.Attacks[0].Members.Rates[0].TruePositives = nil, nil
+	got := (&Limits{MembershipTPR: &limit}).Breaches(&audits.Cell{Verdicts: []audits.Verdict{v}})
+	want := []string{"the true-positive rate of membership by loss can't be estimated, and so is not below the limit of 0.5: it takes 1000 held-out users"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestTheNoteSaysWhatCannotBeEstimated(t *testing.T) {
+	t.Parallel()
+	want := "membership: 100 users that trained against 1000 held-out ones; 100 users with canaries apart; " +
+		"loss: AUC 90.00% (85.00 to 95.00), p 1e-09, TPR at 1% FPR 60.00% (49.72 to 69.67), TPR at 0.1% FPR not estimable (needs 10000 held-out users), " +
+		"of users with canaries AUC 90.00% (70.00 to 95.00)"
+	if got := found().Note(nil); !strings.HasPrefix(got, want) {
+		t.Errorf("%s\nwant %s…", got, want)
+	}
+	if got := found().Texts(); !slices.Equal(got, []string{"90.0", "60.0", "", ""}) {
+		t.Errorf("texts %q", got)
+	}
+	if got := new(Verdict).Texts(); !slices.Equal(got, []string{"-", "", "", ""}) {
+		t.Errorf("texts of nothing %q", got)
+	}
+}
+
+func TestTheFigureHasALineForEachAttack(t *testing.T) {
+	t.Parallel()
+	v := found()
+	if v.Figure(nil) != nil {
+		t.Error("a figure without a curve")
+	}
+	v.Attacks[0].Curve = rocCurve([]float64{1, 2}, []float64{0, 1})
+	f := v.Figure(nil)
+	if len(f.Lines) != 2 || f.Lines[1].Name != "loss" || f.Lines[1].Points[50] != (audits.Point{X: 50, Y: 100}) || f.Lines[1].Points[0] != (audits.Point{Y: 50}) {
+		t.Errorf("%+v", f)
+	}
+}

@@ -1,0 +1,127 @@
+package membership
+
+import (
+	"fmt"
+	"math"
+
+	"coalmine/models/ranking"
+	"coalmine/tasks/audits"
+)
+
+// world is what is known of the users whose membership is asked for: those who have examples of
+// their own in what is measured.
+type world struct {
+	// users are their places among all users, of which there are so many.
+	users []int
+	all   int
+	// of says what each is.
+	of []UserLoss
+	// target is the log-likelihood of each user under the audited model: less the mean loss of
+	// a target, in nats.
+	target []float64
+	// references are the same under the reference models, in says who trained them:
+	// [models][users].
+	references [][]float64
+	in         [][]bool
+}
+
+func newWorld(losses []UserLoss) *world {
+	w := &world{all: len(losses)}
+	for user, l := range losses {
+		if l.Targets > 0 {
+			w.users, w.of, w.target = append(w.users, user), append(w.of, l), append(w.target, l.likelihood())
+		}
+	}
+	return w
+}
+
+// likelihood is the mean logarithm of the probability of a target.
+func (l *UserLoss) likelihood() float64 { return -l.Loss / float64(l.Targets) }
+
+// refer takes in a reference model.
+func (w *world) refer(losses []UserLoss, drawn []bool) error {
+	if len(losses) != w.all {
+		return fmt.Errorf("losses of %d users; expected those of %d, as of the audited model", len(losses), w.all)
+	}
+	likelihoods, in := make([]float64, len(w.users)), make([]bool, len(w.users))
+	for i, user := range w.users {
+		if losses[user].Targets != w.of[i].Targets {
+			return fmt.Errorf("user %d has %d targets; expected %d, as under the audited model", user, losses[user].Targets, w.of[i].Targets)
+		}
+		likelihoods[i], in[i] = losses[user].likelihood(), drawn[user]
+	}
+	w.references, w.in = append(w.references, likelihoods), append(w.in, in)
+	return nil
+}
+
+// verdict says what every attack finds.
+func (w *world) verdict() (*Verdict, error) {
+	v := &Verdict{LeftOut: w.all - len(w.users), References: len(w.references)}
+	for i := range w.of {
+		switch {
+		case !w.of[i].Member:
+			v.HeldOut++
+		case w.of[i].Replaced > 0:
+			v.Sharers++
+		default:
+			v.Members++
+		}
+	}
+	if v.HeldOut == 0 || v.Members+v.Sharers == 0 {
+		return nil, fmt.Errorf("membership of %d users that trained and %d held-out ones, who have examples to predict; expected one of each at least: raise data.held_out_users.fraction, or lower it", v.Members+v.Sharers, v.HeldOut)
+	}
+	for _, attack := range attacks {
+		if attack.references && len(w.references) == 0 {
+			continue
+		}
+		v.Attacks = append(v.Attacks, w.outcome(attack.name, attack.scores(w)))
+	}
+	return v, nil
+}
+
+// outcome tells members from others by scores.
+func (w *world) outcome(attack Attack, scores []float64) Outcome {
+	var members, sharers, heldOut []float64
+	for i, score := range scores {
+		switch {
+		case !w.of[i].Member:
+			heldOut = append(heldOut, score)
+		case w.of[i].Replaced > 0:
+			sharers = append(sharers, score)
+		default:
+			members = append(members, score)
+		}
+	}
+	o := Outcome{Attack: attack, Members: newGroup(members, heldOut), Sharers: newGroup(sharers, heldOut)}
+	if o.Members != nil {
+		o.Curve = rocCurve(members, heldOut)
+	}
+	return o
+}
+
+// newGroup says how well users that trained are told from held-out ones; nil without any.
+func newGroup(members, heldOut []float64) *Group {
+	if len(members) == 0 {
+		return nil
+	}
+	r := newRanking(members, heldOut)
+	g := &Group{Users: len(members), AUC: r.auc(), P: audits.MannWhitney(members, heldOut)}
+	for _, rate := range falsePositives {
+		g.Rates = append(g.Rates, r.rate(rate))
+	}
+	return g
+}
+
+// scoreMean is the mean of what some reference models say of a user; NaN without any.
+func (w *world) scoreMean(user int, value func(likelihood float64) float64, chosen func(in bool) bool) float64 {
+	var values []float64
+	for model, likelihoods := range w.references {
+		if chosen(w.in[model][user]) {
+			values = append(values, value(likelihoods[user]))
+		}
+	}
+	if len(values) == 0 {
+		return math.NaN()
+	}
+	return ranking.Mean(values)
+}

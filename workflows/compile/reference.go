@@ -1,0 +1,30 @@
+package compile
+
+import (
+	"fmt"
+
+	"coalmine/internal/seeds"
+	"coalmine/tasks/datasets"
+	"coalmine/workflows/plan"
+)
+
+// reference compiles the cell's training on half of all users, held-out ones included, without
+// canaries and by a seed of its own, and returns its last model. Cells that differ in nothing
+// else share it.
+func (c *cell) reference(number int) plan.Ref {
+	apart, e := *c, *c.experiment
+	users := c.node(datasets.ReferenceUsers, fmt.Sprintf("users of reference model %d", number+1),
+		datasets.ReferenceParams{Seed: e.Seed, Model: number}, edge{datasets.BalancedInput, c.balanced})
+	e.Seed = seeds.Stream(e.Seed, seeds.ReferenceModel, uint64(number)).Uint64()
+	e.Canaries, e.Training.Record, e.Audit = nil, nil, nil
+	apart.experiment = &e
+	apart.population, apart.shards = apart.arrange(users, plan.Ref{})
+	if apart.err == nil {
+		apart.training()
+	}
+	c.err = apart.err
+	if apart.err != nil {
+		return plan.Ref{}
+	}
+	return apart.after(e.Training.Rounds)
+}
