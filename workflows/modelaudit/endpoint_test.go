@@ -231,6 +231,25 @@ func TestVocabulariesThatCannotServeAreRefused(t *testing.T) {
 	}
 }
 
+// What a foreign tokenizer makes of a text is not known, so that a canary is a list of ids.
+func TestATextIsNoCanaryOfAListedVocabulary(t *testing.T) {
+	t.Parallel()
+	vocabulary, err := modelaudit.ReadVocabulary(strings.NewReader(`["a", "b", "c"]`), -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := modelaudit.NewEndpoint(&completions.Client{URL: "http://localhost/"}, vocabulary, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range map[string]string{"a b c": `"a b c" is no list of token ids`, "[0, 9]": `"9" is not in the model's vocabulary`} {
+		_, err = e.Run(t.Context(), read(t, line), modelaudit.Options{References: 1, Prefix: 1})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", line, err, want)
+		}
+	}
+}
+
 // The half of the vocabulary that a server's list lacks is found by the first answer that
 // names another token, or by a canary that has one.
 func TestAnEndpointWithAnotherVocabularyIsRefused(t *testing.T) {

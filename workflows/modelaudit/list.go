@@ -25,6 +25,7 @@ type lexicon struct {
 	words      func(*Line) []string
 	tokens     map[string]int32
 	vocabulary *datasets.Vocabulary
+	listed     bool // a line is a JSON list of ids
 }
 
 // newLexicon is that of a model which reads words or bytes.
@@ -38,6 +39,15 @@ func newLexicon(vocabulary *datasets.Vocabulary) lexicon {
 		l.words = func(line *Line) []string { return datasets.ByteSymbols(line.Text) }
 	}
 	return l
+}
+
+// read is the canary of a line as words.
+func (l *lexicon) read(line *Line) ([]string, error) {
+	words := l.words(line)
+	if l.listed && words == nil {
+		return nil, line.fail("%q is no list of token ids; expected one such as [17, 4, 99], since the vocabulary is a list of tokens, whose numbers alone say how a text is cut", line.Text)
+	}
+	return words, nil
 }
 
 func (l *Line) fail(format string, args ...any) error {
@@ -77,7 +87,7 @@ func encode(list []Line, l lexicon, o *Options) ([]canary, error) {
 	first, choices := map[string]*Line{}, map[int][][]int32{}
 	for i := range list {
 		line := &list[i]
-		c, err := line.encode(l.words(line), l.tokens, o)
+		c, err := line.encode(&l, o)
 		if n := len(c.tokens); err == nil && choices[n] == nil {
 			choices[n], err = o.space(n).ChoicesIn(l.vocabulary)
 		}
@@ -104,19 +114,23 @@ func encode(list []Line, l lexicon, o *Options) ([]canary, error) {
 	return out, errors.Join(mistakes...)
 }
 
-func (l *Line) encode(words []string, tokens map[string]int32, o *Options) (canary, error) {
+func (l *Line) encode(by *lexicon, o *Options) (canary, error) {
+	words, err := by.read(l)
+	if err != nil {
+		return canary{}, err
+	}
 	if n := len(words); n <= o.Prefix || n > datasets.MaxSequence {
 		return canary{}, l.fail("a canary of %d words; expected more than the prefix of %d, and at most %d", n, o.Prefix, datasets.MaxSequence)
 	}
 	c := canary{words: words}
 	for _, word := range words {
-		token, ok := tokens[word]
+		token, ok := by.tokens[word]
 		if !ok {
 			return canary{}, l.fail("%q is not in the model's vocabulary; canaries consist of words that the model knows", word)
 		}
 		c.tokens = append(c.tokens, token)
 	}
-	if err := o.space(len(words)).Check(len(tokens)); err != nil {
+	if err := o.space(len(words)).Check(len(by.tokens)); err != nil {
 		return canary{}, l.fail("%v", err)
 	}
 	return c, nil

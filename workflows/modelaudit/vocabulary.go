@@ -107,7 +107,7 @@ func (v *Vocabulary) beginningWith(begin int) (*Vocabulary, error) {
 func (v *Vocabulary) lexicon() lexicon {
 	l := newLexicon(v.tokens)
 	if v.listed {
-		l.words = listedIDs
+		l.words, l.listed = listedIDs, true
 	}
 	return l
 }
@@ -116,7 +116,7 @@ func (v *Vocabulary) lexicon() lexicon {
 func listedIDs(line *Line) []string {
 	var ids []json.Number
 	if json.Unmarshal([]byte(line.Text), &ids) != nil {
-		return []string{line.Text}
+		return nil
 	}
 	words := make([]string, len(ids))
 	for i, id := range ids {
