@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,16 +18,19 @@ import (
 	"coalmine/storage"
 	"coalmine/storage/open"
 	"coalmine/workflows/compile"
+	"coalmine/workflows/coordinator/graph"
 	"coalmine/workflows/datadir"
 	"coalmine/workflows/estimate"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/explanation"
 	"coalmine/workflows/plan"
+	"coalmine/workflows/simulation"
 	"coalmine/workflows/submission"
 )
 
 func newPlanCommand(g *global) *cobra.Command {
 	var flags submitFlags
+	var cores []int
 	c := &cobra.Command{
 		Use:   "plan FILE",
 		Short: "Show what a run of an experiment would do, and queue nothing",
@@ -35,8 +40,13 @@ arithmetic, bytes and time on this machine. The population of an iid cell is fil
 only when it runs: its epsilon may differ a little from the one shown.
 
 Tasks that cells share are counted for each of them, and are run once. --json lists
-all kinds of tasks of every cell.`,
-		Example: "  coalmine plan examples/quickstart.yaml\n  coalmine plan experiment.yaml --set training.rounds=2000",
+all kinds of tasks of every cell.
+
+--cores says what clusters of so many cores would take, by the coordinator's own
+scheduling against a simulated clock: a training goes step by step, however many cores
+there are. Cores are as fast as this machine's; %d MB a second go between each and the
+store; preparing the data counts as nothing.`,
+		Example: "  coalmine plan examples/quickstart.yaml\n  coalmine plan experiment.yaml --set training.rounds=2000\n  coalmine plan experiment.yaml --cores 64,256,1000",
 		GroupID: groupRun,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -44,14 +54,22 @@ all kinds of tasks of every cell.`,
 			if err != nil {
 				return err
 			}
-			return g.plan(c.Context(), sub)
+			if i := slices.IndexFunc(cores, func(n int) bool { return n < 1 || n > mostCores }); i >= 0 {
+				return fmt.Errorf("--cores: %d cores; expected from 1 to %d", cores[i], mostCores)
+			}
+			return g.plan(c.Context(), sub, cores)
 		},
 	}
+	c.Long = fmt.Sprintf(c.Long, int(estimate.StoreBytes/1e6))
+	c.Flags().IntSliceVar(&cores, "cores", nil, "also say what clusters of so many cores would take, such as 64,256,1000")
 	flags.add(c.Flags(), false)
 	return c
 }
 
-func (g *global) plan(ctx context.Context, sub *submission.Submission) error {
+// mostCores bounds what is simulated.
+const mostCores = 100_000
+
+func (g *global) plan(ctx context.Context, sub *submission.Submission, cores []int) error {
 	p, err := compile.Plan(sub.Spec)
 	if err != nil {
 		return err
@@ -71,12 +89,59 @@ func (g *global) plan(ctx context.Context, sub *submission.Submission) error {
 			return err
 		}
 	}
-	cost := estimate.Of(sub, p, x)
-	if g.json {
-		return g.printJSON(planView(cells, sub.Spec.FalseAlarms(), cost))
+	cost, peak := estimate.Of(sub, p, x), kernels.PeakGFLOPS(100*time.Millisecond)
+	clusters, err := simulate(sub, p, x, cores, peak)
+	if err != nil {
+		return err
 	}
-	g.writePlan(cells, sub.Spec.FalseAlarms(), cost)
+	if g.json {
+		return g.printJSON(planView(cells, sub.Spec.FalseAlarms(), cost, clusters))
+	}
+	g.writePlan(cells, sub.Spec.FalseAlarms(), cost, peak)
+	g.writeClusters(x, clusters)
 	return nil
+}
+
+// simulatedCluster is what a plan takes on some cores.
+type simulatedCluster struct {
+	Cores   int     `json:"cores"`
+	Seconds float64 `json:"seconds"`
+	// Busy is the share of the cores' time in which they work.
+	Busy float64 `json:"busy"`
+}
+
+func simulate(sub *submission.Submission, p *plan.Plan, x *explanation.Plan, cores []int, peak float64) ([]simulatedCluster, error) {
+	loads := estimate.LoadsOf(sub, p)
+	seconds := func(t *graph.Task) float64 { return loads.Of(t).Seconds(peak) }
+	var clusters []simulatedCluster
+	for _, n := range cores {
+		found, err := simulation.Cluster{Cores: n, Registry: compile.Registry(), Seconds: seconds}.Run(p, x)
+		if err != nil {
+			return nil, err
+		}
+		clusters = append(clusters, simulatedCluster{n, found.Time.Seconds(), found.Busy})
+	}
+	return clusters, nil
+}
+
+// writeClusters prints what clusters take, after the number of tasks.
+func (g *global) writeClusters(x *explanation.Plan, clusters []simulatedCluster) {
+	for _, c := range clusters {
+		g.printf("about %s on %d such cores, at work %.0f%% of the time (simulated; %d tasks)\n",
+			roughly(c.Seconds), c.Cores, 100*c.Busy, x.TasksToRun())
+	}
+}
+
+// roughly is a time for people: "3 days 4 hours".
+func roughly(seconds float64) string {
+	const hour, day = 3600, 24 * 3600
+	switch {
+	case seconds < day:
+		return time.Duration(seconds * float64(time.Second)).Round(time.Second).String()
+	case seconds < 1000*day:
+		return fmt.Sprintf("%d days %.0f hours", int(seconds/day), math.Floor(math.Mod(seconds, day)/hour))
+	}
+	return fmt.Sprintf("%.0f days", seconds/day)
 }
 
 // plannedCell is what a run would do for a cell.
@@ -89,12 +154,7 @@ type plannedCell struct {
 // trainingToRun says what of the training of cell i runs: steps of its chain, and the
 // tail. It is empty if all is cached.
 func trainingToRun(c *plan.Cell, x *explanation.Plan, i int) []string {
-	lines := []string{}
-	for j, t := range x.Cells[i].Apart {
-		for _, why := range t.Why() {
-			lines = append(lines, fmt.Sprintf("%s, one that the data are made with (%d of %d)", why, j+1, len(x.Cells[i].Apart)))
-		}
-	}
+	lines := apart(x.Cells[i].Apart)
 	if t := x.Cells[i].Training; t != nil {
 		lines = append(lines, t.Why()...)
 	}
@@ -104,6 +164,22 @@ func trainingToRun(c *plan.Cell, x *explanation.Plan, i int) []string {
 			from = fmt.Sprintf("the checkpoint at %d", before)
 		}
 		lines = append(lines, fmt.Sprintf("train to %d from %s", c.Rounds(), from))
+	}
+	return lines
+}
+
+// apart says what of further trainings runs, those alike in one line.
+func apart(chains []*explanation.Chain) []string {
+	lines, number := []string{}, map[string]int{}
+	for _, t := range chains {
+		for _, why := range t.Why() {
+			if number[why]++; number[why] == 1 {
+				lines = append(lines, why)
+			}
+		}
+	}
+	for i, why := range lines {
+		lines[i] = fmt.Sprintf("%s, %d of %d further models that data or audits need", why, number[why], len(chains))
 	}
 	return lines
 }
@@ -133,14 +209,13 @@ func (g *global) planArchive(ctx context.Context) (*storage.Archive, closer, err
 }
 
 // writePlan prints the plan for people.
-func (g *global) writePlan(cells []plannedCell, alarms []experiment.FalseAlarm, cost estimate.Cost) {
+func (g *global) writePlan(cells []plannedCell, alarms []experiment.FalseAlarm, cost estimate.Cost, peak float64) {
 	for i := range cells {
 		g.writePlannedCell(&cells[i])
 	}
 	for _, f := range alarms {
 		g.printf("%s\n", f)
 	}
-	peak := kernels.PeakGFLOPS(100 * time.Millisecond)
 	g.printf("\n%s to train and %s to measure; about %s through the store\n",
 		flop(cost.TrainingFLOP), flop(cost.MeasuringFLOP), bytesText(cost.Bytes))
 	if cost.Recorded > 0 {
@@ -148,7 +223,7 @@ func (g *global) writePlan(cells []plannedCell, alarms []experiment.FalseAlarm, 
 			bytesText(cost.Recorded), bytesText(cost.Gathering))
 	}
 	g.printf("about %s on this machine: %d cores of %.0f GFLOP/s (%s kernels), %.0f%% of it used\n",
-		cost.Duration(peak, runtime.GOMAXPROCS(0)).Round(time.Second), runtime.GOMAXPROCS(0), peak, kernels.Set(), 100*estimate.Efficiency)
+		roughly(cost.Duration(peak, runtime.GOMAXPROCS(0)).Seconds()), runtime.GOMAXPROCS(0), peak, kernels.Set(), 100*estimate.Efficiency)
 }
 
 func (g *global) writePlannedCell(c *plannedCell) {
@@ -194,7 +269,7 @@ func (g *global) writeGroups(groups []explanation.Group) {
 }
 
 // planView is what plan --json prints.
-func planView(cells []plannedCell, alarms []experiment.FalseAlarm, cost estimate.Cost) any {
+func planView(cells []plannedCell, alarms []experiment.FalseAlarm, cost estimate.Cost, clusters []simulatedCluster) any {
 	type cell struct {
 		Cell     string              `json:"cell"`
 		Label    string              `json:"label"`
@@ -210,7 +285,8 @@ func planView(cells []plannedCell, alarms []experiment.FalseAlarm, cost estimate
 		MeasuringFLOP float64                 `json:"measuring_flop"`
 		Bytes         float64                 `json:"bytes"`
 		RecordedBytes float64                 `json:"recorded_bytes,omitempty"`
-	}{FalseAlarms: alarms, TrainingFLOP: cost.TrainingFLOP, MeasuringFLOP: cost.MeasuringFLOP, Bytes: cost.Bytes, RecordedBytes: cost.Recorded}
+		Clusters      []simulatedCluster      `json:"clusters,omitempty"`
+	}{Clusters: clusters, FalseAlarms: alarms, TrainingFLOP: cost.TrainingFLOP, MeasuringFLOP: cost.MeasuringFLOP, Bytes: cost.Bytes, RecordedBytes: cost.Recorded}
 	for _, c := range cells {
 		view.Cells = append(view.Cells, cell{c.Name, c.Label, c.Cached, c.training, c.Groups, c.privacy})
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/tasks/taskstest"
+	"coalmine/workflows/estimate"
 	"coalmine/workflows/explanation"
 )
 
@@ -36,6 +38,40 @@ func TestAPlanListsWhatDiffers(t *testing.T) {
 }
 
 // Steps of SGD come by 50 a task here, and what is left over by itself.
+// A training goes step by step: a cluster of a hundred cores is no faster with it than one of two,
+// and one core takes as long as all tasks together.
+func TestAPlanSaysWhatClustersTake(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "federated.yaml")
+	if err := os.WriteFile(filepath.Join(dir, "text.jsonl"), taskstest.Text(500), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte("name: federated\ndata: {source: text.jsonl, vocabulary: {size: 20}, users: {words: 50}}\nmodel: {embedding: 8, units: 8}\ntraining: {rounds: 40, cohort: 4, chunks: 2}\naudit: {utility: true}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	plan := func(args ...string) (int, []byte, string) {
+		var out, messages bytes.Buffer
+		code := execute(t.Context(), append([]string{"plan", file, "--home", filepath.Join(dir, "none")}, args...), &out, &messages)
+		return code, out.Bytes(), messages.String()
+	}
+	code, out, messages := plan("--json", "--cores", "1,2,100")
+	var planned struct{ Clusters []simulatedCluster }
+	if err := json.Unmarshal(out, &planned); err != nil || code != exitDone || len(planned.Clusters) != 3 {
+		t.Fatalf("exit status %d, %v: %s%s", code, err, out, messages)
+	}
+	one, two, many := planned.Clusters[0], planned.Clusters[1], planned.Clusters[2]
+	if one.Busy < 0.999 || one.Seconds < 40*3*estimate.TaskSeconds || two.Seconds >= one.Seconds || many.Seconds > two.Seconds || many.Seconds < 40*2*estimate.TaskSeconds || many.Busy > 0.05 {
+		t.Errorf("%+v", planned.Clusters)
+	}
+	if code, out, _ := plan("--cores", "100"); code != exitDone || !strings.Contains(string(out), "on 100 such cores, at work") {
+		t.Errorf("exit status %d: %s", code, out)
+	}
+	if code, _, messages := plan("--cores", "0"); code == exitDone || !strings.Contains(messages, "--cores: 0 cores; expected from 1 to 100000") {
+		t.Errorf("exit status %d: %s", code, messages)
+	}
+}
+
 func TestAPlanCountsTheLastStepsOfATraining(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -47,7 +47,7 @@ func Of(s *submission.Submission, p *plan.Plan, x *explanation.Plan) Cost {
 		if err != nil {
 			continue // compiling has refused it
 		}
-		c := costing{experiment: e, model: model, tokens: e.Data.Predicted(s.TokensPerExample[i]), perUser: e.Data.Predicted(s.TokensPerUser[i]), testTokens: e.Data.Predicted(s.TestTokens[i])}
+		c := newCosting(s, i, model)
 		if t := x.Cells[i].Training; t != nil && !counted[t] {
 			counted[t] = true
 			chain := p.Cells[i].Chain
@@ -84,6 +84,14 @@ type costing struct {
 	// tokens that are predicted: of an example and perUser of a user that trains, on
 	// average; testTokens of the whole test part.
 	tokens, perUser, testTokens float64
+}
+
+func newCosting(s *submission.Submission, cell int, model models.Network) costing {
+	e := &s.Spec.Cells[cell].Experiment
+	return costing{
+		experiment: e, model: model, tokens: e.Data.Predicted(s.TokensPerExample[cell]),
+		perUser: e.Data.Predicted(s.TokensPerUser[cell]), testTokens: e.Data.Predicted(s.TestTokens[cell]),
+	}
 }
 
 // train adds steps of so many rounds each, and of so many parts beside the join.
@@ -128,14 +136,18 @@ func (c *costing) record(p *plan.Plan, x *explanation.Plan, cell *plan.Cell, cou
 }
 
 func (c *costing) measure() {
-	e := c.experiment
-	setting := e.Setting()
-	setting.TestTokens = c.testTokens
-	for _, m := range e.Audit.Asked() {
-		times := 1.0
-		if !m.AtEnd {
-			times = float64(len(e.Measured()))
-		}
-		c.MeasuringFLOP += times * m.States(setting) * c.model.ScoringFLOPs()
+	for _, m := range c.experiment.Audit.Asked() {
+		c.MeasuringFLOP += c.audit(m)
 	}
+}
+
+// audit is what the measurements of an audit cost.
+func (c *costing) audit(m experiment.Method) float64 {
+	setting := c.experiment.Setting()
+	setting.TestTokens = c.testTokens
+	times := 1.0
+	if !m.AtEnd {
+		times = float64(len(c.experiment.Measured()))
+	}
+	return times * m.States(setting) * c.model.ScoringFLOPs()
 }

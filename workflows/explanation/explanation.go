@@ -55,6 +55,8 @@ type Chain struct {
 	Steps int
 	// StepRounds is how many rounds, or steps of SGD, one step is.
 	StepRounds int
+	// Width is the number of parts that run beside each other before each step's last task.
+	Width int
 	// Passes are the steps to run, ascending; none if the training is cached.
 	Passes []Pass
 }
@@ -70,6 +72,20 @@ func (c *Chain) StepsToRun() int {
 		n += p.To - p.From
 	}
 	return n
+}
+
+// TasksToRun is the number of all tasks that run, each once.
+func (p *Plan) TasksToRun() int {
+	total := 0
+	for _, n := range p.Nodes {
+		if n.Disposition == ToRun {
+			total++
+		}
+	}
+	for _, c := range p.Chains {
+		total += c.StepsToRun() * (c.Width + 1)
+	}
+	return total
 }
 
 // Why says for people what will be trained and why, "" if nothing.
@@ -98,7 +114,7 @@ type Cell struct {
 	Groups []Group
 	// Training is the cell's chain, nil if it trains nothing.
 	Training *Chain
-	// Apart are the chains that its data are made with.
+	// Apart are the chains that its data are made with, or its audits measured by.
 	Apart []*Chain
 }
 
@@ -228,7 +244,7 @@ func (x *explainer) survey(ctx context.Context, c *plan.Chain) error {
 	surveyor := availability.NewSurveyor(x.archive, c, retention.ClaimOf(c).StepsKept)
 	stored, err := surveyor.Survey(ctx, c.Steps, slices.Sorted(maps.Keys(goals)))
 	x.have[c.Recipe] = stored.Checkpoints
-	x.out.Chains[c.Recipe] = &Chain{Frontier: stored.Frontier, Steps: c.Steps, StepRounds: c.StepRounds}
+	x.out.Chains[c.Recipe] = &Chain{Frontier: stored.Frontier, Steps: c.Steps, StepRounds: c.StepRounds, Width: c.Width}
 	return err
 }
 
