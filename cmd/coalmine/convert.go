@@ -16,19 +16,20 @@ import (
 	"coalmine/workflows/conversion"
 )
 
-const convertHelp = `Make a source of images of another form of data: a file of JSON lines, each with
-a user, a label and pixels, which an experiment reads with data.level: image. The
+const convertHelp = `Make a source of another form of data: a file of JSON lines. Of images each has a
+user, a label and pixels, which an experiment reads with data.level: image; the
 pixels are those of the data, unless --invert makes black white and white black.
+Of text files each has a user and a text.
 What is written ends in .jsonl, .jsonl.gz or .jsonl.zst; the same input gives the
 same bytes.`
 
 func newConvertCommand(g *global) *cobra.Command {
 	c := &cobra.Command{
-		Use: "convert", Short: "Make a source of images of IDX, TensorFlow Federated, LEAF, Parquet or image files",
+		Use: "convert", Short: "Make a source of images of IDX, TensorFlow Federated, LEAF, Parquet or image files, or of text files",
 		Long: convertHelp, Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(newConvertIDX(g), newConvertTFF(g), newConvertLEAF(g), newConvertParquet(g), newConvertFolder(g))
+	c.AddCommand(newConvertIDX(g), newConvertTFF(g), newConvertLEAF(g), newConvertParquet(g), newConvertFolder(g), newConvertTexts(g))
 	return c
 }
 
@@ -195,8 +196,8 @@ tags in place of its label.`,
 
 // check looks at what can be known before anything is read.
 func (o *converting) check() error {
-	if !slices.ContainsFunc([]string{".jsonl", ".jsonl.gz", ".jsonl.zst"}, func(end string) bool { return strings.HasSuffix(o.to, end) }) {
-		return fmt.Errorf("--output %q: expected a name that ends in .jsonl, .jsonl.gz or .jsonl.zst", o.to)
+	if err := checkOutput(o.to); err != nil {
+		return err
 	}
 	if (o.Shape.Width == 0) != (o.Shape.Height == 0) {
 		return errors.New("--width and --height: expected both or none")
@@ -207,6 +208,13 @@ func (o *converting) check() error {
 		Width: cmp.Or(given.Width, usual.Width), Height: cmp.Or(given.Height, usual.Height),
 		Channels: cmp.Or(given.Channels, usual.Channels), Classes: cmp.Or(given.Classes, usual.Classes),
 	}.Check()
+}
+
+func checkOutput(to string) error {
+	if !slices.ContainsFunc([]string{".jsonl", ".jsonl.gz", ".jsonl.zst"}, func(end string) bool { return strings.HasSuffix(to, end) }) {
+		return fmt.Errorf("--output %q: expected a name that ends in .jsonl, .jsonl.gz or .jsonl.zst", to)
+	}
+	return nil
 }
 
 // convert writes the file, or nothing.
@@ -255,14 +263,19 @@ func (g *global) printConverted(to string, s *conversion.Summary) {
 	} else {
 		g.printf("data: {source: %s, level: image, image: {width: %d, height: %d, channels: %d, classes: %d%s}}\n", to, s.Width, s.Height, s.Channels, s.Classes, unlabelled)
 	}
-	if s.Skipped == 0 {
+	g.printSkipped("images", s.Skipped, s.FirstSkipped)
+}
+
+// printSkipped says how many things could not be read, and the faults of the first of them.
+func (g *global) printSkipped(what string, skipped int, first []string) {
+	if skipped == 0 {
 		return
 	}
-	g.printf("%d images could not be read and were left out:\n", s.Skipped)
-	for _, fault := range s.FirstSkipped {
+	g.printf("%d %s could not be read and were left out:\n", skipped, what)
+	for _, fault := range first {
 		g.printf("  %s\n", fault)
 	}
-	if more := s.Skipped - len(s.FirstSkipped); more > 0 {
+	if more := skipped - len(first); more > 0 {
 		g.printf("  and %d more\n", more)
 	}
 }

@@ -8,6 +8,8 @@
 //	Parquet  a table with the bytes of PNG or JPEG files
 //	Folder   PNG or JPEG files, and a table of paths, users and labels
 //
+// Texts makes a source of texts of text files, a folder or a file for each user.
+//
 // Memory does not grow with the images but for labels and names of users.
 package conversion
 

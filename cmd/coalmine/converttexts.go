@@ -1,0 +1,67 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"coalmine/workflows/conversion"
+)
+
+func newConvertTexts(g *global) *cobra.Command {
+	var files conversion.TextFiles
+	var to, unit string
+	c := &cobra.Command{
+		Use:   "texts FOLDER",
+		Short: "Text files: a folder, or a file, for each user",
+		Long: `Make a source of texts of a folder that has a folder for each user, with text files
+at any depth; or, if it has no folders, a file for each user. Users are called as the
+folders, or as the files without their ending. An example is a line, a paragraph,
+which empty lines end, or a whole file. Files are read in byte order of their paths,
+hidden ones are left out, and the same folder gives the same bytes.`,
+		Example: "  coalmine data convert texts novels/ --unit paragraph -o novels.jsonl.zst",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			files.Folder, files.Unit = args[0], conversion.Unit(unit)
+			if !slices.Contains(conversion.Units(), files.Unit) {
+				return fmt.Errorf("--unit %q: expected one of %v", unit, conversion.Units())
+			}
+			return g.convertTexts(files, to)
+		},
+	}
+	f := c.Flags()
+	f.StringVarP(&to, "output", "o", "", "file to write (required)")
+	f.StringVar(&files.Ending, "ending", ".txt", "ending of the files that are read")
+	f.StringVar(&unit, "unit", string(conversion.Lines), "what is an example: line, paragraph or file")
+	f.BoolVar(&files.SkipCorrupt, "skip-corrupt", false, "leave out examples that are not UTF-8, and count them")
+	return c
+}
+
+// convertTexts writes the file, or nothing.
+func (g *global) convertTexts(files conversion.TextFiles, to string) error {
+	if err := checkOutput(to); err != nil {
+		return err
+	}
+	out, err := conversion.Create(to)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = out.Close() }() // after Commit there is nothing to give up
+	found, err := conversion.Texts(files, out)
+	if err != nil {
+		return err
+	}
+	if err := out.Commit(); err != nil {
+		return err
+	}
+	if g.json {
+		return g.printJSON(found)
+	}
+	g.printf("%s: %d examples of %d users in %d files\n", to, found.Examples, found.Users, found.Files)
+	if found.Empty > 0 {
+		g.printf("%d users have no text, and are left out\n", found.Empty)
+	}
+	g.printSkipped("examples", found.Skipped, found.FirstSkipped)
+	return nil
+}

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A folder of text files becomes a source that can be looked at like any other.
+func TestTextFilesBecomeASource(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, name := range []string{"ann", "bob"} {
+		if err := os.MkdirAll(filepath.Join(dir, "texts", name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "texts", name, "a.txt"), []byte("One sentence of "+name+".\nAnother one.\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	to := filepath.Join(dir, "texts.jsonl.gz")
+	run := func(args ...string) (int, string) {
+		var out, messages bytes.Buffer
+		code := execute(t.Context(), append(args, "--home", filepath.Join(dir, "none")), &out, &messages)
+		return code, out.String() + messages.String()
+	}
+	if code, said := run("data", "convert", "texts", filepath.Join(dir, "texts"), "-o", to); code != exitDone || !strings.Contains(said, "4 examples of 2 users in 2 files") {
+		t.Fatalf("exit status %d: %s", code, said)
+	}
+	if code, said := run("data", "inspect", to, "--json"); code != exitDone || !strings.Contains(said, `"users":2`) && !strings.Contains(said, `"users": 2`) {
+		t.Errorf("exit status %d: %s", code, said)
+	}
+	for want, args := range map[string][]string{
+		`--unit "word": expected one of [line paragraph file]`: {"--unit", "word", "-o", to},
+		"expected a name that ends in .jsonl":                  {"-o", "texts.csv"},
+	} {
+		if code, said := run(append([]string{"data", "convert", "texts", dir}, args...)...); code == exitDone || !strings.Contains(said, want) {
+			t.Errorf("exit status %d: %s, want %s", code, said, want)
+		}
+	}
+}

@@ -1,0 +1,214 @@
+package conversion
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Unit is what of a text file is one example.
+type Unit string
+
+// Units of text files.
+const (
+	Lines      Unit = "line"
+	Paragraphs Unit = "paragraph" // what stands between empty lines, its lines joined by spaces
+	WholeFiles Unit = "file"      // likewise, without empty lines
+)
+
+// Units lists them.
+func Units() []Unit { return []Unit{Lines, Paragraphs, WholeFiles} }
+
+// TextFiles say how a folder of text files is read.
+type TextFiles struct {
+	// Folder has a folder for each user, with files at any depth; or, if it has no folders,
+	// a file for each user.
+	Folder string
+	// Ending of the files that are read; others, and hidden ones, are left out.
+	Ending string
+	Unit   Unit
+	// SkipCorrupt leaves examples out that are not UTF-8, and counts them.
+	SkipCorrupt bool
+}
+
+// TextSummary is what was found in text files.
+type TextSummary struct {
+	Files    int `json:"files"`
+	Users    int `json:"users"`
+	Examples int `json:"examples"`
+	// Empty users have no example.
+	Empty int `json:"empty_users,omitempty"`
+	// Skipped examples are not UTF-8; FirstSkipped are the places of the first of them.
+	Skipped      int      `json:"skipped"`
+	FirstSkipped []string `json:"first_skipped,omitempty"`
+}
+
+// maxText bounds an example, in bytes: as long as a line of a source may be by default.
+const maxText = 1 << 20
+
+// Texts writes the texts of a folder as JSON lines of user and text: files in byte order of their
+// paths, so that the same folder gives the same bytes. A user is called as the folder or the
+// file, without its ending.
+func Texts(f TextFiles, to io.Writer) (*TextSummary, error) {
+	paths, nested, err := f.find()
+	if err != nil {
+		return nil, err
+	}
+	buffered := bufio.NewWriterSize(to, 1<<16)
+	c := textConverter{TextFiles: f, lines: json.NewEncoder(buffered), users: map[string]int{}}
+	c.lines.SetEscapeHTML(false)
+	for _, p := range paths {
+		user := strings.TrimSuffix(p, f.Ending)
+		if nested {
+			user, _, _ = strings.Cut(p, "/")
+		}
+		c.users[user] += 0
+		if err := c.file(p, user); err != nil {
+			return nil, err
+		}
+	}
+	if c.found.Examples == 0 {
+		return nil, fmt.Errorf("%s: %d files have no text; expected at least one example", f.Folder, len(paths))
+	}
+	c.found.Files, c.found.Users = len(paths), len(c.users)
+	for _, n := range c.users {
+		if n == 0 {
+			c.found.Users--
+			c.found.Empty++
+		}
+	}
+	return &c.found, buffered.Flush()
+}
+
+// find lists the files, by paths from the folder, with slashes; nested says that they stand in
+// folders.
+func (f *TextFiles) find() (paths []string, nested bool, err error) {
+	var loose []string
+	err = fs.WalkDir(os.DirFS(f.Folder), ".", func(p string, d fs.DirEntry, err error) error {
+		hidden := p != "." && strings.HasPrefix(path.Base(p), ".")
+		switch {
+		case err != nil:
+			return err
+		case hidden && d.IsDir():
+			return fs.SkipDir
+		case hidden || d.IsDir() || !strings.HasSuffix(p, f.Ending):
+			return nil
+		case !utf8.ValidString(p):
+			return fmt.Errorf("%q: the name is not UTF-8; rename the file", p)
+		}
+		if paths = append(paths, p); !strings.Contains(p, "/") {
+			loose = append(loose, p)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, false, fmt.Errorf("%s: %w", f.Folder, err)
+	}
+	if len(paths) == 0 {
+		return nil, false, fmt.Errorf("%s: no file ends in %q; expected a folder with a file, or a folder of files, for each user: name another by --ending", f.Folder, f.Ending)
+	}
+	nested = len(loose) < len(paths)
+	if nested && len(loose) > 0 {
+		return nil, false, fmt.Errorf("%s: the file %s stands beside folders; expected a folder for each user, or a file for each, not both", f.Folder, loose[0])
+	}
+	slices.Sort(paths)
+	return paths, nested, nil
+}
+
+// textConverter is one conversion of text files.
+type textConverter struct {
+	TextFiles
+	lines *json.Encoder
+	users map[string]int // examples of each
+	found TextSummary
+}
+
+// textLine is what a source of texts has.
+type textLine struct {
+	User string `json:"user"`
+	Text string `json:"text"`
+}
+
+// file writes the examples of a file.
+func (c *textConverter) file(name, user string) error {
+	file, err := os.Open(filepath.Join(c.Folder, filepath.FromSlash(name)))
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, maxText)
+	var open []byte // lines that belong together
+	number, first := 0, 1
+	for lines.Scan() {
+		number++
+		text := bytes.TrimFunc(lines.Bytes(), unicode.IsSpace)
+		if number == 1 {
+			text = bytes.TrimPrefix(text, []byte("\ufeff"))
+		}
+		if c.ends(text) {
+			if err := c.add(name, first, user, open); err != nil {
+				return err
+			}
+			open = open[:0]
+		}
+		if len(open) == 0 {
+			first = number
+		} else if len(text) > 0 {
+			open = append(open, ' ')
+		}
+		if open = append(open, text...); len(open) > maxText {
+			return c.tooLong(name, first)
+		}
+	}
+	if errors.Is(lines.Err(), bufio.ErrTooLong) {
+		return c.tooLong(name, number+1)
+	} else if lines.Err() != nil {
+		return fmt.Errorf("%s: %w", name, lines.Err())
+	}
+	return c.add(name, first, user, open)
+}
+
+// ends reports whether an example ends before a line.
+func (c *textConverter) ends(line []byte) bool {
+	return c.Unit == Lines || c.Unit == Paragraphs && len(line) == 0
+}
+
+func (c *textConverter) tooLong(name string, line int) error {
+	return fmt.Errorf("%s, line %d: the %s has more than %d bytes; expected shorter ones: take another --unit, or cut it", name, line, c.Unit, maxText)
+}
+
+// add writes an example, which begins at a line of a file; nothing where it is empty.
+func (c *textConverter) add(name string, line int, user string, text []byte) error {
+	if len(text) == 0 {
+		return nil
+	}
+	if !utf8.Valid(text) {
+		return c.skip(fmt.Sprintf("%s, line %d: the %s is not UTF-8", name, line, c.Unit))
+	}
+	c.found.Examples++
+	c.users[user]++
+	return c.lines.Encode(textLine{user, string(text)})
+}
+
+// skip counts a fault, or returns it.
+func (c *textConverter) skip(fault string) error {
+	if !c.SkipCorrupt {
+		return fmt.Errorf("%s; convert it, or leave such out by --skip-corrupt", fault)
+	}
+	if c.found.Skipped++; c.found.Skipped <= mostSkippedNamed {
+		c.found.FirstSkipped = append(c.found.FirstSkipped, fault)
+	}
+	return nil
+}
