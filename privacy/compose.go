@@ -178,10 +178,13 @@ func (c composed) proof(delta float64) proof {
 // theorem names what an accountant of the composition rests on, each theorem once.
 func (c composed) theorem(a Accountant) string {
 	var names []string
-	if a == PLD {
+	switch a {
+	case PLD:
 		names = append([]string{"PLD"}, c.ofLosses...)
-	} else if a == RDP {
-		names = slices.Clone(c.ofDivergences)
+	case RDP:
+		names = c.ofDivergences
+	case Tightest, Papers, RDPPair:
+		// They are ways to choose.
 	}
 	var once []string
 	for _, name := range names {

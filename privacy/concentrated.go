@@ -32,5 +32,5 @@ func rho(steps []pld.Step) float64 {
 	return total
 }
 
-// gaussian is mu of the Gaussian mechanism whose zero-concentrated privacy is rho.
-func (rho Epsilon) gaussian() Epsilon { return Epsilon(math.Sqrt(2 * float64(rho))) }
+// gaussian is mu of the Gaussian mechanism whose zero-concentrated privacy e is.
+func (e Epsilon) gaussian() Epsilon { return Epsilon(math.Sqrt(2 * float64(e))) }
