@@ -21,7 +21,7 @@ func resolvedFile(t *testing.T, name string, text []byte) *experiment.Spec {
 		t.Fatalf("%v in\n%s", err, text)
 	}
 	fitting := []experiment.Facts{{
-		Files: []storage.Digest{storage.DigestOf([]byte("the text"))}, Users: 392_000, Examples: 93_000_000, DistinctWords: 500_000, TestExamples: 16_000_000, Unlabelled: 1,
+		Files: []storage.Digest{storage.DigestOf([]byte("the text"))}, Users: 392_000, Examples: 93_000_000, DistinctWords: 500_000, TestExamples: 16_000_000, HeldOutUsers: 20_000, Unlabelled: 1,
 	}}
 	facts := slices.Repeat(fitting, len(spec.Cells))
 	for i := range facts {
