@@ -147,11 +147,33 @@ func log2(x float64) float64     { return math.Log2(x) }
 func powerOf2(x float64) float64 { return math.Exp2(x) }
 
 // descend finds a minimum near a point. It ends where the gradient is next to 0, or where
-// rounding hides any further descent.
+// rounding hides any further descent. On a slope that bends at once what has been learned of its
+// curvature misleads, and the search begins anew.
 func descend(from []float64, value func(x, gradient []float64) float64) ([]float64, error) {
 	if len(from) == 0 {
 		return from, nil
 	}
+	gradient := make([]float64, len(from))
+	for range mostSearches {
+		found, err := search(from, value)
+		if err != nil {
+			return nil, err
+		}
+		from = found
+		if value(from, gradient); squaredNorm(gradient) < leastSlope*leastSlope {
+			break
+		}
+	}
+	return from, nil
+}
+
+const (
+	mostSearches = 20
+	leastSlope   = 1e-5 // of the logarithm of the loss
+)
+
+// search is one search by BFGS.
+func search(from []float64, value func(x, gradient []float64) float64) ([]float64, error) {
 	scratch := make([]float64, len(from))
 	result, err := optimize.Minimize(optimize.Problem{
 		Func: func(x []float64) float64 { return value(x, scratch) },
