@@ -66,10 +66,18 @@ func CalibrateRounds(recipe Recipe, budget Budget) (int, error) {
 	}
 	rounds := budget.RoundsWithin(meter)
 	if rounds == 0 {
-		return 0, fmt.Errorf("one round costs epsilon %s at delta %v, more than the %v allowed: raise the noise multiplier or lower the cohort",
-			Epsilon(meter.EpsilonProved(1, budget.Delta)), budget.Delta, budget.Epsilon)
+		return 0, fmt.Errorf("one round costs epsilon %s at delta %v, more than the %v allowed: %s",
+			Epsilon(meter.limited(1, budget.Delta)), budget.Delta, budget.Epsilon, meter.cheaper())
 	}
 	return rounds, nil
+}
+
+// cheaper says what lowers the cost of a round.
+func (m *Meter) cheaper() string {
+	if m.scheme.Sampling == NoSampling || m.scheme.participations != nil {
+		return "raise the noise multiplier; a smaller cohort changes nothing, as no credit is taken for the choice of it"
+	}
+	return "raise the noise multiplier or lower the cohort"
 }
 
 // ScaleUp returns the recipe at a larger population and cohort with the noise

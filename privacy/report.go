@@ -112,6 +112,9 @@ type Report struct {
 	Assumptions  []string `json:"assumptions"`
 	NotCovered   []string `json:"not_covered"`
 
+	// Group is what several members together cost, where asked for.
+	Group *Group `json:"group,omitempty"`
+
 	// LossDistribution holds the tighter bounds, where asked for.
 	LossDistribution *Interval `json:"loss_distribution,omitempty"`
 }

@@ -76,8 +76,25 @@ type Round struct {
 	Stream func(number int) (*rand.Rand, error)
 }
 
-// FindScheme returns the entry of a way to sample.
-func FindScheme(s Sampling) (Scheme, error) { return schemes.Find(s) }
+// FindScheme returns the entry of a way to sample. The error says why there is none.
+func FindScheme(s Sampling) (Scheme, error) {
+	if why, ok := unaccounted[s]; ok {
+		return Scheme{}, fmt.Errorf("sampling %q is not accounted for: %s", s, why)
+	}
+	return schemes.Find(s)
+}
+
+// unaccounted are ways to sample that fleets have, and why nothing is proved of them here.
+var unaccounted = map[Sampling]string{
+	"with-replacement": "a user may be drawn several times, and counts as often in the sum; the theorem on that " +
+		"(Balle, Barthe and Gaboardi 2018, Theorem 10) needs a bound for every number of times, and the one on fixed-size is not about it. " +
+		"Draw cohorts without replacement",
+	"truncated-poisson": "cutting rounds that are too large costs (1 + exp(epsilon)) x rounds x the probability of one in delta " +
+		"(Chua et al. 2024, Scalable DP-SGD), which takes the largest size. " +
+		"Use --sampling poisson where that probability is 0, or poisson at a delta lowered by so much",
+	"random-allocation": "the theorems on a random round of each epoch for each user (Feldman and Shenfeld 2025) are not implemented. " +
+		"Use --sampling shuffled, which holds for every order, random or not",
+}
 
 // Schemes lists all ways to sample.
 func Schemes() []Scheme { return schemes.Entries() }

@@ -34,7 +34,23 @@ func WriteTable(w io.Writer, reports []Report) error {
 	if err := writeFacts(w, reports[0]); err != nil {
 		return err
 	}
+	if err := writeGroups(w, reports); err != nil {
+		return err
+	}
 	return writeRefuted(w, reports)
+}
+
+// writeGroups says what several members together cost.
+func writeGroups(w io.Writer, reports []Report) error {
+	for _, r := range reports {
+		if g := r.Group; g != nil {
+			if _, err := fmt.Fprintf(w, "%-17s epsilon_proved %s of %d %ss together after %d %s, where one has %s: %s\n",
+				"group", g.EpsilonProved, g.Members, r.Unit, r.Rounds, inTermsOf(r.Unit, []string{"{round}s"})[0], r.EpsilonProved, g.Theorem); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // writeRefuted says after which numbers of rounds the papers' convention is no bound.

@@ -74,6 +74,9 @@ share of false negatives at each share of false positives, as a picture (.svg) o
 (.csv); --json has them as "trade_off". rho is zero-concentrated and mu Gaussian privacy, of
 all rounds and without a delta. Sampling lowers neither.
 
+--group K adds what is proved for K users who change together: those that one person's data
+were cut into. It is more than for one, and no multiple of it.
+
 --json prints the report of one number of rounds as an object, those of a sweep in
 {"reports": [...]}, cells in {"trainings": [{"run", "cell", "scales": [...]}],
 "together": [...]}; an infinite epsilon is null.`
@@ -86,6 +89,7 @@ type accountFlags struct {
 	plot                         string
 	compose                      string // a file of recipes
 	tradeOff                     string // a file for the curve
+	group                        int    // members that change together
 	epsilon                      float64
 	solving                      bool   // a target epsilon is given
 	asked                        string // what it is solved for
@@ -115,6 +119,7 @@ func newAccountCommand(g *global) *cobra.Command {
   coalmine account --population 392000 --cohort 5000 --noise-multiplier 1 --delta 1e-7 --target-epsilon 30 --solve rounds
   coalmine account --population 392000 --cohort 5000 --rounds 8000 --noise-multiplier 1 --target-epsilon 60 --solve delta
   coalmine account --population 392000 --cohort 5000 --rounds 784 --noise-multiplier 1 --delta 1e-7 --trade-off errors.svg
+  coalmine account --population 2593 --cohort 100 --rounds 100 --noise-multiplier 5 --delta 1e-5 --unit "balanced user" --group 4
   coalmine account --population 3400 --cohort 10 --rounds 1000 --noise-multiplier 0.01 --delta 5e-9 --scale-population 2000000 --scale-cohort 1000
   coalmine account --unit record --sampling poisson --population 60000 --cohort 150 --rounds 6000 --noise-multiplier 1.3 --delta 1e-5 --conversion improved
   coalmine account --tree --population 342477 --cohort 100 --rounds 1600 --noise-multiplier 1.13 --delta 1e-6
@@ -158,6 +163,7 @@ func newAccountCommand(g *global) *cobra.Command {
 	f.Float64Var(&a.epsilon, "target-epsilon", 0, "solve for --solve so that the proved epsilon stays within this (with --accountant papers the papers' one)")
 	f.StringVar(&a.asked, "solve", solveNoise, "what to solve for: noise, rounds, cohort (the noise growing with the cohort) or delta")
 	f.StringVar(&a.tradeOff, "trade-off", "", "file for the errors of whoever tells neighbours apart, after the most rounds: .svg or .csv")
+	f.IntVar(&a.group, "group", 0, "epsilon of so many users together, too, such as the balanced users of one person")
 	f.StringVar(&a.compose, "compose", "", "YAML file with a list of recipes, whose cost together is counted")
 	f.IntVar(&a.scalePopulation, "scale-population", 0, "population to scale a simulation up to, at equal noise per user (default --population); of a RUN: users at each scale before any selection")
 	f.IntVar(&a.scaleCohort, "scale-cohort", 0, "cohort to scale it up to")
@@ -199,6 +205,8 @@ func (a *accountFlags) empty(f *pflag.FlagSet) error {
 	switch {
 	case !slices.Contains([]string{solveNoise, solveRounds, solveCohort, solveDelta}, a.asked):
 		return fmt.Errorf("--solve %q: expected noise, rounds, cohort or delta", a.asked)
+	case f.Changed("group") && a.group < 1:
+		return fmt.Errorf("--group %d: expected at least 1 user", a.group)
 	case f.Changed("scale-cohort") && a.scaleCohort < 1:
 		return fmt.Errorf("--scale-cohort %d: expected at least 1 user", a.scaleCohort)
 	case f.Changed("scale-population") && a.scalePopulation < 1:
@@ -336,6 +344,9 @@ func (g *global) account(a *accountFlags) error {
 	reports[0].RoundsAtLeast = a.solves(solveRounds) && reports[0].Rounds == privacy.MaxRounds
 	for i := range reports {
 		reports[i] = reports[i].Concentrated()
+		if err := a.addGroup(&reports[i]); err != nil {
+			return err
+		}
 	}
 	a.recipe.Rounds = slices.Max(a.rounds)
 	curve, err := g.tradeOff(a.tradeOff, []privacy.Recipe{a.recipe})
@@ -363,6 +374,18 @@ func (g *global) account(a *accountFlags) error {
 		return g.printJSON(map[string]any{"reports": reports, "trade_off": curve})
 	}
 	return g.printJSON(map[string]any{"reports": reports})
+}
+
+// addGroup adds what a group costs, if one is asked for.
+func (a *accountFlags) addGroup(r *privacy.Report) error {
+	if a.group == 0 {
+		return nil
+	}
+	recipe := a.recipe
+	recipe.Rounds = r.Rounds
+	group, err := privacy.GroupOf(recipe, a.group)
+	r.Group = &group
+	return err
 }
 
 // tradeOff writes the errors of tests on all recipes together to a file, unless its name is empty,

@@ -118,6 +118,8 @@ func TestAccountRefusesWhatItCannotAnswerInOneSentence(t *testing.T) {
 		"--delta with --target-epsilon and --solve delta":              recipe("--target-epsilon=3", "--solve=delta"),
 		"--participations without --tree":                              recipe("--participations=3"),
 		"257 participations of a user":                                 recipe("--tree", "--participations=257"),
+		"--group 0: expected at least 1 user":                          recipe("--group=0"),
+		"a group of 392001 of 392000 users":                            recipe("--group=392001"),
 		"--trade-off is empty":                                         recipe("--trade-off="),
 		`--solve "luck": expected noise, rounds, cohort or delta`:      recipe("--target-epsilon=1", "--solve=luck"),
 		"--solve is given without --target-epsilon":                    recipe("--solve=rounds"),

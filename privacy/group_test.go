@@ -1,0 +1,124 @@
+package privacy_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"coalmine/privacy"
+	"coalmine/privacy/pld"
+)
+
+func group(t *testing.T, r privacy.Recipe, members int) privacy.Group {
+	t.Helper()
+	g, err := privacy.GroupOf(r, members)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// A group of one is one member, and a larger one costs more.
+func TestGroupsCostMoreThanTheirMembers(t *testing.T) {
+	t.Parallel()
+	for _, sampling := range samplings() {
+		r := sampledBy(sampling)
+		r.NoiseMultiplier = 4
+		last := account(t, r).EpsilonProved
+		if g := group(t, r, 1); relative(g.EpsilonProved, last) > 1e-6 {
+			t.Errorf("%s: a group of one costs %v, one member %v", sampling, g.EpsilonProved, last)
+		}
+		for _, members := range []int{2, 4} {
+			g := group(t, r, members)
+			if !(g.EpsilonProved > 2*last) || math.IsInf(float64(g.EpsilonProved), 1) || g.Members != members {
+				t.Errorf("%s: %+v after %v", sampling, g, last)
+			}
+			last = g.EpsilonProved
+		}
+	}
+}
+
+// Without sampling a group moves the sum as many times as far, exactly.
+func TestAGroupWithoutSamplingIsAGaussianOfItsOwn(t *testing.T) {
+	t.Parallel()
+	r := sampledBy(privacy.NoSampling)
+	r.Rounds, r.NoiseMultiplier = 100, 50
+	want := pld.GaussianEpsilon(50/2./4/10, r.Delta)
+	if g := group(t, r, 4); math.Abs(float64(g.EpsilonProved)-want) > 1e-12*want {
+		t.Errorf("%+v, want %v", g, want)
+	}
+}
+
+// What four users of one Poisson round do together, integrated by a fine grid: the number of them
+// who come is binomial.
+func TestAGroupOfOneRoundIsBounded(t *testing.T) {
+	t.Parallel()
+	r := sampledBy(privacy.Poisson)
+	r.Population, r.Cohort, r.Rounds, r.Delta = 1000, 50, 1, 1e-4
+	for _, z := range []float64{0.8, 2, 5} {
+		r.NoiseMultiplier = z
+		if g := group(t, r, 4); fourOfARound(0.05, z, float64(g.EpsilonProved)) > r.Delta {
+			t.Errorf("z %v: %+v, where the round has delta %v", z, g, fourOfARound(0.05, z, float64(g.EpsilonProved)))
+		}
+	}
+}
+
+// fourOfARound is the delta of removing four members at epsilon.
+func fourOfARound(rate, z, epsilon float64) float64 {
+	total := 0.
+	const step = 1e-3
+	for x := -10 * z; x < 4+10*z; x += step {
+		with := 0.
+		for j, choose := range []float64{1, 4, 6, 4, 1} {
+			n := float64(j)
+			with += choose * math.Pow(rate, n) * math.Pow(1-rate, 4-n) * math.Exp(-(x-n)*(x-n)/2/z/z)
+		}
+		total += step * max(0, with-math.Exp(epsilon-x*x/2/z/z)) / z / math.Sqrt(2*math.Pi)
+	}
+	return total
+}
+
+func TestGroupsThatThereAreNotAreErrors(t *testing.T) {
+	t.Parallel()
+	for _, members := range []int{0, -1, 392_001} {
+		if _, err := privacy.GroupOf(sampledBy(privacy.FixedSize), members); err == nil || !strings.Contains(err.Error(), "expected 1 up to all") {
+			t.Errorf("%d members: error %v", members, err)
+		}
+	}
+	wrong := sampledBy(privacy.FixedSize)
+	wrong.Cohort = 0
+	if _, err := privacy.GroupOf(wrong, 2); err == nil {
+		t.Error("a recipe without a cohort was accepted")
+	}
+	everybody := sampledBy(privacy.FixedSize)
+	if g := group(t, everybody, everybody.Population); !(g.EpsilonProved > 1e6) {
+		t.Errorf("all users together: %+v", g)
+	}
+}
+
+// What is not accounted for says so with its reason, in place of a list of names.
+func TestSamplingsOfFleetsAreRefusedWithTheirReasons(t *testing.T) {
+	t.Parallel()
+	for sampling, want := range map[privacy.Sampling]string{
+		"with-replacement": "may be drawn several times", "truncated-poisson": "Scalable DP-SGD", "random-allocation": "--sampling shuffled",
+	} {
+		r := sampledBy(sampling)
+		if _, err := privacy.Account(r); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %q", sampling, err, want)
+		}
+	}
+}
+
+// Where no credit is taken for sampling, a smaller cohort is no way to more rounds.
+func TestTheAdviceOfCalibrationHelps(t *testing.T) {
+	t.Parallel()
+	for sampling, want := range map[privacy.Sampling]string{
+		privacy.FixedSize: "or lower the cohort", privacy.Poisson: "or lower the cohort",
+		privacy.NoSampling: "a smaller cohort changes nothing", privacy.Shuffled: "a smaller cohort changes nothing",
+	} {
+		r := sampledBy(sampling)
+		if _, err := privacy.CalibrateRounds(r, privacy.Budget{Epsilon: 1e-3, Delta: 1e-12}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %q", sampling, err, want)
+		}
+	}
+}
