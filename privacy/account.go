@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"coalmine/privacy/correlated"
 	"coalmine/privacy/rdp"
 )
 
@@ -41,6 +42,7 @@ func Sweep(account func(Recipe) (Report, error), recipe Recipe, rounds []int) ([
 type Meter struct {
 	recipe             Recipe
 	scheme             Scheme
+	strategy           correlated.Strategy
 	papers, proved     rdp.Curve // of one round
 	sigma, sigmaProved float64
 	updateNoise        float64
@@ -60,12 +62,16 @@ func NewMeter(recipe Recipe) (*Meter, error) {
 	if err != nil {
 		return nil, err
 	}
+	strategy, err := recipe.strategy()
+	if err != nil {
+		return nil, err
+	}
 	var updateNoise float64
 	if recipe.ClipQuantile != nil { // validated above
 		updateNoise, _ = recipe.ClipQuantile.UpdateNoise(recipe.NoiseMultiplier)
 	}
 	m := &Meter{
-		recipe: recipe, scheme: scheme,
+		recipe: recipe, scheme: scheme, strategy: strategy,
 		sigma: recipe.NoiseMultiplier, sigmaProved: recipe.NoiseMultiplier / scheme.Neighbouring.sensitivity(),
 		updateNoise: updateNoise,
 	}
@@ -100,8 +106,9 @@ func (m *Meter) After(rounds int) (Report, error) {
 		Rounds: rounds, NoiseMultiplier: r.NoiseMultiplier,
 		Sigma: m.sigma, SigmaProved: m.sigmaProved, UpdateNoise: m.updateNoise,
 		Accountant: m.scheme.accountant, Unit: r.Unit, HoldsAgainst: r.holdsAgainst(),
-		Assumptions: m.assumptions(infinite), NotCovered: slices.Clone(notCovered),
+		Assumptions: m.assumptions(rounds, infinite), NotCovered: slices.Clone(notCovered),
 	}
+	m.addCorrelation(&report)
 	if !r.LossDistribution {
 		return report, nil
 	}
@@ -126,6 +133,10 @@ func (m *Meter) Spent(rounds int) (epsilon, proved Epsilon) {
 
 // curves are the divergences of so many rounds, in both conventions.
 func (m *Meter) curves(rounds int) (papers, proved rdp.Curve) {
+	if m.scheme.correlated {
+		curve := m.correlatedCurves(rounds)
+		return curve, curve
+	}
 	counted := m.counted(rounds)
 	return m.papers.Times(counted), m.proved.Times(counted)
 }
@@ -142,7 +153,8 @@ func (m *Meter) limited(rounds int, delta float64) float64 {
 	if m.recipe.Accountant != Papers {
 		return m.EpsilonProved(rounds, delta)
 	}
-	epsilon, _ := m.papers.Times(m.counted(rounds)).Epsilon(delta, m.recipe.Conversion)
+	ofPapers, _ := m.curves(rounds)
+	epsilon, _ := ofPapers.Epsilon(delta, m.recipe.Conversion)
 	return epsilon
 }
 

@@ -75,6 +75,9 @@ func (l losses) tightest(steps []pld.Step, divergences rdp.Curve, delta float64)
 
 // steps are the recipe's rounds as the loss distribution composes them.
 func (m *Meter) steps(rounds int) []pld.Step {
+	if m.scheme.correlated {
+		return m.correlatedSteps(rounds)
+	}
 	rate := m.rate()
 	if m.scheme.participations != nil {
 		rate = 1
@@ -84,10 +87,11 @@ func (m *Meter) steps(rounds int) []pld.Step {
 
 // proof is the proved epsilon after so many rounds, by the accountant of the recipe.
 func (m *Meter) proof(rounds int, delta float64) proof {
+	_, ofProof := m.curves(rounds)
 	if !m.recipe.Accountant.Divergent() {
-		return m.scheme.Neighbouring.losses().tightest(m.steps(rounds), m.proved.Times(m.counted(rounds)), delta)
+		return m.scheme.Neighbouring.losses().tightest(m.steps(rounds), ofProof, delta)
 	}
-	return byDivergence(m.proved.Times(m.counted(rounds)), delta, m.recipe.Conversion)
+	return byDivergence(ofProof, delta, m.recipe.Conversion)
 }
 
 // byDivergence is the epsilon of divergences.

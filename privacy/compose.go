@@ -149,19 +149,22 @@ func (r Recipe) part(under Neighbouring) (part, error) {
 	p := part{steps: meter.steps(r.Rounds), ofLosses: []string{meter.scheme.lossAccountant}, ofDivergences: []string{meter.divergenceTheorem()}}
 	p.papers, p.proved = meter.curves(r.Rounds)
 	if under == ReplaceOne && meter.scheme.Neighbouring != ReplaceOne {
-		return p.replacing(r)
+		return p.replacing(meter.scheme)
 	}
 	return p, nil
 }
 
-// replacing is the part of Poisson samples, of which one member is replaced.
-func (p part) replacing(r Recipe) (part, error) {
+// replacing is the part when one member is replaced, which moves everything by up to twice what
+// it moves when the member's updates become zero, or are added or removed.
+func (p part) replacing(of Scheme) (part, error) {
 	step := &p.steps[0]
-	step.Sigma = r.NoiseMultiplier / ReplaceOne.sensitivity()
+	step.Sigma /= ReplaceOne.sensitivity()
 	curve, err := rdp.ReplacedPair(step.Rate, step.Sigma, rdp.DefaultOrders())
 	p.proved = curve.Times(step.Rounds)
-	p.ofLosses = []string{replacedPoisson}
-	p.ofDivergences = []string{"RDP, " + replacedPoisson}
+	if of.Sampling == Poisson {
+		p.ofLosses = []string{replacedPoisson}
+		p.ofDivergences = []string{"RDP, " + replacedPoisson}
+	}
 	return p, err
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"coalmine/privacy/correlated"
 	"coalmine/privacy/rdp"
 )
 
@@ -42,6 +43,12 @@ type Recipe struct {
 	Accountant      Accountant // empty is Tightest
 	Unit            string     // what is protected, such as "balanced user"; empty is "user"
 	Randomness      Randomness // empty where no run is meant
+	// Separation and Participations are those of Round, for Separated sampling alone.
+	Separation     int `json:",omitempty"`
+	Participations int `json:",omitempty"`
+	// Mechanism correlates the noise of rounds, of Separated sampling; nil leaves it independent.
+	// NoiseMultiplier is about the independent noise that it is made of.
+	Mechanism *correlated.Mechanism `json:",omitempty"`
 	// ClipQuantile is there with adaptive clipping. NoiseMultiplier is then the
 	// total, of which the updates get ClipQuantile.UpdateNoise.
 	ClipQuantile *ClipQuantile
@@ -89,6 +96,9 @@ func (r Recipe) Validate() error {
 	}
 	check(r.Delta > 0 && r.Delta < 1 || r.Delta == 0 && r.NoiseMultiplier == 0, "delta %v: expected a number above 0 and below 1", r.Delta)
 	if _, err := FindScheme(r.Sampling); err != nil {
+		errs = append(errs, err)
+	}
+	if err := r.validateCorrelation(); err != nil {
 		errs = append(errs, err)
 	}
 	if err := r.Conversion.Validate(); err != nil {

@@ -6,6 +6,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"coalmine/privacy/correlated"
 )
 
 // Epsilon is a privacy bound, 0 or above. +Inf, no bound at all, is null in
@@ -97,12 +99,21 @@ type Report struct {
 	// UpdateNoise is the noise multiplier that the updates get under adaptive
 	// clipping, a little above NoiseMultiplier; 0 with a fixed clip norm.
 	UpdateNoise float64 `json:"update_noise_multiplier,omitempty"`
-	// Rho is the zero-concentrated privacy (Bun and Steinke 2016), of trees and where
-	// Concentrated was asked for it; otherwise 0, and left out.
+	// Rho is the zero-concentrated privacy (Bun and Steinke 2016), of trees, of separated
+	// sampling, and where Concentrated was asked for it; otherwise 0, and left out.
 	Rho Epsilon `json:"rho,omitempty"`
 	// Mu is the Gaussian privacy (Dong, Roth and Su 2019) where Concentrated was asked for it;
 	// otherwise 0, and left out.
 	Mu Epsilon `json:"mu,omitempty"`
+
+	// Separation is the least number of rounds from one participation of a user to the next,
+	// Participations the most of them, and Sensitivity, in clip norms, how far they move all
+	// outputs together; 0, and left out, but for separated sampling.
+	Separation     int     `json:"separation,omitempty"`
+	Participations int     `json:"participations,omitempty"`
+	Sensitivity    float64 `json:"sensitivity,omitempty"`
+	// Mechanism correlates the noise of rounds; empty where it is independent.
+	Mechanism correlated.Kind `json:"mechanism,omitempty"`
 
 	// Accountant names the theorem behind Epsilon and EpsilonRenyi; with RDPPair, that behind
 	// the second is TheoremProved.
@@ -139,7 +150,7 @@ var notCovered = []string{
 }
 
 // assumptions says in sentences what the two epsilons take for granted.
-func (m *Meter) assumptions(infinite bool) []string {
+func (m *Meter) assumptions(rounds int, infinite bool) []string {
 	out := []string{
 		"every {update} is clipped to the clip norm C, and the noise on a {round}'s sum has standard deviation noise multiplier x C",
 	}
@@ -152,6 +163,7 @@ func (m *Meter) assumptions(infinite bool) []string {
 		relation = strings.Replace(relation, bothEpsilons, sameEpsilons, 1)
 	}
 	out = append(out, m.scheme.assumption, relation)
+	out = append(out, m.correlationAssumptions(rounds)...)
 	if r.ClipQuantile != nil {
 		out = append(out, "C follows a quantile of the update norms: the noise multiplier is the total, "+
 			"shared by the updates and the noisy count of those clipped (Andrew et al. 2021, Theorem 1)")

@@ -18,11 +18,12 @@ const (
 	FixedSize  Sampling = "fixed-size"
 	Poisson    Sampling = "poisson"
 	Shuffled   Sampling = "shuffled"
+	Separated  Sampling = "separated"
 	NoSampling Sampling = "none"
 )
 
 // schemes are all ways to sample.
-var schemes = registry.New("sampling", func(s Scheme) Sampling { return s.Sampling }, fixedSize, poisson, shuffled, noSampling)
+var schemes = registry.New("sampling", func(s Scheme) Sampling { return s.Sampling }, fixedSize, poisson, shuffled, separated, noSampling)
 
 // Scheme describes a way to sample: how cohorts are drawn, and what accounting for
 // them takes. The two stand together, since a bound holds for one draw alone.
@@ -57,6 +58,9 @@ type Scheme struct {
 	// scheme whose bound counts these without credit for sampling. nil: every round
 	// counts, at its rate.
 	participations func(rounds, cohort, population int) int
+	// correlated says that rounds cost together what their sensitivity says, whatever the
+	// noise of one takes back of that of others.
+	correlated bool
 	// lossAccountant names the theorem by which the loss distribution bounds epsilon.
 	lossAccountant string
 	// attainedBy are the data that cost as much as the lower bound says, in the placeholders
@@ -71,8 +75,11 @@ type Round struct {
 	// Population is the number of users, Cohort how many of them the round is to
 	// have, in the mean where its size is random. 1 <= Cohort <= Population.
 	Population, Cohort int
+	// Separation and Participations are the least rounds from one participation of a user to
+	// the next, and the most participations, of Separated; 0 for what the population allows.
+	Separation, Participations int
 	// Stream returns the random numbers of a round, from their start. A scheme
-	// whose rounds depend on each other may ask for those of earlier ones.
+	// whose rounds depend on each other may ask for those of earlier ones, and for round 0.
 	Stream func(number int) (*rand.Rand, error)
 }
 
@@ -192,7 +199,7 @@ func (n Neighbouring) assumptions() (convention, relation string) {
 	case AddOrRemoveOne:
 		return "", bothEpsilons + "one {member} is added or removed, which moves the sum by up to C, so sigma = noise multiplier"
 	case ZeroOutOne:
-		return "", bothEpsilons + "the {update}s of one {member} become zero, which moves a node by up to C, so sigma = noise multiplier"
+		return "", bothEpsilons + "the {update}s of one {member} become zero, of which each moves a sum by up to C, so sigma = noise multiplier"
 	}
 	return papers, fmt.Sprintf("epsilon_proved: nothing is known to bound the sum under %q", n)
 }

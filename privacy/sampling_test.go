@@ -186,7 +186,7 @@ func TestAnUnknownSamplingIsNeverAccountedForAsAnother(t *testing.T) {
 		t.Errorf("relation %q", n)
 	}
 	recipe := privacy.Recipe{Population: 1000, Cohort: 10, Rounds: 50, NoiseMultiplier: 1, Delta: 1e-6, Sampling: "alphabetical"}
-	if _, err := privacy.NewMeter(recipe); err == nil || !strings.Contains(err.Error(), `sampling "alphabetical": expected one of fixed-size, poisson, shuffled, none`) {
+	if _, err := privacy.NewMeter(recipe); err == nil || !strings.Contains(err.Error(), `sampling "alphabetical": expected one of fixed-size, poisson, shuffled, separated, none`) {
 		t.Errorf("a meter for it: error %v", err)
 	}
 	report := privacy.Report{Epsilon: 1, EpsilonProved: 2, Neighbouring: "replace-half"}

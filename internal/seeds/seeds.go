@@ -34,7 +34,7 @@ const (
 	Weights           Role = "initial weights"
 	Cohort            Role = "cohort"     // round
 	Client            Role = "client"     // round, user
-	Noise             Role = "noise"      // round
+	Noise             Role = "noise"      // round; of a tree, from the second level on: round, level
 	ClipCount         Role = "clip count" // round: noise on the number of clients not clipped
 	Epoch             Role = "epoch"      // epoch of central training
 	References        Role = "references"

@@ -82,12 +82,13 @@ func (b BLT) Noise(round int, buffers [][]float32, independent Independent) ([]f
 			noise[i] -= float64(scale * float64(v))
 		}
 	}
+	next := zeros(len(b.Scales), len(noise))
 	for j, decay := range b.Decays {
 		for i, v := range buffers[j] {
-			buffers[j][i] = float32(float64(decay*float64(v)) + noise[i])
+			next[j][i] = float32(float64(decay*float64(v)) + noise[i])
 		}
 	}
-	return noise, buffers, nil
+	return noise, next, nil
 }
 
 func (b BLT) solver() solver { return &bltSolver{b, make([]float64, len(b.Scales))} }

@@ -46,8 +46,8 @@ type Strategy interface {
 	// updates.
 	Errors(rounds int) []float64
 	// Noise is the noise of a round, counted from 1, on its update, in standard deviations,
-	// and the buffers that the next round asks for. Buffers are those of the round before, of
-	// which it takes possession; there are none before the first round. Independent gives
+	// and the buffers that the next round asks for. Buffers are those of the round before,
+	// whose values it leaves as they are; there are none before the first round. Independent gives
 	// it independent normal draws, as many as the model has parameters, in streams that are
 	// numbered from 0.
 	Noise(round int, buffers [][]float32, independent Independent) (noise []float64, next [][]float32, err error)

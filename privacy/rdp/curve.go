@@ -67,13 +67,17 @@ func (c Curve) Values() []float64 { return slices.Clone(c.values) }
 // Times returns the curve of rounds independent executions of the mechanism,
 // each free to depend on the outputs of those before (Mironov 2017,
 // Proposition 1). rounds is 0 or above.
-func (c Curve) Times(rounds int) Curve {
+func (c Curve) Times(rounds int) Curve { return c.Scaled(float64(rounds)) }
+
+// Scaled returns the curve with every divergence times a factor, 0 or above: that of a Gaussian
+// mechanism, where the square of its sensitivity over its noise is that factor of the curve's.
+func (c Curve) Scaled(factor float64) Curve {
 	out := Curve{orders: c.orders, values: make([]float64, len(c.values))}
-	if rounds == 0 {
+	if factor == 0 {
 		return out
 	}
 	for i, v := range c.values {
-		out.values[i] = float64(rounds) * v
+		out.values[i] = factor * v
 	}
 	return out
 }

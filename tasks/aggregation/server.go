@@ -9,10 +9,10 @@ import (
 	"slices"
 
 	"coalmine/internal/kernels"
-	"coalmine/internal/seeds"
 	"coalmine/models"
 	"coalmine/models/optimizers"
 	"coalmine/privacy"
+	"coalmine/privacy/correlated"
 	"coalmine/storage/safetensors"
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
@@ -41,6 +41,9 @@ type ServerParams struct {
 	// towards a quantile of the norms, and NoiseMultiplier is the total of the
 	// noise on the updates and on the count behind the quantile.
 	Adaptive *privacy.ClipQuantile `json:"adaptive,omitempty"`
+	// Mechanism correlates the noise of the rounds; nil leaves it independent. NoiseMultiplier
+	// is about the independent noise that it is made of.
+	Mechanism *correlated.Mechanism `json:"mechanism,omitempty"`
 	// Secret, where there is one, draws the noise in place of Seed.
 	Secret *tasks.Secret `json:"secret,omitempty"`
 	// Guarantee accounts for the noise; nil without noise.
@@ -106,12 +109,8 @@ func runServer(ctx context.Context, t *tasks.Task) error {
 		}
 	}
 	mean := r.mean()
-	if p.NoiseMultiplier > 0 {
-		rng, err := t.Stream(p.Seed, p.Secret, seeds.Noise, uint64(t.Step))
-		if err != nil {
-			return err
-		}
-		privacy.AddGaussian(rng, mean, p.noiseDeviation())
+	if err := p.addNoise(ctx, t, mean); err != nil {
+		return err
 	}
 	params, err := r.apply(ctx, t, model, mean)
 	if err != nil {
@@ -137,7 +136,8 @@ func runServer(ctx context.Context, t *tasks.Task) error {
 	return checkpoints.AppendRow(ctx, t, row)
 }
 
-// noiseDeviation is the standard deviation of the noise on the mean update.
+// noiseDeviation is the standard deviation of the noise on the mean update; with a mechanism,
+// of the independent noise that it is made of.
 func (p *ServerParams) noiseDeviation() float64 {
 	return privacy.MeanNoise(p.NoiseMultiplier, p.Clip, p.Cohort)
 }
@@ -236,6 +236,9 @@ func (r *round) stop(ctx context.Context, t *tasks.Task, model *checkpoints.Mode
 		}
 	}
 	if err := checkpoints.WriteOptimizer(ctx, t, rule); err != nil {
+		return err
+	}
+	if err := r.params.keepBuffers(ctx, t); err != nil {
 		return err
 	}
 	if r.params.Adaptive != nil {

@@ -13,6 +13,7 @@ import (
 
 	"coalmine/internal/orderedjson"
 	"coalmine/privacy"
+	"coalmine/privacy/correlated"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/datasets"
@@ -97,6 +98,12 @@ type TrainingParams struct {
 	// Sampling of the cohorts, of central training with clipping that of the batches;
 	// empty for other central training.
 	Sampling privacy.Sampling `json:"sampling,omitempty"`
+	// Separation and Participations are those of separated cohorts, 0 where they follow from
+	// the users.
+	Separation     int `json:"separation,omitempty"`
+	Participations int `json:"participations,omitempty"`
+	// Mechanism correlates the noise of the rounds; nil where it is independent.
+	Mechanism *correlated.Mechanism `json:"mechanism,omitempty"`
 	// Clip 0 means that updates were not clipped; NoiseMultiplier and Delta are
 	// those of the noise, 0 without.
 	Clip            float64 `json:"clip,omitempty"`
@@ -415,6 +422,9 @@ func recipe(p *TrainingParams, population int) privacy.Recipe {
 		Unit:            Unit(p.Algorithm == central, p.Devices, p.Partition, p.WholeUsers),
 		Randomness:      cmp.Or(p.Randomness, privacy.Seeded),
 		ClipQuantile:    p.Adaptive,
+		Separation:      p.Separation,
+		Participations:  p.Participations,
+		Mechanism:       p.Mechanism,
 
 		LossDistribution: p.Accountant == privacy.Tightest,
 	}

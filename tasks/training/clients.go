@@ -37,7 +37,11 @@ type ClientsParams struct {
 	Cohort   int              `json:"cohort"`
 	Chunks   int              `json:"chunks"`
 	Sampling privacy.Sampling `json:"sampling"`
-	Local    Local            `json:"local"`
+	// Separation is the least number of rounds from one participation of a user to the next,
+	// with privacy.Separated, and Participations, where it is given, the most of them.
+	Separation     int   `json:"separation,omitempty"`
+	Participations int   `json:"participations,omitempty"`
+	Local          Local `json:"local"`
 	// Epochs is how often a client goes through its examples, each time in a
 	// new order.
 	Epochs int `json:"epochs"`

@@ -20,7 +20,10 @@ func Cohort(p *ClientsParams, round, population int, stream func(round int) (*ra
 		return nil, tasks.Permanent(fmt.Errorf(
 			"the cohort of %d is above the population of %d users: lower training.cohort or data.users.words", p.Cohort, population))
 	}
-	return scheme.Draw(privacy.Round{Number: round, Population: population, Cohort: p.Cohort, Stream: stream})
+	return scheme.Draw(privacy.Round{
+		Number: round, Population: population, Cohort: p.Cohort,
+		Separation: p.Separation, Participations: p.Participations, Stream: stream,
+	})
 }
 
 // drawnScheme is the entry of a sampling that a training can run.

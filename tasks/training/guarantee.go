@@ -16,6 +16,9 @@ import (
 type Guarantee struct {
 	Sampling privacy.Sampling `json:"sampling"`
 	Delta    float64          `json:"delta"`
+	// Separation and Participations are those of the clients' parameters.
+	Separation     int `json:"separation,omitempty"`
+	Participations int `json:"participations,omitempty"`
 	// Conversion is empty for the classic one.
 	Conversion privacy.Conversion `json:"conversion,omitempty"`
 	// Accountant is that of the budget, empty for privacy.RDP.
@@ -36,6 +39,7 @@ type Ledger struct {
 // key is given.
 func OpenLedger(t *tasks.Task, population storage.Key, g *Guarantee, recipe privacy.Recipe) (*Ledger, error) {
 	recipe.Sampling, recipe.Delta, recipe.Conversion = g.Sampling, g.Delta, g.Conversion
+	recipe.Separation, recipe.Participations = g.Separation, g.Participations
 	recipe.Accountant = cmp.Or(g.Accountant, privacy.RDP)
 	name, err := json.Marshal(recipe)
 	if err != nil {

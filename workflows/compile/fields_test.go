@@ -36,14 +36,16 @@ var inNoKey = map[string]string{
 
 // beside are the settings that a field needs beside it, where no file has them.
 var beside = map[string][]string{
-	"audit.at":                        {"audit={every: null, at: 70%}", "training.steps_per_task=1"},
-	"model.untied":                    {"model.projection=12"},
-	"training.client.schedule.floor":  {"training.client.schedule={kind: cosine, floor: 0.5}"},
-	"training.privacy.delta":          {"audit.one_run=null", "audit.fail_if=null"},
-	"training.privacy.key":            {"training.privacy.randomness=secret"},
-	"training.server.momentum":        {"training.server.optimizer=momentum"},
-	"training.server.schedule.every":  {"training.server.schedule={kind: step, every: 30, factor: 0.5}"},
-	"training.server.schedule.factor": {"training.server.schedule={kind: step, every: 30, factor: 0.5}"},
+	"audit.at":                          {"audit={every: null, at: 70%}", "training.steps_per_task=1"},
+	"model.untied":                      {"model.projection=12"},
+	"training.client.schedule.floor":    {"training.client.schedule={kind: cosine, floor: 0.5}"},
+	"training.privacy.mechanism.scales": {"training.privacy.mechanism.decays=[0.5, 0.25]"},
+	"training.privacy.mechanism.decays": {"training.privacy.mechanism.scales=[0.5, 0.25]"},
+	"training.privacy.delta":            {"audit.one_run=null", "audit.fail_if=null"},
+	"training.privacy.key":              {"training.privacy.randomness=secret"},
+	"training.server.momentum":          {"training.server.optimizer=momentum"},
+	"training.server.schedule.every":    {"training.server.schedule={kind: step, every: 30, factor: 0.5}"},
+	"training.server.schedule.factor":   {"training.server.schedule={kind: step, every: 30, factor: 0.5}"},
 }
 
 // texts are values of fields that hold text.
@@ -83,15 +85,19 @@ var texts = map[string][]string{
 	"audit.cross_modal.layers":                {"[cell.input]"},
 	"audit.fail_if.probabilistic_extractable": {"0"},
 
-	"audit.linking.layers":    {"[embedding]"},
-	"audit.matching.layers":   {"[embedding]"},
-	"audit.attributes.layers": {"[embedding]"},
-	"audit.attributes.values": {"[{value: first, users: [u1]}, {value: second, users: [u2]}]"},
-	"training.record.rounds":  {"[5, 7]"},
-	"data.faults":             {"[{fault: keep-case, users: 1/2}]"},
-	"data.sanitize.patterns":  {"[card, email]"},
-	"data.tags":               {"[history]", "[meta, history]"},
-	"training.privacy.key":    {`"0123456789abcdef0123456789abcdef"`},
+	"audit.linking.layers":                    {"[embedding]"},
+	"audit.matching.layers":                   {"[embedding]"},
+	"audit.attributes.layers":                 {"[embedding]"},
+	"audit.attributes.values":                 {"[{value: first, users: [u1]}, {value: second, users: [u2]}]"},
+	"training.record.rounds":                  {"[5, 7]"},
+	"data.faults":                             {"[{fault: keep-case, users: 1/2}]"},
+	"data.sanitize.patterns":                  {"[card, email]"},
+	"data.tags":                               {"[history]", "[meta, history]"},
+	"training.privacy.mechanism.scales":       {"[0.3, 0.2]"},
+	"training.privacy.mechanism.decays":       {"[0.9, 0.2]"},
+	"training.privacy.mechanism.coefficients": {"[1, 0.5, 0.3, 0.2]"},
+
+	"training.privacy.key": {`"0123456789abcdef0123456789abcdef"`},
 }
 
 // numbers are values of all other fields, of which the first that fits is taken.

@@ -68,7 +68,7 @@ func trainingParams(e *experiment.Experiment) reports.TrainingParams {
 	t := &e.Training
 	p := reports.TrainingParams{
 		Algorithm: string(t.Algorithm), Rounds: t.Rounds, Cohort: t.Cohort, Partition: e.Data.Partition, WholeUsers: e.Data.Users.Words == 0,
-		Devices: e.Data.Devices != nil, Sampling: t.Sampling,
+		Devices: e.Data.Devices != nil, Sampling: t.Sampling, Separation: t.Separation, Participations: t.Participations,
 	}
 	if t.QuantizeBits != nil {
 		p.QuantizeBits = *t.QuantizeBits
@@ -79,7 +79,7 @@ func trainingParams(e *experiment.Experiment) reports.TrainingParams {
 			p.Randomness = privacy.Secret
 		}
 		p.Conversion, p.Budget, p.Adaptive = t.Privacy.Accounting(), budget(t.Privacy), t.Privacy.ClipQuantile()
-		p.Accountant = t.Privacy.Prover()
+		p.Accountant, p.Mechanism = t.Privacy.Prover(), t.Privacy.Mechanism.Config()
 	}
 	return p
 }

@@ -263,7 +263,7 @@ func order(p datasets.Partitioning) training.Order {
 func clientsParams(e *experiment.Experiment) training.ClientsParams {
 	t := &e.Training
 	return training.ClientsParams{
-		Seed: e.Seed, Cohort: t.Cohort, Chunks: t.Chunks, Sampling: t.Sampling,
+		Seed: e.Seed, Cohort: t.Cohort, Chunks: t.Chunks, Sampling: t.Sampling, Separation: t.Separation, Participations: t.Participations,
 		Local: local(e, t.Client.Batch), Epochs: t.Client.Epochs, Clip: clip(t),
 		AdaptiveClip: t.Privacy != nil && t.Privacy.Adaptive != nil, Steps: t.Client.Steps,
 		Noise: t.Client.Noise, Compress: t.Client.Compress.Config(), StopAt: target(t),
@@ -279,6 +279,7 @@ func serverParams(e *experiment.Experiment) aggregation.ServerParams {
 	}
 	if t.Privacy != nil {
 		p.NoiseMultiplier, p.Adaptive = t.Privacy.NoiseMultiplier, t.Privacy.ClipQuantile()
+		p.Mechanism = t.Privacy.Mechanism.Config()
 	}
 	if g := t.Generator; g != nil {
 		p.Generator = &aggregation.Generator{Steps: g.Steps, Batch: g.Batch, LearningRate: g.LearningRate}
@@ -294,6 +295,7 @@ func guarantee(t *experiment.Training) *training.Guarantee {
 	}
 	g := &training.Guarantee{
 		Sampling: t.Sampling, Delta: t.Privacy.Delta, Conversion: t.Privacy.Accounting(), Budget: budget(t.Privacy),
+		Separation: t.Separation, Participations: t.Participations,
 	}
 	if p := t.Privacy.Prover(); g.Budget != nil && p != privacy.RDP {
 		g.Accountant = p

@@ -9,6 +9,7 @@ import (
 	"coalmine/models"
 	"coalmine/models/optimizers"
 	"coalmine/privacy"
+	"coalmine/privacy/correlated"
 	"coalmine/privacy/rdp"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
@@ -127,6 +128,14 @@ func conversionChoice() choice {
 	return c
 }
 
+func mechanismChoice() choice {
+	c := choice{"`training.privacy.mechanism.kind`", []string{"word", "the noise of rounds hangs together by", "source"}, nil}
+	for _, s := range correlated.Sorts() {
+		c.rows = append(c.rows, []string{string(s.Kind), s.Summary, s.Source})
+	}
+	return c
+}
+
 func optimizerChoice() choice {
 	c := choice{"`training.client.optimizer`, `training.server.optimizer`", []string{"word", "the update rule", "parameters by default", "source"}, nil}
 	for _, r := range optimizers.Rules() {
@@ -161,7 +170,7 @@ func TestThePageOfChoicesFollowsTheEntries(t *testing.T) {
 	page := choicesIntro
 	for _, c := range []choice{
 		levelChoice(), faultChoice(), partitionChoice(), patternChoice(), removalChoice(), alphabetChoice(), modelChoice(), samplingChoice(),
-		optimizerChoice(), scheduleChoice(), conversionChoice(),
+		optimizerChoice(), scheduleChoice(), conversionChoice(), mechanismChoice(),
 	} {
 		page += c.markdown()
 	}

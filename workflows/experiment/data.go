@@ -62,7 +62,8 @@ func (f *Facts) of(c *Cell) *audits.Data {
 
 // Resolve checks every cell against its data, facts[i] for cell i, and
 // completes the cells with what depends on it: the rounds that a cell's epochs
-// amount to, which stay recorded beside them, and the digest of its source.
+// amount to, which stay recorded beside them, the separation and the mechanism of a cell with
+// separated cohorts, and the digest of its source.
 // What does not fit comes back as one *Error, and the spec is unchanged.
 //
 // One epoch is users / cohort rounds of fedavg, or examples / cohort steps of
@@ -70,11 +71,13 @@ func (f *Facts) of(c *Cell) *audits.Data {
 // many as its privacy budget allows.
 func (s *Spec) Resolve(facts []Facts) error {
 	var ps problems
-	rounds := make([]int, len(s.Cells))
+	rounds, settled := make([]int, len(s.Cells)), make([]Training, len(s.Cells))
 	for i := range s.Cells {
 		c := dataChecker{Cell: &s.Cells[i], facts: facts[i]}
 		c.check()
-		rounds[i] = c.affordable(c.rounds())
+		asked := c.rounds()
+		settled[i] = c.settle(asked)
+		rounds[i] = c.affordable(asked, &settled[i])
 		c.schedules(rounds[i])
 		c.measuring(rounds[i])
 		ps.addCell(c.Cell, &c.problems)
@@ -92,6 +95,7 @@ func (s *Spec) Resolve(facts []Facts) error {
 		for _, b := range s.Cells[i].Experiment.besides(&facts[i]) {
 			*b.sha256 = s.sourceOf(b.files)
 		}
+		s.Cells[i].Experiment.Training.adopt(&settled[i])
 		s.Cells[i].Experiment.Training.Rounds = rounds[i]
 		if p := s.Cells[i].Experiment.Training.Privacy; p.Secret() {
 			p.Key = facts[i].Key
@@ -234,8 +238,7 @@ const spareUsers = 0.05
 // affordable is how many of the rounds the cell's privacy budget allows. For a
 // population whose size is known only about, it is a few more than that: while it
 // trains, the server counts exactly, and stops.
-func (c *dataChecker) affordable(rounds int) int {
-	t := &c.Experiment.Training
+func (c *dataChecker) affordable(rounds int, t *Training) int {
 	population, _ := c.available()
 	if t.Privacy == nil || t.Privacy.Budget == nil || t.Cohort > population || t.Privacy.NoiseMultiplier == 0 {
 		return rounds
@@ -246,7 +249,9 @@ func (c *dataChecker) affordable(rounds int) int {
 		population += int(spareUsers * float64(population))
 	}
 	budget := privacy.Budget{Epsilon: t.Privacy.Budget.Epsilon, Delta: t.Privacy.Budget.Delta}
-	meter, err := privacy.NewMeter(c.Experiment.recipe(population))
+	settled := c.Experiment
+	settled.Training = *t
+	meter, err := privacy.NewMeter(settled.recipe(population))
 	if err != nil {
 		c.fail("training.privacy", "cannot be accounted for: %v", err)
 		return rounds
@@ -268,6 +273,7 @@ func (e *Experiment) recipe(population int) privacy.Recipe {
 		Sampling: t.Sampling, Conversion: t.Privacy.Accounting(), Accountant: t.Privacy.Prover(), ClipQuantile: t.Privacy.ClipQuantile(),
 		Unit: e.Unit(), Randomness: cmp.Or(t.Privacy.Randomness, privacy.Seeded),
 		LossDistribution: t.Privacy.Prover() == privacy.Tightest,
+		Separation:       t.Separation, Participations: t.Participations, Mechanism: t.Privacy.Mechanism.Config(),
 	}
 }
 

@@ -50,6 +50,7 @@ func (d *decoder) relations(e *Experiment, root *node) {
 	c.earlyStopping()
 	c.stopAt()
 	c.privacy()
+	c.separated()
 	c.updates()
 	if c.Canaries != nil {
 		c.canaries()

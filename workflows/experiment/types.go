@@ -4,6 +4,7 @@ import (
 	"coalmine/internal/fractions"
 	"coalmine/models"
 	"coalmine/privacy"
+	"coalmine/privacy/correlated"
 	"coalmine/tasks/canaries"
 )
 
@@ -206,11 +207,20 @@ type Training struct {
 	// Sampling of the cohort: fixed-size draws it without replacement within a
 	// round; poisson lets every user in independently with probability
 	// cohort / users, so that the cohort is the expected size of a round and a
-	// round may be empty; shuffled cuts cohorts from a new order every epoch. A
+	// round may be empty; shuffled cuts cohorts from a new order every epoch; separated keeps
+	// rounds between two participations of a user, for training.privacy.mechanism. A
 	// clipped sum is divided by the expected size, and an empty round still gets its
 	// noise. With sgd it is about the records of a step, is for a training with
 	// privacy only, and by default poisson.
 	Sampling privacy.Sampling `json:"sampling,omitzero" default:"fixed-size" source:"Thakkar et al. 2020, appendix A; sgd: Abadi et al. 2016"`
+	// Separation is the least number of rounds from one participation of a user to the next:
+	// users are dealt into so many groups, which the rounds take in turn. Absent: users /
+	// cohort, rounded down, the most that there can be; it then stays recorded.
+	Separation int `json:"separation,omitzero" range:"[1,1000000000]" when:"sampling=separated" unit:"rounds" also:"min_sep minimum_separation" source:"Choquette-Choo et al. 2023"`
+	// Participations are the most rounds of a user. A training in which somebody would take
+	// part more often is refused. Absent: as many as the rounds, the users and the separation
+	// make.
+	Participations int `json:"participations,omitzero" range:"[1,1000000000]" when:"sampling=separated" unit:"rounds" also:"max_participations" source:"Choquette-Choo et al. 2023"`
 	// Client is the optimizer that sees the data: of each client or, with sgd,
 	// of the central training.
 	Client Client `json:"client"`
@@ -329,6 +339,11 @@ type Privacy struct {
 	// on the updates and on the count behind the quantile. Absent: clip is fixed. Not
 	// with sgd.
 	Adaptive *Adaptive `json:"adaptive,omitempty"`
+	// Mechanism correlates the noise of the rounds, each of which takes back a part of what
+	// earlier ones got: DP-FTRL. noise_multiplier is then about the independent noise that it
+	// is made of. With training.sampling: separated, a fixed clip norm and fedavg. Absent or
+	// null: the noise of rounds is independent.
+	Mechanism *Mechanism `json:"mechanism,omitempty" also:"dp_ftrl matrix_mechanism correlated_noise" source:"Kairouz et al. 2021; McMahan et al. 2024"`
 	// Budget ends the training before the round that would pass it. Absent: all
 	// rounds run.
 	Budget *Budget `json:"budget,omitempty"`
@@ -365,6 +380,26 @@ type Adaptive struct {
 	// at or below the clip norm, by default cohort / 20. More than half the
 	// noise multiplier; none is added where noise_multiplier is 0.
 	CountNoise float64 `json:"count_noise,omitzero" range:"(0,1e9]" unit:"clients" source:"Andrew et al. 2021, section 4"`
+}
+
+// Mechanism is how the noise of rounds hangs together. Numbers that are absent are found by
+// the least noise on the last model at equal privacy, for the rounds, the separation and the
+// participations of the cell, and stay recorded.
+type Mechanism struct {
+	// Kind: blt takes a few buffers of the model's size for any number of rounds, banded one
+	// for each band but one, tree one for each level of a binary tree over the rounds.
+	Kind correlated.Kind `json:"kind" default:"blt"`
+	// Buffers of a blt.
+	Buffers int `json:"buffers,omitzero" default:"3" range:"[1,10]" when:"kind=blt" source:"McMahan et al. 2024"`
+	// Scales of a blt, one for each buffer, each 0 or above and 1 together at most.
+	Scales []float64 `json:"scales,omitempty" range:"[0,1]" when:"kind=blt" also:"output_scale omega"`
+	// Decays of a blt, one for each buffer.
+	Decays []float64 `json:"decays,omitempty" range:"[0,1]" when:"kind=blt" also:"buf_decay theta"`
+	// Bands of a banded matrix.
+	Bands int `json:"bands,omitzero" default:"8" range:"[1,1000]" when:"kind=banded" source:"Choquette-Choo et al. 2023"`
+	// Coefficients of a banded matrix, one for each band: the first is 1, and none is above the
+	// one before.
+	Coefficients []float64 `json:"coefficients,omitempty" range:"[0,1]" when:"kind=banded"`
 }
 
 // Budget is the most privacy that a training may cost, counted as proved.

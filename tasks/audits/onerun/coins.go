@@ -63,14 +63,18 @@ type CoinsParams struct {
 	Neighbouring privacy.Neighbouring `json:"neighbouring"`
 }
 
+// relations are those that a coin can stand for. A user who is taken away and one whose updates
+// become zero are one: a user without data.
+var relations = []privacy.Neighbouring{privacy.ReplaceOne, privacy.AddOrRemoveOne, privacy.ZeroOutOne}
+
 func (p *CoinsParams) check() error {
 	switch {
 	case p.Canaries < 1:
 		return fmt.Errorf("one-run audit of %d canaries; expected at least 1", p.Canaries)
 	case p.Unit != UserUnit && p.Unit != RecordUnit:
 		return fmt.Errorf("unit %q; expected %q or %q", p.Unit, UserUnit, RecordUnit)
-	case p.Neighbouring != privacy.ReplaceOne && p.Neighbouring != privacy.AddOrRemoveOne:
-		return fmt.Errorf("neighbouring %q; expected %q or %q", p.Neighbouring, privacy.ReplaceOne, privacy.AddOrRemoveOne)
+	case !slices.Contains(relations, p.Neighbouring):
+		return fmt.Errorf("neighbouring %q; expected %q, %q or %q", p.Neighbouring, relations[0], relations[1], relations[2])
 	case p.Unit == RecordUnit && p.Neighbouring != privacy.ReplaceOne:
 		return fmt.Errorf("records are audited under %s alone; got %s", privacy.ReplaceOne, p.Neighbouring)
 	}
@@ -193,7 +197,7 @@ func (d *design) layOut(ctx context.Context) error {
 				d.overlay = append(d.overlay, datasets.Replacement{User: u.User, Example: example, Canary: u.Canary})
 			}
 			e.Words = e.Examples * d.params.Words
-		case d.params.Neighbouring == privacy.AddOrRemoveOne:
+		case d.params.Neighbouring != privacy.ReplaceOne:
 			*e = datasets.Extent{Offset: e.Offset}
 		}
 		if u.Included {

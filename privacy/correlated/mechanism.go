@@ -1,0 +1,61 @@
+package correlated
+
+import "coalmine/internal/registry"
+
+// Kind names a sort of strategy.
+type Kind string
+
+// Sorts of strategies.
+const (
+	KindBLT    Kind = "blt"
+	KindBanded Kind = "banded"
+	KindTree   Kind = "tree"
+)
+
+// Mechanism is a strategy as tasks, recipes and records state it. The fields that do not belong
+// to its kind are empty.
+type Mechanism struct {
+	Kind Kind `json:"kind"`
+	// Scales and Decays are those of a BLT.
+	Scales []float64 `json:"scales,omitempty"`
+	Decays []float64 `json:"decays,omitempty"`
+	// Coefficients are those of the bands.
+	Coefficients []float64 `json:"coefficients,omitempty"`
+}
+
+// Sort describes a sort of strategy.
+type Sort struct {
+	Kind Kind
+	// Summary says in one line what it is, Source who has proposed it.
+	Summary, Source string
+	strategy        func(Mechanism) Strategy
+}
+
+var sorts = registry.New("mechanism", func(s Sort) Kind { return s.Kind },
+	Sort{KindBLT, "buffered linear Toeplitz: a few buffers of the model's size, whatever the rounds", "Dvijotham et al. 2024; McMahan et al. 2024",
+		func(m Mechanism) Strategy { return BLT{Scales: m.Scales, Decays: m.Decays} }},
+	Sort{KindBanded, "banded Toeplitz: a buffer of the model's size for each band but one", "Choquette-Choo et al. 2023",
+		func(m Mechanism) Strategy { return Banded{Coefficients: m.Coefficients} }},
+	Sort{KindTree, "tree aggregation without restarts, estimated from complete nodes (Honaker 2015): a buffer for each level", "Kairouz et al. 2021",
+		func(Mechanism) Strategy { return Tree{} }},
+)
+
+// Choices lists the kinds as words of an experiment file.
+func (Kind) Choices() []string { return sorts.Words() }
+
+// Sorts lists all sorts of strategies.
+func Sorts() []Sort { return sorts.Entries() }
+
+// Strategy is what the mechanism states. It is an error if its kind is unknown, or its numbers
+// are out of range.
+func (m Mechanism) Strategy() (Strategy, error) {
+	s, err := sorts.Find(m.Kind)
+	if err != nil {
+		return nil, err
+	}
+	strategy := s.strategy(m)
+	return strategy, strategy.Validate()
+}
+
+// Independently is the strategy of noise that is not correlated at all.
+func Independently() Strategy { return Banded{Coefficients: []float64{1}} }

@@ -1,0 +1,119 @@
+package privacy
+
+import (
+	"fmt"
+	"math"
+
+	"coalmine/privacy/correlated"
+	"coalmine/privacy/pld"
+	"coalmine/privacy/rdp"
+)
+
+// MostCorrelatedRounds is the largest number of rounds that correlated noise is accounted for:
+// beyond, its sensitivity takes too long, and counts as infinite.
+const MostCorrelatedRounds = 1 << 20
+
+// schedule is that of a separated training.
+func (r Recipe) schedule() schedule {
+	return schedule{r.Population, r.Cohort, r.Separation, r.Participations}
+}
+
+// strategy is what the noise of the recipe is made by: independent noise, if it states nothing.
+func (r Recipe) strategy() (correlated.Strategy, error) {
+	if r.Mechanism == nil {
+		return correlated.Independently(), nil
+	}
+	return r.Mechanism.Strategy()
+}
+
+// validateCorrelation reports what does not go with the sampling.
+func (r Recipe) validateCorrelation() error {
+	scheme, err := FindScheme(r.Sampling)
+	if err != nil || r.Cohort < 1 || r.Cohort > r.Population {
+		return nil // which others report
+	}
+	if !scheme.correlated {
+		if r.Mechanism != nil || r.Separation != 0 || r.Participations != 0 {
+			return fmt.Errorf("%s sampling with correlated noise or a separation: expected %s sampling, whose users take part with rounds between", r.Sampling, Separated)
+		}
+		return nil
+	}
+	if r.Mechanism != nil && r.ClipQuantile != nil {
+		return fmt.Errorf("correlated noise with adaptive clipping: expected a fixed clip norm, since the noise of a round takes back that of others")
+	}
+	if r.Mechanism != nil && r.Rounds > MostCorrelatedRounds {
+		return fmt.Errorf("%d rounds of correlated noise: expected %d at most", r.Rounds, MostCorrelatedRounds)
+	}
+	if _, err := r.strategy(); err != nil {
+		return err
+	}
+	return r.schedule().validate()
+}
+
+// Participation is how often and how closely anybody takes part in so many rounds of a separated
+// training, 1 or more.
+func (r Recipe) Participation(rounds int) correlated.Participation {
+	s := r.schedule()
+	times := s.times(rounds)
+	if s.most > 0 {
+		times = min(times, s.most)
+	}
+	return correlated.Participation{Rounds: rounds, Separation: s.groups(), Times: times}
+}
+
+// squaredSensitivity of all outputs of so many rounds together, in clip norms.
+func (m *Meter) squaredSensitivity(rounds int) float64 {
+	switch {
+	case rounds == 0:
+		return 0
+	case m.recipe.Mechanism == nil:
+		return float64(m.recipe.Participation(rounds).Times)
+	case rounds > MostCorrelatedRounds:
+		return math.Inf(1)
+	}
+	squared, err := m.strategy.SquaredSensitivity(m.recipe.Participation(rounds))
+	if err != nil { // what NewMeter has validated has one
+		return math.Inf(1)
+	}
+	return squared
+}
+
+// correlatedCurves are the divergences of so many rounds in both conventions, which are one.
+func (m *Meter) correlatedCurves(rounds int) rdp.Curve {
+	return m.proved.Scaled(m.squaredSensitivity(rounds))
+}
+
+// correlatedSteps are the rounds as one Gaussian mechanism.
+func (m *Meter) correlatedSteps(rounds int) []pld.Step {
+	if rounds == 0 {
+		return []pld.Step{{Rate: 1, Sigma: m.sigmaProved}}
+	}
+	return []pld.Step{{Rate: 1, Sigma: m.sigmaProved / math.Sqrt(m.squaredSensitivity(rounds)), Rounds: 1}}
+}
+
+// addCorrelation says in a report what the cost hangs on.
+func (m *Meter) addCorrelation(report *Report) {
+	if !m.scheme.correlated || report.Rounds == 0 {
+		return
+	}
+	p := m.recipe.Participation(report.Rounds)
+	squared := m.squaredSensitivity(report.Rounds)
+	report.Separation, report.Participations, report.Sensitivity = p.Separation, p.Times, math.Sqrt(squared)
+	report.Rho = Epsilon(squared / 2 / m.sigma / m.sigma)
+	if m.recipe.Mechanism != nil {
+		report.Mechanism = m.recipe.Mechanism.Kind
+	}
+}
+
+// correlationAssumptions are what the sensitivity takes for granted.
+func (m *Meter) correlationAssumptions(rounds int) []string {
+	if !m.scheme.correlated || rounds == 0 {
+		return nil
+	}
+	p := m.recipe.Participation(rounds)
+	out := []string{fmt.Sprintf("every {member} takes part in at most %d {round}s, each %d or more after the one before", p.Times, p.Separation)}
+	if m.recipe.Mechanism != nil {
+		out = append(out, "the noise of {round}s is correlated, and made of independent noise of that deviation")
+	}
+	return out
+}

@@ -1,0 +1,111 @@
+package privacy
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"coalmine/privacy/correlated"
+	"coalmine/privacy/rdp"
+)
+
+// separated is the schedule of a training with correlated noise, whose sensitivity hangs on
+// how often and how closely together anybody takes part.
+var separated = Scheme{
+	Sampling:     Separated,
+	Summary:      "users are dealt into as many groups as rounds shall lie between their participations; rounds take the groups in turn, each in an order that is new whenever all of it has come",
+	Source:       "Choquette-Choo et al. 2023; Denisov et al. 2022",
+	Neighbouring: ZeroOutOne,
+
+	draw: func(r Round) ([]int, error) {
+		return schedule{r.Population, r.Cohort, r.Separation, r.Participations}.draw(r)
+	},
+
+	rate:           shareOfPopulation,
+	divergence:     unsampled,
+	papersOrders:   rdp.DefaultOrders,
+	accountant:     "RDP, one Gaussian at the sensitivity of the whole training (Denisov et al. 2022; Mironov 2017)",
+	assumption:     "every {member} takes part as often and as closely as the schedule lets it, for whose randomness there is no credit",
+	lossAccountant: unsampledLoss,
+	correlated:     true,
+}
+
+// schedule says who may take part in which round of a separated training.
+type schedule struct {
+	population, cohort int
+	// separation is the number of groups: the rounds from one participation to the next, at
+	// least. 0 is the most that the population has cohorts for.
+	separation int
+	// most is how often a user takes part at most; 0 sets no limit.
+	most int
+}
+
+// groups is the separation, given or not.
+func (s schedule) groups() int {
+	if s.separation > 0 {
+		return s.separation
+	}
+	return s.population / s.cohort
+}
+
+// validate reports that there are too few users.
+func (s schedule) validate() error {
+	switch {
+	case s.separation < 0 || s.most < 0:
+		return fmt.Errorf("a separation of %d rounds and %d participations: expected 1 or more of each, or 0 for those that follow from the users", s.separation, s.most)
+	case s.groups() > s.population/s.cohort:
+		return fmt.Errorf("a separation of %d rounds with cohorts of %d takes %d users, and there are %d: lower the separation to %d, or the cohort",
+			s.separation, s.cohort, s.separation*s.cohort, s.population, s.population/s.cohort)
+	}
+	return nil
+}
+
+// epoch is how many rounds of a group of so many users pass until all whole cohorts of it have
+// come once.
+func (s schedule) epoch(users int) int { return users / s.cohort }
+
+// times is how often anybody takes part in so many rounds, at most.
+func (s schedule) times(rounds int) int {
+	if rounds == 0 {
+		return 0
+	}
+	visits := correlated.Most(rounds, s.groups())
+	return correlated.Most(visits, s.epoch(s.population/s.groups()))
+}
+
+// draw returns the users of a round in ascending order. Groups are dealt from the stream of
+// round 0; the order of a group is from that of the round at which its epoch begins.
+func (s schedule) draw(r Round) ([]int, error) {
+	if err := s.validate(); err != nil {
+		return nil, err
+	}
+	deal, err := r.Stream(0)
+	if err != nil {
+		return nil, err
+	}
+	groups, visit := s.groups(), (r.Number-1)/s.groups()
+	number := r.Number - 1 - visit*groups
+	group := deal.Perm(s.population)[number*s.population/groups : (number+1)*s.population/groups]
+	epoch := s.epoch(len(group))
+	if s.most > 0 && visit/epoch >= s.most {
+		return nil, fmt.Errorf("in round %d a user would take part for time %d: expected %d times at most; lower the rounds or the cohort",
+			r.Number, visit/epoch+1, s.most)
+	}
+	place := visit % epoch
+	return s.shuffled(r.Stream, group, place, (visit-place)*groups+number+1)
+}
+
+// shuffled is a cohort of a group, by its place in an epoch that begins at a round.
+func (s schedule) shuffled(stream func(int) (*rand.Rand, error), group []int, place, begins int) ([]int, error) {
+	rng, err := stream(begins)
+	if err != nil {
+		return nil, err
+	}
+	order := rng.Perm(len(group))
+	users := make([]int, s.cohort)
+	for i := range users {
+		users[i] = group[order[place*s.cohort+i]]
+	}
+	slices.Sort(users)
+	return users, nil
+}

@@ -1,0 +1,52 @@
+package checkpoints
+
+import (
+	"context"
+	"fmt"
+
+	"coalmine/storage/safetensors"
+	"coalmine/tasks"
+)
+
+// NoiseBlob travels with the checkpoints of a training with correlated noise: a safetensors
+// file with the buffers that the noise of the next round is made of, by their numbers.
+const NoiseBlob = "noise"
+
+// ReadNoise returns the buffers that the round before has left; the first has none.
+func ReadNoise(ctx context.Context, t *tasks.Task) ([][]float32, error) {
+	if t.Step <= 1 {
+		return nil, nil
+	}
+	data, err := t.Blob(ctx, tasks.PreviousInput, NoiseBlob)
+	if err != nil {
+		return nil, err
+	}
+	file, err := safetensors.Unmarshal(data)
+	if err != nil {
+		return nil, tasks.Permanent(fmt.Errorf("buffers of the noise: %w", err))
+	}
+	buffers := make([][]float32, len(file.Tensors))
+	for i := range buffers {
+		buffer, ok := file.Tensor(bufferName(i))
+		if !ok {
+			return nil, tasks.Permanent(fmt.Errorf("buffers of the noise: %d tensors without one named %s", len(buffers), bufferName(i)))
+		}
+		buffers[i] = buffer.Float32
+	}
+	return buffers, nil
+}
+
+// WriteNoise stores buffers for the next round.
+func WriteNoise(ctx context.Context, t *tasks.Task, buffers [][]float32) error {
+	var tensors []safetensors.Tensor
+	for i, v := range buffers {
+		tensors = append(tensors, safetensors.Tensor{Name: bufferName(i), Shape: []int{len(v)}, Float32: v})
+	}
+	data, err := safetensors.Marshal(tensors, nil)
+	if err != nil {
+		return err
+	}
+	return t.Put(ctx, NoiseBlob, data)
+}
+
+func bufferName(i int) string { return fmt.Sprintf("buffer %d", i) }

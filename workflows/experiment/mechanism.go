@@ -1,0 +1,146 @@
+package experiment
+
+import (
+	"coalmine/privacy"
+	"coalmine/privacy/correlated"
+	"coalmine/tasks/datasets"
+)
+
+// Config is the mechanism as tasks and recipes state it; nil for independent noise. It has the
+// numbers that the file or Resolve has put in.
+func (m *Mechanism) Config() *correlated.Mechanism {
+	if m == nil {
+		return nil
+	}
+	return &correlated.Mechanism{Kind: m.Kind, Scales: m.Scales, Decays: m.Decays, Coefficients: m.Coefficients}
+}
+
+// given reports whether the numbers need not be found.
+func (m *Mechanism) given() bool {
+	return m.Kind == correlated.KindTree || m.Scales != nil || m.Decays != nil || m.Coefficients != nil
+}
+
+// found is the mechanism with the best numbers for a participation. There are no more bands than
+// rounds, and no more buffers than are of use.
+func (m Mechanism) found(p correlated.Participation) (*Mechanism, error) {
+	switch m.Kind {
+	case correlated.KindBLT:
+		b, err := correlated.OptimizeBLT(p, m.Buffers)
+		m.Scales, m.Decays, m.Buffers = b.Scales, b.Decays, len(b.Scales)
+		return &m, err
+	case correlated.KindBanded:
+		b, err := correlated.OptimizeBanded(p, min(m.Bands, p.Rounds))
+		m.Coefficients, m.Bands = b.Coefficients, len(b.Coefficients)
+		return &m, err
+	case correlated.KindTree:
+	}
+	return &m, nil
+}
+
+// separated checks who takes part when, and how the noise of rounds hangs together.
+func (c *checker) separated() {
+	t := &c.Training
+	if t.Sampling == privacy.Separated && t.Central() {
+		c.fail([]string{"training.sampling", "training.algorithm"}, "keeps rounds between participations of users, which training.algorithm: sgd does not have; expected another sampling, or fedavg")
+	}
+	if t.Privacy == nil || t.Privacy.Mechanism == nil {
+		return
+	}
+	const path = "training.privacy.mechanism"
+	if t.Sampling != privacy.Separated {
+		c.fail([]string{path, "training.sampling"}, "correlates the noise of rounds, which is accounted for where rounds lie between two participations of a user; set training.sampling to %s, or remove the mechanism", privacy.Separated)
+	}
+	if t.Privacy.NoiseMultiplier == 0 {
+		c.fail([]string{path, "training.privacy.noise_multiplier"}, "correlates noise that is not there; set training.privacy.noise_multiplier, or remove the mechanism")
+	}
+	if t.Privacy.Adaptive != nil {
+		c.fail([]string{path, "training.privacy.adaptive"}, "takes back noise of earlier rounds, which would have to be in proportion to the same clip norm; remove one of the two")
+	}
+	c.coefficients(t.Privacy.Mechanism)
+}
+
+// coefficients checks numbers that are given.
+func (c *checker) coefficients(m *Mechanism) {
+	const path = "training.privacy.mechanism."
+	if !m.given() {
+		return
+	}
+	switch m.Kind {
+	case correlated.KindBLT:
+		if len(m.Scales) != m.Buffers || len(m.Decays) != m.Buffers {
+			c.fail([]string{path + "scales", path + "decays", path + "buffers"}, "are %d scales and %d decays; expected as many of each as buffers, which are %d, or none of both", len(m.Scales), len(m.Decays), m.Buffers)
+			return
+		}
+	case correlated.KindBanded:
+		if len(m.Coefficients) != m.Bands {
+			c.fail([]string{path + "coefficients", path + "bands"}, "are %d; expected as many as bands, which are %d, or none", len(m.Coefficients), m.Bands)
+			return
+		}
+	case correlated.KindTree:
+	}
+	if _, err := m.Config().Strategy(); err != nil {
+		c.fail([]string{path + "kind"}, "has numbers that are no mechanism: %v", err)
+	}
+}
+
+// settle fills in, for so many rounds, what of a separated training follows from its users: the
+// separation and the numbers of its mechanism.
+func (c *dataChecker) settle(rounds int) Training {
+	t := c.Experiment.Training
+	users := c.certain()
+	if t.Sampling != privacy.Separated || rounds == 0 || t.Cohort > users {
+		return t
+	}
+	if t.Separation == 0 {
+		t.Separation = users / t.Cohort
+	}
+	if most := users / t.Cohort; t.Separation > most {
+		c.fail("training.separation", "is %d; expected at most %d, since so many rounds in turn with cohorts of %d take all of the %d users", t.Separation, most, t.Cohort, users)
+		return t
+	}
+	p := privacy.Recipe{Population: users, Cohort: t.Cohort, Separation: t.Separation}.Participation(rounds)
+	if t.Participations > 0 && p.Times > t.Participations {
+		c.fail("training.participations", "is %d, and with %d rounds somebody takes part %d times; expected at least that, or fewer rounds", t.Participations, rounds, p.Times)
+	}
+	c.settleMechanism(&t, p)
+	return t
+}
+
+func (c *dataChecker) settleMechanism(t *Training, p correlated.Participation) {
+	if t.Privacy == nil || t.Privacy.Mechanism == nil {
+		return
+	}
+	const path = "training.privacy.mechanism"
+	if p.Rounds > privacy.MostCorrelatedRounds {
+		c.fail(path, "is accounted for over %d rounds at most, and there are %d; expected fewer rounds", privacy.MostCorrelatedRounds, p.Rounds)
+		return
+	}
+	if t.Privacy.Mechanism.given() {
+		return
+	}
+	found, err := t.Privacy.Mechanism.found(p)
+	if err != nil {
+		c.fail(path, "cannot be found for the rounds: %v", err)
+	}
+	changed := *t.Privacy
+	changed.Mechanism = found
+	t.Privacy = &changed
+}
+
+// certain is the number of users that there are at least: a population that is filled anew
+// may be smaller than the balanced one.
+func (c *dataChecker) certain() int {
+	users, _ := c.available()
+	if scheme, err := datasets.FindPartition(c.Experiment.Data.Partition); err == nil && scheme.Refills && c.Experiment.Data.Users.Words > 0 {
+		users -= int(spareUsers * float64(users))
+	}
+	return users
+}
+
+// adopt takes over what was settled.
+func (t *Training) adopt(settled *Training) {
+	t.Separation = settled.Separation
+	if t.Privacy != nil && t.Privacy.Mechanism != nil {
+		t.Privacy.Mechanism = settled.Privacy.Mechanism
+	}
+}

@@ -1,0 +1,87 @@
+package experiment_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"coalmine/privacy/correlated"
+	"coalmine/workflows/experiment"
+)
+
+// ftrl is an experiment with correlated noise, whose training has further lines.
+func ftrl(lines string) []byte {
+	return fmt.Appendf(nil, `name: ftrl
+data: {source: a.jsonl, users: {words: 100}}
+canaries: {user_probability: [1/10], example_probability: [1]}
+training:
+  cohort: 10
+  sampling: separated
+%s
+audit: {}
+`, lines)
+}
+
+func resolved(t *testing.T, lines string, users int) (*experiment.Training, error) {
+	t.Helper()
+	spec, err := experiment.Parse("ftrl.yaml", ftrl(lines), experiment.Options{})
+	if err != nil {
+		return nil, err
+	}
+	err = spec.Resolve([]experiment.Facts{{Users: users, Examples: 10_000, DistinctWords: 500_000, TestExamples: 1000}})
+	return &spec.Cells[0].Experiment.Training, err
+}
+
+func TestWhatIsAbsentOfAMechanismIsFoundForTheRounds(t *testing.T) {
+	t.Parallel()
+	training, err := resolved(t, `  rounds: 90
+  privacy: {clip: 1, noise_multiplier: 4, delta: 1e-5, mechanism: {buffers: 2}}`, 305)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := correlated.OptimizeBLT(correlated.Participation{Rounds: 90, Separation: 30, Times: 3}, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := training.Privacy.Mechanism
+	if training.Separation != 30 || fmt.Sprint(m.Scales, m.Decays) != fmt.Sprint(want.Scales, want.Decays) {
+		t.Errorf("separation %d, scales %v, decays %v; want 30 and %+v", training.Separation, m.Scales, m.Decays, want)
+	}
+}
+
+func TestNumbersThatAreGivenStay(t *testing.T) {
+	t.Parallel()
+	training, err := resolved(t, `  rounds: 90
+  separation: 7
+  privacy: {clip: 1, noise_multiplier: 4, delta: 1e-5, mechanism: {kind: banded, bands: 2, coefficients: [1, 0.25]}}`, 305)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := training.Privacy.Mechanism; training.Separation != 7 || fmt.Sprint(m.Coefficients) != "[1 0.25]" {
+		t.Errorf("separation %d, coefficients %v", training.Separation, m.Coefficients)
+	}
+}
+
+func TestMechanismsThatDoNotFitAreRefused(t *testing.T) {
+	t.Parallel()
+	const noise = "clip: 1, noise_multiplier: 4, delta: 1e-5"
+	for want, lines := range map[string]string{
+		"is 31; expected at most 30":            "  rounds: 9\n  separation: 31\n  privacy: {" + noise + "}",
+		"somebody takes part 3 times":           "  rounds: 90\n  participations: 2\n  privacy: {" + noise + "}",
+		"correlates noise that is not there":    "  rounds: 9\n  privacy: {clip: 1, mechanism: {}}",
+		"in proportion to the same clip norm":   "  rounds: 9\n  privacy: {" + noise + ", adaptive: {}, mechanism: {}}",
+		"expected as many of each as buffers":   "  rounds: 9\n  privacy: {" + noise + ", mechanism: {scales: [0.1]}}",
+		"expected as many as bands":             "  rounds: 9\n  privacy: {" + noise + ", mechanism: {kind: banded, coefficients: [1]}}",
+		"has numbers that are no mechanism":     "  rounds: 9\n  privacy: {" + noise + ", mechanism: {kind: banded, bands: 2, coefficients: [0.5, 0.5]}}",
+		"which training.algorithm: sgd does no": "  rounds: 9\n  algorithm: sgd\n  privacy: {" + noise + "}",
+		"is accounted for over 1048576 rounds":  "  rounds: 2000000\n  privacy: {" + noise + ", mechanism: {kind: tree}}",
+	} {
+		if _, err := resolved(t, lines, 305); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s\nerror %v, want %q", lines, err, want)
+		}
+	}
+	text := strings.Replace(string(ftrl("  rounds: 9\n  privacy: {"+noise+", mechanism: {}}")), "separated", "poisson", 1)
+	if _, err := experiment.Parse("ftrl.yaml", []byte(text), experiment.Options{}); err == nil || !strings.Contains(err.Error(), "set training.sampling to separated") {
+		t.Errorf("error %v", err)
+	}
+}
