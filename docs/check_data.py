@@ -192,7 +192,7 @@ def nearest(share, n):
 
 
 def divide(e, population):
-    """The records of each device, in place of the users', and whose it is: a user, and whether it is a shadow device."""
+    """The records of each device, in place of the users', and whose it is: a user, whether it is a shadow device, and the set."""
     d, seed, devices, owners = e["data"]["devices"], e["seed"], [], []
     share, count = (float(fraction(d["size"])), 0) if isinstance(d["size"], str) else (0.5, d["size"])
     taking = [u for u, user in enumerate(population) if len(user) >= d.get("at_least", 0)]
@@ -203,10 +203,11 @@ def divide(e, population):
         order = stream(seed, "prior examples", u).permutation(n) if d["prior"] == "random" else list(range(n))
         reserved = nearest(share, n)
         devices.append([population[u][i] for i in sorted(order[reserved:])])
-        owners.append((u, False))
-        if u not in drawn[held:held + unseen]:
+        kind = "held-out" if u in drawn[:held] else "unseen" if u in drawn[held:held + unseen] else "seen"
+        owners.append((u, False, kind))
+        if kind != "unseen":
             devices.append([population[u][i] for i in sorted(order[:count or reserved])])
-            owners.append((u, True))
+            owners.append((u, True, kind))
     if d.get("iid"):
         flat = [record for device in devices for record in device]
         shuffled = list(flat)
@@ -229,7 +230,7 @@ def background_of(e, sequence):
 def mix(e, devices, owners, background):
     """The devices with examples of a background, of all its topics."""
     defence, mixed = e["data"]["devices"]["defence"], []
-    for device, (user, shadow) in zip(devices, owners):
+    for device, (user, shadow, _) in zip(devices, owners):
         rng, n, device = stream(e["seed"], "background", user), len(device), list(device)
         places = rng.permutation(n) if "replace" in defence and not shadow else None
         share = float(fraction(defence["replace"])) if places else defence.get("augment", 0)
@@ -479,6 +480,9 @@ def check(directory):
         population, owners = divide(e, population)
         if e["data"]["devices"].get("defence"):
             population = mix(e, population, owners, background_of(e, sequence))
+        found["devices"] = rows(directory, "devices") == [
+            {"device": n, "user": user, "shadow": shadow, "set": kind, "examples": len(population[n])}
+            for n, (user, shadow, kind) in enumerate(owners)]
     one_run = e.get("audit") and e["audit"].get("one_run")
     coins = toss_one_run(e, population, canaries, names) if one_run else {}
     found["population"] = rows(directory, "population") == [

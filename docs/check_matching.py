@@ -403,7 +403,7 @@ def main():
     wrong = False
     for kind, off in sorted(check.worst.items()):
         bad = off > exact.get(kind, 0.02)
-        wrong |= bad
+        wrong |= bool(bad)
         print(f"{kind}: off by {off:.1e} at most" + ("   WRONG" if bad else ""))
     if not check.worst:
         sys.exit("nothing to check: no node of audit.matching, audit.attributes or audit.cross_modal has run")

@@ -8,6 +8,8 @@ and docs/random-streams.md alone.
   check_updates.py projected SEED WHOLE SHARD
   check_updates.py noise SEED SIGMA CLEAN SHARD
   check_updates.py rounded SEED BITS CLEAN SHARD
+  check_updates.py tables DIR ROUND BEFORE AFTER   the same as mean, of updates that `coalmine data export`
+                                             has written to DIR as lines, not clipped: weighted by examples
 
 WHOLE and CLEAN are shards of the same round without projection, noise or rounding, of all
 layers in the model's order; BEFORE and AFTER are models as `coalmine export` writes them.
@@ -75,6 +77,26 @@ def mean(updates, before, after):
     return worst, largest * 2 ** -23
 
 
+def tables(directory, round_, before, after):
+    """The server adds the mean of the updates, weighted by the examples that their devices have."""
+    lines = lambda table: map(json.loads, open(f"{directory}/{table}.jsonl"))
+    examples = {d["device"]: d["examples"] for d in lines("devices")}
+    senders = next(c["users"] for c in lines("cohorts") if c["round"] == int(round_))
+    sent = {}
+    for row in lines("updates"):
+        if row["round"] == int(round_):
+            sent.setdefault(row["layer"], {})[row["device"]] = row["values"]
+    old, new, worst, largest = model(before), model(after), 0, 0
+    assert sent.keys() == old.keys(), f"updates of {sorted(sent)}, a model of {sorted(old)}"
+    for layer, of in sent.items():
+        assert sorted(of) == senders, f"{layer} was sent by {sorted(of)}, the cohort is {senders}"
+        total = sum(examples[d] for d in of)
+        for i, (x, y) in enumerate(zip(old[layer], new[layer], strict=True)):
+            mean_ = math.fsum(examples[d] * values[i] for d, values in of.items()) / total
+            worst, largest = max(worst, abs(y - x - mean_)), max(largest, abs(y))
+    return worst, largest * 2 ** -23
+
+
 def projected(seed, whole, shard):
     (full, wholes), (layout, list_) = read(whole), read(shard)
     number = {layer["name"]: i for i, layer in enumerate(full["layers"])}
@@ -122,7 +144,7 @@ def main(command, *arguments):
         layout, list_ = read(arguments[0])
         print(json.dumps(layout), len(list_), "updates of rounds", sorted({u[0] for u in list_}))
         return 0
-    worst, allowed = {"mean": mean, "projected": projected, "noise": noise, "rounded": rounded}[command](*arguments)
+    worst, allowed = {"mean": mean, "tables": tables, "projected": projected, "noise": noise, "rounded": rounded}[command](*arguments)
     print(f"{command}: differs by {worst:.3g}, allowed is {allowed:.3g}")
     return worst > allowed
 

@@ -33,11 +33,13 @@ programs can recompute what its results say:
   canaries     each canary, and where its copies stand in the population
   references   the random sequences that canaries are ranked against
   cohorts      the users that were sampled for each round
+  devices      whose each user of the population is, where users have devices
+  updates      what training.record has kept of each round; only if --only names it
 
-A cell has no canaries, references or cohorts where its experiment asks for none.
-Cohorts of a training with randomness: secret are not told. Rows are written as they
-are read or drawn, so that the size of a table does not matter. docs/data.md has the
-columns. A file that exists is never overwritten.`
+A cell has no canaries, references, cohorts, devices or updates where its experiment
+asks for none. Cohorts of a training with randomness: secret are not told. Rows are
+written as they are read or drawn, so that the size of a table does not matter.
+docs/data.md has the columns. A file that exists is never overwritten.`
 
 type dataExportFlags struct {
 	dir, format string
@@ -51,6 +53,7 @@ func newDataExportCommand(g *global) *cobra.Command {
 		Short: "Write the data of a cell as tables: parts, population, canaries, references",
 		Long:  dataExportHelp,
 		Example: "  coalmine data export quickstart c01 -o c01\n" +
+			"  coalmine data export whose c01 --only devices,updates --format parquet\n" +
 			"  coalmine data export quickstart c01 --only references --format parquet\n" +
 			"  coalmine data export latest c03 --only canaries --json | jq -r '.files[].path'",
 		Args: cobra.ExactArgs(2),
@@ -63,7 +66,7 @@ func newDataExportCommand(g *global) *cobra.Command {
 	formats := fmt.Sprintf("%s or %s", dataexport.JSONLines, dataexport.Parquet)
 	c.Flags().StringVarP(&f.dir, "output", "o", "", "directory to write to; RUN-CELL if none is given")
 	c.Flags().StringVar(&f.format, "format", string(dataexport.JSONLines), formats)
-	c.Flags().StringSliceVar(&f.only, "only", nil, "tables to write, separated by commas; all that the cell has if none is given")
+	c.Flags().StringSliceVar(&f.only, "only", nil, "tables to write, separated by commas; all that the cell has but for updates if none is given")
 	return c
 }
 
@@ -118,7 +121,7 @@ func (f *dataExportFlags) tables(e *experiment.Experiment) ([]dataexport.Table, 
 	}
 	has := dataexport.Tables(e)
 	if len(f.only) == 0 {
-		return has, nil
+		return dataexport.Unasked(e), nil
 	}
 	for _, name := range f.only {
 		if !slices.Contains(dataexport.AllTables(), dataexport.Table(name)) {

@@ -304,6 +304,35 @@ func TestTheDataOfARunIsDrawnAgainElsewhere(t *testing.T) {
 	})
 }
 
+// updatesFile records all that devices send, whose number of examples differs.
+const updatesFile = `
+name: updates
+data: {source: %s, vocabulary: {size: 60}, users: {words: 0}, devices: {size: 30%%, unseen: 1/4}}
+model: {kind: lstm, embedding: 6, units: 8, layers: 2}
+training: {rounds: 4, cohort: 6, chunks: 2, record: {every: 2}, checkpoints: {every: 1, keep: 9}, client: {learning_rate: 1}}
+audit: {deanonymization: {attacks: [cosine]}}
+`
+
+func TestExportedUpdatesMakeTheNextModelElsewhere(t *testing.T) {
+	t.Parallel()
+	program := python(t, "math")
+	if program == "" {
+		t.Skip("no python3")
+	}
+	home := smallRun(t, updatesFile)
+	dir := exportCell(t, home, "c01")
+	if _, err := os.Stat(filepath.Join(dir, "updates.jsonl")); err == nil {
+		t.Error("updates are written though nobody has asked for them")
+	}
+	prints(t, "data", "export", "latest", "c01", "--home", home, "-o", dir, "--only", "updates")
+	for _, round := range []string{"1", "2", "3", "4"} {
+		prints(t, "export", "latest", "c01", "--home", home, "--round", round, "-o", filepath.Join(dir, round))
+	}
+	for before, round := range map[string]string{"1": "2", "3": "4"} {
+		runPython(t, dir, program, "-m", "check_updates", "tables", ".", round, before, round)
+	}
+}
+
 // naturalFile finds secrets of every pattern in the text of the function below.
 const naturalFile = `
 name: natural

@@ -177,6 +177,14 @@ type cell struct {
 	planted map[audits.Planter]storage.Key
 }
 
+// gathered names the nodes with the recorded updates.
+func (c *cell) gathered() (keys []storage.Key) {
+	for _, r := range c.recorded {
+		keys = append(keys, r.Key)
+	}
+	return keys
+}
+
 func (c *cell) compile(files []storage.Digest) error {
 	c.data(files)
 	if c.err == nil {
@@ -194,6 +202,7 @@ func (c *cell) compile(files []storage.Digest) error {
 		Index: c.index, Name: c.spec.Name, Label: c.spec.Label, Report: report,
 		Chain: c.chain, Tail: c.rest, Unit: Unit(&c.experiment.Training), Model: c.model, Final: c.after(c.experiment.Training.Rounds), Initial: c.origin,
 		Prepared: prepared, Vocabulary: c.parts, Population: c.population, Shards: c.shards,
+		Devices: c.divided, Recorded: c.gathered(),
 	})
 	return c.err
 }

@@ -21,6 +21,7 @@ import (
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/taskstest"
+	"coalmine/tasks/updates"
 	"coalmine/workflows/compile"
 	. "coalmine/workflows/dataexport"
 	"coalmine/workflows/experiment"
@@ -164,6 +165,7 @@ func TestTheTablesOfACellAreWhatItsExperimentAsksFor(t *testing.T) {
 		{[]string{"audit={random_sampling: null, beam_search: {}}"}, []Table{Canaries, Cohorts}},
 		{sgd, []Table{Canaries, References}},
 		{[]string{"training.privacy={clip: 1, noise_multiplier: 1, delta: 1e-5, randomness: secret}"}, []Table{Canaries, References}},
+		{recorded, []Table{Cohorts, Devices, Updates}},
 	} {
 		spec, err := experiment.Parse("small.yaml", []byte(small), experiment.Options{Sets: c.sets})
 		if err != nil {
@@ -329,6 +331,77 @@ func TestReferencesAreTheSequencesThatNoCanaryIs(t *testing.T) {
 	if len(references) != 300 || len(suffixes) != 6 {
 		t.Errorf("%d references, %d canaries", len(references), len(suffixes))
 	}
+}
+
+var recorded = []string{
+	"data.devices={unseen: 1/4}", "data.users.words=0", "canaries=null", "audit.random_sampling=null",
+	"training.record={layers: [output.bias, cell]}",
+}
+
+func TestDevicesAreTheUsersOfThePopulation(t *testing.T) {
+	t.Parallel()
+	s := store(t, recorded...)
+	examples := map[int64]int64{}
+	for _, x := range rows[Trained](t, s, Population) {
+		examples[x.User]++
+	}
+	list := rows[Device](t, s, Devices)
+	users := map[int64]int{}
+	for i, d := range list {
+		if d.Device != int64(i) || d.Examples != examples[d.Device] || d.Set == "unseen" && d.Shadow {
+			t.Errorf("device %d of %d examples is %+v", i, examples[int64(i)], d)
+		}
+		users[d.User]++
+	}
+	// taskstest.Text has 19 users, as many as there are squares mod 37. A quarter of them is unseen.
+	if len(list) != len(examples) || len(users) != 19 || len(list) != 2*19-5 {
+		t.Errorf("%d devices of %d users, %d with examples; want 33 of 19", len(list), len(users), len(examples))
+	}
+}
+
+func TestUpdatesAreThoseThatWereRecorded(t *testing.T) {
+	t.Parallel()
+	s := store(t, recorded...)
+	s.train(t)
+	var want []Update
+	for _, gathered := range s.Cell.Cell.Recorded {
+		s.reach(t, plan.Ref{Key: gathered})
+		want = append(want, s.decoded(t, gathered)...)
+	}
+	if got := rows[Update](t, s, Updates); len(got) != 3*5*4 || !reflect.DeepEqual(got, want) {
+		t.Errorf("%d rows, recorded were %d of 5 devices in 3 rounds", len(got), len(want))
+	}
+}
+
+// reach executes a node after all that it needs, and stores it.
+func (s *stored) reach(t *testing.T, r plan.Ref) {
+	t.Helper()
+	if err := s.executor.Reach(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	s.commit(t, s.Plan.Nodes[r.Key])
+}
+
+// decoded are the updates of a gather node, layer by layer.
+func (s *stored) decoded(t *testing.T, key storage.Key) (list []Update) {
+	t.Helper()
+	data, err := s.executor.Blob(t.Context(), key, updates.ShardBlob(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shard, err := updates.Decode(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range shard.Len() {
+		u := shard.At(i)
+		values := slices.Clone(u.Values)
+		for _, layer := range shard.Layout.Layers {
+			list = append(list, Update{int64(u.Round), int64(u.Device), layer.Name, values[:layer.Values]})
+			values = values[layer.Values:]
+		}
+	}
+	return list
 }
 
 // Not parallel: it counts the memory of the whole process.

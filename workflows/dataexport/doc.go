@@ -1,7 +1,7 @@
 // Package dataexport writes the data that a cell of a run was computed on as
 // tables that other programs read: what became of every example of the source,
 // what each user trained on, where each copy of a canary stands, who trained in
-// which round, and what the canaries are ranked against.
+// which round, what its devices have sent, and what the canaries are ranked against.
 //
 //	cell := dataexport.Cell{Archive: archive, Plan: p, Cell: &p.Cells[0], Experiment: e}
 //	for _, table := range dataexport.Tables(e) {
@@ -37,11 +37,16 @@ const (
 	References Table = "references"
 	// Cohorts has a Cohort for each round.
 	Cohorts Table = "cohorts"
+	// Devices has a Device for each user of the population.
+	Devices Table = "devices"
+	// Updates has an Update for each layer of each update that was recorded.
+	Updates Table = "updates"
 )
 
 // Tables lists what a cell has. There are canaries where the experiment asks for
 // some, references with random sampling, and cohorts where users are sampled by
-// a seed: of a secret key nobody shall learn them.
+// a seed: of a secret key nobody shall learn them. There are devices where users are divided
+// into some, and updates where the training records them.
 func Tables(e *experiment.Experiment) []Table {
 	tables := []Table{Vocabulary, Parts, Population}
 	if e.Canaries != nil || planted(e) {
@@ -53,7 +58,19 @@ func Tables(e *experiment.Experiment) []Table {
 	if !e.Training.Central() && !e.Training.Privacy.Secret() {
 		tables = append(tables, Cohorts)
 	}
+	if e.Data.Devices != nil {
+		tables = append(tables, Devices)
+	}
+	if e.Training.Record != nil {
+		tables = append(tables, Updates)
+	}
 	return tables
+}
+
+// Unasked are those of a cell's tables that are written where none is named: all but Updates,
+// which may be larger than the others together.
+func Unasked(e *experiment.Experiment) []Table {
+	return slices.DeleteFunc(Tables(e), func(t Table) bool { return t == Updates })
 }
 
 // planted reports whether an audit has canaries of its own.
@@ -66,7 +83,7 @@ func planted(e *experiment.Experiment) bool {
 
 // AllTables are the names that there are.
 func AllTables() []Table {
-	return []Table{Vocabulary, Parts, Population, Canaries, References, Cohorts}
+	return []Table{Vocabulary, Parts, Population, Canaries, References, Cohorts, Devices, Updates}
 }
 
 // Word is a token and its text.
@@ -152,4 +169,30 @@ type Cohort struct {
 	Round int64 `json:"round" parquet:"round"`
 	// Users are those of the population, ascending.
 	Users []int32 `json:"users" parquet:"users,list"`
+}
+
+// Device is a user of the population, where users are divided into devices.
+type Device struct {
+	// Device is the number of the population's user.
+	Device int64 `json:"device" parquet:"device"`
+	// User is the one whose examples it has, from 0, of those that were divided; a profile has
+	// a number after these.
+	User int64 `json:"user" parquet:"user"`
+	// Shadow devices are the adversary's.
+	Shadow bool `json:"shadow" parquet:"shadow"`
+	// Set is seen, unseen, held-out or profile.
+	Set string `json:"set" parquet:"set,dict"`
+	// Examples is how many it trains on.
+	Examples int64 `json:"examples" parquet:"examples"`
+}
+
+// Update is what a device has sent in a round, of one layer.
+type Update struct {
+	// Round counts from 1.
+	Round  int64  `json:"round" parquet:"round"`
+	Device int64  `json:"device" parquet:"device"`
+	Layer  string `json:"layer" parquet:"layer,dict"`
+	// Values are those of the layer's parameters in their order, or what they were projected
+	// to. They are overwritten by the next row's.
+	Values []float32 `json:"values" parquet:"values,list"`
 }

@@ -30,6 +30,8 @@ type Cell struct {
 const (
 	populationInput = "population"
 	shardsInput     = "shards"
+	devicesInput    = "devices"
+	recordedInput   = "recorded"
 )
 
 func (c *Cell) vocabulary(ctx context.Context) (*datasets.Vocabulary, error) {

@@ -19,15 +19,19 @@ type Format string
 const (
 	// JSONLines has one JSON object a line.
 	JSONLines Format = "jsonl"
-	// Parquet has row groups of rowGroup rows, compressed by Zstandard.
+	// Parquet has row groups of about rowGroup rows, compressed by Zstandard.
 	Parquet Format = "parquet"
 )
 
 // Formats lists the formats.
 func Formats() []Format { return []Format{JSONLines, Parquet} }
 
-// rowGroup is how many rows of a Parquet file are held in memory.
-const rowGroup = 1 << 15
+// rowGroup is how many rows of a Parquet file are held in memory. An update is as large as
+// rows of valuesOfRow values each.
+const (
+	rowGroup    = 1 << 15
+	valuesOfRow = 32
+)
 
 // Write writes a table, one of Tables, in one of Formats. After an error what was
 // written is not the whole of it.
@@ -48,6 +52,10 @@ func (c *Cell) Write(ctx context.Context, table Table, format Format, w io.Write
 		return write(ctx, c.eachReference, format, w)
 	case Cohorts:
 		return write(ctx, c.eachCohort, format, w)
+	case Devices:
+		return write(ctx, c.eachDevice, format, w)
+	case Updates:
+		return write(ctx, c.eachUpdate, format, w)
 	}
 	return fmt.Errorf("table %q is unknown", table)
 }
@@ -68,15 +76,24 @@ func write[Row any](ctx context.Context, each func(context.Context, func(Row) er
 
 func writeParquet[Row any](ctx context.Context, each func(context.Context, func(Row) error) error, w io.Writer) error {
 	file := parquet.NewGenericWriter[Row](w, parquet.Compression(&parquet.Zstd))
-	rows := 0
+	held := 0
 	err := each(ctx, func(row Row) error {
 		if _, err := file.Write([]Row{row}); err != nil {
 			return err
 		}
-		if rows++; rows%rowGroup == 0 {
-			return file.Flush()
+		if held += rowsOf(row); held < rowGroup {
+			return nil
 		}
-		return nil
+		held = 0
+		return file.Flush()
 	})
 	return errors.Join(err, file.Close())
+}
+
+// rowsOf is how many rows are as large as one.
+func rowsOf(row any) int {
+	if u, ok := row.(Update); ok {
+		return 1 + len(u.Values)/valuesOfRow
+	}
+	return 1
 }

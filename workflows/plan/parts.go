@@ -47,7 +47,7 @@ func (c *Cell) moveTo(chains map[storage.Key]*Chain) {
 	if c.Chain != nil {
 		c.Chain = chains[c.Chain.Recipe]
 	}
-	for _, ref := range []*Ref{&c.Report, &c.Model, &c.Final, &c.Initial, &c.Prepared, &c.Vocabulary, &c.Population, &c.Shards} {
+	for _, ref := range []*Ref{&c.Report, &c.Model, &c.Final, &c.Initial, &c.Prepared, &c.Vocabulary, &c.Population, &c.Shards, &c.Devices} {
 		if ref.Chain != nil {
 			ref.Chain = chains[ref.Chain.Recipe]
 		}

@@ -49,6 +49,11 @@ type Cell struct {
 	// Population is the node that says who trains on what, Shards the one with the
 	// text of it.
 	Population, Shards Ref
+	// Devices is the node that says whose device each user of the population is; zero where users
+	// are not divided.
+	Devices Ref
+	// Recorded are the standing nodes with the recorded updates, in the order of rounds.
+	Recorded []storage.Key
 	// Chain is the cell's training as far as it has whole steps, nil if it has none.
 	Chain *Chain
 	// Tail is the rest of the training.
