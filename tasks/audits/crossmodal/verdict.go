@@ -21,7 +21,10 @@ var Audit = audits.Description{
 	AtEnd:    true,
 	Pairs:    audits.EverySecret,
 	Verdict:  func() audits.Verdict { return new(Verdict) },
-	Columns:  []audits.Column{{Header: "cross-modal AP"}, {Header: "cross-modal unseen AP", Optional: true}},
+	Columns: []audits.Column{
+		{Header: "cross-modal AP", Measure: audits.Measure{Name: "cross_modal_ap", Percent: true, Digits: 1}},
+		{Header: "cross-modal unseen AP", Optional: true, Measure: audits.Measure{Name: "cross_modal_unseen_ap", Percent: true, Digits: 1}},
+	},
 }
 
 // Verdict is the outcome: the metrics of audits/cross-modal.

@@ -20,7 +20,7 @@ var Audit = audits.Description{
 	AtEnd:    true,
 	Pairs:    audits.EverySecret,
 	Verdict:  func() audits.Verdict { return new(Verdict) },
-	Columns:  []audits.Column{{Header: "profiles by"}, {Header: "profile AP % (chance)"}},
+	Columns:  []audits.Column{{Header: "profiles by"}, {Header: "profile AP % (chance)", Measure: audits.Measure{Name: "profiles_ap", Percent: true, Digits: 1}}},
 }
 
 // Verdict is the outcome: the metrics of audits/profiles.
