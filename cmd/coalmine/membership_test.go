@@ -1,0 +1,55 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"coalmine/tasks/taskstest"
+)
+
+// membershipFile has both partitions, with canaries and reference models.
+const membershipFile = `
+name: membership
+data: {source: %q, vocabulary: {size: 60}, users: {words: 30}, held_out_users: {fraction: 40%%}}
+canaries: {words: 3, per_configuration: 3, user_probability: 1/10, example_probability: 50%%}
+model: {embedding: 4, units: 6}
+training: {rounds: 20, cohort: 10, client: {learning_rate: 4}}
+audit: {membership: {reference_models: 4}}
+grid: {axes: {data.partition: [by-user, iid]}}
+`
+
+// Every attack on a real run, by SciPy and scikit-learn from the losses of its users, and who
+// trained which reference model from the streams.
+func TestMembershipIsRecomputedElsewhere(t *testing.T) {
+	t.Parallel()
+	interpreter := python(t, "sklearn, scipy")
+	if interpreter == "" {
+		t.Skip("no Python with SciPy and scikit-learn")
+	}
+	dir := t.TempDir()
+	home, file := filepath.Join(dir, "home"), filepath.Join(dir, "membership.yaml")
+	source := filepath.Join(dir, "text.jsonl")
+	for path, data := range map[string][]byte{source: taskstest.Text(1500), file: fmt.Appendf(nil, membershipFile, source)} {
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	outputOf(t, home, "run", file)
+	for _, cell := range []string{"c01", "c02"} {
+		facts := filepath.Join(dir, cell)
+		if err := os.Mkdir(facts, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for name, args := range map[string][]string{
+			"nodes.json":   {"show", "latest", cell, "--nodes", "--json"},
+			"results.json": {"results", "latest", "--format", "json"},
+		} {
+			if err := os.WriteFile(filepath.Join(facts, name), outputOf(t, home, args...), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		runPython(t, dir, interpreter, "-m", "check_membership", facts, filepath.Join(home, "store"), cell)
+	}
+}
