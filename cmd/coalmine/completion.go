@@ -11,6 +11,7 @@ import (
 	"coalmine/workflows/control"
 	"coalmine/workflows/results"
 	"coalmine/workflows/status"
+	"coalmine/workflows/trackers"
 )
 
 // completionPatience is how long a shell waits for the names of runs.
@@ -34,6 +35,9 @@ func (g *global) completeArguments(c *cobra.Command) {
 
 func formatCompletions() (out []cobra.Completion) {
 	for _, f := range results.Formats() {
+		out = append(out, cobra.CompletionWithDesc(f.Name, f.Description))
+	}
+	for _, f := range trackers.Formats() {
 		out = append(out, cobra.CompletionWithDesc(f.Name, f.Description))
 	}
 	return out

@@ -16,6 +16,7 @@ import (
 	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
 	"coalmine/workflows/status"
+	"coalmine/workflows/trackers"
 )
 
 const statusHelp = `Show how all runs stand, the newest first, or one of them in detail: its cells, what
@@ -282,16 +283,23 @@ as csv or parquet, one number a line.
 
 Formats:
 ` + formatsHelp(),
-		Example: "  coalmine results quickstart --format html -o report.html\n  coalmine results quickstart --json | jq '.cells[].audit.random_sampling'",
+		Example: "  coalmine results quickstart --format html -o report.html\n  coalmine results quickstart --json | jq '.cells[].audit.random_sampling'\n" +
+			"  coalmine results quickstart --format tensorboard -o logs && tensorboard --logdir logs",
 		GroupID: groupLook,
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if f, ok := trackers.Named(format); ok {
+				if rows != string(results.Cells) {
+					return fmt.Errorf("--rows %s: format %s has cells and rounds in one; leave out --rows", rows, format)
+				}
+				return g.track(c.Context(), runArgument(args), f, output)
+			}
 			if g.json {
 				format = "json"
 			}
 			f, err := results.FormatNamed(format)
 			if err != nil {
-				return fmt.Errorf("--format: %w", err)
+				return fmt.Errorf("--format %.40q: expected one of %s", format, resultFormats())
 			}
 			if err := f.Has(results.Rows(rows)); err != nil {
 				return fmt.Errorf("--rows: %w", err)
@@ -305,9 +313,9 @@ Formats:
 			})
 		},
 	}
-	c.Flags().StringVar(&format, "format", results.FormatNames()[0], strings.Join(results.FormatNames(), ", "))
+	c.Flags().StringVar(&format, "format", results.FormatNames()[0], resultFormats())
 	c.Flags().StringVar(&rows, "rows", string(results.Cells), "what has a row of csv and parquet: cells; canaries with all that the audits say of each; attacks on updates; attacked-users, of attacks that list them; means and differences of replicates; or rounds")
-	c.Flags().StringVarP(&output, "output", "o", "", "file to write; standard output if none is given")
+	c.Flags().StringVarP(&output, "output", "o", "", "file to write, of mlflow and tensorboard the folder; standard output if none is given")
 	return c
 }
 
@@ -357,7 +365,10 @@ func wrapped(text string) string {
 func formatsHelp() string {
 	var lines []string
 	for _, f := range results.Formats() {
-		lines = append(lines, fmt.Sprintf("  %-8s %s", f.Name, f.Description))
+		lines = append(lines, fmt.Sprintf("  %-11s %s", f.Name, f.Description))
+	}
+	for _, f := range trackers.Formats() {
+		lines = append(lines, fmt.Sprintf("  %-11s %s", f.Name, f.Description))
 	}
 	return strings.Join(lines, "\n")
 }

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"coalmine/workflows/control"
+	"coalmine/workflows/results"
+	"coalmine/workflows/trackers"
+)
+
+// resultFormats are the names that results --format takes.
+func resultFormats() string {
+	names := results.FormatNames()
+	for _, f := range trackers.Formats() {
+		names = append(names, f.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// track writes a run into the folder of a program that tracks experiments.
+func (g *global) track(ctx context.Context, run string, f trackers.Format, dir string) error {
+	if dir == "" {
+		return fmt.Errorf("--format %s writes many files: name the folder for them by -o; it may hold other runs", f.Name)
+	}
+	return g.withControl(ctx, func(api control.API) error {
+		tracked, err := trackedRun(ctx, api, run)
+		if err != nil {
+			return err
+		}
+		written, err := f.Write(dir, tracked)
+		if err != nil {
+			return err
+		}
+		if g.json {
+			return g.printJSON(written)
+		}
+		g.printf("%d cells in %d files below %s\nlook at them with: "+f.Reader+"\n", written.Cells, written.Files, written.Folder, dir)
+		return nil
+	})
+}
+
+// trackedRun gets all that trackers have of a run.
+func trackedRun(ctx context.Context, api control.API, name string) (*trackers.Run, error) {
+	status, err := api.Status(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	found, err := api.Results(ctx, status.Run)
+	rounds, roundsErr := api.Rounds(ctx, status.Run)
+	spec, specErr := api.Experiment(ctx, status.Run)
+	if err := errors.Join(err, roundsErr, specErr); err != nil {
+		return nil, err
+	}
+	return trackers.New(found, rounds, spec, status.Submitted)
+}

@@ -1,0 +1,70 @@
+package results
+
+import (
+	"github.com/parquet-go/parquet-go"
+)
+
+// Value is what a row has in one of its columns: a number, 1 and 0 for true and false, or a
+// text.
+type Value struct {
+	Column string
+	Number float64
+	// Text is that of a column of texts; "" of numbers.
+	Text string
+}
+
+// CellValues are the rows of WriteRows(Cells), one for each cell, without the columns that
+// are null or empty there.
+func (r *Results) CellValues() ([][]Value, error) {
+	v, err := r.view()
+	if err != nil {
+		return nil, err
+	}
+	t, err := cellRows(v)
+	if err != nil {
+		return nil, err
+	}
+	return t.values(), nil
+}
+
+// Values are the rows of the rounds, in their order, as those of Rounds.Write without what
+// they say of the cell. Columns that are null there are left out.
+func (c *CellRounds) Values() [][]Value {
+	t := newFlatTable("round", []any{Round{}})
+	for _, round := range c.Rounds {
+		t.add([]any{round})
+	}
+	return t.values()
+}
+
+func (t *flatTable) values() [][]Value {
+	names := t.header()
+	all := make([][]Value, len(t.rows))
+	for i, row := range t.rows {
+		for j, v := range row {
+			if value, there := valueOf(names[j], v); there {
+				all[i] = append(all[i], value)
+			}
+		}
+	}
+	return all
+}
+
+func valueOf(column string, v parquet.Value) (_ Value, there bool) {
+	if v.IsNull() {
+		return Value{}, false
+	}
+	switch v.Kind() {
+	case parquet.Boolean:
+		if v.Boolean() {
+			return Value{Column: column, Number: 1}, true
+		}
+		return Value{Column: column}, true
+	case parquet.Int32, parquet.Int64:
+		return Value{Column: column, Number: float64(v.Int64())}, true
+	case parquet.Float, parquet.Double:
+		return Value{Column: column, Number: v.Double()}, true
+	default:
+		return Value{Column: column, Text: v.String()}, v.String() != ""
+	}
+}

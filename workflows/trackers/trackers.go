@@ -1,0 +1,246 @@
+// Package trackers writes the outcome of a run in the forms that programs read which track
+// experiments: a file store of MLflow, and event files of TensorBoard.
+//
+// Every cell is a run of such a program. It has as parameters the cell's resolved
+// experiment, and as metrics, by rounds (of SGD by steps), three groups:
+//
+//	training/…  what every round has said about itself, the columns of results --rows rounds
+//	audit/…     what was measured along the training, the numbers of the curve in the JSON
+//	final/…     what came out, the columns of numbers of results --rows cells
+//
+// Equal runs give equal bytes. No time is taken from a clock: all that has one has that at
+// which the run was submitted, or 0 where that is not known.
+package trackers
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"coalmine/tasks/reports"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/results"
+)
+
+// Run is a run as trackers have it.
+type Run struct {
+	ID, Experiment string
+	// Submitted is the time that everything has; zero where it is not known.
+	Submitted time.Time
+	Cells     []Cell
+}
+
+// Cell is one cell of it.
+type Cell struct {
+	Name, Label string
+	// Status is one of package results.
+	Status string
+	// Digest is that of the run's id, the cell's name and its resolved experiment.
+	Digest [sha256.Size]byte
+	// Params are the leaves of the resolved experiment by their paths, ascending, and the
+	// axes that the cell leaves out, as null.
+	Params []Param
+	// Texts are the texts of results --rows cells, in the order of the columns.
+	Texts []results.Value
+	// Series by their names, ascending.
+	Series []Series
+}
+
+// Param is a word, number, truth value or list of the cell's resolved experiment.
+type Param struct {
+	// Path is that of the file, such as training.rounds.
+	Path  string
+	Value json.RawMessage
+}
+
+// Text is the value for people: JSON, but a word without its quotes.
+func (p Param) Text() string {
+	var word string
+	if json.Unmarshal(p.Value, &word) == nil && p.Value[0] == '"' {
+		return word
+	}
+	return string(p.Value)
+}
+
+// Series is a metric.
+type Series struct {
+	Name   string
+	Points []Point // ascending by Step
+}
+
+// Point is the value of a metric after a round, of SGD after a step.
+type Point struct {
+	Step  int64
+	Value float64 // finite
+}
+
+// New is the run of these results, rounds and resolved experiment, which belong together.
+func New(r *results.Results, rounds *results.Rounds, spec *experiment.Spec, submitted time.Time) (*Run, error) {
+	run := &Run{ID: r.Run, Experiment: r.Experiment, Submitted: submitted}
+	if len(r.Cells) != len(spec.Cells) || len(r.Cells) != len(rounds.Cells) {
+		return nil, fmt.Errorf("run %s: %d cells have results, %d rounds and %d an experiment; expected as many of each", r.Run, len(r.Cells), len(rounds.Cells), len(spec.Cells))
+	}
+	values, err := r.CellValues()
+	if err != nil {
+		return nil, fmt.Errorf("run %s: %w", r.Run, err)
+	}
+	for i := range r.Cells {
+		cell, err := newCell(r, &r.Cells[i], values[i], &rounds.Cells[i], &spec.Cells[i])
+		if err != nil {
+			return nil, fmt.Errorf("run %s, cell %s: %w", r.Run, r.Cells[i].Cell, err)
+		}
+		run.Cells = append(run.Cells, *cell)
+	}
+	return run, nil
+}
+
+func newCell(r *results.Results, c *results.Cell, values []results.Value, rounds *results.CellRounds, spec *experiment.Cell) (*Cell, error) {
+	resolved, err := json.Marshal(spec.Experiment)
+	if err != nil {
+		return nil, err
+	}
+	cell := &Cell{
+		Name: c.Cell, Label: c.Label, Status: c.Status,
+		Digest: sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s", r.Run, c.Cell, resolved)),
+		Params: params(resolved, spec.Axes),
+	}
+	series := metrics{}
+	series.addRounds(rounds)
+	if c.Report != nil {
+		if err := series.addCurve(c.Curve); err != nil {
+			return nil, err
+		}
+	}
+	cell.Texts = series.addFinal(values, c.Report)
+	cell.Series = series.sorted()
+	return cell, nil
+}
+
+// params are the leaves of an experiment, and the axes that it lacks.
+func params(resolved json.RawMessage, axes experiment.Axes) (list []Param) {
+	leaves(resolved, "", func(path string, value json.RawMessage) {
+		list = append(list, Param{path, value})
+	})
+	for _, axis := range axes {
+		if string(axis.Value) == "null" {
+			list = append(list, Param{axis.Path, axis.Value})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Param) int { return cmp.Compare(a.Path, b.Path) })
+	return slices.CompactFunc(list, func(a, b Param) bool { return a.Path == b.Path })
+}
+
+// leaves calls do for all that is no object within JSON, with its path.
+func leaves(value json.RawMessage, path string, do func(path string, value json.RawMessage)) {
+	value = bytes.TrimSpace(value)
+	var members map[string]json.RawMessage
+	if len(value) == 0 || value[0] != '{' || json.Unmarshal(value, &members) != nil {
+		do(path, value)
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		leaves(members[name], strings.TrimPrefix(path+"."+name, "."), do)
+	}
+}
+
+// metrics are points by the names of their series and by their steps.
+type metrics map[string]map[int64]float64
+
+// The groups of metrics, as the package comment has them.
+const (
+	training = "training/"
+	audit    = "audit/"
+	final    = "final/"
+)
+
+// add adds a point; numbers that are not finite are left out.
+func (m metrics) add(group, name string, step int64, value float64) {
+	if math.IsNaN(value) || math.IsInf(value, 0) {
+		return
+	}
+	name = group + safe(name)
+	if m[name] == nil {
+		m[name] = map[int64]float64{}
+	}
+	m[name][step] = value
+}
+
+// safe is a name that trackers and file systems accept: other characters become "_".
+func safe(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-.", r) {
+			return r
+		}
+		return '_'
+	}, name)
+}
+
+// addRounds adds the columns of the rounds. A column that is 0 in all of them does not
+// apply to the training and is left out.
+func (m metrics) addRounds(c *results.CellRounds) {
+	rows, applies := c.Values(), map[string]bool{}
+	for _, row := range rows {
+		for _, v := range row {
+			applies[v.Column] = applies[v.Column] || v.Number != 0
+		}
+	}
+	for i, row := range rows {
+		for _, v := range row {
+			if v.Column != "round" && applies[v.Column] {
+				m.add(training, v.Column, c.Rounds[i].Round, v.Number)
+			}
+		}
+	}
+}
+
+// addCurve adds the numbers of the measurements along the training, by their paths.
+func (m metrics) addCurve(curve []reports.Point) error {
+	for _, point := range curve {
+		data, err := json.Marshal(point)
+		if err != nil {
+			return fmt.Errorf("the measurement after round %d: %w", point.Round, err)
+		}
+		leaves(data, "", func(path string, value json.RawMessage) {
+			var number *float64
+			if path != "round" && json.Unmarshal(value, &number) == nil && number != nil {
+				m.add(audit, path, int64(point.Round), *number)
+			}
+		})
+	}
+	return nil
+}
+
+// addFinal adds the numbers of the cell's row after the last round, and returns its texts.
+func (m metrics) addFinal(values []results.Value, report *reports.Report) (texts []results.Value) {
+	var last int64
+	if report != nil {
+		last = int64(report.Training.Rounds)
+	}
+	for _, v := range values {
+		if v.Text != "" {
+			texts = append(texts, v)
+		} else {
+			m.add(final, v.Column, last, v.Number)
+		}
+	}
+	return texts
+}
+
+// sorted are the series by their names.
+func (m metrics) sorted() (list []Series) {
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		s := Series{Name: name}
+		for _, step := range slices.Sorted(maps.Keys(m[name])) {
+			s.Points = append(s.Points, Point{step, m[name][step]})
+		}
+		list = append(list, s)
+	}
+	return list
+}
