@@ -108,7 +108,7 @@ func TestEveryOptimizerTrainsTheModel(t *testing.T) {
 	t.Parallel()
 	rates := map[optimizers.Kind]float64{
 		optimizers.SGD: 2, optimizers.Momentum: 0.3, optimizers.Nesterov: 0.3, optimizers.Adam: 0.01,
-		optimizers.RMSProp: 0.005, optimizers.Adagrad: 0.1, optimizers.Yogi: 0.01,
+		optimizers.RMSProp: 0.005, optimizers.Adagrad: 0.1, optimizers.Yogi: 0.01, optimizers.FedAdam: 0.01,
 		optimizers.Adadelta: 10,
 	}
 	for _, kind := range optimizers.Kinds() {

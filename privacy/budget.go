@@ -3,6 +3,7 @@ package privacy
 import (
 	"errors"
 	"fmt"
+	"sort"
 	"sync"
 )
 
@@ -27,7 +28,16 @@ func (b Budget) Validate() error {
 // Allows reports whether rounds rounds stay within the budget. A training
 // stops before the first round for which it is false.
 func (b Budget) Allows(m *Meter, rounds int) bool {
-	return m.limited(rounds, b.Delta) <= b.Epsilon
+	return b.allowsByRenyi(m, rounds) || m.limited(rounds, b.Delta) <= b.Epsilon
+}
+
+// allowsByRenyi reports whether divergences, which are far faster than the tightest
+// accountant, say so already.
+func (b Budget) allowsByRenyi(m *Meter, rounds int) bool {
+	if m.recipe.Accountant != Tightest {
+		return false
+	}
+	return byDivergence(m.proved.Times(m.counted(rounds)), b.Delta, Improved).epsilon <= b.Epsilon
 }
 
 // MaxRounds is the most rounds that RoundsWithin answers with: more than any
@@ -45,11 +55,12 @@ func (b Budget) roundsWithin(m *Meter) int {
 	if b.Allows(m, MaxRounds) {
 		return MaxRounds
 	}
-	over := 1
+	within := sort.Search(MaxRounds, func(n int) bool { return !b.allowsByRenyi(m, n+1) })
+	over := within + 1
 	for b.Allows(m, over) {
-		over = min(MaxRounds, over*16)
+		within, over = over, min(MaxRounds, over*4)
 	}
 	// Counted from above, fewer rounds come later.
 	excess := func(fewer int) float64 { return b.logExcess(m.limited(over-fewer, b.Delta)) }
-	return over - firstWithin(0, over-over/16, excess)
+	return over - firstWithin(0, over-within, excess)
 }

@@ -93,7 +93,20 @@ var adamRule = Rule{
 	Summary:    "the mean gradient over the root of the mean squared one, both corrected for their start at zero",
 	Source:     "Kingma and Ba 2015, algorithm 1",
 	Parameters: []Default{{beta1, 0.9}, {beta2, 0.999}, {epsilon, 1e-8}},
-	start:      func(c Config, n int) Optimizer { return &adam{newMoments(c, n)} },
+	start:      func(c Config, n int) Optimizer { return &adam{moments: newMoments(c, n)} },
+}
+
+// fedAdamRule starts the squares at the square of epsilon's default, as Reddi et al. do.
+var fedAdamRule = Rule{
+	Kind: FedAdam, Title: "FedAdam",
+	Summary:    "as adam, but nothing is corrected",
+	Source:     "Reddi et al. 2021, algorithm 2 and section 5",
+	Parameters: []Default{{beta1, 0.9}, {beta2, 0.99}, {epsilon, 1e-3}, {initial, 1e-6}},
+	start: func(c Config, n int) Optimizer {
+		o := &adam{moments: newMoments(c, n), uncorrected: true}
+		fill(o.squares, float32(c.Initial))
+		return o
+	},
 }
 
 // adam is Kingma and Ba, "Adam: A Method for Stochastic Optimization", 2015,
@@ -102,7 +115,12 @@ var adamRule = Rule{
 //	mean    = beta1 * mean    + (1-beta1) * grad
 //	squares = beta2 * squares + (1-beta2) * grad^2
 //	params -= rate * mean/(1-beta1^t) / (sqrt(squares/(1-beta2^t)) + epsilon)
-type adam struct{ moments }
+//
+// Uncorrected, neither mean nor squares are divided.
+type adam struct {
+	moments
+	uncorrected bool
+}
 
 func (o *adam) Step(params, grad []float32, learningRate float64) {
 	o.count(params, grad)
@@ -111,6 +129,10 @@ func (o *adam) Step(params, grad []float32, learningRate float64) {
 	for i, g := range grad {
 		o.mean[i] = float32(keep1*o.mean[i]) + float32(add1*g)
 		o.squares[i] = float32(keep2*o.squares[i]) + float32(add2*float32(g*g))
+	}
+	if o.uncorrected {
+		o.move(params, learningRate, 1)
+		return
 	}
 	t := float64(o.step[0])
 	rate := learningRate / (1 - math.Pow(o.config.Beta1, t))

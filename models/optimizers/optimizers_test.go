@@ -55,6 +55,10 @@ func TestStepsFollowTheirRules(t *testing.T) {
 		// squares 0.25, 0.4375, 1.328125 by 1/4, 7/16, 37/64
 		{optimizers.Config{Kind: optimizers.Adam, Beta1: 0.5, Beta2: 0.75, Epsilon: 1},
 			[3]float64{0.95, 0.9, 0.9 + 0.1*(5.0/7)/(math.Sqrt(1.328125*64/37)+1)}},
+		// means 0.5, 0.75, -0.625; squares 1.75, 1.5625, 2.171875
+		{optimizers.Config{Kind: optimizers.FedAdam, Beta1: 0.5, Beta2: 0.75, Epsilon: 1, Initial: 2},
+			[3]float64{1 - 0.05/(math.Sqrt(1.75)+1), 1 - 0.05/(math.Sqrt(1.75)+1) - 0.075/(math.Sqrt(1.5625)+1),
+				1 - 0.05/(math.Sqrt(1.75)+1) - 0.075/(math.Sqrt(1.5625)+1) + 0.0625/(math.Sqrt(2.171875)+1)}},
 		// means 0.5, 0.75, -0.625; squares 4-0.25, 3.75-0.25, 3.5+0.25*4
 		{optimizers.Config{Kind: optimizers.Yogi, Beta1: 0.5, Beta2: 0.75, Epsilon: 1, Initial: 4},
 			[3]float64{1 - 0.05/(math.Sqrt(3.75)+1), 1 - 0.05/(math.Sqrt(3.75)+1) - 0.075/(math.Sqrt(3.5)+1),
@@ -190,7 +194,7 @@ func TestEveryRuleDescendsABowl(t *testing.T) {
 	rates := map[optimizers.Kind]float64{
 		optimizers.SGD: 0.1, optimizers.Momentum: 0.05, optimizers.Nesterov: 0.05, optimizers.Adam: 0.05,
 		optimizers.RMSProp: 0.01, optimizers.Adagrad: 0.5, optimizers.Yogi: 0.05,
-		optimizers.Adadelta: 1,
+		optimizers.Adadelta: 1, optimizers.FedAdam: 0.05,
 	}
 	curvature := []float32{10, 1, 0.1}
 	for _, kind := range optimizers.Kinds() {

@@ -55,13 +55,13 @@ type Given struct {
 	// Momentum coefficient, by default 0.9.
 	Momentum *float64 `json:"momentum,omitempty" range:"[0,1)" when:"optimizer=momentum nesterov" source:"Thakkar et al. 2020, appendix B"`
 	// Beta1 is the decay of the mean gradient, by default 0.9.
-	Beta1 *float64 `json:"beta1,omitempty" range:"[0,1)" when:"optimizer=adam yogi"`
+	Beta1 *float64 `json:"beta1,omitempty" range:"[0,1)" when:"optimizer=adam fedadam yogi"`
 	// Beta2 is the decay of the mean squared gradient, by default 0.999, with
-	// rmsprop 0.9, with adadelta (which calls it rho) 0.95.
-	Beta2 *float64 `json:"beta2,omitempty" range:"[0,1)" when:"optimizer=adam yogi rmsprop adadelta"`
-	// Epsilon is added to the denominator (with adadelta under both roots), by default 1e-8, with yogi 1e-3,
+	// fedadam 0.99, with rmsprop 0.9, with adadelta (which calls it rho) 0.95.
+	Beta2 *float64 `json:"beta2,omitempty" range:"[0,1)" when:"optimizer=adam fedadam yogi rmsprop adadelta"`
+	// Epsilon is added to the denominator (with adadelta under both roots), by default 1e-8, with yogi and fedadam 1e-3,
 	// with adagrad 1e-10, with adadelta 1e-6.
-	Epsilon *float64 `json:"epsilon,omitempty" range:"[1e-30,1e6]" when:"optimizer=adam yogi rmsprop adagrad adadelta"`
+	Epsilon *float64 `json:"epsilon,omitempty" range:"[1e-30,1e6]" when:"optimizer=adam fedadam yogi rmsprop adagrad adadelta"`
 }
 
 // Config returns the rule of a kind with the parameters that are given, and its

@@ -19,11 +19,12 @@ const (
 	Adagrad  Kind = "adagrad"
 	Yogi     Kind = "yogi"
 	Adadelta Kind = "adadelta"
+	FedAdam  Kind = "fedadam"
 )
 
 // rules are all update rules there are.
 var rules = registry.New("optimizer", func(r Rule) Kind { return r.Kind },
-	sgdRule, momentumRule, nesterovRule, adamRule, rmspropRule, adagradRule, yogiRule, adadeltaRule)
+	sgdRule, momentumRule, nesterovRule, adamRule, rmspropRule, adagradRule, yogiRule, adadeltaRule, fedAdamRule)
 
 // Rule describes an update rule: all that the rest of the project knows of it.
 type Rule struct {

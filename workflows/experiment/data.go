@@ -256,6 +256,9 @@ func (c *dataChecker) affordable(rounds int, t *Training) int {
 		c.fail("training.privacy", "cannot be accounted for: %v", err)
 		return rounds
 	}
+	if budget.Allows(meter, rounds) { // which often is seen at once
+		return rounds
+	}
 	allowed := budget.RoundsWithin(meter)
 	if allowed == 0 {
 		c.fail("training.privacy.budget", "does not allow a single round, which costs epsilon_proved %s at delta %g; expected a larger epsilon, more noise or a smaller cohort",

@@ -290,8 +290,8 @@ type Client struct {
 }
 
 // Server is the optimizer that applies a round's mean update, taken as the
-// negative of a gradient: sgd at rate 1 is FedAvg, momentum is FedAvgM, adam is
-// FedAdam (Reddi et al. 2021).
+// negative of a gradient: sgd at rate 1 is FedAvg, momentum is FedAvgM, fedadam
+// is FedAdam as Reddi et al. 2021 state it, and adam the same with Kingma and Ba's corrections.
 type Server struct{ Optimizer }
 
 // Generator says how the server trains the generator of a gan: by gradient descent.
