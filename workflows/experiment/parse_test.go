@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -63,9 +64,11 @@ func TestExamplesExpandToTheirCells(t *testing.T) {
 func examples(t *testing.T) map[string][]byte {
 	t.Helper()
 	files, err := filepath.Glob("../../examples/*.yaml")
-	if err != nil || len(files) == 0 {
+	tables, tablesErr := filepath.Glob("../../examples/thakkar-2020/table-?.yaml")
+	if err := errors.Join(err, tablesErr); err != nil || len(files) == 0 || len(tables) == 0 {
 		t.Fatalf("no examples: %v", err)
 	}
+	files = append(files, tables...)
 	found := make(map[string][]byte)
 	for _, file := range files {
 		data, err := os.ReadFile(file)
