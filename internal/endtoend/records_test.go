@@ -208,6 +208,26 @@ data:
 model: {kind: regressor, embedding: 8, units: 8}
 training: {rounds: 2, cohort: 4}
 audit: {utility: true}
+`, `
+name: full
+data: {source: text.jsonl, vocabulary: {size: 60}, users: {words: 0}}
+model: {embedding: 8, units: 8}
+training:
+  rounds: 6
+  cohort: 4
+  sampling: separated
+  separation: 5
+  participations: 2
+  privacy: {clip: 0.4, noise_multiplier: 6, delta: 1e-5, mechanism: {kind: blt, buffers: 2}}
+`, `
+name: full
+data: {source: text.jsonl, vocabulary: {size: 60}, users: {words: 0}}
+model: {embedding: 8, units: 8}
+training:
+  rounds: 6
+  cohort: 4
+  sampling: separated
+  privacy: {clip: 0.4, noise_multiplier: 6, delta: 1e-5, mechanism: {kind: banded, bands: 3}}
 `}
 
 // source is what a file of fullFiles, or of an audit, reads.
