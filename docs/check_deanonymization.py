@@ -75,7 +75,7 @@ def read_updates(args, nodes, node):
     updates = []
     for source in inputs(nodes, node):
         if source["kind"] == "updates/gather":
-            for i in range(source["metrics"]["shards"]):
+            for i in range(len(source["metrics"]["shards"])):
                 layers, some = read_shard(blob(args, source, f"updates-{i}"))
                 updates += some
     return layers, updates
