@@ -66,6 +66,15 @@ func kindOf(err error) errorKind {
 	return internalError
 }
 
+// ErrorKind is the kind that an error has in answers of the API, "" for one that is none of
+// theirs.
+func ErrorKind(err error) string {
+	if k := kindOf(err); k.kind != internalError.kind {
+		return k.kind
+	}
+	return ""
+}
+
 // kindHeader has the kind of an error as its body does: the answer to HEAD has
 // no body.
 const kindHeader = "Coalmine-Error"

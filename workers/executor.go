@@ -24,6 +24,7 @@ type executor struct {
 	metrics        *metrics
 	guard          *memoryGuard
 	store          *storeCheck
+	tally          tally
 }
 
 // handle executes one message and returns the encoded outcome. ctx ends with one
@@ -45,6 +46,7 @@ func (e *executor) handle(ctx context.Context, m queue.Message) []byte {
 	out.Seconds = time.Since(a.started).Seconds()
 	out.Tokens = e.progress.end(m.ID).Tokens
 	e.metrics.ended(a.Kind, &out)
+	e.tally.add(out.Result)
 	a.finish(ctx, &out)
 	a.endSpan(&out)
 	return e.encode(out)

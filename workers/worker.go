@@ -137,7 +137,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		Grace:    w.grace(),
 		Log:      w.log(),
 	})
-	e.log.Info("worker ended")
+	e.log.Info("worker ended", e.tally.attributes()...)
 	if cause := context.Cause(ctx); errors.Is(cause, attempts.ErrOtherStore) {
 		return cause
 	}

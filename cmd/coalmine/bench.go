@@ -56,7 +56,9 @@ func newBenchQueueCommand(g *global) *cobra.Command {
 		Use:   "queue",
 		Short: "Overhead of queue, coordinator and store",
 		Long:  benchQueueHelp,
-		Args:  cobra.NoArgs,
+		Example: "  coalmine bench queue\n" +
+			"  coalmine bench queue --scale --slots 100 --measure tasks,rounds",
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if !scaled {
 				return g.printQueueBench(c.Context(), overhead.Training{Rounds: rounds, Chunks: chunks})

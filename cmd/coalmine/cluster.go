@@ -37,6 +37,7 @@ func newWorkerCommand(g *global) *cobra.Command {
 		Use:     "worker",
 		Short:   "Work for a cluster",
 		Long:    workerHelp,
+		Example: "  coalmine worker --redis redis://localhost:6379 --store 's3://coalmine/runs?endpoint=http://localhost:7070'\n  coalmine worker --slots 2 --memory 4GiB --listen localhost:9090",
 		GroupID: groupRun,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -268,7 +268,8 @@ func newImportCommand(g *global) *cobra.Command {
 any submission. ` + sourceHelp + `
 
 Prints data.sha256 of the source.`,
-		Args: cobra.ExactArgs(1),
+		Example: "  coalmine data import texts.jsonl.zst --store s3://coalmine/runs",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			source, err := sources.Here{}.Find(c.Context(), args[0], "")
 			if err != nil {

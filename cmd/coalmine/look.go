@@ -212,6 +212,7 @@ func newWatchCommand(g *global) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "watch [RUN]",
 		Short:   "Follow a run until it has finished, then print its results",
+		Example: "  coalmine watch quickstart",
 		GroupID: groupLook,
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -237,6 +238,7 @@ func newLogsCommand(g *global) *cobra.Command {
 		Use:     "logs RUN [NODE]",
 		Short:   "Print what failed attempts have logged",
 		Long:    "Print what failed attempts have logged: of all nodes, or of one, by what\n\"coalmine status RUN\" calls it, or by the beginning of its key.",
+		Example: "  coalmine logs quickstart\n  coalmine logs quickstart 3fa2c1",
 		GroupID: groupLook,
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -4,18 +4,21 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"coalmine/dashboards"
 	"coalmine/internal/garbage"
 	"coalmine/internal/kernels"
 )
@@ -77,8 +80,25 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	} else if ctx.Err() != nil {
 		code = exitInterrupted
 	}
-	fmt.Fprintf(stderr, "coalmine: %v\n", err)
+	if slices.Contains(args, "--json") {
+		writeFailure(stderr, code, err)
+	} else {
+		fmt.Fprintf(stderr, "coalmine: %v\n", err)
+	}
 	return code
+}
+
+// failure is the last line on standard error of a command with --json that has failed.
+type failure struct {
+	Error string `json:"error"`
+	// Kind is that of the API, "" for what has none there.
+	Kind string `json:"kind,omitempty"`
+	Exit int    `json:"exit_status"`
+}
+
+func writeFailure(stderr io.Writer, code int, err error) {
+	line, _ := json.Marshal(failure{err.Error(), dashboards.ErrorKind(err), code}) // it has texts and a number
+	fmt.Fprintf(stderr, "%s\n", line)
 }
 
 const rootHelp = `Coalmine measures what federated and central training make a model memorize.
@@ -98,7 +118,9 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 		Long:          rootHelp,
 		SilenceUsage:  true,
 		SilenceErrors: true,
+		Version:       version(),
 	}
+	root.SetVersionTemplate("coalmine {{.Version}}\n")
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	g := &global{stdout: stdout, stderr: stderr}

@@ -357,6 +357,7 @@ func (g *global) printSubmitted(s control.Submitted) error {
 	if s.Continued {
 		g.note("an unfinished run has the same experiment; it continues (--new starts another)")
 	}
+	g.note("workers take it up as they have room; follow it with: coalmine watch %s", s.Run)
 	return nil
 }
 

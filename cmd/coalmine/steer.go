@@ -18,7 +18,7 @@ import (
 func newSteerCommands(g *global) []*cobra.Command {
 	steer := func(use, short string, kind runs.Kind) *cobra.Command {
 		return &cobra.Command{
-			Use: use + " [RUN]", Short: short, GroupID: groupSteer, Args: cobra.MaximumNArgs(1),
+			Use: use + " [RUN]", Short: short, Example: "  coalmine " + use + " quickstart", GroupID: groupSteer, Args: cobra.MaximumNArgs(1),
 			RunE: func(c *cobra.Command, args []string) error {
 				return g.steer(c.Context(), runArgument(args), runs.Entry{Kind: kind})
 			},
@@ -183,7 +183,7 @@ same experiment again: it finds everything cached.`
 
 func newRemoveCommand(g *global) *cobra.Command {
 	return &cobra.Command{
-		Use: "rm RUN...", Short: "Remove the record of finished runs", Long: removeHelp,
+		Use: "rm RUN...", Short: "Remove the record of finished runs", Long: removeHelp, Example: "  coalmine rm quickstart && coalmine gc",
 		GroupID: groupSteer, Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return g.withControl(c.Context(), func(api control.API) error {
@@ -225,7 +225,7 @@ RUN"; the name of a host means all workers of it.`
 
 func newDrainCommand(g *global) *cobra.Command {
 	return &cobra.Command{
-		Use: "drain WORKER...", Short: "Have workers finish what they have and end", Long: drainHelp,
+		Use: "drain WORKER...", Short: "Have workers finish what they have and end", Long: drainHelp, Example: "  coalmine drain node7",
 		GroupID: groupSteer, Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return g.withControl(c.Context(), func(api control.API) error {

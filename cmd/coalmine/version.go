@@ -28,6 +28,7 @@ func newVersionCommand(g *global) *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version, the kernel set and the kinds of tasks",
+		Example: "  coalmine version --json | jq .kinds",
 		GroupID: groupOther,
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {

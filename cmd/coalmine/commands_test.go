@@ -1,0 +1,67 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// leafCommands are those that a person types and that do something.
+func leafCommands(c *cobra.Command) (leaves []*cobra.Command) {
+	for _, child := range c.Commands() {
+		if child.Hidden || child.Name() == "help" || child.Name() == "completion" {
+			continue
+		}
+		if !child.HasSubCommands() {
+			leaves = append(leaves, child)
+		}
+		leaves = append(leaves, leafCommands(child)...)
+	}
+	return leaves
+}
+
+func TestEveryCommandHasAnExample(t *testing.T) {
+	t.Parallel()
+	commands := leafCommands(newRoot(io.Discard, io.Discard))
+	if len(commands) < 30 {
+		t.Errorf("found %d commands, expected all", len(commands))
+	}
+	for _, c := range commands {
+		if !strings.Contains(c.Example, c.CommandPath()) {
+			t.Errorf("the help of %q has no example of it, but %q", c.CommandPath(), c.Example)
+		}
+	}
+}
+
+func TestErrorsAreJSONWhereJSONIsAskedFor(t *testing.T) {
+	t.Parallel()
+	for _, want := range []struct {
+		args        []string
+		kind, error string
+	}{
+		{[]string{"plan"}, "", "usage: coalmine plan FILE"},
+		{[]string{"results", "--format", "gif", "--rows", "users"}, "", "expected one of cells"},
+		{[]string{"status", "nobody"}, "no-run", "nobody"},
+		{[]string{"status", "--bogus"}, "", "--bogus"},
+	} {
+		var out, messages bytes.Buffer
+		code := execute(t.Context(), append(want.args, "--json", "--home", t.TempDir()), &out, &messages)
+		lines := strings.Split(strings.TrimSpace(messages.String()), "\n")
+		var got failure
+		if err := json.Unmarshal([]byte(lines[len(lines)-1]), &got); err != nil || code == exitDone || got.Exit != code || got.Kind != want.kind || !strings.Contains(got.Error, want.error) {
+			t.Errorf("%v: exit status %d, %q, %v; want the kind %q and %q", want.args, code, messages.String(), err, want.kind, want.error)
+		}
+	}
+}
+
+func TestTheVersionIsAFlagToo(t *testing.T) {
+	t.Parallel()
+	var out, messages bytes.Buffer
+	if code := execute(t.Context(), []string{"--version"}, &out, &messages); code != exitDone || out.String() != "coalmine "+version()+"\n" {
+		t.Errorf("exit status %d, %q, %s", code, out.String(), messages.String())
+	}
+}
