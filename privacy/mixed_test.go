@@ -75,7 +75,7 @@ func TestMixedTrainingsAreProvedByDivergencesToo(t *testing.T) {
 func hockeyStick(rate, z, epsilon float64) float64 {
 	density := func(x float64) float64 { return math.Exp(-x*x/2/z/z) / z / math.Sqrt(2*math.Pi) }
 	total := 0.
-	const step = 1e-3
+	const step = 4e-3
 	for x := -12 * z; x < 1+12*z; x += step {
 		mine, others := (1-rate)*density(x)+rate*density(x-1), (1-rate)*density(x)+rate*density(x+1)
 		total += step * max(0, mine-math.Exp(epsilon)*others)
