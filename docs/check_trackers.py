@@ -155,7 +155,8 @@ def expected(directory):
     cells = {}
     rounds = json.loads(read(f"{directory}/rounds.json"))["cells"]
     specs = json.loads(read(f"{directory}/experiment.json"))["cells"]
-    rows = list(csv.DictReader(open(f"{directory}/cells.csv", encoding="utf-8", newline="")))
+    table = csv.DictReader(open(f"{directory}/cells.csv", encoding="utf-8", newline=""))
+    rows = [{name: value for name, value in row.items() if "." not in name} for row in table]  # without parameters
     for result, rounds, spec, row in zip(json.loads(read(f"{directory}/results.json"))["cells"], rounds, specs, rows):
         assert result["cell"] == rounds["cell"] == spec["name"] == row["cell"]
         cell = cells[result["cell"]] = Cell()

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Gets what the tests need besides Go: a redis-server, versitygw, an S3 server, and
-# NumPy for the programs in docs/ that recompute a run's numbers.
+# NumPy and pandas for the programs in docs/ that read a run's numbers or recompute them.
 # Nothing here is fatal: what cannot be had is named, and its tests are skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -43,20 +43,22 @@ s3_server() {
 	fi
 }
 
-numpy() {
-	if python3 -c 'import numpy' 2>/dev/null || /usr/bin/python3 -c 'import numpy' 2>/dev/null; then
+# python_package MODULE NAME: Debian's package of a module of Python.
+python_package() {
+	if python3 -c "import $1" 2>/dev/null || /usr/bin/python3 -c "import $1" 2>/dev/null; then
 		return
 	fi
 	if ! command -v apt-get >/dev/null; then
-		say "NumPy is absent and this is no Debian: SKIPPING what is recomputed in Python; install python3 with NumPy to run it"
+		say "$2 is absent and this is no Debian: SKIPPING what needs it in Python; install python3 with $2 to run it"
 		return
 	fi
-	say "installing python3-numpy"
-	if ! { as_root apt-get update -qq && as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends python3-numpy; }; then
-		say "python3-numpy cannot be installed (not root, no sudo without password, or no network): SKIPPING what is recomputed in Python"
+	say "installing python3-$1"
+	if ! { as_root apt-get update -qq && as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "python3-$1"; }; then
+		say "python3-$1 cannot be installed (not root, no sudo without password, or no network): SKIPPING what needs it in Python"
 	fi
 }
 
 queue_server
 s3_server
-numpy
+python_package numpy NumPy
+python_package pandas pandas

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"coalmine/storage"
 	"coalmine/workflows/control"
 )
 
@@ -27,6 +28,15 @@ users and examples are selected and generated images are judged.`
 type exportFlags struct {
 	round            int
 	prepared, output string
+}
+
+// exportedModel is what the command says under --json.
+type exportedModel struct {
+	Run    string         `json:"run"`
+	Cell   string         `json:"cell"`
+	Path   string         `json:"path"`
+	Bytes  int            `json:"bytes"`
+	SHA256 storage.Digest `json:"sha256"`
 }
 
 func newExportCommand(g *global) *cobra.Command {
@@ -51,6 +61,9 @@ func newExportCommand(g *global) *cobra.Command {
 				output := f.name(args[0], args[1])
 				if err := os.WriteFile(output, data, 0o644); err != nil {
 					return err
+				}
+				if g.json {
+					return g.printJSON(exportedModel{args[0], args[1], output, len(data), storage.DigestOf(data)})
 				}
 				g.note("wrote %s (%d bytes)", output, len(data))
 				return nil

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"coalmine/tasks/audits/all"
 	"coalmine/workflows/control"
@@ -296,6 +297,9 @@ Formats:
 				}
 				return g.track(c.Context(), runArgument(args), f, output)
 			}
+			if g.json && c.Flags().Changed("format") && format != "json" {
+				return fmt.Errorf("--format %s with --json: expected one of them; a report in JSON is --json, and --format json the same", format)
+			}
 			if g.json {
 				format = "json"
 			}
@@ -316,7 +320,13 @@ Formats:
 		},
 	}
 	c.Flags().StringVar(&format, "format", results.FormatNames()[0], resultFormats())
-	c.Flags().StringVar(&rows, "rows", string(results.Cells), "what has a row of csv and parquet: cells; canaries with all that the audits say of each; attacks on updates; attacked-users, of attacks that list them; means and differences of replicates; or rounds")
+	c.Flags().StringVar(&rows, "rows", string(results.Cells), "what has a row of csv and parquet (also: --table): cells; canaries with all that the audits say of each; attacks on updates; attacked-users, of attacks that list them; means and differences of replicates; or rounds")
+	c.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "table" {
+			name = "rows"
+		}
+		return pflag.NormalizedName(name)
+	})
 	c.Flags().StringVarP(&output, "output", "o", "", "file to write, of mlflow and tensorboard the folder; standard output if none is given")
 	return c
 }

@@ -58,8 +58,10 @@ type notification struct {
 }
 
 type notificationCell struct {
-	Cell   string `json:"cell"`
-	Label  string `json:"label"`
+	Cell  string `json:"cell"`
+	Label string `json:"label"`
+	State string `json:"state"`
+	// Status is the same, for programs that know it by its older name.
 	Status string `json:"status"`
 }
 
@@ -74,7 +76,7 @@ func newNotification(r *results.Results, exit int) notification {
 		Cells: []notificationCell{}, Gates: []notificationGate{},
 	}
 	for _, c := range r.Cells {
-		n.Cells = append(n.Cells, notificationCell{c.Cell, c.Label, c.Status})
+		n.Cells = append(n.Cells, notificationCell{c.Cell, c.Label, c.State, c.Status})
 		if c.Status != results.Done {
 			n.State = results.Failed
 		}

@@ -71,8 +71,8 @@ func python(t *testing.T, module string) string {
 	return ""
 }
 
-// runPython runs a program of docs/ in a directory.
-func runPython(t *testing.T, dir string, command ...string) {
+// runPython runs a program, of docs/ or another, in a directory and returns what it says.
+func runPython(t *testing.T, dir string, command ...string) string {
 	t.Helper()
 	docs, err := filepath.Abs("../../docs")
 	if err != nil {
@@ -85,6 +85,7 @@ func runPython(t *testing.T, dir string, command ...string) {
 		t.Errorf("%s: %v\n%s", strings.Join(command, " "), err, output)
 	}
 	t.Logf("%s", output)
+	return string(output)
 }
 
 // withoutTorch runs the program of docs/ that is named first as if there were no PyTorch.

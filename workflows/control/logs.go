@@ -17,7 +17,7 @@ func (l *Local) Logs(ctx context.Context, name, node string) ([]AttemptLog, erro
 	if err != nil {
 		return nil, err
 	}
-	var out []AttemptLog
+	out := []AttemptLog{}
 	for _, n := range troubled(run) {
 		if n.label != node && !strings.HasPrefix(n.key.String(), node) {
 			continue

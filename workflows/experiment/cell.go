@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/goccy/go-yaml"
 
@@ -144,6 +145,20 @@ func plain(value json.RawMessage) string {
 		return text
 	}
 	return string(value)
+}
+
+// Leaves are the values within JSON that are no objects, by their paths below this one, in
+// their order; of lists the whole list. What is no JSON object is its own leaf.
+func Leaves(path string, value json.RawMessage) Axes {
+	value = bytes.TrimSpace(value)
+	var members, out Axes
+	if len(value) == 0 || value[0] != '{' || json.Unmarshal(value, &members) != nil {
+		return Axes{{path, value}}
+	}
+	for _, m := range members {
+		out = append(out, Leaves(strings.TrimPrefix(path+"."+m.Path, "."), m.Value)...)
+	}
+	return out
 }
 
 // Canonical is the experiment as JSON: fields in a fixed order, defaults filled

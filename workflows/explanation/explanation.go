@@ -120,10 +120,12 @@ type Cell struct {
 
 // Group counts the nodes of one kind in a cell.
 type Group struct {
-	Kind                    string
-	Cached, ToRun, Unneeded int
-	// Why are the distinct reasons of those that are run.
-	Why []string
+	Kind     string `json:"kind"`
+	Cached   int    `json:"cached"`
+	ToRun    int    `json:"to_run"`
+	Unneeded int    `json:"unneeded"`
+	// Why are the distinct reasons of those that are run; empty where none is.
+	Why []string `json:"why"`
 }
 
 // Explain says what would run if a plan were submitted now. It asks storage only
@@ -303,7 +305,7 @@ func (x *explainer) cell(c plan.Cell) Cell {
 			continue // a chain
 		}
 		if groups[n.Kind] == nil {
-			groups[n.Kind] = &Group{Kind: n.Kind}
+			groups[n.Kind] = &Group{Kind: n.Kind, Why: []string{}}
 		}
 		groups[n.Kind].add(x.out.Nodes[key])
 		out.Cached = out.Cached && x.out.Nodes[key].Disposition != ToRun

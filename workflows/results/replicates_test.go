@@ -27,9 +27,9 @@ func replicated(t *testing.T) *Results {
 	spec := replicatedSpec(t)
 	r := &Results{Run: "grid-1", Experiment: spec.Name}
 	for i, c := range spec.Cells {
-		cell := Cell{Cell: c.Name, Label: c.Label, Axes: c.Axes, Row: c.Row, Status: Pending, Setting: "FedAvg", Partition: string(c.Experiment.Data.Partition)}
+		cell := Cell{Cell: c.Name, Label: c.Label, Axes: c.Axes, Row: c.Row, State: Pending, Status: Pending, Setting: "FedAvg", Partition: string(c.Experiment.Data.Partition)}
 		if i < len(spec.Cells)-1 {
-			cell.Status, cell.Report = Done, reported(replicateReport(i%4, c.Experiment.Seed))
+			cell.State, cell.Status, cell.Report = Done, Done, reported(replicateReport(i%4, c.Experiment.Seed))
 		}
 		r.Cells = append(r.Cells, cell)
 	}

@@ -34,9 +34,14 @@ type Cell struct {
 	Cell  string          `json:"cell"`
 	Label string          `json:"label"`
 	Axes  experiment.Axes `json:"axes"`
+	// Parameters are fields of the experiment file by their paths: common ones, and all
+	// below the axes of the grid.
+	Parameters experiment.Axes `json:"parameters,omitempty"`
 	// Row is that of the replicates that the cell is one of; nil without grid.replicates.
 	Row *experiment.Row `json:"row,omitempty"`
-	// Status is done, failed, cancelled or pending.
+	// State is done, failed, cancelled or pending.
+	State string `json:"state"`
+	// Status is the same, for programs that know it by its older name.
 	Status string `json:"status"`
 	// Breaches name the limits of audit.fail_if that the cell is above.
 	Breaches []string `json:"breaches,omitempty"`
@@ -73,8 +78,10 @@ func Load(ctx context.Context, archive *storage.Archive, run *runs.Run) (*Result
 		if err != nil {
 			return nil, fmt.Errorf("run %s, cell %s: %w", run.ID, p.Cells[i].Name, err)
 		}
+		cell.State = cell.Status
 		r.Cells = append(r.Cells, cell)
 	}
+	r.addParameters(spec)
 	return r, nil
 }
 

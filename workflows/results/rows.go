@@ -141,12 +141,14 @@ func inColumnOrder() []int {
 }
 
 // cellRows has one row a cell.
-func cellRows(v *view) (*flatTable, error) {
+func cellRows(v *view) (*flatTable, error) { return newCellRows(v, v.parameterColumns()) }
+
+func newCellRows(v *view, parameters *parameterColumns) (*flatTable, error) {
 	prototypes, order := []any{cellRow{}}, inColumnOrder()
 	for _, place := range order {
 		prototypes = append(prototypes, absent(all.Audits()[place].Verdict().Row()))
 	}
-	prototypes = append(prototypes, v.replicateColumns()...)
+	prototypes = append(append(prototypes, v.replicateColumns()...), parameters.of(&Cell{}))
 	t := newFlatTable("cells", prototypes)
 	for i := range v.cells {
 		c := &v.cells[i]
@@ -162,7 +164,7 @@ func cellRows(v *view) (*flatTable, error) {
 				structs = append(structs, prototypes[1+at])
 			}
 		}
-		t.add(append(structs, c.replicate()...))
+		t.add(append(append(structs, c.replicate()...), parameters.of(c.Cell)))
 	}
 	return t, nil
 }

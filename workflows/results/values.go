@@ -14,13 +14,13 @@ type Value struct {
 }
 
 // CellValues are the rows of WriteRows(Cells), one for each cell, without the columns that
-// are null or empty there.
+// are null or empty there, and without parameters.
 func (r *Results) CellValues() ([][]Value, error) {
 	v, err := r.view()
 	if err != nil {
 		return nil, err
 	}
-	t, err := cellRows(v)
+	t, err := newCellRows(v, newParameterColumns(nil, nil))
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,6 @@
 package trackers
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/json"
@@ -125,9 +124,9 @@ func newCell(r *results.Results, c *results.Cell, values []results.Value, rounds
 
 // params are the leaves of an experiment, and the axes that it lacks.
 func params(resolved json.RawMessage, axes experiment.Axes) (list []Param) {
-	leaves(resolved, "", func(path string, value json.RawMessage) {
-		list = append(list, Param{path, value})
-	})
+	for _, leaf := range experiment.Leaves("", resolved) {
+		list = append(list, Param{leaf.Path, leaf.Value})
+	}
 	for _, axis := range axes {
 		if string(axis.Value) == "null" {
 			list = append(list, Param{axis.Path, axis.Value})
@@ -135,19 +134,6 @@ func params(resolved json.RawMessage, axes experiment.Axes) (list []Param) {
 	}
 	slices.SortStableFunc(list, func(a, b Param) int { return cmp.Compare(a.Path, b.Path) })
 	return slices.CompactFunc(list, func(a, b Param) bool { return a.Path == b.Path })
-}
-
-// leaves calls do for all that is no object within JSON, with its path.
-func leaves(value json.RawMessage, path string, do func(path string, value json.RawMessage)) {
-	value = bytes.TrimSpace(value)
-	var members map[string]json.RawMessage
-	if len(value) == 0 || value[0] != '{' || json.Unmarshal(value, &members) != nil {
-		do(path, value)
-		return
-	}
-	for _, name := range slices.Sorted(maps.Keys(members)) {
-		leaves(members[name], strings.TrimPrefix(path+"."+name, "."), do)
-	}
 }
 
 // metrics are points by the names of their series and by their steps.
@@ -207,12 +193,12 @@ func (m metrics) addCurve(curve []reports.Point) error {
 		if err != nil {
 			return fmt.Errorf("the measurement after round %d: %w", point.Round, err)
 		}
-		leaves(data, "", func(path string, value json.RawMessage) {
+		for _, leaf := range experiment.Leaves("", data) {
 			var number *float64
-			if path != "round" && json.Unmarshal(value, &number) == nil && number != nil {
-				m.add(audit, path, int64(point.Round), *number)
+			if leaf.Path != "round" && json.Unmarshal(leaf.Value, &number) == nil && number != nil {
+				m.add(audit, leaf.Path, int64(point.Round), *number)
 			}
-		})
+		}
 	}
 	return nil
 }

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// The lines for pandas that the docs show, on the tables of a run.
+func TestNotebooksReadTheTables(t *testing.T) {
+	t.Parallel()
+	pandas := python(t, "pandas")
+	if pandas == "" {
+		t.Skip("no python3 with pandas: scripts/setup.sh installs it where it may")
+	}
+	docs, err := os.ReadFile("../../docs/api.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := regexp.MustCompile("(?s)```python\n(import pandas.*?)```").FindSubmatch(docs)
+	if lines == nil {
+		t.Fatal("docs/api.md has no lines for pandas")
+	}
+	home := smallRun(t, jsonFile)
+	dir := t.TempDir()
+	for _, table := range []string{"cells", "canaries", "rounds"} {
+		outputOf(t, home, "results", "--format", "csv", "--table", table, "-o", filepath.Join(dir, table+".csv"))
+	}
+	printed := runPython(t, dir, pandas, "-c", string(lines[1]))
+	for _, want := range []string{"fedavg", "sgd"} {
+		if !strings.Contains(printed, want) {
+			t.Errorf("no row of %s: %s", want, printed)
+		}
+	}
+}
