@@ -106,6 +106,11 @@ model: {embedding: 8, units: 8}
 training: {rounds: 4, cohort: 4, chunks: 2, stop_at: {recall_at_1: 20%, every: 2}}
 `, `
 name: full
+data: {source: text.jsonl, vocabulary: {size: 60}, users: {words: 50}, validation: {fraction: 20%}}
+model: {embedding: 8, units: 8}
+training: {rounds: 4, cohort: 4, chunks: 2, stop_at: {perplexity: 30, every: 2}}
+`, `
+name: full
 data: {source: text.jsonl, level: byte, users: {words: 0}, faults: [{fault: truncate, users: 50%, examples: 50%, length: 20}], select: {words: {outside: 30, sequence: 10}}}
 model: {embedding: 8, units: 8}
 training: {rounds: 2, cohort: 4}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 
 	"coalmine/models"
 	"coalmine/tasks"
@@ -11,41 +12,81 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Target ends a training of either algorithm when the model is as useful as that: when its
-// recall@1 on the ordinary words of the validation part is at least RecallAt1. It is measured
-// at the end of the first task that reaches or passes a multiple of Every. The model stays
-// as it is from then on: later steps are not taken, and clients of later rounds do not train.
-// Tasks of it need ValidationInput.
+// Target ends a training of either algorithm when the model is as useful as that on the
+// ordinary words of the validation part: when its recall@1 is at least RecallAt1, or its
+// perplexity at most Perplexity. It is measured at the end of the first task that reaches or
+// passes a multiple of Every. The model stays as it is from then on: later steps are not taken,
+// and clients of later rounds do not train. Tasks of it need ValidationInput.
 type Target struct {
-	// RecallAt1 is a share in (0, 1].
-	RecallAt1 float64 `json:"recall_at_1"`
-	// Every so many rounds (SGD steps), at least 1, the recall is measured.
+	// RecallAt1 is a share in (0, 1], and Perplexity a number of at least 1. One of the two is
+	// 0, which is none.
+	RecallAt1  float64 `json:"recall_at_1,omitempty"`
+	Perplexity float64 `json:"perplexity,omitempty"`
+	// Every so many rounds (SGD steps), at least 1, it is measured.
 	Every int `json:"every"`
+}
+
+// Validate says what is wrong with a target.
+func (target *Target) Validate() error {
+	recall := target.RecallAt1 > 0 && target.RecallAt1 <= 1
+	perplexity := target.Perplexity >= 1 && !math.IsInf(target.Perplexity, 1)
+	switch {
+	case target.Every < 1:
+		return fmt.Errorf("a target that is measured every %d rounds; expected at least 1", target.Every)
+	case recall && target.Perplexity == 0, perplexity && target.RecallAt1 == 0:
+		return nil
+	}
+	return fmt.Errorf("a target recall of %v and perplexity of %v; expected one of the two: a share above 0 and at most 1, or a number of at least 1", target.RecallAt1, target.Perplexity)
 }
 
 // PursuitBlob of a training with a Target is a Pursuit, as JSON. It stands beside the
 // checkpoint.
 const PursuitBlob = "pursuit"
 
+// PerplexityMeasure is the Measure of a Pursuit of a perplexity.
+const PerplexityMeasure = "perplexity"
+
 // Pursuit says how far a training with a Target has come.
 type Pursuit struct {
-	// Target is the recall@1 that is to be reached.
+	// Measure is PerplexityMeasure, or empty where the Target is a recall@1.
+	Measure string `json:"measure,omitempty"`
+	// Target is the recall@1 or perplexity that is to be reached.
 	Target float64 `json:"target"`
 	// MeasuredAt is the round (SGD step) of the last measurement, 0 before the first, and
-	// RecallAt1 what it has found.
+	// RecallAt1 and Perplexity what it has found; the perplexity is 0 where the target is none.
 	MeasuredAt int     `json:"measured_at"`
 	RecallAt1  float64 `json:"recall_at_1"`
-	// Reached says that this is the target or more, and that the training has ended there.
+	Perplexity float64 `json:"perplexity,omitempty"`
+	// Reached says that the target was reached, and that the training has ended there.
 	Reached bool `json:"reached"`
 }
 
 // String is a sentence for people.
 func (p *Pursuit) String() string {
-	text := fmt.Sprintf("recall@1 on the validation part was %.2f%% after round (sgd: step) %d, of %.4g%% that should be reached", 100*p.RecallAt1, p.MeasuredAt, 100*p.Target)
+	text := p.found() + " that should be reached"
 	if p.Reached {
 		return text + "; the training ended there"
 	}
 	return text + ": the training took all its rounds and did not reach it"
+}
+
+// found says what was measured, and of how much.
+func (p *Pursuit) found() string {
+	if p.Measure == PerplexityMeasure {
+		return fmt.Sprintf("perplexity on the validation part was %.2f after round (sgd: step) %d, of %.4g", p.Perplexity, p.MeasuredAt, p.Target)
+	}
+	return fmt.Sprintf("recall@1 on the validation part was %.2f%% after round (sgd: step) %d, of %.4g%%", 100*p.RecallAt1, p.MeasuredAt, 100*p.Target)
+}
+
+// take notes what a measurement after a round (SGD step) has found.
+func (p *Pursuit) take(round int, found models.Tally) {
+	p.MeasuredAt, p.RecallAt1 = round, found.Recall()
+	if p.Measure != PerplexityMeasure {
+		p.Reached = p.RecallAt1 >= p.Target
+		return
+	}
+	p.Perplexity = found.Perplexity()
+	p.Reached = p.Perplexity <= p.Target
 }
 
 // Chase follows a training towards its target. A nil one has none: it is never over and
@@ -60,10 +101,10 @@ func (target *Target) Open(ctx context.Context, t *tasks.Task, first bool) (*Cha
 	if target == nil {
 		return nil, nil
 	}
-	if target.Every < 1 || !(target.RecallAt1 > 0 && target.RecallAt1 <= 1) {
-		return nil, tasks.Permanent(fmt.Errorf("a target recall of %v, measured every %d rounds; expected a share above 0 and at most 1, and at least 1 round", target.RecallAt1, target.Every))
+	if err := target.Validate(); err != nil {
+		return nil, tasks.Permanent(err)
 	}
-	c := &Chase{target, Pursuit{Target: target.RecallAt1}}
+	c := &Chase{target, target.begin()}
 	if first {
 		return c, nil
 	}
@@ -75,6 +116,14 @@ func (target *Target) Open(ctx context.Context, t *tasks.Task, first bool) (*Cha
 		return nil, tasks.Permanent(fmt.Errorf("%s: %w", PursuitBlob, err))
 	}
 	return c, nil
+}
+
+// begin is the pursuit before the first measurement.
+func (target *Target) begin() Pursuit {
+	if target.Perplexity > 0 {
+		return Pursuit{Measure: PerplexityMeasure, Target: target.Perplexity}
+	}
+	return Pursuit{Target: target.RecallAt1}
 }
 
 // Over reports whether the target was reached before this task.
@@ -95,15 +144,10 @@ func (c *Chase) Watch(ctx context.Context, t *tasks.Task, model *checkpoints.Mod
 		if found.Counted.Tokens == 0 {
 			return 0, tasks.Permanent(fmt.Errorf("the validation part has no word of the vocabulary: raise data.validation.fraction"))
 		}
-		c.state.take(last, found.Counted.Recall())
+		c.state.take(last, found.Counted)
 		loss = found.All.Loss / float64(found.All.Tokens)
 	}
 	return loss, c.Write(ctx, t)
-}
-
-// take notes a measurement.
-func (p *Pursuit) take(round int, recall float64) {
-	p.MeasuredAt, p.RecallAt1, p.Reached = round, recall, recall >= p.Target
 }
 
 // Write hands on what the next task needs.

@@ -3,7 +3,9 @@ package training
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"coalmine/tasks"
@@ -21,8 +23,16 @@ func pursuitOf(t *testing.T, n *taskstest.Node) (p Pursuit) {
 }
 
 // recall is the share of the validation part's ordinary words that a checkpoint guesses
-// first, word by word.
+// first.
 func (b stoppingBench) recall(n *taskstest.Node) float64 {
+	b.t.Helper()
+	recall, _ := b.usefulness(n)
+	return recall
+}
+
+// usefulness is the recall of a checkpoint, and its perplexity on the same words, sentence by
+// sentence.
+func (b stoppingBench) usefulness(n *taskstest.Node) (recall, perplexity float64) {
 	b.t.Helper()
 	part, err := datasets.OpenPart(b.t.Context(), b.Task(taskstest.In("p", b.parts)), "p", datasets.Validation)
 	if err != nil {
@@ -33,6 +43,7 @@ func (b stoppingBench) recall(n *taskstest.Node) float64 {
 		b.t.Fatal(err)
 	}
 	hits, words := 0, 0
+	loss := 0.0
 	for i := range part.Records() {
 		records, err := part.ReadRecords(b.t.Context(), i, i+1)
 		if err != nil {
@@ -47,9 +58,9 @@ func (b stoppingBench) recall(n *taskstest.Node) float64 {
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		hits += int(found.Counted.Hits)
+		hits, loss = hits+int(found.Counted.Hits), loss+found.Counted.Loss
 	}
-	return float64(hits) / float64(words)
+	return float64(hits) / float64(words), math.Exp(loss / float64(words))
 }
 
 func TestATrainingEndsAtTheFirstMeasurementThatReachesItsTarget(t *testing.T) {
@@ -89,6 +100,35 @@ func TestATrainingEndsAtTheFirstMeasurementThatReachesItsTarget(t *testing.T) {
 	if loss := b.validation(plain[reached]); math.Abs(rows[reached-1].ValidationLoss-loss) > 1e-5 || rows[reached-1].Stopped || !rows[reached].Stopped || rows[reached].Tokens != 0 {
 		t.Errorf("rows %+v and %+v; the validation loss is %v", rows[reached-1], rows[reached], loss)
 	}
+}
+
+func TestATrainingEndsAtItsPerplexity(t *testing.T) {
+	t.Parallel()
+	const n = 8
+	b := newStoppingBench(t, nil)
+	plain := b.train(n)
+	_, fifth := b.usefulness(plain[5])
+	b.params.StopAt = &Target{Perplexity: 1.001 * fifth, Every: 10}
+	last := b.train(n)[n]
+	for task := 1; task <= n; task++ {
+		recall, perplexity := b.usefulness(plain[task])
+		if perplexity > b.params.StopAt.Perplexity {
+			continue
+		}
+		got := pursuitOf(t, last)
+		want := Pursuit{Measure: PerplexityMeasure, Target: b.params.StopAt.Perplexity, MeasuredAt: 10 * task, RecallAt1: recall, Perplexity: got.Perplexity, Reached: true}
+		if got != want || math.Abs(got.Perplexity/perplexity-1) > 1e-9 {
+			t.Errorf("%+v, want %+v with a perplexity of %v", got, want, perplexity)
+		}
+		if !bytes.Equal(last.Blob(tasks.ModelBlob), plain[task].Blob(tasks.ModelBlob)) {
+			t.Error("the last model is not that of the end")
+		}
+		if want := fmt.Sprintf("perplexity on the validation part was %.2f after round (sgd: step) %d, of", perplexity, 10*task); !strings.HasPrefix(got.String(), want) {
+			t.Errorf("%q, want %q ...", got.String(), want)
+		}
+		return
+	}
+	t.Fatal("no checkpoint reaches the target")
 }
 
 func TestATargetOutOfReachChangesNoModel(t *testing.T) {
@@ -133,7 +173,10 @@ func TestClientsDoNotTrainAfterTheTarget(t *testing.T) {
 func TestATargetThatIsNoneIsAnError(t *testing.T) {
 	t.Parallel()
 	b := newStoppingBench(t, nil)
-	for _, target := range []Target{{0, 1}, {1.1, 1}, {math.NaN(), 1}, {0.5, 0}} {
+	for _, target := range []Target{
+		{Every: 1}, {RecallAt1: 1.1, Every: 1}, {RecallAt1: math.NaN(), Every: 1}, {RecallAt1: 0.5}, {RecallAt1: -1, Perplexity: 20, Every: 1},
+		{Perplexity: 0.9, Every: 1}, {Perplexity: math.Inf(1), Every: 1}, {Perplexity: math.NaN(), Every: 1}, {Perplexity: 20}, {RecallAt1: 0.5, Perplexity: 20, Every: 1},
+	} {
 		if _, err := target.Open(t.Context(), b.Task(), true); !tasks.IsPermanent(err) {
 			t.Errorf("%+v: %v", target, err)
 		}

@@ -244,7 +244,7 @@ func target(t *experiment.Training) *training.Target {
 	if t.StopAt == nil {
 		return nil
 	}
-	return &training.Target{RecallAt1: t.StopAt.RecallAt1.Float64(), Every: t.StopAt.Every}
+	return &training.Target{RecallAt1: t.StopAt.RecallAt1.Float64(), Perplexity: t.StopAt.Perplexity, Every: t.StopAt.Every}
 }
 
 // order is how central training goes through a population. That of an unknown

@@ -180,25 +180,34 @@ func (c *checker) earlyStopping() {
 }
 
 func (c *checker) stopAt() {
+	const path = "training.stop_at"
 	s := c.Training.StopAt
 	if s == nil {
 		return
 	}
+	if s.RecallAt1.IsZero() == (s.Perplexity == 0) {
+		c.fail([]string{path, path + ".recall_at_1", path + ".perplexity"}, "expected one of recall_at_1, such as 15%%, and perplexity, such as 60; in a grid null removes the other")
+	}
 	if c.Data.Validation.Fraction.IsZero() {
-		c.fail([]string{"training.stop_at", "data.validation.fraction"}, "needs a validation part; set data.validation.fraction, such as 10%%")
+		c.fail([]string{path, "data.validation.fraction"}, "needs a validation part; set data.validation.fraction, such as 10%%")
 	}
-	if c.Training.EarlyStopping != nil {
-		c.fail([]string{"training.stop_at", "training.early_stopping"}, "given together with training.early_stopping; set one of the two to null for this cell")
-	}
-	if p := c.Training.Privacy; p != nil && (c.Training.Central() || p.NoiseMultiplier > 0) {
-		c.fail([]string{"training.stop_at", "training.privacy"}, "would let examples that no noise protects decide when a private training ends; set one of the two to null for this cell")
-	}
-	if c.Model.Kind.ForImages() || c.Data.Label != "" {
-		c.fail([]string{"training.stop_at", "model.kind"}, "measures how many words a language model guesses, and model.kind is %s; remove it", c.Model.Kind)
-	}
+	c.stopAtBeside(path)
 	// With epochs the rounds are not known yet; Resolve checks them.
 	if c.Training.Rounds > 0 && s.Every > c.Training.Rounds {
-		c.fail([]string{"training.stop_at.every", "training.rounds"}, "is %d; expected at most the %d rounds (sgd: steps) of the training", s.Every, c.Training.Rounds)
+		c.fail([]string{path + ".every", "training.rounds"}, "is %d; expected at most the %d rounds (sgd: steps) of the training", s.Every, c.Training.Rounds)
+	}
+}
+
+// stopAtBeside checks what training.stop_at cannot stand beside.
+func (c *checker) stopAtBeside(path string) {
+	if c.Training.EarlyStopping != nil {
+		c.fail([]string{path, "training.early_stopping"}, "given together with training.early_stopping; set one of the two to null for this cell")
+	}
+	if p := c.Training.Privacy; p != nil && (c.Training.Central() || p.NoiseMultiplier > 0) {
+		c.fail([]string{path, "training.privacy"}, "would let examples that no noise protects decide when a private training ends; set one of the two to null for this cell")
+	}
+	if c.Model.Kind.ForImages() || c.Data.Label != "" {
+		c.fail([]string{path, "model.kind"}, "measures how well a language model guesses words, and model.kind is %s; remove it", c.Model.Kind)
 	}
 }
 

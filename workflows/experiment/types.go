@@ -358,12 +358,15 @@ type EarlyStopping struct {
 	Patience int `json:"patience" default:"3" range:"[1,1000000]" unit:"measurements"`
 }
 
-// StopAt ends a training at a recall on the validation part. The models are language models
-// on words.
+// StopAt ends a training at a recall or a perplexity on the validation part. Exactly one of
+// recall_at_1 and perplexity is given. The models are language models on words.
 type StopAt struct {
 	// RecallAt1 is the share of ordinary words of the validation part that the model has to
 	// guess first.
-	RecallAt1 fractions.Probability `json:"recall_at_1" required:"true" range:"(0,1]" also:"recall accuracy value"`
+	RecallAt1 fractions.Probability `json:"recall_at_1,omitzero" range:"(0,1]" also:"recall accuracy value"`
+	// Perplexity of the ordinary words of the validation part that the model has to come down
+	// to.
+	Perplexity float64 `json:"perplexity,omitzero" range:"[1,1000000]" also:"ppl"`
 	// Every so many rounds (sgd: steps) it is measured; with sgd moved up to the end of a task
 	// (training.steps_per_task).
 	Every int `json:"every" required:"true" range:"[1,1000000000]" unit:"rounds (sgd: steps)"`
