@@ -14,7 +14,10 @@
 //	...
 //	bound, err := onerun.LowerBound(outcome, 1e-5, 0.95)
 //
-// The theorem is about independent fair coins. Canaries that carry different
+// Where more is known of the mechanism than an epsilon, its trade-off curve refutes more
+// (Mahloujifar, Melis and Chaudhuri 2024): see [Refutes] and [LeastNoise].
+//
+// The theorems are about independent fair coins. Canaries that carry different
 // chances of insertion, or that share a user, are no such experiment.
 package onerun
 
@@ -120,8 +123,8 @@ func LowerBound(outcome Outcome, delta, confidence float64) (Bound, error) {
 	if !(delta >= 0 && delta < 1) {
 		return Bound{}, fmt.Errorf("delta %v: expected a number from 0 to below 1", delta)
 	}
-	if !(confidence > 0 && confidence < 1) {
-		return Bound{}, fmt.Errorf("confidence %v: expected a number above 0 and below 1", confidence)
+	if err := checkConfidence(confidence); err != nil {
+		return Bound{}, err
 	}
 	perfect := outcome
 	perfect.Correct = perfect.Guesses
@@ -134,21 +137,7 @@ func LowerBound(outcome Outcome, delta, confidence float64) (Bound, error) {
 // refuted returns the largest epsilon with a p-value of at most level, 0 if
 // there is none.
 func refuted(outcome Outcome, delta, level float64) float64 {
-	if PValue(outcome, 0, delta) > level {
-		return 0
-	}
-	low, high := 0.0, 1.0
-	for PValue(outcome, high, delta) <= level {
-		low, high = high, 2*high
-	}
-	for high-low > 1e-12*high {
-		if middle := (low + high) / 2; PValue(outcome, middle, delta) <= level {
-			low = middle
-		} else {
-			high = middle
-		}
-	}
-	return low
+	return greatest(func(epsilon float64) bool { return PValue(outcome, epsilon, delta) <= level })
 }
 
 // PValue bounds the chance of a mechanism with (epsilon, delta)-differential

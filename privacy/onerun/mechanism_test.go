@@ -1,0 +1,86 @@
+package onerun_test
+
+import (
+	"math"
+	"testing"
+
+	"coalmine/privacy"
+	"coalmine/privacy/onerun"
+)
+
+// Without credit for sampling, rounds are one Gaussian mechanism with mu = 2 sqrt(rounds) / z
+// where a member is replaced, and the least noise is known from its bound.
+func TestLeastNoiseIsThatOfTheGaussianMechanism(t *testing.T) {
+	t.Parallel()
+	r := privacy.Recipe{Population: 1000, Cohort: 100, Rounds: 16, NoiseMultiplier: 4, Delta: 1e-5, Sampling: privacy.NoSampling}
+	o := onerun.Outcome{Units: 500, Guesses: 120, Correct: 110}
+	got, err := onerun.LeastNoise(o, r, 0.95)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mu, err := onerun.GaussianBound(o, 0.95)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The curve is known at 24 points, which lie on or below the Gaussian's.
+	if want := 8 / mu; got.NoiseMultiplier < want*(1-1e-9) || got.NoiseMultiplier > want*1.05 {
+		t.Errorf("noise multiplier %v is refuted, of the Gaussian curve %v", got.NoiseMultiplier, want)
+	}
+	if exact := onerun.CurvePValue(o, onerun.Gaussian(2)); got.PValue < exact || got.PValue > 3*exact {
+		t.Errorf("p %v, of the Gaussian curve %v", got.PValue, exact)
+	}
+	r.NoiseMultiplier = got.NoiseMultiplier
+	if report, err := privacy.Account(r); err != nil || report.EpsilonProved != got.Epsilon {
+		t.Errorf("epsilon %v (%v), accounted %v", got.Epsilon, err, report.EpsilonProved)
+	}
+}
+
+// A recipe with more noise than is refuted is refuted by its p-value, one with less is not.
+func TestTheClaimIsRefutedByItsNoise(t *testing.T) {
+	t.Parallel()
+	r := privacy.Recipe{Population: 2000, Cohort: 100, Rounds: 30, Delta: 1e-5, Sampling: privacy.Shuffled}
+	o := onerun.Outcome{Units: 400, Guesses: 100, Correct: 75}
+	free, err := onerun.LeastNoise(o, r, 0.95)
+	if err != nil || free.PValue != 1 {
+		t.Fatalf("without noise: %+v (%v)", free, err)
+	}
+	for _, factor := range []float64{0.9, 1.1} {
+		r.NoiseMultiplier = factor * free.NoiseMultiplier
+		got, err := onerun.LeastNoise(o, r, 0.95)
+		if err != nil || got.NoiseMultiplier != free.NoiseMultiplier || (got.PValue <= 0.05) != (factor > 1) {
+			t.Errorf("%v times the noise: %+v (%v), without noise %+v", factor, got, err, free)
+		}
+	}
+}
+
+// With 5% of the users in a round a third of the noise hides them as well as all of it hides all users.
+func TestSamplingCountsForTheCurve(t *testing.T) {
+	t.Parallel()
+	r := privacy.Recipe{Population: 2000, Cohort: 100, Rounds: 30, Delta: 1e-5, Sampling: privacy.NoSampling}
+	o := onerun.Outcome{Units: 400, Guesses: 100, Correct: 75}
+	full, err := onerun.LeastNoise(o, r, 0.95)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Sampling = privacy.FixedSize
+	sampled, err := onerun.LeastNoise(o, r, 0.95)
+	if err != nil || !(sampled.NoiseMultiplier < full.NoiseMultiplier/3) || !(sampled.Epsilon > 0.2) {
+		t.Errorf("of samples %+v (%v), of all users %+v", sampled, err, full)
+	}
+}
+
+func TestGuessesByChanceRefuteNoNoise(t *testing.T) {
+	t.Parallel()
+	r := privacy.Recipe{Population: 1000, Cohort: 100, Rounds: 3, NoiseMultiplier: 1, Delta: 1e-5}
+	got, err := onerun.LeastNoise(onerun.Outcome{Units: 100, Guesses: 40, Correct: 22}, r, 0.95)
+	if err != nil || !math.IsInf(got.NoiseMultiplier, 1) || got.Epsilon != 0 || got.PValue < 0.05 {
+		t.Errorf("%+v (%v)", got, err)
+	}
+	if _, err := onerun.LeastNoise(onerun.Outcome{}, r, 0.95); err == nil {
+		t.Error("an outcome without guesses was accepted")
+	}
+	r.Cohort = 5000
+	if _, err := onerun.LeastNoise(onerun.Outcome{Units: 100, Guesses: 40, Correct: 40}, r, 0.95); err == nil {
+		t.Error("a cohort above the population was accepted")
+	}
+}
