@@ -257,6 +257,26 @@ func (c *Client) Rounds(ctx context.Context, run string) (*results.Rounds, error
 	return &answer, nil
 }
 
+// Curve implements control.API.
+func (c *Client) Curve(ctx context.Context, run, cell string, points int) (*results.Curve, error) {
+	target := c.runPath(run, "cells", cell, "curve")
+	target.RawQuery = url.Values{"points": {strconv.Itoa(points)}}.Encode()
+	var answer results.Curve
+	if err := c.get(ctx, target, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// History implements control.API.
+func (c *Client) History(ctx context.Context, run string) (*control.History, error) {
+	var answer control.History
+	if err := c.get(ctx, c.runPath(run, "history"), &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
 // Model implements control.API.
 func (c *Client) Model(ctx context.Context, run, cell string, round int) ([]byte, error) {
 	target := c.runPath(run, "model")

@@ -38,6 +38,8 @@ type fakeAPI struct {
 	nodes    []control.Node
 	spending control.Spending
 	rounds   results.Rounds
+	curve    results.Curve
+	history  control.History
 	logs     []control.AttemptLog
 	// collected is the answer to collections and removals.
 	collected collection.Result
@@ -49,6 +51,7 @@ type fakeAPI struct {
 		prepared        string
 		shown           results.Shown
 		round           int
+		points          int
 		table           dataexport.Table
 		format          dataexport.Format
 		spec            runs.Spec
@@ -204,6 +207,22 @@ func (f *fakeAPI) Rounds(_ context.Context, run string) (*results.Rounds, error)
 	f.asked.run = run
 	r := f.rounds
 	return &r, f.err
+}
+
+func (f *fakeAPI) Curve(_ context.Context, run, cell string, points int) (*results.Curve, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked.run, f.asked.cell, f.asked.points = run, cell, points
+	c := f.curve
+	return &c, f.err
+}
+
+func (f *fakeAPI) History(_ context.Context, run string) (*control.History, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked.run = run
+	h := f.history
+	return &h, f.err
 }
 
 func (f *fakeAPI) Pictures(_ context.Context, run string, shown results.Shown) ([]results.Picture, error) {

@@ -10,7 +10,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"coalmine/internal/orderedjson"
 	"coalmine/privacy"
 	"coalmine/storage"
 	"coalmine/tasks/checkpoints"
@@ -71,6 +73,7 @@ func TestWhatIsAskedAndAnsweredArrivesWhole(t *testing.T) {
 		for _, e := range []runs.Entry{
 			{Kind: runs.PauseEntry}, {Kind: runs.ResumeEntry}, {Kind: runs.CancelEntry}, {Kind: runs.RetryEntry},
 			{Kind: runs.RetryEntry, Keys: []storage.Key{key}}, {Kind: runs.PinEntry, Pinned: true}, {Kind: runs.PinEntry, Cells: []string{"c02"}}, {Kind: runs.Prioritized, Priority: -2},
+			{Kind: runs.NoteEntry, Note: "é <b>"}, {Kind: runs.NoteEntry}, {Kind: runs.TagEntry, Tags: []string{"paper"}},
 		} {
 			run, err := c.Steer(ctx, "grid", e)
 			if err != nil || run != "grid-01234567" || !reflect.DeepEqual(api.asked.entry, e) {
@@ -209,6 +212,34 @@ func TestWhatIsAskedAndAnsweredArrivesWhole(t *testing.T) {
 		}}}
 		got, err := c.Rounds(ctx, "grid")
 		if err != nil || !reflect.DeepEqual(*got, api.rounds) || api.asked.run != "grid" {
+			t.Errorf("asked for %q, got %+v, %v", api.asked.run, got, err)
+		}
+	})
+	t.Run("curve", func(t *testing.T) {
+		api.curve = results.Curve{
+			Run: "grid", Cell: "c01", Label: "iid", Axes: experiment.Axes{}, Unit: "round", Steps: 9,
+			Rounds:  []results.Round{{Row: checkpoints.Row{Round: 1, Clients: 4}}},
+			Audited: []reports.Point{{Round: 3, Utility: json.RawMessage(`{"perplexity":9}`), Metrics: orderedjson.Object{{Name: "extractable", Value: json.RawMessage("2")}}}},
+		}
+		got, err := c.Curve(ctx, "grid", "c01", 77)
+		if err != nil || !reflect.DeepEqual(*got, api.curve) || api.asked.cell != "c01" || api.asked.points != 77 {
+			t.Errorf("asked for %q, %d; got %+v, %v", api.asked.cell, api.asked.points, got, err)
+		}
+		if a := c.ask(t, "GET", "/api/v1/runs/grid/cells/c01/curve", nil, nil); a.StatusCode != 200 || api.asked.points != curvePoints {
+			t.Errorf("asked for %d points, got %s", api.asked.points, a.Status)
+		}
+		for _, points := range []string{"1", "-3", "x"} {
+			if a := c.ask(t, "GET", "/api/v1/runs/grid/cells/c01/curve?points="+points, nil, nil); a.StatusCode != 400 {
+				t.Errorf("%s points: %s %s", points, a.Status, a.body)
+			}
+		}
+	})
+	t.Run("history", func(t *testing.T) {
+		api.history = control.History{Run: "grid", Dropped: 3, Events: []control.Event{{
+			Entry: runs.Entry{Kind: runs.PauseEntry, Time: time.Unix(1_700_000_000, 0).UTC(), By: "ada"}, Text: "paused by ada",
+		}}}
+		got, err := c.History(ctx, "grid-0")
+		if err != nil || !reflect.DeepEqual(*got, api.history) || api.asked.run != "grid-0" {
 			t.Errorf("asked for %q, got %+v, %v", api.asked.run, got, err)
 		}
 	})
@@ -459,6 +490,8 @@ func TestEveryMethodReportsErrors(t *testing.T) {
 		"Drain":      func() error { _, err := c.Drain(ctx, "w"); return err },
 		"Experiment": func() error { _, err := c.Experiment(ctx, ""); return err },
 		"Results":    func() error { _, err := c.Results(ctx, ""); return err },
+		"Curve":      func() error { _, err := c.Curve(ctx, "", "c01", 9); return err },
+		"History":    func() error { _, err := c.History(ctx, ""); return err },
 		"Rounds":     func() error { _, err := c.Rounds(ctx, ""); return err },
 		"Model":      func() error { _, err := c.Model(ctx, "", "", 0); return err },
 		"Pictures":   func() error { _, err := c.Pictures(ctx, "", results.Shown{}); return err },

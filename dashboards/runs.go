@@ -122,7 +122,7 @@ func (s *Server) submitFile(w http.ResponseWriter, r *http.Request, fresh bool) 
 
 // commands are the entries that people write.
 var commands = []runs.Kind{
-	runs.PauseEntry, runs.ResumeEntry, runs.CancelEntry, runs.RetryEntry, runs.PinEntry, runs.Prioritized,
+	runs.PauseEntry, runs.ResumeEntry, runs.CancelEntry, runs.RetryEntry, runs.PinEntry, runs.Prioritized, runs.NoteEntry, runs.TagEntry,
 }
 
 // steered is the answer to a command.
@@ -135,12 +135,12 @@ func (s *Server) steerRun(w http.ResponseWriter, r *http.Request) error {
 	if err := readJSON(w, r, maxSteerBytes, &e); err != nil {
 		return err
 	}
-	command := runs.Entry{Kind: e.Kind, Priority: e.Priority, Pinned: e.Pinned, Keys: e.Keys, Cells: e.Cells}
+	command := runs.Entry{Kind: e.Kind, Priority: e.Priority, Pinned: e.Pinned, Keys: e.Keys, Cells: e.Cells, Note: e.Note, Tags: e.Tags}
 	if !slices.Contains(commands, e.Kind) {
 		return fmt.Errorf("%.40q %w: expected kind to be one of %q", e.Kind, control.ErrInput, commands)
 	}
 	if !reflect.DeepEqual(e, command) {
-		return fmt.Errorf("%q %w: a command has the fields kind, keys, cells, pinned and priority only", e.Kind, control.ErrInput)
+		return fmt.Errorf("%q %w: a command has the fields kind, keys, cells, pinned, priority, note and tags only", e.Kind, control.ErrInput)
 	}
 	run, err := s.api.Steer(r.Context(), runName(r), command)
 	if err != nil {
@@ -390,6 +390,31 @@ func (s *Server) cellPrivacy(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Content-Type", "image/svg+xml")
 	send(w, b.Bytes())
+	return nil
+}
+
+// curvePoints is how many rounds a curve has that nobody asked otherwise for.
+const curvePoints = 1000
+
+func (s *Server) cellCurve(w http.ResponseWriter, r *http.Request) error {
+	points, err := positive("points", cmp.Or(r.URL.Query().Get("points"), strconv.Itoa(curvePoints)), control.MinPoints)
+	if err != nil {
+		return err
+	}
+	curve, err := s.api.Curve(r.Context(), runName(r), r.PathValue("cell"), points)
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, curve)
+	return nil
+}
+
+func (s *Server) runHistory(w http.ResponseWriter, r *http.Request) error {
+	history, err := s.api.History(r.Context(), runName(r))
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, history)
 	return nil
 }
 

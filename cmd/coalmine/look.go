@@ -167,6 +167,12 @@ func writeStatus(w io.Writer, s *status.Run) {
 	if s.Error != "" {
 		fmt.Fprintf(w, "failed: %s\n", s.Error)
 	}
+	if s.Note != "" {
+		fmt.Fprintf(w, "note: %s\n", strings.ReplaceAll(s.Note, "\n", "\n      "))
+	}
+	if len(s.Tags) > 0 {
+		fmt.Fprintf(w, "tags: %s\n", strings.Join(s.Tags, " "))
+	}
 	for _, c := range s.Cells {
 		fmt.Fprintf(w, "  %s  %-8s %s%s\n", c.Cell, c.Phase, c.Label, cellProgress(c))
 	}
@@ -234,36 +240,76 @@ func newWatchCommand(g *global) *cobra.Command {
 	return c
 }
 
+const logsHelp = `Print what happened to a run, in order (the newest 200 events), and what failed attempts
+have logged: of all nodes, or of one alone, by what "coalmine status RUN" calls it, or by
+the beginning of its key.`
+
 func newLogsCommand(g *global) *cobra.Command {
 	return &cobra.Command{
 		Use:     "logs RUN [NODE]",
-		Short:   "Print what failed attempts have logged",
-		Long:    "Print what failed attempts have logged: of all nodes, or of one, by what\n\"coalmine status RUN\" calls it, or by the beginning of its key.",
+		Short:   "Print what happened to a run, and what failed attempts have logged",
+		Long:    logsHelp,
 		Example: "  coalmine logs quickstart\n  coalmine logs quickstart 3fa2c1",
 		GroupID: groupLook,
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(c *cobra.Command, args []string) error {
-			node := ""
-			if len(args) == 2 {
-				node = args[1]
-			}
 			return g.withControl(c.Context(), func(api control.API) error {
-				logs, err := api.Logs(c.Context(), args[0], node)
+				told, err := lookUpLogs(c.Context(), api, args)
 				if err != nil {
 					return err
 				}
 				if g.json {
-					return g.printJSON(map[string]any{"logs": logs})
+					return g.printJSON(told)
 				}
-				for _, l := range logs {
-					g.printf("== %s, node %s, attempt %s\n%s\n", l.Label, l.Node.Short(), l.Attempt, l.Text)
-				}
-				if len(logs) == 0 {
-					g.note("no attempt of this run has failed")
-				}
+				g.writeLogs(told)
 				return nil
 			})
 		},
+	}
+}
+
+// runLogs is what logs --json prints. History is left out where one node is asked for.
+type runLogs struct {
+	Logs    []control.AttemptLog `json:"logs"`
+	History *control.History     `json:"history,omitempty"`
+}
+
+// lookUpLogs finds what args ask for: a run, and perhaps a node of it.
+func lookUpLogs(ctx context.Context, api control.API, args []string) (runLogs, error) {
+	if len(args) == 2 {
+		logs, err := api.Logs(ctx, args[0], args[1])
+		return runLogs{Logs: listOf(logs)}, err
+	}
+	history, err := api.History(ctx, args[0])
+	if err != nil {
+		return runLogs{}, err
+	}
+	logs, err := api.Logs(ctx, history.Run, "")
+	return runLogs{listOf(logs), history}, err
+}
+
+// listOf is a list that is empty, not null, in JSON.
+func listOf[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
+func (g *global) writeLogs(told runLogs) {
+	if h := told.History; h != nil {
+		if h.Dropped > 0 {
+			g.printf("(%d older events are forgotten)\n", h.Dropped)
+		}
+		for _, e := range h.Events {
+			g.printf("%s  %s\n", e.Time.Local().Format(time.DateTime), e.Text)
+		}
+	}
+	for _, l := range told.Logs {
+		g.printf("== %s, node %s, attempt %s\n%s\n", l.Label, l.Node.Short(), l.Attempt, l.Text)
+	}
+	if len(told.Logs) == 0 {
+		g.note("no attempt of this run has failed")
 	}
 }
 

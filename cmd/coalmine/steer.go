@@ -32,6 +32,8 @@ func newSteerCommands(g *global) []*cobra.Command {
 		newPriorityCommand(g),
 		newPinCommand(g, "pin", "Keep a run, or some of its cells, from retention and removal", true),
 		newPinCommand(g, "unpin", "Let a pinned run, or some of its cells, go", false),
+		newNoteCommand(g),
+		newTagCommand(g),
 		newRemoveCommand(g),
 		newDrainCommand(g),
 	}
@@ -173,6 +175,32 @@ func newPinCommand(g *global, use, short string, pins bool) *cobra.Command {
 		c.Flags().BoolVar(&remove, "remove", false, "end the pin, as unpin does")
 	}
 	return c
+}
+
+func newNoteCommand(g *global) *cobra.Command {
+	return &cobra.Command{
+		Use:     "note RUN [TEXT]",
+		Short:   "Attach a note to a run, in place of the one that it has; none takes it away",
+		Example: "  coalmine note quickstart 'learning rate too high, see the next one'",
+		GroupID: groupSteer,
+		Args:    cobra.RangeArgs(1, 2),
+		RunE: func(c *cobra.Command, args []string) error {
+			return g.steer(c.Context(), args[0], runs.Entry{Kind: runs.NoteEntry, Note: strings.Join(args[1:], "")})
+		},
+	}
+}
+
+func newTagCommand(g *global) *cobra.Command {
+	return &cobra.Command{
+		Use:     "tag RUN [TAG...]",
+		Short:   "Give a run tags to find it by, in place of those that it has; none takes them away",
+		Example: "  coalmine tag quickstart paper table-1\n  coalmine status --json | jq -r '.runs[] | select(.tags // [] | index(\"paper\")) | .run'",
+		GroupID: groupSteer,
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return g.steer(c.Context(), args[0], runs.Entry{Kind: runs.TagEntry, Tags: args[1:]})
+		},
+	}
 }
 
 const removeHelp = `Remove the record of a run: what was submitted, what was done to it, the logs of

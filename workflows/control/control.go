@@ -5,6 +5,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -69,6 +70,11 @@ type API interface {
 	Results(ctx context.Context, run string) (*results.Results, error)
 	// Rounds returns what the trainings of a run have said about every round.
 	Rounds(ctx context.Context, run string) (*results.Rounds, error)
+	// Curve returns what is known of a cell along its training so far, with so many of its
+	// rounds at most, MinPoints to MaxPoints.
+	Curve(ctx context.Context, run, cell string, points int) (*results.Curve, error)
+	// History returns what happened to a run, the newest last.
+	History(ctx context.Context, run string) (*History, error)
 	// Pictures returns what the audits of a run have to look at, so far.
 	Pictures(ctx context.Context, run string, shown results.Shown) ([]results.Picture, error)
 	// Model returns the checkpoint of a cell after a round (of SGD: a step) as a
@@ -394,8 +400,13 @@ func (l *Local) changes() <-chan struct{} {
 	return l.coordinator.Updated()
 }
 
-// status is what the coordinator says of an unfinished run, or what storage does.
+// status is how a run stands, with what people have attached to it.
 func (l *Local) status(ctx context.Context, run *runs.Run, record *recorded, glance *glance) *status.Run {
+	return remarked(l.standing(ctx, run, record, glance), &run.State)
+}
+
+// standing is what the coordinator says of an unfinished run, or what storage does.
+func (l *Local) standing(ctx context.Context, run *runs.Run, record *recorded, glance *glance) *status.Run {
 	if run.State.Phase.Finished() {
 		return stored(run, record)
 	}
@@ -452,7 +463,7 @@ func (l *Local) Steer(ctx context.Context, name string, e runs.Entry) (string, e
 	if err != nil {
 		return "", err
 	}
-	if err := checkCells(run, e); err != nil {
+	if err := cmp.Or(checkRemark(e), checkCells(run, e)); err != nil {
 		return "", err
 	}
 	e.By = person()

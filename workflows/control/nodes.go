@@ -35,6 +35,15 @@ type Node struct {
 	Committed bool            `json:"committed"`
 	Blobs     []NodeBlob      `json:"blobs"`
 	Metrics   json.RawMessage `json:"metrics,omitempty"`
+	// Attempt is the one that committed: what it was, where and when it ran; nil of nodes
+	// that are not committed.
+	Attempt *NodeAttempt `json:"attempt,omitempty"`
+}
+
+// NodeAttempt is the attempt that committed a node.
+type NodeAttempt struct {
+	ID string `json:"id"`
+	storage.Provenance
 }
 
 // NodeInput is a node that another reads, under the name that it has there.
@@ -152,6 +161,7 @@ func (l *Local) lookUp(ctx context.Context, nodes []Node) error {
 			return err
 		}
 		n.Committed, n.Metrics = true, found.Commit.Metrics
+		n.Attempt = &NodeAttempt{found.Commit.Attempt, found.Commit.Provenance}
 		for _, b := range found.Commit.Blobs {
 			n.Blobs = append(n.Blobs, NodeBlob{b.Name, b.Size, b.Digest, !slices.Contains(found.Evicted, b.Name)})
 		}

@@ -67,7 +67,7 @@ func LoadRounds(ctx context.Context, archive *storage.Archive, run *runs.Run) (*
 	for i := range p.Cells {
 		c := &spec.Cells[i]
 		cell := CellRounds{Cell: c.Name, Label: c.Label, Axes: c.Axes, Rounds: []Round{}}
-		rows, err := trainingRows(ctx, archive, &p.Cells[i])
+		rows, err := trainingRows(ctx, archive, &p.Cells[i], 0)
 		if err != nil {
 			return nil, fmt.Errorf("run %s, cell %s: %w", run.ID, c.Name, err)
 		}
@@ -82,10 +82,11 @@ func LoadRounds(ctx context.Context, archive *storage.Archive, run *runs.Run) (*
 	return out, nil
 }
 
-// trainingRows are those of the cell's chain, and of the tail after it.
-func trainingRows(ctx context.Context, archive *storage.Archive, cell *plan.Cell) (rows []checkpoints.Row, err error) {
+// trainingRows are those of the cell's chain, and of the tail after it, of segments at most
+// so many; 0 means all.
+func trainingRows(ctx context.Context, archive *storage.Archive, cell *plan.Cell, segments int) (rows []checkpoints.Row, err error) {
 	if cell.Chain != nil {
-		if rows, err = availability.Rows(ctx, archive, cell.Chain, 0); err != nil {
+		if rows, err = availability.Rows(ctx, archive, cell.Chain, segments); err != nil {
 			return nil, err
 		}
 	}

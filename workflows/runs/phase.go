@@ -88,18 +88,12 @@ func (s *State) blocked(kind Kind) bool {
 	return s.Removed
 }
 
-// move applies an entry that moves the run, if the run is in a phase for it.
+// move applies an entry that moves the run and counts in its phase.
 func (s *State) move(e Entry) {
-	m, ok := findMove(e.Kind, s.Phase)
-	if !ok || s.blocked(e.Kind) {
-		return
-	}
+	m, _ := findMove(e.Kind, s.Phase)
 	switch e.Kind {
 	case Finished:
-		outcome, known := s.outcome(e)
-		if !known {
-			return
-		}
+		outcome, _ := s.outcome(e)
 		m.to, s.Outcomes = []Phase{outcome}, e.Outcomes
 	case Started:
 		if s.Started.IsZero() {
@@ -112,7 +106,7 @@ func (s *State) move(e Entry) {
 	case RemoveEntry:
 		s.Removed = true
 	case PauseEntry, ResumeEntry, CancelEntry: // they move the run, and nothing else
-	case Submitted, PinEntry, Prioritized, AttemptFailed, WorkerDied, WorkerBack, NodeFailed, Diverged: // no move has them
+	case Submitted, PinEntry, Prioritized, NoteEntry, TagEntry, AttemptFailed, WorkerDied, WorkerBack, NodeFailed, Diverged: // no move has them
 	}
 	if len(m.to) > 0 {
 		s.enter(m.to[0], e.Time)

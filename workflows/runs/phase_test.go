@@ -67,7 +67,7 @@ func TestTheDrawingShowsTheMoves(t *testing.T) {
 // randomEntry draws an entry of any kind that there is.
 func randomEntry(r *rand.Rand) Entry {
 	kinds := []Kind{
-		Submitted, PauseEntry, ResumeEntry, CancelEntry, RetryEntry, PinEntry, Prioritized, RemoveEntry,
+		Submitted, PauseEntry, ResumeEntry, CancelEntry, RetryEntry, PinEntry, Prioritized, NoteEntry, TagEntry, RemoveEntry,
 		Started, AttemptFailed, WorkerDied, WorkerBack, NodeFailed, Diverged, Rejected, Finished, "of a later version",
 	}
 	key := storage.Key{Digest: storage.DigestOf([]byte{byte(r.IntN(2))})}

@@ -303,7 +303,7 @@ func (s *Service) Steer(ctx context.Context, id string, e Entry) error {
 }
 
 // commands are the entries that people may write.
-var commands = []Kind{PauseEntry, ResumeEntry, CancelEntry, RetryEntry, PinEntry, Prioritized, RemoveEntry}
+var commands = []Kind{PauseEntry, ResumeEntry, CancelEntry, RetryEntry, PinEntry, Prioritized, NoteEntry, TagEntry, RemoveEntry}
 
 // allowed returns an error if a person's command makes no sense in the state of a run.
 func allowed(run *Run, e Entry) error {
@@ -316,7 +316,7 @@ func allowed(run *Run, e Entry) error {
 		return fmt.Errorf("run %s is being removed: %w; submit its experiment again", run.ID, ErrState)
 	case e.Kind == PinEntry:
 		return pinnable(run, e)
-	case e.Kind == Prioritized:
+	case e.Kind == Prioritized, e.Kind == NoteEntry, e.Kind == TagEntry:
 		return nil
 	case e.Kind == RemoveEntry && !moves:
 		return fmt.Errorf("run %s is %s: %w; cancel it first (coalmine cancel %s), or wait for its end", run.ID, state.Phase, ErrState, run.ID)

@@ -50,6 +50,8 @@ const (
 	RetryEntry  Kind = "retried"     // Keys, or all failed nodes if there are none
 	PinEntry    Kind = "pinned"      // Pinned says which way; Cells, or the run as a whole
 	Prioritized Kind = "prioritized" // Priority
+	NoteEntry   Kind = "noted"       // Note
+	TagEntry    Kind = "tagged"      // Tags
 	RemoveEntry Kind = "removed"     // the leader deletes the record
 
 	Started       Kind = "started"
@@ -71,6 +73,9 @@ type Entry struct {
 	Priority int           `json:"priority,omitempty"`
 	Pinned   bool          `json:"pinned,omitempty"`
 	Keys     []storage.Key `json:"keys,omitempty"`
+	// Note and Tags take the place of those that there were; none ends them.
+	Note string   `json:"note,omitempty"`
+	Tags []string `json:"tags,omitempty"`
 
 	Key   *storage.Key `json:"key,omitempty"`
 	Label string       `json:"label,omitempty"`
@@ -138,6 +143,9 @@ type State struct {
 	// retention; PinnedCells are the cells, sorted, that are pinned one by one.
 	Pinned      bool     `json:"pinned,omitempty"`
 	PinnedCells []string `json:"pinned_cells,omitempty"`
+	// Note is what people want to remember of the run; Tags are words to find it by.
+	Note string   `json:"note,omitempty"`
+	Tags []string `json:"tags,omitempty"`
 	// Removed runs are on their way out: the leader deletes their record.
 	Removed   bool      `json:"removed,omitempty"`
 	Submitted time.Time `json:"submitted,omitzero"`
@@ -154,6 +162,8 @@ type State struct {
 	Divergences map[storage.Key]string `json:"divergences,omitempty"`
 	// Outcomes are the phases of all cells once the run has finished.
 	Outcomes map[string]Phase `json:"outcomes,omitempty"`
+	// History is what happened so far. Records of before it was kept begin in the middle.
+	History History `json:"history,omitzero"`
 }
 
 // FailedCells are the names of the cells that the failures took with them.
@@ -173,34 +183,33 @@ func (s *State) Apply(e Entry) {
 	if s.Phase == "" {
 		s.Phase = Queued
 	}
+	if !s.counts(e) {
+		return
+	}
+	s.History.add(e)
 	switch e.Kind {
 	case Submitted:
-		if s.Submitted.IsZero() {
-			s.Submitted, s.Priority = e.Time, e.Priority
-		}
+		s.Submitted, s.Priority = e.Time, e.Priority
 	case PinEntry:
 		s.pin(e)
+	case NoteEntry:
+		s.Note = e.Note
+	case TagEntry:
+		s.Tags = e.Tags
 	case Prioritized:
 		s.Priority = e.Priority
 	case AttemptFailed:
-		e.ofNode(s.recordTry)
+		s.recordTry(*e.Key, e)
 	case WorkerDied:
-		e.ofNode(s.recordDeath)
+		s.recordDeath(*e.Key, e)
 	case NodeFailed:
-		e.ofNode(s.recordFailure)
+		s.recordFailure(*e.Key, e)
 	case Diverged:
-		e.ofNode(s.recordDivergence)
+		s.recordDivergence(*e.Key, e)
 	case WorkerBack:
 		s.retractDeaths(e.Worker)
 	case PauseEntry, ResumeEntry, CancelEntry, RetryEntry, RemoveEntry, Started, Rejected, Finished:
 		s.move(e)
-	}
-}
-
-// ofNode records the entry for the node that it names, if it names one.
-func (e Entry) ofNode(record func(storage.Key, Entry)) {
-	if e.Key != nil {
-		record(*e.Key, e)
 	}
 }
 
@@ -282,5 +291,6 @@ func (s *State) Clone() State {
 	c.Failures = maps.Clone(s.Failures)
 	c.Troubles = maps.Clone(s.Troubles)
 	c.Divergences = maps.Clone(s.Divergences)
+	c.History = s.History.clone()
 	return c
 }

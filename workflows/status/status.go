@@ -44,6 +44,14 @@ type Run struct {
 	// alone.
 	Waits   []Wait   `json:"waits,omitempty"`
 	Reasons []string `json:"reasons,omitempty"`
+
+	// Priority among runs: the higher goes first. Pinned runs, and cells, are kept from
+	// retention and removal. Note and Tags are what people have attached to the run.
+	Priority    int      `json:"priority,omitempty"`
+	Pinned      bool     `json:"pinned,omitempty"`
+	PinnedCells []string `json:"pinned_cells,omitempty"`
+	Note        string   `json:"note,omitempty"`
+	Tags        []string `json:"tags,omitempty"`
 }
 
 // Counts are numbers of standing nodes and of the tasks of current steps. Done

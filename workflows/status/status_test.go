@@ -36,7 +36,8 @@ func TestTheJSONOfAStatusIsWhatOtherProgramsRead(t *testing.T) {
 		Waits: []Wait{{
 			Reason: WaitRetry, Since: at, Detail: "again at noon", Tasks: 1, Key: &key, Attempt: 3, Error: "reset", Worker: "w1",
 		}},
-		Reasons: []string{"again at noon"},
+		Reasons:  []string{"again at noon"},
+		Priority: 2, Pinned: true, PinnedCells: []string{"c01"}, Note: "too noisy", Tags: []string{"paper"},
 	}
 	got, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {

@@ -1,0 +1,92 @@
+package control_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"coalmine/storage"
+	"coalmine/storage/storagetest"
+	"coalmine/workflows/control"
+	"coalmine/workflows/runs"
+)
+
+// submitted is a run in an empty store, and what controls it.
+func submitted(t *testing.T) (api *control.Local, run string) {
+	t.Helper()
+	archive := storage.NewArchive(storagetest.NewMemory())
+	r, _, err := runs.NewService(archive, nil).Submit(t.Context(), runs.Spec{Name: "x", Digest: storage.DigestOf(nil)}, "ada", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return control.New(archive, nil, nil), r.ID
+}
+
+func TestWhatPeopleAttachToARunIsInItsStatusAndItsHistory(t *testing.T) {
+	t.Parallel()
+	api, run := submitted(t)
+	for _, e := range []runs.Entry{
+		{Kind: runs.NoteEntry, Note: "forget this"},
+		{Kind: runs.NoteEntry, Note: "<b>noisy</b>\nsecond line"},
+		{Kind: runs.TagEntry, Tags: []string{"paper", "größe"}},
+		{Kind: runs.Prioritized, Priority: 3},
+		{Kind: runs.PinEntry, Pinned: true},
+	} {
+		if _, err := api.Steer(t.Context(), run, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := api.Status(t.Context(), run)
+	if err != nil || s.Note != "<b>noisy</b>\nsecond line" || !slices.Equal(s.Tags, []string{"paper", "größe"}) || s.Priority != 3 || !s.Pinned {
+		t.Errorf("status %+v, %v", s, err)
+	}
+	h, err := api.History(t.Context(), run)
+	if err != nil || len(h.Events) != 6 || h.Dropped != 0 || h.Run != run {
+		t.Fatalf("history %+v, %v", h, err)
+	}
+	if first := h.Events[0]; first.Text != "submitted by ada" || first.Time.IsZero() {
+		t.Errorf("it begins with %+v", first)
+	}
+	if _, err := api.Steer(t.Context(), run, runs.Entry{Kind: runs.NoteEntry}); err != nil {
+		t.Error(err)
+	}
+	if s, err := api.Status(t.Context(), run); err != nil || s.Note != "" {
+		t.Errorf("a note that was taken away is %q, %v", s.Note, err)
+	}
+}
+
+func TestThereIsNoHistoryOfNoRun(t *testing.T) {
+	t.Parallel()
+	api, _ := submitted(t)
+	if _, err := api.History(t.Context(), "nothing"); !errors.Is(err, control.ErrNoRun) {
+		t.Errorf("history of no run: %v", err)
+	}
+}
+
+func TestNotesAndTagsAreBounded(t *testing.T) {
+	t.Parallel()
+	api, run := submitted(t)
+	for name, e := range map[string]runs.Entry{
+		"a long note":          {Kind: runs.NoteEntry, Note: strings.Repeat("n", 5000)},
+		"a note that beeps":    {Kind: runs.NoteEntry, Note: "\x1b[2J\a"},
+		"a note of no text":    {Kind: runs.NoteEntry, Note: "\xff"},
+		"a note with a pause":  {Kind: runs.PauseEntry, Note: "n"},
+		"tags with a note":     {Kind: runs.NoteEntry, Tags: []string{"t"}},
+		"many tags":            {Kind: runs.TagEntry, Tags: make([]string, 21)},
+		"an empty tag":         {Kind: runs.TagEntry, Tags: []string{""}},
+		"two words":            {Kind: runs.TagEntry, Tags: []string{"a b"}},
+		"a comma":              {Kind: runs.TagEntry, Tags: []string{"a,b"}},
+		"a line break":         {Kind: runs.TagEntry, Tags: []string{"a\n"}},
+		"what cannot be seen":  {Kind: runs.TagEntry, Tags: []string{"a\u200b"}},
+		"a long tag":           {Kind: runs.TagEntry, Tags: []string{strings.Repeat("ä", 41)}},
+		"a tag that is broken": {Kind: runs.TagEntry, Tags: []string{"\xff"}},
+	} {
+		if _, err := api.Steer(t.Context(), run, e); !errors.Is(err, control.ErrInput) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if h, err := api.History(t.Context(), run); err != nil || len(h.Events) != 1 {
+		t.Errorf("what was refused left %+v, %v", h, err)
+	}
+}

@@ -1,0 +1,144 @@
+package results
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"coalmine/internal/orderedjson"
+	"coalmine/storage"
+	"coalmine/tasks/reports"
+	"coalmine/workflows/compile"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/runs"
+)
+
+// Curve is what is known of a cell along its training, while it goes on and after.
+type Curve struct {
+	Run   string          `json:"run"`
+	Cell  string          `json:"cell"`
+	Label string          `json:"label"`
+	Axes  experiment.Axes `json:"axes"`
+	// Unit is what rounds are: of central training a round is a task of steps, and its number
+	// that of its last step.
+	Unit plan.Unit `json:"unit"`
+	// Steps is how long the training is to be, in units.
+	Steps int `json:"steps"`
+	// Rounds are some of those that have run, ascending: the first, the last, and between
+	// them evenly many as were asked for.
+	Rounds []Round `json:"rounds"`
+	// Audited are the measurements that are done, ascending. Their numbers have the names
+	// of those in the curve of a report.
+	Audited []reports.Point `json:"audited"`
+}
+
+// roundsOfSegment is how many rounds a segment has for which it is read: fewer segments are
+// read than there are where the rounds asked for need no more.
+const roundsOfSegment = 10
+
+// LoadCurve reads what is known of a cell along its training, with so many rounds at most;
+// points is at least 2. The error wraps storage.ErrNotFound if the run has no such cell.
+func LoadCurve(ctx context.Context, archive *storage.Archive, run *runs.Run, cell string, points int) (*Curve, error) {
+	spec, p, err := compile.Record(run)
+	if err != nil {
+		return nil, fmt.Errorf("run %s: %w", run.ID, err)
+	}
+	for i := range p.Cells {
+		if p.Cells[i].Name != cell {
+			continue
+		}
+		curve, err := loadCurve(ctx, archive, &spec.Cells[i], p, &p.Cells[i], points)
+		if err != nil {
+			return nil, fmt.Errorf("run %s, cell %s: %w", run.ID, cell, err)
+		}
+		curve.Run = run.ID
+		return curve, nil
+	}
+	return nil, fmt.Errorf("run %s has no cell %.40q; it has %s to %s: %w", run.ID, cell, p.Cells[0].Name, p.Cells[len(p.Cells)-1].Name, storage.ErrNotFound)
+}
+
+func loadCurve(ctx context.Context, archive *storage.Archive, spec *experiment.Cell, p *plan.Plan, cell *plan.Cell, points int) (*Curve, error) {
+	training := &spec.Experiment.Training
+	curve := &Curve{
+		Cell: spec.Name, Label: spec.Label, Axes: spec.Axes, Unit: compile.Unit(training), Steps: training.Rounds,
+		Rounds: []Round{}, Audited: []reports.Point{},
+	}
+	rows, err := trainingRows(ctx, archive, cell, max(points/roundsOfSegment, 1))
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range rows {
+		if row.Round <= int64(training.Rounds) { // the chain may be another cell's too
+			curve.Rounds = append(curve.Rounds, roundOf(row))
+		}
+	}
+	curve.Rounds = spread(curve.Rounds, points)
+	return curve, curve.addAudited(ctx, archive, p.Nodes[cell.Report.Key])
+}
+
+// spread leaves n of the items at most, n at least 2: the first, the last, and others at
+// even distances.
+func spread[T any](items []T, n int) []T {
+	if len(items) <= n {
+		return items
+	}
+	out := make([]T, n)
+	for i := range out {
+		out[i] = items[i*(len(items)-1)/(n-1)]
+	}
+	return out
+}
+
+// addAudited reads the measurements that the report's node is made of.
+func (c *Curve) addAudited(ctx context.Context, archive *storage.Archive, report *plan.Node) error {
+	var params reports.CellParams
+	if err := json.Unmarshal(report.Params, &params); err != nil {
+		return fmt.Errorf("parameters of its report: %w", err)
+	}
+	for _, round := range params.Measured {
+		point, err := measured(ctx, archive, report, &params, round)
+		if err != nil {
+			return fmt.Errorf("after round %d: %w", round, err)
+		}
+		if point.Utility != nil || len(point.Metrics) > 0 {
+			c.Audited = append(c.Audited, point)
+		}
+	}
+	return nil
+}
+
+// measured is what has been measured after a round so far.
+func measured(ctx context.Context, archive *storage.Archive, report *plan.Node, params *reports.CellParams, round int) (reports.Point, error) {
+	point := reports.Point{Round: round}
+	for _, a := range params.Audits {
+		if a.AtEnd {
+			continue
+		}
+		commit, err := archive.Committed(ctx, report.Input(reports.AuditInput(a.Name, round)))
+		if errors.Is(err, storage.ErrNotFound) {
+			continue
+		}
+		if err == nil {
+			err = take(&point, a.Name, commit.Metrics)
+		}
+		if err != nil {
+			return point, fmt.Errorf("%s: %w", a.Name, err)
+		}
+	}
+	return point, nil
+}
+
+// take puts the metrics of an audit's node into a point, as a report does.
+func take(p *reports.Point, audit string, metrics json.RawMessage) error {
+	if audit == reports.Utility {
+		p.Utility = metrics
+		return nil
+	}
+	var named orderedjson.Object
+	if err := json.Unmarshal(metrics, &named); err != nil {
+		return fmt.Errorf("metrics: %w: %w", storage.ErrCorrupt, err)
+	}
+	return p.Metrics.Join(named)
+}

@@ -1,0 +1,64 @@
+package results_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"coalmine/storage"
+	"coalmine/storage/storagetest"
+	"coalmine/tasks/reports"
+	"coalmine/workflows/compile"
+	"coalmine/workflows/compile/compiletest"
+	"coalmine/workflows/results"
+	"coalmine/workflows/runs"
+)
+
+// A cell goes on: after round 3 all is measured, after round 6 only the utility, and after
+// the last round nothing yet.
+func TestACurveHasWhatIsMeasuredWhileTheCellGoesOn(t *testing.T) {
+	t.Parallel()
+	archive := storage.NewArchive(storagetest.NewMemory())
+	spec := compiletest.Resolve(t, sampledOften, []storage.Digest{storage.DigestOf([]byte("source"))})
+	p, err := compile.Plan(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := &runs.Run{ID: "often-1", Spec: runs.Spec{Experiment: spec.Canonical()}}
+	before, err := results.LoadCurve(t.Context(), archive, run, "c01", 10)
+	if err != nil || len(before.Audited) != 0 || before.Audited == nil || before.Rounds == nil || before.Steps != 9 || before.Unit != "round" {
+		t.Fatalf("before anything is done: %+v, %v", before, err)
+	}
+	report := p.Nodes[p.Cells[0].Report.Key]
+	measure := func(audit string, round int, metrics string) {
+		key := report.Input(reports.AuditInput(audit, round))
+		if _, _, err := archive.Commit(t.Context(), &storage.Commit{Key: key, Kind: "audits/x", Attempt: "1", Metrics: json.RawMessage(metrics)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, round := range []int{3, 6} {
+		measure(reports.Utility, round, fmt.Sprintf(`{"perplexity":%d}`, 100-round))
+	}
+	measure("probabilistic_extraction", 3, `{"extractable":2}`)
+	curve, err := results.LoadCurve(t.Context(), archive, run, "c01", 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := json.Marshal(curve.Audited)
+	const want = `[{"round":3,"utility":{"perplexity":97},"extractable":2},{"round":6,"utility":{"perplexity":94}}]`
+	if err != nil || string(got) != want {
+		t.Errorf("measured is %s, %v; want %s", got, err, want)
+	}
+}
+
+func TestACurveOfNoCellSaysWhichThereAre(t *testing.T) {
+	t.Parallel()
+	spec := compiletest.Resolve(t, sampledOften, []storage.Digest{storage.DigestOf([]byte("source"))})
+	run := &runs.Run{ID: "often-1", Spec: runs.Spec{Experiment: spec.Canonical()}}
+	_, err := results.LoadCurve(t.Context(), storage.NewArchive(storagetest.NewMemory()), run, "c09", 10)
+	if !errors.Is(err, storage.ErrNotFound) || !strings.Contains(err.Error(), "c01") {
+		t.Errorf("got %v", err)
+	}
+}

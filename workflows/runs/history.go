@@ -1,0 +1,154 @@
+package runs
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Bounds of what is remembered of a log once it is folded.
+const (
+	// MaxEvents is how many events a history has, the newest of them.
+	MaxEvents = 200
+	// maxEventError bounds the text of an error in it, in bytes, and maxEventNames the
+	// keys and the cells of an event.
+	maxEventError = 300
+	maxEventNames = 20
+)
+
+// History is what happened to a run, in order: the entries of its log that changed
+// something, of which the log itself keeps few.
+type History struct {
+	Events []Entry `json:"events"`
+	// Dropped is how many events came before these and are forgotten.
+	Dropped int `json:"dropped"`
+}
+
+// IsZero reports whether nothing has happened.
+func (h History) IsZero() bool { return len(h.Events) == 0 && h.Dropped == 0 }
+
+// clone returns a history that can grow without changing h.
+func (h History) clone() History {
+	h.Events = slices.Clip(h.Events)
+	return h
+}
+
+// add remembers an entry, shortened, and forgets the oldest if there are too many.
+func (h *History) add(e Entry) {
+	e.Outcomes = nil // the cells have them
+	e.Error = shortened(e.Error, maxEventError)
+	e.Keys = slices.Clone(e.Keys[:min(len(e.Keys), maxEventNames)])
+	e.Cells = slices.Clone(e.Cells[:min(len(e.Cells), maxEventNames)])
+	h.Events = append(h.Events, e)
+	if more := len(h.Events) - MaxEvents; more > 0 {
+		h.Events, h.Dropped = h.Events[more:], h.Dropped+more
+	}
+}
+
+// shortened cuts a text between two characters.
+func shortened(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	for !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most] + "…"
+}
+
+// counts reports whether an entry changes anything in the state.
+func (s *State) counts(e Entry) bool {
+	switch e.Kind {
+	case Submitted:
+		return s.Submitted.IsZero()
+	case WorkerBack:
+		return s.CountsDead(e.Worker)
+	case AttemptFailed, WorkerDied, NodeFailed, Diverged:
+		return e.Key != nil
+	case PinEntry, Prioritized, NoteEntry, TagEntry:
+		return true
+	case Finished:
+		_, known := s.outcome(e)
+		return known && s.takes(Finished)
+	case PauseEntry, ResumeEntry, CancelEntry, RetryEntry, RemoveEntry, Started, Rejected:
+		return s.takes(e.Kind)
+	}
+	return false // of a later version
+}
+
+// takes reports whether an entry of a kind moves the run as it stands.
+func (s *State) takes(kind Kind) bool {
+	_, ok := findMove(kind, s.Phase)
+	return ok && !s.blocked(kind)
+}
+
+// String says what happened, in a sentence for people without its time.
+func (e Entry) String() string {
+	text := e.what()
+	if e.By != "" {
+		text += " by " + e.By
+	}
+	if e.Error != "" {
+		text += ": " + e.Error
+	}
+	return text
+}
+
+func (e Entry) what() string {
+	switch e.Kind {
+	case PinEntry:
+		return e.pinning() + of(e.Cells)
+	case Prioritized:
+		return fmt.Sprintf("priority set to %d", e.Priority)
+	case NoteEntry:
+		return fmt.Sprintf("note set to %q", e.Note)
+	case TagEntry:
+		return fmt.Sprintf("tags set to %q", e.Tags)
+	case RetryEntry:
+		return e.retrying()
+	case AttemptFailed:
+		return fmt.Sprintf("attempt %d at %s failed%s", e.Attempts, e.Label, at(e.Worker))
+	case WorkerDied:
+		return fmt.Sprintf("worker %s vanished in attempt %d at %s, which another takes over", e.Worker, e.Attempts, e.Label)
+	case WorkerBack:
+		return fmt.Sprintf("worker %s is back: it had only been out of reach", e.Worker)
+	case NodeFailed:
+		return fmt.Sprintf("%s given up after attempt %d, and with it%s", e.Label, e.Attempts, of(e.Cells))
+	case Diverged:
+		return fmt.Sprintf("two attempts at %s gave different bytes%s", e.Label, at(e.Worker))
+	case Rejected:
+		return "rejected: it has no plan"
+	case Submitted, PauseEntry, ResumeEntry, CancelEntry, RemoveEntry, Started, Finished:
+	}
+	return string(e.Kind)
+}
+
+func (e Entry) pinning() string {
+	if e.Pinned {
+		return "pinned"
+	}
+	return "unpinned"
+}
+
+func (e Entry) retrying() string {
+	if len(e.Keys) == 0 {
+		return "all that failed is tried again, asked for"
+	}
+	return fmt.Sprintf("%d failed tasks are tried again, asked for", len(e.Keys))
+}
+
+// of is " cells c01, c02", and at " on w1"; nothing of nothing.
+func of(cells []string) string {
+	if len(cells) == 0 {
+		return ""
+	}
+	return " cells " + strings.Join(cells, ", ")
+}
+
+func at(worker string) string {
+	if worker == "" {
+		return ""
+	}
+	return " on " + worker
+}
