@@ -72,8 +72,11 @@ func openCells(cells []status.Cell) []int {
 	return open
 }
 
-// lookAt looks at some of the cells.
+// lookAt looks at some of the cells, or at none.
 func (g *glance) lookAt(ctx context.Context, spec *experiment.Spec, cells []status.Cell, open []int) error {
+	if len(open) == 0 {
+		return nil
+	}
 	part := *spec
 	part.Cells = nil
 	for _, i := range open {

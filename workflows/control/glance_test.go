@@ -58,22 +58,28 @@ func abandon(t *testing.T, text string) *abandoned {
 	x := &abandoned{t: t, store: &nosyStore{Store: storagetest.NewMemory(), t: t}}
 	x.archive = storage.NewArchive(x.store)
 	x.service = runs.NewService(x.archive, nil)
+	x.begin(text)
+	return x
+}
+
+// begin submits a run, which a coordinator begins.
+func (x *abandoned) begin(text string) {
+	x.t.Helper()
 	source := storage.DigestOf([]byte("a source"))
 	text = fmt.Sprintf("name: x\ndata: {source: x.jsonl, sha256: %s}\n%s\n", source, text)
 	spec, err := experiment.Parse("x.yaml", []byte(text), experiment.Options{})
 	if err != nil {
-		t.Fatal(err)
+		x.t.Fatal(err)
 	}
 	if x.plan, err = compile.Plan(spec); err != nil {
-		t.Fatal(err)
+		x.t.Fatal(err)
 	}
-	run, _, err := x.service.Submit(t.Context(), runs.Spec{Name: "x", Digest: spec.Digest(), Experiment: spec.Canonical()}, "somebody", true)
+	run, _, err := x.service.Submit(x.t.Context(), runs.Spec{Name: "x", Digest: spec.Digest(), Experiment: spec.Canonical()}, "somebody", true)
 	if err != nil {
-		t.Fatal(err)
+		x.t.Fatal(err)
 	}
 	x.run = run.ID
 	x.log(runs.Entry{Kind: runs.Started})
-	return x
 }
 
 func (x *abandoned) log(e runs.Entry) {
@@ -161,6 +167,27 @@ func TestWhatARecordSaysOfCellsIsNotLookedUp(t *testing.T) {
 	}
 	if s.Cells[0].Phase != runs.Failed || s.Cells[1].Phase != runs.Queued {
 		t.Errorf("cells %+v", s.Cells[:2])
+	}
+}
+
+// A list of runs looks at the first cells alone, and says so of the others.
+func TestAListOfManyCellsIsLookedUpInPart(t *testing.T) {
+	t.Parallel()
+	x := abandon(t, fourCells)
+	for first := 10; first < 60; first += 10 {
+		x.begin(fmt.Sprintf("training: {rounds: 250, cohort: 2}\ngrid: {axes: {seed: [%d, %d, %d, %d, %d, %d, %d, %d]}}", first, first+1, first+2, first+3, first+4, first+5, first+6, first+7))
+	}
+	list, err := control.New(x.archive, nil, nil).List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	details, unseen := 0, 0
+	for _, run := range list {
+		details += strings.Count(run.Waits[0].Detail, "how far it is was read from storage")
+		unseen += strings.Count(run.Waits[0].Detail, "for 0 of its")
+	}
+	if len(list) != 6 || details != 6 || unseen == 0 {
+		t.Errorf("%d runs, of %d it is said how far they are, of %d for no cell; want 6, 6 and some", len(list), details, unseen)
 	}
 }
 
