@@ -22,7 +22,7 @@ var (
 const chaosName = "chaos"
 
 // chaosExperiment trains two small models, whose checkpoints and updates are too
-// large to travel in records.
+// large to travel in records. Beside the checkpoints of the second are the buffers of its noise.
 const chaosExperiment = `
 name: ` + chaosName + `
 data: {source: text.jsonl, vocabulary: {size: 300}, users: {words: 100}}
@@ -34,7 +34,10 @@ grid:
   axes:
     training:
       - {algorithm: sgd, cohort: 4, steps_per_task: 1}
-      - {algorithm: fedavg}
+      - algorithm: fedavg
+        sampling: separated
+        separation: 20
+        privacy: {clip: 0.5, noise_multiplier: 0.1, delta: 1e-3, mechanism: {kind: blt, buffers: 2}}
 `
 
 // chaosText is too much for its encoded form to travel in a record.

@@ -12,7 +12,8 @@ import (
 	"coalmine/storage/dir"
 )
 
-// experimentFile trains four tiny models. The chains pass a segment's boundary
+// experimentFile trains five tiny models, one of them with noise that takes back a part of
+// earlier rounds' and so has buffers beside its checkpoints. The chains pass a segment's boundary
 // at step 100; audits keep checkpoints before it. Canaries are far too many, so
 // that a tiny model memorizes some.
 const experimentFile = `
@@ -28,6 +29,12 @@ grid:
     training:
       - {algorithm: sgd, cohort: 4, steps_per_task: 1}
       - {algorithm: fedavg}
+  include:
+    - data: {partition: by-user}
+      training:
+        sampling: separated
+        separation: 10
+        privacy: {clip: 0.5, noise_multiplier: 0.1, delta: 1e-3, mechanism: {kind: blt, buffers: 2}}
 `
 
 // text is the source of the experiment.

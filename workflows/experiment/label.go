@@ -124,7 +124,7 @@ var settingParts = []settingPart{
 	{
 		[]string{
 			"training.algorithm", "training.client.optimizer", "training.server.optimizer",
-			"training.privacy.clip", "training.privacy.noise_multiplier",
+			"training.privacy.clip", "training.privacy.noise_multiplier", "training.privacy.mechanism.kind",
 		},
 		func(e *Experiment) string { return e.Training.Setting() },
 	},
@@ -184,7 +184,7 @@ func wording(path, value string) string {
 }
 
 // Setting names the training as the tables of Thakkar et al. 2020 do: SGD,
-// Momentum, DP-SGD, FedAvg, FedAvg+Adam, FedAvg+Clip, DP-FedAvg.
+// Momentum, DP-SGD, FedAvg, FedAvg+Adam, FedAvg+Clip, DP-FedAvg; and DP-FTRL with its mechanism.
 func (t *Training) Setting() string {
 	switch {
 	case t.Central() && t.Privacy == nil:
@@ -193,10 +193,6 @@ func (t *Training) Setting() string {
 		return t.Client.title() + "+Clip"
 	case t.Central():
 		return "DP-" + t.Client.title()
-	}
-	name := "FedAvg"
-	if t.Privacy != nil && t.Privacy.NoiseMultiplier > 0 {
-		name = "DP-FedAvg"
 	}
 	var also []string
 	if t.Privacy != nil && t.Privacy.NoiseMultiplier == 0 {
@@ -208,5 +204,17 @@ func (t *Training) Setting() string {
 	if t.Client.Name != optimizers.SGD {
 		also = append(also, "client "+t.Client.title())
 	}
-	return strings.Join(append([]string{name}, also...), "+")
+	return strings.Join(append([]string{t.averaging()}, also...), "+")
+}
+
+// averaging names federated averaging by its noise.
+func (t *Training) averaging() string {
+	switch p := t.Privacy; {
+	case p == nil || p.NoiseMultiplier == 0:
+		return "FedAvg"
+	case p.Mechanism == nil:
+		return "DP-FedAvg"
+	default:
+		return "DP-FTRL (" + string(p.Mechanism.Kind) + ")"
+	}
 }

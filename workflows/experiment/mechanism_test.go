@@ -85,3 +85,17 @@ func TestMechanismsThatDoNotFitAreRefused(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+func TestCellsAreNamedByTheirMechanism(t *testing.T) {
+	t.Parallel()
+	spec, err := experiment.Parse("ftrl.yaml", append(ftrl("  rounds: 90\n  privacy: {clip: 1, noise_multiplier: 4, delta: 1e-5}"),
+		"grid: {axes: {training.privacy.mechanism: [null, {kind: tree}, {kind: blt}, {kind: blt, buffers: 4}]}}\n"...), experiment.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"DP-FedAvg", "DP-FTRL (tree)", "DP-FTRL (blt), training.privacy.mechanism.buffers=3", "DP-FTRL (blt), training.privacy.mechanism.buffers=4"} {
+		if got := spec.Cells[i].Label; !strings.HasPrefix(got, want) {
+			t.Errorf("cell %d is named %q, want %q", i, got, want)
+		}
+	}
+}
