@@ -14,7 +14,7 @@ func TestLeastNoiseIsThatOfTheGaussianMechanism(t *testing.T) {
 	t.Parallel()
 	r := privacy.Recipe{Population: 1000, Cohort: 100, Rounds: 16, NoiseMultiplier: 4, Delta: 1e-5, Sampling: privacy.NoSampling}
 	o := onerun.Outcome{Units: 500, Guesses: 120, Correct: 110}
-	got, err := onerun.LeastNoise(o, r, 0.95)
+	got, err := onerun.LeastNoise([]onerun.Outcome{o}, r, 0.95)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,13 +40,13 @@ func TestTheClaimIsRefutedByItsNoise(t *testing.T) {
 	t.Parallel()
 	r := privacy.Recipe{Population: 2000, Cohort: 100, Rounds: 30, Delta: 1e-5, Sampling: privacy.Shuffled}
 	o := onerun.Outcome{Units: 400, Guesses: 100, Correct: 75}
-	free, err := onerun.LeastNoise(o, r, 0.95)
+	free, err := onerun.LeastNoise([]onerun.Outcome{o}, r, 0.95)
 	if err != nil || free.PValue != 1 {
 		t.Fatalf("without noise: %+v (%v)", free, err)
 	}
 	for _, factor := range []float64{0.9, 1.1} {
 		r.NoiseMultiplier = factor * free.NoiseMultiplier
-		got, err := onerun.LeastNoise(o, r, 0.95)
+		got, err := onerun.LeastNoise([]onerun.Outcome{o}, r, 0.95)
 		if err != nil || got.NoiseMultiplier != free.NoiseMultiplier || (got.PValue <= 0.05) != (factor > 1) {
 			t.Errorf("%v times the noise: %+v (%v), without noise %+v", factor, got, err, free)
 		}
@@ -58,29 +58,47 @@ func TestSamplingCountsForTheCurve(t *testing.T) {
 	t.Parallel()
 	r := privacy.Recipe{Population: 2000, Cohort: 100, Rounds: 30, Delta: 1e-5, Sampling: privacy.NoSampling}
 	o := onerun.Outcome{Units: 400, Guesses: 100, Correct: 75}
-	full, err := onerun.LeastNoise(o, r, 0.95)
+	full, err := onerun.LeastNoise([]onerun.Outcome{o}, r, 0.95)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.Sampling = privacy.FixedSize
-	sampled, err := onerun.LeastNoise(o, r, 0.95)
+	sampled, err := onerun.LeastNoise([]onerun.Outcome{o}, r, 0.95)
 	if err != nil || !(sampled.NoiseMultiplier < full.NoiseMultiplier/3) || !(sampled.Epsilon > 0.2) {
 		t.Errorf("of samples %+v (%v), of all users %+v", sampled, err, full)
+	}
+}
+
+// Several numbers of guesses share the level, and the best of them is found.
+func TestSeveralNumbersOfGuessesShareTheLevel(t *testing.T) {
+	t.Parallel()
+	r := privacy.Recipe{Population: 1000, Cohort: 100, Rounds: 16, Delta: 1e-5, NoiseMultiplier: 20, Sampling: privacy.NoSampling}
+	few, chance := onerun.Outcome{Units: 500, Guesses: 30, Correct: 30}, onerun.Outcome{Units: 500, Guesses: 120, Correct: 60}
+	together, err := onerun.LeastNoise([]onerun.Outcome{chance, few}, r, 0.9)
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone, err := onerun.LeastNoise([]onerun.Outcome{few}, r, 0.95)
+	if err != nil || together.By != 1 || together.NoiseMultiplier != alone.NoiseMultiplier || together.PValue != 2*alone.PValue {
+		t.Errorf("together %+v, the better alone at half of the level %+v (%v)", together, alone, err)
 	}
 }
 
 func TestGuessesByChanceRefuteNoNoise(t *testing.T) {
 	t.Parallel()
 	r := privacy.Recipe{Population: 1000, Cohort: 100, Rounds: 3, NoiseMultiplier: 1, Delta: 1e-5}
-	got, err := onerun.LeastNoise(onerun.Outcome{Units: 100, Guesses: 40, Correct: 22}, r, 0.95)
+	got, err := onerun.LeastNoise([]onerun.Outcome{onerun.Outcome{Units: 100, Guesses: 40, Correct: 22}}, r, 0.95)
 	if err != nil || !math.IsInf(got.NoiseMultiplier, 1) || got.Epsilon != 0 || got.PValue < 0.05 {
 		t.Errorf("%+v (%v)", got, err)
 	}
-	if _, err := onerun.LeastNoise(onerun.Outcome{}, r, 0.95); err == nil {
+	if _, err := onerun.LeastNoise([]onerun.Outcome{onerun.Outcome{}}, r, 0.95); err == nil {
 		t.Error("an outcome without guesses was accepted")
 	}
+	if _, err := onerun.LeastNoise(nil, r, 0.95); err == nil {
+		t.Error("no outcomes were accepted")
+	}
 	r.Cohort = 5000
-	if _, err := onerun.LeastNoise(onerun.Outcome{Units: 100, Guesses: 40, Correct: 40}, r, 0.95); err == nil {
+	if _, err := onerun.LeastNoise([]onerun.Outcome{onerun.Outcome{Units: 100, Guesses: 40, Correct: 40}}, r, 0.95); err == nil {
 		t.Error("a cohort above the population was accepted")
 	}
 }

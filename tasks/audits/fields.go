@@ -246,6 +246,9 @@ type Training struct {
 	Unit string
 	// Rounds and the users of each, in the mean; Rounds is 0 as long as epochs are not counted.
 	Rounds, Cohort int
+	// Recipe is what the privacy that is claimed depends on, but for the population; without
+	// privacy that of the same rounds without noise.
+	Recipe privacy.Recipe
 }
 
 // Data is what reading the data tells of one cell.

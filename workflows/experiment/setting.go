@@ -22,7 +22,7 @@ func (e *Experiment) Setting() *audits.Setting {
 		Own:          e.Data.Select == nil && e.Data.Sanitize == nil && e.Data.Disagreement == nil && e.Data.Devices == nil,
 		Training: audits.Training{
 			Central: e.Training.Central(), Sampling: privacy.Sampling(e.Training.Sampling), Unit: e.Unit(), ClientNoise: e.Training.Client.Noise,
-			Rounds: e.Training.Rounds, Cohort: e.Training.Cohort,
+			Rounds: e.Training.Rounds, Cohort: e.Training.Cohort, Recipe: e.unpopulated(),
 		},
 	}
 	if c := e.Canaries; c != nil {
@@ -39,6 +39,17 @@ func (e *Experiment) Setting() *audits.Setting {
 		s.Audits = append(s.Audits, m.Fields)
 	}
 	return s
+}
+
+// unpopulated is the recipe of the training without a population, clipped or not.
+func (e *Experiment) unpopulated() privacy.Recipe {
+	if e.Training.Privacy != nil {
+		return e.recipe(0)
+	}
+	t := &e.Training
+	return privacy.Recipe{
+		Cohort: t.Cohort, Rounds: t.Rounds, Sampling: t.Sampling, Unit: e.Unit(), Separation: t.Separation, Participations: t.Participations,
+	}
 }
 
 // completeAudits fills in what follows from other fields.

@@ -32,6 +32,10 @@ type BoundParams struct {
 	// Neighbouring and Unit are what the coins stand for, to be printed.
 	Neighbouring privacy.Neighbouring `json:"neighbouring"`
 	Unit         string               `json:"unit"`
+	// Halvings of KPlus and KMinus that are tried, too.
+	Halvings int `json:"halvings,omitempty"`
+	// Null is the training whose trade-off curve is tested; nil tests none.
+	Null *Null `json:"null,omitempty"`
 }
 
 // Bound bounds epsilon from below by what can be guessed of the coins of
@@ -72,6 +76,15 @@ func runBound(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return tasks.Permanent(err)
 	}
+	if p.Null != nil {
+		var counts datasets.PartitionMetrics
+		if err := t.InputMetrics(ctx, UnitsInput, &counts); err != nil {
+			return err
+		}
+		if verdict.TradeOff, err = p.refute(units, scores, counts); err != nil {
+			return tasks.Permanent(err)
+		}
+	}
 	for i := range verdict.Units {
 		verdict.Units[i].Words = carried[i].Words
 	}
@@ -80,19 +93,12 @@ func runBound(ctx context.Context, t *tasks.Task) error {
 
 // judge guesses and bounds.
 func (p *BoundParams) judge(units []audits.Unit, scores []float64) (Verdict, error) {
-	included := make([]bool, len(units))
-	for i, u := range units {
-		included[i] = u.Included
-	}
-	outcome, err := onerun.Guess(included, scores, p.KPlus, p.KMinus)
-	if err != nil {
-		return Verdict{}, err
-	}
+	included := coinsOf(units)
 	answers, err := onerun.Answers(scores, p.KPlus, p.KMinus)
 	if err != nil {
 		return Verdict{}, err
 	}
-	bound, err := onerun.LowerBound(outcome, p.Delta, p.Confidence)
+	v, err := p.best(included, scores)
 	if err != nil {
 		return Verdict{}, err
 	}
@@ -101,12 +107,8 @@ func (p *BoundParams) judge(units []audits.Unit, scores []float64) (Verdict, err
 	if err != nil {
 		return Verdict{}, err
 	}
-	v := Verdict{
-		Canaries: m, KPlus: p.KPlus, KMinus: p.KMinus, Correct: outcome.Correct,
-		EpsilonLower: bound.Epsilon, Delta: p.Delta, Confidence: p.Confidence,
-		EpsilonLargest: bound.Largest, EpsilonLargestCanaries: all.Epsilon,
-		Neighbouring: p.Neighbouring, Unit: p.Unit, Score: ScoreLossDifference,
-	}
+	v.Canaries, v.EpsilonLargestCanaries = m, all.Epsilon
+	v.Neighbouring, v.Unit, v.Score = p.Neighbouring, p.Unit, ScoreLossDifference
 	for i, in := range included {
 		if in {
 			v.Included++
@@ -114,6 +116,53 @@ func (p *BoundParams) judge(units []audits.Unit, scores []float64) (Verdict, err
 		v.Units = append(v.Units, Unit{Score: scores[i], Included: in, Guess: answers[i]})
 	}
 	return v, nil
+}
+
+// best is the bound of the numbers of guesses that show most.
+func (p *BoundParams) best(included []bool, scores []float64) (best Verdict, err error) {
+	choices := p.choices()
+	for i, k := range choices {
+		outcome, err := onerun.Guess(included, scores, k.KPlus, k.KMinus)
+		if err != nil {
+			return best, err
+		}
+		bound, err := onerun.LowerBound(outcome, p.Delta, each(p.Confidence, len(choices)))
+		if err != nil {
+			return best, err
+		}
+		if i > 0 && bound.Epsilon <= best.EpsilonLower {
+			continue
+		}
+		best = Verdict{
+			KPlus: k.KPlus, KMinus: k.KMinus, Correct: outcome.Correct,
+			EpsilonLower: bound.Epsilon, Delta: p.Delta, Confidence: p.Confidence, EpsilonLargest: bound.Largest,
+		}
+	}
+	if len(choices) > 1 {
+		best.Choices = len(choices)
+	}
+	return best, nil
+}
+
+// each is the confidence at which each of so many bounds has to hold, for all of them to hold
+// with a confidence together.
+func each(confidence float64, bounds int) float64 {
+	if bounds == 1 {
+		return confidence
+	}
+	return 1 - onerun.Share(1-confidence, bounds)
+}
+
+func (p *BoundParams) choices() []Guesses {
+	return Guesses{KPlus: p.KPlus, KMinus: p.KMinus, Halvings: p.Halvings}.choices()
+}
+
+func coinsOf(units []audits.Unit) []bool {
+	included := make([]bool, len(units))
+	for i, u := range units {
+		included[i] = u.Included
+	}
+	return included
 }
 
 // lossDifferences scores the canaries under both models.

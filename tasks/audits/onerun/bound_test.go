@@ -110,3 +110,25 @@ func TestGoldenBound(t *testing.T) {
 		t.Errorf("verdict %+v", v)
 	}
 }
+
+func TestTheNullIsTheTrainingOverThePopulation(t *testing.T) {
+	t.Parallel()
+	counts := datasets.PartitionMetrics{Counts: datasets.Counts{Users: 300, Examples: 900}}
+	p := BoundParams{Delta: 1e-5, Unit: "user"}
+	claimed := audits.Training{Recipe: privacy.Recipe{Cohort: 10, Rounds: 7, NoiseMultiplier: 2, Sampling: privacy.Poisson}}
+	if r := newNull(&claimed).recipe(&p, counts); r.Population != 300 || r.Sampling != privacy.Poisson || r.NoiseMultiplier != 2 || r.Delta != 1e-5 {
+		t.Errorf("of users: %+v", r)
+	}
+	plain := audits.Training{Central: true, Recipe: privacy.Recipe{Cohort: 10, Rounds: 7}}
+	if r := newNull(&plain).recipe(&p, counts); r.Population != 900 || r.Sampling != privacy.Shuffled || r.Validate() != nil {
+		t.Errorf("of records: %+v (%v)", r, r.Validate())
+	}
+}
+
+func TestHalvingsEndAtOne(t *testing.T) {
+	t.Parallel()
+	got := Guesses{KPlus: 5, KMinus: 1, Halvings: 20}.choices()
+	if want := []Guesses{{KPlus: 5, KMinus: 1}, {KPlus: 3, KMinus: 1}, {KPlus: 2, KMinus: 1}, {KPlus: 1, KMinus: 1}}; !slices.Equal(got, want) {
+		t.Errorf("choices %v, want %v", got, want)
+	}
+}

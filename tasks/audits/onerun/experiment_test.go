@@ -76,6 +76,30 @@ func TestCentralTrainingIsAuditedByRecords(t *testing.T) {
 	}
 }
 
+// A training that learns its canaries by heart refutes every noise that would hide them.
+func TestAnOverfittedModelRefutesNoise(t *testing.T) {
+	t.Parallel()
+	v := oneRun(t, "audit.one_run.trade_off=true", "audit.one_run.guesses={k_plus: 20, k_minus: 20, halvings: 2}")
+	b := v.TradeOff
+	if b == nil || b.NoiseMultiplier == nil || !(b.EpsilonLower > 0.5) || b.Refuted || b.PValue != 1 {
+		t.Fatalf("without a claim: %+v", b)
+	}
+	if v.Choices != 3 || v.KPlus > 20 || b.KPlus > 20 || b.Correct > b.KPlus+b.KMinus {
+		t.Errorf("of 3 numbers of guesses: %+v, %+v", v, b)
+	}
+}
+
+// What a training with noise claims is not refuted by a model that knows nothing.
+func TestHeavyNoiseIsNotRefuted(t *testing.T) {
+	t.Parallel()
+	for _, more := range []string{"training.sampling=fixed-size", "training.sampling=poisson", "training.sampling=separated"} {
+		v := oneRun(t, heavyNoise, more, "audit.one_run.trade_off=true")
+		if b := v.TradeOff; b == nil || b.Refuted || b.PValue < 0.05 || b.NoiseMultiplier != nil && *b.NoiseMultiplier < 40 {
+			t.Errorf("%s: %+v", more, b)
+		}
+	}
+}
+
 // What a seeded model and its coins do not share with the guesses stays cached.
 func TestOnlyTheCoinsChangeTheTraining(t *testing.T) {
 	t.Parallel()
@@ -86,6 +110,8 @@ func TestOnlyTheCoinsChangeTheTraining(t *testing.T) {
 		"audit.one_run.guesses={k_plus: 20, k_minus: 5}": true,
 		"audit.one_run.confidence=99%":                   true,
 		"audit.one_run.delta=1e-6":                       true,
+		"audit.one_run.trade_off=true":                   true,
+		"audit.one_run.guesses.halvings=1":               true,
 		"audit.utility=true":                             true,
 		"audit.one_run.canaries=61":                      false,
 		"audit.one_run.words=6":                          false,

@@ -42,6 +42,9 @@ type Block struct {
 	// Confidence of the bound: it is too high with at most the rest of the
 	// probability.
 	Confidence fractions.Probability `json:"confidence" default:"95%" range:"(0,1)" source:"Steinke et al. 2023"`
+	// TradeOff adds what the guesses say by the trade-off curve of the training, which knows
+	// more of it than an epsilon: how much noise is refuted.
+	TradeOff bool `json:"trade_off,omitempty" source:"Mahloujifar et al. 2024"`
 }
 
 // Guesses are fixed before the model is there.
@@ -52,6 +55,22 @@ type Guesses struct {
 	// KMinus canaries whose loss has fallen least are guessed to be out; by default
 	// an eighth of the canaries, rounded up.
 	KMinus int `json:"k_minus" range:"[0,1000000]" unit:"canaries" also:"out k-" source:"Steinke et al. 2023"`
+	// Halvings of both numbers, down to 1: bounds are those of the numbers that show most. Each
+	// is held to its share of 1 - confidence, so that the best holds with the confidence.
+	Halvings int `json:"halvings,omitempty" range:"[0,20]"`
+}
+
+// choices are the numbers of guesses that are tried: those of the file, and their halves.
+func (g Guesses) choices() []Guesses {
+	choices := []Guesses{{KPlus: g.KPlus, KMinus: g.KMinus}}
+	for range g.Halvings {
+		g.KPlus, g.KMinus = (g.KPlus+1)/2, (g.KMinus+1)/2
+		if last := choices[len(choices)-1]; g.KPlus == last.KPlus && g.KMinus == last.KMinus {
+			break
+		}
+		choices = append(choices, Guesses{KPlus: g.KPlus, KMinus: g.KMinus})
+	}
+	return choices
 }
 
 const path = "audit.one_run"
@@ -84,6 +103,9 @@ func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 // about, and it must be able to find something.
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	o := f.OneRun
+	if o.TradeOff && o.Delta == 0 {
+		fail([]string{path + ".delta", path + ".trade_off"}, "is 0, where no noise has a finite epsilon to compare; expected a number above 0, or no trade_off")
+	}
 	if o.Canaries == 0 {
 		fail([]string{path + ".canaries"}, "missing; expected how many canaries are drawn for this audit alone, such as 1000, each in a user of its own by a fair coin: those of the canaries block are inserted by user_probability, and cannot serve")
 		return
@@ -124,7 +146,8 @@ func (o *Block) checkRoom(s *audits.Setting, fail audits.Fail) {
 // checkPower refuses an audit whose bound is 0 however well it guesses.
 func (o *Block) checkPower(guesses []string, fail audits.Fail) {
 	k := o.Guesses.KPlus + o.Guesses.KMinus
-	best, err := onerun.LowerBound(onerun.Outcome{Units: o.Canaries, Guesses: k, Correct: k}, o.Delta, o.Confidence.Float64())
+	confidence := each(o.Confidence.Float64(), len(o.Guesses.choices()))
+	best, err := onerun.LowerBound(onerun.Outcome{Units: o.Canaries, Guesses: k, Correct: k}, o.Delta, confidence)
 	if err != nil || best.Epsilon > 0 {
 		return
 	}
@@ -180,8 +203,11 @@ func (f *Fields) Plant(b audits.Builder) storage.Key {
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	o, coins := f.OneRun, f.OneRun.coins(b.Setting())
 	params := BoundParams{
-		KPlus: o.Guesses.KPlus, KMinus: o.Guesses.KMinus, Delta: o.Delta, Confidence: o.Confidence.Float64(),
+		KPlus: o.Guesses.KPlus, KMinus: o.Guesses.KMinus, Delta: o.Delta, Confidence: o.Confidence.Float64(), Halvings: o.Guesses.Halvings,
 		Neighbouring: coins.Neighbouring, Unit: b.Setting().Training.Unit,
+	}
+	if o.TradeOff {
+		params.Null = newNull(&b.Setting().Training)
 	}
 	return b.Node(Bound, "one-run audit", params,
 		tasks.Input{Name: audits.ModelInput, Key: b.Model(round)}, tasks.Input{Name: InitialInput, Key: b.Initial()}, tasks.Input{Name: UnitsInput, Key: b.Planted(f)})

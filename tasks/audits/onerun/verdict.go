@@ -2,6 +2,7 @@ package onerun
 
 import (
 	"fmt"
+	"math"
 
 	"coalmine/privacy"
 	"coalmine/privacy/onerun"
@@ -13,7 +14,7 @@ import (
 var Audit = audits.Description{
 	Name: "one_run",
 	Legend: "One-run epsilon: the audit of coins and guesses is certain of so much at the confidence stated below; in brackets, the most that " +
-		"it could have found.",
+		"it could have found. By trade-off curve: what is proved of the least noise that the guesses refute, and that noise multiplier.",
 	New:         func() audits.Fields { return new(Fields) },
 	Limits:      func() audits.Limits { return new(Limits) },
 	Kinds:       []tasks.Kind{Coins, Bound},
@@ -21,7 +22,7 @@ var Audit = audits.Description{
 	VerdictBlob: VerdictBlob,
 	Verdict:     func() audits.Verdict { return new(Verdict) },
 	Outcome:     func() audits.Outcome { return new(Unit) },
-	Columns:     []audits.Column{{Header: "one-run epsilon >= (of)"}},
+	Columns:     []audits.Column{{Header: "one-run epsilon >= (of)"}, {Header: "by trade-off curve (z <)", Optional: true}},
 }
 
 // Verdict is a lower bound on epsilon, and all that it rests on.
@@ -47,6 +48,11 @@ type Verdict struct {
 	Neighbouring privacy.Neighbouring `json:"neighbouring"`
 	Unit         string               `json:"unit"`
 	Score        string               `json:"score"`
+	// Choices are how many numbers of guesses were tried, of which KPlus and KMinus show most;
+	// 0 for one. Each had its share of 1 - Confidence.
+	Choices int `json:"choices,omitempty"`
+	// TradeOff is what the guesses say by the trade-off curve of the training, where asked for.
+	TradeOff *TradeOff `json:"trade_off,omitempty"`
 	// Units are the canaries, each with its score, its coin and the guess about it.
 	Units []Unit `json:"units,omitempty"`
 }
@@ -85,15 +91,43 @@ func (v *Verdict) Own() []audits.Own {
 // Texts implements audits.Verdict. The bound has beside it the most that its audit
 // could have found.
 func (v *Verdict) Texts() []string {
-	return []string{fmt.Sprintf("%s (%s)", privacy.Epsilon(v.EpsilonLower), privacy.Epsilon(v.EpsilonLargest))}
+	return []string{fmt.Sprintf("%s (%s)", privacy.Epsilon(v.EpsilonLower), privacy.Epsilon(v.EpsilonLargest)), v.TradeOff.text()}
+}
+
+// text is empty for what was not asked for.
+func (t *TradeOff) text() string {
+	switch {
+	case t == nil:
+		return ""
+	case t.NoiseMultiplier == nil:
+		return "0"
+	}
+	return fmt.Sprintf("%s (%.3g)", t.EpsilonLower, *t.NoiseMultiplier)
 }
 
 // Note implements audits.Noter. An epsilon is never bare.
 func (v *Verdict) Note(c *audits.Cell) string {
 	return fmt.Sprintf("one-run audit: epsilon at least %s at delta %g with %g%% confidence (%s, unit %s, score %s): "+
-		"%d of %d guesses about %d canaries are right; all of them would certify %s, as many as canaries %s%s",
+		"%d of %d guesses about %d canaries are right; all of them would certify %s, as many as canaries %s%s%s",
 		privacy.Epsilon(v.EpsilonLower), v.Delta, 100*v.Confidence, v.Neighbouring, v.Unit, v.Score,
-		v.Correct, v.KPlus+v.KMinus, v.Canaries, privacy.Epsilon(v.EpsilonLargest), privacy.Epsilon(v.EpsilonLargestCanaries), v.contradiction(c.Privacy))
+		v.Correct, v.KPlus+v.KMinus, v.Canaries, privacy.Epsilon(v.EpsilonLargest), privacy.Epsilon(v.EpsilonLargestCanaries),
+		v.contradiction(c.Privacy), v.TradeOff.note())
+}
+
+// note says what is refuted by the trade-off curve, if it was asked for.
+func (t *TradeOff) note() string {
+	if t == nil {
+		return ""
+	}
+	text := "; by the trade-off curve of the training no noise is refuted"
+	if t.NoiseMultiplier != nil {
+		text = fmt.Sprintf("; by the trade-off curve of the training %d of %d guesses refute noise multipliers from %.3g on, of which epsilon %s is proved",
+			t.Correct, t.KPlus+t.KMinus, *t.NoiseMultiplier, t.EpsilonLower)
+	}
+	if t.Refuted {
+		text += fmt.Sprintf(", and with them the CLAIMED one (p %.2g): repeat it with other seeds, and if it stays so, the training is not as private as was proved", t.PValue)
+	}
+	return text
 }
 
 // contradiction says that the bounds cross, which one audit in twenty may show
@@ -107,11 +141,18 @@ func (v *Verdict) contradiction(proved *privacy.Report) string {
 
 // Row implements audits.Verdict.
 func (v *Verdict) Row() any {
-	return row{
+	r := row{
 		EpsilonLower: &v.EpsilonLower, Delta: &v.Delta, Confidence: &v.Confidence, Neighbouring: string(v.Neighbouring), Unit: v.Unit,
 		Canaries: new(int64(v.Canaries)), KPlus: new(int64(v.KPlus)), KMinus: new(int64(v.KMinus)), Correct: new(int64(v.Correct)),
 		EpsilonLargest: &v.EpsilonLargest,
 	}
+	if t := v.TradeOff; t != nil {
+		r.NoiseRefuted, r.PValue, r.Refuted = t.NoiseMultiplier, &t.PValue, &t.Refuted
+		if !math.IsInf(float64(t.EpsilonLower), 1) {
+			r.TradeOffEpsilon = new(float64(t.EpsilonLower))
+		}
+	}
+	return r
 }
 
 type row struct {
@@ -125,6 +166,11 @@ type row struct {
 	KMinus         *int64   `parquet:"one_run_k_minus"`
 	Correct        *int64   `parquet:"one_run_correct"`
 	EpsilonLargest *float64 `parquet:"one_run_epsilon_largest"`
+	// By the trade-off curve.
+	NoiseRefuted    *float64 `parquet:"one_run_noise_multiplier_refuted"`
+	TradeOffEpsilon *float64 `parquet:"one_run_trade_off_epsilon_lower"`
+	PValue          *float64 `parquet:"one_run_p_value"`
+	Refuted         *bool    `parquet:"one_run_refuted"`
 }
 
 // Limits of audit.fail_if.

@@ -12,8 +12,9 @@ import (
 	"coalmine/workflows/results"
 )
 
-// audited are the results of one cell, whose lower bound is as given; 154 is proved.
-func audited(t *testing.T, lower float64) *results.Results {
+// audited are the results of one cell, whose lower bound is as given, with further members of
+// its verdict; 154 is proved.
+func audited(t *testing.T, lower float64, more ...string) *results.Results {
 	t.Helper()
 	text := fmt.Sprintf(`{"run": "r-1", "experiment": "r", "cells": [{
 		"cell": "c01", "label": "by-user, DP-FedAvg", "axes": {}, "status": "done",
@@ -21,8 +22,8 @@ func audited(t *testing.T, lower float64) *results.Results {
 			"sampling": "fixed-size", "neighbouring": "replace-one", "conversion": "classic"},
 		"audit": {"one_run": {"canaries": 60, "included": 37, "k_plus": 10, "k_minus": 8, "correct": 17,
 			"epsilon_lower": %v, "delta": 1e-7, "confidence": 0.95, "epsilon_largest": 1.82, "epsilon_largest_canaries": 2.97,
-			"neighbouring": "replace-one", "unit": "balanced user", "score": "loss-difference",
-			"units": [{"words": ["a", "b"], "score": 1.5, "included": true, "guess": "in"}]}, "canaries": [], "never_inserted": [], "controls": []}}]}`, lower)
+			"neighbouring": "replace-one", "unit": "balanced user", "score": "loss-difference", %s
+			"units": [{"words": ["a", "b"], "score": 1.5, "included": true, "guess": "in"}]}, "canaries": [], "never_inserted": [], "controls": []}}]}`, lower, strings.Join(more, ""))
 	r := new(results.Results)
 	if err := json.Unmarshal([]byte(text), r); err != nil {
 		t.Fatal(err)
@@ -79,6 +80,27 @@ func TestBoundsThatCrossAreSaidSo(t *testing.T) {
 		if strings.Contains(text, "ABOVE epsilon_proved 154") != crossed {
 			t.Errorf("a lower bound of %v beside a proved 154:\n%s", lower, text)
 		}
+	}
+}
+
+func TestTheTradeOffCurveIsInEveryOutput(t *testing.T) {
+	t.Parallel()
+	r := audited(t, 1.29, `"trade_off": {"noise_multiplier_refuted": 0.8, "epsilon_lower": 213, "p_value": 0.013, "refuted": true, "k_plus": 5, "k_minus": 4, "correct": 9},`)
+	for format, wants := range map[string][]string{
+		"table": {"by trade-off curve (z <)", "213 (0.8)", "9 of 9 guesses refute noise multipliers from 0.8 on, of which epsilon 213 is proved, and with them the CLAIMED one (p 0.013)"},
+		"csv":   {"one_run_noise_multiplier_refuted,one_run_trade_off_epsilon_lower,one_run_p_value,one_run_refuted", "0.8,213,0.013,true"},
+		"json":  {`"noise_multiplier_refuted": 0.8`, `"p_value": 0.013`},
+	} {
+		text := written(t, r, format)
+		for _, want := range wants {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s lacks %q:\n%s", format, want, text)
+			}
+		}
+	}
+	r = audited(t, 1.29, `"trade_off": {"noise_multiplier_refuted": null, "epsilon_lower": 0, "p_value": 1, "refuted": false, "k_plus": 5, "k_minus": 4, "correct": 3},`)
+	if text := written(t, r, "table"); !strings.Contains(text, "no noise is refuted") {
+		t.Errorf("nothing found:\n%s", text)
 	}
 }
 
