@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -17,8 +18,8 @@ import (
 )
 
 const auditHelp = `Say what a finished model has memorized of a list of canaries: a file that
-coalmine export has written, or a model behind an HTTP endpoint, and a text file with
-one canary a line, its words separated by spaces (empty lines and lines that begin
+coalmine export has written, a model behind an HTTP endpoint, or one that a command of
+yours scores texts by; and a text file with one canary a line, its words separated by spaces (empty lines and lines that begin
 with # do not count). For a model of bytes (data.level: byte) a canary is its line as
 it stands, without spaces around it; --alphabet, --symbols and --format then say what its
 random part may be. For a model of words --symbols and --format do, as in a run; without
@@ -38,7 +39,16 @@ ids: [5299, 1353, 338]. The key, where one is asked for, is taken from ` + endpo
 Random references are scored one after another, which takes long: --references is
 20000 by default. Beam search is not possible. A server may compute differently in a
 batch; some sequences are scored alone too, and ranks are given as intervals by the
-largest difference.`
+largest difference.
+
+A command is any program that speaks the contract "score" (docs/contracts/score.md) on
+its standard input and output. It is given by --command, in place of MODEL. A canary is then its line as it stands, and
+its random part that of --alphabet, --symbols and --format, as for a model of bytes; or,
+with --vocabulary (a model file of coalmine export, or a JSON list of words), words. As
+for an endpoint references are scored one after another. Besides, the audit says whether
+greedy decoding gives a canary, and how many samples have it with probability 1/2. The
+command gets the environment without what sounds secret, and is killed, with all that
+it has started, when the audit ends or has --command-memory.`
 
 // endpointKey is the environment variable with the key of an endpoint.
 const endpointKey = "COALMINE_ENDPOINT_KEY"
@@ -48,14 +58,20 @@ type auditFlags struct {
 	canaries string
 	modelaudit.Options
 
-	// Of an endpoint.
+	// Of an endpoint, most of them of a command too.
 	model, vocabulary         string
 	begin, batch, concurrency int
 	timeout                   time.Duration
+
+	scorer commandFlags
 }
 
-// ofEndpoint are the flags that a file has no use for.
-var ofEndpoint = []string{"model", "vocabulary", "begin", "batch", "concurrency", "timeout"}
+// What flags are for; a file has no use for any of them.
+var (
+	ofEndpoint = []string{"model", "begin"}
+	ofCommand  = []string{"command-memory", "command-env"}
+	ofBoth     = []string{"vocabulary", "batch", "concurrency", "timeout"}
+)
 
 // Defaults for an endpoint, which scores every reference in full: as many as the smallest
 // part of the references that a rank may be estimated from.
@@ -65,14 +81,20 @@ func newAuditCommand(g *global) *cobra.Command {
 	var flags auditFlags
 	c := &cobra.Command{
 		Use:   "audit MODEL|URL",
-		Short: "Audit a finished model, or one behind an endpoint, against a list of canaries",
+		Short: "Audit a finished model, or one behind an endpoint or a command, against a list of canaries",
 		Long:  auditHelp,
 		Example: "  coalmine export quickstart c01 -o model.safetensors\n  coalmine audit model.safetensors --canaries canaries.txt --references 200000\n" +
-			"  coalmine audit http://localhost:8000/v1/completions --model quickstart --vocabulary model.safetensors --canaries canaries.txt",
+			"  coalmine audit http://localhost:8000/v1/completions --model quickstart --vocabulary model.safetensors --canaries canaries.txt\n" +
+			"  coalmine audit --command \"python3 scorer.py\" --canaries canaries.txt --format \"my pin is ####\" --alphabet digits",
 		GroupID: groupOther,
-		Args:    cobra.ExactArgs(1),
+		Args: func(c *cobra.Command, args []string) error {
+			if flags.scorer.line != "" {
+				return cobra.NoArgs(c, args)
+			}
+			return cobra.ExactArgs(1)(c, args)
+		},
 		RunE: func(c *cobra.Command, args []string) error {
-			report, err := flags.audit(c, g, args[0])
+			report, err := flags.audit(c, g, args)
 			if err != nil {
 				return err
 			}
@@ -93,7 +115,7 @@ func (a *auditFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&a.canaries, "canaries", "", "text file with one canary a line")
 	f.IntVar(&a.References, "references", 2_000_000, "random sequences that each canary is ranked among, of an endpoint by default 20000; 0 leaves random sampling out")
 	f.IntVar(&a.Prefix, "prefix", 0, "words of a canary that are given; by default, as in a run, what stands before the first # of --format, else 1")
-	f.IntVar(&a.BeamWidth, "beam-width", 5, "sequences that beam search keeps; 0 leaves it out, as it is for an endpoint")
+	f.IntVar(&a.BeamWidth, "beam-width", 5, "sequences that beam search keeps; 0 leaves it out, as it is for an endpoint or a command")
 	f.IntVar(&a.SkewNormal, "skew-normal", 0, "random sequences that a skew-normal distribution is fitted to, for exposures beyond the references: 10000, say; 0 leaves it out")
 	f.Uint64Var(&a.Seed, "seed", 1, "of the random sequences")
 	f.BoolVar(&a.Exact, "exact", false, "count large ranks too, which are else estimated")
@@ -101,39 +123,57 @@ func (a *auditFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&a.Symbols, "symbols", "", `what random sequences consist of, in place of --alphabet: characters such as "0123456789abcdef", or for a model of words some of them: "red green blue"`)
 	f.StringVar(&a.Format, "format", "", `of the canaries, "my number is ####" or for a model of words "my dish is # with #": each # a symbol, or a word`)
 	f.StringVar(&a.model, "model", "", "endpoint: the name that its server knows the model by")
-	f.StringVar(&a.vocabulary, "vocabulary", "", "endpoint: a model file of coalmine export, or a JSON list of the texts of all tokens")
+	f.StringVar(&a.vocabulary, "vocabulary", "", "endpoint: a model file of coalmine export, or a JSON list of the texts of all tokens; command: such a file, or a JSON list of words")
 	f.IntVar(&a.begin, "begin", -1, "endpoint: id of the token before every sequence; by default that of an export, and none with a list")
-	f.IntVar(&a.batch, "batch", 32, "endpoint: sequences in a request")
-	f.IntVar(&a.concurrency, "concurrency", 4, "endpoint: requests at a time")
-	f.DurationVar(&a.timeout, "timeout", completions.DefaultTimeout, "endpoint: how long a request may take")
+	f.IntVar(&a.batch, "batch", 32, "endpoint, command: sequences in a request")
+	f.IntVar(&a.concurrency, "concurrency", 4, "endpoint, command: requests at a time")
+	f.DurationVar(&a.timeout, "timeout", completions.DefaultTimeout, "endpoint, command: how long a request may take, or a command to describe itself")
+	a.scorer.add(f)
 }
 
-func (a *auditFlags) audit(c *cobra.Command, g *global, model string) (*modelaudit.Report, error) {
+func (a *auditFlags) audit(c *cobra.Command, g *global, args []string) (*modelaudit.Report, error) {
 	canaries, err := opened(a.canaries, func(r io.Reader) ([]modelaudit.Line, error) { return modelaudit.ReadCanaries(a.canaries, r) })
 	if err != nil {
 		return nil, fmt.Errorf("--canaries: %w", err)
 	}
-	if strings.HasPrefix(model, "http://") || strings.HasPrefix(model, "https://") {
-		return a.auditEndpoint(c, g, model, canaries)
-	}
-	for _, name := range ofEndpoint {
-		if c.Flags().Changed(name) {
-			return nil, fmt.Errorf("--%s is for an endpoint, such as http://localhost:8000/v1/completions; %s is a file: leave it out", name, model)
+	switch {
+	case a.scorer.line != "":
+		if err := useless(c, "the model of a command", ofEndpoint); err != nil {
+			return nil, err
 		}
+		return a.auditCommand(c, g, canaries)
+	case strings.HasPrefix(args[0], "http://") || strings.HasPrefix(args[0], "https://"):
+		if err := useless(c, args[0]+", an endpoint,", ofCommand); err != nil {
+			return nil, err
+		}
+		return a.auditEndpoint(c, g, args[0], canaries)
 	}
-	read, err := opened(model, modelaudit.OpenModel)
+	if err := useless(c, args[0]+", a file,", slices.Concat(ofEndpoint, ofCommand, ofBoth)); err != nil {
+		return nil, err
+	}
+	read, err := opened(args[0], modelaudit.OpenModel)
 	if err != nil {
 		return nil, err
 	}
 	return modelaudit.Run(c.Context(), read, canaries, a.Options)
 }
 
+// useless refuses flags that a model of a sort has no use for.
+func useless(c *cobra.Command, model string, flags []string) error {
+	for _, name := range flags {
+		if c.Flags().Changed(name) {
+			return fmt.Errorf("--%s is for another sort of model (%s): %s has no use for it; leave it out", name, c.Flags().Lookup(name).Usage, model)
+		}
+	}
+	return nil
+}
+
 func (a *auditFlags) auditEndpoint(c *cobra.Command, g *global, address string, canaries []modelaudit.Line) (*modelaudit.Report, error) {
 	if a.model == "" || a.vocabulary == "" {
 		return nil, errors.New("an endpoint needs --model, the name that its server knows the model by, and --vocabulary, without which the tokens of canaries and references are not known")
 	}
-	if a.concurrency < 1 || a.timeout <= 0 {
-		return nil, fmt.Errorf("--concurrency %d and --timeout %v: expected more than 0", a.concurrency, a.timeout)
+	if err := a.checkPace(); err != nil {
+		return nil, err
 	}
 	vocabulary, err := opened(a.vocabulary, func(r io.Reader) (*modelaudit.Vocabulary, error) { return modelaudit.ReadVocabulary(r, a.begin) })
 	if err != nil {
@@ -144,6 +184,19 @@ func (a *auditFlags) auditEndpoint(c *cobra.Command, g *global, address string, 
 	if err != nil {
 		return nil, err
 	}
+	e.Ranked = g.noteRanked(client.Requests)
+	return e.Run(c.Context(), canaries, a.remoteOptions(c))
+}
+
+func (a *auditFlags) checkPace() error {
+	if a.concurrency < 1 || a.timeout <= 0 {
+		return fmt.Errorf("--concurrency %d and --timeout %v: expected more than 0", a.concurrency, a.timeout)
+	}
+	return nil
+}
+
+// remoteOptions are those of a model that scores every reference in full.
+func (a *auditFlags) remoteOptions(c *cobra.Command) modelaudit.Options {
 	options := a.Options
 	if !c.Flags().Changed("references") {
 		options.References = endpointReferences
@@ -151,8 +204,11 @@ func (a *auditFlags) auditEndpoint(c *cobra.Command, g *global, address string, 
 	if !c.Flags().Changed("beam-width") {
 		options.BeamWidth = 0
 	}
-	e.Ranked = func(done, of int) { g.note("%d of %d canaries ranked, %d requests", done, of, client.Requests()) }
-	return e.Run(c.Context(), canaries, options)
+	return options
+}
+
+func (g *global) noteRanked(requests func() int64) func(done, of int) {
+	return func(done, of int) { g.note("%d of %d canaries ranked, %d requests", done, of, requests()) }
 }
 
 // opened reads a file. Errors name it.
@@ -185,7 +241,11 @@ func (g *global) writeAudit(r *modelaudit.Report) error {
 	if r.SkewNormal != nil {
 		columns = append(columns, auditColumn{"fitted", fittedText})
 	}
-	columns = append(columns, auditColumn{"beam search", foundText})
+	if r.Command != nil {
+		columns = append(columns, auditColumn{"greedy", greedyText}, auditColumn{"samples", samplesText})
+	} else {
+		columns = append(columns, auditColumn{"beam search", foundText})
+	}
 	line := func(text func(auditColumn) string) {
 		var texts []string
 		for _, c := range columns {
@@ -213,6 +273,7 @@ func (g *global) writeAudit(r *modelaudit.Report) error {
 		g.printf("endpoint: %d sequences in %d requests; alone and in a batch, the log-perplexities of %d differ by at most %.3g nats\n",
 			e.Sequences, e.Requests, e.Compared, e.LargestDifference)
 	}
+	g.writeCommanded(r)
 	return nil
 }
 

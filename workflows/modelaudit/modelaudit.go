@@ -16,6 +16,8 @@
 //	endpoint, err := modelaudit.NewEndpoint(&completions.Client{URL: url, Model: name}, vocabulary, 32)
 //	...
 //	report, err := endpoint.Run(ctx, list, modelaudit.Options{References: 20_000})
+//
+// A Command is a model that a program of someone else scores texts by (package score).
 package modelaudit
 
 import (
@@ -132,6 +134,8 @@ type Report struct {
 	Canaries []Canary `json:"canaries"`
 	// Endpoint is there for a model that was asked over HTTP.
 	Endpoint *Served `json:"endpoint,omitempty"`
+	// Command is there for a model that a command scored texts by.
+	Command *Commanded `json:"command,omitempty"`
 }
 
 // Verdict counts the canaries that are memorized.
@@ -141,7 +145,7 @@ type Verdict struct {
 	References int `json:"references,omitempty"`
 	Width      int `json:"width,omitempty"`
 	// MemorizedLow and MemorizedHigh are how many are memorized whatever rank of their
-	// interval the canaries have, and at least with one of them; for an endpoint.
+	// interval the canaries have, and at least with one of them; for an endpoint or a command.
 	MemorizedLow  *int `json:"memorized_low,omitempty"`
 	MemorizedHigh *int `json:"memorized_high,omitempty"`
 }
@@ -155,8 +159,9 @@ type Canary struct {
 	Ranked
 	Extracted
 	Fitted
+	Written
 	// RankLow and RankHigh are the ranks that the canary may have by the largest difference
-	// seen between scores of one sequence; for an endpoint.
+	// seen between scores of one sequence; for an endpoint or a command.
 	RankLow  *int64 `json:"rank_low,omitempty"`
 	RankHigh *int64 `json:"rank_high,omitempty"`
 }
@@ -395,7 +400,7 @@ func (r *Report) judge(o Options) {
 	if o.References > 0 {
 		r.RandomSampling = &Verdict{Of: len(r.Canaries), References: o.References, Memorized: count(func(c *Canary) *bool { return c.Memorized })}
 	}
-	if v := r.RandomSampling; v != nil && r.Endpoint != nil {
+	if v := r.RandomSampling; v != nil && (r.Endpoint != nil || r.Command != nil) {
 		v.MemorizedLow = new(count(func(c *Canary) *bool { return new(*c.RankHigh == 1) }))
 		v.MemorizedHigh = new(count(func(c *Canary) *bool { return new(*c.RankLow == 1) }))
 	}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"coalmine/workflows/modelaudit"
+	"coalmine/workflows/modelaudit/score"
+)
+
+// commandFlags are those of a program of the user's that scores texts.
+type commandFlags struct {
+	line   string
+	memory string
+	keep   []string
+}
+
+func (s *commandFlags) add(f *pflag.FlagSet) {
+	f.StringVar(&s.line, "command", "", `a command line that scores texts by the contract "score", in place of MODEL: "python3 scorer.py"`)
+	f.StringVar(&s.memory, "command-memory", "", "command: how much memory its processes may have together, such as 8GiB; none is no limit (Linux)")
+	f.StringSliceVar(&s.keep, "command-env", nil, "command: variables of the environment that it gets although they sound secret: HF_TOKEN, say")
+}
+
+// shellOf runs a command line as the system's shell does.
+func shellOf(line string) []string {
+	if runtime.GOOS == "windows" {
+		return []string{"cmd", "/c", line}
+	}
+	return []string{"sh", "-c", line}
+}
+
+// options of a client that asks the command.
+func (s *commandFlags) options() (score.Options, error) {
+	o := score.Options{Command: shellOf(s.line), Name: s.line, Keep: s.keep}
+	if s.memory == "" || s.memory == "none" {
+		return o, nil
+	}
+	bytes, err := humanize.ParseBytes(s.memory)
+	if err != nil || bytes == 0 || bytes > 1<<60 {
+		return o, fmt.Errorf("--command-memory %q: expected a size such as 8GiB, or none", s.memory)
+	}
+	o.Memory = int64(bytes)
+	return o, nil
+}
+
+// auditCommand audits the model that a command scores texts by.
+func (a *auditFlags) auditCommand(c *cobra.Command, g *global, canaries []modelaudit.Line) (report *modelaudit.Report, err error) {
+	if err := a.checkPace(); err != nil {
+		return nil, err
+	}
+	vocabulary, err := a.words()
+	if err != nil {
+		return nil, err
+	}
+	options, err := a.scorer.options()
+	if err != nil {
+		return nil, err
+	}
+	options.Concurrency, options.Timeout = a.concurrency, a.timeout
+	client, err := score.Start(c.Context(), options)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if ended := client.Close(); err == nil && ended != nil {
+			g.note("%v", ended) // all has been answered
+		}
+	}()
+	command, err := modelaudit.NewCommand(client, vocabulary, a.batch)
+	if err != nil {
+		return nil, err
+	}
+	command.Ranked = g.noteRanked(client.Requests)
+	return command.Run(c.Context(), canaries, a.remoteOptions(c))
+}
+
+// words are those that canaries and references consist of.
+func (a *auditFlags) words() (*modelaudit.Vocabulary, error) {
+	if a.vocabulary == "" {
+		return modelaudit.BytesVocabulary(), nil
+	}
+	v, err := opened(a.vocabulary, func(r io.Reader) (*modelaudit.Vocabulary, error) { return modelaudit.ReadWords(r) })
+	if err != nil {
+		return nil, fmt.Errorf("--vocabulary: %w", err)
+	}
+	return v, nil
+}
+
+// writeCommanded says what a command was asked, and what exposures it could show.
+func (g *global) writeCommanded(r *modelaudit.Report) {
+	d := r.Command
+	if d == nil {
+		return
+	}
+	determinism := "which does not call itself deterministic"
+	if d.Deterministic {
+		determinism = "which calls itself deterministic"
+	}
+	g.printf("command: model %s, %s; %d sequences in %d requests; alone and in a batch, the log-perplexities of %d differ by at most %.3g nats\n",
+		d.Model, determinism, d.Sequences, d.Requests, d.Compared, d.LargestDifference)
+	if d.MostExposure != nil {
+		g.printf("references are scored one by one, so that there are few: exposures above %.1f bits are not seen; more --references or --skew-normal show them\n", *d.MostExposure)
+	}
+}
+
+func greedyText(c *modelaudit.Canary) string {
+	switch {
+	case c.Greedy == nil:
+		return "-"
+	case *c.Greedy:
+		return "found"
+	}
+	return "not found"
+}
+
+// samplesText is how many samples have a canary with probability 1/2.
+func samplesText(c *modelaudit.Canary) string {
+	if c.Queries == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.3g", *c.Queries)
+}

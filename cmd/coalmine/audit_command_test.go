@@ -1,0 +1,79 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"coalmine/workflows/modelaudit"
+	"coalmine/workflows/modelaudit/score/scoretest"
+)
+
+// commandLine is one that scores by a file's model.
+func commandLine(t *testing.T, path string) string {
+	t.Helper()
+	model, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "'" + strings.Join(scoretest.Command(t, model), "' '") + "'"
+}
+
+func TestAuditAsksACommandForWhatItsFileWouldSay(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	_, model := servedModel(t, dir)
+	list := filepath.Join(dir, "list.txt")
+	if err := os.WriteFile(list, []byte("w1 w2 w3 w4\nw5 w6 w7\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	common := []string{"audit", "--canaries", list, "--references", "500"}
+	var want, got modelaudit.Report
+	for report, args := range map[*modelaudit.Report][]string{&want: {model, "--beam-width", "0"}, &got: {"--command", commandLine(t, model), "--vocabulary", model}} {
+		text := prints(t, append(append(common, "--json"), args...)...)
+		if err := json.Unmarshal([]byte(text), report); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, c := range want.Canaries {
+		if g := got.Canaries[i]; *g.Rank != *c.Rank || *g.Ranked.LogPerplexity != *c.Ranked.LogPerplexity || g.Text != c.Text || g.Greedy == nil {
+			t.Errorf("canary %+v, want %+v", g, c)
+		}
+	}
+	table := prints(t, append(common, "--command", commandLine(t, model), "--vocabulary", model)...)
+	for _, want := range []string{"greedy", "samples", "not found", "command: model ", "which calls itself deterministic", "exposures above 9.0 bits are not seen"} {
+		if !strings.Contains(table, want) {
+			t.Errorf("%q is missing in\n%s", want, table)
+		}
+	}
+}
+
+func TestAuditRefusesACommandThatCannotServe(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	_, model := servedModel(t, dir)
+	list := filepath.Join(dir, "list.txt")
+	if err := os.WriteFile(list, []byte("w1 w2 w3 w4\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, args := range map[string][]string{
+		`unknown command "` + model:                            {model, "--command", "true"},
+		"--model is for another sort of model (endpoint: the ": {"--command", "true", "--model", "m"},
+		"--command-memory is for another sort of model":        {model, "--command-memory", "1GiB"},
+		`--command-memory "much": expected a size such as`:     {"--command", "true", "--command-memory", "much"},
+		"--concurrency 0 and --timeout 5m0s":                   {"--command", "true", "--concurrency", "0"},
+		"--vocabulary: ":                                       {"--command", "true", "--vocabulary", list},
+		`command "echo no torch >&2; exit 3": it ended with exit status 3, and left 1 of 1 requests unanswered; its last lines on standard error:` + "\n  no torch": {"--command", "echo no torch >&2; exit 3"},
+		"batches of 0 sequences":             {"--command", commandLine(t, model), "--batch", "0"},
+		"the word \\\"w\\\" is not in the v": {"--command", commandLine(t, model), "--alphabet", "printable"},
+	} {
+		var out, messages bytes.Buffer
+		code := execute(t.Context(), append([]string{"audit", "--canaries", list}, args...), &out, &messages)
+		if code != exitUsage || out.Len() > 0 || !strings.Contains(messages.String(), want) {
+			t.Errorf("%v: exit status %d, %q, %q; want %q", args, code, out.String(), messages.String(), want)
+		}
+	}
+}

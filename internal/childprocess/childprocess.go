@@ -1,0 +1,191 @@
+package childprocess
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"coalmine/internal/sleep"
+)
+
+// Command says what to run. Args must not be empty.
+type Command struct {
+	// Args are the program and its arguments.
+	Args []string
+	// Dir is where it runs; "" for this program's directory.
+	Dir string
+	// Keep names variables of the environment that are passed on although they sound secret.
+	Keep []string
+	// Memory is how many bytes its processes may have resident together; 0 for no bound.
+	Memory int64
+	// Grace is how long it may take to end after its input has; 0 for DefaultGrace.
+	Grace time.Duration
+}
+
+// DefaultGrace is how long a command may take to end.
+const DefaultGrace = 10 * time.Second
+
+const (
+	// drain is how long standard error and output are read after a command has ended, should
+	// processes that it left hold them open.
+	drain = time.Second
+	// settle is how long the other processes of a group may take to end after its leader: those
+	// that a library starts beside it, and which notice its end.
+	settle = 2 * time.Second
+	// look is the pause between two looks at a group.
+	look = 20 * time.Millisecond
+	// memoryLook is the pause between two looks at the memory of a group.
+	memoryLook = 250 * time.Millisecond
+)
+
+// Process is a command that runs. Input and Output are its standard input and output. Output
+// must be read: a command whose output nobody takes does not end. It ends with io.EOF soon
+// after the command has.
+type Process struct {
+	Input  io.WriteCloser
+	Output io.Reader
+
+	command Command
+	run     *exec.Cmd
+	output  *io.PipeWriter
+	errors  tail
+	mark    string // stands in the environment of all its processes
+	done    chan struct{}
+	ended   error // how; set before done is closed
+
+	mu      sync.Mutex
+	reason  error // why it was killed
+	closing sync.Once
+	closed  error
+}
+
+// Start starts a command.
+func (c Command) Start() (*Process, error) {
+	p := &Process{command: c, mark: markVariable + "=" + rand.Text(), done: make(chan struct{}), run: exec.Command(c.Args[0], c.Args[1:]...)}
+	p.Output, p.output = io.Pipe()
+	p.run.Dir, p.run.Env = c.Dir, append(withoutSecrets(c.Keep), p.mark)
+	p.run.Stdout, p.run.Stderr, p.run.WaitDelay = p.output, &p.errors, drain
+	leadGroup(p.run)
+	input, err := p.run.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	p.Input = input
+	started := make(chan error)
+	go p.wait(started)
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("%q cannot be started: %w", strings.Join(c.Args, " "), err)
+	}
+	if c.Memory > 0 {
+		go p.watchMemory()
+	}
+	return p, nil
+}
+
+// wait starts the command and waits for its end, on one thread: Linux ends a child with the
+// thread that has started it.
+func (p *Process) wait(started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err := p.run.Start()
+	started <- err
+	if err != nil {
+		return
+	}
+	err = p.run.Wait()
+	p.mu.Lock()
+	switch exit, ok := errors.AsType[*exec.ExitError](err); {
+	case p.reason != nil:
+		p.ended = p.reason
+	case ok:
+		p.ended = fmt.Errorf("it ended with %s", exit)
+	case err != nil && !errors.Is(err, exec.ErrWaitDelay):
+		p.ended = err
+	}
+	p.mu.Unlock()
+	p.output.Close()
+	close(p.done)
+}
+
+// Done is closed when the command has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Ended says how a command ended, after Done: nil for exit status 0.
+func (p *Process) Ended() error { return p.ended }
+
+// LastLines are the last lines that it has written to standard error, the oldest first. They
+// are whole after Done.
+func (p *Process) LastLines() []string { return p.errors.lines() }
+
+// Kill ends all processes of the group at once. reason is what Ended then says.
+func (p *Process) Kill(reason error) {
+	p.mu.Lock()
+	p.reason = cmp.Or(p.reason, reason)
+	p.mu.Unlock()
+	killGroup(p.run)
+}
+
+// Close ends the command's input and waits for its end, then ends what it has left. The error
+// says if it did not end in time, ended badly or left processes behind. It may be called
+// again, and gives the same.
+func (p *Process) Close() error {
+	p.closing.Do(func() { p.closed = p.close() })
+	return p.closed
+}
+
+func (p *Process) close() error {
+	_ = p.Input.Close() // it may have ended, which Ended tells
+	grace := cmp.Or(p.command.Grace, DefaultGrace)
+	late := time.AfterFunc(grace, func() {
+		p.Kill(fmt.Errorf("it did not end within %v of the end of its input, and was killed", grace))
+		_ = p.output.Close() // what it has written need not be read
+	})
+	<-p.done
+	late.Stop()
+	left := p.left()
+	killGroup(p.run)
+	for _, pid := range left {
+		killProcess(pid)
+	}
+	if p.ended != nil || len(left) == 0 {
+		return p.ended
+	}
+	return fmt.Errorf("it ended and left %d processes behind, which were killed", len(left))
+}
+
+// left are the processes of a command that has ended, as soon as there are none or they have
+// had their time.
+func (p *Process) left() []int {
+	ctx, cancel := context.WithTimeout(context.Background(), settle)
+	defer cancel()
+	for {
+		left := marked(p.mark)
+		if len(left) == 0 || sleep.For(ctx, look) != nil {
+			return left
+		}
+	}
+}
+
+// watchMemory kills the command if its processes have more memory than they may.
+func (p *Process) watchMemory() {
+	again := time.NewTicker(memoryLook)
+	defer again.Stop()
+	for {
+		select {
+		case <-p.done:
+			return
+		case <-again.C:
+			if used := residentGroup(p.run.Process.Pid); used > p.command.Memory {
+				p.Kill(fmt.Errorf("it was killed, since its processes had %d MiB of memory; expected at most %d", used>>20, p.command.Memory>>20))
+			}
+		}
+	}
+}

@@ -1,0 +1,135 @@
+//go:build unix
+
+package childprocess
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// shell is a command line that runs until its test ends.
+func shell(t *testing.T, c Command, line string) *Process {
+	t.Helper()
+	c.Args = []string{"sh", "-c", line}
+	p, err := c.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	return p
+}
+
+func TestACommandAnswersWhatItIsTold(t *testing.T) {
+	t.Parallel()
+	p := shell(t, Command{}, "cat; echo bye")
+	fmt.Fprintln(p.Input, "hello")
+	lines := bufio.NewReader(p.Output)
+	if line, err := lines.ReadString('\n'); line != "hello\n" || err != nil {
+		t.Errorf("%q, %v", line, err)
+	}
+	if err := p.Input.Close(); err != nil {
+		t.Error(err)
+	}
+	if rest, err := io.ReadAll(lines); string(rest) != "bye\n" || err != nil {
+		t.Errorf("%q, %v", rest, err)
+	}
+	for range 2 {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestTheEndOfACommandIsTold(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		"exit 3":       "it ended with exit status 3",
+		"kill -9 $$":   "it ended with signal: killed",
+		"exec sleep 9": "it did not end within 50ms of the end of its input, and was killed",
+		"cat >&2; exec yes overflowing 'a pipe that nobody reads'": "it did not end within 50ms",
+	} {
+		if err := shell(t, Command{Grace: 50 * time.Millisecond}, line).Close(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", line, err, want)
+		}
+	}
+	if _, err := (Command{Args: []string{"/no/such/program"}}).Start(); err == nil || !strings.Contains(err.Error(), `"/no/such/program" cannot be started: `) {
+		t.Errorf("a program that there is not: %v", err)
+	}
+}
+
+func TestTheLastLinesOfStandardErrorAreKept(t *testing.T) {
+	t.Parallel()
+	p := shell(t, Command{}, `seq 100000 >&2; printf '\033[31mred\tline\n\n\377 last' >&2; exit 1`)
+	if err := p.Close(); err == nil {
+		t.Error("exit status 1 is no error")
+	}
+	if got, want := p.LastLines(), []string{"99997", "99998", "99999", "100000", "[31mred line", "? last"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	long := &tail{}
+	fmt.Fprint(long, strings.Repeat("ä", 400))
+	if got := long.lines(); len(got) != 1 || got[0] != strings.Repeat("ä", 300)+"..." {
+		t.Errorf("a long line is kept as %q", got)
+	}
+}
+
+// Processes that a command leaves end with it, also those that have gone to sessions of their
+// own and hold its output open.
+func TestNoProcessIsLeftBehind(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("what is left behind is looked for in /proc, which this system has not")
+	}
+	p := shell(t, Command{}, "sleep 1000 & exec setsid sleep 1000 2>/dev/null & exit 0")
+	if err := p.Close(); err == nil || err.Error() != "it ended and left 2 processes behind, which were killed" {
+		t.Errorf("got %v", err)
+	}
+	if left := p.left(); len(left) > 0 {
+		t.Errorf("processes %v live", left)
+	}
+}
+
+func TestAGroupIsKilledWithItsReason(t *testing.T) {
+	t.Parallel()
+	p := shell(t, Command{}, "sleep 1000 & sleep 1001")
+	p.Kill(fmt.Errorf("it was no longer wanted"))
+	<-p.Done()
+	if err := p.Close(); err == nil || err.Error() != "it was no longer wanted" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestMemoryOfAllProcessesIsBounded(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("memory is looked at in /proc, which this system has not")
+	}
+	p := shell(t, Command{Memory: 24 << 20}, `a=$(head -c 64000000 /dev/zero | tr '\0' x); sleep 1000`)
+	<-p.Done()
+	if err := p.Ended(); err == nil || !strings.Contains(err.Error(), "MiB of memory; expected at most 24") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestSecretsAreNotPassedOn(t *testing.T) {
+	t.Setenv("COALMINE_ENDPOINT_KEY", "sk-1")
+	t.Setenv("HF_TOKEN", "hf-2")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "aws-3")
+	t.Setenv("TOKENIZERS_PARALLELISM", "false")
+	p := shell(t, Command{Keep: []string{"HF_TOKEN"}}, "env")
+	got, err := io.ReadAll(p.Output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{"sk-1": false, "aws-3": false, "HF_TOKEN=hf-2": true, "TOKENIZERS_PARALLELISM=false": true, "PATH=": true} {
+		if strings.Contains(string(got), text) != want {
+			t.Errorf("%q is in the environment: %v, want %v", text, !want, want)
+		}
+	}
+}

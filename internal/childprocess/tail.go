@@ -1,0 +1,62 @@
+package childprocess
+
+import (
+	"bytes"
+	"strings"
+	"sync"
+	"unicode"
+)
+
+const (
+	tailBytes = 8 << 10
+	tailLines = 6
+	lineRunes = 300
+)
+
+// tail keeps the end of what is written.
+type tail struct {
+	mu   sync.Mutex
+	kept []byte
+}
+
+// Write keeps the end. It never fails.
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.kept = append(t.kept, b[max(0, len(b)-tailBytes):]...)
+	if more := len(t.kept) - tailBytes; more > 0 {
+		t.kept = append(t.kept[:0], t.kept[more:]...)
+	}
+	return len(b), nil
+}
+
+// lines are the last ones that are not empty, without what a terminal would take for a command.
+func (t *tail) lines() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var lines []string
+	for line := range bytes.Lines(t.kept) {
+		if text := Printable(string(line), lineRunes); text != "" {
+			lines = append(lines, text)
+		}
+	}
+	return lines[max(0, len(lines)-tailLines):]
+}
+
+// Printable is a text of a foreign program on one line, without control characters and cut
+// after so many characters.
+func Printable(text string, most int) string {
+	text = strings.Map(func(r rune) rune {
+		switch {
+		case r == '\t':
+			return ' '
+		case unicode.IsPrint(r):
+			return r
+		}
+		return -1
+	}, strings.ToValidUTF8(text, "?"))
+	if runes := []rune(strings.TrimRight(text, " ")); len(runes) > most {
+		return string(runes[:most]) + "..."
+	}
+	return strings.TrimRight(text, " ")
+}
