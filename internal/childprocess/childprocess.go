@@ -111,7 +111,7 @@ func (p *Process) wait(started chan<- error) {
 		p.ended = err
 	}
 	p.mu.Unlock()
-	p.output.Close()
+	_ = p.output.Close()
 	close(p.done)
 }
 

@@ -87,18 +87,18 @@ func TestSeveralNumbersOfGuessesShareTheLevel(t *testing.T) {
 func TestGuessesByChanceRefuteNoNoise(t *testing.T) {
 	t.Parallel()
 	r := privacy.Recipe{Population: 1000, Cohort: 100, Rounds: 3, NoiseMultiplier: 1, Delta: 1e-5}
-	got, err := onerun.LeastNoise([]onerun.Outcome{onerun.Outcome{Units: 100, Guesses: 40, Correct: 22}}, r, 0.95)
+	got, err := onerun.LeastNoise([]onerun.Outcome{{Units: 100, Guesses: 40, Correct: 22}}, r, 0.95)
 	if err != nil || !math.IsInf(got.NoiseMultiplier, 1) || got.Epsilon != 0 || got.PValue < 0.05 {
 		t.Errorf("%+v (%v)", got, err)
 	}
-	if _, err := onerun.LeastNoise([]onerun.Outcome{onerun.Outcome{}}, r, 0.95); err == nil {
+	if _, err := onerun.LeastNoise([]onerun.Outcome{{}}, r, 0.95); err == nil {
 		t.Error("an outcome without guesses was accepted")
 	}
 	if _, err := onerun.LeastNoise(nil, r, 0.95); err == nil {
 		t.Error("no outcomes were accepted")
 	}
 	r.Cohort = 5000
-	if _, err := onerun.LeastNoise([]onerun.Outcome{onerun.Outcome{Units: 100, Guesses: 40, Correct: 40}}, r, 0.95); err == nil {
+	if _, err := onerun.LeastNoise([]onerun.Outcome{{Units: 100, Guesses: 40, Correct: 40}}, r, 0.95); err == nil {
 		t.Error("a cohort above the population was accepted")
 	}
 }
