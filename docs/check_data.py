@@ -58,6 +58,11 @@ def balance(e, train):
                 users.append(open_user)
                 open_user = []
         users += [] if size else [open_user]
+    return members(e, users)
+
+
+def members(e, users):
+    """The users that are not held out."""
     share = float(fraction(e["data"]["held_out_users"]["fraction"]))
     held = set(stream(e["seed"], "held-out users").permutation(len(users))[:int(share * len(users) + 0.5)])
     return [user for i, user in enumerate(users) if i not in held]
@@ -191,17 +196,42 @@ def nearest(share, n):
     return int(share * n + 0.5)
 
 
-def divide(e, population):
+def groups_of(e, examples):
+    """The group that the source gives each example of each user, users and examples in their order."""
+    column = (e["data"].get("columns") or {}).get("group", "group")
+    with open(e["data"]["source"]) as file:
+        named = [str(json.loads(line)[column]) for line in file]
+    users, first = {}, {}
+    for row in examples:
+        users.setdefault(row["user"], []).append(named[row["example"]])
+    for line, group in zip(open(e["data"]["source"]), named):
+        first.setdefault((json.loads(line)["user"], group), len(first))
+    return members(e, [[first[user, group] for group in of] for user, of in users.items()])
+
+
+def reserve_groups(order, groups, share):
+    """Examples group after group as they are drawn, and how many of them are kept from the private ones."""
+    numbers = sorted(set(groups))
+    drawn = [[i for i, group in enumerate(groups) if group == numbers[at]] for at in order]
+    sums = list(itertools.accumulate(len(of) for of in drawn[:-1]))
+    return [i for of in drawn for i in of], min(sums, key=lambda n: abs(n - share * len(groups)))
+
+
+def divide(e, population, groups=None):
     """The records of each device, in place of the users', and whose it is: a user, whether it is a shadow device, and the set."""
     d, seed, devices, owners = e["data"]["devices"], e["seed"], [], []
     share, count = (float(fraction(d["size"])), 0) if isinstance(d["size"], str) else (0.5, d["size"])
-    taking = [u for u, user in enumerate(population) if len(user) >= d.get("at_least", 0)]
+    taking = [u for u, user in enumerate(population) if len(user) >= d.get("at_least", 0)
+              and (not groups or len(set(groups[u])) >= d.get("at_least_groups", 0))]
     drawn = [taking[i] for i in stream(seed, "device sets").permutation(len(taking))]
     held, unseen = (nearest(float(fraction(d.get(name, "0"))), len(taking)) for name in ("held_out", "unseen"))
     for u in taking:
         n = len(population[u])
         order = stream(seed, "prior examples", u).permutation(n) if d["prior"] == "random" else list(range(n))
         reserved = nearest(share, n)
+        if groups:
+            rng = stream(seed, "prior examples", u)
+            order, reserved = reserve_groups(rng.permutation(len(set(groups[u]))), groups[u], share)
         devices.append([population[u][i] for i in sorted(order[reserved:])])
         kind = "held-out" if u in drawn[:held] else "unseen" if u in drawn[held:held + unseen] else "seen"
         owners.append((u, False, kind))
@@ -477,7 +507,8 @@ def check(directory):
             kept[row["user"]].append((unframed(row["tokens"]), row["canary"]))
         population, found["what two models removed"] = without_disagreement(e, population, kept, result(directory)["disagreement"])
     if e["data"].get("devices"):
-        population, owners = divide(e, population)
+        grouped = e["data"]["devices"]["prior"] == "groups"
+        population, owners = divide(e, population, groups_of(e, [row for row in examples if row["part"] == "train"]) if grouped else None)
         if e["data"]["devices"].get("defence"):
             population = mix(e, population, owners, background_of(e, sequence))
         found["devices"] = rows(directory, "devices") == [

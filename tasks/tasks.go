@@ -317,6 +317,20 @@ func (t *Task) BlobSize(ctx context.Context, input, name string) (int64, error) 
 	return b.Size, err
 }
 
+// HasBlob reports whether the node of the named input has a blob.
+func (t *Task) HasBlob(ctx context.Context, input, name string) (bool, error) {
+	key, err := t.Input(input)
+	if err != nil {
+		return false, err
+	}
+	c, err := t.source.Commit(ctx, key)
+	if err != nil {
+		return false, err
+	}
+	_, there := c.Blob(name)
+	return there, nil
+}
+
 // find returns what the named input's commit says of a blob, and the key of the input.
 func (t *Task) find(ctx context.Context, input, name string) (storage.Key, storage.Blob, error) {
 	key, err := t.Input(input)

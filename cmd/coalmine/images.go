@@ -50,6 +50,7 @@ func (i *inspecting) readColumns() error {
 	fields := map[string]*string{
 		"user": &i.Columns.User, "text": &i.Columns.Text, "target": &i.Columns.Target,
 		"time": &i.Columns.Time, "score": &i.Columns.Score, "tags": &i.Columns.Tags,
+		"group": &i.Columns.Group,
 	}
 	for field, name := range i.called {
 		if fields[field] == nil {

@@ -280,6 +280,52 @@ grid:
       - {unseen: 30%%, defence: {augment: 1.5}}
 `
 
+// groupsFile divides users into devices by albums, which every line names.
+const groupsFile = `
+name: groups
+seed: 5
+data: {source: %s, level: byte, sequence: 30, columns: {group: album}}
+model: {kind: gru, embedding: 4, units: 5}
+training: {rounds: 2, cohort: 3}
+audit: {utility: true}
+grid:
+  axes:
+    data.devices:
+      - {prior: groups}
+      - {prior: groups, size: 3, at_least_groups: 4, unseen: 1/4}
+      - {prior: groups, size: 20%%, held_out: 1/3, iid: true}
+`
+
+// albums gives the texts of tests albums.
+func albums(of func(line int) int) string {
+	var out strings.Builder
+	for i, line := range strings.Split(strings.TrimSpace(string(taskstest.Text(1500))), "\n") {
+		fmt.Fprintf(&out, "%s,\"album\":%d}\n", strings.TrimSuffix(line, "}"), of(i))
+	}
+	return out.String()
+}
+
+func TestDevicesOfGroupsAreDividedAgainElsewhere(t *testing.T) {
+	t.Parallel()
+	program := python(t, "hashlib")
+	if program == "" {
+		t.Skip("no python3")
+	}
+	dirs := exportCells(t, smallRunOf(t, groupsFile, albums(func(line int) int { return line * line % 31 % 7 })))
+	runPython(t, ".", append([]string{program, "-m", "check_data"}, dirs...)...)
+}
+
+// Users of one group alone are named before anything runs.
+func TestUsersOfOneGroupAreNamed(t *testing.T) {
+	t.Parallel()
+	path, home := smallFiles(t, groupsFile, albums(func(int) int { return 7 }))
+	var out, messages bytes.Buffer
+	code := execute(t.Context(), []string{"run", path, "--home", home}, &out, &messages)
+	if said := messages.String(); code != exitUsage || !strings.Contains(said, "has 1 group of ") || !strings.Contains(said, `"`) {
+		t.Errorf("exit status %d, %s", code, said)
+	}
+}
+
 func TestTheDataOfARunIsDrawnAgainElsewhere(t *testing.T) {
 	t.Parallel()
 	program := python(t, "hashlib")

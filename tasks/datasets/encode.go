@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 
 	"coalmine/storage"
@@ -24,6 +25,7 @@ import (
 //	train-index     Index over the corpus's users, those without examples in the
 //	                part included, so that a user has one number in all parts;
 //	                likewise test, validation
+//	train-groups    Grouped only: as GroupsBlob, those of the training part
 var Encode = tasks.Kind{Name: "datasets/encode", Version: 1, Class: tasks.Compute, Run: runEncode}
 
 // Inputs of Encode; there may be no VocabularyInput.
@@ -47,6 +49,8 @@ type EncodeParams struct {
 	// TrainShare of the training part's examples are used, each by its own coin; the
 	// others are in no stream. 0 uses all. The vocabulary is that of the whole part.
 	TrainShare float64 `json:"train_share,omitempty"`
+	// Grouped says that the corpus has groups.
+	Grouped bool `json:"grouped,omitempty"`
 }
 
 // EncodeMetrics says what the parts hold.
@@ -244,11 +248,13 @@ func (e *encoder) writeParts(ctx context.Context) error {
 	for j, part := range allParts {
 		writers[j] = partWriter{stream: newStreamWriter(ctx, e.task, part), sequence: e.sequence}
 	}
+	writers[train].grouped = e.params.Grouped
 	err := e.eachExample(ctx, func(x sourceExample) error {
 		if e.parts[x.ordinal] == unused {
 			return nil
 		}
-		return e.pieces(x, writers[e.parts[x.ordinal]].add)
+		w := &writers[e.parts[x.ordinal]]
+		return e.pieces(x, func(tokens []uint32) error { return w.add(tokens, x.group) })
 	}, func() {
 		for j := range writers {
 			writers[j].endUser()
@@ -266,6 +272,11 @@ func (e *encoder) writeParts(ctx context.Context) error {
 			return err
 		}
 		*e.metrics.counts(partNumber(j)) = index.Counts()
+	}
+	if e.params.Grouped {
+		if err := e.task.Put(ctx, groupsBlob(Train), encodeGroups(writers[train].groups)); err != nil {
+			return err
+		}
 	}
 	return e.task.SetMetrics(e.metrics)
 }
@@ -286,6 +297,7 @@ type sourceExample struct {
 	user    int
 	ordinal int      // its place in the source, from 0
 	words   []uint32 // valid only during the call, which may change them
+	group   uint32   // among those of the user; 0 without
 }
 
 // eachExample goes through the corpus. endUser is called after each user, if it
@@ -308,7 +320,11 @@ func (e *encoder) eachExample(ctx context.Context, example func(sourceExample) e
 			if ordinal < 0 || ordinal >= len(e.parts) {
 				return fmt.Errorf("example %d of a source with %d: %w", ordinal, len(e.parts), storage.ErrCorrupt)
 			}
-			if err := example(sourceExample{u, ordinal, words}); err != nil {
+			group, err := e.groupOf(scan)
+			if err != nil {
+				return err
+			}
+			if err := example(sourceExample{u, ordinal, words, group}); err != nil {
 				return err
 			}
 		}
@@ -320,6 +336,18 @@ func (e *encoder) eachExample(ctx context.Context, example func(sourceExample) e
 	return nil
 }
 
+// groupOf reads the group of the example that was read last.
+func (e *encoder) groupOf(scan io.ByteReader) (uint32, error) {
+	if !e.params.Grouped {
+		return 0, nil
+	}
+	group, err := binary.ReadUvarint(scan)
+	if err != nil {
+		return 0, damaged(err)
+	}
+	return uint32(group), nil
+}
+
 // partWriter writes the stream of one part, user after user, and its index.
 type partWriter struct {
 	stream   *streamWriter
@@ -327,12 +355,17 @@ type partWriter struct {
 	open     Extent
 	extents  []Extent
 	record   []byte
+	grouped  bool
+	groups   []uint32 // of the examples, if they are wanted
 }
 
-func (w *partWriter) add(words []uint32) error {
+func (w *partWriter) add(words []uint32, group uint32) error {
 	w.record = appendExample(w.record[:0], words)
 	w.open.Examples++
 	w.open.Words += len(words)
+	if w.grouped {
+		w.groups = append(w.groups, group)
+	}
 	_, err := w.stream.Write(w.record)
 	return err
 }

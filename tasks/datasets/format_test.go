@@ -113,7 +113,7 @@ func smallShards(t *testing.T, examples [][]int32, perUser, size int) (*taskstes
 			for j, word := range words {
 				tokens[j] = uint32(word)
 			}
-			if err := w.add(tokens); err != nil {
+			if err := w.add(tokens, 0); err != nil {
 				return err
 			}
 			if (i+1)%perUser == 0 {

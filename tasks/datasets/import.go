@@ -22,7 +22,8 @@ import (
 //
 //	corpus-00000 …  the corpus stream; before each example a uvarint: how many
 //	                examples of the source lie between it and the user's one before,
-//	                modulo 2^64 where that one stands after it in the source
+//	                modulo 2^64 where that one stands after it in the source; after each
+//	                another, its group among the user's, where the reading has groups
 //	corpus-index    Index over the users
 //	dictionary      the distinct words, one a line, in order of first appearance;
 //	                at levels that fix them all symbols, in their order; where
@@ -86,6 +87,9 @@ func runImport(ctx context.Context, t *tasks.Task) error {
 	if p.Timed {
 		imp.byTime = externalsort.New()
 		defer imp.byTime.Close()
+	}
+	if p.Grouped {
+		imp.groups = newGroupNumbering()
 	}
 	files := importedFiles{ctx: ctx, task: t}
 	for rec, err := range p.records(ctx, files.of(p.Sources), p.Limits, &imp.skipped) {
@@ -156,6 +160,7 @@ type importer struct {
 	sorter   *externalsort.Sorter // by user
 	byTime   *externalsort.Sorter // what comes before; nil where the order is that of the source
 	names    *numbering
+	groups   *groupNumbering // nil without
 	lexicon  *lexicon
 	users    []importedUser
 	examples int
@@ -189,6 +194,9 @@ func (imp *importer) add(rec Record) error {
 		imp.users = append(imp.users, importedUser{last: -1})
 	}
 	imp.example = appendExample(imp.example[:0], words)
+	if imp.groups != nil {
+		imp.example = binary.AppendUvarint(imp.example, uint64(imp.groups.id(u, rec.Group)))
+	}
 	defer func() { imp.examples++ }()
 	if imp.byTime != nil {
 		return imp.later(u, rec.Time, imp.example)

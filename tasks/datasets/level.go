@@ -148,6 +148,8 @@ type Reading struct {
 	Tags string `json:"tags,omitempty"`
 	// Timed says that records have a time, by which those of a user are ordered.
 	Timed bool `json:"timed,omitempty"`
+	// Grouped says that records have a group, such as an album or a document.
+	Grouped bool `json:"grouped,omitempty"`
 	Origin
 }
 
@@ -206,6 +208,10 @@ func (r Reading) lines() lineForm {
 		plain := r.lines()
 		r.Columns = c
 		return r.renamed(plain)
+	}
+	if r.Grouped {
+		r.Grouped = false
+		return r.lines().grouped()
 	}
 	if r.Timed {
 		r.Timed = false

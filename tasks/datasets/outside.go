@@ -29,12 +29,15 @@ type OutOfVocabularyParams struct {
 	TestFraction       float64 `json:"test_fraction"`
 	ValidationFraction float64 `json:"validation_fraction"`
 	TrainShare         float64 `json:"train_share,omitempty"`
+	// Grouped says that the corpus has groups. A word is in that of its sentence.
+	Grouped bool `json:"grouped,omitempty"`
 }
 
 // encode is the part of the parameters that is Encode's.
 func (p *OutOfVocabularyParams) encode() EncodeParams {
 	return EncodeParams{
 		Seed: p.Seed, Level: ByteLevel, TestFraction: p.TestFraction, ValidationFraction: p.ValidationFraction, TrainShare: p.TrainShare,
+		Grouped: p.Grouped,
 	}
 }
 

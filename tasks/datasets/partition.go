@@ -30,6 +30,7 @@ import (
 //	               is canaries' words where canaries stand
 //	overlay        Overlay over that index
 //	canaries       JSON array of Placement
+//	groups         ByUser only, where the parts have them: see GroupsBlob
 //	train-00000 …  IID only: the stream in the new order; original examples
 //	               stand below the canaries
 var Partition = tasks.Kind{Name: "datasets/partition", Version: 1, Class: tasks.Compute, Run: runPartition}
@@ -115,7 +116,31 @@ func (p *partitioner) byUser(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := p.group(ctx); err != nil {
+		return err
+	}
 	return p.write(ctx, p.balanced.WithExtents(extents), p.inserted.replacements)
+}
+
+// group writes the groups of the users' examples, where the data have some.
+func (p *partitioner) group(ctx context.Context) error {
+	blob := groupsBlob(Train)
+	if there, err := p.task.HasBlob(ctx, PartsInput, blob); err != nil || !there {
+		return err
+	}
+	part, err := ReadIndex(ctx, p.task, PartsInput, IndexBlob(Train))
+	if err != nil {
+		return err
+	}
+	all, err := readGroups(ctx, p.task, PartsInput, blob, part.Counts().Examples)
+	if err != nil {
+		return err
+	}
+	groups, err := groupsWithin(all, part, p.balanced)
+	if err != nil {
+		return err
+	}
+	return putGroups(ctx, p.task, groups)
 }
 
 // record is one example of a balanced user.

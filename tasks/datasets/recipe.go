@@ -44,7 +44,7 @@ func (r Recipe) Import(sources []storage.Digest, limits Limits) ImportParams {
 // source is how the source is read.
 func (r Recipe) source() Reading {
 	if r.selects() {
-		return Reading{Sequence: r.Outside.Sequence, Timed: r.Timed}
+		return Reading{Sequence: r.Outside.Sequence, Timed: r.Timed, Grouped: r.Grouped}
 	}
 	return r.Reading
 }
@@ -81,6 +81,7 @@ func (r Recipe) Encode() EncodeParams {
 		TestFraction:       r.TestFraction,
 		ValidationFraction: r.ValidationFraction,
 		TrainShare:         r.TrainShare,
+		Grouped:            r.Grouped,
 	}
 }
 
@@ -88,6 +89,7 @@ func (r Recipe) Encode() EncodeParams {
 func (r Recipe) OutOfVocabulary() OutOfVocabularyParams {
 	return OutOfVocabularyParams{
 		Sequence: r.Shortest().Sequence, Seed: r.Seed, TestFraction: r.TestFraction, ValidationFraction: r.ValidationFraction, TrainShare: r.TrainShare,
+		Grouped: r.Grouped,
 	}
 }
 
@@ -106,6 +108,9 @@ func (r Recipe) check() error {
 	}
 	if r.Timed && r.Words > 0 {
 		return fmt.Errorf("balanced users of %d words, cut from examples in order of their time; expected users as they are (0)", r.Words)
+	}
+	if r.Grouped && r.Words > 0 {
+		return fmt.Errorf("balanced users of %d words, and examples that have groups; expected users as they are (0)", r.Words)
 	}
 	return r.faults().check(r.source().Level)
 }

@@ -31,6 +31,8 @@ type recipeMemory struct {
 	// one mostly, by word number.
 	held     []int32
 	balanced []balancedUser
+	// groups are the examples in each group of a user that train, by user and group.
+	groups [][]int
 }
 
 // memories are used again: a survey of many recipes would make as much garbage for each.
@@ -65,7 +67,7 @@ func (r *recipeSurvey) begin() {
 // forget gives up what the recipe remembers.
 func (r *recipeSurvey) forget() {
 	m := r.recipeMemory
-	m.users, m.held, m.balanced = m.users[:0], m.held[:0], m.balanced[:0]
+	m.users, m.held, m.balanced, m.groups = m.users[:0], m.held[:0], m.balanced[:0], nil
 	memories.Put(m)
 	r.recipeMemory, r.coins = nil, nil
 }
@@ -110,6 +112,9 @@ func (r *recipeSurvey) addUser(b *block, first int) (next int) {
 			continue
 		}
 		trained.addExample(int(end - start))
+		if len(b.groups) > 0 {
+			r.addGroup(int(user), b.groups[next])
+		}
 		u.words, u.examples, start = u.words+int64(end-start), u.examples+1, end
 		if u.words >= size {
 			r.balanced = append(r.balanced, balancedUser{u.words, user, u.examples})
@@ -121,6 +126,21 @@ func (r *recipeSurvey) addUser(b *block, first int) (next int) {
 	u.in[train] = u.in[train] || trained.Examples > 0
 	r.users[user] = u
 	return next
+}
+
+// addGroup follows the group of an example that trains.
+func (r *recipeSurvey) addGroup(user int, group uint32) {
+	r.groups = resized(r.groups, user+1)
+	r.groups[user] = resized(r.groups[user], int(group)+1)
+	r.groups[user][group]++
+}
+
+// groupsOf are the numbers of examples of a user's groups that have some.
+func (r *recipeSurvey) groupsOf(user int32) []int {
+	if !r.recipe.Grouped {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(r.groups[user]), func(n int) bool { return n == 0 })
 }
 
 // hold counts words that do not train.
@@ -260,7 +280,7 @@ func (r *recipeSurvey) balance() (metrics BalanceMetrics, list []Member) {
 		if held[i] {
 			counts = &out
 		} else if r.recipe.Members {
-			list = append(list, Member{r.names.all[b.user], int(b.examples)})
+			list = append(list, Member{r.names.all[b.user], int(b.examples), r.groupsOf(b.user)})
 		}
 		counts.addUser(int(b.examples), int(b.words))
 		if !whole[b.user] {

@@ -25,19 +25,37 @@ type PopulationExample struct {
 }
 
 // RewritePopulation writes the population of the inputs PopulationInput and ShardsInput
-// anew, with shards of its own. change returns the words that take the place of an
-// example's: the same slice keeps it, and any other makes a canary an ordinary example;
-// none removes it. Users keep their numbers, also those who have no example any more.
+// anew, with shards of its own and the groups of the examples. change returns the words that
+// take the place of an example's: the same slice keeps it, and any other makes a canary an
+// ordinary example; none removes it. Users keep their numbers, also those who have no example
+// any more.
 func RewritePopulation(ctx context.Context, t *tasks.Task, change func(PopulationExample) ([]int32, error)) error {
 	population, err := OpenPopulation(ctx, t, PopulationInput, ShardsInput)
 	if err != nil {
 		return err
 	}
-	w := NewPopulationWriter(ctx, t, population)
+	w, err := newRewriter(ctx, t, population)
+	if err != nil {
+		return err
+	}
 	if err := w.rewrite(ctx, population, change); err != nil {
 		return err
 	}
 	return w.Close(ctx)
+}
+
+// newRewriter begins the population of the input PopulationInput anew, with the groups of its
+// examples.
+func newRewriter(ctx context.Context, t *tasks.Task, population *Population) (*PopulationWriter, error) {
+	groups, err := ReadGroups(ctx, t, PopulationInput, population)
+	if err != nil {
+		return nil, err
+	}
+	w := NewPopulationWriter(ctx, t, population)
+	if groups != nil {
+		w.groupsBefore, w.groups = groups, []uint32{}
+	}
+	return w, nil
 }
 
 // rewrite goes through the population.
@@ -75,6 +93,9 @@ func (w *PopulationWriter) keep(x PopulationExample, words []int32) error {
 	if same := len(words) == len(x.Words) && &words[0] == &x.Words[0]; !same {
 		x.Canary = -1
 	}
+	if w.groups != nil {
+		w.groups = append(w.groups, w.groupsBefore[w.before.index.First(x.User)+x.Example])
+	}
 	return w.Add(words, x.Canary)
 }
 
@@ -90,6 +111,8 @@ type PopulationWriter struct {
 	extents  []Extent
 	overlay  Overlay
 	record   []byte
+	// groups of the examples that are kept; nil where the population has none.
+	groupsBefore, groups []uint32
 }
 
 // NewPopulationWriter begins a population that is made of another one.
@@ -117,6 +140,9 @@ func (w *PopulationWriter) EndUser() {
 		w.extents = append(w.extents, w.open)
 	} else {
 		w.overlay = slices.DeleteFunc(w.overlay, func(r Replacement) bool { return r.User == len(w.extents) })
+		if w.groups != nil {
+			w.groups = w.groups[:len(w.groups)-w.open.Examples]
+		}
 	}
 	w.open = Extent{Offset: w.stream.offset}
 }
@@ -128,6 +154,9 @@ func (w *PopulationWriter) Close(ctx context.Context) error {
 		return tasks.Permanent(fmt.Errorf("all %d examples are removed, and nothing is left to train on", records))
 	}
 	if err := w.stream.Close(); err != nil {
+		return err
+	}
+	if err := putGroups(ctx, w.task, w.groups); err != nil {
 		return err
 	}
 	return WritePopulation(ctx, w.task, index, w.before.placements(), w.overlay, max(0, records-index.Counts().Examples))

@@ -187,6 +187,11 @@ func (r Reading) recordOf(row *forms.Row, names forms.Columns, longest int) (Rec
 			return Record{}, err
 		}
 	}
+	if r.Grouped {
+		if rec.Group, err = field(row.Group, names.Group); err != nil {
+			return Record{}, err
+		}
+	}
 	return r.labelled(rec, row)
 }
 

@@ -16,7 +16,10 @@ func SelectExamples(ctx context.Context, t *tasks.Task, atLeast int, keep func(P
 	if err != nil {
 		return err
 	}
-	w := NewPopulationWriter(ctx, t, population)
+	w, err := newRewriter(ctx, t, population)
+	if err != nil {
+		return err
+	}
 	w.atLeast = max(1, atLeast)
 	err = w.rewrite(ctx, population, func(x PopulationExample) ([]int32, error) {
 		if kept, err := keep(x); !kept {
@@ -51,6 +54,13 @@ func SelectUsers(ctx context.Context, t *tasks.Task, keep func(user int) bool) e
 	}
 	if len(extents) == 0 {
 		return tasks.Permanent(fmt.Errorf("none of the %d users is selected, and nothing is left to train on", population.Users()))
+	}
+	groups, err := ReadGroups(ctx, t, PopulationInput, population)
+	if err != nil {
+		return err
+	}
+	if err := putGroups(ctx, t, userGroups(groups, population.index, keep)); err != nil {
+		return err
 	}
 	index := population.index.WithExtents(extents)
 	return WritePopulation(ctx, t, index, population.placements(), overlay, population.Records()-index.Counts().Examples)

@@ -65,6 +65,8 @@ type Record struct {
 	// Time orders a user's records, where the reading asks for it; dates are seconds since
 	// 1970.
 	Time float64
+	// Group of the user's records that it belongs to, where the reading asks for it.
+	Group string
 	// File and Line say where the record stands; lines, or rows, count from 1.
 	File string
 	Line int

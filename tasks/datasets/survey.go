@@ -40,6 +40,9 @@ type Member struct {
 	// Name is that of the user in the source; several balanced users may have it.
 	Name     string `json:"name"`
 	Examples int    `json:"examples"`
+	// Groups are the numbers of examples in each of the user's groups that has some, in the
+	// order of GroupsBlob, where the reading asks for them.
+	Groups []int `json:"groups,omitempty"`
 }
 
 // Survey reads a source, validating every line, and returns the facts of each recipe.
@@ -64,7 +67,7 @@ type surveyMemory struct {
 const firstRecipes = 8
 
 func survey(ctx context.Context, files []File, limits Limits, recipes []Recipe, memory surveyMemory) ([]Facts, error) {
-	s := surveyor{names: newNumbering(), files: files, limits: limits, keep: len(recipes) > firstRecipes, memory: memory}
+	s := surveyor{names: newNumbering(), groups: newGroupNumbering(), files: files, limits: limits, keep: len(recipes) > firstRecipes, memory: memory}
 	surveys := make([]*recipeSurvey, len(recipes))
 	for i, r := range recipes {
 		if err := errors.Join(r.check(), s.agree(r.source().Complete())); err != nil {
@@ -93,6 +96,7 @@ type surveyor struct {
 	limits Limits
 	memory surveyMemory
 	names  *numbering
+	groups *groupNumbering
 	texts  []*readText
 	keep   bool // the source as numbers, as long as there is memory for it
 	// skipped is what the newest pass has left out.
@@ -109,6 +113,8 @@ func (s *surveyor) agree(r Reading) error {
 		return errors.New("one source is read as pairs and as texts alone; expected one of them")
 	} else if first.Timed != r.Timed {
 		return errors.New("one source is read with and without times; expected one of them")
+	} else if first.Grouped != r.Grouped {
+		return errors.New("one source is read with and without groups; expected one of them")
 	}
 	if first := s.texts[0].lexicon.reading; first.Origin != r.Origin {
 		return errors.New("one source is read in two forms, with other columns or splits, or with and without its faults; expected one of them")
@@ -142,17 +148,18 @@ type readText struct {
 
 // block is a run of examples as numbers.
 type block struct {
-	users []int32  // by example: its user
-	ends  []int32  // by example: where its words end
-	words []uint32 // of all examples; none at a level that fixes them
-	total int      // number of words, also at a level that fixes them
+	users  []int32  // by example: its user
+	groups []uint32 // by example: its group among the user's; none where the reading has none
+	ends   []int32  // by example: where its words end
+	words  []uint32 // of all examples; none at a level that fixes them
+	total  int      // number of words, also at a level that fixes them
 	// So many users and words were numbered at its end.
 	knownUsers, knownWords int
 }
 
 const blockExamples = 1 << 14
 
-func (b *block) bytes() int { return 4 * (len(b.users) + len(b.ends) + len(b.words)) }
+func (b *block) bytes() int { return 4 * (len(b.users) + len(b.groups) + len(b.ends) + len(b.words)) }
 
 func (b *block) add(user int, words []uint32, counted bool) {
 	b.total += len(words)
@@ -168,7 +175,7 @@ func (b *block) reset(kept bool) {
 		*b = block{}
 		return
 	}
-	*b = block{users: b.users[:0], ends: b.ends[:0], words: b.words[:0]}
+	*b = block{users: b.users[:0], groups: b.groups[:0], ends: b.ends[:0], words: b.words[:0]}
 }
 
 // survey begins to follow a recipe, and what else it takes to know its numbers.
@@ -201,7 +208,9 @@ func (s *surveyor) read(ctx context.Context, recipes []*recipeSurvey) error {
 			return err
 		}
 		user := int(s.names.id([]byte(record.User)))
+		group := s.group(user, &record)
 		for _, t := range s.texts {
+			t.open.groups = append(t.open.groups, group...)
 			if t.add(user, &record, s.known); len(t.open.users) == blockExamples {
 				if err := s.pass(ctx, t, recipes); err != nil {
 					return err
@@ -215,6 +224,14 @@ func (s *surveyor) read(ctx context.Context, recipes []*recipeSurvey) error {
 		}
 	}
 	return nil
+}
+
+// group is the number of a record's group, none where the reading has no groups.
+func (s *surveyor) group(user int, record *Record) []uint32 {
+	if !s.content().Grouped {
+		return nil
+	}
+	return []uint32{s.groups.id(uint64(user), record.Group)}
 }
 
 // pass shows the open block of a text to its recipes, and keeps it if there is memory.

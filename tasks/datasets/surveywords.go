@@ -37,34 +37,39 @@ func (s *surveyor) readWords(ctx context.Context, following map[*readText][]*rec
 			return err
 		}
 		user := int(s.names.id([]byte(record.User)))
+		group := s.group(user, &record)
 		for t, recipes := range following {
 			words, _ := t.lexicon.sentence(user, record.Text)
 			for _, r := range recipes {
-				r.addWords(user, words)
+				r.addWords(user, words, group)
 			}
 		}
 	}
 	return nil
 }
 
-// addWords follows the words of one sentence that are outside of the vocabulary.
-func (r *recipeSurvey) addWords(user int, words []uint32) {
+// addWords follows the words of one sentence that are outside of the vocabulary. group is that
+// of the sentence, if it has one.
+func (r *recipeSurvey) addWords(user int, words, group []uint32) {
 	r.users = resized(r.users, user+1)
 	part := r.coins.next()
 	for _, w := range words {
 		if n := r.outside[w]; n > 0 {
-			r.addOne(part, user, int(n))
+			r.addOne(part, user, int(n), group)
 		}
 	}
 }
 
-// addOne follows one example.
-func (r *recipeSurvey) addOne(part partNumber, user, words int) {
+// addOne follows one example, and its group, if it has one.
+func (r *recipeSurvey) addOne(part partNumber, user, words int, group []uint32) {
 	u := &r.users[user]
 	r.counts[part].addExample(words)
 	u.in[part] = true
 	if part != train {
 		return
+	}
+	for _, g := range group {
+		r.addGroup(user, g)
 	}
 	u.words, u.examples = u.words+int64(words), u.examples+1
 	if size := r.recipe.Words; size > 0 && u.words >= int64(size) {

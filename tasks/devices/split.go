@@ -3,6 +3,7 @@ package devices
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"iter"
 
@@ -19,7 +20,8 @@ import (
 //
 // Params: SplitParams. Inputs: datasets.PopulationInput, datasets.ShardsInput. Blobs and
 // metrics are those of datasets.Partition, with shards of its own, where a user is a device;
-// examples on no device are discarded. And
+// examples on no device are discarded. Of the prior Groups the population has
+// datasets.GroupsBlob. And
 //
 //	devices   see DevicesBlob
 //	world     Summary, as JSON
@@ -38,7 +40,11 @@ func runSplit(ctx context.Context, t *tasks.Task) error {
 	if s.population, err = datasets.OpenPopulation(ctx, t, datasets.PopulationInput, datasets.ShardsInput); err != nil {
 		return err
 	}
-	if s.world, err = s.params.Divide(sizes(s.population)); err != nil {
+	users, err := s.owned(ctx)
+	if err != nil {
+		return err
+	}
+	if s.world, err = s.params.Divide(users); err != nil {
 		return tasks.Permanent(fmt.Errorf("dividing users into devices: %w", err))
 	}
 	if err := s.write(ctx); err != nil {
@@ -47,13 +53,38 @@ func runSplit(ctx context.Context, t *tasks.Task) error {
 	return putWorld(ctx, t, s.world.Devices, s.world.Summary(s.params))
 }
 
-// sizes are the examples of each user of a population.
-func sizes(p *datasets.Population) []int {
-	n := make([]int, p.Users())
-	for user := range n {
-		n[user] = p.Examples(user)
+// owned is what each user of the population has.
+func (s *splitter) owned(ctx context.Context) (users []Owned, err error) {
+	if s.params.Prior == Groups {
+		if s.groups, err = datasets.ReadGroups(ctx, s.task, datasets.PopulationInput, s.population); err != nil {
+			return nil, err
+		}
+		if s.groups == nil {
+			return nil, tasks.Permanent(errors.New("users are to be divided by the groups of their examples, and the population was read without groups"))
+		}
 	}
-	return n
+	users = make([]Owned, s.population.Users())
+	for user := range users {
+		users[user] = Owned{s.population.Examples(user), groupSizes(s.groupsOf(user))}
+	}
+	return users, nil
+}
+
+// groupsOf are those of a user's examples; none where the prior is not Groups.
+func (s *splitter) groupsOf(user int) []uint32 {
+	if s.groups == nil {
+		return nil
+	}
+	first, end := s.population.UserRecords(user)
+	return s.groups[first:end]
+}
+
+// divided are the numbers of a user's private and prior examples, each ascending.
+func (s *splitter) divided(user, n int) (private, prior []int) {
+	if s.groups != nil {
+		return s.params.byGroup(user, s.groupsOf(user))
+	}
+	return s.params.examples(user, n)
 }
 
 // splitter is one execution of Split.
@@ -61,6 +92,7 @@ type splitter struct {
 	task       *tasks.Task
 	params     SplitParams
 	population *datasets.Population
+	groups     []uint32 // of its examples; nil where the prior is not Groups
 	world      *World
 }
 
@@ -103,7 +135,7 @@ func (s *splitter) examples(ctx context.Context) iter.Seq2[example, error] {
 				yield(example{}, err)
 				return
 			}
-			chosen, prior := s.params.examples(d.User, len(sentences))
+			chosen, prior := s.divided(d.User, len(sentences))
 			if d.Shadow {
 				chosen = prior
 			}

@@ -49,10 +49,7 @@ func TestDevicesShareNoExample(t *testing.T) {
 
 func TestUsersAreSeenUnseenOrHeldOutAsAsked(t *testing.T) {
 	t.Parallel()
-	sizes := make([]int, 12)
-	for i := range sizes {
-		sizes[i] = 4
-	}
+	sizes := slices.Repeat([]Owned{{Examples: 4}}, 12)
 	p := SplitParams{Seed: 3, Prior: Random, Share: 0.5, Unseen: 0.25, HeldOut: 1. / 3}
 	w, err := p.Divide(sizes)
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"coalmine/internal/seeds"
 )
@@ -18,23 +17,31 @@ const (
 	Random Prior = "random"
 	// Chronological: the first ones, as of an account that was known before.
 	Chronological Prior = "chronological"
+	// Groups: whole groups of the user's examples, such as albums or documents, drawn at
+	// random, so that no group is on both devices.
+	Groups Prior = "groups"
 )
 
 // Choices lists the priors as words of an experiment file.
-func (Prior) Choices() []string { return []string{string(Random), string(Chronological)} }
+func (Prior) Choices() []string {
+	return []string{string(Random), string(Chronological), string(Groups)}
+}
 
 // SplitParams are the parameters of Split.
 type SplitParams struct {
 	Seed  uint64 `json:"seed"`
 	Prior Prior  `json:"prior"`
 	// Share of a user's examples that private ones are not, above 0 and below 1: share x n
-	// of n, rounded to the nearest.
+	// of n, rounded to the nearest; of Groups, as many whole ones as come nearest to it.
 	Share float64 `json:"share"`
 	// Count is how many of these the adversary knows; the others are on no device. 0: all.
 	Count int `json:"count,omitempty"`
 	// AtLeast so many examples a user must have to take part. 0: those that it takes to
 	// divide them are expected of every user.
 	AtLeast int `json:"at_least,omitempty"`
+	// AtLeastGroups so many groups a user must have to take part, of Groups. 0: two are
+	// expected of every user.
+	AtLeastGroups int `json:"at_least_groups,omitempty"`
 	// Unseen and HeldOut are the shares of the users that are in these sets, together at
 	// most 1: share x n of n users, rounded to the nearest.
 	Unseen  float64 `json:"unseen,omitempty"`
@@ -46,10 +53,12 @@ type SplitParams struct {
 // Check reports parameters that no population can be divided by.
 func (p *SplitParams) Check() error {
 	switch {
-	case p.Prior != Random && p.Prior != Chronological:
+	case !slices.Contains(p.Prior.Choices(), string(p.Prior)):
 		return fmt.Errorf("prior %q; expected one of %v", p.Prior, p.Prior.Choices())
 	case !(p.Share > 0 && p.Share < 1):
 		return fmt.Errorf("a share of %v of the examples is kept from the private ones; expected above 0 and below 1", p.Share)
+	case p.AtLeastGroups != 0 && (p.Prior != Groups || p.AtLeastGroups < 2):
+		return fmt.Errorf("users of at least %d groups, and the prior is %s; expected at least 2 of the prior %s, or 0", p.AtLeastGroups, p.Prior, Groups)
 	case p.Count < 0 || p.AtLeast < 0:
 		return fmt.Errorf("%d prior examples of users with at least %d; expected at least 1, or 0 for all", p.Count, p.AtLeast)
 	case !(p.Unseen >= 0 && p.HeldOut >= 0 && p.Unseen+p.HeldOut <= 1):
@@ -65,8 +74,11 @@ func rounded(share float64, n int) int {
 }
 
 // Needed is how many examples a user must have to be divided: at least one private, and as
-// many prior ones as are asked for.
+// many prior ones as are asked for. It is 0 of Groups, which it takes two of, whatever they have.
 func (p *SplitParams) Needed() int {
+	if p.Prior == Groups {
+		return 0
+	}
 	prior := float64(max(1, p.Count))
 	n := max(1, int(max((prior-0.5)/p.Share, 0.5/(1-p.Share)))-1)
 	for rounded(p.Share, n) < max(1, p.Count) || rounded(p.Share, n) >= n {
@@ -84,9 +96,9 @@ type World struct {
 	Sizes []int
 }
 
-// Divide says which devices users have, given how many examples each has: at least 0. Users
-// with too few are a *TooFewError, which it takes AtLeast to leave out.
-func (p *SplitParams) Divide(users []int) (*World, error) {
+// Divide says which devices users have, given what each owns. Users with too little are a
+// *TooFewError, which it takes AtLeast or AtLeastGroups to leave out.
+func (p *SplitParams) Divide(users []Owned) (*World, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
@@ -99,8 +111,8 @@ func (p *SplitParams) Divide(users []int) (*World, error) {
 		if set == "" {
 			continue
 		}
-		reserved := rounded(p.Share, users[user])
-		w.add(Device{User: user, Set: set}, users[user]-reserved)
+		reserved := p.reserved(user, users[user])
+		w.add(Device{User: user, Set: set}, users[user].Examples-reserved)
 		if set != Unseen {
 			w.add(Device{User: user, Shadow: true, Set: set}, cmp.Or(p.Count, reserved))
 		}
@@ -123,7 +135,7 @@ func (w *World) Examples() int {
 
 // sets puts every user who takes part into a set; the others are in none. Held-out users
 // are drawn first, so that cells with other shares of unseen users hold out the same.
-func (p *SplitParams) sets(users []int) ([]Set, error) {
+func (p *SplitParams) sets(users []Owned) ([]Set, error) {
 	taking, err := p.taking(users)
 	if err != nil {
 		return nil, err
@@ -144,21 +156,23 @@ func (p *SplitParams) sets(users []int) ([]Set, error) {
 }
 
 // taking are the users who take part.
-func (p *SplitParams) taking(users []int) ([]int, error) {
+func (p *SplitParams) taking(users []Owned) ([]int, error) {
 	var taking []int
-	few := &TooFewError{Needed: p.Needed(), Size: p.size()}
-	for user, examples := range users {
+	few := &TooFewError{Needed: p.Needed(), Size: p.size(), Of: len(users)}
+	for user, o := range users {
 		switch {
-		case examples < p.AtLeast:
-		case examples < few.Needed:
-			few.Users, few.Examples = append(few.Users, user), append(few.Examples, examples)
+		case o.Examples < p.AtLeast || len(o.Groups) < p.AtLeastGroups:
+		case p.lacks(user, o):
+			few.add(user, o)
 		default:
 			taking = append(taking, user)
 		}
 	}
 	if few.Users != nil {
-		few.Of = len(users)
 		return nil, few
+	}
+	if taking == nil && p.AtLeastGroups > 0 {
+		return nil, fmt.Errorf("none of %d users has at least %d examples in at least %d groups, and nobody is left to divide; lower data.devices.at_least or data.devices.at_least_groups", len(users), p.AtLeast, p.AtLeastGroups)
 	}
 	if taking == nil {
 		return nil, fmt.Errorf("none of %d users has at least %d examples, and nobody is left to divide; lower data.devices.at_least", len(users), p.AtLeast)
@@ -172,37 +186,6 @@ func (p *SplitParams) size() string {
 		return fmt.Sprint(p.Count)
 	}
 	return fmt.Sprintf("%g%%", 100*p.Share)
-}
-
-// TooFewError says who has too few examples to be divided.
-type TooFewError struct {
-	// Users by number, and the examples of each; there are Of users in all.
-	Users, Examples []int
-	Of              int
-	// Needed examples of each user, for a prior of Size.
-	Needed int
-	Size   string
-	// Name of a user, for people; nil for numbers.
-	Name func(user int) string
-}
-
-// namedUsers is how many users a message names.
-const namedUsers = 5
-
-func (e *TooFewError) Error() string {
-	var named []string
-	for i, user := range e.Users[:min(namedUsers, len(e.Users))] {
-		name := fmt.Sprintf("user %d", user)
-		if e.Name != nil {
-			name = e.Name(user)
-		}
-		named = append(named, fmt.Sprintf("%s has %d", name, e.Examples[i]))
-	}
-	if more := len(e.Users) - len(named); more > 0 {
-		named = append(named, fmt.Sprintf("and %d more", more))
-	}
-	return fmt.Sprintf("%d of %d users have too few examples to be divided with data.devices.size: %s, which takes %d: %s; lower the size, or leave such users out by data.devices.at_least: %d",
-		len(e.Users), e.Of, e.Size, e.Needed, strings.Join(named, ", "), e.Needed)
 }
 
 // examples are the numbers of a user's private and prior examples, each ascending. Cells of

@@ -28,7 +28,7 @@ type Data struct {
 	// Form of the source's files, where their content does not tell it: CSV and TSV are never
 	// told. stackexchange gives a text for each sentence of a post or comment; tff reads a split.
 	Form forms.Form `json:"form,omitempty" also:"format type reader"`
-	// Columns that are not called user, text, time, score, tags and target, or as the form
+	// Columns that are not called user, text, time, score, tags, group and target, or as the form
 	// calls them. Absent: they are.
 	Columns *Columns `json:"columns,omitempty" also:"fields"`
 	// Split of a database of TensorFlow Federated that is read. Absent: train.
@@ -129,6 +129,8 @@ type Columns struct {
 	// Tags of the example, with data.label: tags: a list, or a text such as "<a><b>", "a|b"
 	// or "a,b".
 	Tags string `json:"tags,omitempty" also:"labels"`
+	// Group of the user's examples that it belongs to, with data.devices.prior: groups.
+	Group string `json:"group,omitempty" also:"album document thread"`
 }
 
 // Fault is planted in some of the data. Users or examples are given, or both: then some of
@@ -237,7 +239,9 @@ type Select struct {
 // adversary knows.
 type Devices struct {
 	// Prior examples are drawn at random, or are the first ones, chronological, where
-	// data.order says that a user's examples stand in the order of time.
+	// data.order says that a user's examples stand in the order of time. groups draws whole
+	// groups of a user's examples, such as albums or documents, which the field "group" of
+	// every line then names: no group is on both devices.
 	Prior devices.Prior `json:"prior" default:"random" source:"Orekondy et al. 2018, section 5.2.2"`
 	// Size of the prior: a share of the user's examples, of which the others are private;
 	// or a number of them. With a number half of the examples are private whatever it is,
@@ -246,6 +250,9 @@ type Devices struct {
 	// AtLeast so many examples a user must have to take part. Absent: everyone does, and
 	// must have enough to be divided.
 	AtLeast int `json:"at_least,omitzero" range:"[1,1000000000]" unit:"examples" also:"min_examples" source:"100 to 1000 in Orekondy et al. 2018, section 5.1"`
+	// AtLeastGroups so many groups a user must have to take part. Absent: everyone does, and
+	// must have two.
+	AtLeastGroups int `json:"at_least_groups,omitzero" range:"[2,1000000000]" when:"prior=groups" unit:"groups" also:"min_groups"`
 	// Unseen users have no device of the adversary's: an open world. Absent: none.
 	Unseen fractions.Probability `json:"unseen,omitzero" range:"(0,1)" also:"open_world" source:"Orekondy et al. 2018, section 6.1.2"`
 	// HeldOut users teach an attack what users are like whom it is not to name.

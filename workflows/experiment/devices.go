@@ -12,7 +12,8 @@ import (
 func (d *Devices) Split(seed uint64) devices.SplitParams {
 	p := devices.SplitParams{
 		Seed: seed, Prior: d.Prior, Share: 0.5, Count: d.Size.Count, AtLeast: d.AtLeast,
-		Unseen: d.Unseen.Float64(), HeldOut: d.HeldOut.Float64(), IID: d.IID,
+		AtLeastGroups: d.AtLeastGroups,
+		Unseen:        d.Unseen.Float64(), HeldOut: d.HeldOut.Float64(), IID: d.IID,
 	}
 	if !d.Size.Percentage.IsZero() {
 		p.Share = d.Size.Percentage.Float64()
@@ -46,6 +47,9 @@ func (c *checker) dividing() {
 	}
 	if d.Prior == devices.Chronological && c.Data.Order == "" {
 		c.fail([]string{"data.devices.prior", "data.order"}, "is chronological, and nothing says in which order a user's examples were made; expected data.order: time, where every line has a \"time\", or data.order: source, where the lines of a user follow their time")
+	}
+	if c.Data.grouped() && c.Data.Users.Words > 0 {
+		c.fail([]string{"data.devices.prior", "data.users.words"}, "is groups, which are those of users as they are, and data.users.words is %d; expected 0", c.Data.Users.Words)
 	}
 	if sum := new(big.Rat).Add(d.Unseen.Rat(), d.HeldOut.Rat()); sum.Cmp(big.NewRat(1, 1)) > 0 {
 		c.fail([]string{"data.devices.unseen", "data.devices.held_out"}, "is %s; with data.devices.held_out %s it is more than all users", d.Unseen, d.HeldOut)

@@ -3,6 +3,7 @@ package experiment
 import (
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/forms"
+	"coalmine/tasks/devices"
 )
 
 // Reading is how the texts become sentences, or what shape the images have, with nothing
@@ -10,10 +11,13 @@ import (
 func (d *Data) Reading() datasets.Reading {
 	return datasets.Reading{
 		Level: d.Level, Sequence: d.Sequence, Image: d.Image.shape(), Unlabelled: d.Image.lacksLabels(), Pairs: d.Pairs,
-		Label: d.Label, Tags: datasets.Tags(d.Tags), Timed: d.Order == datasets.TimeOrder,
+		Label: d.Label, Tags: datasets.Tags(d.Tags), Timed: d.Order == datasets.TimeOrder, Grouped: d.grouped(),
 		Origin: datasets.Origin{Form: d.Form, Columns: d.Columns.names(), Split: d.Split, SkipFaults: d.OnError == datasets.SkipFaults},
 	}.Complete()
 }
+
+// grouped reports whether users' examples are divided by their groups.
+func (d *Data) grouped() bool { return d.Devices != nil && d.Devices.Prior == devices.Groups }
 
 func (c *Columns) names() forms.Columns {
 	if c == nil {

@@ -147,13 +147,14 @@ type named struct {
 	label          datasets.Label // of texts
 	tags           string
 	pairs, timed   bool
+	grouped        bool
 	origin         datasets.Origin
 }
 
 func (u *use) named() named {
 	d := &u.of.Data
 	reading := d.Reading()
-	return named{d.Source, d.SHA256, compile.Limits(u.of), reading.Image, reading.Unlabelled, reading.Label, reading.Tags, d.Pairs, reading.Timed, reading.Origin}
+	return named{d.Source, d.SHA256, compile.Limits(u.of), reading.Image, reading.Unlabelled, reading.Label, reading.Tags, d.Pairs, reading.Timed, reading.Grouped, reading.Origin}
 }
 
 // survey reads every source once, for all cells that use it.
@@ -266,17 +267,18 @@ func divide(e *experiment.Experiment, members []datasets.Member, f *experiment.F
 	if e.Data.Devices == nil || len(members) == 0 {
 		return
 	}
-	sizes := make([]int, len(members))
+	users := make([]devices.Owned, len(members))
 	for i, m := range members {
-		sizes[i] = m.Examples
+		users[i] = devices.Owned{Examples: m.Examples, Groups: m.Groups}
 	}
 	p := e.Data.Devices.Split(e.Seed)
-	if e.Data.Narrowed() {
-		p.AtLeast = max(p.AtLeast, p.Needed())
+	w, err := p.Divide(users)
+	few, ok := errors.AsType[*devices.TooFewError](err)
+	if ok && e.Data.Narrowed() {
+		w, err = divideOthers(&p, users, few.Users)
 	}
-	w, err := p.Divide(sizes)
 	if err != nil {
-		if few, ok := errors.AsType[*devices.TooFewError](err); ok {
+		if ok {
 			few.Name = func(user int) string { return strconv.Quote(members[user].Name) }
 		}
 		f.DevicesError = err
@@ -284,6 +286,15 @@ func divide(e *experiment.Experiment, members []datasets.Member, f *experiment.F
 	}
 	f.Devices = w.Summary(p)
 	f.Users, f.Examples = f.Devices.Devices, w.Examples()
+}
+
+// divideOthers divides all users but some.
+func divideOthers(p *devices.SplitParams, users []devices.Owned, but []int) (*devices.World, error) {
+	p.AtLeast = max(p.AtLeast, 1)
+	for _, user := range but {
+		users[user] = devices.Owned{}
+	}
+	return p.Divide(users)
 }
 
 // Sources are those of the data, each once.

@@ -60,12 +60,12 @@ var schemes = registry.New("form", func(s Scheme) Form { return s.Form },
 	Scheme{Form: Parquet, Summary: "a Parquet file with columns of text", Columns: plainColumns, read: (*reader).parquet},
 	Scheme{
 		Form: TFF, Summary: "an SQLite database of TensorFlow Federated", Splits: true,
-		Columns: Columns{User: "client_id", Text: "tokens", Target: "target", Time: "creation_date", Score: "score", Tags: "tags"},
+		Columns: Columns{User: "client_id", Text: "tokens", Target: "target", Time: "creation_date", Score: "score", Tags: "tags", Group: "group"},
 		read:    (*reader).tff,
 	},
 	Scheme{
 		Form: StackExchange, Summary: "Posts or Comments of a Stack Exchange dump, in XML or CSV: a row for each sentence", Fixed: true,
-		Columns: Columns{User: "OwnerUserId", Text: "Body", Time: "CreationDate", Score: "Score", Tags: "Tags"},
+		Columns: Columns{User: "OwnerUserId", Text: "Body", Time: "CreationDate", Score: "Score", Tags: "Tags", Group: "Id"},
 		read:    (*reader).stackExchange,
 	},
 	Scheme{
@@ -91,20 +91,23 @@ type Columns struct {
 	Time   string `json:"time,omitempty"`
 	Score  string `json:"score,omitempty"`
 	Tags   string `json:"tags,omitempty"`
+	Group  string `json:"group,omitempty"`
 }
 
-var plainColumns = Columns{User: "user", Text: "text", Target: "target", Time: "time", Score: "score", Tags: "tags"}
+var plainColumns = Columns{User: "user", Text: "text", Target: "target", Time: "time", Score: "score", Tags: "tags", Group: "group"}
 
 // Or fills in the names that are empty.
 func (c Columns) Or(others Columns) Columns {
 	return Columns{
 		User: cmp.Or(c.User, others.User), Text: cmp.Or(c.Text, others.Text), Target: cmp.Or(c.Target, others.Target),
-		Time: cmp.Or(c.Time, others.Time), Score: cmp.Or(c.Score, others.Score), Tags: cmp.Or(c.Tags, others.Tags),
+		Time: cmp.Or(c.Time, others.Time), Score: cmp.Or(c.Score, others.Score), Tags: cmp.Or(c.Tags, others.Tags), Group: cmp.Or(c.Group, others.Group),
 	}
 }
 
 // list are the names in a fixed order.
-func (c Columns) list() []string { return []string{c.User, c.Text, c.Target, c.Time, c.Score, c.Tags} }
+func (c Columns) list() []string {
+	return []string{c.User, c.Text, c.Target, c.Time, c.Score, c.Tags, c.Group}
+}
 
 // Row is one example. A field that is nil is missing, or null.
 type Row struct {
@@ -113,6 +116,8 @@ type Row struct {
 	Time  any
 	Score *float64
 	Tags  []string
+	// Group of the user's rows, such as an album or a document.
+	Group *string
 	// Unit and Number say where it stands: "row" 7, from 1.
 	Unit   string
 	Number int
@@ -242,6 +247,8 @@ func (r *Row) fill(field int, text string) error {
 		r.Score = &score
 	case 5:
 		r.Tags = TagsOf(text)
+	case 6:
+		r.Group = &text
 	}
 	return nil
 }

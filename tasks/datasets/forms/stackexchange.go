@@ -15,8 +15,8 @@ import (
 
 // Posts have HTML, comments plain text.
 var (
-	postFields    = []string{"OwnerUserId", "Body", "", "CreationDate", "Score", "Tags"}
-	commentFields = []string{"UserId", "Text", "", "CreationDate", "Score", ""}
+	postFields    = []string{"OwnerUserId", "Body", "", "CreationDate", "Score", "Tags", "Id"}
+	commentFields = []string{"UserId", "Text", "", "CreationDate", "Score", "", "PostId"}
 )
 
 // stackExchange yields the sentences of posts or comments. Rows of deleted accounts, which have
@@ -150,7 +150,8 @@ func (r *reader) dumpRow(n int, line string, fields []string) error {
 }
 
 // contribution yields the sentences of a post or comment, of which value gives what a field
-// has. All have its time, score and tags.
+// has. All have its time, score and tags; the post, of a comment that on which it was
+// made, is their group.
 func (r *reader) contribution(unit string, number int, fields []string, value func(name string) string) error {
 	user, text := value(fields[0]), value(fields[1])
 	if user == "" || text == "" {

@@ -1,0 +1,177 @@
+package datasets
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/datasets/forms"
+)
+
+// GroupsBlob has the group of every example of a population, where the source was read with
+// groups: the line "coalmine groups 1", then as uvarints the number of examples and for each, in
+// the order of the population's records, the number of its group among those of its user, from
+// 0. They are numbered in the order of their first appearance in the source.
+const GroupsBlob = "groups"
+
+const groupsMagic = "coalmine groups 1\n"
+
+// grouped are lines that say, too, which examples of a user belong together.
+func (f lineForm) grouped() lineForm {
+	parse := f.parse
+	f.wanted += ` (and "group", such as the name of an album or a document, since data.devices.prior is groups)`
+	f.parse = func(line []byte) (Record, error) {
+		rec, err := parse(line)
+		if err == nil {
+			rec.Group, err = parseGroup(line)
+		}
+		return rec, err
+	}
+	return f
+}
+
+// parseGroup reads the field "group" of a line: a text, or a number as it is written.
+func parseGroup(line []byte) (string, error) {
+	var fields struct {
+		Group json.RawMessage `json:"group"`
+	}
+	if err := json.Unmarshal(line, &fields); err != nil {
+		return "", err
+	}
+	if len(fields.Group) == 0 || string(fields.Group) == "null" {
+		return "", unexpected(`"group" is missing`)
+	}
+	row, err := forms.ParseLine([]byte(`{"group":`+string(fields.Group)+`}`), forms.Columns{})
+	switch {
+	case err != nil || row.Group == nil:
+		return "", badLine(`"group" is %.40s; expected a text or a number`, fields.Group)
+	case *row.Group == "":
+		return "", unexpected(`"group" is empty`)
+	}
+	return strings.Clone(*row.Group), nil
+}
+
+// groupNumbering gives the groups of each user numbers from 0 in order of first appearance.
+type groupNumbering struct {
+	ids  map[userGroup]uint32
+	next []uint32 // by user
+}
+
+type userGroup struct {
+	user uint64
+	name string
+}
+
+func newGroupNumbering() *groupNumbering { return &groupNumbering{ids: map[userGroup]uint32{}} }
+
+func (g *groupNumbering) id(user uint64, name string) uint32 {
+	of := userGroup{user, name}
+	id, ok := g.ids[of]
+	if !ok {
+		g.next = resized(g.next, int(user)+1)
+		id = g.next[user]
+		g.ids[of] = id
+		g.next[user]++
+	}
+	return id
+}
+
+// encodeGroups is the binary form of a GroupsBlob.
+func encodeGroups(groups []uint32) []byte {
+	out := binary.AppendUvarint([]byte(groupsMagic), uint64(len(groups)))
+	for _, g := range groups {
+		out = binary.AppendUvarint(out, uint64(g))
+	}
+	return out
+}
+
+// decodeGroups reads the groups of so many examples. Every error wraps storage.ErrCorrupt.
+func decodeGroups(data []byte, examples int) ([]uint32, error) {
+	f, err := newFields(data, groupsMagic)
+	if err != nil {
+		return nil, err
+	}
+	if n := f.next(); f.err == nil && n != uint64(examples) {
+		return nil, fmt.Errorf("groups of %d examples, expected %d: %w", n, examples, storage.ErrCorrupt)
+	}
+	var groups []uint32
+	for range examples {
+		g := f.next()
+		if f.err != nil {
+			return nil, f.err
+		}
+		if g >= uint64(examples) {
+			return nil, fmt.Errorf("group %d of a user: %w", g, storage.ErrCorrupt)
+		}
+		groups = append(groups, uint32(g))
+	}
+	return groups, f.done()
+}
+
+// ReadGroups reads the groups of a population's examples, in the order of its records; nil
+// where it has none. The population is that of the input.
+func ReadGroups(ctx context.Context, t *tasks.Task, input string, population *Population) ([]uint32, error) {
+	return readGroups(ctx, t, input, GroupsBlob, population.Records())
+}
+
+func readGroups(ctx context.Context, t *tasks.Task, input, blob string, examples int) ([]uint32, error) {
+	if there, err := t.HasBlob(ctx, input, blob); err != nil || !there {
+		return nil, err
+	}
+	data, err := t.Blob(ctx, input, blob)
+	if err != nil {
+		return nil, err
+	}
+	groups, err := decodeGroups(data, examples)
+	if err != nil {
+		return nil, fmt.Errorf("blob %q of %s: %w", blob, input, err)
+	}
+	return groups, nil
+}
+
+// groupsBlob is the name of the groups of a part.
+func groupsBlob(p Part) string { return string(p) + "-" + GroupsBlob }
+
+// putGroups writes those of a population, where there are some.
+func putGroups(ctx context.Context, t *tasks.Task, groups []uint32) error {
+	if groups == nil {
+		return nil
+	}
+	return t.Put(ctx, GroupsBlob, encodeGroups(groups))
+}
+
+// groupsWithin are the groups of some users of a stream, whose groups all are.
+func groupsWithin(all []uint32, stream, users *Index) ([]uint32, error) {
+	if all == nil {
+		return nil, nil
+	}
+	groups, next := []uint32{}, 0
+	for u, e := range stream.Extents {
+		if next < len(users.Extents) && e.Examples > 0 && e == users.Extents[next] {
+			first := stream.First(u)
+			groups, next = append(groups, all[first:first+e.Examples]...), next+1
+		}
+	}
+	if next < len(users.Extents) {
+		return nil, tasks.Permanent(fmt.Errorf("user %d of the population is no whole user of the data, whose examples have groups; groups are for users as they are (data.users.words: 0)", next))
+	}
+	return groups, nil
+}
+
+// userGroups are those of the users that keep names, each with its examples.
+func userGroups(groups []uint32, of *Index, keep func(user int) bool) []uint32 {
+	if groups == nil {
+		return nil
+	}
+	kept := []uint32{}
+	for u, e := range of.Extents {
+		if keep(u) {
+			kept = append(kept, groups[of.First(u):of.First(u)+e.Examples]...)
+		}
+	}
+	return kept
+}

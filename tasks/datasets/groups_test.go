@@ -1,0 +1,226 @@
+package datasets
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/datasets/forms"
+	"coalmine/tasks/taskstest"
+)
+
+// groupedSource has n examples of a few users, whose texts say which album they are of.
+func groupedSource(rng *rand.Rand, n int) []byte {
+	var out strings.Builder
+	for range n {
+		fmt.Fprintf(&out, `{"user":"u%d","text":"%d","group":"g%[2]d","time":%d}`+"\n", rng.IntN(6), rng.IntN(5), rng.IntN(n))
+	}
+	return []byte(out.String())
+}
+
+func groupedRecipe(seed uint64) Recipe {
+	return Recipe{Seed: seed, Reading: Reading{Level: ByteLevel, Grouped: true}, TestFraction: 0.2, TrainShare: 0.9, HeldOutUsers: 0.3, Members: true}
+}
+
+// groupsOf are the groups of a population's examples; the texts of a group are alike, and those
+// of different groups of a user are not.
+func groupsOf(t *testing.T, s selectable, population, shards *taskstest.Node) []uint32 {
+	t.Helper()
+	task := s.Task(taskstest.In("p", population), taskstest.In("s", shards))
+	p, err := OpenPopulation(t.Context(), task, "p", "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups, err := ReadGroups(t.Context(), task, "p", p)
+	if err != nil || groups == nil {
+		t.Fatalf("the groups are %v, %v", groups, err)
+	}
+	type numbered struct {
+		user  int
+		group uint32
+	}
+	texts := map[numbered]string{}
+	for i, x := range s.examples(t, population, shards) {
+		if x.canary >= 0 {
+			continue
+		}
+		of := numbered{x.user, groups[i]}
+		if there, ok := texts[of]; ok && there != x.words {
+			t.Errorf("example %d of user %d is of a group with %s, and is %s", i, x.user, there, x.words)
+		}
+		texts[of] = x.words
+	}
+	seen := map[string]bool{}
+	for of, text := range texts {
+		if name := fmt.Sprint(of.user, text); seen[name] {
+			t.Errorf("%s of user %d is of two groups", text, of.user)
+		} else {
+			seen[name] = true
+		}
+	}
+	return groups
+}
+
+// newGrouped is a population with groups, and canaries in it.
+func newGrouped(t *testing.T, seed uint64, timed bool) (selectable, []byte) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(seed, 9))
+	source, recipe := groupedSource(rng, 200), groupedRecipe(seed)
+	recipe.Timed = timed
+	s := selectable{pipeline: runPipeline(t, source, recipe)}
+	o := Overlay{{User: 0, Example: 1, Canary: 0}, {User: 1, Example: 0, Canary: 1}}
+	s.population = s.partition(PartitionParams{Partition: ByUser}, taskstest.In(InsertionsInput, s.insert(t, o, 2)))
+	return s, source
+}
+
+// Every example keeps its group on its way from the source to what devices are made of.
+func TestExamplesKeepTheirGroups(t *testing.T) {
+	t.Parallel()
+	changes := map[string]func(context.Context, *tasks.Task) error{
+		"half of the examples": func(ctx context.Context, t *tasks.Task) error {
+			return SelectExamples(ctx, t, 9, func(x PopulationExample) (bool, error) { return (x.User+x.Example)%2 == 0, nil })
+		},
+		"some removed": func(ctx context.Context, t *tasks.Task) error {
+			return RewritePopulation(ctx, t, func(x PopulationExample) ([]int32, error) { return x.Words[:len(x.Words)*min(1, x.Example%3)], nil })
+		},
+		"some users": func(ctx context.Context, t *tasks.Task) error {
+			return SelectUsers(ctx, t, func(user int) bool { return user != 1 })
+		},
+	}
+	for seed := range uint64(4) {
+		s, _ := newGrouped(t, seed, seed%2 == 1)
+		groupsOf(t, s, s.population, s.parts)
+		for name, change := range changes {
+			node, err := s.Try(tasks.Kind{Name: name, Version: 1, Class: tasks.Compute, Run: change}, nil,
+				taskstest.In(PopulationInput, s.population), taskstest.In(ShardsInput, s.parts))
+			if err != nil {
+				t.Fatalf("seed %d, %s: %v", seed, name, err)
+			}
+			shards := node
+			if name == "some users" {
+				shards = s.parts
+			}
+			groupsOf(t, s, node, shards)
+		}
+	}
+}
+
+// The survey counts the groups that the tasks find.
+func TestSurveyFindsTheGroups(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(4) {
+		s, source := newGrouped(t, seed, false)
+		facts, err := Survey(t.Context(), []File{fileOf("s", source)}, Limits{}, []Recipe{groupedRecipe(seed)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		groups := groupsOf(t, s, s.population, s.parts)
+		population := s.open(t, s.population, ByUser)
+		for user, m := range facts[0].Members {
+			counts := make([]int, 5)
+			for _, g := range groups[population.index.First(user):][:population.Examples(user)] {
+				counts[g]++
+			}
+			if want := slices.DeleteFunc(counts, func(n int) bool { return n == 0 }); !slices.Equal(m.Groups, want) {
+				t.Errorf("seed %d: user %d has groups of %v, the survey says %v", seed, user, want, m.Groups)
+			}
+		}
+	}
+}
+
+// Words that are selected are in the groups of their sentences, also in the survey.
+func TestSelectedWordsHaveGroups(t *testing.T) {
+	t.Parallel()
+	source := []byte(`{"user":"a","text":"x y z x","group":1}` + "\n" + `{"user":"a","text":"x v","group":"two"}` + "\n" + `{"user":"a","text":"x w","group":1}` + "\n")
+	recipe := Recipe{Reading: Reading{Level: ByteLevel, Grouped: true}, Outside: Outside{Size: 1}, Members: true}
+	s := selectable{pipeline: runPipeline(t, source, recipe)}
+	s.population = s.partition(PartitionParams{Partition: ByUser})
+	task := s.Task(taskstest.In("p", s.population))
+	groups, err := ReadGroups(t.Context(), task, "p", s.open(t, s.population, ByUser))
+	if err != nil || !slices.Equal(groups, []uint32{0, 0, 1, 0}) { // y z, v, w
+		t.Errorf("the groups are %v, %v", groups, err)
+	}
+	facts, err := Survey(t.Context(), []File{fileOf("s", source)}, Limits{}, []Recipe{recipe})
+	if err != nil || !reflect.DeepEqual(facts[0].Members, []Member{{"a", 4, []int{3, 1}}}) {
+		t.Errorf("the survey has %+v, %v", facts, err)
+	}
+}
+
+// Groups are read of every form, whatever they are called.
+func TestGroupsOfOtherForms(t *testing.T) {
+	t.Parallel()
+	const dump = "<posts>\n" + `<row Id="17" OwnerUserId="3" Body="One. Two." />` + "\n</posts>\n"
+	for name, c := range map[string]struct {
+		reading Reading
+		source  string
+	}{
+		"JSON lines":     {Reading{}, `{"user":"a","text":"b","group":"17"}`},
+		"numbers":        {Reading{}, `{"user":"a","text":"b","group":17}`},
+		"renamed":        {Reading{Origin: Origin{Columns: forms.Columns{Group: "album"}}}, `{"user":"a","text":"b","album":17}`},
+		"CSV":            {Reading{Origin: Origin{Form: forms.CSV, Columns: forms.Columns{Group: "album"}}}, "user,text,album\na,b,17\n"},
+		"Stack Exchange": {Reading{Origin: Origin{Form: forms.StackExchange}}, dump},
+	} {
+		c.reading.Grouped = true
+		records, err := readAs(t, c.reading, []byte(c.source))
+		if err != nil || len(records) == 0 || slices.ContainsFunc(records, func(r Record) bool { return r.Group != "17" }) {
+			t.Errorf("%s: %+v, %v", name, records, err)
+		}
+	}
+}
+
+// A record without a group is named where groups are wanted.
+func TestARecordWithoutAGroupIsNamed(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		reading      Reading
+		source, want string
+	}{
+		{Reading{}, `{"user":"a","text":"b"}`, `line 1: "group" is missing; expected`},
+		{Reading{}, `{"user":"a","text":"b","group":""}`, `line 1: "group" is empty; expected`},
+		{Reading{}, `{"user":"a","text":"b","group":["x"]}`, `line 1: "group" is ["x"]; expected a text or a number`},
+		{Reading{Level: ImageLevel}, `{"user":"a","label":1,"pixels":"` + strings.Repeat("A", 1045) + `A=="}`, `line 1: "group" is missing; expected`},
+		{Reading{Origin: Origin{Form: forms.CSV}}, "user,text,group\na,b,\n", `line 2: "group" is missing`},
+		{Reading{Origin: Origin{Form: forms.CSV, Columns: forms.Columns{Group: "album"}}}, "user,text\na,b\n", `there is no column "album"`},
+	} {
+		c.reading.Grouped = true
+		_, err := readAs(t, c.reading, []byte(c.source))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %s", c.source, err, c.want)
+		}
+	}
+}
+
+func TestGroupsThatDoNotFitAreRefused(t *testing.T) {
+	t.Parallel()
+	good := encodeGroups([]uint32{0, 1, 0})
+	if groups, err := decodeGroups(good, 3); err != nil || !slices.Equal(groups, []uint32{0, 1, 0}) {
+		t.Errorf("the groups are %v, %v", groups, err)
+	}
+	for _, bad := range [][]byte{nil, good[:len(good)-1], append(slices.Clone(good), 0), encodeGroups([]uint32{0, 1}), encodeGroups([]uint32{0, 3, 0})} {
+		if groups, err := decodeGroups(bad, 3); !errors.Is(err, storage.ErrCorrupt) {
+			t.Errorf("%q is read as %v, %v", bad, groups, err)
+		}
+	}
+}
+
+// Groups are those of whole users.
+func TestGroupsOfBalancedUsersAreRefused(t *testing.T) {
+	t.Parallel()
+	recipe := groupedRecipe(1)
+	recipe.Words, recipe.HeldOutUsers = 5, 0
+	s := selectable{pipeline: runPipeline(t, groupedSource(rand.New(rand.NewPCG(1, 1)), 90), recipe)}
+	_, err := s.Try(Partition, PartitionParams{Partition: ByUser}, taskstest.In(BalancedInput, s.balanced), taskstest.In(PartsInput, s.parts))
+	if err == nil || !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "no whole user") {
+		t.Errorf("the error is %v", err)
+	}
+	if _, err := Survey(t.Context(), []File{fileOf("s", nil)}, Limits{}, []Recipe{recipe}); err == nil || !strings.Contains(err.Error(), "balanced users of 5 words") {
+		t.Errorf("the survey says %v", err)
+	}
+}

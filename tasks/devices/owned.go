@@ -1,0 +1,154 @@
+package devices
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"coalmine/internal/seeds"
+)
+
+// Owned is what a user has, to be divided.
+type Owned struct {
+	// Examples of the user, at least 0.
+	Examples int
+	// Groups are the numbers of examples in each of the user's groups, each at least 1, in the
+	// order of datasets.GroupsBlob; nil where the prior is not Groups.
+	Groups []int
+}
+
+// reserved is how many of a user's examples are kept from the private ones.
+func (p *SplitParams) reserved(user int, o Owned) int {
+	if p.Prior == Groups {
+		_, _, examples := p.reservedGroups(user, o)
+		return examples
+	}
+	return rounded(p.Share, o.Examples)
+}
+
+// reservedGroups draws the groups of a user that are kept from the private examples: the first
+// kept of order, with so many examples. They are the ones, of those drawn first, whose examples
+// come nearest to the share of the user's, of two such the fewer; at least one is kept, and one
+// left. The user has at least two.
+func (p *SplitParams) reservedGroups(user int, o Owned) (order []int, kept, examples int) {
+	order = seeds.Stream(p.Seed, seeds.PriorExamples, uint64(user)).Perm(len(o.Groups))
+	wanted, nearest, sum := float64(p.Share*float64(o.Examples)), math.Inf(1), 0
+	for i, g := range order[:len(order)-1] {
+		sum += o.Groups[g]
+		if away := math.Abs(float64(sum) - wanted); away < nearest {
+			nearest, kept, examples = away, i+1, sum
+		}
+	}
+	return order, kept, examples
+}
+
+// lacks reports a user who cannot be divided.
+func (p *SplitParams) lacks(user int, o Owned) bool {
+	if p.Prior != Groups {
+		return o.Examples < p.Needed()
+	}
+	return len(o.Groups) < 2 || p.reserved(user, o) < p.Count
+}
+
+// byGroup are the numbers of a user's private and prior examples, given the group of each. Whole
+// groups are private; of the others the prior takes Count examples, group after group as they
+// were drawn.
+func (p *SplitParams) byGroup(user int, groups []uint32) (private, prior []int) {
+	numbers, members := gather(groups)
+	o := Owned{Examples: len(groups)}
+	for _, g := range numbers {
+		o.Groups = append(o.Groups, len(members[g]))
+	}
+	order, kept, _ := p.reservedGroups(user, o)
+	for i, at := range order {
+		if of := members[numbers[at]]; i < kept {
+			prior = append(prior, of...)
+		} else {
+			private = append(private, of...)
+		}
+	}
+	if p.Count > 0 {
+		prior = prior[:p.Count]
+	}
+	slices.Sort(prior)
+	slices.Sort(private)
+	return private, prior
+}
+
+// gather are the groups that there are, ascending, and the examples of each.
+func gather(groups []uint32) (numbers []uint32, members map[uint32][]int) {
+	members = map[uint32][]int{}
+	for i, g := range groups {
+		if members[g] == nil {
+			numbers = append(numbers, g)
+		}
+		members[g] = append(members[g], i)
+	}
+	slices.Sort(numbers)
+	return numbers, members
+}
+
+// groupSizes are the numbers of examples of the groups, in the order of their numbers.
+func groupSizes(groups []uint32) (sizes []int) {
+	numbers, members := gather(groups)
+	for _, g := range numbers {
+		sizes = append(sizes, len(members[g]))
+	}
+	return sizes
+}
+
+// TooFewError says who has too few examples, or too few groups of them, to be divided.
+type TooFewError struct {
+	// Users by number, and what each has; there are Of users in all.
+	Users []int
+	Owned []Owned
+	Of    int
+	// Needed examples of each user, for a prior of Size; 0 where it takes two groups, and of
+	// one of them so many.
+	Needed int
+	Size   string
+	// Name of a user, for people; nil for numbers.
+	Name func(user int) string
+}
+
+func (e *TooFewError) add(user int, o Owned) {
+	e.Users, e.Owned = append(e.Users, user), append(e.Owned, o)
+}
+
+// namedUsers is how many users a message names.
+const namedUsers = 5
+
+func (e *TooFewError) Error() string {
+	if e.Needed == 0 {
+		return fmt.Sprintf("%d of %d users have too few groups of examples to be divided with data.devices.prior: groups and data.devices.size: %s: %s; a user needs two groups (albums, documents: the field \"group\" of each line), of which those that are drawn for the prior have so many examples: lower the size, or leave such users out by data.devices.at_least_groups: 2 and more",
+			len(e.Users), e.Of, e.Size, e.named(Owned.inGroups))
+	}
+	return fmt.Sprintf("%d of %d users have too few examples to be divided with data.devices.size: %s, which takes %d: %s; lower the size, or leave such users out by data.devices.at_least: %d",
+		len(e.Users), e.Of, e.Size, e.Needed, e.named(Owned.inAll), e.Needed)
+}
+
+// named are the first users with what they have.
+func (e *TooFewError) named(has func(Owned) string) string {
+	var named []string
+	for i, user := range e.Users[:min(namedUsers, len(e.Users))] {
+		name := fmt.Sprintf("user %d", user)
+		if e.Name != nil {
+			name = e.Name(user)
+		}
+		named = append(named, name+" has "+has(e.Owned[i]))
+	}
+	if more := len(e.Users) - len(named); more > 0 {
+		named = append(named, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(named, ", ")
+}
+
+func (o Owned) inAll() string { return fmt.Sprint(o.Examples) }
+
+func (o Owned) inGroups() string {
+	if len(o.Groups) == 1 {
+		return fmt.Sprintf("1 group of %d", o.Examples)
+	}
+	return fmt.Sprintf("%d groups of %d", len(o.Groups), o.Examples)
+}
