@@ -44,7 +44,7 @@ func TestErrorsAreJSONWhereJSONIsAskedFor(t *testing.T) {
 		kind, error string
 	}{
 		{[]string{"plan"}, "", "usage: coalmine plan FILE"},
-		{[]string{"results", "--format", "gif", "--rows", "users"}, "", "expected one of cells"},
+		{[]string{"results", "--rows", "users"}, "", "expected one of cells"},
 		{[]string{"status", "nobody"}, "no-run", "nobody"},
 		{[]string{"status", "--bogus"}, "", "--bogus"},
 	} {

@@ -76,7 +76,7 @@ func newNotification(r *results.Results, exit int) notification {
 		Cells: []notificationCell{}, Gates: []notificationGate{},
 	}
 	for _, c := range r.Cells {
-		n.Cells = append(n.Cells, notificationCell{c.Cell, c.Label, c.State, c.Status})
+		n.Cells = append(n.Cells, notificationCell{c.Cell, c.Label, c.Status, c.Status})
 		if c.Status != results.Done {
 			n.State = results.Failed
 		}

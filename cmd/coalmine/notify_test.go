@@ -65,7 +65,7 @@ func TestTheOutcomeIsPostedOnce(t *testing.T) {
 		t.Errorf("exit status %d: %s", code, stderr)
 	}
 	const want = `POST application/json {"run":"gate-1","experiment":"gate","state":"done","exit":4,` +
-		`"cells":[{"cell":"c01","label":"iid","status":"done"},{"cell":"c02","label":"by-user","status":"done"}],` +
+		`"cells":[{"cell":"c01","label":"iid","state":"done","status":"done"},{"cell":"c02","label":"by-user","state":"done","status":"done"}],` +
 		`"gates":[{"cell":"c01","breach":"exposure is 20, above the limit of 15"}]}`
 	if len(h.bodies) != 1 || h.bodies[0] != want {
 		t.Errorf("the hook got %q, want once %s", h.bodies, want)

@@ -184,12 +184,12 @@ func (o *observed) metricsAreTold(t *testing.T) {
 		o.coordinator: {
 			`coalmine_leader 1`, `coalmine_runs{state="done"} 1`, `coalmine_tasks{class="compute",state="ready"} 0`,
 			`coalmine_queue_depth{class="compute"} 0`, `coalmine_workers{state="active"} 1`, `coalmine_slots{class="compute"} 2`,
-			`coalmine_attempts_total{kind="training/clients",result="done"} 12`,
-			`coalmine_round_duration_seconds_count{kind="aggregation/server"} 6`,
+			`coalmine_attempts_total{kind="training/clients",result="done"} 18`,
+			`coalmine_round_duration_seconds_count{kind="aggregation/server"} 9`,
 			`coalmine_takeovers_total 0`, `coalmine_redis_up 1`, `coalmine_store_up 1`,
 		},
 		o.worker: {
-			`coalmine_worker_attempts_total{kind="training/clients",result="done"} 12`, `coalmine_worker_slots 2`, `coalmine_worker_busy_slots 0`,
+			`coalmine_worker_attempts_total{kind="training/clients",result="done"} 18`, `coalmine_worker_slots 2`, `coalmine_worker_busy_slots 0`,
 			`coalmine_worker_cache_lookups_total{cache="blobs",outcome="hit"}`, `coalmine_worker_cache_bytes{cache="disk"}`,
 			`coalmine_worker_tokens_total{kind="training/clients"}`, `coalmine_store_written_bytes_total`,
 			`coalmine_store_operations_total{operation="create",outcome="ok"}`, `go_goroutines`, `process_resident_memory_bytes`,

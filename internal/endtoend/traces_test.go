@@ -127,9 +127,9 @@ func (o *observed) tracesCrossProcesses(t *testing.T) {
 			linked++
 		}
 	}
-	// Four trainings of three rounds; all but their first are linked.
-	if seen["round"] != 12 || linked != 8 {
-		t.Errorf("%d rounds with %d links, want 12 with 8", seen["round"], linked)
+	// Five trainings of three rounds; all but their first are linked.
+	if seen["round"] != 15 || linked != 10 {
+		t.Errorf("%d rounds with %d links, want 15 with 10", seen["round"], linked)
 	}
 	if seen["run"] == 0 || seen["run"] != seen["attempt"] || seen["enqueue"] != seen["attempt"] || seen["commit"] != seen["run"] {
 		t.Errorf("numbers of spans %v, want as many runs, attempts, enqueues and commits", seen)
