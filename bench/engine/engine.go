@@ -65,6 +65,8 @@ type Row struct {
 	OfPeak float64 `json:"of_peak,omitempty"`
 	// Ratio compares the row with what its What names.
 	Ratio float64 `json:"ratio,omitempty"`
+	// Share is a part of what its What names, from 0 to 1.
+	Share float64 `json:"share,omitempty"`
 	// Allocations per step, and Megabytes (10^6) of memory: pointers, since 0 is
 	// a figure.
 	Allocations *float64 `json:"allocations,omitempty"`
@@ -105,6 +107,8 @@ var rows = []struct {
 	{"generator", "training step, its generator, batch 32", imageStep{kind: models.GAN, generating: true}.measure},
 	{"dp-sgd", "step of DP-SGD with RMSProp, paper's model, batch 16 x 20: norms, clipping and noise; ratio: to a plain step", paper.measurePrivate},
 	{"dp-sgd-bytes", "the same, 2 layers of 200 LSTM units on bytes (examples/secret-sharer-characters.yaml), batch 16 x 80", byteModel.measurePrivate},
+	{"noise", "noise of a round of DP-FTRL by four buffers, paper's model, 50 clients of 16 sentences of 19 words; its share of the round", paper.measureNoise(50)},
+	{"noise-small", "the same, model of examples/quickstart.yaml and as many clients as there, 10", small.measureNoise(10)},
 	{"two-workers", "two trainers on two cores; ratio: to one", measureTwoWorkers},
 	{"allocations", "allocations of a training step, paper's model", measureAllocations},
 	{"scoring-whole", "scoring word after word of 480 sequences over the full softmax, paper's model: no bound, nothing shared", measureWholeScoring},

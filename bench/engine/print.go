@@ -59,6 +59,8 @@ func (r *Row) other() string {
 		return fmt.Sprintf("%.0f s", r.Seconds)
 	case r.Ratio != 0:
 		return fmt.Sprintf("%.2f times", r.Ratio)
+	case r.Share != 0:
+		return fmt.Sprintf("%.1f%%", 100*r.Share)
 	case r.Allocations != nil:
 		return fmt.Sprintf("%.0f allocations", *r.Allocations)
 	case r.Megabytes != nil:

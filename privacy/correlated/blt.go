@@ -77,18 +77,30 @@ func (b BLT) Noise(round int, buffers [][]float32, independent Independent) ([]f
 	if err := checkBuffers(round, buffers, len(b.Scales), len(noise)); err != nil {
 		return nil, nil, err
 	}
+	next := zeros(len(b.Scales), len(noise))
+	for from := 0; from < len(noise); from += nearby {
+		b.filter(noise, buffers, next, from, min(from+nearby, len(noise)))
+	}
+	return noise, next, nil
+}
+
+// nearby is how many elements are worked on at a time, so that they stay in the core's cache.
+const nearby = 1024
+
+// filter makes the round's noise of independent noise, in place, and the next buffers.
+func (b BLT) filter(noise []float64, buffers, next [][]float32, from, to int) {
+	noise = noise[from:to]
 	for j, scale := range b.Scales {
-		for i, v := range buffers[j] {
+		for i, v := range buffers[j][from:to] {
 			noise[i] -= float64(scale * float64(v))
 		}
 	}
-	next := zeros(len(b.Scales), len(noise))
 	for j, decay := range b.Decays {
-		for i, v := range buffers[j] {
-			next[j][i] = float32(float64(decay*float64(v)) + noise[i])
+		out := next[j][from:to]
+		for i, v := range buffers[j][from:to] {
+			out[i] = float32(float64(decay*float64(v)) + noise[i])
 		}
 	}
-	return noise, next, nil
 }
 
 func (b BLT) solver() solver { return &bltSolver{b, make([]float64, len(b.Scales))} }
