@@ -19,7 +19,11 @@ const (
 	statusEvent  = "status"  // the status of the run, or the list of runs
 	troubleEvent = "trouble" // an errorBody: why there is no newer status; the stream goes on
 	endEvent     = "end"     // nothing more will come: do not reconnect
+	resetEvent   = "reset"   // the Last-Event-ID is not one of this stream: what it had may be stale
 )
+
+// lastEventID is what a browser sends when it connects again.
+const lastEventID = "Last-Event-ID"
 
 // pace is how often streams tell of changes: they come faster than people read.
 type pace struct {
@@ -109,11 +113,11 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, name string, fro
 	out := newFlow(w, nil)
 	alive := time.NewTicker(heartbeat)
 	defer alive.Stop()
-	seen, text := 0, []byte(": hello\n\n")
+	seen, text := greet(f, r.Header.Get(lastEventID))
 	for {
 		v, changed, last := f.current()
 		if v.number > seen {
-			seen, text = v.number, append(text, event(v)...)
+			seen, text = v.number, append(text, event(f.eventID(v.number), v)...)
 		}
 		if v.final {
 			text = append(text, "event: "+endEvent+"\ndata: {}\n\n"...)
@@ -133,14 +137,28 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, name string, fro
 	}
 }
 
+// greet begins a stream for a client that has seen the events up to an id, "" for none. Each
+// event is whole, so that the newest makes up for all that a client has missed: nothing
+// but that has to be kept for those who come back.
+func greet(f *feed, id string) (seen int, text []byte) {
+	text = []byte(": hello\n\n")
+	if id == "" {
+		return 0, text
+	}
+	if seen = f.resumed(id); seen == 0 {
+		text = append(text, "event: "+resetEvent+"\ndata: {}\n\n"...)
+	}
+	return seen, text
+}
+
 // event is a view as it is sent. JSON holds no line breaks.
-func event(v view) []byte {
+func event(id string, v view) []byte {
 	kind, data := statusEvent, v.data
 	if v.err != nil {
 		kind = troubleEvent
 		data, _ = json.Marshal(errorBody{v.err.Error(), kindOf(v.err).kind})
 	}
-	return fmt.Appendf(nil, "event: %s\ndata: %s\n\n", kind, data)
+	return fmt.Appendf(nil, "id: %s\nevent: %s\ndata: %s\n\n", id, kind, data)
 }
 
 // push sends text at once, and reports whether the reader is still there.

@@ -1,6 +1,7 @@
 package dashboards
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -221,7 +222,7 @@ func TestTroubleIsToldAndTheStreamGoesOn(t *testing.T) {
 	defer release()
 	<-shown
 	v, _, last := f.current()
-	if got := string(event(v)); v.number != 2 || last || got != "event: trouble\ndata: {\"error\":\"store: store is full\",\"kind\":\"full\"}\n\n" {
+	if got := string(event("a.2", v)); v.number != 2 || last || got != "id: a.2\nevent: trouble\ndata: {\"error\":\"store: store is full\",\"kind\":\"full\"}\n\n" {
 		t.Errorf("view %d, last: %v, sent as %q", v.number, last, got)
 	}
 }
@@ -278,5 +279,79 @@ func TestAWatchOfNothingIsAnError(t *testing.T) {
 	c, _ := start(t, api, Options{})
 	if _, err := c.Watch(t.Context(), "x"); !errors.Is(err, control.ErrNoRun) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// firstEvents are the kinds, ids and data of a stream's events until enough says so.
+func firstEvents(t *testing.T, c *Client, id string, enough func(kind string) bool) (kinds []string, lastID string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	request, err := c.request(ctx, "GET", c.path("events"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id != "" {
+		request.Header.Set(lastEventID, id)
+	}
+	response, err := c.send(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	lines := bufio.NewScanner(response.Body)
+	for lines.Scan() {
+		field, value, _ := strings.Cut(lines.Text(), ": ")
+		switch field {
+		case "id":
+			lastID = value
+		case "event":
+			kinds = append(kinds, value)
+			if enough(value) {
+				return kinds, lastID
+			}
+		}
+	}
+	t.Fatalf("the stream ended with %q: %v", kinds, lines.Err())
+	return nil, ""
+}
+
+func TestAStreamGoesOnWhereItsLastEventWas(t *testing.T) {
+	t.Parallel()
+	api := newFake()
+	c, _ := start(t, api, Options{})
+	keep, err := c.do(t.Context(), "GET", c.path("events"), nil) // keeps the feed open
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer keep.Body.Close()
+	isStatus := func(kind string) bool { return kind == statusEvent }
+	kinds, id := firstEvents(t, c, "", isStatus)
+	if len(kinds) != 1 || id == "" {
+		t.Fatalf("at first come %q up to %q", kinds, id)
+	}
+	api.set(func(s *status.Run) { s.Phase = runs.Paused })
+	kinds, next := firstEvents(t, c, id, isStatus)
+	if len(kinds) != 1 || next == id {
+		t.Errorf("after a change come %q up to %q", kinds, next)
+	}
+	for _, other := range []string{"x", id + "x", "." + id, strings.TrimRight(id, "0123456789") + "-1"} {
+		if kinds, _ := firstEvents(t, c, other, isStatus); len(kinds) != 2 || kinds[0] != resetEvent {
+			t.Errorf("after the id %q, which is none of this stream, come %q", other, kinds)
+		}
+	}
+}
+
+func TestWhatWasSeenIsNotSentAgain(t *testing.T) {
+	t.Parallel()
+	f := &feed{id: "a", changed: make(chan struct{})}
+	for i := range 3 {
+		f.show([]byte{byte('1' + i)}, false, nil)
+	}
+	for id, want := range map[string]int{"a.3": 3, "a.1": 1, "": 0, "b.3": 0, "a.-1": 0, "a.": 0, "a.3.3": 0} {
+		seen, text := greet(f, id)
+		if told := strings.Contains(string(text), resetEvent); seen != want || told != (id != "" && want == 0) {
+			t.Errorf("after %q: %d seen, told of a reset: %v", id, seen, told)
+		}
 	}
 }

@@ -3,7 +3,11 @@ package dashboards
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"strconv"
+	"strings"
 	"sync"
+	"time"
 )
 
 // source shows what a feed is about, again whenever it changes, until it has
@@ -27,13 +31,17 @@ type feeds struct {
 	stop    context.CancelFunc
 	looking sync.WaitGroup
 
-	mu   sync.Mutex
-	open map[string]*feed
+	mu     sync.Mutex
+	open   map[string]*feed
+	opened int    // feeds so far
+	start  string // of these feeds: what tells them from those of another process
 }
 
 // feed follows one thing until that is final, or nobody follows the feed.
 type feed struct {
-	name      string
+	name string
+	// id is no other feed's, of this process or another.
+	id        string
 	ctx       context.Context // ends when the feed shows nothing new any more
 	stop      context.CancelFunc
 	followers int // guarded by feeds.mu
@@ -45,7 +53,7 @@ type feed struct {
 
 func newFeeds() *feeds {
 	ctx, stop := context.WithCancel(context.Background())
-	return &feeds{ctx: ctx, stop: stop, open: make(map[string]*feed)}
+	return &feeds{ctx: ctx, stop: stop, open: make(map[string]*feed), start: strconv.FormatInt(time.Now().UnixNano(), 36)}
 }
 
 // close ends all feeds, and those that are opened later at once.
@@ -62,7 +70,8 @@ func (fs *feeds) follow(name string, from source) (f *feed, release func()) {
 	defer fs.mu.Unlock()
 	f = fs.open[name]
 	if f == nil {
-		f = &feed{name: name, changed: make(chan struct{})}
+		fs.opened++
+		f = &feed{name: name, id: fmt.Sprintf("%s-%d", fs.start, fs.opened), changed: make(chan struct{})}
 		f.ctx, f.stop = context.WithCancel(fs.ctx)
 		fs.open[name] = f
 		if fs.ctx.Err() == nil {
@@ -116,4 +125,18 @@ func (f *feed) current() (v view, changed <-chan struct{}, last bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.view, f.changed, f.view.final || f.ctx.Err() != nil
+}
+
+// eventID names a view of the feed in Last-Event-ID.
+func (f *feed) eventID(number int) string { return f.id + "." + strconv.Itoa(number) }
+
+// resumed is the number of the view that an id names, 0 if the id is of another feed: what
+// came after that is not known here.
+func (f *feed) resumed(id string) int {
+	rest, own := strings.CutPrefix(id, f.id+".")
+	number, err := strconv.Atoi(rest)
+	if !own || err != nil || number < 0 {
+		return 0
+	}
+	return number
 }

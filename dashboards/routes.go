@@ -50,6 +50,7 @@ func (s *Server) routes() []route {
 		{"GET /api/v1/events", reader, s.listEvents},
 		{"HEAD /api/v1/sources/{digest}", reader, s.hasSource},
 		{"PUT /api/v1/sources/{digest}", operator, s.putSource},
+		{"GET /api/v1/openapi.yaml", reader, s.showDocument},
 		{"GET /api/v1/version", reader, s.showVersion},
 		{"GET /api/v1/session", reader, s.showSession},
 

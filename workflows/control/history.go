@@ -83,5 +83,8 @@ func remarked(s *status.Run, state *runs.State) *status.Run {
 	out := *s
 	out.Priority, out.Note, out.Tags = state.Priority, state.Note, state.Tags
 	out.Pinned, out.PinnedCells = state.Pinned, state.PinnedCells
+	if out.Workers == nil {
+		out.Workers = []status.Worker{} // an empty list, not null, in JSON
+	}
 	return &out
 }
