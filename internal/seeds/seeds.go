@@ -85,6 +85,7 @@ const (
 	ContactSheet      Role = "contact sheet"      // which images of a source are shown
 	ReferenceUsers    Role = "reference users"    // pair of reference models: which half of the users the first trains on
 	ReferenceModel    Role = "reference model"    // reference model: the seed of its training
+	CanaryUpdates     Role = "canary updates"     // canary of a one-shot audit: the signs of its update
 )
 
 // Stream returns the generator of a role: ChaCha8, keyed by the SHA-256 of

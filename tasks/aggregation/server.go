@@ -15,6 +15,7 @@ import (
 	"coalmine/privacy/correlated"
 	"coalmine/storage/safetensors"
 	"coalmine/tasks"
+	"coalmine/tasks/canaryclients"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/training"
 	"coalmine/tasks/updates"
@@ -55,6 +56,8 @@ type ServerParams struct {
 	// StopAt ends the training when the model is as useful as that; nil takes all rounds. It
 	// needs training.ValidationInput.
 	StopAt *training.Target `json:"stop_at,omitempty"`
+	// Watch follows the cosines of canary clients with the noised mean updates; nil does not.
+	Watch *canaryclients.Watch `json:"watch,omitempty"`
 }
 
 // rate is the learning rate of a round, counted from 1.
@@ -110,6 +113,9 @@ func runServer(ctx context.Context, t *tasks.Task) error {
 	}
 	mean := r.mean()
 	if err := p.addNoise(ctx, t, mean); err != nil {
+		return err
+	}
+	if err := p.Watch.Observe(ctx, t, p.Seed, mean); err != nil {
 		return err
 	}
 	params, err := r.apply(ctx, t, model, mean)
@@ -241,6 +247,9 @@ func (r *round) stop(ctx context.Context, t *tasks.Task, model *checkpoints.Mode
 	if err := r.params.keepBuffers(ctx, t); err != nil {
 		return err
 	}
+	if err := r.params.Watch.Keep(ctx, t); err != nil {
+		return err
+	}
 	if r.params.Adaptive != nil {
 		if err := checkpoints.WriteClip(ctx, t, r.params.Clip); err != nil {
 			return err
@@ -270,8 +279,10 @@ func (r *round) row(step int, before, after []float32) checkpoints.Row {
 		Norms:          checkpoints.QuantilesOf(r.norms),
 	}
 	row.Clip = r.params.Clip
-	if r.chunks.Clients > 0 {
+	if r.chunks.Tokens > 0 {
 		row.Loss = r.chunks.LossSum / float64(r.chunks.Tokens)
+	}
+	if r.chunks.Clients > 0 {
 		row.ClientNorm = r.chunks.NormSum / float64(r.chunks.Clients)
 		row.Clipped = float64(r.chunks.Clipped) / float64(r.chunks.Clients)
 	}

@@ -13,7 +13,7 @@
 //
 // More is there for audits that need it; each is an interface that Fields, Limits or
 // Verdict may implement: Completer, DataChecker, Warner, Planter, LimitChecker,
-// FalseAlarmer, Noter, Figured, Panelled, Lister, Comparer.
+// FalseAlarmer, Joiner, Noter, Figured, Panelled, Lister, Comparer.
 //
 // Package all lists the descriptions. The experiment file, the plan, its estimate, the
 // results, the gates and the page go through that list and know no audit by name, so

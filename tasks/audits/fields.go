@@ -9,6 +9,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/canaries"
+	"coalmine/tasks/canaryclients"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/updates"
 )
@@ -58,6 +59,16 @@ type Planter interface {
 	// Plant adds the node of the changed population, and returns it. Its blobs are those
 	// of datasets/partition, and UnitsBlob.
 	Plant(b Builder) storage.Key
+}
+
+// Joiner is implemented by Fields of an audit that sends clients of its own into federated
+// training. What it plants are their users, without data, behind those that there are.
+type Joiner interface {
+	Planter
+	// Clients say what they send, and how many they are.
+	Clients() *canaryclients.Clients
+	// Watch is what the server follows for them; nil for nothing.
+	Watch() *canaryclients.Watch
 }
 
 // Referrer is implemented by Fields of an audit that trains further models, by
@@ -115,6 +126,8 @@ type Setting struct {
 	Generator bool
 	// Prepared says that prepare.classifier is there.
 	Prepared bool
+	// Trained is the number of parameters that learn from data, 0 where the model is a mistake.
+	Trained int
 	// Untied says that the model's output layer has weights of its own.
 	Untied bool
 	// Owned says that the population's users are those of the source, or parts of them.
@@ -239,6 +252,10 @@ type Training struct {
 	Sampling privacy.Sampling
 	// NoiseMultiplier and Delta are those of the privacy that is claimed; 0 without.
 	NoiseMultiplier, Delta float64
+	// Clip bounds the L2 norm of updates; 0 does not.
+	Clip float64
+	// Quantized says that the models which are measured have rounded weights.
+	Quantized bool
 	// ClientNoise is the standard deviation of what a client adds to each element of its
 	// update; 0 without.
 	ClientNoise float64

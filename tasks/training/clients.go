@@ -2,6 +2,7 @@ package training
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 
 	"coalmine/internal/kernels"
@@ -10,6 +11,7 @@ import (
 	"coalmine/privacy"
 	"coalmine/storage/safetensors"
 	"coalmine/tasks"
+	"coalmine/tasks/canaryclients"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/updates"
@@ -66,6 +68,8 @@ type ClientsParams struct {
 	Secret *tasks.Secret `json:"secret,omitempty"`
 	// StopAt is that of aggregation/server: after it nobody trains.
 	StopAt *Target `json:"stop_at,omitempty"`
+	// Canaries are the clients that an audit has among the users; nil without.
+	Canaries *canaryclients.Clients `json:"canaries,omitempty"`
 }
 
 // ChunkMetrics is what a chunk says about itself, for aggregation/server.
@@ -199,8 +203,11 @@ func (c *chunkSum) prepare(ctx context.Context, t *tasks.Task, users []int) (n i
 }
 
 // read adds the update of a user. One without examples was taken out of the data: it is as
-// if the user were not there.
+// if the user were not there. A canary client has none, and its update is made up.
 func (c *chunkSum) read(ctx context.Context, round, user int) error {
+	if canary, ok := c.params.Canaries.Canary(user, c.population.Users()); ok {
+		return c.addCanary(canary, round, user)
+	}
 	examples, err := c.population.ReadUser(ctx, user)
 	if err != nil || len(examples) == 0 {
 		return err
@@ -221,7 +228,25 @@ func (c *chunkSum) add(ctx context.Context, examples [][]int32, round, user int)
 	if err != nil {
 		return diverged(err, "client %d, round %d, step %d, its last", user, round, steps)
 	}
-	weight, scale := float64(len(examples)), 1.0
+	return c.contribute(update, norm, float64(len(examples)), round, user)
+}
+
+// addCanary adds the update of a canary client. Without a clip it weighs as one example.
+func (c *chunkSum) addCanary(canary, round, user int) error {
+	c.sum.release()
+	length, err := c.params.Canaries.Length(c.params.Clip)
+	if err != nil {
+		return err
+	}
+	update := c.learner.params
+	canaryclients.Directions{Seed: c.params.Seed}.Fill(update, canary, length)
+	return c.contribute(update, math.Sqrt(kernels.SquaredNorm(update)), 1, round, user)
+}
+
+// contribute clips an update of a norm, and adds it to the sum by its weight, which with a clip
+// is that of everyone.
+func (c *chunkSum) contribute(update []float32, norm, weight float64, round, user int) error {
+	scale := 1.0
 	if c.params.Clip > 0 {
 		weight, scale = 1, privacy.ClipScale(norm, c.params.Clip)
 	}

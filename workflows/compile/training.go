@@ -95,6 +95,9 @@ func (c *cell) federated(chain *plan.Chain, secret *tasks.Secret) {
 	}
 	clients.Record, server.Record = recording, recording
 	clients.Secret, server.Secret = secret, secret
+	if j := c.experiment.Joiner(); j != nil {
+		clients.Canaries, server.Watch = j.Clients(), j.Watch()
+	}
 	chain.Part = c.template(training.Clients, clients, c.dataEdges()...)
 	chain.Join = c.template(aggregation.Server, server, c.serverEdges()...)
 	if secret != nil {

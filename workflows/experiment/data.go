@@ -200,13 +200,16 @@ func (c *dataChecker) available() (n int, what string) {
 	if c.Experiment.Training.Central() {
 		return c.facts.Examples, "training examples"
 	}
+	users, joining := c.facts.Users, c.Experiment.joining()
 	switch d := &c.Experiment.Data; {
 	case d.Devices != nil:
-		return c.facts.Users, "devices"
+		return users, "devices"
+	case joining > 0:
+		return users + joining, "users and canary clients"
 	case d.Users.Words == 0:
-		return c.facts.Users, "users"
+		return users, "users"
 	}
-	return c.facts.Users, "balanced users"
+	return users, "balanced users"
 }
 
 // rounds is the length of the training; 0 where it cannot be counted.
@@ -292,7 +295,7 @@ func (c *Cell) Privacy() (*privacy.Report, error) {
 	if c.Experiment.Training.Privacy == nil || c.data == nil {
 		return nil, nil
 	}
-	population := c.data.Users
+	population := c.data.Users + c.Experiment.joining()
 	if c.Experiment.Training.Central() {
 		population = c.data.Examples
 	}

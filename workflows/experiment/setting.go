@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"coalmine/models"
+	"coalmine/models/architectures"
 	"coalmine/privacy"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/all"
@@ -17,19 +18,20 @@ func (e *Experiment) Setting() *audits.Setting {
 		Seed: e.Seed, Reading: e.Data.Reading(), Ordinary: e.Data.Ordinary(), TestFraction: e.Data.Test.Fraction, Generator: e.Model.Kind == models.GAN,
 		Prepared:     e.Prepare.classifier() != nil,
 		Untied:       e.Model.Config(&e.Data).Untied,
+		Trained:      e.trained(),
 		Owned:        e.Data.Partition == datasets.ByUser && e.Data.Sanitize == nil && e.Data.Disagreement == nil,
 		HeldOutUsers: e.Data.HeldOutUsers.Fraction,
 		Own:          e.Data.Select == nil && e.Data.Sanitize == nil && e.Data.Disagreement == nil && e.Data.Devices == nil,
 		Training: audits.Training{
 			Central: e.Training.Central(), Sampling: privacy.Sampling(e.Training.Sampling), Unit: e.Unit(), ClientNoise: e.Training.Client.Noise,
-			Rounds: e.Training.Rounds, Cohort: e.Training.Cohort, Recipe: e.unpopulated(),
+			Rounds: e.Training.Rounds, Cohort: e.Training.Cohort, Recipe: e.unpopulated(), Quantized: e.Training.QuantizeBits != nil,
 		},
 	}
 	if c := e.Canaries; c != nil {
 		s.Canaries = &audits.Canaries{Groups: c.groups(e.Data.Level), Inserted: len(c.Forms()) * c.insertedOfAForm()}
 	}
 	if p := e.Training.Privacy; p != nil {
-		s.Training.NoiseMultiplier, s.Training.Delta = p.NoiseMultiplier, p.Delta
+		s.Training.Clip, s.Training.NoiseMultiplier, s.Training.Delta = p.Clip, p.NoiseMultiplier, p.Delta
 	}
 	s.Records, s.Recorded = e.Training.Record != nil, e.recorded()
 	if d := e.Data.Devices; d != nil {
@@ -50,6 +52,33 @@ func (e *Experiment) unpopulated() privacy.Recipe {
 	return privacy.Recipe{
 		Cohort: t.Cohort, Rounds: t.Rounds, Sampling: t.Sampling, Unit: e.Unit(), Separation: t.Separation, Participations: t.Participations,
 	}
+}
+
+// trained is the number of parameters that learn from data.
+func (e *Experiment) trained() int {
+	network, err := architectures.New(e.Model.Config(&e.Data))
+	if err != nil {
+		return 0 // Parse reports the error
+	}
+	return network.Trained()
+}
+
+// Joiner is the audit that sends clients of its own into the training; nil without one.
+func (e *Experiment) Joiner() audits.Joiner {
+	for _, m := range e.Audit.Asked() {
+		if j, ok := m.Fields.(audits.Joiner); ok {
+			return j
+		}
+	}
+	return nil
+}
+
+// joining is the number of users that audits add to the population.
+func (e *Experiment) joining() int {
+	if j := e.Joiner(); j != nil {
+		return j.Clients().Count
+	}
+	return 0
 }
 
 // completeAudits fills in what follows from other fields.

@@ -21,6 +21,7 @@ import (
 	"coalmine/tasks/audits/membership"
 	"coalmine/tasks/audits/natural"
 	"coalmine/tasks/audits/onerun"
+	"coalmine/tasks/audits/oneshot"
 	"coalmine/tasks/audits/probabilisticextraction"
 	"coalmine/tasks/audits/profiles"
 	"coalmine/tasks/audits/randomsampling"
@@ -59,6 +60,7 @@ var list = []audits.Description{
 	profiles.Audit,
 	baselines.Audit,
 	membership.Audit,
+	oneshot.Audit,
 }
 
 // Audits returns all descriptions, in order. The caller must not change it.

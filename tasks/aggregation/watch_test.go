@@ -1,0 +1,87 @@
+package aggregation
+
+import (
+	"slices"
+	"testing"
+
+	"coalmine/privacy"
+	"coalmine/tasks/canaryclients"
+	"coalmine/tasks/taskstest"
+	"coalmine/tasks/training"
+)
+
+// largest are the cosines that a round hands on.
+func (b *bench) largest(n *taskstest.Node, w *canaryclients.Watch) []float32 {
+	b.t.Helper()
+	got, err := w.Read(b.t.Context(), b.Task(taskstest.In("n", n)), "n")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return got
+}
+
+func TestTheLargestCosineOfAllRoundsIsHandedOn(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := plain(1)
+	p.Clip, p.Watch = 100, &canaryclients.Watch{Canaries: 3, Unseen: 2}
+	want := slices.Repeat([]float32{-1}, 5)
+	previous := b.origin
+	for round := 1; round <= 3; round++ {
+		sum := b.random(uint64(round))
+		previous = b.server(p, round, previous, b.chunk("x", sum, training.ChunkMetrics{Clients: 1, Weight: 1}))
+		for i, c := range (canaryclients.Directions{Seed: p.Seed}).Cosines(sum, 0, 5) {
+			want[i] = max(want[i], float32(c))
+		}
+		if got := b.largest(previous, p.Watch); !slices.Equal(got, want) {
+			t.Errorf("round %d: %v, want %v", round, got, want)
+		}
+	}
+}
+
+// What is followed is what is released, noise and all.
+func TestCosinesAreThoseOfTheNoisyMean(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := plain(1)
+	p.Clip, p.NoiseMultiplier, p.Watch = 0.01, 50, &canaryclients.Watch{Canaries: 3, Unseen: 2}
+	sum := b.random(1)
+	n := b.server(p, 1, b.origin, b.chunk("x", sum, training.ChunkMetrics{Clients: 1, Weight: 1}))
+	bare := (canaryclients.Directions{Seed: p.Seed}).Cosines(sum, 0, 5)
+	for i, c := range b.largest(n, p.Watch) {
+		if c == float32(bare[i]) {
+			t.Errorf("canary %d has the cosine %v with and without noise", i, c)
+		}
+	}
+}
+
+func TestARoundThatIsStoppedHandsCosinesOn(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := private()
+	p.Guarantee.Budget = &privacy.Budget{Epsilon: 1e9, Delta: 1e-5}
+	p.Watch = &canaryclients.Watch{Canaries: 3, Unseen: 2}
+	chunk := b.chunk("x", b.random(1), training.ChunkMetrics{Clients: 1, Weight: 1})
+	first := b.server(p, 1, b.origin, chunk)
+	p.Guarantee.Budget.Epsilon = 1e-9
+	for round, previous := range map[int]*taskstest.Node{1: b.origin, 2: first} {
+		n := b.server(p, round, previous, chunk)
+		want := slices.Repeat([]float32{-1}, 5)
+		if round == 2 {
+			want = b.largest(first, p.Watch)
+		}
+		if got := b.largest(n, p.Watch); !slices.Equal(got, want) || !b.row(n).Stopped {
+			t.Errorf("round %d: %v, want %v", round, got, want)
+		}
+	}
+}
+
+// A round of canaries alone has trained on nothing.
+func TestARoundWithoutTokensHasNoLoss(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	n := b.server(plain(1), 1, b.origin, b.chunk("x", b.random(1), training.ChunkMetrics{Clients: 2, Weight: 2, NormSum: 3}))
+	if row := b.row(n); row.Loss != 0 || row.ClientNorm != 1.5 {
+		t.Errorf("row %+v", row)
+	}
+}

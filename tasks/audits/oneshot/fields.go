@@ -1,0 +1,191 @@
+package oneshot
+
+import (
+	"fmt"
+
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/canaryclients"
+)
+
+// Fields of the audit block.
+type Fields struct {
+	// OneShot estimates epsilon after the last round of federated training: canary clients,
+	// users of their own, send a random direction whenever they are sampled, clipped as all
+	// updates are, and the cosines of these directions with what was released show how well a
+	// client that took part is told from one that did not. An estimate, never a bound. The
+	// clients are users of the population that epsilon is accounted for. Absent: not done.
+	OneShot *Block `json:"one_shot,omitempty"`
+}
+
+// Statistic says what the estimate rests on.
+type Statistic string
+
+// Statistics.
+const (
+	// FinalModel is the cosine with the change of the model from the first round to the last.
+	FinalModel Statistic = "final"
+	// AllIterates is the largest cosine with the noised mean update of any round.
+	AllIterates Statistic = "all-iterates"
+	// Both are both.
+	Both Statistic = "both"
+)
+
+// Choices lists the words that the experiment file may have.
+func (Statistic) Choices() []string {
+	return []string{string(FinalModel), string(AllIterates), string(Both)}
+}
+
+// Block of the audit's fields.
+type Block struct {
+	// Canaries are the clients of the audit. Always given.
+	Canaries int `json:"canaries" range:"[20,100000]" unit:"users" source:"Andrew et al. 2024"`
+	// Statistic is what whoever wants to know sees: with final, the last model (and the one
+	// before training); with all-iterates, the noised mean update of every round; with both,
+	// each by itself.
+	Statistic Statistic `json:"statistic" default:"both"`
+	// Unseen directions are followed beside those of the canaries, and are no clients: what
+	// the largest cosine of many rounds is by chance. By default as many as canaries; none
+	// with statistic: final.
+	Unseen int `json:"unseen,omitempty" range:"[20,100000]" unit:"directions" source:"Andrew et al. 2024"`
+	// Norm of a canary's update where there is no clip, L2. With one it is the clip norm.
+	Norm float64 `json:"norm,omitempty" range:"(0,1e9]"`
+	// Delta of the estimate: by default that of training.privacy, which it must equal where
+	// there is noise; 1e-5 without.
+	Delta float64 `json:"delta" range:"(0,1)"`
+}
+
+const path = "audit.one_shot"
+
+// Asked implements audits.Fields.
+func (f *Fields) Asked() bool { return f.OneShot != nil }
+
+// defaultDelta is that of a training without noise.
+const defaultDelta = 1e-5
+
+// Complete implements audits.Completer.
+func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
+	o := f.OneShot
+	if !given(path + ".delta") {
+		o.Delta = defaultDelta
+		if s.Training.NoiseMultiplier > 0 {
+			o.Delta = s.Training.Delta
+		}
+	}
+	if !given(path+".unseen") && o.Statistic != FinalModel {
+		o.Unseen = o.Canaries
+	}
+}
+
+// Least and most of what the normal law of cosines needs.
+const (
+	// leastDimension is where the cosine of a random direction is normal to the eye (Andrew et
+	// al. 2024, theorem 3.2).
+	leastDimension = 1000
+	// leastPerCanary is how many dimensions there are for a canary: they hide each other else
+	// (theorem 3.3 is about far more dimensions than canaries).
+	leastPerCanary = 10
+)
+
+// Check implements audits.Fields.
+func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
+	o := f.OneShot
+	switch p := s.Training; {
+	case p.Central:
+		fail([]string{path, "training.algorithm"}, "sends clients into the rounds of a federated training, and training.algorithm is sgd; set it to fedavg")
+	case o.Canaries == 0:
+		fail([]string{path + ".canaries"}, "missing; expected how many clients send a canary, such as 500: each is a user of its own, beside those of the data")
+	case p.NoiseMultiplier > 0 && p.Delta > 0 && o.Delta != p.Delta:
+		fail([]string{path + ".delta", "training.privacy.delta"}, "is %g, and training.privacy.delta is %g; an estimate and a bound can be compared only at the same delta: remove it here", o.Delta, p.Delta)
+	default:
+		o.checkUpdates(s, fail)
+		o.checkDimension(s, fail)
+		o.checkCompany(s, fail)
+	}
+}
+
+// checkUpdates checks what canaries send, and that unseen ones serve for something.
+func (o *Block) checkUpdates(s *audits.Setting, fail audits.Fail) {
+	switch clip := s.Training.Clip; {
+	case clip > 0 && o.Norm > 0:
+		fail([]string{path + ".norm", "training.privacy.clip"}, "is %g, and every canary's update has the clip norm, which is %g; remove it", o.Norm, clip)
+	case clip == 0 && o.Norm == 0:
+		fail([]string{path + ".norm", "training.privacy"}, "missing; expected the L2 norm of a canary's update, such as 1: there is no clip norm to take it from")
+	}
+	if o.Statistic == FinalModel && o.Unseen > 0 {
+		fail([]string{path + ".unseen", path + ".statistic"}, "is %d, and with statistic: final the law of unseen canaries is known; remove it", o.Unseen)
+	}
+}
+
+// checkDimension checks that the model has room for the canaries.
+func (o *Block) checkDimension(s *audits.Setting, fail audits.Fail) {
+	paths := []string{path + ".canaries", "model"}
+	switch d := s.Trained; {
+	case d == 0: // the model is a mistake
+	case d < leastDimension:
+		fail([]string{path, "model"}, "rests on the angles between random directions, and the model has %d trained parameters; expected at least %d", d, leastDimension)
+	case o.Canaries*leastPerCanary > d:
+		fail(paths, "is %d, and the model has %d trained parameters; expected at most %d, a tenth of them: more canaries hide each other", o.Canaries, d, d/leastPerCanary)
+	}
+}
+
+// checkCompany refuses what goes through the users of a population one by one, or measures
+// other models.
+func (o *Block) checkCompany(s *audits.Setting, fail audits.Fail) {
+	switch {
+	case s.Devices != nil:
+		fail([]string{path, "data.devices"}, "adds clients to the users, and data.devices divides users into devices; remove one of them")
+	case s.Records:
+		fail([]string{path, "training.record"}, "adds clients whose updates are no user's, and training.record keeps the updates of all; remove one of them")
+	case s.Training.Quantized:
+		fail([]string{path, "training.quantize_bits"}, "measures the model as the training leaves it, and training.quantize_bits rounds its weights; remove one of them")
+	}
+}
+
+// Warnings implements audits.Warner.
+func (f *Fields) Warnings(_ *audits.Setting, d *audits.Data) []string {
+	share := float64(f.OneShot.Canaries) / float64(f.OneShot.Canaries+d.Users)
+	if share <= audits.MaxReplaced {
+		return nil
+	}
+	return []string{fmt.Sprintf("audit.one_shot makes %.2g%% of the users canary clients (%s); above %g%% they change what the model learns, and how private it is: every user is sampled less often, and utility is that of so noisy a training",
+		100*share, d.Label, 100*audits.MaxReplaced)}
+}
+
+// Plant implements audits.Planter: the clients are users without data.
+func (f *Fields) Plant(b audits.Builder) storage.Key {
+	params := ClientsParams{Clients: f.OneShot.Canaries}
+	for _, other := range b.Setting().Audits {
+		if _, plants := other.(audits.Planter); plants && other != audits.Fields(f) {
+			params.Coins = true
+		}
+	}
+	return b.Node(Clients, "canary clients of the one-shot audit", params, tasks.Input{Name: PopulationInput, Key: b.Population()})
+}
+
+// Clients implements audits.Joiner.
+func (f *Fields) Clients() *canaryclients.Clients {
+	return &canaryclients.Clients{Count: f.OneShot.Canaries, Norm: f.OneShot.Norm}
+}
+
+// Watch implements audits.Joiner.
+func (f *Fields) Watch() *canaryclients.Watch {
+	if f.OneShot.Statistic == FinalModel {
+		return nil
+	}
+	return &canaryclients.Watch{Canaries: f.OneShot.Canaries, Unseen: f.OneShot.Unseen}
+}
+
+// Compile implements audits.Fields.
+func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
+	o, s := f.OneShot, b.Setting()
+	params := EstimateParams{
+		Seed: s.Seed, Canaries: o.Canaries, Final: o.Statistic != AllIterates, Watch: f.Watch(), Delta: o.Delta, Unit: s.Training.Unit,
+	}
+	return b.Node(Estimator, "one-shot audit", params,
+		tasks.Input{Name: audits.ModelInput, Key: b.Model(round)}, tasks.Input{Name: InitialInput, Key: b.Initial()})
+}
+
+// States implements audits.Fields: no model is evaluated.
+func (f *Fields) States(*audits.Setting) float64 { return 0 }

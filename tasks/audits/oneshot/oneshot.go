@@ -1,0 +1,118 @@
+package oneshot
+
+import (
+	"context"
+	"fmt"
+
+	"coalmine/internal/kernels"
+	"coalmine/privacy"
+	"coalmine/privacy/oneshot"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/canaryclients"
+	"coalmine/tasks/checkpoints"
+)
+
+// EstimateParams are the parameters of audits/one-shot.
+type EstimateParams struct {
+	Seed uint64 `json:"seed"`
+	// Canaries are those of the clients in the training.
+	Canaries int `json:"canaries"`
+	// Final asks for the estimate from the last model.
+	Final bool `json:"final,omitempty"`
+	// Watch asks for the estimate from all rounds, which the server has followed; nil does not.
+	Watch *canaryclients.Watch `json:"watch,omitempty"`
+	Delta float64              `json:"delta"`
+	// Unit is what a canary client is one of, to be printed.
+	Unit string `json:"unit"`
+}
+
+// Estimator estimates epsilon from the cosines of canaries with what was released.
+//
+// Inputs: "model": the trained checkpoint, with what the server has followed; "initial": the
+// one before training. Its blob VerdictBlob is a Verdict.
+var Estimator = tasks.Kind{Name: "audits/one-shot", Version: 1, Class: tasks.Compute, Run: runEstimator}
+
+// InitialInput is that of Estimator beside audits.ModelInput.
+const InitialInput = "initial"
+
+// VerdictBlob is a Verdict, as JSON.
+const VerdictBlob = "one-shot"
+
+func runEstimator(ctx context.Context, t *tasks.Task) error {
+	var p EstimateParams
+	if err := t.Decode(&p); err != nil {
+		return err
+	}
+	change, err := readChange(ctx, t)
+	if err != nil {
+		return err
+	}
+	v := Verdict{
+		Canaries: p.Canaries, Dimension: len(change), Delta: p.Delta, Neighbouring: privacy.AddOrRemoveOne, Unit: p.Unit,
+		Clients: make([]Client, p.Canaries),
+	}
+	if p.Final {
+		err = v.judgeFinal(canaryclients.Directions{Seed: p.Seed}.Cosines(change, 0, p.Canaries))
+	}
+	if err == nil && p.Watch != nil {
+		err = v.readAll(ctx, t, p.Watch)
+	}
+	if err != nil {
+		return err
+	}
+	return t.PutJSON(ctx, VerdictBlob, v)
+}
+
+// readChange is the last model less the initial one, of the parameters that clients train.
+func readChange(ctx context.Context, t *tasks.Task) ([]float32, error) {
+	before, err := checkpoints.ReadTrained(ctx, t, InitialInput)
+	if err != nil {
+		return nil, err
+	}
+	after, err := checkpoints.ReadTrained(ctx, t, audits.ModelInput)
+	if err != nil {
+		return nil, err
+	}
+	if len(before.Params) != len(after.Params) {
+		return nil, tasks.Permanent(fmt.Errorf("a model of %d trained parameters began with %d; expected equally many", len(after.Params), len(before.Params)))
+	}
+	change := append([]float32(nil), after.Params...)
+	kernels.Axpy(-1, before.Params, change)
+	return change, nil
+}
+
+// judgeFinal estimates from the cosines with the change of the model.
+func (v *Verdict) judgeFinal(cosines []float64) error {
+	e, err := oneshot.Final(cosines, v.Dimension, v.Delta)
+	if err != nil {
+		return tasks.Permanent(fmt.Errorf("the change of the model: %w", err))
+	}
+	v.Final = &e
+	for i := range cosines {
+		v.Clients[i].Seen, v.Clients[i].FinalCosine = true, &cosines[i]
+	}
+	return nil
+}
+
+// readAll estimates from the largest cosines with the updates of all rounds.
+func (v *Verdict) readAll(ctx context.Context, t *tasks.Task, w *canaryclients.Watch) error {
+	followed, err := w.Read(ctx, t, audits.ModelInput)
+	if err != nil {
+		return err
+	}
+	largest := make([]float64, len(followed))
+	for i, c := range followed {
+		largest[i] = float64(c)
+	}
+	e, err := oneshot.AllIterates(largest[:w.Canaries], largest[w.Canaries:], v.Delta)
+	if err != nil {
+		return tasks.Permanent(fmt.Errorf("the updates of all rounds: %w", err))
+	}
+	v.AllIterates, v.Unseen = &e, w.Unseen
+	v.Clients = append(v.Clients, make([]Client, w.Unseen)...)
+	for i := range largest {
+		v.Clients[i].Seen, v.Clients[i].LargestCosine = i < w.Canaries, &largest[i]
+	}
+	return nil
+}

@@ -1,0 +1,150 @@
+package oneshot
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"coalmine/models"
+	"coalmine/storage"
+	"coalmine/storage/safetensors"
+	"coalmine/tasks"
+	"coalmine/tasks/audits"
+	"coalmine/tasks/canaryclients"
+	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/taskstest"
+	"coalmine/tasks/training"
+)
+
+// population is one of some users.
+func population(t *testing.T) (g *taskstest.Graph, parts, population *taskstest.Node) {
+	t.Helper()
+	g = taskstest.NewGraph(t)
+	corpus := g.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{g.Import(taskstest.Text(200))}})
+	parts = g.Run(datasets.Encode, datasets.EncodeParams{VocabularySize: 30}, taskstest.In(datasets.CorpusInput, corpus))
+	balanced := g.Run(datasets.Balance, datasets.BalanceParams{Words: 60}, taskstest.In(datasets.PartsInput, parts))
+	population = g.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.ByUser},
+		taskstest.In(datasets.PartsInput, parts), taskstest.In(datasets.BalancedInput, balanced))
+	return g, parts, population
+}
+
+func TestCanaryClientsAreUsersWithoutData(t *testing.T) {
+	t.Parallel()
+	g, parts, before := population(t)
+	after := g.Run(Clients, ClientsParams{Clients: 7}, taskstest.In(PopulationInput, before))
+	taskstest.Golden(t, after)
+	open := func(n *taskstest.Node) *datasets.Population {
+		p, err := datasets.OpenPopulation(t.Context(), g.Task(taskstest.In("p", n), taskstest.In("s", parts)), "p", "s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	old, extended := open(before), open(after)
+	if extended.Users() != old.Users()+7 || extended.Records() != old.Records() {
+		t.Fatalf("%d users with %d records, and %d with %d before", extended.Users(), extended.Records(), old.Users(), old.Records())
+	}
+	var counts datasets.PartitionMetrics
+	after.DecodeMetrics(&counts)
+	if counts.Users != extended.Users() {
+		t.Errorf("cohorts are drawn from %d users, and %d are accounted for", extended.Users(), counts.Users)
+	}
+	for user := range extended.Users() {
+		examples, err := extended.ReadUser(t.Context(), user)
+		if err != nil || (len(examples) == 0) != (user >= old.Users()) {
+			t.Errorf("user %d of %d has %d examples (%v)", user, old.Users(), len(examples), err)
+		}
+	}
+}
+
+func TestTheCoinsOfAnotherAuditAreHandedOn(t *testing.T) {
+	t.Parallel()
+	g, _, before := population(t)
+	coins := []byte(`[{"canary":0,"user":1,"example":-1,"included":true}]`)
+	blobs := map[string][]byte{audits.UnitsBlob: coins}
+	for _, name := range []string{datasets.PopulationIndexBlob, datasets.CanariesBlob, datasets.OverlayBlob} {
+		blobs[name] = before.Blob(name)
+	}
+	planted := g.Put("planted", blobs)
+	planted.Metrics = before.Metrics
+	for _, with := range []bool{false, true} {
+		n := g.Run(Clients, ClientsParams{Clients: 7, Coins: with}, taskstest.In(PopulationInput, planted))
+		var units []audits.Unit
+		if err := json.Unmarshal(n.Blob(audits.UnitsBlob), &units); err != nil {
+			t.Fatal(err)
+		}
+		if len(units) == 1 != with {
+			t.Errorf("coins %v: %+v", with, units)
+		}
+	}
+}
+
+func TestAPopulationNeedsAClientMore(t *testing.T) {
+	t.Parallel()
+	g, _, before := population(t)
+	if _, err := g.Try(Clients, ClientsParams{}, taskstest.In(PopulationInput, before)); !tasks.IsPermanent(err) {
+		t.Errorf("got %v, want a permanent error", err)
+	}
+}
+
+// followed is a made-up checkpoint: initial weights of another seed and these cosines.
+func followed(t *testing.T, g *taskstest.Graph, config models.Config, largest []float32) (initial, trained *taskstest.Node) {
+	t.Helper()
+	initial = g.Run(training.Initial, training.InitialParams{Seed: 3, Model: config})
+	other := g.Run(training.Initial, training.InitialParams{Seed: 4, Model: config})
+	data, err := safetensors.Marshal([]safetensors.Tensor{{Name: canaryclients.LargestTensor, Shape: []int{len(largest)}, Float32: largest}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return initial, g.Put("trained", map[string][]byte{tasks.ModelBlob: other.Blob(tasks.ModelBlob), canaryclients.LargestBlob: data})
+}
+
+func TestTheVerdictRestsOnTheCosines(t *testing.T) {
+	t.Parallel()
+	g := taskstest.NewGraph(t)
+	config := models.Config{Kind: models.CIFGLSTM, Vocabulary: 60, Embedding: 16, Units: 16}
+	initial, trained := followed(t, g, config, []float32{0.1, 0.2, 0.15, 0.01, 0.02})
+	n := g.Run(Estimator, EstimateParams{Seed: 9, Canaries: 3, Final: true, Watch: &canaryclients.Watch{Canaries: 3, Unseen: 2}, Delta: 1e-3, Unit: "user"},
+		taskstest.In(audits.ModelInput, trained), taskstest.In(InitialInput, initial))
+	taskstest.Golden(t, n)
+	var v Verdict
+	if err := json.Unmarshal(n.Blob(VerdictBlob), &v); err != nil {
+		t.Fatal(err)
+	}
+	if len(v.Clients) != 5 || v.Clients[2].FinalCosine == nil || v.Clients[3].FinalCosine != nil || v.Clients[3].Seen || *v.Clients[1].LargestCosine != float64(float32(0.2)) {
+		t.Errorf("clients %+v", v.Clients)
+	}
+	before, after := checkpoint(t, initial), checkpoint(t, trained)
+	for i := range before {
+		after[i] -= before[i]
+	}
+	for i, want := range (canaryclients.Directions{Seed: 9}).Cosines(after, 0, 3) {
+		if got := *v.Clients[i].FinalCosine; got != want {
+			t.Errorf("canary %d has the cosine %v, want %v", i, got, want)
+		}
+	}
+	if v.Final.Epsilon < 0 || v.AllIterates.Epsilon < 10 || v.Dimension != len(before) {
+		t.Errorf("verdict %+v %+v", v.Final, v.AllIterates)
+	}
+}
+
+func checkpoint(t *testing.T, n *taskstest.Node) []float32 {
+	t.Helper()
+	m, err := checkpoints.Decode(n.Blob(tasks.ModelBlob))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Clone(m.Params)
+}
+
+func TestCosinesOfAnotherAuditAreRefused(t *testing.T) {
+	t.Parallel()
+	g := taskstest.NewGraph(t)
+	initial, trained := followed(t, g, models.Config{Kind: models.CIFGLSTM, Vocabulary: 20, Embedding: 4, Units: 4}, make([]float32, 4))
+	_, err := g.Try(Estimator, EstimateParams{Canaries: 3, Watch: &canaryclients.Watch{Canaries: 3, Unseen: 2}, Delta: 1e-3},
+		taskstest.In(audits.ModelInput, trained), taskstest.In(InitialInput, initial))
+	if !tasks.IsPermanent(err) {
+		t.Errorf("got %v, want a permanent error", err)
+	}
+}

@@ -1,0 +1,43 @@
+// Package canaryclients has the clients that an audit sends into a federated training: each
+// is a user of its own, without data, whose update is a random direction (Andrew et al. 2024,
+// algorithm 2). They are sampled, clipped, noised and counted like everyone.
+//
+//	Clients     what training/clients has to know of them
+//	Directions  their updates, made of the seed wherever they are needed, and stored nowhere
+//	Watch       the largest cosines so far, which aggregation/server hands on
+package canaryclients
+
+import (
+	"fmt"
+
+	"coalmine/tasks"
+)
+
+// Clients are the last Count users of a population.
+type Clients struct {
+	Count int `json:"count"`
+	// Norm is the L2 norm of their updates where there is no clip; with one it is the clip.
+	Norm float64 `json:"norm,omitempty"`
+}
+
+// Canary is the number of a user's canary, counted from 0; false if the user is none of these
+// clients. A nil Clients has none.
+func (c *Clients) Canary(user, population int) (canary int, ok bool) {
+	if c == nil {
+		return 0, false
+	}
+	canary = user - (population - c.Count)
+	return canary, canary >= 0
+}
+
+// Length is the L2 norm of an update under a clip, 0 for none.
+func (c *Clients) Length(clip float64) (float64, error) {
+	length := c.Norm
+	if clip > 0 {
+		length = clip
+	}
+	if !(length > 0) {
+		return 0, tasks.Permanent(fmt.Errorf("updates of %d canary clients have norm %v; expected a clip, or a norm above 0", c.Count, length))
+	}
+	return length, nil
+}

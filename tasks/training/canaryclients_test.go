@@ -1,0 +1,59 @@
+package training
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"coalmine/tasks/canaryclients"
+)
+
+// All users of the population are canaries: the sum is that of their directions.
+func TestCanaryClientsSendTheirDirections(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	users := b.users().Users()
+	for _, c := range []struct{ clip, norm, length float64 }{{0.3, 0, 0.3}, {0, 2, 2}} {
+		p := clientsParams()
+		p.Cohort, p.Clip, p.Canaries = users, c.clip, &canaryclients.Clients{Count: users, Norm: c.norm}
+		n := b.mustStep(Clients, p, b.origin, 1, 0)
+		got := sumOf(t, n)
+		want, update := make([]float64, len(got)), make([]float32, len(got))
+		for canary := range users {
+			canaryclients.Directions{Seed: p.Seed}.Fill(update, canary, c.length)
+			for i, v := range update {
+				want[i] += float64(v)
+			}
+		}
+		for i := range got {
+			if math.Abs(float64(got[i])-want[i]) > 1e-6 {
+				t.Fatalf("clip %v: element %d is %v, want %v", c.clip, i, got[i], want[i])
+			}
+		}
+		var m ChunkMetrics
+		n.DecodeMetrics(&m)
+		if m.Clients != int64(users) || m.Weight != float64(users) || m.Clipped != 0 || m.Tokens != 0 {
+			t.Errorf("clip %v: %+v of %d canaries", c.clip, m, users)
+		}
+		for i, norm := range tensorOf(t, n, NormsTensor) {
+			if math.Abs(float64(norm)/c.length-1) > 1e-6 {
+				t.Errorf("clip %v: canary %d has the norm %v", c.clip, i, norm)
+			}
+		}
+	}
+}
+
+// Canaries change nothing of what the others send.
+func TestTheOthersTrainAsWithoutCanaries(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	users := b.users().Users()
+	p := clientsParams()
+	p.Cohort, p.Clip = users, 0.3
+	without := tensorOf(t, b.mustStep(Clients, p, b.origin, 1, 0), NormsTensor)
+	p.Canaries = &canaryclients.Clients{Count: 2}
+	with := tensorOf(t, b.mustStep(Clients, p, b.origin, 1, 0), NormsTensor)
+	if !slices.Equal(with[:users-2], without[:users-2]) || slices.Equal(with, without) {
+		t.Errorf("norms %v, and %v without the two canaries at the end", with, without)
+	}
+}
