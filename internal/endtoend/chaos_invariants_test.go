@@ -233,28 +233,27 @@ func addKnown(known map[storage.Key]lasting, p *plan.Plan, commits map[storage.K
 	for _, c := range p.Chains {
 		newest := 0
 		for r := 1; r <= c.Steps; r++ {
-			for j := range c.Width {
-				known[c.PartKey(r, j)] = lasting{}
-			}
-			kept := known[c.Key(r)].blobs || keepsCheckpoint(c, r)
-			known[c.Key(r)] = lasting{record: true, blobs: kept}
 			if commits[c.Key(r)] != nil {
 				newest = r
 			}
 		}
-		if newest > 0 {
-			known[c.Key(newest)] = lasting{true, true}
+		for r := 1; r <= c.Steps; r++ {
+			for j := range c.Width {
+				known[c.PartKey(r, j)] = lasting{}
+			}
+			kept := known[c.Key(r)].blobs || r == newest || keepsCheckpoint(c, r, newest)
+			known[c.Key(r)] = lasting{record: true, blobs: kept}
 		}
 	}
 }
 
-// keepsCheckpoint reports whether a checkpoint outlives the training: named, or
-// among the newest of the rolling window.
-func keepsCheckpoint(c *plan.Chain, r int) bool {
+// keepsCheckpoint reports whether a checkpoint outlives a training that has come as far as
+// newest, or was cancelled there: named, or in the rolling window.
+func keepsCheckpoint(c *plan.Chain, r, newest int) bool {
 	if slices.Contains(c.Keep, r) {
 		return true
 	}
-	return c.Every > 0 && r%c.Every == 0 && c.Steps/c.Every-r/c.Every < c.KeepLast
+	return c.Every > 0 && r%c.Every == 0 && r <= newest && newest/c.Every-r/c.Every < c.KeepLast
 }
 
 // checkLogs looks for what no process may ever have to say.
