@@ -50,7 +50,7 @@ var document = sync.OnceValue(func() *described {
 
 // at is the part of the document at a place, nil if there is none.
 func (d *described) at(path, method string, place ...string) any {
-	var part any = d.paths[path][method]
+	part := d.paths[path][method]
 	for _, name := range place {
 		object, ok := part.(map[string]any)
 		if !ok {
