@@ -6,7 +6,8 @@ Needs NumPy and scikit-learn, and a run in a data directory. From the recorded u
 list of devices it makes the attacks knn and cosine anew, by docs/method.md alone, and svm by
 scikit-learn, and compares their scores; from the stored scores of every attack it computes average
 precision (scikit-learn), chance, factor and top-k, and the matrix of its stages, and compares them
-with the results. It knows closed and open worlds; of sums it does not make the scores anew.
+with the results. It knows closed and open worlds, and draws again which updates are added up
+(sums) or learned from (examples), by docs/random-streams.md.
 """
 
 import argparse
@@ -20,6 +21,8 @@ import sys
 import numpy
 from sklearn.metrics import average_precision_score
 from sklearn.svm import LinearSVC
+
+import check_streams
 
 
 def nodes_of(args):
@@ -63,11 +66,11 @@ def read_shard(data):
     layout = json.loads(data[at:at + length])
     at += length
     values = sum(layer["values"] for layer in layout["layers"])
-    assert layout.get("precision", "float32") in ("", "float32")
+    kind = numpy.dtype("<f2" if layout.get("precision") == "float16" else "<f4")
     updates = []
-    for start in range(at, len(data), 8 + 4 * values):
+    for start in range(at, len(data), 8 + kind.itemsize * values):
         number, device = struct.unpack("<II", data[start:start + 8])
-        updates.append((number, device, numpy.frombuffer(data, "<f4", values, start + 8).astype(float)))
+        updates.append((number, device, numpy.frombuffer(data, kind, values, start + 8).astype(float)))
     return layout["layers"], updates
 
 
@@ -98,24 +101,45 @@ def view(params, layers, vector):
     return x if params["view"].get("raw") or norm == 0 else x / norm
 
 
+def chosen(params, user, updates):
+    """Of a shadow's updates those that are learned from."""
+    n = params.get("examples") or len(updates)
+    if len(updates) <= n:
+        return updates
+    return [updates[i] for i in check_streams.stream(params["seed"], "naming examples", user).permutation(len(updates))[:n]]
+
+
+def added_up(params, number, updates):
+    """What of a round's anonymous updates is visible: themselves, or sums, in the order in which they are whole."""
+    m, n = params.get("sums") or 1, len(updates)
+    if m == 1:
+        return updates
+    order = check_streams.stream(params["seed"], "secure sums", number).permutation(n)
+    groups = [order[i::max(1, n // m)] for i in range(max(1, n // m))]
+    return [sum(updates[at] for at in sorted(group)) for group in sorted(groups, key=max)]
+
+
 def scores_anew(params, scored, layers, updates, devices):
     """The scores of svm, knn or cosine, by their definitions."""
     classes = {user: i for i, user in enumerate(scored["classes"])}
-    rows, labels, tried = [], [], []
+    rows, labels, seen, own = [], [], {}, {}
     for number, device, vector in updates:
         d = devices[device]
-        x = view(params, layers, vector)
         learn = params["learn"]["from"] <= number <= params["learn"]["to"]
         if d["set"] == "held-out":
             if learn:
-                rows.append(x)
+                rows.append(view(params, layers, vector))
                 labels.append(len(classes))
         elif d["shadow"]:
-            if learn:
-                rows.append(x)
-                labels.append(classes[d["user"]])
+            if learn and d["user"] in classes:
+                own.setdefault(d["user"], []).append(view(params, layers, vector))
         elif params["try"]["from"] <= number <= params["try"]["to"]:
-            tried.append(x)
+            seen.setdefault(number, []).append(vector)
+    for user, of in own.items():
+        of = chosen(params, user, of)
+        rows += of
+        labels += len(of) * [classes[user]]
+    tried = [view(params, layers, x) for number, of in sorted(seen.items()) for x in added_up(params, number, of)]
     rows, labels, tried = numpy.array(rows), numpy.array(labels), numpy.array(tried)
     columns = len(classes) + bool(scored.get("unseen"))
     if params["attack"] == "cosine":
@@ -213,7 +237,7 @@ def main():
         said = {k: outcome[k] if not k.startswith("top") else outcome[k]["share"] for k in again}
         off = max(abs(again[k] - said[k]) for k in again)
         line = f"{outcome['attack']:7}" + "".join(f"  {k} {said[k]:.6f}" for k in again) + f"   off by {off:.1e}"
-        if outcome["attack"] in ("svm", "knn", "cosine") and node["params"].get("sums", 1) <= 1 and not node["params"].get("examples"):
+        if outcome["attack"] in ("svm", "knn", "cosine"):
             devices = json.loads(blob(args, next(n for n in inputs(nodes, node) if n["kind"].startswith("devices/")), "devices"))
             layers, updates = read_updates(args, nodes, node)
             anew = scores_anew(node["params"], scored, layers, updates, devices)
