@@ -8,6 +8,9 @@ and docs/random-streams.md alone.
   check_updates.py projected SEED WHOLE SHARD
   check_updates.py noise SEED SIGMA CLEAN SHARD
   check_updates.py rounded SEED BITS CLEAN SHARD
+  check_updates.py shares DIR CLEAN ROUND BEFORE AFTER SEED SIGMA   of updates that `coalmine data export` has
+                                             written to DIR, and without noise to CLEAN: SIGMA is that of a
+                                             device's share, and their mean is what the server adds
   check_updates.py tables DIR ROUND BEFORE AFTER   the same as mean, of updates that `coalmine data export`
                                              has written to DIR as lines, not clipped: weighted by examples
 
@@ -97,6 +100,33 @@ def tables(directory, round_, before, after):
     return worst, largest * 2 ** -23
 
 
+def sent(directory, round_):
+    """What each device has sent in a round: its layers one after another, with their names."""
+    updates, names = {}, {}
+    for row in map(json.loads, open(f"{directory}/updates.jsonl")):
+        if row["round"] == int(round_):
+            updates.setdefault(row["device"], []).extend(row["values"])
+            names[row["layer"]] = len(row["values"])
+    return updates, names
+
+
+def shares(directory, clean, round_, before, after, seed, sigma):
+    """Each update has its share of the noise of a round, and the server adds their mean."""
+    (noisy, names), (updates, _) = sent(directory, round_), sent(clean, round_)
+    assert noisy.keys() == updates.keys() and noisy, f"{sorted(noisy)} have sent noise, {sorted(updates)} updates"
+    worst = 0
+    for device, values in updates.items():
+        rng = check_streams.stream(int(seed), "noise share", int(round_), device)
+        worst = max(worst, *(abs(float32(v + float(sigma) * rng.normal()) - w) for v, w in zip(values, noisy[device], strict=True)))
+    sums, old, new = [math.fsum(column) / len(noisy) for column in zip(*noisy.values())], model(before), model(after)
+    largest, at = 0, 0
+    for layer, n in names.items():
+        for v, x, y in zip(sums[at:at + n], old[layer], new[layer], strict=True):
+            worst, largest = max(worst, abs(y - x - v)), max(largest, abs(y))
+        at += n
+    return worst, largest * 2 ** -23
+
+
 def projected(seed, whole, shard):
     (full, wholes), (layout, list_) = read(whole), read(shard)
     number = {layer["name"]: i for i, layer in enumerate(full["layers"])}
@@ -144,7 +174,7 @@ def main(command, *arguments):
         layout, list_ = read(arguments[0])
         print(json.dumps(layout), len(list_), "updates of rounds", sorted({u[0] for u in list_}))
         return 0
-    worst, allowed = {"mean": mean, "tables": tables, "projected": projected, "noise": noise, "rounded": rounded}[command](*arguments)
+    worst, allowed = {"mean": mean, "tables": tables, "projected": projected, "noise": noise, "shares": shares, "rounded": rounded}[command](*arguments)
     print(f"{command}: differs by {worst:.3g}, allowed is {allowed:.3g}")
     return worst > allowed
 

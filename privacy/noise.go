@@ -1,6 +1,9 @@
 package privacy
 
-import "math/rand/v2"
+import (
+	"math"
+	"math/rand/v2"
+)
 
 // AddGaussian adds to every element of x an independent draw from the normal
 // distribution with mean 0 and standard deviation std, from first to last, one
@@ -22,6 +25,14 @@ func AddGaussian(rng *rand.Rand, x []float32, std float64) {
 	for i, v := range x {
 		x[i] = float32(float64(v) + float64(std*rng.NormFloat64()))
 	}
+}
+
+// NoiseShare returns the standard deviation of what each device of a cohort adds to its clipped
+// update where devices, not the server, make the noise of a round: noiseMultiplier x clip /
+// sqrt(cohort). The sum of cohort such updates carries noiseMultiplier x clip, since the
+// variances of independent noise add up.
+func NoiseShare(noiseMultiplier, clip float64, cohort int) float64 {
+	return noiseMultiplier * clip / math.Sqrt(float64(cohort))
 }
 
 // MeanNoise returns the standard deviation of the noise on the mean of a

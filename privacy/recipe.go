@@ -31,6 +31,23 @@ const (
 // Choices lists the values as words of an experiment file.
 func (Randomness) Choices() []string { return []string{string(Seeded), string(Secret)} }
 
+// NoiseBy says who adds the noise of a round.
+type NoiseBy string
+
+const (
+	// ByServer adds the noise to the mean of the updates.
+	ByServer NoiseBy = "server"
+	// ByDevices adds a share of it to every update: see NoiseShare.
+	ByDevices NoiseBy = "devices"
+)
+
+// Choices lists the values as words of an experiment file.
+func (NoiseBy) Choices() []string { return []string{string(ByServer), string(ByDevices)} }
+
+// IsZero reports whether the server adds the noise, so that JSON which omits zero values is the
+// same whether or not that is said.
+func (n NoiseBy) IsZero() bool { return n == "" || n == ByServer }
+
 // Recipe is what the privacy of a training depends on.
 type Recipe struct {
 	Population      int        // users that cohorts are drawn from, 1 or more
@@ -49,6 +66,8 @@ type Recipe struct {
 	// Mechanism correlates the noise of rounds, of Separated sampling; nil leaves it independent.
 	// NoiseMultiplier is about the independent noise that it is made of.
 	Mechanism *correlated.Mechanism `json:",omitempty"`
+	// NoiseBy devices changes no number, as long as every member of a cohort adds its share.
+	NoiseBy NoiseBy `json:",omitzero"`
 	// ClipQuantile is there with adaptive clipping. NoiseMultiplier is then the
 	// total, of which the updates get ClipQuantile.UpdateNoise.
 	ClipQuantile *ClipQuantile
@@ -112,6 +131,7 @@ func (r Recipe) Validate() error {
 			errs = append(errs, err)
 		}
 	}
+	check(r.NoiseBy.IsZero() || r.NoiseBy == ByDevices, "noise by %q: expected %s or %s", r.NoiseBy, ByServer, ByDevices)
 	check(r.Randomness == "" || r.Randomness == Seeded || r.Randomness == Secret,
 		"randomness %q: expected %s or %s", r.Randomness, Seeded, Secret)
 	return errors.Join(errs...)

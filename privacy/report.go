@@ -164,6 +164,10 @@ func (m *Meter) assumptions(rounds int, infinite bool) []string {
 	}
 	out = append(out, m.scheme.assumption, relation)
 	out = append(out, m.correlationAssumptions(rounds)...)
+	if r.NoiseBy == ByDevices && r.NoiseMultiplier > 0 {
+		out = append(out, "every member of a {cohort} adds its share of the noise, noise multiplier x C / sqrt({cohort}), and only their sum is seen: "+
+			"a single {update} has less noise than epsilon counts, and so has a sum that lacks members")
+	}
 	if r.ClipQuantile != nil {
 		out = append(out, "C follows a quantile of the update norms: the noise multiplier is the total, "+
 			"shared by the updates and the noisy count of those clipped (Andrew et al. 2021, Theorem 1)")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -359,6 +360,42 @@ model: {kind: lstm, embedding: 6, units: 8, layers: 2}
 training: {rounds: 4, cohort: 6, chunks: 2, record: {every: 2}, checkpoints: {every: 1, keep: 9}, client: {learning_rate: 1}}
 audit: {deanonymization: {attacks: [cosine]}}
 `
+
+// sharesFile has the noise of a guarantee in what devices send, and a cell of no noise beside it.
+const sharesFile = `
+name: shares
+seed: 4
+data: {source: %s, vocabulary: {size: 60}, users: {words: 0}, devices: {size: 30%%}}
+model: {kind: lstm, embedding: 6, units: 8}
+training: {rounds: 2, cohort: 6, chunks: 2, record: {}, checkpoints: {every: 1, keep: 9}, client: {learning_rate: 1}}
+audit: {deanonymization: {attacks: [cosine]}}
+grid:
+  axes:
+    training.privacy:
+      - {clip: 0.5}
+      - {clip: 0.5, noise_multiplier: 1.5, noise_by: devices, delta: 1e-4}
+`
+
+func TestNoiseOfDevicesIsDrawnAgainElsewhere(t *testing.T) {
+	t.Parallel()
+	program := python(t, "math")
+	if program == "" {
+		t.Skip("no python3")
+	}
+	home := smallRun(t, sharesFile)
+	clean, noisy := exportCell(t, home, "c01"), exportCell(t, home, "c02")
+	for cell, dir := range map[string]string{"c01": clean, "c02": noisy} {
+		prints(t, "data", "export", "latest", cell, "--home", home, "-o", dir, "--only", "updates")
+	}
+	for _, round := range []string{"0", "1"} {
+		prints(t, "export", "latest", "c02", "--home", home, "--round", round, "-o", filepath.Join(noisy, round))
+	}
+	share := fmt.Sprint(1.5 * 0.5 / math.Sqrt(6))
+	runPython(t, noisy, program, "-m", "check_updates", "shares", ".", clean, "1", "0", "1", "4", share)
+	if said := prints(t, "results", "latest", "--home", home, "--json"); !strings.Contains(said, "adds its share of the noise") {
+		t.Errorf("the results do not say who adds the noise: %s", said)
+	}
+}
 
 func TestExportedUpdatesMakeTheNextModelElsewhere(t *testing.T) {
 	t.Parallel()

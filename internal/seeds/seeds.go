@@ -50,6 +50,7 @@ const (
 	GeneratedImages   Role = "generated images"   // the first image of a task: inputs of the generator
 	Halves            Role = "halves"             // of the disagreement filter: one coin a record
 	ClientNoise       Role = "client noise"       // round, user
+	NoiseShare        Role = "noise share"        // round, user: of the noise of a round
 	ClientRounding    Role = "client rounding"    // round, user: of the values of an update to few bits
 	Projection        Role = "projection"         // tensor: of recorded updates
 	DeviceSets        Role = "device sets"        // which users the adversary does not know

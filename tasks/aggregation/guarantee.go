@@ -27,6 +27,6 @@ func openLedger(ctx context.Context, t *tasks.Task, p *ServerParams) (*training.
 		return nil, err
 	}
 	return training.OpenLedger(t, population, p.Guarantee, privacy.Recipe{
-		Population: counts.Users, Cohort: p.Cohort, NoiseMultiplier: p.NoiseMultiplier, ClipQuantile: p.Adaptive, Mechanism: p.Mechanism,
+		Population: counts.Users, Cohort: p.Cohort, NoiseMultiplier: p.NoiseMultiplier, ClipQuantile: p.Adaptive, Mechanism: p.Mechanism, NoiseBy: p.NoiseBy,
 	})
 }

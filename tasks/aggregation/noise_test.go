@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"testing"
 
 	"coalmine/internal/seeds"
@@ -166,5 +167,23 @@ func TestCorrelatedNoiseHasTheBytesOfBefore(t *testing.T) {
 		if got := storage.DigestOf(append(last.Blob(tasks.ModelBlob), last.Blob(checkpoints.NoiseBlob)...)).String(); got[:16] != want[m.Kind] {
 			t.Errorf("%s: the digest of the model and the buffers begins with %s; it was %s", m.Kind, got[:16], want[m.Kind])
 		}
+	}
+}
+
+// The server adds no noise that devices have added, and its account says what it says of its own.
+func TestNoiseOfDevicesIsCountedAsThatOfTheServer(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := private()
+	nobody := b.chunk("nobody", make([]float32, len(b.model.Params)), training.ChunkMetrics{})
+	own := b.row(b.server(p, 1, b.origin, nobody))
+	p.NoiseBy = privacy.ByDevices
+	n := b.server(p, 1, b.origin, nobody)
+	row := b.row(n)
+	if row.Epsilon != own.Epsilon || row.EpsilonProved != own.EpsilonProved || row.NoiseDeviation != own.NoiseDeviation || row.EpsilonProved == 0 {
+		t.Errorf("noise of devices is counted as %+v, that of the server as %+v", row, own)
+	}
+	if !slices.Equal(b.read(n).Params, b.model.Params) {
+		t.Error("the server adds noise to what has it already")
 	}
 }

@@ -33,9 +33,12 @@ type ServerParams struct {
 	Clip float64 `json:"clip,omitempty"`
 	// NoiseMultiplier z adds Gaussian noise of standard deviation z*Clip to the
 	// sum of the updates, that is z*Clip/Cohort to their mean.
-	NoiseMultiplier float64           `json:"noise_multiplier,omitempty"`
-	Optimizer       optimizers.Config `json:"optimizer"`
-	LearningRate    float64           `json:"learning_rate"`
+	NoiseMultiplier float64 `json:"noise_multiplier,omitempty"`
+	// NoiseBy is privacy.ByDevices where that noise is in what clients have sent: the server
+	// adds none, and counts it all the same.
+	NoiseBy      privacy.NoiseBy   `json:"noise_by,omitempty"`
+	Optimizer    optimizers.Config `json:"optimizer"`
+	LearningRate float64           `json:"learning_rate"`
 	// Schedule changes the learning rate from round to round; nil keeps it.
 	Schedule *optimizers.Schedule `json:"schedule,omitempty"`
 	// Adaptive makes Clip that of the first round only: the server then moves it

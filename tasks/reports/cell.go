@@ -109,6 +109,9 @@ type TrainingParams struct {
 	Clip            float64 `json:"clip,omitempty"`
 	NoiseMultiplier float64 `json:"noise_multiplier,omitempty"`
 	Delta           float64 `json:"delta,omitempty"`
+	// NoiseBy is privacy.ByDevices where every device adds a share of the noise, empty where
+	// the server adds it.
+	NoiseBy privacy.NoiseBy `json:"noise_by,omitempty"`
 	// Conversion of the epsilons, empty for the classic one.
 	Conversion privacy.Conversion `json:"conversion,omitempty"`
 	// Accountant of epsilon_proved and the budget; with clipping it is stated. Empty is
@@ -425,6 +428,7 @@ func recipe(p *TrainingParams, population int) privacy.Recipe {
 		Separation:      p.Separation,
 		Participations:  p.Participations,
 		Mechanism:       p.Mechanism,
+		NoiseBy:         p.NoiseBy,
 
 		LossDistribution: p.Accountant == privacy.Tightest,
 	}

@@ -2,6 +2,7 @@ package training
 
 import (
 	"context"
+	"errors"
 	"math"
 	"math/rand/v2"
 
@@ -59,6 +60,10 @@ type ClientsParams struct {
 	// Noise is the standard deviation of the Gaussian noise that a client adds to each
 	// element of its clipped update; 0 adds none.
 	Noise float64 `json:"noise,omitempty"`
+	// NoiseMultiplier z, where clients make the noise of a round, is that of the sum: each
+	// member of the cohort, also one without examples, adds privacy.NoiseShare to its clipped
+	// update. 0 adds none.
+	NoiseMultiplier float64 `json:"noise_multiplier,omitempty"`
 	// Compress is what a client then does to have fewer bytes to send; nil sends all.
 	Compress *Compression `json:"compress,omitempty"`
 	// Record is what is kept of the updates, as they are sent; nil keeps none.
@@ -158,7 +163,7 @@ type chunkSum struct {
 }
 
 func newChunkSum(ctx context.Context, t *tasks.Task, p *ClientsParams, population *datasets.Population) (*chunkSum, error) {
-	if err := p.Compress.validate(); err != nil {
+	if err := errors.Join(p.Compress.validate(), p.validateNoise()); err != nil {
 		return nil, err
 	}
 	start, err := readStart(ctx, t)
@@ -203,16 +208,31 @@ func (c *chunkSum) prepare(ctx context.Context, t *tasks.Task, users []int) (n i
 }
 
 // read adds the update of a user. One without examples was taken out of the data: it is as
-// if the user were not there. A canary client has none, and its update is made up.
+// if the user were not there, who still sends a share of the noise. A canary client has none,
+// and its update is made up.
 func (c *chunkSum) read(ctx context.Context, round, user int) error {
 	if canary, ok := c.params.Canaries.Canary(user, c.population.Users()); ok {
 		return c.addCanary(canary, round, user)
 	}
 	examples, err := c.population.ReadUser(ctx, user)
-	if err != nil || len(examples) == 0 {
+	if err != nil {
 		return err
 	}
+	if len(examples) == 0 {
+		return c.absent(round, user)
+	}
 	return c.add(ctx, examples, round, user)
+}
+
+// absent adds what a member of the cohort sends who has nothing to learn from.
+func (c *chunkSum) absent(round, user int) error {
+	if c.params.NoiseMultiplier == 0 {
+		return nil
+	}
+	c.sum.release()
+	nothing := c.learner.params
+	clear(nothing)
+	return c.leave(nothing, 1, 1, round, user)
 }
 
 // add trains one client and adds its weighted update to the sum.

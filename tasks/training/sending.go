@@ -35,6 +35,15 @@ func (c *Compression) validate() error {
 	return tasks.Permanent(fmt.Errorf("compression to %v of the elements in %d bits: expected a share from 0 to 1, and 0 or 2 to 16 bits", c.Keep, c.Bits))
 }
 
+// validateNoise refuses noise of a round by clients that does not add up to it.
+func (p *ClientsParams) validateNoise() error {
+	if p.NoiseMultiplier == 0 || p.Clip > 0 && !p.AdaptiveClip && p.Noise == 0 && p.Compress == nil && p.Sampling == privacy.FixedSize {
+		return nil
+	}
+	return tasks.Permanent(fmt.Errorf("clients make the noise of a round, and their updates are clipped to %v (adaptive: %v), %s-sampled, with noise %v of their own and compression %v: expected a fixed clip, cohorts of %s and neither of the others",
+		p.Clip, p.AdaptiveClip, p.Sampling, p.Noise, p.Compress != nil, privacy.FixedSize))
+}
+
 // sender is what a client does to its clipped update before it leaves.
 type sender struct {
 	params  *ClientsParams
@@ -57,21 +66,36 @@ func newSender(t *tasks.Task, p *ClientsParams, n models.Network) *sender {
 }
 
 // changes reports whether what leaves a client is not its clipped update.
-func (s *sender) changes() bool { return s.params.Noise > 0 || s.params.Compress != nil }
+func (s *sender) changes() bool {
+	return s.params.Noise > 0 || s.params.NoiseMultiplier > 0 || s.params.Compress != nil
+}
 
 // send turns a client's clipped update into what the server gets.
 func (s *sender) send(update []float32, round, user int) error {
-	if s.params.Noise > 0 {
-		rng, err := s.stream(seeds.ClientNoise, uint64(round), uint64(user))
-		if err != nil {
-			return err
-		}
-		privacy.AddGaussian(rng, update, s.params.Noise)
+	p := s.params
+	if err := s.addNoise(update, privacy.NoiseShare(p.NoiseMultiplier, p.Clip, p.Cohort), seeds.NoiseShare, round, user); err != nil {
+		return err
 	}
-	if s.params.Compress == nil {
+	if err := s.addNoise(update, p.Noise, seeds.ClientNoise, round, user); err != nil {
+		return err
+	}
+	if p.Compress == nil {
 		return nil
 	}
 	return s.compress(update, round, user)
+}
+
+// addNoise adds noise of a standard deviation, where that is not 0, from the client's stream of
+// a role.
+func (s *sender) addNoise(update []float32, deviation float64, role seeds.Role, round, user int) error {
+	if deviation == 0 {
+		return nil
+	}
+	rng, err := s.stream(role, uint64(round), uint64(user))
+	if err == nil {
+		privacy.AddGaussian(rng, update, deviation)
+	}
+	return err
 }
 
 // compress drops elements and rounds the others. A clipped update without noise stays

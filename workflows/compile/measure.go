@@ -79,6 +79,9 @@ func trainingParams(e *experiment.Experiment) reports.TrainingParams {
 			p.Randomness = privacy.Secret
 		}
 		p.Conversion, p.Budget, p.Adaptive = t.Privacy.Accounting(), budget(t.Privacy), t.Privacy.ClipQuantile()
+		if t.Privacy.Shared() > 0 {
+			p.NoiseBy = privacy.ByDevices
+		}
 		p.Accountant, p.Mechanism = t.Privacy.Prover(), t.Privacy.Mechanism.Config()
 	}
 	return p

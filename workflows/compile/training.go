@@ -269,7 +269,7 @@ func clientsParams(e *experiment.Experiment) training.ClientsParams {
 		Seed: e.Seed, Cohort: t.Cohort, Chunks: t.Chunks, Sampling: t.Sampling, Separation: t.Separation, Participations: t.Participations,
 		Local: local(e, t.Client.Batch), Epochs: t.Client.Epochs, Clip: clip(t),
 		AdaptiveClip: t.Privacy != nil && t.Privacy.Adaptive != nil, Steps: t.Client.Steps,
-		Noise: t.Client.Noise, Compress: t.Client.Compress.Config(), StopAt: target(t),
+		Noise: t.Client.Noise, NoiseMultiplier: t.Privacy.Shared(), Compress: t.Client.Compress.Config(), StopAt: target(t),
 	}
 }
 
@@ -283,6 +283,9 @@ func serverParams(e *experiment.Experiment) aggregation.ServerParams {
 	if t.Privacy != nil {
 		p.NoiseMultiplier, p.Adaptive = t.Privacy.NoiseMultiplier, t.Privacy.ClipQuantile()
 		p.Mechanism = t.Privacy.Mechanism.Config()
+		if t.Privacy.Shared() > 0 {
+			p.NoiseBy = privacy.ByDevices
+		}
 	}
 	if g := t.Generator; g != nil {
 		p.Generator = &aggregation.Generator{Steps: g.Steps, Batch: g.Batch, LearningRate: g.LearningRate}

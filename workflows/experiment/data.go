@@ -279,7 +279,7 @@ func (e *Experiment) recipe(population int) privacy.Recipe {
 		Sampling: t.Sampling, Conversion: t.Privacy.Accounting(), Accountant: t.Privacy.Prover(), ClipQuantile: t.Privacy.ClipQuantile(),
 		Unit: e.Unit(), Randomness: cmp.Or(t.Privacy.Randomness, privacy.Seeded),
 		LossDistribution: t.Privacy.Prover() == privacy.Tightest,
-		Separation:       t.Separation, Participations: t.Participations, Mechanism: t.Privacy.Mechanism.Config(),
+		Separation:       t.Separation, Participations: t.Participations, Mechanism: t.Privacy.Mechanism.Config(), NoiseBy: t.Privacy.NoiseBy,
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"coalmine/models/optimizers"
+	"coalmine/privacy"
 )
 
 // leafValue is one field of a resolved experiment.
@@ -212,6 +213,8 @@ func (t *Training) averaging() string {
 	switch p := t.Privacy; {
 	case p == nil || p.NoiseMultiplier == 0:
 		return "FedAvg"
+	case p.NoiseBy == privacy.ByDevices:
+		return "DP-FedAvg (noise by devices)"
 	case p.Mechanism == nil:
 		return "DP-FedAvg"
 	default:

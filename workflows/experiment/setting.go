@@ -23,7 +23,7 @@ func (e *Experiment) Setting() *audits.Setting {
 		HeldOutUsers: e.Data.HeldOutUsers.Fraction,
 		Own:          e.Data.Select == nil && e.Data.Sanitize == nil && e.Data.Disagreement == nil && e.Data.Devices == nil,
 		Training: audits.Training{
-			Central: e.Training.Central(), Sampling: privacy.Sampling(e.Training.Sampling), Unit: e.Unit(), ClientNoise: e.Training.Client.Noise,
+			Central: e.Training.Central(), Sampling: privacy.Sampling(e.Training.Sampling), Unit: e.Unit(), ClientNoise: e.Training.deviceNoise(),
 			Rounds: e.Training.Rounds, Cohort: e.Training.Cohort, Recipe: e.unpopulated(), Quantized: e.Training.QuantizeBits != nil,
 		},
 	}

@@ -314,6 +314,11 @@ type Privacy struct {
 	// NoiseMultiplier z: the mean update (gradient) gets Gaussian noise of standard
 	// deviation z x clip / cohort. 0: clipping alone, with infinite epsilon.
 	NoiseMultiplier float64 `json:"noise_multiplier" default:"0" range:"[0,1e6]" also:"noise sigma z" source:"1 in Thakkar et al. 2020, section 4.2.1"`
+	// NoiseBy says who adds that noise. server, also where the field is absent: the server, to
+	// the mean. devices: every device of the cohort adds z x clip / sqrt(cohort) to its clipped
+	// update, which is so much in the sum; recorded updates have it, and epsilon is the same for
+	// whoever sees the sum alone. For cohorts of a fixed size, with fedavg.
+	NoiseBy privacy.NoiseBy `json:"noise_by,omitzero" also:"distributed_noise local_noise"`
 	// Delta of the (epsilon, delta) guarantee; required with noise.
 	Delta float64 `json:"delta,omitzero" range:"(0,1)" source:"1e-7 in Thakkar et al. 2020, section 4.2.1"`
 	// Conversion is the theorem by which epsilon follows from the Rényi divergence,

@@ -108,10 +108,12 @@ func (e *Experiment) recorded() *audits.Recorded {
 // updates checks what clients do to their updates, and what is kept of them.
 func (c *checker) updates() {
 	if c.Training.Central() {
+		c.noiseByDevices()
 		return
 	}
 	c.compression()
 	c.clientNoise()
+	c.noiseByDevices()
 	c.recording()
 }
 
@@ -139,6 +141,48 @@ func (c *checker) clientNoise() {
 		c.fail([]string{noise, compress, "training.privacy.noise_multiplier"},
 			"is compressed after it is added, and what comes of that is not bounded by training.privacy.clip, on which the epsilon of training.privacy.noise_multiplier rests; remove %s, or set one of the two noises to 0", compress)
 	}
+}
+
+// Shared is the noise multiplier where devices make the noise of a round; 0 where the server
+// does, or nobody.
+func (p *Privacy) Shared() float64 {
+	if p == nil || p.NoiseBy != privacy.ByDevices {
+		return 0
+	}
+	return p.NoiseMultiplier
+}
+
+// deviceNoise is the standard deviation of what a device adds to each element of its update.
+func (t *Training) deviceNoise() float64 {
+	if z := t.Privacy.Shared(); z > 0 {
+		return privacy.NoiseShare(z, t.Privacy.Clip, t.Cohort)
+	}
+	return t.Client.Noise
+}
+
+// noiseByDevices refuses what keeps shares of noise from adding up to that of the server.
+func (c *checker) noiseByDevices() {
+	const path = "training.privacy.noise_by"
+	t := &c.Training
+	if t.Privacy == nil || t.Privacy.NoiseBy != privacy.ByDevices {
+		return
+	}
+	refuse := func(wrong bool, other, why string) {
+		if wrong {
+			c.fail([]string{path, other}, "is devices, and %s; expected server, or remove %s", why, other)
+		}
+	}
+	if t.Central() {
+		c.fail([]string{path, "training.algorithm"}, "is devices, which training.algorithm: sgd does not have; expected server, or fedavg")
+		return
+	}
+	if t.Sampling != privacy.FixedSize {
+		c.fail([]string{path, "training.sampling"}, "is devices, of which each adds its share for a cohort of a known size, and with training.sampling: %s the noise would not be what epsilon counts; expected server, or training.sampling: %s", t.Sampling, privacy.FixedSize)
+	}
+	refuse(t.Privacy.Adaptive != nil, "training.privacy.adaptive", "the clip norm of a round, which their noise is in proportion to, would follow a count that needs noise of its own")
+	refuse(t.Privacy.Mechanism != nil, "training.privacy.mechanism", "noise of earlier rounds can be taken back only by whoever has added it")
+	refuse(t.Client.Noise > 0, "training.client.noise", "that would be noise beside it which epsilon does not count")
+	refuse(t.Client.Compress != nil, "training.client.compress", "what compression makes of their noise is not what epsilon counts")
 }
 
 func (c *checker) recording() {
