@@ -63,12 +63,19 @@ const lookUpsAtOnce = 16
 // LookUpAll asks storage for nodes, and returns what it holds of each, in the order of
 // their keys.
 func LookUpAll(ctx context.Context, archive *storage.Archive, keys []storage.Key) ([]Node, error) {
+	return lookUpAll(ctx, keys, func(ctx context.Context, key storage.Key) (Node, error) { return LookUp(ctx, archive, key) })
+}
+
+func lookUpAll(ctx context.Context, keys []storage.Key, lookUp func(context.Context, storage.Key) (Node, error)) ([]Node, error) {
 	found := make([]Node, len(keys))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(lookUpsAtOnce)
 	for i, key := range keys {
 		group.Go(func() (err error) {
-			found[i], err = LookUp(ctx, archive, key)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			found[i], err = lookUp(ctx, key)
 			return err
 		})
 	}

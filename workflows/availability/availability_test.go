@@ -6,7 +6,9 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
@@ -53,7 +55,8 @@ type records struct {
 	chain        *plan.Chain
 	steps        map[storage.Key]int
 	checkpoints  map[int]bool
-	heads, looks int
+	heads        int
+	looks        atomic.Int64
 }
 
 func newRecords() *records {
@@ -85,7 +88,7 @@ func (x *records) surveyor(kept []int) Surveyor {
 			return x.steps[key] > 0, nil
 		},
 		LookUp: func(_ context.Context, key storage.Key) (Node, error) {
-			x.looks++
+			x.looks.Add(1)
 			if x.checkpoints[x.steps[key]] {
 				return Node{Commit: &storage.Commit{}}, nil
 			}
@@ -105,8 +108,8 @@ func TestASurveyAsksLittle(t *testing.T) {
 	if err != nil || got.Frontier != frontier || !slices.Equal(got.Checkpoints, []int{frontier}) {
 		t.Errorf("survey %+v, %v, want the frontier %d", got, err, frontier)
 	}
-	if x.heads > 19 || x.looks > 1 {
-		t.Errorf("%d HEADs and %d reads, want a binary search", x.heads, x.looks)
+	if x.heads > 19 || x.looks.Load() > 1 {
+		t.Errorf("%d HEADs and %d reads, want a binary search", x.heads, x.looks.Load())
 	}
 }
 
@@ -156,7 +159,35 @@ func TestASurveyEndsAtTheFirstError(t *testing.T) {
 		asked++
 		return false, away
 	}
-	if _, err := s.Survey(t.Context(), 300, []int{300}); !errors.Is(err, away) || asked != 1 || x.looks > 0 {
-		t.Errorf("%v after %d questions for records and %d for nodes, want %v after the first", err, asked, x.looks, away)
+	if _, err := s.Survey(t.Context(), 300, []int{300}); !errors.Is(err, away) || asked != 1 || x.looks.Load() > 0 {
+		t.Errorf("%v after %d questions for records and %d for nodes, want %v after the first", err, asked, x.looks.Load(), away)
 	}
+}
+
+// Checkpoints that a training with recorded rounds has in store are asked for at once, each once: here
+// none is answered before as many are asked for as may be.
+func TestASurveyAsksForManyCheckpointsAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const steps = 10 * lookUpsAtOnce
+		x, goals := newRecords(), []int{}
+		for step := 1; step <= steps; step++ {
+			goals = append(goals, step)
+		}
+		x.reach(steps, goals)
+		s := x.surveyor(goals)
+		lookUp, all := s.LookUp, make(chan struct{})
+		var asked atomic.Int64
+		s.LookUp = func(ctx context.Context, key storage.Key) (Node, error) {
+			if asked.Add(1) == lookUpsAtOnce {
+				close(all)
+			}
+			<-all
+			return lookUp(ctx, key)
+		}
+		got, err := s.Survey(t.Context(), steps, goals)
+		if err != nil || !slices.Equal(got.Checkpoints, goals) || x.looks.Load() != steps {
+			t.Errorf("survey %+v, %v with %d look-ups", got, err, x.looks.Load())
+		}
+	})
 }

@@ -27,7 +27,8 @@ type Chain struct {
 // in the segment it is in. Whatever has been deleted beyond that is only work:
 // the steps found are available, even if better ones were overlooked.
 type Surveyor struct {
-	// LookUp asks storage for a node, Has for its record alone.
+	// LookUp asks storage for a node, Has for its record alone. LookUp is called by several
+	// goroutines at once.
 	LookUp func(context.Context, storage.Key) (Node, error)
 	Has    func(context.Context, storage.Key) (bool, error)
 	Chain  *plan.Chain
@@ -54,6 +55,7 @@ func (s Surveyor) Survey(ctx context.Context, limit int, goals []int) (Chain, er
 		wanted = append(wanted, min(goal, out.Frontier))
 	}
 	wanted = ascending(wanted)
+	x.lookAhead(wanted)
 	x.candidates = ascending(append(s.Kept(out.Frontier), wanted...))
 	for _, step := range wanted {
 		x.near[step] = x.nearest(step)
@@ -120,6 +122,26 @@ func (x *search) available(step int) bool {
 		x.seen[step] = n
 	}
 	return n.Available()
+}
+
+// lookAhead looks up steps at once, of which nearest asks for each anyway: a training whose
+// updates are recorded has thousands.
+func (x *search) lookAhead(steps []int) {
+	steps = slices.DeleteFunc(slices.Clone(steps), func(step int) bool { return step < 1 })
+	if x.err != nil {
+		return
+	}
+	keys := make([]storage.Key, len(steps))
+	for i, step := range steps {
+		keys[i] = x.Chain.Key(step)
+	}
+	found, err := lookUpAll(x.ctx, keys, x.LookUp)
+	if x.err = err; err != nil {
+		return
+	}
+	for i, step := range steps {
+		x.seen[step] = found[i]
+	}
 }
 
 // nearest returns the highest step up to t with an available checkpoint as far
