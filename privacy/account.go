@@ -105,7 +105,7 @@ func (m *Meter) After(rounds int) (Report, error) {
 		Population: r.Population, Cohort: r.Cohort, SamplingRate: m.rate(),
 		Rounds: rounds, NoiseMultiplier: r.NoiseMultiplier,
 		Sigma: m.sigma, SigmaProved: m.sigmaProved, UpdateNoise: m.updateNoise,
-		Accountant: m.scheme.accountant, Unit: r.Unit, HoldsAgainst: r.holdsAgainst(),
+		Accountant: m.scheme.accountant, Unit: r.Unit, HoldsAgainst: r.holdsAgainst(), Control: r.Control,
 		Assumptions: m.assumptions(rounds, infinite), NotCovered: slices.Clone(notCovered),
 	}
 	m.addCorrelation(&report)

@@ -74,6 +74,8 @@ type Recipe struct {
 	// Tree is there with tree aggregation in place of sampled cohorts, which Tree and Compose
 	// account for.
 	Tree *Participations
+	// Control is a fault that the training has on purpose; it plays no part in the cost.
+	Control Control `json:",omitempty"`
 	// LossDistribution asks for the bounds of the privacy loss distribution from both sides, too.
 	LossDistribution bool
 }

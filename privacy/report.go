@@ -117,11 +117,13 @@ type Report struct {
 
 	// Accountant names the theorem behind Epsilon and EpsilonRenyi; with RDPPair, that behind
 	// the second is TheoremProved.
-	Accountant   string   `json:"accountant"`
-	Unit         string   `json:"unit"`
-	HoldsAgainst string   `json:"holds_against,omitempty"`
-	Assumptions  []string `json:"assumptions"`
-	NotCovered   []string `json:"not_covered"`
+	Accountant   string `json:"accountant"`
+	Unit         string `json:"unit"`
+	HoldsAgainst string `json:"holds_against,omitempty"`
+	// Control is the fault that the training has on purpose, with which no epsilon holds.
+	Control     Control  `json:"control,omitempty"`
+	Assumptions []string `json:"assumptions"`
+	NotCovered  []string `json:"not_covered"`
 
 	// Group is what several members together cost, where asked for.
 	Group *Group `json:"group,omitempty"`
@@ -171,6 +173,9 @@ func (m *Meter) assumptions(rounds int, infinite bool) []string {
 	if r.ClipQuantile != nil {
 		out = append(out, "C follows a quantile of the update norms: the noise multiplier is the total, "+
 			"shared by the updates and the noisy count of those clipped (Andrew et al. 2021, Theorem 1)")
+	}
+	if warning := r.Control.Warning(); warning != "" {
+		out = append([]string{warning}, out...)
 	}
 	return inTermsOf(r.Unit, append(out, r.noiseAssumptions(infinite)...))
 }
@@ -241,6 +246,9 @@ func (r Report) Summary() string {
 	}
 	if l := r.LossDistribution; l != nil && l.PapersRefuted {
 		line += fmt.Sprintf("; the papers' convention is refuted for %s: some data have %s at least", r.Neighbouring, l.Lower)
+	}
+	if warning := r.Control.Warning(); warning != "" {
+		return warning + ". Claimed: " + line
 	}
 	return line
 }

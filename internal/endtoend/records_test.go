@@ -233,6 +233,15 @@ training:
   cohort: 4
   sampling: separated
   privacy: {clip: 0.4, noise_multiplier: 6, delta: 1e-5, mechanism: {kind: banded, bands: 3}}
+`, `
+name: full
+data:
+  source: text.jsonl
+  columns: {group: album}
+  vocabulary: {size: 60}
+  devices: {prior: groups, at_least_groups: 2}
+model: {embedding: 8, units: 8}
+training: {rounds: 2, cohort: 4, privacy: {clip: 0.4, noise_multiplier: 1, delta: 1e-5, noise_by: devices}}
 `}
 
 // source is what a file of fullFiles, or of an audit, reads.
@@ -246,6 +255,8 @@ func source(file string) sources.Text {
 		return sources.Text("author,body,made,stars\n" + strings.NewReplacer(`{"user":"`, "", `","text":"`, ",", `"}`, ",2020-01-02,3.5").Replace(text()))
 	case strings.Contains(file, "kind: tagger"), strings.Contains(file, "kind: regressor"):
 		return sources.Text(strings.ReplaceAll(text(), "}\n", `,"score":3.5,"tags":["w1"]}`+"\n"))
+	case strings.Contains(file, "group: album"):
+		return sources.Text(strings.ReplaceAll(text(), `{"user"`, `{"album":"a","user"`))
 	case strings.Contains(file, "embeddings:"):
 		return sources.Text(strings.ReplaceAll(text(), "}\n", `,"embedding":[0.5,-1]}`+"\n"))
 	}

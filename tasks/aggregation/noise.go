@@ -14,7 +14,7 @@ import (
 // addNoise adds the noise of the round to the mean update.
 func (p *ServerParams) addNoise(ctx context.Context, t *tasks.Task, mean []float32) error {
 	switch {
-	case p.NoiseMultiplier == 0 || p.NoiseBy == privacy.ByDevices:
+	case p.NoiseMultiplier == 0 || p.NoiseBy == privacy.ByDevices || p.Control == privacy.NoNoise:
 		return nil
 	case p.Mechanism != nil:
 		return p.addCorrelated(ctx, t, mean)

@@ -61,6 +61,9 @@ type ServerParams struct {
 	StopAt *training.Target `json:"stop_at,omitempty"`
 	// Watch follows the cosines of canary clients with the noised mean updates; nil does not.
 	Watch *canaryclients.Watch `json:"watch,omitempty"`
+	// Control is a fault that the training has on purpose; empty for none. What is accounted for
+	// and what metric rows say of noise is as if it had none.
+	Control privacy.Control `json:"control,omitempty"`
 }
 
 // rate is the learning rate of a round, counted from 1.

@@ -47,6 +47,8 @@ type Description struct {
 	// Classifier says that it has the prepared classifier look at something, where there is
 	// one.
 	Classifier bool
+	// OfPrivacy says that it bounds or estimates the epsilon of a training from below.
+	OfPrivacy bool
 	// AtEnd audits measure the last model alone. Others measure every audited one, and
 	// the metrics of their last node, a JSON object of numbers, stand in the curve.
 	AtEnd bool

@@ -120,6 +120,8 @@ type TrainingParams struct {
 	// Randomness is privacy.Secret where noise and cohorts come from a key, empty
 	// where they come from the seed.
 	Randomness privacy.Randomness `json:"randomness,omitempty"`
+	// Control is a fault that the training has on purpose.
+	Control privacy.Control `json:"control,omitempty"`
 	// QuantizeBits are those that the weights of the measured models were rounded to, 0 if
 	// they were not.
 	QuantizeBits int `json:"quantize_bits,omitempty"`
@@ -429,6 +431,7 @@ func recipe(p *TrainingParams, population int) privacy.Recipe {
 		Participations:  p.Participations,
 		Mechanism:       p.Mechanism,
 		NoiseBy:         p.NoiseBy,
+		Control:         p.Control,
 
 		LossDistribution: p.Accountant == privacy.Tightest,
 	}

@@ -75,6 +75,8 @@ type ClientsParams struct {
 	StopAt *Target `json:"stop_at,omitempty"`
 	// Canaries are the clients that an audit has among the users; nil without.
 	Canaries *canaryclients.Clients `json:"canaries,omitempty"`
+	// Control is a fault that the training has on purpose; empty for none.
+	Control privacy.Control `json:"control,omitempty"`
 }
 
 // ChunkMetrics is what a chunk says about itself, for aggregation/server.
@@ -159,6 +161,7 @@ type chunkSum struct {
 	sum      updateSum
 	norms    []float32
 	order    [][]int32
+	before   []float32 // the parameters before a step that is clipped
 	metrics  ChunkMetrics
 }
 
@@ -268,7 +271,7 @@ func (c *chunkSum) addCanary(canary, round, user int) error {
 func (c *chunkSum) contribute(update []float32, norm, weight float64, round, user int) error {
 	scale := 1.0
 	if c.params.Clip > 0 {
-		weight, scale = 1, privacy.ClipScale(norm, c.params.Clip)
+		weight, scale = 1, c.params.Control.ClipScale(norm, c.params.Clip)
 	}
 	if err := c.leave(update, weight, scale, round, user); err != nil {
 		return err
@@ -326,7 +329,7 @@ func (c *chunkSum) train(ctx context.Context, examples [][]int32, round, user in
 				return steps, nil
 			}
 			steps++
-			loss, err := c.learner.step(batch, rate)
+			loss, err := c.step(batch, rate)
 			if err != nil {
 				return 0, diverged(err, "client %d, round %d, step %d", user, round, steps)
 			}
@@ -336,6 +339,23 @@ func (c *chunkSum) train(ctx context.Context, examples [][]int32, round, user in
 		}
 	}
 	return steps, nil
+}
+
+// step takes a local step. With privacy.ClipPerBatch it is what is clipped.
+func (c *chunkSum) step(batch [][]int32, rate float64) (models.Loss, error) {
+	if c.params.Control != privacy.ClipPerBatch {
+		return c.learner.step(batch, rate)
+	}
+	c.before = append(c.before[:0], c.learner.params...)
+	loss, err := c.learner.step(batch, rate)
+	if err != nil {
+		return loss, err
+	}
+	kernels.Axpy(-1, c.before, c.learner.params)
+	norm, err := models.FiniteNorm("local step", c.learner.params)
+	scaleTo(c.learner.params, privacy.ClipScale(norm, c.params.Clip))
+	kernels.Axpy(1, c.before, c.learner.params)
+	return loss, err
 }
 
 // draw has the learner take what was foreseen for the user, or draw it.

@@ -12,7 +12,15 @@ import (
 // rounds' streams and the size of the population, never on the data. A sampling
 // that cannot be drawn and a cohort larger than the population are errors.
 func Cohort(p *ClientsParams, round, population int, stream func(round int) (*rand.Rand, error)) ([]int, error) {
-	scheme, err := drawnScheme(p.Sampling)
+	sampling := p.Sampling
+	switch p.Control {
+	case privacy.PoissonAccounted:
+		sampling = privacy.Shuffled
+	case privacy.SameCohort:
+		round = 1
+	case privacy.NoNoise, privacy.ClipPerBatch, privacy.DoubleSensitivity:
+	}
+	scheme, err := drawnScheme(sampling)
 	if err != nil {
 		return nil, err
 	}

@@ -52,11 +52,11 @@ func TestANodeIsAvailableIfItsCommitAndItsBlobsCanBeRead(t *testing.T) {
 // records are the steps of a chain that have a record, and those among them whose
 // checkpoints can be read.
 type records struct {
-	chain        *plan.Chain
-	steps        map[storage.Key]int
-	checkpoints  map[int]bool
-	heads        int
-	looks        atomic.Int64
+	chain       *plan.Chain
+	steps       map[storage.Key]int
+	checkpoints map[int]bool
+	heads       int
+	looks       atomic.Int64
 }
 
 func newRecords() *records {

@@ -68,7 +68,7 @@ func trainingParams(e *experiment.Experiment) reports.TrainingParams {
 	t := &e.Training
 	p := reports.TrainingParams{
 		Algorithm: string(t.Algorithm), Rounds: t.Rounds, Cohort: t.Cohort, Partition: e.Data.Partition, WholeUsers: e.Data.Users.Words == 0,
-		Devices: e.Data.Devices != nil, Sampling: t.Sampling, Separation: t.Separation, Participations: t.Participations,
+		Devices: e.Data.Devices != nil, Control: e.Audit.Controlled(), Sampling: t.Sampling, Separation: t.Separation, Participations: t.Participations,
 	}
 	if t.QuantizeBits != nil {
 		p.QuantizeBits = *t.QuantizeBits

@@ -16,7 +16,7 @@ func (c *cell) reference(number int) plan.Ref {
 	users := c.node(datasets.ReferenceUsers, fmt.Sprintf("users of reference model %d", number+1),
 		datasets.ReferenceParams{Seed: e.Seed, Model: number}, edge{datasets.BalancedInput, c.balanced})
 	e.Seed = seeds.Stream(e.Seed, seeds.ReferenceModel, uint64(number)).Uint64()
-	e.Canaries, e.Training.Record, e.Audit = nil, nil, nil
+	e.Canaries, e.Training.Record, e.Audit = nil, nil, e.Audit.Apart()
 	apart.experiment = &e
 	apart.population, apart.shards = apart.arrange(users, plan.Ref{})
 	if apart.err == nil {

@@ -76,7 +76,8 @@ func roundsGathered(t *experiment.Training, layout *updates.Layout) int {
 // measured nowhere, and returns its last model.
 func (c *cell) trainApart(population plan.Ref, steps int) plan.Ref {
 	apart, e := *c, *c.experiment
-	e.Training.Rounds, e.Training.EarlyStopping, e.Training.StopAt, e.Training.Record, e.Audit = steps, nil, nil, nil, nil
+	e.Audit = e.Audit.Apart()
+	e.Training.Rounds, e.Training.EarlyStopping, e.Training.StopAt, e.Training.Record = steps, nil, nil, nil
 	apart.experiment, apart.population, apart.shards = &e, population, population
 	apart.training()
 	c.err = apart.err
@@ -269,8 +270,24 @@ func clientsParams(e *experiment.Experiment) training.ClientsParams {
 		Seed: e.Seed, Cohort: t.Cohort, Chunks: t.Chunks, Sampling: t.Sampling, Separation: t.Separation, Participations: t.Participations,
 		Local: local(e, t.Client.Batch), Epochs: t.Client.Epochs, Clip: clip(t),
 		AdaptiveClip: t.Privacy != nil && t.Privacy.Adaptive != nil, Steps: t.Client.Steps,
-		Noise: t.Client.Noise, NoiseMultiplier: t.Privacy.Shared(), Compress: t.Client.Compress.Config(), StopAt: target(t),
+		Noise: t.Client.Noise, NoiseMultiplier: t.Privacy.Shared(), Compress: t.Client.Compress.Config(), StopAt: target(t), Control: ofClients(e.Audit.Controlled()),
 	}
+}
+
+// ofClients is the control where it is a fault of clients or of whom the server asks, and
+// ofServer where it is one of the server's sum.
+func ofClients(c privacy.Control) privacy.Control {
+	if c == privacy.NoNoise {
+		return ""
+	}
+	return c
+}
+
+func ofServer(c privacy.Control) privacy.Control {
+	if c == privacy.NoNoise {
+		return c
+	}
+	return ""
 }
 
 func serverParams(e *experiment.Experiment) aggregation.ServerParams {
@@ -290,7 +307,7 @@ func serverParams(e *experiment.Experiment) aggregation.ServerParams {
 	if g := t.Generator; g != nil {
 		p.Generator = &aggregation.Generator{Steps: g.Steps, Batch: g.Batch, LearningRate: g.LearningRate}
 	}
-	p.Guarantee = guarantee(t)
+	p.Guarantee, p.Control = guarantee(t), ofServer(e.Audit.Controlled())
 	return p
 }
 

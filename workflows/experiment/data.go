@@ -280,6 +280,7 @@ func (e *Experiment) recipe(population int) privacy.Recipe {
 		Unit: e.Unit(), Randomness: cmp.Or(t.Privacy.Randomness, privacy.Seeded),
 		LossDistribution: t.Privacy.Prover() == privacy.Tightest,
 		Separation:       t.Separation, Participations: t.Participations, Mechanism: t.Privacy.Mechanism.Config(), NoiseBy: t.Privacy.NoiseBy,
+		Control: e.Audit.Controlled(),
 	}
 }
 

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 
 	"coalmine/models"
@@ -101,6 +102,48 @@ func (c *checker) audit() {
 	for _, m := range asked {
 		m.Check(s, c.fail)
 	}
+	if c.Audit.Control != "" {
+		c.control(asked)
+	}
+}
+
+// control refuses a training that is broken on purpose where nobody would find out, and faults
+// that it cannot have.
+func (c *checker) control(asked []Method) {
+	const path = "audit.control"
+	t, control := &c.Training, c.Audit.Control
+	if !slices.ContainsFunc(asked, func(m Method) bool { return m.OfPrivacy }) {
+		c.fail([]string{path}, "breaks the training on purpose, and no audit of privacy stands beside it; add audit.one_run or audit.one_shot, or remove the control")
+	}
+	switch {
+	case t.Central():
+		c.fail([]string{path, "training.algorithm"}, "is a fault of federated training; expected training.algorithm: fedavg, or no control")
+	case t.Privacy == nil || t.Privacy.NoiseMultiplier == 0:
+		c.fail([]string{path, "training.privacy"}, "breaks what is claimed, and without noise nothing is; set training.privacy.noise_multiplier, or remove the control")
+	case t.Sampling == privacy.Separated:
+		c.fail([]string{path, "training.sampling"}, "is a fault of trainings whose cohorts are drawn anew and whose noise is independent; expected another training.sampling than %s", t.Sampling)
+	case t.Privacy.NoiseBy == privacy.ByDevices:
+		c.fail([]string{path, "training.privacy.noise_by"}, "is a fault of a server that makes the noise; expected training.privacy.noise_by: %s, or no control", privacy.ByServer)
+	case control == privacy.PoissonAccounted && t.Sampling != privacy.Poisson:
+		c.fail([]string{path, "training.sampling"}, "accounts for Poisson samples that are not drawn, and training.sampling is %s; expected %s", t.Sampling, privacy.Poisson)
+	}
+}
+
+// Controlled is the fault that the training has on purpose; empty for none.
+func (a *Audit) Controlled() privacy.Control {
+	if a == nil {
+		return ""
+	}
+	return a.Control
+}
+
+// Apart is the audit block of trainings beside the cell's, which are measured nowhere and have
+// its faults.
+func (a *Audit) Apart() *Audit {
+	if a.Controlled() == "" {
+		return nil
+	}
+	return &Audit{Control: a.Control}
 }
 
 // anyMethod is "random_sampling, beam_search or utility: true".

@@ -435,6 +435,10 @@ type Audit struct {
 	// or shares of the rounds. Like the multiples of every, those of sgd are moved up to
 	// the end of a task (training.steps_per_task).
 	At []fractions.Share `json:"at,omitempty" unit:"rounds or %"`
+	// Control is a fault that the training has on purpose, while privacy is accounted for as if
+	// it had none: a positive control of the audits of privacy that stand beside it. Everything
+	// that prints the epsilon says that it does not hold. The training is federated, with noise.
+	Control privacy.Control `json:"control,omitempty"`
 	// Methods are the fields of the audits that there are.
 	Methods Methods
 	// FailIf holds limits on what the finished model may show. A cell above one

@@ -84,6 +84,9 @@ func runBound(ctx context.Context, t *tasks.Task) error {
 		if verdict.TradeOff, err = p.refute(units, scores, counts); err != nil {
 			return tasks.Permanent(err)
 		}
+		if err := p.compare(&verdict, counts); err != nil {
+			return tasks.Permanent(err)
+		}
 	}
 	for i := range verdict.Units {
 		verdict.Units[i].Words = carried[i].Words

@@ -62,6 +62,10 @@ type TradeOff struct {
 	// claim. Refuted says that it is below 1 - confidence.
 	PValue  float64 `json:"p_value"`
 	Refuted bool    `json:"refuted"`
+	// Claimed says that there is a claim, and EpsilonRefuted that the verdict's EpsilonLower is
+	// above what is proved of it.
+	Claimed        bool `json:"claimed"`
+	EpsilonRefuted bool `json:"epsilon_refuted"`
 	// KPlus, KMinus and Correct are the guesses that refute, those of the file where none do.
 	KPlus   int `json:"k_plus"`
 	KMinus  int `json:"k_minus"`
@@ -70,6 +74,7 @@ type TradeOff struct {
 
 // refute looks for the least noise that the guesses refute.
 func (p *BoundParams) refute(units []audits.Unit, scores []float64, counts datasets.PartitionMetrics) (*TradeOff, error) {
+	recipe := p.Null.recipe(p, counts)
 	var outcomes []onerun.Outcome
 	for _, k := range p.choices() {
 		outcome, err := onerun.Guess(coinsOf(units), scores, k.KPlus, k.KMinus)
@@ -78,17 +83,28 @@ func (p *BoundParams) refute(units []audits.Unit, scores []float64, counts datas
 		}
 		outcomes = append(outcomes, outcome)
 	}
-	bound, err := onerun.LeastNoise(outcomes, p.Null.recipe(p, counts), p.Confidence)
+	bound, err := onerun.LeastNoise(outcomes, recipe, p.Confidence)
 	if err != nil {
 		return nil, err
 	}
 	k := p.choices()[bound.By]
 	v := &TradeOff{
 		EpsilonLower: bound.Epsilon, PValue: bound.PValue, Refuted: bound.PValue <= 1-p.Confidence,
-		KPlus: k.KPlus, KMinus: k.KMinus, Correct: outcomes[bound.By].Correct,
+		KPlus: k.KPlus, KMinus: k.KMinus, Correct: outcomes[bound.By].Correct, Claimed: recipe.NoiseMultiplier > 0,
 	}
 	if !math.IsInf(bound.NoiseMultiplier, 1) {
 		v.NoiseMultiplier = &bound.NoiseMultiplier
 	}
 	return v, nil
+}
+
+// compare says whether a bound by the theorem of Steinke et al. is above what is proved.
+func (p *BoundParams) compare(v *Verdict, counts datasets.PartitionMetrics) error {
+	recipe := p.Null.recipe(p, counts)
+	if recipe.NoiseMultiplier == 0 {
+		return nil
+	}
+	report, err := privacy.Account(recipe)
+	v.TradeOff.EpsilonRefuted = v.EpsilonLower > float64(report.EpsilonProved)
+	return err
 }

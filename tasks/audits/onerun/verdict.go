@@ -14,15 +14,22 @@ import (
 var Audit = audits.Description{
 	Name: "one_run",
 	Legend: "One-run epsilon: the audit of coins and guesses is certain of so much at the confidence stated below; in brackets, the most that " +
-		"it could have found. By trade-off curve: what is proved of the least noise that the guesses refute, and that noise multiplier.",
+		"it could have found. By trade-off curve: what is proved of the least noise that the guesses refute, and that noise multiplier. " +
+		"Refutes epsilon: whether the first bound is above epsilon_proved; refutes z: whether the second refutes the noise multiplier that is claimed.",
 	New:         func() audits.Fields { return new(Fields) },
 	Limits:      func() audits.Limits { return new(Limits) },
 	Kinds:       []tasks.Kind{Coins, Bound},
+	OfPrivacy:   true,
 	AtEnd:       true,
 	VerdictBlob: VerdictBlob,
 	Verdict:     func() audits.Verdict { return new(Verdict) },
 	Outcome:     func() audits.Outcome { return new(Unit) },
-	Columns:     []audits.Column{{Header: "one-run epsilon >= (of)"}, {Header: "by trade-off curve (z <)", Optional: true}},
+	Columns: []audits.Column{
+		{Header: "one-run epsilon >= (of)", Measure: audits.Measure{Name: "epsilon_lower", Digits: 3}},
+		{Header: "by trade-off curve (z <)", Optional: true, Measure: audits.Measure{Name: "one_run_trade_off_epsilon_lower", Digits: 3}},
+		{Header: "refutes epsilon", Optional: true, Measure: audits.Measure{Name: "one_run_epsilon_refuted", Percent: true}},
+		{Header: "refutes z", Optional: true, Measure: audits.Measure{Name: "one_run_refuted", Percent: true}},
+	},
 }
 
 // Verdict is a lower bound on epsilon, and all that it rests on.
@@ -91,7 +98,19 @@ func (v *Verdict) Own() []audits.Own {
 // Texts implements audits.Verdict. The bound has beside it the most that its audit
 // could have found.
 func (v *Verdict) Texts() []string {
-	return []string{fmt.Sprintf("%s (%s)", privacy.Epsilon(v.EpsilonLower), privacy.Epsilon(v.EpsilonLargest)), v.TradeOff.text()}
+	bound := fmt.Sprintf("%s (%s)", privacy.Epsilon(v.EpsilonLower), privacy.Epsilon(v.EpsilonLargest))
+	t := v.TradeOff
+	if t == nil || !t.Claimed {
+		return []string{bound, t.text(), "", ""}
+	}
+	return []string{bound, t.text(), yesOrNo(t.EpsilonRefuted), yesOrNo(t.Refuted)}
+}
+
+func yesOrNo(yes bool) string {
+	if yes {
+		return "yes"
+	}
+	return "no"
 }
 
 // text is empty for what was not asked for.
@@ -147,7 +166,10 @@ func (v *Verdict) Row() any {
 		EpsilonLargest: &v.EpsilonLargest,
 	}
 	if t := v.TradeOff; t != nil {
-		r.NoiseRefuted, r.PValue, r.Refuted = t.NoiseMultiplier, &t.PValue, &t.Refuted
+		r.NoiseRefuted = t.NoiseMultiplier
+		if t.Claimed {
+			r.PValue, r.Refuted, r.EpsilonRefuted = &t.PValue, &t.Refuted, &t.EpsilonRefuted
+		}
 		if !math.IsInf(float64(t.EpsilonLower), 1) {
 			r.TradeOffEpsilon = new(float64(t.EpsilonLower))
 		}
@@ -171,6 +193,7 @@ type row struct {
 	TradeOffEpsilon *float64 `parquet:"one_run_trade_off_epsilon_lower"`
 	PValue          *float64 `parquet:"one_run_p_value"`
 	Refuted         *bool    `parquet:"one_run_refuted"`
+	EpsilonRefuted  *bool    `parquet:"one_run_epsilon_refuted"`
 }
 
 // Limits of audit.fail_if.

@@ -85,10 +85,10 @@ func TestBoundsThatCrossAreSaidSo(t *testing.T) {
 
 func TestTheTradeOffCurveIsInEveryOutput(t *testing.T) {
 	t.Parallel()
-	r := audited(t, 1.29, `"trade_off": {"noise_multiplier_refuted": 0.8, "epsilon_lower": 213, "p_value": 0.013, "refuted": true, "k_plus": 5, "k_minus": 4, "correct": 9},`)
+	r := audited(t, 1.29, `"trade_off": {"noise_multiplier_refuted": 0.8, "epsilon_lower": 213, "p_value": 0.013, "refuted": true, "claimed": true, "k_plus": 5, "k_minus": 4, "correct": 9},`)
 	for format, wants := range map[string][]string{
-		"table": {"by trade-off curve (z <)", "213 (0.8)", "9 of 9 guesses refute noise multipliers from 0.8 on, of which epsilon 213 is proved, and with them the CLAIMED one (p 0.013)"},
-		"csv":   {"one_run_noise_multiplier_refuted,one_run_trade_off_epsilon_lower,one_run_p_value,one_run_refuted", "0.8,213,0.013,true"},
+		"table": {"by trade-off curve (z <)", "213 (0.8)", "refutes epsilon", "refutes z", "9 of 9 guesses refute noise multipliers from 0.8 on, of which epsilon 213 is proved, and with them the CLAIMED one (p 0.013)"},
+		"csv":   {"one_run_noise_multiplier_refuted,one_run_trade_off_epsilon_lower,one_run_p_value,one_run_refuted,one_run_epsilon_refuted", "0.8,213,0.013,true,false"},
 		"json":  {`"noise_multiplier_refuted": 0.8`, `"p_value": 0.013`},
 	} {
 		text := written(t, r, format)

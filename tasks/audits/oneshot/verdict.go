@@ -19,6 +19,7 @@ var Audit = audits.Description{
 	Kinds:       []tasks.Kind{Clients, Estimator},
 	Measures:    audits.Anything,
 	Pairs:       audits.EverySecret,
+	OfPrivacy:   true,
 	AtEnd:       true,
 	VerdictBlob: VerdictBlob,
 	Verdict:     func() audits.Verdict { return new(Verdict) },

@@ -32,7 +32,11 @@ type Verdict struct{ privacy.Report }
 // Texts implements audits.Verdict. An epsilon is never bare: the proved bound stands
 // beside it.
 func (v *Verdict) Texts() []string {
-	return []string{fmt.Sprintf("%s (%s)", v.Epsilon, v.EpsilonProved)}
+	text := fmt.Sprintf("%s (%s)", v.Epsilon, v.EpsilonProved)
+	if v.Control != "" {
+		text += " CONTROL: does not hold"
+	}
+	return []string{text}
 }
 
 // Note implements audits.Noter.
@@ -43,7 +47,7 @@ func (v *Verdict) Row() any {
 	r := row{
 		NoiseMultiplier: &v.NoiseMultiplier, Delta: &v.Delta, Infinite: &v.Infinite, Unit: v.Unit, Sampling: string(v.Sampling),
 		Neighbouring: string(v.Neighbouring), Conversion: string(v.Conversion), HoldsAgainst: v.HoldsAgainst,
-		AccountantProved: string(v.AccountantProved),
+		AccountantProved: string(v.AccountantProved), Control: string(v.Control),
 	}
 	r.Epsilon, r.EpsilonProved = finite(v.Epsilon), finite(v.EpsilonProved)
 	if v.AccountantProved != "" { // not in results from before there was a choice
@@ -73,6 +77,7 @@ type row struct {
 	Neighbouring     string   `parquet:"neighbouring"`
 	Conversion       string   `parquet:"conversion"`
 	HoldsAgainst     string   `parquet:"holds_against"`
+	Control          string   `parquet:"control"`
 }
 
 // Limits of audit.fail_if.

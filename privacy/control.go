@@ -1,0 +1,61 @@
+package privacy
+
+import (
+	"fmt"
+	"math"
+)
+
+// Control names a fault that a training has on purpose, while its privacy is accounted for as if
+// it had none: a positive control for audits of privacy. Empty: none. The faults are those of
+// federated training with independent noise.
+type Control string
+
+// Controls.
+const (
+	// NoNoise adds no noise to the mean update.
+	NoNoise Control = "no-noise"
+	// ClipPerBatch clips what each local step changes instead of the update of the user, which may
+	// then be as many times the clip norm long as there are steps.
+	ClipPerBatch Control = "clip-per-batch"
+	// DoubleSensitivity clips updates to twice the clip norm that the noise is for.
+	DoubleSensitivity Control = "double-sensitivity"
+	// PoissonAccounted deals the users into cohorts in a random order, as [Shuffled] does, where
+	// Poisson samples are accounted for.
+	PoissonAccounted Control = "poisson-accounted"
+	// SameCohort trains the users of the first round in every round.
+	SameCohort Control = "same-cohort"
+)
+
+// controls say what each does.
+var controls = map[Control]string{
+	NoNoise:           "no noise is added",
+	ClipPerBatch:      "local steps are clipped, and updates are not",
+	DoubleSensitivity: "updates are clipped to twice the clip norm",
+	PoissonAccounted:  "cohorts are cut from a shuffled order instead of drawn as Poisson samples",
+	SameCohort:        "the users of the first round train in every round",
+}
+
+// Choices lists the controls as words of an experiment file.
+func (Control) Choices() []string {
+	return []string{string(NoNoise), string(ClipPerBatch), string(DoubleSensitivity), string(PoissonAccounted), string(SameCohort)}
+}
+
+// Warning says that no epsilon holds; empty without a control.
+func (c Control) Warning() string {
+	if c == "" {
+		return ""
+	}
+	return fmt.Sprintf("CONTROL %s: this training is broken on purpose (%s); epsilon_proved does not hold", c, controls[c])
+}
+
+// ClipScale is [ClipScale] with the fault of the control.
+func (c Control) ClipScale(norm, clip float64) float64 {
+	switch c {
+	case ClipPerBatch:
+		clip = math.MaxFloat64
+	case DoubleSensitivity:
+		clip *= 2
+	case NoNoise, PoissonAccounted, SameCohort:
+	}
+	return ClipScale(norm, clip)
+}
