@@ -256,7 +256,11 @@ func source(file string) sources.Text {
 	case strings.Contains(file, "kind: tagger"), strings.Contains(file, "kind: regressor"):
 		return sources.Text(strings.ReplaceAll(text(), "}\n", `,"score":3.5,"tags":["w1"]}`+"\n"))
 	case strings.Contains(file, "group: album"):
-		return sources.Text(strings.ReplaceAll(text(), `{"user"`, `{"album":"a","user"`))
+		var b strings.Builder
+		for line := range strings.Lines(text()) {
+			fmt.Fprintf(&b, `{"album":"%d",%s`, b.Len(), line[1:])
+		}
+		return sources.Text(b.String())
 	case strings.Contains(file, "embeddings:"):
 		return sources.Text(strings.ReplaceAll(text(), "}\n", `,"embedding":[0.5,-1]}`+"\n"))
 	}
