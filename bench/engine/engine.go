@@ -109,6 +109,7 @@ var rows = []struct {
 	{"dp-sgd-bytes", "the same, 2 layers of 200 LSTM units on bytes (examples/secret-sharer-characters.yaml), batch 16 x 80", byteModel.measurePrivate},
 	{"noise", "noise of a round of DP-FTRL by four buffers, paper's model, 50 clients of 16 sentences of 19 words; its share of the round", paper.measureNoise(50)},
 	{"noise-small", "the same, model of examples/quickstart.yaml and as many clients as there, 10", small.measureNoise(10)},
+	{"canaries", "following 1,000 canary clients and as many unseen directions, paper's model; its share of a round of 500 clients of 2,000 words, of which a small one is timed", paper.measureFollowing},
 	{"two-workers", "two trainers on two cores; ratio: to one", measureTwoWorkers},
 	{"allocations", "allocations of a training step, paper's model", measureAllocations},
 	{"scoring-whole", "scoring word after word of 480 sequences over the full softmax, paper's model: no bound, nothing shared", measureWholeScoring},

@@ -162,6 +162,7 @@ func TestTheTablesOfACellAreWhatItsExperimentAsksFor(t *testing.T) {
 		{nil, []Table{Canaries, References, Cohorts}},
 		{[]string{"canaries=null", "audit.random_sampling=null"}, []Table{Cohorts}},
 		{[]string{"canaries=null", "audit={random_sampling: null, one_run: {canaries: 20}}"}, []Table{Canaries, Cohorts}},
+		{[]string{"canaries=null", "audit={random_sampling: null, one_shot: {canaries: 20, norm: 1}}", "model={embedding: 16, units: 16}"}, []Table{Cohorts}},
 		{[]string{"audit={random_sampling: null, beam_search: {}}"}, []Table{Canaries, Cohorts}},
 		{sgd, []Table{Canaries, References}},
 		{[]string{"training.privacy={clip: 1, noise_multiplier: 1, delta: 1e-5, randomness: secret}"}, []Table{Canaries, References}},

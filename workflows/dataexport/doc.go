@@ -73,11 +73,12 @@ func Unasked(e *experiment.Experiment) []Table {
 	return slices.DeleteFunc(Tables(e), func(t Table) bool { return t == Updates })
 }
 
-// planted reports whether an audit has canaries of its own.
+// planted reports whether an audit has canaries of its own in the data.
 func planted(e *experiment.Experiment) bool {
 	return slices.ContainsFunc(e.Audit.Asked(), func(m experiment.Method) bool {
 		_, plants := m.Fields.(audits.Planter)
-		return plants
+		_, joins := m.Fields.(audits.Joiner)
+		return plants && !joins
 	})
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 
 	"coalmine/internal/seeds"
 	"coalmine/storage"
@@ -154,8 +153,7 @@ func (c *Cell) eachCanary(ctx context.Context, row func(Canary) error) error {
 
 // coins are those of an audit with canaries of its own, by canary; none without one.
 func (c *Cell) coins(ctx context.Context, t *tasks.Task) (map[int]*Coin, error) {
-	plants := func(m experiment.Method) bool { _, ok := m.Fields.(audits.Planter); return ok }
-	if !slices.ContainsFunc(c.Experiment.Audit.Asked(), plants) {
+	if !planted(c.Experiment) {
 		return nil, nil
 	}
 	units, _, err := audits.ReadUnits(ctx, t, populationInput)
