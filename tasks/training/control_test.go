@@ -25,7 +25,7 @@ func TestClipPerBatchBoundsStepsAndNotUpdates(t *testing.T) {
 	b := newBench(t)
 	for _, epochs := range []int{1, 4} {
 		p := clientsParams()
-		p.Clip, p.Control, p.Cohort, p.Epochs, p.Local.Batch = 0.01, privacy.ClipPerBatch, 1, epochs, 1000
+		p.Clip, p.Control, p.Cohort, p.Epochs, p.Local.Batch, p.Local.LearningRate = 0.01, privacy.ClipPerBatch, 1, epochs, 1000, 300
 		sum := sumOf(t, b.mustStep(Clients, p, b.origin, 3, 0))
 		wide := make([]float64, len(sum))
 		for i, v := range sum {
