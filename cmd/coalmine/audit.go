@@ -42,7 +42,8 @@ batch; some sequences are scored alone too, and ranks are given as intervals by 
 largest difference.
 
 A command is any program that speaks the contract "score" (docs/contracts/score.md) on
-its standard input and output. It is given by --command, in place of MODEL. A canary is then its line as it stands, and
+its standard input and output; "coalmine contract check score" says what it does wrong.
+It is given by --command, in place of MODEL. A canary is then its line as it stands, and
 its random part that of --alphabet, --symbols and --format, as for a model of bytes; or,
 with --vocabulary (a model file of coalmine export, or a JSON list of words), words. As
 for an endpoint references are scored one after another. Besides, the audit says whether

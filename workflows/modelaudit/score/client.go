@@ -7,6 +7,8 @@
 //	defer client.Close()
 //	answers, err := client.LogLikelihoods(ctx, []score.Pair{{"my pin is", " 1234"}}, 32)
 //	// answers[0].LogProb is that of " 1234" after "my pin is"
+//
+// Check says what an implementation does wrong.
 package score
 
 import (

@@ -1,0 +1,6 @@
+"""Lets Coalmine ask models that are not its own, one module for each contract.
+
+coalmine.score    scores texts: docs/contracts/score.md
+coalmine.harness  the same for any model that lm-evaluation-harness has an adapter of
+coalmine.pytorch  the same for a causal language model in PyTorch
+"""

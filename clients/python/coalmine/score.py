@@ -1,0 +1,120 @@
+"""Scores texts for Coalmine: the contract "score", docs/contracts/score.md.
+
+    class Mine(Scorer):
+        model = digest("weights.pt")
+
+        def loglikelihood(self, pairs):
+            return [(log_prob(continuation, after=context), is_greedy) for context, continuation in pairs]
+
+    serve(Mine)
+
+Then: coalmine audit --command "python3 mine.py" --canaries canaries.txt ...
+"""
+import hashlib
+import json
+import math
+import os
+import sys
+import traceback
+
+CONTRACT, VERSION = "coalmine/score", 1
+
+
+class Retry(Exception):
+    """What went wrong may go right later: Coalmine asks again."""
+
+
+class Scorer:
+    """A model. A subclass sets model and has loglikelihood; it may have the others.
+
+    token_logprobs(pairs) gives for every pair the log-probabilities of the continuation's tokens.
+    generate_until(prompts, until, max_tokens) gives for every prompt what greedy decoding goes on with.
+    """
+
+    model = ""  # a text that another model does not have
+    longest_input = 0  # tokens of context and continuation together; 0: no bound
+    deterministic = False  # whether equal requests have equal answers, to the last bit
+
+    def loglikelihood(self, pairs):
+        """For every (context, continuation) the log-probability of the continuation, and whether it is the greedy one."""
+        raise NotImplementedError(f"{type(self).__name__} has no loglikelihood(pairs)")
+
+
+def digest(path):
+    """A name for the model in a file."""
+    with open(path, "rb") as file:
+        return "sha256:" + hashlib.sha256(file.read()).hexdigest()
+
+
+def serve(make, *arguments):
+    """Answers standard input until it ends, by the scorer that make(*arguments) makes.
+
+    What the scorer, and making it, prints goes to standard error.
+    """
+    requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    with open(os.devnull) as nothing:
+        os.dup2(nothing.fileno(), 0)
+    os.dup2(2, 1)
+    converse(make(*arguments), requests, answers)
+
+
+def converse(scorer, requests, answers):
+    """Answers the lines of a binary file in another."""
+    for line in requests:
+        request = json.loads(line)
+        answers.write(json.dumps(answer(scorer, request), allow_nan=False).encode() + b"\n")
+        answers.flush()
+
+
+def answer(scorer, request):
+    try:
+        return {"id": request["id"], "result": METHODS[request["method"]](scorer, request)}
+    except Exception as error:
+        message = f"{type(error).__name__}: {error}"
+        if request.get("method") not in METHODS:
+            message = f"no method {request.get('method')!r}; there are {methods(scorer)}"
+        else:
+            traceback.print_exc()
+        return {"id": request["id"], "error": {"message": message, "retry": isinstance(error, Retry)}}
+
+
+def methods(scorer):
+    return [name for name in METHODS if name != "describe" and hasattr(scorer, name)]
+
+
+def describe(scorer, request):
+    return {"contract": CONTRACT, "version": VERSION, "model": scorer.model, "longest_input": scorer.longest_input,
+            "deterministic": scorer.deterministic, "methods": methods(scorer)}
+
+
+def loglikelihood(scorer, request):
+    pairs = [tuple(pair) for pair in request["pairs"]]
+    return [[finite(log_prob), bool(greedy)] for log_prob, greedy in one_each(scorer.loglikelihood(pairs), pairs)]
+
+
+def token_logprobs(scorer, request):
+    pairs = [tuple(pair) for pair in request["pairs"]]
+    return [[finite(log_prob) for log_prob in tokens] for tokens in one_each(scorer.token_logprobs(pairs), pairs)]
+
+
+def generate_until(scorer, request):
+    prompts = request["prompts"]
+    return [str(text) for text in one_each(scorer.generate_until(prompts, request["until"], request["max_tokens"]), prompts)]
+
+
+METHODS = {f.__name__: f for f in (describe, loglikelihood, token_logprobs, generate_until)}
+
+
+def one_each(results, asked):
+    results = list(results)
+    if len(results) != len(asked):
+        raise ValueError(f"{len(results)} results for {len(asked)} texts; expected one for each")
+    return results
+
+
+def finite(log_prob):
+    """JSON has no NaN and no Infinity; NumPy's numbers are none of Python's."""
+    log_prob = float(log_prob)
+    if not math.isfinite(log_prob):
+        raise ValueError(f"the log-probability {log_prob}; expected a finite number: has the model diverged?")
+    return log_prob

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"coalmine/workflows/modelaudit"
+	"coalmine/workflows/modelaudit/score"
+)
+
+const contractScoreHelp = `Ask a program that is to score texts for all that the contract "score" wants
+(docs/contracts/score.md), and print a line for each check: pass; fail, with the
+sentence that was broken; doubt, where something looks wrong that some models cannot
+do better; skip, where there is nothing to check.
+
+Exit status: 0 no rule is broken; 1 one is.`
+
+func newContractCommand(g *global) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "contract",
+		Short:   "Check programs of yours that Coalmine asks",
+		Example: `  coalmine contract check score --command "python3 scorer.py"`,
+		GroupID: groupOther,
+	}
+	check := &cobra.Command{
+		Use:     "check",
+		Short:   "Say what a program does wrong, with the line of its contract that it breaks",
+		Example: c.Example,
+	}
+	check.AddCommand(newContractScoreCommand(g))
+	c.AddCommand(check)
+	return c
+}
+
+func newContractScoreCommand(g *global) *cobra.Command {
+	var flags commandFlags
+	var timeout time.Duration
+	var texts string
+	c := &cobra.Command{
+		Use:     "score",
+		Short:   `Check a program that scores texts by the contract "score"`,
+		Long:    contractScoreHelp,
+		Example: `  coalmine contract check score --command "python3 scorer.py" --texts sentences.txt`,
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			options, err := flags.options()
+			if err != nil {
+				return err
+			}
+			options.Timeout = timeout
+			about, err := checkedTexts(texts)
+			if err != nil {
+				return err
+			}
+			report, err := score.Check(c.Context(), options, about)
+			if err != nil {
+				return err
+			}
+			return g.writeConformance(report)
+		},
+	}
+	flags.add(c.Flags())
+	c.Flags().DurationVar(&timeout, "timeout", time.Minute, "how long a request may take, or the program to describe itself")
+	c.Flags().StringVar(&texts, "texts", "", "a text file with sentences to ask about, one a line; by default some of English")
+	if err := c.MarkFlagRequired("command"); err != nil {
+		panic(err)
+	}
+	return c
+}
+
+// checkedTexts are those of a file, or the built-in ones.
+func checkedTexts(path string) ([]string, error) {
+	if path == "" {
+		return score.DefaultTexts, nil
+	}
+	lines, err := opened(path, func(r io.Reader) ([]modelaudit.Line, error) { return modelaudit.ReadCanaries(path, r) })
+	if err != nil {
+		return nil, fmt.Errorf("--texts: %w", err)
+	}
+	var texts []string
+	for _, line := range lines {
+		texts = append(texts, line.Text)
+	}
+	if err := score.CheckTexts(texts); err != nil {
+		return nil, fmt.Errorf("--texts: %s: %w", path, err)
+	}
+	return texts, nil
+}
+
+// writeConformance prints what was found.
+func (g *global) writeConformance(r *score.Report) error {
+	if err := g.printConformance(r); err != nil {
+		return err
+	}
+	if r.Broken() > 0 {
+		return &exitError{code: exitCellFailed}
+	}
+	return nil
+}
+
+func (g *global) printConformance(r *score.Report) error {
+	if g.json {
+		return g.printJSON(r)
+	}
+	for _, f := range r.Findings {
+		g.printf("%-5s  %s\n", f.Status, f.Check)
+		if f.Message != "" {
+			g.printf("       %s\n", f.Message)
+		}
+		if f.Status == score.Failed {
+			g.printf("       rule %d: %s\n", f.Rule, f.Sentence)
+		}
+	}
+	if d := r.Command; d != nil {
+		g.printf("model %s, longest input %s, methods %q\n", d.Model, cmp.Or(countOf(d.LongestInput), "unbounded"), d.Methods)
+	}
+	g.printf("%d of %d checks failed\n", r.Broken(), len(r.Findings))
+	return nil
+}
+
+// countOf is a number of tokens, "" for 0.
+func countOf(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d tokens", n)
+}
