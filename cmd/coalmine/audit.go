@@ -49,7 +49,14 @@ with --vocabulary (a model file of coalmine export, or a JSON list of words), wo
 for an endpoint references are scored one after another. Besides, the audit says whether
 greedy decoding gives a canary, and how many samples have it with probability 1/2. The
 command gets the environment without what sounds secret, and is killed, with all that
-it has started, when the audit ends or has --command-memory.`
+it has started, when the audit ends or has --command-memory.
+
+Where not even that is possible, scores suffice: --canaries is then a file of "coalmine
+canaries export", and --scores has the log-probability that the model gives to each of
+its lines. Canaries are ranked among the references or, if these were not scored, those
+held back; coins bound epsilon from below, with --initial-scores, those of the untrained
+model, or with --plain-loss, which must have been decided before the training
+(docs/contracts/canaries.md).`
 
 // endpointKey is the environment variable with the key of an endpoint.
 const endpointKey = "COALMINE_ENDPOINT_KEY"
@@ -65,6 +72,7 @@ type auditFlags struct {
 	timeout                   time.Duration
 
 	scorer commandFlags
+	scored scoresFlags
 }
 
 // What flags are for; a file has no use for any of them.
@@ -86,15 +94,19 @@ func newAuditCommand(g *global) *cobra.Command {
 		Long:  auditHelp,
 		Example: "  coalmine export quickstart c01 -o model.safetensors\n  coalmine audit model.safetensors --canaries canaries.txt --references 200000\n" +
 			"  coalmine audit http://localhost:8000/v1/completions --model quickstart --vocabulary model.safetensors --canaries canaries.txt\n" +
-			"  coalmine audit --command \"python3 scorer.py\" --canaries canaries.txt --format \"my pin is ####\" --alphabet digits",
+			"  coalmine audit --command \"python3 scorer.py\" --canaries canaries.txt --format \"my pin is ####\" --alphabet digits\n" +
+			"  coalmine audit --canaries canaries/canaries.jsonl --scores scores.jsonl --initial-scores initial.jsonl",
 		GroupID: groupOther,
 		Args: func(c *cobra.Command, args []string) error {
-			if flags.scorer.line != "" {
+			if flags.scorer.line != "" || flags.scored.scores != "" {
 				return cobra.NoArgs(c, args)
 			}
 			return cobra.ExactArgs(1)(c, args)
 		},
 		RunE: func(c *cobra.Command, args []string) error {
+			if flags.scored.scores != "" {
+				return flags.auditScores(c, g)
+			}
 			report, err := flags.audit(c, g, args)
 			if err != nil {
 				return err
@@ -113,7 +125,7 @@ func newAuditCommand(g *global) *cobra.Command {
 }
 
 func (a *auditFlags) add(f *pflag.FlagSet) {
-	f.StringVar(&a.canaries, "canaries", "", "text file with one canary a line")
+	f.StringVar(&a.canaries, "canaries", "", "text file with one canary a line; with --scores a file of coalmine canaries export")
 	f.IntVar(&a.References, "references", 2_000_000, "random sequences that each canary is ranked among, of an endpoint by default 20000; 0 leaves random sampling out")
 	f.IntVar(&a.Prefix, "prefix", 0, "words of a canary that are given; by default, as in a run, what stands before the first # of --format, else 1")
 	f.IntVar(&a.BeamWidth, "beam-width", 5, "sequences that beam search keeps; 0 leaves it out, as it is for an endpoint or a command")
@@ -130,6 +142,7 @@ func (a *auditFlags) add(f *pflag.FlagSet) {
 	f.IntVar(&a.concurrency, "concurrency", 4, "endpoint, command: requests at a time")
 	f.DurationVar(&a.timeout, "timeout", completions.DefaultTimeout, "endpoint, command: how long a request may take, or a command to describe itself")
 	a.scorer.add(f)
+	a.scored.add(f)
 }
 
 func (a *auditFlags) audit(c *cobra.Command, g *global, args []string) (*modelaudit.Report, error) {

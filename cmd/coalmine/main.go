@@ -139,7 +139,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	for _, add := range []func(*global) *cobra.Command{
 		newRunCommand, newPlanCommand, newSubmitCommand, newWorkerCommand, newServeCommand,
 		newStatusCommand, newWatchCommand, newLogsCommand, newResultsCommand, newCompareCommand, newShowCommand, newExportCommand, newSampleCommand,
-		newDataCommand, newCollectCommand, newVerifyCommand, newAuditCommand, newContractCommand, newAccountCommand, newBenchCommand,
+		newDataCommand, newCollectCommand, newVerifyCommand, newAuditCommand, newContractCommand, newCanariesCommand, newAccountCommand, newBenchCommand,
 		newHealthCommand, newVersionCommand,
 	} {
 		root.AddCommand(add(g))

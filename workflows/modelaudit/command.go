@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strings"
 	"unicode/utf8"
 
 	"coalmine/tasks/audits/probabilisticextraction"
@@ -148,37 +147,10 @@ func (c *Command) requests() int64 { return c.Client.Requests() }
 func (c *Command) pairs(list []sequence) ([]score.Pair, error) {
 	pairs := make([]score.Pair, len(list))
 	for i, s := range list {
-		pairs[i] = c.pair(s)
+		pairs[i] = score.PairOf(c.vocabulary.tokens, s.prefix, s.suffix)
 		if !utf8.ValidString(pairs[i].Context) || !utf8.ValidString(pairs[i].Continuation) {
 			return nil, fmt.Errorf("the text %q with %q after it is not UTF-8, of which requests are; expected a prefix that ends between characters, and symbols of one byte each", pairs[i].Context, pairs[i].Continuation)
 		}
 	}
 	return pairs, nil
-}
-
-// pair is a sequence as texts. The spaces between them belong to the continuation.
-func (c *Command) pair(s sequence) score.Pair {
-	context, continuation := c.text(s.prefix), c.text(s.suffix)
-	if c.vocabulary.tokens.Level() != datasets.ByteLevel {
-		return score.Pair{Context: context, Continuation: " " + continuation}
-	}
-	kept := strings.TrimRight(context, " ")
-	return score.Pair{Context: kept, Continuation: context[len(kept):] + continuation}
-}
-
-// text is what tokens stand for: words with spaces between them, or bytes.
-func (c *Command) text(tokens []int32) string {
-	v := c.vocabulary.tokens
-	if v.Level() == datasets.ByteLevel {
-		text := make([]byte, len(tokens))
-		for i, token := range tokens {
-			text[i] = byte(token - datasets.FirstWord)
-		}
-		return string(text)
-	}
-	words := make([]string, len(tokens))
-	for i, token := range tokens {
-		words[i] = v.Words[token]
-	}
-	return strings.Join(words, " ")
 }

@@ -72,7 +72,7 @@ func runBound(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	verdict, err := p.judge(units, scores)
+	verdict, err := p.Judge(units, scores)
 	if err != nil {
 		return tasks.Permanent(err)
 	}
@@ -94,8 +94,9 @@ func runBound(ctx context.Context, t *tasks.Task) error {
 	return t.PutJSON(ctx, VerdictBlob, verdict)
 }
 
-// judge guesses and bounds.
-func (p *BoundParams) judge(units []audits.Unit, scores []float64) (Verdict, error) {
+// Judge guesses how the coins of units came up, by a score for each that is higher where the
+// model knows its canary better, and bounds. The verdict's units have no words.
+func (p *BoundParams) Judge(units []audits.Unit, scores []float64) (Verdict, error) {
 	included := coinsOf(units)
 	answers, err := onerun.Answers(scores, p.KPlus, p.KMinus)
 	if err != nil {

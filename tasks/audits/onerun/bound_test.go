@@ -52,7 +52,7 @@ func TestTheVerdictSaysWhatItRestsOn(t *testing.T) {
 	for i := range units { // the lower half is in, scores fall: all guesses are right
 		units[i].Included, scores[i] = i < 50, -float64(i)
 	}
-	v, err := p.judge(units, scores)
+	v, err := p.Judge(units, scores)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestTheVerdictSaysWhatItRestsOn(t *testing.T) {
 		t.Errorf("units %+v", u)
 	}
 	slices.Reverse(scores)
-	if v, err = p.judge(units, scores); err != nil || v.Correct != 0 || v.EpsilonLower != 0 {
+	if v, err = p.Judge(units, scores); err != nil || v.Correct != 0 || v.EpsilonLower != 0 {
 		t.Errorf("verdict %+v (%v) of guesses that are all wrong", v, err)
 	}
 }

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"coalmine/workflows/canaryfiles"
+	"coalmine/workflows/modelaudit"
+)
+
+// scoresFlags are those of an audit by scores alone.
+type scoresFlags struct {
+	scores, initial string
+	plain           bool
+}
+
+func (s *scoresFlags) add(f *pflag.FlagSet) {
+	f.StringVar(&s.scores, "scores", "", `scores of all lines of --canaries, in place of MODEL: {"id": "canary-0", "log_probability": -12.5, "greedy": false} a line, or samples of lm_eval`)
+	f.StringVar(&s.initial, "initial-scores", "", "scores: those of the same lines by the untrained model, for coins")
+	f.BoolVar(&s.plain, "plain-loss", false, "scores: guess coins by the trained model alone, as was decided before the training")
+}
+
+// ofScores are the flags of an audit by scores; it has no use for any other.
+var ofScores = []string{"canaries", "scores", "initial-scores", "plain-loss", "json"}
+
+// auditScores audits by scores alone.
+func (a *auditFlags) auditScores(c *cobra.Command, g *global) error {
+	var other error
+	c.Flags().Visit(func(f *pflag.Flag) {
+		if c.LocalNonPersistentFlags().Lookup(f.Name) != nil && !slices.Contains(ofScores, f.Name) {
+			other = fmt.Errorf("--%s with --scores, which has no model to ask: leave it out", f.Name)
+		}
+	})
+	if other != nil {
+		return other
+	}
+	if a.scored.plain && a.scored.initial != "" {
+		return errors.New("--plain-loss and --initial-scores: expected one of them, the one that was decided on before the training")
+	}
+	report, err := a.scored.audit(a.canaries)
+	if err != nil {
+		return err
+	}
+	if g.json {
+		return g.printJSON(report)
+	}
+	return g.writeScored(report)
+}
+
+func (s *scoresFlags) audit(canaries string) (*canaryfiles.Report, error) {
+	file, err := opened(canaries, func(r io.Reader) (*canaryfiles.File, error) { return canaryfiles.Read(canaries, r) })
+	if err != nil {
+		return nil, fmt.Errorf("--canaries: %w", err)
+	}
+	scores, err := readScores("--scores", s.scores)
+	if err != nil {
+		return nil, err
+	}
+	options := canaryfiles.Options{PlainLoss: s.plain}
+	if s.initial != "" {
+		if options.Initial, err = readScores("--initial-scores", s.initial); err != nil {
+			return nil, err
+		}
+	}
+	report, err := canaryfiles.Audit(file, scores, options)
+	if err != nil {
+		return nil, fmt.Errorf("%s with %s: %w", canaries, s.scores, err)
+	}
+	return report, nil
+}
+
+func readScores(flag, path string) (canaryfiles.Scores, error) {
+	scores, err := opened(path, func(r io.Reader) (canaryfiles.Scores, error) { return canaryfiles.ReadScores(path, r) })
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	return scores, nil
+}
+
+// writeScored prints a line a canary, and what follows from all.
+func (g *global) writeScored(r *canaryfiles.Report) error {
+	table := tabwriter.NewWriter(g.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "canary\trank\texposure\tgreedy\tsamples\ttext")
+	for _, list := range [][]canaryfiles.Measured{r.Canaries, r.Controls} {
+		for _, m := range list {
+			c := &modelaudit.Canary{Ranked: m.Outcome, Written: modelaudit.Written{Queries: m.Queries, Greedy: m.Greedy}}
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", m.ID, rankText(c), exposureText(c), greedyText(c), samplesText(c), m.Text)
+		}
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	if r.Of > 0 {
+		g.printf("%d of %d canaries have rank 1; ranked among %s: %s\n", r.Memorized, r.Of, basisTexts[r.Basis], r.Why)
+	}
+	if r.MannWhitneyP != nil {
+		g.printf("canaries and those held back differ with p = %.3g (Mann-Whitney)\n", *r.MannWhitneyP)
+	}
+	if v := r.OneRun; v != nil {
+		g.printf("one-run: epsilon >= %.3g with %g%% confidence at delta %g (%s, %s); %d of %d guesses right, score %s\n",
+			v.EpsilonLower, 100*v.Confidence, v.Delta, v.Unit, v.Neighbouring, v.Correct, v.KPlus+v.KMinus, v.Score)
+	}
+	if r.NoOneRun != "" {
+		g.printf("one-run: none; %s (--initial-scores, --plain-loss)\n", r.NoOneRun)
+	}
+	return nil
+}
+
+var basisTexts = map[canaryfiles.Basis]string{
+	canaryfiles.References: "references", canaryfiles.Controls: "canaries that were held back", canaryfiles.Nothing: "nothing",
+}

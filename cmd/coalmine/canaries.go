@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"coalmine/workflows/canaryfiles"
+	"coalmine/workflows/compile"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/localexec"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/submission"
+)
+
+const canariesExportHelp = `Write the canaries and coins of an experiment as files, for people whose data never
+come near this program: insert them yourself, train with your own code, score every
+line, and have "coalmine audit --canaries FILE --scores FILE" say what the model has
+memorized. docs/contracts/canaries.md says what the files hold and what to insert.
+
+They are those of one cell, exactly as its own training would have them. The data of
+the experiment are read for the vocabulary and the users; canaries of bytes
+(data.level: byte) depend on the seed alone, so that any text with enough users may
+stand in for yours.
+
+  canaries.jsonl            a first line about the experiment, then a text a line
+  texts.jsonl, ` + canaryfiles.HarnessTask + `.yaml
+                            the same texts as a task of lm-evaluation-harness`
+
+// Files of canaries export.
+const (
+	canariesFile = "canaries.jsonl"
+	textsFile    = "texts.jsonl"
+	harnessFile  = canaryfiles.HarnessTask + ".yaml"
+)
+
+func newCanariesCommand(g *global) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "canaries",
+		Short:   "Write canaries for trainings that are not Coalmine's",
+		Example: "  coalmine canaries export experiment.yaml -o canaries",
+		GroupID: groupOther,
+	}
+	c.AddCommand(newCanariesExportCommand(g))
+	return c
+}
+
+func newCanariesExportCommand(g *global) *cobra.Command {
+	var flags submitFlags
+	var options canaryfiles.ExportOptions
+	var cell, folder string
+	c := &cobra.Command{
+		Use:     "export FILE",
+		Short:   "Write the canaries and coins of an experiment as files",
+		Long:    canariesExportHelp,
+		Example: "  coalmine canaries export experiment.yaml -o canaries --references 2000\n  coalmine audit --canaries canaries/canaries.jsonl --scores scores.jsonl",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			sub, err := flags.prepare(c.Context(), g, args[0])
+			if err != nil {
+				return err
+			}
+			file, err := drawCanaries(c.Context(), sub, cell, options)
+			if err != nil {
+				return err
+			}
+			return g.writeCanaries(file, folder)
+		},
+	}
+	flags.add(c.Flags(), false)
+	c.Flags().StringVarP(&folder, "output", "o", "", "the directory to write to, which is made")
+	c.Flags().StringVar(&cell, "cell", "", "the cell whose canaries they are, such as c02; by default the first")
+	c.Flags().IntVar(&options.References, "references", 1000, "random sequences after the beginning of each canary, to rank it among; 0 leaves them out")
+	c.Flags().IntVar(&options.Prefix, "prefix", 0, "words or bytes of a canary that are given; by default what stands before the first # of its format, else 1")
+	if err := c.MarkFlagRequired("output"); err != nil {
+		panic(err)
+	}
+	return c
+}
+
+// drawCanaries draws those of a cell, as its tasks would.
+func drawCanaries(ctx context.Context, sub *submission.Submission, name string, o canaryfiles.ExportOptions) (*canaryfiles.File, error) {
+	p, err := compile.Plan(sub.Spec)
+	if err != nil {
+		return nil, err
+	}
+	var files [][]byte
+	for _, source := range sub.Sources() {
+		more, err := contents(ctx, source)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, more...)
+	}
+	i := slices.IndexFunc(p.Cells, func(c plan.Cell) bool { return name == "" || c.Name == name })
+	if i < 0 {
+		return nil, fmt.Errorf("--cell %s: the experiment has no such cell; expected one from %s to %s", name, p.Cells[0].Name, p.Cells[len(p.Cells)-1].Name)
+	}
+	f := &canaryfiles.File{Header: header(sub.Spec, i, p.Cells[i].Name)}
+	return f, canaryfiles.Export(ctx, localexec.New(p, compile.Registry(), files...), p, &p.Cells[i], o, f)
+}
+
+func header(s *experiment.Spec, cell int, name string) canaryfiles.Header {
+	return canaryfiles.Header{Experiment: s.Name, Cell: name, Seed: s.Cells[cell].Experiment.Seed}
+}
+
+// writeCanaries writes the files of an export, over those that there were.
+func (g *global) writeCanaries(f *canaryfiles.File, folder string) error {
+	if err := os.MkdirAll(folder, 0o777); err != nil {
+		return err
+	}
+	for name, write := range map[string]func(io.Writer) error{
+		canariesFile: f.Write, textsFile: f.WriteLines,
+		harnessFile: func(w io.Writer) error { return canaryfiles.Harness(w, textsFile) },
+	} {
+		if err := g.writeFile(filepath.Join(folder, name), write); err != nil {
+			return err
+		}
+	}
+	counts := map[canaryfiles.Kind]int{}
+	for _, l := range f.Lines {
+		counts[l.Kind]++
+	}
+	if g.json {
+		return g.printJSON(map[string]any{"directory": folder, "lines": counts})
+	}
+	g.printf("%s: %d canaries, %d held back, %d coins, %d references; insert canaries and the coins that came up, and score every line\n",
+		filepath.Join(folder, canariesFile), counts[canaryfiles.Canary], counts[canaryfiles.HeldBack], counts[canaryfiles.Coin], counts[canaryfiles.Reference])
+	return nil
+}

@@ -1,0 +1,182 @@
+// Package canaryfiles writes the canaries and coins of an experiment as files, for people
+// whose data never come near this program, and audits a model by nothing but the scores that
+// it gives to them: docs/contracts/canaries.md.
+//
+//	err := canaryfiles.Export(ctx, executor, plan, cell, options, &file)
+//	...
+//	report, err := canaryfiles.Audit(&file, scores, nil, canaryfiles.Options{})
+package canaryfiles
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"coalmine/privacy"
+)
+
+// Contract and Version name the form of the file.
+const (
+	Contract = "coalmine/canaries"
+	Version  = 1
+)
+
+// Kind is what a line of the file is.
+type Kind string
+
+// Kinds of lines.
+const (
+	// Canary is to be inserted as often as its line says.
+	Canary Kind = "canary"
+	// HeldBack is drawn like the canaries and must not be inserted.
+	HeldBack Kind = "held_back"
+	// Coin is to be inserted, in a user or as a record of its own, if it is Included.
+	Coin Kind = "coin"
+	// Reference is what canaries of its Group are ranked among. It must not be inserted.
+	Reference Kind = "reference"
+)
+
+// Header is the first line of the file.
+type Header struct {
+	Contract   string `json:"contract"`
+	Version    int    `json:"version"`
+	Experiment string `json:"experiment"`
+	Cell       string `json:"cell"`
+	Seed       uint64 `json:"seed"`
+	// OneRun is absent where there are no coins.
+	OneRun *OneRun `json:"one_run,omitempty"`
+}
+
+// OneRun says what the coins stand for, and how many guesses are made: it is fixed before the
+// training.
+type OneRun struct {
+	KPlus  int `json:"k_plus"`
+	KMinus int `json:"k_minus"`
+	// Halvings of KPlus and KMinus are tried, too.
+	Halvings     int                  `json:"halvings,omitempty"`
+	Delta        float64              `json:"delta"`
+	Confidence   float64              `json:"confidence"`
+	Neighbouring privacy.Neighbouring `json:"neighbouring"`
+	Unit         string               `json:"unit"`
+}
+
+// Line is a text that is to be scored.
+type Line struct {
+	ID   string `json:"id"`
+	Kind Kind   `json:"kind"`
+	// Group is the same for a canary and the references that it is ranked among.
+	Group string `json:"group,omitempty"`
+	// Context and Continuation together are the text. Of the continuation the probability is
+	// asked.
+	Context      string `json:"context"`
+	Continuation string `json:"continuation"`
+	// How often a canary is to be inserted: in every user with the one probability, in place of
+	// each of the user's examples with the other, or so many times.
+	UserProbability    string `json:"user_probability,omitempty"`
+	ExampleProbability string `json:"example_probability,omitempty"`
+	InsertedTimes      int    `json:"inserted_times,omitempty"`
+	// Included is how the coin came up; of coins alone.
+	Included *bool `json:"included,omitempty"`
+}
+
+// Text is the whole.
+func (l *Line) Text() string { return l.Context + l.Continuation }
+
+// File is a header and its lines.
+type File struct {
+	Header Header
+	Lines  []Line
+}
+
+// Write writes the file, a JSON object a line.
+func (f *File) Write(w io.Writer) error {
+	return errors.Join(writeLine(w, f.Header), f.WriteLines(w))
+}
+
+func writeLine(w io.Writer, v any) error {
+	out := json.NewEncoder(w)
+	out.SetEscapeHTML(false)
+	return out.Encode(v)
+}
+
+// maxLine is the longest line that is read, in bytes.
+const maxLine = 1 << 20
+
+// Read reads and checks a file. name is for messages.
+func Read(name string, r io.Reader) (*File, error) {
+	f := new(File)
+	seen := map[string]int{}
+	err := eachLine(name, r, func(number int, line []byte) error {
+		if number == 1 {
+			return f.Header.decode(line)
+		}
+		var l Line
+		if err := json.Unmarshal(line, &l); err != nil {
+			return err
+		}
+		if err := l.check(); err != nil {
+			return err
+		}
+		if seen[l.ID] > 0 {
+			return fmt.Errorf("the id %q is that of line %d too", l.ID, seen[l.ID])
+		}
+		seen[l.ID] = number
+		f.Lines = append(f.Lines, l)
+		return nil
+	})
+	if err == nil && f.Header.Version == 0 {
+		err = fmt.Errorf("%s: it is empty; expected a file of coalmine canaries export", name)
+	}
+	return f, err
+}
+
+// eachLine reads lines that are not empty.
+func eachLine(name string, r io.Reader, do func(number int, line []byte) error) error {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, maxLine)
+	for number := 1; lines.Scan(); number++ {
+		if strings.TrimSpace(lines.Text()) == "" {
+			continue
+		}
+		if err := do(number, lines.Bytes()); err != nil {
+			return fmt.Errorf("%s, line %d: %w", name, number, err)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+func (h *Header) decode(line []byte) error {
+	if err := json.Unmarshal(line, h); err != nil || h.Contract != Contract || h.Version != Version {
+		return fmt.Errorf("it does not begin as the contract %q of version %d does; expected the file canaries.jsonl of coalmine canaries export", Contract, Version)
+	}
+	return nil
+}
+
+func (l *Line) check() error {
+	switch {
+	case l.ID == "" || l.Continuation == "":
+		return errors.New("it has no id or no continuation; expected both")
+	case l.Kind != Canary && l.Kind != HeldBack && l.Kind != Coin && l.Kind != Reference:
+		return fmt.Errorf("its kind is %q; expected %q, %q, %q or %q", l.Kind, Canary, HeldBack, Coin, Reference)
+	case (l.Kind == Coin) != (l.Included != nil):
+		return errors.New("it is a coin without included, or no coin with it; expected how each coin came up")
+	}
+	return nil
+}
+
+// of are the lines of a kind.
+func (f *File) of(kind Kind) []*Line {
+	var found []*Line
+	for i := range f.Lines {
+		if f.Lines[i].Kind == kind {
+			found = append(found, &f.Lines[i])
+		}
+	}
+	return found
+}

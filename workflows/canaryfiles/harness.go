@@ -1,0 +1,46 @@
+package canaryfiles
+
+import (
+	"errors"
+	"fmt"
+	"io"
+)
+
+// HarnessTask is the name of the task that Harness describes.
+const HarnessTask = "coalmine_canaries"
+
+// Harness writes a task of lm-evaluation-harness which scores the lines of a file: they must
+// lie beside it, without the header, under the name data.
+func Harness(w io.Writer, data string) error {
+	_, err := fmt.Fprintf(w, `# Scores canaries of Coalmine; the samples are what coalmine audit --scores reads.
+#   cd the directory of this file
+#   lm_eval --model hf --model_args pretrained=NAME --tasks %[1]s --include_path . --log_samples --output_path out
+task: %[1]s
+dataset_path: json
+dataset_kwargs:
+  data_files:
+    test: %[2]s
+test_split: test
+output_type: loglikelihood
+doc_to_text: "{{context}}"
+doc_to_target: "{{continuation}}"
+target_delimiter: ""  # the spaces between stand in the continuation
+num_fewshot: 0
+metric_list:
+  - metric: acc  # the share of the lines that greedy decoding gives
+    aggregation: mean
+    higher_is_better: false
+metadata:
+  version: 1
+`, HarnessTask, data)
+	return err
+}
+
+// WriteLines writes the lines without the header, as Harness has them read.
+func (f *File) WriteLines(w io.Writer) error {
+	var err error
+	for i := range f.Lines {
+		err = errors.Join(err, writeLine(w, &f.Lines[i]))
+	}
+	return err
+}

@@ -1,0 +1,109 @@
+package canaryfiles
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+)
+
+// Score is what a model gives to a line.
+type Score struct {
+	// LogProbability is the natural logarithm of the probability of the continuation after
+	// the context, at most 0.
+	LogProbability float64
+	// Greedy says that greedy decoding gives the continuation; nil where it is not known.
+	Greedy *bool
+}
+
+// Scores are by the ids of lines.
+type Scores map[string]Score
+
+// maxLogProbability is the largest that is taken for one: a model that computes in 16 bits
+// may round a little above 0.
+const maxLogProbability = 0.01
+
+// scoredLine is a line of scores: ours, or one of the samples that lm-evaluation-harness logs.
+type scoredLine struct {
+	ID             string   `json:"id"`
+	LogProbability *float64 `json:"log_probability"`
+	Greedy         *bool    `json:"greedy"`
+
+	Doc       struct{ ID string } `json:"doc"`
+	Responses [][]json.RawMessage `json:"filtered_resps"`
+}
+
+// ReadScores reads scores, a JSON object a line: {"id", "log_probability", "greedy"}, greedy if
+// it is known; or the samples of the task that Harness writes, as lm_eval --log_samples logs
+// them. name is for messages.
+func ReadScores(name string, r io.Reader) (Scores, error) {
+	scores := Scores{}
+	err := eachLine(name, r, func(_ int, line []byte) error {
+		var l scoredLine
+		if err := json.Unmarshal(line, &l); err != nil {
+			return fmt.Errorf("%w; expected a line such as {\"id\": \"canary-0\", \"log_probability\": -12.5}", err)
+		}
+		id, score, err := l.score()
+		if err != nil {
+			return err
+		}
+		if _, twice := scores[id]; twice {
+			return fmt.Errorf("%q is scored a second time; expected one score for each id", id)
+		}
+		scores[id] = score
+		return nil
+	})
+	if err == nil && len(scores) == 0 {
+		err = fmt.Errorf("%s: there is no score in it", name)
+	}
+	return scores, err
+}
+
+func (l *scoredLine) score() (string, Score, error) {
+	if l.ID == "" && l.Doc.ID != "" {
+		if err := l.takeResponse(); err != nil {
+			return "", Score{}, err
+		}
+	}
+	switch {
+	case l.ID == "":
+		return "", Score{}, errors.New("it has no id; expected that of a line of the canaries")
+	case l.LogProbability == nil || math.IsInf(*l.LogProbability, 0):
+		return "", Score{}, fmt.Errorf("%s has no log_probability; expected a finite number", l.ID)
+	case *l.LogProbability > maxLogProbability:
+		return "", Score{}, fmt.Errorf("%s has the log_probability %g; expected a natural logarithm, which is not above 0", l.ID, *l.LogProbability)
+	}
+	return l.ID, Score{min(0, *l.LogProbability), l.Greedy}, nil
+}
+
+// takeResponse takes a sample's answer, a list of two. Some versions of the harness log its
+// members as texts.
+func (l *scoredLine) takeResponse() error {
+	l.ID = l.Doc.ID
+	if len(l.Responses) != 1 || len(l.Responses[0]) != 2 {
+		return fmt.Errorf("the sample of %s has %d responses; expected one of loglikelihood, [log-probability, is-greedy]", l.ID, len(l.Responses))
+	}
+	if err := unquoted(l.Responses[0][0], &l.LogProbability); err != nil {
+		return fmt.Errorf("the log-probability of %s: %w", l.ID, err)
+	}
+	if err := unquoted(l.Responses[0][1], &l.Greedy); err != nil {
+		return fmt.Errorf("is-greedy of %s: %w", l.ID, err)
+	}
+	return nil
+}
+
+// unquoted decodes a value, or the value in a text as Python prints it.
+func unquoted(value json.RawMessage, into any) error {
+	var text string
+	if json.Unmarshal(value, &text) != nil {
+		return json.Unmarshal(value, into)
+	}
+	switch text {
+	case "True":
+		text = "true"
+	case "False":
+		text = "false"
+	}
+	return json.Unmarshal([]byte(text), into)
+}
