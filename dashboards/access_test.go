@@ -107,8 +107,8 @@ func TestTheClientSaysWhatIsMissing(t *testing.T) {
 func TestPeopleLogInAndOut(t *testing.T) {
 	t.Parallel()
 	c, _ := start(t, newFake(), Options{OperatorToken: operatorToken, ReaderToken: readerToken})
-	a := c.ask(t, "GET", "/runs/grid-0", nil, nil)
-	if a.StatusCode != http.StatusSeeOther || a.Header.Get("Location") != "/login?next=/runs/grid-0" {
+	a := c.ask(t, "GET", "/runs/grid-0?colour=a%26b", nil, nil)
+	if a.StatusCode != http.StatusSeeOther || a.Header.Get("Location") != "/login?next=%2Fruns%2Fgrid-0%3Fcolour%3Da%2526b" {
 		t.Fatalf("a page without a session: %s, %s", a.Status, a.Header.Get("Location"))
 	}
 	login := func(token, query string) answer {
@@ -141,11 +141,24 @@ func TestPeopleLogInAndOut(t *testing.T) {
 func TestTheLoginLeadsNowhereElse(t *testing.T) {
 	t.Parallel()
 	for _, next := range []string{
-		"", "https://evil.example", "//evil.example", "/\\evil.example", "/\t/evil.example", "/runs/../x", "/runs/x?y", "javascript:alert(1)", "/runs/x\r\nSet-Cookie: a=b",
+		"", "https://evil.example", "//evil.example", "/\\evil.example", "/\t/evil.example", "/runs/../x", "/runs/%2e%2e/x", "/evil?/runs/x", "/runs/x/evil", "javascript:alert(1)", "/runs/x\r\nSet-Cookie: a=b",
 	} {
 		if got := localPage(next); got != "/" {
 			t.Errorf("next=%q leads to %q", next, got)
 		}
+	}
+}
+
+// A link to any view, with its state, survives the login.
+func TestTheLoginLeadsToTheViewThatWasWanted(t *testing.T) {
+	t.Parallel()
+	for _, next := range []string{"/", "/?q=paper", "/runs/x", "/runs/x?colour=a%26b&rows=data.partition", "/runs/x/cells/c01?log=1", "/compare?cells=a%2Fc01%2Cb%2Fc02", "/workers"} {
+		if got := localPage(next); got != next {
+			t.Errorf("next=%q leads to %q", next, got)
+		}
+	}
+	if got := localPage("/runs/x?a=\r\nb"); strings.ContainsAny(got, "\r\n") {
+		t.Errorf("a line break gets into %q", got)
 	}
 }
 

@@ -1,5 +1,6 @@
 // Package dashboards serves runs over HTTP: to other commands by a JSON API,
-// whose Client does all that control.API can, and to people by a few pages.
+// whose Client does all that control.API can, and to people by a page, which is written in
+// folder page and embedded as built.
 //
 //	server, err := dashboards.NewServer(api, dashboards.Options{Version: "1.2"})
 //	listener, err := net.Listen("tcp", "localhost:8080")

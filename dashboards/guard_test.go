@@ -96,7 +96,7 @@ func TestABodyMustSayThatItIsJSON(t *testing.T) {
 func TestEveryAnswerForbidsWhatPagesNeedNot(t *testing.T) {
 	t.Parallel()
 	c, _ := start(t, newFake(), Options{})
-	for _, path := range []string{"/", "/runs/x", "/assets/run.js", "/api/v1/runs", "/api/v1/nothing", "/nothing"} {
+	for _, path := range []string{"/", "/runs/x", "/assets/style.css", "/compare", "/api/v1/runs", "/api/v1/nothing", "/nothing"} {
 		a := c.ask(t, "GET", path, nil, nil)
 		for name, want := range map[string]string{
 			"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Cross-Origin-Resource-Policy": "same-origin",

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"net/url"
 	"regexp"
 	"strings"
 	"time"
@@ -80,15 +81,17 @@ func (s *Server) setSession(w http.ResponseWriter, value string, maxAge int) {
 	})
 }
 
-var runPage = regexp.MustCompile(`^/runs/[a-z0-9._-]+$`)
+var viewPath = regexp.MustCompile(`^/(compare|workers|runs/[a-z0-9._-]+(/cells/[a-z0-9._-]+)?)?$`)
 
-// localPage is a page of this server to go to after the login: never one that
-// somebody has slipped into a link.
-func localPage(path string) string {
-	if runPage.MatchString(path) {
-		return path
+// localPage is a view of this server, with its parameters, to go to after the login: never
+// one that somebody has slipped into a link.
+func localPage(target string) string {
+	u, err := url.Parse(target)
+	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || !viewPath.MatchString(u.Path) {
+		return "/"
 	}
-	return "/"
+	view := url.URL{Path: u.Path, RawQuery: u.Query().Encode()}
+	return view.String()
 }
 
 // showSession tells a page what it may offer.

@@ -1,8 +1,16 @@
 package dashboards
 
 import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -11,15 +19,16 @@ func TestPagesAreThere(t *testing.T) {
 	t.Parallel()
 	c, _ := start(t, newFake(), Options{})
 	for path, want := range map[string]string{
-		"/": "text/html", "/runs/grid-01234567": "text/html",
-		"/assets/style.css": "text/css", "/assets/run.js": "text/javascript", "/assets/icon.svg": "image/svg+xml",
+		"/": "text/html", "/runs/grid-01234567": "text/html", "/runs/grid-01234567/cells/c01": "text/html",
+		"/compare?cells=a/c01": "text/html", "/workers": "text/html",
+		"/assets/style.css": "text/css", "/assets/icon.svg": "image/svg+xml",
 	} {
 		a := c.ask(t, "GET", path, nil, nil)
 		if a.StatusCode != 200 || !strings.HasPrefix(a.Header.Get("Content-Type"), want) || a.body == "" {
 			t.Errorf("%s: %s, %s, %d bytes", path, a.Status, a.Header.Get("Content-Type"), len(a.body))
 		}
 	}
-	for _, path := range []string{"/assets/", "/assets/none.js", "/assets/..%2Fruns.html", "/web/runs.html"} {
+	for _, path := range []string{"/assets/", "/assets/none.js", "/assets/..%2Flogin.html", "/web/login.html", "/app/", "/app/none.js", "/app/..%2Flogin.html"} {
 		if a := c.ask(t, "GET", path, nil, nil); a.StatusCode/100 != 4 {
 			t.Errorf("%s: %s", path, a.Status)
 		}
@@ -50,7 +59,7 @@ func TestPagesNeedNothingThatIsForbidden(t *testing.T) {
 		"a script within the page": regexp.MustCompile(`<script(?:[^>]*)>[^<]`),
 		"an inline style":          regexp.MustCompile(`<style| style=`),
 		"an inline handler":        regexp.MustCompile(`<[^>]* on[a-z]+=`),
-		"text inserted as HTML":    regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function`),
+		"text inserted as HTML":    regexp.MustCompile(`\.(innerHTML|outerHTML)|insertAdjacentHTML|document\.write|eval\(|new Function`),
 		"another host":             regexp.MustCompile(`(?:src|href|from|url\()\s*=?\s*['"]?(?:https?:)?//`),
 	}
 	eachFile(t, func(path, text string) {
@@ -64,24 +73,75 @@ func TestPagesNeedNothingThatIsForbidden(t *testing.T) {
 
 func TestPagesNameOnlyWhatIsThere(t *testing.T) {
 	t.Parallel()
-	assets := regexp.MustCompile(`(?:"/assets/|'\./)([^"']+)["']`)
-	ids := regexp.MustCompile(`byId\('([^']+)'\)`)
-	var scripts, pages strings.Builder
+	c, _ := start(t, newFake(), Options{})
+	named := regexp.MustCompile(`["']/?((?:assets|app)/[^"'?]+)["']`)
+	seen := map[string]bool{}
 	eachFile(t, func(path, text string) {
-		for _, match := range assets.FindAllStringSubmatch(text, -1) {
-			if _, err := fs.Stat(web, "web/assets/"+match[1]); err != nil {
-				t.Errorf("%s: %v", path, err)
+		for _, match := range named.FindAllStringSubmatch(text, -1) {
+			seen[match[1]] = true
+			if a := c.ask(t, "GET", "/"+match[1], nil, nil); a.StatusCode != 200 {
+				t.Errorf("%s names %s: %s", path, match[1], a.Status)
 			}
 		}
-		if strings.HasSuffix(path, ".js") {
-			scripts.WriteString(text)
-		} else {
-			pages.WriteString(text)
-		}
 	})
-	for _, match := range ids.FindAllStringSubmatch(scripts.String(), -1) {
-		if !strings.Contains(pages.String(), `id="`+match[1]+`"`) {
-			t.Errorf("no page has an element %q", match[1])
+	if len(seen) < 4 {
+		t.Errorf("the pages name only %v", seen)
+	}
+}
+
+// Who builds coalmine needs no Node, and so does who looks whether the page is of its
+// sources: the build notes their digest, as vite.config.js says.
+func TestThePageIsBuiltOfItsSources(t *testing.T) {
+	t.Parallel()
+	files := []string{"index.html", "package-lock.json", "package.json", "tsconfig.json", "vite.config.js"}
+	err := filepath.WalkDir("page/src", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			files = append(files, strings.TrimPrefix(filepath.ToSlash(path), "page/"))
 		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(files)
+	digest := sha256.New()
+	for _, file := range files {
+		text, err := os.ReadFile(filepath.Join("page", filepath.FromSlash(file)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(digest, "%s\n%s", file, text)
+	}
+	built, err := web.ReadFile("web/app/sources.txt")
+	if err != nil || string(built) != hex.EncodeToString(digest.Sum(nil))+"\n" {
+		t.Errorf("dashboards/web/app was built of other sources than dashboards/page (%v): run scripts/build-page.sh and commit the result", err)
+	}
+}
+
+// The page is there at once: its script has 150 KB at most, compressed as it would travel.
+func TestThePageIsSmall(t *testing.T) {
+	t.Parallel()
+	page, err := web.ReadFile("web/app/index.html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := 0
+	for _, match := range regexp.MustCompile(`"/(app/[^"]+\.js)"`).FindAllStringSubmatch(string(page), -1) {
+		text, err := web.ReadFile("web/" + match[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		w := gzip.NewWriter(&b)
+		if _, err := w.Write(text); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		total += b.Len()
+	}
+	if total == 0 || total > 150_000 {
+		t.Errorf("the page begins with %d bytes of script, compressed", total)
 	}
 }

@@ -3,6 +3,7 @@ package dashboards
 import (
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strings"
 )
 
@@ -54,8 +55,12 @@ func (s *Server) routes() []route {
 		{"GET /api/v1/version", reader, s.showVersion},
 		{"GET /api/v1/session", reader, s.showSession},
 
-		{"GET /{$}", reader, page("runs.html")},
-		{"GET /runs/{run}", reader, page("run.html")},
+		{"GET /{$}", reader, showPage},
+		{"GET /runs/{run}", reader, showPage},
+		{"GET /runs/{run}/cells/{cell}", reader, showPage},
+		{"GET /compare", reader, showPage},
+		{"GET /workers", reader, showPage},
+		{"GET /app/{file}", nobody, builtFile},
 		{"GET /assets/{file}", nobody, asset},
 		{"GET " + loginPath, nobody, s.showLogin},
 		{"POST " + loginPath, nobody, s.login},
@@ -88,7 +93,7 @@ func (s *Server) serve(route route) http.HandlerFunc {
 // refuse sends people to the login page, and tells programs what they lack.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, who role) {
 	if who == nobody && !isAPI(r) {
-		http.Redirect(w, r, loginPath+"?next="+localPage(r.URL.Path), http.StatusSeeOther)
+		http.Redirect(w, r, loginPath+"?next="+url.QueryEscape(localPage(r.URL.RequestURI())), http.StatusSeeOther)
 		return
 	}
 	err := ErrUnauthorized

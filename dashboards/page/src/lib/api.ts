@@ -1,0 +1,72 @@
+// The API as the page uses it; openapi.yaml describes it whole.
+
+export type Phase = 'queued' | 'running' | 'paused' | 'done' | 'failed' | 'cancelled';
+
+export interface Cell { cell: string; label: string; state: Phase; step: number; steps: number; unit?: 'round' | 'step'; now?: string }
+export interface Attempt { key: string; label: string; kind: string; attempt: number; worker?: string; seconds: number; done?: number; total?: number }
+export interface Failure { key: string; label: string; error: string; attempts: number; cells: string[] | null; time: string }
+export interface Worker { id: string; host: string; slots: number; running: number; draining?: boolean; memory_bytes?: number; memory_limit_bytes?: number }
+export interface Wait { cause: string; since?: string; detail: string; tasks?: number }
+
+export interface Run {
+  run: string; experiment: string; state: Phase; error?: string;
+  submitted?: string; started?: string; finished?: string;
+  cells: Cell[]; nodes: { total: number; done: number; running: number; ready: number; waiting: number; failed: number };
+  running?: Attempt[]; failures?: Failure[]; tokens_per_second: number; seconds_left: number | null; workers: Worker[];
+  from_storage?: boolean; pace?: 'working' | 'slow' | 'stuck' | 'paused'; last_progress?: string; waits?: Wait[]; reasons?: string[];
+  priority?: number; pinned?: boolean; pinned_cells?: string[]; note?: string; tags?: string[];
+}
+
+export interface TableRow { cell: string; row?: string; cells?: string[]; status: string; texts: string[] }
+export interface Table { legends: string[]; header: string[]; rows: TableRow[]; notes: string[]; differences?: Table; formats?: { name: string; description: string }[] }
+export interface Figure { number: number; cell?: string; label?: string; title: string; caption: string }
+export interface Picture { cell: string; label: string; round: number; number: number; title: string; caption: string; text: string }
+export interface Event { kind: string; time: string; text: string }
+export interface History { run: string; events: Event[]; dropped: number }
+export interface AttemptLog { node: string; label: string; attempt: string; text: string }
+
+/** Json is any value of an answer whose fields the page finds by looking. */
+export type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
+export type JsonObject = { [name: string]: Json };
+
+export interface Canary {
+  words: string[]; users: number; holders: number; insertions: number; user_probability?: number; example_probability?: number;
+  log_perplexity?: number; exposure?: number; rank?: number; memorized?: boolean; beam_found?: boolean;
+}
+export interface ResultCell {
+  cell: string; label: string; axes: JsonObject; status: string; errors?: string[]; breaches?: string[];
+  utility?: JsonObject; privacy?: JsonObject; audit?: JsonObject; curve?: JsonObject[];
+}
+export interface Results { run: string; experiment: string; cells: ResultCell[] }
+
+export interface Curve { run: string; cell: string; label: string; axes: JsonObject; unit: 'round' | 'step'; steps: number; rounds: JsonObject[]; audited: JsonObject[] }
+export interface Node {
+  key: string; kind: string; label: string; cells: string[]; step?: number; inputs: { name: string; key: string }[]; committed: boolean;
+  blobs: { name: string; bytes: number; sha256: string; stored: boolean }[]; attempt?: { id: string; worker: string; host: string; started: string; seconds: number };
+}
+export interface Spending { cell: string; delta: number; sampling: string; neighbouring: string; conversion: string; unit: string; rounds: { round: number; epsilon: number | null; epsilon_proved: number | null }[] | null }
+
+export const api = '/api/v1';
+
+/** at joins the segments of a path, escaped. */
+export const at = (...segments: (string | number)[]) => segments.map((s) => '/' + encodeURIComponent(s)).join('');
+
+/** ask calls the API and returns its JSON, or throws an Error with its message. */
+export async function ask<T>(path: string, options: RequestInit = {}): Promise<T> {
+  const answer = await fetch(api + path, options);
+  if (answer.status === 401) {
+    location.assign('/login?next=' + encodeURIComponent(location.pathname + location.search));
+    throw new Error('not logged in');
+  }
+  const body = await answer.json().catch(() => ({ error: `the server answered ${answer.status}` }));
+  if (!answer.ok) throw new Error(body.error);
+  return body as T;
+}
+
+export const post = <T>(path: string, body: unknown) =>
+  ask<T>(path, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) });
+
+export const steer = (run: string, command: JsonObject) => post(at('runs', run, 'steer'), command);
+
+/** message is what an error says. */
+export const message = (e: unknown) => (e instanceof TypeError ? 'the server does not answer' : e instanceof Error ? e.message : String(e));

@@ -1,0 +1,30 @@
+export const count = (n: number | undefined) => Number(n ?? 0).toLocaleString('en');
+
+/** digits is a number with three significant digits, as far as it has them. */
+export function digits(x: number | null | undefined): string {
+  if (x === null || x === undefined) return '–';
+  if (Number.isInteger(x) && Math.abs(x) < 1e6) return count(x);
+  return Math.abs(x) >= 1e6 || Math.abs(x) < 1e-4 ? x.toExponential(2) : String(Number(x.toPrecision(4)));
+}
+
+export const when = (time: string) => new Date(time).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'short' });
+
+/** duration is for people: two units at most. */
+export function duration(seconds: number | null | undefined): string {
+  if (seconds === null || seconds === undefined) return '–';
+  const s = Math.max(0, Math.round(seconds));
+  const units: [number, string][] = [[86400, 'd'], [3600, 'h'], [60, 'min'], [1, 's']];
+  const i = units.findIndex(([size]) => s >= size);
+  if (i < 0) return '0 s';
+  const [size, unit] = units[i]!;
+  const [next, name] = units[i + 1] ?? [1, ''];
+  const rest = name ? Math.floor((s % size) / next) : 0;
+  return `${Math.floor(s / size)} ${unit}` + (rest ? ` ${rest} ${name}` : '');
+}
+
+export function bytes(n: number | undefined): string {
+  if (!n) return '';
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+  const i = Math.min(units.length - 1, Math.floor(Math.log2(n) / 10));
+  return `${(n / 1024 ** i).toFixed(i ? 1 : 0)} ${units[i]}`;
+}

@@ -1,0 +1,39 @@
+import type { Json, JsonObject, ResultCell } from './api';
+
+const isObject = (x: Json | undefined): x is JsonObject => typeof x === 'object' && x !== null && !Array.isArray(x);
+
+/** numbers are all numbers of an object by their paths, down to a depth. */
+export function numbers(x: Json | undefined, prefix = '', depth = 2): [string, number][] {
+  if (!isObject(x)) return [];
+  return Object.entries(x).flatMap(([name, value]) => {
+    const path = prefix ? `${prefix}.${name}` : name;
+    if (typeof value === 'number') return [[path, value] as [string, number]];
+    return depth > 1 ? numbers(value, path, depth - 1) : [];
+  });
+}
+
+/** metricsOf are the numbers that came out of a cell, by name. */
+export function metricsOf(cell: ResultCell): Map<string, number> {
+  const found = [...numbers(cell.utility, 'utility'), ...numbers(cell.audit, 'audit')];
+  for (const name of ['epsilon_proved', 'epsilon']) {
+    const value = cell.privacy?.[name];
+    if (typeof value === 'number') found.push([`privacy.${name}`, value]);
+  }
+  return new Map(found);
+}
+
+/** namesOf are the names of all metrics of some cells, in the order in which they come. */
+export const namesOf = (cells: ResultCell[]) => [...new Set(cells.flatMap((c) => [...metricsOf(c).keys()]))];
+
+/** preferred is the first of the wanted names that there is. */
+export const preferred = (names: string[], ...wanted: string[]) => wanted.find((w) => names.includes(w)) ?? names[0] ?? '';
+
+/** axisText is a value of an axis, short. */
+export function axisText(value: Json | undefined): string {
+  if (value === undefined || value === null) return '–';
+  if (isObject(value)) return Object.entries(value).map(([k, v]) => `${k} ${axisText(v)}`).join(', ');
+  return Array.isArray(value) ? value.map(axisText).join(', ') : String(value);
+}
+
+/** label names a metric in words. */
+export const label = (name: string) => name.replace(/^(utility|audit)\./, '').replace(/[._]/g, ' ');

@@ -1,0 +1,67 @@
+// Where the page is: the state of every view is in its address.
+
+/** place is the present address. Views read it and change it by go and by set. */
+export const place = $state({ path: location.pathname, query: new URLSearchParams(location.search) });
+
+function read() {
+  place.path = location.pathname;
+  place.query = new URLSearchParams(location.search);
+}
+addEventListener('popstate', read);
+
+/** go leads to another view. */
+export function go(target: string) {
+  history.pushState(null, '', target);
+  read();
+  scrollTo(0, 0);
+  document.querySelector<HTMLElement>('main')?.focus({ preventScroll: true });
+}
+
+/** set changes parameters of this view; what is empty is left out. */
+export function set(values: Record<string, string | number | boolean | undefined>) {
+  const query = new URLSearchParams(location.search);
+  for (const [name, value] of Object.entries(values)) {
+    if (value === undefined || value === '' || value === false) query.delete(name);
+    else query.set(name, value === true ? '1' : String(value));
+  }
+  const text = query.toString();
+  history.replaceState(null, '', location.pathname + (text ? '?' + text : ''));
+  read();
+}
+
+/** get is a parameter of this view. */
+export const get = (name: string, otherwise = '') => place.query.get(name) ?? otherwise;
+
+/** list is a parameter of several names. */
+export const list = (name: string) => get(name).split(',').filter(Boolean);
+
+/** follow lets a link that stays on this page be followed without loading it again. */
+export function follow(e: MouseEvent) {
+  const link = (e.target as Element).closest('a');
+  const plain = e.button === 0 && !e.metaKey && !e.ctrlKey && !e.shiftKey && !e.altKey;
+  if (!link || !plain || link.target || link.hasAttribute('download') || link.origin !== location.origin) return;
+  if (!viewOf(link.pathname) || link.hash) return;
+  e.preventDefault();
+  go(link.pathname + link.search);
+}
+
+export interface View { name: 'runs' | 'run' | 'cell' | 'compare' | 'workers'; run: string; cell: string }
+
+/** viewOf is the view that a path names, nothing for one that the page does not have. */
+export function viewOf(path: string): View | undefined {
+  const [run, cell] = [/^\/runs\/([^/]+)$/, /^\/runs\/[^/]+\/cells\/([^/]+)$/].map((p) => p.exec(path)?.[1]);
+  if (path === '/') return { name: 'runs', run: '', cell: '' };
+  if (path === '/compare') return { name: 'compare', run: '', cell: '' };
+  if (path === '/workers') return { name: 'workers', run: '', cell: '' };
+  if (run) return { name: 'run', run: decode(run), cell: '' };
+  if (cell) return { name: 'cell', run: decode(path.split('/')[2] ?? ''), cell: decode(cell) };
+  return undefined;
+}
+
+function decode(text: string) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text; // what is no escape stands for itself
+  }
+}
