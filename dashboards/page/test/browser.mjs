@@ -1,0 +1,178 @@
+// Drives the page in a real browser, as people do, against a server whose one run goes on or
+// is done. Its arguments: the address that logs in, the run, a cell of it, and a folder for
+// screenshots ('' for none). It ends with a line for each thing that was found wrong.
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { chromium } from 'playwright-core';
+
+const [login, run, cell, folder] = process.argv.slice(2);
+const origin = new URL(login).origin;
+process.on('uncaughtException', (e) => {
+  for (const w of wrong) console.log('WRONG ' + w);
+  console.error(e);
+  process.exit(2);
+});
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const wrong = [];
+const expect = (what, holds) => holds || wrong.push(what);
+
+const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox'] });
+const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
+const page = await context.newPage();
+page.on('console', (m) => m.type() === 'error' && !m.text().includes('Failed to load resource') && wrong.push(`${page.url()} says on the console: ${m.text()}`));
+page.on('pageerror', (e) => wrong.push(`${page.url()}: ${e.message}`));
+
+const text = (selector) => page.locator(selector).first().innerText();
+const shows = async (what) => {
+  try {
+    await page.getByText(what).first().waitFor({ timeout: 20_000 });
+  } catch {
+    wrong.push(`${page.url()} does not show ${what}`);
+  }
+};
+
+/** inspect looks for what keeps people out, in both themes and at both widths. */
+async function inspect(name) {
+  for (const scheme of ['light', 'dark']) {
+    for (const width of [1280, 400]) {
+      await page.emulateMedia({ colorScheme: scheme });
+      await page.setViewportSize({ width, height: 900 });
+      await page.waitForTimeout(150);
+      const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+      expect(`${name}, ${scheme}, ${width}: the page is ${overflow} pixels wider than its window`, overflow <= 0);
+      if (folder) await page.screenshot({ path: `${folder}/${name}-${scheme}-${width}.png`, fullPage: true });
+    }
+    // By the browser's protocol: the policy of the page allows no script but its own.
+    const session = await context.newCDPSession(page);
+    await session.send('Runtime.evaluate', { expression: axe });
+    const { result } = await session.send('Runtime.evaluate', { expression: 'axe.run().then((r) => JSON.stringify(r.violations))', awaitPromise: true, returnByValue: true });
+    for (const v of JSON.parse(result.value)) wrong.push(`${name}, ${scheme}: ${v.impact}: ${v.help}: ${v.nodes.map((n) => n.target).slice(0, 3).join('; ')}`);
+    await session.detach();
+  }
+  await page.emulateMedia({ colorScheme: 'light' });
+  await page.setViewportSize({ width: 1280, height: 900 });
+}
+
+// Runs: found, sorted, and the state is in the address.
+await page.goto(login);
+await shows(run);
+await page.getByRole('searchbox').fill('no such thing');
+await shows('0 of 1');
+await page.reload();
+await shows('0 of 1');
+await page.getByRole('searchbox').fill(run.slice(0, 4));
+await shows('1 of 1');
+await page.getByRole('button', { name: 'Submitted' }).click();
+expect('the order is not in the address', new URL(page.url()).searchParams.get('sort') === 'submitted');
+await inspect('runs');
+
+// The run, by its link, with the keyboard alone.
+await page.getByRole('link', { name: run }).focus();
+await page.keyboard.press('Enter');
+await shows('What happened');
+await shows('submitted by');
+await page.locator('h1 + [role=status]').getByText('done').waitFor({ timeout: 150_000 }); // nobody reloads
+await shows('finished');
+await page.getByRole('heading', { name: 'Results' }).waitFor();
+expect('the title does not name the run', (await page.title()).includes(run));
+await page.getByLabel('Colour').selectOption({ index: 1 });
+expect('the colour is not in the address', new URL(page.url()).searchParams.get('colour') !== null);
+await page.getByLabel('Only what differs').check();
+const columns = await page.getByRole('region', { name: 'Results, table' }).locator('thead th').count();
+await page.reload();
+await page.getByRole('heading', { name: 'Results' }).waitFor();
+expect('only what differs is forgotten by a reload', (await page.getByRole('region', { name: 'Results, table' }).locator('thead th').count()) === columns);
+await page.getByRole('button', { name: 'Add a note or tags' }).click();
+const script = '<img src=x onerror="document.title=\'broken in\'">';
+await page.getByLabel('Note').fill(script);
+await page.getByLabel('Tags').fill('paper table-1');
+await page.getByRole('button', { name: 'Save' }).click();
+await shows(script);
+await shows('table-1');
+expect('a note is run as a script', !(await page.title()).includes('broken in'));
+await page.getByRole('button', { name: 'Pin', exact: true }).click();
+await page.getByRole('button', { name: 'Unpin' }).waitFor();
+let asked = '';
+page.once('dialog', (d) => {
+  asked = d.message();
+  void d.dismiss();
+});
+await page.getByRole('button', { name: 'Unpin' }).click();
+expect('unpinning asks nothing', asked.includes('Unpin'));
+await page.getByRole('button', { name: 'Show what was run' }).click();
+await shows('"cells"');
+await inspect('run');
+
+// Two cells compared, chosen in the grid; back leads back.
+const boxes = page.getByRole('region', { name: 'Grid of cells, table' }).getByRole('checkbox');
+await boxes.nth(0).check();
+await boxes.nth(1).check();
+await page.getByRole('link', { name: 'Compare 2 cells' }).click();
+await page.locator('.uplot').first().waitFor();
+await page.getByLabel('Logarithmic').check();
+await page.getByLabel('Smooth over').fill('5');
+await page.locator('.uplot .u-over').first().hover();
+expect('there are not two curves', (await page.locator('.uplot').first().locator('.u-legend .u-series').count()) === 3);
+await inspect('compare');
+await page.goBack();
+await page.getByRole('heading', { name: 'Grid' }).waitFor();
+
+// A cell: curves, canaries, tasks; and one that there is not.
+await page.goto(`${origin}/runs/${run}/cells/${cell}`);
+await page.locator('.uplot').first().waitFor();
+await page.getByRole('button', { name: 'Show what made this cell' }).click();
+await page.getByRole('region', { name: 'Tasks, table' }).waitFor();
+await inspect('cell');
+await page.goto(`${origin}/runs/${run}/cells/c99`);
+await shows('There is no cell c99');
+await page.goto(`${origin}/runs/no-such-run`);
+await shows('no such run');
+await shows('To the runs');
+await inspect('no-run');
+await page.goto(`${origin}/workers`);
+await page.getByRole('heading', { name: 'Workers' }).waitFor();
+await inspect('workers');
+
+// The server does not answer for a while, which the page says, and then it does again.
+await page.goto(origin);
+await shows(run);
+await page.route('**/api/**', (r) => r.abort());
+await page.evaluate(() => document.dispatchEvent(new Event('visibilitychange'))); // looks again
+await shows('the server does not answer');
+await inspect('server-away');
+await page.unroute('**/api/**');
+await page.getByText('the server does not answer').waitFor({ state: 'hidden', timeout: 20_000 });
+await shows('live');
+
+// A task that failed: its error, its log, and that it is tried again when somebody asks.
+const key = 'a'.repeat(64);
+const failed = {
+  run, experiment: 'x', state: 'failed', cells: [{ cell, label: 'x', state: 'failed', step: 3, steps: 9, unit: 'round' }], workers: [], tokens_per_second: 0, seconds_left: null,
+  nodes: { total: 1, done: 0, running: 0, ready: 0, waiting: 0, failed: 1 }, failures: [{ key, label: 'round 3', error: script, attempts: 5, cells: [cell], time: '2026-01-01T00:00:00Z' }],
+};
+await page.route('**/events', (r) => r.fulfill({ contentType: 'text/event-stream', body: `event: status\ndata: ${JSON.stringify(failed)}\n\nevent: end\ndata: {}\n\n` }));
+await page.route('**/logs?node=*', (r) => r.fulfill({ json: { logs: [{ node: key, label: 'round 3', attempt: '5', text: 'out of memory ' + script }] } }));
+const steered = [];
+await page.route('**/steer', (r) => {
+  steered.push(r.request().postDataJSON());
+  return r.fulfill({ json: { run } });
+});
+await page.goto(`${origin}/runs/${run}`);
+await page.getByText('Logs of its attempts').click();
+await shows('out of memory');
+await page.getByRole('button', { name: 'Retry this' }).click();
+await page.waitForTimeout(300);
+expect(`a retry sends ${JSON.stringify(steered)}`, steered.length === 1 && steered[0].kind === 'retried' && steered[0].keys[0] === key);
+expect('an error is run as a script', !(await page.title()).includes('broken in'));
+await inspect('failed');
+await page.unrouteAll();
+
+// How soon there is something to see.
+await page.goto(`${origin}/runs/${run}`);
+await page.getByRole('heading', { name: run }).waitFor();
+await page.waitForTimeout(500);
+const paint = await page.evaluate(() => Math.round(performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? -1));
+console.log(JSON.stringify({ first_paint_ms: paint, headline: await text('h1') }));
+await browser.close();
+for (const w of wrong) console.log('WRONG ' + w);
+process.exit(wrong.length > 0 ? 1 : 0);
