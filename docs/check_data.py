@@ -37,14 +37,14 @@ def fraction(text):
     return Fraction(text[:-1]) / 100 if text.endswith("%") else Fraction(text)
 
 
-def draw_parts(e, examples):
-    """The part of each example, in order of the source."""
+def draw_parts(e, examples, own={}):
+    """The part of each example, in order of the source; own has those whose split is their part."""
     streams = [stream(e["seed"], role) for role in ("test part", "validation part", "train share")]
     shares = [float(fraction(text)) for text in (
         e["data"]["test"]["fraction"], e["data"]["validation"]["fraction"], e["data"].get("share", "1"))]
-    for _ in range(examples):
+    for i in range(examples):
         coins = [s.float64() for s in streams]
-        yield next((part for part, coin, share in zip(("test", "validation", "train"), coins, shares) if coin < share), "unused")
+        yield own.get(i) or next((part for part, coin, share in zip(("test", "validation", "train"), coins, shares) if coin < share), "unused")
 
 
 def balance(e, train):
@@ -491,7 +491,10 @@ def check(directory):
         sequence = 2 * sequence + 1
     found = {}
 
-    drawn = list(draw_parts(e, 1 + max(row["example"] for row in examples)))
+    # The export has no splits: it is taken at its word about parts that are one.
+    split = [part for part in ("test", "validation") if e["data"][part].get("split")]
+    own = {row["example"]: row["part"] for row in examples if row["part"] in split}
+    drawn = list(draw_parts(e, 1 + max(row["example"] for row in examples), own))
     found["parts"] = all(row["part"] == drawn[row["example"]] for row in examples)
     users = balance(e, [row for row in examples if row["part"] == "train"])
     canaries = draw_canaries(e, names) if "canaries" in e else []

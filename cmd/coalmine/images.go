@@ -41,7 +41,9 @@ func (i *inspecting) addReading(f *pflag.FlagSet) {
 	f.StringSliceVar(&i.tags, "tags", nil, "tags that images have in place of a label, with commas between")
 	f.StringVar((*string)(&i.Form), "form", "", "form of the files, where their content does not tell it: "+strings.Join(forms.Form("").Choices(), ", "))
 	f.StringToStringVar(&i.called, "column", nil, "what a column is called, such as user=author or text=body")
-	f.StringVar(&i.Split, "split", "", "split of a database of TensorFlow Federated (default train)")
+	f.StringVar(&i.Split, "split", "", "split that is trained on, of data that have splits (default train)")
+	f.StringVar(&i.TestSplit, "test-split", "", "split that is the test part, in place of --test")
+	f.StringVar(&i.ValidationSplit, "validation-split", "", "split that is the validation part, in place of --validation")
 	f.BoolVar(&i.SkipFaults, "skip-faults", false, "leave out records that are at fault, and count them")
 }
 
@@ -50,7 +52,7 @@ func (i *inspecting) readColumns() error {
 	fields := map[string]*string{
 		"user": &i.Columns.User, "text": &i.Columns.Text, "target": &i.Columns.Target,
 		"time": &i.Columns.Time, "score": &i.Columns.Score, "tags": &i.Columns.Tags,
-		"group": &i.Columns.Group,
+		"group": &i.Columns.Group, "split": &i.Columns.Split,
 	}
 	for field, name := range i.called {
 		if fields[field] == nil {
@@ -90,6 +92,9 @@ func (i *inspecting) complete(given func(flag string) bool) error {
 	if err := i.readColumns(); err != nil {
 		return err
 	}
+	if err := i.completeParts(given); err != nil {
+		return err
+	}
 	level := i.Level.Scheme()
 	if level.Symbols != nil && !given("vocabulary") {
 		i.VocabularySize = 0
@@ -104,6 +109,23 @@ func (i *inspecting) complete(given func(flag string) bool) error {
 	for _, flag := range []string{"width", "height", "channels", "classes", "unlabelled", "sheet", "rows", "columns", "tags"} {
 		if given(flag) {
 			return fmt.Errorf("--%s is for images; add --level image", flag)
+		}
+	}
+	return nil
+}
+
+// completeParts draws no part that is a split.
+func (i *inspecting) completeParts(given func(flag string) bool) error {
+	for _, part := range []struct {
+		name, split string
+		fraction    *float64
+	}{{"test", i.TestSplit, &i.TestFraction}, {"validation", i.ValidationSplit, &i.ValidationFraction}} {
+		switch {
+		case part.split == "":
+		case given(part.name):
+			return fmt.Errorf("--%s and --%s-split: expected one of them", part.name, part.name)
+		default:
+			*part.fraction = 0
 		}
 	}
 	return nil

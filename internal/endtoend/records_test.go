@@ -2,6 +2,7 @@ package endtoend_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -205,7 +206,10 @@ name: full
 data:
   source: text.jsonl
   form: csv
-  columns: {user: author, text: body, time: made, score: stars}
+  columns: {user: author, text: body, time: made, score: stars, split: subset}
+  split: training
+  test: {split: test}
+  validation: {split: heldout}
   on_error: skip
   vocabulary: {size: 60}
   users: {words: 0}
@@ -252,7 +256,7 @@ func source(file string) sources.Text {
 	case strings.Contains(file, "pairs: true"):
 		return sources.Text(strings.ReplaceAll(text(), "}\n", `,"target":"w2 w3"}`+"\n"))
 	case strings.Contains(file, "form: csv"):
-		return sources.Text("author,body,made,stars\n" + strings.NewReplacer(`{"user":"`, "", `","text":"`, ",", `"}`, ",2020-01-02,3.5").Replace(text()))
+		return sources.Text(csvText())
 	case strings.Contains(file, "kind: tagger"), strings.Contains(file, "kind: regressor"):
 		return sources.Text(strings.ReplaceAll(text(), "}\n", `,"score":3.5,"tags":["w1"]}`+"\n"))
 	case strings.Contains(file, "group: album"):
@@ -265,6 +269,16 @@ func source(file string) sources.Text {
 		return sources.Text(strings.ReplaceAll(text(), "}\n", `,"embedding":[0.5,-1]}`+"\n"))
 	}
 	return sources.Text(text())
+}
+
+// csvText is a table of the text, a line in twenty of which is of the split test, another of heldout.
+func csvText() string {
+	rows := strings.Split(strings.NewReplacer(`{"user":"`, "", `","text":"`, ",", `"}`, ",2020-01-02,3.5").Replace(text()), "\n")
+	splits := map[int]string{0: ",test", 1: ",heldout"}
+	for i := range rows[:len(rows)-1] {
+		rows[i] += cmp.Or(splits[i%20], ",training")
+	}
+	return "author,body,made,stars,subset\n" + strings.Join(rows, "\n")
 }
 
 // imageText is JSON lines of users with 5 images of 20x20 pixels each.
@@ -280,8 +294,8 @@ func imageText(users int) string {
 }
 
 // outsideFiles are the fields that no file can have beside the others, or that need what
-// is not there: a secret key, a database.
-var outsideFiles = []string{"data.split", "training.privacy.randomness", "training.privacy.key"}
+// is not there: a secret key.
+var outsideFiles = []string{"training.privacy.randomness", "training.privacy.key"}
 
 // extremes are what each value of a record is replaced by.
 var extremes = []any{

@@ -22,13 +22,14 @@ import (
 // Row is an example of a client.
 type Row struct {
 	Number  int64 // of the row, from 1
+	Split   string
 	Client  string
 	Example []byte // valid until the next row
 }
 
-// Each calls do with the rows of a split, in their order. An error of do ends it and is
+// Each calls do with the rows of some splits, in their order. An error of do ends it and is
 // returned.
-func Each(ctx context.Context, path, split string, do func(Row) error) error {
+func Each(ctx context.Context, path string, splits []string, do func(Row) error) error {
 	if err := checkSQLite(path); err != nil {
 		return err
 	}
@@ -37,12 +38,13 @@ func Each(ctx context.Context, path, split string, do func(Row) error) error {
 		return err
 	}
 	defer func() { _ = database.Close() }() // it was only read
-	if err := checkSplit(ctx, database, split); err != nil {
+	if err := checkSplits(ctx, database, splits); err != nil {
 		return err
 	}
 	// The plus keeps an index of splits, if there is one, from being used: rows come in their
 	// order without sorting.
-	rows, err := database.QueryContext(ctx, "SELECT rowid, client_id, serialized_example_proto FROM examples WHERE +split_name = ? ORDER BY rowid", split)
+	query := "SELECT rowid, split_name, client_id, serialized_example_proto FROM examples WHERE +split_name IN (?" + strings.Repeat(", ?", len(splits)-1) + ") ORDER BY rowid"
+	rows, err := database.QueryContext(ctx, query, anys(splits)...)
 	if err != nil {
 		return notTFF(err)
 	}
@@ -50,7 +52,7 @@ func Each(ctx context.Context, path, split string, do func(Row) error) error {
 	for rows.Next() {
 		var r Row
 		var example sql.RawBytes
-		if err := rows.Scan(&r.Number, &r.Client, &example); err != nil {
+		if err := rows.Scan(&r.Number, &r.Split, &r.Client, &example); err != nil {
 			return err
 		}
 		r.Example = example
@@ -59,6 +61,14 @@ func Each(ctx context.Context, path, split string, do func(Row) error) error {
 		}
 	}
 	return rows.Err()
+}
+
+func anys(texts []string) []any {
+	all := make([]any, len(texts))
+	for i, text := range texts {
+		all[i] = text
+	}
+	return all
 }
 
 // open opens a database that nobody writes to.
@@ -76,8 +86,8 @@ func notTFF(err error) error {
 	return fmt.Errorf("%w; expected the tables examples and client_metadata of TensorFlow Federated", err)
 }
 
-// checkSplit looks a split up among those that there are.
-func checkSplit(ctx context.Context, database *sql.DB, split string) error {
+// checkSplits looks splits up among those that there are.
+func checkSplits(ctx context.Context, database *sql.DB, wanted []string) error {
 	rows, err := database.QueryContext(ctx, "SELECT DISTINCT split_name FROM client_metadata ORDER BY split_name")
 	if err != nil {
 		return notTFF(err)
@@ -94,8 +104,10 @@ func checkSplit(ctx context.Context, database *sql.DB, split string) error {
 	if err := rows.Err(); err != nil {
 		return notTFF(err)
 	}
-	if !slices.Contains(splits, split) {
-		return &NotFoundError{split, splits}
+	for _, split := range wanted {
+		if !slices.Contains(splits, split) {
+			return &NotFoundError{split, splits}
+		}
 	}
 	return nil
 }

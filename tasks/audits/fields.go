@@ -139,6 +139,9 @@ type Setting struct {
 	Own bool
 	// TestFraction is the share of the examples that are held out for measurements.
 	TestFraction fractions.Probability
+	// TestSplit is the split of the data that is held out for measurements in place of a
+	// fraction; empty without.
+	TestSplit string
 	// Canaries are those of the canaries block; nil without one.
 	Canaries *Canaries
 	// Devices say how users are divided into devices; nil where they are not.
@@ -352,3 +355,6 @@ func Split(n, size int) []Span {
 	}
 	return spans
 }
+
+// HasTest reports whether there is a test part.
+func (s *Setting) HasTest() bool { return s.TestSplit != "" || !s.TestFraction.IsZero() }

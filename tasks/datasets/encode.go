@@ -51,6 +51,9 @@ type EncodeParams struct {
 	TrainShare float64 `json:"train_share,omitempty"`
 	// Grouped says that the corpus has groups.
 	Grouped bool `json:"grouped,omitempty"`
+	// Splits says that the corpus has parts of its own, within which the fractions and the
+	// share draw from the training split alone; see Origin.
+	Splits bool `json:"splits,omitempty"`
 }
 
 // EncodeMetrics says what the parts hold.
@@ -127,6 +130,9 @@ func (e *encoder) open(ctx context.Context) (err error) {
 	e.words = splitLines(dictionary)
 	e.sequence = e.corpus.Sequence
 	e.tossCoins()
+	if e.params.Splits {
+		return readSplits(ctx, e.task, e.parts)
+	}
 	return nil
 }
 

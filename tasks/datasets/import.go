@@ -29,6 +29,7 @@ import (
 //	                at levels that fix them all symbols, in their order; where
 //	                something is predicted of texts, all its labels before the words
 //	users           JSON array of the users' names
+//	splits          see SplitsBlob; only where splits of the data's own are parts
 //
 // Where records are pairs, the dictionary has the separator too.
 var Import = tasks.Kind{Name: "datasets/import", Version: 1, Class: tasks.Compute, Run: runImport}
@@ -170,6 +171,7 @@ type importer struct {
 	// unlabelled images.
 	unlabelled int
 	skipped    Skipped
+	parts      partRuns
 }
 
 // importedUser is what is known of a user before the corpus is written.
@@ -190,6 +192,7 @@ func (imp *importer) add(rec Record) error {
 	if rec.Unlabelled {
 		imp.unlabelled++
 	}
+	imp.parts.add(rec.part)
 	if int(u) == len(imp.users) {
 		imp.users = append(imp.users, importedUser{last: -1})
 	}
@@ -244,6 +247,11 @@ func (imp *importer) write(ctx context.Context, t *tasks.Task) error {
 	}
 	if err := t.PutJSON(ctx, UsersBlob, imp.names.all); err != nil {
 		return err
+	}
+	if imp.parts.flush(); imp.lexicon.reading.Divides() {
+		if err := t.Put(ctx, SplitsBlob, imp.parts.encoded); err != nil {
+			return err
+		}
 	}
 	return t.SetMetrics(ImportMetrics{
 		Counts:        index.Counts(),

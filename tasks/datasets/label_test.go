@@ -112,7 +112,7 @@ func TestScoresAreRoundedToHalves(t *testing.T) {
 
 func labelledLine(t *testing.T, r Reading, line string) Record {
 	t.Helper()
-	form := r.Complete().lines()
+	form := r.Complete().lines(nil)
 	rec, err := form.record([]byte(line))
 	if err != nil {
 		t.Fatal(err)
@@ -197,7 +197,7 @@ func FuzzLabelledLines(f *testing.F) {
 	f.Add(`{"user":"a","text":"so","score":-0,"tags":null}`)
 	f.Fuzz(func(t *testing.T, line string) {
 		for _, r := range []Reading{{Label: ScoreLabel}, taggedReading} {
-			form := r.Complete().lines()
+			form := r.Complete().lines(nil)
 			rec, err := form.record([]byte(line))
 			if err != nil {
 				continue

@@ -201,21 +201,21 @@ func (r Reading) ImageLabels() int {
 	return 1
 }
 
-// lines are those of the sources that are read so.
-func (r Reading) lines() lineForm {
+// lines are those of the sources that are read so, whose splits a reader tells.
+func (r Reading) lines(splits *splitReader) lineForm {
 	if c := r.Columns; c != (forms.Columns{}) {
 		r.Columns = forms.Columns{}
-		plain := r.lines()
+		plain := r.lines(splits)
 		r.Columns = c
-		return r.renamed(plain)
+		return r.renamed(plain, splits)
 	}
 	if r.Grouped {
 		r.Grouped = false
-		return r.lines().grouped()
+		return r.lines(splits).grouped()
 	}
 	if r.Timed {
 		r.Timed = false
-		return r.lines().timed()
+		return r.lines(splits).timed()
 	}
 	if r.Level.Scheme().Images {
 		return r.imageLines()

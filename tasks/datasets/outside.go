@@ -31,13 +31,14 @@ type OutOfVocabularyParams struct {
 	TrainShare         float64 `json:"train_share,omitempty"`
 	// Grouped says that the corpus has groups. A word is in that of its sentence.
 	Grouped bool `json:"grouped,omitempty"`
+	Splits  bool `json:"splits,omitempty"`
 }
 
 // encode is the part of the parameters that is Encode's.
 func (p *OutOfVocabularyParams) encode() EncodeParams {
 	return EncodeParams{
 		Seed: p.Seed, Level: ByteLevel, TestFraction: p.TestFraction, ValidationFraction: p.ValidationFraction, TrainShare: p.TrainShare,
-		Grouped: p.Grouped,
+		Grouped: p.Grouped, Splits: p.Splits,
 	}
 }
 

@@ -44,7 +44,7 @@ func (r Recipe) Import(sources []storage.Digest, limits Limits) ImportParams {
 // source is how the source is read.
 func (r Recipe) source() Reading {
 	if r.selects() {
-		return Reading{Sequence: r.Outside.Sequence, Timed: r.Timed, Grouped: r.Grouped}
+		return Reading{Sequence: r.Outside.Sequence, Timed: r.Timed, Grouped: r.Grouped, Origin: r.Origin}
 	}
 	return r.Reading
 }
@@ -82,6 +82,7 @@ func (r Recipe) Encode() EncodeParams {
 		ValidationFraction: r.ValidationFraction,
 		TrainShare:         r.TrainShare,
 		Grouped:            r.Grouped,
+		Splits:             r.Divides(),
 	}
 }
 
@@ -89,7 +90,7 @@ func (r Recipe) Encode() EncodeParams {
 func (r Recipe) OutOfVocabulary() OutOfVocabularyParams {
 	return OutOfVocabularyParams{
 		Sequence: r.Shortest().Sequence, Seed: r.Seed, TestFraction: r.TestFraction, ValidationFraction: r.ValidationFraction, TrainShare: r.TrainShare,
-		Grouped: r.Grouped,
+		Grouped: r.Grouped, Splits: r.Divides(),
 	}
 }
 

@@ -102,7 +102,7 @@ func (r *recipeSurvey) addUser(b *block, first int) (next int) {
 	trained := Counts{}
 	for next = first; next < len(b.users) && b.users[next] == user; next++ {
 		end := b.ends[next]
-		if part := coins.next(); part != train {
+		if part := coins.next().within(b.split(next)); part != train {
 			r.counts[part].addExample(int(end - start))
 			u.in[part] = true
 			if len(b.words) > 0 && part != unused {

@@ -20,8 +20,12 @@ type Origin struct {
 	Form forms.Form `json:"form,omitempty"`
 	// Columns that are not called as the form has them.
 	Columns forms.Columns `json:"columns,omitzero"`
-	// Split of a form that has several; empty for "train".
+	// Split that is trained on, of data that have splits of their own; empty for "train".
 	Split string `json:"split,omitempty"`
+	// TestSplit and ValidationSplit are the splits that are the test and the validation part;
+	// empty where those are drawn from the training split.
+	TestSplit       string `json:"test_split,omitempty"`
+	ValidationSplit string `json:"validation_split,omitempty"`
 	// SkipFaults leaves out records that are at fault, and counts them. Of a file that ends
 	// too early what comes before is read.
 	SkipFaults bool `json:"skip_faults,omitempty"`
@@ -45,11 +49,11 @@ func (e OnError) IsZero() bool { return e == "" || e == StopAtFaults }
 
 // Check reports an origin that cannot be read, of texts or of images.
 func (o Origin) Check(images bool) error {
-	if images && (o.Form != "" || o.Columns != (forms.Columns{}) || o.Split != "") {
+	if images && (o.Form != "" || o.Columns != (forms.Columns{}) || o.named()) {
 		return fmt.Errorf("a form, columns or a split of images; expected none: sources of images are JSON lines, which data convert makes")
 	}
-	if o.Form == "" {
-		return nil
+	if err := o.checkSplits(); err != nil || o.Form == "" {
+		return err
 	}
 	s, err := forms.Find(o.Form)
 	switch {
@@ -57,8 +61,8 @@ func (o Origin) Check(images bool) error {
 		return err
 	case s.Fixed && o.Columns != (forms.Columns{}):
 		return fmt.Errorf("columns of the form %s; expected none: its fields have one name each", o.Form)
-	case !s.Splits && o.Split != "":
-		return fmt.Errorf("a split of the form %s; expected none: only %s has splits", o.Form, forms.TFF)
+	case !s.Splits && o.named() && o.Columns.Split == "":
+		return fmt.Errorf("a split of the form %s; expected the column that has the splits, data.columns.split: only %s has splits of its own", o.Form, forms.TFF)
 	}
 	return nil
 }
@@ -110,26 +114,40 @@ func (r *recordReader) skip(err error) bool {
 
 // table yields the records of a file of another form than JSON lines.
 func (r *recordReader) table(s forms.Scheme, name string, content *bufio.Reader, file *plainReader) (more bool, err error) {
+	if r.splits.named() && !s.Splits && r.reading.Columns.Split == "" {
+		return false, withoutSplits(name, s.Summary)
+	}
 	watched := &watchedReader{content, r, file}
-	o := forms.Options{Columns: r.reading.Columns, Split: r.reading.Split, MaxRow: r.limits.LineBytes}
+	o := forms.Options{Columns: r.reading.Columns, Splits: r.splits.wanted(), MaxRow: r.limits.LineBytes}
 	for row, err := range s.Rows(r.ctx, watched, o) {
 		if err = r.inTable(name, err); err == nil {
-			var rec Record
-			rec, err = r.reading.recordOf(&row, r.reading.Columns.Or(s.Columns), r.limits.LineBytes)
-			rec.File, rec.Line = name, row.Number
-			if err == nil {
-				if r.records++; !r.yield(rec, nil) {
-					return false, nil
-				}
-				continue
+			if more, err = r.tableRow(s, name, &row); err == nil && !more {
+				return false, nil
 			}
-			err = &SourceError{File: name, Line: row.Number, Unit: row.Unit, Err: err}
 		}
-		if !r.skip(err) {
+		if err != nil && !r.skip(err) {
 			return false, err
 		}
 	}
 	return true, nil
+}
+
+// tableRow yields the record of a row, unless its split is not read.
+func (r *recordReader) tableRow(s forms.Scheme, name string, row *forms.Row) (more bool, err error) {
+	part, wanted, err := r.splits.part(row.Split)
+	if err == nil && !wanted {
+		return true, nil
+	}
+	var rec Record
+	if err == nil {
+		rec, err = r.reading.recordOf(row, r.reading.Columns.Or(s.Columns), r.limits.LineBytes)
+	}
+	if err != nil {
+		return true, &SourceError{File: name, Line: row.Number, Unit: row.Unit, Err: err}
+	}
+	rec.File, rec.Line, rec.part = name, row.Number, part
+	r.records++
+	return r.yield(rec, nil), nil
 }
 
 // inTable completes a fault of a form with its file; other errors are those of the content.
@@ -255,7 +273,7 @@ func timeField(value any, name string) (float64, error) {
 }
 
 // renamed are lines of JSON whose fields have other names.
-func (r Reading) renamed(f lineForm) lineForm {
+func (r Reading) renamed(f lineForm, splits *splitReader) lineForm {
 	names := r.Columns.Or(mustForm(forms.JSONLines).Columns)
 	f.wanted = fmt.Sprintf("expected an object with %q and %q on every line (data.columns)", names.User, names.Text)
 	f.parse = func(line []byte) (Record, error) {
@@ -263,10 +281,18 @@ func (r Reading) renamed(f lineForm) lineForm {
 		if err != nil {
 			return Record{}, err
 		}
-		rec, err := r.recordOf(&row, names, math.MaxInt)
+		part, wanted, err := splits.part(row.Split)
+		if err == nil && !wanted {
+			return Record{}, errUnread
+		}
+		var rec Record
+		if err == nil {
+			rec, err = r.recordOf(&row, names, math.MaxInt)
+		}
 		if err != nil {
 			return Record{}, &unexpectedError{err}
 		}
+		rec.part = part
 		return rec, nil
 	}
 	return f

@@ -72,6 +72,8 @@ type Record struct {
 	Line int
 	// Unlabelled says that an image has no label; Text is then its pixels alone.
 	Unlabelled bool
+	// part is the one that the record's split is; that of a source without splits trains.
+	part partNumber
 }
 
 // SourceError is a fault of a source file. Reading it again does not help.
@@ -128,7 +130,7 @@ func (r Reading) Records(ctx context.Context, files []File, limits Limits) iter.
 
 // records counts what it skips.
 func (r Reading) records(ctx context.Context, files []File, limits Limits, skipped *Skipped) iter.Seq2[Record, error] {
-	return recordReader{ctx: ctx, reading: r, tables: !r.Level.Scheme().Images, limits: limits, lines: r.lines(), skipped: skipped}.all(files)
+	return recordReader{ctx: ctx, reading: r, tables: !r.Level.Scheme().Images, limits: limits, skipped: skipped}.all(files)
 }
 
 // records reads the files of a source of JSON lines that have a form.
@@ -142,6 +144,10 @@ func (r recordReader) all(files []File) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		r := r // a pass of its own
 		r.yield, *r.skipped = yield, Skipped{}
+		r.splits = &splitReader{r.reading.Origin, map[string]bool{}}
+		if r.lines.parse == nil {
+			r.lines = r.reading.lines(r.splits)
+		}
 		for _, f := range files {
 			r.files++
 			if more, err := r.file(f); err != nil && !r.skip(err) {
@@ -151,7 +157,9 @@ func (r recordReader) all(files []File) iter.Seq2[Record, error] {
 				return
 			}
 		}
-		if r.records == 0 {
+		if err := r.splits.absent(); err != nil && len(r.splits.seen) > 0 {
+			yield(Record{}, &SourceError{File: files[0].Name, Err: err, mistaken: true})
+		} else if r.records == 0 {
 			yield(Record{}, emptySource(files, r.lines.wanted))
 		}
 	}
@@ -173,6 +181,7 @@ type recordReader struct {
 	limits  Limits
 	lines   lineForm
 	skipped *Skipped
+	splits  *splitReader
 	yield   func(Record, error) bool
 	total   int64 // decompressed bytes so far, over all files
 	records int
@@ -200,6 +209,8 @@ func (r *recordReader) file(f File) (more bool, err error) {
 		form = formOf(r.reading.Form)
 	}
 	switch {
+	case form.form == forms.JSONLines && r.splits.named() && r.reading.Columns.Split == "":
+		return false, withoutSplits(f.Name, "JSON lines")
 	case form.form == forms.JSONLines:
 		return r.jsonLines(f.Name, content, plain)
 	case form.form != "" && r.tables:
@@ -225,6 +236,9 @@ func (r *recordReader) jsonLines(name string, lines *bufio.Reader, file *plainRe
 			return end, inLine(name, n, err)
 		}
 		rec, err := r.lines.record(line)
+		if errors.Is(err, errUnread) {
+			continue
+		}
 		if err = inLine(name, n, err); err != nil {
 			if r.skip(err) {
 				continue
@@ -287,7 +301,7 @@ func (f *lineForm) record(line []byte) (Record, error) {
 		return Record{}, badLine("the line is empty; %s", f.wanted)
 	}
 	rec, err := f.parse(line)
-	if _, ok := errors.AsType[*SourceError](err); err == nil || ok {
+	if _, ok := errors.AsType[*SourceError](err); err == nil || ok || errors.Is(err, errUnread) {
 		return rec, err
 	}
 	if fault, ok := errors.AsType[*unexpectedError](err); ok {
@@ -295,6 +309,9 @@ func (f *lineForm) record(line []byte) (Record, error) {
 	}
 	return Record{}, f.explainJSON(err)
 }
+
+// errUnread is a line of a split that nobody wants.
+var errUnread = errors.New("a split that is not read")
 
 // unexpectedError is a fault of a line whose message ends with what is wanted.
 type unexpectedError struct{ error }

@@ -148,18 +148,29 @@ type readText struct {
 
 // block is a run of examples as numbers.
 type block struct {
-	users  []int32  // by example: its user
-	groups []uint32 // by example: its group among the user's; none where the reading has none
-	ends   []int32  // by example: where its words end
-	words  []uint32 // of all examples; none at a level that fixes them
-	total  int      // number of words, also at a level that fixes them
+	users  []int32      // by example: its user
+	groups []uint32     // by example: its group among the user's; none where the reading has none
+	ends   []int32      // by example: where its words end
+	words  []uint32     // of all examples; none at a level that fixes them
+	parts  []partNumber // by example: that of its split; none of data without splits
+	total  int          // number of words, also at a level that fixes them
 	// So many users and words were numbered at its end.
 	knownUsers, knownWords int
 }
 
 const blockExamples = 1 << 14
 
-func (b *block) bytes() int { return 4 * (len(b.users) + len(b.groups) + len(b.ends) + len(b.words)) }
+func (b *block) bytes() int {
+	return 4*(len(b.users)+len(b.groups)+len(b.ends)+len(b.words)) + len(b.parts)
+}
+
+// split is the part of the split of an example.
+func (b *block) split(example int) partNumber {
+	if len(b.parts) == 0 {
+		return train
+	}
+	return b.parts[example]
+}
 
 func (b *block) add(user int, words []uint32, counted bool) {
 	b.total += len(words)
@@ -175,7 +186,7 @@ func (b *block) reset(kept bool) {
 		*b = block{}
 		return
 	}
-	*b = block{users: b.users[:0], groups: b.groups[:0], ends: b.ends[:0], words: b.words[:0]}
+	*b = block{users: b.users[:0], groups: b.groups[:0], ends: b.ends[:0], words: b.words[:0], parts: b.parts[:0]}
 }
 
 // survey begins to follow a recipe, and what else it takes to know its numbers.
@@ -331,6 +342,9 @@ func (t *readText) add(user int, record *Record, known bool) {
 	words, cut := t.lexicon.sentence(user, record.Text)
 	counted := t.lexicon.reading.Level.Scheme().Symbols == nil
 	t.open.add(user, words, counted)
+	if t.lexicon.reading.Divides() {
+		t.open.parts = append(t.open.parts, record.part)
+	}
 	if known {
 		return
 	}

@@ -41,18 +41,18 @@ func (s *surveyor) readWords(ctx context.Context, following map[*readText][]*rec
 		for t, recipes := range following {
 			words, _ := t.lexicon.sentence(user, record.Text)
 			for _, r := range recipes {
-				r.addWords(user, words, group)
+				r.addWords(user, record.part, words, group)
 			}
 		}
 	}
 	return nil
 }
 
-// addWords follows the words of one sentence that are outside of the vocabulary. group is that
-// of the sentence, if it has one.
-func (r *recipeSurvey) addWords(user int, words, group []uint32) {
+// addWords follows the words of one sentence, of a split, that are outside of the vocabulary.
+// group is that of the sentence, if it has one.
+func (r *recipeSurvey) addWords(user int, split partNumber, words, group []uint32) {
 	r.users = resized(r.users, user+1)
-	part := r.coins.next()
+	part := r.coins.next().within(split)
 	for _, w := range words {
 		if n := r.outside[w]; n > 0 {
 			r.addOne(part, user, int(n), group)

@@ -24,7 +24,7 @@ func TFF(ctx context.Context, path, split string) Examples {
 
 func eachTFF(ctx context.Context, path, split string, yield func(Example, error) bool) error {
 	name := filepath.Base(path)
-	err := tff.Each(ctx, path, split, func(r tff.Row) error {
+	err := tff.Each(ctx, path, []string{split}, func(r tff.Row) error {
 		x, err := tffExample(name, r)
 		if !yield(x, err) {
 			return errEnough

@@ -31,7 +31,9 @@ type Data struct {
 	// Columns that are not called user, text, time, score, tags, group and target, or as the form
 	// calls them. Absent: they are.
 	Columns *Columns `json:"columns,omitempty" also:"fields"`
-	// Split of a database of TensorFlow Federated that is read. Absent: train.
+	// Split that is trained on, of data that come in splits: a database of TensorFlow
+	// Federated, or a form with data.columns.split. Absent: train. Of the others those are
+	// read that data.test.split and data.validation.split name.
 	Split string `json:"split,omitempty"`
 	// OnError says what becomes of a record that is at fault. stop ends it before anything
 	// runs, with file and place; skip leaves the record out, and counts it in the results.
@@ -79,11 +81,11 @@ type Data struct {
 	// examples, canaries included, and refills users of the same size, or of the sizes
 	// that they have where they stay as they are.
 	Partition datasets.Partitioning `json:"partition" default:"by-user" source:"Thakkar et al. 2020, section 4.1"`
-	// Test part, drawn by example before users are balanced. It never holds a
-	// canary; utility is measured on it.
+	// Test part, drawn by example before users are balanced, or a split of the data. It
+	// never holds a canary; utility is measured on it.
 	Test TestPart `json:"test"`
 	// Validation part, drawn like the test part, for tuning and early stopping.
-	Validation Part `json:"validation"`
+	Validation ValidationPart `json:"validation"`
 	// Share of the training part that is used: each of its examples has this
 	// probability. Overtraining on little data is `5%`. Absent: all of it. The parts and
 	// the vocabulary are those of the whole, and canaries are inserted afterwards.
@@ -131,6 +133,9 @@ type Columns struct {
 	Tags string `json:"tags,omitempty" also:"labels"`
 	// Group of the user's examples that it belongs to, with data.devices.prior: groups.
 	Group string `json:"group,omitempty" also:"album document thread"`
+	// Split that the example is of, such as train or test. Absent: there is none, or the form
+	// has splits of its own.
+	Split string `json:"split,omitempty" also:"split_name subset"`
 }
 
 // Fault is planted in some of the data. Users or examples are given, or both: then some of
@@ -328,9 +333,24 @@ type Users struct {
 
 // TestPart is the share of the examples that utility is measured on.
 type TestPart struct {
-	// Fraction of the examples that are held out; each has this probability.
+	// Fraction of the examples that are held out; each has this probability. 0 with a split.
 	Fraction fractions.Probability `json:"fraction" default:"10%" range:"[0,1)"`
+	// Split of the data that is the test part, such as test, all of it: its users may be
+	// others than those who train. Absent: a fraction is drawn.
+	Split string `json:"split,omitempty" source:"Thakkar et al. 2020, section 4.1"`
 }
+
+// ValidationPart is the share of the examples that trainings are tuned and stopped by.
+type ValidationPart struct {
+	// Fraction of the examples that are held out; each has this probability.
+	Fraction fractions.Probability `json:"fraction" default:"0" range:"[0,1)"`
+	// Split of the data that is the validation part, such as heldout, all of it. Absent: a
+	// fraction is drawn.
+	Split string `json:"split,omitempty"`
+}
+
+// exists reports whether there is such a part.
+func (p *ValidationPart) exists() bool { return p.Split != "" || !p.Fraction.IsZero() }
 
 // Part is a share of the data that is kept from training.
 type Part struct {

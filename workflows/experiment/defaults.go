@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 
+	"coalmine/internal/fractions"
 	"coalmine/models"
 	"coalmine/privacy"
 	"coalmine/tasks/datasets"
@@ -25,6 +26,9 @@ func (d *decoder) complete(e *Experiment) {
 	t := &e.Training
 	if whole := e.Data.Level.Scheme().Images || e.Data.Devices != nil || e.Data.Order == datasets.TimeOrder; whole && d.present["data.users.words"] == nil {
 		e.Data.Users.Words = 0
+	}
+	if e.Data.Test.Split != "" && d.present["data.test.fraction"] == nil {
+		e.Data.Test.Fraction = fractions.Probability{}
 	}
 	if e.Canaries != nil {
 		d.completeCanaries(e.Canaries, e.Data.Level)

@@ -12,7 +12,10 @@ func (d *Data) Reading() datasets.Reading {
 	return datasets.Reading{
 		Level: d.Level, Sequence: d.Sequence, Image: d.Image.shape(), Unlabelled: d.Image.lacksLabels(), Pairs: d.Pairs,
 		Label: d.Label, Tags: datasets.Tags(d.Tags), Timed: d.Order == datasets.TimeOrder, Grouped: d.grouped(),
-		Origin: datasets.Origin{Form: d.Form, Columns: d.Columns.names(), Split: d.Split, SkipFaults: d.OnError == datasets.SkipFaults},
+		Origin: datasets.Origin{
+			Form: d.Form, Columns: d.Columns.names(), SkipFaults: d.OnError == datasets.SkipFaults,
+			Split: d.Split, TestSplit: d.Test.Split, ValidationSplit: d.Validation.Split,
+		},
 	}.Complete()
 }
 

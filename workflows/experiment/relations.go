@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"coalmine/internal/fractions"
 	"coalmine/tasks/datasets/patterns"
 )
 
@@ -106,6 +107,15 @@ func (c *checker) parts() {
 		c.fail([]string{"data.validation.fraction", "data.test.fraction"},
 			"is %s; with data.test.fraction %s nothing is left to train on", validation, test)
 	}
+	c.split("data.test", c.Data.Test.Split, test)
+	c.split("data.validation", c.Data.Validation.Split, validation)
+}
+
+// split checks a part that may be a split of the data.
+func (c *checker) split(path, split string, fraction fractions.Probability) {
+	if split != "" && !fraction.IsZero() {
+		c.fail([]string{path + ".fraction", path + ".split"}, "is %s together with %s.split; give one of them", fraction, path)
+	}
 }
 
 func (c *checker) sanitize() {
@@ -167,8 +177,8 @@ func (c *checker) earlyStopping() {
 	if s == nil {
 		return
 	}
-	if c.Data.Validation.Fraction.IsZero() {
-		c.fail([]string{"training.early_stopping", "data.validation.fraction"}, "needs a validation part; set data.validation.fraction, such as 10%%")
+	if !c.Data.Validation.exists() {
+		c.fail([]string{"training.early_stopping", "data.validation.fraction", "data.validation.split"}, "needs a validation part; set data.validation.fraction, such as 10%%")
 	}
 	if c.Training.Privacy != nil {
 		c.fail([]string{"training.early_stopping", "training.privacy"}, "would end a training whose privacy is counted to its last step; set one of the two to null for this cell")
@@ -188,8 +198,8 @@ func (c *checker) stopAt() {
 	if s.RecallAt1.IsZero() == (s.Perplexity == 0) {
 		c.fail([]string{path, path + ".recall_at_1", path + ".perplexity"}, "expected one of recall_at_1, such as 15%%, and perplexity, such as 60; in a grid null removes the other")
 	}
-	if c.Data.Validation.Fraction.IsZero() {
-		c.fail([]string{path, "data.validation.fraction"}, "needs a validation part; set data.validation.fraction, such as 10%%")
+	if !c.Data.Validation.exists() {
+		c.fail([]string{path, "data.validation.fraction", "data.validation.split"}, "needs a validation part; set data.validation.fraction, such as 10%%")
 	}
 	c.stopAtBeside(path)
 	// With epochs the rounds are not known yet; Resolve checks them.

@@ -16,7 +16,7 @@ import (
 // Setting is the experiment as its audits see it.
 func (e *Experiment) Setting() *audits.Setting {
 	s := &audits.Setting{
-		Seed: e.Seed, Reading: e.Data.Reading(), Ordinary: e.Data.Ordinary(), TestFraction: e.Data.Test.Fraction, Generator: e.Model.Kind == models.GAN,
+		Seed: e.Seed, Reading: e.Data.Reading(), Ordinary: e.Data.Ordinary(), TestFraction: e.Data.Test.Fraction, TestSplit: e.Data.Test.Split, Generator: e.Model.Kind == models.GAN,
 		Prepared:     e.Prepare.classifier() != nil,
 		Untied:       e.Model.Config(&e.Data).Untied,
 		Trained:      e.trained(),

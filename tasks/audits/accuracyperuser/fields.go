@@ -37,7 +37,7 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	if s.Reading.Label != "" {
 		fail([]string{path, "data.label"}, "counts what is predicted correctly, and data.label is %s; set it to null for this cell", s.Reading.Label)
 	}
-	if f.AccuracyPerUser.Part == Test && s.TestFraction.IsZero() {
+	if f.AccuracyPerUser.Part == Test && !s.HasTest() {
 		fail([]string{path + ".part", "data.test.fraction"}, "is test, but data.test.fraction is 0; raise it, or take the part train")
 	}
 }

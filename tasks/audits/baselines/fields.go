@@ -24,7 +24,7 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	if s.Generator {
 		fail([]string{"audit.baselines", "model.kind"}, "measures what a model could be held against, and a gan predicts nothing; set it to false for this cell")
 	}
-	if s.TestFraction.IsZero() {
+	if !s.HasTest() {
 		fail([]string{"audit.baselines", "data.test.fraction"},
 			"needs a test part, but data.test.fraction is 0; raise it, or set audit.baselines to false")
 	}

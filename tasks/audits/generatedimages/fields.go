@@ -40,7 +40,7 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	if !s.Generator {
 		fail([]string{path, "model.kind"}, "measures a generator, and the model has none; expected model.kind: gan, or no such audit")
 	}
-	if s.TestFraction.IsZero() {
+	if !s.HasTest() {
 		fail([]string{path, "data.test.fraction"}, "compares with real images of the test part, but data.test.fraction is 0; raise it, or remove the audit")
 	}
 }

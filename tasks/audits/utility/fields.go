@@ -36,7 +36,7 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	if s.Generator {
 		fail([]string{"audit.utility", "model.kind"}, "measures what a model predicts, and a gan predicts nothing; set it to false, or ask for audit.generated_images")
 	}
-	if s.TestFraction.IsZero() {
+	if !s.HasTest() {
 		fail([]string{"audit.utility", "data.test.fraction"},
 			"needs a test part, but data.test.fraction is 0; raise it, or set audit.utility to false")
 	}

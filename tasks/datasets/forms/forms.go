@@ -46,7 +46,7 @@ type Scheme struct {
 	Columns Columns
 	// Fixed says that the fields have no other names.
 	Fixed bool
-	// Splits says that a file has several splits, of which one is read.
+	// Splits says that a file has several splits of its own, of which some are read.
 	Splits bool
 
 	// read yields rows; nil for JSONLines, which package datasets reads.
@@ -60,7 +60,7 @@ var schemes = registry.New("form", func(s Scheme) Form { return s.Form },
 	Scheme{Form: Parquet, Summary: "a Parquet file with columns of text", Columns: plainColumns, read: (*reader).parquet},
 	Scheme{
 		Form: TFF, Summary: "an SQLite database of TensorFlow Federated", Splits: true,
-		Columns: Columns{User: "client_id", Text: "tokens", Target: "target", Time: "creation_date", Score: "score", Tags: "tags", Group: "group"},
+		Columns: Columns{User: clientColumn, Text: "tokens", Target: "target", Time: "creation_date", Score: "score", Tags: "tags", Group: "group", Split: splitColumn},
 		read:    (*reader).tff,
 	},
 	Scheme{
@@ -92,6 +92,9 @@ type Columns struct {
 	Score  string `json:"score,omitempty"`
 	Tags   string `json:"tags,omitempty"`
 	Group  string `json:"group,omitempty"`
+	// Split is the column of the splits, of a form that has none of its own; empty where
+	// nobody says that there is one.
+	Split string `json:"split,omitempty"`
 }
 
 var plainColumns = Columns{User: "user", Text: "text", Target: "target", Time: "time", Score: "score", Tags: "tags", Group: "group"}
@@ -101,12 +104,13 @@ func (c Columns) Or(others Columns) Columns {
 	return Columns{
 		User: cmp.Or(c.User, others.User), Text: cmp.Or(c.Text, others.Text), Target: cmp.Or(c.Target, others.Target),
 		Time: cmp.Or(c.Time, others.Time), Score: cmp.Or(c.Score, others.Score), Tags: cmp.Or(c.Tags, others.Tags), Group: cmp.Or(c.Group, others.Group),
+		Split: cmp.Or(c.Split, others.Split),
 	}
 }
 
 // list are the names in a fixed order.
 func (c Columns) list() []string {
-	return []string{c.User, c.Text, c.Target, c.Time, c.Score, c.Tags, c.Group}
+	return []string{c.User, c.Text, c.Target, c.Time, c.Score, c.Tags, c.Group, c.Split}
 }
 
 // Row is one example. A field that is nil is missing, or null.
@@ -118,6 +122,8 @@ type Row struct {
 	Tags  []string
 	// Group of the user's rows, such as an album or a document.
 	Group *string
+	// Split that the row is of, where there are splits.
+	Split *string
 	// Unit and Number say where it stands: "row" 7, from 1.
 	Unit   string
 	Number int
@@ -146,8 +152,8 @@ func (f *Fault) Unwrap() error { return f.Err }
 type Options struct {
 	// Columns that are not called as the form has them.
 	Columns Columns
-	// Split that is read where the form has several; empty for "train".
-	Split string
+	// Splits that are read where the form has several of its own; none for "train".
+	Splits []string
 	// MaxRow is the longest row, in bytes.
 	MaxRow int
 }
@@ -162,7 +168,9 @@ func (s Scheme) Rows(ctx context.Context, content io.Reader, o Options) iter.Seq
 	return func(yield func(Row, error) bool) {
 		r := &reader{ctx: ctx, content: content, Options: o, yield: yield}
 		r.columns = o.Columns.Or(s.Columns)
-		r.Split = cmp.Or(o.Split, TrainSplit)
+		if len(o.Splits) == 0 {
+			r.Splits = []string{TrainSplit}
+		}
 		if err := s.read(r); err != nil && err != errEnough {
 			yield(Row{}, err)
 		}
@@ -221,7 +229,10 @@ func (r *reader) places(names []string) ([]int, error) {
 	wanted := r.columns.list()
 	places := make([]int, len(wanted))
 	for i, name := range wanted {
-		if places[i] = slices.Index(names, name); places[i] < 0 && r.required(name) {
+		if places[i] = -1; name != "" {
+			places[i] = slices.Index(names, name)
+		}
+		if places[i] < 0 && r.required(name) {
 			return nil, mistaken("there is no column %q; expected one of %s, or say by data.columns which they are", name, strings.Join(names, ", "))
 		}
 	}
@@ -245,10 +256,12 @@ func (r *Row) fill(field int, text string) error {
 			return fmt.Errorf("the score is %.40q; expected a number", text)
 		}
 		r.Score = &score
-	case 5:
+	case tagsField:
 		r.Tags = TagsOf(text)
-	case 6:
+	case groupField:
 		r.Group = &text
+	case splitField:
+		r.Split = &text
 	}
 	return nil
 }

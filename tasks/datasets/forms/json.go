@@ -16,7 +16,7 @@ func ParseLine(line []byte, c Columns) (Row, error) {
 	row := Row{}
 	for field, name := range c.Or(plainColumns).list() {
 		value, ok := fields[name]
-		if !ok || string(value) == "null" {
+		if !ok || name == "" || string(value) == "null" {
 			continue
 		}
 		if err := row.fillJSON(field, value); err != nil {

@@ -63,8 +63,12 @@ func (r *reader) parquetColumns(schema *parquet.Schema) ([]*parquet.LeafColumn, 
 	return columns, nil
 }
 
-// tagsField is the place of tags in Columns.list.
-const tagsField = 5
+// Places of fields in Columns.list.
+const (
+	tagsField = iota + 5
+	groupField
+	splitField
+)
 
 // parquetGroup yields a group of rows.
 func (r *reader) parquetGroup(group parquet.RowGroup, columns []*parquet.LeafColumn, done int) error {

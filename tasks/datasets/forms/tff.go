@@ -20,10 +20,10 @@ func (r *reader) tff() error {
 		return err
 	}
 	defer file.Close()
-	if r.columns.User != clientColumn {
-		return mistaken("the users of this form are its clients; expected no data.columns.user")
+	if r.columns.User != clientColumn || r.columns.Split != splitColumn {
+		return mistaken("the users of this form are its clients, and its splits have a column of their own; expected no data.columns.user and no data.columns.split")
 	}
-	err = tff.Each(r.ctx, file.Name(), r.Split, func(x tff.Row) error {
+	err = tff.Each(r.ctx, file.Name(), r.Splits, func(x tff.Row) error {
 		row, err := r.tffRow(x)
 		if err != nil {
 			return r.stopped(r.skip("row", int(x.Number), err))
@@ -47,7 +47,11 @@ func tffFault(err error) error {
 	return damaged("%w", err)
 }
 
-const clientColumn = "client_id"
+// Columns that the tables have.
+const (
+	clientColumn = "client_id"
+	splitColumn  = "split_name"
+)
 
 // stopError tells an error of whoever reads the rows from one of the database.
 type stopError struct{ error }
@@ -60,7 +64,7 @@ func (r *reader) stopped(err error) error {
 }
 
 func (r *reader) tffRow(x tff.Row) (Row, error) {
-	row := Row{User: &x.Client, Unit: "row", Number: int(x.Number)}
+	row := Row{User: &x.Client, Split: &x.Split, Unit: "row", Number: int(x.Number)}
 	wanted := r.columns.list()
 	seen := make([]string, 0, 8)
 	err := tff.Features(x.Example, func(name string, f tff.Feature) error {

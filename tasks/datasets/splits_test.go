@@ -1,0 +1,194 @@
+package datasets
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"coalmine/storage"
+	"coalmine/tasks/datasets/forms"
+	"coalmine/tasks/taskstest"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// linesOfSplits are lines of random users and texts, of which some are of each split; "extra" is
+// one that nobody wants.
+func linesOfSplits(seed uint64, examples int) []byte {
+	rng := rand.New(rand.NewPCG(seed, 3))
+	var out bytes.Buffer
+	for _, line := range randomLines(rng, examples) {
+		split := []string{"train", "train", "train", "test", "heldout", "extra"}[rng.IntN(6)]
+		fmt.Fprintf(&out, `{"user":%q,"text":%q,"subset":%q}`+"\n", line.User, line.Text, split)
+	}
+	return out.Bytes()
+}
+
+func bySubset(test, validation string) Reading {
+	return Reading{Origin: Origin{Columns: forms.Columns{Split: "subset"}, TestSplit: test, ValidationSplit: validation}}
+}
+
+// TestSurveysFindTheSplitsThatTasksFind compares every number, with parts that are splits, that
+// are drawn, and one of each.
+func TestSurveysFindTheSplitsThatTasksFind(t *testing.T) {
+	t.Parallel()
+	data := linesOfSplits(1, 600)
+	for i, r := range []Recipe{
+		{Seed: 1, Reading: bySubset("test", "heldout"), VocabularySize: 30, Words: 50},
+		{Seed: 2, Reading: bySubset("test", ""), VocabularySize: 30, ValidationFraction: 0.2, TrainShare: 0.7, HeldOutUsers: 0.2},
+		{Seed: 3, Reading: bySubset("", "heldout"), VocabularySize: 30, TestFraction: 0.3, Words: 20},
+		{Seed: 4, Reading: bySubset("", ""), VocabularySize: 30, TestFraction: 0.3, Words: 20},
+		{Seed: 5, Reading: Reading{Level: ByteLevel, Origin: bySubset("test", "heldout").Origin}, Outside: Outside{Size: 10}},
+	} {
+		facts, err := Survey(t.Context(), []File{fileOf("data", data)}, Limits{}, []Recipe{r})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want Facts
+		p := runPipeline(t, data, r)
+		p.corpus.DecodeMetrics(&want.Source)
+		p.parts.DecodeMetrics(&want.Parts)
+		p.balanced.DecodeMetrics(&want.Balance)
+		facts[0].VocabularyWords = 0
+		if !reflect.DeepEqual(facts[0], want) {
+			t.Errorf("recipe %d: surveyed %+v, the tasks found %+v", i, facts[0], want)
+		}
+	}
+}
+
+func TestSplitsAreThePartsOfTheirExamples(t *testing.T) {
+	t.Parallel()
+	data := `{"user":"ann","text":"one one","subset":"train"}
+{"user":"bob","text":"two","subset":"test"}
+{"user":"ann","text":"three one","subset":"heldout"}
+{"user":"cid","text":"four","subset":"extra"}
+{"user":"ann","text":"one two","subset":"train"}
+`
+	r := Recipe{Reading: bySubset("test", "heldout"), VocabularySize: 2}
+	g := taskstest.NewGraph(t)
+	corpus := g.Run(Import, r.Import([]storage.Digest{g.Import([]byte(data))}, Limits{}))
+	if got := corpus.Blob(SplitsBlob); !bytes.Equal(got, []byte{0, 1, 1, 1, 2, 1, 0, 1}) {
+		t.Errorf("splits are %v", got)
+	}
+	parts := g.Run(Encode, r.Encode(), taskstest.In(CorpusInput, corpus))
+	var m EncodeMetrics
+	parts.DecodeMetrics(&m)
+	want := EncodeMetrics{
+		Train: Counts{Users: 1, Examples: 2, Words: 4}, Test: Counts{Users: 1, Examples: 1, Words: 1}, Validation: Counts{Users: 1, Examples: 1, Words: 2},
+		DistinctWords: 2,
+	}
+	if m != want {
+		t.Errorf("got %+v, want %+v", m, want)
+	}
+	if got := string(corpus.Blob(UsersBlob)); got != `["ann","bob"]` {
+		t.Errorf("users %s; who is in no split that is read is none", got)
+	}
+}
+
+// TestDrawnPartsArePairedWithThoseBesideSplits draws a validation part from the training split:
+// every example takes its coins, whatever its split.
+func TestDrawnPartsArePairedWithThoseBesideSplits(t *testing.T) {
+	t.Parallel()
+	coins, plain := newPartCoins(9, 0, 0.3, 0), newPartCoins(9, 0, 0.3, 0)
+	for i := range 1000 {
+		split := []partNumber{train, test}[i%2]
+		if got, drawn := coins.next().within(split), plain.next(); split == train && got != drawn || split == test && got != test {
+			t.Fatalf("example %d of split %d: %d, drawn %d", i, split, got, drawn)
+		}
+	}
+}
+
+func TestADatabaseHasItsOwnSplits(t *testing.T) {
+	t.Parallel()
+	example := func(text string) []byte { return message(1, texts("tokens", text)) }
+	database := tffDatabase(t, t.TempDir(), "train", "a", example("one"), "test", "b", example("two"), "heldout", "c", []byte("not read"), "train", "a", example("three"))
+	got, err := readAs(t, Reading{Origin: Origin{TestSplit: "test"}}, database)
+	if err != nil || !slices.Equal(lines(got), []string{"a: one", "b: two", "a: three"}) || got[1].part != test || got[2].part != train {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+func TestEveryTableHasSplitsInAColumn(t *testing.T) {
+	t.Parallel()
+	type row struct {
+		User   string `parquet:"user"`
+		Text   string `parquet:"text"`
+		Subset string `parquet:"subset"`
+	}
+	want := []string{"ann: one", "bob: two"}
+	for form, data := range map[forms.Form][]byte{
+		forms.CSV:       []byte("user,text,subset\nann,one,train\nbob,two,test\ncid,,extra\n"),
+		forms.TSV:       []byte("subset\tuser\ttext\ntrain\tann\tone\ntest\tbob\ttwo\n"),
+		forms.JSONLines: []byte(`{"user":"ann","text":"one","subset":"train"}` + "\n" + `{"user":"bob","text":"two","subset":"test"}`),
+		forms.Parquet:   inParquetRows(t, []row{{"ann", "one", "train"}, {"bob", "two", "test"}}),
+	} {
+		r := bySubset("test", "")
+		r.Form = form
+		got, err := readAs(t, r, data)
+		if err != nil || !slices.Equal(lines(got), want) || got[0].part != train || got[1].part != test {
+			t.Errorf("%s: got %+v, %v", form, got, err)
+		}
+	}
+}
+
+func TestSplitsThatAreNotThereAreNamed(t *testing.T) {
+	t.Parallel()
+	plain := []byte(twoLines)
+	database := tffDatabase(t, t.TempDir(), "train", "a", message(1, texts("tokens", "one")), "test", "b", []byte("not read"))
+	for name, c := range map[string]struct {
+		Reading
+		data []byte
+		says string
+	}{
+		"no such split":         {bySubset("valid", ""), linesOfSplits(2, 50), `data: there is no split "valid"; expected one of extra, heldout, test, train`},
+		"of a database":         {Reading{Origin: Origin{TestSplit: "valid"}}, database, `data: there is no split "valid"; expected one of test, train`},
+		"a line without":        {bySubset("test", ""), plain, `data, line 1: "subset" is missing`},
+		"JSON lines without":    {Reading{Origin: Origin{TestSplit: "test"}}, plain, "data: the file is JSON lines, which has no splits of its own; name the column"},
+		"a split of JSON lines": {Reading{Origin: Origin{Split: "test"}}, plain, "data: the file is JSON lines, which has no splits of its own"},
+		"a dump without":        {Reading{Origin: Origin{TestSplit: "test"}}, []byte(postsXML), "data: the file is Posts or Comments of a Stack Exchange dump"},
+	} {
+		var err error
+		for _, err = range c.Records(t.Context(), []File{fileOf("data", c.data)}, Limits{}) {
+			if err != nil {
+				break
+			}
+		}
+		if _, ok := errors.AsType[*SourceError](err); !ok || !strings.HasPrefix(err.Error(), c.says) {
+			t.Errorf("%s: got %v, want %q", name, err, c.says)
+		}
+	}
+	same := Origin{Split: "test", TestSplit: "test"}
+	if err := same.Check(false); err == nil || !strings.Contains(err.Error(), `the split "test" is taken for two parts`) {
+		t.Errorf("one split twice: %v", err)
+	}
+}
+
+func TestDamagedSplitsOfACorpusAreFound(t *testing.T) {
+	t.Parallel()
+	r := Recipe{Reading: bySubset("test", ""), VocabularySize: 1}
+	for _, splits := range [][]byte{{}, {0, 1}, {0, 9}, {3, 2}, {0}, {0, 0xff}} {
+		g := taskstest.NewGraph(t)
+		plain := g.Run(Import, ImportParams{Sources: []storage.Digest{g.Import([]byte(twoLines))}})
+		blobs := map[string][]byte{SplitsBlob: splits}
+		for _, name := range []string{ShardBlob(corpusPart, 0), CorpusIndexBlob, DictionaryBlob, UsersBlob} {
+			blobs[name] = plain.Blob(name)
+		}
+		if _, err := g.Try(Encode, r.Encode(), taskstest.In(CorpusInput, g.Put("corpus", blobs))); !errors.Is(err, storage.ErrCorrupt) {
+			t.Errorf("splits %v: got %v", splits, err)
+		}
+	}
+}
+
+func inParquetRows[T any](t *testing.T, rows []T) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	if err := parquet.Write(&out, rows); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
