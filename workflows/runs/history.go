@@ -34,13 +34,19 @@ func (h History) clone() History {
 	return h
 }
 
-// add remembers an entry, shortened, and forgets the oldest if there are too many.
+// add remembers an entry, shortened, and forgets the oldest if there are too many. A run is
+// submitted before all else, although a coordinator that finds its record may have begun with
+// it before that stands in the log.
 func (h *History) add(e Entry) {
 	e.Outcomes = nil // the cells have them
 	e.Error = shortened(e.Error, maxEventError)
 	e.Keys = slices.Clone(e.Keys[:min(len(e.Keys), maxEventNames)])
 	e.Cells = slices.Clone(e.Cells[:min(len(e.Cells), maxEventNames)])
-	h.Events = append(h.Events, e)
+	if e.Kind == Submitted {
+		h.Events = append([]Entry{e}, h.Events...)
+	} else {
+		h.Events = append(h.Events, e)
+	}
 	if more := len(h.Events) - MaxEvents; more > 0 {
 		h.Events, h.Dropped = h.Events[more:], h.Dropped+more
 	}

@@ -57,6 +57,18 @@ func TestAHistoryHasWhatChangedSomethingInItsOrder(t *testing.T) {
 	}
 }
 
+// A coordinator sees the record of a run before its submission stands in the log.
+func TestARunIsSubmittedBeforeItBegins(t *testing.T) {
+	t.Parallel()
+	var s State
+	for _, kind := range []Kind{Started, Submitted, PauseEntry} {
+		s.Apply(Entry{Kind: kind})
+	}
+	if got, want := kindsOf(s.History), []Kind{Submitted, Started, PauseEntry}; !slices.Equal(got, want) {
+		t.Errorf("the history is %q, want %q", got, want)
+	}
+}
+
 func TestAHistoryIsBounded(t *testing.T) {
 	t.Parallel()
 	key := storage.Key{Digest: storage.DigestOf([]byte("n"))}
