@@ -87,6 +87,26 @@ func (l *lab) send(spec tasks.Spec, number int) {
 	l.sendAttempt(attempts.Attempt{Spec: spec, Number: number, Runs: []string{"run-1"}})
 }
 
+// sendAgain sends an attempt whose outcome has come until it has begun once more. The
+// queue lets go of a message shortly after its report, and ignores another of its ID
+// until then.
+func (l *lab) sendAgain(spec tasks.Spec, number int, begun <-chan struct{}) {
+	l.t.Helper()
+	ctx := testContext(l.t)
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for {
+		l.send(spec, number)
+		select {
+		case <-begun:
+			return
+		case <-again.C:
+		case <-ctx.Done():
+			l.t.Fatal("it did not begin again")
+		}
+	}
+}
+
 func (l *lab) sendAttempt(a attempts.Attempt) {
 	l.t.Helper()
 	if err := l.broker.Enqueue(testContext(l.t), queue.Message{ID: a.ID(), Class: string(tasks.Compute), Payload: a.Encode()}); err != nil {

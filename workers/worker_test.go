@@ -468,8 +468,7 @@ func TestStoppedAttemptsAreReturned(t *testing.T) {
 	if out := l.outcome(); out.Result != attempts.Returned || out.Error != queue.ErrStopped.Error() {
 		t.Errorf("outcome %+v", out)
 	}
-	l.send(spec, 1) // costs no attempt: the same number again
-	<-begun
+	l.sendAgain(spec, 1, begun) // costs no attempt: the same number again
 	stop()
 	if out := l.outcome(); out.Result != attempts.Returned || out.Error != queue.ErrShutdown.Error() {
 		t.Errorf("outcome %+v", out)
