@@ -69,7 +69,7 @@ func TestTheWaitForAnAnswerBeginsWhenTheRequestIsWritten(t *testing.T) {
 // impatience is far longer than a large transfer stands still on a busy machine,
 // and far shorter than a test may take. Small requests need less.
 const (
-	impatience      = 2 * time.Second
+	impatience      = 5 * time.Second
 	smallImpatience = 100 * time.Millisecond
 )
 
